@@ -1,0 +1,35 @@
+#include "core/device.h"
+
+#include "core/error.h"
+
+namespace tocha {
+
+Device parse_device(const std::string& text) {
+  size_t colon = text.find(':');
+  std::string type = text.substr(0, colon);
+  Device d;
+  bool known = false;
+  for (int t = 0; t < kNumDeviceTypes; ++t) {
+    if (type == name(static_cast<DeviceType>(t))) {
+      d.type = static_cast<DeviceType>(t);
+      known = true;
+    }
+  }
+  TOCHA_CHECK(known, Runtime, "Expected one of cpu, meta, cuda device type at start of device string: ", type);
+  if (colon != std::string::npos) {
+    std::string digits = text.substr(colon + 1);
+    bool fine = !digits.empty() && digits.size() <= 3 && digits.find_first_not_of("0123456789") == std::string::npos &&
+                (digits.size() == 1 || digits[0] != '0') && std::stoi(digits) < 127;
+    TOCHA_CHECK(fine, Runtime, "Invalid device string: '", text, "'");
+    d.index = static_cast<int8_t>(std::stoi(digits));
+  }
+  return d;
+}
+
+std::string to_string(Device d) {
+  std::string s = name(d.type);
+  if (d.index >= 0) s += ":" + std::to_string(d.index);
+  return s;
+}
+
+}  // namespace tocha

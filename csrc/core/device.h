@@ -1,0 +1,32 @@
+// Where a tensor's memory lives.
+#pragma once
+
+#include <cstdint>
+#include <ostream>
+#include <string>
+
+namespace tocha {
+
+enum class DeviceType : uint8_t { cpu, meta, cuda };
+constexpr int kNumDeviceTypes = 3;
+
+struct Device {
+  DeviceType type = DeviceType::cpu;
+  int8_t index = -1;  // -1: the current device of that type
+
+  bool is_cpu() const { return type == DeviceType::cpu; }
+  bool is_meta() const { return type == DeviceType::meta; }
+  friend bool operator==(Device a, Device b) { return a.type == b.type && a.index == b.index; }
+};
+
+inline const char* name(DeviceType t) {
+  constexpr const char* names[kNumDeviceTypes] = {"cpu", "meta", "cuda"};
+  return names[static_cast<int>(t)];
+}
+
+// "cpu", "cuda:1"; throws RuntimeError for what it does not know.
+Device parse_device(const std::string& text);
+std::string to_string(Device d);
+inline std::ostream& operator<<(std::ostream& out, Device d) { return out << to_string(d); }
+
+}  // namespace tocha

@@ -1,0 +1,92 @@
+// The element types, their C++ types and their properties.
+#pragma once
+
+#include <cstdint>
+
+#include "core/complex.h"
+#include "core/half.h"
+#include "core/isa.h"
+
+namespace tocha {
+
+// TYPE(enumerator, C++ type, python name, short code)
+#define TOCHA_FORALL_DTYPES(_)                        \
+  _(Bool, bool, "bool", b)                            \
+  _(UInt8, uint8_t, "uint8", u8)                      \
+  _(Int8, int8_t, "int8", i8)                         \
+  _(Int16, int16_t, "int16", i16)                     \
+  _(Int32, int32_t, "int32", i32)                     \
+  _(Int64, int64_t, "int64", i64)                     \
+  _(UInt16, uint16_t, "uint16", u16)                  \
+  _(UInt32, uint32_t, "uint32", u32)                  \
+  _(UInt64, uint64_t, "uint64", u64)                  \
+  _(Float16, Half, "float16", f16)                    \
+  _(BFloat16, BFloat16, "bfloat16", bf16)             \
+  _(Float32, float, "float32", f32)                   \
+  _(Float64, double, "float64", f64)                  \
+  _(Complex64, Complex<float>, "complex64", c64)      \
+  _(Complex128, Complex<double>, "complex128", c128)  \
+  _(Float8_e4m3fn, Float8_e4m3fn, "float8_e4m3fn", f8e4m3fn) \
+  _(Float8_e5m2, Float8_e5m2, "float8_e5m2", f8e5m2)
+
+enum class DType : uint8_t {
+#define _(e, t, n, c) e,
+  TOCHA_FORALL_DTYPES(_)
+#undef _
+  Undefined
+};
+constexpr int kNumDTypes = static_cast<int>(DType::Undefined);
+
+enum class Kind : uint8_t { boolean, integer, floating, complex };
+
+struct DTypeInfo {
+  const char* name;
+  uint8_t itemsize;
+  Kind kind;
+  bool is_signed;
+};
+
+extern const DTypeInfo kDTypes[kNumDTypes];
+
+inline const DTypeInfo& info(DType d) { return kDTypes[static_cast<int>(d)]; }
+inline int64_t itemsize(DType d) { return info(d).itemsize; }
+inline bool is_floating(DType d) { return info(d).kind == Kind::floating; }
+inline bool is_complex(DType d) { return info(d).kind == Kind::complex; }
+inline bool is_integral(DType d) { return info(d).kind == Kind::integer; }
+inline bool is_boolean(DType d) { return d == DType::Bool; }
+inline bool is_reduced_floating(DType d) {
+  return d == DType::Float16 || d == DType::BFloat16 || d == DType::Float8_e4m3fn || d == DType::Float8_e5m2;
+}
+inline bool is_float8(DType d) { return d == DType::Float8_e4m3fn || d == DType::Float8_e5m2; }
+
+// complex64 -> float32 and so on; any other dtype is its own value type.
+inline DType real_dtype(DType d) {
+  return d == DType::Complex64 ? DType::Float32 : d == DType::Complex128 ? DType::Float64 : d;
+}
+inline DType complex_dtype(DType d) { return d == DType::Float64 ? DType::Complex128 : DType::Complex64; }
+
+}  // namespace tocha
+
+TOCHA_ISA_BEGIN
+
+template <class T>
+struct DTypeOf;
+#define _(e, t, n, c)                            \
+  template <>                                    \
+  struct DTypeOf<t> {                            \
+    static constexpr DType value = DType::e;     \
+  };
+TOCHA_FORALL_DTYPES(_)
+#undef _
+
+template <DType d>
+struct CTypeOf;
+#define _(e, t, n, c)            \
+  template <>                    \
+  struct CTypeOf<DType::e> {     \
+    using type = t;              \
+  };
+TOCHA_FORALL_DTYPES(_)
+#undef _
+
+TOCHA_ISA_END

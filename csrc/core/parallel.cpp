@@ -1,0 +1,173 @@
+#include "core/parallel.h"
+
+#include <pthread.h>
+#include <sched.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cstdlib>
+#include <memory>
+#include <mutex>
+#include <thread>
+#include <vector>
+
+namespace tocha {
+namespace {
+
+constexpr int kMaxThreads = 256;
+constexpr int kChunksPerThread = 4;
+constexpr int kSpins = 4000;
+
+inline void relax() {
+#if defined(__x86_64__)
+  __builtin_ia32_pause();
+#elif defined(__aarch64__)
+  asm volatile("yield");
+#endif
+}
+
+struct Job {
+  RangeFn fn;
+  void* context;
+  int64_t n;
+  int64_t chunk_size;
+  int chunks;
+  int threads;
+};
+
+constexpr int kClosed = -1;
+
+// All state of the pool; a fork's child drops it whole and makes a new one.
+struct Pool {
+  std::mutex busy;                         // one parallel region at a time
+  std::atomic<uint32_t> generation{0};     // bumped for every job
+  std::atomic<int> gate{kClosed};          // workers inside the current job, or kClosed
+  std::atomic<uint8_t> taken[kMaxThreads * kChunksPerThread];
+  Job job{};
+  int workers = 0;
+};
+
+Pool* pool = nullptr;
+std::atomic<int> thread_count{0};
+thread_local bool inside = false;
+
+void run_chunks(const Job& job, Pool& p, int self) {
+  auto take = [&](int c) {
+    if (p.taken[c].load(std::memory_order_relaxed) || p.taken[c].exchange(1, std::memory_order_acq_rel)) return;
+    int64_t begin = c * job.chunk_size;
+    job.fn(job.context, begin, std::min(job.n, begin + job.chunk_size));
+  };
+  int first = static_cast<int>(static_cast<int64_t>(job.chunks) * self / job.threads);
+  int last = static_cast<int>(static_cast<int64_t>(job.chunks) * (self + 1) / job.threads);
+  for (int c = first; c < last; ++c) take(c);
+  // Help the others from their far end, where their owners arrive last.
+  for (int other = 1; other < job.threads; ++other) {
+    int who = (self + other) % job.threads;
+    int lo = static_cast<int>(static_cast<int64_t>(job.chunks) * who / job.threads);
+    int hi = static_cast<int>(static_cast<int64_t>(job.chunks) * (who + 1) / job.threads);
+    for (int c = hi - 1; c >= lo; --c) take(c);
+  }
+}
+
+void worker_main(Pool* p, int self) {
+  inside = true;
+  uint32_t seen = 0;
+  for (;;) {
+    uint32_t now = p->generation.load(std::memory_order_acquire);
+    for (int spin = 0; now == seen && spin < kSpins; ++spin) {
+      relax();
+      now = p->generation.load(std::memory_order_acquire);
+    }
+    if (now == seen) {
+      p->generation.wait(seen, std::memory_order_acquire);
+      continue;
+    }
+    seen = now;
+    // A worker that comes too late finds the gate closed: nobody waits for it.
+    int inside_now = p->gate.load(std::memory_order_acquire);
+    while (inside_now != kClosed && !p->gate.compare_exchange_weak(inside_now, inside_now + 1, std::memory_order_acq_rel)) {
+    }
+    if (inside_now == kClosed) continue;
+    if (self < p->job.threads) run_chunks(p->job, *p, self);
+    p->gate.fetch_sub(1, std::memory_order_acq_rel);
+  }
+}
+
+void forget_pool() { pool = nullptr; }
+
+Pool& ready_pool(int threads) {
+  static std::once_flag once;
+  std::call_once(once, [] { pthread_atfork(nullptr, nullptr, forget_pool); });
+  static std::mutex creating;
+  std::lock_guard lock(creating);
+  if (!pool) pool = new Pool();
+  while (pool->workers < threads - 1) {
+    int self = ++pool->workers;
+    std::thread(worker_main, pool, self).detach();
+  }
+  return *pool;
+}
+
+int default_threads() {
+  for (const char* name : {"TOCHA_NUM_THREADS", "OMP_NUM_THREADS"}) {
+    if (const char* text = std::getenv(name)) {
+      int n = std::atoi(text);
+      if (n > 0) return std::min(n, kMaxThreads);
+    }
+  }
+  cpu_set_t set;
+  if (sched_getaffinity(0, sizeof(set), &set) == 0) return std::clamp(CPU_COUNT(&set), 1, kMaxThreads);
+  return std::clamp(static_cast<int>(std::thread::hardware_concurrency()), 1, kMaxThreads);
+}
+
+}  // namespace
+
+int num_threads() {
+  int n = thread_count.load(std::memory_order_relaxed);
+  if (n == 0) thread_count.store(n = default_threads(), std::memory_order_relaxed);
+  return n;
+}
+
+void set_num_threads(int n) { thread_count.store(std::clamp(n, 1, kMaxThreads), std::memory_order_relaxed); }
+
+bool in_parallel_region() { return inside; }
+
+void parallel_range(int64_t n, int64_t grain, RangeFn fn, void* context) {
+  grain = std::max<int64_t>(grain, 1);
+  int threads = static_cast<int>(std::min<int64_t>(num_threads(), (n + grain - 1) / grain));
+  if (threads <= 1 || inside) {
+    fn(context, 0, n);
+    return;
+  }
+  Pool& p = ready_pool(num_threads());
+  std::unique_lock lock(p.busy, std::try_to_lock);
+  if (!lock) {  // another Python thread has the pool: do it here rather than wait
+    inside = true;
+    fn(context, 0, n);
+    inside = false;
+    return;
+  }
+  int64_t pieces = std::min<int64_t>((n + grain - 1) / grain, static_cast<int64_t>(threads) * kChunksPerThread);
+  int64_t chunk = (n + pieces - 1) / pieces;
+  chunk = (chunk + grain - 1) / grain * grain;
+  int chunks = static_cast<int>((n + chunk - 1) / chunk);
+  for (int c = 0; c < chunks; ++c) p.taken[c].store(0, std::memory_order_relaxed);
+  p.job = Job{fn, context, n, chunk, chunks, std::min(threads, chunks)};
+  p.gate.store(0, std::memory_order_release);
+  p.generation.fetch_add(1, std::memory_order_release);
+  p.generation.notify_all();
+  inside = true;
+  run_chunks(p.job, p, 0);
+  inside = false;
+  int nobody = 0;
+  for (int spin = 0; !p.gate.compare_exchange_weak(nobody, kClosed, std::memory_order_acq_rel); ++spin) {
+    nobody = 0;
+    if (spin < kSpins) {
+      relax();
+    } else {
+      sched_yield();
+    }
+  }
+}
+
+}  // namespace tocha

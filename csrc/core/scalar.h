@@ -1,0 +1,75 @@
+// A number from Python: bool, int, float or complex, remembered as what it was.
+#pragma once
+
+#include <cmath>
+#include <cstdint>
+#include <ostream>
+
+#include "core/dtype.h"
+#include "core/error.h"
+
+namespace tocha {
+
+class Scalar {
+ public:
+  Scalar() : Scalar(int64_t{0}) {}
+  Scalar(bool v) : kind_(Kind::boolean), int_(v) {}
+  Scalar(int v) : Scalar(static_cast<int64_t>(v)) {}
+  Scalar(int64_t v) : kind_(Kind::integer), int_(v) {}
+  Scalar(uint64_t v) : kind_(Kind::integer), is_unsigned_(v >> 63), int_(static_cast<int64_t>(v)) {}
+  Scalar(double v) : kind_(Kind::floating), re_(v) {}
+  Scalar(Complex<double> v) : kind_(Kind::complex), re_(v.re), im_(v.im) {}
+
+  Kind kind() const { return kind_; }
+  bool is_complex() const { return kind_ == Kind::complex; }
+  bool is_floating() const { return kind_ == Kind::floating; }
+  bool is_integral() const { return kind_ == Kind::integer; }
+  bool is_boolean() const { return kind_ == Kind::boolean; }
+
+  double to_double() const {
+    return kind_ <= Kind::integer ? (is_unsigned_ ? static_cast<double>(static_cast<uint64_t>(int_)) : static_cast<double>(int_)) : re_;
+  }
+  int64_t to_int() const { return kind_ <= Kind::integer ? int_ : static_cast<int64_t>(re_); }
+  bool to_bool() const { return kind_ <= Kind::integer ? int_ != 0 : (re_ != 0 || im_ != 0); }
+  Complex<double> to_complex() const { return {to_double(), im_}; }
+
+  template <class T>
+  T to() const {
+    if constexpr (std::is_same_v<T, bool>) {
+      return to_bool();
+    } else if constexpr (std::is_integral_v<T>) {
+      return static_cast<T>(to_int());
+    } else if constexpr (std::is_same_v<T, double> || std::is_same_v<T, float>) {
+      return static_cast<T>(to_double());
+    } else if constexpr (std::is_same_v<T, Complex<float>> || std::is_same_v<T, Complex<double>>) {
+      return T(to_complex());
+    } else {
+      return T(static_cast<float>(to_double()));
+    }
+  }
+
+  bool equals(double v) const { return im_ == 0 && to_double() == v; }
+  Scalar operator-() const {
+    switch (kind_) {
+      case Kind::boolean: return Scalar(-int_);
+      case Kind::integer: return Scalar(static_cast<int64_t>(0 - static_cast<uint64_t>(int_)));
+      case Kind::floating: return Scalar(-re_);
+      default: return Scalar(Complex<double>(-re_, -im_));
+    }
+  }
+
+  // Writes the value as an element of `dtype`; an integer that the dtype cannot hold is an error.
+  void store(DType dtype, void* out) const;
+  static Scalar load(DType dtype, const void* in);
+
+ private:
+  Kind kind_;
+  bool is_unsigned_ = false;
+  int64_t int_ = 0;
+  double re_ = 0;
+  double im_ = 0;
+};
+
+std::ostream& operator<<(std::ostream& out, const Scalar& s);
+
+}  // namespace tocha

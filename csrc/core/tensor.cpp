@@ -1,0 +1,295 @@
+#include "core/tensor.h"
+
+#include <algorithm>
+#include <limits>
+#include <numeric>
+
+namespace tocha {
+
+PyTypeObject* tensor_type = nullptr;
+
+namespace {
+
+DType the_default_dtype = DType::Float32;
+
+bool compute_contiguous(IntsView sizes, IntsView strides, int64_t numel) {
+  if (numel == 0) return true;
+  int64_t expected = 1;
+  for (int64_t i = sizes.size() - 1; i >= 0; --i) {
+    if (sizes[i] == 1) continue;
+    if (strides[i] != expected) return false;
+    expected *= sizes[i];
+  }
+  return true;
+}
+
+int64_t checked_product(IntsView sizes) {
+  int64_t n = 1;
+  for (int64_t s : sizes) {
+    TOCHA_CHECK(s >= 0, Runtime, "Trying to create tensor with negative dimension ", s, ": ", sizes);
+    TOCHA_CHECK(!__builtin_mul_overflow(n, s, &n), Runtime, "numel: integer multiplication overflow for sizes ", sizes);
+  }
+  return n;
+}
+
+}  // namespace
+
+DType default_dtype() { return the_default_dtype; }
+void set_default_dtype(DType d) { the_default_dtype = d; }
+
+int64_t product(IntsView sizes) {
+  int64_t n = 1;
+  for (int64_t s : sizes) n *= s;
+  return n;
+}
+
+Ints contiguous_strides(IntsView sizes) {
+  Ints strides(sizes.size());
+  int64_t step = 1;
+  for (int64_t i = sizes.size() - 1; i >= 0; --i) {
+    strides[i] = step;
+    step *= std::max<int64_t>(sizes[i], 1);
+  }
+  return strides;
+}
+
+Ints format_strides(IntsView sizes, MemoryFormat format) {
+  int64_t wanted = format == MemoryFormat::ChannelsLast ? 4 : format == MemoryFormat::ChannelsLast3d ? 5 : 0;
+  if (!wanted) return contiguous_strides(sizes);
+  TOCHA_CHECK(sizes.size() == wanted, Runtime, "required rank ", wanted, " tensor to use channels_last",
+              wanted == 5 ? "_3d" : "", " format");
+  Ints strides(sizes.size());
+  int64_t step = 1;
+  auto place = [&](int64_t d) {
+    strides[d] = step;
+    step *= std::max<int64_t>(sizes[d], 1);
+  };
+  place(1);
+  for (int64_t d = wanted - 1; d >= 2; --d) place(d);
+  place(0);
+  return strides;
+}
+
+size_t bytes_needed(IntsView sizes, IntsView strides, int64_t offset, int64_t itemsize) {
+  int64_t last = offset;
+  for (int64_t i = 0; i < sizes.size(); ++i) {
+    if (sizes[i] == 0) return 0;
+    int64_t step;
+    TOCHA_CHECK(!__builtin_mul_overflow(sizes[i] - 1, strides[i], &step) && !__builtin_add_overflow(last, step, &last),
+                Runtime, "Storage size calculation overflowed with sizes=", sizes, " and strides=", strides);
+  }
+  int64_t bytes;
+  TOCHA_CHECK(!__builtin_mul_overflow(last + 1, itemsize, &bytes), Runtime,
+              "Storage size calculation overflowed with sizes=", sizes, " and strides=", strides);
+  return static_cast<size_t>(bytes);
+}
+
+void init_descriptor(TensorObject* t, IntsView sizes, IntsView strides) {
+  int64_t n = sizes.size();
+  TOCHA_CHECK(n <= 64, Runtime, "tensors of more than 64 dimensions are not supported, got ", n);
+  if (n > t->dims_capacity) {
+    auto* grown = new int64_t[static_cast<size_t>(2 * n)];
+    if (t->dims != t->inline_dims) delete[] t->dims;
+    t->dims = grown;
+    t->dims_capacity = static_cast<uint8_t>(n);
+  }
+  std::copy(sizes.begin(), sizes.end(), t->dims);
+  std::copy(strides.begin(), strides.end(), t->dims + n);
+  t->ndim = static_cast<uint8_t>(n);
+  t->numel = product(sizes);
+  t->contiguous = compute_contiguous(sizes, strides, t->numel);
+}
+
+void set_sizes_and_strides(const Tensor& t, IntsView sizes, IntsView strides, int64_t offset) {
+  Ints keep_sizes(sizes), keep_strides(strides);  // the views may look into t itself
+  init_descriptor(t.get(), keep_sizes, keep_strides);
+  t.get()->offset = offset;
+}
+
+Tensor make_tensor(StorageRef storage, DType dtype, IntsView sizes, IntsView strides, int64_t offset) {
+  TensorObject* t = allocate_tensor_object();
+  Tensor handle = Tensor::steal(t);
+  t->dtype = dtype;
+  t->device = storage->device;
+  t->offset = offset;
+  t->storage = storage.give();
+  init_descriptor(t, sizes, strides);
+  return handle;
+}
+
+Tensor empty_strided(IntsView sizes, IntsView strides, DType dtype, Device device) {
+  checked_product(sizes);
+  return make_tensor(new_storage(bytes_needed(sizes, strides, 0, itemsize(dtype)), device), dtype, sizes, strides, 0);
+}
+
+Tensor empty(IntsView sizes, DType dtype, Device device) {
+  int64_t n = checked_product(sizes);
+  int64_t bytes;
+  TOCHA_CHECK(!__builtin_mul_overflow(n, itemsize(dtype), &bytes), Runtime,
+              "Storage size calculation overflowed with sizes=", sizes);
+  return make_tensor(new_storage(static_cast<size_t>(bytes), device), dtype, sizes, contiguous_strides(sizes), 0);
+}
+
+Tensor scalar_tensor(const Scalar& s, DType dtype, Device device) {
+  Tensor t = empty({}, dtype, device);
+  if (device.is_cpu()) s.store(dtype, t.bytes());
+  return t;
+}
+
+Tensor wrapped_number(const Scalar& s) {
+  DType d;
+  switch (s.kind()) {
+    case Kind::boolean: d = DType::Bool; break;
+    case Kind::integer: d = DType::Int64; break;
+    case Kind::floating: d = DType::Float64; break;
+    default: d = DType::Complex128;
+  }
+  Tensor t = scalar_tensor(s, d);
+  t.get()->wrapped_number = true;
+  return t;
+}
+
+VersionCounter* version_counter(TensorObject* t) {
+  if (!t->version) t->version = new VersionCounter();
+  return t->version;
+}
+
+void Tensor::bump_version() const { ++version_counter(p_)->version; }
+
+Tensor view_of(const Tensor& base, IntsView sizes, IntsView strides, int64_t offset, DType dtype) {
+  Tensor v = make_tensor(base.storage_ref(), dtype, sizes, strides, offset);
+  TensorObject* t = v.get();
+  TensorObject* b = base.get();
+  t->version = version_counter(b);
+  ++t->version->refs;
+  t->conj = b->conj;
+  t->neg = b->neg;
+  t->inference = b->inference;
+  t->base = b->base ? b->base : b;
+  Py_INCREF(reinterpret_cast<PyObject*>(t->base));
+  return v;
+}
+
+Tensor view_of(const Tensor& base, IntsView sizes, IntsView strides, int64_t offset) {
+  return view_of(base, sizes, strides, offset, base.dtype());
+}
+
+Tensor alias_of(const Tensor& t, bool share_version) {
+  Tensor v = make_tensor(t.storage_ref(), t.dtype(), t.sizes(), t.strides(), t.offset());
+  if (share_version) {
+    v.get()->version = version_counter(t.get());
+    ++v.get()->version->refs;
+  }
+  v.get()->conj = t.is_conj();
+  v.get()->neg = t.is_neg();
+  return v;
+}
+
+bool Tensor::is_contiguous(MemoryFormat f) const {
+  if (f == MemoryFormat::Contiguous || f == MemoryFormat::Preserve) return p_->contiguous;
+  int64_t wanted = f == MemoryFormat::ChannelsLast ? 4 : 5;
+  if (dim() != wanted) return false;
+  if (numel() == 0) return true;
+  Ints expected = format_strides(sizes(), f);
+  for (int64_t i = 0; i < wanted; ++i)
+    if (size(i) != 1 && stride(i) != expected[i]) return false;
+  return true;
+}
+
+bool Tensor::is_non_overlapping_and_dense() const {
+  if (p_->contiguous) return true;
+  Ints order;
+  for (int64_t i = 0; i < dim(); ++i)
+    if (size(i) != 1) order.push_back(i);
+  std::sort(order.begin(), order.end(), [&](int64_t a, int64_t b) { return stride(a) < stride(b); });
+  int64_t expected = 1;
+  for (int64_t d : order) {
+    if (stride(d) != expected) return false;
+    expected *= size(d);
+  }
+  return true;
+}
+
+MemoryFormat suggested_format(const Tensor& t) {
+  for (MemoryFormat f : {MemoryFormat::ChannelsLast, MemoryFormat::ChannelsLast3d}) {
+    int64_t wanted = f == MemoryFormat::ChannelsLast ? 4 : 5;
+    if (t.dim() != wanted || t.stride(1) == 0) continue;
+    // Channels innermost, then the spatial dims from last to first, then the batch.
+    int64_t least = 0;
+    bool fits = true;
+    auto check = [&](int64_t d) {
+      if (t.size(d) == 0 || t.stride(d) < least) fits = false;
+      if (d == 0 && least == t.stride(1)) fits = false;
+      least = t.stride(d);
+      if (t.size(d) > 1) least *= t.size(d);
+    };
+    check(1);
+    for (int64_t d = wanted - 1; d >= 2 && fits; --d) check(d);
+    if (fits) check(0);
+    if (fits) return f;
+  }
+  return MemoryFormat::Contiguous;
+}
+
+Ints like_strides(const Tensor& t, MemoryFormat format) {
+  if (format != MemoryFormat::Preserve) return format_strides(t.sizes(), format);
+  if (t.is_non_overlapping_and_dense()) return Ints(t.strides());
+  // Keep the order of the dims by stride, but leave no holes.
+  int64_t n = t.dim();
+  Ints order(n);
+  std::iota(order.begin(), order.end(), 0);
+  std::stable_sort(order.begin(), order.end(), [&](int64_t a, int64_t b) {
+    if (t.stride(a) == 0 || t.stride(b) == 0) return false;
+    return t.stride(a) > t.stride(b);
+  });
+  Ints strides(n);
+  int64_t step = 1;
+  for (int64_t i = n - 1; i >= 0; --i) {
+    strides[order[i]] = step;
+    step *= std::max<int64_t>(t.size(order[i]), 1);
+  }
+  return strides;
+}
+
+int64_t wrap_dim(int64_t dim, int64_t ndim, const char* op) {
+  int64_t n = std::max<int64_t>(ndim, 1);
+  if (dim < -n || dim >= n) [[unlikely]] {
+    std::string where = op ? str("[", op, "] ") : std::string();
+    fail(ErrorKind::Index, where, "Dimension out of range (expected to be in range of [", -n, ", ", n - 1, "], but got ", dim, ")");
+  }
+  return dim < 0 ? dim + n : dim;
+}
+
+bool has_internal_overlap(const Tensor& t) {
+  if (t.is_contiguous()) return false;
+  for (int64_t i = 0; i < t.dim(); ++i)
+    if (t.size(i) > 1 && t.stride(i) == 0) return true;
+  return false;
+}
+
+Overlap memory_overlap(const Tensor& a, const Tensor& b) {
+  if (&a.storage() != &b.storage() || a.numel() == 0 || b.numel() == 0) return Overlap::none;
+  if (a.is(b)) return Overlap::full;
+  auto range = [](const Tensor& t) {
+    int64_t low = t.offset(), high = t.offset();
+    for (int64_t i = 0; i < t.dim(); ++i) high += (t.size(i) - 1) * t.stride(i);
+    return std::pair(low * t.itemsize(), (high + 1) * t.itemsize());
+  };
+  auto [a0, a1] = range(a);
+  auto [b0, b1] = range(b);
+  if (a1 <= b0 || b1 <= a0) return Overlap::none;
+  if (!a.is_non_overlapping_and_dense() || !b.is_non_overlapping_and_dense()) {
+    // Not decidable cheaply: interleaved views such as x[::2] and x[1::2] are legitimate.
+    bool same = a.offset() == b.offset() && a.sizes() == b.sizes() && a.strides() == b.strides();
+    return same ? Overlap::full : Overlap::none;
+  }
+  bool same = a0 == b0 && a1 == b1 && a.strides() == b.strides();
+  return same ? Overlap::full : Overlap::partial;
+}
+
+std::ostream& operator<<(std::ostream& out, const Tensor& t) {
+  if (!t) return out << "None";
+  return out << t.dtype() << t.sizes();
+}
+
+}  // namespace tocha

@@ -1,0 +1,163 @@
+// The tensor: a Python object that holds its own descriptor (sizes, strides, offset, dtype) and a
+// counted reference to a storage. `Tensor` is a counted handle on that object, so a tensor has one
+// identity wherever it is held, and one allocation. The GIL guards all of it but the elements.
+#pragma once
+
+#include <Python.h>
+
+#include <utility>
+#include <vector>
+
+#include "core/dtype.h"
+#include "core/ints.h"
+#include "core/scalar.h"
+#include "core/storage.h"
+
+namespace tocha {
+
+struct AutogradMeta;  // csrc/autograd; null for tensors that never met autograd
+
+// Shared by a tensor and its views: how many in-place writes have happened.
+struct VersionCounter {
+  int64_t refs = 1;
+  int64_t version = 0;
+};
+
+enum class MemoryFormat : int8_t { Contiguous, Preserve, ChannelsLast, ChannelsLast3d };
+
+struct TensorObject {
+  PyObject_HEAD
+  PyObject* dict;
+  PyObject* weakrefs;
+  Storage* storage;
+  TensorObject* base;        // the tensor this one is a view of, or null
+  AutogradMeta* autograd;
+  VersionCounter* version;   // made when first needed
+  int64_t offset;            // in elements
+  int64_t numel;
+  int64_t* dims;             // ndim sizes, then ndim strides
+  int64_t inline_dims[10];
+  DType dtype;
+  Device device;
+  uint8_t ndim;
+  uint8_t dims_capacity;     // sizes that fit in dims
+  bool contiguous;
+  bool wrapped_number;       // a Python number on its way through an operator
+  bool conj;                 // reads as its complex conjugate
+  bool neg;                  // reads negated
+  bool requires_grad;        // itself, as a leaf; a result of differentiable operators has it through autograd
+  bool inference;            // made in inference mode
+};
+
+class Tensor {
+ public:
+  Tensor() = default;
+  static Tensor steal(TensorObject* p) {
+    Tensor t;
+    t.p_ = p;
+    return t;
+  }
+  static Tensor borrow(TensorObject* p) {
+    Py_XINCREF(reinterpret_cast<PyObject*>(p));
+    return steal(p);
+  }
+  static Tensor borrow(PyObject* p) { return borrow(reinterpret_cast<TensorObject*>(p)); }
+  Tensor(const Tensor& o) : p_(o.p_) { Py_XINCREF(object()); }
+  Tensor(Tensor&& o) noexcept : p_(std::exchange(o.p_, nullptr)) {}
+  Tensor& operator=(Tensor o) noexcept {
+    std::swap(p_, o.p_);
+    return *this;
+  }
+  ~Tensor() { Py_XDECREF(object()); }
+
+  explicit operator bool() const { return p_ != nullptr; }
+  TensorObject* get() const { return p_; }
+  PyObject* object() const { return reinterpret_cast<PyObject*>(p_); }
+  PyObject* give() { return reinterpret_cast<PyObject*>(std::exchange(p_, nullptr)); }
+  bool is(const Tensor& o) const { return p_ == o.p_; }
+
+  int64_t dim() const { return p_->ndim; }
+  int64_t numel() const { return p_->numel; }
+  IntsView sizes() const { return {p_->dims, p_->ndim}; }
+  IntsView strides() const { return {p_->dims + p_->ndim, p_->ndim}; }
+  int64_t size(int64_t i) const { return p_->dims[i]; }
+  int64_t stride(int64_t i) const { return p_->dims[p_->ndim + i]; }
+  int64_t offset() const { return p_->offset; }
+  DType dtype() const { return p_->dtype; }
+  Device device() const { return p_->device; }
+  int64_t itemsize() const { return tocha::itemsize(p_->dtype); }
+  Storage& storage() const { return *p_->storage; }
+  StorageRef storage_ref() const {
+    ++p_->storage->refs;
+    return StorageRef(p_->storage);
+  }
+  char* bytes() const { return static_cast<char*>(p_->storage->data) + p_->offset * itemsize(); }
+  template <class T>
+  T* data() const {
+    return reinterpret_cast<T*>(bytes());
+  }
+
+  bool is_contiguous() const { return p_->contiguous; }
+  bool is_contiguous(MemoryFormat f) const;
+  bool is_non_overlapping_and_dense() const;
+  bool is_wrapped_number() const { return p_->wrapped_number; }
+  bool is_conj() const { return p_->conj; }
+  bool is_neg() const { return p_->neg; }
+  bool is_complex() const { return tocha::is_complex(p_->dtype); }
+  bool is_floating() const { return tocha::is_floating(p_->dtype); }
+  bool is_meta() const { return p_->device.is_meta(); }
+  bool is_cpu() const { return p_->device.is_cpu(); }
+
+  int64_t version() const { return p_->version ? p_->version->version : 0; }
+  void bump_version() const;
+
+ private:
+  TensorObject* p_ = nullptr;
+};
+
+using Tensors = std::vector<Tensor>;
+
+// Made by csrc/python; the Tensor class itself.
+extern PyTypeObject* tensor_type;
+TensorObject* allocate_tensor_object();  // an uninitialised exact Tensor (from a free list)
+void init_descriptor(TensorObject* t, IntsView sizes, IntsView strides);  // numel, flags, dims
+void set_sizes_and_strides(const Tensor& t, IntsView sizes, IntsView strides, int64_t offset);
+
+Tensor make_tensor(StorageRef storage, DType dtype, IntsView sizes, IntsView strides, int64_t offset);
+Tensor empty(IntsView sizes, DType dtype, Device device);
+Tensor empty_strided(IntsView sizes, IntsView strides, DType dtype, Device device);
+// A 0-d CPU tensor that promotes as a Python number does.
+Tensor wrapped_number(const Scalar& s);
+Tensor scalar_tensor(const Scalar& s, DType dtype, Device device = {});
+// A view: shares storage, version counter and the conj/neg bits.
+Tensor view_of(const Tensor& base, IntsView sizes, IntsView strides, int64_t offset);
+Tensor view_of(const Tensor& base, IntsView sizes, IntsView strides, int64_t offset, DType dtype);
+// Another tensor on the same memory that is not a view for autograd; shares the version counter when asked.
+Tensor alias_of(const Tensor& t, bool share_version);
+
+VersionCounter* version_counter(TensorObject* t);
+
+Ints contiguous_strides(IntsView sizes);
+Ints format_strides(IntsView sizes, MemoryFormat format);
+int64_t product(IntsView sizes);
+// Bytes a storage needs to hold these elements; checks for overflow.
+size_t bytes_needed(IntsView sizes, IntsView strides, int64_t offset, int64_t itemsize);
+// The strides an elementwise result gets: inputs' layout kept when dense, else contiguous.
+Ints like_strides(const Tensor& t, MemoryFormat format);
+// PyTorch's suggestion for outputs: channels_last when t is laid out that way.
+MemoryFormat suggested_format(const Tensor& t);
+
+int64_t wrap_dim(int64_t dim, int64_t ndim, const char* op = nullptr);
+// May two different elements of t share memory?
+bool has_internal_overlap(const Tensor& t);
+enum class Overlap { none, full, partial };
+Overlap memory_overlap(const Tensor& a, const Tensor& b);
+
+DType default_dtype();
+void set_default_dtype(DType d);
+
+inline std::ostream& operator<<(std::ostream& out, DType d) { return out << info(d).name; }
+// float32[2, 3], for messages
+std::ostream& operator<<(std::ostream& out, const Tensor& t);
+
+}  // namespace tocha

@@ -1,0 +1,220 @@
+// Matrix multiplication on our own kernels: blocks for the caches, packing, and threads.
+//
+// The product is cut into slabs that bound the memory for packing. Within a slab b is packed once
+// for all threads; every task multiplies a block of rows, packing its part of a as it goes.
+// Operands that lie well in memory are read in place.
+#include <atomic>
+
+#include "core/parallel.h"
+#include "cpu/gemm_internal.h"
+#include "cpu/gemm_kernels.h"
+
+namespace tocha::cpu {
+namespace {
+
+constexpr int64_t kBlockK = 512;
+constexpr int64_t kBlockRows = 112;  // a block of a, this high and kBlockK deep, stays in the second-level cache
+constexpr int64_t kSlabK = 2048;
+constexpr int64_t kSlabColumns = 1024;
+constexpr int64_t kSlabRows = 2048;  // only where results pass through an accumulator
+constexpr int64_t kDirectBytes = 256 * 1024;   // a larger b is packed even if its rows are contiguous
+
+template <class T>
+struct Kernels;
+template <>
+struct Kernels<float> {
+  static const TileKernels<float>& tiles() { return gemm_tiles().f32; }
+  static const PackKernels<float>& packing() { return gemm_packing().f32; }
+};
+template <>
+struct Kernels<double> {
+  static const TileKernels<double>& tiles() { return gemm_tiles().f64; }
+  static const PackKernels<double>& packing() { return gemm_packing().f64; }
+};
+template <>
+struct Kernels<uint32_t> {
+  static const TileKernels<uint32_t>& tiles() { return gemm_tiles().u32; }
+  static const PackKernels<uint32_t>& packing() { return gemm_packing().u32; }
+};
+template <>
+struct Kernels<uint64_t> {
+  static const TileKernels<uint64_t>& tiles() { return gemm_tiles().u64; }
+  static const PackKernels<uint64_t>& packing() { return gemm_packing().u64; }
+};
+
+template <class T>
+class Multiplication {
+ public:
+  explicit Multiplication(const Problem& p) : p_(p), tiles_(Kernels<T>::tiles()), packing_(Kernels<T>::packing()) {
+    const bool stored_as_computed = itemsize(p.dtype) == sizeof(T);
+    a_direct_ = stored_as_computed && a_reads_well();
+    b_direct_ = stored_as_computed && b_reads_well();
+    c_direct_ = stored_as_computed && p.c.col_stride == 1;
+  }
+
+  bool run() {
+    const int64_t slab_rows = c_direct_ ? p_.m : kSlabRows;
+    for (int64_t m0 = 0; m0 < p_.m; m0 += slab_rows) {
+      for (int64_t n0 = 0; n0 < p_.n; n0 += kSlabColumns) {
+        for (int64_t k0 = 0; k0 < p_.k; k0 += kSlabK) {
+          Slab s{m0, std::min(slab_rows, p_.m - m0), n0, std::min(kSlabColumns, p_.n - n0),
+                 k0, std::min(kSlabK, p_.k - k0)};
+          if (!run_slab(s)) return false;
+        }
+      }
+    }
+    return true;
+  }
+
+ private:
+  struct Slab {
+    int64_t m0, m, n0, n, k0, k;
+    const T* b = nullptr;  // full panels, packed or in place
+    int64_t b_k = 0, b_panel = 0;
+    const T* b_edge = nullptr;
+    T* acc = nullptr;
+    int64_t acc_row = 0;
+  };
+
+  static constexpr int64_t size() { return sizeof(T); }
+
+  // Packing pays where an element is used again often enough: a once for every panel of b, b once
+  // for every panel of a.
+  bool a_reads_well() const {
+    return (p_.a.col_stride == 1 || p_.a.row_stride == 1) && (p_.k <= kBlockK || p_.n <= 2 * tiles_.nr);
+  }
+  bool b_reads_well() const {
+    if (p_.b.col_stride != 1) return false;
+    // Rows a multiple of 4096 bytes apart fall into the same cache sets and evict each other.
+    const bool collides = p_.b.row_stride * size() % 4096 == 0;
+    return p_.m <= (collides ? 4 * tiles_.mr : 384) || (!collides && p_.k * p_.n * size() <= kDirectBytes);
+  }
+
+  char* at(MatrixRef r, int64_t row, int64_t col) const { return element(r, row, col, itemsize(p_.dtype)); }
+
+  bool run_slab(Slab& s) {
+    if (!prepare_b(s) || !prepare_c(s)) return false;
+    const Grid grid = choose_grid(s.m, s.n, s.m * s.n * s.k, tiles_.mr, tiles_.nr, kBlockRows);
+    std::atomic<bool> ok{true};
+    parallel_for(grid.tasks(), 1, [&](int64_t begin, int64_t end) {
+      for (int64_t t = begin; t < end; ++t) {
+        if (!run_task(s, grid, t)) ok.store(false, std::memory_order_relaxed);
+      }
+    });
+    return ok.load(std::memory_order_relaxed);
+  }
+
+  bool prepare_b(Slab& s) {
+    const int64_t nr = tiles_.nr;
+    const int64_t panels = ceil_div(s.n, nr);
+    const int64_t full = s.n / nr;
+    if (b_direct_) {
+      s.b = reinterpret_cast<const T*>(at(p_.b, s.k0, s.n0));
+      s.b_k = p_.b.row_stride;
+      s.b_panel = nr;
+      if (full == panels) return true;
+      T* edge = static_cast<T*>(work_buffer(Purpose::packed_b, s.k * nr * size()));
+      if (!edge) return false;
+      packing_.pack_b(p_.dtype, at(p_.b, s.k0, s.n0 + full * nr), p_.b.row_stride, 1, s.k, s.n - full * nr, edge);
+      s.b_edge = edge;
+      return true;
+    }
+    T* packed = static_cast<T*>(work_buffer(Purpose::packed_b, panels * nr * s.k * size()));
+    if (!packed) return false;
+    const int64_t grain = std::max<int64_t>(1, kWorkPerThread / (s.k * nr));
+    parallel_for(panels, grain, [&](int64_t begin, int64_t end) {
+      packing_.pack_b(p_.dtype, at(p_.b, s.k0, s.n0 + begin * nr), p_.b.row_stride, p_.b.col_stride, s.k,
+                      std::min(s.n, end * nr) - begin * nr, packed + begin * nr * s.k);
+    });
+    s.b = packed;
+    s.b_k = nr;
+    s.b_panel = nr * s.k;
+    s.b_edge = packed + full * nr * s.k;
+    return true;
+  }
+
+  bool prepare_c(Slab& s) {
+    if (c_direct_) {
+      s.acc = reinterpret_cast<T*>(at(p_.c, s.m0, s.n0));
+      s.acc_row = p_.c.row_stride;
+      return true;
+    }
+    s.acc_row = ceil_div(s.n, tiles_.nr) * tiles_.nr;
+    s.acc = static_cast<T*>(work_buffer(Purpose::accumulator, s.m * s.acc_row * size()));
+    return s.acc != nullptr;
+  }
+
+  bool run_task(const Slab& s, Grid grid, int64_t task) const {
+    const int64_t nr = tiles_.nr;
+    const int64_t row_block = task / grid.col_blocks, col_block = task % grid.col_blocks;
+    const int64_t row = row_block * s.m / grid.row_blocks;
+    const int64_t rows = (row_block + 1) * s.m / grid.row_blocks - row;
+    const int64_t panels = ceil_div(s.n, nr);
+    const int64_t col = col_block * panels / grid.col_blocks * nr;
+    const int64_t cols = std::min(s.n, (col_block + 1) * panels / grid.col_blocks * nr) - col;
+
+    TileJob<T> job{};
+    job.rows = rows;
+    job.panels = ceil_div(rows, tiles_.mr);
+    job.n = cols;
+    job.a_packed = !a_direct_;
+    job.a_row = p_.a.row_stride;
+    job.a_k = p_.a.col_stride;
+    job.b_k = s.b_k;
+    job.b_panel = s.b_panel;
+    job.c = s.acc + row * s.acc_row + col;
+    job.c_row = s.acc_row;
+
+    const int64_t steps = ceil_div(s.k, kBlockK);
+    T* packed = nullptr;
+    if (!a_direct_) {
+      packed = static_cast<T*>(work_buffer(Purpose::packed_a, (rows * ceil_div(s.k, steps) + kPackSlack) * size()));
+      if (!packed) return false;
+    }
+    for (int64_t step = 0; step < steps; ++step) {
+      const int64_t k = step * s.k / steps;
+      job.k = (step + 1) * s.k / steps - k;
+      const char* a = at(p_.a, s.m0 + row, s.k0 + k);
+      if (packed) packing_.pack_a(p_.dtype, a, p_.a.row_stride, p_.a.col_stride, rows, job.panels, job.k, packed);
+      job.a = packed ? packed : reinterpret_cast<const T*>(a);
+      job.b = s.b + col / nr * s.b_panel + k * s.b_k;
+      job.b_edge = s.b_edge + k * nr;
+      const bool first = s.k0 + k == 0;
+      job.alpha = c_direct_ ? p_.alpha.to<T>() : T(1);
+      job.beta = !first ? T(1) : c_direct_ ? p_.beta.to<T>() : T(0);
+      tiles_.multiply(job);
+    }
+    if (!c_direct_ && s.k0 + s.k == p_.k) {
+      packing_.finish(p_.dtype, rows, cols, job.c, s.acc_row, 1, at(p_.c, s.m0 + row, s.n0 + col), p_.c.row_stride,
+                      p_.c.col_stride, p_.alpha.to<T>(), p_.beta.to<T>());
+    }
+    return true;
+  }
+
+  const Problem p_;
+  const TileKernels<T>& tiles_;
+  const PackKernels<T>& packing_;
+  bool a_direct_, b_direct_, c_direct_;
+};
+
+template <class T>
+bool multiply(const Problem& p) {
+  const bool writes_columns = p.c.row_stride == 1 && p.c.col_stride != 1;
+  return writes_columns ? Multiplication<T>(transposed(p)).run() : Multiplication<T>(p).run();
+}
+
+}  // namespace
+
+bool multiply_tiles(const Problem& p) {
+  switch (p.dtype) {
+    case DType::Float32:
+    case DType::BFloat16:
+    case DType::Float16: return multiply<float>(p);
+    case DType::Float64: return multiply<double>(p);
+    case DType::Int64:
+    case DType::UInt64: return multiply<uint64_t>(p);
+    default: return multiply<uint32_t>(p);
+  }
+}
+
+}  // namespace tocha::cpu

@@ -1,0 +1,133 @@
+// Vectors as wide as the instruction set has them, and the register tile that fits its registers.
+// Included by the gemm files of this folder only.
+#pragma once
+
+#include <cstdint>
+#include <cstring>
+#include <utility>
+
+#include "core/dtype.h"
+#include "core/isa.h"
+
+#if defined(__x86_64__)
+#include <immintrin.h>
+#elif defined(__aarch64__)
+#include <arm_neon.h>
+#endif
+
+TOCHA_ISA_BEGIN
+namespace gemm {
+
+#if defined(__AVX512F__)
+constexpr int kVectorBytes = 64;
+#elif defined(__AVX2__)
+constexpr int kVectorBytes = 32;
+#else
+constexpr int kVectorBytes = 16;
+#endif
+
+template <class T>
+struct VecOf {
+  typedef T type __attribute__((vector_size(kVectorBytes), may_alias));
+};
+template <class T>
+using Vec = typename VecOf<T>::type;
+template <class T>
+constexpr int kLanes = kVectorBytes / static_cast<int>(sizeof(T));
+
+// Tile height: as many accumulators as the registers hold beside one row of b and a broadcast.
+#if defined(__AVX512F__)
+constexpr int kFloatRows = 14;
+#elif defined(__aarch64__)
+constexpr int kFloatRows = 12;
+#else
+constexpr int kFloatRows = 6;
+#endif
+template <class T>
+constexpr int kTileRows = static_cast<T>(0.5) != 0 ? kFloatRows : 6;
+constexpr int kTileVectors = 2;
+template <class T>
+constexpr int kTileColumns = kTileVectors* kLanes<T>;
+
+template <class T>
+inline Vec<T> load(const T* p) {
+  Vec<T> v;
+  std::memcpy(&v, p, sizeof(v));
+  return v;
+}
+template <class T>
+inline void store(T* p, Vec<T> v) {
+  std::memcpy(p, &v, sizeof(v));
+}
+template <class T>
+inline Vec<T> broadcast(T x) {
+  return x - Vec<T>{};
+}
+
+// acc + a * b with one rounding where the hardware can, whatever the compiler's contraction mode.
+template <class T>
+inline Vec<T> multiply_add(Vec<T> a, Vec<T> b, Vec<T> acc) {
+  return acc + a * b;
+}
+#if defined(__AVX512F__)
+template <>
+inline Vec<float> multiply_add<float>(Vec<float> a, Vec<float> b, Vec<float> acc) {
+  return (Vec<float>)_mm512_fmadd_ps((__m512)a, (__m512)b, (__m512)acc);
+}
+template <>
+inline Vec<double> multiply_add<double>(Vec<double> a, Vec<double> b, Vec<double> acc) {
+  return (Vec<double>)_mm512_fmadd_pd((__m512d)a, (__m512d)b, (__m512d)acc);
+}
+#elif defined(__FMA__)
+template <>
+inline Vec<float> multiply_add<float>(Vec<float> a, Vec<float> b, Vec<float> acc) {
+  return (Vec<float>)_mm256_fmadd_ps((__m256)a, (__m256)b, (__m256)acc);
+}
+template <>
+inline Vec<double> multiply_add<double>(Vec<double> a, Vec<double> b, Vec<double> acc) {
+  return (Vec<double>)_mm256_fmadd_pd((__m256d)a, (__m256d)b, (__m256d)acc);
+}
+#elif defined(__aarch64__)
+template <>
+inline Vec<float> multiply_add<float>(Vec<float> a, Vec<float> b, Vec<float> acc) {
+  return (Vec<float>)vfmaq_f32((float32x4_t)acc, (float32x4_t)a, (float32x4_t)b);
+}
+template <>
+inline Vec<double> multiply_add<double>(Vec<double> a, Vec<double> b, Vec<double> acc) {
+  return (Vec<double>)vfmaq_f64((float64x2_t)acc, (float64x2_t)a, (float64x2_t)b);
+}
+#endif
+
+// The first `count` lanes; the others are zero.
+template <class T>
+inline Vec<T> load_first(const T* p, int64_t count) {
+  Vec<T> v{};
+  std::memcpy(&v, p, static_cast<size_t>(count) * sizeof(T));
+  return v;
+}
+template <class T>
+inline void store_first(T* p, Vec<T> v, int64_t count) {
+  std::memcpy(p, &v, static_cast<size_t>(count) * sizeof(T));
+}
+#if defined(__AVX512F__)
+inline __mmask16 first_lanes(int64_t count) { return static_cast<__mmask16>((1u << count) - 1); }
+template <>
+inline Vec<float> load_first<float>(const float* p, int64_t count) {
+  return (Vec<float>)_mm512_maskz_loadu_ps(first_lanes(count), p);
+}
+template <>
+inline Vec<double> load_first<double>(const double* p, int64_t count) {
+  return (Vec<double>)_mm512_maskz_loadu_pd(static_cast<__mmask8>(first_lanes(count)), p);
+}
+template <>
+inline void store_first<float>(float* p, Vec<float> v, int64_t count) {
+  _mm512_mask_storeu_ps(p, first_lanes(count), (__m512)v);
+}
+template <>
+inline void store_first<double>(double* p, Vec<double> v, int64_t count) {
+  _mm512_mask_storeu_pd(p, static_cast<__mmask8>(first_lanes(count)), (__m512d)v);
+}
+#endif
+
+}  // namespace gemm
+TOCHA_ISA_END

@@ -1,0 +1,197 @@
+// nonzero, masked_select and masked_scatter: count per chunk, then let every chunk write its own part.
+#include <algorithm>
+#include <cstring>
+#include <stdexcept>
+
+#include "core/parallel.h"
+#include "cpu/search.h"
+
+namespace tocha::cpu {
+namespace {
+
+constexpr int64_t kChunk = Selection::kChunk;
+constexpr int kMaxDims = 64;
+
+struct Bytes16 {
+  uint64_t low, high;
+};
+
+// Zero tests on the bits: ignoring the sign bit makes -0.0 zero, and NaN is not.
+template <class U, U Mask>
+struct BitsTest {
+  using type = U;
+  static bool nonzero(U x) { return (x & Mask) != 0; }
+};
+template <class U, U Mask>
+struct PairTest {
+  struct type {
+    U re, im;
+  };
+  static bool nonzero(type x) { return ((x.re | x.im) & Mask) != 0; }
+};
+
+template <class F>
+auto with_test(DType dtype, F&& f) {
+  constexpr uint64_t all = ~uint64_t{0};
+  switch (dtype) {
+    case DType::Bool:
+    case DType::UInt8:
+    case DType::Int8: return f(BitsTest<uint8_t, 0xff>());
+    case DType::Int16:
+    case DType::UInt16: return f(BitsTest<uint16_t, 0xffff>());
+    case DType::Int32:
+    case DType::UInt32: return f(BitsTest<uint32_t, 0xffffffffu>());
+    case DType::Int64:
+    case DType::UInt64: return f(BitsTest<uint64_t, all>());
+    case DType::Float16:
+    case DType::BFloat16: return f(BitsTest<uint16_t, 0x7fff>());
+    case DType::Float8_e4m3fn:
+    case DType::Float8_e5m2: return f(BitsTest<uint8_t, 0x7f>());
+    case DType::Float32: return f(BitsTest<uint32_t, 0x7fffffffu>());
+    case DType::Float64: return f(BitsTest<uint64_t, (all >> 1)>());
+    case DType::Complex64: return f(PairTest<uint32_t, 0x7fffffffu>());
+    case DType::Complex128: return f(PairTest<uint64_t, (all >> 1)>());
+    default: throw std::invalid_argument("[nonzero] not implemented for this dtype");
+  }
+}
+
+// f(begin of chunk, first selected slot, last selected slot + 1)
+template <class F>
+void for_chunks(int64_t n, const Selection& selection, F&& f) {
+  parallel_for((n + kChunk - 1) / kChunk, 4, [&](int64_t first, int64_t last) {
+    for (int64_t c = first; c < last; ++c) f(c * kChunk, selection.offsets[c], selection.offsets[c + 1]);
+  });
+}
+
+// Calls put(slot, i) for the selected i of a chunk in order. It may be called again for the same slot with a
+// later i: writing before testing costs no branch, and `stop` keeps it inside the chunk's own slots.
+template <class Test, class Put>
+void compact(const typename Test::type* flags, int64_t i, int64_t slot, int64_t stop, Put&& put) {
+  for (; slot < stop; ++i) {
+    put(slot, i);
+    slot += Test::nonzero(flags[i]);
+  }
+}
+
+// Coordinates of increasing positions: steps from one to the next, dividing only where a dimension overflows.
+class Coordinates {
+ public:
+  Coordinates(const int64_t* sizes, int ndim, int64_t position) : sizes_(sizes), ndim_(ndim), position_(position) {
+    for (int d = ndim - 1; d >= 0; --d) {
+      at_[d] = position % sizes[d];
+      position /= sizes[d];
+    }
+  }
+
+  void advance(int64_t position) {
+    int d = ndim_ - 1;
+    at_[d] += position - position_;
+    position_ = position;
+    for (; d > 0 && at_[d] >= sizes_[d]; --d) {
+      int64_t carry = at_[d] / sizes_[d];
+      at_[d] -= carry * sizes_[d];
+      at_[d - 1] += carry;
+    }
+  }
+
+  int64_t operator[](int d) const { return at_[d]; }
+
+ private:
+  const int64_t* sizes_;
+  int ndim_;
+  int64_t position_;
+  int64_t at_[kMaxDims];
+};
+
+template <class F>
+void with_item(int64_t itemsize, F&& f) {
+  switch (itemsize) {
+    case 1: return f(uint8_t());
+    case 2: return f(uint16_t());
+    case 4: return f(uint32_t());
+    case 8: return f(uint64_t());
+    case 16: return f(Bytes16());
+    default: throw std::invalid_argument("[masked_select] unexpected item size");
+  }
+}
+
+}  // namespace
+
+Selection select_nonzero(DType dtype, const void* in, int64_t n) {
+  Selection selection;
+  int64_t chunks = (n + kChunk - 1) / kChunk;
+  selection.offsets.assign(chunks + 1, 0);
+  with_test(dtype, [&](auto test) {
+    using Test = decltype(test);
+    const auto* x = static_cast<const typename Test::type*>(in);
+    parallel_for(chunks, 4, [&](int64_t first, int64_t last) {
+      for (int64_t c = first; c < last; ++c) {
+        uint32_t count = 0;
+        int64_t end = std::min(n, (c + 1) * kChunk);
+        for (int64_t i = c * kChunk; i < end; ++i) count += Test::nonzero(x[i]);
+        selection.offsets[c + 1] = count;
+      }
+    });
+  });
+  for (int64_t c = 0; c < chunks; ++c) selection.offsets[c + 1] += selection.offsets[c];
+  return selection;
+}
+
+void nonzero(DType dtype, const void* in, const int64_t* sizes, int ndim, const Selection& selection, int64_t* out,
+             int64_t row_stride, int64_t column_stride) {
+  if (ndim == 0) return;
+  if (ndim > kMaxDims) throw std::invalid_argument("[nonzero] more than 64 dimensions");
+  int64_t n = 1;
+  for (int d = 0; d < ndim; ++d) n *= sizes[d];
+  with_test(dtype, [&](auto test) {
+    using Test = decltype(test);
+    const auto* x = static_cast<const typename Test::type*>(in);
+    for_chunks(n, selection, [&](int64_t begin, int64_t slot, int64_t stop) {
+      if (slot == stop) return;
+      if (ndim == 1) {
+        return compact<Test>(x, begin, slot, stop, [&](int64_t s, int64_t i) { out[s * row_stride] = i; });
+      }
+      int64_t positions[kChunk];
+      compact<Test>(x, begin, 0, stop - slot, [&](int64_t s, int64_t i) { positions[s] = i; });
+      Coordinates at(sizes, ndim, positions[0]);
+      for (int64_t s = slot; s < stop; ++s) {
+        at.advance(positions[s - slot]);
+        for (int d = 0; d < ndim; ++d) out[s * row_stride + d * column_stride] = at[d];
+      }
+    });
+  });
+}
+
+void masked_select(int64_t itemsize, const void* in, const bool* mask, int64_t n, const Selection& selection,
+                   void* out) {
+  using Test = BitsTest<uint8_t, 0xff>;
+  const uint8_t* flags = reinterpret_cast<const uint8_t*>(mask);
+  with_item(itemsize, [&](auto item) {
+    using U = decltype(item);
+    const U* from = static_cast<const U*>(in);
+    U* to = static_cast<U*>(out);
+    for_chunks(n, selection, [&](int64_t begin, int64_t slot, int64_t stop) {
+      compact<Test>(flags, begin, slot, stop, [&](int64_t s, int64_t i) { to[s] = from[i]; });
+    });
+  });
+}
+
+void masked_scatter(int64_t itemsize, void* inout, const bool* mask, int64_t n, const Selection& selection,
+                    const void* source) {
+  using Test = BitsTest<uint8_t, 0xff>;
+  const uint8_t* flags = reinterpret_cast<const uint8_t*>(mask);
+  with_item(itemsize, [&](auto item) {
+    using U = decltype(item);
+    U* to = static_cast<U*>(inout);
+    const U* from = static_cast<const U*>(source);
+    for_chunks(n, selection, [&](int64_t begin, int64_t slot, int64_t stop) {
+      for (int64_t i = begin; slot < stop; ++i) {
+        bool set = Test::nonzero(flags[i]);
+        to[i] = set ? from[slot] : to[i];
+        slot += set;
+      }
+    });
+  });
+}
+
+}  // namespace tocha::cpu

@@ -1,0 +1,24 @@
+// What a device must offer. One entry per device type; operators reach devices only through this.
+#pragma once
+
+#include "core/tensor.h"
+#include "dispatch/pointwise.h"
+#include "dispatch/reduction.h"
+
+namespace tocha {
+
+struct Backend {
+  const char* name;
+  // Runs an elementwise operator whose outputs exist. Types are the loop's, outputs first.
+  void (*pointwise)(const PointwiseOp& op, DType compute, const Tensor* const* operands, const char* params);
+  void (*reduce)(const ReductionOp& op, DType compute, const ReductionCall& call);
+  void (*copy)(const Tensor& dst, const Tensor& src);
+  void (*fill)(const Tensor& dst, const Scalar& value);
+};
+
+const Backend& backend(DeviceType type);
+void register_backend(DeviceType type, const Backend& b);
+// True when outputs must be computed; meta tensors stop at shapes.
+inline bool computes(const Tensor& t) { return !t.is_meta(); }
+
+}  // namespace tocha

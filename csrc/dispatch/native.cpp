@@ -1,0 +1,51 @@
+#include "dispatch/native.h"
+
+namespace tocha {
+
+Tensor clone_dense(const Tensor& t) {
+  Tensor copy = empty_strided(t.sizes(), like_strides(t, MemoryFormat::Preserve), t.dtype(), t.device());
+  if (computes(copy)) backend(t.device().type).copy(copy, t);
+  return copy;
+}
+
+void write_inplace(const Tensor& self, const Tensor& result, const char* op) {
+  TOCHA_CHECK(self.sizes() == result.sizes(), Runtime, "[", op, "] output with shape ", self.sizes(),
+              " doesn't match the broadcast shape ", result.sizes());
+  TOCHA_CHECK(can_cast(result.dtype(), self.dtype()), Runtime, "[", op, "] result type ", result.dtype(),
+              " can't be cast to the desired output type ", self.dtype());
+  check_no_internal_overlap(self, op);
+  if (computes(self)) backend(self.device().type).copy(self, result);
+  self.bump_version();
+}
+
+OutScope::OutScope(const Tensor& out, OutSpec spec, const char* op) : out_(out), spec_(std::move(spec)), op_(op) {
+  TOCHA_CHECK(can_cast(spec_.dtype, out.dtype()), Runtime, "[", op, "] Expected out tensor to have dtype ", spec_.dtype,
+              ", but got ", out.dtype(), " instead");
+  check_no_internal_overlap(out, op);
+  direct_ = out.dtype() == spec_.dtype && !out.is_conj() && !out.is_neg();
+}
+
+void OutScope::avoid(const Tensor& input) {
+  if (input && memory_overlap(out_, input) != Overlap::none) direct_ = false;
+}
+
+const Tensor& OutScope::target() {
+  if (!target_) {
+    if (direct_) {
+      resize_output(out_, spec_.sizes, op_);
+      if (out_.is_contiguous()) target_ = out_;
+    }
+    if (!target_) {
+      direct_ = false;
+      target_ = make_out(spec_, out_);
+    }
+  }
+  return target_;
+}
+
+void OutScope::finish() {
+  if (!direct_) copy_to_out(out_, target_, op_);
+  else out_.bump_version();
+}
+
+}  // namespace tocha

@@ -1,0 +1,53 @@
+// What generated operator functions call: engines, backends, kernels, and the handling of out= and in-place.
+#pragma once
+
+#include "dispatch/backend.h"
+#include "dispatch/rules.h"
+#include "native_kernels.h"
+
+// Declares an operator's loop tables, one per instruction set.
+#if defined(__x86_64__)
+#define TOCHA_LOOPS(KIND, NAME)                                                 \
+  namespace cpu::isa_base { extern const KIND NAME##_loops[kNumDTypes]; }       \
+  namespace cpu::isa_avx2 { extern const KIND NAME##_loops[kNumDTypes]; }       \
+  namespace cpu::isa_avx512 { extern const KIND NAME##_loops[kNumDTypes]; }     \
+  static const KIND* const loops_of_##NAME[] = {cpu::isa_base::NAME##_loops, cpu::isa_avx2::NAME##_loops, cpu::isa_avx512::NAME##_loops};
+#else
+#define TOCHA_LOOPS(KIND, NAME)                                           \
+  namespace cpu::isa_base { extern const KIND NAME##_loops[kNumDTypes]; } \
+  static const KIND* const loops_of_##NAME[] = {cpu::isa_base::NAME##_loops};
+#endif
+#define TOCHA_LOOPS_OF(NAME) loops_of_##NAME
+
+namespace tocha {
+
+inline Tensor first_of(const Tensor& t) { return t; }
+inline Tensor first_of(const Tensors& ts) { return ts.empty() ? Tensor() : ts[0]; }
+
+// A copy with the same (dense) layout.
+Tensor clone_dense(const Tensor& t);
+
+// self[...] = result, for in-place forms: shape must match, dtype must be castable.
+void write_inplace(const Tensor& self, const Tensor& result, const char* op);
+
+// Where a kernel writes when out= is given: into out itself when it fits and shares no memory with an
+// input, else into a fresh tensor that is copied over at the end.
+class OutScope {
+ public:
+  OutScope(const Tensor& out, OutSpec spec, const char* op);
+  void avoid(const Tensor& input);
+  void avoid(const Tensors& inputs) {
+    for (const Tensor& t : inputs) avoid(t);
+  }
+  const Tensor& target();
+  void finish();
+
+ private:
+  Tensor out_;
+  Tensor target_;
+  OutSpec spec_;
+  const char* op_;
+  bool direct_ = true;
+};
+
+}  // namespace tocha

@@ -1,0 +1,227 @@
+#include "dispatch/pointwise.h"
+
+#include <algorithm>
+#include <numeric>
+
+#include "dispatch/backend.h"
+#include "dispatch/promotion.h"
+
+namespace tocha {
+
+DType compute_dtype(const PointwiseOp& op, const Tensor* ins) {
+  const TypeCode* in_types = op.types + op.nout;
+  // The usual call: all operands of one dtype.
+  DType common = DType::Undefined;
+  bool same = true;
+  for (int i = 0; i < op.nin; ++i) {
+    if (in_types[i].code == TypeCode::fixed) continue;
+    DType d = ins[i].dtype();
+    if (common == DType::Undefined) common = d;
+    same = same && d == common && !ins[i].is_wrapped_number();
+  }
+  if (!same) {
+    ResultType r;
+    for (int i = 0; i < op.nin; ++i)
+      if (in_types[i].code != TypeCode::fixed) r.add(ins[i]);
+    common = r.get();
+  }
+  if (op.promote == Promote::int_to_float && (is_integral(common) || is_boolean(common))) common = default_dtype();
+  if (!(op.dtypes >> static_cast<int>(common) & 1)) [[unlikely]] {
+    fail(ErrorKind::NotImplemented, "[", op.name, "] not implemented for '", common, "'");
+  }
+  return common;
+}
+
+Ints broadcast_sizes(IntsView a, IntsView b, const char* op) {
+  if (a.size() < b.size()) std::swap(a, b);
+  Ints out(a);
+  int64_t lead = a.size() - b.size();
+  for (int64_t i = 0; i < b.size(); ++i) {
+    int64_t x = a[lead + i], y = b[i];
+    if (x == y || y == 1) continue;
+    TOCHA_CHECK(x == 1, Runtime, "[", op, "] The size of tensor a (", x, ") must match the size of tensor b (", y,
+                ") at non-singleton dimension ", lead + i, ": ", a, " and ", b);
+    out[lead + i] = y;
+  }
+  return out;
+}
+
+void check_same_device(const char* op, const Tensor* tensors, int n) {
+  const Tensor* first = nullptr;
+  for (int i = 0; i < n; ++i) {
+    if (!tensors[i] || (tensors[i].dim() == 0 && tensors[i].is_cpu())) continue;  // 0-d CPU tensors go anywhere
+    if (!first) first = &tensors[i];
+    TOCHA_CHECK(tensors[i].device() == first->device(), Runtime, "[", op,
+                "] Expected all tensors to be on the same device, but found at least two devices, ", first->device(), " and ",
+                tensors[i].device());
+  }
+}
+
+namespace {
+
+Device common_device(const Tensor* ins, int n) {
+  for (int i = 0; i < n; ++i)
+    if (!(ins[i].dim() == 0 && ins[i].is_cpu())) return ins[i].device();
+  return ins[0].device();
+}
+
+Ints common_sizes(const PointwiseOp& op, const Tensor* ins) {
+  Ints sizes(ins[0].sizes());
+  for (int i = 1; i < op.nin; ++i)
+    if (!(IntsView(sizes) == ins[i].sizes())) sizes = broadcast_sizes(sizes, ins[i].sizes(), op.name);
+  return sizes;
+}
+
+// The result keeps the layout its inputs agree on: dims are ordered by the inputs' strides, the first
+// input deciding before the next, and the result is dense in that order.
+Ints result_strides(const PointwiseOp& op, IntsView sizes, const Tensor* ins) {
+  int64_t n = sizes.size();
+  bool plain = true;
+  for (int i = 0; i < op.nin && plain; ++i)
+    plain = ins[i].dim() == 0 || (ins[i].is_contiguous() && ins[i].sizes() == sizes);
+  if (plain || n < 2) return contiguous_strides(sizes);
+  // Inputs of the full shape with one dense layout hand it on unchanged.
+  const Tensor* model = nullptr;
+  bool agree = true;
+  for (int i = 0; i < op.nin && agree; ++i) {
+    if (ins[i].dim() == 0) continue;
+    if (!model) model = &ins[i];
+    agree = ins[i].sizes() == sizes && ins[i].strides() == model->strides();
+  }
+  if (agree && model && model->is_non_overlapping_and_dense()) return Ints(model->strides());
+  Ints order(n);
+  for (int64_t i = 0; i < n; ++i) order[i] = n - 1 - i;  // innermost first
+  auto compare = [&](int64_t a, int64_t b) {             // >0: a belongs outside b
+    for (int i = 0; i < op.nin; ++i) {
+      int64_t lead = n - ins[i].dim();
+      auto step = [&](int64_t d) {
+        return d < lead || (ins[i].size(d - lead) == 1 && sizes[d] != 1) ? 0 : ins[i].stride(d - lead);
+      };
+      int64_t sa = step(a), sb = step(b);
+      if (sa == 0 || sb == 0) continue;
+      if (sa != sb) return sa < sb ? -1 : 1;
+      if (sizes[a] > sizes[b]) return 1;
+    }
+    return 0;
+  };
+  for (int64_t i = 1; i < n; ++i) {
+    int64_t at = i;
+    for (int64_t j = i - 1; j >= 0; --j) {
+      int c = compare(order[j], order[at]);
+      if (c > 0) {
+        std::swap(order[j], order[at]);
+        at = j;
+      } else if (c < 0) {
+        break;
+      }
+    }
+  }
+  Ints strides(n);
+  int64_t step = 1;
+  for (int64_t i = 0; i < n; ++i) {
+    strides[order[i]] = step;
+    step *= std::max<int64_t>(sizes[order[i]], 1);
+  }
+  return strides;
+}
+
+void store_params(const PointwiseOp& op, DType compute, const Scalar* params, char* out) {
+  const TypeCode* types = op.types + op.nout + op.nin;
+  DType math = is_reduced_floating(compute) ? DType::Float32 : compute;
+  for (int i = 0; i < op.nparams; ++i) params[i].store(types[i].resolve(math), out + i * kParamBytes);
+}
+
+void run(const PointwiseOp& op, DType compute, const Tensor* outs, const Tensor* ins, const Scalar* params) {
+  if (outs[0].is_meta()) return;
+  const Tensor* operands[kMaxOperands];
+  for (int i = 0; i < op.nout; ++i) operands[i] = &outs[i];
+  for (int i = 0; i < op.nin; ++i) operands[op.nout + i] = &ins[i];
+  alignas(16) char stored[kMaxParams * kParamBytes];
+  store_params(op, compute, params, stored);
+  backend(outs[0].device().type).pointwise(op, compute, operands, stored);
+}
+
+}  // namespace
+
+void pointwise(const PointwiseOp& op, Tensor* outs, const Tensor* ins, const Scalar* params) {
+  DType compute = compute_dtype(op, ins);
+  bool same_shape = true;
+  for (int i = 0; i < op.nin; ++i) {
+    same_shape = same_shape && ins[i].is_contiguous() && ins[i].device() == ins[0].device() &&
+                 (i == 0 || ins[i].sizes() == ins[0].sizes());
+  }
+  if (same_shape) {
+    for (int i = 0; i < op.nout; ++i) {
+      const TensorObject* t = ins[0].get();
+      DType d = op.types[i].resolve(compute);
+      outs[i] = make_tensor(new_storage(static_cast<size_t>(t->numel * itemsize(d)), t->device), d, ins[0].sizes(),
+                            contiguous_strides(ins[0].sizes()), 0);
+    }
+  } else {
+    check_same_device(op.name, ins, op.nin);
+    Ints sizes = common_sizes(op, ins);
+    Ints strides = result_strides(op, sizes, ins);
+    Device device = common_device(ins, op.nin);
+    for (int i = 0; i < op.nout; ++i) outs[i] = empty_strided(sizes, strides, op.types[i].resolve(compute), device);
+  }
+  run(op, compute, outs, ins, params);
+}
+
+void resize_(const Tensor& t, IntsView sizes, IntsView strides) {
+  size_t needed = bytes_needed(sizes, strides, t.offset(), t.itemsize());
+  if (needed > t.storage().nbytes) resize_storage(t.storage(), needed);
+  set_sizes_and_strides(t, sizes, strides, t.offset());
+}
+
+void resize_output(const Tensor& out, IntsView sizes, IntsView strides, const char* op) {
+  if (out.sizes() == sizes) return;
+  if (out.numel() != 0) {
+    std::string text = str("[", op, "] An output with one or more elements was resized since it had shape ", out.sizes(),
+                           ", which does not match the required output shape ", sizes,
+                           ". This behavior is deprecated, and in a future release outputs will not be resized unless they have zero elements.");
+    if (PyErr_WarnEx(PyExc_UserWarning, text.c_str(), 1) < 0) throw PythonError();
+  }
+  resize_(out, sizes, strides);
+}
+
+void resize_output(const Tensor& out, IntsView sizes, const char* op) { resize_output(out, sizes, contiguous_strides(sizes), op); }
+
+void check_no_internal_overlap(const Tensor& out, const char* op) {
+  TOCHA_CHECK(!has_internal_overlap(out), Runtime, "[", op,
+              "] unsupported operation: more than one element of the written-to tensor refers to a single memory location. "
+              "Please clone() the tensor before performing the operation.");
+}
+
+void check_no_overlap(const Tensor& out, const Tensor& in, const char* op, bool full_is_fine) {
+  Overlap o = memory_overlap(out, in);
+  TOCHA_CHECK(o == Overlap::none || (o == Overlap::full && full_is_fine), Runtime, "[", op,
+              "] unsupported operation: some elements of the input tensor and the written-to tensor refer to a single memory "
+              "location. Please clone() the tensor before performing the operation.");
+}
+
+void pointwise_out(const PointwiseOp& op, const Tensor* outs, const Tensor* ins, const Scalar* params, bool in_place) {
+  DType compute = compute_dtype(op, ins);
+  Ints sizes = common_sizes(op, ins);
+  if (!in_place) check_same_device(op.name, ins, op.nin);
+  for (int i = 0; i < op.nout; ++i) {
+    DType result = op.types[i].resolve(compute);
+    TOCHA_CHECK(can_cast(result, outs[i].dtype()), Runtime, "[", op.name, "] result type ", result,
+                " can't be cast to the desired output type ", outs[i].dtype());
+    if (in_place) {
+      TOCHA_CHECK(outs[i].sizes() == sizes, Runtime, "[", op.name, "_] output with shape ", outs[i].sizes(),
+                  " doesn't match the broadcast shape ", sizes);
+    }
+    TOCHA_CHECK(outs[i].device() == common_device(ins, op.nin) || outs[i].dim() == 0, Runtime, "[", op.name,
+                "] Expected all tensors to be on the same device, but out is on ", outs[i].device(), " and the inputs on ",
+                common_device(ins, op.nin));
+  }
+  for (int i = 0; i < op.nout; ++i) {
+    if (!in_place) resize_output(outs[i], sizes, result_strides(op, sizes, ins), op.name);
+    check_no_internal_overlap(outs[i], op.name);
+    for (int k = 0; k < op.nin; ++k) check_no_overlap(outs[i], ins[k], op.name, true);
+  }
+  run(op, compute, outs, ins, params);
+  for (int i = 0; i < op.nout; ++i) outs[i].bump_version();
+}
+
+}  // namespace tocha

@@ -1,0 +1,62 @@
+// Runs elementwise operators: promotion, broadcasting, the output's layout, aliasing rules; then the
+// backend's loop. Everything that differs between operators is in the generated PointwiseOp table.
+#pragma once
+
+#include <optional>
+
+#include "core/tensor.h"
+#include "dispatch/loops.h"
+
+namespace tocha {
+
+constexpr int kMaxOperands = 12;
+constexpr int kMaxParams = 6;
+constexpr int kParamBytes = 16;
+
+enum class Promote : uint8_t {
+  common,        // the operands' common dtype
+  int_to_float,  // and integers become the default float
+};
+
+// How an operand's or result's dtype follows from the compute dtype T.
+struct TypeCode {
+  enum Code : uint8_t { T, real_of_T, complex_of_T, fixed } code;
+  DType dtype;  // for fixed
+
+  DType resolve(DType t) const {
+    switch (code) {
+      case T: return t;
+      case real_of_T: return real_dtype(t);
+      case complex_of_T: return is_complex(t) ? t : complex_dtype(t);
+      default: return dtype;
+    }
+  }
+};
+
+struct PointwiseOp {
+  const char* name;
+  const Loop* const* cpu_loops;  // per instruction set, then per compute dtype; a null entry has no loop
+  uint8_t nout, nin, nparams;
+  Promote promote;
+  bool expensive;       // worth splitting over threads early
+  uint32_t dtypes;      // bit d: compute dtype d is supported
+  const TypeCode* types;  // outputs, inputs, params
+};
+
+// ins has op.nin tensors. Results are fresh.
+void pointwise(const PointwiseOp& op, Tensor* outs, const Tensor* ins, const Scalar* params);
+// Into given tensors. With in_place, outs[0] is ins[0] and keeps its shape; otherwise outs are resized as out= does.
+void pointwise_out(const PointwiseOp& op, const Tensor* outs, const Tensor* ins, const Scalar* params, bool in_place);
+
+DType compute_dtype(const PointwiseOp& op, const Tensor* ins);
+
+Ints broadcast_sizes(IntsView a, IntsView b, const char* op);
+// PyTorch's out= rule: an empty tensor is resized silently, a wrong shape with a warning.
+void resize_output(const Tensor& out, IntsView sizes, const char* op);
+void resize_output(const Tensor& out, IntsView sizes, IntsView strides, const char* op);
+void check_no_internal_overlap(const Tensor& out, const char* op);
+void check_no_overlap(const Tensor& out, const Tensor& in, const char* op, bool full_is_fine);
+void check_same_device(const char* op, const Tensor* tensors, int n);
+void resize_(const Tensor& t, IntsView sizes, IntsView strides);
+
+}  // namespace tocha

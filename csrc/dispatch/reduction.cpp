@@ -1,0 +1,100 @@
+#include "dispatch/reduction.h"
+
+#include "dispatch/backend.h"
+#include "dispatch/promotion.h"
+
+namespace tocha {
+namespace {
+
+void mark_dims(const Tensor& self, IntsView dims, const char* op, bool* reduced) {
+  for (int64_t i = 0; i < self.dim(); ++i) reduced[i] = dims.empty();
+  for (int64_t d : dims) {
+    int64_t w = wrap_dim(d, self.dim(), op);
+    if (self.dim() == 0) continue;
+    TOCHA_CHECK(!reduced[w], Runtime, "[", op, "] dim ", w, " appears multiple times in the list of dims");
+    reduced[w] = true;
+  }
+}
+
+DType reduce_compute_dtype(const ReductionOp& op, const Tensor& self, std::optional<DType> dtype) {
+  DType d = dtype.value_or(self.dtype());
+  bool small = is_integral(d) || is_boolean(d);
+  if (!dtype && op.promote == ReducePromote::sum_like && small) d = DType::Int64;
+  if (!dtype && op.promote == ReducePromote::int_to_float && small) d = default_dtype();
+  TOCHA_CHECK(op.dtypes >> static_cast<int>(d) & 1, NotImplemented, "[", op.name, "] not implemented for '", d, "'");
+  return d;
+}
+
+void run(const ReductionOp& op, DType compute, const Tensor* outs, const Tensor& self, const bool* reduced,
+         const Scalar* params) {
+  if (outs[0].is_meta() || outs[0].numel() == 0) return;
+  alignas(16) char stored[kMaxParams * kParamBytes];
+  DType math = is_reduced_floating(compute) ? DType::Float32 : compute;
+  for (int i = 0; i < op.nparams; ++i)
+    params[i].store(op.types[op.nout + op.nstates + i].resolve(math), stored + i * kParamBytes);
+  ReductionCall call{};
+  for (int i = 0; i < op.nout; ++i) call.outs[i] = &outs[i];
+  call.in = &self;
+  std::copy(reduced, reduced + self.dim(), call.reduced);
+  call.params = stored;
+  backend(self.device().type).reduce(op, compute, call);
+}
+
+Ints output_sizes(const Tensor& self, const bool* reduced, bool keepdim) {
+  Ints sizes;
+  for (int64_t i = 0; i < self.dim(); ++i) {
+    if (!reduced[i]) sizes.push_back(self.size(i));
+    else if (keepdim) sizes.push_back(1);
+  }
+  return sizes;
+}
+
+void check_identity(const ReductionOp& op, const Tensor& self, const bool* reduced) {
+  if (op.has_identity) return;
+  for (int64_t i = 0; i < self.dim(); ++i) {
+    TOCHA_CHECK(!reduced[i] || self.size(i) != 0, Index, "[", op.name, "] Expected reduction dim ", i,
+                " to have non-zero size: got a tensor of shape ", self.sizes());
+  }
+}
+
+}  // namespace
+
+Ints reduced_sizes(const Tensor& self, IntsView dims, bool keepdim, const char* op) {
+  bool reduced[64];
+  mark_dims(self, dims, op, reduced);
+  return output_sizes(self, reduced, keepdim);
+}
+
+void reduction(const ReductionOp& op, Tensor* outs, const Tensor& self, IntsView dims, bool keepdim,
+               std::optional<DType> dtype, const Scalar* params) {
+  bool reduced[64];
+  mark_dims(self, dims, op.name, reduced);
+  DType compute = reduce_compute_dtype(op, self, dtype);
+  check_identity(op, self, reduced);
+  Ints sizes = output_sizes(self, reduced, keepdim);
+  for (int i = 0; i < op.nout; ++i) outs[i] = empty(sizes, op.types[i].resolve(compute), self.device());
+  run(op, compute, outs, self, reduced, params);
+}
+
+void reduction_out(const ReductionOp& op, const Tensor* outs, const Tensor& self, IntsView dims, bool keepdim,
+                   std::optional<DType> dtype, const Scalar* params) {
+  bool reduced[64];
+  mark_dims(self, dims, op.name, reduced);
+  // A sum into a given tensor accumulates in that tensor's dtype.
+  if (!dtype && op.promote != ReducePromote::to_bool && op.types[0].code == TypeCode::T) dtype = outs[0].dtype();
+  DType compute = reduce_compute_dtype(op, self, dtype);
+  check_identity(op, self, reduced);
+  Ints sizes = output_sizes(self, reduced, keepdim);
+  for (int i = 0; i < op.nout; ++i) {
+    DType result = op.types[i].resolve(compute);
+    TOCHA_CHECK(can_cast(result, outs[i].dtype()), Runtime, "[", op.name, "] result type ", result,
+                " can't be cast to the desired output type ", outs[i].dtype());
+    resize_output(outs[i], sizes, op.name);
+    check_no_internal_overlap(outs[i], op.name);
+    check_no_overlap(outs[i], self, op.name, false);
+  }
+  run(op, compute, outs, self, reduced, params);
+  for (int i = 0; i < op.nout; ++i) outs[i].bump_version();
+}
+
+}  // namespace tocha

@@ -1,0 +1,229 @@
+// The native module tocha._C: types, operators, and the module-level switches.
+#include "core/parallel.h"
+#include "cpu/backend.h"
+#include "dispatch/promotion.h"
+#include "dispatch/rules.h"
+#include "ops.h"
+#include "python/bindings.h"
+#include "python/exchange.h"
+#include "python/new_tensor.h"
+#include "python/tensor_methods.h"
+
+namespace tocha::python {
+namespace {
+
+PyObject* set_num_threads(PyObject*, PyObject* n) {
+  return guarded([&]() -> PyObject* {
+    TOCHA_CHECK(PyLong_Check(n), Type, "set_num_threads expects an int, but got ", Py_TYPE(n)->tp_name);
+    int64_t value = as_int(n);
+    TOCHA_CHECK(value > 0, Runtime, "set_num_threads expects a positive integer");
+    tocha::set_num_threads(static_cast<int>(std::min<int64_t>(value, 1 << 20)));
+    return Py_NewRef(Py_None);
+  });
+}
+PyObject* get_num_threads(PyObject*, PyObject*) { return PyLong_FromLong(num_threads()); }
+
+PyObject* get_default_dtype(PyObject*, PyObject*) { return Py_NewRef(dtype_object(default_dtype())); }
+PyObject* set_default_dtype(PyObject*, PyObject* d) {
+  return guarded([&]() -> PyObject* {
+    TOCHA_CHECK(PyObject_TypeCheck(d, dtype_type), Type, "invalid dtype object: only floating-point types are supported as the default type");
+    DType value = as_dtype(d);
+    TOCHA_CHECK(is_floating(value) && !is_float8(value), Type,
+                "only floating-point types are supported as the default type, got ", value);
+    tocha::set_default_dtype(value);
+    return Py_NewRef(Py_None);
+  });
+}
+
+PyObject* result_type(PyObject*, PyObject* args) {
+  return guarded([&]() -> PyObject* {
+    TOCHA_CHECK(PyTuple_GET_SIZE(args) == 2, Type, "result_type() takes 2 arguments, got ", PyTuple_GET_SIZE(args));
+    ResultType r;
+    for (int i = 0; i < 2; ++i) {
+      PyObject* o = PyTuple_GET_ITEM(args, i);
+      TOCHA_CHECK(is_tensor(o) || is_number(o), Type, "result_type(): argument ", i + 1, " must be Tensor or Number, not ", Py_TYPE(o)->tp_name);
+      r.add(as_operand(o));
+    }
+    return Py_NewRef(dtype_object(r.get()));
+  });
+}
+
+PyObject* promote_types(PyObject*, PyObject* args) {
+  return guarded([&]() -> PyObject* {
+    PyObject *a, *b;
+    if (!PyArg_ParseTuple(args, "O!O!", dtype_type, &a, dtype_type, &b)) throw PythonError();
+    return Py_NewRef(dtype_object(tocha::promote_types(as_dtype(a), as_dtype(b))));
+  });
+}
+
+PyObject* can_cast(PyObject*, PyObject* args, PyObject* kwargs) {
+  return guarded([&]() -> PyObject* {
+    PyObject *a, *b;
+    static const char* names[] = {"from_", "to", nullptr};
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O!O!", const_cast<char**>(names), dtype_type, &a, dtype_type, &b)) throw PythonError();
+    return PyBool_FromLong(tocha::can_cast(as_dtype(a), as_dtype(b)));
+  });
+}
+
+PyObject* tensor(PyObject*, PyObject* args, PyObject* kwargs) {
+  return guarded([&]() -> PyObject* {
+    PyObject *data, *dtype = Py_None, *device = Py_None, *names = Py_None;
+    int requires_grad = 0, pin = 0;
+    static const char* keys[] = {"data", "dtype", "device", "requires_grad", "pin_memory", "names", nullptr};
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O|$OOppO:tensor", const_cast<char**>(keys), &data, &dtype, &device, &requires_grad, &pin, &names))
+      throw PythonError();
+    if (is_tensor(data)) {
+      check(PyErr_WarnEx(PyExc_UserWarning,
+                         "To copy construct from a tensor, it is recommended to use sourceTensor.detach().clone() or "
+                         "sourceTensor.detach().clone().requires_grad_(True), rather than tocha.tensor(sourceTensor).", 1));
+    }
+    Device fallback = default_device();
+    Tensor t = tensor_from_data(data, optional(dtype, as_dtype), device == Py_None && !is_tensor(data) ? std::optional<Device>(fallback) : optional(device, as_device));
+    TOCHA_CHECK(!requires_grad || t.is_floating() || t.is_complex(), Runtime,
+                "Only Tensors of floating point and complex dtype can require gradients");
+    t.get()->requires_grad = requires_grad;
+    return t.give();
+  });
+}
+
+// as_tensor(data, dtype, device): shares memory where it can.
+PyObject* as_tensor_(PyObject*, PyObject* args, PyObject* kwargs) {
+  return guarded([&]() -> PyObject* {
+    PyObject *data, *dtype = Py_None, *device = Py_None;
+    static const char* keys[] = {"data", "dtype", "device", nullptr};
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O|OO:as_tensor", const_cast<char**>(keys), &data, &dtype, &device)) throw PythonError();
+    auto want = optional(dtype, as_dtype);
+    auto where = optional(device, as_device);
+    if (is_tensor(data)) {
+      Tensor t = Tensor::borrow(data);
+      if ((!want || *want == t.dtype()) && (!where || *where == t.device())) return t.give();
+      return tensor_from_data(data, want, where).give();
+    }
+    if (has_array_interface(data)) {
+      Tensor t = from_array_interface(data);
+      if ((!want || *want == t.dtype()) && (!where || where->is_cpu())) return t.give();
+    }
+    return tensor_from_data(data, want, where ? where : std::optional<Device>(default_device())).give();
+  });
+}
+
+PyObject* set_function_modes(PyObject*, PyObject* n) {
+  function_modes = static_cast<int>(PyLong_AsLong(n));
+  return Py_NewRef(Py_None);
+}
+PyObject* set_overrides_disabled(PyObject*, PyObject* on) {
+  bool before = overrides_disabled;
+  overrides_disabled = on == Py_True;
+  return PyBool_FromLong(before);
+}
+PyObject* disabled_torch_function(PyObject*, PyObject* args) {
+  // (func, types, args, kwargs): runs func as if there were no overrides.
+  return guarded([&]() -> PyObject* {
+    PyObject *func, *types, *inner = nullptr, *kwargs = nullptr;
+    if (!PyArg_ParseTuple(args, "OO|OO", &func, &types, &inner, &kwargs)) throw PythonError();
+    Ref none = own(PyTuple_New(0));
+    bool before = std::exchange(overrides_disabled, true);
+    PyObject* result = PyObject_Call(func, inner ? inner : none.get(), kwargs == Py_None ? nullptr : kwargs);
+    overrides_disabled = before;
+    return result;
+  });
+}
+PyObject* has_torch_function(PyObject*, PyObject* items) {
+  return guarded([&]() -> PyObject* {
+    if (function_modes && !overrides_disabled) Py_RETURN_TRUE;
+    Ref seq = own(PySequence_Fast(items, "expected a sequence"));
+    for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(seq.get()); ++i)
+      if (has_override(PySequence_Fast_GET_ITEM(seq.get(), i))) Py_RETURN_TRUE;
+    Py_RETURN_FALSE;
+  });
+}
+
+PyObject* memory_stats(PyObject*, PyObject*) {
+  CpuMemory m = cpu_memory();
+  return Py_BuildValue("{s:n,s:n,s:n}", "in_use", static_cast<Py_ssize_t>(m.in_use), "cached", static_cast<Py_ssize_t>(m.cached), "peak",
+                       static_cast<Py_ssize_t>(m.peak));
+}
+PyObject* empty_cache(PyObject*, PyObject*) {
+  cpu_empty_cache();
+  return Py_NewRef(Py_None);
+}
+PyObject* cpu_capability(PyObject*, PyObject*) {
+  static const char* names[] = {"DEFAULT", "AVX2", "AVX512"};
+  return PyUnicode_FromString(names[static_cast<int>(cpu_isa())]);
+}
+
+PyMethodDef module_table[] = {
+    {"set_num_threads", set_num_threads, METH_O, "set_num_threads(n): how many threads kernels use."},
+    {"get_num_threads", get_num_threads, METH_NOARGS, "How many threads kernels use."},
+    {"get_default_dtype", get_default_dtype, METH_NOARGS, "The dtype of new floating tensors."},
+    {"_set_default_dtype", set_default_dtype, METH_O, nullptr},
+    {"result_type", result_type, METH_VARARGS, "result_type(a, b): the dtype an operator on both computes in."},
+    {"promote_types", promote_types, METH_VARARGS, "promote_types(a, b): the smallest dtype that holds both."},
+    {"can_cast", reinterpret_cast<PyCFunction>(can_cast), METH_VARARGS | METH_KEYWORDS, "can_cast(from_, to): whether a result may be stored so."},
+    {"tensor", reinterpret_cast<PyCFunction>(tensor), METH_VARARGS | METH_KEYWORDS,
+     "tensor(data, *, dtype=None, device=None, requires_grad=False): a new tensor with a copy of data."},
+    {"as_tensor", reinterpret_cast<PyCFunction>(as_tensor_), METH_VARARGS | METH_KEYWORDS,
+     "as_tensor(data, dtype=None, device=None): data as a tensor, sharing memory where possible."},
+    {"_set_function_modes", set_function_modes, METH_O, nullptr},
+    {"_set_overrides_disabled", set_overrides_disabled, METH_O, nullptr},
+    {"_disabled_torch_function_impl", disabled_torch_function, METH_VARARGS, nullptr},
+    {"_has_torch_function", has_torch_function, METH_O, nullptr},
+    {"_cpu_memory", memory_stats, METH_NOARGS, nullptr},
+    {"_cpu_empty_cache", empty_cache, METH_NOARGS, nullptr},
+    {"_cpu_capability", cpu_capability, METH_NOARGS, nullptr},
+};
+
+void add_return_types(PyObject* module) {
+  Ref types = own(PyModule_New("tocha.return_types"));
+  for (ReturnType& r : bindings().returns_) {
+    PyTypeObject* t = PyStructSequence_NewType(&r.description);
+    if (!t) throw PythonError();
+    *r.type = t;
+    check(PyModule_AddObjectRef(types.get(), r.name, reinterpret_cast<PyObject*>(t)));
+  }
+  check(PyModule_AddObjectRef(module, "return_types", types.get()));
+}
+
+// tocha._C._special, _C._nn and so on hold the operators of those namespaces.
+void add_functions(PyObject* module) {
+  for (auto& [space, table] : bindings().functions_) {
+    if (space.empty()) {
+      std::vector<PyMethodDef> extra(std::begin(module_table), std::end(module_table));
+      add_exchange_functions(extra);
+      table.insert(table.end(), extra.begin(), extra.end());
+    }
+    table.push_back({nullptr, nullptr, 0, nullptr});
+    if (space.empty()) {
+      check(PyModule_AddFunctions(module, table.data()));
+      continue;
+    }
+    std::string name = "tocha._C._" + space;
+    Ref sub = own(PyModule_New(name.c_str()));
+    check(PyModule_AddFunctions(sub.get(), table.data()));
+    check(PyModule_AddObjectRef(module, ("_" + space).c_str(), sub.get()));
+  }
+}
+
+PyModuleDef definition = {PyModuleDef_HEAD_INIT, "tocha._C", "tocha's native core.", -1, nullptr, nullptr, nullptr, nullptr, nullptr};
+
+}  // namespace
+}  // namespace tocha::python
+
+PyMODINIT_FUNC PyInit__C() {
+  using namespace tocha::python;
+  PyObject* module = PyModule_Create(&definition);
+  if (!module) return nullptr;
+  try {
+    bind_all(bindings());
+    add_tensor_type(module);
+    add_types(module);
+    add_return_types(module);
+    add_functions(module);
+    tocha::cpu::register_cpu();
+  } catch (...) {
+    set_python_error();
+    Py_DECREF(module);
+    return nullptr;
+  }
+  return module;
+}

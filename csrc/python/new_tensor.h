@@ -1,0 +1,16 @@
+// Tensors from Python values: tocha.tensor([[1, 2], [3, 4]]), Tensor(2, 3), as_tensor.
+#pragma once
+
+#include <optional>
+
+#include "core/tensor.h"
+#include "python/object.h"
+
+namespace tocha::python {
+
+// Tensor(...): the legacy constructor, for Tensor and its subclasses.
+PyObject* legacy_tensor(PyTypeObject* type, PyObject* args, PyObject* kwargs);
+// The module functions tensor, as_tensor, asarray, from_numpy, frombuffer, from_dlpack ...
+Tensor tensor_from_data(PyObject* data, std::optional<DType> dtype, std::optional<Device> device);
+
+}  // namespace tocha::python

@@ -1,0 +1,117 @@
+// Argument parsing from tables: the generated bindings describe each overload's parameters and give a
+// function that unpacks matched arguments and calls the operator.
+#pragma once
+
+#include <optional>
+#include <vector>
+
+#include "core/tensor.h"
+#include "python/object.h"
+#include "python/types.h"
+
+namespace tocha::python {
+
+enum class ArgType : uint8_t {
+  Tensor, Operand, OptTensor, Tensors, OptTensors, Scalar, OptScalar, Scalars, Int, OptInt, Ints, OptInts, Float, OptFloat,
+  OptFloats, Bool, OptBool, Bools, Str, OptStr, DType, OptDType, Device, OptDevice, OptLayout, OptMemoryFormat, OptGenerator,
+  Storage, Outs,
+};
+
+struct Param {
+  const char* name;
+  ArgType type;
+  int16_t size;        // int[2]: one int stands for two
+  bool optional;       // has a default
+  bool keyword_only;
+  PyObject* key = nullptr;  // the interned name
+};
+
+struct Signature {
+  Param* params;
+  int count;
+  bool varargs;        // x.view(2, 3): loose ints make the first int list
+  PyObject* (*call)(PyObject* const* slots);
+  const char* text;    // shown in errors
+};
+
+constexpr int kMaxArguments = 24;
+
+struct Function {
+  const char* name;
+  const char* qualified;  // "Tensor.add" or "add", where overrides find the public callable
+  bool method;
+  Signature* signatures;
+  int count;
+  PyObject* callable = nullptr;  // looked up when an override first asks
+};
+
+PyObject* invoke(Function& f, PyObject* self, PyObject* const* args, Py_ssize_t nargs, PyObject* kwnames);
+// For number slots: returns NotImplemented when the operands do not fit.
+PyObject* invoke_binary(Function& f, PyObject* a, PyObject* b);
+
+template <Function& F>
+PyObject* function_entry(PyObject*, PyObject* const* args, Py_ssize_t nargs, PyObject* kwnames) {
+  return invoke(F, nullptr, args, nargs, kwnames);
+}
+template <Function& F>
+PyObject* method_entry(PyObject* self, PyObject* const* args, Py_ssize_t nargs, PyObject* kwnames) {
+  return invoke(F, self, args, nargs, kwnames);
+}
+template <Function& F>
+PyObject* property_entry(PyObject* self, void*) {
+  return invoke(F, self, nullptr, 0, nullptr);
+}
+template <Function& F>
+PyObject* unary_entry(PyObject* self) {
+  return invoke(F, self, nullptr, 0, nullptr);
+}
+template <Function& F>
+PyObject* binary_entry(PyObject* a, PyObject* b) {
+  return invoke_binary(F, a, b);
+}
+template <Function& F>
+PyObject* binary_swapped_entry(PyObject* a, PyObject* b) {
+  return invoke_binary(F, b, a);
+}
+
+// __torch_function__: overrides by subclasses and by modes.
+extern thread_local int function_modes;          // how many modes are active
+extern thread_local bool overrides_disabled;     // DisableTorchFunctionSubclass
+bool has_override(PyObject* o);
+// Calls the override of a function that is not in the tables; args is a tuple.
+PyObject* call_override(PyObject* callable, const std::vector<PyObject*>& overridden, PyObject* args, PyObject* kwargs);
+
+inline bool is_tensor(PyObject* o) { return Py_TYPE(o) == tensor_type || PyObject_TypeCheck(o, tensor_type); }
+
+// Unpackers; a null slot never reaches these.
+inline Tensor as_tensor(PyObject* o) { return Tensor::borrow(o); }
+Tensor as_operand(PyObject* o);
+inline Tensor as_opt_tensor(PyObject* o) { return o == Py_None ? Tensor() : Tensor::borrow(o); }
+Tensors as_tensors(PyObject* o);  // None inside becomes a null tensor
+Ints as_ints(PyObject* o, int size);
+std::vector<Scalar> as_scalars(PyObject* o);
+std::vector<bool> as_bools(PyObject* o);
+std::vector<double> as_doubles(PyObject* o);
+bool as_bool(PyObject* o);
+inline std::string as_str(PyObject* o) { return text_of(o); }
+GeneratorRef as_generator(PyObject* o);
+
+template <class F>
+auto optional(PyObject* o, F convert) -> std::optional<decltype(convert(o))> {
+  if (o == Py_None) return std::nullopt;
+  return convert(o);
+}
+
+// Results.
+inline PyObject* wrap(Tensor t) { return t ? t.give() : Py_NewRef(Py_None); }
+PyObject* wrap(Tensors ts);
+inline PyObject* wrap(bool v) { return PyBool_FromLong(v); }
+inline PyObject* wrap(int64_t v) { return PyLong_FromLongLong(v); }
+inline PyObject* wrap(double v) { return PyFloat_FromDouble(v); }
+inline PyObject* wrap(const Scalar& s) { return scalar_object(s); }
+inline PyObject* wrap(DType d) { return Py_NewRef(dtype_object(d)); }
+inline PyObject* wrap(const std::string& s) { return PyUnicode_FromStringAndSize(s.data(), static_cast<Py_ssize_t>(s.size())); }
+// A named tuple of results; type may be null for a plain tuple.
+PyObject* wrap_fields(PyTypeObject* type, std::vector<PyObject*> items);
+
+}  // namespace tocha::python

@@ -1,0 +1,482 @@
+#include "python/tensor_methods.h"
+
+#include "autograd/meta.h"
+#include "dispatch/backend.h"
+#include "ops.h"
+#include "python/bindings.h"
+#include "python/exchange.h"
+#include "python/new_tensor.h"
+
+namespace tocha::python {
+
+Tensor alias_as(const Tensor& t, PyTypeObject* type, bool share_version) {
+  if (type == tensor_type) return alias_of(t, share_version);
+  Tensor v = new_subclass_object(type);
+  TensorObject* o = v.get();
+  o->dtype = t.dtype();
+  o->device = t.device();
+  o->offset = t.offset();
+  o->storage = t.storage_ref().give();
+  o->conj = t.is_conj();
+  o->neg = t.is_neg();
+  init_descriptor(o, t.sizes(), t.strides());
+  if (share_version) {
+    o->version = version_counter(t.get());
+    ++o->version->refs;
+  }
+  return v;
+}
+
+Scalar item(const Tensor& t) {
+  TOCHA_CHECK(t.numel() == 1, Runtime, "a Tensor with ", t.numel(), " elements cannot be converted to Scalar");
+  TOCHA_CHECK(!t.is_meta(), Runtime, "Tensor.item() cannot be called on meta tensors");
+  Scalar s = Scalar::load(t.dtype(), t.bytes());
+  if (t.is_conj()) s = Scalar(Complex<double>(s.to_complex().re, -s.to_complex().im));
+  return t.is_neg() ? -s : s;
+}
+
+namespace {
+
+Tensor self_of(PyObject* o) { return Tensor::borrow(o); }
+TensorObject* object_of(PyObject* o) { return reinterpret_cast<TensorObject*>(o); }
+
+// A method or attribute that a subclass or mode may take over; runs f when none does.
+template <class F>
+PyObject* overridable(PyObject* self, const char* name, PyObject* args, F f) {
+  return guarded([&]() -> PyObject* {
+    bool mine = Py_TYPE(self) != tensor_type && has_override(self);
+    if (!mine && (!function_modes || overrides_disabled)) return f();
+    Ref callable = own(PyObject_GetAttrString(reinterpret_cast<PyObject*>(tensor_type), name));
+    Ref all = args ? own(PySequence_Concat(own(PyTuple_Pack(1, self)).get(), args)) : own(PyTuple_Pack(1, self));
+    return call_override(callable.get(), mine ? std::vector<PyObject*>{self} : std::vector<PyObject*>{}, all.get(), nullptr);
+  });
+}
+
+// Attributes of subclasses go through __torch_function__ as `Tensor.name.__get__`.
+template <class F>
+PyObject* overridable_get(PyObject* self, const char* name, F f) {
+  if (Py_TYPE(self) == tensor_type && !function_modes) return guarded(f);
+  return guarded([&]() -> PyObject* {
+    bool mine = Py_TYPE(self) != tensor_type && has_override(self);
+    if (!mine && (!function_modes || overrides_disabled)) return f();
+    Ref descriptor = own(PyObject_GetAttrString(reinterpret_cast<PyObject*>(tensor_type), name));
+    Ref getter = own(PyObject_GetAttrString(descriptor.get(), "__get__"));
+    Ref args = own(PyTuple_Pack(1, self));
+    return call_override(getter.get(), mine ? std::vector<PyObject*>{self} : std::vector<PyObject*>{}, args.get(), nullptr);
+  });
+}
+
+#define GETTER(NAME, BODY)                                                                     \
+  PyObject* get_##NAME(PyObject* self, void*) {                                                \
+    return overridable_get(self, #NAME, [&]() -> PyObject* { auto t = self_of(self); (void)t; BODY }); \
+  }
+
+GETTER(shape, return size_object(t.sizes());)
+GETTER(dtype, return Py_NewRef(dtype_object(t.dtype()));)
+GETTER(device, return device_object(t.device());)
+GETTER(layout, return Py_NewRef(layout_object());)
+GETTER(ndim, return PyLong_FromLongLong(t.dim());)
+GETTER(requires_grad, return PyBool_FromLong(t.get()->requires_grad);)
+GETTER(is_leaf, return PyBool_FromLong(1);)
+GETTER(grad_fn, return Py_NewRef(Py_None);)
+GETTER(grad, return t.get()->autograd ? wrap(t.get()->autograd->grad) : Py_NewRef(Py_None);)
+GETTER(data, return alias_as(t, Py_TYPE(self), false).give();)
+GETTER(_version, return PyLong_FromLongLong(t.version());)
+GETTER(_base, return t.get()->base ? Py_NewRef(reinterpret_cast<PyObject*>(t.get()->base)) : Py_NewRef(Py_None);)
+GETTER(itemsize, return PyLong_FromLongLong(t.itemsize());)
+GETTER(nbytes, return PyLong_FromLongLong(t.itemsize() * t.numel());)
+GETTER(is_cpu, return PyBool_FromLong(t.is_cpu());)
+GETTER(is_meta, return PyBool_FromLong(t.is_meta());)
+GETTER(is_cuda, return PyBool_FromLong(t.device().type == DeviceType::cuda);)
+GETTER(is_sparse, return PyBool_FromLong(0);)
+GETTER(is_quantized, return PyBool_FromLong(0);)
+GETTER(is_nested, return PyBool_FromLong(0);)
+GETTER(retains_grad, return PyBool_FromLong(0);)
+GETTER(output_nr, return PyLong_FromLong(0);)
+
+int set_requires_grad(PyObject* self, PyObject* value, void*) {
+  return guarded_status([&] {
+    auto t = self_of(self);
+    TOCHA_CHECK(value, Type, "requires_grad cannot be deleted");
+    bool on = as_bool(value);
+    TOCHA_CHECK(!on || t.is_floating() || t.is_complex(), Runtime,
+                "only Tensors of floating point and complex dtype can require gradients");
+    t.get()->requires_grad = on;
+  });
+}
+
+int set_grad(PyObject* self, PyObject* value, void*) {
+  return guarded_status([&] {
+    auto t = self_of(self);
+    if (!value || value == Py_None) {
+      if (t.get()->autograd) t.get()->autograd->grad = Tensor();
+      return;
+    }
+    TOCHA_CHECK(is_tensor(value), Type, "assigned grad expected to be a Tensor or None but got ", Py_TYPE(value)->tp_name);
+    auto g = self_of(value);
+    TOCHA_CHECK(!g.is(t), Runtime, "can't assign Variable as its own grad");
+    TOCHA_CHECK(g.sizes() == t.sizes(), Runtime, "assigned grad has data of a different size: ", g.sizes(), " for a tensor of ", t.sizes());
+    TOCHA_CHECK(g.dtype() == t.dtype() && g.device() == t.device(), Runtime, "assigned grad has data of a different type");
+    autograd_meta(t.get()).grad = g;
+  });
+}
+
+int set_data(PyObject* self, PyObject* value, void*) {
+  return guarded_status([&] {
+    TOCHA_CHECK(value && is_tensor(value), Type, "Tensor.data must be set to a Tensor");
+    auto t = self_of(self);
+    auto v = self_of(value);
+    TensorObject* o = t.get();
+    StorageRef fresh = v.storage_ref();
+    StorageRef old(o->storage);
+    o->storage = fresh.give();
+    o->dtype = v.dtype();
+    o->device = v.device();
+    o->conj = v.is_conj();
+    o->neg = v.is_neg();
+    set_sizes_and_strides(t, v.sizes(), v.strides(), v.offset());
+  });
+}
+
+PyObject* size(PyObject* self, PyObject* const* args, Py_ssize_t n, PyObject* kwnames) {
+  return guarded([&]() -> PyObject* {
+    auto t = self_of(self);
+    PyObject* dim = n ? args[0] : kwnames && PyTuple_GET_SIZE(kwnames) ? args[n] : nullptr;
+    if (!dim || dim == Py_None) return size_object(t.sizes());
+    int64_t d = as_int(dim);
+    TOCHA_CHECK(t.dim() > 0, Index, "Dimension specified as ", d, " but tensor has no dimensions");
+    return PyLong_FromLongLong(t.size(wrap_dim(d, t.dim())));
+  });
+}
+
+PyObject* stride(PyObject* self, PyObject* const* args, Py_ssize_t n, PyObject* kwnames) {
+  return guarded([&]() -> PyObject* {
+    auto t = self_of(self);
+    PyObject* dim = n ? args[0] : kwnames && PyTuple_GET_SIZE(kwnames) ? args[n] : nullptr;
+    if (!dim || dim == Py_None) return int_tuple(t.strides());
+    int64_t d = as_int(dim);
+    TOCHA_CHECK(t.dim() > 0, Index, "Dimension specified as ", d, " but tensor has no dimensions");
+    return PyLong_FromLongLong(t.stride(wrap_dim(d, t.dim())));
+  });
+}
+
+#define FACT(NAME, EXPRESSION)                                                       \
+  PyObject* NAME(PyObject* self, PyObject*) {                                        \
+    return overridable(self, #NAME, nullptr, [&]() -> PyObject* { auto t = self_of(self); return EXPRESSION; }); \
+  }
+FACT(dim, PyLong_FromLongLong(t.dim()))
+FACT(ndimension, PyLong_FromLongLong(t.dim()))
+FACT(numel, PyLong_FromLongLong(t.numel()))
+FACT(nelement, PyLong_FromLongLong(t.numel()))
+FACT(element_size, PyLong_FromLongLong(t.itemsize()))
+FACT(storage_offset, PyLong_FromLongLong(t.offset()))
+FACT(data_ptr, PyLong_FromVoidPtr(t.is_meta() || !t.storage().data ? nullptr : t.bytes()))
+FACT(is_floating_point, PyBool_FromLong(t.is_floating()))
+FACT(is_complex, PyBool_FromLong(t.is_complex()))
+FACT(is_signed, PyBool_FromLong(info(t.dtype()).is_signed))
+FACT(is_conj, PyBool_FromLong(t.is_conj()))
+FACT(is_neg, PyBool_FromLong(t.is_neg()))
+FACT(is_inference, PyBool_FromLong(t.get()->inference))
+FACT(_is_view, PyBool_FromLong(t.get()->base != nullptr))
+FACT(item, scalar_object(tocha::python::item(t)))
+FACT(get_device, PyLong_FromLong(t.device().index))
+FACT(has_names, PyBool_FromLong(0))
+FACT(untyped_storage, storage_object(t.storage_ref()))
+
+PyObject* is_contiguous(PyObject* self, PyObject* const* args, Py_ssize_t n, PyObject* kwnames) {
+  return guarded([&]() -> PyObject* {
+    PyObject* format = n ? args[0] : kwnames && PyTuple_GET_SIZE(kwnames) ? args[n] : nullptr;
+    auto t = self_of(self);
+    if (!format) return PyBool_FromLong(t.is_contiguous());
+    MemoryFormat f = as_memory_format(format);
+    TOCHA_CHECK(f != MemoryFormat::Preserve, Runtime, "preserve memory format is unsupported by the contiguous operator");
+    return PyBool_FromLong(t.is_contiguous(f));
+  });
+}
+
+PyObject* tolist_at(const Tensor& t, int64_t d, const char* p) {
+  if (d == t.dim()) {
+    Scalar s = Scalar::load(t.dtype(), p);
+    if (t.is_conj()) s = Scalar(Complex<double>(s.to_complex().re, -s.to_complex().im));
+    if (t.is_neg()) s = -s;
+    return scalar_object(s);
+  }
+  Ref list = own(PyList_New(t.size(d)));
+  for (int64_t i = 0; i < t.size(d); ++i) {
+    PyObject* v = tolist_at(t, d + 1, p + i * t.stride(d) * t.itemsize());
+    if (!v) throw PythonError();
+    PyList_SET_ITEM(list.get(), i, v);
+  }
+  return list.give();
+}
+
+PyObject* tolist(PyObject* self, PyObject*) {
+  return overridable(self, "tolist", nullptr, [&]() -> PyObject* {
+    auto t = self_of(self);
+    TOCHA_CHECK(!t.is_meta(), NotImplemented, "Cannot copy out of meta tensor; no data!");
+    return tolist_at(t, 0, t.numel() ? t.bytes() : nullptr);
+  });
+}
+
+PyObject* requires_grad_(PyObject* self, PyObject* const* args, Py_ssize_t n, PyObject* kwnames) {
+  PyObject* value = n ? args[0] : kwnames && PyTuple_GET_SIZE(kwnames) ? args[n] : Py_True;
+  if (set_requires_grad(self, value, nullptr) < 0) return nullptr;
+  return Py_NewRef(self);
+}
+
+PyObject* as_subclass(PyObject* self, PyObject* cls) {
+  return guarded([&]() -> PyObject* {
+    TOCHA_CHECK(PyType_Check(cls) && PyType_IsSubtype(reinterpret_cast<PyTypeObject*>(cls), tensor_type), Type,
+                "as_subclass(): argument 'cls' must be a type that derives from Tensor");
+    Tensor t = alias_as(self_of(self), reinterpret_cast<PyTypeObject*>(cls), true);
+    t.get()->requires_grad = object_of(self)->requires_grad;
+    return t.give();
+  });
+}
+
+// Tensor._make_subclass(cls, data, require_grad=False)
+PyObject* make_subclass(PyObject*, PyObject* args, PyObject* kwargs) {
+  return guarded([&]() -> PyObject* {
+    PyObject *cls = nullptr, *data = nullptr;
+    int require_grad = 0;
+    static const char* names[] = {"cls", "data", "require_grad", nullptr};
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "OO|p", const_cast<char**>(names), &cls, &data, &require_grad)) throw PythonError();
+    TOCHA_CHECK(PyType_Check(cls), Type, "cls must be a type (got ", Py_TYPE(cls)->tp_name, ")");
+    TOCHA_CHECK(is_tensor(data), Type, "_make_subclass(): argument 'data' must be Tensor, not ", Py_TYPE(data)->tp_name);
+    Tensor t = alias_as(self_of(data), reinterpret_cast<PyTypeObject*>(cls), true);
+    TOCHA_CHECK(!require_grad || t.is_floating() || t.is_complex(), Runtime,
+                "Only Tensors of floating point and complex dtype can require gradients");
+    t.get()->requires_grad = require_grad;
+    return t.give();
+  });
+}
+
+// Tensor._make_wrapper_subclass(cls, size, *, strides=None, storage_offset=None, dtype=None, device=None, requires_grad=False):
+// a subclass instance with this shape and no memory of its own.
+PyObject* make_wrapper_subclass(PyObject*, PyObject* args, PyObject* kwargs) {
+  return guarded([&]() -> PyObject* {
+    PyObject *cls, *size, *strides = Py_None, *offset = Py_None, *dtype = Py_None, *layout = Py_None, *device = Py_None;
+    int requires_grad = 0;
+    static const char* names[] = {"cls", "size", "strides", "storage_offset", "dtype", "layout", "device", "requires_grad", nullptr};
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "OO|OO$OOOp", const_cast<char**>(names), &cls, &size, &strides, &offset, &dtype,
+                                     &layout, &device, &requires_grad)) {
+      throw PythonError();
+    }
+    Ints sizes = as_ints(size, 0);
+    Ints steps = strides == Py_None ? contiguous_strides(sizes) : as_ints(strides, 0);
+    Device d = device == Py_None ? Device{} : as_device(device);
+    Tensor t = new_subclass_object(reinterpret_cast<PyTypeObject*>(cls));
+    TensorObject* o = t.get();
+    o->dtype = dtype == Py_None ? default_dtype() : as_dtype(dtype);
+    o->storage = new_storage(0, Device{DeviceType::meta}).give();
+    o->device = d;
+    o->offset = offset == Py_None ? 0 : as_int(offset);
+    o->requires_grad = requires_grad;
+    init_descriptor(o, sizes, steps);
+    return t.give();
+  });
+}
+
+PyObject* set_(PyObject* self, PyObject* args, PyObject* kwargs) {
+  return guarded([&]() -> PyObject* {
+    PyObject *source = nullptr, *offset = nullptr, *size = nullptr, *stride = nullptr;
+    static const char* names[] = {"source", "storage_offset", "size", "stride", nullptr};
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "|OOOO", const_cast<char**>(names), &source, &offset, &size, &stride)) throw PythonError();
+    auto t = self_of(self);
+    TensorObject* o = t.get();
+    Ints sizes, strides;
+    int64_t at = 0;
+    StorageRef s;
+    if (!source) {
+      s = new_storage(0, t.device());
+      sizes = Ints{0};
+      strides = Ints{1};
+    } else if (is_tensor(source)) {
+      auto other = self_of(source);
+      TOCHA_CHECK(other.dtype() == t.dtype(), Runtime, "[set_] expected a source of dtype ", t.dtype(), ", got ", other.dtype());
+      s = other.storage_ref();
+      sizes = other.sizes();
+      strides = other.strides();
+      at = other.offset();
+    } else {
+      s = as_storage(source);
+      at = offset ? as_int(offset) : 0;
+      TOCHA_CHECK(at >= 0, Runtime, "[set_] Tensor: invalid storage offset ", at);
+      sizes = size ? as_ints(size, 0) : Ints{static_cast<int64_t>(s->nbytes) / t.itemsize()};
+      strides = stride ? as_ints(stride, 0) : contiguous_strides(sizes);
+      TOCHA_CHECK(sizes.size() == strides.size(), Runtime, "[set_] mismatch in length of strides and shape");
+      for (int64_t d = 0; d < sizes.size(); ++d)
+        TOCHA_CHECK(sizes[d] >= 0 && strides[d] >= 0, Runtime, "[set_] negative sizes or strides: ", sizes, ", ", strides);
+      size_t needed = bytes_needed(sizes, strides, at, t.itemsize());
+      if (needed > s->nbytes) resize_storage(*s.get(), needed);
+    }
+    StorageRef old(o->storage);
+    o->storage = s.give();
+    set_sizes_and_strides(t, sizes, strides, at);
+    t.bump_version();
+    return Py_NewRef(self);
+  });
+}
+
+PyObject* is_set_to(PyObject* self, PyObject* other) {
+  return guarded([&]() -> PyObject* {
+    TOCHA_CHECK(is_tensor(other), Type, "is_set_to(): argument 'tensor' must be Tensor");
+    auto a = self_of(self), b = self_of(other);
+    return PyBool_FromLong(&a.storage() == &b.storage() && a.offset() == b.offset() && a.sizes() == b.sizes() && a.strides() == b.strides());
+  });
+}
+
+PyObject* is_same_size(PyObject* self, PyObject* other) {
+  return guarded([&]() -> PyObject* {
+    TOCHA_CHECK(is_tensor(other), Type, "is_same_size(): argument 'other' must be Tensor");
+    return PyBool_FromLong(self_of(self).sizes() == self_of(other).sizes());
+  });
+}
+
+PyObject* complex_(PyObject* self, PyObject*) {
+  return guarded([&]() -> PyObject* {
+    auto c = tocha::python::item(self_of(self)).to_complex();
+    return PyComplex_FromDoubles(c.re, c.im);
+  });
+}
+
+PyMethodDef tensor_table[] = {
+    {"size", reinterpret_cast<PyCFunction>(size), METH_FASTCALL | METH_KEYWORDS, "size(dim=None): the sizes, or one of them."},
+    {"stride", reinterpret_cast<PyCFunction>(stride), METH_FASTCALL | METH_KEYWORDS, "stride(dim=None): the strides, or one of them."},
+    {"dim", dim, METH_NOARGS, "The number of dimensions."},
+    {"ndimension", ndimension, METH_NOARGS, "The number of dimensions."},
+    {"numel", numel, METH_NOARGS, "The number of elements."},
+    {"nelement", nelement, METH_NOARGS, "The number of elements."},
+    {"element_size", element_size, METH_NOARGS, "Bytes per element."},
+    {"storage_offset", storage_offset, METH_NOARGS, "Where the tensor begins in its storage, in elements."},
+    {"data_ptr", data_ptr, METH_NOARGS, "The address of the first element."},
+    {"is_floating_point", is_floating_point, METH_NOARGS, "Whether the dtype is a real floating type."},
+    {"is_complex", is_complex, METH_NOARGS, "Whether the dtype is complex."},
+    {"is_signed", is_signed, METH_NOARGS, "Whether the dtype has negative values."},
+    {"is_conj", is_conj, METH_NOARGS, "Whether the tensor reads as its complex conjugate."},
+    {"is_neg", is_neg, METH_NOARGS, "Whether the tensor reads negated."},
+    {"is_inference", is_inference, METH_NOARGS, "Whether the tensor was made in inference mode."},
+    {"_is_view", _is_view, METH_NOARGS, "Whether the tensor is a view of another."},
+    {"item", item, METH_NOARGS, "The one element as a Python number."},
+    {"tolist", tolist, METH_NOARGS, "The elements as nested lists."},
+    {"get_device", get_device, METH_NOARGS, "The device's index; -1 for the CPU."},
+    {"has_names", has_names, METH_NOARGS, "Whether dimensions are named."},
+    {"untyped_storage", untyped_storage, METH_NOARGS, "The memory behind the tensor."},
+    {"is_contiguous", reinterpret_cast<PyCFunction>(is_contiguous), METH_FASTCALL | METH_KEYWORDS,
+     "is_contiguous(memory_format=contiguous_format)"},
+    {"requires_grad_", reinterpret_cast<PyCFunction>(requires_grad_), METH_FASTCALL | METH_KEYWORDS,
+     "requires_grad_(requires_grad=True): sets it and returns the tensor."},
+    {"as_subclass", as_subclass, METH_O, "The same data as an instance of another class."},
+    {"_make_subclass", reinterpret_cast<PyCFunction>(make_subclass), METH_VARARGS | METH_KEYWORDS | METH_STATIC,
+     "_make_subclass(cls, data, require_grad=False)"},
+    {"_make_wrapper_subclass", reinterpret_cast<PyCFunction>(make_wrapper_subclass), METH_VARARGS | METH_KEYWORDS | METH_STATIC,
+     "A subclass instance with a shape and no memory."},
+    {"set_", reinterpret_cast<PyCFunction>(set_), METH_VARARGS | METH_KEYWORDS, "set_(source, storage_offset, size, stride): other memory."},
+    {"is_set_to", is_set_to, METH_O, "Whether both are the same view of the same memory."},
+    {"is_same_size", is_same_size, METH_O, "Whether the sizes agree."},
+    {"__complex__", complex_, METH_NOARGS, nullptr},
+};
+
+PyGetSetDef attribute_table[] = {
+    {"shape", get_shape, nullptr, "The sizes.", nullptr},
+    {"dtype", get_dtype, nullptr, "The element type.", nullptr},
+    {"device", get_device, nullptr, "Where the memory lives.", nullptr},
+    {"layout", get_layout, nullptr, "The storage layout: strided.", nullptr},
+    {"ndim", get_ndim, nullptr, "The number of dimensions.", nullptr},
+    {"requires_grad", get_requires_grad, set_requires_grad, "Whether gradients are wanted.", nullptr},
+    {"is_leaf", get_is_leaf, nullptr, "Whether the tensor was not made by a differentiable operator.", nullptr},
+    {"grad_fn", get_grad_fn, nullptr, "The node that made the tensor.", nullptr},
+    {"grad", get_grad, set_grad, "The accumulated gradient.", nullptr},
+    {"data", get_data, set_data, "The same memory without history.", nullptr},
+    {"_version", get__version, nullptr, "How many in-place writes the memory has seen.", nullptr},
+    {"_base", get__base, nullptr, "The tensor this one is a view of.", nullptr},
+    {"itemsize", get_itemsize, nullptr, "Bytes per element.", nullptr},
+    {"nbytes", get_nbytes, nullptr, "Bytes of all elements.", nullptr},
+    {"is_cpu", get_is_cpu, nullptr, nullptr, nullptr},
+    {"is_meta", get_is_meta, nullptr, nullptr, nullptr},
+    {"is_cuda", get_is_cuda, nullptr, nullptr, nullptr},
+    {"is_sparse", get_is_sparse, nullptr, nullptr, nullptr},
+    {"is_quantized", get_is_quantized, nullptr, nullptr, nullptr},
+    {"is_nested", get_is_nested, nullptr, nullptr, nullptr},
+    {"retains_grad", get_retains_grad, nullptr, nullptr, nullptr},
+    {"output_nr", get_output_nr, nullptr, nullptr, nullptr},
+};
+
+}  // namespace
+
+void add_tensor_methods(std::vector<PyMethodDef>& methods) {
+  methods.insert(methods.end(), std::begin(tensor_table), std::end(tensor_table));
+  add_exchange_methods(methods);
+}
+void add_tensor_attributes(std::vector<PyGetSetDef>& getters) {
+  getters.insert(getters.end(), std::begin(attribute_table), std::end(attribute_table));
+}
+
+int tensor_bool(PyObject* self) {
+  try {
+    auto t = self_of(self);
+    TOCHA_CHECK(t.numel() != 0, Runtime, "Boolean value of Tensor with no values is ambiguous");
+    TOCHA_CHECK(t.numel() == 1, Runtime, "Boolean value of Tensor with more than one value is ambiguous");
+    return item(t).to_bool();
+  } catch (...) {
+    set_python_error();
+    return -1;
+  }
+}
+
+PyObject* tensor_int(PyObject* self) {
+  return guarded([&]() -> PyObject* {
+    Ref v = own(scalar_object(item(self_of(self))));
+    return PyNumber_Long(v.get());
+  });
+}
+
+PyObject* tensor_float(PyObject* self) {
+  return guarded([&]() -> PyObject* {
+    Scalar s = item(self_of(self));
+    TOCHA_CHECK(!s.is_complex() || s.to_complex().im == 0, Runtime, "value cannot be converted to type double without overflow");
+    return PyFloat_FromDouble(s.to_double());
+  });
+}
+
+PyObject* tensor_index(PyObject* self) {
+  return guarded([&]() -> PyObject* {
+    auto t = self_of(self);
+    TOCHA_CHECK(t.numel() == 1 && (is_integral(t.dtype()) || t.dtype() == DType::Bool), Type,
+                "only integer tensors of a single element can be converted to an index");
+    Ref v = own(scalar_object(item(t)));
+    return PyNumber_Long(v.get());
+  });
+}
+
+Py_ssize_t tensor_length(PyObject* self) {
+  auto t = self_of(self);
+  if (t.dim() == 0) {
+    PyErr_SetString(PyExc_TypeError, "len() of a 0-d tensor");
+    return -1;
+  }
+  return t.size(0);
+}
+
+int tensor_contains(PyObject* self, PyObject* item_object) {
+  try {
+    TOCHA_CHECK(is_tensor(item_object) || is_number(item_object), Runtime,
+                "Tensor.__contains__ only supports Tensor or scalar, but you passed in a ", Py_TYPE(item_object)->tp_name);
+    return item(ops::any(ops::eq(self_of(self), as_operand(item_object)), std::nullopt, false)).to_bool();
+  } catch (...) {
+    set_python_error();
+    return -1;
+  }
+}
+
+PyObject* tensor_iter(PyObject* self) {
+  return guarded([&]() -> PyObject* {
+    auto t = self_of(self);
+    TOCHA_CHECK(t.dim() > 0, Type, "iteration over a 0-d tensor");
+    Ref method = own(PyObject_GetAttrString(self, "unbind"));
+    Ref parts = own(PyObject_CallFunction(method.get(), "i", 0));
+    return PyObject_GetIter(parts.get());
+  });
+}
+
+}  // namespace tocha::python

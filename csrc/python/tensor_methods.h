@@ -1,0 +1,28 @@
+// Hand-written parts of the Tensor class: facts about a tensor, conversions to Python, storage, subclasses.
+#pragma once
+
+#include <vector>
+
+#include "python/object.h"
+#include "core/tensor.h"
+
+namespace tocha::python {
+
+void add_tensor_attributes(std::vector<PyGetSetDef>& getters);
+
+// An empty tensor object of a class derived from Tensor; the caller fills the descriptor.
+Tensor new_subclass_object(PyTypeObject* type);
+// The same data as another Python object of class `type`.
+Tensor alias_as(const Tensor& t, PyTypeObject* type, bool share_version);
+
+int tensor_bool(PyObject* self);
+PyObject* tensor_int(PyObject* self);
+PyObject* tensor_float(PyObject* self);
+PyObject* tensor_index(PyObject* self);
+Py_ssize_t tensor_length(PyObject* self);
+int tensor_contains(PyObject* self, PyObject* item);
+PyObject* tensor_iter(PyObject* self);
+
+Scalar item(const Tensor& t);  // the one element
+
+}  // namespace tocha::python

@@ -1,0 +1,187 @@
+// The Tensor class: its memory, its slots, its attributes. Operators add their methods from generated tables.
+#include <structmember.h>
+
+#include <cstddef>
+
+#include "autograd/meta.h"
+#include "ops.h"
+#include "python/bindings.h"
+#include "python/indexing.h"
+#include "python/new_tensor.h"
+#include "python/tensor_methods.h"
+
+namespace tocha {
+namespace {
+
+// Dead tensors of exactly this class wait here to be used again.
+constexpr size_t kMaxFree = 512;
+std::vector<TensorObject*>& free_list() {
+  static auto& list = *new std::vector<TensorObject*>();
+  return list;
+}
+
+void reset(TensorObject* t) {
+  t->dict = nullptr;
+  t->weakrefs = nullptr;
+  t->storage = nullptr;
+  t->base = nullptr;
+  t->autograd = nullptr;
+  t->version = nullptr;
+  t->offset = 0;
+  t->numel = 0;
+  t->dims = t->inline_dims;
+  t->dtype = DType::Float32;
+  t->device = Device{};
+  t->ndim = 0;
+  t->dims_capacity = 5;
+  t->contiguous = true;
+  t->wrapped_number = t->conj = t->neg = t->requires_grad = t->inference = false;
+}
+
+void release(TensorObject* t) {
+  if (t->storage && --t->storage->refs == 0) StorageRef::destroy(t->storage);
+  t->storage = nullptr;
+  if (t->version && --t->version->refs == 0) delete t->version;
+  t->version = nullptr;
+  Py_CLEAR(t->base);
+  delete std::exchange(t->autograd, nullptr);
+  if (t->dims != t->inline_dims) delete[] t->dims;
+  t->dims = t->inline_dims;
+}
+
+void tensor_dealloc(PyObject* self) {
+  auto* t = reinterpret_cast<TensorObject*>(self);
+  PyTypeObject* type = Py_TYPE(self);
+  PyObject_GC_UnTrack(self);
+  if (t->weakrefs) PyObject_ClearWeakRefs(self);
+  Py_CLEAR(t->dict);
+  release(t);
+  auto& list = free_list();
+  if (type == tensor_type && list.size() < kMaxFree) {
+    list.push_back(t);
+  } else {
+    type->tp_free(self);
+  }
+  Py_DECREF(type);
+}
+
+int tensor_traverse(PyObject* self, visitproc visit, void* arg) {
+  auto* t = reinterpret_cast<TensorObject*>(self);
+  Py_VISIT(Py_TYPE(self));
+  Py_VISIT(t->dict);
+  Py_VISIT(t->base);
+  if (t->autograd) Py_VISIT(t->autograd->grad.object());
+  return 0;
+}
+
+int tensor_clear(PyObject* self) {
+  auto* t = reinterpret_cast<TensorObject*>(self);
+  Py_CLEAR(t->dict);
+  if (t->autograd) t->autograd->grad = Tensor();
+  return 0;
+}
+
+PyObject* tensor_new(PyTypeObject* type, PyObject* args, PyObject* kwargs) {
+  return python::guarded([&] { return python::legacy_tensor(type, args, kwargs); });
+}
+
+int tensor_init(PyObject*, PyObject*, PyObject*) { return 0; }  // all is done in __new__
+
+PyObject* tensor_richcompare(PyObject* a, PyObject* b, int op) {
+  binaryfunc f = python::bindings().compare_[op];
+  return f ? f(a, b) : Py_NewRef(Py_NotImplemented);
+}
+
+PyObject* tensor_power(PyObject* a, PyObject* b, PyObject* modulus) {
+  if (modulus != Py_None) return Py_NewRef(Py_NotImplemented);
+  return python::bindings().pow_(a, b);
+}
+PyObject* tensor_inplace_power(PyObject* a, PyObject* b, PyObject*) { return python::bindings().ipow_(a, b); }
+
+Py_hash_t tensor_hash(PyObject* self) {
+  auto bits = reinterpret_cast<uintptr_t>(self);
+  return static_cast<Py_hash_t>(bits >> 4 | bits << (8 * sizeof(bits) - 4));
+}
+
+PyMemberDef members[] = {
+    {"__weaklistoffset__", T_PYSSIZET, offsetof(TensorObject, weakrefs), READONLY, nullptr},
+    {"__dictoffset__", T_PYSSIZET, offsetof(TensorObject, dict), READONLY, nullptr},
+    {nullptr, 0, 0, 0, nullptr}};
+
+}  // namespace
+
+TensorObject* allocate_tensor_object() {
+  auto& list = free_list();
+  TensorObject* t;
+  if (!list.empty()) {
+    t = list.back();
+    list.pop_back();
+    PyObject_Init(reinterpret_cast<PyObject*>(t), tensor_type);
+  } else {
+    t = PyObject_GC_New(TensorObject, tensor_type);
+    if (!t) throw PythonError();
+  }
+  reset(t);
+  PyObject_GC_Track(reinterpret_cast<PyObject*>(t));
+  return t;
+}
+
+namespace python {
+
+Tensor new_subclass_object(PyTypeObject* type) {
+  if (type == tensor_type) return Tensor::steal(allocate_tensor_object());
+  PyObject* o = type->tp_alloc(type, 0);
+  if (!o) throw PythonError();
+  auto* t = reinterpret_cast<TensorObject*>(o);
+  // tp_alloc zeroed the object; the dict, if any, is made on demand.
+  reset(t);
+  return Tensor::steal(t);
+}
+
+Bindings& bindings() {
+  static auto& b = *new Bindings();
+  return b;
+}
+
+void add_tensor_type(PyObject* module) {
+  Bindings& b = bindings();
+  static auto& methods = *new std::vector<PyMethodDef>(b.methods_);
+  static auto& getters = *new std::vector<PyGetSetDef>(b.getters_);
+  add_tensor_methods(methods);
+  add_tensor_attributes(getters);
+  methods.push_back({nullptr, nullptr, 0, nullptr});
+  getters.push_back({nullptr, nullptr, nullptr, nullptr, nullptr});
+  std::vector<PyType_Slot> slots(b.slots_);
+  auto slot = [&](int id, auto function) { slots.push_back({id, reinterpret_cast<void*>(function)}); };
+  slot(Py_tp_dealloc, tensor_dealloc);
+  slot(Py_tp_traverse, tensor_traverse);
+  slot(Py_tp_clear, tensor_clear);
+  slot(Py_tp_new, tensor_new);
+  slot(Py_tp_init, tensor_init);
+  slot(Py_tp_richcompare, tensor_richcompare);
+  slot(Py_tp_hash, tensor_hash);
+  slot(Py_tp_methods, methods.data());
+  slot(Py_tp_getset, getters.data());
+  slot(Py_tp_members, members);
+  slot(Py_nb_power, tensor_power);
+  if (b.ipow_) slot(Py_nb_inplace_power, tensor_inplace_power);
+  slot(Py_nb_bool, tensor_bool);
+  slot(Py_nb_int, tensor_int);
+  slot(Py_nb_float, tensor_float);
+  slot(Py_nb_index, tensor_index);
+  slot(Py_mp_length, tensor_length);
+  slot(Py_sq_length, tensor_length);
+  slot(Py_sq_contains, tensor_contains);
+  slot(Py_mp_subscript, tensor_getitem);
+  slot(Py_mp_ass_subscript, tensor_setitem);
+  slot(Py_tp_iter, tensor_iter);
+  slots.push_back({0, nullptr});
+  PyType_Spec spec{"tocha.Tensor", sizeof(TensorObject), 0,
+                   Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE | Py_TPFLAGS_HAVE_GC, slots.data()};
+  PyObject* type = own(PyType_FromSpec(&spec)).give();
+  tensor_type = reinterpret_cast<PyTypeObject*>(type);
+  check(PyModule_AddObjectRef(module, "Tensor", type));
+}
+
+}  // namespace python
+}  // namespace tocha

@@ -1,0 +1,33 @@
+"""tocha: tensors, automatic differentiation, neural networks and a compiler, speaking PyTorch's language."""
+
+from __future__ import annotations
+
+import sys as _sys
+from typing import TYPE_CHECKING
+
+from tocha import _C
+
+# Every operator, dtype and native function that _C holds is public here under its name.
+globals().update({_name: _value for _name, _value in vars(_C).items() if not _name.startswith("_")})
+if TYPE_CHECKING:
+    from tocha._C import *  # noqa: F403
+    from tocha._operators import *  # noqa: F403
+
+from tocha import _functions as _functions  # noqa: E402
+from tocha import _tensor as _tensor_module  # noqa: E402
+from tocha._functions import *  # noqa: E402, F403
+from tocha._tensor_str import get_printoptions, printoptions, set_printoptions  # noqa: E402
+from tocha._type_info import finfo, iinfo  # noqa: E402
+from tocha.version import __version__  # noqa: E402
+
+_tensor_module.install()
+_sys.modules["tocha.return_types"] = _C.return_types
+inf = float("inf")
+nan = float("nan")
+pi = 3.141592653589793
+e = 2.718281828459045
+newaxis = None
+
+from tocha import overrides, storage  # noqa: E402
+
+__all__ = [_n for _n in globals() if not _n.startswith("_")]

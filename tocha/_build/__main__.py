@@ -1,0 +1,65 @@
+"""python -m tocha._build --out DIR: writes the generated sources; files that did not change keep their time.
+
+Runs before the native module exists, so `tocha` itself is replaced by an empty package.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import pkgutil
+import sys
+import types
+from pathlib import Path
+
+
+def bare_package() -> Path:
+    """Makes `tocha` importable as a namespace only."""
+    root = Path(__file__).resolve().parents[1]
+    package = types.ModuleType("tocha")
+    package.__path__ = [str(root)]
+    sys.modules["tocha"] = package
+    sys.path[:] = [p for p in sys.path if Path(p or ".").resolve() not in (root, Path(__file__).resolve().parent)]
+    return root
+
+
+def load_records(root: Path) -> None:
+    for m in sorted(m.name for m in pkgutil.iter_modules([str(root / "operators")])):
+        importlib.import_module(f"tocha.operators.{m}")
+
+
+def write(path: Path, text: str) -> None:
+    if not path.exists() or path.read_text() != text:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--out", type=Path, required=True)
+    parser.add_argument("--list", action="store_true", help="print the files that would be written, by kind")
+    options = parser.parse_args()
+    root = bare_package()
+    load_records(root)
+    from tocha._build import bindings, functions, kernels, stubs
+
+    files: dict[str, str] = {}
+    files |= kernels.generate()
+    files |= functions.generate()
+    files |= bindings.generate()
+    files |= stubs.generate()
+    if options.list:
+        for kind, ending in (("isa", "_loops.cpp"), ("plain", ".cpp")):
+            names = [f for f in files if f.endswith(".cpp") and f.endswith("_loops.cpp") == (kind == "isa")]
+            print(kind, *sorted(names))
+        return
+    for name, text in files.items():
+        write(options.out / name, text)
+    # A family that is gone must not leave its sources behind.
+    for old in options.out.glob("*.cpp"):
+        if old.name not in files:
+            old.unlink()
+
+
+if __name__ == "__main__":
+    main()

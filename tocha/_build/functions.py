@@ -1,0 +1,404 @@
+"""C++ functions for the operators: typed, one per overload and variant, in namespace tocha::ops.
+
+Pointwise operators and reductions become a static table entry and a call of the engine; views, composites
+and shape rules are translated from the record's Python.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable
+
+from tocha._build.kernels import fold_of, loop_dtypes, operands, params, states, type_codes
+from tocha.codegen.native import Translator, annotations_of, default_cpp, own_type, parameter_type, return_type
+from tocha.ir import dtypes as dt
+from tocha.operators.record import Operator, operators
+
+CPP_ENUM = {
+    "bool": "Bool", "uint8": "UInt8", "int8": "Int8", "int16": "Int16", "int32": "Int32", "int64": "Int64",
+    "uint16": "UInt16", "uint32": "UInt32", "uint64": "UInt64", "float16": "Float16", "bfloat16": "BFloat16",
+    "float32": "Float32", "float64": "Float64", "complex64": "Complex64", "complex128": "Complex128",
+    "float8_e4m3fn": "Float8_e4m3fn", "float8_e5m2": "Float8_e5m2",
+}  # fmt: skip
+SOURCE = """// Generated from tocha/operators/{module}.py; do not edit.
+#include "dispatch/native.h"
+#include "ops.h"
+#include "rules_generated.h"
+
+namespace tocha {{
+"""
+
+
+def result_type(o: Operator) -> str:
+    t = return_type(o)
+    return "void" if t == "none" else own_type(t)
+
+
+def parameters(o: Operator) -> str:
+    return ", ".join(f"{a.cpp_parameter} {a.name}" for a in o.schema.arguments)
+
+
+def argument_names(o: Operator) -> list[str]:
+    return [a.name for a in o.schema.arguments]
+
+
+def mutates(o: Operator) -> bool:
+    """An operator that exists only in place: uniform_, copy_."""
+    return o.name.endswith("_")
+
+
+def returns_tensors(o: Operator) -> bool:
+    return bool(o.schema.returns) and all(r.type == "Tensor" for r in o.schema.returns)
+
+
+def out_parameters(o: Operator) -> str:
+    outs = ", ".join(f"const Tensor& out{i}" for i in range(len(o.schema.returns)))
+    rest = parameters(o)
+    return f"{outs}, {rest}" if rest else outs
+
+
+def declarations(o: Operator) -> list[str]:
+    if mutates(o):
+        return [f"Tensor {o.cpp_name}({parameters(o)});"]
+    lines = [f"{result_type(o)} {o.cpp_name}({parameters(o)});"]
+    if "out" in o.variants:
+        lines.append(f"void {o.cpp_name}_out({out_parameters(o)});")
+    if "inplace" in o.variants:
+        lines.append(f"Tensor {o.cpp_name}_({parameters(o)});")
+    return lines
+
+
+def kernel_declarations(o: Operator) -> list[str]:
+    """What hand-written C++ must define for a native operator."""
+    if o.kind != "native":
+        return []
+    rest = parameters(o)
+    if mutates(o) or "inplace_kernel" in o.tags:
+        name = o.kernel if o.kernel.endswith("_") else o.kernel + "_"
+        return [f"void {name}({rest});"]
+    if is_free(o):
+        return [f"{result_type(o)} {o.kernel}({rest});"]
+    return [f"void {o.kernel}({out_parameters(o)});"]
+
+
+def is_free(o: Operator) -> bool:
+    """A kernel that makes its own results."""
+    return "dynamic" in o.tags or not returns_tensors(o)
+
+
+def type_code(code: object) -> str:
+    if code == "T":
+        return "{TypeCode::T, DType::Undefined}"
+    if code == "real":
+        return "{TypeCode::real_of_T, DType::Undefined}"
+    if code == "complex":
+        return "{TypeCode::complex_of_T, DType::Undefined}"
+    assert isinstance(code, dt.DType)
+    return f"{{TypeCode::fixed, DType::{CPP_ENUM[code.name]}}}"
+
+
+def dtype_mask(o: Operator) -> str:
+    order = {d: i for i, d in enumerate(dt.DTYPES)}
+    return hex(sum(1 << order[d] for d in o.dtypes)) + "u"
+
+
+def loop_table(o: Operator, kind: str) -> list[str]:
+    name = o.cpp_name
+    return [
+        f"TOCHA_LOOPS({kind}, {name})",
+    ]
+
+
+def scalar_of(a) -> str:
+    """An argument as a Scalar parameter of a loop."""
+    return a.name if a.type == "Scalar" else f"Scalar({a.name})"
+
+
+class Family:
+    """The generated source of one family."""
+
+    def __init__(self, module: str, use_rule: Callable[[Callable], None]):
+        self.module = module
+        self.use_rule = use_rule
+        self.statics: list[str] = []
+        self.lines: list[str] = []
+
+    def text(self) -> str:
+        out = SOURCE.format(module=self.module)
+        out += "\n".join(self.statics) + "\n\nnamespace ops {\n\n" + "\n".join(self.lines) + "\n\n}  // namespace ops\n}  // namespace tocha\n"
+        return out
+
+    def add(self, o: Operator) -> None:
+        getattr(self, o.kind)(o)
+
+    # -- pointwise ---------------------------------------------------------------------------------
+
+    def pointwise(self, o: Operator) -> None:
+        outs, ins, ps = type_codes(o)
+        nout, nin = len(outs), len(ins)
+        name = o.cpp_name
+        promote = "Promote::" + o.promote
+        codes = ", ".join(type_code(c) for c in (*outs, *ins, *ps))
+        self.statics += loop_table(o, "Loop")
+        self.statics.append(f"static const TypeCode types_{name}[] = {{{codes}}};")
+        self.statics.append(
+            f'static const PointwiseOp op_{name} = {{"{o.name}", TOCHA_LOOPS_OF({name}), {nout}, {nin}, {len(ps)}, {promote}, '
+            f"{str(o.expensive).lower()}, {dtype_mask(o)}, types_{name}}};"
+        )
+        in_list = ", ".join(a.name for a in operands(o))
+        prologue = [f"  const Tensor ins[] = {{{in_list}}};"]
+        scalars = ", ".join(scalar_of(a) for a in params(o))
+        prologue.append(f"  const Scalar params[] = {{{scalars}}};" if scalars else "  const Scalar* params = nullptr;")
+        prologue += self.checks(o)
+        self.lines.append(f"{result_type(o)} {name}({parameters(o)}) {{")
+        self.lines += prologue + [f"  Tensor outs[{nout}];", f"  tocha::pointwise(op_{name}, outs, ins, params);"]
+        if nout == 1:
+            self.lines += ["  return std::move(outs[0]);", "}", ""]
+        else:
+            self.lines += [f"  return {{{', '.join(f'std::move(outs[{i}])' for i in range(nout))}}};", "}", ""]
+        if "out" in o.variants:
+            self.lines.append(f"void {name}_out({out_parameters(o)}) {{")
+            out_list = ", ".join(f"out{i}" for i in range(nout))
+            self.lines += prologue + [f"  const Tensor outs[] = {{{out_list}}};", f"  pointwise_out(op_{name}, outs, ins, params, false);", "}", ""]
+        if "inplace" in o.variants:
+            self.lines.append(f"Tensor {name}_({parameters(o)}) {{")
+            first = operands(o)[0].name
+            self.lines += prologue + [f"  pointwise_out(op_{name}, &{first}, ins, params, true);", f"  return {first};", "}", ""]
+
+    def checks(self, o: Operator) -> list[str]:
+        """A record's own refusal of bad arguments, written in the subset as `check=`."""
+        check = (o.types or {}).get("check")
+        if check is None:
+            return []
+        parameters_of = {a.name: a.type for a in o.schema.arguments}
+        t = Translator(check, {n: parameters_of[n] for n in check.__code__.co_varnames[: check.__code__.co_argcount]}, "none", self.use_rule)
+        signature = t.signature()
+        body = t.body()
+        if f"check_{o.cpp_name}" not in "".join(self.statics):
+            self.statics.append(f"static void check_{o.cpp_name}({signature}) {{\n" + "\n".join(body) + "\n}")
+        return [f"  check_{o.cpp_name}({', '.join(n for n in t.types if n in t.parameters)});"]
+
+    # -- reductions --------------------------------------------------------------------------------
+
+    def reduction(self, o: Operator) -> None:
+        name = o.cpp_name
+        t0 = loop_dtypes(o)[0]
+        f = fold_of(o, t0)
+        extra = [a for a in params(o) if a.name not in ("dim", "keepdim", "dtype")]
+        ps = list((o.types or {}).get("params", ("T",) * len(extra)))
+        codes = ", ".join(type_code(c) for c in (*f.out_types, *f.state_types, *ps))
+        nout, nstates = len(f.out_types), len(states(f, t0))
+        self.statics += loop_table(o, "ReduceLoops")
+        self.statics.append(f"static const TypeCode types_{name}[] = {{{codes}}};")
+        self.statics.append(
+            f'static const ReductionOp op_{name} = {{"{o.name}", TOCHA_LOOPS_OF({name}), {nout}, {nstates}, {len(ps)}, '
+            f"ReducePromote::{o.promote}, {str(f.identity).lower()}, {dtype_mask(o)}, types_{name}}};"
+        )
+        have = {a.name: a for a in o.schema.arguments}
+        dims = "IntsView()"
+        if "dim" in have:
+            dims = {"int": "IntsView(&dim, 1)", "int[]": "dim", "int[]?": "dim ? IntsView(*dim) : IntsView()", "int?": "dim ? IntsView(&*dim, 1) : IntsView()"}[have["dim"].type]
+        keepdim = "keepdim" if "keepdim" in have else "false"
+        dtype = "dtype" if "dtype" in have else "std::nullopt"
+        scalars = ", ".join(scalar_of(a) for a in extra)
+        head = f"  const Scalar params[] = {{{scalars}}};" if scalars else "  const Scalar* params = nullptr;"
+        call = f"self, {dims}, {keepdim}, {dtype}, params"
+        self.lines += [f"{result_type(o)} {name}({parameters(o)}) {{", head, f"  Tensor outs[{nout}];", f"  tocha::reduction(op_{name}, outs, {call});"]
+        self.lines += ["  return std::move(outs[0]);" if nout == 1 else f"  return {{{', '.join(f'std::move(outs[{i}])' for i in range(nout))}}};", "}", ""]
+        if "out" in o.variants:
+            out_list = ", ".join(f"out{i}" for i in range(nout))
+            self.lines += [f"void {name}_out({out_parameters(o)}) {{", head, f"  const Tensor outs[] = {{{out_list}}};", f"  reduction_out(op_{name}, outs, {call});", "}", ""]
+
+    # -- translated kinds --------------------------------------------------------------------------
+
+    def translate(self, o: Operator, returns: str) -> tuple[str, list[str]]:
+        t = Translator(o.body, {a.name: "Tensor" if a.type == "Operand" else a.type for a in o.schema.arguments}, returns, self.use_rule)
+        signature = t.signature()
+        return signature, t.body()
+
+    def view(self, o: Operator) -> None:
+        signature, body = self.translate(o, "View")
+        self.statics.append(f"static ViewSpec view_{o.cpp_name}({signature}) {{\n" + "\n".join(body) + "\n}")
+        names = ", ".join(argument_names(o))
+        self.lines += [f"Tensor {o.cpp_name}({parameters(o)}) {{", f"  return make_view(self, view_{o.cpp_name}({names}));", "}", ""]
+        if "inplace" in o.variants:
+            self.lines += [
+                f"Tensor {o.cpp_name}_({parameters(o)}) {{",
+                f"  ViewSpec v = view_{o.cpp_name}({names});",
+                "  set_sizes_and_strides(self, v.sizes, v.strides, v.offset);",
+                "  self.bump_version();",
+                "  return self;",
+                "}",
+                "",
+            ]
+
+    def composite(self, o: Operator) -> None:
+        signature, body = self.translate(o, return_type(o))
+        self.lines += [f"{result_type(o)} {o.cpp_name}({signature}) {{", *body, "}", ""]
+        self.derived_variants(o)
+
+    def derived_variants(self, o: Operator) -> None:
+        """out= and in-place forms of operators that return fresh tensors."""
+        names = ", ".join(argument_names(o))
+        n = len(o.schema.returns)
+        if "out" in o.variants:
+            self.lines.append(f"void {o.cpp_name}_out({out_parameters(o)}) {{")
+            self.lines.append(f"  auto result = {o.cpp_name}({names});")
+            for i in range(n):
+                value = "result" if n == 1 else f"std::get<{i}>(result)"
+                self.lines.append(f'  copy_to_out(out{i}, {value}, "{o.name}");')
+            self.lines += ["}", ""]
+        if "inplace" in o.variants:
+            first = o.schema.arguments[0].name
+            self.lines += [
+                f"Tensor {o.cpp_name}_({parameters(o)}) {{",
+                f'  write_inplace({first}, {o.cpp_name}({names}), "{o.name}_");',
+                f"  return {first};",
+                "}",
+                "",
+            ]
+
+    # -- native ------------------------------------------------------------------------------------
+
+    def native(self, o: Operator) -> None:
+        names = ", ".join(argument_names(o))
+        if mutates(o):
+            first = o.schema.arguments[0].name
+            kernel = o.kernel if o.kernel.endswith("_") else o.kernel + "_"
+            self.lines += [
+                f"Tensor {o.cpp_name}({parameters(o)}) {{",
+                f'  check_inplace({first}, "{o.name}");',
+                f"  native::{kernel}({names});",
+                f"  {first}.bump_version();",
+                f"  return {first};",
+                "}",
+                "",
+            ]
+            return
+        if "inplace_kernel" in o.tags:
+            self.inplace_kernel(o)
+            return
+        if is_free(o):
+            self.lines += [f"{result_type(o)} {o.cpp_name}({parameters(o)}) {{", f"  return native::{o.kernel}({names});", "}", ""]
+            if returns_tensors(o):
+                self.derived_variants(o)
+            return
+        self.structured(o)
+
+    def inplace_kernel(self, o: Operator) -> None:
+        kernel = o.kernel if o.kernel.endswith("_") else o.kernel + "_"
+        first, *rest = argument_names(o)
+        others = "".join(", " + r for r in rest)
+        self.lines += [
+            f"Tensor {o.cpp_name}({parameters(o)}) {{",
+            f"  Tensor result = clone_dense({first});",
+            f"  native::{kernel}(result{others});",
+            "  return result;",
+            "}",
+            "",
+        ]
+        if "inplace" in o.variants:
+            self.lines += [
+                f"Tensor {o.cpp_name}_({parameters(o)}) {{",
+                f'  check_inplace({first}, "{o.name}_");',
+                f"  native::{kernel}({first}{others});",
+                f"  {first}.bump_version();",
+                f"  return {first};",
+                "}",
+                "",
+            ]
+        if "out" in o.variants:
+            self.lines += [f"void {o.cpp_name}_out({out_parameters(o)}) {{", f'  copy_to_out(out0, {o.cpp_name}({first}{others}), "{o.name}");', "}", ""]
+
+    def structured(self, o: Operator) -> None:
+        """Outputs are made by the shape rule, then the kernel fills them."""
+        n = len(o.schema.returns)
+        spec = "Out" if n == 1 else "(" + "|".join(["Out"] * n) + ")"
+        signature, body = self.translate(o, spec)
+        self.statics.append(f"static {own_type(spec)} shape_{o.cpp_name}({signature}) {{\n" + "\n".join(body) + "\n}")
+        names = ", ".join(argument_names(o))
+        like = next((a for a in o.schema.arguments if a.type in ("Tensor", "Operand", "Tensor[]")), None)
+        model = "Tensor()" if like is None else f"first_of({like.name})"
+        specs = ["spec"] if n == 1 else [f"std::get<{i}>(spec)" for i in range(n)]
+        outs = ", ".join(f"out{i}" for i in range(n))
+        call = f"native::{o.kernel}({outs}{', ' + names if names else ''})"
+        self.lines += [f"{result_type(o)} {o.cpp_name}({parameters(o)}) {{", f"  auto spec = shape_{o.cpp_name}({names});"]
+        self.lines += [f"  Tensor out{i} = make_out({s}, {model});" for i, s in enumerate(specs)]
+        self.lines += [f"  if (computes(out0)) {call};"]
+        self.lines += ["  return out0;" if n == 1 else f"  return {{{outs}}};", "}", ""]
+        if "out" in o.variants:
+            self.lines += [f"void {o.cpp_name}_out({out_parameters(o)}) {{", f"  auto spec = shape_{o.cpp_name}({names});"]
+            tensors = [a.name for a in o.schema.arguments if a.type in ("Tensor", "Operand")]
+            lists = [a.name for a in o.schema.arguments if a.type in ("Tensor[]",)]
+            for i, s in enumerate(specs):
+                self.lines.append(f'  OutScope scope{i}(out{i}, {s}, "{o.name}");')
+                self.lines += [f"  scope{i}.avoid({t});" for t in tensors + lists]
+            scoped = ", ".join(f"scope{i}.target()" for i in range(n))
+            self.lines += [f"  if (computes(out0)) native::{o.kernel}({scoped}{', ' + names if names else ''});"]
+            self.lines += [f"  scope{i}.finish();" for i in range(n)] + ["}", ""]
+        if "inplace" in o.variants:
+            first = o.schema.arguments[0].name
+            self.lines += [
+                f"Tensor {o.cpp_name}_({parameters(o)}) {{",
+                f'  write_inplace({first}, {o.cpp_name}({names}), "{o.name}_");',
+                f"  return {first};",
+                "}",
+                "",
+            ]
+
+
+class Rules:
+    """Helper rules that translated bodies call, translated once each."""
+
+    def __init__(self) -> None:
+        self.waiting: list[Callable] = []
+        self.known: dict[str, Callable] = {}
+        self.declarations: list[str] = []
+        self.definitions: list[str] = []
+
+    def use(self, f: Callable) -> None:
+        if f.__name__ in self.known:
+            if self.known[f.__name__] is not f:
+                raise ValueError(f"two rules are called {f.__name__}")
+            return
+        self.known[f.__name__] = f
+        self.waiting.append(f)
+
+    def finish(self) -> None:
+        while self.waiting:
+            f = self.waiting.pop()
+            hints = annotations_of(f)
+            returns = hints.pop("return")
+            t = Translator(f, hints, returns, self.use)
+            signature = t.signature()
+            head = f"{'void' if returns == 'none' else own_type(returns)} {f.__name__}({signature})"
+            self.declarations.append(head + ";")
+            self.definitions.append(head + " {\n" + "\n".join(t.body()) + "\n}\n")
+
+
+def generate() -> dict[str, str]:
+    rules = Rules()
+    families: dict[str, Family] = {}
+    declared: dict[str, list[str]] = defaultdict(list)
+    kernels: list[str] = []
+    for o in operators():
+        family = families.setdefault(o.module, Family(o.module, rules.use))
+        family.add(o)
+        declared[o.module] += declarations(o)
+        kernels += kernel_declarations(o)
+    rules.finish()
+    head = "// Generated from tocha/operators; do not edit.\n#pragma once\n"
+    files = {f"ops_{m}.cpp": f.text() for m, f in families.items()}
+    body = "".join(f"\n// {m}\n" + "\n".join(d) + "\n" for m, d in declared.items())
+    files["ops.h"] = head + '\n#include "dispatch/op_types.h"\n\nnamespace tocha::ops {\n' + body + "\n}  // namespace tocha::ops\n"
+    files["native_kernels.h"] = (
+        head + '\n#include "dispatch/op_types.h"\n\n// Written by hand under csrc.\nnamespace tocha::native {\n\n' + "\n".join(dict.fromkeys(kernels)) + "\n\n}  // namespace tocha::native\n"
+    )
+    files["rules_generated.h"] = head + '\n#include "dispatch/rules.h"\n\nnamespace tocha::rules {\n\n' + "\n".join(rules.declarations) + "\n\n}\n"
+    files["rules_generated.cpp"] = (
+        '// Generated; do not edit.\n#include "rules_generated.h"\n#include "ops.h"\n\nnamespace tocha::rules {\n\n' + "\n".join(rules.definitions) + "\n}\n"
+    )
+    return files
+
+
+__all__ = ["declarations", "default_cpp", "generate", "parameter_type"]

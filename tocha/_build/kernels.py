@@ -1,0 +1,246 @@
+"""C++ loops for pointwise operators and reductions: one contiguous loop per operator and compute dtype.
+
+The loops of a family are split over a few files so that they compile in parallel; each file is compiled
+once per instruction set.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator
+
+from tocha.codegen.cpp_scalar import Emitted, Names, emit
+from tocha.ir import dtypes as dt
+from tocha.ir import scalar
+from tocha.ir.rewrite import simplify
+from tocha.operators.record import Fold, Operator, operators
+
+LOOPS_PER_FILE = 110
+HEADER = """// Generated from tocha/operators/{module}.py; do not edit.
+#include "cpu/loop_prelude.h"
+
+namespace tocha::cpu {{
+namespace {{
+"""
+PARAM_BYTES = 16
+
+
+def resolve(code: object, t: dt.DType) -> dt.DType:
+    """The dtype that a type code stands for when the compute dtype is t."""
+    if code == "T":
+        return t
+    if code == "real":
+        return dt.real_of(t)
+    if code == "complex":
+        return dt.complex_of(t)
+    assert isinstance(code, dt.DType), code
+    return code
+
+
+def operands(o: Operator) -> list:
+    return [a for a in o.schema.arguments if a.is_tensor]
+
+
+def params(o: Operator) -> list:
+    return [a for a in o.schema.arguments if not a.is_tensor and a.type != "Generator?"]
+
+
+def type_codes(o: Operator) -> tuple[list, list, list]:
+    """Type codes of outputs, inputs and params."""
+    given = o.types or {}
+    outs = list(given.get("out", ("T",) * len(o.schema.returns)))
+    ins = list(given.get("in", ("T",) * len(operands(o))))
+    ps = list(given.get("params", ("T",) * len(params(o))))
+    return outs, ins, ps
+
+
+def loop_dtypes(o: Operator) -> list[dt.DType]:
+    """Compute dtypes that get a loop: reduced floats share float32's, unless the operator wants its own."""
+    own = [d for d in o.dtypes if not d.is_reduced]
+    if any(d.is_reduced for d in o.dtypes) and dt.float32 not in own:
+        own.append(dt.float32)
+    if "direct_half" in o.tags:
+        own += [d for d in o.dtypes if d in (dt.float16, dt.bfloat16)]
+    return own
+
+
+def loop_name(o: Operator, t: dt.DType) -> str:
+    return f"{o.cpp_name}_{t.code}"
+
+
+def pointwise_loop(o: Operator, t: dt.DType) -> str:
+    outs, ins, ps = type_codes(o)
+    in_types = [resolve(c, t) for c in ins]
+    out_types = [resolve(c, t) for c in outs]
+    param_types = [resolve(c, t.compute) for c in ps]
+    names = [a.name for a in params(o)]
+    nodes = scalar.trace(o.body, in_types, list(zip(names, param_types, strict=True)), out_types)
+    code = emit(simplify(nodes), Names([f"x{i}" for i in range(len(ins))], [f"p{i}" for i in range(len(ps))]))
+    lines = [f"unsigned {loop_name(o, t)}(char* const* p, int64_t n, const void* params) {{"]
+    if not ps:
+        lines.append("  (void)params;")
+    for i, d in enumerate(out_types):
+        lines.append(f"  auto* o{i} = reinterpret_cast<{d.cpp}*>(p[{i}]);")
+    for i, d in enumerate(in_types):
+        lines.append(f"  const auto* a{i} = reinterpret_cast<const {d.cpp}*>(p[{i + len(outs)}]);")
+    lines += parameter_lines(param_types)
+    lines += ["  " + s for s in code.prologue]
+    if code.faults:
+        lines.append("  unsigned fault = 0;")
+    lines += ["#pragma GCC ivdep", "  for (int64_t i = 0; i < n; ++i) {"]
+    lines += [f"    const {d.cpp} x{i} = a{i}[i];" for i, d in enumerate(in_types)]
+    lines += ["    " + s for s in code.body]
+    lines += [f"    o{i}[i] = {r};" for i, r in enumerate(code.results)]
+    lines += ["  }", f"  return {'fault' if code.faults else '0'};", "}", ""]
+    return "\n".join(lines)
+
+
+def parameter_lines(types: list[dt.DType]) -> list[str]:
+    return [
+        f"  const auto p{i} = *reinterpret_cast<const {d.cpp}*>(static_cast<const char*>(params) + {i * PARAM_BYTES});"
+        for i, d in enumerate(types)
+    ]
+
+
+def fold_of(o: Operator, t: dt.DType) -> Fold:
+    return o.body(t)
+
+
+def states(f: Fold, t: dt.DType) -> list[dt.DType]:
+    return [resolve(c, t) for c in f.state_types]
+
+
+class FoldEmitter:
+    """The four loops of one reduction for one compute dtype."""
+
+    def __init__(self, o: Operator, t: dt.DType):
+        self.o, self.t = o, t
+        self.fold = fold_of(o, t)
+        self.states = states(self.fold, t)
+        self.param_names = [a.name for a in params(o) if a.name not in ("dim", "keepdim", "dtype")]
+        codes = (o.types or {}).get("params", ("T",) * len(self.param_names))
+        self.param_types = [resolve(c, t) for c in codes]
+        self.outs = [resolve(c, t) for c in self.fold.out_types]
+
+    def nodes(self) -> dict[str, scalar.Node]:
+        return {n: scalar.Param(i, d) for i, (n, d) in enumerate(zip(self.param_names, self.param_types, strict=True))}
+
+    def emit(self, values: tuple, targets: list[dt.DType], inputs: list[str], index: str = "i", prefix: str = "t") -> Emitted:
+        values = values if isinstance(values, tuple) else (values,)
+        nodes = tuple(scalar.cast(v, d) if isinstance(v, scalar.Node) else scalar.constant(v, d) for v, d in zip(values, targets, strict=True))
+        return emit(simplify(nodes), Names(inputs, [f"p{i}" for i in range(len(self.param_types))], index=index, prefix=prefix))
+
+    def head(self, name: str, arguments: str) -> list[str]:
+        lines = [f"void {self.o.cpp_name}_{self.t.code}_{name}({arguments}, const void* params) {{", "  (void)params;"]
+        return lines + parameter_lines(self.param_types)
+
+    def pointers(self, array: str, prefix: str, types: list[dt.DType]) -> list[str]:
+        return [f"  auto* {prefix}{k} = reinterpret_cast<{d.cpp}*>({array}[{k}]);" for k, d in enumerate(types)]
+
+    def text(self) -> str:
+        k = len(self.states)
+        state_inputs = tuple(scalar.Input(i, d) for i, d in enumerate(self.states))
+        lines: list[str] = []
+        # init
+        code = self.emit(self.fold.init(**self.nodes()), self.states, [])
+        lines += self.head("init", "char* const* s, int64_t m") + self.pointers("s", "s", self.states)
+        lines += ["  " + c for c in code.prologue + code.body]
+        lines += ["  for (int64_t j = 0; j < m; ++j) {"] + [f"    s{i}[j] = {r};" for i, r in enumerate(code.results)] + ["  }", "}", ""]
+        # fold, several rows at a time so that states stay in registers
+        x = scalar.Input(k, self.t)
+        position = scalar.index()
+        new = self.fold.combine(state_inputs if k > 1 else state_inputs[0], x, position, **self.nodes())
+        lines += self.head(
+            "fold",
+            "char* const* s, const char* x, int64_t rows, int64_t row_stride, int64_t m, int64_t index, int64_t row_index, int64_t lane_index",
+        )
+        lines += ["  (void)index; (void)row_index; (void)lane_index;"] + self.pointers("s", "s", self.states)
+        prologue = self.emit(new, self.states, [f"c{i}" for i in range(k)] + ["v"]).prologue
+        lines += ["  " + c for c in prologue]
+        lines += ["  int64_t r = 0;"]
+        for unroll in (4, 1):
+            lines += [f"  for (; r + {unroll} <= rows; r += {unroll}) {{"]
+            for u in range(unroll):
+                lines.append(f"    const auto* x{u} = reinterpret_cast<const {self.t.cpp}*>(x + (r + {u}) * row_stride);")
+            lines += ["#pragma GCC ivdep", "    for (int64_t j = 0; j < m; ++j) {"]
+            lines += [f"      {d.cpp} c{i} = s{i}[j];" for i, d in enumerate(self.states)]
+            for u in range(unroll):
+                inputs = [f"c{i}" for i in range(k)] + ["v"]
+                code = self.emit(new, self.states, inputs, index="at")
+                lines += ["      {", f"        const {self.t.cpp} v = x{u}[j];"]
+                if "at" in " ".join(code.body):
+                    lines.append(f"        const int64_t at = index + (r + {u}) * row_index + j * lane_index;")
+                lines += ["        " + c for c in code.body]
+                lines += [f"        const {d.cpp} n{i} = {r};" for i, (d, r) in enumerate(zip(self.states, code.results, strict=True))]
+                lines += [f"        c{i} = n{i};" for i in range(k)] + ["      }"]
+            lines += [f"      s{i}[j] = c{i};" for i in range(k)] + ["    }", "  }"]
+        lines += ["}", ""]
+        # merge
+        others = tuple(scalar.Input(k + i, d) for i, d in enumerate(self.states))
+        merged = self.fold.merge(state_inputs if k > 1 else state_inputs[0], others if k > 1 else others[0], **self.nodes())
+        code = self.emit(merged, self.states, [f"a{i}" for i in range(k)] + [f"b{i}" for i in range(k)])
+        lines += self.head("merge", "char* const* s, char* const* o, int64_t m")
+        lines += self.pointers("s", "s", self.states) + self.pointers("o", "o", self.states)
+        lines += ["  " + c for c in code.prologue] + ["#pragma GCC ivdep", "  for (int64_t j = 0; j < m; ++j) {"]
+        lines += [f"    const {d.cpp} a{i} = s{i}[j], b{i} = o{i}[j];" for i, d in enumerate(self.states)]
+        lines += ["    " + c for c in code.body] + [f"    s{i}[j] = {r};" for i, r in enumerate(code.results)] + ["  }", "}", ""]
+        # finish
+        count = scalar.Param(len(self.param_types), dt.int64)
+        finished = self.fold.finish(state_inputs if k > 1 else state_inputs[0], count, **self.nodes())
+        finished = finished if isinstance(finished, tuple) else (finished,)
+        nodes = tuple(scalar.cast(v, d) for v, d in zip(finished, self.outs, strict=True))
+        code = emit(simplify(nodes), Names([f"a{i}" for i in range(k)], [*(f"p{i}" for i in range(len(self.param_types))), "count"]))
+        lines += self.head("finish", "char* const* o, char* const* s, int64_t m, int64_t count")
+        lines += ["  (void)count;"] + self.pointers("s", "s", self.states) + self.pointers("o", "o", self.outs)
+        lines += ["  " + c for c in code.prologue] + ["#pragma GCC ivdep", "  for (int64_t j = 0; j < m; ++j) {"]
+        lines += [f"    const {d.cpp} a{i} = s{i}[j];" for i, d in enumerate(self.states)]
+        lines += ["    " + c for c in code.body] + [f"    o{i}[j] = {r};" for i, r in enumerate(code.results)] + ["  }", "}", ""]
+        return "\n".join(lines)
+
+
+def tables(o: Operator) -> str:
+    slots = []
+    have = {d.code: d for d in loop_dtypes(o)}
+    for d in dt.DTYPES:
+        if d.code not in have:
+            slots.append("nullptr" if o.kind == "pointwise" else "{}")
+        elif o.kind == "pointwise":
+            slots.append(loop_name(o, d))
+        else:
+            base = loop_name(o, d)
+            slots.append(f"{{{base}_init, {base}_fold, {base}_merge, {base}_finish}}")
+    kind = "Loop" if o.kind == "pointwise" else "ReduceLoops"
+    return f"extern const {kind} {o.cpp_name}_loops[kNumDTypes] = {{{', '.join(slots)}}};\n"
+
+
+def shards(ops: list[Operator]) -> Iterator[list[Operator]]:
+    shard: list[Operator] = []
+    weight = 0
+    for o in ops:
+        cost = len(loop_dtypes(o)) * (4 if o.kind == "reduction" else 1)
+        if shard and weight + cost > LOOPS_PER_FILE:
+            yield shard
+            shard, weight = [], 0
+        shard.append(o)
+        weight += cost
+    if shard:
+        yield shard
+
+
+def generate() -> dict[str, str]:
+    families: dict[str, list[Operator]] = defaultdict(list)
+    for o in operators():
+        if o.kind in ("pointwise", "reduction"):
+            families[o.module].append(o)
+    files = {}
+    for module, ops in families.items():
+        for number, shard in enumerate(shards(ops)):
+            text = HEADER.format(module=module)
+            for o in shard:
+                for t in loop_dtypes(o):
+                    text += "\n" + (pointwise_loop(o, t) if o.kind == "pointwise" else FoldEmitter(o, t).text())
+            text += "\n}  // namespace\n\nnamespace TOCHA_ISA_TABLES {\n"
+            text += "".join(tables(o) for o in shard)
+            text += "}\n\n}  // namespace tocha::cpu\n"
+            files[f"{module}_{number}_loops.cpp"] = text
+    return files

@@ -1,0 +1,129 @@
+"""Public functions that are Python by nature: defaults, seeds, questions about objects, reading arrays."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+from tocha import _C
+
+__all__ = [
+    "asarray", "get_rng_state", "initial_seed", "is_complex", "is_floating_point", "is_storage", "is_tensor", "manual_seed",
+    "numel", "seed", "set_default_dtype", "set_default_tensor_type", "set_rng_state", "typename",
+]  # fmt: skip
+
+
+def set_default_dtype(d: _C.dtype) -> None:
+    """The dtype of new floating tensors: float32 unless changed."""
+    _C._set_default_dtype(d)
+
+
+def set_default_tensor_type(t: Any) -> None:
+    """Deprecated way of setting the default dtype by a tensor class's name."""
+    name = t if isinstance(t, str) else getattr(t, "__name__", str(t))
+    kinds = {"FloatTensor": _C.float32, "DoubleTensor": _C.float64, "HalfTensor": _C.float16, "BFloat16Tensor": _C.bfloat16}
+    kind = name.rsplit(".", 1)[-1]
+    if kind not in kinds:
+        raise TypeError(f"invalid type object: {name!r}; only floating-point types are supported as the default type")
+    _C._set_default_dtype(kinds[kind])
+
+
+def manual_seed(seed: int) -> _C.Generator:
+    """Seeds the default generators of all devices; returns the CPU's.
+
+    >>> import tocha
+    >>> _ = tocha.manual_seed(0)
+    >>> tocha.rand(2)
+    tensor([0.4963, 0.7682])
+    """
+    return _C.default_generator.manual_seed(int(seed))
+
+
+def seed() -> int:
+    """Seeds the default generators with a fresh random number and returns it."""
+    return _C.default_generator.seed()
+
+
+def initial_seed() -> int:
+    """The seed the default generator was last given."""
+    return _C.default_generator.initial_seed()
+
+
+def get_rng_state() -> _C.Tensor:
+    """The state of the default generator as a ByteTensor."""
+    return _C.default_generator.get_state()
+
+
+def set_rng_state(new_state: _C.Tensor) -> None:
+    """Sets what get_rng_state gave."""
+    _C.default_generator.set_state(new_state)
+
+
+def is_tensor(obj: object) -> bool:
+    """Whether obj is a tensor."""
+    return isinstance(obj, _C.Tensor)
+
+
+def is_storage(obj: object) -> bool:
+    """Whether obj is a storage."""
+    from tocha.storage import TypedStorage
+
+    return isinstance(obj, _C.UntypedStorage | TypedStorage)
+
+
+def is_floating_point(input: _C.Tensor) -> bool:
+    """Whether the dtype is a real floating type."""
+    return input.is_floating_point()
+
+
+def is_complex(input: _C.Tensor) -> bool:
+    """Whether the dtype is complex."""
+    return input.is_complex()
+
+
+def numel(input: _C.Tensor) -> int:
+    """The number of elements."""
+    return input.numel()
+
+
+def typename(obj: object) -> str:
+    """The name of obj's type; for tensors the old style of name, e.g. tocha.FloatTensor."""
+    if isinstance(obj, _C.Tensor):
+        return obj.type()
+    cls = obj if isinstance(obj, type) else type(obj)
+    module = getattr(cls, "__module__", None)
+    return f"{module}.{cls.__qualname__}" if module not in (None, "builtins") else cls.__qualname__
+
+
+def asarray(obj: Any, *, dtype: _C.dtype | None = None, device: Any = None, copy: bool | None = None, requires_grad: bool = False) -> _C.Tensor:
+    """obj as a tensor: shares memory where it can unless copy is True; with copy=False it must.
+
+    >>> import tocha
+    >>> tocha.asarray([1, 2])
+    tensor([1, 2])
+    """
+    if isinstance(obj, _C.Tensor):
+        t = obj
+    elif hasattr(obj, "__dlpack__") and not hasattr(obj, "__array_interface__"):
+        t = _C.from_dlpack(obj)
+    elif hasattr(obj, "__array_interface__") or isinstance(obj, bytearray | memoryview):
+        t = _C.as_tensor(obj) if hasattr(obj, "__array_interface__") else _C.frombuffer(obj, dtype=dtype or _C.get_default_dtype())
+    else:
+        if copy is False:
+            raise ValueError("asarray(): cannot make a tensor that shares memory with a sequence or a number")
+        t = _C.tensor(obj, dtype=dtype, device=device)
+        copy = None
+    changes = (dtype is not None and t.dtype != dtype) or (device is not None and t.device != _C.device(device))
+    if changes and copy is False:
+        raise ValueError("asarray(): cannot change dtype or device without a copy")
+    if changes or copy:
+        t = _C.tensor(t.detach(), dtype=dtype or t.dtype, device=device or t.device) if not copy else _copied(t, dtype, device)
+    if requires_grad and not t.requires_grad:
+        t = t.detach().requires_grad_(True)
+    return t
+
+
+def _copied(t: _C.Tensor, dtype: _C.dtype | None, device: Any) -> _C.Tensor:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return _C.tensor(t, dtype=dtype or t.dtype, device=device or t.device)

@@ -1,0 +1,165 @@
+"""What the native Tensor class gets from Python: printing, pickling, copying, subclass behaviour."""
+
+from __future__ import annotations
+
+import copy
+import warnings
+from typing import Any
+
+from tocha import _C
+from tocha._tensor_str import tensor_repr
+
+Tensor = _C.Tensor
+
+
+def _rebuild(storage, dtype, offset, size, stride, requires_grad, cls=None, state=None):
+    t = _C.empty(0, dtype=dtype, device=storage.device)
+    t.set_(storage, offset, size, stride)
+    if cls is not None and cls is not Tensor:
+        t = t.as_subclass(cls)
+    if requires_grad:
+        t.requires_grad_(True)
+    if state:
+        t.__dict__.update(state)
+    return t
+
+
+def _reduce_ex(self, protocol: int):
+    if self.is_conj() or self.is_neg():
+        self = self.resolve_conj().resolve_neg()
+    cls = None if type(self) is Tensor else type(self)
+    args = (self.untyped_storage(), self.dtype, self.storage_offset(), tuple(self.size()), self.stride(), self.requires_grad, cls, self.__dict__ or None)
+    return _rebuild, args
+
+
+def _deepcopy(self, memo: dict):
+    if id(self) in memo:
+        return memo[id(self)]
+    if not self.is_leaf:
+        raise RuntimeError("Only Tensors created explicitly by the user (graph leaves) support the deepcopy protocol at the moment.")
+    with _no_overrides():
+        storage = copy.deepcopy(self.untyped_storage(), memo)
+        new = _C.empty(0, dtype=self.dtype, device=self.device)
+        new.set_(storage, self.storage_offset(), self.size(), self.stride())
+        if self.is_conj():
+            new = new.conj()
+        if type(self) is not Tensor:
+            new = new.as_subclass(type(self))
+        if self.requires_grad:
+            new.requires_grad_(True)
+        if self.grad is not None:
+            new.grad = copy.deepcopy(self.grad, memo)
+        memo[id(self)] = new
+        new.__dict__.update(copy.deepcopy(self.__dict__, memo))
+    return new
+
+
+class _no_overrides:
+    def __enter__(self):
+        self.before = _C._set_overrides_disabled(True)
+
+    def __exit__(self, *exc):
+        _C._set_overrides_disabled(self.before)
+
+
+def _convert(result: Any, cls: type) -> Any:
+    if isinstance(result, Tensor) and type(result) is not cls:
+        return result.as_subclass(cls)
+    if isinstance(result, tuple | list):
+        items = [_convert(r, cls) for r in result]
+        return type(result)(items)
+    return result
+
+
+def _torch_function(cls, func, types, args=(), kwargs=None):
+    """The default for subclasses: run the function, give results the subclass's type."""
+    if not all(issubclass(cls, t) for t in types):
+        return NotImplemented
+    with _no_overrides():
+        result = func(*args, **(kwargs or {}))
+    if func in _returns_plain():
+        return result
+    return _convert(result, cls)
+
+
+_plain: set | None = None
+
+
+def _returns_plain() -> set:
+    """Attributes whose value keeps its own type."""
+    global _plain
+    if _plain is None:
+        _plain = {Tensor.grad.__get__, Tensor._base.__get__}
+    return _plain
+
+
+def _format(self, spec: str) -> str:
+    if self.dim() == 0 and not self.is_meta and type(self) is Tensor:
+        return self.item().__format__(spec)
+    return object.__format__(self, spec)
+
+
+def _dir(self) -> list[str]:
+    return sorted(k for k in {*dir(type(self)), *self.__dict__})
+
+
+def _array(self, dtype=None, copy=None):
+    a = self.numpy()
+    return a if dtype is None else a.astype(dtype, copy=False)
+
+
+def _array_wrap(self, array, context=None, return_scalar=False):
+    if array.dtype == bool:
+        array = array.astype("uint8")
+    return _C.from_numpy(array)
+
+
+def _rsub(self, other):
+    return -self + other if self.dtype is not _C.bool else _C.sub(other, self)
+
+
+def _div_reversed(self, other):
+    return self.reciprocal() * other
+
+
+def _storage(self):
+    from tocha.storage import TypedStorage
+
+    return TypedStorage(wrap_storage=self.untyped_storage(), dtype=self.dtype, _internal=True)
+
+
+def _reversed(self):
+    return self if self.dim() == 0 else self.flip(0)
+
+
+def _new(self, *args, **kwargs):
+    warnings.warn("Tensor.new is deprecated: use new_empty, new_zeros or new_tensor", stacklevel=2)
+    if args and not all(isinstance(a, int) for a in args):
+        return _C.tensor(args[0], dtype=self.dtype, device=self.device)
+    return self.new_empty(args or (0,))
+
+
+def _new_tensor(self, data, *, dtype=None, device=None, requires_grad=False, layout=None, pin_memory=False):
+    return _C.tensor(data, dtype=dtype or self.dtype, device=device or self.device, requires_grad=requires_grad)
+
+
+def install() -> None:
+    """Puts the Python parts onto the class; called once by `import tocha`."""
+    parts = {
+        "__repr__": lambda self, *, tensor_contents=None: tensor_repr(self, tensor_contents=tensor_contents),
+        "__reduce_ex__": _reduce_ex,
+        "__deepcopy__": _deepcopy,
+        "__torch_function__": classmethod(_torch_function),
+        "__format__": _format,
+        "__dir__": _dir,
+        "__array__": _array,
+        "__array_wrap__": _array_wrap,
+        "__array_priority__": 1000,
+        "__reversed__": _reversed,
+        "storage": _storage,
+        "new": _new,
+        "new_tensor": _new_tensor,
+        "__module__": "tocha",
+    }
+    for name, value in parts.items():
+        setattr(Tensor, name, value)

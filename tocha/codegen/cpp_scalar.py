@@ -1,0 +1,136 @@
+"""Formulas as C++ statements: one constant per node, shared subexpressions once, loop invariants apart.
+
+Called by the build for the eager kernels and by the compiler for fused loops; the text depends only on the formulas
+and the names. Functions in the text live in csrc/cpu (namespace tocha::math: scalar_ops.h, vecmath.h, special_*.h).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from tocha.ir.dtypes import DType, Kind, Number, float64, int64, real_of, uint64
+from tocha.ir.node import CONSTANT, GRAD, INDEX, INPUT, OUTPUT, PARAM, Node, Primitive, topological
+
+
+@dataclass(frozen=True)
+class Names:
+    """What the leaves are called in the surrounding C++."""
+
+    inputs: Sequence[str] = ()
+    params: Sequence[str] = ()
+    outputs: Sequence[str] = ()
+    grads: Sequence[str] = ()
+    index: str = "i"
+    fault: str = "fault"
+    prefix: str = "t"
+
+
+@dataclass(frozen=True)
+class Emitted:
+    """C++ for some formulas.
+
+    prologue runs once before the loop, body for every element; results are the expressions of the outputs, in order.
+    If `faults`, the surroundings declare `unsigned fault = 0;` outside the loop, and report a division by zero if it
+    is nonzero afterwards.
+    """
+
+    prologue: tuple[str, ...]
+    body: tuple[str, ...]
+    results: tuple[str, ...]
+    faults: bool
+
+
+def emit(outputs: Sequence[Node], names: Names) -> Emitted:
+    """The C++ of the formulas with these outputs.
+
+    >>> from tocha.ir.dtypes import float32
+    >>> from tocha.ir.scalar import exp, trace
+    >>> code = emit(trace(lambda x, a: exp(x) * (2 * a), [float32], [("a", float32)]), Names(["x"], ["a"]))
+    >>> print(*code.prologue, *code.body, code.results[0], sep="\\n")
+    const float t1 = (2.0f * a);
+    const float t0 = math::exp(x);
+    const float t2 = (t0 * t1);
+    t2
+    """
+    named = {INPUT: names.inputs, PARAM: names.params, OUTPUT: names.outputs, GRAD: names.grads}
+    text: dict[Node, str] = {}
+    invariant: set[Node] = set()
+    prologue: list[str] = []
+    body: list[str] = []
+    faults = False
+    for node in topological(outputs):
+        if not node.args:
+            text[node] = _leaf(node, named, names.index)
+            if node.op is CONSTANT or node.op is PARAM:
+                invariant.add(node)
+            continue
+        template = _template(node)
+        # Invariant divisions stay in the body: with no elements there must be no fault.
+        hoisted = "{fault}" not in template and all(arg in invariant for arg in node.args)
+        faults |= "{fault}" in template
+        name = f"{names.prefix}{len(prologue) + len(body)}"
+        value = _fill(template, node, [text[arg] for arg in node.args], names)
+        (prologue if hoisted else body).append(f"const {node.dtype.cpp} {name} = {value};")
+        if hoisted:
+            invariant.add(node)
+        text[node] = name
+    return Emitted(tuple(prologue), tuple(body), tuple(text[output] for output in outputs), faults)
+
+
+def _leaf(node: Node, named: dict[Primitive, Sequence[str]], index: str) -> str:
+    if node.op is CONSTANT:
+        assert node.attr is not None
+        return literal(node.attr, node.dtype)
+    return index if node.op is INDEX else named[node.op][node.attr]  # type: ignore[index]
+
+
+def _template(node: Node) -> str:
+    cpp = node.op.cpp
+    if isinstance(cpp, str):
+        return cpp
+    kind = node.op.common_dtype(node).kind
+    for kinds, template in cpp.items():
+        if kind in kinds:
+            return template
+    raise TypeError(f"[{node.op}] has no C++ for {node.op.common_dtype(node)}")
+
+
+def _fill(template: str, node: Node, args: Sequence[str], names: Names) -> str:
+    return template.format(*args, type=node.dtype.cpp, T=node.op.common_dtype(node).cpp, fault=names.fault)
+
+
+def literal(value: Number, dtype: DType) -> str:
+    """A C++ expression of exactly this value and type."""
+    if dtype.kind is Kind.BOOLEAN:
+        return "true" if value else "false"
+    if dtype.kind is Kind.INTEGER:
+        return _integer(int(value), dtype)  # type: ignore[arg-type]
+    if dtype.kind is Kind.COMPLEX:
+        part = real_of(dtype)
+        z = complex(value)
+        return f"{dtype.cpp}({_floating(z.real, part)}, {_floating(z.imag, part)})"
+    text = _floating(float(value), dtype)  # type: ignore[arg-type]
+    return f"{dtype.cpp}({text})" if dtype.is_reduced else text
+
+
+def _integer(value: int, dtype: DType) -> str:
+    if dtype is int64 and value == dtype.smallest_integer:
+        return "INT64_MIN"
+    suffix = "ULL" if dtype is uint64 else "LL" if dtype is int64 else "U" if dtype.name == "uint32" else ""
+    if dtype.bits == 32 and value == dtype.smallest_integer and dtype.is_signed:
+        return "INT32_MIN"
+    return f"{dtype.cpp}({value}{suffix})"
+
+
+def _floating(value: float, dtype: DType) -> str:
+    suffix = "" if dtype is float64 else "f"
+    if math.isnan(value):
+        return f'__builtin_nan{suffix}("")'
+    sign = "-" if math.copysign(1.0, value) < 0 else ""
+    if math.isinf(value):
+        return f"({sign}__builtin_inf{suffix}())" if sign else f"__builtin_inf{suffix}()"
+    # The shortest decimal that reads back as this double; as the value is one of dtype's, it reads back in that too.
+    text = repr(abs(value))
+    return f"({sign}{text}{suffix})" if sign else text + suffix

@@ -1,0 +1,1 @@
+"""The intermediate representations: scalar formulas, their rewriting and their derivatives."""

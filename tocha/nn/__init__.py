@@ -1,0 +1,5 @@
+"""Neural networks."""
+
+from tocha.nn import functional
+
+__all__ = ["functional"]

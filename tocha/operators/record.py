@@ -1,0 +1,210 @@
+"""The operator record and the decorators that make one: pointwise, reduction, view, composite, native.
+
+Importing a family module fills `OPERATORS`. The build, the compiler, the docs and the tests read it;
+nothing else lists operators.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from tocha.ir import dtypes as dt
+from tocha.operators.schema import Schema, parse
+
+BOOL = (dt.bool_,)
+SIGNED = (dt.int8, dt.int16, dt.int32, dt.int64)
+INTS = (dt.uint8, *SIGNED)
+UNSIGNED = (dt.uint16, dt.uint32, dt.uint64)
+FLOATS = (dt.float16, dt.bfloat16, dt.float32, dt.float64)
+COMPLEX = (dt.complex64, dt.complex128)
+FLOAT8 = (dt.float8_e4m3fn, dt.float8_e5m2)
+REAL = (*BOOL, *INTS, *FLOATS)
+NUMERIC = (*INTS, *FLOATS)
+ALL = (*BOOL, *INTS, *UNSIGNED, *FLOATS, *COMPLEX)
+
+COMMON, INT_TO_FLOAT = "common", "int_to_float"
+SAME, SUM_LIKE, TO_BOOL = "same", "sum_like", "to_bool"
+
+
+@dataclass(eq=False)
+class Operator:
+    """One operator: what it is called with, what it computes, and what else is known of it."""
+
+    kind: str
+    schema: Schema
+    body: Callable | None
+    doc: str
+    variants: frozenset[str]  # function, method, inplace, out, property
+    namespace: str  # "" for tocha.add, "special" for tocha.special.erf, "nn" for nn.functional
+    module: str  # the family file, for sharding the generated code
+    dtypes: tuple = ()
+    promote: str = COMMON
+    types: tuple | None = None  # pointwise: types of (outputs, inputs, params) where not T
+    expensive: bool = False
+    operator: str | None = None  # Python's operator method, e.g. __add__
+    reverse: str | None = None  # __radd__, where the swapped form is this operator with arguments swapped
+    shape: Callable | None = None  # native: the rule for its outputs
+    kernel: str | None = None  # native: the C++ function
+    reduce: Any = None  # reduction: its Fold
+    gradient: Callable | None = None
+    samples: Callable | None = None
+    tags: frozenset[str] = frozenset()
+    aliases: tuple[str, ...] = ()
+    position: int = field(default=0, compare=False)
+
+    @property
+    def name(self) -> str:
+        return self.schema.name
+
+    @property
+    def full_name(self) -> str:
+        return self.schema.full_name
+
+    @property
+    def cpp_name(self) -> str:
+        """The C++ function: add, sum_dim."""
+        s = self.schema
+        return f"{s.name}_{s.overload}" if s.overload else s.name
+
+    @property
+    def public_name(self) -> str:
+        """The Python name inside its namespace: special_erf is erf in special."""
+        prefix = f"{self.namespace}_"
+        return self.name.removeprefix(prefix) if self.namespace else self.name
+
+    def __repr__(self) -> str:
+        return f"<{self.kind} {self.schema.text}>"
+
+
+OPERATORS: dict[str, Operator] = {}  # by full name, in order of definition
+
+
+def operators() -> list[Operator]:
+    return list(OPERATORS.values())
+
+
+def overloads(name: str) -> list[Operator]:
+    return [o for o in OPERATORS.values() if o.name == name or name in o.aliases]
+
+
+NAMESPACES = ("special", "linalg", "fft", "nn")
+
+
+def register(kind: str, schema: str, body: Callable | None, variants: str, doc: str | None = None, **fields: Any) -> Operator:
+    parsed = parse(schema)
+    if parsed.full_name in OPERATORS:
+        raise ValueError(f"{parsed.full_name} is recorded twice")
+    namespace = fields.pop("namespace", None)
+    if namespace is None:
+        namespace = next((n for n in NAMESPACES if parsed.name.startswith(n + "_")), "")
+    module = fields.pop("module", None) or body.__module__.rsplit(".", 1)[-1]
+    o = Operator(
+        kind=kind,
+        schema=parsed,
+        body=body,
+        doc=(doc or getattr(body, "__doc__", None) or "").strip(),
+        variants=frozenset(v.strip() for v in variants.split(",") if v.strip()),
+        namespace=namespace,
+        module=module,
+        position=len(OPERATORS),
+        **fields,
+    )
+    unknown = o.variants - {"function", "method", "inplace", "out", "property"}
+    if unknown:
+        raise ValueError(f"{parsed.full_name}: unknown variants {sorted(unknown)}")
+    OPERATORS[parsed.full_name] = o
+    return o
+
+
+def pointwise(schema: str, *, dtypes: tuple, promote: str = COMMON, variants: str = "function, method", **fields: Any):
+    """The body is a formula on scalars: `def sigmoid(x): return 1 / (1 + exp(-x))`."""
+
+    def decorate(formula: Callable) -> Operator:
+        return register("pointwise", schema, formula, variants, dtypes=dtypes, promote=promote, **fields)
+
+    return decorate
+
+
+@dataclass(frozen=True)
+class Fold:
+    """A reduction's scalar pieces. States are tuples; `index` is the position along the reduced dims."""
+
+    init: Callable  # (params...) -> states
+    combine: Callable  # (states, x, index, params...) -> states
+    merge: Callable  # (states, states, params...) -> states
+    finish: Callable  # (states, count, params...) -> outputs
+    state_types: tuple  # per state: "T", "real", or a dtype
+    out_types: tuple = ("T",)
+    identity: bool = True  # an empty range has a value
+
+
+def reduction(schema: str, *, dtypes: tuple, promote: str = SAME, variants: str = "function, method, out", **fields: Any):
+    """The body returns the Fold; it is called once per dtype being generated."""
+
+    def decorate(make: Callable) -> Operator:
+        return register("reduction", schema, make, variants, dtypes=dtypes, promote=promote, **fields)
+
+    return decorate
+
+
+def view(schema: str, *, variants: str = "function, method", **fields: Any):
+    """The body is a rule: from (self, arguments) to View(sizes, strides, offset)."""
+
+    def decorate(rule: Callable) -> Operator:
+        return register("view", schema, rule, variants, **fields)
+
+    return decorate
+
+
+def composite(schema: str, *, variants: str = "function, method", **fields: Any):
+    """The body calls other operators; it is its own decomposition."""
+
+    def decorate(body: Callable) -> Operator:
+        return register("composite", schema, body, variants, **fields)
+
+    return decorate
+
+
+def native(schema: str, *, kernel: str | None = None, variants: str = "function, method", **fields: Any):
+    """The body is the shape rule: from the arguments to Out(sizes, dtype) per output. The kernel is C++.
+
+    With `tags={"dynamic"}` shapes depend on values: the kernel makes its own outputs and there is no rule.
+    """
+
+    def decorate(rule: Callable) -> Operator:
+        name = kernel or parse(schema).name
+        return register("native", schema, rule, variants, kernel=name, **fields)
+
+    return decorate
+
+
+def rule(f: Callable) -> Callable:
+    """Marks a helper written in the translatable subset; its annotations give the types."""
+    f._tocha_rule = True  # type: ignore[attr-defined]
+    return f
+
+
+def intrinsic(cpp: str) -> Callable:
+    """Marks a helper that C++ has under the name `cpp`; the Python body serves the compiler."""
+
+    def decorate(f: Callable) -> Callable:
+        f._tocha_intrinsic = cpp  # type: ignore[attr-defined]
+        return f
+
+    return decorate
+
+
+class Namespace:
+    """`op.cat(...)` inside a body: resolved when the body is translated or run."""
+
+    def __getattr__(self, name: str) -> Callable:
+        def call(*args: Any, **kwargs: Any) -> Any:
+            raise RuntimeError(f"op.{name} was called outside a translation or a trace")
+
+        call.__name__ = name
+        return call
+
+
+op = Namespace()

@@ -1,0 +1,209 @@
+"""Helpers that shape rules, view rules and composites share. Those marked `rule` are translated to C++
+like the records' bodies; those marked `intrinsic` exist in C++ by hand, and here for graph values.
+"""
+
+from __future__ import annotations
+
+from tocha.operators.record import intrinsic, rule
+
+
+class View:
+    """What a view rule returns."""
+
+    def __init__(self, sizes, strides, offset):
+        self.sizes, self.strides, self.offset = sizes, strides, offset
+
+
+class Out:
+    """What a shape rule returns for one output; the device is the first tensor's unless given."""
+
+    def __init__(self, sizes, dtype, device=None, strides=None):
+        self.sizes, self.dtype, self.device, self.strides = sizes, dtype, device, strides
+
+
+@intrinsic("wrap_dim")
+def wrap_dim(dim: "int", ndim: "int") -> "int":
+    n = max(ndim, 1)
+    if dim < -n or dim >= n:
+        raise IndexError(f"Dimension out of range (expected to be in range of [{-n}, {n - 1}], but got {dim})")
+    return dim + n if dim < 0 else dim
+
+
+@intrinsic("product")
+def product(sizes: "int[]") -> "int":
+    n = 1
+    for s in sizes:
+        n *= s
+    return n
+
+
+@intrinsic("contiguous_strides")
+def contiguous_strides(sizes: "int[]") -> "int[]":
+    strides = [0] * len(sizes)
+    step = 1
+    for i in reversed(range(len(sizes))):
+        strides[i] = step
+        step *= max(sizes[i], 1)
+    return strides
+
+
+@intrinsic("format_strides_for")
+def format_strides(sizes: "int[]", format: "memory_format?") -> "int[]":
+    raise NotImplementedError("memory formats of graph values")
+
+
+@intrinsic("like_strides_for")
+def like_strides(self: "Tensor", format: "memory_format?") -> "int[]":
+    raise NotImplementedError("layouts of graph values")
+
+
+@intrinsic("default_dtype")
+def default_dtype() -> "dtype":
+    import tocha
+
+    return tocha.get_default_dtype()
+
+
+@intrinsic("default_device_for")
+def device_or_default(device: "device?") -> "device":
+    import tocha
+
+    return device if device is not None else tocha.get_default_device()
+
+
+@intrinsic("promote_types")
+def promote_types(a: "dtype", b: "dtype") -> "dtype":
+    import tocha
+
+    return tocha.promote_types(a, b)
+
+
+@intrinsic("result_type")
+def result_type(a: "Tensor", b: "Tensor") -> "dtype":
+    import tocha
+
+    return tocha.result_type(a, b)
+
+
+@intrinsic("result_type")
+def result_type_of(tensors: "Tensor[]") -> "dtype":
+    raise NotImplementedError("result types of graph values")
+
+
+@intrinsic("can_cast")
+def can_cast(source: "dtype", target: "dtype") -> "bool":
+    import tocha
+
+    return tocha.can_cast(source, target)
+
+
+@intrinsic("real_dtype")
+def real_dtype(d: "dtype") -> "dtype":
+    return d.to_real()
+
+
+@intrinsic("complex_dtype")
+def complex_dtype(d: "dtype") -> "dtype":
+    return d.to_complex()
+
+
+@intrinsic("is_integral_dtype")
+def is_integral(d: "dtype") -> "bool":
+    """Integers and bool."""
+    return not (d.is_floating_point or d.is_complex)
+
+
+@intrinsic("scalar_dtype")
+def scalar_dtype(s: "Scalar") -> "dtype":
+    """The dtype a number alone would give a tensor."""
+    raise NotImplementedError("numbers of graph values")
+
+
+@intrinsic("check_same_device_list")
+def check_same_device(op: "str", tensors: "Tensor[]") -> "none":
+    pass
+
+
+@rule
+def broadcast_shapes(a: "int[]", b: "int[]", op: "str") -> "int[]":
+    n = max(len(a), len(b))
+    out = [1] * n
+    for i in range(n):
+        x = a[i - n + len(a)] if i >= n - len(a) else 1
+        y = b[i - n + len(b)] if i >= n - len(b) else 1
+        if x != y and x != 1 and y != 1:
+            raise RuntimeError(
+                f"[{op}] The size of tensor a ({x}) must match the size of tensor b ({y}) at non-singleton dimension {i}: {a} and {b}"
+            )
+        out[i] = y if x == 1 else x
+    return out
+
+
+@rule
+def wrap_dims(dims: "int[]", ndim: "int") -> "int[]":
+    """Dims counted from the front, each at most once."""
+    out = [wrap_dim(d, ndim) for d in dims]
+    for i in range(len(out)):
+        for j in range(i):
+            if out[i] == out[j]:
+                raise RuntimeError(f"dim {out[i]} appears multiple times in the list of dims")
+    return out
+
+
+@rule
+def infer_size(shape: "int[]", numel: "int") -> "int[]":
+    """Fills in one -1."""
+    out = list(shape)
+    known = 1
+    unknown = -1
+    for i in range(len(out)):
+        if out[i] == -1:
+            if unknown >= 0:
+                raise RuntimeError("only one dimension can be inferred")
+            unknown = i
+        elif out[i] < -1:
+            raise RuntimeError(f"invalid shape dimension {out[i]} at index {i} of shape {shape}")
+        else:
+            known *= out[i]
+    if unknown >= 0:
+        if known == 0:
+            raise RuntimeError(f"cannot reshape tensor of {numel} elements into shape {shape} because the unspecified dimension size -1 can be any value and is ambiguous")
+        if numel % known != 0:
+            raise RuntimeError(f"shape '{shape}' is invalid for input of size {numel}")
+        out[unknown] = numel // known
+    elif known != numel:
+        raise RuntimeError(f"shape '{shape}' is invalid for input of size {numel}")
+    return out
+
+
+@rule
+def view_strides(sizes: "int[]", strides: "int[]", shape: "int[]") -> "int[]?":
+    """Strides that show the same memory in another shape, or None if there are none."""
+    if product(sizes) == 0:
+        if sizes == shape:
+            return strides
+        return contiguous_strides(shape)
+    if len(sizes) == 0:
+        return [1] * len(shape)
+    out = [0] * len(shape)
+    view_dim = len(shape) - 1
+    chunk_stride = strides[-1]  # the stride of the innermost dim of the run being cut up
+    tensor_numel = 1
+    view_numel = 1
+    for dim in reversed(range(len(sizes))):
+        tensor_numel *= sizes[dim]
+        # the run ends where the next outer dim does not continue it
+        if dim == 0 or (sizes[dim - 1] != 1 and strides[dim - 1] != tensor_numel * chunk_stride):
+            while view_dim >= 0 and (view_numel < tensor_numel or shape[view_dim] == 1):
+                out[view_dim] = view_numel * chunk_stride
+                view_numel *= shape[view_dim]
+                view_dim -= 1
+            if view_numel != tensor_numel:
+                return None
+            if dim > 0:
+                chunk_stride = strides[dim - 1]
+                tensor_numel = 1
+                view_numel = 1
+    if view_dim != -1:
+        return None
+    return out

@@ -1,0 +1,145 @@
+"""__torch_function__: how tensor subclasses, look-alikes and modes take over operators.
+
+The native entry of every function notices operands that override (or an active mode) and calls
+`_call_overrides`. Costs nothing when there are none.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+from tocha import _C
+
+__all__ = ["BaseTorchFunctionMode", "TorchFunctionMode", "handle_torch_function", "has_torch_function", "is_tensor_like", "resolve_name", "wrap_torch_function"]
+
+
+class _Modes(threading.local):
+    def __init__(self) -> None:
+        self.stack: list[TorchFunctionMode] = []
+
+
+_modes = _Modes()
+
+
+class TorchFunctionMode:
+    """While active (`with mode:`), every tocha function called goes through its __torch_function__.
+
+    >>> import tocha
+    >>> class Log(TorchFunctionMode):
+    ...     def __torch_function__(self, func, types, args=(), kwargs=None):
+    ...         print(func.__name__)
+    ...         return func(*args, **(kwargs or {}))
+    >>> with Log():
+    ...     _ = tocha.ones(2) + 1
+    ones
+    __add__
+    """
+
+    def __torch_function__(self, func: Callable, types: Sequence[type], args: tuple = (), kwargs: dict | None = None) -> Any:
+        raise NotImplementedError
+
+    def __enter__(self) -> TorchFunctionMode:
+        _modes.stack.append(self)
+        _C._set_function_modes(len(_modes.stack))
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        _modes.stack.pop()
+        _C._set_function_modes(len(_modes.stack))
+
+
+class BaseTorchFunctionMode(TorchFunctionMode):
+    def __torch_function__(self, func: Callable, types: Sequence[type], args: tuple = (), kwargs: dict | None = None) -> Any:
+        return func(*args, **(kwargs or {}))
+
+
+def _ordered(overridden: Iterable[object]) -> list[object]:
+    """One operand per type, subclasses before their bases, else from left to right."""
+    out: list[object] = []
+    for o in overridden:
+        if any(type(o) is type(x) for x in out):
+            continue
+        place = next((i for i, x in enumerate(out) if issubclass(type(o), type(x))), len(out))
+        out.insert(place, o)
+    return out
+
+
+def _call_overrides(func: Callable, overridden: tuple, args: tuple, kwargs: dict | None) -> Any:
+    kwargs = kwargs or {}
+    operands = _ordered(overridden)
+    types = tuple(type(o) for o in operands)
+    if _modes.stack:
+        mode = _modes.stack.pop()
+        _C._set_function_modes(len(_modes.stack))
+        try:
+            result = mode.__torch_function__(func, types, args, kwargs)
+        finally:
+            _modes.stack.append(mode)
+            _C._set_function_modes(len(_modes.stack))
+        if result is not NotImplemented:
+            return result
+    for o in operands:
+        method = type(o).__torch_function__  # type: ignore[attr-defined]
+        result = method(func, types, args, kwargs)
+        if result is not NotImplemented:
+            return result
+    name = getattr(func, "__name__", repr(func))
+    shown = [type(o) for o in operands]
+    raise TypeError(f"no implementation found for 'tocha.{name}' on types that implement __torch_function__: {shown}")
+
+
+def has_torch_function(relevant_args: Iterable[object]) -> bool:
+    """Whether any of these overrides tocha functions, or a mode is active."""
+    return _C._has_torch_function(tuple(relevant_args))
+
+
+def handle_torch_function(public_api: Callable, relevant_args: Iterable[object], *args: Any, **kwargs: Any) -> Any:
+    """For functions written in Python: hands the call to the overrides among relevant_args."""
+    overridden = tuple(a for a in relevant_args if _C._has_torch_function((a,)) and hasattr(type(a), "__torch_function__"))
+    return _call_overrides(public_api, overridden, args, kwargs)
+
+
+def wrap_torch_function(dispatcher: Callable) -> Callable:
+    """Decorator: the wrapped function honours overrides among dispatcher(*args, **kwargs)."""
+
+    def decorate(func: Callable) -> Callable:
+        import functools
+
+        @functools.wraps(func)
+        def wrapped(*args: Any, **kwargs: Any) -> Any:
+            relevant = dispatcher(*args, **kwargs)
+            if has_torch_function(relevant):
+                return handle_torch_function(wrapped, relevant, *args, **kwargs)
+            return func(*args, **kwargs)
+
+        return wrapped
+
+    return decorate
+
+
+def is_tensor_like(obj: object) -> bool:
+    """Whether obj is a tensor or stands in for one."""
+    return type(obj) is _C.Tensor or hasattr(obj, "__torch_function__")
+
+
+def resolve_name(f: Callable) -> str | None:
+    """The public name of a function or method, e.g. "tocha.Tensor.add"."""
+    name = getattr(f, "__qualname__", None) or getattr(f, "__name__", None)
+    if name is None:
+        return None
+    owner = getattr(f, "__objclass__", None)
+    if owner is not None:
+        return f"tocha.Tensor.{f.__name__}"
+    return f"tocha.{name}"
+
+
+@contextlib.contextmanager
+def _overrides_off():
+    before = _C._set_overrides_disabled(True)
+    try:
+        yield
+    finally:
+        _C._set_overrides_disabled(before)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math as _math
 import sys as _sys
 from typing import TYPE_CHECKING
 
@@ -22,10 +23,10 @@ from tocha.version import __version__  # noqa: E402
 
 _tensor_module.install()
 _sys.modules["tocha.return_types"] = _C.return_types
-inf = float("inf")
-nan = float("nan")
-pi = 3.141592653589793
-e = 2.718281828459045
+inf = _math.inf
+nan = _math.nan
+pi = _math.pi
+e = _math.e
 newaxis = None
 
 from tocha import overrides, storage  # noqa: E402

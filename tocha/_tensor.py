@@ -8,6 +8,7 @@ from typing import Any
 
 from tocha import _C
 from tocha._tensor_str import tensor_repr
+from tocha.overrides import DisableTorchFunctionSubclass
 
 Tensor = _C.Tensor
 
@@ -37,7 +38,7 @@ def _deepcopy(self, memo: dict):
         return memo[id(self)]
     if not self.is_leaf:
         raise RuntimeError("Only Tensors created explicitly by the user (graph leaves) support the deepcopy protocol at the moment.")
-    with _no_overrides():
+    with DisableTorchFunctionSubclass():
         storage = copy.deepcopy(self.untyped_storage(), memo)
         new = _C.empty(0, dtype=self.dtype, device=self.device)
         new.set_(storage, self.storage_offset(), self.size(), self.stride())
@@ -54,14 +55,6 @@ def _deepcopy(self, memo: dict):
     return new
 
 
-class _no_overrides:
-    def __enter__(self):
-        self.before = _C._set_overrides_disabled(True)
-
-    def __exit__(self, *exc):
-        _C._set_overrides_disabled(self.before)
-
-
 def _convert(result: Any, cls: type) -> Any:
     if isinstance(result, Tensor) and type(result) is not cls:
         return result.as_subclass(cls)
@@ -75,7 +68,7 @@ def _torch_function(cls, func, types, args=(), kwargs=None):
     """The default for subclasses: run the function, give results the subclass's type."""
     if not all(issubclass(cls, t) for t in types):
         return NotImplemented
-    with _no_overrides():
+    with DisableTorchFunctionSubclass():
         result = func(*args, **(kwargs or {}))
     if func in _returns_plain():
         return result

@@ -106,11 +106,8 @@ def _exact_column(values: list) -> _Column:
     return _Column([text.rjust(width) for text in texts], width)
 
 
-def _which_count(values: list[float], dtype: Any) -> list[bool]:
+def _which_count(values: list[float]) -> list[bool]:
     """Which values have a say in notation and width: zeros, infinities and nans have none."""
-    if dtype == tocha.float8_e8m0fnu:
-        # This dtype has neither zero nor infinity: its smallest value stands in for zero, and its nan does count.
-        return [value != 2.0**-127 for value in values]
     return [value != 0 and math.isfinite(value) for value in values]
 
 
@@ -137,7 +134,7 @@ def _float_spec(counted: list[float]) -> tuple[str, str]:
 
 
 def _float_column(values: list[float], dtype: Any) -> _Column:
-    counts = _which_count(values, dtype)
+    counts = _which_count(values)
     spec, point = _float_spec(list(compress(values, counts)))
     texts = [format(value, spec) + (point if math.isfinite(value) else "") for value in values]
     width = max(map(len, compress(texts, counts)), default=1)

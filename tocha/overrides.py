@@ -6,7 +6,6 @@ The native entry of every function notices operands that override (or an active 
 
 from __future__ import annotations
 
-import contextlib
 import threading
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
@@ -136,10 +135,16 @@ def resolve_name(f: Callable) -> str | None:
     return f"tocha.{name}"
 
 
-@contextlib.contextmanager
-def _overrides_off():
-    before = _C._set_overrides_disabled(True)
-    try:
-        yield
-    finally:
-        _C._set_overrides_disabled(before)
+class DisableTorchFunctionSubclass:
+    """Context: operands' own __torch_function__ is not asked; modes neither."""
+
+    def __enter__(self) -> None:
+        self._before = _C._set_overrides_disabled(True)
+
+    def __exit__(self, *exc: object) -> None:
+        _C._set_overrides_disabled(self._before)
+
+
+# PyTorch users reach these through _C.
+_C.DisableTorchFunctionSubclass = DisableTorchFunctionSubclass
+_C.DisableTorchFunction = DisableTorchFunctionSubclass

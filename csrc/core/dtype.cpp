@@ -31,7 +31,7 @@ const DTypeInfo kDTypes[kNumDTypes] = {
 
 Isa cpu_isa() {
   static const Isa chosen = [] {
-#if defined(__x86_64__)
+#if defined(__x86_64__) && !defined(TOCHA_SINGLE_ISA)
     __builtin_cpu_init();
     Isa best = Isa::base;
     if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && __builtin_cpu_supports("f16c")) best = Isa::avx2;

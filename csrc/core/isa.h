@@ -27,7 +27,7 @@ Isa cpu_isa();
 
 // A function pointer table `TYPE NAME` is defined once per instruction set; this declares the
 // copies and `const TYPE& NAME()` which returns the one for this CPU.
-#if defined(__x86_64__)
+#if defined(__x86_64__) && !defined(TOCHA_SINGLE_ISA)
 #define TOCHA_ISA_TABLE(TYPE, NAME)                           \
   namespace isa_base { extern const TYPE NAME; }              \
   namespace isa_avx2 { extern const TYPE NAME; }              \

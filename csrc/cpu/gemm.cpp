@@ -85,19 +85,29 @@ void scale_half(const Problem& p) {
 void scale(const Problem& p) {
   switch (p.dtype) {
     case DType::UInt8:
-    case DType::Int8: return scale<uint8_t>(p);
+    case DType::Int8:
+      return scale<uint8_t>(p);
     case DType::UInt16:
-    case DType::Int16: return scale<uint16_t>(p);
+    case DType::Int16:
+      return scale<uint16_t>(p);
     case DType::UInt32:
-    case DType::Int32: return scale<uint32_t>(p);
+    case DType::Int32:
+      return scale<uint32_t>(p);
     case DType::UInt64:
-    case DType::Int64: return scale<uint64_t>(p);
-    case DType::Float16: return scale_half<Half>(p);
-    case DType::BFloat16: return scale_half<BFloat16>(p);
-    case DType::Float32: return scale<float>(p);
-    case DType::Float64: return scale<double>(p);
-    case DType::Complex64: return scale<Complex<float>>(p);
-    default: return scale<Complex<double>>(p);
+    case DType::Int64:
+      return scale<uint64_t>(p);
+    case DType::Float16:
+      return scale_half<Half>(p);
+    case DType::BFloat16:
+      return scale_half<BFloat16>(p);
+    case DType::Float32:
+      return scale<float>(p);
+    case DType::Float64:
+      return scale<double>(p);
+    case DType::Complex64:
+      return scale<Complex<float>>(p);
+    default:
+      return scale<Complex<double>>(p);
   }
 }
 
@@ -147,8 +157,8 @@ void gemm(DType dtype, int64_t m, int64_t n, int64_t k, Scalar alpha, MatrixRef 
 }
 
 void gemm_batched(DType dtype, int64_t batch, int64_t m, int64_t n, int64_t k, Scalar alpha, MatrixRef a,
-                  int64_t a_batch, MatrixRef b, int64_t b_batch, Scalar beta, MatrixRef c, int64_t c_batch,
-                  bool conj_a, bool conj_b) {
+                  int64_t a_batch, MatrixRef b, int64_t b_batch, Scalar beta, MatrixRef c, int64_t c_batch, bool conj_a,
+                  bool conj_b) {
   check_dtype(dtype);
   const Problem p{dtype, m, n, k, alpha, a, b, beta, c, conj_a, conj_b};
   // One b for all, and rows that continue from matrix to matrix: a single tall product.

@@ -29,7 +29,9 @@ struct Operand {
   const T* at(int64_t row, int64_t col) const { return data + (transposed ? col * ld + row : row * ld + col); }
 };
 
-bool is_leading_dimension(int64_t stride, int64_t least) { return stride >= std::max<int64_t>(1, least) && stride <= INT_MAX; }
+bool is_leading_dimension(int64_t stride, int64_t least) {
+  return stride >= std::max<int64_t>(1, least) && stride <= INT_MAX;
+}
 
 // Views r in place where BLAS can, and copies it to the thread's buffer otherwise; false without memory.
 template <class T>
@@ -66,9 +68,8 @@ void call(CBLAS_TRANSPOSE ta, CBLAS_TRANSPOSE tb, int m, int n, int k, Complex<f
           int lda, const Complex<float>* b, int ldb, Complex<float> beta, Complex<float>* c, int ldc) {
   scipy_cblas_cgemm(CblasRowMajor, ta, tb, m, n, k, &alpha, a, lda, b, ldb, &beta, c, ldc);
 }
-void call(CBLAS_TRANSPOSE ta, CBLAS_TRANSPOSE tb, int m, int n, int k, Complex<double> alpha,
-          const Complex<double>* a, int lda, const Complex<double>* b, int ldb, Complex<double> beta,
-          Complex<double>* c, int ldc) {
+void call(CBLAS_TRANSPOSE ta, CBLAS_TRANSPOSE tb, int m, int n, int k, Complex<double> alpha, const Complex<double>* a,
+          int lda, const Complex<double>* b, int ldb, Complex<double> beta, Complex<double>* c, int ldc) {
   scipy_cblas_zgemm(CblasRowMajor, ta, tb, m, n, k, &alpha, a, lda, b, ldb, &beta, c, ldc);
 }
 
@@ -105,7 +106,8 @@ void write_out(const Problem& p, const T* acc, T alpha, T beta) {
 template <class T>
 bool multiply(const Problem& p) {
   Operand<T> a, b;
-  if (!prepare(p.a, p.m, p.k, p.conj_a, Purpose::packed_a, a) || !prepare(p.b, p.k, p.n, p.conj_b, Purpose::packed_b, b)) {
+  if (!prepare(p.a, p.m, p.k, p.conj_a, Purpose::packed_a, a) ||
+      !prepare(p.b, p.k, p.n, p.conj_b, Purpose::packed_b, b)) {
     return false;
   }
   const T alpha = p.alpha.to<T>(), beta = p.beta.to<T>();
@@ -127,10 +129,14 @@ bool multiply_blas(const Problem& p) {
   std::call_once(once, [] { scipy_openblas_set_num_threads(1); });
   const Problem q = p.c.row_stride == 1 && p.c.col_stride != 1 ? transposed(p) : p;
   switch (p.dtype) {
-    case DType::Float32: return multiply<float>(q);
-    case DType::Float64: return multiply<double>(q);
-    case DType::Complex64: return multiply<Complex<float>>(q);
-    default: return multiply<Complex<double>>(q);
+    case DType::Float32:
+      return multiply<float>(q);
+    case DType::Float64:
+      return multiply<double>(q);
+    case DType::Complex64:
+      return multiply<Complex<float>>(q);
+    default:
+      return multiply<Complex<double>>(q);
   }
 }
 

@@ -16,8 +16,8 @@ constexpr int64_t kBlockK = 512;
 constexpr int64_t kBlockRows = 112;  // a block of a, this high and kBlockK deep, stays in the second-level cache
 constexpr int64_t kSlabK = 2048;
 constexpr int64_t kSlabColumns = 1024;
-constexpr int64_t kSlabRows = 2048;  // only where results pass through an accumulator
-constexpr int64_t kDirectBytes = 256 * 1024;   // a larger b is packed even if its rows are contiguous
+constexpr int64_t kSlabRows = 2048;           // only where results pass through an accumulator
+constexpr int64_t kDirectBytes = 256 * 1024;  // a larger b is packed even if its rows are contiguous
 
 template <class T>
 struct Kernels;
@@ -197,10 +197,16 @@ class Multiplication {
   bool a_direct_, b_direct_, c_direct_;
 };
 
+// Whether to compute the transposed product: c is written by columns, or b would have to be
+// transposed for the sake of a few rows of a.
+bool flips(const Problem& p) {
+  if (p.c.col_stride != 1 && p.c.row_stride == 1) return true;
+  return p.b.col_stride != 1 && p.b.row_stride == 1 && p.m <= 64 && p.n > 2 * p.m && p.k >= 128;
+}
+
 template <class T>
 bool multiply(const Problem& p) {
-  const bool writes_columns = p.c.row_stride == 1 && p.c.col_stride != 1;
-  return writes_columns ? Multiplication<T>(transposed(p)).run() : Multiplication<T>(p).run();
+  return Multiplication<T>(flips(p) ? transposed(p) : p).run();
 }
 
 }  // namespace
@@ -209,11 +215,15 @@ bool multiply_tiles(const Problem& p) {
   switch (p.dtype) {
     case DType::Float32:
     case DType::BFloat16:
-    case DType::Float16: return multiply<float>(p);
-    case DType::Float64: return multiply<double>(p);
+    case DType::Float16:
+      return multiply<float>(p);
+    case DType::Float64:
+      return multiply<double>(p);
     case DType::Int64:
-    case DType::UInt64: return multiply<uint64_t>(p);
-    default: return multiply<uint32_t>(p);
+    case DType::UInt64:
+      return multiply<uint64_t>(p);
+    default:
+      return multiply<uint32_t>(p);
   }
 }
 

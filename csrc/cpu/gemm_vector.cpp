@@ -57,8 +57,8 @@ class VectorProduct {
   }
 
   void finish(int64_t row, int64_t rows, const T* out) const {
-    kernels_.packing.finish(p_.dtype, 1, rows, out, rows, 1, at(p_.c, row, 0), rows, p_.c.row_stride,
-                            p_.alpha.to<T>(), p_.beta.to<T>());
+    kernels_.packing.finish(p_.dtype, 1, rows, out, rows, 1, at(p_.c, row, 0), rows, p_.c.row_stride, p_.alpha.to<T>(),
+                            p_.beta.to<T>());
   }
 
   // Many results: every task computes some of them.
@@ -109,11 +109,15 @@ bool multiply_vector(const Problem& p) {
   switch (p.dtype) {
     case DType::Float32:
     case DType::BFloat16:
-    case DType::Float16: return VectorProduct<float>(q, {packing.f32, vector.f32}).run();
-    case DType::Float64: return VectorProduct<double>(q, {packing.f64, vector.f64}).run();
+    case DType::Float16:
+      return VectorProduct<float>(q, {packing.f32, vector.f32}).run();
+    case DType::Float64:
+      return VectorProduct<double>(q, {packing.f64, vector.f64}).run();
     case DType::Int64:
-    case DType::UInt64: return VectorProduct<uint64_t>(q, {packing.u64, vector.u64}).run();
-    default: return VectorProduct<uint32_t>(q, {packing.u32, vector.u32}).run();
+    case DType::UInt64:
+      return VectorProduct<uint64_t>(q, {packing.u64, vector.u64}).run();
+    default:
+      return VectorProduct<uint32_t>(q, {packing.u32, vector.u32}).run();
   }
 }
 

@@ -1,5 +1,6 @@
 // Random numbers for CPU tensors, number for number PyTorch's. The operators' native kernels call these with
-// raw memory; every call locks the generator, draws, and writes n contiguous elements.
+// raw memory; every call locks the generator, draws, and writes n contiguous elements. Parameters that are
+// scalars have been checked by then; tensors of parameters are checked here, before anything is drawn.
 //
 // How PyTorch turns engine words (32 bits each) into numbers; "u24" is the low 24 bits of one word over 2^24,
 // "u53" the low 53 bits of two words (first word on top) over 2^53:

@@ -52,15 +52,14 @@ int64_t poisson_by_rejection(Generator& generator, double rate) {
     double v = generator.next_uniform();
     double us = 0.5 - std::fabs(u);
     double k = std::floor((2.0 * a / us + b) * u + rate + 0.43);
-    if (us >= 0.07 && v <= accept) return static_cast<int64_t>(k);
+    if (us >= 0.07 && v <= accept) return to_number<int64_t>(k);
     if (k < 0.0 || (us < 0.013 && v > us)) continue;
     double left = std::log(v) + std::log(inverse_alpha) - std::log(a / (us * us) + b);
-    if (left <= -rate + k * log_rate - std::lgamma(k + 1.0)) return static_cast<int64_t>(k);
+    if (left <= -rate + k * log_rate - std::lgamma(k + 1.0)) return to_number<int64_t>(k);
   }
 }
 
 double draw_poisson(Generator& generator, double rate) {
-  TOCHA_CHECK(rate >= 0.0, Runtime, "[poisson] expected rates >= 0, got ", rate);
   if (rate == 0.0) return 0.0;
   return static_cast<double>(rate < 10.0 ? poisson_by_product(generator, rate) : poisson_by_rejection(generator, rate));
 }
@@ -116,6 +115,7 @@ double binomial_by_rejection(Generator& generator, T count, T p) {
 
 template <class T>
 double draw_binomial(Generator& generator, T count, T p) {
+  if (std::isnan(count) || std::isnan(p)) return std::numeric_limits<double>::quiet_NaN();
   if (count <= 0 || p <= 0) return 0.0;
   if (p >= 1) return count;
   bool mirrored = p > T(0.5);
@@ -128,6 +128,7 @@ double draw_binomial(Generator& generator, T count, T p) {
 // The third that is taken from alpha is a float in PyTorch, also for float64.
 template <class T>
 double draw_gamma(Generator& generator, T alpha) {
+  if (!(alpha >= 0)) return std::numeric_limits<double>::quiet_NaN();
   double scale = 1.0;
   if (alpha < 1) {
     if (alpha == 0) return 0.0;
@@ -157,19 +158,24 @@ void visit_single_or_double(const char* name, DType dtype, F&& f) {
   no_such_dtype(name, dtype);
 }
 
-// sums[j] = p[0] + ... + p[j], over their total, all in S.
-template <class S, class T>
-void running_shares(const T* p, int64_t n, std::vector<S>& sums) {
-  S total = 0;
+template <class T>
+void check_distribution(const T* p, int64_t n) {
+  double total = 0.0;
   for (int64_t j = 0; j < n; ++j) {
-    S value = static_cast<S>(p[j]);
-    TOCHA_CHECK(value >= 0, Runtime, "[multinomial] invalid distribution: probability ", value, " at ", j);
-    TOCHA_CHECK(std::isfinite(value), Runtime, "[multinomial] invalid distribution: probability ", value, " at ", j);
+    double value = static_cast<double>(p[j]);
+    TOCHA_CHECK(value >= 0 && std::isfinite(value), Runtime, "[multinomial] expected finite probabilities >= 0, got ",
+                value, " at ", j);
     total += value;
-    sums[static_cast<size_t>(j)] = total;
   }
-  TOCHA_CHECK(total > 0, Runtime, "[multinomial] invalid distribution: the probabilities sum to ", total);
-  for (S& sum : sums) sum /= total;
+  TOCHA_CHECK(total > 0, Runtime, "[multinomial] expected probabilities with a sum > 0, got ", total);
+}
+
+// shares[j] = (p[0] + ... + p[j]) / total, all in S.
+template <class S, class T>
+void running_shares(const T* p, int64_t n, std::vector<S>& shares) {
+  S total = 0;
+  for (int64_t j = 0; j < n; ++j) shares[static_cast<size_t>(j)] = total += static_cast<S>(p[j]);
+  for (S& share : shares) share /= total;
 }
 
 }  // namespace
@@ -179,6 +185,9 @@ void poisson(Generator& generator, DType dtype, const void* rate, void* out, int
     Lock lock(generator.mutex);
     const T* rates = static_cast<const T*>(rate);
     T* to = static_cast<T*>(out);
+    for (int64_t i = 0; i < n; ++i) {
+      TOCHA_CHECK(rates[i] >= 0, Runtime, "[poisson] expected rates >= 0, got ", static_cast<double>(rates[i]));
+    }
     for (int64_t i = 0; i < n; ++i) to[i] = to_number<T>(draw_poisson(generator, static_cast<double>(rates[i])));
   });
 }
@@ -210,6 +219,7 @@ void multinomial_with_replacement(Generator& generator, DType dtype, const void*
     using S = std::conditional_t<std::is_same_v<T, double>, double, float>;
     Lock lock(generator.mutex);
     const T* p = static_cast<const T*>(probabilities);
+    for (int64_t row = 0; row < rows; ++row) check_distribution(p + row * columns, columns);
     std::vector<S> shares(static_cast<size_t>(columns));
     for (int64_t row = 0; row < rows; ++row) {
       running_shares(p + row * columns, columns, shares);

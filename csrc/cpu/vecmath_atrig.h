@@ -87,11 +87,9 @@ TOCHA_MATH Angle<double> first_octant(double small, double large) {
                   -0x1.745d13753422fp-4, 0x1.3b135f0e6b4e7p-4, -0x1.110c5f625b094p-4, 0x1.e181cce7516e1p-5,
                   -0x1.ac6d477516ed1p-5, 0x1.77e9123dc443ep-5, -0x1.2ff18fb27c57bp-5, 0x1.8334191f3ce2bp-6,
                   -0x1.11b21998af483p-7);
-  double tail = t * z * p;
-  double turn = upper ? 0.5 * HalfPi<double>::kHigh : 0.0;
+  double turn = upper ? 0.5 * HalfPi<double>::kHigh : 0.0, turn_low = upper ? 0.5 * HalfPi<double>::kLow : 0.0;
   double value = turn + t;
-  tail += (turn - value) + t + (upper ? 0.5 * HalfPi<double>::kLow : 0.0);
-  return {value, upper ? tail : t * z * p};
+  return {value, madd(t * z, p, ((turn - value) + t) + turn_low)};
 }
 template <class T>
 TOCHA_MATH T atan_of(T x) {

@@ -163,7 +163,7 @@ TOCHA_MATH double cosh_tail(double z) {
 // exchanged: no division, and no cancellation near 0 where u - 1/u = 0. All by a quarter, against overflow.
 template <class T>
 struct HyperbolicParts {
-  T difference, sum, sinh_r, cosh_r_minus_1;
+  T up, down, sinh_r, cosh_r_minus_1;
 };
 template <class T>
 TOCHA_MATH HyperbolicParts<T> hyperbolic_parts(T magnitude) {
@@ -172,18 +172,20 @@ TOCHA_MATH HyperbolicParts<T> hyperbolic_parts(T magnitude) {
   T up = power_of_two<T>(a.bits, -2);
   T down = power_of_two<T>(0 - a.bits, -2);
   down = a.n > T(60) ? T(0) : down;
-  return {up - down, up + down, madd(a.r * z, sinh_tail(z), a.r), z * cosh_tail(z)};
+  return {up, down, madd(a.r * z, sinh_tail(z), a.r), z * cosh_tail(z)};
 }
 template <class T>
 TOCHA_MATH T sinh_of(T x) {
   auto h = hyperbolic_parts(fabs(x));
-  T y = T(2) * (h.difference + madd(h.sum, h.sinh_r, h.difference * h.cosh_r_minus_1));
+  T sum = h.up + h.down, difference = h.up - h.down, lost = (h.up - difference) - h.down;
+  T y = T(2) * (difference + madd(sum, h.sinh_r, madd(difference, h.cosh_r_minus_1, lost)));
   return fabs(x) < std::numeric_limits<T>::epsilon() ? x : copysign(y, x);
 }
 template <class T>
 TOCHA_MATH T cosh_of(T x) {
   auto h = hyperbolic_parts(fabs(x));
-  return T(2) * (h.sum + madd(h.difference, h.sinh_r, h.sum * h.cosh_r_minus_1));
+  T sum = h.up + h.down, difference = h.up - h.down, lost = (h.up - sum) + h.down;
+  return T(2) * (sum + madd(difference, h.sinh_r, madd(sum, h.cosh_r_minus_1, lost)));
 }
 TOCHA_MATH float sinh(float x) { return sinh_of(x); }
 TOCHA_MATH double sinh(double x) { return sinh_of(x); }

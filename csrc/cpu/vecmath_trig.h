@@ -158,13 +158,9 @@ TOCHA_MATH void map_trig(T* out, const T* in, int64_t size, Fast fast, Full full
   constexpr int64_t kChunk = 512;
   for (int64_t begin = 0; begin < size; begin += kChunk) {
     int64_t end = begin + kChunk < size ? begin + kChunk : size;
-    T largest = 0;
-    for (int64_t i = begin; i < end; i++) {
-      T a = fabs(in[i]);
-      a = a < kInf<T> ? a : T(0);
-      largest = a > largest ? a : largest;
-    }
-    if (largest > kTrigLimit<T>) {
+    typename FloatFormat<T>::Bits slow = 0;
+    for (int64_t i = begin; i < end; i++) slow |= trig_needs_slow(in[i]) ? 1 : 0;
+    if (slow != 0) {
       for (int64_t i = begin; i < end; i++) out[i] = full(in[i]);
     } else {
 #pragma GCC ivdep

@@ -6,7 +6,7 @@
 #include "native_kernels.h"
 
 // Declares an operator's loop tables, one per instruction set.
-#if defined(__x86_64__)
+#if defined(__x86_64__) && !defined(TOCHA_SINGLE_ISA)
 #define TOCHA_LOOPS(KIND, NAME)                                                 \
   namespace cpu::isa_base { extern const KIND NAME##_loops[kNumDTypes]; }       \
   namespace cpu::isa_avx2 { extern const KIND NAME##_loops[kNumDTypes]; }       \

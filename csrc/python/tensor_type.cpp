@@ -1,4 +1,5 @@
 // The Tensor class: its memory, its slots, its attributes. Operators add their methods from generated tables.
+#include <Python.h>
 #include <structmember.h>
 
 #include <cstddef>

@@ -1,5 +1,6 @@
 """Neural networks."""
 
 from tocha.nn import functional
+from tocha.nn.parameter import Parameter
 
-__all__ = ["functional"]
+__all__ = ["Parameter", "functional"]

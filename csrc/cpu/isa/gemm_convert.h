@@ -81,7 +81,8 @@ inline void store_as(S* p, Vec<T> v) {
     std::memcpy(p, &bits, sizeof(bits));
   } else if constexpr (std::is_same_v<S, Half>) {
 #if defined(__AVX512F__)
-    _mm256_storeu_si256(reinterpret_cast<__m256i*>(p), _mm512_maskz_cvtps_ph(0xffff, (__m512)v, _MM_FROUND_TO_NEAREST_INT));
+    _mm256_storeu_si256(reinterpret_cast<__m256i*>(p),
+                        _mm512_maskz_cvtps_ph(0xffff, (__m512)v, _MM_FROUND_TO_NEAREST_INT));
 #elif defined(__F16C__)
     _mm_storeu_si128(reinterpret_cast<__m128i*>(p), _mm256_cvtps_ph((__m256)v, _MM_FROUND_TO_NEAREST_INT));
 #elif defined(__aarch64__)
@@ -106,17 +107,25 @@ template <class T, class F>
 inline void with_storage(DType dtype, F&& f) {
   if constexpr (std::is_same_v<T, float>) {
     switch (dtype) {
-      case DType::BFloat16: return f(Storage<BFloat16>{});
-      case DType::Float16: return f(Storage<Half>{});
-      default: return f(Storage<float>{});
+      case DType::BFloat16:
+        return f(Storage<BFloat16>{});
+      case DType::Float16:
+        return f(Storage<Half>{});
+      default:
+        return f(Storage<float>{});
     }
   } else if constexpr (std::is_same_v<T, uint32_t>) {
     switch (dtype) {
-      case DType::Int8: return f(Storage<int8_t>{});
-      case DType::UInt8: return f(Storage<uint8_t>{});
-      case DType::Int16: return f(Storage<int16_t>{});
-      case DType::UInt16: return f(Storage<uint16_t>{});
-      default: return f(Storage<uint32_t>{});  // int32 has the same bits and the same arithmetic
+      case DType::Int8:
+        return f(Storage<int8_t>{});
+      case DType::UInt8:
+        return f(Storage<uint8_t>{});
+      case DType::Int16:
+        return f(Storage<int16_t>{});
+      case DType::UInt16:
+        return f(Storage<uint16_t>{});
+      default:
+        return f(Storage<uint32_t>{});  // int32 has the same bits and the same arithmetic
     }
   } else {
     f(Storage<T>{});

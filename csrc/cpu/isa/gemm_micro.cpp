@@ -138,8 +138,7 @@ constexpr std::array<TileFn<T>, sizeof...(kHeight)> tile_functions(std::integer_
   return {multiply_tile<T, Reader, kHeight + 1, kVectors>...};
 }
 template <class T, template <class, int> class Reader, int kVectors>
-constexpr auto kTileFunctions =
-    tile_functions<T, Reader, kVectors>(std::make_integer_sequence<int, kTileRows<T>>{});
+constexpr auto kTileFunctions = tile_functions<T, Reader, kVectors>(std::make_integer_sequence<int, kTileRows<T>>{});
 
 template <class T>
 void multiply(const TileJob<T>& job) {
@@ -148,10 +147,9 @@ void multiply(const TileJob<T>& job) {
   for (int64_t column = 0; column < job.n; column += nr) {
     const int64_t width = job.n - column < nr ? job.n - column : nr;
     const int64_t vectors = (width + kLanes<T> - 1) / kLanes<T>;
-    const auto& functions = vectors == 1 ? (unit_row ? kTileFunctions<T, UnitRowReader, 1>
-                                                     : kTileFunctions<T, UnitColumnReader, 1>)
-                                         : (unit_row ? kTileFunctions<T, UnitRowReader, 2>
-                                                     : kTileFunctions<T, UnitColumnReader, 2>);
+    const auto& functions =
+        vectors == 1 ? (unit_row ? kTileFunctions<T, UnitRowReader, 1> : kTileFunctions<T, UnitColumnReader, 1>)
+                     : (unit_row ? kTileFunctions<T, UnitRowReader, 2> : kTileFunctions<T, UnitColumnReader, 2>);
     Tile<T> tile{.k = job.k,
                  .a = job.a,
                  .a_row = job.a_row,

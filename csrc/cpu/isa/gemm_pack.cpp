@@ -33,6 +33,8 @@ inline __attribute__((always_inline)) void transpose(Vec<T> (&v)[kLanes<T>]) {
   }
 }
 
+constexpr uintptr_t kBytesAhead = 256;
+
 // dst[k * dst_k + i] = src[i * src_row + k] for i < height <= lanes. Writes whole vectors, each over
 // the excess of the one before: dst_k >= height, and room for one vector past the end.
 template <class T, class S>
@@ -43,13 +45,20 @@ void transpose_strip(const S* src, int64_t src_row, int64_t height, int64_t k, T
     const int64_t width = k - k0 < n ? k - k0 : n;
     if (width == n && height == n) {
 #pragma GCC unroll 16
-      for (int i = 0; i < n; ++i) v[i] = load_as<T>(src + i * src_row + k0);
+      for (int i = 0; i < n; ++i) {
+        const S* row = src + i * src_row + k0;
+        __builtin_prefetch(reinterpret_cast<const void*>(reinterpret_cast<uintptr_t>(row) + kBytesAhead));
+        v[i] = load_as<T>(row);
+      }
     } else {
 #pragma GCC unroll 16
       for (int i = 0; i < n; ++i) {
-        if (i >= height) v[i] = Vec<T>{};
-        else if (width == n) v[i] = load_as<T>(src + i * src_row + k0);
-        else v[i] = load_first_as<T>(src + i * src_row + k0, width);
+        if (i >= height)
+          v[i] = Vec<T>{};
+        else if (width == n)
+          v[i] = load_as<T>(src + i * src_row + k0);
+        else
+          v[i] = load_first_as<T>(src + i * src_row + k0, width);
       }
     }
     transpose<T>(v);
@@ -180,6 +189,12 @@ void finish(DType dtype, int64_t rows, int64_t n, const T* acc, int64_t acc_row,
   with_storage<T>(dtype, [&](auto storage) {
     using S = typename decltype(storage)::type;
     S* out = static_cast<S*>(c);
+    if (c_row == 1 && c_col != 1) {  // write along memory
+      for (int64_t j = 0; j < n; ++j) {
+        finish_row<T, S>(rows, acc + j * acc_col, acc_row, out + j * c_col, 1, alpha, beta);
+      }
+      return;
+    }
     for (int64_t i = 0; i < rows; ++i) {
       finish_row<T, S>(n, acc + i * acc_row, acc_col, out + i * c_row, c_col, alpha, beta);
     }

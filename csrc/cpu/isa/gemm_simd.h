@@ -47,7 +47,7 @@ template <class T>
 constexpr int kTileRows = static_cast<T>(0.5) != 0 ? kFloatRows : 6;
 constexpr int kTileVectors = 2;
 template <class T>
-constexpr int kTileColumns = kTileVectors* kLanes<T>;
+constexpr int kTileColumns = kTileVectors * kLanes<T>;
 
 template <class T>
 inline Vec<T> load(const T* p) {

@@ -81,10 +81,18 @@ void save(ScanCarry& carry, Acc a) {
   std::memcpy(carry.bytes, &a, sizeof(Acc));
 }
 
+#if defined(__AVX512F__)
+constexpr int kVectorBytes = 64;
+#elif defined(__AVX2__)
+constexpr int kVectorBytes = 32;
+#else
+constexpr int kVectorBytes = 16;
+#endif
+
 // A register's worth of accumulators, added up from the left in log2(kWidth) steps.
 template <class Acc>
 struct SumVector {
-  static constexpr int kWidth = sizeof(Acc) >= 4 ? 64 / sizeof(Acc) : 16;
+  static constexpr int kWidth = kVectorBytes / sizeof(Acc) < 16 ? kVectorBytes / sizeof(Acc) : 16;
   typedef Acc Vec __attribute__((vector_size(kWidth * sizeof(Acc))));
 
   template <int K, size_t... I>
@@ -96,8 +104,8 @@ struct SumVector {
   static inline __attribute__((always_inline)) void prefix(Vec& v) {
     constexpr auto lanes = std::make_index_sequence<kWidth>();
     add_shifted<1>(v, lanes);
-    add_shifted<2>(v, lanes);
-    add_shifted<4>(v, lanes);
+    if constexpr (kWidth > 2) add_shifted<2>(v, lanes);
+    if constexpr (kWidth > 4) add_shifted<4>(v, lanes);
     if constexpr (kWidth > 8) add_shifted<8>(v, lanes);
   }
 };
@@ -140,7 +148,7 @@ struct Loops {
   // vector is known before its carry arrives, so only one addition per vector is serial.
   static void scan_sum(const In* in, Out* out, int64_t n, Acc carry) {
     using V = SumVector<Acc>;
-    constexpr int kBlock = 16 * V::kWidth;
+    constexpr int kBlock = 128;
     alignas(64) Acc block[kBlock];
     int64_t i = 0;
     for (; i + kBlock <= n; i += kBlock) {

@@ -262,15 +262,8 @@ void test_scan(cpu::ScanShape shape, int kind) {
   DType dtype = DTypeOf<T>::value;
   int id = static_cast<int>(dtype);
   int64_t n = shape.outer * shape.n * shape.inner;
-  Buffer<T> in = elements<T>(n, kind), sums(n), products(n), high(n), low(n), logs(n);
+  Buffer<T> in = elements<T>(n, kind), high(n), low(n), logs(n);
   std::vector<int64_t> high_at(n), low_at(n);
-  if (kind == 0) {
-    for (int64_t i = 0; i < n; ++i) in[i] = is_nan(in[i]) || std::isinf(static_cast<double>(in[i])) ? T(1) : in[i];
-  }
-  cpu::cumsum(dtype, in.data(), dtype, sums.data(), shape);
-  cpu::cumprod(dtype, in.data(), dtype, products.data(), shape);
-  if (kind == 0) in = elements<T>(n, 0);
-  Buffer<T> plain = in;
   cpu::cummax(dtype, in.data(), high.data(), high_at.data(), shape);
   cpu::cummin(dtype, in.data(), low.data(), low_at.data(), shape);
   if constexpr (kFloat<T>) cpu::logcumsumexp(dtype, in.data(), logs.data(), shape);
@@ -296,13 +289,13 @@ void test_scan(cpu::ScanShape shape, int kind) {
   check(logs_ok, "logcumsumexp", id, shape.n, shape.inner);
 }
 
-// Sums and products of small integers are exact in every dtype that holds them, so they are compared exactly.
+// Sums and products of zeros and ones: exact but for the roundings of large sums in small floats.
 template <class T>
 void test_sums(cpu::ScanShape shape) {
   DType dtype = DTypeOf<T>::value;
   int64_t n = shape.outer * shape.n * shape.inner;
   Buffer<T> in(n), sums(n), products(n);
-  for (int64_t i = 0; i < n; ++i) in[i] = static_cast<T>(source() % 16 == 0 ? 1 : source() % 2 == 0 ? 0 : 1);
+  for (int64_t i = 0; i < n; ++i) in[i] = static_cast<T>(source() % 2);
   cpu::cumsum(dtype, in.data(), dtype, sums.data(), shape);
   cpu::cumprod(dtype, in.data(), dtype, products.data(), shape);
   bool ok = true;

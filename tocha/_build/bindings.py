@@ -240,6 +240,7 @@ class Source:
 
     def binary_operator(self, o: Operator) -> None:
         """a + b takes numbers on either side; the operator's other arguments keep their defaults."""
+        assert o.operator is not None
         ident = f"operator_{o.name}"
         params = '{"self", ArgType::Operand, 0, false, false}, {"other", ArgType::Operand, 0, false, false}'
         rest = "".join(", " + default_cpp(a) for a in o.schema.arguments[2:])
@@ -259,6 +260,7 @@ class Source:
             self.inplace_operator(o)
 
     def inplace_operator(self, o: Operator) -> None:
+        assert o.operator is not None
         ident = f"operator_inplace_{o.name}"
         dunder = "__i" + o.operator[2:]
         params = '{"self", ArgType::Tensor, 0, false, false}, {"other", ArgType::Operand, 0, false, false}'

@@ -377,7 +377,7 @@ bool as_bool(PyObject* o) {
   return v != 0;
 }
 
-GeneratorRef as_generator(PyObject* o) { return o == Py_None ? GeneratorRef() : GeneratorRef(o); }
+GeneratorRef as_generator(PyObject* o) { return o == Py_None ? GeneratorRef() : GeneratorRef(o, generator_of(o)); }
 
 PyObject* wrap(Tensors ts) {
   Ref out = own(PyTuple_New(static_cast<Py_ssize_t>(ts.size())));

@@ -24,6 +24,10 @@ REAL = (*BOOL, *INTS, *FLOATS)
 NUMERIC = (*INTS, *FLOATS)
 ALL = (*BOOL, *INTS, *UNSIGNED, *FLOATS, *COMPLEX)
 
+# The forms most operators have. Of two operands, the function form has no in-place twin (tocha.sin_, but not tocha.add_).
+UNARY = "function, method, inplace, out"
+BINARY = "function, method, inplace_method, out"
+
 COMMON, INT_TO_FLOAT = "common", "int_to_float"
 SAME, SUM_LIKE, TO_BOOL = "same", "sum_like", "to_bool"
 
@@ -36,7 +40,7 @@ class Operator:
     schema: Schema
     body: Callable | None
     doc: str
-    variants: frozenset[str]  # function, method, inplace, out, property
+    variants: frozenset[str]  # function, method, inplace (as each of those), inplace_method, out, property
     namespace: str  # "" for tocha.add, "special" for tocha.special.erf, "nn" for nn.functional
     module: str  # the family file, for sharding the generated code
     dtypes: tuple = ()
@@ -112,7 +116,9 @@ def register(kind: str, schema: str, body: Callable | None, variants: str, doc: 
         position=len(OPERATORS),
         **fields,
     )
-    unknown = o.variants - {"function", "method", "inplace", "out", "property"}
+    if "inplace_method" in o.variants:
+        o.variants |= {"inplace"}
+    unknown = o.variants - {"function", "method", "inplace", "inplace_method", "out", "property"}
     if unknown:
         raise ValueError(f"{parsed.full_name}: unknown variants {sorted(unknown)}")
     OPERATORS[parsed.full_name] = o

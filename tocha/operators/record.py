@@ -6,7 +6,7 @@ nothing else lists operators.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -49,6 +49,7 @@ class Operator:
     kernel: str | None = None  # native: the C++ function
     reduce: Any = None  # reduction: its Fold
     gradient: Callable | None = None
+    decomposition: Callable | None = None  # native: the same result from other operators, for the compiler
     samples: Callable | None = None
     tags: frozenset[str] = frozenset()
     aliases: tuple[str, ...] = ()
@@ -197,14 +198,28 @@ def intrinsic(cpp: str) -> Callable:
 
 
 class Namespace:
-    """`op.cat(...)` inside a body: resolved when the body is translated or run."""
+    """`op.cat(...)` inside a body. The build translates such calls; on graph values they go to the
+    class of the first value among the arguments, which says how it takes operators (`__tocha_op__`).
+    """
 
     def __getattr__(self, name: str) -> Callable:
         def call(*args: Any, **kwargs: Any) -> Any:
-            raise RuntimeError(f"op.{name} was called outside a translation or a trace")
+            for value in _flat((args, tuple(kwargs.values()))):
+                take = getattr(type(value), "__tocha_op__", None)
+                if take is not None:
+                    return take(name, args, kwargs)
+            raise TypeError(f"op.{name} needs a graph value among its arguments")
 
         call.__name__ = name
         return call
+
+
+def _flat(value: Any) -> Iterator[Any]:
+    if isinstance(value, tuple | list):
+        for v in value:
+            yield from _flat(v)
+    else:
+        yield value
 
 
 op = Namespace()

@@ -270,9 +270,10 @@ class Source:
             self.binary_operator(o)
 
     def binary_operator(self, o: Operator) -> None:
-        """a + b takes numbers on either side; the operator's other arguments keep their defaults."""
+        """a + b takes numbers on either side (a @ b does not); the operator's other arguments keep their defaults."""
         ident = f"operator_{o.name}"
-        params = '{"self", ArgType::Operand, 0, false, false}, {"other", ArgType::Operand, 0, false, false}'
+        kind = o.schema.arguments[1].type
+        params = f'{{"self", ArgType::{kind}, 0, false, false}}, {{"other", ArgType::{kind}, 0, false, false}}'
         rest = "".join(", " + default_cpp(a) for a in o.schema.arguments[2:])
         self.calls[f"call_{ident}"] = (
             f"PyObject* call_{ident}(PyObject* const* a) {{\n  return wrap(ops::{o.cpp_name}(as_operand(a[0]), as_operand(a[1]){rest}));\n}}\n"

@@ -334,7 +334,7 @@ class Family:
         self.lines += ["  return out0;" if n == 1 else f"  return {{{outs}}};", "}", ""]
         if "out" in o.variants:
             self.lines += [f"void {o.cpp_name}_out({out_parameters(o)}) {{", f"  auto spec = shape_{o.cpp_name}({names});"]
-            tensors = [a.name for a in o.schema.arguments if a.type in ("Tensor", "Operand")]
+            tensors = [a.name for a in o.schema.arguments if a.type in ("Tensor", "Operand", "Tensor?")]
             lists = [a.name for a in o.schema.arguments if a.type in ("Tensor[]",)]
             for i, s in enumerate(specs):
                 self.lines.append(f'  OutScope scope{i}(out{i}, {s}, "{o.name}");')

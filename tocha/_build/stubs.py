@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tocha._build.bindings import Entry, entries, is_varargs, python_name
+from tocha._build.bindings import Entry, entries, is_factory, is_varargs, python_name
 from tocha.operators.record import Operator
 from tocha.operators.schema import Argument
 
@@ -47,6 +47,9 @@ def parameters(o: Operator, form: str) -> str:
             star = True
             continue
         parts.append(parameter(a, i, form))
+    if is_factory(o, form):
+        parts += ([] if star else ["*"]) + ["layout: layout | None = None", "pin_memory: bool | None = None", "requires_grad: bool = False"]
+        star = True
     if form == "function" and "out" in o.variants:
         if not star:
             parts.append("*")

@@ -12,12 +12,12 @@ from tocha import _C
 globals().update({_name: _value for _name, _value in vars(_C).items() if not _name.startswith("_")})
 if TYPE_CHECKING:
     from tocha._C import *  # noqa: F403
-    from tocha._operators import *  # noqa: F403
 
 from tocha import _functions as _functions  # noqa: E402
 from tocha import _tensor as _tensor_module  # noqa: E402
 from tocha import _unique as _unique_module  # noqa: E402
 from tocha._functions import *  # noqa: E402, F403
+from tocha.functional import *  # noqa: E402, F403
 from tocha._tensor_str import get_printoptions, printoptions, set_printoptions  # noqa: E402
 from tocha._type_info import finfo, iinfo  # noqa: E402
 from tocha._unique import *  # noqa: E402, F403
@@ -32,7 +32,8 @@ pi = _math.pi
 e = _math.e
 newaxis = None
 
-from tocha import overrides, storage  # noqa: E402
+from tocha import functional, linalg, nn, overrides, signal, storage  # noqa: E402
+from tocha._einsum import chain_matmul, einsum, tensordot  # noqa: E402
 
 
 

@@ -8,10 +8,10 @@ from tocha.operators.record import intrinsic, rule
 
 
 class View:
-    """What a view rule returns."""
+    """What a view rule returns, or a list of them; the dtype is self's unless given."""
 
-    def __init__(self, sizes, strides, offset):
-        self.sizes, self.strides, self.offset = sizes, strides, offset
+    def __init__(self, sizes, strides, offset, dtype=None):
+        self.sizes, self.strides, self.offset, self.dtype = sizes, strides, offset, dtype
 
 
 class Out:
@@ -19,6 +19,31 @@ class Out:
 
     def __init__(self, sizes, dtype, device=None, strides=None):
         self.sizes, self.dtype, self.device, self.strides = sizes, dtype, device, strides
+
+
+class Number:
+    """A Python number as rules see it."""
+
+    def __init__(self, value):
+        self.value = value
+
+    def __eq__(self, other):
+        return self.value == other
+
+    def is_boolean(self):
+        return isinstance(self.value, bool)
+
+    def is_integral(self):
+        return isinstance(self.value, int) and not isinstance(self.value, bool)
+
+    def is_floating(self):
+        return isinstance(self.value, float)
+
+    def is_complex(self):
+        return isinstance(self.value, complex)
+
+    def to_int(self):
+        return int(self.value)
 
 
 @intrinsic("wrap_dim")
@@ -119,9 +144,39 @@ def scalar_dtype(s: "Scalar") -> "dtype":
     raise NotImplementedError("numbers of graph values")
 
 
+@intrinsic("is_wrapped")
+def is_number(x: "Operand") -> "bool":
+    """Whether an operand is a Python number."""
+    return not hasattr(x, "dtype")
+
+
+@intrinsic("number_of")
+def number(x: "Operand") -> "Scalar":
+    """The Python number that an operand is."""
+    return Number(x)
+
+
 @intrinsic("check_same_device_list")
 def check_same_device(op: "str", tensors: "Tensor[]") -> "none":
     pass
+
+
+@intrinsic("check_storage_bounds")
+def check_storage_bounds(self: "Tensor", sizes: "int[]", strides: "int[]", offset: "int") -> "none":
+    """Refuses a view that reaches beyond self's memory."""
+
+
+@intrinsic("cat_strides")
+def cat_strides(sizes: "int[]", tensors: "Tensor[]") -> "int[]":
+    """The layout of a join: channels_last when every part is laid out so."""
+    raise NotImplementedError("layouts of graph values")
+
+
+@intrinsic("warn_once")
+def warn_once(text: "str") -> "none":
+    import warnings
+
+    warnings.warn(text, stacklevel=2)
 
 
 @rule

@@ -5,7 +5,7 @@ from __future__ import annotations
 from tocha.ir import dtypes as dt
 from tocha.ir.scalar import cast, conjugate, constant, make_complex, maximum, real, sqrt, where, zero_like
 from tocha.operators.record import COMPLEX, FLOATS, Fold, composite, native, op, reduction, rule
-from tocha.operators.rules import Out, broadcast_shapes, is_integral, product, wrap_dim
+from tocha.operators.rules import Out, is_integral, wrap_dim, wrap_dims
 
 # -- variance ------------------------------------------------------------------------------------------
 
@@ -341,11 +341,21 @@ def histogramdd_bins(self, bins, range, weight, density):
 @rule
 def differences(self: "Tensor", dim: "int") -> "Tensor":
     """Each element of dim but the first minus the one before."""
+    if self.size(dim) == 0:
+        return self
     n = self.size(dim) - 1
     later, earlier = self.narrow(dim, 1, n), self.narrow(dim, 0, n)
     if self.dtype == dt.bool_:
         return op.logical_xor(later, earlier)
     return later - earlier
+
+
+@rule
+def check_diff_end(self: "Tensor", end: "Tensor", dim: "int") -> "none":
+    if end.ndim != self.ndim:
+        raise RuntimeError(f"[diff] diff expects prepend or append to be the same dimension as input: got shape {end.shape} for {self.shape}")
+    if any(end.size(i) != self.size(i) and i != dim for i in range(self.ndim)):
+        raise RuntimeError(f"[diff] diff expects the shape of tensor to prepend or append to match that of input except along the differencing dimension: got {end.shape} for {self.shape}")
 
 
 @composite("diff(Tensor self, int n=1, int dim=-1, Tensor? prepend=None, Tensor? append=None) -> Tensor", variants="function, method, out")
@@ -358,20 +368,24 @@ def diff(self, n, dim, prepend, append):
     d = wrap_dim(dim, self.ndim)
     x = self
     if prepend is not None:
-        x = op.cat([prepend.broadcast_to([*x.shape[:d], 1, *x.shape[d + 1 :]]) if prepend.ndim == 0 else prepend, x], d)
+        check_diff_end(self, prepend, d)
+        x = op.cat([prepend, x], d)
     if append is not None:
-        x = op.cat([x, append.broadcast_to([*x.shape[:d], 1, *x.shape[d + 1 :]]) if append.ndim == 0 else append], d)
+        check_diff_end(self, append, d)
+        x = op.cat([x, append], d)
     if n == 0:
         return x.clone()
-    if x.size(d) == 0:
-        return x.clone()
-    for i in range(min(n, x.size(d))):
+    left = n
+    while left > 0 and x.size(d) > 0:
         x = differences(x, d)
+        left -= 1
     return x
 
 
 @rule
 def neighbour_sums(y: "Tensor", dim: "int") -> "Tensor":
+    if y.size(dim) == 0:
+        return y
     n = y.size(dim) - 1
     return y.narrow(dim, 1, n) + y.narrow(dim, 0, n)
 
@@ -403,8 +417,6 @@ def trapezoid_x(y, x, dim):
     """The integral of y over the points x by the trapezoidal rule."""
     check_samples(y, "trapezoid")
     d = wrap_dim(dim, y.ndim)
-    if y.size(d) == 0:
-        return y.sum(d) / 2.0
     return (neighbour_sums(y, d) * spacing(y, x, d, "trapezoid")).sum(dim) / 2.0
 
 
@@ -413,8 +425,6 @@ def trapezoid_dx(y, dx, dim):
     """The integral of y at points dx apart by the trapezoidal rule."""
     check_samples(y, "trapezoid")
     d = wrap_dim(dim, y.ndim)
-    if y.size(d) == 0:
-        return y.sum(d) / 2.0
     return neighbour_sums(y, d).sum(d) * dx / 2.0
 
 
@@ -432,3 +442,87 @@ def cumulative_trapezoid_dx(y, dx, dim):
     check_samples(y, "cumulative_trapezoid")
     d = wrap_dim(dim, y.ndim)
     return neighbour_sums(y, d).cumsum(d) * dx / 2.0
+
+
+# -- numerical gradient --------------------------------------------------------------------------------------
+
+
+@rule
+def gradient_dims(self: "Tensor", dim: "int[]?", spacings: "int", edge_order: "int") -> "int[]":
+    """The dims to differentiate along; checks sizes and how many spacings were given (0: one for all)."""
+    if edge_order != 1 and edge_order != 2:
+        raise RuntimeError(f"[gradient] only supports edge_order=1 and edge_order=2, but got {edge_order}")
+    dims = list(range(self.ndim))
+    if dim is not None:
+        dims = wrap_dims(dim, self.ndim)
+    if spacings > 0 and spacings != len(dims):
+        raise RuntimeError(f"[gradient] expected spacing to be unspecified, a scalar, or a list of {len(dims)} entries, but got {spacings}")
+    for d in dims:
+        if self.size(d) < edge_order + 1:
+            raise RuntimeError(f"[gradient] expected each dimension size to be at least {edge_order + 1}, but got shape {self.shape}")
+    return dims
+
+
+@rule
+def gradient_even(self: "Tensor", dim: "int", step: "float", edge_order: "int") -> "Tensor":
+    """Central differences at equal steps, one-sided ones at the ends."""
+    n = self.size(dim)
+    first, last = self.narrow(dim, 0, 1), self.narrow(dim, n - 1, 1)
+    second, before_last = self.narrow(dim, 1, 1), self.narrow(dim, n - 2, 1)
+    middle = (self.narrow(dim, 2, n - 2) - self.narrow(dim, 0, n - 2)) / (2 * step)
+    if edge_order == 1:
+        return op.cat([(second - first) / step, middle, (last - before_last) / step], dim)
+    third, third_last = self.narrow(dim, 2, 1), self.narrow(dim, n - 3, 1)
+    start = (second * 4.0 - first * 3.0 - third) / (2 * step)
+    end = (last * 3.0 - before_last * 4.0 + third_last) / (2 * step)
+    return op.cat([start, middle, end], dim)
+
+
+@rule
+def gradient_uneven(self: "Tensor", dim: "int", points: "Tensor", edge_order: "int") -> "Tensor":
+    """Second-order differences at given points: the parabola through three neighbours."""
+    n = self.size(dim)
+    if points.ndim != 1 or points.size(0) != n:
+        raise RuntimeError(f"[gradient] expected one coordinate for each of the {n} elements of dim {dim}, but got shape {points.shape}")
+    steps = differences(points, 0) / 1.0
+    steps = steps.reshape([n - 1 if d == dim else 1 for d in range(self.ndim)])
+    back, ahead = steps.narrow(dim, 0, n - 2), steps.narrow(dim, 1, n - 2)
+    left, here, right = self.narrow(dim, 0, n - 2), self.narrow(dim, 1, n - 2), self.narrow(dim, 2, n - 2)
+    middle = (right - here) / ahead * (back / (back + ahead)) + (here - left) / back * (ahead / (back + ahead))
+    slopes = differences(self, dim) / steps
+    start, end = slopes.narrow(dim, 0, 1), slopes.narrow(dim, n - 2, 1)
+    if edge_order == 2:
+        start = start * 2.0 - start_chord(slopes, steps, dim, 0, 1)
+        end = end * 2.0 - start_chord(slopes, steps, dim, n - 2, n - 3)
+    return op.cat([start, middle, end], dim)
+
+
+@rule
+def start_chord(slopes: "Tensor", steps: "Tensor", dim: "int", near: "int", far: "int") -> "Tensor":
+    """The central slope between the end's two steps."""
+    a, b = steps.narrow(dim, near, 1), steps.narrow(dim, far, 1)
+    return (slopes.narrow(dim, near, 1) * b + slopes.narrow(dim, far, 1) * a) / (a + b)
+
+
+@composite("gradient(Tensor self, *, Scalar? spacing=None, int[1]? dim=None, int edge_order=1) -> Tensor[]", variants="function")
+def gradient(self, spacing, dim, edge_order):
+    """The derivative along each dim, from differences of neighbours at equal steps."""
+    step = 1.0
+    if spacing is not None:
+        number: "Scalar" = spacing
+        step = float(number)
+    return [gradient_even(self, d, step, edge_order) for d in gradient_dims(self, dim, 0, edge_order)]
+
+
+@composite("gradient.steps(Tensor self, *, Scalar[] spacing, int[1]? dim=None, int edge_order=1) -> Tensor[]", variants="function")
+def gradient_steps(self, spacing, dim, edge_order):
+    """The derivative along each dim, with a step for each."""
+    dims = gradient_dims(self, dim, len(spacing), edge_order)
+    return [gradient_even(self, dims[i], float(spacing[i]), edge_order) for i in range(len(dims))]
+
+
+@composite("gradient.points(Tensor self, *, Tensor[] spacing, int[1]? dim=None, int edge_order=1) -> Tensor[]", variants="function")
+def gradient_points(self, spacing, dim, edge_order):
+    """The derivative along each dim, at given coordinates."""
+    dims = gradient_dims(self, dim, len(spacing), edge_order)
+    return [gradient_uneven(self, dims[i], spacing[i], edge_order) for i in range(len(dims))]

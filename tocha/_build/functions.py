@@ -95,6 +95,8 @@ def type_code(code: object) -> str:
         return "{TypeCode::real_of_T, DType::Undefined}"
     if code == "complex":
         return "{TypeCode::complex_of_T, DType::Undefined}"
+    if code == "wide":
+        return "{TypeCode::wide_T, DType::Undefined}"
     assert isinstance(code, dt.DType)
     return f"{{TypeCode::fixed, DType::{CPP_ENUM[code.name]}}}"
 
@@ -193,7 +195,7 @@ class Family:
         self.statics += loop_table(o, "ReduceLoops")
         self.statics.append(f"static const TypeCode types_{name}[] = {{{codes}}};")
         self.statics.append(
-            f'static const ReductionOp op_{name} = {{"{o.name}", TOCHA_LOOPS_OF({name}), {nout}, {nstates}, {len(ps)}, '
+            f'static const ReductionOp op_{name} = {{"{o.name.lstrip("_")}", TOCHA_LOOPS_OF({name}), {nout}, {nstates}, {len(ps)}, '
             f"ReducePromote::{o.promote}, {str(f.identity).lower()}, {str(is_ordered(o)).lower()}, {dtype_mask(o)}, types_{name}}};"
         )
         have = {a.name: a for a in o.schema.arguments}

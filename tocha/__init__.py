@@ -12,7 +12,6 @@ from tocha import _C
 globals().update({_name: _value for _name, _value in vars(_C).items() if not _name.startswith("_")})
 if TYPE_CHECKING:
     from tocha._C import *  # noqa: F403
-    from tocha._operators import *  # noqa: F403
 
 from tocha import _functions as _functions  # noqa: E402
 from tocha import _tensor as _tensor_module  # noqa: E402

@@ -149,7 +149,7 @@ class Family:
         prologue = [f"  const Tensor ins[] = {{{in_list}}};"]
         scalars = ", ".join(scalar_of(a) for a in params(o))
         prologue.append(f"  const Scalar params[] = {{{scalars}}};" if scalars else "  const Scalar* params = nullptr;")
-        prologue += self.checks(o)
+        prologue += self.checks(o, "check")
         self.lines.append(f"{result_type(o)} {name}({parameters(o)}) {{")
         self.lines += prologue + [f"  Tensor outs[{nout}];", f"  tocha::pointwise(op_{name}, outs, ins, params);"]
         if nout == 1:
@@ -163,20 +163,20 @@ class Family:
         if "inplace" in o.variants:
             self.lines.append(f"Tensor {name}_({parameters(o)}) {{")
             first = operands(o)[0].name
+            prologue += self.checks(o, "check_inplace")
             self.lines += prologue + [f"  pointwise_out(op_{name}, &{first}, ins, params, true);", f"  return {first};", "}", ""]
 
-    def checks(self, o: Operator) -> list[str]:
-        """A record's own refusal of bad arguments, written in the subset as `check=`."""
-        check = (o.types or {}).get("check")
+    def checks(self, o: Operator, which: str) -> list[str]:
+        """A record's own refusal of bad arguments, written in the subset."""
+        check = (o.types or {}).get(which)
         if check is None:
             return []
         parameters_of = {a.name: a.type for a in o.schema.arguments}
         t = Translator(check, {n: parameters_of[n] for n in check.__code__.co_varnames[: check.__code__.co_argcount]}, "none", self.use_rule)
         signature = t.signature()
         body = t.body()
-        if f"check_{o.cpp_name}" not in "".join(self.statics):
-            self.statics.append(f"static void check_{o.cpp_name}({signature}) {{\n" + "\n".join(body) + "\n}")
-        return [f"  check_{o.cpp_name}({', '.join(n for n in t.types if n in t.parameters)});"]
+        self.statics.append(f"static void {which}_{o.cpp_name}({signature}) {{\n" + "\n".join(body) + "\n}")
+        return [f"  {which}_{o.cpp_name}({', '.join(n for n in t.types if n in t.parameters)});"]
 
     # -- reductions --------------------------------------------------------------------------------
 

@@ -74,7 +74,8 @@ def pointwise_loop(o: Operator, t: dt.DType) -> str:
     out_types = [resolve(c, t) for c in outs]
     param_types = [resolve(c, t.compute) for c in ps]
     names = [a.name for a in params(o)]
-    nodes = scalar.trace(o.body, in_types, list(zip(names, param_types, strict=True)), out_types)
+    stored = "stored" in o.tags  # half types enter the formula as they are
+    nodes = scalar.trace(o.body, in_types, list(zip(names, param_types, strict=True)), out_types, compute=not stored)
     code = emit(simplify(nodes), Names([f"x{i}" for i in range(len(ins))], [f"p{i}" for i in range(len(ps))]))
     lines = [f"unsigned {loop_name(o, t)}(char* const* p, int64_t n, const void* params) {{"]
     if not ps:

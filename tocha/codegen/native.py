@@ -134,6 +134,8 @@ def coerce(v: Value, to: str) -> str:
         return v.code
     if to == "Operand" and v.type in ("int", "float", "bool", "Scalar"):
         return f"wrapped_number(Scalar({v.code}))"
+    if to == "Operand" and v.type in ("int?", "float?", "bool?", "Scalar?"):
+        return f"wrapped_number(Scalar(value_of({v.code})))"
     if to == "Tensor" and v.type in ("int", "float", "bool", "Scalar"):
         return f"wrapped_number(Scalar({v.code}))"
     if v.type == "int[]" and to == "int[]?":

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 from tocha import _functions as _functions  # noqa: E402
 from tocha import _tensor as _tensor_module  # noqa: E402
 from tocha._functions import *  # noqa: E402, F403
+from tocha.functional import *  # noqa: E402, F403
 from tocha._tensor_str import get_printoptions, printoptions, set_printoptions  # noqa: E402
 from tocha._type_info import finfo, iinfo  # noqa: E402
 from tocha.version import __version__  # noqa: E402
@@ -28,7 +29,6 @@ pi = _math.pi
 e = _math.e
 newaxis = None
 
-from tocha import linalg, nn, overrides, storage  # noqa: E402
-from tocha._einsum import chain_matmul, einsum, tensordot  # noqa: E402
+from tocha import functional, linalg, nn, overrides, signal, storage  # noqa: E402
 
 __all__ = [_n for _n in globals() if not _n.startswith("_")]

@@ -128,6 +128,29 @@ def _new_tensor(self, data, *, dtype=None, device=None, requires_grad=False, lay
     return _C.tensor(data, dtype=dtype or self.dtype, device=device or self.device, requires_grad=requires_grad)
 
 
+_LEGACY_NAMES = {
+    _C.float32: "FloatTensor", _C.float64: "DoubleTensor", _C.float16: "HalfTensor", _C.bfloat16: "BFloat16Tensor",
+    _C.uint8: "ByteTensor", _C.int8: "CharTensor", _C.int16: "ShortTensor", _C.int32: "IntTensor", _C.int64: "LongTensor",
+    _C.bool: "BoolTensor", _C.complex64: "ComplexFloatTensor", _C.complex128: "ComplexDoubleTensor",
+    _C.uint16: "UInt16Tensor", _C.uint32: "UInt32Tensor", _C.uint64: "UInt64Tensor",
+    _C.float8_e4m3fn: "Float8_e4m3fnTensor", _C.float8_e5m2: "Float8_e5m2Tensor",
+}  # fmt: skip
+
+
+def _type(self, dtype=None, non_blocking: bool = False, **kwargs):
+    """The old style of type name, or self converted to a dtype (or to such a name)."""
+    where = "" if self.device.type == "cpu" else self.device.type + "."
+    if dtype is None:
+        return f"tocha.{where}{_LEGACY_NAMES[self.dtype]}"
+    if isinstance(dtype, str):
+        _, *device, name = dtype.split(".")
+        found = [d for d, n in _LEGACY_NAMES.items() if n == name]
+        if not found or len(device) > 1:
+            raise ValueError(f"invalid type: '{dtype}'")
+        return self.to(device[0] if device else "cpu", found[0], non_blocking)
+    return self.to(dtype, non_blocking)
+
+
 def install() -> None:
     """Puts the Python parts onto the class; called once by `import tocha`."""
     parts = {
@@ -147,6 +170,7 @@ def install() -> None:
         "storage": _storage,
         "new": _new,
         "new_tensor": _new_tensor,
+        "type": _type,
         "__module__": "tocha",
     }
     for name, value in parts.items():

@@ -24,11 +24,6 @@ void run_pointwise(const PointwiseOp& op, DType compute, const Tensor* const* op
   TOCHA_CHECK(run(call) == 0, Runtime, "[", op.name, "] ZeroDivisionError");
 }
 
-void fill(const Tensor& dst, const Scalar& value) {
-  Tensor source = scalar_tensor(value, dst.dtype());
-  copy(dst, source);
-}
-
 const Backend the_cpu = {"cpu", run_pointwise, reduce, copy, fill};
 
 }  // namespace

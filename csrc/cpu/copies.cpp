@@ -1,14 +1,116 @@
-// Copies, fills and conversions: the kernels of tocha/operators/copies.py.
+// Copies, fills and conversions: the kernels of tocha/operators/copies.py and views.py.
+#include <cmath>
+#include <cstring>
+#include <limits>
+
+#include "core/gil.h"
+#include "core/parallel.h"
 #include "cpu/elementwise.h"
 #include "dispatch/native.h"
 #include "ops.h"
 
+namespace tocha::cpu {
+namespace {
+
+constexpr int64_t kGrain = 32768;
+
+template <class Word>
+void fill_words(char* out, int64_t n, const char* value) {
+  Word word;
+  std::memcpy(&word, value, sizeof(Word));
+  auto* p = reinterpret_cast<Word*>(out);
+  parallel_for(n, kGrain, [&](int64_t b, int64_t e) { std::fill(p + b, p + e, word); });
+}
+
+struct TwoWords {
+  int64_t a, b;
+};
+
+// The elements lie without holes: their order does not matter.
+void fill_dense(char* out, int64_t n, int64_t size, const char* value) {
+  static constexpr char zeros[16] = {};
+  if (std::memcmp(value, zeros, static_cast<size_t>(size)) == 0) {
+    parallel_for(n, kGrain, [&](int64_t b, int64_t e) { std::memset(out + b * size, 0, static_cast<size_t>((e - b) * size)); });
+    return;
+  }
+  switch (size) {
+    case 1: return fill_words<uint8_t>(out, n, value);
+    case 2: return fill_words<uint16_t>(out, n, value);
+    case 4: return fill_words<uint32_t>(out, n, value);
+    case 8: return fill_words<uint64_t>(out, n, value);
+    default: return fill_words<TwoWords>(out, n, value);
+  }
+}
+
+double largest(DType d) {
+  switch (d) {
+    case DType::Float16: return 65504;
+    case DType::BFloat16: return 3.3895313892515355e38;
+    case DType::Float8_e4m3fn: return 448;
+    case DType::Float8_e5m2: return 57344;
+    case DType::Float32: return std::numeric_limits<float>::max();
+    default: return std::numeric_limits<double>::max();
+  }
+}
+
+// Numbers that become something else in dst are refused: what a fill writes is what the caller said.
+void check_fits(const Scalar& value, DType d) {
+  if (d == DType::Bool || value.is_boolean() || value.is_integral()) return;  // Scalar::store checks integers
+  Complex<double> v = value.to_complex();
+  bool fits = true;
+  if (is_integral(d)) {
+    double bits = static_cast<double>(8 * itemsize(d) - info(d).is_signed);
+    fits = v.im == 0 && v.re >= (info(d).is_signed ? -std::ldexp(1.0, static_cast<int>(bits)) : 0) && v.re < std::ldexp(1.0, static_cast<int>(bits));
+  } else {
+    double limit = largest(real_dtype(d));
+    auto within = [&](double x) { return !std::isfinite(x) || std::abs(x) <= limit; };
+    fits = within(v.re) && (is_complex(d) ? within(v.im) : v.im == 0);
+  }
+  TOCHA_CHECK(fits, Runtime, "[fill] value ", value, " cannot be converted to type ", d, " without overflow");
+}
+
+}  // namespace
+
+void fill(const Tensor& dst, const Scalar& value) {
+  check_fits(value, dst.dtype());
+  if (dst.is_conj() || dst.is_neg() || !dst.is_non_overlapping_and_dense()) {
+    copy(dst, scalar_tensor(value, dst.dtype()));
+    return;
+  }
+  alignas(16) char stored[16];
+  value.store(dst.dtype(), stored);
+  if (dst.numel() == 0) return;
+  ReleaseGil unlocked(dst.numel());
+  fill_dense(dst.bytes(), dst.numel(), dst.itemsize(), stored);
+}
+
+}  // namespace tocha::cpu
+
 namespace tocha::native {
+namespace {
+
+void warn_discarded_imaginary(const Tensor& src, DType to) {
+  if (src.is_complex() && !is_complex(to) && to != DType::Bool)
+    warn_once("Casting complex values to real discards the imaginary part");
+}
+
+// src on another device, in another dtype or layout.
+Tensor converted(const Tensor& src, Device device, DType dtype, MemoryFormat format) {
+  warn_discarded_imaginary(src, dtype);
+  Tensor out = empty_strided(src.sizes(), like_strides(src, format), dtype, device);
+  if (!computes(out)) return out;
+  TOCHA_CHECK(!src.is_meta(), NotImplemented, "[to] Cannot copy out of meta tensor; no data!");
+  backend(device.type).copy(out, src);
+  return out;
+}
+
+}  // namespace
 
 void copy_(const Tensor& self, const Tensor& src, bool) {
   if (self.is(src)) return;
   Ints shape = broadcast_sizes(self.sizes(), src.sizes(), "copy_");
   TOCHA_CHECK(shape == self.sizes(), Runtime, "[copy_] output with shape ", self.sizes(), " doesn't match the broadcast shape ", shape);
+  warn_discarded_imaginary(src, self.dtype());
   if (!computes(self)) return;
   TOCHA_CHECK(!src.is_meta(), NotImplemented, "[copy_] Cannot copy out of meta tensor; no data!");
   if (memory_overlap(self, src) == Overlap::partial) {
@@ -22,16 +124,19 @@ void fill_(const Tensor& self, const Tensor& value) {
   TOCHA_CHECK(value.dim() == 0, Runtime, "[fill_] fill_ only supports 0-dimension value tensor but got tensor with ", value.dim(), " dimensions.");
   if (!computes(self)) return;
   if (value.is_wrapped_number()) {
-    Scalar s = Scalar::load(value.dtype(), value.bytes());
-    TOCHA_CHECK(!s.is_complex() || is_complex(self.dtype()) || s.to_complex().im == 0, Runtime,
-                "[fill_] value cannot be converted to type ", self.dtype(), " without overflow");
-    backend(self.device().type).fill(self, s);
+    backend(self.device().type).fill(self, Scalar::load(value.dtype(), value.bytes()));
     return;
   }
+  TOCHA_CHECK(!value.is_meta(), NotImplemented, "[fill_] Cannot copy out of meta tensor; no data!");
   backend(self.device().type).copy(self, value);
 }
 
+void zero_(const Tensor& self) {
+  if (computes(self)) backend(self.device().type).fill(self, Scalar(int64_t{0}));
+}
+
 void clone(const Tensor& out, const Tensor& self, std::optional<MemoryFormat>) { backend(self.device().type).copy(out, self); }
+void _dense_copy(const Tensor& out, const Tensor& self) { backend(self.device().type).copy(out, self); }
 
 bool _is_laid_out(const Tensor& self, std::optional<MemoryFormat> format) {
   MemoryFormat f = format.value_or(MemoryFormat::Contiguous);
@@ -42,9 +147,39 @@ bool _is_laid_out(const Tensor& self, std::optional<MemoryFormat> format) {
 Tensor to_dtype(const Tensor& self, DType dtype, bool, bool copy, std::optional<MemoryFormat> format) {
   MemoryFormat f = format.value_or(MemoryFormat::Preserve);
   if (self.dtype() == dtype && !copy && (f == MemoryFormat::Preserve || self.is_contiguous(f))) return self;
-  Tensor out = empty_strided(self.sizes(), like_strides(self, f), dtype, self.device());
-  if (computes(out)) backend(self.device().type).copy(out, self);
-  return out;
+  return converted(self, self.device(), dtype, f);
+}
+
+Tensor to_device(const Tensor& self, std::optional<Device> device, std::optional<DType> dtype, bool, bool copy,
+                 std::optional<MemoryFormat> format) {
+  MemoryFormat f = format.value_or(MemoryFormat::Preserve);
+  Device d = device.value_or(self.device());
+  DType t = dtype.value_or(self.dtype());
+  bool same = self.device() == d && self.dtype() == t && (f == MemoryFormat::Preserve || self.is_contiguous(f));
+  return same && !copy ? self : converted(self, d, t, f);
+}
+
+Tensor _to_cpu(const Tensor& self, std::optional<MemoryFormat> format) {
+  return to_device(self, Device{}, std::nullopt, false, false, format);
+}
+
+Tensor detach(const Tensor& self) { return alias_of(self, true); }
+
+Tensor _clone_storage(const Tensor& self) {
+  StorageRef memory = new_storage(self.storage().nbytes, self.device());
+  if (computes(self) && memory->nbytes) std::memcpy(memory->data, self.storage().data, memory->nbytes);
+  Tensor copy = make_tensor(std::move(memory), self.dtype(), self.sizes(), self.strides(), self.offset());
+  copy.get()->conj = self.is_conj();
+  copy.get()->neg = self.is_neg();
+  return copy;
+}
+
+void resize_(const Tensor& self, IntsView size, std::optional<MemoryFormat> format) {
+  MemoryFormat f = format.value_or(MemoryFormat::Contiguous);
+  TOCHA_CHECK(f != MemoryFormat::Preserve, Runtime, "[resize_] unsupported memory format preserve_format");
+  for (int64_t s : size) TOCHA_CHECK(s >= 0, Runtime, "[resize_] negative size in ", size);
+  if (self.sizes() == size && !format) return;
+  tocha::resize_(self, size, format_strides(size, f));
 }
 
 }  // namespace tocha::native

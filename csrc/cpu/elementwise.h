@@ -23,6 +23,8 @@ unsigned run(const Elementwise& call);
 using CastLoop = void (*)(char* dst, int64_t dst_stride, const char* src, int64_t src_stride, int64_t n);
 CastLoop cast_loop(DType from, DType to);
 
+// dst[...] = value, any layout.
+void fill(const Tensor& dst, const Scalar& value);
 // dst[...] = src[...], same shape or broadcastable; any dtypes and layouts.
 void copy(const Tensor& dst, const Tensor& src);
 

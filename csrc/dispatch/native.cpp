@@ -8,6 +8,13 @@ Tensor clone_dense(const Tensor& t) {
   return copy;
 }
 
+Tensor readable(const Tensor& t) {
+  if (t.is_contiguous() && !t.is_conj() && !t.is_neg()) return t;
+  Tensor copy = empty(t.sizes(), t.dtype(), t.device());
+  if (computes(copy)) backend(t.device().type).copy(copy, t);
+  return copy;
+}
+
 void write_inplace(const Tensor& self, const Tensor& result, const char* op) {
   TOCHA_CHECK(self.sizes() == result.sizes(), Runtime, "[", op, "] output with shape ", self.sizes(),
               " doesn't match the broadcast shape ", result.sizes());

@@ -27,6 +27,9 @@ inline Tensor first_of(const Tensors& ts) { return ts.empty() ? Tensor() : ts[0]
 // A copy with the same (dense) layout.
 Tensor clone_dense(const Tensor& t);
 
+// t itself when its bytes can be read in order (contiguous, no conj or neg bit), else a contiguous copy.
+Tensor readable(const Tensor& t);
+
 // self[...] = result, for in-place forms: shape must match, dtype must be castable.
 void write_inplace(const Tensor& self, const Tensor& result, const char* op);
 

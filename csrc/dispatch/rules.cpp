@@ -1,5 +1,7 @@
 #include "dispatch/rules.h"
 
+#include <unordered_set>
+
 #include "dispatch/backend.h"
 
 namespace tocha {
@@ -12,7 +14,39 @@ Tensor make_out(const OutSpec& spec, const Tensor& like) {
   return empty(spec.sizes, spec.dtype, device);
 }
 
-Tensor make_view(const Tensor& self, const ViewSpec& spec) { return view_of(self, spec.sizes, spec.strides, spec.offset); }
+Tensor make_view(const Tensor& self, const ViewSpec& spec) {
+  return view_of(self, spec.sizes, spec.strides, spec.offset, spec.dtype.value_or(self.dtype()));
+}
+
+Tensors make_views(const Tensor& self, const std::vector<ViewSpec>& specs) {
+  Tensors views;
+  views.reserve(specs.size());
+  for (const ViewSpec& s : specs) views.push_back(make_view(self, s));
+  return views;
+}
+
+Ints cat_strides(IntsView sizes, const Tensors& tensors) {
+  std::optional<MemoryFormat> common;
+  for (const Tensor& t : tensors) {
+    MemoryFormat f = suggested_format(t);
+    if (f == MemoryFormat::Contiguous || (common && *common != f)) return contiguous_strides(sizes);
+    common = f;
+  }
+  return format_strides(sizes, common.value_or(MemoryFormat::Contiguous));
+}
+
+void check_storage_bounds(const Tensor& self, IntsView sizes, IntsView strides, int64_t offset) {
+  size_t needed = bytes_needed(sizes, strides, offset, self.itemsize());
+  TOCHA_CHECK(needed <= self.storage().nbytes, Runtime, "setStorage: sizes ", sizes, ", strides ", strides, ", storage offset ", offset,
+              ", and itemsize ", self.itemsize(), " requiring a storage size of ", needed, " are out of bounds for storage of size ",
+              self.storage().nbytes);
+}
+
+void warn_once(const std::string& text) {
+  static auto& seen = *new std::unordered_set<std::string>();
+  if (!seen.insert(text).second) return;
+  if (PyErr_WarnEx(PyExc_UserWarning, text.c_str(), 1) < 0) throw PythonError();
+}
 
 void prepare_out(const Tensor& out, const OutSpec& spec, const char* op) {
   TOCHA_CHECK(out.dtype() == spec.dtype, Runtime, "[", op, "] Expected out tensor to have dtype ", spec.dtype, ", but got ",

@@ -20,6 +20,7 @@ namespace tocha {
 struct ViewSpec {
   Ints sizes, strides;
   int64_t offset;
+  std::optional<DType> dtype = std::nullopt;
 };
 
 struct OutSpec {
@@ -207,9 +208,14 @@ inline Scalar number_of(const Tensor& t) { return Scalar::load(t.dtype(), t.byte
 inline void check_same_device_list(const std::string& op, const Tensors& ts) {
   check_same_device(op.c_str(), ts.data(), static_cast<int>(ts.size()));
 }
+Ints cat_strides(IntsView sizes, const Tensors& tensors);
+void check_storage_bounds(const Tensor& self, IntsView sizes, IntsView strides, int64_t offset);
+// A UserWarning, the first time this text comes up.
+void warn_once(const std::string& text);
 
 Tensor make_out(const OutSpec& spec, const Tensor& like);
 Tensor make_view(const Tensor& self, const ViewSpec& spec);
+Tensors make_views(const Tensor& self, const std::vector<ViewSpec>& specs);
 // out= for operators that return fresh tensors: checks the dtype, resizes, copies.
 void copy_to_out(const Tensor& out, const Tensor& result, const char* op);
 // out= and in-place for operators whose kernel writes into given tensors.

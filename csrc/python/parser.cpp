@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <tuple>
 
 namespace tocha::python {
 
@@ -378,6 +379,27 @@ bool as_bool(PyObject* o) {
 }
 
 GeneratorRef as_generator(PyObject* o) { return o == Py_None ? GeneratorRef() : GeneratorRef(o, generator_of(o)); }
+
+Tensor finish_factory(Tensor t, PyObject* const* extra) {
+  auto [layout, pin_memory, requires_grad] = std::tuple(extra[0], extra[1], extra[2]);
+  TOCHA_CHECK(!layout || layout == Py_None || layout == layout_object(), NotImplemented, "only the strided layout is supported");
+  TOCHA_CHECK(!pin_memory || pin_memory != Py_True, Runtime, "Cannot access accelerator device when none is available.");
+  if (requires_grad && as_bool(requires_grad)) {
+    TOCHA_CHECK(t.is_floating() || t.is_complex(), Runtime, "Only Tensors of floating point and complex dtype can require gradients");
+    t.get()->requires_grad = true;
+  }
+  return t;
+}
+
+std::optional<DType> factory_dtype(const Tensor& out, std::optional<DType> given) {
+  TOCHA_CHECK(!given || *given == out.dtype(), Runtime, "dtype ", *given, " does not match dtype of out parameter (", out.dtype(), ")");
+  return out.dtype();
+}
+
+std::optional<Device> factory_device(const Tensor& out, std::optional<Device> given) {
+  TOCHA_CHECK(!given || *given == out.device(), Runtime, "device ", *given, " does not match device of out parameter (", out.device(), ")");
+  return out.device();
+}
 
 PyObject* wrap(Tensors ts) {
   Ref out = own(PyTuple_New(static_cast<Py_ssize_t>(ts.size())));

@@ -102,6 +102,12 @@ auto optional(PyObject* o, F convert) -> std::optional<decltype(convert(o))> {
   return convert(o);
 }
 
+// Factories: layout, pin_memory and requires_grad (null where not given), applied to the result.
+Tensor finish_factory(Tensor t, PyObject* const* extra);
+// With out=, dtype and device default to out's, and must agree with it.
+std::optional<DType> factory_dtype(const Tensor& out, std::optional<DType> given);
+std::optional<Device> factory_device(const Tensor& out, std::optional<Device> given);
+
 // Results.
 inline PyObject* wrap(Tensor t) { return t ? t.give() : Py_NewRef(Py_None); }
 PyObject* wrap(Tensors ts);

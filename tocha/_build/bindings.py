@@ -44,6 +44,14 @@ SLOTS = {
 UNARY = ("__neg__", "__pos__", "__invert__", "__abs__")
 
 
+# What every factory takes besides its schema; csrc/python/parser.cpp applies them to the result.
+FACTORY_PARAMS = (("layout", "OptLayout", "tocha.layout"), ("pin_memory", "OptBool", "bool"), ("requires_grad", "Bool", "bool"))
+
+
+def is_factory(o: Operator, form: str) -> bool:
+    return "factory" in o.tags and form in ("function", "method")
+
+
 @dataclass
 class Entry:
     """One Python callable: a function, method, in-place method or property with its overloads."""
@@ -116,6 +124,9 @@ def signature_text(o: Operator, form: str) -> str:
             parts.append("*")
             star = True
         parts.append(f"{SHOWN.get(a.type, a.type)} {python_name(a, i, form)}")
+    if is_factory(o, form):
+        parts += ([] if star else ["*"]) + [f"{shown} {name}" for name, _, shown in FACTORY_PARAMS]
+        star = True
     if form == "function" and "out" in o.variants:
         if not star:
             parts.append("*")
@@ -156,14 +167,17 @@ def call_function(o: Operator, form: str) -> tuple[str, str]:
     lines = [f"PyObject* {name}(PyObject* const* a) {{"]
     if not o.schema.arguments:
         lines.append("  (void)a;")
+    factory = is_factory(o, form)
+    extra = f"a + {len(args)}"
     if has_out:
-        k = len(o.schema.arguments)
+        k = len(args) + (len(FACTORY_PARAMS) if factory else 0)
         n = len(o.schema.returns)
         lines.append(f"  if (a[{k}] && a[{k}] != Py_None) {{")
         if n == 1:
+            given = out_arguments(o, args) if factory else joined
             lines.append(f"    Tensor out = as_tensor(a[{k}]);")
-            lines.append(f"    ops::{o.cpp_name}_out(out, {joined});" if joined else f"    ops::{o.cpp_name}_out(out);")
-            lines.append("    return wrap(std::move(out));")
+            lines.append(f"    ops::{o.cpp_name}_out(out, {given});" if given else f"    ops::{o.cpp_name}_out(out);")
+            lines.append(f"    return wrap(finish_factory(std::move(out), {extra}));" if factory else "    return wrap(std::move(out));")
         else:
             lines.append(f"    Tensors outs = as_tensors(a[{k}]);")
             lines.append(f'    TOCHA_CHECK(outs.size() == {n}, Type, "{o.name}(): expected {n} outputs in out, got ", outs.size());')
@@ -175,10 +189,21 @@ def call_function(o: Operator, form: str) -> tuple[str, str]:
     call = f"ops::{o.cpp_name}{'_' if suffix == '_in' else ''}({joined})"
     if suffix == "_in":
         lines.append(f"  return wrap({call});")
+    elif factory:
+        lines.append(f"  return wrap(finish_factory({call}, {extra}));")
     else:
         lines += wrap_result(o, call)
     lines += ["}", ""]
     return name, "\n".join(lines)
+
+
+def out_arguments(o: Operator, args: list[str]) -> str:
+    """A factory's arguments when out= is given: it says dtype and device where the call does not."""
+    codes = []
+    for a, code in zip(o.schema.arguments, args, strict=True):
+        agreed = {"dtype?": "factory_dtype", "device?": "factory_device"}.get(a.type)
+        codes.append(f"{agreed}(out, {code})" if agreed else code)
+    return ", ".join(codes)
 
 
 def param_line(a: Argument, index: int, form: str) -> str:
@@ -205,6 +230,8 @@ class Source:
             name, text = call_function(o, e.form)
             self.calls[name] = text
             params = [param_line(a, i, e.form) for i, a in enumerate(o.schema.arguments)]
+            if is_factory(o, e.form):
+                params += [f'{{"{n}", ArgType::{kind}, 0, true, true}}' for n, kind, _ in FACTORY_PARAMS]
             if e.form == "function" and "out" in o.variants:
                 kind = "OptTensor" if len(o.schema.returns) == 1 else "Outs"
                 params.append(f'{{"out", ArgType::{kind}, 0, true, true}}')

@@ -25,6 +25,8 @@ SOURCE = """// Generated from tocha/operators/{module}.py; do not edit.
 #include "ops.h"
 #include "rules_generated.h"
 
+#pragma GCC diagnostic ignored "-Wunused-parameter"
+
 namespace tocha {{
 """
 
@@ -217,10 +219,14 @@ class Family:
         return signature, t.body()
 
     def view(self, o: Operator) -> None:
-        signature, body = self.translate(o, "View")
-        self.statics.append(f"static ViewSpec view_{o.cpp_name}({signature}) {{\n" + "\n".join(body) + "\n}")
+        many = return_type(o) == "Tensor[]"
+        spec = "View[]" if many else "View"
+        signature, body = self.translate(o, spec)
+        self.statics.append(f"static {own_type(spec)} view_{o.cpp_name}({signature}) {{\n" + "\n".join(body) + "\n}")
         names = ", ".join(argument_names(o))
-        self.lines += [f"Tensor {o.cpp_name}({parameters(o)}) {{", f"  return make_view(self, view_{o.cpp_name}({names}));", "}", ""]
+        make = "make_views" if many else "make_view"
+        base = argument_names(o)[0]
+        self.lines += [f"{result_type(o)} {o.cpp_name}({parameters(o)}) {{", f"  return {make}({base}, view_{o.cpp_name}({names}));", "}", ""]
         if "inplace" in o.variants:
             self.lines += [
                 f"Tensor {o.cpp_name}_({parameters(o)}) {{",

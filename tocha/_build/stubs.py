@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from tocha._build.bindings import UNARY, Entry, entries, is_varargs, python_name
+from tocha._build.bindings import UNARY, Entry, entries, is_factory, is_varargs, python_name
 from tocha.operators.record import Operator
 from tocha.operators.schema import Argument
 
@@ -50,6 +50,9 @@ def parameters(o: Operator, form: str) -> str:
             star = True
             continue
         parts.append(parameter(a, i, form))
+    if is_factory(o, form):
+        parts += ([] if star else ["*"]) + ["layout: layout | None = None", "pin_memory: bool | None = None", "requires_grad: bool = False"]
+        star = True
     if form == "function" and "out" in o.variants:
         if not star:
             parts.append("*")

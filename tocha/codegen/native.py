@@ -16,6 +16,7 @@ from tocha.operators.schema import CPP_TYPES
 
 OWN = {k: v[0] for k, v in CPP_TYPES.items()} | {
     "View": "ViewSpec",
+    "View[]": "std::vector<ViewSpec>",
     "Out": "OutSpec",
     "Out[]": "std::vector<OutSpec>",
     "none": "std::nullptr_t",
@@ -75,6 +76,11 @@ DUNDER = {
     ast.Lt: "__lt__", ast.LtE: "__le__", ast.Gt: "__gt__", ast.GtE: "__ge__", ast.USub: "__neg__", ast.Invert: "__invert__",
 }  # fmt: skip
 NUMBERS = ("int", "float", "bool")
+# Names that mean something else in the C++ around a translated body: keywords and the helpers of dispatch/rules.h.
+RESERVED = frozenset(
+    "default new register int float double auto this operator union char short long signed unsigned const template typename "
+    "at length concat product contains shown str fail ops rules native value_of is_none insert_at pop_at index_of sum_of size_at stride_at".split()
+)
 
 
 class TranslationError(Exception):
@@ -157,8 +163,9 @@ def coerce(v: Value, to: str) -> str:
     if v.items and to.endswith("[]") and is_tuple(v.type):
         inner = ", ".join(coerce(i, element(to)) for i in v.items)
         return f"{own_type(to)}{{{inner}}}"
-    if v.items and to == "int[]?":
-        return f"std::optional<Ints>(Ints{{{', '.join(coerce(i, 'int') for i in v.items)}}})"
+    if v.items and to in ("int[]?", "float[]?"):
+        inner = ", ".join(coerce(i, element(base)) for i in v.items)
+        return f"std::optional<{own_type(base)}>({own_type(base)}{{{inner}}})"
     if v.type == "int" and to == "int[]":
         return f"Ints{{{v.code}}}"
     if v.type == "int" and to == "int[]?":
@@ -330,7 +337,7 @@ class Translator:
     def name(self, n: str) -> str:
         if n in self.rename:
             return self.rename[n]
-        return n + "_" if n in ("default", "new", "register", "int", "float", "double", "auto", "this", "operator", "union") else n
+        return n + "_" if n in RESERVED else n
 
     def stmt_Assign(self, s: ast.Assign) -> None:
         v = self.expr(s.value)
@@ -341,7 +348,7 @@ class Translator:
         assert isinstance(s.target, ast.Name) and isinstance(s.annotation, ast.Constant), "annotations are strings"
         self.declare(s.target.id, s.annotation.value)
         if s.value is not None:
-            self.emit(f"{s.target.id} = {coerce(self.expr(s.value), self.types[s.target.id])};")
+            self.emit(f"{self.name(s.target.id)} = {coerce(self.expr(s.value), self.types[s.target.id])};")
 
     def stmt_AugAssign(self, s: ast.AugAssign) -> None:
         assert isinstance(s.target, ast.Name | ast.Subscript)
@@ -519,13 +526,22 @@ class Translator:
         return self.expr_Tuple(ast.Tuple(elts=e.elts))
 
     def expr_IfExp(self, e: ast.IfExp) -> Value:
-        a, b = self.expr(e.body), self.expr(e.orelse)
+        a, b = self.present(e.body, e.test, ast.IsNot), self.present(e.orelse, e.test, ast.Is)
         a, b = (Value(coerce(x, self.storable(x)), self.storable(x)) if x.items else x for x in (a, b))
         t = unify(a, b)
         code_a, code_b = coerce(a, t), coerce(b, t)
         if t == "int[]":  # borrowed lists have another C++ type
             code_a, code_b = f"Ints({code_a})", f"Ints({code_b})"
         return Value(f"({self.condition(e.test)} ? {code_a} : {code_b})", t)
+
+    def present(self, branch: ast.expr, test: ast.expr, absent: type[ast.cmpop]) -> Value:
+        """A branch's value; `x` itself is no longer optional where the test says that it is there."""
+        v = self.expr(branch)
+        if v.type.endswith("?") and v.type not in ("Tensor?", "Generator?", "layout?") and isinstance(test, ast.Compare) and isinstance(test.ops[0], absent):
+            right = test.comparators[0]
+            if isinstance(right, ast.Constant) and right.value is None and ast.dump(test.left) == ast.dump(branch):
+                return Value(f"value_of({v.code})", v.type[:-1])
+        return v
 
     def expr_BoolOp(self, e: ast.BoolOp) -> Value:
         sign = " && " if isinstance(e.op, ast.And) else " || "
@@ -674,6 +690,8 @@ class Translator:
                 t, template = TENSOR_ATTRIBUTES[e.attr]
                 return Value(template.format(v.code), t)
             return self.op_call(e.attr, [v], {})
+        if v.type == "dtype?":
+            v = Value(f"value_of({v.code})", "dtype")
         if v.type == "dtype" and e.attr in ("is_complex", "is_floating_point", "itemsize"):
             code = {"is_complex": "is_complex({})", "is_floating_point": "is_floating({})", "itemsize": "itemsize({})"}[e.attr]
             return Value(code.format(v.code), "int" if e.attr == "itemsize" else "bool")
@@ -706,7 +724,8 @@ class Translator:
     def expr_ListComp(self, e: ast.ListComp) -> Value:
         head, v, lines = self.comprehension(e)
         t = {"Operand": "Tensor[]"}.get(v.type, v.type + "[]")
-        return Value(f"([&] {{ {own_type(t)} r; {head} {{ {' '.join(lines)} r.push_back({v.code}); }} return r; }}())", t)
+        made = self.temporary()
+        return Value(f"([&] {{ {own_type(t)} {made}; {head} {{ {' '.join(lines)} {made}.push_back({v.code}); }} return {made}; }}())", t)
 
     def expr_GeneratorExp(self, e: ast.GeneratorExp) -> Value:
         return self.expr_ListComp(ast.ListComp(elt=e.elt, generators=e.generators))
@@ -734,13 +753,18 @@ class Translator:
         if getattr(target, "_tocha_rule", False) or getattr(target, "_tocha_intrinsic", None):
             return self.rule_call(target, args, kwargs)
         if f.id == "View":
-            return Value(f"ViewSpec{{{', '.join(self.pass_arg(a, t) for a, t in zip(args, ('int[]', 'int[]', 'int'), strict=True))}}}", "View")
+            return self.view_spec(args, kwargs)
         if f.id == "Out":
             return self.out_spec(args, kwargs)
         raise TranslationError(f"call of {f.id} is outside the subset")
 
     def pass_arg(self, v: Value, t: str) -> str:
         return coerce(v, t)
+
+    def view_spec(self, args: list[Value], kwargs: dict[str, Value]) -> Value:
+        given = dict(zip(("sizes", "strides", "offset", "dtype"), args, strict=False)) | kwargs
+        types = {"sizes": "int[]", "strides": "int[]", "offset": "int", "dtype": "dtype?"}
+        return Value(f"ViewSpec{{{', '.join(coerce(given[n], t) for n, t in types.items() if n in given)}}}", "View")
 
     def out_spec(self, args: list[Value], kwargs: dict[str, Value]) -> Value:
         given = dict(zip(("sizes", "dtype", "device", "strides"), args, strict=False)) | kwargs

@@ -5,6 +5,7 @@ thin functions around records where PyTorch's signature has `inplace=` or `train
 from __future__ import annotations
 
 from tocha import _C
+from tocha._C import channel_shuffle, pixel_shuffle, pixel_unshuffle  # noqa: F401
 
 globals().update({_n: _v for _n, _v in vars(_C._nn).items() if not _n.startswith("_")})
 

@@ -1,9 +1,12 @@
-"""Copies, fills and conversions."""
+"""Copies, fills and conversions of dtype, device and layout."""
 
 from __future__ import annotations
 
+from tocha.ir import dtypes as dt
 from tocha.operators.record import composite, native, op
 from tocha.operators.rules import Out, like_strides
+
+_FREE = frozenset({"dynamic"})
 
 
 @native("copy_(Tensor self, Tensor src, bool non_blocking=False) -> Tensor", variants="method")
@@ -14,6 +17,18 @@ def copy_(self, src, non_blocking):
 @native("fill_(Tensor self, Operand value) -> Tensor", variants="method, function")
 def fill_(self, value):
     """Sets every element."""
+
+
+@composite("fill(Tensor self, Operand value) -> Tensor", variants="function")
+def fill(self, value):
+    """A tensor of self's size and dtype with one value everywhere."""
+    out = op.empty_like(self)
+    return out.fill_(value)
+
+
+@native("zero_(Tensor self) -> Tensor", variants="method, function")
+def zero_(self):
+    """Sets every element to zero."""
 
 
 @native("clone(Tensor self, *, memory_format? memory_format=None) -> Tensor")
@@ -35,6 +50,111 @@ def _is_laid_out(self, memory_format):
     """Whether self has this memory format."""
 
 
-@native("to.dtype(Tensor self, dtype dtype, bool non_blocking=False, bool copy=False, *, memory_format? memory_format=None) -> Tensor", kernel="to_dtype", tags=frozenset({"dynamic"}), variants="method")
+@native("to.dtype(Tensor self, dtype dtype, bool non_blocking=False, bool copy=False, *, memory_format? memory_format=None) -> Tensor", kernel="to_dtype", tags=_FREE, variants="method")
 def to_dtype(self, dtype, non_blocking, copy, memory_format):
     """self in another dtype; self itself when nothing changes."""
+
+
+@native(
+    "to.device(Tensor self, device? device=None, dtype? dtype=None, bool non_blocking=False, bool copy=False, *, memory_format? memory_format=None) -> Tensor",
+    kernel="to_device",
+    tags=_FREE,
+    variants="method",
+)
+def to_device(self, device, dtype, non_blocking, copy, memory_format):
+    """self on another device and in another dtype; self itself when nothing changes."""
+
+
+@composite("to.other(Tensor self, Tensor other, bool non_blocking=False, bool copy=False, *, memory_format? memory_format=None) -> Tensor", variants="method")
+def to_other(self, other, non_blocking, copy, memory_format):
+    """self on other's device and in its dtype."""
+    return op.to(self, other.device, other.dtype, non_blocking, copy, memory_format=memory_format)
+
+
+@composite("type_as(Tensor self, Tensor other) -> Tensor", variants="method")
+def type_as(self, other):
+    """self in other's dtype, on its device."""
+    return self.to(other)
+
+
+@composite("cpu(Tensor self, *, memory_format? memory_format=None) -> Tensor", variants="method")
+def cpu(self, memory_format):
+    """self in the CPU's memory."""
+    return op._to_cpu(self, memory_format)
+
+
+@native("_to_cpu(Tensor self, memory_format? memory_format=None) -> Tensor", tags=_FREE, variants="")
+def _to_cpu(self, memory_format):
+    """self in the CPU's memory."""
+
+
+@composite("double.cast(Tensor self, *, memory_format? memory_format=None) -> Tensor", variants="method")
+def double(self, memory_format):
+    """self as float64."""
+    return self.to(dt.float64, memory_format=memory_format)
+
+
+@composite("float.cast(Tensor self, *, memory_format? memory_format=None) -> Tensor", variants="method")
+def float_(self, memory_format):
+    """self as float32."""
+    return self.to(dt.float32, memory_format=memory_format)
+
+
+@composite("half.cast(Tensor self, *, memory_format? memory_format=None) -> Tensor", variants="method")
+def half(self, memory_format):
+    """self as float16."""
+    return self.to(dt.float16, memory_format=memory_format)
+
+
+@composite("bfloat16.cast(Tensor self, *, memory_format? memory_format=None) -> Tensor", variants="method")
+def bfloat16(self, memory_format):
+    """self as bfloat16."""
+    return self.to(dt.bfloat16, memory_format=memory_format)
+
+
+@composite("long.cast(Tensor self, *, memory_format? memory_format=None) -> Tensor", variants="method")
+def long(self, memory_format):
+    """self as int64."""
+    return self.to(dt.int64, memory_format=memory_format)
+
+
+@composite("int.cast(Tensor self, *, memory_format? memory_format=None) -> Tensor", variants="method")
+def int_(self, memory_format):
+    """self as int32."""
+    return self.to(dt.int32, memory_format=memory_format)
+
+
+@composite("short.cast(Tensor self, *, memory_format? memory_format=None) -> Tensor", variants="method")
+def short(self, memory_format):
+    """self as int16."""
+    return self.to(dt.int16, memory_format=memory_format)
+
+
+@composite("char.cast(Tensor self, *, memory_format? memory_format=None) -> Tensor", variants="method")
+def char(self, memory_format):
+    """self as int8."""
+    return self.to(dt.int8, memory_format=memory_format)
+
+
+@composite("byte.cast(Tensor self, *, memory_format? memory_format=None) -> Tensor", variants="method")
+def byte(self, memory_format):
+    """self as uint8."""
+    return self.to(dt.uint8, memory_format=memory_format)
+
+
+@composite("bool.cast(Tensor self, *, memory_format? memory_format=None) -> Tensor", variants="method")
+def bool_(self, memory_format):
+    """self as bool: whether each element is not zero."""
+    return self.to(dt.bool_, memory_format=memory_format)
+
+
+@composite("cfloat.cast(Tensor self, *, memory_format? memory_format=None) -> Tensor", variants="method")
+def cfloat(self, memory_format):
+    """self as complex64."""
+    return self.to(dt.complex64, memory_format=memory_format)
+
+
+@composite("cdouble.cast(Tensor self, *, memory_format? memory_format=None) -> Tensor", variants="method")
+def cdouble(self, memory_format):
+    """self as complex128."""
+    return self.to(dt.complex128, memory_format=memory_format)

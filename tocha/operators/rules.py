@@ -8,10 +8,10 @@ from tocha.operators.record import intrinsic, rule
 
 
 class View:
-    """What a view rule returns."""
+    """What a view rule returns, or a list of them; the dtype is self's unless given."""
 
-    def __init__(self, sizes, strides, offset):
-        self.sizes, self.strides, self.offset = sizes, strides, offset
+    def __init__(self, sizes, strides, offset, dtype=None):
+        self.sizes, self.strides, self.offset, self.dtype = sizes, strides, offset, dtype
 
 
 class Out:
@@ -159,6 +159,24 @@ def number(x: "Operand") -> "Scalar":
 @intrinsic("check_same_device_list")
 def check_same_device(op: "str", tensors: "Tensor[]") -> "none":
     pass
+
+
+@intrinsic("check_storage_bounds")
+def check_storage_bounds(self: "Tensor", sizes: "int[]", strides: "int[]", offset: "int") -> "none":
+    """Refuses a view that reaches beyond self's memory."""
+
+
+@intrinsic("cat_strides")
+def cat_strides(sizes: "int[]", tensors: "Tensor[]") -> "int[]":
+    """The layout of a join: channels_last when every part is laid out so."""
+    raise NotImplementedError("layouts of graph values")
+
+
+@intrinsic("warn_once")
+def warn_once(text: "str") -> "none":
+    import warnings
+
+    warnings.warn(text, stacklevel=2)
 
 
 @rule

@@ -1,9 +1,44 @@
-"""Views: the same memory under other sizes and strides."""
+"""Views: the same memory under other sizes and strides. Each view operator is one rule on its own."""
 
 from __future__ import annotations
 
-from tocha.operators.record import composite, view
-from tocha.operators.rules import View, infer_size, view_strides
+from tocha.operators.record import composite, native, op, rule, view
+from tocha.operators.rules import Out, View, check_storage_bounds, infer_size, product, view_strides, warn_once, wrap_dim, wrap_dims
+
+# -- shapes ------------------------------------------------------------------------------------------
+
+
+@view("view.dtype(Tensor self, dtype dtype) -> Tensor", variants="method")
+def view_dtype(self, dtype):
+    """The same bytes read as another dtype; the last dim grows or shrinks with the element size."""
+    old, new = self.element_size(), dtype.itemsize
+    sizes = list(self.shape)
+    strides = list(self.strides)
+    if self.is_conj() or self.is_neg():
+        raise RuntimeError("[view] a conjugated or negated tensor cannot be read as another dtype; call resolve_conj() or resolve_neg() first")
+    if old == new:
+        return View(sizes, strides, self.storage_offset(), dtype=dtype)
+    if self.ndim == 0:
+        raise RuntimeError(f"[view] self.dim() cannot be 0 to view {self.dtype} as {dtype} (different element sizes)")
+    if self.strides[-1] != 1:
+        raise RuntimeError(f"[view] self.stride(-1) must be 1 to view {self.dtype} as {dtype} (different element sizes), but got {self.strides[-1]}")
+    if new < old:
+        ratio = old // new
+        for i in range(len(sizes) - 1):
+            strides[i] = strides[i] * ratio
+        sizes[-1] = sizes[-1] * ratio
+        return View(sizes, strides, self.storage_offset() * ratio, dtype=dtype)
+    ratio = new // old
+    if sizes[-1] % ratio != 0:
+        raise RuntimeError(f"[view] self.size(-1) must be divisible by {ratio} to view {self.dtype} as {dtype} (different element sizes), but got {sizes[-1]}")
+    if self.storage_offset() % ratio != 0:
+        raise RuntimeError(f"[view] self.storage_offset() must be divisible by {ratio} to view {self.dtype} as {dtype} (different element sizes), but got {self.storage_offset()}")
+    for i in range(len(sizes) - 1):
+        if strides[i] % ratio != 0:
+            raise RuntimeError(f"[view] self.stride({i}) must be divisible by {ratio} to view {self.dtype} as {dtype} (different element sizes), but got {strides[i]}")
+        strides[i] = strides[i] // ratio
+    sizes[-1] = sizes[-1] // ratio
+    return View(sizes, strides, self.storage_offset() // ratio, dtype=dtype)
 
 
 @view("view(Tensor self, int[] size) -> Tensor", variants="method")
@@ -18,10 +53,549 @@ def view_(self, size):
     return View(shape, strides, self.storage_offset())
 
 
+@composite("view_as(Tensor self, Tensor other) -> Tensor", variants="method")
+def view_as(self, other):
+    """self viewed in other's shape."""
+    return self.view(other.shape)
+
+
 @composite("reshape(Tensor self, int[] shape) -> Tensor")
 def reshape(self, shape):
     """A view in another shape where possible, else a copy."""
     size = infer_size(shape, self.numel())
     if view_strides(self.shape, self.strides, size) is not None:
         return self.view(size)
-    return self.clone(memory_format=None).contiguous().view(size)
+    return self.contiguous().view(size)
+
+
+@composite("reshape_as(Tensor self, Tensor other) -> Tensor", variants="method")
+def reshape_as(self, other):
+    """self reshaped to other's shape."""
+    return self.reshape(other.shape)
+
+
+@composite("flatten(Tensor self, int start_dim=0, int end_dim=-1) -> Tensor")
+def flatten(self, start_dim, end_dim):
+    """Joins the dims from start_dim to end_dim into one."""
+    start = wrap_dim(start_dim, self.ndim)
+    end = wrap_dim(end_dim, self.ndim)
+    if start > end:
+        raise RuntimeError(f"[flatten] start_dim cannot come after end_dim, got {start_dim} and {end_dim}")
+    if self.ndim == 0:
+        return self.reshape([1])
+    if start == end:
+        return self
+    joined = product(self.shape[start : end + 1])
+    return self.reshape([*self.shape[:start], joined, *self.shape[end + 1 :]])
+
+
+@composite("unflatten(Tensor self, int dim, int[] sizes) -> Tensor")
+def unflatten(self, dim, sizes):
+    """Splits one dim into several; one of the sizes may be -1."""
+    at = wrap_dim(dim, self.ndim)
+    if len(sizes) == 0:
+        raise RuntimeError("[unflatten] sizes must be non-empty")
+    known = 1
+    unknown = 0
+    for s in sizes:
+        if s == -1:
+            unknown += 1
+        else:
+            known *= s
+    n = self.size(at)
+    if unknown > 1:
+        raise RuntimeError("[unflatten] only one dimension can be inferred")
+    if (unknown == 0 and known != n) or (unknown == 1 and (known == 0 or n % known != 0)):
+        raise RuntimeError(f"[unflatten] Provided sizes {sizes} don't multiply up to the size of dim {at} ({n}) in the input tensor")
+    parts = [n // known if s == -1 else s for s in sizes]
+    return self.view([*self.shape[:at], *parts, *self.shape[at + 1 :]])
+
+
+@composite("ravel(Tensor self) -> Tensor")
+def ravel(self):
+    """All elements in one dim, contiguous."""
+    return self.contiguous().view([-1])
+
+
+# -- order of dims -----------------------------------------------------------------------------------
+
+
+@view("permute(Tensor self, int[] dims) -> Tensor")
+def permute(self, dims):
+    """The dims in another order."""
+    if len(dims) != self.ndim:
+        raise RuntimeError(
+            f"[permute] number of dimensions in the tensor input does not match the length of the desired ordering of dimensions i.e. input.dim() = {self.ndim} is not equal to len(dims) = {len(dims)}"
+        )
+    order = [wrap_dim(d, self.ndim) for d in dims]
+    for i in range(len(order)):
+        for j in range(i):
+            if order[i] == order[j]:
+                raise RuntimeError(f"[permute] duplicate dims are not allowed: {dims}")
+    return View([self.shape[d] for d in order], [self.strides[d] for d in order], self.storage_offset())
+
+
+@rule
+def swapped_dims(self: "Tensor", dim0: "int", dim1: "int") -> "View":
+    a = wrap_dim(dim0, self.ndim)
+    b = wrap_dim(dim1, self.ndim)
+    sizes = list(self.shape)
+    strides = list(self.strides)
+    if self.ndim > 0:
+        sizes[a], sizes[b] = sizes[b], sizes[a]
+        strides[a], strides[b] = strides[b], strides[a]
+    return View(sizes, strides, self.storage_offset())
+
+
+@view("transpose(Tensor self, int dim0, int dim1) -> Tensor", variants="function, method, inplace", aliases=("swapdims",))
+def transpose(self, dim0, dim1):
+    """Two dims exchanged."""
+    return swapped_dims(self, dim0, dim1)
+
+
+@view("swapaxes(Tensor self, int axis0, int axis1) -> Tensor", variants="function, method, inplace")
+def swapaxes(self, axis0, axis1):
+    """Two dims exchanged, under NumPy's names."""
+    return swapped_dims(self, axis0, axis1)
+
+
+@view("t(Tensor self) -> Tensor", variants="function, method, inplace")
+def t(self):
+    """A matrix transposed; a vector or a number as it is."""
+    if self.ndim > 2:
+        raise RuntimeError(f"[t] expects a tensor with <= 2 dimensions, but self is {self.ndim}D")
+    return swapped_dims(self, 0, 1 if self.ndim > 1 else 0)
+
+
+@view("T(Tensor self) -> Tensor", variants="property")
+def T(self):
+    """All dims in reverse order."""
+    if self.ndim != 2 and self.ndim != 0:
+        warn_once(
+            f"The use of `x.T` on tensors of dimension other than 2 to reverse their shape is deprecated (got {self.ndim} dimensions). Consider `x.mT` to transpose batches of matrices or `x.permute(*range(x.ndim - 1, -1, -1))` to reverse the dimensions of a tensor."
+        )
+    return View(self.shape[::-1], self.strides[::-1], self.storage_offset())
+
+
+@view("mT(Tensor self) -> Tensor", variants="property")
+def mT(self):
+    """The last two dims exchanged."""
+    if self.ndim == 1:
+        raise RuntimeError("[mT] only supported on matrices or batches of matrices, got a 1-D tensor")
+    if self.ndim == 0:
+        return swapped_dims(self, 0, 0)
+    return swapped_dims(self, -2, -1)
+
+
+@composite("adjoint(Tensor self) -> Tensor")
+def adjoint(self):
+    """The last two dims exchanged, conjugated."""
+    if self.ndim == 1:
+        raise RuntimeError("[adjoint] only supported on matrices or batches of matrices, got a 1-D tensor")
+    return self.mT
+
+
+@composite("mH(Tensor self) -> Tensor", variants="property")
+def mH(self):
+    """The last two dims exchanged, conjugated."""
+    if self.ndim == 1:
+        raise RuntimeError("[mH] only supported on matrices or batches of matrices, got a 1-D tensor")
+    return self.adjoint()
+
+
+@composite("H(Tensor self) -> Tensor", variants="property")
+def H(self):
+    """A matrix transposed and conjugated."""
+    if self.ndim != 2 and self.ndim != 0:
+        raise RuntimeError(f"[H] only supported on matrices (2-D tensors), got a {self.ndim}-D tensor")
+    return self.adjoint()
+
+
+@composite("movedim(Tensor self, int[1] source, int[1] destination) -> Tensor", aliases=("moveaxis",))
+def movedim(self, source, destination):
+    """Moves the dims in source to the places in destination; the others keep their order."""
+    if len(source) != len(destination):
+        raise RuntimeError(f"[movedim] Invalid source or destination dims: source ({source} dims) should contain the same number of dims as destination ({destination} dims)")
+    origins = [wrap_dim(d, self.ndim) for d in source]
+    targets = [wrap_dim(d, self.ndim) for d in destination]
+    for i in range(len(origins)):
+        for j in range(i):
+            if origins[i] == origins[j]:
+                raise RuntimeError(f"[movedim] repeated dim in `source` ({source})")
+            if targets[i] == targets[j]:
+                raise RuntimeError(f"[movedim] repeated dim in `destination` ({destination})")
+    if self.ndim == 0:
+        return op.alias(self)
+    rest = [d for d in range(self.ndim) if d not in origins]
+    order = [-1] * self.ndim
+    for o, d in zip(origins, targets):
+        order[d] = o
+    k = 0
+    for d in range(self.ndim):
+        if order[d] == -1:
+            order[d] = rest[k]
+            k += 1
+    return self.permute(order)
+
+
+# -- more or fewer dims ------------------------------------------------------------------------------
+
+
+@rule
+def expanded_view(self: "Tensor", size: "int[]", name: "str") -> "View":
+    """Dims of size 1 (and new leading dims) repeated through stride 0."""
+    lead = len(size) - self.ndim
+    if lead < 0:
+        raise RuntimeError(
+            f"[{name}] the number of sizes provided ({len(size)}) must be greater or equal to the number of dimensions in the tensor ({self.ndim}): {self.shape} as {size}"
+        )
+    sizes = list(size)
+    strides = [0] * len(size)
+    if self.ndim > 0:
+        for i in reversed(range(len(size))):
+            old = self.shape[i - lead] if i >= lead else 1
+            step = self.strides[i - lead] if i >= lead else sizes[i + 1] * strides[i + 1]
+            if sizes[i] == -1:
+                if i < lead:
+                    raise RuntimeError(f"[{name}] The expanded size of the tensor (-1) isn't allowed in a leading, non-existing dimension {i}")
+                sizes[i] = old
+            if sizes[i] < 0:
+                raise RuntimeError(f"[{name}] negative size {sizes[i]} in {size}")
+            if old != sizes[i]:
+                if old != 1:
+                    raise RuntimeError(
+                        f"[{name}] The expanded size of the tensor ({sizes[i]}) must match the existing size ({old}) at non-singleton dimension {i}.  Target sizes: {size}.  Tensor sizes: {self.shape}"
+                    )
+                step = 0
+            strides[i] = step
+    else:
+        for i in range(len(size)):
+            if sizes[i] < 0:
+                raise RuntimeError(f"[{name}] The expanded size of the tensor ({sizes[i]}) isn't allowed in a leading, non-existing dimension {i}")
+    return View(sizes, strides, self.storage_offset())
+
+
+@view("expand(Tensor self, int[] size, *, bool implicit=False) -> Tensor", variants="method")
+def expand(self, size, implicit):
+    """Dims of size 1 repeated without copying; -1 keeps a size."""
+    return expanded_view(self, size, "expand")
+
+
+@composite("expand_as(Tensor self, Tensor other) -> Tensor", variants="method")
+def expand_as(self, other):
+    """self expanded to other's shape."""
+    return self.expand(other.shape)
+
+
+@composite("broadcast_to(Tensor self, int[] size) -> Tensor")
+def broadcast_to(self, size):
+    """self expanded to size."""
+    return self.expand(size)
+
+
+@rule
+def squeezed(self: "Tensor", dims: "int[]") -> "View":
+    sizes = [self.shape[i] for i in range(self.ndim) if self.shape[i] != 1 or i not in dims]
+    strides = [self.strides[i] for i in range(self.ndim) if self.shape[i] != 1 or i not in dims]
+    return View(sizes, strides, self.storage_offset())
+
+
+@view("squeeze(Tensor self) -> Tensor", variants="function, method, inplace")
+def squeeze(self):
+    """Dims of size 1 removed."""
+    return squeezed(self, list(range(self.ndim)))
+
+
+@view("squeeze.dim(Tensor self, int dim) -> Tensor", variants="function, method, inplace")
+def squeeze_dim(self, dim):
+    """The dim removed if its size is 1."""
+    return squeezed(self, [wrap_dim(dim, self.ndim)])
+
+
+@view("squeeze.dims(Tensor self, int[] dim) -> Tensor", variants="function, method, inplace")
+def squeeze_dims(self, dim):
+    """Those of the dims removed whose size is 1."""
+    return squeezed(self, wrap_dims(dim, self.ndim))
+
+
+@view("unsqueeze(Tensor self, int dim) -> Tensor", variants="function, method, inplace")
+def unsqueeze(self, dim):
+    """A dim of size 1 inserted."""
+    at = wrap_dim(dim, self.ndim + 1)
+    sizes = list(self.shape)
+    strides = list(self.strides)
+    step = sizes[at] * strides[at] if at < self.ndim else 1
+    sizes.insert(at, 1)
+    strides.insert(at, step)
+    return View(sizes, strides, self.storage_offset())
+
+
+# -- parts -------------------------------------------------------------------------------------------
+
+
+@view("select(Tensor self, int dim, int index) -> Tensor")
+def select(self, dim, index):
+    """The part of self at one index of dim, without that dim."""
+    if self.ndim == 0:
+        raise IndexError("[select] select() cannot be applied to a 0-dim tensor.")
+    at = wrap_dim(dim, self.ndim)
+    n = self.shape[at]
+    if index < -n or index >= n:
+        raise IndexError(f"[select] index {index} out of range for tensor of size {self.shape} at dimension {at}")
+    i = index + n if index < 0 else index
+    offset = self.storage_offset() + i * self.strides[at]
+    return View([*self.shape[:at], *self.shape[at + 1 :]], [*self.strides[:at], *self.strides[at + 1 :]], offset)
+
+
+@rule
+def sliced(self: "Tensor", dim: "int", start: "int", end: "int", step: "int") -> "View":
+    sizes = list(self.shape)
+    strides = list(self.strides)
+    sizes[dim] = (end - start + step - 1) // step
+    strides[dim] = strides[dim] * step
+    return View(sizes, strides, self.storage_offset() + start * self.strides[dim])
+
+
+@view("slice(Tensor self, int dim=0, int? start=None, int? end=None, int step=1) -> Tensor", variants="")
+def slice_(self, dim, start, end, step):
+    """Every step-th element of dim between start and end, which are cut to its size."""
+    if self.ndim == 0:
+        raise RuntimeError("[slice] slice() cannot be applied to a 0-dim tensor.")
+    at = wrap_dim(dim, self.ndim)
+    n = self.shape[at]
+    first = 0 if start is None else start
+    last = n if end is None else end
+    if step <= 0:
+        raise RuntimeError(f"[slice] step must be positive, got {step}")
+    first = min(max(first + n if first < 0 else first, 0), n)
+    last = min(max(last + n if last < 0 else last, first), n)
+    return sliced(self, at, first, last, step)
+
+
+@view("narrow(Tensor self, int dim, int start, int length) -> Tensor")
+def narrow(self, dim, start, length):
+    """length elements of dim beginning at start."""
+    if self.ndim == 0:
+        raise RuntimeError("[narrow] narrow() cannot be applied to a 0-dim tensor.")
+    if length < 0:
+        raise RuntimeError(f"[narrow] length must be non-negative, got {length}")
+    at = wrap_dim(dim, self.ndim)
+    n = self.shape[at]
+    if start < -n or start > n:
+        raise IndexError(f"[narrow] start out of range (expected to be in range of [{-n}, {n}], but got {start})")
+    first = start + n if start < 0 else start
+    if first + length > n:
+        raise RuntimeError(f"[narrow] start ({first}) + length ({length}) exceeds dimension size ({n}).")
+    return sliced(self, at, first, first + length, 1)
+
+
+@view("unfold(Tensor self, int dimension, int size, int step) -> Tensor", variants="method")
+def unfold(self, dimension, size, step):
+    """Windows of size elements along a dim, step apart, as a new last dim."""
+    at = wrap_dim(dimension, self.ndim)
+    n = self.shape[at] if self.ndim > 0 else 1
+    if size < 0:
+        raise RuntimeError(f"[unfold] size is {size} but must be >= 0")
+    if size > n:
+        raise RuntimeError(f"[unfold] maximum size for tensor at dimension {at} is {n} but size is {size}")
+    if step <= 0:
+        raise RuntimeError(f"[unfold] step is {step} but must be > 0")
+    if self.ndim == 0:
+        return View([size], [1], self.storage_offset())
+    sizes = [*self.shape, size]
+    strides = [*self.strides, self.strides[at]]
+    sizes[at] = (n - size) // step + 1
+    strides[at] = strides[at] * step
+    return View(sizes, strides, self.storage_offset())
+
+
+@rule
+def diagonal_view(self: "Tensor", offset: "int", dim1: "int", dim2: "int", name: "str") -> "View":
+    a = wrap_dim(dim1, self.ndim)
+    b = wrap_dim(dim2, self.ndim)
+    if a == b:
+        raise RuntimeError(f"[{name}] diagonal dimensions cannot be identical {dim1}, {dim2}")
+    rows, columns = self.shape[a], self.shape[b]
+    n = max(min(rows, columns - offset), 0) if offset >= 0 else max(min(rows + offset, columns), 0)
+    start = self.storage_offset()
+    if n > 0:
+        start += offset * self.strides[b] if offset >= 0 else -offset * self.strides[a]
+    sizes = [self.shape[i] for i in range(self.ndim) if i != a and i != b]
+    strides = [self.strides[i] for i in range(self.ndim) if i != a and i != b]
+    sizes.append(n)
+    strides.append(self.strides[a] + self.strides[b])
+    return View(sizes, strides, start)
+
+
+@view("diagonal(Tensor self, int offset=0, int dim1=0, int dim2=1) -> Tensor")
+def diagonal(self, offset, dim1, dim2):
+    """The diagonals of the planes that dim1 and dim2 span, as the last dim."""
+    return diagonal_view(self, offset, dim1, dim2, "diagonal")
+
+
+@view("linalg_diagonal(Tensor A, *, int offset=0, int dim1=-2, int dim2=-1) -> Tensor", variants="function")
+def linalg_diagonal(A, offset, dim1, dim2):
+    """The diagonals of matrices."""
+    return diagonal_view(A, offset, dim1, dim2, "linalg.diagonal")
+
+
+@view("as_strided(Tensor self, int[] size, int[] stride, int? storage_offset=None) -> Tensor", variants="function, method, inplace")
+def as_strided(self, size, stride, storage_offset):
+    """Any geometry on self's memory."""
+    if len(size) != len(stride):
+        raise RuntimeError(f"[as_strided] mismatch in length of strides and shape: {size} and {stride}")
+    for s in stride:
+        if s < 0:
+            raise RuntimeError(f"[as_strided] Negative strides are not supported at the moment, got strides: {stride}")
+    for s in size:
+        if s < 0:
+            raise RuntimeError(f"[as_strided] negative size in {size}")
+    offset = self.storage_offset() if storage_offset is None else storage_offset
+    if offset < 0:
+        raise RuntimeError(f"[as_strided] Tensor: invalid storage offset {offset}")
+    check_storage_bounds(self, size, stride, offset)
+    return View(size, stride, offset)
+
+
+@view("alias(Tensor self) -> Tensor", variants="")
+def alias(self):
+    """Another tensor on the same memory."""
+    return View(self.shape, self.strides, self.storage_offset())
+
+
+@native("detach(Tensor self) -> Tensor", tags=frozenset({"dynamic"}))
+def detach(self):
+    """The same memory without history."""
+
+
+# -- other layouts of self itself --------------------------------------------------------------------
+
+
+@native("resize_(Tensor self, int[] size, *, memory_format? memory_format=None) -> Tensor", variants="method")
+def resize_(self, size, memory_format):
+    """Gives self another size; memory grows when needed, new elements are not initialised."""
+
+
+@composite("resize_as_(Tensor self, Tensor the_template, *, memory_format? memory_format=None) -> Tensor", variants="method")
+def resize_as_(self, the_template, memory_format):
+    """Gives self the template's size."""
+    return self.resize_(the_template.shape, memory_format=memory_format)
+
+
+# -- copies of views ---------------------------------------------------------------------------------
+
+_COPY = "function, out"
+
+
+@native("_dense_copy(Tensor self) -> Tensor", variants="")
+def _dense_copy(self):
+    """A contiguous copy."""
+    return Out(self.shape, self.dtype)
+
+
+@composite("alias_copy(Tensor self) -> Tensor", variants=_COPY)
+def alias_copy(self):
+    """A contiguous copy."""
+    return op._dense_copy(self)
+
+
+@composite("detach_copy(Tensor self) -> Tensor", variants=_COPY)
+def detach_copy(self):
+    """A contiguous copy without history."""
+    return op._dense_copy(self.detach())
+
+
+@composite("as_strided_copy(Tensor self, int[] size, int[] stride, int? storage_offset=None) -> Tensor", variants=_COPY)
+def as_strided_copy(self, size, stride, storage_offset):
+    """as_strided, copied."""
+    return op._dense_copy(self.as_strided(size, stride, storage_offset))
+
+
+@composite("expand_copy(Tensor self, int[] size, *, bool implicit=False) -> Tensor", variants=_COPY)
+def expand_copy(self, size, implicit):
+    """expand, copied."""
+    return op._dense_copy(self.expand(size))
+
+
+@composite("permute_copy(Tensor self, int[] dims) -> Tensor", variants=_COPY)
+def permute_copy(self, dims):
+    """permute, copied."""
+    return op._dense_copy(self.permute(dims))
+
+
+@composite("transpose_copy(Tensor self, int dim0, int dim1) -> Tensor", variants=_COPY)
+def transpose_copy(self, dim0, dim1):
+    """transpose, copied."""
+    return op._dense_copy(self.transpose(dim0, dim1))
+
+
+@composite("t_copy(Tensor self) -> Tensor", variants=_COPY)
+def t_copy(self):
+    """t, copied."""
+    return op._dense_copy(self.t())
+
+
+@composite("squeeze_copy(Tensor self) -> Tensor", variants=_COPY)
+def squeeze_copy(self):
+    """squeeze, copied."""
+    return op._dense_copy(self.squeeze())
+
+
+@composite("squeeze_copy.dim(Tensor self, int dim) -> Tensor", variants=_COPY)
+def squeeze_copy_dim(self, dim):
+    """squeeze, copied."""
+    return op._dense_copy(self.squeeze(dim))
+
+
+@composite("squeeze_copy.dims(Tensor self, int[] dim) -> Tensor", variants=_COPY)
+def squeeze_copy_dims(self, dim):
+    """squeeze, copied."""
+    return op._dense_copy(squeeze_dims(self, dim))
+
+
+@composite("unsqueeze_copy(Tensor self, int dim) -> Tensor", variants=_COPY)
+def unsqueeze_copy(self, dim):
+    """unsqueeze, copied."""
+    return op._dense_copy(self.unsqueeze(dim))
+
+
+@composite("select_copy(Tensor self, int dim, int index) -> Tensor", variants=_COPY)
+def select_copy(self, dim, index):
+    """select, copied."""
+    return op._dense_copy(self.select(dim, index))
+
+
+@composite("slice_copy(Tensor self, int dim=0, int? start=None, int? end=None, int step=1) -> Tensor", variants=_COPY)
+def slice_copy(self, dim, start, end, step):
+    """A slice along dim, copied."""
+    return op._dense_copy(op.slice(self, dim, start, end, step))
+
+
+@composite("narrow_copy(Tensor self, int dim, int start, int length) -> Tensor", variants="function, method, out")
+def narrow_copy(self, dim, start, length):
+    """narrow, copied."""
+    return op._dense_copy(self.narrow(dim, start, length))
+
+
+@composite("unfold_copy(Tensor self, int dimension, int size, int step) -> Tensor", variants=_COPY)
+def unfold_copy(self, dimension, size, step):
+    """unfold, copied."""
+    return op._dense_copy(self.unfold(dimension, size, step))
+
+
+@composite("diagonal_copy(Tensor self, int offset=0, int dim1=0, int dim2=1) -> Tensor", variants=_COPY)
+def diagonal_copy(self, offset, dim1, dim2):
+    """diagonal, copied."""
+    return op._dense_copy(self.diagonal(offset, dim1, dim2))
+
+
+@composite("view_copy(Tensor self, int[] size) -> Tensor", variants=_COPY)
+def view_copy(self, size):
+    """view, copied."""
+    return op._dense_copy(self.view(size))
+
+
+@composite("view_copy.dtype(Tensor self, dtype dtype) -> Tensor", variants=_COPY)
+def view_copy_dtype(self, dtype):
+    """view as another dtype, copied."""
+    return op._dense_copy(self.view(dtype))

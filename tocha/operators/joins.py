@@ -1,0 +1,316 @@
+"""Joins: several tensors as one, and grids and combinations of them."""
+
+from __future__ import annotations
+
+from tocha.ir import dtypes as dt
+from tocha.operators.record import composite, native, op, rule
+from tocha.operators.rules import Out, broadcast_shapes, cat_strides, check_same_device, is_integral, result_type_of, wrap_dim
+
+
+@rule
+def is_skipped(t: "Tensor") -> "bool":
+    """An empty 1-d tensor joins anything: it stood for "nothing yet" before shapes with zeros existed."""
+    return t.ndim == 1 and t.shape[0] == 0
+
+
+@native("cat(Tensor[] tensors, int dim=0) -> Tensor", variants="function, out", aliases=("concat", "concatenate"))
+def cat(tensors, dim):
+    """Tensors one after the other along an existing dim."""
+    if len(tensors) == 0:
+        raise ValueError("[cat] expected a non-empty list of Tensors")
+    model = -1
+    for i in range(len(tensors)):
+        if tensors[i].ndim == 0:
+            raise RuntimeError(f"[cat] zero-dimensional tensor (at position {i}) cannot be concatenated")
+        if model < 0 and not is_skipped(tensors[i]):
+            model = i
+    check_same_device("cat", tensors)
+    if model < 0:
+        wrap_dim(dim, 1)
+        return Out([0], result_type_of(tensors))
+    sizes = list(tensors[model].shape)
+    at = wrap_dim(dim, len(sizes))
+    total = 0
+    for i in range(len(tensors)):
+        shape = tensors[i].shape
+        if not is_skipped(tensors[i]):
+            if len(shape) != len(sizes):
+                raise RuntimeError(f"[cat] Tensors must have same number of dimensions: got {len(sizes)} and {len(shape)}")
+            for d in range(len(sizes)):
+                if d != at and shape[d] != sizes[d]:
+                    raise RuntimeError(
+                        f"[cat] Sizes of tensors must match except in dimension {at}. Expected size {sizes[d]} but got size {shape[d]} for tensor number {i} in the list."
+                    )
+            total += shape[at]
+    sizes[at] = total
+    return Out(sizes, result_type_of(tensors), strides=cat_strides(sizes, tensors))
+
+
+@composite("stack(Tensor[] tensors, int dim=0) -> Tensor", variants="function, out")
+def stack(tensors, dim):
+    """Tensors of one shape along a new dim."""
+    if len(tensors) == 0:
+        raise RuntimeError("[stack] expects a non-empty TensorList")
+    at = wrap_dim(dim, tensors[0].ndim + 1)
+    for i in range(len(tensors)):
+        if tensors[i].shape != tensors[0].shape:
+            raise RuntimeError(f"[stack] expects each tensor to be equal size, but got {tensors[0].shape} at entry 0 and {tensors[i].shape} at entry {i}")
+    return op.cat([t.unsqueeze(at) for t in tensors], at)
+
+
+@composite("_chunk_cat(Tensor[] tensors, int dim, int num_chunks) -> Tensor", variants="function, out")
+def _chunk_cat(tensors, dim, num_chunks):
+    """Cuts every tensor into num_chunks padded chunks along dim and joins the flattened chunks row by row."""
+    if len(tensors) == 0:
+        raise RuntimeError("[_chunk_cat] expects a non-empty input tensor list")
+    if num_chunks < 1:
+        raise RuntimeError(f"[_chunk_cat] expects num_chunks >= 1, got {num_chunks}")
+    at = wrap_dim(dim, tensors[0].ndim)
+    parts: "Tensor[]" = []
+    for t in tensors:
+        if t.numel() == 0:
+            raise RuntimeError("[_chunk_cat] expects non-empty tensors")
+        if t.dtype != tensors[0].dtype:
+            raise RuntimeError(f"[_chunk_cat] expects tensors of one dtype, got {t.dtype} and {tensors[0].dtype}")
+        if t.ndim <= at or t.shape[:at] != tensors[0].shape[:at]:
+            raise RuntimeError(f"[_chunk_cat] expects the same sizes before dim {at}, got {t.shape} and {tensors[0].shape}")
+        n = t.shape[at]
+        size = (n + num_chunks - 1) // num_chunks
+        missing = size * num_chunks - n
+        padded = t
+        if missing > 0:
+            shape = list(t.shape)
+            shape[at] = missing
+            padded = op.cat([t, t.new_zeros(shape)], at)
+        parts.append(padded.reshape([*t.shape[:at], num_chunks, -1]))
+    return op.cat(parts, at + 1)
+
+
+@composite("atleast_1d(Tensor self) -> Tensor", variants="function")
+def atleast_1d(self):
+    """self with one dim or more."""
+    return self.reshape([1]) if self.ndim == 0 else self
+
+
+@composite("atleast_1d.tensors(Tensor[] tensors) -> Tensor[]", variants="function")
+def atleast_1d_tensors(tensors):
+    """Each tensor with one dim or more."""
+    return [op.atleast_1d(t) for t in tensors]
+
+
+@composite("atleast_2d(Tensor self) -> Tensor", variants="function")
+def atleast_2d(self):
+    """self with two dims or more; a vector becomes a row."""
+    if self.ndim == 0:
+        return self.reshape([1, 1])
+    return self.unsqueeze(0) if self.ndim == 1 else self
+
+
+@composite("atleast_2d.tensors(Tensor[] tensors) -> Tensor[]", variants="function")
+def atleast_2d_tensors(tensors):
+    """Each tensor with two dims or more."""
+    return [op.atleast_2d(t) for t in tensors]
+
+
+@composite("atleast_3d(Tensor self) -> Tensor", variants="function")
+def atleast_3d(self):
+    """self with three dims or more; a vector gets a dim on either side, a matrix one at the end."""
+    if self.ndim == 0:
+        return self.reshape([1, 1, 1])
+    if self.ndim == 1:
+        return self.unsqueeze(0).unsqueeze(-1)
+    return self.unsqueeze(-1) if self.ndim == 2 else self
+
+
+@composite("atleast_3d.tensors(Tensor[] tensors) -> Tensor[]", variants="function")
+def atleast_3d_tensors(tensors):
+    """Each tensor with three dims or more."""
+    return [op.atleast_3d(t) for t in tensors]
+
+
+@composite("hstack(Tensor[] tensors) -> Tensor", variants="function, out")
+def hstack(tensors):
+    """Tensors side by side: along the second dim, vectors along the first."""
+    if len(tensors) == 0:
+        raise RuntimeError("[hstack] expects a non-empty TensorList")
+    parts = [op.atleast_1d(t) for t in tensors]
+    return op.cat(parts, 0 if parts[0].ndim == 1 else 1)
+
+
+@composite("vstack(Tensor[] tensors) -> Tensor", variants="function, out", aliases=("row_stack",))
+def vstack(tensors):
+    """Tensors one below the other, vectors as rows."""
+    if len(tensors) == 0:
+        raise RuntimeError("[vstack] expects a non-empty TensorList")
+    return op.cat([op.atleast_2d(t) for t in tensors], 0)
+
+
+@composite("dstack(Tensor[] tensors) -> Tensor", variants="function, out")
+def dstack(tensors):
+    """Tensors along the third dim."""
+    if len(tensors) == 0:
+        raise RuntimeError("[dstack] expects a non-empty TensorList")
+    return op.cat([op.atleast_3d(t) for t in tensors], 2)
+
+
+@composite("column_stack(Tensor[] tensors) -> Tensor", variants="function, out")
+def column_stack(tensors):
+    """Tensors side by side, vectors and numbers as columns."""
+    if len(tensors) == 0:
+        raise RuntimeError("[column_stack] expects a non-empty TensorList")
+    return op.hstack([t.reshape([t.numel(), 1]) if t.ndim <= 1 else t for t in tensors])
+
+
+@composite("block_diag(Tensor[] tensors) -> Tensor", variants="function")
+def block_diag(tensors):
+    """A matrix with the given matrices on its diagonal and zeros elsewhere; vectors count as rows."""
+    if len(tensors) == 0:
+        return op.empty([1, 0])
+    check_same_device("block_diag", tensors)
+    blocks: "Tensor[]" = []
+    rows = 0
+    columns = 0
+    for i, t in enumerate(tensors):
+        if t.ndim > 2:
+            raise RuntimeError(f"[block_diag] Input tensors must have 2 or fewer dimensions. Input {i} has {t.ndim} dimensions")
+        block = op.atleast_2d(t)
+        rows += block.shape[0]
+        columns += block.shape[1]
+        blocks.append(block)
+    out = op.zeros([rows, columns], dtype=result_type_of(tensors), device=tensors[0].device)
+    row = 0
+    column = 0
+    for block in blocks:
+        out.narrow(0, row, block.shape[0]).narrow(1, column, block.shape[1]).copy_(block)
+        row += block.shape[0]
+        column += block.shape[1]
+    return out
+
+
+@composite("broadcast_tensors(Tensor[] tensors) -> Tensor[]", variants="function")
+def broadcast_tensors(tensors):
+    """The tensors expanded to their common shape."""
+    shape: "int[]" = []
+    for t in tensors:
+        shape = broadcast_shapes(shape, t.shape, "broadcast_tensors")
+    return [t.expand(shape) for t in tensors]
+
+
+@composite('meshgrid(Tensor[] tensors, *, str indexing="ij") -> Tensor[]', variants="function")
+def meshgrid(tensors, indexing):
+    """Coordinates on the grid that 1-d tensors span; "xy" exchanges the first two dims."""
+    if len(tensors) == 0:
+        raise RuntimeError("[meshgrid] expects a non-empty TensorList")
+    if indexing != "ij" and indexing != "xy":
+        raise RuntimeError(f'[meshgrid] indexing must be one of "xy" or "ij", but received: {indexing}')
+    for t in tensors:
+        if t.ndim > 1:
+            raise RuntimeError(f"[meshgrid] Expected 0D or 1D tensor in the tensor list but got: {t.shape}")
+        if t.dtype != tensors[0].dtype:
+            raise RuntimeError(f"[meshgrid] expects all tensors to have the same dtype, got {tensors[0].dtype} and {t.dtype}")
+        if t.device != tensors[0].device:
+            raise RuntimeError(f"[meshgrid] expects all tensors to have the same device, got {tensors[0].device} and {t.device}")
+    swap = indexing == "xy" and len(tensors) >= 2
+    shape = [t.numel() for t in tensors]
+    if swap:
+        shape[0], shape[1] = shape[1], shape[0]
+    out: "Tensor[]" = []
+    for i, t in enumerate(tensors):
+        at = 1 - i if swap and i < 2 else i
+        place = [1] * len(tensors)
+        place[at] = t.numel()
+        out.append(t.reshape(place).expand(shape))
+    return out
+
+
+@composite("cartesian_prod(Tensor[] tensors) -> Tensor", variants="function")
+def cartesian_prod(tensors):
+    """Every choice of one element from each vector, as rows; of a single vector, that vector."""
+    if len(tensors) == 0:
+        raise RuntimeError("[cartesian_prod] expects a non-empty TensorList")
+    for t in tensors:
+        if t.ndim != 1:
+            raise RuntimeError(f"[cartesian_prod] Expect a 1D vector, but got shape {t.shape}")
+    if len(tensors) == 1:
+        return tensors[0]
+    return op.stack([t.flatten() for t in op.meshgrid(tensors)], 1)
+
+
+@rule
+def choices(n: "int", r: "int", with_replacement: "bool") -> "int":
+    """How many ways to choose r of n things."""
+    pool = n + r - 1 if with_replacement and n > 0 else n
+    if r > pool:
+        return 0
+    count = 1
+    for i in range(r):
+        count = count * (pool - i) // (i + 1)
+    return count
+
+
+@native("_combination_indices(int n, int r, bool with_replacement, device device) -> Tensor", variants="")
+def _combination_indices(n, r, with_replacement, device):
+    """Which elements each combination takes, in lexicographic order."""
+    return Out([choices(n, r, with_replacement), r], dt.int64, device=device)
+
+
+@composite("combinations(Tensor self, int r=2, bool with_replacement=False) -> Tensor", variants="function")
+def combinations(self, r, with_replacement):
+    """The combinations of r elements of a vector, as rows."""
+    if self.ndim != 1:
+        raise RuntimeError(f"[combinations] Expect a 1D vector, but got shape {self.shape}")
+    if r < 0:
+        raise RuntimeError(f"[combinations] Expect a non-negative number, but got {r}")
+    if r == 0:
+        return self.new_empty([0])
+    return op.index(self, [op._combination_indices(self.numel(), r, with_replacement, self.device)])
+
+
+@composite("kron(Tensor self, Tensor other) -> Tensor", variants="function, method, out")
+def kron(self, other):
+    """The Kronecker product: other scaled by every element of self."""
+    n = max(self.ndim, other.ndim)
+    a = [1] * (n - self.ndim) + list(self.shape)
+    b = [1] * (n - other.ndim) + list(other.shape)
+    left: "int[]" = []
+    right: "int[]" = []
+    for i in range(n):
+        left.extend([a[i], 1])
+        right.extend([1, b[i]])
+    return (self.reshape(left) * other.reshape(right)).reshape([a[i] * b[i] for i in range(n)])
+
+
+@rule
+def powers(x: "Tensor", n: "int") -> "Tensor[]":
+    """x to the power of 0, 1, ... n - 1."""
+    out: "Tensor[]" = []
+    for i in range(n):
+        out.append(op.ones_like(x) if i == 0 else (x if i == 1 else out[i - 1] * x))
+    return out
+
+
+@composite("vander(Tensor x, int? N=None, bool increasing=False) -> Tensor", variants="function")
+def vander(x, N, increasing):
+    """The Vandermonde matrix: powers of a vector's elements as columns."""
+    if x.ndim != 1:
+        raise RuntimeError(f"[vander] x must be a one-dimensional tensor, got {x.shape}")
+    n = x.numel() if N is None else N
+    if n < 0:
+        raise RuntimeError(f"[vander] N must be non-negative, got {n}")
+    if n == 0:
+        return x.new_empty([x.numel(), 0], dtype=dt.int64 if is_integral(x.dtype) else x.dtype)
+    columns = powers(x.to(dt.int64) if is_integral(x.dtype) else x, n)
+    return op.stack(columns if increasing else columns[::-1], 1)
+
+
+@composite("linalg_vander(Tensor x, *, int? N=None) -> Tensor", variants="function")
+def linalg_vander(x, N):
+    """The Vandermonde matrix of each vector in a batch."""
+    if x.dtype == dt.bool_:
+        raise RuntimeError("[linalg.vander] expected a floating point, complex or integral tensor, got bool")
+    n = x.shape[-1] if N is None else N
+    if N is not None and n <= 1:
+        raise RuntimeError(f"[linalg.vander] N must be greater than 1, got {n}")
+    if n == 0:
+        return x.new_empty([*x.shape, 0])
+    return op.stack(powers(x.to(dt.int64) if is_integral(x.dtype) else x, n), -1)

@@ -1,0 +1,286 @@
+"""Elements moved around: flips, rolls, repetitions, shuffles of channels and pixels, padding."""
+
+from __future__ import annotations
+
+from tocha.operators.record import composite, native, op, rule
+from tocha.operators.rules import Out, cat_strides, like_strides, wrap_dim, wrap_dims
+
+
+@native("flip(Tensor self, int[] dims) -> Tensor")
+def flip(self, dims):
+    """The elements in reverse order along dims."""
+    wrap_dims(dims, self.ndim)
+    return Out(self.shape, self.dtype, strides=like_strides(self, None))
+
+
+@composite("fliplr(Tensor self) -> Tensor")
+def fliplr(self):
+    """The columns in reverse order."""
+    if self.ndim < 2:
+        raise RuntimeError(f"[fliplr] Input must be >= 2-d, got {self.ndim}-d")
+    return self.flip([1])
+
+
+@composite("flipud(Tensor self) -> Tensor")
+def flipud(self):
+    """The rows in reverse order."""
+    if self.ndim < 1:
+        raise RuntimeError(f"[flipud] Input must be >= 1-d, got {self.ndim}-d")
+    return self.flip([0])
+
+
+@native("_roll_dims(Tensor self, int[] shifts, int[] dims) -> Tensor", variants="")
+def _roll_dims(self, shifts, dims):
+    """Every dim of dims shifted round by its own shift."""
+    return Out(self.shape, self.dtype)
+
+
+@composite("roll(Tensor self, int[1] shifts, int[1] dims=[]) -> Tensor")
+def roll(self, shifts, dims):
+    """The elements shifted along dims, those that leave one end entering at the other; without dims, in flattened order."""
+    if len(shifts) == 0:
+        raise RuntimeError("[roll] `shifts` required")
+    if len(dims) == 0 and len(shifts) == 1:
+        return op._roll_dims(self.contiguous().view([-1]), shifts, [0]).view(self.shape)
+    if len(shifts) != len(dims):
+        raise RuntimeError(f"[roll] shifts and dimensions must align. shifts: {len(shifts)}, dims:{len(dims)}")
+    out = self
+    if self.ndim == 0:
+        for d in dims:
+            wrap_dim(d, 0)
+        return self.clone()
+    for i in range(len(dims)):
+        out = op._roll_dims(out, [shifts[i]], [wrap_dim(dims[i], self.ndim)])
+    return out
+
+
+@composite("rot90(Tensor self, int k=1, int[] dims=[0,1]) -> Tensor")
+def rot90(self, k, dims):
+    """The plane of two dims turned k times by 90 degrees, from the first towards the second."""
+    if len(dims) != 2:
+        raise RuntimeError(f"[rot90] expected total rotation dims == 2, but got dims = {len(dims)}")
+    if self.ndim < 2:
+        raise RuntimeError(f"[rot90] expected total dims >= 2, but got total dims = {self.ndim}")
+    a = wrap_dim(dims[0], self.ndim)
+    b = wrap_dim(dims[1], self.ndim)
+    if a == b:
+        raise RuntimeError(f"[rot90] expected rotation dims to be different, but got dim0 = {dims[0]} and dim1 = {dims[1]}")
+    turns = k % 4
+    if turns == 1:
+        return self.flip([b]).transpose(a, b)
+    if turns == 2:
+        return self.flip([a, b])
+    if turns == 3:
+        return self.flip([a]).transpose(a, b)
+    return self.clone()
+
+
+# -- repetition --------------------------------------------------------------------------------------
+
+
+@composite("repeat(Tensor self, int[] repeats) -> Tensor", variants="method")
+def repeat(self, repeats):
+    """The whole tensor repeated along each dim; further leading dims may be given."""
+    lead = len(repeats) - self.ndim
+    if lead < 0:
+        raise RuntimeError(f"[repeat] Number of dimensions of repeat dims can not be smaller than number of dimensions of tensor: {repeats} for {self.shape}")
+    split: "int[]" = []
+    wide: "int[]" = []
+    total: "int[]" = []
+    for i in range(len(repeats)):
+        if repeats[i] < 0:
+            raise RuntimeError(f"[repeat] Trying to create tensor with negative dimension: repeats {repeats} of {self.shape}")
+        n = self.shape[i - lead] if i >= lead else 1
+        split.extend([1, n])
+        wide.extend([repeats[i], n])
+        total.append(repeats[i] * n)
+    return op._dense_copy(self.reshape(split).expand(wide)).view(total)
+
+
+@composite("tile(Tensor self, int[] dims) -> Tensor")
+def tile(self, dims):
+    """repeat with as many dims as are given, the leading ones kept."""
+    return self.repeat([1] * max(self.ndim - len(dims), 0) + list(dims))
+
+
+@native("repeat_interleave(Tensor repeats, *, int? output_size=None) -> Tensor", tags=frozenset({"dynamic"}), variants="function")
+def repeat_interleave(repeats, output_size):
+    """Each index i repeats[i] times."""
+
+
+@composite("repeat_interleave.tensor(Tensor self, Tensor repeats, int? dim=None, *, int? output_size=None) -> Tensor")
+def repeat_interleave_tensor(self, repeats, dim, output_size):
+    """Each element of dim as often as repeats says (one number for all of them, or one each)."""
+    x = self.flatten() if dim is None else self
+    if x.ndim == 0:
+        x = x.reshape([1])
+    at = wrap_dim(0 if dim is None else dim, x.ndim)
+    n = x.shape[at]
+    counts = repeats
+    if repeats.ndim == 0 or (repeats.ndim == 1 and repeats.shape[0] == 1):
+        counts = repeats.reshape([1]).expand([n])
+    elif repeats.ndim != 1:
+        raise RuntimeError(f"[repeat_interleave] repeats must be 0-dim or 1-dim tensor, got {repeats.shape}")
+    elif repeats.shape[0] != n:
+        raise RuntimeError(f"[repeat_interleave] repeats must have the same size as input along dim, but got repeats.size(0) = {repeats.shape[0]} and input.size({at}) = {n}")
+    rows = op.repeat_interleave(counts, output_size=output_size)
+    picks: "Tensor?[]" = []
+    while len(picks) < at:
+        picks.append(None)
+    picks.append(rows)
+    return op.index(x, picks)
+
+
+@composite("repeat_interleave.int(Tensor self, int repeats, int? dim=None, *, int? output_size=None) -> Tensor")
+def repeat_interleave_int(self, repeats, dim, output_size):
+    """Each element of dim `repeats` times."""
+    if repeats < 0:
+        raise RuntimeError(f"[repeat_interleave] Repeats must be non-negative, got {repeats}")
+    x = self.flatten() if dim is None else self
+    if x.ndim == 0:
+        x = x.reshape([1])
+    at = wrap_dim(0 if dim is None else dim, x.ndim)
+    if output_size is not None and output_size != x.shape[at] * repeats:
+        raise RuntimeError(f"[repeat_interleave] allocated size does not match required size: {output_size} for {x.shape[at]} elements {repeats} times")
+    wide = list(x.shape)
+    wide.insert(at + 1, repeats)
+    total = list(x.shape)
+    total[at] = x.shape[at] * repeats
+    return op._dense_copy(x.unsqueeze(at + 1).expand(wide)).view(total)
+
+
+# -- channels and pixels -----------------------------------------------------------------------------
+
+
+@native("_in_format_of(Tensor self, Tensor model) -> Tensor", tags=frozenset({"dynamic"}), variants="")
+def _in_format_of(self, model):
+    """self, or a copy of it, in the memory format that model suggests."""
+
+
+@composite("pixel_shuffle(Tensor self, int upscale_factor) -> Tensor", variants="function")
+def pixel_shuffle(self, upscale_factor):
+    """Channels become blocks of pixels: (..., C r r, H, W) as (..., C, H r, W r)."""
+    r = upscale_factor
+    if self.ndim < 3:
+        raise RuntimeError(f"[pixel_shuffle] expects input to have at least 3 dimensions, but got input with {self.ndim} dimension(s)")
+    if r <= 0:
+        raise RuntimeError(f"[pixel_shuffle] expects a positive upscale_factor, but got {r}")
+    c, h, w = self.shape[-3], self.shape[-2], self.shape[-1]
+    if c % (r * r) != 0:
+        raise RuntimeError(f"[pixel_shuffle] expects its input's 'channel' dimension to be divisible by the square of upscale_factor, but input.size(-3)={c} is not divisible by {r * r}")
+    n = self.ndim - 3
+    lead = list(range(n))
+    x = self.reshape([*self.shape[:n], c // (r * r), r, r, h, w])
+    x = x.permute([*lead, n, n + 3, n + 1, n + 4, n + 2])
+    return op._in_format_of(op._dense_copy(x).view([*self.shape[:n], c // (r * r), h * r, w * r]), self)
+
+
+@composite("pixel_unshuffle(Tensor self, int downscale_factor) -> Tensor", variants="function")
+def pixel_unshuffle(self, downscale_factor):
+    """Blocks of pixels become channels: the inverse of pixel_shuffle."""
+    r = downscale_factor
+    if self.ndim < 3:
+        raise RuntimeError(f"[pixel_unshuffle] expects input to have at least 3 dimensions, but got input with {self.ndim} dimension(s)")
+    if r <= 0:
+        raise RuntimeError(f"[pixel_unshuffle] expects a positive downscale_factor, but got {r}")
+    c, h, w = self.shape[-3], self.shape[-2], self.shape[-1]
+    if h % r != 0 or w % r != 0:
+        raise RuntimeError(f"[pixel_unshuffle] expects height and width to be divisible by downscale_factor, but {h} and {w} are not divisible by {r}")
+    n = self.ndim - 3
+    lead = list(range(n))
+    x = self.reshape([*self.shape[:n], c, h // r, r, w // r, r])
+    x = x.permute([*lead, n, n + 2, n + 4, n + 1, n + 3])
+    return op._in_format_of(op._dense_copy(x).view([*self.shape[:n], c * r * r, h // r, w // r]), self)
+
+
+@composite("channel_shuffle(Tensor self, int groups) -> Tensor", variants="function")
+def channel_shuffle(self, groups):
+    """Channels of (N, C, ...) dealt out from `groups` groups in turn."""
+    if self.ndim <= 2:
+        raise RuntimeError(f"[channel_shuffle] expects input with > 2 dims, but got input with sizes {self.shape}")
+    c = self.shape[1]
+    if groups <= 0:
+        raise RuntimeError(f"[channel_shuffle] Number of groups to divide channels in must be positive. Value of groups:{groups}")
+    if c % groups != 0:
+        raise RuntimeError(f"[channel_shuffle] Number of channels must be divisible by groups. Got {c} channels and {groups} groups.")
+    x = self.reshape([self.shape[0], groups, c // groups, *self.shape[2:]])
+    return op._in_format_of(op._dense_copy(x.transpose(1, 2)).view(self.shape), self)
+
+
+# -- padding -----------------------------------------------------------------------------------------
+
+
+@rule
+def padded_sizes(self: "Tensor", pad: "int[]", name: "str") -> "int[]":
+    """pad holds (before, after) pairs, the last dim's first."""
+    if len(pad) % 2 != 0:
+        raise RuntimeError(f"[{name}] Length of pad must be even but instead it equals {len(pad)}")
+    if len(pad) // 2 > self.ndim:
+        raise RuntimeError(f"[{name}] Length of pad should be no more than twice the number of dimensions of the input. Pad length is {len(pad)} while the input has {self.ndim} dimensions.")
+    sizes = list(self.shape)
+    for i in range(len(pad) // 2):
+        d = self.ndim - 1 - i
+        sizes[d] = sizes[d] + pad[2 * i] + pad[2 * i + 1]
+        if sizes[d] < 0:
+            raise RuntimeError(f"[{name}] The input size {self.shape[d]}, plus negative padding {pad[2 * i]} and {pad[2 * i + 1]} resulted in a negative output size, which is invalid. Check dimension {d} of your input.")
+    return sizes
+
+
+@composite("constant_pad_nd(Tensor self, int[] pad, Scalar value=0) -> Tensor", variants="function")
+def constant_pad_nd(self, pad, value):
+    """self with value around it; negative padding cuts."""
+    sizes = padded_sizes(self, pad, "constant_pad_nd")
+    out = op._empty_padded(self, sizes)
+    out.fill_(value)
+    inner = self
+    target = out
+    for i in range(len(pad) // 2):
+        d = self.ndim - 1 - i
+        before, after = pad[2 * i], pad[2 * i + 1]
+        inner = inner.narrow(d, max(-before, 0), max(self.shape[d] - max(-before, 0) - max(-after, 0), 0))
+        target = target.narrow(d, max(before, 0), max(sizes[d] - max(before, 0) - max(after, 0), 0))
+    target.copy_(inner)
+    return out
+
+
+@native("_empty_padded(Tensor self, int[] sizes) -> Tensor", tags=frozenset({"dynamic"}), variants="")
+def _empty_padded(self, sizes):
+    """An uninitialised tensor of other sizes in self's memory format."""
+
+
+@native("_pad_wrapped(Tensor self, int[] pad, str mode) -> Tensor", variants="")
+def _pad_wrapped(self, pad, mode):
+    """self continued beyond its edges: mirrored (reflect), by the edge itself (replicate), from the other side (circular)."""
+    sizes = padded_sizes(self, pad, "pad")
+    for i in range(len(pad) // 2):
+        d = self.ndim - 1 - i
+        n = self.shape[d]
+        before, after = pad[2 * i], pad[2 * i + 1]
+        if mode == "reflect" and (before >= n or after >= n):
+            raise RuntimeError(f"[pad] Padding size should be less than the corresponding input dimension, but got: padding ({before}, {after}) at dimension {d} of input {self.shape}")
+        if mode == "circular" and (before > n or after > n):
+            raise RuntimeError(f"[pad] Padding value causes wrapping around more than once: padding ({before}, {after}) at dimension {d} of input {self.shape}")
+        if mode == "circular" and n + min(before, 0) + min(after, 0) < 0:
+            raise RuntimeError(f"[pad] Negative padding value is resulting in an empty dimension: padding ({before}, {after}) at dimension {d} of input {self.shape}")
+        if n == 0 and sizes[d] > 0:
+            raise RuntimeError(f"[pad] Expected input with non-zero size at dimension {d}, but got {self.shape}")
+        if mode != "circular" and sizes[d] == 0:
+            raise RuntimeError(f"[pad] input {self.shape} is too small for padding ({before}, {after}) at dimension {d}: the output would be empty")
+    return Out(sizes, self.dtype, strides=cat_strides(sizes, [self]))
+
+
+@composite('nn_pad(Tensor self, int[] pad, str mode="constant", float? value=None) -> Tensor', variants="function")
+def nn_pad(self, pad, mode, value):
+    """self continued beyond its edges; pad holds (before, after) pairs, the last dim's first."""
+    if mode == "constant":
+        return op.constant_pad_nd(self, pad, 0 if value is None else value)
+    if value is not None and value != 0:
+        raise ValueError(f"[pad] Padding mode \"{mode}\" doesn't take in value argument")
+    if mode != "reflect" and mode != "replicate" and mode != "circular":
+        raise NotImplementedError(f"[pad] Unrecognised padding mode {mode}")
+    pairs = len(pad) // 2
+    if len(pad) % 2 != 0 or pairs < 1 or pairs > 3 or (self.ndim != pairs + 1 and self.ndim != pairs + 2):
+        raise NotImplementedError(f"[pad] Only 2D, 3D, 4D, 5D padding with non-constant padding are supported for now, got {len(pad)} numbers for input {self.shape}")
+    return op._pad_wrapped(self, pad, mode)
+
+

@@ -1,0 +1,294 @@
+"""Splits: one tensor as several views of it, and writing into such a part of a copy."""
+
+from __future__ import annotations
+
+from tocha.operators.record import composite, native, op, rule, view
+from tocha.operators.rules import View, wrap_dim
+
+
+@rule
+def pieces(self: "Tensor", sizes: "int[]", dim: "int") -> "View[]":
+    """Consecutive runs of dim."""
+    out: "View[]" = []
+    shape = list(self.shape)
+    start = self.storage_offset()
+    for n in sizes:
+        shape[dim] = n
+        out.append(View(shape, self.strides, start))
+        start += n * self.strides[dim]
+    return out
+
+
+@rule
+def equal_sizes(n: "int", split_size: "int", name: "str") -> "int[]":
+    """n cut into runs of split_size, the last one shorter."""
+    if split_size < 0:
+        raise RuntimeError(f"[{name}] split expects split_size be non-negative, but got split_size={split_size}")
+    if split_size == 0:
+        if n != 0:
+            raise RuntimeError(f"[{name}] split_size can only be 0 if dimension size is 0, but got dimension size of {n}")
+        return [0]
+    out = [split_size] * max((n + split_size - 1) // split_size, 1)
+    out[-1] = n - split_size * (len(out) - 1)
+    return out
+
+
+@rule
+def check_given_sizes(n: "int", split_sizes: "int[]", dim: "int", name: "str") -> "none":
+    total = 0
+    for s in split_sizes:
+        if s < 0:
+            raise RuntimeError(f"[{name}] split_with_sizes expects split_sizes have only non-negative entries, but got split_sizes={split_sizes}")
+        total += s
+    if total != n:
+        raise RuntimeError(
+            f"[{name}] split_with_sizes expects split_sizes to sum exactly to {n} (input tensor's size at dimension {dim}), but got split_sizes={split_sizes}"
+        )
+
+
+@rule
+def split_dim(self: "Tensor", dim: "int", name: "str") -> "int":
+    if self.ndim == 0:
+        raise RuntimeError(f"[{name}] expects at least a 1-dimensional tensor")
+    return wrap_dim(dim, self.ndim)
+
+
+@view("split(Tensor self, int split_size, int dim=0) -> Tensor[]", variants="method")
+def split(self, split_size, dim):
+    """Views of split_size elements each along dim; the last may be smaller."""
+    at = split_dim(self, dim, "split")
+    return pieces(self, equal_sizes(self.shape[at], split_size, "split"), at)
+
+
+@view("split.sizes(Tensor self, int[] split_size, int dim=0) -> Tensor[]", variants="method")
+def split_sizes(self, split_size, dim):
+    """Views of the given sizes along dim."""
+    at = split_dim(self, dim, "split")
+    check_given_sizes(self.shape[at], split_size, at, "split")
+    return pieces(self, split_size, at)
+
+
+@view("split_with_sizes(Tensor self, int[] split_sizes, int dim=0) -> Tensor[]")
+def split_with_sizes(self, split_sizes, dim):
+    """Views of the given sizes along dim."""
+    at = split_dim(self, dim, "split_with_sizes")
+    check_given_sizes(self.shape[at], split_sizes, at, "split_with_sizes")
+    return pieces(self, split_sizes, at)
+
+
+@composite("unsafe_split(Tensor self, int split_size, int dim=0) -> Tensor[]")
+def unsafe_split(self, split_size, dim):
+    """split whose parts autograd treats as independent."""
+    return self.split(split_size, dim)
+
+
+@composite("unsafe_split_with_sizes(Tensor self, int[] split_sizes, int dim=0) -> Tensor[]")
+def unsafe_split_with_sizes(self, split_sizes, dim):
+    """split_with_sizes whose parts autograd treats as independent."""
+    return self.split_with_sizes(split_sizes, dim)
+
+
+@composite("chunk(Tensor self, int chunks, int dim=0) -> Tensor[]")
+def chunk(self, chunks, dim):
+    """At most `chunks` views of equal size along dim; the last may be smaller."""
+    if self.ndim == 0:
+        raise RuntimeError("[chunk] expects at least a 1-dimensional tensor")
+    if chunks <= 0:
+        raise RuntimeError(f"[chunk] expects `chunks` to be greater than 0, got: {chunks}")
+    n = self.size(dim)
+    size = (n + chunks - 1) // chunks
+    if size == 0:  # every chunk is empty, and there are as many as asked for
+        return self.split_with_sizes([0] * chunks, dim)
+    return self.split(size, dim)
+
+
+@composite("unsafe_chunk(Tensor self, int chunks, int dim=0) -> Tensor[]")
+def unsafe_chunk(self, chunks, dim):
+    """chunk whose parts autograd treats as independent."""
+    return self.chunk(chunks, dim)
+
+
+@view("unbind(Tensor self, int dim=0) -> Tensor[]")
+def unbind(self, dim):
+    """The parts of self at each index of dim, without that dim."""
+    if self.ndim == 0:
+        raise IndexError(f"[unbind] Dimension specified as {dim} but tensor has no dimensions")
+    at = wrap_dim(dim, self.ndim)
+    sizes = [*self.shape[:at], *self.shape[at + 1 :]]
+    strides = [*self.strides[:at], *self.strides[at + 1 :]]
+    out: "View[]" = []
+    for i in range(self.shape[at]):
+        out.append(View(sizes, strides, self.storage_offset() + i * self.strides[at]))
+    return out
+
+
+@rule
+def split_at(self: "Tensor", indices: "int[]", dim: "int") -> "Tensor[]":
+    """Cuts before each index, as slices do: bounds are clipped, a part may be empty."""
+    out: "Tensor[]" = []
+    start = 0
+    for i in indices:
+        out.append(op.slice(self, dim, start, i, 1))
+        start = i
+    out.append(op.slice(self, dim, start, self.size(dim), 1))
+    return out
+
+
+@composite("tensor_split(Tensor self, int sections, int dim=0) -> Tensor[]")
+def tensor_split(self, sections, dim):
+    """`sections` views along dim whose sizes differ by one at most."""
+    if self.ndim == 0:
+        raise RuntimeError("[tensor_split] expected at least a 1-dimensional tensor, but got a tensor with 0 dims")
+    at = wrap_dim(dim, self.ndim)
+    if sections <= 0:
+        raise RuntimeError(f"[tensor_split] number of sections must be larger than 0, got {sections}")
+    n = self.shape[at]
+    sizes = [n // sections + (1 if i < n % sections else 0) for i in range(sections)]
+    return self.split_with_sizes(sizes, at)
+
+
+@composite("tensor_split.indices(Tensor self, int[] indices, int dim=0) -> Tensor[]")
+def tensor_split_indices(self, indices, dim):
+    """Views along dim, cut before each of the indices."""
+    if self.ndim == 0:
+        raise RuntimeError("[tensor_split] expected at least a 1-dimensional tensor, but got a tensor with 0 dims")
+    return split_at(self, indices, wrap_dim(dim, self.ndim))
+
+
+@native("tensor_split.tensor(Tensor self, Tensor tensor_indices_or_sections, int dim=0) -> Tensor[]", kernel="tensor_split_tensor")
+def tensor_split_tensor(self, tensor_indices_or_sections, dim):
+    """tensor_split by a number of sections or by indices that a tensor holds."""
+
+
+@rule
+def check_named_split(self: "Tensor", name: "str", least: "int") -> "none":
+    if self.ndim < least:
+        raise RuntimeError(f"[{name}] requires a tensor with at least {least} dimension, but got a tensor with {self.ndim} dimensions!")
+
+
+@rule
+def check_divides(self: "Tensor", name: "str", dim: "int", sections: "int") -> "none":
+    n = self.size(dim)
+    if sections == 0 or n % sections != 0:
+        raise RuntimeError(f"[{name}] attempted to split along dimension {dim}, but the size of the dimension {n} is not divisible by the split_size {sections}!")
+
+
+@composite("hsplit(Tensor self, int sections) -> Tensor[]")
+def hsplit(self, sections):
+    """Equal parts along the second dim (the first of a vector)."""
+    check_named_split(self, "hsplit", 1)
+    dim = 0 if self.ndim == 1 else 1
+    check_divides(self, "hsplit", dim, sections)
+    return self.tensor_split(sections, dim)
+
+
+@composite("hsplit.array(Tensor self, int[] indices) -> Tensor[]")
+def hsplit_array(self, indices):
+    """Parts along the second dim (the first of a vector), cut before each index."""
+    check_named_split(self, "hsplit", 1)
+    return tensor_split_indices(self, indices, 0 if self.ndim == 1 else 1)
+
+
+@composite("vsplit(Tensor self, int sections) -> Tensor[]")
+def vsplit(self, sections):
+    """Equal parts along the first dim."""
+    check_named_split(self, "vsplit", 2)
+    check_divides(self, "vsplit", 0, sections)
+    return self.tensor_split(sections, 0)
+
+
+@composite("vsplit.array(Tensor self, int[] indices) -> Tensor[]")
+def vsplit_array(self, indices):
+    """Parts along the first dim, cut before each index."""
+    check_named_split(self, "vsplit", 2)
+    return tensor_split_indices(self, indices, 0)
+
+
+@composite("dsplit(Tensor self, int sections) -> Tensor[]")
+def dsplit(self, sections):
+    """Equal parts along the third dim."""
+    check_named_split(self, "dsplit", 3)
+    check_divides(self, "dsplit", 2, sections)
+    return self.tensor_split(sections, 2)
+
+
+@composite("dsplit.array(Tensor self, int[] indices) -> Tensor[]")
+def dsplit_array(self, indices):
+    """Parts along the third dim, cut before each index."""
+    check_named_split(self, "dsplit", 3)
+    return tensor_split_indices(self, indices, 2)
+
+
+# -- copies ------------------------------------------------------------------------------------------
+
+
+@composite("unbind_copy(Tensor self, int dim=0) -> Tensor[]", variants="function")
+def unbind_copy(self, dim):
+    """unbind, copied."""
+    return [op._dense_copy(v) for v in self.unbind(dim)]
+
+
+@composite("split_copy(Tensor self, int split_size, int dim=0) -> Tensor[]", variants="function")
+def split_copy(self, split_size, dim):
+    """split, copied."""
+    return [op._dense_copy(v) for v in self.split(split_size, dim)]
+
+
+@composite("split_with_sizes_copy(Tensor self, int[] split_sizes, int dim=0) -> Tensor[]", variants="function")
+def split_with_sizes_copy(self, split_sizes, dim):
+    """split_with_sizes, copied."""
+    return [op._dense_copy(v) for v in self.split_with_sizes(split_sizes, dim)]
+
+
+# -- writing into a part of a copy -------------------------------------------------------------------
+
+
+@native("_clone_storage(Tensor self) -> Tensor", tags=frozenset({"dynamic"}), variants="")
+def _clone_storage(self):
+    """A copy of all of self's memory with self's geometry on it."""
+
+
+@rule
+def check_part(part: "Tensor", src: "Tensor", name: "str") -> "none":
+    if part.shape != src.shape:
+        raise RuntimeError(f"[{name}] expected src to have a size equal to the slice of self. src size = {src.shape}, slice size = {part.shape}")
+
+
+@composite("select_scatter(Tensor self, Tensor src, int dim, int index) -> Tensor", variants="function, method, out")
+def select_scatter(self, src, dim, index):
+    """A copy of self with src at one index of dim."""
+    out = op._clone_storage(self)
+    part = out.select(dim, index)
+    check_part(part, src, "select_scatter")
+    part.copy_(src)
+    return out
+
+
+@composite("slice_scatter(Tensor self, Tensor src, int dim=0, int? start=None, int? end=None, int step=1) -> Tensor", variants="function, method, out")
+def slice_scatter(self, src, dim, start, end, step):
+    """A copy of self with src in a slice along dim."""
+    out = op._clone_storage(self)
+    part = op.slice(out, dim, start, end, step)
+    check_part(part, src, "slice_scatter")
+    part.copy_(src)
+    return out
+
+
+@composite("diagonal_scatter(Tensor self, Tensor src, int offset=0, int dim1=0, int dim2=1) -> Tensor", variants="function, method, out")
+def diagonal_scatter(self, src, offset, dim1, dim2):
+    """A copy of self with src on its diagonal."""
+    out = op._clone_storage(self)
+    part = out.diagonal(offset, dim1, dim2)
+    check_part(part, src, "diagonal_scatter")
+    part.copy_(src)
+    return out
+
+
+@composite("as_strided_scatter(Tensor self, Tensor src, int[] size, int[] stride, int? storage_offset=None) -> Tensor", variants="function, method, out")
+def as_strided_scatter(self, src, size, stride, storage_offset):
+    """A copy of self with src where as_strided would look."""
+    out = op._clone_storage(self)
+    part = out.as_strided(size, stride, storage_offset)
+    check_part(part, src, "as_strided_scatter")
+    part.copy_(src)
+    return out

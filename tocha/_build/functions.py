@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable
 
-from tocha._build.kernels import fold_of, loop_dtypes, operands, params, states, type_codes
+from tocha._build.kernels import fold_of, is_ordered, loop_dtypes, operands, params, states, type_codes
 from tocha.codegen.native import Translator, annotations_of, default_cpp, own_type, parameter_type, return_type
 from tocha.ir import dtypes as dt
 from tocha.operators.record import Operator, operators
@@ -194,7 +194,7 @@ class Family:
         self.statics.append(f"static const TypeCode types_{name}[] = {{{codes}}};")
         self.statics.append(
             f'static const ReductionOp op_{name} = {{"{o.name}", TOCHA_LOOPS_OF({name}), {nout}, {nstates}, {len(ps)}, '
-            f"ReducePromote::{o.promote}, {str(f.identity).lower()}, {dtype_mask(o)}, types_{name}}};"
+            f"ReducePromote::{o.promote}, {str(f.identity).lower()}, {str(is_ordered(o)).lower()}, {dtype_mask(o)}, types_{name}}};"
         )
         have = {a.name: a for a in o.schema.arguments}
         dims = "IntsView()"

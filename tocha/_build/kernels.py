@@ -55,8 +55,9 @@ def type_codes(o: Operator) -> tuple[list, list, list]:
 
 
 def loop_dtypes(o: Operator) -> list[dt.DType]:
-    """Compute dtypes that get a loop: reduced floats share float32's, unless the operator wants its own."""
-    own = [d for d in o.dtypes if not d.is_reduced]
+    """Compute dtypes that get a loop: reduced floats share float32's, unless the operator wants its own. A reduction
+    may name fewer in types["loops"]: integers without one share int64's."""
+    own = [d for d in (o.types or {}).get("loops", o.dtypes) if not d.is_reduced]
     if any(d.is_reduced for d in o.dtypes) and dt.float32 not in own:
         own.append(dt.float32)
     if "direct_half" in o.tags:
@@ -111,6 +112,13 @@ def states(f: Fold, t: dt.DType) -> list[dt.DType]:
     return [resolve(c, t) for c in f.state_types]
 
 
+def is_ordered(o: Operator) -> bool:
+    """Whether a reduction's combine asks where an element is."""
+    e = FoldEmitter(o, loop_dtypes(o)[0])
+    values = e.combined()
+    return any(n.op is scalar.INDEX for n in scalar.topological(values if isinstance(values, tuple) else (values,)))
+
+
 class FoldEmitter:
     """The four loops of one reduction for one compute dtype."""
 
@@ -138,6 +146,12 @@ class FoldEmitter:
     def pointers(self, array: str, prefix: str, types: list[dt.DType]) -> list[str]:
         return [f"  auto* {prefix}{k} = reinterpret_cast<{d.cpp}*>({array}[{k}]);" for k, d in enumerate(types)]
 
+    def combined(self) -> scalar.Node | tuple[scalar.Node, ...]:
+        """The states after one more element."""
+        k = len(self.states)
+        inputs = tuple(scalar.Input(i, d) for i, d in enumerate(self.states))
+        return self.fold.combine(inputs if k > 1 else inputs[0], scalar.Input(k, self.t), scalar.index(), **self.nodes())
+
     def text(self) -> str:
         k = len(self.states)
         state_inputs = tuple(scalar.Input(i, d) for i, d in enumerate(self.states))
@@ -148,9 +162,7 @@ class FoldEmitter:
         lines += ["  " + c for c in code.prologue + code.body]
         lines += ["  for (int64_t j = 0; j < m; ++j) {"] + [f"    s{i}[j] = {r};" for i, r in enumerate(code.results)] + ["  }", "}", ""]
         # fold, several rows at a time so that states stay in registers
-        x = scalar.Input(k, self.t)
-        position = scalar.index()
-        new = self.fold.combine(state_inputs if k > 1 else state_inputs[0], x, position, **self.nodes())
+        new = self.combined()
         lines += self.head(
             "fold",
             "char* const* s, const char* x, int64_t rows, int64_t row_stride, int64_t m, int64_t index, int64_t row_index, int64_t lane_index",

@@ -127,7 +127,7 @@ def return_type(o: Operator) -> str:
 
 def coerce(v: Value, to: str) -> str:
     """C++ for v as a value of type `to`."""
-    if v.type == to:
+    if v.type == to and not v.items:
         return v.code
     base = to.removesuffix("?")
     if v.type == "none":
@@ -883,6 +883,8 @@ class Translator:
     def builtin_len(self, a: list[Value]) -> Value:
         if a[0].items:
             return Value(str(len(a[0].items)), "int")
+        if a[0].type.endswith("[]?"):
+            return Value(f"length(value_of({a[0].code}))", "int")
         return Value(f"length({a[0].code})", "int")
 
     def builtin_min(self, a: list[Value]) -> Value:

@@ -148,9 +148,3 @@ def check_addcdiv(tensor1, tensor2):
 def addcdiv(x, a, b, value):
     """self + value * tensor1 / tensor2."""
     return x + value * a / b
-
-
-@composite("fill(Tensor self, Operand value) -> Tensor", variants="function")
-def fill(self, value):
-    """A tensor like self with every element value."""
-    return self.clone().fill_(value)

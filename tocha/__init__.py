@@ -33,7 +33,6 @@ e = _math.e
 newaxis = None
 
 from tocha import functional, linalg, nn, overrides, signal, storage  # noqa: E402
-from tocha._einsum import chain_matmul, einsum, tensordot  # noqa: E402
 
 
 

@@ -30,6 +30,6 @@ pi = _math.pi
 e = _math.e
 newaxis = None
 
-from tocha import functional, overrides, signal, storage  # noqa: E402
+from tocha import functional, nn, overrides, signal, storage  # noqa: E402
 
 __all__ = [_n for _n in globals() if not _n.startswith("_")]

@@ -1,8 +1,28 @@
 #include "core/device.h"
 
+#include <vector>
+
 #include "core/error.h"
 
 namespace tocha {
+namespace {
+
+struct DefaultDevice {
+  Device set;
+  std::vector<Device> entered;
+};
+thread_local DefaultDevice the_default;
+
+}  // namespace
+
+Device default_device() { return the_default.entered.empty() ? the_default.set : the_default.entered.back(); }
+void set_default_device(Device d) { the_default.set = d; }
+void enter_device(Device d) { the_default.entered.push_back(d); }
+bool leave_device() {
+  if (the_default.entered.empty()) return false;
+  the_default.entered.pop_back();
+  return true;
+}
 
 Device parse_device(const std::string& text) {
   size_t colon = text.find(':');

@@ -24,6 +24,12 @@ inline const char* name(DeviceType t) {
   return names[static_cast<int>(t)];
 }
 
+// Where factories put tensors when no device is given: the innermost `with device:`, else what was set; per thread.
+Device default_device();
+void set_default_device(Device d);
+void enter_device(Device d);
+bool leave_device();  // false when none was entered
+
 // "cpu", "cuda:1"; throws RuntimeError for what it does not know.
 Device parse_device(const std::string& text);
 std::string to_string(Device d);

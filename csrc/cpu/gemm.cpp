@@ -8,9 +8,9 @@
 #include <type_traits>
 
 #include "core/error.h"
-#include "core/isa.h"
 #include "core/parallel.h"
 #include "cpu/gemm_internal.h"
+#include "cpu/gemm_kernels.h"
 
 namespace tocha::cpu {
 namespace {
@@ -120,7 +120,7 @@ bool is_zero(DType dtype, const Scalar& s) {
 bool prefers_blas(const Problem& p) {
   if (is_complex(p.dtype)) return true;
   const bool real = p.dtype == DType::Float32 || p.dtype == DType::Float64;
-  return real && cpu_isa() == Isa::base && p.m * p.n * p.k > 32 * 32 * 32;
+  return real && gemm_tiles().f32.vector_bytes < 32 && p.m * p.n * p.k > 32 * 32 * 32;
 }
 
 // The stride of a dimension of size 1 is of no account: 1 lets every fast path see it.

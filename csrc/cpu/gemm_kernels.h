@@ -32,6 +32,7 @@ struct TileJob {
 template <class T>
 struct TileKernels {
   int64_t mr, nr;
+  int64_t vector_bytes;
   void (*multiply)(const TileJob<T>& job);
 };
 

@@ -3,9 +3,9 @@
 #include "cpu/scan.h"
 
 #include <algorithm>
-#include <stdexcept>
 #include <vector>
 
+#include "core/error.h"
 #include "cpu/lanes.h"
 #include "cpu/scan_kernels.h"
 
@@ -43,10 +43,7 @@ void scan_rows(const ScanPiece& piece, int64_t rows, int64_t n) {
 
 // Floating products are not regrouped: the product of a stretch may overflow where the whole does not.
 bool can_split(const ScanPiece& piece) {
-  DType d = piece.out_dtype;
-  bool integer = d != DType::Float16 && d != DType::BFloat16 && d != DType::Float32 && d != DType::Float64 &&
-                 d != DType::Complex64 && d != DType::Complex128;
-  return piece.op == ScanOp::sum || integer;
+  return piece.op == ScanOp::sum || is_integral(piece.out_dtype);
 }
 
 void scan_long_row(const ScanPiece& piece, int64_t begin, int64_t n) {
@@ -71,9 +68,10 @@ void scan_long_row(const ScanPiece& piece, int64_t begin, int64_t n) {
   });
 }
 
-void scan_all(ScanOp op, const char* error, DType in_dtype, const void* in, DType out_dtype, void* out,
+void scan_all(ScanOp op, const char* name, DType in_dtype, const void* in, DType out_dtype, void* out,
               ScanShape shape) {
-  if (!scan_kernels().supports(in_dtype, out_dtype)) throw std::invalid_argument(error);
+  TOCHA_CHECK(scan_kernels().supports(in_dtype, out_dtype), NotImplemented, "[", name, "] not implemented for ",
+              info(in_dtype).name, " into ", info(out_dtype).name);
   if (shape.outer == 0 || shape.n == 0 || shape.inner == 0) return;
   ScanPiece piece{op, in_dtype, out_dtype, in, out};
   if (shape.inner > 1) {
@@ -88,11 +86,11 @@ void scan_all(ScanOp op, const char* error, DType in_dtype, const void* in, DTyp
 }  // namespace
 
 void cumsum(DType in_dtype, const void* in, DType out_dtype, void* out, ScanShape shape) {
-  scan_all(ScanOp::sum, "[cumsum] not implemented for this dtype", in_dtype, in, out_dtype, out, shape);
+  scan_all(ScanOp::sum, "cumsum", in_dtype, in, out_dtype, out, shape);
 }
 
 void cumprod(DType in_dtype, const void* in, DType out_dtype, void* out, ScanShape shape) {
-  scan_all(ScanOp::product, "[cumprod] not implemented for this dtype", in_dtype, in, out_dtype, out, shape);
+  scan_all(ScanOp::product, "cumprod", in_dtype, in, out_dtype, out, shape);
 }
 
 }  // namespace tocha::cpu

@@ -1,6 +1,6 @@
 // Cumulative operations on raw memory, over the middle dimension of a contiguous [outer, n, inner] block.
-// Output and input may be the same memory where their dtypes agree. An unsupported dtype throws
-// std::invalid_argument.
+// Output and input may be the same memory where their dtypes agree. An unsupported dtype fails
+// with NotImplemented.
 #pragma once
 
 #include <cstdint>

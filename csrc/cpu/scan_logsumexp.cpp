@@ -1,10 +1,10 @@
 // logcumsumexp: a running sum of exponentials kept relative to the largest term so far. See scan.h.
 #include <cmath>
 #include <limits>
-#include <stdexcept>
 #include <type_traits>
 #include <vector>
 
+#include "core/error.h"
 #include "cpu/lanes.h"
 #include "cpu/scan.h"
 
@@ -150,7 +150,7 @@ void logcumsumexp(DType dtype, const void* in, void* out, ScanShape shape) {
     _(Float16, Half) _(BFloat16, BFloat16) _(Float32, float) _(Float64, double)
     _(Complex64, Complex<float>) _(Complex128, Complex<double>)
 #undef _
-    default: throw std::invalid_argument("[logcumsumexp] not implemented for this dtype");
+    default: fail(ErrorKind::NotImplemented, "[logcumsumexp] not implemented for ", info(dtype).name);
   }
 }
 

@@ -5,11 +5,11 @@
 #include <bit>
 #include <limits>
 #include <memory>
-#include <stdexcept>
 #include <vector>
 
+#include "core/error.h"
 #include "cpu/lanes.h"
-#include "cpu/sort_kernels.h"
+#include "cpu/search_kernels.h"
 
 namespace tocha::cpu {
 namespace {
@@ -64,7 +64,7 @@ void search_row(const SearchSorted& job, const Searched<T>& row, const SearchTyp
   for (int64_t b = begin; b < end; b += kSearchBlock) {
     int64_t count = std::min(kSearchBlock, end - b);
     for (int64_t i = 0; i < count; ++i) values[i] = static_cast<S>(row.values[b + i]);
-    sort_kernels().search(DTypeOf<S>::value, plain, job.length, values, count, job.right, found);
+    search_kernels().search(DTypeOf<S>::value, plain, job.length, values, count, job.right, found);
     store(out + b, found, count);
   }
 }
@@ -95,7 +95,7 @@ void search_rows(const SearchSorted& job, Out* out) {
   auto row_at = [&](int64_t r) {
     return Searched<T>{sequence + r * job.length, job.sorter ? job.sorter + r * job.length : nullptr, values + r * n};
   };
-  if (rows >= num_threads() && rows * n >= kSearchBlock) {
+  if (rows > 1 && rows >= num_threads()) {
     // One row per step: no copies here, since nothing may be allocated in parallel.
     constexpr bool direct = std::is_same_v<SearchType<T>, T>;
     bool vector = direct && !job.sorter && (sizeof(T) > 4 || job.length <= std::numeric_limits<int32_t>::max());
@@ -128,14 +128,14 @@ void search_dispatch(const SearchSorted& job, Out* out) {
     case DType::BFloat16: return search_rows<BFloat16>(job, out);
     case DType::Float32: return search_rows<float>(job, out);
     case DType::Float64: return search_rows<double>(job, out);
-    default: throw std::invalid_argument("[searchsorted] not implemented for this dtype");
+    default: fail(ErrorKind::NotImplemented, "[searchsorted] not implemented for ", info(job.dtype).name);
   }
 }
 
 // ---- bincount
 
 template <class F>
-void with_integers(const char* error, DType dtype, const void* in, F&& f) {
+void with_integers(DType dtype, const void* in, F&& f) {
   switch (dtype) {
     case DType::UInt8: return f(static_cast<const uint8_t*>(in));
     case DType::Int8: return f(static_cast<const int8_t*>(in));
@@ -144,7 +144,7 @@ void with_integers(const char* error, DType dtype, const void* in, F&& f) {
     case DType::Int64: return f(static_cast<const int64_t*>(in));
     case DType::UInt16: return f(static_cast<const uint16_t*>(in));
     case DType::UInt32: return f(static_cast<const uint32_t*>(in));
-    default: throw std::invalid_argument(error);
+    default: fail(ErrorKind::NotImplemented, "[bincount] not implemented for ", info(dtype).name);
   }
 }
 
@@ -214,16 +214,11 @@ void searchsorted(const SearchSorted& job, void* out, bool out_int32) {
 
 IntegerRange integer_range(DType dtype, const void* in, int64_t n) {
   IntegerRange range{std::numeric_limits<int64_t>::max(), std::numeric_limits<int64_t>::min()};
-  with_integers("[bincount] not implemented for this dtype", dtype, in, [&](const auto* x) {
+  with_integers(dtype, in, [&](const auto* x) {
     int lanes = lane_count(n, kLaneMin);
     std::vector<IntegerRange> found(lanes, range);
     for_lanes(n, lanes, [&](int lane, int64_t begin, int64_t end) {
-      auto low = x[begin], high = x[begin];
-      for (int64_t i = begin; i < end; ++i) {
-        low = x[i] < low ? x[i] : low;
-        high = x[i] > high ? x[i] : high;
-      }
-      found[lane] = {static_cast<int64_t>(low), static_cast<int64_t>(high)};
+      search_kernels().extremes(dtype, x + begin, end - begin, &found[lane].low, &found[lane].high);
     });
     for (const IntegerRange& r : found) range = {std::min(range.low, r.low), std::max(range.high, r.high)};
   });
@@ -231,7 +226,7 @@ IntegerRange integer_range(DType dtype, const void* in, int64_t n) {
 }
 
 void bincount(DType dtype, const void* in, int64_t n, int64_t* counts, int64_t bins) {
-  with_integers("[bincount] not implemented for this dtype", dtype, in, [&](const auto* x) {
+  with_integers(dtype, in, [&](const auto* x) {
     count_in_lanes(n, counts, bins, [&](int64_t* mine, int64_t begin, int64_t end) {
       for (int64_t i = begin; i < end; ++i) ++mine[x[i]];
     });
@@ -240,13 +235,13 @@ void bincount(DType dtype, const void* in, int64_t n, int64_t* counts, int64_t b
 
 void bincount_weighted(DType dtype, const void* in, int64_t n, DType weight_dtype, const void* weights, void* sums,
                        int64_t bins) {
-  with_integers("[bincount] not implemented for this dtype", dtype, in, [&](const auto* x) {
+  with_integers(dtype, in, [&](const auto* x) {
     if (weight_dtype == DType::Float32) {
       add_weights(x, n, static_cast<const float*>(weights), static_cast<float*>(sums), bins);
     } else if (weight_dtype == DType::Float64) {
       add_weights(x, n, static_cast<const double*>(weights), static_cast<double*>(sums), bins);
     } else {
-      throw std::invalid_argument("[bincount] weights must be float32 or float64");
+      fail(ErrorKind::NotImplemented, "[bincount] weights of ", info(weight_dtype).name);
     }
   });
 }
@@ -261,7 +256,7 @@ void histc(DType dtype, const void* in, int64_t n, int64_t bins, double low, dou
       return histc_typed(static_cast<const float*>(in), n, bins, low, high, static_cast<float*>(counts));
     case DType::Float64:
       return histc_typed(static_cast<const double*>(in), n, bins, low, high, static_cast<double*>(counts));
-    default: throw std::invalid_argument("[histc] not implemented for this dtype");
+    default: fail(ErrorKind::NotImplemented, "[histc] not implemented for ", info(dtype).name);
   }
 }
 

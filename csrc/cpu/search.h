@@ -1,5 +1,5 @@
 // Finding and counting on raw memory: searchsorted, bincount, histc, nonzero, masked_select and
-// masked_scatter. Everything is contiguous; an unsupported dtype throws std::invalid_argument.
+// masked_scatter. Everything is contiguous; an unsupported dtype fails with NotImplemented.
 #pragma once
 
 #include <cstdint>

@@ -1,13 +1,17 @@
 // nonzero, masked_select and masked_scatter: count per chunk, then let every chunk write its own part.
 #include <algorithm>
 #include <cstring>
-#include <stdexcept>
 
+#include "core/error.h"
 #include "core/parallel.h"
 #include "cpu/search.h"
+#include "cpu/search_kernels.h"
+#include "cpu/search_tests.h"
 
 namespace tocha::cpu {
 namespace {
+
+using namespace searching;
 
 constexpr int64_t kChunk = Selection::kChunk;
 constexpr int kMaxDims = 64;
@@ -15,45 +19,6 @@ constexpr int kMaxDims = 64;
 struct Bytes16 {
   uint64_t low, high;
 };
-
-// Zero tests on the bits: ignoring the sign bit makes -0.0 zero, and NaN is not.
-template <class U, U Mask>
-struct BitsTest {
-  using type = U;
-  static bool nonzero(U x) { return (x & Mask) != 0; }
-};
-template <class U, U Mask>
-struct PairTest {
-  struct type {
-    U re, im;
-  };
-  static bool nonzero(type x) { return ((x.re | x.im) & Mask) != 0; }
-};
-
-template <class F>
-auto with_test(DType dtype, F&& f) {
-  constexpr uint64_t all = ~uint64_t{0};
-  switch (dtype) {
-    case DType::Bool:
-    case DType::UInt8:
-    case DType::Int8: return f(BitsTest<uint8_t, 0xff>());
-    case DType::Int16:
-    case DType::UInt16: return f(BitsTest<uint16_t, 0xffff>());
-    case DType::Int32:
-    case DType::UInt32: return f(BitsTest<uint32_t, 0xffffffffu>());
-    case DType::Int64:
-    case DType::UInt64: return f(BitsTest<uint64_t, all>());
-    case DType::Float16:
-    case DType::BFloat16: return f(BitsTest<uint16_t, 0x7fff>());
-    case DType::Float8_e4m3fn:
-    case DType::Float8_e5m2: return f(BitsTest<uint8_t, 0x7f>());
-    case DType::Float32: return f(BitsTest<uint32_t, 0x7fffffffu>());
-    case DType::Float64: return f(BitsTest<uint64_t, (all >> 1)>());
-    case DType::Complex64: return f(PairTest<uint32_t, 0x7fffffffu>());
-    case DType::Complex128: return f(PairTest<uint64_t, (all >> 1)>());
-    default: throw std::invalid_argument("[nonzero] not implemented for this dtype");
-  }
-}
 
 // f(begin of chunk, first selected slot, last selected slot + 1)
 template <class F>
@@ -111,7 +76,7 @@ void with_item(int64_t itemsize, F&& f) {
     case 4: return f(uint32_t());
     case 8: return f(uint64_t());
     case 16: return f(Bytes16());
-    default: throw std::invalid_argument("[masked_select] unexpected item size");
+    default: fail(ErrorKind::Runtime, "[masked_select] no elements of ", itemsize, " bytes");
   }
 }
 
@@ -121,17 +86,13 @@ Selection select_nonzero(DType dtype, const void* in, int64_t n) {
   Selection selection;
   int64_t chunks = (n + kChunk - 1) / kChunk;
   selection.offsets.assign(chunks + 1, 0);
-  with_test(dtype, [&](auto test) {
-    using Test = decltype(test);
-    const auto* x = static_cast<const typename Test::type*>(in);
-    parallel_for(chunks, 4, [&](int64_t first, int64_t last) {
-      for (int64_t c = first; c < last; ++c) {
-        uint32_t count = 0;
-        int64_t end = std::min(n, (c + 1) * kChunk);
-        for (int64_t i = c * kChunk; i < end; ++i) count += Test::nonzero(x[i]);
-        selection.offsets[c + 1] = count;
-      }
-    });
+  const char* bytes = static_cast<const char*>(in);
+  int64_t step = itemsize(dtype) * kChunk;
+  parallel_for(chunks, 4, [&](int64_t first, int64_t last) {
+    for (int64_t c = first; c < last; ++c) {
+      int64_t count = std::min(kChunk, n - c * kChunk);
+      selection.offsets[c + 1] = search_kernels().count_nonzero(dtype, bytes + c * step, count);
+    }
   });
   for (int64_t c = 0; c < chunks; ++c) selection.offsets[c + 1] += selection.offsets[c];
   return selection;
@@ -140,10 +101,10 @@ Selection select_nonzero(DType dtype, const void* in, int64_t n) {
 void nonzero(DType dtype, const void* in, const int64_t* sizes, int ndim, const Selection& selection, int64_t* out,
              int64_t row_stride, int64_t column_stride) {
   if (ndim == 0) return;
-  if (ndim > kMaxDims) throw std::invalid_argument("[nonzero] more than 64 dimensions");
+  if (ndim > kMaxDims) fail(ErrorKind::Runtime, "[nonzero] ", ndim, " dimensions; at most 64 are supported");
   int64_t n = 1;
   for (int d = 0; d < ndim; ++d) n *= sizes[d];
-  with_test(dtype, [&](auto test) {
+  with_zero_test(dtype, [&](auto test) {
     using Test = decltype(test);
     const auto* x = static_cast<const typename Test::type*>(in);
     for_chunks(n, selection, [&](int64_t begin, int64_t slot, int64_t stop) {

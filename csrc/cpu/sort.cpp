@@ -7,8 +7,8 @@
 #include <bit>
 #include <memory>
 #include <numeric>
-#include <stdexcept>
 
+#include "core/error.h"
 #include "cpu/lanes.h"
 #include "cpu/sort_kernels.h"
 #include "cpu/sort_keys.h"

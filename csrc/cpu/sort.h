@@ -1,6 +1,6 @@
 // Sorting, selection and uniqueness on raw memory. A call works on `rows` contiguous rows of n elements; the
 // operators make their dimension the last one first. Every dtype with an order is served (bool, integers,
-// float16, bfloat16, float32, float64); another one throws std::invalid_argument.
+// float16, bfloat16, float32, float64); another one fails with NotImplemented.
 //
 // The order is PyTorch's: NaN is larger than everything, -0.0 equals 0.0. All orders here are stable, the
 // descending one too: equal elements keep their places.

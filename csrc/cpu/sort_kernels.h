@@ -1,5 +1,5 @@
-// The parts of sorting and searching that profit from wide vectors, compiled once per instruction set
-// (isa/sort_kernels.cpp). Called by sort*.cpp and search.cpp; keys are those of sort_keys.h.
+// The parts of sorting that profit from wide vectors, compiled once per instruction set
+// (isa/sort_kernels.cpp). Called by sort*.cpp; keys are those of sort_keys.h.
 #pragma once
 
 #include <cstdint>
@@ -24,10 +24,6 @@ struct SortKernels {
   uint64_t (*varying64)(const uint64_t* keys, int64_t n);
   int64_t (*count_equal32)(const uint32_t* keys, int64_t n, uint32_t key);
   int64_t (*count_equal64)(const uint64_t* keys, int64_t n, uint64_t key);
-  // out[i] = insertion point of values[i] in sequence[0..length), which `right` puts after equals.
-  // Int32, Int64, Float32, Float64 only; length < 2^31 for the 4-byte ones.
-  void (*search)(DType dtype, const void* sequence, int64_t length, const void* values, int64_t n, bool right,
-                 int64_t* out);
 };
 
 TOCHA_ISA_TABLE(SortKernels, sort_kernels)

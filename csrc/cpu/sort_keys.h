@@ -119,9 +119,9 @@ TOCHA_ISA_END
   _(Float32, float)              \
   _(Float64, double)
 
-// switch over the sortable dtypes with `call` as the case; `name` is the operator, for the error.
-#define TOCHA_SORTABLE_SWITCH(name, dtype, call)                                \
-  switch (dtype) {                                                              \
-    TOCHA_FORALL_SORTABLE(call)                                                 \
-    default: throw std::invalid_argument("[" name "] this dtype has no order"); \
+// switch over the sortable dtypes with `call` as the case; `op` names the operator in the error (core/error.h).
+#define TOCHA_SORTABLE_SWITCH(op, dtype, call)                                                     \
+  switch (dtype) {                                                                                 \
+    TOCHA_FORALL_SORTABLE(call)                                                                    \
+    default: fail(ErrorKind::NotImplemented, "[" op "] not implemented for ", info(dtype).name);   \
   }

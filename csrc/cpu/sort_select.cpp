@@ -4,9 +4,9 @@
 #include <bit>
 #include <cstring>
 #include <memory>
-#include <stdexcept>
 #include <vector>
 
+#include "core/error.h"
 #include "cpu/lanes.h"
 #include "cpu/sort.h"
 #include "cpu/sort_kernels.h"

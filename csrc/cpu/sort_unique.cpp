@@ -3,9 +3,9 @@
 #include <algorithm>
 #include <memory>
 #include <numeric>
-#include <stdexcept>
 #include <vector>
 
+#include "core/error.h"
 #include "cpu/lanes.h"
 #include "cpu/sort.h"
 #include "cpu/sort_keys.h"

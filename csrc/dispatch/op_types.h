@@ -6,5 +6,5 @@
 #include <tuple>
 #include <vector>
 
+#include "core/generator_ref.h"
 #include "core/tensor.h"
-#include "python/types.h"

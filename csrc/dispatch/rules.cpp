@@ -3,11 +3,10 @@
 #include <unordered_set>
 
 #include "dispatch/backend.h"
-#include "python/types.h"
 
 namespace tocha {
 
-Device default_device_for(std::optional<Device> given) { return given ? *given : python::default_device(); }
+Device default_device_for(std::optional<Device> given) { return given ? *given : default_device(); }
 
 Tensor make_out(const OutSpec& spec, const Tensor& like) {
   Device device = spec.device ? *spec.device : like ? like.device() : Device{};

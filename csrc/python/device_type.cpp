@@ -13,12 +13,6 @@ namespace {
 
 constexpr int64_t kMaxIndex = 126;
 
-struct DefaultDevice {
-  Device set;
-  std::vector<Device> entered;  // one for each `with device:` that is open
-};
-thread_local DefaultDevice the_default;
-
 Device device_of(PyObject* self) { return reinterpret_cast<DeviceObject*>(self)->value; }
 
 int8_t checked_index(int64_t index) {
@@ -126,13 +120,12 @@ PyObject* device_index(PyObject* self, void*) {
 }
 
 PyObject* device_enter(PyObject* self, PyObject*) {
-  the_default.entered.push_back(device_of(self));
+  enter_device(device_of(self));
   return Py_NewRef(self);
 }
 PyObject* device_exit(PyObject*, PyObject*) {
   return guarded([&] {
-    TOCHA_CHECK(!the_default.entered.empty(), Runtime, "this device's context was not entered in this thread");
-    the_default.entered.pop_back();
+    TOCHA_CHECK(leave_device(), Runtime, "this device's context was not entered in this thread");
     return Py_NewRef(Py_None);
   });
 }
@@ -178,9 +171,6 @@ PyMethodDef functions[] = {
 };
 
 }  // namespace
-
-Device default_device() { return the_default.entered.empty() ? the_default.set : the_default.entered.back(); }
-void set_default_device(Device d) { the_default.set = d; }
 
 PyObject* device_object(Device d) {
   // x.device is asked for often, and there are few devices: one object for each, kept.

@@ -16,7 +16,6 @@ struct GeneratorObject {
   bool owned;  // all but default_generator's
 };
 
-Generator& generator_of(PyObject* self) { return *reinterpret_cast<GeneratorObject*>(self)->value; }
 
 // A kernel draws without the GIL but may want it back before it lets the engine go: never wait for the engine with it.
 class EngineLock {
@@ -186,6 +185,8 @@ PyType_Spec generator_spec = {"tocha._C.Generator", sizeof(GeneratorObject), 0,
 
 }  // namespace
 
+Generator& generator_of(PyObject* o) { return *reinterpret_cast<GeneratorObject*>(o)->value; }
+
 void add_generator_type(PyObject* module) {
   generator_type = add_type(module, generator_spec);
   Ref o = own(generator_type->tp_alloc(generator_type, 0));
@@ -195,7 +196,5 @@ void add_generator_type(PyObject* module) {
 }
 
 }  // namespace python
-
-Generator& GeneratorRef::get() const { return object_ ? python::generator_of(object_.get()) : default_generator(); }
 
 }  // namespace tocha

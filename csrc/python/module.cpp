@@ -1,4 +1,5 @@
 // The native module tocha._C: types, operators, and the module-level switches.
+#include "core/gil.h"
 #include "core/parallel.h"
 #include "cpu/backend.h"
 #include "dispatch/promotion.h"
@@ -152,6 +153,21 @@ PyObject* cpu_capability(PyObject*, PyObject*) {
   return PyUnicode_FromString(names[static_cast<int>(cpu_isa())]);
 }
 
+// _run_rows(function, pointers, rows, grain): a compiled kernel over [0, rows), shared among the threads.
+PyObject* run_rows(PyObject*, PyObject* args) {
+  return guarded([&]() -> PyObject* {
+    unsigned long long function, pointers;
+    long long rows, grain;
+    if (!PyArg_ParseTuple(args, "KKLL", &function, &pointers, &rows, &grain)) throw PythonError();
+    auto run = reinterpret_cast<RangeFn>(function);
+    {
+      ReleaseGil unlocked(1 << 20);
+      parallel_range(rows, grain, run, reinterpret_cast<void*>(pointers));
+    }
+    return Py_NewRef(Py_None);
+  });
+}
+
 PyMethodDef module_table[] = {
     {"set_num_threads", set_num_threads, METH_O, "set_num_threads(n): how many threads kernels use."},
     {"get_num_threads", get_num_threads, METH_NOARGS, "How many threads kernels use."},
@@ -168,6 +184,7 @@ PyMethodDef module_table[] = {
     {"_set_overrides_disabled", set_overrides_disabled, METH_O, nullptr},
     {"_disabled_torch_function_impl", disabled_torch_function, METH_VARARGS, nullptr},
     {"_has_torch_function", has_torch_function, METH_O, nullptr},
+    {"_run_rows", run_rows, METH_VARARGS, nullptr},
     {"_cpu_memory", memory_stats, METH_NOARGS, nullptr},
     {"_cpu_empty_cache", empty_cache, METH_NOARGS, nullptr},
     {"_cpu_capability", cpu_capability, METH_NOARGS, nullptr},

@@ -378,7 +378,7 @@ bool as_bool(PyObject* o) {
   return v != 0;
 }
 
-GeneratorRef as_generator(PyObject* o) { return o == Py_None ? GeneratorRef() : GeneratorRef(o); }
+GeneratorRef as_generator(PyObject* o) { return o == Py_None ? GeneratorRef() : GeneratorRef(o, generator_of(o)); }
 
 Tensor finish_factory(Tensor t, PyObject* const* extra) {
   auto [layout, pin_memory, requires_grad] = std::tuple(extra[0], extra[1], extra[2]);

@@ -3,24 +3,11 @@
 
 #include <optional>
 
-#include "core/generator.h"
+#include "core/generator_ref.h"
 #include "core/tensor.h"
 #include "python/object.h"
 
 namespace tocha {
-
-// A counted handle on a Python Generator object; null means the default generator.
-class GeneratorRef {
- public:
-  GeneratorRef() = default;
-  explicit GeneratorRef(PyObject* generator) : object_(python::Ref::borrow(generator)) {}
-  explicit operator bool() const { return static_cast<bool>(object_); }
-  Generator& get() const;
-
- private:
-  python::Ref object_;
-};
-Generator& default_generator();
 
 namespace python {
 
@@ -55,9 +42,6 @@ Device as_device(PyObject* o);      // device, str or int
 bool is_device_like(PyObject* o);
 // The device type that a bare index such as device(1) means; set by the accelerator's backend when it loads.
 extern std::optional<DeviceType> accelerator;
-// Where factories put tensors when no device is given: the innermost `with device:`, else what was set; per thread.
-Device default_device();
-void set_default_device(Device d);
 
 PyObject* memory_format_object(MemoryFormat f);  // borrowed
 MemoryFormat as_memory_format(PyObject* o);
@@ -73,6 +57,8 @@ int64_t as_int(PyObject* o);
 double as_double(PyObject* o);
 Scalar as_scalar(PyObject* o);      // also 0-d tensors
 PyObject* scalar_object(const Scalar& s);  // new
+
+Generator& generator_of(PyObject* o);  // of a Generator object
 
 PyObject* storage_object(const StorageRef& s);  // new, one per storage while alive
 StorageRef as_storage(PyObject* o);

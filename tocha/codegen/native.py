@@ -127,7 +127,7 @@ def return_type(o: Operator) -> str:
 
 def coerce(v: Value, to: str) -> str:
     """C++ for v as a value of type `to`."""
-    if v.type == to:
+    if v.type == to and not v.items:
         return v.code
     base = to.removesuffix("?")
     if v.type == "none":
@@ -140,6 +140,8 @@ def coerce(v: Value, to: str) -> str:
         return v.code
     if to == "Operand" and v.type in ("int", "float", "bool", "Scalar"):
         return f"wrapped_number(Scalar({v.code}))"
+    if to == "Operand" and v.type in ("int?", "float?", "bool?", "Scalar?"):
+        return f"wrapped_number(Scalar(value_of({v.code})))"
     if to == "Tensor" and v.type in ("int", "float", "bool", "Scalar"):
         return f"wrapped_number(Scalar({v.code}))"
     if v.type == "int[]" and to == "int[]?":
@@ -630,7 +632,7 @@ class Translator:
                 code = f"contains({b.code}, {coerce(a, element(b.type))})"
             return Value(code if isinstance(operation, ast.In) else f"!{code}", "bool")
         b = self.expr(right)
-        if "Tensor" in (a.type, b.type) or "Operand" in (a.type, b.type):
+        if {a.type, b.type} & {"Tensor", "Tensor?", "Operand"}:
             return self.operator_call(DUNDER[type(operation)], [a, b])
         if a.items or b.items or "[]" in (a.type, b.type):
             t = unify(Value("", self.storable(a)), Value("", self.storable(b)))
@@ -881,6 +883,8 @@ class Translator:
     def builtin_len(self, a: list[Value]) -> Value:
         if a[0].items:
             return Value(str(len(a[0].items)), "int")
+        if a[0].type.endswith("[]?"):
+            return Value(f"length(value_of({a[0].code}))", "int")
         return Value(f"length({a[0].code})", "int")
 
     def builtin_min(self, a: list[Value]) -> Value:

@@ -197,7 +197,7 @@ def adjoint(self):
     """The last two dims exchanged, conjugated."""
     if self.ndim == 1:
         raise RuntimeError("[adjoint] only supported on matrices or batches of matrices, got a 1-D tensor")
-    return self.mT
+    return self.mT.conj() if self.is_complex() else self.mT
 
 
 @composite("mH(Tensor self) -> Tensor", variants="property")

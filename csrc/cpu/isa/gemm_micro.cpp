@@ -1,6 +1,4 @@
 // Register-tiled matrix multiplication on one thread: the inner loops of gemm.cpp.
-#include <array>
-
 #include "cpu/gemm_kernels.h"
 #include "cpu/isa/gemm_simd.h"
 
@@ -130,12 +128,13 @@ void multiply_tile(const Tile<T>& t) {
 }
 
 template <class T>
-using TileFn = void (*)(const Tile<T>&);
+struct TileFunctions {
+  void (*by_height[kTileRows<T>])(const Tile<T>&);  // height - 1
+};
 
-// Indexed by height - 1.
 template <class T, template <class, int> class Reader, int kVectors, int... kHeight>
-constexpr std::array<TileFn<T>, sizeof...(kHeight)> tile_functions(std::integer_sequence<int, kHeight...>) {
-  return {multiply_tile<T, Reader, kHeight + 1, kVectors>...};
+constexpr TileFunctions<T> tile_functions(std::integer_sequence<int, kHeight...>) {
+  return {{multiply_tile<T, Reader, kHeight + 1, kVectors>...}};
 }
 template <class T, template <class, int> class Reader, int kVectors>
 constexpr auto kTileFunctions = tile_functions<T, Reader, kVectors>(std::make_integer_sequence<int, kTileRows<T>>{});
@@ -175,14 +174,14 @@ void multiply(const TileJob<T>& job) {
       tile.c = job.c + column + first * job.c_row;
       tile.ahead = packed ? next + static_cast<uintptr_t>(panel * job.k * kAheadInPanel)
                           : here + static_cast<uintptr_t>(kRowsAhead * tile.ahead_k);
-      functions[static_cast<size_t>(height - 1)](tile);
+      functions.by_height[height - 1](tile);
     }
   }
 }
 
 template <class T>
 constexpr TileKernels<T> tiles() {
-  return {kTileRows<T>, kTileColumns<T>, multiply<T>};
+  return {kTileRows<T>, kTileColumns<T>, kVectorBytes, multiply<T>};
 }
 
 }  // namespace gemm

@@ -1,5 +1,5 @@
-// Vector loops of sorting and searching, written so that the compiler vectorizes them for each
-// instruction set. Reached through sort_kernels() of cpu/sort_kernels.h.
+// Vector loops of sorting, written so that the compiler vectorizes them for each instruction set.
+// Reached through sort_kernels() of cpu/sort_kernels.h.
 #include "cpu/sort_kernels.h"
 
 #include "core/dtype.h"
@@ -75,69 +75,6 @@ int64_t count_equal(const K* keys, int64_t n, K key) {
   return static_cast<int64_t>(count);
 }
 
-// Several bisections in step, so that their loads overlap. The probes are those of the plain bisection with
-// mid = lo + (hi - lo) / 2: with NaNs in the sequence the answer depends on them.
-template <class T, class I, bool Right>
-void search_block(const T* sequence, I length, const T* values, int64_t* out, int sure_steps) {
-  constexpr int kWidth = 32;
-  I lo[kWidth], hi[kWidth];
-  for (int q = 0; q < kWidth; ++q) lo[q] = 0, hi[q] = length;
-  for (int step = 0; step < sure_steps; ++step) {
-    for (int q = 0; q < kWidth; ++q) {
-      I mid = lo[q] + ((hi[q] - lo[q]) >> 1);
-      T probe = sequence[mid];
-      bool below = Right ? !(probe > values[q]) : !(probe >= values[q]);
-      lo[q] = below ? mid + 1 : lo[q];
-      hi[q] = below ? hi[q] : mid;
-    }
-  }
-  for (int q = 0; q < kWidth; ++q) {
-    while (lo[q] < hi[q]) {
-      I mid = lo[q] + ((hi[q] - lo[q]) >> 1);
-      bool below = Right ? !(sequence[mid] > values[q]) : !(sequence[mid] >= values[q]);
-      (below ? lo[q] : hi[q]) = below ? mid + 1 : mid;
-    }
-    out[q] = lo[q];
-  }
-}
-
-template <class T, class I, bool Right>
-void search_all(const T* sequence, int64_t length, const T* values, int64_t n, int64_t* out) {
-  constexpr int kWidth = 32;
-  // An interval of m probes leaves at least (m - 1) / 2: so many steps find every interval non-empty.
-  int sure_steps = 0;
-  for (int64_t m = length; m > 0; m = (m - 1) / 2) ++sure_steps;
-  int64_t i = 0;
-  for (; i + kWidth <= n; i += kWidth) {
-    search_block<T, I, Right>(sequence, static_cast<I>(length), values + i, out + i, sure_steps);
-  }
-  if (i == n) return;
-  T rest[kWidth] = {};
-  int64_t found[kWidth];
-  for (int64_t q = i; q < n; ++q) rest[q - i] = values[q];
-  search_block<T, I, Right>(sequence, static_cast<I>(length), rest, found, sure_steps);
-  for (int64_t q = i; q < n; ++q) out[q] = found[q - i];
-}
-
-template <class T>
-void search_typed(const void* sequence, int64_t length, const void* values, int64_t n, bool right, int64_t* out) {
-  using I = std::conditional_t<sizeof(T) == 4, int32_t, int64_t>;
-  const T* s = static_cast<const T*>(sequence);
-  const T* v = static_cast<const T*>(values);
-  right ? search_all<T, I, true>(s, length, v, n, out) : search_all<T, I, false>(s, length, v, n, out);
-}
-
-void search(DType dtype, const void* sequence, int64_t length, const void* values, int64_t n, bool right,
-            int64_t* out) {
-  switch (dtype) {
-    case DType::Int32: return search_typed<int32_t>(sequence, length, values, n, right, out);
-    case DType::Int64: return search_typed<int64_t>(sequence, length, values, n, right, out);
-    case DType::Float32: return search_typed<float>(sequence, length, values, n, right, out);
-    case DType::Float64: return search_typed<double>(sequence, length, values, n, right, out);
-    default: __builtin_unreachable();
-  }
-}
-
 }  // namespace
 }  // namespace sorting
 TOCHA_ISA_END
@@ -155,7 +92,6 @@ const SortKernels sort_kernels = {
     sorting::varying_bits<uint64_t>,
     sorting::count_equal<uint32_t>,
     sorting::count_equal<uint64_t>,
-    sorting::search,
 };
 
 }  // namespace tocha::cpu::TOCHA_ISA_TABLES

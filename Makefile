@@ -1,0 +1,72 @@
+# make demo: a tour. make test: the tests. Everything is set up on first use, in .venv and build.
+PYTHON ?= python3
+VENV ?= .venv
+PARITY_VENV ?= .venv-parity
+PARITY ?= ../shared/parity
+JOBS ?= $(shell nproc)
+PY := $(VENV)/bin/python
+TORCH_PY := $(PARITY_VENV)/bin/python
+
+NATIVE := $(shell find csrc tocha/operators tocha/ir tocha/codegen tocha/_build -name '*.cpp' -o -name '*.h' -o -name '*.py') CMakeLists.txt
+
+.PHONY: demo test parity bench check format sanitize native-test wheel docs clean build
+
+demo: build
+	$(PY) examples/tour.py
+
+test: build native-test
+	$(PY) -m pytest tests
+
+build: $(VENV)/.built
+
+$(VENV)/.ready: pyproject.toml
+	$(PYTHON) -m venv $(VENV)
+	$(PY) -m pip install --quiet --upgrade pip
+	$(PY) -m pip install --quiet scikit-build-core cmake ninja numpy scipy-openblas32 pytest hypothesis ruff mypy clang-format==23.1.3
+	touch $@
+
+$(VENV)/.built: $(VENV)/.ready $(NATIVE)
+	CMAKE_BUILD_PARALLEL_LEVEL=$(JOBS) $(PY) -m pip install --quiet --no-build-isolation --no-deps --editable .
+	touch $@
+
+# Standalone programs that test raw kernels.
+native-test: $(VENV)/.ready
+	$(PY) tools/native_tests.py
+
+# PyTorch lives in an environment of its own that also sees the build.
+$(PARITY_VENV)/.ready: $(VENV)/.ready
+	$(PYTHON) -m venv $(PARITY_VENV)
+	$(TORCH_PY) -m pip install --quiet torch==2.13.0 numpy expecttest
+	echo "import site; site.addsitedir('$(shell $(PYTHON) -c "import os, sys; v = sys.version_info; print(os.path.abspath(f'$(VENV)/lib/python{v.major}.{v.minor}/site-packages'))")')" > $$($(TORCH_PY) -c "import sysconfig; print(sysconfig.get_paths()['purelib'])")/tocha-build.pth
+	touch $@
+
+parity: build $(PARITY_VENV)/.ready
+	$(TORCH_PY) -m pytest tests/parity
+	$(TORCH_PY) tools/parity.py --suite $(PARITY)
+
+bench: build $(PARITY_VENV)/.ready
+	$(TORCH_PY) benchmarks/run.py
+
+check: $(VENV)/.ready
+	$(PY) -m ruff check tocha tests tools benchmarks examples
+	$(PY) -m ruff format --check tocha tests tools benchmarks examples
+	$(PY) tools/check_rooms.py
+	$(PY) tools/check_operator_names.py
+	find csrc tests/native -name '*.cpp' -o -name '*.h' | xargs $(VENV)/bin/clang-format --dry-run --Werror
+	$(PY) tocha/_build/__main__.py --stubs tocha
+	$(PY) -m mypy
+
+format: $(VENV)/.ready
+	$(PY) -m ruff check --fix tocha tests tools benchmarks examples
+	$(PY) -m ruff format tocha tests tools benchmarks examples
+	find csrc tests/native -name '*.cpp' -o -name '*.h' | xargs $(VENV)/bin/clang-format -i
+
+# AddressSanitizer and UndefinedBehaviorSanitizer over the native tests and the Python tests.
+sanitize: $(VENV)/.ready
+	$(PY) tools/sanitize.py
+
+wheel: $(VENV)/.ready
+	$(PY) -m pip wheel --no-build-isolation --no-deps --wheel-dir dist .
+
+clean:
+	rm -rf build dist $(VENV) $(PARITY_VENV)

@@ -1,0 +1,14 @@
+"""Loads every family of records; done when somebody asks for them, never by `import tocha`."""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+from functools import cache
+from pathlib import Path
+
+
+@cache
+def load() -> None:
+    for m in sorted(m.name for m in pkgutil.iter_modules([str(Path(__file__).parent)])):
+        importlib.import_module(f"tocha.operators.{m}")

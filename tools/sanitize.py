@@ -1,0 +1,53 @@
+"""Builds with AddressSanitizer and UndefinedBehaviorSanitizer and runs the native tests and the Python tests under them."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import sysconfig
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
+BUILD = ROOT / "build" / "sanitize"
+FLAGS = ["-fsanitize=address,undefined", "-fno-sanitize-recover=undefined", "-g1"]
+
+
+def run(command: list[str], **environment: str) -> None:
+    subprocess.run(command, check=True, cwd=ROOT, env={**os.environ, **environment})
+
+
+def library(name: str) -> str:
+    return subprocess.run(["g++", f"-print-file-name={name}"], capture_output=True, text=True, check=True).stdout.strip()
+
+
+def main() -> None:
+    tests = sys.argv[1:] or ["tests"]
+    run([sys.executable, "tools/native_tests.py", *FLAGS])
+    cmake = ["cmake", "-G", "Ninja", "-S", ".", "-B", str(BUILD), "-DTOCHA_SANITIZE=ON", "-DTOCHA_SINGLE_ISA=ON", f"-DPython_EXECUTABLE={sys.executable}"]
+    run(cmake)
+    run(["cmake", "--build", str(BUILD), "--parallel", str(os.cpu_count())])
+    # A package made of links: the Python sources and the sanitized module.
+    package = BUILD / "package" / "tocha"
+    package.mkdir(parents=True, exist_ok=True)
+    for item in (ROOT / "tocha").iterdir():
+        link = package / item.name
+        if item.name.startswith("_C.") or link.exists():
+            continue
+        link.symlink_to(item)
+    module = f"_C{sysconfig.get_config_var('EXT_SUFFIX')}"
+    link = package / module
+    link.unlink(missing_ok=True)
+    link.symlink_to(BUILD / module)
+    run(
+        [sys.executable, "-m", "pytest", "-x", "-q", "-p", "no:cacheprovider", *tests],
+        LD_PRELOAD=f"{library('libasan.so')} {library('libubsan.so')}",
+        ASAN_OPTIONS="detect_leaks=0:abort_on_error=1",
+        PYTHONPATH=str(BUILD / "package"),
+        PYTHONMALLOC="malloc",
+        TOCHA_SANITIZED="1",
+    )
+
+
+if __name__ == "__main__":
+    main()

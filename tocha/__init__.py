@@ -20,6 +20,7 @@ from tocha._functions import *  # noqa: E402, F403
 from tocha.functional import *  # noqa: E402, F403
 from tocha._tensor_str import get_printoptions, printoptions, set_printoptions  # noqa: E402
 from tocha._type_info import finfo, iinfo  # noqa: E402
+from tocha.random import get_rng_state, initial_seed, manual_seed, seed, set_rng_state  # noqa: E402
 from tocha.version import __version__  # noqa: E402
 
 _tensor_module.install()
@@ -30,6 +31,6 @@ pi = _math.pi
 e = _math.e
 newaxis = None
 
-from tocha import functional, overrides, signal, storage  # noqa: E402
+from tocha import functional, overrides, random, signal, storage  # noqa: E402
 
 __all__ = [_n for _n in globals() if not _n.startswith("_")]

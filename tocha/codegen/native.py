@@ -127,7 +127,7 @@ def return_type(o: Operator) -> str:
 
 def coerce(v: Value, to: str) -> str:
     """C++ for v as a value of type `to`."""
-    if v.type == to:
+    if v.type == to and not v.items:
         return v.code
     base = to.removesuffix("?")
     if v.type == "none":

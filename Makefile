@@ -22,7 +22,7 @@ build: $(VENV)/.built
 $(VENV)/.ready: pyproject.toml
 	$(PYTHON) -m venv $(VENV)
 	$(PY) -m pip install --quiet --upgrade pip
-	$(PY) -m pip install --quiet scikit-build-core cmake ninja numpy scipy-openblas32 pytest hypothesis ruff mypy clang-format==19.1.7
+	$(PY) -m pip install --quiet scikit-build-core cmake ninja numpy scipy-openblas32 pytest hypothesis ruff mypy clang-format==23.1.3
 	touch $@
 
 $(VENV)/.built: $(VENV)/.ready $(NATIVE)
@@ -53,6 +53,7 @@ check: $(VENV)/.ready
 	$(PY) tools/check_rooms.py
 	$(PY) tools/check_operator_names.py
 	find csrc tests/native -name '*.cpp' -o -name '*.h' | xargs $(VENV)/bin/clang-format --dry-run --Werror
+	$(PY) tocha/_build/__main__.py --stubs tocha
 	$(PY) -m mypy
 
 format: $(VENV)/.ready

@@ -107,14 +107,6 @@ def _array_wrap(self, array, context=None, return_scalar=False):
     return _C.from_numpy(array)
 
 
-def _rsub(self, other):
-    return -self + other if self.dtype is not _C.bool else _C.sub(other, self)
-
-
-def _div_reversed(self, other):
-    return self.reciprocal() * other
-
-
 def _storage(self):
     from tocha.storage import TypedStorage
 
@@ -172,6 +164,9 @@ def install() -> None:
         "__array_wrap__": _array_wrap,
         "__array_priority__": 1000,
         "__reversed__": _reversed,
+        "__div__": Tensor.__truediv__,
+        "__rdiv__": Tensor.__rtruediv__,
+        "__idiv__": Tensor.__itruediv__,
         "storage": _storage,
         "new": _new,
         "new_tensor": _new_tensor,

@@ -22,7 +22,7 @@ COMMON = {"bool", "float", "double", "int", "long", "short", "half", "byte", "ch
 def operator_names() -> set[str]:
     names = set()
     for path in (ROOT / "tocha" / "operators").glob("*.py"):
-        names |= set(re.findall(r'@(?:pointwise|reduction|view|composite|native)\(\s*"(\w+)', path.read_text()))
+        names |= set(re.findall(r'@\w+\(\s*"(\w+)[.(]', path.read_text()))
     return {n for n in names if len(n) > 2} - COMMON
 
 

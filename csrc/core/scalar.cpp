@@ -31,6 +31,9 @@ void store_as(const Scalar& s, void* out) {
       TOCHA_CHECK(fits, Runtime, "value cannot be converted to type ", info(DTypeOf<T>::value).name, " without overflow");
     }
   }
+  constexpr bool real = !std::is_same_v<T, bool> && !std::is_same_v<T, Complex<float>> && !std::is_same_v<T, Complex<double>>;
+  TOCHA_CHECK(!real || !s.is_complex() || s.to_complex().im == 0, Runtime, "value ", s, " cannot be converted to type ",
+              info(DTypeOf<T>::value).name, " without overflow");
   T v = s.to<T>();
   std::memcpy(out, &v, sizeof(T));
 }

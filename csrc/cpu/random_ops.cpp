@@ -436,20 +436,12 @@ void geometric_(const Tensor& self, double p, const GeneratorRef& generator) {
 
 // -- rrelu -------------------------------------------------------------------------------------------
 
-void _rrelu_noise(const Tensor& out, const Tensor& self, double lower, double upper, bool training,
-                  const GeneratorRef& generator) {
+void _rrelu_noise(const Tensor& out, const Tensor& self, double lower, double upper, const GeneratorRef& generator) {
+  DType d = self.dtype();
+  if (d != DType::Float32 && d != DType::Float64) cpu::no_such_dtype("rrelu", d);
   Tensor input = contiguous(self);
-  if (training) {
-    fill_elements(out, [&](char* memory, int64_t n) {
-      cpu::rrelu_noise(generator.get(), self.dtype(), input.bytes(), memory, n, lower, upper);
-    });
-    return;
-  }
-  cpu::visit_floating("rrelu", self.dtype(), [&]<class T>(cpu::Type<T>) {
-    const T slope = cpu::to_number<T>((lower + upper) / 2), one = cpu::to_number<T>(int64_t{1});
-    const T* x = input.data<T>();
-    T* to = out.data<T>();
-    for (int64_t i = 0; i < self.numel(); ++i) to[i] = x[i] > T(0.0f) ? one : slope;
+  fill_elements(out, [&](char* memory, int64_t n) {
+    cpu::rrelu_noise(generator.get(), d, input.bytes(), memory, n, lower, upper);
   });
 }
 

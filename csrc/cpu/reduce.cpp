@@ -1,7 +1,7 @@
 #include "cpu/reduce.h"
 
 #include <algorithm>
-#include <cstdlib>
+#include <cstring>
 #include <memory>
 
 #include "core/gil.h"
@@ -16,6 +16,7 @@ namespace {
 constexpr int64_t kLanes = 128;        // independent accumulators along a contiguous run
 constexpr int64_t kBlock = 512;        // outputs that are reduced side by side
 constexpr int64_t kGather = 1024;      // elements a gather buffer holds
+constexpr int64_t kChunkRows = 64;     // rows that one accumulator takes before it is merged
 constexpr int64_t kFewReduced = 16;    // shorter runs are reduced side by side even if strided
 constexpr int64_t kPartWork = 1 << 16; // elements that make a part of a split reduction worth while
 constexpr int64_t kMaxParts = 16;
@@ -46,6 +47,13 @@ struct Plan {
 
 using States = char* [kMaxStates];
 
+// What one thread works in; lanes of states hold kBlock each.
+struct Scratch {
+  alignas(64) char buffer[kGather * 16];
+  alignas(64) char memory[2][kBlock * 16 * kMaxStates];
+  States totals, part;
+};
+
 int64_t state_bytes(const Plan& p) {
   int64_t n = 0;
   for (int k = 0; k < p.op->nstates; ++k) n += p.state_item[k];
@@ -58,6 +66,11 @@ void place(const Plan& p, char* memory, int64_t m, char** states) {
     states[k] = memory;
     memory += m * p.state_item[k];
   }
+}
+
+void prepare(const Plan& p, Scratch& s) {
+  place(p, s.memory[0], kBlock, s.totals);
+  place(p, s.memory[1], kBlock, s.part);
 }
 
 void shift(const Plan& p, char* const* states, int64_t lanes, char** out) {
@@ -97,58 +110,121 @@ void for_reduced_rows(const Plan& p, const char* base, int64_t begin, int64_t en
   }
 }
 
-void fold_run(const Plan& p, char* const* states, const char* x, int64_t n, int64_t position) {
-  int64_t rows = n / kLanes, tail = n % kLanes;
-  if (rows) p.loops->fold(states, x, rows, kLanes * p.loop_item, kLanes, position, kLanes, 1, p.params);
-  if (tail) p.loops->fold(states, x + rows * kLanes * p.loop_item, 1, 0, tail, position + rows * kLanes, 0, 1, p.params);
+// Sums stay accurate when no accumulator takes too many terms: rows go into `part`, which is merged into `totals`
+// and starts afresh every kChunkRows rows.
+class Cascade {
+ public:
+  Cascade(const Plan& p, char* const* totals, char* const* part, int64_t lanes, int64_t rows)
+      : p_(p), totals_(totals), part_(part), lanes_(lanes), used_(rows > kChunkRows ? part : totals) {
+    p.loops->init(totals, lanes, p.params);
+    if (used_ == part) p.loops->init(part, lanes, p.params);
+  }
+  char* const* states() const { return used_; }
+  // How many of `rows` may be folded into states() now.
+  int64_t room(int64_t rows) {
+    if (used_ == totals_) return rows;
+    if (filled_ == kChunkRows) flush();
+    int64_t n = std::min(rows, kChunkRows - filled_);
+    filled_ += n;
+    return n;
+  }
+  void finish() {
+    if (used_ == part_ && filled_) flush();
+  }
+
+ private:
+  void flush() {
+    p_.loops->merge(totals_, part_, lanes_, p_.params);
+    p_.loops->init(part_, lanes_, p_.params);
+    filled_ = 0;
+  }
+
+  const Plan& p_;
+  char* const* totals_;
+  char* const* part_;
+  int64_t lanes_, filled_ = 0;
+  char* const* used_;
+};
+
+// Folds a contiguous run of n elements, `lanes` at a time.
+void fold_run(const Plan& p, Cascade& sums, int64_t lanes, const char* x, int64_t n, int64_t position) {
+  int64_t rows = n / lanes, tail = n % lanes, step = lanes * p.loop_item;
+  while (rows > 0) {
+    int64_t now = sums.room(rows);
+    p.loops->fold(sums.states(), x, now, step, lanes, position, lanes, 1, p.params);
+    x += now * step;
+    position += now * lanes;
+    rows -= now;
+  }
+  if (tail) {
+    sums.room(1);
+    p.loops->fold(sums.states(), x, 1, 0, tail, position, 0, 1, p.params);
+  }
 }
 
-void merge_lanes(const Plan& p, char* const* states, int64_t m) {
-  while (m > 1) {
-    int64_t half = (m + 1) / 2;
+// lanes [0, groups * m) become lanes [0, m): lane j takes j + m, j + 2 m, ...
+void merge_groups(const Plan& p, char* const* states, int64_t groups, int64_t m) {
+  while (groups > 1) {
+    int64_t half = (groups + 1) / 2;
     States upper;
-    shift(p, states, half, upper);
-    p.loops->merge(states, upper, m - half, p.params);
-    m = half;
+    shift(p, states, half * m, upper);
+    p.loops->merge(states, upper, (groups - half) * m, p.params);
+    groups = half;
   }
 }
 
 // Reduces [begin, end) of the outermost reduced dim for one output; the result is lane 0.
-void reduce_along(const Plan& p, const char* base, int64_t begin, int64_t end, char* const* lanes, char* buffer) {
+void reduce_along(const Plan& p, const char* base, int64_t begin, int64_t end, Scratch& s) {
   const Dim& inner = p.reduced[0];
   int64_t from = p.nreduced == 1 ? begin : 0, to = p.nreduced == 1 ? end : inner.size;
-  int64_t used = std::min<int64_t>(kLanes, to - from);
-  p.loops->init(lanes, used, p.params);
+  int64_t lanes = to - from >= 4 * kLanes ? kLanes : std::min<int64_t>(kLanes / 4, to - from);
+  Cascade sums(p, s.totals, s.part, lanes, p.count / lanes);
   for_reduced_rows(p, base, begin, end, [&](const char* row, int64_t position) {
-    const char* x = row + from * inner.in;
     if (p.fits && inner.in == p.item) {
-      fold_run(p, lanes, x, to - from, position + from);
+      fold_run(p, sums, lanes, row + from * inner.in, to - from, position + from);
       return;
     }
     for (int64_t i = from; i < to; i += kGather) {
       int64_t n = std::min(kGather, to - i);
-      p.cast(buffer, p.loop_item, row + i * inner.in, inner.in, n);
-      fold_run(p, lanes, buffer, n, position + i);
+      p.cast(s.buffer, p.loop_item, row + i * inner.in, inner.in, n);
+      fold_run(p, sums, lanes, s.buffer, n, position + i);
     }
   });
-  merge_lanes(p, lanes, used);
+  sums.finish();
+  merge_groups(p, s.totals, lanes, 1);
 }
 
 // Reduces [begin, end) of the outermost reduced dim for m neighbouring outputs, one lane each.
-void reduce_block(const Plan& p, const char* base, int64_t step, int64_t m, int64_t begin, int64_t end, char* const* lanes, char* buffer) {
-  p.loops->init(lanes, m, p.params);
+void reduce_block(const Plan& p, const char* base, int64_t step, int64_t m, int64_t begin, int64_t end, Scratch& s) {
   const Dim& inner = p.reduced[0];
   int64_t from = p.nreduced == 1 ? begin : 0, to = p.nreduced == 1 ? end : inner.size;
+  bool direct = p.fits && step == p.item;
+  // Short rows that follow each other in memory are taken several at a time; positions would not be lane + row then.
+  int64_t groups = direct && !p.op->ordered && inner.in == m * p.item ? std::min(kBlock / m, to - from) : 1;
+  int64_t lanes = groups * m;
+  Cascade sums(p, s.totals, s.part, lanes, p.count / groups);
   for_reduced_rows(p, base, begin, end, [&](const char* row, int64_t position) {
-    if (p.fits && step == p.item) {
-      p.loops->fold(lanes, row + from * inner.in, to - from, inner.in, m, position + from, 1, 0, p.params);
-      return;
+    const char* x = row + from * inner.in;
+    int64_t at = position + from, rows = (to - from) / groups, tail = (to - from) % groups;
+    for (int64_t r = 0; r < rows;) {
+      int64_t now = sums.room(direct ? rows - r : 1);
+      if (direct) {
+        p.loops->fold(sums.states(), x, now, groups * inner.in, lanes, at, 1, 0, p.params);
+      } else {
+        p.cast(s.buffer, p.loop_item, x, step, m);
+        p.loops->fold(sums.states(), s.buffer, 1, 0, m, at, 0, 0, p.params);
+      }
+      x += now * groups * inner.in;
+      at += now;
+      r += now;
     }
-    for (int64_t r = from; r < to; ++r) {
-      p.cast(buffer, p.loop_item, row + r * inner.in, step, m);
-      p.loops->fold(lanes, buffer, 1, 0, m, position + r, 0, 0, p.params);
+    if (tail) {
+      sums.room(1);
+      p.loops->fold(sums.states(), x, 1, 0, tail * m, at, 0, 0, p.params);
     }
   });
+  sums.finish();
+  merge_groups(p, s.totals, groups, m);
 }
 
 void add_kept(Plan& p, const Dim& d) {
@@ -194,12 +270,12 @@ void make_plan(const ReductionOp& op, DType math, const ReduceLoops& loops, cons
   int64_t nkept = 0;
   for (int64_t d = 0; d < in.dim(); ++d) nkept += !call.reduced[d];
   bool keepdim = call.outs[0]->dim() == in.dim();
-  Dim kept[kMaxDims];
-  int n = 0;
+  Dim kept[kMaxDims], reduced[kMaxDims];
+  int n = 0, nreduced = 0;
   int64_t place = nkept;
   for (int64_t d = in.dim() - 1; d >= 0; --d) {
     if (call.reduced[d]) {
-      if (in.size(d) != 1) add_reduced(p, {in.size(d), in.stride(d) * p.item, {0, 0}});
+      if (in.size(d) != 1) reduced[nreduced++] = {in.size(d), in.stride(d) * p.item, {0, 0}};
       continue;
     }
     --place;
@@ -209,9 +285,12 @@ void make_plan(const ReductionOp& op, DType math, const ReduceLoops& loops, cons
     for (int i = 0; i < op.nout; ++i) dim.out[i] = call.outs[i]->stride(out_dim) * call.outs[i]->itemsize();
     kept[n++] = dim;
   }
-  // Which output comes first does not matter: walk the input's memory in order.
-  std::stable_sort(kept, kept + n, [](const Dim& a, const Dim& b) { return a.in < b.in; });
+  // Which output comes first does not matter, nor which element unless its position counts: walk memory in order.
+  auto nearer = [](const Dim& a, const Dim& b) { return a.in < b.in; };
+  std::stable_sort(kept, kept + n, nearer);
+  if (!op.ordered) std::stable_sort(reduced, reduced + nreduced, nearer);
   for (int i = 0; i < n; ++i) add_kept(p, kept[i]);
+  for (int i = 0; i < nreduced; ++i) add_reduced(p, reduced[i]);
   if (p.nreduced == 0) p.reduced[p.nreduced++] = {1, p.item, {0, 0}};
   if (p.nkept == 0) p.kept[p.nkept++] = {1, p.item, {0, 0}};
   bool along = p.reduced[0].in == p.item && p.reduced[0].size >= kFewReduced;
@@ -249,54 +328,52 @@ void finish_block(const Plan& p, const Block& b, char* const* states) {
   for (int i = 0; i < p.op->nout; ++i) p.out_cast[i](b.outs[i], p.kept[0].out[i], results[i], p.out_item[i], b.m);
 }
 
-// Fills `states` (m lanes) with the block's partial result over part `part` of `parts`.
-void reduce_part(const Plan& p, const Block& b, int64_t part, int64_t parts, char* const* states) {
+// The block's partial result over part `part` of `parts`, in s.totals (m lanes).
+void reduce_part(const Plan& p, const Block& b, int64_t part, int64_t parts, Scratch& s, char* const* states) {
   const Dim& outer = p.reduced[p.nreduced - 1];
   int64_t begin = outer.size * part / parts, end = outer.size * (part + 1) / parts;
-  alignas(64) char buffer[kGather * 16];
-  if (p.side_by_side) {
-    reduce_block(p, b.in, p.kept[0].in, b.m, begin, end, states, buffer);
+  if (p.count == 0) {
+    p.loops->init(states, b.m, p.params);
     return;
   }
-  alignas(64) char memory[kLanes * 16 * kMaxStates];
-  States lanes;
-  place(p, memory, kLanes, lanes);
-  for (int64_t j = 0; j < b.m; ++j) {
-    reduce_along(p, b.in + j * p.kept[0].in, begin, end, lanes, buffer);
-    for (int k = 0; k < p.op->nstates; ++k) std::memcpy(states[k] + j * p.state_item[k], lanes[k], static_cast<size_t>(p.state_item[k]));
+  int64_t runs = p.side_by_side ? 1 : b.m, lanes = p.side_by_side ? b.m : 1;
+  for (int64_t j = 0; j < runs; ++j) {
+    if (p.side_by_side) reduce_block(p, b.in, p.kept[0].in, b.m, begin, end, s);
+    else reduce_along(p, b.in + j * p.kept[0].in, begin, end, s);
+    for (int k = 0; k < p.op->nstates; ++k) {
+      int64_t item = p.state_item[k];
+      std::memcpy(states[k] + j * item, s.totals[k], static_cast<size_t>(lanes * item));
+    }
   }
 }
 
-void run_plan(const Plan& p) {
-  int64_t size = block_size(p);
-  int64_t per_row = (p.kept[0].size + size - 1) / size;
-  int64_t blocks = per_row * (p.outputs / p.kept[0].size);
-  int64_t work = p.outputs * p.count;
-  // Few outputs over much input: cut the input.
-  int64_t parts = 1;
-  if (blocks < 8) parts = std::clamp<int64_t>(work / blocks / kPartWork, 1, kMaxParts);
-  parts = std::min(parts, p.reduced[p.nreduced - 1].size);
-  if (parts == 1) {
-    int64_t block_work = std::max<int64_t>(1, work / blocks);
-    parallel_for(blocks, std::max<int64_t>(1, 32768 / block_work), [&](int64_t b, int64_t e) {
-      alignas(64) char memory[kBlock * 16 * kMaxStates];
-      States states;
-      place(p, memory, kBlock, states);
-      for (int64_t i = b; i < e; ++i) {
-        Block block = block_at(p, i);
-        reduce_part(p, block, 0, 1, states);
-        finish_block(p, block, states);
-      }
-    });
-    return;
-  }
-  int64_t bytes = state_bytes(p) * size;
+void run_whole(const Plan& p, int64_t blocks, int64_t work) {
+  int64_t block_work = std::max<int64_t>(1, work / blocks);
+  parallel_for(blocks, std::max<int64_t>(1, 32768 / block_work), [&](int64_t b, int64_t e) {
+    Scratch scratch;
+    prepare(p, scratch);
+    alignas(64) char memory[kBlock * 16 * kMaxStates];
+    States states;
+    place(p, memory, kBlock, states);
+    for (int64_t i = b; i < e; ++i) {
+      Block block = block_at(p, i);
+      reduce_part(p, block, 0, 1, scratch, states);
+      finish_block(p, block, states);
+    }
+  });
+}
+
+// Few outputs over much input: the input is cut into parts, merged in order at the end.
+void run_parts(const Plan& p, int64_t blocks, int64_t parts) {
+  int64_t size = block_size(p), bytes = state_bytes(p) * size;
   std::unique_ptr<char[]> memory(new char[static_cast<size_t>(bytes * parts * blocks)]);
   parallel_for(blocks * parts, 1, [&](int64_t b, int64_t e) {
+    Scratch scratch;
+    prepare(p, scratch);
     for (int64_t i = b; i < e; ++i) {
       States states;
       place(p, memory.get() + i * bytes, size, states);
-      reduce_part(p, block_at(p, i / parts), i % parts, parts, states);
+      reduce_part(p, block_at(p, i / parts), i % parts, parts, scratch, states);
     }
   });
   for (int64_t i = 0; i < blocks; ++i) {
@@ -312,12 +389,28 @@ void run_plan(const Plan& p) {
   }
 }
 
+void run_plan(const Plan& p) {
+  int64_t size = block_size(p);
+  int64_t blocks = (p.kept[0].size + size - 1) / size * (p.outputs / p.kept[0].size);
+  int64_t work = p.outputs * p.count;
+  int64_t parts = 1;
+  if (blocks < 8) parts = std::clamp<int64_t>(work / blocks / kPartWork, 1, kMaxParts);
+  parts = std::min(parts, p.reduced[p.nreduced - 1].size);
+  if (parts > 1) run_parts(p, blocks, parts);
+  else run_whole(p, blocks, work);
+}
+
+// The dtype whose loop serves `compute`: small integers and half floats are widened as they are read.
+DType loop_dtype(const ReduceLoops* table, DType compute) {
+  if (table[static_cast<int>(compute)].fold) return compute;
+  return is_reduced_floating(compute) ? DType::Float32 : DType::Int64;
+}
+
 }  // namespace
 
 void reduce(const ReductionOp& op, DType compute, const ReductionCall& call) {
   const ReduceLoops* table = op.cpu_loops[static_cast<int>(cpu_isa())];
-  DType math = compute;
-  if (!table[static_cast<int>(math)].fold && is_reduced_floating(compute)) math = DType::Float32;
+  DType math = loop_dtype(table, compute);
   const ReduceLoops& loops = table[static_cast<int>(math)];
   TOCHA_CHECK(loops.fold, NotImplemented, "[", op.name, "] not implemented for '", compute, "'");
   Tensor in = *call.in;
@@ -326,10 +419,10 @@ void reduce(const ReductionOp& op, DType compute, const ReductionCall& call) {
     copy(plain, in);
     in = plain;
   }
-  auto plan = std::make_unique<Plan>();
-  make_plan(op, math, loops, call, in, *plan);
+  Plan plan;
+  make_plan(op, math, loops, call, in, plan);
   ReleaseGil unlocked(in.numel());
-  run_plan(*plan);
+  run_plan(plan);
 }
 
 }  // namespace tocha::cpu

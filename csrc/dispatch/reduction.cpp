@@ -19,10 +19,17 @@ void mark_dims(const Tensor& self, IntsView dims, const char* op, bool* reduced)
 DType reduce_compute_dtype(const ReductionOp& op, const Tensor& self, std::optional<DType> dtype) {
   DType d = dtype.value_or(self.dtype());
   bool small = is_integral(d) || is_boolean(d);
+  if (op.promote == ReducePromote::to_bool) d = DType::Bool;
   if (!dtype && op.promote == ReducePromote::sum_like && small) d = DType::Int64;
   if (!dtype && op.promote == ReducePromote::int_to_float && small) d = default_dtype();
   TOCHA_CHECK(op.dtypes >> static_cast<int>(d) & 1, NotImplemented, "[", op.name, "] not implemented for '", d, "'");
   return d;
+}
+
+DType output_dtype(const ReductionOp& op, int i, DType compute, const Tensor& self) {
+  DType d = op.types[i].resolve(compute);
+  // any and all of uint8 stay uint8.
+  return d == DType::Bool && op.promote == ReducePromote::to_bool && self.dtype() == DType::UInt8 ? DType::UInt8 : d;
 }
 
 void run(const ReductionOp& op, DType compute, const Tensor* outs, const Tensor& self, const bool* reduced,
@@ -50,7 +57,11 @@ Ints output_sizes(const Tensor& self, const bool* reduced, bool keepdim) {
 }
 
 void check_identity(const ReductionOp& op, const Tensor& self, const bool* reduced) {
-  if (op.has_identity) return;
+  if (op.has_identity || self.numel() != 0) return;
+  bool all = true;
+  for (int64_t i = 0; i < self.dim(); ++i) all &= reduced[i];
+  TOCHA_CHECK(!all || self.dim() == 1, Runtime, "[", op.name, "] Expected reduction dim to be specified for an empty tensor: got shape ",
+              self.sizes());
   for (int64_t i = 0; i < self.dim(); ++i) {
     TOCHA_CHECK(!reduced[i] || self.size(i) != 0, Index, "[", op.name, "] Expected reduction dim ", i,
                 " to have non-zero size: got a tensor of shape ", self.sizes());
@@ -72,7 +83,7 @@ void reduction(const ReductionOp& op, Tensor* outs, const Tensor& self, IntsView
   DType compute = reduce_compute_dtype(op, self, dtype);
   check_identity(op, self, reduced);
   Ints sizes = output_sizes(self, reduced, keepdim);
-  for (int i = 0; i < op.nout; ++i) outs[i] = empty(sizes, op.types[i].resolve(compute), self.device());
+  for (int i = 0; i < op.nout; ++i) outs[i] = empty(sizes, output_dtype(op, i, compute, self), self.device());
   run(op, compute, outs, self, reduced, params);
 }
 
@@ -81,14 +92,14 @@ void reduction_out(const ReductionOp& op, const Tensor* outs, const Tensor& self
   bool reduced[64];
   mark_dims(self, dims, op.name, reduced);
   // A sum into a given tensor accumulates in that tensor's dtype.
-  if (!dtype && op.promote != ReducePromote::to_bool && op.types[0].code == TypeCode::T) dtype = outs[0].dtype();
+  if (!dtype && op.promote == ReducePromote::sum_like) dtype = outs[0].dtype();
   DType compute = reduce_compute_dtype(op, self, dtype);
   check_identity(op, self, reduced);
   Ints sizes = output_sizes(self, reduced, keepdim);
   for (int i = 0; i < op.nout; ++i) {
-    DType result = op.types[i].resolve(compute);
-    TOCHA_CHECK(can_cast(result, outs[i].dtype()), Runtime, "[", op.name, "] result type ", result,
-                " can't be cast to the desired output type ", outs[i].dtype());
+    DType result = output_dtype(op, i, compute, self);
+    bool fits = op.promote == ReducePromote::same ? result == outs[i].dtype() : can_cast(result, outs[i].dtype());
+    TOCHA_CHECK(fits, Runtime, "[", op.name, "] Expected out tensor to have dtype ", result, ", but got ", outs[i].dtype(), " instead");
     resize_output(outs[i], sizes, op.name);
     check_no_internal_overlap(outs[i], op.name);
     check_no_overlap(outs[i], self, op.name, false);

@@ -14,7 +14,7 @@ enum class ReducePromote : uint8_t {
   same,          // max, amin: the input's dtype
   sum_like,      // integers and bool accumulate as int64
   int_to_float,  // mean-like
-  to_bool,       // any, all
+  to_bool,       // any, all: elements are read as bool
 };
 
 struct ReductionOp {
@@ -23,6 +23,7 @@ struct ReductionOp {
   uint8_t nout, nstates, nparams;
   ReducePromote promote;
   bool has_identity;    // an empty range has a value
+  bool ordered;         // positions count
   uint32_t dtypes;
   const TypeCode* types;  // outputs, states, params
 };

@@ -203,6 +203,8 @@ inline DType scalar_dtype(const Scalar& s) {
     default: return complex_dtype(default_dtype());
   }
 }
+inline bool is_wrapped(const Tensor& t) { return t.is_wrapped_number(); }
+inline Scalar number_of(const Tensor& t) { return Scalar::load(t.dtype(), t.bytes()); }
 inline void check_same_device_list(const std::string& op, const Tensors& ts) {
   check_same_device(op.c_str(), ts.data(), static_cast<int>(ts.size()));
 }

@@ -36,7 +36,8 @@ def write(path: Path, text: str) -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--out", type=Path, required=True)
+    parser.add_argument("--out", type=Path, help="where the C++ goes")
+    parser.add_argument("--stubs", type=Path, help="where the type stubs go")
     parser.add_argument("--list", action="store_true", help="print the files that would be written, by kind")
     options = parser.parse_args()
     root = bare_package()
@@ -54,7 +55,11 @@ def main() -> None:
             print(kind, *sorted(names))
         return
     for name, text in files.items():
-        write(options.out / name, text)
+        where = options.stubs if name.endswith(".pyi") else options.out
+        if where is not None:
+            write(where / name, text)
+    if options.out is None:
+        return
     # A family that is gone must not leave its sources behind.
     for old in options.out.glob("*.cpp"):
         if old.name not in files:

@@ -68,7 +68,7 @@ class Entry:
 
     @property
     def qualified(self) -> str:
-        if self.form != "function":
+        if not self.form.startswith("function"):
             return f"Tensor.{self.name}"
         prefix = {"": "", "nn": "nn.functional."}.get(self.namespace, self.namespace + ".")
         return prefix + self.name
@@ -83,17 +83,21 @@ def entries() -> list[Entry]:
 
     for o in operators():
         for name in (o.public_name, *o.aliases):
+            if "." in name:  # special.expit: the function in another namespace
+                namespace, _, function = name.partition(".")
+                add(o, function, "function", namespace)
+                continue
             if "function" in o.variants:
                 add(o, name, "function", o.namespace)
+                if "inplace" in o.variants and "inplace_method" not in o.variants:
+                    add(o, name + "_", "function_inplace", o.namespace)
             method = o.name if name == o.public_name else name
             if "method" in o.variants:
                 add(o, method, "method")
+                if "inplace" in o.variants:
+                    add(o, method + "_", "inplace")
             if "property" in o.variants:
                 add(o, method, "property")
-            if "inplace" in o.variants:
-                add(o, method + "_", "inplace")
-                if "function" in o.variants and not o.namespace:
-                    add(o, method + "_", "function_inplace")
     return list(table.values())
 
 
@@ -266,9 +270,11 @@ class Source:
             self.binary_operator(o)
 
     def binary_operator(self, o: Operator) -> None:
-        """a + b takes numbers on either side; the operator's other arguments keep their defaults."""
+        """a + b takes numbers on either side (a @ b does not); the operator's other arguments keep their defaults."""
+        assert o.operator is not None
         ident = f"operator_{o.name}"
-        params = '{"self", ArgType::Operand, 0, false, false}, {"other", ArgType::Operand, 0, false, false}'
+        kind = o.schema.arguments[1].type
+        params = f'{{"self", ArgType::{kind}, 0, false, false}}, {{"other", ArgType::{kind}, 0, false, false}}'
         rest = "".join(", " + default_cpp(a) for a in o.schema.arguments[2:])
         self.calls[f"call_{ident}"] = (
             f"PyObject* call_{ident}(PyObject* const* a) {{\n  return wrap(ops::{o.cpp_name}(as_operand(a[0]), as_operand(a[1]){rest}));\n}}\n"
@@ -286,6 +292,7 @@ class Source:
             self.inplace_operator(o)
 
     def inplace_operator(self, o: Operator) -> None:
+        assert o.operator is not None
         ident = f"operator_inplace_{o.name}"
         dunder = "__i" + o.operator[2:]
         params = '{"self", ArgType::Tensor, 0, false, false}, {"other", ArgType::Operand, 0, false, false}'

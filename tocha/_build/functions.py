@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable
 
-from tocha._build.kernels import fold_of, loop_dtypes, operands, params, states, type_codes
+from tocha._build.kernels import fold_of, is_ordered, loop_dtypes, operands, params, states, type_codes
 from tocha.codegen.native import Translator, annotations_of, default_cpp, own_type, parameter_type, return_type
 from tocha.ir import dtypes as dt
 from tocha.operators.record import Operator, operators
@@ -95,6 +95,8 @@ def type_code(code: object) -> str:
         return "{TypeCode::real_of_T, DType::Undefined}"
     if code == "complex":
         return "{TypeCode::complex_of_T, DType::Undefined}"
+    if code == "wide":
+        return "{TypeCode::wide_T, DType::Undefined}"
     assert isinstance(code, dt.DType)
     return f"{{TypeCode::fixed, DType::{CPP_ENUM[code.name]}}}"
 
@@ -151,7 +153,7 @@ class Family:
         prologue = [f"  const Tensor ins[] = {{{in_list}}};"]
         scalars = ", ".join(scalar_of(a) for a in params(o))
         prologue.append(f"  const Scalar params[] = {{{scalars}}};" if scalars else "  const Scalar* params = nullptr;")
-        prologue += self.checks(o)
+        prologue += self.checks(o, "check")
         self.lines.append(f"{result_type(o)} {name}({parameters(o)}) {{")
         self.lines += prologue + [f"  Tensor outs[{nout}];", f"  tocha::pointwise(op_{name}, outs, ins, params);"]
         if nout == 1:
@@ -165,20 +167,20 @@ class Family:
         if "inplace" in o.variants:
             self.lines.append(f"Tensor {name}_({parameters(o)}) {{")
             first = operands(o)[0].name
+            prologue += self.checks(o, "check_inplace")
             self.lines += prologue + [f"  pointwise_out(op_{name}, &{first}, ins, params, true);", f"  return {first};", "}", ""]
 
-    def checks(self, o: Operator) -> list[str]:
-        """A record's own refusal of bad arguments, written in the subset as `check=`."""
-        check = (o.types or {}).get("check")
+    def checks(self, o: Operator, which: str) -> list[str]:
+        """A record's own refusal of bad arguments, written in the subset."""
+        check = (o.types or {}).get(which)
         if check is None:
             return []
         parameters_of = {a.name: a.type for a in o.schema.arguments}
         t = Translator(check, {n: parameters_of[n] for n in check.__code__.co_varnames[: check.__code__.co_argcount]}, "none", self.use_rule)
         signature = t.signature()
         body = t.body()
-        if f"check_{o.cpp_name}" not in "".join(self.statics):
-            self.statics.append(f"static void check_{o.cpp_name}({signature}) {{\n" + "\n".join(body) + "\n}")
-        return [f"  check_{o.cpp_name}({', '.join(n for n in t.types if n in t.parameters)});"]
+        self.statics.append(f"static void {which}_{o.cpp_name}({signature}) {{\n" + "\n".join(body) + "\n}")
+        return [f"  {which}_{o.cpp_name}({', '.join(n for n in t.types if n in t.parameters)});"]
 
     # -- reductions --------------------------------------------------------------------------------
 
@@ -193,8 +195,8 @@ class Family:
         self.statics += loop_table(o, "ReduceLoops")
         self.statics.append(f"static const TypeCode types_{name}[] = {{{codes}}};")
         self.statics.append(
-            f'static const ReductionOp op_{name} = {{"{o.name}", TOCHA_LOOPS_OF({name}), {nout}, {nstates}, {len(ps)}, '
-            f"ReducePromote::{o.promote}, {str(f.identity).lower()}, {dtype_mask(o)}, types_{name}}};"
+            f'static const ReductionOp op_{name} = {{"{o.name.lstrip("_")}", TOCHA_LOOPS_OF({name}), {nout}, {nstates}, {len(ps)}, '
+            f"ReducePromote::{o.promote}, {str(f.identity).lower()}, {str(is_ordered(o)).lower()}, {dtype_mask(o)}, types_{name}}};"
         )
         have = {a.name: a for a in o.schema.arguments}
         dims = "IntsView()"
@@ -334,7 +336,7 @@ class Family:
         self.lines += ["  return out0;" if n == 1 else f"  return {{{outs}}};", "}", ""]
         if "out" in o.variants:
             self.lines += [f"void {o.cpp_name}_out({out_parameters(o)}) {{", f"  auto spec = shape_{o.cpp_name}({names});"]
-            tensors = [a.name for a in o.schema.arguments if a.type in ("Tensor", "Operand")]
+            tensors = [a.name for a in o.schema.arguments if a.type in ("Tensor", "Operand", "Tensor?")]
             lists = [a.name for a in o.schema.arguments if a.type in ("Tensor[]",)]
             for i, s in enumerate(specs):
                 if "out_dtype" in o.tags:

@@ -33,6 +33,8 @@ def resolve(code: object, t: dt.DType) -> dt.DType:
         return dt.real_of(t)
     if code == "complex":
         return dt.complex_of(t)
+    if code == "wide":
+        return dt.complex128 if t.is_complex else dt.float64
     assert isinstance(code, dt.DType), code
     return code
 
@@ -55,8 +57,9 @@ def type_codes(o: Operator) -> tuple[list, list, list]:
 
 
 def loop_dtypes(o: Operator) -> list[dt.DType]:
-    """Compute dtypes that get a loop: reduced floats share float32's, unless the operator wants its own."""
-    own = [d for d in o.dtypes if not d.is_reduced]
+    """Compute dtypes that get a loop: reduced floats share float32's, unless the operator wants its own. A reduction
+    may name fewer in types["loops"]: integers without one share int64's."""
+    own = [d for d in (o.types or {}).get("loops", o.dtypes) if not d.is_reduced]
     if any(d.is_reduced for d in o.dtypes) and dt.float32 not in own:
         own.append(dt.float32)
     if "direct_half" in o.tags:
@@ -74,7 +77,8 @@ def pointwise_loop(o: Operator, t: dt.DType) -> str:
     out_types = [resolve(c, t) for c in outs]
     param_types = [resolve(c, t.compute) for c in ps]
     names = [a.name for a in params(o)]
-    nodes = scalar.trace(o.body, in_types, list(zip(names, param_types, strict=True)), out_types)
+    stored = "stored" in o.tags  # half types enter the formula as they are
+    nodes = scalar.trace(o.body, in_types, list(zip(names, param_types, strict=True)), out_types, compute=not stored)
     code = emit(simplify(nodes), Names([f"x{i}" for i in range(len(ins))], [f"p{i}" for i in range(len(ps))]))
     lines = [f"unsigned {loop_name(o, t)}(char* const* p, int64_t n, const void* params) {{"]
     if not ps:
@@ -110,6 +114,13 @@ def states(f: Fold, t: dt.DType) -> list[dt.DType]:
     return [resolve(c, t) for c in f.state_types]
 
 
+def is_ordered(o: Operator) -> bool:
+    """Whether a reduction's combine asks where an element is."""
+    e = FoldEmitter(o, loop_dtypes(o)[0])
+    values = e.combined()
+    return any(n.op is scalar.INDEX for n in scalar.topological(values if isinstance(values, tuple) else (values,)))
+
+
 class FoldEmitter:
     """The four loops of one reduction for one compute dtype."""
 
@@ -137,6 +148,12 @@ class FoldEmitter:
     def pointers(self, array: str, prefix: str, types: list[dt.DType]) -> list[str]:
         return [f"  auto* {prefix}{k} = reinterpret_cast<{d.cpp}*>({array}[{k}]);" for k, d in enumerate(types)]
 
+    def combined(self) -> scalar.Node | tuple[scalar.Node, ...]:
+        """The states after one more element."""
+        k = len(self.states)
+        inputs = tuple(scalar.Input(i, d) for i, d in enumerate(self.states))
+        return self.fold.combine(inputs if k > 1 else inputs[0], scalar.Input(k, self.t), scalar.index(), **self.nodes())
+
     def text(self) -> str:
         k = len(self.states)
         state_inputs = tuple(scalar.Input(i, d) for i, d in enumerate(self.states))
@@ -147,9 +164,7 @@ class FoldEmitter:
         lines += ["  " + c for c in code.prologue + code.body]
         lines += ["  for (int64_t j = 0; j < m; ++j) {"] + [f"    s{i}[j] = {r};" for i, r in enumerate(code.results)] + ["  }", "}", ""]
         # fold, several rows at a time so that states stay in registers
-        x = scalar.Input(k, self.t)
-        position = scalar.index()
-        new = self.fold.combine(state_inputs if k > 1 else state_inputs[0], x, position, **self.nodes())
+        new = self.combined()
         lines += self.head(
             "fold",
             "char* const* s, const char* x, int64_t rows, int64_t row_stride, int64_t m, int64_t index, int64_t row_index, int64_t lane_index",

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from tocha._build.bindings import Entry, entries, is_factory, is_varargs, python_name
+from pathlib import Path
+
+from tocha._build.bindings import UNARY, Entry, entries, is_factory, is_varargs, python_name
 from tocha.operators.record import Operator
 from tocha.operators.schema import Argument
 
 PYTHON = {
     "Tensor": "Tensor", "Operand": "Tensor | Number", "Tensor?": "Tensor | None", "Tensor[]": "Sequence[Tensor]",
     "Tensor?[]": "Sequence[Tensor | None]", "Scalar": "Number", "Scalar?": "Number | None", "Scalar[]": "Sequence[Number]",
-    "int": "int", "int?": "int | None", "int[]": "Sequence[int]", "int[]?": "Sequence[int] | int | None", "float": "float",
-    "float?": "float | None", "float[]?": "Sequence[float] | None", "bool": "bool", "bool?": "bool | None", "bool[]": "Sequence[bool]",
-    "str": "str", "str?": "str | None", "dtype": "dtype", "dtype?": "dtype | None", "device": "DeviceLike", "device?": "DeviceLike | None",
+    "int": "_int", "int?": "_int | None", "int[]": "Sequence[_int]", "int[]?": "Sequence[_int] | _int | None", "float": "_float",
+    "float?": "_float | None", "float[]?": "Sequence[_float] | None", "bool": "_bool", "bool?": "_bool | None", "bool[]": "Sequence[_bool]",
+    "str": "_str", "str?": "_str | None", "dtype": "dtype", "dtype?": "dtype | None", "device": "DeviceLike", "device?": "DeviceLike | None",
     "layout?": "layout | None", "memory_format?": "memory_format | None", "Generator?": "Generator | None", "Storage": "UntypedStorage",
 }  # fmt: skip
 KEYWORDS = {"from": "from_", "lambda": "lambda_", "in": "in_"}
@@ -19,6 +21,7 @@ DEFAULTS = {"True", "False", "None"}
 
 
 def default(a: Argument) -> str:
+    assert a.default is not None
     return f" = {a.default}" if a.default in DEFAULTS or a.default.lstrip("-").replace(".", "", 1).isdigit() else " = ..."
 
 
@@ -27,7 +30,7 @@ def parameter(a: Argument, i: int, form: str) -> str:
     name = KEYWORDS.get(name, name)
     kind = PYTHON[a.type]
     if a.type == "int[]" and a.size:
-        kind = "Sequence[int] | int"
+        kind = "Sequence[_int] | _int"
     return f"{name}: {kind}" + (default(a) if a.default is not None else "")
 
 
@@ -43,7 +46,7 @@ def parameters(o: Operator, form: str) -> str:
                 parts.append("*")
             star = True
         if varargs and not a.keyword_only and a.type == "int[]":
-            parts.append(f"*{a.name}: int | Sequence[int]")
+            parts.append(f"*{a.name}: _int | Sequence[_int]")
             star = True
             continue
         parts.append(parameter(a, i, form))
@@ -60,7 +63,7 @@ def parameters(o: Operator, form: str) -> str:
 def result(o: Operator, form: str) -> str:
     if form in ("inplace", "function_inplace"):
         return "Tensor"
-    kinds = {"Tensor": "Tensor", "Tensor[]": "tuple[Tensor, ...]", "int": "int", "bool": "bool", "float": "float", "Scalar": "Number", "dtype": "dtype"}
+    kinds = {"Tensor": "Tensor", "Tensor[]": "tuple[Tensor, ...]", "int": "_int", "bool": "_bool", "float": "_float", "Scalar": "Number", "dtype": "dtype"}
     returns = [kinds[r.type] for r in o.schema.returns]
     if not returns:
         return "None"
@@ -78,24 +81,41 @@ def definition(e: Entry, indent: str) -> list[str]:
     return lines
 
 
+UNTYPED_OPERATORS = {"__eq__", "__ne__"}  # object already has these, with other types
+
+
+def operator_definitions(e: Entry) -> list[str]:
+    """__add__, __radd__ and __iadd__ of a record that names a Python operator."""
+    lines = []
+    for o in e.overloads:
+        if o.operator is None or o.name != e.name:
+            continue
+        if o.operator in UNARY:
+            lines.append(f"    def {o.operator}(self) -> Tensor: ...")
+            continue
+        ignore = "  # type: ignore[override]" if o.operator in UNTYPED_OPERATORS else ""
+        lines.append(f"    def {o.operator}(self, other: Any) -> Tensor: ...{ignore}")
+        if o.operator not in ("__eq__", "__ne__", "__lt__", "__le__", "__gt__", "__ge__"):
+            lines.append(f"    def __r{o.operator[2:]}(self, other: Any) -> Tensor: ...")
+    return lines
+
+
 def generate() -> dict[str, str]:
+    """tocha/_C.pyi: the hand-written core, then every operator."""
     everything = entries()
-    head = [
-        "# Generated from tocha/operators; do not edit.",
-        "from collections.abc import Sequence",
-        "from typing import overload",
-        "",
-        "from tocha._C import Generator, UntypedStorage, dtype, layout, memory_format",
-        "from tocha._tensor_stub import DeviceLike, Number, TensorCore",
-        "",
-    ]
-    lines = [*head, "class Tensor(TensorCore):"]
+    core = (Path(__file__).parent / "core_stub.txt").read_text()
+    lines = [core, "class Tensor(TensorCore):"]
     for e in everything:
         if e.form in ("method", "inplace", "property"):
             lines += definition(e, "    ")
-    files = {"_operators.pyi": "\n".join(lines) + "\n\n" + "\n".join(x for e in everything if e.form.startswith("function") and not e.namespace for x in definition(e, "")) + "\n"}
+            lines += operator_definitions(e)
+    lines.append("")
+    for e in everything:
+        if e.form.startswith("function") and not e.namespace:
+            lines += definition(e, "")
     for namespace in sorted({e.namespace for e in everything if e.namespace}):
-        text = [*head[:3], "", "from tocha._C import Generator, dtype", "from tocha._operators import Tensor", "from tocha._tensor_stub import DeviceLike, Number", ""]
-        text += [x for e in everything if e.form == "function" and e.namespace == namespace for x in definition(e, "")]
-        files[f"_operators_{namespace}.pyi"] = "\n".join(text) + "\n"
-    return files
+        lines += ["", f"class _{namespace}:"]
+        for e in everything:
+            if e.form == "function" and e.namespace == namespace:
+                lines += [x if x.lstrip().startswith("@overload") else x for x in definition(e, "    @staticmethod\n    ")]
+    return {"_C.pyi": "\n".join(lines) + "\n"}

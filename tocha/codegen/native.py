@@ -140,6 +140,8 @@ def coerce(v: Value, to: str) -> str:
         return v.code
     if to == "Operand" and v.type in ("int", "float", "bool", "Scalar"):
         return f"wrapped_number(Scalar({v.code}))"
+    if to == "Operand" and v.type in ("int?", "float?", "bool?", "Scalar?"):
+        return f"wrapped_number(Scalar(value_of({v.code})))"
     if to == "Tensor" and v.type in ("int", "float", "bool", "Scalar"):
         return f"wrapped_number(Scalar({v.code}))"
     if v.type == "int[]" and to == "int[]?":
@@ -630,7 +632,7 @@ class Translator:
                 code = f"contains({b.code}, {coerce(a, element(b.type))})"
             return Value(code if isinstance(operation, ast.In) else f"!{code}", "bool")
         b = self.expr(right)
-        if "Tensor" in (a.type, b.type) or "Operand" in (a.type, b.type):
+        if {a.type, b.type} & {"Tensor", "Tensor?", "Operand"}:
             return self.operator_call(DUNDER[type(operation)], [a, b])
         if a.items or b.items or "[]" in (a.type, b.type):
             t = unify(Value("", self.storable(a)), Value("", self.storable(b)))
@@ -836,17 +838,18 @@ class Translator:
         if not candidates:
             raise TranslationError(f"no operator {name}")
         problems = []
-        for o in candidates:
+        # a number becomes a tensor only where no overload takes the number
+        for o, wrap_numbers in [(o, False) for o in candidates] + [(o, True) for o in candidates]:
             try:
-                codes = self.bind(o, args, kwargs)
+                codes = self.bind(o, args, kwargs, wrap_numbers)
             except TranslationError as e:
                 problems.append(f"{o.schema.text}: {e}")
                 continue
             suffix = "_" if inplace else ""
             return Value(f"ops::{o.cpp_name}{suffix}({', '.join(codes)})", return_type(o))
-        raise TranslationError(f"no overload of {name} fits: " + "; ".join(problems))
+        raise TranslationError(f"no overload of {name} fits: " + "; ".join(problems[len(candidates) :]))
 
-    def bind(self, o: Operator, args: list[Value], kwargs: dict[str, Value]) -> list[str]:
+    def bind(self, o: Operator, args: list[Value], kwargs: dict[str, Value], wrap_numbers: bool) -> list[str]:
         codes = []
         positional = list(args)
         left = dict(kwargs)
@@ -871,6 +874,8 @@ class Translator:
             if a.type == "int[]" and a.size and v.type == "int":
                 codes.append(f"Ints({a.size}, {v.code})")
                 continue
+            if a.type == "Tensor" and v.type in (*NUMBERS, "Scalar") and not wrap_numbers:
+                raise TranslationError(f"a number where {a.name} is a tensor")
             codes.append(coerce(v, a.type))
         if positional or left:
             raise TranslationError("too many arguments")
@@ -881,6 +886,8 @@ class Translator:
     def builtin_len(self, a: list[Value]) -> Value:
         if a[0].items:
             return Value(str(len(a[0].items)), "int")
+        if a[0].type.endswith("[]?"):
+            return Value(f"length(value_of({a[0].code}))", "int")
         return Value(f"length({a[0].code})", "int")
 
     def builtin_min(self, a: list[Value]) -> Value:

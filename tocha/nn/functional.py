@@ -1,4 +1,8 @@
-"""Functions for neural networks: what the records put in the namespace `nn`, under torch.nn.functional's names."""
+"""Functions for neural networks, under torch.nn.functional's names: what the records put in the namespace `nn`, and
+thin functions around records where PyTorch's signature has `inplace=` or `training=`.
+"""
+
+from __future__ import annotations
 
 from tocha import _C
 from tocha._C import channel_shuffle, pixel_shuffle, pixel_unshuffle  # noqa: F401
@@ -6,3 +10,92 @@ from tocha._C import channel_shuffle, pixel_shuffle, pixel_unshuffle  # noqa: F4
 globals().update({_n: _v for _n, _v in vars(_C._nn).items() if not _n.startswith("_")})
 
 from tocha.nn.functional_dropout import *  # noqa: E402, F403
+
+_nn = _C._nn
+Tensor = _C.Tensor
+hardshrink = _C.hardshrink
+prelu = _C.prelu
+relu_ = _C.relu_
+selu_ = _C.selu_
+celu_ = _C.celu_
+threshold_ = _C.threshold_
+
+
+def relu(input: Tensor, inplace: bool = False) -> Tensor:
+    """input where it is positive, else 0.
+
+    >>> import tocha
+    >>> relu(tocha.tensor([-1.0, 2.0]))
+    tensor([0., 2.])
+    """
+    return _C.relu_(input) if inplace else _C.relu(input)
+
+
+def relu6(input: Tensor, inplace: bool = False) -> Tensor:
+    """input kept within [0, 6].
+
+    >>> import tocha
+    >>> relu6(tocha.tensor([-1.0, 2.0, 7.0]))
+    tensor([0., 2., 6.])
+    """
+    return _nn.relu6_(input) if inplace else _nn.relu6(input)
+
+
+def leaky_relu(input: Tensor, negative_slope: float = 0.01, inplace: bool = False) -> Tensor:
+    """input where it is positive, else negative_slope * input."""
+    return _nn.leaky_relu_(input, negative_slope) if inplace else _nn.leaky_relu(input, negative_slope)
+
+
+def elu(input: Tensor, alpha: float = 1.0, inplace: bool = False) -> Tensor:
+    """input where it is positive, else alpha * (exp(input) - 1)."""
+    return _nn.elu_(input, alpha) if inplace else _nn.elu(input, alpha)
+
+
+def selu(input: Tensor, inplace: bool = False) -> Tensor:
+    """elu scaled so that layers keep mean 0 and variance 1."""
+    return _C.selu_(input) if inplace else _C.selu(input)
+
+
+def celu(input: Tensor, alpha: float = 1.0, inplace: bool = False) -> Tensor:
+    """input where it is positive, else alpha * (exp(input / alpha) - 1)."""
+    return _C.celu_(input, alpha) if inplace else _C.celu(input, alpha)
+
+
+def silu(input: Tensor, inplace: bool = False) -> Tensor:
+    """input * sigmoid(input)."""
+    return _nn.silu_(input) if inplace else _nn.silu(input)
+
+
+def mish(input: Tensor, inplace: bool = False) -> Tensor:
+    """input * tanh(softplus(input))."""
+    return _nn.mish_(input) if inplace else _nn.mish(input)
+
+
+def hardtanh(input: Tensor, min_val: float = -1.0, max_val: float = 1.0, inplace: bool = False) -> Tensor:
+    """input kept within [min_val, max_val]."""
+    return _nn.hardtanh_(input, min_val, max_val) if inplace else _nn.hardtanh(input, min_val, max_val)
+
+
+def hardsigmoid(input: Tensor, inplace: bool = False) -> Tensor:
+    """(input + 3) / 6 kept within [0, 1]."""
+    return _nn.hardsigmoid_(input) if inplace else _nn.hardsigmoid(input)
+
+
+def hardswish(input: Tensor, inplace: bool = False) -> Tensor:
+    """input * hardsigmoid(input)."""
+    return _nn.hardswish_(input) if inplace else _nn.hardswish(input)
+
+
+def threshold(input: Tensor, threshold: float, value: float, inplace: bool = False) -> Tensor:
+    """input where it is above the threshold, else value."""
+    return _C.threshold_(input, threshold, value) if inplace else _C.threshold(input, threshold, value)
+
+
+def sigmoid(input: Tensor) -> Tensor:
+    """1 / (1 + exp(-input))."""
+    return input.sigmoid()
+
+
+def tanh(input: Tensor) -> Tensor:
+    """The hyperbolic tangent."""
+    return input.tanh()

@@ -7,7 +7,7 @@ from tocha import _C
 Tensor = _C.Tensor
 
 
-class _ParameterMeta(type(Tensor)):
+class _ParameterMeta(type):
     # A custom tensor marked with _is_param counts as a Parameter.
     def __instancecheck__(cls, instance: object) -> bool:
         if cls is Parameter and isinstance(instance, Tensor) and getattr(instance, "_is_param", False):

@@ -1,68 +1,352 @@
-"""Addition, multiplication and their relatives, element by element."""
+"""Addition, multiplication, division and their relatives, element by element."""
 
 from __future__ import annotations
 
-from tocha.ir.dtypes import bool_
-from tocha.ir.scalar import *  # noqa: F403
-from tocha.operators.record import ALL, BOOL, COMPLEX, FLOATS, INT_TO_FLOAT, INTS, NUMERIC, UNSIGNED, pointwise
+from functools import partial
 
-_EVERYWHERE = "function, method, inplace, out"
+from tocha.ir import dtypes as dt
+from tocha.ir import scalar as s
+from tocha.operators.record import (
+    BINARY,
+    COMPLEX,
+    FLOATS,
+    INT_TO_FLOAT,
+    INTS,
+    NUMERIC,
+    REAL,
+    UNARY,
+    UNSIGNED,
+    composite,
+    op,
+    pointwise,
+    rule,
+)
+from tocha.operators.rules import is_integral, is_number, number, result_type
+
+HALVES = frozenset({"direct_half"})  # memory-bound: half types are read and written as they are
+
+# Sums and products
 
 
-def _no_float_alpha(self, other, alpha):
-    pass
+@rule
+def check_alpha(self: "Tensor", other: "Tensor", alpha: "Scalar", name: "str") -> "none":
+    result = result_type(self, other)
+    if alpha.is_boolean() and result != dt.bool_:
+        raise RuntimeError(f"[{name}] Boolean alpha only supported for Boolean results: the result is {result}")
+    if alpha.is_floating() and is_integral(result):
+        raise RuntimeError(f"[{name}] For integral input tensors, argument alpha must not be a floating point number: got {alpha} for {result}")
+    if alpha.is_complex() and not result.is_complex:
+        raise RuntimeError(f"[{name}] For non-complex input tensors, argument alpha must not be a complex number: got {alpha} for {result}")
 
 
-@pointwise("add(Tensor self, Operand other, *, Scalar alpha=1) -> Tensor", dtypes=ALL, variants=_EVERYWHERE, operator="__add__", tags=frozenset({"direct_half"}))
+@rule
+def refuse_bool(self: "Tensor", other: "Tensor") -> "none":
+    if self.dtype == dt.bool_ and other.dtype == dt.bool_:
+        raise RuntimeError("[sub] Subtraction, the `-` operator, with two bool tensors is not supported. Use the `^` or `logical_xor()` operator instead.")
+    if self.dtype == dt.bool_ or other.dtype == dt.bool_:
+        raise RuntimeError(
+            "[sub] Subtraction, the `-` operator, with a bool tensor is not supported. If you are trying to invert a mask, use the `~` or `logical_not()` operator instead."
+        )
+
+
+def check_add(self, other, alpha):
+    if not alpha.is_integral():
+        check_alpha(self, other, alpha, "add")
+
+
+def check_sub(self, other, alpha):
+    refuse_bool(self, other)
+    if not alpha.is_integral():
+        check_alpha(self, other, alpha, "sub")
+
+
+@pointwise("add(Operand self, Operand other, *, Scalar alpha=1) -> Tensor", dtypes=(*REAL, *COMPLEX), types={"check": check_add}, variants=BINARY, operator="__add__", tags=HALVES)
 def add(x, y, alpha):
     """self + alpha * other, with broadcasting and type promotion."""
-    if x.dtype is bool_:
+    if x.dtype is dt.bool_:
         return x | (y & alpha)
     return x + alpha * y
 
 
-@pointwise("sub(Tensor self, Operand other, *, Scalar alpha=1) -> Tensor", dtypes=(*INTS, *UNSIGNED, *FLOATS, *COMPLEX), variants=_EVERYWHERE, operator="__sub__", aliases=("subtract",), tags=frozenset({"direct_half"}))
+@pointwise("sub(Operand self, Operand other, *, Scalar alpha=1) -> Tensor", dtypes=(*NUMERIC, *COMPLEX), types={"check": check_sub}, variants=BINARY, operator="__sub__", aliases=("subtract",), tags=HALVES)
 def sub(x, y, alpha):
     """self - alpha * other."""
     return x - alpha * y
 
 
-@pointwise("mul(Tensor self, Operand other) -> Tensor", dtypes=ALL, variants=_EVERYWHERE, operator="__mul__", aliases=("multiply",), tags=frozenset({"direct_half"}))
+@composite("rsub(Tensor self, Operand other, *, Scalar alpha=1) -> Tensor", variants="function")
+def rsub(self, other, alpha):
+    """other - alpha * self."""
+    return op.sub(other, self, alpha=alpha)
+
+
+@pointwise("mul(Operand self, Operand other) -> Tensor", dtypes=(*REAL, *UNSIGNED, *COMPLEX), variants=BINARY, operator="__mul__", aliases=("multiply",), tags=HALVES)
 def mul(x, y):
     """self * other."""
-    if x.dtype is bool_:
+    if x.dtype is dt.bool_:
         return x & y
     return x * y
 
 
-@pointwise("div(Tensor self, Operand other) -> Tensor", dtypes=(*FLOATS, *COMPLEX), promote=INT_TO_FLOAT, variants=_EVERYWHERE, operator="__truediv__", aliases=("divide", "true_divide"), tags=frozenset({"direct_half"}))
-def div(x, y):
-    """self / other; integers divide to floats."""
-    return x / y
+def check_neg(self):
+    if self.dtype == dt.bool_:
+        raise RuntimeError(
+            "[neg] Negation, the `-` operator, on a bool tensor is not supported. If you are trying to invert a mask, use the `~` or `logical_not()` operator instead."
+        )
 
 
-@pointwise("neg(Tensor self) -> Tensor", dtypes=(*NUMERIC, *COMPLEX), variants=_EVERYWHERE, operator="__neg__", aliases=("negative",))
+@pointwise("neg(Tensor self) -> Tensor", dtypes=(*NUMERIC, *COMPLEX), types={"check": check_neg}, variants=UNARY, operator="__neg__", aliases=("negative",))
 def neg(x):
     """-self."""
     return -x
 
 
-@pointwise("exp(Tensor self) -> Tensor", dtypes=(*FLOATS, *COMPLEX), promote=INT_TO_FLOAT, variants=_EVERYWHERE, expensive=True)
-def exp_(x):
-    """e to the power of self."""
-    return exp(x)
+@composite("positive(Tensor self) -> Tensor", operator="__pos__")
+def positive(self):
+    """self itself, unless it is bool."""
+    if self.dtype == dt.bool_:
+        raise RuntimeError("[positive] The `+` operator, on a bool tensor is not supported.")
+    return self
 
 
-@pointwise("eq(Tensor self, Operand other) -> Tensor", dtypes=ALL, types={"out": (bool_,)}, variants=_EVERYWHERE, operator="__eq__")
-def eq(x, y):
-    """Whether self == other."""
-    return x == y
+# Division
+
+division = partial(pointwise, dtypes=NUMERIC, variants=BINARY)
 
 
-@pointwise("where.tensors(Tensor condition, Operand self, Operand other) -> Tensor", dtypes=ALL, types={"in": (bool_, "T", "T")}, variants="function")
-def where_(c, x, y):
-    """self where the condition holds, else other."""
-    return where(c, x, y)
+@pointwise("div(Operand self, Operand other) -> Tensor", dtypes=(*FLOATS, *COMPLEX), promote=INT_TO_FLOAT, variants=BINARY, operator="__truediv__", aliases=("divide", "true_divide"), tags=HALVES)
+def div(x, y):
+    """self / other; integers divide to floats."""
+    return x / y
 
 
-__all__ = ["BOOL"]
+@composite("div.rounding(Operand self, Operand other, *, str? rounding_mode) -> Tensor", variants=BINARY, aliases=("divide",))
+def div_rounding(self, other, rounding_mode):
+    """self / other, rounded: "floor" toward minus infinity, "trunc" toward zero, None not at all."""
+    if rounding_mode is None:
+        return op.div(self, other)
+    if rounding_mode == "floor":
+        return op.floor_divide(self, other)
+    if rounding_mode != "trunc":
+        raise RuntimeError(f"[div] expected rounding_mode to be one of None, 'trunc', or 'floor' but found '{rounding_mode}'")
+    return op._divide_trunc(self, other)
+
+
+@division("floor_divide(Operand self, Operand other) -> Tensor", operator="__floordiv__", expensive=True)
+def floor_divide(x, y):
+    """self / other, rounded toward minus infinity."""
+    return x // y
+
+
+@division("_divide_trunc(Operand self, Operand other) -> Tensor", variants="")
+def divide_trunc(x, y):
+    """self / other, rounded toward zero."""
+    return s.truncdiv(x, y)
+
+
+@division("remainder(Operand self, Operand other) -> Tensor", operator="__mod__", expensive=True)
+def remainder(x, y):
+    """What floor_divide leaves; it has the sign of other."""
+    return x % y
+
+
+@division("fmod(Tensor self, Operand other) -> Tensor", expensive=True)
+def fmod(x, y):
+    """What division toward zero leaves; it has the sign of self."""
+    return s.fmod(x, y)
+
+
+@pointwise("reciprocal(Tensor self) -> Tensor", dtypes=(*FLOATS, *COMPLEX), promote=INT_TO_FLOAT, variants=UNARY)
+def reciprocal(x):
+    """1 / self."""
+    return s.reciprocal(x)
+
+
+@pointwise("gcd(Tensor self, Tensor other) -> Tensor", dtypes=INTS, variants=UNARY, expensive=True)
+def gcd(x, y):
+    """The greatest common divisor, never negative."""
+    return s.gcd(x, y)
+
+
+@pointwise("lcm(Tensor self, Tensor other) -> Tensor", dtypes=INTS, variants=UNARY, expensive=True)
+def lcm(x, y):
+    """The least common multiple, never negative."""
+    return s.lcm(x, y)
+
+
+# Powers and roots
+
+
+@pointwise("_power(Operand self, Operand exponent) -> Tensor", dtypes=(*NUMERIC, *COMPLEX), variants="", expensive=True)
+def power(x, y):
+    """self to the power of exponent, without shortcuts."""
+    return x**y
+
+
+@composite("pow(Tensor self, Operand exponent) -> Tensor", variants=BINARY, operator="__pow__")
+def pow(self, exponent):
+    """self to the power of exponent."""
+    if is_number(exponent) and not is_number(self):
+        p = number(exponent)
+        result = result_type(self, exponent)
+        if p.is_integral() and p.to_int() < 0 and is_integral(result):
+            raise RuntimeError(f"[pow] Integers to negative integer powers are not allowed: exponent {p} for {result}")
+        # Small exponents are products and roots, which are quicker and exact.
+        if result == self.dtype and not p.is_complex():
+            if p == 2:
+                return op.mul(self, self)
+            if p == 3:
+                return op.mul(op.mul(self, self), self)
+            if p == 0.5 and not is_integral(result):
+                return op.sqrt(self)
+            if p == -1 and not is_integral(result):
+                return op.reciprocal(self)
+            if p == -0.5 and not is_integral(result):
+                return op.rsqrt(self)
+            if p == -2 and not is_integral(result):
+                return op.reciprocal(op.mul(self, self))
+    return op._power(self, exponent)
+
+
+@composite("pow.Scalar(Scalar self, Tensor exponent) -> Tensor", variants="function, out")
+def pow_scalar(self, exponent):
+    """The number self to the power of each exponent."""
+    return op._power(self, exponent)
+
+
+@composite("float_power(Operand self, Operand exponent) -> Tensor", variants=BINARY)
+def float_power(self, exponent):
+    """self to the power of exponent, computed in double precision."""
+    wide = dt.complex128 if self.is_complex() or exponent.is_complex() else dt.float64
+    return op.pow(self.to(wide), exponent.to(wide))
+
+
+@composite("square(Tensor self) -> Tensor", variants=UNARY)
+def square(self):
+    """self * self; the square of a bool is an integer."""
+    if self.dtype == dt.bool_:
+        return self.to(dt.int64)
+    return op.mul(self, self)
+
+
+root = partial(pointwise, dtypes=(*FLOATS, *COMPLEX), promote=INT_TO_FLOAT, variants=UNARY)
+
+
+@root("sqrt(Tensor self) -> Tensor")
+def sqrt(x):
+    """The square root; NaN for negative numbers."""
+    return s.sqrt(x)
+
+
+@root("rsqrt(Tensor self) -> Tensor")
+def rsqrt(x):
+    """1 / sqrt(self)."""
+    return s.rsqrt(x)
+
+
+@pointwise("hypot(Tensor self, Tensor other) -> Tensor", dtypes=FLOATS, variants=BINARY, expensive=True)
+def hypot(x, y):
+    """sqrt(self**2 + other**2) without overflow on the way."""
+    return s.hypot(x, y)
+
+
+# Sign and magnitude
+
+
+def no_complex_inplace(self):
+    if self.is_complex():
+        raise RuntimeError(f"[abs_] In-place abs is not supported for complex tensors: got {self.dtype}")
+
+
+@pointwise("abs(Tensor self) -> Tensor", dtypes=(*NUMERIC, *COMPLEX), types={"out": ("real",), "check_inplace": no_complex_inplace}, variants=UNARY, operator="__abs__", aliases=("absolute",))
+def abs(x):
+    """The absolute value; of a complex number, its distance from 0."""
+    return s.abs(x)
+
+
+@pointwise("sign(Tensor self) -> Tensor", dtypes=REAL, variants=BINARY)
+def sign(x):
+    """-1, 0 or 1."""
+    return x if x.dtype is dt.bool_ else s.sign(x)
+
+
+@pointwise("sgn(Tensor self) -> Tensor", dtypes=(*REAL, *COMPLEX), variants=BINARY)
+def sgn(x):
+    """sign, and for complex numbers self / abs(self)."""
+    if x.dtype.is_complex:
+        return s.phase(x, s.abs(x))
+    return x if x.dtype is dt.bool_ else s.sign(x)
+
+
+@pointwise("copysign(Tensor self, Operand other) -> Tensor", dtypes=FLOATS, promote=INT_TO_FLOAT, variants=BINARY)
+def copysign(x, y):
+    """self's magnitude with other's sign."""
+    return s.copysign(x, y)
+
+
+def check_heaviside(self, values):
+    if self.dtype != values.dtype:
+        raise RuntimeError(f"[heaviside] not yet implemented for tensors with different dtypes: {self.dtype} and {values.dtype}")
+    if self.is_complex():
+        raise RuntimeError(f"[heaviside] not yet implemented for complex tensors: {self.dtype}")
+
+
+@pointwise("heaviside(Tensor self, Tensor values) -> Tensor", dtypes=REAL, types={"check": check_heaviside}, variants=BINARY)
+def heaviside(x, values):
+    """0 for negative elements, 1 for positive ones, values at 0."""
+    return x | values if x.dtype is dt.bool_ else s.heaviside(x, values)
+
+
+# Pieces of floating-point numbers
+
+
+@pointwise("nextafter(Tensor self, Tensor other) -> Tensor", dtypes=FLOATS, variants=BINARY, expensive=True, tags=frozenset({"direct_half", "stored"}))
+def nextafter(x, y):
+    """The next floating-point number after self toward other."""
+    return s.nextafter(x, y)
+
+
+@composite("ldexp(Tensor self, Tensor other) -> Tensor", variants=UNARY)
+def ldexp(self, other):
+    """self * 2**other."""
+    return op.mul(self, op.pow(2.0, other))
+
+
+def check_frexp(self):
+    if not self.is_floating_point():
+        raise RuntimeError(f"[frexp] only supports floating-point dtypes, got {self.dtype}")
+
+
+@pointwise("frexp(Tensor self) -> (Tensor mantissa, Tensor exponent)", dtypes=FLOATS, types={"out": ("T", dt.int32), "check": check_frexp}, variants="function, method, out")
+def frexp(x):
+    """Mantissa in [0.5, 1) and exponent, such that self is mantissa * 2**exponent."""
+    return s.frexp_mantissa(x), s.frexp_exponent(x)
+
+
+# Order
+
+extreme = partial(pointwise, dtypes=REAL, variants="function, method, out")
+
+
+@extreme("maximum(Tensor self, Tensor other) -> Tensor")
+def maximum(x, y):
+    """The greater of two elements; NaN if either is."""
+    return x | y if x.dtype is dt.bool_ else s.maximum(x, y)
+
+
+@extreme("minimum(Tensor self, Tensor other) -> Tensor")
+def minimum(x, y):
+    """The smaller of two elements; NaN if either is."""
+    return x & y if x.dtype is dt.bool_ else s.minimum(x, y)
+
+
+@extreme("fmax(Tensor self, Tensor other) -> Tensor")
+def fmax(x, y):
+    """The greater of two elements; NaN only if both are."""
+    return x | y if x.dtype is dt.bool_ else s.fmax(x, y)
+
+
+@extreme("fmin(Tensor self, Tensor other) -> Tensor")
+def fmin(x, y):
+    """The smaller of two elements; NaN only if both are."""
+    return x & y if x.dtype is dt.bool_ else s.fmin(x, y)

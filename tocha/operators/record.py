@@ -24,6 +24,10 @@ REAL = (*BOOL, *INTS, *FLOATS)
 NUMERIC = (*INTS, *FLOATS)
 ALL = (*BOOL, *INTS, *UNSIGNED, *FLOATS, *COMPLEX)
 
+# The forms most operators have. Of two operands, the function form has no in-place twin (tocha.sin_, but not tocha.add_).
+UNARY = "function, method, inplace, out"
+BINARY = "function, method, inplace_method, out"
+
 COMMON, INT_TO_FLOAT = "common", "int_to_float"
 SAME, SUM_LIKE, TO_BOOL = "same", "sum_like", "to_bool"
 
@@ -34,19 +38,19 @@ class Operator:
 
     kind: str
     schema: Schema
-    body: Callable | None
+    body: Callable
     doc: str
-    variants: frozenset[str]  # function, method, inplace, out, property
+    variants: frozenset[str]  # function, method, inplace (as each of those), inplace_method, out, property
     namespace: str  # "" for tocha.add, "special" for tocha.special.erf, "nn" for nn.functional
     module: str  # the family file, for sharding the generated code
     dtypes: tuple = ()
     promote: str = COMMON
-    types: tuple | None = None  # pointwise: types of (outputs, inputs, params) where not T
+    types: dict[str, Any] | None = None  # dtypes of out, in, params where not T; check
     expensive: bool = False
     operator: str | None = None  # Python's operator method, e.g. __add__
     reverse: str | None = None  # __radd__, where the swapped form is this operator with arguments swapped
     shape: Callable | None = None  # native: the rule for its outputs
-    kernel: str | None = None  # native: the C++ function
+    kernel: str = ""  # native: the C++ function
     reduce: Any = None  # reduction: its Fold
     gradient: Callable | None = None
     decomposition: Callable | None = None  # native: the same result from other operators, for the compiler
@@ -93,7 +97,7 @@ def overloads(name: str) -> list[Operator]:
 NAMESPACES = ("special", "linalg", "fft", "nn")
 
 
-def register(kind: str, schema: str, body: Callable | None, variants: str, doc: str | None = None, **fields: Any) -> Operator:
+def register(kind: str, schema: str, body: Callable, variants: str, doc: str | None = None, **fields: Any) -> Operator:
     parsed = parse(schema)
     if parsed.full_name in OPERATORS:
         raise ValueError(f"{parsed.full_name} is recorded twice")
@@ -112,7 +116,9 @@ def register(kind: str, schema: str, body: Callable | None, variants: str, doc: 
         position=len(OPERATORS),
         **fields,
     )
-    unknown = o.variants - {"function", "method", "inplace", "out", "property"}
+    if "inplace_method" in o.variants:
+        o.variants |= {"inplace"}
+    unknown = o.variants - {"function", "method", "inplace", "inplace_method", "out", "property"}
     if unknown:
         raise ValueError(f"{parsed.full_name}: unknown variants {sorted(unknown)}")
     OPERATORS[parsed.full_name] = o
@@ -136,7 +142,7 @@ class Fold:
     combine: Callable  # (states, x, index, params...) -> states
     merge: Callable  # (states, states, params...) -> states
     finish: Callable  # (states, count, params...) -> outputs
-    state_types: tuple  # per state: "T", "real", or a dtype
+    state_types: tuple  # per state: "T", "real", "wide" (double precision), or a dtype
     out_types: tuple = ("T",)
     identity: bool = True  # an empty range has a value
 

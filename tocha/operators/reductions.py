@@ -1,21 +1,281 @@
-"""Reductions: sums, extremes, truth, over any dims."""
+"""Reductions: sums, products, extremes and truth, over any dims."""
 
 from __future__ import annotations
 
-from tocha.ir.dtypes import bool_
-from tocha.operators.record import ALL, COMPLEX, FLOATS, SUM_LIKE, TO_BOOL, Fold, reduction
 from tocha.ir import dtypes as dt
+from tocha.ir.scalar import abs, cast, constant, exp, imag, isinf, isnan, log, make_complex, maximum, minimum, real, where, zero_like
+from tocha.operators.record import BOOL, COMPLEX, FLOATS, INT_TO_FLOAT, INTS, NUMERIC, REAL, SUM_LIKE, TO_BOOL, Fold, composite, op, reduction
+
+_ACCUMULATING = (*BOOL, *INTS, *FLOATS, *COMPLEX)
+_INF = float("inf")
+_SUMS = {"loops": (dt.bool_, dt.int64, dt.float32, dt.float64, *COMPLEX)}  # what accumulates; the rest is widened
+_ORDERS = {"loops": (dt.int64, dt.int32, dt.float32, dt.float64)}
 
 
-@reduction("sum(Tensor self, int[1]? dim=None, bool keepdim=False, *, dtype? dtype=None) -> Tensor", dtypes=(dt.int64, dt.int32, dt.int16, dt.int8, dt.uint8, dt.bool_, *FLOATS, *COMPLEX), promote=SUM_LIKE)
-def sum(t):
-    """The sum of all elements, or over dim."""
-    if t is bool_:
+def _totals(t, term):
+    """Adds up term(x); on bool this is `or`."""
+    if t is dt.bool_:
         return Fold(init=lambda: False, combine=lambda s, x, i: s | x, merge=lambda a, b: a | b, finish=lambda s, n: s, state_types=("T",))
-    return Fold(init=lambda: 0, combine=lambda s, x, i: s + x, merge=lambda a, b: a + b, finish=lambda s, n: s, state_types=("T",))
+    return Fold(init=lambda: 0, combine=lambda s, x, i: s + term(x), merge=lambda a, b: a + b, finish=lambda s, n: s, state_types=("T",))
 
 
-@reduction("any(Tensor self, int[1]? dim=None, bool keepdim=False) -> Tensor", dtypes=ALL, promote=TO_BOOL)
-def any(t):
+@reduction("sum(Tensor self, int[1]? dim=None, bool keepdim=False, *, dtype? dtype=None) -> Tensor", dtypes=_ACCUMULATING, promote=SUM_LIKE, types=_SUMS)
+def sum(t):
+    """The sum of all elements, or over dim. Integers add up as int64."""
+    return _totals(t, lambda x: x)
+
+
+@reduction("nansum(Tensor self, int[1]? dim=None, bool keepdim=False, *, dtype? dtype=None) -> Tensor", dtypes=(*BOOL, *INTS, *FLOATS), promote=SUM_LIKE, types={"loops": (dt.bool_, dt.int64, dt.float32, dt.float64)})
+def nansum(t):
+    """The sum of the elements that are not NaN."""
+    return _totals(t, lambda x: where(isnan(x), 0, x) if t.is_floating else x)
+
+
+@reduction("mean(Tensor self, int[1]? dim=None, bool keepdim=False, *, dtype? dtype=None) -> Tensor", dtypes=(*FLOATS, *COMPLEX), promote=SUM_LIKE)
+def mean(t):
+    """The mean of all elements, or over dim."""
+
+    def finish(s, n):
+        if t.is_complex:
+            count = cast(n, dt.real_of(t))
+            return make_complex(real(s) / count, imag(s) / count)
+        return s / cast(n, t)
+
+    return Fold(init=lambda: 0, combine=lambda s, x, i: s + x, merge=lambda a, b: a + b, finish=finish, state_types=("T",))
+
+
+@reduction("prod(Tensor self, int? dim=None, bool keepdim=False, *, dtype? dtype=None) -> Tensor", dtypes=_ACCUMULATING, promote=SUM_LIKE, types=_SUMS)
+def prod(t):
+    """The product of all elements, or over dim. Integers multiply as int64."""
+    if t is dt.bool_:
+        return Fold(init=lambda: True, combine=lambda s, x, i: s & x, merge=lambda a, b: a & b, finish=lambda s, n: s, state_types=("T",))
+    return Fold(init=lambda: 1, combine=lambda s, x, i: s * x, merge=lambda a, b: a * b, finish=lambda s, n: s, state_types=("T",))
+
+
+# -- truth ---------------------------------------------------------------------------------------------
+
+
+@reduction("_any(Tensor self, int[]? dim, bool keepdim) -> Tensor", dtypes=BOOL, promote=TO_BOOL, variants="")
+def _any(t):
     """Whether any element is true."""
-    return Fold(init=lambda: False, combine=lambda s, x, i: s | (x != 0 if t is not bool_ else x), merge=lambda a, b: a | b, finish=lambda s, n: s, state_types=(bool_,), out_types=(bool_,))
+    return Fold(init=lambda: False, combine=lambda s, x, i: s | x, merge=lambda a, b: a | b, finish=lambda s, n: s, state_types=(dt.bool_,), out_types=(dt.bool_,))
+
+
+@reduction("_all(Tensor self, int[]? dim, bool keepdim) -> Tensor", dtypes=BOOL, promote=TO_BOOL, variants="")
+def _all(t):
+    """Whether all elements are true."""
+    return Fold(init=lambda: True, combine=lambda s, x, i: s & x, merge=lambda a, b: a & b, finish=lambda s, n: s, state_types=(dt.bool_,), out_types=(dt.bool_,))
+
+
+@composite("any(Tensor self, int[1]? dim=None, bool keepdim=False) -> Tensor", variants="function, method, out")
+def any(self, dim, keepdim):
+    """Whether any element is true, over all dims or those given; uint8 gives uint8, everything else bool."""
+    if dim is not None and len(dim) == 0:
+        return op._no_reduction(self)
+    return op._any(self, dim, keepdim)
+
+
+@composite("all(Tensor self, int[1]? dim=None, bool keepdim=False) -> Tensor", variants="function, method, out")
+def all(self, dim, keepdim):
+    """Whether all elements are true, over all dims or those given; uint8 gives uint8, everything else bool."""
+    if dim is not None and len(dim) == 0:
+        return op._no_reduction(self)
+    return op._all(self, dim, keepdim)
+
+
+@composite("_no_reduction(Tensor self) -> Tensor", variants="")
+def _no_reduction(self):
+    """The truth of every element: what any and all give over no dims."""
+    truth = self.to(dt.bool_)
+    return truth.to(dt.uint8) if self.dtype == dt.uint8 else truth
+
+
+@reduction("count_nonzero(Tensor self, int[1]? dim=None) -> Tensor", dtypes=BOOL, promote=TO_BOOL, variants="function, method")
+def count_nonzero(t):
+    """How many elements are not zero, over all dims or those given."""
+    return Fold(init=lambda: 0, combine=lambda s, x, i: s + cast(x, dt.int64), merge=lambda a, b: a + b, finish=lambda s, n: s, state_types=(dt.int64,), out_types=(dt.int64,))
+
+
+# -- extremes: NaN wins, the first of equal elements is reported ------------------------------------------
+
+
+def _lowest(t):
+    return False if t is dt.bool_ else t.smallest_integer if not t.is_floating else -_INF
+
+
+def _highest(t):
+    return True if t is dt.bool_ else t.largest_integer if not t.is_floating else _INF
+
+
+def _greater(t):
+    """maximum for values of dtype t."""
+    return (lambda a, b: a | b) if t is dt.bool_ else maximum
+
+
+def _lesser(t):
+    return (lambda a, b: a & b) if t is dt.bool_ else minimum
+
+
+_EXTREMES = REAL
+
+
+@reduction("amax(Tensor self, int[1] dim=[], bool keepdim=False) -> Tensor", dtypes=_EXTREMES, types={"loops": (dt.uint8, *_ORDERS["loops"])})
+def amax(t):
+    """The largest element, over all dims or those given; NaN if there is one."""
+    pick = _greater(t)
+    return Fold(init=lambda: _lowest(t), combine=lambda s, x, i: pick(s, x), merge=pick, finish=lambda s, n: s, state_types=("T",), identity=False)
+
+
+@reduction("amin(Tensor self, int[1] dim=[], bool keepdim=False) -> Tensor", dtypes=_EXTREMES, types={"loops": (dt.uint8, *_ORDERS["loops"])})
+def amin(t):
+    """The smallest element, over all dims or those given; NaN if there is one."""
+    pick = _lesser(t)
+    return Fold(init=lambda: _highest(t), combine=lambda s, x, i: pick(s, x), merge=pick, finish=lambda s, n: s, state_types=("T",), identity=False)
+
+
+@reduction("aminmax(Tensor self, *, int? dim=None, bool keepdim=False) -> (Tensor min, Tensor max)", dtypes=_EXTREMES, types={"loops": (dt.uint8, *_ORDERS["loops"])})
+def aminmax(t):
+    """The smallest and the largest element in one pass."""
+    low, high = _lesser(t), _greater(t)
+    return Fold(
+        init=lambda: (_highest(t), _lowest(t)),
+        combine=lambda s, x, i: (low(s[0], x), high(s[1], x)),
+        merge=lambda a, b: (low(a[0], b[0]), high(a[1], b[1])),
+        finish=lambda s, n: s,
+        state_types=("T", "T"),
+        out_types=("T", "T"),
+        identity=False,
+    )
+
+
+_NOWHERE = 2**63 - 1  # the index of a state that has met nothing better than the start value
+
+
+def _where_extreme(t, largest, with_value):
+    """The extreme value and its first index. A lane that only met the start value keeps _NOWHERE: then every element
+    equals the start value, and the first is the answer."""
+
+    def beats(x, v):
+        if t is dt.bool_:
+            return (x & ~v) if largest else (v & ~x)
+        if not t.is_floating:
+            return x > v if largest else x < v
+        return ~(x <= v if largest else x >= v) & (v == v)
+
+    def ties(a, b):
+        return (a == b) | (isnan(a) & isnan(b)) if t.is_floating else a == b
+
+    def combine(s, x, i):
+        better = beats(x, s[0])
+        return where(better, x, s[0]), where(better, i, s[1])
+
+    def merge(a, b):
+        better = beats(b[0], a[0]) | (ties(a[0], b[0]) & (b[1] < a[1]))
+        return where(better, b[0], a[0]), where(better, b[1], a[1])
+
+    def finish(s, n):
+        index = where(s[1] == _NOWHERE, 0, s[1])
+        return (s[0], index) if with_value else index
+
+    start = _lowest(t) if largest else _highest(t)
+    return Fold(
+        init=lambda: (start, _NOWHERE),
+        combine=combine,
+        merge=merge,
+        finish=finish,
+        state_types=("T", dt.int64),
+        out_types=("T", dt.int64) if with_value else (dt.int64,),
+        identity=False,
+    )
+
+
+@composite("max.other(Tensor self, Tensor other) -> Tensor", variants="function, method, out")
+def max_other(self, other):
+    """The larger of two elements each; NaN if one is."""
+    return op.maximum(self, other)
+
+
+@composite("max(Tensor self) -> Tensor", variants="function, method, out")
+def max(self):
+    """The largest element; NaN if there is one."""
+    return op.amax(self, [], False)
+
+
+@reduction("max.dim(Tensor self, int dim, bool keepdim=False) -> (Tensor values, Tensor indices)", dtypes=_EXTREMES, types=_ORDERS)
+def max_dim(t):
+    """The largest elements along dim and where they are: the first of equal ones, the first NaN."""
+    return _where_extreme(t, largest=True, with_value=True)
+
+
+@composite("min.other(Tensor self, Tensor other) -> Tensor", variants="function, method, out")
+def min_other(self, other):
+    """The smaller of two elements each; NaN if one is."""
+    return op.minimum(self, other)
+
+
+@composite("min(Tensor self) -> Tensor", variants="function, method, out")
+def min(self):
+    """The smallest element; NaN if there is one."""
+    return op.amin(self, [], False)
+
+
+@reduction("min.dim(Tensor self, int dim, bool keepdim=False) -> (Tensor values, Tensor indices)", dtypes=_EXTREMES, types=_ORDERS)
+def min_dim(t):
+    """The smallest elements along dim and where they are: the first of equal ones, the first NaN."""
+    return _where_extreme(t, largest=False, with_value=True)
+
+
+@reduction("argmax(Tensor self, int? dim=None, bool keepdim=False) -> Tensor", dtypes=NUMERIC, types=_ORDERS)
+def argmax(t):
+    """The index of the largest element along dim, or in the flattened tensor."""
+    return _where_extreme(t, largest=True, with_value=False)
+
+
+@reduction("argmin(Tensor self, int? dim=None, bool keepdim=False) -> Tensor", dtypes=NUMERIC, types=_ORDERS)
+def argmin(t):
+    """The index of the smallest element along dim, or in the flattened tensor."""
+    return _where_extreme(t, largest=False, with_value=False)
+
+
+# -- log(sum(exp(x))) --------------------------------------------------------------------------------------
+
+
+def _log_sum_exp(t):
+    """States: the largest real part m, and the sum of exp(x - m). One exponential per element."""
+
+    def add(a, b):
+        (m, s), (k, r) = a, b
+        scale = exp(where(m == k, zero_like(m), -abs(k - m)))  # equal infinities are 0 apart
+        if t.is_complex:
+            scale = make_complex(scale, zero_like(scale))
+        return maximum(m, k), where(k > m, s * scale + r, s + r * scale)
+
+    def combine(s, x, i):
+        if t.is_complex:
+            phase = exp(make_complex(zero_like(imag(x)), imag(x)))
+            return add(s, (real(x), phase))
+        return add(s, (x, constant(1, t)))
+
+    def finish(s, n):
+        m, total = s
+        return log(total) + (make_complex(m, zero_like(m)) if t.is_complex else m)
+
+    return Fold(init=lambda: (-_INF, 0), combine=combine, merge=add, finish=finish, state_types=("real", "T"))
+
+
+@reduction("_logsumexp(Tensor self, int[]? dim, bool keepdim) -> Tensor", dtypes=(*FLOATS, *COMPLEX), promote=INT_TO_FLOAT, variants="")
+def _logsumexp(t):
+    """log(sum(exp(self))) without overflow."""
+    return _log_sum_exp(t)
+
+
+@composite("logsumexp(Tensor self, int[1] dim, bool keepdim=False) -> Tensor", variants="function, method, out")
+def logsumexp(self, dim, keepdim):
+    """log(sum(exp(self))) over dim, without overflow."""
+    return op._logsumexp(self, dim, keepdim)
+
+
+@composite("special_logsumexp(Tensor self, int[1] dim, bool keepdim=False) -> Tensor", variants="function, out")
+def special_logsumexp(self, dim, keepdim):
+    """log(sum(exp(self))) over dim, without overflow."""
+    return op._logsumexp(self, dim, keepdim)

@@ -21,6 +21,31 @@ class Out:
         self.sizes, self.dtype, self.device, self.strides = sizes, dtype, device, strides
 
 
+class Number:
+    """A Python number as rules see it."""
+
+    def __init__(self, value):
+        self.value = value
+
+    def __eq__(self, other):
+        return self.value == other
+
+    def is_boolean(self):
+        return isinstance(self.value, bool)
+
+    def is_integral(self):
+        return isinstance(self.value, int) and not isinstance(self.value, bool)
+
+    def is_floating(self):
+        return isinstance(self.value, float)
+
+    def is_complex(self):
+        return isinstance(self.value, complex)
+
+    def to_int(self):
+        return int(self.value)
+
+
 @intrinsic("wrap_dim")
 def wrap_dim(dim: "int", ndim: "int") -> "int":
     n = max(ndim, 1)
@@ -117,6 +142,18 @@ def is_integral(d: "dtype") -> "bool":
 def scalar_dtype(s: "Scalar") -> "dtype":
     """The dtype a number alone would give a tensor."""
     raise NotImplementedError("numbers of graph values")
+
+
+@intrinsic("is_wrapped")
+def is_number(x: "Operand") -> "bool":
+    """Whether an operand is a Python number."""
+    return not hasattr(x, "dtype")
+
+
+@intrinsic("number_of")
+def number(x: "Operand") -> "Scalar":
+    """The Python number that an operand is."""
+    return Number(x)
 
 
 @intrinsic("check_same_device_list")

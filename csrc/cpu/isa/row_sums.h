@@ -1,0 +1,84 @@
+// Sums and maxima of a contiguous row in several vector accumulators; for the row kernels of this folder.
+#pragma once
+
+#include <cstdint>
+#include <cstring>
+#include <limits>
+
+#include "core/isa.h"
+
+TOCHA_ISA_BEGIN
+namespace rows {
+
+#if defined(__AVX512F__)
+constexpr int kVectorBytes = 64;
+#elif defined(__AVX2__)
+constexpr int kVectorBytes = 32;
+#else
+constexpr int kVectorBytes = 16;
+#endif
+
+template <class T>
+struct VecOf {
+  typedef T type __attribute__((vector_size(kVectorBytes), may_alias));
+};
+template <class T>
+using Vec = typename VecOf<T>::type;
+template <class T>
+constexpr int kWidth = kVectorBytes / static_cast<int>(sizeof(T));
+constexpr int kStreams = 4;  // accumulators in flight, to cover the latency of an addition
+
+template <class T>
+inline Vec<T> load(const T* p) {
+  Vec<T> v;
+  std::memcpy(&v, p, sizeof(v));
+  return v;
+}
+
+// fold(accumulator, element vector...) over all rows p..., then combine(lane, lane) to one number.
+template <class T, class Fold, class Combine, class... P>
+inline T reduce(int64_t n, T start, Fold fold, Combine combine, const P*... p) {
+  constexpr int64_t w = kWidth<T>;
+  Vec<T> acc[kStreams];
+  for (auto& a : acc) a = Vec<T>{} + start;
+  int64_t i = 0;
+  for (; i + kStreams * w <= n; i += kStreams * w) {
+#pragma GCC unroll 4
+    for (int s = 0; s < kStreams; ++s) acc[s] = fold(acc[s], load(p + i + s * w)...);
+  }
+  for (; i + w <= n; i += w) acc[0] = fold(acc[0], load(p + i)...);
+  acc[0] = combine(combine(acc[0], acc[1]), combine(acc[2], acc[3]));
+  T total = acc[0][0];
+  for (int k = 1; k < w; ++k) total = combine(total, static_cast<T>(acc[0][k]));
+  for (; i < n; ++i) total = combine(total, fold(start, p[i]...));
+  return total;
+}
+
+struct Add {
+  template <class V>
+  V operator()(V a, V b) const {
+    return a + b;
+  }
+};
+struct Larger {
+  template <class V>
+  V operator()(V a, V b) const {
+    return a > b ? a : b;
+  }
+};
+
+template <class T>
+inline T sum(const T* x, int64_t n) {
+  return reduce<T>(n, T(0), Add(), Add(), x);
+}
+template <class T>
+inline T dot(const T* x, const T* y, int64_t n) {
+  return reduce<T>(n, T(0), [](auto a, auto u, auto v) { return a + u * v; }, Add(), x, y);
+}
+template <class T>
+inline T largest(const T* x, int64_t n) {
+  return reduce<T>(n, -std::numeric_limits<T>::infinity(), Larger(), Larger(), x);
+}
+
+}  // namespace rows
+TOCHA_ISA_END

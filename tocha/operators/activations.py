@@ -1,0 +1,202 @@
+"""Activations of neural networks. nn/functional.py gives those that PyTorch offers with `inplace=` that argument."""
+
+from __future__ import annotations
+
+import math
+from functools import partial
+
+from tocha.ir import dtypes as dt
+from tocha.ir import scalar as s
+from tocha.operators.record import COMPLEX, FLOATS, NUMERIC, composite, op, pointwise
+
+FUNCTION = "function, inplace, out"
+activation = partial(pointwise, dtypes=FLOATS, variants=FUNCTION, expensive=True)
+cheap = partial(pointwise, dtypes=FLOATS, variants=FUNCTION)
+
+# Piecewise linear
+
+
+@cheap("relu(Tensor self) -> Tensor", dtypes=NUMERIC, variants="function, method, inplace", tags=frozenset({"direct_half"}))
+def relu(x):
+    """self where it is positive, else 0."""
+    return s.relu(x)
+
+
+@cheap("nn_leaky_relu(Tensor self, Scalar negative_slope=0.01) -> Tensor")
+def leaky_relu(x, negative_slope):
+    """self where it is positive, else negative_slope * self."""
+    return s.where(x > 0, x, x * negative_slope)
+
+
+def check_hardtanh(self, min_val, max_val):
+    if min_val > max_val:
+        raise ValueError(f"[hardtanh] min_val cannot be greater than max_val: {min_val} and {max_val}")
+    if self.dtype == dt.bool_:
+        raise NotImplementedError("[hardtanh] Bool inputs not supported for hardtanh")
+    if self.dtype == dt.uint8 and (min_val < 0 or max_val < 0):
+        raise RuntimeError(f"[hardtanh] cannot do hardtanh on an unsigned type with negative limits: {min_val} and {max_val}")
+
+
+@cheap("nn_hardtanh(Tensor self, Scalar min_val=-1, Scalar max_val=1) -> Tensor", dtypes=NUMERIC, types={"check": check_hardtanh})
+def hardtanh(x, min_val, max_val):
+    """self kept within [min_val, max_val]."""
+    return s.clamp(x, min_val, max_val)
+
+
+@cheap("nn_relu6(Tensor self) -> Tensor", dtypes=NUMERIC, variants="function, inplace")
+def relu6(x):
+    """self kept within [0, 6]."""
+    return s.clamp(x, 0, 6)
+
+
+@cheap("threshold(Tensor self, Scalar threshold, Scalar value) -> Tensor", dtypes=NUMERIC)
+def threshold(x, threshold, value):
+    """self where it is above the threshold, else value."""
+    return s.where(x <= threshold, value, x)
+
+
+@cheap("nn_hardsigmoid(Tensor self) -> Tensor")
+def hardsigmoid(x):
+    """sigmoid as three lines: (self + 3) / 6 kept within [0, 1]."""
+    return s.clamp(x + 3, 0, 6) / 6
+
+
+@cheap("nn_hardswish(Tensor self) -> Tensor")
+def hardswish(x):
+    """self * hardsigmoid(self)."""
+    return x * s.clamp(x + 3, 0, 6) / 6
+
+
+@cheap("hardshrink(Tensor self, Scalar lambd=0.5) -> Tensor", variants="function, method, out")
+def hardshrink(x, lambd):
+    """0 within [-lambd, lambd], else self."""
+    return s.where((x >= -lambd) & (x <= lambd), s.zero_like(x), x)
+
+
+def check_softshrink(lambd):
+    if lambd < 0:
+        raise RuntimeError(f"[softshrink] lambda must be greater or equal to 0, but found to be {lambd}")
+
+
+@cheap("nn_softshrink(Tensor self, Scalar lambd=0.5) -> Tensor", types={"check": check_softshrink}, variants="function, out")
+def softshrink(x, lambd):
+    """self moved toward 0 by lambd, and 0 within [-lambd, lambd]."""
+    # The product keeps a NaN.
+    return s.where(x > lambd, x - lambd, s.where(x < -lambd, x + lambd, x * 0))
+
+
+@pointwise("_prelu(Tensor self, Tensor weight) -> Tensor", dtypes=FLOATS, variants="")
+def prelu_with(x, weight):
+    """self where it is positive, else weight * self."""
+    return s.where(x > 0, x, weight * x)
+
+
+@composite("prelu(Tensor self, Tensor weight) -> Tensor")
+def prelu(self, weight):
+    """leaky_relu with a slope for all or one slope per channel, dim 1."""
+    if self.dtype != weight.dtype:
+        raise RuntimeError(f"[prelu] Type promoting not supported. Got {self.dtype} and {weight.dtype}")
+    if weight.ndim > 1:
+        raise RuntimeError(f"[prelu] Expected `weight` to be a scalar or 1D tensor, but got: ndim = {weight.ndim}")
+    if weight.numel() == 1:
+        return op._prelu(self, weight.reshape([1] * self.ndim))
+    if self.ndim == 0:
+        raise RuntimeError("[prelu] Not allow zero-dim input tensor.")
+    channels = self.shape[1] if self.ndim > 1 else 1
+    if weight.numel() != channels:
+        raise RuntimeError(
+            f"[prelu] Mismatch of parameter numbers and input channel size. Found parameter numbers = {weight.numel()} and channel size = {channels}."
+        )
+    return op._prelu(self, weight.reshape([1, channels, *([1] * (self.ndim - 2))]))
+
+
+# Smooth
+
+
+@activation("nn_elu(Tensor self, Scalar alpha=1, Scalar scale=1, Scalar input_scale=1) -> Tensor")
+def elu(x, alpha, scale, input_scale):
+    """self where it is positive, else alpha * (exp(self) - 1)."""
+    return s.where(x < 0, s.expm1(x * input_scale) * (alpha * scale), x * scale)
+
+
+@activation("selu(Tensor self) -> Tensor", variants="function, inplace")
+def selu(x):
+    """elu scaled so that layers keep mean 0 and variance 1."""
+    alpha, scale = 1.6732632423543772848170429916717, 1.0507009873554804934193349852946
+    return s.where(x < 0, s.expm1(x) * (alpha * scale), x * scale)
+
+
+def check_celu(alpha):
+    if alpha == 0:
+        raise RuntimeError("[celu] ZeroDivisionError: alpha cannot be 0 for CELU")
+
+
+@activation("celu(Tensor self, Scalar alpha=1.0) -> Tensor", types={"check": check_celu}, variants="function, inplace")
+def celu(x, alpha):
+    """self where it is positive, else alpha * (exp(self / alpha) - 1)."""
+    return s.where(x < 0, alpha * s.expm1(x / alpha), x)
+
+
+@activation("_gelu(Tensor self) -> Tensor", variants="inplace")
+def gelu_exact(x):
+    """self * ndtr(self)."""
+    return 0.5 * x * (1 + s.erf(x * math.sqrt(0.5)))
+
+
+@activation("_gelu_tanh(Tensor self) -> Tensor", variants="inplace")
+def gelu_tanh(x):
+    """gelu with the distribution function approximated by tanh."""
+    inner = math.sqrt(2 / math.pi) * (x + 0.044715 * (x * x * x))
+    return 0.5 * x * (1 + s.tanh(inner))
+
+
+@composite("nn_gelu(Tensor self, *, str approximate='none') -> Tensor", variants=FUNCTION)
+def gelu(self, approximate):
+    """self times the probability that a normal variable is below it."""
+    if approximate == "tanh":
+        return op._gelu_tanh(self)
+    if approximate != "none":
+        raise RuntimeError(f"[gelu] approximate argument must be either none or tanh, got '{approximate}'")
+    return op._gelu(self)
+
+
+@activation("nn_silu(Tensor self) -> Tensor", dtypes=(*FLOATS, *COMPLEX))
+def silu(x):
+    """self * sigmoid(self)."""
+    return x * s.sigmoid(x)
+
+
+@activation("nn_mish(Tensor self) -> Tensor")
+def mish(x):
+    """self * tanh(softplus(self))."""
+    return x * s.tanh(soft_maximum(x))
+
+
+def soft_maximum(x):
+    """log(1 + exp(x)) without overflow."""
+    return s.maximum(x, s.zero_like(x)) + s.log1p(s.exp(-s.abs(x)))
+
+
+@activation("nn_softplus(Tensor self, Scalar beta=1, Scalar threshold=20) -> Tensor", variants="function, out")
+def softplus(x, beta, threshold):
+    """log(1 + exp(beta * self)) / beta; self itself where beta * self is above the threshold."""
+    scaled = x * beta
+    return s.where(scaled > threshold, x, s.log1p(s.exp(scaled)) / beta)
+
+
+@activation("nn_logsigmoid(Tensor self) -> Tensor", variants="function, out", aliases=("log_sigmoid",))
+def logsigmoid(x):
+    """log(sigmoid(self))."""
+    return -soft_maximum(-x)
+
+
+@composite("nn_softsign(Tensor self) -> Tensor", variants="function")
+def softsign(self):
+    """self / (1 + abs(self))."""
+    return self / (op.abs(self) + 1)
+
+
+@composite("nn_tanhshrink(Tensor self) -> Tensor", variants="function")
+def tanhshrink(self):
+    """self - tanh(self)."""
+    return self - op.tanh(self)

@@ -1,0 +1,150 @@
+"""Choosing, bounding and mixing elements."""
+
+from __future__ import annotations
+
+from functools import partial
+
+from tocha.ir import dtypes as dt
+from tocha.ir import scalar as s
+from tocha.operators.record import ALL, BINARY, COMPLEX, FLOATS, NUMERIC, REAL, UNARY, composite, op, pointwise, rule
+from tocha.operators.rules import is_integral
+
+# Choice
+
+
+def check_where(condition):
+    if condition.dtype != dt.bool_ and condition.dtype != dt.uint8:
+        raise RuntimeError(f"[where] expected condition to be a boolean tensor, but got a tensor with dtype {condition.dtype}")
+
+
+@pointwise("where(Tensor condition, Operand input, Operand other) -> Tensor", dtypes=ALL, types={"in": (dt.bool_, "T", "T"), "check": check_where}, variants="function, out", tags=frozenset({"direct_half"}))
+def where(condition, x, y):
+    """input where the condition holds, else other."""
+    return s.where(condition, x, y)
+
+
+@composite("where.method(Tensor self, Tensor condition, Operand other) -> Tensor", variants="method")
+def where_method(self, condition, other):
+    """self where the condition holds, else other."""
+    return op.where(condition, self, other)
+
+
+# Bounds
+
+bound = partial(pointwise, dtypes=NUMERIC)
+
+
+@bound("_clamp(Tensor self, Operand min, Operand max) -> Tensor", variants="")
+def clamp_between(x, min, max):
+    """self kept within [min, max]; max where they cross."""
+    return s.clamp(x, min, max)
+
+
+@bound("clamp_min(Tensor self, Operand min) -> Tensor", dtypes=REAL, variants=UNARY)
+def clamp_min(x, min):
+    """self, or min where that is greater."""
+    return x | min if x.dtype is dt.bool_ else s.clamp_min(x, min)
+
+
+@bound("clamp_max(Tensor self, Operand max) -> Tensor", dtypes=REAL, variants=UNARY)
+def clamp_max(x, max):
+    """self, or max where that is smaller."""
+    return x & max if x.dtype is dt.bool_ else s.clamp_max(x, max)
+
+
+@composite("clamp(Tensor self, Scalar? min=None, Scalar? max=None) -> Tensor", variants=UNARY, aliases=("clip",))
+def clamp(self, min, max):
+    """self kept within [min, max]; either may be None."""
+    if min is None:
+        if max is None:
+            raise RuntimeError("[clamp] At least one of 'min' or 'max' must not be None")
+        return op.clamp_max(self, max)
+    if max is None:
+        return op.clamp_min(self, min)
+    return op._clamp(self, min, max)
+
+
+@composite("clamp.Tensor(Tensor self, Tensor? min=None, Tensor? max=None) -> Tensor", variants=UNARY, aliases=("clip",))
+def clamp_tensor(self, min, max):
+    """self kept within [min, max]; either may be None."""
+    if min is None:
+        if max is None:
+            raise RuntimeError("[clamp] At least one of 'min' or 'max' must not be None")
+        return op.clamp_max(self, max)
+    if max is None:
+        return op.clamp_min(self, min)
+    return op._clamp(self, min, max)
+
+
+@rule
+def largest(d: "dtype") -> "float":
+    """The largest finite number of a floating dtype, or of a complex one's parts."""
+    if d == dt.float16:
+        return 65504.0
+    if d == dt.bfloat16:
+        return 3.3895313892515355e38
+    if d == dt.float64 or d == dt.complex128:
+        return 1.7976931348623157e308
+    return 3.4028234663852886e38
+
+
+@pointwise("_replace_special(Tensor self, float nan, float posinf, float neginf) -> Tensor", dtypes=(*FLOATS, *COMPLEX), types={"params": ("real", "real", "real")}, variants="")
+def replace_special(x, nan, posinf, neginf):
+    """self with NaN and the infinities replaced, in each part of a complex number."""
+
+    def part(x):
+        return s.where(s.isnan(x), nan, s.where(x == float("inf"), posinf, s.where(x == float("-inf"), neginf, x)))
+
+    if x.dtype.is_complex:
+        return s.make_complex(part(s.real(x)), part(s.imag(x)))
+    return part(x)
+
+
+@composite("nan_to_num(Tensor self, float? nan=None, float? posinf=None, float? neginf=None) -> Tensor", variants=UNARY)
+def nan_to_num(self, nan, posinf, neginf):
+    """self with NaN as 0 and infinities as the largest finite numbers, or as given."""
+    if is_integral(self.dtype):
+        return self.clone()
+    top = largest(self.dtype)
+    return op._replace_special(self, 0.0 if nan is None else nan, top if posinf is None else posinf, -top if neginf is None else neginf)
+
+
+# Mixtures
+
+
+def check_lerp(self, end, weight):
+    if not (self.is_floating_point() or self.is_complex()):
+        raise NotImplementedError(f"[lerp] not implemented for '{self.dtype}'")
+    if end.dtype != self.dtype:
+        raise RuntimeError(f"[lerp] expected dtype {self.dtype} for `end` but got dtype {end.dtype}")
+    if weight.ndim > 0 and weight.dtype != self.dtype:
+        raise RuntimeError(f"[lerp] expected dtype {self.dtype} for `weight` but got dtype {weight.dtype}")
+    if weight.is_complex() and not self.is_complex():
+        raise RuntimeError(f"[lerp] weight {weight.dtype} cannot be converted to {self.dtype} without overflow")
+
+
+@pointwise("lerp(Tensor self, Tensor end, Operand weight) -> Tensor", dtypes=(*FLOATS, *COMPLEX), types={"check": check_lerp}, variants=BINARY)
+def lerp(x, end, weight):
+    """self + weight * (end - self)."""
+    # From the nearer side, so that weight 1 gives end exactly.
+    size = s.abs(weight)
+    return s.where(size < 0.5, x + weight * (end - x), end - (end - x) * (1 - weight))
+
+
+@pointwise("addcmul(Tensor self, Tensor tensor1, Tensor tensor2, *, Scalar value=1) -> Tensor", dtypes=(*NUMERIC, *COMPLEX), variants=BINARY)
+def addcmul(x, a, b, value):
+    """self + value * tensor1 * tensor2."""
+    return x + value * a * b
+
+
+def check_addcdiv(tensor1, tensor2):
+    if is_integral(tensor1.dtype) and is_integral(tensor2.dtype):
+        raise RuntimeError(
+            f"[addcdiv] Integer division with addcdiv is no longer supported: tensor1 is {tensor1.dtype}, tensor2 is {tensor2.dtype}. Use div with rounding_mode='trunc', or make them floats."
+        )
+
+
+@pointwise("addcdiv(Tensor self, Tensor tensor1, Tensor tensor2, *, Scalar value=1) -> Tensor", dtypes=(*FLOATS, *COMPLEX), types={"check": check_addcdiv}, variants=BINARY)
+def addcdiv(x, a, b, value):
+    """self + value * tensor1 / tensor2."""
+    return x + value * a / b

@@ -1,0 +1,131 @@
+"""Exponentials and logarithms, element by element."""
+
+from __future__ import annotations
+
+import math
+from functools import partial
+
+from tocha.ir import scalar as s
+from tocha.operators.record import COMPLEX, FLOATS, INT_TO_FLOAT, UNARY, composite, op, pointwise
+
+elementary = partial(pointwise, dtypes=(*FLOATS, *COMPLEX), promote=INT_TO_FLOAT, variants=UNARY, expensive=True)
+
+
+@elementary("exp(Tensor self) -> Tensor")
+def exp(x):
+    """e to the power of self."""
+    return s.exp(x)
+
+
+@elementary("exp2(Tensor self) -> Tensor", aliases=("special.exp2",))
+def exp2(x):
+    """2 to the power of self."""
+    return s.exp2(x)
+
+
+@elementary("expm1(Tensor self) -> Tensor", aliases=("special.expm1",))
+def expm1(x):
+    """exp(self) - 1, accurate near 0."""
+    return s.expm1(x)
+
+
+@elementary("log(Tensor self) -> Tensor")
+def log(x):
+    """The natural logarithm."""
+    return s.log(x)
+
+
+@elementary("log2(Tensor self) -> Tensor")
+def log2(x):
+    """The logarithm to base 2."""
+    return s.log2(x)
+
+
+@elementary("log10(Tensor self) -> Tensor")
+def log10(x):
+    """The logarithm to base 10."""
+    return s.log10(x)
+
+
+@elementary("log1p(Tensor self) -> Tensor", aliases=("special.log1p",))
+def log1p(x):
+    """log(1 + self), accurate near 0."""
+    return s.log1p(x)
+
+
+@elementary("sigmoid(Tensor self) -> Tensor", aliases=("special.expit",))
+def sigmoid(x):
+    """1 / (1 + exp(-self))."""
+    return s.sigmoid(x)
+
+
+@elementary("_logit(Tensor self, float eps) -> Tensor", dtypes=FLOATS, variants="")
+def logit_within(x, eps):
+    """logit with self kept within [eps, 1 - eps]; a negative eps lets everything pass."""
+    top = 1 - eps
+    z = s.where(eps < 0, x, s.where(x < eps, eps, s.where(x > top, top, x)))
+    return s.log(z / (1 - z))
+
+
+@composite("logit(Tensor self, float? eps=None) -> Tensor", variants=UNARY, aliases=("special.logit",))
+def logit(self, eps):
+    """log(self / (1 - self)), with self kept within [eps, 1 - eps] if eps is given."""
+    return op._logit(self, -1.0 if eps is None else eps)
+
+
+# Of two numbers
+
+
+def log_sum(x, y, exp, log1p):
+    """log(exp(x) + exp(y)) around the greater one, which must not overflow."""
+    greater = s.maximum(x, y)
+    apart = exp(-s.abs(x - y))
+    # Equal infinities differ by NaN.
+    return s.where((x == y) & s.isinf(x), x, greater + log1p(apart))
+
+
+def complex_log_sum(x, y):
+    first = s.real(x) >= s.real(y)
+    greater, smaller = s.where(first, x, y), s.where(first, y, x)
+    sum = greater + s.log1p(s.exp(smaller - greater))
+    # The greater one decides alone where it is infinite, or the other is minus infinity.
+    alone = s.isinf(s.real(greater)) | (s.real(smaller) == float("-inf"))
+    return s.where(alone & ~s.isnan(smaller), greater, sum)
+
+
+@pointwise("logaddexp(Tensor self, Tensor other) -> Tensor", dtypes=(*FLOATS, *COMPLEX), variants="function, method, out", expensive=True)
+def logaddexp(x, y):
+    """log(exp(self) + exp(other))."""
+    return complex_log_sum(x, y) if x.dtype.is_complex else log_sum(x, y, s.exp, s.log1p)
+
+
+@pointwise("logaddexp2(Tensor self, Tensor other) -> Tensor", dtypes=FLOATS, variants="function, method, out", expensive=True)
+def logaddexp2(x, y):
+    """log2(2**self + 2**other)."""
+    return log_sum(x, y, s.exp2, lambda z: s.log1p(z) * (1 / math.log(2)))
+
+
+product = partial(pointwise, dtypes=FLOATS, promote=INT_TO_FLOAT, expensive=True)
+
+
+def product_with(x, y, logarithm):
+    """x * logarithm(y), which is 0 for x = 0 whatever y is, but for NaN."""
+    return s.where(s.isnan(y), y, s.where(x == 0, s.zero_like(x), x * logarithm(y)))
+
+
+@product("xlogy(Operand self, Operand other) -> Tensor", variants=UNARY, aliases=("special.xlogy",))
+def xlogy(x, y):
+    """self * log(other), and 0 where self is 0."""
+    return product_with(x, y, s.log)
+
+
+@product("special_xlog1py(Operand self, Operand other) -> Tensor", variants="function, out")
+def xlog1py(x, y):
+    """self * log1p(other), and 0 where self is 0."""
+    return product_with(x, y, s.log1p)
+
+
+@product("special_entr(Tensor self) -> Tensor", variants="function, out")
+def entr(x):
+    """-self * log(self); 0 at 0, minus infinity for negative numbers."""
+    return s.where(x > 0, -x * s.log(x), s.where(x == 0, s.zero_like(x), s.where(s.isnan(x), x, float("-inf"))))

@@ -1,0 +1,78 @@
+"""Logic on truth values and on bits, element by element."""
+
+from __future__ import annotations
+
+from functools import partial
+
+from tocha.ir import dtypes as dt
+from tocha.ir import scalar as s
+from tocha.operators.record import BINARY, BOOL, COMPLEX, INTS, REAL, UNSIGNED, pointwise
+
+# Truth: any number but 0 is true
+
+truth = partial(pointwise, dtypes=(*REAL, *COMPLEX), types={"out": (dt.bool_,)}, variants=BINARY)
+
+
+@truth("logical_and(Tensor self, Tensor other) -> Tensor")
+def logical_and(x, y):
+    """Whether both are true."""
+    return s.logical_and(x, y)
+
+
+@truth("logical_or(Tensor self, Tensor other) -> Tensor")
+def logical_or(x, y):
+    """Whether either is true."""
+    return s.logical_or(x, y)
+
+
+@truth("logical_xor(Tensor self, Tensor other) -> Tensor")
+def logical_xor(x, y):
+    """Whether exactly one is true."""
+    return s.logical_xor(x, y)
+
+
+@truth("logical_not(Tensor self) -> Tensor")
+def logical_not(x):
+    """Whether an element is 0."""
+    return s.logical_not(x)
+
+
+# Bits; on bool these are the logical operations
+
+bitwise = partial(pointwise, dtypes=(*BOOL, *INTS, *UNSIGNED), variants=BINARY)
+
+
+@bitwise("bitwise_and(Operand self, Operand other) -> Tensor", operator="__and__")
+def bitwise_and(x, y):
+    """The bits set in both."""
+    return x & y
+
+
+@bitwise("bitwise_or(Operand self, Operand other) -> Tensor", operator="__or__")
+def bitwise_or(x, y):
+    """The bits set in either."""
+    return x | y
+
+
+@bitwise("bitwise_xor(Operand self, Operand other) -> Tensor", operator="__xor__")
+def bitwise_xor(x, y):
+    """The bits set in exactly one."""
+    return x ^ y
+
+
+@bitwise("bitwise_not(Tensor self) -> Tensor", dtypes=(*BOOL, *INTS), operator="__invert__")
+def bitwise_not(x):
+    """Every bit the other way."""
+    return ~x
+
+
+@bitwise("bitwise_left_shift(Operand self, Operand other) -> Tensor", dtypes=INTS, operator="__lshift__")
+def bitwise_left_shift(x, y):
+    """self's bits moved up by other places; 0 when that is too far."""
+    return x << y
+
+
+@bitwise("bitwise_right_shift(Operand self, Operand other) -> Tensor", dtypes=INTS, operator="__rshift__")
+def bitwise_right_shift(x, y):
+    """self's bits moved down by other places; the sign remains."""
+    return x >> y

@@ -1,0 +1,463 @@
+"""Products of vectors, matrices and batches of them, and the distances that are computed from them.
+
+The kernels are in csrc/cpu/products.cpp and distances.cpp, on top of csrc/cpu/gemm.h.
+"""
+
+from __future__ import annotations
+
+from tocha.ir import dtypes as dt
+from tocha.ir.dtypes import bool_
+from tocha.ir.scalar import conj, where
+from tocha.operators.record import ALL, COMPLEX, FLOATS, INTS, UNSIGNED, composite, native, op, pointwise, rule
+from tocha.operators.rules import Out, broadcast_shapes, is_integral, product, wrap_dim
+
+_PRODUCT = (*INTS, *UNSIGNED, *FLOATS, *COMPLEX)
+_EVERYWHERE = "function, method, inplace, out"
+_OUT = "function, method, out"
+
+
+@rule
+def check_factors(name: "str", a: "Tensor", b: "Tensor") -> "none":
+    """Both factors have one dtype that has products, and one device."""
+    if a.dtype != b.dtype:
+        raise RuntimeError(f"[{name}] expected both operands to have the same dtype, but got {a.dtype} and {b.dtype}")
+    if a.device != b.device:
+        raise RuntimeError(f"[{name}] expected both operands on the same device, but got {a.device} and {b.device}")
+    if a.dtype in (dt.bool_, dt.float8_e4m3fn, dt.float8_e5m2):
+        raise NotImplementedError(f"[{name}] not implemented for {a.dtype}")
+
+
+@rule
+def check_addend(name: "str", self: "Tensor", factor: "Tensor", sizes: "int[]", beta: "Scalar", alpha: "Scalar") -> "none":
+    """What is added has the factors' dtype and expands to the result's sizes; the scalars fit the dtype."""
+    if self.dtype != factor.dtype:
+        raise RuntimeError(f"[{name}] expected input and factors to have the same dtype, but got {self.dtype} and {factor.dtype}")
+    if self.device != factor.device:
+        raise RuntimeError(f"[{name}] expected input and factors on the same device, but got {self.device} and {factor.device}")
+    if (beta.is_complex() or alpha.is_complex()) and not self.dtype.is_complex:
+        raise RuntimeError(f"[{name}] a complex beta or alpha cannot scale {self.dtype}")
+    check_expands(name, self.shape, sizes)
+
+
+@rule
+def check_expands(name: "str", given: "int[]", sizes: "int[]") -> "none":
+    fits = len(given) <= len(sizes)
+    if fits:
+        for i in range(len(given)):
+            if given[i] != 1 and given[i] != sizes[i + len(sizes) - len(given)]:
+                fits = False
+    if not fits:
+        raise RuntimeError(f"[{name}] input of shape {given} cannot be expanded to the result's shape {sizes}")
+
+
+@rule
+def matmul_sizes(name: "str", a: "int[]", b: "int[]") -> "int[]":
+    if len(a) == 0 or len(b) == 0:
+        raise RuntimeError(f"[{name}] both operands need at least one dimension, but they have {len(a)} and {len(b)}")
+    if a[-1] != b[max(len(b) - 2, 0)]:
+        raise RuntimeError(f"[{name}] cannot multiply {a} by {b}")
+    sizes = broadcast_shapes(a[:-2], b[:-2], name)
+    if len(a) > 1:
+        sizes.append(a[-2])
+    if len(b) > 1:
+        sizes.append(b[-1])
+    return sizes
+
+
+@native("matmul(Tensor self, Tensor other) -> Tensor", dtypes=_PRODUCT, variants=_OUT, operator="__matmul__")
+def matmul(self, other):
+    """The product of vectors, matrices or batches of matrices; batch dims broadcast."""
+    sizes = matmul_sizes("matmul", self.shape, other.shape)
+    check_factors("matmul", self, other)
+    return Out(sizes, self.dtype)
+
+
+@composite("linalg_matmul(Tensor self, Tensor other) -> Tensor", variants="function, out")
+def linalg_matmul(self, other):
+    """matmul under NumPy's name."""
+    return op.matmul(self, other)
+
+
+@native("mm(Tensor self, Tensor mat2) -> Tensor", dtypes=_PRODUCT, variants=_OUT, kernel="matmul")
+def mm(self, mat2):
+    """The product of two matrices."""
+    if self.dim() != 2 or mat2.dim() != 2:
+        raise RuntimeError(f"[mm] expected two matrices, but got {self.shape} and {mat2.shape}")
+    if self.shape[1] != mat2.shape[0]:
+        raise RuntimeError(f"[mm] cannot multiply {self.shape} by {mat2.shape}")
+    check_factors("mm", self, mat2)
+    return Out([self.shape[0], mat2.shape[1]], self.dtype)
+
+
+@rule
+def bmm_sizes(name: "str", a: "Tensor", b: "Tensor") -> "int[]":
+    if a.dim() != 3 or b.dim() != 3:
+        raise RuntimeError(f"[{name}] expected two batches of matrices (3 dims), but got {a.shape} and {b.shape}")
+    if a.shape[0] != b.shape[0]:
+        raise RuntimeError(f"[{name}] both operands must have the same number of batches, but got {a.shape} and {b.shape}")
+    if a.shape[2] != b.shape[1]:
+        raise RuntimeError(f"[{name}] cannot multiply {a.shape} by {b.shape}")
+    return [a.shape[0], a.shape[1], b.shape[2]]
+
+
+@native("bmm(Tensor self, Tensor mat2) -> Tensor", dtypes=_PRODUCT, variants=_OUT, kernel="matmul")
+def bmm(self, mat2):
+    """The products of two batches of matrices, pair by pair."""
+    sizes = bmm_sizes("bmm", self, mat2)
+    check_factors("bmm", self, mat2)
+    return Out(sizes, self.dtype)
+
+
+@native("mv(Tensor self, Tensor vec) -> Tensor", dtypes=_PRODUCT, variants=_OUT, kernel="matmul")
+def mv(self, vec):
+    """The product of a matrix and a vector."""
+    if self.dim() != 2 or vec.dim() != 1:
+        raise RuntimeError(f"[mv] expected a matrix and a vector, but got {self.shape} and {vec.shape}")
+    if self.shape[1] != vec.shape[0]:
+        raise RuntimeError(f"[mv] cannot multiply {self.shape} by {vec.shape}")
+    check_factors("mv", self, vec)
+    return Out([self.shape[0]], self.dtype)
+
+
+@rule
+def check_vectors(name: "str", a: "Tensor", b: "Tensor") -> "none":
+    if a.dim() != 1 or b.dim() != 1:
+        raise RuntimeError(f"[{name}] expected two vectors, but got {a.shape} and {b.shape}")
+    if a.shape[0] != b.shape[0]:
+        raise RuntimeError(f"[{name}] expected vectors of one length, but got {a.shape} and {b.shape}")
+    check_factors(name, a, b)
+
+
+@native("dot(Tensor self, Tensor tensor) -> Tensor", dtypes=_PRODUCT, variants=_OUT, kernel="matmul")
+def dot(self, tensor):
+    """The sum of the products of two vectors' elements."""
+    check_vectors("dot", self, tensor)
+    return Out([], self.dtype)
+
+
+@native("vdot(Tensor self, Tensor other) -> Tensor", dtypes=_PRODUCT, variants=_OUT)
+def vdot(self, other):
+    """The dot product with the first vector conjugated."""
+    check_vectors("vdot", self, other)
+    return Out([], self.dtype)
+
+
+@native("addmm(Tensor self, Tensor mat1, Tensor mat2, *, Scalar beta=1, Scalar alpha=1) -> Tensor", dtypes=_PRODUCT, variants=_EVERYWHERE, kernel="add_product")
+def addmm(self, mat1, mat2, beta, alpha):
+    """beta * self + alpha * (mat1 @ mat2); with beta = 0 self is not read."""
+    if mat1.dim() != 2 or mat2.dim() != 2:
+        raise RuntimeError(f"[addmm] expected two matrices, but got {mat1.shape} and {mat2.shape}")
+    if mat1.shape[1] != mat2.shape[0]:
+        raise RuntimeError(f"[addmm] cannot multiply {mat1.shape} by {mat2.shape}")
+    check_factors("addmm", mat1, mat2)
+    sizes = [mat1.shape[0], mat2.shape[1]]
+    check_addend("addmm", self, mat1, sizes, beta, alpha)
+    return Out(sizes, self.dtype)
+
+
+@native("addmv(Tensor self, Tensor mat, Tensor vec, *, Scalar beta=1, Scalar alpha=1) -> Tensor", dtypes=_PRODUCT, variants=_EVERYWHERE, kernel="add_product")
+def addmv(self, mat, vec, beta, alpha):
+    """beta * self + alpha * (mat @ vec); with beta = 0 self is not read."""
+    if mat.dim() != 2 or vec.dim() != 1:
+        raise RuntimeError(f"[addmv] expected a matrix and a vector, but got {mat.shape} and {vec.shape}")
+    if mat.shape[1] != vec.shape[0]:
+        raise RuntimeError(f"[addmv] cannot multiply {mat.shape} by {vec.shape}")
+    check_factors("addmv", mat, vec)
+    sizes = [mat.shape[0]]
+    check_addend("addmv", self, mat, sizes, beta, alpha)
+    return Out(sizes, self.dtype)
+
+
+@native("baddbmm(Tensor self, Tensor batch1, Tensor batch2, *, Scalar beta=1, Scalar alpha=1) -> Tensor", dtypes=_PRODUCT, variants=_EVERYWHERE, kernel="add_product")
+def baddbmm(self, batch1, batch2, beta, alpha):
+    """beta * self + alpha * (batch1 @ batch2), matrix by matrix; with beta = 0 self is not read."""
+    sizes = bmm_sizes("baddbmm", batch1, batch2)
+    check_factors("baddbmm", batch1, batch2)
+    check_addend("baddbmm", self, batch1, sizes, beta, alpha)
+    return Out(sizes, self.dtype)
+
+
+@native("addbmm(Tensor self, Tensor batch1, Tensor batch2, *, Scalar beta=1, Scalar alpha=1) -> Tensor", dtypes=_PRODUCT, variants=_EVERYWHERE)
+def addbmm(self, batch1, batch2, beta, alpha):
+    """beta * self + alpha * the sum over the batch of batch1 @ batch2; with beta = 0 self is not read."""
+    sizes = bmm_sizes("addbmm", batch1, batch2)[1:]
+    check_factors("addbmm", batch1, batch2)
+    check_addend("addbmm", self, batch1, sizes, beta, alpha)
+    return Out(sizes, self.dtype)
+
+
+@pointwise("_add_outer(Tensor self, Tensor vec1, Tensor vec2, *, Scalar beta=1, Scalar alpha=1) -> Tensor", dtypes=ALL, variants="")
+def _add_outer(s, x, y, beta, alpha):
+    """beta * self + alpha * vec1 * vec2, element by element; with beta = 0 self is not read."""
+    if x.dtype is bool_:
+        return (beta & s) | (alpha & x & y)
+    outer = alpha * x * y
+    return where(beta == 0, outer, beta * s + outer)
+
+
+@composite("addr(Tensor self, Tensor vec1, Tensor vec2, *, Scalar beta=1, Scalar alpha=1) -> Tensor", variants=_EVERYWHERE)
+def addr(self, vec1, vec2, beta, alpha):
+    """beta * self + alpha * the outer product of vec1 and vec2; with beta = 0 self is not read."""
+    if vec1.dim() != 1 or vec2.dim() != 1:
+        raise RuntimeError(f"[addr] expected two vectors, but got {vec1.shape} and {vec2.shape}")
+    if is_integral(self.dtype) and is_integral(vec1.dtype) and is_integral(vec2.dtype):
+        if not (beta.is_integral() or beta.is_boolean()) or not (alpha.is_integral() or alpha.is_boolean()):
+            raise RuntimeError("[addr] for integral inputs, beta and alpha must not be floating point numbers")
+    if (beta.is_boolean() or alpha.is_boolean()) and not (self.dtype == dt.bool_ and vec1.dtype == dt.bool_ and vec2.dtype == dt.bool_):
+        raise RuntimeError("[addr] boolean beta and alpha are for boolean inputs only")
+    check_expands("addr", self.shape, [vec1.shape[0], vec2.shape[0]])
+    return op._add_outer(self, vec1.reshape([vec1.shape[0], 1]), vec2, beta=beta, alpha=alpha)
+
+
+@composite("outer(Tensor self, Tensor vec2) -> Tensor", variants=_OUT, aliases=("ger",))
+def outer(self, vec2):
+    """The products of every element of one vector with every element of the other."""
+    if self.dim() != 1 or vec2.dim() != 1:
+        raise RuntimeError(f"[outer] expected two vectors, but got {self.shape} and {vec2.shape}")
+    return self.reshape([self.shape[0], 1]) * vec2
+
+
+@composite("inner(Tensor self, Tensor other) -> Tensor", variants=_OUT)
+def inner(self, other):
+    """The sums of products over the last dims; with a 0-d tensor, the product."""
+    if self.dim() == 0 or other.dim() == 0:
+        return self * other
+    k = self.shape[-1]
+    if k != other.shape[-1]:
+        raise RuntimeError(f"[inner] the last dims must match, but got {self.shape} and {other.shape}")
+    check_factors("inner", self, other)
+    if other.dim() <= 2:
+        return op.nn_linear(self, other)
+    flat = op.nn_linear(self, other.reshape([product(other.shape[:-1]), k]))
+    return flat.reshape([*self.shape[:-1], *other.shape[:-1]])
+
+
+@native("nn_linear(Tensor input, Tensor weight, Tensor? bias=None) -> Tensor", dtypes=_PRODUCT, variants="function, out")
+def nn_linear(input, weight, bias):
+    """input @ weight.T + bias over the last dim of the input."""
+    if input.dim() == 0 or weight.dim() == 0 or weight.dim() > 2:
+        raise RuntimeError(f"[linear] expected an input with dims and a weight with one or two, but got {input.shape} and {weight.shape}")
+    if input.shape[-1] != weight.shape[-1]:
+        raise RuntimeError(f"[linear] cannot multiply an input of {input.shape} by a weight of {weight.shape}: the last dims differ")
+    check_factors("linear", input, weight)
+    sizes = [*input.shape[:-1], *weight.shape[:-1]]
+    if bias is not None:
+        check_addend("linear", bias, input, sizes, 1, 1)
+    return Out(sizes, input.dtype)
+
+
+@composite("nn_bilinear(Tensor input1, Tensor input2, Tensor weight, Tensor? bias=None) -> Tensor", variants="function")
+def nn_bilinear(input1, input2, weight, bias):
+    """input1 @ weight[o] @ input2 for every o, over the last dims of the inputs, plus bias."""
+    if weight.dim() != 3:
+        raise RuntimeError(f"[bilinear] expected a weight with 3 dims, but got {weight.shape}")
+    if input1.dim() == 0 or input1.shape[:-1] != input2.shape[:-1]:
+        raise RuntimeError(f"[bilinear] the inputs must agree in all dims but the last, but got {input1.shape} and {input2.shape}")
+    if input1.shape[-1] != weight.shape[1] or input2.shape[-1] != weight.shape[2]:
+        raise RuntimeError(f"[bilinear] inputs of {input1.shape} and {input2.shape} do not fit a weight of {weight.shape}")
+    n = product(input1.shape[:-1])
+    left = input1.reshape([n, input1.shape[-1]]).matmul(weight).permute([1, 0, 2])
+    right = input2.reshape([n, input2.shape[-1], 1])
+    result = left.matmul(right).reshape([*input1.shape[:-1], weight.shape[0]])
+    if bias is None:
+        return result
+    if bias.dim() != 1 or bias.shape[0] != weight.shape[0]:
+        raise RuntimeError(f"[bilinear] bias of {bias.shape} does not fit a weight of {weight.shape}")
+    return result + bias
+
+
+@pointwise("_conj_mul(Tensor self, Tensor other) -> Tensor", dtypes=(*FLOATS, *COMPLEX), variants="")
+def _conj_mul(x, y):
+    """conj(self) * other."""
+    return (conj(x) if x.dtype.is_complex else x) * y
+
+
+@composite("linalg_vecdot(Tensor x, Tensor y, *, int dim=-1) -> Tensor", variants="function, out")
+def linalg_vecdot(x, y, dim):
+    """The dot products of the vectors along dim, x conjugated; other dims broadcast."""
+    if x.dtype != y.dtype:
+        raise RuntimeError(f"[linalg.vecdot] expected x and y to have the same dtype, but got {x.dtype} and {y.dtype}")
+    if not (x.is_floating_point() or x.is_complex()):
+        raise RuntimeError(f"[linalg.vecdot] expected floating point or complex tensors, but got {x.dtype}")
+    if x.dim() == 1 and y.dim() == 1 and x.shape[0] == y.shape[0]:
+        wrap_dim(dim, 1)
+        return op.vdot(x, y)
+    return op._conj_mul(x, y).sum([dim])
+
+
+@rule
+def multiply_chain(tensors: "Tensor[]", splits: "int[]", first: "int", last: "int") -> "Tensor":
+    """The product of tensors[first : last + 1], cut where `splits` says."""
+    if first == last:
+        return tensors[first]
+    cut = splits[first * len(tensors) + last]
+    return op.matmul(multiply_chain(tensors, splits, first, cut), multiply_chain(tensors, splits, cut + 1, last))
+
+
+@rule
+def chain_splits(sizes: "int[]") -> "int[]":
+    """Where to cut each stretch of a chain of matrices (sizes[i] x sizes[i + 1]) for the fewest multiplications."""
+    n = len(sizes) - 1
+    cost = [0] * (n * n)
+    splits = [0] * (n * n)
+    for span in range(1, n):
+        for first in range(n - span):
+            last = first + span
+            best = -1
+            for cut in range(first, last):
+                c = cost[first * n + cut] + cost[(cut + 1) * n + last] + sizes[first] * sizes[cut + 1] * sizes[last + 1]
+                if best < 0 or c < best:
+                    best = c
+                    splits[first * n + last] = cut
+            cost[first * n + last] = best
+    return splits
+
+
+@composite("linalg_multi_dot(Tensor[] tensors) -> Tensor", variants="function, out")
+def linalg_multi_dot(tensors):
+    """The product of matrices (the first and the last may be vectors), in the order with the fewest multiplications."""
+    n = len(tensors)
+    if n < 2:
+        raise RuntimeError(f"[linalg.multi_dot] expected at least 2 tensors but got {n}")
+    sizes = [1] if tensors[0].dim() == 1 else [tensors[0].size(0)]
+    for i in range(n):
+        t = tensors[i]
+        ends = i == 0 or i == n - 1
+        if t.dim() != 2 and not (ends and t.dim() == 1):
+            raise RuntimeError(f"[linalg.multi_dot] expected matrices (or vectors at the ends), but tensor {i} has shape {t.shape}")
+        if t.dtype != tensors[0].dtype:
+            raise RuntimeError(f"[linalg.multi_dot] expected tensors of one dtype, but got {tensors[0].dtype} and {t.dtype}")
+        if t.device != tensors[0].device:
+            raise RuntimeError(f"[linalg.multi_dot] expected tensors on one device, but got {tensors[0].device} and {t.device}")
+        if i > 0 and t.shape[0] != sizes[-1]:
+            raise RuntimeError(f"[linalg.multi_dot] tensors {i - 1} and {i} cannot be multiplied: {tensors[i - 1].shape} by {t.shape}")
+        if i == n - 1 and t.dim() == 1:
+            sizes.append(1)
+        else:
+            sizes.append(t.shape[-1])
+    return multiply_chain(tensors, chain_splits(sizes), 0, n - 1)
+
+
+@rule
+def check_square(name: "str", self: "Tensor") -> "none":
+    if self.dim() < 2:
+        raise RuntimeError(f"[{name}] expected a matrix or a batch of matrices, but got a tensor of shape {self.shape}")
+    if self.shape[-1] != self.shape[-2]:
+        raise RuntimeError(f"[{name}] expected square matrices, but got {self.shape}")
+
+
+@native("_identities_like(Tensor self) -> Tensor", variants="")
+def _identities_like(self):
+    """An identity matrix for every matrix of the batch."""
+    return Out(self.shape, self.dtype)
+
+
+@composite("linalg_matrix_power(Tensor A, int n) -> Tensor", variants="function, out")
+def linalg_matrix_power(A, n):
+    """The n-th power of square matrices, by repeated squaring."""
+    check_square("linalg.matrix_power", A)
+    if n < 0:
+        raise NotImplementedError(f"[linalg.matrix_power] a negative power ({n}) needs the inverse, which is not implemented")
+    if n == 0:
+        return op._identities_like(A)
+    if n == 1:
+        return A.clone()
+    square = A
+    result: "Tensor?" = None
+    left = n
+    while left > 0:
+        if left % 2 == 1:
+            result = square if result is None else op.matmul(result, square)
+        left = left // 2
+        if left > 0:
+            square = op.matmul(square, square)
+    return result
+
+
+@composite("matrix_power(Tensor self, int n) -> Tensor", variants=_OUT)
+def matrix_power(self, n):
+    """The n-th power of square matrices."""
+    return op.linalg_matrix_power(self, n)
+
+
+@native("linalg_matrix_exp(Tensor self) -> Tensor", dtypes=(*FLOATS, *COMPLEX), variants="function")
+def linalg_matrix_exp(self):
+    """The exponential of square matrices: the limit of (I + self / n) ** n."""
+    check_square("linalg.matrix_exp", self)
+    if not (self.is_floating_point() or self.is_complex()):
+        raise RuntimeError(f"[linalg.matrix_exp] expected floating point or complex matrices, but got {self.dtype}")
+    return Out(self.shape, self.dtype)
+
+
+@composite("matrix_exp(Tensor self) -> Tensor", variants="function, method")
+def matrix_exp(self):
+    """The exponential of square matrices."""
+    return op.linalg_matrix_exp(self)
+
+
+@native("linalg_cross(Tensor self, Tensor other, *, int dim=-1) -> Tensor", dtypes=_PRODUCT, variants="function, out")
+def linalg_cross(self, other, dim):
+    """The cross products of the 3-vectors along dim; other dims broadcast."""
+    if self.dim() != other.dim():
+        raise RuntimeError(f"[linalg.cross] expected tensors with the same number of dims, but got {self.shape} and {other.shape}")
+    check_factors("linalg.cross", self, other)
+    d = wrap_dim(dim, self.dim())
+    if self.dim() == 0 or self.shape[d] != 3 or other.shape[d] != 3:
+        raise RuntimeError(f"[linalg.cross] dim {dim} must have length 3 in both operands, but got {self.shape} and {other.shape}")
+    return Out(broadcast_shapes(self.shape, other.shape, "linalg.cross"), self.dtype)
+
+
+@composite("cross(Tensor self, Tensor other, int? dim=None) -> Tensor", variants=_OUT)
+def cross(self, other, dim):
+    """The cross products of 3-vectors along dim, by default the first dim of length 3."""
+    d = -1
+    if dim is None:
+        for i in reversed(range(self.dim())):
+            if self.shape[i] == 3:
+                d = i
+        if d < 0:
+            raise RuntimeError(f"[cross] no dim of length 3 in the input of shape {self.shape}")
+    else:
+        d = dim
+    return op.linalg_cross(self, other, dim=d)
+
+
+@rule
+def check_points(name: "str", self: "Tensor", p: "float") -> "none":
+    if self.dtype in (dt.float16, dt.bfloat16, dt.float8_e4m3fn, dt.float8_e5m2):
+        raise NotImplementedError(f"[{name}] not implemented for {self.dtype}")
+    if not self.is_floating_point():
+        raise RuntimeError(f"[{name}] only floating-point dtypes are supported, but got {self.dtype}")
+    if not p >= 0:
+        raise RuntimeError(f"[{name}] only non-negative p are supported, but got {p}")
+
+
+@native("cdist(Tensor x1, Tensor x2, float p=2.0, str compute_mode='use_mm_for_euclid_dist_if_necessary') -> Tensor", dtypes=(dt.float32, dt.float64), variants="function")
+def cdist(x1, x2, p, compute_mode):
+    """The p-norm distances between every row of x1 and every row of x2, in batches."""
+    if compute_mode not in ("use_mm_for_euclid_dist_if_necessary", "use_mm_for_euclid_dist", "donot_use_mm_for_euclid_dist"):
+        raise ValueError(f"[cdist] {compute_mode} is not a valid value for compute_mode")
+    if x1.dim() < 2 or x2.dim() < 2:
+        raise RuntimeError(f"[cdist] expected tensors with at least two dims, but got {x1.shape} and {x2.shape}")
+    if x1.shape[-1] != x2.shape[-1]:
+        raise RuntimeError(f"[cdist] points must have the same number of columns, but got {x1.shape} and {x2.shape}")
+    check_points("cdist", x1, p)
+    check_factors("cdist", x1, x2)
+    sizes = broadcast_shapes(x1.shape[:-2], x2.shape[:-2], "cdist")
+    return Out([*sizes, x1.shape[-2], x2.shape[-2]], x1.dtype)
+
+
+@native("pdist(Tensor self, float p=2) -> Tensor", dtypes=(dt.float32, dt.float64), variants="function")
+def pdist(self, p):
+    """The p-norm distances between every two rows: the upper triangle of cdist(self, self)."""
+    if self.dim() != 2:
+        raise RuntimeError(f"[pdist] expected a matrix of points, but got {self.shape}")
+    check_points("pdist", self, p)
+    n = self.shape[0]
+    return Out([n * (n - 1) // 2], self.dtype)
+
+
+@composite("nn_pdist(Tensor self, float p=2) -> Tensor", variants="function")
+def nn_pdist(self, p):
+    """The p-norm distances between every two rows."""
+    return op.pdist(self, p)

@@ -1,0 +1,49 @@
+"""Rounding to integers and to decimals. Integers are already round."""
+
+from __future__ import annotations
+
+from functools import partial
+
+from tocha.ir import dtypes as dt
+from tocha.ir import scalar as s
+from tocha.operators.record import FLOATS, NUMERIC, UNARY, UNSIGNED, pointwise
+
+rounding = partial(pointwise, dtypes=(*NUMERIC, *UNSIGNED), variants=UNARY)
+
+
+@rounding("floor(Tensor self) -> Tensor")
+def floor(x):
+    """The nearest integer below."""
+    return s.floor(x) if x.dtype.is_floating else x
+
+
+@rounding("ceil(Tensor self) -> Tensor")
+def ceil(x):
+    """The nearest integer above."""
+    return s.ceil(x) if x.dtype.is_floating else x
+
+
+@rounding("trunc(Tensor self) -> Tensor", aliases=("fix",))
+def trunc(x):
+    """The nearest integer toward 0."""
+    return s.trunc(x) if x.dtype.is_floating else x
+
+
+@rounding("round(Tensor self) -> Tensor")
+def round(x):
+    """The nearest integer; halves go to the even one."""
+    return s.round(x) if x.dtype.is_floating else x
+
+
+@rounding("round.decimals(Tensor self, *, int decimals=0) -> Tensor", dtypes=FLOATS, types={"params": (dt.int64,)}, aliases=("special.round",))
+def round_decimals(x, decimals):
+    """self rounded to so many decimals; negative ones are places before the point."""
+    places = s.cast(decimals, dt.float64)
+    up = s.cast(s.pow(s.constant(10.0, dt.float64), s.abs(places)), x.dtype)
+    return s.where(decimals < 0, s.round(x / up) * up, s.round(x * up) / up)
+
+
+@rounding("frac(Tensor self) -> Tensor", dtypes=FLOATS)
+def frac(x):
+    """self - trunc(self)."""
+    return x - s.trunc(x)

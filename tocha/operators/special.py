@@ -1,0 +1,297 @@
+"""Special functions, element by element: error functions, the gamma and Bessel families, orthogonal polynomials."""
+
+from __future__ import annotations
+
+from functools import partial
+
+from tocha.ir import dtypes as dt
+from tocha.ir import scalar as s
+from tocha.operators.record import BINARY, FLOATS, INT_TO_FLOAT, UNARY, composite, op, pointwise
+
+PRECISE = (dt.float32, dt.float64)
+function = partial(pointwise, dtypes=FLOATS, promote=INT_TO_FLOAT, expensive=True)
+special = partial(function, variants="function, out")
+precise = partial(special, dtypes=PRECISE)
+
+
+# Error functions and the normal distribution
+
+
+@function("erf(Tensor self) -> Tensor", variants=UNARY, aliases=("special.erf",))
+def erf(x):
+    """The error function."""
+    return s.erf(x)
+
+
+@function("erfc(Tensor self) -> Tensor", variants=UNARY, aliases=("special.erfc",))
+def erfc(x):
+    """1 - erf(self), accurate where that is small."""
+    return s.erfc(x)
+
+
+@function("erfinv(Tensor self) -> Tensor", variants=BINARY, aliases=("special.erfinv",))
+def erfinv(x):
+    """The number whose error function is self."""
+    return s.erfinv(x)
+
+
+@precise("special_erfcx(Tensor self) -> Tensor")
+def erfcx(x):
+    """exp(self**2) * erfc(self)."""
+    return s.erfcx(x)
+
+
+@special("special_ndtr(Tensor self) -> Tensor")
+def ndtr(x):
+    """The normal distribution function."""
+    return s.ndtr(x)
+
+
+@precise("special_ndtri(Tensor self) -> Tensor")
+def ndtri(x):
+    """The normal quantile: the number whose ndtr is self."""
+    return s.ndtri(x)
+
+
+@precise("special_log_ndtr(Tensor self) -> Tensor")
+def log_ndtr(x):
+    """log(ndtr(self)), accurate in the lower tail."""
+    return s.log_ndtr(x)
+
+
+# The gamma family
+
+
+@function("lgamma(Tensor self) -> Tensor", variants=BINARY, aliases=("special.gammaln",))
+def lgamma(x):
+    """The logarithm of the absolute value of the gamma function."""
+    return s.lgamma(x)
+
+
+@function("digamma(Tensor self) -> Tensor", variants=BINARY, aliases=("special.digamma", "special.psi"))
+def digamma(x):
+    """The derivative of lgamma."""
+    return s.digamma(x)
+
+
+@function("_polygamma(Tensor self, int n) -> Tensor", types={"params": (dt.int64,)}, variants="")
+def polygamma_of(x, n):
+    """The n-th derivative of digamma."""
+    return s.polygamma(n, x)
+
+
+@composite("polygamma(int n, Tensor input) -> Tensor", variants="function, out", aliases=("special.polygamma",))
+def polygamma(n, input):
+    """The n-th derivative of digamma."""
+    if n < 0:
+        raise RuntimeError(f"[polygamma] polygamma(n, x) does not support negative n: got {n}")
+    return op.digamma(input) if n == 0 else op._polygamma(input, n)
+
+
+@composite("polygamma.method(Tensor self, int n) -> Tensor", variants="method, inplace_method")
+def polygamma_method(self, n):
+    """The n-th derivative of digamma."""
+    return op.polygamma(n, self)
+
+
+@composite("mvlgamma(Tensor self, int p) -> Tensor", variants=BINARY, aliases=("special.multigammaln",))
+def mvlgamma(self, p):
+    """The logarithm of the multivariate gamma function of dimension p."""
+    if p < 1:
+        raise RuntimeError(f"[mvlgamma] p has to be greater than or equal to 1, got {p}")
+    total = op.lgamma(self)
+    for i in range(1, p):
+        total = total + op.lgamma(self - 0.5 * i)
+    return total + 0.25 * p * (p - 1) * 1.1447298858494002  # log(pi)
+
+
+@pointwise("igamma(Tensor self, Tensor other) -> Tensor", dtypes=FLOATS, variants=BINARY, expensive=True, aliases=("special.gammainc",))
+def igamma(a, x):
+    """The regularized lower incomplete gamma function of order self."""
+    return s.igamma(a, x)
+
+
+@pointwise("igammac(Tensor self, Tensor other) -> Tensor", dtypes=FLOATS, variants=BINARY, expensive=True, aliases=("special.gammaincc",))
+def igammac(a, x):
+    """The regularized upper incomplete gamma function of order self."""
+    return s.igammac(a, x)
+
+
+@precise("special_zeta(Operand self, Operand other) -> Tensor")
+def zeta(x, q):
+    """The Hurwitz zeta function: the sum of (k + other)**-self over k >= 0."""
+    return s.zeta(x, q)
+
+
+# The Bessel family
+
+
+@function("i0(Tensor self) -> Tensor", variants=UNARY, aliases=("special.i0",))
+def i0(x):
+    """The modified Bessel function of the first kind, order 0."""
+    return s.i0(x)
+
+
+@special("special_i0e(Tensor self) -> Tensor")
+def i0e(x):
+    """exp(-abs(self)) * i0(self)."""
+    return s.i0e(x)
+
+
+@special("special_i1(Tensor self) -> Tensor")
+def i1(x):
+    """The modified Bessel function of the first kind, order 1."""
+    return s.i1(x)
+
+
+@special("special_i1e(Tensor self) -> Tensor")
+def i1e(x):
+    """exp(-abs(self)) * i1(self)."""
+    return s.i1e(x)
+
+
+@precise("special_bessel_j0(Tensor self) -> Tensor")
+def bessel_j0(x):
+    """The Bessel function of the first kind, order 0."""
+    return s.bessel_j0(x)
+
+
+@precise("special_bessel_j1(Tensor self) -> Tensor")
+def bessel_j1(x):
+    """The Bessel function of the first kind, order 1."""
+    return s.bessel_j1(x)
+
+
+@precise("special_bessel_y0(Tensor self) -> Tensor")
+def bessel_y0(x):
+    """The Bessel function of the second kind, order 0."""
+    return s.bessel_y0(x)
+
+
+@precise("special_bessel_y1(Tensor self) -> Tensor")
+def bessel_y1(x):
+    """The Bessel function of the second kind, order 1."""
+    return s.bessel_y1(x)
+
+
+@precise("special_modified_bessel_i0(Tensor self) -> Tensor")
+def modified_bessel_i0(x):
+    """The modified Bessel function of the first kind, order 0."""
+    return s.modified_bessel_i0(x)
+
+
+@precise("special_modified_bessel_i1(Tensor self) -> Tensor")
+def modified_bessel_i1(x):
+    """The modified Bessel function of the first kind, order 1."""
+    return s.modified_bessel_i1(x)
+
+
+@precise("special_modified_bessel_k0(Tensor self) -> Tensor")
+def modified_bessel_k0(x):
+    """The modified Bessel function of the second kind, order 0."""
+    return s.modified_bessel_k0(x)
+
+
+@precise("special_modified_bessel_k1(Tensor self) -> Tensor")
+def modified_bessel_k1(x):
+    """The modified Bessel function of the second kind, order 1."""
+    return s.modified_bessel_k1(x)
+
+
+@precise("special_scaled_modified_bessel_k0(Tensor self) -> Tensor")
+def scaled_modified_bessel_k0(x):
+    """exp(self) * modified_bessel_k0(self)."""
+    return s.scaled_modified_bessel_k0(x)
+
+
+@precise("special_scaled_modified_bessel_k1(Tensor self) -> Tensor")
+def scaled_modified_bessel_k1(x):
+    """exp(self) * modified_bessel_k1(self)."""
+    return s.scaled_modified_bessel_k1(x)
+
+
+@precise("special_spherical_bessel_j0(Tensor self) -> Tensor")
+def spherical_bessel_j0(x):
+    """The spherical Bessel function of the first kind, order 0: sin(self) / self."""
+    return s.spherical_bessel_j0(x)
+
+
+@precise("special_airy_ai(Tensor self) -> Tensor")
+def airy_ai(x):
+    """The Airy function Ai."""
+    return s.airy_ai(x)
+
+
+# Orthogonal polynomials of degree n at x
+
+
+@precise("special_chebyshev_polynomial_t(Operand self, Operand n) -> Tensor")
+def chebyshev_polynomial_t(x, n):
+    """The Chebyshev polynomial of the first kind."""
+    return s.chebyshev_polynomial_t(x, n)
+
+
+@precise("special_chebyshev_polynomial_u(Operand self, Operand n) -> Tensor")
+def chebyshev_polynomial_u(x, n):
+    """The Chebyshev polynomial of the second kind."""
+    return s.chebyshev_polynomial_u(x, n)
+
+
+@precise("special_chebyshev_polynomial_v(Operand self, Operand n) -> Tensor")
+def chebyshev_polynomial_v(x, n):
+    """The Chebyshev polynomial of the third kind."""
+    return s.chebyshev_polynomial_v(x, n)
+
+
+@precise("special_chebyshev_polynomial_w(Operand self, Operand n) -> Tensor")
+def chebyshev_polynomial_w(x, n):
+    """The Chebyshev polynomial of the fourth kind."""
+    return s.chebyshev_polynomial_w(x, n)
+
+
+@precise("special_shifted_chebyshev_polynomial_t(Operand self, Operand n) -> Tensor")
+def shifted_chebyshev_polynomial_t(x, n):
+    """The Chebyshev polynomial of the first kind at 2 * x - 1."""
+    return s.shifted_chebyshev_polynomial_t(x, n)
+
+
+@precise("special_shifted_chebyshev_polynomial_u(Operand self, Operand n) -> Tensor")
+def shifted_chebyshev_polynomial_u(x, n):
+    """The Chebyshev polynomial of the second kind at 2 * x - 1."""
+    return s.shifted_chebyshev_polynomial_u(x, n)
+
+
+@precise("special_shifted_chebyshev_polynomial_v(Operand self, Operand n) -> Tensor")
+def shifted_chebyshev_polynomial_v(x, n):
+    """The Chebyshev polynomial of the third kind at 2 * x - 1."""
+    return s.shifted_chebyshev_polynomial_v(x, n)
+
+
+@precise("special_shifted_chebyshev_polynomial_w(Operand self, Operand n) -> Tensor")
+def shifted_chebyshev_polynomial_w(x, n):
+    """The Chebyshev polynomial of the fourth kind at 2 * x - 1."""
+    return s.shifted_chebyshev_polynomial_w(x, n)
+
+
+@precise("special_hermite_polynomial_h(Operand self, Operand n) -> Tensor")
+def hermite_polynomial_h(x, n):
+    """The physicists' Hermite polynomial."""
+    return s.hermite_polynomial_h(x, n)
+
+
+@precise("special_hermite_polynomial_he(Operand self, Operand n) -> Tensor")
+def hermite_polynomial_he(x, n):
+    """The probabilists' Hermite polynomial."""
+    return s.hermite_polynomial_he(x, n)
+
+
+@precise("special_laguerre_polynomial_l(Operand self, Operand n) -> Tensor")
+def laguerre_polynomial_l(x, n):
+    """The Laguerre polynomial."""
+    return s.laguerre_polynomial_l(x, n)
+
+
+@precise("special_legendre_polynomial_p(Operand self, Operand n) -> Tensor")
+def legendre_polynomial_p(x, n):
+    """The Legendre polynomial."""
+    return s.legendre_polynomial_p(x, n)

@@ -56,3 +56,27 @@ def scatter_add(self, dim, index, src):
 @native("scatter_reduce(Tensor self, int dim, Tensor index, Tensor src, str reduce, *, bool include_self=True) -> Tensor", tags=_IN_PLACE, variants=_EVERYWHERE)
 def scatter_reduce(self, dim, index, src, reduce, include_self):
     """Reduces src into the places that index names: sum, prod, mean, amax or amin."""
+
+
+@native(
+    "segment_reduce(Tensor data, str reduce, *, Tensor? lengths=None, Tensor? indices=None, Tensor? offsets=None, int axis=0, bool unsafe=False, Scalar? initial=None) -> Tensor",
+    variants="function",
+)
+def segment_reduce(data, reduce, lengths, indices, offsets, axis, unsafe, initial):
+    """Reduces consecutive segments along axis, given by their lengths or by the offsets where they begin and end."""
+    d = wrap_dim(axis, data.ndim)
+    if indices is not None:
+        raise RuntimeError("[segment_reduce] indices based reduction is not supported")
+    if lengths is None and offsets is None:
+        raise RuntimeError("[segment_reduce] Either lengths or offsets must be defined.")
+    sizes = list(lengths.shape) if lengths is not None else list(offsets.shape)
+    if len(sizes) != d + 1 or data.ndim <= d:
+        raise RuntimeError(f"[segment_reduce] Expected axis to be the last dimension of lengths or offsets but got {axis} for {sizes}")
+    for i in range(d):
+        if sizes[i] != data.shape[i]:
+            raise RuntimeError(f"[segment_reduce] lengths or offsets {sizes} do not match data {data.shape} before axis {d}")
+    if lengths is None:
+        if sizes[d] == 0:
+            raise RuntimeError("[segment_reduce] offsets need one element at least")
+        sizes[d] -= 1
+    return Out([*sizes, *data.shape[d + 1 :]], data.dtype)

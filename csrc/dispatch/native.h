@@ -24,6 +24,18 @@ namespace tocha {
 inline Tensor first_of(const Tensor& t) { return t; }
 inline Tensor first_of(const Tensors& ts) { return ts.empty() ? Tensor() : ts[0]; }
 
+inline bool any_meta(const Tensor& t) { return t && t.is_meta(); }
+inline bool any_meta(const Tensors& ts) {
+  for (const Tensor& t : ts)
+    if (any_meta(t)) return true;
+  return false;
+}
+// For kernels whose results depend on values.
+template <class... Arguments>
+void refuse_meta(const char* op, const Arguments&... arguments) {
+  TOCHA_CHECK(!(any_meta(arguments) || ...), NotImplemented, "[", op, "] depends on values and cannot run on meta tensors");
+}
+
 // A copy with the same (dense) layout.
 Tensor clone_dense(const Tensor& t);
 

@@ -277,7 +277,7 @@ class Family:
             self.lines += [
                 f"Tensor {o.cpp_name}({parameters(o)}) {{",
                 *check,
-                f"  native::{kernel}({names});",
+                f"  {self.on_memory(o, first)}native::{kernel}({names});",
                 f"  {first}.bump_version();",
                 f"  return {first};",
                 "}",
@@ -288,11 +288,17 @@ class Family:
             self.inplace_kernel(o)
             return
         if is_free(o):
-            self.lines += [f"{result_type(o)} {o.cpp_name}({parameters(o)}) {{", f"  return native::{o.kernel}({names});", "}", ""]
+            tensors = ", ".join(a.name for a in o.schema.arguments if a.is_tensor)
+            guard = [] if "any_device" in o.tags else [f'  refuse_meta("{o.name}", {tensors});']
+            self.lines += [f"{result_type(o)} {o.cpp_name}({parameters(o)}) {{", *guard, f"  return native::{o.kernel}({names});", "}", ""]
             if returns_tensors(o):
                 self.derived_variants(o)
             return
         self.structured(o)
+
+    def on_memory(self, o: Operator, tensor: str) -> str:
+        """Kernels see meta tensors only if their record says that they can."""
+        return "" if "any_device" in o.tags else f"if (computes({tensor})) "
 
     def inplace_kernel(self, o: Operator) -> None:
         kernel = o.kernel if o.kernel.endswith("_") else o.kernel + "_"
@@ -301,7 +307,7 @@ class Family:
         self.lines += [
             f"Tensor {o.cpp_name}({parameters(o)}) {{",
             f"  Tensor result = clone_dense({first});",
-            f"  native::{kernel}(result{others});",
+            f"  {self.on_memory(o, 'result')}native::{kernel}(result{others});",
             "  return result;",
             "}",
             "",
@@ -310,7 +316,7 @@ class Family:
             self.lines += [
                 f"Tensor {o.cpp_name}_({parameters(o)}) {{",
                 f'  check_inplace({first}, "{o.name}_");',
-                f"  native::{kernel}({first}{others});",
+                f"  {self.on_memory(o, first)}native::{kernel}({first}{others});",
                 f"  {first}.bump_version();",
                 f"  return {first};",
                 "}",

@@ -6,7 +6,7 @@ from tocha.ir import dtypes as dt
 from tocha.ir import scalar as s
 from tocha.operators.record import COMPLEX, FLOATS, INT_TO_FLOAT, UNARY, composite, native, op, pointwise
 
-VIEW = frozenset({"dynamic", "view"})  # the kernel makes a view
+VIEW = frozenset({"any_device", "dynamic", "view"})  # the kernel makes a view
 
 # Parts
 

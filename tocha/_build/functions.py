@@ -273,9 +273,10 @@ class Family:
         if mutates(o):
             first = o.schema.arguments[0].name
             kernel = o.kernel if o.kernel.endswith("_") else o.kernel + "_"
+            check = [] if "any_overlap" in o.tags else [f'  check_inplace({first}, "{o.name}");']
             self.lines += [
                 f"Tensor {o.cpp_name}({parameters(o)}) {{",
-                f'  check_inplace({first}, "{o.name}");',
+                *check,
                 f"  native::{kernel}({names});",
                 f"  {first}.bump_version();",
                 f"  return {first};",
@@ -339,6 +340,8 @@ class Family:
             tensors = [a.name for a in o.schema.arguments if a.type in ("Tensor", "Operand", "Tensor?")]
             lists = [a.name for a in o.schema.arguments if a.type in ("Tensor[]",)]
             for i, s in enumerate(specs):
+                if "out_dtype" in o.tags:
+                    self.lines.append(f"  {s}.dtype = out{i}.dtype();")
                 self.lines.append(f'  OutScope scope{i}(out{i}, {s}, "{o.name}");')
                 self.lines += [f"  scope{i}.avoid({t});" for t in tensors + lists]
             scoped = ", ".join(f"scope{i}.target()" for i in range(n))

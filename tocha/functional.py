@@ -6,14 +6,14 @@ import warnings
 from collections.abc import Sequence
 
 from tocha import _C
-from tocha._einsum import chain_matmul, einsum, tensordot
+from tocha._einsum import chain_matmul, einsum, spmm, tensordot
 
 Tensor = _C.Tensor
 cdist = _C.cdist
 
 __all__ = [
     "atleast_1d", "atleast_2d", "atleast_3d", "block_diag", "broadcast_shapes", "broadcast_tensors", "cartesian_prod", "cdist",
-    "chain_matmul", "einsum", "meshgrid", "split", "tensordot",
+    "chain_matmul", "einsum", "meshgrid", "split", "spmm", "tensordot",
 ]  # fmt: skip
 
 

@@ -95,6 +95,8 @@ def type_code(code: object) -> str:
         return "{TypeCode::real_of_T, DType::Undefined}"
     if code == "complex":
         return "{TypeCode::complex_of_T, DType::Undefined}"
+    if code == "wide":
+        return "{TypeCode::wide_T, DType::Undefined}"
     assert isinstance(code, dt.DType)
     return f"{{TypeCode::fixed, DType::{CPP_ENUM[code.name]}}}"
 
@@ -193,7 +195,7 @@ class Family:
         self.statics += loop_table(o, "ReduceLoops")
         self.statics.append(f"static const TypeCode types_{name}[] = {{{codes}}};")
         self.statics.append(
-            f'static const ReductionOp op_{name} = {{"{o.name}", TOCHA_LOOPS_OF({name}), {nout}, {nstates}, {len(ps)}, '
+            f'static const ReductionOp op_{name} = {{"{o.name.lstrip("_")}", TOCHA_LOOPS_OF({name}), {nout}, {nstates}, {len(ps)}, '
             f"ReducePromote::{o.promote}, {str(f.identity).lower()}, {str(is_ordered(o)).lower()}, {dtype_mask(o)}, types_{name}}};"
         )
         have = {a.name: a for a in o.schema.arguments}
@@ -271,9 +273,10 @@ class Family:
         if mutates(o):
             first = o.schema.arguments[0].name
             kernel = o.kernel if o.kernel.endswith("_") else o.kernel + "_"
+            check = [] if "any_overlap" in o.tags else [f'  check_inplace({first}, "{o.name}");']
             self.lines += [
                 f"Tensor {o.cpp_name}({parameters(o)}) {{",
-                f'  check_inplace({first}, "{o.name}");',
+                *check,
                 f"  native::{kernel}({names});",
                 f"  {first}.bump_version();",
                 f"  return {first};",
@@ -337,6 +340,8 @@ class Family:
             tensors = [a.name for a in o.schema.arguments if a.type in ("Tensor", "Operand", "Tensor?")]
             lists = [a.name for a in o.schema.arguments if a.type in ("Tensor[]",)]
             for i, s in enumerate(specs):
+                if "out_dtype" in o.tags:
+                    self.lines.append(f"  {s}.dtype = out{i}.dtype();")
                 self.lines.append(f'  OutScope scope{i}(out{i}, {s}, "{o.name}");')
                 self.lines += [f"  scope{i}.avoid({t});" for t in tensors + lists]
             scoped = ", ".join(f"scope{i}.target()" for i in range(n))

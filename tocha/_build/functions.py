@@ -332,8 +332,8 @@ class Family:
         signature, body = self.translate(o, spec)
         self.statics.append(f"static {own_type(spec)} shape_{o.cpp_name}({signature}) {{\n" + "\n".join(body) + "\n}")
         names = ", ".join(argument_names(o))
-        like = next((a for a in o.schema.arguments if a.type in ("Tensor", "Operand", "Tensor[]")), None)
-        model = "Tensor()" if like is None else f"first_of({like.name})"
+        tensors = [a.name for a in o.schema.arguments if a.is_tensor]
+        model = f"model_of({', '.join(tensors)})" if tensors else "Tensor()"
         specs = ["spec"] if n == 1 else [f"std::get<{i}>(spec)" for i in range(n)]
         outs = ", ".join(f"out{i}" for i in range(n))
         call = f"native::{o.kernel}({outs}{', ' + names if names else ''})"

@@ -29,7 +29,7 @@ pi = _math.pi
 e = _math.e
 newaxis = None
 
-from tocha import functional, linalg, nn, overrides, signal, storage  # noqa: E402
+from tocha import functional, linalg, nn, overrides, signal, special, storage  # noqa: E402
 from tocha._einsum import chain_matmul, einsum, tensordot  # noqa: E402
 
 __all__ = [_n for _n in globals() if not _n.startswith("_")]

@@ -15,13 +15,16 @@ if TYPE_CHECKING:
 
 from tocha import _functions as _functions  # noqa: E402
 from tocha import _tensor as _tensor_module  # noqa: E402
+from tocha import _unique as _unique_module  # noqa: E402
 from tocha._functions import *  # noqa: E402, F403
 from tocha.functional import *  # noqa: E402, F403
 from tocha._tensor_str import get_printoptions, printoptions, set_printoptions  # noqa: E402
 from tocha._type_info import finfo, iinfo  # noqa: E402
+from tocha._unique import *  # noqa: E402, F403
 from tocha.version import __version__  # noqa: E402
 
 _tensor_module.install()
+_unique_module.install()
 _sys.modules["tocha.return_types"] = _C.return_types
 inf = _math.inf
 nan = _math.nan
@@ -30,6 +33,13 @@ e = _math.e
 newaxis = None
 
 from tocha import functional, linalg, nn, overrides, signal, special, storage  # noqa: E402
-from tocha._einsum import chain_matmul, einsum, tensordot  # noqa: E402
+
+
+def __getattr__(name: str) -> object:
+    """Operators with a leading underscore (tocha._unique2) are found in _C when somebody asks."""
+    if name.startswith("_") and not name.startswith("__") and hasattr(_C, name):
+        return getattr(_C, name)
+    raise AttributeError(f"module 'tocha' has no attribute {name!r}")
+
 
 __all__ = [_n for _n in globals() if not _n.startswith("_")]

@@ -95,7 +95,7 @@ void search_rows(const SearchSorted& job, Out* out) {
   auto row_at = [&](int64_t r) {
     return Searched<T>{sequence + r * job.length, job.sorter ? job.sorter + r * job.length : nullptr, values + r * n};
   };
-  if (rows >= num_threads() && rows * n >= kSearchBlock) {
+  if (rows > 1 && rows >= num_threads()) {
     // One row per step: no copies here, since nothing may be allocated in parallel.
     constexpr bool direct = std::is_same_v<SearchType<T>, T>;
     bool vector = direct && !job.sorter && (sizeof(T) > 4 || job.length <= std::numeric_limits<int32_t>::max());

@@ -20,7 +20,7 @@ enum class Promote : uint8_t {
 
 // How an operand's or result's dtype follows from the compute dtype T.
 struct TypeCode {
-  enum Code : uint8_t { T, real_of_T, complex_of_T, fixed } code;
+  enum Code : uint8_t { T, real_of_T, complex_of_T, wide_T, fixed } code;
   DType dtype;  // for fixed
 
   DType resolve(DType t) const {
@@ -28,6 +28,7 @@ struct TypeCode {
       case T: return t;
       case real_of_T: return real_dtype(t);
       case complex_of_T: return is_complex(t) ? t : complex_dtype(t);
+      case wide_T: return is_complex(t) ? DType::Complex128 : DType::Float64;
       default: return dtype;
     }
   }

@@ -27,60 +27,71 @@ struct Indexing {
 
 bool is_mask(const Tensor& t) { return t.dtype() == DType::Bool || t.dtype() == DType::UInt8; }
 
-bool is_index_tensor(PyObject* o) {  // becomes a tensor: lists, arrays, tensors
-  return is_tensor(o) || PyList_Check(o) || PyTuple_Check(o) || PyObject_HasAttrString(o, "__array_interface__");
+bool is_array(PyObject* o) {
+  const NumpyTypes* numpy = loaded_numpy();
+  return numpy && PyObject_TypeCheck(o, numpy->ndarray);
 }
 
+bool is_plain_sequence(PyObject* o) { return PySequence_Check(o) && !is_tensor(o) && !PyUnicode_Check(o) && !PyBytes_Check(o); }
+
 Tensor index_tensor(PyObject* o) {
-  Tensor t = is_tensor(o) ? Tensor::borrow(o) : tensor_from_data(o, std::nullopt, std::nullopt);
-  if (t.numel() == 0 && !is_tensor(o)) t = empty(t.sizes(), DType::Int64, Device{});
-  TOCHA_CHECK(is_integral(t.dtype()) || t.dtype() == DType::Bool, Index,
-              "tensors used as indices must be long, int, byte or bool tensors, got ", t.dtype());
+  Tensor t;
+  if (is_tensor(o)) {
+    t = Tensor::borrow(o);
+  } else if (is_array(o)) {
+    t = tensor_from_data(o, std::nullopt, std::nullopt);
+  } else {
+    Ref list = own(PySequence_List(o));
+    t = tensor_from_data(list.get(), std::nullopt, std::nullopt);
+    if (t.numel() == 0) t = empty(t.sizes(), DType::Int64, Device{});
+  }
+  DType d = t.dtype();
+  TOCHA_CHECK(is_mask(t) || d == DType::Int64 || d == DType::Int32 || (t.dim() == 0 && is_integral(d)), Index,
+              "tensors used as indices must be long, int, byte or bool tensors, got ", d);
   return t;
 }
 
-// A list stands for a tensor, unless it holds slices and the like: then it stands for a tuple.
-bool is_tuple_like(PyObject* index) {
-  if (PyTuple_Check(index)) return true;
-  if (!PyList_Check(index) || PyList_GET_SIZE(index) >= 32) return false;
-  for (Py_ssize_t i = 0; i < PyList_GET_SIZE(index); ++i) {
-    PyObject* o = PyList_GET_ITEM(index, i);
-    if (PySlice_Check(o) || o == Py_Ellipsis || o == Py_None) return true;
-    if (is_tensor(o) && reinterpret_cast<TensorObject*>(o)->ndim > 0) return true;
-  }
-  return false;
-}
-
-std::vector<PyObject*> index_items(PyObject* index) {
-  std::vector<PyObject*> items;
-  if (!is_tuple_like(index)) {
-    items.push_back(index);
-    return items;
-  }
-  for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(index); ++i) items.push_back(PySequence_Fast_ITEMS(index)[i]);
-  return items;
-}
-
 bool is_select(PyObject* o) {  // picks one element of a dim
-  if (PyBool_Check(o)) return false;
+  if (PyLong_CheckExact(o)) return true;
+  if (PyBool_Check(o) || is_numpy_bool(o)) return false;
   if (is_tensor(o)) {
     auto* t = reinterpret_cast<TensorObject*>(o);
     return t->ndim == 0 && is_integral(t->dtype) && t->dtype != DType::UInt8;
   }
-  return is_int(o) || (PyIndex_Check(o) && !is_index_tensor(o));
+  return is_int(o);
 }
 
-int64_t dims_taken(PyObject* o) {
-  if (o == Py_None || o == Py_Ellipsis || PyBool_Check(o)) return 0;
-  if (is_tensor(o)) {
-    Tensor t = Tensor::borrow(o);
-    return is_mask(t) ? t.dim() : 1;
+// A list stands for a tensor, unless it holds what no tensor is made of: then it stands for a tuple.
+bool stands_for_tuple(PyObject* index) {
+  if (!is_plain_sequence(index) || is_array(index)) return false;
+  Py_ssize_t n = PySequence_Size(index);
+  if (n < 0) throw PythonError();
+  if (n >= 32) return false;
+  for (Py_ssize_t i = 0; i < n; ++i) {
+    Ref o = own(PySequence_GetItem(index, i));
+    if (PySlice_Check(o.get()) || o.get() == Py_Ellipsis || o.get() == Py_None || is_tensor(o.get()) || is_plain_sequence(o.get())) return true;
   }
-  if (PyList_Check(o) || PyTuple_Check(o) || (!is_int(o) && PyObject_HasAttrString(o, "__array_interface__"))) {
+  return false;
+}
+
+// One item of an index; lists and arrays already are tensors.
+struct Item {
+  PyObject* object;  // borrowed from the tuple
+  Tensor tensor;
+  int64_t dims;      // of self that it takes
+};
+
+Item read_item(PyObject* o) {
+  if (o == Py_None || o == Py_Ellipsis || PyBool_Check(o)) return {o, Tensor(), 0};
+  if (is_select(o) || PySlice_Check(o)) return {o, Tensor(), 1};
+  if (is_tensor(o) || (is_plain_sequence(o) && !is_numpy_bool(o))) {
     Tensor t = index_tensor(o);
-    return is_mask(t) ? t.dim() : 1;
+    int64_t dims = is_mask(t) ? t.dim() : 1;
+    return {o, std::move(t), dims};
   }
-  return 1;
+  TOCHA_CHECK(!PyUnicode_Check(o), Type, "invalid index of type 'str'");
+  fail(ErrorKind::Index, "only integers, slices (`:`), ellipsis (`...`), None and long or byte Variables are valid indices (got ",
+       Py_TYPE(o)->tp_name, ")");
 }
 
 void apply_select(Indexing& r, int64_t dim, int64_t i, const Tensor& self) {
@@ -107,6 +118,19 @@ void insert_dim(Indexing& r, int64_t dim) {
   r.sizes.insert(dim, 1);
 }
 
+// A mask of no dims stands at a new dim of size one.
+void pick_tensor(Indexing& r, int64_t* dim, Tensor t) {
+  while (r.places < *dim) r.pick(Tensor(), 1);
+  if (is_mask(t) && t.dim() == 0) {
+    insert_dim(r, *dim);
+    t = view_of(t, Ints{1}, Ints{1}, t.offset());
+    if (t.dtype() == DType::UInt8) t = ops::to_dtype(t, DType::Bool, false, false, std::nullopt);
+  }
+  int64_t n = is_mask(t) ? t.dim() : 1;
+  r.pick(t, n);
+  *dim += n;
+}
+
 Indexing take_apart(const Tensor& self, PyObject* index) {
   Indexing r;
   r.sizes = self.sizes();
@@ -124,13 +148,25 @@ Indexing take_apart(const Tensor& self, PyObject* index) {
     apply_slice(r, 0, index);
     return r;
   }
-  std::vector<PyObject*> items = index_items(index);
+  Ref tuple = Ref::borrow(index);
+  if (!PyTuple_Check(index) && stands_for_tuple(index)) {
+    check(PyErr_WarnEx(PyExc_UserWarning,
+                       "Using a non-tuple sequence for multidimensional indexing is deprecated; use x[tuple(seq)] instead of x[seq].", 1));
+    tuple = own(PySequence_Tuple(index));
+  } else if (!PyTuple_Check(index)) {
+    tuple = own(PyTuple_Pack(1, index));
+  }
+  std::vector<Item> items;
   int64_t taken = 0;
-  for (PyObject* o : items) taken += dims_taken(o);
+  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(tuple.get()); ++i) {
+    items.push_back(read_item(PyTuple_GET_ITEM(tuple.get(), i)));
+    taken += items.back().dims;
+  }
   TOCHA_CHECK(taken <= self.dim(), Index, "too many indices for tensor of dimension ", self.dim());
   int64_t dim = 0;
   bool seen_ellipsis = false;
-  for (PyObject* o : items) {
+  for (const Item& item : items) {
+    PyObject* o = item.object;
     if (o == Py_Ellipsis) {
       if (!seen_ellipsis) dim += self.dim() - taken;
       seen_ellipsis = true;
@@ -138,26 +174,12 @@ Indexing take_apart(const Tensor& self, PyObject* index) {
       insert_dim(r, dim++);
     } else if (PySlice_Check(o)) {
       apply_slice(r, dim++, o);
-    } else if (is_select(o)) {
-      apply_select(r, dim, as_int(o), self);
+    } else if (item.tensor) {
+      pick_tensor(r, &dim, item.tensor);
     } else if (PyBool_Check(o)) {
-      insert_dim(r, dim);
-      while (r.places < dim) r.pick(Tensor(), 1);
-      r.pick(ops::reshape(scalar_tensor(Scalar(o == Py_True), DType::Bool), Ints{1}), 1);
-      ++dim;
-    } else if (is_index_tensor(o)) {
-      Tensor t = index_tensor(o);
-      while (r.places < dim) r.pick(Tensor(), 1);
-      if (is_mask(t) && t.dim() == 0) {
-        insert_dim(r, dim);
-        t = ops::reshape(t, Ints{1});
-      }
-      int64_t n = is_mask(t) ? t.dim() : 1;
-      r.pick(t, n);
-      dim += n;
+      pick_tensor(r, &dim, scalar_tensor(Scalar(o == Py_True), DType::Bool));
     } else {
-      fail(ErrorKind::Index, "only integers, slices (`:`), ellipsis (`...`), None and long or byte Variables are valid indices (got ",
-           Py_TYPE(o)->tp_name, ")");
+      apply_select(r, dim, as_int(o), self);
     }
   }
   return r;
@@ -219,7 +241,7 @@ int tensor_setitem(PyObject* self, PyObject* index, PyObject* value) {
     Tensor t = Tensor::borrow(self);
     Indexing r = take_apart(t, index);
     Tensor target = basic_view(t, r);
-    if (is_number(value) && !r.advanced) {
+    if (!r.advanced && is_number(value)) {
       ops::fill_(target, wrapped_number(as_scalar(value)));
       return;
     }
@@ -228,16 +250,15 @@ int tensor_setitem(PyObject* self, PyObject* index, PyObject* value) {
       v = Tensor::borrow(value);
     } else {
       TOCHA_CHECK(is_number(value), Type, "can't assign a ", Py_TYPE(value)->tp_name, " to a tocha.Tensor of dtype ", t.dtype());
-      v = scalar_tensor(as_scalar(value), t.dtype(), t.device());
+      Scalar number = as_scalar(value);
+      TOCHA_CHECK(!number.is_complex() || t.is_complex(), Runtime, "value cannot be converted to type ", t.dtype(), " without overflow");
+      v = scalar_tensor(number, t.dtype(), t.device());
     }
     if (!r.advanced) {
       ops::copy_(target, fit_value(v, target.dim()), false);
       return;
     }
-    if (v.dtype() != t.dtype() && v.dim() == 0) v = ops::to_dtype(v, t.dtype(), false, false, std::nullopt);
-    TOCHA_CHECK(v.dtype() == t.dtype(), Runtime, "Index put requires the source and destination dtypes match, got ", t.dtype(),
-                " for the destination and ", v.dtype(), " for the source.");
-    ops::index_put_(target, r.picks, v, false);
+    ops::index_put_(target, r.picks, fit_value(v, 0), false);
   });
 }
 

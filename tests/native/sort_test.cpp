@@ -378,7 +378,9 @@ void test_close_keys() {
   for (int64_t n : {1000, 200000}) {
     for (uint64_t upper : {uint64_t{1}, uint64_t{3}, uint64_t{5000}}) {
       std::vector<int64_t> in(n), values(n), indices(n);
-      for (auto& x : in) x = static_cast<int64_t>((source() % upper) << 34 | (source() & 0x3ffffffff)) - (int64_t{1} << 40);
+      for (int64_t& x : in) {
+        x = static_cast<int64_t>((source() % upper) << 34 | (source() & 0x3ffffffff)) - (int64_t{1} << 40);
+      }
       cpu::sort(DType::Int64, in.data(), values.data(), indices.data(), 1, n, false);
       check(indices == reference_order(in.data(), n, false), "close keys", static_cast<int>(DType::Int64), n,
             static_cast<int64_t>(upper));

@@ -95,6 +95,8 @@ def type_code(code: object) -> str:
         return "{TypeCode::real_of_T, DType::Undefined}"
     if code == "complex":
         return "{TypeCode::complex_of_T, DType::Undefined}"
+    if code == "wide":
+        return "{TypeCode::wide_T, DType::Undefined}"
     assert isinstance(code, dt.DType)
     return f"{{TypeCode::fixed, DType::{CPP_ENUM[code.name]}}}"
 
@@ -194,7 +196,7 @@ class Family:
         self.statics += loop_table(o, "ReduceLoops")
         self.statics.append(f"static const TypeCode types_{name}[] = {{{codes}}};")
         self.statics.append(
-            f'static const ReductionOp op_{name} = {{"{o.name}", TOCHA_LOOPS_OF({name}), {nout}, {nstates}, {len(ps)}, '
+            f'static const ReductionOp op_{name} = {{"{o.name.lstrip("_")}", TOCHA_LOOPS_OF({name}), {nout}, {nstates}, {len(ps)}, '
             f"ReducePromote::{o.promote}, {str(f.identity).lower()}, {str(is_ordered(o)).lower()}, {dtype_mask(o)}, types_{name}}};"
         )
         have = {a.name: a for a in o.schema.arguments}
@@ -273,9 +275,10 @@ class Family:
         if mutates(o):
             first = o.schema.arguments[0].name
             kernel = o.kernel if o.kernel.endswith("_") else o.kernel + "_"
+            check = [] if "any_overlap" in o.tags else [f'  check_inplace({first}, "{o.name}");']
             self.lines += [
                 f"Tensor {o.cpp_name}({parameters(o)}) {{",
-                f'  check_inplace({first}, "{o.name}");',
+                *check,
                 f"  native::{kernel}({names});",
                 f"  {first}.bump_version();",
                 f"  return {first};",

@@ -34,6 +34,8 @@ def resolve(code: object, t: dt.DType) -> dt.DType:
         return dt.real_of(t)
     if code == "complex":
         return dt.complex_of(t)
+    if code == "wide":
+        return dt.complex128 if t.is_complex else dt.float64
     assert isinstance(code, dt.DType), code
     return code
 

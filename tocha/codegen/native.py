@@ -632,7 +632,7 @@ class Translator:
                 code = f"contains({b.code}, {coerce(a, element(b.type))})"
             return Value(code if isinstance(operation, ast.In) else f"!{code}", "bool")
         b = self.expr(right)
-        if "Tensor" in (a.type, b.type) or "Operand" in (a.type, b.type):
+        if {a.type, b.type} & {"Tensor", "Tensor?", "Operand"}:
             return self.operator_call(DUNDER[type(operation)], [a, b])
         if a.items or b.items or "[]" in (a.type, b.type):
             t = unify(Value("", self.storable(a)), Value("", self.storable(b)))

@@ -1,15 +1,194 @@
-"""Reading and writing by index tensors."""
+"""Reading and writing by index: advanced indexing, slices along a dim, flat positions, embeddings."""
 
 from __future__ import annotations
 
-from tocha.operators.record import native
+from tocha.ir import dtypes as dt
+from tocha.operators.record import composite, native, op, rule
+from tocha.operators.rules import Out, broadcast_shapes, wrap_dim
+
+_EVERYWHERE = "function, method, inplace, out"
+_DYNAMIC = frozenset({"dynamic"})
+_IN_PLACE = frozenset({"inplace_kernel"})
 
 
-@native("index(Tensor self, Tensor?[] indices) -> Tensor", tags=frozenset({"dynamic"}), variants="")
+@native("index(Tensor self, Tensor?[] indices) -> Tensor", tags=_DYNAMIC, variants="")
 def index(self, indices):
     """The elements picked by integer tensors and masks, as in self[indices]."""
 
 
-@native("index_put_(Tensor self, Tensor?[] indices, Tensor values, bool accumulate=False) -> Tensor", variants="method")
-def index_put_(self, indices, values, accumulate):
+@native("_unsafe_index(Tensor self, Tensor?[] indices) -> Tensor", kernel="index", tags=_DYNAMIC, variants="function")
+def _unsafe_index(self, indices):
+    """What index gives."""
+
+
+@native("index_put(Tensor self, Tensor?[] indices, Tensor values, bool accumulate=False) -> Tensor", tags=_IN_PLACE, variants="function, method, inplace")
+def index_put(self, indices, values, accumulate):
     """Writes values where indices point; with accumulate, adds them."""
+
+
+@native("_unsafe_masked_index(Tensor self, Tensor mask, Tensor?[] indices, Scalar fill) -> Tensor", tags=_DYNAMIC, variants="function")
+def _unsafe_masked_index(self, mask, indices, fill):
+    """self[indices] where the mask holds, else fill; indices that are out of range count as the nearest one."""
+
+
+@native("_unsafe_masked_index_put_accumulate(Tensor self, Tensor mask, Tensor?[] indices, Tensor values) -> Tensor", tags=_IN_PLACE, variants="function")
+def _unsafe_masked_index_put_accumulate(self, mask, indices, values):
+    """Adds values where indices point and the mask holds; indices that are out of range count as the nearest one."""
+
+
+@rule
+def check_index_vector(op: "str", index: "Tensor") -> "none":
+    if index.ndim > 1:
+        raise IndexError(f"[{op}] Index is supposed to be a vector, got {index.shape}")
+    if index.dtype != dt.int32 and index.dtype != dt.int64:
+        raise RuntimeError(f"[{op}] Expected dtype int32 or int64 for index, got {index.dtype}")
+
+
+@native("index_select(Tensor self, int dim, Tensor index) -> Tensor", variants="function, method, out")
+def index_select(self, dim, index):
+    """The slices of self along dim that index names."""
+    d = wrap_dim(dim, self.ndim)
+    check_index_vector("index_select", index)
+    if self.ndim == 0:
+        if index.numel() != 1:
+            raise RuntimeError(f"[index_select] Index to scalar can have only 1 value, got {index.numel()} value(s)")
+        return Out(self.shape, self.dtype)
+    sizes = list(self.shape)
+    sizes[d] = index.numel()
+    return Out(sizes, self.dtype)
+
+
+@native("index_add(Tensor self, int dim, Tensor index, Tensor source, *, Scalar alpha=1) -> Tensor", tags=_IN_PLACE, variants=_EVERYWHERE)
+def index_add(self, dim, index, source, alpha):
+    """Adds alpha times the slices of source to the slices of self that index names."""
+
+
+@native("index_copy(Tensor self, int dim, Tensor index, Tensor source) -> Tensor", tags=_IN_PLACE, variants=_EVERYWHERE)
+def index_copy(self, dim, index, source):
+    """Replaces the slices of self that index names by those of source."""
+
+
+@native("index_fill(Tensor self, int dim, Tensor index, Operand value) -> Tensor", tags=_IN_PLACE, variants="function, method, inplace")
+def index_fill(self, dim, index, value):
+    """Sets the slices of self that index names to a value."""
+
+
+@native("index_reduce(Tensor self, int dim, Tensor index, Tensor source, str reduce, *, bool include_self=True) -> Tensor", tags=_IN_PLACE, variants=_EVERYWHERE)
+def index_reduce(self, dim, index, source, reduce, include_self):
+    """Reduces slices of source into the slices of self that index names: prod, mean, amax or amin."""
+
+
+@native("take(Tensor self, Tensor index) -> Tensor", variants="function, method, out")
+def take(self, index):
+    """The elements of self, as if it were 1-d, at the positions in index."""
+    if index.dtype != dt.int64:
+        raise RuntimeError(f"[take] Expected a long tensor for index, but got {index.dtype}")
+    if self.numel() == 0 and index.numel() != 0:
+        raise IndexError("[take] tried to take from an empty tensor")
+    return Out(index.shape, self.dtype)
+
+
+@native("put(Tensor self, Tensor index, Tensor source, bool accumulate=False) -> Tensor", tags=_IN_PLACE, variants="function, method, inplace")
+def put(self, index, source, accumulate):
+    """Writes source into the positions of self, as if it were 1-d, that index names; with accumulate, adds."""
+
+
+@rule
+def along_dim_sizes(self_sizes: "int[]", index_sizes: "int[]", dim: "int") -> "int[]":
+    """Both broadcast to each other everywhere but at dim, where index says how many."""
+    a = list(self_sizes)
+    a[dim] = 1
+    b = list(index_sizes)
+    b[dim] = 1
+    sizes = broadcast_shapes(a, b, "take_along_dim")
+    sizes[dim] = index_sizes[dim]
+    return sizes
+
+
+@native("_take_along(Tensor self, Tensor indices, int dim) -> Tensor", variants="")
+def _take_along(self, indices, dim):
+    """gather with broadcasting and with indices that may count from the end."""
+    return Out(along_dim_sizes(self.shape, indices.shape, dim), self.dtype)
+
+
+@composite("take_along_dim(Tensor self, Tensor indices, int? dim=None) -> Tensor", variants="function, method, out")
+def take_along_dim(self, indices, dim):
+    """Picks along dim by an index of the same rank, as argsort gives; without dim both are taken as 1-d."""
+    if indices.dtype != dt.int64:
+        raise RuntimeError(f"[take_along_dim] dtype of indices should be Long but got {indices.dtype}")
+    if dim is None:
+        return op._take_along(self.reshape([-1]), indices.reshape([-1]), 0)
+    if self.ndim != indices.ndim:
+        raise RuntimeError(
+            f"[take_along_dim] input and indices should have the same number of dimensions, but got {self.ndim} dimensions for input, and {indices.ndim} dimensions for indices"
+        )
+    d = wrap_dim(dim, self.ndim)
+    if self.ndim == 0:
+        return op._take_along(self.reshape([1]), indices.reshape([1]), 0).reshape([])
+    return op._take_along(self, indices, d)
+
+
+@native("embedding(Tensor weight, Tensor indices, int padding_idx=-1, bool scale_grad_by_freq=False, bool sparse=False) -> Tensor", variants="function")
+def embedding(weight, indices, padding_idx, scale_grad_by_freq, sparse):
+    """The rows of weight that indices name."""
+    if weight.ndim != 2:
+        raise RuntimeError(f"[embedding] 'weight' must be 2-D, got {weight.shape}")
+    if indices.dtype != dt.int64 and indices.dtype != dt.int32:
+        raise RuntimeError(f"[embedding] Expected 'indices' to be Long or Int, but got {indices.dtype}")
+    return Out([*indices.shape, weight.shape[1]], weight.dtype)
+
+
+@native("embedding_renorm_(Tensor self, Tensor indices, float max_norm, float norm_type) -> Tensor", variants="function")
+def embedding_renorm_(self, indices, max_norm, norm_type):
+    """Scales the rows of self that indices name down to max_norm where their norm is larger."""
+
+
+@composite(
+    "nn_embedding(Tensor input, Tensor weight, int? padding_idx=None, float? max_norm=None, float norm_type=2.0, bool scale_grad_by_freq=False, bool sparse=False) -> Tensor",
+    variants="function",
+)
+def nn_embedding(input, weight, padding_idx, max_norm, norm_type, scale_grad_by_freq, sparse):
+    """The rows of weight that input names; with max_norm, those rows are first scaled down to it."""
+    pad = -1
+    if padding_idx is not None:
+        pad = padding_idx
+        rows = weight.size(0)
+        if pad >= rows or pad < -rows:
+            raise RuntimeError("[embedding] Padding_idx must be within num_embeddings")
+        pad = pad + rows if pad < 0 else pad
+    if max_norm is not None:
+        op.embedding_renorm_(weight, input, max_norm, norm_type)
+    return op.embedding(weight, input, pad, scale_grad_by_freq, sparse)
+
+
+@native("nn_one_hot(Tensor tensor, int num_classes=-1) -> Tensor", tags=_DYNAMIC, variants="function")
+def nn_one_hot(tensor, num_classes):
+    """Rows of zeros with a one at the class; without num_classes as many classes as the largest one needs."""
+
+
+@native("_unravel_index(Tensor indices, int[] shape) -> Tensor[]", variants="function")
+def _unravel_index(indices, shape):
+    """The coordinates in `shape` of flat positions."""
+
+
+@native("isin(Tensor elements, Tensor test_elements, *, bool assume_unique=False, bool invert=False) -> Tensor", variants="function, out")
+def isin(elements, test_elements, assume_unique, invert):
+    """For each element whether it occurs among the test elements."""
+    for t in [elements, test_elements]:
+        if t.is_complex() or t.dtype == dt.bool_:
+            raise RuntimeError(f"[isin] Unsupported input type encountered for isin(): {t.dtype}")
+    return Out(elements.shape, dt.bool_)
+
+
+@composite("isin.Tensor_Scalar(Tensor elements, Scalar test_element, *, bool assume_unique=False, bool invert=False) -> Tensor", variants="function, out")
+def isin_tensor_scalar(elements, test_element, assume_unique, invert):
+    """For each element whether it equals the test element."""
+    return op.isin(elements, test_element, assume_unique=assume_unique, invert=invert)
+
+
+@composite("isin.Scalar_Tensor(Scalar element, Tensor test_elements, *, bool assume_unique=False, bool invert=False) -> Tensor", variants="function, out")
+def isin_scalar_tensor(element, test_elements, assume_unique, invert):
+    """Whether the element occurs among the test elements."""
+    return op.isin(element, test_elements, assume_unique=assume_unique, invert=invert)
+
+

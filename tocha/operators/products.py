@@ -246,6 +246,26 @@ def nn_linear(input, weight, bias):
     return Out(sizes, input.dtype)
 
 
+@composite("nn_bilinear(Tensor input1, Tensor input2, Tensor weight, Tensor? bias=None) -> Tensor", variants="function")
+def nn_bilinear(input1, input2, weight, bias):
+    """input1 @ weight[o] @ input2 for every o, over the last dims of the inputs, plus bias."""
+    if weight.dim() != 3:
+        raise RuntimeError(f"[bilinear] expected a weight with 3 dims, but got {weight.shape}")
+    if input1.dim() == 0 or input1.shape[:-1] != input2.shape[:-1]:
+        raise RuntimeError(f"[bilinear] the inputs must agree in all dims but the last, but got {input1.shape} and {input2.shape}")
+    if input1.shape[-1] != weight.shape[1] or input2.shape[-1] != weight.shape[2]:
+        raise RuntimeError(f"[bilinear] inputs of {input1.shape} and {input2.shape} do not fit a weight of {weight.shape}")
+    n = product(input1.shape[:-1])
+    left = input1.reshape([n, input1.shape[-1]]).matmul(weight).permute([1, 0, 2])
+    right = input2.reshape([n, input2.shape[-1], 1])
+    result = left.matmul(right).reshape([*input1.shape[:-1], weight.shape[0]])
+    if bias is None:
+        return result
+    if bias.dim() != 1 or bias.shape[0] != weight.shape[0]:
+        raise RuntimeError(f"[bilinear] bias of {bias.shape} does not fit a weight of {weight.shape}")
+    return result + bias
+
+
 @pointwise("_conj_mul(Tensor self, Tensor other) -> Tensor", dtypes=(*FLOATS, *COMPLEX), variants="")
 def _conj_mul(x, y):
     """conj(self) * other."""
@@ -358,6 +378,21 @@ def linalg_matrix_power(A, n):
 def matrix_power(self, n):
     """The n-th power of square matrices."""
     return op.linalg_matrix_power(self, n)
+
+
+@native("linalg_matrix_exp(Tensor self) -> Tensor", dtypes=(*FLOATS, *COMPLEX), variants="function")
+def linalg_matrix_exp(self):
+    """The exponential of square matrices: the limit of (I + self / n) ** n."""
+    check_square("linalg.matrix_exp", self)
+    if not (self.is_floating_point() or self.is_complex()):
+        raise RuntimeError(f"[linalg.matrix_exp] expected floating point or complex matrices, but got {self.dtype}")
+    return Out(self.shape, self.dtype)
+
+
+@composite("matrix_exp(Tensor self) -> Tensor", variants="function, method")
+def matrix_exp(self):
+    """The exponential of square matrices."""
+    return op.linalg_matrix_exp(self)
 
 
 @native("linalg_cross(Tensor self, Tensor other, *, int dim=-1) -> Tensor", dtypes=_PRODUCT, variants="function, out")

@@ -142,7 +142,7 @@ class Fold:
     combine: Callable  # (states, x, index, params...) -> states
     merge: Callable  # (states, states, params...) -> states
     finish: Callable  # (states, count, params...) -> outputs
-    state_types: tuple  # per state: "T", "real", or a dtype
+    state_types: tuple  # per state: "T", "real", "wide" (double precision), or a dtype
     out_types: tuple = ("T",)
     identity: bool = True  # an empty range has a value
 

@@ -189,6 +189,12 @@ def _where_extreme(t, largest, with_value):
     )
 
 
+@composite("max.other(Tensor self, Tensor other) -> Tensor", variants="function, method, out")
+def max_other(self, other):
+    """The larger of two elements each; NaN if one is."""
+    return op.maximum(self, other)
+
+
 @composite("max(Tensor self) -> Tensor", variants="function, method, out")
 def max(self):
     """The largest element; NaN if there is one."""
@@ -199,6 +205,12 @@ def max(self):
 def max_dim(t):
     """The largest elements along dim and where they are: the first of equal ones, the first NaN."""
     return _where_extreme(t, largest=True, with_value=True)
+
+
+@composite("min.other(Tensor self, Tensor other) -> Tensor", variants="function, method, out")
+def min_other(self, other):
+    """The smaller of two elements each; NaN if one is."""
+    return op.minimum(self, other)
 
 
 @composite("min(Tensor self) -> Tensor", variants="function, method, out")

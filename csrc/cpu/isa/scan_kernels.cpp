@@ -19,9 +19,13 @@ using cpu::ScanOp;
 using cpu::ScanPiece;
 
 // What sums and products are kept in.
-template <class T>
+template <class T, bool Integer = std::is_integral_v<T>>
 struct AccOf {
-  using type = std::conditional_t<std::is_integral_v<T>, std::make_unsigned_t<std::conditional_t<std::is_integral_v<T>, T, int>>, T>;
+  using type = T;
+};
+template <class T>
+struct AccOf<T, true> {
+  using type = std::make_unsigned_t<T>;
 };
 template <>
 struct AccOf<Half> {
@@ -257,8 +261,9 @@ void reduce(const ScanPiece& piece, int64_t begin, int64_t end, ScanCarry* carry
 
 void scan(const ScanPiece& piece, int64_t begin, int64_t stride, int64_t streams, int64_t n,
           const ScanCarry* carries) {
-  with_loops(piece,
-             [&](auto loops, auto* in, auto* out) { loops.scan(in + begin, out + begin, stride, streams, n, carries); });
+  with_loops(piece, [&](auto loops, auto* in, auto* out) {
+    loops.scan(in + begin, out + begin, stride, streams, n, carries);
+  });
 }
 
 void columns(const ScanPiece& piece, int64_t begin, int64_t n, int64_t pitch, int64_t width) {

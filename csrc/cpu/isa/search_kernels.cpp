@@ -16,14 +16,16 @@ template <class T, class I, bool Right>
 void search_block(const T* sequence, I length, const T* values, int64_t* out, int sure_steps) {
   constexpr int kWidth = 32;
   I lo[kWidth], hi[kWidth];
-  for (int q = 0; q < kWidth; ++q) lo[q] = 0, hi[q] = length;
+  T value[kWidth];
+  for (int q = 0; q < kWidth; ++q) lo[q] = 0, hi[q] = length, value[q] = values[q];
   for (int step = 0; step < sure_steps; ++step) {
     for (int q = 0; q < kWidth; ++q) {
       I mid = lo[q] + ((hi[q] - lo[q]) >> 1);
       T probe = sequence[mid];
-      bool below = Right ? !(probe > values[q]) : !(probe >= values[q]);
-      lo[q] = below ? mid + 1 : lo[q];
-      hi[q] = below ? hi[q] : mid;
+      // Masks, because a branch here is taken at random.
+      I stay = -static_cast<I>(Right ? probe > value[q] : probe >= value[q]);
+      lo[q] += (mid + 1 - lo[q]) & ~stay;
+      hi[q] -= (hi[q] - mid) & stay;
     }
   }
   for (int q = 0; q < kWidth; ++q) {

@@ -1,0 +1,261 @@
+// Advanced indexing: the kernels of index, index_put and their relatives in tocha/operators/indexing.py.
+#include <atomic>
+
+#include "cpu/picks.h"
+#include "cpu/walk.h"
+#include "dispatch/native.h"
+#include "ops.h"
+
+namespace tocha::native {
+namespace {
+
+using cpu::Merge;
+using cpu::Picks;
+
+// Integer indices by dim of self, masks made into coordinates; null where a dim is taken whole.
+Tensors by_dim(const Tensor& self, const Tensors& indices, const char* op) {
+  Tensors out;
+  for (const Tensor& t : indices) {
+    if (!t) {
+      out.emplace_back();
+      continue;
+    }
+    DType d = t.dtype();
+    if (d == DType::Int64 || d == DType::Int32) {
+      out.push_back(t);
+      continue;
+    }
+    TOCHA_CHECK(d == DType::Bool || d == DType::UInt8, Index, "[", op,
+                "] tensors used as indices must be long, int, byte or bool tensors, got ", d);
+    if (d == DType::UInt8 && PyErr_WarnEx(PyExc_UserWarning,
+                                          "indexing with dtype tocha.uint8 is now deprecated, please use a dtype tocha.bool instead.", 1) < 0)
+      throw PythonError();
+    int64_t first = static_cast<int64_t>(out.size());
+    for (int64_t j = 0; j < t.dim(); ++j)
+      TOCHA_CHECK(first + j < self.dim() && self.size(first + j) == t.size(j), Index, "[", op, "] The shape of the mask ", t.sizes(), " at index ",
+                  j, " does not match the shape of the indexed tensor ", self.sizes(), " at index ", first + j);
+    TOCHA_CHECK(t.dim() > 0, Index, "[", op, "] a mask of no dimensions; give it one");
+    for (Tensor& column : ops::_nonzero_tuple(t)) out.push_back(std::move(column));
+  }
+  TOCHA_CHECK(static_cast<int64_t>(out.size()) <= self.dim(), Index, "[", op, "] too many indices for tensor of dimension ", self.dim(),
+              " (got ", out.size(), ")");
+  out.resize(static_cast<size_t>(self.dim()));
+  return out;
+}
+
+Ints common_shape(const Tensors& indices, const char* op) {
+  Ints shape;
+  for (const Tensor& t : indices) {
+    if (!t) continue;
+    Ints grown(std::max(shape.size(), t.dim()), 1);
+    bool fits = true;
+    for (int64_t i = 0; i < grown.size(); ++i) {
+      int64_t a = i < shape.size() ? shape[shape.size() - 1 - i] : 1, b = i < t.dim() ? t.size(t.dim() - 1 - i) : 1;
+      fits = fits && (a == b || a == 1 || b == 1);
+      grown[grown.size() - 1 - i] = a == 1 ? b : a;
+    }
+    if (!fits) {
+      std::string shapes;
+      for (const Tensor& x : indices)
+        if (x) shapes += (shapes.empty() ? "" : ", ") + str(x.sizes());
+      fail(ErrorKind::Index, "[", op, "] shape mismatch: indexing tensors could not be broadcast together with shapes ", shapes);
+    }
+    shape = grown;
+  }
+  return shape;
+}
+
+// What self[indices] looks like: where the picked dims go, and which dims of self are left.
+struct Selected {
+  Tensors indices;    // by dim of self
+  Ints picked;        // the broadcast shape of the indices
+  Ints rest;          // dims of self that are taken whole
+  int64_t place = 0;  // rest dims before the picked ones in the result
+  Ints sizes;         // of the result
+
+  Selected(const Tensor& self, const Tensors& given, const char* op) : indices(by_dim(self, given, op)) {
+    picked = common_shape(indices, op);
+    int64_t first = -1, last = -1, count = 0;
+    for (int64_t d = 0; d < self.dim(); ++d) {
+      if (indices[static_cast<size_t>(d)]) {
+        if (first < 0) first = d;
+        last = d;
+        ++count;
+      } else {
+        rest.push_back(d);
+      }
+    }
+    // Neighbouring indices put their dims where they stand; scattered ones put them first.
+    place = count && last - first + 1 == count ? first : 0;
+    for (int64_t i = 0; i < place; ++i) sizes.push_back(self.size(rest[i]));
+    for (int64_t s : picked) sizes.push_back(s);
+    for (int64_t i = place; i < rest.size(); ++i) sizes.push_back(self.size(rest[i]));
+  }
+  bool empty() const { return product(sizes) == 0; }
+};
+
+std::unique_ptr<int64_t[]> offsets_of(const Tensor& self, const Selected& s, const char* op) {
+  int64_t count = product(s.picked);
+  std::unique_ptr<int64_t[]> offsets(new int64_t[static_cast<size_t>(count)]);
+  Ints packed = contiguous_strides(s.picked);
+  for (int64_t& x : packed) x *= 8;
+  bool plus = false;
+  for (int64_t d = 0; d < self.dim(); ++d) {
+    if (!s.indices[static_cast<size_t>(d)]) continue;
+    Tensor index = cpu::to_int64(s.indices[static_cast<size_t>(d)]);
+    const char* from = index.bytes();
+    char* to = reinterpret_cast<char*>(offsets.get());
+    int64_t size = self.size(d), step = self.stride(d) * self.itemsize();
+    std::atomic<const char*> bad{nullptr};
+    const Ints operands[2] = {packed, cpu::byte_strides(index, s.picked)};
+    cpu::Walk<2>(s.picked, operands).run([&](const int64_t* at, const int64_t* stride, int64_t n) {
+      int64_t done = cpu::pick_loops().offsets(reinterpret_cast<int64_t*>(to + at[0]), from + at[1], stride[1], size, step, plus, n);
+      if (done < n) bad.store(from + at[1] + done * stride[1], std::memory_order_relaxed);
+    });
+    if (bad.load())
+      fail(ErrorKind::Index, "[", op, "] index ", *reinterpret_cast<const int64_t*>(bad.load()), " is out of bounds for dimension ", d,
+           " with size ", size);
+    plus = true;
+  }
+  return offsets;
+}
+
+// One step for the picked dims of the other tensor, if its strides allow one.
+std::optional<int64_t> single_step(const Ints& strides, const Selected& s) {
+  std::optional<int64_t> step;
+  int64_t next = 0;
+  for (int64_t i = s.picked.size() - 1; i >= 0; --i) {
+    if (s.picked[i] == 1) continue;
+    int64_t stride = strides[s.place + i];
+    if (step && stride != next) return std::nullopt;
+    if (!step) step = stride;
+    next = stride * s.picked[i];
+  }
+  return step.value_or(0);
+}
+
+Picks picks_of(const Tensor& self, const Selected& s, const Ints& other_strides, int64_t step, const char* op) {
+  Picks p;
+  p.offsets = offsets_of(self, s, op);
+  p.count = product(s.picked);
+  p.other_step = step;
+  for (int64_t i = 0; i < s.rest.size(); ++i) {
+    p.sizes.push_back(self.size(s.rest[i]));
+    p.self_strides.push_back(self.stride(s.rest[i]) * self.itemsize());
+    p.other_strides.push_back(other_strides[i < s.place ? i : i + s.picked.size()]);
+  }
+  return p;
+}
+
+bool no_indices(const Selected& s, const Tensor& self) { return s.rest.size() == self.dim(); }
+
+bool is_full_mask(const Tensor& self, const Tensors& indices) {
+  return indices.size() == 1 && indices[0] && indices[0].dtype() == DType::Bool && self.dim() > 0 && indices[0].sizes() == self.sizes();
+}
+
+// A mask over the leading dims of self, as one over all dims.
+Tensor spread_mask(const Tensor& mask, int64_t ndim) {
+  Ints sizes(mask.sizes()), strides(mask.strides());
+  while (sizes.size() < ndim) {
+    sizes.push_back(1);
+    strides.push_back(0);
+  }
+  return view_of(mask, sizes, strides, mask.offset());
+}
+
+bool is_leading_mask(const Tensor& self, const Tensors& indices) {
+  if (indices.size() != 1 || !indices[0] || indices[0].dtype() != DType::Bool) return false;
+  const Tensor& m = indices[0];
+  if (m.dim() == 0 || m.dim() > self.dim()) return false;
+  for (int64_t d = 0; d < m.dim(); ++d)
+    if (m.size(d) != self.size(d)) return false;
+  return true;
+}
+
+Tensor clamped(const Tensor& index, int64_t size) {
+  Tensor out = clone_dense(cpu::to_int64(index));
+  int64_t* p = out.data<int64_t>();
+  for (int64_t i = 0; i < out.numel(); ++i) p[i] = std::clamp<int64_t>(p[i], -size, std::max<int64_t>(size - 1, -size));
+  return out;
+}
+
+Tensors clamped(const Tensor& self, const Tensors& indices, const char* op) {
+  Tensors out = by_dim(self, indices, op);
+  for (size_t d = 0; d < out.size(); ++d)
+    if (out[d]) out[d] = clamped(out[d], self.size(static_cast<int64_t>(d)));
+  return out;
+}
+
+}  // namespace
+
+Tensor index(const Tensor& self, const Tensors& indices) {
+  if (is_full_mask(self, indices) && computes(self)) return ops::masked_select(self, indices[0]);
+  Selected s(self, indices, "index");
+  Tensor out = empty(s.sizes, self.dtype(), self.device());
+  if (!computes(self) || s.empty()) return out;
+  Tensor source = cpu::plain(self);
+  if (no_indices(s, self)) {
+    backend(out.device().type).copy(out, source);
+    return out;
+  }
+  Ints strides = cpu::byte_strides(out);
+  Picks p = picks_of(source, s, strides, *single_step(strides, s), "index");
+  cpu::read_picks(p, source.bytes(), out.bytes(), self.dtype());
+  return out;
+}
+
+void index_put_(const Tensor& self, const Tensors& indices, const Tensor& values, bool accumulate) {
+  TOCHA_CHECK(self.dtype() == values.dtype(), Runtime, "[index_put] Index put requires the source and destination dtypes match, got ",
+              self.dtype(), " for the destination and ", values.dtype(), " for the source.");
+  if (!accumulate && values.numel() == 1 && computes(self) && is_leading_mask(self, indices)) {
+    Tensor value = values.dim() ? view_of(values, Ints{}, Ints{}, values.offset()) : values;
+    masked_fill_(self, spread_mask(indices[0], self.dim()), value);
+    return;
+  }
+  Selected s(self, indices, "index_put");
+  bool fits = values.dim() <= s.sizes.size();
+  for (int64_t i = 1; fits && i <= values.dim(); ++i)
+    fits = values.size(values.dim() - i) == 1 || values.size(values.dim() - i) == s.sizes[s.sizes.size() - i];
+  TOCHA_CHECK(fits, Runtime, "[index_put] shape mismatch: value tensor of shape ", values.sizes(),
+              " cannot be broadcast to indexing result of shape ", s.sizes);
+  if (!computes(self) || s.empty()) return;
+  Tensor source = cpu::plain(cpu::apart_from(values, self));
+  for (Tensor& t : s.indices)
+    if (t) t = cpu::apart_from(t, self);
+  Ints strides = cpu::byte_strides(source, s.sizes);
+  std::optional<int64_t> step = single_step(strides, s);
+  if (!step || no_indices(s, self)) {
+    Tensor spread = empty(s.sizes, self.dtype(), self.device());
+    backend(self.device().type).copy(spread, source);
+    source = spread;
+    strides = cpu::byte_strides(source);
+    step = single_step(strides, s);
+  }
+  if (no_indices(s, self)) {
+    backend(self.device().type).copy(self, accumulate ? ops::add(self, source, Scalar(1)) : source);
+    return;
+  }
+  cpu::Target target(self);
+  Picks p = picks_of(target.tensor(), s, strides, *step, "index_put");
+  cpu::write_picks(p, target.bytes(), source.bytes(), self.dtype(), accumulate ? Merge::add : Merge::assign);
+  target.finish();
+}
+
+Tensor _unsafe_masked_index(const Tensor& self, const Tensor& mask, const Tensors& indices, const Scalar& fill) {
+  Tensors safe = clamped(self, indices, "_unsafe_masked_index");
+  Tensor value = scalar_tensor(fill, self.dtype(), self.device());
+  if (self.numel() == 0) {
+    Tensor out = empty(mask.sizes(), self.dtype(), self.device());
+    backend(out.device().type).copy(out, value);
+    return out;
+  }
+  return ops::where(mask, index(self, safe), value);
+}
+
+void _unsafe_masked_index_put_accumulate_(const Tensor& self, const Tensor& mask, const Tensors& indices, const Tensor& values) {
+  if (self.numel() == 0) return;
+  Tensor zero = scalar_tensor(Scalar(0), values.dtype(), values.device());
+  index_put_(self, clamped(self, indices, "_unsafe_masked_index_put_accumulate"), ops::where(mask, values, zero), true);
+}
+
+}  // namespace tocha::native

@@ -1,0 +1,59 @@
+"""Masks: filling, selecting and scattering where they hold, and the positions of what is not zero."""
+
+from __future__ import annotations
+
+from tocha.ir import dtypes as dt
+from tocha.operators.record import composite, native, op
+from tocha.operators.rules import Out
+
+_DYNAMIC = frozenset({"dynamic"})
+
+
+@composite("masked_fill(Tensor self, Tensor mask, Operand value) -> Tensor")
+def masked_fill(self, mask, value):
+    """self, with a value where the mask holds."""
+    if mask.dtype != dt.bool_:
+        raise RuntimeError(f"[masked_fill] only boolean masks are supported, but got mask with dtype {mask.dtype}")
+    if value.ndim != 0:
+        raise RuntimeError(f"[masked_fill] only a 0-dimensional value tensor is supported, but got tensor with {value.ndim} dimension(s).")
+    if value.is_complex() and not self.is_complex():
+        raise RuntimeError(f"[masked_fill] value cannot be converted to type {self.dtype} without overflow")
+    return op.where(mask, value.to(self.dtype), self)
+
+
+@native("masked_fill_(Tensor self, Tensor mask, Operand value) -> Tensor", variants="method")
+def masked_fill_(self, mask, value):
+    """Sets self to a value where the mask holds."""
+
+
+@native("masked_select(Tensor self, Tensor mask) -> Tensor", tags=_DYNAMIC, variants="function, method, out")
+def masked_select(self, mask):
+    """The elements where the mask holds, as a 1-d tensor."""
+
+
+@native("masked_scatter(Tensor self, Tensor mask, Tensor source) -> Tensor", tags=_DYNAMIC)
+def masked_scatter(self, mask, source):
+    """self, with consecutive elements of source where the mask holds."""
+
+
+@native("masked_scatter_(Tensor self, Tensor mask, Tensor source) -> Tensor", variants="method")
+def masked_scatter_(self, mask, source):
+    """Writes consecutive elements of source where the mask holds."""
+
+
+@native("nonzero(Tensor self) -> Tensor", tags=_DYNAMIC, variants="function, method, out", aliases=("argwhere",))
+def nonzero(self):
+    """The coordinates of the elements that are not zero, one row each."""
+
+
+@native("_nonzero_tuple(Tensor self) -> Tensor[]", variants="function")
+def _nonzero_tuple(self):
+    """The coordinates of the elements that are not zero, one tensor for each dim: what an index takes."""
+
+
+@native("nonzero_static(Tensor self, *, int size, int fill_value=-1) -> Tensor", variants="function, method, out")
+def nonzero_static(self, size, fill_value):
+    """The first `size` rows of nonzero, filled up with fill_value."""
+    if size < 0:
+        raise RuntimeError(f"[nonzero_static] 'size' must be an non-negative integer, got {size}")
+    return Out([size, self.ndim], dt.int64)

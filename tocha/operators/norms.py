@@ -1,0 +1,250 @@
+"""Norms of vectors and matrices, distances, and scaling by norms."""
+
+from __future__ import annotations
+
+import math
+
+from tocha.ir import dtypes as dt
+from tocha.ir.scalar import abs, cast, imag, maximum, minimum, pow, real, sqrt
+from tocha.operators.record import COMPLEX, FLOATS, Fold, composite, op, reduction, rule
+from tocha.operators.rules import can_cast, wrap_dim, wrap_dims
+
+_NORMED = (*FLOATS, *COMPLEX)
+_SCHEMA = "(Tensor self, int[]? dim, bool keepdim, *, dtype? dtype=None) -> Tensor"
+
+
+def _total(term, finish):
+    return Fold(init=lambda: 0, combine=lambda s, x, i: s + term(x), merge=lambda a, b: a + b, finish=lambda s, n: finish(s), state_types=("real",), out_types=("real",))
+
+
+@reduction("_norm_two" + _SCHEMA, dtypes=_NORMED, variants="")
+def _norm_two(t):
+    """The root of the sum of squared magnitudes."""
+    return _total(lambda x: real(x) * real(x) + imag(x) * imag(x) if t.is_complex else x * x, sqrt)
+
+
+@reduction("_norm_one" + _SCHEMA, dtypes=_NORMED, variants="")
+def _norm_one(t):
+    """The sum of magnitudes."""
+    return _total(abs, lambda s: s)
+
+
+@reduction("_norm_zero" + _SCHEMA, dtypes=_NORMED, variants="")
+def _norm_zero(t):
+    """The number of elements that are not zero."""
+    return _total(lambda x: cast(x != 0, dt.real_of(t)), lambda s: s)
+
+
+@reduction("_norm_max" + _SCHEMA, dtypes=_NORMED, variants="")
+def _norm_max(t):
+    """The largest magnitude."""
+    return Fold(init=lambda: 0, combine=lambda s, x, i: maximum(s, abs(x)), merge=maximum, finish=lambda s, n: s, state_types=("real",), out_types=("real",))
+
+
+@reduction("_norm_min" + _SCHEMA, dtypes=_NORMED, variants="")
+def _norm_min(t):
+    """The smallest magnitude."""
+    return Fold(init=lambda: float("inf"), combine=lambda s, x, i: minimum(s, abs(x)), merge=minimum, finish=lambda s, n: s, state_types=("real",), out_types=("real",))
+
+
+@reduction("_norm_power(Tensor self, int[]? dim, bool keepdim, float p, *, dtype? dtype=None) -> Tensor", dtypes=_NORMED, types={"params": ("real",)}, variants="")
+def _norm_power(t):
+    """The p-th root of the sum of p-th powers of magnitudes."""
+    return Fold(
+        init=lambda p: 0,
+        combine=lambda s, x, i, p: s + pow(abs(x), p),
+        merge=lambda a, b, p: a + b,
+        finish=lambda s, n, p: pow(s, 1 / p),
+        state_types=("real",),
+        out_types=("real",),
+    )
+
+
+@rule
+def check_norm_dtype(self: "Tensor", dtype: "dtype?", name: "str") -> "none":
+    if not self.is_floating_point() and not self.is_complex():
+        raise RuntimeError(f"[{name}] Expected a floating point or complex tensor as input. Got {self.dtype}")
+    if dtype is not None:
+        if not dtype.is_floating_point and not dtype.is_complex:
+            raise RuntimeError(f"[{name}] dtype should be floating point or complex, but got {dtype}")
+        if dtype.is_complex != self.is_complex():
+            raise RuntimeError(f"[{name}] dtype should be complex for complex inputs and real for real ones, but got {dtype} for {self.dtype}")
+        if dtype.itemsize < self.element_size():
+            raise RuntimeError(f"[{name}] the dtype of the input ({self.dtype}) should be convertible without narrowing to the specified dtype ({dtype})")
+
+
+@rule
+def check_norm_range(self: "Tensor", ord: "float", dim: "int[]?", name: "str") -> "none":
+    """Negative and infinite orders have no value over nothing."""
+    if self.numel() != 0 or (ord >= 0 and not math.isinf(ord)):
+        return
+    dims = list(range(self.ndim))
+    if dim is not None and len(dim) != 0:
+        dims = wrap_dims(dim, self.ndim)
+    if any(self.size(d) == 0 for d in dims):
+        raise RuntimeError(f"[{name}] cannot compute the {ord} norm on an empty tensor because the operation does not have an identity: got shape {self.shape}")
+
+
+@composite("linalg_vector_norm(Tensor x, Scalar ord=2, int[1]? dim=None, bool keepdim=False, *, dtype? dtype=None) -> Tensor", variants="function, out")
+def linalg_vector_norm(x, ord, dim, keepdim, dtype):
+    """The ord-norm of all elements, or over dim: (sum |x|^ord)^(1/ord), with its limits at 0 and infinity."""
+    check_norm_dtype(x, dtype, "linalg.vector_norm")
+    if ord.is_complex():
+        raise RuntimeError("[linalg.vector_norm] Expected a non-complex scalar as the order of norm.")
+    p = float(ord)
+    check_norm_range(x, p, dim, "linalg.vector_norm")
+    if p == 2:
+        return op._norm_two(x, dim, keepdim, dtype=dtype)
+    if p == 1:
+        return op._norm_one(x, dim, keepdim, dtype=dtype)
+    if p == 0:
+        return op._norm_zero(x, dim, keepdim, dtype=dtype)
+    if math.isinf(p):
+        return op._norm_max(x, dim, keepdim, dtype=dtype) if p > 0 else op._norm_min(x, dim, keepdim, dtype=dtype)
+    return op._norm_power(x, dim, keepdim, p, dtype=dtype)
+
+
+@rule
+def matrix_dims(self: "Tensor", dim: "int[]", name: "str") -> "int[]":
+    if self.ndim < 2:
+        raise RuntimeError(f"[{name}] The input tensor A must have at least 2 dimensions: got shape {self.shape}")
+    if len(dim) != 2:
+        raise RuntimeError(f"[{name}] dim must be a 2-tuple. Got {dim}")
+    first, second = wrap_dim(dim[0], self.ndim), wrap_dim(dim[1], self.ndim)
+    if first == second:
+        raise RuntimeError(f"[{name}] dims must be different. Got {dim}")
+    return [first, second]
+
+
+@composite("linalg_matrix_norm(Tensor self, Scalar ord, int[] dim=[-2,-1], bool keepdim=False, *, dtype? dtype=None) -> Tensor", variants="function, out")
+def linalg_matrix_norm(self, ord, dim, keepdim, dtype):
+    """A matrix norm over two dims: 1 and inf are the largest sums of columns and rows, -1 and -inf the smallest."""
+    dims = matrix_dims(self, dim, "linalg.matrix_norm")
+    check_norm_dtype(self, dtype, "linalg.matrix_norm")
+    p = float(ord)
+    size = -p if p < 0 else p
+    if size != 1 and not math.isinf(size):
+        raise RuntimeError(f"[linalg.matrix_norm] Order {p} not supported.")
+    summed = dims[0] if size == 1 else dims[1]
+    kept = dims[1] if size == 1 else dims[0]
+    sums = op.linalg_vector_norm(self, 1, [summed], True, dtype=dtype)
+    norm = sums.amax([kept], True) if p > 0 else sums.amin([kept], True)
+    return norm if keepdim else norm.squeeze(dims)
+
+
+@composite("linalg_matrix_norm.str(Tensor self, str ord='fro', int[] dim=[-2,-1], bool keepdim=False, *, dtype? dtype=None) -> Tensor", variants="function, out")
+def linalg_matrix_norm_str(self, ord, dim, keepdim, dtype):
+    """The Frobenius norm over two dims."""
+    dims = matrix_dims(self, dim, "linalg.matrix_norm")
+    check_norm_dtype(self, dtype, "linalg.matrix_norm")
+    if ord != "fro":
+        raise RuntimeError(f"[linalg.matrix_norm] Order {ord} not supported.")
+    return op.linalg_vector_norm(self, 2, dims, keepdim, dtype=dtype)
+
+
+@composite("linalg_norm(Tensor self, Scalar? ord=None, int[1]? dim=None, bool keepdim=False, *, dtype? dtype=None) -> Tensor", variants="function, out")
+def linalg_norm(self, ord, dim, keepdim, dtype):
+    """A vector norm (one dim, or no order given) or a matrix norm (two dims)."""
+    if ord is None:
+        return op.linalg_vector_norm(self, 2, dim, keepdim, dtype=dtype)
+    if dim is None:
+        if self.ndim != 1 and self.ndim != 2:
+            raise RuntimeError(f"[linalg.norm] If dim is not specified but ord is, the input must be 1D or 2D. Got {self.ndim}D.")
+        if self.ndim == 1:
+            return op.linalg_vector_norm(self, ord, [0], keepdim, dtype=dtype)
+        return op.linalg_matrix_norm(self, ord, [0, 1], keepdim, dtype=dtype)
+    if len(dim) != 1 and len(dim) != 2:
+        raise RuntimeError(f"[linalg.norm] If dim is specified, it must be of length 1 or 2. Got {dim}")
+    if len(dim) == 2:
+        return op.linalg_matrix_norm(self, ord, dim, keepdim, dtype=dtype)
+    return op.linalg_vector_norm(self, ord, dim, keepdim, dtype=dtype)
+
+
+@composite("linalg_norm.str(Tensor self, str ord, int[1]? dim=None, bool keepdim=False, *, dtype? dtype=None) -> Tensor", variants="function, out")
+def linalg_norm_str(self, ord, dim, keepdim, dtype):
+    """A matrix norm by name."""
+    if dim is None:
+        if self.ndim != 2:
+            raise RuntimeError(f"[linalg.norm] order '{ord}' can only be used on a 2D input or with two dims. Got {self.ndim}D.")
+        return op.linalg_matrix_norm(self, ord, [0, 1], keepdim, dtype=dtype)
+    return op.linalg_matrix_norm(self, ord, dim, keepdim, dtype=dtype)
+
+
+@composite("norm(Tensor self, str? p='fro', int[1]? dim=None, bool keepdim=False, *, dtype? dtype=None) -> Tensor", variants="function, method, out")
+def norm(self, p, dim, keepdim, dtype):
+    """The norm of all elements, or over dim; 'fro' is the 2-norm."""
+    if p is not None and p != "fro":
+        return op.linalg_norm(self, p, dim, keepdim, dtype=dtype)
+    return op.linalg_vector_norm(self, 2, dim, keepdim, dtype=dtype)
+
+
+@composite("norm.p(Tensor self, Scalar? p, int[1]? dim=None, bool keepdim=False, *, dtype? dtype=None) -> Tensor", variants="function, method, out")
+def norm_p(self, p, dim, keepdim, dtype):
+    """The p-norm of all elements, or over dim."""
+    if p is None:
+        return op.linalg_vector_norm(self, 2, dim, keepdim, dtype=dtype)
+    return op.linalg_vector_norm(self, p, dim, keepdim, dtype=dtype)
+
+
+@composite("frobenius_norm(Tensor self, int[1] dim, bool keepdim=False) -> Tensor", variants="function, out")
+def frobenius_norm(self, dim, keepdim):
+    """The 2-norm over dim."""
+    return op.linalg_vector_norm(self, 2, dim, keepdim)
+
+
+@composite("dist(Tensor self, Tensor other, Scalar p=2) -> Tensor")
+def dist(self, other, p):
+    """The p-norm of self - other."""
+    return op.linalg_vector_norm(self - other, p)
+
+
+@composite("renorm(Tensor self, Scalar p, int dim, Scalar maxnorm) -> Tensor", variants="function, method, inplace, out")
+def renorm(self, p, dim, maxnorm):
+    """Scales down every slice along dim whose p-norm exceeds maxnorm."""
+    if float(p) <= 0:
+        raise RuntimeError(f"[renorm] non-positive norm not supported: got p = {p}")
+    if float(maxnorm) < 0:
+        raise RuntimeError(f"[renorm] expected maxnorm to be >= 0 but got {maxnorm}")
+    if self.ndim < 2:
+        raise RuntimeError(f"[renorm] input needs at least 2 dimensions, got {self.ndim} dimensions")
+    d = wrap_dim(dim, self.ndim)
+    half = self.dtype == dt.float16 or self.dtype == dt.bfloat16
+    wide = self.to(dt.float32) if half else self
+    norms = op.linalg_vector_norm(wide, p, [i for i in range(self.ndim) if i != d], True)
+    scale = op.where(norms > maxnorm, maxnorm / (norms + 1e-7), 1.0)
+    return (wide * scale).to(self.dtype)
+
+
+@composite("nn_normalize(Tensor self, float p=2.0, int dim=1, float eps=1e-12) -> Tensor", variants="function, out")
+def nn_normalize(self, p, dim, eps):
+    """input / max(its p-norm along dim, eps)."""
+    return self / op.linalg_vector_norm(self, p, [dim], True).clamp_min(eps).expand_as(self)
+
+
+@composite("cosine_similarity(Tensor x1, Tensor x2, int dim=1, float eps=1e-08) -> Tensor", variants="function")
+def cosine_similarity(x1, x2, dim, eps):
+    """The cosine of the angle between x1 and x2 along dim."""
+    a, b = op.broadcast_tensors([x1, x2])
+    if not (a.is_floating_point() or a.is_complex()) or not (b.is_floating_point() or b.is_complex()):
+        raise RuntimeError(f"[cosine_similarity] expected floating point tensors, but got {x1.dtype} and {x2.dtype}")
+    a = a / op.linalg_vector_norm(a, 2, [dim], True).clamp_min(eps)
+    b = b / op.linalg_vector_norm(b, 2, [dim], True).clamp_min(eps)
+    return (a * b).sum(dim)
+
+
+@composite("nn_cosine_similarity(Tensor x1, Tensor x2, int dim=1, float eps=1e-08) -> Tensor", variants="function")
+def nn_cosine_similarity(x1, x2, dim, eps):
+    """The cosine of the angle between x1 and x2 along dim."""
+    return op.cosine_similarity(x1, x2, dim, eps)
+
+
+@composite("pairwise_distance(Tensor x1, Tensor x2, float p=2.0, float eps=1e-06, bool keepdim=False) -> Tensor", variants="function")
+def pairwise_distance(x1, x2, p, eps, keepdim):
+    """The p-norm of x1 - x2 + eps along the last dim."""
+    return op.linalg_vector_norm(x1 - x2 + eps, p, [-1], keepdim)
+
+
+@composite("nn_pairwise_distance(Tensor x1, Tensor x2, float p=2.0, float eps=1e-06, bool keepdim=False) -> Tensor", variants="function")
+def nn_pairwise_distance(x1, x2, p, eps, keepdim):
+    """The p-norm of x1 - x2 + eps along the last dim."""
+    return op.pairwise_distance(x1, x2, p, eps, keepdim)

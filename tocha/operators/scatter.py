@@ -1,0 +1,58 @@
+"""Gathering and scattering along a dim by an index tensor of the same rank."""
+
+from __future__ import annotations
+
+from tocha.ir import dtypes as dt
+from tocha.operators.record import native
+from tocha.operators.rules import Out, wrap_dim
+
+_EVERYWHERE = "function, method, inplace, out"
+_IN_PLACE = frozenset({"inplace_kernel"})
+
+
+@native("gather(Tensor self, int dim, Tensor index, *, bool sparse_grad=False) -> Tensor", variants="function, method, out")
+def gather(self, dim, index, sparse_grad):
+    """out[i][j][k] = self[index[i][j][k]][j][k] for dim 0, and so on."""
+    d = wrap_dim(dim, self.ndim)
+    if index.dtype != dt.int64 and index.dtype != dt.int32:
+        raise RuntimeError(f"[gather] Expected dtype int32/int64 for index, got {index.dtype}")
+    if index.numel() != 0:
+        if max(self.ndim, 1) != max(index.ndim, 1):
+            raise RuntimeError(f"[gather] Index tensor must have the same number of dimensions as input tensor, got {index.shape} and {self.shape}")
+        if self.ndim != 0:
+            for i in range(index.ndim):
+                if i != d and index.shape[i] > self.shape[i]:
+                    raise RuntimeError(
+                        f"[gather] Size does not match at dimension {i} expected index {index.shape} to be no larger than self {self.shape} apart from dimension {d}"
+                    )
+    return Out(index.shape, self.dtype)
+
+
+@native("scatter.src(Tensor self, int dim, Tensor index, Tensor src) -> Tensor", kernel="scatter_src", tags=_IN_PLACE, variants=_EVERYWHERE)
+def scatter_src(self, dim, index, src):
+    """self[index[i][j][k]][j][k] = src[i][j][k] for dim 0, and so on."""
+
+
+@native("scatter.value(Tensor self, int dim, Tensor index, Scalar value) -> Tensor", kernel="scatter_value", tags=_IN_PLACE, variants=_EVERYWHERE)
+def scatter_value(self, dim, index, value):
+    """Writes one value to the places that index names."""
+
+
+@native("scatter.src_reduce(Tensor self, int dim, Tensor index, Tensor src, *, str reduce) -> Tensor", kernel="scatter_src_reduce", tags=_IN_PLACE, variants=_EVERYWHERE)
+def scatter_src_reduce(self, dim, index, src, reduce):
+    """Adds src to, or multiplies it into, the places that index names."""
+
+
+@native("scatter.value_reduce(Tensor self, int dim, Tensor index, Scalar value, *, str reduce) -> Tensor", kernel="scatter_value_reduce", tags=_IN_PLACE, variants=_EVERYWHERE)
+def scatter_value_reduce(self, dim, index, value, reduce):
+    """Adds one value to, or multiplies it into, the places that index names."""
+
+
+@native("scatter_add(Tensor self, int dim, Tensor index, Tensor src) -> Tensor", tags=_IN_PLACE, variants=_EVERYWHERE)
+def scatter_add(self, dim, index, src):
+    """self[index[i][j][k]][j][k] += src[i][j][k] for dim 0, and so on."""
+
+
+@native("scatter_reduce(Tensor self, int dim, Tensor index, Tensor src, str reduce, *, bool include_self=True) -> Tensor", tags=_IN_PLACE, variants=_EVERYWHERE)
+def scatter_reduce(self, dim, index, src, reduce, include_self):
+    """Reduces src into the places that index names: sum, prod, mean, amax or amin."""

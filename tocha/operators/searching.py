@@ -1,0 +1,65 @@
+"""Finding places in sorted sequences."""
+
+from __future__ import annotations
+
+from tocha.ir import dtypes as dt
+from tocha.operators.record import composite, native, op, rule
+from tocha.operators.rules import Out
+
+
+@rule
+def check_search(boundaries: "Tensor", values: "Tensor", right: "bool", side: "str?", sorter: "Tensor?") -> "none":
+    if side is not None:
+        if side != "left" and side != "right":
+            raise RuntimeError(f"[searchsorted] side can only be 'left' or 'right' but got {side}")
+        if side == "left" and right:
+            raise RuntimeError(f"[searchsorted] side and right can't be set to opposites, got side of {side} while right was True")
+    if boundaries.ndim == 0:
+        raise RuntimeError("[searchsorted] boundaries tensor should have positive dimension, but got 0 dimension")
+    if values.ndim == 0 and values.numel() == 1 and boundaries.ndim != 1:
+        raise RuntimeError(f"[searchsorted] input value can be a scalar only when boundaries tensor dimension is 1, but we got boundaries tensor dim({boundaries.ndim})")
+    if boundaries.ndim != 1:
+        if boundaries.ndim != values.ndim or boundaries.shape[:-1] != values.shape[:-1]:
+            raise RuntimeError(
+                f"[searchsorted] boundaries tensor should be 1 dimension or the first N-1 dimensions of boundaries tensor and input value tensor must match, but we got boundaries tensor {boundaries.shape} and input value tensor {values.shape}"
+            )
+    if sorter is not None:
+        if sorter.shape != boundaries.shape:
+            raise RuntimeError(f"[searchsorted] boundary and sorter must have the same size, but got boundary tensor {boundaries.shape} and got sorter tensor {sorter.shape}")
+        if sorter.dtype != dt.int64:
+            raise RuntimeError(f"[searchsorted] sorter must be a tensor of long dtype but got dtype {sorter.dtype}")
+
+
+@native(
+    "searchsorted(Tensor sorted_sequence, Tensor input, *, bool out_int32=False, bool right=False, str? side=None, Tensor? sorter=None) -> Tensor",
+    variants="function, out",
+)
+def searchsorted(sorted_sequence, input, out_int32, right, side, sorter):
+    """Where each value goes into the sorted sequence (or into its own row of it) so that it stays sorted."""
+    check_search(sorted_sequence, input, right, side, sorter)
+    return Out(input.shape, dt.int32 if out_int32 else dt.int64)
+
+
+@composite(
+    "searchsorted.Scalar(Tensor sorted_sequence, Scalar input, *, bool out_int32=False, bool right=False, str? side=None, Tensor? sorter=None) -> Tensor",
+    variants="function, out",
+)
+def searchsorted_scalar(sorted_sequence, input, out_int32, right, side, sorter):
+    """Where a number goes into the sorted sequence so that it stays sorted."""
+    return op.searchsorted(sorted_sequence, input, out_int32=out_int32, right=right, side=side, sorter=sorter)
+
+
+@composite("bucketize(Tensor self, Tensor boundaries, *, bool out_int32=False, bool right=False) -> Tensor", variants="function, out")
+def bucketize(self, boundaries, out_int32, right):
+    """The number of the bucket between boundaries that each element is in."""
+    if boundaries.ndim != 1:
+        raise RuntimeError(f"[bucketize] boundaries tensor must be 1 dimension, but got dim({boundaries.ndim})")
+    return op.searchsorted(boundaries, self, out_int32=out_int32, right=right)
+
+
+@composite("bucketize.Scalar(Scalar self, Tensor boundaries, *, bool out_int32=False, bool right=False) -> Tensor", variants="function, out")
+def bucketize_scalar(self, boundaries, out_int32, right):
+    """The number of the bucket between boundaries that a number is in."""
+    if boundaries.ndim != 1:
+        raise RuntimeError(f"[bucketize] boundaries tensor must be 1 dimension, but got dim({boundaries.ndim})")
+    return op.searchsorted(boundaries, self, out_int32=out_int32, right=right)

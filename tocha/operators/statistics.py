@@ -1,0 +1,605 @@
+"""Statistics: variance, medians, quantiles, covariance, histograms; and sums over samples (diff, trapezoid)."""
+
+from __future__ import annotations
+
+from tocha.ir import dtypes as dt
+from tocha.ir.scalar import cast, conjugate, constant, make_complex, maximum, real, sqrt, where, zero_like
+from tocha.operators.record import COMPLEX, FLOATS, Fold, composite, native, op, reduction, rule
+from tocha.operators.rules import Out, is_integral, wrap_dim, wrap_dims
+
+# -- variance ------------------------------------------------------------------------------------------
+
+
+@reduction(
+    "_var_mean(Tensor self, int[]? dim, bool keepdim, float correction, bool root) -> (Tensor, Tensor)",
+    dtypes=(*FLOATS, *COMPLEX),
+    types={"params": (dt.float64, dt.bool_)},
+    variants="",
+)
+def _var_mean(t):
+    """Variance (or its root) and mean by Welford's recurrence, in double precision."""
+    wide = dt.complex128 if t.is_complex else dt.float64
+
+    def scaled(z, factor):
+        return z * (make_complex(factor, zero_like(factor)) if t.is_complex else factor)
+
+    def combine(s, x, i, correction, root):
+        mean, squares, n = s
+        n = n + 1
+        d = cast(x, wide) - mean
+        mean = mean + scaled(d, 1 / n)
+        return mean, squares + real(d * conjugate(cast(x, wide) - mean)), n
+
+    def merge(a, b, correction, root):
+        (mean, squares, n), (other, more, m) = a, b
+        total = n + m
+        share = where(total == 0, zero_like(total), m / total)
+        d = other - mean
+        return mean + scaled(d, share), squares + more + real(d * conjugate(d)) * n * share, total
+
+    def finish(s, count, correction, root):
+        mean, squares, n = s
+        var = squares / maximum(n - correction, constant(0, dt.float64))
+        nan = constant(float("nan"), dt.float64)
+        nothing = make_complex(nan, nan) if t.is_complex else nan
+        return where(root, sqrt(var), var), where(count == 0, nothing, mean)
+
+    return Fold(
+        init=lambda correction, root: (0, 0, 0),
+        combine=combine,
+        merge=merge,
+        finish=finish,
+        state_types=("wide", dt.float64, dt.float64),
+        out_types=("real", "T"),
+    )
+
+
+@composite("var(Tensor self, bool unbiased=True) -> Tensor")
+def var(self, unbiased):
+    """The variance of all elements; unbiased divides by n - 1, otherwise by n."""
+    return op._var_mean(self, None, False, 1.0 if unbiased else 0.0, False)[0]
+
+
+@composite("var.dim(Tensor self, int[1]? dim, bool unbiased=True, bool keepdim=False) -> Tensor", variants="function, method, out")
+def var_dim(self, dim, unbiased, keepdim):
+    """The variance over dim."""
+    return op._var_mean(self, dim, keepdim, 1.0 if unbiased else 0.0, False)[0]
+
+
+@composite("var.correction(Tensor self, int[1]? dim=None, *, Scalar? correction=None, bool keepdim=False) -> Tensor", variants="function, method, out")
+def var_correction(self, dim, correction, keepdim):
+    """The variance over dim, divided by n - correction."""
+    return op._var_mean(self, dim, keepdim, correction_or_one(correction), False)[0]
+
+
+@composite("std(Tensor self, bool unbiased=True) -> Tensor")
+def std(self, unbiased):
+    """The standard deviation of all elements."""
+    return op._var_mean(self, None, False, 1.0 if unbiased else 0.0, True)[0]
+
+
+@composite("std.dim(Tensor self, int[1]? dim, bool unbiased=True, bool keepdim=False) -> Tensor", variants="function, method, out")
+def std_dim(self, dim, unbiased, keepdim):
+    """The standard deviation over dim."""
+    return op._var_mean(self, dim, keepdim, 1.0 if unbiased else 0.0, True)[0]
+
+
+@composite("std.correction(Tensor self, int[1]? dim=None, *, Scalar? correction=None, bool keepdim=False) -> Tensor", variants="function, method, out")
+def std_correction(self, dim, correction, keepdim):
+    """The standard deviation over dim, with n - correction under the root."""
+    return op._var_mean(self, dim, keepdim, correction_or_one(correction), True)[0]
+
+
+@composite("var_mean(Tensor self, bool unbiased=True) -> (Tensor, Tensor)", variants="function")
+def var_mean(self, unbiased):
+    """Variance and mean of all elements."""
+    return op._var_mean(self, None, False, 1.0 if unbiased else 0.0, False)
+
+
+@composite("var_mean.dim(Tensor self, int[1]? dim, bool unbiased=True, bool keepdim=False) -> (Tensor, Tensor)", variants="function")
+def var_mean_dim(self, dim, unbiased, keepdim):
+    """Variance and mean over dim."""
+    return op._var_mean(self, dim, keepdim, 1.0 if unbiased else 0.0, False)
+
+
+@composite("var_mean.correction(Tensor self, int[1]? dim=None, *, Scalar? correction=None, bool keepdim=False) -> (Tensor, Tensor)", variants="function")
+def var_mean_correction(self, dim, correction, keepdim):
+    """Variance and mean over dim."""
+    return op._var_mean(self, dim, keepdim, correction_or_one(correction), False)
+
+
+@composite("std_mean(Tensor self, bool unbiased=True) -> (Tensor, Tensor)", variants="function")
+def std_mean(self, unbiased):
+    """Standard deviation and mean of all elements."""
+    return op._var_mean(self, None, False, 1.0 if unbiased else 0.0, True)
+
+
+@composite("std_mean.dim(Tensor self, int[1]? dim, bool unbiased=True, bool keepdim=False) -> (Tensor, Tensor)", variants="function")
+def std_mean_dim(self, dim, unbiased, keepdim):
+    """Standard deviation and mean over dim."""
+    return op._var_mean(self, dim, keepdim, 1.0 if unbiased else 0.0, True)
+
+
+@composite("std_mean.correction(Tensor self, int[1]? dim=None, *, Scalar? correction=None, bool keepdim=False) -> (Tensor, Tensor)", variants="function")
+def std_mean_correction(self, dim, correction, keepdim):
+    """Standard deviation and mean over dim."""
+    return op._var_mean(self, dim, keepdim, correction_or_one(correction), True)
+
+
+@rule
+def correction_or_one(correction: "Scalar?") -> "float":
+    if correction is None:
+        return 1.0
+    number: "Scalar" = correction
+    return float(number)
+
+
+@composite("nanmean(Tensor self, int[1]? dim=None, bool keepdim=False, *, dtype? dtype=None) -> Tensor", variants="function, method, out")
+def nanmean(self, dim, keepdim, dtype):
+    """The mean of the elements that are not NaN."""
+    if not self.is_floating_point():
+        raise RuntimeError(f"[nanmean] Expected input to have floating point dtype, but got {self.dtype}")
+    return self.nansum(dim, keepdim, dtype=dtype) / (~self.isnan()).sum(dim, keepdim)
+
+
+@composite("trace(Tensor self) -> Tensor")
+def trace(self):
+    """The sum of a matrix's diagonal."""
+    if self.ndim != 2:
+        raise RuntimeError(f"[trace] expected a matrix, but got a tensor of shape {self.shape}")
+    if self.dtype == dt.bool_:
+        raise NotImplementedError("[trace] not implemented for 'bool'")
+    return self.diagonal().sum()
+
+
+@composite("sum_to_size(Tensor self, int[] size) -> Tensor", variants="method")
+def sum_to_size(self, size):
+    """Sums what broadcasting a tensor of this size would have repeated."""
+    lead = self.ndim - len(size)
+    if lead < 0 or any(size[i] != self.size(i + lead) and size[i] != 1 for i in range(len(size))):
+        raise RuntimeError(f"[sum_to_size] size {size} is not expandable to size {self.shape}")
+    dims = [d for d in range(self.ndim) if d < lead or (size[d - lead] == 1 and self.size(d) != 1)]
+    if len(dims) == 0:
+        return self
+    return self.sum(dims, True).reshape(size)
+
+
+# -- medians, quantiles ----------------------------------------------------------------------------------
+
+
+@rule
+def reduced_shape(self: "Tensor", dim: "int", keepdim: "bool", name: "str") -> "int[]":
+    """self's shape without dim (or with 1 there); refuses an empty dim and complex elements."""
+    if self.is_complex():
+        raise NotImplementedError(f"[{name}] not implemented for '{self.dtype}'")
+    d = wrap_dim(dim, self.ndim)
+    if self.ndim == 0:
+        return []
+    if self.size(d) == 0:
+        raise IndexError(f"[{name}] Expected reduction dim {d} to have non-zero size: got a tensor of shape {self.shape}")
+    if keepdim:
+        return [*self.shape[:d], 1, *self.shape[d + 1 :]]
+    return [*self.shape[:d], *self.shape[d + 1 :]]
+
+
+@rule
+def check_medians(self: "Tensor", name: "str") -> "none":
+    if self.is_complex() or self.dtype == dt.bool_:
+        raise NotImplementedError(f"[{name}] not implemented for '{self.dtype}'")
+
+
+@native("median(Tensor self) -> Tensor", kernel="median_all")
+def median(self):
+    """The median of all elements, the lower of two; NaN if there is one."""
+    check_medians(self, "median")
+    return Out([], self.dtype)
+
+
+@native("median.dim(Tensor self, int dim, bool keepdim=False) -> (Tensor values, Tensor indices)", kernel="median_dim", variants="function, method, out")
+def median_dim(self, dim, keepdim):
+    """Medians along dim, the lower of two, and where they are."""
+    check_medians(self, "median")
+    shape = reduced_shape(self, dim, keepdim, "median")
+    return Out(shape, self.dtype), Out(shape, dt.int64)
+
+
+@native("nanmedian(Tensor self) -> Tensor", kernel="nanmedian_all")
+def nanmedian(self):
+    """The median of the elements that are not NaN."""
+    check_medians(self, "nanmedian")
+    return Out([], self.dtype)
+
+
+@native("nanmedian.dim(Tensor self, int dim, bool keepdim=False) -> (Tensor values, Tensor indices)", kernel="nanmedian_dim", variants="function, method, out")
+def nanmedian_dim(self, dim, keepdim):
+    """Medians along dim of the elements that are not NaN, and where they are."""
+    check_medians(self, "nanmedian")
+    shape = reduced_shape(self, dim, keepdim, "nanmedian")
+    return Out(shape, self.dtype), Out(shape, dt.int64)
+
+
+@native("mode(Tensor self, int dim=-1, bool keepdim=False) -> (Tensor values, Tensor indices)", variants="function, method, out")
+def mode(self, dim, keepdim):
+    """The most frequent values along dim (the smallest of several) and where they last occur."""
+    shape = reduced_shape(self, dim, keepdim, "mode")
+    return Out(shape, self.dtype), Out(shape, dt.int64)
+
+
+# -- quantiles ---------------------------------------------------------------------------------------------
+
+
+@rule
+def check_quantiles(self: "Tensor", q: "Tensor", interpolation: "str", name: "str") -> "none":
+    if self.numel() == 0:
+        raise RuntimeError(f"[{name}] input tensor must be non-empty, but has shape {self.shape}")
+    if q.ndim > 1:
+        raise RuntimeError(f"[{name}] q must be a scalar or 1D tensor, but has shape {q.shape}")
+    if self.dtype != dt.float32 and self.dtype != dt.float64:
+        raise RuntimeError(f"[{name}] input tensor must be either float or double dtype, but is {self.dtype}")
+    if self.dtype != q.dtype:
+        raise RuntimeError(f"[{name}] q tensor must be same dtype as the input tensor: got {q.dtype} and {self.dtype}")
+    if interpolation not in ("linear", "lower", "higher", "midpoint", "nearest"):
+        raise RuntimeError(f"[{name}] interpolation must be one of linear, lower, higher, midpoint or nearest, but got {interpolation}")
+    if op._has_negative(q) or op._has_negative(1 - q):
+        raise RuntimeError(f"[{name}] q values must be in the range [0, 1]")
+
+
+@rule
+def quantile_of(self: "Tensor", q: "Tensor", dim: "int?", keepdim: "bool", interpolation: "str", skip_nan: "bool") -> "Tensor":
+    """The values at ranks q * (n - 1) of the sorted elements; NaN sorts last."""
+    x = self.reshape(-1)
+    at = 0
+    if dim is not None and self.ndim > 0:
+        at = wrap_dim(dim, self.ndim)
+        x = self.movedim(at, -1)
+    n = x.size(-1)
+    ordered = op.sort(x, -1)[0]
+    wanted = q.reshape(-1)
+    if skip_nan:
+        ranks = (wanted * ((~x.isnan()).sum([-1], True) - 1)).clamp_min(0)
+    else:
+        ranks = op.where(ordered.narrow(-1, n - 1, 1).isnan(), n - 1.0, wanted * (n - 1))
+    if interpolation == "lower":
+        ranks = ranks.floor()
+    elif interpolation == "higher":
+        ranks = ranks.ceil()
+    elif interpolation == "nearest":
+        ranks = ranks.round()
+    below = ranks.floor()
+    result = ordered.gather(-1, below.to(dt.int64))
+    if interpolation == "linear" or interpolation == "midpoint":
+        share = ranks - below if interpolation == "linear" else op.full_like(ranks, 0.5)
+        result = result.lerp(ordered.gather(-1, ranks.ceil().to(dt.int64)), share)
+    result = result.movedim(-1, 0)
+    if keepdim:
+        result = result.reshape([q.numel(), *([1] * self.ndim)]) if dim is None or self.ndim == 0 else result.unsqueeze(at + 1)
+    return result.squeeze(0) if q.ndim == 0 else result
+
+
+@composite("quantile(Tensor self, Tensor q, int? dim=None, bool keepdim=False, *, str interpolation='linear') -> Tensor", variants="function, method, out")
+def quantile(self, q, dim, keepdim, interpolation):
+    """The q-th quantiles of all elements, or along dim; NaN where there is one."""
+    check_quantiles(self, q, interpolation, "quantile")
+    return quantile_of(self, q, dim, keepdim, interpolation, False)
+
+
+@composite("quantile.scalar(Tensor self, float q, int? dim=None, bool keepdim=False, *, str interpolation='linear') -> Tensor", variants="function, method, out")
+def quantile_scalar(self, q, dim, keepdim, interpolation):
+    """The q-th quantile of all elements, or along dim."""
+    return op.quantile(self, op.scalar_tensor(q, dtype=self.dtype, device=self.device), dim, keepdim, interpolation=interpolation)
+
+
+@composite("nanquantile(Tensor self, Tensor q, int? dim=None, bool keepdim=False, *, str interpolation='linear') -> Tensor", variants="function, method, out")
+def nanquantile(self, q, dim, keepdim, interpolation):
+    """The q-th quantiles of the elements that are not NaN."""
+    check_quantiles(self, q, interpolation, "nanquantile")
+    return quantile_of(self, q, dim, keepdim, interpolation, True)
+
+
+@composite("nanquantile.scalar(Tensor self, float q, int? dim=None, bool keepdim=False, *, str interpolation='linear') -> Tensor", variants="function, method, out")
+def nanquantile_scalar(self, q, dim, keepdim, interpolation):
+    """The q-th quantile of the elements that are not NaN."""
+    return op.nanquantile(self, op.scalar_tensor(q, dtype=self.dtype, device=self.device), dim, keepdim, interpolation=interpolation)
+
+
+# -- covariance ------------------------------------------------------------------------------------------
+
+
+@rule
+def check_weights(weights: "Tensor", count: "int", name: "str") -> "none":
+    if weights.ndim > 1:
+        raise RuntimeError(f"[cov] {name} must be one-dimensional, but got shape {weights.shape}")
+    if weights.numel() != count:
+        raise RuntimeError(f"[cov] expected {count} {name}, one per observation, but got {weights.numel()}")
+
+
+@native("_has_negative(Tensor self) -> bool", variants="")
+def _has_negative(self):
+    """Whether any element is below zero; a meta tensor has none."""
+
+
+@composite("cov(Tensor self, *, int correction=1, Tensor? fweights=None, Tensor? aweights=None) -> Tensor")
+def cov(self, correction, fweights, aweights):
+    """The covariance matrix of variables (rows) over observations (columns)."""
+    if self.ndim > 2:
+        raise RuntimeError(f"[cov] expected input to have two or fewer dimensions but got shape {self.shape}")
+    if self.dtype == dt.bool_:
+        raise RuntimeError("[cov] bool dtype is not supported for input")
+    x = self if self.ndim == 2 else self.reshape(1, -1)
+    count = x.size(1)
+    weights: "Tensor?" = None
+    if fweights is not None:
+        check_weights(fweights, count, "fweights")
+        if not is_integral(fweights.dtype) or fweights.dtype == dt.bool_:
+            raise RuntimeError(f"[cov] expected fweights to have integral dtype but got {fweights.dtype}")
+        if op._has_negative(fweights):
+            raise RuntimeError("[cov] fweights cannot be negative")
+        weights = fweights
+    if aweights is not None:
+        check_weights(aweights, count, "aweights")
+        if not aweights.is_floating_point():
+            raise RuntimeError(f"[cov] expected aweights to have floating point dtype but got {aweights.dtype}")
+        if op._has_negative(aweights):
+            raise RuntimeError("[cov] aweights cannot be negative")
+        weights = aweights if weights is None else weights * aweights
+    if weights is None:
+        centered = x - (x.sum(1) / count).unsqueeze(1)
+        return (centered @ centered.t().conj() / max(count - correction, 0)).squeeze()
+    total = weights.sum()
+    centered = x - ((x * weights).sum(1) / total).unsqueeze(1)
+    spread = total - correction
+    if aweights is not None and correction != 0:
+        spread = total - correction * (weights * aweights).sum() / total
+    return (centered @ (centered * weights).t().conj() / spread.clamp_min(0)).squeeze()
+
+
+@composite("corrcoef(Tensor self) -> Tensor")
+def corrcoef(self):
+    """The matrix of correlation coefficients of variables (rows)."""
+    if self.ndim > 2:
+        raise RuntimeError(f"[corrcoef] expected input to have two or fewer dimensions but got shape {self.shape}")
+    c = self.cov()
+    if c.ndim == 0:
+        return c / c
+    deviations = op.real(c.diagonal()) if c.is_complex() else c.diagonal()
+    deviations = deviations.sqrt()
+    c = c / deviations.unsqueeze(1) / deviations.unsqueeze(0)
+    if c.is_complex():
+        return op.complex(op.real(c).clamp(-1, 1), op.imag(c).clamp(-1, 1))
+    return c.clamp(-1, 1)
+
+
+# -- counting ----------------------------------------------------------------------------------------------
+
+
+@native("bincount(Tensor self, Tensor? weights=None, int minlength=0) -> Tensor", tags=frozenset({"dynamic"}))
+def bincount(self, weights, minlength):
+    """How often each integer from 0 up occurs, or the sum of its weights."""
+
+
+@native("histc(Tensor self, int bins=100, Scalar min=0, Scalar max=0) -> Tensor", variants="function, method, out")
+def histc(self, bins, min, max):
+    """Counts in equal bins between min and max; where both are equal, between the smallest and largest element."""
+    if not self.is_floating_point():
+        raise NotImplementedError(f"[histc] not implemented for '{self.dtype}'")
+    if bins <= 0:
+        raise RuntimeError(f"[histc] bins must be > 0, but got {bins}")
+    return Out([bins], self.dtype)
+
+
+@native("histogram.edges(Tensor self, Tensor bins, *, Tensor? weight=None, bool density=False) -> (Tensor hist, Tensor bin_edges)", kernel="histogram_edges", tags=frozenset({"dynamic"}), variants="function, method, out")
+def histogram_edges(self, bins, weight, density):
+    """Counts (or weights) between given edges."""
+
+
+@native("histogram(Tensor self, int bins, *, float[]? range=None, Tensor? weight=None, bool density=False) -> (Tensor hist, Tensor bin_edges)", tags=frozenset({"dynamic"}), variants="function, method, out")
+def histogram(self, bins, range, weight, density):
+    """Counts (or weights) in equal bins over range, or over all elements."""
+
+
+@native("histogramdd.edges(Tensor self, Tensor[] bins, float[]? range=None, Tensor? weight=None, bool density=False) -> (Tensor hist, Tensor[] bin_edges)", kernel="histogramdd_edges", variants="function, method")
+def histogramdd_edges(self, bins, range, weight, density):
+    """Counts of points in a grid between given edges; the last dim holds coordinates."""
+
+
+@native("histogramdd(Tensor self, int[] bins, float[]? range=None, Tensor? weight=None, bool density=False) -> (Tensor hist, Tensor[] bin_edges)", variants="function, method")
+def histogramdd(self, bins, range, weight, density):
+    """Counts of points in a grid of equal bins; the last dim holds coordinates."""
+
+
+@native("histogramdd.bins(Tensor self, int bins, float[]? range=None, Tensor? weight=None, bool density=False) -> (Tensor hist, Tensor[] bin_edges)", kernel="histogramdd_bins", variants="function, method")
+def histogramdd_bins(self, bins, range, weight, density):
+    """Counts of points in a grid with as many equal bins in every direction."""
+
+
+# -- neighbours along a dim --------------------------------------------------------------------------------
+
+
+@rule
+def differences(self: "Tensor", dim: "int") -> "Tensor":
+    """Each element of dim but the first minus the one before."""
+    if self.size(dim) == 0:
+        return self
+    n = self.size(dim) - 1
+    later, earlier = self.narrow(dim, 1, n), self.narrow(dim, 0, n)
+    if self.dtype == dt.bool_:
+        return op.logical_xor(later, earlier)
+    return later - earlier
+
+
+@rule
+def check_diff_end(self: "Tensor", end: "Tensor", dim: "int") -> "none":
+    if end.ndim != self.ndim:
+        raise RuntimeError(f"[diff] diff expects prepend or append to be the same dimension as input: got shape {end.shape} for {self.shape}")
+    if any(end.size(i) != self.size(i) and i != dim for i in range(self.ndim)):
+        raise RuntimeError(f"[diff] diff expects the shape of tensor to prepend or append to match that of input except along the differencing dimension: got {end.shape} for {self.shape}")
+
+
+@composite("diff(Tensor self, int n=1, int dim=-1, Tensor? prepend=None, Tensor? append=None) -> Tensor", variants="function, method, out")
+def diff(self, n, dim, prepend, append):
+    """The n-th differences along dim."""
+    if self.ndim == 0:
+        raise RuntimeError("[diff] diff expects input to be at least one-dimensional")
+    if n < 0:
+        raise RuntimeError(f"[diff] order must be non-negative but got {n}")
+    d = wrap_dim(dim, self.ndim)
+    x = self
+    if prepend is not None:
+        check_diff_end(self, prepend, d)
+        x = op.cat([prepend, x], d)
+    if append is not None:
+        check_diff_end(self, append, d)
+        x = op.cat([x, append], d)
+    if n == 0:
+        return x.clone()
+    left = n
+    while left > 0 and x.size(d) > 0:
+        x = differences(x, d)
+        left -= 1
+    return x
+
+
+@rule
+def neighbour_sums(y: "Tensor", dim: "int") -> "Tensor":
+    if y.size(dim) == 0:
+        return y
+    n = y.size(dim) - 1
+    return y.narrow(dim, 1, n) + y.narrow(dim, 0, n)
+
+
+@rule
+def spacing(y: "Tensor", x: "Tensor", dim: "int", name: "str") -> "Tensor":
+    """Differences of the sample points, shaped so that they broadcast against y's neighbours."""
+    if x.ndim == 0:
+        raise RuntimeError(f"[{name}] expected x to have at least one dimension")
+    if x.ndim == 1:
+        if x.size(0) != y.size(dim):
+            raise RuntimeError(f"[{name}] There must be one x value for each sample point: got {x.shape} for y of shape {y.shape}, dim {dim}")
+        return differences(x.reshape([x.size(0) if d == dim else 1 for d in range(y.ndim)]), dim)
+    full = x.reshape([*([1] * (y.ndim - x.ndim)), *x.shape]) if x.ndim < y.ndim else x
+    at = dim - y.ndim + full.ndim
+    if full.size(at) != y.size(dim):
+        raise RuntimeError(f"[{name}] There must be one x value for each sample point: got {x.shape} for y of shape {y.shape}, dim {dim}")
+    return differences(full, at)
+
+
+@rule
+def check_samples(y: "Tensor", name: "str") -> "none":
+    if y.dtype == dt.bool_:
+        raise RuntimeError(f"[{name}] received a bool input for y, but bool is not supported")
+
+
+@composite("trapezoid.x(Tensor y, Tensor x, *, int dim=-1) -> Tensor", variants="function", aliases=("trapz",))
+def trapezoid_x(y, x, dim):
+    """The integral of y over the points x by the trapezoidal rule."""
+    check_samples(y, "trapezoid")
+    d = wrap_dim(dim, y.ndim)
+    return (neighbour_sums(y, d) * spacing(y, x, d, "trapezoid")).sum(dim) / 2.0
+
+
+@composite("trapezoid.dx(Tensor y, *, Scalar dx=1, int dim=-1) -> Tensor", variants="function", aliases=("trapz",))
+def trapezoid_dx(y, dx, dim):
+    """The integral of y at points dx apart by the trapezoidal rule."""
+    check_samples(y, "trapezoid")
+    d = wrap_dim(dim, y.ndim)
+    return neighbour_sums(y, d).sum(d) * dx / 2.0
+
+
+@composite("cumulative_trapezoid.x(Tensor y, Tensor x, *, int dim=-1) -> Tensor", variants="function")
+def cumulative_trapezoid_x(y, x, dim):
+    """The integral of y over the points x, up to each of them."""
+    check_samples(y, "cumulative_trapezoid")
+    d = wrap_dim(dim, y.ndim)
+    return (neighbour_sums(y, d) * spacing(y, x, d, "cumulative_trapezoid")).cumsum(dim) / 2.0
+
+
+@composite("cumulative_trapezoid.dx(Tensor y, *, Scalar dx=1, int dim=-1) -> Tensor", variants="function")
+def cumulative_trapezoid_dx(y, dx, dim):
+    """The integral of y at points dx apart, up to each of them."""
+    check_samples(y, "cumulative_trapezoid")
+    d = wrap_dim(dim, y.ndim)
+    return neighbour_sums(y, d).cumsum(d) * dx / 2.0
+
+
+# -- numerical gradient --------------------------------------------------------------------------------------
+
+
+@rule
+def gradient_dims(self: "Tensor", dim: "int[]?", spacings: "int", edge_order: "int") -> "int[]":
+    """The dims to differentiate along; checks sizes and how many spacings were given (0: one for all)."""
+    if edge_order != 1 and edge_order != 2:
+        raise RuntimeError(f"[gradient] only supports edge_order=1 and edge_order=2, but got {edge_order}")
+    dims = list(range(self.ndim))
+    if dim is not None:
+        dims = wrap_dims(dim, self.ndim)
+    if spacings > 0 and spacings != len(dims):
+        raise RuntimeError(f"[gradient] expected spacing to be unspecified, a scalar, or a list of {len(dims)} entries, but got {spacings}")
+    for d in dims:
+        if self.size(d) < edge_order + 1:
+            raise RuntimeError(f"[gradient] expected each dimension size to be at least {edge_order + 1}, but got shape {self.shape}")
+    return dims
+
+
+@rule
+def gradient_even(self: "Tensor", dim: "int", step: "float", edge_order: "int") -> "Tensor":
+    """Central differences at equal steps, one-sided ones at the ends."""
+    n = self.size(dim)
+    first, last = self.narrow(dim, 0, 1), self.narrow(dim, n - 1, 1)
+    second, before_last = self.narrow(dim, 1, 1), self.narrow(dim, n - 2, 1)
+    middle = (self.narrow(dim, 2, n - 2) - self.narrow(dim, 0, n - 2)) / (2 * step)
+    if edge_order == 1:
+        return op.cat([(second - first) / step, middle, (last - before_last) / step], dim)
+    third, third_last = self.narrow(dim, 2, 1), self.narrow(dim, n - 3, 1)
+    start = (second * 4.0 - first * 3.0 - third) / (2 * step)
+    end = (last * 3.0 - before_last * 4.0 + third_last) / (2 * step)
+    return op.cat([start, middle, end], dim)
+
+
+@rule
+def gradient_uneven(self: "Tensor", dim: "int", points: "Tensor", edge_order: "int") -> "Tensor":
+    """Second-order differences at given points: the parabola through three neighbours."""
+    n = self.size(dim)
+    if points.ndim != 1 or points.size(0) != n:
+        raise RuntimeError(f"[gradient] expected one coordinate for each of the {n} elements of dim {dim}, but got shape {points.shape}")
+    steps = differences(points, 0) / 1.0
+    steps = steps.reshape([n - 1 if d == dim else 1 for d in range(self.ndim)])
+    back, ahead = steps.narrow(dim, 0, n - 2), steps.narrow(dim, 1, n - 2)
+    left, here, right = self.narrow(dim, 0, n - 2), self.narrow(dim, 1, n - 2), self.narrow(dim, 2, n - 2)
+    middle = (right - here) / ahead * (back / (back + ahead)) + (here - left) / back * (ahead / (back + ahead))
+    slopes = differences(self, dim) / steps
+    start, end = slopes.narrow(dim, 0, 1), slopes.narrow(dim, n - 2, 1)
+    if edge_order == 2:
+        start = start * 2.0 - start_chord(slopes, steps, dim, 0, 1)
+        end = end * 2.0 - start_chord(slopes, steps, dim, n - 2, n - 3)
+    return op.cat([start, middle, end], dim)
+
+
+@rule
+def start_chord(slopes: "Tensor", steps: "Tensor", dim: "int", near: "int", far: "int") -> "Tensor":
+    """The central slope between the end's two steps."""
+    a, b = steps.narrow(dim, near, 1), steps.narrow(dim, far, 1)
+    return (slopes.narrow(dim, near, 1) * b + slopes.narrow(dim, far, 1) * a) / (a + b)
+
+
+@composite("gradient(Tensor self, *, Scalar? spacing=None, int[1]? dim=None, int edge_order=1) -> Tensor[]", variants="function")
+def gradient(self, spacing, dim, edge_order):
+    """The derivative along each dim, from differences of neighbours at equal steps."""
+    step = 1.0
+    if spacing is not None:
+        number: "Scalar" = spacing
+        step = float(number)
+    return [gradient_even(self, d, step, edge_order) for d in gradient_dims(self, dim, 0, edge_order)]
+
+
+@composite("gradient.steps(Tensor self, *, Scalar[] spacing, int[1]? dim=None, int edge_order=1) -> Tensor[]", variants="function")
+def gradient_steps(self, spacing, dim, edge_order):
+    """The derivative along each dim, with a step for each."""
+    dims = gradient_dims(self, dim, len(spacing), edge_order)
+    return [gradient_even(self, dims[i], float(spacing[i]), edge_order) for i in range(len(dims))]
+
+
+@composite("gradient.points(Tensor self, *, Tensor[] spacing, int[1]? dim=None, int edge_order=1) -> Tensor[]", variants="function")
+def gradient_points(self, spacing, dim, edge_order):
+    """The derivative along each dim, at given coordinates."""
+    dims = gradient_dims(self, dim, len(spacing), edge_order)
+    return [gradient_uneven(self, dims[i], spacing[i], edge_order) for i in range(len(dims))]

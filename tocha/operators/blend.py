@@ -32,7 +32,8 @@ def where_method(self, condition, other):
 @composite("where.condition(Tensor condition) -> Tensor[]", variants="function")
 def where_condition(condition):
     """The coordinates of the elements that are not zero, one tensor per dim."""
-    return op.nonzero(condition).unbind(1)
+    listed = condition.unsqueeze(0) if condition.ndim == 0 else condition
+    return op.nonzero(listed).unbind(1)
 
 
 # Bounds

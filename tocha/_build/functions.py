@@ -163,7 +163,8 @@ class Family:
         if "out" in o.variants:
             self.lines.append(f"void {name}_out({out_parameters(o)}) {{")
             out_list = ", ".join(f"out{i}" for i in range(nout))
-            self.lines += prologue + [f"  const Tensor outs[] = {{{out_list}}};", f"  pointwise_out(op_{name}, outs, ins, params, false);", "}", ""]
+            exact = [f"  check_out_dtype(op_{name}, out0, ins);"] if "exact_out" in o.tags else []
+            self.lines += prologue + exact + [f"  const Tensor outs[] = {{{out_list}}};", f"  pointwise_out(op_{name}, outs, ins, params, false);", "}", ""]
         if "inplace" in o.variants:
             self.lines.append(f"Tensor {name}_({parameters(o)}) {{")
             first = operands(o)[0].name
@@ -260,6 +261,7 @@ class Family:
             first = o.schema.arguments[0].name
             self.lines += [
                 f"Tensor {o.cpp_name}_({parameters(o)}) {{",
+                *self.checks(o, "check_inplace"),
                 f'  write_inplace({first}, {o.cpp_name}({names}), "{o.name}_");',
                 f"  return {first};",
                 "}",

@@ -74,7 +74,7 @@ def samples(o: Operator, d: dt.DType) -> Iterator[Sample]:
 
 def function_of(o: Operator) -> Any:
     """The Python callable of a record's functional form, or None for in-place-only ones."""
-    space = {"": tocha, "nn": tocha._C._nn}.get(o.namespace) or getattr(tocha._C, f"_{o.namespace}")
+    space = getattr(tocha._C, f"_{o.namespace}") if o.namespace else tocha._C
     if "function" in o.variants:
         return getattr(space, o.public_name)
     if "method" in o.variants:

@@ -36,7 +36,6 @@ newaxis = None
 from tocha import functional, linalg, masked, nn, overrides, random, signal, storage  # noqa: E402
 
 
-
 def __getattr__(name: str) -> object:
     """Operators with a leading underscore (tocha._unique2) are found in _C when somebody asks."""
     if name.startswith("_") and not name.startswith("__") and hasattr(_C, name):

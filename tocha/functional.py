@@ -37,14 +37,14 @@ def broadcast_shapes(*shapes: int | Sequence[int]) -> _C.Size:
 
     >>> import tocha
     >>> tocha.broadcast_shapes((2, 1), (3,))
-    torch.Size([2, 3])
+    tocha.Size([2, 3])
     """
     listed = [(s,) if isinstance(s, int) else tuple(s) for s in shapes]
     out = [1] * max((len(s) for s in listed), default=0)
     for shape in listed:
         for i in range(-1, -1 - len(shape), -1):
             if shape[i] < 0:
-                raise RuntimeError(f"[broadcast_shapes] Trying to create tensor with negative dimension ({shape[i]}): {shape}")
+                raise ValueError(f"[broadcast_shapes] Attempting to broadcast a dimension with negative length ({shape[i]}): {shape}")
             if shape[i] in (1, out[i]):
                 continue
             if out[i] != 1:

@@ -165,6 +165,14 @@ Tensor _to_cpu(const Tensor& self, std::optional<MemoryFormat> format) {
 
 Tensor detach(const Tensor& self) { return alias_of(self, true); }
 
+Tensor _unsafe_view(const Tensor& self, IntsView size) {
+  Tensor shaped = ops::view(self, size);
+  Tensor out = make_tensor(self.storage_ref(), self.dtype(), shaped.sizes(), shaped.strides(), shaped.offset());
+  out.get()->conj = self.is_conj();
+  out.get()->neg = self.is_neg();
+  return out;
+}
+
 Tensor _clone_storage(const Tensor& self) {
   StorageRef memory = new_storage(self.storage().nbytes, self.device());
   if (computes(self) && memory->nbytes) std::memcpy(memory->data, self.storage().data, memory->nbytes);

@@ -70,7 +70,9 @@ void spaced(const char* op, const Tensor& out, const Scalar& start, const Scalar
   if (n == 0) return;
   for_dtype(op, out.dtype(), [&](auto zero) {
     using T = decltype(zero);
-    if constexpr (is_complex_type<T>) {
+    if constexpr (std::is_same_v<T, bool>) {
+      fail(ErrorKind::NotImplemented, "[", op, "] not implemented for '", out.dtype(), "'");
+    } else if constexpr (is_complex_type<T>) {
       Complex<double> a = start.to_complex(), b = end.to_complex();
       double gaps = n > 1 ? static_cast<double>(n - 1) : 1;
       Complex<double> step((b.re - a.re) / gaps, (b.im - a.im) / gaps);
@@ -81,15 +83,15 @@ void spaced(const char* op, const Tensor& out, const Scalar& start, const Scalar
         return T(shape(v));
       });
     } else {
-      // Integers take the truncated ends, and truncate what lies between.
-      double a = std::is_integral_v<T> ? static_cast<double>(start.to_int()) : start.to_double();
-      double b = std::is_integral_v<T> ? static_cast<double>(end.to_int()) : end.to_double();
-      double step = n > 1 ? (b - a) / static_cast<double>(n - 1) : 0;
+      // Integers take the truncated ends, and truncate what lies between. float32 steps in float32, as PyTorch does.
+      using Step = std::conditional_t<std::is_same_v<T, float>, float, double>;
+      Step a = static_cast<Step>(std::is_integral_v<T> ? static_cast<double>(start.to_int()) : start.to_double());
+      Step b = static_cast<Step>(std::is_integral_v<T> ? static_cast<double>(end.to_int()) : end.to_double());
+      Step step = n > 1 ? (b - a) / static_cast<Step>(n - 1) : 0;
       generate<T>(out, [=](int64_t i) {
-        double v = i < half || n == 1 ? a + step * static_cast<double>(i) : b - step * static_cast<double>(n - 1 - i);
-        double shaped = shape(v);
-        if constexpr (std::is_same_v<T, bool>) return shaped != 0;
-        else if constexpr (std::is_integral_v<T>) return static_cast<T>(static_cast<int64_t>(shaped));
+        Step v = i < half || n == 1 ? a + step * static_cast<Step>(i) : b - step * static_cast<Step>(n - 1 - i);
+        double shaped = shape(static_cast<double>(v));
+        if constexpr (std::is_integral_v<T>) return static_cast<T>(static_cast<int64_t>(shaped));
         else return narrowed<T>(shaped);
       });
     }

@@ -249,13 +249,13 @@ Tensor _unsafe_masked_index(const Tensor& self, const Tensor& mask, const Tensor
     backend(out.device().type).copy(out, value);
     return out;
   }
-  return ops::where_tensors(mask, index(self, safe), value);
+  return ops::where(mask, index(self, safe), value);
 }
 
 void _unsafe_masked_index_put_accumulate_(const Tensor& self, const Tensor& mask, const Tensors& indices, const Tensor& values) {
   if (self.numel() == 0) return;
   Tensor zero = scalar_tensor(Scalar(0), values.dtype(), values.device());
-  index_put_(self, clamped(self, indices, "_unsafe_masked_index_put_accumulate"), ops::where_tensors(mask, values, zero), true);
+  index_put_(self, clamped(self, indices, "_unsafe_masked_index_put_accumulate"), ops::where(mask, values, zero), true);
 }
 
 }  // namespace tocha::native

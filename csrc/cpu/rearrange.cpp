@@ -78,7 +78,7 @@ Tensor repeat_interleave(const Tensor& repeats, std::optional<int64_t> output_si
 
 Tensor _in_format_of(const Tensor& self, const Tensor& model) {
   MemoryFormat f = suggested_format(model);
-  return self.is_contiguous(f) ? self : ops::clone(self, f);
+  return self.strides() == format_strides(self.sizes(), f) ? self : ops::clone(self, f);
 }
 
 Tensor _empty_padded(const Tensor& self, IntsView sizes) {

@@ -15,7 +15,10 @@ Tensor make_out(const OutSpec& spec, const Tensor& like) {
 }
 
 Tensor make_view(const Tensor& self, const ViewSpec& spec) {
-  return view_of(self, spec.sizes, spec.strides, spec.offset, spec.dtype.value_or(self.dtype()));
+  if (!spec.dtype) return view_of(self, spec.sizes, spec.strides, spec.offset);
+  Tensor v = view_of(self, spec.sizes, spec.strides, spec.offset, *spec.dtype);
+  Py_CLEAR(v.get()->base);  // the same bytes as other numbers: gradients do not pass
+  return v;
 }
 
 Tensors make_views(const Tensor& self, const std::vector<ViewSpec>& specs) {

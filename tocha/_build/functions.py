@@ -273,9 +273,10 @@ class Family:
         if mutates(o):
             first = o.schema.arguments[0].name
             kernel = o.kernel if o.kernel.endswith("_") else o.kernel + "_"
+            check = [] if "any_overlap" in o.tags else [f'  check_inplace({first}, "{o.name}");']
             self.lines += [
                 f"Tensor {o.cpp_name}({parameters(o)}) {{",
-                f'  check_inplace({first}, "{o.name}");',
+                *check,
                 f"  native::{kernel}({names});",
                 f"  {first}.bump_version();",
                 f"  return {first};",

@@ -14,7 +14,7 @@ def copy_(self, src, non_blocking):
     """Copies src into self, broadcasting and converting."""
 
 
-@native("fill_(Tensor self, Operand value) -> Tensor", variants="method, function")
+@native("fill_(Tensor self, Operand value) -> Tensor", variants="method, function", tags=frozenset({"any_overlap"}))
 def fill_(self, value):
     """Sets every element."""
 
@@ -26,7 +26,7 @@ def fill(self, value):
     return out.fill_(value)
 
 
-@native("zero_(Tensor self) -> Tensor", variants="method, function")
+@native("zero_(Tensor self) -> Tensor", variants="method, function", tags=frozenset({"any_overlap"}))
 def zero_(self):
     """Sets every element to zero."""
 

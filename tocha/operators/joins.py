@@ -193,7 +193,7 @@ def broadcast_tensors(tensors):
     shape: "int[]" = []
     for t in tensors:
         shape = broadcast_shapes(shape, t.shape, "broadcast_tensors")
-    return [t.expand(shape) for t in tensors]
+    return [t if t.shape == shape else t.expand(shape) for t in tensors]
 
 
 @composite('meshgrid(Tensor[] tensors, *, str indexing="ij") -> Tensor[]', variants="function")
@@ -277,7 +277,7 @@ def kron(self, other):
     for i in range(n):
         left.extend([a[i], 1])
         right.extend([1, b[i]])
-    return (self.reshape(left) * other.reshape(right)).reshape([a[i] * b[i] for i in range(n)])
+    return op._unsafe_view((self.reshape(left) * other.reshape(right)).contiguous(), [a[i] * b[i] for i in range(n)])
 
 
 @rule

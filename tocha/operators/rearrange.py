@@ -41,7 +41,7 @@ def roll(self, shifts, dims):
     if len(shifts) == 0:
         raise RuntimeError("[roll] `shifts` required")
     if len(dims) == 0 and len(shifts) == 1:
-        return op._roll_dims(self.contiguous().view([-1]), shifts, [0]).view(self.shape)
+        return op._unsafe_view(op._roll_dims(self.reshape([-1]), shifts, [0]), self.shape)
     if len(shifts) != len(dims):
         raise RuntimeError(f"[roll] shifts and dimensions must align. shifts: {len(shifts)}, dims:{len(dims)}")
     out = self
@@ -67,11 +67,11 @@ def rot90(self, k, dims):
         raise RuntimeError(f"[rot90] expected rotation dims to be different, but got dim0 = {dims[0]} and dim1 = {dims[1]}")
     turns = k % 4
     if turns == 1:
-        return self.flip([b]).transpose(a, b)
+        return self.flip([b]).transpose_(a, b)
     if turns == 2:
         return self.flip([a, b])
     if turns == 3:
-        return self.flip([a]).transpose(a, b)
+        return self.flip([a]).transpose_(a, b)
     return self.clone()
 
 
@@ -94,7 +94,7 @@ def repeat(self, repeats):
         split.extend([1, n])
         wide.extend([repeats[i], n])
         total.append(repeats[i] * n)
-    return op._dense_copy(self.reshape(split).expand(wide)).view(total)
+    return op._unsafe_view(op._dense_copy(self.reshape(split).expand(wide)), total)
 
 
 @composite("tile(Tensor self, int[] dims) -> Tensor")
@@ -146,7 +146,7 @@ def repeat_interleave_int(self, repeats, dim, output_size):
     wide.insert(at + 1, repeats)
     total = list(x.shape)
     total[at] = x.shape[at] * repeats
-    return op._dense_copy(x.unsqueeze(at + 1).expand(wide)).view(total)
+    return op._unsafe_view(op._dense_copy(x.unsqueeze(at + 1).expand(wide)), total)
 
 
 # -- channels and pixels -----------------------------------------------------------------------------
@@ -172,7 +172,7 @@ def pixel_shuffle(self, upscale_factor):
     lead = list(range(n))
     x = self.reshape([*self.shape[:n], c // (r * r), r, r, h, w])
     x = x.permute([*lead, n, n + 3, n + 1, n + 4, n + 2])
-    return op._in_format_of(op._dense_copy(x).view([*self.shape[:n], c // (r * r), h * r, w * r]), self)
+    return op._in_format_of(op._unsafe_view(op._dense_copy(x), [*self.shape[:n], c // (r * r), h * r, w * r]), self)
 
 
 @composite("pixel_unshuffle(Tensor self, int downscale_factor) -> Tensor", variants="function")
@@ -190,7 +190,7 @@ def pixel_unshuffle(self, downscale_factor):
     lead = list(range(n))
     x = self.reshape([*self.shape[:n], c, h // r, r, w // r, r])
     x = x.permute([*lead, n, n + 2, n + 4, n + 1, n + 3])
-    return op._in_format_of(op._dense_copy(x).view([*self.shape[:n], c * r * r, h // r, w // r]), self)
+    return op._in_format_of(op._unsafe_view(op._dense_copy(x), [*self.shape[:n], c * r * r, h // r, w // r]), self)
 
 
 @composite("channel_shuffle(Tensor self, int groups) -> Tensor", variants="function")
@@ -204,7 +204,7 @@ def channel_shuffle(self, groups):
     if c % groups != 0:
         raise RuntimeError(f"[channel_shuffle] Number of channels must be divisible by groups. Got {c} channels and {groups} groups.")
     x = self.reshape([self.shape[0], groups, c // groups, *self.shape[2:]])
-    return op._in_format_of(op._dense_copy(x.transpose(1, 2)).view(self.shape), self)
+    return op._in_format_of(op._unsafe_view(op._dense_copy(x.transpose(1, 2)), self.shape), self)
 
 
 # -- padding -----------------------------------------------------------------------------------------
@@ -264,7 +264,7 @@ def _pad_wrapped(self, pad, mode):
             raise RuntimeError(f"[pad] Negative padding value is resulting in an empty dimension: padding ({before}, {after}) at dimension {d} of input {self.shape}")
         if n == 0 and sizes[d] > 0:
             raise RuntimeError(f"[pad] Expected input with non-zero size at dimension {d}, but got {self.shape}")
-        if mode != "circular" and sizes[d] == 0:
+        if mode == "reflect" and sizes[d] == 0:
             raise RuntimeError(f"[pad] input {self.shape} is too small for padding ({before}, {after}) at dimension {d}: the output would be empty")
     return Out(sizes, self.dtype, strides=cat_strides(sizes, [self]))
 
@@ -275,7 +275,7 @@ def nn_pad(self, pad, mode, value):
     if mode == "constant":
         return op.constant_pad_nd(self, pad, 0 if value is None else value)
     if value is not None and value != 0:
-        raise ValueError(f"[pad] Padding mode \"{mode}\" doesn't take in value argument")
+        raise RuntimeError(f"[pad] Padding mode \"{mode}\" doesn't take in value argument")
     if mode != "reflect" and mode != "replicate" and mode != "circular":
         raise NotImplementedError(f"[pad] Unrecognised padding mode {mode}")
     pairs = len(pad) // 2

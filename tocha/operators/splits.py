@@ -79,13 +79,13 @@ def split_with_sizes(self, split_sizes, dim):
 @composite("unsafe_split(Tensor self, int split_size, int dim=0) -> Tensor[]")
 def unsafe_split(self, split_size, dim):
     """split whose parts autograd treats as independent."""
-    return self.split(split_size, dim)
+    return [op._unsafe_view(v, v.shape) for v in self.split(split_size, dim)]
 
 
 @composite("unsafe_split_with_sizes(Tensor self, int[] split_sizes, int dim=0) -> Tensor[]")
 def unsafe_split_with_sizes(self, split_sizes, dim):
     """split_with_sizes whose parts autograd treats as independent."""
-    return self.split_with_sizes(split_sizes, dim)
+    return [op._unsafe_view(v, v.shape) for v in self.split_with_sizes(split_sizes, dim)]
 
 
 @composite("chunk(Tensor self, int chunks, int dim=0) -> Tensor[]")
@@ -105,7 +105,7 @@ def chunk(self, chunks, dim):
 @composite("unsafe_chunk(Tensor self, int chunks, int dim=0) -> Tensor[]")
 def unsafe_chunk(self, chunks, dim):
     """chunk whose parts autograd treats as independent."""
-    return self.chunk(chunks, dim)
+    return [op._unsafe_view(v, v.shape) for v in self.chunk(chunks, dim)]
 
 
 @view("unbind(Tensor self, int dim=0) -> Tensor[]")

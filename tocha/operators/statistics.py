@@ -225,6 +225,83 @@ def mode(self, dim, keepdim):
     return Out(shape, self.dtype), Out(shape, dt.int64)
 
 
+# -- quantiles ---------------------------------------------------------------------------------------------
+
+
+@rule
+def check_quantiles(self: "Tensor", q: "Tensor", interpolation: "str", name: "str") -> "none":
+    if self.numel() == 0:
+        raise RuntimeError(f"[{name}] input tensor must be non-empty, but has shape {self.shape}")
+    if q.ndim > 1:
+        raise RuntimeError(f"[{name}] q must be a scalar or 1D tensor, but has shape {q.shape}")
+    if self.dtype != dt.float32 and self.dtype != dt.float64:
+        raise RuntimeError(f"[{name}] input tensor must be either float or double dtype, but is {self.dtype}")
+    if self.dtype != q.dtype:
+        raise RuntimeError(f"[{name}] q tensor must be same dtype as the input tensor: got {q.dtype} and {self.dtype}")
+    if interpolation not in ("linear", "lower", "higher", "midpoint", "nearest"):
+        raise RuntimeError(f"[{name}] interpolation must be one of linear, lower, higher, midpoint or nearest, but got {interpolation}")
+    if op._has_negative(q) or op._has_negative(1 - q):
+        raise RuntimeError(f"[{name}] q values must be in the range [0, 1]")
+
+
+@rule
+def quantile_of(self: "Tensor", q: "Tensor", dim: "int?", keepdim: "bool", interpolation: "str", skip_nan: "bool") -> "Tensor":
+    """The values at ranks q * (n - 1) of the sorted elements; NaN sorts last."""
+    x = self.reshape(-1)
+    at = 0
+    if dim is not None and self.ndim > 0:
+        at = wrap_dim(dim, self.ndim)
+        x = self.movedim(at, -1)
+    n = x.size(-1)
+    ordered = op.sort(x, -1)[0]
+    wanted = q.reshape(-1)
+    if skip_nan:
+        ranks = (wanted * ((~x.isnan()).sum([-1], True) - 1)).clamp_min(0)
+    else:
+        ranks = op.where(ordered.narrow(-1, n - 1, 1).isnan(), n - 1.0, wanted * (n - 1))
+    if interpolation == "lower":
+        ranks = ranks.floor()
+    elif interpolation == "higher":
+        ranks = ranks.ceil()
+    elif interpolation == "nearest":
+        ranks = ranks.round()
+    below = ranks.floor()
+    result = ordered.gather(-1, below.to(dt.int64))
+    if interpolation == "linear" or interpolation == "midpoint":
+        share = ranks - below if interpolation == "linear" else op.full_like(ranks, 0.5)
+        result = result.lerp(ordered.gather(-1, ranks.ceil().to(dt.int64)), share)
+    result = result.movedim(-1, 0)
+    if keepdim:
+        result = result.reshape([q.numel(), *([1] * self.ndim)]) if dim is None or self.ndim == 0 else result.unsqueeze(at + 1)
+    return result.squeeze(0) if q.ndim == 0 else result
+
+
+@composite("quantile(Tensor self, Tensor q, int? dim=None, bool keepdim=False, *, str interpolation='linear') -> Tensor", variants="function, method, out")
+def quantile(self, q, dim, keepdim, interpolation):
+    """The q-th quantiles of all elements, or along dim; NaN where there is one."""
+    check_quantiles(self, q, interpolation, "quantile")
+    return quantile_of(self, q, dim, keepdim, interpolation, False)
+
+
+@composite("quantile.scalar(Tensor self, float q, int? dim=None, bool keepdim=False, *, str interpolation='linear') -> Tensor", variants="function, method, out")
+def quantile_scalar(self, q, dim, keepdim, interpolation):
+    """The q-th quantile of all elements, or along dim."""
+    return op.quantile(self, op.scalar_tensor(q, dtype=self.dtype, device=self.device), dim, keepdim, interpolation=interpolation)
+
+
+@composite("nanquantile(Tensor self, Tensor q, int? dim=None, bool keepdim=False, *, str interpolation='linear') -> Tensor", variants="function, method, out")
+def nanquantile(self, q, dim, keepdim, interpolation):
+    """The q-th quantiles of the elements that are not NaN."""
+    check_quantiles(self, q, interpolation, "nanquantile")
+    return quantile_of(self, q, dim, keepdim, interpolation, True)
+
+
+@composite("nanquantile.scalar(Tensor self, float q, int? dim=None, bool keepdim=False, *, str interpolation='linear') -> Tensor", variants="function, method, out")
+def nanquantile_scalar(self, q, dim, keepdim, interpolation):
+    """The q-th quantile of the elements that are not NaN."""
+    return op.nanquantile(self, op.scalar_tensor(q, dtype=self.dtype, device=self.device), dim, keepdim, interpolation=interpolation)
+
+
 # -- covariance ------------------------------------------------------------------------------------------
 
 

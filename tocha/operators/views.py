@@ -65,7 +65,12 @@ def reshape(self, shape):
     size = infer_size(shape, self.numel())
     if view_strides(self.shape, self.strides, size) is not None:
         return self.view(size)
-    return self.contiguous().view(size)
+    return op._unsafe_view(self.contiguous(), size)
+
+
+@native("_unsafe_view(Tensor self, int[] size) -> Tensor", tags=frozenset({"dynamic"}), variants="function")
+def _unsafe_view(self, size):
+    """A fresh result in another shape: not a view, since nobody else holds self."""
 
 
 @composite("reshape_as(Tensor self, Tensor other) -> Tensor", variants="method")
@@ -192,7 +197,7 @@ def adjoint(self):
     """The last two dims exchanged, conjugated."""
     if self.ndim == 1:
         raise RuntimeError("[adjoint] only supported on matrices or batches of matrices, got a 1-D tensor")
-    return self.mT
+    return self.mT.conj() if self.is_complex() else self.mT
 
 
 @composite("mH(Tensor self) -> Tensor", variants="property")
@@ -471,12 +476,12 @@ def detach(self):
 # -- other layouts of self itself --------------------------------------------------------------------
 
 
-@native("resize_(Tensor self, int[] size, *, memory_format? memory_format=None) -> Tensor", variants="method")
+@native("resize_(Tensor self, int[] size, *, memory_format? memory_format=None) -> Tensor", variants="method", tags=frozenset({"any_overlap"}))
 def resize_(self, size, memory_format):
     """Gives self another size; memory grows when needed, new elements are not initialised."""
 
 
-@composite("resize_as_(Tensor self, Tensor the_template, *, memory_format? memory_format=None) -> Tensor", variants="method")
+@composite("resize_as_(Tensor self, Tensor the_template, *, memory_format? memory_format=None) -> Tensor", variants="function, method")
 def resize_as_(self, the_template, memory_format):
     """Gives self the template's size."""
     return self.resize_(the_template.shape, memory_format=memory_format)

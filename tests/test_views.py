@@ -1,0 +1,90 @@
+"""Views share memory and have the strides that NumPy's rules (and PyTorch's for sizes 0 and 1) give them."""
+
+import numpy as np
+import pytest
+
+import tocha
+
+
+def numbers(*shape):
+    return tocha.arange(int(np.prod(shape))).reshape(shape)
+
+
+def as_numpy(t):
+    return np.array(t.tolist())
+
+
+def test_a_view_writes_into_its_base():
+    x = tocha.zeros(2, 3)
+    x.t().view_as(x.t()).select(0, 1).fill_(5)
+    x.unfold(1, 2, 1)[0, 0].fill_(7)
+    assert x.tolist() == [[7.0, 7.0, 0.0], [0.0, 5.0, 0.0]]
+    assert x.t()._base is x and x.view(6).view(3, 2)._base is x
+
+
+@pytest.mark.parametrize(
+    "make, strides",
+    [
+        (lambda: tocha.ones(0, 3).unsqueeze(0), (0, 3, 1)),
+        (lambda: tocha.ones(2, 3).unsqueeze(1), (3, 3, 1)),
+        (lambda: tocha.ones(()).expand(2, 1), (0, 0)),
+        (lambda: tocha.ones(3).expand(1, 3), (3, 1)),
+        (lambda: tocha.ones(1).expand(5, 1), (0, 1)),
+        (lambda: tocha.ones(2, 1, 3).squeeze(1), (3, 1)),
+        (lambda: tocha.ones(2, 3, 4).movedim(0, 2), (4, 1, 12)),
+        (lambda: tocha.ones(2, 3, 4).diagonal(1, 0, 2), (4, 13)),
+        (lambda: tocha.ones(2, 3).view(tocha.uint8), (12, 1)),
+    ],
+)
+def test_strides(make, strides):
+    assert make().stride() == strides
+
+
+def test_view_refuses_what_needs_a_copy():
+    x = numbers(2, 3)
+    with pytest.raises(RuntimeError, match=r"\[view\]"):
+        x.t().view(6)
+    assert x.t().reshape(6).tolist() == [0, 3, 1, 4, 2, 5]
+
+
+def test_reading_as_another_dtype():
+    x = tocha.tensor([1.0, -2.0])
+    assert x.view(tocha.int32).tolist() == np.float32([1, -2]).view(np.int32).tolist()
+    assert tocha.zeros(4, 6).view(tocha.float64).shape == (4, 3)
+    with pytest.raises(RuntimeError, match="divisible"):
+        tocha.zeros(3).view(tocha.float64)
+
+
+def test_in_place_views_change_the_tensor_itself():
+    x = numbers(2, 3)
+    address = x.data_ptr()
+    assert x.t_() is x and x.shape == (3, 2) and x.data_ptr() == address
+    assert x.unsqueeze_(0).shape == (1, 3, 2) and x.squeeze_().shape == (3, 2)
+
+
+@pytest.mark.parametrize("pieces", [3, [1, 4, 5], [0, 10]])
+def test_split_covers_the_dim_without_copying(pieces):
+    x = numbers(2, 10)
+    parts = x.split(pieces, 1)
+    assert np.concatenate([as_numpy(p) for p in parts if p.numel()], 1).tolist() == x.tolist()
+    assert all(p._base is x for p in parts)
+
+
+@pytest.mark.parametrize("sections", [1, 3, 7, (2, 5), (5, 2), (-1,)])
+def test_tensor_split_is_numpys_array_split(sections):
+    x = numbers(7, 2)
+    expected = np.array_split(as_numpy(x), sections)
+    assert [p.tolist() for p in x.tensor_split(sections)] == [e.tolist() for e in expected]
+    if not isinstance(sections, int):
+        assert [p.tolist() for p in x.tensor_split(tocha.tensor(sections))] == [e.tolist() for e in expected]
+
+
+def test_scatter_into_a_copy_keeps_the_layout():
+    x = numbers(2, 3).t()
+    y = x.select_scatter(tocha.tensor([8, 9]), 0, 1)
+    assert y.stride() == x.stride() and y.tolist() == [[0, 3], [8, 9], [2, 5]] and x.tolist() == [[0, 3], [1, 4], [2, 5]]
+
+
+def test_meta_tensors_have_views():
+    x = tocha.empty(2, 3, device="meta")
+    assert x.t().reshape(6).device.type == "meta" and tocha.cat([x, x], 1).shape == (2, 6)

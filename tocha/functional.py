@@ -6,15 +6,16 @@ import warnings
 from collections.abc import Sequence
 
 from tocha import _C
-from tocha._einsum import chain_matmul, einsum, tensordot
+from tocha._einsum import chain_matmul, einsum, spmm, tensordot
 from tocha._unique import unique, unique_consecutive, unravel_index
 
 Tensor = _C.Tensor
 cdist = _C.cdist
+norm = _C.norm
 
 __all__ = [
     "atleast_1d", "atleast_2d", "atleast_3d", "block_diag", "broadcast_shapes", "broadcast_tensors", "cartesian_prod", "cdist",
-    "chain_matmul", "einsum", "meshgrid", "split", "tensordot", "unique", "unique_consecutive", "unravel_index",
+    "chain_matmul", "einsum", "meshgrid", "norm", "split", "spmm", "tensordot", "unique", "unique_consecutive", "unravel_index",
 ]  # fmt: skip
 
 

@@ -160,11 +160,11 @@ void scatter_reduce_(const Tensor& self, int64_t dim, const Tensor& index, const
   TOCHA_CHECK(mean || extreme || reduce == "sum" || reduce == "prod", Runtime,
               "[scatter_reduce] reduce argument must be either sum, prod, mean, amax or amin, got ", reduce);
   Scatter s(self, dim, index, src, "scatter_reduce");
+  if (s.idle()) return;
   auto divide = cpu::pick_loops().divide[static_cast<int>(self.dtype())];
   TOCHA_CHECK(!mean || divide, NotImplemented, "[scatter_reduce] not implemented for '", self.dtype(), "'");
   Merge merge = mean || reduce == "sum" ? Merge::add : reduce == "prod" ? Merge::multiply : reduce == "amax" ? Merge::maximum : Merge::minimum;
   cpu::merge_loops(merge, self.dtype(), "scatter_reduce");
-  if (s.idle()) return;
   if (!include_self) {  // what is there gives way: to the neutral element, or to any of the sources
     if (extreme) s.run(Merge::assign, "scatter_reduce");
     else s.run(Merge::assign, Scalar(reduce == "prod" ? 1 : 0), "scatter_reduce");

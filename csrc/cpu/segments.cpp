@@ -71,7 +71,7 @@ void reduce_segments(Fold fold, const T* data, T* out, const std::vector<int64_t
       int64_t first = bounds[static_cast<size_t>(r * (segments + 1) + s)], last = bounds[static_cast<size_t>(r * (segments + 1) + s + 1)];
       for (int64_t j = 0; j < inner; ++j) {
         A a = start;
-        for (int64_t k = first; k < last; ++k) a = folded<A>(fold, a, static_cast<A>(data[(r * n + k) * inner + j]));
+        for (int64_t k = first; k < last; ++k) a = static_cast<A>(static_cast<T>(folded<A>(fold, a, static_cast<A>(data[(r * n + k) * inner + j]))));
         if (fold == Fold::mean && first < last) a /= static_cast<A>(last - first);
         if (fold == Fold::mean && first == last && !initial) a = std::numeric_limits<A>::quiet_NaN();
         out[i * inner + j] = static_cast<T>(a);

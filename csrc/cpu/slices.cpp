@@ -115,7 +115,7 @@ void index_reduce_(const Tensor& self, int64_t dim, const Tensor& index, const T
   bool mean = reduce == "mean", extreme = reduce == "amax" || reduce == "amin";
   TOCHA_CHECK(mean || extreme || reduce == "prod", Runtime, "[index_reduce] Expected reduce to be one of prod, mean, amax or amin but got ", reduce, ".");
   SliceWrite w(self, dim, index, source, "index_reduce", false);
-  if (!computes(self)) return;
+  if (!computes(self) || w.index.numel() == 0) return;
   int64_t n = w.self.size(w.dim);
   cpu::check_range(w.index, n, "index_reduce");
   auto divide = cpu::pick_loops().divide[static_cast<int>(self.dtype())];
@@ -184,10 +184,9 @@ void put_(const Tensor& self, const Tensor& index, const Tensor& source, bool ac
 void _take_along(const Tensor& out, const Tensor& self, const Tensor& indices, int64_t dim) {
   if (out.numel() == 0) return;
   int64_t size = self.size(dim);
-  cpu::check_range(indices, -size, size, dim, size, ErrorKind::Runtime, "take_along_dim");
+  TOCHA_CHECK(size > 0, Runtime, "[take_along_dim] cannot take from dimension ", dim, " of size 0");
   Tensor index = clone_dense(indices), source = cpu::plain(self);
-  for (int64_t i = 0; i < index.numel(); ++i)
-    if (index.data<int64_t>()[i] < 0) index.data<int64_t>()[i] += size;
+  for (int64_t i = 0; i < index.numel(); ++i) index.data<int64_t>()[i] = floor_mod(index.data<int64_t>()[i], size);
   Ints strides = cpu::byte_strides(source, out.sizes());
   int64_t step = source.stride(dim) * source.itemsize();
   strides[dim] = 0;
@@ -284,6 +283,7 @@ Tensors _unravel_index(const Tensor& indices, IntsView shape) {
     Tensor t = empty(indices.sizes(), DType::Int64, indices.device());
     const int64_t* from = flat64.data<int64_t>();
     int64_t* to = t.data<int64_t>();
+    TOCHA_CHECK(shape[d] > 0 || t.numel() == 0, Runtime, "[unravel_index] no position fits the shape ", shape);
     for (int64_t i = 0; computes(indices) && i < t.numel(); ++i) to[i] = floor_mod(floor_div(from[i], below), shape[d]);
     out.insert(out.begin(), t);
     below *= shape[d];

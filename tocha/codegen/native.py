@@ -831,7 +831,7 @@ class Translator:
         return Value(f"{cpp}({', '.join(codes)})", returns)
 
     def op_call(self, name: str, args: list[Value], kwargs: dict[str, Value]) -> Value:
-        candidates = overloads(name)
+        candidates = [o for o in overloads(name) if o.body is not self.function]
         inplace = not candidates and name.endswith("_")
         if inplace:
             candidates = [o for o in overloads(name[:-1]) if "inplace" in o.variants]
@@ -839,7 +839,7 @@ class Translator:
             raise TranslationError(f"no operator {name}")
         candidates = [o for o in candidates if o.body is not self.function]  # a body that calls its name means another overload
         problems = []
-        # a number becomes a tensor only where no overload takes the number
+        # a number becomes a tensor only where no other overload takes the number
         for o, wrap_numbers in [(o, False) for o in candidates] + [(o, True) for o in candidates]:
             try:
                 codes = self.bind(o, args, kwargs, wrap_numbers)

@@ -107,7 +107,7 @@ def along_dim_sizes(self_sizes: "int[]", index_sizes: "int[]", dim: "int") -> "i
 
 @native("_take_along(Tensor self, Tensor indices, int dim) -> Tensor", variants="")
 def _take_along(self, indices, dim):
-    """gather with broadcasting and with indices that may count from the end."""
+    """gather with broadcasting; indices beyond the end wrap around."""
     return Out(along_dim_sizes(self.shape, indices.shape, dim), self.dtype)
 
 
@@ -117,7 +117,7 @@ def take_along_dim(self, indices, dim):
     if indices.dtype != dt.int64:
         raise RuntimeError(f"[take_along_dim] dtype of indices should be Long but got {indices.dtype}")
     if dim is None:
-        return op._take_along(self.reshape([-1]), indices.reshape([-1]), 0)
+        return self.reshape([-1]).gather(0, indices.reshape([-1]))
     if self.ndim != indices.ndim:
         raise RuntimeError(
             f"[take_along_dim] input and indices should have the same number of dimensions, but got {self.ndim} dimensions for input, and {indices.ndim} dimensions for indices"

@@ -20,6 +20,7 @@ Tensors by_dim(const Tensor& self, const Tensors& indices, const char* op) {
       out.emplace_back();
       continue;
     }
+    cpu::check_together(op, {self, t});
     DType d = t.dtype();
     if (d == DType::Int64 || d == DType::Int32) {
       out.push_back(t);
@@ -189,7 +190,7 @@ Tensors clamped(const Tensor& self, const Tensors& indices, const char* op) {
 }  // namespace
 
 Tensor index(const Tensor& self, const Tensors& indices) {
-  if (is_full_mask(self, indices) && computes(self)) return ops::masked_select(self, indices[0]);
+  if (is_full_mask(self, indices) && computes(self) && computes(indices[0])) return ops::masked_select(self, indices[0]);
   Selected s(self, indices, "index");
   Tensor out = empty(s.sizes, self.dtype(), self.device());
   if (!computes(self) || s.empty()) return out;
@@ -207,6 +208,7 @@ Tensor index(const Tensor& self, const Tensors& indices) {
 void index_put_(const Tensor& self, const Tensors& indices, const Tensor& values, bool accumulate) {
   TOCHA_CHECK(self.dtype() == values.dtype(), Runtime, "[index_put] Index put requires the source and destination dtypes match, got ",
               self.dtype(), " for the destination and ", values.dtype(), " for the source.");
+  cpu::check_together("index_put", {self, values});
   if (!accumulate && values.numel() == 1 && computes(self) && is_leading_mask(self, indices)) {
     Tensor value = values.dim() ? view_of(values, Ints{}, Ints{}, values.offset()) : values;
     masked_fill_(self, spread_mask(indices[0], self.dim()), value);
@@ -242,6 +244,7 @@ void index_put_(const Tensor& self, const Tensors& indices, const Tensor& values
 }
 
 Tensor _unsafe_masked_index(const Tensor& self, const Tensor& mask, const Tensors& indices, const Scalar& fill) {
+  cpu::check_together("_unsafe_masked_index", {self, mask});
   Tensors safe = clamped(self, indices, "_unsafe_masked_index");
   Tensor value = scalar_tensor(fill, self.dtype(), self.device());
   if (self.numel() == 0) {

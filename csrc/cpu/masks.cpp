@@ -38,6 +38,7 @@ void scatter_masked(const Tensor& to, const Tensor& mask, const Tensor& source) 
 
 void check_scatter(const Tensor& self, const Tensor& mask, const Tensor& source) {
   check_mask(mask, "masked_scatter");
+  cpu::check_together("masked_scatter", {self, mask, source});
   TOCHA_CHECK(self.dtype() == source.dtype(), Runtime, "[masked_scatter] expected self and source to have same dtypes but got ", self.dtype(),
               " and ", source.dtype());
 }
@@ -51,6 +52,7 @@ void masked_fill_(const Tensor& self, const Tensor& mask, const Tensor& value) {
   TOCHA_CHECK(!value.is_complex() || self.is_complex(), Runtime, "[masked_fill_] value cannot be converted to type ", self.dtype(),
               " without overflow");
   check_fits(self, mask, "masked_fill_");
+  cpu::check_together("masked_fill_", {self, mask, value.is_wrapped_number() ? Tensor() : value});
   if (!computes(self) || self.numel() == 0) return;
   Tensor v = value.is_wrapped_number() ? scalar_tensor(Scalar::load(value.dtype(), value.bytes()), self.dtype())
                                        : cpu::plain(ops::to_dtype(value, self.dtype(), false, false, std::nullopt));
@@ -67,6 +69,7 @@ void masked_fill_(const Tensor& self, const Tensor& mask, const Tensor& value) {
 Tensor masked_select(const Tensor& self, const Tensor& mask) {
   check_mask(mask, "masked_select");
   TOCHA_CHECK(computes(self), NotImplemented, "[masked_select] the size of the result depends on values, which meta tensors do not have");
+  cpu::check_together("masked_select", {self, mask});
   Ints sizes = broadcast_sizes(self.sizes(), mask.sizes(), "masked_select");
   Tensor from = spread(self, sizes), flags = spread(mask, sizes);
   int64_t n = from.numel();

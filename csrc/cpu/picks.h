@@ -2,6 +2,7 @@
 // relatives have in common. The indexed dims of a tensor become one list of byte offsets; the other dims stay.
 #pragma once
 
+#include <initializer_list>
 #include <memory>
 #include <vector>
 
@@ -10,6 +11,8 @@
 
 namespace tocha::cpu {
 
+// Fails unless all (but null ones) are where the first is; a first one without memory takes the others as they come.
+void check_together(const char* op, std::initializer_list<Tensor> tensors);
 // t without conj and neg bits: itself or a copy.
 Tensor plain(const Tensor& t);
 // t contiguous, without conj and neg bits.

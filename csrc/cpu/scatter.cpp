@@ -29,6 +29,7 @@ struct Scatter {
 
   Scatter(const Tensor& self_in, int64_t dim_in, const Tensor& index_in, const Tensor& source_in, const char* op)
       : self(with_dim(self_in)), dim(wrap_dim(dim_in, self_in.dim(), op)), nothing(index_in.numel() == 0) {
+    cpu::check_together(op, {self_in, index_in, source_in});
     TOCHA_CHECK(index_in.dtype() == DType::Int64 || index_in.dtype() == DType::Int32, Runtime, "[", op,
                 "] Expected dtype int32/int64 for index, got ", index_in.dtype());
     if (source_in)
@@ -101,6 +102,7 @@ void warn_reduce() {
 }  // namespace
 
 void gather(const Tensor& out, const Tensor& self, int64_t dim, const Tensor& index, bool) {
+  cpu::check_together("gather", {self, index});
   if (index.numel() == 0) return;
   Tensor source = with_dim(cpu::plain(self)), indices = with_dim(cpu::to_int64(index)), to = with_dim(out);
   int64_t d = wrap_dim(dim, self.dim()), size = source.size(d), step = source.stride(d) * source.itemsize();

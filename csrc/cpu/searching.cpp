@@ -9,6 +9,7 @@ namespace tocha::native {
 
 void searchsorted(const Tensor& out, const Tensor& sorted_sequence, const Tensor& input, bool out_int32, bool right,
                   const std::optional<std::string>& side, const Tensor& sorter) {
+  cpu::check_together("searchsorted", {sorted_sequence, input.is_wrapped_number() ? Tensor() : input, sorter});
   int64_t length = sorted_sequence.size(sorted_sequence.dim() - 1);
   if (sorter && sorter.numel()) {
     try {

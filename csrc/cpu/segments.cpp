@@ -84,6 +84,7 @@ void reduce_segments(Fold fold, const T* data, T* out, const std::vector<int64_t
 
 void segment_reduce(const Tensor& out, const Tensor& data, const std::string& reduce, const Tensor& lengths, const Tensor&, const Tensor& offsets,
                     int64_t axis, bool unsafe, const std::optional<Scalar>& initial) {
+  cpu::check_together("segment_reduce", {data, lengths, offsets});
   Fold fold = fold_named(reduce);
   int64_t d = wrap_dim(axis, data.dim()), n = data.size(d), segments = out.size(d), rows = 1, inner = 1;
   for (int64_t i = 0; i < data.dim(); ++i) (i < d ? rows : inner) *= i == d ? 1 : data.size(i);

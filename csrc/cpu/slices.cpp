@@ -39,6 +39,7 @@ struct SliceWrite {
 
   SliceWrite(const Tensor& self_in, int64_t dim_in, const Tensor& index_in, const Tensor& source_in, const char* op, bool only_int64)
       : self(with_dim(self_in)), source(with_dim(source_in)), dim(wrap_dim(dim_in, self_in.dim(), op)) {
+    cpu::check_together(op, {self_in, index_in, source_in});
     TOCHA_CHECK(index_in.dim() <= 1, Index, "[", op, "] Index is supposed to be a vector, got ", index_in.sizes());
     DType d = index_in.dtype();
     TOCHA_CHECK(d == DType::Int64 || (!only_int64 && d == DType::Int32), Runtime, "[", op, "] Expected a long tensor for index, but got ", d);
@@ -68,6 +69,7 @@ struct SliceWrite {
 }  // namespace
 
 void index_select(const Tensor& out, const Tensor& self, int64_t dim, const Tensor& index) {
+  cpu::check_together("index_select", {self, index});
   Tensor source = with_dim(cpu::plain(self)), indices = with_dim(cpu::to_int64(index)), to = with_dim(out);
   int64_t d = wrap_dim(dim, self.dim());
   cpu::check_range(indices, source.size(d), "index_select");
@@ -98,6 +100,7 @@ void index_fill_(const Tensor& self, int64_t dim, const Tensor& index, const Ten
   int64_t d = wrap_dim(dim, self.dim(), "index_fill");
   TOCHA_CHECK(index.dtype() == DType::Int64, Index, "[index_fill] Expected dtype int64 for index, got ", index.dtype());
   TOCHA_CHECK(index.dim() <= 1, Index, "[index_fill] Index has to be a vector/scalar, got ", index.sizes());
+  cpu::check_together("index_fill", {self, index, value.is_wrapped_number() ? Tensor() : value});
   Tensor v = fill_value(self, value, "index_fill");
   if (!computes(self)) return;
   Target target(self);
@@ -159,6 +162,7 @@ Picks flat_picks(const Tensor& indices, int64_t numel, int64_t itemsize, int64_t
 }  // namespace
 
 void take(const Tensor& out, const Tensor& self, const Tensor& index) {
+  cpu::check_together("take", {self, index});
   if (out.numel() == 0) return;
   Tensor source = cpu::dense(self);
   Picks p = flat_picks(cpu::dense(index), self.numel(), self.itemsize(), self.itemsize(), "take");
@@ -173,6 +177,7 @@ void put_(const Tensor& self, const Tensor& index, const Tensor& source, bool ac
               "[put] Expected source and index to have the same number of elements, but got source.numel() = ", source.numel(),
               ", index.numel() = ", index.numel());
   TOCHA_CHECK(self.numel() || !index.numel(), Index, "[put] Tried to put elements into an empty tensor");
+  cpu::check_together("put", {self, index, source});
   if (!computes(self) || index.numel() == 0) return;
   Tensor from = cpu::dense(cpu::apart_from(source, self)), indices = cpu::dense(cpu::apart_from(index, self));
   Tensor to = cpu::dense(self);
@@ -182,6 +187,7 @@ void put_(const Tensor& self, const Tensor& index, const Tensor& source, bool ac
 }
 
 void _take_along(const Tensor& out, const Tensor& self, const Tensor& indices, int64_t dim) {
+  cpu::check_together("take_along_dim", {self, indices});
   if (out.numel() == 0) return;
   int64_t size = self.size(dim);
   TOCHA_CHECK(size > 0, Runtime, "[take_along_dim] cannot take from dimension ", dim, " of size 0");
@@ -198,6 +204,7 @@ void _take_along(const Tensor& out, const Tensor& self, const Tensor& indices, i
 }
 
 void embedding(const Tensor& out, const Tensor& weight, const Tensor& indices, int64_t, bool, bool) {
+  cpu::check_together("embedding", {weight, indices});
   Tensor index = flat(cpu::dense(cpu::to_int64(indices)));
   cpu::check_range(index, weight.size(0), "embedding");
   if (out.numel() == 0) return;
@@ -234,6 +241,7 @@ void embedding_renorm_(const Tensor& self, const Tensor& indices, double max_nor
   TOCHA_CHECK(self.dim() == 2, Runtime, "[embedding_renorm_] 'self' must be 2-D, got ", self.sizes());
   TOCHA_CHECK(indices.dtype() == DType::Int64 || indices.dtype() == DType::Int32, Runtime,
               "[embedding_renorm_] Expected 'indices' to be Long or Int, but got ", indices.dtype());
+  cpu::check_together("embedding_renorm_", {self, indices});
   if (!computes(self)) return;
   Tensor index = cpu::dense(cpu::to_int64(indices));
   cpu::check_range(index, self.size(0), "embedding_renorm_");
@@ -307,6 +315,7 @@ void find_all(const Tensor& elements, const Tensor& tests, bool invert, bool* ou
 }  // namespace
 
 void isin(const Tensor& out, const Tensor& elements, const Tensor& test_elements, bool, bool invert) {
+  cpu::check_together("isin", {elements, test_elements.is_wrapped_number() ? Tensor() : test_elements});
   // float64 holds every float, int64 every integer up to the sign: equality is the same there.
   bool floating = elements.is_floating() || test_elements.is_floating();
   DType wide = floating ? DType::Float64 : DType::Int64;

@@ -6,7 +6,7 @@ import warnings
 from collections.abc import Sequence
 
 from tocha import _C
-from tocha._einsum import chain_matmul, einsum, tensordot
+from tocha._einsum import chain_matmul, einsum, spmm, tensordot
 
 Tensor = _C.Tensor
 cdist = _C.cdist
@@ -14,7 +14,7 @@ norm = _C.norm
 
 __all__ = [
     "atleast_1d", "atleast_2d", "atleast_3d", "block_diag", "broadcast_shapes", "broadcast_tensors", "cartesian_prod", "cdist",
-    "chain_matmul", "einsum", "meshgrid", "norm", "split", "tensordot",
+    "chain_matmul", "einsum", "meshgrid", "norm", "split", "spmm", "tensordot",
 ]  # fmt: skip
 
 

@@ -75,6 +75,12 @@ def _fused_rms_norm(self, normalized_shape, weight, eps):
 @composite("rms_norm(Tensor self, int[] normalized_shape, Tensor? weight=None, float? eps=None) -> Tensor", variants="function")
 def rms_norm(self, normalized_shape, weight, eps):
     """x / sqrt(mean(x^2) + eps) over the last dims, times weight."""
+    if self.is_complex():
+        check_normalized(self, normalized_shape, weight, None, "rms_norm")
+        small = 2.0**-52 if self.dtype == dt.complex128 else 2.0**-23
+        dims = [d for d in range(self.ndim - len(normalized_shape), self.ndim)]
+        scaled = self * ((self * self).mean(dims, True) + (small if eps is None else eps)).rsqrt()
+        return scaled if weight is None else scaled * weight
     return op._fused_rms_norm(self, normalized_shape, weight, eps)[0]
 
 

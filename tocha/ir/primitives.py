@@ -123,6 +123,7 @@ floordiv = define(
     evaluate=lambda n, a, b: ev.floordiv(n.dtype, a, b),
     cost=Cost.EXPENSIVE,
     exact=True,
+    shortcut=Shortcut("math::floordiv_fast({0}, {1})", "math::fmod_needs_slow({0}, {1})"),
 )
 truncdiv = define(
     "truncdiv", "TT -> T", REAL,
@@ -140,6 +141,7 @@ remainder = define(
     evaluate=lambda n, a, b: ev.remainder(a, b),
     cost=Cost.EXPENSIVE,
     exact=True,
+    shortcut=Shortcut("math::remainder_fast({0}, {1})", "math::fmod_needs_slow({0}, {1})"),
 )
 fmod = define(
     "fmod", "TT -> T", REAL,
@@ -149,6 +151,7 @@ fmod = define(
     evaluate=lambda n, a, b: ev.fmod(a, b),
     cost=Cost.EXPENSIVE,
     exact=True,
+    shortcut=Shortcut("math::fmod_fast({0}, {1})", "math::fmod_needs_slow({0}, {1})"),
 )
 gcd = define(
     "gcd", "TT -> T", INTEGER,

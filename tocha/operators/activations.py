@@ -86,7 +86,7 @@ def softshrink(x, lambd):
     return s.where(x > lambd, x - lambd, s.where(x < -lambd, x + lambd, x * 0))
 
 
-@pointwise("_prelu(Tensor self, Tensor weight) -> Tensor", dtypes=FLOATS, variants="")
+@pointwise("_prelu(Tensor self, Tensor weight) -> Tensor", dtypes=FLOATS, variants="function")
 def prelu_with(x, weight):
     """self where it is positive, else weight * self."""
     return s.where(x > 0, x, weight * x)
@@ -138,13 +138,13 @@ def celu(x, alpha):
     return s.where(x < 0, alpha * s.expm1(x / alpha), x)
 
 
-@activation("_gelu(Tensor self) -> Tensor", variants="inplace")
+@activation("_gelu(Tensor self) -> Tensor", variants="function")
 def gelu_exact(x):
     """self * ndtr(self)."""
     return 0.5 * x * (1 + s.erf(x * math.sqrt(0.5)))
 
 
-@activation("_gelu_tanh(Tensor self) -> Tensor", variants="inplace")
+@activation("_gelu_tanh(Tensor self) -> Tensor", variants="function")
 def gelu_tanh(x):
     """gelu with the distribution function approximated by tanh."""
     inner = math.sqrt(2 / math.pi) * (x + 0.044715 * (x * x * x))

@@ -139,7 +139,7 @@ def floor_divide(x, y):
     return x // y
 
 
-@division("_divide_trunc(Operand self, Operand other) -> Tensor", variants="", tags=STORED)
+@division("_divide_trunc(Operand self, Operand other) -> Tensor", variants="function", tags=STORED)
 def divide_trunc(x, y):
     """self / other, rounded toward zero."""
     if x.dtype.is_reduced:  # what is cut is the quotient as the half type has it: 2.9999 may have become 3
@@ -180,7 +180,7 @@ def lcm(x, y):
 # Powers and roots
 
 
-@pointwise("_power(Operand self, Operand exponent) -> Tensor", dtypes=(*NUMERIC, *COMPLEX), variants="", expensive=True)
+@pointwise("_power(Operand self, Operand exponent) -> Tensor", dtypes=(*NUMERIC, *COMPLEX), variants="function", expensive=True)
 def power(x, y):
     """self to the power of exponent, without shortcuts."""
     return x**y
@@ -319,7 +319,7 @@ def nextafter(x, y):
     return s.nextafter(x, y)
 
 
-@pointwise("_scale(Tensor self, Tensor exponent) -> Tensor", dtypes=FLOATS, types={"in": ("T", dt.int32)}, variants="")
+@pointwise("_scale(Tensor self, Tensor exponent) -> Tensor", dtypes=FLOATS, types={"in": ("T", dt.int32)}, variants="function")
 def scale(x, exponent):
     """self * 2**exponent in self's dtype, with one rounding."""
     return s.ldexp(x, exponent)

@@ -67,7 +67,7 @@ def resolve_neg(self):
     return self
 
 
-@pointwise("_conjugate(Tensor self) -> Tensor", dtypes=COMPLEX, variants="")
+@pointwise("_conjugate(Tensor self) -> Tensor", dtypes=COMPLEX, variants="function")
 def conjugate(x):
     """The complex conjugate."""
     return s.conj(x)

@@ -146,6 +146,8 @@ def _rrelu_noise(self, lower, upper, generator):
 @composite("rrelu(Tensor self, Scalar lower=0.125, Scalar upper=0.3333333333333333, bool training=False, Generator? generator=None) -> Tensor", variants="function", tags=_RANDOM)
 def rrelu(self, lower, upper, training, generator):
     """self where positive, else self times a slope: drawn from [lower, upper) when training, else the middle."""
+    if lower > upper:
+        raise RuntimeError(f"[rrelu] Lower bound should be less than or equal to the upper bound, got {lower} and {upper}")
     if not training:
         return op.nn_leaky_relu(self, (lower + upper) / 2)
     return self * op._rrelu_noise(self, lower.to_double(), upper.to_double(), generator)

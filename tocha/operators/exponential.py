@@ -59,7 +59,7 @@ def sigmoid(x):
     return s.sigmoid(x)
 
 
-@elementary("_logit(Tensor self, float eps) -> Tensor", dtypes=FLOATS, variants="")
+@elementary("_logit(Tensor self, float eps) -> Tensor", dtypes=FLOATS, variants="function")
 def logit_within(x, eps):
     """logit with self kept within [eps, 1 - eps]; a negative eps lets everything pass."""
     top = 1 - eps

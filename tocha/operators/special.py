@@ -74,7 +74,7 @@ def digamma(x):
     return s.digamma(x)
 
 
-@function("_polygamma(Tensor self, int n) -> Tensor", types={"params": (dt.int64,)}, variants="")
+@function("_polygamma(Tensor self, int n) -> Tensor", types={"params": (dt.int64,)}, variants="function")
 def polygamma_of(x, n):
     """The n-th derivative of digamma."""
     return s.polygamma(n, x)

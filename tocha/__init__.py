@@ -33,7 +33,7 @@ pi = _math.pi
 e = _math.e
 newaxis = None
 
-from tocha import functional, linalg, masked, nn, overrides, random, signal, storage  # noqa: E402
+from tocha import functional, linalg, masked, nn, overrides, random, signal, special, storage  # noqa: E402
 
 
 def __getattr__(name: str) -> object:

@@ -837,6 +837,7 @@ class Translator:
             candidates = [o for o in overloads(name[:-1]) if "inplace" in o.variants]
         if not candidates:
             raise TranslationError(f"no operator {name}")
+        candidates = [o for o in candidates if o.body is not self.function]  # a body that calls its name means another overload
         problems = []
         # a number becomes a tensor only where no other overload takes the number
         for o, wrap_numbers in [(o, False) for o in candidates] + [(o, True) for o in candidates]:

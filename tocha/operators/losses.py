@@ -112,7 +112,7 @@ def kl_div(self, target, reduction, log_target):
     return reduced(op._kl_log(self, target) if log_target else op._kl(self, target), reduction)
 
 
-@native("_check_probabilities(Tensor self) -> ()", variants="")
+@native("_check_probabilities(Tensor self) -> ()", variants="", tags=frozenset({"any_device"}))
 def _check_probabilities(self):
     """Refuses numbers outside of [0, 1]."""
 

@@ -438,6 +438,12 @@ void geometric_(const Tensor& self, double p, const GeneratorRef& generator) {
 
 void _rrelu_noise(const Tensor& out, const Tensor& self, double lower, double upper, const GeneratorRef& generator) {
   DType d = self.dtype();
+  if (d == DType::BFloat16) {
+    Tensor wide = empty(self.sizes(), DType::Float32, self.device());
+    _rrelu_noise(wide, ops::to_dtype(self, DType::Float32, false, false, std::nullopt), lower, upper, generator);
+    backend(out.device().type).copy(out, wide);
+    return;
+  }
   if (d != DType::Float32 && d != DType::Float64) cpu::no_such_dtype("rrelu", d);
   Tensor input = contiguous(self);
   fill_elements(out, [&](char* memory, int64_t n) {

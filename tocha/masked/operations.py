@@ -28,15 +28,15 @@ def _filled(input: Tensor, mask: Tensor | None, identity: float) -> Tensor:
 
 
 def _lowest(name: str, dtype: _C.dtype) -> float:
-    return -math.inf if dtype.is_floating_point else _integer_limits(name, dtype).min
+    return -math.inf if dtype.is_floating_point or dtype.is_complex else _integer_limits(name, dtype).min
 
 
 def _highest(name: str, dtype: _C.dtype) -> float:
-    return math.inf if dtype.is_floating_point else _integer_limits(name, dtype).max
+    return math.inf if dtype.is_floating_point or dtype.is_complex else _integer_limits(name, dtype).max
 
 
 def _integer_limits(name: str, dtype: _C.dtype) -> iinfo:
-    if dtype == _C.bool or dtype.is_complex:
+    if dtype == _C.bool:
         raise NotImplementedError(f"[{name}] there is no identity for {dtype}")
     return iinfo(dtype)
 

@@ -15,9 +15,10 @@ from typing import Any
 from tocha import _C
 from tocha.overrides import handle_torch_function, has_torch_function
 
-__all__ = ["chain_matmul", "einsum", "tensordot"]
+__all__ = ["chain_matmul", "einsum", "spmm", "tensordot"]
 
 Tensor = _C.Tensor
+spmm = _C.mm  # PyTorch's name where the first matrix may be sparse
 Labels = tuple[int, ...]  # letters count A-Z, a-z from 0; dims under an ellipsis are -1, -2, ... from the right
 ELLIPSIS = None  # stands for `...` in a term
 Term = tuple[int | None, ...]

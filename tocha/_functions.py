@@ -1,4 +1,4 @@
-"""Public functions that are Python by nature: defaults, seeds, questions about objects, reading arrays."""
+"""Public functions that are Python by nature: defaults, questions about objects, reading arrays."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from typing import Any
 from tocha import _C
 
 __all__ = [
-    "asarray", "get_rng_state", "initial_seed", "is_complex", "is_floating_point", "is_storage", "is_tensor", "manual_seed",
-    "numel", "seed", "set_default_dtype", "set_default_tensor_type", "set_rng_state", "typename",
+    "asarray", "is_complex", "is_floating_point", "is_storage", "is_tensor", "numel", "set_default_dtype", "set_default_tensor_type",
+    "typename",
 ]  # fmt: skip
 
 
@@ -26,37 +26,6 @@ def set_default_tensor_type(t: Any) -> None:
     if kind not in kinds:
         raise TypeError(f"invalid type object: {name!r}; only floating-point types are supported as the default type")
     _C._set_default_dtype(kinds[kind])
-
-
-def manual_seed(seed: int) -> _C.Generator:
-    """Seeds the default generators of all devices; returns the CPU's.
-
-    >>> import tocha
-    >>> _ = tocha.manual_seed(0)
-    >>> tocha.rand(2)
-    tensor([0.4963, 0.7682])
-    """
-    return _C.default_generator.manual_seed(int(seed))
-
-
-def seed() -> int:
-    """Seeds the default generators with a fresh random number and returns it."""
-    return _C.default_generator.seed()
-
-
-def initial_seed() -> int:
-    """The seed the default generator was last given."""
-    return _C.default_generator.initial_seed()
-
-
-def get_rng_state() -> _C.Tensor:
-    """The state of the default generator as a ByteTensor."""
-    return _C.default_generator.get_state()
-
-
-def set_rng_state(new_state: _C.Tensor) -> None:
-    """Sets what get_rng_state gave."""
-    _C.default_generator.set_state(new_state)
 
 
 def is_tensor(obj: object) -> bool:

@@ -6,14 +6,15 @@ import warnings
 from collections.abc import Sequence
 
 from tocha import _C
-from tocha._einsum import chain_matmul, einsum, tensordot
+from tocha._einsum import chain_matmul, einsum, spmm, tensordot
 
 Tensor = _C.Tensor
 cdist = _C.cdist
+norm = _C.norm
 
 __all__ = [
     "atleast_1d", "atleast_2d", "atleast_3d", "block_diag", "broadcast_shapes", "broadcast_tensors", "cartesian_prod", "cdist",
-    "chain_matmul", "einsum", "meshgrid", "split", "tensordot",
+    "chain_matmul", "einsum", "meshgrid", "norm", "split", "spmm", "tensordot",
 ]  # fmt: skip
 
 

@@ -1,7 +1,8 @@
 """Fails if a file outside tocha/operators lists operator names: the records are the only list.
 
 A list is a display (list, tuple, set, dict keys) or a C++ initializer with six or more strings or names
-of which most are operators. The scalar IR's primitives are a level below operators and are exempt.
+of which most are operators. The scalar IR's primitives are a level below operators and are exempt; so is the
+translator, which knows the functions of Python's math module.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[1]
 FEWEST = 6
 SHARE = 0.8
-EXEMPT = ("tocha/operators/", "tocha/ir/", "tocha/_build/", "tests/", "benchmarks/", "examples/", "tools/")
+EXEMPT = ("tocha/operators/", "tocha/ir/", "tocha/codegen/native.py", "tocha/_build/", "tests/", "benchmarks/", "examples/", "tools/")
 # Words that are operators' names and ordinary words too.
 COMMON = {"bool", "float", "double", "int", "long", "short", "half", "byte", "char", "bfloat16", "to", "item", "type", "full", "size", "where", "copy_", "set_"}
 

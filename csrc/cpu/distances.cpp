@@ -5,6 +5,7 @@
 
 #include "core/gil.h"
 #include "core/parallel.h"
+#include "cpu/distance_kernels.h"
 #include "cpu/gemm.h"
 #include "dispatch/native.h"
 
@@ -43,50 +44,24 @@ void cross_vectors(T* out, const T* a, const T* b, int64_t outer, int64_t inner)
   });
 }
 
-// One coordinate's part of a p-norm, and what the sum becomes. Sums start at 0.
-struct CountNonzero {  // p = 0
-  template <class T> T add(T sum, T difference) const { return sum + (difference != 0 ? T(1) : T(0)); }
-  template <class T> T finish(T sum) const { return sum; }
-};
-struct SumAbsolute {  // p = 1
-  template <class T> T add(T sum, T difference) const { return sum + std::abs(difference); }
-  template <class T> T finish(T sum) const { return sum; }
-};
-struct Euclid {
-  template <class T> T add(T sum, T difference) const { return sum + difference * difference; }
-  template <class T> T finish(T sum) const { return std::sqrt(sum); }
-};
-struct Largest {  // p = infinity
-  template <class T> T add(T sum, T difference) const {
-    const T size = std::abs(difference);
-    return size > sum || size != size ? size : sum;  // NaN stays
-  }
-  template <class T> T finish(T sum) const { return sum; }
-};
-struct Power {
-  double p;
-  template <class T> T add(T sum, T difference) const { return sum + std::pow(std::abs(difference), static_cast<T>(p)); }
-  template <class T> T finish(T sum) const { return std::pow(sum, static_cast<T>(1 / p)); }
-};
+using cpu::Norm;
 
-template <class F>
-void with_norm(double p, F f) {
-  if (p == 0) return f(CountNonzero{});
-  if (p == 1) return f(SumAbsolute{});
-  if (p == 2) return f(Euclid{});
-  if (std::isinf(p)) return f(Largest{});
-  f(Power{p});
+Norm norm_of(double p) {
+  if (p == 0) return Norm::count;
+  if (p == 1) return Norm::sum;
+  if (p == 2) return Norm::euclid;
+  return std::isinf(p) ? Norm::largest : Norm::power;
 }
 
-// out[j] = |x - y[:, j]| for n points y that lie coordinate by coordinate, `step` apart.
-template <class T, class Norm>
-void distances_from(T* out, const T* x, const T* y, int64_t coordinates, int64_t n, int64_t step, Norm norm) {
-  std::fill(out, out + n, T(0));
-  for (int64_t k = 0; k < coordinates; ++k) {
-    const T* row = y + k * step;
-    for (int64_t j = 0; j < n; ++j) out[j] = norm.add(out[j], x[k] - row[j]);
-  }
-  for (int64_t j = 0; j < n; ++j) out[j] = norm.finish(out[j]);
+template <class T>
+const cpu::DistanceLoops<T>& loops() {
+  if constexpr (std::is_same_v<T, float>) return cpu::distance_kernels().f32;
+  else return cpu::distance_kernels().f64;
+}
+
+template <class T>
+std::unique_ptr<T[]> room(int64_t n) {
+  return std::unique_ptr<T[]>(new T[static_cast<size_t>(std::max<int64_t>(1, n))]);
 }
 
 template <class T>
@@ -129,47 +104,37 @@ struct Pairs {
   }
 };
 
-template <class T, class Norm>
-void compare_pairs(T* out, const T* x1, const T* x2, const Pairs& pairs, Norm norm) {
+template <class T>
+void compare_pairs(T* out, const T* x1, const T* x2, int64_t x2_matrices, const Pairs& pairs, double p) {
   const int64_t r1 = pairs.rows1, r2 = pairs.rows2, k = pairs.coordinates;
-  std::unique_ptr<T[]> columns(new T[static_cast<size_t>(std::max<int64_t>(1, r2 * k))]);
-  const int64_t grain = std::max<int64_t>(1, 16384 / std::max<int64_t>(1, r2 * k));
-  for (int64_t i = 0; i < pairs.batch; ++i) {
-    auto [a, b] = pairs.offsets(i);
-    transpose(columns.get(), x2 + b, r2, k);
-    parallel_for(r1, grain, [&, a = a, i = i](int64_t begin, int64_t end) {
-      for (int64_t row = begin; row < end; ++row) {
-        distances_from(out + (i * r1 + row) * r2, x1 + a + row * k, columns.get(), k, r2, r2, norm);
-      }
-    });
-  }
+  auto columns = room<T>(x2_matrices * r2 * k);
+  parallel_for(x2_matrices, std::max<int64_t>(1, 16384 / std::max<int64_t>(1, r2 * k)), [&](int64_t begin, int64_t end) {
+    for (int64_t i = begin * r2 * k; i < end * r2 * k; i += r2 * k) transpose(columns.get() + i, x2 + i, r2, k);
+  });
+  const Norm norm = norm_of(p);
+  parallel_for(pairs.batch * r1, std::max<int64_t>(1, 16384 / std::max<int64_t>(1, r2 * k)), [&](int64_t begin, int64_t end) {
+    for (int64_t i = begin; i < end; ++i) {
+      const auto [a, b] = pairs.offsets(i / r1);
+      loops<T>().from_point(norm, static_cast<T>(p), out + i * r2, x1 + a + i % r1 * k, columns.get() + b, k, r2, r2);
+    }
+  });
 }
 
+// |x - y|^2 = |x|^2 - 2 x.y + |y|^2, with a matrix product for every pair of matrices.
 template <class T>
-T squared_length(const T* x, int64_t n) {
-  T sum = 0;
-  for (int64_t i = 0; i < n; ++i) sum += x[i] * x[i];
-  return sum;
-}
-
-// |x - y|^2 = |x|^2 - 2 x.y + |y|^2, with one matrix product for all pairs.
-template <class T>
-void euclid_by_product(DType dtype, T* out, T* x1, T* x2, const Pairs& pairs) {
+void euclid_by_product(DType dtype, T* out, T* x1, T* x2, int64_t x2_matrices, const Pairs& pairs) {
   const int64_t r1 = pairs.rows1, r2 = pairs.rows2, k = pairs.coordinates;
-  std::unique_ptr<T[]> lengths(new T[static_cast<size_t>(std::max<int64_t>(1, r2))]);
+  auto lengths = room<T>(x2_matrices * r2);
+  for (int64_t i = 0; i < x2_matrices * r2; ++i) lengths[static_cast<size_t>(i)] = loops<T>().squared_length(x2 + i * k, k);
   for (int64_t i = 0; i < pairs.batch; ++i) {
-    auto [a, b] = pairs.offsets(i);
+    const auto [a, b] = pairs.offsets(i);
     T* matrix = out + i * r1 * r2;
     cpu::gemm(dtype, r1, r2, k, -2, {x1 + a, k, 1}, {x2 + b, 1, k}, 0, {matrix, r2, 1});
-    for (int64_t j = 0; j < r2; ++j) lengths[static_cast<size_t>(j)] = squared_length(x2 + b + j * k, k);
-    parallel_for(r1, std::max<int64_t>(1, 8192 / std::max<int64_t>(1, r2)), [&, a = a](int64_t begin, int64_t end) {
+    const T* points = x1 + a;
+    const T* others = lengths.get() + b / k;
+    parallel_for(r1, std::max<int64_t>(1, 16384 / std::max<int64_t>(1, r2)), [&](int64_t begin, int64_t end) {
       for (int64_t row = begin; row < end; ++row) {
-        const T own = squared_length(x1 + a + row * k, k);
-        T* line = matrix + row * r2;
-        for (int64_t j = 0; j < r2; ++j) {
-          const T squared = line[j] + (own + lengths[static_cast<size_t>(j)]);
-          line[j] = std::sqrt(squared < 0 ? T(0) : squared);
-        }
+        loops<T>().finish_euclid(matrix + row * r2, loops<T>().squared_length(points + row * k, k), others, r2);
       }
     });
   }
@@ -183,25 +148,28 @@ void cdist_of(const Tensor& out, const Tensor& x1, const Tensor& x2, double p, c
   const Pairs pairs(out, a, b);
   const bool many = pairs.rows1 > kFewPoints || pairs.rows2 > kFewPoints;
   const bool by_product = p == 2 && (mode == "use_mm_for_euclid_dist" || (mode == "use_mm_for_euclid_dist_if_necessary" && many));
+  if (pairs.coordinates == 0) return backend(out.device().type).fill(out, 0);
+  const int64_t x2_matrices = b.numel() / (pairs.rows2 * pairs.coordinates);
   ReleaseGil released(out.numel() * std::max<int64_t>(1, pairs.coordinates));
-  if (by_product) return euclid_by_product(out.dtype(), out.data<T>(), a.data<T>(), b.data<T>(), pairs);
-  with_norm(p, [&](auto norm) { compare_pairs(out.data<T>(), a.data<const T>(), b.data<const T>(), pairs, norm); });
+  if (by_product) return euclid_by_product(out.dtype(), out.data<T>(), a.data<T>(), b.data<T>(), x2_matrices, pairs);
+  compare_pairs(out.data<T>(), a.data<const T>(), b.data<const T>(), x2_matrices, pairs, p);
 }
 
 template <class T>
 void pdist_of(const Tensor& out, const Tensor& self, double p) {
   Tensor points = dense(self, self.sizes());
   const int64_t n = self.size(0), k = self.size(1);
+  const T* x = points.data<const T>();
+  T* distances = out.data<T>();
+  const Norm norm = norm_of(p);
   ReleaseGil released(out.numel() * std::max<int64_t>(1, k));
-  std::unique_ptr<T[]> columns(new T[static_cast<size_t>(std::max<int64_t>(1, n * k))]);
-  transpose(columns.get(), points.data<const T>(), n, k);
-  with_norm(p, [&](auto norm) {
-    parallel_for(n - 1, std::max<int64_t>(1, 32768 / std::max<int64_t>(1, n * k)), [&](int64_t begin, int64_t end) {
-      for (int64_t i = begin; i < end; ++i) {
-        const int64_t before = i * n - i * (i + 1) / 2;  // pairs of earlier rows
-        distances_from(out.data<T>() + before, points.data<const T>() + i * k, columns.get() + i + 1, k, n - i - 1, n, norm);
-      }
-    });
+  auto columns = room<T>(n * k);
+  transpose(columns.get(), x, n, k);
+  parallel_for(n - 1, std::max<int64_t>(1, 32768 / std::max<int64_t>(1, n * k)), [&](int64_t begin, int64_t end) {
+    for (int64_t i = begin; i < end; ++i) {
+      const int64_t before = i * n - i * (i + 1) / 2;  // pairs of earlier rows
+      loops<T>().from_point(norm, static_cast<T>(p), distances + before, x + i * k, columns.get() + i + 1, k, n - i - 1, n);
+    }
   });
 }
 

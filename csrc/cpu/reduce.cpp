@@ -177,7 +177,9 @@ void merge_groups(const Plan& p, char* const* states, int64_t groups, int64_t m)
 void reduce_along(const Plan& p, const char* base, int64_t begin, int64_t end, Scratch& s) {
   const Dim& inner = p.reduced[0];
   int64_t from = p.nreduced == 1 ? begin : 0, to = p.nreduced == 1 ? end : inner.size;
-  int64_t lanes = to - from >= 4 * kLanes ? kLanes : std::min<int64_t>(kLanes / 4, to - from);
+  // A few elements are taken in order.
+  int64_t run = to - from;
+  int64_t lanes = run >= 4 * kLanes ? kLanes : run >= kFewReduced ? std::min(kLanes / 4, run) : 1;
   Cascade sums(p, s.totals, s.part, lanes, p.count / lanes);
   for_reduced_rows(p, base, begin, end, [&](const char* row, int64_t position) {
     if (p.fits && inner.in == p.item) {

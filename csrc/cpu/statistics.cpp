@@ -1,7 +1,11 @@
 // Medians, modes and counts: kernels of tocha/operators/statistics.py, on top of the raw kernels of sort.h and search.h.
+#include <algorithm>
+#include <cstring>
 #include <limits>
+#include <vector>
 
 #include "core/gil.h"
+#include "core/parallel.h"
 #include "cpu/layout.h"
 #include "cpu/search.h"
 #include "cpu/sort.h"
@@ -27,6 +31,33 @@ void median_kernel(DType d, const void* in, void* values, int64_t* indices, int6
   cpu::median(d, in, values, indices, rows, n, skip_nan);
 }
 
+// The most frequent key of a row, the smallest of several; of its places, the one that an unstable sort by key leaves
+// last. PyTorch's choice is the same, and programs see it.
+template <class K>
+int64_t mode_of_row(const K* keys, int64_t n, std::vector<std::pair<K, int64_t>>& pairs) {
+  pairs.resize(static_cast<size_t>(n));
+  for (int64_t i = 0; i < n; ++i) pairs[static_cast<size_t>(i)] = {keys[i], i};
+  auto nan = [](K k) { return k != k; };
+  std::sort(pairs.begin(), pairs.end(), [&](const auto& a, const auto& b) { return a.first < b.first || (nan(b.first) && !nan(a.first)); });
+  int64_t best = 0, place = 0, length = 0;
+  for (size_t i = 0; i < pairs.size(); ++i) {
+    ++length;
+    if (i + 1 < pairs.size() && pairs[i].first == pairs[i + 1].first) continue;
+    if (length > best) best = length, place = pairs[i].second;
+    length = 0;
+  }
+  return place;
+}
+
+template <class K>
+void find_modes(const Tensor& rows, int64_t* indices, int64_t count, int64_t n) {
+  const K* keys = rows.data<K>();
+  parallel_for(count, std::max<int64_t>(1, 4096 / n), [&](int64_t first, int64_t last) {
+    std::vector<std::pair<K, int64_t>> pairs;
+    for (int64_t r = first; r < last; ++r) indices[r] = mode_of_row(keys + r * n, n, pairs);
+  });
+}
+
 void median_of_all(const Tensor& out, const Tensor& self, bool skip_nan) {
   if (self.numel() == 0) {
     Scalar nothing = self.is_floating() ? Scalar(std::numeric_limits<double>::quiet_NaN()) : Scalar(std::numeric_limits<int64_t>::min());
@@ -50,7 +81,18 @@ void nanmedian_dim(const Tensor& values, const Tensor& indices, const Tensor& se
   select_rows(median_kernel<true>, values, indices, self, dim);
 }
 void mode(const Tensor& values, const Tensor& indices, const Tensor& self, int64_t dim, bool) {
-  select_rows(cpu::mode, values, indices, self, dim);
+  if (values.numel() == 0) return;
+  int64_t count = values.numel(), n = self.numel() / count;
+  Tensor rows = cpu::dense_rows(self, wrap_dim(dim, self.dim()), self.dtype());
+  // Keys of two types order all dtypes; only their order matters.
+  Tensor keys = cpu::dense(rows, self.is_floating() ? DType::Float64 : DType::Int64);
+  ReleaseGil unlocked(self.numel());
+  if (self.is_floating()) find_modes<double>(keys, indices.data<int64_t>(), count, n);
+  else find_modes<int64_t>(keys, indices.data<int64_t>(), count, n);
+  int64_t item = self.itemsize();
+  for (int64_t r = 0; r < count; ++r) {
+    std::memcpy(values.bytes() + r * item, rows.bytes() + (r * n + indices.data<int64_t>()[r]) * item, static_cast<size_t>(item));
+  }
 }
 
 bool _has_negative(const Tensor& self) {

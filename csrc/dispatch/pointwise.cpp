@@ -32,6 +32,12 @@ DType compute_dtype(const PointwiseOp& op, const Tensor* ins) {
   return common;
 }
 
+void check_out_dtype(const PointwiseOp& op, const Tensor& out, const Tensor* ins) {
+  DType result = op.types[0].resolve(compute_dtype(op, ins));
+  TOCHA_CHECK(out.dtype() == result, Runtime, "[", op.name, "] Expected object of scalar type ", result, " but got scalar type ",
+              out.dtype(), " for argument 'out'");
+}
+
 Ints broadcast_sizes(IntsView a, IntsView b, const char* op) {
   if (a.size() < b.size()) std::swap(a, b);
   Ints out(a);

@@ -50,6 +50,8 @@ void pointwise(const PointwiseOp& op, Tensor* outs, const Tensor* ins, const Sca
 void pointwise_out(const PointwiseOp& op, const Tensor* outs, const Tensor* ins, const Scalar* params, bool in_place);
 
 DType compute_dtype(const PointwiseOp& op, const Tensor* ins);
+// For operators whose out= must have the result's very dtype.
+void check_out_dtype(const PointwiseOp& op, const Tensor& out, const Tensor* ins);
 
 Ints broadcast_sizes(IntsView a, IntsView b, const char* op);
 // PyTorch's out= rule: an empty tensor is resized silently, a wrong shape with a warning.

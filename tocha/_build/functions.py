@@ -163,7 +163,8 @@ class Family:
         if "out" in o.variants:
             self.lines.append(f"void {name}_out({out_parameters(o)}) {{")
             out_list = ", ".join(f"out{i}" for i in range(nout))
-            self.lines += prologue + [f"  const Tensor outs[] = {{{out_list}}};", f"  pointwise_out(op_{name}, outs, ins, params, false);", "}", ""]
+            exact = [f"  check_out_dtype(op_{name}, out0, ins);"] if "exact_out" in o.tags else []
+            self.lines += prologue + exact + [f"  const Tensor outs[] = {{{out_list}}};", f"  pointwise_out(op_{name}, outs, ins, params, false);", "}", ""]
         if "inplace" in o.variants:
             self.lines.append(f"Tensor {name}_({parameters(o)}) {{")
             first = operands(o)[0].name
@@ -260,6 +261,7 @@ class Family:
             first = o.schema.arguments[0].name
             self.lines += [
                 f"Tensor {o.cpp_name}_({parameters(o)}) {{",
+                *self.checks(o, "check_inplace"),
                 f'  write_inplace({first}, {o.cpp_name}({names}), "{o.name}_");',
                 f"  return {first};",
                 "}",
@@ -277,7 +279,7 @@ class Family:
             self.lines += [
                 f"Tensor {o.cpp_name}({parameters(o)}) {{",
                 *check,
-                f"  native::{kernel}({names});",
+                f"  {self.on_memory(o, first)}native::{kernel}({names});",
                 f"  {first}.bump_version();",
                 f"  return {first};",
                 "}",
@@ -288,11 +290,17 @@ class Family:
             self.inplace_kernel(o)
             return
         if is_free(o):
-            self.lines += [f"{result_type(o)} {o.cpp_name}({parameters(o)}) {{", f"  return native::{o.kernel}({names});", "}", ""]
+            tensors = ", ".join(a.name for a in o.schema.arguments if a.is_tensor)
+            guard = [] if "any_device" in o.tags else [f'  refuse_meta("{o.name}", {tensors});']
+            self.lines += [f"{result_type(o)} {o.cpp_name}({parameters(o)}) {{", *guard, f"  return native::{o.kernel}({names});", "}", ""]
             if returns_tensors(o):
                 self.derived_variants(o)
             return
         self.structured(o)
+
+    def on_memory(self, o: Operator, tensor: str) -> str:
+        """Kernels see meta tensors only if their record says that they can."""
+        return "" if "any_device" in o.tags else f"if (computes({tensor})) "
 
     def inplace_kernel(self, o: Operator) -> None:
         kernel = o.kernel if o.kernel.endswith("_") else o.kernel + "_"
@@ -301,7 +309,7 @@ class Family:
         self.lines += [
             f"Tensor {o.cpp_name}({parameters(o)}) {{",
             f"  Tensor result = clone_dense({first});",
-            f"  native::{kernel}(result{others});",
+            f"  {self.on_memory(o, 'result')}native::{kernel}(result{others});",
             "  return result;",
             "}",
             "",
@@ -310,7 +318,7 @@ class Family:
             self.lines += [
                 f"Tensor {o.cpp_name}_({parameters(o)}) {{",
                 f'  check_inplace({first}, "{o.name}_");',
-                f"  native::{kernel}({first}{others});",
+                f"  {self.on_memory(o, first)}native::{kernel}({first}{others});",
                 f"  {first}.bump_version();",
                 f"  return {first};",
                 "}",
@@ -326,8 +334,8 @@ class Family:
         signature, body = self.translate(o, spec)
         self.statics.append(f"static {own_type(spec)} shape_{o.cpp_name}({signature}) {{\n" + "\n".join(body) + "\n}")
         names = ", ".join(argument_names(o))
-        like = next((a for a in o.schema.arguments if a.type in ("Tensor", "Operand", "Tensor[]")), None)
-        model = "Tensor()" if like is None else f"first_of({like.name})"
+        tensors = [a.name for a in o.schema.arguments if a.is_tensor]
+        model = f"model_of({', '.join(tensors)})" if tensors else "Tensor()"
         specs = ["spec"] if n == 1 else [f"std::get<{i}>(spec)" for i in range(n)]
         outs = ", ".join(f"out{i}" for i in range(n))
         call = f"native::{o.kernel}({outs}{', ' + names if names else ''})"
@@ -340,6 +348,8 @@ class Family:
             tensors = [a.name for a in o.schema.arguments if a.type in ("Tensor", "Operand", "Tensor?")]
             lists = [a.name for a in o.schema.arguments if a.type in ("Tensor[]",)]
             for i, s in enumerate(specs):
+                if "out_dtype" in o.tags:
+                    self.lines.append(f"  {s}.dtype = out{i}.dtype();")
                 self.lines.append(f'  OutScope scope{i}(out{i}, {s}, "{o.name}");')
                 self.lines += [f"  scope{i}.avoid({t});" for t in tensors + lists]
             scoped = ", ".join(f"scope{i}.target()" for i in range(n))

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterator
 
-from tocha.codegen.cpp_scalar import Emitted, Names, emit
+from tocha.codegen.cpp_scalar import Emitted, Names, emit, shortcut_tests, shortcuts
 from tocha.ir import dtypes as dt
 from tocha.ir import scalar
 from tocha.ir.rewrite import simplify
@@ -23,6 +23,7 @@ namespace tocha::cpu {{
 namespace {{
 """
 PARAM_BYTES = 16
+SHORTCUT_RUN = 512
 
 
 def resolve(code: object, t: dt.DType) -> dt.DType:
@@ -62,8 +63,10 @@ def loop_dtypes(o: Operator) -> list[dt.DType]:
     own = [d for d in (o.types or {}).get("loops", o.dtypes) if not d.is_reduced]
     if any(d.is_reduced for d in o.dtypes) and dt.float32 not in own:
         own.append(dt.float32)
-    if "direct_half" in o.tags:
+    if "stored" in o.tags:
         own += [d for d in o.dtypes if d in (dt.float16, dt.bfloat16)]
+    elif "direct_half" in o.tags:  # float16 converts quicker a buffer at a time
+        own += [d for d in o.dtypes if d is dt.bfloat16]
     return own
 
 
@@ -79,24 +82,60 @@ def pointwise_loop(o: Operator, t: dt.DType) -> str:
     names = [a.name for a in params(o)]
     stored = "stored" in o.tags  # half types enter the formula as they are
     nodes = scalar.trace(o.body, in_types, list(zip(names, param_types, strict=True)), out_types, compute=not stored)
-    code = emit(simplify(nodes), Names([f"x{i}" for i in range(len(ins))], [f"p{i}" for i in range(len(ps))]))
+    nodes = simplify(nodes)
+    leaves = Names([f"x{i}" for i in range(len(ins))], [f"p{i}" for i in range(len(ps))])
+    code = emit(nodes, leaves)
     lines = [f"unsigned {loop_name(o, t)}(char* const* p, int64_t n, const void* params) {{"]
     if not ps:
         lines.append("  (void)params;")
     for i, d in enumerate(out_types):
         lines.append(f"  auto* o{i} = reinterpret_cast<{d.cpp}*>(p[{i}]);")
     for i, d in enumerate(in_types):
-        lines.append(f"  const auto* a{i} = reinterpret_cast<const {d.cpp}*>(p[{i + len(outs)}]);")
+        lines.append(f"  const auto* a{i} = reinterpret_cast<const {memory_type(d)}*>(p[{i + len(outs)}]);")
     lines += parameter_lines(param_types)
-    lines += ["  " + s for s in code.prologue]
+    lines += ["  " + c for c in code.prologue]
     if code.faults:
         lines.append("  unsigned fault = 0;")
-    lines += ["#pragma GCC ivdep", "  for (int64_t i = 0; i < n; ++i) {"]
-    lines += [f"    const {d.cpp} x{i} = a{i}[i];" for i, d in enumerate(in_types)]
-    lines += ["    " + s for s in code.body]
-    lines += [f"    o{i}[i] = {r};" for i, r in enumerate(code.results)]
-    lines += ["  }", f"  return {'fault' if code.faults else '0'};", "}", ""]
+    loads = [f"const {d.cpp} x{i} = {loaded(d, f'a{i}[i]')};" for i, d in enumerate(in_types)]
+    stores = [c for i, (d, r) in enumerate(zip(out_types, code.results, strict=True)) for c in stored_as(d, f"o{i}[i]", r)]
+    lines += element_loops(nodes, leaves, code, loads, stores)
+    lines += [f"  return {'fault' if code.faults else '0'};", "}", ""]
     return "\n".join(lines)
+
+
+# GCC vectorizes neither loops over bool nor those that copy a struct: bytes and members it does.
+
+
+def memory_type(d: dt.DType) -> str:
+    return "uint8_t" if d is dt.bool_ else d.cpp
+
+
+def loaded(d: dt.DType, element: str) -> str:
+    return f"{element} != 0" if d is dt.bool_ else element
+
+
+def stored_as(d: dt.DType, element: str, value: str) -> list[str]:
+    if d.is_complex:
+        return [f"{element}.re = {value}.re;", f"{element}.im = {value}.im;"]
+    return [f"{element}.bits = {value}.bits;" if d.is_reduced else f"{element} = {value};"]
+
+
+def element_loops(nodes: tuple, leaves: Names, code: Emitted, loads: list[str], stores: list[str]) -> list[str]:
+    """The loop over the elements; in runs, where some formula has a shortcut that all of a run can take."""
+    plain = "for (int64_t i = 0; i < n; ++i) {"
+    special = shortcuts(nodes)
+    if not special:
+        return ["#pragma GCC ivdep", f"  {plain}", *("    " + c for c in (*loads, *code.body, *stores)), "  }"]
+    run = "for (int64_t i = begin; i < end; ++i) {"
+    tests = shortcut_tests(special, leaves)
+    short = emit(nodes, leaves, short=True)
+    assert tests.prologue == () and short.prologue == code.prologue and short.results == code.results
+    lines = [f"  for (int64_t begin = 0; begin < n; begin += {SHORTCUT_RUN}) {{"]
+    lines += [f"    const int64_t end = begin + {SHORTCUT_RUN} < n ? begin + {SHORTCUT_RUN} : n;", "    unsigned long_way = 0;", f"    {run}"]
+    lines += ["      " + c for c in (*loads, *tests.body, f"long_way |= {' | '.join(tests.results)} ? 1 : 0;")] + ["    }", "    if (long_way) {"]
+    lines += [f"      {run}", *("        " + c for c in (*loads, *code.body, *stores)), "      }", "    } else {", "#pragma GCC ivdep"]
+    lines += [f"      {run}", *("        " + c for c in (*loads, *short.body, *stores)), "      }", "    }", "  }"]
+    return lines
 
 
 def parameter_lines(types: list[dt.DType]) -> list[str]:

@@ -116,6 +116,6 @@ def generate() -> dict[str, str]:
     for namespace in sorted({e.namespace for e in everything if e.namespace}):
         lines += ["", f"class _{namespace}:"]
         for e in everything:
-            if e.form == "function" and e.namespace == namespace:
+            if e.form.startswith("function") and e.namespace == namespace:
                 lines += [x if x.lstrip().startswith("@overload") else x for x in definition(e, "    @staticmethod\n    ")]
     return {"_C.pyi": "\n".join(lines) + "\n"}

@@ -42,8 +42,22 @@ class Emitted:
     faults: bool
 
 
-def emit(outputs: Sequence[Node], names: Names) -> Emitted:
-    """The C++ of the formulas with these outputs.
+def shortcuts(outputs: Sequence[Node]) -> list[Node]:
+    """The nodes that have a form which vectorizes but is not right everywhere."""
+    return [n for n in topological(outputs) if n.op.shortcut is not None and n.dtype.is_floating]
+
+
+def shortcut_tests(nodes: Sequence[Node], names: Names) -> Emitted:
+    """C++ whose results tell for one element which of these nodes must not take their shortcut."""
+    arguments = [arg for n in nodes for arg in n.args]
+    code = emit(arguments, names)
+    values = iter(code.results)
+    tests = [n.op.shortcut.unless.format(*(next(values) for _ in n.args)) for n in nodes if n.op.shortcut is not None]
+    return Emitted(code.prologue, code.body, tuple(dict.fromkeys(tests)), code.faults)
+
+
+def emit(outputs: Sequence[Node], names: Names, *, short: bool = False) -> Emitted:
+    """The C++ of the formulas with these outputs; with `short`, taking shortcuts.
 
     >>> from tocha.ir.dtypes import float32
     >>> from tocha.ir.scalar import exp, trace
@@ -66,7 +80,7 @@ def emit(outputs: Sequence[Node], names: Names) -> Emitted:
             if node.op is CONSTANT or node.op is PARAM:
                 invariant.add(node)
             continue
-        template = _template(node)
+        template = node.op.shortcut.cpp if short and node.op.shortcut and node.dtype.is_floating else _template(node)
         # Invariant divisions stay in the body: with no elements there must be no fault.
         hoisted = "{fault}" not in template and all(arg in invariant for arg in node.args)
         faults |= "{fault}" in template

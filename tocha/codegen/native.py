@@ -831,24 +831,26 @@ class Translator:
         return Value(f"{cpp}({', '.join(codes)})", returns)
 
     def op_call(self, name: str, args: list[Value], kwargs: dict[str, Value]) -> Value:
-        candidates = overloads(name)
+        candidates = [o for o in overloads(name) if o.body is not self.function]
         inplace = not candidates and name.endswith("_")
         if inplace:
             candidates = [o for o in overloads(name[:-1]) if "inplace" in o.variants]
         if not candidates:
             raise TranslationError(f"no operator {name}")
+        candidates = [o for o in candidates if o.body is not self.function]  # a body that calls its name means another overload
         problems = []
-        for o in candidates:
+        # a number becomes a tensor only where no other overload takes the number
+        for o, wrap_numbers in [(o, False) for o in candidates] + [(o, True) for o in candidates]:
             try:
-                codes = self.bind(o, args, kwargs)
+                codes = self.bind(o, args, kwargs, wrap_numbers)
             except TranslationError as e:
                 problems.append(f"{o.schema.text}: {e}")
                 continue
             suffix = "_" if inplace else ""
             return Value(f"ops::{o.cpp_name}{suffix}({', '.join(codes)})", return_type(o))
-        raise TranslationError(f"no overload of {name} fits: " + "; ".join(problems))
+        raise TranslationError(f"no overload of {name} fits: " + "; ".join(problems[len(candidates) :]))
 
-    def bind(self, o: Operator, args: list[Value], kwargs: dict[str, Value]) -> list[str]:
+    def bind(self, o: Operator, args: list[Value], kwargs: dict[str, Value], wrap_numbers: bool) -> list[str]:
         codes = []
         positional = list(args)
         left = dict(kwargs)
@@ -873,6 +875,8 @@ class Translator:
             if a.type == "int[]" and a.size and v.type == "int":
                 codes.append(f"Ints({a.size}, {v.code})")
                 continue
+            if a.type == "Tensor" and v.type in (*NUMBERS, "Scalar") and not wrap_numbers:
+                raise TranslationError(f"a number where {a.name} is a tensor")
             codes.append(coerce(v, a.type))
         if positional or left:
             raise TranslationError("too many arguments")

@@ -90,6 +90,14 @@ class NoDerivative(NotImplementedError):
     """The formula depends differentiably on an operand whose derivative is not known in closed form."""
 
 
+@dataclass(frozen=True)
+class Shortcut:
+    """C++ for floating operands that a compiler can vectorize, and the test of an operand for which it is wrong."""
+
+    cpp: str
+    unless: str
+
+
 @dataclass(frozen=True, eq=False)
 class Primitive:
     """One operation on scalars; calling it on nodes and numbers builds a node.
@@ -100,6 +108,7 @@ class Primitive:
     gradients: None where the result does not depend differentiably on its operands (comparisons); else one rule per
     operand, None for an operand whose derivative is unknown.
     evaluate: the value in Python, from (node, *values). exact: evaluate gives the bits the kernel gives.
+    shortcut: loops may use it for runs of elements none of which fails the test.
     """
 
     name: str
@@ -111,6 +120,7 @@ class Primitive:
     cost: Cost = Cost.CHEAP
     exact: bool = False
     commutative: bool = False
+    shortcut: Shortcut | None = None
 
     def __call__(self, *args: Node | Number) -> Node:
         signature = self.signature
@@ -171,12 +181,13 @@ def define(
     exact: bool = False,
     commutative: bool = False,
     takes_reduced: bool = False,
+    shortcut: Shortcut | None = None,
 ) -> Primitive:
     """Enters a primitive into the table."""
     if name in PRIMITIVES:
         raise ValueError(f"primitive {name} is defined twice")
     signature = Signature(pattern, kinds, takes_reduced)
-    entry = Primitive(name, signature, cpp, triton, gradients, evaluate, cost, exact, commutative)
+    entry = Primitive(name, signature, cpp, triton, gradients, evaluate, cost, exact, commutative, shortcut)
     PRIMITIVES[name] = entry
     return entry
 

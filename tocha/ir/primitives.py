@@ -24,6 +24,7 @@ from tocha.ir.node import (
     GradientRule,
     Node,
     Primitive,
+    Shortcut,
     define,
 )
 from tocha.ir.select import cast, conjugate, imag, isnan, no_gradient, no_gradient_second, real, where, zero_like
@@ -293,7 +294,12 @@ heaviside = define(
 
 
 def _elementary(
-    name: str, triton: str, gradient: GradientRule, evaluate: ev.Evaluator, kinds: frozenset[Kind] = INEXACT
+    name: str,
+    triton: str,
+    gradient: GradientRule,
+    evaluate: ev.Evaluator,
+    kinds: frozenset[Kind] = INEXACT,
+    shortcut: Shortcut | None = None,
 ) -> Primitive:
     return define(
         name, "T -> T", kinds,
@@ -302,7 +308,13 @@ def _elementary(
         gradients=(gradient,),
         evaluate=evaluate,
         cost=Cost.EXPENSIVE,
+        shortcut=shortcut,
     )
+
+
+def _circular(name: str, triton: str, gradient: GradientRule, evaluate: ev.Evaluator) -> Primitive:
+    """Great arguments need a long reduction by pi/2, which is a branch in the loop."""
+    return _elementary(name, triton, gradient, evaluate, shortcut=Shortcut(f"math::{name}_fast({{0}})", "math::trig_needs_slow({0})"))
 
 
 sqrt = define(
@@ -351,11 +363,11 @@ log1p = _elementary(
     lambda g, y, x: g / conjugate(x + 1),
     ev.elementary(math.log1p, ev.complex_log1p, {-1.0: -math.inf}),
 )
-sin = _elementary("sin", "tl.sin({0})", lambda g, y, x: g * conjugate(cos(x)), ev.elementary(math.sin, cmath.sin, {}))
-cos: Primitive = _elementary(
+sin = _circular("sin", "tl.sin({0})", lambda g, y, x: g * conjugate(cos(x)), ev.elementary(math.sin, cmath.sin, {}))
+cos: Primitive = _circular(
     "cos", "tl.cos({0})", lambda g, y, x: -g * conjugate(sin(x)), ev.elementary(math.cos, cmath.cos, {})
 )
-tan = _elementary(
+tan = _circular(
     "tan", "libdevice.tan({0})", lambda g, y, x: g * conjugate(y * y + 1), ev.elementary(math.tan, cmath.tan, {})
 )
 asin = _elementary(

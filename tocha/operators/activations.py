@@ -8,6 +8,7 @@ from functools import partial
 from tocha.ir import dtypes as dt
 from tocha.ir import scalar as s
 from tocha.operators.record import COMPLEX, FLOATS, NUMERIC, composite, op, pointwise
+from tocha.operators.rules import wrap_dim
 
 FUNCTION = "function, inplace, out"
 activation = partial(pointwise, dtypes=FLOATS, variants=FUNCTION, expensive=True)
@@ -200,3 +201,15 @@ def softsign(self):
 def tanhshrink(self):
     """self - tanh(self)."""
     return self - op.tanh(self)
+
+
+@composite("nn_glu(Tensor self, int dim=-1) -> Tensor", variants="function, out")
+def glu(self, dim):
+    """The first half of self along dim, times the sigmoid of the second."""
+    if self.ndim == 0:
+        raise RuntimeError("[glu] glu does not support 0-dimensional tensors")
+    d = wrap_dim(dim, self.ndim)
+    half = self.shape[d] // 2
+    if self.shape[d] % 2 != 0:
+        raise RuntimeError(f"[glu] Halving dimension must be even, but dimension {d} is size {self.shape[d]}")
+    return self.narrow(d, 0, half) * op.sigmoid(self.narrow(d, half, half))

@@ -23,7 +23,8 @@ from tocha.operators.record import (
 )
 from tocha.operators.rules import is_integral, is_number, number, result_type
 
-HALVES = frozenset({"direct_half"})  # memory-bound: half types are read and written as they are
+HALVES = frozenset({"direct_half"})  # memory-bound: no buffer of float32 between
+STORED = frozenset({"stored"})  # the formula sees half types as they are
 
 # Sums and products
 
@@ -138,9 +139,11 @@ def floor_divide(x, y):
     return x // y
 
 
-@division("_divide_trunc(Operand self, Operand other) -> Tensor", variants="")
+@division("_divide_trunc(Operand self, Operand other) -> Tensor", variants="", tags=STORED)
 def divide_trunc(x, y):
     """self / other, rounded toward zero."""
+    if x.dtype.is_reduced:  # what is cut is the quotient as the half type has it: 2.9999 may have become 3
+        return s.trunc(s.compute(s.cast(s.compute(x) / s.compute(y), x.dtype)))
     return s.truncdiv(x, y)
 
 
@@ -193,6 +196,10 @@ def pow(self, exponent):
             raise RuntimeError(f"[pow] Integers to negative integer powers are not allowed: exponent {p} for {result}")
         # Small exponents are products and roots, which are quicker and exact.
         if result == self.dtype and not p.is_complex():
+            if p == 0:
+                return op.fill(self, 1)
+            if p == 1:
+                return self.clone()
             if p == 2:
                 return op.mul(self, self)
             if p == 3:
@@ -214,7 +221,13 @@ def pow_scalar(self, exponent):
     return op._power(self, exponent)
 
 
-@composite("float_power(Operand self, Operand exponent) -> Tensor", variants=BINARY)
+def check_float_power(self, exponent):
+    wide = dt.complex128 if self.is_complex() or exponent.is_complex() else dt.float64
+    if self.dtype != wide:
+        raise RuntimeError(f"[float_power_] the base given to float_power_ has dtype {self.dtype} but the operation's result requires dtype {wide}")
+
+
+@composite("float_power(Operand self, Operand exponent) -> Tensor", types={"check_inplace": check_float_power}, variants=BINARY)
 def float_power(self, exponent):
     """self to the power of exponent, computed in double precision."""
     wide = dt.complex128 if self.is_complex() or exponent.is_complex() else dt.float64
@@ -300,15 +313,25 @@ def heaviside(x, values):
 # Pieces of floating-point numbers
 
 
-@pointwise("nextafter(Tensor self, Tensor other) -> Tensor", dtypes=FLOATS, variants=BINARY, expensive=True, tags=frozenset({"direct_half", "stored"}))
+@pointwise("nextafter(Tensor self, Tensor other) -> Tensor", dtypes=FLOATS, variants=BINARY, expensive=True, tags=STORED)
 def nextafter(x, y):
     """The next floating-point number after self toward other."""
     return s.nextafter(x, y)
 
 
+@pointwise("_scale(Tensor self, Tensor exponent) -> Tensor", dtypes=FLOATS, types={"in": ("T", dt.int32)}, variants="")
+def scale(x, exponent):
+    """self * 2**exponent in self's dtype, with one rounding."""
+    return s.ldexp(x, exponent)
+
+
 @composite("ldexp(Tensor self, Tensor other) -> Tensor", variants=UNARY)
 def ldexp(self, other):
     """self * 2**other."""
+    if self.is_floating_point() and is_integral(other.dtype):
+        if other.dtype == dt.bool_:
+            raise NotImplementedError("[ldexp] not implemented for exponents of 'bool'")
+        return op._scale(self, other)
     return op.mul(self, op.pow(2.0, other))
 
 

@@ -29,6 +29,13 @@ def where_method(self, condition, other):
     return op.where(condition, self, other)
 
 
+@composite("where.condition(Tensor condition) -> Tensor[]", variants="function")
+def where_condition(condition):
+    """The coordinates of the elements that are not zero, one tensor per dim."""
+    listed = condition.unsqueeze(0) if condition.ndim == 0 else condition
+    return op.nonzero(listed).unbind(1)
+
+
 # Bounds
 
 bound = partial(pointwise, dtypes=NUMERIC)

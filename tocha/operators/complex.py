@@ -6,7 +6,8 @@ from tocha.ir import dtypes as dt
 from tocha.ir import scalar as s
 from tocha.operators.record import COMPLEX, FLOATS, INT_TO_FLOAT, UNARY, composite, native, op, pointwise
 
-VIEW = frozenset({"dynamic", "view"})  # the kernel makes a view
+VIEW = frozenset({"any_device", "dynamic", "view"})  # the kernel makes a view
+EXACT = frozenset({"exact_out"})
 
 # Parts
 
@@ -90,7 +91,7 @@ def check_parts(real, imag):
         raise RuntimeError(f"[complex] Expected object of scalar type {real.dtype} but got scalar type {imag.dtype} for second argument")
 
 
-@pointwise("complex(Tensor real, Tensor imag) -> Tensor", dtypes=(dt.float32, dt.float64), types={"out": ("complex",), "check": check_parts}, variants="function, out")
+@pointwise("complex(Tensor real, Tensor imag) -> Tensor", dtypes=(dt.float32, dt.float64), types={"out": ("complex",), "check": check_parts}, variants="function, out", tags=EXACT)
 def complex(real, imag):
     """Complex numbers from their parts."""
     return s.make_complex(real, imag)
@@ -103,7 +104,7 @@ def check_polar(abs, angle):
         raise RuntimeError(f"[polar] Expected object of scalar type {abs.dtype} but got scalar type {angle.dtype} for second argument")
 
 
-@pointwise("polar(Tensor abs, Tensor angle) -> Tensor", dtypes=(dt.float32, dt.float64), types={"out": ("complex",), "check": check_polar}, variants="function, out", expensive=True)
+@pointwise("polar(Tensor abs, Tensor angle) -> Tensor", dtypes=(dt.float32, dt.float64), types={"out": ("complex",), "check": check_polar}, variants="function, out", expensive=True, tags=EXACT)
 def polar(abs, angle):
     """Complex numbers from distances and angles."""
     return s.make_complex(abs * s.cos(angle), abs * s.sin(angle))

@@ -6,15 +6,15 @@ from tocha.ir import dtypes as dt
 from tocha.operators.record import composite, native, op
 from tocha.operators.rules import Out, like_strides
 
-_FREE = frozenset({"dynamic"})
+_FREE = frozenset({"any_device", "dynamic"})
 
 
-@native("copy_(Tensor self, Tensor src, bool non_blocking=False) -> Tensor", variants="method")
+@native("copy_(Tensor self, Tensor src, bool non_blocking=False) -> Tensor", variants="method", tags=frozenset({"any_device"}))
 def copy_(self, src, non_blocking):
     """Copies src into self, broadcasting and converting."""
 
 
-@native("fill_(Tensor self, Operand value) -> Tensor", variants="method, function", tags=frozenset({"any_overlap"}))
+@native("fill_(Tensor self, Operand value) -> Tensor", variants="method, function", tags=frozenset({"any_device", "any_overlap"}))
 def fill_(self, value):
     """Sets every element."""
 
@@ -26,7 +26,7 @@ def fill(self, value):
     return out.fill_(value)
 
 
-@native("zero_(Tensor self) -> Tensor", variants="method, function", tags=frozenset({"any_overlap"}))
+@native("zero_(Tensor self) -> Tensor", variants="method, function", tags=frozenset({"any_device", "any_overlap"}))
 def zero_(self):
     """Sets every element to zero."""
 
@@ -45,7 +45,7 @@ def contiguous(self, memory_format):
     return self.clone(memory_format=memory_format)
 
 
-@native("_is_laid_out(Tensor self, memory_format? memory_format=None) -> bool", variants="")
+@native("_is_laid_out(Tensor self, memory_format? memory_format=None) -> bool", variants="", tags=frozenset({"any_device"}))
 def _is_laid_out(self, memory_format):
     """Whether self has this memory format."""
 

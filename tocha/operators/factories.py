@@ -19,6 +19,7 @@ from tocha.operators.rules import (
 )
 
 _FACTORY = frozenset({"factory"})
+_EMPTY = _FACTORY | {"uninitialized"}
 _MAKER = "function, out"
 
 
@@ -30,7 +31,7 @@ def dtype_or_default(dtype: "dtype?") -> "dtype":
 # -- uninitialised -----------------------------------------------------------------------------------
 
 
-@native("empty(int[] size, *, dtype? dtype=None, device? device=None, memory_format? memory_format=None) -> Tensor", variants=_MAKER, tags=_FACTORY)
+@native("empty(int[] size, *, dtype? dtype=None, device? device=None, memory_format? memory_format=None) -> Tensor", variants=_MAKER, tags=_EMPTY)
 def empty(size, dtype, device, memory_format):
     """A tensor whose elements are not initialised."""
     if memory_format is None:
@@ -47,14 +48,14 @@ def check_strided(size: "int[]", stride: "int[]", name: "str") -> "none":
             raise RuntimeError(f"[{name}] negative strides are not supported, got {stride}")
 
 
-@native("empty_strided(int[] size, int[] stride, *, dtype? dtype=None, device? device=None) -> Tensor", variants="function", tags=_FACTORY)
+@native("empty_strided(int[] size, int[] stride, *, dtype? dtype=None, device? device=None) -> Tensor", variants="function", tags=_EMPTY)
 def empty_strided(size, stride, dtype, device):
     """An uninitialised tensor with these strides."""
     check_strided(size, stride, "empty_strided")
     return Out(size, dtype_or_default(dtype), device=device_or_default(device), strides=stride)
 
 
-@native("empty_permuted(int[] size, int[] physical_layout, *, dtype? dtype=None, device? device=None) -> Tensor", variants="function", tags=_FACTORY)
+@native("empty_permuted(int[] size, int[] physical_layout, *, dtype? dtype=None, device? device=None) -> Tensor", variants="function", tags=_EMPTY)
 def empty_permuted(size, physical_layout, dtype, device):
     """An uninitialised tensor whose dims lie in memory in the order of physical_layout, outermost first."""
     n = len(size)
@@ -72,19 +73,19 @@ def empty_permuted(size, physical_layout, dtype, device):
     return Out(size, dtype_or_default(dtype), device=device_or_default(device), strides=strides)
 
 
-@native("empty_like(Tensor self, *, dtype? dtype=None, device? device=None, memory_format? memory_format=None) -> Tensor", variants="function", tags=_FACTORY)
+@native("empty_like(Tensor self, *, dtype? dtype=None, device? device=None, memory_format? memory_format=None) -> Tensor", variants="function", tags=_EMPTY)
 def empty_like(self, dtype, device, memory_format):
     """An uninitialised tensor of self's size."""
     return Out(self.shape, self.dtype if dtype is None else dtype, device=self.device if device is None else device, strides=like_strides(self, memory_format))
 
 
-@composite("new_empty(Tensor self, int[] size, *, dtype? dtype=None, device? device=None) -> Tensor", variants="method", tags=_FACTORY)
+@composite("new_empty(Tensor self, int[] size, *, dtype? dtype=None, device? device=None) -> Tensor", variants="method", tags=_EMPTY)
 def new_empty(self, size, dtype, device):
     """An uninitialised tensor with self's dtype and device."""
     return op.empty(size, dtype=self.dtype if dtype is None else dtype, device=self.device if device is None else device)
 
 
-@composite("new_empty_strided(Tensor self, int[] size, int[] stride, *, dtype? dtype=None, device? device=None) -> Tensor", variants="method", tags=_FACTORY)
+@composite("new_empty_strided(Tensor self, int[] size, int[] stride, *, dtype? dtype=None, device? device=None) -> Tensor", variants="method", tags=_EMPTY)
 def new_empty_strided(self, size, stride, dtype, device):
     """An uninitialised tensor with these strides and self's dtype and device."""
     return op.empty_strided(size, stride, dtype=self.dtype if dtype is None else dtype, device=self.device if device is None else device)

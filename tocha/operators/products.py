@@ -64,7 +64,12 @@ def matmul_sizes(name: "str", a: "int[]", b: "int[]") -> "int[]":
     return sizes
 
 
-@native("matmul(Tensor self, Tensor other) -> Tensor", dtypes=_PRODUCT, variants=_OUT, operator="__matmul__")
+def _matmul_samples(t):
+    shapes = [((4,), (4,)), ((3, 4), (4,)), ((4,), (4, 5)), ((3, 4), (4, 5)), ((2, 1, 3, 4), (6, 4, 5)), ((2, 3, 4), (4,)), ((4,), (2, 4, 5))]
+    return [((t(*a), t(*b)), {}) for a, b in shapes]
+
+
+@native("matmul(Tensor self, Tensor other) -> Tensor", dtypes=_PRODUCT, variants=_OUT, operator="__matmul__", samples=_matmul_samples)
 def matmul(self, other):
     """The product of vectors, matrices or batches of matrices; batch dims broadcast."""
     sizes = matmul_sizes("matmul", self.shape, other.shape)
@@ -72,13 +77,13 @@ def matmul(self, other):
     return Out(sizes, self.dtype)
 
 
-@composite("linalg_matmul(Tensor self, Tensor other) -> Tensor", variants="function, out")
+@composite("linalg_matmul(Tensor self, Tensor other) -> Tensor", variants="function, out", samples=_matmul_samples)
 def linalg_matmul(self, other):
     """matmul under NumPy's name."""
     return op.matmul(self, other)
 
 
-@native("mm(Tensor self, Tensor mat2) -> Tensor", dtypes=_PRODUCT, variants=_OUT, kernel="matmul")
+@native("mm(Tensor self, Tensor mat2) -> Tensor", dtypes=_PRODUCT, variants=_OUT, kernel="matmul", samples=lambda t: [((t(3, 4), t(4, 5)), {})])
 def mm(self, mat2):
     """The product of two matrices."""
     if self.dim() != 2 or mat2.dim() != 2:
@@ -100,7 +105,7 @@ def bmm_sizes(name: "str", a: "Tensor", b: "Tensor") -> "int[]":
     return [a.shape[0], a.shape[1], b.shape[2]]
 
 
-@native("bmm(Tensor self, Tensor mat2) -> Tensor", dtypes=_PRODUCT, variants=_OUT, kernel="matmul")
+@native("bmm(Tensor self, Tensor mat2) -> Tensor", dtypes=_PRODUCT, variants=_OUT, kernel="matmul", samples=lambda t: [((t(2, 3, 4), t(2, 4, 5)), {})])
 def bmm(self, mat2):
     """The products of two batches of matrices, pair by pair."""
     sizes = bmm_sizes("bmm", self, mat2)
@@ -108,7 +113,7 @@ def bmm(self, mat2):
     return Out(sizes, self.dtype)
 
 
-@native("mv(Tensor self, Tensor vec) -> Tensor", dtypes=_PRODUCT, variants=_OUT, kernel="matmul")
+@native("mv(Tensor self, Tensor vec) -> Tensor", dtypes=_PRODUCT, variants=_OUT, kernel="matmul", samples=lambda t: [((t(3, 4), t(4)), {})])
 def mv(self, vec):
     """The product of a matrix and a vector."""
     if self.dim() != 2 or vec.dim() != 1:
@@ -128,21 +133,21 @@ def check_vectors(name: "str", a: "Tensor", b: "Tensor") -> "none":
     check_factors(name, a, b)
 
 
-@native("dot(Tensor self, Tensor tensor) -> Tensor", dtypes=_PRODUCT, variants=_OUT, kernel="matmul")
+@native("dot(Tensor self, Tensor tensor) -> Tensor", dtypes=_PRODUCT, variants=_OUT, kernel="matmul", samples=lambda t: [((t(4), t(4)), {})])
 def dot(self, tensor):
     """The sum of the products of two vectors' elements."""
     check_vectors("dot", self, tensor)
     return Out([], self.dtype)
 
 
-@native("vdot(Tensor self, Tensor other) -> Tensor", dtypes=_PRODUCT, variants=_OUT)
+@native("vdot(Tensor self, Tensor other) -> Tensor", dtypes=_PRODUCT, variants=_OUT, samples=lambda t: [((t(4), t(4)), {})])
 def vdot(self, other):
     """The dot product with the first vector conjugated."""
     check_vectors("vdot", self, other)
     return Out([], self.dtype)
 
 
-@native("addmm(Tensor self, Tensor mat1, Tensor mat2, *, Scalar beta=1, Scalar alpha=1) -> Tensor", dtypes=_PRODUCT, variants=_EVERYWHERE, kernel="add_product")
+@native("addmm(Tensor self, Tensor mat1, Tensor mat2, *, Scalar beta=1, Scalar alpha=1) -> Tensor", dtypes=_PRODUCT, variants=_EVERYWHERE, kernel="add_product", samples=lambda t: [((t(3, 5), t(3, 4), t(4, 5)), {}), ((t(5), t(3, 4), t(4, 5)), {"beta": 2, "alpha": 3})])
 def addmm(self, mat1, mat2, beta, alpha):
     """beta * self + alpha * (mat1 @ mat2); with beta = 0 self is not read."""
     if mat1.dim() != 2 or mat2.dim() != 2:
@@ -155,7 +160,7 @@ def addmm(self, mat1, mat2, beta, alpha):
     return Out(sizes, self.dtype)
 
 
-@native("addmv(Tensor self, Tensor mat, Tensor vec, *, Scalar beta=1, Scalar alpha=1) -> Tensor", dtypes=_PRODUCT, variants=_EVERYWHERE, kernel="add_product")
+@native("addmv(Tensor self, Tensor mat, Tensor vec, *, Scalar beta=1, Scalar alpha=1) -> Tensor", dtypes=_PRODUCT, variants=_EVERYWHERE, kernel="add_product", samples=lambda t: [((t(3), t(3, 4), t(4)), {}), ((t(1), t(3, 4), t(4)), {"beta": 2, "alpha": 3})])
 def addmv(self, mat, vec, beta, alpha):
     """beta * self + alpha * (mat @ vec); with beta = 0 self is not read."""
     if mat.dim() != 2 or vec.dim() != 1:
@@ -168,7 +173,7 @@ def addmv(self, mat, vec, beta, alpha):
     return Out(sizes, self.dtype)
 
 
-@native("baddbmm(Tensor self, Tensor batch1, Tensor batch2, *, Scalar beta=1, Scalar alpha=1) -> Tensor", dtypes=_PRODUCT, variants=_EVERYWHERE, kernel="add_product")
+@native("baddbmm(Tensor self, Tensor batch1, Tensor batch2, *, Scalar beta=1, Scalar alpha=1) -> Tensor", dtypes=_PRODUCT, variants=_EVERYWHERE, kernel="add_product", samples=lambda t: [((t(2, 3, 5), t(2, 3, 4), t(2, 4, 5)), {}), ((t(5), t(2, 3, 4), t(2, 4, 5)), {"beta": 2, "alpha": 3})])
 def baddbmm(self, batch1, batch2, beta, alpha):
     """beta * self + alpha * (batch1 @ batch2), matrix by matrix; with beta = 0 self is not read."""
     sizes = bmm_sizes("baddbmm", batch1, batch2)
@@ -177,7 +182,7 @@ def baddbmm(self, batch1, batch2, beta, alpha):
     return Out(sizes, self.dtype)
 
 
-@native("addbmm(Tensor self, Tensor batch1, Tensor batch2, *, Scalar beta=1, Scalar alpha=1) -> Tensor", dtypes=_PRODUCT, variants=_EVERYWHERE)
+@native("addbmm(Tensor self, Tensor batch1, Tensor batch2, *, Scalar beta=1, Scalar alpha=1) -> Tensor", dtypes=_PRODUCT, variants=_EVERYWHERE, samples=lambda t: [((t(3, 5), t(2, 3, 4), t(2, 4, 5)), {}), ((t(5), t(2, 3, 4), t(2, 4, 5)), {"beta": 2, "alpha": 3})])
 def addbmm(self, batch1, batch2, beta, alpha):
     """beta * self + alpha * the sum over the batch of batch1 @ batch2; with beta = 0 self is not read."""
     sizes = bmm_sizes("addbmm", batch1, batch2)[1:]
@@ -195,7 +200,7 @@ def _add_outer(s, x, y, beta, alpha):
     return where(beta == 0, outer, beta * s + outer)
 
 
-@composite("addr(Tensor self, Tensor vec1, Tensor vec2, *, Scalar beta=1, Scalar alpha=1) -> Tensor", variants=_EVERYWHERE)
+@composite("addr(Tensor self, Tensor vec1, Tensor vec2, *, Scalar beta=1, Scalar alpha=1) -> Tensor", variants=_EVERYWHERE, samples=lambda t: [((t(3, 4), t(3), t(4)), {})])
 def addr(self, vec1, vec2, beta, alpha):
     """beta * self + alpha * the outer product of vec1 and vec2; with beta = 0 self is not read."""
     if vec1.dim() != 1 or vec2.dim() != 1:
@@ -209,7 +214,7 @@ def addr(self, vec1, vec2, beta, alpha):
     return op._add_outer(self, vec1.reshape([vec1.shape[0], 1]), vec2, beta=beta, alpha=alpha)
 
 
-@composite("outer(Tensor self, Tensor vec2) -> Tensor", variants=_OUT, aliases=("ger",))
+@composite("outer(Tensor self, Tensor vec2) -> Tensor", variants=_OUT, aliases=("ger",), samples=lambda t: [((t(3), t(4)), {})])
 def outer(self, vec2):
     """The products of every element of one vector with every element of the other."""
     if self.dim() != 1 or vec2.dim() != 1:
@@ -217,7 +222,7 @@ def outer(self, vec2):
     return self.reshape([self.shape[0], 1]) * vec2
 
 
-@composite("inner(Tensor self, Tensor other) -> Tensor", variants=_OUT)
+@composite("inner(Tensor self, Tensor other) -> Tensor", variants=_OUT, samples=lambda t: [((t(2, 3), t(4, 3)), {}), ((t(2, 3), t(4, 5, 3)), {})])
 def inner(self, other):
     """The sums of products over the last dims; with a 0-d tensor, the product."""
     if self.dim() == 0 or other.dim() == 0:
@@ -232,7 +237,7 @@ def inner(self, other):
     return flat.reshape([*self.shape[:-1], *other.shape[:-1]])
 
 
-@native("nn_linear(Tensor input, Tensor weight, Tensor? bias=None) -> Tensor", dtypes=_PRODUCT, variants="function, out")
+@native("nn_linear(Tensor input, Tensor weight, Tensor? bias=None) -> Tensor", dtypes=_PRODUCT, variants="function, out", samples=lambda t: [((t(2, 4), t(3, 4), t(3)), {}), ((t(2, 3, 4), t(5, 4)), {})])
 def nn_linear(input, weight, bias):
     """input @ weight.T + bias over the last dim of the input."""
     if input.dim() == 0 or weight.dim() == 0 or weight.dim() > 2:
@@ -246,7 +251,7 @@ def nn_linear(input, weight, bias):
     return Out(sizes, input.dtype)
 
 
-@composite("nn_bilinear(Tensor input1, Tensor input2, Tensor weight, Tensor? bias=None) -> Tensor", variants="function")
+@composite("nn_bilinear(Tensor input1, Tensor input2, Tensor weight, Tensor? bias=None) -> Tensor", variants="function", samples=lambda t: [((t(2, 3), t(2, 4), t(5, 3, 4), t(5)), {})])
 def nn_bilinear(input1, input2, weight, bias):
     """input1 @ weight[o] @ input2 for every o, over the last dims of the inputs, plus bias."""
     if weight.dim() != 3:
@@ -272,7 +277,7 @@ def _conj_mul(x, y):
     return (conj(x) if x.dtype.is_complex else x) * y
 
 
-@composite("linalg_vecdot(Tensor x, Tensor y, *, int dim=-1) -> Tensor", variants="function, out")
+@composite("linalg_vecdot(Tensor x, Tensor y, *, int dim=-1) -> Tensor", variants="function, out", samples=lambda t: [((t(3, 4), t(4)), {}), ((t(4), t(4)), {})])
 def linalg_vecdot(x, y, dim):
     """The dot products of the vectors along dim, x conjugated; other dims broadcast."""
     if x.dtype != y.dtype:
@@ -313,7 +318,7 @@ def chain_splits(sizes: "int[]") -> "int[]":
     return splits
 
 
-@composite("linalg_multi_dot(Tensor[] tensors) -> Tensor", variants="function, out")
+@composite("linalg_multi_dot(Tensor[] tensors) -> Tensor", variants="function, out", samples=lambda t: [(([t(3, 4), t(4, 2), t(2, 5)],), {}), (([t(4), t(4, 2), t(2)],), {})])
 def linalg_multi_dot(tensors):
     """The product of matrices (the first and the last may be vectors), in the order with the fewest multiplications."""
     n = len(tensors)
@@ -346,13 +351,13 @@ def check_square(name: "str", self: "Tensor") -> "none":
         raise RuntimeError(f"[{name}] expected square matrices, but got {self.shape}")
 
 
-@native("_identities_like(Tensor self) -> Tensor", variants="")
+@native("_identities_like(Tensor self) -> Tensor", variants="", samples=lambda t: [((t(2, 3, 3),), {})])
 def _identities_like(self):
     """An identity matrix for every matrix of the batch."""
     return Out(self.shape, self.dtype)
 
 
-@composite("linalg_matrix_power(Tensor A, int n) -> Tensor", variants="function, out")
+@composite("linalg_matrix_power(Tensor A, int n) -> Tensor", variants="function, out", samples=lambda t: [((t(2, 3, 3), 5), {}), ((t(3, 3), 0), {})])
 def linalg_matrix_power(A, n):
     """The n-th power of square matrices, by repeated squaring."""
     check_square("linalg.matrix_power", A)
@@ -374,13 +379,13 @@ def linalg_matrix_power(A, n):
     return result
 
 
-@composite("matrix_power(Tensor self, int n) -> Tensor", variants=_OUT)
+@composite("matrix_power(Tensor self, int n) -> Tensor", variants=_OUT, samples=lambda t: [((t(2, 3, 3), 5), {})])
 def matrix_power(self, n):
     """The n-th power of square matrices."""
     return op.linalg_matrix_power(self, n)
 
 
-@native("linalg_matrix_exp(Tensor self) -> Tensor", dtypes=(*FLOATS, *COMPLEX), variants="function")
+@native("linalg_matrix_exp(Tensor self) -> Tensor", dtypes=(*FLOATS, *COMPLEX), variants="function", samples=lambda t: [((t(2, 3, 3),), {})])
 def linalg_matrix_exp(self):
     """The exponential of square matrices: the limit of (I + self / n) ** n."""
     check_square("linalg.matrix_exp", self)
@@ -389,13 +394,13 @@ def linalg_matrix_exp(self):
     return Out(self.shape, self.dtype)
 
 
-@composite("matrix_exp(Tensor self) -> Tensor", variants="function, method")
+@composite("matrix_exp(Tensor self) -> Tensor", variants="function, method", samples=lambda t: [((t(3, 3),), {})])
 def matrix_exp(self):
     """The exponential of square matrices."""
     return op.linalg_matrix_exp(self)
 
 
-@native("linalg_cross(Tensor self, Tensor other, *, int dim=-1) -> Tensor", dtypes=_PRODUCT, variants="function, out")
+@native("linalg_cross(Tensor self, Tensor other, *, int dim=-1) -> Tensor", dtypes=_PRODUCT, variants="function, out", samples=lambda t: [((t(4, 3), t(4, 3)), {}), ((t(1, 3, 2), t(4, 3, 2)), {"dim": 1})])
 def linalg_cross(self, other, dim):
     """The cross products of the 3-vectors along dim; other dims broadcast."""
     if self.dim() != other.dim():
@@ -407,7 +412,7 @@ def linalg_cross(self, other, dim):
     return Out(broadcast_shapes(self.shape, other.shape, "linalg.cross"), self.dtype)
 
 
-@composite("cross(Tensor self, Tensor other, int? dim=None) -> Tensor", variants=_OUT)
+@composite("cross(Tensor self, Tensor other, int? dim=None) -> Tensor", variants=_OUT, samples=lambda t: [((t(4, 3), t(4, 3)), {})])
 def cross(self, other, dim):
     """The cross products of 3-vectors along dim, by default the first dim of length 3."""
     d = -1
@@ -432,7 +437,7 @@ def check_points(name: "str", self: "Tensor", p: "float") -> "none":
         raise RuntimeError(f"[{name}] only non-negative p are supported, but got {p}")
 
 
-@native("cdist(Tensor x1, Tensor x2, float p=2.0, str compute_mode='use_mm_for_euclid_dist_if_necessary') -> Tensor", dtypes=(dt.float32, dt.float64), variants="function")
+@native("cdist(Tensor x1, Tensor x2, float p=2.0, str compute_mode='use_mm_for_euclid_dist_if_necessary') -> Tensor", dtypes=(dt.float32, dt.float64), variants="function", samples=lambda t: [((t(2, 4, 3), t(5, 3)), {}), ((t(4, 3), t(5, 3)), {"p": 1.5})])
 def cdist(x1, x2, p, compute_mode):
     """The p-norm distances between every row of x1 and every row of x2, in batches."""
     if compute_mode not in ("use_mm_for_euclid_dist_if_necessary", "use_mm_for_euclid_dist", "donot_use_mm_for_euclid_dist"):
@@ -447,7 +452,7 @@ def cdist(x1, x2, p, compute_mode):
     return Out([*sizes, x1.shape[-2], x2.shape[-2]], x1.dtype)
 
 
-@native("pdist(Tensor self, float p=2) -> Tensor", dtypes=(dt.float32, dt.float64), variants="function")
+@native("pdist(Tensor self, float p=2) -> Tensor", dtypes=(dt.float32, dt.float64), variants="function", samples=lambda t: [((t(4, 3),), {})])
 def pdist(self, p):
     """The p-norm distances between every two rows: the upper triangle of cdist(self, self)."""
     if self.dim() != 2:
@@ -457,7 +462,7 @@ def pdist(self, p):
     return Out([n * (n - 1) // 2], self.dtype)
 
 
-@composite("nn_pdist(Tensor self, float p=2) -> Tensor", variants="function")
+@composite("nn_pdist(Tensor self, float p=2) -> Tensor", variants="function", samples=lambda t: [((t(4, 3),), {})])
 def nn_pdist(self, p):
     """The p-norm distances between every two rows."""
     return op.pdist(self, p)

@@ -150,7 +150,7 @@ def repeat_interleave_int(self, repeats, dim, output_size):
 # -- channels and pixels -----------------------------------------------------------------------------
 
 
-@native("_in_format_of(Tensor self, Tensor model) -> Tensor", tags=frozenset({"dynamic"}), variants="")
+@native("_in_format_of(Tensor self, Tensor model) -> Tensor", tags=frozenset({"any_device", "dynamic"}), variants="")
 def _in_format_of(self, model):
     """self, or a copy of it, in the memory format that model suggests."""
 

@@ -155,6 +155,8 @@ def trace(self):
 @composite("sum_to_size(Tensor self, int[] size) -> Tensor", variants="method")
 def sum_to_size(self, size):
     """Sums what broadcasting a tensor of this size would have repeated."""
+    if self.ndim == 0 and len(size) == 0:
+        return self.sum()
     lead = self.ndim - len(size)
     if lead < 0 or any(size[i] != self.size(i + lead) and size[i] != 1 for i in range(len(size))):
         raise RuntimeError(f"[sum_to_size] size {size} is not expandable to size {self.shape}")
@@ -443,6 +445,8 @@ def diff(self, n, dim, prepend, append):
     if n < 0:
         raise RuntimeError(f"[diff] order must be non-negative but got {n}")
     d = wrap_dim(dim, self.ndim)
+    if n == 0:
+        return self.clone()
     x = self
     if prepend is not None:
         check_diff_end(self, prepend, d)
@@ -450,8 +454,6 @@ def diff(self, n, dim, prepend, append):
     if append is not None:
         check_diff_end(self, append, d)
         x = op.cat([x, append], d)
-    if n == 0:
-        return x.clone()
     left = n
     while left > 0 and x.size(d) > 0:
         x = differences(x, d)
@@ -556,29 +558,29 @@ def gradient_even(self: "Tensor", dim: "int", step: "float", edge_order: "int") 
 
 
 @rule
-def gradient_uneven(self: "Tensor", dim: "int", points: "Tensor", edge_order: "int") -> "Tensor":
-    """Second-order differences at given points: the parabola through three neighbours."""
-    n = self.size(dim)
-    if points.ndim != 1 or points.size(0) != n:
-        raise RuntimeError(f"[gradient] expected one coordinate for each of the {n} elements of dim {dim}, but got shape {points.shape}")
-    steps = differences(points, 0) / 1.0
-    steps = steps.reshape([n - 1 if d == dim else 1 for d in range(self.ndim)])
-    back, ahead = steps.narrow(dim, 0, n - 2), steps.narrow(dim, 1, n - 2)
-    left, here, right = self.narrow(dim, 0, n - 2), self.narrow(dim, 1, n - 2), self.narrow(dim, 2, n - 2)
-    middle = (right - here) / ahead * (back / (back + ahead)) + (here - left) / back * (ahead / (back + ahead))
-    slopes = differences(self, dim) / steps
-    start, end = slopes.narrow(dim, 0, 1), slopes.narrow(dim, n - 2, 1)
-    if edge_order == 2:
-        start = start * 2.0 - start_chord(slopes, steps, dim, 0, 1)
-        end = end * 2.0 - start_chord(slopes, steps, dim, n - 2, n - 3)
-    return op.cat([start, middle, end], dim)
+def weighted(self: "Tensor", dim: "int", start: "int", length: "int", weights: "Tensor[]") -> "Tensor":
+    """The sum of three neighbours of each of `length` elements, times weights."""
+    a, b, c = self.narrow(dim, start, length), self.narrow(dim, start + 1, length), self.narrow(dim, start + 2, length)
+    return a * weights[0] + b * weights[1] + c * weights[2]
 
 
 @rule
-def start_chord(slopes: "Tensor", steps: "Tensor", dim: "int", near: "int", far: "int") -> "Tensor":
-    """The central slope between the end's two steps."""
-    a, b = steps.narrow(dim, near, 1), steps.narrow(dim, far, 1)
-    return (slopes.narrow(dim, near, 1) * b + slopes.narrow(dim, far, 1) * a) / (a + b)
+def gradient_uneven(self: "Tensor", dim: "int", points: "Tensor", edge_order: "int") -> "Tensor":
+    """Derivatives at given points: of the parabola through three neighbours, or of lines at the ends."""
+    n = self.size(dim)
+    if points.ndim != 1 or points.size(0) != n:
+        raise RuntimeError(f"[gradient] expected one coordinate for each of the {n} elements of dim {dim}, but got shape {points.shape}")
+    steps = differences(points, 0).reshape([n - 1 if d == dim else 1 for d in range(self.ndim)])
+    left, right = steps.narrow(dim, 0, n - 2), steps.narrow(dim, 1, n - 2)
+    middle = weighted(self, dim, 0, n - 2, [-right / (left * (left + right)), (right - left) / (left * right), left / (right * (left + right))])
+    if edge_order == 1:
+        slopes = differences(self, dim) / steps
+        return op.cat([slopes.narrow(dim, 0, 1), middle, slopes.narrow(dim, n - 2, 1)], dim)
+    a, b = steps.narrow(dim, 0, 1), steps.narrow(dim, 1, 1)
+    start = weighted(self, dim, 0, 1, [-(a * 2.0 + b) / (a * (a + b)), (a + b) / (a * b), -a / (b * (a + b))])
+    a, b = steps.narrow(dim, n - 3, 1), steps.narrow(dim, n - 2, 1)
+    end = weighted(self, dim, n - 3, 1, [b / (a * (a + b)), -(b + a) / (a * b), (b * 2.0 + a) / (b * (a + b))])
+    return op.cat([start, middle, end], dim)
 
 
 @composite("gradient(Tensor self, *, Scalar? spacing=None, int[1]? dim=None, int edge_order=1) -> Tensor[]", variants="function")

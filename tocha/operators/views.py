@@ -68,7 +68,7 @@ def reshape(self, shape):
     return op._unsafe_view(self.contiguous(), size)
 
 
-@native("_unsafe_view(Tensor self, int[] size) -> Tensor", tags=frozenset({"dynamic"}), variants="function")
+@native("_unsafe_view(Tensor self, int[] size) -> Tensor", tags=frozenset({"any_device", "dynamic"}), variants="function")
 def _unsafe_view(self, size):
     """A fresh result in another shape: not a view, since nobody else holds self."""
 
@@ -468,7 +468,7 @@ def alias(self):
     return View(self.shape, self.strides, self.storage_offset())
 
 
-@native("detach(Tensor self) -> Tensor", tags=frozenset({"dynamic"}))
+@native("detach(Tensor self) -> Tensor", tags=frozenset({"any_device", "dynamic"}))
 def detach(self):
     """The same memory without history."""
 
@@ -476,7 +476,7 @@ def detach(self):
 # -- other layouts of self itself --------------------------------------------------------------------
 
 
-@native("resize_(Tensor self, int[] size, *, memory_format? memory_format=None) -> Tensor", variants="method", tags=frozenset({"any_overlap"}))
+@native("resize_(Tensor self, int[] size, *, memory_format? memory_format=None) -> Tensor", variants="method", tags=frozenset({"any_device", "any_overlap"}))
 def resize_(self, size, memory_format):
     """Gives self another size; memory grows when needed, new elements are not initialised."""
 

@@ -48,8 +48,14 @@ inline T reduce(int64_t n, T start, Fold fold, Combine combine, const P*... p) {
   }
   for (; i + w <= n; i += w) acc[0] = fold(acc[0], load(p + i)...);
   acc[0] = combine(combine(acc[0], acc[1]), combine(acc[2], acc[3]));
-  T total = acc[0][0];
-  for (int k = 1; k < w; ++k) total = combine(total, static_cast<T>(acc[0][k]));
+  alignas(kVectorBytes) T lanes[w];
+  std::memcpy(lanes, &acc[0], sizeof(lanes));
+#pragma GCC unroll 8
+  for (int half = w / 2; half > 0; half /= 2) {  // a tree: a chain of w steps would take longer than a short row
+#pragma GCC unroll 8
+    for (int k = 0; k < half; ++k) lanes[k] = combine(lanes[k], lanes[k + half]);
+  }
+  T total = lanes[0];
   for (; i < n; ++i) total = combine(total, fold(start, p[i]...));
   return total;
 }

@@ -1,0 +1,271 @@
+"""What is special about pointwise operators: promotion, Python's operators, refusals, complex views, layouts, long arguments."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+
+import tocha
+from tocha.nn import functional as F
+
+
+def values(t):
+    return t.resolve_conj().resolve_neg().numpy()
+
+
+# Promotion
+
+
+@pytest.mark.parametrize(
+    ("make", "dtype"),
+    [
+        (lambda: tocha.tensor([1, 2]) + 1, tocha.int64),
+        (lambda: tocha.tensor([1, 2]) + 1.5, tocha.float32),
+        (lambda: tocha.tensor([1, 2], dtype=tocha.int8) + tocha.tensor([1, 2], dtype=tocha.uint8), tocha.int16),
+        (lambda: tocha.tensor([1.0], dtype=tocha.float16) * tocha.tensor(2.0, dtype=tocha.float64), tocha.float16),
+        (lambda: tocha.tensor([1.0], dtype=tocha.float16) * tocha.tensor([2.0], dtype=tocha.bfloat16), tocha.float32),
+        (lambda: tocha.tensor([1, 2]) / 2, tocha.float32),
+        (lambda: tocha.tensor([1, 2]) // 2, tocha.int64),
+        (lambda: tocha.tensor([True]) * 2, tocha.int64),
+        (lambda: tocha.tensor([1.0]) * 1j, tocha.complex64),
+        (lambda: tocha.tensor([1, 2]).exp(), tocha.float32),
+        (lambda: tocha.tensor([1, 2]) == 1.0, tocha.bool),
+        (lambda: tocha.float_power(tocha.tensor([1.0]), 2), tocha.float64),
+        (lambda: tocha.where(tocha.tensor([True]), 1, 2.0), tocha.float32),
+        (lambda: tocha.clamp(tocha.tensor([1, 2]), 0.5, 3), tocha.float32),
+        (lambda: tocha.tensor([3 + 4j]).abs(), tocha.float32),
+        (lambda: tocha.ldexp(tocha.tensor([1.0], dtype=tocha.float16), tocha.tensor([2])), tocha.float16),
+    ],
+)
+def test_result_dtype(make, dtype):
+    assert make().dtype is dtype
+
+
+# Python's operators
+
+
+@pytest.mark.parametrize("symbol", ["+", "-", "*", "//", "%", "**", "&", "|", "^", "<<", ">>", "<", "<=", ">", ">=", "==", "!="])
+def test_operators_with_numbers_on_either_side(symbol):
+    a = np.array([1, 2, 3, 5])
+    t = tocha.tensor(a)
+    for left, right in ((t, 2), (2, t), (t, t)):
+        expected = eval(f"x {symbol} y", {"x": a if left is t else left, "y": a if right is t else right})
+        np.testing.assert_array_equal(eval(f"x {symbol} y", {"x": left, "y": right}).numpy(), expected)
+
+
+def test_reversed_operators_are_attributes():
+    t = tocha.tensor([2.0, 4.0])
+    assert t.__rsub__(1).tolist() == [-1, -3]
+    assert t.__rdiv__(8).tolist() == [4, 2]
+    assert t.__rpow__(2).tolist() == [4, 16]
+    assert tocha.tensor([3]).__rand__(6).tolist() == [2]
+
+
+def test_augmented_assignment_works_in_place():
+    t = u = tocha.tensor([1.0, 2.0])
+    t += 1
+    t *= 2
+    t /= 4
+    t **= 2
+    assert t is u
+    assert t.tolist() == [1.0, 2.25]
+
+
+def test_foreign_operands_are_left_to_python():
+    t = tocha.ones(2)
+    assert (t == "a") is False
+    with pytest.raises(TypeError):
+        t + "a"
+
+
+# Division
+
+
+@pytest.mark.parametrize("dtype", [tocha.int64, tocha.float32])
+@pytest.mark.parametrize("divisor", [3, -3])
+def test_division_rounds_as_python_does(dtype, divisor):
+    a = list(range(-7, 8))
+    t = tocha.tensor(a, dtype=dtype)
+    assert (t // divisor).tolist() == [x // divisor for x in a]
+    assert (t % divisor).tolist() == [x % divisor for x in a]
+    assert tocha.fmod(t, divisor).tolist() == [math.fmod(x, divisor) for x in a]
+    assert tocha.div(t, divisor, rounding_mode="trunc").tolist() == [int(x / divisor) for x in a]
+
+
+@pytest.mark.parametrize("divide", [lambda x: x // 0, lambda x: x % 0, lambda x: tocha.fmod(x, 0), lambda x: tocha.div(x, 0, rounding_mode="trunc")])
+def test_integers_refuse_division_by_zero(divide):
+    with pytest.raises(RuntimeError, match="ZeroDivisionError"):
+        divide(tocha.tensor([1, 2]))
+    divide(tocha.tensor([], dtype=tocha.int64))  # nothing is divided
+
+
+def test_least_integer_does_not_trap():
+    least = tocha.tensor([-128], dtype=tocha.int8)
+    assert (least // -1).item() == -128
+    assert (least % -1).item() == 0
+    assert (-least).item() == least.abs().item() == -128
+
+
+# Refusals
+
+
+@pytest.mark.parametrize(
+    ("call", "says"),
+    [
+        (lambda: tocha.tensor([True]) - tocha.tensor([True]), "bool"),
+        (lambda: 1 - tocha.tensor([True]), "bool"),
+        (lambda: -tocha.tensor([True]), "bool"),
+        (lambda: tocha.add(tocha.tensor([1]), 1, alpha=0.5), "alpha"),
+        (lambda: tocha.tensor([2]) ** -1, "negative integer powers"),
+        (lambda: tocha.tensor([1]).add_(0.5), "can't be cast"),
+        (lambda: tocha.ones(3).add_(tocha.ones(2, 3)), "broadcast shape"),
+        (lambda: tocha.ones(3) + tocha.ones(4), "must match"),
+        (lambda: tocha.ones(1, 3).expand(2, 3).add_(1), "single memory location"),
+        (lambda: tocha.tensor([1j]).abs_(), "complex"),
+        (lambda: tocha.ones(2).float_power_(2), "float64"),
+        (lambda: tocha.clamp(tocha.ones(2)), "must not be None"),
+        (lambda: tocha.where(tocha.ones(2), 1, 2), "boolean"),
+        (lambda: tocha.lerp(tocha.ones(2), tocha.ones(2).double(), 0.5), "end"),
+        (lambda: tocha.isclose(tocha.ones(2), tocha.ones(2).double()), "did not match"),
+        (lambda: tocha.imag(tocha.ones(2)), "non-complex"),
+        (lambda: tocha.polygamma(-1, tocha.ones(2)), "negative"),
+        (lambda: F.celu(tocha.ones(2), 0.0), "alpha"),
+        (lambda: F.gelu(tocha.ones(2), approximate="best"), "approximate"),
+        (lambda: F.prelu(tocha.ones(2, 3), tocha.ones(2)), "channel size"),
+        (lambda: F.glu(tocha.ones(3)), "even"),
+    ],
+)
+def test_refusals_say_what_is_wrong(call, says):
+    with pytest.raises(RuntimeError, match=says):
+        call()
+
+
+def test_unsupported_dtypes_are_named():
+    with pytest.raises(NotImplementedError, match=r"\[erf\].*complex64"):
+        tocha.erf(tocha.tensor([1j]))
+
+
+# Layouts and aliases
+
+
+def test_results_keep_their_operands_layout():
+    x = tocha.ones(2, 3, 4, 5).contiguous(memory_format=tocha.channels_last)
+    assert x.exp().stride() == (x * 2).stride() == (x + tocha.ones(3, 1, 1)).stride() == x.stride()
+    assert tocha.ones(3, 4).t().sin().stride() == (1, 4)
+
+
+def test_out_is_filled_resized_and_returned():
+    out = tocha.empty(0)
+    assert tocha.add(tocha.ones(3), 1, out=out) is out
+    assert out.tolist() == [2, 2, 2]
+    y = tocha.ones(3, dtype=tocha.float64)
+    assert tocha.exp(tocha.zeros(3), out=y).dtype is tocha.float64
+
+
+def test_in_place_through_views():
+    x = tocha.zeros(3, 3)
+    x.t()[0].add_(tocha.tensor([1.0, 2.0, 3.0]))
+    assert x[:, 0].tolist() == [1, 2, 3]
+
+
+# Complex
+
+
+def test_parts_are_views():
+    z = tocha.tensor([1 + 2j, 3 - 4j])
+    z.real.fill_(7)
+    z.imag.mul_(10)
+    assert z.tolist() == [7 + 20j, 7 - 40j]
+    assert tocha.real(tocha.ones(2)).dtype is tocha.float32
+
+
+def test_conjugation_is_lazy_and_writes_through():
+    z = tocha.tensor([1 + 2j])
+    c = z.conj()
+    assert c.is_conj() and not c.conj().is_conj() and not c.resolve_conj().is_conj()
+    assert c.imag.is_neg()
+    np.testing.assert_array_equal(values(c + 1), [2 - 2j])
+    np.testing.assert_array_equal(values(c.imag), [-2])
+    c.mul_(2j)
+    np.testing.assert_array_equal(values(z), [4 - 2j])
+
+
+def test_pairs_of_reals_are_complex_numbers():
+    x = tocha.arange(6.0).reshape(3, 2)
+    z = tocha.view_as_complex(x)
+    z.mul_(2)
+    assert x.tolist() == [[0, 2], [4, 6], [8, 10]]
+    assert tocha.view_as_real(z).stride() == (2, 1)
+    with pytest.raises(RuntimeError, match="stride 1"):
+        tocha.view_as_complex(tocha.ones(2, 3).t())
+    with pytest.raises(RuntimeError, match="conjugated"):
+        tocha.view_as_real(z.conj())
+
+
+# Values at the edges
+
+
+def test_circular_functions_of_great_arguments():
+    # A few great arguments among ordinary ones: the run takes the long way.
+    x = np.concatenate([np.linspace(-5, 5, 1000), [1e10, 3e37, -2e20, math.inf, math.nan]])
+    for dtype, error in ((np.float32, 2e-7), (np.float64, 3e-16)):
+        a = x.astype(dtype)
+        with np.errstate(all="ignore"):
+            for name in ("sin", "cos"):
+                exact = getattr(np, name)(a.astype(np.float64))
+                np.testing.assert_allclose(getattr(tocha, name)(tocha.tensor(a)).numpy(), exact, rtol=0, atol=error)
+
+
+def test_powers_by_shortcuts():
+    x = tocha.tensor([-2.0, 0.5, 4.0])
+    for p in (0, 1, 2, 3, -1, -2):
+        np.testing.assert_allclose((x**p).numpy(), x.numpy() ** float(p), rtol=1e-6)
+    np.testing.assert_allclose((x.abs() ** 0.5).numpy(), np.sqrt(x.abs().numpy()), rtol=1e-6)
+    assert (tocha.tensor([3]) ** 2).dtype is tocha.int64
+
+
+def test_nan_passes_or_not():
+    nan = math.nan
+    a, b = tocha.tensor([1.0, nan]), tocha.tensor([nan, 2.0])
+    assert tocha.maximum(a, b).isnan().all()
+    assert tocha.fmax(a, b).tolist() == [1, 2]
+    assert tocha.clamp(tocha.tensor([nan, 5.0]), 0, 1).tolist()[1] == 1
+    assert tocha.nan_to_num(tocha.tensor([nan, math.inf], dtype=tocha.float16)).tolist() == [0, 65504]
+    assert tocha.xlogy(tocha.tensor([0.0]), tocha.tensor([0.0])).item() == 0
+    assert tocha.isclose(a, a, equal_nan=True).all() and not tocha.isclose(a, a).all()
+
+
+def test_lerp_reaches_its_end():
+    start, end = tocha.tensor([1e8]), tocha.tensor([0.1])
+    assert tocha.lerp(start, end, 1.0).item() == end.item()
+    assert tocha.lerp(start, end, 0.0).item() == start.item()
+
+
+def test_where_of_a_condition_lists_coordinates():
+    rows, columns = tocha.where(tocha.tensor([[True, False], [False, True]]))
+    assert rows.tolist() == columns.tolist() == [0, 1]
+    assert tocha.where(tocha.tensor(5.0))[0].tolist() == [0]
+
+
+def test_next_halves():
+    one = tocha.ones(1, dtype=tocha.bfloat16)
+    assert (tocha.nextafter(one, one * 2) - 1).item() == 2.0**-7
+    assert (tocha.nextafter(one.half(), one.half() * 2) - 1).item() == 2.0**-10
+
+
+def test_whole_tensors_compare():
+    assert tocha.equal(tocha.ones(2), tocha.ones(2).double())
+    assert not tocha.equal(tocha.ones(2), tocha.ones(2, 1))
+    assert tocha.allclose(tocha.ones(2), tocha.ones(2) + 1e-9)
+    assert tocha.equal(tocha.ones(0), tocha.ones(0))
+
+
+def test_activations_change_their_input_when_asked():
+    for f in (F.relu, F.relu6, F.elu, F.selu, F.celu, F.silu, F.mish, F.hardtanh, F.hardswish, F.leaky_relu):
+        x = tocha.tensor([-1.0, 2.0])
+        expected = f(x)
+        assert x.tolist() == [-1, 2]
+        assert f(x, inplace=True) is x
+        assert x.tolist() == expected.tolist()

@@ -1,0 +1,144 @@
+"""Reductions, scans, softmax and normalisations: what is special about them, held against NumPy."""
+
+import numpy as np
+import pytest
+
+import tocha
+
+RNG = np.random.default_rng(0)
+
+
+def t(a):
+    return tocha.from_numpy(np.ascontiguousarray(a))
+
+
+def layouts(a):
+    """The same values in several memory layouts."""
+    yield t(a)
+    order = tuple(reversed(range(a.ndim)))
+    yield t(a.transpose(order)).permute(order)
+    wide = np.zeros((*a.shape[:-1], a.shape[-1] * 2), a.dtype)
+    wide[..., ::2] = a
+    yield t(wide)[..., ::2]
+
+
+@pytest.mark.parametrize("shape", [(1,), (3,), (17,), (1000,), (100000,), (7, 300), (300, 7), (5, 6, 7), (2, 1, 513, 3)])
+@pytest.mark.parametrize("dtype", ["float32", "float64", "int64", "int16", "complex64"])
+def test_sum_over_any_dims_and_layouts(shape, dtype):
+    a = (RNG.standard_normal(shape) * 10).astype(dtype)
+    for x in layouts(a):
+        dims = [None, *range(a.ndim), *((0, d) for d in range(1, a.ndim))]
+        for d in dims:
+            expected = a.sum(axis=d, dtype="complex128" if dtype == "complex64" else None if dtype != "int16" else "int64")
+            got = x.sum(d).numpy()
+            np.testing.assert_allclose(got, expected, rtol=1e-4, atol=1e-2)
+
+
+@pytest.mark.parametrize("shape", [(10_000_000,), (1_000_000, 8), (8, 1_000_000)])
+def test_long_sums_stay_accurate(shape):
+    a = RNG.random(shape, dtype=np.float32)
+    for d in range(a.ndim):
+        exact = a.sum(axis=d, dtype=np.float64)
+        error = np.abs(t(a).sum(d).numpy() / exact - 1).max()
+        assert error < 1e-6
+        assert np.abs(t(a).mean(d).numpy() * a.shape[d] / exact - 1).max() < 1e-6
+
+
+@pytest.mark.parametrize("n", [1, 2, 15, 16, 130, 5000])
+def test_extremes_report_the_first_index_and_nan_wins(n):
+    a = RNG.integers(0, 3, (4, n)).astype(np.float32)
+    for x in layouts(a):
+        for name in ("max", "min"):
+            values, indices = getattr(x, name)(1)
+            np.testing.assert_array_equal(values.numpy(), getattr(a, name)(1))
+            np.testing.assert_array_equal(indices.numpy(), getattr(a, "arg" + name)(1))
+            np.testing.assert_array_equal(getattr(x, "arg" + name)().numpy(), getattr(a, "arg" + name)())
+    a[2, n // 2] = np.nan
+    a[2, -1] = np.nan
+    values, indices = t(a).max(1)
+    assert np.isnan(values.numpy()[2]) and indices.numpy()[2] == n // 2
+
+
+def test_extremes_of_infinities_have_an_index():
+    x = tocha.full((3, 200), -tocha.inf)
+    assert x.argmax(1).tolist() == [0, 0, 0]
+    assert x.max(0).indices.tolist() == [0] * 200
+
+
+def test_empty_reductions():
+    x = tocha.empty(0, 3)
+    assert x.sum(0).tolist() == [0, 0, 0] and x.prod(0).tolist() == [1, 1, 1]
+    assert x.sum().item() == 0 and tocha.isnan(x.mean()).item()
+    assert x.any().item() is False and x.all().item() is True
+    assert x.max(1).values.shape == (0,)
+    with pytest.raises(IndexError):
+        x.max(0)
+    with pytest.raises(RuntimeError):
+        x.amax()
+
+
+def test_bytes_stay_bytes_in_any_and_all():
+    x = tocha.tensor([[0, 2], [1, 1]], dtype=tocha.uint8)
+    assert x.any(1).dtype is tocha.uint8 and x.all(1).tolist() == [0, 1]
+    assert x.any(()).shape == (2, 2)
+
+
+@pytest.mark.parametrize("shape", [(1,), (5,), (7, 300), (300, 7), (2, 3, 4)])
+def test_variance_with_a_large_mean(shape):
+    a = (RNG.standard_normal(shape) + 1000).astype(np.float32)
+    for x in layouts(a):
+        for d in range(a.ndim):
+            if a.shape[d] > 1:
+                np.testing.assert_allclose(x.var(d).numpy(), a.astype(np.float64).var(axis=d, ddof=1), rtol=1e-5)
+        np.testing.assert_allclose(x.std(correction=0).numpy(), a.astype(np.float64).std(), rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64", "float16", "bfloat16"])
+@pytest.mark.parametrize("shape,dim", [((4, 1000), 1), ((1000, 4), 0), ((3, 5, 7), 1), ((2, 3, 300), 1), ((5,), 0), ((), 0)])
+def test_softmax_over_any_dim(dtype, shape, dim):
+    a = RNG.standard_normal(shape).astype(np.float32) * 3
+    x = t(a).to(getattr(tocha, dtype))
+    a = x.double().numpy()
+    e = np.exp(a - a.max(axis=dim if shape else None, keepdims=True))
+    expected = e / e.sum(axis=dim if shape else None, keepdims=True)
+    tolerance = {"float32": 1e-6, "float64": 1e-12, "float16": 1e-3, "bfloat16": 1e-2}[dtype]
+    np.testing.assert_allclose(x.softmax(dim).double().numpy(), expected, rtol=tolerance, atol=tolerance / 10)
+    np.testing.assert_allclose(x.log_softmax(dim).double().numpy(), np.log(expected), rtol=tolerance, atol=tolerance * 4)
+
+
+def test_softmax_of_large_numbers_and_infinities():
+    assert tocha.tensor([1e30, 1e30]).softmax(0).tolist() == [0.5, 0.5]
+    assert tocha.tensor([-tocha.inf, 0.0]).softmax(0).tolist() == [0, 1]
+    assert tocha.isnan(tocha.tensor([-tocha.inf, -tocha.inf]).softmax(0)).all()
+
+
+@pytest.mark.parametrize("n", [1, 7, 64, 1000])
+def test_layer_norm(n):
+    a = (RNG.standard_normal((5, n)) + 100).astype(np.float32)
+    w, b = RNG.standard_normal((2, n)).astype(np.float32)
+    d = a.astype(np.float64)
+    expected = (d - d.mean(1, keepdims=True)) / np.sqrt(d.var(1, keepdims=True) + 1e-5) * w + b
+    np.testing.assert_allclose(tocha.layer_norm(t(a), [n], t(w), t(b)).numpy(), expected, rtol=1e-3, atol=1e-3)
+
+
+def test_logsumexp_of_extremes():
+    inf = tocha.inf
+    x = tocha.tensor([[-inf, -inf], [inf, 1.0], [1000.0, 1000.0], [-1000.0, -1000.0]])
+    np.testing.assert_allclose(x.logsumexp(1).numpy(), [-inf, inf, 1000 + np.log(2), -1000 + np.log(2)], rtol=1e-6)
+
+
+def test_histograms_against_numpy():
+    a = RNG.standard_normal(1000)
+    hist, edges = tocha.histogram(t(a), 13)
+    expected, expected_edges = np.histogram(a, 13)
+    np.testing.assert_array_equal(hist.numpy(), expected)
+    np.testing.assert_allclose(edges.numpy(), expected_edges)
+    points = RNG.standard_normal((500, 2))
+    np.testing.assert_array_equal(tocha.histogramdd(t(points), [4, 5]).hist.numpy(), np.histogramdd(points, [4, 5])[0])
+
+
+def test_quantiles_against_numpy():
+    a = RNG.standard_normal((6, 11))
+    q = np.array([0.0, 0.3, 0.77, 1.0])
+    for mode in ("linear", "lower", "higher", "midpoint", "nearest"):
+        np.testing.assert_allclose(tocha.quantile(t(a), t(q), 1, interpolation=mode).numpy(), np.quantile(a, q, 1, method=mode))

@@ -1,0 +1,89 @@
+"""Dropout as torch.nn.functional has it: defaults, inplace, checks of shapes. The operators are in tocha/operators/dropout.py."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+
+from tocha import _C
+
+Tensor = _C.Tensor
+
+__all__ = ["alpha_dropout", "dropout", "dropout1d", "dropout2d", "dropout3d", "feature_alpha_dropout", "rrelu", "rrelu_"]
+
+
+def _check(p: float) -> None:
+    if p < 0.0 or p > 1.0:
+        raise ValueError(f"[dropout] probability has to be between 0 and 1, but got {p}")
+
+
+def _apply(function: Callable, in_place: Callable, input: Tensor, p: float, training: bool, inplace: bool) -> Tensor:
+    return in_place(input, p, training) if inplace else function(input, p, training)
+
+
+def _channels(input: Tensor, p: float, training: bool, inplace: bool, batched: bool) -> Tensor:
+    """Drops whole channels; an input without a batch gets one for the call."""
+    if batched:
+        return _apply(_C.feature_dropout, _C.feature_dropout_, input, p, training, inplace)
+    result = _apply(_C.feature_dropout, _C.feature_dropout_, input.unsqueeze(0), p, training, inplace)
+    return input if inplace else result.squeeze(0)
+
+
+def dropout(input: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False) -> Tensor:
+    """When training, zeroes elements with probability p and scales the others by 1 / (1 - p).
+
+    >>> import tocha
+    >>> tocha.nn.functional.dropout(tocha.ones(3), training=False)
+    tensor([1., 1., 1.])
+    """
+    _check(p)
+    return _apply(_C.dropout, _C.dropout_, input, p, training, inplace)
+
+
+def alpha_dropout(input: Tensor, p: float = 0.5, training: bool = False, inplace: bool = False) -> Tensor:
+    """Dropout that keeps mean and variance of self-normalizing activations."""
+    _check(p)
+    return _apply(_C.alpha_dropout, _C.alpha_dropout_, input, p, training, inplace)
+
+
+def feature_alpha_dropout(input: Tensor, p: float = 0.5, training: bool = False, inplace: bool = False) -> Tensor:
+    """alpha_dropout of whole channels."""
+    _check(p)
+    return _apply(_C.feature_alpha_dropout, _C.feature_alpha_dropout_, input, p, training, inplace)
+
+
+def dropout1d(input: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False) -> Tensor:
+    """Zeroes whole channels of (N, C, L) or (C, L)."""
+    _check(p)
+    n = input.dim()
+    if n not in (2, 3):
+        raise RuntimeError(f"[dropout1d] Expected 2D or 3D input, (C, L) or (N, C, L), but received a {n}D input. For other shapes use dropout, dropout2d or dropout3d.")
+    return _channels(input, p, training, inplace, n == 3)
+
+
+def dropout2d(input: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False) -> Tensor:
+    """Zeroes whole channels of (N, C, H, W)."""
+    _check(p)
+    n = input.dim()
+    if n == 3:
+        warnings.warn("dropout2d: a 3-D input is read as (N, C, L), with channel-wise 1D dropout; use dropout1d to say so, or add a batch dim.", stacklevel=2)
+    elif n != 4:
+        warnings.warn(f"dropout2d: Received a {n}-D input to dropout2d, which is deprecated. Use dropout, or dropout1d and dropout3d for their shapes.", stacklevel=2)
+    return _channels(input, p, training, inplace, True)
+
+
+def dropout3d(input: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False) -> Tensor:
+    """Zeroes whole channels of (N, C, D, H, W) or (C, D, H, W)."""
+    _check(p)
+    n = input.dim()
+    if n not in (4, 5):
+        warnings.warn(f"dropout3d: Received a {n}-D input to dropout3d, which is deprecated. Use dropout, or dropout1d and dropout2d for their shapes.", stacklevel=2)
+    return _channels(input, p, training, inplace, n == 5)
+
+
+def rrelu(input: Tensor, lower: float = 1.0 / 8, upper: float = 1.0 / 3, training: bool = False, inplace: bool = False) -> Tensor:
+    """input where positive, else input times a slope: random in [lower, upper) when training, else the middle."""
+    return (_C.rrelu_ if inplace else _C.rrelu)(input, lower, upper, training)
+
+
+rrelu_ = _C.rrelu_

@@ -1,0 +1,82 @@
+"""Seeds and states of the default generators, under torch.random's names; tocha re-exports all but fork_rng."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+from tocha import _C
+
+__all__ = ["default_generator", "fork_rng", "get_rng_state", "initial_seed", "manual_seed", "seed", "set_rng_state"]
+
+default_generator = _C.default_generator
+
+
+def manual_seed(seed: int) -> _C.Generator:
+    """Seeds the default generators of all devices; returns the CPU's.
+
+    >>> import tocha
+    >>> _ = tocha.manual_seed(0)
+    >>> tocha.rand(2)
+    tensor([0.4963, 0.7682])
+    """
+    return default_generator.manual_seed(int(seed))
+
+
+def seed() -> int:
+    """Seeds the default generators with a fresh random number and returns it."""
+    return default_generator.seed()
+
+
+def initial_seed() -> int:
+    """The seed the default generator was last given."""
+    return default_generator.initial_seed()
+
+
+def get_rng_state() -> _C.Tensor:
+    """The state of the default generator as a ByteTensor."""
+    return default_generator.get_state()
+
+
+def set_rng_state(new_state: _C.Tensor) -> None:
+    """Sets what get_rng_state gave.
+
+    >>> import tocha
+    >>> saved = tocha.get_rng_state()
+    >>> a = tocha.rand(3)
+    >>> tocha.set_rng_state(saved)
+    >>> bool((tocha.rand(3) == a).all())
+    True
+    """
+    default_generator.set_state(new_state)
+
+
+@contextlib.contextmanager
+def fork_rng(
+    devices: Iterable[Any] | None = None,
+    enabled: bool = True,
+    _caller: str = "fork_rng",
+    _devices_kw: str = "devices",
+    device_type: str = "cuda",
+) -> Iterator[None]:
+    """What is drawn inside leaves the generators as if it had not been drawn.
+
+    >>> import tocha
+    >>> _ = tocha.manual_seed(0)
+    >>> with tocha.random.fork_rng():
+    ...     _ = tocha.rand(100)
+    >>> tocha.rand(2)
+    tensor([0.4963, 0.7682])
+    """
+    if not enabled or device_type == "meta":
+        yield
+        return
+    others = [d for d in devices or () if _C.device(d if isinstance(d, str | _C.device) else f"{device_type}:{d}").type != "cpu"]
+    if others:
+        raise RuntimeError(f"[{_caller}] {_devices_kw} has no random generator for {others[0]!r}")
+    saved = get_rng_state()
+    try:
+        yield
+    finally:
+        set_rng_state(saved)

@@ -308,9 +308,10 @@ def linalg_vander(x, N):
     """The Vandermonde matrix of each vector in a batch."""
     if x.dtype == dt.bool_:
         raise RuntimeError("[linalg.vander] expected a floating point, complex or integral tensor, got bool")
-    n = x.shape[-1] if N is None else N
+    vectors = x.reshape([1]) if x.ndim == 0 else x
+    n = vectors.shape[-1] if N is None else N
     if N is not None and n <= 1:
         raise RuntimeError(f"[linalg.vander] N must be greater than 1, got {n}")
     if n == 0:
         return x.new_empty([*x.shape, 0])
-    return op.stack(powers(x.to(dt.int64) if is_integral(x.dtype) else x, n), -1)
+    return op.stack(powers(vectors.to(dt.int64) if is_integral(x.dtype) else vectors, n), -1)

@@ -44,11 +44,9 @@ def roll(self, shifts, dims):
         return op._unsafe_view(op._roll_dims(self.reshape([-1]), shifts, [0]), self.shape)
     if len(shifts) != len(dims):
         raise RuntimeError(f"[roll] shifts and dimensions must align. shifts: {len(shifts)}, dims:{len(dims)}")
-    out = self
     if self.ndim == 0:
-        for d in dims:
-            wrap_dim(d, 0)
-        return self.clone()
+        raise IndexError(f"[roll] Dimension specified as {dims[0]} but tensor has no dimensions")
+    out = self
     for i in range(len(dims)):
         out = op._roll_dims(out, [shifts[i]], [wrap_dim(dims[i], self.ndim)])
     return out

@@ -47,7 +47,9 @@ def test_result_dtype(make, dtype):
 # Python's operators
 
 
-@pytest.mark.parametrize("symbol", ["+", "-", "*", "//", "%", "**", "&", "|", "^", "<<", ">>", "<", "<=", ">", ">=", "==", "!="])
+@pytest.mark.parametrize(
+    "symbol", ["+", "-", "*", "//", "%", "**", "&", "|", "^", "<<", ">>", "<", "<=", ">", ">=", "==", "!="]
+)
 def test_operators_with_numbers_on_either_side(symbol):
     a = np.array([1, 2, 3, 5])
     t = tocha.tensor(a)
@@ -95,7 +97,10 @@ def test_division_rounds_as_python_does(dtype, divisor):
     assert tocha.div(t, divisor, rounding_mode="trunc").tolist() == [int(x / divisor) for x in a]
 
 
-@pytest.mark.parametrize("divide", [lambda x: x // 0, lambda x: x % 0, lambda x: tocha.fmod(x, 0), lambda x: tocha.div(x, 0, rounding_mode="trunc")])
+@pytest.mark.parametrize(
+    "divide",
+    [lambda x: x // 0, lambda x: x % 0, lambda x: tocha.fmod(x, 0), lambda x: tocha.div(x, 0, rounding_mode="trunc")],
+)
 def test_integers_refuse_division_by_zero(divide):
     with pytest.raises(RuntimeError, match="ZeroDivisionError"):
         divide(tocha.tensor([1, 2]))

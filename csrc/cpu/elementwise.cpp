@@ -33,11 +33,11 @@ struct Operand {
   int64_t strides[kMaxDims];  // bytes, innermost first
   DType dtype;                // in memory
   DType loop_dtype;
-  CastLoop cast;              // memory -> loop for inputs, loop -> memory for outputs
+  CastLoop cast;  // memory -> loop for inputs, loop -> memory for outputs
   bool conj, neg;
-  bool fits;                  // the loop can read this dtype as it lies
-  bool linear;                // contiguous in iteration order
-  bool constant;              // every stride is 0
+  bool fits;      // the loop can read this dtype as it lies
+  bool linear;    // contiguous in iteration order
+  bool constant;  // every stride is 0
 };
 
 // The iteration space after sorting dims by stride and merging those that run together.
@@ -162,7 +162,8 @@ void load_chunk(const Plan& plan, const Operand& op, int64_t begin, int64_t n, c
   if (op.linear) {
     op.cast(out, size, op.data + begin * itemsize(op.dtype), itemsize(op.dtype), n);
   } else {
-    for_runs(plan, op, begin, n, [&](char* p, int64_t at, int64_t run) { op.cast(out + at * size, size, p, op.strides[0], run); });
+    for_runs(plan, op, begin, n,
+             [&](char* p, int64_t at, int64_t run) { op.cast(out + at * size, size, p, op.strides[0], run); });
   }
   if (op.conj) cast_table().conj(op.loop_dtype, out, n);
   if (op.neg) cast_table().negate(op.loop_dtype, out, n);
@@ -175,7 +176,8 @@ void store_chunk(const Plan& plan, const Operand& op, int64_t begin, int64_t n, 
   if (op.linear) {
     op.cast(op.data + begin * itemsize(op.dtype), itemsize(op.dtype), in, size, n);
   } else {
-    for_runs(plan, op, begin, n, [&](char* p, int64_t at, int64_t run) { op.cast(p, op.strides[0], in + at * size, size, run); });
+    for_runs(plan, op, begin, n,
+             [&](char* p, int64_t at, int64_t run) { op.cast(p, op.strides[0], in + at * size, size, run); });
   }
 }
 

@@ -46,8 +46,8 @@ class ScoreOffsets {
 };
 
 template <class T, class Index>
-void pick_scores(const Tensor& out, const Tensor& weights, const Tensor& self, const Index* target, const T* class_weight,
-                 int64_t ignored) {
+void pick_scores(const Tensor& out, const Tensor& weights, const Tensor& self, const Index* target,
+                 const T* class_weight, int64_t ignored) {
   const int64_t class_dim = self.dim() == 1 ? 0 : 1;
   const int64_t classes = self.size(class_dim), step = self.stride(class_dim);
   const ScoreOffsets offsets(self);
@@ -56,7 +56,8 @@ void pick_scores(const Tensor& out, const Tensor& weights, const Tensor& self, c
   T* weight_to = weights.data<T>();
   for (int64_t i = 0; i < out.numel(); ++i) {
     int64_t c = static_cast<int64_t>(target[i]);
-    TOCHA_CHECK(c == ignored || (c >= 0 && c < classes), Index, "[nll_loss] Target ", c, " is out of bounds for ", classes, " classes");
+    TOCHA_CHECK(c == ignored || (c >= 0 && c < classes), Index, "[nll_loss] Target ", c, " is out of bounds for ",
+                classes, " classes");
   }
   ReleaseGil others(out.numel());
   parallel_for(out.numel(), kGrain, [&](int64_t begin, int64_t end) {
@@ -154,8 +155,10 @@ void _nll(const Tensor& out, const Tensor& weights, const Tensor& self, const Te
   Tensor class_weight = weight ? contiguous(weight) : Tensor();
   cpu::visit_floating("nll_loss", self.dtype(), [&]<class T>(cpu::Type<T>) {
     const T* w = class_weight ? class_weight.data<T>() : nullptr;
-    if (target.dtype() == DType::UInt8) pick_scores<T>(out, weights, self, indices.data<uint8_t>(), w, ignore_index);
-    else pick_scores<T>(out, weights, self, indices.data<int64_t>(), w, ignore_index);
+    if (target.dtype() == DType::UInt8)
+      pick_scores<T>(out, weights, self, indices.data<uint8_t>(), w, ignore_index);
+    else
+      pick_scores<T>(out, weights, self, indices.data<int64_t>(), w, ignore_index);
   });
 }
 
@@ -216,8 +219,8 @@ void _multilabel_margin(const Tensor& out, const Tensor& self, const Tensor& tar
   int64_t classes = self.dim() == 0 ? 1 : self.size(self.dim() - 1);
   const int64_t* indices = t.data<int64_t>();
   for (int64_t i = 0; i < t.numel(); ++i) {
-    TOCHA_CHECK(indices[i] >= -1 && indices[i] < classes, Runtime, "[multilabel_margin_loss] target ", indices[i], " is out of range for ",
-                classes, " classes");
+    TOCHA_CHECK(indices[i] >= -1 && indices[i] < classes, Runtime, "[multilabel_margin_loss] target ", indices[i],
+                " is out of range for ", classes, " classes");
   }
   cpu::visit_floating("multilabel_margin_loss", d, [&]<class T>(cpu::Type<T>) {
     if constexpr (std::is_floating_point_v<T>) {

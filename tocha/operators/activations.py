@@ -17,7 +17,9 @@ cheap = partial(pointwise, dtypes=FLOATS, variants=FUNCTION)
 # Piecewise linear
 
 
-@cheap("relu(Tensor self) -> Tensor", dtypes=NUMERIC, variants="function, method, inplace", tags=frozenset({"direct_half"}))
+@cheap(
+    "relu(Tensor self) -> Tensor", dtypes=NUMERIC, variants="function, method, inplace", tags=frozenset({"direct_half"})
+)
 def relu(x):
     """self where it is positive, else 0."""
     return s.relu(x)
@@ -35,10 +37,16 @@ def check_hardtanh(self, min_val, max_val):
     if self.dtype == dt.bool_:
         raise NotImplementedError("[hardtanh] Bool inputs not supported for hardtanh")
     if self.dtype == dt.uint8 and (min_val < 0 or max_val < 0):
-        raise RuntimeError(f"[hardtanh] cannot do hardtanh on an unsigned type with negative limits: {min_val} and {max_val}")
+        raise RuntimeError(
+            f"[hardtanh] cannot do hardtanh on an unsigned type with negative limits: {min_val} and {max_val}"
+        )
 
 
-@cheap("nn_hardtanh(Tensor self, Scalar min_val=-1, Scalar max_val=1) -> Tensor", dtypes=NUMERIC, types={"check": check_hardtanh})
+@cheap(
+    "nn_hardtanh(Tensor self, Scalar min_val=-1, Scalar max_val=1) -> Tensor",
+    dtypes=NUMERIC,
+    types={"check": check_hardtanh},
+)
 def hardtanh(x, min_val, max_val):
     """self kept within [min_val, max_val]."""
     return s.clamp(x, min_val, max_val)
@@ -79,7 +87,11 @@ def check_softshrink(lambd):
         raise RuntimeError(f"[softshrink] lambda must be greater or equal to 0, but found to be {lambd}")
 
 
-@cheap("nn_softshrink(Tensor self, Scalar lambd=0.5) -> Tensor", types={"check": check_softshrink}, variants="function, out")
+@cheap(
+    "nn_softshrink(Tensor self, Scalar lambd=0.5) -> Tensor",
+    types={"check": check_softshrink},
+    variants="function, out",
+)
 def softshrink(x, lambd):
     """self moved toward 0 by lambd, and 0 within [-lambd, lambd]."""
     # The product keeps a NaN.

@@ -100,10 +100,13 @@ def test_bad_indices_change_nothing(bad):
 
 def test_tensors_without_memory_are_not_read():
     x, index = tocha.zeros(3, 2), tocha.zeros(2, 2, dtype=tocha.int64, device="meta")
-    for f in (lambda: x.gather(0, index), lambda: x.scatter_add(0, index, tocha.ones(2, 2)), lambda: x[index], lambda: x.take(index)):
+    for f in (lambda: x.scatter_add(0, index, tocha.ones(2, 2)), lambda: x.masked_fill_(index[:1] > 0, 1), lambda: x[index]):
         with pytest.raises(RuntimeError, match="same device"):
             f()
     assert x.to("meta").gather(0, index).shape == (2, 2)
+    assert x.to("meta")[index].shape == (2, 2, 2)
+    with pytest.raises(RuntimeError):
+        x.to("meta").index_add_(0, index[0], tocha.ones(3, 2, device="meta"))
 
 
 def test_source_may_be_the_target():

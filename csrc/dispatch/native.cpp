@@ -52,8 +52,10 @@ const Tensor& OutScope::target() {
 }
 
 void OutScope::finish() {
-  if (!direct_) copy_to_out(out_, target_, op_);
-  else out_.bump_version();
+  if (!direct_)
+    copy_to_out(out_, target_, op_);
+  else
+    out_.bump_version();
 }
 
 }  // namespace tocha

@@ -7,6 +7,7 @@ from tocha.operators.record import composite, native, op
 from tocha.operators.rules import Out
 
 _DYNAMIC = frozenset({"dynamic"})
+_ANY_DEVICE = frozenset({"any_device"})
 
 
 @composite("masked_fill(Tensor self, Tensor mask, Operand value) -> Tensor")
@@ -15,13 +16,15 @@ def masked_fill(self, mask, value):
     if mask.dtype != dt.bool_:
         raise RuntimeError(f"[masked_fill] only boolean masks are supported, but got mask with dtype {mask.dtype}")
     if value.ndim != 0:
-        raise RuntimeError(f"[masked_fill] only a 0-dimensional value tensor is supported, but got tensor with {value.ndim} dimension(s).")
+        raise RuntimeError(
+            f"[masked_fill] only a 0-dimensional value tensor is supported, but got tensor with {value.ndim} dimension(s)."
+        )
     if value.is_complex() and not self.is_complex():
         raise RuntimeError(f"[masked_fill] value cannot be converted to type {self.dtype} without overflow")
     return op.where(mask, value.to(self.dtype), self)
 
 
-@native("masked_fill_(Tensor self, Tensor mask, Operand value) -> Tensor", variants="method")
+@native("masked_fill_(Tensor self, Tensor mask, Operand value) -> Tensor", tags=_ANY_DEVICE, variants="method")
 def masked_fill_(self, mask, value):
     """Sets self to a value where the mask holds."""
 
@@ -31,12 +34,12 @@ def masked_select(self, mask):
     """The elements where the mask holds, as a 1-d tensor."""
 
 
-@native("masked_scatter(Tensor self, Tensor mask, Tensor source) -> Tensor", tags=_DYNAMIC)
+@native("masked_scatter(Tensor self, Tensor mask, Tensor source) -> Tensor", tags=_DYNAMIC | _ANY_DEVICE)
 def masked_scatter(self, mask, source):
     """self, with consecutive elements of source where the mask holds."""
 
 
-@native("masked_scatter_(Tensor self, Tensor mask, Tensor source) -> Tensor", variants="method")
+@native("masked_scatter_(Tensor self, Tensor mask, Tensor source) -> Tensor", tags=_ANY_DEVICE, variants="method")
 def masked_scatter_(self, mask, source):
     """Writes consecutive elements of source where the mask holds."""
 

@@ -7,10 +7,12 @@ from tocha.operators.record import native
 from tocha.operators.rules import Out, wrap_dim
 
 _EVERYWHERE = "function, method, inplace, out"
-_IN_PLACE = frozenset({"inplace_kernel"})
+_IN_PLACE = frozenset({"inplace_kernel", "any_device"})
 
 
-@native("gather(Tensor self, int dim, Tensor index, *, bool sparse_grad=False) -> Tensor", variants="function, method, out")
+@native(
+    "gather(Tensor self, int dim, Tensor index, *, bool sparse_grad=False) -> Tensor", variants="function, method, out"
+)
 def gather(self, dim, index, sparse_grad):
     """out[i][j][k] = self[index[i][j][k]][j][k] for dim 0, and so on."""
     d = wrap_dim(dim, self.ndim)
@@ -18,7 +20,9 @@ def gather(self, dim, index, sparse_grad):
         if index.dtype != dt.int64 and index.dtype != dt.int32:
             raise RuntimeError(f"[gather] Expected dtype int32/int64 for index, got {index.dtype}")
         if max(self.ndim, 1) != max(index.ndim, 1):
-            raise RuntimeError(f"[gather] Index tensor must have the same number of dimensions as input tensor, got {index.shape} and {self.shape}")
+            raise RuntimeError(
+                f"[gather] Index tensor must have the same number of dimensions as input tensor, got {index.shape} and {self.shape}"
+            )
         if self.ndim != 0:
             for i in range(index.ndim):
                 if i != d and index.shape[i] > self.shape[i]:
@@ -28,22 +32,42 @@ def gather(self, dim, index, sparse_grad):
     return Out(index.shape, self.dtype)
 
 
-@native("scatter.src(Tensor self, int dim, Tensor index, Tensor src) -> Tensor", kernel="scatter_src", tags=_IN_PLACE, variants=_EVERYWHERE)
+@native(
+    "scatter.src(Tensor self, int dim, Tensor index, Tensor src) -> Tensor",
+    kernel="scatter_src",
+    tags=_IN_PLACE,
+    variants=_EVERYWHERE,
+)
 def scatter_src(self, dim, index, src):
     """self[index[i][j][k]][j][k] = src[i][j][k] for dim 0, and so on."""
 
 
-@native("scatter.value(Tensor self, int dim, Tensor index, Scalar value) -> Tensor", kernel="scatter_value", tags=_IN_PLACE, variants=_EVERYWHERE)
+@native(
+    "scatter.value(Tensor self, int dim, Tensor index, Scalar value) -> Tensor",
+    kernel="scatter_value",
+    tags=_IN_PLACE,
+    variants=_EVERYWHERE,
+)
 def scatter_value(self, dim, index, value):
     """Writes one value to the places that index names."""
 
 
-@native("scatter.src_reduce(Tensor self, int dim, Tensor index, Tensor src, *, str reduce) -> Tensor", kernel="scatter_src_reduce", tags=_IN_PLACE, variants=_EVERYWHERE)
+@native(
+    "scatter.src_reduce(Tensor self, int dim, Tensor index, Tensor src, *, str reduce) -> Tensor",
+    kernel="scatter_src_reduce",
+    tags=_IN_PLACE,
+    variants=_EVERYWHERE,
+)
 def scatter_src_reduce(self, dim, index, src, reduce):
     """Adds src to, or multiplies it into, the places that index names."""
 
 
-@native("scatter.value_reduce(Tensor self, int dim, Tensor index, Scalar value, *, str reduce) -> Tensor", kernel="scatter_value_reduce", tags=_IN_PLACE, variants=_EVERYWHERE)
+@native(
+    "scatter.value_reduce(Tensor self, int dim, Tensor index, Scalar value, *, str reduce) -> Tensor",
+    kernel="scatter_value_reduce",
+    tags=_IN_PLACE,
+    variants=_EVERYWHERE,
+)
 def scatter_value_reduce(self, dim, index, value, reduce):
     """Adds one value to, or multiplies it into, the places that index names."""
 
@@ -53,7 +77,11 @@ def scatter_add(self, dim, index, src):
     """self[index[i][j][k]][j][k] += src[i][j][k] for dim 0, and so on."""
 
 
-@native("scatter_reduce(Tensor self, int dim, Tensor index, Tensor src, str reduce, *, bool include_self=True) -> Tensor", tags=_IN_PLACE, variants=_EVERYWHERE)
+@native(
+    "scatter_reduce(Tensor self, int dim, Tensor index, Tensor src, str reduce, *, bool include_self=True) -> Tensor",
+    tags=_IN_PLACE,
+    variants=_EVERYWHERE,
+)
 def scatter_reduce(self, dim, index, src, reduce, include_self):
     """Reduces src into the places that index names: sum, prod, mean, amax or amin."""
 

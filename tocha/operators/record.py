@@ -149,7 +149,9 @@ class Fold:
     search: tuple[Callable, Callable, Callable] | None = None
 
 
-def reduction(schema: str, *, dtypes: tuple, promote: str = SAME, variants: str = "function, method, out", **fields: Any):
+def reduction(
+    schema: str, *, dtypes: tuple, promote: str = SAME, variants: str = "function, method, out", **fields: Any
+):
     """The body returns the Fold; it is called once per dtype being generated."""
 
     def decorate(make: Callable) -> Operator:

@@ -1,0 +1,416 @@
+"""Losses. `reduction` is 0 (none), 1 (mean) or 2 (sum); tocha/nn/functional_losses.py gives them PyTorch's signatures.
+
+The element-wise part of a loss is one formula, so that it is one loop and its gradient another.
+"""
+
+from __future__ import annotations
+
+import math
+from functools import partial
+
+from tocha.ir import dtypes as dt
+from tocha.ir import scalar as s
+from tocha.operators.activations import soft_maximum
+from tocha.operators.exponential import product_with
+from tocha.operators.record import FLOATS, composite, native, op, pointwise, rule
+from tocha.operators.rules import Out
+
+formula = partial(pointwise, dtypes=FLOATS, variants="", expensive=True)
+loss = partial(composite, variants="function")
+
+
+@rule
+def reduced(loss: "Tensor", reduction: "int") -> "Tensor":
+    if reduction == 1:
+        return loss.mean()
+    if reduction == 2:
+        return loss.sum()
+    return loss
+
+
+@rule
+def sum_dtype(d: "dtype") -> "dtype":
+    """Sums of half-precision losses would overflow."""
+    return dt.float32 if d in (dt.float16, dt.bfloat16) else d
+
+
+# -- distances ---------------------------------------------------------------------------------------
+
+
+@formula("_squared_error(Tensor self, Tensor target) -> Tensor", expensive=False)
+def squared_error(x, y):
+    """(self - target) squared."""
+    d = x - y
+    return d * d
+
+
+@loss("nn_mse_loss(Tensor self, Tensor target, int reduction=1) -> Tensor")
+def mse_loss(self, target, reduction):
+    """The mean squared error."""
+    return reduced(op._squared_error(self, target), reduction)
+
+
+@loss("nn_l1_loss(Tensor self, Tensor target, int reduction=1) -> Tensor")
+def l1_loss(self, target, reduction):
+    """The mean absolute error."""
+    return reduced((self - target).abs(), reduction)
+
+
+@formula("_smooth_error(Tensor self, Tensor target, float beta) -> Tensor", expensive=False)
+def smooth_error(x, y, beta):
+    """A parabola for errors below beta, a line beyond."""
+    z = s.abs(x - y)
+    return s.where(z < beta, 0.5 * z * z / beta, z - 0.5 * beta)
+
+
+@loss("nn_smooth_l1_loss(Tensor self, Tensor target, int reduction=1, float beta=1.0) -> Tensor")
+def smooth_l1_loss(self, target, reduction, beta):
+    """Squared error below beta, absolute error beyond, joined smoothly."""
+    if not beta >= 0:
+        raise RuntimeError(f"[smooth_l1_loss] does not support negative values for beta, got {beta}")
+    if beta == 0:
+        return op.nn_l1_loss(self, target, reduction)
+    return reduced(op._smooth_error(self, target, beta), reduction)
+
+
+@formula("_huber_error(Tensor self, Tensor target, float delta) -> Tensor", expensive=False)
+def huber_error(x, y, delta):
+    """A parabola for errors up to delta, a line beyond."""
+    z = s.abs(x - y)
+    return s.where(z <= delta, 0.5 * z * z, delta * (z - 0.5 * delta))
+
+
+@loss("nn_huber_loss(Tensor self, Tensor target, int reduction=1, float delta=1.0) -> Tensor")
+def huber_loss(self, target, reduction, delta):
+    """Half the squared error up to delta, delta times the absolute error beyond."""
+    if not delta > 0:
+        raise RuntimeError(f"[huber_loss] does not support non-positive values for delta, got {delta}")
+    return reduced(op._huber_error(self, target, delta), reduction)
+
+
+# -- likelihoods -------------------------------------------------------------------------------------
+
+
+@formula("_kl(Tensor self, Tensor target) -> Tensor")
+def kl(x, t):
+    """target * (log(target) - self), 0 where target is 0."""
+    return product_with(t, t, s.log) - t * x
+
+
+@formula("_kl_log(Tensor self, Tensor target) -> Tensor")
+def kl_log(x, t):
+    """exp(target) * (target - self)."""
+    return s.exp(t) * (t - x)
+
+
+@loss("kl_div(Tensor self, Tensor target, int reduction=1, *, bool log_target=False) -> Tensor")
+def kl_div(self, target, reduction, log_target):
+    """The Kullback-Leibler divergence of exp(self) from target (or from exp(target))."""
+    for t in [self, target]:
+        if not t.is_floating_point():
+            raise RuntimeError(f"[kl_div] supports floating point inputs only, got {self.dtype} and {target.dtype}")
+    return reduced(op._kl_log(self, target) if log_target else op._kl(self, target), reduction)
+
+
+@native("_check_probabilities(Tensor self) -> ()", variants="", tags=frozenset({"any_device"}))
+def _check_probabilities(self):
+    """Refuses numbers outside of [0, 1]."""
+
+
+@formula("_bce(Tensor self, Tensor target) -> Tensor")
+def bce(x, t):
+    """-(target * log(self) + (1 - target) * log(1 - self)), with logarithms not below -100."""
+    return (t - 1) * s.maximum(s.log1p(-x), -100) - t * s.maximum(s.log(x), -100)
+
+
+@loss("nn_binary_cross_entropy(Tensor self, Tensor target, Tensor? weight=None, int reduction=1) -> Tensor")
+def binary_cross_entropy(self, target, weight, reduction):
+    """The cross entropy of probabilities self and target, of two classes."""
+    if not self.is_floating_point():
+        raise NotImplementedError(f"[binary_cross_entropy] is not defined for {self.dtype}")
+    if target.dtype != self.dtype:
+        raise RuntimeError(f"[binary_cross_entropy] expected a target of dtype {self.dtype}, but got {target.dtype}")
+    if self.shape != target.shape:
+        raise ValueError(f"[binary_cross_entropy] Using a target size ({target.shape}) that is different to the input size ({self.shape}) is deprecated. Please ensure they have the same size.")
+    op._check_probabilities(self)
+    each = op._bce(self, target)
+    if weight is not None:
+        each = (each * weight).to(self.dtype)
+    return reduced(each, reduction)
+
+
+@formula("_bce_logits(Tensor self, Tensor target) -> Tensor")
+def bce_logits(x, t):
+    """_bce of sigmoid(self), without overflow."""
+    return (1 - t) * x + soft_maximum(-x)
+
+
+@formula("_bce_logits_weighted(Tensor self, Tensor target, Tensor pos_weight) -> Tensor")
+def bce_logits_weighted(x, t, w):
+    """_bce_logits with the positive class weighted."""
+    return (1 - t) * x + (1 + (w - 1) * t) * soft_maximum(-x)
+
+
+@rule
+def logistic_losses(self: "Tensor", target: "Tensor", pos_weight: "Tensor?") -> "Tensor":
+    if self.dtype in (dt.float16, dt.bfloat16):  # PyTorch rounds after each step, and where terms cancel it shows
+        rest = op.nn_logsigmoid(self)
+        if pos_weight is not None:
+            rest = ((pos_weight - 1) * target + 1) * rest
+        return (1 - target) * self - rest
+    return op._bce_logits(self, target) if pos_weight is None else op._bce_logits_weighted(self, target, pos_weight)
+
+
+@loss("binary_cross_entropy_with_logits(Tensor self, Tensor target, Tensor? weight=None, Tensor? pos_weight=None, int reduction=1) -> Tensor")
+def binary_cross_entropy_with_logits(self, target, weight, pos_weight, reduction):
+    """binary_cross_entropy of sigmoid(self), computed from self."""
+    if not self.is_floating_point():
+        raise NotImplementedError(f"[binary_cross_entropy_with_logits] is not defined for {self.dtype}")
+    if not target.is_floating_point():
+        raise RuntimeError(f"[binary_cross_entropy_with_logits] expected a floating point target, but got {target.dtype}")
+    each = logistic_losses(self, target, pos_weight)
+    if weight is not None:
+        each = each * weight
+    return reduced(each, reduction)
+
+
+@loss("poisson_nll_loss(Tensor input, Tensor target, bool log_input, bool full, float eps, int reduction) -> Tensor")
+def poisson_nll_loss(input, target, log_input, full, eps, reduction):
+    """The negative log likelihood of counts, given rates or their logarithms."""
+    each = op.exp(input) - target * input if log_input else input - target * op.log(input + eps)
+    if full:  # Stirling's formula for the logarithm of the factorial
+        factorial = target * op.log(target) - target + 0.5 * op.log(2 * math.pi * target)
+        each = each + factorial.masked_fill(target <= 1, 0)
+    return reduced(each, reduction)
+
+
+@rule
+def check_classes(self: "Tensor", target: "Tensor", weight: "Tensor?") -> "none":
+    if self.dim() == 0:
+        raise ValueError(f"[nll_loss] Expected 1 or more dimensions (got 0) with target of size {target.shape}")
+    if self.dim() > 1 and (target.dim() == 0 or self.size(0) != target.size(0)):
+        raise ValueError(f"[nll_loss] Expected input batch_size to match target batch_size, got input of size {self.shape} and target of size {target.shape}")
+    if target.dtype != dt.int64 and target.dtype != dt.uint8:
+        raise RuntimeError(f"[nll_loss] expected target dtype to be int64 or uint8, but got {target.dtype}")
+    if not self.is_floating_point():
+        raise NotImplementedError(f"[nll_loss] is not defined for {self.dtype}")
+    if self.dim() == 1:
+        if target.dim() > 1 or target.numel() != 1:
+            raise RuntimeError(f"[nll_loss] expected one class for an input of size {self.shape}, got a target of size {target.shape}")
+    elif target.shape != [self.shape[0], *self.shape[2:]]:
+        raise RuntimeError(f"[nll_loss] size mismatch: an input of size {self.shape} needs a target of size {[self.shape[0], *self.shape[2:]]}, got {target.shape}")
+    classes = self.size(0 if self.dim() == 1 else 1)
+    if weight is not None:
+        if weight.dim() != 1 or weight.size(0) != classes:
+            raise RuntimeError(f"[nll_loss] weight tensor should be defined either for all {classes} classes or no classes but got weight tensor of shape: {weight.shape}")
+        if weight.dtype != self.dtype:
+            raise RuntimeError(f"[nll_loss] expected a weight of dtype {self.dtype}, but got {weight.dtype}")
+
+
+@native("_nll(Tensor self, Tensor target, Tensor? weight, int ignore_index) -> (Tensor, Tensor)", variants="")
+def _nll(self, target, weight, ignore_index):
+    """For each target minus the score of that class, weighted, and the weight; both 0 where the target is ignore_index."""
+    check_classes(self, target, weight)
+    sizes = [] if self.dim() == 1 else list(target.shape)
+    return Out(sizes, self.dtype), Out(sizes, self.dtype)
+
+
+@loss("nn_nll_loss(Tensor self, Tensor target, Tensor? weight=None, int reduction=1, int ignore_index=-100) -> Tensor")
+def nll_loss(self, target, weight, reduction, ignore_index):
+    """The negative log likelihood of the target classes, given log probabilities of (N, C, ...) or (C)."""
+    each, weights = op._nll(self, target, weight, ignore_index)
+    if reduction != 1:
+        return reduced(each, reduction)
+    wide = sum_dtype(self.dtype)
+    return (each.sum(dtype=wide) / weights.sum(dtype=wide)).to(self.dtype)
+
+
+@rule
+def along_classes(weight: "Tensor", like: "Tensor", dim: "int") -> "Tensor":
+    """A vector of one number per class, ready to broadcast."""
+    shape = [1] * like.dim()
+    shape[dim] = weight.numel()
+    return weight.view(shape)
+
+
+@rule
+def cross_entropy_of_probabilities(self: "Tensor", target: "Tensor", weight: "Tensor?", reduction: "int", smoothing: "float", dim: "int") -> "Tensor":
+    classes = self.size(dim)
+    if smoothing > 0:
+        target = target * (1 - smoothing) + smoothing / classes
+    scores = op.log_softmax(self, dim) * target
+    if weight is not None:
+        scores = scores * along_classes(weight, self, dim)
+    if reduction == 0:
+        return -scores.sum([dim])
+    total = -scores.sum()
+    if reduction == 2:
+        return total
+    return total / (self.numel() // max(classes, 1))
+
+
+@rule
+def smoothed_cross_entropy(self: "Tensor", target: "Tensor", weight: "Tensor?", reduction: "int", ignore_index: "int", smoothing: "float", dim: "int") -> "Tensor":
+    """Cross entropy with targets mixed with the uniform distribution."""
+    scores = op.log_softmax(self, dim)
+    each, weights = op._nll(scores, target, weight, ignore_index)
+    spread = scores if weight is None else scores * along_classes(weight, self, dim)
+    uniform = -spread.sum([dim]).masked_fill(target == ignore_index, 0)
+    mixed = each * (1 - smoothing) + uniform * (smoothing / self.size(dim))
+    if reduction != 1:
+        return reduced(mixed, reduction)
+    wide = sum_dtype(self.dtype)
+    return (mixed.sum(dtype=wide) / weights.sum(dtype=wide)).to(self.dtype)
+
+
+@loss("nn_cross_entropy_loss(Tensor self, Tensor target, Tensor? weight=None, int reduction=1, int ignore_index=-100, float label_smoothing=0.0) -> Tensor")
+def cross_entropy_loss(self, target, weight, reduction, ignore_index, label_smoothing):
+    """The cross entropy of softmax(self) with target classes, or with probabilities of self's size."""
+    if not (label_smoothing >= 0 and label_smoothing <= 1):
+        raise RuntimeError(f"[cross_entropy] label_smoothing must be between 0.0 and 1.0. Got: {label_smoothing}")
+    dim = 0 if self.dim() == 1 else 1
+    if self.shape == target.shape:
+        if not target.is_floating_point():
+            raise RuntimeError(f"[cross_entropy] Expected floating point type for target with class probabilities, got {target.dtype}")
+        if ignore_index >= 0:
+            raise RuntimeError(f"[cross_entropy] ignore_index is not supported for floating point target, got {ignore_index}")
+        if weight is not None and (weight.dim() != 1 or weight.numel() != self.size(dim)):
+            raise RuntimeError(f"[cross_entropy] weight tensor should be defined either for all {self.size(dim)} classes or no classes but got weight tensor of shape: {weight.shape}")
+        return cross_entropy_of_probabilities(self, target, weight, reduction, label_smoothing, dim)
+    if label_smoothing > 0:
+        return smoothed_cross_entropy(self, target, weight, reduction, ignore_index, label_smoothing, dim)
+    return op.nn_nll_loss(op.log_softmax(self, dim), target, weight, reduction, ignore_index)
+
+
+# -- margins -----------------------------------------------------------------------------------------
+
+
+@loss("hinge_embedding_loss(Tensor self, Tensor target, float margin=1.0, int reduction=1) -> Tensor")
+def hinge_embedding_loss(self, target, margin, reduction):
+    """self where target is 1, max(0, margin - self) where it is -1."""
+    apart = op.where(target != 1, (margin - self).clamp_min(0), 0)
+    together = op.where(target != -1, self, 0)
+    return reduced(apart + together, reduction)
+
+
+@loss("cosine_embedding_loss(Tensor input1, Tensor input2, Tensor target, float margin=0.0, int reduction=1) -> Tensor")
+def cosine_embedding_loss(input1, input2, target, margin, reduction):
+    """1 - cos(input1, input2) where target is 1, max(0, cos - margin) where it is -1."""
+    if target.dim() > 1:
+        raise RuntimeError(f"[cosine_embedding_loss] 0D or 1D target tensor expected, multi-target not supported, got {target.shape}")
+    if input1.dim() != target.dim() + 1 or input2.dim() != target.dim() + 1:
+        raise RuntimeError(f"[cosine_embedding_loss] {target.dim()}D target tensor expects {target.dim() + 1}D input tensors, but found inputs with sizes {input1.shape} and {input2.shape}")
+    products = (input1 * input2).sum([-1])
+    squares1 = (input1 * input1).sum([-1]) + 1e-12
+    squares2 = (input2 * input2).sum([-1]) + 1e-12
+    cos = products / op.sqrt(squares1 * squares2)
+    return reduced(op.where(target == 1, 1 - cos, 0) + op.where(target == -1, (cos - margin).clamp_min(0), 0), reduction)
+
+
+@loss("margin_ranking_loss(Tensor input1, Tensor input2, Tensor target, float margin=0.0, int reduction=1) -> Tensor")
+def margin_ranking_loss(input1, input2, target, margin, reduction):
+    """max(0, margin - target * (input1 - input2)): input1 should rank higher where target is 1."""
+    return reduced((-target * (input1 - input2) + margin).clamp_min(0), reduction)
+
+
+@loss("nn_soft_margin_loss(Tensor self, Tensor target, int reduction=1) -> Tensor")
+def soft_margin_loss(self, target, reduction):
+    """The logistic loss of two classes, 1 and -1."""
+    if not self.is_floating_point():
+        raise RuntimeError(f"[soft_margin_loss] expected a floating point input, but got {self.dtype}")
+    return reduced(op.log1p(op.exp(-target.to(self.dtype) * self)), reduction)
+
+
+@loss("_multilabel_soft_margin_loss(Tensor self, Tensor target, Tensor? weight=None, int reduction=1) -> Tensor")
+def _multilabel_soft_margin_loss(self, target, weight, reduction):
+    """binary cross entropy with logits, averaged over the classes in the last dim."""
+    if self.dim() == 0:
+        raise IndexError("[multilabel_soft_margin_loss] expected at least one dimension, of classes")
+    each = -(target * op.nn_logsigmoid(self) + (1 - target) * op.nn_logsigmoid(-self))
+    if weight is not None:
+        each = each * weight
+    return reduced(each.sum([-1]) / self.size(-1), reduction)
+
+
+@native("_multilabel_margin(Tensor self, Tensor target) -> Tensor", variants="")
+def _multilabel_margin(self, target):
+    """multilabel_margin_loss of each sample."""
+    if self.shape != target.shape:
+        raise RuntimeError(f"[multilabel_margin_loss] inconsistent target size: {target.shape} for input of size: {self.shape}")
+    if self.dim() > 2 or (self.dim() > 0 and self.size(-1) == 0):
+        raise RuntimeError(f"[multilabel_margin_loss] Expected non-empty vector or matrix with optional 0-dim batch size, but got: {self.shape}")
+    if target.dtype != dt.int64:
+        raise RuntimeError(f"[multilabel_margin_loss] expected a target of dtype int64, but got {target.dtype}")
+    return Out(self.shape[:1] if self.dim() == 2 else [], self.dtype)
+
+
+@loss("nn_multilabel_margin_loss(Tensor self, Tensor target, int reduction=1) -> Tensor")
+def multilabel_margin_loss(self, target, reduction):
+    """Hinge losses between each target class (up to the first -1) and each other class, over the number of classes."""
+    return reduced(op._multilabel_margin(self, target), reduction)
+
+
+@loss("nn_multi_margin_loss(Tensor self, Tensor target, Scalar p=1, Scalar margin=1, Tensor? weight=None, int reduction=1) -> Tensor")
+def multi_margin_loss(self, target, p, margin, weight, reduction):
+    """max(0, margin - self[target] + self[i]) to the power p, averaged over the other classes i."""
+    if p.to_double() != 1 and p.to_double() != 2:
+        raise ValueError(f"[multi_margin_loss] only p == 1 and p == 2 supported, got {p}")
+    if self.dim() > 2 or (self.dim() > 0 and self.size(-1) == 0):
+        raise RuntimeError(f"[multi_margin_loss] Expected non-empty vector or matrix with optional 0-dim batch size, but got: {self.shape}")
+    rows = self if self.dim() == 2 else self.reshape([1, -1])
+    classes = rows.size(1)
+    if target.dim() > 1 or target.numel() != rows.size(0) or (self.dim() == 2 and target.dim() != 1):
+        raise RuntimeError(f"[multi_margin_loss] target tensor should be 1-D with size equal to the number of input samples (batch size). Expected target size [{rows.size(0)}], but got {target.shape}. Input has shape {self.shape}.")
+    if target.dtype != dt.int64:
+        raise RuntimeError(f"[multi_margin_loss] expected a target of dtype int64, but got {target.dtype}")
+    if weight is not None and (weight.dim() != 1 or weight.numel() != classes):
+        raise RuntimeError(f"[multi_margin_loss] inconsistent weight size, expected {classes} but got {weight.shape}")
+    if self.dtype != dt.float32 and self.dtype != dt.float64:
+        raise NotImplementedError(f"[multi_margin_loss] is not defined for {self.dtype}")
+    column = target.reshape([-1, 1])
+    hinge = (margin - rows.gather(1, column) + rows).clamp_min(0)
+    if p.to_double() == 2:
+        hinge = hinge * hinge
+    if weight is not None:
+        hinge = hinge * weight.gather(0, target.reshape([-1])).unsqueeze(1)
+    own = op.arange(classes, device=self.device) == column
+    each = hinge.masked_fill(own, 0).sum([1]) / classes
+    return reduced(each if target.dim() == 1 else each.squeeze(0), reduction)
+
+
+@loss("triplet_margin_loss(Tensor anchor, Tensor positive, Tensor negative, float margin=1.0, float p=2.0, float eps=1e-06, bool swap=False, int reduction=1) -> Tensor")
+def triplet_margin_loss(anchor, positive, negative, margin, p, eps, swap, reduction):
+    """max(0, margin + distance(anchor, positive) - distance(anchor, negative))."""
+    if anchor.dim() != positive.dim() or anchor.dim() != negative.dim():
+        raise RuntimeError(f"[triplet_margin_loss] The anchor, positive, and negative tensors are expected to have the same number of dimensions, but got: {anchor.shape}, {positive.shape} and {negative.shape}")
+    near = op.pairwise_distance(anchor, positive, p, eps)
+    far = op.pairwise_distance(anchor, negative, p, eps)
+    if swap:
+        far = op.minimum(far, op.pairwise_distance(positive, negative, p, eps))
+    return reduced((near - far + margin).clamp_min(0), reduction)
+
+
+# -- sequences ---------------------------------------------------------------------------------------
+
+
+@native("_ctc_loss(Tensor log_probs, Tensor targets, Tensor input_lengths, Tensor target_lengths, int blank=0) -> (Tensor, Tensor)", variants="", tags=frozenset({"dynamic"}))
+def _ctc_loss(log_probs, targets, input_lengths, target_lengths, blank):
+    """For each sequence minus the log likelihood of its target, and the forward variables of the recursion."""
+
+
+@loss("ctc_loss(Tensor log_probs, Tensor targets, Tensor input_lengths, Tensor target_lengths, int blank=0, int reduction=1, bool zero_infinity=False) -> Tensor")
+def ctc_loss(log_probs, targets, input_lengths, target_lengths, blank, reduction, zero_infinity):
+    """Connectionist temporal classification: all alignments of (T, N, C) log probabilities to the targets."""
+    batched = log_probs.dim() == 3
+    if not batched and log_probs.dim() != 2:
+        raise RuntimeError(f"[ctc_loss] log_probs must be (T, N, C) or (T, C), got {log_probs.shape}")
+    steps = log_probs if batched else log_probs.unsqueeze(1)
+    labels = targets if batched or targets.dim() != 1 else targets.unsqueeze(0)
+    each, alphas = op._ctc_loss(steps, labels, input_lengths, target_lengths, blank)
+    if zero_infinity:
+        each = each.masked_fill(each == float("inf"), 0)
+    if reduction == 1:
+        return (each / target_lengths.reshape([-1]).clamp_min(1).to(each.dtype)).mean()
+    if reduction == 2:
+        return each.sum()
+    return each if batched else each.squeeze(0)

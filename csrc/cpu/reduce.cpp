@@ -13,37 +13,37 @@
 namespace tocha::cpu {
 namespace {
 
-constexpr int64_t kChunk = 8192;       // elements of a run that are summed before they join the total
-constexpr int64_t kBlock = 512;        // outputs that are reduced side by side
-constexpr int64_t kGather = 2048;      // elements a gather buffer holds
-constexpr int64_t kChunkRows = 64;     // rows that one accumulator takes before it is merged
-constexpr int64_t kFewReduced = 16;    // shorter runs are reduced side by side even if strided
+constexpr int64_t kChunk = 8192;         // elements of a run that are summed before they join the total
+constexpr int64_t kBlock = 512;          // outputs that are reduced side by side
+constexpr int64_t kGather = 2048;        // elements a gather buffer holds
+constexpr int64_t kChunkRows = 64;       // rows that one accumulator takes before it is merged
+constexpr int64_t kFewReduced = 16;      // shorter runs are reduced side by side even if strided
 constexpr int64_t kBlockWork = 1 << 14;  // elements of a block of runs
-constexpr int64_t kPartWork = 1 << 16; // elements that make a part of a split reduction worth while
+constexpr int64_t kPartWork = 1 << 16;   // elements that make a part of a split reduction worth while
 constexpr int64_t kMaxParts = 16;
 constexpr int kMaxDims = 64;
 
 struct Dim {
-  int64_t size, in;      // in: byte stride
-  int64_t out[2];        // byte strides of the outputs; for kept dims
+  int64_t size, in;  // in: byte stride
+  int64_t out[2];    // byte strides of the outputs; for kept dims
 };
 
 struct Plan {
   const ReductionOp* op;
   const ReduceLoops* loops;
   const char* params;
-  CastLoop cast;         // input's dtype to the loop's
+  CastLoop cast;  // input's dtype to the loop's
   const char* in;
   int64_t item, loop_item;  // bytes per element in memory and in the loop
-  bool fits;             // no conversion needed
+  bool fits;                // no conversion needed
   char* outs[2];
   CastLoop out_cast[2];
-  int64_t out_item[2];   // bytes per element as finish writes it
+  int64_t out_item[2];  // bytes per element as finish writes it
   int64_t state_item[kMaxStates];
   int nkept = 0, nreduced = 0;
   Dim kept[kMaxDims], reduced[kMaxDims];  // innermost first
   int64_t outputs = 1, count = 1;
-  bool side_by_side;     // lanes are outputs (else lanes run along the reduced dim)
+  bool side_by_side;  // lanes are outputs (else lanes run along the reduced dim)
 };
 
 using States = char* [kMaxStates];
@@ -231,7 +231,8 @@ void add_reduced(Plan& p, const Dim& d) {
   p.reduced[p.nreduced++] = d;
 }
 
-void make_plan(const ReductionOp& op, DType math, const ReduceLoops& loops, const ReductionCall& call, const Tensor& in, Plan& p) {
+void make_plan(const ReductionOp& op, DType math, const ReduceLoops& loops, const ReductionCall& call, const Tensor& in,
+               Plan& p) {
   p.op = &op;
   p.loops = &loops;
   p.params = call.params;
@@ -318,7 +319,8 @@ void reduce_part(const Plan& p, const Block& b, int64_t part, int64_t parts, Scr
   int64_t begin = outer.size * part / parts, end = outer.size * (part + 1) / parts;
   if (p.side_by_side && p.count > 0) {
     reduce_block(p, b.in, p.kept[0].in, b.m, begin, end, s);
-    for (int k = 0; k < p.op->nstates; ++k) std::memcpy(states[k], s.totals[k], static_cast<size_t>(b.m * p.state_item[k]));
+    for (int k = 0; k < p.op->nstates; ++k)
+      std::memcpy(states[k], s.totals[k], static_cast<size_t>(b.m * p.state_item[k]));
     return;
   }
   p.loops->init(states, b.m, p.params);
@@ -379,8 +381,10 @@ void run_plan(const Plan& p) {
   int64_t parts = 1;
   if (blocks < 8) parts = std::clamp<int64_t>(work / blocks / kPartWork, 1, kMaxParts);
   parts = std::min(parts, p.reduced[p.nreduced - 1].size);
-  if (parts > 1) run_parts(p, blocks, parts);
-  else run_whole(p, blocks, work);
+  if (parts > 1)
+    run_parts(p, blocks, parts);
+  else
+    run_whole(p, blocks, work);
 }
 
 // The dtype whose loop serves `compute`: small integers and half floats are widened as they are read.

@@ -13,36 +13,37 @@
 namespace tocha::cpu {
 namespace {
 
-constexpr int64_t kChunk = 8192;       // elements of a run that are summed before they join the total
-constexpr int64_t kBlock = 512;        // outputs that are reduced side by side
-constexpr int64_t kGather = 2048;      // elements a gather buffer holds
-constexpr int64_t kChunkRows = 64;     // rows that one accumulator takes before it is merged
-constexpr int64_t kFewReduced = 16;    // shorter runs are reduced side by side even if strided
-constexpr int64_t kPartWork = 1 << 16; // elements that make a part of a split reduction worth while
+constexpr int64_t kChunk = 8192;         // elements of a run that are summed before they join the total
+constexpr int64_t kBlock = 512;          // outputs that are reduced side by side
+constexpr int64_t kGather = 2048;        // elements a gather buffer holds
+constexpr int64_t kChunkRows = 64;       // rows that one accumulator takes before it is merged
+constexpr int64_t kFewReduced = 16;      // shorter runs are reduced side by side even if strided
+constexpr int64_t kBlockWork = 1 << 14;  // elements of a block of runs
+constexpr int64_t kPartWork = 1 << 16;   // elements that make a part of a split reduction worth while
 constexpr int64_t kMaxParts = 16;
 constexpr int kMaxDims = 64;
 
 struct Dim {
-  int64_t size, in;      // in: byte stride
-  int64_t out[2];        // byte strides of the outputs; for kept dims
+  int64_t size, in;  // in: byte stride
+  int64_t out[2];    // byte strides of the outputs; for kept dims
 };
 
 struct Plan {
   const ReductionOp* op;
   const ReduceLoops* loops;
   const char* params;
-  CastLoop cast;         // input's dtype to the loop's
+  CastLoop cast;  // input's dtype to the loop's
   const char* in;
   int64_t item, loop_item;  // bytes per element in memory and in the loop
-  bool fits;             // no conversion needed
+  bool fits;                // no conversion needed
   char* outs[2];
   CastLoop out_cast[2];
-  int64_t out_item[2];   // bytes per element as finish writes it
+  int64_t out_item[2];  // bytes per element as finish writes it
   int64_t state_item[kMaxStates];
   int nkept = 0, nreduced = 0;
   Dim kept[kMaxDims], reduced[kMaxDims];  // innermost first
   int64_t outputs = 1, count = 1;
-  bool side_by_side;     // lanes are outputs (else lanes run along the reduced dim)
+  bool side_by_side;  // lanes are outputs (else lanes run along the reduced dim)
 };
 
 using States = char* [kMaxStates];
@@ -157,19 +158,18 @@ void merge_groups(const Plan& p, char* const* states, int64_t groups, int64_t m)
   }
 }
 
-// Reduces [begin, end) of the outermost reduced dim for one output; the result is lane 0.
-void reduce_along(const Plan& p, const char* base, int64_t begin, int64_t end, Scratch& s) {
+// Folds [begin, end) of the outermost reduced dim into one output's state.
+void reduce_along(const Plan& p, const char* base, int64_t begin, int64_t end, char* const* state, char* buffer) {
   const Dim& inner = p.reduced[0];
   int64_t from = p.nreduced == 1 ? begin : 0, to = p.nreduced == 1 ? end : inner.size;
   bool direct = p.fits && inner.in == p.item;
   int64_t chunk = direct ? kChunk : kGather;
-  p.loops->init(s.totals, 1, p.params);
   for_reduced_rows(p, base, begin, end, [&](const char* row, int64_t position) {
     for (int64_t i = from; i < to; i += chunk) {
       int64_t n = std::min(chunk, to - i);
       const char* x = row + i * inner.in;
-      if (!direct) p.cast(s.buffer, p.loop_item, x, inner.in, n);
-      p.loops->row(s.totals, direct ? x : s.buffer, n, position + i, p.params);
+      if (!direct) p.cast(buffer, p.loop_item, x, inner.in, n);
+      p.loops->row(state, direct ? x : buffer, n, position + i, p.params);
     }
   });
 }
@@ -231,7 +231,8 @@ void add_reduced(Plan& p, const Dim& d) {
   p.reduced[p.nreduced++] = d;
 }
 
-void make_plan(const ReductionOp& op, DType math, const ReduceLoops& loops, const ReductionCall& call, const Tensor& in, Plan& p) {
+void make_plan(const ReductionOp& op, DType math, const ReduceLoops& loops, const ReductionCall& call, const Tensor& in,
+               Plan& p) {
   p.op = &op;
   p.loops = &loops;
   p.params = call.params;
@@ -284,7 +285,11 @@ struct Block {
   int64_t m;
 };
 
-int64_t block_size(const Plan& p) { return std::min(kBlock, p.kept[0].size); }
+// Outputs that are reduced one after the other need no more company than makes a block worth a thread's while.
+int64_t block_size(const Plan& p) {
+  int64_t most = p.side_by_side ? kBlock : std::clamp<int64_t>(kBlockWork / std::max<int64_t>(p.count, 1), 1, kBlock);
+  return std::min(most, p.kept[0].size);
+}
 
 Block block_at(const Plan& p, int64_t number) {
   int64_t size = block_size(p);
@@ -308,22 +313,22 @@ void finish_block(const Plan& p, const Block& b, char* const* states) {
   for (int i = 0; i < p.op->nout; ++i) p.out_cast[i](b.outs[i], p.kept[0].out[i], results[i], p.out_item[i], b.m);
 }
 
-// The block's partial result over part `part` of `parts`, in s.totals (m lanes).
+// The block's partial result over part `part` of `parts`, in states (m lanes).
 void reduce_part(const Plan& p, const Block& b, int64_t part, int64_t parts, Scratch& s, char* const* states) {
   const Dim& outer = p.reduced[p.nreduced - 1];
   int64_t begin = outer.size * part / parts, end = outer.size * (part + 1) / parts;
-  if (p.count == 0) {
-    p.loops->init(states, b.m, p.params);
+  if (p.side_by_side && p.count > 0) {
+    reduce_block(p, b.in, p.kept[0].in, b.m, begin, end, s);
+    for (int k = 0; k < p.op->nstates; ++k)
+      std::memcpy(states[k], s.totals[k], static_cast<size_t>(b.m * p.state_item[k]));
     return;
   }
-  int64_t runs = p.side_by_side ? 1 : b.m, lanes = p.side_by_side ? b.m : 1;
-  for (int64_t j = 0; j < runs; ++j) {
-    if (p.side_by_side) reduce_block(p, b.in, p.kept[0].in, b.m, begin, end, s);
-    else reduce_along(p, b.in + j * p.kept[0].in, begin, end, s);
-    for (int k = 0; k < p.op->nstates; ++k) {
-      int64_t item = p.state_item[k];
-      std::memcpy(states[k] + j * item, s.totals[k], static_cast<size_t>(lanes * item));
-    }
+  p.loops->init(states, b.m, p.params);
+  if (p.count == 0) return;
+  for (int64_t j = 0; j < b.m; ++j) {
+    States one;
+    shift(p, states, j, one);
+    reduce_along(p, b.in + j * p.kept[0].in, begin, end, one, s.buffer);
   }
 }
 
@@ -376,8 +381,10 @@ void run_plan(const Plan& p) {
   int64_t parts = 1;
   if (blocks < 8) parts = std::clamp<int64_t>(work / blocks / kPartWork, 1, kMaxParts);
   parts = std::min(parts, p.reduced[p.nreduced - 1].size);
-  if (parts > 1) run_parts(p, blocks, parts);
-  else run_whole(p, blocks, work);
+  if (parts > 1)
+    run_parts(p, blocks, parts);
+  else
+    run_whole(p, blocks, work);
 }
 
 // The dtype whose loop serves `compute`: small integers and half floats are widened as they are read.

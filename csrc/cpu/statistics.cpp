@@ -38,9 +38,14 @@ template <class K>
 int64_t mode_of_row(const K* keys, int64_t n, std::vector<std::pair<K, int64_t>>& pairs) {
   pairs.resize(static_cast<size_t>(n));
   for (int64_t i = 0; i < n; ++i) pairs[static_cast<size_t>(i)] = {keys[i], i};
+  // NaN is larger than everything; a row that has none is sorted by a shorter comparison.
   auto nan = [](K k) { return k != k; };
-  std::sort(pairs.begin(), pairs.end(),
-            [&](const auto& a, const auto& b) { return a.first < b.first || (nan(b.first) && !nan(a.first)); });
+  if (std::none_of(keys, keys + n, nan)) {
+    std::sort(pairs.begin(), pairs.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
+  } else {
+    std::sort(pairs.begin(), pairs.end(),
+              [&](const auto& a, const auto& b) { return a.first < b.first || (nan(b.first) && !nan(a.first)); });
+  }
   int64_t best = 0, place = 0, length = 0;
   for (size_t i = 0; i < pairs.size(); ++i) {
     ++length;

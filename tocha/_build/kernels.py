@@ -240,7 +240,9 @@ class FoldEmitter:
         args = ", ".join(f"l{i}" for i in range(k))
 
         def over(count: int, statements: list[str]) -> list[str]:
-            return ["#pragma GCC ivdep", f"    for (int64_t j = 0; j < {count}; ++j) {{", *("      " + c for c in statements), "    }"]
+            # Unrolled in full before it is vectorized, a short loop would become that many scalars.
+            whole = ["#pragma GCC unroll 1"] if count <= ROW_SHORT else []
+            return ["#pragma GCC ivdep", *whole, f"    for (int64_t j = 0; j < {count}; ++j) {{", *("      " + c for c in statements), "    }"]
 
         def start_lanes(width: int) -> list[str]:
             return over(width, [f"l{i}[j] = {r};" for i, r in enumerate(start.results)])

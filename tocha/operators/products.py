@@ -277,7 +277,7 @@ def _conj_mul(x, y):
     return (conj(x) if x.dtype.is_complex else x) * y
 
 
-@composite("linalg_vecdot(Tensor x, Tensor y, *, int dim=-1) -> Tensor", variants="function, out", samples=lambda t: [((t(3, 4), t(4)), {}), ((t(4), t(4)), {})])
+@composite("linalg_vecdot(Tensor x, Tensor y, *, int dim=-1) -> Tensor", variants="function, out", samples=lambda t: [((t(3, 4), t(4)), {}), ((t(4), t(4)), {}), ((t(3, 1, 40), t(2, 40)), {})])
 def linalg_vecdot(x, y, dim):
     """The dot products of the vectors along dim, x conjugated; other dims broadcast."""
     if x.dtype != y.dtype:
@@ -287,6 +287,9 @@ def linalg_vecdot(x, y, dim):
     if x.dim() == 1 and y.dim() == 1 and x.shape[0] == y.shape[0]:
         wrap_dim(dim, 1)
         return op.vdot(x, y)
+    if wrap_dim(dim, max(x.dim(), y.dim())) == max(x.dim(), y.dim()) - 1 and x.dim() > 0 and y.dim() > 0:
+        if x.shape[-1] == y.shape[-1] and x.shape[-1] >= 32:  # long vectors: no temporary for the products
+            return op.matmul(x.conj().unsqueeze(-2), y.unsqueeze(-1)).squeeze(-1).squeeze(-1)
     return op._conj_mul(x, y).sum([dim])
 
 

@@ -46,16 +46,32 @@ def generic_argument(a: Argument, d: dt.DType, shape: tuple[int, ...], seed: int
         return make(shape, d, seed)
     if a.type == "Tensor[]":
         return [make(shape, d, seed), make(shape, d, seed + 1)]
-    values: dict[str, Any] = {"int": 0, "int[]": [0], "float": 0.5, "bool": False, "Scalar": 1, "dtype": native_dtype(dt.float32), "str": ""}
-    return values[a.type]
+    values: dict[str, Any] = {
+        "int": 0,
+        "int[]": [0],
+        "float": 0.5,
+        "bool": False,
+        "Scalar": 1,
+        "dtype": native_dtype(dt.float32),
+        "str": "",
+        "Scalar?": None,
+        "int?": None,
+        "int[]?": None,
+        "dtype?": None,
+        "Tensor?": None,
+    }
+    return values.get(a.type)
 
 
 def generic(o: Operator, d: dt.DType, shape: tuple[int, ...] = (3, 4)) -> Sample:
+    """Required arguments only; operands of the dtypes that the record's loops read."""
     args, kwargs = [], {}
+    codes = iter((o.types or {}).get("in", ()))
     for i, a in enumerate(o.schema.arguments):
         if a.default is not None:
             continue
-        value = generic_argument(a, d, shape, i)
+        code = next(codes, "T") if a.is_tensor else "T"
+        value = generic_argument(a, code if isinstance(code, dt.DType) else d, shape, i)
         if a.keyword_only:
             kwargs[a.name] = value
         else:
@@ -82,6 +98,13 @@ def function_of(o: Operator) -> Any:
     if "property" in o.variants:
         return getattr(tocha.Tensor, o.name).__get__
     return None
+
+
+def inplace_of(o: Operator) -> Any:
+    """The in-place form: a method, or for namespaces without methods a function."""
+    method = getattr(tocha.Tensor, o.name + "_", None)
+    space = getattr(tocha._C, f"_{o.namespace}") if o.namespace else tocha._C
+    return method or getattr(space, o.public_name + "_")
 
 
 def all_operators() -> list[Operator]:

@@ -83,14 +83,18 @@ void spaced(const char* op, const Tensor& out, const Scalar& start, const Scalar
         return T(shape(v));
       });
     } else {
-      // Integers take the truncated ends, and truncate what lies between. float32 steps in float32, as PyTorch does.
-      using Step = std::conditional_t<std::is_same_v<T, float>, float, double>;
-      Step a = static_cast<Step>(std::is_integral_v<T> ? static_cast<double>(start.to_int()) : start.to_double());
-      Step b = static_cast<Step>(std::is_integral_v<T> ? static_cast<double>(end.to_int()) : end.to_double());
-      Step step = n > 1 ? (b - a) / static_cast<Step>(n - 1) : 0;
+      // Integers take the truncated ends, and truncate what lies between. Floats step in their own precision, as PyTorch does.
+      using Step = std::conditional_t<std::is_integral_v<T>, double, std::conditional_t<std::is_same_v<T, double>, double, float>>;
+      auto rounded = [](double v) {
+        if constexpr (std::is_integral_v<T>) return v;
+        else return static_cast<Step>(narrowed<T>(v));
+      };
+      Step a = rounded(std::is_integral_v<T> ? static_cast<double>(start.to_int()) : start.to_double());
+      Step b = rounded(std::is_integral_v<T> ? static_cast<double>(end.to_int()) : end.to_double());
+      Step step = rounded(n > 1 ? (b - a) / static_cast<Step>(n - 1) : 0);
       generate<T>(out, [=](int64_t i) {
         Step v = i < half || n == 1 ? a + step * static_cast<Step>(i) : b - step * static_cast<Step>(n - 1 - i);
-        double shaped = shape(static_cast<double>(v));
+        double shaped = shape(static_cast<double>(rounded(static_cast<double>(v))));
         if constexpr (std::is_integral_v<T>) return static_cast<T>(static_cast<int64_t>(shaped));
         else return narrowed<T>(shaped);
       });

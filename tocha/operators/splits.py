@@ -26,7 +26,9 @@ def equal_sizes(n: "int", split_size: "int", name: "str") -> "int[]":
         raise RuntimeError(f"[{name}] split expects split_size be non-negative, but got split_size={split_size}")
     if split_size == 0:
         if n != 0:
-            raise RuntimeError(f"[{name}] split_size can only be 0 if dimension size is 0, but got dimension size of {n}")
+            raise RuntimeError(
+                f"[{name}] split_size can only be 0 if dimension size is 0, but got dimension size of {n}"
+            )
         return [0]
     out = [split_size] * max((n + split_size - 1) // split_size, 1)
     out[-1] = n - split_size * (len(out) - 1)
@@ -38,7 +40,9 @@ def check_given_sizes(n: "int", split_sizes: "int[]", dim: "int", name: "str") -
     total = 0
     for s in split_sizes:
         if s < 0:
-            raise RuntimeError(f"[{name}] split_with_sizes expects split_sizes have only non-negative entries, but got split_sizes={split_sizes}")
+            raise RuntimeError(
+                f"[{name}] split_with_sizes expects split_sizes have only non-negative entries, but got split_sizes={split_sizes}"
+            )
         total += s
     if total != n:
         raise RuntimeError(
@@ -155,7 +159,10 @@ def tensor_split_indices(self, indices, dim):
     return split_at(self, indices, wrap_dim(dim, self.ndim))
 
 
-@native("tensor_split.tensor(Tensor self, Tensor tensor_indices_or_sections, int dim=0) -> Tensor[]", kernel="tensor_split_tensor")
+@native(
+    "tensor_split.tensor(Tensor self, Tensor tensor_indices_or_sections, int dim=0) -> Tensor[]",
+    kernel="tensor_split_tensor",
+)
 def tensor_split_tensor(self, tensor_indices_or_sections, dim):
     """tensor_split by a number of sections or by indices that a tensor holds."""
 
@@ -163,14 +170,18 @@ def tensor_split_tensor(self, tensor_indices_or_sections, dim):
 @rule
 def check_named_split(self: "Tensor", name: "str", least: "int") -> "none":
     if self.ndim < least:
-        raise RuntimeError(f"[{name}] requires a tensor with at least {least} dimension, but got a tensor with {self.ndim} dimensions!")
+        raise RuntimeError(
+            f"[{name}] requires a tensor with at least {least} dimension, but got a tensor with {self.ndim} dimensions!"
+        )
 
 
 @rule
 def check_divides(self: "Tensor", name: "str", dim: "int", sections: "int") -> "none":
     n = self.size(dim)
     if sections == 0 or n % sections != 0:
-        raise RuntimeError(f"[{name}] attempted to split along dimension {dim}, but the size of the dimension {n} is not divisible by the split_size {sections}!")
+        raise RuntimeError(
+            f"[{name}] attempted to split along dimension {dim}, but the size of the dimension {n} is not divisible by the split_size {sections}!"
+        )
 
 
 @composite("hsplit(Tensor self, int sections) -> Tensor[]")
@@ -251,7 +262,9 @@ def _clone_storage(self):
 @rule
 def check_part(part: "Tensor", src: "Tensor", name: "str") -> "none":
     if part.shape != src.shape:
-        raise RuntimeError(f"[{name}] expected src to have a size equal to the slice of self. src size = {src.shape}, slice size = {part.shape}")
+        raise RuntimeError(
+            f"[{name}] expected src to have a size equal to the slice of self. src size = {src.shape}, slice size = {part.shape}"
+        )
 
 
 @composite("select_scatter(Tensor self, Tensor src, int dim, int index) -> Tensor", variants="function, method, out")
@@ -264,7 +277,10 @@ def select_scatter(self, src, dim, index):
     return out
 
 
-@composite("slice_scatter(Tensor self, Tensor src, int dim=0, int? start=None, int? end=None, int step=1) -> Tensor", variants="function, method, out")
+@composite(
+    "slice_scatter(Tensor self, Tensor src, int dim=0, int? start=None, int? end=None, int step=1) -> Tensor",
+    variants="function, method, out",
+)
 def slice_scatter(self, src, dim, start, end, step):
     """A copy of self with src in a slice along dim."""
     out = op._clone_storage(self)
@@ -274,7 +290,10 @@ def slice_scatter(self, src, dim, start, end, step):
     return out
 
 
-@composite("diagonal_scatter(Tensor self, Tensor src, int offset=0, int dim1=0, int dim2=1) -> Tensor", variants="function, method, out")
+@composite(
+    "diagonal_scatter(Tensor self, Tensor src, int offset=0, int dim1=0, int dim2=1) -> Tensor",
+    variants="function, method, out",
+)
 def diagonal_scatter(self, src, offset, dim1, dim2):
     """A copy of self with src on its diagonal."""
     out = op._clone_storage(self)
@@ -284,7 +303,10 @@ def diagonal_scatter(self, src, offset, dim1, dim2):
     return out
 
 
-@composite("as_strided_scatter(Tensor self, Tensor src, int[] size, int[] stride, int? storage_offset=None) -> Tensor", variants="function, method, out")
+@composite(
+    "as_strided_scatter(Tensor self, Tensor src, int[] size, int[] stride, int? storage_offset=None) -> Tensor",
+    variants="function, method, out",
+)
 def as_strided_scatter(self, src, size, stride, storage_offset):
     """A copy of self with src where as_strided would look."""
     out = op._clone_storage(self)

@@ -84,11 +84,16 @@ void compare_powers(T p, T* out, const T* x, const T* y, int64_t coordinates, in
 template <class T>
 void from_point(Norm norm, T p, T* out, const T* x, const T* y, int64_t coordinates, int64_t n, int64_t step) {
   switch (norm) {
-    case Norm::count: return compare<T, Norm::count>(out, x, y, coordinates, n, step);
-    case Norm::sum: return compare<T, Norm::sum>(out, x, y, coordinates, n, step);
-    case Norm::euclid: return compare<T, Norm::euclid>(out, x, y, coordinates, n, step);
-    case Norm::largest: return compare<T, Norm::largest>(out, x, y, coordinates, n, step);
-    case Norm::power: return compare_powers(p, out, x, y, coordinates, n, step);
+    case Norm::count:
+      return compare<T, Norm::count>(out, x, y, coordinates, n, step);
+    case Norm::sum:
+      return compare<T, Norm::sum>(out, x, y, coordinates, n, step);
+    case Norm::euclid:
+      return compare<T, Norm::euclid>(out, x, y, coordinates, n, step);
+    case Norm::largest:
+      return compare<T, Norm::largest>(out, x, y, coordinates, n, step);
+    case Norm::power:
+      return compare_powers(p, out, x, y, coordinates, n, step);
   }
 }
 

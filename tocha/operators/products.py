@@ -290,9 +290,9 @@ def addr(self, vec1, vec2, beta, alpha):
     """beta * self + alpha * the outer product of vec1 and vec2; with beta = 0 self is not read."""
     if vec1.dim() != 1 or vec2.dim() != 1:
         raise RuntimeError(f"[addr] expected two vectors, but got {vec1.shape} and {vec2.shape}")
-    if is_integral(self.dtype) and is_integral(vec1.dtype) and is_integral(vec2.dtype):
-        if not (beta.is_integral() or beta.is_boolean()) or not (alpha.is_integral() or alpha.is_boolean()):
-            raise RuntimeError("[addr] for integral inputs, beta and alpha must not be floating point numbers")
+    integral = is_integral(self.dtype) and is_integral(vec1.dtype) and is_integral(vec2.dtype)
+    if integral and not ((beta.is_integral() or beta.is_boolean()) and (alpha.is_integral() or alpha.is_boolean())):
+        raise RuntimeError("[addr] for integral inputs, beta and alpha must not be floating point numbers")
     if (beta.is_boolean() or alpha.is_boolean()) and not (
         self.dtype == dt.bool_ and vec1.dtype == dt.bool_ and vec2.dtype == dt.bool_
     ):
@@ -390,7 +390,7 @@ def _conj_mul(x, y):
 @composite(
     "linalg_vecdot(Tensor x, Tensor y, *, int dim=-1) -> Tensor",
     variants="function, out",
-    samples=lambda t: [((t(3, 4), t(4)), {}), ((t(4), t(4)), {})],
+    samples=lambda t: [((t(3, 4), t(4)), {}), ((t(4), t(4)), {}), ((t(3, 1, 40), t(2, 40)), {})],
 )
 def linalg_vecdot(x, y, dim):
     """The dot products of the vectors along dim, x conjugated; other dims broadcast."""
@@ -401,6 +401,10 @@ def linalg_vecdot(x, y, dim):
     if x.dim() == 1 and y.dim() == 1 and x.shape[0] == y.shape[0]:
         wrap_dim(dim, 1)
         return op.vdot(x, y)
+    n = max(x.dim(), y.dim())
+    rows = x.dim() > 0 and y.dim() > 0 and wrap_dim(dim, n) == n - 1
+    if rows and x.shape[-1] == y.shape[-1] and x.shape[-1] >= 32:  # long vectors: no temporary for the products
+        return op.matmul(x.conj().unsqueeze(-2), y.unsqueeze(-1)).squeeze(-1).squeeze(-1)
     return op._conj_mul(x, y).sum([dim])
 
 

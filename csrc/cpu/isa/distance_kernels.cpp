@@ -19,57 +19,81 @@ T magnitude(T x) {
 }
 
 template <class T, Norm norm>
-inline T add(T sum, T difference, T p) {
+inline T add(T sum, T difference) {
   const T size = magnitude(difference);
   if constexpr (norm == Norm::count) return sum + (difference != 0 ? T(1) : T(0));
   if constexpr (norm == Norm::sum) return sum + size;
   if constexpr (norm == Norm::euclid) return sum + difference * difference;
   if constexpr (norm == Norm::largest) return sum >= size || sum != sum ? sum : size;  // NaN stays
-  if constexpr (norm == Norm::power) return sum + math::pow(size, p);
 }
 
 template <class T, Norm norm>
-inline T finish(T sum, T p) {
+inline T finish(T sum) {
   if constexpr (norm == Norm::euclid) return math::sqrt(sum);
-  if constexpr (norm == Norm::power) return math::pow(sum, T(1) / p);
   return sum;
 }
 
 template <class T, Norm norm>
-void compare(T p, T* out, const T* x, const T* y, int64_t coordinates, int64_t n, int64_t step) {
+void compare(T* out, const T* x, const T* y, int64_t coordinates, int64_t n, int64_t step) {
   int64_t j = 0;
   for (; j + kBlock <= n; j += kBlock) {
     T sums[kBlock] = {};
     for (int64_t k = 0; k < coordinates; ++k) {
       const T own = x[k];
       const T* row = y + k * step + j;
-      for (int64_t i = 0; i < kBlock; ++i) sums[i] = add<T, norm>(sums[i], own - row[i], p);
+      for (int64_t i = 0; i < kBlock; ++i) sums[i] = add<T, norm>(sums[i], own - row[i]);
     }
-    for (int64_t i = 0; i < kBlock; ++i) out[j + i] = finish<T, norm>(sums[i], p);
+    for (int64_t i = 0; i < kBlock; ++i) out[j + i] = finish<T, norm>(sums[i]);
   }
   const int64_t rest = n - j;
   T sums[kBlock] = {};
   for (int64_t k = 0; k < coordinates; ++k) {
     const T own = x[k];
     const T* row = y + k * step + j;
-    for (int64_t i = 0; i < rest; ++i) sums[i] = add<T, norm>(sums[i], own - row[i], p);
+    for (int64_t i = 0; i < rest; ++i) sums[i] = add<T, norm>(sums[i], own - row[i]);
   }
-  for (int64_t i = 0; i < rest; ++i) out[j + i] = finish<T, norm>(sums[i], p);
+  for (int64_t i = 0; i < rest; ++i) out[j + i] = finish<T, norm>(sums[i]);
+}
+
+// The exponents come as a list: with one for all, GCC does not vectorize pow.
+template <class T>
+__attribute__((noinline)) void powers(T* out, const T* in, const T* exponents, int64_t n) {
+#pragma GCC ivdep
+  for (int64_t i = 0; i < n; ++i) out[i] = math::pow(in[i], exponents[i]);
+}
+
+template <class T>
+void compare_powers(T p, T* out, const T* x, const T* y, int64_t coordinates, int64_t n, int64_t step) {
+  T exponents[kBlock], roots[kBlock];
+  for (int64_t i = 0; i < kBlock; ++i) {
+    exponents[i] = p;
+    roots[i] = T(1) / p;
+  }
+  for (int64_t j = 0; j < n; j += kBlock) {
+    const int64_t width = n - j < kBlock ? n - j : kBlock;
+    T sums[kBlock] = {}, sizes[kBlock], raised[kBlock];
+    for (int64_t k = 0; k < coordinates; ++k) {
+      for (int64_t i = 0; i < width; ++i) sizes[i] = magnitude(x[k] - y[k * step + j + i]);
+      powers(raised, sizes, exponents, width);
+      for (int64_t i = 0; i < width; ++i) sums[i] += raised[i];
+    }
+    powers(out + j, sums, roots, width);
+  }
 }
 
 template <class T>
 void from_point(Norm norm, T p, T* out, const T* x, const T* y, int64_t coordinates, int64_t n, int64_t step) {
   switch (norm) {
     case Norm::count:
-      return compare<T, Norm::count>(p, out, x, y, coordinates, n, step);
+      return compare<T, Norm::count>(out, x, y, coordinates, n, step);
     case Norm::sum:
-      return compare<T, Norm::sum>(p, out, x, y, coordinates, n, step);
+      return compare<T, Norm::sum>(out, x, y, coordinates, n, step);
     case Norm::euclid:
-      return compare<T, Norm::euclid>(p, out, x, y, coordinates, n, step);
+      return compare<T, Norm::euclid>(out, x, y, coordinates, n, step);
     case Norm::largest:
-      return compare<T, Norm::largest>(p, out, x, y, coordinates, n, step);
+      return compare<T, Norm::largest>(out, x, y, coordinates, n, step);
     case Norm::power:
-      return compare<T, Norm::power>(p, out, x, y, coordinates, n, step);
+      return compare_powers(p, out, x, y, coordinates, n, step);
   }
 }
 

@@ -106,7 +106,11 @@ def ones(size, dtype, device):
     return Out(size, dtype_or_default(dtype), device=device_or_default(device))
 
 
-@native("full(int[] size, Scalar fill_value, *, dtype? dtype=None, device? device=None) -> Tensor", variants=_MAKER, tags=_FACTORY)
+@native(
+    "full(int[] size, Scalar fill_value, *, dtype? dtype=None, device? device=None) -> Tensor",
+    variants=_MAKER, tags=_FACTORY,
+    samples=lambda t: [(((2, 3), 1.5), {})],
+)
 def full(size, fill_value, dtype, device):
     """A tensor of one value; its type gives the dtype unless one is given."""
     return Out(size, scalar_dtype(fill_value) if dtype is None else dtype, device=device_or_default(device))
@@ -154,7 +158,11 @@ def new_full(self, size, fill_value, dtype, device):
     return op.full(size, fill_value, dtype=self.dtype if dtype is None else dtype, device=self.device if device is None else device)
 
 
-@native("eye(int n, *, dtype? dtype=None, device? device=None) -> Tensor", variants=_MAKER, tags=_FACTORY)
+@native(
+    "eye(int n, *, dtype? dtype=None, device? device=None) -> Tensor",
+    variants=_MAKER, tags=_FACTORY,
+    samples=lambda t: [((3,), {})],
+)
 def eye(n, dtype, device):
     """The n by n identity matrix."""
     if n < 0:
@@ -162,7 +170,11 @@ def eye(n, dtype, device):
     return Out([n, n], dtype_or_default(dtype), device=device_or_default(device))
 
 
-@native("eye.m(int n, int m, *, dtype? dtype=None, device? device=None) -> Tensor", kernel="eye_m", variants=_MAKER, tags=_FACTORY)
+@native(
+    "eye.m(int n, int m, *, dtype? dtype=None, device? device=None) -> Tensor",
+    kernel="eye_m", variants=_MAKER, tags=_FACTORY,
+    samples=lambda t: [((2, 3), {})],
+)
 def eye_m(n, m, dtype, device):
     """An n by m matrix with ones on its diagonal."""
     if n < 0:
@@ -252,7 +264,11 @@ def spaced_dtype(start: "Scalar", end: "Scalar", dtype: "dtype?", name: "str") -
     return dtype_or_default(dtype)
 
 
-@native("linspace(Scalar start, Scalar end, int steps, *, dtype? dtype=None, device? device=None) -> Tensor", variants=_MAKER, tags=_FACTORY)
+@native(
+    "linspace(Scalar start, Scalar end, int steps, *, dtype? dtype=None, device? device=None) -> Tensor",
+    variants=_MAKER, tags=_FACTORY,
+    samples=lambda t: [((0, 1, 5), {})],
+)
 def linspace(start, end, steps, dtype, device):
     """steps numbers from start to end, both included, evenly spaced."""
     if steps < 0:
@@ -260,7 +276,11 @@ def linspace(start, end, steps, dtype, device):
     return Out([steps], spaced_dtype(start, end, dtype, "linspace"), device=device_or_default(device))
 
 
-@native("logspace(Scalar start, Scalar end, int steps, float base=10.0, *, dtype? dtype=None, device? device=None) -> Tensor", variants=_MAKER, tags=_FACTORY)
+@native(
+    "logspace(Scalar start, Scalar end, int steps, float base=10.0, *, dtype? dtype=None, device? device=None) -> Tensor",
+    variants=_MAKER, tags=_FACTORY,
+    samples=lambda t: [((0, 2, 5), {})],
+)
 def logspace(start, end, steps, base, dtype, device):
     """base to the power of steps evenly spaced numbers from start to end."""
     if steps < 0:

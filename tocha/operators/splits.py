@@ -53,14 +53,22 @@ def split_dim(self: "Tensor", dim: "int", name: "str") -> "int":
     return wrap_dim(dim, self.ndim)
 
 
-@view("split(Tensor self, int split_size, int dim=0) -> Tensor[]", variants="method")
+@view(
+    "split(Tensor self, int split_size, int dim=0) -> Tensor[]",
+    variants="method",
+    samples=lambda t: [((t(3, 5), 2, 1), {})],
+)
 def split(self, split_size, dim):
     """Views of split_size elements each along dim; the last may be smaller."""
     at = split_dim(self, dim, "split")
     return pieces(self, equal_sizes(self.shape[at], split_size, "split"), at)
 
 
-@view("split.sizes(Tensor self, int[] split_size, int dim=0) -> Tensor[]", variants="method")
+@view(
+    "split.sizes(Tensor self, int[] split_size, int dim=0) -> Tensor[]",
+    variants="method",
+    samples=lambda t: [((t(3, 5), (1, 4), 1), {})],
+)
 def split_sizes(self, split_size, dim):
     """Views of the given sizes along dim."""
     at = split_dim(self, dim, "split")
@@ -68,7 +76,10 @@ def split_sizes(self, split_size, dim):
     return pieces(self, split_size, at)
 
 
-@view("split_with_sizes(Tensor self, int[] split_sizes, int dim=0) -> Tensor[]")
+@view(
+    "split_with_sizes(Tensor self, int[] split_sizes, int dim=0) -> Tensor[]",
+    samples=lambda t: [((t(3, 5), (1, 4), 1), {})],
+)
 def split_with_sizes(self, split_sizes, dim):
     """Views of the given sizes along dim."""
     at = split_dim(self, dim, "split_with_sizes")
@@ -76,19 +87,28 @@ def split_with_sizes(self, split_sizes, dim):
     return pieces(self, split_sizes, at)
 
 
-@composite("unsafe_split(Tensor self, int split_size, int dim=0) -> Tensor[]")
+@composite(
+    "unsafe_split(Tensor self, int split_size, int dim=0) -> Tensor[]",
+    samples=lambda t: [((t(3, 5), 2, 1), {})],
+)
 def unsafe_split(self, split_size, dim):
     """split whose parts autograd treats as independent."""
     return [op._unsafe_view(v, v.shape) for v in self.split(split_size, dim)]
 
 
-@composite("unsafe_split_with_sizes(Tensor self, int[] split_sizes, int dim=0) -> Tensor[]")
+@composite(
+    "unsafe_split_with_sizes(Tensor self, int[] split_sizes, int dim=0) -> Tensor[]",
+    samples=lambda t: [((t(3, 5), (1, 4), 1), {})],
+)
 def unsafe_split_with_sizes(self, split_sizes, dim):
     """split_with_sizes whose parts autograd treats as independent."""
     return [op._unsafe_view(v, v.shape) for v in self.split_with_sizes(split_sizes, dim)]
 
 
-@composite("chunk(Tensor self, int chunks, int dim=0) -> Tensor[]")
+@composite(
+    "chunk(Tensor self, int chunks, int dim=0) -> Tensor[]",
+    samples=lambda t: [((t(3, 5), 2, 1), {})],
+)
 def chunk(self, chunks, dim):
     """At most `chunks` views of equal size along dim; the last may be smaller."""
     if self.ndim == 0:
@@ -102,7 +122,10 @@ def chunk(self, chunks, dim):
     return self.split(size, dim)
 
 
-@composite("unsafe_chunk(Tensor self, int chunks, int dim=0) -> Tensor[]")
+@composite(
+    "unsafe_chunk(Tensor self, int chunks, int dim=0) -> Tensor[]",
+    samples=lambda t: [((t(3, 5), 2, 1), {})],
+)
 def unsafe_chunk(self, chunks, dim):
     """chunk whose parts autograd treats as independent."""
     return [op._unsafe_view(v, v.shape) for v in self.chunk(chunks, dim)]
@@ -134,7 +157,10 @@ def split_at(self: "Tensor", indices: "int[]", dim: "int") -> "Tensor[]":
     return out
 
 
-@composite("tensor_split(Tensor self, int sections, int dim=0) -> Tensor[]")
+@composite(
+    "tensor_split(Tensor self, int sections, int dim=0) -> Tensor[]",
+    samples=lambda t: [((t(7, 2), 3), {})],
+)
 def tensor_split(self, sections, dim):
     """`sections` views along dim whose sizes differ by one at most."""
     if self.ndim == 0:
@@ -147,7 +173,10 @@ def tensor_split(self, sections, dim):
     return self.split_with_sizes(sizes, at)
 
 
-@composite("tensor_split.indices(Tensor self, int[] indices, int dim=0) -> Tensor[]")
+@composite(
+    "tensor_split.indices(Tensor self, int[] indices, int dim=0) -> Tensor[]",
+    samples=lambda t: [((t(7, 2), (2, 5)), {})],
+)
 def tensor_split_indices(self, indices, dim):
     """Views along dim, cut before each of the indices."""
     if self.ndim == 0:
@@ -173,7 +202,10 @@ def check_divides(self: "Tensor", name: "str", dim: "int", sections: "int") -> "
         raise RuntimeError(f"[{name}] attempted to split along dimension {dim}, but the size of the dimension {n} is not divisible by the split_size {sections}!")
 
 
-@composite("hsplit(Tensor self, int sections) -> Tensor[]")
+@composite(
+    "hsplit(Tensor self, int sections) -> Tensor[]",
+    samples=lambda t: [((t(3, 4), 2), {})],
+)
 def hsplit(self, sections):
     """Equal parts along the second dim (the first of a vector)."""
     check_named_split(self, "hsplit", 1)
@@ -182,14 +214,20 @@ def hsplit(self, sections):
     return self.tensor_split(sections, dim)
 
 
-@composite("hsplit.array(Tensor self, int[] indices) -> Tensor[]")
+@composite(
+    "hsplit.array(Tensor self, int[] indices) -> Tensor[]",
+    samples=lambda t: [((t(3, 4), (1, 3)), {})],
+)
 def hsplit_array(self, indices):
     """Parts along the second dim (the first of a vector), cut before each index."""
     check_named_split(self, "hsplit", 1)
     return tensor_split_indices(self, indices, 0 if self.ndim == 1 else 1)
 
 
-@composite("vsplit(Tensor self, int sections) -> Tensor[]")
+@composite(
+    "vsplit(Tensor self, int sections) -> Tensor[]",
+    samples=lambda t: [((t(4, 3), 2), {})],
+)
 def vsplit(self, sections):
     """Equal parts along the first dim."""
     check_named_split(self, "vsplit", 2)
@@ -197,14 +235,20 @@ def vsplit(self, sections):
     return self.tensor_split(sections, 0)
 
 
-@composite("vsplit.array(Tensor self, int[] indices) -> Tensor[]")
+@composite(
+    "vsplit.array(Tensor self, int[] indices) -> Tensor[]",
+    samples=lambda t: [((t(4, 3), (1, 3)), {})],
+)
 def vsplit_array(self, indices):
     """Parts along the first dim, cut before each index."""
     check_named_split(self, "vsplit", 2)
     return tensor_split_indices(self, indices, 0)
 
 
-@composite("dsplit(Tensor self, int sections) -> Tensor[]")
+@composite(
+    "dsplit(Tensor self, int sections) -> Tensor[]",
+    samples=lambda t: [((t(2, 3, 4), 2), {})],
+)
 def dsplit(self, sections):
     """Equal parts along the third dim."""
     check_named_split(self, "dsplit", 3)
@@ -212,7 +256,10 @@ def dsplit(self, sections):
     return self.tensor_split(sections, 2)
 
 
-@composite("dsplit.array(Tensor self, int[] indices) -> Tensor[]")
+@composite(
+    "dsplit.array(Tensor self, int[] indices) -> Tensor[]",
+    samples=lambda t: [((t(2, 3, 4), (1, 3)), {})],
+)
 def dsplit_array(self, indices):
     """Parts along the third dim, cut before each index."""
     check_named_split(self, "dsplit", 3)
@@ -228,13 +275,21 @@ def unbind_copy(self, dim):
     return [op._dense_copy(v) for v in self.unbind(dim)]
 
 
-@composite("split_copy(Tensor self, int split_size, int dim=0) -> Tensor[]", variants="function")
+@composite(
+    "split_copy(Tensor self, int split_size, int dim=0) -> Tensor[]",
+    variants="function",
+    samples=lambda t: [((t(3, 5), 2, 1), {})],
+)
 def split_copy(self, split_size, dim):
     """split, copied."""
     return [op._dense_copy(v) for v in self.split(split_size, dim)]
 
 
-@composite("split_with_sizes_copy(Tensor self, int[] split_sizes, int dim=0) -> Tensor[]", variants="function")
+@composite(
+    "split_with_sizes_copy(Tensor self, int[] split_sizes, int dim=0) -> Tensor[]",
+    variants="function",
+    samples=lambda t: [((t(3, 5), (1, 4), 1), {})],
+)
 def split_with_sizes_copy(self, split_sizes, dim):
     """split_with_sizes, copied."""
     return [op._dense_copy(v) for v in self.split_with_sizes(split_sizes, dim)]
@@ -254,7 +309,11 @@ def check_part(part: "Tensor", src: "Tensor", name: "str") -> "none":
         raise RuntimeError(f"[{name}] expected src to have a size equal to the slice of self. src size = {src.shape}, slice size = {part.shape}")
 
 
-@composite("select_scatter(Tensor self, Tensor src, int dim, int index) -> Tensor", variants="function, method, out")
+@composite(
+    "select_scatter(Tensor self, Tensor src, int dim, int index) -> Tensor",
+    variants="function, method, out",
+    samples=lambda t: [((t(3, 4), t(4), 0, 1), {})],
+)
 def select_scatter(self, src, dim, index):
     """A copy of self with src at one index of dim."""
     out = op._clone_storage(self)
@@ -264,7 +323,11 @@ def select_scatter(self, src, dim, index):
     return out
 
 
-@composite("slice_scatter(Tensor self, Tensor src, int dim=0, int? start=None, int? end=None, int step=1) -> Tensor", variants="function, method, out")
+@composite(
+    "slice_scatter(Tensor self, Tensor src, int dim=0, int? start=None, int? end=None, int step=1) -> Tensor",
+    variants="function, method, out",
+    samples=lambda t: [((t(3, 4), t(3, 2), 1, 0, 4, 2), {})],
+)
 def slice_scatter(self, src, dim, start, end, step):
     """A copy of self with src in a slice along dim."""
     out = op._clone_storage(self)
@@ -274,7 +337,11 @@ def slice_scatter(self, src, dim, start, end, step):
     return out
 
 
-@composite("diagonal_scatter(Tensor self, Tensor src, int offset=0, int dim1=0, int dim2=1) -> Tensor", variants="function, method, out")
+@composite(
+    "diagonal_scatter(Tensor self, Tensor src, int offset=0, int dim1=0, int dim2=1) -> Tensor",
+    variants="function, method, out",
+    samples=lambda t: [((t(3, 4), t(3), 1), {})],
+)
 def diagonal_scatter(self, src, offset, dim1, dim2):
     """A copy of self with src on its diagonal."""
     out = op._clone_storage(self)

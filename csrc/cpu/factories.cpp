@@ -83,6 +83,8 @@ void spaced(const char* op, const Tensor& out, const Scalar& start, const Scalar
                                                : Complex<double>(b.re - step.re * k, b.im - step.im * k);
         return T(shape(v));
       });
+    } else if (n == 1) {
+      fill(out, Scalar(shape(start.to_double())));
     } else {
       // Integers take the truncated ends, and truncate what lies between.
       using Step = std::conditional_t<std::is_integral_v<T>, double, std::conditional_t<std::is_same_v<T, double>, double, float>>;
@@ -92,10 +94,10 @@ void spaced(const char* op, const Tensor& out, const Scalar& start, const Scalar
       };
       Step a = rounded(std::is_integral_v<T> ? static_cast<double>(start.to_int()) : start.to_double());
       Step b = rounded(std::is_integral_v<T> ? static_cast<double>(end.to_int()) : end.to_double());
-      Step step = n > 1 ? (b - a) / static_cast<Step>(n - 1) : 0;
+      Step step = (b - a) / static_cast<Step>(n - 1);
       if (coarse) step = rounded(step);
       generate<T>(out, [=](int64_t i) {
-        Step v = i < half || n == 1 ? a + step * static_cast<Step>(i) : b - step * static_cast<Step>(n - 1 - i);
+        Step v = i < half ? a + step * static_cast<Step>(i) : b - step * static_cast<Step>(n - 1 - i);
         double shaped = shape(static_cast<double>(v));
         if constexpr (std::is_integral_v<T>) return static_cast<T>(static_cast<int64_t>(shaped));
         else return narrowed<T>(shaped);

@@ -283,7 +283,8 @@ def combinations(self, r, with_replacement):
         raise RuntimeError(f"[combinations] Expect a non-negative number, but got {r}")
     if r == 0:
         return self.new_empty([0])
-    return op.index(self, [op._combination_indices(self.numel(), r, with_replacement, self.device)])
+    picks = op._combination_indices(self.numel(), r, with_replacement, self.device)
+    return op._unsafe_view(self.index_select(0, picks.reshape([-1])), picks.shape)
 
 
 @composite("kron(Tensor self, Tensor other) -> Tensor", variants="function, method, out")

@@ -114,7 +114,7 @@ def tile(self, dims):
     return self.repeat([1] * max(self.ndim - len(dims), 0) + list(dims))
 
 
-@native("repeat_interleave(Tensor repeats, *, int? output_size=None) -> Tensor", tags=frozenset({"dynamic"}), variants="function")
+@native("repeat_interleave(Tensor repeats, *, int? output_size=None) -> Tensor", tags=frozenset({"any_device", "dynamic"}), variants="function")
 def repeat_interleave(repeats, output_size):
     """Each index i repeats[i] times."""
 
@@ -135,11 +135,7 @@ def repeat_interleave_tensor(self, repeats, dim, output_size):
     elif repeats.shape[0] != n:
         raise RuntimeError(f"[repeat_interleave] repeats must have the same size as input along dim, but got repeats.size(0) = {repeats.shape[0]} and input.size({at}) = {n}")
     rows = op.repeat_interleave(counts, output_size=output_size)
-    picks: "Tensor?[]" = []
-    while len(picks) < at:
-        picks.append(None)
-    picks.append(rows)
-    return op.index(x, picks)
+    return x.index_select(at, rows)
 
 
 @composite(
@@ -273,7 +269,7 @@ def constant_pad_nd(self, pad, value):
     return out
 
 
-@native("_empty_padded(Tensor self, int[] sizes) -> Tensor", tags=frozenset({"dynamic"}), variants="")
+@native("_empty_padded(Tensor self, int[] sizes) -> Tensor", tags=frozenset({"any_device", "dynamic"}), variants="")
 def _empty_padded(self, sizes):
     """An uninitialised tensor of other sizes in self's memory format."""
 

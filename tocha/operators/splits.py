@@ -184,7 +184,7 @@ def tensor_split_indices(self, indices, dim):
     return split_at(self, indices, wrap_dim(dim, self.ndim))
 
 
-@native("tensor_split.tensor(Tensor self, Tensor tensor_indices_or_sections, int dim=0) -> Tensor[]", kernel="tensor_split_tensor")
+@native("tensor_split.tensor(Tensor self, Tensor tensor_indices_or_sections, int dim=0) -> Tensor[]", kernel="tensor_split_tensor", tags=frozenset({"any_device"}))
 def tensor_split_tensor(self, tensor_indices_or_sections, dim):
     """tensor_split by a number of sections or by indices that a tensor holds."""
 
@@ -298,7 +298,7 @@ def split_with_sizes_copy(self, split_sizes, dim):
 # -- writing into a part of a copy -------------------------------------------------------------------
 
 
-@native("_clone_storage(Tensor self) -> Tensor", tags=frozenset({"dynamic"}), variants="")
+@native("_clone_storage(Tensor self) -> Tensor", tags=frozenset({"any_device", "dynamic"}), variants="")
 def _clone_storage(self):
     """A copy of all of self's memory with self's geometry on it."""
 

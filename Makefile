@@ -14,7 +14,7 @@ NATIVE := $(shell find csrc tocha/operators tocha/ir tocha/codegen tocha/_build 
 demo: build
 	$(PY) examples/tour.py
 
-test: build native-test
+test: build
 	$(PY) -m pytest tests
 
 build: $(VENV)/.built

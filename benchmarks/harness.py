@@ -40,7 +40,15 @@ def calls_for(f: Callable[[], object], seconds: float) -> int:
         number *= 4
 
 
-def compare(group: str, name: str, ours: Callable[[], object], theirs: Callable[[], object], target: float | None = None, rounds: int = 15, seconds: float = 0.02) -> Row:
+def compare(
+    group: str,
+    name: str,
+    ours: Callable[[], object],
+    theirs: Callable[[], object],
+    target: float | None = None,
+    rounds: int = 15,
+    seconds: float = 0.02,
+) -> Row:
     """Rounds alternate, so that a noisy neighbour hits both; the least of each side's times is the least disturbed."""
     ours(), theirs()
     gc.collect()
@@ -49,7 +57,9 @@ def compare(group: str, name: str, ours: Callable[[], object], theirs: Callable[
         n_ours, n_theirs = calls_for(ours, seconds), calls_for(theirs, seconds)
         a, b = [], []
         for i in range(rounds):
-            first, second = ((ours, n_ours, a), (theirs, n_theirs, b)) if i % 2 else ((theirs, n_theirs, b), (ours, n_ours, a))
+            first, second = (
+                ((ours, n_ours, a), (theirs, n_theirs, b)) if i % 2 else ((theirs, n_theirs, b), (ours, n_ours, a))
+            )
             for f, n, times in (first, second):
                 time.sleep(0.002)  # lets the other library's threads go to sleep
                 times.append(per_call(f, n))

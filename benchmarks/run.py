@@ -1,7 +1,7 @@
 """make bench: every workload on tocha and PyTorch 2.13, two threads each, as a ratio.
 
-    python benchmarks/run.py            # everything
-    python benchmarks/run.py matmul     # workloads whose group or name matches
+python benchmarks/run.py            # everything
+python benchmarks/run.py matmul     # workloads whose group or name matches
 """
 
 from __future__ import annotations

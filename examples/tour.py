@@ -24,7 +24,12 @@ def show(expression: str, scope: dict) -> None:
 def tour() -> None:
     scope: dict = {"tocha": tocha, "np": np}
     say("Tensors are made from Python values, NumPy arrays (sharing memory), or factories.")
-    for line in ("tocha.tensor([[1, 2], [3, 4]])", "tocha.arange(6).view(2, 3)", "tocha.linspace(0, 1, 5)", "tocha.from_numpy(np.eye(2))"):
+    for line in (
+        "tocha.tensor([[1, 2], [3, 4]])",
+        "tocha.arange(6).view(2, 3)",
+        "tocha.linspace(0, 1, 5)",
+        "tocha.from_numpy(np.eye(2))",
+    ):
         show(line, scope)
     say("Types promote and shapes broadcast as in PyTorch.")
     scope["a"] = tocha.tensor([1, 2, 3])
@@ -41,7 +46,13 @@ def tour() -> None:
     for line in ("m[:, ::2]", "m[m % 3 == 0]", "m[[0, 2], [1, 3]]", "m[..., -1]"):
         show(line, scope)
     say("Reductions, sorting, matrix products.")
-    for line in ("m.sum(dim=0)", "m.float().mean(1, keepdim=True)", "m.max(dim=1)", "tocha.tensor([3, 1, 2]).sort(descending=True)", "m.float() @ m.float().T"):
+    for line in (
+        "m.sum(dim=0)",
+        "m.float().mean(1, keepdim=True)",
+        "m.max(dim=1)",
+        "tocha.tensor([3, 1, 2]).sort(descending=True)",
+        "m.float() @ m.float().T",
+    ):
         show(line, scope)
     say("Random numbers are PyTorch's, bit for bit, for the same seed.")
     tocha.manual_seed(0)

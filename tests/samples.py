@@ -46,7 +46,20 @@ def generic_argument(a: Argument, d: dt.DType, shape: tuple[int, ...], seed: int
         return make(shape, d, seed)
     if a.type == "Tensor[]":
         return [make(shape, d, seed), make(shape, d, seed + 1)]
-    values: dict[str, Any] = {"int": 0, "int[]": [0], "float": 0.5, "bool": False, "Scalar": 1, "dtype": native_dtype(dt.float32), "str": "", "Scalar?": None, "int?": None, "int[]?": None, "dtype?": None, "Tensor?": None}
+    values: dict[str, Any] = {
+        "int": 0,
+        "int[]": [0],
+        "float": 0.5,
+        "bool": False,
+        "Scalar": 1,
+        "dtype": native_dtype(dt.float32),
+        "str": "",
+        "Scalar?": None,
+        "int?": None,
+        "int[]?": None,
+        "dtype?": None,
+        "Tensor?": None,
+    }
     return values.get(a.type)
 
 

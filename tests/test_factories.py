@@ -53,7 +53,9 @@ def test_linspace_meets_both_ends(n):
         assert t[0].item() == 0.1 and t[n - 1].item() == 0.7
 
 
-@pytest.mark.parametrize("value, dtype", [(300, "uint8"), (1e40, "float32"), (float("inf"), "int64"), (1j, "float32"), (70000.0, "float16")])
+@pytest.mark.parametrize(
+    "value, dtype", [(300, "uint8"), (1e40, "float32"), (float("inf"), "int64"), (1j, "float32"), (70000.0, "float16")]
+)
 def test_a_value_that_does_not_fit_is_refused(value, dtype):
     with pytest.raises(RuntimeError, match="without overflow"):
         tocha.full((2,), value, dtype=getattr(tocha, dtype))
@@ -68,7 +70,9 @@ def test_fill_of_any_layout():
 
 def test_conversions_that_change_nothing_return_self():
     x = tocha.ones(2, 3)
-    assert x.to(tocha.float32) is x and x.float() is x and x.to("cpu") is x and x.contiguous() is x and x.type_as(x) is x
+    assert (
+        x.to(tocha.float32) is x and x.float() is x and x.to("cpu") is x and x.contiguous() is x and x.type_as(x) is x
+    )
     assert x.to(tocha.float32, copy=True) is not x and x.t().to(tocha.float64).stride() == (1, 3)
 
 

@@ -284,7 +284,10 @@ def differentiable(kind):
     return sorted(
         name
         for name, op in PRIMITIVES.items()
-        if name not in LEAVES and op.gradients and kind in op.signature.kinds and "b" not in op.signature.operands
+        if name not in LEAVES
+        and op.gradients
+        and kind in op.signature.kinds
+        and "b" not in op.signature.operands
         and name not in ("cast", "nextafter")
     )
 
@@ -332,8 +335,11 @@ def test_complex_gradient_is_the_finite_difference(name):
         for index, found in enumerate(analytic):
             h = 1e-6
             by = [
-                (loss([p + e * (i == index) for i, p in enumerate(point)])
-                 - loss([p - e * (i == index) for i, p in enumerate(point)])) / (2 * h)
+                (
+                    loss([p + e * (i == index) for i, p in enumerate(point)])
+                    - loss([p - e * (i == index) for i, p in enumerate(point)])
+                )
+                / (2 * h)
                 for e in (h, 1j * h)
             ]
             assert abs(found - complex(*by)) < 1e-6 * (1 + abs(found)), (point, index)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from fractions import Fraction
 
 import numpy as np
 import pytest
@@ -46,7 +47,9 @@ def test_result_dtype(make, dtype):
 # Python's operators
 
 
-@pytest.mark.parametrize("symbol", ["+", "-", "*", "//", "%", "**", "&", "|", "^", "<<", ">>", "<", "<=", ">", ">=", "==", "!="])
+@pytest.mark.parametrize(
+    "symbol", ["+", "-", "*", "//", "%", "**", "&", "|", "^", "<<", ">>", "<", "<=", ">", ">=", "==", "!="]
+)
 def test_operators_with_numbers_on_either_side(symbol):
     a = np.array([1, 2, 3, 5])
     t = tocha.tensor(a)
@@ -94,7 +97,10 @@ def test_division_rounds_as_python_does(dtype, divisor):
     assert tocha.div(t, divisor, rounding_mode="trunc").tolist() == [int(x / divisor) for x in a]
 
 
-@pytest.mark.parametrize("divide", [lambda x: x // 0, lambda x: x % 0, lambda x: tocha.fmod(x, 0), lambda x: tocha.div(x, 0, rounding_mode="trunc")])
+@pytest.mark.parametrize(
+    "divide",
+    [lambda x: x // 0, lambda x: x % 0, lambda x: tocha.fmod(x, 0), lambda x: tocha.div(x, 0, rounding_mode="trunc")],
+)
 def test_integers_refuse_division_by_zero(divide):
     with pytest.raises(RuntimeError, match="ZeroDivisionError"):
         divide(tocha.tensor([1, 2]))
@@ -216,6 +222,32 @@ def test_circular_functions_of_great_arguments():
             for name in ("sin", "cos"):
                 exact = getattr(np, name)(a.astype(np.float64))
                 np.testing.assert_allclose(getattr(tocha, name)(tocha.tensor(a)).numpy(), exact, rtol=0, atol=error)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_remainders_are_exact(dtype):
+    rng = np.random.default_rng(0)
+    a = (rng.standard_normal(20000) * 10.0 ** rng.integers(-20, 20, 20000)).astype(dtype)
+    b = (rng.standard_normal(20000) * 10.0 ** rng.integers(-20, 20, 20000)).astype(dtype)
+    # The first runs have small quotients throughout and take the short way.
+    b[:8192] = a[:8192] / dtype(2.0) ** rng.integers(-3, 20, 8192) * (1 + rng.standard_normal(8192) * 1e-3).astype(dtype)
+    a[:64] = b[:64] * rng.integers(-9, 9, 64)
+    x, y = tocha.tensor(a), tocha.tensor(b)
+    np.testing.assert_array_equal(tocha.fmod(x, y).numpy(), np.fmod(a, b))
+    np.testing.assert_array_equal((x % y).numpy(), np.where(np.fmod(a, b) == 0, np.fmod(a, b), np.remainder(a, b)))
+    # floor(a / b) by exact arithmetic where it is small enough to be represented
+    few = slice(0, 2000)
+    exact = [Fraction(float(p)) // Fraction(float(q)) for p, q in zip(a[few], b[few], strict=True)]
+    np.testing.assert_array_equal((x // y).numpy()[few], np.array(exact, dtype=np.float64))
+
+
+def test_numbers_beside_any_layout():
+    x = np.arange(5000.0)
+    t = tocha.tensor(x)
+    np.testing.assert_array_equal((t * 2).numpy(), x * 2)
+    np.testing.assert_array_equal((t[::3] + 1).numpy(), x[::3] + 1)
+    np.testing.assert_array_equal((t.reshape(50, 100).t() - tocha.tensor([1])).numpy(), x.reshape(50, 100).T - 1)
+    np.testing.assert_array_equal(tocha.where(t > 2500, t, 0).numpy(), np.where(x > 2500, x, 0))
 
 
 def test_powers_by_shortcuts():

@@ -233,7 +233,11 @@ def test_tensordot():
 
 def test_refusals():
     a = tocha.ones(3, 4)
-    for bad in (lambda: a @ tocha.ones(5, 6), lambda: a @ tocha.ones(4, 5, dtype=tocha.float64), lambda: a @ tocha.tensor(1.0)):
+    for bad in (
+        lambda: a @ tocha.ones(5, 6),
+        lambda: a @ tocha.ones(4, 5, dtype=tocha.float64),
+        lambda: a @ tocha.tensor(1.0),
+    ):
         with pytest.raises(RuntimeError, match=r"\[matmul\]"):
             bad()
     with pytest.raises(NotImplementedError, match="bool"):

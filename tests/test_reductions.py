@@ -22,14 +22,18 @@ def layouts(a):
     yield t(wide)[..., ::2]
 
 
-@pytest.mark.parametrize("shape", [(1,), (3,), (17,), (1000,), (100000,), (7, 300), (300, 7), (5, 6, 7), (2, 1, 513, 3)])
+@pytest.mark.parametrize(
+    "shape", [(1,), (3,), (17,), (1000,), (100000,), (7, 300), (300, 7), (5, 6, 7), (2, 1, 513, 3)]
+)
 @pytest.mark.parametrize("dtype", ["float32", "float64", "int64", "int16", "complex64"])
 def test_sum_over_any_dims_and_layouts(shape, dtype):
     a = (RNG.standard_normal(shape) * 10).astype(dtype)
     for x in layouts(a):
         dims = [None, *range(a.ndim), *((0, d) for d in range(1, a.ndim))]
         for d in dims:
-            expected = a.sum(axis=d, dtype="complex128" if dtype == "complex64" else None if dtype != "int16" else "int64")
+            expected = a.sum(
+                axis=d, dtype="complex128" if dtype == "complex64" else None if dtype != "int16" else "int64"
+            )
             got = x.sum(d).numpy()
             np.testing.assert_allclose(got, expected, rtol=1e-4, atol=1e-2)
 
@@ -94,7 +98,9 @@ def test_variance_with_a_large_mean(shape):
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64", "float16", "bfloat16"])
-@pytest.mark.parametrize("shape,dim", [((4, 1000), 1), ((1000, 4), 0), ((3, 5, 7), 1), ((2, 3, 300), 1), ((5,), 0), ((), 0)])
+@pytest.mark.parametrize(
+    "shape,dim", [((4, 1000), 1), ((1000, 4), 0), ((3, 5, 7), 1), ((2, 3, 300), 1), ((5,), 0), ((), 0)]
+)
 def test_softmax_over_any_dim(dtype, shape, dim):
     a = RNG.standard_normal(shape).astype(np.float32) * 3
     x = t(a).to(getattr(tocha, dtype))
@@ -103,7 +109,9 @@ def test_softmax_over_any_dim(dtype, shape, dim):
     expected = e / e.sum(axis=dim if shape else None, keepdims=True)
     tolerance = {"float32": 1e-6, "float64": 1e-12, "float16": 1e-3, "bfloat16": 1e-2}[dtype]
     np.testing.assert_allclose(x.softmax(dim).double().numpy(), expected, rtol=tolerance, atol=tolerance / 10)
-    np.testing.assert_allclose(x.log_softmax(dim).double().numpy(), np.log(expected), rtol=tolerance, atol=tolerance * 4)
+    np.testing.assert_allclose(
+        x.log_softmax(dim).double().numpy(), np.log(expected), rtol=tolerance, atol=tolerance * 4
+    )
 
 
 def test_softmax_of_large_numbers_and_infinities():
@@ -141,4 +149,6 @@ def test_quantiles_against_numpy():
     a = RNG.standard_normal((6, 11))
     q = np.array([0.0, 0.3, 0.77, 1.0])
     for mode in ("linear", "lower", "higher", "midpoint", "nearest"):
-        np.testing.assert_allclose(tocha.quantile(t(a), t(q), 1, interpolation=mode).numpy(), np.quantile(a, q, 1, method=mode))
+        np.testing.assert_allclose(
+            tocha.quantile(t(a), t(q), 1, interpolation=mode).numpy(), np.quantile(a, q, 1, method=mode)
+        )

@@ -58,7 +58,13 @@ def test_dtype_facts(name):
 
 def test_dtype_aliases():
     aliases = dict(
-        half="float16", float="float32", double="float64", short="int16", int="int32", long="int64", cfloat="complex64",
+        half="float16",
+        float="float32",
+        double="float64",
+        short="int16",
+        int="int32",
+        long="int64",
+        cfloat="complex64",
         cdouble="complex128",
     )
     for alias, name in aliases.items():
@@ -147,8 +153,19 @@ def test_device_pickle(text):
 
 @pytest.mark.parametrize(
     "arguments",
-    [("foo",), ("foo:1",), ("",), ("cpu:",), ("cpu:-1",), ("cuda:01",), ("cuda:1a",), ("cuda:1:2",), ("cuda:1", 1),
-     ("cpu", -1), (-1,)],
+    [
+        ("foo",),
+        ("foo:1",),
+        ("",),
+        ("cpu:",),
+        ("cpu:-1",),
+        ("cuda:01",),
+        ("cuda:1a",),
+        ("cuda:1:2",),
+        ("cuda:1", 1),
+        ("cpu", -1),
+        (-1,),
+    ],
 )
 def test_bad_device_strings(arguments):
     with pytest.raises(RuntimeError):
@@ -217,8 +234,13 @@ def test_size_is_a_tuple():
 def test_size_results_are_sizes():
     s = tocha.Size([2, 3])
     for result, expected in (
-        (s[:1], (2,)), (s[::-1], (3, 2)), (s + (4,), (2, 3, 4)), ((4,) + s, (4, 2, 3)), (s + s, (2, 3, 2, 3)),
-        (s * 2, (2, 3, 2, 3)), (2 * s, (2, 3, 2, 3)),
+        (s[:1], (2,)),
+        (s[::-1], (3, 2)),
+        (s + (4,), (2, 3, 4)),
+        ((4,) + s, (4, 2, 3)),
+        (s + s, (2, 3, 2, 3)),
+        (s * 2, (2, 3, 2, 3)),
+        (2 * s, (2, 3, 2, 3)),
     ):
         assert type(result) is tocha.Size
         assert result == expected

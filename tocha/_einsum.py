@@ -39,7 +39,9 @@ def einsum(*args: Any) -> Tensor:
     The other form names indices by integers: einsum(a, [0, 1], a, [1, 2], [0, 2]).
     """
     if len(args) < 2:
-        raise ValueError("[einsum] expected the equation and at least one operand, or at least one operand and its subscripts")
+        raise ValueError(
+            "[einsum] expected the equation and at least one operand, or at least one operand and its subscripts"
+        )
     if isinstance(args[0], Tensor):
         terms, output, operands = _from_sublists(args)
     else:
@@ -88,7 +90,9 @@ def _term(text: str, start: int, what: str) -> Term:
         if c.isascii() and c.isalpha():
             out.append(_label(c))
         elif c != " ":
-            raise RuntimeError(f"[einsum] invalid subscript {c!r} at index {start + i} of the equation, subscripts must be in [a-zA-Z]")
+            raise RuntimeError(
+                f"[einsum] invalid subscript {c!r} at index {start + i} of the equation, subscripts must be in [a-zA-Z]"
+            )
         i += 1
     return tuple(out)
 
@@ -126,11 +130,15 @@ def _sublist(items: Sequence) -> Term:
 
 
 @lru_cache(maxsize=1024)
-def _plan(terms: tuple[Term, ...], output: Term | None, shapes: tuple[tuple[int, ...], ...]) -> Callable[[Sequence[Tensor]], Tensor]:
+def _plan(
+    terms: tuple[Term, ...], output: Term | None, shapes: tuple[tuple[int, ...], ...]
+) -> Callable[[Sequence[Tensor]], Tensor]:
     operands = [_expand(i, t, s) for i, (t, s) in enumerate(zip(terms, shapes, strict=True))]
     sizes = _sizes(operands, shapes)
     out = _output(output, operands, sizes)
-    prepared = [_prepare(i, labels, shape, sizes) for i, (labels, shape) in enumerate(zip(operands, shapes, strict=True))]
+    prepared = [
+        _prepare(i, labels, shape, sizes) for i, (labels, shape) in enumerate(zip(operands, shapes, strict=True))
+    ]
     labels, first = prepared[0]
     joins: list[tuple[Step, Callable[[Tensor, Tensor], Tensor]]] = []
     for i, (other, prepare) in enumerate(prepared[1:], 1):
@@ -153,7 +161,9 @@ def _expand(operand: int, term: Term, shape: tuple[int, ...]) -> Labels:
     named = len(term) - (ELLIPSIS in term)
     if ELLIPSIS not in term:
         if named != len(shape):
-            raise RuntimeError(f"[einsum] {named} subscripts for operand {operand} of shape {list(shape)}, and no ellipsis")
+            raise RuntimeError(
+                f"[einsum] {named} subscripts for operand {operand} of shape {list(shape)}, and no ellipsis"
+            )
         return term  # type: ignore[return-value]
     if named > len(shape):
         raise RuntimeError(f"[einsum] {named} subscripts for operand {operand} of shape {list(shape)}")
@@ -167,12 +177,16 @@ def _sizes(operands: list[Labels], shapes: tuple[tuple[int, ...], ...]) -> dict[
         own: dict[int, int] = {}
         for label, size in zip(labels, shape, strict=True):
             if own.setdefault(label, size) != size:
-                raise RuntimeError(f"[einsum] subscript {_letter(label)} is repeated for operand {i} but the sizes differ: {size} and {own[label]}")
+                raise RuntimeError(
+                    f"[einsum] subscript {_letter(label)} is repeated for operand {i} but the sizes differ: {size} and {own[label]}"
+                )
         for label, size in own.items():
             seen = sizes.get(label, 1)
             if size != 1 and seen not in (1, size):
                 what = f"subscript {_letter(label)}" if label >= 0 else "a dim under the ellipsis"
-                raise RuntimeError(f"[einsum] {what} has size {size} for operand {i}, which does not broadcast with size {seen} before it")
+                raise RuntimeError(
+                    f"[einsum] {what} has size {size} for operand {i}, which does not broadcast with size {seen} before it"
+                )
             sizes[label] = size if seen == 1 else seen
     return sizes
 
@@ -217,7 +231,9 @@ def _prepare(operand: int, labels: Labels, shape: tuple[int, ...], sizes: dict[i
     return tuple(label for i, label in enumerate(left) if i not in drop), run
 
 
-def _join(left: Labels, right: Labels, kept: set[int], sizes: dict[int, int], out: Labels) -> tuple[Labels, Callable[[Tensor, Tensor], Tensor]]:
+def _join(
+    left: Labels, right: Labels, kept: set[int], sizes: dict[int, int], out: Labels
+) -> tuple[Labels, Callable[[Tensor, Tensor], Tensor]]:
     """Multiplies two operands and sums over what both have and nobody needs later."""
     batch = [x for x in left if x in right and x in kept]
     summed = [x for x in left if x in right and x not in kept]
@@ -324,7 +340,9 @@ def tensordot(a: Tensor, b: Tensor, dims: Any = 2, out: Tensor | None = None) ->
         return handle_torch_function(tensordot, (a, b), a, b, dims=dims, out=out)
     over_a, over_b = _tensordot_dims(a, b, dims)
     if a.dtype != b.dtype:
-        raise RuntimeError(f"[tensordot] expected both operands to have the same dtype, but got {a.dtype} and {b.dtype}")
+        raise RuntimeError(
+            f"[tensordot] expected both operands to have the same dtype, but got {a.dtype} and {b.dtype}"
+        )
     for i, j in zip(over_a, over_b, strict=True):
         if a.shape[i] == b.shape[j]:
             continue
@@ -333,7 +351,9 @@ def tensordot(a: Tensor, b: Tensor, dims: Any = 2, out: Tensor | None = None) ->
         elif a.shape[i] == 1:
             b = b.sum((j,), True, dtype=b.dtype)
         else:
-            raise RuntimeError(f"[tensordot] contracted dims must match, but dim {i} of {list(a.shape)} and dim {j} of {list(b.shape)} differ")
+            raise RuntimeError(
+                f"[tensordot] contracted dims must match, but dim {i} of {list(a.shape)} and dim {j} of {list(b.shape)} differ"
+            )
     free_a = [i for i in range(a.dim()) if i not in over_a]
     free_b = [j for j in range(b.dim()) if j not in over_b]
     rows, columns = [a.shape[i] for i in free_a], [b.shape[j] for j in free_b]
@@ -386,7 +406,9 @@ def chain_matmul(*matrices: Tensor, out: Tensor | None = None) -> Tensor:
     """Deprecated form of linalg.multi_dot: the product of matrices in the cheapest order."""
     if has_torch_function(matrices):
         return handle_torch_function(chain_matmul, matrices, *matrices, out=out)
-    warnings.warn("chain_matmul is deprecated: use linalg.multi_dot, which takes a list of two or more tensors", stacklevel=2)
+    warnings.warn(
+        "chain_matmul is deprecated: use linalg.multi_dot, which takes a list of two or more tensors", stacklevel=2
+    )
     if not matrices:
         raise RuntimeError("[chain_matmul] expected one or more matrices")
     for m in matrices:

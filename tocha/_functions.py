@@ -21,7 +21,12 @@ def set_default_dtype(d: _C.dtype) -> None:
 def set_default_tensor_type(t: Any) -> None:
     """Deprecated way of setting the default dtype by a tensor class's name."""
     name = t if isinstance(t, str) else getattr(t, "__name__", str(t))
-    kinds = {"FloatTensor": _C.float32, "DoubleTensor": _C.float64, "HalfTensor": _C.float16, "BFloat16Tensor": _C.bfloat16}
+    kinds = {
+        "FloatTensor": _C.float32,
+        "DoubleTensor": _C.float64,
+        "HalfTensor": _C.float16,
+        "BFloat16Tensor": _C.bfloat16,
+    }
     kind = name.rsplit(".", 1)[-1]
     if kind not in kinds:
         raise TypeError(f"invalid type object: {name!r}; only floating-point types are supported as the default type")
@@ -64,7 +69,14 @@ def typename(obj: object) -> str:
     return f"{module}.{cls.__qualname__}" if module not in (None, "builtins") else cls.__qualname__
 
 
-def asarray(obj: Any, *, dtype: _C.dtype | None = None, device: Any = None, copy: bool | None = None, requires_grad: bool = False) -> _C.Tensor:
+def asarray(
+    obj: Any,
+    *,
+    dtype: _C.dtype | None = None,
+    device: Any = None,
+    copy: bool | None = None,
+    requires_grad: bool = False,
+) -> _C.Tensor:
     """obj as a tensor: shares memory where it can unless copy is True; with copy=False it must.
 
     >>> import tocha
@@ -76,7 +88,11 @@ def asarray(obj: Any, *, dtype: _C.dtype | None = None, device: Any = None, copy
     elif hasattr(obj, "__dlpack__") and not hasattr(obj, "__array_interface__"):
         t = _C.from_dlpack(obj)
     elif hasattr(obj, "__array_interface__") or isinstance(obj, bytearray | memoryview):
-        t = _C.as_tensor(obj) if hasattr(obj, "__array_interface__") else _C.frombuffer(obj, dtype=dtype or _C.get_default_dtype())
+        t = (
+            _C.as_tensor(obj)
+            if hasattr(obj, "__array_interface__")
+            else _C.frombuffer(obj, dtype=dtype or _C.get_default_dtype())
+        )
     else:
         if copy is False:
             raise ValueError("asarray(): cannot make a tensor that shares memory with a sequence or a number")
@@ -86,7 +102,11 @@ def asarray(obj: Any, *, dtype: _C.dtype | None = None, device: Any = None, copy
     if changes and copy is False:
         raise ValueError("asarray(): cannot change dtype or device without a copy")
     if changes or copy:
-        t = _C.tensor(t.detach(), dtype=dtype or t.dtype, device=device or t.device) if not copy else _copied(t, dtype, device)
+        t = (
+            _C.tensor(t.detach(), dtype=dtype or t.dtype, device=device or t.device)
+            if not copy
+            else _copied(t, dtype, device)
+        )
     if requires_grad and not t.requires_grad:
         t = t.detach().requires_grad_(True)
     return t

@@ -29,7 +29,16 @@ def _reduce_ex(self, protocol: int):
     if self.is_conj() or self.is_neg():
         self = self.resolve_conj().resolve_neg()
     cls = None if type(self) is Tensor else type(self)
-    args = (self.untyped_storage(), self.dtype, self.storage_offset(), tuple(self.size()), self.stride(), self.requires_grad, cls, self.__dict__ or None)
+    args = (
+        self.untyped_storage(),
+        self.dtype,
+        self.storage_offset(),
+        tuple(self.size()),
+        self.stride(),
+        self.requires_grad,
+        cls,
+        self.__dict__ or None,
+    )
     return _rebuild, args
 
 
@@ -37,7 +46,9 @@ def _deepcopy(self, memo: dict):
     if id(self) in memo:
         return memo[id(self)]
     if not self.is_leaf:
-        raise RuntimeError("Only Tensors created explicitly by the user (graph leaves) support the deepcopy protocol at the moment.")
+        raise RuntimeError(
+            "Only Tensors created explicitly by the user (graph leaves) support the deepcopy protocol at the moment."
+        )
     with DisableTorchFunctionSubclass():
         storage = copy.deepcopy(self.untyped_storage(), memo)
         new = _C.empty(0, dtype=self.dtype, device=self.device)
@@ -96,11 +107,6 @@ def _dir(self) -> list[str]:
     return sorted(k for k in {*dir(type(self)), *self.__dict__})
 
 
-def _array(self, dtype=None, copy=None):
-    a = self.numpy()
-    return a if dtype is None else a.astype(dtype, copy=False)
-
-
 def _array_wrap(self, array, context=None, return_scalar=False):
     if array.dtype == bool:
         array = array.astype("uint8")
@@ -110,7 +116,7 @@ def _array_wrap(self, array, context=None, return_scalar=False):
 def _storage(self):
     from tocha.storage import TypedStorage
 
-    return TypedStorage(wrap_storage=self.untyped_storage(), dtype=self.dtype, _internal=True)
+    return TypedStorage(wrap_storage=self.untyped_storage(), dtype=self.dtype)
 
 
 def _reversed(self):
@@ -160,7 +166,6 @@ def install() -> None:
         "__torch_function__": classmethod(_torch_function),
         "__format__": _format,
         "__dir__": _dir,
-        "__array__": _array,
         "__array_wrap__": _array_wrap,
         "__array_priority__": 1000,
         "__reversed__": _reversed,

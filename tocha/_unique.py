@@ -23,7 +23,13 @@ def _chosen(values: Any, inverse: Any, counts: Any, return_inverse: bool, return
     return (values, counts) if return_counts else values
 
 
-def unique(input: _C.Tensor, sorted: bool = True, return_inverse: bool = False, return_counts: bool = False, dim: int | None = None) -> Any:
+def unique(
+    input: _C.Tensor,
+    sorted: bool = True,
+    return_inverse: bool = False,
+    return_counts: bool = False,
+    dim: int | None = None,
+) -> Any:
     """The distinct elements (or slices along dim) in order; on request which of them every element is, and the counts.
 
     >>> import tocha
@@ -37,7 +43,9 @@ def unique(input: _C.Tensor, sorted: bool = True, return_inverse: bool = False, 
     return _chosen(*found, return_inverse, return_counts)
 
 
-def unique_consecutive(input: _C.Tensor, return_inverse: bool = False, return_counts: bool = False, dim: int | None = None) -> Any:
+def unique_consecutive(
+    input: _C.Tensor, return_inverse: bool = False, return_counts: bool = False, dim: int | None = None
+) -> Any:
     """The first of every run of equal elements (or slices along dim); on request the run of every element, and lengths.
 
     >>> import tocha

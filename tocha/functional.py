@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 from tocha import _C
 from tocha._einsum import chain_matmul, einsum, spmm, tensordot
+from tocha._unique import unique, unique_consecutive, unravel_index
 
 Tensor = _C.Tensor
 cdist = _C.cdist
@@ -14,7 +15,7 @@ norm = _C.norm
 
 __all__ = [
     "atleast_1d", "atleast_2d", "atleast_3d", "block_diag", "broadcast_shapes", "broadcast_tensors", "cartesian_prod", "cdist",
-    "chain_matmul", "einsum", "meshgrid", "norm", "split", "spmm", "tensordot",
+    "chain_matmul", "einsum", "meshgrid", "norm", "split", "spmm", "tensordot", "unique", "unique_consecutive", "unravel_index",
 ]  # fmt: skip
 
 
@@ -45,11 +46,15 @@ def broadcast_shapes(*shapes: int | Sequence[int]) -> _C.Size:
     for shape in listed:
         for i in range(-1, -1 - len(shape), -1):
             if shape[i] < 0:
-                raise ValueError(f"[broadcast_shapes] Attempting to broadcast a dimension with negative length ({shape[i]}): {shape}")
+                raise ValueError(
+                    f"[broadcast_shapes] Attempting to broadcast a dimension with negative length ({shape[i]}): {shape}"
+                )
             if shape[i] in (1, out[i]):
                 continue
             if out[i] != 1:
-                raise RuntimeError(f"[broadcast_shapes] Shape mismatch: objects cannot be broadcast to a single shape: {shapes}")
+                raise RuntimeError(
+                    f"[broadcast_shapes] Shape mismatch: objects cannot be broadcast to a single shape: {shapes}"
+                )
             out[i] = shape[i]
     return _C.Size(out)
 
@@ -80,7 +85,9 @@ def _warn_about_indexing() -> None:
     global _warned
     if not _warned:
         _warned = True
-        warnings.warn("meshgrid: in an upcoming release, it will be required to pass the indexing argument.", stacklevel=3)
+        warnings.warn(
+            "meshgrid: in an upcoming release, it will be required to pass the indexing argument.", stacklevel=3
+        )
 
 
 def cartesian_prod(*tensors: Tensor) -> Tensor:

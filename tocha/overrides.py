@@ -12,7 +12,15 @@ from typing import Any
 
 from tocha import _C
 
-__all__ = ["BaseTorchFunctionMode", "TorchFunctionMode", "handle_torch_function", "has_torch_function", "is_tensor_like", "resolve_name", "wrap_torch_function"]
+__all__ = [
+    "BaseTorchFunctionMode",
+    "TorchFunctionMode",
+    "handle_torch_function",
+    "has_torch_function",
+    "is_tensor_like",
+    "resolve_name",
+    "wrap_torch_function",
+]
 
 
 class _Modes(threading.local):
@@ -37,7 +45,9 @@ class TorchFunctionMode:
     __add__
     """
 
-    def __torch_function__(self, func: Callable, types: Sequence[type], args: tuple = (), kwargs: dict | None = None) -> Any:
+    def __torch_function__(
+        self, func: Callable, types: Sequence[type], args: tuple = (), kwargs: dict | None = None
+    ) -> Any:
         raise NotImplementedError
 
     def __enter__(self) -> TorchFunctionMode:
@@ -51,7 +61,9 @@ class TorchFunctionMode:
 
 
 class BaseTorchFunctionMode(TorchFunctionMode):
-    def __torch_function__(self, func: Callable, types: Sequence[type], args: tuple = (), kwargs: dict | None = None) -> Any:
+    def __torch_function__(
+        self, func: Callable, types: Sequence[type], args: tuple = (), kwargs: dict | None = None
+    ) -> Any:
         return func(*args, **(kwargs or {}))
 
 
@@ -97,7 +109,9 @@ def has_torch_function(relevant_args: Iterable[object]) -> bool:
 
 def handle_torch_function(public_api: Callable, relevant_args: Iterable[object], *args: Any, **kwargs: Any) -> Any:
     """For functions written in Python: hands the call to the overrides among relevant_args."""
-    overridden = tuple(a for a in relevant_args if _C._has_torch_function((a,)) and hasattr(type(a), "__torch_function__"))
+    overridden = tuple(
+        a for a in relevant_args if _C._has_torch_function((a,)) and hasattr(type(a), "__torch_function__")
+    )
     return _call_overrides(public_api, overridden, args, kwargs)
 
 

@@ -15,9 +15,37 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[1]
 FEWEST = 6
 SHARE = 0.8
-EXEMPT = ("tocha/operators/", "tocha/ir/", "tocha/codegen/native.py", "tocha/_build/", "tests/", "benchmarks/", "examples/", "tools/")
+EXEMPT = (
+    "tocha/operators/",
+    "tocha/ir/",
+    "tocha/codegen/native.py",
+    "tocha/_build/",
+    "tests/",
+    "benchmarks/",
+    "examples/",
+    "tools/",
+)
 # Words that are operators' names and ordinary words too.
-COMMON = {"bool", "float", "double", "int", "long", "short", "half", "byte", "char", "bfloat16", "to", "item", "type", "full", "size", "where", "copy_", "set_"}
+COMMON = {
+    "bool",
+    "float",
+    "double",
+    "int",
+    "long",
+    "short",
+    "half",
+    "byte",
+    "char",
+    "bfloat16",
+    "to",
+    "item",
+    "type",
+    "full",
+    "size",
+    "where",
+    "copy_",
+    "set_",
+}
 
 
 def operator_names() -> set[str]:
@@ -36,7 +64,9 @@ def displays(path: Path) -> list[tuple[int, list[str]]]:
         elif isinstance(node, ast.Dict):
             items = list(node.keys)
         words = [i.value for i in items if isinstance(i, ast.Constant) and isinstance(i.value, str)]
-        words += [i.id for i in items if isinstance(i, ast.Name)] + [i.attr for i in items if isinstance(i, ast.Attribute)]
+        words += [i.id for i in items if isinstance(i, ast.Name)] + [
+            i.attr for i in items if isinstance(i, ast.Attribute)
+        ]
         found.append((getattr(node, "lineno", 0), words))
     return found
 

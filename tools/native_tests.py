@@ -13,7 +13,15 @@ import scipy_openblas32 as blas
 
 ROOT = Path(__file__).resolve().parents[1]
 OUT = ROOT / "build" / "native-tests"
-FLAGS = ["-std=c++20", "-O1", "-fno-math-errno", "-fno-trapping-math", "-ffp-contract=off", "-DTOCHA_SINGLE_ISA", "-march=native"]
+FLAGS = [
+    "-std=c++20",
+    "-O1",
+    "-fno-math-errno",
+    "-fno-trapping-math",
+    "-ffp-contract=off",
+    "-DTOCHA_SINGLE_ISA",
+    "-march=native",
+]
 
 
 def sources_of(test: Path) -> list[Path]:
@@ -29,8 +37,20 @@ def build(test: Path, extra: list[str]) -> Path:
     sources = [test, *sources_of(test)]
     newest = max(p.stat().st_mtime for p in [*sources, *(ROOT / "csrc").rglob("*.h")])
     if not program.exists() or program.stat().st_mtime < newest:
-        command = [os.environ.get("CXX", "g++"), *FLAGS, *extra, f"-I{ROOT / 'csrc'}", f"-I{sysconfig.get_paths()['include']}", f"-I{blas.get_include_dir()}"]
-        libraries = [f"-L{blas.get_lib_dir()}", f"-l{blas.get_library()}", f"-Wl,-rpath,{blas.get_lib_dir()}", "-lpthread"]
+        command = [
+            os.environ.get("CXX", "g++"),
+            *FLAGS,
+            *extra,
+            f"-I{ROOT / 'csrc'}",
+            f"-I{sysconfig.get_paths()['include']}",
+            f"-I{blas.get_include_dir()}",
+        ]
+        libraries = [
+            f"-L{blas.get_lib_dir()}",
+            f"-l{blas.get_library()}",
+            f"-Wl,-rpath,{blas.get_lib_dir()}",
+            "-lpthread",
+        ]
         subprocess.run([*command, *map(str, sources), "-o", str(program), *libraries], check=True)
     return program
 

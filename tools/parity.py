@@ -27,10 +27,14 @@ RUNS = {
 def replay(suite: Path, arguments: list[str]) -> dict[str, str]:
     """Per operator and case: "pass", "missing" or the first failure."""
     with tempfile.NamedTemporaryFile(suffix=".json") as out:
-        process = subprocess.run([sys.executable, str(suite / "ops.py"), "--json", out.name, *arguments], capture_output=True, text=True)
+        process = subprocess.run(
+            [sys.executable, str(suite / "ops.py"), "--json", out.name, *arguments], capture_output=True, text=True
+        )
         text = Path(out.name).read_text()
         if not text:
-            raise SystemExit(f"the replay did not finish (exit {process.returncode}):\n{process.stdout[-2000:]}\n{process.stderr[-4000:]}")
+            raise SystemExit(
+                f"the replay did not finish (exit {process.returncode}):\n{process.stdout[-2000:]}\n{process.stderr[-4000:]}"
+            )
         rows = json.loads(text)
     print("  " + process.stdout.strip().splitlines()[-1], flush=True)
     result = {}
@@ -47,7 +51,9 @@ def main() -> int:
     parser.add_argument("--update", action="store_true")
     options = parser.parse_args()
     if not (options.suite / "ops.py").exists():
-        raise SystemExit(f"no replay script at {options.suite / 'ops.py'}: say where it is with `make parity PARITY=DIR`")
+        raise SystemExit(
+            f"no replay script at {options.suite / 'ops.py'}: say where it is with `make parity PARITY=DIR`"
+        )
     ratchet = json.loads(RATCHET.read_text()) if RATCHET.exists() else {}
     lost, disagree = [], []
     for name, arguments in RUNS.items():

@@ -18,13 +18,26 @@ def run(command: list[str], **environment: str) -> None:
 
 
 def library(name: str) -> str:
-    return subprocess.run(["g++", f"-print-file-name={name}"], capture_output=True, text=True, check=True).stdout.strip()
+    return subprocess.run(
+        ["g++", f"-print-file-name={name}"], capture_output=True, text=True, check=True
+    ).stdout.strip()
 
 
 def main() -> None:
     tests = sys.argv[1:] or ["tests"]
     run([sys.executable, "tools/native_tests.py", *FLAGS])
-    cmake = ["cmake", "-G", "Ninja", "-S", ".", "-B", str(BUILD), "-DTOCHA_SANITIZE=ON", "-DTOCHA_SINGLE_ISA=ON", f"-DPython_EXECUTABLE={sys.executable}"]
+    cmake = [
+        "cmake",
+        "-G",
+        "Ninja",
+        "-S",
+        ".",
+        "-B",
+        str(BUILD),
+        "-DTOCHA_SANITIZE=ON",
+        "-DTOCHA_SINGLE_ISA=ON",
+        f"-DPython_EXECUTABLE={sys.executable}",
+    ]
     run(cmake)
     run(["cmake", "--build", str(BUILD), "--parallel", str(os.cpu_count())])
     # A package made of links: the Python sources and the sanitized module.

@@ -34,7 +34,8 @@ Isa cpu_isa() {
 #if defined(__x86_64__) && !defined(TOCHA_SINGLE_ISA)
     __builtin_cpu_init();
     Isa best = Isa::base;
-    if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && __builtin_cpu_supports("f16c")) best = Isa::avx2;
+    if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && __builtin_cpu_supports("f16c"))
+      best = Isa::avx2;
     if (best == Isa::avx2 && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
         __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl")) {
       best = Isa::avx512;

@@ -10,22 +10,22 @@
 namespace tocha {
 
 // TYPE(enumerator, C++ type, python name, short code)
-#define TOCHA_FORALL_DTYPES(_)                        \
-  _(Bool, bool, "bool", b)                            \
-  _(UInt8, uint8_t, "uint8", u8)                      \
-  _(Int8, int8_t, "int8", i8)                         \
-  _(Int16, int16_t, "int16", i16)                     \
-  _(Int32, int32_t, "int32", i32)                     \
-  _(Int64, int64_t, "int64", i64)                     \
-  _(UInt16, uint16_t, "uint16", u16)                  \
-  _(UInt32, uint32_t, "uint32", u32)                  \
-  _(UInt64, uint64_t, "uint64", u64)                  \
-  _(Float16, Half, "float16", f16)                    \
-  _(BFloat16, BFloat16, "bfloat16", bf16)             \
-  _(Float32, float, "float32", f32)                   \
-  _(Float64, double, "float64", f64)                  \
-  _(Complex64, Complex<float>, "complex64", c64)      \
-  _(Complex128, Complex<double>, "complex128", c128)  \
+#define TOCHA_FORALL_DTYPES(_)                               \
+  _(Bool, bool, "bool", b)                                   \
+  _(UInt8, uint8_t, "uint8", u8)                             \
+  _(Int8, int8_t, "int8", i8)                                \
+  _(Int16, int16_t, "int16", i16)                            \
+  _(Int32, int32_t, "int32", i32)                            \
+  _(Int64, int64_t, "int64", i64)                            \
+  _(UInt16, uint16_t, "uint16", u16)                         \
+  _(UInt32, uint32_t, "uint32", u32)                         \
+  _(UInt64, uint64_t, "uint64", u64)                         \
+  _(Float16, Half, "float16", f16)                           \
+  _(BFloat16, BFloat16, "bfloat16", bf16)                    \
+  _(Float32, float, "float32", f32)                          \
+  _(Float64, double, "float64", f64)                         \
+  _(Complex64, Complex<float>, "complex64", c64)             \
+  _(Complex128, Complex<double>, "complex128", c128)         \
   _(Float8_e4m3fn, Float8_e4m3fn, "float8_e4m3fn", f8e4m3fn) \
   _(Float8_e5m2, Float8_e5m2, "float8_e5m2", f8e5m2)
 
@@ -33,7 +33,7 @@ enum class DType : uint8_t {
 #define _(e, t, n, c) e,
   TOCHA_FORALL_DTYPES(_)
 #undef _
-  Undefined
+      Undefined
 };
 constexpr int kNumDTypes = static_cast<int>(DType::Undefined);
 
@@ -71,20 +71,20 @@ TOCHA_ISA_BEGIN
 
 template <class T>
 struct DTypeOf;
-#define _(e, t, n, c)                            \
-  template <>                                    \
-  struct DTypeOf<t> {                            \
-    static constexpr DType value = DType::e;     \
+#define _(e, t, n, c)                        \
+  template <>                                \
+  struct DTypeOf<t> {                        \
+    static constexpr DType value = DType::e; \
   };
 TOCHA_FORALL_DTYPES(_)
 #undef _
 
 template <DType d>
 struct CTypeOf;
-#define _(e, t, n, c)            \
-  template <>                    \
-  struct CTypeOf<DType::e> {     \
-    using type = t;              \
+#define _(e, t, n, c)        \
+  template <>                \
+  struct CTypeOf<DType::e> { \
+    using type = t;          \
   };
 TOCHA_FORALL_DTYPES(_)
 #undef _

@@ -8,7 +8,19 @@
 
 namespace tocha {
 
-enum class ErrorKind { Runtime, Value, Type, Index, NotImplemented, Memory, Key, Attribute, Overflow, ZeroDivision, Buffer };
+enum class ErrorKind {
+  Runtime,
+  Value,
+  Type,
+  Index,
+  NotImplemented,
+  Memory,
+  Key,
+  Attribute,
+  Overflow,
+  ZeroDivision,
+  Buffer
+};
 
 class Error : public std::exception {
  public:
@@ -37,9 +49,9 @@ template <class... Parts>
   throw Error(kind, str(parts...));
 }
 
-#define TOCHA_CHECK(condition, kind, ...) \
-  do {                                    \
-    if (!(condition)) [[unlikely]]        \
+#define TOCHA_CHECK(condition, kind, ...)                   \
+  do {                                                      \
+    if (!(condition)) [[unlikely]]                          \
       ::tocha::fail(::tocha::ErrorKind::kind, __VA_ARGS__); \
   } while (0)
 

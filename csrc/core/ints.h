@@ -29,7 +29,9 @@ class IntsView {
   int64_t size_ = 0;
 };
 
-inline bool operator==(IntsView a, IntsView b) { return a.size() == b.size() && std::equal(a.begin(), a.end(), b.begin()); }
+inline bool operator==(IntsView a, IntsView b) {
+  return a.size() == b.size() && std::equal(a.begin(), a.end(), b.begin());
+}
 
 class Ints {
  public:

@@ -28,20 +28,31 @@ Isa cpu_isa();
 // A function pointer table `TYPE NAME` is defined once per instruction set; this declares the
 // copies and `const TYPE& NAME()` which returns the one for this CPU.
 #if defined(__x86_64__) && !defined(TOCHA_SINGLE_ISA)
-#define TOCHA_ISA_TABLE(TYPE, NAME)                           \
-  namespace isa_base { extern const TYPE NAME; }              \
-  namespace isa_avx2 { extern const TYPE NAME; }              \
-  namespace isa_avx512 { extern const TYPE NAME; }            \
-  inline const TYPE& NAME() {                                 \
-    switch (::tocha::cpu_isa()) {                             \
-      case ::tocha::Isa::avx512: return isa_avx512::NAME;     \
-      case ::tocha::Isa::avx2: return isa_avx2::NAME;         \
-      default: return isa_base::NAME;                         \
-    }                                                         \
+#define TOCHA_ISA_TABLE(TYPE, NAME) \
+  namespace isa_base {              \
+  extern const TYPE NAME;           \
+  }                                 \
+  namespace isa_avx2 {              \
+  extern const TYPE NAME;           \
+  }                                 \
+  namespace isa_avx512 {            \
+  extern const TYPE NAME;           \
+  }                                 \
+  inline const TYPE& NAME() {       \
+    switch (::tocha::cpu_isa()) {   \
+      case ::tocha::Isa::avx512:    \
+        return isa_avx512::NAME;    \
+      case ::tocha::Isa::avx2:      \
+        return isa_avx2::NAME;      \
+      default:                      \
+        return isa_base::NAME;      \
+    }                               \
   }
 #else
-#define TOCHA_ISA_TABLE(TYPE, NAME)              \
-  namespace isa_base { extern const TYPE NAME; } \
+#define TOCHA_ISA_TABLE(TYPE, NAME) \
+  namespace isa_base {              \
+  extern const TYPE NAME;           \
+  }                                 \
   inline const TYPE& NAME() { return isa_base::NAME; }
 #endif
 #define TOCHA_ISA_CAT2(a, b) a##b

@@ -39,9 +39,9 @@ constexpr int kClosed = -1;
 
 // All state of the pool; a fork's child drops it whole and makes a new one.
 struct Pool {
-  std::mutex busy;                         // one parallel region at a time
-  std::atomic<uint32_t> generation{0};     // bumped for every job
-  std::atomic<int> gate{kClosed};          // workers inside the current job, or kClosed
+  std::mutex busy;                      // one parallel region at a time
+  std::atomic<uint32_t> generation{0};  // bumped for every job
+  std::atomic<int> gate{kClosed};       // workers inside the current job, or kClosed
   std::atomic<uint8_t> taken[kMaxThreads * kChunksPerThread];
   Job job{};
   int workers = 0;
@@ -85,7 +85,8 @@ void worker_main(Pool* p, int self) {
     seen = now;
     // A worker that comes too late finds the gate closed: nobody waits for it.
     int inside_now = p->gate.load(std::memory_order_acquire);
-    while (inside_now != kClosed && !p->gate.compare_exchange_weak(inside_now, inside_now + 1, std::memory_order_acq_rel)) {
+    while (inside_now != kClosed &&
+           !p->gate.compare_exchange_weak(inside_now, inside_now + 1, std::memory_order_acq_rel)) {
     }
     if (inside_now == kClosed) continue;
     if (self < p->job.threads) run_chunks(p->job, *p, self);

@@ -29,7 +29,8 @@ inline void parallel_for(int64_t n, int64_t grain, F&& f) {
   }
   using Fn = std::remove_reference_t<F>;
   parallel_range(
-      n, grain, [](void* c, int64_t b, int64_t e) { (*static_cast<Fn*>(c))(b, e); }, const_cast<void*>(static_cast<const void*>(&f)));
+      n, grain, [](void* c, int64_t b, int64_t e) { (*static_cast<Fn*>(c))(b, e); },
+      const_cast<void*>(static_cast<const void*>(&f)));
 }
 
 }  // namespace tocha

@@ -20,18 +20,19 @@ void store_as(const Scalar& s, void* out) {
   if constexpr (std::is_integral_v<T> && !std::is_same_v<T, bool>) {
     if (s.is_integral()) {
       int64_t v = s.to_int();
-      bool fits = std::is_same_v<T, uint64_t>
-                      ? true
-                      : v >= static_cast<int64_t>(std::numeric_limits<T>::min()) &&
-                            v <= static_cast<int64_t>(std::numeric_limits<T>::max());
+      bool fits = std::is_same_v<T, uint64_t> ? true
+                                              : v >= static_cast<int64_t>(std::numeric_limits<T>::min()) &&
+                                                    v <= static_cast<int64_t>(std::numeric_limits<T>::max());
       // PyTorch lets a negative number wrap into an unsigned type as long as its magnitude fits.
       if (!fits && std::is_unsigned_v<T> && v < 0 && sizeof(T) < 8) {
         fits = -v <= static_cast<int64_t>(std::numeric_limits<T>::max());
       }
-      TOCHA_CHECK(fits, Runtime, "value cannot be converted to type ", info(DTypeOf<T>::value).name, " without overflow");
+      TOCHA_CHECK(fits, Runtime, "value cannot be converted to type ", info(DTypeOf<T>::value).name,
+                  " without overflow");
     }
   }
-  constexpr bool real = !std::is_same_v<T, bool> && !std::is_same_v<T, Complex<float>> && !std::is_same_v<T, Complex<double>>;
+  constexpr bool real =
+      !std::is_same_v<T, bool> && !std::is_same_v<T, Complex<float>> && !std::is_same_v<T, Complex<double>>;
   TOCHA_CHECK(!real || !s.is_complex() || s.to_complex().im == 0, Runtime, "value ", s, " cannot be converted to type ",
               info(DTypeOf<T>::value).name, " without overflow");
   T v = s.to<T>();
@@ -60,20 +61,24 @@ Scalar load_as(const void* in) {
 void Scalar::store(DType dtype, void* out) const {
   switch (dtype) {
 #define _(e, t, n, c) \
-  case DType::e: return store_as<t>(*this, out);
+  case DType::e:      \
+    return store_as<t>(*this, out);
     TOCHA_FORALL_DTYPES(_)
 #undef _
-    default: fail(ErrorKind::Runtime, "undefined dtype");
+    default:
+      fail(ErrorKind::Runtime, "undefined dtype");
   }
 }
 
 Scalar Scalar::load(DType dtype, const void* in) {
   switch (dtype) {
 #define _(e, t, n, c) \
-  case DType::e: return load_as<t>(in);
+  case DType::e:      \
+    return load_as<t>(in);
     TOCHA_FORALL_DTYPES(_)
 #undef _
-    default: fail(ErrorKind::Runtime, "undefined dtype");
+    default:
+      fail(ErrorKind::Runtime, "undefined dtype");
   }
 }
 

@@ -25,9 +25,12 @@ class Scalar {
   bool is_floating() const { return kind_ == Kind::floating; }
   bool is_integral() const { return kind_ == Kind::integer; }
   bool is_boolean() const { return kind_ == Kind::boolean; }
+  bool is_beyond_int64() const { return is_unsigned_; }
 
   double to_double() const {
-    return kind_ <= Kind::integer ? (is_unsigned_ ? static_cast<double>(static_cast<uint64_t>(int_)) : static_cast<double>(int_)) : re_;
+    return kind_ <= Kind::integer
+               ? (is_unsigned_ ? static_cast<double>(static_cast<uint64_t>(int_)) : static_cast<double>(int_))
+               : re_;
   }
   int64_t to_int() const { return kind_ <= Kind::integer ? int_ : static_cast<int64_t>(re_); }
   bool to_bool() const { return kind_ <= Kind::integer ? int_ != 0 : (re_ != 0 || im_ != 0); }
@@ -51,10 +54,14 @@ class Scalar {
   bool equals(double v) const { return im_ == 0 && to_double() == v; }
   Scalar operator-() const {
     switch (kind_) {
-      case Kind::boolean: return Scalar(-int_);
-      case Kind::integer: return Scalar(static_cast<int64_t>(0 - static_cast<uint64_t>(int_)));
-      case Kind::floating: return Scalar(-re_);
-      default: return Scalar(Complex<double>(-re_, -im_));
+      case Kind::boolean:
+        return Scalar(-int_);
+      case Kind::integer:
+        return Scalar(static_cast<int64_t>(0 - static_cast<uint64_t>(int_)));
+      case Kind::floating:
+        return Scalar(-re_);
+      default:
+        return Scalar(Complex<double>(-re_, -im_));
     }
   }
 

@@ -139,10 +139,17 @@ Tensor scalar_tensor(const Scalar& s, DType dtype, Device device) {
 Tensor wrapped_number(const Scalar& s) {
   DType d;
   switch (s.kind()) {
-    case Kind::boolean: d = DType::Bool; break;
-    case Kind::integer: d = DType::Int64; break;
-    case Kind::floating: d = DType::Float64; break;
-    default: d = DType::Complex128;
+    case Kind::boolean:
+      d = DType::Bool;
+      break;
+    case Kind::integer:
+      d = s.is_beyond_int64() ? DType::UInt64 : DType::Int64;
+      break;
+    case Kind::floating:
+      d = DType::Float64;
+      break;
+    default:
+      d = DType::Complex128;
   }
   Tensor t = scalar_tensor(s, d);
   t.get()->wrapped_number = true;
@@ -255,7 +262,8 @@ int64_t wrap_dim(int64_t dim, int64_t ndim, const char* op) {
   int64_t n = std::max<int64_t>(ndim, 1);
   if (dim < -n || dim >= n) [[unlikely]] {
     std::string where = op ? str("[", op, "] ") : std::string();
-    fail(ErrorKind::Index, where, "Dimension out of range (expected to be in range of [", -n, ", ", n - 1, "], but got ", dim, ")");
+    fail(ErrorKind::Index, where, "Dimension out of range (expected to be in range of [", -n, ", ", n - 1,
+         "], but got ", dim, ")");
   }
   return dim < 0 ? dim + n : dim;
 }

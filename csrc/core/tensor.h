@@ -26,27 +26,26 @@ struct VersionCounter {
 enum class MemoryFormat : int8_t { Contiguous, Preserve, ChannelsLast, ChannelsLast3d };
 
 struct TensorObject {
-  PyObject_HEAD
-  PyObject* dict;
+  PyObject_HEAD PyObject* dict;
   PyObject* weakrefs;
   Storage* storage;
-  TensorObject* base;        // the tensor this one is a view of, or null
+  TensorObject* base;  // the tensor this one is a view of, or null
   AutogradMeta* autograd;
-  VersionCounter* version;   // made when first needed
-  int64_t offset;            // in elements
+  VersionCounter* version;  // made when first needed
+  int64_t offset;           // in elements
   int64_t numel;
-  int64_t* dims;             // ndim sizes, then ndim strides
+  int64_t* dims;  // ndim sizes, then ndim strides
   int64_t inline_dims[10];
   DType dtype;
   Device device;
   uint8_t ndim;
-  uint8_t dims_capacity;     // sizes that fit in dims
+  uint8_t dims_capacity;  // sizes that fit in dims
   bool contiguous;
-  bool wrapped_number;       // a Python number on its way through an operator
-  bool conj;                 // reads as its complex conjugate
-  bool neg;                  // reads negated
-  bool requires_grad;        // itself, as a leaf; a result of differentiable operators has it through autograd
-  bool inference;            // made in inference mode
+  bool wrapped_number;  // a Python number on its way through an operator
+  bool conj;            // reads as its complex conjugate
+  bool neg;             // reads negated
+  bool requires_grad;   // itself, as a leaf; a result of differentiable operators has it through autograd
+  bool inference;       // made in inference mode
 };
 
 class Tensor {

@@ -13,7 +13,8 @@ struct CastTable {
   // Moves n bytes past the cache; for results too large to be read again soon.
   void (*stream)(char* dst, const char* src, int64_t bytes);
   // dst[j][i] = src[i][j] for a tile, elements of 1, 2, 4, 8 or 16 bytes; row strides in bytes.
-  void (*transpose)(int itemsize, char* dst, int64_t dst_row, const char* src, int64_t src_row, int64_t rows, int64_t cols);
+  void (*transpose)(int itemsize, char* dst, int64_t dst_row, const char* src, int64_t src_row, int64_t rows,
+                    int64_t cols);
 };
 TOCHA_ISA_TABLE(CastTable, cast_table)
 

@@ -13,8 +13,9 @@ bool all_true(const Tensor& t) { return std::memchr(t.bytes(), 0, static_cast<si
 }  // namespace
 
 bool equal(const Tensor& self, const Tensor& other) {
-  TOCHA_CHECK(self.device() == other.device(), Runtime, "[equal] Expected all tensors to be on the same device, but found ",
-              self.device(), " and ", other.device());
+  TOCHA_CHECK(self.device() == other.device(), Runtime,
+              "[equal] Expected all tensors to be on the same device, but found ", self.device(), " and ",
+              other.device());
   TOCHA_CHECK(!self.is_meta(), NotImplemented, "[equal] meta tensors have no elements to compare");
   if (!(self.sizes() == other.sizes())) return false;
   return self.numel() == 0 || all_true(ops::eq(self, other));

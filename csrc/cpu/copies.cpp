@@ -30,26 +30,38 @@ struct TwoWords {
 void fill_dense(char* out, int64_t n, int64_t size, const char* value) {
   static constexpr char zeros[16] = {};
   if (std::memcmp(value, zeros, static_cast<size_t>(size)) == 0) {
-    parallel_for(n, kGrain, [&](int64_t b, int64_t e) { std::memset(out + b * size, 0, static_cast<size_t>((e - b) * size)); });
+    parallel_for(n, kGrain,
+                 [&](int64_t b, int64_t e) { std::memset(out + b * size, 0, static_cast<size_t>((e - b) * size)); });
     return;
   }
   switch (size) {
-    case 1: return fill_words<uint8_t>(out, n, value);
-    case 2: return fill_words<uint16_t>(out, n, value);
-    case 4: return fill_words<uint32_t>(out, n, value);
-    case 8: return fill_words<uint64_t>(out, n, value);
-    default: return fill_words<TwoWords>(out, n, value);
+    case 1:
+      return fill_words<uint8_t>(out, n, value);
+    case 2:
+      return fill_words<uint16_t>(out, n, value);
+    case 4:
+      return fill_words<uint32_t>(out, n, value);
+    case 8:
+      return fill_words<uint64_t>(out, n, value);
+    default:
+      return fill_words<TwoWords>(out, n, value);
   }
 }
 
 double largest(DType d) {
   switch (d) {
-    case DType::Float16: return 65504;
-    case DType::BFloat16: return 3.3895313892515355e38;
-    case DType::Float8_e4m3fn: return 448;
-    case DType::Float8_e5m2: return 57344;
-    case DType::Float32: return std::numeric_limits<float>::max();
-    default: return std::numeric_limits<double>::max();
+    case DType::Float16:
+      return 65504;
+    case DType::BFloat16:
+      return 3.3895313892515355e38;
+    case DType::Float8_e4m3fn:
+      return 448;
+    case DType::Float8_e5m2:
+      return 57344;
+    case DType::Float32:
+      return std::numeric_limits<float>::max();
+    default:
+      return std::numeric_limits<double>::max();
   }
 }
 
@@ -60,7 +72,8 @@ void check_fits(const Scalar& value, DType d) {
   bool fits = true;
   if (is_integral(d)) {
     double bits = static_cast<double>(8 * itemsize(d) - info(d).is_signed);
-    fits = v.im == 0 && v.re >= (info(d).is_signed ? -std::ldexp(1.0, static_cast<int>(bits)) : 0) && v.re < std::ldexp(1.0, static_cast<int>(bits));
+    fits = v.im == 0 && v.re >= (info(d).is_signed ? -std::ldexp(1.0, static_cast<int>(bits)) : 0) &&
+           v.re < std::ldexp(1.0, static_cast<int>(bits));
   } else {
     double limit = largest(real_dtype(d));
     auto within = [&](double x) { return !std::isfinite(x) || std::abs(x) <= limit; };
@@ -109,7 +122,8 @@ Tensor converted(const Tensor& src, Device device, DType dtype, MemoryFormat for
 void copy_(const Tensor& self, const Tensor& src, bool) {
   if (self.is(src)) return;
   Ints shape = broadcast_sizes(self.sizes(), src.sizes(), "copy_");
-  TOCHA_CHECK(shape == self.sizes(), Runtime, "[copy_] output with shape ", self.sizes(), " doesn't match the broadcast shape ", shape);
+  TOCHA_CHECK(shape == self.sizes(), Runtime, "[copy_] output with shape ", self.sizes(),
+              " doesn't match the broadcast shape ", shape);
   warn_discarded_imaginary(src, self.dtype());
   if (!computes(self)) return;
   TOCHA_CHECK(!src.is_meta(), NotImplemented, "[copy_] Cannot copy out of meta tensor; no data!");
@@ -121,7 +135,8 @@ void copy_(const Tensor& self, const Tensor& src, bool) {
 }
 
 void fill_(const Tensor& self, const Tensor& value) {
-  TOCHA_CHECK(value.dim() == 0, Runtime, "[fill_] fill_ only supports 0-dimension value tensor but got tensor with ", value.dim(), " dimensions.");
+  TOCHA_CHECK(value.dim() == 0, Runtime, "[fill_] fill_ only supports 0-dimension value tensor but got tensor with ",
+              value.dim(), " dimensions.");
   if (!computes(self)) return;
   if (value.is_wrapped_number()) {
     backend(self.device().type).fill(self, Scalar::load(value.dtype(), value.bytes()));
@@ -135,7 +150,9 @@ void zero_(const Tensor& self) {
   if (computes(self)) backend(self.device().type).fill(self, Scalar(int64_t{0}));
 }
 
-void clone(const Tensor& out, const Tensor& self, std::optional<MemoryFormat>) { backend(self.device().type).copy(out, self); }
+void clone(const Tensor& out, const Tensor& self, std::optional<MemoryFormat>) {
+  backend(self.device().type).copy(out, self);
+}
 void _dense_copy(const Tensor& out, const Tensor& self) { backend(self.device().type).copy(out, self); }
 
 bool _is_laid_out(const Tensor& self, std::optional<MemoryFormat> format) {

@@ -23,9 +23,11 @@ Tensor dense(const Tensor& t, IntsView sizes) {
 template <class T>
 T cross_term(T a, T b, T c, T d) {
   if constexpr (std::is_integral_v<T>) {
-    return static_cast<T>(static_cast<uint64_t>(a) * static_cast<uint64_t>(b) - static_cast<uint64_t>(c) * static_cast<uint64_t>(d));
+    return static_cast<T>(static_cast<uint64_t>(a) * static_cast<uint64_t>(b) -
+                          static_cast<uint64_t>(c) * static_cast<uint64_t>(d));
   } else if constexpr (std::is_same_v<T, Half> || std::is_same_v<T, BFloat16>) {
-    return T(static_cast<float>(T(static_cast<float>(a) * static_cast<float>(b))) - static_cast<float>(T(static_cast<float>(c) * static_cast<float>(d))));
+    return T(static_cast<float>(T(static_cast<float>(a) * static_cast<float>(b))) -
+             static_cast<float>(T(static_cast<float>(c) * static_cast<float>(d))));
   } else {
     return a * b - c * d;
   }
@@ -38,7 +40,8 @@ void cross_vectors(T* out, const T* a, const T* b, int64_t outer, int64_t inner)
     for (int64_t o = begin; o < end; ++o) {
       for (int i = 0; i < 3; ++i) {
         const int64_t base = o * 3 * inner, x = base + (i + 1) % 3 * inner, y = base + (i + 2) % 3 * inner;
-        for (int64_t j = 0; j < inner; ++j) out[base + i * inner + j] = cross_term(a[x + j], b[y + j], a[y + j], b[x + j]);
+        for (int64_t j = 0; j < inner; ++j)
+          out[base + i * inner + j] = cross_term(a[x + j], b[y + j], a[y + j], b[x + j]);
       }
     }
   });
@@ -55,8 +58,10 @@ Norm norm_of(double p) {
 
 template <class T>
 const cpu::DistanceLoops<T>& loops() {
-  if constexpr (std::is_same_v<T, float>) return cpu::distance_kernels().f32;
-  else return cpu::distance_kernels().f64;
+  if constexpr (std::is_same_v<T, float>)
+    return cpu::distance_kernels().f32;
+  else
+    return cpu::distance_kernels().f64;
 }
 
 template <class T>
@@ -74,7 +79,7 @@ void transpose(T* out, const T* in, int64_t rows, int64_t cols) {
 // Pairs of matrices of points that a batch of distances compares.
 struct Pairs {
   int64_t batch, rows1, rows2, coordinates;
-  Ints sizes;              // of the batch
+  Ints sizes;               // of the batch
   Ints strides1, strides2;  // of dense x1, x2 along the batch's dims, 0 where broadcast
 
   Pairs(const Tensor& out, const Tensor& x1, const Tensor& x2)
@@ -108,16 +113,20 @@ template <class T>
 void compare_pairs(T* out, const T* x1, const T* x2, int64_t x2_matrices, const Pairs& pairs, double p) {
   const int64_t r1 = pairs.rows1, r2 = pairs.rows2, k = pairs.coordinates;
   auto columns = room<T>(x2_matrices * r2 * k);
-  parallel_for(x2_matrices, std::max<int64_t>(1, 16384 / std::max<int64_t>(1, r2 * k)), [&](int64_t begin, int64_t end) {
-    for (int64_t i = begin * r2 * k; i < end * r2 * k; i += r2 * k) transpose(columns.get() + i, x2 + i, r2, k);
-  });
+  parallel_for(x2_matrices, std::max<int64_t>(1, 16384 / std::max<int64_t>(1, r2 * k)),
+               [&](int64_t begin, int64_t end) {
+                 for (int64_t i = begin * r2 * k; i < end * r2 * k; i += r2 * k)
+                   transpose(columns.get() + i, x2 + i, r2, k);
+               });
   const Norm norm = norm_of(p);
-  parallel_for(pairs.batch * r1, std::max<int64_t>(1, 16384 / std::max<int64_t>(1, r2 * k)), [&](int64_t begin, int64_t end) {
-    for (int64_t i = begin; i < end; ++i) {
-      const auto [a, b] = pairs.offsets(i / r1);
-      loops<T>().from_point(norm, static_cast<T>(p), out + i * r2, x1 + a + i % r1 * k, columns.get() + b, k, r2, r2);
-    }
-  });
+  parallel_for(pairs.batch * r1, std::max<int64_t>(1, 16384 / std::max<int64_t>(1, r2 * k)),
+               [&](int64_t begin, int64_t end) {
+                 for (int64_t i = begin; i < end; ++i) {
+                   const auto [a, b] = pairs.offsets(i / r1);
+                   loops<T>().from_point(norm, static_cast<T>(p), out + i * r2, x1 + a + i % r1 * k, columns.get() + b,
+                                         k, r2, r2);
+                 }
+               });
 }
 
 // |x - y|^2 = |x|^2 - 2 x.y + |y|^2, with a matrix product for every pair of matrices.
@@ -125,7 +134,8 @@ template <class T>
 void euclid_by_product(DType dtype, T* out, T* x1, T* x2, int64_t x2_matrices, const Pairs& pairs) {
   const int64_t r1 = pairs.rows1, r2 = pairs.rows2, k = pairs.coordinates;
   auto lengths = room<T>(x2_matrices * r2);
-  for (int64_t i = 0; i < x2_matrices * r2; ++i) lengths[static_cast<size_t>(i)] = loops<T>().squared_length(x2 + i * k, k);
+  for (int64_t i = 0; i < x2_matrices * r2; ++i)
+    lengths[static_cast<size_t>(i)] = loops<T>().squared_length(x2 + i * k, k);
   for (int64_t i = 0; i < pairs.batch; ++i) {
     const auto [a, b] = pairs.offsets(i);
     T* matrix = out + i * r1 * r2;
@@ -147,7 +157,8 @@ void cdist_of(const Tensor& out, const Tensor& x1, const Tensor& x2, double p, c
   Tensor a = dense(x1, x1.sizes()), b = dense(x2, x2.sizes());
   const Pairs pairs(out, a, b);
   const bool many = pairs.rows1 > kFewPoints || pairs.rows2 > kFewPoints;
-  const bool by_product = p == 2 && (mode == "use_mm_for_euclid_dist" || (mode == "use_mm_for_euclid_dist_if_necessary" && many));
+  const bool by_product =
+      p == 2 && (mode == "use_mm_for_euclid_dist" || (mode == "use_mm_for_euclid_dist_if_necessary" && many));
   if (pairs.coordinates == 0) return backend(out.device().type).fill(out, 0);
   const int64_t x2_matrices = b.numel() / (pairs.rows2 * pairs.coordinates);
   ReleaseGil released(out.numel() * std::max<int64_t>(1, pairs.coordinates));
@@ -168,7 +179,8 @@ void pdist_of(const Tensor& out, const Tensor& self, double p) {
   parallel_for(n - 1, std::max<int64_t>(1, 32768 / std::max<int64_t>(1, n * k)), [&](int64_t begin, int64_t end) {
     for (int64_t i = begin; i < end; ++i) {
       const int64_t before = i * n - i * (i + 1) / 2;  // pairs of earlier rows
-      loops<T>().from_point(norm, static_cast<T>(p), distances + before, x + i * k, columns.get() + i + 1, k, n - i - 1, n);
+      loops<T>().from_point(norm, static_cast<T>(p), distances + before, x + i * k, columns.get() + i + 1, k, n - i - 1,
+                            n);
     }
   });
 }
@@ -183,10 +195,10 @@ void linalg_cross(const Tensor& out, const Tensor& self, const Tensor& other, in
   for (int64_t i = d + 1; i < out.dim(); ++i) inner *= out.size(i);
   const int64_t outer = out.numel() / (3 * inner);
   switch (out.dtype()) {
-#define _(e, t, n, c)                                                                             \
-  case DType::e:                                                                                  \
+#define _(e, t, n, c)                                                                                               \
+  case DType::e:                                                                                                    \
     if constexpr (!std::is_same_v<t, bool> && !std::is_same_v<t, Float8_e4m3fn> && !std::is_same_v<t, Float8_e5m2>) \
-      cross_vectors(out.data<t>(), a.data<const t>(), b.data<const t>(), outer, inner);           \
+      cross_vectors(out.data<t>(), a.data<const t>(), b.data<const t>(), outer, inner);                             \
     return;
     TOCHA_FORALL_DTYPES(_)
 #undef _

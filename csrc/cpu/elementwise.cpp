@@ -33,11 +33,11 @@ struct Operand {
   int64_t strides[kMaxDims];  // bytes, innermost first
   DType dtype;                // in memory
   DType loop_dtype;
-  CastLoop cast;              // memory -> loop for inputs, loop -> memory for outputs
+  CastLoop cast;  // memory -> loop for inputs, loop -> memory for outputs
   bool conj, neg;
-  bool fits;                  // the loop can read this dtype as it lies
-  bool linear;                // contiguous in iteration order
-  bool constant;              // every stride is 0
+  bool fits;      // the loop can read this dtype as it lies
+  bool linear;    // contiguous in iteration order
+  bool constant;  // every stride is 0
 };
 
 // The iteration space after sorting dims by stride and merging those that run together.
@@ -162,7 +162,8 @@ void load_chunk(const Plan& plan, const Operand& op, int64_t begin, int64_t n, c
   if (op.linear) {
     op.cast(out, size, op.data + begin * itemsize(op.dtype), itemsize(op.dtype), n);
   } else {
-    for_runs(plan, op, begin, n, [&](char* p, int64_t at, int64_t run) { op.cast(out + at * size, size, p, op.strides[0], run); });
+    for_runs(plan, op, begin, n,
+             [&](char* p, int64_t at, int64_t run) { op.cast(out + at * size, size, p, op.strides[0], run); });
   }
   if (op.conj) cast_table().conj(op.loop_dtype, out, n);
   if (op.neg) cast_table().negate(op.loop_dtype, out, n);
@@ -175,7 +176,8 @@ void store_chunk(const Plan& plan, const Operand& op, int64_t begin, int64_t n, 
   if (op.linear) {
     op.cast(op.data + begin * itemsize(op.dtype), itemsize(op.dtype), in, size, n);
   } else {
-    for_runs(plan, op, begin, n, [&](char* p, int64_t at, int64_t run) { op.cast(p, op.strides[0], in + at * size, size, run); });
+    for_runs(plan, op, begin, n,
+             [&](char* p, int64_t at, int64_t run) { op.cast(p, op.strides[0], in + at * size, size, run); });
   }
 }
 
@@ -211,31 +213,61 @@ unsigned run_range(const Elementwise& call, const Plan& plan, int64_t begin, int
   return faults;
 }
 
-// All operands dense with the same layout and the loop's dtypes: one flat run.
+// t can be walked together with `first` as one run of the loop's dtype.
+bool is_flat(const Tensor& first, const Tensor& t, DType dtype) {
+  if (t.dtype() != dtype || t.is_conj() || t.is_neg() || t.numel() != first.numel()) return false;
+  return (t.is_contiguous() && first.is_contiguous()) || (t.sizes() == first.sizes() && t.strides() == first.strides());
+}
+
+// A number or other single element, converted and repeated n times.
+char* spread(const Tensor& t, DType dtype, int operand, int64_t n) {
+  char* out = buffer(operand);
+  int64_t size = itemsize(dtype);
+  cast_loop(t.dtype(), dtype)(out, size, t.bytes(), 0, 1);
+  for (int64_t done = 1; done < n; done *= 2) std::memcpy(out + done * size, out, static_cast<size_t>(std::min(done, n - done) * size));
+  return out;
+}
+
+// All operands dense with the same layout and the loop's dtypes, or single elements: one flat run, in chunks where
+// an element is repeated.
 bool run_flat(const Elementwise& call, unsigned* faults) {
   const Tensor& first = *call.operands[0];
   int nops = call.nout + call.nin;
+  bool single[kMaxOperands] = {};
+  bool any_single = false;
   for (int k = 0; k < nops; ++k) {
     const Tensor& t = *call.operands[k];
-    if (t.dtype() != call.dtypes[k] || t.is_conj() || t.is_neg() || t.numel() != first.numel()) return false;
-    if (t.is_contiguous() && first.is_contiguous()) continue;
-    if (t.sizes() != first.sizes() || t.strides() != first.strides()) return false;
+    if (is_flat(first, t, call.dtypes[k])) continue;
+    if (k < call.nout || t.numel() != 1 || t.is_conj() || t.is_neg()) return false;
+    single[k] = any_single = true;
   }
   if (!first.is_contiguous() && !first.is_non_overlapping_and_dense()) return false;
-  char* base[kMaxOperands];
-  for (int k = 0; k < nops; ++k) base[k] = call.operands[k]->bytes();
   int64_t n = first.numel();
+  char* base[kMaxOperands];
+  int64_t step[kMaxOperands];
+  for (int k = 0; k < nops; ++k) {
+    base[k] = single[k] ? spread(*call.operands[k], call.dtypes[k], k, std::min(n, kChunk)) : call.operands[k]->bytes();
+    step[k] = single[k] ? 0 : itemsize(call.dtypes[k]);
+  }
   int64_t grain = call.expensive ? kGrainExpensive : kGrainCheap;
+  int64_t longest = any_single ? kChunk : n;
+  auto range = [&](int64_t begin, int64_t end) {
+    unsigned found = 0;
+    for (int64_t at = begin; at < end; at += longest) {
+      char* pointers[kMaxOperands];
+      for (int k = 0; k < nops; ++k) pointers[k] = base[k] + at * step[k];
+      found |= call.loop(pointers, std::min(longest, end - at), call.params);
+    }
+    return found;
+  };
   if (n <= grain) {
-    *faults = call.loop(base, n, call.params);
+    *faults = range(0, n);
     return true;
   }
   ReleaseGil unlocked(n);
   std::atomic<unsigned> all{0};
   parallel_for(n, grain, [&](int64_t b, int64_t e) {
-    char* pointers[kMaxOperands];
-    for (int k = 0; k < nops; ++k) pointers[k] = base[k] + b * itemsize(call.dtypes[k]);
-    if (unsigned f = call.loop(pointers, e - b, call.params)) all |= f;
+    if (unsigned f = range(b, e)) all |= f;
   });
   *faults = all;
   return true;
@@ -249,7 +281,7 @@ unsigned run(const Elementwise& call) {
   if (call.operands[0]->numel() == 0) return 0;
   unsigned faults = 0;
   if (run_flat(call, &faults)) return faults;
-  auto plan = std::make_unique<Plan>();
+  auto plan = std::make_unique_for_overwrite<Plan>();
   make_plan(call, *plan);
   ReleaseGil unlocked(plan->numel);
   std::atomic<unsigned> all{0};
@@ -311,7 +343,7 @@ void copy(const Tensor& dst, const Tensor& src) {
   // A change of dtype happens in the gather; the loop itself only moves bytes.
   unsigned faults = 0;
   if (run_flat(call, &faults)) return;
-  auto plan = std::make_unique<Plan>();
+  auto plan = std::make_unique_for_overwrite<Plan>();
   make_plan(call, *plan);
   ReleaseGil unlocked(plan->numel);
   if (copy_transposed(*plan)) return;

@@ -16,7 +16,7 @@ constexpr int64_t kBlockK = 512;
 constexpr int64_t kBlockRows = 112;  // a block of a, this high and kBlockK deep, stays in the second-level cache
 constexpr int64_t kSlabK = 2048;
 constexpr int64_t kSlabColumns = 1024;
-constexpr int64_t kSlabRows = 2048;           // only where results pass through an accumulator
+constexpr int64_t kSlabRows = 2048;            // only where results pass through an accumulator
 constexpr int64_t kDirectBytes = 1024 * 1024;  // a larger b is packed even if its rows are contiguous
 
 template <class T>

@@ -29,14 +29,17 @@ struct Axis {
     if (!even) return std::min<int64_t>(std::upper_bound(edges, edges + bins + 1, x) - edges - 1, bins - 1);
     int64_t i = static_cast<int64_t>((x - edges[0]) / (edges[bins] - edges[0]) * static_cast<T>(bins));
     i = std::clamp<int64_t>(i, 0, bins - 1);
-    if (x < edges[i]) --i;
-    else if (i + 1 < bins && x >= edges[i + 1]) ++i;
+    if (x < edges[i])
+      --i;
+    else if (i + 1 < bins && x >= edges[i + 1])
+      ++i;
     return i;
   }
 };
 
 template <class T>
-void count_points(const T* points, const T* weights, int64_t n, const std::vector<Axis<T>>& axes, T* hist, int64_t cells) {
+void count_points(const T* points, const T* weights, int64_t n, const std::vector<Axis<T>>& axes, T* hist,
+                  int64_t cells) {
   int64_t d = static_cast<int64_t>(axes.size());
   int lanes = cpu::lane_count(n, std::max(kLanePoints, cells));
   std::vector<T> partial(static_cast<size_t>(cells * lanes), T(0));
@@ -76,7 +79,8 @@ void make_density(T* hist, int64_t cells, const std::vector<Axis<T>>& axes) {
 }
 
 template <class T>
-void fill_grid(const Tensor& points, const Tensor& weight, const Tensors& edges, bool even, bool density, const Tensor& hist) {
+void fill_grid(const Tensor& points, const Tensor& weight, const Tensors& edges, bool even, bool density,
+               const Tensor& hist) {
   std::vector<Axis<T>> axes;
   for (const Tensor& e : edges) axes.push_back({e.data<T>(), e.numel() - 1, even});
   int64_t n = points.numel() / static_cast<int64_t>(axes.size());
@@ -85,27 +89,35 @@ void fill_grid(const Tensor& points, const Tensor& weight, const Tensors& edges,
 }
 
 void check_points(const Tensor& self, const Tensor& weight, const char* op) {
-  TOCHA_CHECK(self.dtype() == DType::Float32 || self.dtype() == DType::Float64, NotImplemented, "[", op, "] not implemented for '", self.dtype(), "'");
+  TOCHA_CHECK(self.dtype() == DType::Float32 || self.dtype() == DType::Float64, NotImplemented, "[", op,
+              "] not implemented for '", self.dtype(), "'");
   if (!weight) return;
-  TOCHA_CHECK(weight.dtype() == self.dtype(), Runtime, "[", op, "] if weight tensor is provided, input tensor and weight tensor should have the same dtype, but got ",
+  TOCHA_CHECK(weight.dtype() == self.dtype(), Runtime, "[", op,
+              "] if weight tensor is provided, input tensor and weight tensor should have the same dtype, but got ",
               self.dtype(), " and ", weight.dtype());
   IntsView points = self.sizes();
   Ints wanted(IntsView(points.begin(), points.size() - 1));
-  TOCHA_CHECK(weight.sizes() == wanted, Runtime, "[", op, "] if weight tensor is provided it should have the same shape as the input tensor excluding its innermost dimension: got ",
+  TOCHA_CHECK(weight.sizes() == wanted, Runtime, "[", op,
+              "] if weight tensor is provided it should have the same shape as the input tensor excluding its "
+              "innermost dimension: got ",
               weight.sizes(), " for points of shape ", self.sizes());
 }
 
 // self is [..., d]; edges are d vectors.
-Tensor histogram_of(const Tensor& self, const Tensors& edges, bool even, const Tensor& weight, bool density, const char* op) {
+Tensor histogram_of(const Tensor& self, const Tensors& edges, bool even, const Tensor& weight, bool density,
+                    const char* op) {
   int64_t d = self.size(self.dim() - 1);
-  TOCHA_CHECK(static_cast<int64_t>(edges.size()) == d, Runtime, "[", op, "] expected ", d, " sequences of bin edges, but got ", edges.size());
+  TOCHA_CHECK(static_cast<int64_t>(edges.size()) == d, Runtime, "[", op, "] expected ", d,
+              " sequences of bin edges, but got ", edges.size());
   Ints sizes;
   Tensors dense_edges;
   for (size_t k = 0; k < edges.size(); ++k) {
     const Tensor& e = edges[k];
-    TOCHA_CHECK(e.dtype() == self.dtype(), Runtime, "[", op, "] input tensor and bins tensors should have the same dtype, but got input with dtype ",
-                self.dtype(), " and bins for dimension ", k, " with dtype ", e.dtype());
-    TOCHA_CHECK(e.dim() == 1, Runtime, "[", op, "] bins tensor should have one dimension, but got ", e.dim(), " dimensions in the bins tensor for dimension ", k);
+    TOCHA_CHECK(e.dtype() == self.dtype(), Runtime, "[", op,
+                "] input tensor and bins tensors should have the same dtype, but got input with dtype ", self.dtype(),
+                " and bins for dimension ", k, " with dtype ", e.dtype());
+    TOCHA_CHECK(e.dim() == 1, Runtime, "[", op, "] bins tensor should have one dimension, but got ", e.dim(),
+                " dimensions in the bins tensor for dimension ", k);
     TOCHA_CHECK(e.numel() > 1, Runtime, "[", op, "] bins must be > 0, but got ", e.numel() - 1, " for dimension ", k);
     sizes.push_back(e.numel() - 1);
     dense_edges.push_back(cpu::dense(e));
@@ -114,8 +126,10 @@ Tensor histogram_of(const Tensor& self, const Tensors& edges, bool even, const T
   if (self.is_meta()) return hist;
   Tensor points = cpu::dense(self), w = weight ? cpu::dense(weight) : Tensor();
   ReleaseGil unlocked(self.numel());
-  if (self.dtype() == DType::Float64) fill_grid<double>(points, w, dense_edges, even, density, hist);
-  else fill_grid<float>(points, w, dense_edges, even, density, hist);
+  if (self.dtype() == DType::Float64)
+    fill_grid<double>(points, w, dense_edges, even, density, hist);
+  else
+    fill_grid<float>(points, w, dense_edges, even, density, hist);
   return hist;
 }
 
@@ -124,8 +138,8 @@ std::vector<double> axis_ends(const Tensor& self, const Range& range, const char
   int64_t d = self.size(self.dim() - 1);
   std::vector<double> ends(static_cast<size_t>(2 * d));
   if (range) {
-    TOCHA_CHECK(static_cast<int64_t>(range->size()) == 2 * d, Runtime, "[", op, "] for a ", d, "-dimensional histogram range should have ", 2 * d,
-                " elements, but got ", range->size());
+    TOCHA_CHECK(static_cast<int64_t>(range->size()) == 2 * d, Runtime, "[", op, "] for a ", d,
+                "-dimensional histogram range should have ", 2 * d, " elements, but got ", range->size());
     ends = *range;
   } else {
     Tensor flat = ops::reshape(self, Ints{-1, d});
@@ -142,8 +156,10 @@ std::vector<double> axis_ends(const Tensor& self, const Range& range, const char
   }
   for (int64_t k = 0; k < d; ++k) {
     double &low = ends[static_cast<size_t>(2 * k)], &high = ends[static_cast<size_t>(2 * k + 1)];
-    TOCHA_CHECK(std::isfinite(low) && std::isfinite(high), Runtime, "[", op, "] dimension ", k, "'s range [", low, ", ", high, "] is not finite");
-    TOCHA_CHECK(low <= high, Runtime, "[", op, "] min should not exceed max, but got min ", low, " max ", high, " for dimension ", k);
+    TOCHA_CHECK(std::isfinite(low) && std::isfinite(high), Runtime, "[", op, "] dimension ", k, "'s range [", low, ", ",
+                high, "] is not finite");
+    TOCHA_CHECK(low <= high, Runtime, "[", op, "] min should not exceed max, but got min ", low, " max ", high,
+                " for dimension ", k);
     if (low == high) low -= 0.5, high += 0.5;
   }
   return ends;
@@ -151,12 +167,16 @@ std::vector<double> axis_ends(const Tensor& self, const Range& range, const char
 
 Tensors even_edges(const Tensor& self, IntsView bins, const Range& range, const char* op) {
   int64_t d = self.size(self.dim() - 1);
-  TOCHA_CHECK(bins.size() == d, Runtime, "[", op, "] bins should have an element for each of the ", d, " dimensions, but got ", bins.size());
-  for (int64_t k = 0; k < d; ++k) TOCHA_CHECK(bins[k] > 0, Runtime, "[", op, "] bins must be > 0, but got ", bins[k], " for dimension ", k);
+  TOCHA_CHECK(bins.size() == d, Runtime, "[", op, "] bins should have an element for each of the ", d,
+              " dimensions, but got ", bins.size());
+  for (int64_t k = 0; k < d; ++k)
+    TOCHA_CHECK(bins[k] > 0, Runtime, "[", op, "] bins must be > 0, but got ", bins[k], " for dimension ", k);
   std::vector<double> ends = axis_ends(self, range, op);
   Tensors edges;
   for (int64_t k = 0; k < d; ++k) {
-    edges.push_back(ops::linspace(Scalar(ends[static_cast<size_t>(2 * k)]), Scalar(ends[static_cast<size_t>(2 * k + 1)]), bins[k] + 1, self.dtype(), self.device()));
+    edges.push_back(ops::linspace(Scalar(ends[static_cast<size_t>(2 * k)]),
+                                  Scalar(ends[static_cast<size_t>(2 * k + 1)]), bins[k] + 1, self.dtype(),
+                                  self.device()));
   }
   return edges;
 }
@@ -165,7 +185,8 @@ Tensors even_edges(const Tensor& self, IntsView bins, const Range& range, const 
 Tensor as_column(const Tensor& self) { return ops::reshape(self, Ints{-1, 1}); }
 Tensor as_flat(const Tensor& weight, const Tensor& self) {
   if (!weight) return weight;
-  TOCHA_CHECK(weight.sizes() == self.sizes(), Runtime, "[histogram] if weight tensor is provided it should have the same shape as the input: got ",
+  TOCHA_CHECK(weight.sizes() == self.sizes(), Runtime,
+              "[histogram] if weight tensor is provided it should have the same shape as the input: got ",
               weight.sizes(), " for ", self.sizes());
   return ops::reshape(weight, Ints{-1});
 }
@@ -179,30 +200,37 @@ std::tuple<Tensor, Tensor> histogram_edges(const Tensor& self, const Tensor& bin
   return {hist, clone_dense(bins)};
 }
 
-std::tuple<Tensor, Tensor> histogram(const Tensor& self, int64_t bins, const Range& range, const Tensor& weight, bool density) {
+std::tuple<Tensor, Tensor> histogram(const Tensor& self, int64_t bins, const Range& range, const Tensor& weight,
+                                     bool density) {
   Tensor points = as_column(self), w = as_flat(weight, self);
   check_points(points, w, "histogram");
   Tensors edges = even_edges(points, IntsView(&bins, 1), range, "histogram");
   return {histogram_of(points, edges, true, w, density, "histogram"), edges[0]};
 }
 
-std::tuple<Tensor, Tensors> histogramdd_edges(const Tensor& self, const Tensors& bins, const Range&, const Tensor& weight, bool density) {
-  TOCHA_CHECK(self.dim() >= 2, Runtime, "[histogramdd] input tensor should have at least 2 dimensions, but got shape ", self.sizes());
+std::tuple<Tensor, Tensors> histogramdd_edges(const Tensor& self, const Tensors& bins, const Range&,
+                                              const Tensor& weight, bool density) {
+  TOCHA_CHECK(self.dim() >= 2, Runtime, "[histogramdd] input tensor should have at least 2 dimensions, but got shape ",
+              self.sizes());
   check_points(self, weight, "histogramdd");
   Tensors edges;
   for (const Tensor& b : bins) edges.push_back(clone_dense(b));
   return {histogram_of(self, bins, false, weight, density, "histogramdd"), edges};
 }
 
-std::tuple<Tensor, Tensors> histogramdd(const Tensor& self, IntsView bins, const Range& range, const Tensor& weight, bool density) {
-  TOCHA_CHECK(self.dim() >= 2, Runtime, "[histogramdd] input tensor should have at least 2 dimensions, but got shape ", self.sizes());
+std::tuple<Tensor, Tensors> histogramdd(const Tensor& self, IntsView bins, const Range& range, const Tensor& weight,
+                                        bool density) {
+  TOCHA_CHECK(self.dim() >= 2, Runtime, "[histogramdd] input tensor should have at least 2 dimensions, but got shape ",
+              self.sizes());
   check_points(self, weight, "histogramdd");
   Tensors edges = even_edges(self, bins, range, "histogramdd");
   return {histogram_of(self, edges, true, weight, density, "histogramdd"), edges};
 }
 
-std::tuple<Tensor, Tensors> histogramdd_bins(const Tensor& self, int64_t bins, const Range& range, const Tensor& weight, bool density) {
-  TOCHA_CHECK(self.dim() >= 2, Runtime, "[histogramdd] input tensor should have at least 2 dimensions, but got shape ", self.sizes());
+std::tuple<Tensor, Tensors> histogramdd_bins(const Tensor& self, int64_t bins, const Range& range, const Tensor& weight,
+                                             bool density) {
+  TOCHA_CHECK(self.dim() >= 2, Runtime, "[histogramdd] input tensor should have at least 2 dimensions, but got shape ",
+              self.sizes());
   return histogramdd(self, Ints(self.size(self.dim() - 1), bins), range, weight, density);
 }
 

@@ -27,18 +27,21 @@ Tensors by_dim(const Tensor& self, const Tensors& indices, const char* op) {
     }
     TOCHA_CHECK(d == DType::Bool || d == DType::UInt8, Index, "[", op,
                 "] tensors used as indices must be long, int, byte or bool tensors, got ", d);
-    if (d == DType::UInt8 && PyErr_WarnEx(PyExc_UserWarning,
-                                          "indexing with dtype tocha.uint8 is now deprecated, please use a dtype tocha.bool instead.", 1) < 0)
+    if (d == DType::UInt8 &&
+        PyErr_WarnEx(PyExc_UserWarning,
+                     "indexing with dtype tocha.uint8 is now deprecated, please use a dtype tocha.bool instead.",
+                     1) < 0)
       throw PythonError();
     int64_t first = static_cast<int64_t>(out.size());
     for (int64_t j = 0; j < t.dim(); ++j)
-      TOCHA_CHECK(first + j < self.dim() && self.size(first + j) == t.size(j), Index, "[", op, "] The shape of the mask ", t.sizes(), " at index ",
-                  j, " does not match the shape of the indexed tensor ", self.sizes(), " at index ", first + j);
+      TOCHA_CHECK(first + j < self.dim() && self.size(first + j) == t.size(j), Index, "[", op,
+                  "] The shape of the mask ", t.sizes(), " at index ", j,
+                  " does not match the shape of the indexed tensor ", self.sizes(), " at index ", first + j);
     TOCHA_CHECK(t.dim() > 0, Index, "[", op, "] a mask of no dimensions; give it one");
     for (Tensor& column : ops::_nonzero_tuple(t)) out.push_back(std::move(column));
   }
-  TOCHA_CHECK(static_cast<int64_t>(out.size()) <= self.dim(), Index, "[", op, "] too many indices for tensor of dimension ", self.dim(),
-              " (got ", out.size(), ")");
+  TOCHA_CHECK(static_cast<int64_t>(out.size()) <= self.dim(), Index, "[", op,
+              "] too many indices for tensor of dimension ", self.dim(), " (got ", out.size(), ")");
   out.resize(static_cast<size_t>(self.dim()));
   return out;
 }
@@ -58,7 +61,8 @@ Ints common_shape(const Tensors& indices, const char* op) {
       std::string shapes;
       for (const Tensor& x : indices)
         if (x) shapes += (shapes.empty() ? "" : ", ") + str(x.sizes());
-      fail(ErrorKind::Index, "[", op, "] shape mismatch: indexing tensors could not be broadcast together with shapes ", shapes);
+      fail(ErrorKind::Index, "[", op, "] shape mismatch: indexing tensors could not be broadcast together with shapes ",
+           shapes);
     }
     shape = grown;
   }
@@ -109,12 +113,13 @@ std::unique_ptr<int64_t[]> offsets_of(const Tensor& self, const Selected& s, con
     std::atomic<const char*> bad{nullptr};
     const Ints operands[2] = {packed, cpu::byte_strides(index, s.picked)};
     cpu::Walk<2>(s.picked, operands).run([&](const int64_t* at, const int64_t* stride, int64_t n) {
-      int64_t done = cpu::pick_loops().offsets(reinterpret_cast<int64_t*>(to + at[0]), from + at[1], stride[1], size, step, plus, n);
+      int64_t done = cpu::pick_loops().offsets(reinterpret_cast<int64_t*>(to + at[0]), from + at[1], stride[1], size,
+                                               step, plus, n);
       if (done < n) bad.store(from + at[1] + done * stride[1], std::memory_order_relaxed);
     });
     if (bad.load())
-      fail(ErrorKind::Index, "[", op, "] index ", *reinterpret_cast<const int64_t*>(bad.load()), " is out of bounds for dimension ", d,
-           " with size ", size);
+      fail(ErrorKind::Index, "[", op, "] index ", *reinterpret_cast<const int64_t*>(bad.load()),
+           " is out of bounds for dimension ", d, " with size ", size);
     plus = true;
   }
   return offsets;
@@ -150,7 +155,8 @@ Picks picks_of(const Tensor& self, const Selected& s, const Ints& other_strides,
 bool no_indices(const Selected& s, const Tensor& self) { return s.rest.size() == self.dim(); }
 
 bool is_full_mask(const Tensor& self, const Tensors& indices) {
-  return indices.size() == 1 && indices[0] && indices[0].dtype() == DType::Bool && self.dim() > 0 && indices[0].sizes() == self.sizes();
+  return indices.size() == 1 && indices[0] && indices[0].dtype() == DType::Bool && self.dim() > 0 &&
+         indices[0].sizes() == self.sizes();
 }
 
 // A mask over the leading dims of self, as one over all dims.
@@ -205,8 +211,9 @@ Tensor index(const Tensor& self, const Tensors& indices) {
 }
 
 void index_put_(const Tensor& self, const Tensors& indices, const Tensor& values, bool accumulate) {
-  TOCHA_CHECK(self.dtype() == values.dtype(), Runtime, "[index_put] Index put requires the source and destination dtypes match, got ",
-              self.dtype(), " for the destination and ", values.dtype(), " for the source.");
+  TOCHA_CHECK(self.dtype() == values.dtype(), Runtime,
+              "[index_put] Index put requires the source and destination dtypes match, got ", self.dtype(),
+              " for the destination and ", values.dtype(), " for the source.");
   if (!accumulate && values.numel() == 1 && computes(self) && is_leading_mask(self, indices)) {
     Tensor value = values.dim() ? view_of(values, Ints{}, Ints{}, values.offset()) : values;
     masked_fill_(self, spread_mask(indices[0], self.dim()), value);
@@ -252,7 +259,8 @@ Tensor _unsafe_masked_index(const Tensor& self, const Tensor& mask, const Tensor
   return ops::where(mask, index(self, safe), value);
 }
 
-void _unsafe_masked_index_put_accumulate_(const Tensor& self, const Tensor& mask, const Tensors& indices, const Tensor& values) {
+void _unsafe_masked_index_put_accumulate_(const Tensor& self, const Tensor& mask, const Tensors& indices,
+                                          const Tensor& values) {
   if (self.numel() == 0) return;
   Tensor zero = scalar_tensor(Scalar(0), values.dtype(), values.device());
   index_put_(self, clamped(self, indices, "_unsafe_masked_index_put_accumulate"), ops::where(mask, values, zero), true);

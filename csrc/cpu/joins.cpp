@@ -13,16 +13,21 @@ bool is_skipped(const Tensor& t) { return t.dim() == 1 && t.size(0) == 0; }
 
 template <class Word>
 void copy_rows_of_one(char* out, int64_t out_step, const char* in, int64_t rows) {
-  for (int64_t r = 0; r < rows; ++r) std::memcpy(out + r * out_step, in + r * static_cast<int64_t>(sizeof(Word)), sizeof(Word));
+  for (int64_t r = 0; r < rows; ++r)
+    std::memcpy(out + r * out_step, in + r * static_cast<int64_t>(sizeof(Word)), sizeof(Word));
 }
 
 // `rows` rows of `bytes` that lie behind each other in `in`, out_step apart in `out`.
 void copy_rows(char* out, int64_t out_step, const char* in, int64_t bytes, int64_t rows) {
   switch (bytes) {
-    case 1: return copy_rows_of_one<uint8_t>(out, out_step, in, rows);
-    case 2: return copy_rows_of_one<uint16_t>(out, out_step, in, rows);
-    case 4: return copy_rows_of_one<uint32_t>(out, out_step, in, rows);
-    case 8: return copy_rows_of_one<uint64_t>(out, out_step, in, rows);
+    case 1:
+      return copy_rows_of_one<uint8_t>(out, out_step, in, rows);
+    case 2:
+      return copy_rows_of_one<uint16_t>(out, out_step, in, rows);
+    case 4:
+      return copy_rows_of_one<uint32_t>(out, out_step, in, rows);
+    case 8:
+      return copy_rows_of_one<uint64_t>(out, out_step, in, rows);
     default:
       for (int64_t r = 0; r < rows; ++r) std::memcpy(out + r * out_step, in + r * bytes, static_cast<size_t>(bytes));
   }
@@ -46,10 +51,12 @@ void cat_plain(const Tensor& out, const Tensors& tensors, int64_t dim) {
     int64_t bytes = t.size(dim) * inner;
     const char* in = t.bytes();
     if (outer == 1) {
-      parallel_for(bytes, kGrainBytes, [&](int64_t b, int64_t e) { std::memcpy(at + b, in + b, static_cast<size_t>(e - b)); });
+      parallel_for(bytes, kGrainBytes,
+                   [&](int64_t b, int64_t e) { std::memcpy(at + b, in + b, static_cast<size_t>(e - b)); });
     } else {
       int64_t grain = std::max<int64_t>(1, kGrainBytes / bytes);
-      parallel_for(outer, grain, [&](int64_t b, int64_t e) { copy_rows(at + b * step, step, in + b * bytes, bytes, e - b); });
+      parallel_for(outer, grain,
+                   [&](int64_t b, int64_t e) { copy_rows(at + b * step, step, in + b * bytes, bytes, e - b); });
     }
     at += bytes;
   }
@@ -91,11 +98,13 @@ void _combination_indices(const Tensor& out, int64_t n, int64_t r, bool with_rep
 }
 
 Tensors tensor_split_tensor(const Tensor& self, const Tensor& indices, int64_t dim) {
-  TOCHA_CHECK(indices.is_cpu(), Runtime, "[tensor_split] expected tensor_indices_or_sections to be on cpu, but it's on ", indices.device());
+  TOCHA_CHECK(indices.is_cpu(), Runtime,
+              "[tensor_split] expected tensor_indices_or_sections to be on cpu, but it's on ", indices.device());
   TOCHA_CHECK(indices.dtype() == DType::Int64, Runtime,
               "[tensor_split] expected tensor_indices_or_sections to have dtype of long, but got ", indices.dtype());
   TOCHA_CHECK(indices.dim() <= 1, Runtime,
-              "[tensor_split] expected tensor_indices_or_sections to be a zero-dimensional or one-dimensional tensor, but got a tensor with ",
+              "[tensor_split] expected tensor_indices_or_sections to be a zero-dimensional or one-dimensional tensor, "
+              "but got a tensor with ",
               indices.dim(), " dims");
   Tensor plain = readable(indices);
   IntsView values(plain.data<int64_t>(), plain.numel());

@@ -17,9 +17,7 @@ inline int lane_count(int64_t n, int64_t least, int per_thread = 1) {
   return static_cast<int>(std::clamp<int64_t>(n / std::max<int64_t>(least, 1), 1, threads * per_thread));
 }
 
-inline int64_t lane_begin(int64_t n, int lanes, int lane) {
-  return n / lanes * lane + n % lanes * lane / lanes;
-}
+inline int64_t lane_begin(int64_t n, int lanes, int lane) { return n / lanes * lane + n % lanes * lane / lanes; }
 
 // f(lane, begin, end) for every lane, in parallel.
 template <class F>

@@ -20,8 +20,10 @@ constexpr int kBlock = 4;
 template <class T>
 struct Exponential {
   using Real = decltype([] {
-    if constexpr (std::is_floating_point_v<T>) return T{};
-    else return typename T::value_type{};
+    if constexpr (std::is_floating_point_v<T>)
+      return T{};
+    else
+      return typename T::value_type{};
   }());
 
   DType dtype;
@@ -31,7 +33,8 @@ struct Exponential {
   T* sum;
   T* next;
 
-  Exponential(DType d, int64_t size) : dtype(d), n(size), memory(new T[static_cast<size_t>((kBlock + 2) * size * size)]) {
+  Exponential(DType d, int64_t size)
+      : dtype(d), n(size), memory(new T[static_cast<size_t>((kBlock + 2) * size * size)]) {
     T* at = memory.get();
     for (int i = 1; i <= kBlock; ++i, at += n * n) powers[i] = at;
     sum = at;
@@ -39,8 +42,10 @@ struct Exponential {
   }
 
   static Real magnitude(T x) {
-    if constexpr (std::is_floating_point_v<T>) return std::abs(x);
-    else return std::hypot(x.re, x.im);
+    if constexpr (std::is_floating_point_v<T>)
+      return std::abs(x);
+    else
+      return std::hypot(x.re, x.im);
   }
 
   // The largest sum of a column's magnitudes.
@@ -115,10 +120,17 @@ void linalg_matrix_exp(const Tensor& out, const Tensor& self) {
   b.copy(in, self);
   Tensor result = compute == out.dtype() ? out : empty(out.sizes(), compute, out.device());
   switch (compute) {
-    case DType::Float32: exponentials<float>(result, in); break;
-    case DType::Float64: exponentials<double>(result, in); break;
-    case DType::Complex64: exponentials<Complex<float>>(result, in); break;
-    default: exponentials<Complex<double>>(result, in);
+    case DType::Float32:
+      exponentials<float>(result, in);
+      break;
+    case DType::Float64:
+      exponentials<double>(result, in);
+      break;
+    case DType::Complex64:
+      exponentials<Complex<float>>(result, in);
+      break;
+    default:
+      exponentials<Complex<double>>(result, in);
   }
   if (!result.is(out)) b.copy(out, result);
 }

@@ -17,8 +17,10 @@ constexpr int64_t kGrain = 1 << 13;  // elements a thread should have
 
 template <class T>
 const cpu::NormLoops<T>& loops() {
-  if constexpr (sizeof(T) == 4) return cpu::norm_kernels().f32;
-  else return cpu::norm_kernels().f64;
+  if constexpr (sizeof(T) == 4)
+    return cpu::norm_kernels().f32;
+  else
+    return cpu::norm_kernels().f64;
 }
 
 // A parameter as contiguous T; null stays null.
@@ -57,7 +59,9 @@ void for_rows(const Tensor& out, const Tensor& in, int64_t rows, int64_t n, F f)
 template <class T>
 class Statistic {
  public:
-  explicit Statistic(const Tensor& out) : out_(out), values_(out.dtype() == DTypeOf<T>::value ? out : empty(out.sizes(), DTypeOf<T>::value, out.device())) {}
+  explicit Statistic(const Tensor& out)
+      : out_(out),
+        values_(out.dtype() == DTypeOf<T>::value ? out : empty(out.sizes(), DTypeOf<T>::value, out.device())) {}
   T* data() const { return values_.template data<T>(); }
   void finish() const {
     if (!values_.is(out_)) cpu::copy(out_, values_);
@@ -68,8 +72,8 @@ class Statistic {
 };
 
 template <class T>
-void layer_norm_as(const Tensor& out, const Tensor& mean, const Tensor& rstd, const Tensor& input, int64_t n, const Tensor& weight,
-                   const Tensor& bias, double eps) {
+void layer_norm_as(const Tensor& out, const Tensor& mean, const Tensor& rstd, const Tensor& input, int64_t n,
+                   const Tensor& weight, const Tensor& bias, double eps) {
   Tensor in = cpu::dense(input), w = parameter<T>(weight), b = parameter<T>(bias);
   Statistic<T> means(mean), scales(rstd);
   T *m = means.data(), *s = scales.data();
@@ -84,7 +88,8 @@ void layer_norm_as(const Tensor& out, const Tensor& mean, const Tensor& rstd, co
 }
 
 template <class T>
-void rms_norm_as(const Tensor& out, const Tensor& rstd, const Tensor& input, int64_t n, const Tensor& weight, std::optional<double> eps) {
+void rms_norm_as(const Tensor& out, const Tensor& rstd, const Tensor& input, int64_t n, const Tensor& weight,
+                 std::optional<double> eps) {
   Tensor in = cpu::dense(input), w = parameter<T>(weight);
   Statistic<T> scales(rstd);
   T* s = scales.data();
@@ -98,8 +103,8 @@ void rms_norm_as(const Tensor& out, const Tensor& rstd, const Tensor& input, int
 
 // One row is one group of one sample: `channels` channels of `spatial` elements.
 template <class T>
-void group_norm_as(const Tensor& out, const Tensor& mean, const Tensor& rstd, const Tensor& input, int64_t groups, int64_t channels,
-                   int64_t spatial, const Tensor& weight, const Tensor& bias, double eps) {
+void group_norm_as(const Tensor& out, const Tensor& mean, const Tensor& rstd, const Tensor& input, int64_t groups,
+                   int64_t channels, int64_t spatial, const Tensor& weight, const Tensor& bias, double eps) {
   Tensor in = cpu::dense(input), weights = parameter<T>(weight), biases = parameter<T>(bias);
   Statistic<T> means(mean), scales(rstd);
   T *m = means.data(), *s = scales.data();
@@ -126,24 +131,31 @@ void group_norm_as(const Tensor& out, const Tensor& mean, const Tensor& rstd, co
 
 }  // namespace
 
-void native_layer_norm(const Tensor& out, const Tensor& mean, const Tensor& rstd, const Tensor& self, IntsView normalized_shape,
-                       const Tensor& weight, const Tensor& bias, double eps) {
+void native_layer_norm(const Tensor& out, const Tensor& mean, const Tensor& rstd, const Tensor& self,
+                       IntsView normalized_shape, const Tensor& weight, const Tensor& bias, double eps) {
   int64_t n = product(normalized_shape);
-  if (self.dtype() == DType::Float64) layer_norm_as<double>(out, mean, rstd, self, n, weight, bias, eps);
-  else layer_norm_as<float>(out, mean, rstd, self, n, weight, bias, eps);
+  if (self.dtype() == DType::Float64)
+    layer_norm_as<double>(out, mean, rstd, self, n, weight, bias, eps);
+  else
+    layer_norm_as<float>(out, mean, rstd, self, n, weight, bias, eps);
 }
 
-void _fused_rms_norm(const Tensor& out, const Tensor& rstd, const Tensor& self, IntsView normalized_shape, const Tensor& weight,
-                     std::optional<double> eps) {
+void _fused_rms_norm(const Tensor& out, const Tensor& rstd, const Tensor& self, IntsView normalized_shape,
+                     const Tensor& weight, std::optional<double> eps) {
   int64_t n = product(normalized_shape);
-  if (self.dtype() == DType::Float64) rms_norm_as<double>(out, rstd, self, n, weight, eps);
-  else rms_norm_as<float>(out, rstd, self, n, weight, eps);
+  if (self.dtype() == DType::Float64)
+    rms_norm_as<double>(out, rstd, self, n, weight, eps);
+  else
+    rms_norm_as<float>(out, rstd, self, n, weight, eps);
 }
 
-void native_group_norm(const Tensor& out, const Tensor& mean, const Tensor& rstd, const Tensor& self, const Tensor& weight,
-                       const Tensor& bias, int64_t, int64_t C, int64_t HxW, int64_t group, double eps) {
-  if (self.dtype() == DType::Float64) group_norm_as<double>(out, mean, rstd, self, group, C / group, HxW, weight, bias, eps);
-  else group_norm_as<float>(out, mean, rstd, self, group, C / group, HxW, weight, bias, eps);
+void native_group_norm(const Tensor& out, const Tensor& mean, const Tensor& rstd, const Tensor& self,
+                       const Tensor& weight, const Tensor& bias, int64_t, int64_t C, int64_t HxW, int64_t group,
+                       double eps) {
+  if (self.dtype() == DType::Float64)
+    group_norm_as<double>(out, mean, rstd, self, group, C / group, HxW, weight, bias, eps);
+  else
+    group_norm_as<float>(out, mean, rstd, self, group, C / group, HxW, weight, bias, eps);
 }
 
 }  // namespace tocha::native

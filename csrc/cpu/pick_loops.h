@@ -33,7 +33,8 @@ struct PickLoops {
   TakeLoops take[kNumDTypes];
   // The first of n indices outside [low, high), or n.
   int64_t (*first_outside)(const char* index, int64_t stride, int64_t low, int64_t high, int64_t n);
-  // offsets[i] (plus)= step * index[i], a negative index counting from size; stops and returns i at one that is out of range.
+  // offsets[i] (plus)= step * index[i], a negative index counting from size; stops and returns i at one that is out of
+  // range.
   int64_t (*offsets)(int64_t* out, const char* index, int64_t stride, int64_t size, int64_t step, bool plus, int64_t n);
   // dst[i] = value where mask[i], for elements of `itemsize` bytes
   void (*fill_where)(int64_t itemsize, char* dst, int64_t dst_stride, const char* mask, int64_t mask_stride,

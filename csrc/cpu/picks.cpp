@@ -53,7 +53,8 @@ std::optional<int64_t> outside(const Tensor& index, int64_t low, int64_t high) {
 
 }  // namespace
 
-void check_range(const Tensor& index, int64_t low, int64_t high, int64_t dim, int64_t size, ErrorKind kind, const char* op) {
+void check_range(const Tensor& index, int64_t low, int64_t high, int64_t dim, int64_t size, ErrorKind kind,
+                 const char* op) {
   if (auto bad = outside(index, low, high))
     fail(kind, "[", op, "] index ", *bad, " is out of bounds for dimension ", dim, " with size ", size);
 }

@@ -19,7 +19,8 @@ Tensor to_int64(const Tensor& t);
 // source, or a copy where it shares memory with the tensor that is written to.
 Tensor apart_from(const Tensor& source, const Tensor& written);
 
-// A tensor being written element by element: self, or a stand-in that finish() copies back when self has conj or neg bits.
+// A tensor being written element by element: self, or a stand-in that finish() copies back when self has conj or neg
+// bits.
 class Target {
  public:
   explicit Target(const Tensor& self) : self_(self), tensor_(plain(self)) {}
@@ -32,7 +33,8 @@ class Target {
 };
 
 // Fails for an index outside [low, high). `index` is int64 of any layout.
-void check_range(const Tensor& index, int64_t low, int64_t high, int64_t dim, int64_t size, ErrorKind kind, const char* op);
+void check_range(const Tensor& index, int64_t low, int64_t high, int64_t dim, int64_t size, ErrorKind kind,
+                 const char* op);
 // The same for operators whose dims do not matter: "index out of range in self".
 void check_range(const Tensor& index, int64_t size, const char* op);
 
@@ -40,7 +42,7 @@ void check_range(const Tensor& index, int64_t size, const char* op);
 struct Picks {
   std::unique_ptr<int64_t[]> offsets;  // bytes into the indexed tensor
   int64_t count = 0;
-  int64_t other_step = 0;              // bytes from pick to pick in the other tensor
+  int64_t other_step = 0;                   // bytes from pick to pick in the other tensor
   Ints sizes, self_strides, other_strides;  // the dims that are not indexed; bytes
 };
 

@@ -78,7 +78,8 @@ struct Product {
     if (ndim == 0) {
       cpu::gemm(dtype, m, n, k, alpha, a, b, beta, c, conj_a, conj_b);
     } else if (ndim == 1) {
-      cpu::gemm_batched(dtype, count, m, n, k, alpha, a, a_strides[0], b, b_strides[0], beta, c, c_strides[0], conj_a, conj_b);
+      cpu::gemm_batched(dtype, count, m, n, k, alpha, a, a_strides[0], b, b_strides[0], beta, c, c_strides[0], conj_a,
+                        conj_b);
     } else {
       run_scattered(count);
     }
@@ -247,7 +248,8 @@ void _identities_like(const Tensor& out, const Tensor&) {
   char one[16];
   Scalar(1).store(out.dtype(), one);
   for (int64_t matrix = 0; matrix < out.numel(); matrix += n * n) {
-    for (int64_t i = 0; i < n; ++i) std::memcpy(out.bytes() + (matrix + i * (n + 1)) * size, one, static_cast<size_t>(size));
+    for (int64_t i = 0; i < n; ++i)
+      std::memcpy(out.bytes() + (matrix + i * (n + 1)) * size, one, static_cast<size_t>(size));
   }
 }
 

@@ -51,11 +51,13 @@ Tensor repeated_indices(const Tensor& repeats, std::optional<int64_t> output_siz
   const T* p = counts.data<T>();
   int64_t total = 0;
   for (int64_t i = 0; i < counts.numel(); ++i) {
-    TOCHA_CHECK(p[i] >= 0, Runtime, "[repeat_interleave] repeats can not be negative, got ", static_cast<int64_t>(p[i]), " at ", i);
+    TOCHA_CHECK(p[i] >= 0, Runtime, "[repeat_interleave] repeats can not be negative, got ", static_cast<int64_t>(p[i]),
+                " at ", i);
     total += p[i];
   }
-  TOCHA_CHECK(!output_size || *output_size == total, Runtime, "[repeat_interleave] allocated size does not match required size: ",
-              output_size.value_or(0), " and ", total);
+  TOCHA_CHECK(!output_size || *output_size == total, Runtime,
+              "[repeat_interleave] allocated size does not match required size: ", output_size.value_or(0), " and ",
+              total);
   Tensor out = empty(Ints{total}, repeats.dtype(), repeats.device());
   T* o = out.data<T>();
   for (int64_t i = 0; i < counts.numel(); ++i) o = std::fill_n(o, p[i], static_cast<T>(i));
@@ -65,7 +67,8 @@ Tensor repeated_indices(const Tensor& repeats, std::optional<int64_t> output_siz
 }  // namespace
 
 Tensor repeat_interleave(const Tensor& repeats, std::optional<int64_t> output_size) {
-  TOCHA_CHECK(repeats.dim() == 1, Runtime, "[repeat_interleave] only accepts 1D vector as repeats, got ", repeats.sizes());
+  TOCHA_CHECK(repeats.dim() == 1, Runtime, "[repeat_interleave] only accepts 1D vector as repeats, got ",
+              repeats.sizes());
   TOCHA_CHECK(repeats.dtype() == DType::Int64 || repeats.dtype() == DType::Int32, NotImplemented,
               "[repeat_interleave] repeats has to be Long or Int tensor, got ", repeats.dtype());
   if (!computes(repeats)) {
@@ -94,10 +97,14 @@ std::vector<int64_t> padded_sources(int64_t n, int64_t before, int64_t after, co
   int64_t kept = std::max<int64_t>(n - skipped - std::max<int64_t>(-after, 0), 1);
   for (size_t i = 0; i < from.size(); ++i) {
     int64_t at = static_cast<int64_t>(i) - before;
-    if (mode == "replicate") at = std::clamp<int64_t>(at, 0, n - 1);
-    else if (mode == "circular") at = skipped + floor_mod(at - skipped, kept);
-    else if (at < 0) at = -at;
-    else if (at >= n) at = 2 * (n - 1) - at;
+    if (mode == "replicate")
+      at = std::clamp<int64_t>(at, 0, n - 1);
+    else if (mode == "circular")
+      at = skipped + floor_mod(at - skipped, kept);
+    else if (at < 0)
+      at = -at;
+    else if (at >= n)
+      at = 2 * (n - 1) - at;
     from[i] = at;
   }
   return from;
@@ -110,8 +117,10 @@ void pick_row(char* out, const char* in, const std::vector<int64_t>& from, int64
   const auto* x = reinterpret_cast<const Word*>(in);
   for (int64_t i = 0; i < run_begin; ++i) o[i] = x[from[static_cast<size_t>(i)]];
   if (run_end > run_begin)
-    std::memcpy(o + run_begin, x + from[static_cast<size_t>(run_begin)], static_cast<size_t>(run_end - run_begin) * sizeof(Word));
-  for (int64_t i = std::max(run_begin, run_end); i < static_cast<int64_t>(from.size()); ++i) o[i] = x[from[static_cast<size_t>(i)]];
+    std::memcpy(o + run_begin, x + from[static_cast<size_t>(run_begin)],
+                static_cast<size_t>(run_end - run_begin) * sizeof(Word));
+  for (int64_t i = std::max(run_begin, run_end); i < static_cast<int64_t>(from.size()); ++i)
+    o[i] = x[from[static_cast<size_t>(i)]];
 }
 
 struct TwoWords {
@@ -120,11 +129,16 @@ struct TwoWords {
 using PickRow = void (*)(char*, const char*, const std::vector<int64_t>&, int64_t, int64_t);
 PickRow pick_row_of(int64_t size) {
   switch (size) {
-    case 1: return pick_row<uint8_t>;
-    case 2: return pick_row<uint16_t>;
-    case 4: return pick_row<uint32_t>;
-    case 8: return pick_row<uint64_t>;
-    default: return pick_row<TwoWords>;
+    case 1:
+      return pick_row<uint8_t>;
+    case 2:
+      return pick_row<uint16_t>;
+    case 4:
+      return pick_row<uint32_t>;
+    case 8:
+      return pick_row<uint64_t>;
+    default:
+      return pick_row<TwoWords>;
   }
 }
 
@@ -143,12 +157,15 @@ void _pad_wrapped(const Tensor& out, const Tensor& self, IntsView pad, const std
     int64_t k = 2 * (nd - 1 - order[i]);
     bool padded = k < pad.size();
     lead = padded ? std::max<int64_t>(pad[k], 0) : 0;
-    from[static_cast<size_t>(i)] = padded_sources(in.size(i), padded ? pad[k] : 0, padded ? pad[k + 1] : 0, padded ? mode : "replicate");
+    from[static_cast<size_t>(i)] =
+        padded_sources(in.size(i), padded ? pad[k] : 0, padded ? pad[k + 1] : 0, padded ? mode : "replicate");
   }
   const auto& last = from.back();
   int64_t width = static_cast<int64_t>(last.size());
   int64_t run_begin = std::min(lead, width - 1), run_end = run_begin;
-  while (run_end < width && last[static_cast<size_t>(run_end)] == last[static_cast<size_t>(run_begin)] + run_end - run_begin) ++run_end;
+  while (run_end < width &&
+         last[static_cast<size_t>(run_end)] == last[static_cast<size_t>(run_begin)] + run_end - run_begin)
+    ++run_end;
   PickRow pick = pick_row_of(size);
   char* to = out.bytes();
   const char* source = in.bytes();
@@ -191,8 +208,12 @@ void keep_triangle(const Tensor& out, const Tensor& self, Range kept) {
 
 using Columns = std::pair<int64_t, int64_t>;
 
-Columns lower(int64_t row, int64_t width, int64_t diagonal) { return {0, std::clamp<int64_t>(row + diagonal + 1, 0, width)}; }
-Columns upper(int64_t row, int64_t width, int64_t diagonal) { return {std::clamp<int64_t>(row + diagonal, 0, width), width}; }
+Columns lower(int64_t row, int64_t width, int64_t diagonal) {
+  return {0, std::clamp<int64_t>(row + diagonal + 1, 0, width)};
+}
+Columns upper(int64_t row, int64_t width, int64_t diagonal) {
+  return {std::clamp<int64_t>(row + diagonal, 0, width), width};
+}
 
 template <class Range>
 void triangle_indices(const Tensor& out, int64_t rows, int64_t columns, int64_t offset, Range range) {
@@ -218,10 +239,12 @@ void triu(const Tensor& out, const Tensor& self, int64_t diagonal) {
   keep_triangle(out, self, [&](int64_t row, int64_t width) { return upper(row, width, diagonal); });
 }
 
-void tril_indices(const Tensor& out, int64_t row, int64_t col, int64_t offset, std::optional<DType>, std::optional<Device>) {
+void tril_indices(const Tensor& out, int64_t row, int64_t col, int64_t offset, std::optional<DType>,
+                  std::optional<Device>) {
   if (out.numel()) triangle_indices(out, row, col, offset, lower);
 }
-void triu_indices(const Tensor& out, int64_t row, int64_t col, int64_t offset, std::optional<DType>, std::optional<Device>) {
+void triu_indices(const Tensor& out, int64_t row, int64_t col, int64_t offset, std::optional<DType>,
+                  std::optional<Device>) {
   if (out.numel()) triangle_indices(out, row, col, offset, upper);
 }
 

@@ -13,9 +13,9 @@
 namespace tocha::cpu {
 namespace {
 
-constexpr int64_t kLanes = 128;        // independent accumulators along a contiguous run
+constexpr int64_t kChunk = 8192;       // elements of a run that are summed before they join the total
 constexpr int64_t kBlock = 512;        // outputs that are reduced side by side
-constexpr int64_t kGather = 1024;      // elements a gather buffer holds
+constexpr int64_t kGather = 2048;      // elements a gather buffer holds
 constexpr int64_t kChunkRows = 64;     // rows that one accumulator takes before it is merged
 constexpr int64_t kFewReduced = 16;    // shorter runs are reduced side by side even if strided
 constexpr int64_t kPartWork = 1 << 16; // elements that make a part of a split reduction worth while
@@ -146,22 +146,6 @@ class Cascade {
   char* const* used_;
 };
 
-// Folds a contiguous run of n elements, `lanes` at a time.
-void fold_run(const Plan& p, Cascade& sums, int64_t lanes, const char* x, int64_t n, int64_t position) {
-  int64_t rows = n / lanes, tail = n % lanes, step = lanes * p.loop_item;
-  while (rows > 0) {
-    int64_t now = sums.room(rows);
-    p.loops->fold(sums.states(), x, now, step, lanes, position, lanes, 1, p.params);
-    x += now * step;
-    position += now * lanes;
-    rows -= now;
-  }
-  if (tail) {
-    sums.room(1);
-    p.loops->fold(sums.states(), x, 1, 0, tail, position, 0, 1, p.params);
-  }
-}
-
 // lanes [0, groups * m) become lanes [0, m): lane j takes j + m, j + 2 m, ...
 void merge_groups(const Plan& p, char* const* states, int64_t groups, int64_t m) {
   while (groups > 1) {
@@ -177,23 +161,17 @@ void merge_groups(const Plan& p, char* const* states, int64_t groups, int64_t m)
 void reduce_along(const Plan& p, const char* base, int64_t begin, int64_t end, Scratch& s) {
   const Dim& inner = p.reduced[0];
   int64_t from = p.nreduced == 1 ? begin : 0, to = p.nreduced == 1 ? end : inner.size;
-  // A few elements are taken in order.
-  int64_t run = to - from;
-  int64_t lanes = run >= 4 * kLanes ? kLanes : run >= kFewReduced ? std::min(kLanes / 4, run) : 1;
-  Cascade sums(p, s.totals, s.part, lanes, p.count / lanes);
+  bool direct = p.fits && inner.in == p.item;
+  int64_t chunk = direct ? kChunk : kGather;
+  p.loops->init(s.totals, 1, p.params);
   for_reduced_rows(p, base, begin, end, [&](const char* row, int64_t position) {
-    if (p.fits && inner.in == p.item) {
-      fold_run(p, sums, lanes, row + from * inner.in, to - from, position + from);
-      return;
-    }
-    for (int64_t i = from; i < to; i += kGather) {
-      int64_t n = std::min(kGather, to - i);
-      p.cast(s.buffer, p.loop_item, row + i * inner.in, inner.in, n);
-      fold_run(p, sums, lanes, s.buffer, n, position + i);
+    for (int64_t i = from; i < to; i += chunk) {
+      int64_t n = std::min(chunk, to - i);
+      const char* x = row + i * inner.in;
+      if (!direct) p.cast(s.buffer, p.loop_item, x, inner.in, n);
+      p.loops->row(s.totals, direct ? x : s.buffer, n, position + i, p.params);
     }
   });
-  sums.finish();
-  merge_groups(p, s.totals, lanes, 1);
 }
 
 // Reduces [begin, end) of the outermost reduced dim for m neighbouring outputs, one lane each.

@@ -86,14 +86,20 @@ TOCHA_MATH T floordiv(T a, T b, unsigned& fault) {
 // floor of the exact quotient a / b: subtracting the remainder first makes the division exact up to rounding, which
 // the final step to the nearest integer removes. Infinite a gives NaN, a zero divisor a / b, a zero quotient its sign.
 template <Floating T>
-TOCHA_MATH T floordiv(T a, T b) {
-  if (b == 0) return a / b;
-  T r = std::fmod(a, b);
+TOCHA_MATH T floor_quotient(T a, T b, T r) {
   T quotient = (a - r) / b;
-  if (r != 0 && (r < 0) != (b < 0)) quotient -= 1;
-  if (quotient == 0) return copysign(T(0), a / b);
+  quotient = (r != 0) & ((r < 0) != (b < 0)) ? quotient - 1 : quotient;
   T below = floor(quotient);
-  return quotient - below > T(0.5) ? below + 1 : below;
+  T nearest = quotient - below > T(0.5) ? below + 1 : below;
+  return quotient == 0 ? copysign(T(0), a / b) : nearest;
+}
+template <Floating T>
+TOCHA_MATH T floordiv(T a, T b) {
+  return b == 0 ? a / b : floor_quotient(a, b, std::fmod(a, b));
+}
+template <Floating T>
+TOCHA_MATH T floordiv_fast(T a, T b) {
+  return floor_quotient(a, b, fmod_fast(a, b));
 }
 
 // base**exponent modulo 2**bits. Negative exponents leave 1 and -1, and round everything else to 0.

@@ -42,9 +42,7 @@ void scan_rows(const ScanPiece& piece, int64_t rows, int64_t n) {
 }
 
 // Floating products are not regrouped: the product of a stretch may overflow where the whole does not.
-bool can_split(const ScanPiece& piece) {
-  return piece.op == ScanOp::sum || is_integral(piece.out_dtype);
-}
+bool can_split(const ScanPiece& piece) { return piece.op == ScanOp::sum || is_integral(piece.out_dtype); }
 
 void scan_long_row(const ScanPiece& piece, int64_t begin, int64_t n) {
   const ScanKernels& kernels = scan_kernels();

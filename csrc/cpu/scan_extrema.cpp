@@ -29,8 +29,7 @@ void scan_columns(const ExtremaPiece& piece, ScanShape shape) {
 void scan_long_row(const ExtremaPiece& piece, int64_t row, int64_t n) {
   const ExtremaKernels& kernels = extrema_kernels();
   int lanes = lane_count(n, kLaneMin);
-  for_lanes(n, lanes,
-            [&](int, int64_t begin, int64_t end) { kernels.scan(piece, row, row + begin, row + end); });
+  for_lanes(n, lanes, [&](int, int64_t begin, int64_t end) { kernels.scan(piece, row, row + begin, row + end); });
   for (int lane = 1; lane < lanes; ++lane) {
     kernels.extend(piece, row + lane_begin(n, lanes, lane), row + lane_begin(n, lanes, lane + 1));
   }

@@ -81,8 +81,10 @@ struct SumOf<Complex<double>> {
 
 template <class T>
 typename SumOf<T>::type term(T x) {
-  if constexpr (std::is_same_v<typename SumOf<T>::type, ComplexSum>) return {Complex<double>(x)};
-  else return {x, 0};
+  if constexpr (std::is_same_v<typename SumOf<T>::type, ComplexSum>)
+    return {Complex<double>(x)};
+  else
+    return {x, 0};
 }
 
 template <class T>
@@ -145,12 +147,14 @@ void scan_typed(const T* in, T* out, ScanShape shape) {
 void logcumsumexp(DType dtype, const void* in, void* out, ScanShape shape) {
   if (shape.outer == 0 || shape.n == 0 || shape.inner == 0) return;
   switch (dtype) {
-#define _(e, t) \
-  case DType::e: return scan_typed(static_cast<const t*>(in), static_cast<t*>(out), shape);
-    _(Float16, Half) _(BFloat16, BFloat16) _(Float32, float) _(Float64, double)
-    _(Complex64, Complex<float>) _(Complex128, Complex<double>)
+#define _(e, t)  \
+  case DType::e: \
+    return scan_typed(static_cast<const t*>(in), static_cast<t*>(out), shape);
+    _(Float16, Half)
+    _(BFloat16, BFloat16) _(Float32, float) _(Float64, double) _(Complex64, Complex<float>)
+        _(Complex128, Complex<double>)
 #undef _
-    default: fail(ErrorKind::NotImplemented, "[logcumsumexp] not implemented for ", info(dtype).name);
+            default : fail(ErrorKind::NotImplemented, "[logcumsumexp] not implemented for ", info(dtype).name);
   }
 }
 

@@ -23,8 +23,12 @@ void accumulate(Accumulate scan, const Tensor& out, const Tensor& self, int64_t 
 
 }  // namespace
 
-void cumsum(const Tensor& out, const Tensor& self, int64_t dim, std::optional<DType>) { accumulate(cpu::cumsum, out, self, dim); }
-void cumprod(const Tensor& out, const Tensor& self, int64_t dim, std::optional<DType>) { accumulate(cpu::cumprod, out, self, dim); }
+void cumsum(const Tensor& out, const Tensor& self, int64_t dim, std::optional<DType>) {
+  accumulate(cpu::cumsum, out, self, dim);
+}
+void cumprod(const Tensor& out, const Tensor& self, int64_t dim, std::optional<DType>) {
+  accumulate(cpu::cumprod, out, self, dim);
+}
 
 void cummax(const Tensor& values, const Tensor& indices, const Tensor& self, int64_t dim) {
   Tensor in = cpu::dense(self);

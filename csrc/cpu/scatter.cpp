@@ -32,22 +32,25 @@ struct Scatter {
     TOCHA_CHECK(index_in.dtype() == DType::Int64 || index_in.dtype() == DType::Int32, Runtime, "[", op,
                 "] Expected dtype int32/int64 for index, got ", index_in.dtype());
     if (source_in)
-      TOCHA_CHECK(self.dtype() == source_in.dtype(), Runtime, "[", op, "] Expected self.dtype to be equal to src.dtype, got ", self.dtype(),
-                  " and ", source_in.dtype());
+      TOCHA_CHECK(self.dtype() == source_in.dtype(), Runtime, "[", op,
+                  "] Expected self.dtype to be equal to src.dtype, got ", self.dtype(), " and ", source_in.dtype());
     if (nothing) return;
     index = with_dim(index_in);
-    TOCHA_CHECK(index.dim() == self.dim(), Runtime, "[", op, "] Index tensor must have the same number of dimensions as self tensor, got ",
-                index_in.sizes(), " and ", self_in.sizes());
+    TOCHA_CHECK(index.dim() == self.dim(), Runtime, "[", op,
+                "] Index tensor must have the same number of dimensions as self tensor, got ", index_in.sizes(),
+                " and ", self_in.sizes());
     if (source_in) {
       source = with_dim(source_in);
-      TOCHA_CHECK(index.dim() == source.dim(), Runtime, "[", op, "] Index tensor must have the same number of dimensions as src tensor, got ",
-                  index_in.sizes(), " and ", source_in.sizes());
+      TOCHA_CHECK(index.dim() == source.dim(), Runtime, "[", op,
+                  "] Index tensor must have the same number of dimensions as src tensor, got ", index_in.sizes(),
+                  " and ", source_in.sizes());
     }
     for (int64_t d = 0; d < index.dim(); ++d) {
       bool fits = d == dim || index.size(d) <= self.size(d);
       if (source) fits = fits && index.size(d) <= source.size(d);
-      TOCHA_CHECK(fits, Runtime, "[", op, "] Expected index ", index.sizes(), " to be no larger than self ", self.sizes(), " apart from dimension ",
-                  dim, source_in ? str(" and to be no larger size than src ", source_in.sizes()) : std::string());
+      TOCHA_CHECK(fits, Runtime, "[", op, "] Expected index ", index.sizes(), " to be no larger than self ",
+                  self.sizes(), " apart from dimension ", dim,
+                  source_in ? str(" and to be no larger size than src ", source_in.sizes()) : std::string());
     }
     if (!computes(self)) return;
     index = cpu::apart_from(cpu::to_int64(index), self);
@@ -70,8 +73,10 @@ struct Scatter {
     cpu::Walk<3>(index.sizes(), operands, dim).run([&](const int64_t* offset, const int64_t* by, int64_t n) {
       char* dst = to + offset[0];
       const char* src = from + offset[2];
-      if (by[1] == 0) loops.run(dst + *reinterpret_cast<const int64_t*>(at + offset[1]) * step, by[0], src, by[2], n);
-      else loops.along(dst, by[0], step, at + offset[1], by[1], src, by[2], n);
+      if (by[1] == 0)
+        loops.run(dst + *reinterpret_cast<const int64_t*>(at + offset[1]) * step, by[0], src, by[2], n);
+      else
+        loops.along(dst, by[0], step, at + offset[1], by[1], src, by[2], n);
     });
     target.finish();
   }
@@ -83,17 +88,20 @@ struct Scatter {
 };
 
 void check_value(const Tensor& self, const Scalar& value) {
-  TOCHA_CHECK(!value.is_complex() || self.is_complex(), Runtime, "[scatter] value cannot be converted to type ", self.dtype(), " without overflow");
+  TOCHA_CHECK(!value.is_complex() || self.is_complex(), Runtime, "[scatter] value cannot be converted to type ",
+              self.dtype(), " without overflow");
 }
 
 Merge merge_named(const std::string& reduce) {
-  TOCHA_CHECK(reduce == "add" || reduce == "multiply", Runtime, "[scatter] reduce argument must be either add or multiply, got ", reduce);
+  TOCHA_CHECK(reduce == "add" || reduce == "multiply", Runtime,
+              "[scatter] reduce argument must be either add or multiply, got ", reduce);
   return reduce == "add" ? Merge::add : Merge::multiply;
 }
 
 void warn_reduce() {
   if (PyErr_WarnEx(PyExc_UserWarning,
-                   "The reduce argument of tocha.scatter with Tensor src is deprecated. Use tocha.scatter_reduce instead for more reduction options.",
+                   "The reduce argument of tocha.scatter with Tensor src is deprecated. Use tocha.scatter_reduce "
+                   "instead for more reduction options.",
                    1) < 0)
     throw PythonError();
 }
@@ -114,15 +122,18 @@ void gather(const Tensor& out, const Tensor& self, int64_t dim, const Tensor& in
     const char* index_at = at + offset[1];
     if (by[1] == 0) {  // one index for the whole run
       int64_t k = *reinterpret_cast<const int64_t*>(index_at);
-      if (static_cast<uint64_t>(k) >= static_cast<uint64_t>(size)) bad.store(index_at, std::memory_order_relaxed);
-      else move(dst + offset[0], by[0], from + offset[2] + k * step, by[2], n);
+      if (static_cast<uint64_t>(k) >= static_cast<uint64_t>(size))
+        bad.store(index_at, std::memory_order_relaxed);
+      else
+        move(dst + offset[0], by[0], from + offset[2] + k * step, by[2], n);
       return;
     }
     int64_t done = take.along(dst + offset[0], by[0], from + offset[2], by[2], step, size, index_at, by[1], n);
     if (done < n) bad.store(index_at + done * by[1], std::memory_order_relaxed);
   });
   if (bad.load())
-    fail(ErrorKind::Runtime, "[gather] index ", *reinterpret_cast<const int64_t*>(bad.load()), " is out of bounds for dimension ", d, " with size ", size);
+    fail(ErrorKind::Runtime, "[gather] index ", *reinterpret_cast<const int64_t*>(bad.load()),
+         " is out of bounds for dimension ", d, " with size ", size);
 }
 
 void scatter_src_(const Tensor& self, int64_t dim, const Tensor& index, const Tensor& src) {
@@ -136,14 +147,16 @@ void scatter_value_(const Tensor& self, int64_t dim, const Tensor& index, const 
   if (!s.idle()) s.run(Merge::assign, value, "scatter");
 }
 
-void scatter_src_reduce_(const Tensor& self, int64_t dim, const Tensor& index, const Tensor& src, const std::string& reduce) {
+void scatter_src_reduce_(const Tensor& self, int64_t dim, const Tensor& index, const Tensor& src,
+                         const std::string& reduce) {
   Merge merge = merge_named(reduce);
   Scatter s(self, dim, index, src, "scatter");
   warn_reduce();
   if (!s.idle()) s.run(merge, "scatter");
 }
 
-void scatter_value_reduce_(const Tensor& self, int64_t dim, const Tensor& index, const Scalar& value, const std::string& reduce) {
+void scatter_value_reduce_(const Tensor& self, int64_t dim, const Tensor& index, const Scalar& value,
+                           const std::string& reduce) {
   Merge merge = merge_named(reduce);
   check_value(self, value);
   Scatter s(self, dim, index, Tensor(), "scatter");
@@ -155,19 +168,25 @@ void scatter_add_(const Tensor& self, int64_t dim, const Tensor& index, const Te
   if (!s.idle()) s.run(Merge::add, "scatter_add");
 }
 
-void scatter_reduce_(const Tensor& self, int64_t dim, const Tensor& index, const Tensor& src, const std::string& reduce, bool include_self) {
+void scatter_reduce_(const Tensor& self, int64_t dim, const Tensor& index, const Tensor& src, const std::string& reduce,
+                     bool include_self) {
   bool mean = reduce == "mean", extreme = reduce == "amax" || reduce == "amin";
   TOCHA_CHECK(mean || extreme || reduce == "sum" || reduce == "prod", Runtime,
               "[scatter_reduce] reduce argument must be either sum, prod, mean, amax or amin, got ", reduce);
   Scatter s(self, dim, index, src, "scatter_reduce");
+  if (s.idle()) return;
   auto divide = cpu::pick_loops().divide[static_cast<int>(self.dtype())];
   TOCHA_CHECK(!mean || divide, NotImplemented, "[scatter_reduce] not implemented for '", self.dtype(), "'");
-  Merge merge = mean || reduce == "sum" ? Merge::add : reduce == "prod" ? Merge::multiply : reduce == "amax" ? Merge::maximum : Merge::minimum;
+  Merge merge = mean || reduce == "sum" ? Merge::add
+                : reduce == "prod"      ? Merge::multiply
+                : reduce == "amax"      ? Merge::maximum
+                                        : Merge::minimum;
   cpu::merge_loops(merge, self.dtype(), "scatter_reduce");
-  if (s.idle()) return;
   if (!include_self) {  // what is there gives way: to the neutral element, or to any of the sources
-    if (extreme) s.run(Merge::assign, "scatter_reduce");
-    else s.run(Merge::assign, Scalar(reduce == "prod" ? 1 : 0), "scatter_reduce");
+    if (extreme)
+      s.run(Merge::assign, "scatter_reduce");
+    else
+      s.run(Merge::assign, Scalar(reduce == "prod" ? 1 : 0), "scatter_reduce");
   }
   s.run(merge, "scatter_reduce");
   if (!mean) return;

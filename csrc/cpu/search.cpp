@@ -50,8 +50,8 @@ void store(Out* out, const int64_t* found, int64_t n) {
 }
 
 template <class T, class Out>
-void search_row(const SearchSorted& job, const Searched<T>& row, const SearchType<T>* plain, int64_t begin,
-                int64_t end, Out* out) {
+void search_row(const SearchSorted& job, const Searched<T>& row, const SearchType<T>* plain, int64_t begin, int64_t end,
+                Out* out) {
   using S = SearchType<T>;
   if (!plain) {
     for (int64_t i = begin; i < end; ++i) {
@@ -119,16 +119,26 @@ void search_rows(const SearchSorted& job, Out* out) {
 template <class Out>
 void search_dispatch(const SearchSorted& job, Out* out) {
   switch (job.dtype) {
-    case DType::UInt8: return search_rows<uint8_t>(job, out);
-    case DType::Int8: return search_rows<int8_t>(job, out);
-    case DType::Int16: return search_rows<int16_t>(job, out);
-    case DType::Int32: return search_rows<int32_t>(job, out);
-    case DType::Int64: return search_rows<int64_t>(job, out);
-    case DType::Float16: return search_rows<Half>(job, out);
-    case DType::BFloat16: return search_rows<BFloat16>(job, out);
-    case DType::Float32: return search_rows<float>(job, out);
-    case DType::Float64: return search_rows<double>(job, out);
-    default: fail(ErrorKind::NotImplemented, "[searchsorted] not implemented for ", info(job.dtype).name);
+    case DType::UInt8:
+      return search_rows<uint8_t>(job, out);
+    case DType::Int8:
+      return search_rows<int8_t>(job, out);
+    case DType::Int16:
+      return search_rows<int16_t>(job, out);
+    case DType::Int32:
+      return search_rows<int32_t>(job, out);
+    case DType::Int64:
+      return search_rows<int64_t>(job, out);
+    case DType::Float16:
+      return search_rows<Half>(job, out);
+    case DType::BFloat16:
+      return search_rows<BFloat16>(job, out);
+    case DType::Float32:
+      return search_rows<float>(job, out);
+    case DType::Float64:
+      return search_rows<double>(job, out);
+    default:
+      fail(ErrorKind::NotImplemented, "[searchsorted] not implemented for ", info(job.dtype).name);
   }
 }
 
@@ -137,14 +147,22 @@ void search_dispatch(const SearchSorted& job, Out* out) {
 template <class F>
 void with_integers(DType dtype, const void* in, F&& f) {
   switch (dtype) {
-    case DType::UInt8: return f(static_cast<const uint8_t*>(in));
-    case DType::Int8: return f(static_cast<const int8_t*>(in));
-    case DType::Int16: return f(static_cast<const int16_t*>(in));
-    case DType::Int32: return f(static_cast<const int32_t*>(in));
-    case DType::Int64: return f(static_cast<const int64_t*>(in));
-    case DType::UInt16: return f(static_cast<const uint16_t*>(in));
-    case DType::UInt32: return f(static_cast<const uint32_t*>(in));
-    default: fail(ErrorKind::NotImplemented, "[bincount] not implemented for ", info(dtype).name);
+    case DType::UInt8:
+      return f(static_cast<const uint8_t*>(in));
+    case DType::Int8:
+      return f(static_cast<const int8_t*>(in));
+    case DType::Int16:
+      return f(static_cast<const int16_t*>(in));
+    case DType::Int32:
+      return f(static_cast<const int32_t*>(in));
+    case DType::Int64:
+      return f(static_cast<const int64_t*>(in));
+    case DType::UInt16:
+      return f(static_cast<const uint16_t*>(in));
+    case DType::UInt32:
+      return f(static_cast<const uint32_t*>(in));
+    default:
+      fail(ErrorKind::NotImplemented, "[bincount] not implemented for ", info(dtype).name);
   }
 }
 
@@ -175,8 +193,10 @@ void add_weights(const T* in, int64_t n, const W* weights, W* sums, int64_t bins
 
 template <class T>
 T rounded(double x) {
-  if constexpr (sizeof(T) == 8) return x;
-  else return T(static_cast<float>(x));
+  if constexpr (sizeof(T) == 8)
+    return x;
+  else
+    return T(static_cast<float>(x));
 }
 
 // The place of x among the bins, in the dtype's own arithmetic: PyTorch rounds after each operation.
@@ -256,7 +276,8 @@ void histc(DType dtype, const void* in, int64_t n, int64_t bins, double low, dou
       return histc_typed(static_cast<const float*>(in), n, bins, low, high, static_cast<float*>(counts));
     case DType::Float64:
       return histc_typed(static_cast<const double*>(in), n, bins, low, high, static_cast<double*>(counts));
-    default: fail(ErrorKind::NotImplemented, "[histc] not implemented for ", info(dtype).name);
+    default:
+      fail(ErrorKind::NotImplemented, "[histc] not implemented for ", info(dtype).name);
   }
 }
 

@@ -10,13 +10,13 @@
 namespace tocha::cpu {
 
 struct SearchSorted {
-  DType dtype;               // of the sequence and of the values: integers, float16, bfloat16, float32, float64
-  const void* sequence;      // [rows, length], or [length] when shared
-  const int64_t* sorter;     // null, or the order that sorts the sequence, shaped like it
-  const void* values;        // [rows, n]
+  DType dtype;            // of the sequence and of the values: integers, float16, bfloat16, float32, float64
+  const void* sequence;   // [rows, length], or [length] when shared
+  const int64_t* sorter;  // null, or the order that sorts the sequence, shaped like it
+  const void* values;     // [rows, n]
   int64_t rows, length, n;
-  bool shared;               // one sequence for all rows (bucketize, or a 1-d sequence)
-  bool right;                // insert after equal elements
+  bool shared;  // one sequence for all rows (bucketize, or a 1-d sequence)
+  bool right;   // insert after equal elements
 };
 
 // out[r, i] = where values[r, i] goes into its sequence; out is int32 when out_int32, else int64.

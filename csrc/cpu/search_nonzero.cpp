@@ -71,12 +71,18 @@ class Coordinates {
 template <class F>
 void with_item(int64_t itemsize, F&& f) {
   switch (itemsize) {
-    case 1: return f(uint8_t());
-    case 2: return f(uint16_t());
-    case 4: return f(uint32_t());
-    case 8: return f(uint64_t());
-    case 16: return f(Bytes16());
-    default: fail(ErrorKind::Runtime, "[masked_select] no elements of ", itemsize, " bytes");
+    case 1:
+      return f(uint8_t());
+    case 2:
+      return f(uint16_t());
+    case 4:
+      return f(uint32_t());
+    case 8:
+      return f(uint64_t());
+    case 16:
+      return f(Bytes16());
+    default:
+      fail(ErrorKind::Runtime, "[masked_select] no elements of ", itemsize, " bytes");
   }
 }
 

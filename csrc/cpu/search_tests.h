@@ -30,22 +30,33 @@ void with_zero_test(DType dtype, F&& f) {
   switch (dtype) {
     case DType::Bool:
     case DType::UInt8:
-    case DType::Int8: return f(BitsTest<uint8_t, 0xff>());
+    case DType::Int8:
+      return f(BitsTest<uint8_t, 0xff>());
     case DType::Int16:
-    case DType::UInt16: return f(BitsTest<uint16_t, 0xffff>());
+    case DType::UInt16:
+      return f(BitsTest<uint16_t, 0xffff>());
     case DType::Int32:
-    case DType::UInt32: return f(BitsTest<uint32_t, 0xffffffffu>());
+    case DType::UInt32:
+      return f(BitsTest<uint32_t, 0xffffffffu>());
     case DType::Int64:
-    case DType::UInt64: return f(BitsTest<uint64_t, all>());
+    case DType::UInt64:
+      return f(BitsTest<uint64_t, all>());
     case DType::Float16:
-    case DType::BFloat16: return f(BitsTest<uint16_t, 0x7fff>());
+    case DType::BFloat16:
+      return f(BitsTest<uint16_t, 0x7fff>());
     case DType::Float8_e4m3fn:
-    case DType::Float8_e5m2: return f(BitsTest<uint8_t, 0x7f>());
-    case DType::Float32: return f(BitsTest<uint32_t, 0x7fffffffu>());
-    case DType::Float64: return f(BitsTest<uint64_t, (all >> 1)>());
-    case DType::Complex64: return f(PairTest<uint32_t, 0x7fffffffu>());
-    case DType::Complex128: return f(PairTest<uint64_t, (all >> 1)>());
-    default: __builtin_unreachable();
+    case DType::Float8_e5m2:
+      return f(BitsTest<uint8_t, 0x7f>());
+    case DType::Float32:
+      return f(BitsTest<uint32_t, 0x7fffffffu>());
+    case DType::Float64:
+      return f(BitsTest<uint64_t, (all >> 1)>());
+    case DType::Complex64:
+      return f(PairTest<uint32_t, 0x7fffffffu>());
+    case DType::Complex128:
+      return f(PairTest<uint64_t, (all >> 1)>());
+    default:
+      __builtin_unreachable();
   }
 }
 

@@ -19,14 +19,22 @@ void searchsorted(const Tensor& out, const Tensor& sorted_sequence, const Tensor
   }
   if (out.numel() == 0) return;
   DType common = result_type(sorted_sequence, input);
-  TOCHA_CHECK(!is_complex(common) && common != DType::Bool, NotImplemented, "[searchsorted] not implemented for '", common, "'");
+  TOCHA_CHECK(!is_complex(common) && common != DType::Bool, NotImplemented, "[searchsorted] not implemented for '",
+              common, "'");
   Tensor sequence = cpu::dense(ops::to_dtype(sorted_sequence, common, false, false, std::nullopt));
   Tensor values = cpu::dense(ops::to_dtype(input, common, false, false, std::nullopt));
   Tensor order = sorter ? cpu::dense(sorter) : Tensor();
   bool shared = sorted_sequence.dim() == 1;
   int64_t rows = shared ? 1 : product(IntsView(input.sizes().data(), input.dim() - 1));
-  cpu::SearchSorted job{common, sequence.bytes(), order ? order.data<int64_t>() : nullptr, values.bytes(), rows, length,
-                        input.numel() / rows, shared, right || (side && *side == "right")};
+  cpu::SearchSorted job{common,
+                        sequence.bytes(),
+                        order ? order.data<int64_t>() : nullptr,
+                        values.bytes(),
+                        rows,
+                        length,
+                        input.numel() / rows,
+                        shared,
+                        right || (side && *side == "right")};
   ReleaseGil unlocked(input.numel());
   cpu::searchsorted(job, out.bytes(), out_int32);
 }

@@ -24,10 +24,10 @@ Tensor flat(const Tensor& t) { return view_of(t, Ints{t.numel()}, Ints{1}, t.off
 
 // The value of a fill as a 0-d tensor of self's dtype.
 Tensor fill_value(const Tensor& self, const Tensor& value, const char* op) {
-  TOCHA_CHECK(value.dim() == 0, Runtime, "[", op, "] only supports a 0-dimensional value tensor, but got tensor with ", value.dim(),
-              " dimension(s).");
-  TOCHA_CHECK(!value.is_complex() || self.is_complex(), Runtime, "[", op, "] value cannot be converted to type ", self.dtype(),
-              " without overflow");
+  TOCHA_CHECK(value.dim() == 0, Runtime, "[", op, "] only supports a 0-dimensional value tensor, but got tensor with ",
+              value.dim(), " dimension(s).");
+  TOCHA_CHECK(!value.is_complex() || self.is_complex(), Runtime, "[", op, "] value cannot be converted to type ",
+              self.dtype(), " without overflow");
   if (value.is_wrapped_number()) return scalar_tensor(Scalar::load(value.dtype(), value.bytes()), self.dtype());
   return cpu::plain(ops::to_dtype(value, self.dtype(), false, false, std::nullopt));
 }
@@ -37,19 +37,24 @@ struct SliceWrite {
   Tensor self, index, source;
   int64_t dim;
 
-  SliceWrite(const Tensor& self_in, int64_t dim_in, const Tensor& index_in, const Tensor& source_in, const char* op, bool only_int64)
+  SliceWrite(const Tensor& self_in, int64_t dim_in, const Tensor& index_in, const Tensor& source_in, const char* op,
+             bool only_int64)
       : self(with_dim(self_in)), source(with_dim(source_in)), dim(wrap_dim(dim_in, self_in.dim(), op)) {
     TOCHA_CHECK(index_in.dim() <= 1, Index, "[", op, "] Index is supposed to be a vector, got ", index_in.sizes());
     DType d = index_in.dtype();
-    TOCHA_CHECK(d == DType::Int64 || (!only_int64 && d == DType::Int32), Runtime, "[", op, "] Expected a long tensor for index, but got ", d);
-    TOCHA_CHECK(self.dtype() == source.dtype(), Runtime, "[", op, "] self and source expected to have the same dtype, but got (self) ",
-                self.dtype(), " and (source) ", source.dtype());
-    TOCHA_CHECK(source_in.dim() || index_in.numel() == 1, Index, "[", op, "] When source is scalar, index should have one element (got ",
-                index_in.numel(), ")");
+    TOCHA_CHECK(d == DType::Int64 || (!only_int64 && d == DType::Int32), Runtime, "[", op,
+                "] Expected a long tensor for index, but got ", d);
+    TOCHA_CHECK(self.dtype() == source.dtype(), Runtime, "[", op,
+                "] self and source expected to have the same dtype, but got (self) ", self.dtype(), " and (source) ",
+                source.dtype());
+    TOCHA_CHECK(source_in.dim() || index_in.numel() == 1, Index, "[", op,
+                "] When source is scalar, index should have one element (got ", index_in.numel(), ")");
     bool same = self.dim() == source.dim();
     for (int64_t i = 0; same && i < self.dim(); ++i) same = i == dim || self.size(i) == source.size(i);
-    TOCHA_CHECK(same, Runtime, "[", op, "] source tensor shape must match self tensor shape, excluding the specified dimension. Got self.shape = ",
-                self_in.sizes(), " source.shape = ", source_in.sizes());
+    TOCHA_CHECK(
+        same, Runtime, "[", op,
+        "] source tensor shape must match self tensor shape, excluding the specified dimension. Got self.shape = ",
+        self_in.sizes(), " source.shape = ", source_in.sizes());
     TOCHA_CHECK(source.size(dim) == index_in.numel(), Runtime, "[", op, "] Number of indices (", index_in.numel(),
                 ") should be equal to source.size(dim): (", source.size(dim), "), for dim: ", dim);
     index = with_dim(cpu::to_int64(index_in));
@@ -80,7 +85,8 @@ void index_add_(const Tensor& self, int64_t dim, const Tensor& index, const Tens
   if (!computes(self)) return;
   cpu::check_range(w.index, w.self.size(w.dim), "index_add");
   if (!alpha.equals(1)) {
-    TOCHA_CHECK(!alpha.is_complex() || self.is_complex(), Runtime, "[index_add] alpha cannot be converted to type ", self.dtype(), " without overflow");
+    TOCHA_CHECK(!alpha.is_complex() || self.is_complex(), Runtime, "[index_add] alpha cannot be converted to type ",
+                self.dtype(), " without overflow");
     w.source = ops::mul(w.source, scalar_tensor(alpha, self.dtype()));
   }
   w.run(Merge::add, "index_add");
@@ -111,20 +117,27 @@ void index_fill_(const Tensor& self, int64_t dim, const Tensor& index, const Ten
   target.finish();
 }
 
-void index_reduce_(const Tensor& self, int64_t dim, const Tensor& index, const Tensor& source, const std::string& reduce, bool include_self) {
+void index_reduce_(const Tensor& self, int64_t dim, const Tensor& index, const Tensor& source,
+                   const std::string& reduce, bool include_self) {
   bool mean = reduce == "mean", extreme = reduce == "amax" || reduce == "amin";
-  TOCHA_CHECK(mean || extreme || reduce == "prod", Runtime, "[index_reduce] Expected reduce to be one of prod, mean, amax or amin but got ", reduce, ".");
+  TOCHA_CHECK(mean || extreme || reduce == "prod", Runtime,
+              "[index_reduce] Expected reduce to be one of prod, mean, amax or amin but got ", reduce, ".");
   SliceWrite w(self, dim, index, source, "index_reduce", false);
-  if (!computes(self)) return;
+  if (!computes(self) || w.index.numel() == 0) return;
   int64_t n = w.self.size(w.dim);
   cpu::check_range(w.index, n, "index_reduce");
   auto divide = cpu::pick_loops().divide[static_cast<int>(self.dtype())];
   TOCHA_CHECK(!mean || divide, NotImplemented, "[index_reduce] not implemented for '", self.dtype(), "'");
-  Merge merge = mean ? Merge::add : reduce == "prod" ? Merge::multiply : reduce == "amax" ? Merge::maximum : Merge::minimum;
+  Merge merge = mean               ? Merge::add
+                : reduce == "prod" ? Merge::multiply
+                : reduce == "amax" ? Merge::maximum
+                                   : Merge::minimum;
   cpu::merge_loops(merge, self.dtype(), "index_reduce");
   if (!include_self) {  // what is there gives way: to the neutral element, or to any of the sources
-    if (extreme) w.run(Merge::assign, "index_reduce");
-    else index_fill_(w.self, w.dim, w.index, wrapped_number(Scalar(mean ? 0 : 1)));
+    if (extreme)
+      w.run(Merge::assign, "index_reduce");
+    else
+      index_fill_(w.self, w.dim, w.index, wrapped_number(Scalar(mean ? 0 : 1)));
   }
   w.run(merge, "index_reduce");
   if (!mean) return;
@@ -151,8 +164,8 @@ Picks flat_picks(const Tensor& indices, int64_t numel, int64_t itemsize, int64_t
   p.other_step = other_step;
   p.offsets.reset(new int64_t[static_cast<size_t>(p.count)]);
   int64_t done = cpu::pick_loops().offsets(p.offsets.get(), indices.bytes(), 8, numel, itemsize, false, p.count);
-  TOCHA_CHECK(done == p.count, Index, "[", op, "] out of range: tried to access index ", indices.data<int64_t>()[done], " on a tensor of ", numel,
-              " elements.");
+  TOCHA_CHECK(done == p.count, Index, "[", op, "] out of range: tried to access index ", indices.data<int64_t>()[done],
+              " on a tensor of ", numel, " elements.");
   return p;
 }
 
@@ -166,12 +179,14 @@ void take(const Tensor& out, const Tensor& self, const Tensor& index) {
 }
 
 void put_(const Tensor& self, const Tensor& index, const Tensor& source, bool accumulate) {
-  TOCHA_CHECK(index.dtype() == DType::Int64, Runtime, "[put] Expected a long tensor for index, but got ", index.dtype());
-  TOCHA_CHECK(self.dtype() == source.dtype(), Runtime, "[put] self and source expected to have the same dtype, but got self.dtype = ",
-              self.dtype(), " and source.dtype = ", source.dtype());
+  TOCHA_CHECK(index.dtype() == DType::Int64, Runtime, "[put] Expected a long tensor for index, but got ",
+              index.dtype());
+  TOCHA_CHECK(self.dtype() == source.dtype(), Runtime,
+              "[put] self and source expected to have the same dtype, but got self.dtype = ", self.dtype(),
+              " and source.dtype = ", source.dtype());
   TOCHA_CHECK(index.numel() == source.numel(), Index,
-              "[put] Expected source and index to have the same number of elements, but got source.numel() = ", source.numel(),
-              ", index.numel() = ", index.numel());
+              "[put] Expected source and index to have the same number of elements, but got source.numel() = ",
+              source.numel(), ", index.numel() = ", index.numel());
   TOCHA_CHECK(self.numel() || !index.numel(), Index, "[put] Tried to put elements into an empty tensor");
   if (!computes(self) || index.numel() == 0) return;
   Tensor from = cpu::dense(cpu::apart_from(source, self)), indices = cpu::dense(cpu::apart_from(index, self));
@@ -184,10 +199,9 @@ void put_(const Tensor& self, const Tensor& index, const Tensor& source, bool ac
 void _take_along(const Tensor& out, const Tensor& self, const Tensor& indices, int64_t dim) {
   if (out.numel() == 0) return;
   int64_t size = self.size(dim);
-  cpu::check_range(indices, -size, size, dim, size, ErrorKind::Runtime, "take_along_dim");
+  TOCHA_CHECK(size > 0, Runtime, "[take_along_dim] cannot take from dimension ", dim, " of size 0");
   Tensor index = clone_dense(indices), source = cpu::plain(self);
-  for (int64_t i = 0; i < index.numel(); ++i)
-    if (index.data<int64_t>()[i] < 0) index.data<int64_t>()[i] += size;
+  for (int64_t i = 0; i < index.numel(); ++i) index.data<int64_t>()[i] = floor_mod(index.data<int64_t>()[i], size);
   Ints strides = cpu::byte_strides(source, out.sizes());
   int64_t step = source.stride(dim) * source.itemsize();
   strides[dim] = 0;
@@ -214,18 +228,24 @@ void renorm_row(T* row, int64_t stride, int64_t n, double max_norm, double p) {
   double sum = 0;
   for (int64_t i = 0; i < n; ++i) {
     double x = std::fabs(static_cast<double>(row[i * stride]));
-    if (p == 2) sum += x * x;
-    else if (p == 1) sum += x;
-    else if (std::isinf(p)) sum = std::max(sum, x);
-    else sum += std::pow(x, p);
+    if (p == 2)
+      sum += x * x;
+    else if (p == 1)
+      sum += x;
+    else if (std::isinf(p))
+      sum = std::max(sum, x);
+    else
+      sum += std::pow(x, p);
   }
   double norm = p == 2 ? std::sqrt(sum) : p == 1 || std::isinf(p) ? sum : std::pow(sum, 1 / p);
   if (norm <= max_norm) return;
   double scale = max_norm / (norm + 1e-7);
   for (int64_t i = 0; i < n; ++i) {
     double x = static_cast<double>(row[i * stride]) * scale;
-    if constexpr (std::is_same_v<T, double>) row[i * stride] = x;
-    else row[i * stride] = static_cast<T>(static_cast<float>(x));
+    if constexpr (std::is_same_v<T, double>)
+      row[i * stride] = x;
+    else
+      row[i * stride] = static_cast<T>(static_cast<float>(x));
   }
 }
 
@@ -245,25 +265,34 @@ void embedding_renorm_(const Tensor& self, const Tensor& indices, double max_nor
     for (int64_t r : rows) renorm_row(data + r * self.stride(0), self.stride(1), self.size(1), max_norm, norm_type);
   };
   switch (self.dtype()) {
-    case DType::Float32: return each(self.data<float>());
-    case DType::Float64: return each(self.data<double>());
-    case DType::Float16: return each(self.data<Half>());
-    case DType::BFloat16: return each(self.data<BFloat16>());
-    default: fail(ErrorKind::NotImplemented, "[embedding_renorm_] not implemented for '", self.dtype(), "'");
+    case DType::Float32:
+      return each(self.data<float>());
+    case DType::Float64:
+      return each(self.data<double>());
+    case DType::Float16:
+      return each(self.data<Half>());
+    case DType::BFloat16:
+      return each(self.data<BFloat16>());
+    default:
+      fail(ErrorKind::NotImplemented, "[embedding_renorm_] not implemented for '", self.dtype(), "'");
   }
 }
 
 Tensor nn_one_hot(const Tensor& tensor, int64_t num_classes) {
-  TOCHA_CHECK(tensor.dtype() == DType::Int64, Runtime, "[one_hot] one_hot is only applicable to index tensor of type LongTensor, got ", tensor.dtype());
-  TOCHA_CHECK(tensor.numel() || num_classes > 0, Runtime, "[one_hot] Can not infer total number of classes from empty tensor.");
-  TOCHA_CHECK(computes(tensor) || num_classes >= 0, NotImplemented, "[one_hot] the number of classes of a meta tensor is not known; give num_classes");
+  TOCHA_CHECK(tensor.dtype() == DType::Int64, Runtime,
+              "[one_hot] one_hot is only applicable to index tensor of type LongTensor, got ", tensor.dtype());
+  TOCHA_CHECK(tensor.numel() || num_classes > 0, Runtime,
+              "[one_hot] Can not infer total number of classes from empty tensor.");
+  TOCHA_CHECK(computes(tensor) || num_classes >= 0, NotImplemented,
+              "[one_hot] the number of classes of a meta tensor is not known; give num_classes");
   Tensor index = computes(tensor) ? cpu::dense(tensor) : tensor;
   int64_t n = tensor.numel();
   const int64_t* classes = index.data<int64_t>();
   if (computes(tensor) && n) {
     auto [low, high] = std::minmax_element(classes, classes + n);
     TOCHA_CHECK(*low >= 0, Runtime, "[one_hot] Class values must be non-negative, got ", *low);
-    TOCHA_CHECK(num_classes < 0 || *high < num_classes, Runtime, "[one_hot] Class values must be smaller than num_classes: ", *high, " with ", num_classes);
+    TOCHA_CHECK(num_classes < 0 || *high < num_classes, Runtime,
+                "[one_hot] Class values must be smaller than num_classes: ", *high, " with ", num_classes);
     if (num_classes < 0) num_classes = *high + 1;
   }
   Ints sizes(tensor.sizes());
@@ -284,6 +313,7 @@ Tensors _unravel_index(const Tensor& indices, IntsView shape) {
     Tensor t = empty(indices.sizes(), DType::Int64, indices.device());
     const int64_t* from = flat64.data<int64_t>();
     int64_t* to = t.data<int64_t>();
+    TOCHA_CHECK(shape[d] > 0 || t.numel() == 0, Runtime, "[unravel_index] no position fits the shape ", shape);
     for (int64_t i = 0; computes(indices) && i < t.numel(); ++i) to[i] = floor_mod(floor_div(from[i], below), shape[d]);
     out.insert(out.begin(), t);
     below *= shape[d];
@@ -300,7 +330,8 @@ void find_all(const Tensor& elements, const Tensor& tests, bool invert, bool* ou
   std::sort(sorted.begin(), sorted.end());
   const T* x = elements.data<T>();
   parallel_for(elements.numel(), 4096, [&](int64_t b, int64_t e) {
-    for (int64_t i = b; i < e; ++i) out[i] = (x[i] == x[i] && std::binary_search(sorted.begin(), sorted.end(), x[i])) != invert;
+    for (int64_t i = b; i < e; ++i)
+      out[i] = (x[i] == x[i] && std::binary_search(sorted.begin(), sorted.end(), x[i])) != invert;
   });
 }
 
@@ -318,8 +349,10 @@ void isin(const Tensor& out, const Tensor& elements, const Tensor& test_elements
   }
   x = cpu::dense(ops::to_dtype(x, wide, false, false, std::nullopt));
   y = cpu::dense(ops::to_dtype(y, wide, false, false, std::nullopt));
-  if (floating) find_all<double>(x, y, invert, out.data<bool>());
-  else find_all<int64_t>(x, y, invert, out.data<bool>());
+  if (floating)
+    find_all<double>(x, y, invert, out.data<bool>());
+  else
+    find_all<int64_t>(x, y, invert, out.data<bool>());
 }
 
 }  // namespace tocha::native

@@ -1,13 +1,12 @@
 // softmax and log_softmax over any dim: the kernels of tocha/operators/softmax.py. Half types are computed in float,
 // a row or a tile at a time.
-#include "cpu/softmax_kernels.h"
-
 #include <algorithm>
 #include <vector>
 
 #include "core/gil.h"
 #include "core/parallel.h"
 #include "cpu/layout.h"
+#include "cpu/softmax_kernels.h"
 #include "dispatch/native.h"
 
 namespace tocha::native {
@@ -18,8 +17,10 @@ constexpr int64_t kGrain = 1 << 13;  // elements a thread should have
 
 template <class T>
 const cpu::SoftmaxLoops<T>& loops() {
-  if constexpr (sizeof(T) == 4) return cpu::softmax_kernels().f32;
-  else return cpu::softmax_kernels().f64;
+  if constexpr (sizeof(T) == 4)
+    return cpu::softmax_kernels().f32;
+  else
+    return cpu::softmax_kernels().f64;
 }
 
 // Runs f(pointers, n, stride, width) over tiles of [outer, n, inner] tensors, all contiguous, as arrays of T. The first
@@ -55,8 +56,10 @@ void for_tiles(const Tensor* const* tensors, int count, Split s, F f) {
         for (int64_t r = 0; r < steps; ++r) {
           char* far = t.bytes() + (at + r * s.inner) * item;
           char* near = reinterpret_cast<char*>(p[i] + r * width);
-          if (in) cast(near, sizeof(T), far, item, run);
-          else cast(far, item, near, sizeof(T), run);
+          if (in)
+            cast(near, sizeof(T), far, item, run);
+          else
+            cast(far, item, near, sizeof(T), run);
         }
       };
       for (int i = 1; i < count; ++i) rows(i, true);
@@ -70,8 +73,10 @@ template <class T>
 void forward(const Tensor& out, const Tensor& in, Split s, bool log) {
   const Tensor* tensors[] = {&out, &in};
   for_tiles<T>(tensors, 2, s, [log](T** p, int64_t n, int64_t stride, int64_t width) {
-    if (stride == 1) loops<T>().row(p[1], p[0], n, log);
-    else loops<T>().columns(p[1], p[0], n, stride, width, log);
+    if (stride == 1)
+      loops<T>().row(p[1], p[0], n, log);
+    else
+      loops<T>().columns(p[1], p[0], n, stride, width, log);
   });
 }
 
@@ -79,8 +84,10 @@ template <class T>
 void backward(const Tensor& dx, const Tensor& g, const Tensor& y, Split s, bool log) {
   const Tensor* tensors[] = {&dx, &g, &y};
   for_tiles<T>(tensors, 3, s, [log](T** p, int64_t n, int64_t stride, int64_t width) {
-    if (stride == 1) loops<T>().row_backward(p[1], p[2], p[0], n, log);
-    else loops<T>().columns_backward(p[1], p[2], p[0], n, stride, width, log);
+    if (stride == 1)
+      loops<T>().row_backward(p[1], p[2], p[0], n, log);
+    else
+      loops<T>().columns_backward(p[1], p[2], p[0], n, stride, width, log);
   });
 }
 
@@ -90,11 +97,15 @@ bool narrow(DType d) { return d == DType::Float32 || is_reduced_floating(d); }
 void run(const Tensor& out, const Tensor& self, int64_t dim, bool log) {
   if (out.numel() == 0) return;
   bool wide = out.dtype() == DType::Float64;
-  Tensor in = wide ? cpu::dense(self, DType::Float64) : narrow(self.dtype()) ? cpu::dense(self) : cpu::dense(self, out.dtype());
+  Tensor in = wide                   ? cpu::dense(self, DType::Float64)
+              : narrow(self.dtype()) ? cpu::dense(self)
+                                     : cpu::dense(self, out.dtype());
   Split s = cpu::split_at(self.sizes(), wrap_dim(dim, self.dim()));
   ReleaseGil unlocked(self.numel());
-  if (wide) forward<double>(out, in, s, log);
-  else forward<float>(out, in, s, log);
+  if (wide)
+    forward<double>(out, in, s, log);
+  else
+    forward<float>(out, in, s, log);
 }
 
 void run_backward(const Tensor& out, const Tensor& grad, const Tensor& output, int64_t dim, bool log) {
@@ -103,18 +114,23 @@ void run_backward(const Tensor& out, const Tensor& grad, const Tensor& output, i
   Tensor g = wide ? cpu::dense(grad, DType::Float64) : cpu::dense(grad), y = cpu::dense(output);
   Split s = cpu::split_at(output.sizes(), wrap_dim(dim, output.dim()));
   ReleaseGil unlocked(output.numel());
-  if (wide) backward<double>(out, g, y, s, log);
-  else backward<float>(out, g, y, s, log);
+  if (wide)
+    backward<double>(out, g, y, s, log);
+  else
+    backward<float>(out, g, y, s, log);
 }
 
 }  // namespace
 
 void softmax(const Tensor& out, const Tensor& self, int64_t dim, std::optional<DType>) { run(out, self, dim, false); }
-void log_softmax(const Tensor& out, const Tensor& self, int64_t dim, std::optional<DType>) { run(out, self, dim, true); }
+void log_softmax(const Tensor& out, const Tensor& self, int64_t dim, std::optional<DType>) {
+  run(out, self, dim, true);
+}
 void _softmax_backward_data(const Tensor& out, const Tensor& grad_output, const Tensor& output, int64_t dim, DType) {
   run_backward(out, grad_output, output, dim, false);
 }
-void _log_softmax_backward_data(const Tensor& out, const Tensor& grad_output, const Tensor& output, int64_t dim, DType) {
+void _log_softmax_backward_data(const Tensor& out, const Tensor& grad_output, const Tensor& output, int64_t dim,
+                                DType) {
   run_backward(out, grad_output, output, dim, true);
 }
 

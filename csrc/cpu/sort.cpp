@@ -49,7 +49,12 @@ class EntrySort {
 
   // `indices` doubles as one of the two entry buffers.
   EntrySort(const T* in, T* values, int64_t* indices, uint64_t* spare, int64_t n, bool descending, bool parallel)
-      : in_(in), values_(values), indices_(indices), spare_(spare), n_(n), descending_(descending),
+      : in_(in),
+        values_(values),
+        indices_(indices),
+        spare_(spare),
+        n_(n),
+        descending_(descending),
         lanes_(parallel ? std::min(kMaxLanes, lane_count(n, kParallelSortMin / 2)) : 1) {}
 
   void run() {
@@ -250,8 +255,9 @@ void sort_rows(const T* in, T* values, int64_t* indices, int64_t rows, int64_t n
 
 void sort(DType dtype, const void* in, void* values, int64_t* indices, int64_t rows, int64_t n, bool descending) {
   if (rows == 0 || n == 0) return;
-#define _(e, t) \
-  case DType::e: return sort_rows(static_cast<const t*>(in), static_cast<t*>(values), indices, rows, n, descending);
+#define _(e, t)  \
+  case DType::e: \
+    return sort_rows(static_cast<const t*>(in), static_cast<t*>(values), indices, rows, n, descending);
   TOCHA_SORTABLE_SWITCH("sort", dtype, _)
 #undef _
 }

@@ -42,7 +42,7 @@ int64_t unique_consecutive(DType dtype, const void* in, int64_t n, void* values,
 // distinct one: gathering those rows is the caller's part. Room for `rows` in each; the last two may be null.
 int64_t unique_rows(DType dtype, const void* in, int64_t rows, int64_t n, int64_t* firsts, int64_t* inverse,
                     int64_t* counts);
-int64_t unique_consecutive_rows(DType dtype, const void* in, int64_t rows, int64_t n, int64_t* firsts,
-                                int64_t* inverse, int64_t* counts);
+int64_t unique_consecutive_rows(DType dtype, const void* in, int64_t rows, int64_t n, int64_t* firsts, int64_t* inverse,
+                                int64_t* counts);
 
 }  // namespace tocha::cpu

@@ -13,9 +13,9 @@ TOCHA_ISA_BEGIN
 namespace sorting {
 
 template <int Bytes>
-using UIntOf = std::conditional_t<
-    Bytes == 1, uint8_t,
-    std::conditional_t<Bytes == 2, uint16_t, std::conditional_t<Bytes == 4, uint32_t, uint64_t>>>;
+using UIntOf =
+    std::conditional_t<Bytes == 1, uint8_t,
+                       std::conditional_t<Bytes == 2, uint16_t, std::conditional_t<Bytes == 4, uint32_t, uint64_t>>>;
 
 template <class T>
 constexpr bool kIsFloat =
@@ -83,8 +83,7 @@ inline T from_key(KeyOf<T> key) {
   if constexpr (std::is_same_v<T, bool>) {
     return key != 0;
   } else if constexpr (kIsFloat<T>) {
-    K u = key >= kSignBit<T> ? static_cast<K>(key - kSignBit<T>)
-                             : static_cast<K>((kSignBit<T> - key) | kSignBit<T>);
+    K u = key >= kSignBit<T> ? static_cast<K>(key - kSignBit<T>) : static_cast<K>((kSignBit<T> - key) | kSignBit<T>);
     return std::bit_cast<T>(static_cast<U>(u));
   } else if constexpr (std::is_signed_v<T>) {
     return static_cast<T>(static_cast<U>(key ^ kSignBit<T>));
@@ -96,8 +95,10 @@ inline T from_key(KeyOf<T> key) {
 // Equality under which every NaN differs from everything.
 template <class T>
 inline bool same_value(T a, T b) {
-  if constexpr (kIsFloat<T>) return to_key(a) == to_key(b) && to_key(a) != kNanKey<T>;
-  else return a == b;
+  if constexpr (kIsFloat<T>)
+    return to_key(a) == to_key(b) && to_key(a) != kNanKey<T>;
+  else
+    return a == b;
 }
 
 }  // namespace sorting
@@ -120,8 +121,9 @@ TOCHA_ISA_END
   _(Float64, double)
 
 // switch over the sortable dtypes with `call` as the case; `op` names the operator in the error (core/error.h).
-#define TOCHA_SORTABLE_SWITCH(op, dtype, call)                                                     \
-  switch (dtype) {                                                                                 \
-    TOCHA_FORALL_SORTABLE(call)                                                                    \
-    default: fail(ErrorKind::NotImplemented, "[" op "] not implemented for ", info(dtype).name);   \
+#define TOCHA_SORTABLE_SWITCH(op, dtype, call)                                            \
+  switch (dtype) {                                                                        \
+    TOCHA_FORALL_SORTABLE(call)                                                           \
+    default:                                                                              \
+      fail(ErrorKind::NotImplemented, "[" op "] not implemented for ", info(dtype).name); \
   }

@@ -34,8 +34,7 @@ inline uint32_t digit_of(uint64_t entry, int shift, uint32_t mask) {
   return static_cast<uint32_t>(entry >> shift) & mask;
 }
 
-void scatter(const uint64_t* from, int64_t begin, int64_t end, uint64_t* to, uint32_t* next, int shift,
-             uint32_t mask) {
+void scatter(const uint64_t* from, int64_t begin, int64_t end, uint64_t* to, uint32_t* next, int shift, uint32_t mask) {
   for (int64_t i = begin; i < end; ++i) to[next[digit_of(from[i], shift, mask)]++] = from[i];
 }
 
@@ -66,11 +65,20 @@ uint64_t* radix_sort(uint64_t* entries, uint64_t* spare, int64_t n, int bits) {
   uint32_t counts[std::max(kMaxPasses << 8, 3 << kMaxDigitBits)];
   std::memset(counts, 0, sizeof(uint32_t) * digits.passes * digits.size());
   switch (digits.passes) {
-    case 0: return entries;
-    case 1: count_digits<1>(entries, n, counts, digits); break;
-    case 2: count_digits<2>(entries, n, counts, digits); break;
-    case 3: count_digits<3>(entries, n, counts, digits); break;
-    default: count_digits<4>(entries, n, counts, digits); break;
+    case 0:
+      return entries;
+    case 1:
+      count_digits<1>(entries, n, counts, digits);
+      break;
+    case 2:
+      count_digits<2>(entries, n, counts, digits);
+      break;
+    case 3:
+      count_digits<3>(entries, n, counts, digits);
+      break;
+    default:
+      count_digits<4>(entries, n, counts, digits);
+      break;
   }
   for (int p = 0; p < digits.passes; ++p) {
     uint32_t* places = counts + p * digits.size();

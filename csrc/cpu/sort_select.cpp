@@ -22,20 +22,26 @@ constexpr int64_t kParallelSelectMin = 1 << 15;
 
 template <class K>
 K min_key(const K* keys, int64_t n) {
-  if constexpr (sizeof(K) == 4) return sort_kernels().min32(keys, n);
-  else return sort_kernels().min64(keys, n);
+  if constexpr (sizeof(K) == 4)
+    return sort_kernels().min32(keys, n);
+  else
+    return sort_kernels().min64(keys, n);
 }
 
 template <class K>
 K varying_bits(const K* keys, int64_t n) {
-  if constexpr (sizeof(K) == 4) return sort_kernels().varying32(keys, n);
-  else return sort_kernels().varying64(keys, n);
+  if constexpr (sizeof(K) == 4)
+    return sort_kernels().varying32(keys, n);
+  else
+    return sort_kernels().varying64(keys, n);
 }
 
 template <class K>
 int64_t count_equal(const K* keys, int64_t n, K key) {
-  if constexpr (sizeof(K) == 4) return sort_kernels().count_equal32(keys, n, key);
-  else return sort_kernels().count_equal64(keys, n, key);
+  if constexpr (sizeof(K) == 4)
+    return sort_kernels().count_equal32(keys, n, key);
+  else
+    return sort_kernels().count_equal64(keys, n, key);
 }
 
 // ---- topk
@@ -44,9 +50,7 @@ template <class K>
 struct Candidate {
   K key;
   int64_t index;
-  bool operator<(const Candidate& other) const {
-    return key < other.key || (key == other.key && index < other.index);
-  }
+  bool operator<(const Candidate& other) const { return key < other.key || (key == other.key && index < other.index); }
 };
 
 // Keeps the k smallest keys of a stream, in buffer[0, size) of room 2k + kKeyBlock. Indices arrive in
@@ -316,8 +320,8 @@ int64_t select_index(const T* row, KeyOf<T>* keys, int64_t n, int64_t k, int lan
 template <class T, class F>
 void pick_rows(const T* in, T* values, int64_t* indices, int64_t rows, int64_t n, F&& index_of) {
   bool share_rows = rows < num_threads() && n >= kParallelSelectMin;
-  int lanes = share_rows ? lane_count(n, kParallelSelectMin / 2)
-                         : std::min<int64_t>(rows, lane_count(rows * n, 4096, 4));
+  int lanes =
+      share_rows ? lane_count(n, kParallelSelectMin / 2) : std::min<int64_t>(rows, lane_count(rows * n, 4096, 4));
   int64_t buffers = share_rows ? 1 : lanes;
   auto keys = std::make_unique_for_overwrite<KeyOf<T>[]>(static_cast<size_t>(buffers) * n);
   auto one = [&](int64_t r, KeyOf<T>* row_keys, int row_lanes) {
@@ -392,32 +396,36 @@ void mode_rows(const T* in, T* values, int64_t* indices, int64_t rows, int64_t n
 void topk(DType dtype, const void* in, void* values, int64_t* indices, int64_t rows, int64_t n, int64_t k,
           bool largest) {
   if (rows == 0 || k == 0) return;
-#define _(e, t) \
-  case DType::e: return topk_rows(static_cast<const t*>(in), static_cast<t*>(values), indices, rows, n, k, largest);
+#define _(e, t)  \
+  case DType::e: \
+    return topk_rows(static_cast<const t*>(in), static_cast<t*>(values), indices, rows, n, k, largest);
   TOCHA_SORTABLE_SWITCH("topk", dtype, _)
 #undef _
 }
 
 void kthvalue(DType dtype, const void* in, void* values, int64_t* indices, int64_t rows, int64_t n, int64_t k) {
   if (rows == 0) return;
-#define _(e, t) \
-  case DType::e: return kthvalue_rows(static_cast<const t*>(in), static_cast<t*>(values), indices, rows, n, k);
+#define _(e, t)  \
+  case DType::e: \
+    return kthvalue_rows(static_cast<const t*>(in), static_cast<t*>(values), indices, rows, n, k);
   TOCHA_SORTABLE_SWITCH("kthvalue", dtype, _)
 #undef _
 }
 
 void median(DType dtype, const void* in, void* values, int64_t* indices, int64_t rows, int64_t n, bool skip_nan) {
   if (rows == 0) return;
-#define _(e, t) \
-  case DType::e: return median_rows(static_cast<const t*>(in), static_cast<t*>(values), indices, rows, n, skip_nan);
+#define _(e, t)  \
+  case DType::e: \
+    return median_rows(static_cast<const t*>(in), static_cast<t*>(values), indices, rows, n, skip_nan);
   TOCHA_SORTABLE_SWITCH("median", dtype, _)
 #undef _
 }
 
 void mode(DType dtype, const void* in, void* values, int64_t* indices, int64_t rows, int64_t n) {
   if (rows == 0) return;
-#define _(e, t) \
-  case DType::e: return mode_rows(static_cast<const t*>(in), static_cast<t*>(values), indices, rows, n);
+#define _(e, t)  \
+  case DType::e: \
+    return mode_rows(static_cast<const t*>(in), static_cast<t*>(values), indices, rows, n);
   TOCHA_SORTABLE_SWITCH("mode", dtype, _)
 #undef _
 }

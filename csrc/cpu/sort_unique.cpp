@@ -130,31 +130,35 @@ int64_t consecutive_row_groups(const T* in, int64_t rows, int64_t n, int64_t* fi
 }  // namespace
 
 int64_t unique(DType dtype, const void* in, int64_t n, void* values, int64_t* inverse, int64_t* counts) {
-#define _(e, t) \
-  case DType::e: return unique_values(static_cast<const t*>(in), n, static_cast<t*>(values), inverse, counts);
+#define _(e, t)  \
+  case DType::e: \
+    return unique_values(static_cast<const t*>(in), n, static_cast<t*>(values), inverse, counts);
   TOCHA_SORTABLE_SWITCH("unique", dtype, _)
 #undef _
 }
 
 int64_t unique_consecutive(DType dtype, const void* in, int64_t n, void* values, int64_t* inverse, int64_t* counts) {
-#define _(e, t) \
-  case DType::e: return unique_runs(static_cast<const t*>(in), n, static_cast<t*>(values), inverse, counts);
+#define _(e, t)  \
+  case DType::e: \
+    return unique_runs(static_cast<const t*>(in), n, static_cast<t*>(values), inverse, counts);
   TOCHA_SORTABLE_SWITCH("unique_consecutive", dtype, _)
 #undef _
 }
 
 int64_t unique_rows(DType dtype, const void* in, int64_t rows, int64_t n, int64_t* firsts, int64_t* inverse,
                     int64_t* counts) {
-#define _(e, t) \
-  case DType::e: return unique_row_groups(static_cast<const t*>(in), rows, n, firsts, inverse, counts);
+#define _(e, t)  \
+  case DType::e: \
+    return unique_row_groups(static_cast<const t*>(in), rows, n, firsts, inverse, counts);
   TOCHA_SORTABLE_SWITCH("unique_dim", dtype, _)
 #undef _
 }
 
-int64_t unique_consecutive_rows(DType dtype, const void* in, int64_t rows, int64_t n, int64_t* firsts,
-                                int64_t* inverse, int64_t* counts) {
-#define _(e, t) \
-  case DType::e: return consecutive_row_groups(static_cast<const t*>(in), rows, n, firsts, inverse, counts);
+int64_t unique_consecutive_rows(DType dtype, const void* in, int64_t rows, int64_t n, int64_t* firsts, int64_t* inverse,
+                                int64_t* counts) {
+#define _(e, t)  \
+  case DType::e: \
+    return consecutive_row_groups(static_cast<const t*>(in), rows, n, firsts, inverse, counts);
   TOCHA_SORTABLE_SWITCH("unique_dim_consecutive", dtype, _)
 #undef _
 }

@@ -40,7 +40,8 @@ int64_t length(const Tensor& t, int64_t dim) { return t.dim() ? t.size(dim) : 1;
 
 }  // namespace
 
-void sort(const Tensor& values, const Tensor& indices, const Tensor& self, int64_t dim, bool descending, std::optional<bool>) {
+void sort(const Tensor& values, const Tensor& indices, const Tensor& self, int64_t dim, bool descending,
+          std::optional<bool>) {
   if (self.numel() == 0) return;
   int64_t d = wrap_dim(dim, self.dim()), n = length(self, d);
   Tensor in = cpu::dense(dim_last(self, d));
@@ -88,7 +89,8 @@ Tensor first_of_list(const Tensor& t, int64_t n) {
 Tensor longs(IntsView sizes, const Tensor& like) { return empty(sizes, DType::Int64, like.device()); }
 
 void check_distinct(const Tensor& self, const char* op) {
-  TOCHA_CHECK(computes(self), NotImplemented, "[", op, "] the size of the result depends on values, which meta tensors do not have");
+  TOCHA_CHECK(computes(self), NotImplemented, "[", op,
+              "] the size of the result depends on values, which meta tensors do not have");
   TOCHA_CHECK(!self.is_complex(), NotImplemented, "[", op, "] not implemented for '", self.dtype(), "'");
 }
 
@@ -115,8 +117,9 @@ Distinct distinct_slices(const Tensor& self, int64_t dim, bool want_inverse, boo
   if (self.numel() == 0) {
     int64_t empties = 0;
     for (int64_t s : self.sizes()) empties += s == 0;
-    TOCHA_CHECK(rows == 0 && empties == 1, Runtime, "[", op, "] There are 0 sized dimensions, and they aren't selected, so unique cannot be applied: ",
-                self.sizes());
+    TOCHA_CHECK(
+        rows == 0 && empties == 1, Runtime, "[", op,
+        "] There are 0 sized dimensions, and they aren't selected, so unique cannot be applied: ", self.sizes());
     return {clone_dense(self), longs(Ints{0}, self), longs(Ints{0}, self)};
   }
   // dim first: a slice is a row.
@@ -131,8 +134,8 @@ Distinct distinct_slices(const Tensor& self, int64_t dim, bool want_inverse, boo
   int64_t found;
   {
     ReleaseGil unlocked(self.numel());
-    found = find(self.dtype(), in.bytes(), rows, self.numel() / rows, firsts.data<int64_t>(), want_inverse ? inverse.data<int64_t>() : nullptr,
-                 want_counts ? counts.data<int64_t>() : nullptr);
+    found = find(self.dtype(), in.bytes(), rows, self.numel() / rows, firsts.data<int64_t>(),
+                 want_inverse ? inverse.data<int64_t>() : nullptr, want_counts ? counts.data<int64_t>() : nullptr);
   }
   Tensor values = ops::index_select(self, d, first_of_list(firsts, found));
   return {values, inverse, want_counts ? first_of_list(counts, found) : counts};
@@ -153,7 +156,8 @@ Distinct unique_dim(const Tensor& self, int64_t dim, bool return_inverse, bool r
 Distinct unique_runs(const Tensor& self, bool return_inverse, bool return_counts, std::optional<int64_t> dim) {
   check_distinct(self, "unique_consecutive");
   // A 1-d tensor's slices are its elements.
-  if (!dim || (self.dim() == 1 && wrap_dim(*dim, 1) == 0)) return distinct_elements(self, return_inverse, return_counts, cpu::unique_consecutive);
+  if (!dim || (self.dim() == 1 && wrap_dim(*dim, 1) == 0))
+    return distinct_elements(self, return_inverse, return_counts, cpu::unique_consecutive);
   return distinct_slices(self, *dim, return_inverse, return_counts, "unique_consecutive", cpu::unique_consecutive_rows);
 }
 

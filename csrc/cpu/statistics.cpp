@@ -1,4 +1,5 @@
-// Medians, modes and counts: kernels of tocha/operators/statistics.py, on top of the raw kernels of sort.h and search.h.
+// Medians, modes and counts: kernels of tocha/operators/statistics.py, on top of the raw kernels of sort.h and
+// search.h.
 #include <algorithm>
 #include <cstring>
 #include <limits>
@@ -38,7 +39,8 @@ int64_t mode_of_row(const K* keys, int64_t n, std::vector<std::pair<K, int64_t>>
   pairs.resize(static_cast<size_t>(n));
   for (int64_t i = 0; i < n; ++i) pairs[static_cast<size_t>(i)] = {keys[i], i};
   auto nan = [](K k) { return k != k; };
-  std::sort(pairs.begin(), pairs.end(), [&](const auto& a, const auto& b) { return a.first < b.first || (nan(b.first) && !nan(a.first)); });
+  std::sort(pairs.begin(), pairs.end(),
+            [&](const auto& a, const auto& b) { return a.first < b.first || (nan(b.first) && !nan(a.first)); });
   int64_t best = 0, place = 0, length = 0;
   for (size_t i = 0; i < pairs.size(); ++i) {
     ++length;
@@ -60,7 +62,8 @@ void find_modes(const Tensor& rows, int64_t* indices, int64_t count, int64_t n) 
 
 void median_of_all(const Tensor& out, const Tensor& self, bool skip_nan) {
   if (self.numel() == 0) {
-    Scalar nothing = self.is_floating() ? Scalar(std::numeric_limits<double>::quiet_NaN()) : Scalar(std::numeric_limits<int64_t>::min());
+    Scalar nothing = self.is_floating() ? Scalar(std::numeric_limits<double>::quiet_NaN())
+                                        : Scalar(std::numeric_limits<int64_t>::min());
     backend(out.device().type).fill(out, nothing);
     return;
   }
@@ -87,11 +90,14 @@ void mode(const Tensor& values, const Tensor& indices, const Tensor& self, int64
   // Keys of two types order all dtypes; only their order matters.
   Tensor keys = cpu::dense(rows, self.is_floating() ? DType::Float64 : DType::Int64);
   ReleaseGil unlocked(self.numel());
-  if (self.is_floating()) find_modes<double>(keys, indices.data<int64_t>(), count, n);
-  else find_modes<int64_t>(keys, indices.data<int64_t>(), count, n);
+  if (self.is_floating())
+    find_modes<double>(keys, indices.data<int64_t>(), count, n);
+  else
+    find_modes<int64_t>(keys, indices.data<int64_t>(), count, n);
   int64_t item = self.itemsize();
   for (int64_t r = 0; r < count; ++r) {
-    std::memcpy(values.bytes() + r * item, rows.bytes() + (r * n + indices.data<int64_t>()[r]) * item, static_cast<size_t>(item));
+    std::memcpy(values.bytes() + r * item, rows.bytes() + (r * n + indices.data<int64_t>()[r]) * item,
+                static_cast<size_t>(item));
   }
 }
 
@@ -102,17 +108,22 @@ bool _has_negative(const Tensor& self) {
 }
 
 Tensor bincount(const Tensor& self, const Tensor& weights, int64_t minlength) {
-  TOCHA_CHECK(self.dim() == 1, Runtime, "[bincount] only supports 1-d non-negative integral inputs, but got shape ", self.sizes());
-  TOCHA_CHECK(is_integral(self.dtype()) && self.dtype() != DType::UInt64, NotImplemented, "[bincount] not implemented for '", self.dtype(), "'");
+  TOCHA_CHECK(self.dim() == 1, Runtime, "[bincount] only supports 1-d non-negative integral inputs, but got shape ",
+              self.sizes());
+  TOCHA_CHECK(is_integral(self.dtype()) && self.dtype() != DType::UInt64, NotImplemented,
+              "[bincount] not implemented for '", self.dtype(), "'");
   TOCHA_CHECK(minlength >= 0, Runtime, "[bincount] minlength should be >= 0, but got ", minlength);
-  TOCHA_CHECK(!weights || weights.sizes() == self.sizes(), Runtime, "[bincount] weights should be 1-d and have the same length as input: got ",
+  TOCHA_CHECK(!weights || weights.sizes() == self.sizes(), Runtime,
+              "[bincount] weights should be 1-d and have the same length as input: got ",
               weights ? weights.sizes() : IntsView(), " for ", self.sizes());
-  TOCHA_CHECK(!self.is_meta(), NotImplemented, "[bincount] the result's size depends on values, which meta tensors do not have");
+  TOCHA_CHECK(!self.is_meta(), NotImplemented,
+              "[bincount] the result's size depends on values, which meta tensors do not have");
   Tensor in = cpu::dense(self);
   int64_t n = self.numel(), bins = minlength;
   if (n > 0) {
     cpu::IntegerRange range = cpu::integer_range(in.dtype(), in.bytes(), n);
-    TOCHA_CHECK(range.low >= 0, Runtime, "[bincount] only supports 1-d non-negative integral inputs, but got ", range.low);
+    TOCHA_CHECK(range.low >= 0, Runtime, "[bincount] only supports 1-d non-negative integral inputs, but got ",
+                range.low);
     bins = std::max(bins, range.high + 1);
   }
   DType d = !weights || n == 0 ? DType::Int64 : weights.dtype() == DType::Float32 ? DType::Float32 : DType::Float64;
@@ -138,7 +149,8 @@ void histc(const Tensor& out, const Tensor& self, int64_t bins, const Scalar& mi
     high = Scalar::load(most.dtype(), most.bytes()).to_double();
   }
   if (low == high) low -= 1, high += 1;
-  TOCHA_CHECK(std::isfinite(low) && std::isfinite(high), Runtime, "[histc] range of [", low, ", ", high, "] is not finite");
+  TOCHA_CHECK(std::isfinite(low) && std::isfinite(high), Runtime, "[histc] range of [", low, ", ", high,
+              "] is not finite");
   TOCHA_CHECK(low < high, Runtime, "[histc] max must be larger than min: got ", low, " and ", high);
   if (self.numel() == 0) return;
   Tensor in = cpu::dense(self);

@@ -45,16 +45,38 @@ TOCHA_MATH T trunc(T x) {
 }
 #endif
 
-// Exact, sign of the dividend; there is no short branch-free form, so these two stay scalar.
+// Exact, sign of the dividend. `fmod_fast` is branch-free; `fmod_needs_slow` says where only `fmod` is right: quotients
+// that are not small, and without FMA all doubles.
 template <class T>
 TOCHA_MATH T fmod(T x, T y) {
   return std::fmod(x, y);
+}
+template <class T>
+TOCHA_MATH bool fmod_needs_slow(T x, T y) {
+  if constexpr (sizeof(T) == 8 && !TOCHA_HAS_FMA) return true;
+  return !(fabs(x) < fabs(y) * T(0x1p22));
+}
+template <class T>
+TOCHA_MATH T fmod_fast(T x, T y) {
+  // In double, a float's quotient of up to 2^22 times the divisor is exact; with FMA it need not be.
+  using Wide = std::conditional_t<TOCHA_HAS_FMA, T, double>;
+  Wide a = fabs(x), b = fabs(y);
+  // The quotient is right or, where rounding carried it to the next integer, one too great. Either way what is left is
+  // less than b in size and a multiple of the smaller last place, hence exact.
+  Wide r = nmadd(trunc(a / b), b, a);
+  r = r < 0 ? r + b : r;
+  return copysign(static_cast<T>(r), x);
 }
 // Exact, sign of the divisor, as Python's %.
 template <class T>
 TOCHA_MATH T remainder(T x, T y) {
   T r = std::fmod(x, y);
   return r != T(0) && (r < T(0)) != (y < T(0)) ? r + y : r;
+}
+template <class T>
+TOCHA_MATH T remainder_fast(T x, T y) {
+  T r = fmod_fast(x, y);
+  return (r != T(0)) & ((r < T(0)) != (y < T(0))) ? r + y : r;
 }
 
 template <class T>

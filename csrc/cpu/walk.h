@@ -14,7 +14,8 @@ namespace tocha::cpu {
 inline Ints byte_strides(const Tensor& t, IntsView sizes) {
   int64_t lead = sizes.size() - t.dim();
   Ints out(sizes.size());
-  for (int64_t d = 0; d < t.dim(); ++d) out[lead + d] = t.size(d) == 1 && sizes[lead + d] != 1 ? 0 : t.stride(d) * t.itemsize();
+  for (int64_t d = 0; d < t.dim(); ++d)
+    out[lead + d] = t.size(d) == 1 && sizes[lead + d] != 1 ? 0 : t.stride(d) * t.itemsize();
   return out;
 }
 inline Ints byte_strides(const Tensor& t) { return byte_strides(t, t.sizes()); }

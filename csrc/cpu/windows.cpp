@@ -26,10 +26,12 @@ void sample(const Tensor& out, bool periodic, F value) {
 
 }  // namespace
 
-void _cosine_sum_window(const Tensor& out, int64_t, bool periodic, const std::optional<std::vector<double>>& a, MaybeDType, MaybeDevice) {
+void _cosine_sum_window(const Tensor& out, int64_t, bool periodic, const std::optional<std::vector<double>>& a,
+                        MaybeDType, MaybeDevice) {
   sample(out, periodic, [&](double n, double last) {
     double sum = 0, sign = 1;
-    for (size_t k = 0; k < a->size(); ++k, sign = -sign) sum += sign * (*a)[k] * std::cos(2 * std::numbers::pi * static_cast<double>(k) * n / last);
+    for (size_t k = 0; k < a->size(); ++k, sign = -sign)
+      sum += sign * (*a)[k] * std::cos(2 * std::numbers::pi * static_cast<double>(k) * n / last);
     return sum;
   });
 }
@@ -38,8 +40,10 @@ void _sine_window(const Tensor& out, int64_t, bool periodic, MaybeDType, MaybeDe
   sample(out, periodic, [](double n, double last) { return std::sin(std::numbers::pi * (n + 0.5) / (last + 1)); });
 }
 
-void _exponential_window(const Tensor& out, int64_t, bool periodic, std::optional<double> center, double tau, MaybeDType, MaybeDevice) {
-  sample(out, periodic, [&](double n, double last) { return std::exp(-std::abs(n - center.value_or(last / 2)) / tau); });
+void _exponential_window(const Tensor& out, int64_t, bool periodic, std::optional<double> center, double tau,
+                         MaybeDType, MaybeDevice) {
+  sample(out, periodic,
+         [&](double n, double last) { return std::exp(-std::abs(n - center.value_or(last / 2)) / tau); });
 }
 
 void _gaussian_window(const Tensor& out, int64_t, bool periodic, double std, MaybeDType, MaybeDevice) {

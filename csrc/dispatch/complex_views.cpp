@@ -24,7 +24,8 @@ Tensor part(const Tensor& self, int64_t which) {
 Tensor real(const Tensor& self) { return self.is_complex() ? part(self, 0) : self; }
 
 Tensor imag(const Tensor& self) {
-  TOCHA_CHECK(self.is_complex(), Runtime, "[imag] imag is not implemented for tensors with non-complex dtypes, got ", self.dtype());
+  TOCHA_CHECK(self.is_complex(), Runtime, "[imag] imag is not implemented for tensors with non-complex dtypes, got ",
+              self.dtype());
   Tensor v = part(self, 1);
   if (self.is_conj()) v.get()->neg = !v.get()->neg;
   return v;
@@ -41,16 +42,22 @@ Tensor view_as_real(const Tensor& self) {
 }
 
 Tensor view_as_complex(const Tensor& self) {
-  TOCHA_CHECK(self.dtype() == DType::Float32 || self.dtype() == DType::Float64, Runtime,
-              "[view_as_complex] only supported for float and double tensors, but got a tensor of scalar type: ", self.dtype());
+  TOCHA_CHECK(
+      self.dtype() == DType::Float32 || self.dtype() == DType::Float64, Runtime,
+      "[view_as_complex] only supported for float and double tensors, but got a tensor of scalar type: ", self.dtype());
   int64_t last = self.dim() - 1;
   TOCHA_CHECK(last >= 0, Runtime, "[view_as_complex] Input tensor must have one or more dimensions");
-  TOCHA_CHECK(self.size(last) == 2, Runtime, "[view_as_complex] Tensor must have a last dimension of size 2, got ", self.sizes());
-  TOCHA_CHECK(self.stride(last) == 1, Runtime, "[view_as_complex] Tensor must have a last dimension with stride 1, got ", self.strides());
-  TOCHA_CHECK(self.offset() % 2 == 0, Runtime, "[view_as_complex] Tensor must have a storage_offset divisible by 2, got ", self.offset());
+  TOCHA_CHECK(self.size(last) == 2, Runtime, "[view_as_complex] Tensor must have a last dimension of size 2, got ",
+              self.sizes());
+  TOCHA_CHECK(self.stride(last) == 1, Runtime,
+              "[view_as_complex] Tensor must have a last dimension with stride 1, got ", self.strides());
+  TOCHA_CHECK(self.offset() % 2 == 0, Runtime,
+              "[view_as_complex] Tensor must have a storage_offset divisible by 2, got ", self.offset());
   Ints sizes(IntsView(self.sizes().begin(), last)), strides(IntsView(self.strides().begin(), last));
   for (int64_t& s : strides) {
-    TOCHA_CHECK(s % 2 == 0, Runtime, "[view_as_complex] Tensor must have a stride divisible by 2 for all but last dimension, got ", self.strides());
+    TOCHA_CHECK(s % 2 == 0, Runtime,
+                "[view_as_complex] Tensor must have a stride divisible by 2 for all but last dimension, got ",
+                self.strides());
     s /= 2;
   }
   return view_of(self, sizes, strides, self.offset() / 2, complex_dtype(self.dtype()));

@@ -13,9 +13,12 @@ using Loop = unsigned (*)(char* const* pointers, int64_t n, const void* params);
 struct ReduceLoops {
   // state[k][0..m) = initial
   void (*init)(char* const* states, int64_t m, const void* params);
-  // Folds `rows` rows of m elements into m states. Row r, lane j carries position index + r * row_index + j * lane_index.
+  // Folds `rows` rows of m elements into m states. Row r, lane j carries position index + r * row_index + j *
+  // lane_index.
   void (*fold)(char* const* states, const char* x, int64_t rows, int64_t row_stride, int64_t m, int64_t index,
                int64_t row_index, int64_t lane_index, const void* params);
+  // Folds n contiguous elements, the first at position `index`, into states[0].
+  void (*row)(char* const* states, const char* x, int64_t n, int64_t index, const void* params);
   // states[0..m) = merge(states, others)
   void (*merge)(char* const* states, char* const* others, int64_t m, const void* params);
   // outputs from states; count is the number of elements folded

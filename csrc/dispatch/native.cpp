@@ -26,10 +26,10 @@ void write_inplace(const Tensor& self, const Tensor& result, const char* op) {
 }
 
 OutScope::OutScope(const Tensor& out, OutSpec spec, const char* op) : out_(out), spec_(std::move(spec)), op_(op) {
-  TOCHA_CHECK(can_cast(spec_.dtype, out.dtype()), Runtime, "[", op, "] Expected out tensor to have dtype ", spec_.dtype,
+  TOCHA_CHECK(spec_.dtype == out.dtype(), Runtime, "[", op, "] Expected out tensor to have dtype ", spec_.dtype,
               ", but got ", out.dtype(), " instead");
   check_no_internal_overlap(out, op);
-  direct_ = out.dtype() == spec_.dtype && !out.is_conj() && !out.is_neg();
+  direct_ = !out.is_conj() && !out.is_neg();
 }
 
 void OutScope::avoid(const Tensor& input) {
@@ -52,8 +52,10 @@ const Tensor& OutScope::target() {
 }
 
 void OutScope::finish() {
-  if (!direct_) copy_to_out(out_, target_, op_);
-  else out_.bump_version();
+  if (!direct_)
+    copy_to_out(out_, target_, op_);
+  else
+    out_.bump_version();
 }
 
 }  // namespace tocha

@@ -7,14 +7,23 @@
 
 // Declares an operator's loop tables, one per instruction set.
 #if defined(__x86_64__) && !defined(TOCHA_SINGLE_ISA)
-#define TOCHA_LOOPS(KIND, NAME)                                                 \
-  namespace cpu::isa_base { extern const KIND NAME##_loops[kNumDTypes]; }       \
-  namespace cpu::isa_avx2 { extern const KIND NAME##_loops[kNumDTypes]; }       \
-  namespace cpu::isa_avx512 { extern const KIND NAME##_loops[kNumDTypes]; }     \
-  static const KIND* const loops_of_##NAME[] = {cpu::isa_base::NAME##_loops, cpu::isa_avx2::NAME##_loops, cpu::isa_avx512::NAME##_loops};
+#define TOCHA_LOOPS(KIND, NAME)                                                                           \
+  namespace cpu::isa_base {                                                                               \
+  extern const KIND NAME##_loops[kNumDTypes];                                                             \
+  }                                                                                                       \
+  namespace cpu::isa_avx2 {                                                                               \
+  extern const KIND NAME##_loops[kNumDTypes];                                                             \
+  }                                                                                                       \
+  namespace cpu::isa_avx512 {                                                                             \
+  extern const KIND NAME##_loops[kNumDTypes];                                                             \
+  }                                                                                                       \
+  static const KIND* const loops_of_##NAME[] = {cpu::isa_base::NAME##_loops, cpu::isa_avx2::NAME##_loops, \
+                                                cpu::isa_avx512::NAME##_loops};
 #else
-#define TOCHA_LOOPS(KIND, NAME)                                           \
-  namespace cpu::isa_base { extern const KIND NAME##_loops[kNumDTypes]; } \
+#define TOCHA_LOOPS(KIND, NAME)               \
+  namespace cpu::isa_base {                   \
+  extern const KIND NAME##_loops[kNumDTypes]; \
+  }                                           \
   static const KIND* const loops_of_##NAME[] = {cpu::isa_base::NAME##_loops};
 #endif
 #define TOCHA_LOOPS_OF(NAME) loops_of_##NAME
@@ -47,7 +56,8 @@ inline bool any_meta(const Tensors& ts) {
 // For kernels whose results depend on values.
 template <class... Arguments>
 void refuse_meta(const char* op, const Arguments&... arguments) {
-  TOCHA_CHECK(!(any_meta(arguments) || ...), NotImplemented, "[", op, "] depends on values and cannot run on meta tensors");
+  TOCHA_CHECK(!(any_meta(arguments) || ...), NotImplemented, "[", op,
+              "] depends on values and cannot run on meta tensors");
 }
 
 // A copy with the same (dense) layout.

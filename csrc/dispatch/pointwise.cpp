@@ -34,8 +34,8 @@ DType compute_dtype(const PointwiseOp& op, const Tensor* ins) {
 
 void check_out_dtype(const PointwiseOp& op, const Tensor& out, const Tensor* ins) {
   DType result = op.types[0].resolve(compute_dtype(op, ins));
-  TOCHA_CHECK(out.dtype() == result, Runtime, "[", op.name, "] Expected object of scalar type ", result, " but got scalar type ",
-              out.dtype(), " for argument 'out'");
+  TOCHA_CHECK(out.dtype() == result, Runtime, "[", op.name, "] Expected object of scalar type ", result,
+              " but got scalar type ", out.dtype(), " for argument 'out'");
 }
 
 Ints broadcast_sizes(IntsView a, IntsView b, const char* op) {
@@ -58,8 +58,8 @@ void check_same_device(const char* op, const Tensor* tensors, int n) {
     if (!tensors[i] || (tensors[i].dim() == 0 && tensors[i].is_cpu())) continue;  // 0-d CPU tensors go anywhere
     if (!first) first = &tensors[i];
     TOCHA_CHECK(tensors[i].device() == first->device(), Runtime, "[", op,
-                "] Expected all tensors to be on the same device, but found at least two devices, ", first->device(), " and ",
-                tensors[i].device());
+                "] Expected all tensors to be on the same device, but found at least two devices, ", first->device(),
+                " and ", tensors[i].device());
   }
 }
 
@@ -182,27 +182,32 @@ void resize_(const Tensor& t, IntsView sizes, IntsView strides) {
 void resize_output(const Tensor& out, IntsView sizes, IntsView strides, const char* op) {
   if (out.sizes() == sizes) return;
   if (out.numel() != 0) {
-    std::string text = str("[", op, "] An output with one or more elements was resized since it had shape ", out.sizes(),
-                           ", which does not match the required output shape ", sizes,
-                           ". This behavior is deprecated, and in a future release outputs will not be resized unless they have zero elements.");
+    std::string text = str("[", op, "] An output with one or more elements was resized since it had shape ",
+                           out.sizes(), ", which does not match the required output shape ", sizes,
+                           ". This behavior is deprecated, and in a future release outputs will not be resized unless "
+                           "they have zero elements.");
     if (PyErr_WarnEx(PyExc_UserWarning, text.c_str(), 1) < 0) throw PythonError();
   }
   resize_(out, sizes, strides);
 }
 
-void resize_output(const Tensor& out, IntsView sizes, const char* op) { resize_output(out, sizes, contiguous_strides(sizes), op); }
+void resize_output(const Tensor& out, IntsView sizes, const char* op) {
+  resize_output(out, sizes, contiguous_strides(sizes), op);
+}
 
 void check_no_internal_overlap(const Tensor& out, const char* op) {
-  TOCHA_CHECK(!has_internal_overlap(out), Runtime, "[", op,
-              "] unsupported operation: more than one element of the written-to tensor refers to a single memory location. "
-              "Please clone() the tensor before performing the operation.");
+  TOCHA_CHECK(
+      !has_internal_overlap(out), Runtime, "[", op,
+      "] unsupported operation: more than one element of the written-to tensor refers to a single memory location. "
+      "Please clone() the tensor before performing the operation.");
 }
 
 void check_no_overlap(const Tensor& out, const Tensor& in, const char* op, bool full_is_fine) {
   Overlap o = memory_overlap(out, in);
-  TOCHA_CHECK(o == Overlap::none || (o == Overlap::full && full_is_fine), Runtime, "[", op,
-              "] unsupported operation: some elements of the input tensor and the written-to tensor refer to a single memory "
-              "location. Please clone() the tensor before performing the operation.");
+  TOCHA_CHECK(
+      o == Overlap::none || (o == Overlap::full && full_is_fine), Runtime, "[", op,
+      "] unsupported operation: some elements of the input tensor and the written-to tensor refer to a single memory "
+      "location. Please clone() the tensor before performing the operation.");
 }
 
 void pointwise_out(const PointwiseOp& op, const Tensor* outs, const Tensor* ins, const Scalar* params, bool in_place) {
@@ -218,8 +223,8 @@ void pointwise_out(const PointwiseOp& op, const Tensor* outs, const Tensor* ins,
                   " doesn't match the broadcast shape ", sizes);
     }
     TOCHA_CHECK(outs[i].device() == common_device(ins, op.nin) || outs[i].dim() == 0, Runtime, "[", op.name,
-                "] Expected all tensors to be on the same device, but out is on ", outs[i].device(), " and the inputs on ",
-                common_device(ins, op.nin));
+                "] Expected all tensors to be on the same device, but out is on ", outs[i].device(),
+                " and the inputs on ", common_device(ins, op.nin));
   }
   for (int i = 0; i < op.nout; ++i) {
     if (!in_place) resize_output(outs[i], sizes, result_strides(op, sizes, ins), op.name);

@@ -25,11 +25,16 @@ struct TypeCode {
 
   DType resolve(DType t) const {
     switch (code) {
-      case T: return t;
-      case real_of_T: return real_dtype(t);
-      case complex_of_T: return is_complex(t) ? t : complex_dtype(t);
-      case wide_T: return is_complex(t) ? DType::Complex128 : DType::Float64;
-      default: return dtype;
+      case T:
+        return t;
+      case real_of_T:
+        return real_dtype(t);
+      case complex_of_T:
+        return is_complex(t) ? t : complex_dtype(t);
+      case wide_T:
+        return is_complex(t) ? DType::Complex128 : DType::Float64;
+      default:
+        return dtype;
     }
   }
 };
@@ -39,8 +44,8 @@ struct PointwiseOp {
   const Loop* const* cpu_loops;  // per instruction set, then per compute dtype; a null entry has no loop
   uint8_t nout, nin, nparams;
   Promote promote;
-  bool expensive;       // worth splitting over threads early
-  uint32_t dtypes;      // bit d: compute dtype d is supported
+  bool expensive;         // worth splitting over threads early
+  uint32_t dtypes;        // bit d: compute dtype d is supported
   const TypeCode* types;  // outputs, inputs, params
 };
 

@@ -9,17 +9,28 @@ bool is_extended_unsigned(DType d) { return d == DType::UInt16 || d == DType::UI
 
 int rank(DType d) {  // within one kind: the wider type wins
   switch (d) {
-    case DType::Int8: return 1;
-    case DType::Int16: return 2;
-    case DType::Int32: return 3;
-    case DType::Int64: return 4;
-    case DType::Float16: return 1;
-    case DType::BFloat16: return 1;
-    case DType::Float32: return 2;
-    case DType::Float64: return 3;
-    case DType::Complex64: return 1;
-    case DType::Complex128: return 2;
-    default: return 0;
+    case DType::Int8:
+      return 1;
+    case DType::Int16:
+      return 2;
+    case DType::Int32:
+      return 3;
+    case DType::Int64:
+      return 4;
+    case DType::Float16:
+      return 1;
+    case DType::BFloat16:
+      return 1;
+    case DType::Float32:
+      return 2;
+    case DType::Float64:
+      return 3;
+    case DType::Complex64:
+      return 1;
+    case DType::Complex128:
+      return 2;
+    default:
+      return 0;
   }
 }
 
@@ -41,7 +52,8 @@ DType combine(DType higher, DType lower) {
 
 DType promote_types(DType a, DType b) {
   if (a == b) return a;
-  TOCHA_CHECK(!is_float8(a) && !is_float8(b), Runtime, "Promotion for Float8 Types is not supported, attempted to promote ", a, " and ", b);
+  TOCHA_CHECK(!is_float8(a) && !is_float8(b), Runtime,
+              "Promotion for Float8 Types is not supported, attempted to promote ", a, " and ", b);
   Kind ka = info(a).kind, kb = info(b).kind;
   if (ka != kb) {
     if (ka < kb) {

@@ -50,8 +50,10 @@ void run(const ReductionOp& op, DType compute, const Tensor* outs, const Tensor&
 Ints output_sizes(const Tensor& self, const bool* reduced, bool keepdim) {
   Ints sizes;
   for (int64_t i = 0; i < self.dim(); ++i) {
-    if (!reduced[i]) sizes.push_back(self.size(i));
-    else if (keepdim) sizes.push_back(1);
+    if (!reduced[i])
+      sizes.push_back(self.size(i));
+    else if (keepdim)
+      sizes.push_back(1);
   }
   return sizes;
 }
@@ -60,8 +62,8 @@ void check_identity(const ReductionOp& op, const Tensor& self, const bool* reduc
   if (op.has_identity || self.numel() != 0) return;
   bool all = true;
   for (int64_t i = 0; i < self.dim(); ++i) all &= reduced[i];
-  TOCHA_CHECK(!all || self.dim() == 1, Runtime, "[", op.name, "] Expected reduction dim to be specified for an empty tensor: got shape ",
-              self.sizes());
+  TOCHA_CHECK(!all || self.dim() == 1, Runtime, "[", op.name,
+              "] Expected reduction dim to be specified for an empty tensor: got shape ", self.sizes());
   for (int64_t i = 0; i < self.dim(); ++i) {
     TOCHA_CHECK(!reduced[i] || self.size(i) != 0, Index, "[", op.name, "] Expected reduction dim ", i,
                 " to have non-zero size: got a tensor of shape ", self.sizes());
@@ -99,7 +101,8 @@ void reduction_out(const ReductionOp& op, const Tensor* outs, const Tensor& self
   for (int i = 0; i < op.nout; ++i) {
     DType result = output_dtype(op, i, compute, self);
     bool fits = op.promote == ReducePromote::same ? result == outs[i].dtype() : can_cast(result, outs[i].dtype());
-    TOCHA_CHECK(fits, Runtime, "[", op.name, "] Expected out tensor to have dtype ", result, ", but got ", outs[i].dtype(), " instead");
+    TOCHA_CHECK(fits, Runtime, "[", op.name, "] Expected out tensor to have dtype ", result, ", but got ",
+                outs[i].dtype(), " instead");
     resize_output(outs[i], sizes, op.name);
     check_no_internal_overlap(outs[i], op.name);
     check_no_overlap(outs[i], self, op.name, false);

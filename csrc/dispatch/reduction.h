@@ -22,8 +22,8 @@ struct ReductionOp {
   const ReduceLoops* const* cpu_loops;  // per instruction set, then per compute dtype
   uint8_t nout, nstates, nparams;
   ReducePromote promote;
-  bool has_identity;    // an empty range has a value
-  bool ordered;         // positions count
+  bool has_identity;  // an empty range has a value
+  bool ordered;       // positions count
   uint32_t dtypes;
   const TypeCode* types;  // outputs, states, params
 };
@@ -31,7 +31,7 @@ struct ReductionOp {
 struct ReductionCall {
   const Tensor* outs[2];
   const Tensor* in;
-  bool reduced[64];      // per dim of in
+  bool reduced[64];  // per dim of in
   const char* params;
 };
 

@@ -40,9 +40,9 @@ Ints cat_strides(IntsView sizes, const Tensors& tensors) {
 
 void check_storage_bounds(const Tensor& self, IntsView sizes, IntsView strides, int64_t offset) {
   size_t needed = bytes_needed(sizes, strides, offset, self.itemsize());
-  TOCHA_CHECK(needed <= self.storage().nbytes, Runtime, "setStorage: sizes ", sizes, ", strides ", strides, ", storage offset ", offset,
-              ", and itemsize ", self.itemsize(), " requiring a storage size of ", needed, " are out of bounds for storage of size ",
-              self.storage().nbytes);
+  TOCHA_CHECK(needed <= self.storage().nbytes, Runtime, "setStorage: sizes ", sizes, ", strides ", strides,
+              ", storage offset ", offset, ", and itemsize ", self.itemsize(), " requiring a storage size of ", needed,
+              " are out of bounds for storage of size ", self.storage().nbytes);
 }
 
 void warn_once(const std::string& text) {
@@ -52,8 +52,8 @@ void warn_once(const std::string& text) {
 }
 
 void prepare_out(const Tensor& out, const OutSpec& spec, const char* op) {
-  TOCHA_CHECK(out.dtype() == spec.dtype, Runtime, "[", op, "] Expected out tensor to have dtype ", spec.dtype, ", but got ",
-              out.dtype(), " instead");
+  TOCHA_CHECK(out.dtype() == spec.dtype, Runtime, "[", op, "] Expected out tensor to have dtype ", spec.dtype,
+              ", but got ", out.dtype(), " instead");
   resize_output(out, spec.sizes, op);
   check_no_internal_overlap(out, op);
 }
@@ -61,8 +61,9 @@ void prepare_out(const Tensor& out, const OutSpec& spec, const char* op) {
 void copy_to_out(const Tensor& out, const Tensor& result, const char* op) {
   TOCHA_CHECK(can_cast(result.dtype(), out.dtype()), Runtime, "[", op, "] result type ", result.dtype(),
               " can't be cast to the desired output type ", out.dtype());
-  TOCHA_CHECK(out.device() == result.device(), Runtime, "[", op, "] Expected all tensors to be on the same device, but out is on ",
-              out.device(), " and the result on ", result.device());
+  TOCHA_CHECK(out.device() == result.device(), Runtime, "[", op,
+              "] Expected all tensors to be on the same device, but out is on ", out.device(), " and the result on ",
+              result.device());
   resize_output(out, result.sizes(), op);
   check_no_internal_overlap(out, op);
   if (computes(out)) backend(out.device().type).copy(out, result);

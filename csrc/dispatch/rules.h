@@ -37,7 +37,9 @@ int64_t length(const std::vector<T>& v) {
   return static_cast<int64_t>(v.size());
 }
 
-[[noreturn]] inline void bad_index(int64_t i, int64_t n) { fail(ErrorKind::Index, "list index ", i, " out of range for length ", n); }
+[[noreturn]] inline void bad_index(int64_t i, int64_t n) {
+  fail(ErrorKind::Index, "list index ", i, " out of range for length ", n);
+}
 inline int64_t list_index(int64_t i, int64_t n) {
   if (i < -n || i >= n) bad_index(i, n);
   return i < 0 ? i + n : i;
@@ -53,7 +55,9 @@ template <class T>
 const T& at(const std::vector<T>& v, int64_t i) {
   return v[static_cast<size_t>(list_index(i, length(v)))];
 }
-inline bool at(const std::vector<bool>& v, int64_t i) { return v[static_cast<size_t>(list_index(i, static_cast<int64_t>(v.size())))]; }
+inline bool at(const std::vector<bool>& v, int64_t i) {
+  return v[static_cast<size_t>(list_index(i, static_cast<int64_t>(v.size())))];
+}
 
 inline Ints concat(IntsView a, IntsView b) {
   Ints r(a);
@@ -197,10 +201,14 @@ Device default_device_for(std::optional<Device> given);
 inline bool is_integral_dtype(DType d) { return is_integral(d) || is_boolean(d); }
 inline DType scalar_dtype(const Scalar& s) {
   switch (s.kind()) {
-    case Kind::boolean: return DType::Bool;
-    case Kind::integer: return DType::Int64;
-    case Kind::floating: return default_dtype();
-    default: return complex_dtype(default_dtype());
+    case Kind::boolean:
+      return DType::Bool;
+    case Kind::integer:
+      return DType::Int64;
+    case Kind::floating:
+      return default_dtype();
+    default:
+      return complex_dtype(default_dtype());
   }
 }
 inline bool is_wrapped(const Tensor& t) { return t.is_wrapped_number(); }

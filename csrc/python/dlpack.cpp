@@ -61,10 +61,14 @@ Code code_of(DType d) {
   if (d == DType::Float8_e4m3fn) return kE4m3fn;
   if (d == DType::Float8_e5m2) return kE5m2;
   switch (info(d).kind) {
-    case Kind::boolean: return kBool;
-    case Kind::integer: return info(d).is_signed ? kInt : kUInt;
-    case Kind::floating: return kFloat;
-    case Kind::complex: break;
+    case Kind::boolean:
+      return kBool;
+    case Kind::integer:
+      return info(d).is_signed ? kInt : kUInt;
+    case Kind::floating:
+      return kFloat;
+    case Kind::complex:
+      break;
   }
   return kComplex;
 }

@@ -43,7 +43,8 @@ constexpr const char* kSupported =
 // A kind letter of the array interface and a size; Undefined for what a tensor cannot hold.
 DType dtype_of_kind(char kind, int64_t size) {
   switch (kind) {
-    case 'b': return size == 1 ? DType::Bool : DType::Undefined;
+    case 'b':
+      return size == 1 ? DType::Bool : DType::Undefined;
     case 'i':
       return size == 1   ? DType::Int8
              : size == 2 ? DType::Int16
@@ -58,17 +59,23 @@ DType dtype_of_kind(char kind, int64_t size) {
                          : DType::Undefined;
     case 'f':
       return size == 2 ? DType::Float16 : size == 4 ? DType::Float32 : size == 8 ? DType::Float64 : DType::Undefined;
-    case 'c': return size == 8 ? DType::Complex64 : size == 16 ? DType::Complex128 : DType::Undefined;
-    default: return DType::Undefined;
+    case 'c':
+      return size == 8 ? DType::Complex64 : size == 16 ? DType::Complex128 : DType::Undefined;
+    default:
+      return DType::Undefined;
   }
 }
 
 char kind_of_dtype(DType d) {
   switch (info(d).kind) {
-    case Kind::boolean: return 'b';
-    case Kind::integer: return info(d).is_signed ? 'i' : 'u';
-    case Kind::floating: return 'f';
-    case Kind::complex: break;
+    case Kind::boolean:
+      return 'b';
+    case Kind::integer:
+      return info(d).is_signed ? 'i' : 'u';
+    case Kind::floating:
+      return 'f';
+    case Kind::complex:
+      break;
   }
   return 'c';
 }

@@ -16,7 +16,6 @@ struct GeneratorObject {
   bool owned;  // all but default_generator's
 };
 
-
 // A kernel draws without the GIL but may want it back before it lets the engine go: never wait for the engine with it.
 class EngineLock {
  public:

@@ -3,8 +3,8 @@
 #include "dispatch/backend.h"
 #include "dispatch/rules.h"
 #include "ops.h"
-#include "python/parser.h"
 #include "python/new_tensor.h"
+#include "python/parser.h"
 #include "python/tensor_methods.h"
 
 namespace tocha::python {
@@ -32,7 +32,9 @@ bool is_array(PyObject* o) {
   return numpy && PyObject_TypeCheck(o, numpy->ndarray);
 }
 
-bool is_plain_sequence(PyObject* o) { return PySequence_Check(o) && !is_tensor(o) && !PyUnicode_Check(o) && !PyBytes_Check(o); }
+bool is_plain_sequence(PyObject* o) {
+  return PySequence_Check(o) && !is_tensor(o) && !PyUnicode_Check(o) && !PyBytes_Check(o);
+}
 
 Tensor index_tensor(PyObject* o) {
   Tensor t;
@@ -69,7 +71,9 @@ bool stands_for_tuple(PyObject* index) {
   if (n >= 32) return false;
   for (Py_ssize_t i = 0; i < n; ++i) {
     Ref o = own(PySequence_GetItem(index, i));
-    if (PySlice_Check(o.get()) || o.get() == Py_Ellipsis || o.get() == Py_None || is_tensor(o.get()) || is_plain_sequence(o.get())) return true;
+    if (PySlice_Check(o.get()) || o.get() == Py_Ellipsis || o.get() == Py_None || is_tensor(o.get()) ||
+        is_plain_sequence(o.get()))
+      return true;
   }
   return false;
 }
@@ -78,7 +82,7 @@ bool stands_for_tuple(PyObject* index) {
 struct Item {
   PyObject* object;  // borrowed from the tuple
   Tensor tensor;
-  int64_t dims;      // of self that it takes
+  int64_t dims;  // of self that it takes
 };
 
 Item read_item(PyObject* o) {
@@ -90,14 +94,15 @@ Item read_item(PyObject* o) {
     return {o, std::move(t), dims};
   }
   TOCHA_CHECK(!PyUnicode_Check(o), Type, "invalid index of type 'str'");
-  fail(ErrorKind::Index, "only integers, slices (`:`), ellipsis (`...`), None and long or byte Variables are valid indices (got ",
+  fail(ErrorKind::Index,
+       "only integers, slices (`:`), ellipsis (`...`), None and long or byte Variables are valid indices (got ",
        Py_TYPE(o)->tp_name, ")");
 }
 
 void apply_select(Indexing& r, int64_t dim, int64_t i, const Tensor& self) {
   int64_t n = r.sizes[dim];
-  TOCHA_CHECK(i >= -n && i < n, Index, "index ", i, " is out of bounds for dimension ", dim, " with size ", n, " of a tensor of shape ",
-              self.sizes());
+  TOCHA_CHECK(i >= -n && i < n, Index, "index ", i, " is out of bounds for dimension ", dim, " with size ", n,
+              " of a tensor of shape ", self.sizes());
   r.offset += (i < 0 ? i + n : i) * r.strides[dim];
   r.sizes.erase(dim);
   r.strides.erase(dim);
@@ -150,8 +155,10 @@ Indexing take_apart(const Tensor& self, PyObject* index) {
   }
   Ref tuple = Ref::borrow(index);
   if (!PyTuple_Check(index) && stands_for_tuple(index)) {
-    check(PyErr_WarnEx(PyExc_UserWarning,
-                       "Using a non-tuple sequence for multidimensional indexing is deprecated; use x[tuple(seq)] instead of x[seq].", 1));
+    check(PyErr_WarnEx(
+        PyExc_UserWarning,
+        "Using a non-tuple sequence for multidimensional indexing is deprecated; use x[tuple(seq)] instead of x[seq].",
+        1));
     tuple = own(PySequence_Tuple(index));
   } else if (!PyTuple_Check(index)) {
     tuple = own(PyTuple_Pack(1, index));
@@ -199,7 +206,8 @@ bool overridden(PyObject* self, PyObject* index, PyObject* value, std::vector<Py
   return !out.empty() || (function_modes && !overrides_disabled);
 }
 
-PyObject* override_item(const char* name, PyObject* self, PyObject* index, PyObject* value, const std::vector<PyObject*>& who) {
+PyObject* override_item(const char* name, PyObject* self, PyObject* index, PyObject* value,
+                        const std::vector<PyObject*>& who) {
   Ref callable = own(PyObject_GetAttrString(reinterpret_cast<PyObject*>(tensor_type), name));
   Ref args = value ? own(PyTuple_Pack(3, self, index, value)) : own(PyTuple_Pack(2, self, index));
   return call_override(callable.get(), who, args.get(), nullptr);
@@ -249,9 +257,11 @@ int tensor_setitem(PyObject* self, PyObject* index, PyObject* value) {
     if (is_tensor(value)) {
       v = Tensor::borrow(value);
     } else {
-      TOCHA_CHECK(is_number(value), Type, "can't assign a ", Py_TYPE(value)->tp_name, " to a tocha.Tensor of dtype ", t.dtype());
+      TOCHA_CHECK(is_number(value), Type, "can't assign a ", Py_TYPE(value)->tp_name, " to a tocha.Tensor of dtype ",
+                  t.dtype());
       Scalar number = as_scalar(value);
-      TOCHA_CHECK(!number.is_complex() || t.is_complex(), Runtime, "value cannot be converted to type ", t.dtype(), " without overflow");
+      TOCHA_CHECK(!number.is_complex() || t.is_complex(), Runtime, "value cannot be converted to type ", t.dtype(),
+                  " without overflow");
       v = scalar_tensor(number, t.dtype(), t.device());
     }
     if (!r.advanced) {

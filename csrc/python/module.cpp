@@ -27,7 +27,8 @@ PyObject* get_num_threads(PyObject*, PyObject*) { return PyLong_FromLong(num_thr
 PyObject* get_default_dtype(PyObject*, PyObject*) { return Py_NewRef(dtype_object(default_dtype())); }
 PyObject* set_default_dtype(PyObject*, PyObject* d) {
   return guarded([&]() -> PyObject* {
-    TOCHA_CHECK(PyObject_TypeCheck(d, dtype_type), Type, "invalid dtype object: only floating-point types are supported as the default type");
+    TOCHA_CHECK(PyObject_TypeCheck(d, dtype_type), Type,
+                "invalid dtype object: only floating-point types are supported as the default type");
     DType value = as_dtype(d);
     TOCHA_CHECK(is_floating(value) && !is_float8(value), Type,
                 "only floating-point types are supported as the default type, got ", value);
@@ -42,7 +43,8 @@ PyObject* result_type(PyObject*, PyObject* args) {
     ResultType r;
     for (int i = 0; i < 2; ++i) {
       PyObject* o = PyTuple_GET_ITEM(args, i);
-      TOCHA_CHECK(is_tensor(o) || is_number(o), Type, "result_type(): argument ", i + 1, " must be Tensor or Number, not ", Py_TYPE(o)->tp_name);
+      TOCHA_CHECK(is_tensor(o) || is_number(o), Type, "result_type(): argument ", i + 1,
+                  " must be Tensor or Number, not ", Py_TYPE(o)->tp_name);
       r.add(as_operand(o));
     }
     return Py_NewRef(dtype_object(r.get()));
@@ -61,7 +63,8 @@ PyObject* can_cast(PyObject*, PyObject* args, PyObject* kwargs) {
   return guarded([&]() -> PyObject* {
     PyObject *a, *b;
     static const char* names[] = {"from_", "to", nullptr};
-    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O!O!", const_cast<char**>(names), dtype_type, &a, dtype_type, &b)) throw PythonError();
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O!O!", const_cast<char**>(names), dtype_type, &a, dtype_type, &b))
+      throw PythonError();
     return PyBool_FromLong(tocha::can_cast(as_dtype(a), as_dtype(b)));
   });
 }
@@ -71,15 +74,19 @@ PyObject* tensor(PyObject*, PyObject* args, PyObject* kwargs) {
     PyObject *data, *dtype = Py_None, *device = Py_None, *names = Py_None;
     int requires_grad = 0, pin = 0;
     static const char* keys[] = {"data", "dtype", "device", "requires_grad", "pin_memory", "names", nullptr};
-    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O|$OOppO:tensor", const_cast<char**>(keys), &data, &dtype, &device, &requires_grad, &pin, &names))
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O|$OOppO:tensor", const_cast<char**>(keys), &data, &dtype, &device,
+                                     &requires_grad, &pin, &names))
       throw PythonError();
     if (is_tensor(data)) {
       check(PyErr_WarnEx(PyExc_UserWarning,
                          "To copy construct from a tensor, it is recommended to use sourceTensor.detach().clone() or "
-                         "sourceTensor.detach().clone().requires_grad_(True), rather than tocha.tensor(sourceTensor).", 1));
+                         "sourceTensor.detach().clone().requires_grad_(True), rather than tocha.tensor(sourceTensor).",
+                         1));
     }
     Device fallback = default_device();
-    Tensor t = tensor_from_data(data, optional(dtype, as_dtype), device == Py_None && !is_tensor(data) ? std::optional<Device>(fallback) : optional(device, as_device));
+    Tensor t = tensor_from_data(
+        data, optional(dtype, as_dtype),
+        device == Py_None && !is_tensor(data) ? std::optional<Device>(fallback) : optional(device, as_device));
     TOCHA_CHECK(!requires_grad || t.is_floating() || t.is_complex(), Runtime,
                 "Only Tensors of floating point and complex dtype can require gradients");
     t.get()->requires_grad = requires_grad;
@@ -92,7 +99,8 @@ PyObject* as_tensor_(PyObject*, PyObject* args, PyObject* kwargs) {
   return guarded([&]() -> PyObject* {
     PyObject *data, *dtype = Py_None, *device = Py_None;
     static const char* keys[] = {"data", "dtype", "device", nullptr};
-    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O|OO:as_tensor", const_cast<char**>(keys), &data, &dtype, &device)) throw PythonError();
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O|OO:as_tensor", const_cast<char**>(keys), &data, &dtype, &device))
+      throw PythonError();
     auto want = optional(dtype, as_dtype);
     auto where = optional(device, as_device);
     if (is_tensor(data)) {
@@ -141,8 +149,8 @@ PyObject* has_torch_function(PyObject*, PyObject* items) {
 
 PyObject* memory_stats(PyObject*, PyObject*) {
   CpuMemory m = cpu_memory();
-  return Py_BuildValue("{s:n,s:n,s:n}", "in_use", static_cast<Py_ssize_t>(m.in_use), "cached", static_cast<Py_ssize_t>(m.cached), "peak",
-                       static_cast<Py_ssize_t>(m.peak));
+  return Py_BuildValue("{s:n,s:n,s:n}", "in_use", static_cast<Py_ssize_t>(m.in_use), "cached",
+                       static_cast<Py_ssize_t>(m.cached), "peak", static_cast<Py_ssize_t>(m.peak));
 }
 PyObject* empty_cache(PyObject*, PyObject*) {
   cpu_empty_cache();
@@ -175,7 +183,8 @@ PyMethodDef module_table[] = {
     {"_set_default_dtype", set_default_dtype, METH_O, nullptr},
     {"result_type", result_type, METH_VARARGS, "result_type(a, b): the dtype an operator on both computes in."},
     {"promote_types", promote_types, METH_VARARGS, "promote_types(a, b): the smallest dtype that holds both."},
-    {"can_cast", reinterpret_cast<PyCFunction>(can_cast), METH_VARARGS | METH_KEYWORDS, "can_cast(from_, to): whether a result may be stored so."},
+    {"can_cast", reinterpret_cast<PyCFunction>(can_cast), METH_VARARGS | METH_KEYWORDS,
+     "can_cast(from_, to): whether a result may be stored so."},
     {"tensor", reinterpret_cast<PyCFunction>(tensor), METH_VARARGS | METH_KEYWORDS,
      "tensor(data, *, dtype=None, device=None, requires_grad=False): a new tensor with a copy of data."},
     {"as_tensor", reinterpret_cast<PyCFunction>(as_tensor_), METH_VARARGS | METH_KEYWORDS,
@@ -221,7 +230,8 @@ void add_functions(PyObject* module) {
   }
 }
 
-PyModuleDef definition = {PyModuleDef_HEAD_INIT, "tocha._C", "tocha's native core.", -1, nullptr, nullptr, nullptr, nullptr, nullptr};
+PyModuleDef definition = {
+    PyModuleDef_HEAD_INIT, "tocha._C", "tocha's native core.", -1, nullptr, nullptr, nullptr, nullptr, nullptr};
 
 }  // namespace
 }  // namespace tocha::python

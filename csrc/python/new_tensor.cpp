@@ -35,10 +35,14 @@ Ints infer_sizes(PyObject* data) {
 DType dtype_of_number(PyObject* o) {
   Scalar s = as_scalar(o);
   switch (s.kind()) {
-    case Kind::boolean: return DType::Bool;
-    case Kind::integer: return DType::Int64;
-    case Kind::floating: return default_dtype();
-    default: return complex_dtype(default_dtype());
+    case Kind::boolean:
+      return DType::Bool;
+    case Kind::integer:
+      return DType::Int64;
+    case Kind::floating:
+      return default_dtype();
+    default:
+      return complex_dtype(default_dtype());
   }
 }
 
@@ -65,7 +69,8 @@ DType infer_dtype(PyObject* data) {
 
 void store_nested(char*& out, IntsView sizes, int64_t d, DType dtype, PyObject* data) {
   if (d == sizes.size()) {
-    TOCHA_CHECK(!is_nested(data) || has_array_interface(data), Value, "expected a number at the innermost level, got ", Py_TYPE(data)->tp_name);
+    TOCHA_CHECK(!is_nested(data) || has_array_interface(data), Value, "expected a number at the innermost level, got ",
+                Py_TYPE(data)->tp_name);
     Scalar s = as_scalar(data);
     TOCHA_CHECK(!s.is_complex() || is_complex(dtype), Type, "can't convert complex to ", dtype);
     s.store(dtype, out);
@@ -75,7 +80,8 @@ void store_nested(char*& out, IntsView sizes, int64_t d, DType dtype, PyObject* 
   if (is_tensor(data)) {
     Tensor t = Tensor::borrow(data);
     IntsView rest(sizes.begin() + d, sizes.size() - d);
-    TOCHA_CHECK(t.sizes() == rest, Value, "expected sequence of length ", sizes[d], " at dim ", d, " (got a tensor of ", t.sizes(), ")");
+    TOCHA_CHECK(t.sizes() == rest, Value, "expected sequence of length ", sizes[d], " at dim ", d, " (got a tensor of ",
+                t.sizes(), ")");
     Tensor flat = empty(rest, dtype, Device{});
     backend(DeviceType::cpu).copy(flat, t);
     std::memcpy(out, flat.bytes(), static_cast<size_t>(flat.numel() * itemsize(dtype)));
@@ -95,7 +101,8 @@ Tensor tensor_from_data(PyObject* data, std::optional<DType> dtype, std::optiona
   Tensor t;
   if (is_tensor(data)) {
     t = Tensor::borrow(data);
-    Tensor copy = empty_strided(t.sizes(), like_strides(t, MemoryFormat::Preserve), dtype.value_or(t.dtype()), device.value_or(t.device()));
+    Tensor copy = empty_strided(t.sizes(), like_strides(t, MemoryFormat::Preserve), dtype.value_or(t.dtype()),
+                                device.value_or(t.device()));
     if (computes(copy)) backend(copy.device().type).copy(copy, t);
     return copy;
   }
@@ -127,7 +134,8 @@ PyObject* legacy_tensor(PyTypeObject* type, PyObject* args, PyObject* kwargs) {
   if (kwargs) {
     PyObject* given = PyDict_GetItemString(kwargs, "device");
     if (given && given != Py_None) device = as_device(given);
-    TOCHA_CHECK(!given || PyDict_Size(kwargs) == 1 || type != tensor_type, Type, "Tensor() got an unexpected keyword argument");
+    TOCHA_CHECK(!given || PyDict_Size(kwargs) == 1 || type != tensor_type, Type,
+                "Tensor() got an unexpected keyword argument");
   }
   Py_ssize_t n = PyTuple_GET_SIZE(args);
   Tensor made;

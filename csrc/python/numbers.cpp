@@ -141,21 +141,30 @@ Scalar as_scalar(PyObject* o) {
   if (PyComplex_Check(o)) return scalar_of_complex(o);
   if (is_tensor(o)) return scalar_of_tensor(o);
   switch (numpy_kind(o)) {
-    case NumpyKind::boolean: return Scalar(PyObject_IsTrue(o) == 1);
-    case NumpyKind::integer: return scalar_of_long(own(PyNumber_Index(o)).get());
-    case NumpyKind::floating: return Scalar(double_of(o));
-    case NumpyKind::complex: return scalar_of_complex(o);
-    case NumpyKind::none: break;
+    case NumpyKind::boolean:
+      return Scalar(PyObject_IsTrue(o) == 1);
+    case NumpyKind::integer:
+      return scalar_of_long(own(PyNumber_Index(o)).get());
+    case NumpyKind::floating:
+      return Scalar(double_of(o));
+    case NumpyKind::complex:
+      return scalar_of_complex(o);
+    case NumpyKind::none:
+      break;
   }
   fail(ErrorKind::Type, "a number is required, not ", Py_TYPE(o)->tp_name);
 }
 
 PyObject* scalar_object(const Scalar& s) {
   switch (s.kind()) {
-    case Kind::boolean: return PyBool_FromLong(s.to_bool());
-    case Kind::floating: return PyFloat_FromDouble(s.to_double());
-    case Kind::complex: return PyComplex_FromDoubles(s.to_complex().re, s.to_complex().im);
-    case Kind::integer: break;
+    case Kind::boolean:
+      return PyBool_FromLong(s.to_bool());
+    case Kind::floating:
+      return PyFloat_FromDouble(s.to_double());
+    case Kind::complex:
+      return PyComplex_FromDoubles(s.to_complex().re, s.to_complex().im);
+    case Kind::integer:
+      break;
   }
   bool beyond_int64 = s.to_int() < 0 && s.to_double() > 0;
   return beyond_int64 ? PyLong_FromUnsignedLongLong(static_cast<uint64_t>(s.to_int()))

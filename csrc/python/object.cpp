@@ -13,17 +13,39 @@ void set_python_error() {
   } catch (const Error& e) {
     PyObject* type = PyExc_RuntimeError;
     switch (e.kind()) {
-      case ErrorKind::Runtime: type = PyExc_RuntimeError; break;
-      case ErrorKind::Value: type = PyExc_ValueError; break;
-      case ErrorKind::Type: type = PyExc_TypeError; break;
-      case ErrorKind::Index: type = PyExc_IndexError; break;
-      case ErrorKind::NotImplemented: type = PyExc_NotImplementedError; break;
-      case ErrorKind::Memory: type = PyExc_MemoryError; break;
-      case ErrorKind::Key: type = PyExc_KeyError; break;
-      case ErrorKind::Attribute: type = PyExc_AttributeError; break;
-      case ErrorKind::Overflow: type = PyExc_OverflowError; break;
-      case ErrorKind::ZeroDivision: type = PyExc_ZeroDivisionError; break;
-      case ErrorKind::Buffer: type = PyExc_BufferError; break;
+      case ErrorKind::Runtime:
+        type = PyExc_RuntimeError;
+        break;
+      case ErrorKind::Value:
+        type = PyExc_ValueError;
+        break;
+      case ErrorKind::Type:
+        type = PyExc_TypeError;
+        break;
+      case ErrorKind::Index:
+        type = PyExc_IndexError;
+        break;
+      case ErrorKind::NotImplemented:
+        type = PyExc_NotImplementedError;
+        break;
+      case ErrorKind::Memory:
+        type = PyExc_MemoryError;
+        break;
+      case ErrorKind::Key:
+        type = PyExc_KeyError;
+        break;
+      case ErrorKind::Attribute:
+        type = PyExc_AttributeError;
+        break;
+      case ErrorKind::Overflow:
+        type = PyExc_OverflowError;
+        break;
+      case ErrorKind::ZeroDivision:
+        type = PyExc_ZeroDivisionError;
+        break;
+      case ErrorKind::Buffer:
+        type = PyExc_BufferError;
+        break;
     }
     PyErr_SetString(type, e.message().c_str());
   } catch (const std::bad_alloc&) {

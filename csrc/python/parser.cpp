@@ -21,13 +21,14 @@ bool is_sequence(PyObject* o) { return PyTuple_Check(o) || PyList_Check(o); }
 
 bool is_plain_python(PyTypeObject* t) {
   return t == &PyLong_Type || t == &PyFloat_Type || t == &PyBool_Type || t == &PyTuple_Type || t == &PyList_Type ||
-         t == &PyUnicode_Type || t == &PyDict_Type || t == &PyComplex_Type || t == &PySlice_Type || t == Py_TYPE(Py_None);
+         t == &PyUnicode_Type || t == &PyDict_Type || t == &PyComplex_Type || t == &PySlice_Type ||
+         t == Py_TYPE(Py_None);
 }
 
 // What a call is about to be matched against, with the operands that override it.
 struct Match {
   PyObject* slots[kMaxArguments];
-  Ref packed;                           // loose ints gathered into a tuple
+  Ref packed;  // loose ints gathered into a tuple
   std::vector<PyObject*> overridden;
 };
 
@@ -67,60 +68,118 @@ bool all_items(PyObject* o, F ok) {
 
 bool accepts(const Param& p, PyObject* o, Match& m) {
   switch (p.type) {
-    case ArgType::Tensor: return accepts_tensor(o, m);
-    case ArgType::Operand: return accepts_tensor(o, m) || is_number(o);
-    case ArgType::OptTensor: return o == Py_None || accepts_tensor(o, m);
-    case ArgType::Tensors: return all_items(o, [&](PyObject* x) { return accepts_tensor(x, m); });
+    case ArgType::Tensor:
+      return accepts_tensor(o, m);
+    case ArgType::Operand:
+      return accepts_tensor(o, m) || is_number(o);
+    case ArgType::OptTensor:
+      return o == Py_None || accepts_tensor(o, m);
+    case ArgType::Tensors:
+      return all_items(o, [&](PyObject* x) { return accepts_tensor(x, m); });
     case ArgType::Outs:
       return o == Py_None || all_items(o, [&](PyObject* x) { return accepts_tensor(x, m); });
-    case ArgType::OptTensors: return all_items(o, [&](PyObject* x) { return x == Py_None || accepts_tensor(x, m); });
-    case ArgType::Scalar: return accepts_scalar(o);
-    case ArgType::OptScalar: return o == Py_None || accepts_scalar(o);
-    case ArgType::Scalars: return all_items(o, accepts_scalar);
-    case ArgType::Int: return accepts_int(o);
-    case ArgType::OptInt: return o == Py_None || accepts_int(o);
-    case ArgType::Ints: return all_items(o, accepts_int) || (p.size > 0 && accepts_int(o));
-    case ArgType::OptInts: return o == Py_None || all_items(o, accepts_int) || (p.size > 0 && accepts_int(o));
-    case ArgType::Float: return accepts_float(o);
-    case ArgType::OptFloat: return o == Py_None || accepts_float(o);
-    case ArgType::OptFloats: return o == Py_None || all_items(o, accepts_float);
-    case ArgType::Bool: return PyBool_Check(o) || (is_number(o) && !PyLong_Check(o) && !PyFloat_Check(o) && !PyComplex_Check(o) && !is_int(o));
-    case ArgType::OptBool: return o == Py_None || PyBool_Check(o);
-    case ArgType::Bools: return all_items(o, [](PyObject* x) { return static_cast<bool>(PyBool_Check(x)); });
-    case ArgType::Str: return PyUnicode_Check(o);
-    case ArgType::OptStr: return o == Py_None || PyUnicode_Check(o);
-    case ArgType::DType: return is_dtype_like(o);
-    case ArgType::OptDType: return o == Py_None || is_dtype_like(o);
-    case ArgType::Device: return is_device_like(o);
-    case ArgType::OptDevice: return o == Py_None || is_device_like(o);
-    case ArgType::OptLayout: return o == Py_None || PyObject_TypeCheck(o, layout_type);
-    case ArgType::OptMemoryFormat: return o == Py_None || PyObject_TypeCheck(o, memory_format_type);
-    case ArgType::OptGenerator: return o == Py_None || PyObject_TypeCheck(o, generator_type);
-    case ArgType::Storage: return PyObject_TypeCheck(o, storage_type);
+    case ArgType::OptTensors:
+      return all_items(o, [&](PyObject* x) { return x == Py_None || accepts_tensor(x, m); });
+    case ArgType::Scalar:
+      return accepts_scalar(o);
+    case ArgType::OptScalar:
+      return o == Py_None || accepts_scalar(o);
+    case ArgType::Scalars:
+      return all_items(o, accepts_scalar);
+    case ArgType::Int:
+      return accepts_int(o);
+    case ArgType::OptInt:
+      return o == Py_None || accepts_int(o);
+    case ArgType::Ints:
+      return all_items(o, accepts_int) || (p.size > 0 && accepts_int(o));
+    case ArgType::OptInts:
+      return o == Py_None || all_items(o, accepts_int) || (p.size > 0 && accepts_int(o));
+    case ArgType::Float:
+      return accepts_float(o);
+    case ArgType::OptFloat:
+      return o == Py_None || accepts_float(o);
+    case ArgType::OptFloats:
+      return o == Py_None || all_items(o, accepts_float);
+    case ArgType::Bool:
+      return PyBool_Check(o) ||
+             (is_number(o) && !PyLong_Check(o) && !PyFloat_Check(o) && !PyComplex_Check(o) && !is_int(o));
+    case ArgType::OptBool:
+      return o == Py_None || PyBool_Check(o);
+    case ArgType::Bools:
+      return all_items(o, [](PyObject* x) { return static_cast<bool>(PyBool_Check(x)); });
+    case ArgType::Str:
+      return PyUnicode_Check(o);
+    case ArgType::OptStr:
+      return o == Py_None || PyUnicode_Check(o);
+    case ArgType::DType:
+      return is_dtype_like(o);
+    case ArgType::OptDType:
+      return o == Py_None || is_dtype_like(o);
+    case ArgType::Device:
+      return is_device_like(o);
+    case ArgType::OptDevice:
+      return o == Py_None || is_device_like(o);
+    case ArgType::OptLayout:
+      return o == Py_None || PyObject_TypeCheck(o, layout_type);
+    case ArgType::OptMemoryFormat:
+      return o == Py_None || PyObject_TypeCheck(o, memory_format_type);
+    case ArgType::OptGenerator:
+      return o == Py_None || PyObject_TypeCheck(o, generator_type);
+    case ArgType::Storage:
+      return PyObject_TypeCheck(o, storage_type);
   }
   return false;
 }
 
 const char* shown_type(ArgType t) {
   switch (t) {
-    case ArgType::Tensor: case ArgType::OptTensor: return "Tensor";
-    case ArgType::Operand: return "Tensor or Number";
-    case ArgType::Tensors: case ArgType::OptTensors: case ArgType::Outs: return "tuple of Tensors";
-    case ArgType::Scalar: case ArgType::OptScalar: return "Number";
-    case ArgType::Scalars: return "tuple of Numbers";
-    case ArgType::Int: case ArgType::OptInt: return "int";
-    case ArgType::Ints: case ArgType::OptInts: return "tuple of ints";
-    case ArgType::Float: case ArgType::OptFloat: return "float";
-    case ArgType::OptFloats: return "tuple of floats";
-    case ArgType::Bool: case ArgType::OptBool: return "bool";
-    case ArgType::Bools: return "tuple of bools";
-    case ArgType::Str: case ArgType::OptStr: return "str";
-    case ArgType::DType: case ArgType::OptDType: return "tocha.dtype";
-    case ArgType::Device: case ArgType::OptDevice: return "tocha.device";
-    case ArgType::OptLayout: return "tocha.layout";
-    case ArgType::OptMemoryFormat: return "tocha.memory_format";
-    case ArgType::OptGenerator: return "tocha.Generator";
-    case ArgType::Storage: return "UntypedStorage";
+    case ArgType::Tensor:
+    case ArgType::OptTensor:
+      return "Tensor";
+    case ArgType::Operand:
+      return "Tensor or Number";
+    case ArgType::Tensors:
+    case ArgType::OptTensors:
+    case ArgType::Outs:
+      return "tuple of Tensors";
+    case ArgType::Scalar:
+    case ArgType::OptScalar:
+      return "Number";
+    case ArgType::Scalars:
+      return "tuple of Numbers";
+    case ArgType::Int:
+    case ArgType::OptInt:
+      return "int";
+    case ArgType::Ints:
+    case ArgType::OptInts:
+      return "tuple of ints";
+    case ArgType::Float:
+    case ArgType::OptFloat:
+      return "float";
+    case ArgType::OptFloats:
+      return "tuple of floats";
+    case ArgType::Bool:
+    case ArgType::OptBool:
+      return "bool";
+    case ArgType::Bools:
+      return "tuple of bools";
+    case ArgType::Str:
+    case ArgType::OptStr:
+      return "str";
+    case ArgType::DType:
+    case ArgType::OptDType:
+      return "tocha.dtype";
+    case ArgType::Device:
+    case ArgType::OptDevice:
+      return "tocha.device";
+    case ArgType::OptLayout:
+      return "tocha.layout";
+    case ArgType::OptMemoryFormat:
+      return "tocha.memory_format";
+    case ArgType::OptGenerator:
+      return "tocha.Generator";
+    case ArgType::Storage:
+      return "UntypedStorage";
   }
   return "?";
 }
@@ -154,7 +213,8 @@ PyObject* find_keyword(Param& p, PyObject* const* values, PyObject* kwnames, int
   return nullptr;
 }
 
-bool match(Signature& s, const Function& f, PyObject* self, PyObject* const* args, Py_ssize_t nargs, PyObject* kwnames, Match& m) {
+bool match(Signature& s, const Function& f, PyObject* self, PyObject* const* args, Py_ssize_t nargs, PyObject* kwnames,
+           Match& m) {
   m.overridden.clear();
   int i = 0;
   if (f.method) {
@@ -218,11 +278,14 @@ std::string describe(PyObject* o) {
     for (int i = first; i < s.count; ++i) {
       Param& p = s.params[i];
       bool by_position = i - first < nargs && !p.keyword_only;
-      PyObject* given = by_position ? args[i - first] : kwnames ? find_keyword(p, args + nargs, kwnames, &unused) : nullptr;
+      PyObject* given = by_position ? args[i - first]
+                        : kwnames   ? find_keyword(p, args + nargs, kwnames, &unused)
+                                    : nullptr;
       TOCHA_CHECK(given || p.optional, Type, f.name, "() missing 1 required positional argument: \"", p.name, "\"");
       if (given && !accepts(p, given, m) && !(s.varargs && is_int(given))) {
-        fail(ErrorKind::Type, f.name, "(): argument '", p.name, "'", by_position ? str(" (position ", i - first + 1, ")") : "",
-             " must be ", shown_type(p.type), ", not ", describe(given));
+        fail(ErrorKind::Type, f.name, "(): argument '", p.name, "'",
+             by_position ? str(" (position ", i - first + 1, ")") : "", " must be ", shown_type(p.type), ", not ",
+             describe(given));
       }
     }
     for (Py_ssize_t k = 0; k < nkw; ++k) {
@@ -239,7 +302,8 @@ std::string describe(PyObject* o) {
   std::string expected;
   for (int i = 0; i < f.count; ++i) expected += str("\n * ", f.signatures[i].text);
   (void)self;
-  fail(ErrorKind::Type, f.name, "() received an invalid combination of arguments - got (", got, "), but expected one of:", expected);
+  fail(ErrorKind::Type, f.name, "() received an invalid combination of arguments - got (", got,
+       "), but expected one of:", expected);
 }
 
 PyObject* public_callable(Function& f) {
@@ -271,7 +335,8 @@ PyObject* override_call(Function& f, const std::vector<PyObject*>& overridden, P
   return call_override(public_callable(f), overridden, tuple.get(), kwargs.get());
 }
 
-PyObject* invoke_matched(Function& f, PyObject* self, PyObject* const* args, Py_ssize_t nargs, PyObject* kwnames, bool binary) {
+PyObject* invoke_matched(Function& f, PyObject* self, PyObject* const* args, Py_ssize_t nargs, PyObject* kwnames,
+                         bool binary) {
   Match m;
   for (int i = 0; i < f.count; ++i) {
     Signature& s = f.signatures[i];
@@ -303,13 +368,15 @@ bool has_override(PyObject* o) {
   return method.get() != disabled;
 }
 
-PyObject* call_override(PyObject* callable, const std::vector<PyObject*>& overridden, PyObject* args, PyObject* kwargs) {
+PyObject* call_override(PyObject* callable, const std::vector<PyObject*>& overridden, PyObject* args,
+                        PyObject* kwargs) {
   // Python decides the order: modes first, then the operands' types, subclasses before their bases.
   PyObject* handler = cached_attribute("tocha.overrides", "_call_overrides");
   Ref operands = own(PyTuple_New(static_cast<Py_ssize_t>(overridden.size())));
   for (size_t i = 0; i < overridden.size(); ++i)
     PyTuple_SET_ITEM(operands.get(), static_cast<Py_ssize_t>(i), Py_NewRef(overridden[i]));
-  return own(PyObject_CallFunctionObjArgs(handler, callable, operands.get(), args, kwargs ? kwargs : Py_None, nullptr)).give();
+  return own(PyObject_CallFunctionObjArgs(handler, callable, operands.get(), args, kwargs ? kwargs : Py_None, nullptr))
+      .give();
 }
 
 PyObject* invoke(Function& f, PyObject* self, PyObject* const* args, Py_ssize_t nargs, PyObject* kwnames) {
@@ -382,28 +449,34 @@ GeneratorRef as_generator(PyObject* o) { return o == Py_None ? GeneratorRef() : 
 
 Tensor finish_factory(Tensor t, PyObject* const* extra) {
   auto [layout, pin_memory, requires_grad] = std::tuple(extra[0], extra[1], extra[2]);
-  TOCHA_CHECK(!layout || layout == Py_None || layout == layout_object(), NotImplemented, "only the strided layout is supported");
-  TOCHA_CHECK(!pin_memory || pin_memory != Py_True, Runtime, "Cannot access accelerator device when none is available.");
+  TOCHA_CHECK(!layout || layout == Py_None || layout == layout_object(), NotImplemented,
+              "only the strided layout is supported");
+  TOCHA_CHECK(!pin_memory || pin_memory != Py_True, Runtime,
+              "Cannot access accelerator device when none is available.");
   if (requires_grad && as_bool(requires_grad)) {
-    TOCHA_CHECK(t.is_floating() || t.is_complex(), Runtime, "Only Tensors of floating point and complex dtype can require gradients");
+    TOCHA_CHECK(t.is_floating() || t.is_complex(), Runtime,
+                "Only Tensors of floating point and complex dtype can require gradients");
     t.get()->requires_grad = true;
   }
   return t;
 }
 
 std::optional<DType> factory_dtype(const Tensor& out, std::optional<DType> given) {
-  TOCHA_CHECK(!given || *given == out.dtype(), Runtime, "dtype ", *given, " does not match dtype of out parameter (", out.dtype(), ")");
+  TOCHA_CHECK(!given || *given == out.dtype(), Runtime, "dtype ", *given, " does not match dtype of out parameter (",
+              out.dtype(), ")");
   return out.dtype();
 }
 
 std::optional<Device> factory_device(const Tensor& out, std::optional<Device> given) {
-  TOCHA_CHECK(!given || *given == out.device(), Runtime, "device ", *given, " does not match device of out parameter (", out.device(), ")");
+  TOCHA_CHECK(!given || *given == out.device(), Runtime, "device ", *given, " does not match device of out parameter (",
+              out.device(), ")");
   return out.device();
 }
 
 PyObject* wrap(Tensors ts) {
   Ref out = own(PyTuple_New(static_cast<Py_ssize_t>(ts.size())));
-  for (size_t i = 0; i < ts.size(); ++i) PyTuple_SET_ITEM(out.get(), static_cast<Py_ssize_t>(i), wrap(std::move(ts[i])));
+  for (size_t i = 0; i < ts.size(); ++i)
+    PyTuple_SET_ITEM(out.get(), static_cast<Py_ssize_t>(i), wrap(std::move(ts[i])));
   return out.give();
 }
 
@@ -412,8 +485,10 @@ PyObject* wrap_fields(PyTypeObject* type, std::vector<PyObject*> items) {
   PyObject* out = type ? PyStructSequence_New(type) : PyTuple_New(n);
   if (!out) throw PythonError();
   for (Py_ssize_t i = 0; i < n; ++i) {
-    if (type) PyStructSequence_SetItem(out, i, items[static_cast<size_t>(i)]);
-    else PyTuple_SET_ITEM(out, i, items[static_cast<size_t>(i)]);
+    if (type)
+      PyStructSequence_SetItem(out, i, items[static_cast<size_t>(i)]);
+    else
+      PyTuple_SET_ITEM(out, i, items[static_cast<size_t>(i)]);
   }
   return out;
 }

@@ -12,16 +12,42 @@
 namespace tocha::python {
 
 enum class ArgType : uint8_t {
-  Tensor, Operand, OptTensor, Tensors, OptTensors, Scalar, OptScalar, Scalars, Int, OptInt, Ints, OptInts, Float, OptFloat,
-  OptFloats, Bool, OptBool, Bools, Str, OptStr, DType, OptDType, Device, OptDevice, OptLayout, OptMemoryFormat, OptGenerator,
-  Storage, Outs,
+  Tensor,
+  Operand,
+  OptTensor,
+  Tensors,
+  OptTensors,
+  Scalar,
+  OptScalar,
+  Scalars,
+  Int,
+  OptInt,
+  Ints,
+  OptInts,
+  Float,
+  OptFloat,
+  OptFloats,
+  Bool,
+  OptBool,
+  Bools,
+  Str,
+  OptStr,
+  DType,
+  OptDType,
+  Device,
+  OptDevice,
+  OptLayout,
+  OptMemoryFormat,
+  OptGenerator,
+  Storage,
+  Outs,
 };
 
 struct Param {
   const char* name;
   ArgType type;
-  int16_t size;        // int[2]: one int stands for two
-  bool optional;       // has a default
+  int16_t size;   // int[2]: one int stands for two
+  bool optional;  // has a default
   bool keyword_only;
   PyObject* key = nullptr;  // the interned name
 };
@@ -29,9 +55,9 @@ struct Param {
 struct Signature {
   Param* params;
   int count;
-  bool varargs;        // x.view(2, 3): loose ints make the first int list
+  bool varargs;  // x.view(2, 3): loose ints make the first int list
   PyObject* (*call)(PyObject* const* slots);
-  const char* text;    // shown in errors
+  const char* text;  // shown in errors
 };
 
 constexpr int kMaxArguments = 24;
@@ -75,8 +101,8 @@ PyObject* binary_swapped_entry(PyObject* a, PyObject* b) {
 }
 
 // __torch_function__: overrides by subclasses and by modes.
-extern thread_local int function_modes;          // how many modes are active
-extern thread_local bool overrides_disabled;     // DisableTorchFunctionSubclass
+extern thread_local int function_modes;       // how many modes are active
+extern thread_local bool overrides_disabled;  // DisableTorchFunctionSubclass
 bool has_override(PyObject* o);
 // Calls the override of a function that is not in the tables; args is a tuple.
 PyObject* call_override(PyObject* callable, const std::vector<PyObject*>& overridden, PyObject* args, PyObject* kwargs);
@@ -116,7 +142,9 @@ inline PyObject* wrap(int64_t v) { return PyLong_FromLongLong(v); }
 inline PyObject* wrap(double v) { return PyFloat_FromDouble(v); }
 inline PyObject* wrap(const Scalar& s) { return scalar_object(s); }
 inline PyObject* wrap(DType d) { return Py_NewRef(dtype_object(d)); }
-inline PyObject* wrap(const std::string& s) { return PyUnicode_FromStringAndSize(s.data(), static_cast<Py_ssize_t>(s.size())); }
+inline PyObject* wrap(const std::string& s) {
+  return PyUnicode_FromStringAndSize(s.data(), static_cast<Py_ssize_t>(s.size()));
+}
 // A named tuple of results; type may be null for a plain tuple.
 PyObject* wrap_fields(PyTypeObject* type, std::vector<PyObject*> items);
 

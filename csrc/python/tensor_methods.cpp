@@ -48,7 +48,8 @@ PyObject* overridable(PyObject* self, const char* name, PyObject* args, F f) {
     if (!mine && (!function_modes || overrides_disabled)) return f();
     Ref callable = own(PyObject_GetAttrString(reinterpret_cast<PyObject*>(tensor_type), name));
     Ref all = args ? own(PySequence_Concat(own(PyTuple_Pack(1, self)).get(), args)) : own(PyTuple_Pack(1, self));
-    return call_override(callable.get(), mine ? std::vector<PyObject*>{self} : std::vector<PyObject*>{}, all.get(), nullptr);
+    return call_override(callable.get(), mine ? std::vector<PyObject*>{self} : std::vector<PyObject*>{}, all.get(),
+                         nullptr);
   });
 }
 
@@ -62,13 +63,18 @@ PyObject* overridable_get(PyObject* self, const char* name, F f) {
     Ref descriptor = own(PyObject_GetAttrString(reinterpret_cast<PyObject*>(tensor_type), name));
     Ref getter = own(PyObject_GetAttrString(descriptor.get(), "__get__"));
     Ref args = own(PyTuple_Pack(1, self));
-    return call_override(getter.get(), mine ? std::vector<PyObject*>{self} : std::vector<PyObject*>{}, args.get(), nullptr);
+    return call_override(getter.get(), mine ? std::vector<PyObject*>{self} : std::vector<PyObject*>{}, args.get(),
+                         nullptr);
   });
 }
 
-#define GETTER(NAME, BODY)                                                                     \
-  PyObject* get_##NAME(PyObject* self, void*) {                                                \
-    return overridable_get(self, #NAME, [&]() -> PyObject* { auto t = self_of(self); (void)t; BODY }); \
+#define GETTER(NAME, BODY)                                   \
+  PyObject* get_##NAME(PyObject* self, void*) {              \
+    return overridable_get(self, #NAME, [&]() -> PyObject* { \
+      auto t = self_of(self);                                \
+      (void)t;                                               \
+      BODY                                                   \
+    });                                                      \
   }
 
 GETTER(shape, return size_object(t.sizes());)
@@ -112,11 +118,14 @@ int set_grad(PyObject* self, PyObject* value, void*) {
       if (t.get()->autograd) t.get()->autograd->grad = Tensor();
       return;
     }
-    TOCHA_CHECK(is_tensor(value), Type, "assigned grad expected to be a Tensor or None but got ", Py_TYPE(value)->tp_name);
+    TOCHA_CHECK(is_tensor(value), Type, "assigned grad expected to be a Tensor or None but got ",
+                Py_TYPE(value)->tp_name);
     auto g = self_of(value);
     TOCHA_CHECK(!g.is(t), Runtime, "can't assign Variable as its own grad");
-    TOCHA_CHECK(g.sizes() == t.sizes(), Runtime, "assigned grad has data of a different size: ", g.sizes(), " for a tensor of ", t.sizes());
-    TOCHA_CHECK(g.dtype() == t.dtype() && g.device() == t.device(), Runtime, "assigned grad has data of a different type");
+    TOCHA_CHECK(g.sizes() == t.sizes(), Runtime, "assigned grad has data of a different size: ", g.sizes(),
+                " for a tensor of ", t.sizes());
+    TOCHA_CHECK(g.dtype() == t.dtype() && g.device() == t.device(), Runtime,
+                "assigned grad has data of a different type");
     autograd_meta(t.get()).grad = g;
   });
 }
@@ -160,9 +169,12 @@ PyObject* stride(PyObject* self, PyObject* const* args, Py_ssize_t n, PyObject* 
   });
 }
 
-#define FACT(NAME, EXPRESSION)                                                       \
-  PyObject* NAME(PyObject* self, PyObject*) {                                        \
-    return overridable(self, #NAME, nullptr, [&]() -> PyObject* { auto t = self_of(self); return EXPRESSION; }); \
+#define FACT(NAME, EXPRESSION)                                    \
+  PyObject* NAME(PyObject* self, PyObject*) {                     \
+    return overridable(self, #NAME, nullptr, [&]() -> PyObject* { \
+      auto t = self_of(self);                                     \
+      return EXPRESSION;                                          \
+    });                                                           \
   }
 FACT(dim, PyLong_FromLongLong(t.dim()))
 FACT(ndimension, PyLong_FromLongLong(t.dim()))
@@ -189,7 +201,8 @@ PyObject* is_contiguous(PyObject* self, PyObject* const* args, Py_ssize_t n, PyO
     auto t = self_of(self);
     if (!format) return PyBool_FromLong(t.is_contiguous());
     MemoryFormat f = as_memory_format(format);
-    TOCHA_CHECK(f != MemoryFormat::Preserve, Runtime, "preserve memory format is unsupported by the contiguous operator");
+    TOCHA_CHECK(f != MemoryFormat::Preserve, Runtime,
+                "preserve memory format is unsupported by the contiguous operator");
     return PyBool_FromLong(t.is_contiguous(f));
   });
 }
@@ -240,9 +253,11 @@ PyObject* make_subclass(PyObject*, PyObject* args, PyObject* kwargs) {
     PyObject *cls = nullptr, *data = nullptr;
     int require_grad = 0;
     static const char* names[] = {"cls", "data", "require_grad", nullptr};
-    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "OO|p", const_cast<char**>(names), &cls, &data, &require_grad)) throw PythonError();
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "OO|p", const_cast<char**>(names), &cls, &data, &require_grad))
+      throw PythonError();
     TOCHA_CHECK(PyType_Check(cls), Type, "cls must be a type (got ", Py_TYPE(cls)->tp_name, ")");
-    TOCHA_CHECK(is_tensor(data), Type, "_make_subclass(): argument 'data' must be Tensor, not ", Py_TYPE(data)->tp_name);
+    TOCHA_CHECK(is_tensor(data), Type, "_make_subclass(): argument 'data' must be Tensor, not ",
+                Py_TYPE(data)->tp_name);
     Tensor t = alias_as(self_of(data), reinterpret_cast<PyTypeObject*>(cls), true);
     TOCHA_CHECK(!require_grad || t.is_floating() || t.is_complex(), Runtime,
                 "Only Tensors of floating point and complex dtype can require gradients");
@@ -251,15 +266,16 @@ PyObject* make_subclass(PyObject*, PyObject* args, PyObject* kwargs) {
   });
 }
 
-// Tensor._make_wrapper_subclass(cls, size, *, strides=None, storage_offset=None, dtype=None, device=None, requires_grad=False):
-// a subclass instance with this shape and no memory of its own.
+// Tensor._make_wrapper_subclass(cls, size, *, strides=None, storage_offset=None, dtype=None, device=None,
+// requires_grad=False): a subclass instance with this shape and no memory of its own.
 PyObject* make_wrapper_subclass(PyObject*, PyObject* args, PyObject* kwargs) {
   return guarded([&]() -> PyObject* {
     PyObject *cls, *size, *strides = Py_None, *offset = Py_None, *dtype = Py_None, *layout = Py_None, *device = Py_None;
     int requires_grad = 0;
-    static const char* names[] = {"cls", "size", "strides", "storage_offset", "dtype", "layout", "device", "requires_grad", nullptr};
-    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "OO|OO$OOOp", const_cast<char**>(names), &cls, &size, &strides, &offset, &dtype,
-                                     &layout, &device, &requires_grad)) {
+    static const char* names[] = {"cls",    "size",   "strides",       "storage_offset", "dtype",
+                                  "layout", "device", "requires_grad", nullptr};
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "OO|OO$OOOp", const_cast<char**>(names), &cls, &size, &strides,
+                                     &offset, &dtype, &layout, &device, &requires_grad)) {
       throw PythonError();
     }
     Ints sizes = as_ints(size, 0);
@@ -281,7 +297,9 @@ PyObject* set_(PyObject* self, PyObject* args, PyObject* kwargs) {
   return guarded([&]() -> PyObject* {
     PyObject *source = nullptr, *offset = nullptr, *size = nullptr, *stride = nullptr;
     static const char* names[] = {"source", "storage_offset", "size", "stride", nullptr};
-    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "|OOOO", const_cast<char**>(names), &source, &offset, &size, &stride)) throw PythonError();
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "|OOOO", const_cast<char**>(names), &source, &offset, &size,
+                                     &stride))
+      throw PythonError();
     auto t = self_of(self);
     TensorObject* o = t.get();
     Ints sizes, strides;
@@ -293,7 +311,8 @@ PyObject* set_(PyObject* self, PyObject* args, PyObject* kwargs) {
       strides = Ints{1};
     } else if (is_tensor(source)) {
       auto other = self_of(source);
-      TOCHA_CHECK(other.dtype() == t.dtype(), Runtime, "[set_] expected a source of dtype ", t.dtype(), ", got ", other.dtype());
+      TOCHA_CHECK(other.dtype() == t.dtype(), Runtime, "[set_] expected a source of dtype ", t.dtype(), ", got ",
+                  other.dtype());
       s = other.storage_ref();
       sizes = other.sizes();
       strides = other.strides();
@@ -306,7 +325,8 @@ PyObject* set_(PyObject* self, PyObject* args, PyObject* kwargs) {
       strides = stride ? as_ints(stride, 0) : contiguous_strides(sizes);
       TOCHA_CHECK(sizes.size() == strides.size(), Runtime, "[set_] mismatch in length of strides and shape");
       for (int64_t d = 0; d < sizes.size(); ++d)
-        TOCHA_CHECK(sizes[d] >= 0 && strides[d] >= 0, Runtime, "[set_] negative sizes or strides: ", sizes, ", ", strides);
+        TOCHA_CHECK(sizes[d] >= 0 && strides[d] >= 0, Runtime, "[set_] negative sizes or strides: ", sizes, ", ",
+                    strides);
       size_t needed = bytes_needed(sizes, strides, at, t.itemsize());
       if (needed > s->nbytes) resize_storage(*s.get(), needed);
     }
@@ -322,7 +342,8 @@ PyObject* is_set_to(PyObject* self, PyObject* other) {
   return guarded([&]() -> PyObject* {
     TOCHA_CHECK(is_tensor(other), Type, "is_set_to(): argument 'tensor' must be Tensor");
     auto a = self_of(self), b = self_of(other);
-    return PyBool_FromLong(&a.storage() == &b.storage() && a.offset() == b.offset() && a.sizes() == b.sizes() && a.strides() == b.strides());
+    return PyBool_FromLong(&a.storage() == &b.storage() && a.offset() == b.offset() && a.sizes() == b.sizes() &&
+                           a.strides() == b.strides());
   });
 }
 
@@ -341,8 +362,10 @@ PyObject* complex_(PyObject* self, PyObject*) {
 }
 
 PyMethodDef tensor_table[] = {
-    {"size", reinterpret_cast<PyCFunction>(size), METH_FASTCALL | METH_KEYWORDS, "size(dim=None): the sizes, or one of them."},
-    {"stride", reinterpret_cast<PyCFunction>(stride), METH_FASTCALL | METH_KEYWORDS, "stride(dim=None): the strides, or one of them."},
+    {"size", reinterpret_cast<PyCFunction>(size), METH_FASTCALL | METH_KEYWORDS,
+     "size(dim=None): the sizes, or one of them."},
+    {"stride", reinterpret_cast<PyCFunction>(stride), METH_FASTCALL | METH_KEYWORDS,
+     "stride(dim=None): the strides, or one of them."},
     {"dim", dim, METH_NOARGS, "The number of dimensions."},
     {"ndimension", ndimension, METH_NOARGS, "The number of dimensions."},
     {"numel", numel, METH_NOARGS, "The number of elements."},
@@ -369,9 +392,10 @@ PyMethodDef tensor_table[] = {
     {"as_subclass", as_subclass, METH_O, "The same data as an instance of another class."},
     {"_make_subclass", reinterpret_cast<PyCFunction>(make_subclass), METH_VARARGS | METH_KEYWORDS | METH_STATIC,
      "_make_subclass(cls, data, require_grad=False)"},
-    {"_make_wrapper_subclass", reinterpret_cast<PyCFunction>(make_wrapper_subclass), METH_VARARGS | METH_KEYWORDS | METH_STATIC,
-     "A subclass instance with a shape and no memory."},
-    {"set_", reinterpret_cast<PyCFunction>(set_), METH_VARARGS | METH_KEYWORDS, "set_(source, storage_offset, size, stride): other memory."},
+    {"_make_wrapper_subclass", reinterpret_cast<PyCFunction>(make_wrapper_subclass),
+     METH_VARARGS | METH_KEYWORDS | METH_STATIC, "A subclass instance with a shape and no memory."},
+    {"set_", reinterpret_cast<PyCFunction>(set_), METH_VARARGS | METH_KEYWORDS,
+     "set_(source, storage_offset, size, stride): other memory."},
     {"is_set_to", is_set_to, METH_O, "Whether both are the same view of the same memory."},
     {"is_same_size", is_same_size, METH_O, "Whether the sizes agree."},
     {"__complex__", complex_, METH_NOARGS, nullptr},
@@ -400,6 +424,7 @@ PyGetSetDef attribute_table[] = {
     {"is_nested", get_is_nested, nullptr, nullptr, nullptr},
     {"retains_grad", get_retains_grad, nullptr, nullptr, nullptr},
     {"output_nr", get_output_nr, nullptr, nullptr, nullptr},
+    {"__dict__", PyObject_GenericGetDict, PyObject_GenericSetDict, nullptr, nullptr},
 };
 
 }  // namespace
@@ -434,7 +459,8 @@ PyObject* tensor_int(PyObject* self) {
 PyObject* tensor_float(PyObject* self) {
   return guarded([&]() -> PyObject* {
     Scalar s = item(self_of(self));
-    TOCHA_CHECK(!s.is_complex() || s.to_complex().im == 0, Runtime, "value cannot be converted to type double without overflow");
+    TOCHA_CHECK(!s.is_complex() || s.to_complex().im == 0, Runtime,
+                "value cannot be converted to type double without overflow");
     return PyFloat_FromDouble(s.to_double());
   });
 }
@@ -461,7 +487,8 @@ Py_ssize_t tensor_length(PyObject* self) {
 int tensor_contains(PyObject* self, PyObject* item_object) {
   try {
     TOCHA_CHECK(is_tensor(item_object) || is_number(item_object), Runtime,
-                "Tensor.__contains__ only supports Tensor or scalar, but you passed in a ", Py_TYPE(item_object)->tp_name);
+                "Tensor.__contains__ only supports Tensor or scalar, but you passed in a ",
+                Py_TYPE(item_object)->tp_name);
     return item(ops::any(ops::eq(self_of(self), as_operand(item_object)), std::nullopt, false)).to_bool();
   } catch (...) {
     set_python_error();

@@ -3,8 +3,8 @@
 
 #include <vector>
 
-#include "python/object.h"
 #include "core/tensor.h"
+#include "python/object.h"
 
 namespace tocha::python {
 

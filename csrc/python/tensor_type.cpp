@@ -104,10 +104,9 @@ Py_hash_t tensor_hash(PyObject* self) {
   return static_cast<Py_hash_t>(bits >> 4 | bits << (8 * sizeof(bits) - 4));
 }
 
-PyMemberDef members[] = {
-    {"__weaklistoffset__", T_PYSSIZET, offsetof(TensorObject, weakrefs), READONLY, nullptr},
-    {"__dictoffset__", T_PYSSIZET, offsetof(TensorObject, dict), READONLY, nullptr},
-    {nullptr, 0, 0, 0, nullptr}};
+PyMemberDef members[] = {{"__weaklistoffset__", T_PYSSIZET, offsetof(TensorObject, weakrefs), READONLY, nullptr},
+                         {"__dictoffset__", T_PYSSIZET, offsetof(TensorObject, dict), READONLY, nullptr},
+                         {nullptr, 0, 0, 0, nullptr}};
 
 }  // namespace
 

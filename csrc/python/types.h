@@ -20,16 +20,13 @@ extern PyTypeObject* generator_type;
 extern PyTypeObject* storage_type;
 
 struct DTypeObject {
-  PyObject_HEAD
-  DType value;
+  PyObject_HEAD DType value;
 };
 struct DeviceObject {
-  PyObject_HEAD
-  Device value;
+  PyObject_HEAD Device value;
 };
 struct NamedObject {  // layout and memory_format
-  PyObject_HEAD
-  int value;
+  PyObject_HEAD int value;
   const char* name;
 };
 
@@ -55,7 +52,7 @@ bool is_number(PyObject* o);      // bool, int, float, complex and NumPy's scala
 bool is_numpy_bool(PyObject* o);  // numpy.bool_
 int64_t as_int(PyObject* o);
 double as_double(PyObject* o);
-Scalar as_scalar(PyObject* o);      // also 0-d tensors
+Scalar as_scalar(PyObject* o);             // also 0-d tensors
 PyObject* scalar_object(const Scalar& s);  // new
 
 Generator& generator_of(PyObject* o);  // of a Generator object

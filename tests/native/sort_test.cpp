@@ -1,5 +1,7 @@
 // Sorting, searching and scanning kernels against plain reference code. A program of its own: prints what
 // failed and exits non-zero. Built with csrc/cpu/{sort,search,scan}*.cpp, their isa files and csrc/core.
+#include "cpu/sort.h"
+
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
@@ -14,7 +16,6 @@
 #include "core/parallel.h"
 #include "cpu/scan.h"
 #include "cpu/search.h"
-#include "cpu/sort.h"
 
 namespace {
 
@@ -67,14 +68,18 @@ Buffer<T> elements(int64_t n, int kind) {
 
 template <class T>
 bool is_nan(T x) {
-  if constexpr (kFloat<T>) return std::isnan(static_cast<double>(x));
-  else return false;
+  if constexpr (kFloat<T>)
+    return std::isnan(static_cast<double>(x));
+  else
+    return false;
 }
 
 template <class T>
 bool less(T a, T b) {
-  if constexpr (kFloat<T>) return (!is_nan(a) && is_nan(b)) || static_cast<double>(a) < static_cast<double>(b);
-  else return a < b;
+  if constexpr (kFloat<T>)
+    return (!is_nan(a) && is_nan(b)) || static_cast<double>(a) < static_cast<double>(b);
+  else
+    return a < b;
 }
 
 template <class T>
@@ -124,9 +129,7 @@ void test_sort(int64_t rows, int64_t n, int kind) {
       const T* row = in.data() + r * n;
       std::vector<int64_t> order = reference_order(row, n, false);
       int64_t nans = std::count_if(row, row + n, [](T x) { return is_nan(x); });
-      int64_t expected = nans == n                ? 0
-                         : nans > 0 && !skip_nan ? order[n - nans]
-                                                 : order[(n - nans - 1) / 2];
+      int64_t expected = nans == n ? 0 : nans > 0 && !skip_nan ? order[n - nans] : order[(n - nans - 1) / 2];
       check(where[r] == expected && same_bits(one[r], row[expected]), "median", id, n, r);
     }
   }
@@ -177,9 +180,8 @@ void test_unique(int64_t n, int kind) {
     for (int64_t g = 0; ok && g < found; ++g) ok &= same_bits(values[g], in[heads[g]]) && counts[g] == sizes[g];
     check(ok, sorted ? "unique" : "unique_consecutive", id, n);
     // Rows of one element are the elements.
-    int64_t groups = sorted
-                         ? cpu::unique_rows(dtype, in.data(), n, 1, firsts.data(), inverse.data(), counts.data())
-                         : cpu::unique_consecutive_rows(dtype, in.data(), n, 1, firsts.data(), nullptr, nullptr);
+    int64_t groups = sorted ? cpu::unique_rows(dtype, in.data(), n, 1, firsts.data(), inverse.data(), counts.data())
+                            : cpu::unique_consecutive_rows(dtype, in.data(), n, 1, firsts.data(), nullptr, nullptr);
     check(groups == found && std::equal(heads.begin(), heads.end(), firsts.begin()), "unique_rows", id, n);
   }
 }
@@ -306,8 +308,10 @@ void test_sums(cpu::ScanShape shape) {
         int64_t at = (o * shape.n + i) * shape.inner + c;
         total += static_cast<int64_t>(static_cast<double>(in[at]));
         product *= static_cast<int64_t>(static_cast<double>(in[at]));
-        if constexpr (kFloat<T>) ok &= near(sums[at], static_cast<double>(total));
-        else ok &= sums[at] == static_cast<T>(total);
+        if constexpr (kFloat<T>)
+          ok &= near(sums[at], static_cast<double>(total));
+        else
+          ok &= sums[at] == static_cast<T>(total);
         ok &= static_cast<double>(products[at]) == static_cast<double>(product);
       }
     }

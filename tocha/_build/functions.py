@@ -350,6 +350,8 @@ class Family:
             for i, s in enumerate(specs):
                 if "out_dtype" in o.tags:
                     self.lines.append(f"  {s}.dtype = out{i}.dtype();")
+                if "exact_out" in o.tags:
+                    self.lines.append(f'  TOCHA_CHECK(out{i}.dtype() == {s}.dtype, Runtime, "[{o.name}] expects out of dtype ", {s}.dtype, ", got ", out{i}.dtype());')
                 self.lines.append(f'  OutScope scope{i}(out{i}, {s}, "{o.name}");')
                 self.lines += [f"  scope{i}.avoid({t});" for t in tensors + lists]
             scoped = ", ".join(f"scope{i}.target()" for i in range(n))

@@ -23,6 +23,8 @@ namespace tocha::cpu {{
 namespace {{
 """
 PARAM_BYTES = 16
+ROW_LANES = 64  # accumulators of a reduction along a contiguous run
+ROW_SHORT = 16  # shorter runs are reduced in order
 SHORTCUT_RUN = 512
 
 
@@ -161,7 +163,7 @@ def is_ordered(o: Operator) -> bool:
 
 
 class FoldEmitter:
-    """The four loops of one reduction for one compute dtype."""
+    """The five loops of one reduction for one compute dtype."""
 
     def __init__(self, o: Operator, t: dt.DType):
         self.o, self.t = o, t
@@ -192,6 +194,91 @@ class FoldEmitter:
         k = len(self.states)
         inputs = tuple(scalar.Input(i, d) for i, d in enumerate(self.states))
         return self.fold.combine(inputs if k > 1 else inputs[0], scalar.Input(k, self.t), scalar.index(), **self.nodes())
+
+    def merged(self) -> scalar.Node | tuple[scalar.Node, ...]:
+        """The states of two ranges that follow each other, as those of one."""
+        k = len(self.states)
+        first = tuple(scalar.Input(i, d) for i, d in enumerate(self.states))
+        second = tuple(scalar.Input(k + i, d) for i, d in enumerate(self.states))
+        return self.fold.merge(first if k > 1 else first[0], second if k > 1 else second[0], **self.nodes())
+
+    def lambda_(self, name: str, arguments: str, reads: list[str], code: Emitted, writes: list[str]) -> list[str]:
+        """A local function that reads states, and replaces them by the code's results."""
+        lines = [f"  auto {name} = [&]({arguments}) {{", *("    " + r for r in reads), *("    " + c for c in code.body)]
+        lines += [f"    const {d.cpp} n{i} = {r};" for i, (d, r) in enumerate(zip(self.states, code.results, strict=False))]
+        return [*lines, *("    " + w for w in writes), "  };"]
+
+    def row(self) -> list[str]:
+        """The loop over one contiguous run. Lanes of its own are brought into the one state by a tree of merges."""
+        k, t, lanes = len(self.states), self.t.cpp, ROW_LANES
+        lines = self.head("row", "char* const* s, const char* x, int64_t n, int64_t index")
+        lines += ["  (void)index;", *self.pointers("s", "s", self.states), f"  const auto* p = reinterpret_cast<const {t}*>(x);"]
+        step = self.emit(self.combined(), self.states, [*(f"c{i}" for i in range(k)), "v"], index="at", prefix="f")
+        lines += ["  " + c for c in step.prologue]
+        arrays = ", ".join(f"{d.cpp}* l{i}" for i, d in enumerate(self.states))
+        reads = ["(void)at;", *(f"const {d.cpp} c{i} = l{i}[j];" for i, d in enumerate(self.states))]
+        lines += self.lambda_("fold", f"{arrays}, int64_t j, const {t} v, int64_t at", reads, step, [f"l{i}[j] = n{i};" for i in range(k)])
+        states_ = ", ".join(f"s{i}" for i in range(k))
+        # A few elements are taken in order.
+        lines += [f"  if (n < {ROW_SHORT}) {{", f"    for (int64_t i = 0; i < n; ++i) fold({states_}, 0, p[i], index + i);", "    return;", "  }"]
+        if self.fold.search is not None:
+            return lines + self.search_row() + ["}", ""]
+        return lines + self.lanes_row(self.states, self.fold.init(**self.nodes()), self.merged(), "fold") + [
+            f"  merge({', '.join(f's{i}, l{i}' for i in range(k))});", "}", "",
+        ]  # fmt: skip
+
+    def lanes_row(self, types: list[dt.DType], init: object, merged: object, fold: str) -> list[str]:
+        """Folds the run into lanes l0, l1, ... and merges those into their first."""
+        k, lanes = len(types), ROW_LANES
+        start = self.emit(init, types, [], prefix="i")
+        join = self.emit(merged, types, [f"a{i}" for i in range(k)] + [f"b{i}" for i in range(k)], prefix="m")
+        lines = ["  " + c for c in (*start.prologue, *start.body, *join.prologue)]
+        pairs = ", ".join(f"{d.cpp}* u{i}, const {d.cpp}* w{i}" for i, d in enumerate(types))
+        reads = [f"const {d.cpp} a{i} = *u{i}, b{i} = *w{i};" for i, d in enumerate(types)]
+        lines += self.lambda_("merge", pairs, reads, join, [f"*u{i} = n{i};" for i in range(k)])
+        lines += [f"  alignas(64) {d.cpp} l{i}[{lanes}];" for i, d in enumerate(types)]
+        args = ", ".join(f"l{i}" for i in range(k))
+
+        def over(count: int, statements: list[str]) -> list[str]:
+            return ["#pragma GCC ivdep", f"    for (int64_t j = 0; j < {count}; ++j) {{", *("      " + c for c in statements), "    }"]
+
+        def start_lanes(width: int) -> list[str]:
+            return over(width, [f"l{i}[j] = {r};" for i, r in enumerate(start.results)])
+
+        def run(width: int, unroll: int) -> list[str]:
+            body = [f"{fold}({args}, j, p[i + {w * width} + j], index + i + {w * width} + j);" for w in range(unroll)]
+            return [f"  for (; i + {unroll * width} <= n; i += {unroll * width}) {{", *over(width, body), "  }"]
+
+        def tree(upper: int, lower: int) -> list[str]:
+            text = []
+            while upper >= lower:
+                joined = ", ".join(f"l{i} + j, l{i} + j + {upper}" for i in range(k))
+                text += over(upper, [f"merge({joined});"])
+                upper //= 2
+            return text
+
+        lines += ["  int64_t i = 0;", f"  if (n < {lanes}) {{", *start_lanes(ROW_SHORT), "  } else {", *start_lanes(lanes), *run(lanes, 4), *run(lanes, 1)]
+        lines += [*tree(lanes // 2, ROW_SHORT), "  }", *run(ROW_SHORT, 1), *tree(ROW_SHORT // 2, 1)]
+        return [*lines, f"  for (; i < n; ++i) {fold}({args}, 0, p[i], index + i);"]
+
+    def search_row(self) -> list[str]:
+        """The best value of the run first, by its own lanes; where it is only if it beats what came before."""
+        pick, beats, ties = self.fold.search
+        t, d = self.t.cpp, self.states[0]
+        a, b = scalar.Input(0, d), scalar.Input(1, d)
+        picked = self.emit(pick(a, b), [d], ["c0", "v"], prefix="g")
+        better = self.emit(beats(b, a), [dt.bool_], ["was", "best"], prefix="w")
+        tie = self.emit(ties(a, b), [dt.bool_], ["v", "best"], prefix="q")
+        lines = [f"  auto best_of = [&]({d.cpp}* l0, int64_t j, const {t} v, int64_t) {{", f"    const {d.cpp} c0 = l0[j];"]
+        lines += ["    " + c for c in picked.body] + [f"    l0[j] = {picked.results[0]};", "  };"]
+        init = self.fold.init(**self.nodes())[0]
+        lines += self.lanes_row([d], init, pick(a, b), "best_of")
+        lines += [f"  const {d.cpp} best = l0[0], was = s0[0];", *("  " + c for c in better.body), f"  if (!({better.results[0]})) return;"]
+        lines += [f"  auto is_it = [&](const {t} v) {{", *("    " + c for c in tie.body), f"    return {tie.results[0]};", "  };"]
+        lines += ["  int64_t at = 0;", f"  for (; at + {ROW_LANES} <= n; at += {ROW_LANES}) {{", "    unsigned hits = 0;"]
+        lines += [f"    for (int64_t j = 0; j < {ROW_LANES}; ++j) hits += is_it(p[at + j]);", "    if (hits) break;", "  }"]
+        lines += ["  while (at < n && !is_it(p[at])) ++at;", "  s0[0] = best;", "  s1[0] = index + at;"]
+        return lines
 
     def text(self) -> str:
         k = len(self.states)
@@ -229,10 +316,10 @@ class FoldEmitter:
                 lines += [f"        c{i} = n{i};" for i in range(k)] + ["      }"]
             lines += [f"      s{i}[j] = c{i};" for i in range(k)] + ["    }", "  }"]
         lines += ["}", ""]
+        # row: a contiguous run into lane 0
+        lines += self.row()
         # merge
-        others = tuple(scalar.Input(k + i, d) for i, d in enumerate(self.states))
-        merged = self.fold.merge(state_inputs if k > 1 else state_inputs[0], others if k > 1 else others[0], **self.nodes())
-        code = self.emit(merged, self.states, [f"a{i}" for i in range(k)] + [f"b{i}" for i in range(k)])
+        code = self.emit(self.merged(), self.states, [f"a{i}" for i in range(k)] + [f"b{i}" for i in range(k)])
         lines += self.head("merge", "char* const* s, char* const* o, int64_t m")
         lines += self.pointers("s", "s", self.states) + self.pointers("o", "o", self.states)
         lines += ["  " + c for c in code.prologue] + ["#pragma GCC ivdep", "  for (int64_t j = 0; j < m; ++j) {"]
@@ -262,7 +349,7 @@ def tables(o: Operator) -> str:
             slots.append(loop_name(o, d))
         else:
             base = loop_name(o, d)
-            slots.append(f"{{{base}_init, {base}_fold, {base}_merge, {base}_finish}}")
+            slots.append(f"{{{base}_init, {base}_fold, {base}_row, {base}_merge, {base}_finish}}")
     kind = "Loop" if o.kind == "pointwise" else "ReduceLoops"
     return f"extern const {kind} {o.cpp_name}_loops[kNumDTypes] = {{{', '.join(slots)}}};\n"
 

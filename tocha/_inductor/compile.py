@@ -19,7 +19,18 @@ from tocha._inductor.schedule import schedule
 from tocha.codegen.cpp_loops import KernelWriter, module, shape
 from tocha.ir.loops import Buffer, Kernel, Loop, show
 
-FLAGS = ("-std=c++20", "-O3", "-march=native", "-fPIC", "-shared", "-fvisibility=hidden", "-fno-math-errno", "-fno-trapping-math", "-ffp-contract=off", "-DTOCHA_SINGLE_ISA")
+FLAGS = (
+    "-std=c++20",
+    "-O3",
+    "-march=native",
+    "-fPIC",
+    "-shared",
+    "-fvisibility=hidden",
+    "-fno-math-errno",
+    "-fno-trapping-math",
+    "-ffp-contract=off",
+    "-DTOCHA_SINGLE_ISA",
+)
 ROWS_PER_TASK_WORK = 1 << 15  # elements that make a task worth a thread
 
 
@@ -40,7 +51,9 @@ def compiler() -> str:
 
 
 def cache_directory() -> Path:
-    root = Path(os.environ.get("TOCHA_CACHE_DIR") or Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "tocha")
+    root = Path(
+        os.environ.get("TOCHA_CACHE_DIR") or Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "tocha"
+    )
     root.mkdir(mode=0o700, parents=True, exist_ok=True)
     return root
 
@@ -85,7 +98,9 @@ class Compiled:
         held: dict[Buffer | Loop, _C.Tensor] = {}
         for b, t in zip(self.inputs, tensors, strict=True):
             if tuple(t.shape) != b.sizes or str(t.dtype) != f"tocha.{b.dtype.name}":
-                raise RuntimeError(f"[compiled graph] {b.name} must be {b.dtype.name}{list(b.sizes)}, got {t.dtype}{list(t.shape)}")
+                raise RuntimeError(
+                    f"[compiled graph] {b.name} must be {b.dtype.name}{list(b.sizes)}, got {t.dtype}{list(t.shape)}"
+                )
             held[b] = t.contiguous()
         for kernel, writer, run in zip(self.kernels, self.writers, self.run, strict=True):
             for loop in kernel.outputs:

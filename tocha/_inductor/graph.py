@@ -1,11 +1,11 @@
 """A straight-line program of operators on named inputs, and how it is lowered to loops.
 
-    >>> from tocha.ir import dtypes as dt
-    >>> g = Graph()
-    >>> x = g.input("x", (4, 8), dt.float32)
-    >>> y = g.output(op.exp(x).sum(-1))
-    >>> [loop.name for loop in g.outputs[0].producers()]
-    ['exp_0', 'sum_1']
+>>> from tocha.ir import dtypes as dt
+>>> g = Graph()
+>>> x = g.input("x", (4, 8), dt.float32)
+>>> y = g.output(op.exp(x).sum(-1))
+>>> [loop.name for loop in g.outputs[0].producers()]
+['exp_0', 'sum_1']
 """
 
 from __future__ import annotations

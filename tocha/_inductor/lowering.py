@@ -36,7 +36,9 @@ def lower(o: Operator, arguments: dict[str, Any]) -> Any:
 def type_code(code: object, t: DType) -> DType:
     if isinstance(code, DType):
         return code
-    return {"T": t, "real": dt.real_of(t), "complex": dt.complex_of(t) if t in (dt.float32, dt.float64) else t}[str(code)]
+    return {"T": t, "real": dt.real_of(t), "complex": dt.complex_of(t) if t in (dt.float32, dt.float64) else t}[
+        str(code)
+    ]
 
 
 def is_value(v: object) -> bool:
@@ -77,7 +79,9 @@ def pointwise(o: Operator, arguments: dict[str, Any]) -> Any:
     out_codes = types.get("out", ("T",) * len(o.schema.returns))
     param_codes = dict(zip(params, types.get("params", ("T",) * len(params)), strict=True))
     common = result_type(
-        (v.dtype, Priority.DIMENSIONED if v.shape else Priority.ZERO_DIM) if is_value(v) else (number_dtype(v), Priority.NUMBER)
+        (v.dtype, Priority.DIMENSIONED if v.shape else Priority.ZERO_DIM)
+        if is_value(v)
+        else (number_dtype(v), Priority.NUMBER)
         for v, code in zip(operands, in_codes, strict=True)
         if not isinstance(code, DType)
     )
@@ -94,12 +98,18 @@ def pointwise(o: Operator, arguments: dict[str, Any]) -> Any:
         for v, code in zip(operands, in_codes, strict=True):
             t = type_code(code, compute)
             xs.append(scalar.cast(next(rest), t) if is_value(v) else scalar.constant(t.convert(v), t))
-        ps = {n: scalar.constant(type_code(param_codes[n], compute).convert(v), type_code(param_codes[n], compute)) for n, v in params.items()}
+        ps = {
+            n: scalar.constant(type_code(param_codes[n], compute).convert(v), type_code(param_codes[n], compute))
+            for n, v in params.items()
+        }
         return o.body(*xs, **ps)
 
     results = [type_code(c, common) for c in out_codes]
     nodes = simplify(scalar.trace(body, [v.dtype for v in values], None, results))
-    loops = [Loop(graph.name(o.name), sizes, d, tuple(load(v, sizes) for v in values), n) for n, d in zip(nodes, results, strict=True)]
+    loops = [
+        Loop(graph.name(o.name), sizes, d, tuple(load(v, sizes) for v in values), n)
+        for n, d in zip(nodes, results, strict=True)
+    ]
     made = [Value(graph, loop) for loop in loops]
     return made[0] if len(made) == 1 else tuple(made)
 
@@ -122,7 +132,14 @@ def reduction(o: Operator, arguments: dict[str, Any]) -> Any:
         raise NotLowered(f"{o.full_name}: only reductions with one result and no parameters so far")
     element = simplify((scalar.cast(scalar.Input(0, v.dtype), t.compute),))[0]
     loop = Loop(
-        v.graph.name(o.name), v.shape, out, (load(v, v.shape),), element, fold=fold, reduced=reduced, keepdim=bool(arguments.get("keepdim", False))
+        v.graph.name(o.name),
+        v.shape,
+        out,
+        (load(v, v.shape),),
+        element,
+        fold=fold,
+        reduced=reduced,
+        keepdim=bool(arguments.get("keepdim", False)),
     )
     return Value(v.graph, loop)
 

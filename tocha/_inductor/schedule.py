@@ -28,7 +28,9 @@ def row_dims(loop: Loop) -> int:
         return n - 1 if n else 0
     first = min(loop.reduced, default=n)
     if loop.reduced != frozenset(range(first, n)):
-        raise NotImplementedError(f"{loop.name}: only trailing dims are reduced so far, got {sorted(loop.reduced)} of {n}")
+        raise NotImplementedError(
+            f"{loop.name}: only trailing dims are reduced so far, got {sorted(loop.reduced)} of {n}"
+        )
     return first
 
 
@@ -39,7 +41,14 @@ def split_full(loop: Loop) -> list[Loop]:
         return [loop]
     partial_fold = replace(fold, finish=lambda s, n: s, out_types=fold.state_types)
     state = loop.formula.dtype
-    partial = replace(loop, name=loop.name + "_rows", dtype=state, fold=partial_fold, reduced=frozenset({len(loop.sizes) - 1}), users=[])
+    partial = replace(
+        loop,
+        name=loop.name + "_rows",
+        dtype=state,
+        fold=partial_fold,
+        reduced=frozenset({len(loop.sizes) - 1}),
+        users=[],
+    )
     total = loop.numel
     final_fold = replace(
         fold,
@@ -51,7 +60,16 @@ def split_full(loop: Loop) -> list[Loop]:
     for d in reversed(range(len(rows) - 1)):
         strides[d] = strides[d + 1] * rows[d + 1]
     element = scalar.Input(0, state)
-    final = Loop(loop.name, rows, loop.dtype, (Load(partial, tuple(strides)),), element, fold=final_fold, reduced=frozenset(range(len(rows))), keepdim=False)
+    final = Loop(
+        loop.name,
+        rows,
+        loop.dtype,
+        (Load(partial, tuple(strides)),),
+        element,
+        fold=final_fold,
+        reduced=frozenset(range(len(rows))),
+        keepdim=False,
+    )
     return [partial, final]
 
 
@@ -78,7 +96,10 @@ class Inliner:
             lead = len(read.strides) - len(source.sizes)
             for i, deeper in enumerate(source.loads):
                 strides = tuple(
-                    0 if d < lead or (read.strides[d] == 0 and source.sizes[d - lead] == 1) else deeper.strides[d - lead] for d in range(len(read.strides))
+                    0
+                    if d < lead or (read.strides[d] == 0 and source.sizes[d - lead] == 1)
+                    else deeper.strides[d - lead]
+                    for d in range(len(read.strides))
                 )
                 inner[scalar.Input(i, deeper.source.dtype)] = self.node(replace(deeper, strides=strides), loads)
             return scalar.substitute((source.formula,), inner)[0]

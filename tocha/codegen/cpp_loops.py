@@ -41,7 +41,10 @@ class KernelWriter:
         self.put(0, f"void {k.name}(char* const* p, int64_t begin, int64_t end) {{")
         for i, b in enumerate(self.buffers):
             const = "const " if i < self.inputs else ""
-            self.put(1, f"auto* {b.name} = reinterpret_cast<{const}{b.dtype.cpp}*>(p[{i}]);  // {b.dtype.name}{list(shape(b))}")
+            self.put(
+                1,
+                f"auto* {b.name} = reinterpret_cast<{const}{b.dtype.cpp}*>(p[{i}]);  // {b.dtype.name}{list(shape(b))}",
+            )
         self.put(1, "for (int64_t r = begin; r < end; ++r) {")
         for loop in k.loops:
             self.put(2, f"// {loop.name}: {loop.dtype.name}{list(loop.out_sizes)}")
@@ -58,7 +61,10 @@ class KernelWriter:
         if load.source in self.kernel.loops:
             return f"{load.source.name}_row"
         n = len(loop.sizes) - count_trailing(loop.sizes, self.kernel.columns)
-        terms = [*index_terms(loop.sizes[:n], load.strides[:n], "r"), *index_terms(loop.sizes[n:], load.strides[n:], column)]
+        terms = [
+            *index_terms(loop.sizes[:n], load.strides[:n], "r"),
+            *index_terms(loop.sizes[n:], load.strides[n:], column),
+        ]
         if load.offset:
             terms.append(str(load.offset))
         return f"{load.source.name}[{' + '.join(terms) or '0'}]"
@@ -117,7 +123,9 @@ class KernelWriter:
         others = tuple(scalar.Input(len(states) + i, d) for i, d in enumerate(states))
         mine = tuple(scalar.Input(i, d) for i, d in enumerate(states))
         merged = fold.merge(mine[0] if one else mine, others[0] if one else others)
-        code = emitted(merged, states, [*(f"s{i}[l]" for i in range(len(states))), *(f"s{i}[l + h]" for i in range(len(states)))])
+        code = emitted(
+            merged, states, [*(f"s{i}[l]" for i in range(len(states))), *(f"s{i}[l + h]" for i in range(len(states)))]
+        )
         self.put(3, "for (int64_t h = kLanes / 2; h > 0; h /= 2) {")
         self.put(4, "for (int64_t l = 0; l < h; ++l) {")
         for line in code.prologue + code.body:
@@ -143,7 +151,10 @@ class KernelWriter:
 
 def emitted(values, targets: list[DType], names: list[str], index: str = "i"):
     values = values if isinstance(values, tuple) else (values,)
-    nodes = tuple(scalar.cast(v, d) if isinstance(v, scalar.Node) else scalar.constant(v, d) for v, d in zip(values, targets, strict=True))
+    nodes = tuple(
+        scalar.cast(v, d) if isinstance(v, scalar.Node) else scalar.constant(v, d)
+        for v, d in zip(values, targets, strict=True)
+    )
     return emit(simplify(nodes), Names(names, index=index))
 
 
@@ -186,5 +197,7 @@ def module(kernels: list[Kernel]) -> tuple[str, list[KernelWriter]]:
     writers = [KernelWriter(k) for k in kernels]
     parts = [PRELUDE, *(w.text() + "\n" for w in writers), "}  // namespace\n"]
     for k in kernels:
-        parts.append(f'extern "C" [[gnu::visibility("default")]] void run_{k.name}(void* p, int64_t begin, int64_t end) {{ {k.name}(static_cast<char* const*>(p), begin, end); }}')
+        parts.append(
+            f'extern "C" [[gnu::visibility("default")]] void run_{k.name}(void* p, int64_t begin, int64_t end) {{ {k.name}(static_cast<char* const*>(p), begin, end); }}'
+        )
     return "\n".join(parts) + "\n", writers

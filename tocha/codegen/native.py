@@ -67,7 +67,16 @@ SCALAR_FACTS = {
     "is_complex": "bool", "is_floating": "bool", "is_integral": "bool", "is_boolean": "bool", "to_double": "float",
     "to_int": "int", "to_bool": "bool",
 }  # fmt: skip
-BINARY = {ast.Add: "+", ast.Sub: "-", ast.Mult: "*", ast.BitAnd: "&", ast.BitOr: "|", ast.BitXor: "^", ast.LShift: "<<", ast.RShift: ">>"}
+BINARY = {
+    ast.Add: "+",
+    ast.Sub: "-",
+    ast.Mult: "*",
+    ast.BitAnd: "&",
+    ast.BitOr: "|",
+    ast.BitXor: "^",
+    ast.LShift: "<<",
+    ast.RShift: ">>",
+}
 COMPARE = {ast.Eq: "==", ast.NotEq: "!=", ast.Lt: "<", ast.LtE: "<=", ast.Gt: ">", ast.GtE: ">="}
 DUNDER = {
     ast.Add: "__add__", ast.Sub: "__sub__", ast.Mult: "__mul__", ast.Div: "__truediv__", ast.FloorDiv: "__floordiv__",
@@ -78,8 +87,45 @@ DUNDER = {
 NUMBERS = ("int", "float", "bool")
 # Names that mean something else in the C++ around a translated body: keywords and the helpers of dispatch/rules.h.
 RESERVED = frozenset(
-    "default new register int float double auto this operator union char short long signed unsigned const template typename "
-    "at length concat product contains shown str fail ops rules native value_of is_none insert_at pop_at index_of sum_of size_at stride_at".split()
+    [
+        "default",
+        "new",
+        "register",
+        "int",
+        "float",
+        "double",
+        "auto",
+        "this",
+        "operator",
+        "union",
+        "char",
+        "short",
+        "long",
+        "signed",
+        "unsigned",
+        "const",
+        "template",
+        "typename",
+        "at",
+        "length",
+        "concat",
+        "product",
+        "contains",
+        "shown",
+        "str",
+        "fail",
+        "ops",
+        "rules",
+        "native",
+        "value_of",
+        "is_none",
+        "insert_at",
+        "pop_at",
+        "index_of",
+        "sum_of",
+        "size_at",
+        "stride_at",
+    ]
 )
 
 
@@ -155,7 +201,9 @@ def coerce(v: Value, to: str) -> str:
     if v.type in ("int?", "float?") and to == "Scalar":
         return f"Scalar(value_of({v.code}))"
     if v.type in NUMBERS and to in ("int", "float", "bool"):
-        return {"int": "static_cast<int64_t>", "float": "static_cast<double>", "bool": "static_cast<bool>"}[to] + f"({v.code})"
+        return {"int": "static_cast<int64_t>", "float": "static_cast<double>", "bool": "static_cast<bool>"}[
+            to
+        ] + f"({v.code})"
     if v.type in NUMBERS and to in ("int?", "float?"):
         return f"std::optional<{own_type(base)}>({v.code})"
     if v.type == "Scalar" and to in NUMBERS:
@@ -208,7 +256,9 @@ def unify(a: Value, b: Value) -> str:
 class Translator:
     """One function. `call_rule` is told which helper rules it uses, so that they get translated too."""
 
-    def __init__(self, function: Callable, parameters: dict[str, str], returns: str, use_rule: Callable[[Callable], None]):
+    def __init__(
+        self, function: Callable, parameters: dict[str, str], returns: str, use_rule: Callable[[Callable], None]
+    ):
         self.function = function
         self.returns = returns
         self.use_rule = use_rule
@@ -537,7 +587,12 @@ class Translator:
     def present(self, branch: ast.expr, test: ast.expr, absent: type[ast.cmpop]) -> Value:
         """A branch's value; `x` itself is no longer optional where the test says that it is there."""
         v = self.expr(branch)
-        if v.type.endswith("?") and v.type not in ("Tensor?", "Generator?", "layout?") and isinstance(test, ast.Compare) and isinstance(test.ops[0], absent):
+        if (
+            v.type.endswith("?")
+            and v.type not in ("Tensor?", "Generator?", "layout?")
+            and isinstance(test, ast.Compare)
+            and isinstance(test.ops[0], absent)
+        ):
             right = test.comparators[0]
             if isinstance(right, ast.Constant) and right.value is None and ast.dump(test.left) == ast.dump(branch):
                 return Value(f"value_of({v.code})", v.type[:-1])
@@ -640,7 +695,12 @@ class Translator:
         if "Scalar" in (a.type, b.type):
             a, b = (Value(f"{v.code}.to_double()", "float") if v.type == "Scalar" else v for v in (a, b))
         if a.type.endswith("?") and a.type[:-1] in (*NUMBERS, "str", "dtype") and b.type == a.type[:-1]:
-            return Value(f"({a.code} == {b.code})" if isinstance(operation, ast.Eq) else f"(value_of({a.code}) {COMPARE[type(operation)]} {b.code})", "bool")
+            return Value(
+                f"({a.code} == {b.code})"
+                if isinstance(operation, ast.Eq)
+                else f"(value_of({a.code}) {COMPARE[type(operation)]} {b.code})",
+                "bool",
+            )
         return Value(f"({a.code} {COMPARE[type(operation)]} {b.code})", "bool")
 
     def expr_JoinedStr(self, e: ast.JoinedStr) -> Value:
@@ -662,6 +722,7 @@ class Translator:
         if v.type in ("Tensor", "Operand"):
             raise TranslationError("index tensors through operators (select, narrow, index_select)")
         if isinstance(e.slice, ast.Slice):
+
             def bound(x: ast.expr | None) -> str:
                 return "std::nullopt" if x is None else f"std::optional<int64_t>({coerce(self.expr(x), 'int')})"
 
@@ -693,7 +754,9 @@ class Translator:
         if v.type == "dtype?":
             v = Value(f"value_of({v.code})", "dtype")
         if v.type == "dtype" and e.attr in ("is_complex", "is_floating_point", "itemsize"):
-            code = {"is_complex": "is_complex({})", "is_floating_point": "is_floating({})", "itemsize": "itemsize({})"}[e.attr]
+            code = {"is_complex": "is_complex({})", "is_floating_point": "is_floating({})", "itemsize": "itemsize({})"}[
+                e.attr
+            ]
             return Value(code.format(v.code), "int" if e.attr == "itemsize" else "bool")
         raise TranslationError(f"attribute {e.attr} of {v.type}")
 
@@ -725,7 +788,10 @@ class Translator:
         head, v, lines = self.comprehension(e)
         t = {"Operand": "Tensor[]"}.get(v.type, v.type + "[]")
         made = self.temporary()
-        return Value(f"([&] {{ {own_type(t)} {made}; {head} {{ {' '.join(lines)} {made}.push_back({v.code}); }} return {made}; }}())", t)
+        return Value(
+            f"([&] {{ {own_type(t)} {made}; {head} {{ {' '.join(lines)} {made}.push_back({v.code}); }} return {made}; }}())",
+            t,
+        )
 
     def expr_GeneratorExp(self, e: ast.GeneratorExp) -> Value:
         return self.expr_ListComp(ast.ListComp(elt=e.elt, generators=e.generators))
@@ -741,7 +807,9 @@ class Translator:
             head, v, lines = self.comprehension(e.args[0])
             hit, end = ("true", "false") if f.id == "any" else ("false", "true")
             test = self.truth(v) if f.id == "any" else f"!({self.truth(v)})"
-            return Value(f"([&] {{ {head} {{ {' '.join(lines)} if ({test}) return {hit}; }} return {end}; }}())", "bool")
+            return Value(
+                f"([&] {{ {head} {{ {' '.join(lines)} if ({test}) return {hit}; }} return {end}; }}())", "bool"
+            )
         args = [self.expr(a) for a in e.args if not isinstance(a, ast.Starred)]
         builtin = getattr(self, "builtin_" + f.id, None)
         if builtin is not None and f.id not in self.globals:
@@ -787,13 +855,24 @@ class Translator:
                 types, result, template = TENSOR_FACTS[f.attr]
                 return Value(template.format(v.code, *(coerce(a, t) for a, t in zip(args, types, strict=True))), result)
             return self.op_call(f.attr, [v, *args], kwargs)
-        if v.type.endswith("[]") and f.attr in ("append", "pop", "insert", "index", "count", "extend", "copy", "reverse"):
+        if v.type.endswith("[]") and f.attr in (
+            "append",
+            "pop",
+            "insert",
+            "index",
+            "count",
+            "extend",
+            "copy",
+            "reverse",
+        ):
             if f.attr == "append":
                 return Value(f"{v.code}.push_back({coerce(args[0], element(v.type))})", "none")
             if f.attr == "extend":
                 return Value(f"{v.code} = concat({v.code}, {coerce(args[0], v.type)})", "none")
             if f.attr == "insert":
-                return Value(f"insert_at({v.code}, {coerce(args[0], 'int')}, {coerce(args[1], element(v.type))})", "none")
+                return Value(
+                    f"insert_at({v.code}, {coerce(args[0], 'int')}, {coerce(args[1], element(v.type))})", "none"
+                )
             if f.attr == "pop":
                 return Value(f"pop_at({v.code}, {coerce(args[0], 'int') if args else '-1'})", element(v.type))
             if f.attr == "index":
@@ -837,7 +916,9 @@ class Translator:
             candidates = [o for o in overloads(name[:-1]) if "inplace" in o.variants]
         if not candidates:
             raise TranslationError(f"no operator {name}")
-        candidates = [o for o in candidates if o.body is not self.function]  # a body that calls its name means another overload
+        candidates = [
+            o for o in candidates if o.body is not self.function
+        ]  # a body that calls its name means another overload
         problems = []
         # a number becomes a tensor only where no other overload takes the number
         for o, wrap_numbers in [(o, False) for o in candidates] + [(o, True) for o in candidates]:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from tocha.ir.node import CONSTANT, GRAD, INPUT, OUTPUT, PARAM, Cost, Grad, NoDerivative, Node, Output, topological
+from tocha.ir.node import CONSTANT, GRAD, INPUT, OUTPUT, PARAM, Cost, Grad, Node, NoDerivative, Output, topological
 from tocha.ir.rewrite import SIMPLIFY, Rewriter
 from tocha.ir.scalar import substitute
 from tocha.ir.select import CAST, cast, where, zero_like

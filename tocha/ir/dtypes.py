@@ -216,9 +216,7 @@ def is_lossless(source: DType, target: DType) -> bool:
         return False
     source, target = real_of(source), real_of(target)
     if source.is_integer and target.is_integer:
-        return (
-            source.smallest_integer >= target.smallest_integer and source.largest_integer <= target.largest_integer
-        )
+        return source.smallest_integer >= target.smallest_integer and source.largest_integer <= target.largest_integer
     if target.format is None:
         return False
     if source.format is None:
@@ -227,8 +225,7 @@ def is_lossless(source: DType, target: DType) -> bool:
         return bits <= target.format.precision and source.largest_integer <= target.format.largest
     return (
         source.format.precision <= target.format.precision
-        and source.format.min_exponent - source.format.precision
-        >= target.format.min_exponent - target.format.precision
+        and source.format.min_exponent - source.format.precision >= target.format.min_exponent - target.format.precision
         and source.format.largest <= target.format.largest
         and (target.format.has_infinity or not source.format.has_infinity)
     )

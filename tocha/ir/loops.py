@@ -71,7 +71,9 @@ class Loop:
     def out_sizes(self) -> tuple[int, ...]:
         if not self.is_reduction:
             return self.sizes
-        return tuple(1 if d in self.reduced else s for d, s in enumerate(self.sizes) if self.keepdim or d not in self.reduced)
+        return tuple(
+            1 if d in self.reduced else s for d, s in enumerate(self.sizes) if self.keepdim or d not in self.reduced
+        )
 
     @property
     def numel(self) -> int:
@@ -106,7 +108,9 @@ def verify(kernels: list[Kernel]) -> None:
                 if isinstance(load.source, Loop) and load.source not in written and load.source not in inside:
                     raise VerificationError(f"{k.name}: {loop.name} reads {load.source.name} before it is computed")
                 if len(load.strides) != len(loop.sizes):
-                    raise VerificationError(f"{k.name}: {loop.name} has {len(loop.sizes)} dims, its load {len(load.strides)}")
+                    raise VerificationError(
+                        f"{k.name}: {loop.name} has {len(loop.sizes)} dims, its load {len(load.strides)}"
+                    )
             inside.add(loop)
         missing = [o.name for o in k.outputs if o not in inside]
         if missing:

@@ -195,7 +195,7 @@ def define(
 class Node:
     """An expression. `attr` is the value of a constant or the position of a leaf, else None."""
 
-    __slots__ = ("op", "dtype", "args", "attr", "__weakref__")
+    __slots__ = ("__weakref__", "args", "attr", "dtype", "op")
 
     op: Primitive
     dtype: DType

@@ -36,7 +36,9 @@ LN10 = math.log(10.0)
 # Arithmetic
 
 add = define(
-    "add", "TT -> T", NUMERIC,
+    "add",
+    "TT -> T",
+    NUMERIC,
     cpp={INTEGER: "math::wrap_add({0}, {1})", INEXACT: "({0} + {1})"},
     triton="({0} + {1})",
     gradients=(lambda g, y, a, b: g, lambda g, y, a, b: g),
@@ -45,7 +47,9 @@ add = define(
     commutative=True,
 )
 sub = define(
-    "sub", "TT -> T", NUMERIC,
+    "sub",
+    "TT -> T",
+    NUMERIC,
     cpp={INTEGER: "math::wrap_sub({0}, {1})", INEXACT: "({0} - {1})"},
     triton="({0} - {1})",
     gradients=(lambda g, y, a, b: g, lambda g, y, a, b: -g),
@@ -53,7 +57,9 @@ sub = define(
     exact=True,
 )
 mul = define(
-    "mul", "TT -> T", NUMERIC,
+    "mul",
+    "TT -> T",
+    NUMERIC,
     cpp={INTEGER: "math::wrap_mul({0}, {1})", INEXACT: "({0} * {1})"},
     triton="({0} * {1})",
     gradients=(lambda g, y, a, b: g * conjugate(b), lambda g, y, a, b: g * conjugate(a)),
@@ -62,7 +68,9 @@ mul = define(
     commutative=True,
 )
 div = define(
-    "div", "TT -> T", INEXACT,
+    "div",
+    "TT -> T",
+    INEXACT,
     cpp="({0} / {1})",
     triton="({0} / {1})",
     gradients=(lambda g, y, a, b: g / conjugate(b), lambda g, y, a, b: -g * conjugate(y / b)),
@@ -70,7 +78,9 @@ div = define(
     exact=True,
 )
 neg = define(
-    "neg", "T -> T", NUMERIC,
+    "neg",
+    "T -> T",
+    NUMERIC,
     cpp={INTEGER: "math::wrap_neg({0})", INEXACT: "(-{0})"},
     triton="(-{0})",
     gradients=(lambda g, y, x: -g,),
@@ -78,7 +88,9 @@ neg = define(
     exact=True,
 )
 reciprocal = define(
-    "reciprocal", "T -> T", INEXACT,
+    "reciprocal",
+    "T -> T",
+    INEXACT,
     cpp={FLOATING: "({T}(1) / {0})", COMPLEX: "math::reciprocal({0})"},
     triton="(1.0 / {0})",
     gradients=(lambda g, y, x: -g * conjugate(y * y),),
@@ -86,7 +98,9 @@ reciprocal = define(
     exact=True,
 )
 absolute = define(
-    "abs", "T -> R", NUMERIC,
+    "abs",
+    "T -> R",
+    NUMERIC,
     cpp="math::abs({0})",
     triton="tl.abs({0})",
     gradients=(lambda g, y, x: cast(g, x.dtype) * phase(x, y) if x.dtype.is_complex else g * sign(x),),
@@ -94,7 +108,9 @@ absolute = define(
     exact=True,
 )
 sign: Primitive = define(
-    "sign", "T -> T", REAL,
+    "sign",
+    "T -> T",
+    REAL,
     cpp="math::sign({0})",
     triton="(({0} > 0).to({T}) - ({0} < 0).to({T}))",
     gradients=(no_gradient,),
@@ -116,16 +132,21 @@ def _quotient_rule(quotient: Primitive) -> tuple[GradientRule, GradientRule]:
 
 
 floordiv = define(
-    "floordiv", "TT -> T", REAL,
+    "floordiv",
+    "TT -> T",
+    REAL,
     cpp={INTEGER: "math::floordiv({0}, {1}, {fault})", FLOATING: "math::floordiv({0}, {1})"},
     triton={INTEGER: "floordiv({0}, {1})", FLOATING: "floordiv({0}, {1})"},
     gradients=(no_gradient, no_gradient_second),
     evaluate=lambda n, a, b: ev.floordiv(n.dtype, a, b),
     cost=Cost.EXPENSIVE,
     exact=True,
+    shortcut=Shortcut("math::floordiv_fast({0}, {1})", "math::fmod_needs_slow({0}, {1})"),
 )
 truncdiv = define(
-    "truncdiv", "TT -> T", REAL,
+    "truncdiv",
+    "TT -> T",
+    REAL,
     cpp={INTEGER: "math::truncdiv({0}, {1}, {fault})", FLOATING: "math::trunc({0} / {1})"},
     triton={INTEGER: "({0} // {1})", FLOATING: "libdevice.trunc({0} / {1})"},
     gradients=(no_gradient, no_gradient_second),
@@ -133,25 +154,33 @@ truncdiv = define(
     exact=True,
 )
 remainder = define(
-    "remainder", "TT -> T", REAL,
+    "remainder",
+    "TT -> T",
+    REAL,
     cpp={INTEGER: "math::remainder({0}, {1}, {fault})", FLOATING: "math::remainder({0}, {1})"},
     triton="remainder({0}, {1})",
     gradients=_quotient_rule(floordiv),
     evaluate=lambda n, a, b: ev.remainder(a, b),
     cost=Cost.EXPENSIVE,
     exact=True,
+    shortcut=Shortcut("math::remainder_fast({0}, {1})", "math::fmod_needs_slow({0}, {1})"),
 )
 fmod = define(
-    "fmod", "TT -> T", REAL,
+    "fmod",
+    "TT -> T",
+    REAL,
     cpp={INTEGER: "math::fmod({0}, {1}, {fault})", FLOATING: "math::fmod({0}, {1})"},
     triton={INTEGER: "({0} % {1})", FLOATING: "libdevice.fmod({0}, {1})"},
     gradients=_quotient_rule(truncdiv),
     evaluate=lambda n, a, b: ev.fmod(a, b),
     cost=Cost.EXPENSIVE,
     exact=True,
+    shortcut=Shortcut("math::fmod_fast({0}, {1})", "math::fmod_needs_slow({0}, {1})"),
 )
 gcd = define(
-    "gcd", "TT -> T", INTEGER,
+    "gcd",
+    "TT -> T",
+    INTEGER,
     cpp="math::gcd({0}, {1})",
     triton="gcd({0}, {1})",
     gradients=None,
@@ -161,7 +190,9 @@ gcd = define(
     commutative=True,
 )
 lcm = define(
-    "lcm", "TT -> T", INTEGER,
+    "lcm",
+    "TT -> T",
+    INTEGER,
     cpp="math::lcm({0}, {1})",
     triton="lcm({0}, {1})",
     gradients=None,
@@ -176,7 +207,9 @@ lcm = define(
 
 def _rounding(name: str, triton: str, evaluate: ev.Unary) -> Primitive:
     return define(
-        name, "T -> T", FLOATING,
+        name,
+        "T -> T",
+        FLOATING,
         cpp=f"math::{name}({{0}})",
         triton=triton,
         gradients=(no_gradient,),
@@ -196,7 +229,9 @@ round = _rounding("round", "libdevice.rint({0})", ev.round_even)
 
 def _ordering(name: str, triton: str, gradients: tuple[GradientRule, ...], evaluate: ev.Binary) -> Primitive:
     return define(
-        name, "TT -> T", REAL,
+        name,
+        "TT -> T",
+        REAL,
         cpp=f"math::{name}({{0}}, {{1}})",
         triton=triton,
         gradients=gradients,
@@ -260,7 +295,9 @@ clamp_max = _ordering(
     ev.minimum,
 )
 clamp = define(
-    "clamp", "TTT -> T", REAL,
+    "clamp",
+    "TTT -> T",
+    REAL,
     cpp="math::minimum(math::maximum({0}, {1}), {2})",
     triton="tl.clamp({0}, {1}, {2}, propagate_nan=tl.PropagateNan.ALL)",
     gradients=(
@@ -273,7 +310,9 @@ clamp = define(
 )
 # Of its own so that its gradient needs the result only: relu_ overwrites the operand.
 relu = define(
-    "relu", "T -> T", REAL,
+    "relu",
+    "T -> T",
+    REAL,
     cpp="math::relu({0})",
     triton="tl.where({0} < 0, 0, {0})",
     gradients=(lambda g, y, x: where(y <= 0, zero_like(g), g),),
@@ -281,7 +320,9 @@ relu = define(
     exact=True,
 )
 heaviside = define(
-    "heaviside", "TT -> T", REAL,
+    "heaviside",
+    "TT -> T",
+    REAL,
     cpp="math::heaviside({0}, {1})",
     triton="tl.where({0} == 0, {1}, ({0} > 0).to({T}))",
     gradients=None,
@@ -302,7 +343,9 @@ def _elementary(
     shortcut: Shortcut | None = None,
 ) -> Primitive:
     return define(
-        name, "T -> T", kinds,
+        name,
+        "T -> T",
+        kinds,
         cpp=f"math::{name}({{0}})",
         triton=triton,
         gradients=(gradient,),
@@ -314,11 +357,15 @@ def _elementary(
 
 def _circular(name: str, triton: str, gradient: GradientRule, evaluate: ev.Evaluator) -> Primitive:
     """Great arguments need a long reduction by pi/2, which is a branch in the loop."""
-    return _elementary(name, triton, gradient, evaluate, shortcut=Shortcut(f"math::{name}_fast({{0}})", "math::trig_needs_slow({0})"))
+    return _elementary(
+        name, triton, gradient, evaluate, shortcut=Shortcut(f"math::{name}_fast({{0}})", "math::trig_needs_slow({0})")
+    )
 
 
 sqrt = define(
-    "sqrt", "T -> T", INEXACT,
+    "sqrt",
+    "T -> T",
+    INEXACT,
     cpp="math::sqrt({0})",
     triton="libdevice.sqrt({0})",
     gradients=(lambda g, y, x: g / conjugate(2 * y),),
@@ -326,7 +373,9 @@ sqrt = define(
     exact=True,
 )
 rsqrt = define(
-    "rsqrt", "T -> T", INEXACT,
+    "rsqrt",
+    "T -> T",
+    INEXACT,
     cpp="math::rsqrt({0})",
     triton="libdevice.rsqrt({0})",
     gradients=(lambda g, y, x: -0.5 * g * conjugate(y * y * y),),
@@ -429,7 +478,9 @@ def _exponent_rule(g: Node, y: Node, a: Node, b: Node) -> Node:
 
 
 pow: Primitive = define(
-    "pow", "TT -> T", NUMERIC,
+    "pow",
+    "TT -> T",
+    NUMERIC,
     cpp={INTEGER: "math::integer_pow({0}, {1})", INEXACT: "math::pow({0}, {1})"},
     triton={INTEGER: "integer_pow({0}, {1})", FLOATING: "libdevice.pow({0}, {1})"},
     gradients=(
@@ -447,7 +498,9 @@ def _atan2_rule(g: Node, a: Node, b: Node, numerator: Node) -> Node:
 
 
 atan2 = define(
-    "atan2", "TT -> T", FLOATING,
+    "atan2",
+    "TT -> T",
+    FLOATING,
     cpp="math::atan2({0}, {1})",
     triton="libdevice.atan2({0}, {1})",
     gradients=(lambda g, y, a, b: _atan2_rule(g, a, b, b), lambda g, y, a, b: _atan2_rule(g, a, b, -a)),
@@ -455,7 +508,9 @@ atan2 = define(
     cost=Cost.EXPENSIVE,
 )
 hypot = define(
-    "hypot", "TT -> T", FLOATING,
+    "hypot",
+    "TT -> T",
+    FLOATING,
     cpp="math::hypot({0}, {1})",
     triton="libdevice.hypot({0}, {1})",
     gradients=(lambda g, y, a, b: g * (a / y), lambda g, y, a, b: g * (b / y)),
@@ -463,7 +518,9 @@ hypot = define(
     cost=Cost.EXPENSIVE,
 )
 copysign = define(
-    "copysign", "TT -> T", FLOATING,
+    "copysign",
+    "TT -> T",
+    FLOATING,
     cpp="math::copysign({0}, {1})",
     triton="libdevice.copysign({0}, {1})",
     gradients=(lambda g, y, a, b: where(a == 0, zero_like(g), g * (y / a)), no_gradient_second),
@@ -471,7 +528,9 @@ copysign = define(
     exact=True,
 )
 nextafter = define(
-    "nextafter", "TT -> T", FLOATING,
+    "nextafter",
+    "TT -> T",
+    FLOATING,
     cpp="math::nextafter({0}, {1})",
     triton="libdevice.nextafter({0}, {1})",
     gradients=(lambda g, y, a, b: where(a == b, zero_like(g), g), no_gradient_second),
@@ -479,7 +538,9 @@ nextafter = define(
     takes_reduced=True,
 )
 ldexp: Primitive = define(
-    "ldexp", "Ti -> T", FLOATING,
+    "ldexp",
+    "Ti -> T",
+    FLOATING,
     cpp="math::ldexp({0}, {1})",
     triton="libdevice.ldexp({0}, {1})",
     gradients=(lambda g, y, x, n: ldexp(g, n), no_gradient_second),
@@ -487,7 +548,9 @@ ldexp: Primitive = define(
     exact=True,
 )
 frexp_mantissa = define(
-    "frexp_mantissa", "T -> T", FLOATING,
+    "frexp_mantissa",
+    "T -> T",
+    FLOATING,
     cpp="math::frexp_mantissa({0})",
     triton=None,
     gradients=(lambda g, y, x: ldexp(g, -frexp_exponent(x)),),
@@ -495,7 +558,9 @@ frexp_mantissa = define(
     exact=True,
 )
 frexp_exponent: Primitive = define(
-    "frexp_exponent", "T -> i", FLOATING,
+    "frexp_exponent",
+    "T -> i",
+    FLOATING,
     cpp="math::frexp_exponent({0})",
     triton=None,
     gradients=None,

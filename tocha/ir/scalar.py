@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from tocha.ir.dtypes import *  # noqa: F403
+from tocha.ir.dtypes import *
 from tocha.ir.dtypes import DType, Number
 from tocha.ir.node import (  # noqa: F401
     CONSTANT,
@@ -24,8 +24,8 @@ from tocha.ir.node import (  # noqa: F401
     Cost,
     Grad,
     Input,
-    NoDerivative,
     Node,
+    NoDerivative,
     Output,
     Param,
     Primitive,
@@ -33,11 +33,11 @@ from tocha.ir.node import (  # noqa: F401
     make,
     topological,
 )
-from tocha.ir.primitives import *  # noqa: F403
+from tocha.ir.primitives import *
 from tocha.ir.primitives import absolute as abs  # noqa: F401
-from tocha.ir.select import *  # noqa: F403
+from tocha.ir.select import *
 from tocha.ir.select import cast
-from tocha.ir.special import *  # noqa: F403
+from tocha.ir.special import *
 
 
 def square(x: Node) -> Node:

@@ -51,7 +51,9 @@ def no_gradient_second(g: Node, y: Node, a: Node, b: Node, *rest: Node) -> Node:
 
 def _comparison(name: str, symbol: str, kinds: frozenset[Kind], evaluate: Callable[..., bool]) -> Primitive:
     return define(
-        name, "TT -> b", kinds,
+        name,
+        "TT -> b",
+        kinds,
         cpp=f"({{0}} {symbol} {{1}})",
         triton=f"({{0}} {symbol} {{1}})",
         gradients=None,
@@ -74,7 +76,9 @@ ge = _comparison("ge", ">=", REAL | BOOLEAN, lambda n, a, b: a >= b)
 
 def _bitwise(name: str, symbol: str, evaluate: Callable[..., int]) -> Primitive:
     return define(
-        name, "TT -> T", INTEGER | BOOLEAN,
+        name,
+        "TT -> T",
+        INTEGER | BOOLEAN,
         cpp=f"({{0}} {symbol} {{1}})",
         triton=f"({{0}} {symbol} {{1}})",
         gradients=None,
@@ -88,7 +92,9 @@ bitwise_and = _bitwise("bitwise_and", "&", lambda n, a, b: a & b)
 bitwise_or = _bitwise("bitwise_or", "|", lambda n, a, b: a | b)
 bitwise_xor = _bitwise("bitwise_xor", "^", lambda n, a, b: a ^ b)
 bitwise_not = define(
-    "bitwise_not", "T -> T", INTEGER | BOOLEAN,
+    "bitwise_not",
+    "T -> T",
+    INTEGER | BOOLEAN,
     cpp={BOOLEAN: "(!{0})", INTEGER: "static_cast<{T}>(~{0})"},
     triton={BOOLEAN: "({0} == 0)", INTEGER: "(~{0})"},
     gradients=None,
@@ -97,7 +103,9 @@ bitwise_not = define(
 )
 # Out of range shifts: a left shift gives 0, a right shift the sign's bits.
 shift_left = define(
-    "shift_left", "TT -> T", INTEGER,
+    "shift_left",
+    "TT -> T",
+    INTEGER,
     cpp="math::shift_left({0}, {1})",
     triton="shift_left({0}, {1})",
     gradients=None,
@@ -105,7 +113,9 @@ shift_left = define(
     exact=True,
 )
 shift_right = define(
-    "shift_right", "TT -> T", INTEGER,
+    "shift_right",
+    "TT -> T",
+    INTEGER,
     cpp="math::shift_right({0}, {1})",
     triton="shift_right({0}, {1})",
     gradients=None,
@@ -138,7 +148,9 @@ def logical_not(x: Node) -> Node:
 # Selection
 
 where: Primitive = define(
-    "where", "bTT -> T", ANY,
+    "where",
+    "bTT -> T",
+    ANY,
     cpp="({0} ? {1} : {2})",
     triton="tl.where({0}, {1}, {2})",
     gradients=(
@@ -157,7 +169,9 @@ where: Primitive = define(
 
 def _classification(name: str, kinds: frozenset[Kind], triton: str, evaluate: Callable[..., bool]) -> Primitive:
     return define(
-        name, "T -> b", kinds,
+        name,
+        "T -> b",
+        kinds,
         cpp=f"math::{name}({{0}})",
         triton=triton,
         gradients=None,
@@ -182,7 +196,9 @@ signbit = _classification("signbit", REAL, "(libdevice.signbit({0}) != 0)", lamb
 # Conversions
 
 CAST = define(
-    "cast", "T -> T", ANY,
+    "cast",
+    "T -> T",
+    ANY,
     cpp="math::cast<{type}>({0})",
     triton="{0}.to({type})",
     gradients=(lambda g, y, x: cast(real(g) if g.dtype.is_complex and not x.dtype.is_complex else g, x.dtype),),
@@ -191,7 +207,9 @@ CAST = define(
     takes_reduced=True,
 )
 BITCAST = define(
-    "bitcast", "T -> T", ANY,
+    "bitcast",
+    "T -> T",
+    ANY,
     cpp="math::bitcast<{type}>({0})",
     triton="{0}.to({type}, bitcast=True)",
     gradients=None,
@@ -225,28 +243,36 @@ def index() -> Node:
 # Complex numbers
 
 make_complex = define(
-    "make_complex", "TT -> C", FLOATING,
+    "make_complex",
+    "TT -> C",
+    FLOATING,
     cpp="{type}({0}, {1})",
     triton=None,
     gradients=(lambda g, y, re, im: real(g), lambda g, y, re, im: imag(g)),
     evaluate=lambda n, re, im: complex(re, im),
 )
 REAL_PART = define(
-    "real", "T -> R", COMPLEX,
+    "real",
+    "T -> R",
+    COMPLEX,
     cpp="{0}.re",
     triton=None,
     gradients=(lambda g, y, z: make_complex(g, zero_like(g)),),
     evaluate=lambda n, z: z.real,
 )
 IMAG_PART = define(
-    "imag", "T -> R", COMPLEX,
+    "imag",
+    "T -> R",
+    COMPLEX,
     cpp="{0}.im",
     triton=None,
     gradients=(lambda g, y, z: make_complex(zero_like(g), g),),
     evaluate=lambda n, z: z.imag,
 )
 conj: Primitive = define(
-    "conj", "T -> T", COMPLEX,
+    "conj",
+    "T -> T",
+    COMPLEX,
     cpp="{T}({0}.re, -{0}.im)",
     triton=None,
     gradients=(lambda g, y, z: conj(g),),
@@ -277,7 +303,9 @@ def _angle_rule(g: Node, y: Node, z: Node) -> Node:
 
 
 angle = define(
-    "angle", "T -> R", INEXACT,
+    "angle",
+    "T -> R",
+    INEXACT,
     cpp={FLOATING: "math::angle({0})", COMPLEX: "math::arg({0})"},
     triton=f"tl.where({{0}} < 0, {math.pi!r}, tl.where({{0}} == {{0}}, 0.0, {{0}}))",
     gradients=(_angle_rule,),

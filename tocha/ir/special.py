@@ -25,7 +25,9 @@ def _unary(
     name: str, gradient: GradientRule | None, evaluate: Callable[[float], float], triton: str | None = None
 ) -> Primitive:
     return define(
-        name, "T -> T", FLOATING,
+        name,
+        "T -> T",
+        FLOATING,
         cpp=f"math::{name}({{0}})",
         triton=triton,
         gradients=None if gradient is None else (gradient,),
@@ -38,7 +40,9 @@ def _binary(
     name: str, gradients: tuple[GradientRule | None, ...] | None, evaluate: Callable[[float, float], float]
 ) -> Primitive:
     return define(
-        name, "TT -> T", FLOATING,
+        name,
+        "TT -> T",
+        FLOATING,
         cpp=f"math::{name}({{0}}, {{1}})",
         triton=None,
         gradients=gradients,
@@ -63,7 +67,9 @@ log_ndtr = _unary("log_ndtr", lambda g, y, x: g * (2.0 / SQRT_2PI / erfcx(-x * S
 lgamma = _unary("lgamma", lambda g, y, x: g * digamma(x), ev.lgamma, "libdevice.lgamma({0})")
 digamma: Primitive = _unary("digamma", lambda g, y, x: g * polygamma(1, x), ref.digamma)
 polygamma: Primitive = define(
-    "polygamma", "iT -> T", FLOATING,
+    "polygamma",
+    "iT -> T",
+    FLOATING,
     cpp="math::polygamma({0}, {1})",
     triton=None,
     gradients=(lambda g, y, n, x: no_gradient(g, y, n), lambda g, y, n, x: g * polygamma(cast(n, int64) + 1, x)),
@@ -107,12 +113,8 @@ bessel_j0 = _unary("bessel_j0", None, lambda x: ref.bessel_j(0, x), "libdevice.j
 bessel_j1 = _unary("bessel_j1", None, lambda x: ref.bessel_j(1, x), "libdevice.j1({0})")
 bessel_y0 = _unary("bessel_y0", None, lambda x: ref.bessel_y(0, x), "libdevice.y0({0})")
 bessel_y1 = _unary("bessel_y1", None, lambda x: ref.bessel_y(1, x), "libdevice.y1({0})")
-modified_bessel_i0 = _unary(
-    "modified_bessel_i0", None, lambda x: ref.bessel_i(0, x), "libdevice.cyl_bessel_i0({0})"
-)
-modified_bessel_i1 = _unary(
-    "modified_bessel_i1", None, lambda x: ref.bessel_i(1, x), "libdevice.cyl_bessel_i1({0})"
-)
+modified_bessel_i0 = _unary("modified_bessel_i0", None, lambda x: ref.bessel_i(0, x), "libdevice.cyl_bessel_i0({0})")
+modified_bessel_i1 = _unary("modified_bessel_i1", None, lambda x: ref.bessel_i(1, x), "libdevice.cyl_bessel_i1({0})")
 modified_bessel_k0 = _unary("modified_bessel_k0", None, lambda x: ref.bessel_k(0, x))
 modified_bessel_k1 = _unary("modified_bessel_k1", None, lambda x: ref.bessel_k(1, x))
 scaled_modified_bessel_k0 = _unary("scaled_modified_bessel_k0", None, lambda x: ref.bessel_k(0, x) * math.exp(x))

@@ -18,25 +18,31 @@ Dims = int | Sequence[int] | None
 def _mask(input: Tensor, mask: Tensor) -> Tensor:
     """The mask in input's size."""
     if mask.dim() > input.dim():
-        raise IndexError(f"expected broadcastable mask, got mask of size {tuple(mask.size())} for an input of size {tuple(input.size())}")
+        raise IndexError(
+            f"expected broadcastable mask, got mask of size {tuple(mask.size())} for an input of size {tuple(input.size())}"
+        )
     mask = mask.broadcast_to(input.size()) if mask.size() != input.size() else mask
     return mask if mask.dtype == _C.bool else mask != 0
 
 
 def _filled(input: Tensor, mask: Tensor | None, identity: float) -> Tensor:
-    return input if mask is None else _C.where(_mask(input, mask), input, _C.full((), identity, dtype=input.dtype, device=input.device))
+    return (
+        input
+        if mask is None
+        else _C.where(_mask(input, mask), input, _C.full((), identity, dtype=input.dtype, device=input.device))
+    )
 
 
 def _lowest(name: str, dtype: _C.dtype) -> float:
-    return -math.inf if dtype.is_floating_point else _integer_limits(name, dtype).min
+    return -math.inf if dtype.is_floating_point or dtype.is_complex else _integer_limits(name, dtype).min
 
 
 def _highest(name: str, dtype: _C.dtype) -> float:
-    return math.inf if dtype.is_floating_point else _integer_limits(name, dtype).max
+    return math.inf if dtype.is_floating_point or dtype.is_complex else _integer_limits(name, dtype).max
 
 
 def _integer_limits(name: str, dtype: _C.dtype) -> iinfo:
-    if dtype == _C.bool or dtype.is_complex:
+    if dtype == _C.bool:
         raise NotImplementedError(f"[{name}] there is no identity for {dtype}")
     return iinfo(dtype)
 
@@ -71,7 +77,14 @@ def _sum_dtype(input: Tensor, dtype: _C.dtype | None) -> _C.dtype:
 # -- reductions --------------------------------------------------------------------------------------
 
 
-def sum(input: Tensor, dim: Dims = None, *, keepdim: bool | None = False, dtype: _C.dtype | None = None, mask: Tensor | None = None) -> Tensor:
+def sum(
+    input: Tensor,
+    dim: Dims = None,
+    *,
+    keepdim: bool | None = False,
+    dtype: _C.dtype | None = None,
+    mask: Tensor | None = None,
+) -> Tensor:
     """The sum of the elements that the mask keeps; 0 where it keeps none.
 
     >>> import tocha
@@ -81,7 +94,14 @@ def sum(input: Tensor, dim: Dims = None, *, keepdim: bool | None = False, dtype:
     return _C.sum(_filled(input, mask, 0), _dims(dim, input.dim()), bool(keepdim), dtype=_sum_dtype(input, dtype))
 
 
-def prod(input: Tensor, dim: Dims = None, *, keepdim: bool | None = False, dtype: _C.dtype | None = None, mask: Tensor | None = None) -> Tensor:
+def prod(
+    input: Tensor,
+    dim: Dims = None,
+    *,
+    keepdim: bool | None = False,
+    dtype: _C.dtype | None = None,
+    mask: Tensor | None = None,
+) -> Tensor:
     """The product of the elements that the mask keeps; 1 where it keeps none."""
     result = _filled(input, mask, 1).to(_sum_dtype(input, dtype))
     for d in sorted(_dims(dim, input.dim()), reverse=True):
@@ -89,31 +109,61 @@ def prod(input: Tensor, dim: Dims = None, *, keepdim: bool | None = False, dtype
     return result
 
 
-def amax(input: Tensor, dim: Dims = None, *, keepdim: bool | None = False, dtype: _C.dtype | None = None, mask: Tensor | None = None) -> Tensor:
+def amax(
+    input: Tensor,
+    dim: Dims = None,
+    *,
+    keepdim: bool | None = False,
+    dtype: _C.dtype | None = None,
+    mask: Tensor | None = None,
+) -> Tensor:
     """The largest element that the mask keeps; the dtype's lowest value where it keeps none."""
     filled = input if mask is None else _filled(input, mask, _lowest("masked.amax", input.dtype))
     return _C.amax(filled, _dims(dim, input.dim()), bool(keepdim)).to(dtype or input.dtype)
 
 
-def amin(input: Tensor, dim: Dims = None, *, keepdim: bool | None = False, dtype: _C.dtype | None = None, mask: Tensor | None = None) -> Tensor:
+def amin(
+    input: Tensor,
+    dim: Dims = None,
+    *,
+    keepdim: bool | None = False,
+    dtype: _C.dtype | None = None,
+    mask: Tensor | None = None,
+) -> Tensor:
     """The smallest element that the mask keeps; the dtype's highest value where it keeps none."""
     filled = input if mask is None else _filled(input, mask, _highest("masked.amin", input.dtype))
     return _C.amin(filled, _dims(dim, input.dim()), bool(keepdim)).to(dtype or input.dtype)
 
 
-def argmax(input: Tensor, dim: int | None = None, *, keepdim: bool | None = False, dtype: _C.dtype | None = None, mask: Tensor | None = None) -> Tensor:
+def argmax(
+    input: Tensor,
+    dim: int | None = None,
+    *,
+    keepdim: bool | None = False,
+    dtype: _C.dtype | None = None,
+    mask: Tensor | None = None,
+) -> Tensor:
     """Where the largest element that the mask keeps stands, in input's dtype unless one is given."""
     filled = input if mask is None else _filled(input, mask, _lowest("masked.argmax", input.dtype))
     return _C.argmax(filled, dim, bool(keepdim)).to(dtype or input.dtype)
 
 
-def argmin(input: Tensor, dim: int | None = None, *, keepdim: bool | None = False, dtype: _C.dtype | None = None, mask: Tensor | None = None) -> Tensor:
+def argmin(
+    input: Tensor,
+    dim: int | None = None,
+    *,
+    keepdim: bool | None = False,
+    dtype: _C.dtype | None = None,
+    mask: Tensor | None = None,
+) -> Tensor:
     """Where the smallest element that the mask keeps stands, in input's dtype unless one is given."""
     filled = input if mask is None else _filled(input, mask, _highest("masked.argmin", input.dtype))
     return _C.argmin(filled, dim, bool(keepdim)).to(dtype or input.dtype)
 
 
-def logsumexp(input: Tensor, dim: Dims = None, *, keepdim: bool = False, dtype: _C.dtype | None = None, mask: Tensor | None = None) -> Tensor:
+def logsumexp(
+    input: Tensor, dim: Dims = None, *, keepdim: bool = False, dtype: _C.dtype | None = None, mask: Tensor | None = None
+) -> Tensor:
     """log(sum(exp(input))) of the elements that the mask keeps."""
     filled = input if mask is None else _filled(input, mask, _lowest("masked.logsumexp", input.dtype))
     return _C.logsumexp(filled, _dims(dim, input.dim()), keepdim).to(dtype or input.dtype)
@@ -121,15 +171,26 @@ def logsumexp(input: Tensor, dim: Dims = None, *, keepdim: bool = False, dtype: 
 
 def _count(input: Tensor, dims: tuple[int, ...], keepdim: bool, mask: Tensor | None, dtype: _C.dtype) -> Tensor:
     """How many elements the mask keeps."""
-    kept = _C.ones((), dtype=dtype, device=input.device).broadcast_to(input.size()) if mask is None else _mask(input, mask)
+    kept = (
+        _C.ones((), dtype=dtype, device=input.device).broadcast_to(input.size()) if mask is None else _mask(input, mask)
+    )
     return _C.sum(kept, dims, keepdim, dtype=dtype)
 
 
-def mean(input: Tensor, dim: Dims = None, *, keepdim: bool | None = False, dtype: _C.dtype | None = None, mask: Tensor | None = None) -> Tensor:
+def mean(
+    input: Tensor,
+    dim: Dims = None,
+    *,
+    keepdim: bool | None = False,
+    dtype: _C.dtype | None = None,
+    mask: Tensor | None = None,
+) -> Tensor:
     """The mean of the elements that the mask keeps; NaN where it keeps none."""
     kind = dtype or input.dtype
     if not (kind.is_floating_point or kind.is_complex):
-        raise ValueError(f"mean(): Could not infer output dtype. Input dtype must be either a floating point or complex dtype. Got: {kind}")
+        raise ValueError(
+            f"mean(): Could not infer output dtype. Input dtype must be either a floating point or complex dtype. Got: {kind}"
+        )
     dims = _dims(dim, input.dim())
     if mask is None:
         return _C.mean(input, dims, bool(keepdim), dtype=kind)
@@ -137,7 +198,9 @@ def mean(input: Tensor, dim: Dims = None, *, keepdim: bool | None = False, dtype
     return total / _count(input, dims, bool(keepdim), mask, _C.int64)
 
 
-def median(input: Tensor, dim: int = -1, *, keepdim: bool = False, dtype: _C.dtype | None = None, mask: Tensor | None = None) -> Tensor:
+def median(
+    input: Tensor, dim: int = -1, *, keepdim: bool = False, dtype: _C.dtype | None = None, mask: Tensor | None = None
+) -> Tensor:
     """The median of the elements that the mask keeps, the lower of the middle two; NaN where it keeps none."""
     kind = dtype or input.dtype
     at = _one_dim(dim, input.dim())
@@ -150,7 +213,15 @@ def median(input: Tensor, dim: int = -1, *, keepdim: bool = False, dtype: _C.dty
     return _C.nanmedian(_filled(input, mask, math.nan), at, keepdim).values.to(kind)
 
 
-def norm(input: Tensor, ord: float | None = 2.0, dim: Dims = None, *, keepdim: bool | None = False, dtype: _C.dtype | None = None, mask: Tensor | None = None) -> Tensor:
+def norm(
+    input: Tensor,
+    ord: float | None = 2.0,
+    dim: Dims = None,
+    *,
+    keepdim: bool | None = False,
+    dtype: _C.dtype | None = None,
+    mask: Tensor | None = None,
+) -> Tensor:
     """The vector norm of the elements that the mask keeps."""
     filled = _filled(input, mask, math.inf if ord == -math.inf else 0)
     return _C._linalg.vector_norm(filled, ord, _dims(dim, input.dim()), bool(keepdim), dtype=dtype)
@@ -217,7 +288,15 @@ def softmin(input: Tensor, dim: int, *, dtype: _C.dtype | None = None, mask: Ten
     return _C.softmax(-filled, _one_dim(dim, input.dim()), dtype=dtype)
 
 
-def normalize(input: Tensor, ord: float, dim: int, *, eps: float = 1e-12, dtype: _C.dtype | None = None, mask: Tensor | None = None) -> Tensor:
+def normalize(
+    input: Tensor,
+    ord: float,
+    dim: int,
+    *,
+    eps: float = 1e-12,
+    dtype: _C.dtype | None = None,
+    mask: Tensor | None = None,
+) -> Tensor:
     """input divided by its masked norm along dim (at least eps); 0 where the mask keeps nothing."""
     length = norm(input, ord, dim, keepdim=True, dtype=dtype, mask=mask)
     return _filled(input, mask, 0) / _C.clamp_min(length, eps)

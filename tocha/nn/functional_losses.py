@@ -15,8 +15,8 @@ Tensor = _C.Tensor
 _nn = _C._nn
 
 __all__ = [
-    "binary_cross_entropy", "binary_cross_entropy_with_logits", "cosine_embedding_loss", "cross_entropy", "gaussian_nll_loss",
-    "hinge_embedding_loss", "huber_loss", "kl_div", "l1_loss", "margin_ranking_loss", "mse_loss", "multi_margin_loss",
+    "binary_cross_entropy", "binary_cross_entropy_with_logits", "cosine_embedding_loss", "cross_entropy", "ctc_loss", "gaussian_nll_loss",
+    "hinge_embedding_loss", "huber_loss", "kl_div", "l1_loss", "linear_cross_entropy", "margin_ranking_loss", "mse_loss", "multi_margin_loss",
     "multilabel_margin_loss", "multilabel_soft_margin_loss", "nll_loss", "poisson_nll_loss", "smooth_l1_loss", "soft_margin_loss",
     "triplet_margin_loss", "triplet_margin_with_distance_loss",
 ]  # fmt: skip
@@ -158,6 +158,26 @@ def cross_entropy(input: Tensor, target: Tensor, weight: Tensor | None = None, s
     tensor(1.3863)
     """
     return _nn.cross_entropy_loss(input, target, weight, _code(reduction, size_average, reduce), ignore_index, label_smoothing)
+
+
+def linear_cross_entropy(
+    input: Tensor, linear_weight: Tensor, target: Tensor, *, linear_bias: Tensor | None = None, weight: Tensor | None = None,
+    reduction: str = "mean", ignore_index: int | None = None, label_smoothing: float = 0.0, options: object = None,
+) -> Tensor:  # fmt: skip
+    """cross_entropy of a linear layer: of input @ linear_weight.T. `options` of PyTorch's chunking change no value."""
+    rows = linear_weight.flatten(0, -2)
+    bias = None if linear_bias is None else linear_bias.flatten()
+    scores = _nn.linear(input, rows, bias).reshape([*input.size()[:-1], *linear_weight.size()[:-1]])
+    return cross_entropy(scores, target, weight, ignore_index=-100 if ignore_index is None else ignore_index, reduction=reduction, label_smoothing=label_smoothing)
+
+
+def _lengths(lengths: Tensor | tuple[int, ...]) -> Tensor:
+    return lengths if isinstance(lengths, Tensor) else _C.tensor(lengths, dtype=_C.int64)
+
+
+def ctc_loss(log_probs: Tensor, targets: Tensor, input_lengths: Tensor, target_lengths: Tensor, blank: int = 0, reduction: str = "mean", zero_infinity: bool = False) -> Tensor:
+    """Connectionist temporal classification: all alignments of (T, N, C) log probabilities to the targets."""
+    return _C.ctc_loss(log_probs, targets, _lengths(input_lengths), _lengths(target_lengths), blank, _code(reduction), zero_infinity)
 
 
 def poisson_nll_loss(input: Tensor, target: Tensor, log_input: bool = True, full: bool = False, size_average: bool | None = None, eps: float = 1e-8, reduce: bool | None = None, reduction: str = "mean") -> Tensor:

@@ -17,7 +17,9 @@ cheap = partial(pointwise, dtypes=FLOATS, variants=FUNCTION)
 # Piecewise linear
 
 
-@cheap("relu(Tensor self) -> Tensor", dtypes=NUMERIC, variants="function, method, inplace", tags=frozenset({"direct_half"}))
+@cheap(
+    "relu(Tensor self) -> Tensor", dtypes=NUMERIC, variants="function, method, inplace", tags=frozenset({"direct_half"})
+)
 def relu(x):
     """self where it is positive, else 0."""
     return s.relu(x)
@@ -35,10 +37,16 @@ def check_hardtanh(self, min_val, max_val):
     if self.dtype == dt.bool_:
         raise NotImplementedError("[hardtanh] Bool inputs not supported for hardtanh")
     if self.dtype == dt.uint8 and (min_val < 0 or max_val < 0):
-        raise RuntimeError(f"[hardtanh] cannot do hardtanh on an unsigned type with negative limits: {min_val} and {max_val}")
+        raise RuntimeError(
+            f"[hardtanh] cannot do hardtanh on an unsigned type with negative limits: {min_val} and {max_val}"
+        )
 
 
-@cheap("nn_hardtanh(Tensor self, Scalar min_val=-1, Scalar max_val=1) -> Tensor", dtypes=NUMERIC, types={"check": check_hardtanh})
+@cheap(
+    "nn_hardtanh(Tensor self, Scalar min_val=-1, Scalar max_val=1) -> Tensor",
+    dtypes=NUMERIC,
+    types={"check": check_hardtanh},
+)
 def hardtanh(x, min_val, max_val):
     """self kept within [min_val, max_val]."""
     return s.clamp(x, min_val, max_val)
@@ -79,14 +87,18 @@ def check_softshrink(lambd):
         raise RuntimeError(f"[softshrink] lambda must be greater or equal to 0, but found to be {lambd}")
 
 
-@cheap("nn_softshrink(Tensor self, Scalar lambd=0.5) -> Tensor", types={"check": check_softshrink}, variants="function, out")
+@cheap(
+    "nn_softshrink(Tensor self, Scalar lambd=0.5) -> Tensor",
+    types={"check": check_softshrink},
+    variants="function, out",
+)
 def softshrink(x, lambd):
     """self moved toward 0 by lambd, and 0 within [-lambd, lambd]."""
     # The product keeps a NaN.
     return s.where(x > lambd, x - lambd, s.where(x < -lambd, x + lambd, x * 0))
 
 
-@pointwise("_prelu(Tensor self, Tensor weight) -> Tensor", dtypes=FLOATS, variants="")
+@pointwise("_prelu(Tensor self, Tensor weight) -> Tensor", dtypes=FLOATS, variants="function")
 def prelu_with(x, weight):
     """self where it is positive, else weight * self."""
     return s.where(x > 0, x, weight * x)
@@ -138,13 +150,13 @@ def celu(x, alpha):
     return s.where(x < 0, alpha * s.expm1(x / alpha), x)
 
 
-@activation("_gelu(Tensor self) -> Tensor", variants="inplace")
+@activation("_gelu(Tensor self) -> Tensor", variants="function")
 def gelu_exact(x):
     """self * ndtr(self)."""
     return 0.5 * x * (1 + s.erf(x * math.sqrt(0.5)))
 
 
-@activation("_gelu_tanh(Tensor self) -> Tensor", variants="inplace")
+@activation("_gelu_tanh(Tensor self) -> Tensor", variants="function")
 def gelu_tanh(x):
     """gelu with the distribution function approximated by tanh."""
     inner = math.sqrt(2 / math.pi) * (x + 0.044715 * (x * x * x))

@@ -35,15 +35,21 @@ def check_alpha(self: "Tensor", other: "Tensor", alpha: "Scalar", name: "str") -
     if alpha.is_boolean() and result != dt.bool_:
         raise RuntimeError(f"[{name}] Boolean alpha only supported for Boolean results: the result is {result}")
     if alpha.is_floating() and is_integral(result):
-        raise RuntimeError(f"[{name}] For integral input tensors, argument alpha must not be a floating point number: got {alpha} for {result}")
+        raise RuntimeError(
+            f"[{name}] For integral input tensors, argument alpha must not be a floating point number: got {alpha} for {result}"
+        )
     if alpha.is_complex() and not result.is_complex:
-        raise RuntimeError(f"[{name}] For non-complex input tensors, argument alpha must not be a complex number: got {alpha} for {result}")
+        raise RuntimeError(
+            f"[{name}] For non-complex input tensors, argument alpha must not be a complex number: got {alpha} for {result}"
+        )
 
 
 @rule
 def refuse_bool(self: "Tensor", other: "Tensor") -> "none":
     if self.dtype == dt.bool_ and other.dtype == dt.bool_:
-        raise RuntimeError("[sub] Subtraction, the `-` operator, with two bool tensors is not supported. Use the `^` or `logical_xor()` operator instead.")
+        raise RuntimeError(
+            "[sub] Subtraction, the `-` operator, with two bool tensors is not supported. Use the `^` or `logical_xor()` operator instead."
+        )
     if self.dtype == dt.bool_ or other.dtype == dt.bool_:
         raise RuntimeError(
             "[sub] Subtraction, the `-` operator, with a bool tensor is not supported. If you are trying to invert a mask, use the `~` or `logical_not()` operator instead."
@@ -61,7 +67,14 @@ def check_sub(self, other, alpha):
         check_alpha(self, other, alpha, "sub")
 
 
-@pointwise("add(Operand self, Operand other, *, Scalar alpha=1) -> Tensor", dtypes=(*REAL, *COMPLEX), types={"check": check_add}, variants=BINARY, operator="__add__", tags=HALVES)
+@pointwise(
+    "add(Operand self, Operand other, *, Scalar alpha=1) -> Tensor",
+    dtypes=(*REAL, *COMPLEX),
+    types={"check": check_add},
+    variants=BINARY,
+    operator="__add__",
+    tags=HALVES,
+)
 def add(x, y, alpha):
     """self + alpha * other, with broadcasting and type promotion."""
     if x.dtype is dt.bool_:
@@ -69,7 +82,15 @@ def add(x, y, alpha):
     return x + alpha * y
 
 
-@pointwise("sub(Operand self, Operand other, *, Scalar alpha=1) -> Tensor", dtypes=(*NUMERIC, *COMPLEX), types={"check": check_sub}, variants=BINARY, operator="__sub__", aliases=("subtract",), tags=HALVES)
+@pointwise(
+    "sub(Operand self, Operand other, *, Scalar alpha=1) -> Tensor",
+    dtypes=(*NUMERIC, *COMPLEX),
+    types={"check": check_sub},
+    variants=BINARY,
+    operator="__sub__",
+    aliases=("subtract",),
+    tags=HALVES,
+)
 def sub(x, y, alpha):
     """self - alpha * other."""
     return x - alpha * y
@@ -81,7 +102,14 @@ def rsub(self, other, alpha):
     return op.sub(other, self, alpha=alpha)
 
 
-@pointwise("mul(Operand self, Operand other) -> Tensor", dtypes=(*REAL, *UNSIGNED, *COMPLEX), variants=BINARY, operator="__mul__", aliases=("multiply",), tags=HALVES)
+@pointwise(
+    "mul(Operand self, Operand other) -> Tensor",
+    dtypes=(*REAL, *UNSIGNED, *COMPLEX),
+    variants=BINARY,
+    operator="__mul__",
+    aliases=("multiply",),
+    tags=HALVES,
+)
 def mul(x, y):
     """self * other."""
     if x.dtype is dt.bool_:
@@ -96,7 +124,14 @@ def check_neg(self):
         )
 
 
-@pointwise("neg(Tensor self) -> Tensor", dtypes=(*NUMERIC, *COMPLEX), types={"check": check_neg}, variants=UNARY, operator="__neg__", aliases=("negative",))
+@pointwise(
+    "neg(Tensor self) -> Tensor",
+    dtypes=(*NUMERIC, *COMPLEX),
+    types={"check": check_neg},
+    variants=UNARY,
+    operator="__neg__",
+    aliases=("negative",),
+)
 def neg(x):
     """-self."""
     return -x
@@ -115,13 +150,23 @@ def positive(self):
 division = partial(pointwise, dtypes=NUMERIC, variants=BINARY)
 
 
-@pointwise("div(Operand self, Operand other) -> Tensor", dtypes=(*FLOATS, *COMPLEX), promote=INT_TO_FLOAT, variants=BINARY, operator="__truediv__", aliases=("divide", "true_divide"), tags=HALVES)
+@pointwise(
+    "div(Operand self, Operand other) -> Tensor",
+    dtypes=(*FLOATS, *COMPLEX),
+    promote=INT_TO_FLOAT,
+    variants=BINARY,
+    operator="__truediv__",
+    aliases=("divide", "true_divide"),
+    tags=HALVES,
+)
 def div(x, y):
     """self / other; integers divide to floats."""
     return x / y
 
 
-@composite("div.rounding(Operand self, Operand other, *, str? rounding_mode) -> Tensor", variants=BINARY, aliases=("divide",))
+@composite(
+    "div.rounding(Operand self, Operand other, *, str? rounding_mode) -> Tensor", variants=BINARY, aliases=("divide",)
+)
 def div_rounding(self, other, rounding_mode):
     """self / other, rounded: "floor" toward minus infinity, "trunc" toward zero, None not at all."""
     if rounding_mode is None:
@@ -129,7 +174,9 @@ def div_rounding(self, other, rounding_mode):
     if rounding_mode == "floor":
         return op.floor_divide(self, other)
     if rounding_mode != "trunc":
-        raise RuntimeError(f"[div] expected rounding_mode to be one of None, 'trunc', or 'floor' but found '{rounding_mode}'")
+        raise RuntimeError(
+            f"[div] expected rounding_mode to be one of None, 'trunc', or 'floor' but found '{rounding_mode}'"
+        )
     return op._divide_trunc(self, other)
 
 
@@ -139,7 +186,7 @@ def floor_divide(x, y):
     return x // y
 
 
-@division("_divide_trunc(Operand self, Operand other) -> Tensor", variants="", tags=STORED)
+@division("_divide_trunc(Operand self, Operand other) -> Tensor", variants="function", tags=STORED)
 def divide_trunc(x, y):
     """self / other, rounded toward zero."""
     if x.dtype.is_reduced:  # what is cut is the quotient as the half type has it: 2.9999 may have become 3
@@ -180,7 +227,7 @@ def lcm(x, y):
 # Powers and roots
 
 
-@pointwise("_power(Operand self, Operand exponent) -> Tensor", dtypes=(*NUMERIC, *COMPLEX), variants="", expensive=True)
+@pointwise("_power(Operand self, Operand exponent) -> Tensor", dtypes=(*NUMERIC, *COMPLEX), variants="function", expensive=True)
 def power(x, y):
     """self to the power of exponent, without shortcuts."""
     return x**y
@@ -224,10 +271,14 @@ def pow_scalar(self, exponent):
 def check_float_power(self, exponent):
     wide = dt.complex128 if self.is_complex() or exponent.is_complex() else dt.float64
     if self.dtype != wide:
-        raise RuntimeError(f"[float_power_] the base given to float_power_ has dtype {self.dtype} but the operation's result requires dtype {wide}")
+        raise RuntimeError(
+            f"[float_power_] the base given to float_power_ has dtype {self.dtype} but the operation's result requires dtype {wide}"
+        )
 
 
-@composite("float_power(Operand self, Operand exponent) -> Tensor", types={"check_inplace": check_float_power}, variants=BINARY)
+@composite(
+    "float_power(Operand self, Operand exponent) -> Tensor", types={"check_inplace": check_float_power}, variants=BINARY
+)
 def float_power(self, exponent):
     """self to the power of exponent, computed in double precision."""
     wide = dt.complex128 if self.is_complex() or exponent.is_complex() else dt.float64
@@ -271,7 +322,14 @@ def no_complex_inplace(self):
         raise RuntimeError(f"[abs_] In-place abs is not supported for complex tensors: got {self.dtype}")
 
 
-@pointwise("abs(Tensor self) -> Tensor", dtypes=(*NUMERIC, *COMPLEX), types={"out": ("real",), "check_inplace": no_complex_inplace}, variants=UNARY, operator="__abs__", aliases=("absolute",))
+@pointwise(
+    "abs(Tensor self) -> Tensor",
+    dtypes=(*NUMERIC, *COMPLEX),
+    types={"out": ("real",), "check_inplace": no_complex_inplace},
+    variants=UNARY,
+    operator="__abs__",
+    aliases=("absolute",),
+)
 def abs(x):
     """The absolute value; of a complex number, its distance from 0."""
     return s.abs(x)
@@ -299,12 +357,16 @@ def copysign(x, y):
 
 def check_heaviside(self, values):
     if self.dtype != values.dtype:
-        raise RuntimeError(f"[heaviside] not yet implemented for tensors with different dtypes: {self.dtype} and {values.dtype}")
+        raise RuntimeError(
+            f"[heaviside] not yet implemented for tensors with different dtypes: {self.dtype} and {values.dtype}"
+        )
     if self.is_complex():
         raise RuntimeError(f"[heaviside] not yet implemented for complex tensors: {self.dtype}")
 
 
-@pointwise("heaviside(Tensor self, Tensor values) -> Tensor", dtypes=REAL, types={"check": check_heaviside}, variants=BINARY)
+@pointwise(
+    "heaviside(Tensor self, Tensor values) -> Tensor", dtypes=REAL, types={"check": check_heaviside}, variants=BINARY
+)
 def heaviside(x, values):
     """0 for negative elements, 1 for positive ones, values at 0."""
     return x | values if x.dtype is dt.bool_ else s.heaviside(x, values)
@@ -313,13 +375,15 @@ def heaviside(x, values):
 # Pieces of floating-point numbers
 
 
-@pointwise("nextafter(Tensor self, Tensor other) -> Tensor", dtypes=FLOATS, variants=BINARY, expensive=True, tags=STORED)
+@pointwise(
+    "nextafter(Tensor self, Tensor other) -> Tensor", dtypes=FLOATS, variants=BINARY, expensive=True, tags=STORED
+)
 def nextafter(x, y):
     """The next floating-point number after self toward other."""
     return s.nextafter(x, y)
 
 
-@pointwise("_scale(Tensor self, Tensor exponent) -> Tensor", dtypes=FLOATS, types={"in": ("T", dt.int32)}, variants="")
+@pointwise("_scale(Tensor self, Tensor exponent) -> Tensor", dtypes=FLOATS, types={"in": ("T", dt.int32)}, variants="function")
 def scale(x, exponent):
     """self * 2**exponent in self's dtype, with one rounding."""
     return s.ldexp(x, exponent)
@@ -340,7 +404,12 @@ def check_frexp(self):
         raise RuntimeError(f"[frexp] only supports floating-point dtypes, got {self.dtype}")
 
 
-@pointwise("frexp(Tensor self) -> (Tensor mantissa, Tensor exponent)", dtypes=FLOATS, types={"out": ("T", dt.int32), "check": check_frexp}, variants="function, method, out")
+@pointwise(
+    "frexp(Tensor self) -> (Tensor mantissa, Tensor exponent)",
+    dtypes=FLOATS,
+    types={"out": ("T", dt.int32), "check": check_frexp},
+    variants="function, method, out",
+)
 def frexp(x):
     """Mantissa in [0.5, 1) and exponent, such that self is mantissa * 2**exponent."""
     return s.frexp_mantissa(x), s.frexp_exponent(x)

@@ -103,7 +103,9 @@ def bind(o: Operator, args: tuple, kwargs: dict[str, Any], is_tensor: Callable[[
     return out
 
 
-def resolve(name: str, args: tuple, kwargs: dict[str, Any], is_tensor: Callable[[object], bool]) -> tuple[Operator, dict[str, Any]]:
+def resolve(
+    name: str, args: tuple, kwargs: dict[str, Any], is_tensor: Callable[[object], bool]
+) -> tuple[Operator, dict[str, Any]]:
     """The first overload that fits, with its arguments."""
     problems = []
     for o in overloads(name):

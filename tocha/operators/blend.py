@@ -41,7 +41,7 @@ def where_condition(condition):
 bound = partial(pointwise, dtypes=NUMERIC)
 
 
-@bound("_clamp(Tensor self, Operand min, Operand max) -> Tensor", variants="")
+@bound("_clamp(Tensor self, Operand min, Operand max) -> Tensor", variants="function")
 def clamp_between(x, min, max):
     """self kept within [min, max]; max where they cross."""
     return s.clamp(x, min, max)
@@ -95,7 +95,7 @@ def largest(d: "dtype") -> "float":
     return 3.4028234663852886e38
 
 
-@pointwise("_replace_special(Tensor self, float nan, float posinf, float neginf) -> Tensor", dtypes=(*FLOATS, *COMPLEX), types={"params": ("real", "real", "real")}, variants="")
+@pointwise("_replace_special(Tensor self, float nan, float posinf, float neginf) -> Tensor", dtypes=(*FLOATS, *COMPLEX), types={"params": ("real", "real", "real")}, variants="function")
 def replace_special(x, nan, posinf, neginf):
     """self with NaN and the infinities replaced, in each part of a complex number."""
 

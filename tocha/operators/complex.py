@@ -32,7 +32,14 @@ def view_as_complex(self):
     """A last dim of size 2 as complex numbers, sharing memory."""
 
 
-@pointwise("angle(Tensor self) -> Tensor", dtypes=(*FLOATS, *COMPLEX), types={"out": ("real",)}, promote=INT_TO_FLOAT, variants="function, method, out", expensive=True)
+@pointwise(
+    "angle(Tensor self) -> Tensor",
+    dtypes=(*FLOATS, *COMPLEX),
+    types={"out": ("real",)},
+    promote=INT_TO_FLOAT,
+    variants="function, method, out",
+    expensive=True,
+)
 def angle(x):
     """The angle of a complex number; pi for a negative real one."""
     return s.angle(x)
@@ -67,7 +74,7 @@ def resolve_neg(self):
     return self
 
 
-@pointwise("_conjugate(Tensor self) -> Tensor", dtypes=COMPLEX, variants="")
+@pointwise("_conjugate(Tensor self) -> Tensor", dtypes=COMPLEX, variants="function")
 def conjugate(x):
     """The complex conjugate."""
     return s.conj(x)
@@ -86,12 +93,22 @@ def conj_physical(self):
 
 def check_parts(real, imag):
     if real.dtype not in (dt.float32, dt.float64) or imag.dtype not in (dt.float32, dt.float64):
-        raise RuntimeError(f"[complex] Expected both inputs to be Float or Double tensors but got {real.dtype} and {imag.dtype}")
+        raise RuntimeError(
+            f"[complex] Expected both inputs to be Float or Double tensors but got {real.dtype} and {imag.dtype}"
+        )
     if real.dtype != imag.dtype:
-        raise RuntimeError(f"[complex] Expected object of scalar type {real.dtype} but got scalar type {imag.dtype} for second argument")
+        raise RuntimeError(
+            f"[complex] Expected object of scalar type {real.dtype} but got scalar type {imag.dtype} for second argument"
+        )
 
 
-@pointwise("complex(Tensor real, Tensor imag) -> Tensor", dtypes=(dt.float32, dt.float64), types={"out": ("complex",), "check": check_parts}, variants="function, out", tags=EXACT)
+@pointwise(
+    "complex(Tensor real, Tensor imag) -> Tensor",
+    dtypes=(dt.float32, dt.float64),
+    types={"out": ("complex",), "check": check_parts},
+    variants="function, out",
+    tags=EXACT,
+)
 def complex(real, imag):
     """Complex numbers from their parts."""
     return s.make_complex(real, imag)
@@ -99,12 +116,23 @@ def complex(real, imag):
 
 def check_polar(abs, angle):
     if abs.dtype not in (dt.float32, dt.float64) or angle.dtype not in (dt.float32, dt.float64):
-        raise RuntimeError(f"[polar] Expected both inputs to be Float or Double tensors but got {abs.dtype} and {angle.dtype}")
+        raise RuntimeError(
+            f"[polar] Expected both inputs to be Float or Double tensors but got {abs.dtype} and {angle.dtype}"
+        )
     if abs.dtype != angle.dtype:
-        raise RuntimeError(f"[polar] Expected object of scalar type {abs.dtype} but got scalar type {angle.dtype} for second argument")
+        raise RuntimeError(
+            f"[polar] Expected object of scalar type {abs.dtype} but got scalar type {angle.dtype} for second argument"
+        )
 
 
-@pointwise("polar(Tensor abs, Tensor angle) -> Tensor", dtypes=(dt.float32, dt.float64), types={"out": ("complex",), "check": check_polar}, variants="function, out", expensive=True, tags=EXACT)
+@pointwise(
+    "polar(Tensor abs, Tensor angle) -> Tensor",
+    dtypes=(dt.float32, dt.float64),
+    types={"out": ("complex",), "check": check_polar},
+    variants="function, out",
+    expensive=True,
+    tags=EXACT,
+)
 def polar(abs, angle):
     """Complex numbers from distances and angles."""
     return s.make_complex(abs * s.cos(angle), abs * s.sin(angle))

@@ -9,12 +9,20 @@ from tocha.operators.rules import Out, like_strides
 _FREE = frozenset({"any_device", "dynamic"})
 
 
-@native("copy_(Tensor self, Tensor src, bool non_blocking=False) -> Tensor", variants="method", tags=frozenset({"any_device"}))
+@native(
+    "copy_(Tensor self, Tensor src, bool non_blocking=False) -> Tensor",
+    variants="method",
+    tags=frozenset({"any_device"}),
+)
 def copy_(self, src, non_blocking):
     """Copies src into self, broadcasting and converting."""
 
 
-@native("fill_(Tensor self, Operand value) -> Tensor", variants="method, function", tags=frozenset({"any_device", "any_overlap"}))
+@native(
+    "fill_(Tensor self, Operand value) -> Tensor",
+    variants="method, function",
+    tags=frozenset({"any_device", "any_overlap"}),
+)
 def fill_(self, value):
     """Sets every element."""
 
@@ -45,12 +53,19 @@ def contiguous(self, memory_format):
     return self.clone(memory_format=memory_format)
 
 
-@native("_is_laid_out(Tensor self, memory_format? memory_format=None) -> bool", variants="", tags=frozenset({"any_device"}))
+@native(
+    "_is_laid_out(Tensor self, memory_format? memory_format=None) -> bool", variants="", tags=frozenset({"any_device"})
+)
 def _is_laid_out(self, memory_format):
     """Whether self has this memory format."""
 
 
-@native("to.dtype(Tensor self, dtype dtype, bool non_blocking=False, bool copy=False, *, memory_format? memory_format=None) -> Tensor", kernel="to_dtype", tags=_FREE, variants="method")
+@native(
+    "to.dtype(Tensor self, dtype dtype, bool non_blocking=False, bool copy=False, *, memory_format? memory_format=None) -> Tensor",
+    kernel="to_dtype",
+    tags=_FREE,
+    variants="method",
+)
 def to_dtype(self, dtype, non_blocking, copy, memory_format):
     """self in another dtype; self itself when nothing changes."""
 
@@ -65,7 +80,10 @@ def to_device(self, device, dtype, non_blocking, copy, memory_format):
     """self on another device and in another dtype; self itself when nothing changes."""
 
 
-@composite("to.other(Tensor self, Tensor other, bool non_blocking=False, bool copy=False, *, memory_format? memory_format=None) -> Tensor", variants="method")
+@composite(
+    "to.other(Tensor self, Tensor other, bool non_blocking=False, bool copy=False, *, memory_format? memory_format=None) -> Tensor",
+    variants="method",
+)
 def to_other(self, other, non_blocking, copy, memory_format):
     """self on other's device and in its dtype."""
     return op.to(self, other.device, other.dtype, non_blocking, copy, memory_format=memory_format)

@@ -135,17 +135,22 @@ def native_dropout_backward(grad_output, mask, scale):
     return grad_output * (mask.to(grad_output.dtype) * scale)
 
 
+@rule
+def check_slopes(lower: "Scalar", upper: "Scalar") -> "none":
+    if not lower <= upper:
+        raise RuntimeError(f"[rrelu] Lower bound should be less than or equal to the upper bound, got {lower} and {upper}")
+
+
 @native("_rrelu_noise(Tensor self, float lower, float upper, Generator? generator=None) -> Tensor", variants="", tags=_RANDOM)
 def _rrelu_noise(self, lower, upper, generator):
     """The slopes of rrelu in training: 1 where self > 0, elsewhere drawn from [lower, upper)."""
-    if not lower <= upper:
-        raise RuntimeError(f"[rrelu] Lower bound should be less than or equal to the upper bound, got {lower} and {upper}")
     return Out(self.shape, self.dtype)
 
 
 @composite("rrelu(Tensor self, Scalar lower=0.125, Scalar upper=0.3333333333333333, bool training=False, Generator? generator=None) -> Tensor", variants="function", tags=_RANDOM)
 def rrelu(self, lower, upper, training, generator):
     """self where positive, else self times a slope: drawn from [lower, upper) when training, else the middle."""
+    check_slopes(lower, upper)
     if not training:
         return op.nn_leaky_relu(self, (lower + upper) / 2)
     return self * op._rrelu_noise(self, lower.to_double(), upper.to_double(), generator)
@@ -154,6 +159,7 @@ def rrelu(self, lower, upper, training, generator):
 @composite("rrelu_(Tensor self, Scalar lower=0.125, Scalar upper=0.3333333333333333, bool training=False, Generator? generator=None) -> Tensor", variants="function", tags=_RANDOM)
 def rrelu_(self, lower, upper, training, generator):
     """rrelu in place."""
+    check_slopes(lower, upper)
     if not training:
         return op.nn_leaky_relu_(self, (lower + upper) / 2)
     return self.mul_(op._rrelu_noise(self, lower.to_double(), upper.to_double(), generator))

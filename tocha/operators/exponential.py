@@ -59,7 +59,7 @@ def sigmoid(x):
     return s.sigmoid(x)
 
 
-@elementary("_logit(Tensor self, float eps) -> Tensor", dtypes=FLOATS, variants="")
+@elementary("_logit(Tensor self, float eps) -> Tensor", dtypes=FLOATS, variants="function")
 def logit_within(x, eps):
     """logit with self kept within [eps, 1 - eps]; a negative eps lets everything pass."""
     top = 1 - eps
@@ -93,13 +93,20 @@ def complex_log_sum(x, y):
     return s.where(alone & ~s.isnan(smaller), greater, sum)
 
 
-@pointwise("logaddexp(Tensor self, Tensor other) -> Tensor", dtypes=(*FLOATS, *COMPLEX), variants="function, method, out", expensive=True)
+@pointwise(
+    "logaddexp(Tensor self, Tensor other) -> Tensor",
+    dtypes=(*FLOATS, *COMPLEX),
+    variants="function, method, out",
+    expensive=True,
+)
 def logaddexp(x, y):
     """log(exp(self) + exp(other))."""
     return complex_log_sum(x, y) if x.dtype.is_complex else log_sum(x, y, s.exp, s.log1p)
 
 
-@pointwise("logaddexp2(Tensor self, Tensor other) -> Tensor", dtypes=FLOATS, variants="function, method, out", expensive=True)
+@pointwise(
+    "logaddexp2(Tensor self, Tensor other) -> Tensor", dtypes=FLOATS, variants="function, method, out", expensive=True
+)
 def logaddexp2(x, y):
     """log2(2**self + 2**other)."""
     return log_sum(x, y, s.exp2, lambda z: s.log1p(z) * (1 / math.log(2)))

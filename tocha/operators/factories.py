@@ -31,39 +31,59 @@ def dtype_or_default(dtype: "dtype?") -> "dtype":
 # -- uninitialised -----------------------------------------------------------------------------------
 
 
-@native("empty(int[] size, *, dtype? dtype=None, device? device=None, memory_format? memory_format=None) -> Tensor", variants=_MAKER, tags=_EMPTY)
+@native(
+    "empty(int[] size, *, dtype? dtype=None, device? device=None, memory_format? memory_format=None) -> Tensor",
+    variants=_MAKER,
+    tags=_EMPTY,
+)
 def empty(size, dtype, device, memory_format):
     """A tensor whose elements are not initialised."""
     if memory_format is None:
         return Out(size, dtype_or_default(dtype), device=device_or_default(device))
-    return Out(size, dtype_or_default(dtype), device=device_or_default(device), strides=format_strides(size, memory_format))
+    return Out(
+        size, dtype_or_default(dtype), device=device_or_default(device), strides=format_strides(size, memory_format)
+    )
 
 
 @rule
 def check_strided(size: "int[]", stride: "int[]", name: "str") -> "none":
     if len(size) != len(stride):
-        raise RuntimeError(f"[{name}] dimensionality of sizes ({len(size)}) must match dimensionality of strides ({len(stride)})")
+        raise RuntimeError(
+            f"[{name}] dimensionality of sizes ({len(size)}) must match dimensionality of strides ({len(stride)})"
+        )
     for s in stride:
         if s < 0:
             raise RuntimeError(f"[{name}] negative strides are not supported, got {stride}")
 
 
-@native("empty_strided(int[] size, int[] stride, *, dtype? dtype=None, device? device=None) -> Tensor", variants="function", tags=_EMPTY)
+@native(
+    "empty_strided(int[] size, int[] stride, *, dtype? dtype=None, device? device=None) -> Tensor",
+    variants="function",
+    tags=_EMPTY,
+)
 def empty_strided(size, stride, dtype, device):
     """An uninitialised tensor with these strides."""
     check_strided(size, stride, "empty_strided")
     return Out(size, dtype_or_default(dtype), device=device_or_default(device), strides=stride)
 
 
-@native("empty_permuted(int[] size, int[] physical_layout, *, dtype? dtype=None, device? device=None) -> Tensor", variants="function", tags=_EMPTY)
+@native(
+    "empty_permuted(int[] size, int[] physical_layout, *, dtype? dtype=None, device? device=None) -> Tensor",
+    variants="function",
+    tags=_EMPTY,
+)
 def empty_permuted(size, physical_layout, dtype, device):
     """An uninitialised tensor whose dims lie in memory in the order of physical_layout, outermost first."""
     n = len(size)
     if len(physical_layout) != n:
-        raise RuntimeError(f"[empty_permuted] Number of dimensions in size does not match the length of the physical_layout; i.e. len(size) = {n} is not equal to len(physical_layout) = {len(physical_layout)}")
+        raise RuntimeError(
+            f"[empty_permuted] Number of dimensions in size does not match the length of the physical_layout; i.e. len(size) = {n} is not equal to len(physical_layout) = {len(physical_layout)}"
+        )
     for i in range(n):
         if physical_layout[i] < 0 or physical_layout[i] >= n:
-            raise RuntimeError(f"[empty_permuted] Dimension out of range (expected to be between 0 and {n - 1}, but got {physical_layout[i]} at index {i}). NB: negative dims not currently supported")
+            raise RuntimeError(
+                f"[empty_permuted] Dimension out of range (expected to be between 0 and {n - 1}, but got {physical_layout[i]} at index {i}). NB: negative dims not currently supported"
+            )
         if physical_layout[i] in physical_layout[:i]:
             raise RuntimeError(f"[empty_permuted] Duplicate dim not allowed: {physical_layout}")
     steps = contiguous_strides([size[d] for d in physical_layout])
@@ -73,22 +93,43 @@ def empty_permuted(size, physical_layout, dtype, device):
     return Out(size, dtype_or_default(dtype), device=device_or_default(device), strides=strides)
 
 
-@native("empty_like(Tensor self, *, dtype? dtype=None, device? device=None, memory_format? memory_format=None) -> Tensor", variants="function", tags=_EMPTY)
+@native(
+    "empty_like(Tensor self, *, dtype? dtype=None, device? device=None, memory_format? memory_format=None) -> Tensor",
+    variants="function",
+    tags=_EMPTY,
+)
 def empty_like(self, dtype, device, memory_format):
     """An uninitialised tensor of self's size."""
-    return Out(self.shape, self.dtype if dtype is None else dtype, device=self.device if device is None else device, strides=like_strides(self, memory_format))
+    return Out(
+        self.shape,
+        self.dtype if dtype is None else dtype,
+        device=self.device if device is None else device,
+        strides=like_strides(self, memory_format),
+    )
 
 
-@composite("new_empty(Tensor self, int[] size, *, dtype? dtype=None, device? device=None) -> Tensor", variants="method", tags=_EMPTY)
+@composite(
+    "new_empty(Tensor self, int[] size, *, dtype? dtype=None, device? device=None) -> Tensor",
+    variants="method",
+    tags=_EMPTY,
+)
 def new_empty(self, size, dtype, device):
     """An uninitialised tensor with self's dtype and device."""
-    return op.empty(size, dtype=self.dtype if dtype is None else dtype, device=self.device if device is None else device)
+    return op.empty(
+        size, dtype=self.dtype if dtype is None else dtype, device=self.device if device is None else device
+    )
 
 
-@composite("new_empty_strided(Tensor self, int[] size, int[] stride, *, dtype? dtype=None, device? device=None) -> Tensor", variants="method", tags=_EMPTY)
+@composite(
+    "new_empty_strided(Tensor self, int[] size, int[] stride, *, dtype? dtype=None, device? device=None) -> Tensor",
+    variants="method",
+    tags=_EMPTY,
+)
 def new_empty_strided(self, size, stride, dtype, device):
     """An uninitialised tensor with these strides and self's dtype and device."""
-    return op.empty_strided(size, stride, dtype=self.dtype if dtype is None else dtype, device=self.device if device is None else device)
+    return op.empty_strided(
+        size, stride, dtype=self.dtype if dtype is None else dtype, device=self.device if device is None else device
+    )
 
 
 # -- constants ---------------------------------------------------------------------------------------
@@ -108,7 +149,8 @@ def ones(size, dtype, device):
 
 @native(
     "full(int[] size, Scalar fill_value, *, dtype? dtype=None, device? device=None) -> Tensor",
-    variants=_MAKER, tags=_FACTORY,
+    variants=_MAKER,
+    tags=_FACTORY,
     samples=lambda t: [(((2, 3), 1.5), {})],
 )
 def full(size, fill_value, dtype, device):
@@ -116,51 +158,97 @@ def full(size, fill_value, dtype, device):
     return Out(size, scalar_dtype(fill_value) if dtype is None else dtype, device=device_or_default(device))
 
 
-@native("scalar_tensor(Scalar s, *, dtype? dtype=None, device? device=None) -> Tensor", variants="function", tags=_FACTORY)
+@native(
+    "scalar_tensor(Scalar s, *, dtype? dtype=None, device? device=None) -> Tensor", variants="function", tags=_FACTORY
+)
 def scalar_tensor(s, dtype, device):
     """A 0-d tensor."""
     return Out([], dtype_or_default(dtype), device=device_or_default(device))
 
 
-@native("zeros_like(Tensor self, *, dtype? dtype=None, device? device=None, memory_format? memory_format=None) -> Tensor", variants="function", tags=_FACTORY)
+@native(
+    "zeros_like(Tensor self, *, dtype? dtype=None, device? device=None, memory_format? memory_format=None) -> Tensor",
+    variants="function",
+    tags=_FACTORY,
+)
 def zeros_like(self, dtype, device, memory_format):
     """Zeros in self's size."""
-    return Out(self.shape, self.dtype if dtype is None else dtype, device=self.device if device is None else device, strides=like_strides(self, memory_format))
+    return Out(
+        self.shape,
+        self.dtype if dtype is None else dtype,
+        device=self.device if device is None else device,
+        strides=like_strides(self, memory_format),
+    )
 
 
-@native("ones_like(Tensor self, *, dtype? dtype=None, device? device=None, memory_format? memory_format=None) -> Tensor", variants="function", tags=_FACTORY)
+@native(
+    "ones_like(Tensor self, *, dtype? dtype=None, device? device=None, memory_format? memory_format=None) -> Tensor",
+    variants="function",
+    tags=_FACTORY,
+)
 def ones_like(self, dtype, device, memory_format):
     """Ones in self's size."""
-    return Out(self.shape, self.dtype if dtype is None else dtype, device=self.device if device is None else device, strides=like_strides(self, memory_format))
+    return Out(
+        self.shape,
+        self.dtype if dtype is None else dtype,
+        device=self.device if device is None else device,
+        strides=like_strides(self, memory_format),
+    )
 
 
-@native("full_like(Tensor self, Scalar fill_value, *, dtype? dtype=None, device? device=None, memory_format? memory_format=None) -> Tensor", variants="function", tags=_FACTORY)
+@native(
+    "full_like(Tensor self, Scalar fill_value, *, dtype? dtype=None, device? device=None, memory_format? memory_format=None) -> Tensor",
+    variants="function",
+    tags=_FACTORY,
+)
 def full_like(self, fill_value, dtype, device, memory_format):
     """One value in self's size."""
-    return Out(self.shape, self.dtype if dtype is None else dtype, device=self.device if device is None else device, strides=like_strides(self, memory_format))
+    return Out(
+        self.shape,
+        self.dtype if dtype is None else dtype,
+        device=self.device if device is None else device,
+        strides=like_strides(self, memory_format),
+    )
 
 
-@composite("new_zeros(Tensor self, int[] size, *, dtype? dtype=None, device? device=None) -> Tensor", variants="method", tags=_FACTORY)
+@composite(
+    "new_zeros(Tensor self, int[] size, *, dtype? dtype=None, device? device=None) -> Tensor",
+    variants="method",
+    tags=_FACTORY,
+)
 def new_zeros(self, size, dtype, device):
     """Zeros with self's dtype and device."""
-    return op.zeros(size, dtype=self.dtype if dtype is None else dtype, device=self.device if device is None else device)
+    return op.zeros(
+        size, dtype=self.dtype if dtype is None else dtype, device=self.device if device is None else device
+    )
 
 
-@composite("new_ones(Tensor self, int[] size, *, dtype? dtype=None, device? device=None) -> Tensor", variants="method", tags=_FACTORY)
+@composite(
+    "new_ones(Tensor self, int[] size, *, dtype? dtype=None, device? device=None) -> Tensor",
+    variants="method",
+    tags=_FACTORY,
+)
 def new_ones(self, size, dtype, device):
     """Ones with self's dtype and device."""
     return op.ones(size, dtype=self.dtype if dtype is None else dtype, device=self.device if device is None else device)
 
 
-@composite("new_full(Tensor self, int[] size, Scalar fill_value, *, dtype? dtype=None, device? device=None) -> Tensor", variants="method", tags=_FACTORY)
+@composite(
+    "new_full(Tensor self, int[] size, Scalar fill_value, *, dtype? dtype=None, device? device=None) -> Tensor",
+    variants="method",
+    tags=_FACTORY,
+)
 def new_full(self, size, fill_value, dtype, device):
     """One value with self's dtype and device."""
-    return op.full(size, fill_value, dtype=self.dtype if dtype is None else dtype, device=self.device if device is None else device)
+    return op.full(
+        size, fill_value, dtype=self.dtype if dtype is None else dtype, device=self.device if device is None else device
+    )
 
 
 @native(
     "eye(int n, *, dtype? dtype=None, device? device=None) -> Tensor",
-    variants=_MAKER, tags=_FACTORY,
+    variants=_MAKER,
+    tags=_FACTORY,
     samples=lambda t: [((3,), {})],
 )
 def eye(n, dtype, device):
@@ -172,7 +260,9 @@ def eye(n, dtype, device):
 
 @native(
     "eye.m(int n, int m, *, dtype? dtype=None, device? device=None) -> Tensor",
-    kernel="eye_m", variants=_MAKER, tags=_FACTORY,
+    kernel="eye_m",
+    variants=_MAKER,
+    tags=_FACTORY,
     samples=lambda t: [((2, 3), {})],
 )
 def eye_m(n, m, dtype, device):
@@ -208,7 +298,9 @@ def arange_length(start: "Scalar", end: "Scalar", step: "Scalar", dtype: "dtype"
     if math.isnan(a) or math.isinf(a) or math.isnan(b) or math.isinf(b):
         raise RuntimeError(f"[arange] unsupported range: {start} -> {end}")
     if (s > 0 and b < a) or (s < 0 and b > a):
-        raise RuntimeError(f"[arange] upper bound and lower bound inconsistent with step sign: {start} to {end} by {step}")
+        raise RuntimeError(
+            f"[arange] upper bound and lower bound inconsistent with step sign: {start} to {end} by {step}"
+        )
     if dtype == dt.int64:
         first, last, pace = start.to_int(), end.to_int(), step.to_int()
         if pace == 0:
@@ -224,32 +316,50 @@ def arange(end, dtype, device):
     return Out([arange_length(0, end, 1, kind)], kind, device=device_or_default(device))
 
 
-@native("arange.start(Scalar start, Scalar end, *, dtype? dtype=None, device? device=None) -> Tensor", kernel="arange_start", variants="function", tags=_FACTORY)
+@native(
+    "arange.start(Scalar start, Scalar end, *, dtype? dtype=None, device? device=None) -> Tensor",
+    kernel="arange_start",
+    variants="function",
+    tags=_FACTORY,
+)
 def arange_start(start, end, dtype, device):
     """The numbers from start up to (not including) end."""
     kind = arange_dtype(start, end, 1, dtype)
     return Out([arange_length(start, end, 1, kind)], kind, device=device_or_default(device))
 
 
-@native("arange.step(Scalar start, Scalar end, Scalar step, *, dtype? dtype=None, device? device=None) -> Tensor", kernel="arange_step", variants=_MAKER, tags=_FACTORY)
+@native(
+    "arange.step(Scalar start, Scalar end, Scalar step, *, dtype? dtype=None, device? device=None) -> Tensor",
+    kernel="arange_step",
+    variants=_MAKER,
+    tags=_FACTORY,
+)
 def arange_step(start, end, step, dtype, device):
     """The numbers from start up to (not including) end, step apart."""
     kind = arange_dtype(start, end, step, dtype)
     return Out([arange_length(start, end, step, kind)], kind, device=device_or_default(device))
 
 
-@native("range(Scalar start, Scalar end, Scalar step=1, *, dtype? dtype=None, device? device=None) -> Tensor", variants=_MAKER, tags=_FACTORY)
+@native(
+    "range(Scalar start, Scalar end, Scalar step=1, *, dtype? dtype=None, device? device=None) -> Tensor",
+    variants=_MAKER,
+    tags=_FACTORY,
+)
 def range_(start, end, step, dtype, device):
     """The numbers from start to end, both included. Deprecated in favour of arange."""
     kind = dtype_or_default(dtype)
-    warn_once("range is deprecated because its behavior is inconsistent with Python's range builtin. Instead, use arange, which produces values in [start, end).")
+    warn_once(
+        "range is deprecated because its behavior is inconsistent with Python's range builtin. Instead, use arange, which produces values in [start, end)."
+    )
     if step == 0:
         raise RuntimeError("[range] step must be nonzero")
     a, b, s = start.to_double(), end.to_double(), step.to_double()
     if math.isnan(a) or math.isinf(a) or math.isnan(b) or math.isinf(b):
         raise RuntimeError(f"[range] unsupported range: {start} -> {end}")
     if (s > 0 and b < a) or (s < 0 and b > a):
-        raise RuntimeError(f"[range] upper bound and lower bound inconsistent with step sign: {start} to {end} by {step}")
+        raise RuntimeError(
+            f"[range] upper bound and lower bound inconsistent with step sign: {start} to {end} by {step}"
+        )
     return Out([math.floor((b - a) / s) + 1], kind, device=device_or_default(device))
 
 
@@ -260,13 +370,16 @@ def spaced_dtype(start: "Scalar", end: "Scalar", dtype: "dtype?", name: "str") -
         if dtype is None:
             return complex_dtype(default_dtype())
         if not dtype.is_complex:
-            raise RuntimeError(f"[{name}] inferred dtype {complex_dtype(default_dtype())} can't be safely cast to passed dtype {dtype}")
+            raise RuntimeError(
+                f"[{name}] inferred dtype {complex_dtype(default_dtype())} can't be safely cast to passed dtype {dtype}"
+            )
     return dtype_or_default(dtype)
 
 
 @native(
     "linspace(Scalar start, Scalar end, int steps, *, dtype? dtype=None, device? device=None) -> Tensor",
-    variants=_MAKER, tags=_FACTORY,
+    variants=_MAKER,
+    tags=_FACTORY,
     samples=lambda t: [((0, 1, 5), {})],
 )
 def linspace(start, end, steps, dtype, device):
@@ -278,7 +391,8 @@ def linspace(start, end, steps, dtype, device):
 
 @native(
     "logspace(Scalar start, Scalar end, int steps, float base=10.0, *, dtype? dtype=None, device? device=None) -> Tensor",
-    variants=_MAKER, tags=_FACTORY,
+    variants=_MAKER,
+    tags=_FACTORY,
     samples=lambda t: [((0, 2, 5), {})],
 )
 def logspace(start, end, steps, base, dtype, device):

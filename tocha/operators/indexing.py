@@ -21,17 +21,29 @@ def _unsafe_index(self, indices):
     """What index gives."""
 
 
-@native("index_put(Tensor self, Tensor?[] indices, Tensor values, bool accumulate=False) -> Tensor", tags=_IN_PLACE, variants="function, method, inplace")
+@native(
+    "index_put(Tensor self, Tensor?[] indices, Tensor values, bool accumulate=False) -> Tensor",
+    tags=_IN_PLACE,
+    variants="function, method, inplace",
+)
 def index_put(self, indices, values, accumulate):
     """Writes values where indices point; with accumulate, adds them."""
 
 
-@native("_unsafe_masked_index(Tensor self, Tensor mask, Tensor?[] indices, Scalar fill) -> Tensor", tags=_DYNAMIC, variants="function")
+@native(
+    "_unsafe_masked_index(Tensor self, Tensor mask, Tensor?[] indices, Scalar fill) -> Tensor",
+    tags=_DYNAMIC,
+    variants="function",
+)
 def _unsafe_masked_index(self, mask, indices, fill):
     """self[indices] where the mask holds, else fill; indices that are out of range count as the nearest one."""
 
 
-@native("_unsafe_masked_index_put_accumulate(Tensor self, Tensor mask, Tensor?[] indices, Tensor values) -> Tensor", tags=_IN_PLACE, variants="function")
+@native(
+    "_unsafe_masked_index_put_accumulate(Tensor self, Tensor mask, Tensor?[] indices, Tensor values) -> Tensor",
+    tags=_IN_PLACE,
+    variants="function",
+)
 def _unsafe_masked_index_put_accumulate(self, mask, indices, values):
     """Adds values where indices point and the mask holds; indices that are out of range count as the nearest one."""
 
@@ -58,7 +70,11 @@ def index_select(self, dim, index):
     return Out(sizes, self.dtype)
 
 
-@native("index_add(Tensor self, int dim, Tensor index, Tensor source, *, Scalar alpha=1) -> Tensor", tags=_IN_PLACE, variants=_EVERYWHERE)
+@native(
+    "index_add(Tensor self, int dim, Tensor index, Tensor source, *, Scalar alpha=1) -> Tensor",
+    tags=_IN_PLACE,
+    variants=_EVERYWHERE,
+)
 def index_add(self, dim, index, source, alpha):
     """Adds alpha times the slices of source to the slices of self that index names."""
 
@@ -68,12 +84,20 @@ def index_copy(self, dim, index, source):
     """Replaces the slices of self that index names by those of source."""
 
 
-@native("index_fill(Tensor self, int dim, Tensor index, Operand value) -> Tensor", tags=_IN_PLACE, variants="function, method, inplace")
+@native(
+    "index_fill(Tensor self, int dim, Tensor index, Operand value) -> Tensor",
+    tags=_IN_PLACE,
+    variants="function, method, inplace",
+)
 def index_fill(self, dim, index, value):
     """Sets the slices of self that index names to a value."""
 
 
-@native("index_reduce(Tensor self, int dim, Tensor index, Tensor source, str reduce, *, bool include_self=True) -> Tensor", tags=_IN_PLACE, variants=_EVERYWHERE)
+@native(
+    "index_reduce(Tensor self, int dim, Tensor index, Tensor source, str reduce, *, bool include_self=True) -> Tensor",
+    tags=_IN_PLACE,
+    variants=_EVERYWHERE,
+)
 def index_reduce(self, dim, index, source, reduce, include_self):
     """Reduces slices of source into the slices of self that index names: prod, mean, amax or amin."""
 
@@ -88,7 +112,11 @@ def take(self, index):
     return Out(index.shape, self.dtype)
 
 
-@native("put(Tensor self, Tensor index, Tensor source, bool accumulate=False) -> Tensor", tags=_IN_PLACE, variants="function, method, inplace")
+@native(
+    "put(Tensor self, Tensor index, Tensor source, bool accumulate=False) -> Tensor",
+    tags=_IN_PLACE,
+    variants="function, method, inplace",
+)
 def put(self, index, source, accumulate):
     """Writes source into the positions of self, as if it were 1-d, that index names; with accumulate, adds."""
 
@@ -107,7 +135,7 @@ def along_dim_sizes(self_sizes: "int[]", index_sizes: "int[]", dim: "int") -> "i
 
 @native("_take_along(Tensor self, Tensor indices, int dim) -> Tensor", variants="")
 def _take_along(self, indices, dim):
-    """gather with broadcasting and with indices that may count from the end."""
+    """gather with broadcasting; indices beyond the end wrap around."""
     return Out(along_dim_sizes(self.shape, indices.shape, dim), self.dtype)
 
 
@@ -117,7 +145,7 @@ def take_along_dim(self, indices, dim):
     if indices.dtype != dt.int64:
         raise RuntimeError(f"[take_along_dim] dtype of indices should be Long but got {indices.dtype}")
     if dim is None:
-        return op._take_along(self.reshape([-1]), indices.reshape([-1]), 0)
+        return self.reshape([-1]).gather(0, indices.reshape([-1]))
     if self.ndim != indices.ndim:
         raise RuntimeError(
             f"[take_along_dim] input and indices should have the same number of dimensions, but got {self.ndim} dimensions for input, and {indices.ndim} dimensions for indices"
@@ -128,7 +156,10 @@ def take_along_dim(self, indices, dim):
     return op._take_along(self, indices, d)
 
 
-@native("embedding(Tensor weight, Tensor indices, int padding_idx=-1, bool scale_grad_by_freq=False, bool sparse=False) -> Tensor", variants="function")
+@native(
+    "embedding(Tensor weight, Tensor indices, int padding_idx=-1, bool scale_grad_by_freq=False, bool sparse=False) -> Tensor",
+    variants="function",
+)
 def embedding(weight, indices, padding_idx, scale_grad_by_freq, sparse):
     """The rows of weight that indices name."""
     if weight.ndim != 2:
@@ -138,7 +169,9 @@ def embedding(weight, indices, padding_idx, scale_grad_by_freq, sparse):
     return Out([*indices.shape, weight.shape[1]], weight.dtype)
 
 
-@native("embedding_renorm_(Tensor self, Tensor indices, float max_norm, float norm_type) -> Tensor", variants="function")
+@native(
+    "embedding_renorm_(Tensor self, Tensor indices, float max_norm, float norm_type) -> Tensor", variants="function"
+)
 def embedding_renorm_(self, indices, max_norm, norm_type):
     """Scales the rows of self that indices name down to max_norm where their norm is larger."""
 
@@ -171,7 +204,10 @@ def _unravel_index(indices, shape):
     """The coordinates in `shape` of flat positions."""
 
 
-@native("isin(Tensor elements, Tensor test_elements, *, bool assume_unique=False, bool invert=False) -> Tensor", variants="function, out")
+@native(
+    "isin(Tensor elements, Tensor test_elements, *, bool assume_unique=False, bool invert=False) -> Tensor",
+    variants="function, out",
+)
 def isin(elements, test_elements, assume_unique, invert):
     """For each element whether it occurs among the test elements."""
     for t in [elements, test_elements]:
@@ -180,15 +216,19 @@ def isin(elements, test_elements, assume_unique, invert):
     return Out(elements.shape, dt.bool_)
 
 
-@composite("isin.Tensor_Scalar(Tensor elements, Scalar test_element, *, bool assume_unique=False, bool invert=False) -> Tensor", variants="function, out")
+@composite(
+    "isin.Tensor_Scalar(Tensor elements, Scalar test_element, *, bool assume_unique=False, bool invert=False) -> Tensor",
+    variants="function, out",
+)
 def isin_tensor_scalar(elements, test_element, assume_unique, invert):
     """For each element whether it equals the test element."""
     return op.isin(elements, test_element, assume_unique=assume_unique, invert=invert)
 
 
-@composite("isin.Scalar_Tensor(Scalar element, Tensor test_elements, *, bool assume_unique=False, bool invert=False) -> Tensor", variants="function, out")
+@composite(
+    "isin.Scalar_Tensor(Scalar element, Tensor test_elements, *, bool assume_unique=False, bool invert=False) -> Tensor",
+    variants="function, out",
+)
 def isin_scalar_tensor(element, test_elements, assume_unique, invert):
     """Whether the element occurs among the test elements."""
     return op.isin(element, test_elements, assume_unique=assume_unique, invert=invert)
-
-

@@ -4,7 +4,15 @@ from __future__ import annotations
 
 from tocha.ir import dtypes as dt
 from tocha.operators.record import composite, native, op, rule
-from tocha.operators.rules import Out, broadcast_shapes, cat_strides, check_same_device, is_integral, result_type_of, wrap_dim
+from tocha.operators.rules import (
+    Out,
+    broadcast_shapes,
+    cat_strides,
+    check_same_device,
+    is_integral,
+    result_type_of,
+    wrap_dim,
+)
 
 
 @rule
@@ -35,7 +43,9 @@ def cat(tensors, dim):
         shape = tensors[i].shape
         if not is_skipped(tensors[i]):
             if len(shape) != len(sizes):
-                raise RuntimeError(f"[cat] Tensors must have same number of dimensions: got {len(sizes)} and {len(shape)}")
+                raise RuntimeError(
+                    f"[cat] Tensors must have same number of dimensions: got {len(sizes)} and {len(shape)}"
+                )
             for d in range(len(sizes)):
                 if d != at and shape[d] != sizes[d]:
                     raise RuntimeError(
@@ -54,7 +64,9 @@ def stack(tensors, dim):
     at = wrap_dim(dim, tensors[0].ndim + 1)
     for i in range(len(tensors)):
         if tensors[i].shape != tensors[0].shape:
-            raise RuntimeError(f"[stack] expects each tensor to be equal size, but got {tensors[0].shape} at entry 0 and {tensors[i].shape} at entry {i}")
+            raise RuntimeError(
+                f"[stack] expects each tensor to be equal size, but got {tensors[0].shape} at entry 0 and {tensors[i].shape} at entry {i}"
+            )
     return op.cat([t.unsqueeze(at) for t in tensors], at)
 
 
@@ -77,7 +89,9 @@ def _chunk_cat(tensors, dim, num_chunks):
         if t.dtype != tensors[0].dtype:
             raise RuntimeError(f"[_chunk_cat] expects tensors of one dtype, got {t.dtype} and {tensors[0].dtype}")
         if t.ndim <= at or t.shape[:at] != tensors[0].shape[:at]:
-            raise RuntimeError(f"[_chunk_cat] expects the same sizes before dim {at}, got {t.shape} and {tensors[0].shape}")
+            raise RuntimeError(
+                f"[_chunk_cat] expects the same sizes before dim {at}, got {t.shape} and {tensors[0].shape}"
+            )
         n = t.shape[at]
         size = (n + num_chunks - 1) // num_chunks
         missing = size * num_chunks - n
@@ -176,7 +190,9 @@ def block_diag(tensors):
     columns = 0
     for i, t in enumerate(tensors):
         if t.ndim > 2:
-            raise RuntimeError(f"[block_diag] Input tensors must have 2 or fewer dimensions. Input {i} has {t.ndim} dimensions")
+            raise RuntimeError(
+                f"[block_diag] Input tensors must have 2 or fewer dimensions. Input {i} has {t.ndim} dimensions"
+            )
         block = op.atleast_2d(t)
         rows += block.shape[0]
         columns += block.shape[1]
@@ -219,9 +235,13 @@ def meshgrid(tensors, indexing):
         if t.ndim > 1:
             raise RuntimeError(f"[meshgrid] Expected 0D or 1D tensor in the tensor list but got: {t.shape}")
         if t.dtype != tensors[0].dtype:
-            raise RuntimeError(f"[meshgrid] expects all tensors to have the same dtype, got {tensors[0].dtype} and {t.dtype}")
+            raise RuntimeError(
+                f"[meshgrid] expects all tensors to have the same dtype, got {tensors[0].dtype} and {t.dtype}"
+            )
         if t.device != tensors[0].device:
-            raise RuntimeError(f"[meshgrid] expects all tensors to have the same device, got {tensors[0].device} and {t.device}")
+            raise RuntimeError(
+                f"[meshgrid] expects all tensors to have the same device, got {tensors[0].device} and {t.device}"
+            )
     swap = indexing == "xy" and len(tensors) >= 2
     shape = [t.numel() for t in tensors]
     if swap:

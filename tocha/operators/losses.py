@@ -112,7 +112,7 @@ def kl_div(self, target, reduction, log_target):
     return reduced(op._kl_log(self, target) if log_target else op._kl(self, target), reduction)
 
 
-@native("_check_probabilities(Tensor self) -> ()", variants="")
+@native("_check_probabilities(Tensor self) -> ()", variants="", tags=frozenset({"any_device"}))
 def _check_probabilities(self):
     """Refuses numbers outside of [0, 1]."""
 
@@ -151,6 +151,16 @@ def bce_logits_weighted(x, t, w):
     return (1 - t) * x + (1 + (w - 1) * t) * soft_maximum(-x)
 
 
+@rule
+def logistic_losses(self: "Tensor", target: "Tensor", pos_weight: "Tensor?") -> "Tensor":
+    if self.dtype in (dt.float16, dt.bfloat16):  # PyTorch rounds after each step, and where terms cancel it shows
+        rest = op.nn_logsigmoid(self)
+        if pos_weight is not None:
+            rest = ((pos_weight - 1) * target + 1) * rest
+        return (1 - target) * self - rest
+    return op._bce_logits(self, target) if pos_weight is None else op._bce_logits_weighted(self, target, pos_weight)
+
+
 @loss("binary_cross_entropy_with_logits(Tensor self, Tensor target, Tensor? weight=None, Tensor? pos_weight=None, int reduction=1) -> Tensor")
 def binary_cross_entropy_with_logits(self, target, weight, pos_weight, reduction):
     """binary_cross_entropy of sigmoid(self), computed from self."""
@@ -158,7 +168,7 @@ def binary_cross_entropy_with_logits(self, target, weight, pos_weight, reduction
         raise NotImplementedError(f"[binary_cross_entropy_with_logits] is not defined for {self.dtype}")
     if not target.is_floating_point():
         raise RuntimeError(f"[binary_cross_entropy_with_logits] expected a floating point target, but got {target.dtype}")
-    each = op._bce_logits(self, target) if pos_weight is None else op._bce_logits_weighted(self, target, pos_weight)
+    each = logistic_losses(self, target, pos_weight)
     if weight is not None:
         each = each * weight
     return reduced(each, reduction)
@@ -303,18 +313,12 @@ def margin_ranking_loss(input1, input2, target, margin, reduction):
     return reduced((-target * (input1 - input2) + margin).clamp_min(0), reduction)
 
 
-@formula("_soft_margin(Tensor self, Tensor target) -> Tensor")
-def soft_margin(x, t):
-    """log(1 + exp(-target * self))."""
-    return s.log1p(s.exp(-t * x))
-
-
 @loss("nn_soft_margin_loss(Tensor self, Tensor target, int reduction=1) -> Tensor")
 def soft_margin_loss(self, target, reduction):
     """The logistic loss of two classes, 1 and -1."""
     if not self.is_floating_point():
         raise RuntimeError(f"[soft_margin_loss] expected a floating point input, but got {self.dtype}")
-    return reduced(op._soft_margin(self, target.to(self.dtype)), reduction)
+    return reduced(op.log1p(op.exp(-target.to(self.dtype) * self)), reduction)
 
 
 @loss("_multilabel_soft_margin_loss(Tensor self, Tensor target, Tensor? weight=None, int reduction=1) -> Tensor")
@@ -384,3 +388,29 @@ def triplet_margin_loss(anchor, positive, negative, margin, p, eps, swap, reduct
     if swap:
         far = op.minimum(far, op.pairwise_distance(positive, negative, p, eps))
     return reduced((near - far + margin).clamp_min(0), reduction)
+
+
+# -- sequences ---------------------------------------------------------------------------------------
+
+
+@native("_ctc_loss(Tensor log_probs, Tensor targets, Tensor input_lengths, Tensor target_lengths, int blank=0) -> (Tensor, Tensor)", variants="", tags=frozenset({"dynamic"}))
+def _ctc_loss(log_probs, targets, input_lengths, target_lengths, blank):
+    """For each sequence minus the log likelihood of its target, and the forward variables of the recursion."""
+
+
+@loss("ctc_loss(Tensor log_probs, Tensor targets, Tensor input_lengths, Tensor target_lengths, int blank=0, int reduction=1, bool zero_infinity=False) -> Tensor")
+def ctc_loss(log_probs, targets, input_lengths, target_lengths, blank, reduction, zero_infinity):
+    """Connectionist temporal classification: all alignments of (T, N, C) log probabilities to the targets."""
+    batched = log_probs.dim() == 3
+    if not batched and log_probs.dim() != 2:
+        raise RuntimeError(f"[ctc_loss] log_probs must be (T, N, C) or (T, C), got {log_probs.shape}")
+    steps = log_probs if batched else log_probs.unsqueeze(1)
+    labels = targets if batched or targets.dim() != 1 else targets.unsqueeze(0)
+    each, alphas = op._ctc_loss(steps, labels, input_lengths, target_lengths, blank)
+    if zero_infinity:
+        each = each.masked_fill(each == float("inf"), 0)
+    if reduction == 1:
+        return (each / target_lengths.reshape([-1]).clamp_min(1).to(each.dtype)).mean()
+    if reduction == 2:
+        return each.sum()
+    return each if batched else each.squeeze(0)

@@ -15,7 +15,9 @@ def masked_fill(self, mask, value):
     if mask.dtype != dt.bool_:
         raise RuntimeError(f"[masked_fill] only boolean masks are supported, but got mask with dtype {mask.dtype}")
     if value.ndim != 0:
-        raise RuntimeError(f"[masked_fill] only a 0-dimensional value tensor is supported, but got tensor with {value.ndim} dimension(s).")
+        raise RuntimeError(
+            f"[masked_fill] only a 0-dimensional value tensor is supported, but got tensor with {value.ndim} dimension(s)."
+        )
     if value.is_complex() and not self.is_complex():
         raise RuntimeError(f"[masked_fill] value cannot be converted to type {self.dtype} without overflow")
     return op.where(mask, value.to(self.dtype), self)

@@ -8,17 +8,27 @@ from tocha.operators.rules import Out, product
 
 
 @rule
-def check_normalized(self: "Tensor", normalized_shape: "int[]", weight: "Tensor?", bias: "Tensor?", name: "str") -> "none":
+def check_normalized(
+    self: "Tensor", normalized_shape: "int[]", weight: "Tensor?", bias: "Tensor?", name: "str"
+) -> "none":
     """The last dims must have the normalized shape, and so must weight and bias."""
     n = len(normalized_shape)
     if n < 1:
-        raise RuntimeError(f"[{name}] Expected normalized_shape to be at least 1-dimensional, but got {normalized_shape}")
+        raise RuntimeError(
+            f"[{name}] Expected normalized_shape to be at least 1-dimensional, but got {normalized_shape}"
+        )
     if weight is not None and weight.shape != normalized_shape:
-        raise RuntimeError(f"[{name}] Expected weight to be of same shape as normalized_shape, but got weight of shape {weight.shape} and normalized_shape {normalized_shape}")
+        raise RuntimeError(
+            f"[{name}] Expected weight to be of same shape as normalized_shape, but got weight of shape {weight.shape} and normalized_shape {normalized_shape}"
+        )
     if bias is not None and bias.shape != normalized_shape:
-        raise RuntimeError(f"[{name}] Expected bias to be of same shape as normalized_shape, but got bias of shape {bias.shape} and normalized_shape {normalized_shape}")
+        raise RuntimeError(
+            f"[{name}] Expected bias to be of same shape as normalized_shape, but got bias of shape {bias.shape} and normalized_shape {normalized_shape}"
+        )
     if self.ndim < n or self.shape[self.ndim - n :] != normalized_shape:
-        raise RuntimeError(f"[{name}] Given normalized_shape={normalized_shape}, expected input with these last sizes, but got input of size {self.shape}")
+        raise RuntimeError(
+            f"[{name}] Given normalized_shape={normalized_shape}, expected input with these last sizes, but got input of size {self.shape}"
+        )
 
 
 @rule
@@ -39,7 +49,10 @@ def statistics_dtype(self: "Tensor", weight: "Tensor?", bias: "Tensor?", name: "
     return other
 
 
-@native("native_layer_norm(Tensor self, int[] normalized_shape, Tensor? weight, Tensor? bias, float eps) -> (Tensor, Tensor, Tensor)", variants="function")
+@native(
+    "native_layer_norm(Tensor self, int[] normalized_shape, Tensor? weight, Tensor? bias, float eps) -> (Tensor, Tensor, Tensor)",
+    variants="function",
+)
 def native_layer_norm(self, normalized_shape, weight, bias, eps):
     """layer_norm with the mean and the reciprocal standard deviation of every row."""
     check_normalized(self, normalized_shape, weight, bias, "layer_norm")
@@ -49,19 +62,28 @@ def native_layer_norm(self, normalized_shape, weight, bias, eps):
     return Out(self.shape, self.dtype), Out(kept, d), Out(kept, d)
 
 
-@composite("layer_norm(Tensor self, int[] normalized_shape, Tensor? weight=None, Tensor? bias=None, float eps=1e-05, bool cudnn_enable=True) -> Tensor", variants="function")
+@composite(
+    "layer_norm(Tensor self, int[] normalized_shape, Tensor? weight=None, Tensor? bias=None, float eps=1e-05, bool cudnn_enable=True) -> Tensor",
+    variants="function",
+)
 def layer_norm(self, normalized_shape, weight, bias, eps, cudnn_enable):
     """(x - mean) / sqrt(var + eps) over the last dims, times weight plus bias."""
     return op.native_layer_norm(self, normalized_shape, weight, bias, eps)[0]
 
 
-@composite("nn_layer_norm(Tensor self, int[] normalized_shape, Tensor? weight=None, Tensor? bias=None, float eps=1e-05) -> Tensor", variants="function")
+@composite(
+    "nn_layer_norm(Tensor self, int[] normalized_shape, Tensor? weight=None, Tensor? bias=None, float eps=1e-05) -> Tensor",
+    variants="function",
+)
 def nn_layer_norm(self, normalized_shape, weight, bias, eps):
     """(x - mean) / sqrt(var + eps) over the last dims, times weight plus bias."""
     return op.native_layer_norm(self, normalized_shape, weight, bias, eps)[0]
 
 
-@native("_fused_rms_norm(Tensor self, int[] normalized_shape, Tensor? weight, float? eps) -> (Tensor, Tensor)", variants="function")
+@native(
+    "_fused_rms_norm(Tensor self, int[] normalized_shape, Tensor? weight, float? eps) -> (Tensor, Tensor)",
+    variants="function",
+)
 def _fused_rms_norm(self, normalized_shape, weight, eps):
     """rms_norm with the reciprocal root mean square of every row."""
     check_normalized(self, normalized_shape, weight, None, "rms_norm")
@@ -72,13 +94,24 @@ def _fused_rms_norm(self, normalized_shape, weight, eps):
     return Out(self.shape, self.dtype), Out(kept, dt.float64 if self.dtype == dt.float64 else dt.float32)
 
 
-@composite("rms_norm(Tensor self, int[] normalized_shape, Tensor? weight=None, float? eps=None) -> Tensor", variants="function")
+@composite(
+    "rms_norm(Tensor self, int[] normalized_shape, Tensor? weight=None, float? eps=None) -> Tensor", variants="function"
+)
 def rms_norm(self, normalized_shape, weight, eps):
     """x / sqrt(mean(x^2) + eps) over the last dims, times weight."""
+    if self.is_complex():
+        check_normalized(self, normalized_shape, weight, None, "rms_norm")
+        small = 2.0**-52 if self.dtype == dt.complex128 else 2.0**-23
+        dims = [d for d in range(self.ndim - len(normalized_shape), self.ndim)]
+        scaled = self * ((self * self).mean(dims, True) + (small if eps is None else eps)).rsqrt()
+        return scaled if weight is None else scaled * weight
     return op._fused_rms_norm(self, normalized_shape, weight, eps)[0]
 
 
-@composite("nn_rms_norm(Tensor self, int[] normalized_shape, Tensor? weight=None, float? eps=None) -> Tensor", variants="function")
+@composite(
+    "nn_rms_norm(Tensor self, int[] normalized_shape, Tensor? weight=None, float? eps=None) -> Tensor",
+    variants="function",
+)
 def nn_rms_norm(self, normalized_shape, weight, eps):
     """x / sqrt(mean(x^2) + eps) over the last dims, times weight."""
     return op.rms_norm(self, normalized_shape, weight, eps)
@@ -87,14 +120,21 @@ def nn_rms_norm(self, normalized_shape, weight, eps):
 @rule
 def check_channels(parameter: "Tensor?", channels: "int") -> "none":
     if parameter is not None and (parameter.ndim != 1 or parameter.numel() != channels):
-        raise RuntimeError(f"[group_norm] Expected weight and bias to be vectors of size {channels}, the number of channels in input, but got shape {parameter.shape}")
+        raise RuntimeError(
+            f"[group_norm] Expected weight and bias to be vectors of size {channels}, the number of channels in input, but got shape {parameter.shape}"
+        )
 
 
-@native("native_group_norm(Tensor self, Tensor? weight, Tensor? bias, int N, int C, int HxW, int group, float eps) -> (Tensor, Tensor, Tensor)", variants="function")
+@native(
+    "native_group_norm(Tensor self, Tensor? weight, Tensor? bias, int N, int C, int HxW, int group, float eps) -> (Tensor, Tensor, Tensor)",
+    variants="function",
+)
 def native_group_norm(self, weight, bias, N, C, HxW, group, eps):
     """group_norm with the mean and the reciprocal standard deviation of every group."""
     if group <= 0 or C % group != 0:
-        raise RuntimeError(f"[group_norm] Expected number of channels in input to be divisible by num_groups, but got input of shape {self.shape} and num_groups={group}")
+        raise RuntimeError(
+            f"[group_norm] Expected number of channels in input to be divisible by num_groups, but got input of shape {self.shape} and num_groups={group}"
+        )
     if self.numel() != N * C * HxW:
         raise RuntimeError(f"[group_norm] Expected {N} x {C} x {HxW} elements, but got input of shape {self.shape}")
     check_channels(weight, C)
@@ -103,17 +143,27 @@ def native_group_norm(self, weight, bias, N, C, HxW, group, eps):
     return Out(self.shape, self.dtype), Out([N, group], d), Out([N, group], d)
 
 
-@composite("group_norm(Tensor self, int num_groups, Tensor? weight=None, Tensor? bias=None, float eps=1e-05, bool cudnn_enabled=True) -> Tensor", variants="function")
+@composite(
+    "group_norm(Tensor self, int num_groups, Tensor? weight=None, Tensor? bias=None, float eps=1e-05, bool cudnn_enabled=True) -> Tensor",
+    variants="function",
+)
 def group_norm(self, num_groups, weight, bias, eps, cudnn_enabled):
     """(x - mean) / sqrt(var + eps) within groups of channels, times weight plus bias per channel."""
     if self.ndim < 2:
         raise RuntimeError(f"[group_norm] Expected at least 2 dimensions for input tensor but received {self.ndim}")
-    return op.native_group_norm(self, weight, bias, self.size(0), self.size(1), product(self.shape[2:]), num_groups, eps)[0]
+    return op.native_group_norm(
+        self, weight, bias, self.size(0), self.size(1), product(self.shape[2:]), num_groups, eps
+    )[0]
 
 
-@composite("nn_group_norm(Tensor self, int num_groups, Tensor? weight=None, Tensor? bias=None, float eps=1e-05) -> Tensor", variants="function")
+@composite(
+    "nn_group_norm(Tensor self, int num_groups, Tensor? weight=None, Tensor? bias=None, float eps=1e-05) -> Tensor",
+    variants="function",
+)
 def nn_group_norm(self, num_groups, weight, bias, eps):
     """(x - mean) / sqrt(var + eps) within groups of channels, times weight plus bias per channel."""
     if self.ndim >= 2 and num_groups > 0 and self.numel() == num_groups:
-        raise ValueError(f"[group_norm] Expected more than 1 value per channel when training, got input size {self.shape}")
+        raise ValueError(
+            f"[group_norm] Expected more than 1 value per channel when training, got input size {self.shape}"
+        )
     return op.group_norm(self, num_groups, weight, bias, eps)

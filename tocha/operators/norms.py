@@ -7,14 +7,21 @@ import math
 from tocha.ir import dtypes as dt
 from tocha.ir.scalar import abs, cast, imag, maximum, minimum, pow, real, sqrt
 from tocha.operators.record import COMPLEX, FLOATS, Fold, composite, op, reduction, rule
-from tocha.operators.rules import can_cast, wrap_dim, wrap_dims
+from tocha.operators.rules import wrap_dim, wrap_dims
 
 _NORMED = (*FLOATS, *COMPLEX)
 _SCHEMA = "(Tensor self, int[]? dim, bool keepdim, *, dtype? dtype=None) -> Tensor"
 
 
 def _total(term, finish):
-    return Fold(init=lambda: 0, combine=lambda s, x, i: s + term(x), merge=lambda a, b: a + b, finish=lambda s, n: finish(s), state_types=("real",), out_types=("real",))
+    return Fold(
+        init=lambda: 0,
+        combine=lambda s, x, i: s + term(x),
+        merge=lambda a, b: a + b,
+        finish=lambda s, n: finish(s),
+        state_types=("real",),
+        out_types=("real",),
+    )
 
 
 @reduction("_norm_two" + _SCHEMA, dtypes=_NORMED, variants="")
@@ -38,16 +45,35 @@ def _norm_zero(t):
 @reduction("_norm_max" + _SCHEMA, dtypes=_NORMED, variants="")
 def _norm_max(t):
     """The largest magnitude."""
-    return Fold(init=lambda: 0, combine=lambda s, x, i: maximum(s, abs(x)), merge=maximum, finish=lambda s, n: s, state_types=("real",), out_types=("real",))
+    return Fold(
+        init=lambda: 0,
+        combine=lambda s, x, i: maximum(s, abs(x)),
+        merge=maximum,
+        finish=lambda s, n: s,
+        state_types=("real",),
+        out_types=("real",),
+    )
 
 
 @reduction("_norm_min" + _SCHEMA, dtypes=_NORMED, variants="")
 def _norm_min(t):
     """The smallest magnitude."""
-    return Fold(init=lambda: float("inf"), combine=lambda s, x, i: minimum(s, abs(x)), merge=minimum, finish=lambda s, n: s, state_types=("real",), out_types=("real",))
+    return Fold(
+        init=lambda: float("inf"),
+        combine=lambda s, x, i: minimum(s, abs(x)),
+        merge=minimum,
+        finish=lambda s, n: s,
+        state_types=("real",),
+        out_types=("real",),
+    )
 
 
-@reduction("_norm_power(Tensor self, int[]? dim, bool keepdim, float p, *, dtype? dtype=None) -> Tensor", dtypes=_NORMED, types={"params": ("real",)}, variants="")
+@reduction(
+    "_norm_power(Tensor self, int[]? dim, bool keepdim, float p, *, dtype? dtype=None) -> Tensor",
+    dtypes=_NORMED,
+    types={"params": ("real",)},
+    variants="",
+)
 def _norm_power(t):
     """The p-th root of the sum of p-th powers of magnitudes."""
     return Fold(
@@ -68,9 +94,13 @@ def check_norm_dtype(self: "Tensor", dtype: "dtype?", name: "str") -> "none":
         if not dtype.is_floating_point and not dtype.is_complex:
             raise RuntimeError(f"[{name}] dtype should be floating point or complex, but got {dtype}")
         if dtype.is_complex != self.is_complex():
-            raise RuntimeError(f"[{name}] dtype should be complex for complex inputs and real for real ones, but got {dtype} for {self.dtype}")
+            raise RuntimeError(
+                f"[{name}] dtype should be complex for complex inputs and real for real ones, but got {dtype} for {self.dtype}"
+            )
         if dtype.itemsize < self.element_size():
-            raise RuntimeError(f"[{name}] the dtype of the input ({self.dtype}) should be convertible without narrowing to the specified dtype ({dtype})")
+            raise RuntimeError(
+                f"[{name}] the dtype of the input ({self.dtype}) should be convertible without narrowing to the specified dtype ({dtype})"
+            )
 
 
 @rule
@@ -82,10 +112,15 @@ def check_norm_range(self: "Tensor", ord: "float", dim: "int[]?", name: "str") -
     if dim is not None and len(dim) != 0:
         dims = wrap_dims(dim, self.ndim)
     if any(self.size(d) == 0 for d in dims):
-        raise RuntimeError(f"[{name}] cannot compute the {ord} norm on an empty tensor because the operation does not have an identity: got shape {self.shape}")
+        raise RuntimeError(
+            f"[{name}] cannot compute the {ord} norm on an empty tensor because the operation does not have an identity: got shape {self.shape}"
+        )
 
 
-@composite("linalg_vector_norm(Tensor x, Scalar ord=2, int[1]? dim=None, bool keepdim=False, *, dtype? dtype=None) -> Tensor", variants="function, out")
+@composite(
+    "linalg_vector_norm(Tensor x, Scalar ord=2, int[1]? dim=None, bool keepdim=False, *, dtype? dtype=None) -> Tensor",
+    variants="function, out",
+)
 def linalg_vector_norm(x, ord, dim, keepdim, dtype):
     """The ord-norm of all elements, or over dim: (sum |x|^ord)^(1/ord), with its limits at 0 and infinity."""
     check_norm_dtype(x, dtype, "linalg.vector_norm")
@@ -116,7 +151,10 @@ def matrix_dims(self: "Tensor", dim: "int[]", name: "str") -> "int[]":
     return [first, second]
 
 
-@composite("linalg_matrix_norm(Tensor self, Scalar ord, int[] dim=[-2,-1], bool keepdim=False, *, dtype? dtype=None) -> Tensor", variants="function, out")
+@composite(
+    "linalg_matrix_norm(Tensor self, Scalar ord, int[] dim=[-2,-1], bool keepdim=False, *, dtype? dtype=None) -> Tensor",
+    variants="function, out",
+)
 def linalg_matrix_norm(self, ord, dim, keepdim, dtype):
     """A matrix norm over two dims: 1 and inf are the largest sums of columns and rows, -1 and -inf the smallest."""
     dims = matrix_dims(self, dim, "linalg.matrix_norm")
@@ -128,11 +166,17 @@ def linalg_matrix_norm(self, ord, dim, keepdim, dtype):
     summed = dims[0] if size == 1 else dims[1]
     kept = dims[1] if size == 1 else dims[0]
     sums = op.linalg_vector_norm(self, 1, [summed], True, dtype=dtype)
-    norm = sums.amax([kept], True) if p > 0 else sums.amin([kept], True)
+    if p > 0 and sums.size(kept) == 0:
+        norm = sums.sum([kept], True)
+    else:
+        norm = sums.amax([kept], True) if p > 0 else sums.amin([kept], True)
     return norm if keepdim else norm.squeeze(dims)
 
 
-@composite("linalg_matrix_norm.str(Tensor self, str ord='fro', int[] dim=[-2,-1], bool keepdim=False, *, dtype? dtype=None) -> Tensor", variants="function, out")
+@composite(
+    "linalg_matrix_norm.str(Tensor self, str ord='fro', int[] dim=[-2,-1], bool keepdim=False, *, dtype? dtype=None) -> Tensor",
+    variants="function, out",
+)
 def linalg_matrix_norm_str(self, ord, dim, keepdim, dtype):
     """The Frobenius norm over two dims."""
     dims = matrix_dims(self, dim, "linalg.matrix_norm")
@@ -142,14 +186,19 @@ def linalg_matrix_norm_str(self, ord, dim, keepdim, dtype):
     return op.linalg_vector_norm(self, 2, dims, keepdim, dtype=dtype)
 
 
-@composite("linalg_norm(Tensor self, Scalar? ord=None, int[1]? dim=None, bool keepdim=False, *, dtype? dtype=None) -> Tensor", variants="function, out")
+@composite(
+    "linalg_norm(Tensor self, Scalar? ord=None, int[1]? dim=None, bool keepdim=False, *, dtype? dtype=None) -> Tensor",
+    variants="function, out",
+)
 def linalg_norm(self, ord, dim, keepdim, dtype):
     """A vector norm (one dim, or no order given) or a matrix norm (two dims)."""
     if ord is None:
         return op.linalg_vector_norm(self, 2, dim, keepdim, dtype=dtype)
     if dim is None:
         if self.ndim != 1 and self.ndim != 2:
-            raise RuntimeError(f"[linalg.norm] If dim is not specified but ord is, the input must be 1D or 2D. Got {self.ndim}D.")
+            raise RuntimeError(
+                f"[linalg.norm] If dim is not specified but ord is, the input must be 1D or 2D. Got {self.ndim}D."
+            )
         if self.ndim == 1:
             return op.linalg_vector_norm(self, ord, [0], keepdim, dtype=dtype)
         return op.linalg_matrix_norm(self, ord, [0, 1], keepdim, dtype=dtype)
@@ -160,17 +209,25 @@ def linalg_norm(self, ord, dim, keepdim, dtype):
     return op.linalg_vector_norm(self, ord, dim, keepdim, dtype=dtype)
 
 
-@composite("linalg_norm.str(Tensor self, str ord, int[1]? dim=None, bool keepdim=False, *, dtype? dtype=None) -> Tensor", variants="function, out")
+@composite(
+    "linalg_norm.str(Tensor self, str ord, int[1]? dim=None, bool keepdim=False, *, dtype? dtype=None) -> Tensor",
+    variants="function, out",
+)
 def linalg_norm_str(self, ord, dim, keepdim, dtype):
     """A matrix norm by name."""
     if dim is None:
         if self.ndim != 2:
-            raise RuntimeError(f"[linalg.norm] order '{ord}' can only be used on a 2D input or with two dims. Got {self.ndim}D.")
+            raise RuntimeError(
+                f"[linalg.norm] order '{ord}' can only be used on a 2D input or with two dims. Got {self.ndim}D."
+            )
         return op.linalg_matrix_norm(self, ord, [0, 1], keepdim, dtype=dtype)
     return op.linalg_matrix_norm(self, ord, dim, keepdim, dtype=dtype)
 
 
-@composite("norm(Tensor self, str? p='fro', int[1]? dim=None, bool keepdim=False, *, dtype? dtype=None) -> Tensor", variants="function, method, out")
+@composite(
+    "norm(Tensor self, str? p='fro', int[1]? dim=None, bool keepdim=False, *, dtype? dtype=None) -> Tensor",
+    variants="function, method, out",
+)
 def norm(self, p, dim, keepdim, dtype):
     """The norm of all elements, or over dim; 'fro' is the 2-norm."""
     if p is not None and p != "fro":
@@ -178,7 +235,10 @@ def norm(self, p, dim, keepdim, dtype):
     return op.linalg_vector_norm(self, 2, dim, keepdim, dtype=dtype)
 
 
-@composite("norm.p(Tensor self, Scalar? p, int[1]? dim=None, bool keepdim=False, *, dtype? dtype=None) -> Tensor", variants="function, method, out")
+@composite(
+    "norm.p(Tensor self, Scalar? p, int[1]? dim=None, bool keepdim=False, *, dtype? dtype=None) -> Tensor",
+    variants="function, method, out",
+)
 def norm_p(self, p, dim, keepdim, dtype):
     """The p-norm of all elements, or over dim."""
     if p is None:
@@ -198,7 +258,9 @@ def dist(self, other, p):
     return op.linalg_vector_norm(self - other, p)
 
 
-@composite("renorm(Tensor self, Scalar p, int dim, Scalar maxnorm) -> Tensor", variants="function, method, inplace, out")
+@composite(
+    "renorm(Tensor self, Scalar p, int dim, Scalar maxnorm) -> Tensor", variants="function, method, inplace, out"
+)
 def renorm(self, p, dim, maxnorm):
     """Scales down every slice along dim whose p-norm exceeds maxnorm."""
     if float(p) <= 0:
@@ -238,13 +300,19 @@ def nn_cosine_similarity(x1, x2, dim, eps):
     return op.cosine_similarity(x1, x2, dim, eps)
 
 
-@composite("pairwise_distance(Tensor x1, Tensor x2, float p=2.0, float eps=1e-06, bool keepdim=False) -> Tensor", variants="function")
+@composite(
+    "pairwise_distance(Tensor x1, Tensor x2, float p=2.0, float eps=1e-06, bool keepdim=False) -> Tensor",
+    variants="function",
+)
 def pairwise_distance(x1, x2, p, eps, keepdim):
     """The p-norm of x1 - x2 + eps along the last dim."""
     return op.linalg_vector_norm(x1 - x2 + eps, p, [-1], keepdim)
 
 
-@composite("nn_pairwise_distance(Tensor x1, Tensor x2, float p=2.0, float eps=1e-06, bool keepdim=False) -> Tensor", variants="function")
+@composite(
+    "nn_pairwise_distance(Tensor x1, Tensor x2, float p=2.0, float eps=1e-06, bool keepdim=False) -> Tensor",
+    variants="function",
+)
 def nn_pairwise_distance(x1, x2, p, eps, keepdim):
     """The p-norm of x1 - x2 + eps along the last dim."""
     return op.pairwise_distance(x1, x2, p, eps, keepdim)

@@ -28,12 +28,18 @@ def check_factors(name: "str", a: "Tensor", b: "Tensor") -> "none":
 
 
 @rule
-def check_addend(name: "str", self: "Tensor", factor: "Tensor", sizes: "int[]", beta: "Scalar", alpha: "Scalar") -> "none":
+def check_addend(
+    name: "str", self: "Tensor", factor: "Tensor", sizes: "int[]", beta: "Scalar", alpha: "Scalar"
+) -> "none":
     """What is added has the factors' dtype and expands to the result's sizes; the scalars fit the dtype."""
     if self.dtype != factor.dtype:
-        raise RuntimeError(f"[{name}] expected input and factors to have the same dtype, but got {self.dtype} and {factor.dtype}")
+        raise RuntimeError(
+            f"[{name}] expected input and factors to have the same dtype, but got {self.dtype} and {factor.dtype}"
+        )
     if self.device != factor.device:
-        raise RuntimeError(f"[{name}] expected input and factors on the same device, but got {self.device} and {factor.device}")
+        raise RuntimeError(
+            f"[{name}] expected input and factors on the same device, but got {self.device} and {factor.device}"
+        )
     if (beta.is_complex() or alpha.is_complex()) and not self.dtype.is_complex:
         raise RuntimeError(f"[{name}] a complex beta or alpha cannot scale {self.dtype}")
     check_expands(name, self.shape, sizes)
@@ -65,11 +71,25 @@ def matmul_sizes(name: "str", a: "int[]", b: "int[]") -> "int[]":
 
 
 def _matmul_samples(t):
-    shapes = [((4,), (4,)), ((3, 4), (4,)), ((4,), (4, 5)), ((3, 4), (4, 5)), ((2, 1, 3, 4), (6, 4, 5)), ((2, 3, 4), (4,)), ((4,), (2, 4, 5))]
+    shapes = [
+        ((4,), (4,)),
+        ((3, 4), (4,)),
+        ((4,), (4, 5)),
+        ((3, 4), (4, 5)),
+        ((2, 1, 3, 4), (6, 4, 5)),
+        ((2, 3, 4), (4,)),
+        ((4,), (2, 4, 5)),
+    ]
     return [((t(*a), t(*b)), {}) for a, b in shapes]
 
 
-@native("matmul(Tensor self, Tensor other) -> Tensor", dtypes=_PRODUCT, variants=_OUT, operator="__matmul__", samples=_matmul_samples)
+@native(
+    "matmul(Tensor self, Tensor other) -> Tensor",
+    dtypes=_PRODUCT,
+    variants=_OUT,
+    operator="__matmul__",
+    samples=_matmul_samples,
+)
 def matmul(self, other):
     """The product of vectors, matrices or batches of matrices; batch dims broadcast."""
     sizes = matmul_sizes("matmul", self.shape, other.shape)
@@ -83,7 +103,13 @@ def linalg_matmul(self, other):
     return op.matmul(self, other)
 
 
-@native("mm(Tensor self, Tensor mat2) -> Tensor", dtypes=_PRODUCT, variants=_OUT, kernel="matmul", samples=lambda t: [((t(3, 4), t(4, 5)), {})])
+@native(
+    "mm(Tensor self, Tensor mat2) -> Tensor",
+    dtypes=_PRODUCT,
+    variants=_OUT,
+    kernel="matmul",
+    samples=lambda t: [((t(3, 4), t(4, 5)), {})],
+)
 def mm(self, mat2):
     """The product of two matrices."""
     if self.dim() != 2 or mat2.dim() != 2:
@@ -99,13 +125,21 @@ def bmm_sizes(name: "str", a: "Tensor", b: "Tensor") -> "int[]":
     if a.dim() != 3 or b.dim() != 3:
         raise RuntimeError(f"[{name}] expected two batches of matrices (3 dims), but got {a.shape} and {b.shape}")
     if a.shape[0] != b.shape[0]:
-        raise RuntimeError(f"[{name}] both operands must have the same number of batches, but got {a.shape} and {b.shape}")
+        raise RuntimeError(
+            f"[{name}] both operands must have the same number of batches, but got {a.shape} and {b.shape}"
+        )
     if a.shape[2] != b.shape[1]:
         raise RuntimeError(f"[{name}] cannot multiply {a.shape} by {b.shape}")
     return [a.shape[0], a.shape[1], b.shape[2]]
 
 
-@native("bmm(Tensor self, Tensor mat2) -> Tensor", dtypes=_PRODUCT, variants=_OUT, kernel="matmul", samples=lambda t: [((t(2, 3, 4), t(2, 4, 5)), {})])
+@native(
+    "bmm(Tensor self, Tensor mat2) -> Tensor",
+    dtypes=_PRODUCT,
+    variants=_OUT,
+    kernel="matmul",
+    samples=lambda t: [((t(2, 3, 4), t(2, 4, 5)), {})],
+)
 def bmm(self, mat2):
     """The products of two batches of matrices, pair by pair."""
     sizes = bmm_sizes("bmm", self, mat2)
@@ -113,7 +147,13 @@ def bmm(self, mat2):
     return Out(sizes, self.dtype)
 
 
-@native("mv(Tensor self, Tensor vec) -> Tensor", dtypes=_PRODUCT, variants=_OUT, kernel="matmul", samples=lambda t: [((t(3, 4), t(4)), {})])
+@native(
+    "mv(Tensor self, Tensor vec) -> Tensor",
+    dtypes=_PRODUCT,
+    variants=_OUT,
+    kernel="matmul",
+    samples=lambda t: [((t(3, 4), t(4)), {})],
+)
 def mv(self, vec):
     """The product of a matrix and a vector."""
     if self.dim() != 2 or vec.dim() != 1:
@@ -133,21 +173,35 @@ def check_vectors(name: "str", a: "Tensor", b: "Tensor") -> "none":
     check_factors(name, a, b)
 
 
-@native("dot(Tensor self, Tensor tensor) -> Tensor", dtypes=_PRODUCT, variants=_OUT, kernel="matmul", samples=lambda t: [((t(4), t(4)), {})])
+@native(
+    "dot(Tensor self, Tensor tensor) -> Tensor",
+    dtypes=_PRODUCT,
+    variants=_OUT,
+    kernel="matmul",
+    samples=lambda t: [((t(4), t(4)), {})],
+)
 def dot(self, tensor):
     """The sum of the products of two vectors' elements."""
     check_vectors("dot", self, tensor)
     return Out([], self.dtype)
 
 
-@native("vdot(Tensor self, Tensor other) -> Tensor", dtypes=_PRODUCT, variants=_OUT, samples=lambda t: [((t(4), t(4)), {})])
+@native(
+    "vdot(Tensor self, Tensor other) -> Tensor", dtypes=_PRODUCT, variants=_OUT, samples=lambda t: [((t(4), t(4)), {})]
+)
 def vdot(self, other):
     """The dot product with the first vector conjugated."""
     check_vectors("vdot", self, other)
     return Out([], self.dtype)
 
 
-@native("addmm(Tensor self, Tensor mat1, Tensor mat2, *, Scalar beta=1, Scalar alpha=1) -> Tensor", dtypes=_PRODUCT, variants=_EVERYWHERE, kernel="add_product", samples=lambda t: [((t(3, 5), t(3, 4), t(4, 5)), {}), ((t(5), t(3, 4), t(4, 5)), {"beta": 2, "alpha": 3})])
+@native(
+    "addmm(Tensor self, Tensor mat1, Tensor mat2, *, Scalar beta=1, Scalar alpha=1) -> Tensor",
+    dtypes=_PRODUCT,
+    variants=_EVERYWHERE,
+    kernel="add_product",
+    samples=lambda t: [((t(3, 5), t(3, 4), t(4, 5)), {}), ((t(5), t(3, 4), t(4, 5)), {"beta": 2, "alpha": 3})],
+)
 def addmm(self, mat1, mat2, beta, alpha):
     """beta * self + alpha * (mat1 @ mat2); with beta = 0 self is not read."""
     if mat1.dim() != 2 or mat2.dim() != 2:
@@ -160,7 +214,13 @@ def addmm(self, mat1, mat2, beta, alpha):
     return Out(sizes, self.dtype)
 
 
-@native("addmv(Tensor self, Tensor mat, Tensor vec, *, Scalar beta=1, Scalar alpha=1) -> Tensor", dtypes=_PRODUCT, variants=_EVERYWHERE, kernel="add_product", samples=lambda t: [((t(3), t(3, 4), t(4)), {}), ((t(1), t(3, 4), t(4)), {"beta": 2, "alpha": 3})])
+@native(
+    "addmv(Tensor self, Tensor mat, Tensor vec, *, Scalar beta=1, Scalar alpha=1) -> Tensor",
+    dtypes=_PRODUCT,
+    variants=_EVERYWHERE,
+    kernel="add_product",
+    samples=lambda t: [((t(3), t(3, 4), t(4)), {}), ((t(1), t(3, 4), t(4)), {"beta": 2, "alpha": 3})],
+)
 def addmv(self, mat, vec, beta, alpha):
     """beta * self + alpha * (mat @ vec); with beta = 0 self is not read."""
     if mat.dim() != 2 or vec.dim() != 1:
@@ -173,7 +233,16 @@ def addmv(self, mat, vec, beta, alpha):
     return Out(sizes, self.dtype)
 
 
-@native("baddbmm(Tensor self, Tensor batch1, Tensor batch2, *, Scalar beta=1, Scalar alpha=1) -> Tensor", dtypes=_PRODUCT, variants=_EVERYWHERE, kernel="add_product", samples=lambda t: [((t(2, 3, 5), t(2, 3, 4), t(2, 4, 5)), {}), ((t(5), t(2, 3, 4), t(2, 4, 5)), {"beta": 2, "alpha": 3})])
+@native(
+    "baddbmm(Tensor self, Tensor batch1, Tensor batch2, *, Scalar beta=1, Scalar alpha=1) -> Tensor",
+    dtypes=_PRODUCT,
+    variants=_EVERYWHERE,
+    kernel="add_product",
+    samples=lambda t: [
+        ((t(2, 3, 5), t(2, 3, 4), t(2, 4, 5)), {}),
+        ((t(5), t(2, 3, 4), t(2, 4, 5)), {"beta": 2, "alpha": 3}),
+    ],
+)
 def baddbmm(self, batch1, batch2, beta, alpha):
     """beta * self + alpha * (batch1 @ batch2), matrix by matrix; with beta = 0 self is not read."""
     sizes = bmm_sizes("baddbmm", batch1, batch2)
@@ -182,7 +251,15 @@ def baddbmm(self, batch1, batch2, beta, alpha):
     return Out(sizes, self.dtype)
 
 
-@native("addbmm(Tensor self, Tensor batch1, Tensor batch2, *, Scalar beta=1, Scalar alpha=1) -> Tensor", dtypes=_PRODUCT, variants=_EVERYWHERE, samples=lambda t: [((t(3, 5), t(2, 3, 4), t(2, 4, 5)), {}), ((t(5), t(2, 3, 4), t(2, 4, 5)), {"beta": 2, "alpha": 3})])
+@native(
+    "addbmm(Tensor self, Tensor batch1, Tensor batch2, *, Scalar beta=1, Scalar alpha=1) -> Tensor",
+    dtypes=_PRODUCT,
+    variants=_EVERYWHERE,
+    samples=lambda t: [
+        ((t(3, 5), t(2, 3, 4), t(2, 4, 5)), {}),
+        ((t(5), t(2, 3, 4), t(2, 4, 5)), {"beta": 2, "alpha": 3}),
+    ],
+)
 def addbmm(self, batch1, batch2, beta, alpha):
     """beta * self + alpha * the sum over the batch of batch1 @ batch2; with beta = 0 self is not read."""
     sizes = bmm_sizes("addbmm", batch1, batch2)[1:]
@@ -191,7 +268,11 @@ def addbmm(self, batch1, batch2, beta, alpha):
     return Out(sizes, self.dtype)
 
 
-@pointwise("_add_outer(Tensor self, Tensor vec1, Tensor vec2, *, Scalar beta=1, Scalar alpha=1) -> Tensor", dtypes=ALL, variants="")
+@pointwise(
+    "_add_outer(Tensor self, Tensor vec1, Tensor vec2, *, Scalar beta=1, Scalar alpha=1) -> Tensor",
+    dtypes=ALL,
+    variants="",
+)
 def _add_outer(s, x, y, beta, alpha):
     """beta * self + alpha * vec1 * vec2, element by element; with beta = 0 self is not read."""
     if x.dtype is bool_:
@@ -200,7 +281,11 @@ def _add_outer(s, x, y, beta, alpha):
     return where(beta == 0, outer, beta * s + outer)
 
 
-@composite("addr(Tensor self, Tensor vec1, Tensor vec2, *, Scalar beta=1, Scalar alpha=1) -> Tensor", variants=_EVERYWHERE, samples=lambda t: [((t(3, 4), t(3), t(4)), {})])
+@composite(
+    "addr(Tensor self, Tensor vec1, Tensor vec2, *, Scalar beta=1, Scalar alpha=1) -> Tensor",
+    variants=_EVERYWHERE,
+    samples=lambda t: [((t(3, 4), t(3), t(4)), {})],
+)
 def addr(self, vec1, vec2, beta, alpha):
     """beta * self + alpha * the outer product of vec1 and vec2; with beta = 0 self is not read."""
     if vec1.dim() != 1 or vec2.dim() != 1:
@@ -208,13 +293,17 @@ def addr(self, vec1, vec2, beta, alpha):
     if is_integral(self.dtype) and is_integral(vec1.dtype) and is_integral(vec2.dtype):
         if not (beta.is_integral() or beta.is_boolean()) or not (alpha.is_integral() or alpha.is_boolean()):
             raise RuntimeError("[addr] for integral inputs, beta and alpha must not be floating point numbers")
-    if (beta.is_boolean() or alpha.is_boolean()) and not (self.dtype == dt.bool_ and vec1.dtype == dt.bool_ and vec2.dtype == dt.bool_):
+    if (beta.is_boolean() or alpha.is_boolean()) and not (
+        self.dtype == dt.bool_ and vec1.dtype == dt.bool_ and vec2.dtype == dt.bool_
+    ):
         raise RuntimeError("[addr] boolean beta and alpha are for boolean inputs only")
     check_expands("addr", self.shape, [vec1.shape[0], vec2.shape[0]])
     return op._add_outer(self, vec1.reshape([vec1.shape[0], 1]), vec2, beta=beta, alpha=alpha)
 
 
-@composite("outer(Tensor self, Tensor vec2) -> Tensor", variants=_OUT, aliases=("ger",), samples=lambda t: [((t(3), t(4)), {})])
+@composite(
+    "outer(Tensor self, Tensor vec2) -> Tensor", variants=_OUT, aliases=("ger",), samples=lambda t: [((t(3), t(4)), {})]
+)
 def outer(self, vec2):
     """The products of every element of one vector with every element of the other."""
     if self.dim() != 1 or vec2.dim() != 1:
@@ -222,7 +311,11 @@ def outer(self, vec2):
     return self.reshape([self.shape[0], 1]) * vec2
 
 
-@composite("inner(Tensor self, Tensor other) -> Tensor", variants=_OUT, samples=lambda t: [((t(2, 3), t(4, 3)), {}), ((t(2, 3), t(4, 5, 3)), {})])
+@composite(
+    "inner(Tensor self, Tensor other) -> Tensor",
+    variants=_OUT,
+    samples=lambda t: [((t(2, 3), t(4, 3)), {}), ((t(2, 3), t(4, 5, 3)), {})],
+)
 def inner(self, other):
     """The sums of products over the last dims; with a 0-d tensor, the product."""
     if self.dim() == 0 or other.dim() == 0:
@@ -237,13 +330,22 @@ def inner(self, other):
     return flat.reshape([*self.shape[:-1], *other.shape[:-1]])
 
 
-@native("nn_linear(Tensor input, Tensor weight, Tensor? bias=None) -> Tensor", dtypes=_PRODUCT, variants="function, out", samples=lambda t: [((t(2, 4), t(3, 4), t(3)), {}), ((t(2, 3, 4), t(5, 4)), {})])
+@native(
+    "nn_linear(Tensor input, Tensor weight, Tensor? bias=None) -> Tensor",
+    dtypes=_PRODUCT,
+    variants="function, out",
+    samples=lambda t: [((t(2, 4), t(3, 4), t(3)), {}), ((t(2, 3, 4), t(5, 4)), {})],
+)
 def nn_linear(input, weight, bias):
     """input @ weight.T + bias over the last dim of the input."""
     if input.dim() == 0 or weight.dim() == 0 or weight.dim() > 2:
-        raise RuntimeError(f"[linear] expected an input with dims and a weight with one or two, but got {input.shape} and {weight.shape}")
+        raise RuntimeError(
+            f"[linear] expected an input with dims and a weight with one or two, but got {input.shape} and {weight.shape}"
+        )
     if input.shape[-1] != weight.shape[-1]:
-        raise RuntimeError(f"[linear] cannot multiply an input of {input.shape} by a weight of {weight.shape}: the last dims differ")
+        raise RuntimeError(
+            f"[linear] cannot multiply an input of {input.shape} by a weight of {weight.shape}: the last dims differ"
+        )
     check_factors("linear", input, weight)
     sizes = [*input.shape[:-1], *weight.shape[:-1]]
     if bias is not None:
@@ -251,15 +353,23 @@ def nn_linear(input, weight, bias):
     return Out(sizes, input.dtype)
 
 
-@composite("nn_bilinear(Tensor input1, Tensor input2, Tensor weight, Tensor? bias=None) -> Tensor", variants="function", samples=lambda t: [((t(2, 3), t(2, 4), t(5, 3, 4), t(5)), {})])
+@composite(
+    "nn_bilinear(Tensor input1, Tensor input2, Tensor weight, Tensor? bias=None) -> Tensor",
+    variants="function",
+    samples=lambda t: [((t(2, 3), t(2, 4), t(5, 3, 4), t(5)), {})],
+)
 def nn_bilinear(input1, input2, weight, bias):
     """input1 @ weight[o] @ input2 for every o, over the last dims of the inputs, plus bias."""
     if weight.dim() != 3:
         raise RuntimeError(f"[bilinear] expected a weight with 3 dims, but got {weight.shape}")
     if input1.dim() == 0 or input1.shape[:-1] != input2.shape[:-1]:
-        raise RuntimeError(f"[bilinear] the inputs must agree in all dims but the last, but got {input1.shape} and {input2.shape}")
+        raise RuntimeError(
+            f"[bilinear] the inputs must agree in all dims but the last, but got {input1.shape} and {input2.shape}"
+        )
     if input1.shape[-1] != weight.shape[1] or input2.shape[-1] != weight.shape[2]:
-        raise RuntimeError(f"[bilinear] inputs of {input1.shape} and {input2.shape} do not fit a weight of {weight.shape}")
+        raise RuntimeError(
+            f"[bilinear] inputs of {input1.shape} and {input2.shape} do not fit a weight of {weight.shape}"
+        )
     n = product(input1.shape[:-1])
     left = input1.reshape([n, input1.shape[-1]]).matmul(weight).permute([1, 0, 2])
     right = input2.reshape([n, input2.shape[-1], 1])
@@ -277,7 +387,11 @@ def _conj_mul(x, y):
     return (conj(x) if x.dtype.is_complex else x) * y
 
 
-@composite("linalg_vecdot(Tensor x, Tensor y, *, int dim=-1) -> Tensor", variants="function, out", samples=lambda t: [((t(3, 4), t(4)), {}), ((t(4), t(4)), {})])
+@composite(
+    "linalg_vecdot(Tensor x, Tensor y, *, int dim=-1) -> Tensor",
+    variants="function, out",
+    samples=lambda t: [((t(3, 4), t(4)), {}), ((t(4), t(4)), {})],
+)
 def linalg_vecdot(x, y, dim):
     """The dot products of the vectors along dim, x conjugated; other dims broadcast."""
     if x.dtype != y.dtype:
@@ -318,7 +432,11 @@ def chain_splits(sizes: "int[]") -> "int[]":
     return splits
 
 
-@composite("linalg_multi_dot(Tensor[] tensors) -> Tensor", variants="function, out", samples=lambda t: [(([t(3, 4), t(4, 2), t(2, 5)],), {}), (([t(4), t(4, 2), t(2)],), {})])
+@composite(
+    "linalg_multi_dot(Tensor[] tensors) -> Tensor",
+    variants="function, out",
+    samples=lambda t: [(([t(3, 4), t(4, 2), t(2, 5)],), {}), (([t(4), t(4, 2), t(2)],), {})],
+)
 def linalg_multi_dot(tensors):
     """The product of matrices (the first and the last may be vectors), in the order with the fewest multiplications."""
     n = len(tensors)
@@ -329,13 +447,21 @@ def linalg_multi_dot(tensors):
         t = tensors[i]
         ends = i == 0 or i == n - 1
         if t.dim() != 2 and not (ends and t.dim() == 1):
-            raise RuntimeError(f"[linalg.multi_dot] expected matrices (or vectors at the ends), but tensor {i} has shape {t.shape}")
+            raise RuntimeError(
+                f"[linalg.multi_dot] expected matrices (or vectors at the ends), but tensor {i} has shape {t.shape}"
+            )
         if t.dtype != tensors[0].dtype:
-            raise RuntimeError(f"[linalg.multi_dot] expected tensors of one dtype, but got {tensors[0].dtype} and {t.dtype}")
+            raise RuntimeError(
+                f"[linalg.multi_dot] expected tensors of one dtype, but got {tensors[0].dtype} and {t.dtype}"
+            )
         if t.device != tensors[0].device:
-            raise RuntimeError(f"[linalg.multi_dot] expected tensors on one device, but got {tensors[0].device} and {t.device}")
+            raise RuntimeError(
+                f"[linalg.multi_dot] expected tensors on one device, but got {tensors[0].device} and {t.device}"
+            )
         if i > 0 and t.shape[0] != sizes[-1]:
-            raise RuntimeError(f"[linalg.multi_dot] tensors {i - 1} and {i} cannot be multiplied: {tensors[i - 1].shape} by {t.shape}")
+            raise RuntimeError(
+                f"[linalg.multi_dot] tensors {i - 1} and {i} cannot be multiplied: {tensors[i - 1].shape} by {t.shape}"
+            )
         if i == n - 1 and t.dim() == 1:
             sizes.append(1)
         else:
@@ -357,12 +483,18 @@ def _identities_like(self):
     return Out(self.shape, self.dtype)
 
 
-@composite("linalg_matrix_power(Tensor A, int n) -> Tensor", variants="function, out", samples=lambda t: [((t(2, 3, 3), 5), {}), ((t(3, 3), 0), {})])
+@composite(
+    "linalg_matrix_power(Tensor A, int n) -> Tensor",
+    variants="function, out",
+    samples=lambda t: [((t(2, 3, 3), 5), {}), ((t(3, 3), 0), {})],
+)
 def linalg_matrix_power(A, n):
     """The n-th power of square matrices, by repeated squaring."""
     check_square("linalg.matrix_power", A)
     if n < 0:
-        raise NotImplementedError(f"[linalg.matrix_power] a negative power ({n}) needs the inverse, which is not implemented")
+        raise NotImplementedError(
+            f"[linalg.matrix_power] a negative power ({n}) needs the inverse, which is not implemented"
+        )
     if n == 0:
         return op._identities_like(A)
     if n == 1:
@@ -385,7 +517,12 @@ def matrix_power(self, n):
     return op.linalg_matrix_power(self, n)
 
 
-@native("linalg_matrix_exp(Tensor self) -> Tensor", dtypes=(*FLOATS, *COMPLEX), variants="function", samples=lambda t: [((t(2, 3, 3),), {})])
+@native(
+    "linalg_matrix_exp(Tensor self) -> Tensor",
+    dtypes=(*FLOATS, *COMPLEX),
+    variants="function",
+    samples=lambda t: [((t(2, 3, 3),), {})],
+)
 def linalg_matrix_exp(self):
     """The exponential of square matrices: the limit of (I + self / n) ** n."""
     check_square("linalg.matrix_exp", self)
@@ -400,19 +537,32 @@ def matrix_exp(self):
     return op.linalg_matrix_exp(self)
 
 
-@native("linalg_cross(Tensor self, Tensor other, *, int dim=-1) -> Tensor", dtypes=_PRODUCT, variants="function, out", samples=lambda t: [((t(4, 3), t(4, 3)), {}), ((t(1, 3, 2), t(4, 3, 2)), {"dim": 1})])
+@native(
+    "linalg_cross(Tensor self, Tensor other, *, int dim=-1) -> Tensor",
+    dtypes=_PRODUCT,
+    variants="function, out",
+    samples=lambda t: [((t(4, 3), t(4, 3)), {}), ((t(1, 3, 2), t(4, 3, 2)), {"dim": 1})],
+)
 def linalg_cross(self, other, dim):
     """The cross products of the 3-vectors along dim; other dims broadcast."""
     if self.dim() != other.dim():
-        raise RuntimeError(f"[linalg.cross] expected tensors with the same number of dims, but got {self.shape} and {other.shape}")
+        raise RuntimeError(
+            f"[linalg.cross] expected tensors with the same number of dims, but got {self.shape} and {other.shape}"
+        )
     check_factors("linalg.cross", self, other)
     d = wrap_dim(dim, self.dim())
     if self.dim() == 0 or self.shape[d] != 3 or other.shape[d] != 3:
-        raise RuntimeError(f"[linalg.cross] dim {dim} must have length 3 in both operands, but got {self.shape} and {other.shape}")
+        raise RuntimeError(
+            f"[linalg.cross] dim {dim} must have length 3 in both operands, but got {self.shape} and {other.shape}"
+        )
     return Out(broadcast_shapes(self.shape, other.shape, "linalg.cross"), self.dtype)
 
 
-@composite("cross(Tensor self, Tensor other, int? dim=None) -> Tensor", variants=_OUT, samples=lambda t: [((t(4, 3), t(4, 3)), {})])
+@composite(
+    "cross(Tensor self, Tensor other, int? dim=None) -> Tensor",
+    variants=_OUT,
+    samples=lambda t: [((t(4, 3), t(4, 3)), {})],
+)
 def cross(self, other, dim):
     """The cross products of 3-vectors along dim, by default the first dim of length 3."""
     d = -1
@@ -437,10 +587,19 @@ def check_points(name: "str", self: "Tensor", p: "float") -> "none":
         raise RuntimeError(f"[{name}] only non-negative p are supported, but got {p}")
 
 
-@native("cdist(Tensor x1, Tensor x2, float p=2.0, str compute_mode='use_mm_for_euclid_dist_if_necessary') -> Tensor", dtypes=(dt.float32, dt.float64), variants="function", samples=lambda t: [((t(2, 4, 3), t(5, 3)), {}), ((t(4, 3), t(5, 3)), {"p": 1.5})])
+@native(
+    "cdist(Tensor x1, Tensor x2, float p=2.0, str compute_mode='use_mm_for_euclid_dist_if_necessary') -> Tensor",
+    dtypes=(dt.float32, dt.float64),
+    variants="function",
+    samples=lambda t: [((t(2, 4, 3), t(5, 3)), {}), ((t(4, 3), t(5, 3)), {"p": 1.5})],
+)
 def cdist(x1, x2, p, compute_mode):
     """The p-norm distances between every row of x1 and every row of x2, in batches."""
-    if compute_mode not in ("use_mm_for_euclid_dist_if_necessary", "use_mm_for_euclid_dist", "donot_use_mm_for_euclid_dist"):
+    if compute_mode not in (
+        "use_mm_for_euclid_dist_if_necessary",
+        "use_mm_for_euclid_dist",
+        "donot_use_mm_for_euclid_dist",
+    ):
         raise ValueError(f"[cdist] {compute_mode} is not a valid value for compute_mode")
     if x1.dim() < 2 or x2.dim() < 2:
         raise RuntimeError(f"[cdist] expected tensors with at least two dims, but got {x1.shape} and {x2.shape}")
@@ -452,7 +611,12 @@ def cdist(x1, x2, p, compute_mode):
     return Out([*sizes, x1.shape[-2], x2.shape[-2]], x1.dtype)
 
 
-@native("pdist(Tensor self, float p=2) -> Tensor", dtypes=(dt.float32, dt.float64), variants="function", samples=lambda t: [((t(4, 3),), {})])
+@native(
+    "pdist(Tensor self, float p=2) -> Tensor",
+    dtypes=(dt.float32, dt.float64),
+    variants="function",
+    samples=lambda t: [((t(4, 3),), {})],
+)
 def pdist(self, p):
     """The p-norm distances between every two rows: the upper triangle of cdist(self, self)."""
     if self.dim() != 2:

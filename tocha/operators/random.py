@@ -132,7 +132,7 @@ def bernoulli_p(self, p, generator):
     return Out(self.shape, self.dtype)
 
 
-@native("multinomial(Tensor self, int num_samples, bool replacement=False, *, Generator? generator=None) -> Tensor", variants="function, method, out", tags=_RANDOM)
+@native("multinomial(Tensor self, int num_samples, bool replacement=False, *, Generator? generator=None) -> Tensor", variants="function, method, out", tags=frozenset({"random", "exact_out"}))
 def multinomial(self, num_samples, replacement, generator):
     """Indices drawn from the distribution in each row of self, which need not sum to one."""
     if self.dim() < 1 or self.dim() > 2:

@@ -68,7 +68,9 @@ def rot90(self, k, dims):
     a = wrap_dim(dims[0], self.ndim)
     b = wrap_dim(dims[1], self.ndim)
     if a == b:
-        raise RuntimeError(f"[rot90] expected rotation dims to be different, but got dim0 = {dims[0]} and dim1 = {dims[1]}")
+        raise RuntimeError(
+            f"[rot90] expected rotation dims to be different, but got dim0 = {dims[0]} and dim1 = {dims[1]}"
+        )
     turns = k % 4
     if turns == 1:
         return self.flip([b]).transpose_(a, b)
@@ -91,13 +93,17 @@ def repeat(self, repeats):
     """The whole tensor repeated along each dim; further leading dims may be given."""
     lead = len(repeats) - self.ndim
     if lead < 0:
-        raise RuntimeError(f"[repeat] Number of dimensions of repeat dims can not be smaller than number of dimensions of tensor: {repeats} for {self.shape}")
+        raise RuntimeError(
+            f"[repeat] Number of dimensions of repeat dims can not be smaller than number of dimensions of tensor: {repeats} for {self.shape}"
+        )
     split: "int[]" = []
     wide: "int[]" = []
     total: "int[]" = []
     for i in range(len(repeats)):
         if repeats[i] < 0:
-            raise RuntimeError(f"[repeat] Trying to create tensor with negative dimension: repeats {repeats} of {self.shape}")
+            raise RuntimeError(
+                f"[repeat] Trying to create tensor with negative dimension: repeats {repeats} of {self.shape}"
+            )
         n = self.shape[i - lead] if i >= lead else 1
         split.extend([1, n])
         wide.extend([repeats[i], n])
@@ -114,7 +120,11 @@ def tile(self, dims):
     return self.repeat([1] * max(self.ndim - len(dims), 0) + list(dims))
 
 
-@native("repeat_interleave(Tensor repeats, *, int? output_size=None) -> Tensor", tags=frozenset({"any_device", "dynamic"}), variants="function")
+@native(
+    "repeat_interleave(Tensor repeats, *, int? output_size=None) -> Tensor",
+    tags=frozenset({"any_device", "dynamic"}),
+    variants="function",
+)
 def repeat_interleave(repeats, output_size):
     """Each index i repeats[i] times."""
 
@@ -133,7 +143,9 @@ def repeat_interleave_tensor(self, repeats, dim, output_size):
     elif repeats.ndim != 1:
         raise RuntimeError(f"[repeat_interleave] repeats must be 0-dim or 1-dim tensor, got {repeats.shape}")
     elif repeats.shape[0] != n:
-        raise RuntimeError(f"[repeat_interleave] repeats must have the same size as input along dim, but got repeats.size(0) = {repeats.shape[0]} and input.size({at}) = {n}")
+        raise RuntimeError(
+            f"[repeat_interleave] repeats must have the same size as input along dim, but got repeats.size(0) = {repeats.shape[0]} and input.size({at}) = {n}"
+        )
     rows = op.repeat_interleave(counts, output_size=output_size)
     return x.index_select(at, rows)
 
@@ -151,7 +163,9 @@ def repeat_interleave_int(self, repeats, dim, output_size):
         x = x.reshape([1])
     at = wrap_dim(0 if dim is None else dim, x.ndim)
     if output_size is not None and output_size != x.shape[at] * repeats:
-        raise RuntimeError(f"[repeat_interleave] allocated size does not match required size: {output_size} for {x.shape[at]} elements {repeats} times")
+        raise RuntimeError(
+            f"[repeat_interleave] allocated size does not match required size: {output_size} for {x.shape[at]} elements {repeats} times"
+        )
     wide = list(x.shape)
     wide.insert(at + 1, repeats)
     total = list(x.shape)
@@ -176,12 +190,16 @@ def pixel_shuffle(self, upscale_factor):
     """Channels become blocks of pixels: (..., C r r, H, W) as (..., C, H r, W r)."""
     r = upscale_factor
     if self.ndim < 3:
-        raise RuntimeError(f"[pixel_shuffle] expects input to have at least 3 dimensions, but got input with {self.ndim} dimension(s)")
+        raise RuntimeError(
+            f"[pixel_shuffle] expects input to have at least 3 dimensions, but got input with {self.ndim} dimension(s)"
+        )
     if r <= 0:
         raise RuntimeError(f"[pixel_shuffle] expects a positive upscale_factor, but got {r}")
     c, h, w = self.shape[-3], self.shape[-2], self.shape[-1]
     if c % (r * r) != 0:
-        raise RuntimeError(f"[pixel_shuffle] expects its input's 'channel' dimension to be divisible by the square of upscale_factor, but input.size(-3)={c} is not divisible by {r * r}")
+        raise RuntimeError(
+            f"[pixel_shuffle] expects its input's 'channel' dimension to be divisible by the square of upscale_factor, but input.size(-3)={c} is not divisible by {r * r}"
+        )
     n = self.ndim - 3
     lead = list(range(n))
     x = self.reshape([*self.shape[:n], c // (r * r), r, r, h, w])
@@ -198,12 +216,16 @@ def pixel_unshuffle(self, downscale_factor):
     """Blocks of pixels become channels: the inverse of pixel_shuffle."""
     r = downscale_factor
     if self.ndim < 3:
-        raise RuntimeError(f"[pixel_unshuffle] expects input to have at least 3 dimensions, but got input with {self.ndim} dimension(s)")
+        raise RuntimeError(
+            f"[pixel_unshuffle] expects input to have at least 3 dimensions, but got input with {self.ndim} dimension(s)"
+        )
     if r <= 0:
         raise RuntimeError(f"[pixel_unshuffle] expects a positive downscale_factor, but got {r}")
     c, h, w = self.shape[-3], self.shape[-2], self.shape[-1]
     if h % r != 0 or w % r != 0:
-        raise RuntimeError(f"[pixel_unshuffle] expects height and width to be divisible by downscale_factor, but {h} and {w} are not divisible by {r}")
+        raise RuntimeError(
+            f"[pixel_unshuffle] expects height and width to be divisible by downscale_factor, but {h} and {w} are not divisible by {r}"
+        )
     n = self.ndim - 3
     lead = list(range(n))
     x = self.reshape([*self.shape[:n], c, h // r, r, w // r, r])
@@ -222,9 +244,13 @@ def channel_shuffle(self, groups):
         raise RuntimeError(f"[channel_shuffle] expects input with > 2 dims, but got input with sizes {self.shape}")
     c = self.shape[1]
     if groups <= 0:
-        raise RuntimeError(f"[channel_shuffle] Number of groups to divide channels in must be positive. Value of groups:{groups}")
+        raise RuntimeError(
+            f"[channel_shuffle] Number of groups to divide channels in must be positive. Value of groups:{groups}"
+        )
     if c % groups != 0:
-        raise RuntimeError(f"[channel_shuffle] Number of channels must be divisible by groups. Got {c} channels and {groups} groups.")
+        raise RuntimeError(
+            f"[channel_shuffle] Number of channels must be divisible by groups. Got {c} channels and {groups} groups."
+        )
     x = self.reshape([self.shape[0], groups, c // groups, *self.shape[2:]])
     return op._in_format_of(op._unsafe_view(op._dense_copy(x.transpose(1, 2)), self.shape), self)
 
@@ -238,13 +264,17 @@ def padded_sizes(self: "Tensor", pad: "int[]", name: "str") -> "int[]":
     if len(pad) % 2 != 0:
         raise RuntimeError(f"[{name}] Length of pad must be even but instead it equals {len(pad)}")
     if len(pad) // 2 > self.ndim:
-        raise RuntimeError(f"[{name}] Length of pad should be no more than twice the number of dimensions of the input. Pad length is {len(pad)} while the input has {self.ndim} dimensions.")
+        raise RuntimeError(
+            f"[{name}] Length of pad should be no more than twice the number of dimensions of the input. Pad length is {len(pad)} while the input has {self.ndim} dimensions."
+        )
     sizes = list(self.shape)
     for i in range(len(pad) // 2):
         d = self.ndim - 1 - i
         sizes[d] = sizes[d] + pad[2 * i] + pad[2 * i + 1]
         if sizes[d] < 0:
-            raise RuntimeError(f"[{name}] The input size {self.shape[d]}, plus negative padding {pad[2 * i]} and {pad[2 * i + 1]} resulted in a negative output size, which is invalid. Check dimension {d} of your input.")
+            raise RuntimeError(
+                f"[{name}] The input size {self.shape[d]}, plus negative padding {pad[2 * i]} and {pad[2 * i + 1]} resulted in a negative output size, which is invalid. Check dimension {d} of your input."
+            )
     return sizes
 
 
@@ -283,15 +313,23 @@ def _pad_wrapped(self, pad, mode):
         n = self.shape[d]
         before, after = pad[2 * i], pad[2 * i + 1]
         if mode == "reflect" and (before >= n or after >= n):
-            raise RuntimeError(f"[pad] Padding size should be less than the corresponding input dimension, but got: padding ({before}, {after}) at dimension {d} of input {self.shape}")
+            raise RuntimeError(
+                f"[pad] Padding size should be less than the corresponding input dimension, but got: padding ({before}, {after}) at dimension {d} of input {self.shape}"
+            )
         if mode == "circular" and (before > n or after > n):
-            raise RuntimeError(f"[pad] Padding value causes wrapping around more than once: padding ({before}, {after}) at dimension {d} of input {self.shape}")
+            raise RuntimeError(
+                f"[pad] Padding value causes wrapping around more than once: padding ({before}, {after}) at dimension {d} of input {self.shape}"
+            )
         if mode == "circular" and n + min(before, 0) + min(after, 0) < 0:
-            raise RuntimeError(f"[pad] Negative padding value is resulting in an empty dimension: padding ({before}, {after}) at dimension {d} of input {self.shape}")
+            raise RuntimeError(
+                f"[pad] Negative padding value is resulting in an empty dimension: padding ({before}, {after}) at dimension {d} of input {self.shape}"
+            )
         if n == 0 and sizes[d] > 0:
             raise RuntimeError(f"[pad] Expected input with non-zero size at dimension {d}, but got {self.shape}")
         if mode == "reflect" and sizes[d] == 0:
-            raise RuntimeError(f"[pad] input {self.shape} is too small for padding ({before}, {after}) at dimension {d}: the output would be empty")
+            raise RuntimeError(
+                f"[pad] input {self.shape} is too small for padding ({before}, {after}) at dimension {d}: the output would be empty"
+            )
     return Out(sizes, self.dtype, strides=cat_strides(sizes, [self]))
 
 
@@ -305,12 +343,12 @@ def nn_pad(self, pad, mode, value):
     if mode == "constant":
         return op.constant_pad_nd(self, pad, 0 if value is None else value)
     if value is not None and value != 0:
-        raise RuntimeError(f"[pad] Padding mode \"{mode}\" doesn't take in value argument")
+        raise RuntimeError(f'[pad] Padding mode "{mode}" doesn\'t take in value argument')
     if mode != "reflect" and mode != "replicate" and mode != "circular":
         raise NotImplementedError(f"[pad] Unrecognised padding mode {mode}")
     pairs = len(pad) // 2
     if len(pad) % 2 != 0 or pairs < 1 or pairs > 3 or (self.ndim != pairs + 1 and self.ndim != pairs + 2):
-        raise NotImplementedError(f"[pad] Only 2D, 3D, 4D, 5D padding with non-constant padding are supported for now, got {len(pad)} numbers for input {self.shape}")
+        raise NotImplementedError(
+            f"[pad] Only 2D, 3D, 4D, 5D padding with non-constant padding are supported for now, got {len(pad)} numbers for input {self.shape}"
+        )
     return op._pad_wrapped(self, pad, mode)
-
-

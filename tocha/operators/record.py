@@ -145,9 +145,13 @@ class Fold:
     state_types: tuple  # per state: "T", "real", "wide" (double precision), or a dtype
     out_types: tuple = ("T",)
     identity: bool = True  # an empty range has a value
+    # For a value and the position of the first element that ties with it: (pick, beats, ties) on values alone.
+    search: tuple[Callable, Callable, Callable] | None = None
 
 
-def reduction(schema: str, *, dtypes: tuple, promote: str = SAME, variants: str = "function, method, out", **fields: Any):
+def reduction(
+    schema: str, *, dtypes: tuple, promote: str = SAME, variants: str = "function, method, out", **fields: Any
+):
     """The body returns the Fold; it is called once per dtype being generated."""
 
     def decorate(make: Callable) -> Operator:

@@ -3,8 +3,36 @@
 from __future__ import annotations
 
 from tocha.ir import dtypes as dt
-from tocha.ir.scalar import abs, cast, constant, exp, imag, isinf, isnan, log, make_complex, maximum, minimum, real, where, zero_like
-from tocha.operators.record import BOOL, COMPLEX, FLOATS, INT_TO_FLOAT, INTS, NUMERIC, REAL, SUM_LIKE, TO_BOOL, Fold, composite, op, reduction
+from tocha.ir.scalar import (
+    abs,
+    cast,
+    constant,
+    exp,
+    imag,
+    isnan,
+    log,
+    make_complex,
+    maximum,
+    minimum,
+    real,
+    where,
+    zero_like,
+)
+from tocha.operators.record import (
+    BOOL,
+    COMPLEX,
+    FLOATS,
+    INT_TO_FLOAT,
+    INTS,
+    NUMERIC,
+    REAL,
+    SUM_LIKE,
+    TO_BOOL,
+    Fold,
+    composite,
+    op,
+    reduction,
+)
 
 _ACCUMULATING = (*BOOL, *INTS, *FLOATS, *COMPLEX)
 _INF = float("inf")
@@ -15,23 +43,49 @@ _ORDERS = {"loops": (dt.int64, dt.int32, dt.float32, dt.float64)}
 def _totals(t, term):
     """Adds up term(x); on bool this is `or`."""
     if t is dt.bool_:
-        return Fold(init=lambda: False, combine=lambda s, x, i: s | x, merge=lambda a, b: a | b, finish=lambda s, n: s, state_types=("T",))
-    return Fold(init=lambda: 0, combine=lambda s, x, i: s + term(x), merge=lambda a, b: a + b, finish=lambda s, n: s, state_types=("T",))
+        return Fold(
+            init=lambda: False,
+            combine=lambda s, x, i: s | x,
+            merge=lambda a, b: a | b,
+            finish=lambda s, n: s,
+            state_types=("T",),
+        )
+    return Fold(
+        init=lambda: 0,
+        combine=lambda s, x, i: s + term(x),
+        merge=lambda a, b: a + b,
+        finish=lambda s, n: s,
+        state_types=("T",),
+    )
 
 
-@reduction("sum(Tensor self, int[1]? dim=None, bool keepdim=False, *, dtype? dtype=None) -> Tensor", dtypes=_ACCUMULATING, promote=SUM_LIKE, types=_SUMS)
+@reduction(
+    "sum(Tensor self, int[1]? dim=None, bool keepdim=False, *, dtype? dtype=None) -> Tensor",
+    dtypes=_ACCUMULATING,
+    promote=SUM_LIKE,
+    types=_SUMS,
+)
 def sum(t):
     """The sum of all elements, or over dim. Integers add up as int64."""
     return _totals(t, lambda x: x)
 
 
-@reduction("nansum(Tensor self, int[1]? dim=None, bool keepdim=False, *, dtype? dtype=None) -> Tensor", dtypes=(*BOOL, *INTS, *FLOATS), promote=SUM_LIKE, types={"loops": (dt.bool_, dt.int64, dt.float32, dt.float64)})
+@reduction(
+    "nansum(Tensor self, int[1]? dim=None, bool keepdim=False, *, dtype? dtype=None) -> Tensor",
+    dtypes=(*BOOL, *INTS, *FLOATS),
+    promote=SUM_LIKE,
+    types={"loops": (dt.bool_, dt.int64, dt.float32, dt.float64)},
+)
 def nansum(t):
     """The sum of the elements that are not NaN."""
     return _totals(t, lambda x: where(isnan(x), 0, x) if t.is_floating else x)
 
 
-@reduction("mean(Tensor self, int[1]? dim=None, bool keepdim=False, *, dtype? dtype=None) -> Tensor", dtypes=(*FLOATS, *COMPLEX), promote=SUM_LIKE)
+@reduction(
+    "mean(Tensor self, int[1]? dim=None, bool keepdim=False, *, dtype? dtype=None) -> Tensor",
+    dtypes=(*FLOATS, *COMPLEX),
+    promote=SUM_LIKE,
+)
 def mean(t):
     """The mean of all elements, or over dim."""
 
@@ -41,15 +95,34 @@ def mean(t):
             return make_complex(real(s) / count, imag(s) / count)
         return s / cast(n, t)
 
-    return Fold(init=lambda: 0, combine=lambda s, x, i: s + x, merge=lambda a, b: a + b, finish=finish, state_types=("T",))
+    return Fold(
+        init=lambda: 0, combine=lambda s, x, i: s + x, merge=lambda a, b: a + b, finish=finish, state_types=("T",)
+    )
 
 
-@reduction("prod(Tensor self, int? dim=None, bool keepdim=False, *, dtype? dtype=None) -> Tensor", dtypes=_ACCUMULATING, promote=SUM_LIKE, types=_SUMS)
+@reduction(
+    "prod(Tensor self, int? dim=None, bool keepdim=False, *, dtype? dtype=None) -> Tensor",
+    dtypes=_ACCUMULATING,
+    promote=SUM_LIKE,
+    types=_SUMS,
+)
 def prod(t):
     """The product of all elements, or over dim. Integers multiply as int64."""
     if t is dt.bool_:
-        return Fold(init=lambda: True, combine=lambda s, x, i: s & x, merge=lambda a, b: a & b, finish=lambda s, n: s, state_types=("T",))
-    return Fold(init=lambda: 1, combine=lambda s, x, i: s * x, merge=lambda a, b: a * b, finish=lambda s, n: s, state_types=("T",))
+        return Fold(
+            init=lambda: True,
+            combine=lambda s, x, i: s & x,
+            merge=lambda a, b: a & b,
+            finish=lambda s, n: s,
+            state_types=("T",),
+        )
+    return Fold(
+        init=lambda: 1,
+        combine=lambda s, x, i: s * x,
+        merge=lambda a, b: a * b,
+        finish=lambda s, n: s,
+        state_types=("T",),
+    )
 
 
 # -- truth ---------------------------------------------------------------------------------------------
@@ -58,13 +131,27 @@ def prod(t):
 @reduction("_any(Tensor self, int[]? dim, bool keepdim) -> Tensor", dtypes=BOOL, promote=TO_BOOL, variants="")
 def _any(t):
     """Whether any element is true."""
-    return Fold(init=lambda: False, combine=lambda s, x, i: s | x, merge=lambda a, b: a | b, finish=lambda s, n: s, state_types=(dt.bool_,), out_types=(dt.bool_,))
+    return Fold(
+        init=lambda: False,
+        combine=lambda s, x, i: s | x,
+        merge=lambda a, b: a | b,
+        finish=lambda s, n: s,
+        state_types=(dt.bool_,),
+        out_types=(dt.bool_,),
+    )
 
 
 @reduction("_all(Tensor self, int[]? dim, bool keepdim) -> Tensor", dtypes=BOOL, promote=TO_BOOL, variants="")
 def _all(t):
     """Whether all elements are true."""
-    return Fold(init=lambda: True, combine=lambda s, x, i: s & x, merge=lambda a, b: a & b, finish=lambda s, n: s, state_types=(dt.bool_,), out_types=(dt.bool_,))
+    return Fold(
+        init=lambda: True,
+        combine=lambda s, x, i: s & x,
+        merge=lambda a, b: a & b,
+        finish=lambda s, n: s,
+        state_types=(dt.bool_,),
+        out_types=(dt.bool_,),
+    )
 
 
 @composite("any(Tensor self, int[1]? dim=None, bool keepdim=False) -> Tensor", variants="function, method, out")
@@ -90,10 +177,19 @@ def _no_reduction(self):
     return truth.to(dt.uint8) if self.dtype == dt.uint8 else truth
 
 
-@reduction("count_nonzero(Tensor self, int[1]? dim=None) -> Tensor", dtypes=BOOL, promote=TO_BOOL, variants="function, method")
+@reduction(
+    "count_nonzero(Tensor self, int[1]? dim=None) -> Tensor", dtypes=BOOL, promote=TO_BOOL, variants="function, method"
+)
 def count_nonzero(t):
     """How many elements are not zero, over all dims or those given."""
-    return Fold(init=lambda: 0, combine=lambda s, x, i: s + cast(x, dt.int64), merge=lambda a, b: a + b, finish=lambda s, n: s, state_types=(dt.int64,), out_types=(dt.int64,))
+    return Fold(
+        init=lambda: 0,
+        combine=lambda s, x, i: s + cast(x, dt.int64),
+        merge=lambda a, b: a + b,
+        finish=lambda s, n: s,
+        state_types=(dt.int64,),
+        out_types=(dt.int64,),
+    )
 
 
 # -- extremes: NaN wins, the first of equal elements is reported ------------------------------------------
@@ -119,21 +215,47 @@ def _lesser(t):
 _EXTREMES = REAL
 
 
-@reduction("amax(Tensor self, int[1] dim=[], bool keepdim=False) -> Tensor", dtypes=_EXTREMES, types={"loops": (dt.uint8, *_ORDERS["loops"])})
+@reduction(
+    "amax(Tensor self, int[1] dim=[], bool keepdim=False) -> Tensor",
+    dtypes=_EXTREMES,
+    types={"loops": (dt.uint8, *_ORDERS["loops"])},
+)
 def amax(t):
     """The largest element, over all dims or those given; NaN if there is one."""
     pick = _greater(t)
-    return Fold(init=lambda: _lowest(t), combine=lambda s, x, i: pick(s, x), merge=pick, finish=lambda s, n: s, state_types=("T",), identity=False)
+    return Fold(
+        init=lambda: _lowest(t),
+        combine=lambda s, x, i: pick(s, x),
+        merge=pick,
+        finish=lambda s, n: s,
+        state_types=("T",),
+        identity=False,
+    )
 
 
-@reduction("amin(Tensor self, int[1] dim=[], bool keepdim=False) -> Tensor", dtypes=_EXTREMES, types={"loops": (dt.uint8, *_ORDERS["loops"])})
+@reduction(
+    "amin(Tensor self, int[1] dim=[], bool keepdim=False) -> Tensor",
+    dtypes=_EXTREMES,
+    types={"loops": (dt.uint8, *_ORDERS["loops"])},
+)
 def amin(t):
     """The smallest element, over all dims or those given; NaN if there is one."""
     pick = _lesser(t)
-    return Fold(init=lambda: _highest(t), combine=lambda s, x, i: pick(s, x), merge=pick, finish=lambda s, n: s, state_types=("T",), identity=False)
+    return Fold(
+        init=lambda: _highest(t),
+        combine=lambda s, x, i: pick(s, x),
+        merge=pick,
+        finish=lambda s, n: s,
+        state_types=("T",),
+        identity=False,
+    )
 
 
-@reduction("aminmax(Tensor self, *, int? dim=None, bool keepdim=False) -> (Tensor min, Tensor max)", dtypes=_EXTREMES, types={"loops": (dt.uint8, *_ORDERS["loops"])})
+@reduction(
+    "aminmax(Tensor self, *, int? dim=None, bool keepdim=False) -> (Tensor min, Tensor max)",
+    dtypes=_EXTREMES,
+    types={"loops": (dt.uint8, *_ORDERS["loops"])},
+)
 def aminmax(t):
     """The smallest and the largest element in one pass."""
     low, high = _lesser(t), _greater(t)
@@ -186,6 +308,7 @@ def _where_extreme(t, largest, with_value):
         state_types=("T", dt.int64),
         out_types=("T", dt.int64) if with_value else (dt.int64,),
         identity=False,
+        search=(_greater(t) if largest else _lesser(t), beats, ties),
     )
 
 
@@ -201,7 +324,11 @@ def max(self):
     return op.amax(self, [], False)
 
 
-@reduction("max.dim(Tensor self, int dim, bool keepdim=False) -> (Tensor values, Tensor indices)", dtypes=_EXTREMES, types=_ORDERS)
+@reduction(
+    "max.dim(Tensor self, int dim, bool keepdim=False) -> (Tensor values, Tensor indices)",
+    dtypes=_EXTREMES,
+    types=_ORDERS,
+)
 def max_dim(t):
     """The largest elements along dim and where they are: the first of equal ones, the first NaN."""
     return _where_extreme(t, largest=True, with_value=True)
@@ -219,7 +346,11 @@ def min(self):
     return op.amin(self, [], False)
 
 
-@reduction("min.dim(Tensor self, int dim, bool keepdim=False) -> (Tensor values, Tensor indices)", dtypes=_EXTREMES, types=_ORDERS)
+@reduction(
+    "min.dim(Tensor self, int dim, bool keepdim=False) -> (Tensor values, Tensor indices)",
+    dtypes=_EXTREMES,
+    types=_ORDERS,
+)
 def min_dim(t):
     """The smallest elements along dim and where they are: the first of equal ones, the first NaN."""
     return _where_extreme(t, largest=False, with_value=True)
@@ -263,7 +394,12 @@ def _log_sum_exp(t):
     return Fold(init=lambda: (-_INF, 0), combine=combine, merge=add, finish=finish, state_types=("real", "T"))
 
 
-@reduction("_logsumexp(Tensor self, int[]? dim, bool keepdim) -> Tensor", dtypes=(*FLOATS, *COMPLEX), promote=INT_TO_FLOAT, variants="")
+@reduction(
+    "_logsumexp(Tensor self, int[]? dim, bool keepdim) -> Tensor",
+    dtypes=(*FLOATS, *COMPLEX),
+    promote=INT_TO_FLOAT,
+    variants="",
+)
 def _logsumexp(t):
     """log(sum(exp(self))) without overflow."""
     return _log_sum_exp(t)

@@ -35,7 +35,12 @@ def round(x):
     return s.round(x) if x.dtype.is_floating else x
 
 
-@rounding("round.decimals(Tensor self, *, int decimals=0) -> Tensor", dtypes=FLOATS, types={"params": (dt.int64,)}, aliases=("special.round",))
+@rounding(
+    "round.decimals(Tensor self, *, int decimals=0) -> Tensor",
+    dtypes=FLOATS,
+    types={"params": (dt.int64,)},
+    aliases=("special.round",),
+)
 def round_decimals(x, decimals):
     """self rounded to so many decimals; negative ones are places before the point."""
     places = s.cast(decimals, dt.float64)

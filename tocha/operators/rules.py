@@ -222,7 +222,9 @@ def infer_size(shape: "int[]", numel: "int") -> "int[]":
             known *= out[i]
     if unknown >= 0:
         if known == 0:
-            raise RuntimeError(f"cannot reshape tensor of {numel} elements into shape {shape} because the unspecified dimension size -1 can be any value and is ambiguous")
+            raise RuntimeError(
+                f"cannot reshape tensor of {numel} elements into shape {shape} because the unspecified dimension size -1 can be any value and is ambiguous"
+            )
         if numel % known != 0:
             raise RuntimeError(f"shape '{shape}' is invalid for input of size {numel}")
         out[unknown] = numel // known

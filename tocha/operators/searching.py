@@ -13,11 +13,15 @@ def check_search(boundaries: "Tensor", values: "Tensor", right: "bool", side: "s
         if side != "left" and side != "right":
             raise RuntimeError(f"[searchsorted] side can only be 'left' or 'right' but got {side}")
         if side == "left" and right:
-            raise RuntimeError(f"[searchsorted] side and right can't be set to opposites, got side of {side} while right was True")
+            raise RuntimeError(
+                f"[searchsorted] side and right can't be set to opposites, got side of {side} while right was True"
+            )
     if boundaries.ndim == 0:
         raise RuntimeError("[searchsorted] boundaries tensor should have positive dimension, but got 0 dimension")
     if values.ndim == 0 and values.numel() == 1 and boundaries.ndim != 1:
-        raise RuntimeError(f"[searchsorted] input value can be a scalar only when boundaries tensor dimension is 1, but we got boundaries tensor dim({boundaries.ndim})")
+        raise RuntimeError(
+            f"[searchsorted] input value can be a scalar only when boundaries tensor dimension is 1, but we got boundaries tensor dim({boundaries.ndim})"
+        )
     if boundaries.ndim != 1:
         if boundaries.ndim != values.ndim or boundaries.shape[:-1] != values.shape[:-1]:
             raise RuntimeError(
@@ -25,7 +29,9 @@ def check_search(boundaries: "Tensor", values: "Tensor", right: "bool", side: "s
             )
     if sorter is not None:
         if sorter.shape != boundaries.shape:
-            raise RuntimeError(f"[searchsorted] boundary and sorter must have the same size, but got boundary tensor {boundaries.shape} and got sorter tensor {sorter.shape}")
+            raise RuntimeError(
+                f"[searchsorted] boundary and sorter must have the same size, but got boundary tensor {boundaries.shape} and got sorter tensor {sorter.shape}"
+            )
         if sorter.dtype != dt.int64:
             raise RuntimeError(f"[searchsorted] sorter must be a tensor of long dtype but got dtype {sorter.dtype}")
 
@@ -49,7 +55,10 @@ def searchsorted_scalar(sorted_sequence, input, out_int32, right, side, sorter):
     return op.searchsorted(sorted_sequence, input, out_int32=out_int32, right=right, side=side, sorter=sorter)
 
 
-@composite("bucketize(Tensor self, Tensor boundaries, *, bool out_int32=False, bool right=False) -> Tensor", variants="function, out")
+@composite(
+    "bucketize(Tensor self, Tensor boundaries, *, bool out_int32=False, bool right=False) -> Tensor",
+    variants="function, out",
+)
 def bucketize(self, boundaries, out_int32, right):
     """The number of the bucket between boundaries that each element is in."""
     if boundaries.ndim != 1:
@@ -57,7 +66,10 @@ def bucketize(self, boundaries, out_int32, right):
     return op.searchsorted(boundaries, self, out_int32=out_int32, right=right)
 
 
-@composite("bucketize.Scalar(Scalar self, Tensor boundaries, *, bool out_int32=False, bool right=False) -> Tensor", variants="function, out")
+@composite(
+    "bucketize.Scalar(Scalar self, Tensor boundaries, *, bool out_int32=False, bool right=False) -> Tensor",
+    variants="function, out",
+)
 def bucketize_scalar(self, boundaries, out_int32, right):
     """The number of the bucket between boundaries that a number is in."""
     if boundaries.ndim != 1:

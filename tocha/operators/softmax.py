@@ -48,19 +48,25 @@ def special_log_softmax(self, dim, dtype):
     return op.log_softmax(self, dim, dtype)
 
 
-@composite("nn_softmax(Tensor self, int? dim=None, int _stacklevel=3, dtype? dtype=None) -> Tensor", variants="function")
+@composite(
+    "nn_softmax(Tensor self, int? dim=None, int _stacklevel=3, dtype? dtype=None) -> Tensor", variants="function"
+)
 def nn_softmax(self, dim, _stacklevel, dtype):
     """exp(input) / sum(exp(input)) along dim."""
     return op.softmax(self, legacy_softmax_dim(self.ndim) if dim is None else dim, dtype)
 
 
-@composite("nn_log_softmax(Tensor self, int? dim=None, int _stacklevel=3, dtype? dtype=None) -> Tensor", variants="function")
+@composite(
+    "nn_log_softmax(Tensor self, int? dim=None, int _stacklevel=3, dtype? dtype=None) -> Tensor", variants="function"
+)
 def nn_log_softmax(self, dim, _stacklevel, dtype):
     """log(softmax(input)) along dim."""
     return op.log_softmax(self, legacy_softmax_dim(self.ndim) if dim is None else dim, dtype)
 
 
-@composite("nn_softmin(Tensor self, int? dim=None, int _stacklevel=3, dtype? dtype=None) -> Tensor", variants="function")
+@composite(
+    "nn_softmin(Tensor self, int? dim=None, int _stacklevel=3, dtype? dtype=None) -> Tensor", variants="function"
+)
 def nn_softmin(self, dim, _stacklevel, dtype):
     """softmax of -input along dim."""
     return op.softmax(-self, legacy_softmax_dim(self.ndim) if dim is None else dim, dtype)
@@ -85,14 +91,20 @@ def check_softmax_backward(grad_output: "Tensor", output: "Tensor", dim: "int", 
         raise RuntimeError(f"[{name}] grad_output has shape {grad_output.shape}, output {output.shape}")
 
 
-@native("_softmax_backward_data(Tensor grad_output, Tensor output, int dim, dtype input_dtype) -> Tensor", variants="function")
+@native(
+    "_softmax_backward_data(Tensor grad_output, Tensor output, int dim, dtype input_dtype) -> Tensor",
+    variants="function",
+)
 def _softmax_backward_data(grad_output, output, dim, input_dtype):
     """The gradient of softmax's input, from its result and the gradient of that."""
     check_softmax_backward(grad_output, output, dim, "_softmax_backward_data")
     return Out(output.shape, input_dtype)
 
 
-@native("_log_softmax_backward_data(Tensor grad_output, Tensor output, int dim, dtype input_dtype) -> Tensor", variants="function")
+@native(
+    "_log_softmax_backward_data(Tensor grad_output, Tensor output, int dim, dtype input_dtype) -> Tensor",
+    variants="function",
+)
 def _log_softmax_backward_data(grad_output, output, dim, input_dtype):
     """The gradient of log_softmax's input, from its result and the gradient of that."""
     check_softmax_backward(grad_output, output, dim, "_log_softmax_backward_data")

@@ -9,13 +9,18 @@ from tocha.operators.rules import Out, like_strides, wrap_dim
 _DYNAMIC = frozenset({"dynamic"})
 
 
-@native("sort(Tensor self, int dim=-1, bool descending=False, *, bool? stable=None) -> (Tensor values, Tensor indices)", variants="function, method, out")
+@native(
+    "sort(Tensor self, int dim=-1, bool descending=False, *, bool? stable=None) -> (Tensor values, Tensor indices)",
+    variants="function, method, out",
+)
 def sort(self, dim, descending, stable):
     """The elements in order along dim, and where they were; NaN is the largest."""
     if self.is_complex():
         raise RuntimeError("[sort] Sort does not support complex dtypes on CPU")
     wrap_dim(dim, self.ndim)
-    return Out(self.shape, self.dtype, strides=like_strides(self, None)), Out(self.shape, dt.int64, strides=like_strides(self, None))
+    return Out(self.shape, self.dtype, strides=like_strides(self, None)), Out(
+        self.shape, dt.int64, strides=like_strides(self, None)
+    )
 
 
 @composite("argsort(Tensor self, int dim=-1, bool descending=False, *, bool stable=False) -> Tensor")
@@ -32,7 +37,10 @@ def msort(self):
     return values
 
 
-@native("topk(Tensor self, int k, int dim=-1, bool largest=True, bool sorted=True) -> (Tensor values, Tensor indices)", variants="function, method, out")
+@native(
+    "topk(Tensor self, int k, int dim=-1, bool largest=True, bool sorted=True) -> (Tensor values, Tensor indices)",
+    variants="function, method, out",
+)
 def topk(self, k, dim, largest, sorted):
     """The k largest (or smallest) elements along dim, best first, and where they are."""
     d = wrap_dim(dim, self.ndim)
@@ -47,7 +55,10 @@ def topk(self, k, dim, largest, sorted):
     return Out(sizes, self.dtype), Out(sizes, dt.int64)
 
 
-@native("kthvalue(Tensor self, int k, int dim=-1, bool keepdim=False) -> (Tensor values, Tensor indices)", variants="function, method, out")
+@native(
+    "kthvalue(Tensor self, int k, int dim=-1, bool keepdim=False) -> (Tensor values, Tensor indices)",
+    variants="function, method, out",
+)
 def kthvalue(self, k, dim, keepdim):
     """The k-th smallest element along dim, counted from 1, and where it is."""
     d = wrap_dim(dim, self.ndim)
@@ -67,16 +78,31 @@ def kthvalue(self, k, dim, keepdim):
     return Out(sizes, self.dtype), Out(sizes, dt.int64)
 
 
-@native("_unique2(Tensor self, bool sorted=True, bool return_inverse=False, bool return_counts=False) -> (Tensor, Tensor, Tensor)", kernel="unique_all", tags=_DYNAMIC, variants="function")
+@native(
+    "_unique2(Tensor self, bool sorted=True, bool return_inverse=False, bool return_counts=False) -> (Tensor, Tensor, Tensor)",
+    kernel="unique_all",
+    tags=_DYNAMIC,
+    variants="function",
+)
 def _unique2(self, sorted, return_inverse, return_counts):
     """The distinct elements in order, which of them every element is, and how often each occurs."""
 
 
-@native("_unique_dim(Tensor self, int dim, bool return_inverse=False, bool return_counts=False) -> (Tensor, Tensor, Tensor)", kernel="unique_dim", tags=_DYNAMIC, variants="function")
+@native(
+    "_unique_dim(Tensor self, int dim, bool return_inverse=False, bool return_counts=False) -> (Tensor, Tensor, Tensor)",
+    kernel="unique_dim",
+    tags=_DYNAMIC,
+    variants="function",
+)
 def _unique_dim(self, dim, return_inverse, return_counts):
     """The distinct slices along dim in order, which of them every slice is, and how often each occurs."""
 
 
-@native("_unique_consecutive(Tensor self, bool return_inverse=False, bool return_counts=False, int? dim=None) -> (Tensor, Tensor, Tensor)", kernel="unique_runs", tags=_DYNAMIC, variants="function")
+@native(
+    "_unique_consecutive(Tensor self, bool return_inverse=False, bool return_counts=False, int? dim=None) -> (Tensor, Tensor, Tensor)",
+    kernel="unique_runs",
+    tags=_DYNAMIC,
+    variants="function",
+)
 def _unique_consecutive(self, return_inverse, return_counts, dim):
     """The first of every run of equal elements (or slices), which run every element is in, and the runs' lengths."""

@@ -74,7 +74,7 @@ def digamma(x):
     return s.digamma(x)
 
 
-@function("_polygamma(Tensor self, int n) -> Tensor", types={"params": (dt.int64,)}, variants="")
+@function("_polygamma(Tensor self, int n) -> Tensor", types={"params": (dt.int64,)}, variants="function")
 def polygamma_of(x, n):
     """The n-th derivative of digamma."""
     return s.polygamma(n, x)
@@ -105,13 +105,25 @@ def mvlgamma(self, p):
     return total + 0.25 * p * (p - 1) * 1.1447298858494002  # log(pi)
 
 
-@pointwise("igamma(Tensor self, Tensor other) -> Tensor", dtypes=FLOATS, variants=BINARY, expensive=True, aliases=("special.gammainc",))
+@pointwise(
+    "igamma(Tensor self, Tensor other) -> Tensor",
+    dtypes=FLOATS,
+    variants=BINARY,
+    expensive=True,
+    aliases=("special.gammainc",),
+)
 def igamma(a, x):
     """The regularized lower incomplete gamma function of order self."""
     return s.igamma(a, x)
 
 
-@pointwise("igammac(Tensor self, Tensor other) -> Tensor", dtypes=FLOATS, variants=BINARY, expensive=True, aliases=("special.gammaincc",))
+@pointwise(
+    "igammac(Tensor self, Tensor other) -> Tensor",
+    dtypes=FLOATS,
+    variants=BINARY,
+    expensive=True,
+    aliases=("special.gammaincc",),
+)
 def igammac(a, x):
     """The regularized upper incomplete gamma function of order self."""
     return s.igammac(a, x)

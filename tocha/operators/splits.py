@@ -26,7 +26,9 @@ def equal_sizes(n: "int", split_size: "int", name: "str") -> "int[]":
         raise RuntimeError(f"[{name}] split expects split_size be non-negative, but got split_size={split_size}")
     if split_size == 0:
         if n != 0:
-            raise RuntimeError(f"[{name}] split_size can only be 0 if dimension size is 0, but got dimension size of {n}")
+            raise RuntimeError(
+                f"[{name}] split_size can only be 0 if dimension size is 0, but got dimension size of {n}"
+            )
         return [0]
     out = [split_size] * max((n + split_size - 1) // split_size, 1)
     out[-1] = n - split_size * (len(out) - 1)
@@ -38,7 +40,9 @@ def check_given_sizes(n: "int", split_sizes: "int[]", dim: "int", name: "str") -
     total = 0
     for s in split_sizes:
         if s < 0:
-            raise RuntimeError(f"[{name}] split_with_sizes expects split_sizes have only non-negative entries, but got split_sizes={split_sizes}")
+            raise RuntimeError(
+                f"[{name}] split_with_sizes expects split_sizes have only non-negative entries, but got split_sizes={split_sizes}"
+            )
         total += s
     if total != n:
         raise RuntimeError(
@@ -184,7 +188,11 @@ def tensor_split_indices(self, indices, dim):
     return split_at(self, indices, wrap_dim(dim, self.ndim))
 
 
-@native("tensor_split.tensor(Tensor self, Tensor tensor_indices_or_sections, int dim=0) -> Tensor[]", kernel="tensor_split_tensor", tags=frozenset({"any_device"}))
+@native(
+    "tensor_split.tensor(Tensor self, Tensor tensor_indices_or_sections, int dim=0) -> Tensor[]",
+    kernel="tensor_split_tensor",
+    tags=frozenset({"any_device"}),
+)
 def tensor_split_tensor(self, tensor_indices_or_sections, dim):
     """tensor_split by a number of sections or by indices that a tensor holds."""
 
@@ -192,14 +200,18 @@ def tensor_split_tensor(self, tensor_indices_or_sections, dim):
 @rule
 def check_named_split(self: "Tensor", name: "str", least: "int") -> "none":
     if self.ndim < least:
-        raise RuntimeError(f"[{name}] requires a tensor with at least {least} dimension, but got a tensor with {self.ndim} dimensions!")
+        raise RuntimeError(
+            f"[{name}] requires a tensor with at least {least} dimension, but got a tensor with {self.ndim} dimensions!"
+        )
 
 
 @rule
 def check_divides(self: "Tensor", name: "str", dim: "int", sections: "int") -> "none":
     n = self.size(dim)
     if sections == 0 or n % sections != 0:
-        raise RuntimeError(f"[{name}] attempted to split along dimension {dim}, but the size of the dimension {n} is not divisible by the split_size {sections}!")
+        raise RuntimeError(
+            f"[{name}] attempted to split along dimension {dim}, but the size of the dimension {n} is not divisible by the split_size {sections}!"
+        )
 
 
 @composite(
@@ -306,7 +318,9 @@ def _clone_storage(self):
 @rule
 def check_part(part: "Tensor", src: "Tensor", name: "str") -> "none":
     if part.shape != src.shape:
-        raise RuntimeError(f"[{name}] expected src to have a size equal to the slice of self. src size = {src.shape}, slice size = {part.shape}")
+        raise RuntimeError(
+            f"[{name}] expected src to have a size equal to the slice of self. src size = {src.shape}, slice size = {part.shape}"
+        )
 
 
 @composite(
@@ -351,7 +365,10 @@ def diagonal_scatter(self, src, offset, dim1, dim2):
     return out
 
 
-@composite("as_strided_scatter(Tensor self, Tensor src, int[] size, int[] stride, int? storage_offset=None) -> Tensor", variants="function, method, out")
+@composite(
+    "as_strided_scatter(Tensor self, Tensor src, int[] size, int[] stride, int? storage_offset=None) -> Tensor",
+    variants="function, method, out",
+)
 def as_strided_scatter(self, src, size, stride, storage_offset):
     """A copy of self with src where as_strided would look."""
     out = op._clone_storage(self)

@@ -60,13 +60,19 @@ def var(self, unbiased):
     return op._var_mean(self, None, False, 1.0 if unbiased else 0.0, False)[0]
 
 
-@composite("var.dim(Tensor self, int[1]? dim, bool unbiased=True, bool keepdim=False) -> Tensor", variants="function, method, out")
+@composite(
+    "var.dim(Tensor self, int[1]? dim, bool unbiased=True, bool keepdim=False) -> Tensor",
+    variants="function, method, out",
+)
 def var_dim(self, dim, unbiased, keepdim):
     """The variance over dim."""
     return op._var_mean(self, dim, keepdim, 1.0 if unbiased else 0.0, False)[0]
 
 
-@composite("var.correction(Tensor self, int[1]? dim=None, *, Scalar? correction=None, bool keepdim=False) -> Tensor", variants="function, method, out")
+@composite(
+    "var.correction(Tensor self, int[1]? dim=None, *, Scalar? correction=None, bool keepdim=False) -> Tensor",
+    variants="function, method, out",
+)
 def var_correction(self, dim, correction, keepdim):
     """The variance over dim, divided by n - correction."""
     return op._var_mean(self, dim, keepdim, correction_or_one(correction), False)[0]
@@ -78,13 +84,19 @@ def std(self, unbiased):
     return op._var_mean(self, None, False, 1.0 if unbiased else 0.0, True)[0]
 
 
-@composite("std.dim(Tensor self, int[1]? dim, bool unbiased=True, bool keepdim=False) -> Tensor", variants="function, method, out")
+@composite(
+    "std.dim(Tensor self, int[1]? dim, bool unbiased=True, bool keepdim=False) -> Tensor",
+    variants="function, method, out",
+)
 def std_dim(self, dim, unbiased, keepdim):
     """The standard deviation over dim."""
     return op._var_mean(self, dim, keepdim, 1.0 if unbiased else 0.0, True)[0]
 
 
-@composite("std.correction(Tensor self, int[1]? dim=None, *, Scalar? correction=None, bool keepdim=False) -> Tensor", variants="function, method, out")
+@composite(
+    "std.correction(Tensor self, int[1]? dim=None, *, Scalar? correction=None, bool keepdim=False) -> Tensor",
+    variants="function, method, out",
+)
 def std_correction(self, dim, correction, keepdim):
     """The standard deviation over dim, with n - correction under the root."""
     return op._var_mean(self, dim, keepdim, correction_or_one(correction), True)[0]
@@ -96,13 +108,19 @@ def var_mean(self, unbiased):
     return op._var_mean(self, None, False, 1.0 if unbiased else 0.0, False)
 
 
-@composite("var_mean.dim(Tensor self, int[1]? dim, bool unbiased=True, bool keepdim=False) -> (Tensor, Tensor)", variants="function")
+@composite(
+    "var_mean.dim(Tensor self, int[1]? dim, bool unbiased=True, bool keepdim=False) -> (Tensor, Tensor)",
+    variants="function",
+)
 def var_mean_dim(self, dim, unbiased, keepdim):
     """Variance and mean over dim."""
     return op._var_mean(self, dim, keepdim, 1.0 if unbiased else 0.0, False)
 
 
-@composite("var_mean.correction(Tensor self, int[1]? dim=None, *, Scalar? correction=None, bool keepdim=False) -> (Tensor, Tensor)", variants="function")
+@composite(
+    "var_mean.correction(Tensor self, int[1]? dim=None, *, Scalar? correction=None, bool keepdim=False) -> (Tensor, Tensor)",
+    variants="function",
+)
 def var_mean_correction(self, dim, correction, keepdim):
     """Variance and mean over dim."""
     return op._var_mean(self, dim, keepdim, correction_or_one(correction), False)
@@ -114,13 +132,19 @@ def std_mean(self, unbiased):
     return op._var_mean(self, None, False, 1.0 if unbiased else 0.0, True)
 
 
-@composite("std_mean.dim(Tensor self, int[1]? dim, bool unbiased=True, bool keepdim=False) -> (Tensor, Tensor)", variants="function")
+@composite(
+    "std_mean.dim(Tensor self, int[1]? dim, bool unbiased=True, bool keepdim=False) -> (Tensor, Tensor)",
+    variants="function",
+)
 def std_mean_dim(self, dim, unbiased, keepdim):
     """Standard deviation and mean over dim."""
     return op._var_mean(self, dim, keepdim, 1.0 if unbiased else 0.0, True)
 
 
-@composite("std_mean.correction(Tensor self, int[1]? dim=None, *, Scalar? correction=None, bool keepdim=False) -> (Tensor, Tensor)", variants="function")
+@composite(
+    "std_mean.correction(Tensor self, int[1]? dim=None, *, Scalar? correction=None, bool keepdim=False) -> (Tensor, Tensor)",
+    variants="function",
+)
 def std_mean_correction(self, dim, correction, keepdim):
     """Standard deviation and mean over dim."""
     return op._var_mean(self, dim, keepdim, correction_or_one(correction), True)
@@ -134,7 +158,10 @@ def correction_or_one(correction: "Scalar?") -> "float":
     return float(number)
 
 
-@composite("nanmean(Tensor self, int[1]? dim=None, bool keepdim=False, *, dtype? dtype=None) -> Tensor", variants="function, method, out")
+@composite(
+    "nanmean(Tensor self, int[1]? dim=None, bool keepdim=False, *, dtype? dtype=None) -> Tensor",
+    variants="function, method, out",
+)
 def nanmean(self, dim, keepdim, dtype):
     """The mean of the elements that are not NaN."""
     if not self.is_floating_point():
@@ -178,7 +205,9 @@ def reduced_shape(self: "Tensor", dim: "int", keepdim: "bool", name: "str") -> "
     if self.ndim == 0:
         return []
     if self.size(d) == 0:
-        raise IndexError(f"[{name}] Expected reduction dim {d} to have non-zero size: got a tensor of shape {self.shape}")
+        raise IndexError(
+            f"[{name}] Expected reduction dim {d} to have non-zero size: got a tensor of shape {self.shape}"
+        )
     if keepdim:
         return [*self.shape[:d], 1, *self.shape[d + 1 :]]
     return [*self.shape[:d], *self.shape[d + 1 :]]
@@ -197,7 +226,11 @@ def median(self):
     return Out([], self.dtype)
 
 
-@native("median.dim(Tensor self, int dim, bool keepdim=False) -> (Tensor values, Tensor indices)", kernel="median_dim", variants="function, method, out")
+@native(
+    "median.dim(Tensor self, int dim, bool keepdim=False) -> (Tensor values, Tensor indices)",
+    kernel="median_dim",
+    variants="function, method, out",
+)
 def median_dim(self, dim, keepdim):
     """Medians along dim, the lower of two, and where they are."""
     check_medians(self, "median")
@@ -212,7 +245,11 @@ def nanmedian(self):
     return Out([], self.dtype)
 
 
-@native("nanmedian.dim(Tensor self, int dim, bool keepdim=False) -> (Tensor values, Tensor indices)", kernel="nanmedian_dim", variants="function, method, out")
+@native(
+    "nanmedian.dim(Tensor self, int dim, bool keepdim=False) -> (Tensor values, Tensor indices)",
+    kernel="nanmedian_dim",
+    variants="function, method, out",
+)
 def nanmedian_dim(self, dim, keepdim):
     """Medians along dim of the elements that are not NaN, and where they are."""
     check_medians(self, "nanmedian")
@@ -220,7 +257,10 @@ def nanmedian_dim(self, dim, keepdim):
     return Out(shape, self.dtype), Out(shape, dt.int64)
 
 
-@native("mode(Tensor self, int dim=-1, bool keepdim=False) -> (Tensor values, Tensor indices)", variants="function, method, out")
+@native(
+    "mode(Tensor self, int dim=-1, bool keepdim=False) -> (Tensor values, Tensor indices)",
+    variants="function, method, out",
+)
 def mode(self, dim, keepdim):
     """The most frequent values along dim (the smallest of several) and where they last occur."""
     shape = reduced_shape(self, dim, keepdim, "mode")
@@ -241,13 +281,17 @@ def check_quantiles(self: "Tensor", q: "Tensor", interpolation: "str", name: "st
     if self.dtype != q.dtype:
         raise RuntimeError(f"[{name}] q tensor must be same dtype as the input tensor: got {q.dtype} and {self.dtype}")
     if interpolation not in ("linear", "lower", "higher", "midpoint", "nearest"):
-        raise RuntimeError(f"[{name}] interpolation must be one of linear, lower, higher, midpoint or nearest, but got {interpolation}")
+        raise RuntimeError(
+            f"[{name}] interpolation must be one of linear, lower, higher, midpoint or nearest, but got {interpolation}"
+        )
     if op._has_negative(q) or op._has_negative(1 - q):
         raise RuntimeError(f"[{name}] q values must be in the range [0, 1]")
 
 
 @rule
-def quantile_of(self: "Tensor", q: "Tensor", dim: "int?", keepdim: "bool", interpolation: "str", skip_nan: "bool") -> "Tensor":
+def quantile_of(
+    self: "Tensor", q: "Tensor", dim: "int?", keepdim: "bool", interpolation: "str", skip_nan: "bool"
+) -> "Tensor":
     """The values at ranks q * (n - 1) of the sorted elements; NaN sorts last."""
     x = self.reshape(-1)
     at = 0
@@ -274,34 +318,54 @@ def quantile_of(self: "Tensor", q: "Tensor", dim: "int?", keepdim: "bool", inter
         result = result.lerp(ordered.gather(-1, ranks.ceil().to(dt.int64)), share)
     result = result.movedim(-1, 0)
     if keepdim:
-        result = result.reshape([q.numel(), *([1] * self.ndim)]) if dim is None or self.ndim == 0 else result.unsqueeze(at + 1)
+        result = (
+            result.reshape([q.numel(), *([1] * self.ndim)])
+            if dim is None or self.ndim == 0
+            else result.unsqueeze(at + 1)
+        )
     return result.squeeze(0) if q.ndim == 0 else result
 
 
-@composite("quantile(Tensor self, Tensor q, int? dim=None, bool keepdim=False, *, str interpolation='linear') -> Tensor", variants="function, method, out")
+@composite(
+    "quantile(Tensor self, Tensor q, int? dim=None, bool keepdim=False, *, str interpolation='linear') -> Tensor",
+    variants="function, method, out",
+)
 def quantile(self, q, dim, keepdim, interpolation):
     """The q-th quantiles of all elements, or along dim; NaN where there is one."""
     check_quantiles(self, q, interpolation, "quantile")
     return quantile_of(self, q, dim, keepdim, interpolation, False)
 
 
-@composite("quantile.scalar(Tensor self, float q, int? dim=None, bool keepdim=False, *, str interpolation='linear') -> Tensor", variants="function, method, out")
+@composite(
+    "quantile.scalar(Tensor self, float q, int? dim=None, bool keepdim=False, *, str interpolation='linear') -> Tensor",
+    variants="function, method, out",
+)
 def quantile_scalar(self, q, dim, keepdim, interpolation):
     """The q-th quantile of all elements, or along dim."""
-    return op.quantile(self, op.scalar_tensor(q, dtype=self.dtype, device=self.device), dim, keepdim, interpolation=interpolation)
+    return op.quantile(
+        self, op.scalar_tensor(q, dtype=self.dtype, device=self.device), dim, keepdim, interpolation=interpolation
+    )
 
 
-@composite("nanquantile(Tensor self, Tensor q, int? dim=None, bool keepdim=False, *, str interpolation='linear') -> Tensor", variants="function, method, out")
+@composite(
+    "nanquantile(Tensor self, Tensor q, int? dim=None, bool keepdim=False, *, str interpolation='linear') -> Tensor",
+    variants="function, method, out",
+)
 def nanquantile(self, q, dim, keepdim, interpolation):
     """The q-th quantiles of the elements that are not NaN."""
     check_quantiles(self, q, interpolation, "nanquantile")
     return quantile_of(self, q, dim, keepdim, interpolation, True)
 
 
-@composite("nanquantile.scalar(Tensor self, float q, int? dim=None, bool keepdim=False, *, str interpolation='linear') -> Tensor", variants="function, method, out")
+@composite(
+    "nanquantile.scalar(Tensor self, float q, int? dim=None, bool keepdim=False, *, str interpolation='linear') -> Tensor",
+    variants="function, method, out",
+)
 def nanquantile_scalar(self, q, dim, keepdim, interpolation):
     """The q-th quantile of the elements that are not NaN."""
-    return op.nanquantile(self, op.scalar_tensor(q, dtype=self.dtype, device=self.device), dim, keepdim, interpolation=interpolation)
+    return op.nanquantile(
+        self, op.scalar_tensor(q, dtype=self.dtype, device=self.device), dim, keepdim, interpolation=interpolation
+    )
 
 
 # -- covariance ------------------------------------------------------------------------------------------
@@ -389,27 +453,47 @@ def histc(self, bins, min, max):
     return Out([bins], self.dtype)
 
 
-@native("histogram.edges(Tensor self, Tensor bins, *, Tensor? weight=None, bool density=False) -> (Tensor hist, Tensor bin_edges)", kernel="histogram_edges", tags=frozenset({"dynamic"}), variants="function, method, out")
+@native(
+    "histogram.edges(Tensor self, Tensor bins, *, Tensor? weight=None, bool density=False) -> (Tensor hist, Tensor bin_edges)",
+    kernel="histogram_edges",
+    tags=frozenset({"dynamic"}),
+    variants="function, method, out",
+)
 def histogram_edges(self, bins, weight, density):
     """Counts (or weights) between given edges."""
 
 
-@native("histogram(Tensor self, int bins, *, float[]? range=None, Tensor? weight=None, bool density=False) -> (Tensor hist, Tensor bin_edges)", tags=frozenset({"dynamic"}), variants="function, method, out")
+@native(
+    "histogram(Tensor self, int bins, *, float[]? range=None, Tensor? weight=None, bool density=False) -> (Tensor hist, Tensor bin_edges)",
+    tags=frozenset({"dynamic"}),
+    variants="function, method, out",
+)
 def histogram(self, bins, range, weight, density):
     """Counts (or weights) in equal bins over range, or over all elements."""
 
 
-@native("histogramdd.edges(Tensor self, Tensor[] bins, float[]? range=None, Tensor? weight=None, bool density=False) -> (Tensor hist, Tensor[] bin_edges)", kernel="histogramdd_edges", variants="function, method")
+@native(
+    "histogramdd.edges(Tensor self, Tensor[] bins, float[]? range=None, Tensor? weight=None, bool density=False) -> (Tensor hist, Tensor[] bin_edges)",
+    kernel="histogramdd_edges",
+    variants="function, method",
+)
 def histogramdd_edges(self, bins, range, weight, density):
     """Counts of points in a grid between given edges; the last dim holds coordinates."""
 
 
-@native("histogramdd(Tensor self, int[] bins, float[]? range=None, Tensor? weight=None, bool density=False) -> (Tensor hist, Tensor[] bin_edges)", variants="function, method")
+@native(
+    "histogramdd(Tensor self, int[] bins, float[]? range=None, Tensor? weight=None, bool density=False) -> (Tensor hist, Tensor[] bin_edges)",
+    variants="function, method",
+)
 def histogramdd(self, bins, range, weight, density):
     """Counts of points in a grid of equal bins; the last dim holds coordinates."""
 
 
-@native("histogramdd.bins(Tensor self, int bins, float[]? range=None, Tensor? weight=None, bool density=False) -> (Tensor hist, Tensor[] bin_edges)", kernel="histogramdd_bins", variants="function, method")
+@native(
+    "histogramdd.bins(Tensor self, int bins, float[]? range=None, Tensor? weight=None, bool density=False) -> (Tensor hist, Tensor[] bin_edges)",
+    kernel="histogramdd_bins",
+    variants="function, method",
+)
 def histogramdd_bins(self, bins, range, weight, density):
     """Counts of points in a grid with as many equal bins in every direction."""
 
@@ -432,12 +516,19 @@ def differences(self: "Tensor", dim: "int") -> "Tensor":
 @rule
 def check_diff_end(self: "Tensor", end: "Tensor", dim: "int") -> "none":
     if end.ndim != self.ndim:
-        raise RuntimeError(f"[diff] diff expects prepend or append to be the same dimension as input: got shape {end.shape} for {self.shape}")
+        raise RuntimeError(
+            f"[diff] diff expects prepend or append to be the same dimension as input: got shape {end.shape} for {self.shape}"
+        )
     if any(end.size(i) != self.size(i) and i != dim for i in range(self.ndim)):
-        raise RuntimeError(f"[diff] diff expects the shape of tensor to prepend or append to match that of input except along the differencing dimension: got {end.shape} for {self.shape}")
+        raise RuntimeError(
+            f"[diff] diff expects the shape of tensor to prepend or append to match that of input except along the differencing dimension: got {end.shape} for {self.shape}"
+        )
 
 
-@composite("diff(Tensor self, int n=1, int dim=-1, Tensor? prepend=None, Tensor? append=None) -> Tensor", variants="function, method, out")
+@composite(
+    "diff(Tensor self, int n=1, int dim=-1, Tensor? prepend=None, Tensor? append=None) -> Tensor",
+    variants="function, method, out",
+)
 def diff(self, n, dim, prepend, append):
     """The n-th differences along dim."""
     if self.ndim == 0:
@@ -476,12 +567,16 @@ def spacing(y: "Tensor", x: "Tensor", dim: "int", name: "str") -> "Tensor":
         raise RuntimeError(f"[{name}] expected x to have at least one dimension")
     if x.ndim == 1:
         if x.size(0) != y.size(dim):
-            raise RuntimeError(f"[{name}] There must be one x value for each sample point: got {x.shape} for y of shape {y.shape}, dim {dim}")
+            raise RuntimeError(
+                f"[{name}] There must be one x value for each sample point: got {x.shape} for y of shape {y.shape}, dim {dim}"
+            )
         return differences(x.reshape([x.size(0) if d == dim else 1 for d in range(y.ndim)]), dim)
     full = x.reshape([*([1] * (y.ndim - x.ndim)), *x.shape]) if x.ndim < y.ndim else x
     at = dim - y.ndim + full.ndim
     if full.size(at) != y.size(dim):
-        raise RuntimeError(f"[{name}] There must be one x value for each sample point: got {x.shape} for y of shape {y.shape}, dim {dim}")
+        raise RuntimeError(
+            f"[{name}] There must be one x value for each sample point: got {x.shape} for y of shape {y.shape}, dim {dim}"
+        )
     return differences(full, at)
 
 
@@ -535,10 +630,14 @@ def gradient_dims(self: "Tensor", dim: "int[]?", spacings: "int", edge_order: "i
     if dim is not None:
         dims = wrap_dims(dim, self.ndim)
     if spacings > 0 and spacings != len(dims):
-        raise RuntimeError(f"[gradient] expected spacing to be unspecified, a scalar, or a list of {len(dims)} entries, but got {spacings}")
+        raise RuntimeError(
+            f"[gradient] expected spacing to be unspecified, a scalar, or a list of {len(dims)} entries, but got {spacings}"
+        )
     for d in dims:
         if self.size(d) < edge_order + 1:
-            raise RuntimeError(f"[gradient] expected each dimension size to be at least {edge_order + 1}, but got shape {self.shape}")
+            raise RuntimeError(
+                f"[gradient] expected each dimension size to be at least {edge_order + 1}, but got shape {self.shape}"
+            )
     return dims
 
 
@@ -569,10 +668,18 @@ def gradient_uneven(self: "Tensor", dim: "int", points: "Tensor", edge_order: "i
     """Derivatives at given points: of the parabola through three neighbours, or of lines at the ends."""
     n = self.size(dim)
     if points.ndim != 1 or points.size(0) != n:
-        raise RuntimeError(f"[gradient] expected one coordinate for each of the {n} elements of dim {dim}, but got shape {points.shape}")
+        raise RuntimeError(
+            f"[gradient] expected one coordinate for each of the {n} elements of dim {dim}, but got shape {points.shape}"
+        )
     steps = differences(points, 0).reshape([n - 1 if d == dim else 1 for d in range(self.ndim)])
     left, right = steps.narrow(dim, 0, n - 2), steps.narrow(dim, 1, n - 2)
-    middle = weighted(self, dim, 0, n - 2, [-right / (left * (left + right)), (right - left) / (left * right), left / (right * (left + right))])
+    middle = weighted(
+        self,
+        dim,
+        0,
+        n - 2,
+        [-right / (left * (left + right)), (right - left) / (left * right), left / (right * (left + right))],
+    )
     if edge_order == 1:
         slopes = differences(self, dim) / steps
         return op.cat([slopes.narrow(dim, 0, 1), middle, slopes.narrow(dim, n - 2, 1)], dim)
@@ -583,7 +690,10 @@ def gradient_uneven(self: "Tensor", dim: "int", points: "Tensor", edge_order: "i
     return op.cat([start, middle, end], dim)
 
 
-@composite("gradient(Tensor self, *, Scalar? spacing=None, int[1]? dim=None, int edge_order=1) -> Tensor[]", variants="function")
+@composite(
+    "gradient(Tensor self, *, Scalar? spacing=None, int[1]? dim=None, int edge_order=1) -> Tensor[]",
+    variants="function",
+)
 def gradient(self, spacing, dim, edge_order):
     """The derivative along each dim, from differences of neighbours at equal steps."""
     step = 1.0
@@ -593,14 +703,20 @@ def gradient(self, spacing, dim, edge_order):
     return [gradient_even(self, d, step, edge_order) for d in gradient_dims(self, dim, 0, edge_order)]
 
 
-@composite("gradient.steps(Tensor self, *, Scalar[] spacing, int[1]? dim=None, int edge_order=1) -> Tensor[]", variants="function")
+@composite(
+    "gradient.steps(Tensor self, *, Scalar[] spacing, int[1]? dim=None, int edge_order=1) -> Tensor[]",
+    variants="function",
+)
 def gradient_steps(self, spacing, dim, edge_order):
     """The derivative along each dim, with a step for each."""
     dims = gradient_dims(self, dim, len(spacing), edge_order)
     return [gradient_even(self, dims[i], float(spacing[i]), edge_order) for i in range(len(dims))]
 
 
-@composite("gradient.points(Tensor self, *, Tensor[] spacing, int[1]? dim=None, int edge_order=1) -> Tensor[]", variants="function")
+@composite(
+    "gradient.points(Tensor self, *, Tensor[] spacing, int[1]? dim=None, int edge_order=1) -> Tensor[]",
+    variants="function",
+)
 def gradient_points(self, spacing, dim, edge_order):
     """The derivative along each dim, at given coordinates."""
     dims = gradient_dims(self, dim, len(spacing), edge_order)

@@ -43,17 +43,23 @@ def check_triangle(row: "int", col: "int", name: "str") -> "none":
 
 
 @native(
-    "tril_indices(int row, int col, int offset=0, *, dtype? dtype=None, device? device=None) -> Tensor", variants="function", tags=frozenset({"factory"}),
+    "tril_indices(int row, int col, int offset=0, *, dtype? dtype=None, device? device=None) -> Tensor",
+    variants="function",
+    tags=frozenset({"factory"}),
     samples=lambda t: [((3, 4), {})],
 )
 def tril_indices(row, col, offset, dtype, device):
     """Rows and columns of a matrix's lower triangle, as a (2, n) tensor."""
     check_triangle(row, col, "tril_indices")
-    return Out([2, lower_size(row, col, offset)], dt.int64 if dtype is None else dtype, device=device_or_default(device))
+    return Out(
+        [2, lower_size(row, col, offset)], dt.int64 if dtype is None else dtype, device=device_or_default(device)
+    )
 
 
 @native(
-    "triu_indices(int row, int col, int offset=0, *, dtype? dtype=None, device? device=None) -> Tensor", variants="function", tags=frozenset({"factory"}),
+    "triu_indices(int row, int col, int offset=0, *, dtype? dtype=None, device? device=None) -> Tensor",
+    variants="function",
+    tags=frozenset({"factory"}),
     samples=lambda t: [((3, 4), {})],
 )
 def triu_indices(row, col, offset, dtype, device):

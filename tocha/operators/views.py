@@ -3,7 +3,17 @@
 from __future__ import annotations
 
 from tocha.operators.record import composite, native, op, rule, view
-from tocha.operators.rules import Out, View, check_storage_bounds, infer_size, product, view_strides, warn_once, wrap_dim, wrap_dims
+from tocha.operators.rules import (
+    Out,
+    View,
+    check_storage_bounds,
+    infer_size,
+    product,
+    view_strides,
+    warn_once,
+    wrap_dim,
+    wrap_dims,
+)
 
 # -- shapes ------------------------------------------------------------------------------------------
 
@@ -15,13 +25,17 @@ def view_dtype(self, dtype):
     sizes = list(self.shape)
     strides = list(self.strides)
     if self.is_conj() or self.is_neg():
-        raise RuntimeError("[view] a conjugated or negated tensor cannot be read as another dtype; call resolve_conj() or resolve_neg() first")
+        raise RuntimeError(
+            "[view] a conjugated or negated tensor cannot be read as another dtype; call resolve_conj() or resolve_neg() first"
+        )
     if old == new:
         return View(sizes, strides, self.storage_offset(), dtype=dtype)
     if self.ndim == 0:
         raise RuntimeError(f"[view] self.dim() cannot be 0 to view {self.dtype} as {dtype} (different element sizes)")
     if self.strides[-1] != 1:
-        raise RuntimeError(f"[view] self.stride(-1) must be 1 to view {self.dtype} as {dtype} (different element sizes), but got {self.strides[-1]}")
+        raise RuntimeError(
+            f"[view] self.stride(-1) must be 1 to view {self.dtype} as {dtype} (different element sizes), but got {self.strides[-1]}"
+        )
     if new < old:
         ratio = old // new
         for i in range(len(sizes) - 1):
@@ -30,12 +44,18 @@ def view_dtype(self, dtype):
         return View(sizes, strides, self.storage_offset() * ratio, dtype=dtype)
     ratio = new // old
     if sizes[-1] % ratio != 0:
-        raise RuntimeError(f"[view] self.size(-1) must be divisible by {ratio} to view {self.dtype} as {dtype} (different element sizes), but got {sizes[-1]}")
+        raise RuntimeError(
+            f"[view] self.size(-1) must be divisible by {ratio} to view {self.dtype} as {dtype} (different element sizes), but got {sizes[-1]}"
+        )
     if self.storage_offset() % ratio != 0:
-        raise RuntimeError(f"[view] self.storage_offset() must be divisible by {ratio} to view {self.dtype} as {dtype} (different element sizes), but got {self.storage_offset()}")
+        raise RuntimeError(
+            f"[view] self.storage_offset() must be divisible by {ratio} to view {self.dtype} as {dtype} (different element sizes), but got {self.storage_offset()}"
+        )
     for i in range(len(sizes) - 1):
         if strides[i] % ratio != 0:
-            raise RuntimeError(f"[view] self.stride({i}) must be divisible by {ratio} to view {self.dtype} as {dtype} (different element sizes), but got {strides[i]}")
+            raise RuntimeError(
+                f"[view] self.stride({i}) must be divisible by {ratio} to view {self.dtype} as {dtype} (different element sizes), but got {strides[i]}"
+            )
         strides[i] = strides[i] // ratio
     sizes[-1] = sizes[-1] // ratio
     return View(sizes, strides, self.storage_offset() // ratio, dtype=dtype)
@@ -75,7 +95,9 @@ def reshape(self, shape):
     return op._unsafe_view(self.contiguous(), size)
 
 
-@native("_unsafe_view(Tensor self, int[] size) -> Tensor", tags=frozenset({"any_device", "dynamic"}), variants="function")
+@native(
+    "_unsafe_view(Tensor self, int[] size) -> Tensor", tags=frozenset({"any_device", "dynamic"}), variants="function"
+)
 def _unsafe_view(self, size):
     """A fresh result in another shape: not a view, since nobody else holds self."""
 
@@ -121,7 +143,9 @@ def unflatten(self, dim, sizes):
     if unknown > 1:
         raise RuntimeError("[unflatten] only one dimension can be inferred")
     if (unknown == 0 and known != n) or (unknown == 1 and (known == 0 or n % known != 0)):
-        raise RuntimeError(f"[unflatten] Provided sizes {sizes} don't multiply up to the size of dim {at} ({n}) in the input tensor")
+        raise RuntimeError(
+            f"[unflatten] Provided sizes {sizes} don't multiply up to the size of dim {at} ({n}) in the input tensor"
+        )
     parts = [n // known if s == -1 else s for s in sizes]
     return self.view([*self.shape[:at], *parts, *self.shape[at + 1 :]])
 
@@ -165,7 +189,9 @@ def swapped_dims(self: "Tensor", dim0: "int", dim1: "int") -> "View":
     return View(sizes, strides, self.storage_offset())
 
 
-@view("transpose(Tensor self, int dim0, int dim1) -> Tensor", variants="function, method, inplace", aliases=("swapdims",))
+@view(
+    "transpose(Tensor self, int dim0, int dim1) -> Tensor", variants="function, method, inplace", aliases=("swapdims",)
+)
 def transpose(self, dim0, dim1):
     """Two dims exchanged."""
     return swapped_dims(self, dim0, dim1)
@@ -237,7 +263,9 @@ def H(self):
 def movedim(self, source, destination):
     """Moves the dims in source to the places in destination; the others keep their order."""
     if len(source) != len(destination):
-        raise RuntimeError(f"[movedim] Invalid source or destination dims: source ({source} dims) should contain the same number of dims as destination ({destination} dims)")
+        raise RuntimeError(
+            f"[movedim] Invalid source or destination dims: source ({source} dims) should contain the same number of dims as destination ({destination} dims)"
+        )
     origins = [wrap_dim(d, self.ndim) for d in source]
     targets = [wrap_dim(d, self.ndim) for d in destination]
     for i in range(len(origins)):
@@ -279,7 +307,9 @@ def expanded_view(self: "Tensor", size: "int[]", name: "str") -> "View":
             step = self.strides[i - lead] if i >= lead else sizes[i + 1] * strides[i + 1]
             if sizes[i] == -1:
                 if i < lead:
-                    raise RuntimeError(f"[{name}] The expanded size of the tensor (-1) isn't allowed in a leading, non-existing dimension {i}")
+                    raise RuntimeError(
+                        f"[{name}] The expanded size of the tensor (-1) isn't allowed in a leading, non-existing dimension {i}"
+                    )
                 sizes[i] = old
             if sizes[i] < 0:
                 raise RuntimeError(f"[{name}] negative size {sizes[i]} in {size}")
@@ -293,7 +323,9 @@ def expanded_view(self: "Tensor", size: "int[]", name: "str") -> "View":
     else:
         for i in range(len(size)):
             if sizes[i] < 0:
-                raise RuntimeError(f"[{name}] The expanded size of the tensor ({sizes[i]}) isn't allowed in a leading, non-existing dimension {i}")
+                raise RuntimeError(
+                    f"[{name}] The expanded size of the tensor ({sizes[i]}) isn't allowed in a leading, non-existing dimension {i}"
+                )
     return View(sizes, strides, self.storage_offset())
 
 
@@ -475,7 +507,10 @@ def linalg_diagonal(A, offset, dim1, dim2):
     return diagonal_view(A, offset, dim1, dim2, "linalg.diagonal")
 
 
-@view("as_strided(Tensor self, int[] size, int[] stride, int? storage_offset=None) -> Tensor", variants="function, method, inplace")
+@view(
+    "as_strided(Tensor self, int[] size, int[] stride, int? storage_offset=None) -> Tensor",
+    variants="function, method, inplace",
+)
 def as_strided(self, size, stride, storage_offset):
     """Any geometry on self's memory."""
     if len(size) != len(stride):
@@ -507,12 +542,19 @@ def detach(self):
 # -- other layouts of self itself --------------------------------------------------------------------
 
 
-@native("resize_(Tensor self, int[] size, *, memory_format? memory_format=None) -> Tensor", variants="method", tags=frozenset({"any_device", "any_overlap"}))
+@native(
+    "resize_(Tensor self, int[] size, *, memory_format? memory_format=None) -> Tensor",
+    variants="method",
+    tags=frozenset({"any_device", "any_overlap"}),
+)
 def resize_(self, size, memory_format):
     """Gives self another size; memory grows when needed, new elements are not initialised."""
 
 
-@composite("resize_as_(Tensor self, Tensor the_template, *, memory_format? memory_format=None) -> Tensor", variants="function, method")
+@composite(
+    "resize_as_(Tensor self, Tensor the_template, *, memory_format? memory_format=None) -> Tensor",
+    variants="function, method",
+)
 def resize_as_(self, the_template, memory_format):
     """Gives self the template's size."""
     return self.resize_(the_template.shape, memory_format=memory_format)

@@ -24,7 +24,8 @@ def check_window_length(n: "int", name: "str") -> "none":
 
 @native(
     "_cosine_sum_window(int window_length, bool periodic, float[]? a, *, dtype? dtype=None, device? device=None) -> Tensor",
-    variants="function", tags=_FACTORY,
+    variants="function",
+    tags=_FACTORY,
     samples=lambda t: [((5, True, [0.5, 0.5]), {})],
 )
 def _cosine_sum_window(window_length, periodic, a, dtype, device):
@@ -33,7 +34,11 @@ def _cosine_sum_window(window_length, periodic, a, dtype, device):
     return Out([window_length], window_dtype(dtype, "window"), device=device_or_default(device))
 
 
-@native("_sine_window(int window_length, bool periodic, *, dtype? dtype=None, device? device=None) -> Tensor", variants="function", tags=_FACTORY)
+@native(
+    "_sine_window(int window_length, bool periodic, *, dtype? dtype=None, device? device=None) -> Tensor",
+    variants="function",
+    tags=_FACTORY,
+)
 def _sine_window(window_length, periodic, dtype, device):
     """Half a period of a sine, sampled in the middle of each step."""
     check_window_length(window_length, "window")
@@ -42,7 +47,8 @@ def _sine_window(window_length, periodic, dtype, device):
 
 @native(
     "_exponential_window(int window_length, bool periodic, float? center, float tau, *, dtype? dtype=None, device? device=None) -> Tensor",
-    variants="function", tags=_FACTORY,
+    variants="function",
+    tags=_FACTORY,
     samples=lambda t: [((5, False, None, 1.5), {})],
 )
 def _exponential_window(window_length, periodic, center, tau, dtype, device):
@@ -51,28 +57,44 @@ def _exponential_window(window_length, periodic, center, tau, dtype, device):
     return Out([window_length], window_dtype(dtype, "window"), device=device_or_default(device))
 
 
-@native("_gaussian_window(int window_length, bool periodic, float std, *, dtype? dtype=None, device? device=None) -> Tensor", variants="function", tags=_FACTORY)
+@native(
+    "_gaussian_window(int window_length, bool periodic, float std, *, dtype? dtype=None, device? device=None) -> Tensor",
+    variants="function",
+    tags=_FACTORY,
+)
 def _gaussian_window(window_length, periodic, std, dtype, device):
     """exp(-(n - center)^2 / (2 std^2))."""
     check_window_length(window_length, "window")
     return Out([window_length], window_dtype(dtype, "window"), device=device_or_default(device))
 
 
-@native("bartlett_window(int window_length, bool periodic=True, *, dtype? dtype=None, device? device=None) -> Tensor", variants="function", tags=_FACTORY)
+@native(
+    "bartlett_window(int window_length, bool periodic=True, *, dtype? dtype=None, device? device=None) -> Tensor",
+    variants="function",
+    tags=_FACTORY,
+)
 def bartlett_window(window_length, periodic, dtype, device):
     """A triangle from 0 to 1 and back."""
     check_window_length(window_length, "bartlett_window")
     return Out([window_length], window_dtype(dtype, "bartlett_window"), device=device_or_default(device))
 
 
-@native("kaiser_window(int window_length, bool periodic=True, float beta=12.0, *, dtype? dtype=None, device? device=None) -> Tensor", variants="function", tags=_FACTORY)
+@native(
+    "kaiser_window(int window_length, bool periodic=True, float beta=12.0, *, dtype? dtype=None, device? device=None) -> Tensor",
+    variants="function",
+    tags=_FACTORY,
+)
 def kaiser_window(window_length, periodic, beta, dtype, device):
     """I0(beta sqrt(1 - x^2)) / I0(beta) for x from -1 to 1."""
     check_window_length(window_length, "kaiser_window")
     return Out([window_length], window_dtype(dtype, "kaiser_window"), device=device_or_default(device))
 
 
-@composite("hann_window(int window_length, bool periodic=True, *, dtype? dtype=None, device? device=None) -> Tensor", variants="function", tags=_FACTORY)
+@composite(
+    "hann_window(int window_length, bool periodic=True, *, dtype? dtype=None, device? device=None) -> Tensor",
+    variants="function",
+    tags=_FACTORY,
+)
 def hann_window(window_length, periodic, dtype, device):
     """0.5 - 0.5 cos(x) over one period."""
     check_window_length(window_length, "hann_window")
@@ -90,7 +112,11 @@ def hamming_window(window_length, periodic, alpha, beta, dtype, device):
     return op._cosine_sum_window(window_length, periodic, [alpha, beta], dtype=dtype, device=device)
 
 
-@composite("blackman_window(int window_length, bool periodic=True, *, dtype? dtype=None, device? device=None) -> Tensor", variants="function", tags=_FACTORY)
+@composite(
+    "blackman_window(int window_length, bool periodic=True, *, dtype? dtype=None, device? device=None) -> Tensor",
+    variants="function",
+    tags=_FACTORY,
+)
 def blackman_window(window_length, periodic, dtype, device):
     """0.42 - 0.5 cos(x) + 0.08 cos(2 x) over one period."""
     check_window_length(window_length, "blackman_window")

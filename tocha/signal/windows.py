@@ -103,4 +103,6 @@ def kaiser(M: int, *, beta: float = 12.0, sym: bool = True, **options: Any) -> T
 
 def nuttall(M: int, *, sym: bool = True, **options: Any) -> Tensor:
     """A sum of four cosines with small side lobes."""
-    return _C._cosine_sum_window(M, not sym, [0.3635819, 0.4891775, 0.1365995, 0.0106411], **_checked("nuttall", M, options))
+    return _C._cosine_sum_window(
+        M, not sym, [0.3635819, 0.4891775, 0.1365995, 0.0106411], **_checked("nuttall", M, options)
+    )

@@ -40,9 +40,12 @@ template <class To, class From>
     return v != From(0);
   } else if constexpr (std::is_floating_point_v<From> && std::is_integral_v<To>) {
     // Out-of-range values take the low bits of a wider conversion, as PyTorch's do.
-    if constexpr (sizeof(To) < 4) return static_cast<To>(static_cast<int32_t>(v));
-    else if constexpr (std::is_same_v<To, uint32_t>) return static_cast<To>(static_cast<int64_t>(v));
-    else return static_cast<To>(v);
+    if constexpr (sizeof(To) < 4)
+      return static_cast<To>(static_cast<int32_t>(v));
+    else if constexpr (std::is_same_v<To, uint32_t>)
+      return static_cast<To>(static_cast<int64_t>(v));
+    else
+      return static_cast<To>(v);
   } else {
     return static_cast<To>(v);
   }
@@ -83,7 +86,8 @@ void cast(char* dst, int64_t ds, const char* src, int64_t ss, int64_t n) {
     }
     return;
   }
-  for (int64_t i = 0; i < n; ++i) *reinterpret_cast<To*>(dst + i * ds) = convert<To>(*reinterpret_cast<const From*>(src + i * ss));
+  for (int64_t i = 0; i < n; ++i)
+    *reinterpret_cast<To*>(dst + i * ds) = convert<To>(*reinterpret_cast<const From*>(src + i * ss));
 }
 
 template <class T>
@@ -110,10 +114,12 @@ void negate_run(char* data, int64_t n) {
 void negate(DType d, char* data, int64_t n) {
   switch (d) {
 #define _(e, t, name, code) \
-  case DType::e: return negate_run<t>(data, n);
+  case DType::e:            \
+    return negate_run<t>(data, n);
     TOCHA_FORALL_DTYPES(_)
 #undef _
-    default: return;
+    default:
+      return;
   }
 }
 
@@ -122,14 +128,16 @@ void stream(char* dst, const char* src, int64_t bytes) {
   int64_t head = std::min<int64_t>(bytes, (64 - (reinterpret_cast<uintptr_t>(dst) & 63)) & 63);
   std::memcpy(dst, src, static_cast<size_t>(head));
   int64_t i = head;
-  for (; i + 64 <= bytes; i += 64) _mm512_stream_si512(reinterpret_cast<__m512i*>(dst + i), _mm512_loadu_si512(src + i));
+  for (; i + 64 <= bytes; i += 64)
+    _mm512_stream_si512(reinterpret_cast<__m512i*>(dst + i), _mm512_loadu_si512(src + i));
   std::memcpy(dst + i, src + i, static_cast<size_t>(bytes - i));
 #elif defined(__AVX2__)
   int64_t head = std::min<int64_t>(bytes, (32 - (reinterpret_cast<uintptr_t>(dst) & 31)) & 31);
   std::memcpy(dst, src, static_cast<size_t>(head));
   int64_t i = head;
   for (; i + 32 <= bytes; i += 32)
-    _mm256_stream_si256(reinterpret_cast<__m256i*>(dst + i), _mm256_loadu_si256(reinterpret_cast<const __m256i*>(src + i)));
+    _mm256_stream_si256(reinterpret_cast<__m256i*>(dst + i),
+                        _mm256_loadu_si256(reinterpret_cast<const __m256i*>(src + i)));
   std::memcpy(dst + i, src + i, static_cast<size_t>(bytes - i));
 #else
   std::memcpy(dst, src, static_cast<size_t>(bytes));
@@ -166,11 +174,16 @@ void transpose_tile(char* dst, int64_t dst_row, const char* src, int64_t src_row
 
 void transpose(int itemsize, char* dst, int64_t dst_row, const char* src, int64_t src_row, int64_t rows, int64_t cols) {
   switch (itemsize) {
-    case 1: return transpose_tile<uint8_t>(dst, dst_row, src, src_row, rows, cols);
-    case 2: return transpose_tile<uint16_t>(dst, dst_row, src, src_row, rows, cols);
-    case 4: return transpose_tile<uint32_t>(dst, dst_row, src, src_row, rows, cols);
-    case 8: return transpose_tile<uint64_t>(dst, dst_row, src, src_row, rows, cols);
-    default: return transpose_tile<Bytes16>(dst, dst_row, src, src_row, rows, cols);
+    case 1:
+      return transpose_tile<uint8_t>(dst, dst_row, src, src_row, rows, cols);
+    case 2:
+      return transpose_tile<uint16_t>(dst, dst_row, src, src_row, rows, cols);
+    case 4:
+      return transpose_tile<uint32_t>(dst, dst_row, src, src_row, rows, cols);
+    case 8:
+      return transpose_tile<uint64_t>(dst, dst_row, src, src_row, rows, cols);
+    default:
+      return transpose_tile<Bytes16>(dst, dst_row, src, src_row, rows, cols);
   }
 }
 

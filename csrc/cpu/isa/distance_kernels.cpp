@@ -60,11 +60,16 @@ void compare(T p, T* out, const T* x, const T* y, int64_t coordinates, int64_t n
 template <class T>
 void from_point(Norm norm, T p, T* out, const T* x, const T* y, int64_t coordinates, int64_t n, int64_t step) {
   switch (norm) {
-    case Norm::count: return compare<T, Norm::count>(p, out, x, y, coordinates, n, step);
-    case Norm::sum: return compare<T, Norm::sum>(p, out, x, y, coordinates, n, step);
-    case Norm::euclid: return compare<T, Norm::euclid>(p, out, x, y, coordinates, n, step);
-    case Norm::largest: return compare<T, Norm::largest>(p, out, x, y, coordinates, n, step);
-    case Norm::power: return compare<T, Norm::power>(p, out, x, y, coordinates, n, step);
+    case Norm::count:
+      return compare<T, Norm::count>(p, out, x, y, coordinates, n, step);
+    case Norm::sum:
+      return compare<T, Norm::sum>(p, out, x, y, coordinates, n, step);
+    case Norm::euclid:
+      return compare<T, Norm::euclid>(p, out, x, y, coordinates, n, step);
+    case Norm::largest:
+      return compare<T, Norm::largest>(p, out, x, y, coordinates, n, step);
+    case Norm::power:
+      return compare<T, Norm::power>(p, out, x, y, coordinates, n, step);
   }
 }
 

@@ -37,9 +37,12 @@ constexpr bool is_small_float = std::is_same_v<T, Half> || std::is_same_v<T, BFl
 // What arithmetic happens in: integers wrap around, small floats go through float.
 template <class T>
 auto widen(T x) {
-  if constexpr (std::is_integral_v<T> && !std::is_same_v<T, bool>) return static_cast<uint64_t>(x);
-  else if constexpr (is_small_float<T>) return static_cast<float>(x);
-  else return x;
+  if constexpr (std::is_integral_v<T> && !std::is_same_v<T, bool>)
+    return static_cast<uint64_t>(x);
+  else if constexpr (is_small_float<T>)
+    return static_cast<float>(x);
+  else
+    return x;
 }
 
 template <Merge M, class T>
@@ -47,17 +50,23 @@ T merged(T old, T x) {
   if constexpr (M == Merge::assign) {
     return x;
   } else if constexpr (M == Merge::add) {
-    if constexpr (std::is_same_v<T, bool>) return old || x;
-    else return static_cast<T>(widen(old) + widen(x));
+    if constexpr (std::is_same_v<T, bool>)
+      return old || x;
+    else
+      return static_cast<T>(widen(old) + widen(x));
   } else if constexpr (M == Merge::multiply) {
-    if constexpr (std::is_same_v<T, bool>) return old && x;
-    else return static_cast<T>(widen(old) * widen(x));
+    if constexpr (std::is_same_v<T, bool>)
+      return old && x;
+    else
+      return static_cast<T>(widen(old) * widen(x));
   } else if constexpr (is_small_float<T>) {
     return static_cast<T>(merged<M, float>(old, x));
   } else {  // a NaN on either side stays
     bool better = M == Merge::minimum ? x < old : x > old;
-    if constexpr (std::is_floating_point_v<T>) return better || x != x ? (old != old ? old : x) : old;
-    else return better ? x : old;
+    if constexpr (std::is_floating_point_v<T>)
+      return better || x != x ? (old != old ? old : x) : old;
+    else
+      return better ? x : old;
   }
 }
 
@@ -105,8 +114,10 @@ void along(char* dst, int64_t ds, int64_t step, const char* index, int64_t is, c
 template <Merge M, class T>
 constexpr MergeLoops merge_loops() {
   constexpr bool ordered = M == Merge::minimum || M == Merge::maximum;
-  if constexpr (ordered && is_complex_type<T>) return {nullptr, nullptr, nullptr};
-  else return {run<M, T>, at<M, T>, along<M, T>};
+  if constexpr (ordered && is_complex_type<T>)
+    return {nullptr, nullptr, nullptr};
+  else
+    return {run<M, T>, at<M, T>, along<M, T>};
 }
 
 // ---- moves
@@ -121,7 +132,8 @@ int64_t take_along(char* dst, int64_t ds, const char* src, int64_t ss, int64_t s
                    int64_t is, int64_t n) {
   for (int64_t i = 0; i < n; ++i) {
     int64_t k = element<int64_t>(index + i * is);
-    if (static_cast<uint64_t>(k) >= static_cast<uint64_t>(size)) [[unlikely]] return i;
+    if (static_cast<uint64_t>(k) >= static_cast<uint64_t>(size)) [[unlikely]]
+      return i;
     element<T>(dst + i * ds) = element<T>(src + i * ss + k * step);
   }
   return n;
@@ -150,7 +162,8 @@ int64_t offsets(int64_t* out, const char* index, int64_t stride, int64_t size, i
   for (int64_t i = 0; i < n; ++i) {
     int64_t k = element<int64_t>(index + i * stride);
     if (k < 0) k += size;
-    if (static_cast<uint64_t>(k) >= static_cast<uint64_t>(size)) [[unlikely]] return i;
+    if (static_cast<uint64_t>(k) >= static_cast<uint64_t>(size)) [[unlikely]]
+      return i;
     out[i] = (plus ? out[i] : 0) + k * step;
   }
   return n;
@@ -170,11 +183,16 @@ void fill_where_of(char* dst, int64_t ds, const char* mask, int64_t ms, T x, int
 
 void fill_where(int64_t itemsize, char* dst, int64_t ds, const char* mask, int64_t ms, const char* value, int64_t n) {
   switch (itemsize) {
-    case 1: return fill_where_of(dst, ds, mask, ms, element<uint8_t>(value), n);
-    case 2: return fill_where_of(dst, ds, mask, ms, element<uint16_t>(value), n);
-    case 4: return fill_where_of(dst, ds, mask, ms, element<uint32_t>(value), n);
-    case 8: return fill_where_of(dst, ds, mask, ms, element<uint64_t>(value), n);
-    default: return fill_where_of(dst, ds, mask, ms, element<Bytes16>(value), n);
+    case 1:
+      return fill_where_of(dst, ds, mask, ms, element<uint8_t>(value), n);
+    case 2:
+      return fill_where_of(dst, ds, mask, ms, element<uint16_t>(value), n);
+    case 4:
+      return fill_where_of(dst, ds, mask, ms, element<uint32_t>(value), n);
+    case 8:
+      return fill_where_of(dst, ds, mask, ms, element<uint64_t>(value), n);
+    default:
+      return fill_where_of(dst, ds, mask, ms, element<Bytes16>(value), n);
   }
 }
 
@@ -205,29 +223,33 @@ void divide(char* sums, int64_t ds, const char* counts, int64_t cs, int64_t n) {
 
 // The type that moves elements of this size.
 template <size_t N>
-using Mover = std::conditional_t<N == 1, uint8_t, std::conditional_t<N == 2, uint16_t, std::conditional_t<N == 4, uint32_t,
-              std::conditional_t<N == 8, uint64_t, Bytes16>>>>;
+using Mover = std::conditional_t<
+    N == 1, uint8_t,
+    std::conditional_t<N == 2, uint16_t,
+                       std::conditional_t<N == 4, uint32_t, std::conditional_t<N == 8, uint64_t, Bytes16>>>>;
 
 template <class T>
 constexpr auto divide_of() {
   using F = void (*)(char*, int64_t, const char*, int64_t, int64_t);
-  if constexpr (std::is_same_v<T, bool>) return F(nullptr);
-  else return F(divide<T>);
+  if constexpr (std::is_same_v<T, bool>)
+    return F(nullptr);
+  else
+    return F(divide<T>);
 }
 
 constexpr PickLoops make_table() {
   PickLoops t{};
-#define _(e, T, n, c)                                                                                        \
-  {                                                                                                          \
-    constexpr int d = static_cast<int>(DType::e);                                                            \
-    using M = Mover<sizeof(T)>;                                                                              \
-    t.merge[static_cast<int>(Merge::assign)][d] = merge_loops<Merge::assign, M>();                           \
-    t.merge[static_cast<int>(Merge::add)][d] = merge_loops<Merge::add, T>();                                 \
-    t.merge[static_cast<int>(Merge::multiply)][d] = merge_loops<Merge::multiply, T>();                       \
-    t.merge[static_cast<int>(Merge::minimum)][d] = merge_loops<Merge::minimum, T>();                         \
-    t.merge[static_cast<int>(Merge::maximum)][d] = merge_loops<Merge::maximum, T>();                         \
-    t.take[d] = {take_at<M>, take_along<M>};                                                                 \
-    t.divide[d] = divide_of<T>();                                                                            \
+#define _(e, T, n, c)                                                                  \
+  {                                                                                    \
+    constexpr int d = static_cast<int>(DType::e);                                      \
+    using M = Mover<sizeof(T)>;                                                        \
+    t.merge[static_cast<int>(Merge::assign)][d] = merge_loops<Merge::assign, M>();     \
+    t.merge[static_cast<int>(Merge::add)][d] = merge_loops<Merge::add, T>();           \
+    t.merge[static_cast<int>(Merge::multiply)][d] = merge_loops<Merge::multiply, T>(); \
+    t.merge[static_cast<int>(Merge::minimum)][d] = merge_loops<Merge::minimum, T>();   \
+    t.merge[static_cast<int>(Merge::maximum)][d] = merge_loops<Merge::maximum, T>();   \
+    t.take[d] = {take_at<M>, take_along<M>};                                           \
+    t.divide[d] = divide_of<T>();                                                      \
   }
   TOCHA_FORALL_DTYPES(_)
 #undef _

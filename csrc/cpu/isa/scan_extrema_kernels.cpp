@@ -22,8 +22,10 @@ struct Extrema {
   // Whether x takes the place of the best so far: as good, better, or a NaN. Nothing but a NaN replaces a NaN.
   static bool takes_over(C x, C best) {
     bool as_good = Max ? x >= best : x <= best;
-    if constexpr (std::is_floating_point_v<C>) return as_good | (x != x);
-    else return as_good;
+    if constexpr (std::is_floating_point_v<C>)
+      return as_good | (x != x);
+    else
+      return as_good;
   }
 
   static bool any_takes_over(const T* in, int64_t n, C best) {
@@ -89,16 +91,19 @@ struct Extrema {
 template <class F>
 bool with_extrema(DType dtype, bool max, F&& f) {
   switch (dtype) {
-#define _(e, t)                          \
-  case DType::e:                         \
-    if (max) f(Extrema<true, t>());      \
-    else f(Extrema<false, t>());         \
+#define _(e, t)               \
+  case DType::e:              \
+    if (max)                  \
+      f(Extrema<true, t>());  \
+    else                      \
+      f(Extrema<false, t>()); \
     return true;
-    _(Bool, bool) _(UInt8, uint8_t) _(Int8, int8_t) _(Int16, int16_t) _(Int32, int32_t) _(Int64, int64_t)
-    _(UInt16, uint16_t) _(UInt32, uint32_t) _(UInt64, uint64_t) _(Float16, Half) _(BFloat16, BFloat16)
-    _(Float32, float) _(Float64, double)
+    _(Bool, bool)
+    _(UInt8, uint8_t) _(Int8, int8_t) _(Int16, int16_t) _(Int32, int32_t) _(Int64, int64_t) _(UInt16, uint16_t)
+        _(UInt32, uint32_t) _(UInt64, uint64_t) _(Float16, Half) _(BFloat16, BFloat16) _(Float32, float)
+            _(Float64, double)
 #undef _
-    default: return false;
+                default : return false;
   }
 }
 
@@ -116,14 +121,12 @@ bool supports(DType dtype) {
 }
 
 void scan(const ExtremaPiece& piece, int64_t row, int64_t begin, int64_t end) {
-  with_pointers(piece, [&](auto extrema, auto* in, auto* values) {
-    extrema.scan(in, values, piece.indices, row, begin, end);
-  });
+  with_pointers(
+      piece, [&](auto extrema, auto* in, auto* values) { extrema.scan(in, values, piece.indices, row, begin, end); });
 }
 
 void extend(const ExtremaPiece& piece, int64_t begin, int64_t end) {
-  with_pointers(piece,
-                [&](auto extrema, auto*, auto* values) { extrema.extend(values, piece.indices, begin, end); });
+  with_pointers(piece, [&](auto extrema, auto*, auto* values) { extrema.extend(values, piece.indices, begin, end); });
 }
 
 void columns(const ExtremaPiece& piece, int64_t begin, int64_t n, int64_t pitch, int64_t width) {

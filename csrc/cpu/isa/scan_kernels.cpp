@@ -51,25 +51,35 @@ inline Acc widen(T x) {
 
 template <class T, class Acc>
 inline T narrow(Acc a) {
-  if constexpr (std::is_same_v<T, bool>) return a != 0;
-  else return static_cast<T>(a);
+  if constexpr (std::is_same_v<T, bool>)
+    return a != 0;
+  else
+    return static_cast<T>(a);
 }
 
 struct Sum {
   template <class A>
-  static A identity() { return A(0); }
+  static A identity() {
+    return A(0);
+  }
   template <class A>
-  static A apply(A a, A b) { return static_cast<A>(a + b); }
+  static A apply(A a, A b) {
+    return static_cast<A>(a + b);
+  }
 };
 
 struct Product {
   template <class A>
-  static A identity() { return A(1); }
+  static A identity() {
+    return A(1);
+  }
   template <class A>
   static A apply(A a, A b) {
     // Narrow unsigned types multiply as int, which would overflow; 64 bits wrap as they should.
-    if constexpr (std::is_integral_v<A>) return static_cast<A>(uint64_t{a} * uint64_t{b});
-    else return a * b;
+    if constexpr (std::is_integral_v<A>)
+      return static_cast<A>(uint64_t{a} * uint64_t{b});
+    else
+      return a * b;
   }
 };
 
@@ -210,23 +220,29 @@ template <class F>
 bool with_types(DType in, DType out, F&& f) {
   if (in == out) {
     switch (in) {
-#define _(e, t) \
-  case DType::e: f(Types<t, t>()); return true;
-      _(UInt8, uint8_t) _(Int8, int8_t) _(Int16, int16_t) _(Int32, int32_t) _(Int64, int64_t)
-      _(UInt16, uint16_t) _(UInt32, uint32_t) _(UInt64, uint64_t) _(Float16, Half) _(BFloat16, BFloat16)
-      _(Float32, float) _(Float64, double) _(Complex64, Complex<float>) _(Complex128, Complex<double>)
+#define _(e, t)       \
+  case DType::e:      \
+    f(Types<t, t>()); \
+    return true;
+      _(UInt8, uint8_t)
+      _(Int8, int8_t) _(Int16, int16_t) _(Int32, int32_t) _(Int64, int64_t) _(UInt16, uint16_t) _(UInt32, uint32_t)
+          _(UInt64, uint64_t) _(Float16, Half) _(BFloat16, BFloat16) _(Float32, float) _(Float64, double)
+              _(Complex64, Complex<float>) _(Complex128, Complex<double>)
 #undef _
-      default: return false;
+                  default : return false;
     }
   }
   if (out != DType::Int64) return false;
   switch (in) {
-#define _(e, t) \
-  case DType::e: f(Types<t, int64_t>()); return true;
-    _(Bool, bool) _(UInt8, uint8_t) _(Int8, int8_t) _(Int16, int16_t) _(Int32, int32_t)
-    _(UInt16, uint16_t) _(UInt32, uint32_t) _(UInt64, uint64_t)
+#define _(e, t)             \
+  case DType::e:            \
+    f(Types<t, int64_t>()); \
+    return true;
+    _(Bool, bool)
+    _(UInt8, uint8_t) _(Int8, int8_t) _(Int16, int16_t) _(Int32, int32_t) _(UInt16, uint16_t) _(UInt32, uint32_t)
+        _(UInt64, uint64_t)
 #undef _
-    default: return false;
+            default : return false;
   }
 }
 
@@ -238,8 +254,10 @@ void with_loops(const ScanPiece& piece, F&& f) {
     using Out = typename decltype(types)::out;
     const In* in = static_cast<const In*>(piece.in);
     Out* out = static_cast<Out*>(piece.out);
-    if (piece.op == ScanOp::sum) f(Loops<Sum, In, Out>(), in, out);
-    else f(Loops<Product, In, Out>(), in, out);
+    if (piece.op == ScanOp::sum)
+      f(Loops<Sum, In, Out>(), in, out);
+    else
+      f(Loops<Product, In, Out>(), in, out);
   });
 }
 
@@ -259,16 +277,14 @@ void reduce(const ScanPiece& piece, int64_t begin, int64_t end, ScanCarry* carry
   with_loops(piece, [&](auto loops, auto* in, auto*) { loops.reduce(in + begin, end - begin, carry); });
 }
 
-void scan(const ScanPiece& piece, int64_t begin, int64_t stride, int64_t streams, int64_t n,
-          const ScanCarry* carries) {
+void scan(const ScanPiece& piece, int64_t begin, int64_t stride, int64_t streams, int64_t n, const ScanCarry* carries) {
   with_loops(piece, [&](auto loops, auto* in, auto* out) {
     loops.scan(in + begin, out + begin, stride, streams, n, carries);
   });
 }
 
 void columns(const ScanPiece& piece, int64_t begin, int64_t n, int64_t pitch, int64_t width) {
-  with_loops(piece,
-             [&](auto loops, auto* in, auto* out) { loops.columns(in + begin, out + begin, n, pitch, width); });
+  with_loops(piece, [&](auto loops, auto* in, auto* out) { loops.columns(in + begin, out + begin, n, pitch, width); });
 }
 
 }  // namespace

@@ -67,11 +67,16 @@ void search_typed(const void* sequence, int64_t length, const void* values, int6
 void search(DType dtype, const void* sequence, int64_t length, const void* values, int64_t n, bool right,
             int64_t* out) {
   switch (dtype) {
-    case DType::Int32: return search_typed<int32_t>(sequence, length, values, n, right, out);
-    case DType::Int64: return search_typed<int64_t>(sequence, length, values, n, right, out);
-    case DType::Float32: return search_typed<float>(sequence, length, values, n, right, out);
-    case DType::Float64: return search_typed<double>(sequence, length, values, n, right, out);
-    default: __builtin_unreachable();
+    case DType::Int32:
+      return search_typed<int32_t>(sequence, length, values, n, right, out);
+    case DType::Int64:
+      return search_typed<int64_t>(sequence, length, values, n, right, out);
+    case DType::Float32:
+      return search_typed<float>(sequence, length, values, n, right, out);
+    case DType::Float64:
+      return search_typed<double>(sequence, length, values, n, right, out);
+    default:
+      __builtin_unreachable();
   }
 }
 
@@ -99,15 +104,24 @@ void extremes_of(const void* in, int64_t n, int64_t* low, int64_t* high) {
 
 void extremes(DType dtype, const void* in, int64_t n, int64_t* low, int64_t* high) {
   switch (dtype) {
-    case DType::UInt8: return extremes_of<uint8_t>(in, n, low, high);
-    case DType::Int8: return extremes_of<int8_t>(in, n, low, high);
-    case DType::Int16: return extremes_of<int16_t>(in, n, low, high);
-    case DType::Int32: return extremes_of<int32_t>(in, n, low, high);
-    case DType::Int64: return extremes_of<int64_t>(in, n, low, high);
-    case DType::UInt16: return extremes_of<uint16_t>(in, n, low, high);
-    case DType::UInt32: return extremes_of<uint32_t>(in, n, low, high);
-    case DType::UInt64: return extremes_of<uint64_t>(in, n, low, high);
-    default: __builtin_unreachable();
+    case DType::UInt8:
+      return extremes_of<uint8_t>(in, n, low, high);
+    case DType::Int8:
+      return extremes_of<int8_t>(in, n, low, high);
+    case DType::Int16:
+      return extremes_of<int16_t>(in, n, low, high);
+    case DType::Int32:
+      return extremes_of<int32_t>(in, n, low, high);
+    case DType::Int64:
+      return extremes_of<int64_t>(in, n, low, high);
+    case DType::UInt16:
+      return extremes_of<uint16_t>(in, n, low, high);
+    case DType::UInt32:
+      return extremes_of<uint32_t>(in, n, low, high);
+    case DType::UInt64:
+      return extremes_of<uint64_t>(in, n, low, high);
+    default:
+      __builtin_unreachable();
   }
 }
 

@@ -20,11 +20,13 @@ void keys_of(const void* in, int64_t n, bool flip, void* out) {
 
 void make_keys(DType dtype, const void* in, int64_t n, bool flip, void* keys) {
   switch (dtype) {
-#define _(e, t) \
-  case DType::e: return keys_of<t>(in, n, flip, keys);
+#define _(e, t)  \
+  case DType::e: \
+    return keys_of<t>(in, n, flip, keys);
     TOCHA_FORALL_SORTABLE(_)
 #undef _
-    default: __builtin_unreachable();
+    default:
+      __builtin_unreachable();
   }
 }
 

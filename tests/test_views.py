@@ -82,7 +82,9 @@ def test_tensor_split_is_numpys_array_split(sections):
 def test_scatter_into_a_copy_keeps_the_layout():
     x = numbers(2, 3).t()
     y = x.select_scatter(tocha.tensor([8, 9]), 0, 1)
-    assert y.stride() == x.stride() and y.tolist() == [[0, 3], [8, 9], [2, 5]] and x.tolist() == [[0, 3], [1, 4], [2, 5]]
+    assert (
+        y.stride() == x.stride() and y.tolist() == [[0, 3], [8, 9], [2, 5]] and x.tolist() == [[0, 3], [1, 4], [2, 5]]
+    )
 
 
 def test_meta_tensors_have_views():

@@ -63,9 +63,10 @@ void count_up(const char* op, const Tensor& out, const Scalar& start, const Scal
   });
 }
 
-// Evenly spaced from both ends, so that each end is met exactly; `shape` is applied to every value.
+// Evenly spaced from both ends, so that each end is met exactly; `shape` is applied to every value. As in PyTorch, half
+// types have ends of their own precision and steps in float32, unless `coarse` steps of their own too.
 template <class F>
-void spaced(const char* op, const Tensor& out, const Scalar& start, const Scalar& end, F shape) {
+void spaced(const char* op, const Tensor& out, const Scalar& start, const Scalar& end, bool coarse, F shape) {
   int64_t n = out.numel(), half = n / 2;
   if (n == 0) return;
   for_dtype(op, out.dtype(), [&](auto zero) {
@@ -82,8 +83,10 @@ void spaced(const char* op, const Tensor& out, const Scalar& start, const Scalar
                                                : Complex<double>(b.re - step.re * k, b.im - step.im * k);
         return T(shape(v));
       });
+    } else if (n == 1) {
+      fill(out, Scalar(shape(start.to_double())));
     } else {
-      // Integers take the truncated ends, and truncate what lies between. Floats step in their own precision, as PyTorch does.
+      // Integers take the truncated ends, and truncate what lies between.
       using Step = std::conditional_t<std::is_integral_v<T>, double, std::conditional_t<std::is_same_v<T, double>, double, float>>;
       auto rounded = [](double v) {
         if constexpr (std::is_integral_v<T>) return v;
@@ -91,10 +94,11 @@ void spaced(const char* op, const Tensor& out, const Scalar& start, const Scalar
       };
       Step a = rounded(std::is_integral_v<T> ? static_cast<double>(start.to_int()) : start.to_double());
       Step b = rounded(std::is_integral_v<T> ? static_cast<double>(end.to_int()) : end.to_double());
-      Step step = rounded(n > 1 ? (b - a) / static_cast<Step>(n - 1) : 0);
+      Step step = (b - a) / static_cast<Step>(n - 1);
+      if (coarse) step = rounded(step);
       generate<T>(out, [=](int64_t i) {
-        Step v = i < half || n == 1 ? a + step * static_cast<Step>(i) : b - step * static_cast<Step>(n - 1 - i);
-        double shaped = shape(static_cast<double>(rounded(static_cast<double>(v))));
+        Step v = i < half ? a + step * static_cast<Step>(i) : b - step * static_cast<Step>(n - 1 - i);
+        double shaped = shape(static_cast<double>(v));
         if constexpr (std::is_integral_v<T>) return static_cast<T>(static_cast<int64_t>(shaped));
         else return narrowed<T>(shaped);
       });
@@ -142,11 +146,11 @@ void range(const Tensor& out, const Scalar& start, const Scalar&, const Scalar& 
 }
 
 void linspace(const Tensor& out, const Scalar& start, const Scalar& end, int64_t, MaybeDType, MaybeDevice) {
-  spaced("linspace", out, start, end, [](auto v) { return v; });
+  spaced("linspace", out, start, end, true, [](auto v) { return v; });
 }
 
 void logspace(const Tensor& out, const Scalar& start, const Scalar& end, int64_t, double base, MaybeDType, MaybeDevice) {
-  spaced("logspace", out, start, end, [base](auto v) {
+  spaced("logspace", out, start, end, false, [base](auto v) {
     if constexpr (std::is_same_v<decltype(v), double>) {
       return std::pow(base, v);
     } else {

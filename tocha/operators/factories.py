@@ -151,6 +151,7 @@ def ones(size, dtype, device):
     "full(int[] size, Scalar fill_value, *, dtype? dtype=None, device? device=None) -> Tensor",
     variants=_MAKER,
     tags=_FACTORY,
+    samples=lambda t: [(((2, 3), 1.5), {})],
 )
 def full(size, fill_value, dtype, device):
     """A tensor of one value; its type gives the dtype unless one is given."""
@@ -244,7 +245,12 @@ def new_full(self, size, fill_value, dtype, device):
     )
 
 
-@native("eye(int n, *, dtype? dtype=None, device? device=None) -> Tensor", variants=_MAKER, tags=_FACTORY)
+@native(
+    "eye(int n, *, dtype? dtype=None, device? device=None) -> Tensor",
+    variants=_MAKER,
+    tags=_FACTORY,
+    samples=lambda t: [((3,), {})],
+)
 def eye(n, dtype, device):
     """The n by n identity matrix."""
     if n < 0:
@@ -257,6 +263,7 @@ def eye(n, dtype, device):
     kernel="eye_m",
     variants=_MAKER,
     tags=_FACTORY,
+    samples=lambda t: [((2, 3), {})],
 )
 def eye_m(n, m, dtype, device):
     """An n by m matrix with ones on its diagonal."""
@@ -373,6 +380,7 @@ def spaced_dtype(start: "Scalar", end: "Scalar", dtype: "dtype?", name: "str") -
     "linspace(Scalar start, Scalar end, int steps, *, dtype? dtype=None, device? device=None) -> Tensor",
     variants=_MAKER,
     tags=_FACTORY,
+    samples=lambda t: [((0, 1, 5), {})],
 )
 def linspace(start, end, steps, dtype, device):
     """steps numbers from start to end, both included, evenly spaced."""
@@ -385,6 +393,7 @@ def linspace(start, end, steps, dtype, device):
     "logspace(Scalar start, Scalar end, int steps, float base=10.0, *, dtype? dtype=None, device? device=None) -> Tensor",
     variants=_MAKER,
     tags=_FACTORY,
+    samples=lambda t: [((0, 2, 5), {})],
 )
 def logspace(start, end, steps, base, dtype, device):
     """base to the power of steps evenly spaced numbers from start to end."""

@@ -70,7 +70,11 @@ def stack(tensors, dim):
     return op.cat([t.unsqueeze(at) for t in tensors], at)
 
 
-@composite("_chunk_cat(Tensor[] tensors, int dim, int num_chunks) -> Tensor", variants="function, out")
+@composite(
+    "_chunk_cat(Tensor[] tensors, int dim, int num_chunks) -> Tensor",
+    variants="function, out",
+    samples=lambda t: [(([t(3, 4), t(3, 2)], 1, 3), {})],
+)
 def _chunk_cat(tensors, dim, num_chunks):
     """Cuts every tensor into num_chunks padded chunks along dim and joins the flattened chunks row by row."""
     if len(tensors) == 0:
@@ -203,7 +207,11 @@ def block_diag(tensors):
     return out
 
 
-@composite("broadcast_tensors(Tensor[] tensors) -> Tensor[]", variants="function")
+@composite(
+    "broadcast_tensors(Tensor[] tensors) -> Tensor[]",
+    variants="function",
+    samples=lambda t: [(([t(3, 1), t(4)],), {})],
+)
 def broadcast_tensors(tensors):
     """The tensors expanded to their common shape."""
     shape: "int[]" = []
@@ -212,7 +220,11 @@ def broadcast_tensors(tensors):
     return [t if t.shape == shape else t.expand(shape) for t in tensors]
 
 
-@composite('meshgrid(Tensor[] tensors, *, str indexing="ij") -> Tensor[]', variants="function")
+@composite(
+    'meshgrid(Tensor[] tensors, *, str indexing="ij") -> Tensor[]',
+    variants="function",
+    samples=lambda t: [(([t(3), t(4)],), {}), (([t(3), t(4)],), {"indexing": "xy"})],
+)
 def meshgrid(tensors, indexing):
     """Coordinates on the grid that 1-d tensors span; "xy" exchanges the first two dims."""
     if len(tensors) == 0:
@@ -243,7 +255,11 @@ def meshgrid(tensors, indexing):
     return out
 
 
-@composite("cartesian_prod(Tensor[] tensors) -> Tensor", variants="function")
+@composite(
+    "cartesian_prod(Tensor[] tensors) -> Tensor",
+    variants="function",
+    samples=lambda t: [(([t(3), t(4)],), {})],
+)
 def cartesian_prod(tensors):
     """Every choice of one element from each vector, as rows; of a single vector, that vector."""
     if len(tensors) == 0:
@@ -274,7 +290,11 @@ def _combination_indices(n, r, with_replacement, device):
     return Out([choices(n, r, with_replacement), r], dt.int64, device=device)
 
 
-@composite("combinations(Tensor self, int r=2, bool with_replacement=False) -> Tensor", variants="function")
+@composite(
+    "combinations(Tensor self, int r=2, bool with_replacement=False) -> Tensor",
+    variants="function",
+    samples=lambda t: [((t(4),), {"with_replacement": True})],
+)
 def combinations(self, r, with_replacement):
     """The combinations of r elements of a vector, as rows."""
     if self.ndim != 1:
@@ -283,7 +303,8 @@ def combinations(self, r, with_replacement):
         raise RuntimeError(f"[combinations] Expect a non-negative number, but got {r}")
     if r == 0:
         return self.new_empty([0])
-    return op.index(self, [op._combination_indices(self.numel(), r, with_replacement, self.device)])
+    picks = op._combination_indices(self.numel(), r, with_replacement, self.device)
+    return op._unsafe_view(self.index_select(0, picks.reshape([-1])), picks.shape)
 
 
 @composite("kron(Tensor self, Tensor other) -> Tensor", variants="function, method, out")
@@ -309,7 +330,11 @@ def powers(x: "Tensor", n: "int") -> "Tensor[]":
     return out
 
 
-@composite("vander(Tensor x, int? N=None, bool increasing=False) -> Tensor", variants="function")
+@composite(
+    "vander(Tensor x, int? N=None, bool increasing=False) -> Tensor",
+    variants="function",
+    samples=lambda t: [((t(3),), {}), ((t(3), 2, True), {})],
+)
 def vander(x, N, increasing):
     """The Vandermonde matrix: powers of a vector's elements as columns."""
     if x.ndim != 1:

@@ -6,7 +6,10 @@ from tocha.operators.record import composite, native, op, rule
 from tocha.operators.rules import Out, cat_strides, like_strides, wrap_dim, wrap_dims
 
 
-@native("flip(Tensor self, int[] dims) -> Tensor")
+@native(
+    "flip(Tensor self, int[] dims) -> Tensor",
+    samples=lambda t: [((t(3, 4), (0, 1)), {})],
+)
 def flip(self, dims):
     """The elements in reverse order along dims."""
     wrap_dims(dims, self.ndim)
@@ -35,7 +38,10 @@ def _roll_dims(self, shifts, dims):
     return Out(self.shape, self.dtype)
 
 
-@composite("roll(Tensor self, int[1] shifts, int[1] dims=[]) -> Tensor")
+@composite(
+    "roll(Tensor self, int[1] shifts, int[1] dims=[]) -> Tensor",
+    samples=lambda t: [((t(3, 4), 5), {}), ((t(3, 4), (1, -2), (0, 1)), {})],
+)
 def roll(self, shifts, dims):
     """The elements shifted along dims, those that leave one end entering at the other; without dims, in flattened order."""
     if len(shifts) == 0:
@@ -78,7 +84,11 @@ def rot90(self, k, dims):
 # -- repetition --------------------------------------------------------------------------------------
 
 
-@composite("repeat(Tensor self, int[] repeats) -> Tensor", variants="method")
+@composite(
+    "repeat(Tensor self, int[] repeats) -> Tensor",
+    variants="method",
+    samples=lambda t: [((t(3, 4), (2, 1, 2)), {})],
+)
 def repeat(self, repeats):
     """The whole tensor repeated along each dim; further leading dims may be given."""
     lead = len(repeats) - self.ndim
@@ -101,7 +111,10 @@ def repeat(self, repeats):
     return op._unsafe_view(op._dense_copy(self.reshape(split).expand(wide)), total)
 
 
-@composite("tile(Tensor self, int[] dims) -> Tensor")
+@composite(
+    "tile(Tensor self, int[] dims) -> Tensor",
+    samples=lambda t: [((t(3, 4), (2,)), {})],
+)
 def tile(self, dims):
     """repeat with as many dims as are given, the leading ones kept."""
     return self.repeat([1] * max(self.ndim - len(dims), 0) + list(dims))
@@ -109,7 +122,7 @@ def tile(self, dims):
 
 @native(
     "repeat_interleave(Tensor repeats, *, int? output_size=None) -> Tensor",
-    tags=frozenset({"dynamic"}),
+    tags=frozenset({"any_device", "dynamic"}),
     variants="function",
 )
 def repeat_interleave(repeats, output_size):
@@ -134,14 +147,13 @@ def repeat_interleave_tensor(self, repeats, dim, output_size):
             f"[repeat_interleave] repeats must have the same size as input along dim, but got repeats.size(0) = {repeats.shape[0]} and input.size({at}) = {n}"
         )
     rows = op.repeat_interleave(counts, output_size=output_size)
-    picks: "Tensor?[]" = []
-    while len(picks) < at:
-        picks.append(None)
-    picks.append(rows)
-    return op.index(x, picks)
+    return x.index_select(at, rows)
 
 
-@composite("repeat_interleave.int(Tensor self, int repeats, int? dim=None, *, int? output_size=None) -> Tensor")
+@composite(
+    "repeat_interleave.int(Tensor self, int repeats, int? dim=None, *, int? output_size=None) -> Tensor",
+    samples=lambda t: [((t(3, 4), 2, 1), {})],
+)
 def repeat_interleave_int(self, repeats, dim, output_size):
     """Each element of dim `repeats` times."""
     if repeats < 0:
@@ -169,7 +181,11 @@ def _in_format_of(self, model):
     """self, or a copy of it, in the memory format that model suggests."""
 
 
-@composite("pixel_shuffle(Tensor self, int upscale_factor) -> Tensor", variants="function")
+@composite(
+    "pixel_shuffle(Tensor self, int upscale_factor) -> Tensor",
+    variants="function",
+    samples=lambda t: [((t(2, 8, 3, 3), 2), {})],
+)
 def pixel_shuffle(self, upscale_factor):
     """Channels become blocks of pixels: (..., C r r, H, W) as (..., C, H r, W r)."""
     r = upscale_factor
@@ -191,7 +207,11 @@ def pixel_shuffle(self, upscale_factor):
     return op._in_format_of(op._unsafe_view(op._dense_copy(x), [*self.shape[:n], c // (r * r), h * r, w * r]), self)
 
 
-@composite("pixel_unshuffle(Tensor self, int downscale_factor) -> Tensor", variants="function")
+@composite(
+    "pixel_unshuffle(Tensor self, int downscale_factor) -> Tensor",
+    variants="function",
+    samples=lambda t: [((t(2, 2, 4, 6), 2), {})],
+)
 def pixel_unshuffle(self, downscale_factor):
     """Blocks of pixels become channels: the inverse of pixel_shuffle."""
     r = downscale_factor
@@ -213,7 +233,11 @@ def pixel_unshuffle(self, downscale_factor):
     return op._in_format_of(op._unsafe_view(op._dense_copy(x), [*self.shape[:n], c * r * r, h // r, w // r]), self)
 
 
-@composite("channel_shuffle(Tensor self, int groups) -> Tensor", variants="function")
+@composite(
+    "channel_shuffle(Tensor self, int groups) -> Tensor",
+    variants="function",
+    samples=lambda t: [((t(2, 6, 3), 3), {})],
+)
 def channel_shuffle(self, groups):
     """Channels of (N, C, ...) dealt out from `groups` groups in turn."""
     if self.ndim <= 2:
@@ -254,7 +278,11 @@ def padded_sizes(self: "Tensor", pad: "int[]", name: "str") -> "int[]":
     return sizes
 
 
-@composite("constant_pad_nd(Tensor self, int[] pad, Scalar value=0) -> Tensor", variants="function")
+@composite(
+    "constant_pad_nd(Tensor self, int[] pad, Scalar value=0) -> Tensor",
+    variants="function",
+    samples=lambda t: [((t(3, 4), (1, -1, 2, 0), 0.5), {})],
+)
 def constant_pad_nd(self, pad, value):
     """self with value around it; negative padding cuts."""
     sizes = padded_sizes(self, pad, "constant_pad_nd")
@@ -271,7 +299,7 @@ def constant_pad_nd(self, pad, value):
     return out
 
 
-@native("_empty_padded(Tensor self, int[] sizes) -> Tensor", tags=frozenset({"dynamic"}), variants="")
+@native("_empty_padded(Tensor self, int[] sizes) -> Tensor", tags=frozenset({"any_device", "dynamic"}), variants="")
 def _empty_padded(self, sizes):
     """An uninitialised tensor of other sizes in self's memory format."""
 
@@ -305,7 +333,11 @@ def _pad_wrapped(self, pad, mode):
     return Out(sizes, self.dtype, strides=cat_strides(sizes, [self]))
 
 
-@composite('nn_pad(Tensor self, int[] pad, str mode="constant", float? value=None) -> Tensor', variants="function")
+@composite(
+    'nn_pad(Tensor self, int[] pad, str mode="constant", float? value=None) -> Tensor',
+    variants="function",
+    samples=lambda t: [((t(2, 3, 4), (1, 2), mode), {}) for mode in ("constant", "reflect", "replicate", "circular")],
+)
 def nn_pad(self, pad, mode, value):
     """self continued beyond its edges; pad holds (before, after) pairs, the last dim's first."""
     if mode == "constant":

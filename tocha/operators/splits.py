@@ -57,14 +57,22 @@ def split_dim(self: "Tensor", dim: "int", name: "str") -> "int":
     return wrap_dim(dim, self.ndim)
 
 
-@view("split(Tensor self, int split_size, int dim=0) -> Tensor[]", variants="method")
+@view(
+    "split(Tensor self, int split_size, int dim=0) -> Tensor[]",
+    variants="method",
+    samples=lambda t: [((t(3, 5), 2, 1), {})],
+)
 def split(self, split_size, dim):
     """Views of split_size elements each along dim; the last may be smaller."""
     at = split_dim(self, dim, "split")
     return pieces(self, equal_sizes(self.shape[at], split_size, "split"), at)
 
 
-@view("split.sizes(Tensor self, int[] split_size, int dim=0) -> Tensor[]", variants="method")
+@view(
+    "split.sizes(Tensor self, int[] split_size, int dim=0) -> Tensor[]",
+    variants="method",
+    samples=lambda t: [((t(3, 5), (1, 4), 1), {})],
+)
 def split_sizes(self, split_size, dim):
     """Views of the given sizes along dim."""
     at = split_dim(self, dim, "split")
@@ -72,7 +80,10 @@ def split_sizes(self, split_size, dim):
     return pieces(self, split_size, at)
 
 
-@view("split_with_sizes(Tensor self, int[] split_sizes, int dim=0) -> Tensor[]")
+@view(
+    "split_with_sizes(Tensor self, int[] split_sizes, int dim=0) -> Tensor[]",
+    samples=lambda t: [((t(3, 5), (1, 4), 1), {})],
+)
 def split_with_sizes(self, split_sizes, dim):
     """Views of the given sizes along dim."""
     at = split_dim(self, dim, "split_with_sizes")
@@ -80,19 +91,28 @@ def split_with_sizes(self, split_sizes, dim):
     return pieces(self, split_sizes, at)
 
 
-@composite("unsafe_split(Tensor self, int split_size, int dim=0) -> Tensor[]")
+@composite(
+    "unsafe_split(Tensor self, int split_size, int dim=0) -> Tensor[]",
+    samples=lambda t: [((t(3, 5), 2, 1), {})],
+)
 def unsafe_split(self, split_size, dim):
     """split whose parts autograd treats as independent."""
     return [op._unsafe_view(v, v.shape) for v in self.split(split_size, dim)]
 
 
-@composite("unsafe_split_with_sizes(Tensor self, int[] split_sizes, int dim=0) -> Tensor[]")
+@composite(
+    "unsafe_split_with_sizes(Tensor self, int[] split_sizes, int dim=0) -> Tensor[]",
+    samples=lambda t: [((t(3, 5), (1, 4), 1), {})],
+)
 def unsafe_split_with_sizes(self, split_sizes, dim):
     """split_with_sizes whose parts autograd treats as independent."""
     return [op._unsafe_view(v, v.shape) for v in self.split_with_sizes(split_sizes, dim)]
 
 
-@composite("chunk(Tensor self, int chunks, int dim=0) -> Tensor[]")
+@composite(
+    "chunk(Tensor self, int chunks, int dim=0) -> Tensor[]",
+    samples=lambda t: [((t(3, 5), 2, 1), {})],
+)
 def chunk(self, chunks, dim):
     """At most `chunks` views of equal size along dim; the last may be smaller."""
     if self.ndim == 0:
@@ -106,7 +126,10 @@ def chunk(self, chunks, dim):
     return self.split(size, dim)
 
 
-@composite("unsafe_chunk(Tensor self, int chunks, int dim=0) -> Tensor[]")
+@composite(
+    "unsafe_chunk(Tensor self, int chunks, int dim=0) -> Tensor[]",
+    samples=lambda t: [((t(3, 5), 2, 1), {})],
+)
 def unsafe_chunk(self, chunks, dim):
     """chunk whose parts autograd treats as independent."""
     return [op._unsafe_view(v, v.shape) for v in self.chunk(chunks, dim)]
@@ -138,7 +161,10 @@ def split_at(self: "Tensor", indices: "int[]", dim: "int") -> "Tensor[]":
     return out
 
 
-@composite("tensor_split(Tensor self, int sections, int dim=0) -> Tensor[]")
+@composite(
+    "tensor_split(Tensor self, int sections, int dim=0) -> Tensor[]",
+    samples=lambda t: [((t(7, 2), 3), {})],
+)
 def tensor_split(self, sections, dim):
     """`sections` views along dim whose sizes differ by one at most."""
     if self.ndim == 0:
@@ -151,7 +177,10 @@ def tensor_split(self, sections, dim):
     return self.split_with_sizes(sizes, at)
 
 
-@composite("tensor_split.indices(Tensor self, int[] indices, int dim=0) -> Tensor[]")
+@composite(
+    "tensor_split.indices(Tensor self, int[] indices, int dim=0) -> Tensor[]",
+    samples=lambda t: [((t(7, 2), (2, 5)), {})],
+)
 def tensor_split_indices(self, indices, dim):
     """Views along dim, cut before each of the indices."""
     if self.ndim == 0:
@@ -162,6 +191,7 @@ def tensor_split_indices(self, indices, dim):
 @native(
     "tensor_split.tensor(Tensor self, Tensor tensor_indices_or_sections, int dim=0) -> Tensor[]",
     kernel="tensor_split_tensor",
+    tags=frozenset({"any_device"}),
 )
 def tensor_split_tensor(self, tensor_indices_or_sections, dim):
     """tensor_split by a number of sections or by indices that a tensor holds."""
@@ -184,7 +214,10 @@ def check_divides(self: "Tensor", name: "str", dim: "int", sections: "int") -> "
         )
 
 
-@composite("hsplit(Tensor self, int sections) -> Tensor[]")
+@composite(
+    "hsplit(Tensor self, int sections) -> Tensor[]",
+    samples=lambda t: [((t(3, 4), 2), {})],
+)
 def hsplit(self, sections):
     """Equal parts along the second dim (the first of a vector)."""
     check_named_split(self, "hsplit", 1)
@@ -193,14 +226,20 @@ def hsplit(self, sections):
     return self.tensor_split(sections, dim)
 
 
-@composite("hsplit.array(Tensor self, int[] indices) -> Tensor[]")
+@composite(
+    "hsplit.array(Tensor self, int[] indices) -> Tensor[]",
+    samples=lambda t: [((t(3, 4), (1, 3)), {})],
+)
 def hsplit_array(self, indices):
     """Parts along the second dim (the first of a vector), cut before each index."""
     check_named_split(self, "hsplit", 1)
     return tensor_split_indices(self, indices, 0 if self.ndim == 1 else 1)
 
 
-@composite("vsplit(Tensor self, int sections) -> Tensor[]")
+@composite(
+    "vsplit(Tensor self, int sections) -> Tensor[]",
+    samples=lambda t: [((t(4, 3), 2), {})],
+)
 def vsplit(self, sections):
     """Equal parts along the first dim."""
     check_named_split(self, "vsplit", 2)
@@ -208,14 +247,20 @@ def vsplit(self, sections):
     return self.tensor_split(sections, 0)
 
 
-@composite("vsplit.array(Tensor self, int[] indices) -> Tensor[]")
+@composite(
+    "vsplit.array(Tensor self, int[] indices) -> Tensor[]",
+    samples=lambda t: [((t(4, 3), (1, 3)), {})],
+)
 def vsplit_array(self, indices):
     """Parts along the first dim, cut before each index."""
     check_named_split(self, "vsplit", 2)
     return tensor_split_indices(self, indices, 0)
 
 
-@composite("dsplit(Tensor self, int sections) -> Tensor[]")
+@composite(
+    "dsplit(Tensor self, int sections) -> Tensor[]",
+    samples=lambda t: [((t(2, 3, 4), 2), {})],
+)
 def dsplit(self, sections):
     """Equal parts along the third dim."""
     check_named_split(self, "dsplit", 3)
@@ -223,7 +268,10 @@ def dsplit(self, sections):
     return self.tensor_split(sections, 2)
 
 
-@composite("dsplit.array(Tensor self, int[] indices) -> Tensor[]")
+@composite(
+    "dsplit.array(Tensor self, int[] indices) -> Tensor[]",
+    samples=lambda t: [((t(2, 3, 4), (1, 3)), {})],
+)
 def dsplit_array(self, indices):
     """Parts along the third dim, cut before each index."""
     check_named_split(self, "dsplit", 3)
@@ -239,13 +287,21 @@ def unbind_copy(self, dim):
     return [op._dense_copy(v) for v in self.unbind(dim)]
 
 
-@composite("split_copy(Tensor self, int split_size, int dim=0) -> Tensor[]", variants="function")
+@composite(
+    "split_copy(Tensor self, int split_size, int dim=0) -> Tensor[]",
+    variants="function",
+    samples=lambda t: [((t(3, 5), 2, 1), {})],
+)
 def split_copy(self, split_size, dim):
     """split, copied."""
     return [op._dense_copy(v) for v in self.split(split_size, dim)]
 
 
-@composite("split_with_sizes_copy(Tensor self, int[] split_sizes, int dim=0) -> Tensor[]", variants="function")
+@composite(
+    "split_with_sizes_copy(Tensor self, int[] split_sizes, int dim=0) -> Tensor[]",
+    variants="function",
+    samples=lambda t: [((t(3, 5), (1, 4), 1), {})],
+)
 def split_with_sizes_copy(self, split_sizes, dim):
     """split_with_sizes, copied."""
     return [op._dense_copy(v) for v in self.split_with_sizes(split_sizes, dim)]
@@ -254,7 +310,7 @@ def split_with_sizes_copy(self, split_sizes, dim):
 # -- writing into a part of a copy -------------------------------------------------------------------
 
 
-@native("_clone_storage(Tensor self) -> Tensor", tags=frozenset({"dynamic"}), variants="")
+@native("_clone_storage(Tensor self) -> Tensor", tags=frozenset({"any_device", "dynamic"}), variants="")
 def _clone_storage(self):
     """A copy of all of self's memory with self's geometry on it."""
 
@@ -267,7 +323,11 @@ def check_part(part: "Tensor", src: "Tensor", name: "str") -> "none":
         )
 
 
-@composite("select_scatter(Tensor self, Tensor src, int dim, int index) -> Tensor", variants="function, method, out")
+@composite(
+    "select_scatter(Tensor self, Tensor src, int dim, int index) -> Tensor",
+    variants="function, method, out",
+    samples=lambda t: [((t(3, 4), t(4), 0, 1), {})],
+)
 def select_scatter(self, src, dim, index):
     """A copy of self with src at one index of dim."""
     out = op._clone_storage(self)
@@ -280,6 +340,7 @@ def select_scatter(self, src, dim, index):
 @composite(
     "slice_scatter(Tensor self, Tensor src, int dim=0, int? start=None, int? end=None, int step=1) -> Tensor",
     variants="function, method, out",
+    samples=lambda t: [((t(3, 4), t(3, 2), 1, 0, 4, 2), {})],
 )
 def slice_scatter(self, src, dim, start, end, step):
     """A copy of self with src in a slice along dim."""
@@ -293,6 +354,7 @@ def slice_scatter(self, src, dim, start, end, step):
 @composite(
     "diagonal_scatter(Tensor self, Tensor src, int offset=0, int dim1=0, int dim2=1) -> Tensor",
     variants="function, method, out",
+    samples=lambda t: [((t(3, 4), t(3), 1), {})],
 )
 def diagonal_scatter(self, src, offset, dim1, dim2):
     """A copy of self with src on its diagonal."""

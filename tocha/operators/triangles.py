@@ -46,6 +46,7 @@ def check_triangle(row: "int", col: "int", name: "str") -> "none":
     "tril_indices(int row, int col, int offset=0, *, dtype? dtype=None, device? device=None) -> Tensor",
     variants="function",
     tags=frozenset({"factory"}),
+    samples=lambda t: [((3, 4), {})],
 )
 def tril_indices(row, col, offset, dtype, device):
     """Rows and columns of a matrix's lower triangle, as a (2, n) tensor."""
@@ -59,6 +60,7 @@ def tril_indices(row, col, offset, dtype, device):
     "triu_indices(int row, int col, int offset=0, *, dtype? dtype=None, device? device=None) -> Tensor",
     variants="function",
     tags=frozenset({"factory"}),
+    samples=lambda t: [((3, 4), {})],
 )
 def triu_indices(row, col, offset, dtype, device):
     """Rows and columns of a matrix's upper triangle, as a (2, n) tensor."""

@@ -61,7 +61,11 @@ def view_dtype(self, dtype):
     return View(sizes, strides, self.storage_offset() // ratio, dtype=dtype)
 
 
-@view("view(Tensor self, int[] size) -> Tensor", variants="method")
+@view(
+    "view(Tensor self, int[] size) -> Tensor",
+    variants="method",
+    samples=lambda t: [((t(3, 4), (3, 2, 2)), {}), ((t(3, 4), (3, -1)), {})],
+)
 def view_(self, size):
     """The same elements in another shape, sharing memory."""
     shape = infer_size(size, self.numel())
@@ -79,7 +83,10 @@ def view_as(self, other):
     return self.view(other.shape)
 
 
-@composite("reshape(Tensor self, int[] shape) -> Tensor")
+@composite(
+    "reshape(Tensor self, int[] shape) -> Tensor",
+    samples=lambda t: [((t(3, 4), (2, 6)), {}), ((t(3, 4), (-1,)), {})],
+)
 def reshape(self, shape):
     """A view in another shape where possible, else a copy."""
     size = infer_size(shape, self.numel())
@@ -116,7 +123,10 @@ def flatten(self, start_dim, end_dim):
     return self.reshape([*self.shape[:start], joined, *self.shape[end + 1 :]])
 
 
-@composite("unflatten(Tensor self, int dim, int[] sizes) -> Tensor")
+@composite(
+    "unflatten(Tensor self, int dim, int[] sizes) -> Tensor",
+    samples=lambda t: [((t(3, 4), 1, (2, -1)), {})],
+)
 def unflatten(self, dim, sizes):
     """Splits one dim into several; one of the sizes may be -1."""
     at = wrap_dim(dim, self.ndim)
@@ -149,7 +159,10 @@ def ravel(self):
 # -- order of dims -----------------------------------------------------------------------------------
 
 
-@view("permute(Tensor self, int[] dims) -> Tensor")
+@view(
+    "permute(Tensor self, int[] dims) -> Tensor",
+    samples=lambda t: [((t(2, 3, 4), (2, 0, -2)), {})],
+)
 def permute(self, dims):
     """The dims in another order."""
     if len(dims) != self.ndim:
@@ -242,7 +255,11 @@ def H(self):
     return self.adjoint()
 
 
-@composite("movedim(Tensor self, int[1] source, int[1] destination) -> Tensor", aliases=("moveaxis",))
+@composite(
+    "movedim(Tensor self, int[1] source, int[1] destination) -> Tensor",
+    aliases=("moveaxis",),
+    samples=lambda t: [((t(2, 3, 4), 0, 2), {}), ((t(2, 3, 4), (0, 1), (-1, 0)), {})],
+)
 def movedim(self, source, destination):
     """Moves the dims in source to the places in destination; the others keep their order."""
     if len(source) != len(destination):
@@ -312,7 +329,11 @@ def expanded_view(self: "Tensor", size: "int[]", name: "str") -> "View":
     return View(sizes, strides, self.storage_offset())
 
 
-@view("expand(Tensor self, int[] size, *, bool implicit=False) -> Tensor", variants="method")
+@view(
+    "expand(Tensor self, int[] size, *, bool implicit=False) -> Tensor",
+    variants="method",
+    samples=lambda t: [((t(3, 1), (2, -1, 4)), {})],
+)
 def expand(self, size, implicit):
     """Dims of size 1 repeated without copying; -1 keeps a size."""
     return expanded_view(self, size, "expand")
@@ -324,7 +345,10 @@ def expand_as(self, other):
     return self.expand(other.shape)
 
 
-@composite("broadcast_to(Tensor self, int[] size) -> Tensor")
+@composite(
+    "broadcast_to(Tensor self, int[] size) -> Tensor",
+    samples=lambda t: [((t(3, 1), (2, 3, 4)), {})],
+)
 def broadcast_to(self, size):
     """self expanded to size."""
     return self.expand(size)
@@ -426,7 +450,11 @@ def narrow(self, dim, start, length):
     return sliced(self, at, first, first + length, 1)
 
 
-@view("unfold(Tensor self, int dimension, int size, int step) -> Tensor", variants="method")
+@view(
+    "unfold(Tensor self, int dimension, int size, int step) -> Tensor",
+    variants="method",
+    samples=lambda t: [((t(3, 7), 1, 3, 2), {})],
+)
 def unfold(self, dimension, size, step):
     """Windows of size elements along a dim, step apart, as a new last dim."""
     at = wrap_dim(dimension, self.ndim)
@@ -464,7 +492,10 @@ def diagonal_view(self: "Tensor", offset: "int", dim1: "int", dim2: "int", name:
     return View(sizes, strides, start)
 
 
-@view("diagonal(Tensor self, int offset=0, int dim1=0, int dim2=1) -> Tensor")
+@view(
+    "diagonal(Tensor self, int offset=0, int dim1=0, int dim2=1) -> Tensor",
+    samples=lambda t: [((t(3, 4), 1), {}), ((t(2, 3, 4), 0, 2, 0), {})],
+)
 def diagonal(self, offset, dim1, dim2):
     """The diagonals of the planes that dim1 and dim2 span, as the last dim."""
     return diagonal_view(self, offset, dim1, dim2, "diagonal")
@@ -558,13 +589,21 @@ def as_strided_copy(self, size, stride, storage_offset):
     return op._dense_copy(self.as_strided(size, stride, storage_offset))
 
 
-@composite("expand_copy(Tensor self, int[] size, *, bool implicit=False) -> Tensor", variants=_COPY)
+@composite(
+    "expand_copy(Tensor self, int[] size, *, bool implicit=False) -> Tensor",
+    variants=_COPY,
+    samples=lambda t: [((t(3, 1), (2, 3, 4)), {})],
+)
 def expand_copy(self, size, implicit):
     """expand, copied."""
     return op._dense_copy(self.expand(size))
 
 
-@composite("permute_copy(Tensor self, int[] dims) -> Tensor", variants=_COPY)
+@composite(
+    "permute_copy(Tensor self, int[] dims) -> Tensor",
+    variants=_COPY,
+    samples=lambda t: [((t(3, 4), (1, 0)), {})],
+)
 def permute_copy(self, dims):
     """permute, copied."""
     return op._dense_copy(self.permute(dims))
@@ -624,7 +663,11 @@ def narrow_copy(self, dim, start, length):
     return op._dense_copy(self.narrow(dim, start, length))
 
 
-@composite("unfold_copy(Tensor self, int dimension, int size, int step) -> Tensor", variants=_COPY)
+@composite(
+    "unfold_copy(Tensor self, int dimension, int size, int step) -> Tensor",
+    variants=_COPY,
+    samples=lambda t: [((t(3, 7), 1, 3, 2), {})],
+)
 def unfold_copy(self, dimension, size, step):
     """unfold, copied."""
     return op._dense_copy(self.unfold(dimension, size, step))
@@ -636,7 +679,11 @@ def diagonal_copy(self, offset, dim1, dim2):
     return op._dense_copy(self.diagonal(offset, dim1, dim2))
 
 
-@composite("view_copy(Tensor self, int[] size) -> Tensor", variants=_COPY)
+@composite(
+    "view_copy(Tensor self, int[] size) -> Tensor",
+    variants=_COPY,
+    samples=lambda t: [((t(3, 4), (3, 2, 2)), {})],
+)
 def view_copy(self, size):
     """view, copied."""
     return op._dense_copy(self.view(size))

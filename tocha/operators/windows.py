@@ -26,6 +26,7 @@ def check_window_length(n: "int", name: "str") -> "none":
     "_cosine_sum_window(int window_length, bool periodic, float[]? a, *, dtype? dtype=None, device? device=None) -> Tensor",
     variants="function",
     tags=_FACTORY,
+    samples=lambda t: [((5, True, [0.5, 0.5]), {})],
 )
 def _cosine_sum_window(window_length, periodic, a, dtype, device):
     """a[0] - a[1] cos(x) + a[2] cos(2 x) - ..., over one period."""
@@ -48,6 +49,7 @@ def _sine_window(window_length, periodic, dtype, device):
     "_exponential_window(int window_length, bool periodic, float? center, float tau, *, dtype? dtype=None, device? device=None) -> Tensor",
     variants="function",
     tags=_FACTORY,
+    samples=lambda t: [((5, False, None, 1.5), {})],
 )
 def _exponential_window(window_length, periodic, center, tau, dtype, device):
     """exp(-|n - center| / tau)."""

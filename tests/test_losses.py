@@ -35,7 +35,9 @@ def test_elementwise_losses_and_reductions():
 
 def test_weights():
     w = rng.uniform(size=X.shape).astype(np.float32)
-    assert F.mse_loss(x, y, weight=tocha.from_numpy(w)).item() == pytest.approx((w * (X - Y) ** 2).sum() / w.sum(), rel=1e-5)
+    assert F.mse_loss(x, y, weight=tocha.from_numpy(w)).item() == pytest.approx(
+        (w * (X - Y) ** 2).sum() / w.sum(), rel=1e-5
+    )
     with pytest.raises(ValueError):
         F.mse_loss(x, y, weight=tocha.ones(4))
 
@@ -72,7 +74,9 @@ def test_probabilities():
     p, q = 1 / (1 + np.exp(-X)), 1 / (1 + np.exp(-Y))
     each = -(q * np.log(p) + (1 - q) * np.log(1 - p))
     t = tocha.from_numpy(q)
-    np.testing.assert_allclose(F.binary_cross_entropy(tocha.from_numpy(p), t, reduction="none").numpy(), each, rtol=1e-4)
+    np.testing.assert_allclose(
+        F.binary_cross_entropy(tocha.from_numpy(p), t, reduction="none").numpy(), each, rtol=1e-4
+    )
     np.testing.assert_allclose(F.binary_cross_entropy_with_logits(x, t, reduction="none").numpy(), each, rtol=1e-4)
     assert F.binary_cross_entropy(tocha.tensor([0.0]), tocha.tensor([1.0])).item() == 100
     assert np.isfinite(F.binary_cross_entropy_with_logits(tocha.tensor([1e4, -1e4]), tocha.tensor([0.0, 1.0])).item())

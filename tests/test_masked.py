@@ -22,13 +22,17 @@ def test_reductions(name):
     for dim in (0, 1):
         got = getattr(tocha.masked, name)(x, dim, mask=m, **options).numpy()
         np.testing.assert_allclose(got, getattr(R, reference)(axis=dim).filled(np.nan), rtol=1e-5)
-    assert getattr(tocha.masked, name)(x, mask=m, **options).item() == pytest.approx(float(getattr(R, reference)()), rel=1e-5)
+    assert getattr(tocha.masked, name)(x, mask=m, **options).item() == pytest.approx(
+        float(getattr(R, reference)()), rel=1e-5
+    )
 
 
 def test_nothing_left():
     none = tocha.zeros(3, 5, dtype=tocha.bool)
     assert (tocha.masked.sum(x, 1, mask=none) == 0).all() and (tocha.masked.prod(x, 1, mask=none) == 1).all()
-    assert (tocha.masked.amax(x, 1, mask=none) == -math.inf).all() and tocha.isnan(tocha.masked.mean(x, 1, mask=none)).all()
+    assert (tocha.masked.amax(x, 1, mask=none) == -math.inf).all() and tocha.isnan(
+        tocha.masked.mean(x, 1, mask=none)
+    ).all()
 
 
 def test_softmax_and_scans():

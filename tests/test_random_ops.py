@@ -113,7 +113,14 @@ def test_out():
 def test_meta_tensors_draw_nothing():
     state = tocha.get_rng_state()
     m = tocha.empty(2, 3, device="meta")
-    for r in (tocha.rand(2, 3, device="meta"), m.normal_(), tocha.bernoulli(m), tocha.dropout(m, 0.5, True), tocha.poisson(m), tocha.rand_like(m)):
+    for r in (
+        tocha.rand(2, 3, device="meta"),
+        m.normal_(),
+        tocha.bernoulli(m),
+        tocha.dropout(m, 0.5, True),
+        tocha.poisson(m),
+        tocha.rand_like(m),
+    ):
         assert r.device.type == "meta" and r.shape == (2, 3)
     assert tocha.multinomial(m, 2).shape == (2, 2)
     assert (tocha.get_rng_state() == state).all()

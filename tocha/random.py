@@ -72,7 +72,11 @@ def fork_rng(
     if not enabled or device_type == "meta":
         yield
         return
-    others = [d for d in devices or () if _C.device(d if isinstance(d, str | _C.device) else f"{device_type}:{d}").type != "cpu"]
+    others = [
+        d
+        for d in devices or ()
+        if _C.device(d if isinstance(d, str | _C.device) else f"{device_type}:{d}").type != "cpu"
+    ]
     if others:
         raise RuntimeError(f"[{_caller}] {_devices_kw} has no random generator for {others[0]!r}")
     saved = get_rng_state()

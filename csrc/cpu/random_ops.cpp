@@ -29,10 +29,14 @@ void require_classic(const char* op, DType d) {
 
 double largest_finite(DType d) {
   switch (d) {
-    case DType::Float16: return 65504.0;
-    case DType::BFloat16: return 0x1.fep127;
-    case DType::Float32: return std::numeric_limits<float>::max();
-    default: return std::numeric_limits<double>::max();
+    case DType::Float16:
+      return 65504.0;
+    case DType::BFloat16:
+      return 0x1.fep127;
+    case DType::Float32:
+      return std::numeric_limits<float>::max();
+    default:
+      return std::numeric_limits<double>::max();
   }
 }
 
@@ -151,9 +155,7 @@ void fill_bernoulli(const char* op, const Tensor& self, const Tensor& p, const G
 Tensor contiguous(const Tensor& t) { return ops::contiguous(t, MemoryFormat::Contiguous); }
 
 // A contiguous copy in double, for checks.
-Tensor as_doubles(const Tensor& t) {
-  return contiguous(ops::to_dtype(t, DType::Float64, false, false, std::nullopt));
-}
+Tensor as_doubles(const Tensor& t) { return contiguous(ops::to_dtype(t, DType::Float64, false, false, std::nullopt)); }
 
 void check_std(const Tensor& std) {
   Tensor values = as_doubles(std);
@@ -170,14 +172,17 @@ void check_distributions(const Tensor& probabilities, int64_t rows, int64_t colu
     double sum = 0;
     for (int64_t c = 0; c < columns; ++c) {
       TOCHA_CHECK(p[c] >= 0 && std::isfinite(p[c]), Runtime,
-                  "[multinomial] probability tensor contains either `inf`, `nan` or element < 0: ", p[c], " in row ", r);
+                  "[multinomial] probability tensor contains either `inf`, `nan` or element < 0: ", p[c], " in row ",
+                  r);
       sum += p[c];
     }
-    TOCHA_CHECK(sum > 0, Runtime, "[multinomial] invalid multinomial distribution (sum of probabilities <= 0) in row ", r);
+    TOCHA_CHECK(sum > 0, Runtime, "[multinomial] invalid multinomial distribution (sum of probabilities <= 0) in row ",
+                r);
   }
 }
 
-// The `samples` largest of each row of p / q, in descending order, where q is exponential: sampling without replacement.
+// The `samples` largest of each row of p / q, in descending order, where q is exponential: sampling without
+// replacement.
 template <class T>
 void largest_ratios(const T* p, const T* q, int64_t rows, int64_t columns, int64_t samples, int64_t* out) {
   using Wide = std::conditional_t<std::is_same_v<T, double>, double, float>;
@@ -271,7 +276,7 @@ void normal(const Tensor& out, const Tensor& mean, double std, const GeneratorRe
 }
 
 void normal(const Tensor& out, double mean, const Tensor& std, const GeneratorRef& generator) {
-  shift_and_scale(out, wrapped_number(Scalar(mean)), std, generator);
+  shift_and_scale(out, scalar_tensor(Scalar(mean), out.dtype()), std, generator);
 }
 
 void normal(const Tensor& out, double mean, double std, IntsView, const GeneratorRef& generator, std::optional<DType>,
@@ -312,9 +317,8 @@ void multinomial(const Tensor& out, const Tensor& self, int64_t samples, bool re
 void poisson(const Tensor& out, const Tensor& self, const GeneratorRef& generator) {
   cpu::require_floating("poisson", self.dtype());
   Tensor rate = contiguous(self);
-  fill_elements(out, [&](char* memory, int64_t n) {
-    cpu::poisson(generator.get(), self.dtype(), rate.bytes(), memory, n);
-  });
+  fill_elements(out,
+                [&](char* memory, int64_t n) { cpu::poisson(generator.get(), self.dtype(), rate.bytes(), memory, n); });
 }
 
 void binomial(const Tensor& out, const Tensor& count, const Tensor& prob, const GeneratorRef& generator) {
@@ -322,18 +326,16 @@ void binomial(const Tensor& out, const Tensor& count, const Tensor& prob, const 
   if (d != DType::Float32 && d != DType::Float64) cpu::no_such_dtype("binomial", d);
   Tensor n_trials = contiguous(ops::expand(count, out.sizes(), false));
   Tensor p = contiguous(ops::expand(prob, out.sizes(), false));
-  fill_elements(out, [&](char* memory, int64_t n) {
-    cpu::binomial(generator.get(), d, n_trials.bytes(), p.bytes(), memory, n);
-  });
+  fill_elements(
+      out, [&](char* memory, int64_t n) { cpu::binomial(generator.get(), d, n_trials.bytes(), p.bytes(), memory, n); });
 }
 
 void _standard_gamma(const Tensor& out, const Tensor& self, const GeneratorRef& generator) {
   DType d = out.dtype();
   if (d != DType::Float32 && d != DType::Float64) cpu::no_such_dtype("_standard_gamma", d);
   Tensor alpha = contiguous(self);
-  fill_elements(out, [&](char* memory, int64_t n) {
-    cpu::standard_gamma(generator.get(), d, alpha.bytes(), memory, n);
-  });
+  fill_elements(out,
+                [&](char* memory, int64_t n) { cpu::standard_gamma(generator.get(), d, alpha.bytes(), memory, n); });
 }
 
 void _sample_dirichlet(const Tensor& out, const Tensor& self, const GeneratorRef& generator) {
@@ -344,7 +346,8 @@ void _sample_dirichlet(const Tensor& out, const Tensor& self, const GeneratorRef
   _standard_gamma(gamma, alpha, generator);
   int64_t columns = self.dim() == 0 ? 1 : self.size(self.dim() - 1);
   cpu::visit_floating("_sample_dirichlet", d, [&]<class T>(cpu::Type<T>) {
-    const T least = std::is_same_v<T, double> ? T(std::numeric_limits<double>::min()) : T(std::numeric_limits<float>::min());
+    const T least =
+        std::is_same_v<T, double> ? T(std::numeric_limits<double>::min()) : T(std::numeric_limits<float>::min());
     const T most = std::is_same_v<T, double> ? T(1.0 - 0x1p-53) : T(1.0f - 0x1p-24f);
     const double* g = gamma.data<double>();
     T* to = out.data<T>();
@@ -365,7 +368,8 @@ void uniform_(const Tensor& self, double from, double to, const GeneratorRef& ge
   double limit = largest_finite(real_dtype(self.dtype()));
   TOCHA_CHECK(std::abs(from) <= limit, Runtime, "[uniform_] from is out of bounds for ", self.dtype(), ", got ", from);
   TOCHA_CHECK(std::abs(to) <= limit, Runtime, "[uniform_] to is out of bounds for ", self.dtype(), ", got ", to);
-  TOCHA_CHECK(from <= to, Runtime, "[uniform_] expects to return a [from, to) range, but found from=", from, " > to=", to);
+  TOCHA_CHECK(from <= to, Runtime, "[uniform_] expects to return a [from, to) range, but found from=", from,
+              " > to=", to);
   TOCHA_CHECK(to - from <= limit, Runtime, "[uniform_] expects to - from <= ", limit, ", the largest ", self.dtype(),
               ", but found to=", to, " and from=", from);
   fill_uniform(self, from, to, generator);
@@ -404,27 +408,26 @@ void bernoulli_(const Tensor& self, double p, const GeneratorRef& generator) {
 }
 
 void exponential_(const Tensor& self, double lambd, const GeneratorRef& generator) {
-  TOCHA_CHECK(is_drawable(self.dtype()), Runtime, "[exponential_] draws floating-point numbers, got a tensor of ", self.dtype());
+  TOCHA_CHECK(is_drawable(self.dtype()), Runtime, "[exponential_] draws floating-point numbers, got a tensor of ",
+              self.dtype());
   TOCHA_CHECK(lambd > 0, Runtime, "[exponential_] expects lambda > 0.0, but found lambda=", lambd);
-  fill_elements(self, [&](char* memory, int64_t n) {
-    cpu::exponential(generator.get(), self.dtype(), memory, n, lambd);
-  });
+  fill_elements(self,
+                [&](char* memory, int64_t n) { cpu::exponential(generator.get(), self.dtype(), memory, n, lambd); });
 }
 
 void cauchy_(const Tensor& self, double median, double sigma, const GeneratorRef& generator) {
-  TOCHA_CHECK(is_drawable(self.dtype()), Runtime, "[cauchy_] draws floating-point numbers, got a tensor of ", self.dtype());
+  TOCHA_CHECK(is_drawable(self.dtype()), Runtime, "[cauchy_] draws floating-point numbers, got a tensor of ",
+              self.dtype());
   TOCHA_CHECK(sigma > 0, Runtime, "[cauchy_] expects sigma > 0.0, but found sigma=", sigma);
-  fill_elements(self, [&](char* memory, int64_t n) {
-    cpu::cauchy(generator.get(), self.dtype(), memory, n, median, sigma);
-  });
+  fill_elements(self,
+                [&](char* memory, int64_t n) { cpu::cauchy(generator.get(), self.dtype(), memory, n, median, sigma); });
 }
 
 void log_normal_(const Tensor& self, double mean, double std, const GeneratorRef& generator) {
   TOCHA_CHECK(std > 0, Runtime, "[log_normal_] expects std > 0.0, but found std=", std);
   cpu::require_floating("log_normal_", self.dtype());
-  fill_elements(self, [&](char* memory, int64_t n) {
-    cpu::log_normal(generator.get(), self.dtype(), memory, n, mean, std);
-  });
+  fill_elements(self,
+                [&](char* memory, int64_t n) { cpu::log_normal(generator.get(), self.dtype(), memory, n, mean, std); });
 }
 
 void geometric_(const Tensor& self, double p, const GeneratorRef& generator) {

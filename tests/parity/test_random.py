@@ -3,6 +3,7 @@
 Needs torch beside tocha; run by `make parity`.
 """
 
+# ruff: noqa: B023  (the lambdas are called at once)
 from __future__ import annotations
 
 import numpy as np
@@ -68,7 +69,8 @@ def test_integers(seed):
 @pytest.mark.parametrize("kind", [*NUMBERS, "uint16", "uint32", "uint64"])
 def test_integers_of_any_dtype(kind):
     same(lambda t: [t.randint(100, (n,), dtype=dtype(t, kind)) for n in SIZES[::7]])
-    same(lambda t: [t.zeros(n, dtype=dtype(t, kind)).random_(3, None) for n in SIZES[::7]])
+    if kind != "uint64":  # where PyTorch's own bound does not fit
+        same(lambda t: [t.zeros(n, dtype=dtype(t, kind)).random_(3, None) for n in SIZES[::7]])
     if not kind.startswith("uint") or kind == "uint8":
         same(lambda t: [t.zeros(n, dtype=dtype(t, kind)).random_() for n in SIZES[::7]])
         same(lambda t: [t.randperm(n, dtype=dtype(t, kind)) for n in SIZES[:100:7]])
@@ -140,8 +142,21 @@ def test_mixed_calls_share_one_stream():
     def program(t):
         out = []
         for n in (1, 3, 5, 16, 17, 33):
-            out += [t.randn(n), t.rand(n), t.randn(n, dtype=t.float64), t.randint(10, (n,)), t.empty(n).normal_(), t.randperm(n)]
-            out += [t.empty(n).log_normal_(), t.bernoulli(t.rand(n)), t.empty(3, n).t().normal_(), t.empty(n).cauchy_(), t.randn(n, dtype=t.bfloat16)]
+            out += [
+                t.randn(n),
+                t.rand(n),
+                t.randn(n, dtype=t.float64),
+                t.randint(10, (n,)),
+                t.empty(n).normal_(),
+                t.randperm(n),
+            ]
+            out += [
+                t.empty(n).log_normal_(),
+                t.bernoulli(t.rand(n)),
+                t.empty(3, n).t().normal_(),
+                t.empty(n).cauchy_(),
+                t.randn(n, dtype=t.bfloat16),
+            ]
             out += [t.multinomial(t.rand(n), 1), t.poisson(t.rand(n) * 20), t.normal(t.rand(n), 0.5)]
         return out
 
@@ -177,7 +192,13 @@ def test_samples_from_tensors_of_parameters():
         same(lambda t: t.poisson(t.rand(500, dtype=dtype(t, kind)) * 40))
         same(lambda t: t.poisson(t.rand(20, 9, dtype=dtype(t, kind)).t() * 40))
         same(lambda t: t.binomial(t.randint(1, 90, (500,)).to(dtype(t, kind)), t.rand(500, dtype=dtype(t, kind))))
-        same(lambda t: t._C._standard_gamma(t.rand(500, dtype=dtype(t, kind)) * 3) if t is tocha else t._standard_gamma(t.rand(500, dtype=dtype(t, kind)) * 3))
+        same(
+            lambda t: (
+                t._C._standard_gamma(t.rand(500, dtype=dtype(t, kind)) * 3)
+                if t is tocha
+                else t._standard_gamma(t.rand(500, dtype=dtype(t, kind)) * 3)
+            )
+        )
 
 
 def test_dirichlet():
@@ -222,8 +243,17 @@ def test_dropout(kind):
 def test_generators():
     def program(t):
         g = t.Generator().manual_seed(42)
-        out = [t.rand(3, generator=g), t.randn(17, generator=g), t.randperm(9, generator=g), t.randint(9, (5,), generator=g)]
-        out += [t.empty(3).uniform_(generator=g), t.bernoulli(t.full((3,), 0.5), generator=g), t.normal(0.0, 1.0, (3,), generator=g)]
+        out = [
+            t.rand(3, generator=g),
+            t.randn(17, generator=g),
+            t.randperm(9, generator=g),
+            t.randint(9, (5,), generator=g),
+        ]
+        out += [
+            t.empty(3).uniform_(generator=g),
+            t.bernoulli(t.full((3,), 0.5), generator=g),
+            t.normal(0.0, 1.0, (3,), generator=g),
+        ]
         return [*out, t.rand(2), g.get_state()]
 
     same(program)

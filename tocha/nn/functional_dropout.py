@@ -9,7 +9,16 @@ from tocha import _C
 
 Tensor = _C.Tensor
 
-__all__ = ["alpha_dropout", "dropout", "dropout1d", "dropout2d", "dropout3d", "feature_alpha_dropout", "rrelu", "rrelu_"]
+__all__ = [
+    "alpha_dropout",
+    "dropout",
+    "dropout1d",
+    "dropout2d",
+    "dropout3d",
+    "feature_alpha_dropout",
+    "rrelu",
+    "rrelu_",
+]
 
 
 def _check(p: float) -> None:
@@ -57,7 +66,9 @@ def dropout1d(input: Tensor, p: float = 0.5, training: bool = True, inplace: boo
     _check(p)
     n = input.dim()
     if n not in (2, 3):
-        raise RuntimeError(f"[dropout1d] Expected 2D or 3D input, (C, L) or (N, C, L), but received a {n}D input. For other shapes use dropout, dropout2d or dropout3d.")
+        raise RuntimeError(
+            f"[dropout1d] Expected 2D or 3D input, (C, L) or (N, C, L), but received a {n}D input. For other shapes use dropout, dropout2d or dropout3d."
+        )
     return _channels(input, p, training, inplace, n == 3)
 
 
@@ -66,9 +77,15 @@ def dropout2d(input: Tensor, p: float = 0.5, training: bool = True, inplace: boo
     _check(p)
     n = input.dim()
     if n == 3:
-        warnings.warn("dropout2d: a 3-D input is read as (N, C, L), with channel-wise 1D dropout; use dropout1d to say so, or add a batch dim.", stacklevel=2)
+        warnings.warn(
+            "dropout2d: a 3-D input is read as (N, C, L), with channel-wise 1D dropout; use dropout1d to say so, or add a batch dim.",
+            stacklevel=2,
+        )
     elif n != 4:
-        warnings.warn(f"dropout2d: Received a {n}-D input to dropout2d, which is deprecated. Use dropout, or dropout1d and dropout3d for their shapes.", stacklevel=2)
+        warnings.warn(
+            f"dropout2d: Received a {n}-D input to dropout2d, which is deprecated. Use dropout, or dropout1d and dropout3d for their shapes.",
+            stacklevel=2,
+        )
     return _channels(input, p, training, inplace, True)
 
 
@@ -77,11 +94,16 @@ def dropout3d(input: Tensor, p: float = 0.5, training: bool = True, inplace: boo
     _check(p)
     n = input.dim()
     if n not in (4, 5):
-        warnings.warn(f"dropout3d: Received a {n}-D input to dropout3d, which is deprecated. Use dropout, or dropout1d and dropout2d for their shapes.", stacklevel=2)
+        warnings.warn(
+            f"dropout3d: Received a {n}-D input to dropout3d, which is deprecated. Use dropout, or dropout1d and dropout2d for their shapes.",
+            stacklevel=2,
+        )
     return _channels(input, p, training, inplace, n == 5)
 
 
-def rrelu(input: Tensor, lower: float = 1.0 / 8, upper: float = 1.0 / 3, training: bool = False, inplace: bool = False) -> Tensor:
+def rrelu(
+    input: Tensor, lower: float = 1.0 / 8, upper: float = 1.0 / 3, training: bool = False, inplace: bool = False
+) -> Tensor:
     """input where positive, else input times a slope: random in [lower, upper) when training, else the middle."""
     return (_C.rrelu_ if inplace else _C.rrelu)(input, lower, upper, training)
 

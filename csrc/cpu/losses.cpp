@@ -93,13 +93,13 @@ T margin_of_sample(const T* x, const int64_t* target, int64_t classes, std::vect
 // Lengths of sequences, one per batch entry and none above `limit` (where that is not negative).
 std::vector<int64_t> lengths_of(const char* name, const Tensor& lengths, int64_t batch, int64_t limit) {
   TOCHA_CHECK(is_integral(lengths.dtype()), Runtime, "[ctc_loss] ", name, " must be integral, got ", lengths.dtype());
-  TOCHA_CHECK(lengths.numel() == batch && lengths.dim() <= 1, Runtime, "[ctc_loss] ", name, " must be of size batch_size ", batch,
-              ", got ", lengths.sizes());
+  TOCHA_CHECK(lengths.numel() == batch && lengths.dim() <= 1, Runtime, "[ctc_loss] ", name,
+              " must be of size batch_size ", batch, ", got ", lengths.sizes());
   Tensor values = contiguous(ops::to_dtype(lengths, DType::Int64, false, false, std::nullopt));
   std::vector<int64_t> out(values.data<int64_t>(), values.data<int64_t>() + batch);
   for (int64_t n : out) {
-    TOCHA_CHECK(n >= 0 && (limit < 0 || n <= limit), Runtime, "[ctc_loss] Expected ", name, " to have value at most ", limit,
-                " and not below 0, but got ", n);
+    TOCHA_CHECK(n >= 0 && (limit < 0 || n <= limit), Runtime, "[ctc_loss] Expected ", name, " to have value at most ",
+                limit, " and not below 0, but got ", n);
   }
   return out;
 }
@@ -115,8 +115,8 @@ T log_sum(T a, T b, T c) {
 // One sequence of the CTC recursion (Graves et al. 2006): alpha[t, s] is the log probability of having reached
 // symbol s of the target, with blanks around every label, at time t. Returns minus the log likelihood.
 template <class T>
-T ctc_forward(const T* scores, int64_t time_step, int64_t class_step, int64_t times, const int64_t* target, int64_t labels,
-              int64_t blank, T* alpha, int64_t width) {
+T ctc_forward(const T* scores, int64_t time_step, int64_t class_step, int64_t times, const int64_t* target,
+              int64_t labels, int64_t blank, T* alpha, int64_t width) {
   constexpr T none = -std::numeric_limits<T>::infinity();
   if (times == 0) return labels == 0 ? T(0) : -none;
   auto symbol = [&](int64_t s) { return s % 2 == 0 ? blank : target[s / 2]; };
@@ -169,10 +169,13 @@ std::tuple<Tensor, Tensor> _ctc_loss(const Tensor& log_probs, const Tensor& targ
   if (d != DType::Float32 && d != DType::Float64) cpu::no_such_dtype("ctc_loss", d);
   TOCHA_CHECK(targets.dtype() == DType::Int64 || targets.dtype() == DType::Int32, Runtime,
               "[ctc_loss] targets must be int32 or int64, got ", targets.dtype());
-  TOCHA_CHECK(blank >= 0 && blank < classes, Runtime, "[ctc_loss] blank must be in label range [0, ", classes, "), got ", blank);
+  TOCHA_CHECK(blank >= 0 && blank < classes, Runtime, "[ctc_loss] blank must be in label range [0, ", classes,
+              "), got ", blank);
   const bool padded = targets.dim() == 2;
-  TOCHA_CHECK(padded || targets.dim() == 1, Runtime, "[ctc_loss] targets must be (N, S) or all targets in one row, got ", targets.sizes());
-  TOCHA_CHECK(!padded || targets.size(0) == batch, Runtime, "[ctc_loss] Expected targets of batch size ", batch, ", got ", targets.sizes());
+  TOCHA_CHECK(padded || targets.dim() == 1, Runtime,
+              "[ctc_loss] targets must be (N, S) or all targets in one row, got ", targets.sizes());
+  TOCHA_CHECK(!padded || targets.size(0) == batch, Runtime, "[ctc_loss] Expected targets of batch size ", batch,
+              ", got ", targets.sizes());
   auto input_of = lengths_of("input_lengths", input_lengths, batch, times);
   auto target_of = lengths_of("target_lengths", target_lengths, batch, padded ? targets.size(1) : -1);
   Tensor labels = contiguous(ops::to_dtype(targets, DType::Int64, false, false, std::nullopt));
@@ -184,12 +187,13 @@ std::tuple<Tensor, Tensor> _ctc_loss(const Tensor& log_probs, const Tensor& targ
     longest = std::max(longest, n);
     total += n;
   }
-  TOCHA_CHECK(padded || total == targets.numel(), Runtime, "[ctc_loss] Expected targets to have ", total, " elements in all, got ",
-              targets.numel());
+  TOCHA_CHECK(padded || total == targets.numel(), Runtime, "[ctc_loss] Expected targets to have ", total,
+              " elements in all, got ", targets.numel());
   for (int64_t b = 0; b < batch; ++b) {
     for (int64_t i = 0; i < target_of[static_cast<size_t>(b)]; ++i) {
       int64_t c = labels.data<int64_t>()[starts[static_cast<size_t>(b)] + i];
-      TOCHA_CHECK(c >= 0 && c < classes, Runtime, "[ctc_loss] target ", c, " is out of range for ", classes, " classes");
+      TOCHA_CHECK(c >= 0 && c < classes, Runtime, "[ctc_loss] target ", c, " is out of range for ", classes,
+                  " classes");
     }
   }
   const int64_t width = 2 * longest + 1;
@@ -202,9 +206,9 @@ std::tuple<Tensor, Tensor> _ctc_loss(const Tensor& log_probs, const Tensor& targ
       parallel_for(batch, 1, [&](int64_t begin, int64_t end) {
         for (int64_t b = begin; b < end; ++b) {
           size_t at = static_cast<size_t>(b);
-          losses.data<T>()[b] =
-              ctc_forward(log_probs.data<T>() + b * log_probs.stride(1), log_probs.stride(0), log_probs.stride(2), input_of[at],
-                          labels.data<int64_t>() + starts[at], target_of[at], blank, alphas.data<T>() + b * times * width, width);
+          losses.data<T>()[b] = ctc_forward(log_probs.data<T>() + b * log_probs.stride(1), log_probs.stride(0),
+                                            log_probs.stride(2), input_of[at], labels.data<int64_t>() + starts[at],
+                                            target_of[at], blank, alphas.data<T>() + b * times * width, width);
         }
       });
     }

@@ -276,7 +276,7 @@ void normal(const Tensor& out, const Tensor& mean, double std, const GeneratorRe
 }
 
 void normal(const Tensor& out, double mean, const Tensor& std, const GeneratorRef& generator) {
-  shift_and_scale(out, wrapped_number(Scalar(mean)), std, generator);
+  shift_and_scale(out, scalar_tensor(Scalar(mean), out.dtype()), std, generator);
 }
 
 void normal(const Tensor& out, double mean, double std, IntsView, const GeneratorRef& generator, std::optional<DType>,

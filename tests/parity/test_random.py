@@ -3,6 +3,7 @@
 Needs torch beside tocha; run by `make parity`.
 """
 
+# ruff: noqa: B023  (the lambdas are called at once)
 from __future__ import annotations
 
 import numpy as np
@@ -68,7 +69,8 @@ def test_integers(seed):
 @pytest.mark.parametrize("kind", [*NUMBERS, "uint16", "uint32", "uint64"])
 def test_integers_of_any_dtype(kind):
     same(lambda t: [t.randint(100, (n,), dtype=dtype(t, kind)) for n in SIZES[::7]])
-    same(lambda t: [t.zeros(n, dtype=dtype(t, kind)).random_(3, None) for n in SIZES[::7]])
+    if kind != "uint64":  # where PyTorch's own bound does not fit
+        same(lambda t: [t.zeros(n, dtype=dtype(t, kind)).random_(3, None) for n in SIZES[::7]])
     if not kind.startswith("uint") or kind == "uint8":
         same(lambda t: [t.zeros(n, dtype=dtype(t, kind)).random_() for n in SIZES[::7]])
         same(lambda t: [t.randperm(n, dtype=dtype(t, kind)) for n in SIZES[:100:7]])

@@ -210,7 +210,7 @@ class FoldEmitter:
 
     def row(self) -> list[str]:
         """The loop over one contiguous run. Lanes of its own are brought into the one state by a tree of merges."""
-        k, t, lanes = len(self.states), self.t.cpp, ROW_LANES
+        k, t = len(self.states), self.t.cpp
         lines = self.head("row", "char* const* s, const char* x, int64_t n, int64_t index")
         lines += ["  (void)index;", *self.pointers("s", "s", self.states), f"  const auto* p = reinterpret_cast<const {t}*>(x);"]
         step = self.emit(self.combined(), self.states, [*(f"c{i}" for i in range(k)), "v"], index="at", prefix="f")

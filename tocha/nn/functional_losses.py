@@ -28,11 +28,10 @@ def _legacy(reduction: str, size_average: bool | None, reduce: bool | None) -> s
     """The reduction that the deprecated arguments ask for, where they are given."""
     if size_average is None and reduce is None:
         return reduction
-    if reduce is False:
-        chosen = "none"
-    else:
-        chosen = "sum" if size_average is False else "mean"
-    warnings.warn(f"size_average and reduce args will be deprecated, please use reduction='{chosen}' instead.", stacklevel=3)
+    chosen = "none" if reduce is False else "sum" if size_average is False else "mean"
+    warnings.warn(
+        f"size_average and reduce args will be deprecated, please use reduction='{chosen}' instead.", stacklevel=3
+    )
     return chosen
 
 
@@ -59,19 +58,28 @@ def _compared(name: str, input: Tensor, target: Tensor) -> tuple[Tensor, ...]:
         f"This will likely lead to incorrect results in {name} due to broadcasting. Please ensure they have the same size.",
         stacklevel=3,
     )
-    return _C.broadcast_tensors(input, target)
+    return _C.broadcast_tensors([input, target])
 
 
 def _check_weight(input: Tensor, weight: Tensor) -> None:
     if weight.size() != input.size():
-        raise ValueError(f"Weights and input must have the same size, got {tuple(weight.size())} and {tuple(input.size())}")
+        raise ValueError(
+            f"Weights and input must have the same size, got {tuple(weight.size())} and {tuple(input.size())}"
+        )
 
 
 def _weighted_mean(loss: Tensor, weight: Tensor, code: int) -> Tensor:
     return (loss * weight).sum() / weight.sum() if code == 1 else _reduced(loss * weight, code)
 
 
-def mse_loss(input: Tensor, target: Tensor, size_average: bool | None = None, reduce: bool | None = None, reduction: str = "mean", weight: Tensor | None = None) -> Tensor:
+def mse_loss(
+    input: Tensor,
+    target: Tensor,
+    size_average: bool | None = None,
+    reduce: bool | None = None,
+    reduction: str = "mean",
+    weight: Tensor | None = None,
+) -> Tensor:
     """The mean squared error.
 
     >>> import tocha
@@ -86,7 +94,14 @@ def mse_loss(input: Tensor, target: Tensor, size_average: bool | None = None, re
     return _weighted_mean(_nn.mse_loss(input, target, 0), weight, code)
 
 
-def l1_loss(input: Tensor, target: Tensor, size_average: bool | None = None, reduce: bool | None = None, reduction: str = "mean", weight: Tensor | None = None) -> Tensor:
+def l1_loss(
+    input: Tensor,
+    target: Tensor,
+    size_average: bool | None = None,
+    reduce: bool | None = None,
+    reduction: str = "mean",
+    weight: Tensor | None = None,
+) -> Tensor:
     """The mean absolute error.
 
     >>> import tocha
@@ -101,13 +116,22 @@ def l1_loss(input: Tensor, target: Tensor, size_average: bool | None = None, red
     return _weighted_mean(_nn.l1_loss(input, target, 0), weight, code)
 
 
-def smooth_l1_loss(input: Tensor, target: Tensor, size_average: bool | None = None, reduce: bool | None = None, reduction: str = "mean", beta: float = 1.0) -> Tensor:
+def smooth_l1_loss(
+    input: Tensor,
+    target: Tensor,
+    size_average: bool | None = None,
+    reduce: bool | None = None,
+    reduction: str = "mean",
+    beta: float = 1.0,
+) -> Tensor:
     """Squared error below beta, absolute error beyond."""
     code = _code(reduction, size_average, reduce)
     return _nn.smooth_l1_loss(*_compared("smooth_l1_loss", input, target), code, beta)
 
 
-def huber_loss(input: Tensor, target: Tensor, reduction: str = "mean", delta: float = 1.0, weight: Tensor | None = None) -> Tensor:
+def huber_loss(
+    input: Tensor, target: Tensor, reduction: str = "mean", delta: float = 1.0, weight: Tensor | None = None
+) -> Tensor:
     """Half the squared error up to delta, delta times the absolute error beyond."""
     code = _code(reduction)
     input, target = _compared("huber_loss", input, target)
@@ -117,30 +141,65 @@ def huber_loss(input: Tensor, target: Tensor, reduction: str = "mean", delta: fl
     return _reduced(_nn.huber_loss(input, target, 0, delta) * weight, code)
 
 
-def kl_div(input: Tensor, target: Tensor, size_average: bool | None = None, reduce: bool | None = None, reduction: str = "mean", log_target: bool = False) -> Tensor:
+def kl_div(
+    input: Tensor,
+    target: Tensor,
+    size_average: bool | None = None,
+    reduce: bool | None = None,
+    reduction: str = "mean",
+    log_target: bool = False,
+) -> Tensor:
     """The Kullback-Leibler divergence of log probabilities input from target; 'batchmean' is its mathematical mean."""
     reduction = _legacy(reduction, size_average, reduce)
     if reduction == "mean":
-        warnings.warn("reduction: 'mean' divides the total loss by both the batch size and the support size. 'batchmean' divides only by the batch size, and aligns with the KL div math definition.", stacklevel=2)
+        warnings.warn(
+            "reduction: 'mean' divides the total loss by both the batch size and the support size. 'batchmean' divides only by the batch size, and aligns with the KL div math definition.",
+            stacklevel=2,
+        )
     if reduction != "batchmean":
         return _C.kl_div(input, target, _code(reduction), log_target=log_target)
     total = _C.kl_div(input, target, _REDUCTIONS["sum"], log_target=log_target)
     return total / input.size(0) if input.dim() else total
 
 
-def binary_cross_entropy(input: Tensor, target: Tensor, weight: Tensor | None = None, size_average: bool | None = None, reduce: bool | None = None, reduction: str = "mean") -> Tensor:
+def binary_cross_entropy(
+    input: Tensor,
+    target: Tensor,
+    weight: Tensor | None = None,
+    size_average: bool | None = None,
+    reduce: bool | None = None,
+    reduction: str = "mean",
+) -> Tensor:
     """The cross entropy of probabilities input and target, of two classes."""
     return _nn.binary_cross_entropy(input, target, weight, _code(reduction, size_average, reduce))
 
 
-def binary_cross_entropy_with_logits(input: Tensor, target: Tensor, weight: Tensor | None = None, size_average: bool | None = None, reduce: bool | None = None, reduction: str = "mean", pos_weight: Tensor | None = None) -> Tensor:
+def binary_cross_entropy_with_logits(
+    input: Tensor,
+    target: Tensor,
+    weight: Tensor | None = None,
+    size_average: bool | None = None,
+    reduce: bool | None = None,
+    reduction: str = "mean",
+    pos_weight: Tensor | None = None,
+) -> Tensor:
     """binary_cross_entropy of sigmoid(input), computed from input."""
     if target.size() != input.size():
         raise ValueError(f"Target size ({target.size()}) must be the same as input size ({input.size()})")
-    return _C.binary_cross_entropy_with_logits(input, target, weight, pos_weight, _code(reduction, size_average, reduce))
+    return _C.binary_cross_entropy_with_logits(
+        input, target, weight, pos_weight, _code(reduction, size_average, reduce)
+    )
 
 
-def nll_loss(input: Tensor, target: Tensor, weight: Tensor | None = None, size_average: bool | None = None, ignore_index: int = -100, reduce: bool | None = None, reduction: str = "mean") -> Tensor:
+def nll_loss(
+    input: Tensor,
+    target: Tensor,
+    weight: Tensor | None = None,
+    size_average: bool | None = None,
+    ignore_index: int = -100,
+    reduce: bool | None = None,
+    reduction: str = "mean",
+) -> Tensor:
     """The negative log likelihood of target classes, given log probabilities.
 
     >>> import tocha
@@ -150,14 +209,25 @@ def nll_loss(input: Tensor, target: Tensor, weight: Tensor | None = None, size_a
     return _nn.nll_loss(input, target, weight, _code(reduction, size_average, reduce), ignore_index)
 
 
-def cross_entropy(input: Tensor, target: Tensor, weight: Tensor | None = None, size_average: bool | None = None, ignore_index: int = -100, reduce: bool | None = None, reduction: str = "mean", label_smoothing: float = 0.0) -> Tensor:
+def cross_entropy(
+    input: Tensor,
+    target: Tensor,
+    weight: Tensor | None = None,
+    size_average: bool | None = None,
+    ignore_index: int = -100,
+    reduce: bool | None = None,
+    reduction: str = "mean",
+    label_smoothing: float = 0.0,
+) -> Tensor:
     """The cross entropy of softmax(input) with target classes or probabilities.
 
     >>> import tocha
     >>> cross_entropy(tocha.zeros(1, 4), tocha.tensor([2]))
     tensor(1.3863)
     """
-    return _nn.cross_entropy_loss(input, target, weight, _code(reduction, size_average, reduce), ignore_index, label_smoothing)
+    return _nn.cross_entropy_loss(
+        input, target, weight, _code(reduction, size_average, reduce), ignore_index, label_smoothing
+    )
 
 
 def linear_cross_entropy(
@@ -165,27 +235,59 @@ def linear_cross_entropy(
     reduction: str = "mean", ignore_index: int | None = None, label_smoothing: float = 0.0, options: object = None,
 ) -> Tensor:  # fmt: skip
     """cross_entropy of a linear layer: of input @ linear_weight.T. `options` of PyTorch's chunking change no value."""
+    if linear_weight.dim() > 2 and input.dim() < 2:
+        raise RuntimeError(
+            f"[linear_cross_entropy] a linear_weight of size {tuple(linear_weight.size())} requires batched input, got {tuple(input.size())}"
+        )
     rows = linear_weight.flatten(0, -2)
     bias = None if linear_bias is None else linear_bias.flatten()
     scores = _nn.linear(input, rows, bias).reshape([*input.size()[:-1], *linear_weight.size()[:-1]])
-    return cross_entropy(scores, target, weight, ignore_index=-100 if ignore_index is None else ignore_index, reduction=reduction, label_smoothing=label_smoothing)
+    return cross_entropy(
+        scores,
+        target,
+        weight,
+        ignore_index=-100 if ignore_index is None else ignore_index,
+        reduction=reduction,
+        label_smoothing=label_smoothing,
+    )
 
 
 def _lengths(lengths: Tensor | tuple[int, ...]) -> Tensor:
     return lengths if isinstance(lengths, Tensor) else _C.tensor(lengths, dtype=_C.int64)
 
 
-def ctc_loss(log_probs: Tensor, targets: Tensor, input_lengths: Tensor, target_lengths: Tensor, blank: int = 0, reduction: str = "mean", zero_infinity: bool = False) -> Tensor:
+def ctc_loss(
+    log_probs: Tensor,
+    targets: Tensor,
+    input_lengths: Tensor,
+    target_lengths: Tensor,
+    blank: int = 0,
+    reduction: str = "mean",
+    zero_infinity: bool = False,
+) -> Tensor:
     """Connectionist temporal classification: all alignments of (T, N, C) log probabilities to the targets."""
-    return _C.ctc_loss(log_probs, targets, _lengths(input_lengths), _lengths(target_lengths), blank, _code(reduction), zero_infinity)
+    return _C.ctc_loss(
+        log_probs, targets, _lengths(input_lengths), _lengths(target_lengths), blank, _code(reduction), zero_infinity
+    )
 
 
-def poisson_nll_loss(input: Tensor, target: Tensor, log_input: bool = True, full: bool = False, size_average: bool | None = None, eps: float = 1e-8, reduce: bool | None = None, reduction: str = "mean") -> Tensor:
+def poisson_nll_loss(
+    input: Tensor,
+    target: Tensor,
+    log_input: bool = True,
+    full: bool = False,
+    size_average: bool | None = None,
+    eps: float = 1e-8,
+    reduce: bool | None = None,
+    reduction: str = "mean",
+) -> Tensor:
     """The negative log likelihood of counts, given rates or their logarithms."""
     return _C.poisson_nll_loss(input, target, log_input, full, eps, _code(reduction, size_average, reduce))
 
 
-def gaussian_nll_loss(input: Tensor, target: Tensor, var: Tensor | float, full: bool = False, eps: float = 1e-6, reduction: str = "mean") -> Tensor:
+def gaussian_nll_loss(
+    input: Tensor, target: Tensor, var: Tensor | float, full: bool = False, eps: float = 1e-6, reduction: str = "mean"
+) -> Tensor:
     """The negative log likelihood of targets, given means and variances (at least eps)."""
     if not isinstance(var, Tensor):
         if var < 0:
@@ -195,7 +297,9 @@ def gaussian_nll_loss(input: Tensor, target: Tensor, var: Tensor | float, full: 
         if input.size()[:-1] == var.size():
             var = var.unsqueeze(-1)
         elif input.dim() != var.dim() or sum(y for x, y in zip(input.size(), var.size(), strict=True) if x != y) != 1:
-            raise ValueError(f"var is of incorrect size: {tuple(var.size())} for an input of size {tuple(input.size())}")
+            raise ValueError(
+                f"var is of incorrect size: {tuple(var.size())} for an input of size {tuple(input.size())}"
+            )
     if reduction not in _REDUCTIONS:
         raise ValueError(f"{reduction} is not valid")
     if _C.any(var < 0):
@@ -208,40 +312,85 @@ def gaussian_nll_loss(input: Tensor, target: Tensor, var: Tensor | float, full: 
     return _reduced(loss, _REDUCTIONS[reduction])
 
 
-def hinge_embedding_loss(input: Tensor, target: Tensor, margin: float = 1.0, size_average: bool | None = None, reduce: bool | None = None, reduction: str = "mean") -> Tensor:
+def hinge_embedding_loss(
+    input: Tensor,
+    target: Tensor,
+    margin: float = 1.0,
+    size_average: bool | None = None,
+    reduce: bool | None = None,
+    reduction: str = "mean",
+) -> Tensor:
     """input where target is 1, max(0, margin - input) where it is -1."""
     return _C.hinge_embedding_loss(input, target, margin, _code(reduction, size_average, reduce))
 
 
-def cosine_embedding_loss(input1: Tensor, input2: Tensor, target: Tensor, margin: float = 0, size_average: bool | None = None, reduce: bool | None = None, reduction: str = "mean") -> Tensor:
+def cosine_embedding_loss(
+    input1: Tensor,
+    input2: Tensor,
+    target: Tensor,
+    margin: float = 0,
+    size_average: bool | None = None,
+    reduce: bool | None = None,
+    reduction: str = "mean",
+) -> Tensor:
     """1 - cos(input1, input2) where target is 1, max(0, cos - margin) where it is -1."""
     return _C.cosine_embedding_loss(input1, input2, target, margin, _code(reduction, size_average, reduce))
 
 
-def margin_ranking_loss(input1: Tensor, input2: Tensor, target: Tensor, margin: float = 0, size_average: bool | None = None, reduce: bool | None = None, reduction: str = "mean") -> Tensor:
+def margin_ranking_loss(
+    input1: Tensor,
+    input2: Tensor,
+    target: Tensor,
+    margin: float = 0,
+    size_average: bool | None = None,
+    reduce: bool | None = None,
+    reduction: str = "mean",
+) -> Tensor:
     """max(0, margin - target * (input1 - input2)): input1 should rank higher where target is 1."""
     code = _code(reduction, size_average, reduce)
     if input1.dim() != input2.dim() or input1.dim() != target.dim():
-        raise RuntimeError(f"margin_ranking_loss : All input tensors should have same dimension but got sizes: input1: {input1.size()}, input2: {input2.size()}, target: {target.size()} ")
+        raise RuntimeError(
+            f"margin_ranking_loss : All input tensors should have same dimension but got sizes: input1: {input1.size()}, input2: {input2.size()}, target: {target.size()} "
+        )
     return _C.margin_ranking_loss(input1, input2, target, margin, code)
 
 
-def soft_margin_loss(input: Tensor, target: Tensor, size_average: bool | None = None, reduce: bool | None = None, reduction: str = "mean") -> Tensor:
+def soft_margin_loss(
+    input: Tensor, target: Tensor, size_average: bool | None = None, reduce: bool | None = None, reduction: str = "mean"
+) -> Tensor:
     """The logistic loss of two classes, 1 and -1."""
     return _nn.soft_margin_loss(input, target, _code(reduction, size_average, reduce))
 
 
-def multilabel_margin_loss(input: Tensor, target: Tensor, size_average: bool | None = None, reduce: bool | None = None, reduction: str = "mean") -> Tensor:
+def multilabel_margin_loss(
+    input: Tensor, target: Tensor, size_average: bool | None = None, reduce: bool | None = None, reduction: str = "mean"
+) -> Tensor:
     """Hinge losses between each target class (up to the first -1) and each other class."""
     return _nn.multilabel_margin_loss(input, target, _code(reduction, size_average, reduce))
 
 
-def multilabel_soft_margin_loss(input: Tensor, target: Tensor, weight: Tensor | None = None, size_average: bool | None = None, reduce: bool | None = None, reduction: str = "mean") -> Tensor:
+def multilabel_soft_margin_loss(
+    input: Tensor,
+    target: Tensor,
+    weight: Tensor | None = None,
+    size_average: bool | None = None,
+    reduce: bool | None = None,
+    reduction: str = "mean",
+) -> Tensor:
     """binary_cross_entropy_with_logits, averaged over the classes in the last dim."""
     return _C._multilabel_soft_margin_loss(input, target, weight, _code(reduction, size_average, reduce))
 
 
-def multi_margin_loss(input: Tensor, target: Tensor, p: int = 1, margin: float = 1.0, weight: Tensor | None = None, size_average: bool | None = None, reduce: bool | None = None, reduction: str = "mean") -> Tensor:
+def multi_margin_loss(
+    input: Tensor,
+    target: Tensor,
+    p: int = 1,
+    margin: float = 1.0,
+    weight: Tensor | None = None,
+    size_average: bool | None = None,
+    reduce: bool | None = None,
+    reduction: str = "mean",
+) -> Tensor:
     """max(0, margin - input[target] + input[i]) to the power p, averaged over the other classes i."""
     return _nn.multi_margin_loss(input, target, p, margin, weight, _code(reduction, size_average, reduce))
 
@@ -251,19 +400,41 @@ def _check_margin(margin: float) -> None:
         raise ValueError(f"margin must be greater than 0, got {margin}")
 
 
-def triplet_margin_loss(anchor: Tensor, positive: Tensor, negative: Tensor, margin: float = 1.0, p: float = 2, eps: float = 1e-6, swap: bool = False, size_average: bool | None = None, reduce: bool | None = None, reduction: str = "mean") -> Tensor:
+def triplet_margin_loss(
+    anchor: Tensor,
+    positive: Tensor,
+    negative: Tensor,
+    margin: float = 1.0,
+    p: float = 2,
+    eps: float = 1e-6,
+    swap: bool = False,
+    size_average: bool | None = None,
+    reduce: bool | None = None,
+    reduction: str = "mean",
+) -> Tensor:
     """max(0, margin + distance(anchor, positive) - distance(anchor, negative)), with the p-norm."""
     code = _code(reduction, size_average, reduce)
     _check_margin(margin)
     return _C.triplet_margin_loss(anchor, positive, negative, margin, p, eps, swap, code)
 
 
-def triplet_margin_with_distance_loss(anchor: Tensor, positive: Tensor, negative: Tensor, *, distance_function: Callable[[Tensor, Tensor], Tensor] | None = None, margin: float = 1.0, swap: bool = False, reduction: str = "mean") -> Tensor:
+def triplet_margin_with_distance_loss(
+    anchor: Tensor,
+    positive: Tensor,
+    negative: Tensor,
+    *,
+    distance_function: Callable[[Tensor, Tensor], Tensor] | None = None,
+    margin: float = 1.0,
+    swap: bool = False,
+    reduction: str = "mean",
+) -> Tensor:
     """triplet_margin_loss with a distance of the caller's."""
     code = _code(reduction)
     _check_margin(margin)
     if not anchor.dim() == positive.dim() == negative.dim():
-        raise RuntimeError(f"The anchor, positive, and negative tensors are expected to have the same number of dimensions, but got: anchor {anchor.dim()}D, positive {positive.dim()}D, and negative {negative.dim()}D inputs")
+        raise RuntimeError(
+            f"The anchor, positive, and negative tensors are expected to have the same number of dimensions, but got: anchor {anchor.dim()}D, positive {positive.dim()}D, and negative {negative.dim()}D inputs"
+        )
     distance = distance_function or _C.pairwise_distance
     near, far = distance(anchor, positive), distance(anchor, negative)
     if swap:

@@ -28,7 +28,9 @@ def drops(input: "Tensor", p: "float", train: "bool") -> "bool":
 def feature_mask(input: "Tensor", p: "float") -> "Tensor":
     """1 for the channels that stay, 0 for the others."""
     if input.dim() < 2:
-        raise RuntimeError(f"[feature_dropout] Feature dropout requires at least 2 dimensions in the input, got {input.shape}")
+        raise RuntimeError(
+            f"[feature_dropout] Feature dropout requires at least 2 dimensions in the input, got {input.shape}"
+        )
     sizes = [input.shape[0], input.shape[1]] + [1] * (input.dim() - 2)
     return op.empty(sizes, dtype=input.dtype, device=input.device).bernoulli_(1 - p)
 
@@ -138,16 +140,26 @@ def native_dropout_backward(grad_output, mask, scale):
 @rule
 def check_slopes(lower: "Scalar", upper: "Scalar") -> "none":
     if not lower <= upper:
-        raise RuntimeError(f"[rrelu] Lower bound should be less than or equal to the upper bound, got {lower} and {upper}")
+        raise RuntimeError(
+            f"[rrelu] Lower bound should be less than or equal to the upper bound, got {lower} and {upper}"
+        )
 
 
-@native("_rrelu_noise(Tensor self, float lower, float upper, Generator? generator=None) -> Tensor", variants="", tags=_RANDOM)
+@native(
+    "_rrelu_noise(Tensor self, float lower, float upper, Generator? generator=None) -> Tensor",
+    variants="",
+    tags=_RANDOM,
+)
 def _rrelu_noise(self, lower, upper, generator):
     """The slopes of rrelu in training: 1 where self > 0, elsewhere drawn from [lower, upper)."""
     return Out(self.shape, self.dtype)
 
 
-@composite("rrelu(Tensor self, Scalar lower=0.125, Scalar upper=0.3333333333333333, bool training=False, Generator? generator=None) -> Tensor", variants="function", tags=_RANDOM)
+@composite(
+    "rrelu(Tensor self, Scalar lower=0.125, Scalar upper=0.3333333333333333, bool training=False, Generator? generator=None) -> Tensor",
+    variants="function",
+    tags=_RANDOM,
+)
 def rrelu(self, lower, upper, training, generator):
     """self where positive, else self times a slope: drawn from [lower, upper) when training, else the middle."""
     check_slopes(lower, upper)
@@ -156,7 +168,11 @@ def rrelu(self, lower, upper, training, generator):
     return self * op._rrelu_noise(self, lower.to_double(), upper.to_double(), generator)
 
 
-@composite("rrelu_(Tensor self, Scalar lower=0.125, Scalar upper=0.3333333333333333, bool training=False, Generator? generator=None) -> Tensor", variants="function", tags=_RANDOM)
+@composite(
+    "rrelu_(Tensor self, Scalar lower=0.125, Scalar upper=0.3333333333333333, bool training=False, Generator? generator=None) -> Tensor",
+    variants="function",
+    tags=_RANDOM,
+)
 def rrelu_(self, lower, upper, training, generator):
     """rrelu in place."""
     check_slopes(lower, upper)

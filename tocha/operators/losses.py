@@ -131,7 +131,9 @@ def binary_cross_entropy(self, target, weight, reduction):
     if target.dtype != self.dtype:
         raise RuntimeError(f"[binary_cross_entropy] expected a target of dtype {self.dtype}, but got {target.dtype}")
     if self.shape != target.shape:
-        raise ValueError(f"[binary_cross_entropy] Using a target size ({target.shape}) that is different to the input size ({self.shape}) is deprecated. Please ensure they have the same size.")
+        raise ValueError(
+            f"[binary_cross_entropy] Using a target size ({target.shape}) that is different to the input size ({self.shape}) is deprecated. Please ensure they have the same size."
+        )
     op._check_probabilities(self)
     each = op._bce(self, target)
     if weight is not None:
@@ -161,13 +163,17 @@ def logistic_losses(self: "Tensor", target: "Tensor", pos_weight: "Tensor?") -> 
     return op._bce_logits(self, target) if pos_weight is None else op._bce_logits_weighted(self, target, pos_weight)
 
 
-@loss("binary_cross_entropy_with_logits(Tensor self, Tensor target, Tensor? weight=None, Tensor? pos_weight=None, int reduction=1) -> Tensor")
+@loss(
+    "binary_cross_entropy_with_logits(Tensor self, Tensor target, Tensor? weight=None, Tensor? pos_weight=None, int reduction=1) -> Tensor"
+)
 def binary_cross_entropy_with_logits(self, target, weight, pos_weight, reduction):
     """binary_cross_entropy of sigmoid(self), computed from self."""
     if not self.is_floating_point():
         raise NotImplementedError(f"[binary_cross_entropy_with_logits] is not defined for {self.dtype}")
     if not target.is_floating_point():
-        raise RuntimeError(f"[binary_cross_entropy_with_logits] expected a floating point target, but got {target.dtype}")
+        raise RuntimeError(
+            f"[binary_cross_entropy_with_logits] expected a floating point target, but got {target.dtype}"
+        )
     each = logistic_losses(self, target, pos_weight)
     if weight is not None:
         each = each * weight
@@ -189,20 +195,28 @@ def check_classes(self: "Tensor", target: "Tensor", weight: "Tensor?") -> "none"
     if self.dim() == 0:
         raise ValueError(f"[nll_loss] Expected 1 or more dimensions (got 0) with target of size {target.shape}")
     if self.dim() > 1 and (target.dim() == 0 or self.size(0) != target.size(0)):
-        raise ValueError(f"[nll_loss] Expected input batch_size to match target batch_size, got input of size {self.shape} and target of size {target.shape}")
+        raise ValueError(
+            f"[nll_loss] Expected input batch_size to match target batch_size, got input of size {self.shape} and target of size {target.shape}"
+        )
     if target.dtype != dt.int64 and target.dtype != dt.uint8:
         raise RuntimeError(f"[nll_loss] expected target dtype to be int64 or uint8, but got {target.dtype}")
     if not self.is_floating_point():
         raise NotImplementedError(f"[nll_loss] is not defined for {self.dtype}")
     if self.dim() == 1:
         if target.dim() > 1 or target.numel() != 1:
-            raise RuntimeError(f"[nll_loss] expected one class for an input of size {self.shape}, got a target of size {target.shape}")
+            raise RuntimeError(
+                f"[nll_loss] expected one class for an input of size {self.shape}, got a target of size {target.shape}"
+            )
     elif target.shape != [self.shape[0], *self.shape[2:]]:
-        raise RuntimeError(f"[nll_loss] size mismatch: an input of size {self.shape} needs a target of size {[self.shape[0], *self.shape[2:]]}, got {target.shape}")
+        raise RuntimeError(
+            f"[nll_loss] size mismatch: an input of size {self.shape} needs a target of size {[self.shape[0], *self.shape[2:]]}, got {target.shape}"
+        )
     classes = self.size(0 if self.dim() == 1 else 1)
     if weight is not None:
         if weight.dim() != 1 or weight.size(0) != classes:
-            raise RuntimeError(f"[nll_loss] weight tensor should be defined either for all {classes} classes or no classes but got weight tensor of shape: {weight.shape}")
+            raise RuntimeError(
+                f"[nll_loss] weight tensor should be defined either for all {classes} classes or no classes but got weight tensor of shape: {weight.shape}"
+            )
         if weight.dtype != self.dtype:
             raise RuntimeError(f"[nll_loss] expected a weight of dtype {self.dtype}, but got {weight.dtype}")
 
@@ -234,7 +248,9 @@ def along_classes(weight: "Tensor", like: "Tensor", dim: "int") -> "Tensor":
 
 
 @rule
-def cross_entropy_of_probabilities(self: "Tensor", target: "Tensor", weight: "Tensor?", reduction: "int", smoothing: "float", dim: "int") -> "Tensor":
+def cross_entropy_of_probabilities(
+    self: "Tensor", target: "Tensor", weight: "Tensor?", reduction: "int", smoothing: "float", dim: "int"
+) -> "Tensor":
     classes = self.size(dim)
     if smoothing > 0:
         target = target * (1 - smoothing) + smoothing / classes
@@ -250,7 +266,15 @@ def cross_entropy_of_probabilities(self: "Tensor", target: "Tensor", weight: "Te
 
 
 @rule
-def smoothed_cross_entropy(self: "Tensor", target: "Tensor", weight: "Tensor?", reduction: "int", ignore_index: "int", smoothing: "float", dim: "int") -> "Tensor":
+def smoothed_cross_entropy(
+    self: "Tensor",
+    target: "Tensor",
+    weight: "Tensor?",
+    reduction: "int",
+    ignore_index: "int",
+    smoothing: "float",
+    dim: "int",
+) -> "Tensor":
     """Cross entropy with targets mixed with the uniform distribution."""
     scores = op.log_softmax(self, dim)
     each, weights = op._nll(scores, target, weight, ignore_index)
@@ -263,7 +287,9 @@ def smoothed_cross_entropy(self: "Tensor", target: "Tensor", weight: "Tensor?", 
     return (mixed.sum(dtype=wide) / weights.sum(dtype=wide)).to(self.dtype)
 
 
-@loss("nn_cross_entropy_loss(Tensor self, Tensor target, Tensor? weight=None, int reduction=1, int ignore_index=-100, float label_smoothing=0.0) -> Tensor")
+@loss(
+    "nn_cross_entropy_loss(Tensor self, Tensor target, Tensor? weight=None, int reduction=1, int ignore_index=-100, float label_smoothing=0.0) -> Tensor"
+)
 def cross_entropy_loss(self, target, weight, reduction, ignore_index, label_smoothing):
     """The cross entropy of softmax(self) with target classes, or with probabilities of self's size."""
     if not (label_smoothing >= 0 and label_smoothing <= 1):
@@ -271,11 +297,17 @@ def cross_entropy_loss(self, target, weight, reduction, ignore_index, label_smoo
     dim = 0 if self.dim() == 1 else 1
     if self.shape == target.shape:
         if not target.is_floating_point():
-            raise RuntimeError(f"[cross_entropy] Expected floating point type for target with class probabilities, got {target.dtype}")
+            raise RuntimeError(
+                f"[cross_entropy] Expected floating point type for target with class probabilities, got {target.dtype}"
+            )
         if ignore_index >= 0:
-            raise RuntimeError(f"[cross_entropy] ignore_index is not supported for floating point target, got {ignore_index}")
+            raise RuntimeError(
+                f"[cross_entropy] ignore_index is not supported for floating point target, got {ignore_index}"
+            )
         if weight is not None and (weight.dim() != 1 or weight.numel() != self.size(dim)):
-            raise RuntimeError(f"[cross_entropy] weight tensor should be defined either for all {self.size(dim)} classes or no classes but got weight tensor of shape: {weight.shape}")
+            raise RuntimeError(
+                f"[cross_entropy] weight tensor should be defined either for all {self.size(dim)} classes or no classes but got weight tensor of shape: {weight.shape}"
+            )
         return cross_entropy_of_probabilities(self, target, weight, reduction, label_smoothing, dim)
     if label_smoothing > 0:
         return smoothed_cross_entropy(self, target, weight, reduction, ignore_index, label_smoothing, dim)
@@ -297,14 +329,20 @@ def hinge_embedding_loss(self, target, margin, reduction):
 def cosine_embedding_loss(input1, input2, target, margin, reduction):
     """1 - cos(input1, input2) where target is 1, max(0, cos - margin) where it is -1."""
     if target.dim() > 1:
-        raise RuntimeError(f"[cosine_embedding_loss] 0D or 1D target tensor expected, multi-target not supported, got {target.shape}")
+        raise RuntimeError(
+            f"[cosine_embedding_loss] 0D or 1D target tensor expected, multi-target not supported, got {target.shape}"
+        )
     if input1.dim() != target.dim() + 1 or input2.dim() != target.dim() + 1:
-        raise RuntimeError(f"[cosine_embedding_loss] {target.dim()}D target tensor expects {target.dim() + 1}D input tensors, but found inputs with sizes {input1.shape} and {input2.shape}")
+        raise RuntimeError(
+            f"[cosine_embedding_loss] {target.dim()}D target tensor expects {target.dim() + 1}D input tensors, but found inputs with sizes {input1.shape} and {input2.shape}"
+        )
     products = (input1 * input2).sum([-1])
     squares1 = (input1 * input1).sum([-1]) + 1e-12
     squares2 = (input2 * input2).sum([-1]) + 1e-12
     cos = products / op.sqrt(squares1 * squares2)
-    return reduced(op.where(target == 1, 1 - cos, 0) + op.where(target == -1, (cos - margin).clamp_min(0), 0), reduction)
+    return reduced(
+        op.where(target == 1, 1 - cos, 0) + op.where(target == -1, (cos - margin).clamp_min(0), 0), reduction
+    )
 
 
 @loss("margin_ranking_loss(Tensor input1, Tensor input2, Tensor target, float margin=0.0, int reduction=1) -> Tensor")
@@ -336,9 +374,13 @@ def _multilabel_soft_margin_loss(self, target, weight, reduction):
 def _multilabel_margin(self, target):
     """multilabel_margin_loss of each sample."""
     if self.shape != target.shape:
-        raise RuntimeError(f"[multilabel_margin_loss] inconsistent target size: {target.shape} for input of size: {self.shape}")
+        raise RuntimeError(
+            f"[multilabel_margin_loss] inconsistent target size: {target.shape} for input of size: {self.shape}"
+        )
     if self.dim() > 2 or (self.dim() > 0 and self.size(-1) == 0):
-        raise RuntimeError(f"[multilabel_margin_loss] Expected non-empty vector or matrix with optional 0-dim batch size, but got: {self.shape}")
+        raise RuntimeError(
+            f"[multilabel_margin_loss] Expected non-empty vector or matrix with optional 0-dim batch size, but got: {self.shape}"
+        )
     if target.dtype != dt.int64:
         raise RuntimeError(f"[multilabel_margin_loss] expected a target of dtype int64, but got {target.dtype}")
     return Out(self.shape[:1] if self.dim() == 2 else [], self.dtype)
@@ -350,17 +392,23 @@ def multilabel_margin_loss(self, target, reduction):
     return reduced(op._multilabel_margin(self, target), reduction)
 
 
-@loss("nn_multi_margin_loss(Tensor self, Tensor target, Scalar p=1, Scalar margin=1, Tensor? weight=None, int reduction=1) -> Tensor")
+@loss(
+    "nn_multi_margin_loss(Tensor self, Tensor target, Scalar p=1, Scalar margin=1, Tensor? weight=None, int reduction=1) -> Tensor"
+)
 def multi_margin_loss(self, target, p, margin, weight, reduction):
     """max(0, margin - self[target] + self[i]) to the power p, averaged over the other classes i."""
     if p.to_double() != 1 and p.to_double() != 2:
         raise ValueError(f"[multi_margin_loss] only p == 1 and p == 2 supported, got {p}")
     if self.dim() > 2 or (self.dim() > 0 and self.size(-1) == 0):
-        raise RuntimeError(f"[multi_margin_loss] Expected non-empty vector or matrix with optional 0-dim batch size, but got: {self.shape}")
+        raise RuntimeError(
+            f"[multi_margin_loss] Expected non-empty vector or matrix with optional 0-dim batch size, but got: {self.shape}"
+        )
     rows = self if self.dim() == 2 else self.reshape([1, -1])
     classes = rows.size(1)
     if target.dim() > 1 or target.numel() != rows.size(0) or (self.dim() == 2 and target.dim() != 1):
-        raise RuntimeError(f"[multi_margin_loss] target tensor should be 1-D with size equal to the number of input samples (batch size). Expected target size [{rows.size(0)}], but got {target.shape}. Input has shape {self.shape}.")
+        raise RuntimeError(
+            f"[multi_margin_loss] target tensor should be 1-D with size equal to the number of input samples (batch size). Expected target size [{rows.size(0)}], but got {target.shape}. Input has shape {self.shape}."
+        )
     if target.dtype != dt.int64:
         raise RuntimeError(f"[multi_margin_loss] expected a target of dtype int64, but got {target.dtype}")
     if weight is not None and (weight.dim() != 1 or weight.numel() != classes):
@@ -378,11 +426,15 @@ def multi_margin_loss(self, target, p, margin, weight, reduction):
     return reduced(each if target.dim() == 1 else each.squeeze(0), reduction)
 
 
-@loss("triplet_margin_loss(Tensor anchor, Tensor positive, Tensor negative, float margin=1.0, float p=2.0, float eps=1e-06, bool swap=False, int reduction=1) -> Tensor")
+@loss(
+    "triplet_margin_loss(Tensor anchor, Tensor positive, Tensor negative, float margin=1.0, float p=2.0, float eps=1e-06, bool swap=False, int reduction=1) -> Tensor"
+)
 def triplet_margin_loss(anchor, positive, negative, margin, p, eps, swap, reduction):
     """max(0, margin + distance(anchor, positive) - distance(anchor, negative))."""
     if anchor.dim() != positive.dim() or anchor.dim() != negative.dim():
-        raise RuntimeError(f"[triplet_margin_loss] The anchor, positive, and negative tensors are expected to have the same number of dimensions, but got: {anchor.shape}, {positive.shape} and {negative.shape}")
+        raise RuntimeError(
+            f"[triplet_margin_loss] The anchor, positive, and negative tensors are expected to have the same number of dimensions, but got: {anchor.shape}, {positive.shape} and {negative.shape}"
+        )
     near = op.pairwise_distance(anchor, positive, p, eps)
     far = op.pairwise_distance(anchor, negative, p, eps)
     if swap:
@@ -393,12 +445,18 @@ def triplet_margin_loss(anchor, positive, negative, margin, p, eps, swap, reduct
 # -- sequences ---------------------------------------------------------------------------------------
 
 
-@native("_ctc_loss(Tensor log_probs, Tensor targets, Tensor input_lengths, Tensor target_lengths, int blank=0) -> (Tensor, Tensor)", variants="", tags=frozenset({"dynamic"}))
+@native(
+    "_ctc_loss(Tensor log_probs, Tensor targets, Tensor input_lengths, Tensor target_lengths, int blank=0) -> (Tensor, Tensor)",
+    variants="",
+    tags=frozenset({"dynamic"}),
+)
 def _ctc_loss(log_probs, targets, input_lengths, target_lengths, blank):
     """For each sequence minus the log likelihood of its target, and the forward variables of the recursion."""
 
 
-@loss("ctc_loss(Tensor log_probs, Tensor targets, Tensor input_lengths, Tensor target_lengths, int blank=0, int reduction=1, bool zero_infinity=False) -> Tensor")
+@loss(
+    "ctc_loss(Tensor log_probs, Tensor targets, Tensor input_lengths, Tensor target_lengths, int blank=0, int reduction=1, bool zero_infinity=False) -> Tensor"
+)
 def ctc_loss(log_probs, targets, input_lengths, target_lengths, blank, reduction, zero_infinity):
     """Connectionist temporal classification: all alignments of (T, N, C) log probabilities to the targets."""
     batched = log_probs.dim() == 3
@@ -406,7 +464,7 @@ def ctc_loss(log_probs, targets, input_lengths, target_lengths, blank, reduction
         raise RuntimeError(f"[ctc_loss] log_probs must be (T, N, C) or (T, C), got {log_probs.shape}")
     steps = log_probs if batched else log_probs.unsqueeze(1)
     labels = targets if batched or targets.dim() != 1 else targets.unsqueeze(0)
-    each, alphas = op._ctc_loss(steps, labels, input_lengths, target_lengths, blank)
+    each = op._ctc_loss(steps, labels, input_lengths, target_lengths, blank)[0]
     if zero_infinity:
         each = each.masked_fill(each == float("inf"), 0)
     if reduction == 1:

@@ -18,19 +18,31 @@ _INTO_OUT = frozenset({"random", "out_dtype"})  # out= may have another dtype: t
 # -- new tensors -------------------------------------------------------------------------------------
 
 
-@native("rand(int[] size, *, Generator? generator=None, dtype? dtype=None, device? device=None) -> Tensor", variants="function, out", tags=_FACTORY)
+@native(
+    "rand(int[] size, *, Generator? generator=None, dtype? dtype=None, device? device=None) -> Tensor",
+    variants="function, out",
+    tags=_FACTORY,
+)
 def rand(size, generator, dtype, device):
     """Numbers uniform in [0, 1)."""
     return Out(size, dtype_or_default(dtype), device=device_or_default(device))
 
 
-@native("randn(int[] size, *, Generator? generator=None, dtype? dtype=None, device? device=None) -> Tensor", variants="function, out", tags=_FACTORY)
+@native(
+    "randn(int[] size, *, Generator? generator=None, dtype? dtype=None, device? device=None) -> Tensor",
+    variants="function, out",
+    tags=_FACTORY,
+)
 def randn(size, generator, dtype, device):
     """Numbers from the standard normal distribution; complex ones have variance 1 in all."""
     return Out(size, dtype_or_default(dtype), device=device_or_default(device))
 
 
-@native("randint(int high, int[] size, *, Generator? generator=None, dtype? dtype=None, device? device=None) -> Tensor", variants="function, out", tags=_FACTORY)
+@native(
+    "randint(int high, int[] size, *, Generator? generator=None, dtype? dtype=None, device? device=None) -> Tensor",
+    variants="function, out",
+    tags=_FACTORY,
+)
 def randint(high, size, generator, dtype, device):
     """Integers uniform in [0, high), or in [low, high)."""
     if high <= 0:
@@ -38,7 +50,11 @@ def randint(high, size, generator, dtype, device):
     return Out(size, dt.int64 if dtype is None else dtype, device=device_or_default(device))
 
 
-@native("randint.low(int low, int high, int[] size, *, Generator? generator=None, dtype? dtype=None, device? device=None) -> Tensor", variants="function, out", tags=_FACTORY)
+@native(
+    "randint.low(int low, int high, int[] size, *, Generator? generator=None, dtype? dtype=None, device? device=None) -> Tensor",
+    variants="function, out",
+    tags=_FACTORY,
+)
 def randint_low(low, high, size, generator, dtype, device):
     """Integers uniform in [low, high)."""
     if low >= high:
@@ -46,7 +62,11 @@ def randint_low(low, high, size, generator, dtype, device):
     return Out(size, dt.int64 if dtype is None else dtype, device=device_or_default(device))
 
 
-@native("randperm(int n, *, Generator? generator=None, dtype? dtype=None, device? device=None) -> Tensor", variants="function, out", tags=_FACTORY)
+@native(
+    "randperm(int n, *, Generator? generator=None, dtype? dtype=None, device? device=None) -> Tensor",
+    variants="function, out",
+    tags=_FACTORY,
+)
 def randperm(n, generator, dtype, device):
     """A random permutation of 0, 1, ..., n - 1."""
     if n < 0:
@@ -54,38 +74,78 @@ def randperm(n, generator, dtype, device):
     return Out([n], dt.int64 if dtype is None else dtype, device=device_or_default(device))
 
 
-@native("rand_like(Tensor self, *, Generator? generator=None, dtype? dtype=None, device? device=None, memory_format? memory_format=None) -> Tensor", variants="function", tags=_FACTORY)
+@native(
+    "rand_like(Tensor self, *, Generator? generator=None, dtype? dtype=None, device? device=None, memory_format? memory_format=None) -> Tensor",
+    variants="function",
+    tags=_FACTORY,
+)
 def rand_like(self, generator, dtype, device, memory_format):
     """Numbers uniform in [0, 1), in self's size."""
-    return Out(self.shape, self.dtype if dtype is None else dtype, device=self.device if device is None else device, strides=like_strides(self, memory_format))
+    return Out(
+        self.shape,
+        self.dtype if dtype is None else dtype,
+        device=self.device if device is None else device,
+        strides=like_strides(self, memory_format),
+    )
 
 
-@native("randn_like(Tensor self, *, Generator? generator=None, dtype? dtype=None, device? device=None, memory_format? memory_format=None) -> Tensor", variants="function", tags=_FACTORY)
+@native(
+    "randn_like(Tensor self, *, Generator? generator=None, dtype? dtype=None, device? device=None, memory_format? memory_format=None) -> Tensor",
+    variants="function",
+    tags=_FACTORY,
+)
 def randn_like(self, generator, dtype, device, memory_format):
     """Numbers from the standard normal distribution, in self's size."""
-    return Out(self.shape, self.dtype if dtype is None else dtype, device=self.device if device is None else device, strides=like_strides(self, memory_format))
+    return Out(
+        self.shape,
+        self.dtype if dtype is None else dtype,
+        device=self.device if device is None else device,
+        strides=like_strides(self, memory_format),
+    )
 
 
-@native("randint_like(Tensor self, int high, *, Generator? generator=None, dtype? dtype=None, device? device=None, memory_format? memory_format=None) -> Tensor", variants="function", tags=_FACTORY)
+@native(
+    "randint_like(Tensor self, int high, *, Generator? generator=None, dtype? dtype=None, device? device=None, memory_format? memory_format=None) -> Tensor",
+    variants="function",
+    tags=_FACTORY,
+)
 def randint_like(self, high, generator, dtype, device, memory_format):
     """Integers uniform in [0, high), or in [low, high), in self's size and dtype."""
     if high <= 0:
         raise RuntimeError(f"[randint_like] expects 'from' to be less than 'to', but got from=0 >= to={high}")
-    return Out(self.shape, self.dtype if dtype is None else dtype, device=self.device if device is None else device, strides=like_strides(self, memory_format))
+    return Out(
+        self.shape,
+        self.dtype if dtype is None else dtype,
+        device=self.device if device is None else device,
+        strides=like_strides(self, memory_format),
+    )
 
 
-@native("randint_like.low(Tensor self, int low, int high, *, Generator? generator=None, dtype? dtype=None, device? device=None, memory_format? memory_format=None) -> Tensor", variants="function", tags=_FACTORY)
+@native(
+    "randint_like.low(Tensor self, int low, int high, *, Generator? generator=None, dtype? dtype=None, device? device=None, memory_format? memory_format=None) -> Tensor",
+    variants="function",
+    tags=_FACTORY,
+)
 def randint_like_low(self, low, high, generator, dtype, device, memory_format):
     """Integers uniform in [low, high), in self's size and dtype."""
     if low >= high:
         raise RuntimeError(f"[randint_like] expects 'from' to be less than 'to', but got from={low} >= to={high}")
-    return Out(self.shape, self.dtype if dtype is None else dtype, device=self.device if device is None else device, strides=like_strides(self, memory_format))
+    return Out(
+        self.shape,
+        self.dtype if dtype is None else dtype,
+        device=self.device if device is None else device,
+        strides=like_strides(self, memory_format),
+    )
 
 
 # -- normal with tensors of parameters ---------------------------------------------------------------
 
 
-@native("normal.tensor_tensor(Tensor mean, Tensor std, *, Generator? generator=None) -> Tensor", variants="function, out", tags=_INTO_OUT)
+@native(
+    "normal.tensor_tensor(Tensor mean, Tensor std, *, Generator? generator=None) -> Tensor",
+    variants="function, out",
+    tags=_INTO_OUT,
+)
 def normal_tensor_tensor(mean, std, generator):
     """Normal numbers, each with its own mean and standard deviation."""
     if std.is_complex():
@@ -93,7 +153,11 @@ def normal_tensor_tensor(mean, std, generator):
     return Out(broadcast_shapes(mean.shape, std.shape, "normal"), mean.dtype)
 
 
-@native("normal.tensor_float(Tensor mean, float std=1.0, *, Generator? generator=None) -> Tensor", variants="function, out", tags=_INTO_OUT)
+@native(
+    "normal.tensor_float(Tensor mean, float std=1.0, *, Generator? generator=None) -> Tensor",
+    variants="function, out",
+    tags=_INTO_OUT,
+)
 def normal_tensor_float(mean, std, generator):
     """Normal numbers, each with its own mean."""
     if not std >= 0:
@@ -101,7 +165,11 @@ def normal_tensor_float(mean, std, generator):
     return Out(mean.shape, mean.dtype)
 
 
-@native("normal.float_tensor(float mean, Tensor std, *, Generator? generator=None) -> Tensor", variants="function, out", tags=_INTO_OUT)
+@native(
+    "normal.float_tensor(float mean, Tensor std, *, Generator? generator=None) -> Tensor",
+    variants="function, out",
+    tags=_INTO_OUT,
+)
 def normal_float_tensor(mean, std, generator):
     """Normal numbers, each with its own standard deviation."""
     if std.is_complex():
@@ -109,7 +177,11 @@ def normal_float_tensor(mean, std, generator):
     return Out(std.shape, std.dtype)
 
 
-@native("normal.float_float(float mean, float std, int[] size, *, Generator? generator=None, dtype? dtype=None, device? device=None) -> Tensor", variants="function, out", tags=_FACTORY)
+@native(
+    "normal.float_float(float mean, float std, int[] size, *, Generator? generator=None, dtype? dtype=None, device? device=None) -> Tensor",
+    variants="function, out",
+    tags=_FACTORY,
+)
 def normal_float_float(mean, std, size, generator, dtype, device):
     """Normal numbers of one mean and standard deviation."""
     if not std >= 0:
@@ -120,19 +192,29 @@ def normal_float_float(mean, std, size, generator, dtype, device):
 # -- tensors of samples ------------------------------------------------------------------------------
 
 
-@native("bernoulli(Tensor self, *, Generator? generator=None) -> Tensor", variants="function, method, out", tags=_INTO_OUT)
+@native(
+    "bernoulli(Tensor self, *, Generator? generator=None) -> Tensor", variants="function, method, out", tags=_INTO_OUT
+)
 def bernoulli(self, generator):
     """1 with the probability that self holds at that place, else 0."""
     return Out(self.shape, self.dtype)
 
 
-@native("bernoulli.p(Tensor self, float p, *, Generator? generator=None) -> Tensor", variants="function, method", tags=_RANDOM)
+@native(
+    "bernoulli.p(Tensor self, float p, *, Generator? generator=None) -> Tensor",
+    variants="function, method",
+    tags=_RANDOM,
+)
 def bernoulli_p(self, p, generator):
     """1 with probability p, else 0, in self's size and dtype."""
     return Out(self.shape, self.dtype)
 
 
-@native("multinomial(Tensor self, int num_samples, bool replacement=False, *, Generator? generator=None) -> Tensor", variants="function, method, out", tags=frozenset({"random", "exact_out"}))
+@native(
+    "multinomial(Tensor self, int num_samples, bool replacement=False, *, Generator? generator=None) -> Tensor",
+    variants="function, method, out",
+    tags=frozenset({"random", "exact_out"}),
+)
 def multinomial(self, num_samples, replacement, generator):
     """Indices drawn from the distribution in each row of self, which need not sum to one."""
     if self.dim() < 1 or self.dim() > 2:
@@ -143,7 +225,9 @@ def multinomial(self, num_samples, replacement, generator):
         raise RuntimeError(f"[multinomial] cannot sample n_sample <= 0 samples, got {num_samples}")
     columns = self.size(-1)
     if not replacement and num_samples > columns:
-        raise RuntimeError(f"[multinomial] cannot sample n_sample > prob_dist.size(-1) samples without replacement: {num_samples} > {columns}")
+        raise RuntimeError(
+            f"[multinomial] cannot sample n_sample > prob_dist.size(-1) samples without replacement: {num_samples} > {columns}"
+        )
     return Out([*self.shape[:-1], num_samples], dt.int64)
 
 
@@ -153,7 +237,9 @@ def poisson(self, generator):
     return Out(self.shape, self.dtype)
 
 
-@native("binomial(Tensor count, Tensor prob, Generator? generator=None) -> Tensor", variants="function, out", tags=_RANDOM)
+@native(
+    "binomial(Tensor count, Tensor prob, Generator? generator=None) -> Tensor", variants="function, out", tags=_RANDOM
+)
 def binomial(count, prob, generator):
     """How many of count trials succeed, each with probability prob."""
     if not count.is_floating_point():
@@ -180,17 +266,29 @@ def _sample_dirichlet(self, generator):
 # -- in place ----------------------------------------------------------------------------------------
 
 
-@native("uniform_(Tensor self, float from=0.0, float to=1.0, *, Generator? generator=None) -> Tensor", variants="method", tags=_RANDOM)
+@native(
+    "uniform_(Tensor self, float from=0.0, float to=1.0, *, Generator? generator=None) -> Tensor",
+    variants="method",
+    tags=_RANDOM,
+)
 def uniform_(self, from_, to, generator):
     """Fills self with numbers uniform in [from, to)."""
 
 
-@native("normal_(Tensor self, float mean=0.0, float std=1.0, *, Generator? generator=None) -> Tensor", variants="method", tags=_RANDOM)
+@native(
+    "normal_(Tensor self, float mean=0.0, float std=1.0, *, Generator? generator=None) -> Tensor",
+    variants="method",
+    tags=_RANDOM,
+)
 def normal_(self, mean, std, generator):
     """Fills self with normal numbers."""
 
 
-@native("random_.from(Tensor self, int from, int? to, *, Generator? generator=None) -> Tensor", variants="method", tags=_RANDOM)
+@native(
+    "random_.from(Tensor self, int from, int? to, *, Generator? generator=None) -> Tensor",
+    variants="method",
+    tags=_RANDOM,
+)
 def random_from(self, from_, to, generator):
     """Fills self with integers uniform in [from, to); to=None means up to the largest the dtype counts exactly."""
 
@@ -205,27 +303,45 @@ def random_(self, generator):
     """Fills self with integers from 0 to the largest the dtype counts exactly."""
 
 
-@native("bernoulli_.tensor(Tensor self, Tensor p, *, Generator? generator=None) -> Tensor", variants="method", tags=_RANDOM)
+@native(
+    "bernoulli_.tensor(Tensor self, Tensor p, *, Generator? generator=None) -> Tensor", variants="method", tags=_RANDOM
+)
 def bernoulli_tensor(self, p, generator):
     """Fills self with 1 with the probability that p holds at that place, else 0."""
 
 
-@native("bernoulli_.float(Tensor self, float p=0.5, *, Generator? generator=None) -> Tensor", variants="method", tags=_RANDOM)
+@native(
+    "bernoulli_.float(Tensor self, float p=0.5, *, Generator? generator=None) -> Tensor",
+    variants="method",
+    tags=_RANDOM,
+)
 def bernoulli_float(self, p, generator):
     """Fills self with 1 with probability p, else 0."""
 
 
-@native("exponential_(Tensor self, float lambd=1.0, *, Generator? generator=None) -> Tensor", variants="method", tags=_RANDOM)
+@native(
+    "exponential_(Tensor self, float lambd=1.0, *, Generator? generator=None) -> Tensor",
+    variants="method",
+    tags=_RANDOM,
+)
 def exponential_(self, lambd, generator):
     """Fills self with exponentially distributed numbers of rate lambd."""
 
 
-@native("cauchy_(Tensor self, float median=0.0, float sigma=1.0, *, Generator? generator=None) -> Tensor", variants="method", tags=_RANDOM)
+@native(
+    "cauchy_(Tensor self, float median=0.0, float sigma=1.0, *, Generator? generator=None) -> Tensor",
+    variants="method",
+    tags=_RANDOM,
+)
 def cauchy_(self, median, sigma, generator):
     """Fills self with numbers from the Cauchy distribution."""
 
 
-@native("log_normal_(Tensor self, float mean=1.0, float std=2.0, *, Generator? generator=None) -> Tensor", variants="method", tags=_RANDOM)
+@native(
+    "log_normal_(Tensor self, float mean=1.0, float std=2.0, *, Generator? generator=None) -> Tensor",
+    variants="method",
+    tags=_RANDOM,
+)
 def log_normal_(self, mean, std, generator):
     """Fills self with e to the power of normal numbers."""
 

@@ -83,7 +83,9 @@ def test_pointwise_value(o, d):
     codes = (o.types or {}).get("params", ("T",) * len(params))
     types = [(n, resolve(c, d.compute)) for n, c in zip(params, codes, strict=True)]
     outs = [resolve(c, d) for c in (o.types or {}).get("out", ("T",) * len(o.schema.returns))]
-    nodes = scalar.trace(o.body, [dt.by_name(str(t.dtype).split(".")[1]) for t in tensors], types, outs, compute="stored" not in o.tags)
+    nodes = scalar.trace(
+        o.body, [dt.by_name(str(t.dtype).split(".")[1]) for t in tensors], types, outs, compute="stored" not in o.tags
+    )
     expected = []
     for values in zip(*(t.tolist() for t in tensors), strict=True):
         expected.append(scalar.evaluate(nodes, inputs=values, params=list(params.values())))

@@ -230,7 +230,9 @@ def test_remainders_are_exact(dtype):
     a = (rng.standard_normal(20000) * 10.0 ** rng.integers(-20, 20, 20000)).astype(dtype)
     b = (rng.standard_normal(20000) * 10.0 ** rng.integers(-20, 20, 20000)).astype(dtype)
     # The first runs have small quotients throughout and take the short way.
-    b[:8192] = a[:8192] / dtype(2.0) ** rng.integers(-3, 20, 8192) * (1 + rng.standard_normal(8192) * 1e-3).astype(dtype)
+    b[:8192] = (
+        a[:8192] / dtype(2.0) ** rng.integers(-3, 20, 8192) * (1 + rng.standard_normal(8192) * 1e-3).astype(dtype)
+    )
     a[:64] = b[:64] * rng.integers(-9, 9, 64)
     x, y = tocha.tensor(a), tocha.tensor(b)
     np.testing.assert_array_equal(tocha.fmod(x, y).numpy(), np.fmod(a, b))

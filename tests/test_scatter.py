@@ -52,7 +52,9 @@ def test_scatter_reduce(dim, reduce, include_self):
     index = RNG.integers(0, x.shape[dim], (4, 5))
     want = scattered(x, dim, index, source, reduce, include_self)
     for t in layouts(x):
-        got = t.scatter_reduce(dim, tocha.from_numpy(index), tocha.from_numpy(source), reduce, include_self=include_self)
+        got = t.scatter_reduce(
+            dim, tocha.from_numpy(index), tocha.from_numpy(source), reduce, include_self=include_self
+        )
         np.testing.assert_allclose(got.numpy(), want, rtol=1e-12)
 
 
@@ -100,7 +102,11 @@ def test_bad_indices_change_nothing(bad):
 
 def test_tensors_without_memory_are_not_read():
     x, index = tocha.zeros(3, 2), tocha.zeros(2, 2, dtype=tocha.int64, device="meta")
-    for f in (lambda: x.scatter_add(0, index, tocha.ones(2, 2)), lambda: x.masked_fill_(index[:1] > 0, 1), lambda: x[index]):
+    for f in (
+        lambda: x.scatter_add(0, index, tocha.ones(2, 2)),
+        lambda: x.masked_fill_(index[:1] > 0, 1),
+        lambda: x[index],
+    ):
         with pytest.raises(RuntimeError, match="same device"):
             f()
     assert x.to("meta").gather(0, index).shape == (2, 2)

@@ -59,7 +59,9 @@ def test_unique(dim):
 
 
 def test_unique_consecutive():
-    values, inverse, counts = tocha.unique_consecutive(tocha.tensor([1, 1, 2, 1]), return_inverse=True, return_counts=True)
+    values, inverse, counts = tocha.unique_consecutive(
+        tocha.tensor([1, 1, 2, 1]), return_inverse=True, return_counts=True
+    )
     assert (values.tolist(), inverse.tolist(), counts.tolist()) == ([1, 2, 1], [0, 0, 1, 2], [2, 1, 1])
     assert tocha.unique_consecutive(tocha.tensor([[1, 2], [1, 2], [0, 2]]), dim=0).tolist() == [[1, 2], [0, 2]]
 
@@ -72,7 +74,10 @@ def test_searchsorted(side):
     assert got.dtype is tocha.int32
     np.testing.assert_array_equal(got.numpy(), want)
     shuffled = tocha.from_numpy(rows[:, ::-1].copy())
-    np.testing.assert_array_equal(tocha.searchsorted(shuffled, tocha.from_numpy(values), side=side, sorter=shuffled.argsort(stable=True)).numpy(), want)
+    np.testing.assert_array_equal(
+        tocha.searchsorted(shuffled, tocha.from_numpy(values), side=side, sorter=shuffled.argsort(stable=True)).numpy(),
+        want,
+    )
     assert tocha.bucketize(2.5, tocha.tensor([1.0, 2.0, 3.0])).item() == 2
 
 

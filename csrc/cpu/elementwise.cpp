@@ -224,7 +224,8 @@ char* spread(const Tensor& t, DType dtype, int operand, int64_t n) {
   char* out = buffer(operand);
   int64_t size = itemsize(dtype);
   cast_loop(t.dtype(), dtype)(out, size, t.bytes(), 0, 1);
-  for (int64_t done = 1; done < n; done *= 2) std::memcpy(out + done * size, out, static_cast<size_t>(std::min(done, n - done) * size));
+  for (int64_t done = 1; done < n; done *= 2)
+    std::memcpy(out + done * size, out, static_cast<size_t>(std::min(done, n - done) * size));
   return out;
 }
 

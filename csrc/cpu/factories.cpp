@@ -18,7 +18,8 @@ template <class T>
 constexpr bool is_complex_type = std::is_same_v<T, Complex<float>> || std::is_same_v<T, Complex<double>>;
 // What a sequence of T is computed in.
 template <class T>
-using Wide = std::conditional_t<std::is_integral_v<T>, int64_t, std::conditional_t<is_complex_type<T>, Complex<double>, double>>;
+using Wide =
+    std::conditional_t<std::is_integral_v<T>, int64_t, std::conditional_t<is_complex_type<T>, Complex<double>, double>>;
 
 // out[i] = value(i), for every dtype; value is generic in the element type.
 template <class T, class F>
@@ -35,17 +36,21 @@ template <class F>
 void for_dtype(const char* op, DType d, F f) {
   switch (d) {
 #define _(e, t, n, c) \
-  case DType::e: return f(t{});
+  case DType::e:      \
+    return f(t{});
     TOCHA_FORALL_DTYPES(_)
 #undef _
-    default: fail(ErrorKind::NotImplemented, "[", op, "] not implemented for '", d, "'");
+    default:
+      fail(ErrorKind::NotImplemented, "[", op, "] not implemented for '", d, "'");
   }
 }
 
 template <class T>
 T narrowed(double v) {
-  if constexpr (std::is_same_v<T, float> || std::is_same_v<T, double>) return static_cast<T>(v);
-  else return T(static_cast<float>(v));
+  if constexpr (std::is_same_v<T, float> || std::is_same_v<T, double>)
+    return static_cast<T>(v);
+  else
+    return T(static_cast<float>(v));
 }
 
 void count_up(const char* op, const Tensor& out, const Scalar& start, const Scalar& step) {
@@ -87,10 +92,13 @@ void spaced(const char* op, const Tensor& out, const Scalar& start, const Scalar
       fill(out, Scalar(shape(start.to_double())));
     } else {
       // Integers take the truncated ends, and truncate what lies between.
-      using Step = std::conditional_t<std::is_integral_v<T>, double, std::conditional_t<std::is_same_v<T, double>, double, float>>;
+      using Step = std::conditional_t<std::is_integral_v<T>, double,
+                                      std::conditional_t<std::is_same_v<T, double>, double, float>>;
       auto rounded = [](double v) {
-        if constexpr (std::is_integral_v<T>) return v;
-        else return static_cast<Step>(narrowed<T>(v));
+        if constexpr (std::is_integral_v<T>)
+          return v;
+        else
+          return static_cast<Step>(narrowed<T>(v));
       };
       Step a = rounded(std::is_integral_v<T> ? static_cast<double>(start.to_int()) : start.to_double());
       Step b = rounded(std::is_integral_v<T> ? static_cast<double>(end.to_int()) : end.to_double());
@@ -99,8 +107,10 @@ void spaced(const char* op, const Tensor& out, const Scalar& start, const Scalar
       generate<T>(out, [=](int64_t i) {
         Step v = i < half ? a + step * static_cast<Step>(i) : b - step * static_cast<Step>(n - 1 - i);
         double shaped = shape(static_cast<double>(v));
-        if constexpr (std::is_integral_v<T>) return static_cast<T>(static_cast<int64_t>(shaped));
-        else return narrowed<T>(shaped);
+        if constexpr (std::is_integral_v<T>)
+          return static_cast<T>(static_cast<int64_t>(shaped));
+        else
+          return narrowed<T>(shaped);
       });
     }
   });
@@ -127,14 +137,22 @@ void zeros(const Tensor& out, IntsView, MaybeDType, MaybeDevice) { fill(out, Sca
 void ones(const Tensor& out, IntsView, MaybeDType, MaybeDevice) { fill(out, Scalar(int64_t{1})); }
 void full(const Tensor& out, IntsView, const Scalar& value, MaybeDType, MaybeDevice) { fill(out, value); }
 void scalar_tensor(const Tensor& out, const Scalar& s, MaybeDType, MaybeDevice) { fill(out, s); }
-void zeros_like(const Tensor& out, const Tensor&, MaybeDType, MaybeDevice, MaybeFormat) { fill(out, Scalar(int64_t{0})); }
-void ones_like(const Tensor& out, const Tensor&, MaybeDType, MaybeDevice, MaybeFormat) { fill(out, Scalar(int64_t{1})); }
-void full_like(const Tensor& out, const Tensor&, const Scalar& value, MaybeDType, MaybeDevice, MaybeFormat) { fill(out, value); }
+void zeros_like(const Tensor& out, const Tensor&, MaybeDType, MaybeDevice, MaybeFormat) {
+  fill(out, Scalar(int64_t{0}));
+}
+void ones_like(const Tensor& out, const Tensor&, MaybeDType, MaybeDevice, MaybeFormat) {
+  fill(out, Scalar(int64_t{1}));
+}
+void full_like(const Tensor& out, const Tensor&, const Scalar& value, MaybeDType, MaybeDevice, MaybeFormat) {
+  fill(out, value);
+}
 
 void eye(const Tensor& out, int64_t, MaybeDType, MaybeDevice) { diagonal_ones(out); }
 void eye_m(const Tensor& out, int64_t, int64_t, MaybeDType, MaybeDevice) { diagonal_ones(out); }
 
-void arange(const Tensor& out, const Scalar&, MaybeDType, MaybeDevice) { count_up("arange", out, Scalar(int64_t{0}), Scalar(int64_t{1})); }
+void arange(const Tensor& out, const Scalar&, MaybeDType, MaybeDevice) {
+  count_up("arange", out, Scalar(int64_t{0}), Scalar(int64_t{1}));
+}
 void arange_start(const Tensor& out, const Scalar& start, const Scalar&, MaybeDType, MaybeDevice) {
   count_up("arange", out, start, Scalar(int64_t{1}));
 }
@@ -149,7 +167,8 @@ void linspace(const Tensor& out, const Scalar& start, const Scalar& end, int64_t
   spaced("linspace", out, start, end, true, [](auto v) { return v; });
 }
 
-void logspace(const Tensor& out, const Scalar& start, const Scalar& end, int64_t, double base, MaybeDType, MaybeDevice) {
+void logspace(const Tensor& out, const Scalar& start, const Scalar& end, int64_t, double base, MaybeDType,
+              MaybeDevice) {
   spaced("logspace", out, start, end, false, [base](auto v) {
     if constexpr (std::is_same_v<decltype(v), double>) {
       return std::pow(base, v);

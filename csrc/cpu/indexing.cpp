@@ -196,7 +196,8 @@ Tensors clamped(const Tensor& self, const Tensors& indices, const char* op) {
 }  // namespace
 
 Tensor index(const Tensor& self, const Tensors& indices) {
-  if (is_full_mask(self, indices) && computes(self) && computes(indices[0])) return ops::masked_select(self, indices[0]);
+  if (is_full_mask(self, indices) && computes(self) && computes(indices[0]))
+    return ops::masked_select(self, indices[0]);
   Selected s(self, indices, "index");
   Tensor out = empty(s.sizes, self.dtype(), self.device());
   if (!computes(self) || s.empty()) return out;

@@ -12,7 +12,8 @@ void check_together(const char* op, std::initializer_list<Tensor> tensors) {
   const Tensor& first = *tensors.begin();
   for (const Tensor& t : tensors)
     TOCHA_CHECK(!t || t.device() == first.device() || !computes(first), Runtime, "[", op,
-                "] Expected all tensors to be on the same device, but found at least two devices, ", first.device(), " and ", t.device(), "!");
+                "] Expected all tensors to be on the same device, but found at least two devices, ", first.device(),
+                " and ", t.device(), "!");
 }
 
 Tensor plain(const Tensor& t) { return t.is_conj() || t.is_neg() ? clone_dense(t) : t; }

@@ -227,7 +227,9 @@ def lcm(x, y):
 # Powers and roots
 
 
-@pointwise("_power(Operand self, Operand exponent) -> Tensor", dtypes=(*NUMERIC, *COMPLEX), variants="function", expensive=True)
+@pointwise(
+    "_power(Operand self, Operand exponent) -> Tensor", dtypes=(*NUMERIC, *COMPLEX), variants="function", expensive=True
+)
 def power(x, y):
     """self to the power of exponent, without shortcuts."""
     return x**y
@@ -383,7 +385,9 @@ def nextafter(x, y):
     return s.nextafter(x, y)
 
 
-@pointwise("_scale(Tensor self, Tensor exponent) -> Tensor", dtypes=FLOATS, types={"in": ("T", dt.int32)}, variants="function")
+@pointwise(
+    "_scale(Tensor self, Tensor exponent) -> Tensor", dtypes=FLOATS, types={"in": ("T", dt.int32)}, variants="function"
+)
 def scale(x, exponent):
     """self * 2**exponent in self's dtype, with one rounding."""
     return s.ldexp(x, exponent)

@@ -14,10 +14,18 @@ from tocha.operators.rules import is_integral
 
 def check_where(condition):
     if condition.dtype != dt.bool_ and condition.dtype != dt.uint8:
-        raise RuntimeError(f"[where] expected condition to be a boolean tensor, but got a tensor with dtype {condition.dtype}")
+        raise RuntimeError(
+            f"[where] expected condition to be a boolean tensor, but got a tensor with dtype {condition.dtype}"
+        )
 
 
-@pointwise("where(Tensor condition, Operand input, Operand other) -> Tensor", dtypes=ALL, types={"in": (dt.bool_, "T", "T"), "check": check_where}, variants="function, out", tags=frozenset({"direct_half"}))
+@pointwise(
+    "where(Tensor condition, Operand input, Operand other) -> Tensor",
+    dtypes=ALL,
+    types={"in": (dt.bool_, "T", "T"), "check": check_where},
+    variants="function, out",
+    tags=frozenset({"direct_half"}),
+)
 def where(condition, x, y):
     """input where the condition holds, else other."""
     return s.where(condition, x, y)
@@ -95,7 +103,12 @@ def largest(d: "dtype") -> "float":
     return 3.4028234663852886e38
 
 
-@pointwise("_replace_special(Tensor self, float nan, float posinf, float neginf) -> Tensor", dtypes=(*FLOATS, *COMPLEX), types={"params": ("real", "real", "real")}, variants="function")
+@pointwise(
+    "_replace_special(Tensor self, float nan, float posinf, float neginf) -> Tensor",
+    dtypes=(*FLOATS, *COMPLEX),
+    types={"params": ("real", "real", "real")},
+    variants="function",
+)
 def replace_special(x, nan, posinf, neginf):
     """self with NaN and the infinities replaced, in each part of a complex number."""
 
@@ -113,7 +126,9 @@ def nan_to_num(self, nan, posinf, neginf):
     if is_integral(self.dtype):
         return self.clone()
     top = largest(self.dtype)
-    return op._replace_special(self, 0.0 if nan is None else nan, top if posinf is None else posinf, -top if neginf is None else neginf)
+    return op._replace_special(
+        self, 0.0 if nan is None else nan, top if posinf is None else posinf, -top if neginf is None else neginf
+    )
 
 
 # Mixtures
@@ -130,7 +145,12 @@ def check_lerp(self, end, weight):
         raise RuntimeError(f"[lerp] weight {weight.dtype} cannot be converted to {self.dtype} without overflow")
 
 
-@pointwise("lerp(Tensor self, Tensor end, Operand weight) -> Tensor", dtypes=(*FLOATS, *COMPLEX), types={"check": check_lerp}, variants=BINARY)
+@pointwise(
+    "lerp(Tensor self, Tensor end, Operand weight) -> Tensor",
+    dtypes=(*FLOATS, *COMPLEX),
+    types={"check": check_lerp},
+    variants=BINARY,
+)
 def lerp(x, end, weight):
     """self + weight * (end - self)."""
     # From the nearer side, so that weight 1 gives end exactly.
@@ -138,7 +158,11 @@ def lerp(x, end, weight):
     return s.where(size < 0.5, x + weight * (end - x), end - (end - x) * (1 - weight))
 
 
-@pointwise("addcmul(Tensor self, Tensor tensor1, Tensor tensor2, *, Scalar value=1) -> Tensor", dtypes=(*NUMERIC, *COMPLEX), variants=BINARY)
+@pointwise(
+    "addcmul(Tensor self, Tensor tensor1, Tensor tensor2, *, Scalar value=1) -> Tensor",
+    dtypes=(*NUMERIC, *COMPLEX),
+    variants=BINARY,
+)
 def addcmul(x, a, b, value):
     """self + value * tensor1 * tensor2."""
     return x + value * a * b
@@ -151,7 +175,12 @@ def check_addcdiv(tensor1, tensor2):
         )
 
 
-@pointwise("addcdiv(Tensor self, Tensor tensor1, Tensor tensor2, *, Scalar value=1) -> Tensor", dtypes=(*FLOATS, *COMPLEX), types={"check": check_addcdiv}, variants=BINARY)
+@pointwise(
+    "addcdiv(Tensor self, Tensor tensor1, Tensor tensor2, *, Scalar value=1) -> Tensor",
+    dtypes=(*FLOATS, *COMPLEX),
+    types={"check": check_addcdiv},
+    variants=BINARY,
+)
 def addcdiv(x, a, b, value):
     """self + value * tensor1 / tensor2."""
     return x + value * a / b

@@ -99,10 +99,14 @@ def segment_reduce(data, reduce, lengths, indices, offsets, axis, unsafe, initia
         raise RuntimeError("[segment_reduce] Either lengths or offsets must be defined.")
     sizes = list(lengths.shape) if lengths is not None else list(offsets.shape)
     if len(sizes) != d + 1 or data.ndim <= d:
-        raise RuntimeError(f"[segment_reduce] Expected axis to be the last dimension of lengths or offsets but got {axis} for {sizes}")
+        raise RuntimeError(
+            f"[segment_reduce] Expected axis to be the last dimension of lengths or offsets but got {axis} for {sizes}"
+        )
     for i in range(d):
         if sizes[i] != data.shape[i]:
-            raise RuntimeError(f"[segment_reduce] lengths or offsets {sizes} do not match data {data.shape} before axis {d}")
+            raise RuntimeError(
+                f"[segment_reduce] lengths or offsets {sizes} do not match data {data.shape} before axis {d}"
+            )
     if lengths is None:
         if sizes[d] == 0:
             raise RuntimeError("[segment_reduce] offsets need one element at least")

@@ -6,7 +6,7 @@
 #include "dispatch/native.h"
 #include "ops/arithmetic.h"
 #include "ops/blend.h"
-#include "ops/masks.h"
+#include "kernels/masks.h"
 
 namespace tocha::native {
 namespace {
@@ -221,7 +221,7 @@ void index_put_(const Tensor& self, const Tensors& indices, const Tensor& values
   cpu::check_together("index_put", {self, values});
   if (!accumulate && values.numel() == 1 && computes(self) && is_leading_mask(self, indices)) {
     Tensor value = values.dim() ? view_of(values, Ints{}, Ints{}, values.offset()) : values;
-    ops::masked_fill_(self, spread_mask(indices[0], self.dim()), value);
+    masked_fill_(self, spread_mask(indices[0], self.dim()), value);
     return;
   }
   Selected s(self, indices, "index_put");

@@ -4,7 +4,9 @@
 #include "cpu/picks.h"
 #include "cpu/walk.h"
 #include "dispatch/native.h"
-#include "ops.h"
+#include "ops/arithmetic.h"
+#include "ops/blend.h"
+#include "kernels/masks.h"
 
 namespace tocha::native {
 namespace {

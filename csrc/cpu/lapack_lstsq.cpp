@@ -2,7 +2,8 @@
 #include <cmath>
 
 #include "cpu/lapack_batch.h"
-#include "ops.h"
+#include "ops/arithmetic.h"
+#include "ops/reductions.h"
 
 namespace tocha::native {
 
@@ -71,7 +72,13 @@ struct Problem {
   Tensor matrices;         // A, column-major; not changed
   Tensor rank, values;     // per matrix of A
   Tensor info;             // per right-hand side
-  std::vector<int64_t> places;
+  std::vector<int64_t> places;  // the matrix of each right-hand side
+  std::vector<char> reports;    // whether this right-hand side is the one that reports its matrix's rank and values
+
+  void assign() {
+    std::vector<char> seen(static_cast<size_t>(Shape(matrices).batch), 0);
+    for (int64_t k : places) reports.push_back(!std::exchange(seen[static_cast<size_t>(k)], 1));
+  }
 };
 
 template <class T>
@@ -98,6 +105,7 @@ void solve_least_squares(const Problem& p, const LeastSquares<T>& solver) {
       int found = 0;
       infos[i] = solver.call(copy.get(), data + i * x.step(), own_values.get(), &found, work.get(), solver.size,
                              real_work.get(), counts.get());
+      if (!p.reports[static_cast<size_t>(i)]) continue;
       if (ranks) rank[k] = found;
       if (values) std::copy_n(own_values.get(), a.least(), spectrum + k * a.least());
     }
@@ -139,6 +147,7 @@ std::tuple<Tensor, Tensor, Tensor, Tensor> least_squares(const Tensor& A, const 
   if (top.numel()) backend(device.type).copy(top, expanded(B, top.sizes()));
   p.matrices = column_major(A);
   p.places = batch_map(batch_of(A), batch);
+  p.assign();
   const bool ranks = driver != Driver::gels, values = driver == Driver::gelsd || driver == Driver::gelss;
   p.rank = empty(ranks ? own : Ints{0}, DType::Int64, device);
   backend(device.type).fill(p.rank, 0);
@@ -159,8 +168,8 @@ std::tuple<Tensor, Tensor, Tensor, Tensor> least_squares(const Tensor& A, const 
   Tensor residuals;
   const bool full_rank = driver == Driver::gels || (values && all_equal(p.rank, a.cols));
   if (a.rows > a.cols && full_rank)
-    residuals = ops::sum_dim(ops::square(ops::abs(narrowed_rows(p.x, a.cols, a.rows - a.cols))), Ints{-2}, false,
-                             std::nullopt);
+    residuals = ops::sum(ops::square(ops::abs(narrowed_rows(p.x, a.cols, a.rows - a.cols))), Ints{-2}, false,
+                         std::nullopt);
   else
     residuals = empty(Ints{0}, real, device);
   return {narrowed_rows(p.x, 0, a.cols), residuals, p.rank, p.values};

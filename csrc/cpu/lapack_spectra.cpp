@@ -224,7 +224,7 @@ void general_eigen(const Tensor& values, const Tensor& vectors, const Tensor& in
   if (s.step() == 0) return;
   const Tensor a = column_major_copy(A);
   Tensor scratch;
-  if (!compute_v) scratch = empty({1, 1}, values.dtype(), values.device());
+  if (!compute_v) scratch = empty(Ints{1, 1}, values.dtype(), values.device());
   ColumnMajorOut out(compute_v ? vectors : scratch);
   with_type(A.dtype(), [&](auto type) {
     using T = decltype(type);

@@ -5,6 +5,10 @@ namespace tocha::native {
 
 using namespace lapack;
 
+void copy_column_major(const Tensor& out, const Tensor& self) {
+  if (out.numel()) backend(out.device().type).copy(out, self);
+}
+
 // X from A @ X = B (left) or X @ A = B, with one triangle of A.
 void triangular_solution(const Tensor& solution, const Tensor& self, const Tensor& B, bool upper, bool left,
                          bool unitriangular) {

@@ -6,6 +6,7 @@
 #include "dispatch/native.h"
 #include "ops/arithmetic.h"
 #include "ops/blend.h"
+#include "ops/masks.h"
 #include "kernels/masks.h"
 
 namespace tocha::native {

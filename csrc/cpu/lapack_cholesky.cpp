@@ -1,5 +1,7 @@
 // Cholesky factors and what is computed from them: kernels of tocha/operators/decompositions.py and solvers.py.
 #include "cpu/lapack_batch.h"
+#include "kernels/decompositions.h"
+#include "kernels/solvers.h"
 
 namespace tocha::native {
 

@@ -1,6 +1,8 @@
 // LU factors, and the systems, inverses and determinants that come from them: kernels of
 // tocha/operators/decompositions.py and solvers.py.
 #include "cpu/lapack_batch.h"
+#include "kernels/decompositions.h"
+#include "kernels/solvers.h"
 
 namespace tocha::native {
 

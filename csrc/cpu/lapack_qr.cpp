@@ -1,5 +1,6 @@
 // QR factors by Householder reflections: kernels of tocha/operators/decompositions.py.
 #include "cpu/lapack_batch.h"
+#include "kernels/decompositions.h"
 
 namespace tocha::native {
 
@@ -12,11 +13,11 @@ template <class T>
 void reflect_all(const Shape& s, T* a, T* tau) {
   if (s.step() == 0) return;
   const int size =
-      workspace_size<T>([&](T* w, int ask) { geqrf<T>(s.rows, s.cols, nullptr, s.ld(), nullptr, w, ask); });
+      workspace_size<T>([&](T* w, int ask) { lapack::geqrf<T>(s.rows, s.cols, nullptr, s.ld(), nullptr, w, ask); });
   for_batch(s.batch, std::pow(s.least(), 2) * std::max(s.rows, s.cols) * 2, [&](int64_t begin, int64_t end) {
     auto work = workspace<T>(size);
     for (int64_t i = begin; i < end; ++i)
-      geqrf<T>(s.rows, s.cols, a + i * s.step(), s.ld(), tau + i * s.least(), work.get(), size);
+      lapack::geqrf<T>(s.rows, s.cols, a + i * s.step(), s.ld(), tau + i * s.least(), work.get(), size);
   });
 }
 
@@ -62,7 +63,8 @@ void geqrf(const Tensor& a, const Tensor& tau, const Tensor& self) {
   out.finish();
 }
 
-void qr_factors(const Tensor& Q, const Tensor& R, const Tensor& A, bool compute_q) {
+void qr_factors(const Tensor& Q, const Tensor& R, const Tensor& A, bool /*complete: R says*/,
+                bool compute_q) {
   const Tensor reflections = column_major_copy(A);
   const Shape s(A), r(R);
   Tensor placeholder;

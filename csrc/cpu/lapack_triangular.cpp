@@ -1,5 +1,7 @@
 // Triangular and symmetric indefinite systems: kernels of tocha/operators/decompositions.py and solvers.py.
 #include "cpu/lapack_batch.h"
+#include "kernels/decompositions.h"
+#include "kernels/solvers.h"
 
 namespace tocha::native {
 

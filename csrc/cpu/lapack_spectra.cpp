@@ -24,7 +24,10 @@ struct Svd {
 
   Svd(const Shape& shape, char mode, int u_rows, int vh_rows)
       : s(shape), job(mode), u_ld(std::max(u_rows, 1)), vh_ld(std::max(vh_rows, 1)) {
-    size = workspace_size<T>([&](T* w, int ask) { run(nullptr, nullptr, nullptr, nullptr, w, ask, nullptr, nullptr); });
+    Real<T> real_answer = 0;
+    int count = 0;
+    size = workspace_size<T>(
+        [&](T* w, int ask) { run(nullptr, nullptr, nullptr, nullptr, w, ask, &real_answer, &count); });
   }
 
   int run(T* a, Real<T>* values, T* u, T* vh, T* work, int length, Real<T>* real_work, int* counts) const {
@@ -115,7 +118,8 @@ struct General {
   int size;
 
   General(int order, bool vectors) : n(order), job(vectors ? 'V' : 'N') {
-    size = workspace_size<T>([&](T* w, int ask) { call(nullptr, nullptr, nullptr, nullptr, w, ask, nullptr); });
+    Real<T> real_answer = 0;  // the question is answered here too
+    size = workspace_size<T>([&](T* w, int ask) { call(nullptr, nullptr, nullptr, nullptr, w, ask, &real_answer); });
   }
 
   // Complex: eigenvalues in w. Real: their parts in the two halves of real_work.

@@ -500,7 +500,7 @@ def svd(self, some, compute_uv):
         values = op.linalg_svdvals(self)
         m, n = self.shape[-2], self.shape[-1]
         batch = self.shape[:-2]
-        return self.new_zeros([*batch, m, m]), values, self.new_zeros([*batch, n, n])
+        return self.new_zeros([*batch, m, m]), values, self.new_zeros([*batch, n, n]).mT
     U, S, Vh = op._linalg_svd(self, not some, True)
     return U, S, Vh.mH
 

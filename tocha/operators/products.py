@@ -515,7 +515,7 @@ def linalg_matrix_power(A, n):
     if n == 0:
         return op._identities_like(A)
     if n == 1:
-        return A.clone()
+        return A.contiguous().clone()
     return positive_power(A, n)
 
 

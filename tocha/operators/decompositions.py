@@ -573,7 +573,7 @@ def linalg_eigvalsh(self, UPLO):
 def _general_eigen(A, compute_v):
     """Eigenvalues, eigenvectors (empty unless wanted), and where it failed; complex always."""
     check_square_matrices("linalg.eig", A)
-    t = complex_dtype(A.dtype)
+    t = A.dtype if A.is_complex() else complex_dtype(A.dtype)
     return Out(A.shape[:-1], t), column_major(A.shape if compute_v else [0], t), Out(A.shape[:-2], dt.int32)
 
 

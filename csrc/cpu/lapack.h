@@ -51,6 +51,8 @@ TOCHA_LAPACK(sytrs, ssytrs, dsytrs, csytrs, zsytrs)
 TOCHA_LAPACK(geqrf, sgeqrf, dgeqrf, cgeqrf, zgeqrf)
 TOCHA_LAPACK(orgqr, sorgqr, dorgqr, cungqr, zungqr)
 TOCHA_LAPACK(ormqr, sormqr, dormqr, cunmqr, zunmqr)
+TOCHA_LAPACK(larft, slarft, dlarft, clarft, zlarft)
+TOCHA_LAPACK(larfb, slarfb, dlarfb, clarfb, zlarfb)
 TOCHA_LAPACK(gels, sgels, dgels, cgels, zgels)
 // Real and complex forms of these differ in their arguments: the complex ones take real workspace besides.
 TOCHA_LAPACK(gelsy, sgelsy, dgelsy, cgelsy, zgelsy)

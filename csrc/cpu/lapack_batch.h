@@ -118,6 +118,29 @@ void for_batch(int64_t batch, double work, F&& f) {
   if (out_of_memory) throw std::bad_alloc();
 }
 
+// f(i) for one matrix after the other: for kernels that share each matrix among the threads.
+template <class F>
+void one_by_one(int64_t batch, F&& f) {
+  prepare();
+  ReleaseGil released(int64_t{1} << 30);
+  for (int64_t i = 0; i < batch; ++i) f(i);
+}
+
+// f(i, first, count) over blocks of columns of every matrix: few matrices with many columns keep all threads busy.
+template <class F>
+void for_columns(int64_t batch, int columns, double work_per_column, F&& f) {
+  constexpr double kWorkPerBlock = 1 << 17;
+  const int64_t wanted = batch >= num_threads() ? 1 : (num_threads() + batch - 1) / std::max<int64_t>(batch, 1);
+  const auto worth = static_cast<int64_t>(work_per_column * columns / kWorkPerBlock);
+  const int64_t blocks = std::max<int64_t>(1, std::min({wanted, worth, static_cast<int64_t>(columns)}));
+  for_batch(batch * blocks, work_per_column * columns / static_cast<double>(blocks), [&](int64_t begin, int64_t end) {
+    for (int64_t t = begin; t < end; ++t) {
+      const int64_t first = t % blocks * columns / blocks, last = (t % blocks + 1) * columns / blocks;
+      f(t / blocks, static_cast<int>(first), static_cast<int>(last - first));
+    }
+  });
+}
+
 template <class T>
 bool is_finite(T x) {
   if constexpr (is_complex_type<T>)

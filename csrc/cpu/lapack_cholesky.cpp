@@ -1,5 +1,6 @@
 // Cholesky factors and what is computed from them: kernels of tocha/operators/decompositions.py and solvers.py.
 #include "cpu/lapack_batch.h"
+#include "cpu/lapack_blocked.h"
 #include "kernels/decompositions.h"
 #include "kernels/solvers.h"
 
@@ -52,6 +53,15 @@ void cholesky_factor(const Tensor& factor, const Tensor& info, const Tensor& sel
     using T = decltype(type);
     T* data = out.data<T>();
     const int n = s.rows;
+    if (!upper && shares_threads(s.batch, n)) {
+      one_by_one(s.batch, [&](int64_t i) {
+        T* a = data + i * s.step();
+        infos[i] = blocked_potrf<T>(self.dtype(), n, a, n);
+        if (infos[i] == 0) infos[i] = first_nan_pivot(a, n);
+        clear_other_triangle(a, n, false);
+      });
+      return;
+    }
     for_batch(s.batch, std::pow(n, 3) / 3, [&](int64_t begin, int64_t end) {
       for (int64_t i = begin; i < end; ++i) {
         T* a = data + i * s.step();
@@ -93,11 +103,21 @@ void cholesky_solve(const Tensor& solution, const Tensor& self, const Tensor& fa
     using T = decltype(type);
     T* data = out.data<T>();
     T* factors = L.data<T>();
-    for_batch(s.batch, std::pow(s.rows, 2) * s.cols, [&](int64_t begin, int64_t end) {
-      for (int64_t i = begin; i < end && s.step(); ++i) {
+    if (s.step() == 0) return;
+    if (shares_threads(s.batch, std::min(s.rows, 8 * s.cols))) {
+      one_by_one(s.batch, [&](int64_t i) {
         const T* l = factors + places[static_cast<size_t>(i)] * f.step();
-        potrs<T>(upper ? 'U' : 'L', s.rows, s.cols, l, f.ld(), data + i * s.step(), s.ld());
-      }
+        for (bool adjoint : {upper, !upper}) {
+          blocked_trsm<T>(self.dtype(), upper ? CblasUpper : CblasLower, adjoint ? CblasConjTrans : CblasNoTrans,
+                          CblasNonUnit, s.rows, s.cols, l, f.ld(), data + i * s.step(), s.ld());
+        }
+      });
+      return;
+    }
+    for_columns(s.batch, s.cols, std::pow(s.rows, 2), [&](int64_t i, int first, int count) {
+      const T* l = factors + places[static_cast<size_t>(i)] * f.step();
+      T* columns = data + i * s.step() + static_cast<int64_t>(first) * s.rows;
+      potrs<T>(upper ? 'U' : 'L', s.rows, count, l, f.ld(), columns, s.ld());
     });
   });
   out.finish();

@@ -1,6 +1,7 @@
 // LU factors, and the systems, inverses and determinants that come from them: kernels of
 // tocha/operators/decompositions.py and solvers.py.
 #include "cpu/lapack_batch.h"
+#include "cpu/lapack_blocked.h"
 #include "kernels/decompositions.h"
 #include "kernels/solvers.h"
 
@@ -12,7 +13,13 @@ namespace {
 
 // Factors every matrix of A into lu (column-major, written over), pivots and info.
 template <class T>
-void factor_all(const Shape& s, T* lu, int32_t* pivots, int32_t* infos) {
+void factor_all(DType dtype, const Shape& s, T* lu, int32_t* pivots, int32_t* infos) {
+  if (shares_threads(s.batch, s.least())) {
+    one_by_one(s.batch, [&](int64_t i) {
+      infos[i] = blocked_getrf<T>(dtype, s.rows, s.cols, lu + i * s.step(), s.ld(), pivots + i * s.least());
+    });
+    return;
+  }
   for_batch(s.batch, std::pow(s.least(), 2) * std::max(s.rows, s.cols), [&](int64_t begin, int64_t end) {
     for (int64_t i = begin; i < end; ++i) {
       infos[i] =
@@ -23,13 +30,21 @@ void factor_all(const Shape& s, T* lu, int32_t* pivots, int32_t* infos) {
 
 // x = inverse(op(a)) @ x, where a of place[i] serves the i-th right-hand side.
 template <class T>
-void solve_all(char op, const Shape& a, const T* lu, const int32_t* pivots, const std::vector<int64_t>& places,
+void solve_all(DType dtype, char op, const Shape& a, const T* lu, const int32_t* pivots, const std::vector<int64_t>& places,
                const Shape& x, T* data) {
-  for_batch(x.batch, std::pow(x.rows, 2) * x.cols, [&](int64_t begin, int64_t end) {
-    for (int64_t i = begin; i < end && x.step(); ++i) {
+  if (x.step() == 0) return;
+  if (shares_threads(x.batch, std::min(x.rows, 8 * x.cols))) {
+    one_by_one(x.batch, [&](int64_t i) {
       const int64_t k = places[static_cast<size_t>(i)];
-      getrs<T>(op, x.rows, x.cols, lu + k * a.step(), a.ld(), pivots + k * a.rows, data + i * x.step(), x.ld());
-    }
+      blocked_getrs<T>(dtype, op, x.rows, x.cols, lu + k * a.step(), a.ld(), pivots + k * a.rows, data + i * x.step(),
+                       x.ld());
+    });
+    return;
+  }
+  for_columns(x.batch, x.cols, std::pow(x.rows, 2), [&](int64_t i, int first, int count) {
+    const int64_t k = places[static_cast<size_t>(i)];
+    T* columns = data + i * x.step() + static_cast<int64_t>(first) * x.rows;
+    getrs<T>(op, x.rows, count, lu + k * a.step(), a.ld(), pivots + k * a.rows, columns, x.ld());
   });
 }
 
@@ -69,7 +84,7 @@ void factor_into(const Tensor& lu, const Tensor& pivots, int32_t* infos, const T
   if (A.numel()) backend(A.device().type).copy(lu, A);
   with_type(A.dtype(), [&](auto type) {
     using T = decltype(type);
-    factor_all<T>(Shape(A), lu.data<T>(), pivots.data<int32_t>(), infos);
+    factor_all<T>(A.dtype(), Shape(A), lu.data<T>(), pivots.data<int32_t>(), infos);
   });
 }
 
@@ -106,7 +121,7 @@ void solve(const Tensor& result, const Tensor& LU, const Tensor& pivots, const T
   const std::vector<int64_t> places = batch_map(batch_of(A), batch_of(x));
   with_type(A.dtype(), [&](auto type) {
     using T = decltype(type);
-    solve_all<T>(left ? 'N' : 'T', Shape(A), lu.tensor().template data<T>(), pivots.data<int32_t>(), places, Shape(x),
+    solve_all<T>(A.dtype(), left ? 'N' : 'T', Shape(A), lu.tensor().template data<T>(), pivots.data<int32_t>(), places, Shape(x),
                  out.data<T>());
   });
   out.finish();
@@ -123,11 +138,16 @@ void inverse_of(const Tensor& inverse, const Tensor& info, const Tensor& A) {
   with_type(A.dtype(), [&](auto type) {
     using T = decltype(type);
     T *factors = lu.data<T>(), *data = out.data<T>();
+    for (int64_t i = 0; i < s.batch; ++i) set_identity(data + i * s.step(), s.rows, s.cols);
+    if (shares_threads(s.batch, s.rows)) {
+      factor_all<T>(A.dtype(), s, factors, pivots.get(), infos);
+      solve_all<T>(A.dtype(), 'N', s, factors, pivots.get(), batch_map(batch_of(A), batch_of(A)), s, data);
+      return;
+    }
     const int n = s.rows;
     for_batch(s.batch, std::pow(n, 3) * 2, [&](int64_t begin, int64_t end) {
       for (int64_t i = begin; i < end; ++i) {
         T *a = factors + i * s.step(), *x = data + i * s.step();
-        set_identity(x, n, n);
         infos[i] = n ? getrf<T>(n, n, a, s.ld(), pivots.get() + i * n) : 0;
         if (n) getrs<T>('N', n, n, a, s.ld(), pivots.get() + i * n, x, s.ld());
       }
@@ -162,7 +182,7 @@ void lu_solve_with(const Tensor& result, const Tensor& LU, const Tensor& pivots,
     };
     const char op = left ? (adjoint ? 'C' : 'N') : (adjoint ? 'N' : 'T');
     conjugate_all();
-    solve_all<T>(op, a, lu.data<T>(), p, places, s, data);
+    solve_all<T>(B.dtype(), op, a, lu.data<T>(), p, places, s, data);
     conjugate_all();
   });
   out.finish();

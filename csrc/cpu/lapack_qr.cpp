@@ -1,5 +1,6 @@
 // QR factors by Householder reflections: kernels of tocha/operators/decompositions.py.
 #include "cpu/lapack_batch.h"
+#include "cpu/lapack_blocked.h"
 #include "kernels/decompositions.h"
 
 namespace tocha::native {
@@ -12,6 +13,11 @@ namespace {
 template <class T>
 void reflect_all(const Shape& s, T* a, T* tau) {
   if (s.step() == 0) return;
+  if (shares_threads(s.batch, s.least())) {
+    one_by_one(s.batch,
+               [&](int64_t i) { blocked_geqrf<T>(s.rows, s.cols, a + i * s.step(), s.ld(), tau + i * s.least()); });
+    return;
+  }
   const int size =
       workspace_size<T>([&](T* w, int ask) { lapack::geqrf<T>(s.rows, s.cols, nullptr, s.ld(), nullptr, w, ask); });
   for_batch(s.batch, std::pow(s.least(), 2) * std::max(s.rows, s.cols) * 2, [&](int64_t begin, int64_t end) {
@@ -80,6 +86,13 @@ void qr_factors(const Tensor& Q, const Tensor& R, const Tensor& A, bool /*comple
     const Shape wide(Q);
     if (s.cols == 0) {
       for (int64_t i = 0; i < wide.batch; ++i) set_identity(q.data<T>() + i * wide.step(), wide.rows, wide.cols);
+      return;
+    }
+    if (shares_threads(s.batch, s.least())) {
+      one_by_one(s.batch, [&](int64_t i) {
+        blocked_orgqr<T>(s.rows, wide.cols, s.least(), reflections.data<T>() + i * s.step(), s.ld(),
+                         tau.get() + i * s.least(), q.data<T>() + i * wide.step(), wide.ld());
+      });
       return;
     }
     copy_columns<T>(s, reflections.data<T>(), wide, q.data<T>());

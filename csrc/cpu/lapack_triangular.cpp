@@ -1,5 +1,6 @@
 // Triangular and symmetric indefinite systems: kernels of tocha/operators/decompositions.py and solvers.py.
 #include "cpu/lapack_batch.h"
+#include "cpu/lapack_blocked.h"
 #include "kernels/decompositions.h"
 #include "kernels/solvers.h"
 
@@ -26,12 +27,25 @@ void triangular_solution(const Tensor& solution, const Tensor& self, const Tenso
     using T = decltype(type);
     const T* triangles = A.data<T>();
     T* data = out.data<T>();
-    for_batch(s.batch, static_cast<double>(a.step()) * (left ? s.cols : s.rows) / 2, [&](int64_t begin, int64_t end) {
-      for (int64_t i = begin; i < end; ++i) {
-        trsm<T>(left ? CblasLeft : CblasRight, upper != row_major ? CblasUpper : CblasLower,
-                row_major ? CblasTrans : CblasNoTrans, unitriangular ? CblasUnit : CblasNonUnit, s.rows, s.cols,
-                triangles + places[static_cast<size_t>(i)] * a.step(), a.ld(), data + i * s.step(), s.ld());
-      }
+    const CBLAS_UPLO part = upper != row_major ? CblasUpper : CblasLower;
+    const CBLAS_TRANSPOSE turn = row_major ? CblasTrans : CblasNoTrans;
+    const CBLAS_DIAG diagonal = unitriangular ? CblasUnit : CblasNonUnit;
+    if (left && shares_threads(s.batch, std::min(s.rows, 8 * s.cols))) {
+      one_by_one(s.batch, [&](int64_t i) {
+        const T* triangle = triangles + places[static_cast<size_t>(i)] * a.step();
+        blocked_trsm<T>(B.dtype(), part, turn, diagonal, s.rows, s.cols, triangle, a.ld(), data + i * s.step(), s.ld());
+      });
+      return;
+    }
+    // Right-hand sides are columns (left) or rows of B, each solved by itself.
+    for_columns(s.batch, left ? s.cols : s.rows, static_cast<double>(a.step()) / 2, [&](int64_t i, int first, int count) {
+      const T* triangle = triangles + places[static_cast<size_t>(i)] * a.step();
+      T* x = data + i * s.step();
+      if (left)
+        trsm<T>(CblasLeft, part, turn, diagonal, s.rows, count, triangle, a.ld(),
+                x + static_cast<int64_t>(first) * s.rows, s.ld());
+      else
+        trsm<T>(CblasRight, part, turn, diagonal, count, s.cols, triangle, a.ld(), x + first, s.ld());
     });
   });
   out.finish();

@@ -33,7 +33,9 @@ def n(t):
 
 
 def near(got, want, dtype):
-    np.testing.assert_allclose(n(got) if isinstance(got, tocha.Tensor) else got, want, atol=TOLERANCE[dtype], rtol=TOLERANCE[dtype])
+    np.testing.assert_allclose(
+        n(got) if isinstance(got, tocha.Tensor) else got, want, atol=TOLERANCE[dtype], rtol=TOLERANCE[dtype]
+    )
 
 
 @pytest.fixture(params=DTYPES, ids=lambda d: d.__name__)
@@ -326,3 +328,33 @@ def test_low_rank_approximations():
         near((U * S.unsqueeze(-2)) @ V.mH, x, np.float64)
     U, S, V = tocha.pca_lowrank(tocha.from_numpy(a), q=3)
     near((U * S.unsqueeze(-2)) @ V.mH, a - a.mean(-2, keepdims=True), np.float64)
+
+
+def test_large_matrices(dtype):
+    """Orders that are factored in panels, on all threads."""
+    a = matrices(300, 300, dtype=dtype)
+    t = tocha.from_numpy(a)
+    eps = np.finfo(dtype).eps * 3000
+    P, lower, upper = L.lu(t)
+    assert np.abs(n(P @ lower @ upper) - a).max() < eps
+    for mode in ("reduced", "complete"):
+        for x in (a, a[:, :270].copy(), a[:270].copy()):
+            Q, R = L.qr(tocha.from_numpy(x), mode)
+            assert np.abs(n(Q @ R) - x).max() < eps and np.abs(n(Q.mH @ Q) - np.eye(Q.shape[-1])).max() < eps
+    s = (a @ np.conj(a.T) / 300 + np.eye(300)).astype(dtype)
+    S, b = tocha.from_numpy(s), tocha.from_numpy(a[:, :100].copy())
+    factor = L.cholesky(S)
+    assert np.abs(n(factor @ factor.mH) - s).max() < eps
+    assert np.abs(n(S @ L.solve(S, b) - b)).max() < eps
+    assert np.abs(n(L.solve(S, b.mT, left=False) @ S - b.mT)).max() < eps
+    assert np.abs(n(S @ L.inv(S)) - np.eye(300)).max() < eps
+    assert np.abs(n(S @ tocha.cholesky_solve(b, factor) - b)).max() < eps
+    for triangle in (factor, factor.contiguous()):
+        assert np.abs(n(triangle @ L.solve_triangular(triangle, b, upper=False) - b)).max() < eps
+        assert np.abs(n(triangle.mT @ L.solve_triangular(triangle.mT, b, upper=True) - b)).max() < eps
+
+
+def test_large_failures_are_located():
+    singular = np.diag(np.r_[np.ones(250), 0.0, np.ones(49)])
+    assert L.inv_ex(tocha.from_numpy(singular)).info.item() == 251
+    assert L.cholesky_ex(tocha.from_numpy(singular)).info.item() == 251

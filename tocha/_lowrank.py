@@ -35,9 +35,7 @@ def svd_lowrank(
     return Q @ U, S, Vh.mH
 
 
-def pca_lowrank(
-    A: Tensor, q: int | None = None, center: bool = True, niter: int = 2
-) -> tuple[Tensor, Tensor, Tensor]:
+def pca_lowrank(A: Tensor, q: int | None = None, center: bool = True, niter: int = 2) -> tuple[Tensor, Tensor, Tensor]:
     """The principal components of the rows of A, nearly: the singular vectors of A minus the mean of its rows."""
     m, n = A.shape[-2:]
     if q is None:

@@ -29,17 +29,17 @@ template <class T>
 constexpr bool is_complex_type = !std::is_same_v<T, Real<T>>;
 
 // NAME<T>(arguments...) calls one of four routines with the same arguments.
-#define TOCHA_LAPACK(NAME, S, D, C, Z)                             \
-  template <class T, class... Arguments>                           \
-  int NAME(Arguments... a) {                                       \
-    if constexpr (std::is_same_v<T, float>)                        \
-      return scipy_LAPACKE_##S##_work(LAPACK_COL_MAJOR, a...);     \
-    else if constexpr (std::is_same_v<T, double>)                  \
-      return scipy_LAPACKE_##D##_work(LAPACK_COL_MAJOR, a...);     \
-    else if constexpr (std::is_same_v<T, Complex<float>>)          \
-      return scipy_LAPACKE_##C##_work(LAPACK_COL_MAJOR, a...);     \
-    else                                                           \
-      return scipy_LAPACKE_##Z##_work(LAPACK_COL_MAJOR, a...);     \
+#define TOCHA_LAPACK(NAME, S, D, C, Z)                         \
+  template <class T, class... Arguments>                       \
+  int NAME(Arguments... a) {                                   \
+    if constexpr (std::is_same_v<T, float>)                    \
+      return scipy_LAPACKE_##S##_work(LAPACK_COL_MAJOR, a...); \
+    else if constexpr (std::is_same_v<T, double>)              \
+      return scipy_LAPACKE_##D##_work(LAPACK_COL_MAJOR, a...); \
+    else if constexpr (std::is_same_v<T, Complex<float>>)      \
+      return scipy_LAPACKE_##C##_work(LAPACK_COL_MAJOR, a...); \
+    else                                                       \
+      return scipy_LAPACKE_##Z##_work(LAPACK_COL_MAJOR, a...); \
   }
 TOCHA_LAPACK(potrf, spotrf, dpotrf, cpotrf, zpotrf)
 TOCHA_LAPACK(potrs, spotrs, dpotrs, cpotrs, zpotrs)

@@ -41,9 +41,7 @@ Tensor expanded(const Tensor& t, IntsView sizes) {
   return view_of(t, sizes, strides, t.offset());
 }
 
-bool is_column_major(const Tensor& t) {
-  return !t.is_conj() && !t.is_neg() && transposed(t).is_contiguous();
-}
+bool is_column_major(const Tensor& t) { return !t.is_conj() && !t.is_neg() && transposed(t).is_contiguous(); }
 
 Tensor column_major_copy(const Tensor& t) {
   Tensor copy = empty_strided(t.sizes(), column_major_strides(t.sizes()), t.dtype(), t.device());

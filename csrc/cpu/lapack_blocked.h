@@ -7,12 +7,12 @@
 
 namespace tocha::lapack {
 
-constexpr int kPanel = 96;      // columns that LAPACK factors at a time
+constexpr int kPanel = 96;         // columns that LAPACK factors at a time
 constexpr int kWorthPanels = 256;  // order from which that pays
 
 // Whether matrices of this order, so many of them, are better factored one after the other on all threads.
 inline bool shares_threads(int64_t batch, int order) {
-  return order >= kWorthPanels && batch < num_threads() && !in_parallel_region();
+  return order >= kWorthPanels && (batch == 1 || batch < num_threads()) && !in_parallel_region();
 }
 
 // f(first, count) over the columns (or rows) of one matrix, on all threads.
@@ -24,6 +24,45 @@ void for_stripes(int64_t n, double work_per_column, F&& f) {
     for (int64_t s = begin; s < end; ++s)
       f(static_cast<int>(s * stripe), static_cast<int>(std::min(stripe, n - s * stripe)));
   });
+}
+
+// A triangle for blocked_trsm: op(a) with its entries at i * row_stride + j * col_stride.
+template <class T>
+struct Triangle {
+  DType dtype;
+  CBLAS_UPLO part;
+  CBLAS_TRANSPOSE op;
+  CBLAS_DIAG diagonal;
+  const T* data;
+  int64_t ld;
+
+  bool turned() const { return op != CblasNoTrans; }
+  bool forward() const { return (part == CblasLower) != turned(); }
+  cpu::MatrixRef block(int64_t row, int64_t col) const {
+    T* at = const_cast<T*>(data + (turned() ? row * ld + col : col * ld + row));
+    return turned() ? cpu::MatrixRef{at, ld, 1} : cpu::MatrixRef{at, 1, ld};
+  }
+};
+
+constexpr int kTriangle = 16;  // the order that is left to BLAS, whose own triangular solver is slow
+
+// x = inverse(op(a)) @ x for the rows [k, k + n): one half, an update of the other by a product, the other half.
+template <class T>
+void blocked_trsm(const Triangle<T>& a, int k, int n, int columns, T* x, int64_t ldx) {
+  if (n <= kTriangle) {
+    for_stripes(columns, static_cast<double>(n) * n, [&](int first, int count) {
+      trsm<T>(CblasLeft, a.part, a.op, a.diagonal, n, count, a.data + k * a.ld + k, static_cast<int>(a.ld),
+              x + first * ldx + k, static_cast<int>(ldx));
+    });
+    return;
+  }
+  const int half = (n / 2 + kTriangle - 1) / kTriangle * kTriangle;
+  const int first = a.forward() ? k : k + half, second = a.forward() ? k + half : k;
+  const int first_size = a.forward() ? half : n - half, second_size = n - first_size;
+  blocked_trsm(a, first, first_size, columns, x, ldx);
+  cpu::gemm(a.dtype, second_size, columns, first_size, -1, a.block(second, first), {x + first, 1, ldx}, 1,
+            {x + second, 1, ldx}, a.op == CblasConjTrans && is_complex_type<T>, false);
+  blocked_trsm(a, second, second_size, columns, x, ldx);
 }
 
 // a = P L U in place, as getrf.
@@ -43,12 +82,13 @@ int blocked_getrf(DType dtype, int m, int n, T* a, int64_t ld, int32_t* pivots) 
     for_stripes(k, width, [&](int first, int count) {
       for (int c = first; c < first + count; ++c) swap_rows(c);
     });
-    for_stripes(n - right, static_cast<double>(width) * width, [&](int first, int count) {
+    for_stripes(n - right, width, [&](int first, int count) {
       for (int c = right + first; c < right + first + count; ++c) swap_rows(c);
-      trsm<T>(CblasLeft, CblasLower, CblasNoTrans, CblasUnit, width, count, panel, static_cast<int>(ld),
-              a + (right + first) * ld + k, static_cast<int>(ld));
     });
-    if (right < m && right < n) {
+    if (right == n) continue;
+    const Triangle<T> lower{dtype, CblasLower, CblasNoTrans, CblasUnit, panel, ld};
+    blocked_trsm(lower, 0, width, n - right, a + right * ld + k, ld);
+    if (right < m) {
       cpu::gemm(dtype, m - right, n - right, width, -1, {a + k * ld + right, 1, ld}, {a + right * ld + k, 1, ld}, 1,
                 {a + right * ld + right, 1, ld});
     }
@@ -76,28 +116,6 @@ int blocked_potrf(DType dtype, int n, T* a, int64_t ld) {
   return 0;
 }
 
-// x = inverse(op(a)) @ x, a triangular of order n.
-template <class T>
-void blocked_trsm(DType dtype, CBLAS_UPLO part, CBLAS_TRANSPOSE op, CBLAS_DIAG diagonal, int n, int columns, const T* a,
-                  int64_t ld, T* x, int64_t ldx) {
-  const bool turned = op != CblasNoTrans;
-  const bool forward = (part == CblasLower) != turned;
-  auto element = [&](int64_t i, int64_t j) { return const_cast<T*>(a + (turned ? i * ld + j : j * ld + i)); };
-  const int64_t row_stride = turned ? ld : 1, col_stride = turned ? 1 : ld;
-  const int blocks = (n + kPanel - 1) / kPanel;
-  for (int b = 0; b < blocks; ++b) {
-    const int k = (forward ? b : blocks - 1 - b) * kPanel, width = std::min(kPanel, n - k), below = k + width;
-    for_stripes(columns, static_cast<double>(width) * width, [&](int first, int count) {
-      trsm<T>(CblasLeft, part, op, diagonal, width, count, element(k, k), static_cast<int>(ld), x + first * ldx + k,
-              static_cast<int>(ldx));
-    });
-    const int start = forward ? below : 0, rows = forward ? n - below : k;
-    if (rows == 0) continue;
-    cpu::gemm(dtype, rows, columns, width, -1, {element(start, k), row_stride, col_stride}, {x + k, 1, ldx}, 1,
-              {x + start, 1, ldx}, op == CblasConjTrans && is_complex_type<T>, false);
-  }
-}
-
 // x = inverse(op(a)) @ x from a's LU factors, as getrs.
 template <class T>
 void blocked_getrs(DType dtype, char op, int n, int columns, const T* lu, int64_t ld, const int32_t* pivots, T* x,
@@ -114,13 +132,15 @@ void blocked_getrs(DType dtype, char op, int n, int columns, const T* lu, int64_
     });
   };
   const CBLAS_TRANSPOSE turn = op == 'N' ? CblasNoTrans : op == 'T' ? CblasTrans : CblasConjTrans;
+  const Triangle<T> lower{dtype, CblasLower, turn, CblasUnit, lu, ld};
+  const Triangle<T> upper{dtype, CblasUpper, turn, CblasNonUnit, lu, ld};
   if (op == 'N') {
     swap_rows(false);
-    blocked_trsm<T>(dtype, CblasLower, turn, CblasUnit, n, columns, lu, ld, x, ldx);
-    blocked_trsm<T>(dtype, CblasUpper, turn, CblasNonUnit, n, columns, lu, ld, x, ldx);
+    blocked_trsm(lower, 0, n, columns, x, ldx);
+    blocked_trsm(upper, 0, n, columns, x, ldx);
   } else {
-    blocked_trsm<T>(dtype, CblasUpper, turn, CblasNonUnit, n, columns, lu, ld, x, ldx);
-    blocked_trsm<T>(dtype, CblasLower, turn, CblasUnit, n, columns, lu, ld, x, ldx);
+    blocked_trsm(upper, 0, n, columns, x, ldx);
+    blocked_trsm(lower, 0, n, columns, x, ldx);
     swap_rows(true);
   }
 }
@@ -149,8 +169,8 @@ void blocked_geqrf(int m, int n, T* a, int64_t ld, T* tau) {
     T* panel = a + k * ld + k;
     lapack::geqrf<T>(m - k, width, panel, static_cast<int>(ld), tau + k, work.get(), kReflections * kReflections);
     if (right == n) continue;
-    larft<T>('F', 'C', m - k, width, static_cast<const T*>(panel), static_cast<int>(ld),
-             static_cast<const T*>(tau + k), triangle.get(), width);
+    larft<T>('F', 'C', m - k, width, static_cast<const T*>(panel), static_cast<int>(ld), static_cast<const T*>(tau + k),
+             triangle.get(), width);
     reflect_columns<T>(true, m - k, n - right, width, panel, ld, triangle.get(), a + right * ld + k, ld);
   }
 }

@@ -108,8 +108,10 @@ void cholesky_solve(const Tensor& solution, const Tensor& self, const Tensor& fa
       one_by_one(s.batch, [&](int64_t i) {
         const T* l = factors + places[static_cast<size_t>(i)] * f.step();
         for (bool adjoint : {upper, !upper}) {
-          blocked_trsm<T>(self.dtype(), upper ? CblasUpper : CblasLower, adjoint ? CblasConjTrans : CblasNoTrans,
-                          CblasNonUnit, s.rows, s.cols, l, f.ld(), data + i * s.step(), s.ld());
+          const Triangle<T> triangle{
+              self.dtype(), upper ? CblasUpper : CblasLower, adjoint ? CblasConjTrans : CblasNoTrans, CblasNonUnit, l,
+              f.ld()};
+          blocked_trsm(triangle, 0, s.rows, s.cols, data + i * s.step(), s.ld());
         }
       });
       return;

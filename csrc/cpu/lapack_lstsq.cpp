@@ -18,8 +18,8 @@ Driver driver_of(const std::optional<std::string>& name) {
   if (!name || *name == "gelsy") return Driver::gelsy;
   if (*name == "gels") return Driver::gels;
   if (*name == "gelsd") return Driver::gelsd;
-  TOCHA_CHECK(*name == "gelss", Runtime,
-              "[linalg.lstsq] driver should be one of gels, gelsy, gelsd, gelss, but got ", *name);
+  TOCHA_CHECK(*name == "gelss", Runtime, "[linalg.lstsq] driver should be one of gels, gelsy, gelsd, gelss, but got ",
+              *name);
   return Driver::gelss;
 }
 
@@ -43,7 +43,7 @@ struct LeastSquares {
     call(nullptr, nullptr, nullptr, &rank, &work, -1, &real_work, &counts);
     size = static_cast<int>(real_part(work)) + ld;  // the answer may have been rounded down
     const int least = shape.least();
-    real_size = driver == Driver::gelsd ? static_cast<int>(real_work) + 1
+    real_size = driver == Driver::gelsd   ? static_cast<int>(real_work) + 1
                 : driver == Driver::gelss ? 5 * least + 1
                                           : 2 * shape.cols + 1;
     count_size = driver == Driver::gelsd ? counts + 1 : shape.cols + 1;
@@ -69,10 +69,10 @@ struct LeastSquares {
 };
 
 struct Problem {
-  Tensor x;                // [batch, max(m, n), k], column-major: right-hand sides, then solutions
-  Tensor matrices;         // A, column-major; not changed
-  Tensor rank, values;     // per matrix of A
-  Tensor info;             // per right-hand side
+  Tensor x;                     // [batch, max(m, n), k], column-major: right-hand sides, then solutions
+  Tensor matrices;              // A, column-major; not changed
+  Tensor rank, values;          // per matrix of A
+  Tensor info;                  // per right-hand side
   std::vector<int64_t> places;  // the matrix of each right-hand side
   std::vector<char> reports;    // whether this right-hand side is the one that reports its matrix's rank and values
 
@@ -127,7 +127,7 @@ bool all_equal(const Tensor& t, int64_t value) {
 }  // namespace
 
 std::tuple<Tensor, Tensor, Tensor, Tensor> least_squares(const Tensor& A, const Tensor& B, double rcond,
-                                                          const std::optional<std::string>& driver_name) {
+                                                         const std::optional<std::string>& driver_name) {
   const Driver driver = driver_of(driver_name);
   const DType real = real_dtype(A.dtype());
   const Shape a(A);
@@ -169,8 +169,8 @@ std::tuple<Tensor, Tensor, Tensor, Tensor> least_squares(const Tensor& A, const 
   Tensor residuals;
   const bool full_rank = driver == Driver::gels || (values && all_equal(p.rank, a.cols));
   if (a.rows > a.cols && full_rank)
-    residuals = ops::sum(ops::square(ops::abs(narrowed_rows(p.x, a.cols, a.rows - a.cols))), Ints{-2}, false,
-                         std::nullopt);
+    residuals =
+        ops::sum(ops::square(ops::abs(narrowed_rows(p.x, a.cols, a.rows - a.cols))), Ints{-2}, false, std::nullopt);
   else
     residuals = empty(Ints{0}, real, device);
   return {narrowed_rows(p.x, 0, a.cols), residuals, p.rank, p.values};

@@ -22,16 +22,15 @@ void factor_all(DType dtype, const Shape& s, T* lu, int32_t* pivots, int32_t* in
   }
   for_batch(s.batch, std::pow(s.least(), 2) * std::max(s.rows, s.cols), [&](int64_t begin, int64_t end) {
     for (int64_t i = begin; i < end; ++i) {
-      infos[i] =
-          s.step() ? getrf<T>(s.rows, s.cols, lu + i * s.step(), s.ld(), pivots + i * s.least()) : 0;
+      infos[i] = s.step() ? getrf<T>(s.rows, s.cols, lu + i * s.step(), s.ld(), pivots + i * s.least()) : 0;
     }
   });
 }
 
 // x = inverse(op(a)) @ x, where a of place[i] serves the i-th right-hand side.
 template <class T>
-void solve_all(DType dtype, char op, const Shape& a, const T* lu, const int32_t* pivots, const std::vector<int64_t>& places,
-               const Shape& x, T* data) {
+void solve_all(DType dtype, char op, const Shape& a, const T* lu, const int32_t* pivots,
+               const std::vector<int64_t>& places, const Shape& x, T* data) {
   if (x.step() == 0) return;
   if (shares_threads(x.batch, std::min(x.rows, 8 * x.cols))) {
     one_by_one(x.batch, [&](int64_t i) {
@@ -121,8 +120,8 @@ void solve(const Tensor& result, const Tensor& LU, const Tensor& pivots, const T
   const std::vector<int64_t> places = batch_map(batch_of(A), batch_of(x));
   with_type(A.dtype(), [&](auto type) {
     using T = decltype(type);
-    solve_all<T>(A.dtype(), left ? 'N' : 'T', Shape(A), lu.tensor().template data<T>(), pivots.data<int32_t>(), places, Shape(x),
-                 out.data<T>());
+    solve_all<T>(A.dtype(), left ? 'N' : 'T', Shape(A), lu.tensor().template data<T>(), pivots.data<int32_t>(), places,
+                 Shape(x), out.data<T>());
   });
   out.finish();
   lu.finish();

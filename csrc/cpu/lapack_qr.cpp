@@ -69,8 +69,7 @@ void geqrf(const Tensor& a, const Tensor& tau, const Tensor& self) {
   out.finish();
 }
 
-void qr_factors(const Tensor& Q, const Tensor& R, const Tensor& A, bool /*complete: R says*/,
-                bool compute_q) {
+void qr_factors(const Tensor& Q, const Tensor& R, const Tensor& A, bool /*complete: R says*/, bool compute_q) {
   const Tensor reflections = column_major_copy(A);
   const Shape s(A), r(R);
   Tensor placeholder;

@@ -53,11 +53,10 @@ void decompose(const Shape& s, T* a, const Tensor& values, char job, const Colum
     auto counts = workspace<int>(8 * static_cast<int64_t>(s.least()));
     for (int64_t i = begin; i < end; ++i) {
       T* m = a + i * s.step();
-      infos[i] = !all_finite(m, s.step())
-                     ? kNotFinite
-                     : svd.run(m, out + i * s.least(), vectors ? u_out + i * u.step() : nullptr,
-                               vectors ? vh_out + i * vh.step() : nullptr, work.get(), svd.size, real_work.get(),
-                               counts.get());
+      infos[i] = !all_finite(m, s.step()) ? kNotFinite
+                                          : svd.run(m, out + i * s.least(), vectors ? u_out + i * u.step() : nullptr,
+                                                    vectors ? vh_out + i * vh.step() : nullptr, work.get(), svd.size,
+                                                    real_work.get(), counts.get());
     }
   });
 }
@@ -237,9 +236,8 @@ void general_eigen(const Tensor& values, const Tensor& vectors, const Tensor& in
     const General<T> eig(s.rows, compute_v);
     T* matrices = a.data<T>();
     C *found = values.data<C>(), *v = compute_v ? out.data<C>() : nullptr;
-    for_batch(s.batch, std::pow(s.rows, 3) * (compute_v ? 25 : 10), [&](int64_t begin, int64_t end) {
-      general_range<T>(eig, begin, end, matrices, found, v, infos);
-    });
+    for_batch(s.batch, std::pow(s.rows, 3) * (compute_v ? 25 : 10),
+              [&](int64_t begin, int64_t end) { general_range<T>(eig, begin, end, matrices, found, v, infos); });
   });
   if (compute_v) out.finish();
 }

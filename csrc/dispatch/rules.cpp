@@ -57,8 +57,7 @@ void check_info(const std::string& op, const Tensor& info, const std::string& re
     const int32_t code = info.data<int32_t>()[i];
     if (code == 0) continue;
     const std::string where = info.dim() ? str("(Batch element ", i, "): ") : "";
-    if (code < 0)
-      fail(ErrorKind::LinAlg, "[", op, "] ", where, "the input matrix contained infinite values or NaNs.");
+    if (code < 0) fail(ErrorKind::LinAlg, "[", op, "] ", where, "the input matrix contained infinite values or NaNs.");
     fail(ErrorKind::LinAlg, "[", op, "] ", where, str_replace(reason, "{}", std::to_string(code)));
   }
 }

@@ -71,7 +71,10 @@ def squares(t):
 
 
 @native(
-    "_cholesky_factor(Tensor self, bool upper) -> (Tensor, Tensor)", kernel="cholesky_factor", dtypes=LAPACK, variants=""
+    "_cholesky_factor(Tensor self, bool upper) -> (Tensor, Tensor)",
+    kernel="cholesky_factor",
+    dtypes=LAPACK,
+    variants="",
 )
 def _cholesky_factor(self, upper):
     """The triangular factor of Hermitian positive-definite matrices, and where it failed."""
@@ -225,7 +228,7 @@ def _unpack_samples(t):
 def linalg_lu(A, pivot):
     """A = P @ L @ U: a permutation, a lower triangle with ones on its diagonal, an upper triangle."""
     check_pivot("linalg.lu", pivot)
-    LU, pivots, info = op._lu_factor(A)
+    LU, pivots, _info = op._lu_factor(A)
     return op.lu_unpack(LU, pivots)
 
 
@@ -343,9 +346,7 @@ def linalg_qr(A, mode):
     return op._qr_factors(A, mode == "complete", mode != "r")
 
 
-@composite(
-    "qr(Tensor self, bool some=True) -> (Tensor Q, Tensor R)", dtypes=LAPACK, variants=_METHOD, samples=squares
-)
+@composite("qr(Tensor self, bool some=True) -> (Tensor Q, Tensor R)", dtypes=LAPACK, variants=_METHOD, samples=squares)
 def qr(self, some):
     """Deprecated form of linalg.qr."""
     warn_once("qr is deprecated in favor of linalg.qr and will be removed in a future release.")
@@ -484,7 +485,7 @@ def linalg_svd(A, full_matrices, driver):
 )
 def linalg_svdvals(A, driver):
     """The singular values, largest first."""
-    U, S, Vh = op._linalg_svd(A, False, False, driver=driver)
+    _u, S, _vh = op._linalg_svd(A, False, False, driver=driver)
     return S
 
 
@@ -560,7 +561,7 @@ def linalg_eigh(self, UPLO):
 )
 def linalg_eigvalsh(self, UPLO):
     """The eigenvalues of Hermitian matrices, smallest first."""
-    values, vectors = op._linalg_eigh(self, UPLO, False)
+    values, _vectors = op._linalg_eigh(self, UPLO, False)
     return values
 
 
@@ -590,11 +591,9 @@ def linalg_eig(self):
     return values, vectors
 
 
-@composite(
-    "linalg_eigvals(Tensor self) -> Tensor", dtypes=LAPACK, variants=_OUT, tags={"exact_out"}, samples=squares
-)
+@composite("linalg_eigvals(Tensor self) -> Tensor", dtypes=LAPACK, variants=_OUT, tags={"exact_out"}, samples=squares)
 def linalg_eigvals(self):
     """The eigenvalues of square matrices, complex, in no order."""
-    values, vectors, info = op._general_eigen(self, False)
+    values, _vectors, info = op._general_eigen(self, False)
     check_info("linalg.eigvals", info, EIGEN_FAILED)
     return values

@@ -109,7 +109,7 @@ def _linalg_solve_ex(A, B, left, check_errors):
 )
 def linalg_solve_ex(A, B, left, check_errors):
     """linalg.solve with a code per matrix (0: fine) in place of an error."""
-    result, LU, pivots, info = op._linalg_solve_ex(A, B, left=left, check_errors=check_errors)
+    result, _lu, _pivots, info = op._linalg_solve_ex(A, B, left=left, check_errors=check_errors)
     return result, info
 
 
@@ -122,7 +122,7 @@ def linalg_solve_ex(A, B, left, check_errors):
 )
 def linalg_solve(A, B, left):
     """X with A @ X = B (or X @ A = B), for square invertible A; batch dims broadcast."""
-    result, LU, pivots, info = op._linalg_solve_ex(A, B, left=left)
+    result, _lu, _pivots, info = op._linalg_solve_ex(A, B, left=left)
     check_info("linalg.solve", info, SINGULAR)
     return result
 
@@ -160,7 +160,9 @@ def _column_major_copy(self):
 )
 def triangular_solve(self, A, upper, transpose, unitriangular):
     """Deprecated form of linalg.solve_triangular, which also copies A."""
-    warn_once("triangular_solve is deprecated in favor of linalg.solve_triangular and will be removed in a future release.")
+    warn_once(
+        "triangular_solve is deprecated in favor of linalg.solve_triangular and will be removed in a future release."
+    )
     check_matrices("triangular_solve", self)
     check_square_matrices("triangular_solve", A)
     triangle = A.mT if transpose else A
@@ -265,10 +267,8 @@ def linalg_lstsq(self, b, rcond, driver):
             f"[linalg.lstsq] input.size(-2) should match other.size({-1 if vectors else -2}): {self.shape} and {b.shape}"
         )
     broadcast_shapes(self.shape[:-2], right.shape[:-2], "linalg.lstsq")
-    if rcond is None:
-        tolerance = machine_epsilon(self.dtype) * max(self.shape[-2], self.shape[-1])
-    else:
-        tolerance = float(rcond)
+    rounding = machine_epsilon(self.dtype) * max(self.shape[-2], self.shape[-1])
+    tolerance = rounding if rcond is None else float(rcond)
     solution, residuals, rank, values = op._least_squares(self, right, tolerance, driver)
     return solution.squeeze(-1) if vectors else solution, residuals, rank, values
 
@@ -297,9 +297,7 @@ def linalg_inv_ex(A, check_errors):
     return inverse, info
 
 
-@composite(
-    "linalg_inv(Tensor A) -> Tensor", dtypes=LAPACK, variants=_OUT, tags={"exact_out"}, samples=squares
-)
+@composite("linalg_inv(Tensor A) -> Tensor", dtypes=LAPACK, variants=_OUT, tags={"exact_out"}, samples=squares)
 def linalg_inv(A):
     """The inverses of square matrices."""
     inverse, info = op._inverse(A)
@@ -307,9 +305,7 @@ def linalg_inv(A):
     return inverse
 
 
-@composite(
-    "inverse(Tensor self) -> Tensor", dtypes=LAPACK, variants=_METHOD, tags={"exact_out"}, samples=squares
-)
+@composite("inverse(Tensor self) -> Tensor", dtypes=LAPACK, variants=_METHOD, tags={"exact_out"}, samples=squares)
 def inverse(self):
     """The inverses of square matrices."""
     return op.linalg_inv(self)
@@ -403,7 +399,7 @@ def _linalg_det(A):
 @composite("linalg_det(Tensor A) -> Tensor", dtypes=LAPACK, variants=_OUT, tags={"exact_out"}, samples=squares)
 def linalg_det(A):
     """The determinants of square matrices."""
-    result, LU, pivots = op._linalg_det(A)
+    result, _lu, _pivots = op._linalg_det(A)
     return result
 
 
@@ -432,12 +428,10 @@ def _linalg_slogdet(A):
     )
 
 
-@composite(
-    "linalg_slogdet(Tensor A) -> (Tensor sign, Tensor logabsdet)", dtypes=LAPACK, variants=_OUT, samples=squares
-)
+@composite("linalg_slogdet(Tensor A) -> (Tensor sign, Tensor logabsdet)", dtypes=LAPACK, variants=_OUT, samples=squares)
 def linalg_slogdet(A):
     """The sign (for complex matrices the unit number) of the determinants, and the logarithm of their magnitude."""
-    sign, logabsdet, LU, pivots = op._linalg_slogdet(A)
+    sign, logabsdet, _lu, _pivots = op._linalg_slogdet(A)
     return sign, logabsdet
 
 
@@ -655,7 +649,9 @@ def inverse_norm(A: "Tensor", norm: "Tensor", norm_of_inverse: "Tensor", info: "
 def linalg_cond(self, p):
     """The condition number in a matrix norm, by default the ratio of the largest to the smallest singular value."""
     if self.dim() < 2:
-        raise RuntimeError(f"[linalg.cond] The input tensor must have at least 2 dimensions, but got shape {self.shape}")
+        raise RuntimeError(
+            f"[linalg.cond] The input tensor must have at least 2 dimensions, but got shape {self.shape}"
+        )
     order = 2.0 if p is None else float(p)
     size = -order if order < 0 else order
     if size == 2:

@@ -4,9 +4,10 @@
 #include "cpu/picks.h"
 #include "cpu/walk.h"
 #include "dispatch/native.h"
+#include "kernels/masks.h"
 #include "ops/arithmetic.h"
 #include "ops/blend.h"
-#include "kernels/masks.h"
+#include "ops/masks.h"
 
 namespace tocha::native {
 namespace {

@@ -4,10 +4,10 @@
 #include "cpu/picks.h"
 #include "cpu/walk.h"
 #include "dispatch/native.h"
+#include "kernels/masks.h"
 #include "ops/arithmetic.h"
 #include "ops/blend.h"
 #include "ops/masks.h"
-#include "kernels/masks.h"
 
 namespace tocha::native {
 namespace {

@@ -358,3 +358,16 @@ def test_large_failures_are_located():
     singular = np.diag(np.r_[np.ones(250), 0.0, np.ones(49)])
     assert L.inv_ex(tocha.from_numpy(singular)).info.item() == 251
     assert L.cholesky_ex(tocha.from_numpy(singular)).info.item() == 251
+
+
+@pytest.mark.parametrize("largest", [True, False])
+def test_lobpcg(largest):
+    tocha.manual_seed(0)
+    a, b = positive(2, 30, 30), positive(30, 30)
+    got, vectors = tocha.lobpcg(tocha.from_numpy(a), 3, n=4, largest=largest, tol=1e-10)
+    want = np.linalg.eigvalsh(a)
+    np.testing.assert_allclose(n(got), want[:, ::-1][:, :3] if largest else want[:, :3], rtol=1e-6)
+    np.testing.assert_allclose(a @ n(vectors), n(vectors) * n(got)[:, None, :], atol=1e-5)
+    got, _ = tocha.lobpcg(tocha.from_numpy(a[0]), 2, tocha.from_numpy(b), largest=largest, tol=1e-10)
+    want = np.sort(np.linalg.eigvals(np.linalg.solve(b, a[0])).real)
+    np.testing.assert_allclose(n(got), want[::-1][:2] if largest else want[:2], rtol=1e-5)

@@ -5,10 +5,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from tocha import _C, linalg
+from tocha import _C
 from tocha._type_info import finfo
 
 Tensor = _C.Tensor
+linalg = _C._linalg
 
 __all__ = ["lobpcg"]
 
@@ -111,15 +112,15 @@ def lobpcg(
     niter = 1000 if niter is None else niter
     largest = True if largest is None else largest
 
-    def flat(t: Tensor | None) -> list[Tensor | None]:
-        count = A.numel() // (m * m)
-        if t is None:
-            return [None] * count
+    def flat(t: Tensor) -> list[Tensor]:
         return list(t.expand(*A.shape[:-2], *t.shape[-2:]).reshape(-1, *t.shape[-2:]))
+
+    def flat_or_none(t: Tensor | None) -> list[Tensor] | list[None]:
+        return [None] * (A.numel() // (m * m)) if t is None else flat(t)
 
     found = [
         _solve(a, b, x, p, k, niter, tol, largest)
-        for a, b, x, p in zip(flat(A), flat(B), flat(X), flat(iK), strict=True)
+        for a, b, x, p in zip(flat(A), flat_or_none(B), flat(X), flat_or_none(iK), strict=True)
     ]
     values, vectors = _C.stack([f[0] for f in found]), _C.stack([f[1] for f in found])
     return values.reshape(*A.shape[:-2], k), vectors.reshape(*A.shape[:-1], k)

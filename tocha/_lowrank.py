@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from tocha import _C, linalg
+from tocha import _C
 
 Tensor = _C.Tensor
+linalg = _C._linalg
 
 __all__ = ["lu", "pca_lowrank", "svd_lowrank"]
 
@@ -66,4 +67,4 @@ def _lu_method(self: Tensor, pivot: bool = True, get_infos: bool = False) -> tup
 
 def install() -> None:
     """Puts the methods onto the class; called once by `import tocha`."""
-    _C.Tensor.lu = _lu_method
+    setattr(_C.Tensor, "lu", _lu_method)  # noqa: B010

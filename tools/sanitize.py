@@ -39,7 +39,7 @@ def main() -> None:
         f"-DPython_EXECUTABLE={sys.executable}",
     ]
     run(cmake)
-    run(["cmake", "--build", str(BUILD), "--parallel", str(os.cpu_count())])
+    run(["cmake", "--build", str(BUILD), "--parallel", os.environ.get("JOBS", str(os.cpu_count()))])
     # A package made of links: the Python sources and the sanitized module.
     package = BUILD / "package" / "tocha"
     package.mkdir(parents=True, exist_ok=True)
@@ -52,14 +52,19 @@ def main() -> None:
     link = package / module
     link.unlink(missing_ok=True)
     link.symlink_to(BUILD / module)
-    run(
-        [sys.executable, "-m", "pytest", "-x", "-q", "-p", "no:cacheprovider", *tests],
-        LD_PRELOAD=f"{library('libasan.so')} {library('libubsan.so')}",
-        ASAN_OPTIONS="detect_leaks=0:abort_on_error=1",
-        PYTHONPATH=str(BUILD / "package"),
-        PYTHONMALLOC="malloc",
-        TOCHA_SANITIZED="1",
-    )
+    environment = {
+        "LD_PRELOAD": f"{library('libasan.so')} {library('libubsan.so')}",
+        "ASAN_OPTIONS": "detect_leaks=0:abort_on_error=1",
+        "UBSAN_OPTIONS": "print_stacktrace=1",
+        "PYTHONPATH": str(BUILD / "package"),
+        "PYTHONSAFEPATH": "1",  # the plain build lies in the current folder
+        "PYTHONMALLOC": "malloc",
+        "TOCHA_SANITIZED": "1",
+    }
+    check = f"import tocha._C as c; assert c.__file__.startswith({str(BUILD)!r}), c.__file__"
+    run([sys.executable, "-c", check], **environment)
+    # Reports go to the process's own stderr, which pytest must not take.
+    run([sys.executable, "-m", "pytest", "-x", "-q", "-p", "no:cacheprovider", "--capture=sys", *tests], **environment)
 
 
 if __name__ == "__main__":

@@ -9,20 +9,20 @@ TORCH_PY := $(PARITY_VENV)/bin/python
 
 NATIVE := $(shell find csrc tocha/operators tocha/ir tocha/codegen tocha/_build -name '*.cpp' -o -name '*.h' -o -name '*.py') CMakeLists.txt
 
-.PHONY: demo test parity bench check format sanitize native-test wheel docs clean build
+.PHONY: demo test parity parity-tests bench check format sanitize native-test wheel docs clean build
 
 demo: build
 	$(PY) examples/tour.py
 
-test: build
-	$(PY) -m pytest tests
+test: build native-test
+	$(PY) -m pytest tests --ignore tests/parity
 
 build: $(VENV)/.built
 
 $(VENV)/.ready: pyproject.toml
 	$(PYTHON) -m venv $(VENV)
 	$(PY) -m pip install --quiet --upgrade pip
-	$(PY) -m pip install --quiet scikit-build-core cmake ninja numpy scipy-openblas32 pytest hypothesis ruff mypy clang-format==23.1.3
+	$(PY) -m pip install --quiet scikit-build-core cmake ninja numpy scipy-openblas32 pytest hypothesis ruff==0.17.4 mypy==2.4.1 clang-format==23.1.3
 	touch $@
 
 $(VENV)/.built: $(VENV)/.ready $(NATIVE)
@@ -40,8 +40,10 @@ $(PARITY_VENV)/.ready: $(VENV)/.ready
 	echo "import site; site.addsitedir('$(shell $(PYTHON) -c "import os, sys; v = sys.version_info; print(os.path.abspath(f'$(VENV)/lib/python{v.major}.{v.minor}/site-packages'))")')" > $$($(TORCH_PY) -c "import sysconfig; print(sysconfig.get_paths()['purelib'])")/tocha-build.pth
 	touch $@
 
-parity: build $(PARITY_VENV)/.ready
+parity-tests: build $(PARITY_VENV)/.ready
 	$(TORCH_PY) -m pytest tests/parity
+
+parity: parity-tests
 	$(TORCH_PY) tools/parity.py --suite $(PARITY)
 
 bench: build $(PARITY_VENV)/.ready

@@ -8,11 +8,12 @@ import sys
 from pathlib import Path
 
 PROBE = """
-import resource, time
+import time
 start = time.perf_counter()
 import {module}
 elapsed = time.perf_counter() - start
-print(elapsed, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)
+status = dict(line.split(":", 1) for line in open("/proc/self/status"))
+print(elapsed, status["VmRSS"].split()[0])
 """
 
 

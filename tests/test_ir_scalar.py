@@ -155,7 +155,7 @@ Z = s.Input(0, dt.complex64)
         (0 * N, s.constant(0, I32)),
         (N - N, s.constant(0, I32)),
         (0 - N, -N),
-        (-(-X), X),
+        (-(-X), X),  # noqa: B002
         (X + -Y, X - Y),
         (-X * -Y, X * Y),
         (-X * 3, X * -3),

@@ -88,7 +88,7 @@ def test_dtype_is_closed():
     with pytest.raises(TypeError):
         tocha.dtype()
     with pytest.raises(TypeError):
-        tocha.float32 < tocha.float64
+        _ = tocha.float32 < tocha.float64
     with pytest.raises(AttributeError):
         tocha.float32.itemsize = 3
     assert tocha.float32 != tocha.float64

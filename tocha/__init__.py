@@ -17,24 +17,24 @@ from tocha import _functions as _functions  # noqa: E402
 from tocha import _tensor as _tensor_module  # noqa: E402
 from tocha import _unique as _unique_module  # noqa: E402
 from tocha._functions import *  # noqa: E402, F403
-from tocha._tensor_str import get_printoptions, printoptions, set_printoptions  # noqa: E402
-from tocha._type_info import finfo, iinfo  # noqa: E402
-from tocha._unique import nonzero  # noqa: E402
-from tocha.functional import *  # noqa: E402, F403
-from tocha.random import get_rng_state, initial_seed, manual_seed, seed, set_rng_state  # noqa: E402
+from tocha._tensor_str import get_printoptions, printoptions, set_printoptions  # noqa: E402, F401
+from tocha._type_info import finfo, iinfo  # noqa: E402, F401
+from tocha._unique import nonzero  # noqa: E402, F401
+from tocha.functional import *  # type: ignore[no-redef, assignment]  # noqa: E402, F403
+from tocha.random import get_rng_state, initial_seed, manual_seed, seed, set_rng_state  # noqa: E402, F401
 from tocha.storage import *  # noqa: E402, F403
-from tocha.version import __version__  # noqa: E402
+from tocha.version import __version__  # noqa: E402, F401
 
 _tensor_module.install()
 _unique_module.install()
-_sys.modules["tocha.return_types"] = _C.return_types
+_sys.modules["tocha.return_types"] = _C.return_types  # type: ignore[assignment]
 inf = _math.inf
 nan = _math.nan
 pi = _math.pi
 e = _math.e
 newaxis = None
 
-from tocha import functional, linalg, masked, nn, overrides, random, signal, special, storage  # noqa: E402
+from tocha import functional, linalg, masked, nn, overrides, random, signal, special, storage  # noqa: E402, F401
 
 
 def __getattr__(name: str) -> object:

@@ -93,7 +93,7 @@ def _returns_plain() -> set:
     """Attributes whose value keeps its own type."""
     global _plain
     if _plain is None:
-        _plain = {Tensor.grad.__get__, Tensor._base.__get__}
+        _plain = {vars(Tensor)["grad"].__get__, vars(Tensor)["_base"].__get__}
     return _plain
 
 

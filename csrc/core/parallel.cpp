@@ -15,7 +15,7 @@ namespace tocha {
 namespace {
 
 constexpr int kMaxThreads = 256;
-constexpr int kChunksPerThread = 4;
+constexpr int kChunksPerThread = 16;
 constexpr int kSpins = 4000;
 
 inline void relax() {
@@ -33,6 +33,7 @@ struct Job {
   int64_t chunk_size;
   int chunks;
   int threads;
+  bool backwards;
 };
 
 constexpr int kClosed = -1;
@@ -59,7 +60,7 @@ void run_chunks(const Job& job, Pool& p, int self) {
   };
   int first = static_cast<int>(static_cast<int64_t>(job.chunks) * self / job.threads);
   int last = static_cast<int>(static_cast<int64_t>(job.chunks) * (self + 1) / job.threads);
-  for (int c = first; c < last; ++c) take(c);
+  for (int c = first; c < last; ++c) take(job.backwards ? first + last - 1 - c : c);
   // Help the others from their far end, where their owners arrive last.
   for (int other = 1; other < job.threads; ++other) {
     int who = (self + other) % job.threads;
@@ -153,7 +154,13 @@ void parallel_range(int64_t n, int64_t grain, RangeFn fn, void* context) {
   chunk = (chunk + grain - 1) / grain * grain;
   int chunks = static_cast<int>((n + chunk - 1) / chunk);
   for (int c = 0; c < chunks; ++c) p.taken[c].store(0, std::memory_order_relaxed);
-  p.job = Job{fn, context, n, chunk, chunks, std::min(threads, chunks)};
+  p.job = Job{fn,
+              context,
+              n,
+              chunk,
+              chunks,
+              std::min(threads, chunks),
+              (p.generation.load(std::memory_order_relaxed) & 1) != 0};
   p.gate.store(0, std::memory_order_release);
   p.generation.fetch_add(1, std::memory_order_release);
   p.generation.notify_all();

@@ -1,8 +1,9 @@
 // The one thread pool. Every kernel that uses more than one core goes through parallel_for.
 //
 // Work is cut into chunks; each thread starts with its own share (so that data a thread touched
-// last time is still in its cache) and then takes over chunks of threads that are late. Nested calls
-// run serially. After a fork the child starts with a fresh pool.
+// last time is still in its cache) and then takes over chunks of threads that are late. Every other
+// job runs through its chunks backwards: what an operator wrote last, the next one reads first, before
+// it has left the cache. Nested calls run serially. After a fork the child starts with a fresh pool.
 #pragma once
 
 #include <cstdint>

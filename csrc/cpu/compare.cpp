@@ -2,7 +2,7 @@
 #include <cstring>
 
 #include "dispatch/native.h"
-#include "ops.h"
+#include "ops/comparison.h"
 
 namespace tocha::native {
 namespace {

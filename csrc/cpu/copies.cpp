@@ -7,7 +7,7 @@
 #include "core/parallel.h"
 #include "cpu/elementwise.h"
 #include "dispatch/native.h"
-#include "ops.h"
+#include "ops/views.h"
 
 namespace tocha::cpu {
 namespace {

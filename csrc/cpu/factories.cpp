@@ -5,7 +5,6 @@
 #include "core/gil.h"
 #include "core/parallel.h"
 #include "dispatch/native.h"
-#include "ops.h"
 
 namespace tocha::native {
 namespace {

@@ -8,7 +8,9 @@
 #include "cpu/lanes.h"
 #include "cpu/layout.h"
 #include "dispatch/native.h"
-#include "ops.h"
+#include "ops/factories.h"
+#include "ops/reductions.h"
+#include "ops/views.h"
 
 namespace tocha::native {
 namespace {

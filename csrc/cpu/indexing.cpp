@@ -5,7 +5,10 @@
 #include "cpu/picks.h"
 #include "cpu/walk.h"
 #include "dispatch/native.h"
-#include "ops.h"
+#include "kernels/masks.h"
+#include "ops/arithmetic.h"
+#include "ops/blend.h"
+#include "ops/masks.h"
 
 namespace tocha::native {
 namespace {

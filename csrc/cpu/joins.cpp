@@ -4,7 +4,7 @@
 #include "core/gil.h"
 #include "core/parallel.h"
 #include "dispatch/native.h"
-#include "ops.h"
+#include "ops/splits.h"
 
 namespace tocha::native {
 namespace {

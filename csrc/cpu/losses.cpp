@@ -9,7 +9,7 @@
 #include "core/parallel.h"
 #include "cpu/random_dispatch.h"
 #include "dispatch/native.h"
-#include "ops.h"
+#include "ops/copies.h"
 
 namespace tocha::native {
 

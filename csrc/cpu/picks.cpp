@@ -4,7 +4,7 @@
 
 #include "cpu/walk.h"
 #include "dispatch/native.h"
-#include "ops.h"
+#include "ops/copies.h"
 
 namespace tocha::cpu {
 

@@ -9,7 +9,10 @@
 #include "cpu/random.h"
 #include "cpu/random_dispatch.h"
 #include "dispatch/native.h"
-#include "ops.h"
+#include "kernels/random.h"
+#include "ops/arithmetic.h"
+#include "ops/copies.h"
+#include "ops/views.h"
 
 namespace tocha::native {
 

@@ -4,7 +4,8 @@
 #include "core/gil.h"
 #include "core/parallel.h"
 #include "dispatch/native.h"
-#include "ops.h"
+#include "ops/copies.h"
+#include "ops/views.h"
 
 namespace tocha::native {
 namespace {

@@ -4,7 +4,6 @@
 #include "cpu/picks.h"
 #include "cpu/walk.h"
 #include "dispatch/native.h"
-#include "ops.h"
 
 namespace tocha::native {
 namespace {

@@ -3,7 +3,7 @@
 #include "cpu/picks.h"
 #include "cpu/search.h"
 #include "dispatch/native.h"
-#include "ops.h"
+#include "ops/copies.h"
 
 namespace tocha::native {
 

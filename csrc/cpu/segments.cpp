@@ -6,7 +6,6 @@
 #include "core/parallel.h"
 #include "cpu/picks.h"
 #include "dispatch/native.h"
-#include "ops.h"
 
 namespace tocha::native {
 namespace {

@@ -8,7 +8,8 @@
 #include "cpu/picks.h"
 #include "cpu/walk.h"
 #include "dispatch/native.h"
-#include "ops.h"
+#include "ops/arithmetic.h"
+#include "ops/copies.h"
 
 namespace tocha::native {
 namespace {

@@ -3,7 +3,7 @@
 #include "cpu/picks.h"
 #include "cpu/sort.h"
 #include "dispatch/native.h"
-#include "ops.h"
+#include "ops/indexing.h"
 
 namespace tocha::native {
 namespace {

@@ -11,7 +11,7 @@
 #include "cpu/search.h"
 #include "cpu/sort.h"
 #include "dispatch/native.h"
-#include "ops.h"
+#include "ops/reductions.h"
 
 namespace tocha::native {
 namespace {

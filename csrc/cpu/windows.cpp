@@ -4,7 +4,6 @@
 
 #include "cpu/special.h"
 #include "dispatch/native.h"
-#include "ops.h"
 
 namespace tocha::native {
 namespace {

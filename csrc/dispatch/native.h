@@ -3,7 +3,6 @@
 
 #include "dispatch/backend.h"
 #include "dispatch/rules.h"
-#include "native_kernels.h"
 
 // Declares an operator's loop tables, one per instruction set.
 #if defined(__x86_64__) && !defined(TOCHA_SINGLE_ISA)

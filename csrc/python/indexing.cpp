@@ -2,7 +2,9 @@
 
 #include "dispatch/backend.h"
 #include "dispatch/rules.h"
-#include "ops.h"
+#include "ops/copies.h"
+#include "ops/indexing.h"
+#include "ops/views.h"
 #include "python/new_tensor.h"
 #include "python/parser.h"
 #include "python/tensor_methods.h"

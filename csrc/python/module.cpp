@@ -4,7 +4,6 @@
 #include "cpu/backend.h"
 #include "dispatch/promotion.h"
 #include "dispatch/rules.h"
-#include "ops.h"
 #include "python/bindings.h"
 #include "python/exchange.h"
 #include "python/new_tensor.h"

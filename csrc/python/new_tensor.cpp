@@ -2,7 +2,6 @@
 
 #include "dispatch/backend.h"
 #include "dispatch/promotion.h"
-#include "ops.h"
 #include "python/exchange.h"
 #include "python/parser.h"
 #include "python/tensor_methods.h"

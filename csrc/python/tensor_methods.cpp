@@ -2,7 +2,8 @@
 
 #include "autograd/meta.h"
 #include "dispatch/backend.h"
-#include "ops.h"
+#include "ops/comparison.h"
+#include "ops/reductions.h"
 #include "python/bindings.h"
 #include "python/exchange.h"
 #include "python/new_tensor.h"

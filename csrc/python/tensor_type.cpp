@@ -5,7 +5,6 @@
 #include <cstddef>
 
 #include "autograd/meta.h"
-#include "ops.h"
 #include "python/bindings.h"
 #include "python/indexing.h"
 #include "python/new_tensor.h"

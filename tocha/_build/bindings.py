@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from dataclasses import dataclass, field
 
-from tocha._build.functions import mutates, returns_tensors
+from tocha._build.functions import includes, mutates, returns_tensors
 from tocha.codegen.native import cpp_string, default_cpp
 from tocha.operators.record import Operator, operators
 from tocha.operators.schema import Argument
@@ -312,7 +312,8 @@ class Source:
     def text(self, ops: list[Operator]) -> str:
         fields = [o for o in ops if len(o.schema.returns) > 1 and all(r.name for r in o.schema.returns)]
         out = [f"// Generated from tocha/operators/{self.module}.py; do not edit."]
-        out += ['#include "dispatch/rules.h"', '#include "ops.h"', '#include "python/bindings.h"', "", "namespace tocha::python {", "namespace {", ""]
+        called = "".join([*self.calls.values(), *self.lines])
+        out += ['#include "dispatch/rules.h"', includes(called) + '#include "python/bindings.h"', "", "namespace tocha::python {", "namespace {", ""]
         seen = set()
         for o in fields:
             if o.name in seen:

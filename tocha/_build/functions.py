@@ -6,8 +6,10 @@ and shape rules are translated from the record's Python.
 
 from __future__ import annotations
 
+import re
 from collections import defaultdict
 from collections.abc import Callable
+from functools import cache
 
 from tocha._build.kernels import fold_of, is_ordered, loop_dtypes, operands, params, states, type_codes
 from tocha.codegen.native import Translator, annotations_of, default_cpp, own_type, parameter_type, return_type
@@ -22,8 +24,7 @@ CPP_ENUM = {
 }  # fmt: skip
 SOURCE = """// Generated from tocha/operators/{module}.py; do not edit.
 #include "dispatch/native.h"
-#include "ops.h"
-#include "rules_generated.h"
+{includes}#include "rules_generated.h"
 
 #pragma GCC diagnostic ignored "-Wunused-parameter"
 
@@ -68,6 +69,19 @@ def declarations(o: Operator) -> list[str]:
     if "inplace" in o.variants:
         lines.append(f"Tensor {o.cpp_name}_({parameters(o)});")
     return lines
+
+
+@cache
+def declared_in() -> dict[str, str]:
+    """The family whose header declares a function of namespace ops."""
+    return {m[1]: o.module for o in operators() for line in declarations(o) if (m := re.search(r"(\w+)\(", line))}
+
+
+def includes(text: str) -> str:
+    """The headers of the families that a generated source calls, so that one record's edit rebuilds no more than it must."""
+    home = declared_in()
+    families = sorted({home[name] for name in set(re.findall(r"\w+", text)) if name in home})
+    return "".join(f'#include "ops/{m}.h"\n' for m in families)
 
 
 def kernel_declarations(o: Operator) -> list[str]:
@@ -124,15 +138,18 @@ class Family:
     def __init__(self, module: str, use_rule: Callable[[Callable], None]):
         self.module = module
         self.use_rule = use_rule
+        self.kernels: list[str] = []
         self.statics: list[str] = []
         self.lines: list[str] = []
 
     def text(self) -> str:
-        out = SOURCE.format(module=self.module)
-        out += "\n".join(self.statics) + "\n\nnamespace ops {\n\n" + "\n".join(self.lines) + "\n\n}  // namespace ops\n}  // namespace tocha\n"
-        return out
+        body = "\n".join(self.lines)
+        kernels = f'#include "kernels/{self.module}.h"\n' if self.kernels else ""
+        out = SOURCE.format(module=self.module, includes=kernels + includes(body + "".join(self.statics)))
+        return out + "\n".join(self.statics) + "\n\nnamespace ops {\n\n" + body + "\n\n}  // namespace ops\n}  // namespace tocha\n"
 
     def add(self, o: Operator) -> None:
+        self.kernels += kernel_declarations(o)
         getattr(self, o.kind)(o)
 
     # -- pointwise ---------------------------------------------------------------------------------
@@ -401,23 +418,26 @@ def generate() -> dict[str, str]:
     rules = Rules()
     families: dict[str, Family] = {}
     declared: dict[str, list[str]] = defaultdict(list)
-    kernels: list[str] = []
     for o in operators():
         family = families.setdefault(o.module, Family(o.module, rules.use))
         family.add(o)
         declared[o.module] += declarations(o)
-        kernels += kernel_declarations(o)
     rules.finish()
     head = "// Generated from tocha/operators; do not edit.\n#pragma once\n"
     files = {f"ops_{m}.cpp": f.text() for m, f in families.items()}
-    body = "".join(f"\n// {m}\n" + "\n".join(d) + "\n" for m, d in declared.items())
-    files["ops.h"] = head + '\n#include "dispatch/op_types.h"\n\nnamespace tocha::ops {\n' + body + "\n}  // namespace tocha::ops\n"
-    files["native_kernels.h"] = (
-        head + '\n#include "dispatch/op_types.h"\n\n// Written by hand under csrc.\nnamespace tocha::native {\n\n' + "\n".join(dict.fromkeys(kernels)) + "\n\n}  // namespace tocha::native\n"
-    )
+
+    def header(namespace: str, lines: list[str]) -> str:
+        space = f"namespace tocha::{namespace}"
+        return f'{head}\n#include "dispatch/op_types.h"\n\n{space} {{\n\n' + "\n".join(dict.fromkeys(lines)) + f"\n\n}}  // {space}\n"
+
+    for m, family in families.items():
+        files[f"ops/{m}.h"] = header("ops", declared[m])
+        if family.kernels:  # written by hand under csrc
+            files[f"kernels/{m}.h"] = header("native", family.kernels)
     files["rules_generated.h"] = head + '\n#include "dispatch/rules.h"\n\nnamespace tocha::rules {\n\n' + "\n".join(rules.declarations) + "\n\n}\n"
+    body = "\n".join(rules.definitions)
     files["rules_generated.cpp"] = (
-        '// Generated; do not edit.\n#include "rules_generated.h"\n#include "ops.h"\n\nnamespace tocha::rules {\n\n' + "\n".join(rules.definitions) + "\n}\n"
+        '// Generated; do not edit.\n#include "rules_generated.h"\n' + includes(body) + "\nnamespace tocha::rules {\n\n" + body + "\n}\n"
     )
     return files
 

@@ -177,7 +177,7 @@ class FoldEmitter:
     def nodes(self) -> dict[str, scalar.Node]:
         return {n: scalar.Param(i, d) for i, (n, d) in enumerate(zip(self.param_names, self.param_types, strict=True))}
 
-    def emit(self, values: tuple, targets: list[dt.DType], inputs: list[str], index: str = "i", prefix: str = "t") -> Emitted:
+    def emit(self, values: object, targets: list[dt.DType], inputs: list[str], index: str = "i", prefix: str = "t") -> Emitted:
         values = values if isinstance(values, tuple) else (values,)
         nodes = tuple(scalar.cast(v, d) if isinstance(v, scalar.Node) else scalar.constant(v, d) for v, d in zip(values, targets, strict=True))
         return emit(simplify(nodes), Names(inputs, [f"p{i}" for i in range(len(self.param_types))], index=index, prefix=prefix))
@@ -265,6 +265,7 @@ class FoldEmitter:
 
     def search_row(self) -> list[str]:
         """The best value of the run first, by its own lanes; where it is only if it beats what came before."""
+        assert self.fold.search is not None
         pick, beats, ties = self.fold.search
         t, d = self.t.cpp, self.states[0]
         a, b = scalar.Input(0, d), scalar.Input(1, d)

@@ -51,7 +51,7 @@ def parameters(o: Operator, form: str) -> str:
             continue
         parts.append(parameter(a, i, form))
     if is_factory(o, form):
-        parts += ([] if star else ["*"]) + ["layout: layout | None = None", "pin_memory: bool | None = None", "requires_grad: bool = False"]
+        parts += ([] if star else ["*"]) + ["layout: layout | None = None", "pin_memory: _bool | None = None", "requires_grad: _bool = False"]
         star = True
     if form == "function" and "out" in o.variants:
         if not star:
@@ -67,7 +67,23 @@ def result(o: Operator, form: str) -> str:
     returns = [kinds[r.type] for r in o.schema.returns]
     if not returns:
         return "None"
+    if is_named(o):
+        return f"return_types.{o.public_name}"
     return returns[0] if len(returns) == 1 else f"tuple[{', '.join(returns)}]"
+
+
+def is_named(o: Operator) -> bool:
+    """Whether its results come as a named tuple."""
+    return len(o.schema.returns) > 1 and all(r.name for r in o.schema.returns)
+
+
+def return_types(operators: list[Operator]) -> list[str]:
+    """The named tuples, one class for each operator that returns one."""
+    named = {o.public_name: o for o in operators if is_named(o)}
+    lines = ["class return_types:"]
+    for name in sorted(named):
+        lines += [f"    class {name}(NamedTuple):", *(f"        {r.name}: Tensor" for r in named[name].schema.returns)]
+    return [*lines, ""]
 
 
 def definition(e: Entry, indent: str) -> list[str]:
@@ -97,6 +113,8 @@ def operator_definitions(e: Entry) -> list[str]:
         lines.append(f"    def {o.operator}(self, other: Any) -> Tensor: ...{ignore}")
         if o.operator not in ("__eq__", "__ne__", "__lt__", "__le__", "__gt__", "__ge__"):
             lines.append(f"    def __r{o.operator[2:]}(self, other: Any) -> Tensor: ...")
+        if "inplace" in o.variants:
+            lines.append(f"    def __i{o.operator[2:]}(self, other: Any) -> Tensor: ...")
     return lines
 
 
@@ -104,7 +122,7 @@ def generate() -> dict[str, str]:
     """tocha/_C.pyi: the hand-written core, then every operator."""
     everything = entries()
     core = (Path(__file__).parent / "core_stub.txt").read_text()
-    lines = [core, "class Tensor(TensorCore):"]
+    lines = [core, *return_types([o for e in everything for o in e.overloads]), "class Tensor(TensorCore):"]
     for e in everything:
         if e.form in ("method", "inplace", "property"):
             lines += definition(e, "    ")

@@ -28,6 +28,8 @@ def lower(o: Operator, arguments: dict[str, Any]) -> Any:
         return reduction(o, arguments)
     if o.kind == "composite":
         return o.body(**arguments)
+    if "cast" in o.tags:
+        return cast(arguments["self"], arguments["dtype"])
     if o.decomposition is not None:
         return o.decomposition(**arguments)
     raise NotLowered(f"{o.full_name} has no loop form")
@@ -112,6 +114,16 @@ def pointwise(o: Operator, arguments: dict[str, Any]) -> Any:
     ]
     made = [Value(graph, loop) for loop in loops]
     return made[0] if len(made) == 1 else tuple(made)
+
+
+def cast(v: Value, to: DType) -> Value:
+    """v in another dtype; v itself where it has that dtype."""
+    from tocha._inductor.graph import Value
+
+    if v.dtype == to:
+        return v
+    formula = scalar.cast(scalar.Input(0, v.dtype), to)
+    return Value(v.graph, Loop(v.graph.name("cast"), v.shape, to, (load(v, v.shape),), formula))
 
 
 def reduction(o: Operator, arguments: dict[str, Any]) -> Any:

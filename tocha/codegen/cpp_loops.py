@@ -137,8 +137,8 @@ class KernelWriter:
         self.put(4, "}")
         self.put(3, "}")
         count = 1
-        for d in loop.reduced:
-            count *= loop.sizes[d]
+        for axis in loop.reduced:
+            count *= loop.sizes[axis]
         finished = fold.finish(mine[0] if one else mine, scalar.constant(count, dt.int64))
         code = emitted(finished, [loop.dtype], [f"s{i}[0]" for i in range(len(states))])
         for line in code.prologue + code.body:

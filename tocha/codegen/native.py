@@ -342,7 +342,7 @@ class Translator:
             self.emit(f"{self.name(target.id)} = {coerce(v, self.types[target.id])};")
         elif isinstance(target, ast.Tuple):
             if v.items:
-                values = []
+                values: list[Value] = []
                 for i in v.items:  # evaluate all, then assign
                     t = self.storable(i)
                     n = self.temporary()
@@ -355,8 +355,8 @@ class Translator:
                     values = [Value(f"std::get<{k}>({n})", t) for k, t in enumerate(tuple_items(v.type))]
                 else:
                     values = [Value(f"at({n}, {k})", element(v.type)) for k in range(len(target.elts))]
-            for t, i in zip(target.elts, values, strict=True):
-                self.assign(t, i)
+            for each, value in zip(target.elts, values, strict=True):
+                self.assign(each, value)
         elif isinstance(target, ast.Subscript):
             base = self.expr(target.value)
             if not base.type.endswith("[]"):
@@ -396,7 +396,7 @@ class Translator:
 
     def stmt_AnnAssign(self, s: ast.AnnAssign) -> None:
         assert isinstance(s.target, ast.Name) and isinstance(s.annotation, ast.Constant), "annotations are strings"
-        self.declare(s.target.id, s.annotation.value)
+        self.declare(s.target.id, str(s.annotation.value))
         if s.value is not None:
             self.emit(f"{self.name(s.target.id)} = {coerce(self.expr(s.value), self.types[s.target.id])};")
 
@@ -707,7 +707,7 @@ class Translator:
         parts = []
         for v in e.values:
             if isinstance(v, ast.Constant):
-                parts.append(cpp_string(v.value))
+                parts.append(cpp_string(str(v.value)))
             else:
                 assert isinstance(v, ast.FormattedValue)
                 inner = self.expr(v.value)
@@ -731,11 +731,12 @@ class Translator:
                     return Value(f"reversed_list({v.code})", v.type)
                 raise TranslationError("slice steps other than [::-1]")
             return Value(f"slice_list({v.code}, {bound(e.slice.lower)}, {bound(e.slice.upper)})", v.type)
-        if v.items and isinstance(e.slice, ast.Constant):
-            return v.items[e.slice.value]
+        at = e.slice.value if isinstance(e.slice, ast.Constant) else None
+        if v.items and isinstance(at, int):
+            return v.items[at]
         if is_tuple(v.type):
-            assert isinstance(e.slice, ast.Constant)
-            return Value(f"std::get<{e.slice.value}>({v.code})", tuple_items(v.type)[e.slice.value])
+            assert isinstance(at, int), "a tuple is indexed by a number"
+            return Value(f"std::get<{at}>({v.code})", tuple_items(v.type)[at])
         if v.type.endswith("?") and v.type[:-1].endswith("[]") and v.type != "Tensor?[]":
             v = Value(f"value_of({v.code})", v.type[:-1])
         if not v.type.endswith("[]"):
@@ -818,7 +819,7 @@ class Translator:
         kwargs = {k.arg: self.expr(k.value) for k in e.keywords if k.arg}
         if isinstance(target, Operator):
             return self.op_call(target.name, args, kwargs)
-        if getattr(target, "_tocha_rule", False) or getattr(target, "_tocha_intrinsic", None):
+        if callable(target) and (getattr(target, "_tocha_rule", False) or getattr(target, "_tocha_intrinsic", None)):
             return self.rule_call(target, args, kwargs)
         if f.id == "View":
             return self.view_spec(args, kwargs)

@@ -216,7 +216,7 @@ def median(
 
 def norm(
     input: Tensor,
-    ord: float | None = 2.0,
+    ord: float = 2.0,
     dim: Dims = None,
     *,
     keepdim: bool | None = False,

@@ -126,7 +126,8 @@ def smooth_l1_loss(
 ) -> Tensor:
     """Squared error below beta, absolute error beyond."""
     code = _code(reduction, size_average, reduce)
-    return _nn.smooth_l1_loss(*_compared("smooth_l1_loss", input, target), code, beta)
+    input, target = _compared("smooth_l1_loss", input, target)
+    return _nn.smooth_l1_loss(input, target, code, beta)
 
 
 def huber_loss(

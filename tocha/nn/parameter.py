@@ -30,7 +30,7 @@ class Parameter(Tensor, metaclass=_ParameterMeta):
         if type(data) is Tensor or type(data) is Parameter:
             return Tensor._make_subclass(cls, data, requires_grad)
         marked = data.detach().requires_grad_(requires_grad)
-        marked._is_param = True
+        marked._is_param = True  # type: ignore[attr-defined]
         return marked
 
     def __deepcopy__(self, memo: dict) -> Parameter:

@@ -68,7 +68,7 @@ def _is_laid_out(self, memory_format):
 @native(
     "to.dtype(Tensor self, dtype dtype, bool non_blocking=False, bool copy=False, *, memory_format? memory_format=None) -> Tensor",
     kernel="to_dtype",
-    tags=_FREE,
+    tags=_FREE | {"cast"},
     variants="method",
 )
 def to_dtype(self, dtype, non_blocking, copy, memory_format):

@@ -22,11 +22,10 @@ def check_search(boundaries: "Tensor", values: "Tensor", right: "bool", side: "s
         raise RuntimeError(
             f"[searchsorted] input value can be a scalar only when boundaries tensor dimension is 1, but we got boundaries tensor dim({boundaries.ndim})"
         )
-    if boundaries.ndim != 1:
-        if boundaries.ndim != values.ndim or boundaries.shape[:-1] != values.shape[:-1]:
-            raise RuntimeError(
-                f"[searchsorted] boundaries tensor should be 1 dimension or the first N-1 dimensions of boundaries tensor and input value tensor must match, but we got boundaries tensor {boundaries.shape} and input value tensor {values.shape}"
-            )
+    if boundaries.ndim != 1 and (boundaries.ndim != values.ndim or boundaries.shape[:-1] != values.shape[:-1]):
+        raise RuntimeError(
+            f"[searchsorted] boundaries tensor should be 1 dimension or the first N-1 dimensions of boundaries tensor and input value tensor must match, but we got boundaries tensor {boundaries.shape} and input value tensor {values.shape}"
+        )
     if sorter is not None:
         if sorter.shape != boundaries.shape:
             raise RuntimeError(

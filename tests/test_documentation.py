@@ -1,0 +1,44 @@
+"""Examples in the documentation and in docstrings run, and print what they say."""
+
+from __future__ import annotations
+
+import doctest
+import importlib
+import pkgutil
+from pathlib import Path
+
+import pytest
+
+import tocha
+
+ROOT = Path(__file__).resolve().parents[1]
+PAGES = sorted(p for p in [ROOT / "README.md", *(ROOT / "docs").rglob("*.md")] if p.exists() and ">>>" in p.read_text())
+MODULES = sorted(
+    m.name
+    for m in pkgutil.walk_packages(tocha.__path__, "tocha.")
+    if (spec := m.module_finder.find_spec(m.name))
+    and spec.origin.endswith(".py")
+    and ">>>" in Path(spec.origin).read_text()
+)
+FLAGS = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
+
+
+@pytest.fixture(autouse=True)
+def own_cache(tmp_path_factory, monkeypatch):
+    monkeypatch.setenv("TOCHA_CACHE_DIR", str(tmp_path_factory.getbasetemp() / "kernels"))
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda p: p.relative_to(ROOT).as_posix())
+def test_page(page):
+    # A fence would be taken for expected output.
+    text = "\n".join("" if line.startswith("```") else line for line in page.read_text().splitlines())
+    examples = doctest.DocTestParser().get_doctest(text, {}, page.name, str(page), 0)
+    runner = doctest.DocTestRunner(optionflags=FLAGS)
+    runner.run(examples)
+    assert runner.tries and not runner.failures
+
+
+@pytest.mark.parametrize("name", MODULES)
+def test_docstrings(name):
+    module = importlib.import_module(name)
+    assert not doctest.testmod(module, extraglobs={"tocha": tocha}, optionflags=FLAGS).failed

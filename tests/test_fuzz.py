@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 
 import tocha
 
-TOTAL = int(os.environ.get("TOCHA_FUZZ", "3000"))
+TOTAL = int(os.environ.get("TOCHA_FUZZ", "4000"))
 DTYPES = [
     tocha.bool,
     tocha.uint8,

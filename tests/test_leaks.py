@@ -221,8 +221,9 @@ def test_the_measures_see_a_leak():
     def leak():
         kept.append(a.view(-1))
 
-    with pytest.raises(AssertionError, match="blocks"):
-        assert_flat(growth(leak, 1000), 1000)
+    if not SANITIZED:  # Python's allocator, which counts, is then off
+        with pytest.raises(AssertionError, match="blocks"):
+            assert_flat(growth(leak, 1000), 1000)
     with pytest.raises(AssertionError, match="storages"):
         assert_flat(growth(lambda: kept.append(tocha.empty(100)), 100), 100)
 

@@ -40,14 +40,13 @@ def main() -> None:
     ]
     run(cmake)
     run(["cmake", "--build", str(BUILD), "--parallel", os.environ.get("JOBS", str(os.cpu_count()))])
-    # A package made of links: the Python sources and the sanitized module.
+    # A package made of links: the Python sources, the sanitized module and the headers that compiled graphs include.
     package = BUILD / "package" / "tocha"
     package.mkdir(parents=True, exist_ok=True)
-    for item in (ROOT / "tocha").iterdir():
-        link = package / item.name
-        if item.name.startswith("_C.") or link.exists():
-            continue
-        link.symlink_to(item)
+    items = [i for i in (ROOT / "tocha").iterdir() if not i.name.startswith("_C.")]
+    for item, link in [*((i, package / i.name) for i in items), (ROOT / "csrc", package.parent / "csrc")]:
+        if not link.exists():
+            link.symlink_to(item)
     module = f"_C{sysconfig.get_config_var('EXT_SUFFIX')}"
     link = package / module
     link.unlink(missing_ok=True)

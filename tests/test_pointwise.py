@@ -243,6 +243,17 @@ def test_remainders_are_exact(dtype):
     np.testing.assert_array_equal((x // y).numpy()[few], np.array(exact, dtype=np.float64))
 
 
+@pytest.mark.parametrize("dtype", [tocha.float16, tocha.float32, tocha.float64])
+def test_remainders_by_infinity(dtype):
+    # All of these are within the quick loops' reach, which the neighbours decide.
+    x = tocha.tensor([0.0, 3.0, -0.0, 5.0], dtype=dtype)
+    y = tocha.tensor([math.inf, math.inf, math.inf, 2.0], dtype=dtype)
+    assert tocha.fmod(x, y).tolist() == [0, 3, 0, 1]
+    assert tocha.remainder(x, y).tolist() == [0, 3, 0, 1]
+    assert tocha.floor_divide(x, y).tolist() == [0, 0, 0, 2]
+    assert tocha.remainder(-x, y).tolist() == [0, math.inf, 0, 1]
+
+
 def test_numbers_beside_any_layout():
     x = np.arange(5000.0)
     t = tocha.tensor(x)

@@ -1,6 +1,7 @@
 // Holds every function of cpu/vecmath.h to its accuracy: prints the largest error in ulp per function and type, and
 // exits with 1 if one is above its bound or an edge case is wrong. Built once per instruction set by the test-suite;
 // `vecmath_test [stride] [count]` takes every stride-th float and count random doubles.
+// sources:
 #include "cpu/vecmath.h"
 
 #include <algorithm>

@@ -17,17 +17,32 @@ def real(self):
     """The real parts, as a view; a real tensor itself."""
 
 
-@native("imag(Tensor self) -> Tensor", variants="function, property", tags=VIEW)
+@native(
+    "imag(Tensor self) -> Tensor",
+    variants="function, property",
+    tags=VIEW,
+    samples=lambda t: [((t(3, 4, dtype="complex64"),), {})],
+)
 def imag(self):
     """The imaginary parts, as a view."""
 
 
-@native("view_as_real(Tensor self) -> Tensor", variants="function", tags=VIEW)
+@native(
+    "view_as_real(Tensor self) -> Tensor",
+    variants="function",
+    tags=VIEW,
+    samples=lambda t: [((t(3, 4, dtype="complex64"),), {})],
+)
 def view_as_real(self):
     """The real and imaginary parts as a last dim of size 2, sharing memory."""
 
 
-@native("view_as_complex(Tensor self) -> Tensor", variants="function", tags=VIEW)
+@native(
+    "view_as_complex(Tensor self) -> Tensor",
+    variants="function",
+    tags=VIEW | {"memory_order"},
+    samples=lambda t: [((t(3, 4, 2),), {})],
+)
 def view_as_complex(self):
     """A last dim of size 2 as complex numbers, sharing memory."""
 

@@ -22,12 +22,17 @@ def copy_(self, src, non_blocking):
     "fill_(Tensor self, Operand value) -> Tensor",
     variants="method, function",
     tags=frozenset({"any_device", "any_overlap"}),
+    samples=lambda t: [((t(3, 4), 2), {}), ((t(3, 4), t()), {})],
 )
 def fill_(self, value):
     """Sets every element."""
 
 
-@composite("fill(Tensor self, Operand value) -> Tensor", variants="function")
+@composite(
+    "fill(Tensor self, Operand value) -> Tensor",
+    variants="function",
+    samples=lambda t: [((t(3, 4), 2), {}), ((t(3, 4), t()), {})],
+)
 def fill(self, value):
     """A tensor of self's size and dtype with one value everywhere."""
     out = op.empty_like(self)
@@ -95,7 +100,11 @@ def type_as(self, other):
     return self.to(other)
 
 
-@composite("cpu(Tensor self, *, memory_format? memory_format=None) -> Tensor", variants="method")
+@composite(
+    "cpu(Tensor self, *, memory_format? memory_format=None) -> Tensor",
+    variants="method",
+    tags=frozenset({"reads_values"}),
+)
 def cpu(self, memory_format):
     """self in the CPU's memory."""
     return op._to_cpu(self, memory_format)

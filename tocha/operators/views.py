@@ -18,7 +18,12 @@ from tocha.operators.rules import (
 # -- shapes ------------------------------------------------------------------------------------------
 
 
-@view("view.dtype(Tensor self, dtype dtype) -> Tensor", variants="method")
+@view(
+    "view.dtype(Tensor self, dtype dtype) -> Tensor",
+    variants="method",
+    samples=lambda t: [((t(3, 4), t(1, dtype="int32").dtype), {}), ((t(3, 4), t(1, dtype="uint8").dtype), {})],
+    tags=frozenset({"memory_order"}),
+)
 def view_dtype(self, dtype):
     """The same bytes read as another dtype; the last dim grows or shrinks with the element size."""
     old, new = self.element_size(), dtype.itemsize
@@ -96,7 +101,10 @@ def reshape(self, shape):
 
 
 @native(
-    "_unsafe_view(Tensor self, int[] size) -> Tensor", tags=frozenset({"any_device", "dynamic"}), variants="function"
+    "_unsafe_view(Tensor self, int[] size) -> Tensor",
+    tags=frozenset({"any_device", "dynamic", "memory_order"}),
+    variants="function",
+    samples=lambda t: [((t(3, 4), (2, 6)), {})],
 )
 def _unsafe_view(self, size):
     """A fresh result in another shape: not a view, since nobody else holds self."""
@@ -510,6 +518,8 @@ def linalg_diagonal(A, offset, dim1, dim2):
 @view(
     "as_strided(Tensor self, int[] size, int[] stride, int? storage_offset=None) -> Tensor",
     variants="function, method, inplace",
+    samples=lambda t: [((t(3, 4), (2, 2), (4, 2), 1), {}), ((t(3, 4), (3, 2), (0, 1)), {})],
+    tags=frozenset({"memory_order"}),
 )
 def as_strided(self, size, stride, storage_offset):
     """Any geometry on self's memory."""
@@ -545,7 +555,7 @@ def detach(self):
 @native(
     "resize_(Tensor self, int[] size, *, memory_format? memory_format=None) -> Tensor",
     variants="method",
-    tags=frozenset({"any_device", "any_overlap"}),
+    tags=frozenset({"any_device", "any_overlap", "memory_order"}),
 )
 def resize_(self, size, memory_format):
     """Gives self another size; memory grows when needed, new elements are not initialised."""
@@ -554,6 +564,7 @@ def resize_(self, size, memory_format):
 @composite(
     "resize_as_(Tensor self, Tensor the_template, *, memory_format? memory_format=None) -> Tensor",
     variants="function, method",
+    tags=frozenset({"any_overlap"}),
 )
 def resize_as_(self, the_template, memory_format):
     """Gives self the template's size."""
@@ -583,7 +594,12 @@ def detach_copy(self):
     return op._dense_copy(self.detach())
 
 
-@composite("as_strided_copy(Tensor self, int[] size, int[] stride, int? storage_offset=None) -> Tensor", variants=_COPY)
+@composite(
+    "as_strided_copy(Tensor self, int[] size, int[] stride, int? storage_offset=None) -> Tensor",
+    variants=_COPY,
+    samples=lambda t: [((t(3, 4), (2, 2), (4, 2), 1), {})],
+    tags=frozenset({"memory_order"}),
+)
 def as_strided_copy(self, size, stride, storage_offset):
     """as_strided, copied."""
     return op._dense_copy(self.as_strided(size, stride, storage_offset))
@@ -689,7 +705,11 @@ def view_copy(self, size):
     return op._dense_copy(self.view(size))
 
 
-@composite("view_copy.dtype(Tensor self, dtype dtype) -> Tensor", variants=_COPY)
+@composite(
+    "view_copy.dtype(Tensor self, dtype dtype) -> Tensor",
+    variants=_COPY,
+    samples=lambda t: [((t(3, 4), t(1, dtype="int32").dtype), {})],
+)
 def view_copy_dtype(self, dtype):
     """view as another dtype, copied."""
     return op._dense_copy(self.view(dtype))

@@ -69,26 +69,38 @@ TOCHA_MATH F32x16 lookup(const Cells& row, __m512i cell) {
   return _mm512_permutex2var_ps(_mm512_load_ps(row), cell, _mm512_load_ps(row + kLanes));
 }
 
+TOCHA_MATH F32x16 lookup(const Sixteenths& row, __m512i cell) {
+  return _mm512_maskz_permutexvar_ps(kAllLanes, cell, _mm512_load_ps(row));
+}
+
 // Exponentials. Scaling by a power of two rounds once, to 0, subnormals and infinity too: no selects for the ends.
 
 struct VectorExpArgument {
   F32x16 n, r;
+  __m512i low_bits;  // of n kSteps
 };
-// x = n ln2 + r. n is NaN where x is; r is bounded also where x is so great that n is no integer.
+// x = n ln2 + r with n a multiple of 1 / kSteps. n is NaN where x is; r is bounded also where x is too great for that.
+template <int kSteps>
 TOCHA_MATH VectorExpArgument reduce_exp(F32x16 x) {
-  constexpr float rounder = FloatFormat<float>::kRounder;
-  F32x16 n = madd(x, 0x1.715476p0f, rounder) - splat(rounder);
-  return {n, bounded(nmadd(n, -0x1.05c61p-29f, nmadd(n, 0x1.62e43p-1f, x)), 0.5f)};
-}
-// (e^r - 1 - r) / r^2 on |r| <= ln2 / 2, given r and r^2; in pairs of terms, which is the shorter wait.
-TOCHA_MATH F32x16 exp_tail(F32x16 r, F32x16 square) {
-  F32x16 low = madd(r, 0x1.555466p-3f, 0x1p-1f), high = madd(r, 0x1.1257ap-7f, 0x1.555302p-5f);
-  return madd(square, madd(square, 0x1.6fe43ep-10f, high), low);
+  constexpr float rounder = FloatFormat<float>::kRounder / kSteps;
+  F32x16 t = madd(x, 0x1.715476p0f, rounder), n = t - splat(rounder);
+  return {n, bounded(nmadd(n, -0x1.05c61p-29f, nmadd(n, 0x1.62e43p-1f, x)), 0.5f / kSteps), _mm512_castps_si512(t)};
 }
 TOCHA_MATH F32x16 exp(F32x16 x) {
-  auto a = reduce_exp(x);
-  F32x16 square = a.r * a.r;
-  return scale_by_power(madd(a.r, madd(a.r, exp_tail(a.r, square), 1.0f), 1.0f), a.n);
+  auto a = reduce_exp<16>(x);
+  F32x16 power = lookup(kExpSixteenths[0], a.low_bits), lost = lookup(kExpSixteenths[1], a.low_bits);
+  F32x16 growth = horner(a.r, 1.0f, 0x1.000222p-1f, 0x1.555734p-3f);
+  return scale_by_power(madd(madd(power, a.r, lost), growth, power), a.n);
+}
+// 1 / (1 + e^-x) = u / (u + p), where u = 2^floor(n) and p = e^-r 2^-(n - floor(n)): this keeps the left tail down to
+// the subnormals. Of the sum the small terms come first.
+TOCHA_MATH F32x16 sigmoid(F32x16 x) {
+  auto a = reduce_exp<16>(x);
+  F32x16 power = lookup(kExpMinusSixteenths[0], a.low_bits), lost = lookup(kExpMinusSixteenths[1], a.low_bits);
+  F32x16 decline = horner(a.r, 1.0f, -0x1.000222p-1f, 0x1.555734p-3f);
+  F32x16 u = scale_by_power(splat(1.0f), at_most(a.n, 60.0f));
+  F32x16 greater = _mm512_maskz_max_ps(kAllLanes, u, power), lesser = _mm512_maskz_min_ps(kAllLanes, u, power);
+  return u / (greater + madd(_mm512_fnmadd_ps(power, a.r, lost), decline, lesser));
 }
 TOCHA_MATH F32x16 exp2(F32x16 x) {
   F32x16 r = _mm512_maskz_reduce_ps(kAllLanes, x, 0), square = r * r;
@@ -98,23 +110,13 @@ TOCHA_MATH F32x16 exp2(F32x16 x) {
 }
 // 2^n (e^r - 1 + (1 - 2^-n)): with n = 0 nothing is lost.
 TOCHA_MATH F32x16 expm1(F32x16 x) {
-  auto a = reduce_exp(x);
-  F32x16 n = at_least(a.n, -40.0f), square = a.r * a.r;
+  auto a = reduce_exp<1>(x);
+  F32x16 square = a.r * a.r;
+  F32x16 low = madd(a.r, 0x1.555466p-3f, 0x1p-1f), high = madd(a.r, 0x1.1257ap-7f, 0x1.555302p-5f);
+  F32x16 tail = madd(square, madd(square, 0x1.6fe43ep-10f, high), low);
+  F32x16 n = at_least(a.n, -40.0f);
   F32x16 below = splat(1.0f) - scale_by_power(splat(1.0f), -n);
-  return copysign(scale_by_power(madd(square, exp_tail(a.r, square), a.r) + below, n), x);
-}
-
-// 1 / x to about 2^-27, for normal x whose inverse is normal.
-TOCHA_MATH F32x16 inverse(F32x16 x) {
-  F32x16 y = _mm512_maskz_rcp14_ps(kAllLanes, x);
-  return madd(y, _mm512_fnmadd_ps(x, y, splat(1.0f)), y);
-}
-// 1 / (1 + e^-x) = u / (u + e^-r) with u = 2^n, which keeps the left tail down to the subnormals.
-TOCHA_MATH F32x16 sigmoid(F32x16 x) {
-  auto a = reduce_exp(x);
-  F32x16 r = -a.r, square = r * r;
-  F32x16 u = scale_by_power(splat(1.0f), at_most(a.n, 60.0f));
-  return u * inverse((madd(square, exp_tail(r, square), r) + u) + splat(1.0f));
+  return copysign(scale_by_power(madd(square, tail, a.r) + below, n), x);
 }
 
 // Functions that level off: odd, and of |x| a polynomial per cell.
@@ -167,12 +169,13 @@ TOCHA_MATH F32x16 log10(F32x16 x) {
   F32x16 low = madd(a.k, 0x1.3509f8p-18f, madd(a.r * a.r, tail, a.r * splat(0x1.bcb7b2p-2f)));
   return madd(a.k, 0x1.344p-2f, a.minus_log_c) + low;
 }
-// What the sum 1 + x loses is added to r, scaled as r is; from 2^30 on it is less than r can hold.
+// What the sum 1 + x loses is added to r, scaled as r is: nothing up to -1/2, and from 2^30 on less than r can hold.
 TOCHA_MATH F32x16 log1p(F32x16 x) {
   F32x16 one = splat(1.0f), u = one + x, b = u - one;
   F32x16 lost = (one - (u - b)) + (x - b);
   auto a = reduce_log(u, kLogCells);
-  __mmask16 counts = _mm512_cmp_ps_mask(x, splat(0x1p30f), _CMP_LT_OQ);
+  __mmask16 counts =
+      _mm512_mask_cmp_ps_mask(_mm512_cmp_ps_mask(x, splat(0x1p30f), _CMP_LT_OQ), x, splat(-0.5f), _CMP_GT_OQ);
   F32x16 scaled = _mm512_maskz_scalef_ps(counts, lost, -a.k);
   F32x16 y = madd(a.k, 0x1.62e43p-1f, a.minus_log_c) + log_near_one(madd(scaled, a.c, a.r));
   return copysign(y, x);
@@ -192,8 +195,8 @@ __attribute__((noinline, cold)) F32x16 by_lanes(F32x16 x, F f) {
 TOCHA_MATH F32x16 sin_of_remainder(F32x16 x, F32x16 n, __m512i flip) {
   F32x16 r = nmadd(n, 0x1.921fb6p1f, x);
   r = nmadd(n, -0x1.777a5cp-24f, r);
+  F32x16 z = r * r;  // does not need the last step
   r = nmadd(n, -0x1.ee59dap-49f, r);
-  F32x16 z = r * r;
   F32x16 tail = horner(z, -0x1.55554cp-3f, 0x1.110edap-7f, -0x1.9f7054p-13f, 0x1.5db142p-19f);
   F32x16 y = madd(r * z, tail, r);
   return _mm512_castsi512_ps(_mm512_xor_si512(_mm512_castps_si512(y), flip));

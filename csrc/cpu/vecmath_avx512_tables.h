@@ -1,6 +1,6 @@
 // Coefficients of the AVX-512 math of vecmath_avx512.h: a row per coefficient, a column per cell of the argument.
-// The first row of a row is where a cell is expanded: at an argument whose function value happens to be a float, so
-// that the constant term has no rounding of its own.
+// A cell is expanded at an argument whose function value happens to be nearly a float, so that the constant term has
+// no rounding of its own.
 #pragma once
 
 #include "core/isa.h"
@@ -9,6 +9,25 @@ TOCHA_ISA_BEGIN
 namespace math {
 
 using Cells = float[32];
+using Sixteenths = float[16];
+
+// 2^(j/16), then what its rounding lost; the same of 2^(-j/16).
+alignas(64) inline constexpr Sixteenths kExpSixteenths[2] = {
+    {0x1p0f, 0x1.0b5586p0f, 0x1.172b84p0f, 0x1.2387a6p0f, 0x1.306fep0f, 0x1.3dea64p0f, 0x1.4bfdaep0f, 0x1.5ab07ep0f,
+     0x1.6a09e6p0f, 0x1.7a1148p0f, 0x1.8ace54p0f, 0x1.9c4918p0f, 0x1.ae89fap0f, 0x1.c199bep0f, 0x1.d5818ep0f,
+     0x1.ea4afap0f},
+    {0.0f, 0x1.9f3122p-25f, -0x1.c15742p-27f, 0x1.ceac48p-25f, 0x1.4636e2p-25f, 0x1.824684p-25f, -0x1.593abcp-25f,
+     -0x1.5bd5ecp-27f, 0x1.9fcef4p-26f, -0x1.829fdp-25f, 0x1.15506ep-27f, 0x1.51f848p-27f, -0x1.a94b14p-26f,
+     -0x1.3d56b2p-27f, -0x1.822dbcp-27f, 0x1.52486cp-27f},
+};
+alignas(64) inline constexpr Sixteenths kExpMinusSixteenths[2] = {
+    {0x1p0f, 0x1.ea4afap-1f, 0x1.d5818ep-1f, 0x1.c199bep-1f, 0x1.ae89fap-1f, 0x1.9c4918p-1f, 0x1.8ace54p-1f,
+     0x1.7a1148p-1f, 0x1.6a09e6p-1f, 0x1.5ab07ep-1f, 0x1.4bfdaep-1f, 0x1.3dea64p-1f, 0x1.306fep-1f, 0x1.2387a6p-1f,
+     0x1.172b84p-1f, 0x1.0b5586p-1f},
+    {0.0f, 0x1.52486cp-28f, -0x1.822dbcp-28f, -0x1.3d56b2p-28f, -0x1.a94b14p-27f, 0x1.51f848p-28f, 0x1.15506ep-28f,
+     -0x1.829fdp-26f, 0x1.9fcef4p-27f, -0x1.5bd5ecp-28f, -0x1.593abcp-26f, 0x1.824684p-26f, 0x1.4636e2p-26f,
+     0x1.ceac48p-26f, -0x1.c15742p-28f, 0x1.9f3122p-26f},
+};
 
 // tanh: a cell is the exponent and the upper 3 bits of |x| + 0.625. Centre, then coefficients of 1, r, r^2, r^3, r^4.
 alignas(64) inline constexpr Cells kTanhCells[6] = {

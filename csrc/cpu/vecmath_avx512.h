@@ -23,6 +23,8 @@ inline constexpr __mmask16 kAllLanes = 0xffff;
 TOCHA_MATH F32x16 splat(float x) { return _mm512_set1_ps(x); }
 TOCHA_MATH F32x16 load(const float* p) { return _mm512_loadu_ps(p); }
 TOCHA_MATH void store(float* p, F32x16 x) { _mm512_storeu_ps(p, x); }
+// Asks for what a loop over p will need soon: the hardware's own look-ahead stops at the end of a page.
+TOCHA_MATH void look_ahead(const float* p) { __builtin_prefetch(p + 512); }
 // The first `count` elements, fewer than a vector has; the other lanes are 0.
 TOCHA_MATH __mmask16 first_lanes(int64_t count) { return static_cast<__mmask16>((1u << count) - 1); }
 TOCHA_MATH F32x16 load_first(const float* p, int64_t count) { return _mm512_maskz_loadu_ps(first_lanes(count), p); }

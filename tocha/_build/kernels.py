@@ -154,7 +154,8 @@ def vector_loop(nodes: tuple, leaves: Names) -> list[str]:
         stores = [f"math::store{suffix}(o{k} + i, {r}{rest});" for k, r in enumerate(code.results)]
         return ["    " + c for c in (*loads, *code.body, *stores)]
 
-    lines = ["  int64_t i = 0;", "  for (; i + math::kLanes <= n; i += math::kLanes) {", *step("", ""), "  }"]
+    ahead = [f"    math::look_ahead(a{k} + i);" for k in range(len(leaves.inputs))]
+    lines = ["  int64_t i = 0;", "  for (; i + math::kLanes <= n; i += math::kLanes) {", *ahead, *step("", ""), "  }"]
     return [*lines, "  if (i < n) {", *step("_first", ", n - i"), "  }"]
 
 

@@ -24,7 +24,9 @@ TOCHA_MATH F32x16 splat(float x) { return _mm512_set1_ps(x); }
 TOCHA_MATH F32x16 load(const float* p) { return _mm512_loadu_ps(p); }
 TOCHA_MATH void store(float* p, F32x16 x) { _mm512_storeu_ps(p, x); }
 // Asks for what a loop over p will need soon: the hardware's own look-ahead stops at the end of a page.
-TOCHA_MATH void look_ahead(const float* p) { __builtin_prefetch(p + 512); }
+TOCHA_MATH void look_ahead(const float* p) {
+  __builtin_prefetch(reinterpret_cast<const void*>(reinterpret_cast<uintptr_t>(p) + 2048));
+}
 // The first `count` elements, fewer than a vector has; the other lanes are 0.
 TOCHA_MATH __mmask16 first_lanes(int64_t count) { return static_cast<__mmask16>((1u << count) - 1); }
 TOCHA_MATH F32x16 load_first(const float* p, int64_t count) { return _mm512_maskz_loadu_ps(first_lanes(count), p); }
@@ -58,7 +60,6 @@ TOCHA_MATH F32x16 at_least(F32x16 x, float low) { return _mm512_maskz_max_ps(kAl
 TOCHA_MATH F32x16 at_most(F32x16 x, float high) { return _mm512_maskz_min_ps(kAllLanes, splat(high), x); }
 // The sign of x and the lesser of the magnitudes; the limit where x is NaN.
 TOCHA_MATH F32x16 bounded(F32x16 x, float limit) { return _mm512_maskz_range_ps(kAllLanes, x, splat(limit), 2); }
-// The bits of `sign` where the mask has the sign bit, else those of `magnitude`.
 TOCHA_MATH F32x16 copysign(F32x16 magnitude, F32x16 sign) {
   __m512i pick = _mm512_set1_epi32(static_cast<int>(FloatFormat<float>::kSign));
   return _mm512_castsi512_ps(
@@ -139,7 +140,8 @@ TOCHA_MATH F32x16 tanh(F32x16 x) { return odd_by_cells<20, false>(x, kTanhCells,
 TOCHA_MATH F32x16 erf(F32x16 x) { return odd_by_cells<19, true>(x, kErfCells, 1.3125f, 3.93f); }
 
 // Logarithms: x = 2^k m with 0.75 <= m < 1.5, and log m = -log c + log(1 + r) with r = m c - 1. The parts of x are
-// such that 0 gives -inf, infinity itself, and negative numbers NaN.
+// such that 0 gives -inf, infinity itself, and negative numbers NaN: the hardware's k is -inf and inf for the first
+// two, with m = 1, and its m is NaN for the last.
 
 struct VectorLogArgument {
   F32x16 k, c, r, minus_log_c;
@@ -185,12 +187,15 @@ TOCHA_MATH F32x16 log1p(F32x16 x) {
 
 // Circular functions: r = x - n pi with |r| <= pi / 2, n an integer for sin, half of an odd one for cos.
 
-// In double, lane by lane: arguments so large that n pi needs more digits than three floats have.
+// Arguments so large that n pi needs more digits than three floats have: a lane at a time, the others keep y.
 template <class F>
-__attribute__((noinline, cold)) F32x16 by_lanes(F32x16 x, F f) {
-  alignas(64) float lanes[kLanes];
-  _mm512_store_ps(lanes, x);
-  for (float& lane : lanes) lane = f(lane);
+__attribute__((noinline, cold)) F32x16 replace_lanes(F32x16 y, __mmask16 replaced, F32x16 x, F f) {
+  alignas(64) float lanes[kLanes], arguments[kLanes];
+  _mm512_store_ps(lanes, y);
+  _mm512_store_ps(arguments, x);
+  for (int i = 0; i < kLanes; ++i) {
+    if (replaced >> i & 1) lanes[i] = f(arguments[i]);
+  }
   return _mm512_load_ps(lanes);
 }
 // sin r, its sign changed where `flip` has the sign bit.
@@ -208,20 +213,24 @@ TOCHA_MATH __m512i parity(F32x16 x) { return _mm512_maskz_slli_epi32(kAllLanes, 
 TOCHA_MATH F32x16 sin(F32x16 x) {
   // The sign is carried apart from the magnitude so that -0 keeps it.
   F32x16 a = abs(x);
-  if (_mm512_cmp_ps_mask(a, splat(kTrigLimit<float>), _CMP_GT_OQ) != 0) [[unlikely]]
-    return by_lanes(x, [](float v) { return std::sin(v); });
   constexpr float rounder = FloatFormat<float>::kRounder;
   F32x16 t = madd(a, 0x1.45f306p-2f, rounder);
   __m512i sign = _mm512_set1_epi32(static_cast<int>(FloatFormat<float>::kSign));
   __m512i flip = _mm512_ternarylogic_epi32(parity(t), _mm512_castps_si512(x), sign, 0x78);
-  return sin_of_remainder(a, t - splat(rounder), flip);
+  F32x16 y = sin_of_remainder(a, t - splat(rounder), flip);
+  __mmask16 large = _mm512_cmp_ps_mask(a, splat(kTrigLimit<float>), _CMP_GT_OQ);
+  if (large != 0) [[unlikely]]
+    y = replace_lanes(y, large, x, [](float v) { return std::sin(v); });
+  return y;
 }
 TOCHA_MATH F32x16 cos(F32x16 x) {
-  if (_mm512_cmp_ps_mask(abs(x), splat(kTrigLimit<float>), _CMP_GT_OQ) != 0) [[unlikely]]
-    return by_lanes(x, [](float v) { return std::cos(v); });
   constexpr float rounder = FloatFormat<float>::kRounder;
   F32x16 t = madd(x, 0x1.45f306p-2f, 0.5f) + splat(rounder);
-  return sin_of_remainder(x, (t - splat(rounder)) - splat(0.5f), parity(t));
+  F32x16 y = sin_of_remainder(x, (t - splat(rounder)) - splat(0.5f), parity(t));
+  __mmask16 large = _mm512_cmp_ps_mask(abs(x), splat(kTrigLimit<float>), _CMP_GT_OQ);
+  if (large != 0) [[unlikely]]
+    y = replace_lanes(y, large, x, [](float v) { return std::cos(v); });
+  return y;
 }
 
 }  // namespace math

@@ -157,7 +157,8 @@ void logcumsumexp(DType dtype, const void* in, void* out, ScanShape shape) {
     _(Complex64, Complex<float>)
     _(Complex128, Complex<double>)
 #undef _
-        default : fail(ErrorKind::NotImplemented, "[logcumsumexp] not implemented for ", info(dtype).name);
+    default:
+      fail(ErrorKind::NotImplemented, "[logcumsumexp] not implemented for ", info(dtype).name);
   }
 }
 

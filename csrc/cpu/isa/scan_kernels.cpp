@@ -229,10 +229,18 @@ bool with_types(DType in, DType out, F&& f) {
       _(Int16, int16_t)
       _(Int32, int32_t)
       _(Int64, int64_t)
-      _(UInt16, uint16_t) _(UInt32, uint32_t) _(UInt64, uint64_t) _(Float16, Half) _(BFloat16, BFloat16)
-          _(Float32, float) _(Float64, double) _(Complex64, Complex<float>) _(Complex128, Complex<double>)
+      _(UInt16, uint16_t)
+      _(UInt32, uint32_t)
+      _(UInt64, uint64_t)
+      _(Float16, Half)
+      _(BFloat16, BFloat16)
+      _(Float32, float)
+      _(Float64, double)
+      _(Complex64, Complex<float>)
+      _(Complex128, Complex<double>)
 #undef _
-              default : return false;
+      default:
+        return false;
     }
   }
   if (out != DType::Int64) return false;
@@ -246,9 +254,12 @@ bool with_types(DType in, DType out, F&& f) {
     _(Int8, int8_t)
     _(Int16, int16_t)
     _(Int32, int32_t)
-    _(UInt16, uint16_t) _(UInt32, uint32_t) _(UInt64, uint64_t)
+    _(UInt16, uint16_t)
+    _(UInt32, uint32_t)
+    _(UInt64, uint64_t)
 #undef _
-        default : return false;
+    default:
+      return false;
   }
 }
 

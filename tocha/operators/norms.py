@@ -284,7 +284,11 @@ def nuclear_norm(self, keepdim):
     return op.linalg_matrix_norm(self, "nuc", [-2, -1], keepdim)
 
 
-@composite("nuclear_norm.dim(Tensor self, int[2] dim, bool keepdim=False) -> Tensor", variants="function, out")
+@composite(
+    "nuclear_norm.dim(Tensor self, int[2] dim, bool keepdim=False) -> Tensor",
+    variants="function, out",
+    samples=lambda t: [((t(2, 3, 4), (0, 2)), {})],
+)
 def nuclear_norm_dim(self, dim, keepdim):
     """The sum of the singular values of the matrices that two dims hold."""
     return op.linalg_matrix_norm(self, "nuc", dim, keepdim)

@@ -794,4 +794,6 @@ def test_get_printoptions_is_a_copy():
 
 
 def test_named_results_print_a_line_each():
-    assert repr(tocha.tensor([3, 1]).sort()) == "tocha.return_types.sort(\nvalues=tensor([1, 3]),\nindices=tensor([1, 0]))"
+    assert (
+        repr(tocha.tensor([3, 1]).sort()) == "tocha.return_types.sort(\nvalues=tensor([1, 3]),\nindices=tensor([1, 0]))"
+    )

@@ -1,4 +1,5 @@
 // The native module tocha._C: types, operators, and the module-level switches.
+#include <Python.h>
 #include <structmember.h>
 
 #include "core/gil.h"

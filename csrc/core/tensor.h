@@ -44,7 +44,9 @@ struct TensorObject {
   bool wrapped_number;  // a Python number on its way through an operator
   bool conj;            // reads as its complex conjugate
   bool neg;             // reads negated
-  bool requires_grad;   // itself, as a leaf; a result of differentiable operators has it through autograd
+  bool requires_grad;   // a leaf that was asked to, or a result of recorded operations
+  bool tracks_base;     // a view that shares its base's history: all but those made without recording
+  bool one_of_many;     // a view that came with others from one operation: must not be written to
   bool inference;       // made in inference mode
 };
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tocha.ir import dtypes as dt
-from tocha.operators.record import composite, native, op
+from tocha.operators.record import composite, gradient, native, op
 from tocha.operators.rules import Out, like_strides
 
 _FREE = frozenset({"any_device", "dynamic"})
@@ -12,10 +12,21 @@ _FREE = frozenset({"any_device", "dynamic"})
 @native(
     "copy_(Tensor self, Tensor src, bool non_blocking=False) -> Tensor",
     variants="method",
+    node="CopyBackwards",
     tags=frozenset({"any_device"}),
 )
 def copy_(self, src, non_blocking):
     """Copies src into self, broadcasting and converting."""
+
+
+@gradient(copy_, "self")
+def copied_over_gradient(grad):
+    return op.zeros_like(grad)
+
+
+@gradient(copy_, "src")
+def copied_gradient(grad, src):
+    return op.to(grad, src.device, grad.dtype)
 
 
 @native(
@@ -25,6 +36,16 @@ def copy_(self, src, non_blocking):
 )
 def fill_(self, value):
     """Sets every element."""
+
+
+@gradient(fill_, "self")
+def filled_gradient(grad):
+    return op.zeros_like(grad)
+
+
+@gradient(fill_, "value")
+def fill_value_gradient(grad):
+    return grad.sum()
 
 
 @composite("fill(Tensor self, Operand value) -> Tensor", variants="function")
@@ -39,10 +60,20 @@ def zero_(self):
     """Sets every element to zero."""
 
 
+@gradient(zero_, "self")
+def zeroed_gradient(grad):
+    return op.zeros_like(grad)
+
+
 @native("clone(Tensor self, *, memory_format? memory_format=None) -> Tensor")
 def clone(self, memory_format):
     """A copy with memory of its own."""
     return Out(self.shape, self.dtype, strides=like_strides(self, memory_format))
+
+
+@gradient(clone, "self")
+def clone_gradient(grad):
+    return grad
 
 
 @composite("contiguous(Tensor self, *, memory_format? memory_format=contiguous_format) -> Tensor", variants="method")
@@ -63,6 +94,7 @@ def _is_laid_out(self, memory_format):
 @native(
     "to.dtype(Tensor self, dtype dtype, bool non_blocking=False, bool copy=False, *, memory_format? memory_format=None) -> Tensor",
     kernel="to_dtype",
+    node="ToCopyBackward0",
     tags=_FREE | {"cast"},
     variants="method",
 )
@@ -70,14 +102,25 @@ def to_dtype(self, dtype, non_blocking, copy, memory_format):
     """self in another dtype; self itself when nothing changes."""
 
 
+@gradient(to_dtype, "self")
+def to_dtype_gradient(grad, self):
+    return op.to(grad, self.device, self.dtype)
+
+
 @native(
     "to.device(Tensor self, device? device=None, dtype? dtype=None, bool non_blocking=False, bool copy=False, *, memory_format? memory_format=None) -> Tensor",
     kernel="to_device",
+    node="ToCopyBackward0",
     tags=_FREE,
     variants="method",
 )
 def to_device(self, device, dtype, non_blocking, copy, memory_format):
     """self on another device and in another dtype; self itself when nothing changes."""
+
+
+@gradient(to_device, "self")
+def to_device_gradient(grad, self):
+    return op.to(grad, self.device, self.dtype)
 
 
 @composite(
@@ -104,6 +147,11 @@ def cpu(self, memory_format):
 @native("_to_cpu(Tensor self, memory_format? memory_format=None) -> Tensor", tags=_FREE, variants="")
 def _to_cpu(self, memory_format):
     """self in the CPU's memory."""
+
+
+@gradient(_to_cpu, "self")
+def to_cpu_gradient(grad, self):
+    return op.to(grad, self.device, self.dtype)
 
 
 @composite("double.cast(Tensor self, *, memory_format? memory_format=None) -> Tensor", variants="method")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tocha.operators.record import composite, native, op, rule, view
+from tocha.operators.record import composite, gradient, native, op, rule, view
 from tocha.operators.rules import View, wrap_dim
 
 
@@ -68,6 +68,11 @@ def split(self, split_size, dim):
     return pieces(self, equal_sizes(self.shape[at], split_size, "split"), at)
 
 
+@gradient(split, "self")
+def split_gradient(grads, dim):
+    return op.cat(grads, dim)
+
+
 @view(
     "split.sizes(Tensor self, int[] split_size, int dim=0) -> Tensor[]",
     variants="method",
@@ -80,6 +85,11 @@ def split_sizes(self, split_size, dim):
     return pieces(self, split_size, at)
 
 
+@gradient(split_sizes, "self")
+def split_sizes_gradient(grads, dim):
+    return op.cat(grads, dim)
+
+
 @view(
     "split_with_sizes(Tensor self, int[] split_sizes, int dim=0) -> Tensor[]",
     samples=lambda t: [((t(3, 5), (1, 4), 1), {})],
@@ -89,6 +99,11 @@ def split_with_sizes(self, split_sizes, dim):
     at = split_dim(self, dim, "split_with_sizes")
     check_given_sizes(self.shape[at], split_sizes, at, "split_with_sizes")
     return pieces(self, split_sizes, at)
+
+
+@gradient(split_with_sizes, "self")
+def split_with_sizes_gradient(grads, dim):
+    return op.cat(grads, dim)
 
 
 @composite(
@@ -147,6 +162,11 @@ def unbind(self, dim):
     for i in range(self.shape[at]):
         out.append(View(sizes, strides, self.storage_offset() + i * self.strides[at]))
     return out
+
+
+@gradient(unbind, "self")
+def unbind_gradient(grads, dim):
+    return op.stack(grads, dim)
 
 
 @rule

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from tocha._C import *  # noqa: F403
 
 from tocha import _functions as _functions  # noqa: E402
+from tocha import _lowrank as _lowrank_module  # noqa: E402
 from tocha import _tensor as _tensor_module  # noqa: E402
 from tocha import _unique as _unique_module  # noqa: E402
 from tocha._functions import *  # noqa: E402, F403
@@ -26,6 +27,7 @@ from tocha.storage import *  # noqa: E402, F403
 from tocha.version import __version__  # noqa: E402, F401
 
 _tensor_module.install()
+_lowrank_module.install()
 _unique_module.install()
 _sys.modules["tocha.return_types"] = _C.return_types  # type: ignore[assignment]
 inf = _math.inf

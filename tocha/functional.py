@@ -7,6 +7,8 @@ from collections.abc import Sequence
 
 from tocha import _C
 from tocha._einsum import chain_matmul, einsum, spmm, tensordot
+from tocha._lobpcg import lobpcg
+from tocha._lowrank import lu, pca_lowrank, svd_lowrank
 from tocha._unique import unique, unique_consecutive, unravel_index
 
 Tensor = _C.Tensor
@@ -15,7 +17,7 @@ norm = _C.norm
 
 __all__ = [
     "atleast_1d", "atleast_2d", "atleast_3d", "block_diag", "broadcast_shapes", "broadcast_tensors", "cartesian_prod", "cdist",
-    "chain_matmul", "einsum", "meshgrid", "norm", "split", "spmm", "tensordot", "unique", "unique_consecutive", "unravel_index",
+    "chain_matmul", "einsum", "lobpcg", "lu", "meshgrid", "norm", "pca_lowrank", "split", "spmm", "svd_lowrank", "tensordot", "unique", "unique_consecutive", "unravel_index",
 ]  # fmt: skip
 
 

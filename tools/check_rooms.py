@@ -28,6 +28,8 @@ PYTHON = [
         "autograd",
         "utils",
         "_einsum",
+        "_lobpcg",
+        "_lowrank",
         "_unique",
         "signal",
         "linalg",

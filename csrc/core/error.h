@@ -19,7 +19,8 @@ enum class ErrorKind {
   Attribute,
   Overflow,
   ZeroDivision,
-  Buffer
+  Buffer,
+  LinAlg  // tocha.linalg.LinAlgError: a singular matrix, an iteration that did not converge
 };
 
 class Error : public std::exception {

@@ -51,6 +51,17 @@ void warn_once(const std::string& text) {
   if (PyErr_WarnEx(PyExc_UserWarning, text.c_str(), 1) < 0) throw PythonError();
 }
 
+void check_info(const std::string& op, const Tensor& info, const std::string& reason) {
+  if (!computes(info)) return;
+  for (int64_t i = 0; i < info.numel(); ++i) {
+    const int32_t code = info.data<int32_t>()[i];
+    if (code == 0) continue;
+    const std::string where = info.dim() ? str("(Batch element ", i, "): ") : "";
+    if (code < 0) fail(ErrorKind::LinAlg, "[", op, "] ", where, "the input matrix contained infinite values or NaNs.");
+    fail(ErrorKind::LinAlg, "[", op, "] ", where, str_replace(reason, "{}", std::to_string(code)));
+  }
+}
+
 void prepare_out(const Tensor& out, const OutSpec& spec, const char* op) {
   TOCHA_CHECK(out.dtype() == spec.dtype, Runtime, "[", op, "] Expected out tensor to have dtype ", spec.dtype,
               ", but got ", out.dtype(), " instead");

@@ -210,6 +210,14 @@ void add_return_types(PyObject* module) {
   check(PyModule_AddObjectRef(module, "return_types", types.get()));
 }
 
+void add_linalg_error(PyObject* module) {
+  linalg_error = own(PyErr_NewExceptionWithDoc("tocha._C._LinAlgError",
+                                               "A matrix is singular, or a decomposition did not converge.",
+                                               PyExc_RuntimeError, nullptr))
+                     .give();
+  check(PyModule_AddObjectRef(module, "_LinAlgError", linalg_error));
+}
+
 // tocha._C._special, _C._nn and so on hold the operators of those namespaces.
 void add_functions(PyObject* module) {
   for (auto& [space, table] : bindings().functions_) {
@@ -248,6 +256,7 @@ PyMODINIT_FUNC PyInit__C() {
     add_autograd_types(module);
     add_return_types(module);
     add_functions(module);
+    add_linalg_error(module);
     tocha::cpu::register_cpu();
   } catch (...) {
     set_python_error();

@@ -5,6 +5,8 @@
 
 namespace tocha::python {
 
+PyObject* linalg_error = nullptr;
+
 void set_python_error() {
   try {
     throw;
@@ -45,6 +47,9 @@ void set_python_error() {
         break;
       case ErrorKind::Buffer:
         type = PyExc_BufferError;
+        break;
+      case ErrorKind::LinAlg:
+        type = linalg_error;
         break;
     }
     PyErr_SetString(type, e.message().c_str());

@@ -323,7 +323,7 @@ class Source:
             names = ", ".join(f'{{"{r.name}", nullptr}}' for r in o.schema.returns)
             out.append(f"PyStructSequence_Field field_names_{o.name}[] = {{{names}, {{nullptr, nullptr}}}};")
             self.tables["returns"].append(
-                f'{{"{o.public_name}", {{"tocha.return_types.{o.public_name}", nullptr, field_names_{o.name}, {len(o.schema.returns)}}}, &fields_{o.name}}}'
+                f'{{"{o.name}", {{"tocha.return_types.{o.name}", nullptr, field_names_{o.name}, {len(o.schema.returns)}}}, &fields_{o.name}}}'
             )
         out += ["", *self.calls.values(), *self.lines, ""]
         rows = {

@@ -332,6 +332,11 @@ class Family:
             self.lines.append(f"  auto result = {o.cpp_name}({names});")
             for i in range(n):
                 value = "result" if n == 1 else f"std::get<{i}>(result)"
+                if "exact_out" in o.tags:
+                    self.lines.append(
+                        f'  TOCHA_CHECK(out{i}.dtype() == {value}.dtype(), Runtime, "[{o.name}] Expected out tensor to have dtype ", '
+                        f'{value}.dtype(), ", but got ", out{i}.dtype(), " instead");'
+                    )
                 self.lines.append(f'  copy_to_out(out{i}, {value}, "{o.name}");')
             self.lines += ["}", ""]
         if "inplace" in o.variants:

@@ -208,6 +208,8 @@ def coerce(v: Value, to: str) -> str:
         return f"std::optional<{own_type(base)}>({v.code})"
     if v.type == "Scalar" and to in NUMBERS:
         return {"int": f"{v.code}.to_int()", "float": f"{v.code}.to_double()", "bool": f"{v.code}.to_bool()"}[to]
+    if v.type == "Scalar?" and to in NUMBERS:
+        return coerce(Value(f"value_of({v.code})", "Scalar"), to)
     if v.items and to.endswith("[]") and is_tuple(v.type):
         inner = ", ".join(coerce(i, element(to)) for i in v.items)
         return f"{own_type(to)}{{{inner}}}"

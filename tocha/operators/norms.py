@@ -151,16 +151,37 @@ def matrix_dims(self: "Tensor", dim: "int[]", name: "str") -> "int[]":
     return [first, second]
 
 
+@rule
+def singular_values_over(self: "Tensor", dims: "int[]", dtype: "dtype?") -> "Tensor":
+    """The singular values of the matrices that two dims hold, in the last dim."""
+    matrices = self.permute([*[i for i in range(self.ndim) if i not in dims], *dims])
+    return op.linalg_svdvals(matrices.to(dtype) if dtype is not None else matrices)
+
+
+@rule
+def spread_dims(norm: "Tensor", dims: "int[]", keepdim: "bool") -> "Tensor":
+    """A norm over two dims, with these dims of size one where they are kept."""
+    if not keepdim:
+        return norm
+    return norm.unsqueeze(min(dims[0], dims[1])).unsqueeze(max(dims[0], dims[1]))
+
+
 @composite(
     "linalg_matrix_norm(Tensor self, Scalar ord, int[] dim=[-2,-1], bool keepdim=False, *, dtype? dtype=None) -> Tensor",
     variants="function, out",
 )
 def linalg_matrix_norm(self, ord, dim, keepdim, dtype):
-    """A matrix norm over two dims: 1 and inf are the largest sums of columns and rows, -1 and -inf the smallest."""
+    """A matrix norm over two dims: 1 and inf are the largest sums of columns and rows, 2 the largest singular value;
+    -1, -inf and -2 are the smallest ones."""
     dims = matrix_dims(self, dim, "linalg.matrix_norm")
     check_norm_dtype(self, dtype, "linalg.matrix_norm")
     p = float(ord)
     size = -p if p < 0 else p
+    if size == 2:
+        values = singular_values_over(self, dims, dtype)
+        if p > 0 and values.shape[-1] == 0:
+            return spread_dims(values.sum(-1), dims, keepdim)
+        return spread_dims(values.amax(-1) if p > 0 else values.amin(-1), dims, keepdim)
     if size != 1 and not math.isinf(size):
         raise RuntimeError(f"[linalg.matrix_norm] Order {p} not supported.")
     summed = dims[0] if size == 1 else dims[1]
@@ -178,9 +199,11 @@ def linalg_matrix_norm(self, ord, dim, keepdim, dtype):
     variants="function, out",
 )
 def linalg_matrix_norm_str(self, ord, dim, keepdim, dtype):
-    """The Frobenius norm over two dims."""
+    """The Frobenius norm ('fro') or the sum of singular values ('nuc') over two dims."""
     dims = matrix_dims(self, dim, "linalg.matrix_norm")
     check_norm_dtype(self, dtype, "linalg.matrix_norm")
+    if ord == "nuc":
+        return spread_dims(singular_values_over(self, dims, dtype).sum(-1), dims, keepdim)
     if ord != "fro":
         raise RuntimeError(f"[linalg.matrix_norm] Order {ord} not supported.")
     return op.linalg_vector_norm(self, 2, dims, keepdim, dtype=dtype)
@@ -250,6 +273,18 @@ def norm_p(self, p, dim, keepdim, dtype):
 def frobenius_norm(self, dim, keepdim):
     """The 2-norm over dim."""
     return op.linalg_vector_norm(self, 2, dim, keepdim)
+
+
+@composite("nuclear_norm(Tensor self, bool keepdim=False) -> Tensor", variants="function, out")
+def nuclear_norm(self, keepdim):
+    """The sum of a matrix's singular values."""
+    return op.linalg_matrix_norm(self, "nuc", [-2, -1], keepdim)
+
+
+@composite("nuclear_norm.dim(Tensor self, int[2] dim, bool keepdim=False) -> Tensor", variants="function, out")
+def nuclear_norm_dim(self, dim, keepdim):
+    """The sum of the singular values of the matrices that two dims hold."""
+    return op.linalg_matrix_norm(self, "nuc", dim, keepdim)
 
 
 @composite("dist(Tensor self, Tensor other, Scalar p=2) -> Tensor")

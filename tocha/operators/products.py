@@ -487,22 +487,9 @@ def _identities_like(self):
     return Out(self.shape, self.dtype)
 
 
-@composite(
-    "linalg_matrix_power(Tensor A, int n) -> Tensor",
-    variants="function, out",
-    samples=lambda t: [((t(2, 3, 3), 5), {}), ((t(3, 3), 0), {})],
-)
-def linalg_matrix_power(A, n):
-    """The n-th power of square matrices, by repeated squaring."""
-    check_square("linalg.matrix_power", A)
-    if n < 0:
-        raise NotImplementedError(
-            f"[linalg.matrix_power] a negative power ({n}) needs the inverse, which is not implemented"
-        )
-    if n == 0:
-        return op._identities_like(A)
-    if n == 1:
-        return A.clone()
+@rule
+def positive_power(A: "Tensor", n: "int") -> "Tensor":
+    """A to the n-th power by repeated squaring; A itself where n is 1."""
     square = A
     result: "Tensor?" = None
     left = n
@@ -513,6 +500,23 @@ def linalg_matrix_power(A, n):
         if left > 0:
             square = op.matmul(square, square)
     return result
+
+
+@composite(
+    "linalg_matrix_power(Tensor A, int n) -> Tensor",
+    variants="function, out",
+    samples=lambda t: [((t(2, 3, 3), 5), {}), ((t(3, 3), 0), {})],
+)
+def linalg_matrix_power(A, n):
+    """The n-th power of square matrices, by repeated squaring."""
+    check_square("linalg.matrix_power", A)
+    if n < 0:
+        return positive_power(op.linalg_inv(A), -n)
+    if n == 0:
+        return op._identities_like(A)
+    if n == 1:
+        return A.contiguous().clone()
+    return positive_power(A, n)
 
 
 @composite("matrix_power(Tensor self, int n) -> Tensor", variants=_OUT, samples=lambda t: [((t(2, 3, 3), 5), {})])

@@ -166,6 +166,11 @@ def check_storage_bounds(self: "Tensor", sizes: "int[]", strides: "int[]", offse
     """Refuses a view that reaches beyond self's memory."""
 
 
+@intrinsic("check_info")
+def check_info(op: "str", info: "Tensor", reason: "str") -> "none":
+    """Raises LinAlgError for the first of LAPACK's results that is not zero: `reason` with the code in place of {}."""
+
+
 @intrinsic("cat_strides")
 def cat_strides(sizes: "int[]", tensors: "Tensor[]") -> "int[]":
     """The layout of a join: channels_last when every part is laid out so."""
@@ -192,6 +197,22 @@ def broadcast_shapes(a: "int[]", b: "int[]", op: "str") -> "int[]":
             )
         out[i] = y if x == 1 else x
     return out
+
+
+@rule
+def column_strides(sizes: "int[]") -> "int[]":
+    """Strides of a batch of matrices that are stored column by column."""
+    if len(sizes) < 2:
+        return contiguous_strides(sizes)
+    strides = contiguous_strides([*sizes[:-2], sizes[-1], sizes[-2]])
+    strides[-1], strides[-2] = strides[-2], strides[-1]
+    return strides
+
+
+@rule
+def column_major(sizes: "int[]", dtype: "dtype") -> "Out":
+    """A result that LAPACK writes: a batch of matrices, column by column."""
+    return Out(sizes, dtype, strides=column_strides(sizes))
 
 
 @rule

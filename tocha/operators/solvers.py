@@ -1,0 +1,690 @@
+"""Systems of linear equations, inverses, determinants, and what is defined through singular values.
+
+The factors come from decompositions.py; the kernels are in csrc/cpu/lapack_*.cpp.
+"""
+
+from __future__ import annotations
+
+import math
+
+from tocha.ir import dtypes as dt
+from tocha.operators.decompositions import (
+    LAPACK,
+    check_matrices,
+    check_same_kind,
+    check_square_matrices,
+    positive,
+    squares,
+)
+from tocha.operators.record import composite, native, op, rule
+from tocha.operators.rules import (
+    Out,
+    broadcast_shapes,
+    check_info,
+    column_major,
+    contiguous_strides,
+    product,
+    real_dtype,
+    warn_once,
+    wrap_dims,
+)
+
+_OUT = "function, out"
+_METHOD = "function, method, out"
+SINGULAR = "The solver failed because the input matrix is singular."
+NOT_INVERTIBLE = (
+    "The diagonal element {} is zero, the inversion could not be completed because the input matrix is singular."
+)
+
+
+@rule
+def machine_epsilon(d: "dtype") -> "float":
+    return 1.1920928955078125e-07 if real_dtype(d) == dt.float32 else 2.220446049250313e-16
+
+
+# -- systems of equations ------------------------------------------------------------------------------
+
+
+@rule
+def is_vector_case(A: "Tensor", B: "Tensor") -> "bool":
+    """B holds one right-hand side per matrix of A, rather than matrices of them."""
+    return B.dim() == 1 or (A.dim() - 1 == B.dim() and B.shape == A.shape[:-1])
+
+
+@rule
+def check_system(name: "str", A: "Tensor", B: "Tensor", left: "bool", vectors: "bool") -> "none":
+    """A @ X = B, or X @ A = B, can be written down."""
+    check_same_kind(name, A, B)
+    check_square_matrices(name, A)
+    rows = B.shape[-1] if vectors else B.size(-2)
+    columns = 1 if vectors else B.shape[-1]
+    if A.shape[-1] != (rows if left else columns):
+        equation = "AX = B" if left else "XA = B"
+        raise RuntimeError(
+            f"[{name}] Incompatible shapes of A and B for the equation {equation} ({A.shape[-2]}x{A.shape[-1]} and {rows}x{columns})"
+        )
+
+
+@native(
+    "_solve(Tensor A, Tensor B, bool left, bool vectors) -> (Tensor, Tensor, Tensor, Tensor)",
+    kernel="solve",
+    dtypes=LAPACK,
+    variants="",
+)
+def _solve(A, B, left, vectors):
+    """The solution, the factors of A with their row swaps, and where a pivot was zero."""
+    if B.dim() == 0:
+        raise RuntimeError("[linalg.solve] B must have at least one dimension")
+    check_system("linalg.solve", A, B, left, vectors)
+    own = B.shape[-1:] if vectors else B.shape[-2:]
+    batch = broadcast_shapes(A.shape[:-2], B.shape[:-1] if vectors else B.shape[:-2], "linalg.solve")
+    sizes = [*batch, *own]
+    solution = column_major(sizes, A.dtype) if left else Out(sizes, A.dtype, strides=contiguous_strides(sizes))
+    return solution, column_major(A.shape, A.dtype), Out(A.shape[:-1], dt.int32), Out(A.shape[:-2], dt.int32)
+
+
+def _systems(t):
+    return [((t(3, 3), t(3, 2)), {}), ((t(2, 3, 3), t(2, 3)), {}), ((t(3, 3), t(2, 4, 3)), {"left": False})]
+
+
+@composite(
+    "_linalg_solve_ex(Tensor A, Tensor B, *, bool left=True, bool check_errors=False) -> (Tensor result, Tensor LU, Tensor pivots, Tensor info)",
+    dtypes=LAPACK,
+    variants=_OUT,
+    samples=_systems,
+)
+def _linalg_solve_ex(A, B, left, check_errors):
+    """The solution and the factors it came from."""
+    result, LU, pivots, info = op._solve(A, B, left, is_vector_case(A, B))
+    if check_errors:
+        check_info("linalg.solve_ex", info, SINGULAR)
+    return result, LU, pivots, info
+
+
+@composite(
+    "linalg_solve_ex(Tensor A, Tensor B, *, bool left=True, bool check_errors=False) -> (Tensor result, Tensor info)",
+    dtypes=LAPACK,
+    variants=_OUT,
+    samples=_systems,
+)
+def linalg_solve_ex(A, B, left, check_errors):
+    """linalg.solve with a code per matrix (0: fine) in place of an error."""
+    result, _lu, _pivots, info = op._linalg_solve_ex(A, B, left=left, check_errors=check_errors)
+    return result, info
+
+
+@composite(
+    "linalg_solve(Tensor A, Tensor B, *, bool left=True) -> Tensor",
+    dtypes=LAPACK,
+    variants=_OUT,
+    tags={"exact_out"},
+    samples=_systems,
+)
+def linalg_solve(A, B, left):
+    """X with A @ X = B (or X @ A = B), for square invertible A; batch dims broadcast."""
+    result, _lu, _pivots, info = op._linalg_solve_ex(A, B, left=left)
+    check_info("linalg.solve", info, SINGULAR)
+    return result
+
+
+@native(
+    "linalg_solve_triangular(Tensor self, Tensor B, *, bool upper, bool left=True, bool unitriangular=False) -> Tensor",
+    kernel="triangular_solution",
+    dtypes=LAPACK,
+    variants=_OUT,
+    samples=lambda t: [
+        ((positive(t, 3, 3), t(3, 2)), {"upper": True}),
+        ((positive(t, 2, 3, 3), t(4, 3)), {"upper": False, "left": False}),
+    ],
+)
+def linalg_solve_triangular(self, B, upper, left, unitriangular):
+    """X with A @ X = B (or X @ A = B), reading one triangle of A, or that without its diagonal, which is then ones."""
+    check_matrices("linalg.solve_triangular", self)
+    check_matrices("linalg.solve_triangular", B)
+    check_system("linalg.solve_triangular", self, B, left, False)
+    batch = broadcast_shapes(self.shape[:-2], B.shape[:-2], "linalg.solve_triangular")
+    return column_major([*batch, *B.shape[-2:]], B.dtype)
+
+
+@native("_column_major_copy(Tensor self) -> Tensor", kernel="copy_column_major", variants="")
+def _column_major_copy(self):
+    """A copy whose matrices are stored column by column."""
+    return column_major(self.shape, self.dtype)
+
+
+@composite(
+    "triangular_solve(Tensor self, Tensor A, bool upper=True, bool transpose=False, bool unitriangular=False) -> (Tensor solution, Tensor cloned_coefficient)",
+    dtypes=LAPACK,
+    variants=_METHOD,
+    samples=lambda t: [((t(3, 2), positive(t, 3, 3)), {})],
+)
+def triangular_solve(self, A, upper, transpose, unitriangular):
+    """Deprecated form of linalg.solve_triangular, which also copies A."""
+    warn_once(
+        "triangular_solve is deprecated in favor of linalg.solve_triangular and will be removed in a future release."
+    )
+    check_matrices("triangular_solve", self)
+    check_square_matrices("triangular_solve", A)
+    triangle = A.mT if transpose else A
+    solution = op.linalg_solve_triangular(triangle, self, upper=upper != transpose, unitriangular=unitriangular)
+    return solution, op._column_major_copy(A.expand([*solution.shape[:-2], *A.shape[-2:]]))
+
+
+@native(
+    "cholesky_solve(Tensor self, Tensor input2, bool upper=False) -> Tensor",
+    dtypes=LAPACK,
+    variants=_METHOD,
+    samples=lambda t: [((t(3, 2), positive(t, 3, 3)), {}), ((t(3, 2), positive(t, 2, 3, 3)), {"upper": True})],
+)
+def cholesky_solve(self, input2, upper):
+    """X with A @ X = self, from the Cholesky factor of A."""
+    check_matrices("cholesky_solve", self)
+    check_square_matrices("cholesky_solve", input2)
+    check_system("cholesky_solve", input2, self, True, False)
+    batch = broadcast_shapes(self.shape[:-2], input2.shape[:-2], "cholesky_solve")
+    return column_major([*batch, *self.shape[-2:]], self.dtype)
+
+
+def _factored(t):
+    import tocha
+
+    LU, pivots = tocha.linalg.lu_factor(t(2, 3, 3))
+    return LU, pivots
+
+
+@native(
+    "linalg_lu_solve(Tensor LU, Tensor pivots, Tensor B, *, bool left=True, bool adjoint=False) -> Tensor",
+    kernel="lu_solve_with",
+    dtypes=LAPACK,
+    variants=_OUT,
+    samples=lambda t: [((*_factored(t), t(3, 2)), {}), ((*_factored(t), t(2, 4, 3)), {"left": False, "adjoint": True})],
+)
+def linalg_lu_solve(LU, pivots, B, left, adjoint):
+    """X with A @ X = B (or X @ A = B, or with A's adjoint), from the factors of A that lu_factor returns."""
+    check_matrices("linalg.lu_solve", B)
+    if pivots.dtype != dt.int32:
+        raise RuntimeError(f"[linalg.lu_solve] pivots should be a tensor of int32, but got {pivots.dtype}")
+    check_system("linalg.lu_solve", LU, B, left, False)
+    if pivots.dim() == 0 or pivots.shape[-1] != LU.shape[-1]:
+        raise RuntimeError(
+            f"[linalg.lu_solve] Number of pivots per batch should be same as the dimension of the matrix: {pivots.shape} and {LU.shape}"
+        )
+    if pivots.shape[:-1] != LU.shape[:-2]:
+        raise RuntimeError(
+            f"[linalg.lu_solve] Expected LU.shape[:-1] and pivots.shape to be the same, but got {LU.shape} and {pivots.shape}"
+        )
+    batch = broadcast_shapes(LU.shape[:-2], B.shape[:-2], "linalg.lu_solve")
+    sizes = [*batch, *B.shape[-2:]]
+    return column_major(sizes, B.dtype) if left else Out(sizes, B.dtype, strides=contiguous_strides(sizes))
+
+
+@composite(
+    "lu_solve(Tensor self, Tensor LU_data, Tensor LU_pivots) -> Tensor",
+    dtypes=LAPACK,
+    variants=_METHOD,
+    tags={"exact_out"},
+    samples=lambda t: [((t(2, 3, 2), *_factored(t)), {})],
+)
+def lu_solve(self, LU_data, LU_pivots):
+    """Deprecated form of linalg.lu_solve."""
+    warn_once("lu_solve is deprecated in favor of linalg.lu_solve and will be removed in a future release.")
+    return op.linalg_lu_solve(LU_data, LU_pivots, self)
+
+
+@native(
+    "_least_squares(Tensor A, Tensor B, float rcond, str? driver) -> (Tensor, Tensor, Tensor, Tensor)",
+    kernel="least_squares",
+    dtypes=LAPACK,
+    variants="",
+    tags={"dynamic"},
+)
+def _least_squares(A, B, rcond, driver):
+    """The solution, the residuals where every matrix has full rank, the ranks and the singular values."""
+
+
+@composite(
+    "linalg_lstsq(Tensor self, Tensor b, float? rcond=None, *, str? driver=None) -> (Tensor solution, Tensor residuals, Tensor rank, Tensor singular_values)",
+    dtypes=LAPACK,
+    variants=_OUT,
+    samples=lambda t: [((t(4, 3), t(4, 2)), {"driver": "gelsd"}), ((t(2, 3, 4), t(2, 3)), {})],
+)
+def linalg_lstsq(self, b, rcond, driver):
+    """X that minimizes the norm of self @ X - b, by LAPACK's gels, gelsy (the default), gelsd or gelss."""
+    if self.dim() < 2 or b.dim() < 1:
+        raise RuntimeError(
+            f"[linalg.lstsq] expected matrices and right-hand sides, but got shapes {self.shape} and {b.shape}"
+        )
+    if self.dim() != b.dim() and self.dim() != b.dim() + 1:
+        raise RuntimeError(
+            f"[linalg.lstsq] input.dim() must be greater or equal to other.dim() and (input.dim() - other.dim()) <= 1: {self.shape} and {b.shape}"
+        )
+    check_matrices("linalg.lstsq", self)
+    check_same_kind("linalg.lstsq", self, b)
+    vectors = self.dim() != b.dim()
+    right = b.unsqueeze(-1) if vectors else b
+    if right.shape[-2] != self.shape[-2]:
+        raise RuntimeError(
+            f"[linalg.lstsq] input.size(-2) should match other.size({-1 if vectors else -2}): {self.shape} and {b.shape}"
+        )
+    broadcast_shapes(self.shape[:-2], right.shape[:-2], "linalg.lstsq")
+    rounding = machine_epsilon(self.dtype) * max(self.shape[-2], self.shape[-1])
+    tolerance = rounding if rcond is None else float(rcond)
+    solution, residuals, rank, values = op._least_squares(self, right, tolerance, driver)
+    return solution.squeeze(-1) if vectors else solution, residuals, rank, values
+
+
+# -- inverses ------------------------------------------------------------------------------------------
+
+
+@native("_inverse(Tensor A) -> (Tensor, Tensor)", kernel="inverse_of", dtypes=LAPACK, variants="")
+def _inverse(A):
+    """The inverses, and where a pivot was zero."""
+    check_square_matrices("linalg.inv", A)
+    return column_major(A.shape, A.dtype), Out(A.shape[:-2], dt.int32)
+
+
+@composite(
+    "linalg_inv_ex(Tensor A, *, bool check_errors=False) -> (Tensor inverse, Tensor info)",
+    dtypes=LAPACK,
+    variants=_OUT,
+    samples=squares,
+)
+def linalg_inv_ex(A, check_errors):
+    """linalg.inv with a code per matrix (0: fine) in place of an error."""
+    inverse, info = op._inverse(A)
+    if check_errors:
+        check_info("linalg.inv_ex", info, NOT_INVERTIBLE)
+    return inverse, info
+
+
+@composite("linalg_inv(Tensor A) -> Tensor", dtypes=LAPACK, variants=_OUT, tags={"exact_out"}, samples=squares)
+def linalg_inv(A):
+    """The inverses of square matrices."""
+    inverse, info = op._inverse(A)
+    check_info("linalg.inv", info, NOT_INVERTIBLE)
+    return inverse
+
+
+@composite("inverse(Tensor self) -> Tensor", dtypes=LAPACK, variants=_METHOD, tags={"exact_out"}, samples=squares)
+def inverse(self):
+    """The inverses of square matrices."""
+    return op.linalg_inv(self)
+
+
+@native(
+    "_cholesky_inverse(Tensor self, bool upper) -> (Tensor, Tensor)",
+    kernel="cholesky_inverse",
+    dtypes=LAPACK,
+    variants="",
+)
+def _cholesky_inverse(self, upper):
+    """The inverses, and where a factor's diagonal was zero."""
+    check_square_matrices("cholesky_inverse", self)
+    return column_major(self.shape, self.dtype), Out(self.shape[:-2], dt.int32)
+
+
+@composite(
+    "cholesky_inverse(Tensor self, bool upper=False) -> Tensor",
+    dtypes=LAPACK,
+    variants=_METHOD,
+    tags={"exact_out"},
+    samples=lambda t: [((positive(t, 3, 3),), {}), ((positive(t, 2, 3, 3),), {"upper": True})],
+)
+def cholesky_inverse(self, upper):
+    """The inverses of Hermitian positive-definite matrices, from their Cholesky factors."""
+    result, info = op._cholesky_inverse(self, upper)
+    check_info("cholesky_inverse", info, NOT_INVERTIBLE)
+    return result
+
+
+@composite(
+    "linalg_tensorinv(Tensor self, int ind=2) -> Tensor",
+    dtypes=LAPACK,
+    variants=_OUT,
+    tags={"exact_out"},
+    samples=lambda t: [((t(2, 3, 6),), {}), ((t(6, 2, 3),), {"ind": 1})],
+)
+def linalg_tensorinv(self, ind):
+    """The inverse of a tensor as a map from its last dims to the first `ind` ones."""
+    if ind <= 0:
+        raise RuntimeError(f"[linalg.tensorinv] Expected a strictly positive integer for 'ind', but got {ind}")
+    first, last = self.shape[:ind], self.shape[ind:]
+    if product(first) != product(last):
+        raise RuntimeError(
+            f"[linalg.tensorinv] Expected self to satisfy the requirement prod(self.shape[ind:]) == prod(self.shape[:ind]), but got {last} and {first}"
+        )
+    inverse, info = op._inverse(self.reshape([product(last), product(first)]))
+    check_info("linalg.tensorinv", info, NOT_INVERTIBLE)
+    return inverse.reshape([*last, *first])
+
+
+@composite(
+    "linalg_tensorsolve(Tensor self, Tensor other, int[]? dims=None) -> Tensor",
+    dtypes=LAPACK,
+    variants=_OUT,
+    tags={"exact_out"},
+    samples=lambda t: [((t(2, 3, 6), t(2, 3)), {}), ((t(6, 2, 3), t(2, 3)), {"dims": [0]})],
+)
+def linalg_tensorsolve(self, other, dims):
+    """X with tensordot(self, X, X.ndim) = other; `dims` of self are moved to its end first."""
+    A = self
+    if dims is not None:
+        moved = wrap_dims(dims, self.dim())
+        A = self.permute([*[i for i in range(self.dim()) if i not in moved], *moved])
+    sizes = A.shape[other.dim() :]
+    if product(sizes) != product(other.shape) or A.numel() != other.numel() * product(sizes):
+        raise RuntimeError(
+            f"[linalg.tensorsolve] Expected self to satisfy the requirement prod(self.shape[other.ndim:]) == prod(self.shape[:other.ndim]), but got {A.shape} and {other.shape}"
+        )
+    n = product(sizes)
+    return op.linalg_solve(A.reshape([n, n]), other.reshape([n])).reshape(sizes)
+
+
+# -- determinants --------------------------------------------------------------------------------------
+
+
+@native(
+    "_linalg_det(Tensor A) -> (Tensor result, Tensor LU, Tensor pivots)",
+    kernel="determinant",
+    dtypes=LAPACK,
+    variants=_OUT,
+    samples=squares,
+)
+def _linalg_det(A):
+    """The determinant and the factors it came from."""
+    check_square_matrices("linalg.det", A)
+    return Out(A.shape[:-2], A.dtype), column_major(A.shape, A.dtype), Out(A.shape[:-1], dt.int32)
+
+
+@composite("linalg_det(Tensor A) -> Tensor", dtypes=LAPACK, variants=_OUT, tags={"exact_out"}, samples=squares)
+def linalg_det(A):
+    """The determinants of square matrices."""
+    result, _lu, _pivots = op._linalg_det(A)
+    return result
+
+
+@composite("det(Tensor self) -> Tensor", dtypes=LAPACK, samples=squares)
+def det(self):
+    """The determinants of square matrices."""
+    return op.linalg_det(self)
+
+
+@native(
+    "_linalg_slogdet(Tensor A) -> (Tensor sign, Tensor logabsdet, Tensor LU, Tensor pivots)",
+    kernel="sign_and_log_determinant",
+    dtypes=LAPACK,
+    variants=_OUT,
+    samples=squares,
+)
+def _linalg_slogdet(A):
+    """The determinant in parts, and the factors it came from."""
+    check_square_matrices("linalg.slogdet", A)
+    batch = A.shape[:-2]
+    return (
+        Out(batch, A.dtype),
+        Out(batch, real_dtype(A.dtype)),
+        column_major(A.shape, A.dtype),
+        Out(A.shape[:-1], dt.int32),
+    )
+
+
+@composite("linalg_slogdet(Tensor A) -> (Tensor sign, Tensor logabsdet)", dtypes=LAPACK, variants=_OUT, samples=squares)
+def linalg_slogdet(A):
+    """The sign (for complex matrices the unit number) of the determinants, and the logarithm of their magnitude."""
+    sign, logabsdet, _lu, _pivots = op._linalg_slogdet(A)
+    return sign, logabsdet
+
+
+@composite("slogdet(Tensor self) -> (Tensor sign, Tensor logabsdet)", dtypes=LAPACK, variants=_METHOD, samples=squares)
+def slogdet(self):
+    """The sign of the determinants and the logarithm of their magnitude."""
+    return op.linalg_slogdet(self)
+
+
+@composite("logdet(Tensor self) -> Tensor", dtypes=LAPACK, samples=lambda t: [((positive(t, 2, 3, 3),), {})])
+def logdet(self):
+    """The logarithm of the determinants; nan where a real one is negative."""
+    sign, logabsdet = op.linalg_slogdet(self)
+    if self.is_complex():
+        return sign.log() + logabsdet
+    return op.where(sign == -1, math.nan, logabsdet)
+
+
+# -- through singular values ---------------------------------------------------------------------------
+
+
+@rule
+def default_rtol(A: "Tensor", atol: "Tensor") -> "Tensor":
+    """The rounding error of the largest singular value, unless an absolute tolerance is given."""
+    epsilon = machine_epsilon(A.dtype) * max(A.shape[-2], A.shape[-1])
+    return op.where(atol > 0, 0.0, epsilon).to(real_dtype(A.dtype))
+
+
+@rule
+def number_like(A: "Tensor", value: "float") -> "Tensor":
+    return op.full([], value, dtype=real_dtype(A.dtype), device=A.device)
+
+
+@rule
+def check_tolerance(name: "str", which: "str", tolerance: "Tensor") -> "none":
+    if tolerance.is_complex():
+        raise RuntimeError(f"[{name}] {which} tensor of complex type is not supported.")
+
+
+@rule
+def kept_values(values: "Tensor", atol: "Tensor", rtol: "Tensor") -> "Tensor":
+    """Which values (in the last dim) are above max(atol, rtol * the largest)."""
+    limit = op.maximum(atol.unsqueeze(-1), rtol.unsqueeze(-1) * values.amax(-1, True))
+    return values > limit
+
+
+@rule
+def rank_above(A: "Tensor", atol: "Tensor", rtol: "Tensor", hermitian: "bool") -> "Tensor":
+    if A.numel() == 0:
+        return op.zeros(A.shape[:-2], dtype=dt.int64, device=A.device)
+    values = op.linalg_eigvalsh(A).abs() if hermitian else op.linalg_svdvals(A)
+    return kept_values(values, atol, rtol).sum(-1)
+
+
+@rule
+def check_ranked(A: "Tensor") -> "none":
+    if A.dtype not in (dt.float32, dt.float64, dt.complex64, dt.complex128):
+        raise RuntimeError(f"[linalg.matrix_rank] not implemented for {A.dtype}")
+    check_matrices("linalg.matrix_rank", A)
+
+
+@composite(
+    "linalg_matrix_rank(Tensor self, float tol, bool hermitian=False) -> Tensor",
+    dtypes=LAPACK,
+    variants=_OUT,
+    samples=lambda t: [((t(2, 3, 4), 0.5), {})],
+)
+def linalg_matrix_rank(self, tol, hermitian):
+    """How many singular values (or magnitudes of eigenvalues, where hermitian) exceed the tolerance."""
+    check_ranked(self)
+    return rank_above(self, number_like(self, tol), number_like(self, 0.0), hermitian)
+
+
+@composite(
+    "linalg_matrix_rank.tol_tensor(Tensor input, Tensor tol, bool hermitian=False) -> Tensor",
+    dtypes=LAPACK,
+    variants=_OUT,
+    samples=lambda t: [],
+)
+def linalg_matrix_rank_tol_tensor(input, tol, hermitian):
+    """How many singular values exceed a tolerance per matrix."""
+    check_ranked(input)
+    check_tolerance("linalg.matrix_rank", "tol", tol)
+    return rank_above(input, tol, number_like(input, 0.0), hermitian)
+
+
+@composite(
+    "linalg_matrix_rank.atol_rtol_tensor(Tensor input, *, Tensor? atol=None, Tensor? rtol=None, bool hermitian=False) -> Tensor",
+    dtypes=LAPACK,
+    variants=_OUT,
+    samples=lambda t: [((t(2, 3, 4),), {})],
+)
+def linalg_matrix_rank_atol_rtol_tensor(input, atol, rtol, hermitian):
+    """How many singular values exceed max(atol, rtol * the largest)."""
+    check_ranked(input)
+    if atol is not None:
+        check_tolerance("linalg.matrix_rank", "atol", atol)
+    if rtol is not None:
+        check_tolerance("linalg.matrix_rank", "rtol", rtol)
+    least = atol if atol is not None else number_like(input, 0.0)
+    return rank_above(input, least, rtol if rtol is not None else default_rtol(input, least), hermitian)
+
+
+@composite(
+    "linalg_matrix_rank.atol_rtol_float(Tensor self, *, float? atol=None, float? rtol=None, bool hermitian=False) -> Tensor",
+    dtypes=LAPACK,
+    variants=_OUT,
+    samples=lambda t: [((t(2, 3, 4),), {"atol": 0.5})],
+)
+def linalg_matrix_rank_atol_rtol_float(self, atol, rtol, hermitian):
+    """How many singular values exceed max(atol, rtol * the largest)."""
+    check_ranked(self)
+    least = number_like(self, atol if atol is not None else 0.0)
+    relative = default_rtol(self, least) if rtol is None else number_like(self, float(rtol))
+    return rank_above(self, least, relative, hermitian)
+
+
+@rule
+def pseudo_inverse(A: "Tensor", atol: "Tensor", rtol: "Tensor", hermitian: "bool") -> "Tensor":
+    """The inverse on the space of the singular values that are kept, zero elsewhere."""
+    if A.numel() == 0:
+        return op.zeros([*A.shape[:-2], A.shape[-1], A.shape[-2]], dtype=A.dtype, device=A.device)
+    if hermitian:
+        values, vectors = op.linalg_eigh(A)
+        kept = kept_values(values.abs(), atol, rtol)
+        inverted = op.where(kept, values.reciprocal(), 0.0).to(A.dtype)
+        return op.matmul(vectors * inverted.unsqueeze(-2), vectors.mH)
+    U, S, Vh = op.linalg_svd(A, False)
+    inverted = op.where(kept_values(S, atol, rtol), S.reciprocal(), 0.0).to(A.dtype)
+    return op.matmul(Vh.mH * inverted.unsqueeze(-2), U.mH)
+
+
+@rule
+def check_inverted(A: "Tensor") -> "none":
+    if A.dim() < 2 or A.dtype not in (dt.float32, dt.float64, dt.complex64, dt.complex128):
+        raise RuntimeError(
+            f"[linalg.pinv] expected a tensor with 2 or more dimensions of float, double, cfloat or cdouble types, but got {A.dtype} of shape {A.shape}"
+        )
+
+
+@composite(
+    "linalg_pinv.atol_rtol_float(Tensor self, *, float? atol=None, float? rtol=None, bool hermitian=False) -> Tensor",
+    dtypes=LAPACK,
+    variants=_OUT,
+    samples=lambda t: [((t(3, 4),), {}), ((positive(t, 2, 3, 3),), {"hermitian": True})],
+)
+def linalg_pinv_atol_rtol_float(self, atol, rtol, hermitian):
+    """The pseudoinverse; singular values up to max(atol, rtol * the largest) count as zero."""
+    check_inverted(self)
+    least = number_like(self, atol if atol is not None else 0.0)
+    relative = default_rtol(self, least) if rtol is None else number_like(self, float(rtol))
+    return pseudo_inverse(self, least, relative, hermitian)
+
+
+@composite(
+    "linalg_pinv.atol_rtol_tensor(Tensor self, *, Tensor? atol=None, Tensor? rtol=None, bool hermitian=False) -> Tensor",
+    dtypes=LAPACK,
+    variants=_OUT,
+    samples=lambda t: [((t(3, 4),), {})],
+)
+def linalg_pinv_atol_rtol_tensor(self, atol, rtol, hermitian):
+    """The pseudoinverse with tolerances per matrix."""
+    check_inverted(self)
+    if atol is not None:
+        check_tolerance("linalg.pinv", "atol", atol)
+    if rtol is not None:
+        check_tolerance("linalg.pinv", "rtol", rtol)
+    least = atol if atol is not None else number_like(self, 0.0)
+    return pseudo_inverse(self, least, rtol if rtol is not None else default_rtol(self, least), hermitian)
+
+
+@composite(
+    "linalg_pinv(Tensor self, float rcond, bool hermitian=False) -> Tensor",
+    dtypes=LAPACK,
+    variants=_OUT,
+    samples=lambda t: [((t(3, 4), 1e-5), {})],
+)
+def linalg_pinv(self, rcond, hermitian):
+    """The pseudoinverse; singular values up to rcond times the largest count as zero."""
+    check_inverted(self)
+    return pseudo_inverse(self, number_like(self, 0.0), number_like(self, rcond), hermitian)
+
+
+@composite(
+    "linalg_pinv.rcond_tensor(Tensor self, Tensor rcond, bool hermitian=False) -> Tensor",
+    dtypes=LAPACK,
+    variants=_OUT,
+    samples=lambda t: [],
+)
+def linalg_pinv_rcond_tensor(self, rcond, hermitian):
+    """The pseudoinverse with a relative tolerance per matrix."""
+    check_inverted(self)
+    check_tolerance("linalg.pinv", "rcond", rcond)
+    return pseudo_inverse(self, number_like(self, 0.0), rcond, hermitian)
+
+
+@composite("pinverse(Tensor self, float rcond=1e-15) -> Tensor", dtypes=LAPACK, samples=lambda t: [((t(3, 4),), {})])
+def pinverse(self, rcond):
+    """The pseudoinverse."""
+    return op.linalg_pinv(self, rcond)
+
+
+@rule
+def inverse_norm(A: "Tensor", norm: "Tensor", norm_of_inverse: "Tensor", info: "Tensor") -> "Tensor":
+    """A norm's condition number, infinite for singular matrices."""
+    return op.where(info == 0, norm * norm_of_inverse, math.inf)
+
+
+@composite(
+    "linalg_cond(Tensor self, Scalar? p=None) -> Tensor",
+    dtypes=LAPACK,
+    variants=_OUT,
+    samples=lambda t: [((t(2, 3, 4),), {}), ((t(3, 3), 1), {})],
+)
+def linalg_cond(self, p):
+    """The condition number in a matrix norm, by default the ratio of the largest to the smallest singular value."""
+    if self.dim() < 2:
+        raise RuntimeError(
+            f"[linalg.cond] The input tensor must have at least 2 dimensions, but got shape {self.shape}"
+        )
+    order = 2.0 if p is None else float(p)
+    size = -order if order < 0 else order
+    if size == 2:
+        S = op.linalg_svdvals(self)
+        if S.shape[-1] == 0:
+            return S.new_zeros(S.shape[:-1])
+        largest, least = S.select(-1, 0), S.select(-1, -1)
+        return largest / least if order > 0 else least / largest
+    if size != 1 and not math.isinf(size):
+        raise RuntimeError(f"[linalg.cond] got an invalid norm type: {order}")
+    check_square_matrices("linalg.cond", self)
+    if self.numel() == 0:
+        return op.zeros(self.shape[:-2], dtype=real_dtype(self.dtype), device=self.device)
+    inverse, info = op._inverse(self)
+    return inverse_norm(self, op.linalg_matrix_norm(self, order), op.linalg_matrix_norm(inverse, order), info)
+
+
+@composite(
+    "linalg_cond.p_str(Tensor self, str p) -> Tensor",
+    dtypes=LAPACK,
+    variants=_OUT,
+    samples=lambda t: [((t(3, 3), "fro"), {})],
+)
+def linalg_cond_p_str(self, p):
+    """The condition number in the Frobenius ('fro') or nuclear ('nuc') norm."""
+    if p not in ("fro", "nuc"):
+        raise RuntimeError(f"[linalg.cond] got an invalid norm type: {p}")
+    check_square_matrices("linalg.cond", self)
+    if self.numel() == 0:
+        return op.zeros(self.shape[:-2], dtype=real_dtype(self.dtype), device=self.device)
+    inverse, info = op._inverse(self)
+    if p == "fro":
+        return inverse_norm(self, op.linalg_matrix_norm(self, "fro"), op.linalg_matrix_norm(inverse, "fro"), info)
+    # nan and inf in a singular matrix's inverse have no singular values
+    inverse = op.where((info == 0).unsqueeze(-1).unsqueeze(-1), inverse, 0.0)
+    return inverse_norm(self, op.linalg_matrix_norm(self, "nuc"), op.linalg_matrix_norm(inverse, "nuc"), info)

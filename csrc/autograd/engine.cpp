@@ -13,6 +13,9 @@ namespace {
 [[gnu::tls_model("initial-exec")]] thread_local Node* running = nullptr;
 [[gnu::tls_model("initial-exec")]] thread_local int depth = 0;
 thread_local std::vector<PyObject*> callbacks;
+class Walk;
+[[gnu::tls_model("initial-exec")]] thread_local Walk* walking = nullptr;
+int64_t walks = 0;
 
 // What one walk knows of a node.
 struct Slot {
@@ -65,7 +68,15 @@ class Slots {
 
 class Walk {
  public:
-  Walk(const BackwardOptions& options, const std::vector<Edge>& inputs) : options_(options), inputs_(inputs) {}
+  Walk(const BackwardOptions& options, const std::vector<Edge>& inputs)
+      : number(walks++), options_(options), inputs_(inputs), outer_(std::exchange(walking, this)) {}
+  ~Walk() { walking = outer_; }
+  const int64_t number;
+
+  bool runs(const Node* n) const {
+    uint32_t index = slots_.find(n);
+    return index != Slots::kNone && (slots_.slots[index].needed || slots_.slots[index].captured);
+  }
 
   Grads run(const std::vector<Edge>& roots, Grads grads) {
     count_dependencies(roots);
@@ -302,6 +313,7 @@ class Walk {
 
   const BackwardOptions& options_;
   const std::vector<Edge>& inputs_;
+  Walk* outer_;
   Slots slots_;
   std::vector<uint32_t> ready_;
   Grads captured_;
@@ -324,6 +336,8 @@ void run_callbacks() {
 
 Node* current_node() { return running; }
 int backward_depth() { return depth; }
+int64_t current_walk() { return walking ? walking->number : -1; }
+bool will_run(const Node* node) { return walking && walking->runs(node); }
 void queue_callback(PyObject* callback) {
   TOCHA_CHECK(depth > 0, Runtime, "Final callbacks can only be installed during backward pass.");
   callbacks.push_back(Py_NewRef(callback));

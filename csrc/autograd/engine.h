@@ -19,6 +19,10 @@ Grads backward(const std::vector<Edge>& roots, Grads grads, const std::vector<Ed
 // The node that is running in this thread, for anomaly reports and nested graphs; null outside.
 Node* current_node();
 int backward_depth();
+// A number for the walk that runs in this thread; -1 outside.
+int64_t current_walk();
+// Whether that walk will run (or already has run) this node.
+bool will_run(const Node* node);
 // Run after the outermost backward of this thread ends.
 void queue_callback(PyObject* callback);
 

@@ -209,7 +209,22 @@ PyObject* gradient_edge(PyObject*, PyObject* t) {
   });
 }
 
+PyObject* graph_task(PyObject*, PyObject*) { return PyLong_FromLongLong(autograd::current_walk()); }
+// _reached(tensors): how many of them the walk in progress brings a gradient to.
+PyObject* reached(PyObject*, PyObject* tensors) {
+  return guarded([&]() -> PyObject* {
+    long n = 0;
+    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(tensors); ++i) {
+      Edge e = autograd::gradient_edge(Tensor::borrow(PyTuple_GET_ITEM(tensors, i)));
+      n += e && autograd::will_run(e.node.get());
+    }
+    return PyLong_FromLong(n);
+  });
+}
+
 PyMethodDef function_table[] = {
+    {"_graph_task", graph_task, METH_NOARGS, nullptr},
+    {"_reached", reached, METH_O, nullptr},
     {"_backward", run_backward, METH_VARARGS, nullptr},
     {"is_grad_enabled", is_grad_enabled, METH_NOARGS, "Whether operations are recorded for gradients."},
     {"_set_grad_enabled", set_grad_enabled, METH_O, nullptr},

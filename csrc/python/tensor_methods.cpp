@@ -133,6 +133,12 @@ PyObject* register_hook_dict(PyObject* self, PyObject*) {
     return Py_NewRef(Py_None);
   });
 }
+PyObject* bump_version(PyObject* self, PyObject*) {
+  return guarded([&] {
+    self_of(self).bump_version();
+    return Py_NewRef(Py_None);
+  });
+}
 PyObject* retain_grad(PyObject* self, PyObject*) {
   return guarded([&] {
     autograd::retain_grad(self_of(self));
@@ -424,6 +430,7 @@ PyMethodDef tensor_table[] = {
      "is_contiguous(memory_format=contiguous_format)"},
     {"requires_grad_", reinterpret_cast<PyCFunction>(requires_grad_), METH_FASTCALL | METH_KEYWORDS,
      "requires_grad_(requires_grad=True): sets it and returns the tensor."},
+    {"_bump_version", bump_version, METH_NOARGS, nullptr},
     {"_register_hook_dict", register_hook_dict, METH_NOARGS, nullptr},
     {"retain_grad", retain_grad, METH_NOARGS, "Keeps the gradient of a tensor that is no leaf."},
     {"detach_", detach_inplace, METH_NOARGS, "Forgets how the tensor was made."},

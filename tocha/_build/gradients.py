@@ -371,13 +371,19 @@ def loop_table_named(alias: str, existing: str) -> str:
 # ---- gradient functions ---------------------------------------------------------------------------
 
 
+@cache
 def shape_only(f: Callable, name: str) -> bool:
-    """Whether a gradient function asks only facts (shape, dtype, ...) of this tensor."""
+    """Whether a gradient function asks only facts (shape, dtype, ...) of this tensor, itself or through rules."""
     tree = ast.parse(textwrap.dedent(inspect.getsource(f)))
     parents = {child: parent for parent in ast.walk(tree) for child in ast.iter_child_nodes(parent)}
     for n in ast.walk(tree):
         if isinstance(n, ast.Name) and n.id == name and isinstance(n.ctx, ast.Load):
             p = parents[n]
+            if isinstance(p, ast.Call) and isinstance(p.func, ast.Name) and n in p.args:
+                target = f.__globals__.get(p.func.id)
+                if getattr(target, "_tocha_rule", False) and shape_only(target, list(inspect.signature(target).parameters)[p.args.index(n)]):
+                    continue
+                return False
             if not (isinstance(p, ast.Attribute) and (p.attr in TENSOR_ATTRIBUTES or p.attr in TENSOR_FACTS)):
                 return False
     return True

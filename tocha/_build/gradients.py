@@ -658,7 +658,9 @@ class GradientNode:
                 return lines
             if n == 1 and not self.many and "dynamic" in o.tags:
                 lines += [f"  if ({' || '.join(f'out.is({a.name})' for a in self.inputs if self.count(a) == '1') or 'false'}) return out;"]
-            lines += [f"  autograd::set_history({v}, ref);" for v in outs]
+            for i, v in enumerate(outs):
+                known = o.differentiable is None or i in o.differentiable
+                lines.append(f"  autograd::set_history({v}, ref);" if known else f"  autograd::skip_output({v}, *ref);")
         return [*lines, *self.outputs(outs), "  return out;", "}"]
 
     def record_inplace(self, parameters: str, function: str) -> list[str]:

@@ -53,6 +53,7 @@ class Operator:
     kernel: str = ""  # native: the C++ function
     reduce: Any = None  # reduction: its Fold
     gradients: dict[tuple[str, ...], Callable] = field(default_factory=dict)  # by the inputs they are for
+    differentiable: tuple[int, ...] | None = None  # which results have gradients, where not all floating ones do
     node: str = ""  # the name of its autograd node where the usual one is not PyTorch's; "A|B": B when dim is given
     decomposition: Callable | None = None  # native: the same result from other operators, for the compiler
     samples: Callable | None = None

@@ -151,6 +151,8 @@ MemoryFormat suggested_format(const Tensor& t);
 int64_t wrap_dim(int64_t dim, int64_t ndim, const char* op = nullptr);
 // May two different elements of t share memory?
 bool has_internal_overlap(const Tensor& t);
+// Do the memory regions they span have a byte in common? They may interleave there and share none.
+bool address_ranges_meet(const Tensor& a, const Tensor& b);
 enum class Overlap { none, full, partial };
 Overlap memory_overlap(const Tensor& a, const Tensor& b);
 

@@ -15,13 +15,19 @@ Tensor readable(const Tensor& t) {
   return copy;
 }
 
+void copy_across(const Tensor& to, const Tensor& from) {
+  bool apart =
+      to.device() != from.device() || !address_ranges_meet(to, from) || memory_overlap(to, from) == Overlap::full;
+  backend(to.device().type).copy(to, apart ? from : clone_dense(from));
+}
+
 void write_inplace(const Tensor& self, const Tensor& result, const char* op) {
   TOCHA_CHECK(self.sizes() == result.sizes(), Runtime, "[", op, "] output with shape ", self.sizes(),
               " doesn't match the broadcast shape ", result.sizes());
   TOCHA_CHECK(can_cast(result.dtype(), self.dtype()), Runtime, "[", op, "] result type ", result.dtype(),
               " can't be cast to the desired output type ", self.dtype());
   check_no_internal_overlap(self, op);
-  if (computes(self)) backend(self.device().type).copy(self, result);
+  if (computes(self)) copy_across(self, result);
   self.bump_version();
 }
 

@@ -14,7 +14,11 @@ namespace tocha {
 namespace {
 
 // Dead tensors of exactly this class wait here to be used again.
+#ifdef TOCHA_SANITIZE
+constexpr size_t kMaxFree = 0;
+#else
 constexpr size_t kMaxFree = 512;
+#endif
 std::vector<TensorObject*>& free_list() {
   static auto& list = *new std::vector<TensorObject*>();
   return list;

@@ -16,7 +16,13 @@ def index(self, indices):
     """The elements picked by integer tensors and masks, as in self[indices]."""
 
 
-@native("_unsafe_index(Tensor self, Tensor?[] indices) -> Tensor", kernel="index", tags=_DYNAMIC, variants="function")
+@native(
+    "_unsafe_index(Tensor self, Tensor?[] indices) -> Tensor",
+    kernel="index",
+    tags=_DYNAMIC,
+    variants="function",
+    samples=lambda t: [((t(3, 4), (None, t.index(5, below=4))), {})],
+)
 def _unsafe_index(self, indices):
     """What index gives."""
 
@@ -25,6 +31,11 @@ def _unsafe_index(self, indices):
     "index_put(Tensor self, Tensor?[] indices, Tensor values, bool accumulate=False) -> Tensor",
     tags=_IN_PLACE,
     variants="function, method, inplace",
+    samples=lambda t: [
+        ((t(3, 4), (t.index(5, below=3),), t(5, 4)), {}),
+        ((t(3, 4), (t.index(5, below=3), t.index(5, below=4)), t(5), True), {}),
+        ((t(3, 4), (t.mask(3, 4),), t(1)), {}),
+    ],
 )
 def index_put(self, indices, values, accumulate):
     """Writes values where indices point; with accumulate, adds them."""
@@ -34,6 +45,7 @@ def index_put(self, indices, values, accumulate):
     "_unsafe_masked_index(Tensor self, Tensor mask, Tensor?[] indices, Scalar fill) -> Tensor",
     tags=_DYNAMIC,
     variants="function",
+    samples=lambda t: [((t(3, 4), t.mask(5), (t.index(5, below=3), t.index(5, below=4)), 2), {})],
 )
 def _unsafe_masked_index(self, mask, indices, fill):
     """self[indices] where the mask holds, else fill; indices that are out of range count as the nearest one."""
@@ -43,6 +55,7 @@ def _unsafe_masked_index(self, mask, indices, fill):
     "_unsafe_masked_index_put_accumulate(Tensor self, Tensor mask, Tensor?[] indices, Tensor values) -> Tensor",
     tags=_IN_PLACE,
     variants="function",
+    samples=lambda t: [((t(3, 4), t.mask(5), (t.index(5, below=3), t.index(5, below=4)), t(5)), {})],
 )
 def _unsafe_masked_index_put_accumulate(self, mask, indices, values):
     """Adds values where indices point and the mask holds; indices that are out of range count as the nearest one."""
@@ -56,7 +69,11 @@ def check_index_vector(op: "str", index: "Tensor") -> "none":
         raise RuntimeError(f"[{op}] Expected dtype int32 or int64 for index, got {index.dtype}")
 
 
-@native("index_select(Tensor self, int dim, Tensor index) -> Tensor", variants="function, method, out")
+@native(
+    "index_select(Tensor self, int dim, Tensor index) -> Tensor",
+    variants="function, method, out",
+    samples=lambda t: [((t(3, 4), 1, t.index(6, below=4)), {})],
+)
 def index_select(self, dim, index):
     """The slices of self along dim that index names."""
     d = wrap_dim(dim, self.ndim)
@@ -74,12 +91,21 @@ def index_select(self, dim, index):
     "index_add(Tensor self, int dim, Tensor index, Tensor source, *, Scalar alpha=1) -> Tensor",
     tags=_IN_PLACE,
     variants=_EVERYWHERE,
+    samples=lambda t: [
+        ((t(3, 4), 0, t.index(5, below=3), t(5, 4)), {}),
+        ((t(3, 4), 1, t.index(2, below=4), t(3, 2)), {"alpha": 2}),
+    ],
 )
 def index_add(self, dim, index, source, alpha):
     """Adds alpha times the slices of source to the slices of self that index names."""
 
 
-@native("index_copy(Tensor self, int dim, Tensor index, Tensor source) -> Tensor", tags=_IN_PLACE, variants=_EVERYWHERE)
+@native(
+    "index_copy(Tensor self, int dim, Tensor index, Tensor source) -> Tensor",
+    tags=_IN_PLACE,
+    variants=_EVERYWHERE,
+    samples=lambda t: [((t(3, 4), 0, t.of([2, 0]), t(2, 4)), {})],
+)
 def index_copy(self, dim, index, source):
     """Replaces the slices of self that index names by those of source."""
 
@@ -88,6 +114,7 @@ def index_copy(self, dim, index, source):
     "index_fill(Tensor self, int dim, Tensor index, Operand value) -> Tensor",
     tags=_IN_PLACE,
     variants="function, method, inplace",
+    samples=lambda t: [((t(3, 4), 1, t.index(2, below=4), 2), {})],
 )
 def index_fill(self, dim, index, value):
     """Sets the slices of self that index names to a value."""
@@ -97,12 +124,20 @@ def index_fill(self, dim, index, value):
     "index_reduce(Tensor self, int dim, Tensor index, Tensor source, str reduce, *, bool include_self=True) -> Tensor",
     tags=_IN_PLACE,
     variants=_EVERYWHERE,
+    samples=lambda t: [
+        ((t(3, 4), 0, t.index(5, below=3), t(5, 4), "prod"), {}),
+        ((t(3, 4), 1, t.index(2, below=4), t(3, 2), "amax"), {"include_self": False}),
+    ],
 )
 def index_reduce(self, dim, index, source, reduce, include_self):
     """Reduces slices of source into the slices of self that index names: prod, mean, amax or amin."""
 
 
-@native("take(Tensor self, Tensor index) -> Tensor", variants="function, method, out")
+@native(
+    "take(Tensor self, Tensor index) -> Tensor",
+    variants="function, method, out",
+    samples=lambda t: [((t(3, 4), t.index(2, 3, below=12)), {})],
+)
 def take(self, index):
     """The elements of self, as if it were 1-d, at the positions in index."""
     if index.dtype != dt.int64:
@@ -116,6 +151,7 @@ def take(self, index):
     "put(Tensor self, Tensor index, Tensor source, bool accumulate=False) -> Tensor",
     tags=_IN_PLACE,
     variants="function, method, inplace",
+    samples=lambda t: [((t(3, 4), t.of([3, 11, 0]), t(3)), {}), ((t(3, 4), t.index(5, below=12), t(5), True), {})],
 )
 def put(self, index, source, accumulate):
     """Writes source into the positions of self, as if it were 1-d, that index names; with accumulate, adds."""
@@ -139,7 +175,11 @@ def _take_along(self, indices, dim):
     return Out(along_dim_sizes(self.shape, indices.shape, dim), self.dtype)
 
 
-@composite("take_along_dim(Tensor self, Tensor indices, int? dim=None) -> Tensor", variants="function, method, out")
+@composite(
+    "take_along_dim(Tensor self, Tensor indices, int? dim=None) -> Tensor",
+    variants="function, method, out",
+    samples=lambda t: [((t(3, 4), t.index(3, 2, below=4), 1), {}), ((t(3, 4), t.index(5, below=12)), {})],
+)
 def take_along_dim(self, indices, dim):
     """Picks along dim by an index of the same rank, as argsort gives; without dim both are taken as 1-d."""
     if indices.dtype != dt.int64:
@@ -159,6 +199,7 @@ def take_along_dim(self, indices, dim):
 @native(
     "embedding(Tensor weight, Tensor indices, int padding_idx=-1, bool scale_grad_by_freq=False, bool sparse=False) -> Tensor",
     variants="function",
+    samples=lambda t: [((t(5, 3), t.index(2, 4, below=5)), {})],
 )
 def embedding(weight, indices, padding_idx, scale_grad_by_freq, sparse):
     """The rows of weight that indices name."""
@@ -170,7 +211,9 @@ def embedding(weight, indices, padding_idx, scale_grad_by_freq, sparse):
 
 
 @native(
-    "embedding_renorm_(Tensor self, Tensor indices, float max_norm, float norm_type) -> Tensor", variants="function"
+    "embedding_renorm_(Tensor self, Tensor indices, float max_norm, float norm_type) -> Tensor",
+    variants="function",
+    samples=lambda t: [((t(5, 3), t.index(2, 4, below=5), 0.5, 2.0), {})],
 )
 def embedding_renorm_(self, indices, max_norm, norm_type):
     """Scales the rows of self that indices name down to max_norm where their norm is larger."""
@@ -179,6 +222,7 @@ def embedding_renorm_(self, indices, max_norm, norm_type):
 @composite(
     "nn_embedding(Tensor input, Tensor weight, int? padding_idx=None, float? max_norm=None, float norm_type=2.0, bool scale_grad_by_freq=False, bool sparse=False) -> Tensor",
     variants="function",
+    samples=lambda t: [((t.index(2, 4, below=5), t(5, 3)), {})],
 )
 def nn_embedding(input, weight, padding_idx, max_norm, norm_type, scale_grad_by_freq, sparse):
     """The rows of weight that input names; with max_norm, those rows are first scaled down to it."""
@@ -194,12 +238,22 @@ def nn_embedding(input, weight, padding_idx, max_norm, norm_type, scale_grad_by_
     return op.embedding(weight, input, pad, scale_grad_by_freq, sparse)
 
 
-@native("nn_one_hot(Tensor tensor, int num_classes=-1) -> Tensor", tags=_DYNAMIC, variants="function")
+@native(
+    "nn_one_hot(Tensor tensor, int num_classes=-1) -> Tensor",
+    tags=_DYNAMIC,
+    variants="function",
+    samples=lambda t: [((t.index(3, 4, below=5), 6), {})],
+)
 def nn_one_hot(tensor, num_classes):
     """Rows of zeros with a one at the class; without num_classes as many classes as the largest one needs."""
 
 
-@native("_unravel_index(Tensor indices, int[] shape) -> Tensor[]", variants="function")
+@native(
+    "_unravel_index(Tensor indices, int[] shape) -> Tensor[]",
+    variants="function",
+    tags=frozenset({"any_device"}),
+    samples=lambda t: [((t.index(5, below=12), (3, 4)), {})],
+)
 def _unravel_index(indices, shape):
     """The coordinates in `shape` of flat positions."""
 

@@ -10,7 +10,10 @@ _DYNAMIC = frozenset({"dynamic"})
 _ANY_DEVICE = frozenset({"any_device"})
 
 
-@composite("masked_fill(Tensor self, Tensor mask, Operand value) -> Tensor")
+@composite(
+    "masked_fill(Tensor self, Tensor mask, Operand value) -> Tensor",
+    samples=lambda t: [((t(3, 4), t.mask(4), 2), {}), ((t(3, 4), t.mask(3, 1), t()), {})],
+)
 def masked_fill(self, mask, value):
     """self, with a value where the mask holds."""
     if mask.dtype != dt.bool_:
@@ -24,22 +27,41 @@ def masked_fill(self, mask, value):
     return op.where(mask, value.to(self.dtype), self)
 
 
-@native("masked_fill_(Tensor self, Tensor mask, Operand value) -> Tensor", tags=_ANY_DEVICE, variants="method")
+@native(
+    "masked_fill_(Tensor self, Tensor mask, Operand value) -> Tensor",
+    tags=_ANY_DEVICE,
+    variants="method",
+    samples=lambda t: [((t(3, 4), t.mask(4), 2), {}), ((t(3, 4), t.mask(3, 1), t()), {})],
+)
 def masked_fill_(self, mask, value):
     """Sets self to a value where the mask holds."""
 
 
-@native("masked_select(Tensor self, Tensor mask) -> Tensor", tags=_DYNAMIC, variants="function, method, out")
+@native(
+    "masked_select(Tensor self, Tensor mask) -> Tensor",
+    tags=_DYNAMIC,
+    variants="function, method, out",
+    samples=lambda t: [((t(3, 4), t.mask(3, 4)), {})],
+)
 def masked_select(self, mask):
     """The elements where the mask holds, as a 1-d tensor."""
 
 
-@native("masked_scatter(Tensor self, Tensor mask, Tensor source) -> Tensor", tags=_DYNAMIC | _ANY_DEVICE)
+@native(
+    "masked_scatter(Tensor self, Tensor mask, Tensor source) -> Tensor",
+    tags=_DYNAMIC | _ANY_DEVICE,
+    samples=lambda t: [((t(3, 4), t.mask(3, 4), t(12)), {})],
+)
 def masked_scatter(self, mask, source):
     """self, with consecutive elements of source where the mask holds."""
 
 
-@native("masked_scatter_(Tensor self, Tensor mask, Tensor source) -> Tensor", tags=_ANY_DEVICE, variants="method")
+@native(
+    "masked_scatter_(Tensor self, Tensor mask, Tensor source) -> Tensor",
+    tags=_ANY_DEVICE,
+    variants="method",
+    samples=lambda t: [((t(3, 4), t.mask(3, 4), t(12)), {})],
+)
 def masked_scatter_(self, mask, source):
     """Writes consecutive elements of source where the mask holds."""
 
@@ -54,7 +76,11 @@ def _nonzero_tuple(self):
     """The coordinates of the elements that are not zero, one tensor for each dim: what an index takes."""
 
 
-@native("nonzero_static(Tensor self, *, int size, int fill_value=-1) -> Tensor", variants="function, method, out")
+@native(
+    "nonzero_static(Tensor self, *, int size, int fill_value=-1) -> Tensor",
+    variants="function, method, out",
+    samples=lambda t: [((t(3, 4),), {"size": 5}), ((t(3, 4),), {"size": 20, "fill_value": 7})],
+)
 def nonzero_static(self, size, fill_value):
     """The first `size` rows of nonzero, filled up with fill_value."""
     if size < 0:

@@ -11,7 +11,9 @@ _IN_PLACE = frozenset({"inplace_kernel", "any_device"})
 
 
 @native(
-    "gather(Tensor self, int dim, Tensor index, *, bool sparse_grad=False) -> Tensor", variants="function, method, out"
+    "gather(Tensor self, int dim, Tensor index, *, bool sparse_grad=False) -> Tensor",
+    variants="function, method, out",
+    samples=lambda t: [((t(3, 4), 1, t.index(3, 6, below=4)), {}), ((t(3, 4), 0, t.index(2, 3, below=3)), {})],
 )
 def gather(self, dim, index, sparse_grad):
     """out[i][j][k] = self[index[i][j][k]][j][k] for dim 0, and so on."""
@@ -37,6 +39,7 @@ def gather(self, dim, index, sparse_grad):
     kernel="scatter_src",
     tags=_IN_PLACE,
     variants=_EVERYWHERE,
+    samples=lambda t: [((t(3, 4), 1, t.of([[1, 0], [3, 2]]), t(2, 2)), {})],
 )
 def scatter_src(self, dim, index, src):
     """self[index[i][j][k]][j][k] = src[i][j][k] for dim 0, and so on."""
@@ -47,6 +50,7 @@ def scatter_src(self, dim, index, src):
     kernel="scatter_value",
     tags=_IN_PLACE,
     variants=_EVERYWHERE,
+    samples=lambda t: [((t(3, 4), 0, t.index(2, 4, below=3), 2), {})],
 )
 def scatter_value(self, dim, index, value):
     """Writes one value to the places that index names."""
@@ -57,6 +61,7 @@ def scatter_value(self, dim, index, value):
     kernel="scatter_src_reduce",
     tags=_IN_PLACE,
     variants=_EVERYWHERE,
+    samples=lambda t: [((t(3, 4), 1, t.index(3, 2, below=4), t(3, 2)), {"reduce": "multiply"})],
 )
 def scatter_src_reduce(self, dim, index, src, reduce):
     """Adds src to, or multiplies it into, the places that index names."""
@@ -67,12 +72,18 @@ def scatter_src_reduce(self, dim, index, src, reduce):
     kernel="scatter_value_reduce",
     tags=_IN_PLACE,
     variants=_EVERYWHERE,
+    samples=lambda t: [((t(3, 4), 1, t.index(3, 2, below=4), 2), {"reduce": "add"})],
 )
 def scatter_value_reduce(self, dim, index, value, reduce):
     """Adds one value to, or multiplies it into, the places that index names."""
 
 
-@native("scatter_add(Tensor self, int dim, Tensor index, Tensor src) -> Tensor", tags=_IN_PLACE, variants=_EVERYWHERE)
+@native(
+    "scatter_add(Tensor self, int dim, Tensor index, Tensor src) -> Tensor",
+    tags=_IN_PLACE,
+    variants=_EVERYWHERE,
+    samples=lambda t: [((t(3, 4), 0, t.index(5, 4, below=3), t(5, 4)), {})],
+)
 def scatter_add(self, dim, index, src):
     """self[index[i][j][k]][j][k] += src[i][j][k] for dim 0, and so on."""
 
@@ -81,6 +92,10 @@ def scatter_add(self, dim, index, src):
     "scatter_reduce(Tensor self, int dim, Tensor index, Tensor src, str reduce, *, bool include_self=True) -> Tensor",
     tags=_IN_PLACE,
     variants=_EVERYWHERE,
+    samples=lambda t: [
+        ((t(3, 4), 0, t.index(5, 4, below=3), t(5, 4), "mean"), {}),
+        ((t(3, 4), 1, t.index(3, 2, below=4), t(3, 2), "amax"), {"include_self": False}),
+    ],
 )
 def scatter_reduce(self, dim, index, src, reduce, include_self):
     """Reduces src into the places that index names: sum, prod, mean, amax or amin."""
@@ -89,6 +104,7 @@ def scatter_reduce(self, dim, index, src, reduce, include_self):
 @native(
     "segment_reduce(Tensor data, str reduce, *, Tensor? lengths=None, Tensor? indices=None, Tensor? offsets=None, int axis=0, bool unsafe=False, Scalar? initial=None) -> Tensor",
     variants="function",
+    samples=lambda t: [((t(6, 2), "sum"), {"lengths": t.of([2, 0, 4])}), ((t(6), "max"), {"offsets": t.of([0, 1, 6])})],
 )
 def segment_reduce(data, reduce, lengths, indices, offsets, axis, unsafe, initial):
     """Reduces consecutive segments along axis, given by their lengths or by the offsets where they begin and end."""

@@ -12,7 +12,14 @@ from tocha.autograd.function import Function
 from tocha.autograd.grad_mode import enable_grad
 from tocha.autograd.graph import saved_tensors_hooks
 
-__all__ = ["CheckpointError", "checkpoint", "checkpoint_sequential", "noop_context_fn", "set_checkpoint_debug_enabled", "set_checkpoint_early_stop"]
+__all__ = [
+    "CheckpointError",
+    "checkpoint",
+    "checkpoint_sequential",
+    "noop_context_fn",
+    "set_checkpoint_debug_enabled",
+    "set_checkpoint_early_stop",
+]
 
 Tensor = _C.Tensor
 _early_stop: bool | None = None
@@ -138,7 +145,9 @@ def _facts(t: Tensor) -> tuple:
     return tuple(t.shape), t.dtype, t.device
 
 
-def _hooked(function: Callable, preserve: bool, context_fn: Callable, check: str, early_stop: bool, args: tuple, kwargs: dict) -> Any:
+def _hooked(
+    function: Callable, preserve: bool, context_fn: Callable, check: str, early_stop: bool, args: tuple, kwargs: dict
+) -> Any:
     """Instead of every tensor that would be kept its number is; the first one asked for brings them all back."""
     if check not in ("default", "none"):
         raise ValueError(f"determinism_check should be one of ('default', 'none') but got {check}")
@@ -177,7 +186,13 @@ def _hooked(function: Callable, preserve: bool, context_fn: Callable, check: str
             return t
 
         fresh = [a.detach().requires_grad_(a.requires_grad) if isinstance(a, Tensor) else a for a in args]
-        with randoms.again(), second_context, enable_grad(), saved_tensors_hooks(hold, lambda t: t), contextlib.suppress(_Stop):
+        with (
+            randoms.again(),
+            second_context,
+            enable_grad(),
+            saved_tensors_hooks(hold, lambda t: t),
+            contextlib.suppress(_Stop),
+        ):
             function(*fresh, **kwargs)
         if len(held) != len(facts):
             raise CheckpointError(
@@ -190,10 +205,15 @@ def _hooked(function: Callable, preserve: bool, context_fn: Callable, check: str
         return function(*args, **kwargs)
 
 
-def checkpoint_sequential(functions: Any, segments: int, input: Any, use_reentrant: bool | None = None, **kwargs: Any) -> Any:
+def checkpoint_sequential(
+    functions: Any, segments: int, input: Any, use_reentrant: bool | None = None, **kwargs: Any
+) -> Any:
     """A chain of functions cut into segments, all but the last checkpointed."""
     if use_reentrant is None:
-        warnings.warn("tocha.utils.checkpoint.checkpoint_sequential: the use_reentrant parameter should be passed explicitly.", stacklevel=2)
+        warnings.warn(
+            "tocha.utils.checkpoint.checkpoint_sequential: the use_reentrant parameter should be passed explicitly.",
+            stacklevel=2,
+        )
         use_reentrant = True
     preserve = kwargs.pop("preserve_rng_state", True)
     if kwargs:

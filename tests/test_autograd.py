@@ -104,7 +104,7 @@ def test_retained_graphs_run_again_and_others_refuse():
     y.backward(retain_graph=True)
     y.backward()
     assert values(x.grad) == [4.0, 8.0]
-    with pytest.raises(RuntimeError, match="second time.*MulBackward0"):
+    with pytest.raises(RuntimeError, match=r"second time.*MulBackward0"):
         y.backward()
 
 
@@ -138,7 +138,7 @@ def test_errors_name_the_reason():
         tocha.ones(1).sum().backward()
     with pytest.raises(RuntimeError, match="Mismatch in shape"):
         (x * 2).backward(tocha.ones(3))
-    with pytest.raises(RuntimeError, match="out=... arguments don't support"):
+    with pytest.raises(RuntimeError, match=r"out=\.\.\. arguments don't support"):
         tocha.exp(x, out=tocha.empty(2))
     with pytest.raises(RuntimeError, match="requires_grad flags of leaf"):
         (x * 2).requires_grad_(False)
@@ -310,7 +310,7 @@ def test_what_was_kept_must_not_change():
     y = x.exp()
     s = y.sum() + (y * y).sum()
     y.add_(1)
-    with pytest.raises(RuntimeError, match="modified by an inplace operation.*version 1; expected version 0"):
+    with pytest.raises(RuntimeError, match=r"modified by an inplace operation.*version 1; expected version 0"):
         s.backward()
     z = x * 1
     with pytest.raises(RuntimeError, match="modified by an inplace"):
@@ -452,7 +452,7 @@ def test_functions_whose_backward_is_wrong():
     with pytest.raises(RuntimeError, match="incorrect number of gradients"):
         TooFew.apply(leaf(1.0), 1).backward()
     with pytest.raises(RuntimeError, match="invalid gradient at index 0"):
-        Wrong.apply(leaf(1.0), 1).backward()
+        Wrong.apply(leaf(1.0, 2.0), 1).sum().backward()
 
     class Once(Cube):
         @staticmethod
@@ -539,7 +539,7 @@ def test_graphs_are_freed():
 def test_training_in_a_loop_leaves_nothing():
     def step():
         w = tocha.rand(20, 20, requires_grad=True)
-        y = (w @ tocha.rand(20, 20)).sigmoid()
+        y = (w @ tocha.rand(20, 20)).sigmoid() * 2
         y[0] = 0
         y.sum().backward()
 

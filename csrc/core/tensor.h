@@ -45,6 +45,7 @@ struct TensorObject {
   bool conj;            // reads as its complex conjugate
   bool neg;             // reads negated
   bool requires_grad;   // a leaf that was asked to, or a result of recorded operations
+  bool has_tangent;     // forward mode: carries a derivative (of some level) in its autograd part
   bool tracks_base;     // a view that shares its base's history: all but those made without recording
   bool one_of_many;     // a view that came with others from one operation: must not be written to
   bool inference;       // made in inference mode

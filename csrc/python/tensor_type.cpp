@@ -40,7 +40,7 @@ void reset(TensorObject* t) {
   t->dims_capacity = 5;
   t->contiguous = true;
   t->wrapped_number = t->conj = t->neg = t->requires_grad = t->inference = false;
-  t->tracks_base = t->one_of_many = false;
+  t->tracks_base = t->one_of_many = t->has_tangent = false;
 }
 
 void release(TensorObject* t) {

@@ -184,7 +184,17 @@ class Function(metaclass=FunctionMeta):
                 )
         results = _C._record_function(ctx, args, outputs, recording)
         ctx.__dict__.pop("to_save", None)
+        tangents = [_tangent(a) for a in args]
+        if any(t is not None for t in tangents):
+            carried = ctx.apply_jvp(*tangents)
+            for out, t in zip(results, carried if isinstance(carried, tuple) else (carried,), strict=True):
+                if t is not None:
+                    _C._set_tangent(out, t)
         return results[0] if single else results
+
+
+def _tangent(value: Any) -> Tensor | None:
+    return _C._unpack_dual(value)[1] if isinstance(value, Tensor) else None
 
 
 def _with_defaults(f: Callable, args: tuple, kwargs: dict) -> tuple:

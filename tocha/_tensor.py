@@ -226,7 +226,6 @@ def install() -> None:
         "new": _new,
         "new_tensor": _new_tensor,
         "type": _type,
-        "backward": _backward,
         "register_hook": _register_hook,
         "register_post_accumulate_grad_hook": _register_post_accumulate_grad_hook,
         "reinforce": _reinforce,

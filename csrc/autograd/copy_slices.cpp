@@ -15,7 +15,8 @@ CopySlices::CopySlices(const Tensor& base, const Tensor& view, NodeRef fn)
       base_offset_(base.offset()),
       view_offset_(view.offset()) {
   TOCHA_CHECK(base.dtype() == view.dtype(), NotImplemented,
-              "[copy_slices] in-place writes to a view in another dtype cannot be differentiated: ", view, " of ", base);
+              "[copy_slices] in-place writes to a view in another dtype cannot be differentiated: ", view, " of ",
+              base);
   add_edge(gradient_edge(base));
   for (size_t i = 1; i < fn_->next.size(); ++i) add_edge(fn_->next[i]);
 }

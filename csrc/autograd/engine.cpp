@@ -20,8 +20,8 @@ int64_t walks = 0;
 // What one walk knows of a node.
 struct Slot {
   NodeRef node;
-  int waiting = 0;      // gradients that have yet to come
-  bool needed = true;   // leads to a wanted input
+  int waiting = 0;     // gradients that have yet to come
+  bool needed = true;  // leads to a wanted input
   bool captured = false;
   Grads grads;
 };

@@ -8,7 +8,7 @@ namespace tocha::autograd {
 struct BackwardOptions {
   bool keep_graph = false;
   bool create_graph = false;
-  bool accumulate = true;        // into leaves' grad; otherwise results are captured for `inputs`
+  bool accumulate = true;  // into leaves' grad; otherwise results are captured for `inputs`
   bool allow_unreachable = true;
 };
 

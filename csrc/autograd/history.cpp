@@ -94,19 +94,21 @@ void check_writable(const Tensor& self, const char* op) {
   if (o->base) {
     bool base_wants = o->base->requires_grad;
     if (!o->tracks_base) {
-      TOCHA_CHECK(!base_wants, Runtime, "[", op,
-                  "] A view was created in no_grad mode and is being modified inplace with grad mode enabled. Given that "
-                  "this use case is ambiguous and error-prone, it is forbidden. You can clarify your code by moving both "
-                  "the view and the inplace either both inside the no_grad block (if you don't want the inplace to be "
-                  "tracked) or both outside (if you want the inplace to be tracked).");
+      TOCHA_CHECK(
+          !base_wants, Runtime, "[", op,
+          "] A view was created in no_grad mode and is being modified inplace with grad mode enabled. Given that "
+          "this use case is ambiguous and error-prone, it is forbidden. You can clarify your code by moving both "
+          "the view and the inplace either both inside the no_grad block (if you don't want the inplace to be "
+          "tracked) or both outside (if you want the inplace to be tracked).");
     } else {
       TOCHA_CHECK(!base_wants || !is_leaf(Tensor::borrow(o->base)), Runtime, "[", op,
                   "] a view of a leaf Variable that requires grad is being used in an in-place operation.");
-      TOCHA_CHECK(!o->one_of_many, Runtime, "[", op, "] Output ", o->autograd ? o->autograd->output : 0, " of ",
-                  o->autograd && o->autograd->grad_fn ? o->autograd->grad_fn->name() : "a function",
-                  " is a view and is being modified inplace. This view is the output of a function that returns multiple "
-                  "views. Such functions do not allow the output views to be modified inplace. You should replace the "
-                  "inplace operation by an out-of-place one.");
+      TOCHA_CHECK(
+          !o->one_of_many, Runtime, "[", op, "] Output ", o->autograd ? o->autograd->output : 0, " of ",
+          o->autograd && o->autograd->grad_fn ? o->autograd->grad_fn->name() : "a function",
+          " is a view and is being modified inplace. This view is the output of a function that returns multiple "
+          "views. Such functions do not allow the output views to be modified inplace. You should replace the "
+          "inplace operation by an out-of-place one.");
     }
   }
   TOCHA_CHECK(!(o->requires_grad && is_leaf(self)), Runtime, "[", op,
@@ -148,10 +150,11 @@ void refuse_inplace(const Tensor& self, const char* op) {
 }
 
 void refuse_out(const char* op, const Tensor& out) {
-  fail(ErrorKind::Runtime, "[", op, "] ", op,
-       "(): functions with out=... arguments don't support automatic differentiation, but one of the arguments requires "
-       "grad: out is ",
-       out);
+  fail(
+      ErrorKind::Runtime, "[", op, "] ", op,
+      "(): functions with out=... arguments don't support automatic differentiation, but one of the arguments requires "
+      "grad: out is ",
+      out);
 }
 
 bool is_leaf(const Tensor& t) { return !requires_grad(t) || !grad_fn(t); }
@@ -221,9 +224,8 @@ Tensor fit(Tensor g, const Shape& shape, const Node& from, size_t index) {
     if (is_complex(g.dtype()) && !is_complex(shape.dtype)) g = ops::real(g);
     if (g.dtype() != shape.dtype) g = ops::to_dtype(g, shape.dtype, false, false, std::nullopt);
   }
-  TOCHA_CHECK(g.device() == shape.device, Runtime, "Function ", from.name(),
-              " returned an invalid gradient at index ", index, " - expected device ", shape.device, " but got ",
-              g.device());
+  TOCHA_CHECK(g.device() == shape.device, Runtime, "Function ", from.name(), " returned an invalid gradient at index ",
+              index, " - expected device ", shape.device, " but got ", g.device());
   return g;
 }
 

@@ -96,8 +96,8 @@ class Node {
   }
 
   int64_t refs = 0;
-  uint64_t sequence;        // later nodes run first
-  uint32_t depth = 0;       // more than any node it leads to
+  uint64_t sequence;   // later nodes run first
+  uint32_t depth = 0;  // more than any node it leads to
   bool released = false;
   std::vector<Edge> next;
   std::vector<Shape> inputs;  // one per result of the operation

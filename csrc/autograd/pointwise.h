@@ -18,10 +18,10 @@ struct FusedGradient {
 };
 
 struct PointwiseGradient {
-  const char* node;             // its name in Python
+  const char* node;  // its name in Python
   uint8_t nin, nout, nparams;
-  const uint8_t* passes;        // per input: 1 where the gradient passes through as it is
-  const FusedGradient* fused;   // per input, then for all of them
+  const uint8_t* passes;         // per input: 1 where the gradient passes through as it is
+  const FusedGradient* fused;    // per input, then for all of them
   const uint16_t* needs_inputs;  // per input: which inputs its gradient reads, as bits
   const uint16_t* needs_outputs;
   // The gradient of input `which` from other operators, which record themselves: for gradients of gradients, and for

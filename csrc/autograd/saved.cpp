@@ -10,12 +10,13 @@ PyObject* call(PyObject* f, PyObject* argument) {
 }
 
 void check_not_released(const Node& owner) {
-  TOCHA_CHECK(!owner.released, Runtime,
-              "[backward] Trying to backward through the graph a second time (or directly access saved tensors after they "
-              "have already been freed): ",
-              owner.name(),
-              " has let go of what it saved. Specify retain_graph=True if you need to backward through the graph a second "
-              "time or if you need to access saved tensors after calling backward.");
+  TOCHA_CHECK(
+      !owner.released, Runtime,
+      "[backward] Trying to backward through the graph a second time (or directly access saved tensors after they "
+      "have already been freed): ",
+      owner.name(),
+      " has let go of what it saved. Specify retain_graph=True if you need to backward through the graph a second "
+      "time or if you need to access saved tensors after calling backward.");
 }
 
 }  // namespace
@@ -65,8 +66,7 @@ void Saved::output(const Tensor& t, uint32_t index) {
 void Saved::shape_of(const Tensor& t) {
   if (!t) return;
   kind_ = Kind::shape;
-  tensor_ = make_tensor(new_storage(0, Device{DeviceType::meta}), t.dtype(), t.sizes(), t.strides(),
-                        t.offset());
+  tensor_ = make_tensor(new_storage(0, Device{DeviceType::meta}), t.dtype(), t.sizes(), t.strides(), t.offset());
   tensor_.get()->device = t.device();
   tensor_.get()->conj = t.is_conj();
   tensor_.get()->neg = t.is_neg();
@@ -97,12 +97,13 @@ Tensor Saved::get(const Node& owner) const {
     back.get()->requires_grad = true;
     return back;
   }
-  TOCHA_CHECK(tensor_.version() == version_, Runtime, "[", owner.name(),
-              "] one of the variables needed for gradient computation has been modified by an inplace operation: [",
-              tensor_, "]", is_output_ ? str(", which is output ", index_, " of ", owner.name()) : std::string(),
-              ", is at version ", tensor_.version(), "; expected version ", version_,
-              " instead. Hint: enable anomaly detection to find the operation that failed to compute its gradient, with "
-              "tocha.autograd.set_detect_anomaly(True).");
+  TOCHA_CHECK(
+      tensor_.version() == version_, Runtime, "[", owner.name(),
+      "] one of the variables needed for gradient computation has been modified by an inplace operation: [", tensor_,
+      "]", is_output_ ? str(", which is output ", index_, " of ", owner.name()) : std::string(), ", is at version ",
+      tensor_.version(), "; expected version ", version_,
+      " instead. Hint: enable anomaly detection to find the operation that failed to compute its gradient, with "
+      "tocha.autograd.set_detect_anomaly(True).");
   if (!is_output_ || !grad_enabled()) return tensor_;
   Tensor back = alias_of(tensor_, true);
   AutogradMeta& m = autograd_meta(back.get());

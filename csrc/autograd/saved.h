@@ -38,7 +38,10 @@ class SavedList {
   void inputs(const Tensors& ts);
   void shapes_of(const Tensors& ts);
   Tensors get(const Node& owner) const;
-  void reset() { items_.reset(); n_ = 0; }
+  void reset() {
+    items_.reset();
+    n_ = 0;
+  }
 
  private:
   std::unique_ptr<Saved[]> items_;

@@ -111,6 +111,18 @@ Edge edge_of(PyObject* o, const char* what, Py_ssize_t i) {
   fail(ErrorKind::Type, "element ", i, " of ", what, " must be a Tensor or a GradientEdge, got ", Py_TYPE(o)->tp_name);
 }
 
+// A gradient to start from has the shape and the kind of numbers of what it is the gradient of.
+void check_start(const Tensor& grad, const Edge& e, Py_ssize_t i) {
+  if (!grad || e.input >= e.node->inputs.size()) return;
+  const auto& shape = e.node->inputs[e.input];
+  TOCHA_CHECK(grad.sizes() == IntsView(shape.sizes), Runtime, "[backward] Mismatch in shape: grad_output[", i,
+              "] has a shape of ", grad.sizes(), " and output[", i, "] has a shape of ", IntsView(shape.sizes), ".");
+  TOCHA_CHECK(is_complex(grad.dtype()) == is_complex(shape.dtype), Runtime,
+              "[backward] For complex Tensors, both grad_output and output are required to have the same dtype. "
+              "Mismatch in dtype: grad_output[",
+              i, "] has a dtype of ", grad.dtype(), " and output[", i, "] has a dtype of ", shape.dtype, ".");
+}
+
 // _backward(tensors, grads, keep_graph, create_graph, inputs, allow_unreachable, accumulate)
 PyObject* run_backward(PyObject*, PyObject* args) {
   return guarded([&]() -> PyObject* {
@@ -128,16 +140,7 @@ PyObject* run_backward(PyObject*, PyObject* args) {
                   " of tensors does not require grad and does not have a grad_fn");
       PyObject* g = PyTuple_GET_ITEM(grads, i);
       Tensor grad = g == Py_None ? Tensor() : Tensor::borrow(g);
-      if (grad && e.input < e.node->inputs.size()) {
-        const auto& shape = e.node->inputs[e.input];
-        TOCHA_CHECK(grad.sizes() == IntsView(shape.sizes), Runtime, "[backward] Mismatch in shape: grad_output[", i,
-                    "] has a shape of ", grad.sizes(), " and output[", i, "] has a shape of ", IntsView(shape.sizes),
-                    ".");
-        TOCHA_CHECK(is_complex(grad.dtype()) == is_complex(shape.dtype), Runtime,
-                    "[backward] For complex Tensors, both grad_output and output are required to have the same dtype. "
-                    "Mismatch in dtype: grad_output[",
-                    i, "] has a dtype of ", grad.dtype(), " and output[", i, "] has a dtype of ", shape.dtype, ".");
-      }
+      check_start(grad, e, i);
       roots.push_back(std::move(e));
       start.push_back(std::move(grad));
     }
@@ -162,6 +165,51 @@ PyObject* run_backward(PyObject*, PyObject* args) {
       PyTuple_SET_ITEM(out.get(), static_cast<Py_ssize_t>(i), Py_NewRef(found[i] ? found[i].object() : Py_None));
     }
     return out.give();
+  });
+}
+
+// backward(gradient=None, retain_graph=None, create_graph=False, inputs=None): the usual call without a detour; the
+// rest, and what subclasses override, in Python (tocha.autograd.backward).
+PyObject* tensor_backward(PyObject* self, PyObject* const* args, Py_ssize_t n, PyObject* kwnames) {
+  return guarded([&]() -> PyObject* {
+    static const char* names[] = {"gradient", "retain_graph", "create_graph", "inputs"};
+    PyObject* given[4] = {Py_None, Py_None, Py_False, Py_None};
+    Py_ssize_t count = PyVectorcall_NARGS(static_cast<size_t>(n));
+    TOCHA_CHECK(count <= 4, Type, "backward() takes from 0 to 4 positional arguments but ", count, " were given");
+    for (Py_ssize_t i = 0; i < count; ++i) given[i] = args[i];
+    for (Py_ssize_t k = 0; kwnames && k < PyTuple_GET_SIZE(kwnames); ++k) {
+      PyObject* key = PyTuple_GET_ITEM(kwnames, k);
+      int at = 0;
+      while (at < 4 && PyUnicode_CompareWithASCIIString(key, names[at]) != 0) ++at;
+      TOCHA_CHECK(at < 4, Type, "backward() got an unexpected keyword argument '", text_of(key), "'");
+      TOCHA_CHECK(at >= count, Type, "backward() got multiple values for argument '", names[at], "'");
+      given[at] = args[count + k];
+    }
+    Tensor t = Tensor::borrow(self);
+    bool usual = Py_TYPE(self) == tensor_type && !function_modes && given[3] == Py_None &&
+                 (given[0] == Py_None || Py_TYPE(given[0]) == tensor_type) && PyBool_Check(given[2]) &&
+                 (given[1] == Py_None || PyBool_Check(given[1]));
+    if (!usual || (given[0] == Py_None && (t.numel() != 1 || !t.is_floating() || !autograd::requires_grad(t)))) {
+      PyObject* general = cached_attribute("tocha._tensor", "_backward");
+      PyObject* all[] = {self, given[0], given[1], given[2], given[3]};
+      return PyObject_Vectorcall(general, all, 5, nullptr);
+    }
+    Edge e = autograd::gradient_edge(t);
+    TOCHA_CHECK(e, Runtime, "[backward] element 0 of tensors does not require grad and does not have a grad_fn");
+    Tensor start;
+    if (given[0] == Py_None) {
+      start = empty_strided(t.sizes(), t.strides(), t.dtype(), t.device());
+      if (!t.is_meta()) Scalar(1.0).store(t.dtype(), start.bytes());
+    } else {
+      start = Tensor::borrow(given[0]);
+      check_start(start, e, 0);
+    }
+    bool create = given[2] == Py_True;
+    bool keep = given[1] == Py_None ? create : given[1] == Py_True;
+    std::vector<Edge> roots{std::move(e)};
+    autograd::Grads grads{std::move(start)};
+    autograd::backward(roots, std::move(grads), {}, {keep, create, true, true});
+    return Py_NewRef(Py_None);
   });
 }
 
@@ -331,6 +379,13 @@ PyObject* node_object(const NodeRef& ref) {
 Node* node_behind(PyObject* o) {
   if (PyObject_TypeCheck(o, node_type)) return node_of(o);
   return function_node(o);
+}
+
+void add_autograd_methods(std::vector<PyMethodDef>& methods) {
+  methods.push_back(
+      {"backward", reinterpret_cast<PyCFunction>(tensor_backward), METH_FASTCALL | METH_KEYWORDS,
+       "backward(gradient=None, retain_graph=None, create_graph=False, inputs=None): adds the gradients of "
+       "the tensor to the grad of the leaves it came from."});
 }
 
 void add_autograd_functions(std::vector<PyMethodDef>& functions) {

@@ -12,5 +12,6 @@ namespace tocha::python {
 PyObject* node_object(const autograd::NodeRef& node);
 void add_autograd_functions(std::vector<PyMethodDef>& functions);
 void add_autograd_types(PyObject* module);
+void add_autograd_methods(std::vector<PyMethodDef>& methods);
 
 }  // namespace tocha::python

@@ -118,7 +118,8 @@ void apply_slice(Indexing& r, int64_t dim, PyObject* slice) {
   if (PySlice_Unpack(slice, &start, &stop, &step) < 0) throw PythonError();
   TOCHA_CHECK(step > 0, Value, "step must be greater than zero");
   Py_ssize_t n = PySlice_AdjustIndices(r.sizes[dim], &start, &stop, step);
-  if (r.recorded && (n != r.sizes[dim] || step != 1)) r.recorded = ops::slice(r.recorded, dim, start, std::max(start, stop), step);
+  if (r.recorded && (n != r.sizes[dim] || step != 1))
+    r.recorded = ops::slice(r.recorded, dim, start, std::max(start, stop), step);
   r.offset += (n ? start : std::min<Py_ssize_t>(start, r.sizes[dim])) * r.strides[dim];
   r.sizes[dim] = n;
   r.strides[dim] *= step;

@@ -68,8 +68,8 @@ class PythonNode final : public Node {
     // More results than inputs are fine if they are None.
     size_t expected = is_tensor_.size();
     for (size_t i = expected; i < n; ++i)
-      TOCHA_CHECK(item(i) == Py_None, Runtime, "function ", name_, " returned an incorrect number of gradients (expected ",
-                  expected, ", got ", n, ")");
+      TOCHA_CHECK(item(i) == Py_None, Runtime, "function ", name_,
+                  " returned an incorrect number of gradients (expected ", expected, ", got ", n, ")");
     TOCHA_CHECK(n >= expected, Runtime, "function ", name_, " returned an incorrect number of gradients (expected ",
                 expected, ", got ", n, ")");
     size_t at = 0;
@@ -223,9 +223,7 @@ PyObject* python_face(Node* node) {
   return p ? p->context() : nullptr;
 }
 
-Node* function_node(PyObject* o) {
-  return PyObject_TypeCheck(o, context_type) ? context_of(o)->node : nullptr;
-}
+Node* function_node(PyObject* o) { return PyObject_TypeCheck(o, context_type) ? context_of(o)->node : nullptr; }
 
 PyObject* record_function(PyObject*, PyObject* args) {
   return guarded([&]() -> PyObject* {

@@ -100,8 +100,11 @@ GETTER(is_sparse, return PyBool_FromLong(0);)
 GETTER(is_quantized, return PyBool_FromLong(0);)
 GETTER(is_nested, return PyBool_FromLong(0);)
 GETTER(retains_grad, return PyBool_FromLong(t.get()->autograd && t.get()->autograd->retained);)
-GETTER(_backward_hooks, return Py_NewRef(t.get()->autograd && t.get()->autograd->hooks ? t.get()->autograd->hooks : Py_None);)
-GETTER(_post_accumulate_grad_hooks, return Py_NewRef(t.get()->autograd && t.get()->autograd->post_accumulate ? t.get()->autograd->post_accumulate : Py_None);)
+GETTER(_backward_hooks,
+       return Py_NewRef(t.get()->autograd && t.get()->autograd->hooks ? t.get()->autograd->hooks : Py_None);)
+GETTER(_post_accumulate_grad_hooks,
+       return Py_NewRef(t.get()->autograd && t.get()->autograd->post_accumulate ? t.get()->autograd->post_accumulate
+                                                                                : Py_None);)
 GETTER(output_nr, return PyLong_FromLong(t.get()->autograd ? t.get()->autograd->output : 0);)
 
 int set_requires_grad(PyObject* self, PyObject* value, void*) {
@@ -479,6 +482,7 @@ PyGetSetDef attribute_table[] = {
 void add_tensor_methods(std::vector<PyMethodDef>& methods) {
   methods.insert(methods.end(), std::begin(tensor_table), std::end(tensor_table));
   add_exchange_methods(methods);
+  add_autograd_methods(methods);
 }
 void add_tensor_attributes(std::vector<PyGetSetDef>& getters) {
   getters.insert(getters.end(), std::begin(attribute_table), std::end(attribute_table));

@@ -166,6 +166,57 @@ void cdist_of(const Tensor& out, const Tensor& x1, const Tensor& x2, double p, c
   compare_pairs(out.data<T>(), a.data<const T>(), b.data<const T>(), x2_matrices, pairs, p);
 }
 
+// How fast the p-norm of a difference grows with one of its coordinates; 0 where there is no derivative.
+template <class T>
+T norm_slope(Norm norm, T difference, T distance, T p) {
+  const T sign = difference > 0 ? T(1) : difference < 0 ? T(-1) : T(0);
+  switch (norm) {
+    case Norm::count:
+      return 0;
+    case Norm::sum:
+      return sign;
+    case Norm::largest:
+      return std::abs(difference) == distance ? sign : T(0);
+    default:
+      return difference == 0 || distance == 0 ? T(0) : sign * std::pow(std::abs(difference) / distance, p - 1);
+  }
+}
+
+// One point's gradient: the slopes towards each of the other points, weighted by the gradients of the distances.
+template <class T>
+void add_slopes(Norm norm, T p, T* out, const T* point, const T* others, int64_t count, int64_t k, const T* grad,
+                const T* distances) {
+  std::fill(out, out + k, T(0));
+  for (int64_t j = 0; j < count; ++j) {
+    const T* other = others + j * k;
+    if (norm == Norm::euclid) {
+      const T c = distances[j] == 0 ? T(0) : grad[j] / distances[j];
+      for (int64_t i = 0; i < k; ++i) out[i] += c * (point[i] - other[i]);
+    } else {
+      for (int64_t i = 0; i < k; ++i) out[i] += grad[j] * norm_slope(norm, point[i] - other[i], distances[j], p);
+    }
+  }
+}
+
+template <class T>
+void cdist_backward_of(const Tensor& out, const Tensor& grad, const Tensor& x1, const Tensor& x2, double p,
+                       const Tensor& distances) {
+  Tensor a = dense(x1, x1.sizes()), b = dense(x2, x2.sizes());
+  Tensor g = dense(grad, grad.sizes()), far = dense(distances, distances.sizes());
+  const Pairs pairs(distances, a, b);
+  const int64_t r1 = pairs.rows1, r2 = pairs.rows2, k = pairs.coordinates;
+  const Norm norm = norm_of(p);
+  ReleaseGil released(out.numel() * std::max<int64_t>(1, r2));
+  parallel_for(pairs.batch * r1, std::max<int64_t>(1, 16384 / std::max<int64_t>(1, r2 * k)),
+               [&](int64_t begin, int64_t end) {
+                 for (int64_t i = begin; i < end; ++i) {
+                   const auto [at1, at2] = pairs.offsets(i / r1);
+                   add_slopes(norm, static_cast<T>(p), out.data<T>() + i * k, a.data<T>() + at1 + i % r1 * k,
+                              b.data<T>() + at2, r2, k, g.data<T>() + i * r2, far.data<T>() + i * r2);
+                 }
+               });
+}
+
 template <class T>
 void pdist_of(const Tensor& out, const Tensor& self, double p) {
   Tensor points = dense(self, self.sizes());
@@ -186,6 +237,14 @@ void pdist_of(const Tensor& out, const Tensor& self, double p) {
 }
 
 }  // namespace
+
+void cdist_backward(const Tensor& out, const Tensor& grad_output, const Tensor& x1, const Tensor& x2, double p,
+                    const Tensor& distances) {
+  if (out.dtype() == DType::Float64)
+    cdist_backward_of<double>(out, grad_output, x1, x2, p, distances);
+  else
+    cdist_backward_of<float>(out, grad_output, x1, x2, p, distances);
+}
 
 void linalg_cross(const Tensor& out, const Tensor& self, const Tensor& other, int64_t dim) {
   if (out.numel() == 0) return;

@@ -7,7 +7,7 @@ LinAlgError. What solves systems with the factors is in solvers.py.
 from __future__ import annotations
 
 from tocha.ir import dtypes as dt
-from tocha.operators.record import COMPLEX, composite, native, op, rule
+from tocha.operators.record import COMPLEX, composite, gradient, native, op, rule
 from tocha.operators.rules import Out, broadcast_shapes, check_info, column_major, complex_dtype, real_dtype, warn_once
 
 LAPACK = (dt.float32, dt.float64, *COMPLEX)
@@ -75,11 +75,28 @@ def squares(t):
     kernel="cholesky_factor",
     dtypes=LAPACK,
     variants="",
+    node="LinalgCholeskyExBackward0",
 )
 def _cholesky_factor(self, upper):
     """The triangular factor of Hermitian positive-definite matrices, and where it failed."""
     check_square_matrices("linalg.cholesky", self)
     return column_major(self.shape, self.dtype), Out(self.shape[:-2], dt.int32)
+
+
+@rule
+def hermitian_of(lower: "Tensor") -> "Tensor":
+    """The Hermitian matrix with this strict lower triangle and the real part of this diagonal."""
+    strict = lower.tril(-1)
+    return strict + strict.mH + op.diag_embed(op.real(lower.diagonal(0, -2, -1)))
+
+
+@gradient(_cholesky_factor, "self")
+def cholesky_gradient(grad, upper, result0):
+    # A = L L^H: the strict triangle of L^-1 dA L^-H is that of L^-1 dL, and half its diagonal.
+    L = result0.mH if upper else result0
+    inner = hermitian_of(L.mH.matmul(grad.mH if upper else grad)) * 0.5
+    half = op.linalg_solve_triangular(L.mH, inner, upper=True)
+    return op.linalg_solve_triangular(L, half, upper=False, left=False)
 
 
 @composite(
@@ -128,12 +145,46 @@ def cholesky(self, upper):
 # -- LU ------------------------------------------------------------------------------------------------
 
 
-@native("_lu_factor(Tensor A) -> (Tensor, Tensor, Tensor)", kernel="lu_factor", dtypes=LAPACK, variants="")
+@native(
+    "_lu_factor(Tensor A) -> (Tensor, Tensor, Tensor)",
+    kernel="lu_factor",
+    dtypes=LAPACK,
+    variants="",
+    node="LinalgLuFactorExBackward0",
+)
 def _lu_factor(A):
     """L and U in one matrix, the row swaps, and the first zero on U's diagonal."""
     check_matrices("linalg.lu_factor", A)
     k = min(A.shape[-2], A.shape[-1])
     return column_major(A.shape, A.dtype), Out([*A.shape[:-2], k], dt.int32), Out(A.shape[:-2], dt.int32)
+
+
+@gradient(_lu_factor, "A")
+def lu_gradient(grad, result0, result1):
+    # From P^T dA = dL U + L dU, triangle by triangle; what is beyond the square part of L or U follows from it.
+    P, L, U = op.lu_unpack(result0, result1)
+    m, n = result0.shape[-2], result0.shape[-1]
+    k = min(m, n)
+    left, right = L.narrow(-2, 0, k), U.narrow(-1, 0, k)
+    square = grad.narrow(-2, 0, k).narrow(-1, 0, k)
+    lower = left.mH.matmul(square)
+    upper = square.matmul(right.mH)
+    if m < n:
+        rest = grad.narrow(-1, k, n - k)
+        lower = lower - rest.matmul(U.narrow(-1, k, n - k).mH)
+    if m > n:
+        rest = grad.narrow(-2, k, m - k)
+        upper = upper - L.narrow(-2, k, m - k).mH.matmul(rest)
+    middle = lower.tril(-1) + upper.triu()
+    found = op.linalg_solve_triangular(left.mH, middle, upper=True, unitriangular=True)
+    found = op.linalg_solve_triangular(right.mH, found, upper=False, left=False)
+    if m < n:
+        beyond = op.linalg_solve_triangular(left.mH, grad.narrow(-1, k, n - k), upper=True, unitriangular=True)
+        found = op.cat([found, beyond], -1)
+    if m > n:
+        beyond = op.linalg_solve_triangular(right.mH, grad.narrow(-2, k, m - k), upper=False, left=False)
+        found = op.cat([found, beyond], -2)
+    return P.matmul(found)
 
 
 @rule
@@ -187,6 +238,7 @@ def _lu_with_info(self, pivot, check_errors):
     kernel="lu_unpack_factors",
     dtypes=LAPACK,
     variants=_OUT,
+    differentiable=(1, 2),
     samples=lambda t: _unpack_samples(t),
 )
 def lu_unpack(LU_data, LU_pivots, unpack_data, unpack_pivots):
@@ -210,6 +262,22 @@ def lu_unpack(LU_data, LU_pivots, unpack_data, unpack_pivots):
         Out([*batch, m, k] if unpack_data else empty, LU_data.dtype),
         Out([*batch, k, n] if unpack_data else empty, LU_data.dtype),
     )
+
+
+@gradient(lu_unpack, "LU_data")
+def lu_unpack_gradient(grad1, grad2, LU_data, unpack_data):
+    if not unpack_data:
+        return None
+    m, n = LU_data.shape[-2], LU_data.shape[-1]
+    k = min(m, n)
+    found = op.zeros(LU_data.shape, dtype=LU_data.dtype, device=LU_data.device)
+    if grad1 is not None:
+        lower = grad1.tril(-1)
+        found = found + (op.cat([lower, found.narrow(-1, k, n - k)], -1) if n > k else lower)
+    if grad2 is not None:
+        upper = grad2.triu()
+        found = found + (op.cat([upper, op.zeros_like(found).narrow(-2, k, m - k)], -2) if m > k else upper)
+    return found
 
 
 def _unpack_samples(t):
@@ -321,6 +389,7 @@ def geqrf(self):
     kernel="qr_factors",
     dtypes=LAPACK,
     variants="",
+    node="LinalgQrBackward0",
 )
 def _qr_factors(A, complete, compute_q):
     """Q (empty unless wanted) and R."""
@@ -329,6 +398,47 @@ def _qr_factors(A, complete, compute_q):
     k = m if complete else min(m, n)
     batch = A.shape[:-2]
     return column_major([*batch, m, k] if compute_q else [0], A.dtype), column_major([*batch, k, n], A.dtype)
+
+
+@rule
+def square_qr_gradient(Q: "Tensor", R: "Tensor", to_Q: "Tensor?", to_R: "Tensor?") -> "Tensor":
+    """For R with as many columns as Q. Q^H dQ is skew, dR is upper triangular with a real diagonal."""
+    found = op.zeros_like(Q)
+    inner = op.zeros_like(R)
+    if to_Q is not None:
+        found = found + to_Q
+        inner = Q.mH.matmul(to_Q)
+    if to_R is not None:
+        inner = inner - to_R.matmul(R.mH)
+    found = found - Q.matmul(hermitian_of(inner.mH))
+    return op.linalg_solve_triangular(R.mH, found, upper=False, left=False)
+
+
+@gradient(_qr_factors, "A")
+def qr_gradient(grad0, grad1, A, complete, compute_q, result0, result1):
+    m, n = A.shape[-2], A.shape[-1]
+    if not compute_q:
+        raise RuntimeError(
+            "[linalg.qr] The derivative of linalg.qr depends on Q, which is not computed when mode='r'. Please use linalg.qr(A, mode='reduced') if you are going to differentiate through linalg.qr."
+        )
+    if complete and m > n:
+        raise RuntimeError(
+            f"[linalg.qr] The QR decomposition is not differentiable when mode='complete' and nrows > ncols, and they are {m} and {n}."
+        )
+    if m >= n:
+        return square_qr_gradient(result0, result1, grad0, grad1)
+    # The columns beyond the square part: R2 = Q^H A2.
+    Q, R = result0, result1.narrow(-1, 0, m)
+    to_Q: "Tensor?" = grad0
+    to_R: "Tensor?" = None
+    beyond = op.zeros([*A.shape[:-1], n - m], dtype=A.dtype, device=A.device)
+    if grad1 is not None:
+        to_R = grad1.narrow(-1, 0, m)
+        to_rest = grad1.narrow(-1, m, n - m)
+        beyond = Q.matmul(to_rest)
+        more = Q.matmul(result1.narrow(-1, m, n - m)).matmul(to_rest.mH)
+        to_Q = more if grad0 is None else grad0 + more
+    return op.cat([square_qr_gradient(Q, R, to_Q, to_R), beyond], -1)
 
 
 @composite(
@@ -386,6 +496,56 @@ def linalg_householder_product(input, tau):
     return column_major(input.shape, input.dtype)
 
 
+@rule
+def reflected(Y: "Tensor", v: "Tensor", tau: "Tensor") -> "Tensor":
+    """(I - tau v v^H) Y"""
+    return Y - tau * v.matmul(v.mH.matmul(Y))
+
+
+@rule
+def reflections_gradient(
+    V: "Tensor", tau: "Tensor", C: "Tensor", grad: "Tensor", adjoint: "bool"
+) -> "(Tensor|Tensor|Tensor)":
+    """The gradients of V, tau and C in Q @ C, Q = H_1 H_2 ... with H_i = I - tau_i v_i v_i^H, or in Q^H @ C.
+
+    Forward through the reflections once more, keeping what each was applied to, then backward.
+    """
+    k = tau.shape[-1]
+    m, n = V.shape[-2], V.shape[-1]
+    unit = op.eye(m, k, dtype=V.dtype, device=V.device)
+    vectors = V.narrow(-1, 0, k).tril(-1) + unit
+    factors = (tau.conj() if adjoint else tau).unsqueeze(-2)
+    order = [i if adjoint else k - 1 - i for i in range(k)]
+    before = [C]
+    for i in order:
+        before.append(reflected(before[len(before) - 1], vectors.narrow(-1, i, 1), factors.narrow(-1, i, 1)))
+    to_vectors = [vectors.narrow(-1, i, 1) for i in range(k)]
+    to_factors = [factors.narrow(-1, i, 1) for i in range(k)]
+    G = grad
+    for at in reversed(range(k)):
+        i = order[at]
+        v, factor, Y = vectors.narrow(-1, i, 1), factors.narrow(-1, i, 1), before[at]
+        Yv = Y.mH.matmul(v)
+        Gv = G.mH.matmul(v)
+        to_factors[i] = -Gv.mH.matmul(Yv)
+        to_vectors[i] = -(factor.conj() * G.matmul(Yv) + factor * Y.matmul(Gv))
+        G = reflected(G, v, factor.conj())
+    if k == 0:
+        return op.zeros_like(V), op.zeros_like(tau), G
+    to_V = op.cat(to_vectors, -1).tril(-1)
+    if n > k:
+        to_V = op.cat([to_V, op.zeros([*V.shape[:-1], n - k], dtype=V.dtype, device=V.device)], -1)
+    to_tau = op.cat(to_factors, -1).squeeze(-2)
+    return to_V, to_tau.conj() if adjoint else to_tau, G
+
+
+@gradient(linalg_householder_product, "input", "tau")
+def householder_product_gradient(grad, input, tau):
+    columns = op.eye(input.shape[-2], input.shape[-1], dtype=input.dtype, device=input.device)
+    to_input, to_tau, _rest = reflections_gradient(input, tau, columns.expand(input.shape), grad, False)
+    return to_input, to_tau
+
+
 @composite(
     "orgqr(Tensor self, Tensor input2) -> Tensor",
     dtypes=LAPACK,
@@ -425,6 +585,15 @@ def ormqr(self, input2, input3, left, transpose):
     return column_major(input3.shape, self.dtype)
 
 
+@gradient(ormqr, "self", "input2", "input3")
+def ormqr_gradient(grad, self, input2, input3, left, transpose):
+    # C @ Q is the adjoint of Q^H @ C^H.
+    C = input3 if left else input3.mH
+    G = grad if left else grad.mH
+    to_self, to_tau, to_C = reflections_gradient(self, input2, C, G, transpose == left)
+    return to_self, to_tau, to_C if left else to_C.mH
+
+
 # -- singular values -----------------------------------------------------------------------------------
 
 
@@ -433,6 +602,7 @@ def ormqr(self, input2, input3, left, transpose):
     kernel="singular_values",
     dtypes=LAPACK,
     variants="",
+    node="LinalgSvdBackward0",
 )
 def _singular_values(A, full_matrices, compute_uv):
     """U, S, Vh (the first and the last empty unless wanted), and where it failed."""
@@ -447,6 +617,85 @@ def _singular_values(A, full_matrices, compute_uv):
         Out([*batch, k], real_dtype(A.dtype)),
         column_major(right if compute_uv else [0], A.dtype),
         Out(batch, dt.int32),
+    )
+
+
+@rule
+def check_phase(name: "str", what: "str", diagonal: "Tensor") -> "none":
+    """Refuses a loss that depends on the phases of complex vectors, which are arbitrary."""
+    phases = op.imag(diagonal)
+    if not op.allclose(phases, op.zeros_like(phases), 1e-2, 1e-2):
+        raise RuntimeError(
+            f"[{name}] The {what} in the complex case are specified up to multiplication by e^{{i phi}}. The specified loss function depends on this phase term, making it ill-defined."
+        )
+
+
+@rule
+def gaps_between(values: "Tensor") -> "Tensor":
+    """values[j] - values[i] at i, j, and 1 on the diagonal."""
+    apart = values.unsqueeze(-2) - values.unsqueeze(-1)
+    return apart + op.diag_embed(op.ones_like(values))
+
+
+@rule
+def skew(x: "Tensor") -> "Tensor":
+    return x - x.mH
+
+
+@rule
+def singular_vectors_gradient(
+    U: "Tensor", S: "Tensor", Vh: "Tensor", to_U: "Tensor?", to_S: "Tensor?", to_Vh: "Tensor?"
+) -> "Tensor":
+    """The gradient of A = U @ diag(S) @ Vh, for the thin factors."""
+    m, n, k = U.shape[-2], Vh.shape[-1], S.shape[-1]
+    if to_U is None and to_Vh is None:
+        return op.matmul(U * to_S.unsqueeze(-2), Vh)
+    apart = gaps_between(S * S)
+    inner = op.zeros([*S.shape, k], dtype=U.dtype, device=U.device)
+    if to_S is not None:
+        inner = inner + op.diag_embed(to_S)
+    along_U = inner
+    along_V = inner
+    if to_U is not None:
+        along_U = U.mH.matmul(to_U)
+        inner = inner + skew(along_U) / apart * S.unsqueeze(-2)
+    if to_Vh is not None:
+        along_V = Vh.matmul(to_Vh.mH)
+        inner = inner + S.unsqueeze(-1) * (skew(along_V) / apart)
+    if U.is_complex():
+        phases = op.zeros_like(inner).diagonal(0, -2, -1)
+        if to_U is not None:
+            phases = phases + along_U.diagonal(0, -2, -1)
+        own = phases
+        if to_Vh is not None:
+            phases = phases + along_V.diagonal(0, -2, -1)
+        check_phase("linalg.svd", "singular vectors", phases)
+        # the skew parts' diagonals are no part of the formula; what stands there instead is that of U, over S
+        kept = op.real(inner.diagonal(0, -2, -1))
+        strict = inner.tril(-1) + inner.triu(1)
+        inner = strict + op.diag_embed(op.complex(kept, op.imag(own) / S))
+    found = U.matmul(inner).matmul(Vh)
+    if to_U is not None and m > k:
+        outside = to_U - U.matmul(along_U)
+        found = found + (outside / S.unsqueeze(-2)).matmul(Vh)
+    if to_Vh is not None and n > k:
+        outside = to_Vh - along_V.mH.matmul(Vh)
+        found = found + U.matmul(outside / S.unsqueeze(-1))
+    return found
+
+
+@gradient(_singular_values, "A")
+def svd_gradient(grad0, grad1, grad2, A, full_matrices, compute_uv, result0, result1, result2):
+    if not compute_uv:
+        if grad1 is None:
+            return None
+        U, _values, Vh, _info = op._singular_values(A, False, True)
+        return op.matmul(U * grad1.unsqueeze(-2), Vh)
+    k = result1.shape[-1]
+    to_U = grad0 if grad0 is None else grad0.narrow(-1, 0, k)
+    to_Vh = grad2 if grad2 is None else grad2.narrow(-2, 0, k)
+    return singular_vectors_gradient(
+        result0.narrow(-1, 0, k), result1, result2.narrow(-2, 0, k), to_U, grad1, to_Vh
     )
 
 
@@ -514,6 +763,7 @@ def svd(self, some, compute_uv):
     kernel="hermitian_eigen",
     dtypes=LAPACK,
     variants="",
+    node="LinalgEighBackward0",
 )
 def _hermitian_eigen(A, upper, compute_v):
     """Eigenvalues, eigenvectors (empty unless wanted), and where it failed."""
@@ -523,6 +773,26 @@ def _hermitian_eigen(A, upper, compute_v):
         column_major(A.shape if compute_v else [0], A.dtype),
         Out(A.shape[:-2], dt.int32),
     )
+
+
+@gradient(_hermitian_eigen, "A")
+def eigh_gradient(grad0, grad1, A, upper, compute_v, result0, result1):
+    if not compute_v:
+        if grad0 is None:
+            return None
+        _values, V, _info = op._hermitian_eigen(A, upper, True)
+        return op.matmul(V * grad0.unsqueeze(-2), V.mH)
+    V = result1
+    if grad1 is None:
+        return op.matmul(V * grad0.unsqueeze(-2), V.mH)
+    along = V.mH.matmul(grad1)
+    if V.is_complex():
+        check_phase("linalg.eigh", "eigenvectors", along.diagonal(0, -2, -1))
+    inner = along / gaps_between(result0)
+    inner = inner.tril(-1) + inner.triu(1)
+    if grad0 is not None:
+        inner = inner + op.diag_embed(grad0)
+    return V.matmul(inner).matmul(V.mH)
 
 
 @composite(
@@ -570,12 +840,31 @@ def linalg_eigvalsh(self, UPLO):
     kernel="general_eigen",
     dtypes=LAPACK,
     variants="",
+    node="LinalgEigBackward0",
 )
 def _general_eigen(A, compute_v):
     """Eigenvalues, eigenvectors (empty unless wanted), and where it failed; complex always."""
     check_square_matrices("linalg.eig", A)
     t = A.dtype if A.is_complex() else complex_dtype(A.dtype)
     return Out(A.shape[:-1], t), column_major(A.shape if compute_v else [0], t), Out(A.shape[:-2], dt.int32)
+
+
+@gradient(_general_eigen, "A")
+def eig_gradient(grad0, grad1, A, compute_v, result0, result1):
+    # A = V diag(w) V^-1 with columns of V of length 1.
+    if not compute_v and grad0 is None:
+        return None
+    V = result1 if compute_v else op._general_eigen(A, True)[1]
+    if grad1 is None or not compute_v:
+        return op.linalg_solve(V.mH, grad0.unsqueeze(-1) * V.mH)
+    along = V.mH.matmul(grad1)
+    diagonal = along.diagonal(0, -2, -1)
+    check_phase("linalg.eig", "eigenvectors", diagonal)
+    inner = (along - V.mH.matmul(V * op.real(diagonal).unsqueeze(-2))) / gaps_between(result0).conj()
+    inner = inner.tril(-1) + inner.triu(1)
+    if grad0 is not None:
+        inner = inner + op.diag_embed(grad0)
+    return op.linalg_solve(V.mH, inner.matmul(V.mH))
 
 
 @composite(

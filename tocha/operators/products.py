@@ -5,10 +5,12 @@ The kernels are in csrc/cpu/products.cpp and distances.cpp, on top of csrc/cpu/g
 
 from __future__ import annotations
 
+import math
+
 from tocha.ir import dtypes as dt
 from tocha.ir.dtypes import bool_
 from tocha.ir.scalar import conj, where
-from tocha.operators.record import ALL, COMPLEX, FLOATS, INTS, UNSIGNED, composite, native, op, pointwise, rule
+from tocha.operators.record import ALL, COMPLEX, FLOATS, INTS, UNSIGNED, composite, gradient, native, op, pointwise, rule
 from tocha.operators.rules import Out, broadcast_shapes, is_integral, product, wrap_dim
 
 _PRODUCT = (*INTS, *UNSIGNED, *FLOATS, *COMPLEX)
@@ -70,6 +72,34 @@ def matmul_sizes(name: "str", a: "int[]", b: "int[]") -> "int[]":
     return sizes
 
 
+@rule
+def first_factor_gradient(grad: "Tensor", other: "Tensor", shape: "int[]") -> "Tensor":
+    """What reaches the first factor of a product, which has this shape; what batches share is summed in the product."""
+    if other.dim() == 1:
+        return (grad if len(shape) == 1 else grad.unsqueeze(-1)) * other.conj()
+    if len(shape) == 1:
+        return op.matmul(other.conj(), grad.unsqueeze(-1)).squeeze(-1)
+    if len(shape) == 2 and other.dim() > 2:
+        rows = grad.movedim(-2, 0)
+        n = product(rows.shape[1:])
+        return op.matmul(rows.reshape([shape[0], n]), other.adjoint().reshape([n, shape[1]]))
+    return op.matmul(grad, other.adjoint())
+
+
+@rule
+def second_factor_gradient(grad: "Tensor", self: "Tensor", shape: "int[]") -> "Tensor":
+    """What reaches the second factor of a product, which has this shape."""
+    if self.dim() == 1:
+        if len(shape) == 1:
+            return grad * self.conj()
+        return self.conj().unsqueeze(-1) * grad.unsqueeze(-2)
+    if len(shape) <= 2:
+        n = product(self.shape[:-1])
+        rows = self.reshape([n, self.shape[-1]])
+        return op.matmul(rows.adjoint(), grad.reshape([n, *shape[1:]]))
+    return op.matmul(self.adjoint(), grad)
+
+
 def _matmul_samples(t):
     shapes = [
         ((4,), (4,)),
@@ -88,6 +118,7 @@ def _matmul_samples(t):
     dtypes=_PRODUCT,
     variants=_OUT,
     operator="__matmul__",
+    node="MmBackward0",
     samples=_matmul_samples,
 )
 def matmul(self, other):
@@ -95,6 +126,16 @@ def matmul(self, other):
     sizes = matmul_sizes("matmul", self.shape, other.shape)
     check_factors("matmul", self, other)
     return Out(sizes, self.dtype)
+
+
+@gradient(matmul, "self")
+def matmul_self_gradient(grad, self, other):
+    return first_factor_gradient(grad, other, self.shape)
+
+
+@gradient(matmul, "other")
+def matmul_other_gradient(grad, self, other):
+    return second_factor_gradient(grad, self, other.shape)
 
 
 @composite("linalg_matmul(Tensor self, Tensor other) -> Tensor", variants="function, out", samples=_matmul_samples)
@@ -118,6 +159,16 @@ def mm(self, mat2):
         raise RuntimeError(f"[mm] cannot multiply {self.shape} by {mat2.shape}")
     check_factors("mm", self, mat2)
     return Out([self.shape[0], mat2.shape[1]], self.dtype)
+
+
+@gradient(mm, "self")
+def mm_self_gradient(grad, self, mat2):
+    return first_factor_gradient(grad, mat2, self.shape)
+
+
+@gradient(mm, "mat2")
+def mm_mat2_gradient(grad, self, mat2):
+    return second_factor_gradient(grad, self, mat2.shape)
 
 
 @rule
@@ -147,6 +198,16 @@ def bmm(self, mat2):
     return Out(sizes, self.dtype)
 
 
+@gradient(bmm, "self")
+def bmm_self_gradient(grad, self, mat2):
+    return first_factor_gradient(grad, mat2, self.shape)
+
+
+@gradient(bmm, "mat2")
+def bmm_mat2_gradient(grad, self, mat2):
+    return second_factor_gradient(grad, self, mat2.shape)
+
+
 @native(
     "mv(Tensor self, Tensor vec) -> Tensor",
     dtypes=_PRODUCT,
@@ -162,6 +223,16 @@ def mv(self, vec):
         raise RuntimeError(f"[mv] cannot multiply {self.shape} by {vec.shape}")
     check_factors("mv", self, vec)
     return Out([self.shape[0]], self.dtype)
+
+
+@gradient(mv, "self")
+def mv_self_gradient(grad, self, vec):
+    return first_factor_gradient(grad, vec, self.shape)
+
+
+@gradient(mv, "vec")
+def mv_vec_gradient(grad, self, vec):
+    return second_factor_gradient(grad, self, vec.shape)
 
 
 @rule
@@ -186,6 +257,16 @@ def dot(self, tensor):
     return Out([], self.dtype)
 
 
+@gradient(dot, "self")
+def dot_self_gradient(grad, self, tensor):
+    return first_factor_gradient(grad, tensor, self.shape)
+
+
+@gradient(dot, "tensor")
+def dot_tensor_gradient(grad, self, tensor):
+    return second_factor_gradient(grad, self, tensor.shape)
+
+
 @native(
     "vdot(Tensor self, Tensor other) -> Tensor", dtypes=_PRODUCT, variants=_OUT, samples=lambda t: [((t(4), t(4)), {})]
 )
@@ -193,6 +274,24 @@ def vdot(self, other):
     """The dot product with the first vector conjugated."""
     check_vectors("vdot", self, other)
     return Out([], self.dtype)
+
+
+@gradient(vdot, "self")
+def vdot_self_gradient(grad, other):
+    return grad.conj() * other
+
+
+@gradient(vdot, "other")
+def vdot_other_gradient(grad, self):
+    return grad * self
+
+
+@rule
+def scaled(x: "Tensor", factor: "Scalar") -> "Tensor":
+    """x times the conjugate of a number."""
+    if factor.is_complex():
+        return (x.conj() * factor).conj()
+    return x if factor == 1 else x * factor
 
 
 @native(
@@ -214,6 +313,21 @@ def addmm(self, mat1, mat2, beta, alpha):
     return Out(sizes, self.dtype)
 
 
+@gradient(addmm, "self")
+def addmm_self_gradient(grad, beta):
+    return scaled(grad, beta)
+
+
+@gradient(addmm, "mat1")
+def addmm_mat1_gradient(grad, mat1, mat2, alpha):
+    return scaled(first_factor_gradient(grad, mat2, mat1.shape), alpha)
+
+
+@gradient(addmm, "mat2")
+def addmm_mat2_gradient(grad, mat1, mat2, alpha):
+    return scaled(second_factor_gradient(grad, mat1, mat2.shape), alpha)
+
+
 @native(
     "addmv(Tensor self, Tensor mat, Tensor vec, *, Scalar beta=1, Scalar alpha=1) -> Tensor",
     dtypes=_PRODUCT,
@@ -231,6 +345,21 @@ def addmv(self, mat, vec, beta, alpha):
     sizes = [mat.shape[0]]
     check_addend("addmv", self, mat, sizes, beta, alpha)
     return Out(sizes, self.dtype)
+
+
+@gradient(addmv, "self")
+def addmv_self_gradient(grad, beta):
+    return scaled(grad, beta)
+
+
+@gradient(addmv, "mat")
+def addmv_mat_gradient(grad, mat, vec, alpha):
+    return scaled(first_factor_gradient(grad, vec, mat.shape), alpha)
+
+
+@gradient(addmv, "vec")
+def addmv_vec_gradient(grad, mat, vec, alpha):
+    return scaled(second_factor_gradient(grad, mat, vec.shape), alpha)
 
 
 @native(
@@ -251,6 +380,21 @@ def baddbmm(self, batch1, batch2, beta, alpha):
     return Out(sizes, self.dtype)
 
 
+@gradient(baddbmm, "self")
+def baddbmm_self_gradient(grad, beta):
+    return scaled(grad, beta)
+
+
+@gradient(baddbmm, "batch1")
+def baddbmm_batch1_gradient(grad, batch1, batch2, alpha):
+    return scaled(first_factor_gradient(grad, batch2, batch1.shape), alpha)
+
+
+@gradient(baddbmm, "batch2")
+def baddbmm_batch2_gradient(grad, batch1, batch2, alpha):
+    return scaled(second_factor_gradient(grad, batch1, batch2.shape), alpha)
+
+
 @native(
     "addbmm(Tensor self, Tensor batch1, Tensor batch2, *, Scalar beta=1, Scalar alpha=1) -> Tensor",
     dtypes=_PRODUCT,
@@ -266,6 +410,21 @@ def addbmm(self, batch1, batch2, beta, alpha):
     check_factors("addbmm", batch1, batch2)
     check_addend("addbmm", self, batch1, sizes, beta, alpha)
     return Out(sizes, self.dtype)
+
+
+@gradient(addbmm, "self")
+def addbmm_self_gradient(grad, beta):
+    return scaled(grad, beta)
+
+
+@gradient(addbmm, "batch1")
+def addbmm_batch1_gradient(grad, batch2, alpha):
+    return scaled(op.matmul(grad, batch2.adjoint()), alpha)
+
+
+@gradient(addbmm, "batch2")
+def addbmm_batch2_gradient(grad, batch1, alpha):
+    return scaled(op.matmul(batch1.adjoint(), grad), alpha)
 
 
 @pointwise(
@@ -334,6 +493,7 @@ def inner(self, other):
     "nn_linear(Tensor input, Tensor weight, Tensor? bias=None) -> Tensor",
     dtypes=_PRODUCT,
     variants="function, out",
+    node="AddmmBackward0",
     samples=lambda t: [((t(2, 4), t(3, 4), t(3)), {}), ((t(2, 3, 4), t(5, 4)), {})],
 )
 def nn_linear(input, weight, bias):
@@ -351,6 +511,25 @@ def nn_linear(input, weight, bias):
     if bias is not None:
         check_addend("linear", bias, input, sizes, 1, 1)
     return Out(sizes, input.dtype)
+
+
+@gradient(nn_linear, "input")
+def linear_input_gradient(grad, weight):
+    if weight.dim() == 1:
+        return grad.unsqueeze(-1) * weight.conj()
+    return op.matmul(grad, weight.conj())
+
+
+@gradient(nn_linear, "weight")
+def linear_weight_gradient(grad, input, weight):
+    n = product(input.shape[:-1])
+    rows = input.reshape([n, input.shape[-1]]).conj()
+    return op.matmul(grad.reshape([n, *weight.shape[:-1]]).t(), rows)
+
+
+@gradient(nn_linear, "bias")
+def linear_bias_gradient(grad):
+    return grad
 
 
 @composite(
@@ -487,6 +666,11 @@ def _identities_like(self):
     return Out(self.shape, self.dtype)
 
 
+@gradient(_identities_like, "self")
+def identities_like_gradient(grad):
+    return op.zeros_like(grad)
+
+
 @rule
 def positive_power(A: "Tensor", n: "int") -> "Tensor":
     """A to the n-th power by repeated squaring; A itself where n is 1."""
@@ -539,6 +723,19 @@ def linalg_matrix_exp(self):
     return Out(self.shape, self.dtype)
 
 
+@gradient(linalg_matrix_exp, "self")
+def matrix_exp_gradient(grad, self):
+    # The derivative of exp at A in direction E is the upper right block of exp([[A, E], [0, A]]).
+    if self.numel() == 0:
+        return grad
+    n = self.shape[-1]
+    A = self.adjoint()
+    upper = op.cat([A, grad], -1)
+    lower = op.cat([op.zeros_like(A), A], -1)
+    whole = op.linalg_matrix_exp(op.cat([upper, lower], -2))
+    return whole.narrow(-2, 0, n).narrow(-1, n, n)
+
+
 @composite("matrix_exp(Tensor self) -> Tensor", variants="function, method", samples=lambda t: [((t(3, 3),), {})])
 def matrix_exp(self):
     """The exponential of square matrices."""
@@ -564,6 +761,16 @@ def linalg_cross(self, other, dim):
             f"[linalg.cross] dim {dim} must have length 3 in both operands, but got {self.shape} and {other.shape}"
         )
     return Out(broadcast_shapes(self.shape, other.shape, "linalg.cross"), self.dtype)
+
+
+@gradient(linalg_cross, "self")
+def cross_self_gradient(grad, other, dim):
+    return op.linalg_cross(other.conj(), grad, dim=dim)
+
+
+@gradient(linalg_cross, "other")
+def cross_other_gradient(grad, self, dim):
+    return op.linalg_cross(grad, self.conj(), dim=dim)
 
 
 @composite(
@@ -619,6 +826,58 @@ def cdist(x1, x2, p, compute_mode):
     return Out([*sizes, x1.shape[-2], x2.shape[-2]], x1.dtype)
 
 
+@gradient(cdist, "x1")
+def cdist_x1_gradient(grad, x1, x2, p, result):
+    return op._cdist_backward(grad, x1, x2, p, result)
+
+
+@gradient(cdist, "x2")
+def cdist_x2_gradient(grad, x1, x2, p, result):
+    return op._cdist_backward(grad.mT, x2, x1, p, result.mT)
+
+
+@native(
+    "_cdist_backward(Tensor grad_output, Tensor x1, Tensor x2, float p, Tensor distances) -> Tensor",
+    kernel="cdist_backward",
+    dtypes=(dt.float32, dt.float64),
+    variants="",
+)
+def _cdist_backward(grad_output, x1, x2, p, distances):
+    """The gradient of cdist's first points, for every batch of the distances; 0 where points meet."""
+    return Out([*distances.shape[:-2], *x1.shape[-2:]], x1.dtype)
+
+
+@rule
+def distance_slopes(apart: "Tensor", distances: "Tensor", p: "float") -> "Tensor":
+    """The derivatives of the p-norm of the vectors `apart`, whose norms are `distances` (0 there: no derivative)."""
+    if p == 0:
+        return op.zeros_like(apart)
+    if p == 1:
+        return apart.sign()
+    if math.isinf(p):
+        return op.where(apart.abs() == distances, apart.sign(), 0.0)
+    safe = distances.masked_fill(distances == 0, 1)
+    if p == 2:
+        return apart / safe
+    steep = (apart.abs().masked_fill(apart == 0, 1) / safe).pow(p - 1)
+    return op.where(distances == 0, 0.0, apart.sign() * steep)
+
+
+@gradient(_cdist_backward, "grad_output", "x1", "x2")
+def cdist_backward_gradient(grad, grad_output, x1, x2, p):
+    apart = x1.unsqueeze(-2) - x2.unsqueeze(-3)
+    distances = op.linalg_vector_norm(apart, p, [-1], True)
+    slopes = distance_slopes(apart, distances, p)
+    along = grad.unsqueeze(-2)
+    projected = (slopes * along).sum([-1], True)
+    if p == 0 or p == 1 or math.isinf(p):
+        return projected.squeeze(-1), None, None
+    safe = distances.masked_fill(distances == 0, 1)
+    bent = along if p == 2 else along * (apart.abs().masked_fill(apart == 0, 1) / safe).pow(p - 2)
+    curved = op.where(distances == 0, 0.0, (bent - slopes * projected) * ((p - 1) / safe)) * grad_output.unsqueeze(-1)
+    return projected.squeeze(-1), curved.sum([-2]), -curved.sum([-3])
+
+
 @native(
     "pdist(Tensor self, float p=2) -> Tensor",
     dtypes=(dt.float32, dt.float64),
@@ -632,6 +891,19 @@ def pdist(self, p):
     check_points("pdist", self, p)
     n = self.shape[0]
     return Out([n * (n - 1) // 2], self.dtype)
+
+
+@gradient(pdist, "self")
+def pdist_gradient(grad, self, p, result):
+    n = self.shape[0]
+    if n < 2:
+        return op.zeros_like(self)
+    places = op.triu_indices(n, n, 1, device=self.device)
+    flat = places.select(0, 0) * n + places.select(0, 1)
+    zeros = op.zeros([n * n], dtype=grad.dtype, device=grad.device)
+    upper = zeros.index_add(0, flat, grad).view([n, n])
+    apart = zeros.index_add(0, flat, result).view([n, n])
+    return op._cdist_backward(upper + upper.mT, self, self, p, apart + apart.mT)
 
 
 @composite("nn_pdist(Tensor self, float p=2) -> Tensor", variants="function", samples=lambda t: [((t(4, 3),), {})])

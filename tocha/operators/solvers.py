@@ -16,7 +16,7 @@ from tocha.operators.decompositions import (
     positive,
     squares,
 )
-from tocha.operators.record import composite, native, op, rule
+from tocha.operators.record import composite, gradient, native, op, rule
 from tocha.operators.rules import (
     Out,
     broadcast_shapes,
@@ -70,6 +70,8 @@ def check_system(name: "str", A: "Tensor", B: "Tensor", left: "bool", vectors: "
     kernel="solve",
     dtypes=LAPACK,
     variants="",
+    differentiable=(0,),
+    node="LinalgSolveExBackward0",
 )
 def _solve(A, B, left, vectors):
     """The solution, the factors of A with their row swaps, and where a pivot was zero."""
@@ -81,6 +83,41 @@ def _solve(A, B, left, vectors):
     sizes = [*batch, *own]
     solution = column_major(sizes, A.dtype) if left else Out(sizes, A.dtype, strides=contiguous_strides(sizes))
     return solution, column_major(A.shape, A.dtype), Out(A.shape[:-1], dt.int32), Out(A.shape[:-2], dt.int32)
+
+
+@gradient(_solve, "A", "B")
+def solve_gradient(grad, A, left, vectors, result0, result1, result2, wanted):
+    G = grad.unsqueeze(-1) if vectors else grad
+    X = result0.unsqueeze(-1) if vectors else result0
+    to_B = op._solve_factored(A, result1, result2, G, left, True)
+    to_A: "Tensor?" = None
+    if wanted[0]:
+        to_A = -(to_B.matmul(X.mH) if left else X.mH.matmul(to_B))
+    return to_A, to_B.squeeze(-1) if vectors else to_B
+
+
+@native(
+    "_solve_factored(Tensor A, Tensor LU, Tensor pivots, Tensor B, bool left, bool adjoint) -> Tensor",
+    kernel="solve_factored",
+    dtypes=LAPACK,
+    variants="",
+)
+def _solve_factored(A, LU, pivots, B, left, adjoint):
+    """linalg.solve of A (or its adjoint), whose factors are known; as a function it depends on A, not on these."""
+    batch = broadcast_shapes(A.shape[:-2], B.shape[:-2], "linalg.solve")
+    sizes = [*batch, *B.shape[-2:]]
+    return column_major(sizes, B.dtype) if left else Out(sizes, B.dtype, strides=contiguous_strides(sizes))
+
+
+@gradient(_solve_factored, "A", "B")
+def solve_factored_gradient(grad, A, LU, pivots, left, adjoint, result, wanted):
+    to_B = op._solve_factored(A, LU, pivots, grad, left, not adjoint)
+    to_A: "Tensor?" = None
+    if wanted[0]:
+        to_A = -(to_B.matmul(result.mH) if left else result.mH.matmul(to_B))
+        if adjoint:
+            to_A = to_A.mH
+    return to_A, to_B
 
 
 def _systems(t):
@@ -146,10 +183,26 @@ def linalg_solve_triangular(self, B, upper, left, unitriangular):
     return column_major([*batch, *B.shape[-2:]], B.dtype)
 
 
+@gradient(linalg_solve_triangular, "self", "B")
+def solve_triangular_gradient(grad, self, upper, left, unitriangular, result, wanted):
+    to_B = op.linalg_solve_triangular(self.mH, grad, upper=not upper, left=left, unitriangular=unitriangular)
+    to_A: "Tensor?" = None
+    if wanted[0]:
+        whole = -(to_B.matmul(result.mH) if left else result.mH.matmul(to_B))
+        strict = 1 if unitriangular else 0
+        to_A = whole.triu(strict) if upper else whole.tril(-strict)
+    return to_A, to_B
+
+
 @native("_column_major_copy(Tensor self) -> Tensor", kernel="copy_column_major", variants="")
 def _column_major_copy(self):
     """A copy whose matrices are stored column by column."""
     return column_major(self.shape, self.dtype)
+
+
+@gradient(_column_major_copy, "self")
+def column_major_copy_gradient(grad):
+    return grad
 
 
 @composite(
@@ -185,6 +238,17 @@ def cholesky_solve(self, input2, upper):
     return column_major([*batch, *self.shape[-2:]], self.dtype)
 
 
+@gradient(cholesky_solve, "self", "input2")
+def cholesky_solve_gradient(grad, input2, upper, result, wanted):
+    to_self = op.cholesky_solve(grad, input2, upper)
+    to_factor: "Tensor?" = None
+    if wanted[1]:
+        product_gradient = to_self.matmul(result.mH)
+        both = -(product_gradient + product_gradient.mH)
+        to_factor = input2.matmul(both) if upper else both.matmul(input2)
+    return to_self, to_factor
+
+
 def _factored(t):
     import tocha
 
@@ -218,6 +282,19 @@ def linalg_lu_solve(LU, pivots, B, left, adjoint):
     return column_major(sizes, B.dtype) if left else Out(sizes, B.dtype, strides=contiguous_strides(sizes))
 
 
+@gradient(linalg_lu_solve, "LU", "B")
+def lu_solve_gradient(grad, LU, pivots, left, adjoint, result, wanted):
+    to_B = op.linalg_lu_solve(LU, pivots, grad, left=left, adjoint=not adjoint)
+    to_LU: "Tensor?" = None
+    if wanted[0]:
+        # the gradient of A = P @ L @ U, and from that of its factors
+        to_A = -(to_B.matmul(result.mH) if left else result.mH.matmul(to_B))
+        P, L, U = op.lu_unpack(LU, pivots)
+        rows = P.mT.matmul(to_A.mH if adjoint else to_A)
+        to_LU = rows.matmul(U.mH).tril(-1) + L.mH.matmul(rows).triu()
+    return to_LU, to_B
+
+
 @composite(
     "lu_solve(Tensor self, Tensor LU_data, Tensor LU_pivots) -> Tensor",
     dtypes=LAPACK,
@@ -237,9 +314,27 @@ def lu_solve(self, LU_data, LU_pivots):
     dtypes=LAPACK,
     variants="",
     tags={"dynamic"},
+    differentiable=(0, 1),
+    node="LinalgLstsqBackward0",
 )
 def _least_squares(A, B, rcond, driver):
     """The solution, the residuals where every matrix has full rank, the ranks and the singular values."""
+
+
+@gradient(_least_squares, "A", "B")
+def least_squares_gradient(grad0, grad1, A, B, result0, result1):
+    to_A = op.zeros_like(A)
+    to_B = op.zeros_like(B)
+    if grad0 is not None:
+        inverse = op.linalg_pinv(A)
+        to_A = to_A + pseudo_inverse_gradient(A, inverse, grad0.matmul(B.mH))
+        to_B = to_B + inverse.mH.matmul(grad0)
+    if grad1 is not None and result1.numel() > 0:
+        # at the minimum the residuals do not change with the solution
+        off = 2 * (A.matmul(result0) - B) * grad1.unsqueeze(-2)
+        to_A = to_A + off.matmul(result0.mH)
+        to_B = to_B - off
+    return to_A, to_B
 
 
 @composite(
@@ -276,11 +371,22 @@ def linalg_lstsq(self, b, rcond, driver):
 # -- inverses ------------------------------------------------------------------------------------------
 
 
-@native("_inverse(Tensor A) -> (Tensor, Tensor)", kernel="inverse_of", dtypes=LAPACK, variants="")
+@native(
+    "_inverse(Tensor A) -> (Tensor, Tensor)",
+    kernel="inverse_of",
+    dtypes=LAPACK,
+    variants="",
+    node="LinalgInvExBackward0",
+)
 def _inverse(A):
     """The inverses, and where a pivot was zero."""
     check_square_matrices("linalg.inv", A)
     return column_major(A.shape, A.dtype), Out(A.shape[:-2], dt.int32)
+
+
+@gradient(_inverse, "A")
+def inverse_gradient(grad, result0):
+    return -result0.mH.matmul(grad).matmul(result0.mH)
 
 
 @composite(
@@ -321,6 +427,12 @@ def _cholesky_inverse(self, upper):
     """The inverses, and where a factor's diagonal was zero."""
     check_square_matrices("cholesky_inverse", self)
     return column_major(self.shape, self.dtype), Out(self.shape[:-2], dt.int32)
+
+
+@gradient(_cholesky_inverse, "self")
+def cholesky_inverse_gradient(grad, self, upper, result0):
+    both = -result0.matmul(grad + grad.mH).matmul(result0)
+    return self.matmul(both) if upper else both.matmul(self)
 
 
 @composite(
@@ -388,12 +500,28 @@ def linalg_tensorsolve(self, other, dims):
     kernel="determinant",
     dtypes=LAPACK,
     variants=_OUT,
+    differentiable=(0,),
     samples=squares,
 )
 def _linalg_det(A):
     """The determinant and the factors it came from."""
     check_square_matrices("linalg.det", A)
     return Out(A.shape[:-2], A.dtype), column_major(A.shape, A.dtype), Out(A.shape[:-1], dt.int32)
+
+
+@rule
+def scaled_inverse_adjoint(A: "Tensor", LU: "Tensor", pivots: "Tensor", factor: "Tensor") -> "Tensor":
+    """factor * inverse(A).mH, with a factor for each matrix."""
+    diagonal = factor.unsqueeze(-1).expand(A.shape[:-1])
+    return op._solve_factored(A, LU, pivots, op.diag_embed(diagonal), True, True)
+
+
+@gradient(_linalg_det, "A")
+def det_gradient(grad, A, result0, result1, result2):
+    if A.numel() == 0:
+        return op.zeros_like(A)
+    found = scaled_inverse_adjoint(A, result1, result2, grad * result0.conj())
+    return found.masked_fill((result0 == 0).unsqueeze(-1).unsqueeze(-1), 0)
 
 
 @composite("linalg_det(Tensor A) -> Tensor", dtypes=LAPACK, variants=_OUT, tags={"exact_out"}, samples=squares)
@@ -414,6 +542,7 @@ def det(self):
     kernel="sign_and_log_determinant",
     dtypes=LAPACK,
     variants=_OUT,
+    differentiable=(0, 1),
     samples=squares,
 )
 def _linalg_slogdet(A):
@@ -426,6 +555,24 @@ def _linalg_slogdet(A):
         column_major(A.shape, A.dtype),
         Out(A.shape[:-1], dt.int32),
     )
+
+
+@gradient(_linalg_slogdet, "A")
+def slogdet_gradient(grad0, grad1, A, result0, result2, result3):
+    # A real sign is constant. A complex one turns with the imaginary part of trace(inverse(A) @ dA).
+    if A.numel() == 0:
+        return op.zeros_like(A)
+    if not A.is_complex():
+        if grad1 is None:
+            return None
+        return scaled_inverse_adjoint(A, result2, result3, grad1)
+    factor = op.zeros_like(result0)
+    if grad1 is not None:
+        factor = factor + grad1
+    if grad0 is not None:
+        turn = op.imag(grad0.conj() * result0)
+        factor = factor + op.complex(op.zeros_like(turn), -turn)
+    return scaled_inverse_adjoint(A, result2, result3, factor)
 
 
 @composite("linalg_slogdet(Tensor A) -> (Tensor sign, Tensor logabsdet)", dtypes=LAPACK, variants=_OUT, samples=squares)
@@ -549,8 +696,14 @@ def linalg_matrix_rank_atol_rtol_float(self, atol, rtol, hermitian):
     return rank_above(self, least, relative, hermitian)
 
 
-@rule
-def pseudo_inverse(A: "Tensor", atol: "Tensor", rtol: "Tensor", hermitian: "bool") -> "Tensor":
+@composite(
+    "_pseudo_inverse(Tensor A, Tensor atol, Tensor rtol, bool hermitian) -> Tensor",
+    dtypes=LAPACK,
+    variants="",
+    node="LinalgPinvBackward0",
+    samples=lambda t: [],
+)
+def _pseudo_inverse(A, atol, rtol, hermitian):
     """The inverse on the space of the singular values that are kept, zero elsewhere."""
     if A.numel() == 0:
         return op.zeros([*A.shape[:-2], A.shape[-1], A.shape[-2]], dtype=A.dtype, device=A.device)
@@ -562,6 +715,22 @@ def pseudo_inverse(A: "Tensor", atol: "Tensor", rtol: "Tensor", hermitian: "bool
     U, S, Vh = op.linalg_svd(A, False)
     inverted = op.where(kept_values(S, atol, rtol), S.reciprocal(), 0.0).to(A.dtype)
     return op.matmul(Vh.mH * inverted.unsqueeze(-2), U.mH)
+
+
+@rule
+def pseudo_inverse_gradient(A: "Tensor", inverse: "Tensor", grad: "Tensor") -> "Tensor":
+    """Golub and Pereyra's derivative: dP = -P dA P + P P^H dA^H (I - A P) + (I - P A) dA^H P^H P."""
+    Ph = inverse.mH
+    Gh = grad.mH
+    from_rows = Gh.matmul(inverse).matmul(Ph)
+    from_columns = Ph.matmul(inverse.matmul(Gh))
+    found = from_rows - A.matmul(inverse.matmul(from_rows)) - Ph.matmul(grad).matmul(Ph)
+    return found + from_columns - from_columns.matmul(inverse).matmul(A)
+
+
+@gradient(_pseudo_inverse, "A")
+def pinv_gradient(grad, A, result):
+    return pseudo_inverse_gradient(A, result, grad)
 
 
 @rule
@@ -583,7 +752,7 @@ def linalg_pinv_atol_rtol_float(self, atol, rtol, hermitian):
     check_inverted(self)
     least = number_like(self, atol if atol is not None else 0.0)
     relative = default_rtol(self, least) if rtol is None else number_like(self, float(rtol))
-    return pseudo_inverse(self, least, relative, hermitian)
+    return op._pseudo_inverse(self, least, relative, hermitian)
 
 
 @composite(
@@ -600,7 +769,7 @@ def linalg_pinv_atol_rtol_tensor(self, atol, rtol, hermitian):
     if rtol is not None:
         check_tolerance("linalg.pinv", "rtol", rtol)
     least = atol if atol is not None else number_like(self, 0.0)
-    return pseudo_inverse(self, least, rtol if rtol is not None else default_rtol(self, least), hermitian)
+    return op._pseudo_inverse(self, least, rtol if rtol is not None else default_rtol(self, least), hermitian)
 
 
 @composite(
@@ -612,7 +781,7 @@ def linalg_pinv_atol_rtol_tensor(self, atol, rtol, hermitian):
 def linalg_pinv(self, rcond, hermitian):
     """The pseudoinverse; singular values up to rcond times the largest count as zero."""
     check_inverted(self)
-    return pseudo_inverse(self, number_like(self, 0.0), number_like(self, rcond), hermitian)
+    return op._pseudo_inverse(self, number_like(self, 0.0), number_like(self, rcond), hermitian)
 
 
 @composite(
@@ -625,7 +794,7 @@ def linalg_pinv_rcond_tensor(self, rcond, hermitian):
     """The pseudoinverse with a relative tolerance per matrix."""
     check_inverted(self)
     check_tolerance("linalg.pinv", "rcond", rcond)
-    return pseudo_inverse(self, number_like(self, 0.0), rcond, hermitian)
+    return op._pseudo_inverse(self, number_like(self, 0.0), rcond, hermitian)
 
 
 @composite("pinverse(Tensor self, float rcond=1e-15) -> Tensor", dtypes=LAPACK, samples=lambda t: [((t(3, 4),), {})])

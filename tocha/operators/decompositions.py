@@ -83,18 +83,13 @@ def _cholesky_factor(self, upper):
     return column_major(self.shape, self.dtype), Out(self.shape[:-2], dt.int32)
 
 
-@rule
-def hermitian_of(lower: "Tensor") -> "Tensor":
-    """The Hermitian matrix with this strict lower triangle and the real part of this diagonal."""
-    strict = lower.tril(-1)
-    return strict + strict.mH + op.diag_embed(op.real(lower.diagonal(0, -2, -1)))
-
-
 @gradient(_cholesky_factor, "self")
 def cholesky_gradient(grad, upper, result0):
     # A = L L^H: the strict triangle of L^-1 dA L^-H is that of L^-1 dL, and half its diagonal.
     L = result0.mH if upper else result0
-    inner = hermitian_of(L.mH.matmul(grad.mH if upper else grad)) * 0.5
+    whole = L.mH.matmul(grad.mH if upper else grad)
+    strict = whole.tril(-1)
+    inner = (strict + strict.mH + op.diag_embed(whole.diagonal(0, -2, -1))) * 0.5
     half = op.linalg_solve_triangular(L.mH, inner, upper=True)
     return op.linalg_solve_triangular(L, half, upper=False, left=False)
 
@@ -401,6 +396,13 @@ def _qr_factors(A, complete, compute_q):
 
 
 @rule
+def hermitian_of(lower: "Tensor") -> "Tensor":
+    """The Hermitian matrix with this strict lower triangle and the real part of this diagonal."""
+    strict = lower.tril(-1)
+    return strict + strict.mH + op.diag_embed(op.real(lower.diagonal(0, -2, -1)))
+
+
+@rule
 def square_qr_gradient(Q: "Tensor", R: "Tensor", to_Q: "Tensor?", to_R: "Tensor?") -> "Tensor":
     """For R with as many columns as Q. Q^H dQ is skew, dR is upper triangular with a real diagonal."""
     found = op.zeros_like(Q)
@@ -643,6 +645,11 @@ def skew(x: "Tensor") -> "Tensor":
 
 
 @rule
+def off_diagonal(x: "Tensor") -> "Tensor":
+    return x.tril(-1) + x.triu(1)
+
+
+@rule
 def singular_vectors_gradient(
     U: "Tensor", S: "Tensor", Vh: "Tensor", to_U: "Tensor?", to_S: "Tensor?", to_Vh: "Tensor?"
 ) -> "Tensor":
@@ -672,8 +679,7 @@ def singular_vectors_gradient(
         check_phase("linalg.svd", "singular vectors", phases)
         # the skew parts' diagonals are no part of the formula; what stands there instead is that of U, over S
         kept = op.real(inner.diagonal(0, -2, -1))
-        strict = inner.tril(-1) + inner.triu(1)
-        inner = strict + op.diag_embed(op.complex(kept, op.imag(own) / S))
+        inner = off_diagonal(inner) + op.diag_embed(op.complex(kept, op.imag(own) / S))
     found = U.matmul(inner).matmul(Vh)
     if to_U is not None and m > k:
         outside = to_U - U.matmul(along_U)
@@ -788,8 +794,7 @@ def eigh_gradient(grad0, grad1, A, upper, compute_v, result0, result1):
     along = V.mH.matmul(grad1)
     if V.is_complex():
         check_phase("linalg.eigh", "eigenvectors", along.diagonal(0, -2, -1))
-    inner = along / gaps_between(result0)
-    inner = inner.tril(-1) + inner.triu(1)
+    inner = off_diagonal(skew(along) / (2 * gaps_between(result0)))
     if grad0 is not None:
         inner = inner + op.diag_embed(grad0)
     return V.matmul(inner).matmul(V.mH)
@@ -860,8 +865,7 @@ def eig_gradient(grad0, grad1, A, compute_v, result0, result1):
     along = V.mH.matmul(grad1)
     diagonal = along.diagonal(0, -2, -1)
     check_phase("linalg.eig", "eigenvectors", diagonal)
-    inner = (along - V.mH.matmul(V * op.real(diagonal).unsqueeze(-2))) / gaps_between(result0).conj()
-    inner = inner.tril(-1) + inner.triu(1)
+    inner = off_diagonal((along - V.mH.matmul(V * op.real(diagonal).unsqueeze(-2))) / gaps_between(result0).conj())
     if grad0 is not None:
         inner = inner + op.diag_embed(grad0)
     return op.linalg_solve(V.mH, inner.matmul(V.mH))

@@ -55,6 +55,16 @@ def fill(self, value):
     return out.fill_(value)
 
 
+@gradient(fill, "self")
+def replaced_gradient(grad):
+    return op.zeros_like(grad)
+
+
+@gradient(fill, "value")
+def replacing_gradient(grad):
+    return grad.sum()
+
+
 @native("zero_(Tensor self) -> Tensor", variants="method, function", tags=frozenset({"any_device", "any_overlap"}))
 def zero_(self):
     """Sets every element to zero."""

@@ -15,12 +15,16 @@ Tensor readable(const Tensor& t) {
   return copy;
 }
 
-void write_inplace(const Tensor& self, const Tensor& result, const char* op) {
+void check_inplace_result(const Tensor& self, const Tensor& result, const char* op) {
   TOCHA_CHECK(self.sizes() == result.sizes(), Runtime, "[", op, "] output with shape ", self.sizes(),
               " doesn't match the broadcast shape ", result.sizes());
   TOCHA_CHECK(can_cast(result.dtype(), self.dtype()), Runtime, "[", op, "] result type ", result.dtype(),
               " can't be cast to the desired output type ", self.dtype());
   check_no_internal_overlap(self, op);
+}
+
+void write_inplace(const Tensor& self, const Tensor& result, const char* op) {
+  check_inplace_result(self, result, op);
   if (computes(self)) backend(self.device().type).copy(self, result);
   self.bump_version();
 }

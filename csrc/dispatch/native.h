@@ -87,6 +87,7 @@ Tensor clone_dense(const Tensor& t);
 Tensor readable(const Tensor& t);
 
 // self[...] = result, for in-place forms: shape must match, dtype must be castable.
+void check_inplace_result(const Tensor& self, const Tensor& result, const char* op);
 void write_inplace(const Tensor& self, const Tensor& result, const char* op);
 
 // Where a kernel writes when out= is given: into out itself when it fits and shares no memory with an

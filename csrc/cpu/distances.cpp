@@ -166,38 +166,6 @@ void cdist_of(const Tensor& out, const Tensor& x1, const Tensor& x2, double p, c
   compare_pairs(out.data<T>(), a.data<const T>(), b.data<const T>(), x2_matrices, pairs, p);
 }
 
-// How fast the p-norm of a difference grows with one of its coordinates; 0 where there is no derivative.
-template <class T>
-T norm_slope(Norm norm, T difference, T distance, T p) {
-  const T sign = difference > 0 ? T(1) : difference < 0 ? T(-1) : T(0);
-  switch (norm) {
-    case Norm::count:
-      return 0;
-    case Norm::sum:
-      return sign;
-    case Norm::largest:
-      return std::abs(difference) == distance ? sign : T(0);
-    default:
-      return difference == 0 || distance == 0 ? T(0) : sign * std::pow(std::abs(difference) / distance, p - 1);
-  }
-}
-
-// One point's gradient: the slopes towards each of the other points, weighted by the gradients of the distances.
-template <class T>
-void add_slopes(Norm norm, T p, T* out, const T* point, const T* others, int64_t count, int64_t k, const T* grad,
-                const T* distances) {
-  std::fill(out, out + k, T(0));
-  for (int64_t j = 0; j < count; ++j) {
-    const T* other = others + j * k;
-    if (norm == Norm::euclid) {
-      const T c = distances[j] == 0 ? T(0) : grad[j] / distances[j];
-      for (int64_t i = 0; i < k; ++i) out[i] += c * (point[i] - other[i]);
-    } else {
-      for (int64_t i = 0; i < k; ++i) out[i] += grad[j] * norm_slope(norm, point[i] - other[i], distances[j], p);
-    }
-  }
-}
-
 template <class T>
 void cdist_backward_of(const Tensor& out, const Tensor& grad, const Tensor& x1, const Tensor& x2, double p,
                        const Tensor& distances) {
@@ -211,8 +179,9 @@ void cdist_backward_of(const Tensor& out, const Tensor& grad, const Tensor& x1, 
                [&](int64_t begin, int64_t end) {
                  for (int64_t i = begin; i < end; ++i) {
                    const auto [at1, at2] = pairs.offsets(i / r1);
-                   add_slopes(norm, static_cast<T>(p), out.data<T>() + i * k, a.data<T>() + at1 + i % r1 * k,
-                              b.data<T>() + at2, r2, k, g.data<T>() + i * r2, far.data<T>() + i * r2);
+                   loops<T>().add_slopes(norm, static_cast<T>(p), out.data<T>() + i * k,
+                                         a.data<T>() + at1 + i % r1 * k, b.data<T>() + at2, k, r2,
+                                         g.data<T>() + i * r2, far.data<T>() + i * r2);
                  }
                });
 }

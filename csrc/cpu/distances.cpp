@@ -1,4 +1,4 @@
-// Cross products and distances between points: kernels of tocha/operators/products.py.
+// Cross products and distances between points: kernels of tocha/operators/distances.py.
 #include <cmath>
 #include <memory>
 #include <type_traits>
@@ -179,9 +179,8 @@ void cdist_backward_of(const Tensor& out, const Tensor& grad, const Tensor& x1, 
                [&](int64_t begin, int64_t end) {
                  for (int64_t i = begin; i < end; ++i) {
                    const auto [at1, at2] = pairs.offsets(i / r1);
-                   loops<T>().add_slopes(norm, static_cast<T>(p), out.data<T>() + i * k,
-                                         a.data<T>() + at1 + i % r1 * k, b.data<T>() + at2, k, r2,
-                                         g.data<T>() + i * r2, far.data<T>() + i * r2);
+                   loops<T>().add_slopes(norm, static_cast<T>(p), out.data<T>() + i * k, a.data<T>() + at1 + i % r1 * k,
+                                         b.data<T>() + at2, k, r2, g.data<T>() + i * r2, far.data<T>() + i * r2);
                  }
                });
 }

@@ -290,9 +290,10 @@ std::tuple<Tensor, Tensor> _ctc_loss(const Tensor& log_probs, const Tensor& targ
       parallel_for(batch, 1, [&](int64_t begin, int64_t end) {
         for (int64_t b = begin; b < end; ++b) {
           size_t at = static_cast<size_t>(b);
-          losses.data<T>()[b] = ctc_forward(log_probs.data<T>() + b * log_probs.stride(1), log_probs.stride(0),
-                                            log_probs.stride(2), q.input_of[at], q.labels.data<int64_t>() + q.starts[at],
-                                            q.target_of[at], blank, alphas.data<T>() + b * times * q.width, q.width);
+          losses.data<T>()[b] =
+              ctc_forward(log_probs.data<T>() + b * log_probs.stride(1), log_probs.stride(0), log_probs.stride(2),
+                          q.input_of[at], q.labels.data<int64_t>() + q.starts[at], q.target_of[at], blank,
+                          alphas.data<T>() + b * times * q.width, q.width);
         }
       });
     }

@@ -13,8 +13,8 @@
 namespace tocha::native {
 namespace {
 
-constexpr int64_t kMostBlocks = 32;   // each has partial sums of its own; a fixed number keeps results reproducible
-constexpr int64_t kGrain = 1 << 13;   // elements a block should have
+constexpr int64_t kMostBlocks = 32;  // each has partial sums of its own; a fixed number keeps results reproducible
+constexpr int64_t kGrain = 1 << 13;  // elements a block should have
 
 template <class T>
 const cpu::NormLoops<T>& loops() {
@@ -128,7 +128,8 @@ void groups_backward(const Tensor& dx, const Tensor& dweight, const Tensor& dbia
       T *sum = sums.data() + r * channels, *product = products.data() + r * channels;
       T total = 0, along = 0;
       for (int64_t c = 0; c < channels; ++c) {
-        loops<T>().backward_sums(gr + c * spatial, xr + c * spatial, spatial, m[r], s[r], nullptr, &sum[c], &product[c]);
+        loops<T>().backward_sums(gr + c * spatial, xr + c * spatial, spatial, m[r], s[r], nullptr, &sum[c],
+                                 &product[c]);
         total += own ? own[c] * sum[c] : sum[c];
         along += own ? own[c] * product[c] : product[c];
       }
@@ -173,8 +174,8 @@ void group_norm_backward(const Tensor& dx, const Tensor& dweight, const Tensor& 
                          const Tensor& self, const Tensor& mean, const Tensor& rstd, const Tensor& weight, int64_t,
                          int64_t C, int64_t HxW, int64_t group, double, bool for_input, bool for_parameters) {
   auto run = self.dtype() == DType::Float64 ? groups_backward<double> : groups_backward<float>;
-  run(if_wanted(dx, for_input), if_wanted(dweight, for_parameters), if_wanted(dbias, for_parameters), grad, self,
-      group, C / group, HxW, mean, rstd, weight);
+  run(if_wanted(dx, for_input), if_wanted(dweight, for_parameters), if_wanted(dbias, for_parameters), grad, self, group,
+      C / group, HxW, mean, rstd, weight);
 }
 
 }  // namespace tocha::native

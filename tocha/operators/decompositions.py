@@ -700,9 +700,7 @@ def svd_gradient(grad0, grad1, grad2, A, full_matrices, compute_uv, result0, res
     k = result1.shape[-1]
     to_U = grad0 if grad0 is None else grad0.narrow(-1, 0, k)
     to_Vh = grad2 if grad2 is None else grad2.narrow(-2, 0, k)
-    return singular_vectors_gradient(
-        result0.narrow(-1, 0, k), result1, result2.narrow(-2, 0, k), to_U, grad1, to_Vh
-    )
+    return singular_vectors_gradient(result0.narrow(-1, 0, k), result1, result2.narrow(-2, 0, k), to_U, grad1, to_Vh)
 
 
 @composite(

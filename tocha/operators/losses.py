@@ -250,7 +250,8 @@ def nll_gradient(grad, self, target, weight, ignore_index):
 
 
 @native(
-    "_nll_backward(Tensor grad_output, Tensor target, Tensor? weight, int ignore_index, int[] sizes) -> Tensor", variants=""
+    "_nll_backward(Tensor grad_output, Tensor target, Tensor? weight, int ignore_index, int[] sizes) -> Tensor",
+    variants="",
 )
 def _nll_backward(grad_output, target, weight, ignore_index, sizes):
     """The gradient of the scores: minus grad_output, weighted, at the target classes, and 0 elsewhere."""

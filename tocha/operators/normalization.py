@@ -215,13 +215,13 @@ def rms_norm_gradient(grad, self, normalized_shape, weight, eps, result1, wanted
 def _rms_norm_backward(grad_output, self, normalized_shape, rstd, weight, eps, for_input, for_weight):
     """The gradients of rms_norm's input and weight; empty where not asked for."""
     empty = [0]
-    return Out(self.shape if for_input else empty, self.dtype), Out(normalized_shape if for_weight else empty, rstd.dtype)
+    return Out(self.shape if for_input else empty, self.dtype), Out(
+        normalized_shape if for_weight else empty, rstd.dtype
+    )
 
 
 @gradient(_rms_norm_backward, "grad_output", "self", "weight")
-def rms_norm_backward_gradient(
-    grad0, grad1, grad_output, self, normalized_shape, weight, eps, for_input, for_weight
-):
+def rms_norm_backward_gradient(grad0, grad1, grad_output, self, normalized_shape, weight, eps, for_input, for_weight):
     dims = [d for d in range(self.ndim - len(normalized_shape), self.ndim)]
     to_grad, to_self, to_weight = norm_backward_gradient(
         grad0 if for_input else None, grad1 if for_weight else None, None, grad_output, self, weight, dims, eps, False

@@ -10,7 +10,19 @@ import math
 from tocha.ir import dtypes as dt
 from tocha.ir.dtypes import bool_
 from tocha.ir.scalar import conj, where
-from tocha.operators.record import ALL, COMPLEX, FLOATS, INTS, UNSIGNED, composite, gradient, native, op, pointwise, rule
+from tocha.operators.record import (
+    ALL,
+    COMPLEX,
+    FLOATS,
+    INTS,
+    UNSIGNED,
+    composite,
+    gradient,
+    native,
+    op,
+    pointwise,
+    rule,
+)
 from tocha.operators.rules import Out, broadcast_shapes, is_integral, product, wrap_dim
 
 _PRODUCT = (*INTS, *UNSIGNED, *FLOATS, *COMPLEX)

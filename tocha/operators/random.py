@@ -144,6 +144,7 @@ def randint_like_low(self, low, high, generator, dtype, device, memory_format):
 @native(
     "normal.tensor_tensor(Tensor mean, Tensor std, *, Generator? generator=None) -> Tensor",
     variants="function, out",
+    node="NormalBackward3",
     tags=_INTO_OUT,
 )
 def normal_tensor_tensor(mean, std, generator):
@@ -166,6 +167,7 @@ def normal_tensor_tensor_std_gradient(grad):
 @native(
     "normal.tensor_float(Tensor mean, float std=1.0, *, Generator? generator=None) -> Tensor",
     variants="function, out",
+    node="NormalBackward1",
     tags=_INTO_OUT,
 )
 def normal_tensor_float(mean, std, generator):
@@ -183,6 +185,7 @@ def normal_tensor_float_mean_gradient(grad):
 @native(
     "normal.float_tensor(float mean, Tensor std, *, Generator? generator=None) -> Tensor",
     variants="function, out",
+    node="NormalBackward2",
     tags=_INTO_OUT,
 )
 def normal_float_tensor(mean, std, generator):
@@ -358,7 +361,12 @@ def random_from_gradient(grad):
     return op.zeros_like(grad)
 
 
-@native("random_.to(Tensor self, int to, *, Generator? generator=None) -> Tensor", variants="method", tags=_RANDOM)
+@native(
+    "random_.to(Tensor self, int to, *, Generator? generator=None) -> Tensor",
+    variants="method",
+    node="RandomBackward1",
+    tags=_RANDOM,
+)
 def random_to(self, to, generator):
     """Fills self with integers uniform in [0, to)."""
 
@@ -368,7 +376,12 @@ def random_to_gradient(grad):
     return op.zeros_like(grad)
 
 
-@native("random_(Tensor self, *, Generator? generator=None) -> Tensor", variants="method", tags=_RANDOM)
+@native(
+    "random_(Tensor self, *, Generator? generator=None) -> Tensor",
+    variants="method",
+    node="RandomBackward2",
+    tags=_RANDOM,
+)
 def random_(self, generator):
     """Fills self with integers from 0 to the largest the dtype counts exactly."""
 
@@ -379,7 +392,10 @@ def random_gradient(grad):
 
 
 @native(
-    "bernoulli_.tensor(Tensor self, Tensor p, *, Generator? generator=None) -> Tensor", variants="method", tags=_RANDOM
+    "bernoulli_.tensor(Tensor self, Tensor p, *, Generator? generator=None) -> Tensor",
+    variants="method",
+    node="BernoulliBackward1",
+    tags=_RANDOM,
 )
 def bernoulli_tensor(self, p, generator):
     """Fills self with 1 with the probability that p holds at that place, else 0."""
@@ -398,6 +414,7 @@ def bernoulli_tensor_p_gradient(grad):
 @native(
     "bernoulli_.float(Tensor self, float p=0.5, *, Generator? generator=None) -> Tensor",
     variants="method",
+    node="BernoulliBackward2",
     tags=_RANDOM,
 )
 def bernoulli_float(self, p, generator):

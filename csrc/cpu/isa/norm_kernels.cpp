@@ -56,9 +56,8 @@ void backward_sums(const T* g, const T* x, int64_t n, T mean, T scale, const T* 
                            rows::Add(), g, x, weight);
   } else {
     *sum = rows::sum(g, n);
-    *product = scale *
-               rows::reduce<T>(
-                   n, T(0), [mean](auto a, auto u, auto v) { return a + u * (v - mean); }, rows::Add(), g, x);
+    *product = scale * rows::reduce<T>(
+                           n, T(0), [mean](auto a, auto u, auto v) { return a + u * (v - mean); }, rows::Add(), g, x);
   }
 }
 
@@ -86,8 +85,8 @@ void backward_parameters(const T* g, const T* x, int64_t n, T mean, T scale, T* 
 
 template <class T>
 constexpr NormLoops<T> loops() {
-  return {moments<T>,       sum_of_squares<T>, apply<T>, affine<T>, backward_sums<T>, backward_input<T>,
-          backward_parameters<T>};
+  return {moments<T>,        sum_of_squares<T>,     apply<T>, affine<T>, backward_sums<T>,
+          backward_input<T>, backward_parameters<T>};
 }
 
 }  // namespace

@@ -27,17 +27,77 @@ def native_dtype(d: dt.DType) -> tocha.dtype:
     return getattr(tocha, d.name)
 
 
-def make(shape: tuple[int, ...], d: dt.DType, seed: int = 0, low: float = 0.2, high: float = 0.9) -> tocha.Tensor:
-    """Values inside the domain of nearly every function."""
+def make(
+    shape: tuple[int, ...], d: dt.DType, seed: int = 0, low: float | None = None, high: float | None = None
+) -> tocha.Tensor:
+    """Values inside the domain of nearly every function: in (0.2, 0.9), or integers from 1 to 5."""
     rng = np.random.default_rng([seed, *shape])
-    if d.is_complex:
-        a = rng.uniform(low, high, shape) + 1j * rng.uniform(low, high, shape)
-        return tocha.tensor(a).to(native_dtype(d))
-    if d.is_floating:
-        return tocha.tensor(rng.uniform(low, high, shape)).to(native_dtype(d))
     if d is dt.bool_:
         return tocha.tensor(rng.random(shape) > 0.5)
-    return tocha.tensor(rng.integers(1, 6, shape)).to(native_dtype(d))
+    integral = not (d.is_floating or d.is_complex)
+    low = low if low is not None else 1 if integral else 0.2
+    high = high if high is not None else 6 if integral else 0.9
+    if integral:
+        return tocha.tensor(rng.integers(int(low), int(high), shape)).to(native_dtype(d))
+    values = rng.uniform(low, high, shape)
+    if d.is_complex:
+        values = values + 1j * rng.uniform(low, high, shape)
+    return tocha.tensor(values).to(native_dtype(d))
+
+
+class Maker:
+    """What a record's `samples` is called with. `t(3, 4)` has the dtype under test; every tensor has values of its own."""
+
+    def __init__(self, d: dt.DType) -> None:
+        self.dtype = d
+        self.made = 0
+
+    def __call__(self, *shape: int, dtype: str | None = None, **bounds: float) -> tocha.Tensor:
+        self.made += 1
+        return make(shape, dt.by_name(dtype) if dtype else self.dtype, self.made, **bounds)
+
+    def index(self, *shape: int, below: int) -> tocha.Tensor:
+        return self(*shape, dtype="int64", low=0, high=below)
+
+    def mask(self, *shape: int) -> tocha.Tensor:
+        return self(*shape, dtype="bool")
+
+    def of(self, values: Any) -> tocha.Tensor:
+        """Given values: integers are int64 (indices, lengths), other numbers have the dtype under test."""
+        result = tocha.tensor(values)
+        return result if result.dtype == tocha.int64 else result.to(native_dtype(self.dtype))
+
+
+# Required arguments that mean the same wherever they appear; else the type decides.
+BY_NAME = {
+    "size": (2, 3),
+    "index": 1,
+    "n": 3,
+    "k": 2,
+    "start": 1,
+    "length": 2,
+    "end": 5,
+    "to": 9,
+    "high": 9,
+    "dim1": 1,
+    "axis1": 1,
+    "window_length": 7,
+    "train": True,
+}
+BY_TYPE: dict[str, Any] = {
+    "int": 0,
+    "int[]": [0],
+    "float": 0.5,
+    "bool": False,
+    "Scalar": 1,
+    "Scalar[]": [1],
+    "dtype": tocha.float32,
+    "Scalar?": None,
+    "int?": None,
+    "int[]?": None,
+    "dtype?": None,
+    "Tensor?": None,
+}
 
 
 def generic_argument(a: Argument, d: dt.DType, shape: tuple[int, ...], seed: int) -> Any:
@@ -46,53 +106,52 @@ def generic_argument(a: Argument, d: dt.DType, shape: tuple[int, ...], seed: int
         return make(shape, d, seed)
     if a.type == "Tensor[]":
         return [make(shape, d, seed), make(shape, d, seed + 1)]
-    values: dict[str, Any] = {
-        "int": 0,
-        "int[]": [0],
-        "float": 0.5,
-        "bool": False,
-        "Scalar": 1,
-        "dtype": native_dtype(dt.float32),
-        "str": "",
-        "Scalar?": None,
-        "int?": None,
-        "int[]?": None,
-        "dtype?": None,
-        "Tensor?": None,
-    }
-    return values.get(a.type)
+    if a.name in BY_NAME and a.type in ("int", "int[]", "Scalar", "bool"):
+        return BY_NAME[a.name]
+    if a.type not in BY_TYPE:
+        raise TypeError(f"no generic value for {a.type} {a.name}: the record needs samples of its own")
+    return BY_TYPE[a.type]
 
 
-def generic(o: Operator, d: dt.DType, shape: tuple[int, ...] = (3, 4)) -> Sample:
-    """Required arguments only; operands of the dtypes that the record's loops read."""
+def generic(o: Operator, d: dt.DType, shape: tuple[int, ...] = (3, 4), **given: Any) -> Sample:
+    """Required arguments and those given; operands of the dtypes that the record's loops read."""
     args, kwargs = [], {}
     codes = iter((o.types or {}).get("in", ()))
     for i, a in enumerate(o.schema.arguments):
-        if a.default is not None:
-            continue
         code = next(codes, "T") if a.is_tensor else "T"
-        value = generic_argument(a, code if isinstance(code, dt.DType) else d, shape, i)
-        if a.keyword_only:
-            kwargs[a.name] = value
-        else:
-            args.append(value)
+        if a.name in given:
+            kwargs[a.name] = given[a.name]
+        elif a.default is None:
+            value = generic_argument(a, code if isinstance(code, dt.DType) else d, shape, i)
+            if a.keyword_only:
+                kwargs[a.name] = value
+            else:
+                args.append(value)
     return Sample(tuple(args), kwargs)
 
 
 def samples(o: Operator, d: dt.DType) -> Iterator[Sample]:
-    """What the record says, else one call with generic arguments."""
+    """What the record says, else a call with generic arguments and one along a dim where that is optional."""
     if o.samples is not None:
-        for args, kwargs in o.samples(lambda *shape, **how: make(shape, d, **how)):
+        for args, kwargs in o.samples(Maker(d)):
             yield Sample(tuple(args), dict(kwargs))
-    else:
-        yield generic(o, d)
+        return
+    yield generic(o, d)
+    optional = {a.name for a in o.schema.arguments if a.default is not None}
+    if {"dim", "keepdim"} <= optional:
+        yield generic(o, d, dim=1, keepdim=True)
+        yield generic(o, d, (2, 3, 4), dim=-2)
+
+
+def space_of(o: Operator) -> Any:
+    """The module part that holds the record's functions."""
+    return getattr(tocha._C, f"_{o.namespace}") if o.namespace else tocha._C
 
 
 def function_of(o: Operator) -> Any:
-    """The Python callable of a record's functional form, or None for in-place-only ones."""
-    space = getattr(tocha._C, f"_{o.namespace}") if o.namespace else tocha._C
+    """The Python callable of a record's plain form, or None where it has no Python name."""
     if "function" in o.variants:
-        return getattr(space, o.public_name)
+        return getattr(space_of(o), o.public_name)
     if "method" in o.variants:
         return getattr(tocha.Tensor, o.name)
     if "property" in o.variants:
@@ -100,11 +159,14 @@ def function_of(o: Operator) -> Any:
     return None
 
 
-def inplace_of(o: Operator) -> Any:
-    """The in-place form: a method, or for namespaces without methods a function."""
-    method = getattr(tocha.Tensor, o.name + "_", None)
-    space = getattr(tocha._C, f"_{o.namespace}") if o.namespace else tocha._C
-    return method or getattr(space, o.public_name + "_")
+def inplace_forms(o: Operator) -> list[Any]:
+    """The callables that write to their first argument: the method, the function, or both."""
+    forms = []
+    if "method" in o.variants:
+        forms.append(getattr(tocha.Tensor, o.name + "_"))
+    if "function" in o.variants and "inplace_method" not in o.variants:
+        forms.append(getattr(space_of(o), o.public_name + "_"))
+    return forms
 
 
 def all_operators() -> list[Operator]:
@@ -119,8 +181,7 @@ def leaves(result: Any) -> list:
 
 def numpy(t: tocha.Tensor) -> np.ndarray:
     t = t.detach()
-    if t.is_complex():
-        t = t.resolve_conj()
+    t = t.resolve_conj().resolve_neg()
     if t.dtype in (tocha.bfloat16, tocha.float8_e4m3fn, tocha.float8_e5m2):
         t = t.to(tocha.float32)
     return np.array(t.tolist(), dtype=t.numpy().dtype).reshape(tuple(t.shape))

@@ -13,7 +13,7 @@ import sys
 import numpy as np
 import pytest
 
-from tocha.codegen.cpp_scalar import Names, emit, literal
+from tocha.codegen.cpp_scalar import Names, emit, literal, vectorizes
 from tocha.ir import dtypes as dt
 from tocha.ir import scalar as s
 from tocha.ir.derivative import Saved, gradient, saved
@@ -436,8 +436,25 @@ def test_emitted_text():
         "const float t4 = (t2 + t3);",
     )
     assert code.results == ("t4",) and not code.faults
+    wide = emit(
+        s.trace(lambda x, a: s.where(x > a, s.exp(x), 0), [F32], [("a", F32)]), Names(["x"], ["a"]), vector=True
+    )
+    assert wide.prologue == () and wide.body == (
+        "const auto t0 = (x > math::splat(a));",
+        "const auto t1 = math::exp(x);",
+        "const auto t2 = (t0 ? t1 : math::splat(0.0f));",
+    )
     division = emit(s.trace(lambda n, m: n // m, [I32] * 2), Names(["n", "m"]))
     assert division.faults and division.body == ("const int32_t t0 = math::floordiv(n, m, fault);",)
+
+
+def test_what_vectorizes():
+    assert vectorizes(s.trace(lambda x, a: s.exp(x) * a, [F32], [("a", F32)]))
+    assert not vectorizes(s.trace(lambda x, y: x * y, [F32, F32]))  # the compiler does that as well
+    assert not vectorizes(s.trace(lambda x: s.exp(x), [F64]))
+    assert not vectorizes(s.trace(lambda x: s.exp(x) + s.lgamma(x), [F32]))  # one has no vector form
+    assert not vectorizes(s.trace(lambda x: s.exp(x) > 1, [F32]))
+    assert not vectorizes(s.trace(lambda x, a: s.exp(a) + 0 * a, [F32], [("a", F32)]))
 
 
 @pytest.mark.parametrize(

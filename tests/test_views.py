@@ -90,3 +90,20 @@ def test_scatter_into_a_copy_keeps_the_layout():
 def test_meta_tensors_have_views():
     x = tocha.empty(2, 3, device="meta")
     assert x.t().reshape(6).device.type == "meta" and tocha.cat([x, x], 1).shape == (2, 6)
+
+
+def test_copies_within_one_memory_read_before_they_write():
+    for source, target in ((slice(0, 6), slice(2, 8)), (slice(2, 8), slice(0, 6)), (slice(0, 8, 2), slice(4, 8))):
+        x = tocha.arange(8.0)
+        want = x.numpy().copy()
+        want[target] = want[source].copy()
+        x[target].copy_(x[source])
+        np.testing.assert_array_equal(x.numpy(), want)
+    rows = tocha.arange(40.0).view(4, 10)
+    want = rows.numpy().copy()
+    want[:, 1:] = want[:, :-1].copy()
+    rows[:, 1:] = rows[:, :-1]
+    np.testing.assert_array_equal(rows.numpy(), want)
+    square = tocha.arange(9.0).view(3, 3)
+    square.copy_(square.t())
+    assert square.tolist() == [[0, 3, 6], [1, 4, 7], [2, 5, 8]]

@@ -163,7 +163,13 @@ def _backward(self, gradient=None, retain_graph=None, create_graph: bool = False
     """Adds the gradients of self to the grad of the leaves it came from."""
     if overrides.has_torch_function((self,)):
         overrides.handle_torch_function(
-            Tensor.backward, (self,), self, gradient=gradient, retain_graph=retain_graph, create_graph=create_graph, inputs=inputs
+            Tensor.backward,
+            (self,),
+            self,
+            gradient=gradient,
+            retain_graph=retain_graph,
+            create_graph=create_graph,
+            inputs=inputs,
         )
         return
     from tocha import autograd

@@ -1,8 +1,12 @@
-"""Builds and runs tests/native/*.cpp: standalone programs that check raw kernels. Rebuilds only what changed."""
+"""Builds and runs tests/native/*.cpp: standalone programs that check raw kernels. Rebuilds only what changed.
+
+Arguments are further compiler flags; each set of flags has a build folder of its own.
+"""
 
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import sys
 import sysconfig
@@ -12,7 +16,7 @@ from pathlib import Path
 import scipy_openblas32 as blas
 
 ROOT = Path(__file__).resolve().parents[1]
-OUT = ROOT / "build" / "native-tests"
+CSRC = ROOT / "csrc"
 FLAGS = [
     "-std=c++20",
     "-O1",
@@ -22,47 +26,67 @@ FLAGS = [
     "-DTOCHA_SINGLE_ISA",
     "-march=native",
 ]
+INCLUDES = [f"-I{CSRC}", f"-I{sysconfig.get_paths()['include']}", f"-I{blas.get_include_dir()}"]
+LIBRARIES = [
+    f"-L{blas.get_lib_dir()}",
+    f"-l{blas.get_library()}",
+    f"-Wl,-rpath,{blas.get_lib_dir()}",
+    "-lpthread",
+]
+COMPILER = [*filter(None, [shutil.which("ccache")]), os.environ.get("CXX", "g++")]
 
 
 def sources_of(test: Path) -> list[Path]:
-    """A test's first lines name the sources it needs: `// sources: core/parallel.cpp cpu/sort.cpp`."""
+    """A test's first lines name the sources it needs: `// sources: core/parallel.cpp cpu/sort_*.cpp`, or none."""
     for line in test.read_text().splitlines()[:10]:
         if line.startswith("// sources:"):
-            return [ROOT / "csrc" / s for s in line.removeprefix("// sources:").split()]
-    return []
+            found = {pattern: sorted(CSRC.glob(pattern)) for pattern in line.split()[2:]}
+            missing = [pattern for pattern, paths in found.items() if not paths]
+            if missing:
+                raise SystemExit(f"{test.name}: no such sources: {', '.join(missing)}")
+            return [path for paths in found.values() for path in paths]
+    raise SystemExit(f"{test.name} has no line `// sources: ...`")
 
 
-def build(test: Path, extra: list[str]) -> Path:
-    program = OUT / test.stem
-    sources = [test, *sources_of(test)]
-    newest = max(p.stat().st_mtime for p in [*sources, *(ROOT / "csrc").rglob("*.h")])
-    if not program.exists() or program.stat().st_mtime < newest:
-        command = [
-            os.environ.get("CXX", "g++"),
-            *FLAGS,
-            *extra,
-            f"-I{ROOT / 'csrc'}",
-            f"-I{sysconfig.get_paths()['include']}",
-            f"-I{blas.get_include_dir()}",
-        ]
-        libraries = [
-            f"-L{blas.get_lib_dir()}",
-            f"-l{blas.get_library()}",
-            f"-Wl,-rpath,{blas.get_lib_dir()}",
-            "-lpthread",
-        ]
-        subprocess.run([*command, *map(str, sources), "-o", str(program), *libraries], check=True)
-    return program
+def newer(path: Path, than: float) -> bool:
+    return path.exists() and path.stat().st_mtime > than
+
+
+class Build:
+    def __init__(self, flags: list[str]) -> None:
+        self.flags = [*FLAGS, *flags]
+        name = "-".join(["native-tests", *(f.strip("-").replace("=", "-").replace(",", "-") for f in flags)])
+        self.out = ROOT / "build" / name
+        self.out.mkdir(parents=True, exist_ok=True)
+        self.headers = max(p.stat().st_mtime for p in CSRC.rglob("*.h"))
+
+    def object_of(self, source: Path) -> Path:
+        return self.out / "-".join(source.relative_to(ROOT).with_suffix(".o").parts)
+
+    def compile(self, source: Path) -> None:
+        target = self.object_of(source)
+        if not newer(target, max(source.stat().st_mtime, self.headers)):
+            subprocess.run([*COMPILER, *self.flags, *INCLUDES, "-c", str(source), "-o", str(target)], check=True)
+
+    def link(self, test: Path) -> Path:
+        program = self.out / test.stem
+        objects = [self.object_of(s) for s in [test, *sources_of(test)]]
+        if not newer(program, max(o.stat().st_mtime for o in objects)):
+            command = [COMPILER[-1], *self.flags, *map(str, objects), "-o", str(program), *LIBRARIES]
+            subprocess.run(command, check=True)
+        return program
 
 
 def main() -> int:
-    extra = sys.argv[1:]
-    OUT.mkdir(parents=True, exist_ok=True)
+    build = Build(sys.argv[1:])
     tests = sorted((ROOT / "tests" / "native").glob("*_test.cpp"))
+    if not tests:
+        raise SystemExit("no native tests found")
+    sources = sorted({s for test in tests for s in [test, *sources_of(test)]})
     with ThreadPoolExecutor(os.cpu_count()) as pool:
-        programs = list(pool.map(lambda t: build(t, extra), tests))
+        list(pool.map(build.compile, sources))
     failed = 0
-    for program in programs:
+    for program in map(build.link, tests):
         result = subprocess.run([str(program)], capture_output=True, text=True)
         print(f"{'ok' if result.returncode == 0 else 'FAILED':8s}{program.name}")
         if result.returncode:

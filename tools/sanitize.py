@@ -39,27 +39,31 @@ def main() -> None:
         f"-DPython_EXECUTABLE={sys.executable}",
     ]
     run(cmake)
-    run(["cmake", "--build", str(BUILD), "--parallel", str(os.cpu_count())])
-    # A package made of links: the Python sources and the sanitized module.
+    run(["cmake", "--build", str(BUILD), "--parallel", os.environ.get("JOBS", str(os.cpu_count()))])
+    # A package made of links: the Python sources, the sanitized module and the headers that compiled graphs include.
     package = BUILD / "package" / "tocha"
     package.mkdir(parents=True, exist_ok=True)
-    for item in (ROOT / "tocha").iterdir():
-        link = package / item.name
-        if item.name.startswith("_C.") or link.exists():
-            continue
-        link.symlink_to(item)
+    items = [i for i in (ROOT / "tocha").iterdir() if not i.name.startswith("_C.")]
+    for item, link in [*((i, package / i.name) for i in items), (ROOT / "csrc", package.parent / "csrc")]:
+        if not link.exists():
+            link.symlink_to(item)
     module = f"_C{sysconfig.get_config_var('EXT_SUFFIX')}"
     link = package / module
     link.unlink(missing_ok=True)
     link.symlink_to(BUILD / module)
-    run(
-        [sys.executable, "-m", "pytest", "-x", "-q", "-p", "no:cacheprovider", *tests],
-        LD_PRELOAD=f"{library('libasan.so')} {library('libubsan.so')}",
-        ASAN_OPTIONS="detect_leaks=0:abort_on_error=1",
-        PYTHONPATH=str(BUILD / "package"),
-        PYTHONMALLOC="malloc",
-        TOCHA_SANITIZED="1",
-    )
+    environment = {
+        "LD_PRELOAD": f"{library('libasan.so')} {library('libubsan.so')}",
+        "ASAN_OPTIONS": "detect_leaks=0:abort_on_error=1",
+        "UBSAN_OPTIONS": "print_stacktrace=1",
+        "PYTHONPATH": str(BUILD / "package"),
+        "PYTHONSAFEPATH": "1",  # the plain build lies in the current folder
+        "PYTHONMALLOC": "malloc",
+        "TOCHA_SANITIZED": "1",
+    }
+    check = f"import tocha._C as c; assert c.__file__.startswith({str(BUILD)!r}), c.__file__"
+    run([sys.executable, "-c", check], **environment)
+    # Reports go to the process's own stderr, which pytest must not take.
+    run([sys.executable, "-m", "pytest", "-x", "-q", "-p", "no:cacheprovider", "--capture=sys", *tests], **environment)
 
 
 if __name__ == "__main__":

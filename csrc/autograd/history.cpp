@@ -59,7 +59,7 @@ Edge gradient_edge(const Tensor& t) {
   return {accumulator_of(t), 0};
 }
 
-void collect(Node& node, const Tensor& t) { node.add_edge(gradient_edge(t)); }
+void collect(Node& node, const Tensor& t) { node.add_edge(grad_enabled() ? gradient_edge(t) : Edge()); }
 void collect(Node& node, const Tensors& ts) {
   for (const Tensor& t : ts) collect(node, t);
 }
@@ -74,7 +74,7 @@ void skip_output(const Tensor& out, Node& node) {
 void set_history(const Tensor& out, const NodeRef& node) {
   auto index = static_cast<uint32_t>(node->inputs.size());
   skip_output(out, *node);
-  if (out && differentiable(out.dtype())) set_fn(out, node, index);
+  if (out && differentiable(out.dtype()) && node->leads_anywhere()) set_fn(out, node, index);
 }
 
 void set_history(const Tensors& outs, const NodeRef& node) {
@@ -115,6 +115,10 @@ void check_writable(const Tensor& self, const char* op) {
 
 void rebase_history(const Tensor& self, const NodeRef& node) {
   TensorObject* o = self.get();
+  if (!node->leads_anywhere()) {
+    skip_output(self, *node);
+    return;
+  }
   if (o->base && o->tracks_base) {
     Tensor base = Tensor::borrow(o->base);
     if (node->inputs.empty()) skip_output(self, *node);

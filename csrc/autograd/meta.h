@@ -13,6 +13,7 @@ struct AutogradMeta {
   PyObject* hooks = nullptr;               // register_hook: a dict of callables
   PyObject* post_accumulate = nullptr;     // register_post_accumulate_grad_hook: likewise
   Tensor tangent;                          // forward mode
+  int64_t tangent_level = 0;               // the level it belongs to
   int64_t fn_version = 0;                  // of a view: the version its grad_fn was made at
   uint32_t output = 0;                     // which result of grad_fn
   bool retained = false;                   // retain_grad was asked for

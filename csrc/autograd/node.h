@@ -84,6 +84,11 @@ class Node {
   virtual PyObject* saved(const char* /*field*/) { return nullptr; }
 
   void add_edge(Edge e);
+  bool leads_anywhere() const {
+    for (const Edge& e : next)
+      if (e) return true;
+    return false;
+  }
   bool wants(size_t i) const { return i < next.size() && next[i]; }
   Extras& extra() {
     if (!extras) extras = std::make_unique<Extras>();

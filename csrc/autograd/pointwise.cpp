@@ -3,6 +3,7 @@
 #include <bit>
 
 #include "autograd/anomaly.h"
+#include "autograd/forward.h"
 #include "dispatch/native.h"
 #include "ops/copies.h"
 #include "ops/factories.h"
@@ -22,7 +23,7 @@ class PointwiseNode final : public Node {
   // What the gradients that are wanted read; `replaced` stands in for input 0 where that is about to be overwritten.
   void save_inputs(const Tensor* ins, const Tensor& replaced) {
     for (int i = 0; i < rule_.nin; ++i) {
-      if (!next[static_cast<size_t>(i)]) continue;
+      if (!tracked(ins[i])) continue;
       inputs_mask_ |= rule_.needs_inputs[i];
       outputs_mask_ |= rule_.needs_outputs[i];
     }
@@ -31,9 +32,9 @@ class PointwiseNode final : public Node {
     for (int i = 0; i < rule_.nin; ++i)
       if (inputs_mask_ >> i & 1) saved_[rank_of(inputs_mask_, i)].input(i == 0 && replaced ? replaced : ins[i]);
   }
-  bool reads_input(int i) const {
+  bool reads_input(int i, const Tensor* ins) const {
     for (int k = 0; k < rule_.nin; ++k)
-      if (next[static_cast<size_t>(k)] && (rule_.needs_inputs[k] >> i & 1)) return true;
+      if (tracked(ins[k]) && (rule_.needs_inputs[k] >> i & 1)) return true;
     return false;
   }
   void save_outputs(const Tensor* outs) {
@@ -134,7 +135,7 @@ NodeRef node_for(const PointwiseGradient& rule, const Tensor* ins, const Scalar*
 void pointwise(const PointwiseGradient& rule, const PointwiseOp& op, Tensor* outs, const Tensor* ins,
                const Scalar* params) {
   {
-    GradMode off(false);
+    Unrecorded off;
     tocha::pointwise(op, outs, ins, params);
   }
   NodeRef ref = node_for(rule, ins, params);
@@ -142,6 +143,7 @@ void pointwise(const PointwiseGradient& rule, const PointwiseOp& op, Tensor* out
   node->save_inputs(ins, Tensor());
   for (int i = 0; i < rule.nout; ++i) set_history(outs[i], ref);
   node->save_outputs(outs);
+  if (modes().forward_level) carry(*ref, Tensors(ins, ins + rule.nin), Tensors(outs, outs + rule.nout));
 }
 
 void pointwise_inplace(const PointwiseGradient& rule, const PointwiseOp& op, const Tensor* ins, const Scalar* params) {
@@ -151,13 +153,14 @@ void pointwise_inplace(const PointwiseGradient& rule, const PointwiseOp& op, con
   auto* node = static_cast<PointwiseNode*>(ref.get());
   Tensor before;
   {
-    GradMode off(false);
-    if (node->reads_input(0)) before = ops::clone(self, std::nullopt);
+    Unrecorded off;
+    if (node->reads_input(0, ins)) before = ops::clone(self, std::nullopt);
     node->save_inputs(ins, before);  // at the versions before the write: other operands may be self too
     pointwise_out(op, &self, ins, params, true);
   }
   rebase_history(self, ref);
   node->save_outputs(&self);
+  if (modes().forward_level) carry(*ref, Tensors(ins, ins + rule.nin), {self});
 }
 
 }  // namespace tocha::autograd

@@ -4,6 +4,7 @@
 #include <optional>
 
 #include "autograd/anomaly.h"
+#include "autograd/forward.h"
 #include "autograd/pointwise.h"
 #include "autograd/saved.h"
 

@@ -43,6 +43,7 @@ class SavedList {
  private:
   std::unique_ptr<Saved[]> items_;
   size_t n_ = 0;
+  bool shapes_ = false;
 };
 
 }  // namespace tocha::autograd

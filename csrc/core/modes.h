@@ -3,6 +3,8 @@
 
 #include <Python.h>
 
+#include <cstdint>
+
 namespace tocha {
 
 struct Modes {
@@ -10,7 +12,7 @@ struct Modes {
   bool inference = false;
   bool anomaly = false;
   bool anomaly_checks_nan = true;
-  int forward_level = -1;
+  int64_t forward_level = 0;  // forward mode: the level that is open, or 0
   PyObject* pack = nullptr;  // the innermost pair of saved-tensor hooks; Python's stack holds them
   PyObject* unpack = nullptr;
   PyObject* hooks_disabled = nullptr;  // why saved-tensor hooks are refused, or null

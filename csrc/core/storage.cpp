@@ -17,7 +17,13 @@ namespace {
 constexpr size_t kAlignment = 64;
 constexpr size_t kHugePage = size_t{2} << 20;
 constexpr size_t kCacheLimit = size_t{256} << 20;
+#ifdef TOCHA_SANITIZE  // blocks as long as asked for and freed at once: a sanitizer sees what goes beyond them
+constexpr size_t kLargestCached = 0;
+constexpr size_t kMaxPooled = 0;
+#else
 constexpr size_t kLargestCached = kCacheLimit / 2;
+constexpr size_t kMaxPooled = 1024;
+#endif
 constexpr int kStepsPerDoubling = 4;
 constexpr int kClasses = 40 * kStepsPerDoubling;
 
@@ -143,7 +149,7 @@ CpuMemory cpu_memory() {
 void StorageRef::destroy(Storage* s) {
   if (s->release) s->release(*s);
   auto& pool = storage_pool();
-  if (pool.size() < 1024) {
+  if (pool.size() < kMaxPooled) {
     pool.push_back(s);
   } else {
     delete s;

@@ -280,23 +280,34 @@ bool has_internal_overlap(const Tensor& t) {
   return false;
 }
 
+namespace {
+
+// The first byte of t's elements and the one past the last.
+std::pair<uintptr_t, uintptr_t> address_range(const Tensor& t) {
+  int64_t last = 0;
+  for (int64_t i = 0; i < t.dim(); ++i) last += (t.size(i) - 1) * t.stride(i);
+  auto first = reinterpret_cast<uintptr_t>(t.storage().data) + static_cast<uintptr_t>(t.offset() * t.itemsize());
+  return {first, first + static_cast<uintptr_t>((last + 1) * t.itemsize())};
+}
+
+}  // namespace
+
+bool address_ranges_meet(const Tensor& a, const Tensor& b) {
+  if (a.numel() == 0 || b.numel() == 0) return false;
+  auto [a0, a1] = address_range(a);
+  auto [b0, b1] = address_range(b);
+  return a0 < b1 && b0 < a1;
+}
+
 Overlap memory_overlap(const Tensor& a, const Tensor& b) {
-  if (&a.storage() != &b.storage() || a.numel() == 0 || b.numel() == 0) return Overlap::none;
+  if (&a.storage() != &b.storage() || !address_ranges_meet(a, b)) return Overlap::none;
   if (a.is(b)) return Overlap::full;
-  auto range = [](const Tensor& t) {
-    int64_t low = t.offset(), high = t.offset();
-    for (int64_t i = 0; i < t.dim(); ++i) high += (t.size(i) - 1) * t.stride(i);
-    return std::pair(low * t.itemsize(), (high + 1) * t.itemsize());
-  };
-  auto [a0, a1] = range(a);
-  auto [b0, b1] = range(b);
-  if (a1 <= b0 || b1 <= a0) return Overlap::none;
   if (!a.is_non_overlapping_and_dense() || !b.is_non_overlapping_and_dense()) {
     // Not decidable cheaply: interleaved views such as x[::2] and x[1::2] are legitimate.
     bool same = a.offset() == b.offset() && a.sizes() == b.sizes() && a.strides() == b.strides();
     return same ? Overlap::full : Overlap::none;
   }
-  bool same = a0 == b0 && a1 == b1 && a.strides() == b.strides();
+  bool same = address_range(a) == address_range(b) && a.strides() == b.strides();
   return same ? Overlap::full : Overlap::partial;
 }
 

@@ -45,6 +45,7 @@ struct TensorObject {
   bool conj;            // reads as its complex conjugate
   bool neg;             // reads negated
   bool requires_grad;   // a leaf that was asked to, or a result of recorded operations
+  bool has_tangent;     // forward mode: carries a derivative (of some level) in its autograd part
   bool tracks_base;     // a view that shares its base's history: all but those made without recording
   bool one_of_many;     // a view that came with others from one operation: must not be written to
   bool inference;       // made in inference mode
@@ -151,6 +152,8 @@ MemoryFormat suggested_format(const Tensor& t);
 int64_t wrap_dim(int64_t dim, int64_t ndim, const char* op = nullptr);
 // May two different elements of t share memory?
 bool has_internal_overlap(const Tensor& t);
+// Do the memory regions they span have a byte in common? They may interleave there and share none.
+bool address_ranges_meet(const Tensor& a, const Tensor& b);
 enum class Overlap { none, full, partial };
 Overlap memory_overlap(const Tensor& a, const Tensor& b);
 

@@ -127,11 +127,7 @@ void copy_(const Tensor& self, const Tensor& src, bool) {
   warn_discarded_imaginary(src, self.dtype());
   if (!computes(self)) return;
   TOCHA_CHECK(!src.is_meta(), NotImplemented, "[copy_] Cannot copy out of meta tensor; no data!");
-  if (memory_overlap(self, src) == Overlap::partial) {
-    backend(self.device().type).copy(self, clone_dense(src));
-    return;
-  }
-  backend(self.device().type).copy(self, src);
+  copy_across(self, src);
 }
 
 void fill_(const Tensor& self, const Tensor& value) {

@@ -1,4 +1,5 @@
 // Advanced indexing: the kernels of index, index_put and their relatives in tocha/operators/indexing.py.
+#include <algorithm>
 #include <atomic>
 
 #include "cpu/picks.h"
@@ -182,7 +183,12 @@ bool is_leading_mask(const Tensor& self, const Tensors& indices) {
   return true;
 }
 
+bool has_mask(const Tensors& indices) {
+  return std::any_of(indices.begin(), indices.end(), [](const Tensor& t) { return t && t.dtype() == DType::Bool; });
+}
+
 Tensor clamped(const Tensor& index, int64_t size) {
+  if (!computes(index)) return index;
   Tensor out = clone_dense(cpu::to_int64(index));
   int64_t* p = out.data<int64_t>();
   for (int64_t i = 0; i < out.numel(); ++i) p[i] = std::clamp<int64_t>(p[i], -size, std::max<int64_t>(size - 1, -size));
@@ -225,6 +231,7 @@ void index_put_(const Tensor& self, const Tensors& indices, const Tensor& values
     masked_fill_(self, spread_mask(indices[0], self.dim()), value);
     return;
   }
+  if (!computes(self) && has_mask(indices)) return;  // how many places a mask picks is not known
   Selected s(self, indices, "index_put");
   bool fits = values.dim() <= s.sizes.size();
   for (int64_t i = 1; fits && i <= values.dim(); ++i)

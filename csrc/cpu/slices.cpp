@@ -315,7 +315,7 @@ Tensor nn_one_hot(const Tensor& tensor, int64_t num_classes) {
 }
 
 Tensors _unravel_index(const Tensor& indices, IntsView shape) {
-  Tensor flat64 = cpu::dense(cpu::to_int64(indices));
+  Tensor flat64 = computes(indices) ? cpu::dense(cpu::to_int64(indices)) : indices;
   Tensors out;
   int64_t below = 1;  // elements one step along the dim spans
   for (int64_t d = shape.size() - 1; d >= 0; --d) {

@@ -65,6 +65,7 @@ TOCHA_MATH T fmod_fast(T x, T y) {
   // less than b in size and a multiple of the smaller last place, hence exact.
   Wide r = nmadd(trunc(a / b), b, a);
   r = r < 0 ? r + b : r;
+  r = a < b ? a : r;  // b may be infinite
   return copysign(static_cast<T>(r), x);
 }
 // Exact, sign of the divisor, as Python's %.

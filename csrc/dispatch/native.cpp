@@ -15,6 +15,12 @@ Tensor readable(const Tensor& t) {
   return copy;
 }
 
+void copy_across(const Tensor& to, const Tensor& from) {
+  bool apart =
+      to.device() != from.device() || !address_ranges_meet(to, from) || memory_overlap(to, from) == Overlap::full;
+  backend(to.device().type).copy(to, apart ? from : clone_dense(from));
+}
+
 void check_inplace_result(const Tensor& self, const Tensor& result, const char* op) {
   TOCHA_CHECK(self.sizes() == result.sizes(), Runtime, "[", op, "] output with shape ", self.sizes(),
               " doesn't match the broadcast shape ", result.sizes());
@@ -25,7 +31,7 @@ void check_inplace_result(const Tensor& self, const Tensor& result, const char* 
 
 void write_inplace(const Tensor& self, const Tensor& result, const char* op) {
   check_inplace_result(self, result, op);
-  if (computes(self)) backend(self.device().type).copy(self, result);
+  if (computes(self)) copy_across(self, result);
   self.bump_version();
 }
 

@@ -82,6 +82,8 @@ void refuse_meta(const char* op, const Arguments&... arguments) {
 
 // A copy with the same (dense) layout.
 Tensor clone_dense(const Tensor& t);
+// Copies as if the source were read completely before the first write.
+void copy_across(const Tensor& to, const Tensor& from);
 
 // t itself when its bytes can be read in order (contiguous, no conj or neg bit), else a contiguous copy.
 Tensor readable(const Tensor& t);

@@ -3,6 +3,7 @@
 #include <unordered_set>
 
 #include "dispatch/backend.h"
+#include "dispatch/native.h"
 
 namespace tocha {
 
@@ -78,7 +79,7 @@ void copy_to_out(const Tensor& out, const Tensor& result, const char* op) {
               result.device());
   resize_output(out, result.sizes(), op);
   check_no_internal_overlap(out, op);
-  if (computes(out)) backend(out.device().type).copy(out, result);
+  if (computes(out)) copy_across(out, result);
   out.bump_version();
 }
 

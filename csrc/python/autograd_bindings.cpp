@@ -4,7 +4,9 @@
 #include <string>
 
 #include "autograd/engine.h"
+#include "autograd/forward.h"
 #include "autograd/leaf.h"
+#include "ops/views.h"
 #include "python/parser.h"
 #include "python/python_node.h"
 #include "python/types.h"
@@ -222,7 +224,58 @@ PyObject* reached(PyObject*, PyObject* tensors) {
   });
 }
 
+int64_t levels = 0;
+PyObject* enter_dual_level(PyObject*, PyObject*) {
+  modes().forward_level = ++levels;
+  return PyLong_FromLongLong(levels - 1);
+}
+PyObject* exit_dual_level(PyObject*, PyObject*) {
+  modes().forward_level = 0;
+  return Py_NewRef(Py_None);
+}
+PyObject* make_dual(PyObject*, PyObject* args) {
+  return guarded([&]() -> PyObject* {
+    PyObject *o, *t;
+    if (!PyArg_ParseTuple(args, "O!O!", tensor_type, &o, tensor_type, &t)) throw PythonError();
+    Tensor primal = Tensor::borrow(o), tangent = Tensor::borrow(t);
+    TOCHA_CHECK(!autograd::tangent_of(primal), Runtime,
+                "Expected primal to have no tangent: it already has a forward gradient at this level.");
+    TOCHA_CHECK(primal.sizes() == tangent.sizes(), Runtime, "Expected tangent of shape ", primal.sizes(), ", got ",
+                tangent.sizes());
+    TOCHA_CHECK(primal.dtype() == tangent.dtype(), Runtime, "Expected tangent of dtype ", primal.dtype(), ", got ",
+                tangent.dtype());
+    Tensor dual = ops::alias(primal);
+    autograd::set_tangent(dual, tangent);
+    return dual.give();
+  });
+}
+PyObject* unpack_dual(PyObject*, PyObject* o) {
+  return guarded([&]() -> PyObject* {
+    TOCHA_CHECK(is_tensor(o), Type, "unpack_dual: a Tensor is needed, got ", Py_TYPE(o)->tp_name);
+    Tensor t = Tensor::borrow(o);
+    Tensor tangent = autograd::tangent_of(t);
+    if (!tangent) return Py_BuildValue("(OO)", o, Py_None);
+    int64_t level = std::exchange(modes().forward_level, 0);
+    Tensor primal = ops::alias(t);
+    modes().forward_level = level;
+    return Py_BuildValue("(NO)", primal.give(), tangent.object());
+  });
+}
+PyObject* set_tangent(PyObject*, PyObject* args) {
+  return guarded([&]() -> PyObject* {
+    PyObject *o, *t;
+    if (!PyArg_ParseTuple(args, "O!O!", tensor_type, &o, tensor_type, &t)) throw PythonError();
+    autograd::set_tangent(Tensor::borrow(o), Tensor::borrow(t));
+    return Py_NewRef(Py_None);
+  });
+}
+
 PyMethodDef function_table[] = {
+    {"_enter_dual_level", enter_dual_level, METH_NOARGS, nullptr},
+    {"_exit_dual_level", exit_dual_level, METH_NOARGS, nullptr},
+    {"_make_dual", make_dual, METH_VARARGS, nullptr},
+    {"_unpack_dual", unpack_dual, METH_O, nullptr},
+    {"_set_tangent", set_tangent, METH_VARARGS, nullptr},
     {"_graph_task", graph_task, METH_NOARGS, nullptr},
     {"_reached", reached, METH_O, nullptr},
     {"_backward", run_backward, METH_VARARGS, nullptr},

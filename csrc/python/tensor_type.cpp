@@ -14,7 +14,11 @@ namespace tocha {
 namespace {
 
 // Dead tensors of exactly this class wait here to be used again.
+#ifdef TOCHA_SANITIZE
+constexpr size_t kMaxFree = 0;
+#else
 constexpr size_t kMaxFree = 512;
+#endif
 std::vector<TensorObject*>& free_list() {
   static auto& list = *new std::vector<TensorObject*>();
   return list;
@@ -36,7 +40,7 @@ void reset(TensorObject* t) {
   t->dims_capacity = 5;
   t->contiguous = true;
   t->wrapped_number = t->conj = t->neg = t->requires_grad = t->inference = false;
-  t->tracks_base = t->one_of_many = false;
+  t->tracks_base = t->one_of_many = t->has_tangent = false;
 }
 
 void release(TensorObject* t) {

@@ -1,5 +1,6 @@
 // Checks csrc/cpu/special_*.h and complexmath.h against values from mpmath (40 digits), the values PyTorch gives at
 // special arguments, and identities. A program of its own: prints what failed and exits non-zero.
+// sources:
 #include "cpu/special.h"
 
 #include <cmath>

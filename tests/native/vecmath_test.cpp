@@ -1,6 +1,7 @@
 // Holds every function of cpu/vecmath.h to its accuracy: prints the largest error in ulp per function and type, and
 // exits with 1 if one is above its bound or an edge case is wrong. Built once per instruction set by the test-suite;
 // `vecmath_test [stride] [count]` takes every stride-th float and count random doubles.
+// sources:
 #include "cpu/vecmath.h"
 
 #include <algorithm>
@@ -8,6 +9,8 @@
 #include <cstdlib>
 #include <random>
 #include <vector>
+
+#include "cpu/scalar_ops.h"
 
 namespace {
 
@@ -274,6 +277,66 @@ W remainder_reference(W a, W b) {
 #define TRIG(NAME, FLOAT_BOUND, DOUBLE_BOUND) \
   BOTH(check, NAME, TRIG_LOOP, FLOAT_BOUND, DOUBLE_BOUND, (auto x), std::NAME(x))
 
+#if TOCHA_VECTOR_F32
+// The vector forms, whole vectors and a part of one; the bounds are those of the generated loops.
+#define VECTOR_LOOP(NAME)                                                                                     \
+  [](float* out, const float* in, int64_t size) {                                                             \
+    int64_t i = 0;                                                                                            \
+    for (; i + math::kLanes <= size; i += math::kLanes) math::store(out + i, math::NAME(math::load(in + i))); \
+    if (i < size) math::store_first(out + i, math::NAME(math::load_first(in + i, size - i)), size - i);       \
+  }
+#define VECTOR(NAME, BOUND, REFERENCE) \
+  check<float>("vector " #NAME, BOUND, VECTOR_LOOP(NAME), [](double x) { return REFERENCE; });
+
+// Sines that are beyond 1 would make NaN of what is done with them.
+void check_at_most_one() {
+  int64_t beyond = 0;
+  for (uint64_t u = 0; u <= math::bits_of(math::kTrigLimit<float>); u += math::kLanes * 7) {
+    alignas(64) uint32_t bits[math::kLanes];
+    for (int k = 0; k < math::kLanes; k++) bits[k] = static_cast<uint32_t>(u) + static_cast<uint32_t>(k);
+    math::F32x16 x = _mm512_castsi512_ps(_mm512_load_si512(bits));
+    for (math::F32x16 y : {math::sin(x), math::cos(x)})
+      beyond += _mm512_cmp_ps_mask(math::abs(y), math::splat(1.0f), _CMP_GT_OQ) != 0;
+  }
+  failures += beyond != 0;
+  std::printf("%-4s %-18s %-6s %lld beyond 1\n", beyond ? "FAIL" : "ok", "vector sin, cos", "float",
+              static_cast<long long>(beyond));
+}
+
+void check_vectors() {
+  VECTOR(exp, 1, std::exp(x))
+  VECTOR(exp2, 1, std::exp2(x))
+  VECTOR(expm1, 1.75, std::expm1(x))
+  VECTOR(sigmoid, 2, 1 / (1 + std::exp(-x)))
+  VECTOR(tanh, 1.5, std::tanh(x))
+  VECTOR(erf, 1.75, std::erf(x))
+  VECTOR(log, 1.5, std::log(x))
+  VECTOR(log2, 1.75, std::log2(x))
+  VECTOR(log10, 2, std::log10(x))
+  VECTOR(log1p, 2, std::log1p(x))
+  VECTOR(sin, 2, std::sin(x))
+  VECTOR(cos, 2, std::cos(x))
+  VECTOR(sqrt, 0.5, std::sqrt(x))
+  VECTOR(abs, 0, std::abs(x))
+  check_at_most_one();
+}
+
+// Values that a vector gives lane by lane, against the scalar forms.
+void check_vector_orders() {
+  std::vector<float> special = special_values<float>();
+  auto same = [](float a, float b) { return (a != a && b != b) || (a == b && std::signbit(a) == std::signbit(b)); };
+  int bad = 0;
+  for (float a : special) {
+    for (float b : special) {
+      math::F32x16 x = math::splat(a), y = math::splat(b);
+      bad += !same(math::maximum(x, y)[3], math::maximum(a, b)) || !same(math::minimum(x, y)[7], math::minimum(a, b));
+    }
+  }
+  failures += bad != 0;
+  std::printf("%-4s %-18s %-6s %d wrong\n", bad ? "FAIL" : "ok", "vector maximum", "float", bad);
+}
+#endif
+
 void check_exponentials() {
   UNARY(exp, 1, 1, std::exp(x))
   UNARY(exp2, 1.25, 1.25, std::exp2(x))
@@ -392,6 +455,10 @@ int main(int argc, char** argv) {
   check_error_functions();
   check_powers();
   check_roundings();
+#if TOCHA_VECTOR_F32
+  check_vectors();
+  check_vector_orders();
+#endif
   check_pieces<float>();
   check_pieces<double>();
   check_sums_of_exponentials<float>();

@@ -182,7 +182,8 @@ class Family:
             wanted = ", ".join(a.name for a in self.node.inputs)
             if form == "inplace" and o.schema.arguments[0] not in self.node.inputs:
                 wanted = f"{o.schema.arguments[0].name}, {wanted}"
-            return [f"  if (autograd::wanted({wanted})) [[unlikely]] return record_{target}({names});"]
+            hidden = f" || autograd::hides_base({o.schema.arguments[0].name})" if form == "inplace" else ""
+            return [f"  if (autograd::wanted({wanted}){hidden}) [[unlikely]] return record_{target}({names});"]
         if form == "inplace" and "no_gradient" not in o.tags and o.kind != "composite":
             return [f'  if (autograd::wanted({tensors})) [[unlikely]] autograd::refuse_inplace({o.schema.arguments[0].name}, "{o.name}");']
         if lacks_gradient(o) and form == "function":
@@ -194,7 +195,7 @@ class Family:
             unpack = [] if listed else [f"    const Tensor outs[] = {{{'out' if count == 1 else ', '.join(f'std::get<{i}>(out)' for i in range(count))}}};"]
             return [
                 f"  if (autograd::wanted({tensors})) [[unlikely]] {{",
-                f"    auto out = [&] {{ autograd::GradMode off(false); return {o.cpp_name}({names}); }}();",
+                f"    auto out = [&] {{ autograd::Unrecorded off; return {o.cpp_name}({names}); }}();",
                 *unpack,
                 f"    const Tensor ins[] = {{{single or 'Tensor()'}}};",
                 f'    autograd::record_unknown("{o.name}", "{node_name(o)}", ins, {len(single.split(",")) if single else 0}, {lists[0] if lists else "Tensors()"}, {outs});',
@@ -242,7 +243,7 @@ class Family:
             self.lines.append(f"Tensor {name}_({parameters(o)}) {{")
             first = operands(o)[0].name
             prologue += self.checks(o, "check_inplace")
-            record = [f"  if (autograd::wanted(ins, {nin})) [[unlikely]]", f"    autograd::pointwise_inplace(gradient_{name}, op_{name}, ins, params);", "  else"] if formulas else []
+            record = [f"  if (autograd::wanted(ins, {nin}) || autograd::hides_base({first})) [[unlikely]]", f"    autograd::pointwise_inplace(gradient_{name}, op_{name}, ins, params);", "  else"] if formulas else []
             self.lines += prologue + [*record, f"  pointwise_out(op_{name}, &{first}, ins, params, true);", f"  return {first};", "}", ""]
 
     def checks(self, o: Operator, which: str) -> list[str]:

@@ -502,7 +502,7 @@ class GradientNode:
         if self.name_choice():
             lines.append("  bool variant_ = false;")
         lines += ["  void apply(autograd::Grads& grads, autograd::Grads& out) override {", *self.apply(), "  }"]
-        resets = [f"{k.field}.reset();" for k in self.keeps.values() if k.kind != "value"]
+        resets = [f"{k.field}.reset();" for k in self.keeps.values() if k.kind in ("tensor", "output", "list")]
         if resets:
             lines.append(f"  void release_saved() override {{ {' '.join(resets)} released = true; }}")
         return [*lines, "};"]
@@ -616,7 +616,7 @@ class GradientNode:
         return lines
 
     def wants_now(self, name: str) -> str:
-        return f"autograd::requires_grad({name})"
+        return f"autograd::tracked({name})"
 
     def collect(self) -> list[str]:
         lines = []
@@ -639,12 +639,18 @@ class GradientNode:
     def outputs(self, names: list[str]) -> list[str]:
         return [f"  node->{k.field}.output({names[k.index]}, {k.index});" for k in self.keeps.values() if k.kind == "output"]
 
+    def forward(self, outs: list[str]) -> list[str]:
+        """Tangents of the results, in forward mode."""
+        flat = " ".join(f"autograd::flatten(ins, {a.name});" for a in self.inputs)
+        results = "out" if self.many else f"{{{', '.join(outs)}}}"
+        return [f"  if (modes().forward_level) {{ Tensors ins; {flat} autograd::carry(*ref, ins, {results}); }}"]
+
     def record(self, parameters: str, result: str) -> list[str]:
         """static T record_X(arguments)"""
         o = self.o
         names = ", ".join(a.name for a in o.schema.arguments)
         lines = [f"static {result} record_{o.cpp_name}({parameters}) {{", *self.start(), *self.saves()]
-        lines += [f"  {result} out = [&] {{", "    autograd::GradMode off(false);", f"    return ops::{o.cpp_name}({names});", "  }();"]
+        lines += [f"  {result} out = [&] {{", "    autograd::Unrecorded off;", f"    return ops::{o.cpp_name}({names});", "  }();"]
         n = len(o.schema.returns)
         outs = ["out"] if n == 1 else [f"std::get<{i}>(out)" for i in range(n)]
         if o.kind == "view":
@@ -654,14 +660,14 @@ class GradientNode:
                 lines += ["  autograd::set_view_history(out, ref, false);"]
         else:
             if n == 1 and not self.many and "view" in o.tags:
-                lines += [f"  if (out.is({self.inputs[0].name})) return out;", "  autograd::set_view_history(out, ref, false);", *self.outputs(outs), "  return out;", "}"]
+                lines += [f"  if (out.is({self.inputs[0].name})) return out;", "  autograd::set_view_history(out, ref, false);", *self.outputs(outs), *self.forward(outs), "  return out;", "}"]
                 return lines
             if n == 1 and not self.many and "dynamic" in o.tags:
                 lines += [f"  if ({' || '.join(f'out.is({a.name})' for a in self.inputs if self.count(a) == '1') or 'false'}) return out;"]
             for i, v in enumerate(outs):
                 known = o.differentiable is None or i in o.differentiable
                 lines.append(f"  autograd::set_history({v}, ref);" if known else f"  autograd::skip_output({v}, *ref);")
-        return [*lines, *self.outputs(outs), "  return out;", "}"]
+        return [*lines, *self.outputs(outs), *self.forward(outs), "  return out;", "}"]
 
     def record_inplace(self, parameters: str, function: str) -> list[str]:
         o = self.o
@@ -670,11 +676,11 @@ class GradientNode:
         overwritten = first in self.keeps and self.keeps[first].kind == "tensor"
         lines = [f"static Tensor record_{function}({parameters}) {{", f'  autograd::check_writable({first}, "{o.name}");', *self.start()]
         if overwritten:
-            lines += ["  Tensor before;", f"  {{ autograd::GradMode off(false); before = ops::clone({first}, std::nullopt); }}"]
+            lines += ["  Tensor before;", f"  {{ autograd::Unrecorded off; before = ops::clone({first}, std::nullopt); }}"]
         lines += self.saves("before" if overwritten else None)
-        lines += ["  {", "    autograd::GradMode off(false);", f"    ops::{function}({names});", "  }"]
+        lines += ["  {", "    autograd::Unrecorded off;", f"    ops::{function}({names});", "  }"]
         lines += [f"  autograd::rebase_history({first}, ref);"]
-        return [*lines, *self.outputs([first] * 4), f"  return {first};", "}"]
+        return [*lines, *self.outputs([first] * 4), *self.forward([first]), f"  return {first};", "}"]
 
 
 def own_value(k: Keep) -> str:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterator
 
-from tocha.codegen.cpp_scalar import Emitted, Names, emit, shortcut_tests, shortcuts
+from tocha.codegen.cpp_scalar import Emitted, Names, emit, shortcut_tests, shortcuts, vectorizes
 from tocha.ir import dtypes as dt
 from tocha.ir import scalar
 from tocha.ir.rewrite import simplify
@@ -104,7 +104,11 @@ def loop_text(name: str, nodes: tuple, out_types: list[dt.DType], in_types: list
         lines.append("  unsigned fault = 0;")
     loads = [f"const {d.cpp} x{i} = {loaded(d, f'a{i}[i]')};" for i, d in enumerate(in_types)]
     stores = [c for i, (d, r) in enumerate(zip(out_types, code.results, strict=True)) for c in stored_as(d, f"o{i}[i]", r)]
+    if vectorizes(nodes):
+        lines += ["#if TOCHA_VECTOR_F32", *vector_loop(nodes, leaves), "#else"]
     lines += element_loops(nodes, leaves, code, loads, stores)
+    if vectorizes(nodes):
+        lines.append("#endif")
     lines += [f"  return {'fault' if code.faults else '0'};", "}", ""]
     return "\n".join(lines)
 
@@ -142,6 +146,21 @@ def element_loops(nodes: tuple, leaves: Names, code: Emitted, loads: list[str], 
     lines += [f"      {run}", *("        " + c for c in (*loads, *code.body, *stores)), "      }", "    } else {", "#pragma GCC ivdep"]
     lines += [f"      {run}", *("        " + c for c in (*loads, *short.body, *stores)), "      }", "    }", "  }"]
     return lines
+
+
+def vector_loop(nodes: tuple, leaves: Names) -> list[str]:
+    """The loop over whole vectors, and one more vector for the rest: the result of an element never depends on where
+    it lies."""
+    code = emit(nodes, leaves, vector=True)
+
+    def step(suffix: str, rest: str) -> list[str]:
+        loads = [f"const auto {x} = math::load{suffix}(a{k} + i{rest});" for k, x in enumerate(leaves.inputs)]
+        stores = [f"math::store{suffix}(o{k} + i, {r}{rest});" for k, r in enumerate(code.results)]
+        return ["    " + c for c in (*loads, *code.body, *stores)]
+
+    ahead = [f"    math::look_ahead(a{k} + i);" for k in range(len(leaves.inputs))]
+    lines = ["  int64_t i = 0;", "  for (; i + math::kLanes <= n; i += math::kLanes) {", *ahead, *step("", ""), "  }"]
+    return [*lines, "  if (i < n) {", *step("_first", ", n - i"), "  }"]
 
 
 def parameter_lines(types: list[dt.DType]) -> list[str]:

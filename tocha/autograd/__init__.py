@@ -59,7 +59,9 @@ def _starting_grads(outputs: tuple, grads: tuple, is_grads_batched: bool = False
         if g is not None:
             raise TypeError(f"[backward] gradients can be either Tensors or None, but got {type(g).__name__}")
         if isinstance(out, graph.GradientEdge):
-            raise RuntimeError("[backward] grad can be implicitly created only for scalar outputs, not for a GradientEdge")
+            raise RuntimeError(
+                "[backward] grad can be implicitly created only for scalar outputs, not for a GradientEdge"
+            )
         if not out.requires_grad:
             found.append(None)
             continue
@@ -68,9 +70,13 @@ def _starting_grads(outputs: tuple, grads: tuple, is_grads_batched: bool = False
                 f"[backward] grad can be implicitly created only for scalar outputs, but the output has shape {list(out.shape)}"
             )
         if not (out.is_floating_point() or out.is_complex()):
-            raise RuntimeError(f"[backward] grad can be implicitly created only for real scalar outputs but got {out.dtype}")
+            raise RuntimeError(
+                f"[backward] grad can be implicitly created only for real scalar outputs but got {out.dtype}"
+            )
         if out.is_complex():
-            raise RuntimeError(f"[backward] grad can be implicitly created only for real scalar outputs but got {out.dtype}")
+            raise RuntimeError(
+                f"[backward] grad can be implicitly created only for real scalar outputs but got {out.dtype}"
+            )
         found.append(_C.ones_like(out, memory_format=_C.preserve_format))
     return tuple(found)
 
@@ -128,7 +134,9 @@ def grad(
     (tensor(18.),)
     """
     if materialize_grads and allow_unused is False:
-        raise ValueError("[grad] Expected allow_unused to be True or not passed when materialize_grads=True, but got: allow_unused=False.")
+        raise ValueError(
+            "[grad] Expected allow_unused to be True or not passed when materialize_grads=True, but got: allow_unused=False."
+        )
     unused = materialize_grads if allow_unused is None else allow_unused
     roots, wanted = _as_tuple(outputs), _as_tuple(inputs)
     overridable = [t for t in (*roots, *wanted) if isinstance(t, Tensor)]
@@ -152,7 +160,9 @@ def grad(
         return _batched(roots, wanted, grads, keep, create_graph, unused)
     found = _C._backward(roots, _starting_grads(roots, grads), keep, create_graph, wanted, unused, False)
     if materialize_grads:
-        found = tuple(_C.zeros_like(i, requires_grad=create_graph) if g is None else g for g, i in zip(found, wanted, strict=True))
+        found = tuple(
+            _C.zeros_like(i, requires_grad=create_graph) if g is None else g for g, i in zip(found, wanted, strict=True)
+        )
     return found
 
 
@@ -164,6 +174,8 @@ def _batched(roots: tuple, wanted: tuple, grads: Sequence, keep: bool, create: b
         row = tuple(None if g is None else g[i] for g in grads)
         rows.append(_C._backward(roots, row, keep or i + 1 < size, create, wanted, unused, False))
     return tuple(
-        None if all(r[k] is None for r in rows) else _C.stack([_C.zeros_like(wanted[k]) if r[k] is None else r[k] for r in rows])
+        None
+        if all(r[k] is None for r in rows)
+        else _C.stack([_C.zeros_like(wanted[k]) if r[k] is None else r[k] for r in rows])
         for k in range(len(wanted))
     )

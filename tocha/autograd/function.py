@@ -29,7 +29,9 @@ class FunctionCtx:
         """Keeps tensors for jvp."""
         for t in tensors:
             if not (isinstance(t, Tensor) or t is None):
-                raise AssertionError("save_for_forward expects all arguments to be tensors; you should save non-tensors as attributes on ctx.")
+                raise AssertionError(
+                    "save_for_forward expects all arguments to be tensors; you should save non-tensors as attributes on ctx."
+                )
         self.saved_for_forward = tensors
 
     def mark_dirty(self, *tensors: Tensor) -> None:
@@ -48,7 +50,9 @@ class FunctionCtx:
         import warnings
 
         warnings.warn(
-            "mark_shared_storage is deprecated. Tensors with shared storages are automatically tracked.", FutureWarning, stacklevel=2
+            "mark_shared_storage is deprecated. Tensors with shared storages are automatically tracked.",
+            FutureWarning,
+            stacklevel=2,
         )
 
 
@@ -62,7 +66,9 @@ class BackwardCFunction(_C._FunctionBase, FunctionCtx):
         backward, vjp = cls.backward, cls.vjp
         if vjp is not Function.vjp:
             if backward is not Function.backward:
-                raise RuntimeError("Implementing both 'backward' and 'vjp' for a custom Function is not allowed. You should only implement one of them.")
+                raise RuntimeError(
+                    "Implementing both 'backward' and 'vjp' for a custom Function is not allowed. You should only implement one of them."
+                )
             return vjp(self, *grads)
         return backward(self, *grads)
 
@@ -74,7 +80,11 @@ class FunctionMeta(type):
     """Gives every Function its node class: `class Exp(Function)` has nodes called ExpBackward."""
 
     def __init__(cls, name: str, bases: tuple, attributes: dict) -> None:
-        node = type(name + "Backward", (BackwardCFunction,), {"_forward_cls": cls, "__module__": attributes.get("__module__", "tocha.autograd")})
+        node = type(
+            name + "Backward",
+            (BackwardCFunction,),
+            {"_forward_cls": cls, "__module__": attributes.get("__module__", "tocha.autograd")},
+        )
         cls._backward_cls = node
         super().__init__(name, bases, attributes)
 
@@ -102,7 +112,9 @@ class Function(metaclass=FunctionMeta):
     generate_vmap_rule = False
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
-        raise RuntimeError(f"{type(self)} should not be instantiated. Methods on autograd functions are all static, so you should invoke them on the class itself.")
+        raise RuntimeError(
+            f"{type(self)} should not be instantiated. Methods on autograd functions are all static, so you should invoke them on the class itself."
+        )
 
     @staticmethod
     def forward(*args: Any, **kwargs: Any) -> Any:
@@ -117,22 +129,30 @@ class Function(metaclass=FunctionMeta):
     @staticmethod
     def backward(ctx: Any, *grad_outputs: Any) -> Any:
         """From the gradients of the results to those of the arguments, None where there is none."""
-        raise NotImplementedError("You must implement either the backward or vjp method for your custom autograd.Function to use it with backward mode AD.")
+        raise NotImplementedError(
+            "You must implement either the backward or vjp method for your custom autograd.Function to use it with backward mode AD."
+        )
 
     @staticmethod
     def vjp(ctx: Any, *grad_outputs: Any) -> Any:
         """Another name for backward."""
-        raise NotImplementedError("You must implement either the backward or vjp method for your custom autograd.Function to use it with backward mode AD.")
+        raise NotImplementedError(
+            "You must implement either the backward or vjp method for your custom autograd.Function to use it with backward mode AD."
+        )
 
     @staticmethod
     def jvp(ctx: Any, *grad_inputs: Any) -> Any:
         """From tangents of the arguments to those of the results: forward mode."""
-        raise NotImplementedError("You must implement the jvp function for custom autograd.Function to use it with forward mode AD.")
+        raise NotImplementedError(
+            "You must implement the jvp function for custom autograd.Function to use it with forward mode AD."
+        )
 
     @staticmethod
     def vmap(info: Any, in_dims: Any, *args: Any) -> Any:
         """The operation over a batch of arguments."""
-        raise NotImplementedError("To use autograd.Function with vmap, you must either override the vmap staticmethod or set generate_vmap_rule=True.")
+        raise NotImplementedError(
+            "To use autograd.Function with vmap, you must either override the vmap staticmethod or set generate_vmap_rule=True."
+        )
 
     @classmethod
     def apply(cls, *args: Any, **kwargs: Any) -> Any:
@@ -159,10 +179,22 @@ class Function(metaclass=FunctionMeta):
         outputs = (output,) if single else output
         for dirty in getattr(ctx, "dirty_tensors", None) or ():
             if not any(dirty is o for o in outputs):
-                raise RuntimeError("Some elements marked as dirty during the forward method were not returned as output. The inputs that are modified inplace must all be outputs of the Function.")
+                raise RuntimeError(
+                    "Some elements marked as dirty during the forward method were not returned as output. The inputs that are modified inplace must all be outputs of the Function."
+                )
         results = _C._record_function(ctx, args, outputs, recording)
         ctx.__dict__.pop("to_save", None)
+        tangents = [_tangent(a) for a in args]
+        if any(t is not None for t in tangents):
+            carried = ctx.apply_jvp(*tangents)
+            for out, t in zip(results, carried if isinstance(carried, tuple) else (carried,), strict=True):
+                if t is not None:
+                    _C._set_tangent(out, t)
         return results[0] if single else results
+
+
+def _tangent(value: Any) -> Tensor | None:
+    return _C._unpack_dual(value)[1] if isinstance(value, Tensor) else None
 
 
 def _with_defaults(f: Callable, args: tuple, kwargs: dict) -> tuple:
@@ -186,7 +218,10 @@ def once_differentiable(f: Callable) -> Callable:
         if not recording:
             return found
         parts = found if isinstance(found, tuple) else (found,)
-        marked = tuple(_Refusal.apply(p.detach().requires_grad_()) if isinstance(p, Tensor) and p.is_floating_point() else p for p in parts)
+        marked = tuple(
+            _Refusal.apply(p.detach().requires_grad_()) if isinstance(p, Tensor) and p.is_floating_point() else p
+            for p in parts
+        )
         return marked if isinstance(found, tuple) else marked[0]
 
     return backward

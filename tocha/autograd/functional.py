@@ -30,7 +30,9 @@ def _plain(value: tuple, was: bool) -> Any:
 def _leaves(inputs: tuple, create_graph: bool, need_graph: bool = True) -> tuple:
     """Fresh tensors to differentiate by; with create_graph still tied to the given ones."""
     return tuple(
-        (t.view_as(t) if t.requires_grad else t.detach().requires_grad_(need_graph)) if create_graph else t.detach().requires_grad_(need_graph)
+        (t.view_as(t) if t.requires_grad else t.detach().requires_grad_(need_graph))
+        if create_graph
+        else t.detach().requires_grad_(need_graph)
         for t in inputs
     )
 
@@ -39,7 +41,9 @@ def _finished(values: tuple, create_graph: bool) -> tuple:
     return values if create_graph else tuple(None if t is None else t.detach() for t in values)
 
 
-def _grad(outputs: tuple, inputs: tuple, grads: tuple | None, create_graph: bool, retain_graph: bool | None = None) -> tuple:
+def _grad(
+    outputs: tuple, inputs: tuple, grads: tuple | None, create_graph: bool, retain_graph: bool | None = None
+) -> tuple:
     """autograd.grad, where outputs that need no gradient give none."""
     from tocha import autograd
 
@@ -48,7 +52,12 @@ def _grad(outputs: tuple, inputs: tuple, grads: tuple | None, create_graph: bool
     if not kept:
         return (None,) * len(inputs)
     return autograd.grad(
-        tuple(o for o, _ in kept), inputs, tuple(g for _, g in kept), allow_unused=True, create_graph=create_graph, retain_graph=retain_graph
+        tuple(o for o, _ in kept),
+        inputs,
+        tuple(g for _, g in kept),
+        allow_unused=True,
+        create_graph=create_graph,
+        retain_graph=retain_graph,
     )
 
 
@@ -58,10 +67,14 @@ def _filled(grads: tuple, like: tuple, strict: bool, create_graph: bool, where: 
     for i, (g, t) in enumerate(zip(grads, like, strict=True)):
         if g is None:
             if strict:
-                raise RuntimeError(f"[{where}] The output of the user-provided function is independent of input {i}. This is not allowed in strict mode. ({stage})")
+                raise RuntimeError(
+                    f"[{where}] The output of the user-provided function is independent of input {i}. This is not allowed in strict mode. ({stage})"
+                )
             g = _C.zeros_like(t)
         elif strict and create_graph and not g.requires_grad:
-            raise RuntimeError(f"[{where}] The {stage} of the user-provided function is independent of input {i}. This is not allowed in strict mode when create_graph=True.")
+            raise RuntimeError(
+                f"[{where}] The {stage} of the user-provided function is independent of input {i}. This is not allowed in strict mode when create_graph=True."
+            )
         found.append(g)
     return tuple(found)
 
@@ -71,14 +84,18 @@ def _check_v(v: tuple, other: tuple, v_was: bool, other_was: bool, where: str, n
         raise RuntimeError(f"[{where}] v is a tuple of invalid length: should be {len(other)} but got {len(v)}.")
     for i, (a, b) in enumerate(zip(v, other, strict=True)):
         if a.size() != b.size():
-            raise RuntimeError(f"[{where}] v has invalid size at entry {i}: should be {list(b.size())} but got {list(a.size())} ({name}).")
+            raise RuntimeError(
+                f"[{where}] v has invalid size at entry {i}: should be {list(b.size())} but got {list(a.size())} ({name})."
+            )
 
 
 def _run(func: Callable, inputs: tuple, where: str) -> tuple[tuple, bool]:
     return _tuple(func(*inputs), "outputs", where)
 
 
-def vjp(func: Callable, inputs: Any, v: Any = None, create_graph: bool = False, strict: bool = False) -> tuple[Any, Any]:
+def vjp(
+    func: Callable, inputs: Any, v: Any = None, create_graph: bool = False, strict: bool = False
+) -> tuple[Any, Any]:
     """func(*inputs), and v times its Jacobian.
 
     >>> import tocha
@@ -91,7 +108,9 @@ def vjp(func: Callable, inputs: Any, v: Any = None, create_graph: bool = False, 
         outputs, out_was = _run(func, given, "vjp")
         if v is None:
             if len(outputs) != 1 or outputs[0].nelement() != 1:
-                raise RuntimeError("[vjp] The vector v can only be None if the user-provided function returns a single Tensor with a single element.")
+                raise RuntimeError(
+                    "[vjp] The vector v can only be None if the user-provided function returns a single Tensor with a single element."
+                )
             vs: tuple | None = None
         else:
             vs, v_was = _tuple(v, "v", "vjp")
@@ -101,7 +120,9 @@ def vjp(func: Callable, inputs: Any, v: Any = None, create_graph: bool = False, 
     return _plain(_finished(outputs, create_graph), out_was), _plain(_finished(grads, create_graph), was)
 
 
-def jvp(func: Callable, inputs: Any, v: Any = None, create_graph: bool = False, strict: bool = False) -> tuple[Any, Any]:
+def jvp(
+    func: Callable, inputs: Any, v: Any = None, create_graph: bool = False, strict: bool = False
+) -> tuple[Any, Any]:
     """func(*inputs), and its Jacobian times v: by differentiating v^T J by v.
 
     >>> import tocha
@@ -113,7 +134,9 @@ def jvp(func: Callable, inputs: Any, v: Any = None, create_graph: bool = False, 
         given = _leaves(given, create_graph)
         if v is None:
             if len(given) != 1 or given[0].nelement() != 1:
-                raise RuntimeError("[jvp] The vector v can only be None if the input to the user-provided function is a single Tensor with a single element.")
+                raise RuntimeError(
+                    "[jvp] The vector v can only be None if the input to the user-provided function is a single Tensor with a single element."
+                )
             vs: tuple | None = None
         else:
             vs, v_was = _tuple(v, "v", "jvp")
@@ -126,7 +149,12 @@ def jvp(func: Callable, inputs: Any, v: Any = None, create_graph: bool = False, 
 
 
 def jacobian(
-    func: Callable, inputs: Any, create_graph: bool = False, strict: bool = False, vectorize: bool = False, strategy: str = "reverse-mode"
+    func: Callable,
+    inputs: Any,
+    create_graph: bool = False,
+    strict: bool = False,
+    vectorize: bool = False,
+    strategy: str = "reverse-mode",
 ) -> Any:
     """The Jacobian: for each output and input a tensor of shape (*output.shape, *input.shape).
 
@@ -136,11 +164,15 @@ def jacobian(
             [0., 4.]])
     """
     if strategy not in ("forward-mode", "reverse-mode"):
-        raise AssertionError(f'Expected strategy to be either "forward-mode" or "reverse-mode". Got strategy={strategy}.')
+        raise AssertionError(
+            f'Expected strategy to be either "forward-mode" or "reverse-mode". Got strategy={strategy}.'
+        )
     if strategy == "forward-mode" and create_graph:
         raise NotImplementedError("[jacobian] create_graph=True is not supported with strategy='forward-mode'")
     if strategy == "forward-mode" and not vectorize:
-        raise NotImplementedError('For now, `jacobian` only supports `strategy="forward-mode"` in conjunction with `vectorize=True`.')
+        raise NotImplementedError(
+            'For now, `jacobian` only supports `strategy="forward-mode"` in conjunction with `vectorize=True`.'
+        )
     if strict and vectorize:
         raise RuntimeError("[jacobian] `strict=True` and `vectorized=True` are not supported together.")
     with _enabled():
@@ -156,10 +188,16 @@ def jacobian(
                 for k, (g, t) in enumerate(zip(found, given, strict=True)):
                     if g is None:
                         if strict:
-                            raise RuntimeError(f"[jacobian] Output {i} of the user-provided function is independent of input {k}. This is not allowed in strict mode.")
+                            raise RuntimeError(
+                                f"[jacobian] Output {i} of the user-provided function is independent of input {k}. This is not allowed in strict mode."
+                            )
                         g = _C.zeros_like(t)
                     elif strict and create_graph and not g.requires_grad:
-                        raise RuntimeError("[jacobian] The jacobian of the user-provided function is independent of input " + str(k) + ". This is not allowed in strict mode when create_graph=True.")
+                        raise RuntimeError(
+                            "[jacobian] The jacobian of the user-provided function is independent of input "
+                            + str(k)
+                            + ". This is not allowed in strict mode when create_graph=True."
+                        )
                     per_input[k].append(g)
             rows.append(
                 tuple(
@@ -180,7 +218,9 @@ def _one_number(func: Callable, where: str) -> Callable:
         if was and len(outs) != 1:
             raise RuntimeError(f"[{where}] The function given to {where} should return a single Tensor")
         if outs[0].nelement() != 1:
-            raise RuntimeError(f"[{where}] The Tensor returned by the function given to {where} should contain a single element")
+            raise RuntimeError(
+                f"[{where}] The Tensor returned by the function given to {where} should contain a single element"
+            )
         return outs[0].squeeze()
 
     return checked
@@ -213,7 +253,9 @@ def hessian(
     return rows if was else rows[0][0]
 
 
-def vhp(func: Callable, inputs: Any, v: Any = None, create_graph: bool = False, strict: bool = False) -> tuple[Any, Any]:
+def vhp(
+    func: Callable, inputs: Any, v: Any = None, create_graph: bool = False, strict: bool = False
+) -> tuple[Any, Any]:
     """func(*inputs), and v times its Hessian."""
     with _enabled():
         given, was = _tuple(inputs, "inputs", "vhp")
@@ -225,7 +267,9 @@ def vhp(func: Callable, inputs: Any, v: Any = None, create_graph: bool = False, 
     return _finished((out,), create_graph)[0], _plain(_finished(grads, create_graph), was)
 
 
-def hvp(func: Callable, inputs: Any, v: Any = None, create_graph: bool = False, strict: bool = False) -> tuple[Any, Any]:
+def hvp(
+    func: Callable, inputs: Any, v: Any = None, create_graph: bool = False, strict: bool = False
+) -> tuple[Any, Any]:
     """func(*inputs), and its Hessian times v: differentiated twice, the second time by a vector that stands in for v."""
     with _enabled():
         given, was = _tuple(inputs, "inputs", "hvp")
@@ -242,7 +286,9 @@ def hvp(func: Callable, inputs: Any, v: Any = None, create_graph: bool = False, 
 def _vector(v: Any, given: tuple, was: bool, where: str) -> tuple | None:
     if v is None:
         if len(given) != 1 or given[0].nelement() != 1:
-            raise RuntimeError(f"[{where}] The vector v can only be None if the input to the user-provided function is a single Tensor with a single element.")
+            raise RuntimeError(
+                f"[{where}] The vector v can only be None if the input to the user-provided function is a single Tensor with a single element."
+            )
         return None
     vs, v_was = _tuple(v, "v", where)
     _check_v(vs, given, v_was, was, where, "the input")

@@ -18,7 +18,9 @@ class GradcheckError(RuntimeError):
 
 def _differentiable(values: Any) -> list[Tensor]:
     values = values if isinstance(values, tuple | list) else (values,)
-    return [v for v in values if isinstance(v, Tensor) and v.requires_grad and (v.is_floating_point() or v.is_complex())]
+    return [
+        v for v in values if isinstance(v, Tensor) and v.requires_grad and (v.is_floating_point() or v.is_complex())
+    ]
 
 
 def _outputs(value: Any) -> tuple[Tensor, ...]:
@@ -83,25 +85,54 @@ def gradcheck(
     True
     """
     try:
-        return _check(func, inputs if isinstance(inputs, tuple | list) else (inputs,), eps, atol, rtol, nondet_tol, check_undefined_grad, check_grad_dtypes, check_backward_ad, check_forward_ad)
+        return _check(
+            func,
+            inputs if isinstance(inputs, tuple | list) else (inputs,),
+            eps,
+            atol,
+            rtol,
+            nondet_tol,
+            check_undefined_grad,
+            check_grad_dtypes,
+            check_backward_ad,
+            check_forward_ad,
+        )
     except GradcheckError:
         if raise_exception:
             raise
         return False
 
 
-def _check(func: Callable, inputs: Any, eps: float, atol: float, rtol: float, nondet_tol: float, undefined: bool, dtypes: bool, backward: bool, forward: bool) -> bool:
+def _check(
+    func: Callable,
+    inputs: Any,
+    eps: float,
+    atol: float,
+    rtol: float,
+    nondet_tol: float,
+    undefined: bool,
+    dtypes: bool,
+    backward: bool,
+    forward: bool,
+) -> bool:
     inputs = tuple(inputs)
     wanted = _differentiable(inputs)
     if not wanted:
-        raise ValueError("gradcheck expects at least one input tensor to require gradient, but none of the them have requires_grad=True.")
+        raise ValueError(
+            "gradcheck expects at least one input tensor to require gradient, but none of the them have requires_grad=True."
+        )
     for t in wanted:
         if t.dtype not in (_C.float64, _C.complex128):
             import warnings
 
-            warnings.warn("Input requires gradient and is not a double precision floating point or complex. This check will likely fail if all the inputs are not of double precision floating point or complex.", stacklevel=3)
+            warnings.warn(
+                "Input requires gradient and is not a double precision floating point or complex. This check will likely fail if all the inputs are not of double precision floating point or complex.",
+                stacklevel=3,
+            )
         if any(n > 1 and s == 0 for n, s in zip(t.shape, t.stride(), strict=True)):
-            raise RuntimeError("The input has a dimension with stride 0. gradcheck only supports inputs that are non-overlapping to be able to compute the numerical gradients correctly. You should call .contiguous on the input before passing it to gradcheck.")
+            raise RuntimeError(
+                "The input has a dimension with stride 0. gradcheck only supports inputs that are non-overlapping to be able to compute the numerical gradients correctly. You should call .contiguous on the input before passing it to gradcheck."
+            )
     outputs = tuple(o for o in _outputs(func(*inputs)))
     if backward:
         for k, out in enumerate(outputs):
@@ -114,7 +145,18 @@ def _check(func: Callable, inputs: Any, eps: float, atol: float, rtol: float, no
     return True
 
 
-def _check_output(func: Callable, inputs: tuple, wanted: list, k: int, out: Tensor, eps: float, atol: float, rtol: float, nondet_tol: float, dtypes: bool) -> None:
+def _check_output(
+    func: Callable,
+    inputs: tuple,
+    wanted: list,
+    k: int,
+    out: Tensor,
+    eps: float,
+    atol: float,
+    rtol: float,
+    nondet_tol: float,
+    dtypes: bool,
+) -> None:
     from tocha import autograd
 
     numerical = [_numerical(func, inputs, t, eps) for t in wanted]
@@ -128,10 +170,14 @@ def _check_output(func: Callable, inputs: tuple, wanted: list, k: int, out: Tens
                 again = autograd.grad(out, wanted, cotangent, retain_graph=True, allow_unused=True)
                 for a, b in zip(grads, again, strict=True):
                     if a is not None and not bool((a == b).all() | ((a != a) & (b != b)).any()):
-                        raise GradcheckError("Backward is not reentrant, i.e., running backward with same input and grad_output multiple times gives different values, although analytical gradient matches numerical gradient.")
+                        raise GradcheckError(
+                            "Backward is not reentrant, i.e., running backward with same input and grad_output multiple times gives different values, although analytical gradient matches numerical gradient."
+                        )
             for j, (g, t) in enumerate(zip(grads, wanted, strict=True)):
                 if g is not None and (g.shape != t.shape or (dtypes and g.dtype != t.dtype)):
-                    raise GradcheckError(f"the gradient of input {j} has shape {list(g.shape)} and dtype {g.dtype}, the input {list(t.shape)} and {t.dtype}")
+                    raise GradcheckError(
+                        f"the gradient of input {j} has shape {list(g.shape)} and dtype {g.dtype}, the input {list(t.shape)} and {t.dtype}"
+                    )
                 for n, at in enumerate(_places(t)):
                     # d Re<c, f> along each axis of the input is the gradient's component there.
                     parts = [(_C.conj(cotangent) * col[k]).sum() for col in numerical[j][n]]
@@ -140,7 +186,9 @@ def _check_output(func: Callable, inputs: tuple, wanted: list, k: int, out: Tens
                     got = [have.real, have.imag] if isinstance(have, complex) else [have]
                     for a, b in zip(got, expected, strict=False):
                         if not (abs(a - b) <= atol + rtol * abs(b) or (a != a and b != b)):
-                            raise GradcheckError(f"Jacobian mismatch for output {k} with respect to input {j}, at output place {place}, input place {at}: numerical {b}, analytical {a}")
+                            raise GradcheckError(
+                                f"Jacobian mismatch for output {k} with respect to input {j}, at output place {place}, input place {at}: numerical {b}, analytical {a}"
+                            )
 
 
 def _check_undefined(outputs: tuple, wanted: list) -> None:
@@ -167,12 +215,21 @@ def _check_forward(func: Callable, inputs: tuple, wanted: list, eps: float, atol
                 tangent = _C.zeros_like(target.detach())
                 tangent[place] = axis
                 with forward_ad.dual_level():
-                    dual = [forward_ad.make_dual(t.detach(), tangent) if t is target else t.detach() if isinstance(t, Tensor) else t for t in inputs]
+                    dual = [
+                        forward_ad.make_dual(t.detach(), tangent)
+                        if t is target
+                        else t.detach()
+                        if isinstance(t, Tensor)
+                        else t
+                        for t in inputs
+                    ]
                     found = [forward_ad.unpack_dual(o).tangent for o in _outputs(func(*dual))]
                 for k, (t, expected) in enumerate(zip(found, numerical[n][a], strict=True)):
                     have = _C.zeros_like(expected) if t is None else t
                     if not bool(_C.isclose(have, expected.to(have.dtype), rtol=rtol, atol=atol, equal_nan=True).all()):
-                        raise GradcheckError(f"forward-mode Jacobian mismatch for output {k} with respect to input {j} at {place}: numerical {expected}, analytical {have}")
+                        raise GradcheckError(
+                            f"forward-mode Jacobian mismatch for output {k} with respect to input {j} at {place}: numerical {expected}, analytical {have}"
+                        )
 
 
 def gradgradcheck(
@@ -207,12 +264,30 @@ def gradgradcheck(
 
     def gradients(*args: Any) -> tuple:
         xs, cotangents = args[: len(args) - n], args[len(args) - n :]
-        xs = tuple(x if not isinstance(x, Tensor) or x.requires_grad or y is x or not y.requires_grad else x.detach().requires_grad_() for x, y in zip(xs, given, strict=True))
+        xs = tuple(
+            x
+            if not isinstance(x, Tensor) or x.requires_grad or y is x or not y.requires_grad
+            else x.detach().requires_grad_()
+            for x, y in zip(xs, given, strict=True)
+        )
         with autograd.enable_grad():
             outs = _differentiable(_outputs(func(*xs)))
-            found = autograd.grad(outs, [x for x in xs if isinstance(x, Tensor) and x.requires_grad], cotangents, create_graph=True, allow_unused=True)
+            found = autograd.grad(
+                outs,
+                [x for x in xs if isinstance(x, Tensor) and x.requires_grad],
+                cotangents,
+                create_graph=True,
+                allow_unused=True,
+            )
         return tuple(g for g in found if g is not None)
 
     return gradcheck(
-        gradients, (*given, *made), eps=eps, atol=atol, rtol=rtol, raise_exception=raise_exception, nondet_tol=nondet_tol, check_undefined_grad=check_undefined_grad
+        gradients,
+        (*given, *made),
+        eps=eps,
+        atol=atol,
+        rtol=rtol,
+        raise_exception=raise_exception,
+        nondet_tol=nondet_tol,
+        check_undefined_grad=check_undefined_grad,
     )

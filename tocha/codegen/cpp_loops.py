@@ -6,7 +6,7 @@ compiler vectorizes.
 
 from __future__ import annotations
 
-from tocha.codegen.cpp_scalar import Names, emit
+from tocha.codegen.cpp_scalar import Names, emit, vectorizes
 from tocha.ir import dtypes as dt
 from tocha.ir import scalar
 from tocha.ir.dtypes import DType
@@ -56,21 +56,32 @@ class KernelWriter:
     def put(self, depth: int, line: str) -> None:
         self.lines.append("  " * depth + line)
 
+    def column_terms(self, loop: Loop, load: Load, column: str) -> list[str]:
+        """What of a load's position depends on the column."""
+        if load.source in self.kernel.loops:
+            return []
+        n = len(loop.sizes) - count_trailing(loop.sizes, self.kernel.columns)
+        return index_terms(loop.sizes[n:], load.strides[n:], column)
+
     def read(self, loop: Loop, load: Load, column: str) -> str:
         """C++ for the element that a load gives at row r and this column."""
         if load.source in self.kernel.loops:
             return f"{load.source.name}_row"
         n = len(loop.sizes) - count_trailing(loop.sizes, self.kernel.columns)
-        terms = [
-            *index_terms(loop.sizes[:n], load.strides[:n], "r"),
-            *index_terms(loop.sizes[n:], load.strides[n:], column),
-        ]
+        terms = [*index_terms(loop.sizes[:n], load.strides[:n], "r"), *self.column_terms(loop, load, column)]
         if load.offset:
             terms.append(str(load.offset))
         return f"{load.source.name}[{' + '.join(terms) or '0'}]"
 
     def elementwise(self, loop: Loop) -> None:
         names = Names([f"x{i}" for i in range(len(loop.loads))])
+        # Vectors are of neighbours, or of one value that serves the whole row.
+        runs = all(self.column_terms(loop, load, "c") in ([], ["c"]) for load in loop.loads)
+        vector = runs and vectorizes((loop.formula,))
+        if vector:
+            self.put(0, "#if TOCHA_VECTOR_F32")
+            self.vectors(loop, names)
+            self.put(0, "#else")
         code = emit((loop.formula,), names)
         for line in code.prologue:
             self.put(2, line)
@@ -78,6 +89,36 @@ class KernelWriter:
         self.put(2, f"for (int64_t c = 0; c < {self.kernel.columns}; ++c) {{")
         self.body(loop, code.body, "c", 3)
         self.put(3, f"{loop.name}[r * {self.kernel.columns} + c] = {code.results[0]};")
+        self.put(2, "}")
+        if vector:
+            self.put(0, "#endif")
+
+    def vectors(self, loop: Loop, names: Names) -> None:
+        """The loop over whole vectors of columns; what remains is a part of one more vector."""
+        code = emit((loop.formula,), names, vector=True)
+        columns = self.kernel.columns
+        for line in code.prologue:
+            self.put(2, line)
+
+        def step(suffix: str, rest: str) -> None:
+            for i, load in enumerate(loop.loads):
+                element = self.read(loop, load, "c")
+                whole = (
+                    f"math::load{suffix}(&{element}{rest})"
+                    if self.column_terms(loop, load, "c")
+                    else f"math::splat({element})"
+                )
+                self.put(3, f"const auto x{i} = {whole};")
+            for line in code.body:
+                self.put(3, line)
+            self.put(3, f"math::store{suffix}(&{loop.name}[r * {columns} + c], {code.results[0]}{rest});")
+
+        self.put(2, "int64_t c = 0;")
+        self.put(2, f"for (; c + math::kLanes <= {columns}; c += math::kLanes) {{")
+        step("", "")
+        self.put(2, "}")
+        self.put(2, f"if (c < {columns}) {{")
+        step("_first", f", {columns} - c")
         self.put(2, "}")
 
     def body(self, loop: Loop, lines: tuple[str, ...], column: str, depth: int) -> None:

@@ -10,8 +10,8 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from tocha.ir.dtypes import DType, Kind, Number, float64, int64, real_of, uint64
-from tocha.ir.node import CONSTANT, GRAD, INDEX, INPUT, OUTPUT, PARAM, Node, Primitive, topological
+from tocha.ir.dtypes import DType, Kind, Number, bool_, float32, float64, int64, real_of, uint64
+from tocha.ir.node import CONSTANT, GRAD, INDEX, INPUT, OUTPUT, PARAM, Cost, Node, Primitive, topological
 
 
 @dataclass(frozen=True)
@@ -56,8 +56,27 @@ def shortcut_tests(nodes: Sequence[Node], names: Names) -> Emitted:
     return Emitted(code.prologue, code.body, tuple(dict.fromkeys(tests)), code.faults)
 
 
-def emit(outputs: Sequence[Node], names: Names, *, short: bool = False) -> Emitted:
+def vectorizes(outputs: Sequence[Node]) -> bool:
+    """Whether the formulas can be written on vectors of float32, and gain by it: a compiler does well on arithmetic."""
+    nodes = topological(outputs)
+    varying: set[Node] = set()
+    for node in nodes:
+        if node.op is INDEX or (node.dtype is not float32 and (node.dtype is not bool_ or not node.args)):
+            return False
+        if node.op not in (CONSTANT, PARAM) and (not node.args or any(arg in varying for arg in node.args)):
+            if node.args and not node.op.vector:
+                return False
+            if any(arg.dtype is bool_ and arg not in varying for arg in node.args):
+                return False
+            varying.add(node)
+    gains = any(node.op.vector and node.op.cost is Cost.EXPENSIVE for node in varying)
+    return gains and all(output in varying and output.dtype is float32 for output in outputs)
+
+
+def emit(outputs: Sequence[Node], names: Names, *, short: bool = False, vector: bool = False) -> Emitted:
     """The C++ of the formulas with these outputs; with `short`, taking shortcuts.
+
+    With `vector` the inputs are vectors of float32; what does not depend on them is computed as a scalar.
 
     >>> from tocha.ir.dtypes import float32
     >>> from tocha.ir.scalar import exp, trace
@@ -85,8 +104,10 @@ def emit(outputs: Sequence[Node], names: Names, *, short: bool = False) -> Emitt
         hoisted = "{fault}" not in template and all(arg in invariant for arg in node.args)
         faults |= "{fault}" in template
         name = f"{names.prefix}{len(prologue) + len(body)}"
-        value = _fill(template, node, [text[arg] for arg in node.args], names)
-        (prologue if hoisted else body).append(f"const {node.dtype.cpp} {name} = {value};")
+        wide = vector and not hoisted
+        operands = [f"math::splat({text[arg]})" if wide and arg in invariant else text[arg] for arg in node.args]
+        value = _fill(template, node, operands, names)
+        (prologue if hoisted else body).append(f"const {'auto' if wide else node.dtype.cpp} {name} = {value};")
         if hoisted:
             invariant.add(node)
         text[node] = name

@@ -109,6 +109,7 @@ class Primitive:
     operand, None for an operand whose derivative is unknown.
     evaluate: the value in Python, from (node, *values). exact: evaluate gives the bits the kernel gives.
     shortcut: loops may use it for runs of elements none of which fails the test.
+    vector: the C++ for floats also takes whole vectors of float32 (see csrc/cpu/vecmath_avx512.h).
     """
 
     name: str
@@ -121,6 +122,7 @@ class Primitive:
     exact: bool = False
     commutative: bool = False
     shortcut: Shortcut | None = None
+    vector: bool = False
 
     def __call__(self, *args: Node | Number) -> Node:
         signature = self.signature
@@ -182,12 +184,13 @@ def define(
     commutative: bool = False,
     takes_reduced: bool = False,
     shortcut: Shortcut | None = None,
+    vector: bool = False,
 ) -> Primitive:
     """Enters a primitive into the table."""
     if name in PRIMITIVES:
         raise ValueError(f"primitive {name} is defined twice")
     signature = Signature(pattern, kinds, takes_reduced)
-    entry = Primitive(name, signature, cpp, triton, gradients, evaluate, cost, exact, commutative, shortcut)
+    entry = Primitive(name, signature, cpp, triton, gradients, evaluate, cost, exact, commutative, shortcut, vector)
     PRIMITIVES[name] = entry
     return entry
 

@@ -45,6 +45,7 @@ add = define(
     evaluate=lambda n, a, b: a + b,
     exact=True,
     commutative=True,
+    vector=True,
 )
 sub = define(
     "sub",
@@ -55,6 +56,7 @@ sub = define(
     gradients=(lambda g, y, a, b: g, lambda g, y, a, b: -g),
     evaluate=lambda n, a, b: a - b,
     exact=True,
+    vector=True,
 )
 mul = define(
     "mul",
@@ -66,6 +68,7 @@ mul = define(
     evaluate=lambda n, a, b: a * b,
     exact=True,
     commutative=True,
+    vector=True,
 )
 div = define(
     "div",
@@ -76,6 +79,7 @@ div = define(
     gradients=(lambda g, y, a, b: g / conjugate(b), lambda g, y, a, b: -g * conjugate(y / b)),
     evaluate=lambda n, a, b: ev.div(a, b),
     exact=True,
+    vector=True,
 )
 neg = define(
     "neg",
@@ -86,6 +90,7 @@ neg = define(
     gradients=(lambda g, y, x: -g,),
     evaluate=lambda n, x: -x,
     exact=True,
+    vector=True,
 )
 reciprocal = define(
     "reciprocal",
@@ -106,6 +111,7 @@ absolute = define(
     gradients=(lambda g, y, x: cast(g, x.dtype) * phase(x, y) if x.dtype.is_complex else g * sign(x),),
     evaluate=lambda n, x: ev.absolute(x),
     exact=True,
+    vector=True,
 )
 sign: Primitive = define(
     "sign",
@@ -227,7 +233,9 @@ round = _rounding("round", "libdevice.rint({0})", ev.round_even)
 # Order. maximum and minimum propagate NaN, fmax and fmin ignore it; all keep the first of two equal operands.
 
 
-def _ordering(name: str, triton: str, gradients: tuple[GradientRule, ...], evaluate: ev.Binary) -> Primitive:
+def _ordering(
+    name: str, triton: str, gradients: tuple[GradientRule, ...], evaluate: ev.Binary, vector: bool = False
+) -> Primitive:
     return define(
         name,
         "TT -> T",
@@ -237,6 +245,7 @@ def _ordering(name: str, triton: str, gradients: tuple[GradientRule, ...], evalu
         gradients=gradients,
         evaluate=lambda n, a, b: evaluate(a, b),
         exact=True,
+        vector=vector,
     )
 
 
@@ -250,12 +259,14 @@ maximum = _ordering(
     "tl.maximum({0}, {1}, propagate_nan=tl.PropagateNan.ALL)",
     (lambda g, y, a, b: _shared(a < b, a == b, g), lambda g, y, a, b: _shared(a > b, a == b, g)),
     ev.maximum,
+    vector=True,
 )
 minimum = _ordering(
     "minimum",
     "tl.minimum({0}, {1}, propagate_nan=tl.PropagateNan.ALL)",
     (lambda g, y, a, b: _shared(a > b, a == b, g), lambda g, y, a, b: _shared(a < b, a == b, g)),
     ev.minimum,
+    vector=True,
 )
 fmax = _ordering(
     "fmax",
@@ -341,6 +352,7 @@ def _elementary(
     evaluate: ev.Evaluator,
     kinds: frozenset[Kind] = INEXACT,
     shortcut: Shortcut | None = None,
+    vector: bool = False,
 ) -> Primitive:
     return define(
         name,
@@ -352,14 +364,16 @@ def _elementary(
         evaluate=evaluate,
         cost=Cost.EXPENSIVE,
         shortcut=shortcut,
+        vector=vector,
     )
 
 
-def _circular(name: str, triton: str, gradient: GradientRule, evaluate: ev.Evaluator) -> Primitive:
+def _circular(
+    name: str, triton: str, gradient: GradientRule, evaluate: ev.Evaluator, vector: bool = False
+) -> Primitive:
     """Great arguments need a long reduction by pi/2, which is a branch in the loop."""
-    return _elementary(
-        name, triton, gradient, evaluate, shortcut=Shortcut(f"math::{name}_fast({{0}})", "math::trig_needs_slow({0})")
-    )
+    shortcut = Shortcut(f"math::{name}_fast({{0}})", "math::trig_needs_slow({0})")
+    return _elementary(name, triton, gradient, evaluate, shortcut=shortcut, vector=vector)
 
 
 sqrt = define(
@@ -371,6 +385,7 @@ sqrt = define(
     gradients=(lambda g, y, x: g / conjugate(2 * y),),
     evaluate=lambda n, x: ev.sqrt(x),
     exact=True,
+    vector=True,
 )
 rsqrt = define(
     "rsqrt",
@@ -381,40 +396,60 @@ rsqrt = define(
     gradients=(lambda g, y, x: -0.5 * g * conjugate(y * y * y),),
     evaluate=lambda n, x: ev.rsqrt(x),
 )
-exp = _elementary("exp", "tl.exp({0})", lambda g, y, x: g * conjugate(y), ev.elementary(math.exp, cmath.exp, {}))
+exp = _elementary(
+    "exp", "tl.exp({0})", lambda g, y, x: g * conjugate(y), ev.elementary(math.exp, cmath.exp, {}), vector=True
+)
 exp2 = _elementary(
-    "exp2", "tl.exp2({0})", lambda g, y, x: g * conjugate(y) * LN2, ev.elementary(ev.exp2, ev.complex_exp2, {})
+    "exp2",
+    "tl.exp2({0})",
+    lambda g, y, x: g * conjugate(y) * LN2,
+    ev.elementary(ev.exp2, ev.complex_exp2, {}),
+    vector=True,
 )
 expm1 = _elementary(
     "expm1",
     "libdevice.expm1({0})",
     lambda g, y, x: g * conjugate(y + 1),
     ev.elementary(math.expm1, ev.complex_expm1, {}),
+    vector=True,
 )
 log = _elementary(
-    "log", "tl.log({0})", lambda g, y, x: g / conjugate(x), ev.elementary(math.log, cmath.log, {0.0: -math.inf})
+    "log",
+    "tl.log({0})",
+    lambda g, y, x: g / conjugate(x),
+    ev.elementary(math.log, cmath.log, {0.0: -math.inf}),
+    vector=True,
 )
 log2 = _elementary(
     "log2",
     "tl.log2({0})",
     lambda g, y, x: g / conjugate(x * LN2),
     ev.elementary(math.log2, ev.complex_log2, {0.0: -math.inf}),
+    vector=True,
 )
 log10 = _elementary(
     "log10",
     "libdevice.log10({0})",
     lambda g, y, x: g / conjugate(x * LN10),
     ev.elementary(math.log10, cmath.log10, {0.0: -math.inf}),
+    vector=True,
 )
 log1p = _elementary(
     "log1p",
     "libdevice.log1p({0})",
     lambda g, y, x: g / conjugate(x + 1),
     ev.elementary(math.log1p, ev.complex_log1p, {-1.0: -math.inf}),
+    vector=True,
 )
-sin = _circular("sin", "tl.sin({0})", lambda g, y, x: g * conjugate(cos(x)), ev.elementary(math.sin, cmath.sin, {}))
+sin = _circular(
+    "sin", "tl.sin({0})", lambda g, y, x: g * conjugate(cos(x)), ev.elementary(math.sin, cmath.sin, {}), vector=True
+)
 cos: Primitive = _circular(
-    "cos", "tl.cos({0})", lambda g, y, x: -g * conjugate(sin(x)), ev.elementary(math.cos, cmath.cos, {})
+    "cos",
+    "tl.cos({0})",
+    lambda g, y, x: -g * conjugate(sin(x)),
+    ev.elementary(math.cos, cmath.cos, {}),
+    vector=True,
 )
 tan = _circular(
     "tan", "libdevice.tan({0})", lambda g, y, x: g * conjugate(y * y + 1), ev.elementary(math.tan, cmath.tan, {})
@@ -441,7 +476,11 @@ cosh: Primitive = _elementary(
     "cosh", "libdevice.cosh({0})", lambda g, y, x: g * conjugate(sinh(x)), ev.elementary(math.cosh, cmath.cosh, {})
 )
 tanh = _elementary(
-    "tanh", "libdevice.tanh({0})", lambda g, y, x: g * conjugate(1 - y * y), ev.elementary(math.tanh, cmath.tanh, {})
+    "tanh",
+    "libdevice.tanh({0})",
+    lambda g, y, x: g * conjugate(1 - y * y),
+    ev.elementary(math.tanh, cmath.tanh, {}),
+    vector=True,
 )
 asinh = _elementary(
     "asinh",
@@ -467,6 +506,7 @@ sigmoid = _elementary(
     "tl.sigmoid({0})",
     lambda g, y, x: g * conjugate((1 - y) * y),
     ev.elementary(ev.sigmoid, ev.complex_sigmoid, {}),
+    vector=True,
 )
 
 

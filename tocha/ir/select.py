@@ -60,6 +60,7 @@ def _comparison(name: str, symbol: str, kinds: frozenset[Kind], evaluate: Callab
         evaluate=evaluate,
         exact=True,
         commutative=symbol in ("==", "!="),
+        vector=True,
     )
 
 
@@ -161,6 +162,7 @@ where: Primitive = define(
     evaluate=lambda n, c, a, b: a if c else b,
     exact=True,
     takes_reduced=True,
+    vector=True,
 )
 
 

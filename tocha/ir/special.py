@@ -22,7 +22,11 @@ SQRT_HALF = math.sqrt(0.5)
 
 
 def _unary(
-    name: str, gradient: GradientRule | None, evaluate: Callable[[float], float], triton: str | None = None
+    name: str,
+    gradient: GradientRule | None,
+    evaluate: Callable[[float], float],
+    triton: str | None = None,
+    vector: bool = False,
 ) -> Primitive:
     return define(
         name,
@@ -33,6 +37,7 @@ def _unary(
         gradients=None if gradient is None else (gradient,),
         evaluate=lambda n, x: evaluate(x),
         cost=Cost.EXPENSIVE,
+        vector=vector,
     )
 
 
@@ -53,7 +58,7 @@ def _binary(
 
 # Error functions and the normal distribution
 
-erf = _unary("erf", lambda g, y, x: g * (2.0 / SQRT_PI * exp(-(x * x))), math.erf, "libdevice.erf({0})")
+erf = _unary("erf", lambda g, y, x: g * (2.0 / SQRT_PI * exp(-(x * x))), math.erf, "libdevice.erf({0})", vector=True)
 erfc = _unary("erfc", lambda g, y, x: g * (-2.0 / SQRT_PI * exp(-(x * x))), math.erfc, "libdevice.erfc({0})")
 erfcx = _unary("erfcx", lambda g, y, x: g * (2.0 * x * y - 2.0 / SQRT_PI), ref.erfcx, "libdevice.erfcx({0})")
 erfinv = _unary("erfinv", lambda g, y, x: g * (0.5 * SQRT_PI * exp(y * y)), ref.erfinv, "libdevice.erfinv({0})")

@@ -104,7 +104,10 @@ def prelu_with(x, weight):
     return s.where(x > 0, x, weight * x)
 
 
-@composite("prelu(Tensor self, Tensor weight) -> Tensor")
+@composite(
+    "prelu(Tensor self, Tensor weight) -> Tensor",
+    samples=lambda t: [((t(3, 4, low=-1), t(1)), {}), ((t(2, 3, 4, low=-1), t(3)), {})],
+)
 def prelu(self, weight):
     """leaky_relu with a slope for all or one slope per channel, dim 1."""
     if self.dtype != weight.dtype:

@@ -165,7 +165,10 @@ def div(x, y):
 
 
 @composite(
-    "div.rounding(Operand self, Operand other, *, str? rounding_mode) -> Tensor", variants=BINARY, aliases=("divide",)
+    "div.rounding(Operand self, Operand other, *, str? rounding_mode) -> Tensor",
+    variants=BINARY,
+    aliases=("divide",),
+    samples=lambda t: [((t(3, 4), t(4)), {"rounding_mode": "floor"}), ((t(3, 4), 0.3), {"rounding_mode": "trunc"})],
 )
 def div_rounding(self, other, rounding_mode):
     """self / other, rounded: "floor" toward minus infinity, "trunc" toward zero, None not at all."""

@@ -31,13 +31,17 @@ def where(condition, x, y):
     return s.where(condition, x, y)
 
 
-@composite("where.method(Tensor self, Tensor condition, Operand other) -> Tensor", variants="method")
+@composite(
+    "where.method(Tensor self, Tensor condition, Operand other) -> Tensor",
+    variants="method",
+    samples=lambda t: [((t(3, 4), t.mask(3, 4), t(4)), {})],
+)
 def where_method(self, condition, other):
     """self where the condition holds, else other."""
     return op.where(condition, self, other)
 
 
-@composite("where.condition(Tensor condition) -> Tensor[]", variants="function")
+@composite("where.condition(Tensor condition) -> Tensor[]", variants="function", tags=frozenset({"reads_values"}))
 def where_condition(condition):
     """The coordinates of the elements that are not zero, one tensor per dim."""
     listed = condition.unsqueeze(0) if condition.ndim == 0 else condition
@@ -67,7 +71,12 @@ def clamp_max(x, max):
     return x & max if x.dtype is dt.bool_ else s.clamp_max(x, max)
 
 
-@composite("clamp(Tensor self, Scalar? min=None, Scalar? max=None) -> Tensor", variants=UNARY, aliases=("clip",))
+@composite(
+    "clamp(Tensor self, Scalar? min=None, Scalar? max=None) -> Tensor",
+    variants=UNARY,
+    aliases=("clip",),
+    samples=lambda t: [((t(3, 4), 0.3, 0.6), {}), ((t(3, 4),), {"max": 0.5})],
+)
 def clamp(self, min, max):
     """self kept within [min, max]; either may be None."""
     if min is None:
@@ -79,7 +88,12 @@ def clamp(self, min, max):
     return op._clamp(self, min, max)
 
 
-@composite("clamp.Tensor(Tensor self, Tensor? min=None, Tensor? max=None) -> Tensor", variants=UNARY, aliases=("clip",))
+@composite(
+    "clamp.Tensor(Tensor self, Tensor? min=None, Tensor? max=None) -> Tensor",
+    variants=UNARY,
+    aliases=("clip",),
+    samples=lambda t: [((t(3, 4), t(3, 4), t(4)), {}), ((t(3, 4),), {"min": t(4)})],
+)
 def clamp_tensor(self, min, max):
     """self kept within [min, max]; either may be None."""
     if min is None:

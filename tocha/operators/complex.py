@@ -22,7 +22,12 @@ def real_gradient(grad):
     return grad  # becomes complex where self is
 
 
-@native("imag(Tensor self) -> Tensor", variants="function, property", tags=VIEW)
+@native(
+    "imag(Tensor self) -> Tensor",
+    variants="function, property",
+    tags=VIEW,
+    samples=lambda t: [((t(3, 4, dtype="complex64"),), {})],
+)
 def imag(self):
     """The imaginary parts, as a view."""
 
@@ -32,7 +37,12 @@ def imag_gradient(grad):
     return op.complex(op.zeros_like(grad), grad)
 
 
-@native("view_as_real(Tensor self) -> Tensor", variants="function", tags=VIEW)
+@native(
+    "view_as_real(Tensor self) -> Tensor",
+    variants="function",
+    tags=VIEW,
+    samples=lambda t: [((t(3, 4, dtype="complex64"),), {})],
+)
 def view_as_real(self):
     """The real and imaginary parts as a last dim of size 2, sharing memory."""
 
@@ -42,7 +52,12 @@ def view_as_real_gradient(grad):
     return op.view_as_complex(grad.contiguous())
 
 
-@native("view_as_complex(Tensor self) -> Tensor", variants="function", tags=VIEW)
+@native(
+    "view_as_complex(Tensor self) -> Tensor",
+    variants="function",
+    tags=VIEW | {"memory_order"},
+    samples=lambda t: [((t(3, 4, 2),), {})],
+)
 def view_as_complex(self):
     """A last dim of size 2 as complex numbers, sharing memory."""
 

@@ -33,6 +33,7 @@ def copied_gradient(grad, src):
     "fill_(Tensor self, Operand value) -> Tensor",
     variants="method, function",
     tags=frozenset({"any_device", "any_overlap"}),
+    samples=lambda t: [((t(3, 4), 2), {}), ((t(3, 4), t()), {})],
 )
 def fill_(self, value):
     """Sets every element."""
@@ -48,7 +49,11 @@ def fill_value_gradient(grad):
     return grad.sum()
 
 
-@composite("fill(Tensor self, Operand value) -> Tensor", variants="function")
+@composite(
+    "fill(Tensor self, Operand value) -> Tensor",
+    variants="function",
+    samples=lambda t: [((t(3, 4), 2), {}), ((t(3, 4), t()), {})],
+)
 def fill(self, value):
     """A tensor of self's size and dtype with one value everywhere."""
     out = op.empty_like(self)
@@ -148,7 +153,11 @@ def type_as(self, other):
     return self.to(other)
 
 
-@composite("cpu(Tensor self, *, memory_format? memory_format=None) -> Tensor", variants="method")
+@composite(
+    "cpu(Tensor self, *, memory_format? memory_format=None) -> Tensor",
+    variants="method",
+    tags=frozenset({"reads_values"}),
+)
 def cpu(self, memory_format):
     """self in the CPU's memory."""
     return op._to_cpu(self, memory_format)

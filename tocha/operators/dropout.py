@@ -121,7 +121,12 @@ def feature_alpha_dropout_(self, p, train):
     return self.copy_(op.feature_alpha_dropout(self, p, train))
 
 
-@composite("native_dropout(Tensor input, float p, bool? train) -> (Tensor, Tensor)", variants="function", tags=_RANDOM)
+@composite(
+    "native_dropout(Tensor input, float p, bool? train) -> (Tensor, Tensor)",
+    variants="function",
+    tags=_RANDOM,
+    samples=lambda t: [((t(3, 4), 0.5, True), {}), ((t(3, 4), 0.5, False), {})],
+)
 def native_dropout(input, p, train):
     """dropout together with its mask."""
     if train is not None and not train:

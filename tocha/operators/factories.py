@@ -60,6 +60,7 @@ def check_strided(size: "int[]", stride: "int[]", name: "str") -> "none":
     "empty_strided(int[] size, int[] stride, *, dtype? dtype=None, device? device=None) -> Tensor",
     variants="function",
     tags=_EMPTY,
+    samples=lambda t: [(((2, 3), (1, 2)), {})],
 )
 def empty_strided(size, stride, dtype, device):
     """An uninitialised tensor with these strides."""
@@ -71,6 +72,7 @@ def empty_strided(size, stride, dtype, device):
     "empty_permuted(int[] size, int[] physical_layout, *, dtype? dtype=None, device? device=None) -> Tensor",
     variants="function",
     tags=_EMPTY,
+    samples=lambda t: [(((2, 3, 4), (2, 0, 1)), {})],
 )
 def empty_permuted(size, physical_layout, dtype, device):
     """An uninitialised tensor whose dims lie in memory in the order of physical_layout, outermost first."""
@@ -124,6 +126,7 @@ def new_empty(self, size, dtype, device):
     "new_empty_strided(Tensor self, int[] size, int[] stride, *, dtype? dtype=None, device? device=None) -> Tensor",
     variants="method",
     tags=_EMPTY,
+    samples=lambda t: [((t(3, 4), (2, 3), (1, 2)), {})],
 )
 def new_empty_strided(self, size, stride, dtype, device):
     """An uninitialised tensor with these strides and self's dtype and device."""

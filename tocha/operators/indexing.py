@@ -28,7 +28,13 @@ def index_gradient(grad, self, indices):
     return no_gradient_yet(self, grad).index_put_(indices, grad, True)
 
 
-@native("_unsafe_index(Tensor self, Tensor?[] indices) -> Tensor", kernel="index", tags=_DYNAMIC, variants="function")
+@native(
+    "_unsafe_index(Tensor self, Tensor?[] indices) -> Tensor",
+    kernel="index",
+    tags=_DYNAMIC,
+    variants="function",
+    samples=lambda t: [((t(3, 4), (None, t.index(5, below=4))), {})],
+)
 def _unsafe_index(self, indices):
     """What index gives."""
 
@@ -42,6 +48,11 @@ def unsafe_index_gradient(grad, self, indices):
     "index_put(Tensor self, Tensor?[] indices, Tensor values, bool accumulate=False) -> Tensor",
     tags=_IN_PLACE,
     variants="function, method, inplace",
+    samples=lambda t: [
+        ((t(3, 4), (t.index(5, below=3),), t(5, 4)), {}),
+        ((t(3, 4), (t.index(5, below=3), t.index(5, below=4)), t(5), True), {}),
+        ((t(3, 4), (t.mask(3, 4),), t(1)), {}),
+    ],
 )
 def index_put(self, indices, values, accumulate):
     """Writes values where indices point; with accumulate, adds them."""
@@ -63,6 +74,7 @@ def index_put_values_gradient(grad, indices):
     "_unsafe_masked_index(Tensor self, Tensor mask, Tensor?[] indices, Scalar fill) -> Tensor",
     tags=_DYNAMIC,
     variants="function",
+    samples=lambda t: [((t(3, 4), t.mask(5), (t.index(5, below=3), t.index(5, below=4)), 2), {})],
 )
 def _unsafe_masked_index(self, mask, indices, fill):
     """self[indices] where the mask holds, else fill; indices that are out of range count as the nearest one."""
@@ -77,6 +89,7 @@ def unsafe_masked_index_gradient(grad, self, mask, indices):
     "_unsafe_masked_index_put_accumulate(Tensor self, Tensor mask, Tensor?[] indices, Tensor values) -> Tensor",
     tags=_IN_PLACE,
     variants="function",
+    samples=lambda t: [((t(3, 4), t.mask(5), (t.index(5, below=3), t.index(5, below=4)), t(5)), {})],
 )
 def _unsafe_masked_index_put_accumulate(self, mask, indices, values):
     """Adds values where indices point and the mask holds; indices that are out of range count as the nearest one."""
@@ -100,7 +113,11 @@ def check_index_vector(op: "str", index: "Tensor") -> "none":
         raise RuntimeError(f"[{op}] Expected dtype int32 or int64 for index, got {index.dtype}")
 
 
-@native("index_select(Tensor self, int dim, Tensor index) -> Tensor", variants="function, method, out")
+@native(
+    "index_select(Tensor self, int dim, Tensor index) -> Tensor",
+    variants="function, method, out",
+    samples=lambda t: [((t(3, 4), 1, t.index(6, below=4)), {})],
+)
 def index_select(self, dim, index):
     """The slices of self along dim that index names."""
     d = wrap_dim(dim, self.ndim)
@@ -123,6 +140,10 @@ def index_select_gradient(grad, self, dim, index):
     "index_add(Tensor self, int dim, Tensor index, Tensor source, *, Scalar alpha=1) -> Tensor",
     tags=_IN_PLACE,
     variants=_EVERYWHERE,
+    samples=lambda t: [
+        ((t(3, 4), 0, t.index(5, below=3), t(5, 4)), {}),
+        ((t(3, 4), 1, t.index(2, below=4), t(3, 2)), {"alpha": 2}),
+    ],
 )
 def index_add(self, dim, index, source, alpha):
     """Adds alpha times the slices of source to the slices of self that index names."""
@@ -139,7 +160,12 @@ def index_add_source_gradient(grad, dim, index, source, alpha):
     return (picked.conj() * alpha).conj()
 
 
-@native("index_copy(Tensor self, int dim, Tensor index, Tensor source) -> Tensor", tags=_IN_PLACE, variants=_EVERYWHERE)
+@native(
+    "index_copy(Tensor self, int dim, Tensor index, Tensor source) -> Tensor",
+    tags=_IN_PLACE,
+    variants=_EVERYWHERE,
+    samples=lambda t: [((t(3, 4), 0, t.of([2, 0]), t(2, 4)), {})],
+)
 def index_copy(self, dim, index, source):
     """Replaces the slices of self that index names by those of source."""
 
@@ -158,6 +184,7 @@ def index_copy_source_gradient(grad, dim, index, source):
     "index_fill(Tensor self, int dim, Tensor index, Operand value) -> Tensor",
     tags=_IN_PLACE,
     variants="function, method, inplace",
+    samples=lambda t: [((t(3, 4), 1, t.index(2, below=4), 2), {})],
 )
 def index_fill(self, dim, index, value):
     """Sets the slices of self that index names to a value."""
@@ -177,6 +204,10 @@ def index_fill_value_gradient(grad, dim, index):
     "index_reduce(Tensor self, int dim, Tensor index, Tensor source, str reduce, *, bool include_self=True) -> Tensor",
     tags=_IN_PLACE,
     variants=_EVERYWHERE,
+    samples=lambda t: [
+        ((t(3, 4), 0, t.index(5, below=3), t(5, 4), "prod"), {}),
+        ((t(3, 4), 1, t.index(2, below=4), t(3, 2), "amax"), {"include_self": False}),
+    ],
 )
 def index_reduce(self, dim, index, source, reduce, include_self):
     """Reduces slices of source into the slices of self that index names: prod, mean, amax or amin."""
@@ -226,7 +257,11 @@ def index_reduce_source_gradient(grad, self, dim, index, source, reduce, include
     return found.reshape(source.shape)
 
 
-@native("take(Tensor self, Tensor index) -> Tensor", variants="function, method, out")
+@native(
+    "take(Tensor self, Tensor index) -> Tensor",
+    variants="function, method, out",
+    samples=lambda t: [((t(3, 4), t.index(2, 3, below=12)), {})],
+)
 def take(self, index):
     """The elements of self, as if it were 1-d, at the positions in index."""
     if index.dtype != dt.int64:
@@ -245,6 +280,7 @@ def take_gradient(grad, self, index):
     "put(Tensor self, Tensor index, Tensor source, bool accumulate=False) -> Tensor",
     tags=_IN_PLACE,
     variants="function, method, inplace",
+    samples=lambda t: [((t(3, 4), t.of([3, 11, 0]), t(3)), {}), ((t(3, 4), t.index(5, below=12), t(5), True), {})],
 )
 def put(self, index, source, accumulate):
     """Writes source into the positions of self, as if it were 1-d, that index names; with accumulate, adds."""
@@ -288,7 +324,11 @@ def take_along_gradient(grad, self, indices, dim):
     return op.zeros(sizes, dtype=grad.dtype, device=grad.device).scatter_add_(dim, places, grad)
 
 
-@composite("take_along_dim(Tensor self, Tensor indices, int? dim=None) -> Tensor", variants="function, method, out")
+@composite(
+    "take_along_dim(Tensor self, Tensor indices, int? dim=None) -> Tensor",
+    variants="function, method, out",
+    samples=lambda t: [((t(3, 4), t.index(3, 2, below=4), 1), {}), ((t(3, 4), t.index(5, below=12)), {})],
+)
 def take_along_dim(self, indices, dim):
     """Picks along dim by an index of the same rank, as argsort gives; without dim both are taken as 1-d."""
     if indices.dtype != dt.int64:
@@ -308,6 +348,7 @@ def take_along_dim(self, indices, dim):
 @native(
     "embedding(Tensor weight, Tensor indices, int padding_idx=-1, bool scale_grad_by_freq=False, bool sparse=False) -> Tensor",
     variants="function",
+    samples=lambda t: [((t(5, 3), t.index(2, 4, below=5)), {})],
 )
 def embedding(weight, indices, padding_idx, scale_grad_by_freq, sparse):
     """The rows of weight that indices name."""
@@ -333,6 +374,7 @@ def embedding_gradient(grad, weight, indices, padding_idx, scale_grad_by_freq):
     "embedding_renorm_(Tensor self, Tensor indices, float max_norm, float norm_type) -> Tensor",
     variants="function",
     tags=frozenset({"no_gradient"}),  # a constraint on the weights, not a step of the calculation
+    samples=lambda t: [((t(5, 3), t.index(2, 4, below=5), 0.5, 2.0), {})],
 )
 def embedding_renorm_(self, indices, max_norm, norm_type):
     """Scales the rows of self that indices name down to max_norm where their norm is larger."""
@@ -341,6 +383,7 @@ def embedding_renorm_(self, indices, max_norm, norm_type):
 @composite(
     "nn_embedding(Tensor input, Tensor weight, int? padding_idx=None, float? max_norm=None, float norm_type=2.0, bool scale_grad_by_freq=False, bool sparse=False) -> Tensor",
     variants="function",
+    samples=lambda t: [((t.index(2, 4, below=5), t(5, 3)), {})],
 )
 def nn_embedding(input, weight, padding_idx, max_norm, norm_type, scale_grad_by_freq, sparse):
     """The rows of weight that input names; with max_norm, those rows are first scaled down to it."""
@@ -356,12 +399,22 @@ def nn_embedding(input, weight, padding_idx, max_norm, norm_type, scale_grad_by_
     return op.embedding(weight, input, pad, scale_grad_by_freq, sparse)
 
 
-@native("nn_one_hot(Tensor tensor, int num_classes=-1) -> Tensor", tags=_DYNAMIC, variants="function")
+@native(
+    "nn_one_hot(Tensor tensor, int num_classes=-1) -> Tensor",
+    tags=_DYNAMIC,
+    variants="function",
+    samples=lambda t: [((t.index(3, 4, below=5), 6), {})],
+)
 def nn_one_hot(tensor, num_classes):
     """Rows of zeros with a one at the class; without num_classes as many classes as the largest one needs."""
 
 
-@native("_unravel_index(Tensor indices, int[] shape) -> Tensor[]", variants="function")
+@native(
+    "_unravel_index(Tensor indices, int[] shape) -> Tensor[]",
+    variants="function",
+    tags=frozenset({"any_device"}),
+    samples=lambda t: [((t.index(5, below=12), (3, 4)), {})],
+)
 def _unravel_index(indices, shape):
     """The coordinates in `shape` of flat positions."""
 

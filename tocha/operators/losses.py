@@ -263,7 +263,13 @@ def nll_backward_gradient(grad, target, weight, ignore_index):
     return op._nll(grad, target, weight, ignore_index)[0]
 
 
-@loss("nn_nll_loss(Tensor self, Tensor target, Tensor? weight=None, int reduction=1, int ignore_index=-100) -> Tensor")
+@loss(
+    "nn_nll_loss(Tensor self, Tensor target, Tensor? weight=None, int reduction=1, int ignore_index=-100) -> Tensor",
+    samples=lambda t: [
+        ((t(3, 5), t.index(3, below=5), t(5)), {}),
+        ((t(2, 5, 4), t.index(2, 4, below=5)), {"reduction": 0}),
+    ],
+)
 def nll_loss(self, target, weight, reduction, ignore_index):
     """The negative log likelihood of the target classes, given log probabilities of (N, C, ...) or (C)."""
     each, weights = op._nll(self, target, weight, ignore_index)
@@ -359,7 +365,10 @@ def hinge_embedding_loss(self, target, margin, reduction):
     return reduced(apart + together, reduction)
 
 
-@loss("cosine_embedding_loss(Tensor input1, Tensor input2, Tensor target, float margin=0.0, int reduction=1) -> Tensor")
+@loss(
+    "cosine_embedding_loss(Tensor input1, Tensor input2, Tensor target, float margin=0.0, int reduction=1) -> Tensor",
+    samples=lambda t: [((t(3, 4), t(3, 4), t.of([1, -1, 1])), {})],
+)
 def cosine_embedding_loss(input1, input2, target, margin, reduction):
     """1 - cos(input1, input2) where target is 1, max(0, cos - margin) where it is -1."""
     if target.dim() > 1:
@@ -431,14 +440,18 @@ def _multilabel_margin_slopes(self, target):
     return Out(self.shape, self.dtype)
 
 
-@loss("nn_multilabel_margin_loss(Tensor self, Tensor target, int reduction=1) -> Tensor")
+@loss(
+    "nn_multilabel_margin_loss(Tensor self, Tensor target, int reduction=1) -> Tensor",
+    samples=lambda t: [((t(3, 4), t.of([[0, 2, -1, 1], [3, -1, 0, 0], [1, 0, 2, 3]])), {})],
+)
 def multilabel_margin_loss(self, target, reduction):
     """Hinge losses between each target class (up to the first -1) and each other class, over the number of classes."""
     return reduced(op._multilabel_margin(self, target), reduction)
 
 
 @loss(
-    "nn_multi_margin_loss(Tensor self, Tensor target, Scalar p=1, Scalar margin=1, Tensor? weight=None, int reduction=1) -> Tensor"
+    "nn_multi_margin_loss(Tensor self, Tensor target, Scalar p=1, Scalar margin=1, Tensor? weight=None, int reduction=1) -> Tensor",
+    samples=lambda t: [((t(3, 4), t.index(3, below=4)), {}), ((t(3, 4), t.index(3, below=4), 2, 0.5, t(4), 0), {})],
 )
 def multi_margin_loss(self, target, p, margin, weight, reduction):
     """max(0, margin - self[target] + self[i]) to the power p, averaged over the other classes i."""
@@ -515,7 +528,9 @@ def _ctc_loss_backward(grad_output, log_probs, targets, input_lengths, target_le
 
 
 @loss(
-    "ctc_loss(Tensor log_probs, Tensor targets, Tensor input_lengths, Tensor target_lengths, int blank=0, int reduction=1, bool zero_infinity=False) -> Tensor"
+    "ctc_loss(Tensor log_probs, Tensor targets, Tensor input_lengths, Tensor target_lengths, int blank=0, int reduction=1, bool zero_infinity=False) -> Tensor",
+    samples=lambda t: [((t(6, 2, 5), t.of([[1, 2, 2], [3, 1, 4]]), t.of([6, 5]), t.of([3, 2])), {})],
+    tags=frozenset({"reads_values"}),
 )
 def ctc_loss(log_probs, targets, input_lengths, target_lengths, blank, reduction, zero_infinity):
     """Connectionist temporal classification: all alignments of (T, N, C) log probabilities to the targets."""

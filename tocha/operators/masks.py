@@ -10,7 +10,10 @@ _DYNAMIC = frozenset({"dynamic"})
 _ANY_DEVICE = frozenset({"any_device"})
 
 
-@composite("masked_fill(Tensor self, Tensor mask, Operand value) -> Tensor")
+@composite(
+    "masked_fill(Tensor self, Tensor mask, Operand value) -> Tensor",
+    samples=lambda t: [((t(3, 4), t.mask(4), 2), {}), ((t(3, 4), t.mask(3, 1), t()), {})],
+)
 def masked_fill(self, mask, value):
     """self, with a value where the mask holds."""
     if mask.dtype != dt.bool_:
@@ -44,7 +47,12 @@ def masked_fill_value_gradient(grad, mask):
     return where_masked(grad, mask).sum()
 
 
-@native("masked_fill_(Tensor self, Tensor mask, Operand value) -> Tensor", tags=_ANY_DEVICE, variants="method")
+@native(
+    "masked_fill_(Tensor self, Tensor mask, Operand value) -> Tensor",
+    tags=_ANY_DEVICE,
+    variants="method",
+    samples=lambda t: [((t(3, 4), t.mask(4), 2), {}), ((t(3, 4), t.mask(3, 1), t()), {})],
+)
 def masked_fill_(self, mask, value):
     """Sets self to a value where the mask holds."""
 
@@ -59,7 +67,12 @@ def masked_fill_inplace_value_gradient(grad, mask):
     return where_masked(grad, mask).sum()
 
 
-@native("masked_select(Tensor self, Tensor mask) -> Tensor", tags=_DYNAMIC, variants="function, method, out")
+@native(
+    "masked_select(Tensor self, Tensor mask) -> Tensor",
+    tags=_DYNAMIC,
+    variants="function, method, out",
+    samples=lambda t: [((t(3, 4), t.mask(3, 4)), {})],
+)
 def masked_select(self, mask):
     """The elements where the mask holds, as a 1-d tensor."""
 
@@ -70,7 +83,11 @@ def masked_select_gradient(grad, self, mask):
     return op.zeros(sizes, dtype=grad.dtype, device=grad.device).masked_scatter_(mask, grad)
 
 
-@native("masked_scatter(Tensor self, Tensor mask, Tensor source) -> Tensor", tags=_DYNAMIC | _ANY_DEVICE)
+@native(
+    "masked_scatter(Tensor self, Tensor mask, Tensor source) -> Tensor",
+    tags=_DYNAMIC | _ANY_DEVICE,
+    samples=lambda t: [((t(3, 4), t.mask(3, 4), t(12)), {})],
+)
 def masked_scatter(self, mask, source):
     """self, with consecutive elements of source where the mask holds."""
 
@@ -92,7 +109,12 @@ def masked_scatter_source_gradient(grad, mask, source):
     return taken_in_order(grad, mask, source)
 
 
-@native("masked_scatter_(Tensor self, Tensor mask, Tensor source) -> Tensor", tags=_ANY_DEVICE, variants="method")
+@native(
+    "masked_scatter_(Tensor self, Tensor mask, Tensor source) -> Tensor",
+    tags=_ANY_DEVICE,
+    variants="method",
+    samples=lambda t: [((t(3, 4), t.mask(3, 4), t(12)), {})],
+)
 def masked_scatter_(self, mask, source):
     """Writes consecutive elements of source where the mask holds."""
 
@@ -117,7 +139,11 @@ def _nonzero_tuple(self):
     """The coordinates of the elements that are not zero, one tensor for each dim: what an index takes."""
 
 
-@native("nonzero_static(Tensor self, *, int size, int fill_value=-1) -> Tensor", variants="function, method, out")
+@native(
+    "nonzero_static(Tensor self, *, int size, int fill_value=-1) -> Tensor",
+    variants="function, method, out",
+    samples=lambda t: [((t(3, 4),), {"size": 5}), ((t(3, 4),), {"size": 20, "fill_value": 7})],
+)
 def nonzero_static(self, size, fill_value):
     """The first `size` rows of nonzero, filled up with fill_value."""
     if size < 0:

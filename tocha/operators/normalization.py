@@ -69,6 +69,7 @@ def layer_norm_in_parts(self, normalized_shape, weight, bias, eps):
     "native_layer_norm(Tensor self, int[] normalized_shape, Tensor? weight, Tensor? bias, float eps) -> (Tensor, Tensor, Tensor)",
     variants="function",
     differentiable=(0,),
+    samples=lambda t: [((t(2, 3, 4), [3, 4], t(3, 4), t(3, 4), 1e-5), {}), ((t(3, 4), [4], None, None, 1e-5), {})],
     decomposition=layer_norm_in_parts,
 )
 def native_layer_norm(self, normalized_shape, weight, bias, eps):
@@ -168,6 +169,7 @@ def layer_norm_backward_gradient(
 @composite(
     "layer_norm(Tensor self, int[] normalized_shape, Tensor? weight=None, Tensor? bias=None, float eps=1e-05, bool cudnn_enable=True) -> Tensor",
     variants="function",
+    samples=lambda t: [((t(2, 3, 4), [4], t(4), t(4)), {})],
 )
 def layer_norm(self, normalized_shape, weight, bias, eps, cudnn_enable):
     """(x - mean) / sqrt(var + eps) over the last dims, times weight plus bias."""
@@ -177,6 +179,7 @@ def layer_norm(self, normalized_shape, weight, bias, eps, cudnn_enable):
 @composite(
     "nn_layer_norm(Tensor self, int[] normalized_shape, Tensor? weight=None, Tensor? bias=None, float eps=1e-05) -> Tensor",
     variants="function",
+    samples=lambda t: [((t(2, 3, 4), [4], t(4), t(4)), {})],
 )
 def nn_layer_norm(self, normalized_shape, weight, bias, eps):
     """(x - mean) / sqrt(var + eps) over the last dims, times weight plus bias."""
@@ -187,6 +190,7 @@ def nn_layer_norm(self, normalized_shape, weight, bias, eps):
     "_fused_rms_norm(Tensor self, int[] normalized_shape, Tensor? weight, float? eps) -> (Tensor, Tensor)",
     variants="function",
     differentiable=(0,),
+    samples=lambda t: [((t(2, 3, 4), [4], t(4), None), {})],
 )
 def _fused_rms_norm(self, normalized_shape, weight, eps):
     """rms_norm with the reciprocal root mean square of every row."""
@@ -230,7 +234,9 @@ def rms_norm_backward_gradient(grad0, grad1, grad_output, self, normalized_shape
 
 
 @composite(
-    "rms_norm(Tensor self, int[] normalized_shape, Tensor? weight=None, float? eps=None) -> Tensor", variants="function"
+    "rms_norm(Tensor self, int[] normalized_shape, Tensor? weight=None, float? eps=None) -> Tensor",
+    variants="function",
+    samples=lambda t: [((t(2, 3, 4), [3, 4], t(3, 4)), {})],
 )
 def rms_norm(self, normalized_shape, weight, eps):
     """x / sqrt(mean(x^2) + eps) over the last dims, times weight."""
@@ -246,6 +252,7 @@ def rms_norm(self, normalized_shape, weight, eps):
 @composite(
     "nn_rms_norm(Tensor self, int[] normalized_shape, Tensor? weight=None, float? eps=None) -> Tensor",
     variants="function",
+    samples=lambda t: [((t(2, 3, 4), [4], t(4)), {})],
 )
 def nn_rms_norm(self, normalized_shape, weight, eps):
     """x / sqrt(mean(x^2) + eps) over the last dims, times weight."""
@@ -263,6 +270,7 @@ def check_channels(parameter: "Tensor?", channels: "int") -> "none":
 @native(
     "native_group_norm(Tensor self, Tensor? weight, Tensor? bias, int N, int C, int HxW, int group, float eps) -> (Tensor, Tensor, Tensor)",
     variants="function",
+    samples=lambda t: [((t(2, 6, 5), t(6), t(6), 2, 6, 5, 3, 1e-5), {})],
 )
 def native_group_norm(self, weight, bias, N, C, HxW, group, eps):
     """group_norm with the mean and the reciprocal standard deviation of every group."""
@@ -326,6 +334,7 @@ def group_norm_backward_gradient(
 @composite(
     "group_norm(Tensor self, int num_groups, Tensor? weight=None, Tensor? bias=None, float eps=1e-05, bool cudnn_enabled=True) -> Tensor",
     variants="function",
+    samples=lambda t: [((t(2, 6, 5), 3, t(6), t(6)), {})],
 )
 def group_norm(self, num_groups, weight, bias, eps, cudnn_enabled):
     """(x - mean) / sqrt(var + eps) within groups of channels, times weight plus bias per channel."""
@@ -339,6 +348,7 @@ def group_norm(self, num_groups, weight, bias, eps, cudnn_enabled):
 @composite(
     "nn_group_norm(Tensor self, int num_groups, Tensor? weight=None, Tensor? bias=None, float eps=1e-05) -> Tensor",
     variants="function",
+    samples=lambda t: [((t(2, 6, 5), 2, t(6), t(6)), {})],
 )
 def nn_group_norm(self, num_groups, weight, bias, eps):
     """(x - mean) / sqrt(var + eps) within groups of channels, times weight plus bias per channel."""

@@ -192,6 +192,7 @@ def spread_dims(norm: "Tensor", dims: "int[]", keepdim: "bool") -> "Tensor":
 @composite(
     "linalg_matrix_norm(Tensor self, Scalar ord, int[] dim=[-2,-1], bool keepdim=False, *, dtype? dtype=None) -> Tensor",
     variants="function, out",
+    samples=lambda t: [((t(2, 3, 4), 1), {}), ((t(2, 3, 4), float("-inf")), {"dim": (0, 1), "keepdim": True})],
 )
 def linalg_matrix_norm(self, ord, dim, keepdim, dtype):
     """A matrix norm over two dims: 1 and inf are the largest sums of columns and rows, 2 the largest singular value;
@@ -220,6 +221,7 @@ def linalg_matrix_norm(self, ord, dim, keepdim, dtype):
 @composite(
     "linalg_matrix_norm.str(Tensor self, str ord='fro', int[] dim=[-2,-1], bool keepdim=False, *, dtype? dtype=None) -> Tensor",
     variants="function, out",
+    samples=lambda t: [((t(2, 3, 4),), {}), ((t(2, 3, 4), "fro"), {"dim": (0, 1), "keepdim": True})],
 )
 def linalg_matrix_norm_str(self, ord, dim, keepdim, dtype):
     """The Frobenius norm ('fro') or the sum of singular values ('nuc') over two dims."""
@@ -258,6 +260,7 @@ def linalg_norm(self, ord, dim, keepdim, dtype):
 @composite(
     "linalg_norm.str(Tensor self, str ord, int[1]? dim=None, bool keepdim=False, *, dtype? dtype=None) -> Tensor",
     variants="function, out",
+    samples=lambda t: [((t(3, 4), "fro"), {})],
 )
 def linalg_norm_str(self, ord, dim, keepdim, dtype):
     """A matrix norm by name."""
@@ -304,7 +307,12 @@ def nuclear_norm(self, keepdim):
     return op.linalg_matrix_norm(self, "nuc", [-2, -1], keepdim)
 
 
-@composite("nuclear_norm.dim(Tensor self, int[2] dim, bool keepdim=False) -> Tensor", variants="function, out")
+@composite(
+    "nuclear_norm.dim(Tensor self, int[2] dim, bool keepdim=False) -> Tensor",
+    variants="function, out",
+    dtypes=(dt.float32, dt.float64, *COMPLEX),
+    samples=lambda t: [((t(2, 3, 4), (1, 2)), {}), ((t(3, 4), (0, 1), True), {})],
+)
 def nuclear_norm_dim(self, dim, keepdim):
     """The sum of the singular values of the matrices that two dims hold."""
     return op.linalg_matrix_norm(self, "nuc", dim, keepdim)

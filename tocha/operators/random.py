@@ -242,6 +242,7 @@ def bernoulli_p(self, p, generator):
     "multinomial(Tensor self, int num_samples, bool replacement=False, *, Generator? generator=None) -> Tensor",
     variants="function, method, out",
     tags=frozenset({"random", "exact_out"}),
+    samples=lambda t: [((t(3, 4), 2), {}), ((t(4), 7, True), {})],
 )
 def multinomial(self, num_samples, replacement, generator):
     """Indices drawn from the distribution in each row of self, which need not sum to one."""

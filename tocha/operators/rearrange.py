@@ -133,14 +133,19 @@ def tile(self, dims):
 
 @native(
     "repeat_interleave(Tensor repeats, *, int? output_size=None) -> Tensor",
-    tags=frozenset({"any_device", "dynamic"}),
+    tags=frozenset({"any_device", "dynamic", "reads_values"}),
     variants="function",
+    samples=lambda t: [((t.of([2, 0, 3]),), {})],
 )
 def repeat_interleave(repeats, output_size):
     """Each index i repeats[i] times."""
 
 
-@composite("repeat_interleave.tensor(Tensor self, Tensor repeats, int? dim=None, *, int? output_size=None) -> Tensor")
+@composite(
+    "repeat_interleave.tensor(Tensor self, Tensor repeats, int? dim=None, *, int? output_size=None) -> Tensor",
+    samples=lambda t: [((t(3, 4), t.of([2, 0, 3]), 0), {})],
+    tags=frozenset({"reads_values"}),
+)
 def repeat_interleave_tensor(self, repeats, dim, output_size):
     """Each element of dim as often as repeats says (one number for all of them, or one each)."""
     x = self.flatten() if dim is None else self

@@ -395,9 +395,13 @@ def aminmax_gradient(grad0, grad1, self, dim, keepdim, result0, result1):
     dims = one_dim(dim)
     total = op.zeros_like(self)
     if grad0 is not None:
-        total = shared_among_ties(unreduced(grad0, self, dims, keepdim), self, unreduced(result0, self, dims, keepdim), dims)
+        total = shared_among_ties(
+            unreduced(grad0, self, dims, keepdim), self, unreduced(result0, self, dims, keepdim), dims
+        )
     if grad1 is not None:
-        total = total + shared_among_ties(unreduced(grad1, self, dims, keepdim), self, unreduced(result1, self, dims, keepdim), dims)
+        total = total + shared_among_ties(
+            unreduced(grad1, self, dims, keepdim), self, unreduced(result1, self, dims, keepdim), dims
+        )
     return total
 
 

@@ -32,7 +32,9 @@ def padded_back(grad: "Tensor", src: "Tensor") -> "Tensor":
 
 
 @native(
-    "gather(Tensor self, int dim, Tensor index, *, bool sparse_grad=False) -> Tensor", variants="function, method, out"
+    "gather(Tensor self, int dim, Tensor index, *, bool sparse_grad=False) -> Tensor",
+    variants="function, method, out",
+    samples=lambda t: [((t(3, 4), 1, t.index(3, 6, below=4)), {}), ((t(3, 4), 0, t.index(2, 3, below=3)), {})],
 )
 def gather(self, dim, index, sparse_grad):
     """out[i][j][k] = self[index[i][j][k]][j][k] for dim 0, and so on."""
@@ -63,6 +65,7 @@ def gather_gradient(grad, self, dim, index):
     kernel="scatter_src",
     tags=_IN_PLACE,
     variants=_EVERYWHERE,
+    samples=lambda t: [((t(3, 4), 1, t.of([[1, 0], [3, 2]]), t(2, 2)), {})],
 )
 def scatter_src(self, dim, index, src):
     """self[index[i][j][k]][j][k] = src[i][j][k] for dim 0, and so on."""
@@ -84,6 +87,7 @@ def scatter_source_gradient(grad, dim, index, src):
     node="ScatterBackward1",
     tags=_IN_PLACE,
     variants=_EVERYWHERE,
+    samples=lambda t: [((t(3, 4), 0, t.index(2, 4, below=3), 2), {})],
 )
 def scatter_value(self, dim, index, value):
     """Writes one value to the places that index names."""
@@ -99,6 +103,7 @@ def scatter_value_gradient(grad, dim, index):
     kernel="scatter_src_reduce",
     tags=_IN_PLACE,
     variants=_EVERYWHERE,
+    samples=lambda t: [((t(3, 4), 1, t.index(3, 2, below=4), t(3, 2)), {"reduce": "multiply"})],
 )
 def scatter_src_reduce(self, dim, index, src, reduce):
     """Adds src to, or multiplies it into, the places that index names."""
@@ -109,12 +114,18 @@ def scatter_src_reduce(self, dim, index, src, reduce):
     kernel="scatter_value_reduce",
     tags=_IN_PLACE,
     variants=_EVERYWHERE,
+    samples=lambda t: [((t(3, 4), 1, t.index(3, 2, below=4), 2), {"reduce": "add"})],
 )
 def scatter_value_reduce(self, dim, index, value, reduce):
     """Adds one value to, or multiplies it into, the places that index names."""
 
 
-@native("scatter_add(Tensor self, int dim, Tensor index, Tensor src) -> Tensor", tags=_IN_PLACE, variants=_EVERYWHERE)
+@native(
+    "scatter_add(Tensor self, int dim, Tensor index, Tensor src) -> Tensor",
+    tags=_IN_PLACE,
+    variants=_EVERYWHERE,
+    samples=lambda t: [((t(3, 4), 0, t.index(5, 4, below=3), t(5, 4)), {})],
+)
 def scatter_add(self, dim, index, src):
     """self[index[i][j][k]][j][k] += src[i][j][k] for dim 0, and so on."""
 
@@ -133,6 +144,10 @@ def scatter_add_source_gradient(grad, dim, index, src):
     "scatter_reduce(Tensor self, int dim, Tensor index, Tensor src, str reduce, *, bool include_self=True) -> Tensor",
     tags=_IN_PLACE,
     variants=_EVERYWHERE,
+    samples=lambda t: [
+        ((t(3, 4), 0, t.index(5, 4, below=3), t(5, 4), "mean"), {}),
+        ((t(3, 4), 1, t.index(3, 2, below=4), t(3, 2), "amax"), {"include_self": False}),
+    ],
 )
 def scatter_reduce(self, dim, index, src, reduce, include_self):
     """Reduces src into the places that index names: sum, prod, mean, amax or amin."""
@@ -251,6 +266,7 @@ def scatter_reduce_source_gradient(grad, self, dim, index, src, reduce, include_
 @native(
     "segment_reduce(Tensor data, str reduce, *, Tensor? lengths=None, Tensor? indices=None, Tensor? offsets=None, int axis=0, bool unsafe=False, Scalar? initial=None) -> Tensor",
     variants="function",
+    samples=lambda t: [((t(6, 2), "sum"), {"lengths": t.of([2, 0, 4])}), ((t(6), "max"), {"offsets": t.of([0, 1, 6])})],
 )
 def segment_reduce(data, reduce, lengths, indices, offsets, axis, unsafe, initial):
     """Reduces consecutive segments along axis, given by their lengths or by the offsets where they begin and end."""

@@ -48,6 +48,7 @@ def searchsorted(sorted_sequence, input, out_int32, right, side, sorter):
 @composite(
     "searchsorted.Scalar(Tensor sorted_sequence, Scalar input, *, bool out_int32=False, bool right=False, str? side=None, Tensor? sorter=None) -> Tensor",
     variants="function, out",
+    samples=lambda t: [((t.of([0.1, 0.4, 0.7]), 0.4), {})],
 )
 def searchsorted_scalar(sorted_sequence, input, out_int32, right, side, sorter):
     """Where a number goes into the sorted sequence so that it stays sorted."""
@@ -57,6 +58,7 @@ def searchsorted_scalar(sorted_sequence, input, out_int32, right, side, sorter):
 @composite(
     "bucketize(Tensor self, Tensor boundaries, *, bool out_int32=False, bool right=False) -> Tensor",
     variants="function, out",
+    samples=lambda t: [((t(3, 4), t.of([0.3, 0.5, 0.8])), {})],
 )
 def bucketize(self, boundaries, out_int32, right):
     """The number of the bucket between boundaries that each element is in."""
@@ -68,6 +70,7 @@ def bucketize(self, boundaries, out_int32, right):
 @composite(
     "bucketize.Scalar(Scalar self, Tensor boundaries, *, bool out_int32=False, bool right=False) -> Tensor",
     variants="function, out",
+    samples=lambda t: [((0.5, t.of([0.3, 0.5, 0.8])), {"right": True})],
 )
 def bucketize_scalar(self, boundaries, out_int32, right):
     """The number of the bucket between boundaries that a number is in."""

@@ -104,6 +104,7 @@ def check_softmax_backward(grad_output: "Tensor", output: "Tensor", dim: "int", 
 @native(
     "_softmax_backward_data(Tensor grad_output, Tensor output, int dim, dtype input_dtype) -> Tensor",
     variants="function",
+    samples=lambda t: [((t(3, 4), t(3, 4), 1, t(1).dtype), {})],
 )
 def _softmax_backward_data(grad_output, output, dim, input_dtype):
     """The gradient of softmax's input, from its result and the gradient of that."""
@@ -125,6 +126,7 @@ def softmax_backward_output_gradient(grad, grad_output, output, dim):
 @native(
     "_log_softmax_backward_data(Tensor grad_output, Tensor output, int dim, dtype input_dtype) -> Tensor",
     variants="function",
+    samples=lambda t: [((t(3, 4), t(3, 4), 1, t(1).dtype), {})],
 )
 def _log_softmax_backward_data(grad_output, output, dim, input_dtype):
     """The gradient of log_softmax's input, from its result and the gradient of that."""

@@ -342,6 +342,7 @@ def least_squares_gradient(grad0, grad1, A, B, result0, result1):
     dtypes=LAPACK,
     variants=_OUT,
     samples=lambda t: [((t(4, 3), t(4, 2)), {"driver": "gelsd"}), ((t(2, 3, 4), t(2, 3)), {})],
+    tags=frozenset({"reads_values"}),
 )
 def linalg_lstsq(self, b, rcond, driver):
     """X that minimizes the norm of self @ X - b, by LAPACK's gels, gelsy (the default), gelsd or gelss."""
@@ -656,7 +657,7 @@ def linalg_matrix_rank(self, tol, hermitian):
     "linalg_matrix_rank.tol_tensor(Tensor input, Tensor tol, bool hermitian=False) -> Tensor",
     dtypes=LAPACK,
     variants=_OUT,
-    samples=lambda t: [],
+    samples=lambda t: [((t(2, 3, 4), t(2).abs() * 1e-3), {})],
 )
 def linalg_matrix_rank_tol_tensor(input, tol, hermitian):
     """How many singular values exceed a tolerance per matrix."""
@@ -788,7 +789,7 @@ def linalg_pinv(self, rcond, hermitian):
     "linalg_pinv.rcond_tensor(Tensor self, Tensor rcond, bool hermitian=False) -> Tensor",
     dtypes=LAPACK,
     variants=_OUT,
-    samples=lambda t: [],
+    samples=lambda t: [((t(2, 3, 4), t(2).abs() * 1e-3), {})],
 )
 def linalg_pinv_rcond_tensor(self, rcond, hermitian):
     """The pseudoinverse with a relative tolerance per matrix."""

@@ -69,6 +69,7 @@ def topk_gradient(grad, self, dim, result1):
 @native(
     "kthvalue(Tensor self, int k, int dim=-1, bool keepdim=False) -> (Tensor values, Tensor indices)",
     variants="function, method, out",
+    samples=lambda t: [((t(3, 4), 2), {}), ((t(3, 4), 3, 0, True), {})],
 )
 def kthvalue(self, k, dim, keepdim):
     """The k-th smallest element along dim, counted from 1, and where it is."""

@@ -94,7 +94,12 @@ def polygamma_method(self, n):
     return op.polygamma(n, self)
 
 
-@composite("mvlgamma(Tensor self, int p) -> Tensor", variants=BINARY, aliases=("special.multigammaln",))
+@composite(
+    "mvlgamma(Tensor self, int p) -> Tensor",
+    variants=BINARY,
+    aliases=("special.multigammaln",),
+    samples=lambda t: [((t(3, 4, low=2, high=5), 3), {})],
+)
 def mvlgamma(self, p):
     """The logarithm of the multivariate gamma function of dimension p."""
     if p < 1:

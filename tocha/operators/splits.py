@@ -211,7 +211,8 @@ def tensor_split_indices(self, indices, dim):
 @native(
     "tensor_split.tensor(Tensor self, Tensor tensor_indices_or_sections, int dim=0) -> Tensor[]",
     kernel="tensor_split_tensor",
-    tags=frozenset({"any_device", "no_gradient"}),  # the views that the kernel asks for have theirs
+    tags=frozenset({"any_device", "reads_values", "no_gradient"}),  # the views that the kernel asks for have theirs
+    samples=lambda t: [((t(5, 4), t.of([1, 3])), {}), ((t(5, 4), t.of(3), 1), {})],
 )
 def tensor_split_tensor(self, tensor_indices_or_sections, dim):
     """tensor_split by a number of sections or by indices that a tensor holds."""
@@ -429,6 +430,8 @@ def diagonal_scatter_source_gradient(grad, offset, dim1, dim2):
 @composite(
     "as_strided_scatter(Tensor self, Tensor src, int[] size, int[] stride, int? storage_offset=None) -> Tensor",
     variants="function, method, out",
+    samples=lambda t: [((t(3, 4), t(2, 2), (2, 2), (4, 2), 1), {})],
+    tags=frozenset({"memory_order"}),
 )
 def as_strided_scatter(self, src, size, stride, storage_offset):
     """A copy of self with src where as_strided would look."""

@@ -199,7 +199,9 @@ def trace(self):
     return self.diagonal().sum()
 
 
-@composite("sum_to_size(Tensor self, int[] size) -> Tensor", variants="method")
+@composite(
+    "sum_to_size(Tensor self, int[] size) -> Tensor", variants="method", samples=lambda t: [((t(2, 3, 4), (3, 1)), {})]
+)
 def sum_to_size(self, size):
     """Sums what broadcasting a tensor of this size would have repeated."""
     if self.ndim == 0 and len(size) == 0:
@@ -383,6 +385,7 @@ def quantile_of(
 @composite(
     "quantile(Tensor self, Tensor q, int? dim=None, bool keepdim=False, *, str interpolation='linear') -> Tensor",
     variants="function, method, out",
+    samples=lambda t: [((t(3, 4), t.of([0.25, 0.5])), {"dim": 1}), ((t(3, 4), t.of(0.4)), {})],
 )
 def quantile(self, q, dim, keepdim, interpolation):
     """The q-th quantiles of all elements, or along dim; NaN where there is one."""
@@ -404,6 +407,7 @@ def quantile_scalar(self, q, dim, keepdim, interpolation):
 @composite(
     "nanquantile(Tensor self, Tensor q, int? dim=None, bool keepdim=False, *, str interpolation='linear') -> Tensor",
     variants="function, method, out",
+    samples=lambda t: [((t(3, 4), t.of([0.25, 0.5])), {"dim": 1, "keepdim": True})],
 )
 def nanquantile(self, q, dim, keepdim, interpolation):
     """The q-th quantiles of the elements that are not NaN."""
@@ -433,7 +437,7 @@ def check_weights(weights: "Tensor", count: "int", name: "str") -> "none":
         raise RuntimeError(f"[cov] expected {count} {name}, one per observation, but got {weights.numel()}")
 
 
-@native("_has_negative(Tensor self) -> bool", variants="")
+@native("_has_negative(Tensor self) -> bool", variants="", tags=frozenset({"any_device"}))
 def _has_negative(self):
     """Whether any element is below zero; a meta tensor has none."""
 
@@ -492,7 +496,11 @@ def corrcoef(self):
 # -- counting ----------------------------------------------------------------------------------------------
 
 
-@native("bincount(Tensor self, Tensor? weights=None, int minlength=0) -> Tensor", tags=frozenset({"dynamic"}))
+@native(
+    "bincount(Tensor self, Tensor? weights=None, int minlength=0) -> Tensor",
+    tags=frozenset({"dynamic"}),
+    samples=lambda t: [((t.index(7, below=5),), {}), ((t.index(7, below=5), t(7)), {"minlength": 8})],
+)
 def bincount(self, weights, minlength):
     """How often each integer from 0 up occurs, or the sum of its weights."""
 
@@ -516,6 +524,7 @@ def histc(self, bins, min, max):
     kernel="histogram_edges",
     tags=frozenset({"dynamic"}),
     variants="function, method, out",
+    samples=lambda t: [((t(3, 4), t.of([0.2, 0.4, 0.9])), {})],
 )
 def histogram_edges(self, bins, weight, density):
     """Counts (or weights) between given edges."""
@@ -525,6 +534,7 @@ def histogram_edges(self, bins, weight, density):
     "histogram(Tensor self, int bins, *, float[]? range=None, Tensor? weight=None, bool density=False) -> (Tensor hist, Tensor bin_edges)",
     tags=frozenset({"dynamic"}),
     variants="function, method, out",
+    samples=lambda t: [((t(3, 4), 5), {"range": [0.0, 1.0], "weight": t(3, 4)})],
 )
 def histogram(self, bins, range, weight, density):
     """Counts (or weights) in equal bins over range, or over all elements."""
@@ -534,6 +544,7 @@ def histogram(self, bins, range, weight, density):
     "histogramdd.edges(Tensor self, Tensor[] bins, float[]? range=None, Tensor? weight=None, bool density=False) -> (Tensor hist, Tensor[] bin_edges)",
     kernel="histogramdd_edges",
     variants="function, method",
+    samples=lambda t: [((t(6, 2), [t.of([0.2, 0.4, 0.9]), t.of([0.0, 1.0])]), {})],
 )
 def histogramdd_edges(self, bins, range, weight, density):
     """Counts of points in a grid between given edges; the last dim holds coordinates."""
@@ -542,6 +553,7 @@ def histogramdd_edges(self, bins, range, weight, density):
 @native(
     "histogramdd(Tensor self, int[] bins, float[]? range=None, Tensor? weight=None, bool density=False) -> (Tensor hist, Tensor[] bin_edges)",
     variants="function, method",
+    samples=lambda t: [((t(6, 2), [3, 2]), {"weight": t(6)})],
 )
 def histogramdd(self, bins, range, weight, density):
     """Counts of points in a grid of equal bins; the last dim holds coordinates."""
@@ -551,6 +563,7 @@ def histogramdd(self, bins, range, weight, density):
     "histogramdd.bins(Tensor self, int bins, float[]? range=None, Tensor? weight=None, bool density=False) -> (Tensor hist, Tensor[] bin_edges)",
     kernel="histogramdd_bins",
     variants="function, method",
+    samples=lambda t: [((t(6, 2), 3), {})],
 )
 def histogramdd_bins(self, bins, range, weight, density):
     """Counts of points in a grid with as many equal bins in every direction."""
@@ -764,6 +777,7 @@ def gradient(self, spacing, dim, edge_order):
 @composite(
     "gradient.steps(Tensor self, *, Scalar[] spacing, int[1]? dim=None, int edge_order=1) -> Tensor[]",
     variants="function",
+    samples=lambda t: [((t(3, 4),), {"spacing": [0.5, 2.0]})],
 )
 def gradient_steps(self, spacing, dim, edge_order):
     """The derivative along each dim, with a step for each."""
@@ -774,6 +788,7 @@ def gradient_steps(self, spacing, dim, edge_order):
 @composite(
     "gradient.points(Tensor self, *, Tensor[] spacing, int[1]? dim=None, int edge_order=1) -> Tensor[]",
     variants="function",
+    samples=lambda t: [((t(3, 4),), {"spacing": [t.of([0.0, 1.0, 3.0]), t.of([0.0, 2.0, 3.0, 3.5])]})],
 )
 def gradient_points(self, spacing, dim, edge_order):
     """The derivative along each dim, at given coordinates."""

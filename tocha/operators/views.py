@@ -19,7 +19,12 @@ from tocha.operators.rules import (
 # -- shapes ------------------------------------------------------------------------------------------
 
 
-@view("view.dtype(Tensor self, dtype dtype) -> Tensor", variants="method", tags=frozenset({"no_gradient"}))
+@view(
+    "view.dtype(Tensor self, dtype dtype) -> Tensor",
+    variants="method",
+    samples=lambda t: [((t(3, 4), t(1, dtype="int32").dtype), {}), ((t(3, 4), t(1, dtype="uint8").dtype), {})],
+    tags=frozenset({"memory_order", "no_gradient"}),
+)
 def view_dtype(self, dtype):
     """The same bytes read as another dtype; the last dim grows or shrinks with the element size."""
     old, new = self.element_size(), dtype.itemsize
@@ -102,7 +107,10 @@ def reshape(self, shape):
 
 
 @native(
-    "_unsafe_view(Tensor self, int[] size) -> Tensor", tags=frozenset({"any_device", "dynamic"}), variants="function"
+    "_unsafe_view(Tensor self, int[] size) -> Tensor",
+    tags=frozenset({"any_device", "dynamic", "memory_order"}),
+    variants="function",
+    samples=lambda t: [((t(3, 4), (2, 6)), {})],
 )
 def _unsafe_view(self, size):
     """A fresh result in another shape: not a view, since nobody else holds self."""
@@ -549,10 +557,14 @@ def unfold_gradient(grad, self, dimension, size, step):
         return grad.reshape(self.shape)
     d = wrap_dim(dimension, self.ndim)
     windows = grad.size(d)
-    starts = op.arange(0, windows * step, step, device=grad.device) if step > 0 else op.zeros([windows], device=grad.device)
+    starts = (
+        op.arange(0, windows * step, step, device=grad.device) if step > 0 else op.zeros([windows], device=grad.device)
+    )
     places = starts.to(dt.int64).unsqueeze(1) + op.arange(size, device=grad.device)
     parts = grad.movedim(-1, d + 1).flatten(d, d + 1)
-    return op.zeros(self.shape, dtype=grad.dtype, device=grad.device).index_add(d, places.reshape([windows * size]), parts)
+    return op.zeros(self.shape, dtype=grad.dtype, device=grad.device).index_add(
+        d, places.reshape([windows * size]), parts
+    )
 
 
 @rule
@@ -591,6 +603,8 @@ def linalg_diagonal(A, offset, dim1, dim2):
 @view(
     "as_strided(Tensor self, int[] size, int[] stride, int? storage_offset=None) -> Tensor",
     variants="function, method, inplace",
+    samples=lambda t: [((t(3, 4), (2, 2), (4, 2), 1), {}), ((t(3, 4), (3, 2), (0, 1)), {})],
+    tags=frozenset({"memory_order"}),
 )
 def as_strided(self, size, stride, storage_offset):
     """Any geometry on self's memory."""
@@ -629,7 +643,9 @@ def as_strided_gradient(grad, self, size, stride, storage_offset):
     length = max(last_element(self.shape, self.strides, base), last_element(size, stride, offset)) + 1
     places = op.arange(length, device=grad.device)
     from_view = places.as_strided(size, stride, offset).reshape([grad.numel()])
-    flat = op.zeros([length], dtype=grad.dtype, device=grad.device).index_add(0, from_view, grad.reshape([grad.numel()]))
+    flat = op.zeros([length], dtype=grad.dtype, device=grad.device).index_add(
+        0, from_view, grad.reshape([grad.numel()])
+    )
     own = places.as_strided(self.shape, self.strides, base).reshape([self.numel()])
     counts = op.zeros([length], dtype=grad.dtype, device=grad.device).index_add(
         0, own, op.ones([self.numel()], dtype=grad.dtype, device=grad.device)
@@ -660,7 +676,7 @@ def detach(self):
 @native(
     "resize_(Tensor self, int[] size, *, memory_format? memory_format=None) -> Tensor",
     variants="method",
-    tags=frozenset({"any_device", "any_overlap"}),
+    tags=frozenset({"any_device", "any_overlap", "memory_order"}),
 )
 def resize_(self, size, memory_format):
     """Gives self another size; memory grows when needed, new elements are not initialised."""
@@ -669,6 +685,7 @@ def resize_(self, size, memory_format):
 @composite(
     "resize_as_(Tensor self, Tensor the_template, *, memory_format? memory_format=None) -> Tensor",
     variants="function, method",
+    tags=frozenset({"any_overlap"}),
 )
 def resize_as_(self, the_template, memory_format):
     """Gives self the template's size."""
@@ -703,7 +720,12 @@ def detach_copy(self):
     return op._dense_copy(self.detach())
 
 
-@composite("as_strided_copy(Tensor self, int[] size, int[] stride, int? storage_offset=None) -> Tensor", variants=_COPY)
+@composite(
+    "as_strided_copy(Tensor self, int[] size, int[] stride, int? storage_offset=None) -> Tensor",
+    variants=_COPY,
+    samples=lambda t: [((t(3, 4), (2, 2), (4, 2), 1), {})],
+    tags=frozenset({"memory_order"}),
+)
 def as_strided_copy(self, size, stride, storage_offset):
     """as_strided, copied."""
     return op._dense_copy(self.as_strided(size, stride, storage_offset))
@@ -809,7 +831,11 @@ def view_copy(self, size):
     return op._dense_copy(self.view(size))
 
 
-@composite("view_copy.dtype(Tensor self, dtype dtype) -> Tensor", variants=_COPY)
+@composite(
+    "view_copy.dtype(Tensor self, dtype dtype) -> Tensor",
+    variants=_COPY,
+    samples=lambda t: [((t(3, 4), t(1, dtype="int32").dtype), {})],
+)
 def view_copy_dtype(self, dtype):
     """view as another dtype, copied."""
     return op._dense_copy(self.view(dtype))

@@ -141,7 +141,7 @@ ANY = {
     "svd": lambda a: [p.abs() for p in L.svd(a, full_matrices=False)],
     "svdvals": L.svdvals,
     "pinv": L.pinv,
-    "qr": lambda a: [p.abs() for p in L.qr(a)],
+    "qr": lambda a: [(p * p.conj()).real for p in L.qr(a)],
     "lu": lambda a: L.lu(a)[1:],
 }
 

@@ -1,5 +1,6 @@
 #include "autograd/record.h"
 
+#include "dispatch/native.h"
 #include "ops/copies.h"
 
 namespace tocha::autograd {
@@ -7,6 +8,13 @@ namespace tocha::autograd {
 Tensor written(const Tensor& whole, const Tensor& part, const Tensor& g) {
   ops::copy_(part, g, false);
   return whole;
+}
+
+Tensor before_overwriting(const Tensor& self) { return ops::clone(self, std::nullopt); }
+
+Tensor overwritten(const Tensor& self, const Tensor& result, const char* op) {
+  check_inplace_result(self, result, op);
+  return ops::copy_(self, result, false);
 }
 
 void record_unknown(const char* op, const char* name, const Tensor* ins, int nin, const Tensors& lists,

@@ -145,6 +145,11 @@ PickRow pick_row_of(int64_t size) {
 
 }  // namespace
 
+void _pad_sources(const Tensor& out, int64_t n, int64_t before, int64_t after, const std::string& mode, Device) {
+  std::vector<int64_t> from = padded_sources(n, before, after, mode);
+  std::copy(from.begin(), from.end(), out.data<int64_t>());
+}
+
 void _pad_wrapped(const Tensor& out, const Tensor& self, IntsView pad, const std::string& mode) {
   if (out.numel() == 0) return;
   // The dims in the order in which they lie in out, outermost first.

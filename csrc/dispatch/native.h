@@ -89,6 +89,7 @@ void copy_across(const Tensor& to, const Tensor& from);
 Tensor readable(const Tensor& t);
 
 // self[...] = result, for in-place forms: shape must match, dtype must be castable.
+void check_inplace_result(const Tensor& self, const Tensor& result, const char* op);
 void write_inplace(const Tensor& self, const Tensor& result, const char* op);
 
 // Where a kernel writes when out= is given: into out itself when it fits and shares no memory with an

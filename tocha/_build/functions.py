@@ -344,13 +344,22 @@ class Family:
             first = o.schema.arguments[0].name
             self.lines += [
                 f"Tensor {o.cpp_name}_({parameters(o)}) {{",
-                *(self.guard(o, "inplace") if self.node else []),
+                *(self.guard(o, "inplace") if self.node else self.overwriting(o)),
                 *self.checks(o, "check_inplace"),
                 f'  write_inplace({first}, {o.cpp_name}({names}), "{o.name}_");',
                 f"  return {first};",
                 "}",
                 "",
             ]
+
+    def overwriting(self, o: Operator) -> list[str]:
+        """The in-place form of a composite when a gradient is wanted: its operators record themselves."""
+        if o.kind != "composite" or "no_gradient" in o.tags:
+            return []
+        first, *rest = argument_names(o)
+        tensors = ", ".join(a.name for a in o.schema.arguments if a.is_tensor)
+        call = ", ".join([f"autograd::before_overwriting({first})", *rest])
+        return [f'  if (autograd::wanted({tensors})) [[unlikely]] return autograd::overwritten({first}, {o.cpp_name}({call}), "{o.name}_");']
 
     # -- native ------------------------------------------------------------------------------------
 

@@ -60,6 +60,16 @@ def fill(self, value):
     return out.fill_(value)
 
 
+@gradient(fill, "self")
+def replaced_gradient(grad):
+    return op.zeros_like(grad)
+
+
+@gradient(fill, "value")
+def replacing_gradient(grad):
+    return grad.sum()
+
+
 @native("zero_(Tensor self) -> Tensor", variants="method, function", tags=frozenset({"any_device", "any_overlap"}))
 def zero_(self):
     """Sets every element to zero."""
@@ -108,8 +118,8 @@ def to_dtype(self, dtype, non_blocking, copy, memory_format):
 
 
 @gradient(to_dtype, "self")
-def to_dtype_gradient(grad, self):
-    return op.to(grad, self.device, self.dtype)
+def to_dtype_gradient(grad):
+    return grad  # cast where it arrives, and complex ones made real
 
 
 @native(
@@ -125,7 +135,7 @@ def to_device(self, device, dtype, non_blocking, copy, memory_format):
 
 @gradient(to_device, "self")
 def to_device_gradient(grad, self):
-    return op.to(grad, self.device, self.dtype)
+    return op.to(grad, self.device, grad.dtype)
 
 
 @composite(
@@ -160,7 +170,7 @@ def _to_cpu(self, memory_format):
 
 @gradient(_to_cpu, "self")
 def to_cpu_gradient(grad, self):
-    return op.to(grad, self.device, self.dtype)
+    return op.to(grad, self.device, grad.dtype)
 
 
 @composite("double.cast(Tensor self, *, memory_format? memory_format=None) -> Tensor", variants="method")

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from tocha.operators.record import composite, native, op, rule
+from tocha.operators.record import composite, gradient, native, op, rule
+from tocha.ir import dtypes as dt
 from tocha.operators.rules import Out, cat_strides, like_strides, wrap_dim, wrap_dims
 
 
@@ -14,6 +15,11 @@ def flip(self, dims):
     """The elements in reverse order along dims."""
     wrap_dims(dims, self.ndim)
     return Out(self.shape, self.dtype, strides=like_strides(self, None))
+
+
+@gradient(flip, "self")
+def flip_gradient(grad, dims):
+    return grad.flip(dims)
 
 
 @composite("fliplr(Tensor self) -> Tensor")
@@ -56,6 +62,11 @@ def roll(self, shifts, dims):
     for i in range(len(dims)):
         out = op._roll_dims(out, [shifts[i]], [wrap_dim(dims[i], self.ndim)])
     return out
+
+
+@gradient(roll, "self")
+def roll_gradient(grad, shifts, dims):
+    return grad.roll([-s for s in shifts], dims)
 
 
 @composite("rot90(Tensor self, int k=1, int[] dims=[0,1]) -> Tensor")
@@ -186,6 +197,11 @@ def _in_format_of(self, model):
     """self, or a copy of it, in the memory format that model suggests."""
 
 
+@gradient(_in_format_of, "self")
+def in_format_of_gradient(grad):
+    return grad
+
+
 @composite(
     "pixel_shuffle(Tensor self, int upscale_factor) -> Tensor",
     variants="function",
@@ -304,7 +320,16 @@ def constant_pad_nd(self, pad, value):
     return out
 
 
-@native("_empty_padded(Tensor self, int[] sizes) -> Tensor", tags=frozenset({"any_device", "dynamic"}), variants="")
+@gradient(constant_pad_nd, "self")
+def constant_pad_gradient(grad, pad):
+    return op.constant_pad_nd(grad, [-n for n in pad], 0)
+
+
+@native(
+    "_empty_padded(Tensor self, int[] sizes) -> Tensor",
+    tags=frozenset({"any_device", "dynamic", "no_gradient"}),
+    variants="",
+)
 def _empty_padded(self, sizes):
     """An uninitialised tensor of other sizes in self's memory format."""
 
@@ -336,6 +361,25 @@ def _pad_wrapped(self, pad, mode):
                 f"[pad] input {self.shape} is too small for padding ({before}, {after}) at dimension {d}: the output would be empty"
             )
     return Out(sizes, self.dtype, strides=cat_strides(sizes, [self]))
+
+
+@native("_pad_sources(int n, int before, int after, str mode, device device) -> Tensor", variants="")
+def _pad_sources(n, before, after, mode, device):
+    """The index along a dim of size n that each place of the padded dim shows."""
+    return Out([n + before + after], dt.int64, device=device)
+
+
+@gradient(_pad_wrapped, "self")
+def pad_wrapped_gradient(grad, self, pad, mode):
+    out = grad
+    for i in range(len(pad) // 2):
+        d = self.ndim - 1 - i
+        if pad[2 * i] != 0 or pad[2 * i + 1] != 0:
+            sizes = list(out.shape)
+            sizes[d] = self.shape[d]
+            index = op._pad_sources(self.shape[d], pad[2 * i], pad[2 * i + 1], mode, grad.device)
+            out = op.zeros(sizes, dtype=grad.dtype, device=grad.device).index_add_(d, index, out)
+    return out
 
 
 @composite(

@@ -129,12 +129,12 @@ def shared_among_ties(grad: "Tensor", self: "Tensor", extreme: "Tensor", dim: "i
 @rule
 def placed(grad: "Tensor", self: "Tensor", dim: "int", keepdim: "bool", indices: "Tensor") -> "Tensor":
     """Zeros with grad at the places that indices name along dim."""
-    zeros = op.zeros(self.shape, dtype=grad.dtype, device=grad.device)
     if self.ndim == 0:
         return grad
+    zeros = op.zeros(self.shape, dtype=grad.dtype, device=grad.device)
     if keepdim:
-        return zeros.scatter(dim, indices, grad)
-    return zeros.scatter(dim, indices.unsqueeze(dim), grad.unsqueeze(dim))
+        return zeros.scatter_(dim, indices, grad)
+    return zeros.scatter_(dim, indices.unsqueeze(dim), grad.unsqueeze(dim))
 
 
 @reduction(

@@ -211,7 +211,7 @@ def tensor_split_indices(self, indices, dim):
 @native(
     "tensor_split.tensor(Tensor self, Tensor tensor_indices_or_sections, int dim=0) -> Tensor[]",
     kernel="tensor_split_tensor",
-    tags=frozenset({"any_device", "reads_values"}),
+    tags=frozenset({"any_device", "reads_values", "no_gradient"}),  # the views that the kernel asks for have theirs
     samples=lambda t: [((t(5, 4), t.of([1, 3])), {}), ((t(5, 4), t.of(3), 1), {})],
 )
 def tensor_split_tensor(self, tensor_indices_or_sections, dim):
@@ -336,6 +336,11 @@ def _clone_storage(self):
     """A copy of all of self's memory with self's geometry on it."""
 
 
+@gradient(_clone_storage, "self")
+def clone_storage_gradient(grad):
+    return grad
+
+
 @rule
 def check_part(part: "Tensor", src: "Tensor", name: "str") -> "none":
     if part.shape != src.shape:
@@ -358,6 +363,22 @@ def select_scatter(self, src, dim, index):
     return out
 
 
+@rule
+def no_part(src: "Tensor", grad: "Tensor") -> "Tensor":
+    """Zeros for the part that src replaced."""
+    return op.zeros(src.shape, dtype=grad.dtype, device=grad.device)
+
+
+@gradient(select_scatter, "self")
+def select_scatter_gradient(grad, src, dim, index):
+    return op.select_scatter(grad, no_part(src, grad), dim, index)
+
+
+@gradient(select_scatter, "src")
+def select_scatter_source_gradient(grad, dim, index):
+    return grad.select(dim, index)
+
+
 @composite(
     "slice_scatter(Tensor self, Tensor src, int dim=0, int? start=None, int? end=None, int step=1) -> Tensor",
     variants="function, method, out",
@@ -370,6 +391,16 @@ def slice_scatter(self, src, dim, start, end, step):
     check_part(part, src, "slice_scatter")
     part.copy_(src)
     return out
+
+
+@gradient(slice_scatter, "self")
+def slice_scatter_gradient(grad, src, dim, start, end, step):
+    return op.slice_scatter(grad, no_part(src, grad), dim, start, end, step)
+
+
+@gradient(slice_scatter, "src")
+def slice_scatter_source_gradient(grad, dim, start, end, step):
+    return op.slice(grad, dim, start, end, step)
 
 
 @composite(
@@ -386,6 +417,16 @@ def diagonal_scatter(self, src, offset, dim1, dim2):
     return out
 
 
+@gradient(diagonal_scatter, "self")
+def diagonal_scatter_gradient(grad, src, offset, dim1, dim2):
+    return op.diagonal_scatter(grad, no_part(src, grad), offset, dim1, dim2)
+
+
+@gradient(diagonal_scatter, "src")
+def diagonal_scatter_source_gradient(grad, offset, dim1, dim2):
+    return grad.diagonal(offset, dim1, dim2)
+
+
 @composite(
     "as_strided_scatter(Tensor self, Tensor src, int[] size, int[] stride, int? storage_offset=None) -> Tensor",
     variants="function, method, out",
@@ -399,3 +440,24 @@ def as_strided_scatter(self, src, size, stride, storage_offset):
     check_part(part, src, "as_strided_scatter")
     part.copy_(src)
     return out
+
+
+@rule
+def laid_out_like(grad: "Tensor", self: "Tensor") -> "Tensor":
+    """grad in memory that has self's geometry."""
+    start = self.storage_offset()
+    end = start + 1
+    for d in range(self.ndim):
+        end += (self.shape[d] - 1) * self.strides[d]
+    memory = op.zeros([max(end, 0)], dtype=grad.dtype, device=grad.device)
+    return memory.as_strided(self.shape, self.strides, start).copy_(grad)
+
+
+@gradient(as_strided_scatter, "self")
+def as_strided_scatter_gradient(grad, self, src, size, stride, storage_offset):
+    return op.as_strided_scatter(laid_out_like(grad, self), no_part(src, grad), size, stride, storage_offset)
+
+
+@gradient(as_strided_scatter, "src")
+def as_strided_scatter_source_gradient(grad, self, size, stride, storage_offset):
+    return laid_out_like(grad, self).as_strided(size, stride, storage_offset)

@@ -1,5 +1,8 @@
 #include "dispatch/native.h"
 
+#include "autograd/mode.h"
+#include "ops/copies.h"
+
 namespace tocha {
 
 Tensor clone_dense(const Tensor& t) {
@@ -21,6 +24,10 @@ void write_inplace(const Tensor& self, const Tensor& result, const char* op) {
   TOCHA_CHECK(can_cast(result.dtype(), self.dtype()), Runtime, "[", op, "] result type ", result.dtype(),
               " can't be cast to the desired output type ", self.dtype());
   check_no_internal_overlap(self, op);
+  if (autograd::wanted(self, result)) {
+    ops::copy_(self, result, false);
+    return;
+  }
   if (computes(self)) backend(self.device().type).copy(self, result);
   self.bump_version();
 }

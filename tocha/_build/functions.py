@@ -345,11 +345,26 @@ class Family:
                 f"Tensor {o.cpp_name}_({parameters(o)}) {{",
                 *(self.guard(o, "inplace") if self.node else []),
                 *self.checks(o, "check_inplace"),
+                *([] if self.node else self.rewritten(o)),
                 f'  write_inplace({first}, {o.cpp_name}({names}), "{o.name}_");',
                 f"  return {first};",
                 "}",
                 "",
             ]
+
+    def rewritten(self, o: Operator) -> list[str]:
+        """In place on something that wants a gradient: from a copy, as the operators in the body keep what they are given."""
+        tensors = [a.name for a in o.schema.arguments if a.is_tensor]
+        first, *rest = argument_names(o)
+        if "no_gradient" in o.tags:
+            return []
+        return [
+            f"  if (autograd::wanted({', '.join(tensors)})) [[unlikely]] {{",
+            f'    autograd::check_writable({first}, "{o.name}");',
+            f'    write_inplace({first}, {o.cpp_name}({", ".join(["ops::clone(" + first + ", std::nullopt)", *rest])}), "{o.name}_");',
+            f"    return {first};",
+            "  }",
+        ]
 
     # -- native ------------------------------------------------------------------------------------
 

@@ -35,7 +35,7 @@ def _places(t: Tensor) -> Iterator[tuple[int, ...]]:
 def _numerical(f: Callable, inputs: tuple, target: Tensor, eps: float) -> list[list[Tensor]]:
     """For each place of target, the change of every output per unit; for complex targets along both axes."""
     columns = []
-    data = target.detach()
+    data = target.data  # writing to it is not seen by what the graph has kept
     with _no_grad():
         for place in _places(target):
             before = data[place].item()

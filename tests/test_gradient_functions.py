@@ -48,12 +48,19 @@ def test_logcumsumexp_of_far_numbers():
     assert g.tolist() == pytest.approx([1.0, 2 + share, 0.0, 1 - share])
 
 
+def test_logcumsumexp_up_to_infinity():
+    x = leaf(0.0, math.inf, 1.0)
+    (g,) = tocha.autograd.grad(x.logcumsumexp(0).sum(), x)
+    assert g[0].item() == 1 and g[2].item() == 0
+
+
 def test_prod_reductions_with_zeros():
     index = tocha.tensor([0, 0, 1, 1, 2])
     source = leaf(0.0, 2.0, 3.0, 4.0, 0.0)
     for include_self in (True, False):
-        assert gradcheck(lambda x, s, i=include_self: x.scatter_reduce(0, index, s, "prod", include_self=i), (leaf(5.0, 0.0, 0.0, 7.0), source))
-        assert gradcheck(lambda x, s, i=include_self: x.index_reduce(0, index, s, "prod", include_self=i), (leaf(5.0, 0.0, 0.0, 7.0), source))
+        inputs = (leaf(5.0, 0.0, 0.0, 7.0), source)
+        assert gradcheck(lambda x, s, i=include_self: x.scatter_reduce(0, index, s, "prod", include_self=i), inputs)
+        assert gradcheck(lambda x, s, i=include_self: x.index_reduce(0, index, s, "prod", include_self=i), inputs)
 
 
 def test_sources_larger_than_the_index():

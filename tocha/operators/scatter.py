@@ -181,10 +181,10 @@ def nonzero_products(self: "Tensor", dim: "int", index: "Tensor", part: "Tensor"
 
 
 @rule
-def other_factors(products: "Tensor", zeros: "Tensor", x: "Tensor") -> "Tensor":
-    """The product of all factors but x: nothing is left of it if one of the others is zero."""
+def other_factors(product: "Tensor", nonzeros: "Tensor", zeros: "Tensor", x: "Tensor") -> "Tensor":
+    """The product of all factors but x, from that of all of them, that of the nonzero ones, and the number of zeros."""
     is_zero = x == 0
-    return op.where(zeros == is_zero.to(dt.int64), products / x.masked_fill(is_zero, 1), 0)
+    return op.where(is_zero, op.where(zeros == 1, nonzeros, 0), product / x.masked_fill(is_zero, 1))
 
 
 @rule
@@ -207,7 +207,7 @@ def reduced_self_gradient(
         return grad / members(self, dim, index, True)
     if reduce == "prod":
         return grad * other_factors(
-            nonzero_products(self, dim, index, part, True), zero_counts(self, dim, index, part, True), self
+            result, nonzero_products(self, dim, index, part, True), zero_counts(self, dim, index, part, True), self
         )
     return extreme_shares(grad, self, dim, index, part, True, result) * (self == result)
 
@@ -230,6 +230,7 @@ def reduced_source_gradient(
         return padded_back((grad / members(self, dim, index, include_self)).gather(dim, index), src)
     if reduce == "prod":
         others = other_factors(
+            result.gather(dim, index),
             nonzero_products(self, dim, index, part, include_self).gather(dim, index),
             zero_counts(self, dim, index, part, include_self).gather(dim, index),
             part,
@@ -307,7 +308,9 @@ def segment_reduce_gradient(grad, data, reduce, lengths, offsets, axis, initial,
         if initial is not None:
             products = products * initial
         zeros = empty.scatter_add(d, index, (inside & (data == 0)).to(dt.int64))
-        shares = grad.gather(d, index) * other_factors(products.gather(d, index), zeros.gather(d, index), data)
+        shares = grad.gather(d, index) * other_factors(
+            result.gather(d, index), products.gather(d, index), zeros.gather(d, index), data
+        )
     else:
         hit = inside & (data == result.gather(d, index))
         ties = empty.scatter_add(d, index, hit.to(dt.int64))

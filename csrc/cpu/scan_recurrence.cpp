@@ -1,4 +1,4 @@
-// First-order linear recurrences along a dim: the kernel of _recurrence in tocha/operators/scans.py, which the gradients
+// First-order linear recurrences along a dim: the kernel of _recurrence in tocha/operators/scans.py, which gradients
 // of the other scans are made of.
 #include <algorithm>
 

@@ -164,25 +164,22 @@ def extreme_shares(
 
 
 @rule
-def zero_counts(self: "Tensor", dim: "int", index: "Tensor", part: "Tensor", include_self: "bool") -> "Tensor":
-    """How many of the factors of each place are zero."""
-    start = (self == 0).to(dt.int64)
-    if not include_self:
-        start = start.scatter(dim, index, 0)
-    return start.scatter_add(dim, index, (part == 0).to(dt.int64))
+def zero_counts(self: "Tensor", dim: "int", index: "Tensor", part: "Tensor") -> "Tensor":
+    """How many of the factors that come to each place are zero."""
+    none = op.zeros(self.shape, dtype=dt.int64, device=index.device)
+    return none.scatter_add(dim, index, (part == 0).to(dt.int64))
 
 
 @rule
 def nonzero_products(self: "Tensor", dim: "int", index: "Tensor", part: "Tensor", include_self: "bool") -> "Tensor":
-    """The product of the factors of each place that are not zero."""
-    return op.scatter_reduce(
-        self.masked_fill(self == 0, 1), dim, index, part.masked_fill(part == 0, 1), "prod", include_self=include_self
-    )
+    """The product of each place's factors without the zeros that come to it."""
+    factors = part.masked_fill(part == 0, 1)
+    return op.scatter_reduce(self, dim, index, factors, "prod", include_self=include_self)
 
 
 @rule
 def other_factors(product: "Tensor", nonzeros: "Tensor", zeros: "Tensor", x: "Tensor") -> "Tensor":
-    """The product of all factors but x, from that of all of them, that of the nonzero ones, and the number of zeros."""
+    """The product of all factors but x, from that of all, that without zeros, and the number of zeros."""
     is_zero = x == 0
     return op.where(is_zero, op.where(zeros == 1, nonzeros, 0), product / x.masked_fill(is_zero, 1))
 
@@ -206,9 +203,7 @@ def reduced_self_gradient(
     if reduce == "mean":
         return grad / members(self, dim, index, True)
     if reduce == "prod":
-        return grad * other_factors(
-            result, nonzero_products(self, dim, index, part, True), zero_counts(self, dim, index, part, True), self
-        )
+        return grad * op.ones_like(self).scatter_reduce(dim, index, part, "prod")
     return extreme_shares(grad, self, dim, index, part, True, result) * (self == result)
 
 
@@ -232,7 +227,7 @@ def reduced_source_gradient(
         others = other_factors(
             result.gather(dim, index),
             nonzero_products(self, dim, index, part, include_self).gather(dim, index),
-            zero_counts(self, dim, index, part, include_self).gather(dim, index),
+            zero_counts(self, dim, index, part).gather(dim, index),
             part,
         )
         return padded_back(grad.gather(dim, index) * others, src)

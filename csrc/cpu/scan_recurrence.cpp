@@ -1,5 +1,7 @@
-// First-order linear recurrences along a dim: the kernel of _recurrence in tocha/operators/scans.py, which the gradients
+// First-order linear recurrences along a dim: the kernel of _recurrence in tocha/operators/scans.py, which gradients
 // of the other scans are made of.
+#include <algorithm>
+
 #include "core/gil.h"
 #include "core/parallel.h"
 #include "cpu/layout.h"
@@ -32,9 +34,11 @@ struct Carry<Complex<R>> {
 
 // `width` <= W recurrences side by side: element k of number j is at [k * pitch + j * apart].
 template <class T, int64_t W, bool factored>
-void run(const T* x, const T* factors, T* y, int64_t n, int64_t pitch, int64_t apart, int64_t width, bool reverse) {
+void run(const T* x, const T* factors, T* y, int64_t n, int64_t pitch, int64_t apart, int64_t width, bool reverse,
+         const typename Carry<T>::type* start = nullptr) {
   using A = typename Carry<T>::type;
   A carry[W] = {};
+  if (start) std::copy_n(start, width, carry);
   for (int64_t i = 0; i < n; ++i) {
     int64_t k = reverse ? n - 1 - i : i;
     const T* in = x + k * pitch;
@@ -49,8 +53,37 @@ void run(const T* x, const T* factors, T* y, int64_t n, int64_t pitch, int64_t a
   }
 }
 
+// Sums along one long row, in stretches that start from the sums of those before them.
+template <class T>
+void sum_row(const T* x, T* y, int64_t n, bool reverse) {
+  using A = typename Carry<T>::type;
+  int64_t length = n / kStreams, odd = n % kStreams;
+  const T* body = reverse ? x : x + odd;  // the odd ones are summed first
+  const T* rest = reverse ? x + n - odd : x;
+  A total{}, start[kStreams] = {};
+  run<T, 1, false>(rest, nullptr, y + (rest - x), odd, 1, 1, 1, reverse);
+  for (int64_t i = 0; i < odd; ++i) total = total + static_cast<A>(rest[i]);
+  A sums[kStreams] = {};
+  for (int64_t i = 0; i < length; ++i)
+    for (int64_t j = 0; j < kStreams; ++j) sums[j] = sums[j] + static_cast<A>(body[j * length + i]);
+  for (int64_t k = 0; k < kStreams; ++k) {
+    int64_t j = reverse ? kStreams - 1 - k : k;
+    start[j] = total;
+    total = total + sums[j];
+  }
+  run<T, kStreams, false>(body, nullptr, y + (body - x), length, 1, length, kStreams, reverse, start);
+}
+
 template <class T, bool factored>
 void recur(const T* x, const T* factors, T* y, cpu::Split s, bool reverse) {
+  if constexpr (!factored) {
+    if (s.inner == 1 && s.outer < kStreams && s.n >= kGrain) {
+      parallel_for(s.outer, 1, [&](int64_t b, int64_t e) {
+        for (int64_t r = b; r < e; ++r) sum_row(x + r * s.n, y + r * s.n, s.n, reverse);
+      });
+      return;
+    }
+  }
   bool rows = s.inner == 1;
   int64_t tile = rows ? kStreams : kTile, across = rows ? s.outer : s.inner;
   int64_t tiles = (across + tile - 1) / tile;

@@ -282,7 +282,8 @@ def composite_function(o: Operator) -> list[str]:
     lines = [f"static Tensor gradient_of_{o.cpp_name}(int which, const Tensor* g, const Tensor* x, const Tensor* y, const Scalar* p) {{"]
     lines += ["  (void)which; (void)g; (void)x; (void)y; (void)p;"]
     versions = []
-    for t in (dt.complex64, dt.float64 if dt.float32 not in o.dtypes and dt.float64 in o.dtypes else dt.float32):
+    wide = (dt.complex128 if dt.complex128 in o.dtypes else dt.complex64, dt.float64 if dt.float64 in o.dtypes else dt.float32)
+    for t in wide:  # constants are as exact as the widest inputs need
         if usable(o, t) and formulas(o, t) is not None:
             versions.append(t)
     for t in versions:

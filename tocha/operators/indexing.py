@@ -157,6 +157,8 @@ def index_add_gradient(grad):
 @gradient(index_add, "source")
 def index_add_source_gradient(grad, dim, index, source, alpha):
     picked = grad.index_select(dim, index).reshape(source.shape)
+    if not alpha.is_complex() and float(alpha) == 1:
+        return picked
     return (picked.conj() * alpha).conj()
 
 
@@ -197,7 +199,8 @@ def index_fill_gradient(grad, dim, index):
 
 @gradient(index_fill, "value")
 def index_fill_value_gradient(grad, dim, index):
-    return grad.index_select(dim, index).sum()
+    filled = op.zeros(grad.shape, dtype=dt.bool_, device=grad.device).index_fill(dim, index, True)
+    return op.where(filled, grad, 0).sum()
 
 
 @native(
@@ -316,11 +319,20 @@ def _take_along(self, indices, dim):
     return Out(along_dim_sizes(self.shape, indices.shape, dim), self.dtype)
 
 
+@native(
+    "_wrapped_indices(Tensor indices, int size) -> Tensor",
+    variants="",
+    tags=frozenset({"any_device", "dynamic", "no_gradient"}),
+)
+def _wrapped_indices(indices, size):
+    """indices modulo size; themselves where nothing is to be done."""
+
+
 @gradient(_take_along, "self")
 def take_along_gradient(grad, self, indices, dim):
     sizes = list(grad.shape)
     sizes[dim] = self.size(dim)
-    places = indices.remainder(self.size(dim)).expand(grad.shape)
+    places = op._wrapped_indices(indices, self.size(dim)).expand(grad.shape)
     return op.zeros(sizes, dtype=grad.dtype, device=grad.device).scatter_add_(dim, places, grad)
 
 

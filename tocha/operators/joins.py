@@ -202,7 +202,7 @@ def column_stack(tensors):
     return op.hstack([t.reshape([t.numel(), 1]) if t.ndim <= 1 else t for t in tensors])
 
 
-@composite("block_diag(Tensor[] tensors) -> Tensor", variants="function")
+@composite("block_diag(Tensor[] tensors) -> Tensor", variants="function", tags=frozenset({"list_shapes"}))
 def block_diag(tensors):
     """A matrix with the given matrices on its diagonal and zeros elsewhere; vectors count as rows."""
     if len(tensors) == 0:
@@ -227,6 +227,20 @@ def block_diag(tensors):
         out.narrow(0, row, block.shape[0]).narrow(1, column, block.shape[1]).copy_(block)
         row += block.shape[0]
         column += block.shape[1]
+    return out
+
+
+@gradient(block_diag, "tensors")
+def block_diag_gradient(grad, tensors):
+    out: "Tensor[]" = []
+    row = 0
+    column = 0
+    for t in tensors:
+        rows = t.size(0) if t.ndim == 2 else 1
+        columns = t.size(-1) if t.ndim > 0 else 1
+        out.append(grad.narrow(0, row, rows).narrow(1, column, columns).reshape(t.shape))
+        row += rows
+        column += columns
     return out
 
 

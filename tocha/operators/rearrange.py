@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from tocha.operators.record import composite, gradient, native, op, rule
-from tocha.ir import dtypes as dt
 from tocha.operators.rules import Out, cat_strides, like_strides, wrap_dim, wrap_dims
 
 
@@ -92,6 +91,11 @@ def rot90(self, k, dims):
     return self.clone()
 
 
+@gradient(rot90, "self")
+def rot90_gradient(grad, k, dims):
+    return grad.rot90(-k, dims)
+
+
 # -- repetition --------------------------------------------------------------------------------------
 
 
@@ -120,6 +124,20 @@ def repeat(self, repeats):
         wide.extend([repeats[i], n])
         total.append(repeats[i] * n)
     return op._unsafe_view(op._dense_copy(self.reshape(split).expand(wide)), total)
+
+
+@gradient(repeat, "self")
+def repeat_gradient(grad, self, repeats):
+    lead = len(repeats) - self.ndim
+    split: "int[]" = []
+    copies: "int[]" = []
+    for i in range(len(repeats)):
+        split.extend([repeats[i], self.shape[i - lead] if i >= lead else 1])
+        if repeats[i] != 1:
+            copies.append(2 * i)
+    if len(copies) == 0:
+        return grad.reshape(self.shape)
+    return grad.reshape(split).sum(copies, True).reshape(self.shape)
 
 
 @composite(
@@ -228,6 +246,11 @@ def pixel_shuffle(self, upscale_factor):
     return op._in_format_of(op._unsafe_view(op._dense_copy(x), [*self.shape[:n], c // (r * r), h * r, w * r]), self)
 
 
+@gradient(pixel_shuffle, "self")
+def pixel_shuffle_gradient(grad, upscale_factor):
+    return op.pixel_unshuffle(grad, upscale_factor)
+
+
 @composite(
     "pixel_unshuffle(Tensor self, int downscale_factor) -> Tensor",
     variants="function",
@@ -254,6 +277,11 @@ def pixel_unshuffle(self, downscale_factor):
     return op._in_format_of(op._unsafe_view(op._dense_copy(x), [*self.shape[:n], c * r * r, h // r, w // r]), self)
 
 
+@gradient(pixel_unshuffle, "self")
+def pixel_unshuffle_gradient(grad, downscale_factor):
+    return op.pixel_shuffle(grad, downscale_factor)
+
+
 @composite(
     "channel_shuffle(Tensor self, int groups) -> Tensor",
     variants="function",
@@ -274,6 +302,11 @@ def channel_shuffle(self, groups):
         )
     x = self.reshape([self.shape[0], groups, c // groups, *self.shape[2:]])
     return op._in_format_of(op._unsafe_view(op._dense_copy(x.transpose(1, 2)), self.shape), self)
+
+
+@gradient(channel_shuffle, "self")
+def channel_shuffle_gradient(grad, groups):
+    return grad if grad.size(1) == 0 else op.channel_shuffle(grad, grad.size(1) // groups)
 
 
 # -- padding -----------------------------------------------------------------------------------------
@@ -363,23 +396,20 @@ def _pad_wrapped(self, pad, mode):
     return Out(sizes, self.dtype, strides=cat_strides(sizes, [self]))
 
 
-@native("_pad_sources(int n, int before, int after, str mode, device device) -> Tensor", variants="")
-def _pad_sources(n, before, after, mode, device):
-    """The index along a dim of size n that each place of the padded dim shows."""
-    return Out([n + before + after], dt.int64, device=device)
+@native("_unpad_wrapped(Tensor self, int[] sizes, int[] pad, str mode) -> Tensor", variants="")
+def _unpad_wrapped(self, sizes, pad, mode):
+    """The adjoint of _pad_wrapped: for each element of a tensor of these sizes, the sum of where its padding shows it."""
+    return Out(sizes, self.dtype)
 
 
 @gradient(_pad_wrapped, "self")
 def pad_wrapped_gradient(grad, self, pad, mode):
-    out = grad
-    for i in range(len(pad) // 2):
-        d = self.ndim - 1 - i
-        if pad[2 * i] != 0 or pad[2 * i + 1] != 0:
-            sizes = list(out.shape)
-            sizes[d] = self.shape[d]
-            index = op._pad_sources(self.shape[d], pad[2 * i], pad[2 * i + 1], mode, grad.device)
-            out = op.zeros(sizes, dtype=grad.dtype, device=grad.device).index_add_(d, index, out)
-    return out
+    return op._unpad_wrapped(grad, self.shape, pad, mode)
+
+
+@gradient(_unpad_wrapped, "self")
+def unpad_wrapped_gradient(grad, pad, mode):
+    return op._pad_wrapped(grad, pad, mode)
 
 
 @composite(

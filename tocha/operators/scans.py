@@ -125,5 +125,6 @@ def logcumsumexp_gradient(grad, self, dim, result):
     # exp(self) times the sum of grad / exp(result) from here on, with every exponent kept below zero.
     if self.ndim == 0:
         return grad
-    decay = (shifted(result, dim, 0) - result).exp()
+    change = shifted(result, dim, 0) - result
+    decay = change.masked_fill(change != change, 0).exp()  # from infinity to infinity nothing changes
     return (self - result).exp().conj() * op._recurrence(grad, decay.conj(), dim, True)

@@ -57,7 +57,8 @@ def gather(self, dim, index, sparse_grad):
 
 @gradient(gather, "self")
 def gather_gradient(grad, self, dim, index):
-    return op.zeros(self.shape, dtype=grad.dtype, device=grad.device).scatter_add_(dim, index, grad)
+    places = index.to(dt.int64) if index.numel() == 0 else index  # an empty index may have any dtype
+    return op.zeros(self.shape, dtype=grad.dtype, device=grad.device).scatter_add_(dim, places, grad)
 
 
 @native(
@@ -178,27 +179,24 @@ def extreme_shares(
 
 
 @rule
-def zero_counts(self: "Tensor", dim: "int", index: "Tensor", part: "Tensor", include_self: "bool") -> "Tensor":
-    """How many of the factors of each place are zero."""
-    start = (self == 0).to(dt.int64)
-    if not include_self:
-        start = start.scatter(dim, index, 0)
-    return start.scatter_add(dim, index, (part == 0).to(dt.int64))
+def zero_counts(self: "Tensor", dim: "int", index: "Tensor", part: "Tensor") -> "Tensor":
+    """How many of the factors that come to each place are zero."""
+    none = op.zeros(self.shape, dtype=dt.int64, device=index.device)
+    return none.scatter_add(dim, index, (part == 0).to(dt.int64))
 
 
 @rule
 def nonzero_products(self: "Tensor", dim: "int", index: "Tensor", part: "Tensor", include_self: "bool") -> "Tensor":
-    """The product of the factors of each place that are not zero."""
-    return op.scatter_reduce(
-        self.masked_fill(self == 0, 1), dim, index, part.masked_fill(part == 0, 1), "prod", include_self=include_self
-    )
+    """The product of each place's factors without the zeros that come to it."""
+    factors = part.masked_fill(part == 0, 1)
+    return op.scatter_reduce(self, dim, index, factors, "prod", include_self=include_self)
 
 
 @rule
-def other_factors(products: "Tensor", zeros: "Tensor", x: "Tensor") -> "Tensor":
-    """The product of all factors but x: nothing is left of it if one of the others is zero."""
+def other_factors(product: "Tensor", nonzeros: "Tensor", zeros: "Tensor", x: "Tensor") -> "Tensor":
+    """The product of all factors but x, from that of all, that without zeros, and the number of zeros."""
     is_zero = x == 0
-    return op.where(zeros == is_zero.to(dt.int64), products / x.masked_fill(is_zero, 1), 0)
+    return op.where(is_zero, op.where(zeros == 1, nonzeros, 0), product / x.masked_fill(is_zero, 1))
 
 
 @rule
@@ -220,9 +218,7 @@ def reduced_self_gradient(
     if reduce == "mean":
         return grad / members(self, dim, index, True)
     if reduce == "prod":
-        return grad * other_factors(
-            nonzero_products(self, dim, index, part, True), zero_counts(self, dim, index, part, True), self
-        )
+        return grad * op.ones_like(self).scatter_reduce(dim, index, part, "prod")
     return extreme_shares(grad, self, dim, index, part, True, result) * (self == result)
 
 
@@ -244,8 +240,9 @@ def reduced_source_gradient(
         return padded_back((grad / members(self, dim, index, include_self)).gather(dim, index), src)
     if reduce == "prod":
         others = other_factors(
+            result.gather(dim, index),
             nonzero_products(self, dim, index, part, include_self).gather(dim, index),
-            zero_counts(self, dim, index, part, include_self).gather(dim, index),
+            zero_counts(self, dim, index, part).gather(dim, index),
             part,
         )
         return padded_back(grad.gather(dim, index) * others, src)
@@ -322,7 +319,9 @@ def segment_reduce_gradient(grad, data, reduce, lengths, offsets, axis, initial,
         if initial is not None:
             products = products * initial
         zeros = empty.scatter_add(d, index, (inside & (data == 0)).to(dt.int64))
-        shares = grad.gather(d, index) * other_factors(products.gather(d, index), zeros.gather(d, index), data)
+        shares = grad.gather(d, index) * other_factors(
+            result.gather(d, index), products.gather(d, index), zeros.gather(d, index), data
+        )
     else:
         hit = inside & (data == result.gather(d, index))
         ties = empty.scatter_add(d, index, hit.to(dt.int64))

@@ -115,6 +115,11 @@ def unsafe_split(self, split_size, dim):
     return [op._unsafe_view(v, v.shape) for v in self.split(split_size, dim)]
 
 
+@gradient(unsafe_split, "self")
+def unsafe_split_gradient(grads, dim):
+    return op.cat(grads, dim)
+
+
 @composite(
     "unsafe_split_with_sizes(Tensor self, int[] split_sizes, int dim=0) -> Tensor[]",
     samples=lambda t: [((t(3, 5), (1, 4), 1), {})],
@@ -122,6 +127,11 @@ def unsafe_split(self, split_size, dim):
 def unsafe_split_with_sizes(self, split_sizes, dim):
     """split_with_sizes whose parts autograd treats as independent."""
     return [op._unsafe_view(v, v.shape) for v in self.split_with_sizes(split_sizes, dim)]
+
+
+@gradient(unsafe_split_with_sizes, "self")
+def unsafe_split_with_sizes_gradient(grads, dim):
+    return op.cat(grads, dim)
 
 
 @composite(

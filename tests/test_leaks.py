@@ -234,7 +234,7 @@ def test_resident_memory_shows_a_native_leak():
     kept = []
 
     def leak():
-        kept.append(np.ones(64))
+        kept.append(np.ones(256))  # 100 MB in all: more than lies about in the heap after other tests
 
     with pytest.raises(AssertionError, match="resident"):
         calls = CALLS // len(ACTIONS)

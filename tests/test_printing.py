@@ -791,3 +791,9 @@ def test_unknown_option_is_refused():
 def test_get_printoptions_is_a_copy():
     get_printoptions()["precision"] = 9
     assert get_printoptions() == DEFAULTS
+
+
+def test_named_results_print_a_line_each():
+    assert (
+        repr(tocha.tensor([3, 1]).sort()) == "tocha.return_types.sort(\nvalues=tensor([1, 3]),\nindices=tensor([1, 0]))"
+    )

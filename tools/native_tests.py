@@ -38,14 +38,14 @@ COMPILER = [*filter(None, [shutil.which("ccache")]), os.environ.get("CXX", "g++"
 
 def sources_of(test: Path) -> list[Path]:
     """A test's first lines name the sources it needs: `// sources: core/parallel.cpp cpu/sort_*.cpp`, or none."""
-    for line in test.read_text().splitlines()[:10]:
-        if line.startswith("// sources:"):
-            found = {pattern: sorted(CSRC.glob(pattern)) for pattern in line.split()[2:]}
-            missing = [pattern for pattern, paths in found.items() if not paths]
-            if missing:
-                raise SystemExit(f"{test.name}: no such sources: {', '.join(missing)}")
-            return [path for paths in found.values() for path in paths]
-    raise SystemExit(f"{test.name} has no line `// sources: ...`")
+    lines = [line for line in test.read_text().splitlines()[:10] if line.startswith("// sources:")]
+    if not lines:
+        raise SystemExit(f"{test.name} has no line `// sources: ...`")
+    found = {pattern: sorted(CSRC.glob(pattern)) for line in lines for pattern in line.split()[2:]}
+    missing = [pattern for pattern, paths in found.items() if not paths]
+    if missing:
+        raise SystemExit(f"{test.name}: no such sources: {', '.join(missing)}")
+    return [path for paths in found.values() for path in paths]
 
 
 def newer(path: Path, than: float) -> bool:

@@ -154,9 +154,11 @@ void logcumsumexp(DType dtype, const void* in, void* out, ScanShape shape) {
     _(BFloat16, BFloat16)
     _(Float32, float)
     _(Float64, double)
-    _(Complex64, Complex<float>) _(Complex128, Complex<double>)
+    _(Complex64, Complex<float>)
+    _(Complex128, Complex<double>)
 #undef _
-        default : fail(ErrorKind::NotImplemented, "[logcumsumexp] not implemented for ", info(dtype).name);
+    default:
+      fail(ErrorKind::NotImplemented, "[logcumsumexp] not implemented for ", info(dtype).name);
   }
 }
 

@@ -1,4 +1,7 @@
 // The native module tocha._C: types, operators, and the module-level switches.
+#include <Python.h>
+#include <structmember.h>
+
 #include "core/gil.h"
 #include "core/parallel.h"
 #include "cpu/backend.h"
@@ -199,11 +202,25 @@ PyMethodDef module_table[] = {
     {"_cpu_capability", cpu_capability, METH_NOARGS, nullptr},
 };
 
+// tocha.return_types.sort(\nvalues=...,\nindices=...)
+PyObject* repr_of_results(PyObject* self) {
+  return guarded([&]() -> PyObject* {
+    const PyMemberDef* fields = Py_TYPE(self)->tp_members;
+    std::string text = std::string(Py_TYPE(self)->tp_name) + "(";
+    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(self); ++i) {
+      Ref value = own(PyObject_Repr(PyTuple_GET_ITEM(self, i)));
+      text += std::string(i ? ",\n" : "\n") + fields[i].name + "=" + text_of(value.get());
+    }
+    return PyUnicode_FromString((text + ")").c_str());
+  });
+}
+
 void add_return_types(PyObject* module) {
   Ref types = own(PyModule_New("tocha.return_types"));
   for (ReturnType& r : bindings().returns_) {
     PyTypeObject* t = PyStructSequence_NewType(&r.description);
     if (!t) throw PythonError();
+    t->tp_repr = repr_of_results;
     *r.type = t;
     check(PyModule_AddObjectRef(types.get(), r.name, reinterpret_cast<PyObject*>(t)));
   }

@@ -310,8 +310,7 @@ def nuclear_norm(self, keepdim):
 @composite(
     "nuclear_norm.dim(Tensor self, int[2] dim, bool keepdim=False) -> Tensor",
     variants="function, out",
-    dtypes=(dt.float32, dt.float64, *COMPLEX),
-    samples=lambda t: [((t(2, 3, 4), (1, 2)), {}), ((t(3, 4), (0, 1), True), {})],
+    samples=lambda t: [((t(2, 3, 4), (0, 2)), {})],
 )
 def nuclear_norm_dim(self, dim, keepdim):
     """The sum of the singular values of the matrices that two dims hold."""

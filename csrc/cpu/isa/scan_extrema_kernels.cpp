@@ -102,10 +102,18 @@ bool with_extrema(DType dtype, bool max, F&& f) {
     _(UInt8, uint8_t)
     _(Int8, int8_t)
     _(Int16, int16_t)
-    _(Int32, int32_t) _(Int64, int64_t) _(UInt16, uint16_t) _(UInt32, uint32_t) _(UInt64, uint64_t) _(Float16, Half)
-        _(BFloat16, BFloat16) _(Float32, float) _(Float64, double)
+    _(Int32, int32_t)
+    _(Int64, int64_t)
+    _(UInt16, uint16_t)
+    _(UInt32, uint32_t)
+    _(UInt64, uint64_t)
+    _(Float16, Half)
+    _(BFloat16, BFloat16)
+    _(Float32, float)
+    _(Float64, double)
 #undef _
-            default : return false;
+    default:
+      return false;
   }
 }
 

@@ -228,11 +228,19 @@ bool with_types(DType in, DType out, F&& f) {
       _(Int8, int8_t)
       _(Int16, int16_t)
       _(Int32, int32_t)
-      _(Int64, int64_t) _(UInt16, uint16_t) _(UInt32, uint32_t) _(UInt64, uint64_t) _(Float16, Half)
-          _(BFloat16, BFloat16) _(Float32, float) _(Float64, double) _(Complex64, Complex<float>)
-              _(Complex128, Complex<double>)
+      _(Int64, int64_t)
+      _(UInt16, uint16_t)
+      _(UInt32, uint32_t)
+      _(UInt64, uint64_t)
+      _(Float16, Half)
+      _(BFloat16, BFloat16)
+      _(Float32, float)
+      _(Float64, double)
+      _(Complex64, Complex<float>)
+      _(Complex128, Complex<double>)
 #undef _
-                  default : return false;
+      default:
+        return false;
     }
   }
   if (out != DType::Int64) return false;
@@ -245,9 +253,13 @@ bool with_types(DType in, DType out, F&& f) {
     _(UInt8, uint8_t)
     _(Int8, int8_t)
     _(Int16, int16_t)
-    _(Int32, int32_t) _(UInt16, uint16_t) _(UInt32, uint32_t) _(UInt64, uint64_t)
+    _(Int32, int32_t)
+    _(UInt16, uint16_t)
+    _(UInt32, uint32_t)
+    _(UInt64, uint64_t)
 #undef _
-        default : return false;
+    default:
+      return false;
   }
 }
 

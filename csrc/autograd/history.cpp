@@ -34,6 +34,11 @@ void set_fn(const Tensor& t, const NodeRef& node, uint32_t output) {
 
 NodeRef grad_fn(const Tensor& t) {
   TensorObject* o = t.get();
+  TOCHA_CHECK(
+      !o->base || o->tracks_base || !o->base->requires_grad || static_cast<uint32_t>(t.version()) == o->made_at,
+      Runtime,
+      "A view was created in no_grad mode and its base or another view of its base has been modified inplace with "
+      "grad mode enabled. Given that this use case is ambiguous and error-prone, it is forbidden.");
   if (o->tracks_base && o->base->requires_grad) {
     AutogradMeta& m = autograd_meta(o);
     if (!m.grad_fn || m.fn_version != t.version()) {

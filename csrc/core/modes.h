@@ -13,7 +13,7 @@ struct Modes {
   bool anomaly = false;
   bool anomaly_checks_nan = true;
   int64_t forward_level = 0;  // forward mode: the level that is open, or 0
-  PyObject* pack = nullptr;  // the innermost pair of saved-tensor hooks; Python's stack holds them
+  PyObject* pack = nullptr;   // the innermost pair of saved-tensor hooks; Python's stack holds them
   PyObject* unpack = nullptr;
   PyObject* hooks_disabled = nullptr;  // why saved-tensor hooks are refused, or null
 };

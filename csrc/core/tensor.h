@@ -36,6 +36,7 @@ struct TensorObject {
   int64_t numel;
   int64_t* dims;  // ndim sizes, then ndim strides
   int64_t inline_dims[10];
+  uint32_t made_at;  // of a view: the version of its memory when it was made
   DType dtype;
   Device device;
   uint8_t ndim;

@@ -110,9 +110,9 @@ void _recurrence(const Tensor& out, const Tensor& self, const Tensor& factors, i
   cpu::Split split = cpu::split_at(self.sizes(), wrap_dim(dim, self.dim()));
   ReleaseGil unlocked(self.numel());
   switch (out.dtype()) {
-#define CASE(D, T)                                                                                  \
-  case DType::D:                                                                                    \
-    return by ? recur<T, true>(in.data<T>(), by.data<T>(), out.data<T>(), split, reverse)           \
+#define CASE(D, T)                                                                        \
+  case DType::D:                                                                          \
+    return by ? recur<T, true>(in.data<T>(), by.data<T>(), out.data<T>(), split, reverse) \
               : recur<T, false>(in.data<T>(), nullptr, out.data<T>(), split, reverse);
     CASE(Float32, float)
     CASE(Float64, double)

@@ -74,13 +74,13 @@ def formulas(o: Operator, t: dt.DType) -> tuple[Node | None, ...] | None:
     found: dict[int, Node | None] = dict(overridden)
     for i in derived:
         try:
-            (found[i],) = gradient(nodes, [i])
+            (formula,) = gradient(nodes, [i])
         except NoDerivative:
             found[i] = None
             continue
-        if found[i] is None:
-            found[i] = scalar.constant(0, resolve(ins[i], t))
-        found[i] = simplify((scalar.cast(found[i], resolve(ins[i], t)),))[0]
+        if formula is None:
+            formula = scalar.constant(0, resolve(ins[i], t))
+        found[i] = simplify((scalar.cast(formula, resolve(ins[i], t)),))[0]
     return tuple(found.get(i) for i in range(len(ins)))
 
 
@@ -109,33 +109,39 @@ def real_dtypes(o: Operator) -> list[dt.DType]:
     return [d for d in REAL if d in o.dtypes or (d is dt.float32 and any(x.is_reduced for x in o.dtypes))]
 
 
+def leaf(n: Node) -> tuple[str, int]:
+    """What a leaf of a gradient formula reads: ("grad", 0), ("input", 1), ..."""
+    assert isinstance(n.attr, int)
+    return LEAVES[n.op], n.attr
+
+
 def fused(o: Operator, which: list[int], name: str) -> Fused | None:
-    per_dtype = {}
+    per_dtype: dict[dt.DType, tuple[Node, ...]] = {}
     leaves: list[tuple[str, int]] = []
     for t in real_dtypes(o):
         found = formulas(o, t)
         assert found is not None
-        wanted = [found[i] for i in which]
-        if any(n is None or is_zero(n) for n in wanted):
+        wanted = tuple(n for i in which if (n := found[i]) is not None and not is_zero(n))
+        if len(wanted) < len(which):
             return None
         per_dtype[t] = wanted
         for n in scalar.topological(wanted):
-            if n.op in LEAVES and (LEAVES[n.op], n.attr) not in leaves:
-                leaves.append((LEAVES[n.op], n.attr))
+            if n.op in LEAVES and leaf(n) not in leaves:
+                leaves.append(leaf(n))
     if not per_dtype or not leaves:
         return None
     order = {"grad": 0, "input": 1, "output": 2}
-    leaves.sort(key=lambda leaf: (order[leaf[0]], leaf[1]))
+    leaves.sort(key=lambda at: (order[at[0]], at[1]))
     outs, ins, _ = type_codes(o)
     codes = tuple({"grad": outs, "input": ins, "output": outs}[kind][i] for kind, i in leaves)
-    positions = {leaf: k for k, leaf in enumerate(leaves)}
+    positions = {at: k for k, at in enumerate(leaves)}
     renamed = {}
     for t, wanted in per_dtype.items():
         swap = {}
         for n in scalar.topological(wanted):
             if n.op in LEAVES:
-                swap[n] = scalar.Input(positions[LEAVES[n.op], n.attr], n.dtype)
-        renamed[t] = scalar.substitute(tuple(wanted), swap)
+                swap[n] = scalar.Input(positions[leaf(n)], n.dtype)
+        renamed[t] = scalar.substitute(wanted, swap)
     return Fused(name, tuple(leaves), codes, tuple(ins[i] for i in which), renamed)
 
 
@@ -250,6 +256,7 @@ class TensorFormula:
 def integer(n: Node) -> str:
     """A formula of params and constants as a C++ integer."""
     if n.op is CONSTANT:
+        assert isinstance(n.attr, int | float)
         return str(int(n.attr))
     if n.op is PARAM:
         return f"p[{n.attr}].to_int()"
@@ -266,6 +273,7 @@ def number(n: Node) -> str:
         return f"Complex<double>{{{_real(v.real)}, {_real(v.imag)}}}"
     if isinstance(v, int):
         return f"int64_t{{{v}}}"
+    assert v is not None
     return _real(v)
 
 
@@ -338,18 +346,19 @@ def pointwise_tables(o: Operator, type_code: Callable, loop_table: Callable) -> 
         rows.append(f"{{&op_{f.name}, leaves_{f.name}}}")
     needs_in, needs_out, through = [], [], []
     for i in range(len(ins)):
-        keep = [set(), set()]
+        keep: tuple[set[int], set[int]] = (set(), set())
         pass_all = True
         for t in (dt.float32, dt.float64, dt.complex64):
-            if not usable(o, t) or formulas(o, t) is None:
+            found = formulas(o, t) if usable(o, t) else None
+            if found is None:
                 continue
-            n = formulas(o, t)[i]
+            n = found[i]
             if n is None:
                 pass_all = False
                 continue
-            leaves = saved([n])
-            keep[0] |= set(leaves.inputs)
-            keep[1] |= set(leaves.outputs)
+            read = saved([n])
+            keep[0].update(read.inputs)
+            keep[1].update(read.outputs)
             pass_all = pass_all and passes(n) and n.attr == 0
         needs_in.append(str(sum(1 << k for k in keep[0])))
         needs_out.append(str(sum(1 << k for k in keep[1])))
@@ -382,7 +391,7 @@ def shape_only(f: Callable, name: str) -> bool:
             p = parents[n]
             if isinstance(p, ast.Call) and isinstance(p.func, ast.Name) and n in p.args:
                 target = f.__globals__.get(p.func.id)
-                if getattr(target, "_tocha_rule", False) and shape_only(target, list(inspect.signature(target).parameters)[p.args.index(n)]):
+                if callable(target) and getattr(target, "_tocha_rule", False) and shape_only(target, list(inspect.signature(target).parameters)[p.args.index(n)]):
                     continue
                 return False
             if not (isinstance(p, ast.Attribute) and (p.attr in TENSOR_ATTRIBUTES or p.attr in TENSOR_FACTS)):
@@ -423,7 +432,7 @@ class GradientNode:
         self.o = o
         self.use_rule = use_rule
         self.by_name = {a.name: a for a in o.schema.arguments}
-        self.rules = dict(o.gradients)
+        self.rules: dict[tuple[str, ...], Callable | None] = dict(o.gradients)
         if o.kind == "view" and not self.rules:
             self.rules = {(o.schema.arguments[0].name,): None}  # through the view itself
         listed = {n for names in self.rules for n in names}

@@ -51,7 +51,7 @@ def _as_tuple(value: Any) -> tuple:
 
 def _starting_grads(outputs: tuple, grads: tuple, is_grads_batched: bool = False) -> tuple:
     """The gradients to start from: ones for scalars, given ones as they are."""
-    found = []
+    found: list[Tensor | None] = []
     for out, g in zip(outputs, grads, strict=True):
         if isinstance(g, Tensor):
             found.append(g)

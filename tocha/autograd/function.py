@@ -59,7 +59,7 @@ class FunctionCtx:
 class BackwardCFunction(_C._FunctionBase, FunctionCtx):
     """The context of a call, and the node in the graph."""
 
-    _forward_cls: type
+    _forward_cls: Any
 
     def apply(self, *grads: Any) -> Any:
         cls = self._forward_cls

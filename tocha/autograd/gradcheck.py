@@ -34,7 +34,7 @@ def _places(t: Tensor) -> Iterator[tuple[int, ...]]:
     yield from product(*(range(n) for n in t.shape))
 
 
-def _numerical(f: Callable, inputs: tuple, target: Tensor, eps: float) -> list[list[Tensor]]:
+def _numerical(f: Callable, inputs: tuple, target: Tensor, eps: float) -> list[list[list[Tensor]]]:
     """For each place of target, the change of every output per unit; for complex targets along both axes."""
     columns = []
     data = target.data  # has a version of its own: writing here does not spoil what graphs have saved
@@ -182,7 +182,7 @@ def _check_output(
                     # d Re<c, f> along each axis of the input is the gradient's component there.
                     parts = [(_C.conj(cotangent) * col[k]).sum() for col in numerical[j][n]]
                     expected = [p.real.item() if p.is_complex() else p.item() for p in parts]
-                    have = 0 if g is None else g[at].item()
+                    have: Any = 0 if g is None else g[at].item()
                     got = [have.real, have.imag] if isinstance(have, complex) else [have]
                     for a, b in zip(got, expected, strict=False):
                         if not (abs(a - b) <= atol + rtol * abs(b) or (a != a and b != b)):

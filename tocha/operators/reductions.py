@@ -35,7 +35,7 @@ from tocha.operators.record import (
     reduction,
     rule,
 )
-from tocha.operators.rules import product, wrap_dim
+from tocha.operators.rules import wrap_dim
 
 _ACCUMULATING = (*BOOL, *INTS, *FLOATS, *COMPLEX)
 _INF = float("inf")

@@ -184,10 +184,12 @@ def _check_output(
                     expected = [p.real.item() if p.is_complex() else p.item() for p in parts]
                     have: Any = 0 if g is None else g[at].item()
                     got = [have.real, have.imag] if isinstance(have, complex) else [have]
-                    for a, b in zip(got, expected, strict=False):
-                        if not (abs(a - b) <= atol + rtol * abs(b) or (a != a and b != b)):
+                    for ours, numeric in zip(got, expected, strict=False):
+                        if not (
+                            abs(ours - numeric) <= atol + rtol * abs(numeric) or (ours != ours and numeric != numeric)
+                        ):
                             raise GradcheckError(
-                                f"Jacobian mismatch for output {k} with respect to input {j}, at output place {place}, input place {at}: numerical {b}, analytical {a}"
+                                f"Jacobian mismatch for output {k} with respect to input {j}, at output place {place}, input place {at}: numerical {numeric}, analytical {ours}"
                             )
 
 

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import copy
 import warnings
+from collections import OrderedDict
 from typing import Any
 
-from tocha import _C
+from tocha import _C, overrides
 from tocha._tensor_str import tensor_repr
 from tocha.overrides import DisableTorchFunctionSubclass
+from tocha.utils.hooks import RemovableHandle
 
 Tensor = _C.Tensor
 
@@ -157,6 +159,54 @@ def _type(self, dtype=None, non_blocking: bool = False, **kwargs):
     return self.to(dtype, non_blocking)
 
 
+def _backward(self, gradient=None, retain_graph=None, create_graph: bool = False, inputs=None) -> None:
+    """Adds the gradients of self to the grad of the leaves it came from."""
+    if overrides.has_torch_function((self,)):
+        overrides.handle_torch_function(
+            Tensor.backward,
+            (self,),
+            self,
+            gradient=gradient,
+            retain_graph=retain_graph,
+            create_graph=create_graph,
+            inputs=inputs,
+        )
+        return
+    from tocha import autograd
+
+    autograd.backward(self, gradient, retain_graph, create_graph, inputs=inputs)
+
+
+def _register_hook(self, hook):
+    """hook(grad) runs when the gradient of self is complete; what it returns replaces the gradient."""
+    if not self.requires_grad:
+        raise RuntimeError("cannot register a hook on a tensor that doesn't require gradient")
+    if self._backward_hooks is None:
+        self._backward_hooks = OrderedDict()
+        if self.grad_fn is not None:
+            self._register_hook_dict()
+    handle = RemovableHandle(self._backward_hooks)
+    self._backward_hooks[handle.id] = hook
+    return handle
+
+
+def _register_post_accumulate_grad_hook(self, hook):
+    """hook(tensor) runs once a backward has added to a leaf's grad."""
+    if not self.requires_grad:
+        raise RuntimeError("cannot register a hook on a tensor that doesn't require gradient")
+    if self.grad_fn is not None:
+        raise RuntimeError("post accumulate grad hooks cannot be registered on non-leaf tensors")
+    if self._post_accumulate_grad_hooks is None:
+        self._post_accumulate_grad_hooks = OrderedDict()
+    handle = RemovableHandle(self._post_accumulate_grad_hooks)
+    self._post_accumulate_grad_hooks[handle.id] = hook
+    return handle
+
+
+def _reinforce(self, reward):
+    raise RuntimeError("reinforce() was removed: use tocha.distributions instead")
+
+
 def install() -> None:
     """Puts the Python parts onto the class; called once by `import tocha`."""
     parts = {
@@ -176,6 +226,9 @@ def install() -> None:
         "new": _new,
         "new_tensor": _new_tensor,
         "type": _type,
+        "register_hook": _register_hook,
+        "register_post_accumulate_grad_hook": _register_post_accumulate_grad_hook,
+        "reinforce": _reinforce,
         "__module__": "tocha",
     }
     for name, value in parts.items():

@@ -1,12 +1,22 @@
 // What a tensor that takes part in differentiation carries besides its descriptor.
 #pragma once
 
-#include "core/tensor.h"
+#include "autograd/node.h"
 
 namespace tocha {
 
 struct AutogradMeta {
+  ~AutogradMeta();
   Tensor grad;
+  autograd::NodeRef grad_fn;              // null for leaves
+  autograd::Node* accumulator = nullptr;  // a leaf's; borrowed, it takes itself out when it dies
+  PyObject* hooks = nullptr;              // register_hook: a dict of callables
+  PyObject* post_accumulate = nullptr;    // register_post_accumulate_grad_hook: likewise
+  Tensor tangent;                         // forward mode
+  int64_t tangent_level = 0;              // the level it belongs to
+  int64_t fn_version = 0;                 // of a view: the version its grad_fn was made at
+  uint32_t output = 0;                    // which result of grad_fn
+  bool retained = false;                  // retain_grad was asked for
 };
 
 inline AutogradMeta& autograd_meta(TensorObject* t) {

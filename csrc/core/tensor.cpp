@@ -4,8 +4,11 @@
 #include <limits>
 #include <numeric>
 
+#include "core/modes.h"
+
 namespace tocha {
 
+thread_local Modes current_modes;
 PyTypeObject* tensor_type = nullptr;
 
 namespace {
@@ -113,6 +116,7 @@ Tensor make_tensor(StorageRef storage, DType dtype, IntsView sizes, IntsView str
   t->device = storage->device;
   t->offset = offset;
   t->storage = storage.give();
+  t->inference = modes().inference;
   init_descriptor(t, sizes, strides);
   return handle;
 }
@@ -173,6 +177,9 @@ Tensor view_of(const Tensor& base, IntsView sizes, IntsView strides, int64_t off
   t->neg = b->neg;
   t->inference = b->inference;
   t->base = b->base ? b->base : b;
+  t->made_at = static_cast<uint32_t>(t->version->version);
+  // A view of a view that does not follow its base follows nothing.
+  t->tracks_base = modes().grad && (!b->base || b->tracks_base);
   Py_INCREF(reinterpret_cast<PyObject*>(t->base));
   return v;
 }

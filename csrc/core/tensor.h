@@ -36,6 +36,7 @@ struct TensorObject {
   int64_t numel;
   int64_t* dims;  // ndim sizes, then ndim strides
   int64_t inline_dims[10];
+  uint32_t made_at;  // of a view: the version of its memory when it was made
   DType dtype;
   Device device;
   uint8_t ndim;
@@ -44,7 +45,10 @@ struct TensorObject {
   bool wrapped_number;  // a Python number on its way through an operator
   bool conj;            // reads as its complex conjugate
   bool neg;             // reads negated
-  bool requires_grad;   // itself, as a leaf; a result of differentiable operators has it through autograd
+  bool requires_grad;   // a leaf that was asked to, or a result of recorded operations
+  bool has_tangent;     // forward mode: carries a derivative (of some level) in its autograd part
+  bool tracks_base;     // a view that shares its base's history: all but those made without recording
+  bool one_of_many;     // a view that came with others from one operation: must not be written to
   bool inference;       // made in inference mode
 };
 

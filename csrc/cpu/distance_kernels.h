@@ -16,6 +16,10 @@ struct DistanceLoops {
   void (*from_point)(Norm norm, T p, T* out, const T* x, const T* y, int64_t coordinates, int64_t n, int64_t step);
   // the sum of x's squares
   T (*squared_length)(const T* x, int64_t n);
+  // out = the sum over n points y, each with its coordinates side by side, of grad[j] times the derivative of its
+  // distance from x by x; 0 where there is none
+  void (*add_slopes)(Norm norm, T p, T* out, const T* x, const T* y, int64_t coordinates, int64_t n, const T* grad,
+                     const T* distances);
   // out[j] = sqrt(max(0, out[j] + own + others[j])); NaN stays
   void (*finish_euclid)(T* out, T own, const T* others, int64_t n);
 };

@@ -1,4 +1,4 @@
-// Cross products and distances between points: kernels of tocha/operators/products.py.
+// Cross products and distances between points: kernels of tocha/operators/distances.py.
 #include <cmath>
 #include <memory>
 #include <type_traits>
@@ -167,6 +167,25 @@ void cdist_of(const Tensor& out, const Tensor& x1, const Tensor& x2, double p, c
 }
 
 template <class T>
+void cdist_backward_of(const Tensor& out, const Tensor& grad, const Tensor& x1, const Tensor& x2, double p,
+                       const Tensor& distances) {
+  Tensor a = dense(x1, x1.sizes()), b = dense(x2, x2.sizes());
+  Tensor g = dense(grad, grad.sizes()), far = dense(distances, distances.sizes());
+  const Pairs pairs(distances, a, b);
+  const int64_t r1 = pairs.rows1, r2 = pairs.rows2, k = pairs.coordinates;
+  const Norm norm = norm_of(p);
+  ReleaseGil released(out.numel() * std::max<int64_t>(1, r2));
+  parallel_for(pairs.batch * r1, std::max<int64_t>(1, 16384 / std::max<int64_t>(1, r2 * k)),
+               [&](int64_t begin, int64_t end) {
+                 for (int64_t i = begin; i < end; ++i) {
+                   const auto [at1, at2] = pairs.offsets(i / r1);
+                   loops<T>().add_slopes(norm, static_cast<T>(p), out.data<T>() + i * k, a.data<T>() + at1 + i % r1 * k,
+                                         b.data<T>() + at2, k, r2, g.data<T>() + i * r2, far.data<T>() + i * r2);
+                 }
+               });
+}
+
+template <class T>
 void pdist_of(const Tensor& out, const Tensor& self, double p) {
   Tensor points = dense(self, self.sizes());
   const int64_t n = self.size(0), k = self.size(1);
@@ -186,6 +205,14 @@ void pdist_of(const Tensor& out, const Tensor& self, double p) {
 }
 
 }  // namespace
+
+void cdist_backward(const Tensor& out, const Tensor& grad_output, const Tensor& x1, const Tensor& x2, double p,
+                    const Tensor& distances) {
+  if (out.dtype() == DType::Float64)
+    cdist_backward_of<double>(out, grad_output, x1, x2, p, distances);
+  else
+    cdist_backward_of<float>(out, grad_output, x1, x2, p, distances);
+}
 
 void linalg_cross(const Tensor& out, const Tensor& self, const Tensor& other, int64_t dim) {
   if (out.numel() == 0) return;

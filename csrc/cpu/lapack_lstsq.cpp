@@ -2,7 +2,7 @@
 #include <cmath>
 
 #include "cpu/lapack_batch.h"
-#include "kernels/solvers.h"
+#include "kernels/pseudoinverse.h"
 #include "ops/arithmetic.h"
 #include "ops/reductions.h"
 

@@ -187,6 +187,11 @@ void lu_solve_with(const Tensor& result, const Tensor& LU, const Tensor& pivots,
   out.finish();
 }
 
+void solve_factored(const Tensor& result, const Tensor&, const Tensor& LU, const Tensor& pivots, const Tensor& B,
+                    bool left, bool adjoint) {
+  lu_solve_with(result, LU, pivots, B, left, adjoint);
+}
+
 void lu_unpack_factors(const Tensor& P, const Tensor& L, const Tensor& U, const Tensor& LU_data,
                        const Tensor& LU_pivots, bool unpack_data, bool unpack_pivots) {
   const Shape s(LU_data);

@@ -1,6 +1,6 @@
 // Singular values, eigenvalues and their vectors: kernels of tocha/operators/decompositions.py.
 #include "cpu/lapack_batch.h"
-#include "kernels/decompositions.h"
+#include "kernels/spectra.h"
 
 namespace tocha::native {
 

@@ -37,9 +37,6 @@ void Target::finish() const {
   if (!tensor_.is(self_)) backend(self_.device().type).copy(self_, tensor_);
 }
 
-namespace {
-
-// The first index outside [low, high) in walking order, if there is one.
 std::optional<int64_t> outside(const Tensor& index, int64_t low, int64_t high) {
   // Dims that repeat need one look.
   Ints sizes, strides;
@@ -58,8 +55,6 @@ std::optional<int64_t> outside(const Tensor& index, int64_t low, int64_t high) {
   if (!bad.load()) return std::nullopt;
   return *reinterpret_cast<const int64_t*>(bad.load());
 }
-
-}  // namespace
 
 void check_range(const Tensor& index, int64_t low, int64_t high, int64_t dim, int64_t size, ErrorKind kind,
                  const char* op) {

@@ -4,6 +4,7 @@
 
 #include <initializer_list>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "core/tensor.h"
@@ -35,7 +36,9 @@ class Target {
   Tensor self_, tensor_;
 };
 
-// Fails for an index outside [low, high). `index` is int64 of any layout.
+// The first index outside [low, high) in walking order, if there is one. `index` is int64 of any layout.
+std::optional<int64_t> outside(const Tensor& index, int64_t low, int64_t high);
+// Fails for an index outside [low, high).
 void check_range(const Tensor& index, int64_t low, int64_t high, int64_t dim, int64_t size, ErrorKind kind,
                  const char* op);
 // The same for operators whose dims do not matter: "index out of range in self".

@@ -111,6 +111,15 @@ std::vector<int64_t> padded_sources(int64_t n, int64_t before, int64_t after, co
   return from;
 }
 
+// How far the run goes in which one place after the other is shown.
+int64_t end_of_run(const std::vector<int64_t>& from, int64_t begin) {
+  int64_t end = begin;
+  while (end < static_cast<int64_t>(from.size()) &&
+         from[static_cast<size_t>(end)] == from[static_cast<size_t>(begin)] + end - begin)
+    ++end;
+  return end;
+}
+
 // One row of the last dim: the middle is a run, the ends are picked one by one.
 template <class Word>
 void pick_row(char* out, const char* in, const std::vector<int64_t>& from, int64_t run_begin, int64_t run_end) {
@@ -163,10 +172,7 @@ void _pad_wrapped(const Tensor& out, const Tensor& self, IntsView pad, const std
   }
   const auto& last = from.back();
   int64_t width = static_cast<int64_t>(last.size());
-  int64_t run_begin = std::min(lead, width - 1), run_end = run_begin;
-  while (run_end < width &&
-         last[static_cast<size_t>(run_end)] == last[static_cast<size_t>(run_begin)] + run_end - run_begin)
-    ++run_end;
+  int64_t run_begin = std::min(lead, width - 1), run_end = end_of_run(last, run_begin);
   PickRow pick = pick_row_of(size);
   char* to = out.bytes();
   const char* source = in.bytes();
@@ -184,6 +190,76 @@ void _pad_wrapped(const Tensor& out, const Tensor& self, IntsView pad, const std
       pick(to + row * width * size, source + offset * size, last, run_begin, run_end);
     }
   });
+}
+
+namespace {
+
+// Adds a padded row to the row it shows: the middle as a run, the ends one by one.
+template <class T>
+void add_row(T* out, const T* in, const std::vector<int64_t>& from, int64_t run_begin, int64_t run_end) {
+  auto add = [&](int64_t i) {
+    T& shown = out[from[static_cast<size_t>(i)]];
+    shown = static_cast<T>(shown + in[i]);
+  };
+  for (int64_t i = 0; i < run_begin; ++i) add(i);
+  T* to = out + from[static_cast<size_t>(run_begin)];
+  const T* middle = in + run_begin;
+  for (int64_t i = 0; i < run_end - run_begin; ++i) to[i] = static_cast<T>(to[i] + middle[i]);
+  for (int64_t i = std::max(run_begin, run_end); i < static_cast<int64_t>(from.size()); ++i) add(i);
+}
+
+template <class T>
+void add_padded(const Tensor& out, const Tensor& in, IntsView pad, const std::string& mode) {
+  int64_t nd = out.dim(), first = std::max<int64_t>(nd - pad.size() / 2, 0), lead = 1, rows = 1;
+  std::vector<std::vector<int64_t>> from(static_cast<size_t>(nd));
+  for (int64_t d = 0; d < nd; ++d) {
+    int64_t k = 2 * (nd - 1 - d);
+    if (d >= first) from[static_cast<size_t>(d)] = padded_sources(out.size(d), pad[k], pad[k + 1], mode);
+    if (d < first)
+      lead *= out.size(d);
+    else if (d < nd - 1)
+      rows *= in.size(d);
+  }
+  const auto& last = from.back();
+  int64_t width = in.size(nd - 1), run_begin = std::min(std::max<int64_t>(pad[0], 0), width - 1);
+  int64_t run_end = end_of_run(last, run_begin), block = out.numel() / lead;
+  // What is not padded is independent; inside, several rows may end up in one.
+  parallel_for(lead, std::max<int64_t>(1, kGrainBytes / (rows * width * out.itemsize())), [&](int64_t b, int64_t e) {
+    for (int64_t row = b * rows; row < e * rows; ++row) {
+      int64_t rest = row % rows, offset = row / rows * block;
+      for (int64_t d = nd - 2; d >= first; --d) {
+        const auto& f = from[static_cast<size_t>(d)];
+        auto n = static_cast<int64_t>(f.size());
+        offset += f[static_cast<size_t>(rest % n)] * out.stride(d);
+        rest /= n;
+      }
+      add_row(out.data<T>() + offset, in.data<T>() + row * width, last, run_begin, run_end);
+    }
+  });
+}
+
+}  // namespace
+
+void _unpad_wrapped(const Tensor& out, const Tensor& self, IntsView, IntsView pad, const std::string& mode) {
+  if (out.numel() == 0) return;
+  std::memset(out.bytes(), 0, static_cast<size_t>(out.numel() * out.itemsize()));
+  if (self.numel() == 0) return;
+  Tensor in = readable(self);
+  ReleaseGil unlocked(in.numel());
+  switch (out.dtype()) {
+#define CASE(D, T) \
+  case DType::D:   \
+    return add_padded<T>(out, in, pad, mode);
+    CASE(Float32, float)
+    CASE(Float64, double)
+    CASE(Float16, Half)
+    CASE(BFloat16, BFloat16)
+    CASE(Complex64, Complex<float>)
+    CASE(Complex128, Complex<double>)
+#undef CASE
+    default:
+      fail(ErrorKind::NotImplemented, "[_unpad_wrapped] not implemented for '", out.dtype(), "'");
+  }
 }
 
 namespace {

@@ -202,13 +202,19 @@ void put_(const Tensor& self, const Tensor& index, const Tensor& source, bool ac
   if (!to.is(self)) backend(self.device().type).copy(self, to);
 }
 
+Tensor _wrapped_indices(const Tensor& indices, int64_t size) {
+  if (!computes(indices) || !cpu::outside(indices, 0, size)) return indices;
+  Tensor index = clone_dense(indices);
+  for (int64_t i = 0; i < index.numel(); ++i) index.data<int64_t>()[i] = floor_mod(index.data<int64_t>()[i], size);
+  return index;
+}
+
 void _take_along(const Tensor& out, const Tensor& self, const Tensor& indices, int64_t dim) {
   cpu::check_together("take_along_dim", {self, indices});
   if (out.numel() == 0) return;
   int64_t size = self.size(dim);
   TOCHA_CHECK(size > 0, Runtime, "[take_along_dim] cannot take from dimension ", dim, " of size 0");
-  Tensor index = clone_dense(indices), source = cpu::plain(self);
-  for (int64_t i = 0; i < index.numel(); ++i) index.data<int64_t>()[i] = floor_mod(index.data<int64_t>()[i], size);
+  Tensor index = _wrapped_indices(indices, size), source = cpu::plain(self);
   Ints strides = cpu::byte_strides(source, out.sizes());
   int64_t step = source.stride(dim) * source.itemsize();
   strides[dim] = 0;

@@ -31,6 +31,13 @@ struct NormLoops {
   void (*apply)(const T* x, T* y, int64_t n, T mean, T scale, const T* weight, const T* bias);
   // y = x * scale + shift
   void (*affine)(const T* x, T* y, int64_t n, T scale, T shift);
+  // The sums of g * weight and of g * weight * y, where y = (x - mean) * scale; weight may be null.
+  void (*backward_sums)(const T* g, const T* x, int64_t n, T mean, T scale, const T* weight, T* sum, T* product);
+  // dx = scale * (g * factor * weight - sum - y * product)
+  void (*backward_input)(const T* g, const T* x, T* dx, int64_t n, T mean, T scale, T factor, const T* weight, T sum,
+                         T product);
+  // dweight += g * y, dbias += g
+  void (*backward_parameters)(const T* g, const T* x, int64_t n, T mean, T scale, T* dweight, T* dbias);
 };
 
 struct SoftmaxKernels {

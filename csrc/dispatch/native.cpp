@@ -21,12 +21,16 @@ void copy_across(const Tensor& to, const Tensor& from) {
   backend(to.device().type).copy(to, apart ? from : clone_dense(from));
 }
 
-void write_inplace(const Tensor& self, const Tensor& result, const char* op) {
+void check_inplace_result(const Tensor& self, const Tensor& result, const char* op) {
   TOCHA_CHECK(self.sizes() == result.sizes(), Runtime, "[", op, "] output with shape ", self.sizes(),
               " doesn't match the broadcast shape ", result.sizes());
   TOCHA_CHECK(can_cast(result.dtype(), self.dtype()), Runtime, "[", op, "] result type ", result.dtype(),
               " can't be cast to the desired output type ", self.dtype());
   check_no_internal_overlap(self, op);
+}
+
+void write_inplace(const Tensor& self, const Tensor& result, const char* op) {
+  check_inplace_result(self, result, op);
   if (computes(self)) copy_across(self, result);
   self.bump_version();
 }

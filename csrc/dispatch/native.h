@@ -25,6 +25,27 @@
   }                                           \
   static const KIND* const loops_of_##NAME[] = {cpu::isa_base::NAME##_loops};
 #endif
+// The loops of operator NAME under a second name.
+#if defined(__x86_64__) && !defined(TOCHA_SINGLE_ISA)
+#define TOCHA_LOOPS_AS(KIND, NAME, ALIAS)                                                                  \
+  namespace cpu::isa_base {                                                                                \
+  extern const KIND NAME##_loops[kNumDTypes];                                                              \
+  }                                                                                                        \
+  namespace cpu::isa_avx2 {                                                                                \
+  extern const KIND NAME##_loops[kNumDTypes];                                                              \
+  }                                                                                                        \
+  namespace cpu::isa_avx512 {                                                                              \
+  extern const KIND NAME##_loops[kNumDTypes];                                                              \
+  }                                                                                                        \
+  static const KIND* const loops_of_##ALIAS[] = {cpu::isa_base::NAME##_loops, cpu::isa_avx2::NAME##_loops, \
+                                                 cpu::isa_avx512::NAME##_loops};
+#else
+#define TOCHA_LOOPS_AS(KIND, NAME, ALIAS)     \
+  namespace cpu::isa_base {                   \
+  extern const KIND NAME##_loops[kNumDTypes]; \
+  }                                           \
+  static const KIND* const loops_of_##ALIAS[] = {cpu::isa_base::NAME##_loops};
+#endif
 #define TOCHA_LOOPS_OF(NAME) loops_of_##NAME
 
 namespace tocha {
@@ -68,6 +89,7 @@ void copy_across(const Tensor& to, const Tensor& from);
 Tensor readable(const Tensor& t);
 
 // self[...] = result, for in-place forms: shape must match, dtype must be castable.
+void check_inplace_result(const Tensor& self, const Tensor& result, const char* op);
 void write_inplace(const Tensor& self, const Tensor& result, const char* op);
 
 // Where a kernel writes when out= is given: into out itself when it fits and shares no memory with an

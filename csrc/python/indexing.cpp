@@ -1,5 +1,6 @@
 #include "python/indexing.h"
 
+#include "autograd/mode.h"
 #include "dispatch/backend.h"
 #include "dispatch/rules.h"
 #include "ops/copies.h"
@@ -16,6 +17,7 @@ namespace {
 struct Indexing {
   Ints sizes, strides;
   int64_t offset = 0;
+  Tensor recorded;     // the view so far by single operators, where a gradient will flow through it
   Tensors picks;       // null where a dim is taken whole; a mask of n dims is one entry for n dims
   int64_t places = 0;  // dims that picks covers
   bool advanced = false;
@@ -106,6 +108,7 @@ void apply_select(Indexing& r, int64_t dim, int64_t i, const Tensor& self) {
   TOCHA_CHECK(i >= -n && i < n, Index, "index ", i, " is out of bounds for dimension ", dim, " with size ", n,
               " of a tensor of shape ", self.sizes());
   r.offset += (i < 0 ? i + n : i) * r.strides[dim];
+  if (r.recorded) r.recorded = ops::select(r.recorded, dim, i);
   r.sizes.erase(dim);
   r.strides.erase(dim);
 }
@@ -115,12 +118,15 @@ void apply_slice(Indexing& r, int64_t dim, PyObject* slice) {
   if (PySlice_Unpack(slice, &start, &stop, &step) < 0) throw PythonError();
   TOCHA_CHECK(step > 0, Value, "step must be greater than zero");
   Py_ssize_t n = PySlice_AdjustIndices(r.sizes[dim], &start, &stop, step);
+  if (r.recorded && (n != r.sizes[dim] || step != 1))
+    r.recorded = ops::slice(r.recorded, dim, start, std::max(start, stop), step);
   r.offset += (n ? start : std::min<Py_ssize_t>(start, r.sizes[dim])) * r.strides[dim];
   r.sizes[dim] = n;
   r.strides[dim] *= step;
 }
 
 void insert_dim(Indexing& r, int64_t dim) {
+  if (r.recorded) r.recorded = ops::unsqueeze(r.recorded, dim);
   r.strides.insert(dim, dim < r.sizes.size() ? r.sizes[dim] * r.strides[dim] : 1);
   r.sizes.insert(dim, 1);
 }
@@ -143,6 +149,7 @@ Indexing take_apart(const Tensor& self, PyObject* index) {
   r.sizes = self.sizes();
   r.strides = self.strides();
   r.offset = self.offset();
+  if (autograd::wanted(self)) r.recorded = self;
   // The commonest forms first.
   if (is_select(index)) {
     TOCHA_CHECK(self.dim() > 0, Index,
@@ -194,7 +201,10 @@ Indexing take_apart(const Tensor& self, PyObject* index) {
   return r;
 }
 
-Tensor basic_view(const Tensor& self, const Indexing& r) { return view_of(self, r.sizes, r.strides, r.offset); }
+Tensor basic_view(const Tensor& self, const Indexing& r) {
+  if (!r.recorded) return view_of(self, r.sizes, r.strides, r.offset);
+  return r.recorded.is(self) ? ops::alias(self) : r.recorded;
+}
 
 bool overridden(PyObject* self, PyObject* index, PyObject* value, std::vector<PyObject*>& out) {
   auto look = [&](PyObject* o) {

@@ -7,6 +7,7 @@
 #include "cpu/backend.h"
 #include "dispatch/promotion.h"
 #include "dispatch/rules.h"
+#include "python/autograd_bindings.h"
 #include "python/bindings.h"
 #include "python/exchange.h"
 #include "python/new_tensor.h"
@@ -240,6 +241,7 @@ void add_functions(PyObject* module) {
     if (space.empty()) {
       std::vector<PyMethodDef> extra(std::begin(module_table), std::end(module_table));
       add_exchange_functions(extra);
+      add_autograd_functions(extra);
       table.insert(table.end(), extra.begin(), extra.end());
     }
     table.push_back({nullptr, nullptr, 0, nullptr});
@@ -268,6 +270,7 @@ PyMODINIT_FUNC PyInit__C() {
     bind_all(bindings());
     add_tensor_type(module);
     add_types(module);
+    add_autograd_types(module);
     add_return_types(module);
     add_functions(module);
     add_linalg_error(module);

@@ -1,9 +1,10 @@
 #include "python/tensor_methods.h"
 
-#include "autograd/meta.h"
+#include "autograd/history.h"
 #include "dispatch/backend.h"
 #include "ops/comparison.h"
 #include "ops/reductions.h"
+#include "python/autograd_bindings.h"
 #include "python/bindings.h"
 #include "python/exchange.h"
 #include "python/new_tensor.h"
@@ -83,9 +84,9 @@ GETTER(dtype, return Py_NewRef(dtype_object(t.dtype()));)
 GETTER(device, return device_object(t.device());)
 GETTER(layout, return Py_NewRef(layout_object());)
 GETTER(ndim, return PyLong_FromLongLong(t.dim());)
-GETTER(requires_grad, return PyBool_FromLong(t.get()->requires_grad);)
-GETTER(is_leaf, return PyBool_FromLong(1);)
-GETTER(grad_fn, return Py_NewRef(Py_None);)
+GETTER(requires_grad, return PyBool_FromLong(autograd::requires_grad(t));)
+GETTER(is_leaf, return PyBool_FromLong(autograd::is_leaf(t));)
+GETTER(grad_fn, return node_object(autograd::grad_fn(t));)
 GETTER(grad, return t.get()->autograd ? wrap(t.get()->autograd->grad) : Py_NewRef(Py_None);)
 GETTER(data, return alias_as(t, Py_TYPE(self), false).give();)
 GETTER(_version, return PyLong_FromLongLong(t.version());)
@@ -98,17 +99,59 @@ GETTER(is_cuda, return PyBool_FromLong(t.device().type == DeviceType::cuda);)
 GETTER(is_sparse, return PyBool_FromLong(0);)
 GETTER(is_quantized, return PyBool_FromLong(0);)
 GETTER(is_nested, return PyBool_FromLong(0);)
-GETTER(retains_grad, return PyBool_FromLong(0);)
-GETTER(output_nr, return PyLong_FromLong(0);)
+GETTER(retains_grad, return PyBool_FromLong(t.get()->autograd && t.get()->autograd->retained);)
+GETTER(_backward_hooks,
+       return Py_NewRef(t.get()->autograd && t.get()->autograd->hooks ? t.get()->autograd->hooks : Py_None);)
+GETTER(_post_accumulate_grad_hooks,
+       return Py_NewRef(t.get()->autograd && t.get()->autograd->post_accumulate ? t.get()->autograd->post_accumulate
+                                                                                : Py_None);)
+GETTER(output_nr, return PyLong_FromLong(t.get()->autograd ? t.get()->autograd->output : 0);)
 
 int set_requires_grad(PyObject* self, PyObject* value, void*) {
   return guarded_status([&] {
     auto t = self_of(self);
     TOCHA_CHECK(value, Type, "requires_grad cannot be deleted");
-    bool on = as_bool(value);
-    TOCHA_CHECK(!on || t.is_floating() || t.is_complex(), Runtime,
-                "only Tensors of floating point and complex dtype can require gradients");
-    t.get()->requires_grad = on;
+    autograd::set_requires_grad(t, as_bool(value));
+  });
+}
+
+int set_hooks(PyObject* self, PyObject* value, PyObject* AutogradMeta::* slot) {
+  return guarded_status([&] {
+    AutogradMeta& m = autograd_meta(object_of(self));
+    Py_XSETREF(m.*slot, !value || value == Py_None ? nullptr : Py_NewRef(value));
+  });
+}
+int set__backward_hooks(PyObject* self, PyObject* value, void*) { return set_hooks(self, value, &AutogradMeta::hooks); }
+int set__post_accumulate_grad_hooks(PyObject* self, PyObject* value, void*) {
+  return set_hooks(self, value, &AutogradMeta::post_accumulate);
+}
+
+// The hooks of a result go with the node that made it.
+PyObject* register_hook_dict(PyObject* self, PyObject*) {
+  return guarded([&] {
+    Tensor t = self_of(self);
+    autograd::NodeRef fn = autograd::grad_fn(t);
+    AutogradMeta& m = autograd_meta(t.get());
+    if (fn && m.hooks) fn->extra().tensor_hooks.push_back({m.output, Py_NewRef(m.hooks)});
+    return Py_NewRef(Py_None);
+  });
+}
+PyObject* bump_version(PyObject* self, PyObject*) {
+  return guarded([&] {
+    self_of(self).bump_version();
+    return Py_NewRef(Py_None);
+  });
+}
+PyObject* retain_grad(PyObject* self, PyObject*) {
+  return guarded([&] {
+    autograd::retain_grad(self_of(self));
+    return Py_NewRef(Py_None);
+  });
+}
+PyObject* detach_inplace(PyObject* self, PyObject*) {
+  return guarded([&] {
+    autograd::detach_(self_of(self));
+    return Py_NewRef(self);
   });
 }
 
@@ -390,6 +433,10 @@ PyMethodDef tensor_table[] = {
      "is_contiguous(memory_format=contiguous_format)"},
     {"requires_grad_", reinterpret_cast<PyCFunction>(requires_grad_), METH_FASTCALL | METH_KEYWORDS,
      "requires_grad_(requires_grad=True): sets it and returns the tensor."},
+    {"_bump_version", bump_version, METH_NOARGS, nullptr},
+    {"_register_hook_dict", register_hook_dict, METH_NOARGS, nullptr},
+    {"retain_grad", retain_grad, METH_NOARGS, "Keeps the gradient of a tensor that is no leaf."},
+    {"detach_", detach_inplace, METH_NOARGS, "Forgets how the tensor was made."},
     {"as_subclass", as_subclass, METH_O, "The same data as an instance of another class."},
     {"_make_subclass", reinterpret_cast<PyCFunction>(make_subclass), METH_VARARGS | METH_KEYWORDS | METH_STATIC,
      "_make_subclass(cls, data, require_grad=False)"},
@@ -425,6 +472,8 @@ PyGetSetDef attribute_table[] = {
     {"is_nested", get_is_nested, nullptr, nullptr, nullptr},
     {"retains_grad", get_retains_grad, nullptr, nullptr, nullptr},
     {"output_nr", get_output_nr, nullptr, nullptr, nullptr},
+    {"_backward_hooks", get__backward_hooks, set__backward_hooks, nullptr, nullptr},
+    {"_post_accumulate_grad_hooks", get__post_accumulate_grad_hooks, set__post_accumulate_grad_hooks, nullptr, nullptr},
     {"__dict__", PyObject_GenericGetDict, PyObject_GenericSetDict, nullptr, nullptr},
 };
 
@@ -433,6 +482,7 @@ PyGetSetDef attribute_table[] = {
 void add_tensor_methods(std::vector<PyMethodDef>& methods) {
   methods.insert(methods.end(), std::begin(tensor_table), std::end(tensor_table));
   add_exchange_methods(methods);
+  add_autograd_methods(methods);
 }
 void add_tensor_attributes(std::vector<PyGetSetDef>& getters) {
   getters.insert(getters.end(), std::begin(attribute_table), std::end(attribute_table));

@@ -4,7 +4,7 @@
 
 #include <cstddef>
 
-#include "autograd/meta.h"
+#include "autograd/history.h"
 #include "python/bindings.h"
 #include "python/indexing.h"
 #include "python/new_tensor.h"
@@ -40,6 +40,7 @@ void reset(TensorObject* t) {
   t->dims_capacity = 5;
   t->contiguous = true;
   t->wrapped_number = t->conj = t->neg = t->requires_grad = t->inference = false;
+  t->tracks_base = t->one_of_many = t->has_tangent = false;
 }
 
 void release(TensorObject* t) {
@@ -48,6 +49,7 @@ void release(TensorObject* t) {
   if (t->version && --t->version->refs == 0) delete t->version;
   t->version = nullptr;
   Py_CLEAR(t->base);
+  if (t->autograd && t->autograd->retained) autograd::forget_retained(t);
   delete std::exchange(t->autograd, nullptr);
   if (t->dims != t->inline_dims) delete[] t->dims;
   t->dims = t->inline_dims;

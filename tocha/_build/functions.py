@@ -11,6 +11,7 @@ from collections import defaultdict
 from collections.abc import Callable
 from functools import cache
 
+from tocha._build.gradients import GradientNode, has_formulas, lacks_gradient, node_for, node_name, pointwise_tables
 from tocha._build.kernels import fold_of, is_ordered, loop_dtypes, operands, params, states, type_codes
 from tocha.codegen.native import Translator, annotations_of, default_cpp, own_type, parameter_type, return_type
 from tocha.ir import dtypes as dt
@@ -23,6 +24,7 @@ CPP_ENUM = {
     "float8_e4m3fn": "Float8_e4m3fn", "float8_e5m2": "Float8_e5m2",
 }  # fmt: skip
 SOURCE = """// Generated from tocha/operators/{module}.py; do not edit.
+#include "autograd/record.h"
 #include "dispatch/native.h"
 {includes}#include "rules_generated.h"
 
@@ -150,7 +152,57 @@ class Family:
 
     def add(self, o: Operator) -> None:
         self.kernels += kernel_declarations(o)
+        self.node = node_for(o, self.use_rule)
+        if self.node is not None:
+            self.statics += self.node.definition()
+            self.nodes(o, self.node)
         getattr(self, o.kind)(o)
+
+    # -- autograd ----------------------------------------------------------------------------------
+
+    def nodes(self, o: Operator, node: GradientNode) -> None:
+        """The functions that record; declared before the operators that call them."""
+        if mutates(o):
+            self.statics += node.record_inplace(parameters(o), o.cpp_name)
+            return
+        self.statics += node.record(parameters(o), result_type(o))
+        if "inplace" in o.variants:
+            self.statics += node.record_inplace(parameters(o), f"{o.cpp_name}_")
+
+    def guard(self, o: Operator, form: str) -> list[str]:
+        """The first statement of an operator: goes the recording way when a gradient is wanted."""
+        tensors = ", ".join(a.name for a in o.schema.arguments if a.is_tensor)
+        if not tensors:
+            return []
+        if form == "out":
+            return [f'  autograd::check_out("{o.name}", out0, {tensors});'] if returns_tensors(o) else []
+        names = ", ".join(argument_names(o))
+        if self.node is not None:
+            target = f"{o.cpp_name}_" if form == "inplace" and not mutates(o) else o.cpp_name
+            wanted = ", ".join(a.name for a in self.node.inputs)
+            if form == "inplace" and o.schema.arguments[0] not in self.node.inputs:
+                wanted = f"{o.schema.arguments[0].name}, {wanted}"
+            hidden = f" || autograd::hides_base({o.schema.arguments[0].name})" if form == "inplace" else ""
+            return [f"  if (autograd::wanted({wanted}){hidden}) [[unlikely]] return record_{target}({names});"]
+        if form == "inplace" and "no_gradient" not in o.tags and o.kind != "composite":
+            return [f'  if (autograd::wanted({tensors})) [[unlikely]] autograd::refuse_inplace({o.schema.arguments[0].name}, "{o.name}");']
+        if lacks_gradient(o) and form == "function":
+            single = ", ".join(a.name for a in o.schema.arguments if a.type in ("Tensor", "Operand", "Tensor?"))
+            lists = [a.name for a in o.schema.arguments if a.type in ("Tensor[]", "Tensor?[]")]
+            count = len(o.schema.returns)
+            listed = o.schema.returns[0].type == "Tensor[]"
+            outs = "out.data(), static_cast<int>(out.size())" if listed else "outs, " + str(count)
+            unpack = [] if listed else [f"    const Tensor outs[] = {{{'out' if count == 1 else ', '.join(f'std::get<{i}>(out)' for i in range(count))}}};"]
+            return [
+                f"  if (autograd::wanted({tensors})) [[unlikely]] {{",
+                f"    auto out = [&] {{ autograd::Unrecorded off; return {o.cpp_name}({names}); }}();",
+                *unpack,
+                f"    const Tensor ins[] = {{{single or 'Tensor()'}}};",
+                f'    autograd::record_unknown("{o.name}", "{node_name(o)}", ins, {len(single.split(",")) if single else 0}, {lists[0] if lists else "Tensors()"}, {outs});',
+                "    return out;",
+                "  }",
+            ]
+        return []
 
     # -- pointwise ---------------------------------------------------------------------------------
 
@@ -172,13 +224,18 @@ class Family:
         prologue.append(f"  const Scalar params[] = {{{scalars}}};" if scalars else "  const Scalar* params = nullptr;")
         prologue += self.checks(o, "check")
         self.lines.append(f"{result_type(o)} {name}({parameters(o)}) {{")
-        self.lines += prologue + [f"  Tensor outs[{nout}];", f"  tocha::pointwise(op_{name}, outs, ins, params);"]
+        formulas = has_formulas(o)
+        if formulas:
+            self.statics += pointwise_tables(o, type_code, loop_table)
+        record = [f"  if (autograd::wanted(ins, {nin})) [[unlikely]]", f"    autograd::pointwise(gradient_{name}, op_{name}, outs, ins, params);", "  else"] if formulas else []
+        self.lines += prologue + [f"  Tensor outs[{nout}];", *record, f"  tocha::pointwise(op_{name}, outs, ins, params);"]
         if nout == 1:
             self.lines += ["  return std::move(outs[0]);", "}", ""]
         else:
             self.lines += [f"  return {{{', '.join(f'std::move(outs[{i}])' for i in range(nout))}}};", "}", ""]
         if "out" in o.variants:
             self.lines.append(f"void {name}_out({out_parameters(o)}) {{")
+            self.lines += self.guard(o, "out")
             out_list = ", ".join(f"out{i}" for i in range(nout))
             exact = [f"  check_out_dtype(op_{name}, out0, ins);"] if "exact_out" in o.tags else []
             self.lines += prologue + exact + [f"  const Tensor outs[] = {{{out_list}}};", f"  pointwise_out(op_{name}, outs, ins, params, false);", "}", ""]
@@ -186,7 +243,8 @@ class Family:
             self.lines.append(f"Tensor {name}_({parameters(o)}) {{")
             first = operands(o)[0].name
             prologue += self.checks(o, "check_inplace")
-            self.lines += prologue + [f"  pointwise_out(op_{name}, &{first}, ins, params, true);", f"  return {first};", "}", ""]
+            record = [f"  if (autograd::wanted(ins, {nin}) || autograd::hides_base({first})) [[unlikely]]", f"    autograd::pointwise_inplace(gradient_{name}, op_{name}, ins, params);", "  else"] if formulas else []
+            self.lines += prologue + [*record, f"  pointwise_out(op_{name}, &{first}, ins, params, true);", f"  return {first};", "}", ""]
 
     def checks(self, o: Operator, which: str) -> list[str]:
         """A record's own refusal of bad arguments, written in the subset."""
@@ -225,11 +283,11 @@ class Family:
         scalars = ", ".join(scalar_of(a) for a in extra)
         head = f"  const Scalar params[] = {{{scalars}}};" if scalars else "  const Scalar* params = nullptr;"
         call = f"self, {dims}, {keepdim}, {dtype}, params"
-        self.lines += [f"{result_type(o)} {name}({parameters(o)}) {{", head, f"  Tensor outs[{nout}];", f"  tocha::reduction(op_{name}, outs, {call});"]
+        self.lines += [f"{result_type(o)} {name}({parameters(o)}) {{", *self.guard(o, "function"), head, f"  Tensor outs[{nout}];", f"  tocha::reduction(op_{name}, outs, {call});"]
         self.lines += ["  return std::move(outs[0]);" if nout == 1 else f"  return {{{', '.join(f'std::move(outs[{i}])' for i in range(nout))}}};", "}", ""]
         if "out" in o.variants:
             out_list = ", ".join(f"out{i}" for i in range(nout))
-            self.lines += [f"void {name}_out({out_parameters(o)}) {{", head, f"  const Tensor outs[] = {{{out_list}}};", f"  reduction_out(op_{name}, outs, {call});", "}", ""]
+            self.lines += [f"void {name}_out({out_parameters(o)}) {{", *self.guard(o, "out"), head, f"  const Tensor outs[] = {{{out_list}}};", f"  reduction_out(op_{name}, outs, {call});", "}", ""]
 
     # -- translated kinds --------------------------------------------------------------------------
 
@@ -246,10 +304,11 @@ class Family:
         names = ", ".join(argument_names(o))
         make = "make_views" if many else "make_view"
         base = argument_names(o)[0]
-        self.lines += [f"{result_type(o)} {o.cpp_name}({parameters(o)}) {{", f"  return {make}({base}, view_{o.cpp_name}({names}));", "}", ""]
+        self.lines += [f"{result_type(o)} {o.cpp_name}({parameters(o)}) {{", *self.guard(o, "function"), f"  return {make}({base}, view_{o.cpp_name}({names}));", "}", ""]
         if "inplace" in o.variants:
             self.lines += [
                 f"Tensor {o.cpp_name}_({parameters(o)}) {{",
+                *self.guard(o, "inplace"),
                 f"  ViewSpec v = view_{o.cpp_name}({names});",
                 "  set_sizes_and_strides(self, v.sizes, v.strides, v.offset);",
                 "  self.bump_version();",
@@ -260,7 +319,8 @@ class Family:
 
     def composite(self, o: Operator) -> None:
         signature, body = self.translate(o, return_type(o))
-        self.lines += [f"{result_type(o)} {o.cpp_name}({signature}) {{", *body, "}", ""]
+        guard = self.guard(o, "function") if o.gradients else []
+        self.lines += [f"{result_type(o)} {o.cpp_name}({signature}) {{", *guard, *body, "}", ""]
         self.derived_variants(o)
 
     def derived_variants(self, o: Operator) -> None:
@@ -269,6 +329,7 @@ class Family:
         n = len(o.schema.returns)
         if "out" in o.variants:
             self.lines.append(f"void {o.cpp_name}_out({out_parameters(o)}) {{")
+            self.lines += self.guard(o, "out")
             self.lines.append(f"  auto result = {o.cpp_name}({names});")
             for i in range(n):
                 value = "result" if n == 1 else f"std::get<{i}>(result)"
@@ -283,12 +344,22 @@ class Family:
             first = o.schema.arguments[0].name
             self.lines += [
                 f"Tensor {o.cpp_name}_({parameters(o)}) {{",
+                *(self.guard(o, "inplace") if self.node else self.overwriting(o)),
                 *self.checks(o, "check_inplace"),
                 f'  write_inplace({first}, {o.cpp_name}({names}), "{o.name}_");',
                 f"  return {first};",
                 "}",
                 "",
             ]
+
+    def overwriting(self, o: Operator) -> list[str]:
+        """The in-place form of a composite when a gradient is wanted: its operators record themselves."""
+        if o.kind != "composite" or "no_gradient" in o.tags:
+            return []
+        first, *rest = argument_names(o)
+        tensors = ", ".join(a.name for a in o.schema.arguments if a.is_tensor)
+        call = ", ".join([f"autograd::before_overwriting({first})", *rest])
+        return [f'  if (autograd::wanted({tensors})) [[unlikely]] return autograd::overwritten({first}, {o.cpp_name}({call}), "{o.name}_");']
 
     # -- native ------------------------------------------------------------------------------------
 
@@ -300,6 +371,7 @@ class Family:
             check = [] if "any_overlap" in o.tags else [f'  check_inplace({first}, "{o.name}");']
             self.lines += [
                 f"Tensor {o.cpp_name}({parameters(o)}) {{",
+                *self.guard(o, "inplace"),
                 *check,
                 f"  {self.on_memory(o, first)}native::{kernel}({names});",
                 f"  {first}.bump_version();",
@@ -314,7 +386,7 @@ class Family:
         if is_free(o):
             tensors = ", ".join(a.name for a in o.schema.arguments if a.is_tensor)
             guard = [] if "any_device" in o.tags else [f'  refuse_meta("{o.name}", {tensors});']
-            self.lines += [f"{result_type(o)} {o.cpp_name}({parameters(o)}) {{", *guard, f"  return native::{o.kernel}({names});", "}", ""]
+            self.lines += [f"{result_type(o)} {o.cpp_name}({parameters(o)}) {{", *self.guard(o, "function"), *guard, f"  return native::{o.kernel}({names});", "}", ""]
             if returns_tensors(o):
                 self.derived_variants(o)
             return
@@ -330,6 +402,7 @@ class Family:
         others = "".join(", " + r for r in rest)
         self.lines += [
             f"Tensor {o.cpp_name}({parameters(o)}) {{",
+            *self.guard(o, "function"),
             f"  Tensor result = clone_dense({first});",
             f"  {self.on_memory(o, 'result')}native::{kernel}(result{others});",
             "  return result;",
@@ -339,6 +412,7 @@ class Family:
         if "inplace" in o.variants:
             self.lines += [
                 f"Tensor {o.cpp_name}_({parameters(o)}) {{",
+                *self.guard(o, "inplace"),
                 f'  check_inplace({first}, "{o.name}_");',
                 f"  {self.on_memory(o, first)}native::{kernel}({first}{others});",
                 f"  {first}.bump_version();",
@@ -347,7 +421,7 @@ class Family:
                 "",
             ]
         if "out" in o.variants:
-            self.lines += [f"void {o.cpp_name}_out({out_parameters(o)}) {{", f'  copy_to_out(out0, {o.cpp_name}({first}{others}), "{o.name}");', "}", ""]
+            self.lines += [f"void {o.cpp_name}_out({out_parameters(o)}) {{", *self.guard(o, "out"), f'  copy_to_out(out0, {o.cpp_name}({first}{others}), "{o.name}");', "}", ""]
 
     def structured(self, o: Operator) -> None:
         """Outputs are made by the shape rule, then the kernel fills them."""
@@ -361,12 +435,12 @@ class Family:
         specs = ["spec"] if n == 1 else [f"std::get<{i}>(spec)" for i in range(n)]
         outs = ", ".join(f"out{i}" for i in range(n))
         call = f"native::{o.kernel}({outs}{', ' + names if names else ''})"
-        self.lines += [f"{result_type(o)} {o.cpp_name}({parameters(o)}) {{", f"  auto spec = shape_{o.cpp_name}({names});"]
+        self.lines += [f"{result_type(o)} {o.cpp_name}({parameters(o)}) {{", *self.guard(o, "function"), f"  auto spec = shape_{o.cpp_name}({names});"]
         self.lines += [f"  Tensor out{i} = make_out({s}, {model});" for i, s in enumerate(specs)]
         self.lines += [f"  if (computes(out0)) {call};"]
         self.lines += ["  return out0;" if n == 1 else f"  return {{{outs}}};", "}", ""]
         if "out" in o.variants:
-            self.lines += [f"void {o.cpp_name}_out({out_parameters(o)}) {{", f"  auto spec = shape_{o.cpp_name}({names});"]
+            self.lines += [f"void {o.cpp_name}_out({out_parameters(o)}) {{", *self.guard(o, "out"), f"  auto spec = shape_{o.cpp_name}({names});"]
             tensors = [a.name for a in o.schema.arguments if a.type in ("Tensor", "Operand", "Tensor?")]
             lists = [a.name for a in o.schema.arguments if a.type in ("Tensor[]",)]
             for i, s in enumerate(specs):
@@ -383,6 +457,7 @@ class Family:
             first = o.schema.arguments[0].name
             self.lines += [
                 f"Tensor {o.cpp_name}_({parameters(o)}) {{",
+                *self.guard(o, "inplace"),
                 f'  write_inplace({first}, {o.cpp_name}({names}), "{o.name}_");',
                 f"  return {first};",
                 "}",

@@ -84,16 +84,20 @@ def pointwise_loop(o: Operator, t: dt.DType) -> str:
     names = [a.name for a in params(o)]
     stored = "stored" in o.tags  # half types enter the formula as they are
     nodes = scalar.trace(o.body, in_types, list(zip(names, param_types, strict=True)), out_types, compute=not stored)
-    nodes = simplify(nodes)
-    leaves = Names([f"x{i}" for i in range(len(ins))], [f"p{i}" for i in range(len(ps))])
+    return loop_text(loop_name(o, t), simplify(nodes), out_types, in_types, param_types)
+
+
+def loop_text(name: str, nodes: tuple, out_types: list[dt.DType], in_types: list[dt.DType], param_types: list[dt.DType]) -> str:
+    """One contiguous loop over formulas of Input(i) and Param(i)."""
+    leaves = Names([f"x{i}" for i in range(len(in_types))], [f"p{i}" for i in range(len(param_types))])
     code = emit(nodes, leaves)
-    lines = [f"unsigned {loop_name(o, t)}(char* const* p, int64_t n, const void* params) {{"]
-    if not ps:
+    lines = [f"unsigned {name}(char* const* p, int64_t n, const void* params) {{"]
+    if not param_types:
         lines.append("  (void)params;")
     for i, d in enumerate(out_types):
         lines.append(f"  auto* o{i} = reinterpret_cast<{d.cpp}*>(p[{i}]);")
     for i, d in enumerate(in_types):
-        lines.append(f"  const auto* a{i} = reinterpret_cast<const {memory_type(d)}*>(p[{i + len(outs)}]);")
+        lines.append(f"  const auto* a{i} = reinterpret_cast<const {memory_type(d)}*>(p[{i + len(out_types)}]);")
     lines += parameter_lines(param_types)
     lines += ["  " + c for c in code.prologue]
     if code.faults:
@@ -390,12 +394,36 @@ def shards(ops: list[Operator]) -> Iterator[list[Operator]]:
         yield shard
 
 
+def backward_files(families: dict[str, list[Operator]]) -> dict[str, str]:
+    """The backward kernels of formulas, beside those they come from."""
+    from tocha._build.gradients import generated_kernels
+
+    files = {}
+    for module, ops in families.items():
+        pairs = [(o, f) for o in ops for f in generated_kernels(o)]
+        for number, at in enumerate(range(0, len(pairs), LOOPS_PER_FILE // 2)):
+            text, tables_text = HEADER.format(module=module), ""
+            for o, f in pairs[at : at + LOOPS_PER_FILE // 2]:
+                slots = {}
+                for t, nodes in f.formulas.items():
+                    param_types = [resolve(c, t) for c in type_codes(o)[2]]
+                    name = f"{f.name}_{t.code}"
+                    outs, ins = [resolve(c, t) for c in f.out_codes], [resolve(c, t) for c in f.in_codes]
+                    text += "\n" + loop_text(name, nodes, outs, ins, param_types)
+                    slots[t] = name
+                row = ", ".join(slots.get(d, "nullptr") for d in dt.DTYPES)
+                tables_text += f"extern const Loop {f.name}_loops[kNumDTypes] = {{{row}}};\n"
+            text += "\n}  // namespace\n\nnamespace TOCHA_ISA_TABLES {\n" + tables_text + "}\n\n}  // namespace tocha::cpu\n"
+            files[f"{module}_backward_{number}_loops.cpp"] = text
+    return files
+
+
 def generate() -> dict[str, str]:
     families: dict[str, list[Operator]] = defaultdict(list)
     for o in operators():
         if o.kind in ("pointwise", "reduction"):
             families[o.module].append(o)
-    files = {}
+    files = backward_files(families)
     for module, ops in families.items():
         for number, shard in enumerate(shards(ops)):
             text = HEADER.format(module=module)

@@ -95,23 +95,24 @@ igammac = _binary("igammac", (None, lambda g, y, a, x: -g * _gamma_density(a, x)
 # The Bessel family. PyTorch differentiates only the four under their short names; so do we.
 
 
-def _near_zero(x: Node, value: Node, at_zero: float) -> Node:
+def _unless_zero(x: Node, value: Callable[[Node], Node], at_zero: float) -> Node:
+    """value(x), or its limit near zero; what divides by x is not given a zero, so that it can be differentiated again."""
     assert x.dtype.format is not None
-    epsilon = math.ldexp(1.0, 1 - x.dtype.format.precision)
-    return where(absolute(x) > epsilon, value, at_zero)
+    far = absolute(x) > math.ldexp(1.0, 1 - x.dtype.format.precision)
+    return where(far, value(where(far, x, 1.0)), at_zero)
 
 
 i0 = _unary("i0", lambda g, y, x: g * i1(x), lambda x: ref.bessel_i(0, x), "libdevice.cyl_bessel_i0({0})")
 i0e = _unary("i0e", lambda g, y, x: g * (i1e(x) - sign(x) * y), lambda x: ref.bessel_i(0, x) * math.exp(-abs(x)))
 i1: Primitive = _unary(
     "i1",
-    lambda g, y, x: g * _near_zero(x, i0(x) - y / x, 0.5),
+    lambda g, y, x: g * _unless_zero(x, lambda z: i0(x) - y / z, 0.5),
     lambda x: ref.bessel_i(1, x),
     "libdevice.cyl_bessel_i1({0})",
 )
 i1e: Primitive = _unary(
     "i1e",
-    lambda g, y, x: g * _near_zero(x, i0e(x) - y * (sign(x) + 1.0 / x), 0.5),
+    lambda g, y, x: g * _unless_zero(x, lambda z: i0e(x) - y * (sign(x) + 1.0 / z), 0.5),
     lambda x: ref.bessel_i(1, x) * math.exp(-abs(x)),
 )
 bessel_j0 = _unary("bessel_j0", None, lambda x: ref.bessel_j(0, x), "libdevice.j0({0})")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tocha.ir import dtypes as dt
 from tocha.ir import scalar as s
-from tocha.operators.record import COMPLEX, FLOATS, INT_TO_FLOAT, UNARY, composite, native, op, pointwise
+from tocha.operators.record import COMPLEX, FLOATS, INT_TO_FLOAT, UNARY, composite, gradient, native, op, pointwise
 
 VIEW = frozenset({"any_device", "dynamic", "view"})  # the kernel makes a view
 EXACT = frozenset({"exact_out"})
@@ -17,6 +17,11 @@ def real(self):
     """The real parts, as a view; a real tensor itself."""
 
 
+@gradient(real, "self")
+def real_gradient(grad):
+    return grad  # becomes complex where self is
+
+
 @native(
     "imag(Tensor self) -> Tensor",
     variants="function, property",
@@ -25,6 +30,11 @@ def real(self):
 )
 def imag(self):
     """The imaginary parts, as a view."""
+
+
+@gradient(imag, "self")
+def imag_gradient(grad):
+    return op.complex(op.zeros_like(grad), grad)
 
 
 @native(
@@ -37,6 +47,11 @@ def view_as_real(self):
     """The real and imaginary parts as a last dim of size 2, sharing memory."""
 
 
+@gradient(view_as_real, "self")
+def view_as_real_gradient(grad):
+    return op.view_as_complex(grad.contiguous())
+
+
 @native(
     "view_as_complex(Tensor self) -> Tensor",
     variants="function",
@@ -45,6 +60,11 @@ def view_as_real(self):
 )
 def view_as_complex(self):
     """A last dim of size 2 as complex numbers, sharing memory."""
+
+
+@gradient(view_as_complex, "self")
+def view_as_complex_gradient(grad):
+    return op.view_as_real(grad.resolve_conj())
 
 
 @pointwise(
@@ -68,9 +88,19 @@ def conj(self):
     """The complex conjugate, as a view that conjugates when it is read; a real tensor itself."""
 
 
+@gradient(conj, "self")
+def conj_gradient(grad):
+    return grad.conj()
+
+
 @native("_neg_view(Tensor self) -> Tensor", variants="function", tags=VIEW)
 def _neg_view(self):
     """A view that negates when it is read."""
+
+
+@gradient(_neg_view, "self")
+def neg_view_gradient(grad):
+    return grad.neg()
 
 
 @composite("resolve_conj(Tensor self) -> Tensor")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tocha.ir import dtypes as dt
-from tocha.operators.record import composite, native, op
+from tocha.operators.record import composite, gradient, native, op
 from tocha.operators.rules import Out, like_strides
 
 _FREE = frozenset({"any_device", "dynamic"})
@@ -12,10 +12,21 @@ _FREE = frozenset({"any_device", "dynamic"})
 @native(
     "copy_(Tensor self, Tensor src, bool non_blocking=False) -> Tensor",
     variants="method",
+    node="CopyBackwards",
     tags=frozenset({"any_device"}),
 )
 def copy_(self, src, non_blocking):
     """Copies src into self, broadcasting and converting."""
+
+
+@gradient(copy_, "self")
+def copied_over_gradient(grad):
+    return op.zeros_like(grad)
+
+
+@gradient(copy_, "src")
+def copied_gradient(grad, src):
+    return op.to(grad, src.device, grad.dtype)
 
 
 @native(
@@ -26,6 +37,16 @@ def copy_(self, src, non_blocking):
 )
 def fill_(self, value):
     """Sets every element."""
+
+
+@gradient(fill_, "self")
+def filled_gradient(grad):
+    return op.zeros_like(grad)
+
+
+@gradient(fill_, "value")
+def fill_value_gradient(grad):
+    return grad.sum()
 
 
 @composite(
@@ -39,15 +60,35 @@ def fill(self, value):
     return out.fill_(value)
 
 
+@gradient(fill, "self")
+def replaced_gradient(grad):
+    return op.zeros_like(grad)
+
+
+@gradient(fill, "value")
+def replacing_gradient(grad):
+    return grad.sum()
+
+
 @native("zero_(Tensor self) -> Tensor", variants="method, function", tags=frozenset({"any_device", "any_overlap"}))
 def zero_(self):
     """Sets every element to zero."""
+
+
+@gradient(zero_, "self")
+def zeroed_gradient(grad):
+    return op.zeros_like(grad)
 
 
 @native("clone(Tensor self, *, memory_format? memory_format=None) -> Tensor")
 def clone(self, memory_format):
     """A copy with memory of its own."""
     return Out(self.shape, self.dtype, strides=like_strides(self, memory_format))
+
+
+@gradient(clone, "self")
+def clone_gradient(grad):
+    return grad
 
 
 @composite("contiguous(Tensor self, *, memory_format? memory_format=contiguous_format) -> Tensor", variants="method")
@@ -68,6 +109,7 @@ def _is_laid_out(self, memory_format):
 @native(
     "to.dtype(Tensor self, dtype dtype, bool non_blocking=False, bool copy=False, *, memory_format? memory_format=None) -> Tensor",
     kernel="to_dtype",
+    node="ToCopyBackward0",
     tags=_FREE | {"cast"},
     variants="method",
 )
@@ -75,14 +117,25 @@ def to_dtype(self, dtype, non_blocking, copy, memory_format):
     """self in another dtype; self itself when nothing changes."""
 
 
+@gradient(to_dtype, "self")
+def to_dtype_gradient(grad):
+    return grad  # cast where it arrives, and complex ones made real
+
+
 @native(
     "to.device(Tensor self, device? device=None, dtype? dtype=None, bool non_blocking=False, bool copy=False, *, memory_format? memory_format=None) -> Tensor",
     kernel="to_device",
+    node="ToCopyBackward0",
     tags=_FREE,
     variants="method",
 )
 def to_device(self, device, dtype, non_blocking, copy, memory_format):
     """self on another device and in another dtype; self itself when nothing changes."""
+
+
+@gradient(to_device, "self")
+def to_device_gradient(grad, self):
+    return op.to(grad, self.device, grad.dtype)
 
 
 @composite(
@@ -113,6 +166,11 @@ def cpu(self, memory_format):
 @native("_to_cpu(Tensor self, memory_format? memory_format=None) -> Tensor", tags=_FREE, variants="")
 def _to_cpu(self, memory_format):
     """self in the CPU's memory."""
+
+
+@gradient(_to_cpu, "self")
+def to_cpu_gradient(grad, self):
+    return op.to(grad, self.device, grad.dtype)
 
 
 @composite("double.cast(Tensor self, *, memory_format? memory_format=None) -> Tensor", variants="method")

@@ -1,14 +1,14 @@
-"""Matrix decompositions: Cholesky, LU, LDL, QR, singular values, eigenvalues.
+"""Matrix decompositions: Cholesky, LU, LDL, QR.
 
 The kernels (csrc/cpu/lapack_*.cpp) report failures per matrix in `info`; the public operators turn those into
-LinAlgError. What solves systems with the factors is in solvers.py.
+LinAlgError. What solves systems with the factors is in solvers.py, singular values and eigenvalues in spectra.py.
 """
 
 from __future__ import annotations
 
 from tocha.ir import dtypes as dt
-from tocha.operators.record import COMPLEX, composite, native, op, rule
-from tocha.operators.rules import Out, broadcast_shapes, check_info, column_major, complex_dtype, real_dtype, warn_once
+from tocha.operators.record import COMPLEX, composite, gradient, native, op, rule
+from tocha.operators.rules import Out, broadcast_shapes, check_info, column_major, warn_once
 
 LAPACK = (dt.float32, dt.float64, *COMPLEX)
 _OUT = "function, out"
@@ -22,9 +22,6 @@ ZERO_PIVOT = (
     "factorization, consider calling linalg.lu(A, pivot) or linalg.lu_factor_ex(A, pivot)"
 )
 ZERO_BLOCK = "The factorization has a zero block in D at {}: the matrix is singular and ldl_solve would divide by zero."
-_DIVERGED = "The algorithm failed to converge because the input matrix is ill-conditioned or has too many repeated "
-SVD_FAILED = _DIVERGED + "singular values (error code: {})."
-EIGEN_FAILED = _DIVERGED + "eigenvalues (error code: {})."
 
 
 @rule
@@ -75,11 +72,23 @@ def squares(t):
     kernel="cholesky_factor",
     dtypes=LAPACK,
     variants="",
+    node="LinalgCholeskyExBackward0",
 )
 def _cholesky_factor(self, upper):
     """The triangular factor of Hermitian positive-definite matrices, and where it failed."""
     check_square_matrices("linalg.cholesky", self)
     return column_major(self.shape, self.dtype), Out(self.shape[:-2], dt.int32)
+
+
+@gradient(_cholesky_factor, "self")
+def cholesky_gradient(grad, upper, result0):
+    # A = L L^H: the strict triangle of L^-1 dA L^-H is that of L^-1 dL, and half its diagonal.
+    L = result0.mH if upper else result0
+    whole = L.mH.matmul(grad.mH if upper else grad)
+    strict = whole.tril(-1)
+    inner = (strict + strict.mH + op.diag_embed(whole.diagonal(0, -2, -1))) * 0.5
+    half = op.linalg_solve_triangular(L.mH, inner, upper=True)
+    return op.linalg_solve_triangular(L, half, upper=False, left=False)
 
 
 @composite(
@@ -128,12 +137,46 @@ def cholesky(self, upper):
 # -- LU ------------------------------------------------------------------------------------------------
 
 
-@native("_lu_factor(Tensor A) -> (Tensor, Tensor, Tensor)", kernel="lu_factor", dtypes=LAPACK, variants="")
+@native(
+    "_lu_factor(Tensor A) -> (Tensor, Tensor, Tensor)",
+    kernel="lu_factor",
+    dtypes=LAPACK,
+    variants="",
+    node="LinalgLuFactorExBackward0",
+)
 def _lu_factor(A):
     """L and U in one matrix, the row swaps, and the first zero on U's diagonal."""
     check_matrices("linalg.lu_factor", A)
     k = min(A.shape[-2], A.shape[-1])
     return column_major(A.shape, A.dtype), Out([*A.shape[:-2], k], dt.int32), Out(A.shape[:-2], dt.int32)
+
+
+@gradient(_lu_factor, "A")
+def lu_gradient(grad, result0, result1):
+    # From P^T dA = dL U + L dU, triangle by triangle; what is beyond the square part of L or U follows from it.
+    P, L, U = op.lu_unpack(result0, result1)
+    m, n = result0.shape[-2], result0.shape[-1]
+    k = min(m, n)
+    left, right = L.narrow(-2, 0, k), U.narrow(-1, 0, k)
+    square = grad.narrow(-2, 0, k).narrow(-1, 0, k)
+    lower = left.mH.matmul(square)
+    upper = square.matmul(right.mH)
+    if m < n:
+        rest = grad.narrow(-1, k, n - k)
+        lower = lower - rest.matmul(U.narrow(-1, k, n - k).mH)
+    if m > n:
+        rest = grad.narrow(-2, k, m - k)
+        upper = upper - L.narrow(-2, k, m - k).mH.matmul(rest)
+    middle = lower.tril(-1) + upper.triu()
+    found = op.linalg_solve_triangular(left.mH, middle, upper=True, unitriangular=True)
+    found = op.linalg_solve_triangular(right.mH, found, upper=False, left=False)
+    if m < n:
+        beyond = op.linalg_solve_triangular(left.mH, grad.narrow(-1, k, n - k), upper=True, unitriangular=True)
+        found = op.cat([found, beyond], -1)
+    if m > n:
+        beyond = op.linalg_solve_triangular(right.mH, grad.narrow(-2, k, m - k), upper=False, left=False)
+        found = op.cat([found, beyond], -2)
+    return P.matmul(found)
 
 
 @rule
@@ -187,6 +230,7 @@ def _lu_with_info(self, pivot, check_errors):
     kernel="lu_unpack_factors",
     dtypes=LAPACK,
     variants=_OUT,
+    differentiable=(1, 2),
     samples=lambda t: _unpack_samples(t),
 )
 def lu_unpack(LU_data, LU_pivots, unpack_data, unpack_pivots):
@@ -210,6 +254,22 @@ def lu_unpack(LU_data, LU_pivots, unpack_data, unpack_pivots):
         Out([*batch, m, k] if unpack_data else empty, LU_data.dtype),
         Out([*batch, k, n] if unpack_data else empty, LU_data.dtype),
     )
+
+
+@gradient(lu_unpack, "LU_data")
+def lu_unpack_gradient(grad1, grad2, LU_data, unpack_data):
+    if not unpack_data:
+        return None
+    m, n = LU_data.shape[-2], LU_data.shape[-1]
+    k = min(m, n)
+    found = op.zeros(LU_data.shape, dtype=LU_data.dtype, device=LU_data.device)
+    if grad1 is not None:
+        lower = grad1.tril(-1)
+        found = found + (op.cat([lower, found.narrow(-1, k, n - k)], -1) if n > k else lower)
+    if grad2 is not None:
+        upper = grad2.triu()
+        found = found + (op.cat([upper, op.zeros_like(found).narrow(-2, k, m - k)], -2) if m > k else upper)
+    return found
 
 
 def _unpack_samples(t):
@@ -321,6 +381,7 @@ def geqrf(self):
     kernel="qr_factors",
     dtypes=LAPACK,
     variants="",
+    node="LinalgQrBackward0",
 )
 def _qr_factors(A, complete, compute_q):
     """Q (empty unless wanted) and R."""
@@ -329,6 +390,54 @@ def _qr_factors(A, complete, compute_q):
     k = m if complete else min(m, n)
     batch = A.shape[:-2]
     return column_major([*batch, m, k] if compute_q else [0], A.dtype), column_major([*batch, k, n], A.dtype)
+
+
+@rule
+def hermitian_of(lower: "Tensor") -> "Tensor":
+    """The Hermitian matrix with this strict lower triangle and the real part of this diagonal."""
+    strict = lower.tril(-1)
+    return strict + strict.mH + op.diag_embed(op.real(lower.diagonal(0, -2, -1)))
+
+
+@rule
+def square_qr_gradient(Q: "Tensor", R: "Tensor", to_Q: "Tensor?", to_R: "Tensor?") -> "Tensor":
+    """For R with as many columns as Q. Q^H dQ is skew, dR is upper triangular with a real diagonal."""
+    found = op.zeros_like(Q)
+    inner = op.zeros_like(R)
+    if to_Q is not None:
+        found = found + to_Q
+        inner = Q.mH.matmul(to_Q)
+    if to_R is not None:
+        inner = inner - to_R.matmul(R.mH)
+    found = found - Q.matmul(hermitian_of(inner.mH))
+    return op.linalg_solve_triangular(R.mH, found, upper=False, left=False)
+
+
+@gradient(_qr_factors, "A")
+def qr_gradient(grad0, grad1, A, complete, compute_q, result0, result1):
+    m, n = A.shape[-2], A.shape[-1]
+    if not compute_q:
+        raise RuntimeError(
+            "[linalg.qr] The derivative of linalg.qr depends on Q, which is not computed when mode='r'. Please use linalg.qr(A, mode='reduced') if you are going to differentiate through linalg.qr."
+        )
+    if complete and m > n:
+        raise RuntimeError(
+            f"[linalg.qr] The QR decomposition is not differentiable when mode='complete' and nrows > ncols, and they are {m} and {n}."
+        )
+    if m >= n:
+        return square_qr_gradient(result0, result1, grad0, grad1)
+    # The columns beyond the square part: R2 = Q^H A2.
+    Q, R = result0, result1.narrow(-1, 0, m)
+    to_Q: "Tensor?" = grad0
+    to_R: "Tensor?" = None
+    beyond = op.zeros([*A.shape[:-1], n - m], dtype=A.dtype, device=A.device)
+    if grad1 is not None:
+        to_R = grad1.narrow(-1, 0, m)
+        to_rest = grad1.narrow(-1, m, n - m)
+        beyond = Q.matmul(to_rest)
+        more = Q.matmul(result1.narrow(-1, m, n - m)).matmul(to_rest.mH)
+        to_Q = more if grad0 is None else grad0 + more
+    return op.cat([square_qr_gradient(Q, R, to_Q, to_R), beyond], -1)
 
 
 @composite(
@@ -386,6 +495,56 @@ def linalg_householder_product(input, tau):
     return column_major(input.shape, input.dtype)
 
 
+@rule
+def reflected(Y: "Tensor", v: "Tensor", tau: "Tensor") -> "Tensor":
+    """(I - tau v v^H) Y"""
+    return Y - tau * v.matmul(v.mH.matmul(Y))
+
+
+@rule
+def reflections_gradient(
+    V: "Tensor", tau: "Tensor", C: "Tensor", grad: "Tensor", adjoint: "bool"
+) -> "(Tensor|Tensor|Tensor)":
+    """The gradients of V, tau and C in Q @ C, Q = H_1 H_2 ... with H_i = I - tau_i v_i v_i^H, or in Q^H @ C.
+
+    Forward through the reflections once more, keeping what each was applied to, then backward.
+    """
+    k = tau.shape[-1]
+    m, n = V.shape[-2], V.shape[-1]
+    unit = op.eye(m, k, dtype=V.dtype, device=V.device)
+    vectors = V.narrow(-1, 0, k).tril(-1) + unit
+    factors = (tau.conj() if adjoint else tau).unsqueeze(-2)
+    order = [i if adjoint else k - 1 - i for i in range(k)]
+    before = [C]
+    for i in order:
+        before.append(reflected(before[len(before) - 1], vectors.narrow(-1, i, 1), factors.narrow(-1, i, 1)))
+    to_vectors = [vectors.narrow(-1, i, 1) for i in range(k)]
+    to_factors = [factors.narrow(-1, i, 1) for i in range(k)]
+    G = grad
+    for at in reversed(range(k)):
+        i = order[at]
+        v, factor, Y = vectors.narrow(-1, i, 1), factors.narrow(-1, i, 1), before[at]
+        Yv = Y.mH.matmul(v)
+        Gv = G.mH.matmul(v)
+        to_factors[i] = -Gv.mH.matmul(Yv)
+        to_vectors[i] = -(factor.conj() * G.matmul(Yv) + factor * Y.matmul(Gv))
+        G = reflected(G, v, factor.conj())
+    if k == 0:
+        return op.zeros_like(V), op.zeros_like(tau), G
+    to_V = op.cat(to_vectors, -1).tril(-1)
+    if n > k:
+        to_V = op.cat([to_V, op.zeros([*V.shape[:-1], n - k], dtype=V.dtype, device=V.device)], -1)
+    to_tau = op.cat(to_factors, -1).squeeze(-2)
+    return to_V, to_tau.conj() if adjoint else to_tau, G
+
+
+@gradient(linalg_householder_product, "input", "tau")
+def householder_product_gradient(grad, input, tau):
+    columns = op.eye(input.shape[-2], input.shape[-1], dtype=input.dtype, device=input.device)
+    to_input, to_tau, _rest = reflections_gradient(input, tau, columns.expand(input.shape), grad, False)
+    return to_input, to_tau
+
+
 @composite(
     "orgqr(Tensor self, Tensor input2) -> Tensor",
     dtypes=LAPACK,
@@ -425,175 +584,10 @@ def ormqr(self, input2, input3, left, transpose):
     return column_major(input3.shape, self.dtype)
 
 
-# -- singular values -----------------------------------------------------------------------------------
-
-
-@native(
-    "_singular_values(Tensor A, bool full_matrices, bool compute_uv) -> (Tensor, Tensor, Tensor, Tensor)",
-    kernel="singular_values",
-    dtypes=LAPACK,
-    variants="",
-)
-def _singular_values(A, full_matrices, compute_uv):
-    """U, S, Vh (the first and the last empty unless wanted), and where it failed."""
-    check_matrices("linalg.svd", A)
-    m, n = A.shape[-2], A.shape[-1]
-    k = min(m, n)
-    batch = A.shape[:-2]
-    left = [*batch, m, m if full_matrices else k]
-    right = [*batch, n if full_matrices else k, n]
-    return (
-        column_major(left if compute_uv else [0], A.dtype),
-        Out([*batch, k], real_dtype(A.dtype)),
-        column_major(right if compute_uv else [0], A.dtype),
-        Out(batch, dt.int32),
-    )
-
-
-@composite(
-    "_linalg_svd(Tensor A, bool full_matrices=False, bool compute_uv=True, *, str? driver=None) -> (Tensor U, Tensor S, Tensor Vh)",
-    dtypes=LAPACK,
-    variants=_OUT,
-    samples=squares,
-)
-def _linalg_svd(A, full_matrices, compute_uv, driver):
-    """The singular value decomposition, without vectors where they are not wanted."""
-    if driver is not None:
-        raise RuntimeError("[linalg.svd] keyword argument `driver=` is only supported on CUDA inputs")
-    U, S, Vh, info = op._singular_values(A, full_matrices, compute_uv)
-    check_info("linalg.svd", info, SVD_FAILED)
-    return U, S, Vh
-
-
-@composite(
-    "linalg_svd(Tensor A, bool full_matrices=True, *, str? driver=None) -> (Tensor U, Tensor S, Tensor Vh)",
-    dtypes=LAPACK,
-    variants=_OUT,
-    samples=lambda t: [((t(3, 4),), {"full_matrices": False}), ((t(2, 3, 3),), {})],
-)
-def linalg_svd(A, full_matrices, driver):
-    """A = U @ diag(S) @ Vh with orthonormal U and Vh and descending S."""
-    return op._linalg_svd(A, full_matrices, True, driver=driver)
-
-
-@composite(
-    "linalg_svdvals(Tensor A, *, str? driver=None) -> Tensor",
-    dtypes=LAPACK,
-    variants=_OUT,
-    tags={"exact_out"},
-    samples=lambda t: [((t(3, 4),), {}), ((t(2, 4, 3),), {})],
-)
-def linalg_svdvals(A, driver):
-    """The singular values, largest first."""
-    _u, S, _vh = op._linalg_svd(A, False, False, driver=driver)
-    return S
-
-
-@composite(
-    "svd(Tensor self, bool some=True, bool compute_uv=True) -> (Tensor U, Tensor S, Tensor V)",
-    dtypes=LAPACK,
-    variants=_METHOD,
-    samples=squares,
-)
-def svd(self, some, compute_uv):
-    """self = U @ diag(S) @ V.mH; without compute_uv, U and V are zeros."""
-    if not compute_uv:
-        values = op.linalg_svdvals(self)
-        m, n = self.shape[-2], self.shape[-1]
-        batch = self.shape[:-2]
-        return self.new_zeros([*batch, m, m]), values, self.new_zeros([*batch, n, n]).mT
-    U, S, Vh = op._linalg_svd(self, not some, True)
-    return U, S, Vh.mH
-
-
-# -- eigenvalues ---------------------------------------------------------------------------------------
-
-
-@native(
-    "_hermitian_eigen(Tensor A, bool upper, bool compute_v) -> (Tensor, Tensor, Tensor)",
-    kernel="hermitian_eigen",
-    dtypes=LAPACK,
-    variants="",
-)
-def _hermitian_eigen(A, upper, compute_v):
-    """Eigenvalues, eigenvectors (empty unless wanted), and where it failed."""
-    check_square_matrices("linalg.eigh", A)
-    return (
-        Out(A.shape[:-1], real_dtype(A.dtype)),
-        column_major(A.shape if compute_v else [0], A.dtype),
-        Out(A.shape[:-2], dt.int32),
-    )
-
-
-@composite(
-    "_linalg_eigh(Tensor A, str UPLO='L', bool compute_v=True) -> (Tensor eigenvalues, Tensor eigenvectors)",
-    dtypes=LAPACK,
-    variants=_OUT,
-    samples=squares,
-)
-def _linalg_eigh(A, UPLO, compute_v):
-    """The eigenvalues of Hermitian matrices, without vectors where they are not wanted."""
-    check_square_matrices("linalg.eigh", A)
-    if UPLO not in ("L", "U", "l", "u"):
-        raise RuntimeError(f"[linalg.eigh] Expected UPLO argument to be 'L' or 'U', but got {UPLO}")
-    values, vectors, info = op._hermitian_eigen(A, UPLO in ("U", "u"), compute_v)
-    check_info("linalg.eigh", info, EIGEN_FAILED)
-    return values, vectors
-
-
-@composite(
-    "linalg_eigh(Tensor self, str UPLO='L') -> (Tensor eigenvalues, Tensor eigenvectors)",
-    dtypes=LAPACK,
-    variants=_OUT,
-    samples=squares,
-)
-def linalg_eigh(self, UPLO):
-    """self = V @ diag(w) @ V.mH for Hermitian matrices, of which one triangle is read; w ascends."""
-    return op._linalg_eigh(self, UPLO, True)
-
-
-@composite(
-    "linalg_eigvalsh(Tensor self, str UPLO='L') -> Tensor",
-    dtypes=LAPACK,
-    variants=_OUT,
-    tags={"exact_out"},
-    samples=squares,
-)
-def linalg_eigvalsh(self, UPLO):
-    """The eigenvalues of Hermitian matrices, smallest first."""
-    values, _vectors = op._linalg_eigh(self, UPLO, False)
-    return values
-
-
-@native(
-    "_general_eigen(Tensor A, bool compute_v) -> (Tensor, Tensor, Tensor)",
-    kernel="general_eigen",
-    dtypes=LAPACK,
-    variants="",
-)
-def _general_eigen(A, compute_v):
-    """Eigenvalues, eigenvectors (empty unless wanted), and where it failed; complex always."""
-    check_square_matrices("linalg.eig", A)
-    t = A.dtype if A.is_complex() else complex_dtype(A.dtype)
-    return Out(A.shape[:-1], t), column_major(A.shape if compute_v else [0], t), Out(A.shape[:-2], dt.int32)
-
-
-@composite(
-    "linalg_eig(Tensor self) -> (Tensor eigenvalues, Tensor eigenvectors)",
-    dtypes=LAPACK,
-    variants=_OUT,
-    samples=squares,
-)
-def linalg_eig(self):
-    """self = V @ diag(w) @ inverse(V), complex, for square matrices."""
-    values, vectors, info = op._general_eigen(self, True)
-    check_info("linalg.eig", info, EIGEN_FAILED)
-    return values, vectors
-
-
-@composite("linalg_eigvals(Tensor self) -> Tensor", dtypes=LAPACK, variants=_OUT, tags={"exact_out"}, samples=squares)
-def linalg_eigvals(self):
-    """The eigenvalues of square matrices, complex, in no order."""
-    values, _vectors, info = op._general_eigen(self, False)
-    check_info("linalg.eigvals", info, EIGEN_FAILED)
-    return values
+@gradient(ormqr, "self", "input2", "input3")
+def ormqr_gradient(grad, self, input2, input3, left, transpose):
+    # C @ Q is the adjoint of Q^H @ C^H.
+    C = input3 if left else input3.mH
+    G = grad if left else grad.mH
+    to_self, to_tau, to_C = reflections_gradient(self, input2, C, G, transpose == left)
+    return to_self, to_tau, to_C if left else to_C.mH

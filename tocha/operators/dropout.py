@@ -153,7 +153,7 @@ def check_slopes(lower: "Scalar", upper: "Scalar") -> "none":
 @native(
     "_rrelu_noise(Tensor self, float lower, float upper, Generator? generator=None) -> Tensor",
     variants="",
-    tags=_RANDOM,
+    tags=frozenset({"random", "no_gradient"}),
 )
 def _rrelu_noise(self, lower, upper, generator):
     """The slopes of rrelu in training: 1 where self > 0, elsewhere drawn from [lower, upper)."""

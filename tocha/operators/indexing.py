@@ -3,17 +3,29 @@
 from __future__ import annotations
 
 from tocha.ir import dtypes as dt
-from tocha.operators.record import composite, native, op, rule
+from tocha.operators.record import composite, gradient, native, op, rule
 from tocha.operators.rules import Out, broadcast_shapes, wrap_dim
+from tocha.operators.scatter import reduced_self_gradient, reduced_source_gradient
 
 _EVERYWHERE = "function, method, inplace, out"
 _DYNAMIC = frozenset({"dynamic", "any_device"})
 _IN_PLACE = frozenset({"inplace_kernel", "any_device"})
 
 
+@rule
+def no_gradient_yet(self: "Tensor", grad: "Tensor") -> "Tensor":
+    """Zeros of self's shape, for a gradient to be written into."""
+    return op.zeros(self.shape, dtype=grad.dtype, device=grad.device)
+
+
 @native("index(Tensor self, Tensor?[] indices) -> Tensor", tags=_DYNAMIC, variants="")
 def index(self, indices):
     """The elements picked by integer tensors and masks, as in self[indices]."""
+
+
+@gradient(index, "self")
+def index_gradient(grad, self, indices):
+    return no_gradient_yet(self, grad).index_put_(indices, grad, True)
 
 
 @native(
@@ -25,6 +37,11 @@ def index(self, indices):
 )
 def _unsafe_index(self, indices):
     """What index gives."""
+
+
+@gradient(_unsafe_index, "self")
+def unsafe_index_gradient(grad, self, indices):
+    return no_gradient_yet(self, grad).index_put_(indices, grad, True)
 
 
 @native(
@@ -41,6 +58,18 @@ def index_put(self, indices, values, accumulate):
     """Writes values where indices point; with accumulate, adds them."""
 
 
+@gradient(index_put, "self")
+def index_put_gradient(grad, indices, accumulate):
+    if accumulate:
+        return grad
+    return grad.index_put(indices, op.zeros([], dtype=grad.dtype, device=grad.device))
+
+
+@gradient(index_put, "values")
+def index_put_values_gradient(grad, indices):
+    return op.index(grad, indices)
+
+
 @native(
     "_unsafe_masked_index(Tensor self, Tensor mask, Tensor?[] indices, Scalar fill) -> Tensor",
     tags=_DYNAMIC,
@@ -51,6 +80,11 @@ def _unsafe_masked_index(self, mask, indices, fill):
     """self[indices] where the mask holds, else fill; indices that are out of range count as the nearest one."""
 
 
+@gradient(_unsafe_masked_index, "self")
+def unsafe_masked_index_gradient(grad, self, mask, indices):
+    return op._unsafe_masked_index_put_accumulate(no_gradient_yet(self, grad), mask, indices, grad)
+
+
 @native(
     "_unsafe_masked_index_put_accumulate(Tensor self, Tensor mask, Tensor?[] indices, Tensor values) -> Tensor",
     tags=_IN_PLACE,
@@ -59,6 +93,16 @@ def _unsafe_masked_index(self, mask, indices, fill):
 )
 def _unsafe_masked_index_put_accumulate(self, mask, indices, values):
     """Adds values where indices point and the mask holds; indices that are out of range count as the nearest one."""
+
+
+@gradient(_unsafe_masked_index_put_accumulate, "self")
+def unsafe_masked_index_put_gradient(grad):
+    return grad
+
+
+@gradient(_unsafe_masked_index_put_accumulate, "values")
+def unsafe_masked_index_put_values_gradient(grad, mask, indices):
+    return op._unsafe_masked_index(grad, mask, indices, 0)
 
 
 @rule
@@ -87,6 +131,11 @@ def index_select(self, dim, index):
     return Out(sizes, self.dtype)
 
 
+@gradient(index_select, "self")
+def index_select_gradient(grad, self, dim, index):
+    return no_gradient_yet(self, grad).index_add_(dim, index, grad)
+
+
 @native(
     "index_add(Tensor self, int dim, Tensor index, Tensor source, *, Scalar alpha=1) -> Tensor",
     tags=_IN_PLACE,
@@ -100,6 +149,19 @@ def index_add(self, dim, index, source, alpha):
     """Adds alpha times the slices of source to the slices of self that index names."""
 
 
+@gradient(index_add, "self")
+def index_add_gradient(grad):
+    return grad
+
+
+@gradient(index_add, "source")
+def index_add_source_gradient(grad, dim, index, source, alpha):
+    picked = grad.index_select(dim, index).reshape(source.shape)
+    if not alpha.is_complex() and float(alpha) == 1:
+        return picked
+    return (picked.conj() * alpha).conj()
+
+
 @native(
     "index_copy(Tensor self, int dim, Tensor index, Tensor source) -> Tensor",
     tags=_IN_PLACE,
@@ -110,6 +172,16 @@ def index_copy(self, dim, index, source):
     """Replaces the slices of self that index names by those of source."""
 
 
+@gradient(index_copy, "self")
+def index_copy_gradient(grad, dim, index):
+    return grad.index_fill(dim, index, 0)
+
+
+@gradient(index_copy, "source")
+def index_copy_source_gradient(grad, dim, index, source):
+    return grad.index_select(dim, index).reshape(source.shape)
+
+
 @native(
     "index_fill(Tensor self, int dim, Tensor index, Operand value) -> Tensor",
     tags=_IN_PLACE,
@@ -118,6 +190,17 @@ def index_copy(self, dim, index, source):
 )
 def index_fill(self, dim, index, value):
     """Sets the slices of self that index names to a value."""
+
+
+@gradient(index_fill, "self")
+def index_fill_gradient(grad, dim, index):
+    return grad.index_fill(dim, index, 0)
+
+
+@gradient(index_fill, "value")
+def index_fill_value_gradient(grad, dim, index):
+    filled = op.zeros(grad.shape, dtype=dt.bool_, device=grad.device).index_fill(dim, index, True)
+    return op.where(filled, grad, 0).sum()
 
 
 @native(
@@ -131,6 +214,50 @@ def index_fill(self, dim, index, value):
 )
 def index_reduce(self, dim, index, source, reduce, include_self):
     """Reduces slices of source into the slices of self that index names: prod, mean, amax or amin."""
+
+
+@rule
+def with_a_dim(t: "Tensor") -> "Tensor":
+    return t.reshape([1]) if t.ndim == 0 else t
+
+
+@rule
+def spread_index(index: "Tensor", source: "Tensor", dim: "int") -> "Tensor":
+    """An index of slices as the index of source's elements that scatter takes."""
+    d = wrap_dim(dim, source.ndim)
+    return index.reshape([source.size(d) if i == d else 1 for i in range(source.ndim)]).expand(source.shape)
+
+
+@gradient(index_reduce, "self")
+def index_reduce_gradient(grad, self, dim, index, source, reduce, include_self, result):
+    parts = with_a_dim(source)
+    found = reduced_self_gradient(
+        with_a_dim(grad),
+        with_a_dim(self),
+        dim,
+        spread_index(index, parts, dim),
+        parts,
+        reduce,
+        include_self,
+        with_a_dim(result),
+    )
+    return found.reshape(self.shape)
+
+
+@gradient(index_reduce, "source")
+def index_reduce_source_gradient(grad, self, dim, index, source, reduce, include_self, result):
+    parts = with_a_dim(source)
+    found = reduced_source_gradient(
+        with_a_dim(grad),
+        with_a_dim(self),
+        dim,
+        spread_index(index, parts, dim),
+        parts,
+        reduce,
+        include_self,
+        with_a_dim(result),
+    )
+    return found.reshape(source.shape)
 
 
 @native(
@@ -147,6 +274,11 @@ def take(self, index):
     return Out(index.shape, self.dtype)
 
 
+@gradient(take, "self")
+def take_gradient(grad, self, index):
+    return no_gradient_yet(self, grad).put_(index, grad, True)
+
+
 @native(
     "put(Tensor self, Tensor index, Tensor source, bool accumulate=False) -> Tensor",
     tags=_IN_PLACE,
@@ -155,6 +287,18 @@ def take(self, index):
 )
 def put(self, index, source, accumulate):
     """Writes source into the positions of self, as if it were 1-d, that index names; with accumulate, adds."""
+
+
+@gradient(put, "self")
+def put_gradient(grad, index, source, accumulate):
+    if accumulate:
+        return grad
+    return grad.put(index, op.zeros(source.shape, dtype=grad.dtype, device=grad.device))
+
+
+@gradient(put, "source")
+def put_source_gradient(grad, index, source):
+    return grad.take(index).reshape(source.shape)
 
 
 @rule
@@ -169,10 +313,27 @@ def along_dim_sizes(self_sizes: "int[]", index_sizes: "int[]", dim: "int") -> "i
     return sizes
 
 
-@native("_take_along(Tensor self, Tensor indices, int dim) -> Tensor", variants="")
+@native("_take_along(Tensor self, Tensor indices, int dim) -> Tensor", variants="", node="GatherBackward0")
 def _take_along(self, indices, dim):
     """gather with broadcasting; indices beyond the end wrap around."""
     return Out(along_dim_sizes(self.shape, indices.shape, dim), self.dtype)
+
+
+@native(
+    "_wrapped_indices(Tensor indices, int size) -> Tensor",
+    variants="",
+    tags=frozenset({"any_device", "dynamic", "no_gradient"}),
+)
+def _wrapped_indices(indices, size):
+    """indices modulo size; themselves where nothing is to be done."""
+
+
+@gradient(_take_along, "self")
+def take_along_gradient(grad, self, indices, dim):
+    sizes = list(grad.shape)
+    sizes[dim] = self.size(dim)
+    places = op._wrapped_indices(indices, self.size(dim)).expand(grad.shape)
+    return op.zeros(sizes, dtype=grad.dtype, device=grad.device).scatter_add_(dim, places, grad)
 
 
 @composite(
@@ -210,9 +371,21 @@ def embedding(weight, indices, padding_idx, scale_grad_by_freq, sparse):
     return Out([*indices.shape, weight.shape[1]], weight.dtype)
 
 
+@gradient(embedding, "weight")
+def embedding_gradient(grad, weight, indices, padding_idx, scale_grad_by_freq):
+    rows = indices.reshape([indices.numel()])
+    out = no_gradient_yet(weight, grad).index_add_(0, rows, grad.reshape([indices.numel(), weight.size(1)]))
+    if scale_grad_by_freq:
+        out = out / op.bincount(rows, minlength=weight.size(0)).clamp_min(1).unsqueeze(1)
+    if padding_idx >= 0:
+        out.select(0, padding_idx).zero_()
+    return out
+
+
 @native(
     "embedding_renorm_(Tensor self, Tensor indices, float max_norm, float norm_type) -> Tensor",
     variants="function",
+    tags=frozenset({"no_gradient"}),  # a constraint on the weights, not a step of the calculation
     samples=lambda t: [((t(5, 3), t.index(2, 4, below=5), 0.5, 2.0), {})],
 )
 def embedding_renorm_(self, indices, max_norm, norm_type):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tocha.ir import dtypes as dt
-from tocha.operators.record import composite, native, op, rule
+from tocha.operators.record import composite, gradient, native, op, rule
 from tocha.operators.rules import (
     Out,
     broadcast_shapes,
@@ -21,7 +21,12 @@ def is_skipped(t: "Tensor") -> "bool":
     return t.ndim == 1 and t.shape[0] == 0
 
 
-@native("cat(Tensor[] tensors, int dim=0) -> Tensor", variants="function, out", aliases=("concat", "concatenate"))
+@native(
+    "cat(Tensor[] tensors, int dim=0) -> Tensor",
+    variants="function, out",
+    aliases=("concat", "concatenate"),
+    tags=frozenset({"list_shapes"}),
+)
 def cat(tensors, dim):
     """Tensors one after the other along an existing dim."""
     if len(tensors) == 0:
@@ -56,6 +61,19 @@ def cat(tensors, dim):
     return Out(sizes, result_type_of(tensors), strides=cat_strides(sizes, tensors))
 
 
+@gradient(cat, "tensors")
+def cat_gradient(grad, tensors, dim):
+    out: "Tensor[]" = []
+    start = 0
+    for t in tensors:
+        if is_skipped(t):
+            out.append(op.zeros(t.shape, dtype=grad.dtype, device=grad.device))
+        else:
+            out.append(grad.narrow(dim, start, t.size(dim)))
+            start += t.size(dim)
+    return out
+
+
 @composite("stack(Tensor[] tensors, int dim=0) -> Tensor", variants="function, out")
 def stack(tensors, dim):
     """Tensors of one shape along a new dim."""
@@ -68,6 +86,11 @@ def stack(tensors, dim):
                 f"[stack] expects each tensor to be equal size, but got {tensors[0].shape} at entry 0 and {tensors[i].shape} at entry {i}"
             )
     return op.cat([t.unsqueeze(at) for t in tensors], at)
+
+
+@gradient(stack, "tensors")
+def stack_gradient(grad, dim):
+    return grad.unbind(dim)
 
 
 @composite(
@@ -179,7 +202,7 @@ def column_stack(tensors):
     return op.hstack([t.reshape([t.numel(), 1]) if t.ndim <= 1 else t for t in tensors])
 
 
-@composite("block_diag(Tensor[] tensors) -> Tensor", variants="function")
+@composite("block_diag(Tensor[] tensors) -> Tensor", variants="function", tags=frozenset({"list_shapes"}))
 def block_diag(tensors):
     """A matrix with the given matrices on its diagonal and zeros elsewhere; vectors count as rows."""
     if len(tensors) == 0:
@@ -204,6 +227,20 @@ def block_diag(tensors):
         out.narrow(0, row, block.shape[0]).narrow(1, column, block.shape[1]).copy_(block)
         row += block.shape[0]
         column += block.shape[1]
+    return out
+
+
+@gradient(block_diag, "tensors")
+def block_diag_gradient(grad, tensors):
+    out: "Tensor[]" = []
+    row = 0
+    column = 0
+    for t in tensors:
+        rows = t.size(0) if t.ndim == 2 else 1
+        columns = t.size(-1) if t.ndim > 0 else 1
+        out.append(grad.narrow(0, row, rows).narrow(1, column, columns).reshape(t.shape))
+        row += rows
+        column += columns
     return out
 
 

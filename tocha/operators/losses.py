@@ -12,7 +12,7 @@ from tocha.ir import dtypes as dt
 from tocha.ir import scalar as s
 from tocha.operators.activations import soft_maximum
 from tocha.operators.exponential import product_with
-from tocha.operators.record import FLOATS, composite, native, op, pointwise, rule
+from tocha.operators.record import FLOATS, composite, gradient, native, op, pointwise, rule
 from tocha.operators.rules import Out
 
 formula = partial(pointwise, dtypes=FLOATS, variants="", expensive=True)
@@ -123,6 +123,16 @@ def bce(x, t):
     return (t - 1) * s.maximum(s.log1p(-x), -100) - t * s.maximum(s.log(x), -100)
 
 
+@gradient(bce, "self")
+def bce_gradient(grad, self, target):
+    return grad * (self - target) / s.maximum((1 - self) * self, 1e-12)
+
+
+@gradient(bce, "target")
+def bce_target_gradient(grad, self):
+    return grad * s.minimum(s.maximum(s.log1p(-self) - s.log(self), -100), 100)
+
+
 @loss("nn_binary_cross_entropy(Tensor self, Tensor target, Tensor? weight=None, int reduction=1) -> Tensor")
 def binary_cross_entropy(self, target, weight, reduction):
     """The cross entropy of probabilities self and target, of two classes."""
@@ -221,12 +231,36 @@ def check_classes(self: "Tensor", target: "Tensor", weight: "Tensor?") -> "none"
             raise RuntimeError(f"[nll_loss] expected a weight of dtype {self.dtype}, but got {weight.dtype}")
 
 
-@native("_nll(Tensor self, Tensor target, Tensor? weight, int ignore_index) -> (Tensor, Tensor)", variants="")
+@native(
+    "_nll(Tensor self, Tensor target, Tensor? weight, int ignore_index) -> (Tensor, Tensor)",
+    variants="",
+    differentiable=(0,),
+    node="NllLossBackward0",
+)
 def _nll(self, target, weight, ignore_index):
     """For each target minus the score of that class, weighted, and the weight; both 0 where the target is ignore_index."""
     check_classes(self, target, weight)
     sizes = [] if self.dim() == 1 else list(target.shape)
     return Out(sizes, self.dtype), Out(sizes, self.dtype)
+
+
+@gradient(_nll, "self")
+def nll_gradient(grad, self, target, weight, ignore_index):
+    return op._nll_backward(grad, target, weight, ignore_index, self.shape)
+
+
+@native(
+    "_nll_backward(Tensor grad_output, Tensor target, Tensor? weight, int ignore_index, int[] sizes) -> Tensor",
+    variants="",
+)
+def _nll_backward(grad_output, target, weight, ignore_index, sizes):
+    """The gradient of the scores: minus grad_output, weighted, at the target classes, and 0 elsewhere."""
+    return Out(sizes, grad_output.dtype)
+
+
+@gradient(_nll_backward, "grad_output")
+def nll_backward_gradient(grad, target, weight, ignore_index):
+    return op._nll(grad, target, weight, ignore_index)[0]
 
 
 @loss(
@@ -379,7 +413,7 @@ def _multilabel_soft_margin_loss(self, target, weight, reduction):
     return reduced(each.sum([-1]) / self.size(-1), reduction)
 
 
-@native("_multilabel_margin(Tensor self, Tensor target) -> Tensor", variants="")
+@native("_multilabel_margin(Tensor self, Tensor target) -> Tensor", variants="", node="MultilabelMarginLossBackward0")
 def _multilabel_margin(self, target):
     """multilabel_margin_loss of each sample."""
     if self.shape != target.shape:
@@ -393,6 +427,17 @@ def _multilabel_margin(self, target):
     if target.dtype != dt.int64:
         raise RuntimeError(f"[multilabel_margin_loss] expected a target of dtype int64, but got {target.dtype}")
     return Out(self.shape[:1] if self.dim() == 2 else [], self.dtype)
+
+
+@gradient(_multilabel_margin, "self")
+def multilabel_margin_gradient(grad, self, target):
+    return op._multilabel_margin_slopes(self, target) * (grad.unsqueeze(-1) if self.dim() == 2 else grad)
+
+
+@native("_multilabel_margin_slopes(Tensor self, Tensor target) -> Tensor", variants="", tags=frozenset({"no_gradient"}))
+def _multilabel_margin_slopes(self, target):
+    """The derivatives of each sample's multilabel_margin_loss by its scores."""
+    return Out(self.shape, self.dtype)
 
 
 @loss(
@@ -461,10 +506,25 @@ def triplet_margin_loss(anchor, positive, negative, margin, p, eps, swap, reduct
 @native(
     "_ctc_loss(Tensor log_probs, Tensor targets, Tensor input_lengths, Tensor target_lengths, int blank=0) -> (Tensor, Tensor)",
     variants="",
+    differentiable=(0,),
     tags=frozenset({"dynamic"}),
 )
 def _ctc_loss(log_probs, targets, input_lengths, target_lengths, blank):
     """For each sequence minus the log likelihood of its target, and the forward variables of the recursion."""
+
+
+@gradient(_ctc_loss, "log_probs")
+def ctc_gradient(grad, log_probs, targets, input_lengths, target_lengths, blank, result0, result1):
+    return op._ctc_loss_backward(grad, log_probs, targets, input_lengths, target_lengths, blank, result0, result1)
+
+
+@native(
+    "_ctc_loss_backward(Tensor grad_output, Tensor log_probs, Tensor targets, Tensor input_lengths, Tensor target_lengths, int blank, Tensor losses, Tensor alphas) -> Tensor",
+    variants="",
+)
+def _ctc_loss_backward(grad_output, log_probs, targets, input_lengths, target_lengths, blank, losses, alphas):
+    """The gradient of what log_probs is the log_softmax of, as PyTorch defines it; 0 where grad_output is."""
+    return Out(log_probs.shape, log_probs.dtype)
 
 
 @loss(

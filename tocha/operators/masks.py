@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from tocha.ir import dtypes as dt
-from tocha.operators.record import composite, native, op
-from tocha.operators.rules import Out
+from tocha.operators.record import composite, gradient, native, op, rule
+from tocha.operators.rules import Out, broadcast_shapes
 
 _DYNAMIC = frozenset({"dynamic"})
 _ANY_DEVICE = frozenset({"any_device"})
@@ -27,6 +27,26 @@ def masked_fill(self, mask, value):
     return op.where(mask, value.to(self.dtype), self)
 
 
+@rule
+def where_masked(grad: "Tensor", mask: "Tensor") -> "Tensor":
+    return op.where(mask, grad, 0)
+
+
+@rule
+def where_not_masked(grad: "Tensor", mask: "Tensor") -> "Tensor":
+    return op.where(mask, 0, grad)
+
+
+@gradient(masked_fill, "self")
+def masked_fill_gradient(grad, mask):
+    return where_not_masked(grad, mask)
+
+
+@gradient(masked_fill, "value")
+def masked_fill_value_gradient(grad, mask):
+    return where_masked(grad, mask).sum()
+
+
 @native(
     "masked_fill_(Tensor self, Tensor mask, Operand value) -> Tensor",
     tags=_ANY_DEVICE,
@@ -35,6 +55,16 @@ def masked_fill(self, mask, value):
 )
 def masked_fill_(self, mask, value):
     """Sets self to a value where the mask holds."""
+
+
+@gradient(masked_fill_, "self")
+def masked_fill_inplace_gradient(grad, mask):
+    return where_not_masked(grad, mask)
+
+
+@gradient(masked_fill_, "value")
+def masked_fill_inplace_value_gradient(grad, mask):
+    return where_masked(grad, mask).sum()
 
 
 @native(
@@ -47,6 +77,12 @@ def masked_select(self, mask):
     """The elements where the mask holds, as a 1-d tensor."""
 
 
+@gradient(masked_select, "self")
+def masked_select_gradient(grad, self, mask):
+    sizes = broadcast_shapes(self.shape, mask.shape, "masked_select")
+    return op.zeros(sizes, dtype=grad.dtype, device=grad.device).masked_scatter_(mask, grad)
+
+
 @native(
     "masked_scatter(Tensor self, Tensor mask, Tensor source) -> Tensor",
     tags=_DYNAMIC | _ANY_DEVICE,
@@ -54,6 +90,23 @@ def masked_select(self, mask):
 )
 def masked_scatter(self, mask, source):
     """self, with consecutive elements of source where the mask holds."""
+
+
+@rule
+def taken_in_order(grad: "Tensor", mask: "Tensor", source: "Tensor") -> "Tensor":
+    """The gradient where the mask holds, for the elements of source that went there; the rest of source was not used."""
+    used = grad.masked_select(mask)
+    return op.constant_pad_nd(used, [0, source.numel() - used.numel()], 0).reshape(source.shape)
+
+
+@gradient(masked_scatter, "self")
+def masked_scatter_gradient(grad, mask):
+    return where_not_masked(grad, mask)
+
+
+@gradient(masked_scatter, "source")
+def masked_scatter_source_gradient(grad, mask, source):
+    return taken_in_order(grad, mask, source)
 
 
 @native(
@@ -64,6 +117,16 @@ def masked_scatter(self, mask, source):
 )
 def masked_scatter_(self, mask, source):
     """Writes consecutive elements of source where the mask holds."""
+
+
+@gradient(masked_scatter_, "self")
+def masked_scatter_inplace_gradient(grad, mask):
+    return where_not_masked(grad, mask)
+
+
+@gradient(masked_scatter_, "source")
+def masked_scatter_inplace_source_gradient(grad, mask, source):
+    return taken_in_order(grad, mask, source)
 
 
 @native("nonzero(Tensor self) -> Tensor", tags=_DYNAMIC, variants="function, method, out", aliases=("argwhere",))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tocha.ir import dtypes as dt
-from tocha.operators.record import composite, native, op, rule
+from tocha.operators.record import composite, gradient, native, op, rule
 from tocha.operators.rules import Out, product
 
 
@@ -68,6 +68,7 @@ def layer_norm_in_parts(self, normalized_shape, weight, bias, eps):
 @native(
     "native_layer_norm(Tensor self, int[] normalized_shape, Tensor? weight, Tensor? bias, float eps) -> (Tensor, Tensor, Tensor)",
     variants="function",
+    differentiable=(0,),
     samples=lambda t: [((t(2, 3, 4), [3, 4], t(3, 4), t(3, 4), 1e-5), {}), ((t(3, 4), [4], None, None, 1e-5), {})],
     decomposition=layer_norm_in_parts,
 )
@@ -78,6 +79,91 @@ def native_layer_norm(self, normalized_shape, weight, bias, eps):
     kept = [*self.shape[:rows], *([1] * len(normalized_shape))]
     d = statistics_dtype(self, weight, bias, "layer_norm")
     return Out(self.shape, self.dtype), Out(kept, d), Out(kept, d)
+
+
+@gradient(native_layer_norm, "self", "weight", "bias")
+def layer_norm_gradient(grad, self, normalized_shape, weight, eps, result1, result2, wanted):
+    to_self, to_weight, to_bias = op._layer_norm_backward(
+        grad, self, normalized_shape, result1, result2, weight, eps, wanted[0], wanted[1] or wanted[2]
+    )
+    return to_self, to_weight, to_bias
+
+
+@native(
+    "_layer_norm_backward(Tensor grad_output, Tensor self, int[] normalized_shape, Tensor mean, Tensor rstd, Tensor? weight, float eps, bool for_input, bool for_parameters) -> (Tensor, Tensor, Tensor)",
+    kernel="layer_norm_backward",
+    variants="",
+)
+def _layer_norm_backward(grad_output, self, normalized_shape, mean, rstd, weight, eps, for_input, for_parameters):
+    """The gradients of layer_norm's input, weight and bias; empty where not asked for."""
+    empty = [0]
+    parameters = normalized_shape if for_parameters else empty
+    return Out(self.shape if for_input else empty, self.dtype), Out(parameters, rstd.dtype), Out(parameters, rstd.dtype)
+
+
+@rule
+def projected(x: "Tensor", standard: "Tensor", dims: "int[]", centered: "bool") -> "Tensor":
+    """x without its part along the standardized rows and, where these are centered, without its mean."""
+    rest = x - standard * (x * standard).mean(dims, True)
+    return rest - x.mean(dims, True) if centered else rest
+
+
+@rule
+def norm_backward_gradient(
+    u: "Tensor?",
+    v: "Tensor?",
+    r: "Tensor?",
+    grad_output: "Tensor",
+    x: "Tensor",
+    weight: "Tensor?",
+    dims: "int[]",
+    eps: "float",
+    centered: "bool",
+) -> "(Tensor|Tensor|Tensor)":
+    """What u, v and r, the gradients of a norm's gradients of x, weight and bias, mean for grad_output, x and weight.
+
+    With y = s * d, d = x - mean and s = 1 / sqrt(mean(d * d) + eps), the gradient of x is s * projected(q),
+    where q is weight * grad_output and the projection is symmetric; that of weight is grad_output * y.
+    """
+    d = x - x.mean(dims, True) if centered else x
+    s = ((d * d).mean(dims, True) + eps).rsqrt()
+    y = d * s
+    q = grad_output if weight is None else grad_output * weight
+    to_grad = op.zeros_like(y)
+    to_weight = to_grad
+    to_y = to_grad
+    to_s = op.zeros_like(s)
+    if u is not None:
+        along = projected(u, y, dims, centered) * s
+        to_grad = along if weight is None else along * weight
+        to_weight = grad_output * along
+        to_y = -s * (u * (q * y).mean(dims, True) + q * (u * y).mean(dims, True))
+        to_s = (u * projected(q, y, dims, centered)).mean(dims, True)
+    if v is not None:
+        to_grad = to_grad + v * y
+        to_y = to_y + v * grad_output
+    if r is not None:
+        to_grad = to_grad + r
+    return to_grad, s * projected(to_y, y, dims, centered) - s * s * y * to_s, to_weight
+
+
+@gradient(_layer_norm_backward, "grad_output", "self", "weight")
+def layer_norm_backward_gradient(
+    grad0, grad1, grad2, grad_output, self, normalized_shape, weight, eps, for_input, for_parameters
+):
+    dims = [d for d in range(self.ndim - len(normalized_shape), self.ndim)]
+    to_grad, to_self, to_weight = norm_backward_gradient(
+        grad0 if for_input else None,
+        grad1 if for_parameters else None,
+        grad2 if for_parameters else None,
+        grad_output,
+        self,
+        weight,
+        dims,
+        eps,
+        True,
+    )
+    return to_grad, to_self, to_weight
 
 
 @composite(
@@ -103,6 +189,7 @@ def nn_layer_norm(self, normalized_shape, weight, bias, eps):
 @native(
     "_fused_rms_norm(Tensor self, int[] normalized_shape, Tensor? weight, float? eps) -> (Tensor, Tensor)",
     variants="function",
+    differentiable=(0,),
     samples=lambda t: [((t(2, 3, 4), [4], t(4), None), {})],
 )
 def _fused_rms_norm(self, normalized_shape, weight, eps):
@@ -113,6 +200,37 @@ def _fused_rms_norm(self, normalized_shape, weight, eps):
     rows = self.ndim - len(normalized_shape)
     kept = [*self.shape[:rows], *([1] * len(normalized_shape))]
     return Out(self.shape, self.dtype), Out(kept, dt.float64 if self.dtype == dt.float64 else dt.float32)
+
+
+@gradient(_fused_rms_norm, "self", "weight")
+def rms_norm_gradient(grad, self, normalized_shape, weight, eps, result1, wanted):
+    small = 2.0**-52 if self.dtype == dt.float64 else 2.0**-23
+    to_self, to_weight = op._rms_norm_backward(
+        grad, self, normalized_shape, result1, weight, small if eps is None else eps, wanted[0], wanted[1]
+    )
+    return to_self, to_weight
+
+
+@native(
+    "_rms_norm_backward(Tensor grad_output, Tensor self, int[] normalized_shape, Tensor rstd, Tensor? weight, float eps, bool for_input, bool for_weight) -> (Tensor, Tensor)",
+    kernel="rms_norm_backward",
+    variants="",
+)
+def _rms_norm_backward(grad_output, self, normalized_shape, rstd, weight, eps, for_input, for_weight):
+    """The gradients of rms_norm's input and weight; empty where not asked for."""
+    empty = [0]
+    return Out(self.shape if for_input else empty, self.dtype), Out(
+        normalized_shape if for_weight else empty, rstd.dtype
+    )
+
+
+@gradient(_rms_norm_backward, "grad_output", "self", "weight")
+def rms_norm_backward_gradient(grad0, grad1, grad_output, self, normalized_shape, weight, eps, for_input, for_weight):
+    dims = [d for d in range(self.ndim - len(normalized_shape), self.ndim)]
+    to_grad, to_self, to_weight = norm_backward_gradient(
+        grad0 if for_input else None, grad1 if for_weight else None, None, grad_output, self, weight, dims, eps, False
+    )
+    return to_grad, to_self, to_weight
 
 
 @composite(
@@ -166,6 +284,51 @@ def native_group_norm(self, weight, bias, N, C, HxW, group, eps):
     check_channels(bias, C)
     d = statistics_dtype(self, weight, bias, "group_norm")
     return Out(self.shape, self.dtype), Out([N, group], d), Out([N, group], d)
+
+
+@gradient(native_group_norm, "self", "weight", "bias")
+def group_norm_gradient(grad, self, weight, N, C, HxW, group, eps, result1, result2, wanted):
+    to_self, to_weight, to_bias = op._group_norm_backward(
+        grad, self, result1, result2, weight, N, C, HxW, group, eps, wanted[0], wanted[1] or wanted[2]
+    )
+    return to_self, to_weight, to_bias
+
+
+@native(
+    "_group_norm_backward(Tensor grad_output, Tensor self, Tensor mean, Tensor rstd, Tensor? weight, int N, int C, int HxW, int group, float eps, bool for_input, bool for_parameters) -> (Tensor, Tensor, Tensor)",
+    kernel="group_norm_backward",
+    variants="",
+)
+def _group_norm_backward(grad_output, self, mean, rstd, weight, N, C, HxW, group, eps, for_input, for_parameters):
+    """The gradients of group_norm's input, weight and bias; empty where not asked for."""
+    empty = [0]
+    parameters = [C] if for_parameters else empty
+    return Out(self.shape if for_input else empty, self.dtype), Out(parameters, rstd.dtype), Out(parameters, rstd.dtype)
+
+
+@rule
+def by_group(t: "Tensor?", sizes: "int[]") -> "Tensor?":
+    return t if t is None else t.reshape(sizes)
+
+
+@gradient(_group_norm_backward, "grad_output", "self", "weight")
+def group_norm_backward_gradient(
+    grad0, grad1, grad2, grad_output, self, weight, N, C, HxW, group, eps, for_input, for_parameters
+):
+    whole = [N, group, C // group, HxW]
+    channels = [group, C // group, 1]
+    to_grad, to_self, to_weight = norm_backward_gradient(
+        by_group(grad0, whole) if for_input else None,
+        by_group(grad1, channels) if for_parameters else None,
+        by_group(grad2, channels) if for_parameters else None,
+        grad_output.reshape(whole),
+        self.reshape(whole),
+        by_group(weight, channels),
+        [2, 3],
+        eps,
+        True,
+    )
+    return to_grad.reshape(self.shape), to_self.reshape(self.shape), to_weight.sum([0, 3]).reshape([C])
 
 
 @composite(

@@ -6,7 +6,8 @@ import math
 
 from tocha.ir import dtypes as dt
 from tocha.ir.scalar import abs, cast, imag, maximum, minimum, pow, real, sqrt
-from tocha.operators.record import COMPLEX, FLOATS, Fold, composite, op, reduction, rule
+from tocha.operators.record import COMPLEX, FLOATS, Fold, composite, gradient, op, reduction, rule
+from tocha.operators.reductions import shared_among_ties, unreduced
 from tocha.operators.rules import wrap_dim, wrap_dims
 
 _NORMED = (*FLOATS, *COMPLEX)
@@ -137,6 +138,28 @@ def linalg_vector_norm(x, ord, dim, keepdim, dtype):
     if math.isinf(p):
         return op._norm_max(x, dim, keepdim, dtype=dtype) if p > 0 else op._norm_min(x, dim, keepdim, dtype=dtype)
     return op._norm_power(x, dim, keepdim, p, dtype=dtype)
+
+
+@gradient(linalg_vector_norm, "x")
+def vector_norm_gradient(grad, x, ord, dim, keepdim, result):
+    # Where there is no derivative, 0 is a subgradient: what would be a division by zero is one by infinity.
+    p = float(ord)
+    g = unreduced(grad, x, dim, keepdim)
+    norm = unreduced(result, x, dim, keepdim)
+    if p == 0:
+        return op.zeros_like(x)
+    if p == 1:
+        return x.sgn() * g
+    if p == 2:
+        return x * (g / norm.masked_fill(norm == 0, math.inf))
+    if math.isinf(p):
+        return x.sgn() * shared_among_ties(g, x.abs(), norm, dim)
+    if p < 1:
+        return x.sgn() * x.abs().masked_fill(x == 0, math.inf).pow(p - 1) * (g * norm.pow(1 - p))
+    scale = g / norm.masked_fill(norm == 0, math.inf).pow(p - 1)
+    if p < 2:
+        return x.sgn() * x.abs().pow(p - 1) * scale
+    return x * x.abs().pow(p - 2) * scale
 
 
 @rule

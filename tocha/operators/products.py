@@ -1,17 +1,26 @@
-"""Products of vectors, matrices and batches of them, and the distances that are computed from them.
-
-The kernels are in csrc/cpu/products.cpp and distances.cpp, on top of csrc/cpu/gemm.h.
-"""
+"""Products of vectors, matrices and batches of them. The kernels are in csrc/cpu/products.cpp, on top of csrc/cpu/gemm.h."""
 
 from __future__ import annotations
 
 from tocha.ir import dtypes as dt
 from tocha.ir.dtypes import bool_
 from tocha.ir.scalar import conj, where
-from tocha.operators.record import ALL, COMPLEX, FLOATS, INTS, UNSIGNED, composite, native, op, pointwise, rule
+from tocha.operators.record import (
+    ALL,
+    COMPLEX,
+    FLOATS,
+    INTS,
+    UNSIGNED,
+    composite,
+    gradient,
+    native,
+    op,
+    pointwise,
+    rule,
+)
 from tocha.operators.rules import Out, broadcast_shapes, is_integral, product, wrap_dim
 
-_PRODUCT = (*INTS, *UNSIGNED, *FLOATS, *COMPLEX)
+PRODUCT = (*INTS, *UNSIGNED, *FLOATS, *COMPLEX)
 _EVERYWHERE = "function, method, inplace, out"
 _OUT = "function, method, out"
 
@@ -70,6 +79,34 @@ def matmul_sizes(name: "str", a: "int[]", b: "int[]") -> "int[]":
     return sizes
 
 
+@rule
+def first_factor_gradient(grad: "Tensor", other: "Tensor", shape: "int[]") -> "Tensor":
+    """What reaches the first factor of a product, which has this shape; what batches share is summed in the product."""
+    if other.dim() == 1:
+        return (grad if len(shape) == 1 else grad.unsqueeze(-1)) * other.conj()
+    if len(shape) == 1:
+        return op.matmul(other.conj(), grad.unsqueeze(-1)).squeeze(-1)
+    if len(shape) == 2 and other.dim() > 2:
+        rows = grad.movedim(-2, 0)
+        n = product(rows.shape[1:])
+        return op.matmul(rows.reshape([shape[0], n]), other.adjoint().reshape([n, shape[1]]))
+    return op.matmul(grad, other.adjoint())
+
+
+@rule
+def second_factor_gradient(grad: "Tensor", self: "Tensor", shape: "int[]") -> "Tensor":
+    """What reaches the second factor of a product, which has this shape."""
+    if self.dim() == 1:
+        if len(shape) == 1:
+            return grad * self.conj()
+        return self.conj().unsqueeze(-1) * grad.unsqueeze(-2)
+    if len(shape) <= 2:
+        n = product(self.shape[:-1])
+        rows = self.reshape([n, self.shape[-1]])
+        return op.matmul(rows.adjoint(), grad.reshape([n, *shape[1:]]))
+    return op.matmul(self.adjoint(), grad)
+
+
 def _matmul_samples(t):
     shapes = [
         ((4,), (4,)),
@@ -85,9 +122,10 @@ def _matmul_samples(t):
 
 @native(
     "matmul(Tensor self, Tensor other) -> Tensor",
-    dtypes=_PRODUCT,
+    dtypes=PRODUCT,
     variants=_OUT,
     operator="__matmul__",
+    node="MmBackward0",
     samples=_matmul_samples,
 )
 def matmul(self, other):
@@ -95,6 +133,16 @@ def matmul(self, other):
     sizes = matmul_sizes("matmul", self.shape, other.shape)
     check_factors("matmul", self, other)
     return Out(sizes, self.dtype)
+
+
+@gradient(matmul, "self")
+def matmul_self_gradient(grad, self, other):
+    return first_factor_gradient(grad, other, self.shape)
+
+
+@gradient(matmul, "other")
+def matmul_other_gradient(grad, self, other):
+    return second_factor_gradient(grad, self, other.shape)
 
 
 @composite("linalg_matmul(Tensor self, Tensor other) -> Tensor", variants="function, out", samples=_matmul_samples)
@@ -105,7 +153,7 @@ def linalg_matmul(self, other):
 
 @native(
     "mm(Tensor self, Tensor mat2) -> Tensor",
-    dtypes=_PRODUCT,
+    dtypes=PRODUCT,
     variants=_OUT,
     kernel="matmul",
     samples=lambda t: [((t(3, 4), t(4, 5)), {})],
@@ -118,6 +166,16 @@ def mm(self, mat2):
         raise RuntimeError(f"[mm] cannot multiply {self.shape} by {mat2.shape}")
     check_factors("mm", self, mat2)
     return Out([self.shape[0], mat2.shape[1]], self.dtype)
+
+
+@gradient(mm, "self")
+def mm_self_gradient(grad, self, mat2):
+    return first_factor_gradient(grad, mat2, self.shape)
+
+
+@gradient(mm, "mat2")
+def mm_mat2_gradient(grad, self, mat2):
+    return second_factor_gradient(grad, self, mat2.shape)
 
 
 @rule
@@ -135,7 +193,7 @@ def bmm_sizes(name: "str", a: "Tensor", b: "Tensor") -> "int[]":
 
 @native(
     "bmm(Tensor self, Tensor mat2) -> Tensor",
-    dtypes=_PRODUCT,
+    dtypes=PRODUCT,
     variants=_OUT,
     kernel="matmul",
     samples=lambda t: [((t(2, 3, 4), t(2, 4, 5)), {})],
@@ -147,9 +205,19 @@ def bmm(self, mat2):
     return Out(sizes, self.dtype)
 
 
+@gradient(bmm, "self")
+def bmm_self_gradient(grad, self, mat2):
+    return first_factor_gradient(grad, mat2, self.shape)
+
+
+@gradient(bmm, "mat2")
+def bmm_mat2_gradient(grad, self, mat2):
+    return second_factor_gradient(grad, self, mat2.shape)
+
+
 @native(
     "mv(Tensor self, Tensor vec) -> Tensor",
-    dtypes=_PRODUCT,
+    dtypes=PRODUCT,
     variants=_OUT,
     kernel="matmul",
     samples=lambda t: [((t(3, 4), t(4)), {})],
@@ -164,6 +232,16 @@ def mv(self, vec):
     return Out([self.shape[0]], self.dtype)
 
 
+@gradient(mv, "self")
+def mv_self_gradient(grad, self, vec):
+    return first_factor_gradient(grad, vec, self.shape)
+
+
+@gradient(mv, "vec")
+def mv_vec_gradient(grad, self, vec):
+    return second_factor_gradient(grad, self, vec.shape)
+
+
 @rule
 def check_vectors(name: "str", a: "Tensor", b: "Tensor") -> "none":
     if a.dim() != 1 or b.dim() != 1:
@@ -175,7 +253,7 @@ def check_vectors(name: "str", a: "Tensor", b: "Tensor") -> "none":
 
 @native(
     "dot(Tensor self, Tensor tensor) -> Tensor",
-    dtypes=_PRODUCT,
+    dtypes=PRODUCT,
     variants=_OUT,
     kernel="matmul",
     samples=lambda t: [((t(4), t(4)), {})],
@@ -186,8 +264,18 @@ def dot(self, tensor):
     return Out([], self.dtype)
 
 
+@gradient(dot, "self")
+def dot_self_gradient(grad, self, tensor):
+    return first_factor_gradient(grad, tensor, self.shape)
+
+
+@gradient(dot, "tensor")
+def dot_tensor_gradient(grad, self, tensor):
+    return second_factor_gradient(grad, self, tensor.shape)
+
+
 @native(
-    "vdot(Tensor self, Tensor other) -> Tensor", dtypes=_PRODUCT, variants=_OUT, samples=lambda t: [((t(4), t(4)), {})]
+    "vdot(Tensor self, Tensor other) -> Tensor", dtypes=PRODUCT, variants=_OUT, samples=lambda t: [((t(4), t(4)), {})]
 )
 def vdot(self, other):
     """The dot product with the first vector conjugated."""
@@ -195,9 +283,27 @@ def vdot(self, other):
     return Out([], self.dtype)
 
 
+@gradient(vdot, "self")
+def vdot_self_gradient(grad, other):
+    return grad.conj() * other
+
+
+@gradient(vdot, "other")
+def vdot_other_gradient(grad, self):
+    return grad * self
+
+
+@rule
+def scaled(x: "Tensor", factor: "Scalar") -> "Tensor":
+    """x times the conjugate of a number."""
+    if factor.is_complex():
+        return (x.conj() * factor).conj()
+    return x if factor == 1 else x * factor
+
+
 @native(
     "addmm(Tensor self, Tensor mat1, Tensor mat2, *, Scalar beta=1, Scalar alpha=1) -> Tensor",
-    dtypes=_PRODUCT,
+    dtypes=PRODUCT,
     variants=_EVERYWHERE,
     kernel="add_product",
     samples=lambda t: [((t(3, 5), t(3, 4), t(4, 5)), {}), ((t(5), t(3, 4), t(4, 5)), {"beta": 2, "alpha": 3})],
@@ -214,9 +320,24 @@ def addmm(self, mat1, mat2, beta, alpha):
     return Out(sizes, self.dtype)
 
 
+@gradient(addmm, "self")
+def addmm_self_gradient(grad, beta):
+    return scaled(grad, beta)
+
+
+@gradient(addmm, "mat1")
+def addmm_mat1_gradient(grad, mat1, mat2, alpha):
+    return scaled(first_factor_gradient(grad, mat2, mat1.shape), alpha)
+
+
+@gradient(addmm, "mat2")
+def addmm_mat2_gradient(grad, mat1, mat2, alpha):
+    return scaled(second_factor_gradient(grad, mat1, mat2.shape), alpha)
+
+
 @native(
     "addmv(Tensor self, Tensor mat, Tensor vec, *, Scalar beta=1, Scalar alpha=1) -> Tensor",
-    dtypes=_PRODUCT,
+    dtypes=PRODUCT,
     variants=_EVERYWHERE,
     kernel="add_product",
     samples=lambda t: [((t(3), t(3, 4), t(4)), {}), ((t(1), t(3, 4), t(4)), {"beta": 2, "alpha": 3})],
@@ -233,9 +354,24 @@ def addmv(self, mat, vec, beta, alpha):
     return Out(sizes, self.dtype)
 
 
+@gradient(addmv, "self")
+def addmv_self_gradient(grad, beta):
+    return scaled(grad, beta)
+
+
+@gradient(addmv, "mat")
+def addmv_mat_gradient(grad, mat, vec, alpha):
+    return scaled(first_factor_gradient(grad, vec, mat.shape), alpha)
+
+
+@gradient(addmv, "vec")
+def addmv_vec_gradient(grad, mat, vec, alpha):
+    return scaled(second_factor_gradient(grad, mat, vec.shape), alpha)
+
+
 @native(
     "baddbmm(Tensor self, Tensor batch1, Tensor batch2, *, Scalar beta=1, Scalar alpha=1) -> Tensor",
-    dtypes=_PRODUCT,
+    dtypes=PRODUCT,
     variants=_EVERYWHERE,
     kernel="add_product",
     samples=lambda t: [
@@ -251,9 +387,24 @@ def baddbmm(self, batch1, batch2, beta, alpha):
     return Out(sizes, self.dtype)
 
 
+@gradient(baddbmm, "self")
+def baddbmm_self_gradient(grad, beta):
+    return scaled(grad, beta)
+
+
+@gradient(baddbmm, "batch1")
+def baddbmm_batch1_gradient(grad, batch1, batch2, alpha):
+    return scaled(first_factor_gradient(grad, batch2, batch1.shape), alpha)
+
+
+@gradient(baddbmm, "batch2")
+def baddbmm_batch2_gradient(grad, batch1, batch2, alpha):
+    return scaled(second_factor_gradient(grad, batch1, batch2.shape), alpha)
+
+
 @native(
     "addbmm(Tensor self, Tensor batch1, Tensor batch2, *, Scalar beta=1, Scalar alpha=1) -> Tensor",
-    dtypes=_PRODUCT,
+    dtypes=PRODUCT,
     variants=_EVERYWHERE,
     samples=lambda t: [
         ((t(3, 5), t(2, 3, 4), t(2, 4, 5)), {}),
@@ -266,6 +417,21 @@ def addbmm(self, batch1, batch2, beta, alpha):
     check_factors("addbmm", batch1, batch2)
     check_addend("addbmm", self, batch1, sizes, beta, alpha)
     return Out(sizes, self.dtype)
+
+
+@gradient(addbmm, "self")
+def addbmm_self_gradient(grad, beta):
+    return scaled(grad, beta)
+
+
+@gradient(addbmm, "batch1")
+def addbmm_batch1_gradient(grad, batch2, alpha):
+    return scaled(op.matmul(grad, batch2.adjoint()), alpha)
+
+
+@gradient(addbmm, "batch2")
+def addbmm_batch2_gradient(grad, batch1, alpha):
+    return scaled(op.matmul(batch1.adjoint(), grad), alpha)
 
 
 @pointwise(
@@ -332,8 +498,9 @@ def inner(self, other):
 
 @native(
     "nn_linear(Tensor input, Tensor weight, Tensor? bias=None) -> Tensor",
-    dtypes=_PRODUCT,
+    dtypes=PRODUCT,
     variants="function, out",
+    node="AddmmBackward0",
     samples=lambda t: [((t(2, 4), t(3, 4), t(3)), {}), ((t(2, 3, 4), t(5, 4)), {})],
 )
 def nn_linear(input, weight, bias):
@@ -351,6 +518,25 @@ def nn_linear(input, weight, bias):
     if bias is not None:
         check_addend("linear", bias, input, sizes, 1, 1)
     return Out(sizes, input.dtype)
+
+
+@gradient(nn_linear, "input")
+def linear_input_gradient(grad, weight):
+    if weight.dim() == 1:
+        return grad.unsqueeze(-1) * weight.conj()
+    return op.matmul(grad, weight.conj())
+
+
+@gradient(nn_linear, "weight")
+def linear_weight_gradient(grad, input, weight):
+    n = product(input.shape[:-1])
+    rows = input.reshape([n, input.shape[-1]]).conj()
+    return op.matmul(grad.reshape([n, *weight.shape[:-1]]).t(), rows)
+
+
+@gradient(nn_linear, "bias")
+def linear_bias_gradient(grad):
+    return grad
 
 
 @composite(
@@ -487,6 +673,11 @@ def _identities_like(self):
     return Out(self.shape, self.dtype)
 
 
+@gradient(_identities_like, "self")
+def identities_like_gradient(grad):
+    return op.zeros_like(grad)
+
+
 @rule
 def positive_power(A: "Tensor", n: "int") -> "Tensor":
     """A to the n-th power by repeated squaring; A itself where n is 1."""
@@ -539,102 +730,20 @@ def linalg_matrix_exp(self):
     return Out(self.shape, self.dtype)
 
 
+@gradient(linalg_matrix_exp, "self")
+def matrix_exp_gradient(grad, self):
+    # The derivative of exp at A in direction E is the upper right block of exp([[A, E], [0, A]]).
+    if self.numel() == 0:
+        return grad
+    n = self.shape[-1]
+    A = self.adjoint()
+    upper = op.cat([A, grad], -1)
+    lower = op.cat([op.zeros_like(A), A], -1)
+    whole = op.linalg_matrix_exp(op.cat([upper, lower], -2))
+    return whole.narrow(-2, 0, n).narrow(-1, n, n)
+
+
 @composite("matrix_exp(Tensor self) -> Tensor", variants="function, method", samples=lambda t: [((t(3, 3),), {})])
 def matrix_exp(self):
     """The exponential of square matrices."""
     return op.linalg_matrix_exp(self)
-
-
-@native(
-    "linalg_cross(Tensor self, Tensor other, *, int dim=-1) -> Tensor",
-    dtypes=_PRODUCT,
-    variants="function, out",
-    samples=lambda t: [((t(4, 3), t(4, 3)), {}), ((t(1, 3, 2), t(4, 3, 2)), {"dim": 1})],
-)
-def linalg_cross(self, other, dim):
-    """The cross products of the 3-vectors along dim; other dims broadcast."""
-    if self.dim() != other.dim():
-        raise RuntimeError(
-            f"[linalg.cross] expected tensors with the same number of dims, but got {self.shape} and {other.shape}"
-        )
-    check_factors("linalg.cross", self, other)
-    d = wrap_dim(dim, self.dim())
-    if self.dim() == 0 or self.shape[d] != 3 or other.shape[d] != 3:
-        raise RuntimeError(
-            f"[linalg.cross] dim {dim} must have length 3 in both operands, but got {self.shape} and {other.shape}"
-        )
-    return Out(broadcast_shapes(self.shape, other.shape, "linalg.cross"), self.dtype)
-
-
-@composite(
-    "cross(Tensor self, Tensor other, int? dim=None) -> Tensor",
-    variants=_OUT,
-    samples=lambda t: [((t(4, 3), t(4, 3)), {})],
-)
-def cross(self, other, dim):
-    """The cross products of 3-vectors along dim, by default the first dim of length 3."""
-    d = -1
-    if dim is None:
-        for i in reversed(range(self.dim())):
-            if self.shape[i] == 3:
-                d = i
-        if d < 0:
-            raise RuntimeError(f"[cross] no dim of length 3 in the input of shape {self.shape}")
-    else:
-        d = dim
-    return op.linalg_cross(self, other, dim=d)
-
-
-@rule
-def check_points(name: "str", self: "Tensor", p: "float") -> "none":
-    if self.dtype in (dt.float16, dt.bfloat16, dt.float8_e4m3fn, dt.float8_e5m2):
-        raise NotImplementedError(f"[{name}] not implemented for {self.dtype}")
-    if not self.is_floating_point():
-        raise RuntimeError(f"[{name}] only floating-point dtypes are supported, but got {self.dtype}")
-    if not p >= 0:
-        raise RuntimeError(f"[{name}] only non-negative p are supported, but got {p}")
-
-
-@native(
-    "cdist(Tensor x1, Tensor x2, float p=2.0, str compute_mode='use_mm_for_euclid_dist_if_necessary') -> Tensor",
-    dtypes=(dt.float32, dt.float64),
-    variants="function",
-    samples=lambda t: [((t(2, 4, 3), t(5, 3)), {}), ((t(4, 3), t(5, 3)), {"p": 1.5})],
-)
-def cdist(x1, x2, p, compute_mode):
-    """The p-norm distances between every row of x1 and every row of x2, in batches."""
-    if compute_mode not in (
-        "use_mm_for_euclid_dist_if_necessary",
-        "use_mm_for_euclid_dist",
-        "donot_use_mm_for_euclid_dist",
-    ):
-        raise ValueError(f"[cdist] {compute_mode} is not a valid value for compute_mode")
-    if x1.dim() < 2 or x2.dim() < 2:
-        raise RuntimeError(f"[cdist] expected tensors with at least two dims, but got {x1.shape} and {x2.shape}")
-    if x1.shape[-1] != x2.shape[-1]:
-        raise RuntimeError(f"[cdist] points must have the same number of columns, but got {x1.shape} and {x2.shape}")
-    check_points("cdist", x1, p)
-    check_factors("cdist", x1, x2)
-    sizes = broadcast_shapes(x1.shape[:-2], x2.shape[:-2], "cdist")
-    return Out([*sizes, x1.shape[-2], x2.shape[-2]], x1.dtype)
-
-
-@native(
-    "pdist(Tensor self, float p=2) -> Tensor",
-    dtypes=(dt.float32, dt.float64),
-    variants="function",
-    samples=lambda t: [((t(4, 3),), {})],
-)
-def pdist(self, p):
-    """The p-norm distances between every two rows: the upper triangle of cdist(self, self)."""
-    if self.dim() != 2:
-        raise RuntimeError(f"[pdist] expected a matrix of points, but got {self.shape}")
-    check_points("pdist", self, p)
-    n = self.shape[0]
-    return Out([n * (n - 1) // 2], self.dtype)
-
-
-@composite("nn_pdist(Tensor self, float p=2) -> Tensor", variants="function", samples=lambda t: [((t(4, 3),), {})])
-def nn_pdist(self, p):
-    """The p-norm distances between every two rows."""
-    return op.pdist(self, p)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from tocha.ir import dtypes as dt
 from tocha.operators.factories import dtype_or_default
-from tocha.operators.record import native
+from tocha.operators.record import gradient, native, op
 from tocha.operators.rules import Out, broadcast_shapes, device_or_default, like_strides
 
 _RANDOM = frozenset({"random"})
@@ -144,6 +144,7 @@ def randint_like_low(self, low, high, generator, dtype, device, memory_format):
 @native(
     "normal.tensor_tensor(Tensor mean, Tensor std, *, Generator? generator=None) -> Tensor",
     variants="function, out",
+    node="NormalBackward3",
     tags=_INTO_OUT,
 )
 def normal_tensor_tensor(mean, std, generator):
@@ -153,9 +154,20 @@ def normal_tensor_tensor(mean, std, generator):
     return Out(broadcast_shapes(mean.shape, std.shape, "normal"), mean.dtype)
 
 
+@gradient(normal_tensor_tensor, "mean")
+def normal_tensor_tensor_mean_gradient(grad):
+    return op.zeros_like(grad)
+
+
+@gradient(normal_tensor_tensor, "std")
+def normal_tensor_tensor_std_gradient(grad):
+    return op.zeros_like(grad)
+
+
 @native(
     "normal.tensor_float(Tensor mean, float std=1.0, *, Generator? generator=None) -> Tensor",
     variants="function, out",
+    node="NormalBackward1",
     tags=_INTO_OUT,
 )
 def normal_tensor_float(mean, std, generator):
@@ -165,9 +177,15 @@ def normal_tensor_float(mean, std, generator):
     return Out(mean.shape, mean.dtype)
 
 
+@gradient(normal_tensor_float, "mean")
+def normal_tensor_float_mean_gradient(grad):
+    return op.zeros_like(grad)
+
+
 @native(
     "normal.float_tensor(float mean, Tensor std, *, Generator? generator=None) -> Tensor",
     variants="function, out",
+    node="NormalBackward2",
     tags=_INTO_OUT,
 )
 def normal_float_tensor(mean, std, generator):
@@ -175,6 +193,11 @@ def normal_float_tensor(mean, std, generator):
     if std.is_complex():
         raise RuntimeError(f"[normal] expects a real standard deviation, got {std.dtype}")
     return Out(std.shape, std.dtype)
+
+
+@gradient(normal_float_tensor, "std")
+def normal_float_tensor_std_gradient(grad):
+    return op.zeros_like(grad)
 
 
 @native(
@@ -198,6 +221,11 @@ def normal_float_float(mean, std, size, generator, dtype, device):
 def bernoulli(self, generator):
     """1 with the probability that self holds at that place, else 0."""
     return Out(self.shape, self.dtype)
+
+
+@gradient(bernoulli, "self")
+def bernoulli_gradient(grad):
+    return op.zeros_like(grad)
 
 
 @native(
@@ -238,6 +266,11 @@ def poisson(self, generator):
     return Out(self.shape, self.dtype)
 
 
+@gradient(poisson, "self")
+def poisson_gradient(grad):
+    return op.zeros_like(grad)
+
+
 @native(
     "binomial(Tensor count, Tensor prob, Generator? generator=None) -> Tensor", variants="function, out", tags=_RANDOM
 )
@@ -255,6 +288,26 @@ def binomial(count, prob, generator):
 @native("_standard_gamma(Tensor self, Generator? generator=None) -> Tensor", variants="function", tags=_RANDOM)
 def _standard_gamma(self, generator):
     """Gamma numbers with the shapes that self holds and rate 1."""
+    return Out(self.shape, self.dtype)
+
+
+@gradient(_standard_gamma, "self")
+def standard_gamma_gradient(grad, self, result):
+    return grad * op._standard_gamma_grad(self, result)
+
+
+@native(
+    "_standard_gamma_grad(Tensor self, Tensor output) -> Tensor",
+    kernel="standard_gamma_slopes",
+    variants="function",
+    samples=lambda t: [((t(4).abs() + 0.5, t(4).abs() + 0.1), {})],
+)
+def _standard_gamma_grad(self, output):
+    """How gamma numbers move with their shape when their quantile stays: -(dP/da) / density, at a = self, x = output."""
+    if self.shape != output.shape or self.dtype != output.dtype:
+        raise RuntimeError(
+            f"[_standard_gamma_grad] expected shapes and samples alike, got {self.dtype} of {self.shape} and {output.dtype} of {output.shape}"
+        )
     return Out(self.shape, self.dtype)
 
 
@@ -276,6 +329,11 @@ def uniform_(self, from_, to, generator):
     """Fills self with numbers uniform in [from, to)."""
 
 
+@gradient(uniform_, "self")
+def uniform_gradient(grad):
+    return op.zeros_like(grad)
+
+
 @native(
     "normal_(Tensor self, float mean=0.0, float std=1.0, *, Generator? generator=None) -> Tensor",
     variants="method",
@@ -283,6 +341,11 @@ def uniform_(self, from_, to, generator):
 )
 def normal_(self, mean, std, generator):
     """Fills self with normal numbers."""
+
+
+@gradient(normal_, "self")
+def normal_gradient(grad):
+    return op.zeros_like(grad)
 
 
 @native(
@@ -294,30 +357,74 @@ def random_from(self, from_, to, generator):
     """Fills self with integers uniform in [from, to); to=None means up to the largest the dtype counts exactly."""
 
 
-@native("random_.to(Tensor self, int to, *, Generator? generator=None) -> Tensor", variants="method", tags=_RANDOM)
+@gradient(random_from, "self")
+def random_from_gradient(grad):
+    return op.zeros_like(grad)
+
+
+@native(
+    "random_.to(Tensor self, int to, *, Generator? generator=None) -> Tensor",
+    variants="method",
+    node="RandomBackward1",
+    tags=_RANDOM,
+)
 def random_to(self, to, generator):
     """Fills self with integers uniform in [0, to)."""
 
 
-@native("random_(Tensor self, *, Generator? generator=None) -> Tensor", variants="method", tags=_RANDOM)
+@gradient(random_to, "self")
+def random_to_gradient(grad):
+    return op.zeros_like(grad)
+
+
+@native(
+    "random_(Tensor self, *, Generator? generator=None) -> Tensor",
+    variants="method",
+    node="RandomBackward2",
+    tags=_RANDOM,
+)
 def random_(self, generator):
     """Fills self with integers from 0 to the largest the dtype counts exactly."""
 
 
+@gradient(random_, "self")
+def random_gradient(grad):
+    return op.zeros_like(grad)
+
+
 @native(
-    "bernoulli_.tensor(Tensor self, Tensor p, *, Generator? generator=None) -> Tensor", variants="method", tags=_RANDOM
+    "bernoulli_.tensor(Tensor self, Tensor p, *, Generator? generator=None) -> Tensor",
+    variants="method",
+    node="BernoulliBackward1",
+    tags=_RANDOM,
 )
 def bernoulli_tensor(self, p, generator):
     """Fills self with 1 with the probability that p holds at that place, else 0."""
 
 
+@gradient(bernoulli_tensor, "self")
+def bernoulli_tensor_gradient(grad):
+    return op.zeros_like(grad)
+
+
+@gradient(bernoulli_tensor, "p")
+def bernoulli_tensor_p_gradient(grad):
+    return op.zeros_like(grad)
+
+
 @native(
     "bernoulli_.float(Tensor self, float p=0.5, *, Generator? generator=None) -> Tensor",
     variants="method",
+    node="BernoulliBackward2",
     tags=_RANDOM,
 )
 def bernoulli_float(self, p, generator):
     """Fills self with 1 with probability p, else 0."""
+
+
+@gradient(bernoulli_float, "self")
+def bernoulli_float_gradient(grad):
+    return op.zeros_like(grad)
 
 
 @native(
@@ -329,6 +436,11 @@ def exponential_(self, lambd, generator):
     """Fills self with exponentially distributed numbers of rate lambd."""
 
 
+@gradient(exponential_, "self")
+def exponential_gradient(grad):
+    return op.zeros_like(grad)
+
+
 @native(
     "cauchy_(Tensor self, float median=0.0, float sigma=1.0, *, Generator? generator=None) -> Tensor",
     variants="method",
@@ -336,6 +448,11 @@ def exponential_(self, lambd, generator):
 )
 def cauchy_(self, median, sigma, generator):
     """Fills self with numbers from the Cauchy distribution."""
+
+
+@gradient(cauchy_, "self")
+def cauchy_gradient(grad):
+    return op.zeros_like(grad)
 
 
 @native(
@@ -347,6 +464,16 @@ def log_normal_(self, mean, std, generator):
     """Fills self with e to the power of normal numbers."""
 
 
+@gradient(log_normal_, "self")
+def log_normal_gradient(grad):
+    return op.zeros_like(grad)
+
+
 @native("geometric_(Tensor self, float p, *, Generator? generator=None) -> Tensor", variants="method", tags=_RANDOM)
 def geometric_(self, p, generator):
     """Fills self with the number of trials until the first success of probability p."""
+
+
+@gradient(geometric_, "self")
+def geometric_gradient(grad):
+    return op.zeros_like(grad)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tocha.operators.record import composite, native, op, rule
+from tocha.operators.record import composite, gradient, native, op, rule
 from tocha.operators.rules import Out, cat_strides, like_strides, wrap_dim, wrap_dims
 
 
@@ -14,6 +14,11 @@ def flip(self, dims):
     """The elements in reverse order along dims."""
     wrap_dims(dims, self.ndim)
     return Out(self.shape, self.dtype, strides=like_strides(self, None))
+
+
+@gradient(flip, "self")
+def flip_gradient(grad, dims):
+    return grad.flip(dims)
 
 
 @composite("fliplr(Tensor self) -> Tensor")
@@ -58,6 +63,11 @@ def roll(self, shifts, dims):
     return out
 
 
+@gradient(roll, "self")
+def roll_gradient(grad, shifts, dims):
+    return grad.roll([-s for s in shifts], dims)
+
+
 @composite("rot90(Tensor self, int k=1, int[] dims=[0,1]) -> Tensor")
 def rot90(self, k, dims):
     """The plane of two dims turned k times by 90 degrees, from the first towards the second."""
@@ -79,6 +89,11 @@ def rot90(self, k, dims):
     if turns == 3:
         return self.flip([a]).transpose_(a, b)
     return self.clone()
+
+
+@gradient(rot90, "self")
+def rot90_gradient(grad, k, dims):
+    return grad.rot90(-k, dims)
 
 
 # -- repetition --------------------------------------------------------------------------------------
@@ -109,6 +124,20 @@ def repeat(self, repeats):
         wide.extend([repeats[i], n])
         total.append(repeats[i] * n)
     return op._unsafe_view(op._dense_copy(self.reshape(split).expand(wide)), total)
+
+
+@gradient(repeat, "self")
+def repeat_gradient(grad, self, repeats):
+    lead = len(repeats) - self.ndim
+    split: "int[]" = []
+    copies: "int[]" = []
+    for i in range(len(repeats)):
+        split.extend([repeats[i], self.shape[i - lead] if i >= lead else 1])
+        if repeats[i] != 1:
+            copies.append(2 * i)
+    if len(copies) == 0:
+        return grad.reshape(self.shape)
+    return grad.reshape(split).sum(copies, True).reshape(self.shape)
 
 
 @composite(
@@ -186,6 +215,11 @@ def _in_format_of(self, model):
     """self, or a copy of it, in the memory format that model suggests."""
 
 
+@gradient(_in_format_of, "self")
+def in_format_of_gradient(grad):
+    return grad
+
+
 @composite(
     "pixel_shuffle(Tensor self, int upscale_factor) -> Tensor",
     variants="function",
@@ -210,6 +244,11 @@ def pixel_shuffle(self, upscale_factor):
     x = self.reshape([*self.shape[:n], c // (r * r), r, r, h, w])
     x = x.permute([*lead, n, n + 3, n + 1, n + 4, n + 2])
     return op._in_format_of(op._unsafe_view(op._dense_copy(x), [*self.shape[:n], c // (r * r), h * r, w * r]), self)
+
+
+@gradient(pixel_shuffle, "self")
+def pixel_shuffle_gradient(grad, upscale_factor):
+    return op.pixel_unshuffle(grad, upscale_factor)
 
 
 @composite(
@@ -238,6 +277,11 @@ def pixel_unshuffle(self, downscale_factor):
     return op._in_format_of(op._unsafe_view(op._dense_copy(x), [*self.shape[:n], c * r * r, h // r, w // r]), self)
 
 
+@gradient(pixel_unshuffle, "self")
+def pixel_unshuffle_gradient(grad, downscale_factor):
+    return op.pixel_shuffle(grad, downscale_factor)
+
+
 @composite(
     "channel_shuffle(Tensor self, int groups) -> Tensor",
     variants="function",
@@ -258,6 +302,11 @@ def channel_shuffle(self, groups):
         )
     x = self.reshape([self.shape[0], groups, c // groups, *self.shape[2:]])
     return op._in_format_of(op._unsafe_view(op._dense_copy(x.transpose(1, 2)), self.shape), self)
+
+
+@gradient(channel_shuffle, "self")
+def channel_shuffle_gradient(grad, groups):
+    return grad if grad.size(1) == 0 else op.channel_shuffle(grad, grad.size(1) // groups)
 
 
 # -- padding -----------------------------------------------------------------------------------------
@@ -304,7 +353,16 @@ def constant_pad_nd(self, pad, value):
     return out
 
 
-@native("_empty_padded(Tensor self, int[] sizes) -> Tensor", tags=frozenset({"any_device", "dynamic"}), variants="")
+@gradient(constant_pad_nd, "self")
+def constant_pad_gradient(grad, pad):
+    return op.constant_pad_nd(grad, [-n for n in pad], 0)
+
+
+@native(
+    "_empty_padded(Tensor self, int[] sizes) -> Tensor",
+    tags=frozenset({"any_device", "dynamic", "no_gradient"}),
+    variants="",
+)
 def _empty_padded(self, sizes):
     """An uninitialised tensor of other sizes in self's memory format."""
 
@@ -336,6 +394,22 @@ def _pad_wrapped(self, pad, mode):
                 f"[pad] input {self.shape} is too small for padding ({before}, {after}) at dimension {d}: the output would be empty"
             )
     return Out(sizes, self.dtype, strides=cat_strides(sizes, [self]))
+
+
+@native("_unpad_wrapped(Tensor self, int[] sizes, int[] pad, str mode) -> Tensor", variants="")
+def _unpad_wrapped(self, sizes, pad, mode):
+    """The adjoint of _pad_wrapped: for each element of a tensor of these sizes, the sum of where its padding shows it."""
+    return Out(sizes, self.dtype)
+
+
+@gradient(_pad_wrapped, "self")
+def pad_wrapped_gradient(grad, self, pad, mode):
+    return op._unpad_wrapped(grad, self.shape, pad, mode)
+
+
+@gradient(_unpad_wrapped, "self")
+def unpad_wrapped_gradient(grad, pad, mode):
+    return op._pad_wrapped(grad, pad, mode)
 
 
 @composite(

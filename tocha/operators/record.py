@@ -52,7 +52,9 @@ class Operator:
     shape: Callable | None = None  # native: the rule for its outputs
     kernel: str = ""  # native: the C++ function
     reduce: Any = None  # reduction: its Fold
-    gradient: Callable | None = None
+    gradients: dict[tuple[str, ...], Callable] = field(default_factory=dict)  # by the inputs they are for
+    differentiable: tuple[int, ...] | None = None  # which results have gradients, where not all floating ones do
+    node: str = ""  # the name of its autograd node where the usual one is not PyTorch's; "A|B": B when dim is given
     decomposition: Callable | None = None  # native: the same result from other operators, for the compiler
     samples: Callable | None = None
     tags: frozenset[str] = frozenset()
@@ -187,6 +189,26 @@ def native(schema: str, *, kernel: str | None = None, variants: str = "function,
     def decorate(rule: Callable) -> Operator:
         name = kernel or parse(schema).name
         return register("native", schema, rule, variants, kernel=name, **fields)
+
+    return decorate
+
+
+def gradient(o: Operator, *inputs: str) -> Callable:
+    """Registers the gradient of some inputs of o, by their names.
+
+    The function's parameters say what is kept: `grad` (or `grad0`, `grad1`, ...; `grads` for a list), `result` (or
+    `result0`, ...), and arguments of o by name; of a tensor that is only asked for its shape, dtype or device nothing
+    else is kept. For a pointwise operator it is a formula on scalars, instead of the derived one. With several inputs
+    the function returns a tuple, and `wanted` tells which are asked for.
+    """
+
+    def decorate(f: Callable) -> Callable:
+        known = {a.name for a in o.schema.arguments}
+        unknown = set(inputs) - known
+        if unknown or not inputs:
+            raise ValueError(f"gradient of {o.full_name}: no such inputs {sorted(unknown)}")
+        o.gradients[inputs] = f
+        return f
 
     return decorate
 

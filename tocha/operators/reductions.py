@@ -30,9 +30,12 @@ from tocha.operators.record import (
     TO_BOOL,
     Fold,
     composite,
+    gradient,
     op,
     reduction,
+    rule,
 )
+from tocha.operators.rules import wrap_dim
 
 _ACCUMULATING = (*BOOL, *INTS, *FLOATS, *COMPLEX)
 _INF = float("inf")
@@ -59,8 +62,84 @@ def _totals(t, term):
     )
 
 
+@rule
+def listed(dim: "int[]?") -> "int[]":
+    """The dims, none if none were given."""
+    if dim is None:
+        return []
+    return dim
+
+
+@rule
+def unreduced(grad: "Tensor", self: "Tensor", dim: "int[]?", keepdim: "bool") -> "Tensor":
+    """What a reduction gave, with its reduced dims back as dims of size 1."""
+    if keepdim or self.ndim == 0:
+        return grad
+    dims = listed(dim)
+    if len(dims) == 0:
+        return grad.reshape([1] * self.ndim)
+    shape = list(self.shape)
+    for d in dims:
+        shape[wrap_dim(d, self.ndim)] = 1
+    return grad.reshape(shape)
+
+
+@rule
+def reduced_count(self: "Tensor", dim: "int[]?") -> "int":
+    """How many elements one result is made of."""
+    if self.ndim == 0:
+        return 1
+    dims = listed(dim)
+    if len(dims) == 0:
+        return self.numel()
+    n = 1
+    for d in dims:
+        n = n * self.size(d)
+    return n
+
+
+@rule
+def one_dim(dim: "int?") -> "int[]?":
+    """A single dim as a list."""
+    if dim is None:
+        return None
+    return [dim]
+
+
+@rule
+def product_of_others(x: "Tensor", dim: "int") -> "Tensor":
+    """For every element the product of all others along dim; right also where some are zero."""
+    n = x.size(dim)
+    if n == 0:
+        return x
+    one = op.ones_like(x.narrow(dim, 0, 1))
+    before = op.cat([one, x.narrow(dim, 0, n - 1)], dim).cumprod(dim)
+    after = op.cat([one, x.narrow(dim, 1, n - 1).flip([dim])], dim).cumprod(dim).flip([dim])
+    return before * after
+
+
+@rule
+def shared_among_ties(grad: "Tensor", self: "Tensor", extreme: "Tensor", dim: "int[]?") -> "Tensor":
+    """grad for the elements that equal the extreme, in equal parts."""
+    hit = self == extreme
+    hit = hit | (self != self)
+    return hit * (grad / hit.sum(dim, True))
+
+
+@rule
+def placed(grad: "Tensor", self: "Tensor", dim: "int", keepdim: "bool", indices: "Tensor") -> "Tensor":
+    """Zeros with grad at the places that indices name along dim."""
+    if self.ndim == 0:
+        return grad
+    zeros = op.zeros(self.shape, dtype=grad.dtype, device=grad.device)
+    if keepdim:
+        return zeros.scatter_(dim, indices, grad)
+    return zeros.scatter_(dim, indices.unsqueeze(dim), grad.unsqueeze(dim))
+
+
 @reduction(
     "sum(Tensor self, int[1]? dim=None, bool keepdim=False, *, dtype? dtype=None) -> Tensor",
+    node="SumBackward0|SumBackward1",
     dtypes=_ACCUMULATING,
     promote=SUM_LIKE,
     types=_SUMS,
@@ -70,8 +149,14 @@ def sum(t):
     return _totals(t, lambda x: x)
 
 
+@gradient(sum, "self")
+def sum_gradient(grad, self, dim, keepdim):
+    return unreduced(grad, self, dim, keepdim).expand(self.shape)
+
+
 @reduction(
     "nansum(Tensor self, int[1]? dim=None, bool keepdim=False, *, dtype? dtype=None) -> Tensor",
+    node="NansumBackward0|NansumBackward1",
     dtypes=(*BOOL, *INTS, *FLOATS),
     promote=SUM_LIKE,
     types={"loops": (dt.bool_, dt.int64, dt.float32, dt.float64)},
@@ -81,8 +166,14 @@ def nansum(t):
     return _totals(t, lambda x: where(isnan(x), 0, x) if t.is_floating else x)
 
 
+@gradient(nansum, "self")
+def nansum_gradient(grad, self, dim, keepdim):
+    return unreduced(grad, self, dim, keepdim) * (self == self)
+
+
 @reduction(
     "mean(Tensor self, int[1]? dim=None, bool keepdim=False, *, dtype? dtype=None) -> Tensor",
+    node="MeanBackward0|MeanBackward1",
     dtypes=(*FLOATS, *COMPLEX),
     promote=SUM_LIKE,
 )
@@ -100,8 +191,14 @@ def mean(t):
     )
 
 
+@gradient(mean, "self")
+def mean_gradient(grad, self, dim, keepdim):
+    return unreduced(grad, self, dim, keepdim).expand(self.shape) / reduced_count(self, dim)
+
+
 @reduction(
     "prod(Tensor self, int? dim=None, bool keepdim=False, *, dtype? dtype=None) -> Tensor",
+    node="ProdBackward0|ProdBackward1",
     dtypes=_ACCUMULATING,
     promote=SUM_LIKE,
     types=_SUMS,
@@ -123,6 +220,17 @@ def prod(t):
         finish=lambda s, n: s,
         state_types=("T",),
     )
+
+
+@gradient(prod, "self")
+def prod_gradient(grad, self, dim, keepdim):
+    if self.ndim == 0:
+        return grad
+    x = self.to(grad.dtype)
+    if dim is None:
+        others = product_of_others(x.reshape([x.numel()]), 0).reshape(x.shape)
+        return grad * others.conj()
+    return unreduced(grad, self, one_dim(dim), keepdim) * product_of_others(x, wrap_dim(dim, self.ndim)).conj()
 
 
 # -- truth ---------------------------------------------------------------------------------------------
@@ -233,6 +341,12 @@ def amax(t):
     )
 
 
+@gradient(amax, "self")
+def amax_gradient(grad, self, dim, keepdim, result):
+    extreme = unreduced(result, self, dim, keepdim)
+    return shared_among_ties(unreduced(grad, self, dim, keepdim), self, extreme, dim)
+
+
 @reduction(
     "amin(Tensor self, int[1] dim=[], bool keepdim=False) -> Tensor",
     dtypes=_EXTREMES,
@@ -249,6 +363,12 @@ def amin(t):
         state_types=("T",),
         identity=False,
     )
+
+
+@gradient(amin, "self")
+def amin_gradient(grad, self, dim, keepdim, result):
+    extreme = unreduced(result, self, dim, keepdim)
+    return shared_among_ties(unreduced(grad, self, dim, keepdim), self, extreme, dim)
 
 
 @reduction(
@@ -268,6 +388,21 @@ def aminmax(t):
         out_types=("T", "T"),
         identity=False,
     )
+
+
+@gradient(aminmax, "self")
+def aminmax_gradient(grad0, grad1, self, dim, keepdim, result0, result1):
+    dims = one_dim(dim)
+    total = op.zeros_like(self)
+    if grad0 is not None:
+        total = shared_among_ties(
+            unreduced(grad0, self, dims, keepdim), self, unreduced(result0, self, dims, keepdim), dims
+        )
+    if grad1 is not None:
+        total = total + shared_among_ties(
+            unreduced(grad1, self, dims, keepdim), self, unreduced(result1, self, dims, keepdim), dims
+        )
+    return total
 
 
 _NOWHERE = 2**63 - 1  # the index of a state that has met nothing better than the start value
@@ -334,6 +469,11 @@ def max_dim(t):
     return _where_extreme(t, largest=True, with_value=True)
 
 
+@gradient(max_dim, "self")
+def max_dim_gradient(grad, self, dim, keepdim, result1):
+    return placed(grad, self, dim, keepdim, result1)
+
+
 @composite("min.other(Tensor self, Tensor other) -> Tensor", variants="function, method, out")
 def min_other(self, other):
     """The smaller of two elements each; NaN if one is."""
@@ -354,6 +494,11 @@ def min(self):
 def min_dim(t):
     """The smallest elements along dim and where they are: the first of equal ones, the first NaN."""
     return _where_extreme(t, largest=False, with_value=True)
+
+
+@gradient(min_dim, "self")
+def min_dim_gradient(grad, self, dim, keepdim, result1):
+    return placed(grad, self, dim, keepdim, result1)
 
 
 @reduction("argmax(Tensor self, int? dim=None, bool keepdim=False) -> Tensor", dtypes=NUMERIC, types=_ORDERS)
@@ -403,6 +548,12 @@ def _log_sum_exp(t):
 def _logsumexp(t):
     """log(sum(exp(self))) without overflow."""
     return _log_sum_exp(t)
+
+
+@gradient(_logsumexp, "self")
+def logsumexp_gradient(grad, self, dim, keepdim, result):
+    weights = (self - unreduced(result, self, dim, keepdim)).exp()
+    return unreduced(grad, self, dim, keepdim) * weights.conj()
 
 
 @composite("logsumexp(Tensor self, int[1] dim, bool keepdim=False) -> Tensor", variants="function, method, out")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tocha.operators.record import composite, native, op, rule
+from tocha.operators.record import composite, gradient, native, op, rule
 from tocha.operators.rules import Out, wrap_dim
 
 
@@ -24,10 +24,20 @@ def softmax(self, dim, dtype):
     return Out(self.shape, softmax_dtype(self, dim, dtype, "softmax"))
 
 
+@gradient(softmax, "self")
+def softmax_gradient(grad, self, dim, result):
+    return op._softmax_backward_data(grad, result, dim, self.dtype)
+
+
 @native("log_softmax(Tensor self, int dim, dtype? dtype=None) -> Tensor", variants="function, method, out")
 def log_softmax(self, dim, dtype):
     """log(softmax(self)) along dim, accurate where softmax underflows."""
     return Out(self.shape, softmax_dtype(self, dim, dtype, "log_softmax"))
+
+
+@gradient(log_softmax, "self")
+def log_softmax_gradient(grad, self, dim, result):
+    return op._log_softmax_backward_data(grad, result, dim, self.dtype)
 
 
 @rule
@@ -102,6 +112,17 @@ def _softmax_backward_data(grad_output, output, dim, input_dtype):
     return Out(output.shape, input_dtype)
 
 
+@gradient(_softmax_backward_data, "grad_output")
+def softmax_backward_grad_gradient(grad, output, dim):
+    return op._softmax_backward_data(grad.to(output.dtype), output, dim, output.dtype)
+
+
+@gradient(_softmax_backward_data, "output")
+def softmax_backward_output_gradient(grad, grad_output, output, dim):
+    centered = grad_output - (grad_output * output).sum([dim], True)
+    return grad * centered - grad_output * (grad * output).sum([dim], True)
+
+
 @native(
     "_log_softmax_backward_data(Tensor grad_output, Tensor output, int dim, dtype input_dtype) -> Tensor",
     variants="function",
@@ -111,3 +132,13 @@ def _log_softmax_backward_data(grad_output, output, dim, input_dtype):
     """The gradient of log_softmax's input, from its result and the gradient of that."""
     check_softmax_backward(grad_output, output, dim, "_log_softmax_backward_data")
     return Out(output.shape, input_dtype)
+
+
+@gradient(_log_softmax_backward_data, "grad_output")
+def log_softmax_backward_grad_gradient(grad, output, dim):
+    return grad - (grad * output.exp()).sum([dim], True)
+
+
+@gradient(_log_softmax_backward_data, "output")
+def log_softmax_backward_output_gradient(grad, grad_output, output, dim):
+    return -(grad * output.exp() * grad_output.sum([dim], True))

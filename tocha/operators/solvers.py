@@ -1,4 +1,4 @@
-"""Systems of linear equations, inverses, determinants, and what is defined through singular values.
+"""Systems of linear equations, inverses, determinants.
 
 The factors come from decompositions.py; the kernels are in csrc/cpu/lapack_*.cpp.
 """
@@ -16,7 +16,7 @@ from tocha.operators.decompositions import (
     positive,
     squares,
 )
-from tocha.operators.record import composite, native, op, rule
+from tocha.operators.record import composite, gradient, native, op, rule
 from tocha.operators.rules import (
     Out,
     broadcast_shapes,
@@ -35,11 +35,6 @@ SINGULAR = "The solver failed because the input matrix is singular."
 NOT_INVERTIBLE = (
     "The diagonal element {} is zero, the inversion could not be completed because the input matrix is singular."
 )
-
-
-@rule
-def machine_epsilon(d: "dtype") -> "float":
-    return 1.1920928955078125e-07 if real_dtype(d) == dt.float32 else 2.220446049250313e-16
 
 
 # -- systems of equations ------------------------------------------------------------------------------
@@ -70,6 +65,8 @@ def check_system(name: "str", A: "Tensor", B: "Tensor", left: "bool", vectors: "
     kernel="solve",
     dtypes=LAPACK,
     variants="",
+    differentiable=(0,),
+    node="LinalgSolveExBackward0",
 )
 def _solve(A, B, left, vectors):
     """The solution, the factors of A with their row swaps, and where a pivot was zero."""
@@ -81,6 +78,41 @@ def _solve(A, B, left, vectors):
     sizes = [*batch, *own]
     solution = column_major(sizes, A.dtype) if left else Out(sizes, A.dtype, strides=contiguous_strides(sizes))
     return solution, column_major(A.shape, A.dtype), Out(A.shape[:-1], dt.int32), Out(A.shape[:-2], dt.int32)
+
+
+@gradient(_solve, "A", "B")
+def solve_gradient(grad, A, left, vectors, result0, result1, result2, wanted):
+    G = grad.unsqueeze(-1) if vectors else grad
+    X = result0.unsqueeze(-1) if vectors else result0
+    to_B = op._solve_factored(A, result1, result2, G, left, True)
+    to_A: "Tensor?" = None
+    if wanted[0]:
+        to_A = -(to_B.matmul(X.mH) if left else X.mH.matmul(to_B))
+    return to_A, to_B.squeeze(-1) if vectors else to_B
+
+
+@native(
+    "_solve_factored(Tensor A, Tensor LU, Tensor pivots, Tensor B, bool left, bool adjoint) -> Tensor",
+    kernel="solve_factored",
+    dtypes=LAPACK,
+    variants="",
+)
+def _solve_factored(A, LU, pivots, B, left, adjoint):
+    """linalg.solve of A (or its adjoint), whose factors are known; as a function it depends on A, not on these."""
+    batch = broadcast_shapes(A.shape[:-2], B.shape[:-2], "linalg.solve")
+    sizes = [*batch, *B.shape[-2:]]
+    return column_major(sizes, B.dtype) if left else Out(sizes, B.dtype, strides=contiguous_strides(sizes))
+
+
+@gradient(_solve_factored, "A", "B")
+def solve_factored_gradient(grad, A, LU, pivots, left, adjoint, result, wanted):
+    to_B = op._solve_factored(A, LU, pivots, grad, left, not adjoint)
+    to_A: "Tensor?" = None
+    if wanted[0]:
+        to_A = -(to_B.matmul(result.mH) if left else result.mH.matmul(to_B))
+        if adjoint:
+            to_A = to_A.mH
+    return to_A, to_B
 
 
 def _systems(t):
@@ -146,10 +178,26 @@ def linalg_solve_triangular(self, B, upper, left, unitriangular):
     return column_major([*batch, *B.shape[-2:]], B.dtype)
 
 
+@gradient(linalg_solve_triangular, "self", "B")
+def solve_triangular_gradient(grad, self, upper, left, unitriangular, result, wanted):
+    to_B = op.linalg_solve_triangular(self.mH, grad, upper=not upper, left=left, unitriangular=unitriangular)
+    to_A: "Tensor?" = None
+    if wanted[0]:
+        whole = -(to_B.matmul(result.mH) if left else result.mH.matmul(to_B))
+        strict = 1 if unitriangular else 0
+        to_A = whole.triu(strict) if upper else whole.tril(-strict)
+    return to_A, to_B
+
+
 @native("_column_major_copy(Tensor self) -> Tensor", kernel="copy_column_major", variants="")
 def _column_major_copy(self):
     """A copy whose matrices are stored column by column."""
     return column_major(self.shape, self.dtype)
+
+
+@gradient(_column_major_copy, "self")
+def column_major_copy_gradient(grad):
+    return grad
 
 
 @composite(
@@ -185,6 +233,17 @@ def cholesky_solve(self, input2, upper):
     return column_major([*batch, *self.shape[-2:]], self.dtype)
 
 
+@gradient(cholesky_solve, "self", "input2")
+def cholesky_solve_gradient(grad, input2, upper, result, wanted):
+    to_self = op.cholesky_solve(grad, input2, upper)
+    to_factor: "Tensor?" = None
+    if wanted[1]:
+        product_gradient = to_self.matmul(result.mH)
+        both = -(product_gradient + product_gradient.mH)
+        to_factor = input2.matmul(both) if upper else both.matmul(input2)
+    return to_self, to_factor
+
+
 def _factored(t):
     import tocha
 
@@ -218,6 +277,19 @@ def linalg_lu_solve(LU, pivots, B, left, adjoint):
     return column_major(sizes, B.dtype) if left else Out(sizes, B.dtype, strides=contiguous_strides(sizes))
 
 
+@gradient(linalg_lu_solve, "LU", "B")
+def lu_solve_gradient(grad, LU, pivots, left, adjoint, result, wanted):
+    to_B = op.linalg_lu_solve(LU, pivots, grad, left=left, adjoint=not adjoint)
+    to_LU: "Tensor?" = None
+    if wanted[0]:
+        # the gradient of A = P @ L @ U, and from that of its factors
+        to_A = -(to_B.matmul(result.mH) if left else result.mH.matmul(to_B))
+        P, L, U = op.lu_unpack(LU, pivots)
+        rows = P.mT.matmul(to_A.mH if adjoint else to_A)
+        to_LU = rows.matmul(U.mH).tril(-1) + L.mH.matmul(rows).triu()
+    return to_LU, to_B
+
+
 @composite(
     "lu_solve(Tensor self, Tensor LU_data, Tensor LU_pivots) -> Tensor",
     dtypes=LAPACK,
@@ -231,57 +303,25 @@ def lu_solve(self, LU_data, LU_pivots):
     return op.linalg_lu_solve(LU_data, LU_pivots, self)
 
 
-@native(
-    "_least_squares(Tensor A, Tensor B, float rcond, str? driver) -> (Tensor, Tensor, Tensor, Tensor)",
-    kernel="least_squares",
-    dtypes=LAPACK,
-    variants="",
-    tags={"dynamic"},
-)
-def _least_squares(A, B, rcond, driver):
-    """The solution, the residuals where every matrix has full rank, the ranks and the singular values."""
-
-
-@composite(
-    "linalg_lstsq(Tensor self, Tensor b, float? rcond=None, *, str? driver=None) -> (Tensor solution, Tensor residuals, Tensor rank, Tensor singular_values)",
-    dtypes=LAPACK,
-    variants=_OUT,
-    tags=frozenset({"reads_values"}),
-    samples=lambda t: [((t(4, 3), t(4, 2)), {"driver": "gelsd"}), ((t(2, 3, 4), t(2, 3)), {})],
-)
-def linalg_lstsq(self, b, rcond, driver):
-    """X that minimizes the norm of self @ X - b, by LAPACK's gels, gelsy (the default), gelsd or gelss."""
-    if self.dim() < 2 or b.dim() < 1:
-        raise RuntimeError(
-            f"[linalg.lstsq] expected matrices and right-hand sides, but got shapes {self.shape} and {b.shape}"
-        )
-    if self.dim() != b.dim() and self.dim() != b.dim() + 1:
-        raise RuntimeError(
-            f"[linalg.lstsq] input.dim() must be greater or equal to other.dim() and (input.dim() - other.dim()) <= 1: {self.shape} and {b.shape}"
-        )
-    check_matrices("linalg.lstsq", self)
-    check_same_kind("linalg.lstsq", self, b)
-    vectors = self.dim() != b.dim()
-    right = b.unsqueeze(-1) if vectors else b
-    if right.shape[-2] != self.shape[-2]:
-        raise RuntimeError(
-            f"[linalg.lstsq] input.size(-2) should match other.size({-1 if vectors else -2}): {self.shape} and {b.shape}"
-        )
-    broadcast_shapes(self.shape[:-2], right.shape[:-2], "linalg.lstsq")
-    rounding = machine_epsilon(self.dtype) * max(self.shape[-2], self.shape[-1])
-    tolerance = rounding if rcond is None else float(rcond)
-    solution, residuals, rank, values = op._least_squares(self, right, tolerance, driver)
-    return solution.squeeze(-1) if vectors else solution, residuals, rank, values
-
-
 # -- inverses ------------------------------------------------------------------------------------------
 
 
-@native("_inverse(Tensor A) -> (Tensor, Tensor)", kernel="inverse_of", dtypes=LAPACK, variants="")
+@native(
+    "_inverse(Tensor A) -> (Tensor, Tensor)",
+    kernel="inverse_of",
+    dtypes=LAPACK,
+    variants="",
+    node="LinalgInvExBackward0",
+)
 def _inverse(A):
     """The inverses, and where a pivot was zero."""
     check_square_matrices("linalg.inv", A)
     return column_major(A.shape, A.dtype), Out(A.shape[:-2], dt.int32)
+
+
+@gradient(_inverse, "A")
+def inverse_gradient(grad, result0):
+    return -result0.mH.matmul(grad).matmul(result0.mH)
 
 
 @composite(
@@ -322,6 +362,12 @@ def _cholesky_inverse(self, upper):
     """The inverses, and where a factor's diagonal was zero."""
     check_square_matrices("cholesky_inverse", self)
     return column_major(self.shape, self.dtype), Out(self.shape[:-2], dt.int32)
+
+
+@gradient(_cholesky_inverse, "self")
+def cholesky_inverse_gradient(grad, self, upper, result0):
+    both = -result0.matmul(grad + grad.mH).matmul(result0)
+    return self.matmul(both) if upper else both.matmul(self)
 
 
 @composite(
@@ -389,12 +435,28 @@ def linalg_tensorsolve(self, other, dims):
     kernel="determinant",
     dtypes=LAPACK,
     variants=_OUT,
+    differentiable=(0,),
     samples=squares,
 )
 def _linalg_det(A):
     """The determinant and the factors it came from."""
     check_square_matrices("linalg.det", A)
     return Out(A.shape[:-2], A.dtype), column_major(A.shape, A.dtype), Out(A.shape[:-1], dt.int32)
+
+
+@rule
+def scaled_inverse_adjoint(A: "Tensor", LU: "Tensor", pivots: "Tensor", factor: "Tensor") -> "Tensor":
+    """factor * inverse(A).mH, with a factor for each matrix."""
+    diagonal = factor.unsqueeze(-1).expand(A.shape[:-1])
+    return op._solve_factored(A, LU, pivots, op.diag_embed(diagonal), True, True)
+
+
+@gradient(_linalg_det, "A")
+def det_gradient(grad, A, result0, result1, result2):
+    if A.numel() == 0:
+        return op.zeros_like(A)
+    found = scaled_inverse_adjoint(A, result1, result2, grad * result0.conj())
+    return found.masked_fill((result0 == 0).unsqueeze(-1).unsqueeze(-1), 0)
 
 
 @composite("linalg_det(Tensor A) -> Tensor", dtypes=LAPACK, variants=_OUT, tags={"exact_out"}, samples=squares)
@@ -415,6 +477,7 @@ def det(self):
     kernel="sign_and_log_determinant",
     dtypes=LAPACK,
     variants=_OUT,
+    differentiable=(0, 1),
     samples=squares,
 )
 def _linalg_slogdet(A):
@@ -427,6 +490,24 @@ def _linalg_slogdet(A):
         column_major(A.shape, A.dtype),
         Out(A.shape[:-1], dt.int32),
     )
+
+
+@gradient(_linalg_slogdet, "A")
+def slogdet_gradient(grad0, grad1, A, result0, result2, result3):
+    # A real sign is constant. A complex one turns with the imaginary part of trace(inverse(A) @ dA).
+    if A.numel() == 0:
+        return op.zeros_like(A)
+    if not A.is_complex():
+        if grad1 is None:
+            return None
+        return scaled_inverse_adjoint(A, result2, result3, grad1)
+    factor = op.zeros_like(result0)
+    if grad1 is not None:
+        factor = factor + grad1
+    if grad0 is not None:
+        turn = op.imag(grad0.conj() * result0)
+        factor = factor + op.complex(op.zeros_like(turn), -turn)
+    return scaled_inverse_adjoint(A, result2, result3, factor)
 
 
 @composite("linalg_slogdet(Tensor A) -> (Tensor sign, Tensor logabsdet)", dtypes=LAPACK, variants=_OUT, samples=squares)
@@ -449,243 +530,3 @@ def logdet(self):
     if self.is_complex():
         return sign.log() + logabsdet
     return op.where(sign == -1, math.nan, logabsdet)
-
-
-# -- through singular values ---------------------------------------------------------------------------
-
-
-@rule
-def default_rtol(A: "Tensor", atol: "Tensor") -> "Tensor":
-    """The rounding error of the largest singular value, unless an absolute tolerance is given."""
-    epsilon = machine_epsilon(A.dtype) * max(A.shape[-2], A.shape[-1])
-    return op.where(atol > 0, 0.0, epsilon).to(real_dtype(A.dtype))
-
-
-@rule
-def number_like(A: "Tensor", value: "float") -> "Tensor":
-    return op.full([], value, dtype=real_dtype(A.dtype), device=A.device)
-
-
-@rule
-def check_tolerance(name: "str", which: "str", tolerance: "Tensor") -> "none":
-    if tolerance.is_complex():
-        raise RuntimeError(f"[{name}] {which} tensor of complex type is not supported.")
-
-
-@rule
-def kept_values(values: "Tensor", atol: "Tensor", rtol: "Tensor") -> "Tensor":
-    """Which values (in the last dim) are above max(atol, rtol * the largest)."""
-    limit = op.maximum(atol.unsqueeze(-1), rtol.unsqueeze(-1) * values.amax(-1, True))
-    return values > limit
-
-
-@rule
-def rank_above(A: "Tensor", atol: "Tensor", rtol: "Tensor", hermitian: "bool") -> "Tensor":
-    if A.numel() == 0:
-        return op.zeros(A.shape[:-2], dtype=dt.int64, device=A.device)
-    values = op.linalg_eigvalsh(A).abs() if hermitian else op.linalg_svdvals(A)
-    return kept_values(values, atol, rtol).sum(-1)
-
-
-@rule
-def check_ranked(A: "Tensor") -> "none":
-    if A.dtype not in (dt.float32, dt.float64, dt.complex64, dt.complex128):
-        raise RuntimeError(f"[linalg.matrix_rank] not implemented for {A.dtype}")
-    check_matrices("linalg.matrix_rank", A)
-
-
-@composite(
-    "linalg_matrix_rank(Tensor self, float tol, bool hermitian=False) -> Tensor",
-    dtypes=LAPACK,
-    variants=_OUT,
-    samples=lambda t: [((t(2, 3, 4), 0.5), {})],
-)
-def linalg_matrix_rank(self, tol, hermitian):
-    """How many singular values (or magnitudes of eigenvalues, where hermitian) exceed the tolerance."""
-    check_ranked(self)
-    return rank_above(self, number_like(self, tol), number_like(self, 0.0), hermitian)
-
-
-@composite(
-    "linalg_matrix_rank.tol_tensor(Tensor input, Tensor tol, bool hermitian=False) -> Tensor",
-    dtypes=LAPACK,
-    variants=_OUT,
-    samples=lambda t: [((t(2, 3, 4), t(2, dtype="float64")), {})],
-)
-def linalg_matrix_rank_tol_tensor(input, tol, hermitian):
-    """How many singular values exceed a tolerance per matrix."""
-    check_ranked(input)
-    check_tolerance("linalg.matrix_rank", "tol", tol)
-    return rank_above(input, tol, number_like(input, 0.0), hermitian)
-
-
-@composite(
-    "linalg_matrix_rank.atol_rtol_tensor(Tensor input, *, Tensor? atol=None, Tensor? rtol=None, bool hermitian=False) -> Tensor",
-    dtypes=LAPACK,
-    variants=_OUT,
-    samples=lambda t: [((t(2, 3, 4),), {})],
-)
-def linalg_matrix_rank_atol_rtol_tensor(input, atol, rtol, hermitian):
-    """How many singular values exceed max(atol, rtol * the largest)."""
-    check_ranked(input)
-    if atol is not None:
-        check_tolerance("linalg.matrix_rank", "atol", atol)
-    if rtol is not None:
-        check_tolerance("linalg.matrix_rank", "rtol", rtol)
-    least = atol if atol is not None else number_like(input, 0.0)
-    return rank_above(input, least, rtol if rtol is not None else default_rtol(input, least), hermitian)
-
-
-@composite(
-    "linalg_matrix_rank.atol_rtol_float(Tensor self, *, float? atol=None, float? rtol=None, bool hermitian=False) -> Tensor",
-    dtypes=LAPACK,
-    variants=_OUT,
-    samples=lambda t: [((t(2, 3, 4),), {"atol": 0.5})],
-)
-def linalg_matrix_rank_atol_rtol_float(self, atol, rtol, hermitian):
-    """How many singular values exceed max(atol, rtol * the largest)."""
-    check_ranked(self)
-    least = number_like(self, atol if atol is not None else 0.0)
-    relative = default_rtol(self, least) if rtol is None else number_like(self, float(rtol))
-    return rank_above(self, least, relative, hermitian)
-
-
-@rule
-def pseudo_inverse(A: "Tensor", atol: "Tensor", rtol: "Tensor", hermitian: "bool") -> "Tensor":
-    """The inverse on the space of the singular values that are kept, zero elsewhere."""
-    if A.numel() == 0:
-        return op.zeros([*A.shape[:-2], A.shape[-1], A.shape[-2]], dtype=A.dtype, device=A.device)
-    if hermitian:
-        values, vectors = op.linalg_eigh(A)
-        kept = kept_values(values.abs(), atol, rtol)
-        inverted = op.where(kept, values.reciprocal(), 0.0).to(A.dtype)
-        return op.matmul(vectors * inverted.unsqueeze(-2), vectors.mH)
-    U, S, Vh = op.linalg_svd(A, False)
-    inverted = op.where(kept_values(S, atol, rtol), S.reciprocal(), 0.0).to(A.dtype)
-    return op.matmul(Vh.mH * inverted.unsqueeze(-2), U.mH)
-
-
-@rule
-def check_inverted(A: "Tensor") -> "none":
-    if A.dim() < 2 or A.dtype not in (dt.float32, dt.float64, dt.complex64, dt.complex128):
-        raise RuntimeError(
-            f"[linalg.pinv] expected a tensor with 2 or more dimensions of float, double, cfloat or cdouble types, but got {A.dtype} of shape {A.shape}"
-        )
-
-
-@composite(
-    "linalg_pinv.atol_rtol_float(Tensor self, *, float? atol=None, float? rtol=None, bool hermitian=False) -> Tensor",
-    dtypes=LAPACK,
-    variants=_OUT,
-    samples=lambda t: [((t(3, 4),), {}), ((positive(t, 2, 3, 3),), {"hermitian": True})],
-)
-def linalg_pinv_atol_rtol_float(self, atol, rtol, hermitian):
-    """The pseudoinverse; singular values up to max(atol, rtol * the largest) count as zero."""
-    check_inverted(self)
-    least = number_like(self, atol if atol is not None else 0.0)
-    relative = default_rtol(self, least) if rtol is None else number_like(self, float(rtol))
-    return pseudo_inverse(self, least, relative, hermitian)
-
-
-@composite(
-    "linalg_pinv.atol_rtol_tensor(Tensor self, *, Tensor? atol=None, Tensor? rtol=None, bool hermitian=False) -> Tensor",
-    dtypes=LAPACK,
-    variants=_OUT,
-    samples=lambda t: [((t(3, 4),), {})],
-)
-def linalg_pinv_atol_rtol_tensor(self, atol, rtol, hermitian):
-    """The pseudoinverse with tolerances per matrix."""
-    check_inverted(self)
-    if atol is not None:
-        check_tolerance("linalg.pinv", "atol", atol)
-    if rtol is not None:
-        check_tolerance("linalg.pinv", "rtol", rtol)
-    least = atol if atol is not None else number_like(self, 0.0)
-    return pseudo_inverse(self, least, rtol if rtol is not None else default_rtol(self, least), hermitian)
-
-
-@composite(
-    "linalg_pinv(Tensor self, float rcond, bool hermitian=False) -> Tensor",
-    dtypes=LAPACK,
-    variants=_OUT,
-    samples=lambda t: [((t(3, 4), 1e-5), {})],
-)
-def linalg_pinv(self, rcond, hermitian):
-    """The pseudoinverse; singular values up to rcond times the largest count as zero."""
-    check_inverted(self)
-    return pseudo_inverse(self, number_like(self, 0.0), number_like(self, rcond), hermitian)
-
-
-@composite(
-    "linalg_pinv.rcond_tensor(Tensor self, Tensor rcond, bool hermitian=False) -> Tensor",
-    dtypes=LAPACK,
-    variants=_OUT,
-    samples=lambda t: [((t(2, 3, 4), t(2, dtype="float64")), {})],
-)
-def linalg_pinv_rcond_tensor(self, rcond, hermitian):
-    """The pseudoinverse with a relative tolerance per matrix."""
-    check_inverted(self)
-    check_tolerance("linalg.pinv", "rcond", rcond)
-    return pseudo_inverse(self, number_like(self, 0.0), rcond, hermitian)
-
-
-@composite("pinverse(Tensor self, float rcond=1e-15) -> Tensor", dtypes=LAPACK, samples=lambda t: [((t(3, 4),), {})])
-def pinverse(self, rcond):
-    """The pseudoinverse."""
-    return op.linalg_pinv(self, rcond)
-
-
-@rule
-def inverse_norm(A: "Tensor", norm: "Tensor", norm_of_inverse: "Tensor", info: "Tensor") -> "Tensor":
-    """A norm's condition number, infinite for singular matrices."""
-    return op.where(info == 0, norm * norm_of_inverse, math.inf)
-
-
-@composite(
-    "linalg_cond(Tensor self, Scalar? p=None) -> Tensor",
-    dtypes=LAPACK,
-    variants=_OUT,
-    samples=lambda t: [((t(2, 3, 4),), {}), ((t(3, 3), 1), {})],
-)
-def linalg_cond(self, p):
-    """The condition number in a matrix norm, by default the ratio of the largest to the smallest singular value."""
-    if self.dim() < 2:
-        raise RuntimeError(
-            f"[linalg.cond] The input tensor must have at least 2 dimensions, but got shape {self.shape}"
-        )
-    order = 2.0 if p is None else float(p)
-    size = -order if order < 0 else order
-    if size == 2:
-        S = op.linalg_svdvals(self)
-        if S.shape[-1] == 0:
-            return S.new_zeros(S.shape[:-1])
-        largest, least = S.select(-1, 0), S.select(-1, -1)
-        return largest / least if order > 0 else least / largest
-    if size != 1 and not math.isinf(size):
-        raise RuntimeError(f"[linalg.cond] got an invalid norm type: {order}")
-    check_square_matrices("linalg.cond", self)
-    if self.numel() == 0:
-        return op.zeros(self.shape[:-2], dtype=real_dtype(self.dtype), device=self.device)
-    inverse, info = op._inverse(self)
-    return inverse_norm(self, op.linalg_matrix_norm(self, order), op.linalg_matrix_norm(inverse, order), info)
-
-
-@composite(
-    "linalg_cond.p_str(Tensor self, str p) -> Tensor",
-    dtypes=LAPACK,
-    variants=_OUT,
-    samples=lambda t: [((t(3, 3), "fro"), {})],
-)
-def linalg_cond_p_str(self, p):
-    """The condition number in the Frobenius ('fro') or nuclear ('nuc') norm."""
-    if p not in ("fro", "nuc"):
-        raise RuntimeError(f"[linalg.cond] got an invalid norm type: {p}")
-    check_square_matrices("linalg.cond", self)
-    if self.numel() == 0:
-        return op.zeros(self.shape[:-2], dtype=real_dtype(self.dtype), device=self.device)
-    inverse, info = op._inverse(self)
-    if p == "fro":
-        return inverse_norm(self, op.linalg_matrix_norm(self, "fro"), op.linalg_matrix_norm(inverse, "fro"), info)
-    # nan and inf in a singular matrix's inverse have no singular values
-    inverse = op.where((info == 0).unsqueeze(-1).unsqueeze(-1), inverse, 0.0)
-    return inverse_norm(self, op.linalg_matrix_norm(self, "nuc"), op.linalg_matrix_norm(inverse, "nuc"), info)

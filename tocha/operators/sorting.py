@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from tocha.ir import dtypes as dt
-from tocha.operators.record import composite, native, op
+from tocha.operators.record import composite, gradient, native, op
+from tocha.operators.reductions import placed
 from tocha.operators.rules import Out, like_strides, wrap_dim
 
 _DYNAMIC = frozenset({"dynamic"})
@@ -21,6 +22,11 @@ def sort(self, dim, descending, stable):
     return Out(self.shape, self.dtype, strides=like_strides(self, None)), Out(
         self.shape, dt.int64, strides=like_strides(self, None)
     )
+
+
+@gradient(sort, "self")
+def sort_gradient(grad, self, dim, result1):
+    return placed(grad, self, dim, True, result1)
 
 
 @composite("argsort(Tensor self, int dim=-1, bool descending=False, *, bool stable=False) -> Tensor")
@@ -55,6 +61,11 @@ def topk(self, k, dim, largest, sorted):
     return Out(sizes, self.dtype), Out(sizes, dt.int64)
 
 
+@gradient(topk, "self")
+def topk_gradient(grad, self, dim, result1):
+    return placed(grad, self, dim, True, result1)
+
+
 @native(
     "kthvalue(Tensor self, int k, int dim=-1, bool keepdim=False) -> (Tensor values, Tensor indices)",
     variants="function, method, out",
@@ -77,6 +88,11 @@ def kthvalue(self, k, dim, keepdim):
         else:
             sizes.pop(d)
     return Out(sizes, self.dtype), Out(sizes, dt.int64)
+
+
+@gradient(kthvalue, "self")
+def kthvalue_gradient(grad, self, dim, keepdim, result1):
+    return placed(grad, self, dim, keepdim, result1)
 
 
 @native(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tocha.operators.record import composite, native, op, rule, view
+from tocha.operators.record import composite, gradient, native, op, rule, view
 from tocha.operators.rules import View, wrap_dim
 
 
@@ -68,6 +68,11 @@ def split(self, split_size, dim):
     return pieces(self, equal_sizes(self.shape[at], split_size, "split"), at)
 
 
+@gradient(split, "self")
+def split_gradient(grads, dim):
+    return op.cat(grads, dim)
+
+
 @view(
     "split.sizes(Tensor self, int[] split_size, int dim=0) -> Tensor[]",
     variants="method",
@@ -78,6 +83,11 @@ def split_sizes(self, split_size, dim):
     at = split_dim(self, dim, "split")
     check_given_sizes(self.shape[at], split_size, at, "split")
     return pieces(self, split_size, at)
+
+
+@gradient(split_sizes, "self")
+def split_sizes_gradient(grads, dim):
+    return op.cat(grads, dim)
 
 
 @view(
@@ -91,6 +101,11 @@ def split_with_sizes(self, split_sizes, dim):
     return pieces(self, split_sizes, at)
 
 
+@gradient(split_with_sizes, "self")
+def split_with_sizes_gradient(grads, dim):
+    return op.cat(grads, dim)
+
+
 @composite(
     "unsafe_split(Tensor self, int split_size, int dim=0) -> Tensor[]",
     samples=lambda t: [((t(3, 5), 2, 1), {})],
@@ -100,6 +115,11 @@ def unsafe_split(self, split_size, dim):
     return [op._unsafe_view(v, v.shape) for v in self.split(split_size, dim)]
 
 
+@gradient(unsafe_split, "self")
+def unsafe_split_gradient(grads, dim):
+    return op.cat(grads, dim)
+
+
 @composite(
     "unsafe_split_with_sizes(Tensor self, int[] split_sizes, int dim=0) -> Tensor[]",
     samples=lambda t: [((t(3, 5), (1, 4), 1), {})],
@@ -107,6 +127,11 @@ def unsafe_split(self, split_size, dim):
 def unsafe_split_with_sizes(self, split_sizes, dim):
     """split_with_sizes whose parts autograd treats as independent."""
     return [op._unsafe_view(v, v.shape) for v in self.split_with_sizes(split_sizes, dim)]
+
+
+@gradient(unsafe_split_with_sizes, "self")
+def unsafe_split_with_sizes_gradient(grads, dim):
+    return op.cat(grads, dim)
 
 
 @composite(
@@ -147,6 +172,11 @@ def unbind(self, dim):
     for i in range(self.shape[at]):
         out.append(View(sizes, strides, self.storage_offset() + i * self.strides[at]))
     return out
+
+
+@gradient(unbind, "self")
+def unbind_gradient(grads, dim):
+    return op.stack(grads, dim)
 
 
 @rule
@@ -191,7 +221,7 @@ def tensor_split_indices(self, indices, dim):
 @native(
     "tensor_split.tensor(Tensor self, Tensor tensor_indices_or_sections, int dim=0) -> Tensor[]",
     kernel="tensor_split_tensor",
-    tags=frozenset({"any_device", "reads_values"}),
+    tags=frozenset({"any_device", "reads_values", "no_gradient"}),  # the views that the kernel asks for have theirs
     samples=lambda t: [((t(5, 4), t.of([1, 3])), {}), ((t(5, 4), t.of(3), 1), {})],
 )
 def tensor_split_tensor(self, tensor_indices_or_sections, dim):
@@ -316,6 +346,11 @@ def _clone_storage(self):
     """A copy of all of self's memory with self's geometry on it."""
 
 
+@gradient(_clone_storage, "self")
+def clone_storage_gradient(grad):
+    return grad
+
+
 @rule
 def check_part(part: "Tensor", src: "Tensor", name: "str") -> "none":
     if part.shape != src.shape:
@@ -338,6 +373,22 @@ def select_scatter(self, src, dim, index):
     return out
 
 
+@rule
+def no_part(src: "Tensor", grad: "Tensor") -> "Tensor":
+    """Zeros for the part that src replaced."""
+    return op.zeros(src.shape, dtype=grad.dtype, device=grad.device)
+
+
+@gradient(select_scatter, "self")
+def select_scatter_gradient(grad, src, dim, index):
+    return op.select_scatter(grad, no_part(src, grad), dim, index)
+
+
+@gradient(select_scatter, "src")
+def select_scatter_source_gradient(grad, dim, index):
+    return grad.select(dim, index)
+
+
 @composite(
     "slice_scatter(Tensor self, Tensor src, int dim=0, int? start=None, int? end=None, int step=1) -> Tensor",
     variants="function, method, out",
@@ -350,6 +401,16 @@ def slice_scatter(self, src, dim, start, end, step):
     check_part(part, src, "slice_scatter")
     part.copy_(src)
     return out
+
+
+@gradient(slice_scatter, "self")
+def slice_scatter_gradient(grad, src, dim, start, end, step):
+    return op.slice_scatter(grad, no_part(src, grad), dim, start, end, step)
+
+
+@gradient(slice_scatter, "src")
+def slice_scatter_source_gradient(grad, dim, start, end, step):
+    return op.slice(grad, dim, start, end, step)
 
 
 @composite(
@@ -366,6 +427,16 @@ def diagonal_scatter(self, src, offset, dim1, dim2):
     return out
 
 
+@gradient(diagonal_scatter, "self")
+def diagonal_scatter_gradient(grad, src, offset, dim1, dim2):
+    return op.diagonal_scatter(grad, no_part(src, grad), offset, dim1, dim2)
+
+
+@gradient(diagonal_scatter, "src")
+def diagonal_scatter_source_gradient(grad, offset, dim1, dim2):
+    return grad.diagonal(offset, dim1, dim2)
+
+
 @composite(
     "as_strided_scatter(Tensor self, Tensor src, int[] size, int[] stride, int? storage_offset=None) -> Tensor",
     variants="function, method, out",
@@ -379,3 +450,24 @@ def as_strided_scatter(self, src, size, stride, storage_offset):
     check_part(part, src, "as_strided_scatter")
     part.copy_(src)
     return out
+
+
+@rule
+def laid_out_like(grad: "Tensor", self: "Tensor") -> "Tensor":
+    """grad in memory that has self's geometry."""
+    start = self.storage_offset()
+    end = start + 1
+    for d in range(self.ndim):
+        end += (self.shape[d] - 1) * self.strides[d]
+    memory = op.zeros([max(end, 0)], dtype=grad.dtype, device=grad.device)
+    return memory.as_strided(self.shape, self.strides, start).copy_(grad)
+
+
+@gradient(as_strided_scatter, "self")
+def as_strided_scatter_gradient(grad, self, src, size, stride, storage_offset):
+    return op.as_strided_scatter(laid_out_like(grad, self), no_part(src, grad), size, stride, storage_offset)
+
+
+@gradient(as_strided_scatter, "src")
+def as_strided_scatter_source_gradient(grad, self, size, stride, storage_offset):
+    return laid_out_like(grad, self).as_strided(size, stride, storage_offset)

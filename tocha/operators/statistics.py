@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import math
+
 from tocha.ir import dtypes as dt
 from tocha.ir.scalar import cast, conjugate, constant, make_complex, maximum, real, sqrt, where, zero_like
 from tocha.operators.record import COMPLEX, FLOATS, Fold, composite, native, op, reduction, rule
+from tocha.operators.record import gradient as derivative
+from tocha.operators.reductions import placed, reduced_count, unreduced
 from tocha.operators.rules import Out, is_integral, wrap_dim, wrap_dims
 
 # -- variance ------------------------------------------------------------------------------------------
@@ -52,6 +56,22 @@ def _var_mean(t):
         state_types=("wide", dt.float64, dt.float64),
         out_types=("real", "T"),
     )
+
+
+@derivative(_var_mean, "self")
+def var_mean_gradient(grad0, grad1, self, dim, keepdim, correction, root, result0, result1):
+    n = reduced_count(self, dim)
+    total: "Tensor?" = None
+    if grad0 is not None:
+        spread = grad0
+        if root:  # where nothing varies the root has no derivative: 0 is one of its subgradients
+            spread = grad0 / (result0 * 2).masked_fill(result0 == 0, math.inf)
+        centered = self - unreduced(result1, self, dim, keepdim)
+        total = unreduced(spread, self, dim, keepdim) * (2.0 / (n - correction)) * centered
+    if grad1 is not None:
+        share = (unreduced(grad1, self, dim, keepdim) / n).expand(self.shape)
+        total = share if total is None else total + share
+    return total
 
 
 @composite("var(Tensor self, bool unbiased=True) -> Tensor")
@@ -228,9 +248,22 @@ def median(self):
     return Out([], self.dtype)
 
 
+@rule
+def shared_among_equals(grad: "Tensor", self: "Tensor", result: "Tensor") -> "Tensor":
+    """grad in equal parts for the elements that are the result."""
+    hit = op.where(result == result, self == result, self != self)
+    return hit * (grad / hit.sum())
+
+
+@derivative(median, "self")
+def median_gradient(grad, self, result):
+    return shared_among_equals(grad, self, result)
+
+
 @native(
     "median.dim(Tensor self, int dim, bool keepdim=False) -> (Tensor values, Tensor indices)",
     kernel="median_dim",
+    node="MedianBackward1",
     variants="function, method, out",
 )
 def median_dim(self, dim, keepdim):
@@ -240,6 +273,11 @@ def median_dim(self, dim, keepdim):
     return Out(shape, self.dtype), Out(shape, dt.int64)
 
 
+@derivative(median_dim, "self")
+def median_dim_gradient(grad, self, dim, keepdim, result1):
+    return placed(grad, self, dim, keepdim, result1)
+
+
 @native("nanmedian(Tensor self) -> Tensor", kernel="nanmedian_all")
 def nanmedian(self):
     """The median of the elements that are not NaN."""
@@ -247,9 +285,15 @@ def nanmedian(self):
     return Out([], self.dtype)
 
 
+@derivative(nanmedian, "self")
+def nanmedian_gradient(grad, self, result):
+    return shared_among_equals(grad, self, result)
+
+
 @native(
     "nanmedian.dim(Tensor self, int dim, bool keepdim=False) -> (Tensor values, Tensor indices)",
     kernel="nanmedian_dim",
+    node="NanmedianBackward1",
     variants="function, method, out",
 )
 def nanmedian_dim(self, dim, keepdim):
@@ -257,6 +301,11 @@ def nanmedian_dim(self, dim, keepdim):
     check_medians(self, "nanmedian")
     shape = reduced_shape(self, dim, keepdim, "nanmedian")
     return Out(shape, self.dtype), Out(shape, dt.int64)
+
+
+@derivative(nanmedian_dim, "self")
+def nanmedian_dim_gradient(grad, self, dim, keepdim, result1):
+    return placed(grad, self, dim, keepdim, result1)
 
 
 @native(
@@ -267,6 +316,11 @@ def mode(self, dim, keepdim):
     """The most frequent values along dim (the smallest of several) and where they last occur."""
     shape = reduced_shape(self, dim, keepdim, "mode")
     return Out(shape, self.dtype), Out(shape, dt.int64)
+
+
+@derivative(mode, "self")
+def mode_gradient(grad, self, dim, keepdim, result1):
+    return placed(grad, self, dim, keepdim, result1)
 
 
 # -- quantiles ---------------------------------------------------------------------------------------------
@@ -451,7 +505,11 @@ def bincount(self, weights, minlength):
     """How often each integer from 0 up occurs, or the sum of its weights."""
 
 
-@native("histc(Tensor self, int bins=100, Scalar min=0, Scalar max=0) -> Tensor", variants="function, method, out")
+@native(
+    "histc(Tensor self, int bins=100, Scalar min=0, Scalar max=0) -> Tensor",
+    variants="function, method, out",
+    tags=frozenset({"no_gradient"}),
+)
 def histc(self, bins, min, max):
     """Counts in equal bins between min and max; where both are equal, between the smallest and largest element."""
     if not self.is_floating_point():

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tocha.ir import dtypes as dt
-from tocha.operators.record import composite, native, op, rule
+from tocha.operators.record import composite, gradient, native, op, rule
 from tocha.operators.rules import Out, device_or_default, wrap_dim
 
 
@@ -15,12 +15,22 @@ def tril(self, diagonal):
     return Out(self.shape, self.dtype)
 
 
+@gradient(tril, "self")
+def tril_gradient(grad, diagonal):
+    return grad.tril(diagonal)
+
+
 @native("triu(Tensor self, int diagonal=0) -> Tensor", variants="function, method, inplace, out")
 def triu(self, diagonal):
     """The upper triangle of matrices, zeros below it."""
     if self.ndim < 2:
         raise RuntimeError(f"[triu] input tensor must have at least 2 dimensions, got {self.shape}")
     return Out(self.shape, self.dtype)
+
+
+@gradient(triu, "self")
+def triu_gradient(grad, diagonal):
+    return grad.triu(diagonal)
 
 
 @rule
@@ -83,6 +93,11 @@ def diag_embed(self, offset, dim1, dim2):
     out = self.new_zeros(sizes)
     out.diagonal(offset, a, b).copy_(self)
     return out
+
+
+@gradient(diag_embed, "self")
+def diag_embed_gradient(grad, offset, dim1, dim2):
+    return grad.diagonal(offset, dim1, dim2)
 
 
 @composite("diag(Tensor self, int diagonal=0) -> Tensor", variants="function, method, out")

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from tocha.operators.record import composite, native, op, rule, view
+from tocha.ir import dtypes as dt
+from tocha.operators.record import composite, gradient, native, op, rule, view
 from tocha.operators.rules import (
     Out,
     View,
@@ -22,7 +23,7 @@ from tocha.operators.rules import (
     "view.dtype(Tensor self, dtype dtype) -> Tensor",
     variants="method",
     samples=lambda t: [((t(3, 4), t(1, dtype="int32").dtype), {}), ((t(3, 4), t(1, dtype="uint8").dtype), {})],
-    tags=frozenset({"memory_order"}),
+    tags=frozenset({"memory_order", "no_gradient"}),
 )
 def view_dtype(self, dtype):
     """The same bytes read as another dtype; the last dim grows or shrinks with the element size."""
@@ -82,6 +83,11 @@ def view_(self, size):
     return View(shape, strides, self.storage_offset())
 
 
+@gradient(view_, "self")
+def view_gradient(grad, self):
+    return grad.reshape(self.shape)
+
+
 @composite("view_as(Tensor self, Tensor other) -> Tensor", variants="method")
 def view_as(self, other):
     """self viewed in other's shape."""
@@ -108,6 +114,11 @@ def reshape(self, shape):
 )
 def _unsafe_view(self, size):
     """A fresh result in another shape: not a view, since nobody else holds self."""
+
+
+@gradient(_unsafe_view, "self")
+def unsafe_view_gradient(grad, self):
+    return grad.reshape(self.shape)
 
 
 @composite("reshape_as(Tensor self, Tensor other) -> Tensor", variants="method")
@@ -185,6 +196,14 @@ def permute(self, dims):
     return View([self.shape[d] for d in order], [self.strides[d] for d in order], self.storage_offset())
 
 
+@gradient(permute, "self")
+def permute_gradient(grad, dims):
+    inverse = [0] * len(dims)
+    for i in range(len(dims)):
+        inverse[wrap_dim(dims[i], len(dims))] = i
+    return grad.permute(inverse)
+
+
 @rule
 def swapped_dims(self: "Tensor", dim0: "int", dim1: "int") -> "View":
     a = wrap_dim(dim0, self.ndim)
@@ -205,10 +224,20 @@ def transpose(self, dim0, dim1):
     return swapped_dims(self, dim0, dim1)
 
 
+@gradient(transpose, "self")
+def transpose_gradient(grad, dim0, dim1):
+    return grad.transpose(dim0, dim1)
+
+
 @view("swapaxes(Tensor self, int axis0, int axis1) -> Tensor", variants="function, method, inplace")
 def swapaxes(self, axis0, axis1):
     """Two dims exchanged, under NumPy's names."""
     return swapped_dims(self, axis0, axis1)
+
+
+@gradient(swapaxes, "self")
+def swapaxes_gradient(grad, axis0, axis1):
+    return grad.transpose(axis0, axis1)
 
 
 @view("t(Tensor self) -> Tensor", variants="function, method, inplace")
@@ -217,6 +246,11 @@ def t(self):
     if self.ndim > 2:
         raise RuntimeError(f"[t] expects a tensor with <= 2 dimensions, but self is {self.ndim}D")
     return swapped_dims(self, 0, 1 if self.ndim > 1 else 0)
+
+
+@gradient(t, "self")
+def t_gradient(grad):
+    return grad.t()
 
 
 @view("T(Tensor self) -> Tensor", variants="property")
@@ -229,6 +263,11 @@ def T(self):
     return View(self.shape[::-1], self.strides[::-1], self.storage_offset())
 
 
+@gradient(T, "self")
+def T_gradient(grad):
+    return grad.permute([grad.ndim - 1 - i for i in range(grad.ndim)])
+
+
 @view("mT(Tensor self) -> Tensor", variants="property")
 def mT(self):
     """The last two dims exchanged."""
@@ -237,6 +276,11 @@ def mT(self):
     if self.ndim == 0:
         return swapped_dims(self, 0, 0)
     return swapped_dims(self, -2, -1)
+
+
+@gradient(mT, "self")
+def mT_gradient(grad):
+    return grad.transpose(-2, -1)
 
 
 @composite("adjoint(Tensor self) -> Tensor")
@@ -347,6 +391,11 @@ def expand(self, size, implicit):
     return expanded_view(self, size, "expand")
 
 
+@gradient(expand, "self")
+def expand_gradient(grad):
+    return grad  # summed to self's shape where it arrives
+
+
 @composite("expand_as(Tensor self, Tensor other) -> Tensor", variants="method")
 def expand_as(self, other):
     """self expanded to other's shape."""
@@ -375,16 +424,31 @@ def squeeze(self):
     return squeezed(self, list(range(self.ndim)))
 
 
+@gradient(squeeze, "self")
+def squeeze_gradient(grad, self):
+    return grad.reshape(self.shape)
+
+
 @view("squeeze.dim(Tensor self, int dim) -> Tensor", variants="function, method, inplace")
 def squeeze_dim(self, dim):
     """The dim removed if its size is 1."""
     return squeezed(self, [wrap_dim(dim, self.ndim)])
 
 
+@gradient(squeeze_dim, "self")
+def squeeze_dim_gradient(grad, self):
+    return grad.reshape(self.shape)
+
+
 @view("squeeze.dims(Tensor self, int[] dim) -> Tensor", variants="function, method, inplace")
 def squeeze_dims(self, dim):
     """Those of the dims removed whose size is 1."""
     return squeezed(self, wrap_dims(dim, self.ndim))
+
+
+@gradient(squeeze_dims, "self")
+def squeeze_dims_gradient(grad, self):
+    return grad.reshape(self.shape)
 
 
 @view("unsqueeze(Tensor self, int dim) -> Tensor", variants="function, method, inplace")
@@ -397,6 +461,11 @@ def unsqueeze(self, dim):
     sizes.insert(at, 1)
     strides.insert(at, step)
     return View(sizes, strides, self.storage_offset())
+
+
+@gradient(unsqueeze, "self")
+def unsqueeze_gradient(grad, self):
+    return grad.reshape(self.shape)
 
 
 # -- parts -------------------------------------------------------------------------------------------
@@ -482,6 +551,22 @@ def unfold(self, dimension, size, step):
     return View(sizes, strides, self.storage_offset())
 
 
+@gradient(unfold, "self")
+def unfold_gradient(grad, self, dimension, size, step):
+    if self.ndim == 0:
+        return grad.reshape(self.shape)
+    d = wrap_dim(dimension, self.ndim)
+    windows = grad.size(d)
+    starts = (
+        op.arange(0, windows * step, step, device=grad.device) if step > 0 else op.zeros([windows], device=grad.device)
+    )
+    places = starts.to(dt.int64).unsqueeze(1) + op.arange(size, device=grad.device)
+    parts = grad.movedim(-1, d + 1).flatten(d, d + 1)
+    return op.zeros(self.shape, dtype=grad.dtype, device=grad.device).index_add(
+        d, places.reshape([windows * size]), parts
+    )
+
+
 @rule
 def diagonal_view(self: "Tensor", offset: "int", dim1: "int", dim2: "int", name: "str") -> "View":
     a = wrap_dim(dim1, self.ndim)
@@ -538,13 +623,49 @@ def as_strided(self, size, stride, storage_offset):
     return View(size, stride, offset)
 
 
+@rule
+def last_element(sizes: "int[]", strides: "int[]", offset: "int") -> "int":
+    """The greatest place that a geometry reaches."""
+    last = offset
+    for i in range(len(sizes)):
+        last = last + (sizes[i] - 1) * strides[i]
+    return last
+
+
+@gradient(as_strided, "self")
+def as_strided_gradient(grad, self, size, stride, storage_offset):
+    # Everything happens on a flat piece of memory with self's and the view's geometries; what several elements of the
+    # view share is summed, and what several elements of self share is divided among them.
+    base = self.storage_offset()
+    offset = storage_offset if storage_offset is not None else base
+    if grad.numel() == 0 or self.numel() == 0:
+        return op.zeros(self.shape, dtype=grad.dtype, device=grad.device)
+    length = max(last_element(self.shape, self.strides, base), last_element(size, stride, offset)) + 1
+    places = op.arange(length, device=grad.device)
+    from_view = places.as_strided(size, stride, offset).reshape([grad.numel()])
+    flat = op.zeros([length], dtype=grad.dtype, device=grad.device).index_add(
+        0, from_view, grad.reshape([grad.numel()])
+    )
+    own = places.as_strided(self.shape, self.strides, base).reshape([self.numel()])
+    counts = op.zeros([length], dtype=grad.dtype, device=grad.device).index_add(
+        0, own, op.ones([self.numel()], dtype=grad.dtype, device=grad.device)
+    )
+    shared = (flat / counts.clamp(min=1)).index_select(0, own)
+    return shared.reshape(self.shape)
+
+
 @view("alias(Tensor self) -> Tensor", variants="")
 def alias(self):
     """Another tensor on the same memory."""
     return View(self.shape, self.strides, self.storage_offset())
 
 
-@native("detach(Tensor self) -> Tensor", tags=frozenset({"any_device", "dynamic"}))
+@gradient(alias, "self")
+def alias_gradient(grad):
+    return grad
+
+
+@native("detach(Tensor self) -> Tensor", tags=frozenset({"any_device", "dynamic", "no_gradient"}))
 def detach(self):
     """The same memory without history."""
 
@@ -580,6 +701,11 @@ _COPY = "function, out"
 def _dense_copy(self):
     """A contiguous copy."""
     return Out(self.shape, self.dtype)
+
+
+@gradient(_dense_copy, "self")
+def dense_copy_gradient(grad):
+    return grad
 
 
 @composite("alias_copy(Tensor self) -> Tensor", variants=_COPY)

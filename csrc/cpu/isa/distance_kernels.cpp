@@ -97,6 +97,55 @@ void from_point(Norm norm, T p, T* out, const T* x, const T* y, int64_t coordina
   }
 }
 
+template <class T, Norm norm>
+inline T slope(T difference, T distance) {
+  const T sign = (difference > 0 ? T(1) : T(0)) - (difference < 0 ? T(1) : T(0));
+  if constexpr (norm == Norm::sum) return sign;
+  return magnitude(difference) == distance ? sign : T(0);  // the largest
+}
+
+// The difference is scaled by its norm before it is raised: no overflow, and 1 where it is all there is.
+template <class T>
+void add_power_slopes(T p, T* out, const T* x, const T* y, int64_t coordinates, T grad, T distance) {
+  T exponents[kBlock], sizes[kBlock], raised[kBlock];
+  for (int64_t i = 0; i < kBlock; ++i) exponents[i] = p - 1;
+  for (int64_t k = 0; k < coordinates; k += kBlock) {
+    const int64_t width = coordinates - k < kBlock ? coordinates - k : kBlock;
+    for (int64_t i = 0; i < width; ++i) sizes[i] = magnitude(x[k + i] - y[k + i]) / distance;
+    powers(raised, sizes, exponents, width);
+    for (int64_t i = 0; i < width; ++i) {
+      const T difference = x[k + i] - y[k + i];
+      const T one = difference == 0 ? T(0) : grad * raised[i];
+      out[k + i] += difference < 0 ? -one : one;
+    }
+  }
+}
+
+template <class T>
+void add_slopes(Norm norm, T p, T* out, const T* x, const T* y, int64_t coordinates, int64_t n, const T* grad,
+                const T* distances) {
+  for (int64_t k = 0; k < coordinates; ++k) out[k] = 0;
+  if (norm == Norm::count) return;
+  for (int64_t j = 0; j < n; ++j, y += coordinates) {
+    const T g = grad[j], distance = distances[j];
+    if (norm == Norm::sum) {
+#pragma GCC ivdep
+      for (int64_t k = 0; k < coordinates; ++k) out[k] += g * slope<T, Norm::sum>(x[k] - y[k], distance);
+    } else if (norm == Norm::largest) {
+#pragma GCC ivdep
+      for (int64_t k = 0; k < coordinates; ++k) out[k] += g * slope<T, Norm::largest>(x[k] - y[k], distance);
+    } else if (distance == 0) {
+      continue;
+    } else if (norm == Norm::euclid) {
+      const T scale = g / distance;
+#pragma GCC ivdep
+      for (int64_t k = 0; k < coordinates; ++k) out[k] += scale * (x[k] - y[k]);
+    } else {
+      add_power_slopes(p, out, x, y, coordinates, g, distance);
+    }
+  }
+}
+
 template <class T>
 T squared_length(const T* x, int64_t n) {
   T total = 0;
@@ -122,7 +171,7 @@ void finish_euclid(T* out, T own, const T* others, int64_t n) {
 
 template <class T>
 constexpr DistanceLoops<T> loops() {
-  return {from_point<T>, squared_length<T>, finish_euclid<T>};
+  return {from_point<T>, squared_length<T>, add_slopes<T>, finish_euclid<T>};
 }
 
 }  // namespace

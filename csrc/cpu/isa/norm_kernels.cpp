@@ -48,8 +48,45 @@ void affine(const T* x, T* y, int64_t n, T scale, T shift) {
 }
 
 template <class T>
+void backward_sums(const T* g, const T* x, int64_t n, T mean, T scale, const T* weight, T* sum, T* product) {
+  if (weight) {
+    *sum = rows::dot(g, weight, n);
+    *product = scale * rows::reduce<T>(
+                           n, T(0), [mean](auto a, auto u, auto v, auto w) { return a + u * w * (v - mean); },
+                           rows::Add(), g, x, weight);
+  } else {
+    *sum = rows::sum(g, n);
+    *product = scale * rows::reduce<T>(
+                           n, T(0), [mean](auto a, auto u, auto v) { return a + u * (v - mean); }, rows::Add(), g, x);
+  }
+}
+
+template <class T>
+void backward_input(const T* g, const T* x, T* dx, int64_t n, T mean, T scale, T factor, const T* weight, T sum,
+                    T product) {
+  const T along = scale * product;
+  if (weight) {
+#pragma GCC ivdep
+    for (int64_t i = 0; i < n; ++i) dx[i] = scale * (g[i] * factor * weight[i] - sum - (x[i] - mean) * along);
+  } else {
+#pragma GCC ivdep
+    for (int64_t i = 0; i < n; ++i) dx[i] = scale * (g[i] * factor - sum - (x[i] - mean) * along);
+  }
+}
+
+template <class T>
+void backward_parameters(const T* g, const T* x, int64_t n, T mean, T scale, T* dweight, T* dbias) {
+#pragma GCC ivdep
+  for (int64_t i = 0; i < n; ++i) {
+    dweight[i] += g[i] * ((x[i] - mean) * scale);
+    dbias[i] += g[i];
+  }
+}
+
+template <class T>
 constexpr NormLoops<T> loops() {
-  return {moments<T>, sum_of_squares<T>, apply<T>, affine<T>};
+  return {moments<T>,        sum_of_squares<T>,     apply<T>, affine<T>, backward_sums<T>,
+          backward_input<T>, backward_parameters<T>};
 }
 
 }  // namespace

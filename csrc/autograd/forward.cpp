@@ -1,0 +1,101 @@
+#include "autograd/forward.h"
+
+#include "autograd/engine.h"
+#include "ops/factories.h"
+
+namespace tocha::autograd {
+namespace {
+
+// Where gradients of the inputs would go; only asked whether somebody is there.
+class Sink final : public Node {
+ public:
+  const char* name() const override { return "Tangents"; }
+  void apply(Grads&, Grads&) override {}
+};
+
+class Level {  // for a scope
+ public:
+  explicit Level(int64_t level) : before_(std::exchange(modes().forward_level, level)) {}
+  ~Level() { modes().forward_level = before_; }
+
+ private:
+  int64_t before_;
+};
+
+}  // namespace
+
+Tensor tangent_of(const Tensor& t) {
+  if (!has_tangent(t)) return {};
+  AutogradMeta& m = *t.get()->autograd;
+  return m.tangent_level == modes().forward_level ? m.tangent : Tensor();
+}
+
+void set_tangent(const Tensor& t, const Tensor& tangent) {
+  AutogradMeta& m = autograd_meta(t.get());
+  m.tangent = tangent;
+  m.tangent_level = modes().forward_level;
+  t.get()->has_tangent = static_cast<bool>(tangent);
+}
+
+void carry(Node& node, const Tensors& ins, const Tensors& outs) {
+  Tensors tangents;
+  bool any = false;
+  for (const Tensor& t : ins) {
+    tangents.push_back(t ? tangent_of(t) : Tensor());
+    any = any || tangents.back();
+  }
+  if (!any) return;
+  Grads stand_ins;
+  std::vector<Edge> leaves;
+  for (const Tensor& out : outs) {
+    bool carries = out && (out.is_floating() || out.is_complex());
+    Tensor v = carries ? ops::zeros(out.sizes(), out.dtype(), out.device()) : Tensor();
+    if (v) v.get()->requires_grad = true;
+    leaves.push_back(v ? gradient_edge(v) : Edge());
+    stand_ins.push_back(std::move(v));
+  }
+  std::vector<Edge> own = node.next;
+  NodeRef sink = make_node<Sink>();
+  for (size_t i = 0; i < node.next.size(); ++i) node.next[i] = tangents[i] ? Edge{sink, 0} : Edge{};
+  std::vector<Edge> roots;
+  Grads along, back(node.next.size());
+  Grads found;
+  {
+    Level outside(0);
+    GradMode on(true);
+    Grads arriving = stand_ins;
+    try {
+      node.apply(arriving, back);
+    } catch (...) {
+      node.next = std::move(own);
+      throw;
+    }
+    node.next = std::move(own);
+    for (size_t i = 0; i < back.size(); ++i) {
+      if (!back[i] || !tangents[i]) continue;
+      Tensor g = fit(back[i], {Ints(ins[i].sizes()), ins[i].dtype(), ins[i].device()}, node, i);
+      if (!requires_grad(g)) continue;
+      roots.push_back(gradient_edge(g));
+      along.push_back(tangents[i]);
+    }
+    BackwardOptions options;
+    options.accumulate = false;
+    options.create_graph = modes().grad;
+    options.keep_graph = true;
+    if (!roots.empty()) {
+      std::vector<Edge> wanted;
+      for (const Edge& e : leaves)
+        if (e) wanted.push_back(e);
+      found = backward(roots, std::move(along), wanted, options);
+    }
+  }
+  size_t at = 0;
+  for (size_t i = 0; i < outs.size(); ++i) {
+    if (!leaves[i]) continue;
+    Tensor t = at < found.size() ? found[at] : Tensor();
+    ++at;
+    set_tangent(outs[i], t ? t : ops::zeros(outs[i].sizes(), outs[i].dtype(), outs[i].device()));
+  }
+}
+
+}  // namespace tocha::autograd

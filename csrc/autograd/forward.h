@@ -1,0 +1,21 @@
+// Forward mode: tangents that go along with tensors, within a level.
+//
+// A node knows how gradients go back through its operation, v -> L^T v, in operators that can be differentiated
+// themselves. Differentiating that by v, along the inputs' tangents t, gives L t: so every operator that has a gradient
+// also carries tangents.
+#pragma once
+
+#include "autograd/history.h"
+
+namespace tocha::autograd {
+
+// The tangent of t in the open level; null if there is none.
+Tensor tangent_of(const Tensor& t);
+void set_tangent(const Tensor& t, const Tensor& tangent);
+// Gives outs the tangents that ins (one per edge of the node) bring about.
+void carry(Node& node, const Tensors& ins, const Tensors& outs);
+
+inline void flatten(Tensors& all, const Tensor& t) { all.push_back(t); }
+inline void flatten(Tensors& all, const Tensors& ts) { all.insert(all.end(), ts.begin(), ts.end()); }
+
+}  // namespace tocha::autograd

@@ -1,0 +1,238 @@
+#include "autograd/history.h"
+
+#include <algorithm>
+
+#include "autograd/copy_slices.h"
+#include "autograd/leaf.h"
+#include "dispatch/native.h"
+#include "ops/complex.h"
+#include "ops/copies.h"
+#include "ops/reductions.h"
+#include "ops/views.h"
+
+namespace tocha {
+
+AutogradMeta::~AutogradMeta() {
+  Py_XDECREF(hooks);
+  Py_XDECREF(post_accumulate);
+}
+
+namespace autograd {
+namespace {
+
+bool differentiable(DType d) { return is_floating(d) || is_complex(d); }
+
+void set_fn(const Tensor& t, const NodeRef& node, uint32_t output) {
+  AutogradMeta& m = autograd_meta(t.get());
+  m.grad_fn = node;
+  m.output = output;
+  m.fn_version = t.version();
+  t.get()->requires_grad = true;
+}
+
+}  // namespace
+
+NodeRef grad_fn(const Tensor& t) {
+  TensorObject* o = t.get();
+  TOCHA_CHECK(
+      !o->base || o->tracks_base || !o->base->requires_grad || static_cast<uint32_t>(t.version()) == o->made_at,
+      Runtime,
+      "A view was created in no_grad mode and its base or another view of its base has been modified inplace with "
+      "grad mode enabled. Given that this use case is ambiguous and error-prone, it is forbidden.");
+  if (o->tracks_base && o->base->requires_grad) {
+    AutogradMeta& m = autograd_meta(o);
+    if (!m.grad_fn || m.fn_version != t.version()) {
+      Tensor base = Tensor::borrow(o->base);
+      GradMode on(true);
+      Tensor again = o->dtype == o->base->dtype && o->conj == o->base->conj && o->neg == o->base->neg
+                         ? ops::as_strided(base, t.sizes(), t.strides(), t.offset())
+                         : Tensor();
+      if (again) {
+        m.grad_fn = autograd_meta(again.get()).grad_fn;
+        m.output = 0;
+        m.fn_version = t.version();
+        o->requires_grad = true;
+      }
+    }
+  }
+  return o->autograd ? o->autograd->grad_fn : NodeRef();
+}
+
+Edge gradient_edge(const Tensor& t) {
+  if (!t || !requires_grad(t)) return {};
+  if (NodeRef fn = grad_fn(t)) return {fn, t.get()->autograd->output};
+  return {accumulator_of(t), 0};
+}
+
+void collect(Node& node, const Tensor& t) { node.add_edge(grad_enabled() ? gradient_edge(t) : Edge()); }
+void collect(Node& node, const Tensors& ts) {
+  for (const Tensor& t : ts) collect(node, t);
+}
+
+void skip_output(const Tensor& out, Node& node) {
+  if (out)
+    node.inputs.push_back({Ints(out.sizes()), out.dtype(), out.device()});
+  else
+    node.inputs.push_back({Ints(), DType::Undefined, Device()});
+}
+
+void set_history(const Tensor& out, const NodeRef& node) {
+  auto index = static_cast<uint32_t>(node->inputs.size());
+  skip_output(out, *node);
+  if (out && differentiable(out.dtype()) && node->leads_anywhere()) set_fn(out, node, index);
+}
+
+void set_history(const Tensors& outs, const NodeRef& node) {
+  for (const Tensor& t : outs) set_history(t, node);
+}
+
+void set_view_history(const Tensor& view, const NodeRef& node, bool one_of_many) {
+  TensorObject* o = view.get();
+  if (!o->base) return;
+  o->tracks_base = grad_enabled();
+  o->one_of_many = one_of_many;
+  if (node) set_history(view, node);
+}
+
+void check_writable(const Tensor& self, const char* op) {
+  const TensorObject* o = self.get();
+  if (o->base) {
+    bool base_wants = o->base->requires_grad;
+    if (!o->tracks_base) {
+      TOCHA_CHECK(
+          !base_wants, Runtime, "[", op,
+          "] A view was created in no_grad mode and is being modified inplace with grad mode enabled. Given that "
+          "this use case is ambiguous and error-prone, it is forbidden. You can clarify your code by moving both "
+          "the view and the inplace either both inside the no_grad block (if you don't want the inplace to be "
+          "tracked) or both outside (if you want the inplace to be tracked).");
+    } else {
+      TOCHA_CHECK(!base_wants || !is_leaf(Tensor::borrow(o->base)), Runtime, "[", op,
+                  "] a view of a leaf Variable that requires grad is being used in an in-place operation.");
+      TOCHA_CHECK(
+          !o->one_of_many, Runtime, "[", op, "] Output ", o->autograd ? o->autograd->output : 0, " of ",
+          o->autograd && o->autograd->grad_fn ? o->autograd->grad_fn->name() : "a function",
+          " is a view and is being modified inplace. This view is the output of a function that returns multiple "
+          "views. Such functions do not allow the output views to be modified inplace. You should replace the "
+          "inplace operation by an out-of-place one.");
+    }
+  }
+  TOCHA_CHECK(!(o->requires_grad && is_leaf(self)), Runtime, "[", op,
+              "] a leaf Variable that requires grad is being used in an in-place operation.");
+}
+
+void rebase_history(const Tensor& self, const NodeRef& node) {
+  TensorObject* o = self.get();
+  if (!node->leads_anywhere()) {
+    skip_output(self, *node);
+    return;
+  }
+  if (o->base && o->tracks_base) {
+    Tensor base = Tensor::borrow(o->base);
+    if (node->inputs.empty()) skip_output(self, *node);
+    NodeRef slices = make_node<CopySlices>(base, self, node);
+    uint32_t index = static_cast<uint32_t>(slices->inputs.size());
+    skip_output(base, *slices);
+    set_fn(base, slices, index);
+    AutogradMeta& m = autograd_meta(o);
+    m.grad_fn = NodeRef();
+    m.fn_version = -1;
+    o->requires_grad = true;
+    grad_fn(self);
+    return;
+  }
+  AutogradMeta& m = autograd_meta(o);
+  if (m.retained) forget_retained(o);
+  Py_CLEAR(m.hooks);
+  auto index = static_cast<uint32_t>(node->inputs.size());
+  skip_output(self, *node);
+  set_fn(self, node, index);
+  if (m.retained) node->extra().retained.push_back({index, o});
+}
+
+void refuse_inplace(const Tensor& self, const char* op) {
+  check_writable(self, op);
+  fail(ErrorKind::Runtime, "[", op, "] derivative for ", op, " is not implemented");
+}
+
+void refuse_out(const char* op, const Tensor& out) {
+  fail(
+      ErrorKind::Runtime, "[", op, "] ", op,
+      "(): functions with out=... arguments don't support automatic differentiation, but one of the arguments requires "
+      "grad: out is ",
+      out);
+}
+
+bool is_leaf(const Tensor& t) { return !requires_grad(t) || !grad_fn(t); }
+
+void set_requires_grad(const Tensor& t, bool on) {
+  TOCHA_CHECK(is_leaf(t), Runtime, "you can only change requires_grad flags of leaf variables.",
+              on ? ""
+                 : " If you want to use a computed variable in a subgraph that doesn't require differentiation use "
+                   "var_no_grad = var.detach().");
+  TOCHA_CHECK(!on || differentiable(t.dtype()), Runtime,
+              "only Tensors of floating point and complex dtype can require gradients");
+  TOCHA_CHECK(!on || !t.get()->inference || modes().inference, Runtime,
+              "Setting requires_grad=True on inference tensor outside InferenceMode is not allowed.");
+  t.get()->requires_grad = on;
+}
+
+void detach_(const Tensor& t) {
+  TensorObject* o = t.get();
+  TOCHA_CHECK(!o->base || !o->tracks_base || !requires_grad(t), Runtime,
+              "Can't detach views in-place. Use detach() instead. If you are using DistributedDataParallel (DDP) for "
+              "training, and gradient_as_bucket_view is set as True, gradients are views of DDP buckets, and hence "
+              "detach_() cannot be called on these gradients.");
+  if (o->autograd) {
+    if (o->autograd->retained) forget_retained(o);
+    o->autograd->retained = false;
+    o->autograd->grad_fn = NodeRef();
+    o->autograd->output = 0;
+  }
+  o->requires_grad = false;
+}
+
+void forget_retained(TensorObject* t) {
+  Node* node = t->autograd->grad_fn.get();
+  if (!node || !node->extras) return;
+  std::erase_if(node->extras->retained, [&](const Extras::Retained& r) { return r.tensor == t; });
+}
+
+void retain_grad(const Tensor& t) {
+  TOCHA_CHECK(requires_grad(t), Runtime, "can't retain_grad on Tensor that has requires_grad=False");
+  if (is_leaf(t)) return;
+  AutogradMeta& m = autograd_meta(t.get());
+  if (m.retained) return;
+  NodeRef fn = grad_fn(t);
+  m.retained = true;
+  fn->extra().retained.push_back({m.output, t.get()});
+}
+
+Tensor fit(Tensor g, const Shape& shape, const Node& from, size_t index) {
+  if (!g || shape.dtype == DType::Undefined) return g;
+  if (!(g.sizes() == IntsView(shape.sizes))) {
+    int64_t lead = g.dim() - shape.sizes.size();
+    bool fits = lead >= 0;
+    Ints dims;
+    for (int64_t i = 0; fits && i < g.dim(); ++i) {
+      int64_t have = g.size(i), want = i < lead ? 1 : shape.sizes[i - lead];
+      if (i < lead || (want == 1 && have != 1))
+        dims.push_back(i);
+      else
+        fits = have == want;
+    }
+    TOCHA_CHECK(fits, Runtime, "Function ", from.name(), " returned an invalid gradient at index ", index, " - got ",
+                g.sizes(), " but expected shape compatible with ", IntsView(shape.sizes));
+    if (!dims.empty()) g = ops::sum(g, dims, true, std::nullopt);
+    if (lead > 0) g = ops::view(g, shape.sizes);
+  }
+  if (g.dtype() != shape.dtype) {
+    if (is_complex(g.dtype()) && !is_complex(shape.dtype)) g = ops::real(g);
+    if (g.dtype() != shape.dtype) g = ops::to_dtype(g, shape.dtype, false, false, std::nullopt);
+  }
+  TOCHA_CHECK(g.device() == shape.device, Runtime, "Function ", from.name(), " returned an invalid gradient at index ",
+              index, " - expected device ", shape.device, " but got ", g.device());
+  return g;
+}
+
+}  // namespace autograd
+}  // namespace tocha

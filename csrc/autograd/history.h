@@ -1,0 +1,52 @@
+// Ties tensors to the graph: edges from inputs, history onto results, and what in-place operations and views need.
+#pragma once
+
+#include "autograd/meta.h"
+#include "autograd/mode.h"
+
+namespace tocha::autograd {
+
+// The node that made t; null for leaves. A view whose base was written to since gets a new one.
+NodeRef grad_fn(const Tensor& t);
+// Where t's gradient goes: its grad_fn, or for a leaf that wants one its accumulator.
+Edge gradient_edge(const Tensor& t);
+// An edge per input, in order; none for those that want no gradient.
+void collect(Node& node, const Tensor& t);
+void collect(Node& node, const Tensors& ts);
+
+// out is result number node.inputs.size() of node.
+void set_history(const Tensor& out, const NodeRef& node);
+void set_history(const Tensors& outs, const NodeRef& node);
+// A result that is no function of the inputs as far as gradients go; keeps the numbering.
+void skip_output(const Tensor& out, Node& node);
+
+// In place: refuses leaves and views that must not be written to, before anything changes ...
+void check_writable(const Tensor& self, const char* op);
+// ... and makes node the history of self afterwards; node's first edge is self's old one.
+void rebase_history(const Tensor& self, const NodeRef& node);
+
+// In place on something that wants a gradient, by an operator that has none.
+[[noreturn]] void refuse_inplace(const Tensor& self, const char* op);
+
+// out= cannot be recorded.
+void refuse_out(const char* op, const Tensor& out);
+template <class... T>
+void check_out(const char* op, const Tensor& out, const T&... inputs) {
+  if (!grad_enabled()) return;
+  if ((requires_grad(inputs) || ...) || requires_grad(out)) refuse_out(op, out);
+}
+
+// The result of a view operator: follows its base, and is a result of node if there is one.
+void set_view_history(const Tensor& view, const NodeRef& node, bool one_of_many);
+
+bool is_leaf(const Tensor& t);
+void set_requires_grad(const Tensor& t, bool on);
+// Makes t a leaf (detach_).
+void detach_(const Tensor& t);
+void retain_grad(const Tensor& t);
+void forget_retained(TensorObject* t);
+
+// g as the gradient of something of this shape: summed over what was broadcast, cast, made real.
+Tensor fit(Tensor g, const Shape& shape, const Node& from, size_t index);
+
+}  // namespace tocha::autograd

@@ -1,0 +1,123 @@
+#include "autograd/leaf.h"
+
+#include <limits>
+
+#include "dispatch/native.h"
+#include "ops/arithmetic.h"
+#include "ops/copies.h"
+
+namespace tocha::autograd {
+namespace {
+
+// A gradient has its variable's layout if that is dense, so that optimizers walk both in step.
+bool has_layout_of(const Tensor& g, const Tensor& variable) {
+  return variable.is_non_overlapping_and_dense() ? g.strides() == variable.strides() : g.is_contiguous();
+}
+
+bool only_ours(const Tensor& g) {
+  return Py_REFCNT(g.object()) == 1 && g.storage().refs == 1 && !g.get()->base && Py_TYPE(g.object()) == tensor_type;
+}
+
+Tensor in_layout_of(const Tensor& g, const Tensor& variable) {
+  if (!variable.is_non_overlapping_and_dense()) return ops::clone(g, MemoryFormat::Contiguous);
+  if (grad_enabled()) return has_layout_of(g, variable) ? ops::clone(g, std::nullopt) : ops::clone(g, std::nullopt);
+  Tensor copy = empty_strided(variable.sizes(), variable.strides(), g.dtype(), g.device());
+  if (computes(copy)) backend(copy.device().type).copy(copy, g);
+  return copy;
+}
+
+}  // namespace
+
+AccumulateGrad::AccumulateGrad(const Tensor& variable) : variable_(variable) {
+  sequence = std::numeric_limits<uint64_t>::max();  // as soon as the gradient is complete
+  inputs.push_back({Ints(variable.sizes()), variable.dtype(), variable.device()});
+}
+
+AccumulateGrad::~AccumulateGrad() {
+  AutogradMeta* m = variable_.get()->autograd;
+  if (m && m->accumulator == this) m->accumulator = nullptr;
+}
+
+NodeRef accumulator_of(const Tensor& leaf) {
+  AutogradMeta& m = autograd_meta(leaf.get());
+  if (m.accumulator) return NodeRef(m.accumulator);
+  NodeRef node = make_node<AccumulateGrad>(leaf);
+  m.accumulator = node.get();
+  return node;
+}
+
+void accumulate_grad(const Tensor& t, Tensor g) {
+  AutogradMeta& m = autograd_meta(t.get());
+  if (!m.grad) {
+    if (!grad_enabled() && only_ours(g) && has_layout_of(g, t) && !g.is_conj() && !g.is_neg()) {
+      m.grad = std::move(g);
+    } else {
+      m.grad = in_layout_of(g, t);
+    }
+  } else if (!grad_enabled()) {
+    // A grad that is itself part of a graph must not change under it.
+    if (requires_grad(m.grad)) {
+      m.grad = ops::add(m.grad, g, Scalar(int64_t{1}));
+    } else {
+      ops::add_(m.grad, g, Scalar(int64_t{1}));
+    }
+  } else {
+    m.grad = ops::add(m.grad, g, Scalar(int64_t{1}));
+  }
+}
+
+void AccumulateGrad::apply(Grads& grads, Grads&) {
+  if (!grads[0] || !variable_.get()->requires_grad) return;
+  accumulate_grad(variable_, std::move(grads[0]));
+  AutogradMeta& m = autograd_meta(variable_.get());
+  if (!m.post_accumulate) return;
+  PyObject* values = PyDict_Values(m.post_accumulate);
+  if (!values) throw PythonError();
+  for (Py_ssize_t i = 0; i < PyList_GET_SIZE(values); ++i) {
+    PyObject* r = PyObject_CallOneArg(PyList_GET_ITEM(values, i), variable_.object());
+    if (!r) {
+      Py_DECREF(values);
+      throw PythonError();
+    }
+    bool none = r == Py_None;
+    Py_DECREF(r);
+    if (!none) {
+      Py_DECREF(values);
+      fail(ErrorKind::Runtime, "hooks should return None.");
+    }
+  }
+  Py_DECREF(values);
+}
+
+Tensor run_hooks(PyObject* hooks, Tensor g) {
+  PyObject* values = PyMapping_Values(hooks);
+  if (!values) throw PythonError();
+  for (Py_ssize_t i = 0; i < PyList_GET_SIZE(values); ++i) {
+    PyObject* argument = g ? g.object() : Py_None;
+    PyObject* r = PyObject_CallOneArg(PyList_GET_ITEM(values, i), argument);
+    if (!r) {
+      Py_DECREF(values);
+      throw PythonError();
+    }
+    if (r == Py_None) {
+      Py_DECREF(r);
+      continue;
+    }
+    if (!PyObject_TypeCheck(r, tensor_type)) {
+      std::string type = Py_TYPE(r)->tp_name;
+      Py_DECREF(r);
+      Py_DECREF(values);
+      fail(ErrorKind::Type, "expected a Tensor from a backward hook, but got ", type);
+    }
+    Tensor next = Tensor::steal(reinterpret_cast<TensorObject*>(r));
+    if (g && !(next.sizes() == g.sizes() && next.dtype() == g.dtype() && next.device() == g.device())) {
+      Py_DECREF(values);
+      fail(ErrorKind::Runtime, "backward hook has changed the gradient: got ", next, ", expected ", g);
+    }
+    g = std::move(next);
+  }
+  Py_DECREF(values);
+  return g;
+}
+
+}  // namespace tocha::autograd

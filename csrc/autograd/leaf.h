@@ -1,0 +1,27 @@
+// The end of the graph: adds what arrives to a leaf's grad.
+#pragma once
+
+#include "autograd/history.h"
+
+namespace tocha::autograd {
+
+class AccumulateGrad : public Node {
+ public:
+  explicit AccumulateGrad(const Tensor& variable);
+  ~AccumulateGrad() override;
+  const char* name() const override { return "AccumulateGrad"; }
+  void apply(Grads& grads, Grads& out) override;
+  const Tensor& variable() const { return variable_; }
+
+ private:
+  Tensor variable_;
+};
+
+NodeRef accumulator_of(const Tensor& leaf);
+// Adds g to t.grad, in place where that is safe, and keeps g itself where nobody else does.
+void accumulate_grad(const Tensor& t, Tensor g);
+
+// Calls hooks (a dict of callables) on g in order; each may replace it.
+Tensor run_hooks(PyObject* hooks, Tensor g);
+
+}  // namespace tocha::autograd

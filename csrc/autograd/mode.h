@@ -1,0 +1,83 @@
+// Whether operations are recorded, per thread.
+#pragma once
+
+#include "core/modes.h"
+#include "core/tensor.h"
+
+namespace tocha::autograd {
+
+inline bool grad_enabled() { return modes().grad; }
+
+class GradMode {  // for a scope
+ public:
+  explicit GradMode(bool on) : before_(modes().grad) { modes().grad = on; }
+  ~GradMode() { modes().grad = before_; }
+  GradMode(const GradMode&) = delete;
+  GradMode& operator=(const GradMode&) = delete;
+
+ private:
+  bool before_;
+};
+
+// Does a gradient flow to t? A view follows the tensor it looks into.
+inline bool requires_grad(const TensorObject* t) {
+  return t->requires_grad || (t->tracks_base && t->base->requires_grad);
+}
+inline bool requires_grad(const Tensor& t) { return t && requires_grad(t.get()); }
+inline bool requires_grad(const Tensors& ts) {
+  for (const Tensor& t : ts)
+    if (requires_grad(t)) return true;
+  return false;
+}
+
+inline bool has_tangent(const Tensor& t) { return t && t.get()->has_tangent; }
+inline bool has_tangent(const Tensors& ts) {
+  for (const Tensor& t : ts)
+    if (has_tangent(t)) return true;
+  return false;
+}
+// For a derivative of either kind.
+template <class T>
+inline bool tracked(const T& t) {
+  return requires_grad(t) || has_tangent(t);
+}
+
+// Whether an operation on these must be recorded, or carry tangents along.
+template <class... T>
+inline bool wanted(const T&... ts) {
+  if (!(tracked(ts) || ...)) return false;
+  return ((requires_grad(ts) || ...) && modes().grad) || ((has_tangent(ts) || ...) && modes().forward_level);
+}
+inline bool wanted(const Tensor* ts, int n) {
+  for (int i = 0; i < n; ++i)
+    if (tracked(ts[i]) && ((requires_grad(ts[i]) && modes().grad) || (has_tangent(ts[i]) && modes().forward_level)))
+      return true;
+  return false;
+}
+
+// In place, a view that does not follow its base is looked at too, so that it can be refused.
+inline bool hides_base(const Tensor& t) {
+  const TensorObject* o = t.get();
+  return o->base && !o->tracks_base && o->base->requires_grad && modes().grad;
+}
+
+// Operators run plain within it: nothing is recorded or carried along.
+class Unrecorded {
+ public:
+  Unrecorded() : grad_(modes().grad), level_(modes().forward_level) {
+    modes().grad = false;
+    modes().forward_level = 0;
+  }
+  ~Unrecorded() {
+    modes().grad = grad_;
+    modes().forward_level = level_;
+  }
+  Unrecorded(const Unrecorded&) = delete;
+  Unrecorded& operator=(const Unrecorded&) = delete;
+
+ private:
+  bool grad_;
+  int64_t level_;
+};
+
+}  // namespace tocha::autograd

@@ -1,0 +1,166 @@
+#include "autograd/pointwise.h"
+
+#include <bit>
+
+#include "autograd/anomaly.h"
+#include "autograd/forward.h"
+#include "dispatch/native.h"
+#include "ops/copies.h"
+#include "ops/factories.h"
+
+namespace tocha::autograd {
+namespace {
+
+int rank_of(uint16_t mask, int bit) { return std::popcount(static_cast<unsigned>(mask & ((1u << bit) - 1))); }
+
+class PointwiseNode final : public Node {
+ public:
+  explicit PointwiseNode(const PointwiseGradient& rule, const Scalar* params)
+      : rule_(rule), params_(params, params + rule.nparams) {}
+
+  const char* name() const override { return rule_.node; }
+
+  // What the gradients that are wanted read; `replaced` stands in for input 0 where that is about to be overwritten.
+  void save_inputs(const Tensor* ins, const Tensor& replaced) {
+    for (int i = 0; i < rule_.nin; ++i) {
+      if (!tracked(ins[i])) continue;
+      inputs_mask_ |= rule_.needs_inputs[i];
+      outputs_mask_ |= rule_.needs_outputs[i];
+    }
+    int n = std::popcount(inputs_mask_) + std::popcount(outputs_mask_);
+    if (n) saved_ = std::make_unique<Saved[]>(static_cast<size_t>(n));
+    for (int i = 0; i < rule_.nin; ++i)
+      if (inputs_mask_ >> i & 1) saved_[rank_of(inputs_mask_, i)].input(i == 0 && replaced ? replaced : ins[i]);
+  }
+  bool reads_input(int i, const Tensor* ins) const {
+    for (int k = 0; k < rule_.nin; ++k)
+      if (tracked(ins[k]) && (rule_.needs_inputs[k] >> i & 1)) return true;
+    return false;
+  }
+  void save_outputs(const Tensor* outs) {
+    for (int i = 0; i < rule_.nout; ++i)
+      if (outputs_mask_ >> i & 1) output_slot(i).output(outs[i], static_cast<uint32_t>(i));
+  }
+
+  void apply(Grads& grads, Grads& out) override {
+    bool any = false, all = true;
+    for (const Tensor& g : grads) {
+      any = any || g;
+      all = all && g;
+    }
+    if (!any) return;
+    if (!all) {
+      for (size_t i = 0; i < grads.size(); ++i) {
+        if (grads[i] || !is_differentiable(inputs[i].dtype)) continue;
+        grads[i] = ops::zeros(inputs[i].sizes, inputs[i].dtype, inputs[i].device);
+      }
+    }
+    Tensor ins[kMaxOperands], outs[kMaxOperands];
+    for (int i = 0; i < rule_.nin; ++i)
+      if (inputs_mask_ >> i & 1) ins[i] = saved_[rank_of(inputs_mask_, i)].get(*this);
+    for (int i = 0; i < rule_.nout; ++i)
+      if (outputs_mask_ >> i & 1) outs[i] = output_slot(i).get(*this);
+    bool plain = !grad_enabled();
+    for (const Tensor& g : grads) plain = plain && (!g || !g.is_complex());
+    for (const Tensor& t : ins) plain = plain && (!t || !t.is_complex());
+    int wanted_count = 0, last = 0;
+    for (int i = 0; i < rule_.nin; ++i) {
+      if (!wants(static_cast<size_t>(i))) continue;
+      if (rule_.passes[i]) {
+        out[static_cast<size_t>(i)] = grads[0];
+        continue;
+      }
+      ++wanted_count;
+      last = i;
+    }
+    if (!wanted_count) return;
+    const FusedGradient& whole = rule_.fused[rule_.nin];
+    if (plain && wanted_count > 1 && wanted_count == rule_.nin && whole.op) {
+      Tensor results[kMaxOperands];
+      run(whole, results, grads, ins, outs);
+      for (int i = 0; i < rule_.nin; ++i) out[static_cast<size_t>(i)] = std::move(results[i]);
+      return;
+    }
+    for (int i = 0; i <= last; ++i) {
+      if (!wants(static_cast<size_t>(i)) || rule_.passes[i]) continue;
+      if (plain && rule_.fused[i].op) {
+        Tensor result[1];
+        run(rule_.fused[i], result, grads, ins, outs);
+        out[static_cast<size_t>(i)] = std::move(result[0]);
+      } else {
+        out[static_cast<size_t>(i)] = rule_.composite(i, grads.data(), ins, outs, params_.data());
+      }
+    }
+  }
+
+  void release_saved() override {
+    if (!saved_) return;
+    saved_.reset();
+    int n = std::popcount(inputs_mask_) + std::popcount(outputs_mask_);
+    saved_ = std::make_unique<Saved[]>(static_cast<size_t>(n));
+    released = true;
+  }
+
+ private:
+  static bool is_differentiable(DType d) { return is_floating(d) || is_complex(d); }
+  Saved& output_slot(int i) { return saved_[std::popcount(inputs_mask_) + rank_of(outputs_mask_, i)]; }
+
+  void run(const FusedGradient& f, Tensor* results, const Grads& grads, const Tensor* ins, const Tensor* outs) {
+    Tensor leaves[kMaxOperands];
+    for (int k = 0; k < f.op->nin; ++k) {
+      const GradientLeaf& leaf = f.leaves[k];
+      leaves[k] = leaf.kind == GradientLeaf::grad    ? grads[leaf.index]
+                  : leaf.kind == GradientLeaf::input ? ins[leaf.index]
+                                                     : outs[leaf.index];
+    }
+    tocha::pointwise(*f.op, results, leaves, params_.data());
+  }
+
+  const PointwiseGradient& rule_;
+  std::unique_ptr<Saved[]> saved_;
+  std::vector<Scalar> params_;
+  uint16_t inputs_mask_ = 0, outputs_mask_ = 0;
+};
+
+NodeRef node_for(const PointwiseGradient& rule, const Tensor* ins, const Scalar* params) {
+  NodeRef node = make_node<PointwiseNode>(rule, params);
+  if (modes().anomaly) remember_call(*node);
+  node->next.reserve(rule.nin);
+  for (int i = 0; i < rule.nin; ++i) collect(*node, ins[i]);
+  return node;
+}
+
+}  // namespace
+
+void pointwise(const PointwiseGradient& rule, const PointwiseOp& op, Tensor* outs, const Tensor* ins,
+               const Scalar* params) {
+  {
+    Unrecorded off;
+    tocha::pointwise(op, outs, ins, params);
+  }
+  NodeRef ref = node_for(rule, ins, params);
+  auto* node = static_cast<PointwiseNode*>(ref.get());
+  node->save_inputs(ins, Tensor());
+  for (int i = 0; i < rule.nout; ++i) set_history(outs[i], ref);
+  node->save_outputs(outs);
+  if (modes().forward_level) carry(*ref, Tensors(ins, ins + rule.nin), Tensors(outs, outs + rule.nout));
+}
+
+void pointwise_inplace(const PointwiseGradient& rule, const PointwiseOp& op, const Tensor* ins, const Scalar* params) {
+  const Tensor& self = ins[0];
+  check_writable(self, op.name);
+  NodeRef ref = node_for(rule, ins, params);
+  auto* node = static_cast<PointwiseNode*>(ref.get());
+  Tensor before;
+  {
+    Unrecorded off;
+    if (node->reads_input(0, ins)) before = ops::clone(self, std::nullopt);
+    node->save_inputs(ins, before);  // at the versions before the write: other operands may be self too
+    pointwise_out(op, &self, ins, params, true);
+  }
+  rebase_history(self, ref);
+  node->save_outputs(&self);
+  if (modes().forward_level) carry(*ref, Tensors(ins, ins + rule.nin), {self});
+}
+
+}  // namespace tocha::autograd

@@ -1,0 +1,36 @@
+// Recording and differentiating elementwise operators: from tables that the build derives from their formulas.
+#pragma once
+
+#include "autograd/saved.h"
+#include "dispatch/pointwise.h"
+
+namespace tocha::autograd {
+
+struct GradientLeaf {
+  enum Kind : uint8_t { grad, input, output } kind;
+  uint8_t index;
+};
+
+// The gradients of one or all inputs as one elementwise operator on leaves.
+struct FusedGradient {
+  const PointwiseOp* op;  // null: there is no kernel
+  const GradientLeaf* leaves;
+};
+
+struct PointwiseGradient {
+  const char* node;  // its name in Python
+  uint8_t nin, nout, nparams;
+  const uint8_t* passes;         // per input: 1 where the gradient passes through as it is
+  const FusedGradient* fused;    // per input, then for all of them
+  const uint16_t* needs_inputs;  // per input: which inputs its gradient reads, as bits
+  const uint16_t* needs_outputs;
+  // The gradient of input `which` from other operators, which record themselves: for gradients of gradients, and for
+  // complex numbers.
+  Tensor (*composite)(int which, const Tensor* grads, const Tensor* ins, const Tensor* outs, const Scalar* params);
+};
+
+void pointwise(const PointwiseGradient& rule, const PointwiseOp& op, Tensor* outs, const Tensor* ins,
+               const Scalar* params);
+void pointwise_inplace(const PointwiseGradient& rule, const PointwiseOp& op, const Tensor* ins, const Scalar* params);
+
+}  // namespace tocha::autograd

@@ -1,0 +1,36 @@
+#include "autograd/record.h"
+
+#include "dispatch/native.h"
+#include "ops/copies.h"
+
+namespace tocha::autograd {
+
+Tensor written(const Tensor& whole, const Tensor& part, const Tensor& g) {
+  ops::copy_(part, g, false);
+  return whole;
+}
+
+Tensor before_overwriting(const Tensor& self) { return ops::clone(self, std::nullopt); }
+
+Tensor overwritten(const Tensor& self, const Tensor& result, const char* op) {
+  check_inplace_result(self, result, op);
+  return ops::copy_(self, result, false);
+}
+
+void record_unknown(const char* op, const char* name, const Tensor* ins, int nin, const Tensors& lists,
+                    const Tensor* outs, int nout) {
+  NodeRef node = make_node<NotImplementedNode>(op, name);
+  if (modes().anomaly) remember_call(*node);
+  for (int i = 0; i < nin; ++i) collect(*node, ins[i]);
+  collect(*node, lists);
+  for (int i = 0; i < nout; ++i) {
+    bool same = false;
+    for (int k = 0; k < nin; ++k) same = same || outs[i].is(ins[k]);
+    if (same)
+      skip_output(outs[i], *node);
+    else
+      set_history(outs[i], node);
+  }
+}
+
+}  // namespace tocha::autograd

@@ -1,0 +1,41 @@
+// What generated operators use to record themselves.
+#pragma once
+
+#include <optional>
+
+#include "autograd/anomaly.h"
+#include "autograd/forward.h"
+#include "autograd/pointwise.h"
+#include "autograd/saved.h"
+
+namespace tocha::autograd {
+
+inline bool wants_any(const Node& node, size_t at, size_t n) {
+  for (size_t i = at; i < at + n; ++i)
+    if (node.wants(i)) return true;
+  return false;
+}
+inline void put_all(Grads& out, size_t at, Tensors found) {
+  for (size_t i = 0; i < found.size(); ++i) out[at + i] = std::move(found[i]);
+}
+// whole, once `part` (a view of it) holds g.
+Tensor written(const Tensor& whole, const Tensor& part, const Tensor& g);
+
+// In place by an operator that is made of others: `result`, recorded from a copy of self (what it keeps must not be
+// overwritten), becomes self.
+Tensor before_overwriting(const Tensor& self);
+Tensor overwritten(const Tensor& self, const Tensor& result, const char* op);
+
+// For operators whose node is called differently when dims are given.
+template <class T>
+bool is_given(const std::optional<T>& dim) {
+  return dim.has_value();
+}
+inline bool is_given(int64_t) { return true; }
+inline bool is_given(IntsView) { return true; }
+
+// Operators without a gradient: their results say so when backward arrives.
+void record_unknown(const char* op, const char* name, const Tensor* ins, int nin, const Tensors& lists,
+                    const Tensor* outs, int nout);
+
+}  // namespace tocha::autograd

@@ -1,0 +1,144 @@
+#include "autograd/saved.h"
+
+namespace tocha::autograd {
+namespace {
+
+PyObject* call(PyObject* f, PyObject* argument) {
+  PyObject* r = PyObject_CallOneArg(f, argument);
+  if (!r) throw PythonError();
+  return r;
+}
+
+void check_not_released(const Node& owner) {
+  TOCHA_CHECK(
+      !owner.released, Runtime,
+      "[backward] Trying to backward through the graph a second time (or directly access saved tensors after they "
+      "have already been freed): ",
+      owner.name(),
+      " has let go of what it saved. Specify retain_graph=True if you need to backward through the graph a second "
+      "time or if you need to access saved tensors after calling backward.");
+}
+
+}  // namespace
+
+void Saved::keep(const Tensor& t) {
+  Modes& m = modes();
+  if (m.pack) {
+    // The hook sees a tensor without history, and must not change it.
+    int64_t before = t.version();
+    Tensor plain = is_output_ || t.get()->autograd || t.get()->requires_grad ? alias_of(t, true) : t;
+    PyObject* pack = Py_NewRef(m.pack);
+    unpack_ = Py_NewRef(m.unpack);
+    {
+      GradMode off(false);
+      PyObject* kept_pack = std::exchange(m.pack, nullptr);  // what a hook saves is its own affair
+      PyObject* r = PyObject_CallOneArg(pack, plain.object());
+      m.pack = kept_pack;
+      Py_DECREF(pack);
+      if (!r) throw PythonError();
+      packed_ = r;
+    }
+    TOCHA_CHECK(t.version() == before, Runtime,
+                "A saved tensor pack hook is modifying its input in place. Tensors provided as input to pack hook can "
+                "not be modified by in-place operations");
+    kind_ = Kind::packed;
+    if (!is_output_) tensor_ = Tensor();
+  } else {
+    tensor_ = is_output_ ? alias_of(t, true) : t;
+  }
+  version_ = t.version();
+}
+
+void Saved::input(const Tensor& t) {
+  if (!t) return;
+  kind_ = Kind::input;
+  keep(t);
+}
+
+void Saved::output(const Tensor& t, uint32_t index) {
+  if (!t) return;
+  kind_ = Kind::output;
+  is_output_ = true;
+  index_ = index;
+  keep(t);
+}
+
+void Saved::shape_of(const Tensor& t) {
+  if (!t) return;
+  kind_ = Kind::shape;
+  tensor_ = make_tensor(new_storage(0, Device{DeviceType::meta}), t.dtype(), t.sizes(), t.strides(), t.offset());
+  tensor_.get()->device = t.device();
+  tensor_.get()->conj = t.is_conj();
+  tensor_.get()->neg = t.is_neg();
+}
+
+Tensor Saved::get(const Node& owner) const {
+  if (kind_ == Kind::shape) return tensor_;
+  check_not_released(owner);
+  if (kind_ == Kind::none) return {};
+  if (kind_ == Kind::packed) {
+    Tensor result;
+    {
+      GradMode off(false);
+      PyObject* r = call(unpack_, packed_);
+      if (!PyObject_TypeCheck(r, tensor_type)) {
+        std::string type = Py_TYPE(r)->tp_name;
+        Py_DECREF(r);
+        fail(ErrorKind::Type, "Output of saved tensor unpack_hook expected to be a Tensor but got result of type ",
+             type);
+      }
+      result = Tensor::steal(reinterpret_cast<TensorObject*>(r));
+    }
+    if (!is_output_) return result;
+    Tensor back = alias_of(result, true);
+    AutogradMeta& m = autograd_meta(back.get());
+    m.grad_fn = NodeRef(const_cast<Node*>(&owner));
+    m.output = index_;
+    back.get()->requires_grad = true;
+    return back;
+  }
+  TOCHA_CHECK(
+      tensor_.version() == version_, Runtime, "[", owner.name(),
+      "] one of the variables needed for gradient computation has been modified by an inplace operation: [", tensor_,
+      "]", is_output_ ? str(", which is output ", index_, " of ", owner.name()) : std::string(), ", is at version ",
+      tensor_.version(), "; expected version ", version_,
+      " instead. Hint: enable anomaly detection to find the operation that failed to compute its gradient, with "
+      "tocha.autograd.set_detect_anomaly(True).");
+  if (!is_output_ || !grad_enabled()) return tensor_;
+  Tensor back = alias_of(tensor_, true);
+  AutogradMeta& m = autograd_meta(back.get());
+  m.grad_fn = NodeRef(const_cast<Node*>(&owner));
+  m.output = index_;
+  back.get()->requires_grad = true;
+  return back;
+}
+
+void Saved::reset() {
+  tensor_ = Tensor();
+  Py_CLEAR(packed_);
+  Py_CLEAR(unpack_);
+  kind_ = Kind::none;
+}
+
+void SavedList::inputs(const Tensors& ts) {
+  n_ = ts.size();
+  items_ = std::make_unique<Saved[]>(n_);
+  for (size_t i = 0; i < n_; ++i) items_[i].input(ts[i]);
+}
+
+void SavedList::shapes_of(const Tensors& ts) {
+  shapes_ = true;
+  n_ = ts.size();
+  items_ = std::make_unique<Saved[]>(n_);
+  for (size_t i = 0; i < n_; ++i) items_[i].shape_of(ts[i]);
+}
+
+Tensors SavedList::get(const Node& owner) const {
+  if (!shapes_) check_not_released(owner);
+  Tensors out;
+  out.reserve(n_);
+  for (size_t i = 0; i < n_; ++i) out.push_back(items_[i].get(owner));
+  return out;
+}
+
+}  // namespace tocha::autograd

@@ -1,0 +1,24 @@
+// What is switched on or off per thread: recording for gradients, inference, anomaly reports, saved-tensor hooks.
+#pragma once
+
+#include <Python.h>
+
+#include <cstdint>
+
+namespace tocha {
+
+struct Modes {
+  bool grad = true;
+  bool inference = false;
+  bool anomaly = false;
+  bool anomaly_checks_nan = true;
+  int64_t forward_level = 0;  // forward mode: the level that is open, or 0
+  PyObject* pack = nullptr;   // the innermost pair of saved-tensor hooks; Python's stack holds them
+  PyObject* unpack = nullptr;
+  PyObject* hooks_disabled = nullptr;  // why saved-tensor hooks are refused, or null
+};
+
+extern thread_local Modes current_modes __attribute__((tls_model("initial-exec")));
+inline Modes& modes() { return current_modes; }
+
+}  // namespace tocha

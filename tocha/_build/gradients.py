@@ -1,0 +1,717 @@
+"""Autograd from the records: backward kernels and tables for formulas, nodes and recording for everything else.
+
+A pointwise operator's gradient is derived from its formula: one kernel per input and one for all inputs, plus the
+same formulas written with operators (for gradients of gradients, and complex numbers). Other operators have gradient
+functions on their records, translated like composites; each becomes a Node that keeps what the function asks for.
+"""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import textwrap
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cache
+
+from tocha._build.kernels import operands, params, resolve, type_codes
+from tocha.codegen.native import TENSOR_ATTRIBUTES, TENSOR_FACTS, TranslationError, Translator, Value, own_type, return_type
+from tocha.ir import dtypes as dt
+from tocha.ir import scalar
+from tocha.ir.derivative import gradient, saved
+from tocha.ir.node import CONSTANT, GRAD, INPUT, OUTPUT, PARAM, Node, NoDerivative
+from tocha.ir.rewrite import simplify
+from tocha.ir.select import CAST
+from tocha.operators.record import Operator, operators, overloads
+
+REAL = (dt.float32, dt.float64)
+LEAVES = {GRAD: "grad", INPUT: "input", OUTPUT: "output"}
+
+
+def node_name(o: Operator) -> str:
+    """What the node is called in Python: AddBackward0."""
+    if o.node:
+        return o.node
+    name = o.name.removeprefix("nn_").strip("_")
+    return "".join(p[:1].upper() + p[1:] for p in name.split("_")) + "Backward0"
+
+
+def is_differentiable(code: object) -> bool:
+    return not isinstance(code, dt.DType) or code.is_differentiable
+
+
+# ---- formulas ------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Fused:
+    """A backward kernel: formulas over leaves, as an elementwise operator of its own."""
+
+    name: str
+    leaves: tuple[tuple[str, int], ...]
+    in_codes: tuple
+    out_codes: tuple
+    formulas: dict  # compute dtype -> formulas over Input(i) = leaves[i]
+
+
+def traced(o: Operator, t: dt.DType) -> tuple[Node, ...]:
+    outs, ins, ps = type_codes(o)
+    names = [a.name for a in params(o)]
+    given = list(zip(names, [resolve(c, t.compute) for c in ps], strict=True))
+    return simplify(scalar.trace(o.body, [resolve(c, t) for c in ins], given, [resolve(c, t) for c in outs]))
+
+
+@cache
+def formulas(o: Operator, t: dt.DType) -> tuple[Node | None, ...] | None:
+    """The gradient of each input in compute dtype t; None for inputs without one, None at all if there is none."""
+    outs, ins, ps = type_codes(o)
+    if "no_gradient" in o.tags or not any(resolve(c, t).is_differentiable for c in outs):
+        return None
+    nodes = traced(o, t)
+    wanted = [i for i, c in enumerate(ins) if resolve(c, t).is_differentiable]
+    overridden = {i: override(o, i, t) for i in wanted if (operands(o)[i].name,) in o.gradients}
+    derived = [i for i in wanted if i not in overridden]
+    found: dict[int, Node | None] = dict(overridden)
+    for i in derived:
+        try:
+            (formula,) = gradient(nodes, [i])
+        except NoDerivative:
+            found[i] = None
+            continue
+        if formula is None:
+            formula = scalar.constant(0, resolve(ins[i], t))
+        found[i] = simplify((scalar.cast(formula, resolve(ins[i], t)),))[0]
+    return tuple(found.get(i) for i in range(len(ins)))
+
+
+def override(o: Operator, i: int, t: dt.DType) -> Node:
+    """A gradient that the record gives as a formula."""
+    f = o.gradients[(operands(o)[i].name,)]
+    outs, ins, ps = type_codes(o)
+    known: dict[str, Node] = {"grad": scalar.Grad(0, resolve(outs[0], t)), "result": scalar.Output(0, resolve(outs[0], t))}
+    known |= {a.name: scalar.Input(k, resolve(c, t)) for k, (a, c) in enumerate(zip(operands(o), ins, strict=True))}
+    known |= {a.name: scalar.Param(k, resolve(c, t.compute)) for k, (a, c) in enumerate(zip(params(o), ps, strict=True))}
+    value = f(*(known[n] for n in inspect.signature(f).parameters))
+    value = value if isinstance(value, Node) else scalar.constant(value, resolve(ins[i], t))
+    return simplify((scalar.cast(value, resolve(ins[i], t)),))[0]
+
+
+def is_zero(n: Node) -> bool:
+    return n.op is CONSTANT and n.attr == 0
+
+
+def passes(n: Node | None) -> bool:
+    return n is not None and n.op is GRAD
+
+
+def real_dtypes(o: Operator) -> list[dt.DType]:
+    """Compute dtypes that get backward kernels."""
+    return [d for d in REAL if d in o.dtypes or (d is dt.float32 and any(x.is_reduced for x in o.dtypes))]
+
+
+def leaf(n: Node) -> tuple[str, int]:
+    """What a leaf of a gradient formula reads: ("grad", 0), ("input", 1), ..."""
+    assert isinstance(n.attr, int)
+    return LEAVES[n.op], n.attr
+
+
+def fused(o: Operator, which: list[int], name: str) -> Fused | None:
+    per_dtype: dict[dt.DType, tuple[Node, ...]] = {}
+    leaves: list[tuple[str, int]] = []
+    for t in real_dtypes(o):
+        found = formulas(o, t)
+        assert found is not None
+        wanted = tuple(n for i in which if (n := found[i]) is not None and not is_zero(n))
+        if len(wanted) < len(which):
+            return None
+        per_dtype[t] = wanted
+        for n in scalar.topological(wanted):
+            if n.op in LEAVES and leaf(n) not in leaves:
+                leaves.append(leaf(n))
+    if not per_dtype or not leaves:
+        return None
+    order = {"grad": 0, "input": 1, "output": 2}
+    leaves.sort(key=lambda at: (order[at[0]], at[1]))
+    outs, ins, _ = type_codes(o)
+    codes = tuple({"grad": outs, "input": ins, "output": outs}[kind][i] for kind, i in leaves)
+    positions = {at: k for k, at in enumerate(leaves)}
+    renamed = {}
+    for t, wanted in per_dtype.items():
+        swap = {}
+        for n in scalar.topological(wanted):
+            if n.op in LEAVES:
+                swap[n] = scalar.Input(positions[leaf(n)], n.dtype)
+        renamed[t] = scalar.substitute(wanted, swap)
+    return Fused(name, tuple(leaves), codes, tuple(ins[i] for i in which), renamed)
+
+
+@cache
+def known_operators() -> dict[Node, Operator]:
+    """Operators without parameters by their float32 formula: a backward kernel that is one of them needs no code."""
+    known: dict[Node, Operator] = {}
+    for o in operators():
+        if o.kind == "pointwise" and not params(o) and dt.float32 in o.dtypes and dt.float64 in o.dtypes and o.types is None:
+            nodes = traced(o, dt.float32)
+            if len(nodes) == 1:
+                known.setdefault(nodes[0], o)
+    return known
+
+
+@cache
+def kernels_of(o: Operator) -> tuple[list[Fused | None], list[Operator | None]]:
+    """Per input and then for all: the backward kernel, or the operator that already is it."""
+    found = formulas(o, real_dtypes(o)[0]) if real_dtypes(o) else None
+    n = len(operands(o))
+    if found is None:
+        return [None] * (n + 1), [None] * (n + 1)
+    own: list[Fused | None] = []
+    reused: list[Operator | None] = []
+    for i in range(n):
+        f = None if found[i] is None or passes(found[i]) else fused(o, [i], f"{o.cpp_name}_d{i}")
+        same = known_operators().get(f.formulas[dt.float32][0]) if f and dt.float32 in f.formulas else None
+        own.append(f)
+        reused.append(same)
+    differentiable = [i for i in range(n) if found[i] is not None]
+    whole = None
+    if n > 1 and len(differentiable) == n and not any(passes(found[i]) for i in range(n)):
+        whole = fused(o, list(range(n)), f"{o.cpp_name}_d")
+    own.append(whole)
+    reused.append(None)
+    return own, reused
+
+
+def has_formulas(o: Operator) -> bool:
+    return o.kind == "pointwise" and any(formulas(o, t) is not None for t in (dt.float32, dt.float64, dt.complex64) if usable(o, t))
+
+
+def usable(o: Operator, t: dt.DType) -> bool:
+    return t in o.dtypes or (t is dt.float32 and any(d.is_reduced for d in o.dtypes))
+
+
+def generated_kernels(o: Operator) -> list[Fused]:
+    """Backward kernels that need loops."""
+    if o.kind != "pointwise" or not has_formulas(o):
+        return []
+    own, reused = kernels_of(o)
+    return [f for f, r in zip(own, reused, strict=True) if f is not None and r is None]
+
+
+# ---- the same formulas with operators ------------------------------------------------------------
+
+
+def _blank():
+    pass
+
+
+class TensorFormula:
+    """Prints scalar formulas as calls of operators on tensors."""
+
+    SPELLED: dict[str, tuple[str, dict[str, Value]]] = {
+        "make_complex": ("complex", {}),
+        "floordiv": ("div", {"rounding_mode": Value('std::string("floor")', "str")}),
+        "truncdiv": ("div", {"rounding_mode": Value('std::string("trunc")', "str")}),
+    }
+
+    def __init__(self) -> None:
+        self.translator = Translator(_blank, {}, "none", lambda f: None)
+        self.lines: list[str] = []
+        self.names: dict[Node, str] = {}
+
+    def name(self, n: Node) -> str:
+        if n in self.names:
+            return self.names[n]
+        self.names[n] = text = self.text(n)
+        if n.args:
+            self.names[n] = f"v{len(self.lines)}"
+            self.lines.append(f"Tensor {self.names[n]} = {text};")
+        return self.names[n]
+
+    def text(self, n: Node) -> str:
+        if n.op is GRAD:
+            return f"g[{n.attr}]"
+        if n.op is INPUT:
+            return f"x[{n.attr}]"
+        if n.op is OUTPUT:
+            return f"y[{n.attr}]"
+        if n.op is PARAM:
+            return f"wrapped_number(p[{n.attr}])"
+        if n.op is CONSTANT:
+            return f"wrapped_number(Scalar({number(n)}))"
+        if n.op.name == "polygamma":  # its order is an int, not a tensor
+            return self.translator.op_call("polygamma", [Value(integer(n.args[0]), "int"), Value(self.name(n.args[1]), "Tensor")], {}).code
+        args = [Value(self.name(a), "Tensor") for a in n.args]
+        if n.op is CAST:
+            source = n.args[0].dtype
+            if source.is_complex and not n.dtype.is_complex:
+                return f"ops::real({args[0].code})"
+            if source is dt.bool_ or not source.is_differentiable:
+                return f"ops::to_dtype({args[0].code}, real_dtype(g[0].dtype()), false, false, std::nullopt)"
+            return args[0].code  # between floats: promotion does it
+        name, keywords = self.SPELLED.get(n.op.name, (n.op.name, {}))
+        if not overloads(name):
+            name = f"special_{name}"
+        return self.translator.op_call(name, args, keywords).code
+
+
+def integer(n: Node) -> str:
+    """A formula of params and constants as a C++ integer."""
+    if n.op is CONSTANT:
+        assert isinstance(n.attr, int | float)
+        return str(int(n.attr))
+    if n.op is PARAM:
+        return f"p[{n.attr}].to_int()"
+    if n.op is CAST:
+        return integer(n.args[0])
+    return "(" + {"add": "{} + {}", "sub": "{} - {}"}[n.op.name].format(*map(integer, n.args)) + ")"
+
+
+def number(n: Node) -> str:
+    v = n.attr
+    if isinstance(v, bool):
+        return str(v).lower()
+    if isinstance(v, complex):
+        return f"Complex<double>{{{_real(v.real)}, {_real(v.imag)}}}"
+    if isinstance(v, int):
+        return f"int64_t{{{v}}}"
+    assert v is not None
+    return _real(v)
+
+
+def _real(v: float) -> str:
+    if v != v:
+        return "std::numeric_limits<double>::quiet_NaN()"
+    if v in (float("inf"), float("-inf")):
+        return ("-" if v < 0 else "") + "std::numeric_limits<double>::infinity()"
+    return f"double{{{v!r}}}"
+
+
+def composite_function(o: Operator) -> list[str]:
+    """static Tensor gradient_of_X(which, grads, inputs, outputs, params)"""
+    lines = [f"static Tensor gradient_of_{o.cpp_name}(int which, const Tensor* g, const Tensor* x, const Tensor* y, const Scalar* p) {{"]
+    lines += ["  (void)which; (void)g; (void)x; (void)y; (void)p;"]
+    versions = []
+    wide = (dt.complex128 if dt.complex128 in o.dtypes else dt.complex64, dt.float64 if dt.float64 in o.dtypes else dt.float32)
+    for t in wide:  # constants are as exact as the widest inputs need
+        if usable(o, t) and formulas(o, t) is not None:
+            versions.append(t)
+    for t in versions:
+        found = formulas(o, t)
+        assert found is not None
+        if len(versions) > 1 and t.is_complex:
+            tensors = [*(f"g[{i}]" for i in range(len(o.schema.returns))), *(f"x[{i}]" for i in range(len(operands(o))))]
+            lines.append("  if (" + " || ".join(f"({v} && {v}.is_complex())" for v in tensors) + ") {")
+        else:
+            lines.append("  {")
+        for i, n in enumerate(found):
+            if n is None:
+                continue
+            w = TensorFormula()
+            result = "ops::zeros_like(g[0], std::nullopt, std::nullopt, std::nullopt)" if is_zero(n) else w.name(n)
+            lines.append(f"    if (which == {i}) {{")
+            lines += ["      " + c for c in w.lines] + [f"      return {result};", "    }"]
+        lines.append("  }")
+    lines.append(f'  fail(ErrorKind::Runtime, "[{o.name}] derivative for {o.name} by its operand ", which, " is not implemented");')
+    return [*lines, "}"]
+
+
+def pointwise_tables(o: Operator, type_code: Callable, loop_table: Callable) -> list[str]:
+    """Static tables: kernels, leaves, what is kept; ends with `gradient_X`."""
+    name = o.cpp_name
+    own, reused = kernels_of(o)
+    lines: list[str] = []
+    rows = []
+    outs, ins, ps = type_codes(o)
+    mask_of = {d: i for i, d in enumerate(dt.DTYPES)}
+    floats = [d for d in o.dtypes if d.is_differentiable and not d.is_complex]
+    mask = hex(sum(1 << mask_of[d] for d in floats)) + "u"
+    for f, same in zip(own, reused, strict=True):
+        if f is None:
+            rows.append("{nullptr, nullptr}")
+            continue
+        leaves = ", ".join(f"{{autograd::GradientLeaf::{kind}, {i}}}" for kind, i in f.leaves)
+        lines.append(f"static const autograd::GradientLeaf leaves_{f.name}[] = {{{leaves}}};")
+        loops = f.name
+        if same is not None:
+            loops = f"{f.name}_as_{same.cpp_name}"
+            lines += [loop_table_named(loops, same.cpp_name)]
+        else:
+            lines += [f"TOCHA_LOOPS(Loop, {f.name})"]
+        count = 0 if same is not None else len(ps)
+        codes = ", ".join(type_code(c) for c in (*f.out_codes, *f.in_codes, *(() if same is not None else ps)))
+        lines.append(f"static const TypeCode types_{f.name}[] = {{{codes}}};")
+        lines.append(
+            f'static const PointwiseOp op_{f.name} = {{"{o.name}_backward", TOCHA_LOOPS_OF({loops}), {len(f.out_codes)}, {len(f.in_codes)}, {count}, '
+            f"Promote::common, {str(o.expensive).lower()}, {mask}, types_{f.name}}};"
+        )
+        rows.append(f"{{&op_{f.name}, leaves_{f.name}}}")
+    needs_in, needs_out, through = [], [], []
+    for i in range(len(ins)):
+        keep: tuple[set[int], set[int]] = (set(), set())
+        pass_all = True
+        for t in (dt.float32, dt.float64, dt.complex64):
+            found = formulas(o, t) if usable(o, t) else None
+            if found is None:
+                continue
+            n = found[i]
+            if n is None:
+                pass_all = False
+                continue
+            read = saved([n])
+            keep[0].update(read.inputs)
+            keep[1].update(read.outputs)
+            pass_all = pass_all and passes(n) and n.attr == 0
+        needs_in.append(str(sum(1 << k for k in keep[0])))
+        needs_out.append(str(sum(1 << k for k in keep[1])))
+        through.append(str(int(pass_all)))
+    lines += composite_function(o)
+    lines += [
+        f"static const autograd::FusedGradient fused_{name}[] = {{{', '.join(rows)}}};",
+        f"static const uint8_t passes_{name}[] = {{{', '.join(through)}}};",
+        f"static const uint16_t keeps_in_{name}[] = {{{', '.join(needs_in)}}}, keeps_out_{name}[] = {{{', '.join(needs_out)}}};",
+        f'static const autograd::PointwiseGradient gradient_{name} = {{"{node_name(o)}", {len(ins)}, {len(outs)}, {len(ps)}, passes_{name}, fused_{name}, '
+        f"keeps_in_{name}, keeps_out_{name}, gradient_of_{name}}};",
+    ]
+    return lines
+
+
+def loop_table_named(alias: str, existing: str) -> str:
+    return f"TOCHA_LOOPS_AS(Loop, {existing}, {alias})"
+
+
+# ---- gradient functions ---------------------------------------------------------------------------
+
+
+@cache
+def shape_only(f: Callable, name: str) -> bool:
+    """Whether a gradient function asks only facts (shape, dtype, ...) of this tensor, itself or through rules."""
+    tree = ast.parse(textwrap.dedent(inspect.getsource(f)))
+    parents = {child: parent for parent in ast.walk(tree) for child in ast.iter_child_nodes(parent)}
+    for n in ast.walk(tree):
+        if isinstance(n, ast.Name) and n.id == name and isinstance(n.ctx, ast.Load):
+            p = parents[n]
+            if isinstance(p, ast.Call) and isinstance(p.func, ast.Name) and n in p.args:
+                target = f.__globals__.get(p.func.id)
+                if callable(target) and getattr(target, "_tocha_rule", False) and shape_only(target, list(inspect.signature(target).parameters)[p.args.index(n)]):
+                    continue
+                return False
+            if not (isinstance(p, ast.Attribute) and (p.attr in TENSOR_ATTRIBUTES or p.attr in TENSOR_FACTS)):
+                return False
+    return True
+
+
+@dataclass
+class Keep:
+    """A value that a node holds on to."""
+
+    name: str
+    type: str
+    kind: str  # tensor, shape, list, shapes, output, value
+    index: int = 0
+
+    @property
+    def field(self) -> str:
+        return f"{self.name}_"
+
+    @property
+    def declaration(self) -> str:
+        if self.kind in ("tensor", "shape", "output"):
+            return f"autograd::Saved {self.field};"
+        if self.kind in ("list", "shapes"):
+            return f"autograd::SavedList {self.field};"
+        return f"{own_type(self.type)} {self.field}{{}};"
+
+    @property
+    def read(self) -> str:
+        return f"{self.field}.get(*this)" if self.kind != "value" else self.field
+
+
+class GradientNode:
+    """The C++ of one operator's node: struct, translated functions, and what recording does."""
+
+    def __init__(self, o: Operator, use_rule: Callable):
+        self.o = o
+        self.use_rule = use_rule
+        self.by_name = {a.name: a for a in o.schema.arguments}
+        self.rules: dict[tuple[str, ...], Callable | None] = dict(o.gradients)
+        if o.kind == "view" and not self.rules:
+            self.rules = {(o.schema.arguments[0].name,): None}  # through the view itself
+        listed = {n for names in self.rules for n in names}
+        self.inputs = [a for a in o.schema.arguments if a.name in listed]
+        self.struct = f"Node_{o.cpp_name}"
+        self.many = [r.type for r in o.schema.returns] == ["Tensor[]"]
+        self.keeps: dict[str, Keep] = {}
+        self.needed_by: dict[str, list[str]] = {}
+        for names, f in self.rules.items():
+            wanted = self.view_parameters() if f is None else list(inspect.signature(f).parameters)
+            for p in wanted:
+                if p in ("grad", "grads", "wanted") or (p.startswith("grad") and p[4:].isdigit()):
+                    continue
+                self.keep(p, f)
+                self.needed_by.setdefault(p, []).extend(names)
+
+    def view_parameters(self) -> list[str]:
+        return [a.name for a in self.o.schema.arguments]
+
+    def keep(self, p: str, f: Callable | None) -> None:
+        if p == "result" or (p.startswith("result") and p[6:].isdigit()):
+            index = int(p[6:] or 0)
+            self.keeps[p] = Keep(p, "Tensor", "output", index)
+            return
+        a = self.by_name.get(p)
+        if a is None:
+            raise TranslationError(f"gradient of {self.o.full_name}: {p} is no argument of it")
+        light = f is None or shape_only(f, p)
+        before = self.keeps.get(p)
+        if a.type in ("Tensor", "Operand", "Tensor?"):
+            kind = "shape" if light and (before is None or before.kind == "shape") else "tensor"
+        elif a.type in ("Tensor[]", "Tensor?[]"):
+            kind = "list" if f is not None and not self.list_shapes(f, p) else "shapes"
+        else:
+            kind = "value"
+        self.keeps[p] = Keep(p, a.type, kind)
+
+    def list_shapes(self, f: Callable, name: str) -> bool:
+        """Whether a list of tensors is only asked for shapes: through loop variables, which the record promises."""
+        return "list_shapes" in self.o.tags
+
+    def function(self, names: tuple[str, ...], f: Callable) -> list[str]:
+        types: dict[str, str] = {}
+        for p in inspect.signature(f).parameters:
+            types[p] = self.type_of(p)
+        single = self.by_name[names[0]]
+        returns = "Tensor[]" if single.type in ("Tensor[]", "Tensor?[]") else "Tensor?"
+        if len(names) > 1:
+            returns = "(" + "|".join("Tensor[]" if self.by_name[n].type.startswith("Tensor[") else "Tensor?" for n in names) + ")"
+        t = Translator(f, types, returns, self.use_rule)
+        signature = t.signature()
+        body = t.body()
+        return [f"static {own_type(returns)} gradient_{self.o.cpp_name}_{'_'.join(names)}({signature}) {{", *body, "}"]
+
+    def type_of(self, p: str) -> str:
+        if p == "grads":
+            return "Tensor[]"
+        if p == "wanted":
+            return "bool[]"
+        if p == "grad":
+            return "Tensor"
+        if p.startswith("grad") and p[4:].isdigit():
+            return "Tensor?"
+        if p == "result" or (p.startswith("result") and p[6:].isdigit()):
+            return "Tensor"
+        kind = self.by_name[p].type
+        return "Tensor" if kind == "Operand" else kind
+
+    def definition(self) -> list[str]:
+        lines: list[str] = []
+        for names, f in self.rules.items():
+            if f is not None:
+                lines += self.function(names, f)
+        lines += [f"struct {self.struct} final : autograd::Node {{", f'  const char* name() const override {{ return {self.name_text()}; }}']
+        lines += [f"  {k.declaration}" for k in self.keeps.values()]
+        lines += [f"  size_t count_{a.name} = 0;" for a in self.inputs if a.type.startswith("Tensor") and a.type.endswith("[]")]
+        if self.name_choice():
+            lines.append("  bool variant_ = false;")
+        lines += ["  void apply(autograd::Grads& grads, autograd::Grads& out) override {", *self.apply(), "  }"]
+        resets = [f"{k.field}.reset();" for k in self.keeps.values() if k.kind in ("tensor", "output", "list")]
+        if resets:
+            lines.append(f"  void release_saved() override {{ {' '.join(resets)} released = true; }}")
+        return [*lines, "};"]
+
+    def name_choice(self) -> bool:
+        return "|" in node_name(self.o)
+
+    def name_text(self) -> str:
+        name = node_name(self.o)
+        if "|" in name:
+            plain, with_dim = name.split("|")
+            return f'variant_ ? "{with_dim}" : "{plain}"'
+        return f'"{name}"'
+
+    def apply(self) -> list[str]:
+        lines = []
+        o = self.o
+        parameters = {p for f in self.rules.values() if f is not None for p in inspect.signature(f).parameters}
+        numbered = any(p.startswith("grad") and p[4:].isdigit() for p in parameters)
+        if self.many:
+            lines += ["    bool any = false;", "    for (const Tensor& g : grads) any = any || g;", "    if (!any) return;"]
+            lines += [
+                "    for (size_t i = 0; i < grads.size(); ++i)",
+                "      if (!grads[i]) grads[i] = ops::zeros(inputs[i].sizes, inputs[i].dtype, inputs[i].device);",
+            ]
+        elif numbered:
+            lines += ["    bool any = false;", "    for (const Tensor& g : grads) any = any || g;", "    if (!any) return;"]
+        else:
+            lines += ["    if (!grads[0]) return;", "    const Tensor& grad = grads[0];", "    (void)grad;"]
+        lines.append("    size_t at = 0;")
+        for a in self.inputs:
+            lines.append(f"    const size_t at_{a.name} = at;")
+            lines.append(f"    at += {self.count(a)};")
+        lines.append("    (void)at;")
+        for names, f in self.rules.items():
+            test = " || ".join(self.wants(n) for n in names)
+            lines.append(f"    if ({test}) {{")
+            if f is None:
+                lines += self.through_view()
+            else:
+                args = []
+                for p in inspect.signature(f).parameters:
+                    if p in ("grad", "grads"):
+                        args.append(p)
+                    elif p == "wanted":
+                        args.append("std::vector<bool>{" + ", ".join(self.wants(n) for n in names) + "}")
+                    elif p.startswith("grad") and p[4:].isdigit():
+                        args.append(f"grads[{p[4:]}]")
+                    else:
+                        args.append(self.keeps[p].read)
+                call = f"gradient_{o.cpp_name}_{'_'.join(names)}({', '.join(args)})"
+                if len(names) > 1:
+                    lines.append(f"      auto found = {call};")
+                    for i, n in enumerate(names):
+                        lines += self.put(n, f"std::get<{i}>(found)")
+                else:
+                    lines += self.put(names[0], call)
+            lines.append("    }")
+        return lines
+
+    def count(self, a) -> str:
+        return f"count_{a.name}" if a.type.startswith("Tensor") and a.type.endswith("[]") else "1"
+
+    def wants(self, name: str) -> str:
+        a = self.by_name[name]
+        if self.count(a) == "1":
+            return f"wants(at_{name})"
+        return f"autograd::wants_any(*this, at_{name}, count_{name})"
+
+    def put(self, name: str, code: str) -> list[str]:
+        a = self.by_name[name]
+        if self.count(a) == "1":
+            return [f"      if (wants(at_{name})) out[at_{name}] = {code};"]
+        return [f"      autograd::put_all(out, at_{name}, {code});"]
+
+    def through_view(self) -> list[str]:
+        """The gradient written into zeros through the same view."""
+        o = self.o
+        base = o.schema.arguments[0].name
+        names = ["whole" if a.name == base else self.keeps[a.name].read for a in o.schema.arguments]
+        lines = [
+            f"      Tensor shape = {self.keeps[base].read};",
+            "      Tensor whole = ops::zeros(shape.sizes(), shape.dtype(), shape.device());",
+        ]
+        if self.many:
+            lines += [
+                f"      Tensors parts = ops::{o.cpp_name}({', '.join(names)});",
+                "      for (size_t i = 0; i < parts.size(); ++i) whole = autograd::written(whole, parts[i], grads[i]);",
+            ]
+        else:
+            lines.append(f"      whole = autograd::written(whole, ops::{o.cpp_name}({', '.join(names)}), grads[0]);")
+        return [*lines, f"      out[at_{base}] = whole;"]
+
+    # -- recording
+
+    def saves(self, replaced: str | None = None) -> list[str]:
+        """Statements that keep inputs, for the gradients that are wanted. `replaced`: what stands in for self."""
+        lines = []
+        first = self.o.schema.arguments[0].name
+        for k in self.keeps.values():
+            if k.kind == "output":
+                continue
+            if k.kind == "value":
+                lines.append(f"  node->{k.field} = {own_value(k)};")
+                continue
+            tests = [t for n in dict.fromkeys(self.needed_by[k.name]) if (t := self.wants_now(n))]
+            head = f"  if ({' || '.join(tests)}) "
+            method = {"tensor": "input", "shape": "shape_of", "list": "inputs", "shapes": "shapes_of"}[k.kind]
+            value = replaced if replaced and k.name == first and k.kind == "tensor" else k.name
+            lines.append(f"{head}node->{k.field}.{method}({value});")
+        return lines
+
+    def wants_now(self, name: str) -> str:
+        return f"autograd::tracked({name})"
+
+    def collect(self) -> list[str]:
+        lines = []
+        for a in self.inputs:
+            lines.append(f"  autograd::collect(*ref, {a.name});")
+            if self.count(a) != "1":
+                lines.append(f"  node->count_{a.name} = {a.name}.size();")
+        return lines
+
+    def start(self) -> list[str]:
+        lines = [
+            f"  autograd::NodeRef ref = autograd::make_node<{self.struct}>();",
+            f"  auto* node = static_cast<{self.struct}*>(ref.get());",
+            "  if (modes().anomaly) autograd::remember_call(*ref);",
+        ]
+        if self.name_choice():
+            lines.append("  node->variant_ = autograd::is_given(dim);")
+        return lines + self.collect()
+
+    def outputs(self, names: list[str]) -> list[str]:
+        return [f"  node->{k.field}.output({names[k.index]}, {k.index});" for k in self.keeps.values() if k.kind == "output"]
+
+    def forward(self, outs: list[str]) -> list[str]:
+        """Tangents of the results, in forward mode."""
+        flat = " ".join(f"autograd::flatten(ins, {a.name});" for a in self.inputs)
+        results = "out" if self.many else f"{{{', '.join(outs)}}}"
+        return [f"  if (modes().forward_level) {{ Tensors ins; {flat} autograd::carry(*ref, ins, {results}); }}"]
+
+    def record(self, parameters: str, result: str) -> list[str]:
+        """static T record_X(arguments)"""
+        o = self.o
+        names = ", ".join(a.name for a in o.schema.arguments)
+        lines = [f"static {result} record_{o.cpp_name}({parameters}) {{", *self.start(), *self.saves()]
+        lines += [f"  {result} out = [&] {{", "    autograd::Unrecorded off;", f"    return ops::{o.cpp_name}({names});", "  }();"]
+        n = len(o.schema.returns)
+        outs = ["out"] if n == 1 else [f"std::get<{i}>(out)" for i in range(n)]
+        if o.kind == "view":
+            if self.many:
+                lines += ["  for (const Tensor& t : out) autograd::set_view_history(t, ref, true);"]
+            else:
+                lines += ["  autograd::set_view_history(out, ref, false);"]
+        else:
+            if n == 1 and not self.many and "view" in o.tags:
+                lines += [f"  if (out.is({self.inputs[0].name})) return out;", "  autograd::set_view_history(out, ref, false);", *self.outputs(outs), *self.forward(outs), "  return out;", "}"]
+                return lines
+            if n == 1 and not self.many and "dynamic" in o.tags:
+                lines += [f"  if ({' || '.join(f'out.is({a.name})' for a in self.inputs if self.count(a) == '1') or 'false'}) return out;"]
+            for i, v in enumerate(outs):
+                known = o.differentiable is None or i in o.differentiable
+                lines.append(f"  autograd::set_history({v}, ref);" if known else f"  autograd::skip_output({v}, *ref);")
+        return [*lines, *self.outputs(outs), *self.forward(outs), "  return out;", "}"]
+
+    def record_inplace(self, parameters: str, function: str) -> list[str]:
+        o = self.o
+        names = ", ".join(a.name for a in o.schema.arguments)
+        first = o.schema.arguments[0].name
+        overwritten = first in self.keeps and self.keeps[first].kind == "tensor"
+        lines = [f"static Tensor record_{function}({parameters}) {{", f'  autograd::check_writable({first}, "{o.name}");', *self.start()]
+        if overwritten:
+            lines += ["  Tensor before;", f"  {{ autograd::Unrecorded off; before = ops::clone({first}, std::nullopt); }}"]
+        lines += self.saves("before" if overwritten else None)
+        lines += ["  {", "    autograd::Unrecorded off;", f"    ops::{function}({names});", "  }"]
+        lines += [f"  autograd::rebase_history({first}, ref);"]
+        return [*lines, *self.outputs([first] * 4), *self.forward([first]), f"  return {first};", "}"]
+
+
+def own_value(k: Keep) -> str:
+    return f"Ints({k.name})" if k.type == "int[]" else k.name
+
+
+def node_for(o: Operator, use_rule: Callable) -> GradientNode | None:
+    """The node of an operator with gradient functions; None for formulas, composites and what has no gradient."""
+    if o.kind == "pointwise" or "no_gradient" in o.tags:
+        return None
+    if o.gradients or o.kind == "view":
+        return GradientNode(o, use_rule)
+    return None
+
+
+def lacks_gradient(o: Operator) -> bool:
+    """Differentiable results, perhaps, but nobody has said how: recorded, and refused when backward gets there."""
+    if o.kind in ("pointwise", "composite", "view") or o.gradients or "no_gradient" in o.tags or "factory" in o.tags:
+        return False
+    returns = [r.type for r in o.schema.returns]
+    return (returns == ["Tensor[]"] or (bool(returns) and set(returns) == {"Tensor"})) and any(a.is_tensor for a in o.schema.arguments)
+
+
+__all__ = ["GradientNode", "composite_function", "generated_kernels", "has_formulas", "lacks_gradient", "node_for", "pointwise_tables", "return_type"]

@@ -1,0 +1,301 @@
+"""Derivatives of functions: vjp, jvp, jacobian, hessian, and products with a Hessian."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from tocha import _C
+
+__all__ = ["hessian", "hvp", "jacobian", "jvp", "vhp", "vjp"]
+
+Tensor = _C.Tensor
+
+
+def _tuple(value: Any, name: str, where: str) -> tuple[tuple, bool]:
+    """value as a tuple of tensors, and whether it was one."""
+    was = isinstance(value, tuple)
+    found = value if was else (value,)
+    for i, t in enumerate(found):
+        if not isinstance(t, Tensor):
+            what = f"element {i} of {name}" if was else name
+            raise TypeError(f"[{where}] {what} must be a Tensor or a tuple of Tensors, got {type(t).__name__}")
+    return tuple(found), was
+
+
+def _plain(value: tuple, was: bool) -> Any:
+    return value if was else value[0]
+
+
+def _leaves(inputs: tuple, create_graph: bool, need_graph: bool = True) -> tuple:
+    """Fresh tensors to differentiate by; with create_graph still tied to the given ones."""
+    return tuple(
+        (t.view_as(t) if t.requires_grad else t.detach().requires_grad_(need_graph))
+        if create_graph
+        else t.detach().requires_grad_(need_graph)
+        for t in inputs
+    )
+
+
+def _finished(values: tuple, create_graph: bool) -> tuple:
+    return values if create_graph else tuple(None if t is None else t.detach() for t in values)
+
+
+def _grad(
+    outputs: tuple, inputs: tuple, grads: tuple | None, create_graph: bool, retain_graph: bool | None = None
+) -> tuple:
+    """autograd.grad, where outputs that need no gradient give none."""
+    from tocha import autograd
+
+    given = (None,) * len(outputs) if grads is None else grads
+    kept = [(o, g) for o, g in zip(outputs, given, strict=True) if o is not None and o.requires_grad]
+    if not kept:
+        return (None,) * len(inputs)
+    return autograd.grad(
+        tuple(o for o, _ in kept),
+        inputs,
+        tuple(g for _, g in kept),
+        allow_unused=True,
+        create_graph=create_graph,
+        retain_graph=retain_graph,
+    )
+
+
+def _filled(grads: tuple, like: tuple, strict: bool, create_graph: bool, where: str, stage: str) -> tuple:
+    """Zeros for gradients that are not there, or an error."""
+    found = []
+    for i, (g, t) in enumerate(zip(grads, like, strict=True)):
+        if g is None:
+            if strict:
+                raise RuntimeError(
+                    f"[{where}] The output of the user-provided function is independent of input {i}. This is not allowed in strict mode. ({stage})"
+                )
+            g = _C.zeros_like(t)
+        elif strict and create_graph and not g.requires_grad:
+            raise RuntimeError(
+                f"[{where}] The {stage} of the user-provided function is independent of input {i}. This is not allowed in strict mode when create_graph=True."
+            )
+        found.append(g)
+    return tuple(found)
+
+
+def _check_v(v: tuple, other: tuple, v_was: bool, other_was: bool, where: str, name: str) -> None:
+    if len(v) != len(other) and (v_was or other_was):
+        raise RuntimeError(f"[{where}] v is a tuple of invalid length: should be {len(other)} but got {len(v)}.")
+    for i, (a, b) in enumerate(zip(v, other, strict=True)):
+        if a.size() != b.size():
+            raise RuntimeError(
+                f"[{where}] v has invalid size at entry {i}: should be {list(b.size())} but got {list(a.size())} ({name})."
+            )
+
+
+def _run(func: Callable, inputs: tuple, where: str) -> tuple[tuple, bool]:
+    return _tuple(func(*inputs), "outputs", where)
+
+
+def vjp(
+    func: Callable, inputs: Any, v: Any = None, create_graph: bool = False, strict: bool = False
+) -> tuple[Any, Any]:
+    """func(*inputs), and v times its Jacobian.
+
+    >>> import tocha
+    >>> vjp(lambda x: x.exp(), tocha.zeros(2), tocha.ones(2))
+    (tensor([1., 1.]), tensor([1., 1.]))
+    """
+    with _enabled():
+        given, was = _tuple(inputs, "inputs", "vjp")
+        given = _leaves(given, create_graph)
+        outputs, out_was = _run(func, given, "vjp")
+        if v is None:
+            if len(outputs) != 1 or outputs[0].nelement() != 1:
+                raise RuntimeError(
+                    "[vjp] The vector v can only be None if the user-provided function returns a single Tensor with a single element."
+                )
+            vs: tuple | None = None
+        else:
+            vs, v_was = _tuple(v, "v", "vjp")
+            _check_v(vs, outputs, v_was, out_was, "vjp", "the output")
+    with _enabled(create_graph or _C.is_grad_enabled()):
+        grads = _filled(_grad(outputs, given, vs, create_graph), given, strict, create_graph, "vjp", "back")
+    return _plain(_finished(outputs, create_graph), out_was), _plain(_finished(grads, create_graph), was)
+
+
+def jvp(
+    func: Callable, inputs: Any, v: Any = None, create_graph: bool = False, strict: bool = False
+) -> tuple[Any, Any]:
+    """func(*inputs), and its Jacobian times v: by differentiating v^T J by v.
+
+    >>> import tocha
+    >>> jvp(lambda x: x * x, tocha.tensor([1.0, 2.0]), tocha.ones(2))[1]
+    tensor([2., 4.])
+    """
+    with _enabled():
+        given, was = _tuple(inputs, "inputs", "jvp")
+        given = _leaves(given, create_graph)
+        if v is None:
+            if len(given) != 1 or given[0].nelement() != 1:
+                raise RuntimeError(
+                    "[jvp] The vector v can only be None if the input to the user-provided function is a single Tensor with a single element."
+                )
+            vs: tuple | None = None
+        else:
+            vs, v_was = _tuple(v, "v", "jvp")
+            _check_v(vs, given, v_was, was, "jvp", "the input")
+        outputs, out_was = _run(func, given, "jvp")
+        dummies = tuple(_C.zeros_like(o, requires_grad=True) for o in outputs)
+        inner = _filled(_grad(outputs, given, dummies, True), given, strict, True, "jvp", "grad_input")
+        grads = _filled(_grad(inner, dummies, vs, create_graph), outputs, strict, create_graph, "jvp", "jacobian")
+    return _plain(_finished(outputs, create_graph), out_was), _plain(_finished(grads, create_graph), out_was)
+
+
+def jacobian(
+    func: Callable,
+    inputs: Any,
+    create_graph: bool = False,
+    strict: bool = False,
+    vectorize: bool = False,
+    strategy: str = "reverse-mode",
+) -> Any:
+    """The Jacobian: for each output and input a tensor of shape (*output.shape, *input.shape).
+
+    >>> import tocha
+    >>> jacobian(lambda x: x * x, tocha.tensor([1.0, 2.0]))
+    tensor([[2., 0.],
+            [0., 4.]])
+    """
+    if strategy not in ("forward-mode", "reverse-mode"):
+        raise AssertionError(
+            f'Expected strategy to be either "forward-mode" or "reverse-mode". Got strategy={strategy}.'
+        )
+    if strategy == "forward-mode" and create_graph:
+        raise NotImplementedError("[jacobian] create_graph=True is not supported with strategy='forward-mode'")
+    if strategy == "forward-mode" and not vectorize:
+        raise NotImplementedError(
+            'For now, `jacobian` only supports `strategy="forward-mode"` in conjunction with `vectorize=True`.'
+        )
+    if strict and vectorize:
+        raise RuntimeError("[jacobian] `strict=True` and `vectorized=True` are not supported together.")
+    with _enabled():
+        given, was = _tuple(inputs, "inputs", "jacobian")
+        given = _leaves(given, create_graph)
+        outputs, out_was = _run(func, given, "jacobian")
+        rows = []
+        for i, out in enumerate(outputs):
+            per_input: list[list] = [[] for _ in given]
+            flat = out.reshape(-1)
+            for j in range(out.nelement()):
+                found = _grad((flat[j],), given, None, create_graph, True)
+                for k, (g, t) in enumerate(zip(found, given, strict=True)):
+                    if g is None:
+                        if strict:
+                            raise RuntimeError(
+                                f"[jacobian] Output {i} of the user-provided function is independent of input {k}. This is not allowed in strict mode."
+                            )
+                        g = _C.zeros_like(t)
+                    elif strict and create_graph and not g.requires_grad:
+                        raise RuntimeError(
+                            "[jacobian] The jacobian of the user-provided function is independent of input "
+                            + str(k)
+                            + ". This is not allowed in strict mode when create_graph=True."
+                        )
+                    per_input[k].append(g)
+            rows.append(
+                tuple(
+                    _C.stack(parts).view(out.size() + t.size()) if parts else out.new_zeros(out.size() + t.size())
+                    for parts, t in zip(per_input, given, strict=True)
+                )
+            )
+        result = tuple(_finished(r, create_graph) for r in rows)
+    if out_was:
+        return tuple(r if was else r[0] for r in result)
+    return result[0] if was else result[0][0]
+
+
+def _one_number(func: Callable, where: str) -> Callable:
+    def checked(*inputs: Tensor) -> Tensor:
+        out = func(*inputs)
+        outs, was = _tuple(out, "outputs", where)
+        if was and len(outs) != 1:
+            raise RuntimeError(f"[{where}] The function given to {where} should return a single Tensor")
+        if outs[0].nelement() != 1:
+            raise RuntimeError(
+                f"[{where}] The Tensor returned by the function given to {where} should contain a single element"
+            )
+        return outs[0].squeeze()
+
+    return checked
+
+
+def hessian(
+    func: Callable,
+    inputs: Any,
+    create_graph: bool = False,
+    strict: bool = False,
+    vectorize: bool = False,
+    outer_jacobian_strategy: str = "reverse-mode",
+) -> Any:
+    """The Hessian of a function with one number as its result.
+
+    >>> import tocha
+    >>> hessian(lambda x: (x**3).sum(), tocha.tensor([1.0, 2.0]))
+    tensor([[ 6.,  0.],
+            [ 0., 12.]])
+    """
+    given, was = _tuple(inputs, "inputs", "hessian")
+    if outer_jacobian_strategy not in ("forward-mode", "reverse-mode"):
+        raise AssertionError('Expected strategy to be either "forward-mode" or "reverse-mode".')
+    single = _one_number(func, "hessian")
+
+    def gradient(*xs: Tensor) -> Any:
+        return jacobian(single, xs, create_graph=True, strict=strict)
+
+    rows = jacobian(gradient, given, create_graph=create_graph, strict=strict, vectorize=vectorize)
+    return rows if was else rows[0][0]
+
+
+def vhp(
+    func: Callable, inputs: Any, v: Any = None, create_graph: bool = False, strict: bool = False
+) -> tuple[Any, Any]:
+    """func(*inputs), and v times its Hessian."""
+    with _enabled():
+        given, was = _tuple(inputs, "inputs", "vhp")
+        given = _leaves(given, create_graph)
+        vs = _vector(v, given, was, "vhp")
+        out = _one_number(func, "vhp")(*given)
+        first = _filled(_grad((out,), given, None, True), given, strict, True, "vhp", "jacobian")
+        grads = _filled(_grad(first, given, vs, create_graph), given, strict, create_graph, "vhp", "hessian")
+    return _finished((out,), create_graph)[0], _plain(_finished(grads, create_graph), was)
+
+
+def hvp(
+    func: Callable, inputs: Any, v: Any = None, create_graph: bool = False, strict: bool = False
+) -> tuple[Any, Any]:
+    """func(*inputs), and its Hessian times v: differentiated twice, the second time by a vector that stands in for v."""
+    with _enabled():
+        given, was = _tuple(inputs, "inputs", "hvp")
+        given = _leaves(given, create_graph)
+        vs = _vector(v, given, was, "hvp")
+        out = _one_number(func, "hvp")(*given)
+        first = _filled(_grad((out,), given, None, True), given, strict, True, "hvp", "jacobian")
+        dummies = tuple(_C.zeros_like(g, requires_grad=True) for g in first)
+        back = _filled(_grad(first, given, dummies, True), given, strict, True, "hvp", "jacobian")
+        grads = _filled(_grad(back, dummies, vs, create_graph), given, strict, create_graph, "hvp", "hessian")
+    return _finished((out,), create_graph)[0], _plain(_finished(grads, create_graph), was)
+
+
+def _vector(v: Any, given: tuple, was: bool, where: str) -> tuple | None:
+    if v is None:
+        if len(given) != 1 or given[0].nelement() != 1:
+            raise RuntimeError(
+                f"[{where}] The vector v can only be None if the input to the user-provided function is a single Tensor with a single element."
+            )
+        return None
+    vs, v_was = _tuple(v, "v", where)
+    _check_v(vs, given, v_was, was, where, "the input")
+    return vs
+
+
+def _enabled(on: bool = True) -> Any:
+    from tocha.autograd.grad_mode import set_grad_enabled
+
+    return set_grad_enabled(on)

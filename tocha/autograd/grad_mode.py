@@ -1,0 +1,165 @@
+"""Switches for recording: no_grad, enable_grad, set_grad_enabled, inference_mode; contexts and decorators alike."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Callable
+from typing import Any
+
+from tocha import _C
+
+__all__ = ["enable_grad", "inference_mode", "no_grad", "set_grad_enabled"]
+
+
+class _Context:
+    """A context manager that also decorates functions (each call in the context) and generators (each step)."""
+
+    def __call__(self, function: Callable) -> Callable:
+        if inspect.isclass(function):
+            raise TypeError(f"{type(self).__name__} decorates functions, not classes: got {function!r}")
+        if inspect.isgeneratorfunction(function):
+            return self._generator(function)
+
+        @functools.wraps(function)
+        def call(*args: Any, **kwargs: Any) -> Any:
+            with self.clone():
+                return function(*args, **kwargs)
+
+        return call
+
+    def _generator(self, function: Callable) -> Callable:
+        @functools.wraps(function)
+        def steps(*args: Any, **kwargs: Any) -> Any:
+            inner = function(*args, **kwargs)
+            # The mode holds only while the generator runs, not while its caller does.
+            try:
+                with self.clone():
+                    value = inner.send(None)
+                while True:
+                    try:
+                        sent = yield value
+                    except GeneratorExit:
+                        with self.clone():
+                            inner.close()
+                        raise
+                    except BaseException as error:
+                        with self.clone():
+                            value = inner.throw(error)
+                    else:
+                        with self.clone():
+                            value = inner.send(sent)
+            except StopIteration as stop:
+                return stop.value
+
+        return steps
+
+    def clone(self) -> Any:
+        return type(self)()
+
+    def __enter__(self) -> Any:
+        raise NotImplementedError
+
+    def __exit__(self, *exc: object) -> None:
+        raise NotImplementedError
+
+
+class _Switch(_Context):
+    on: bool
+
+    def __enter__(self) -> None:
+        self.before = _C.is_grad_enabled()
+        _C._set_grad_enabled(self.on)
+
+    def __exit__(self, *exc: object) -> None:
+        _C._set_grad_enabled(self.before)
+
+
+class _OnOrOff(type):
+    """`@no_grad` without parentheses decorates, too."""
+
+    def __call__(cls, function: Callable | None = None) -> Any:
+        context = super().__call__()
+        return context if function is None else context(function)
+
+
+class no_grad(_Switch, metaclass=_OnOrOff):
+    """Operations are not recorded.
+
+    >>> import tocha
+    >>> x = tocha.ones(2, requires_grad=True)
+    >>> with tocha.no_grad():
+    ...     y = x * 2
+    >>> y.requires_grad
+    False
+    """
+
+    on = False
+
+
+class enable_grad(_Switch, metaclass=_OnOrOff):
+    """Operations are recorded, also inside no_grad."""
+
+    on = True
+
+
+class set_grad_enabled(_Context):
+    """Sets the mode at once; as a context, until its end.
+
+    >>> import tocha
+    >>> with tocha.set_grad_enabled(False):
+    ...     tocha.is_grad_enabled()
+    False
+    """
+
+    def __init__(self, mode: bool) -> None:
+        self.before = _C.is_grad_enabled()
+        self.mode = bool(mode)
+        _C._set_grad_enabled(self.mode)
+
+    def __call__(self, function: Callable) -> Callable:
+        _C._set_grad_enabled(self.before)
+        return super().__call__(function)
+
+    def __enter__(self) -> None:
+        _C._set_grad_enabled(self.mode)
+
+    def __exit__(self, *exc: object) -> None:
+        _C._set_grad_enabled(self.before)
+
+    def __str__(self) -> str:
+        return f"tocha.autograd.grad_mode.set_grad_enabled(mode={self.mode})"
+
+    def clone(self) -> set_grad_enabled:
+        return type(self)(self.mode)
+
+
+class inference_mode(_Context):
+    """no_grad, and tensors made here stay outside recording for good.
+
+    >>> import tocha
+    >>> with tocha.inference_mode():
+    ...     y = tocha.ones(2) + 1
+    >>> y.is_inference()
+    True
+    """
+
+    def __new__(cls, mode: Any = True) -> Any:
+        if isinstance(mode, bool):
+            return super().__new__(cls)
+        return cls()(mode)
+
+    def __init__(self, mode: bool = True) -> None:
+        self.mode = mode
+
+    def __enter__(self) -> None:
+        self.before = (_C.is_inference_mode_enabled(), _C.is_grad_enabled())
+        _C._set_inference(self.mode)
+        _C._set_grad_enabled(not self.mode)
+
+    def __exit__(self, *exc: object) -> None:
+        _C._set_inference(self.before[0])
+        _C._set_grad_enabled(self.before[1])
+
+    def clone(self) -> inference_mode:
+        return type(self)(self.mode)

@@ -1,0 +1,180 @@
+"""Cross products, and distances between points. The kernels are in csrc/cpu/distances.cpp."""
+
+from __future__ import annotations
+
+import math
+
+from tocha.ir import dtypes as dt
+from tocha.operators.products import PRODUCT, check_factors
+from tocha.operators.record import composite, gradient, native, op, rule
+from tocha.operators.rules import Out, broadcast_shapes, wrap_dim
+
+
+@native(
+    "linalg_cross(Tensor self, Tensor other, *, int dim=-1) -> Tensor",
+    dtypes=PRODUCT,
+    variants="function, out",
+    samples=lambda t: [((t(4, 3), t(4, 3)), {}), ((t(1, 3, 2), t(4, 3, 2)), {"dim": 1})],
+)
+def linalg_cross(self, other, dim):
+    """The cross products of the 3-vectors along dim; other dims broadcast."""
+    if self.dim() != other.dim():
+        raise RuntimeError(
+            f"[linalg.cross] expected tensors with the same number of dims, but got {self.shape} and {other.shape}"
+        )
+    check_factors("linalg.cross", self, other)
+    d = wrap_dim(dim, self.dim())
+    if self.dim() == 0 or self.shape[d] != 3 or other.shape[d] != 3:
+        raise RuntimeError(
+            f"[linalg.cross] dim {dim} must have length 3 in both operands, but got {self.shape} and {other.shape}"
+        )
+    return Out(broadcast_shapes(self.shape, other.shape, "linalg.cross"), self.dtype)
+
+
+@gradient(linalg_cross, "self")
+def cross_self_gradient(grad, other, dim):
+    return op.linalg_cross(other.conj(), grad, dim=dim)
+
+
+@gradient(linalg_cross, "other")
+def cross_other_gradient(grad, self, dim):
+    return op.linalg_cross(grad, self.conj(), dim=dim)
+
+
+@composite(
+    "cross(Tensor self, Tensor other, int? dim=None) -> Tensor",
+    variants="function, method, out",
+    samples=lambda t: [((t(4, 3), t(4, 3)), {})],
+)
+def cross(self, other, dim):
+    """The cross products of 3-vectors along dim, by default the first dim of length 3."""
+    d = -1
+    if dim is None:
+        for i in reversed(range(self.dim())):
+            if self.shape[i] == 3:
+                d = i
+        if d < 0:
+            raise RuntimeError(f"[cross] no dim of length 3 in the input of shape {self.shape}")
+    else:
+        d = dim
+    return op.linalg_cross(self, other, dim=d)
+
+
+@rule
+def check_points(name: "str", self: "Tensor", p: "float") -> "none":
+    if self.dtype in (dt.float16, dt.bfloat16, dt.float8_e4m3fn, dt.float8_e5m2):
+        raise NotImplementedError(f"[{name}] not implemented for {self.dtype}")
+    if not self.is_floating_point():
+        raise RuntimeError(f"[{name}] only floating-point dtypes are supported, but got {self.dtype}")
+    if not p >= 0:
+        raise RuntimeError(f"[{name}] only non-negative p are supported, but got {p}")
+
+
+@native(
+    "cdist(Tensor x1, Tensor x2, float p=2.0, str compute_mode='use_mm_for_euclid_dist_if_necessary') -> Tensor",
+    dtypes=(dt.float32, dt.float64),
+    variants="function",
+    samples=lambda t: [((t(2, 4, 3), t(5, 3)), {}), ((t(4, 3), t(5, 3)), {"p": 1.5})],
+)
+def cdist(x1, x2, p, compute_mode):
+    """The p-norm distances between every row of x1 and every row of x2, in batches."""
+    if compute_mode not in (
+        "use_mm_for_euclid_dist_if_necessary",
+        "use_mm_for_euclid_dist",
+        "donot_use_mm_for_euclid_dist",
+    ):
+        raise ValueError(f"[cdist] {compute_mode} is not a valid value for compute_mode")
+    if x1.dim() < 2 or x2.dim() < 2:
+        raise RuntimeError(f"[cdist] expected tensors with at least two dims, but got {x1.shape} and {x2.shape}")
+    if x1.shape[-1] != x2.shape[-1]:
+        raise RuntimeError(f"[cdist] points must have the same number of columns, but got {x1.shape} and {x2.shape}")
+    check_points("cdist", x1, p)
+    check_factors("cdist", x1, x2)
+    sizes = broadcast_shapes(x1.shape[:-2], x2.shape[:-2], "cdist")
+    return Out([*sizes, x1.shape[-2], x2.shape[-2]], x1.dtype)
+
+
+@gradient(cdist, "x1")
+def cdist_x1_gradient(grad, x1, x2, p, result):
+    return op._cdist_backward(grad, x1, x2, p, result)
+
+
+@gradient(cdist, "x2")
+def cdist_x2_gradient(grad, x1, x2, p, result):
+    return op._cdist_backward(grad.mT, x2, x1, p, result.mT)
+
+
+@native(
+    "_cdist_backward(Tensor grad_output, Tensor x1, Tensor x2, float p, Tensor distances) -> Tensor",
+    kernel="cdist_backward",
+    dtypes=(dt.float32, dt.float64),
+    variants="",
+)
+def _cdist_backward(grad_output, x1, x2, p, distances):
+    """The gradient of cdist's first points, for every batch of the distances; 0 where points meet."""
+    return Out([*distances.shape[:-2], *x1.shape[-2:]], x1.dtype)
+
+
+@rule
+def distance_slopes(apart: "Tensor", distances: "Tensor", p: "float") -> "Tensor":
+    """The derivatives of the p-norm of the vectors `apart`, whose norms are `distances` (0 there: no derivative)."""
+    if p == 0:
+        return op.zeros_like(apart)
+    if p == 1:
+        return apart.sign()
+    if math.isinf(p):
+        return op.where(apart.abs() == distances, apart.sign(), 0.0)
+    safe = distances.masked_fill(distances == 0, 1)
+    if p == 2:
+        return apart / safe
+    steep = (apart.abs().masked_fill(apart == 0, 1) / safe).pow(p - 1)
+    return op.where(distances == 0, 0.0, apart.sign() * steep)
+
+
+@gradient(_cdist_backward, "grad_output", "x1", "x2")
+def cdist_backward_gradient(grad, grad_output, x1, x2, p):
+    apart = x1.unsqueeze(-2) - x2.unsqueeze(-3)
+    distances = op.linalg_vector_norm(apart, p, [-1], True)
+    slopes = distance_slopes(apart, distances, p)
+    along = grad.unsqueeze(-2)
+    projected = (slopes * along).sum([-1], True)
+    if p == 0 or p == 1 or math.isinf(p):
+        return projected.squeeze(-1), None, None
+    safe = distances.masked_fill(distances == 0, 1)
+    bent = along if p == 2 else along * (apart.abs().masked_fill(apart == 0, 1) / safe).pow(p - 2)
+    curved = op.where(distances == 0, 0.0, (bent - slopes * projected) * ((p - 1) / safe)) * grad_output.unsqueeze(-1)
+    return projected.squeeze(-1), curved.sum([-2]), -curved.sum([-3])
+
+
+@native(
+    "pdist(Tensor self, float p=2) -> Tensor",
+    dtypes=(dt.float32, dt.float64),
+    variants="function",
+    samples=lambda t: [((t(4, 3),), {})],
+)
+def pdist(self, p):
+    """The p-norm distances between every two rows: the upper triangle of cdist(self, self)."""
+    if self.dim() != 2:
+        raise RuntimeError(f"[pdist] expected a matrix of points, but got {self.shape}")
+    check_points("pdist", self, p)
+    n = self.shape[0]
+    return Out([n * (n - 1) // 2], self.dtype)
+
+
+@gradient(pdist, "self")
+def pdist_gradient(grad, self, p, result):
+    n = self.shape[0]
+    if n < 2:
+        return op.zeros_like(self)
+    places = op.triu_indices(n, n, 1, device=self.device)
+    flat = places.select(0, 0) * n + places.select(0, 1)
+    zeros = op.zeros([n * n], dtype=grad.dtype, device=grad.device)
+    upper = zeros.index_add(0, flat, grad).view([n, n])
+    apart = zeros.index_add(0, flat, result).view([n, n])
+    return op._cdist_backward(upper + upper.mT, self, self, p, apart + apart.mT)
+
+
+@composite("nn_pdist(Tensor self, float p=2) -> Tensor", variants="function", samples=lambda t: [((t(4, 3),), {})])
+def nn_pdist(self, p):
+    """The p-norm distances between every two rows."""
+    return op.pdist(self, p)

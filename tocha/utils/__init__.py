@@ -1,0 +1,1 @@
+"""Tools around tensors: hooks, checkpoints of activations, data loading."""

@@ -1,0 +1,236 @@
+"""Activation checkpointing: a function's intermediate results are computed again in backward instead of being kept."""
+
+from __future__ import annotations
+
+import contextlib
+import warnings
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from tocha import _C, random
+from tocha.autograd.function import Function
+from tocha.autograd.grad_mode import enable_grad
+from tocha.autograd.graph import saved_tensors_hooks
+
+__all__ = [
+    "CheckpointError",
+    "checkpoint",
+    "checkpoint_sequential",
+    "noop_context_fn",
+    "set_checkpoint_debug_enabled",
+    "set_checkpoint_early_stop",
+]
+
+Tensor = _C.Tensor
+_early_stop: bool | None = None
+
+
+class CheckpointError(RuntimeError):
+    """What was computed again is not what was computed before."""
+
+
+class _Stop(Exception):
+    """All that was needed has been computed again."""
+
+
+def noop_context_fn() -> tuple[Any, Any]:
+    """No special contexts for the first run and for the second."""
+    return contextlib.nullcontext(), contextlib.nullcontext()
+
+
+@contextlib.contextmanager
+def set_checkpoint_early_stop(enable: bool) -> Any:
+    """Whether the second run stops as soon as everything needed is there (it does, unless told otherwise)."""
+    global _early_stop
+    before = _early_stop
+    _early_stop = enable
+    try:
+        yield
+    finally:
+        _early_stop = before
+
+
+@contextlib.contextmanager
+def set_checkpoint_debug_enabled(enabled: bool | None) -> Any:
+    """Accepted for programs that ask for it; messages always say what differed."""
+    yield
+
+
+class _Random:
+    """The state of the random stream, to run twice with the same numbers."""
+
+    def __init__(self, preserve: bool) -> None:
+        self.state = random.get_rng_state() if preserve else None
+
+    @contextlib.contextmanager
+    def again(self) -> Any:
+        if self.state is None:
+            yield
+            return
+        now = random.get_rng_state()
+        random.set_rng_state(self.state)
+        try:
+            yield
+        finally:
+            random.set_rng_state(now)
+
+
+def checkpoint(
+    function: Callable,
+    *args: Any,
+    use_reentrant: bool | None = None,
+    context_fn: Callable = noop_context_fn,
+    determinism_check: str = "default",
+    debug: bool = False,
+    early_stop: bool = True,
+    **kwargs: Any,
+) -> Any:
+    """function(*args, **kwargs), whose intermediate results are not kept but computed again in backward.
+
+    >>> import tocha
+    >>> x = tocha.ones(3, requires_grad=True)
+    >>> checkpoint(lambda t: t.sin().exp(), x, use_reentrant=False).sum().backward()
+    >>> x.grad
+    tensor([1.2534, 1.2534, 1.2534])
+    """
+    if use_reentrant is None:
+        warnings.warn(
+            "tocha.utils.checkpoint: the use_reentrant parameter should be passed explicitly. use_reentrant=False is "
+            "recommended, but if you need to preserve the current default behavior, you can pass use_reentrant=True.",
+            stacklevel=2,
+        )
+        use_reentrant = True
+    preserve = kwargs.pop("preserve_rng_state", True)
+    if use_reentrant:
+        if kwargs:
+            raise ValueError("Unexpected keyword arguments: " + ",".join(kwargs))
+        if context_fn is not noop_context_fn or debug:
+            raise ValueError("Passing `context_fn` or `debug` is only supported when use_reentrant=False.")
+        return _Reentrant.apply(function, preserve, *args)
+    return _hooked(function, preserve, context_fn, determinism_check, early_stop, args, kwargs)
+
+
+class _Reentrant(Function):
+    """Runs without recording; backward runs again with recording and walks that small graph."""
+
+    @staticmethod
+    def forward(ctx: Any, run: Callable, preserve: bool, *args: Any) -> Any:
+        ctx.run = run
+        ctx.random = _Random(preserve)
+        ctx.places = [i for i, a in enumerate(args) if isinstance(a, Tensor)]
+        ctx.others = [None if isinstance(a, Tensor) else a for a in args]
+        ctx.save_for_backward(*(args[i] for i in ctx.places))
+        if not any(args[i].requires_grad for i in ctx.places):
+            warnings.warn("None of the inputs have requires_grad=True. Gradients will be None", stacklevel=3)
+        return run(*args)
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Any) -> Any:
+        from tocha import autograd
+
+        inputs = list(ctx.others)
+        for place, t in zip(ctx.places, ctx.saved_tensors, strict=True):
+            inputs[place] = t.detach().requires_grad_(t.requires_grad)
+        with ctx.random.again(), enable_grad():
+            outputs = ctx.run(*inputs)
+        outputs = (outputs,) if isinstance(outputs, Tensor) else outputs
+        pairs = [(o, g) for o, g in zip(outputs, grads, strict=True) if isinstance(o, Tensor) and o.requires_grad]
+        if not pairs:
+            raise RuntimeError("none of output has requires_grad=True, this checkpoint() is not necessary")
+        autograd.backward([o for o, _ in pairs], [g for _, g in pairs])
+        return (None, None, *(i.grad if isinstance(i, Tensor) else None for i in inputs))
+
+
+def _facts(t: Tensor) -> tuple:
+    return tuple(t.shape), t.dtype, t.device
+
+
+def _hooked(
+    function: Callable, preserve: bool, context_fn: Callable, check: str, early_stop: bool, args: tuple, kwargs: dict
+) -> Any:
+    """Instead of every tensor that would be kept its number is; the first one asked for brings them all back."""
+    if check not in ("default", "none"):
+        raise ValueError(f"determinism_check should be one of ('default', 'none') but got {check}")
+    first_context, second_context = context_fn()
+    randoms = _Random(preserve)
+    facts: list[tuple] = []
+    again: dict[int, dict[int, Tensor]] = {}  # per backward walk: number -> tensor
+    stop_early = early_stop if _early_stop is None else _early_stop
+
+    def pack(t: Tensor) -> int:
+        facts.append(_facts(t))
+        return len(facts) - 1
+
+    def unpack(number: int) -> Tensor:
+        task = _C._graph_task()
+        held = again.get(task)
+        if held is None or number not in held:
+            held = again[task] = recompute()
+        found = held.pop(number)
+        if not held:
+            del again[task]
+        if check == "default" and _facts(found) != facts[number]:
+            raise CheckpointError(
+                f"tocha.utils.checkpoint: Recomputed values for the following tensors have different metadata than during the forward pass. "
+                f"tensor at position {number}: saved metadata: {facts[number]}, recomputed metadata: {_facts(found)}"
+            )
+        return found
+
+    def recompute() -> dict[int, Tensor]:
+        held: dict[int, Tensor] = {}
+
+        def hold(t: Tensor) -> Tensor:
+            held[len(held)] = t.detach()
+            if stop_early and len(held) == len(facts):
+                raise _Stop
+            return t
+
+        fresh = [a.detach().requires_grad_(a.requires_grad) if isinstance(a, Tensor) else a for a in args]
+        with (
+            randoms.again(),
+            second_context,
+            enable_grad(),
+            saved_tensors_hooks(hold, lambda t: t),
+            contextlib.suppress(_Stop),
+        ):
+            function(*fresh, **kwargs)
+        if len(held) != len(facts):
+            raise CheckpointError(
+                "tocha.utils.checkpoint: A different number of tensors was saved during the original forward and recomputation.\n"
+                f"Number of tensors saved during forward: {len(facts)}\nNumber of tensors saved during recomputation: {len(held)}."
+            )
+        return held
+
+    with saved_tensors_hooks(pack, unpack), first_context:
+        return function(*args, **kwargs)
+
+
+def checkpoint_sequential(
+    functions: Any, segments: int, input: Any, use_reentrant: bool | None = None, **kwargs: Any
+) -> Any:
+    """A chain of functions cut into segments, all but the last checkpointed."""
+    if use_reentrant is None:
+        warnings.warn(
+            "tocha.utils.checkpoint.checkpoint_sequential: the use_reentrant parameter should be passed explicitly.",
+            stacklevel=2,
+        )
+        use_reentrant = True
+    preserve = kwargs.pop("preserve_rng_state", True)
+    if kwargs:
+        raise ValueError("Unexpected keyword arguments: " + ",".join(kwargs))
+    chain: Sequence[Callable] = list(functions.children()) if hasattr(functions, "children") else list(functions)
+
+    def run(start: int, end: int) -> Callable:
+        def forward(value: Any) -> Any:
+            for f in chain[start : end + 1]:
+                value = f(value)
+            return value
+
+        return forward
+
+    size = len(chain) // segments
+    end = -1
+    for start in range(0, size * (segments - 1), size):
+        end = start + size - 1
+        input = checkpoint(run(start, end), input, use_reentrant=use_reentrant, preserve_rng_state=preserve)
+    return run(end + 1, len(chain) - 1)(input)

@@ -639,7 +639,7 @@ class GradientNode:
     def start(self) -> list[str]:
         lines = [
             f"  autograd::NodeRef ref = autograd::make_node<{self.struct}>();",
-            f"  auto* node = static_cast<{self.struct}*>(ref.get());",
+            f"  [[maybe_unused]] auto* node = static_cast<{self.struct}*>(ref.get());",
             "  if (modes().anomaly) autograd::remember_call(*ref);",
         ]
         if self.name_choice():

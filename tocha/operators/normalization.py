@@ -287,11 +287,23 @@ def native_group_norm(self, weight, bias, N, C, HxW, group, eps):
 
 
 @gradient(native_group_norm, "self", "weight", "bias")
-def group_norm_gradient(grad, self, weight, N, C, HxW, group, eps, result1, result2, wanted):
+def group_norm_gradient(grad0, grad1, grad2, self, weight, N, C, HxW, group, eps, result0, result1, result2, wanted):
+    grad = grad0 if grad0 is not None else op.zeros_like(result0)
     to_self, to_weight, to_bias = op._group_norm_backward(
         grad, self, result1, result2, weight, N, C, HxW, group, eps, wanted[0], wanted[1] or wanted[2]
     )
-    return to_self, to_weight, to_bias
+    if not wanted[0] or (grad1 is None and grad2 is None):
+        return to_self, to_weight, to_bias
+    # The statistics are results too.
+    n = (C // group) * HxW
+    rows = [N, group, n]
+    through = op.zeros_like(self).reshape(rows)
+    if grad1 is not None:
+        through = through + grad1.unsqueeze(-1) / n
+    if grad2 is not None:
+        slope = grad2 * result2 * result2 * result2 / n
+        through = through - slope.unsqueeze(-1) * (self.reshape(rows) - result1.unsqueeze(-1))
+    return to_self + through.reshape(self.shape), to_weight, to_bias
 
 
 @native(

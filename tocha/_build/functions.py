@@ -122,13 +122,6 @@ def dtype_mask(o: Operator) -> str:
     return hex(sum(1 << order[d] for d in o.dtypes)) + "u"
 
 
-def loop_table(o: Operator, kind: str) -> list[str]:
-    name = o.cpp_name
-    return [
-        f"TOCHA_LOOPS({kind}, {name})",
-    ]
-
-
 def scalar_of(a) -> str:
     """An argument as a Scalar parameter of a loop."""
     return a.name if a.type == "Scalar" else f"Scalar({a.name})"
@@ -212,7 +205,7 @@ class Family:
         name = o.cpp_name
         promote = "Promote::" + o.promote
         codes = ", ".join(type_code(c) for c in (*outs, *ins, *ps))
-        self.statics += loop_table(o, "Loop")
+        self.statics.append(f"TOCHA_LOOPS(Loop, {name})")
         self.statics.append(f"static const TypeCode types_{name}[] = {{{codes}}};")
         self.statics.append(
             f'static const PointwiseOp op_{name} = {{"{o.name}", TOCHA_LOOPS_OF({name}), {nout}, {nin}, {len(ps)}, {promote}, '
@@ -226,7 +219,7 @@ class Family:
         self.lines.append(f"{result_type(o)} {name}({parameters(o)}) {{")
         formulas = has_formulas(o)
         if formulas:
-            self.statics += pointwise_tables(o, type_code, loop_table)
+            self.statics += pointwise_tables(o, type_code)
         record = [f"  if (autograd::wanted(ins, {nin})) [[unlikely]]", f"    autograd::pointwise(gradient_{name}, op_{name}, outs, ins, params);", "  else"] if formulas else []
         self.lines += prologue + [f"  Tensor outs[{nout}];", *record, f"  tocha::pointwise(op_{name}, outs, ins, params);"]
         if nout == 1:
@@ -268,7 +261,7 @@ class Family:
         ps = list((o.types or {}).get("params", ("T",) * len(extra)))
         codes = ", ".join(type_code(c) for c in (*f.out_types, *f.state_types, *ps))
         nout, nstates = len(f.out_types), len(states(f, t0))
-        self.statics += loop_table(o, "ReduceLoops")
+        self.statics.append(f"TOCHA_LOOPS(ReduceLoops, {name})")
         self.statics.append(f"static const TypeCode types_{name}[] = {{{codes}}};")
         self.statics.append(
             f'static const ReductionOp op_{name} = {{"{o.name.lstrip("_")}", TOCHA_LOOPS_OF({name}), {nout}, {nstates}, {len(ps)}, '

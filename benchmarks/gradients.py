@@ -4,9 +4,25 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
-import models
 import numpy as np
 from workloads import Workload, pair
+
+WIDTH, BATCH, LAYERS = 512, 128, 6
+
+
+def mlp_arrays() -> list[np.ndarray]:
+    """A batch, then weight and bias of each layer."""
+    rng = np.random.default_rng(3)
+    made = [rng.standard_normal((BATCH, WIDTH))]
+    for _ in range(LAYERS):
+        made += [rng.standard_normal((WIDTH, WIDTH)) / WIDTH**0.5, rng.standard_normal(WIDTH)]
+    return [a.astype(np.float32) for a in made]
+
+
+def mlp_loss(m, x, parameters: list):
+    for weight, bias in zip(parameters[::2], parameters[1::2], strict=True):
+        x = m.nn.functional.relu(m.nn.functional.linear(x, weight, bias))
+    return x.square().mean()
 
 
 def workloads() -> Iterator[Workload]:
@@ -35,8 +51,8 @@ def workloads() -> Iterator[Workload]:
     yield pair(group, "chain of 1,000, backward", chain, 3)
 
     def mlp(m, t):
-        x, *parameters = [t(a) for a in models.mlp_arrays()]
-        loss = models.mlp_loss(m, x, [p.requires_grad_() for p in parameters])
+        x, *parameters = [t(a) for a in mlp_arrays()]
+        loss = mlp_loss(m, x, [p.requires_grad_() for p in parameters])
         return lambda: loss.backward(retain_graph=True)
 
     yield pair(group, "6-layer MLP, backward", mlp, 1)

@@ -1,6 +1,6 @@
-"""Peak resident memory of a training step, each library in a process of its own.
+"""Peak resident memory of training steps, each library in a process of its own.
 
-python benchmarks/memory.py tocha    # what one process reports: megabytes above the state before the first step
+python benchmarks/memory.py tocha MLP    # what one process reports: megabytes above the state before the first step
 """
 
 from __future__ import annotations
@@ -8,7 +8,6 @@ from __future__ import annotations
 import importlib
 import subprocess
 import sys
-from collections.abc import Callable
 from pathlib import Path
 
 import models
@@ -21,40 +20,22 @@ def status(field: str) -> float:
     raise KeyError(field)
 
 
-def mlp_step(m) -> Callable[[], None]:
-    x, *parameters = [m.tensor(a) for a in models.mlp_arrays()]
-    for p in parameters:
-        p.requires_grad_()
-
-    def step() -> None:
-        models.mlp_loss(m, x, parameters).backward()
-        with m.no_grad():
-            for p in parameters:
-                p.sub_(p.grad, alpha=0.01)
-                p.grad = None
-
-    return step
-
-
-STEPS = {"6-layer MLP": mlp_step}
-
-
 def growth(module: str, name: str) -> float:
     """Megabytes that the peak of ten steps lies above what was resident before the first."""
     m = importlib.import_module(module)
     m.set_num_threads(2)
-    step = STEPS[name](m)
+    case = models.case(m, models.MODELS[name])
     (m.rand(64, 64) @ m.rand(64, 64)).sum().item()  # threads and workspaces of the matrix product
     before = status("VmRSS")
     Path("/proc/self/clear_refs").write_text("5")  # the peak begins here
     for _ in range(10):
-        step()
+        case.step()
     return status("VmHWM") - before
 
 
 def show() -> None:
     print("\npeak memory of training steps, above the model and its data")
-    for name in STEPS:
+    for name in models.MODELS:
         ours, theirs = (
             float(
                 subprocess.run(
@@ -63,8 +44,8 @@ def show() -> None:
             )
             for module in ("tocha", "torch")
         )
-        print(f"{name}: {ours:.1f} MB against {theirs:.1f} MB ({ours / theirs:.2f} of PyTorch's; target 1)")
+        print(f"{name:10s} {ours:6.1f} MB against {theirs:6.1f} MB ({ours / theirs:.2f} of PyTorch's; target 1)")
 
 
 if __name__ == "__main__":
-    print(growth(sys.argv[1], sys.argv[2] if len(sys.argv) > 2 else "6-layer MLP"))
+    print(growth(sys.argv[1], sys.argv[2]))

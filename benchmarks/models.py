@@ -1,22 +1,82 @@
-"""The models that benchmarks train. Each takes the library as an argument and imports neither."""
+"""The models of examples/models.py, for tocha and for PyTorch: the same file, loaded once with `tocha` naming each.
+
+A Case holds a model, its optimizer and a batch, seeded alike in both libraries. Imports neither library itself.
+"""
 
 from __future__ import annotations
 
+import sys
+import types
+from collections.abc import Callable
+from functools import cache
+from pathlib import Path
+from typing import Any
+from unittest import mock
+
 import numpy as np
 
-WIDTH, BATCH, LAYERS = 512, 128, 6
+SOURCE = Path(__file__).resolve().parents[1] / "examples" / "models.py"
 
 
-def mlp_arrays() -> list[np.ndarray]:
-    """A batch, then weight and bias of each layer."""
-    rng = np.random.default_rng(3)
-    made = [rng.standard_normal((BATCH, WIDTH))]
-    for _ in range(LAYERS):
-        made += [rng.standard_normal((WIDTH, WIDTH)) / WIDTH**0.5, rng.standard_normal(WIDTH)]
-    return [a.astype(np.float32) for a in made]
+@cache
+def load(library: types.ModuleType) -> types.ModuleType:
+    """examples/models.py with `tocha` naming the library."""
+    name = f"models_of_{library.__name__}"
+    module = types.ModuleType(name)
+    sys.modules[name] = module  # dataclasses look there
+    with mock.patch.dict(sys.modules, {"tocha": library, "tocha.nn": library.nn}):
+        exec(compile(SOURCE.read_text(), str(SOURCE), "exec"), module.__dict__)
+    return module
 
 
-def mlp_loss(m, x, parameters: list):
-    for weight, bias in zip(parameters[::2], parameters[1::2], strict=True):
-        x = m.nn.functional.relu(m.nn.functional.linear(x, weight, bias))
-    return x.square().mean()
+class Case:
+    """A model in training, on one batch."""
+
+    def __init__(self, library: Any, model: Any, arrays: tuple[np.ndarray, ...]):
+        self.library = library
+        self.model = model
+        self.batch = [library.tensor(a) for a in arrays]
+        self.optimizer = library.optim.Adam(model.parameters(), lr=1e-3)
+
+    def step(self) -> Any:
+        self.optimizer.zero_grad()
+        loss = self.model.loss(*self.batch)
+        loss.backward()
+        self.optimizer.step()
+        return loss
+
+    def infer(self) -> Any:
+        with self.library.no_grad():
+            return self.model(self.batch[0])
+
+
+def case(library: Any, make: Callable) -> Case:
+    library.manual_seed(0)
+    model, arrays = make(load(library), np.random.default_rng(0))
+    return Case(library, model, arrays)
+
+
+def gpt(m: Any, rng: np.random.Generator) -> tuple:
+    """4 layers, width 128, 4 heads, 64 tokens, batch 8."""
+    config = m.GPTConfig()
+    tokens = rng.integers(0, config.vocabulary, (2, 8, config.context))
+    return m.GPT(config), (tokens[0], tokens[1])
+
+
+def resnet18(m: Any, rng: np.random.Generator) -> tuple:
+    """Batch 4, 96 x 96."""
+    return m.ResNet(), (rng.standard_normal((4, 3, 96, 96)).astype(np.float32), rng.integers(0, 1000, 4))
+
+
+def lstm(m: Any, rng: np.random.Generator) -> tuple:
+    """2 layers, width 128, batch 16, 32 steps."""
+    tokens = rng.integers(0, 1000, (2, 16, 32))
+    return m.LSTMModel(), (tokens[0], tokens[1])
+
+
+def mlp(m: Any, rng: np.random.Generator) -> tuple:
+    """6 layers, width 512, batch 128."""
+    return m.MLP(), (rng.standard_normal((128, 512)).astype(np.float32), rng.integers(0, 10, 128))
+
+
+MODELS = {"GPT": gpt, "ResNet-18": resnet18, "LSTM": lstm, "MLP": mlp}

@@ -15,10 +15,11 @@ import gradients
 import harness
 import memory
 import torch
+import training
 
 import tocha
 
-ROOMS = (eager, gradients)
+ROOMS = (eager, gradients, training)
 
 
 def main() -> None:

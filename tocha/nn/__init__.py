@@ -1,6 +1,20 @@
-"""Neural networks."""
+"""Neural networks: modules and their parts, functions, initialisation, tools.
+
+>>> import tocha
+>>> tocha.nn.Sequential()(1)
+1
+"""
 
 from tocha.nn import functional
-from tocha.nn.parameter import Parameter
+from tocha.nn import modules as modules
+from tocha.nn.modules import *  # noqa: F403
+from tocha.nn.parameter import Buffer, Parameter, UninitializedBuffer, UninitializedParameter
 
-__all__ = ["Parameter", "functional"]
+__all__ = [
+    *(name for name in vars(modules) if name[0].isupper()),
+    "Buffer",
+    "Parameter",
+    "UninitializedBuffer",
+    "UninitializedParameter",
+    "functional",
+]

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 from tocha import _C
-from tocha.overrides import DisableTorchFunctionSubclass
 
 __all__ = ["Buffer", "Parameter", "UninitializedBuffer", "UninitializedParameter", "UninitializedTensorMixin", "is_lazy"]
 
@@ -42,7 +41,7 @@ class Parameter(Tensor, metaclass=_ParameterMeta):
     def __deepcopy__(self, memo: dict) -> Parameter:
         if id(self) in memo:
             return memo[id(self)]
-        result = type(self)(self.data.clone(memory_format=_C.preserve_format), self.requires_grad)
+        result = type(self)(self.detach().clone(memory_format=_C.preserve_format), self.requires_grad)
         memo[id(self)] = result
         return result
 
@@ -50,7 +49,7 @@ class Parameter(Tensor, metaclass=_ParameterMeta):
         return "Parameter containing:\n" + super().__repr__()
 
     def __reduce_ex__(self, protocol: object):
-        return _rebuild_parameter, (self.data, self.requires_grad, self.__dict__ or None)
+        return _rebuild_parameter, (self.detach(), self.requires_grad, self.__dict__ or None)
 
     __torch_function__ = _C._disabled_torch_function_impl
 
@@ -111,8 +110,7 @@ class UninitializedTensorMixin:
     _allowed_methods = frozenset(
         {
             "__hash__", "size", "copy_", "is_complex", "is_floating_point", "half", "float", "double", "char", "short", "int",
-            "long", "cuda", "cpu", "to", "get_device", "_has_compatible_shallow_copy_type", "empty_like", "bfloat16", "type",
-            "detach", "requires_grad_", "__repr__",
+            "long", "cuda", "cpu", "to", "get_device", "__get__", "__set__", "__delete__",
         }
     )  # fmt: skip
 
@@ -147,11 +145,9 @@ class UninitializedTensorMixin:
 
     @classmethod
     def __torch_function__(cls, func: Any, types: Any, args: tuple = (), kwargs: dict | None = None) -> Any:
-        name = getattr(func, "__name__", str(func))
-        if name not in cls._allowed_methods and name not in ("__get__", "__set__"):
-            raise ValueError(_NOT_YET.format(name, cls.__name__))
-        with DisableTorchFunctionSubclass():
-            return func(*args, **(kwargs or {}))
+        if getattr(func, "__name__", "") not in cls._allowed_methods:
+            raise ValueError(_NOT_YET.format(func, cls.__name__))
+        return super().__torch_function__(func, types, args, kwargs or {})  # type: ignore[misc]
 
 
 def is_lazy(param: object) -> bool:

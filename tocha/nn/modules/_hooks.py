@@ -222,8 +222,7 @@ class BackwardHook:
         """No input needs a gradient: the hooks run as soon as gradients arrive at the outputs."""
         warnings.warn(
             "Full backward hook is firing when gradients are computed with respect to module outputs since no inputs "
-            "require gradients. See https://docs.pytorch.org/docs/main/generated/torch.nn.Module.html"
-            "#torch.nn.Module.register_full_backward_hook for more details.",
+            "require gradients. See the documentation of tocha.nn.Module.register_full_backward_hook for more details.",
             stacklevel=2,
         )
         nothing = (None,) * self.inputs_count

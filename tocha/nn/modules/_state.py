@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from tocha import _C, overrides
 from tocha.autograd.grad_mode import no_grad
 from tocha.nn.modules._hooks import WrappedHook, add_hook
-from tocha.nn.parameter import Parameter
+from tocha.nn.parameter import Parameter, is_lazy
 from tocha.utils.hooks import RemovableHandle
 
 if TYPE_CHECKING:
@@ -24,6 +24,7 @@ class _IncompatibleKeys(namedtuple("IncompatibleKeys", ["missing_keys", "unexpec
     """What load_state_dict returns: the names that were missing and those nobody expected."""
 
     __slots__ = ()
+    __module__ = "tocha.nn.modules.module"
 
     def __repr__(self) -> str:
         if not self.missing_keys and not self.unexpected_keys:
@@ -119,8 +120,8 @@ class StateDict:
 
         >>> import tocha
         >>> m = tocha.nn.ParameterList([tocha.ones(2)])
-        >>> m.state_dict()
-        OrderedDict({'0': tensor([1., 1.])})
+        >>> dict(m.state_dict())
+        {'0': tensor([1., 1.])}
         """
         if args:
             warnings.warn(
@@ -302,10 +303,3 @@ class _Loader:
         if self.errors:
             raise RuntimeError(f"Error(s) in loading state_dict for {model}:\n\t" + "\n\t".join(self.errors))
         return _IncompatibleKeys(self.missing, self.unexpected)
-
-
-def is_lazy(value: object) -> bool:
-    """Whether a parameter or buffer has no shape yet."""
-    from tocha.nn.parameter import UninitializedTensorMixin
-
-    return isinstance(value, UninitializedTensorMixin)

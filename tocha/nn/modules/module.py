@@ -34,8 +34,8 @@ from tocha.nn.modules._hooks import (
     register_module_module_registration_hook,
     register_module_parameter_registration_hook,
 )
-from tocha.nn.modules._state import StateDict, _IncompatibleKeys, is_lazy
-from tocha.nn.parameter import Buffer, Parameter
+from tocha.nn.modules._state import StateDict, _IncompatibleKeys
+from tocha.nn.parameter import Buffer, Parameter, is_lazy
 from tocha.utils.hooks import RemovableHandle
 
 __all__ = [
@@ -139,10 +139,10 @@ class Module(StateDict):
         state = self.__dict__  # one look-up instead of four: attributes of modules are slow to read
         try:
             hooked = (
-                state["_forward_hooks"]
-                or state["_forward_pre_hooks"]
-                or state["_backward_hooks"]
+                state["_backward_hooks"]
                 or state["_backward_pre_hooks"]
+                or state["_forward_hooks"]
+                or state["_forward_pre_hooks"]
                 or global_forward_hooks
                 or global_forward_pre_hooks
                 or global_backward_hooks
@@ -297,17 +297,19 @@ class Module(StateDict):
         if "_parameters" not in self.__dict__:
             raise AttributeError("cannot assign parameter before Module.__init__() call")
         self._check_name("parameter", name, "_parameters")
-        if param is not None:
-            if not isinstance(param, Parameter):
-                raise TypeError(
-                    f"cannot assign '{_typename(param)}' object to parameter '{name}' "
-                    "(tocha.nn.Parameter or None required)"
-                )
-            if not is_lazy(param) and param.grad_fn is not None:
-                raise ValueError(
-                    f"Cannot assign non-leaf Tensor to parameter '{name}'. Model parameters must be created explicitly. "
-                    f"To express '{name}' as a function of another Tensor, compute the value in the forward() method."
-                )
+        if param is None:
+            self._parameters[name] = None
+            return
+        if not isinstance(param, Parameter):
+            raise TypeError(
+                f"cannot assign '{_typename(param)}' object to parameter '{name}' "
+                "(tocha.nn.Parameter or None required)"
+            )
+        if not is_lazy(param) and param.grad_fn is not None:
+            raise ValueError(
+                f"Cannot assign non-leaf Tensor to parameter '{name}'. Model parameters must be created explicitly. "
+                f"To express '{name}' as a function of another Tensor, compute the value in the forward() method."
+            )
         self._parameters[name] = passed_through(global_parameter_registration_hooks, self, name, param)
 
     def add_module(self, name: str, module: Module | None) -> None:
@@ -735,6 +737,19 @@ def _same_kind(a: Tensor, b: Tensor) -> bool:
     return a.device == b.device or {a.device.type, b.device.type} <= {"cpu", "cuda"}
 
 
+_TO_FORMS = """but expected one of:
+ * (tocha.device device = None, tocha.dtype dtype = None, bool non_blocking = False, bool copy = False, *, tocha.memory_format memory_format = None)
+ * (tocha.dtype dtype, bool non_blocking = False, bool copy = False, *, tocha.memory_format memory_format = None)
+ * (Tensor tensor, bool non_blocking = False, bool copy = False, *, tocha.memory_format memory_format = None)
+"""
+
+
+def _fits_to(name: str, value: Any) -> bool:
+    """Whether value can be Module.to's argument of that name."""
+    kinds = {"device": _C.device | str | int | None, "dtype": _C.dtype | None}
+    return isinstance(value, kinds.get(name, bool))
+
+
 def _parse_to(*args: Any, **kwargs: Any) -> tuple[_C.device | None, _C.dtype | None, bool, Any]:
     """Module.to's arguments in their three forms: (device, dtype, ...), (dtype, ...), (tensor, ...)."""
     memory_format = kwargs.pop("memory_format", None)
@@ -747,8 +762,9 @@ def _parse_to(*args: Any, **kwargs: Any) -> tuple[_C.device | None, _C.dtype | N
         args, names = args[1:] if tensor is first else args, ("non_blocking", "copy")
     elif isinstance(first, _C.dtype):
         names = ("dtype", "non_blocking", "copy")
-    if len(args) > len(names):
-        raise TypeError(f"to() received an invalid combination of arguments - got {tuple(type(a).__name__ for a in args)}")
+    if len(args) > len(names) or not all(map(_fits_to, names, args)):
+        shown = ", ".join(type(a).__name__ for a in ((tensor, *args) if tensor is first and args else args))
+        raise TypeError(f"to() received an invalid combination of arguments - got ({shown}), {_TO_FORMS}")
     given = dict(zip(names, args, strict=False))
     repeated = given.keys() & kwargs.keys()
     unknown = kwargs.keys() - {"device", "dtype", "non_blocking"}
@@ -756,8 +772,6 @@ def _parse_to(*args: Any, **kwargs: Any) -> tuple[_C.device | None, _C.dtype | N
         raise TypeError(f"to() got an unexpected keyword argument '{min(repeated | unknown)}'")
     given.update(kwargs)
     device, dtype = given.get("device"), given.get("dtype")
-    if dtype is not None and not isinstance(dtype, _C.dtype):
-        raise TypeError(f"to(): argument 'dtype' must be tocha.dtype, not {type(dtype).__name__}")
     return (
         device if device is None or isinstance(device, _C.device) else _C.device(device),
         dtype,

@@ -5,7 +5,7 @@
 1
 """
 
-from tocha.nn import functional
+from tocha.nn import functional, init
 from tocha.nn import modules as modules
 from tocha.nn.modules import *  # noqa: F403
 from tocha.nn.parameter import Buffer, Parameter, UninitializedBuffer, UninitializedParameter
@@ -17,4 +17,5 @@ __all__ = [
     "UninitializedBuffer",
     "UninitializedParameter",
     "functional",
+    "init",
 ]

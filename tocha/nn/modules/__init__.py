@@ -23,3 +23,6 @@ from tocha.nn.modules.rnn import *  # noqa: F403
 from tocha.nn.modules.sparse import *  # noqa: F403
 from tocha.nn.modules.transformer import *  # noqa: F403
 from tocha.nn.modules.upsampling import *  # noqa: F403
+
+# The classes only: submodules such as utils must not reach tocha.nn by its star import.
+__all__ = [_name for _name in globals() if _name[0].isupper()]

@@ -92,10 +92,10 @@ class _NormBase(Module):
         )
 
     def _load_from_state_dict(
-        self, state_dict: dict, prefix: str, local_metadata: dict, strict: bool, missing_keys: list, unexpected_keys: list, error_msgs: list
+        self, state_dict: Any, prefix: str, local_metadata: dict, strict: bool, missing_keys: list, unexpected_keys: list, error_msgs: list
     ) -> None:  # fmt: skip
         # The first version did not count batches: its state keeps the count this module has.
-        version = local_metadata.get("version", None)
+        version = local_metadata.get("version")
         if self.track_running_stats and (version is None or version < 2):
             count = self.num_batches_tracked
             if count is None or count.device.type == "meta":

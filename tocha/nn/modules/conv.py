@@ -216,7 +216,7 @@ class _ConvTransposeNd(_ConvNd):
         input: Tensor,
         output_size: Sequence[int] | None,
         stride: Sequence[int],
-        padding: Sequence[int],
+        padding: Any,
         kernel_size: Sequence[int],
         num_spatial_dims: int,
         dilation: Sequence[int] | None = None,
@@ -279,7 +279,7 @@ class _TransposedConvolution(_ConvTransposeNd):
         """The transposed convolution; output_size chooses among the sizes that convolve to the input's."""
         added = self._output_padding(
             input, output_size, self.stride, self.padding, self.kernel_size, self._spatial_dims, self.dilation
-        )  # type: ignore[arg-type]
+        )
         function = getattr(F, self._function)
         return function(input, self.weight, self.bias, self.stride, self.padding, added, self.groups, self.dilation)
 

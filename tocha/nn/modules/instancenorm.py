@@ -69,10 +69,10 @@ class _InstanceNorm(_NormBase):
         )
 
     def _load_from_state_dict(
-        self, state_dict: dict, prefix: str, local_metadata: dict, strict: bool, missing_keys: list, unexpected_keys: list, error_msgs: list
+        self, state_dict: Any, prefix: str, local_metadata: dict, strict: bool, missing_keys: list, unexpected_keys: list, error_msgs: list
     ) -> None:  # fmt: skip
         # States without a version come from a time when statistics were tracked by default: say what to do.
-        if local_metadata.get("version", None) is None and not self.track_running_stats:
+        if local_metadata.get("version") is None and not self.track_running_stats:
             found = [name for name in ("running_mean", "running_var") if prefix + name in state_dict]
             if found:
                 names, kind = " and ".join(f'"{prefix}{n}"' for n in found), type(self).__name__

@@ -14,7 +14,7 @@ from tocha.nn.parameter import Parameter
 
 Tensor = _C.Tensor
 
-__all__ = ["GRU", "GRUCell", "LSTM", "LSTMCell", "RNN", "RNNBase", "RNNCell", "RNNCellBase"]
+__all__ = ["GRU", "LSTM", "RNN", "GRUCell", "LSTMCell", "RNNBase", "RNNCell", "RNNCellBase"]
 
 _GATES = {"LSTM": 4, "GRU": 3, "RNN_TANH": 1, "RNN_RELU": 1}
 _OPERATORS = {"LSTM": "lstm", "GRU": "gru", "RNN_TANH": "rnn_tanh", "RNN_RELU": "rnn_relu"}
@@ -126,7 +126,7 @@ class RNNBase(Module):
         self._all_weights.append(names)
 
     @property
-    def _flat_weights(self) -> list[Tensor]:
+    def _flat_weights(self) -> list[Any]:
         """The weights in the order of the operator; a weight may have been replaced by a plain tensor."""
         own = self._parameters
         return [own.get(name) if name in own else getattr(self, name) for name in self._flat_weights_names]
@@ -231,13 +231,10 @@ class RNNBase(Module):
     def _forward_packed(self, input: tuple, hx: Any) -> tuple[tuple, Any]:
         """forward of a PackedSequence, which is a tuple of four."""
         data, batch_sizes, sorted_indices, unsorted_indices = input
-        if hx is None:
-            hx = self._first_state(data, batch_sizes)
-        else:
-            hx = self.permute_hidden(hx, sorted_indices)
+        hx = self._first_state(data, batch_sizes) if hx is None else self.permute_hidden(hx, sorted_indices)
         self.check_forward_args(data, hx, batch_sizes)
         output, hidden = self._run(data, hx, batch_sizes)
-        packed = type(input)(output, batch_sizes, sorted_indices, unsorted_indices)
+        packed: tuple = type(input)(output, batch_sizes, sorted_indices, unsorted_indices)  # type: ignore[call-arg]
         return packed, self.permute_hidden(hidden, unsorted_indices)
 
     def forward(self, input: Any, hx: Any = None) -> tuple[Any, Any]:

@@ -96,3 +96,27 @@ def _check_dims(input: Tensor, *allowed: int) -> None:
     if input.dim() not in allowed:
         expected = " or ".join(f"{n}D" for n in allowed)
         raise ValueError(f"expected {expected} input (got {input.dim()}D input)")
+
+
+_FACTORY_ARGUMENTS = {"device", "dtype", "memory_format"}
+
+
+def factory_kwargs(kwargs: dict[str, Any] | None) -> dict[str, Any]:
+    """The arguments of a factory function among a module's keyword arguments; any other is an error.
+
+    `factory_kwargs` among them is a dict of such arguments, for a module with a dtype of its own.
+
+    >>> factory_kwargs({"device": "cpu", "factory_kwargs": {"dtype": None}})
+    {'dtype': None, 'device': 'cpu'}
+    """
+    if kwargs is None:
+        return {}
+    unexpected = kwargs.keys() - _FACTORY_ARGUMENTS - {"factory_kwargs"}
+    if unexpected:
+        raise TypeError(f"unexpected kwargs {unexpected}")
+    result = dict(kwargs.get("factory_kwargs", {}))
+    for name in sorted(_FACTORY_ARGUMENTS & kwargs.keys()):
+        if name in result:
+            raise TypeError(f"{name} specified twice, in **kwargs and in factory_kwargs")
+        result[name] = kwargs[name]
+    return result

@@ -118,7 +118,9 @@ def _drawn_again(tensor: Tensor, mean: float, std: float, a: float, b: float, ge
     return tensor if found is tensor else tensor.copy_(found)
 
 
-def _by_rejection(tensor: Tensor, mean: float, std: float, a: float, b: float, generator: _C.Generator | None) -> Tensor:
+def _by_rejection(
+    tensor: Tensor, mean: float, std: float, a: float, b: float, generator: _C.Generator | None
+) -> Tensor:
     """Little of the distribution is inside: even numbers, kept with the probability of their density."""
     highest = -0.5 * ((min(max(mean, a), b) - mean) / std) ** 2
     found, chance = _C.empty_like(tensor), _C.empty_like(tensor)
@@ -314,9 +316,7 @@ def _deprecated(f: _Filler) -> _Filler:
 
     @functools.wraps(f)
     def run(*args: Any, **kwargs: Any) -> Tensor:
-        warnings.warn(
-            f"`nn.init.{old}` is now deprecated in favor of `nn.init.{new}`.", FutureWarning, stacklevel=2
-        )
+        warnings.warn(f"`nn.init.{old}` is now deprecated in favor of `nn.init.{new}`.", FutureWarning, stacklevel=2)
         return f(*args, **kwargs)
 
     run.__doc__ = f"The old name of {new}; deprecated."

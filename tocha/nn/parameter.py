@@ -6,7 +6,14 @@ from typing import Any
 
 from tocha import _C
 
-__all__ = ["Buffer", "Parameter", "UninitializedBuffer", "UninitializedParameter", "UninitializedTensorMixin", "is_lazy"]
+__all__ = [
+    "Buffer",
+    "Parameter",
+    "UninitializedBuffer",
+    "UninitializedParameter",
+    "UninitializedTensorMixin",
+    "is_lazy",
+]
 
 Tensor = _C.Tensor
 
@@ -106,6 +113,7 @@ class UninitializedTensorMixin:
     """What parameters and buffers without a shape share: `materialize` gives them one."""
 
     cls_to_become: type
+    data: Any
     # What can be asked of them before they have a shape.
     _allowed_methods = frozenset(
         {
@@ -123,7 +131,7 @@ class UninitializedTensorMixin:
         >>> p.shape
         tocha.Size([2, 3])
         """
-        data: Any = self.data  # type: ignore[attr-defined]
+        data = self.data
         self.data = _C.empty(shape, device=device or data.device, dtype=dtype or data.dtype)
         self.__class__ = self.cls_to_become  # type: ignore[assignment]
 
@@ -155,7 +163,7 @@ def is_lazy(param: object) -> bool:
     return isinstance(param, UninitializedTensorMixin)
 
 
-class UninitializedParameter(UninitializedTensorMixin, Parameter):
+class UninitializedParameter(UninitializedTensorMixin, Parameter):  # type: ignore[misc, override]
     """A parameter whose shape the first input tells; see LazyModuleMixin.
 
     >>> UninitializedParameter()
@@ -173,7 +181,7 @@ class UninitializedParameter(UninitializedTensorMixin, Parameter):
         return memo[id(self)]
 
 
-class UninitializedBuffer(UninitializedTensorMixin, Tensor):
+class UninitializedBuffer(UninitializedTensorMixin, Tensor):  # type: ignore[misc, override]
     """A buffer whose shape the first input tells; see LazyModuleMixin.
 
     >>> UninitializedBuffer()

@@ -340,8 +340,7 @@ class _HookedCall:
                 continue
             if not (isinstance(returned, tuple) and len(returned) == 2):
                 raise RuntimeError(
-                    "forward pre-hook must return None or a tuple of (new_args, new_kwargs), "
-                    f"but got {returned}."
+                    f"forward pre-hook must return None or a tuple of (new_args, new_kwargs), but got {returned}."
                 )
             self.args, self.kwargs = returned
 

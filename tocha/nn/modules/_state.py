@@ -279,9 +279,7 @@ class _Loader:
         local = {} if self.metadata is None else self.metadata.get(prefix[:-1], {})
         if self.assign:
             local["assign_to_params_buffers"] = True
-        module._load_from_state_dict(
-            state_dict, prefix, local, True, self.missing, self.unexpected, self.errors
-        )
+        module._load_from_state_dict(state_dict, prefix, local, True, self.missing, self.unexpected, self.errors)
         for name, child in module._modules.items():
             if child is not None:
                 inner = prefix + name + "."
@@ -299,7 +297,9 @@ class _Loader:
             for keys, kind in ((self.missing, "Missing"), (self.unexpected, "Unexpected")):
                 if keys:
                     names = ", ".join(f'"{k}"' for k in keys)
-                    self.errors.insert(kind == "Unexpected" and bool(self.missing), f"{kind} key(s) in state_dict: {names}. ")
+                    self.errors.insert(
+                        kind == "Unexpected" and bool(self.missing), f"{kind} key(s) in state_dict: {names}. "
+                    )
         if self.errors:
             raise RuntimeError(f"Error(s) in loading state_dict for {model}:\n\t" + "\n\t".join(self.errors))
         return _IncompatibleKeys(self.missing, self.unexpected)

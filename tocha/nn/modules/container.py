@@ -96,9 +96,7 @@ class Sequential(_ModuleRow):
 
     def _check_addend(self, other: object) -> None:
         if not isinstance(other, Sequential):
-            raise ValueError(
-                f"add operator supports only objects of Sequential class, but {type(other)} is given."
-            )
+            raise ValueError(f"add operator supports only objects of Sequential class, but {type(other)} is given.")
 
     def __add__(self, other: Any) -> Sequential:
         self._check_addend(other)
@@ -161,7 +159,7 @@ class ModuleList(_ModuleRow):
 
     def __getitem__(self, idx: int | slice) -> Any:
         if isinstance(idx, slice):
-            return type(self)(list(self._modules.values())[idx])
+            return type(self)(list(self)[idx])
         return self._modules[str(_index(idx, len(self)))]
 
     def __setitem__(self, idx: int, module: Module) -> None:
@@ -187,9 +185,7 @@ class ModuleList(_ModuleRow):
     def extend(self, modules: Iterable[Module]) -> Self:
         """Adds modules at the end."""
         if not isinstance(modules, Iterable):
-            raise TypeError(
-                f"ModuleList.extend should be called with an iterable, but got {type(modules).__name__}"
-            )
+            raise TypeError(f"ModuleList.extend should be called with an iterable, but got {type(modules).__name__}")
         for module in list(modules):
             self.append(module)
         return self
@@ -203,11 +199,8 @@ class ModuleList(_ModuleRow):
         for last, text in enumerate(texts):
             if last + 1 < len(texts) and texts[last + 1] == text:
                 continue
-            if last == first:
-                shown = f"({last}): {text}"
-            else:
-                shown = f"({first}-{last}): {last - first + 1} x {text}"
-            lines.append(_addindent(shown, 2))
+            places = f"({last}): " if last == first else f"({first}-{last}): {last - first + 1} x "
+            lines.append(_addindent(places + text, 2))
             first = last + 1
         return self._get_name() + "(\n  " + "\n  ".join(lines) + "\n)"
 
@@ -348,9 +341,7 @@ class ParameterList(Module):
     def extend(self, values: Iterable[Any]) -> Self:
         """Adds values at the end."""
         if not isinstance(values, Iterable) or isinstance(values, Tensor):
-            raise TypeError(
-                f"ParameterList.extend should be called with an iterable, but got {type(values).__name__}"
-            )
+            raise TypeError(f"ParameterList.extend should be called with an iterable, but got {type(values).__name__}")
         for value in list(values):
             self.append(value)
         return self
@@ -443,7 +434,7 @@ class ParameterDict(Module):
 
     def get(self, key: str, default: Any = None) -> Any:
         """The value of key, or default."""
-        return self[key] if key in self else default
+        return self[key] if key in self._keys else default
 
     def fromkeys(self, keys: Iterable[str], default: Any = None) -> ParameterDict:
         """A ParameterDict of these keys, all with the same value."""

@@ -158,10 +158,13 @@ class Module(StateDict):
 
     def __getattr__(self, name: str) -> Any:
         state = self.__dict__
-        for table in ("_parameters", "_buffers", "_modules"):
-            parts = state.get(table)
-            if parts is not None and name in parts:
-                return parts[name]
+        # Written out, not a loop: every use of a weight passes here.
+        if (parameters := state.get("_parameters")) is not None and name in parameters:
+            return parameters[name]
+        if (buffers := state.get("_buffers")) is not None and name in buffers:
+            return buffers[name]
+        if (modules := state.get("_modules")) is not None and name in modules:
+            return modules[name]
         raise AttributeError(f"'{type(self).__name__}' object has no attribute '{name}'")
 
     def __setattr__(self, name: str, value: Any) -> None:
@@ -302,8 +305,7 @@ class Module(StateDict):
             return
         if not isinstance(param, Parameter):
             raise TypeError(
-                f"cannot assign '{_typename(param)}' object to parameter '{name}' "
-                "(tocha.nn.Parameter or None required)"
+                f"cannot assign '{_typename(param)}' object to parameter '{name}' (tocha.nn.Parameter or None required)"
             )
         if not is_lazy(param) and param.grad_fn is not None:
             raise ValueError(

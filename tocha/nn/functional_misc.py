@@ -99,6 +99,12 @@ def affine_grid(theta: Tensor, size: Sequence[int], align_corners: bool | None =
         align_corners = False
     dims = _check_affine(theta, size)
     spatial = list(size[2:])
+    if align_corners and min(spatial) == 1:
+        warnings.warn(
+            "Since version 1.3.0, affine_grid behavior has changed for unit-size grids when align_corners=True. This is "
+            "not an intended use case of affine_grid. See the documentation of affine_grid for details.",
+            stacklevel=2,
+        )
     axes = _C.meshgrid([_positions(s, align_corners, theta) for s in spatial], indexing="ij")
     ones = _C.ones(spatial, dtype=theta.dtype, device=theta.device)
     base = _C.stack([*reversed(axes), ones], -1).reshape(1, -1, dims + 1).expand(size[0], -1, -1)

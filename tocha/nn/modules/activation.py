@@ -22,13 +22,6 @@ __all__ = [
 ]  # fmt: skip
 
 
-class _Plain(Module):
-    """An activation without arguments."""
-
-    def __init__(self) -> None:
-        super().__init__()
-
-
 class _InplaceOnly(Module):
     """An activation whose one argument says whether it may overwrite its input."""
 
@@ -42,7 +35,7 @@ class _InplaceOnly(Module):
         return _with_inplace("", self.inplace)
 
 
-class Sigmoid(_Plain):
+class Sigmoid(Module):
     """1 / (1 + exp(-x)).
 
     >>> import tocha
@@ -55,7 +48,7 @@ class Sigmoid(_Plain):
         return _C.sigmoid(input)
 
 
-class Tanh(_Plain):
+class Tanh(Module):
     """The hyperbolic tangent."""
 
     def forward(self, input: Tensor) -> Tensor:
@@ -63,7 +56,7 @@ class Tanh(_Plain):
         return _C.tanh(input)
 
 
-class LogSigmoid(_Plain):
+class LogSigmoid(Module):
     """log(sigmoid(x)), without overflow."""
 
     def forward(self, input: Tensor) -> Tensor:
@@ -71,7 +64,7 @@ class LogSigmoid(_Plain):
         return F.logsigmoid(input)
 
 
-class Softsign(_Plain):
+class Softsign(Module):
     """x / (1 + |x|)."""
 
     def forward(self, input: Tensor) -> Tensor:
@@ -79,7 +72,7 @@ class Softsign(_Plain):
         return F.softsign(input)
 
 
-class Tanhshrink(_Plain):
+class Tanhshrink(Module):
     """x - tanh(x)."""
 
     def forward(self, input: Tensor) -> Tensor:
@@ -407,6 +400,13 @@ class _AlongDim(Module):
         super().__init__()
         self.dim = dim
 
+    def _warn_without_dim(self, function: str) -> None:
+        if self.dim is None:
+            warnings.warn(
+                f"Implicit dimension choice for {function} has been deprecated. Change the call to include dim=X as an argument.",
+                stacklevel=5,
+            )
+
     def extra_repr(self) -> str:
         return _arguments(self, "dim")
 
@@ -416,7 +416,8 @@ class Softmin(_AlongDim):
 
     def forward(self, input: Tensor) -> Tensor:
         """Positive numbers that sum to 1 along dim."""
-        return F.softmin(input, self.dim, _stacklevel=5)
+        self._warn_without_dim("softmin")
+        return F.softmin(input, self.dim)
 
 
 class Softmax(_AlongDim):
@@ -424,7 +425,8 @@ class Softmax(_AlongDim):
 
     def forward(self, input: Tensor) -> Tensor:
         """Positive numbers that sum to 1 along dim."""
-        return F.softmax(input, self.dim, _stacklevel=5)
+        self._warn_without_dim("softmax")
+        return F.softmax(input, self.dim)
 
 
 class LogSoftmax(_AlongDim):
@@ -432,17 +434,18 @@ class LogSoftmax(_AlongDim):
 
     def forward(self, input: Tensor) -> Tensor:
         """Log probabilities along dim."""
-        return F.log_softmax(input, self.dim, _stacklevel=5)
+        self._warn_without_dim("log_softmax")
+        return F.log_softmax(input, self.dim)
 
 
-class Softmax2d(_Plain):
+class Softmax2d(Module):
     """softmax over the channels of (N, C, H, W) or (C, H, W)."""
 
     def forward(self, input: Tensor) -> Tensor:
         """Positive numbers that sum to 1 over the channels."""
         if input.dim() not in (3, 4):
             raise ValueError(f"Softmax2d: expected input to be 3D or 4D, got {input.dim()}D instead")
-        return F.softmax(input, -3, _stacklevel=5)
+        return F.softmax(input, -3)
 
 
 class MultiheadAttention(Module):

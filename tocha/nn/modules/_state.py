@@ -276,7 +276,7 @@ class _Loader:
         self.errors: list[str] = []
 
     def load(self, module: Any, state_dict: Mapping[str, Any], prefix: str) -> None:
-        local = {} if self.metadata is None else self.metadata.get(prefix[:-1], {})
+        local = dict(self.metadata.get(prefix[:-1], {})) if self.metadata else {}
         if self.assign:
             local["assign_to_params_buffers"] = True
         module._load_from_state_dict(state_dict, prefix, local, True, self.missing, self.unexpected, self.errors)

@@ -722,16 +722,20 @@ _HOOK_TABLES = (
 
 def _converted(param: Parameter, fn: Callable[[Tensor], Tensor]) -> Parameter:
     """param with fn's memory; another Parameter only where the old one cannot hold it (another kind of tensor)."""
+    grad = param.grad
     with no_grad():
         value = fn(param)
-        grad = None if param.grad is None else fn(param.grad)
+        new_grad = None if grad is None else fn(grad)
+    if value is param:
+        return param
     if type(value) is not type(param) and not _same_kind(param, value):
-        param = Parameter(value, param.requires_grad)
+        param, grad = Parameter(value, param.requires_grad), new_grad
     else:
         param.grad = None  # a gradient of the old dtype or device would not fit the new memory
         param.data = value
-    if grad is not None:
-        param.grad = grad.requires_grad_(False)
+        if grad is not None and new_grad is not None:
+            grad.data = new_grad.detach()
+    param.grad = grad
     return param
 
 

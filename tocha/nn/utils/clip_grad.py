@@ -128,4 +128,4 @@ def clip_grad_value_(parameters: Tensor | Iterable[Tensor], clip_value: Any, for
     """
     bound = float(clip_value)
     for g in _gradients(parameters):
-        g.clamp_(min=-bound, max=bound)
+        g.clamp_min_(-bound).clamp_max_(bound)  # quicker than clamp_ with both

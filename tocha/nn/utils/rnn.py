@@ -218,10 +218,8 @@ def pad_packed_sequence(
             "Expected total_length to be at least the length of the longest sequence in input, "
             f"but got total_length={total_length} and max sequence length being {len(sizes)}"
         )
-    batch = sizes[0]
-    lengths = [sum(size > i for size in sizes) for i in range(batch)]
-    padded = _padded(sequence.data, lengths, total_length or len(sizes), padding_value)
-    lengths_tensor = _C.tensor(lengths, dtype=_C.int64)
+    padded = _padded(sequence.data, sizes, total_length or len(sizes), padding_value)
+    lengths_tensor = (sequence.batch_sizes.unsqueeze(1) > _C.arange(sizes[0])).sum(0)
     if batch_first:
         padded = padded.transpose(0, 1)
     if sequence.unsorted_indices is not None:
@@ -230,21 +228,17 @@ def pad_packed_sequence(
     return padded, lengths_tensor
 
 
-def _padded(data: Tensor, lengths: list[int], total: int, value: float) -> Tensor:
-    """Steps first: blocks of steps, each filled up to the whole batch."""
-    batch = len(lengths)
-    rest = data.shape[1:]
-    blocks, used = [], 0
-    for start, end, count in _blocks(lengths):
-        size = (end - start) * count
-        block = data[used : used + size].view(end - start, count, *rest)
-        used += size
-        if count < batch:
-            block = _C.cat([block, data.new_full((end - start, batch - count, *rest), value)], 1)
-        blocks.append(block)
-    if total > lengths[0]:
-        blocks.append(data.new_full((total - lengths[0], batch, *rest), value))
-    return blocks[0] if len(blocks) == 1 else _C.cat(blocks)
+def _padded(data: Tensor, sizes: list[int], total: int, value: float) -> Tensor:
+    """Steps first: every step filled up to the whole batch, as one concatenation."""
+    batch, rest = sizes[0], data.shape[1:]
+    fill = data.new_full((batch, *rest), value)
+    pieces = []
+    for step, size in zip(data.split(sizes), sizes, strict=True):
+        pieces.append(step)
+        if size < batch:
+            pieces.append(fill[size:])
+    pieces += [fill] * (total - len(sizes))
+    return _C.cat(pieces).view(total, batch, *rest)
 
 
 def pad_sequence(
@@ -266,17 +260,35 @@ def pad_sequence(
         raise RuntimeError("received an empty list of sequences")
     if padding_side not in ("left", "right"):
         raise RuntimeError(f"Expected padding_side to be one of left or right, but got {padding_side}.")
+    first = parts[0]
     longest = max(s.size(0) for s in parts)
-    padded = _C.stack([_filled_up(s, longest, padding_value, padding_side) for s in parts])
+    if any(s.shape[1:] != first.shape[1:] for s in parts):
+        shapes = ", ".join(str(list(s.shape)) for s in parts)
+        raise RuntimeError(f"pad_sequence: sequences may differ in their first dimension only, but got shapes {shapes}")
+    fill = first.new_full((longest, *first.shape[1:]), padding_value)
+    if _C.is_grad_enabled() and any(s.requires_grad for s in parts):
+        return _padded_recording(parts, fill, batch_first, padding_side)
+    return _padded_in_place(parts, fill, batch_first, padding_side)
+
+
+def _padded_in_place(parts: list[Tensor], fill: Tensor, batch_first: bool, side: str) -> Tensor:
+    """Every value is written once more than the filling: the quick way, which gradients cannot follow."""
+    batch_dim = 0 if batch_first else 1
+    padded = fill.unsqueeze(batch_dim).repeat_interleave(len(parts), batch_dim)
+    for row, sequence in zip(padded.unbind(batch_dim), parts, strict=True):
+        length = sequence.size(0)
+        row.narrow(0, row.size(0) - length if side == "left" else 0, length).copy_(sequence)
+    return padded
+
+
+def _padded_recording(parts: list[Tensor], fill: Tensor, batch_first: bool, side: str) -> Tensor:
+    """All sequences with their filling, as one concatenation."""
+    pieces = []
+    for sequence in parts:
+        pair = [sequence, fill[sequence.size(0) :]]
+        pieces += pair[::-1] if side == "left" else pair
+    padded = _C.cat(pieces).view(len(parts), *fill.shape)
     return padded if batch_first else padded.transpose(0, 1).contiguous()
-
-
-def _filled_up(sequence: Tensor, length: int, value: float, side: str) -> Tensor:
-    missing = length - sequence.size(0)
-    if missing == 0:
-        return sequence
-    fill = sequence.new_full((missing, *sequence.shape[1:]), value)
-    return _C.cat([fill, sequence] if side == "left" else [sequence, fill])
 
 
 def unpad_sequence(padded_sequences: Tensor, lengths: Tensor, batch_first: bool = False) -> list[Tensor]:

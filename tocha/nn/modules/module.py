@@ -548,7 +548,7 @@ class Module(StateDict):
 
     def cuda(self, device: int | _C.device | None = None) -> Self:
         """All parameters and buffers to a CUDA device."""
-        return self._apply(lambda t: t.cuda(device))
+        return self._move_to("cuda", device)
 
     def xpu(self, device: int | _C.device | None = None) -> Self:
         """All parameters and buffers to an XPU device."""

@@ -76,8 +76,7 @@ class PackedSequence(PackedSequence_):
 
     def cuda(self, *args: Any, **kwargs: Any) -> Self:
         """data and indices on a CUDA device."""
-        data = self.data.cuda(*args, **kwargs)
-        return self._with(data, lambda t: t.to(data.device))
+        return self.to(*args, device="cuda", **kwargs)
 
     def cpu(self, *args: Any, **kwargs: Any) -> Self:
         """data and indices in the memory of the processor."""

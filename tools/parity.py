@@ -1,15 +1,17 @@
-"""Replays PyTorch's operator database and holds the result against the ratchet: what passed once must pass.
+"""Replays PyTorch's operator, module and optimizer tables and holds the result against the ratchet: what passed once
+must pass.
 
-    python tools/parity.py --suite DIR           # float32 forward, sampled dtypes, error inputs
+    python tools/parity.py --suite DIR           # operators: float32, gradients, sampled dtypes, error inputs; modules
     python tools/parity.py --suite DIR --update  # raise the ratchet to what passes now
 
-DIR holds ops.py, the replay script.
+DIR holds ops.py and modules.py, the replay scripts.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import re
 import subprocess
 import sys
 import tempfile
@@ -21,6 +23,7 @@ RUNS = {
     "float32": ["--max-samples", "40"],
     "dtypes": ["--dtype", "float64", "int64", "bool", "bfloat16", "complex64", "float16", "--max-samples", "4"],
     "errors": ["--errors"],
+    "gradients": ["--grad", "--max-samples", "6"],
 }
 
 
@@ -45,6 +48,16 @@ def replay(suite: Path, arguments: list[str]) -> dict[str, str]:
     return result
 
 
+def replay_modules(suite: Path) -> dict[str, int]:
+    """How many modules and optimizers agree."""
+    process = subprocess.run([sys.executable, str(suite / "modules.py"), "-v"], capture_output=True, text=True)
+    found = re.findall(r"(\d+)/\d+ (modules|optimizers) agree", process.stdout)
+    if len(found) != 2:
+        raise SystemExit(f"the replay of modules did not finish:\n{process.stdout[-2000:]}\n{process.stderr[-4000:]}")
+    print("  " + "\n  ".join(process.stdout.strip().splitlines()), flush=True)
+    return {kind: int(count) for count, kind in found}
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--suite", type=Path, required=True)
@@ -65,6 +78,12 @@ def main() -> int:
         disagree += [f"{name}: {k}: {v}" for k, v in sorted(result.items()) if v not in ("pass", "missing")]
         if options.update:
             ratchet[name] = sorted(kept | set(passing))
+    print("modules:", flush=True)
+    counts = replay_modules(options.suite)
+    before = ratchet.get("modules", {})
+    lost += [f"{kind}: {counts[kind]} agree, {n} did" for kind, n in before.items() if counts[kind] < n]
+    if options.update:
+        ratchet["modules"] = {kind: max(n, before.get(kind, 0)) for kind, n in counts.items()}
     if disagree:
         print(f"{len(disagree)} existing cases disagree:")
         print("\n".join("  " + d for d in disagree))

@@ -24,7 +24,7 @@ from tocha.multiprocessing.spawn import (
     start_processes,
 )
 
-__all__ = [  # noqa: PLE0604
+__all__ = [
     "ProcessContext",
     "ProcessExitedException",
     "ProcessRaisedException",

@@ -30,7 +30,6 @@ _STRATEGIES = {"file_descriptor", "file_system"}
 _strategy = "file_descriptor"
 
 
-
 def check_sendable(tensor: Any) -> None:
     """Refuses a tensor whose history cannot go with it."""
     if tensor.requires_grad and not tensor.is_leaf:
@@ -84,7 +83,7 @@ for path in glob.glob(sys.argv[1] + "*"):
 """
 
     def __init__(self) -> None:
-        self.prefix = os.path.join(self.FOLDER, f"tocha_{uuid.uuid4().hex[:12]}_")
+        self.prefix = ""
         self.count = itertools.count()
         self.sweeper: Any = None
 
@@ -95,7 +94,9 @@ for path in glob.glob(sys.argv[1] + "*"):
         return f"{self.prefix}{os.getpid()}_{next(self.count)}"
 
     def _start_sweeper(self) -> None:
-        # Forked children inherit the pipe's end, so the sweeper waits for them as well.
+        # Children that are forked from now on inherit the prefix and the pipe's end, so the sweeper waits for them as
+        # well; one that was forked before makes a prefix and a sweeper of its own.
+        self.prefix = os.path.join(self.FOLDER, f"tocha_{uuid.uuid4().hex[:12]}_")
         self.sweeper = subprocess.Popen(
             [sys.executable, "-S", "-c", self.SWEEPER, self.prefix],
             stdin=subprocess.PIPE,

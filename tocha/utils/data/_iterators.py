@@ -16,7 +16,7 @@ from tocha.utils.data import _utils
 from tocha.utils.data._utils.exceptions import ExceptionWrapper
 from tocha.utils.data._utils.fetch import make_fetcher
 from tocha.utils.data._utils.pin_memory import has_accelerator, pin_memory
-from tocha.utils.data._utils.worker import Exhausted, WorkerHandle, WorkerTask, shut_down
+from tocha.utils.data._utils.worker import Exhausted, WorkerHandle, WorkerTask, shut_down, stop_now
 from tocha.utils.data.sampler import draw_seed
 
 if TYPE_CHECKING:
@@ -217,8 +217,7 @@ class _MultiProcessingDataLoaderIter(_BaseDataLoaderIter):
         except Exception:
             raise
         except BaseException:  # Ctrl-C in the middle of a message: what follows in the stream cannot be trusted
-            self._failure = "DataLoader was interrupted while it waited for a batch"
-            self._finalizer()
+            self._give_up("DataLoader was interrupted while it waited for a batch")
             raise
 
     def _receive(self) -> Any:
@@ -277,7 +276,11 @@ class _MultiProcessingDataLoaderIter(_BaseDataLoaderIter):
         return bool(events)
 
     def _fail(self, worker: WorkerHandle) -> None:
-        """Reports a worker that ended by itself, and sends the others home."""
-        self._failure = worker.describe_death()
-        self._finalizer()
+        """Reports a worker that ended by itself."""
+        self._give_up(worker.describe_death())
         raise RuntimeError(self._failure) from None
+
+    def _give_up(self, reason: str) -> None:
+        self._failure = reason
+        stop_now(self._workers)
+        self._finalizer()

@@ -118,9 +118,7 @@ class DataLoader(Generic[_T_co]):
                 )
             batch_size = None
         elif batch_size is None and drop_last:
-            raise ValueError(
-                "batch_size=None option disables auto-batching and is mutually exclusive with drop_last"
-            )
+            raise ValueError("batch_size=None option disables auto-batching and is mutually exclusive with drop_last")
         if sampler is None:
             sampler = self._default_sampler(bool(shuffle), generator)
         if batch_size is not None:
@@ -204,9 +202,7 @@ class DataLoader(Generic[_T_co]):
 
 def _check_workers(num_workers: int, timeout: float, prefetch_factor: int | None, persistent: bool) -> None:
     if num_workers < 0:
-        raise ValueError(
-            "num_workers option should be non-negative; use num_workers=0 to disable multiprocessing."
-        )
+        raise ValueError("num_workers option should be non-negative; use num_workers=0 to disable multiprocessing.")
     if timeout < 0:
         raise ValueError("timeout option should be non-negative")
     if num_workers == 0 and prefetch_factor is not None:

@@ -116,9 +116,7 @@ class StackDataset(Dataset[Any]):
         for dataset in self._parts():
             column = _items(dataset, indices)
             if len(column) != len(indices):
-                raise ValueError(
-                    f"Nested dataset's output size mismatch. Expected {len(indices)}, got {len(column)}"
-                )
+                raise ValueError(f"Nested dataset's output size mismatch. Expected {len(indices)}, got {len(column)}")
             columns.append(column)
         return [self._sample(row) for row in zip(*columns)]
 

@@ -151,9 +151,7 @@ class WeightedRandomSampler(Sampler[int]):
             raise ValueError(f"replacement should be a boolean value, but got replacement={replacement}")
         as_tensor = _C.as_tensor(weights, dtype=_C.float64)
         if as_tensor.dim() != 1:
-            raise ValueError(
-                f"weights should be a 1d sequence but given weights have shape {tuple(as_tensor.shape)}"
-            )
+            raise ValueError(f"weights should be a 1d sequence but given weights have shape {tuple(as_tensor.shape)}")
         self.weights = as_tensor
         self.num_samples = num_samples
         self.replacement = replacement

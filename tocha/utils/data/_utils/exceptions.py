@@ -23,7 +23,7 @@ class ExceptionWrapper:
 
     def __init__(self, exc_info: Any = None, where: str = "in background") -> None:
         kind, value, trace = exc_info or sys.exc_info()
-        self.exc_type = kind
+        self.exc_type: Any = kind
         self.exc_msg = "".join(traceback.format_exception(kind, value, trace))
         self.where = where
 

@@ -57,9 +57,7 @@ class IterableFetcher(_Fetcher):
         return self.collate_fn(batch)
 
 
-def make_fetcher(
-    dataset: Any, iterable: bool, auto_collation: bool, collate_fn: Callable, drop_last: bool
-) -> _Fetcher:
+def make_fetcher(dataset: Any, iterable: bool, auto_collation: bool, collate_fn: Callable, drop_last: bool) -> _Fetcher:
     """The fetcher for the dataset's kind."""
     kind = IterableFetcher if iterable else MapFetcher
     return kind(dataset, auto_collation, collate_fn, drop_last)

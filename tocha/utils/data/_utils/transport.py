@@ -34,7 +34,6 @@ _SMALLEST_BLOCK = 4096 - _ALIGNMENT  # a page with its header
 _PLACE_UNIT = 16  # the largest element: where a window begins is a whole number of elements of any dtype
 
 
-
 # ---- The socket.
 
 
@@ -57,14 +56,14 @@ class Channel:
         while self._descriptors:
             os.close(self._descriptors.popleft())
 
-    def send(self, head: Any, body: bytes, descriptors: tuple[int, ...] = ()) -> None:
+    def send(self, head: Any, body: bytes | memoryview, descriptors: tuple[int, ...] = ()) -> None:
         """Sends a message, waiting for the other side to read as needed."""
         data = self._frame(head, body, len(descriptors))
         sent = socket.send_fds(self.sock, [data], descriptors) if descriptors else self.sock.send(data)
         if sent < len(data):
             self.sock.sendall(memoryview(data)[sent:])
 
-    def post(self, head: Any, body: bytes) -> None:
+    def post(self, head: Any, body: bytes | memoryview) -> None:
         """Sends what the socket takes now and keeps the rest for `flush`: two full sockets cannot block each other."""
         self._outgoing.append(memoryview(self._frame(head, body, 0)))
         self.flush()
@@ -118,7 +117,7 @@ class Channel:
         return head, body, [self._descriptors.popleft() for _ in range(descriptors)]
 
     @staticmethod
-    def _frame(head: Any, body: bytes, descriptors: int) -> bytes:
+    def _frame(head: Any, body: bytes | memoryview, descriptors: int) -> bytes:
         packed = marshal.dumps(head)
         return b"".join((_FRAME.pack(len(packed), descriptors, len(body)), packed, body))
 
@@ -144,7 +143,7 @@ def channel_pair() -> tuple[Channel, socket.socket]:
     return channel, theirs
 
 
-def encode_request(request: Any) -> bytes:
+def encode_request(request: Any) -> memoryview:
     """What a worker shall do, as bytes."""
     return ForkingPickler.dumps(request)
 

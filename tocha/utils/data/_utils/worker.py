@@ -32,6 +32,9 @@ __all__ = ["WorkerInfo", "get_worker_info"]
 # Blocks that a worker keeps beyond those of the batches it has been asked for: what the consumer still holds.
 _SPARE_BLOCKS = 6
 
+# What a worker meets when it writes to a loader that is gone or has had enough.
+_LOADER_GONE = (BrokenPipeError, ConnectionResetError)
+
 
 @dataclass(frozen=True, slots=True)
 class WorkerInfo:
@@ -126,8 +129,8 @@ class _Worker:
             self.prepare()
             while True:
                 self.answer(self.next_request())
-        except (EOFError, BrokenPipeError, ConnectionResetError):
-            pass  # the loader is gone or has had enough
+        except (EOFError, *_LOADER_GONE):
+            pass
 
     def prepare(self) -> None:
         """Seeds, announces who this is and calls the user's set-up; a failure is the answer to every request."""
@@ -162,12 +165,11 @@ class _Worker:
         reply = self.failure or self._fetch(request)
         try:
             self.writer.send(reply)
-        except OSError as e:
-            if isinstance(e, BrokenPipeError | ConnectionResetError):
-                raise
-            self._send_failure(self._caught())
-        except Exception:
-            self._send_failure(self.failure or self._caught())
+        except _LOADER_GONE:
+            raise
+        except Exception:  # it cannot be pickled
+            failure = reply if isinstance(reply, ExceptionWrapper) else self._caught()
+            self.writer.send(failure.without_type() if failure is reply else failure)
 
     def _begin_epoch(self) -> None:
         if not self.task.iterable:
@@ -190,14 +192,6 @@ class _Worker:
 
     def _caught(self) -> ExceptionWrapper:
         return ExceptionWrapper(where=f"in DataLoader worker process {self.id}")
-
-    def _send_failure(self, failure: ExceptionWrapper) -> None:
-        try:
-            self.writer.send(failure)
-        except OSError:
-            raise
-        except Exception:  # a type that no other process can find
-            self.writer.send(failure.without_type())
 
 
 def worker_main(task: WorkerTask, worker_id: int, sock: socket.socket) -> None:
@@ -269,6 +263,12 @@ class WorkerHandle:
             f"{who} exited unexpectedly with exit code {code}. Details are lost due to multiprocessing. "
             "Rerunning with num_workers=0 may give better error trace."
         )
+
+
+def stop_now(workers: list[WorkerHandle]) -> None:
+    """Stops workers whatever they do."""
+    for worker in workers:
+        worker.process.terminate()
 
 
 def shut_down(workers: list[WorkerHandle], owner: int) -> None:

@@ -658,6 +658,25 @@ def test_a_forked_child_does_not_end_its_parents_workers():
     assert len(list(batches)) == 49
 
 
+def test_a_forked_child_has_workers_of_its_own():
+    loader = DataLoader(range(4), num_workers=1, persistent_workers=True)
+    batches = iter(loader)
+    next(batches)
+
+    def use(queue):
+        with pytest.raises(RuntimeError, match="belong to the process that made it"):
+            next(batches)
+        queue.put([b.item() for b in loader])
+        del loader._iterator
+
+    queue = multiprocessing.get_context("fork").SimpleQueue()
+    child = multiprocessing.get_context("fork").Process(target=use, args=(queue,))
+    child.start()
+    assert queue.get() == [0, 1, 2, 3]
+    child.join()
+    assert child.exitcode == 0 and [b.item() for b in batches] == [1, 2, 3]
+
+
 # ---- Threads and forks.
 
 
@@ -722,6 +741,21 @@ def memory(pids):
         with open(f"/proc/{pid}/smaps_rollup") as rollup:
             totals.append(sum(int(line.split()[1]) for line in rollup if line.startswith("Private_Dirty")))
     return totals
+
+
+def test_passes_leave_nothing():
+    loader = DataLoader(range(8), batch_size=4, num_workers=2)
+
+    def passes(n):
+        for _ in range(n):
+            assert len(list(loader)) == 2
+            next(iter(loader))
+        gc.collect()
+        return figures([os.getpid()])
+
+    passes(1)
+    before, after = passes(1), passes(4)
+    assert after[0][0] == before[0][0] and after[0][1] <= before[0][1] + 4
 
 
 def test_nothing_grows():

@@ -109,6 +109,35 @@ def test_share_memory():
     assert x[0].item() == 9
 
 
+def test_leased_block():
+    """The writer's and the reader's view of one block."""
+    writer = tocha._C._LeasedBlock(1000)
+    reader = tocha._C._LeasedBlock(1000, writer.fd)
+    writer.close_fd()
+    assert writer.fd == -1 and writer.is_free
+    writer.claim()
+    writer.write(64, tocha.arange(4).untyped_storage(), 8, 24)
+    first, second = reader.lease(64, 16), reader.lease(80, 8)
+    assert first.is_shared() and list(first)[::8] == [1, 2] and second[0] == 3
+    del first
+    assert not writer.is_free
+    del second
+    assert writer.is_free and not writer.is_lost
+    writer.claim()
+    kept = reader.lease(0, 8)
+    if (pid := os.fork()) == 0:
+        del kept  # a child's end of a lease is not its parent's
+        os._exit(0 if not writer.is_free else 1)
+    assert os.waitpid(pid, 0)[1] == 0 and not writer.is_free
+    del kept, reader
+    assert writer.is_lost
+    for call in (lambda: writer.lease(990, 20), lambda: writer.write(0, tocha.ones(1).untyped_storage(), 0, 8)):
+        with pytest.raises((RuntimeError, ValueError), match="bytes"):
+            call()
+    with pytest.raises(ValueError, match="must not be negative"):
+        tocha._C._LeasedBlock(-1)
+
+
 def test_strategies():
     assert mp.get_all_sharing_strategies() == {"file_descriptor", "file_system"}
     with pytest.raises(AssertionError, match="invalid sharing strategy 'x'"):

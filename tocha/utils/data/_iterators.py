@@ -128,7 +128,8 @@ class _MultiProcessingDataLoaderIter(_BaseDataLoaderIter):
         self._prefetch = loader.prefetch_factor or 0
         self._failure = ""
         self._workers: list[WorkerHandle] = []
-        self._finalizer = weakref.finalize(self, shut_down, self._workers, os.getpid())
+        self._owner = os.getpid()
+        self._finalizer = weakref.finalize(self, shut_down, self._workers, self._owner)
         try:
             self._start(loader)
         except BaseException:
@@ -160,8 +161,8 @@ class _MultiProcessingDataLoaderIter(_BaseDataLoaderIter):
 
     @property
     def is_shut_down(self) -> bool:  # type: ignore[override]
-        """Whether the workers have been sent home."""
-        return not self._finalizer.alive
+        """Whether the workers have been sent home, or are another process's."""
+        return not self._finalizer.alive or os.getpid() != self._owner
 
     def reset(self, loader: DataLoader) -> None:
         """Begins another pass with the same workers."""
@@ -208,6 +209,8 @@ class _MultiProcessingDataLoaderIter(_BaseDataLoaderIter):
     # -- Receiving.
 
     def _next_data(self) -> Any:
+        if os.getpid() != self._owner:
+            raise RuntimeError("the workers of this DataLoader's iterator belong to the process that made it")
         if self._failure:
             raise RuntimeError(self._failure)
         if self.is_shut_down:

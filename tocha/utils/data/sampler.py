@@ -59,7 +59,7 @@ class RandomSampler(Sampler[int]):
     """All samples in random order, or num_samples of them; with replacement if asked for.
 
     >>> list(tocha.utils.data.RandomSampler(range(5), generator=tocha.Generator().manual_seed(5)))
-    [4, 0, 3, 1, 2]
+    [1, 3, 0, 4, 2]
     """
 
     data_source: Sized

@@ -340,6 +340,7 @@ def test_structures_and_geometry():
         "transposed": base.t(),
         "part": base[1:3, ::2],
         "empty": tocha.zeros(0, 3),
+        "nothing of something": base[3:3],
         "scalar": tocha.tensor(5),
         "bits": tocha.tensor([True, False]),
         "half": tocha.ones(2, dtype=tocha.bfloat16),

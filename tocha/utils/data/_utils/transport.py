@@ -27,8 +27,9 @@ from tocha.multiprocessing.reductions import check_sendable
 
 __all__ = ["BatchReader", "BatchWriter", "Channel", "decode_request", "encode_request"]
 
-_FRAME = struct.Struct("<II Q")  # sizes of head and descriptors' list, size of the body
+_FRAME = struct.Struct("<II Q")  # size of the head, number of descriptors, size of the body
 _READ_SIZE = 1 << 16
+_DESCRIPTOR_SPACE = socket.CMSG_SPACE(array.array("i").itemsize)  # a message has one at most
 _ALIGNMENT = 64
 _SMALLEST_BLOCK = 4096 - _ALIGNMENT  # a page with its header
 _PLACE_UNIT = 16  # the largest element: where a window begins is a whole number of elements of any dtype
@@ -84,12 +85,11 @@ class Channel:
                 else:
                     self._outgoing[0] = first[sent:]
 
-    def fill(self, wait: bool = False) -> None:
+    def fill(self) -> None:
         """Reads what has arrived; EOFError when the other side is gone."""
-        space = socket.CMSG_SPACE(array.array("i").itemsize)
-        flags = socket.MSG_CMSG_CLOEXEC | (0 if wait else socket.MSG_DONTWAIT)
+        flags = socket.MSG_CMSG_CLOEXEC | socket.MSG_DONTWAIT
         try:
-            data, ancillary, _, _ = self.sock.recvmsg(_READ_SIZE, space, flags)
+            data, ancillary, _, _ = self.sock.recvmsg(_READ_SIZE, _DESCRIPTOR_SPACE, flags)
         except BlockingIOError:
             return
         except ConnectionResetError as e:
@@ -166,10 +166,10 @@ class _Reducers(dict):
 
 def _byte_range(tensor: _C.Tensor) -> tuple[int, int]:
     """The bytes of its storage that a tensor reaches."""
-    width = tensor.element_size()
-    first = tensor.storage_offset()
     if tensor.numel() == 0:
         return 0, 0
+    width = tensor.element_size()
+    first = tensor.storage_offset()
     span = 1 + sum((n - 1) * step for n, step in zip(tensor.size(), tensor.stride()))
     return first * width, (first + span) * width
 
@@ -247,7 +247,7 @@ class BatchWriter:
             return tensor.__reduce_ex__(pickle.HIGHEST_PROTOCOL)  # type: ignore[return-value]
         first, last = _byte_range(tensor)
         self._pieces.append((tensor.untyped_storage(), first, last))
-        place = (len(self._pieces) - 1, tensor.storage_offset())
+        place = (len(self._pieces) - 1, tensor.storage_offset() if last else 0)
         return _tensor_from, (*place, tensor.dtype, tuple(tensor.size()), tensor.stride(), tensor.requires_grad)
 
     def _reduce_storage(self, storage: _C.UntypedStorage) -> tuple:
@@ -302,7 +302,7 @@ _arrived = _Arrived()
 def _tensor_from(piece: int, offset: int, dtype: Any, size: tuple, stride: tuple, requires_grad: bool) -> _C.Tensor:
     storage, begin = _arrived.pieces[piece]
     tensor = _C.empty(0, dtype=dtype)
-    tensor.set_(storage, offset - begin // tensor.element_size() if tensor.numel() or begin else offset, size, stride)
+    tensor.set_(storage, offset - begin // tensor.element_size(), size, stride)
     return tensor.requires_grad_() if requires_grad else tensor
 
 

@@ -86,25 +86,23 @@ class RandomSampler(Sampler[int]):
         return len(self.data_source) if self._num_samples is None else self._num_samples
 
     def __iter__(self) -> Iterator[int]:
+        return itertools.chain.from_iterable(self._groups())
+
+    def _groups(self) -> Iterator[list[int]]:
+        """The indices in the portions they are drawn in, each when it is needed."""
         n = len(self.data_source)
         generator = self.generator
         if generator is None:
             generator = _C.Generator().manual_seed(draw_seed())
         if self.replacement:
-            yield from self._with_replacement(n, generator)
+            full, rest = divmod(self.num_samples, _GROUP)
+            for size in itertools.chain(itertools.repeat(_GROUP, full), [rest]):
+                yield _C.randint(n, (size,), dtype=_C.int64, generator=generator).tolist()
         else:
-            yield from self._without_replacement(n, generator)
-
-    def _with_replacement(self, n: int, generator: _C.Generator) -> Iterator[int]:
-        groups, rest = divmod(self.num_samples, _GROUP)
-        for size in [_GROUP] * groups + [rest]:
-            yield from _C.randint(n, (size,), dtype=_C.int64, generator=generator).tolist()
-
-    def _without_replacement(self, n: int, generator: _C.Generator) -> Iterator[int]:
-        rounds, rest = divmod(self.num_samples, n)
-        for _ in range(rounds):
-            yield from _C.randperm(n, generator=generator).tolist()
-        yield from _C.randperm(n, generator=generator).tolist()[:rest]
+            full, rest = divmod(self.num_samples, n)
+            for _ in range(full):
+                yield _C.randperm(n, generator=generator).tolist()
+            yield _C.randperm(n, generator=generator).tolist()[:rest]
 
     def __len__(self) -> int:
         return self.num_samples

@@ -16,7 +16,7 @@ class _Fetcher:
         self.collate_fn = collate_fn
         self.drop_last = drop_last
 
-    def fetch(self, possibly_batched_index: Any) -> Any:
+    def fetch(self, index: Any) -> Any:
         """The batch for one entry of the sampler; StopIteration when there are no more."""
         raise NotImplementedError
 
@@ -24,15 +24,15 @@ class _Fetcher:
 class MapFetcher(_Fetcher):
     """Takes the samples of a map-style dataset by their indices."""
 
-    def fetch(self, possibly_batched_index: Any) -> Any:
+    def fetch(self, index: Any) -> Any:
         """The batch for a list of indices, or the sample for one index where there is no batching."""
         if not self.auto_collation:
-            return self.collate_fn(self.dataset[possibly_batched_index])
+            return self.collate_fn(self.dataset[index])
         get_all = getattr(self.dataset, "__getitems__", None)
         if get_all:
-            return self.collate_fn(get_all(possibly_batched_index))
+            return self.collate_fn(get_all(index))
         dataset = self.dataset
-        return self.collate_fn([dataset[i] for i in possibly_batched_index])
+        return self.collate_fn([dataset[i] for i in index])
 
 
 class IterableFetcher(_Fetcher):
@@ -43,13 +43,13 @@ class IterableFetcher(_Fetcher):
         self.samples = iter(dataset)
         self.ended = False
 
-    def fetch(self, possibly_batched_index: Any) -> Any:
+    def fetch(self, index: Any) -> Any:
         """The next batch, shorter at the end, or the next sample where there is no batching."""
         if self.ended:
             raise StopIteration
         if not self.auto_collation:
             return self.collate_fn(next(self.samples))
-        wanted = len(possibly_batched_index)
+        wanted = len(index)
         batch = list(itertools.islice(self.samples, wanted))
         self.ended = len(batch) < wanted
         if not batch or (self.drop_last and self.ended):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib as _importlib
 import math as _math
 import sys as _sys
 from typing import TYPE_CHECKING
@@ -42,7 +43,9 @@ from tocha import amp, autograd, functional, linalg, masked, nn, overrides, rand
 
 
 def __getattr__(name: str) -> object:
-    """Operators with a leading underscore (tocha._unique2) are found in _C when somebody asks."""
+    """Operators with a leading underscore (tocha._unique2) and rarely used modules are found when somebody asks."""
+    if name == "multiprocessing":
+        return _importlib.import_module("tocha.multiprocessing")
     if name.startswith("_") and not name.startswith("__") and hasattr(_C, name):
         return getattr(_C, name)
     raise AttributeError(f"module 'tocha' has no attribute {name!r}")

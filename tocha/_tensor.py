@@ -134,6 +134,17 @@ def _storage(self):
     return TypedStorage(wrap_storage=self.untyped_storage(), dtype=self.dtype)
 
 
+def _share_memory(self):
+    """Moves the storage to memory that other processes can open; returns self."""
+    self.untyped_storage().share_memory_()
+    return self
+
+
+def _is_shared(self) -> bool:
+    """Whether other processes can have the same memory."""
+    return False if self.is_meta else self.untyped_storage().is_shared()
+
+
 def _reversed(self):
     return self if self.dim() == 0 else self.flip(0)
 
@@ -236,6 +247,8 @@ def install() -> None:
         "__rdiv__": Tensor.__rtruediv__,
         "__idiv__": Tensor.__itruediv__,
         "storage": _storage,
+        "share_memory_": _share_memory,
+        "is_shared": _is_shared,
         "new": _new,
         "new_tensor": _new_tensor,
         "type": _type,

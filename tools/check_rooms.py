@@ -27,6 +27,7 @@ PYTHON = [
         "special",
         "autograd",
         "utils",
+        "multiprocessing",
         "_einsum",
         "_lobpcg",
         "_lowrank",

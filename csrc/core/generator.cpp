@@ -5,6 +5,7 @@
 #include <random>
 
 #include "core/error.h"
+#include "core/fork.h"
 
 namespace tocha {
 
@@ -124,7 +125,11 @@ void Generator::set_state(std::span<const uint8_t> bytes) {
 }
 
 Generator& default_generator() {
-  static Generator generator;
+  static Generator& generator = []() -> Generator& {
+    static Generator made;
+    hold_across_fork(made.mutex, ForkOrder::Generator);
+    return made;
+  }();
   return generator;
 }
 

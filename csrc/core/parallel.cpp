@@ -11,6 +11,8 @@
 #include <thread>
 #include <vector>
 
+#include "core/fork.h"
+
 namespace tocha {
 namespace {
 
@@ -99,8 +101,11 @@ void forget_pool() { pool = nullptr; }
 
 Pool& ready_pool(int threads) {
   static std::once_flag once;
-  std::call_once(once, [] { pthread_atfork(nullptr, nullptr, forget_pool); });
   static std::mutex creating;
+  std::call_once(once, [] {
+    pthread_atfork(nullptr, nullptr, forget_pool);
+    hold_across_fork(creating, ForkOrder::Pool);
+  });
   std::lock_guard lock(creating);
   if (!pool) pool = new Pool();
   while (pool->workers < threads - 1) {

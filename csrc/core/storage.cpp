@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "core/error.h"
+#include "core/fork.h"
 
 namespace tocha {
 namespace {
@@ -54,7 +55,11 @@ struct Cache {
 
 // Never destroyed: tensors may outlive static destructors.
 Cache& cache() {
-  static Cache& c = *new Cache();
+  static Cache& c = [&]() -> Cache& {
+    auto* fresh = new Cache();
+    hold_across_fork(fresh->mutex, ForkOrder::Allocator);
+    return *fresh;
+  }();
   return c;
 }
 

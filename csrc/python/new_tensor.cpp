@@ -45,7 +45,13 @@ DType dtype_of_number(PyObject* o) {
   }
 }
 
+// Python's own numbers, which need no search for an array interface (NumPy's float64 is a float, and has one).
+bool is_plain_number(PyObject* o) {
+  return PyFloat_CheckExact(o) || PyLong_CheckExact(o) || PyBool_Check(o) || PyComplex_CheckExact(o);
+}
+
 DType infer_dtype(PyObject* data) {
+  if (is_plain_number(data)) return dtype_of_number(data);
   if (is_tensor(data)) return Tensor::borrow(data).dtype();
   if (is_nested(data)) {
     if (has_array_interface(data)) return from_array_interface(data).dtype();

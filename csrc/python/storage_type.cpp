@@ -170,6 +170,30 @@ PyObject* storage_new_shared_fd(PyObject* cls, PyObject* args) {
   });
 }
 
+std::string as_path(PyObject* o) {
+  const char* path = PyUnicode_AsUTF8(o);
+  if (!path) throw PythonError();
+  return path;
+}
+
+PyObject* storage_open_shared_file(PyObject* cls, PyObject* args) {
+  return guarded([&] {
+    PyObject* path;
+    Py_ssize_t size;
+    if (!PyArg_ParseTuple(args, "Un:_open_shared_file", &path, &size)) throw PythonError();
+    TOCHA_CHECK(size >= 0, Runtime, "[_open_shared_file] the size must not be negative, got ", size);
+    return wrap_storage(reinterpret_cast<PyTypeObject*>(cls),
+                        open_shared_file(as_path(path), static_cast<size_t>(size)));
+  });
+}
+
+PyObject* storage_share_file(PyObject* self, PyObject* path) {
+  return guarded([&] {
+    check_readable(self, "_share_file");
+    return PyUnicode_FromString(shared_memory_path(storage_of(self), as_path(path)).c_str());
+  });
+}
+
 // ---- Life and death.
 
 int storage_traverse(PyObject* self, visitproc visit, void* arg) {
@@ -370,7 +394,6 @@ PyObject* storage_share_memory_(PyObject* self, PyObject*) {
 PyObject* storage_share_fd(PyObject* self, PyObject*) {
   return guarded([&] {
     check_readable(self, "_share_fd");
-    move_to_shared_memory(storage_of(self));
     return Py_BuildValue("in", shared_memory_fd(storage_of(self)), static_cast<Py_ssize_t>(size_of(self)));
   });
 }
@@ -447,6 +470,8 @@ PyMethodDef storage_methods[] = {
     {"_new_shared", storage_new_shared, METH_O | METH_CLASS, "A storage in shared memory."},
     {"_share_fd", storage_share_fd, METH_NOARGS, "Moves to shared memory; gives its file descriptor and size."},
     {"_new_shared_fd", storage_new_shared_fd, METH_VARARGS | METH_CLASS, "Opens what _share_fd gave."},
+    {"_share_file", storage_share_file, METH_O, "Moves to a file at this path; gives the path it has, if any."},
+    {"_open_shared_file", storage_open_shared_file, METH_VARARGS | METH_CLASS, "Opens what _share_file made."},
     {"_as_tensor", storage_as_tensor, METH_O, "A 1-d tensor of the given dtype on these bytes."},
     {"__copy__", storage_clone, METH_NOARGS, nullptr},
     {"__deepcopy__", storage_deepcopy, METH_O, nullptr},

@@ -164,6 +164,7 @@ void add_types(PyObject* module) {
   add_device_type(module);
   add_generator_type(module);
   add_storage_type(module);
+  add_leased_block_type(module);
 }
 
 }  // namespace tocha::python

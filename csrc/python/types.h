@@ -73,6 +73,7 @@ void add_size_type(PyObject* module);
 void add_device_type(PyObject* module);
 void add_generator_type(PyObject* module);
 void add_storage_type(PyObject* module);
+void add_leased_block_type(PyObject* module);
 
 // Adds every type, dtype, layout and memory format, default_generator, get_default_device and set_default_device.
 void add_types(PyObject* module);

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 
 import numpy as np
 import torch
-from eager import Workload
+from workloads import Workload
 
 import tocha
 import tocha.utils.data

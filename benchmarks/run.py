@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 import sys
 
+import data
 import eager
 import footprint
 import gradients
@@ -19,7 +20,7 @@ import training
 
 import tocha
 
-ROOMS = (eager, gradients, training)
+ROOMS = (eager, gradients, data, training)
 
 
 def main() -> None:

@@ -593,3 +593,12 @@ def test_backward_inside_backward():
     x = leaf(3.0)
     Inner.apply(x).sum().backward()
     assert values(x.grad) == [6.0]
+
+
+def test_what_requires_gradients_is_checked():
+    x = tocha.ones(2, requires_grad=True)
+    with pytest.raises(TypeError, match="must be bool, not str"):
+        x.requires_grad_("x")
+    with pytest.raises(RuntimeError, match="floating point or complex"):
+        x.data = tocha.ones(2, dtype=tocha.int64)
+    assert x.dtype == tocha.float32

@@ -145,6 +145,22 @@ def _is_shared(self) -> bool:
     return False if self.is_meta else self.untyped_storage().is_shared()
 
 
+def _is_pinned(self, device=None) -> bool:
+    """Whether the memory is locked in place for transfers to a device."""
+    return False if self.is_meta else self.untyped_storage().is_pinned()
+
+
+def _pin_memory(self, device=None):
+    """A copy in memory that is locked in place for transfers to a device; needs one."""
+    raise RuntimeError("[pin_memory] Cannot access accelerator device when none is available.")
+
+
+def _cuda(self, device=None, non_blocking=False, memory_format=None):
+    """A copy on a CUDA device."""
+    where = "cuda" if device is None else _C.device(device if not isinstance(device, int) else f"cuda:{device}")
+    return self.to(where, non_blocking=non_blocking)
+
+
 def _reversed(self):
     return self if self.dim() == 0 else self.flip(0)
 
@@ -249,6 +265,9 @@ def install() -> None:
         "storage": _storage,
         "share_memory_": _share_memory,
         "is_shared": _is_shared,
+        "is_pinned": _is_pinned,
+        "pin_memory": _pin_memory,
+        "cuda": _cuda,
         "new": _new,
         "new_tensor": _new_tensor,
         "type": _type,

@@ -180,6 +180,9 @@ int set_data(PyObject* self, PyObject* value, void*) {
     auto t = self_of(self);
     auto v = self_of(value);
     TensorObject* o = t.get();
+    TOCHA_CHECK(!o->requires_grad || v.is_floating() || v.is_complex(), Runtime,
+                "data set to a tensor that requires gradients must be floating point or complex dtype, got ",
+                v.dtype());
     StorageRef fresh = v.storage_ref();
     StorageRef old(o->storage);
     o->storage = fresh.give();
@@ -277,6 +280,9 @@ PyObject* tolist(PyObject* self, PyObject*) {
 
 PyObject* requires_grad_(PyObject* self, PyObject* const* args, Py_ssize_t n, PyObject* kwnames) {
   PyObject* value = n ? args[0] : kwnames && PyTuple_GET_SIZE(kwnames) ? args[n] : Py_True;
+  if (!PyBool_Check(value))
+    return PyErr_Format(PyExc_TypeError, "requires_grad_(): argument 'requires_grad' must be bool, not %s",
+                        Py_TYPE(value)->tp_name);
   if (set_requires_grad(self, value, nullptr) < 0) return nullptr;
   return Py_NewRef(self);
 }

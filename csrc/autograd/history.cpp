@@ -154,6 +154,11 @@ void refuse_inplace(const Tensor& self, const char* op) {
   fail(ErrorKind::Runtime, "[", op, "] derivative for ", op, " is not implemented");
 }
 
+void refuse_constant(const char* op, const char* input) {
+  fail(ErrorKind::Runtime, "[", op, "] The function '", op, "' is not differentiable with respect to argument '", input,
+       "'. This input cannot have requires_grad True.");
+}
+
 void refuse_out(const char* op, const Tensor& out) {
   fail(
       ErrorKind::Runtime, "[", op, "] ", op,

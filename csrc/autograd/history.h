@@ -28,6 +28,12 @@ void rebase_history(const Tensor& self, const NodeRef& node);
 // In place on something that wants a gradient, by an operator that has none.
 [[noreturn]] void refuse_inplace(const Tensor& self, const char* op);
 
+// An input that has no gradient by definition must not want one.
+void refuse_constant(const char* op, const char* input);
+inline void check_constant(const Tensor& t, const char* op, const char* input) {
+  if (grad_enabled() && requires_grad(t)) refuse_constant(op, input);
+}
+
 // out= cannot be recorded.
 void refuse_out(const char* op, const Tensor& out);
 template <class... T>

@@ -169,6 +169,11 @@ class Family:
         if "inplace" in o.variants:
             self.statics += node.record_inplace(parameters(o), f"{o.cpp_name}_")
 
+    def constants(self, o: Operator) -> list[str]:
+        """Refuses gradients for inputs that have none by definition."""
+        name = o.name.removeprefix("nn_")
+        return [f'  autograd::check_constant({c}, "{name}", "{c}");' for c in o.constants]
+
     def guard(self, o: Operator, form: str) -> list[str]:
         """The first statement of an operator: goes the recording way when a gradient is wanted."""
         tensors = ", ".join(a.name for a in o.schema.arguments if a.is_tensor)
@@ -319,7 +324,7 @@ class Family:
 
     def composite(self, o: Operator) -> None:
         signature, body = self.translate(o, return_type(o))
-        guard = self.guard(o, "function") if o.gradients else []
+        guard = self.constants(o) + (self.guard(o, "function") if o.gradients else [])
         self.lines += [f"{result_type(o)} {o.cpp_name}({signature}) {{", *guard, *body, "}", ""]
         self.derived_variants(o)
 

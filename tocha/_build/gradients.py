@@ -652,7 +652,9 @@ class GradientNode:
     def forward(self, outs: list[str]) -> list[str]:
         """Tangents of the results, in forward mode."""
         flat = " ".join(f"autograd::flatten(ins, {a.name});" for a in self.inputs)
-        results = "out" if self.many else f"{{{', '.join(outs)}}}"
+        known = self.o.differentiable
+        carried = [v if known is None or i in known else "Tensor()" for i, v in enumerate(outs)]
+        results = "out" if self.many else f"{{{', '.join(carried)}}}"
         return [f"  if (modes().forward_level) {{ Tensors ins; {flat} autograd::carry(*ref, ins, {results}); }}"]
 
     def record(self, parameters: str, result: str) -> list[str]:

@@ -95,6 +95,7 @@ def cholesky_gradient(grad, upper, result0):
     "linalg_cholesky_ex(Tensor self, *, bool upper=False, bool check_errors=False) -> (Tensor L, Tensor info)",
     dtypes=LAPACK,
     variants=_OUT,
+    constraints={"self": "hermitian"},
     samples=lambda t: [((positive(t, 3, 3),), {}), ((positive(t, 2, 3, 3),), {"upper": True})],
 )
 def linalg_cholesky_ex(self, upper, check_errors):
@@ -110,6 +111,7 @@ def linalg_cholesky_ex(self, upper, check_errors):
     dtypes=LAPACK,
     variants=_OUT,
     tags={"exact_out"},
+    constraints={"self": "hermitian"},
     samples=lambda t: [((positive(t, 3, 3),), {}), ((positive(t, 2, 3, 3),), {"upper": True})],
 )
 def linalg_cholesky(self, upper):
@@ -124,6 +126,7 @@ def linalg_cholesky(self, upper):
     dtypes=LAPACK,
     variants=_METHOD,
     tags={"exact_out"},
+    constraints={"self": "hermitian"},
     samples=lambda t: [((positive(t, 2, 3, 3),), {})],
 )
 def cholesky(self, upper):
@@ -311,6 +314,7 @@ def _ldl_factor(self, hermitian):
     "linalg_ldl_factor_ex(Tensor self, *, bool hermitian=False, bool check_errors=False) -> (Tensor LD, Tensor pivots, Tensor info)",
     dtypes=LAPACK,
     variants=_OUT,
+    tags=frozenset({"no_derivative"}),
     samples=lambda t: [((positive(t, 3, 3),), {}), ((positive(t, 2, 3, 3),), {"hermitian": True})],
 )
 def linalg_ldl_factor_ex(self, hermitian, check_errors):
@@ -325,6 +329,7 @@ def linalg_ldl_factor_ex(self, hermitian, check_errors):
     "linalg_ldl_factor(Tensor self, *, bool hermitian=False) -> (Tensor LD, Tensor pivots)",
     dtypes=LAPACK,
     variants=_OUT,
+    tags=frozenset({"no_derivative"}),
     samples=lambda t: [((positive(t, 3, 3),), {}), ((positive(t, 2, 3, 3),), {"hermitian": True})],
 )
 def linalg_ldl_factor(self, hermitian):

@@ -265,6 +265,7 @@ def nll_backward_gradient(grad, target, weight, ignore_index):
 
 @loss(
     "nn_nll_loss(Tensor self, Tensor target, Tensor? weight=None, int reduction=1, int ignore_index=-100) -> Tensor",
+    constants=("weight",),
     samples=lambda t: [
         ((t(3, 5), t.index(3, below=5), t(5)), {}),
         ((t(2, 5, 4), t.index(2, 4, below=5)), {"reduction": 0}),
@@ -530,7 +531,8 @@ def _ctc_loss_backward(grad_output, log_probs, targets, input_lengths, target_le
 @loss(
     "ctc_loss(Tensor log_probs, Tensor targets, Tensor input_lengths, Tensor target_lengths, int blank=0, int reduction=1, bool zero_infinity=False) -> Tensor",
     samples=lambda t: [((t(6, 2, 5), t.of([[1, 2, 2], [3, 1, 4]]), t.of([6, 5]), t.of([3, 2])), {})],
-    tags=frozenset({"reads_values"}),
+    constraints={"log_probs": "log_probabilities"},
+    tags=frozenset({"reads_values", "first_order"}),
 )
 def ctc_loss(log_probs, targets, input_lengths, target_lengths, blank, reduction, zero_infinity):
     """Connectionist temporal classification: all alignments of (T, N, C) log probabilities to the targets."""

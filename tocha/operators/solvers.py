@@ -222,6 +222,7 @@ def triangular_solve(self, A, upper, transpose, unitriangular):
     "cholesky_solve(Tensor self, Tensor input2, bool upper=False) -> Tensor",
     dtypes=LAPACK,
     variants=_METHOD,
+    constraints={"input2": "triangular"},
     samples=lambda t: [((t(3, 2), positive(t, 3, 3)), {}), ((t(3, 2), positive(t, 2, 3, 3)), {"upper": True})],
 )
 def cholesky_solve(self, input2, upper):
@@ -375,6 +376,7 @@ def cholesky_inverse_gradient(grad, self, upper, result0):
     dtypes=LAPACK,
     variants=_METHOD,
     tags={"exact_out"},
+    constraints={"self": "factor"},
     samples=lambda t: [((positive(t, 3, 3),), {}), ((positive(t, 2, 3, 3),), {"upper": True})],
 )
 def cholesky_inverse(self, upper):

@@ -125,6 +125,7 @@ def svd_gradient(grad0, grad1, grad2, A, full_matrices, compute_uv, result0, res
     "_linalg_svd(Tensor A, bool full_matrices=False, bool compute_uv=True, *, str? driver=None) -> (Tensor U, Tensor S, Tensor Vh)",
     dtypes=LAPACK,
     variants=_OUT,
+    tags=frozenset({"phases"}),
     samples=squares,
 )
 def _linalg_svd(A, full_matrices, compute_uv, driver):
@@ -140,6 +141,7 @@ def _linalg_svd(A, full_matrices, compute_uv, driver):
     "linalg_svd(Tensor A, bool full_matrices=True, *, str? driver=None) -> (Tensor U, Tensor S, Tensor Vh)",
     dtypes=LAPACK,
     variants=_OUT,
+    tags=frozenset({"phases"}),
     samples=lambda t: [((t(3, 4),), {"full_matrices": False}), ((t(2, 3, 3),), {})],
 )
 def linalg_svd(A, full_matrices, driver):
@@ -164,6 +166,7 @@ def linalg_svdvals(A, driver):
     "svd(Tensor self, bool some=True, bool compute_uv=True) -> (Tensor U, Tensor S, Tensor V)",
     dtypes=LAPACK,
     variants=_METHOD,
+    tags=frozenset({"phases"}),
     samples=squares,
 )
 def svd(self, some, compute_uv):
@@ -220,6 +223,8 @@ def eigh_gradient(grad0, grad1, A, upper, compute_v, result0, result1):
     "_linalg_eigh(Tensor A, str UPLO='L', bool compute_v=True) -> (Tensor eigenvalues, Tensor eigenvectors)",
     dtypes=LAPACK,
     variants=_OUT,
+    constraints={"A": "hermitian"},
+    tags=frozenset({"phases"}),
     samples=squares,
 )
 def _linalg_eigh(A, UPLO, compute_v):
@@ -236,6 +241,8 @@ def _linalg_eigh(A, UPLO, compute_v):
     "linalg_eigh(Tensor self, str UPLO='L') -> (Tensor eigenvalues, Tensor eigenvectors)",
     dtypes=LAPACK,
     variants=_OUT,
+    constraints={"self": "hermitian"},
+    tags=frozenset({"phases"}),
     samples=squares,
 )
 def linalg_eigh(self, UPLO):
@@ -248,6 +255,7 @@ def linalg_eigh(self, UPLO):
     dtypes=LAPACK,
     variants=_OUT,
     tags={"exact_out"},
+    constraints={"self": "hermitian"},
     samples=squares,
 )
 def linalg_eigvalsh(self, UPLO):
@@ -291,6 +299,7 @@ def eig_gradient(grad0, grad1, A, compute_v, result0, result1):
     "linalg_eig(Tensor self) -> (Tensor eigenvalues, Tensor eigenvectors)",
     dtypes=LAPACK,
     variants=_OUT,
+    tags=frozenset({"phases"}),
     samples=squares,
 )
 def linalg_eig(self):

@@ -647,10 +647,8 @@ def as_strided_gradient(grad, self, size, stride, storage_offset):
         0, from_view, grad.reshape([grad.numel()])
     )
     own = places.as_strided(self.shape, self.strides, base).reshape([self.numel()])
-    counts = op.zeros([length], dtype=grad.dtype, device=grad.device).index_add(
-        0, own, op.ones([self.numel()], dtype=grad.dtype, device=grad.device)
-    )
-    shared = (flat / counts.clamp(min=1)).index_select(0, own)
+    counts = op.bincount(own, minlength=length).clamp(min=1)
+    shared = (flat / counts).index_select(0, own)
     return shared.reshape(self.shape)
 
 
@@ -676,7 +674,7 @@ def detach(self):
 @native(
     "resize_(Tensor self, int[] size, *, memory_format? memory_format=None) -> Tensor",
     variants="method",
-    tags=frozenset({"any_device", "any_overlap", "memory_order"}),
+    tags=frozenset({"any_device", "any_overlap", "memory_order", "no_gradient"}),
 )
 def resize_(self, size, memory_format):
     """Gives self another size; memory grows when needed, new elements are not initialised."""
@@ -685,7 +683,7 @@ def resize_(self, size, memory_format):
 @composite(
     "resize_as_(Tensor self, Tensor the_template, *, memory_format? memory_format=None) -> Tensor",
     variants="function, method",
-    tags=frozenset({"any_overlap"}),
+    tags=frozenset({"any_overlap", "no_gradient"}),
 )
 def resize_as_(self, the_template, memory_format):
     """Gives self the template's size."""
@@ -714,7 +712,7 @@ def alias_copy(self):
     return op._dense_copy(self)
 
 
-@composite("detach_copy(Tensor self) -> Tensor", variants=_COPY)
+@composite("detach_copy(Tensor self) -> Tensor", variants=_COPY, tags=frozenset({"no_gradient"}))
 def detach_copy(self):
     """A contiguous copy without history."""
     return op._dense_copy(self.detach())

@@ -57,9 +57,15 @@ class Maker:
         return make(shape, self.named(dtype), self.made, **bounds)
 
     def named(self, dtype: str | None) -> dt.DType:
-        """"complex" is the complex form of the dtype under test."""
+        """ "complex" is the complex form of the dtype under test."""
         if dtype == "complex":
-            return dt.complex_of(self.dtype) if self.dtype.is_floating else self.dtype if self.dtype.is_complex else dt.complex64
+            return (
+                dt.complex_of(self.dtype)
+                if self.dtype.is_floating
+                else self.dtype
+                if self.dtype.is_complex
+                else dt.complex64
+            )
         return dt.by_name(dtype) if dtype else self.dtype
 
     def index(self, *shape: int, below: int) -> tocha.Tensor:

@@ -12,6 +12,9 @@ class CopySlices : public Node {
   const char* name() const override { return "CopySlices"; }
   void apply(Grads& grads, Grads& out) override;
   void release_saved() override;
+  void fields(Fields& f) override {
+    if (fn_->refs == 1) fn_->fields(f);
+  }
 
  private:
   NodeRef fn_;

@@ -11,7 +11,7 @@ from collections import defaultdict
 from collections.abc import Callable
 from functools import cache
 
-from tocha._build.gradients import GradientNode, has_formulas, lacks_gradient, node_for, node_name, pointwise_tables
+from tocha._build.gradients import GradientNode, has_formulas, lacks_gradient, node_for, node_label, node_name, pointwise_tables
 from tocha._build.kernels import fold_of, is_ordered, loop_dtypes, operands, params, states, type_codes
 from tocha.codegen.native import Translator, annotations_of, default_cpp, own_type, parameter_type, return_type
 from tocha.ir import dtypes as dt
@@ -232,7 +232,11 @@ class Family:
         formulas = has_formulas(o)
         if formulas:
             self.statics += pointwise_tables(o, type_code, loop_table)
-        record = [f"  if (autograd::wanted(ins, {nin})) [[unlikely]]", f"    autograd::pointwise(gradient_{name}, op_{name}, outs, ins, params);", "  else"] if formulas else []
+        label = node_label(o, self.use_rule)
+        record = []
+        if formulas:
+            named = f", {label}" if label else ""
+            record = [f"  if (autograd::wanted(ins, {nin})) [[unlikely]]", f"    autograd::pointwise(gradient_{name}, op_{name}, outs, ins, params{named});", "  else"]
         self.lines += prologue + [f"  Tensor outs[{nout}];", *record, f"  tocha::pointwise(op_{name}, outs, ins, params);"]
         if nout == 1:
             self.lines += ["  return std::move(outs[0]);", "}", ""]
@@ -248,7 +252,9 @@ class Family:
             self.lines.append(f"Tensor {name}_({parameters(o)}) {{")
             first = operands(o)[0].name
             prologue += self.checks(o, "check_inplace")
-            record = [f"  if (autograd::wanted(ins, {nin}) || autograd::hides_base({first})) [[unlikely]]", f"    autograd::pointwise_inplace(gradient_{name}, op_{name}, ins, params);", "  else"] if formulas else []
+            record = []
+            if formulas:
+                record = [f"  if (autograd::wanted(ins, {nin}) || autograd::hides_base({first})) [[unlikely]]", f"    autograd::pointwise_inplace(gradient_{name}, op_{name}, ins, params{named});", "  else"]
             self.lines += prologue + [*record, f"  pointwise_out(op_{name}, &{first}, ins, params, true);", f"  return {first};", "}", ""]
 
     def checks(self, o: Operator, which: str) -> list[str]:
@@ -325,7 +331,21 @@ class Family:
     def composite(self, o: Operator) -> None:
         signature, body = self.translate(o, return_type(o))
         guard = self.constants(o) + (self.guard(o, "function") if o.gradients else [])
-        self.lines += [f"{result_type(o)} {o.cpp_name}({signature}) {{", *guard, *body, "}", ""]
+        label = node_label(o, self.use_rule) or (f'"{o.node}"' if o.node else None)
+        if label is None or o.gradients or not all(r.type in ("Tensor", "Tensor[]") for r in o.schema.returns):
+            self.lines += [f"{result_type(o)} {o.cpp_name}({signature}) {{", *guard, *body, "}", ""]
+        else:
+            self.lines += [f"static {result_type(o)} unnamed_{o.cpp_name}({signature}) {{", *body, "}", ""]
+            self.lines += [
+                f"{result_type(o)} {o.cpp_name}({signature}) {{",
+                *guard,
+                "  const uint64_t first = autograd::next_sequence_number();",
+                f"  {result_type(o)} out = unnamed_{o.cpp_name}({', '.join(p.split()[-1].lstrip('&*') for p in signature.split(', '))});",
+                f"  if (autograd::recorded_since(out, first)) [[unlikely]] autograd::label(out, {label}, first);",
+                "  return out;",
+                "}",
+                "",
+            ]
         self.derived_variants(o)
 
     def derived_variants(self, o: Operator) -> None:
@@ -450,7 +470,8 @@ class Family:
             lists = [a.name for a in o.schema.arguments if a.type in ("Tensor[]",)]
             for i, s in enumerate(specs):
                 if "out_dtype" in o.tags:
-                    self.lines.append(f"  {s}.dtype = out{i}.dtype();")
+                    given = "if (!dtype) " if any(a.name == "dtype" for a in o.schema.arguments) else ""
+                    self.lines.append(f"  {given}{s}.dtype = out{i}.dtype();")
                 if "exact_out" in o.tags:
                     self.lines.append(f'  TOCHA_CHECK(out{i}.dtype() == {s}.dtype, Runtime, "[{o.name}] expects out of dtype ", {s}.dtype, ", got ", out{i}.dtype());')
                 self.lines.append(f'  OutScope scope{i}(out{i}, {s}, "{o.name}");')

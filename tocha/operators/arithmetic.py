@@ -96,7 +96,12 @@ def sub(x, y, alpha):
     return x - alpha * y
 
 
-@composite("rsub(Tensor self, Operand other, *, Scalar alpha=1) -> Tensor", variants="function")
+@rule
+def rsub_node(other: "Tensor") -> "str":
+    return "RsubBackward1" if other.is_wrapped_number else "RsubBackward0"
+
+
+@composite("rsub(Tensor self, Operand other, *, Scalar alpha=1) -> Tensor", node=rsub_node, variants="function")
 def rsub(self, other, alpha):
     """other - alpha * self."""
     return op.sub(other, self, alpha=alpha)
@@ -166,6 +171,7 @@ def div(x, y):
 
 @composite(
     "div.rounding(Operand self, Operand other, *, str? rounding_mode) -> Tensor",
+    node="DivBackward2",
     variants=BINARY,
     aliases=("divide",),
     samples=lambda t: [((t(3, 4), t(4)), {"rounding_mode": "floor"}), ((t(3, 4), 0.3), {"rounding_mode": "trunc"})],
@@ -197,13 +203,23 @@ def divide_trunc(x, y):
     return s.truncdiv(x, y)
 
 
-@division("remainder(Operand self, Operand other) -> Tensor", operator="__mod__", expensive=True)
+@rule
+def remainder_node(other: "Tensor") -> "str":
+    return "RemainderBackward0" if other.is_wrapped_number else "RemainderBackward1"
+
+
+@division("remainder(Operand self, Operand other) -> Tensor", node=remainder_node, operator="__mod__", expensive=True)
 def remainder(x, y):
     """What floor_divide leaves; it has the sign of other."""
     return x % y
 
 
-@division("fmod(Tensor self, Operand other) -> Tensor", expensive=True)
+@rule
+def fmod_node(other: "Tensor") -> "str":
+    return "FmodBackward0" if other.is_wrapped_number else "FmodBackward1"
+
+
+@division("fmod(Tensor self, Operand other) -> Tensor", node=fmod_node, expensive=True)
 def fmod(x, y):
     """What division toward zero leaves; it has the sign of self."""
     return s.fmod(x, y)
@@ -238,7 +254,12 @@ def power(x, y):
     return x**y
 
 
-@composite("pow(Tensor self, Operand exponent) -> Tensor", variants=BINARY, operator="__pow__")
+@rule
+def pow_node(exponent: "Tensor") -> "str":
+    return "PowBackward0" if exponent.is_wrapped_number else "PowBackward1"
+
+
+@composite("pow(Tensor self, Operand exponent) -> Tensor", node=pow_node, variants=BINARY, operator="__pow__")
 def pow(self, exponent):
     """self to the power of exponent."""
     if is_number(exponent) and not is_number(self):
@@ -267,7 +288,7 @@ def pow(self, exponent):
     return op._power(self, exponent)
 
 
-@composite("pow.Scalar(Scalar self, Tensor exponent) -> Tensor", variants="function, out")
+@composite("pow.Scalar(Scalar self, Tensor exponent) -> Tensor", node="PowBackward2", variants="function, out")
 def pow_scalar(self, exponent):
     """The number self to the power of each exponent."""
     return op._power(self, exponent)
@@ -281,8 +302,16 @@ def check_float_power(self, exponent):
         )
 
 
+@rule
+def float_power_node(self: "Tensor", exponent: "Tensor") -> "str":
+    return "PowBackward2" if self.is_wrapped_number else pow_node(exponent)
+
+
 @composite(
-    "float_power(Operand self, Operand exponent) -> Tensor", types={"check_inplace": check_float_power}, variants=BINARY
+    "float_power(Operand self, Operand exponent) -> Tensor",
+    node=float_power_node,
+    types={"check_inplace": check_float_power},
+    variants=BINARY,
 )
 def float_power(self, exponent):
     """self to the power of exponent, computed in double precision."""
@@ -290,7 +319,7 @@ def float_power(self, exponent):
     return op.pow(self.to(wide), exponent.to(wide))
 
 
-@composite("square(Tensor self) -> Tensor", variants=UNARY)
+@composite("square(Tensor self) -> Tensor", node="PowBackward0", variants=UNARY)
 def square(self):
     """self * self; the square of a bool is an integer."""
     if self.dtype == dt.bool_:
@@ -354,7 +383,18 @@ def sgn(x):
     return x if x.dtype is dt.bool_ else s.sign(x)
 
 
-@pointwise("copysign(Tensor self, Operand other) -> Tensor", dtypes=FLOATS, promote=INT_TO_FLOAT, variants=BINARY)
+@rule
+def copysign_node(other: "Tensor") -> "str":
+    return "CopysignBackward1" if other.is_wrapped_number else "CopysignBackward0"
+
+
+@pointwise(
+    "copysign(Tensor self, Operand other) -> Tensor",
+    node=copysign_node,
+    dtypes=FLOATS,
+    promote=INT_TO_FLOAT,
+    variants=BINARY,
+)
 def copysign(x, y):
     """self's magnitude with other's sign."""
     return s.copysign(x, y)
@@ -396,7 +436,7 @@ def scale(x, exponent):
     return s.ldexp(x, exponent)
 
 
-@composite("ldexp(Tensor self, Tensor other) -> Tensor", variants=UNARY)
+@composite("ldexp(Tensor self, Tensor other) -> Tensor", node="LdexpBackward0", variants=UNARY)
 def ldexp(self, other):
     """self * 2**other."""
     if self.is_floating_point() and is_integral(other.dtype):

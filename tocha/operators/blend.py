@@ -59,13 +59,23 @@ def clamp_between(x, min, max):
     return s.clamp(x, min, max)
 
 
-@bound("clamp_min(Tensor self, Operand min) -> Tensor", dtypes=REAL, variants=UNARY)
+@rule
+def clamp_min_node(min: "Tensor") -> "str":
+    return "ClampMinBackward0" if min.is_wrapped_number else "ClampMinBackward1"
+
+
+@bound("clamp_min(Tensor self, Operand min) -> Tensor", node=clamp_min_node, dtypes=REAL, variants=UNARY)
 def clamp_min(x, min):
     """self, or min where that is greater."""
     return x | min if x.dtype is dt.bool_ else s.clamp_min(x, min)
 
 
-@bound("clamp_max(Tensor self, Operand max) -> Tensor", dtypes=REAL, variants=UNARY)
+@rule
+def clamp_max_node(max: "Tensor") -> "str":
+    return "ClampMaxBackward0" if max.is_wrapped_number else "ClampMaxBackward1"
+
+
+@bound("clamp_max(Tensor self, Operand max) -> Tensor", node=clamp_max_node, dtypes=REAL, variants=UNARY)
 def clamp_max(x, max):
     """self, or max where that is smaller."""
     return x & max if x.dtype is dt.bool_ else s.clamp_max(x, max)
@@ -73,6 +83,7 @@ def clamp_max(x, max):
 
 @composite(
     "clamp(Tensor self, Scalar? min=None, Scalar? max=None) -> Tensor",
+    node="ClampBackward1",
     variants=UNARY,
     aliases=("clip",),
     samples=lambda t: [((t(3, 4), 0.3, 0.6), {}), ((t(3, 4),), {"max": 0.5})],
@@ -90,6 +101,7 @@ def clamp(self, min, max):
 
 @composite(
     "clamp.Tensor(Tensor self, Tensor? min=None, Tensor? max=None) -> Tensor",
+    node="ClampBackward0",
     variants=UNARY,
     aliases=("clip",),
     samples=lambda t: [((t(3, 4), t(3, 4), t(4)), {}), ((t(3, 4),), {"min": t(4)})],
@@ -134,7 +146,11 @@ def replace_special(x, nan, posinf, neginf):
     return part(x)
 
 
-@composite("nan_to_num(Tensor self, float? nan=None, float? posinf=None, float? neginf=None) -> Tensor", variants=UNARY)
+@composite(
+    "nan_to_num(Tensor self, float? nan=None, float? posinf=None, float? neginf=None) -> Tensor",
+    node="NanToNumBackward0",
+    variants=UNARY,
+)
 def nan_to_num(self, nan, posinf, neginf):
     """self with NaN as 0 and infinities as the largest finite numbers, or as given."""
     if is_integral(self.dtype):
@@ -159,8 +175,14 @@ def check_lerp(self, end, weight):
         raise RuntimeError(f"[lerp] weight {weight.dtype} cannot be converted to {self.dtype} without overflow")
 
 
+@rule
+def lerp_node(weight: "Tensor") -> "str":
+    return "LerpBackward0" if weight.is_wrapped_number else "LerpBackward1"
+
+
 @pointwise(
     "lerp(Tensor self, Tensor end, Operand weight) -> Tensor",
+    node=lerp_node,
     dtypes=(*FLOATS, *COMPLEX),
     types={"check": check_lerp},
     variants=BINARY,

@@ -123,6 +123,7 @@ def linalg_cholesky(self, upper):
 
 @composite(
     "cholesky(Tensor self, bool upper=False) -> Tensor",
+    node="CholeskyBackward0",
     dtypes=LAPACK,
     variants=_METHOD,
     tags={"exact_out"},
@@ -284,6 +285,7 @@ def _unpack_samples(t):
 
 @composite(
     "linalg_lu(Tensor A, *, bool pivot=True) -> (Tensor P, Tensor L, Tensor U)",
+    node="LinalgLuBackward0",
     dtypes=LAPACK,
     variants=_OUT,
     samples=lambda t: [((t(3, 4),), {}), ((t(2, 4, 3),), {})],

@@ -217,7 +217,9 @@ def normal_float_float(mean, std, size, generator, dtype, device):
 
 
 @native(
-    "bernoulli(Tensor self, *, Generator? generator=None) -> Tensor", variants="function, method, out", tags=_INTO_OUT | _DRAWN
+    "bernoulli(Tensor self, *, Generator? generator=None) -> Tensor",
+    variants="function, method, out",
+    tags=_INTO_OUT | _DRAWN,
 )
 def bernoulli(self, generator):
     """1 with the probability that self holds at that place, else 0."""

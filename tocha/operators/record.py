@@ -54,10 +54,14 @@ class Operator:
     reduce: Any = None  # reduction: its Fold
     gradients: dict[tuple[str, ...], Callable] = field(default_factory=dict)  # by the inputs they are for
     constants: tuple[str, ...] = ()  # tensors that no gradient is defined for: they are refused if they want one
-    constraints: dict[str, str] = field(default_factory=dict)  # what an input must be: hermitian, triangular, log_probabilities
+    constraints: dict[str, str] = field(
+        default_factory=dict
+    )  # what an input must be: hermitian, triangular, log_probabilities
     domain: tuple[float, float] | None = None  # where samples of its operands lie, if (0.2, 0.9) does not serve
     differentiable: tuple[int, ...] | None = None  # which results have gradients, where not all floating ones do
-    node: str = ""  # the name of its autograd node where the usual one is not PyTorch's; "A|B": B when dim is given
+    # The name of its autograd node where the usual one is not PyTorch's ("A|B": B when dim is given), or a rule that
+    # says it from the arguments. A composite with a name gives it to the node of its result.
+    node: str | Callable = ""
     decomposition: Callable | None = None  # native: the same result from other operators, for the compiler
     samples: Callable | None = None
     tags: frozenset[str] = frozenset()

@@ -202,6 +202,7 @@ def column_major_copy_gradient(grad):
 
 @composite(
     "triangular_solve(Tensor self, Tensor A, bool upper=True, bool transpose=False, bool unitriangular=False) -> (Tensor solution, Tensor cloned_coefficient)",
+    node="TriangularSolveBackward0",
     dtypes=LAPACK,
     variants=_METHOD,
     samples=lambda t: [((t(3, 2), positive(t, 3, 3)), {})],

@@ -97,6 +97,7 @@ def polygamma_method(self, n):
 
 @composite(
     "mvlgamma(Tensor self, int p) -> Tensor",
+    node="MvlgammaBackward0",
     variants=BINARY,
     aliases=("special.multigammaln",),
     samples=lambda t: [((t(3, 4, low=2, high=5), 3), {})],

@@ -40,6 +40,10 @@ NAMES = {
     "x ** x": "PowBackward1",
     "2 ** x": "PowBackward2",
     "1 - x": "RsubBackward1",
+    "x - 1": "SubBackward0",
+    "x.copysign(1)": "CopysignBackward1",
+    "tocha.xlogy(2, x)": "XlogyBackward1",
+    "x.tensor_split(2)[0]": "SliceBackward0",
     "x % 2": "RemainderBackward0",
     "x % x": "RemainderBackward1",
     "x.clamp(0, 1)": "ClampBackward1",
@@ -279,9 +283,9 @@ def test_a_node_made_in_backward_shows_its_parent():
             with pytest.raises(RuntimeError, match="returned nan values in its 0th output"):
                 (g * 0).sum().backward()
     texts = [str(w.message) for w in seen]
-    assert any(t.startswith("Error detected in PowBackward0. Traceback of forward call") for t in texts)
+    assert any(t.startswith("Error detected in PowBackward1. Traceback of forward call") for t in texts)
     parent = next(t for t in texts if "Previous calculation was induced by" in t)
-    assert "PowBackward" in parent
+    assert "PowBackward0" in parent
     assert "the operation that led here" in parent
 
 
@@ -472,15 +476,6 @@ def through_a_kept_tensor():
     return weakref.ref(loss)
 
 
-def through_a_gradient():
-    w = tocha.ones(2, requires_grad=True)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        (w**3).sum().backward(create_graph=True)
-    w.grad.owner = w
-    return weakref.ref(w.grad)
-
-
 CYCLES = [
     through_a_leaf_hook,
     through_a_hook_of_a_result,
@@ -491,7 +486,6 @@ CYCLES = [
     through_a_node_pre_hook,
     through_a_context,
     through_a_kept_tensor,
-    through_a_gradient,
 ]
 
 

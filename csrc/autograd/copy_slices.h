@@ -12,9 +12,7 @@ class CopySlices : public Node {
   const char* name() const override { return "CopySlices"; }
   void apply(Grads& grads, Grads& out) override;
   void release_saved() override;
-  void fields(Fields& f) override {
-    if (fn_->refs == 1) fn_->fields(f);
-  }
+  Node* writer() const { return fn_.get(); }  // of the operation that wrote to the view
 
  private:
   NodeRef fn_;

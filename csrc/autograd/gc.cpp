@@ -1,12 +1,15 @@
 #include "autograd/gc.h"
 
+#include <typeinfo>
+
+#include "autograd/copy_slices.h"
 #include "autograd/saved.h"
 
 namespace tocha::autograd {
 namespace {
 
 // Long graphs are not walked to their end at every collection; what is further away is freed without the collector.
-constexpr int kFarthest = 64;
+constexpr int kFarthest = 128;
 
 class Visitor final : public Fields {
  public:
@@ -33,6 +36,7 @@ class Walk {
   explicit Walk(Node* root) { ready_[n_++] = root; }
   Node* next() { return n_ ? ready_[--n_] : nullptr; }
   void reach(Node* node) {
+    if (!node) return;
     if (node->refs == 1 || reached(node) == node->refs)
       if (n_ < kFarthest) ready_[n_++] = node;
   }
@@ -48,7 +52,7 @@ class Walk {
     return times_[shared_++];
   }
 
-  static constexpr int kShared = 16;
+  static constexpr int kShared = 32;
   Node* ready_[kFarthest];
   Node* nodes_[kShared];
   int64_t times_[kShared];
@@ -74,10 +78,12 @@ int traverse(Node* root, visitproc visit, void* arg) {
     if (!node) break;
     node->fields(visitor);
     if (visitor.status) return visitor.status;
-    if (node->extras)
+    if (node->extras) {
       if (int status = traverse_extras(*node->extras, visit, arg)) return status;
-    for (const Edge& e : node->next)
-      if (e) walk.reach(e.node.get());
+      walk.reach(node->extras->parent.get());
+    }
+    for (const Edge& e : node->next) walk.reach(e.node.get());
+    if (typeid(*node) == typeid(CopySlices)) walk.reach(static_cast<CopySlices*>(node)->writer());
   }
   return 0;
 }

@@ -61,8 +61,9 @@ class PointwiseNode final : public Node {
     for (int i = 0; i < rule_.nout; ++i)
       if (outputs_mask_ >> i & 1) outs[i] = output_slot(i).get(*this);
     bool plain = !grad_enabled();
-    for (const Tensor& g : grads) plain = plain && (!g || !g.is_complex());
-    for (const Tensor& t : ins) plain = plain && (!t || !t.is_complex());
+    for (const Tensor& g : grads) plain = plain && is_plain(g);
+    for (const Tensor& t : ins) plain = plain && is_plain(t);
+    for (const Tensor& t : outs) plain = plain && is_plain(t);
     int wanted_count = 0, last = 0;
     for (int i = 0; i < rule_.nin; ++i) {
       if (!wants(static_cast<size_t>(i))) continue;
@@ -123,6 +124,10 @@ class PointwiseNode final : public Node {
   }
 
  private:
+  // A kernel can read it: real numbers, and no tangent to carry along.
+  static bool is_plain(const Tensor& t) {
+    return !t || !(t.is_complex() || (modes().forward_level && t.get()->has_tangent));
+  }
   static bool is_differentiable(DType d) { return is_floating(d) || is_complex(d); }
   Saved& output_slot(int i) { return saved_[std::popcount(inputs_mask_) + rank_of(outputs_mask_, i)]; }
 

@@ -53,7 +53,10 @@ int node_clear(PyObject* self) {
 }
 PyObject* node_getattr(PyObject* self, PyObject* name) {
   return guarded([&]() -> PyObject* {
-    if (Ref found = saved_attribute(*node_of(self), text_of(name))) return found.give();
+    const std::string wanted = text_of(name);
+    if (Ref found = saved_attribute(*node_of(self), wanted)) return found.give();
+    TOCHA_CHECK(wanted.rfind("_saved_", 0) != 0 && wanted.rfind("_raw_saved_", 0) != 0, Attribute, "'",
+                node_of(self)->title(), "' object has no attribute '", wanted, "'");
     return PyObject_GenericGetAttr(self, name);
   });
 }

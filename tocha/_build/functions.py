@@ -320,6 +320,7 @@ class Family:
             self.lines += [
                 f"Tensor {o.cpp_name}_({parameters(o)}) {{",
                 *self.guard(o, "inplace"),
+                "  check_not_inference(self);",
                 f"  ViewSpec v = view_{o.cpp_name}({names});",
                 "  set_sizes_and_strides(self, v.sizes, v.strides, v.offset);",
                 "  self.bump_version();",
@@ -393,7 +394,7 @@ class Family:
         if mutates(o):
             first = o.schema.arguments[0].name
             kernel = o.kernel if o.kernel.endswith("_") else o.kernel + "_"
-            check = [] if "any_overlap" in o.tags else [f'  check_inplace({first}, "{o.name}");']
+            check = [f"  check_not_inference({first});"] if "any_overlap" in o.tags else [f'  check_inplace({first}, "{o.name}");']
             self.lines += [
                 f"Tensor {o.cpp_name}({parameters(o)}) {{",
                 *self.guard(o, "inplace"),

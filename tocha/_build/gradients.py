@@ -31,15 +31,19 @@ LEAVES = {GRAD: "grad", INPUT: "input", OUTPUT: "output"}
 def node_name(o: Operator) -> str:
     """What the node is called in Python: AddBackward0, Log1PBackward0."""
     if isinstance(o.node, str) and o.node:
-        return o.node
+        return o.node.partition("|")[0] if "=" in o.node else o.node
     name = o.name.removeprefix("nn_").strip("_")
     return "".join(p.title() if any(map(str.isdigit, p)) else p[:1].upper() + p[1:] for p in name.split("_")) + "Backward0"
 
 
 def node_label(o: Operator, use_rule: Callable) -> str | None:
-    """C++ for the name of a node that depends on the arguments: the record's `node` is then a rule of some of them."""
-    if not callable(o.node):
-        return None
+    """C++ for the name of a node that depends on the arguments; null where it is the usual one."""
+    if isinstance(o.node, str):
+        usual, *others = o.node.split("|")
+        text = f'"{usual}"' if o.kind == "composite" and not o.gradients else "nullptr"
+        for argument, name in (n.split("=") for n in reversed(others) if "=" in n):
+            text = f'{argument}.is_wrapped_number() ? "{name}" : {text}'
+        return text if "=" in o.node else None
     use_rule(o.node)
     names = ", ".join(inspect.signature(o.node).parameters)
     return f"autograd::interned(rules::{o.node.__name__}({names}))"

@@ -84,6 +84,7 @@ def add(x, y, alpha):
 
 @pointwise(
     "sub(Operand self, Operand other, *, Scalar alpha=1) -> Tensor",
+    node="SubBackward0|self=RsubBackward1",
     dtypes=(*NUMERIC, *COMPLEX),
     types={"check": check_sub},
     variants=BINARY,
@@ -96,12 +97,11 @@ def sub(x, y, alpha):
     return x - alpha * y
 
 
-@rule
-def rsub_node(other: "Tensor") -> "str":
-    return "RsubBackward1" if other.is_wrapped_number else "RsubBackward0"
-
-
-@composite("rsub(Tensor self, Operand other, *, Scalar alpha=1) -> Tensor", node=rsub_node, variants="function")
+@composite(
+    "rsub(Tensor self, Operand other, *, Scalar alpha=1) -> Tensor",
+    node="RsubBackward0|other=RsubBackward1",
+    variants="function",
+)
 def rsub(self, other, alpha):
     """other - alpha * self."""
     return op.sub(other, self, alpha=alpha)
@@ -157,6 +157,7 @@ division = partial(pointwise, dtypes=NUMERIC, variants=BINARY)
 
 @pointwise(
     "div(Operand self, Operand other) -> Tensor",
+    node="DivBackward0|self=MulBackward0",
     dtypes=(*FLOATS, *COMPLEX),
     promote=INT_TO_FLOAT,
     variants=BINARY,
@@ -203,23 +204,18 @@ def divide_trunc(x, y):
     return s.truncdiv(x, y)
 
 
-@rule
-def remainder_node(other: "Tensor") -> "str":
-    return "RemainderBackward0" if other.is_wrapped_number else "RemainderBackward1"
-
-
-@division("remainder(Operand self, Operand other) -> Tensor", node=remainder_node, operator="__mod__", expensive=True)
+@division(
+    "remainder(Operand self, Operand other) -> Tensor",
+    node="RemainderBackward1|other=RemainderBackward0",
+    operator="__mod__",
+    expensive=True,
+)
 def remainder(x, y):
     """What floor_divide leaves; it has the sign of other."""
     return x % y
 
 
-@rule
-def fmod_node(other: "Tensor") -> "str":
-    return "FmodBackward0" if other.is_wrapped_number else "FmodBackward1"
-
-
-@division("fmod(Tensor self, Operand other) -> Tensor", node=fmod_node, expensive=True)
+@division("fmod(Tensor self, Operand other) -> Tensor", node="FmodBackward1|other=FmodBackward0", expensive=True)
 def fmod(x, y):
     """What division toward zero leaves; it has the sign of self."""
     return s.fmod(x, y)
@@ -254,12 +250,12 @@ def power(x, y):
     return x**y
 
 
-@rule
-def pow_node(exponent: "Tensor") -> "str":
-    return "PowBackward0" if exponent.is_wrapped_number else "PowBackward1"
-
-
-@composite("pow(Tensor self, Operand exponent) -> Tensor", node=pow_node, variants=BINARY, operator="__pow__")
+@composite(
+    "pow(Tensor self, Operand exponent) -> Tensor",
+    node="PowBackward1|self=PowBackward2|exponent=PowBackward0",
+    variants=BINARY,
+    operator="__pow__",
+)
 def pow(self, exponent):
     """self to the power of exponent."""
     if is_number(exponent) and not is_number(self):
@@ -302,14 +298,9 @@ def check_float_power(self, exponent):
         )
 
 
-@rule
-def float_power_node(self: "Tensor", exponent: "Tensor") -> "str":
-    return "PowBackward2" if self.is_wrapped_number else pow_node(exponent)
-
-
 @composite(
     "float_power(Operand self, Operand exponent) -> Tensor",
-    node=float_power_node,
+    node="PowBackward1|self=PowBackward2|exponent=PowBackward0",
     types={"check_inplace": check_float_power},
     variants=BINARY,
 )
@@ -383,14 +374,9 @@ def sgn(x):
     return x if x.dtype is dt.bool_ else s.sign(x)
 
 
-@rule
-def copysign_node(other: "Tensor") -> "str":
-    return "CopysignBackward1" if other.is_wrapped_number else "CopysignBackward0"
-
-
 @pointwise(
     "copysign(Tensor self, Operand other) -> Tensor",
-    node=copysign_node,
+    node="CopysignBackward0|other=CopysignBackward1",
     dtypes=FLOATS,
     promote=INT_TO_FLOAT,
     variants=BINARY,

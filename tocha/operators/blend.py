@@ -59,23 +59,23 @@ def clamp_between(x, min, max):
     return s.clamp(x, min, max)
 
 
-@rule
-def clamp_min_node(min: "Tensor") -> "str":
-    return "ClampMinBackward0" if min.is_wrapped_number else "ClampMinBackward1"
-
-
-@bound("clamp_min(Tensor self, Operand min) -> Tensor", node=clamp_min_node, dtypes=REAL, variants=UNARY)
+@bound(
+    "clamp_min(Tensor self, Operand min) -> Tensor",
+    node="ClampMinBackward1|min=ClampMinBackward0",
+    dtypes=REAL,
+    variants=UNARY,
+)
 def clamp_min(x, min):
     """self, or min where that is greater."""
     return x | min if x.dtype is dt.bool_ else s.clamp_min(x, min)
 
 
-@rule
-def clamp_max_node(max: "Tensor") -> "str":
-    return "ClampMaxBackward0" if max.is_wrapped_number else "ClampMaxBackward1"
-
-
-@bound("clamp_max(Tensor self, Operand max) -> Tensor", node=clamp_max_node, dtypes=REAL, variants=UNARY)
+@bound(
+    "clamp_max(Tensor self, Operand max) -> Tensor",
+    node="ClampMaxBackward1|max=ClampMaxBackward0",
+    dtypes=REAL,
+    variants=UNARY,
+)
 def clamp_max(x, max):
     """self, or max where that is smaller."""
     return x & max if x.dtype is dt.bool_ else s.clamp_max(x, max)
@@ -175,14 +175,9 @@ def check_lerp(self, end, weight):
         raise RuntimeError(f"[lerp] weight {weight.dtype} cannot be converted to {self.dtype} without overflow")
 
 
-@rule
-def lerp_node(weight: "Tensor") -> "str":
-    return "LerpBackward0" if weight.is_wrapped_number else "LerpBackward1"
-
-
 @pointwise(
     "lerp(Tensor self, Tensor end, Operand weight) -> Tensor",
-    node=lerp_node,
+    node="LerpBackward1|weight=LerpBackward0",
     dtypes=(*FLOATS, *COMPLEX),
     types={"check": check_lerp},
     variants=BINARY,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tocha.ir import dtypes as dt
-from tocha.operators.record import composite, gradient, native, op, rule
+from tocha.operators.record import composite, gradient, native, op
 from tocha.operators.rules import Out, like_strides
 
 _FREE = frozenset({"any_device", "dynamic"})
@@ -29,14 +29,9 @@ def copied_gradient(grad, src):
     return op.to(grad, src.device, grad.dtype)
 
 
-@rule
-def fill_node(value: "Tensor") -> "str":
-    return "FillBackward2" if value.is_wrapped_number else "FillBackward3"
-
-
 @native(
     "fill_(Tensor self, Operand value) -> Tensor",
-    node=fill_node,
+    node="FillBackward3|value=FillBackward2",
     variants="method, function",
     tags=frozenset({"any_device", "any_overlap"}),
     samples=lambda t: [((t(3, 4), 2), {}), ((t(3, 4), t()), {})],

@@ -6,7 +6,7 @@ import math
 from functools import partial
 
 from tocha.ir import scalar as s
-from tocha.operators.record import COMPLEX, FLOATS, INT_TO_FLOAT, UNARY, composite, op, pointwise, rule
+from tocha.operators.record import COMPLEX, FLOATS, INT_TO_FLOAT, UNARY, composite, op, pointwise
 
 elementary = partial(pointwise, dtypes=(*FLOATS, *COMPLEX), promote=INT_TO_FLOAT, variants=UNARY, expensive=True)
 
@@ -120,14 +120,12 @@ def product_with(x, y, logarithm):
     return s.where(s.isnan(y), y, s.where(x == 0, s.zero_like(x), x * logarithm(y)))
 
 
-@rule
-def xlogy_node(self: "Tensor", other: "Tensor") -> "str":
-    if self.is_wrapped_number:
-        return "XlogyBackward1"
-    return "XlogyBackward2" if other.is_wrapped_number else "XlogyBackward0"
-
-
-@product("xlogy(Operand self, Operand other) -> Tensor", node=xlogy_node, variants=UNARY, aliases=("special.xlogy",))
+@product(
+    "xlogy(Operand self, Operand other) -> Tensor",
+    node="XlogyBackward0|self=XlogyBackward1|other=XlogyBackward2",
+    variants=UNARY,
+    aliases=("special.xlogy",),
+)
 def xlogy(x, y):
     """self * log(other), and 0 where self is 0."""
     return product_with(x, y, s.log)

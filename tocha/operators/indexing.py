@@ -182,14 +182,9 @@ def index_copy_source_gradient(grad, dim, index, source):
     return grad.index_select(dim, index).reshape(source.shape)
 
 
-@rule
-def index_fill_node(value: "Tensor") -> "str":
-    return "IndexFillBackward0" if value.is_wrapped_number else "IndexFillBackward1"
-
-
 @native(
     "index_fill(Tensor self, int dim, Tensor index, Operand value) -> Tensor",
-    node=index_fill_node,
+    node="IndexFillBackward1|value=IndexFillBackward0",
     tags=_IN_PLACE,
     variants="function, method, inplace",
     samples=lambda t: [((t(3, 4), 1, t.index(2, below=4), 2), {})],

@@ -10,14 +10,9 @@ _DYNAMIC = frozenset({"dynamic"})
 _ANY_DEVICE = frozenset({"any_device"})
 
 
-@rule
-def masked_fill_node(value: "Tensor") -> "str":
-    return "MaskedFillBackward0" if value.is_wrapped_number else "MaskedFillBackward1"
-
-
 @composite(
     "masked_fill(Tensor self, Tensor mask, Operand value) -> Tensor",
-    node=masked_fill_node,
+    node="MaskedFillBackward1|value=MaskedFillBackward0",
     samples=lambda t: [((t(3, 4), t.mask(4), 2), {}), ((t(3, 4), t.mask(3, 1), t()), {})],
 )
 def masked_fill(self, mask, value):
@@ -55,7 +50,7 @@ def masked_fill_value_gradient(grad, mask):
 
 @native(
     "masked_fill_(Tensor self, Tensor mask, Operand value) -> Tensor",
-    node=masked_fill_node,
+    node="MaskedFillBackward1|value=MaskedFillBackward0",
     tags=_ANY_DEVICE,
     variants="method",
     samples=lambda t: [((t(3, 4), t.mask(4), 2), {}), ((t(3, 4), t.mask(3, 1), t()), {})],

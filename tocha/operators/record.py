@@ -59,8 +59,8 @@ class Operator:
     )  # what an input must be: hermitian, triangular, log_probabilities
     domain: tuple[float, float] | None = None  # where samples of its operands lie, if (0.2, 0.9) does not serve
     differentiable: tuple[int, ...] | None = None  # which results have gradients, where not all floating ones do
-    # The name of its autograd node where the usual one is not PyTorch's ("A|B": B when dim is given), or a rule that
-    # says it from the arguments. A composite with a name gives it to the node of its result.
+    # The name of its autograd node where the usual one is not PyTorch's. "A|B": B when dim is given; "A|other=B": B when
+    # `other` is a number; or a rule that says it from the arguments. A composite gives it to the node of its result.
     node: str | Callable = ""
     decomposition: Callable | None = None  # native: the same result from other operators, for the compiler
     samples: Callable | None = None

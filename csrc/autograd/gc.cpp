@@ -11,11 +11,49 @@ namespace {
 // Long graphs are not walked to their end at every collection; what is further away is freed without the collector.
 constexpr int kFarthest = 128;
 
+// Nodes that only those already walked hold, directly or through tensors that they keep.
+class Walk {
+ public:
+  explicit Walk(Node* root) { ready_[n_++] = root; }
+  Node* next() { return n_ ? ready_[--n_] : nullptr; }
+  void reach(Node* node) {
+    if (node && n_ < kFarthest && (node->refs == 1 || reached(node) == node->refs)) ready_[n_++] = node;
+  }
+  // A kept tensor. The node that it alone holds is its own to report; one that others hold too may be found by all.
+  void reach(const TensorObject* t) {
+    const auto* o = reinterpret_cast<const PyObject*>(t);
+    if (Py_REFCNT(o) != 1 && reached(o) != Py_REFCNT(o)) return;
+    Node* node = t->autograd ? t->autograd->grad_fn.get() : nullptr;
+    if (node && node->refs > 1) reach(node);
+    if (t->base) reach(t->base);
+  }
+
+ private:
+  // How often something that has several holders was met.
+  int64_t reached(const void* what) {
+    for (int i = 0; i < shared_; ++i)
+      if (met_[i] == what) return ++times_[i];
+    if (shared_ == kShared) return 0;
+    met_[shared_] = what;
+    times_[shared_] = 1;
+    return times_[shared_++];
+  }
+
+  static constexpr int kShared = 32;
+  Node* ready_[kFarthest];
+  const void* met_[kShared];
+  int64_t times_[kShared];
+  int n_ = 0, shared_ = 0;
+};
+
 class Visitor final : public Fields {
  public:
-  Visitor(visitproc visit, void* arg) : visit_(visit), arg_(arg) {}
+  Visitor(Walk& walk, visitproc visit, void* arg) : walk_(walk), visit_(visit), arg_(arg) {}
   void tensor(const char*, Saved& kept) override {
-    kept.each_object([&](PyObject* o) { object(o); });
+    kept.each_object([&](PyObject* o) {
+      object(o);
+      if (o && PyObject_TypeCheck(o, tensor_type)) walk_.reach(reinterpret_cast<TensorObject*>(o));
+    });
   }
   void tensors(const char*, SavedList& kept) override {
     for (size_t i = 0; i < kept.size(); ++i) tensor(nullptr, kept[i]);
@@ -26,37 +64,9 @@ class Visitor final : public Fields {
   int status = 0;
 
  private:
+  Walk& walk_;
   visitproc visit_;
   void* arg_;
-};
-
-// Nodes that only those already walked hold.
-class Walk {
- public:
-  explicit Walk(Node* root) { ready_[n_++] = root; }
-  Node* next() { return n_ ? ready_[--n_] : nullptr; }
-  void reach(Node* node) {
-    if (!node) return;
-    if (node->refs == 1 || reached(node) == node->refs)
-      if (n_ < kFarthest) ready_[n_++] = node;
-  }
-
- private:
-  // How many walked nodes lead to one that has several holders.
-  int64_t reached(Node* node) {
-    for (int i = 0; i < shared_; ++i)
-      if (nodes_[i] == node) return ++times_[i];
-    if (shared_ == kShared) return 0;
-    nodes_[shared_] = node;
-    times_[shared_] = 1;
-    return times_[shared_++];
-  }
-
-  static constexpr int kShared = 32;
-  Node* ready_[kFarthest];
-  Node* nodes_[kShared];
-  int64_t times_[kShared];
-  int n_ = 0, shared_ = 0;
 };
 
 }  // namespace
@@ -72,7 +82,7 @@ int traverse_extras(const Extras& e, visitproc visit, void* arg) {
 int traverse(Node* root, visitproc visit, void* arg) {
   if (!root || root->refs != 1) return 0;
   Walk walk(root);
-  Visitor visitor(visit, arg);
+  Visitor visitor(walk, visit, arg);
   for (int seen = 0; seen < kFarthest; ++seen) {
     Node* node = walk.next();
     if (!node) break;

@@ -65,6 +65,7 @@ NAMES = {
     "x.mT": "TransposeBackward0",
     "x.swapaxes(0, 1)": "TransposeBackward0",
     "x.diag()": "DiagonalBackward0_copy",
+    "x[0].diag()": "DiagEmbedBackward0",
     "tocha.expand_copy(x, (3, 4))": "ExpandBackward0_copy",
     "x[0] @ x[0]": "DotBackward0",
     "x @ x[0]": "MvBackward0",

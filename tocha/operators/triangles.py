@@ -100,8 +100,13 @@ def diag_embed_gradient(grad, offset, dim1, dim2):
     return grad.diagonal(offset, dim1, dim2)
 
 
+@rule
+def diag_node(self: "Tensor") -> "str":
+    return "DiagEmbedBackward0" if self.ndim == 1 else "DiagonalBackward0_copy"
+
+
 @composite(
-    "diag(Tensor self, int diagonal=0) -> Tensor", node="DiagonalBackward0_copy", variants="function, method, out"
+    "diag(Tensor self, int diagonal=0) -> Tensor", node=diag_node, variants="function, method, out"
 )
 def diag(self, diagonal):
     """A matrix with a vector on its diagonal, or the diagonal of a matrix (copied)."""

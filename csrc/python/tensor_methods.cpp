@@ -88,7 +88,7 @@ GETTER(requires_grad, return PyBool_FromLong(autograd::requires_grad(t));)
 GETTER(is_leaf, return PyBool_FromLong(autograd::is_leaf(t));)
 GETTER(grad_fn, return node_object(autograd::grad_fn(t));)
 GETTER(grad, return t.get()->autograd ? wrap(t.get()->autograd->grad) : Py_NewRef(Py_None);)
-GETTER(data, return alias_as(t, Py_TYPE(self), false).give();)
+GETTER(data, return alias_as(t, has_override(self) ? Py_TYPE(self) : tensor_type, false).give();)
 GETTER(_version, TOCHA_CHECK(!t.get()->inference, Runtime, "Inference tensors do not track version counter.");
        return PyLong_FromLongLong(t.version());)
 GETTER(_base, return t.get()->base ? Py_NewRef(reinterpret_cast<PyObject*>(t.get()->base)) : Py_NewRef(Py_None);)

@@ -25,6 +25,7 @@ CPP_ENUM = {
 }  # fmt: skip
 SOURCE = """// Generated from tocha/operators/{module}.py; do not edit.
 #include "autograd/record.h"
+#include "dispatch/autocast.h"
 #include "dispatch/native.h"
 {includes}#include "rules_generated.h"
 
@@ -122,16 +123,14 @@ def dtype_mask(o: Operator) -> str:
     return hex(sum(1 << order[d] for d in o.dtypes)) + "u"
 
 
-def loop_table(o: Operator, kind: str) -> list[str]:
-    name = o.cpp_name
-    return [
-        f"TOCHA_LOOPS({kind}, {name})",
-    ]
-
-
 def scalar_of(a) -> str:
     """An argument as a Scalar parameter of a loop."""
     return a.name if a.type == "Scalar" else f"Scalar({a.name})"
+
+
+def names_in(signature: str) -> list[str]:
+    """The names of a C++ function's parameters."""
+    return re.findall(r"(\w+)(?:,|$)", signature)
 
 
 class Family:
@@ -158,7 +157,23 @@ class Family:
             self.nodes(o, self.node)
         getattr(self, o.kind)(o)
 
-    # -- autograd ----------------------------------------------------------------------------------
+    # -- autograd and autocast ---------------------------------------------------------------------
+
+    def autocast(self, o: Operator, signature: str | None = None) -> list[str]:
+        """Within a region of mixed precision the operator calls itself once more, its arguments cast."""
+        if not o.autocast:
+            return []
+        names = names_in(signature or parameters(o))
+        named = list(zip(names, o.schema.arguments, strict=True))
+        tensors = ", ".join(n for n, a in named if a.is_tensor)
+        cast = ", ".join(f"autocast::cast({n}, to)" if a.is_tensor else n for n, a in named)
+        return [
+            f"  if (autocast::applies({tensors})) [[unlikely]] {{",
+            f"    DType to = autocast::{o.autocast}({tensors});",
+            "    autocast::Off off;",
+            f"    return {o.cpp_name}({cast});",
+            "  }",
+        ]
 
     def nodes(self, o: Operator, node: GradientNode) -> None:
         """The functions that record; declared before the operators that call them."""
@@ -179,6 +194,12 @@ class Family:
         tensors = ", ".join(a.name for a in o.schema.arguments if a.is_tensor)
         if not tensors:
             return []
+        if form == "function":
+            return [*self.autocast(o), *self.recording(o, form)]
+        return self.recording(o, form)
+
+    def recording(self, o: Operator, form: str) -> list[str]:
+        tensors = ", ".join(a.name for a in o.schema.arguments if a.is_tensor)
         if form == "out":
             return [f'  autograd::check_out("{o.name}", out0, {tensors});'] if returns_tensors(o) else []
         names = ", ".join(argument_names(o))
@@ -217,7 +238,7 @@ class Family:
         name = o.cpp_name
         promote = "Promote::" + o.promote
         codes = ", ".join(type_code(c) for c in (*outs, *ins, *ps))
-        self.statics += loop_table(o, "Loop")
+        self.statics.append(f"TOCHA_LOOPS(Loop, {name})")
         self.statics.append(f"static const TypeCode types_{name}[] = {{{codes}}};")
         self.statics.append(
             f'static const PointwiseOp op_{name} = {{"{o.name}", TOCHA_LOOPS_OF({name}), {nout}, {nin}, {len(ps)}, {promote}, '
@@ -228,10 +249,10 @@ class Family:
         scalars = ", ".join(scalar_of(a) for a in params(o))
         prologue.append(f"  const Scalar params[] = {{{scalars}}};" if scalars else "  const Scalar* params = nullptr;")
         prologue += self.checks(o, "check")
-        self.lines.append(f"{result_type(o)} {name}({parameters(o)}) {{")
+        self.lines += [f"{result_type(o)} {name}({parameters(o)}) {{", *self.autocast(o)]
         formulas = has_formulas(o)
         if formulas:
-            self.statics += pointwise_tables(o, type_code, loop_table)
+            self.statics += pointwise_tables(o, type_code)
         label = node_label(o, self.use_rule)
         record = []
         if formulas:
@@ -279,7 +300,7 @@ class Family:
         ps = list((o.types or {}).get("params", ("T",) * len(extra)))
         codes = ", ".join(type_code(c) for c in (*f.out_types, *f.state_types, *ps))
         nout, nstates = len(f.out_types), len(states(f, t0))
-        self.statics += loop_table(o, "ReduceLoops")
+        self.statics.append(f"TOCHA_LOOPS(ReduceLoops, {name})")
         self.statics.append(f"static const TypeCode types_{name}[] = {{{codes}}};")
         self.statics.append(
             f'static const ReductionOp op_{name} = {{"{o.name.lstrip("_")}", TOCHA_LOOPS_OF({name}), {nout}, {nstates}, {len(ps)}, '
@@ -331,7 +352,7 @@ class Family:
 
     def composite(self, o: Operator) -> None:
         signature, body = self.translate(o, return_type(o))
-        guard = self.constants(o) + (self.guard(o, "function") if o.gradients else [])
+        guard = self.constants(o) + (self.guard(o, "function") if o.gradients else self.autocast(o, signature))
         label = node_label(o, self.use_rule) or (f'"{o.node}"' if o.node else None)
         if label is None or o.gradients or not all(r.type in ("Tensor", "Tensor[]") for r in o.schema.returns):
             self.lines += [f"{result_type(o)} {o.cpp_name}({signature}) {{", *guard, *body, "}", ""]
@@ -341,7 +362,7 @@ class Family:
                 f"{result_type(o)} {o.cpp_name}({signature}) {{",
                 *guard,
                 "  const uint64_t first = autograd::next_sequence_number();",
-                f"  {result_type(o)} out = unnamed_{o.cpp_name}({', '.join(p.split()[-1].lstrip('&*') for p in signature.split(', '))});",
+                f"  {result_type(o)} out = unnamed_{o.cpp_name}({', '.join(names_in(signature))});",
                 f"  if (autograd::recorded_since(out, first)) [[unlikely]] autograd::label(out, {label}, first);",
                 "  return out;",
                 "}",

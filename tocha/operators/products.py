@@ -132,6 +132,7 @@ def matmul_node(self: "Tensor", other: "Tensor") -> "str":
 
 @native(
     "matmul(Tensor self, Tensor other) -> Tensor",
+    autocast="lower",
     dtypes=PRODUCT,
     variants=_OUT,
     operator="__matmul__",
@@ -163,6 +164,7 @@ def linalg_matmul(self, other):
 
 @native(
     "mm(Tensor self, Tensor mat2) -> Tensor",
+    autocast="lower",
     dtypes=PRODUCT,
     variants=_OUT,
     kernel="matmul",
@@ -203,6 +205,7 @@ def bmm_sizes(name: "str", a: "Tensor", b: "Tensor") -> "int[]":
 
 @native(
     "bmm(Tensor self, Tensor mat2) -> Tensor",
+    autocast="lower",
     dtypes=PRODUCT,
     variants=_OUT,
     kernel="matmul",
@@ -313,6 +316,7 @@ def scaled(x: "Tensor", factor: "Scalar") -> "Tensor":
 
 @native(
     "addmm(Tensor self, Tensor mat1, Tensor mat2, *, Scalar beta=1, Scalar alpha=1) -> Tensor",
+    autocast="lower",
     dtypes=PRODUCT,
     variants=_EVERYWHERE,
     kernel="add_product",
@@ -381,6 +385,7 @@ def addmv_vec_gradient(grad, mat, vec, alpha):
 
 @native(
     "baddbmm(Tensor self, Tensor batch1, Tensor batch2, *, Scalar beta=1, Scalar alpha=1) -> Tensor",
+    autocast="lower",
     dtypes=PRODUCT,
     variants=_EVERYWHERE,
     kernel="add_product",
@@ -414,6 +419,7 @@ def baddbmm_batch2_gradient(grad, batch1, batch2, alpha):
 
 @native(
     "addbmm(Tensor self, Tensor batch1, Tensor batch2, *, Scalar beta=1, Scalar alpha=1) -> Tensor",
+    autocast="lower",
     dtypes=PRODUCT,
     variants=_EVERYWHERE,
     samples=lambda t: [
@@ -501,6 +507,8 @@ def inner(self, other):
     if k != other.shape[-1]:
         raise RuntimeError(f"[inner] the last dims must match, but got {self.shape} and {other.shape}")
     check_factors("inner", self, other)
+    if self.dim() == 1 and other.dim() == 1:
+        return op.dot(self, other)
     if other.dim() <= 2:
         return op.nn_linear(self, other)
     flat = op.nn_linear(self, other.reshape([product(other.shape[:-1]), k]))
@@ -518,6 +526,7 @@ def linear_node(input: "Tensor", bias: "Tensor?") -> "str":
 
 @native(
     "nn_linear(Tensor input, Tensor weight, Tensor? bias=None) -> Tensor",
+    autocast="lower",
     dtypes=PRODUCT,
     variants="function, out",
     node=linear_node,
@@ -595,6 +604,7 @@ def _conj_mul(x, y):
 
 @composite(
     "linalg_vecdot(Tensor x, Tensor y, *, int dim=-1) -> Tensor",
+    autocast="lower",
     variants="function, out",
     samples=lambda t: [((t(3, 4), t(4)), {}), ((t(4), t(4)), {}), ((t(3, 1, 40), t(2, 40)), {})],
 )

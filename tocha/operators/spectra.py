@@ -139,6 +139,7 @@ def _linalg_svd(A, full_matrices, compute_uv, driver):
 
 @composite(
     "linalg_svd(Tensor A, bool full_matrices=True, *, str? driver=None) -> (Tensor U, Tensor S, Tensor Vh)",
+    autocast="float32",
     dtypes=LAPACK,
     variants=_OUT,
     tags=frozenset({"phases"}),
@@ -151,6 +152,7 @@ def linalg_svd(A, full_matrices, driver):
 
 @composite(
     "linalg_svdvals(Tensor A, *, str? driver=None) -> Tensor",
+    autocast="float32",
     dtypes=LAPACK,
     variants=_OUT,
     tags={"exact_out"},
@@ -164,6 +166,7 @@ def linalg_svdvals(A, driver):
 
 @composite(
     "svd(Tensor self, bool some=True, bool compute_uv=True) -> (Tensor U, Tensor S, Tensor V)",
+    autocast="float32",
     dtypes=LAPACK,
     variants=_METHOD,
     tags=frozenset({"phases"}),
@@ -239,6 +242,7 @@ def _linalg_eigh(A, UPLO, compute_v):
 
 @composite(
     "linalg_eigh(Tensor self, str UPLO='L') -> (Tensor eigenvalues, Tensor eigenvectors)",
+    autocast="float32",
     dtypes=LAPACK,
     variants=_OUT,
     constraints={"self": "hermitian"},
@@ -252,6 +256,7 @@ def linalg_eigh(self, UPLO):
 
 @composite(
     "linalg_eigvalsh(Tensor self, str UPLO='L') -> Tensor",
+    autocast="float32",
     dtypes=LAPACK,
     variants=_OUT,
     tags={"exact_out"},
@@ -297,6 +302,7 @@ def eig_gradient(grad0, grad1, A, compute_v, result0, result1):
 
 @composite(
     "linalg_eig(Tensor self) -> (Tensor eigenvalues, Tensor eigenvectors)",
+    autocast="float32",
     dtypes=LAPACK,
     variants=_OUT,
     tags=frozenset({"phases"}),
@@ -309,7 +315,14 @@ def linalg_eig(self):
     return values, vectors
 
 
-@composite("linalg_eigvals(Tensor self) -> Tensor", dtypes=LAPACK, variants=_OUT, tags={"exact_out"}, samples=squares)
+@composite(
+    "linalg_eigvals(Tensor self) -> Tensor",
+    autocast="float32",
+    dtypes=LAPACK,
+    variants=_OUT,
+    tags={"exact_out"},
+    samples=squares,
+)
 def linalg_eigvals(self):
     """The eigenvalues of square matrices, complex, in no order."""
     values, _vectors, info = op._general_eigen(self, False)

@@ -54,7 +54,19 @@ class Maker:
 
     def __call__(self, *shape: int, dtype: str | None = None, **bounds: float) -> tocha.Tensor:
         self.made += 1
-        return make(shape, dt.by_name(dtype) if dtype else self.dtype, self.made, **bounds)
+        return make(shape, self.named(dtype), self.made, **bounds)
+
+    def named(self, dtype: str | None) -> dt.DType:
+        """ "complex" is the complex form of the dtype under test."""
+        if dtype == "complex":
+            return (
+                dt.complex_of(self.dtype)
+                if self.dtype.is_floating
+                else self.dtype
+                if self.dtype.is_complex
+                else dt.complex64
+            )
+        return dt.by_name(dtype) if dtype else self.dtype
 
     def index(self, *shape: int, below: int) -> tocha.Tensor:
         return self(*shape, dtype="int64", low=0, high=below)
@@ -100,12 +112,15 @@ BY_TYPE: dict[str, Any] = {
 }
 
 
-def generic_argument(a: Argument, d: dt.DType, shape: tuple[int, ...], seed: int) -> Any:
+Bounds = tuple[float, float] | tuple[()]
+
+
+def generic_argument(a: Argument, d: dt.DType, shape: tuple[int, ...], seed: int, bounds: Bounds = ()) -> Any:
     """A plausible value for a required argument."""
     if a.type in ("Tensor", "Operand"):
-        return make(shape, d, seed)
+        return make(shape, d, seed, *bounds)
     if a.type == "Tensor[]":
-        return [make(shape, d, seed), make(shape, d, seed + 1)]
+        return [make(shape, d, seed, *bounds), make(shape, d, seed + 1, *bounds)]
     if a.name in BY_NAME and a.type in ("int", "int[]", "Scalar", "bool"):
         return BY_NAME[a.name]
     if a.type not in BY_TYPE:
@@ -122,7 +137,7 @@ def generic(o: Operator, d: dt.DType, shape: tuple[int, ...] = (3, 4), **given: 
         if a.name in given:
             kwargs[a.name] = given[a.name]
         elif a.default is None:
-            value = generic_argument(a, code if isinstance(code, dt.DType) else d, shape, i)
+            value = generic_argument(a, code if isinstance(code, dt.DType) else d, shape, i, o.domain or ())
             if a.keyword_only:
                 kwargs[a.name] = value
             else:
@@ -141,6 +156,24 @@ def samples(o: Operator, d: dt.DType) -> Iterator[Sample]:
     if {"dim", "keepdim"} <= optional:
         yield generic(o, d, dim=1, keepdim=True)
         yield generic(o, d, (2, 3, 4), dim=-2)
+
+
+def gradient_samples(o: Operator, d: dt.DType) -> Iterator[Sample]:
+    """Small samples for finite differences. Formulas also get numbers of both signs."""
+    if o.kind != "pointwise" or o.samples is not None:
+        yield from samples(o, d)
+        return
+    yield generic(o, d, (2, 3))
+    sample = generic(o, d, (2, 3))
+    yield Sample(tuple(alternating(v) for v in sample.args), {k: alternating(v) for k, v in sample.kwargs.items()})
+
+
+def alternating(v: Any) -> Any:
+    """The same numbers, every other one negative."""
+    if not isinstance(v, tocha.Tensor) or not (v.is_floating_point() or v.is_complex()):
+        return v
+    signs = 1 - 2 * (tocha.arange(v.numel()) % 2)
+    return v * signs.view(v.shape)
 
 
 def space_of(o: Operator) -> Any:

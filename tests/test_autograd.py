@@ -503,6 +503,57 @@ def test_gradcheck_finds_a_wrong_gradient():
     with pytest.raises(RuntimeError, match="Jacobian mismatch"):
         autograd.gradcheck(lambda t: Off.apply(t, 1), (x,))
     assert not autograd.gradcheck(lambda t: Off.apply(t, 1), (x,), raise_exception=False)
+    with pytest.raises(RuntimeError, match="Jacobian mismatch"):
+        autograd.gradcheck(lambda t: Off.apply(t, 1), (x,), fast_mode=True)
+
+
+def test_gradcheck_modes():
+    x = tocha.rand(3, 2, dtype=tocha.float64, requires_grad=True)
+    y = tocha.rand(2, dtype=tocha.float64, requires_grad=True)
+
+    def f(a, b):
+        return a.exp() * b, (a @ b).sin()
+
+    assert autograd.gradcheck(f, (x, y), fast_mode=True)
+    assert autograd.gradcheck(f, (x, y), check_forward_ad=True)
+    assert autograd.gradgradcheck(f, (x, y), fast_mode=True)
+    assert autograd.gradgradcheck(f, (x, y), gen_non_contig_grad_outputs=True, check_fwd_over_rev=True)
+
+    class WrongTangent(autograd.Function):
+        @staticmethod
+        def forward(ctx, a):
+            return a * 2
+
+        @staticmethod
+        def backward(ctx, g):
+            return g * 2
+
+        @staticmethod
+        def jvp(ctx, t):
+            return t * 3
+
+    assert autograd.gradcheck(WrongTangent.apply, (x,))
+    with pytest.raises(RuntimeError, match="Jacobian computed with forward mode mismatch"):
+        autograd.gradcheck(WrongTangent.apply, (x,), check_forward_ad=True)
+
+
+def test_gradcheck_notices_what_varies():
+    class Drifts(autograd.Function):
+        calls = 0
+
+        @staticmethod
+        def forward(ctx, a):
+            return a * 2
+
+        @staticmethod
+        def backward(ctx, g):
+            Drifts.calls += 1
+            return g * (2 + 1e-9 * Drifts.calls)
+
+    x = tocha.rand(2, dtype=tocha.float64, requires_grad=True)
+    with pytest.raises(RuntimeError, match="not reentrant"):
+        autograd.gradcheck(Drifts.apply, (x,))
+    assert autograd.gradcheck(Drifts.apply, (x,), nondet_tol=1e-6)
 
 
 @pytest.mark.parametrize("reentrant", [True, False])

@@ -244,6 +244,72 @@ def test_resident_memory_shows_a_native_leak():
         assert_flat(np.array([0, 0, grown[2]]), 2000)
 
 
+# -- training --------------------------------------------------------------------------------------
+
+
+class Scaled(tocha.autograd.Function):
+    """x * w with a backward of its own."""
+
+    @staticmethod
+    def forward(ctx, x, w):
+        ctx.save_for_backward(x, w)
+        return x * w
+
+    @staticmethod
+    def backward(ctx, g):
+        x, w = ctx.saved_tensors
+        return g * w, (g * x).sum(0)
+
+
+class Model:
+    """Two layers; every model refers to itself, as modules with hooks do."""
+
+    def __init__(self):
+        self.weights = [tocha.randn(4, 8), tocha.randn(8, 2), tocha.ones(2)]
+        for w in self.weights:
+            w.requires_grad_()
+            w.model = self
+        self.norms = []
+        self.weights[0].register_hook(lambda g: self.norms.append(g.norm()) or g * 1.0)
+        self.weights[1].register_post_accumulate_grad_hook(lambda w: self.norms.clear())
+
+    def __call__(self, x):
+        hidden = (x @ self.weights[0]).tanh() * 0.5
+        hidden[:, 0] += 1  # in place on a view
+        return Scaled.apply(hidden @ self.weights[1], self.weights[2])
+
+
+def step(model, x, y, number):
+    loss = ((model(x) - y) ** 2).mean()
+    if number % 7 == 0:  # a penalty on the gradient
+        (g,) = tocha.autograd.grad(loss, model.weights[0], create_graph=True)
+        loss = loss + g.square().sum() * 1e-3
+    loss.backward()
+    with tocha.no_grad():
+        for w in model.weights:
+            w -= 0.01 * w.grad
+            w.grad = None
+    model.last = loss  # a cycle through the graph
+
+
+def train(steps):
+    x, y = tocha.randn(6, 4), tocha.randn(6, 2)
+    model = Model()
+    for number in range(steps):
+        if number % 10 == 9:
+            model = Model()
+        step(model, x, y, number)
+
+
+def test_models_that_train_and_go_leave_nothing_behind():
+    steps = max(CALLS // 100, 200)
+    train(steps // 5)
+    before = state()
+    train(steps)
+    grown = state() - before
+    assert_flat(grown, steps)
+
+
 # -- garbage ---------------------------------------------------------------------------------------
 
 

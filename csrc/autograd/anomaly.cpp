@@ -26,19 +26,33 @@ std::string joined(PyObject* lines) {
   return text;
 }
 
+void warn(const std::string& text) {
+  if (PyErr_WarnEx(PyExc_UserWarning, text.c_str(), 1) < 0) PyErr_Clear();
+}
+
+// Of the node, then of those whose backward it came from.
 void warn_where(const Node& node) {
-  std::string text;
-  if (node.extras && node.extras->traceback) {
-    text = str("Error detected in ", node.name(), ". Traceback of forward call that caused the error:\n",
-               joined(node.extras->traceback));
-  } else {
-    text = str("Error detected in ", node.name(),
-               ". No forward pass information available. Enable detect anomaly during forward pass for more "
-               "information.");
-  }
   PyObject *type, *value, *trace;
   PyErr_Fetch(&type, &value, &trace);
-  if (PyErr_WarnEx(PyExc_UserWarning, text.c_str(), 1) < 0) PyErr_Clear();
+  const Extras* e = node.extras.get();
+  if (e && e->traceback) {
+    warn(str("Error detected in ", node.title(), ". Traceback of forward call that caused the error:\n",
+             joined(e->traceback)));
+  } else {
+    warn(str("Error detected in ", node.title(),
+             ". No forward pass information available. Enable detect anomaly during forward pass for more "
+             "information."));
+  }
+  for (const Node* by = e ? e->parent.get() : nullptr; by; by = by->extras ? by->extras->parent.get() : nullptr) {
+    if (by->extras && by->extras->traceback) {
+      warn(str("\n\nPrevious calculation was induced by ", by->title(),
+               ". Traceback of forward call that induced the previous calculation:\n", joined(by->extras->traceback)));
+    } else {
+      warn(str("\n\nPrevious calculation was induced by ", by->title(),
+               ". No forward pass information available. Enable detect anomaly during forward pass for more "
+               "information."));
+    }
+  }
   PyErr_Restore(type, value, trace);
 }
 
@@ -54,6 +68,7 @@ bool has_nan(const Tensor& t) {
 void remember_call(Node& node) {
   Extras& e = node.extra();
   Py_XSETREF(e.traceback, python_stack());
+  e.parent = NodeRef(current_node());
 }
 
 void apply_watched(Node& node, Grads& grads, Grads& out) {
@@ -61,7 +76,7 @@ void apply_watched(Node& node, Grads& grads, Grads& out) {
     node.apply(grads, out);
     if (modes().anomaly_checks_nan) {
       for (size_t i = 0; i < out.size(); ++i)
-        TOCHA_CHECK(!has_nan(out[i]), Runtime, "Function '", node.name(), "' returned nan values in its ", i,
+        TOCHA_CHECK(!has_nan(out[i]), Runtime, "Function '", node.title(), "' returned nan values in its ", i,
                     "th output.");
     }
   } catch (...) {

@@ -12,6 +12,7 @@ class CopySlices : public Node {
   const char* name() const override { return "CopySlices"; }
   void apply(Grads& grads, Grads& out) override;
   void release_saved() override;
+  Node* writer() const { return fn_.get(); }  // of the operation that wrote to the view
 
  private:
   NodeRef fn_;

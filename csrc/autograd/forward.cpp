@@ -1,6 +1,9 @@
 #include "autograd/forward.h"
 
+#include <unordered_set>
+
 #include "autograd/engine.h"
+#include "autograd/saved.h"
 #include "ops/factories.h"
 
 namespace tocha::autograd {
@@ -12,6 +15,12 @@ class Sink final : public Node {
   const char* name() const override { return "Tangents"; }
   void apply(Grads&, Grads&) override {}
 };
+
+// The tensors that have tangents.
+std::unordered_set<TensorObject*>& duals() {
+  static auto& all = *new std::unordered_set<TensorObject*>();
+  return all;
+}
 
 class Level {  // for a scope
  public:
@@ -35,6 +44,31 @@ void set_tangent(const Tensor& t, const Tensor& tangent) {
   m.tangent = tangent;
   m.tangent_level = modes().forward_level;
   t.get()->has_tangent = static_cast<bool>(tangent);
+  if (tangent)
+    duals().insert(t.get());
+  else
+    duals().erase(t.get());
+}
+
+void share_tangents(Node& node, const Tensors& results) {
+  class Sharing final : public Fields {
+   public:
+    explicit Sharing(const Tensors& results) : results_(results) {}
+    void tensor(const char*, Saved& kept) override { kept.take_tangent(results_); }
+
+   private:
+    const Tensors& results_;
+  } sharing(results);
+  node.fields(sharing);
+}
+
+void forget_tangent(TensorObject* t) { duals().erase(t); }
+
+void drop_tangents() {
+  Tensors all;  // held, since a tangent that goes may take others along
+  for (TensorObject* t : duals())
+    if (t->autograd->tangent_level == modes().forward_level) all.push_back(Tensor::borrow(t));
+  for (const Tensor& t : all) set_tangent(t, Tensor());
 }
 
 void carry(Node& node, const Tensors& ins, const Tensors& outs) {
@@ -96,6 +130,7 @@ void carry(Node& node, const Tensors& ins, const Tensors& outs) {
     ++at;
     set_tangent(outs[i], t ? t : ops::zeros(outs[i].sizes(), outs[i].dtype(), outs[i].device()));
   }
+  share_tangents(node, outs);
 }
 
 }  // namespace tocha::autograd

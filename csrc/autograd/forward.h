@@ -12,6 +12,11 @@ namespace tocha::autograd {
 // The tangent of t in the open level; null if there is none.
 Tensor tangent_of(const Tensor& t);
 void set_tangent(const Tensor& t, const Tensor& tangent);
+// What a node kept of its results gets their tangents too: for gradients of tangents.
+void share_tangents(Node& node, const Tensors& results);
+// A tensor that dies, and the end of the open level: all its tangents go.
+void forget_tangent(TensorObject* t);
+void drop_tangents();
 // Gives outs the tangents that ins (one per edge of the node) bring about.
 void carry(Node& node, const Tensors& ins, const Tensors& outs);
 

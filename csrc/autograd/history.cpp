@@ -99,18 +99,22 @@ void check_writable(const Tensor& self, const char* op) {
   if (o->base) {
     bool base_wants = o->base->requires_grad;
     if (!o->tracks_base) {
+      const bool inference = o->made_in_inference;
       TOCHA_CHECK(
-          !base_wants, Runtime, "[", op,
-          "] A view was created in no_grad mode and is being modified inplace with grad mode enabled. Given that "
-          "this use case is ambiguous and error-prone, it is forbidden. You can clarify your code by moving both "
-          "the view and the inplace either both inside the no_grad block (if you don't want the inplace to be "
-          "tracked) or both outside (if you want the inplace to be tracked).");
+          !base_wants, Runtime, "[", op, "] A view was created in ",
+          inference ? "inference mode and is being modified inplace in normal mode"
+                    : "no_grad mode and is being modified inplace with grad mode enabled",
+          ". Given that this use case is ambiguous and error-prone, it is forbidden. You can clarify your code by "
+          "moving both the view and the inplace either both inside the ",
+          inference ? "inference_mode" : "no_grad",
+          " block (if you don't want the inplace to be tracked) or both outside (if you want the inplace to be "
+          "tracked).");
     } else {
       TOCHA_CHECK(!base_wants || !is_leaf(Tensor::borrow(o->base)), Runtime, "[", op,
                   "] a view of a leaf Variable that requires grad is being used in an in-place operation.");
       TOCHA_CHECK(
           !o->one_of_many, Runtime, "[", op, "] Output ", o->autograd ? o->autograd->output : 0, " of ",
-          o->autograd && o->autograd->grad_fn ? o->autograd->grad_fn->name() : "a function",
+          o->autograd && o->autograd->grad_fn ? o->autograd->grad_fn->title() : "a function",
           " is a view and is being modified inplace. This view is the output of a function that returns multiple "
           "views. Such functions do not allow the output views to be modified inplace. You should replace the "
           "inplace operation by an out-of-place one.");
@@ -154,12 +158,27 @@ void refuse_inplace(const Tensor& self, const char* op) {
   fail(ErrorKind::Runtime, "[", op, "] derivative for ", op, " is not implemented");
 }
 
+void refuse_constant(const char* op, const char* input) {
+  fail(ErrorKind::Runtime, "[", op, "] The function '", op, "' is not differentiable with respect to argument '", input,
+       "'. This input cannot have requires_grad True.");
+}
+
 void refuse_out(const char* op, const Tensor& out) {
   fail(
       ErrorKind::Runtime, "[", op, "] ", op,
       "(): functions with out=... arguments don't support automatic differentiation, but one of the arguments requires "
       "grad: out is ",
       out);
+}
+
+bool recorded_since(const Tensor& t, uint64_t first) {
+  if (!t || !t.get()->autograd) return false;
+  const Node* node = t.get()->autograd->grad_fn.get();
+  return node && node->sequence >= first;
+}
+
+void label(const Tensor& t, const char* name, uint64_t first) {
+  if (recorded_since(t, first)) t.get()->autograd->grad_fn->label = name;
 }
 
 bool is_leaf(const Tensor& t) { return !requires_grad(t) || !grad_fn(t); }
@@ -220,7 +239,7 @@ Tensor fit(Tensor g, const Shape& shape, const Node& from, size_t index) {
       else
         fits = have == want;
     }
-    TOCHA_CHECK(fits, Runtime, "Function ", from.name(), " returned an invalid gradient at index ", index, " - got ",
+    TOCHA_CHECK(fits, Runtime, "Function ", from.title(), " returned an invalid gradient at index ", index, " - got ",
                 g.sizes(), " but expected shape compatible with ", IntsView(shape.sizes));
     if (!dims.empty()) g = ops::sum(g, dims, true, std::nullopt);
     if (lead > 0) g = ops::view(g, shape.sizes);
@@ -229,7 +248,7 @@ Tensor fit(Tensor g, const Shape& shape, const Node& from, size_t index) {
     if (is_complex(g.dtype()) && !is_complex(shape.dtype)) g = ops::real(g);
     if (g.dtype() != shape.dtype) g = ops::to_dtype(g, shape.dtype, false, false, std::nullopt);
   }
-  TOCHA_CHECK(g.device() == shape.device, Runtime, "Function ", from.name(), " returned an invalid gradient at index ",
+  TOCHA_CHECK(g.device() == shape.device, Runtime, "Function ", from.title(), " returned an invalid gradient at index ",
               index, " - expected device ", shape.device, " but got ", g.device());
   return g;
 }

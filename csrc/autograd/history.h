@@ -1,6 +1,8 @@
 // Ties tensors to the graph: edges from inputs, history onto results, and what in-place operations and views need.
 #pragma once
 
+#include <tuple>
+
 #include "autograd/meta.h"
 #include "autograd/mode.h"
 
@@ -28,6 +30,12 @@ void rebase_history(const Tensor& self, const NodeRef& node);
 // In place on something that wants a gradient, by an operator that has none.
 [[noreturn]] void refuse_inplace(const Tensor& self, const char* op);
 
+// An input that has no gradient by definition must not want one.
+void refuse_constant(const char* op, const char* input);
+inline void check_constant(const Tensor& t, const char* op, const char* input) {
+  if (grad_enabled() && requires_grad(t)) refuse_constant(op, input);
+}
+
 // out= cannot be recorded.
 void refuse_out(const char* op, const Tensor& out);
 template <class... T>
@@ -38,6 +46,22 @@ void check_out(const char* op, const Tensor& out, const T&... inputs) {
 
 // The result of a view operator: follows its base, and is a result of node if there is one.
 void set_view_history(const Tensor& view, const NodeRef& node, bool one_of_many);
+
+// Names the node of a result that was recorded since `first`, for operators that are made of others.
+bool recorded_since(const Tensor& t, uint64_t first);
+inline bool recorded_since(const Tensors& ts, uint64_t first) { return !ts.empty() && recorded_since(ts[0], first); }
+template <class... T>
+bool recorded_since(const std::tuple<T...>& ts, uint64_t first) {
+  return std::apply([&](const auto&... t) { return (recorded_since(t, first) || ...); }, ts);
+}
+void label(const Tensor& t, const char* name, uint64_t first);
+inline void label(const Tensors& ts, const char* name, uint64_t first) {
+  for (const Tensor& t : ts) label(t, name, first);
+}
+template <class... T>
+void label(const std::tuple<T...>& ts, const char* name, uint64_t first) {
+  std::apply([&](const auto&... t) { (label(t, name, first), ...); }, ts);
+}
 
 bool is_leaf(const Tensor& t);
 void set_requires_grad(const Tensor& t, bool on);

@@ -28,6 +28,28 @@ Tensor in_layout_of(const Tensor& g, const Tensor& variable) {
 
 }  // namespace
 
+class AccumulateGrad::Turn {
+ public:
+  explicit Turn(AccumulateGrad& leaf) : leaf_(leaf), own_(!leaf.busy_ || leaf.adding_ != std::this_thread::get_id()) {
+    if (!own_) return;
+    while (leaf_.busy_) {
+      Py_BEGIN_ALLOW_THREADS std::this_thread::yield();
+      Py_END_ALLOW_THREADS
+    }
+    leaf_.busy_ = true;
+    leaf_.adding_ = std::this_thread::get_id();
+  }
+  ~Turn() {
+    if (own_) leaf_.busy_ = false;
+  }
+  Turn(const Turn&) = delete;
+  Turn& operator=(const Turn&) = delete;
+
+ private:
+  AccumulateGrad& leaf_;
+  bool own_;  // not when this thread already has its turn
+};
+
 AccumulateGrad::AccumulateGrad(const Tensor& variable) : variable_(variable) {
   sequence = std::numeric_limits<uint64_t>::max();  // as soon as the gradient is complete
   inputs.push_back({Ints(variable.sizes()), variable.dtype(), variable.device()});
@@ -68,7 +90,10 @@ void accumulate_grad(const Tensor& t, Tensor g) {
 
 void AccumulateGrad::apply(Grads& grads, Grads&) {
   if (!grads[0] || !variable_.get()->requires_grad) return;
-  accumulate_grad(variable_, std::move(grads[0]));
+  {
+    Turn turn(*this);
+    accumulate_grad(variable_, std::move(grads[0]));
+  }
   AutogradMeta& m = autograd_meta(variable_.get());
   if (!m.post_accumulate) return;
   PyObject* values = PyDict_Values(m.post_accumulate);

@@ -1,6 +1,8 @@
 // The end of the graph: adds what arrives to a leaf's grad.
 #pragma once
 
+#include <thread>
+
 #include "autograd/history.h"
 
 namespace tocha::autograd {
@@ -12,9 +14,13 @@ class AccumulateGrad : public Node {
   const char* name() const override { return "AccumulateGrad"; }
   void apply(Grads& grads, Grads& out) override;
   const Tensor& variable() const { return variable_; }
+  void fields(Fields& f) override { f.object(variable_.object()); }
 
  private:
+  class Turn;  // one thread adds at a time: kernels let others in
   Tensor variable_;
+  bool busy_ = false;
+  std::thread::id adding_;
 };
 
 NodeRef accumulator_of(const Tensor& leaf);

@@ -1,5 +1,7 @@
 #include "autograd/node.h"
 
+#include <set>
+
 #include "autograd/meta.h"
 
 namespace tocha::autograd {
@@ -10,6 +12,13 @@ uint64_t next_sequence = 0;
 std::vector<Node*>* doomed = nullptr;
 
 }  // namespace
+
+uint64_t next_sequence_number() { return next_sequence; }
+
+const char* interned(const std::string& text) {
+  static auto& known = *new std::set<std::string>();
+  return known.insert(text).first->c_str();
+}
 
 Node::Node() : sequence(next_sequence++) {}
 Node::~Node() = default;

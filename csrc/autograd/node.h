@@ -5,6 +5,7 @@
 #include <memory>
 #include <vector>
 
+#include "autograd/fields.h"
 #include "core/tensor.h"
 
 namespace tocha::autograd {
@@ -63,6 +64,7 @@ struct Extras {
   PyObject* pre_hooks = nullptr;  // dicts of callables
   PyObject* post_hooks = nullptr;
   PyObject* traceback = nullptr;  // anomaly mode: where the operation was called
+  NodeRef parent;                 // anomaly mode: the node whose backward made this one
   std::vector<TensorHooks> tensor_hooks;
   std::vector<Retained> retained;
 };
@@ -75,10 +77,14 @@ class Node {
   Node& operator=(const Node&) = delete;
 
   virtual const char* name() const = 0;
+  // What Python sees: the operator that was called, where that is made of others.
+  const char* title() const { return label ? label : name(); }
   // From the gradients of the operation's results to those of its inputs, one per edge; null where none flows.
   virtual void apply(Grads& grads, Grads& out) = 0;
   // Drops what was saved: a second backward then says so.
   virtual void release_saved() {}
+  // Shows what it keeps.
+  virtual void fields(Fields&) {}
 
   void add_edge(Edge e);
   bool leads_anywhere() const {
@@ -96,11 +102,15 @@ class Node {
   uint64_t sequence;   // later nodes run first
   uint32_t depth = 0;  // more than any node it leads to
   bool released = false;
+  const char* label = nullptr;
   std::vector<Edge> next;
   std::vector<Shape> inputs;  // one per result of the operation
   std::unique_ptr<Extras> extras;
 };
 
+uint64_t next_sequence_number();
+// The same text, alive for ever.
+const char* interned(const std::string& text);
 void release(Node* node);  // without recursion, however long the chain behind it
 
 inline NodeRef::NodeRef(Node* borrowed) : p_(borrowed) {

@@ -61,8 +61,9 @@ class PointwiseNode final : public Node {
     for (int i = 0; i < rule_.nout; ++i)
       if (outputs_mask_ >> i & 1) outs[i] = output_slot(i).get(*this);
     bool plain = !grad_enabled();
-    for (const Tensor& g : grads) plain = plain && (!g || !g.is_complex());
-    for (const Tensor& t : ins) plain = plain && (!t || !t.is_complex());
+    for (const Tensor& g : grads) plain = plain && is_plain(g);
+    for (const Tensor& t : ins) plain = plain && is_plain(t);
+    for (const Tensor& t : outs) plain = plain && is_plain(t);
     int wanted_count = 0, last = 0;
     for (int i = 0; i < rule_.nin; ++i) {
       if (!wants(static_cast<size_t>(i))) continue;
@@ -93,6 +94,27 @@ class PointwiseNode final : public Node {
     }
   }
 
+  void fields(Fields& f) override {
+    uint16_t ever_in = 0, ever_out = 0;
+    for (int i = 0; i < rule_.nin; ++i) {
+      ever_in |= rule_.needs_inputs[i];
+      ever_out |= rule_.needs_outputs[i];
+    }
+    for (int i = 0; i < rule_.nin; ++i) {
+      if (inputs_mask_ >> i & 1)
+        f.tensor(rule_.names[i], saved_[rank_of(inputs_mask_, i)]);
+      else if (ever_in >> i & 1)
+        f.none(rule_.names[i]);
+    }
+    for (int i = 0; i < rule_.nout; ++i) {
+      if (outputs_mask_ >> i & 1)
+        f.tensor("result", output_slot(i));
+      else if (ever_out >> i & 1)
+        f.none("result");
+    }
+    for (int i = 0; i < rule_.nparams; ++i) f.number(rule_.names[rule_.nin + i], params_[static_cast<size_t>(i)]);
+  }
+
   void release_saved() override {
     if (!saved_) return;
     saved_.reset();
@@ -102,6 +124,10 @@ class PointwiseNode final : public Node {
   }
 
  private:
+  // A kernel can read it: real numbers, and no tangent to carry along.
+  static bool is_plain(const Tensor& t) {
+    return !t || !(t.is_complex() || (modes().forward_level && t.get()->has_tangent));
+  }
   static bool is_differentiable(DType d) { return is_floating(d) || is_complex(d); }
   Saved& output_slot(int i) { return saved_[std::popcount(inputs_mask_) + rank_of(outputs_mask_, i)]; }
 
@@ -122,8 +148,9 @@ class PointwiseNode final : public Node {
   uint16_t inputs_mask_ = 0, outputs_mask_ = 0;
 };
 
-NodeRef node_for(const PointwiseGradient& rule, const Tensor* ins, const Scalar* params) {
+NodeRef node_for(const PointwiseGradient& rule, const Tensor* ins, const Scalar* params, const char* label) {
   NodeRef node = make_node<PointwiseNode>(rule, params);
+  node->label = label;
   if (modes().anomaly) remember_call(*node);
   node->next.reserve(rule.nin);
   for (int i = 0; i < rule.nin; ++i) collect(*node, ins[i]);
@@ -133,12 +160,12 @@ NodeRef node_for(const PointwiseGradient& rule, const Tensor* ins, const Scalar*
 }  // namespace
 
 void pointwise(const PointwiseGradient& rule, const PointwiseOp& op, Tensor* outs, const Tensor* ins,
-               const Scalar* params) {
+               const Scalar* params, const char* label) {
   {
     Unrecorded off;
     tocha::pointwise(op, outs, ins, params);
   }
-  NodeRef ref = node_for(rule, ins, params);
+  NodeRef ref = node_for(rule, ins, params, label);
   auto* node = static_cast<PointwiseNode*>(ref.get());
   node->save_inputs(ins, Tensor());
   for (int i = 0; i < rule.nout; ++i) set_history(outs[i], ref);
@@ -146,10 +173,11 @@ void pointwise(const PointwiseGradient& rule, const PointwiseOp& op, Tensor* out
   if (modes().forward_level) carry(*ref, Tensors(ins, ins + rule.nin), Tensors(outs, outs + rule.nout));
 }
 
-void pointwise_inplace(const PointwiseGradient& rule, const PointwiseOp& op, const Tensor* ins, const Scalar* params) {
+void pointwise_inplace(const PointwiseGradient& rule, const PointwiseOp& op, const Tensor* ins, const Scalar* params,
+                       const char* label) {
   const Tensor& self = ins[0];
   check_writable(self, op.name);
-  NodeRef ref = node_for(rule, ins, params);
+  NodeRef ref = node_for(rule, ins, params, label);
   auto* node = static_cast<PointwiseNode*>(ref.get());
   Tensor before;
   {

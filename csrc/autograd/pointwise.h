@@ -18,7 +18,8 @@ struct FusedGradient {
 };
 
 struct PointwiseGradient {
-  const char* node;  // its name in Python
+  const char* node;          // its name in Python
+  const char* const* names;  // of the inputs, then of the params
   uint8_t nin, nout, nparams;
   const uint8_t* passes;         // per input: 1 where the gradient passes through as it is
   const FusedGradient* fused;    // per input, then for all of them
@@ -29,8 +30,10 @@ struct PointwiseGradient {
   Tensor (*composite)(int which, const Tensor* grads, const Tensor* ins, const Tensor* outs, const Scalar* params);
 };
 
+// `label`: what the node is called instead, this time.
 void pointwise(const PointwiseGradient& rule, const PointwiseOp& op, Tensor* outs, const Tensor* ins,
-               const Scalar* params);
-void pointwise_inplace(const PointwiseGradient& rule, const PointwiseOp& op, const Tensor* ins, const Scalar* params);
+               const Scalar* params, const char* label = nullptr);
+void pointwise_inplace(const PointwiseGradient& rule, const PointwiseOp& op, const Tensor* ins, const Scalar* params,
+                       const char* label = nullptr);
 
 }  // namespace tocha::autograd

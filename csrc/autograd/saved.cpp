@@ -1,5 +1,7 @@
 #include "autograd/saved.h"
 
+#include "autograd/forward.h"
+
 namespace tocha::autograd {
 namespace {
 
@@ -14,39 +16,57 @@ void check_not_released(const Node& owner) {
       !owner.released, Runtime,
       "[backward] Trying to backward through the graph a second time (or directly access saved tensors after they "
       "have already been freed): ",
-      owner.name(),
+      owner.title(),
       " has let go of what it saved. Specify retain_graph=True if you need to backward through the graph a second "
       "time or if you need to access saved tensors after calling backward.");
 }
 
 }  // namespace
 
-void Saved::keep(const Tensor& t) {
+void Saved::pack(const Tensor& t, PyObject* pack, PyObject* unpack) {
+  // The hook sees a tensor without history, and must not change it.
+  int64_t before = t.version();
+  Tensor plain = is_output_ || t.get()->autograd || t.get()->requires_grad ? alias_of(t, true) : t;
   Modes& m = modes();
-  if (m.pack) {
-    // The hook sees a tensor without history, and must not change it.
-    int64_t before = t.version();
-    Tensor plain = is_output_ || t.get()->autograd || t.get()->requires_grad ? alias_of(t, true) : t;
-    PyObject* pack = Py_NewRef(m.pack);
-    unpack_ = Py_NewRef(m.unpack);
-    {
-      GradMode off(false);
-      PyObject* kept_pack = std::exchange(m.pack, nullptr);  // what a hook saves is its own affair
-      PyObject* r = PyObject_CallOneArg(pack, plain.object());
-      m.pack = kept_pack;
-      Py_DECREF(pack);
-      if (!r) throw PythonError();
-      packed_ = r;
-    }
-    TOCHA_CHECK(t.version() == before, Runtime,
-                "A saved tensor pack hook is modifying its input in place. Tensors provided as input to pack hook can "
-                "not be modified by in-place operations");
-    kind_ = Kind::packed;
-    if (!is_output_) tensor_ = Tensor();
-  } else {
-    tensor_ = is_output_ ? alias_of(t, true) : t;
+  {
+    GradMode off(false);
+    PyObject* kept_pack = std::exchange(m.pack, nullptr);  // what a hook saves is its own affair
+    Py_INCREF(pack);
+    PyObject* r = PyObject_CallOneArg(pack, plain.object());
+    Py_DECREF(pack);
+    m.pack = kept_pack;
+    if (!r) throw PythonError();
+    packed_ = r;
   }
+  unpack_ = Py_NewRef(unpack);
+  TOCHA_CHECK(t.version() == before, Runtime,
+              "A saved tensor pack hook is modifying its input in place. Tensors provided as input to pack hook can "
+              "not be modified by in-place operations");
+  kind_ = Kind::packed;
+  tensor_ = Tensor();
+}
+
+void Saved::keep(const Tensor& t) {
+  TOCHA_CHECK(!t.get()->inference, Runtime,
+              "Inference tensors cannot be saved for backward. Please do not use Tensors created in inference mode in "
+              "computation tracked by autograd. To work around this, you can make a clone to get a normal tensor and "
+              "use it in autograd, or use `tocha.no_grad()` instead of `tocha.inference_mode()`.");
   version_ = t.version();
+  if (modes().pack)
+    pack(t, modes().pack, modes().unpack);
+  else
+    tensor_ = is_output_ ? alias_of(t, true) : t;
+}
+
+void Saved::register_hooks(const Node& owner, PyObject* pack_hook, PyObject* unpack_hook) {
+  check_not_released(owner);
+  TOCHA_CHECK(kind_ != Kind::none && kind_ != Kind::shape, Runtime,
+              "Calling register_hooks on a saved tensor with value None is forbidden");
+  TOCHA_CHECK(
+      kind_ != Kind::packed, Runtime,
+      "Calling register_hooks on a saved tensor whose hooks have already been set. Hint: only one pair of hooks "
+      "is allowed at a time.");
+  pack(Tensor(tensor_), pack_hook, unpack_hook);
 }
 
 void Saved::input(const Tensor& t) {
@@ -89,28 +109,31 @@ Tensor Saved::get(const Node& owner) const {
       }
       result = Tensor::steal(reinterpret_cast<TensorObject*>(r));
     }
-    if (!is_output_) return result;
-    Tensor back = alias_of(result, true);
-    AutogradMeta& m = autograd_meta(back.get());
-    m.grad_fn = NodeRef(const_cast<Node*>(&owner));
-    m.output = index_;
-    back.get()->requires_grad = true;
-    return back;
+    return is_output_ ? with_history(result, owner) : result;
   }
   TOCHA_CHECK(
-      tensor_.version() == version_, Runtime, "[", owner.name(),
+      tensor_.version() == version_, Runtime, "[", owner.title(),
       "] one of the variables needed for gradient computation has been modified by an inplace operation: [", tensor_,
-      "]", is_output_ ? str(", which is output ", index_, " of ", owner.name()) : std::string(), ", is at version ",
+      "]", is_output_ ? str(", which is output ", index_, " of ", owner.title()) : std::string(), ", is at version ",
       tensor_.version(), "; expected version ", version_,
       " instead. Hint: enable anomaly detection to find the operation that failed to compute its gradient, with "
       "tocha.autograd.set_detect_anomaly(True).");
-  if (!is_output_ || !grad_enabled()) return tensor_;
-  Tensor back = alias_of(tensor_, true);
+  return is_output_ && grad_enabled() ? with_history(tensor_, owner) : tensor_;
+}
+
+Tensor Saved::with_history(const Tensor& t, const Node& owner) const {
+  Tensor back = alias_of(t, true);
   AutogradMeta& m = autograd_meta(back.get());
   m.grad_fn = NodeRef(const_cast<Node*>(&owner));
   m.output = index_;
   back.get()->requires_grad = true;
+  if (Tensor tangent = tangent_of(t)) set_tangent(back, tangent);
   return back;
+}
+
+void Saved::take_tangent(const Tensors& results) {
+  if (!is_output_ || !tensor_ || index_ >= results.size() || !results[index_]) return;
+  if (Tensor tangent = tangent_of(results[index_])) set_tangent(tensor_, tangent);
 }
 
 void Saved::reset() {

@@ -20,10 +20,22 @@ class Saved {
   Tensor get(const Node& owner) const;
   void reset();
   bool has() const { return kind_ != Kind::none; }
+  // Packs what is kept, which nobody has packed yet.
+  void register_hooks(const Node& owner, PyObject* pack, PyObject* unpack);
+  // The tangent that the result it was kept as has got since.
+  void take_tangent(const Tensors& results);
+  template <class F>
+  void each_object(F f) const {
+    f(tensor_.object());
+    f(packed_);
+    f(unpack_);
+  }
 
  private:
   enum class Kind : uint8_t { none, input, output, shape, packed };
   void keep(const Tensor& t);
+  void pack(const Tensor& t, PyObject* pack, PyObject* unpack);
+  Tensor with_history(const Tensor& t, const Node& owner) const;
   Tensor tensor_;
   PyObject* packed_ = nullptr;
   PyObject* unpack_ = nullptr;
@@ -38,6 +50,9 @@ class SavedList {
   void inputs(const Tensors& ts);
   void shapes_of(const Tensors& ts);
   Tensors get(const Node& owner) const;
+  size_t size() const { return n_; }
+  Saved& operator[](size_t i) { return items_[i]; }
+  bool shapes_only() const { return shapes_; }
   void reset() {
     items_.reset();
     n_ = 0;

@@ -165,7 +165,16 @@ VersionCounter* version_counter(TensorObject* t) {
   return t->version;
 }
 
-void Tensor::bump_version() const { ++version_counter(p_)->version; }
+void check_not_inference(const Tensor& t) {
+  TOCHA_CHECK(!t.get()->inference || modes().inference, Runtime,
+              "Inplace update to inference tensor outside InferenceMode is not allowed. You can make a clone to get a "
+              "normal tensor before doing inplace update.");
+}
+
+void Tensor::bump_version() const {
+  check_not_inference(*this);
+  ++version_counter(p_)->version;
+}
 
 Tensor view_of(const Tensor& base, IntsView sizes, IntsView strides, int64_t offset, DType dtype) {
   Tensor v = make_tensor(base.storage_ref(), dtype, sizes, strides, offset);
@@ -176,6 +185,7 @@ Tensor view_of(const Tensor& base, IntsView sizes, IntsView strides, int64_t off
   t->conj = b->conj;
   t->neg = b->neg;
   t->inference = b->inference;
+  t->made_in_inference = modes().inference && !b->inference;
   t->base = b->base ? b->base : b;
   t->made_at = static_cast<uint32_t>(t->version->version);
   // A view of a view that does not follow its base follows nothing.
@@ -196,6 +206,7 @@ Tensor alias_of(const Tensor& t, bool share_version) {
   }
   v.get()->conj = t.is_conj();
   v.get()->neg = t.is_neg();
+  v.get()->inference = t.get()->inference;
   return v;
 }
 

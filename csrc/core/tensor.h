@@ -42,14 +42,15 @@ struct TensorObject {
   uint8_t ndim;
   uint8_t dims_capacity;  // sizes that fit in dims
   bool contiguous;
-  bool wrapped_number;  // a Python number on its way through an operator
-  bool conj;            // reads as its complex conjugate
-  bool neg;             // reads negated
-  bool requires_grad;   // a leaf that was asked to, or a result of recorded operations
-  bool has_tangent;     // forward mode: carries a derivative (of some level) in its autograd part
-  bool tracks_base;     // a view that shares its base's history: all but those made without recording
-  bool one_of_many;     // a view that came with others from one operation: must not be written to
-  bool inference;       // made in inference mode
+  bool wrapped_number;     // a Python number on its way through an operator
+  bool conj;               // reads as its complex conjugate
+  bool neg;                // reads negated
+  bool requires_grad;      // a leaf that was asked to, or a result of recorded operations
+  bool has_tangent;        // forward mode: carries a derivative (of some level) in its autograd part
+  bool tracks_base;        // a view that shares its base's history: all but those made without recording
+  bool one_of_many;        // a view that came with others from one operation: must not be written to
+  bool inference;          // made in inference mode
+  bool made_in_inference;  // a view of another tensor that was made in inference mode
 };
 
 class Tensor {
@@ -139,6 +140,8 @@ Tensor view_of(const Tensor& base, IntsView sizes, IntsView strides, int64_t off
 Tensor alias_of(const Tensor& t, bool share_version);
 
 VersionCounter* version_counter(TensorObject* t);
+// Tensors made in inference mode are written to only there.
+void check_not_inference(const Tensor& t);
 
 Ints contiguous_strides(IntsView sizes);
 Ints format_strides(IntsView sizes, MemoryFormat format);

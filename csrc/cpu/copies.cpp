@@ -3,6 +3,7 @@
 #include <cstring>
 #include <limits>
 
+#include "autograd/mode.h"
 #include "core/gil.h"
 #include "core/parallel.h"
 #include "cpu/elementwise.h"
@@ -199,6 +200,7 @@ void resize_(const Tensor& self, IntsView size, std::optional<MemoryFormat> form
   MemoryFormat f = format.value_or(MemoryFormat::Contiguous);
   TOCHA_CHECK(f != MemoryFormat::Preserve, Runtime, "[resize_] unsupported memory format preserve_format");
   for (int64_t s : size) TOCHA_CHECK(s >= 0, Runtime, "[resize_] negative size in ", size);
+  TOCHA_CHECK(!autograd::requires_grad(self), Runtime, "[resize_] cannot resize variables that require grad");
   if (self.sizes() == size && !format) return;
   tocha::resize_(self, size, format_strides(size, f));
 }

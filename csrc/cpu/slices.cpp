@@ -126,6 +126,7 @@ void index_reduce_(const Tensor& self, int64_t dim, const Tensor& index, const T
   bool mean = reduce == "mean", extreme = reduce == "amax" || reduce == "amin";
   TOCHA_CHECK(mean || extreme || reduce == "prod", Runtime,
               "[index_reduce] Expected reduce to be one of prod, mean, amax or amin but got ", reduce, ".");
+  TOCHA_CHECK(!self.is_complex(), NotImplemented, "[index_reduce] not implemented for '", self.dtype(), "'");
   SliceWrite w(self, dim, index, source, "index_reduce", false);
   if (!computes(self) || w.index.numel() == 0) return;
   int64_t n = w.self.size(w.dim);

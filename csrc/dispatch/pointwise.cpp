@@ -196,6 +196,7 @@ void resize_output(const Tensor& out, IntsView sizes, const char* op) {
 }
 
 void check_no_internal_overlap(const Tensor& out, const char* op) {
+  check_not_inference(out);
   TOCHA_CHECK(
       !has_internal_overlap(out), Runtime, "[", op,
       "] unsupported operation: more than one element of the written-to tensor refers to a single memory location. "

@@ -100,7 +100,8 @@ void reduction_out(const ReductionOp& op, const Tensor* outs, const Tensor& self
   Ints sizes = output_sizes(self, reduced, keepdim);
   for (int i = 0; i < op.nout; ++i) {
     DType result = output_dtype(op, i, compute, self);
-    bool fits = op.promote == ReducePromote::same ? result == outs[i].dtype() : can_cast(result, outs[i].dtype());
+    bool exact = op.promote == ReducePromote::same || op.promote == ReducePromote::sum_like;
+    bool fits = exact ? result == outs[i].dtype() : can_cast(result, outs[i].dtype());
     TOCHA_CHECK(fits, Runtime, "[", op.name, "] Expected out tensor to have dtype ", result, ", but got ",
                 outs[i].dtype(), " instead");
     resize_output(outs[i], sizes, op.name);

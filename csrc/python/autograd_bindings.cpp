@@ -5,10 +5,12 @@
 
 #include "autograd/engine.h"
 #include "autograd/forward.h"
+#include "autograd/gc.h"
 #include "autograd/leaf.h"
 #include "ops/views.h"
 #include "python/parser.h"
 #include "python/python_node.h"
+#include "python/saved_fields.h"
 #include "python/types.h"
 
 namespace tocha::python {
@@ -29,6 +31,7 @@ Node* node_of(PyObject* o) { return reinterpret_cast<NodeObject*>(o)->node; }
 
 void node_dealloc(PyObject* self) {
   PyTypeObject* type = Py_TYPE(self);
+  PyObject_GC_UnTrack(self);
   Node* node = node_of(self);
   if (node->extras) node->extras->wrapper = nullptr;
   if (--node->refs == 0) release(node);
@@ -36,7 +39,36 @@ void node_dealloc(PyObject* self) {
   Py_DECREF(type);
 }
 
-PyObject* node_name(PyObject* self, PyObject*) { return PyUnicode_FromString(node_of(self)->name()); }
+int node_traverse(PyObject* self, visitproc visit, void* arg) {
+  Py_VISIT(Py_TYPE(self));
+  return autograd::traverse(node_of(self), visit, arg);
+}
+int node_clear(PyObject* self) {
+  Extras* e = node_of(self)->extras.get();
+  if (!e || node_of(self)->refs != 1) return 0;
+  Py_CLEAR(e->metadata);
+  Py_CLEAR(e->pre_hooks);
+  Py_CLEAR(e->post_hooks);
+  return 0;
+}
+PyObject* node_getattr(PyObject* self, PyObject* name) {
+  return guarded([&]() -> PyObject* {
+    const std::string wanted = text_of(name);
+    if (Ref found = saved_attribute(*node_of(self), wanted)) return found.give();
+    TOCHA_CHECK(wanted.rfind("_saved_", 0) != 0 && wanted.rfind("_raw_saved_", 0) != 0, Attribute, "'",
+                node_of(self)->title(), "' object has no attribute '", wanted, "'");
+    return PyObject_GenericGetAttr(self, name);
+  });
+}
+PyObject* node_dir(PyObject* self, PyObject*) {
+  return guarded([&]() -> PyObject* {
+    Ref all = own(PyObject_CallMethod(reinterpret_cast<PyObject*>(&PyBaseObject_Type), "__dir__", "O", self));
+    Ref kept = saved_names(*node_of(self));
+    return PySequence_InPlaceConcat(all.get(), kept.get());
+  });
+}
+
+PyObject* node_name(PyObject* self, PyObject*) { return PyUnicode_FromString(node_of(self)->title()); }
 PyObject* node_sequence(PyObject* self, PyObject*) { return PyLong_FromUnsignedLongLong(node_of(self)->sequence); }
 
 PyObject* node_next_functions(PyObject* self, void*) {
@@ -63,7 +95,7 @@ PyObject* node_input_metadata(PyObject* self, void*) {
 PyObject* node_variable(PyObject* self, void*) {
   return guarded([&]() -> PyObject* {
     auto* leaf = dynamic_cast<autograd::AccumulateGrad*>(node_of(self));
-    TOCHA_CHECK(leaf, Attribute, "'", node_of(self)->name(), "' object has no attribute 'variable'");
+    TOCHA_CHECK(leaf, Attribute, "'", node_of(self)->title(), "' object has no attribute 'variable'");
     return Py_NewRef(leaf->variable().object());
   });
 }
@@ -72,6 +104,7 @@ PyMethodDef node_methods[] = {
     {"name", node_name, METH_NOARGS, "The node's name."},
     {"_sequence_nr", node_sequence, METH_NOARGS, "When it was made, as a running number."},
     {"_hooks", node_hooks, METH_O, "_hooks(kind): the dict of its 'pre' or 'post' hooks."},
+    {"__dir__", node_dir, METH_NOARGS, nullptr},
     {},
 };
 PyGetSetDef node_getters[] = {
@@ -278,8 +311,11 @@ PyObject* enter_dual_level(PyObject*, PyObject*) {
   return PyLong_FromLongLong(levels - 1);
 }
 PyObject* exit_dual_level(PyObject*, PyObject*) {
-  modes().forward_level = 0;
-  return Py_NewRef(Py_None);
+  return guarded([&] {
+    autograd::drop_tangents();
+    modes().forward_level = 0;
+    return Py_NewRef(Py_None);
+  });
 }
 PyObject* make_dual(PyObject*, PyObject* args) {
   return guarded([&]() -> PyObject* {
@@ -313,7 +349,13 @@ PyObject* set_tangent(PyObject*, PyObject* args) {
   return guarded([&]() -> PyObject* {
     PyObject *o, *t;
     if (!PyArg_ParseTuple(args, "O!O!", tensor_type, &o, tensor_type, &t)) throw PythonError();
-    autograd::set_tangent(Tensor::borrow(o), Tensor::borrow(t));
+    Tensor dual = Tensor::borrow(o);
+    autograd::set_tangent(dual, Tensor::borrow(t));
+    if (NodeRef fn = autograd::grad_fn(dual)) {
+      Tensors results(dual.get()->autograd->output + 1);
+      results.back() = dual;
+      autograd::share_tangents(*fn, results);
+    }
     return Py_NewRef(Py_None);
   });
 }
@@ -368,7 +410,7 @@ PyObject* node_object(const NodeRef& ref) {
   if (PyObject* face = python_face(node)) return Py_NewRef(face);
   Extras& e = node->extra();
   if (e.wrapper) return Py_NewRef(e.wrapper);
-  PyTypeObject* type = type_named(node->name());
+  PyTypeObject* type = type_named(node->title());
   PyObject* o = own(type->tp_alloc(type, 0)).give();
   reinterpret_cast<NodeObject*>(o)->node = node;
   ++node->refs;
@@ -395,15 +437,20 @@ void add_autograd_functions(std::vector<PyMethodDef>& functions) {
 void add_autograd_types(PyObject* module) {
   static PyType_Slot slots[] = {
       {Py_tp_dealloc, reinterpret_cast<void*>(node_dealloc)},
+      {Py_tp_traverse, reinterpret_cast<void*>(node_traverse)},
+      {Py_tp_clear, reinterpret_cast<void*>(node_clear)},
+      {Py_tp_getattro, reinterpret_cast<void*>(node_getattr)},
       {Py_tp_methods, node_methods},
       {Py_tp_getset, node_getters},
       {0, nullptr},
   };
-  static PyType_Spec spec = {"tocha.autograd.graph.Node", sizeof(NodeObject), 0,
-                             Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE | Py_TPFLAGS_DISALLOW_INSTANTIATION, slots};
+  static PyType_Spec spec = {
+      "tocha.autograd.graph.Node", sizeof(NodeObject), 0,
+      Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_DISALLOW_INSTANTIATION, slots};
   node_type = reinterpret_cast<PyTypeObject*>(own(PyType_FromSpec(&spec)).give());
   check(PyModule_AddObjectRef(module, "_Node", reinterpret_cast<PyObject*>(node_type)));
   add_function_type(module);
+  add_saved_tensor_type(module);
 }
 
 }  // namespace tocha::python

@@ -7,6 +7,7 @@
 #include "ops/factories.h"
 #include "ops/views.h"
 #include "python/parser.h"
+#include "python/saved_fields.h"
 
 namespace tocha::python {
 namespace {
@@ -121,6 +122,11 @@ class PythonNode final : public Node {
     return all.give();
   }
 
+  void fields(autograd::Fields& f) override {
+    f.object(ctx_);
+    for (size_t i = 0; i < count_; ++i) f.tensor("", saved_[i]);
+  }
+
   PyObject* context() const { return ctx_; }
   std::vector<bool> is_tensor_;  // per argument of apply
 
@@ -156,6 +162,12 @@ PyObject* get_saved_tensors(PyObject* self, void*) {
     return node->saved_tensors();
   });
 }
+PyObject* get_raw_saved(PyObject* self, void*) {
+  return guarded([&]() -> PyObject* {
+    PythonNode* node = context_of(self)->node;
+    return node ? raw_saved(*node, "").give() : own(PyTuple_New(0)).give();
+  });
+}
 PyObject* get_next_functions(PyObject* self, void*) {
   return guarded([&]() -> PyObject* {
     PythonNode* node = context_of(self)->node;
@@ -188,6 +200,7 @@ PyMethodDef context_methods[] = {
 };
 PyGetSetDef context_getters[] = {
     {"saved_tensors", get_saved_tensors, nullptr, "What save_for_backward kept.", nullptr},
+    {"_raw_saved_tensors", get_raw_saved, nullptr, "What save_for_backward kept, as SavedTensors.", nullptr},
     {"saved_variables", get_saved_tensors, nullptr, nullptr, nullptr},
     {"next_functions", get_next_functions, nullptr, "Where its gradients go.", nullptr},
     {"metadata", get_metadata, nullptr, "A dict for notes.", nullptr},

@@ -4,6 +4,8 @@
 
 #include <cstddef>
 
+#include "autograd/forward.h"
+#include "autograd/gc.h"
 #include "autograd/history.h"
 #include "python/bindings.h"
 #include "python/indexing.h"
@@ -39,7 +41,7 @@ void reset(TensorObject* t) {
   t->ndim = 0;
   t->dims_capacity = 5;
   t->contiguous = true;
-  t->wrapped_number = t->conj = t->neg = t->requires_grad = t->inference = false;
+  t->wrapped_number = t->conj = t->neg = t->requires_grad = t->inference = t->made_in_inference = false;
   t->tracks_base = t->one_of_many = t->has_tangent = false;
 }
 
@@ -50,6 +52,7 @@ void release(TensorObject* t) {
   t->version = nullptr;
   Py_CLEAR(t->base);
   if (t->autograd && t->autograd->retained) autograd::forget_retained(t);
+  if (t->has_tangent) autograd::forget_tangent(t);
   delete std::exchange(t->autograd, nullptr);
   if (t->dims != t->inline_dims) delete[] t->dims;
   t->dims = t->inline_dims;
@@ -76,14 +79,28 @@ int tensor_traverse(PyObject* self, visitproc visit, void* arg) {
   Py_VISIT(Py_TYPE(self));
   Py_VISIT(t->dict);
   Py_VISIT(t->base);
-  if (t->autograd) Py_VISIT(t->autograd->grad.object());
+  if (const AutogradMeta* m = t->autograd) {
+    Py_VISIT(m->grad.object());
+    Py_VISIT(m->tangent.object());
+    Py_VISIT(m->hooks);
+    Py_VISIT(m->post_accumulate);
+    return autograd::traverse(m->grad_fn.get(), visit, arg);
+  }
   return 0;
 }
 
 int tensor_clear(PyObject* self) {
   auto* t = reinterpret_cast<TensorObject*>(self);
   Py_CLEAR(t->dict);
-  if (t->autograd) t->autograd->grad = Tensor();
+  if (AutogradMeta* m = t->autograd) {
+    if (m->retained) autograd::forget_retained(t);
+    m->retained = false;
+    m->grad = Tensor();
+    m->tangent = Tensor();
+    Py_CLEAR(m->hooks);
+    Py_CLEAR(m->post_accumulate);
+    m->grad_fn = autograd::NodeRef();
+  }
   return 0;
 }
 

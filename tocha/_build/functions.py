@@ -11,7 +11,7 @@ from collections import defaultdict
 from collections.abc import Callable
 from functools import cache
 
-from tocha._build.gradients import GradientNode, has_formulas, lacks_gradient, node_for, node_name, pointwise_tables
+from tocha._build.gradients import GradientNode, has_formulas, lacks_gradient, node_for, node_label, node_name, pointwise_tables
 from tocha._build.kernels import fold_of, is_ordered, loop_dtypes, operands, params, states, type_codes
 from tocha.codegen.native import Translator, annotations_of, default_cpp, own_type, parameter_type, return_type
 from tocha.ir import dtypes as dt
@@ -128,6 +128,11 @@ def scalar_of(a) -> str:
     return a.name if a.type == "Scalar" else f"Scalar({a.name})"
 
 
+def names_in(signature: str) -> list[str]:
+    """The names of a C++ function's parameters."""
+    return re.findall(r"(\w+)(?:,|$)", signature)
+
+
 class Family:
     """The generated source of one family."""
 
@@ -158,7 +163,7 @@ class Family:
         """Within a region of mixed precision the operator calls itself once more, its arguments cast."""
         if not o.autocast:
             return []
-        names = re.findall(r"(\w+)(?:,|$)", signature or parameters(o))
+        names = names_in(signature or parameters(o))
         named = list(zip(names, o.schema.arguments, strict=True))
         tensors = ", ".join(n for n, a in named if a.is_tensor)
         cast = ", ".join(f"autocast::cast({n}, to)" if a.is_tensor else n for n, a in named)
@@ -178,6 +183,11 @@ class Family:
         self.statics += node.record(parameters(o), result_type(o))
         if "inplace" in o.variants:
             self.statics += node.record_inplace(parameters(o), f"{o.cpp_name}_")
+
+    def constants(self, o: Operator) -> list[str]:
+        """Refuses gradients for inputs that have none by definition."""
+        name = o.name.removeprefix("nn_")
+        return [f'  autograd::check_constant({c}, "{name}", "{c}");' for c in o.constants]
 
     def guard(self, o: Operator, form: str) -> list[str]:
         """The first statement of an operator: goes the recording way when a gradient is wanted."""
@@ -243,7 +253,11 @@ class Family:
         formulas = has_formulas(o)
         if formulas:
             self.statics += pointwise_tables(o, type_code)
-        record = [f"  if (autograd::wanted(ins, {nin})) [[unlikely]]", f"    autograd::pointwise(gradient_{name}, op_{name}, outs, ins, params);", "  else"] if formulas else []
+        label = node_label(o, self.use_rule)
+        record = []
+        if formulas:
+            named = f", {label}" if label else ""
+            record = [f"  if (autograd::wanted(ins, {nin})) [[unlikely]]", f"    autograd::pointwise(gradient_{name}, op_{name}, outs, ins, params{named});", "  else"]
         self.lines += prologue + [f"  Tensor outs[{nout}];", *record, f"  tocha::pointwise(op_{name}, outs, ins, params);"]
         if nout == 1:
             self.lines += ["  return std::move(outs[0]);", "}", ""]
@@ -259,7 +273,9 @@ class Family:
             self.lines.append(f"Tensor {name}_({parameters(o)}) {{")
             first = operands(o)[0].name
             prologue += self.checks(o, "check_inplace")
-            record = [f"  if (autograd::wanted(ins, {nin}) || autograd::hides_base({first})) [[unlikely]]", f"    autograd::pointwise_inplace(gradient_{name}, op_{name}, ins, params);", "  else"] if formulas else []
+            record = []
+            if formulas:
+                record = [f"  if (autograd::wanted(ins, {nin}) || autograd::hides_base({first})) [[unlikely]]", f"    autograd::pointwise_inplace(gradient_{name}, op_{name}, ins, params{named});", "  else"]
             self.lines += prologue + [*record, f"  pointwise_out(op_{name}, &{first}, ins, params, true);", f"  return {first};", "}", ""]
 
     def checks(self, o: Operator, which: str) -> list[str]:
@@ -325,6 +341,7 @@ class Family:
             self.lines += [
                 f"Tensor {o.cpp_name}_({parameters(o)}) {{",
                 *self.guard(o, "inplace"),
+                "  check_not_inference(self);",
                 f"  ViewSpec v = view_{o.cpp_name}({names});",
                 "  set_sizes_and_strides(self, v.sizes, v.strides, v.offset);",
                 "  self.bump_version();",
@@ -335,8 +352,22 @@ class Family:
 
     def composite(self, o: Operator) -> None:
         signature, body = self.translate(o, return_type(o))
-        guard = self.guard(o, "function") if o.gradients else self.autocast(o, signature)
-        self.lines += [f"{result_type(o)} {o.cpp_name}({signature}) {{", *guard, *body, "}", ""]
+        guard = self.constants(o) + (self.guard(o, "function") if o.gradients else self.autocast(o, signature))
+        label = node_label(o, self.use_rule) or (f'"{o.node}"' if o.node else None)
+        if label is None or o.gradients or not all(r.type in ("Tensor", "Tensor[]") for r in o.schema.returns):
+            self.lines += [f"{result_type(o)} {o.cpp_name}({signature}) {{", *guard, *body, "}", ""]
+        else:
+            self.lines += [f"static {result_type(o)} unnamed_{o.cpp_name}({signature}) {{", *body, "}", ""]
+            self.lines += [
+                f"{result_type(o)} {o.cpp_name}({signature}) {{",
+                *guard,
+                "  const uint64_t first = autograd::next_sequence_number();",
+                f"  {result_type(o)} out = unnamed_{o.cpp_name}({', '.join(names_in(signature))});",
+                f"  if (autograd::recorded_since(out, first)) [[unlikely]] autograd::label(out, {label}, first);",
+                "  return out;",
+                "}",
+                "",
+            ]
         self.derived_variants(o)
 
     def derived_variants(self, o: Operator) -> None:
@@ -384,7 +415,7 @@ class Family:
         if mutates(o):
             first = o.schema.arguments[0].name
             kernel = o.kernel if o.kernel.endswith("_") else o.kernel + "_"
-            check = [] if "any_overlap" in o.tags else [f'  check_inplace({first}, "{o.name}");']
+            check = [f"  check_not_inference({first});"] if "any_overlap" in o.tags else [f'  check_inplace({first}, "{o.name}");']
             self.lines += [
                 f"Tensor {o.cpp_name}({parameters(o)}) {{",
                 *self.guard(o, "inplace"),
@@ -461,7 +492,8 @@ class Family:
             lists = [a.name for a in o.schema.arguments if a.type in ("Tensor[]",)]
             for i, s in enumerate(specs):
                 if "out_dtype" in o.tags:
-                    self.lines.append(f"  {s}.dtype = out{i}.dtype();")
+                    given = "if (!dtype) " if any(a.name == "dtype" for a in o.schema.arguments) else ""
+                    self.lines.append(f"  {given}{s}.dtype = out{i}.dtype();")
                 if "exact_out" in o.tags:
                     self.lines.append(f'  TOCHA_CHECK(out{i}.dtype() == {s}.dtype, Runtime, "[{o.name}] expects out of dtype ", {s}.dtype, ", got ", out{i}.dtype());')
                 self.lines.append(f'  OutScope scope{i}(out{i}, {s}, "{o.name}");')

@@ -29,11 +29,24 @@ LEAVES = {GRAD: "grad", INPUT: "input", OUTPUT: "output"}
 
 
 def node_name(o: Operator) -> str:
-    """What the node is called in Python: AddBackward0."""
-    if o.node:
-        return o.node
+    """What the node is called in Python: AddBackward0, Log1PBackward0."""
+    if isinstance(o.node, str) and o.node:
+        return o.node.partition("|")[0] if "=" in o.node else o.node
     name = o.name.removeprefix("nn_").strip("_")
-    return "".join(p[:1].upper() + p[1:] for p in name.split("_")) + "Backward0"
+    return "".join(p.title() if any(map(str.isdigit, p)) else p[:1].upper() + p[1:] for p in name.split("_")) + "Backward0"
+
+
+def node_label(o: Operator, use_rule: Callable) -> str | None:
+    """C++ for the name of a node that depends on the arguments; null where it is the usual one."""
+    if isinstance(o.node, str):
+        usual, *others = o.node.split("|")
+        text = f'"{usual}"' if o.kind == "composite" and not o.gradients else "nullptr"
+        for argument, name in (n.split("=") for n in reversed(others) if "=" in n):
+            text = f'{argument}.is_wrapped_number() ? "{name}" : {text}'
+        return text if "=" in o.node else None
+    use_rule(o.node)
+    names = ", ".join(inspect.signature(o.node).parameters)
+    return f"autograd::interned(rules::{o.node.__name__}({names}))"
 
 
 # ---- formulas ------------------------------------------------------------------------------------
@@ -199,6 +212,18 @@ def _blank():
     pass
 
 
+@cache
+def whole_formulas(t: dt.DType) -> dict[Node, Operator]:
+    """Operators of one tensor that are more than a primitive, by their formula: they know their own singular points."""
+    known: dict[Node, Operator] = {}
+    for o in operators():
+        if o.kind == "pointwise" and len(operands(o)) == 1 and not params(o) and t in o.dtypes and o.types is None:
+            nodes = traced(o, t)
+            if len(nodes) == 1 and any(a.args for a in nodes[0].args):
+                known.setdefault(nodes[0], o)
+    return known
+
+
 class TensorFormula:
     """Prints scalar formulas as calls of operators on tensors."""
 
@@ -235,6 +260,8 @@ class TensorFormula:
             return f"wrapped_number(Scalar({number(n)}))"
         if n.op.name == "polygamma":  # its order is an int, not a tensor
             return self.translator.op_call("polygamma", [Value(integer(n.args[0]), "int"), Value(self.name(n.args[1]), "Tensor")], {}).code
+        if whole := whole_formulas(n.dtype).get(n):
+            return self.translator.op_call(whole.name, [Value("x[0]", "Tensor")], {}).code
         args = [Value(self.name(a), "Tensor") for a in n.args]
         if n.op is CAST:
             source = n.args[0].dtype
@@ -360,11 +387,13 @@ def pointwise_tables(o: Operator, type_code: Callable) -> list[str]:
         needs_out.append(str(sum(1 << k for k in keep[1])))
         through.append(str(int(pass_all)))
     lines += composite_function(o)
+    quoted = [f'"{a.name}"' for a in (*operands(o), *params(o))]
     lines += [
         f"static const autograd::FusedGradient fused_{name}[] = {{{', '.join(rows)}}};",
         f"static const uint8_t passes_{name}[] = {{{', '.join(through)}}};",
         f"static const uint16_t keeps_in_{name}[] = {{{', '.join(needs_in)}}}, keeps_out_{name}[] = {{{', '.join(needs_out)}}};",
-        f'static const autograd::PointwiseGradient gradient_{name} = {{"{node_name(o)}", {len(ins)}, {len(outs)}, {len(ps)}, passes_{name}, fused_{name}, '
+        f"static const char* const names_{name}[] = {{{', '.join(quoted)}}};",
+        f'static const autograd::PointwiseGradient gradient_{name} = {{"{node_name(o)}", names_{name}, {len(ins)}, {len(outs)}, {len(ps)}, passes_{name}, fused_{name}, '
         f"keeps_in_{name}, keeps_out_{name}, gradient_of_{name}}};",
     ]
     return lines
@@ -501,10 +530,35 @@ class GradientNode:
         if self.name_choice():
             lines.append("  bool variant_ = false;")
         lines += ["  void apply(autograd::Grads& grads, autograd::Grads& out) override {", *self.apply(), "  }"]
+        lines += ["  void fields(autograd::Fields& f) override {", *self.shown_fields(), "  }"]
         resets = [f"{k.field}.reset();" for k in self.keeps.values() if k.kind in ("tensor", "output", "list")]
         if resets:
             lines.append(f"  void release_saved() override {{ {' '.join(resets)} released = true; }}")
         return [*lines, "};"]
+
+    SHOWN = {"tensor": "tensor", "output": "tensor", "shape": "sizes", "list": "tensors"}
+    SHOWN_VALUES = {"int": "number", "float": "number", "bool": "number", "Scalar": "number", "str": "text"}
+
+    def shown_fields(self) -> list[str]:
+        """What the node keeps, by PyTorch's names, for the collector and for Python."""
+        lines = ["    (void)f;"]
+        for k in self.keeps.values():
+            if k.kind == "value":
+                base = k.type.removesuffix("?")
+                method = "ints" if base.startswith("int[") else self.SHOWN_VALUES.get(base)
+            else:
+                method = self.SHOWN.get(k.kind)
+            if method:
+                value = f"Scalar({k.field})" if method == "number" and not k.type.endswith("?") else k.field
+                lines.append(f'    f.{method}("{self.shown_name(k)}", {value});')
+        return lines
+
+    def shown_name(self, k: Keep) -> str:
+        """A result goes by the name that the schema gives it."""
+        returns = self.o.schema.returns
+        if k.kind == "output" and len(returns) > 1:
+            return returns[k.index].name or f"result{k.index}"
+        return k.name
 
     def name_choice(self) -> bool:
         return "|" in node_name(self.o)
@@ -633,6 +687,8 @@ class GradientNode:
         ]
         if self.name_choice():
             lines.append("  node->variant_ = autograd::is_given(dim);")
+        if label := node_label(self.o, self.use_rule):
+            lines.append(f"  ref->label = {label};")
         return lines + self.collect()
 
     def outputs(self, names: list[str]) -> list[str]:
@@ -641,7 +697,9 @@ class GradientNode:
     def forward(self, outs: list[str]) -> list[str]:
         """Tangents of the results, in forward mode."""
         flat = " ".join(f"autograd::flatten(ins, {a.name});" for a in self.inputs)
-        results = "out" if self.many else f"{{{', '.join(outs)}}}"
+        known = self.o.differentiable
+        carried = [v if known is None or i in known else "Tensor()" for i, v in enumerate(outs)]
+        results = "out" if self.many else f"{{{', '.join(carried)}}}"
         return [f"  if (modes().forward_level) {{ Tensors ins; {flat} autograd::carry(*ref, ins, {results}); }}"]
 
     def record(self, parameters: str, result: str) -> list[str]:
@@ -703,4 +761,4 @@ def lacks_gradient(o: Operator) -> bool:
     return (returns == ["Tensor[]"] or (bool(returns) and set(returns) == {"Tensor"})) and any(a.is_tensor for a in o.schema.arguments)
 
 
-__all__ = ["GradientNode", "composite_function", "generated_kernels", "has_formulas", "lacks_gradient", "node_for", "pointwise_tables", "return_type"]
+__all__ = ["GradientNode", "composite_function", "generated_kernels", "has_formulas", "lacks_gradient", "node_for", "node_label", "pointwise_tables", "return_type"]

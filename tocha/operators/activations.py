@@ -52,7 +52,7 @@ def hardtanh(x, min_val, max_val):
     return s.clamp(x, min_val, max_val)
 
 
-@cheap("nn_relu6(Tensor self) -> Tensor", dtypes=NUMERIC, variants="function, inplace")
+@cheap("nn_relu6(Tensor self) -> Tensor", node="HardtanhBackward0", dtypes=NUMERIC, variants="function, inplace")
 def relu6(x):
     """self kept within [0, 6]."""
     return s.clamp(x, 0, 6)
@@ -98,7 +98,9 @@ def softshrink(x, lambd):
     return s.where(x > lambd, x - lambd, s.where(x < -lambd, x + lambd, x * 0))
 
 
-@pointwise("_prelu(Tensor self, Tensor weight) -> Tensor", dtypes=FLOATS, variants="function")
+@pointwise(
+    "_prelu(Tensor self, Tensor weight) -> Tensor", node="PreluKernelBackward0", dtypes=FLOATS, variants="function"
+)
 def prelu_with(x, weight):
     """self where it is positive, else weight * self."""
     return s.where(x > 0, x, weight * x)
@@ -136,7 +138,7 @@ def elu(x, alpha, scale, input_scale):
     return s.where(x < 0, s.expm1(x * input_scale) * (alpha * scale), x * scale)
 
 
-@activation("selu(Tensor self) -> Tensor", variants="function, inplace")
+@activation("selu(Tensor self) -> Tensor", node="EluBackward0", variants="function, inplace")
 def selu(x):
     """elu scaled so that layers keep mean 0 and variance 1."""
     alpha, scale = 1.6732632423543772848170429916717, 1.0507009873554804934193349852946
@@ -160,7 +162,7 @@ def gelu_exact(x):
     return 0.5 * x * (1 + s.erf(x * math.sqrt(0.5)))
 
 
-@activation("_gelu_tanh(Tensor self) -> Tensor", variants="function")
+@activation("_gelu_tanh(Tensor self) -> Tensor", node="GeluBackward0", variants="function")
 def gelu_tanh(x):
     """gelu with the distribution function approximated by tanh."""
     inner = math.sqrt(2 / math.pi) * (x + 0.044715 * (x * x * x))
@@ -201,7 +203,12 @@ def softplus(x, beta, threshold):
     return s.where(scaled > threshold, x, s.log1p(s.exp(scaled)) / beta)
 
 
-@activation("nn_logsigmoid(Tensor self) -> Tensor", variants="function, out", aliases=("log_sigmoid",))
+@activation(
+    "nn_logsigmoid(Tensor self) -> Tensor",
+    node="LogSigmoidBackward0",
+    variants="function, out",
+    aliases=("log_sigmoid",),
+)
 def logsigmoid(x):
     """log(sigmoid(self))."""
     return -soft_maximum(-x)
@@ -219,7 +226,7 @@ def tanhshrink(self):
     return self - op.tanh(self)
 
 
-@composite("nn_glu(Tensor self, int dim=-1) -> Tensor", variants="function, out")
+@composite("nn_glu(Tensor self, int dim=-1) -> Tensor", node="GluBackward0", variants="function, out")
 def glu(self, dim):
     """The first half of self along dim, times the sigmoid of the second."""
     if self.ndim == 0:

@@ -84,6 +84,7 @@ def add(x, y, alpha):
 
 @pointwise(
     "sub(Operand self, Operand other, *, Scalar alpha=1) -> Tensor",
+    node="SubBackward0|self=RsubBackward1",
     dtypes=(*NUMERIC, *COMPLEX),
     types={"check": check_sub},
     variants=BINARY,
@@ -96,7 +97,11 @@ def sub(x, y, alpha):
     return x - alpha * y
 
 
-@composite("rsub(Tensor self, Operand other, *, Scalar alpha=1) -> Tensor", variants="function")
+@composite(
+    "rsub(Tensor self, Operand other, *, Scalar alpha=1) -> Tensor",
+    node="RsubBackward0|other=RsubBackward1",
+    variants="function",
+)
 def rsub(self, other, alpha):
     """other - alpha * self."""
     return op.sub(other, self, alpha=alpha)
@@ -152,6 +157,7 @@ division = partial(pointwise, dtypes=NUMERIC, variants=BINARY)
 
 @pointwise(
     "div(Operand self, Operand other) -> Tensor",
+    node="DivBackward0|self=MulBackward0",
     dtypes=(*FLOATS, *COMPLEX),
     promote=INT_TO_FLOAT,
     variants=BINARY,
@@ -166,6 +172,7 @@ def div(x, y):
 
 @composite(
     "div.rounding(Operand self, Operand other, *, str? rounding_mode) -> Tensor",
+    node="DivBackward2",
     variants=BINARY,
     aliases=("divide",),
     samples=lambda t: [((t(3, 4), t(4)), {"rounding_mode": "floor"}), ((t(3, 4), 0.3), {"rounding_mode": "trunc"})],
@@ -197,13 +204,18 @@ def divide_trunc(x, y):
     return s.truncdiv(x, y)
 
 
-@division("remainder(Operand self, Operand other) -> Tensor", operator="__mod__", expensive=True)
+@division(
+    "remainder(Operand self, Operand other) -> Tensor",
+    node="RemainderBackward1|other=RemainderBackward0",
+    operator="__mod__",
+    expensive=True,
+)
 def remainder(x, y):
     """What floor_divide leaves; it has the sign of other."""
     return x % y
 
 
-@division("fmod(Tensor self, Operand other) -> Tensor", expensive=True)
+@division("fmod(Tensor self, Operand other) -> Tensor", node="FmodBackward1|other=FmodBackward0", expensive=True)
 def fmod(x, y):
     """What division toward zero leaves; it has the sign of self."""
     return s.fmod(x, y)
@@ -238,7 +250,12 @@ def power(x, y):
     return x**y
 
 
-@composite("pow(Tensor self, Operand exponent) -> Tensor", variants=BINARY, operator="__pow__")
+@composite(
+    "pow(Tensor self, Operand exponent) -> Tensor",
+    node="PowBackward1|self=PowBackward2|exponent=PowBackward0",
+    variants=BINARY,
+    operator="__pow__",
+)
 def pow(self, exponent):
     """self to the power of exponent."""
     if is_number(exponent) and not is_number(self):
@@ -267,7 +284,7 @@ def pow(self, exponent):
     return op._power(self, exponent)
 
 
-@composite("pow.Scalar(Scalar self, Tensor exponent) -> Tensor", variants="function, out")
+@composite("pow.Scalar(Scalar self, Tensor exponent) -> Tensor", node="PowBackward2", variants="function, out")
 def pow_scalar(self, exponent):
     """The number self to the power of each exponent."""
     return op._power(self, exponent)
@@ -282,7 +299,10 @@ def check_float_power(self, exponent):
 
 
 @composite(
-    "float_power(Operand self, Operand exponent) -> Tensor", types={"check_inplace": check_float_power}, variants=BINARY
+    "float_power(Operand self, Operand exponent) -> Tensor",
+    node="PowBackward1|self=PowBackward2|exponent=PowBackward0",
+    types={"check_inplace": check_float_power},
+    variants=BINARY,
 )
 def float_power(self, exponent):
     """self to the power of exponent, computed in double precision."""
@@ -290,7 +310,7 @@ def float_power(self, exponent):
     return op.pow(self.to(wide), exponent.to(wide))
 
 
-@composite("square(Tensor self) -> Tensor", variants=UNARY)
+@composite("square(Tensor self) -> Tensor", node="PowBackward0", variants=UNARY)
 def square(self):
     """self * self; the square of a bool is an integer."""
     if self.dtype == dt.bool_:
@@ -354,7 +374,13 @@ def sgn(x):
     return x if x.dtype is dt.bool_ else s.sign(x)
 
 
-@pointwise("copysign(Tensor self, Operand other) -> Tensor", dtypes=FLOATS, promote=INT_TO_FLOAT, variants=BINARY)
+@pointwise(
+    "copysign(Tensor self, Operand other) -> Tensor",
+    node="CopysignBackward0|other=CopysignBackward1",
+    dtypes=FLOATS,
+    promote=INT_TO_FLOAT,
+    variants=BINARY,
+)
 def copysign(x, y):
     """self's magnitude with other's sign."""
     return s.copysign(x, y)
@@ -396,7 +422,7 @@ def scale(x, exponent):
     return s.ldexp(x, exponent)
 
 
-@composite("ldexp(Tensor self, Tensor other) -> Tensor", variants=UNARY)
+@composite("ldexp(Tensor self, Tensor other) -> Tensor", node="LdexpBackward0", variants=UNARY)
 def ldexp(self, other):
     """self * 2**other."""
     if self.is_floating_point() and is_integral(other.dtype):

@@ -59,13 +59,23 @@ def clamp_between(x, min, max):
     return s.clamp(x, min, max)
 
 
-@bound("clamp_min(Tensor self, Operand min) -> Tensor", dtypes=REAL, variants=UNARY)
+@bound(
+    "clamp_min(Tensor self, Operand min) -> Tensor",
+    node="ClampMinBackward1|min=ClampMinBackward0",
+    dtypes=REAL,
+    variants=UNARY,
+)
 def clamp_min(x, min):
     """self, or min where that is greater."""
     return x | min if x.dtype is dt.bool_ else s.clamp_min(x, min)
 
 
-@bound("clamp_max(Tensor self, Operand max) -> Tensor", dtypes=REAL, variants=UNARY)
+@bound(
+    "clamp_max(Tensor self, Operand max) -> Tensor",
+    node="ClampMaxBackward1|max=ClampMaxBackward0",
+    dtypes=REAL,
+    variants=UNARY,
+)
 def clamp_max(x, max):
     """self, or max where that is smaller."""
     return x & max if x.dtype is dt.bool_ else s.clamp_max(x, max)
@@ -73,6 +83,7 @@ def clamp_max(x, max):
 
 @composite(
     "clamp(Tensor self, Scalar? min=None, Scalar? max=None) -> Tensor",
+    node="ClampBackward1",
     variants=UNARY,
     aliases=("clip",),
     samples=lambda t: [((t(3, 4), 0.3, 0.6), {}), ((t(3, 4),), {"max": 0.5})],
@@ -90,6 +101,7 @@ def clamp(self, min, max):
 
 @composite(
     "clamp.Tensor(Tensor self, Tensor? min=None, Tensor? max=None) -> Tensor",
+    node="ClampBackward0",
     variants=UNARY,
     aliases=("clip",),
     samples=lambda t: [((t(3, 4), t(3, 4), t(4)), {}), ((t(3, 4),), {"min": t(4)})],
@@ -134,7 +146,11 @@ def replace_special(x, nan, posinf, neginf):
     return part(x)
 
 
-@composite("nan_to_num(Tensor self, float? nan=None, float? posinf=None, float? neginf=None) -> Tensor", variants=UNARY)
+@composite(
+    "nan_to_num(Tensor self, float? nan=None, float? posinf=None, float? neginf=None) -> Tensor",
+    node="NanToNumBackward0",
+    variants=UNARY,
+)
 def nan_to_num(self, nan, posinf, neginf):
     """self with NaN as 0 and infinities as the largest finite numbers, or as given."""
     if is_integral(self.dtype):
@@ -161,6 +177,7 @@ def check_lerp(self, end, weight):
 
 @pointwise(
     "lerp(Tensor self, Tensor end, Operand weight) -> Tensor",
+    node="LerpBackward1|weight=LerpBackward0",
     dtypes=(*FLOATS, *COMPLEX),
     types={"check": check_lerp},
     variants=BINARY,

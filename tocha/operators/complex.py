@@ -26,7 +26,7 @@ def real_gradient(grad):
     "imag(Tensor self) -> Tensor",
     variants="function, property",
     tags=VIEW,
-    samples=lambda t: [((t(3, 4, dtype="complex64"),), {})],
+    samples=lambda t: [((t(3, 4, dtype="complex"),), {})],
 )
 def imag(self):
     """The imaginary parts, as a view."""
@@ -41,7 +41,7 @@ def imag_gradient(grad):
     "view_as_real(Tensor self) -> Tensor",
     variants="function",
     tags=VIEW,
-    samples=lambda t: [((t(3, 4, dtype="complex64"),), {})],
+    samples=lambda t: [((t(3, 4, dtype="complex"),), {})],
 )
 def view_as_real(self):
     """The real and imaginary parts as a last dim of size 2, sharing memory."""

@@ -31,6 +31,7 @@ def copied_gradient(grad, src):
 
 @native(
     "fill_(Tensor self, Operand value) -> Tensor",
+    node="FillBackward3|value=FillBackward2",
     variants="method, function",
     tags=frozenset({"any_device", "any_overlap"}),
     samples=lambda t: [((t(3, 4), 2), {}), ((t(3, 4), t()), {})],

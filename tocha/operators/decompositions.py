@@ -96,6 +96,7 @@ def cholesky_gradient(grad, upper, result0):
     autocast="float32",
     dtypes=LAPACK,
     variants=_OUT,
+    constraints={"self": "hermitian"},
     samples=lambda t: [((positive(t, 3, 3),), {}), ((positive(t, 2, 3, 3),), {"upper": True})],
 )
 def linalg_cholesky_ex(self, upper, check_errors):
@@ -112,6 +113,7 @@ def linalg_cholesky_ex(self, upper, check_errors):
     dtypes=LAPACK,
     variants=_OUT,
     tags={"exact_out"},
+    constraints={"self": "hermitian"},
     samples=lambda t: [((positive(t, 3, 3),), {}), ((positive(t, 2, 3, 3),), {"upper": True})],
 )
 def linalg_cholesky(self, upper):
@@ -123,10 +125,12 @@ def linalg_cholesky(self, upper):
 
 @composite(
     "cholesky(Tensor self, bool upper=False) -> Tensor",
+    node="CholeskyBackward0",
     autocast="float32",
     dtypes=LAPACK,
     variants=_METHOD,
     tags={"exact_out"},
+    constraints={"self": "hermitian"},
     samples=lambda t: [((positive(t, 2, 3, 3),), {})],
 )
 def cholesky(self, upper):
@@ -284,6 +288,7 @@ def _unpack_samples(t):
 
 @composite(
     "linalg_lu(Tensor A, *, bool pivot=True) -> (Tensor P, Tensor L, Tensor U)",
+    node="LinalgLuBackward0",
     dtypes=LAPACK,
     variants=_OUT,
     samples=lambda t: [((t(3, 4),), {}), ((t(2, 4, 3),), {})],
@@ -314,6 +319,7 @@ def _ldl_factor(self, hermitian):
     "linalg_ldl_factor_ex(Tensor self, *, bool hermitian=False, bool check_errors=False) -> (Tensor LD, Tensor pivots, Tensor info)",
     dtypes=LAPACK,
     variants=_OUT,
+    tags=frozenset({"no_derivative"}),
     samples=lambda t: [((positive(t, 3, 3),), {}), ((positive(t, 2, 3, 3),), {"hermitian": True})],
 )
 def linalg_ldl_factor_ex(self, hermitian, check_errors):
@@ -328,6 +334,7 @@ def linalg_ldl_factor_ex(self, hermitian, check_errors):
     "linalg_ldl_factor(Tensor self, *, bool hermitian=False) -> (Tensor LD, Tensor pivots)",
     dtypes=LAPACK,
     variants=_OUT,
+    tags=frozenset({"no_derivative"}),
     samples=lambda t: [((positive(t, 3, 3),), {}), ((positive(t, 2, 3, 3),), {"hermitian": True})],
 )
 def linalg_ldl_factor(self, hermitian):

@@ -162,6 +162,7 @@ def _rrelu_noise(self, lower, upper, generator):
 
 @composite(
     "rrelu(Tensor self, Scalar lower=0.125, Scalar upper=0.3333333333333333, bool training=False, Generator? generator=None) -> Tensor",
+    node="RreluWithNoiseBackward0",
     variants="function",
     tags=_RANDOM,
 )
@@ -175,6 +176,7 @@ def rrelu(self, lower, upper, training, generator):
 
 @composite(
     "rrelu_(Tensor self, Scalar lower=0.125, Scalar upper=0.3333333333333333, bool training=False, Generator? generator=None) -> Tensor",
+    node="RreluWithNoiseBackward0",
     variants="function",
     tags=_RANDOM,
 )

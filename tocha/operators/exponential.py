@@ -120,7 +120,12 @@ def product_with(x, y, logarithm):
     return s.where(s.isnan(y), y, s.where(x == 0, s.zero_like(x), x * logarithm(y)))
 
 
-@product("xlogy(Operand self, Operand other) -> Tensor", variants=UNARY, aliases=("special.xlogy",))
+@product(
+    "xlogy(Operand self, Operand other) -> Tensor",
+    node="XlogyBackward0|self=XlogyBackward1|other=XlogyBackward2",
+    variants=UNARY,
+    aliases=("special.xlogy",),
+)
 def xlogy(x, y):
     """self * log(other), and 0 where self is 0."""
     return product_with(x, y, s.log)

@@ -49,7 +49,7 @@ def unsafe_index_gradient(grad, self, indices):
     tags=_IN_PLACE,
     variants="function, method, inplace",
     samples=lambda t: [
-        ((t(3, 4), (t.index(5, below=3),), t(5, 4)), {}),
+        ((t(3, 4), (t.of([2, 0]),), t(2, 4)), {}),
         ((t(3, 4), (t.index(5, below=3), t.index(5, below=4)), t(5), True), {}),
         ((t(3, 4), (t.mask(3, 4),), t(1)), {}),
     ],
@@ -185,6 +185,7 @@ def index_copy_source_gradient(grad, dim, index, source):
 
 @native(
     "index_fill(Tensor self, int dim, Tensor index, Operand value) -> Tensor",
+    node="IndexFillBackward1|value=IndexFillBackward0",
     tags=_IN_PLACE,
     variants="function, method, inplace",
     samples=lambda t: [((t(3, 4), 1, t.index(2, below=4), 2), {})],

@@ -44,7 +44,7 @@ def squared_error(x, y):
     return d * d
 
 
-@loss("nn_mse_loss(Tensor self, Tensor target, int reduction=1) -> Tensor")
+@loss("nn_mse_loss(Tensor self, Tensor target, int reduction=1) -> Tensor", node="MseLossBackward0")
 def mse_loss(self, target, reduction):
     """The mean squared error."""
     return reduced(op._squared_error(self, target), reduction)
@@ -63,7 +63,10 @@ def smooth_error(x, y, beta):
     return s.where(z < beta, 0.5 * z * z / beta, z - 0.5 * beta)
 
 
-@loss("nn_smooth_l1_loss(Tensor self, Tensor target, int reduction=1, float beta=1.0) -> Tensor")
+@loss(
+    "nn_smooth_l1_loss(Tensor self, Tensor target, int reduction=1, float beta=1.0) -> Tensor",
+    node="SmoothL1LossBackward0",
+)
 def smooth_l1_loss(self, target, reduction, beta):
     """Squared error below beta, absolute error beyond, joined smoothly."""
     if not beta >= 0:
@@ -80,7 +83,9 @@ def huber_error(x, y, delta):
     return s.where(z <= delta, 0.5 * z * z, delta * (z - 0.5 * delta))
 
 
-@loss("nn_huber_loss(Tensor self, Tensor target, int reduction=1, float delta=1.0) -> Tensor")
+@loss(
+    "nn_huber_loss(Tensor self, Tensor target, int reduction=1, float delta=1.0) -> Tensor", node="HuberLossBackward0"
+)
 def huber_loss(self, target, reduction, delta):
     """Half the squared error up to delta, delta times the absolute error beyond."""
     if not delta > 0:
@@ -133,7 +138,10 @@ def bce_target_gradient(grad, self):
     return grad * s.minimum(s.maximum(s.log1p(-self) - s.log(self), -100), 100)
 
 
-@loss("nn_binary_cross_entropy(Tensor self, Tensor target, Tensor? weight=None, int reduction=1) -> Tensor")
+@loss(
+    "nn_binary_cross_entropy(Tensor self, Tensor target, Tensor? weight=None, int reduction=1) -> Tensor",
+    node="BinaryCrossEntropyBackward0",
+)
 def binary_cross_entropy(self, target, weight, reduction):
     """The cross entropy of probabilities self and target, of two classes."""
     if not self.is_floating_point():
@@ -174,7 +182,8 @@ def logistic_losses(self: "Tensor", target: "Tensor", pos_weight: "Tensor?") -> 
 
 
 @loss(
-    "binary_cross_entropy_with_logits(Tensor self, Tensor target, Tensor? weight=None, Tensor? pos_weight=None, int reduction=1) -> Tensor"
+    "binary_cross_entropy_with_logits(Tensor self, Tensor target, Tensor? weight=None, Tensor? pos_weight=None, int reduction=1) -> Tensor",
+    node="BinaryCrossEntropyWithLogitsBackward0",
 )
 def binary_cross_entropy_with_logits(self, target, weight, pos_weight, reduction):
     """binary_cross_entropy of sigmoid(self), computed from self."""
@@ -263,8 +272,15 @@ def nll_backward_gradient(grad, target, weight, ignore_index):
     return op._nll(grad, target, weight, ignore_index)[0]
 
 
+@rule
+def nll_node(self: "Tensor") -> "str":
+    return "NllLossBackward0" if self.dim() <= 2 else "NllLoss2DBackward0"
+
+
 @loss(
     "nn_nll_loss(Tensor self, Tensor target, Tensor? weight=None, int reduction=1, int ignore_index=-100) -> Tensor",
+    node=nll_node,
+    constants=("weight",),
     samples=lambda t: [
         ((t(3, 5), t.index(3, below=5), t(5)), {}),
         ((t(2, 5, 4), t.index(2, 4, below=5)), {"reduction": 0}),
@@ -394,7 +410,7 @@ def margin_ranking_loss(input1, input2, target, margin, reduction):
     return reduced((-target * (input1 - input2) + margin).clamp_min(0), reduction)
 
 
-@loss("nn_soft_margin_loss(Tensor self, Tensor target, int reduction=1) -> Tensor")
+@loss("nn_soft_margin_loss(Tensor self, Tensor target, int reduction=1) -> Tensor", node="SoftMarginLossBackward0")
 def soft_margin_loss(self, target, reduction):
     """The logistic loss of two classes, 1 and -1."""
     if not self.is_floating_point():
@@ -445,6 +461,7 @@ def _multilabel_margin_slopes(self, target):
 
 @loss(
     "nn_multilabel_margin_loss(Tensor self, Tensor target, int reduction=1) -> Tensor",
+    node="MultilabelMarginLossBackward0",
     samples=lambda t: [((t(3, 4), t.of([[0, 2, -1, 1], [3, -1, 0, 0], [1, 0, 2, 3]])), {})],
 )
 def multilabel_margin_loss(self, target, reduction):
@@ -454,6 +471,7 @@ def multilabel_margin_loss(self, target, reduction):
 
 @loss(
     "nn_multi_margin_loss(Tensor self, Tensor target, Scalar p=1, Scalar margin=1, Tensor? weight=None, int reduction=1) -> Tensor",
+    node="MultiMarginLossBackward0",
     samples=lambda t: [((t(3, 4), t.index(3, below=4)), {}), ((t(3, 4), t.index(3, below=4), 2, 0.5, t(4), 0), {})],
 )
 def multi_margin_loss(self, target, p, margin, weight, reduction):
@@ -533,7 +551,8 @@ def _ctc_loss_backward(grad_output, log_probs, targets, input_lengths, target_le
 @loss(
     "ctc_loss(Tensor log_probs, Tensor targets, Tensor input_lengths, Tensor target_lengths, int blank=0, int reduction=1, bool zero_infinity=False) -> Tensor",
     samples=lambda t: [((t(6, 2, 5), t.of([[1, 2, 2], [3, 1, 4]]), t.of([6, 5]), t.of([3, 2])), {})],
-    tags=frozenset({"reads_values"}),
+    constraints={"log_probs": "log_probabilities"},
+    tags=frozenset({"reads_values", "first_order"}),
 )
 def ctc_loss(log_probs, targets, input_lengths, target_lengths, blank, reduction, zero_infinity):
     """Connectionist temporal classification: all alignments of (T, N, C) log probabilities to the targets."""

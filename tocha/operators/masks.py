@@ -12,6 +12,7 @@ _ANY_DEVICE = frozenset({"any_device"})
 
 @composite(
     "masked_fill(Tensor self, Tensor mask, Operand value) -> Tensor",
+    node="MaskedFillBackward1|value=MaskedFillBackward0",
     samples=lambda t: [((t(3, 4), t.mask(4), 2), {}), ((t(3, 4), t.mask(3, 1), t()), {})],
 )
 def masked_fill(self, mask, value):
@@ -49,6 +50,7 @@ def masked_fill_value_gradient(grad, mask):
 
 @native(
     "masked_fill_(Tensor self, Tensor mask, Operand value) -> Tensor",
+    node="MaskedFillBackward1|value=MaskedFillBackward0",
     tags=_ANY_DEVICE,
     variants="method",
     samples=lambda t: [((t(3, 4), t.mask(4), 2), {}), ((t(3, 4), t.mask(3, 1), t()), {})],

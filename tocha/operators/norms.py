@@ -317,14 +317,16 @@ def nuclear_norm_dim(self, dim, keepdim):
     return op.linalg_matrix_norm(self, "nuc", dim, keepdim)
 
 
-@composite("dist(Tensor self, Tensor other, Scalar p=2) -> Tensor")
+@composite("dist(Tensor self, Tensor other, Scalar p=2) -> Tensor", node="DistBackward0")
 def dist(self, other, p):
     """The p-norm of self - other."""
     return op.linalg_vector_norm(self - other, p)
 
 
 @composite(
-    "renorm(Tensor self, Scalar p, int dim, Scalar maxnorm) -> Tensor", variants="function, method, inplace, out"
+    "renorm(Tensor self, Scalar p, int dim, Scalar maxnorm) -> Tensor",
+    node="RenormBackward0",
+    variants="function, method, inplace, out",
 )
 def renorm(self, p, dim, maxnorm):
     """Scales down every slice along dim whose p-norm exceeds maxnorm."""
@@ -367,6 +369,7 @@ def nn_cosine_similarity(x1, x2, dim, eps):
 
 @composite(
     "pairwise_distance(Tensor x1, Tensor x2, float p=2.0, float eps=1e-06, bool keepdim=False) -> Tensor",
+    node="NormBackward1",
     variants="function",
 )
 def pairwise_distance(x1, x2, p, eps, keepdim):
@@ -376,6 +379,7 @@ def pairwise_distance(x1, x2, p, eps, keepdim):
 
 @composite(
     "nn_pairwise_distance(Tensor x1, Tensor x2, float p=2.0, float eps=1e-06, bool keepdim=False) -> Tensor",
+    node="NormBackward1",
     variants="function",
 )
 def nn_pairwise_distance(x1, x2, p, eps, keepdim):

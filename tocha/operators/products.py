@@ -120,13 +120,23 @@ def _matmul_samples(t):
     return [((t(*a), t(*b)), {}) for a, b in shapes]
 
 
+@rule
+def matmul_node(self: "Tensor", other: "Tensor") -> "str":
+    """What PyTorch's last step is called, by the ranks."""
+    if self.ndim <= 2 and other.ndim == 1:
+        return "DotBackward0" if self.ndim == 1 else "MvBackward0"
+    if self.ndim <= 2 and other.ndim == 2:
+        return "SqueezeBackward4" if self.ndim == 1 else "MmBackward0"
+    return "UnsafeViewBackward0"
+
+
 @native(
     "matmul(Tensor self, Tensor other) -> Tensor",
     autocast="lower",
     dtypes=PRODUCT,
     variants=_OUT,
     operator="__matmul__",
-    node="MmBackward0",
+    node=matmul_node,
     samples=_matmul_samples,
 )
 def matmul(self, other):
@@ -455,6 +465,7 @@ def _add_outer(s, x, y, beta, alpha):
 
 @composite(
     "addr(Tensor self, Tensor vec1, Tensor vec2, *, Scalar beta=1, Scalar alpha=1) -> Tensor",
+    node="AddrBackward0",
     variants=_EVERYWHERE,
     samples=lambda t: [((t(3, 4), t(3), t(4)), {})],
 )
@@ -504,12 +515,21 @@ def inner(self, other):
     return flat.reshape([*self.shape[:-1], *other.shape[:-1]])
 
 
+@rule
+def linear_node(input: "Tensor", bias: "Tensor?") -> "str":
+    if input.ndim == 2:
+        return "AddmmBackward0" if bias is not None else "MmBackward0"
+    if bias is not None:
+        return "ViewBackward0"
+    return "SqueezeBackward4" if input.ndim == 1 else "UnsafeViewBackward0"
+
+
 @native(
     "nn_linear(Tensor input, Tensor weight, Tensor? bias=None) -> Tensor",
     autocast="lower",
     dtypes=PRODUCT,
     variants="function, out",
-    node="AddmmBackward0",
+    node=linear_node,
     samples=lambda t: [((t(2, 4), t(3, 4), t(3)), {}), ((t(2, 3, 4), t(5, 4)), {})],
 )
 def nn_linear(input, weight, bias):

@@ -13,6 +13,7 @@ from tocha.operators.rules import Out, broadcast_shapes, device_or_default, like
 _RANDOM = frozenset({"random"})
 _FACTORY = frozenset({"random", "factory"})
 _INTO_OUT = frozenset({"random", "out_dtype"})  # out= may have another dtype: the numbers are drawn in it
+_DRAWN = frozenset({"random", "drawn"})
 
 
 # -- new tensors -------------------------------------------------------------------------------------
@@ -145,7 +146,7 @@ def randint_like_low(self, low, high, generator, dtype, device, memory_format):
     "normal.tensor_tensor(Tensor mean, Tensor std, *, Generator? generator=None) -> Tensor",
     variants="function, out",
     node="NormalBackward3",
-    tags=_INTO_OUT,
+    tags=_INTO_OUT | _DRAWN,
 )
 def normal_tensor_tensor(mean, std, generator):
     """Normal numbers, each with its own mean and standard deviation."""
@@ -168,7 +169,7 @@ def normal_tensor_tensor_std_gradient(grad):
     "normal.tensor_float(Tensor mean, float std=1.0, *, Generator? generator=None) -> Tensor",
     variants="function, out",
     node="NormalBackward1",
-    tags=_INTO_OUT,
+    tags=_INTO_OUT | _DRAWN,
 )
 def normal_tensor_float(mean, std, generator):
     """Normal numbers, each with its own mean."""
@@ -186,7 +187,7 @@ def normal_tensor_float_mean_gradient(grad):
     "normal.float_tensor(float mean, Tensor std, *, Generator? generator=None) -> Tensor",
     variants="function, out",
     node="NormalBackward2",
-    tags=_INTO_OUT,
+    tags=_INTO_OUT | _DRAWN,
 )
 def normal_float_tensor(mean, std, generator):
     """Normal numbers, each with its own standard deviation."""
@@ -216,7 +217,9 @@ def normal_float_float(mean, std, size, generator, dtype, device):
 
 
 @native(
-    "bernoulli(Tensor self, *, Generator? generator=None) -> Tensor", variants="function, method, out", tags=_INTO_OUT
+    "bernoulli(Tensor self, *, Generator? generator=None) -> Tensor",
+    variants="function, method, out",
+    tags=_INTO_OUT | _DRAWN,
 )
 def bernoulli(self, generator):
     """1 with the probability that self holds at that place, else 0."""
@@ -260,7 +263,7 @@ def multinomial(self, num_samples, replacement, generator):
     return Out([*self.shape[:-1], num_samples], dt.int64)
 
 
-@native("poisson(Tensor self, Generator? generator=None) -> Tensor", variants="function, out", tags=_RANDOM)
+@native("poisson(Tensor self, Generator? generator=None) -> Tensor", variants="function, out", tags=_DRAWN)
 def poisson(self, generator):
     """Counts with the rates that self holds."""
     return Out(self.shape, self.dtype)
@@ -285,7 +288,7 @@ def binomial(count, prob, generator):
     return Out(broadcast_shapes(count.shape, prob.shape, "binomial"), count.dtype)
 
 
-@native("_standard_gamma(Tensor self, Generator? generator=None) -> Tensor", variants="function", tags=_RANDOM)
+@native("_standard_gamma(Tensor self, Generator? generator=None) -> Tensor", variants="function", tags=_DRAWN)
 def _standard_gamma(self, generator):
     """Gamma numbers with the shapes that self holds and rate 1."""
     return Out(self.shape, self.dtype)
@@ -396,7 +399,7 @@ def random_gradient(grad):
     "bernoulli_.tensor(Tensor self, Tensor p, *, Generator? generator=None) -> Tensor",
     variants="method",
     node="BernoulliBackward1",
-    tags=_RANDOM,
+    tags=_DRAWN,
 )
 def bernoulli_tensor(self, p, generator):
     """Fills self with 1 with the probability that p holds at that place, else 0."""

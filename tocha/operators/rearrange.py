@@ -186,6 +186,7 @@ def repeat_interleave_tensor(self, repeats, dim, output_size):
 
 @composite(
     "repeat_interleave.int(Tensor self, int repeats, int? dim=None, *, int? output_size=None) -> Tensor",
+    node="ViewBackward0",
     samples=lambda t: [((t(3, 4), 2, 1), {})],
 )
 def repeat_interleave_int(self, repeats, dim, output_size):
@@ -367,7 +368,14 @@ def _empty_padded(self, sizes):
     """An uninitialised tensor of other sizes in self's memory format."""
 
 
-@native("_pad_wrapped(Tensor self, int[] pad, str mode) -> Tensor", variants="")
+@rule
+def pad_node(pad: "int[]", mode: "str") -> "str":
+    if mode == "circular":
+        return "CopySlices"
+    return f"{'Reflection' if mode == 'reflect' else 'Replication'}Pad{len(pad) // 2}DBackward0"
+
+
+@native("_pad_wrapped(Tensor self, int[] pad, str mode) -> Tensor", node=pad_node, variants="")
 def _pad_wrapped(self, pad, mode):
     """self continued beyond its edges: mirrored (reflect), by the edge itself (replicate), from the other side (circular)."""
     sizes = padded_sizes(self, pad, "pad")

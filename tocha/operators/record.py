@@ -53,8 +53,14 @@ class Operator:
     kernel: str = ""  # native: the C++ function
     reduce: Any = None  # reduction: its Fold
     gradients: dict[tuple[str, ...], Callable] = field(default_factory=dict)  # by the inputs they are for
+    constants: tuple[str, ...] = ()  # tensors that no gradient is defined for: they are refused if they want one
+    # What an input must be, by its name: hermitian, triangular, log_probabilities (docs/inside/operators.md).
+    constraints: dict[str, str] = field(default_factory=dict)
+    domain: tuple[float, float] | None = None  # where samples of its operands lie, if (0.2, 0.9) does not serve
     differentiable: tuple[int, ...] | None = None  # which results have gradients, where not all floating ones do
-    node: str = ""  # the name of its autograd node where the usual one is not PyTorch's; "A|B": B when dim is given
+    # The name of its autograd node where the usual one is not PyTorch's. "A|B": B when dim is given; "A|other=B": B when
+    # `other` is a number; or a rule that says it from the arguments. A composite gives it to the node of its result.
+    node: str | Callable = ""
     autocast: str = (
         ""  # in mixed precision it computes in: "lower" (the region's dtype), "float32", "widest" (of the arguments)
     )

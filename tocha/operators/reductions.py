@@ -156,7 +156,7 @@ def sum_gradient(grad, self, dim, keepdim):
 
 @reduction(
     "nansum(Tensor self, int[1]? dim=None, bool keepdim=False, *, dtype? dtype=None) -> Tensor",
-    node="NansumBackward0|NansumBackward1",
+    node="NansumBackward0",
     dtypes=(*BOOL, *INTS, *FLOATS),
     promote=SUM_LIKE,
     types={"loops": (dt.bool_, dt.int64, dt.float32, dt.float64)},
@@ -454,7 +454,7 @@ def max_other(self, other):
     return op.maximum(self, other)
 
 
-@composite("max(Tensor self) -> Tensor", variants="function, method, out")
+@composite("max(Tensor self) -> Tensor", node="MaxBackward1", variants="function, method, out")
 def max(self):
     """The largest element; NaN if there is one."""
     return op.amax(self, [], False)
@@ -481,7 +481,7 @@ def min_other(self, other):
     return op.minimum(self, other)
 
 
-@composite("min(Tensor self) -> Tensor", variants="function, method, out")
+@composite("min(Tensor self) -> Tensor", node="MinBackward1", variants="function, method, out")
 def min(self):
     """The smallest element; NaN if there is one."""
     return op.amin(self, [], False)

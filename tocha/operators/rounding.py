@@ -37,6 +37,7 @@ def round(x):
 
 @rounding(
     "round.decimals(Tensor self, *, int decimals=0) -> Tensor",
+    node="RoundBackward1",
     dtypes=FLOATS,
     types={"params": (dt.int64,)},
     aliases=("special.round",),

@@ -47,7 +47,11 @@ def recurrence_gradient(grad, factors, dim, reverse, result, wanted):
     return spread, spread * shifted(result, dim, 0).conj()
 
 
-@native("cumsum(Tensor self, int dim, *, dtype? dtype=None) -> Tensor", variants="function, method, inplace, out")
+@native(
+    "cumsum(Tensor self, int dim, *, dtype? dtype=None) -> Tensor",
+    variants="function, method, inplace, out",
+    tags=frozenset({"out_dtype"}),
+)
 def cumsum(self, dim, dtype):
     """Sums up to and including each element of dim."""
     wrap_dim(dim, self.ndim)
@@ -59,7 +63,11 @@ def cumsum_gradient(grad, dim):
     return op._recurrence(grad, None, dim, True)
 
 
-@native("cumprod(Tensor self, int dim, *, dtype? dtype=None) -> Tensor", variants="function, method, inplace, out")
+@native(
+    "cumprod(Tensor self, int dim, *, dtype? dtype=None) -> Tensor",
+    variants="function, method, inplace, out",
+    tags=frozenset({"out_dtype"}),
+)
 def cumprod(self, dim, dtype):
     """Products up to and including each element of dim."""
     wrap_dim(dim, self.ndim)

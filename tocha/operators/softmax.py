@@ -97,6 +97,8 @@ def _log_softmax(self, dim, half_to_float):
 @rule
 def check_softmax_backward(grad_output: "Tensor", output: "Tensor", dim: "int", name: "str") -> "none":
     wrap_dim(dim, output.ndim)
+    if output.is_complex():
+        raise NotImplementedError(f"[{name}] is not defined for {output.dtype}")
     if grad_output.shape != output.shape:
         raise RuntimeError(f"[{name}] grad_output has shape {grad_output.shape}, output {output.shape}")
 

@@ -203,6 +203,7 @@ def column_major_copy_gradient(grad):
 
 @composite(
     "triangular_solve(Tensor self, Tensor A, bool upper=True, bool transpose=False, bool unitriangular=False) -> (Tensor solution, Tensor cloned_coefficient)",
+    node="TriangularSolveBackward0",
     autocast="float32",
     dtypes=LAPACK,
     variants=_METHOD,
@@ -225,6 +226,7 @@ def triangular_solve(self, A, upper, transpose, unitriangular):
     autocast="float32",
     dtypes=LAPACK,
     variants=_METHOD,
+    constraints={"input2": "triangular"},
     samples=lambda t: [((t(3, 2), positive(t, 3, 3)), {}), ((t(3, 2), positive(t, 2, 3, 3)), {"upper": True})],
 )
 def cholesky_solve(self, input2, upper):
@@ -395,6 +397,7 @@ def cholesky_inverse_gradient(grad, self, upper, result0):
     dtypes=LAPACK,
     variants=_METHOD,
     tags={"exact_out"},
+    constraints={"self": "factor"},
     samples=lambda t: [((positive(t, 3, 3),), {}), ((positive(t, 2, 3, 3),), {"upper": True})],
 )
 def cholesky_inverse(self, upper):

@@ -3,15 +3,21 @@
 from __future__ import annotations
 
 from tocha.ir import dtypes as dt
-from tocha.operators.record import composite, gradient, native, op
+from tocha.operators.record import composite, gradient, native, op, rule
 from tocha.operators.reductions import placed
 from tocha.operators.rules import Out, like_strides, wrap_dim
 
 _DYNAMIC = frozenset({"dynamic"})
 
 
+@rule
+def sort_node(stable: "bool?") -> "str":
+    return "SortBackward0" if stable is None else "SortBackward1"
+
+
 @native(
     "sort(Tensor self, int dim=-1, bool descending=False, *, bool? stable=None) -> (Tensor values, Tensor indices)",
+    node=sort_node,
     variants="function, method, out",
 )
 def sort(self, dim, descending, stable):

@@ -12,6 +12,7 @@ PRECISE = (dt.float32, dt.float64)
 function = partial(pointwise, dtypes=FLOATS, promote=INT_TO_FLOAT, expensive=True)
 special = partial(function, variants="function, out")
 precise = partial(special, dtypes=PRECISE)
+_NO_GRADIENT = frozenset({"no_gradient"})
 
 
 # Error functions and the normal distribution
@@ -96,6 +97,7 @@ def polygamma_method(self, n):
 
 @composite(
     "mvlgamma(Tensor self, int p) -> Tensor",
+    node="MvlgammaBackward0",
     variants=BINARY,
     aliases=("special.multigammaln",),
     samples=lambda t: [((t(3, 4, low=2, high=5), 3), {})],
@@ -134,7 +136,7 @@ def igammac(a, x):
     return s.igammac(a, x)
 
 
-@precise("special_zeta(Operand self, Operand other) -> Tensor")
+@precise("special_zeta(Operand self, Operand other) -> Tensor", domain=(1.5, 4.0))
 def zeta(x, q):
     """The Hurwitz zeta function: the sum of (k + other)**-self over k >= 0."""
     return s.zeta(x, q)
@@ -167,73 +169,73 @@ def i1e(x):
     return s.i1e(x)
 
 
-@precise("special_bessel_j0(Tensor self) -> Tensor")
+@precise("special_bessel_j0(Tensor self) -> Tensor", tags=_NO_GRADIENT)
 def bessel_j0(x):
     """The Bessel function of the first kind, order 0."""
     return s.bessel_j0(x)
 
 
-@precise("special_bessel_j1(Tensor self) -> Tensor")
+@precise("special_bessel_j1(Tensor self) -> Tensor", tags=_NO_GRADIENT)
 def bessel_j1(x):
     """The Bessel function of the first kind, order 1."""
     return s.bessel_j1(x)
 
 
-@precise("special_bessel_y0(Tensor self) -> Tensor")
+@precise("special_bessel_y0(Tensor self) -> Tensor", tags=_NO_GRADIENT)
 def bessel_y0(x):
     """The Bessel function of the second kind, order 0."""
     return s.bessel_y0(x)
 
 
-@precise("special_bessel_y1(Tensor self) -> Tensor")
+@precise("special_bessel_y1(Tensor self) -> Tensor", tags=_NO_GRADIENT)
 def bessel_y1(x):
     """The Bessel function of the second kind, order 1."""
     return s.bessel_y1(x)
 
 
-@precise("special_modified_bessel_i0(Tensor self) -> Tensor")
+@precise("special_modified_bessel_i0(Tensor self) -> Tensor", tags=_NO_GRADIENT)
 def modified_bessel_i0(x):
     """The modified Bessel function of the first kind, order 0."""
     return s.modified_bessel_i0(x)
 
 
-@precise("special_modified_bessel_i1(Tensor self) -> Tensor")
+@precise("special_modified_bessel_i1(Tensor self) -> Tensor", tags=_NO_GRADIENT)
 def modified_bessel_i1(x):
     """The modified Bessel function of the first kind, order 1."""
     return s.modified_bessel_i1(x)
 
 
-@precise("special_modified_bessel_k0(Tensor self) -> Tensor")
+@precise("special_modified_bessel_k0(Tensor self) -> Tensor", tags=_NO_GRADIENT)
 def modified_bessel_k0(x):
     """The modified Bessel function of the second kind, order 0."""
     return s.modified_bessel_k0(x)
 
 
-@precise("special_modified_bessel_k1(Tensor self) -> Tensor")
+@precise("special_modified_bessel_k1(Tensor self) -> Tensor", tags=_NO_GRADIENT)
 def modified_bessel_k1(x):
     """The modified Bessel function of the second kind, order 1."""
     return s.modified_bessel_k1(x)
 
 
-@precise("special_scaled_modified_bessel_k0(Tensor self) -> Tensor")
+@precise("special_scaled_modified_bessel_k0(Tensor self) -> Tensor", tags=_NO_GRADIENT)
 def scaled_modified_bessel_k0(x):
     """exp(self) * modified_bessel_k0(self)."""
     return s.scaled_modified_bessel_k0(x)
 
 
-@precise("special_scaled_modified_bessel_k1(Tensor self) -> Tensor")
+@precise("special_scaled_modified_bessel_k1(Tensor self) -> Tensor", tags=_NO_GRADIENT)
 def scaled_modified_bessel_k1(x):
     """exp(self) * modified_bessel_k1(self)."""
     return s.scaled_modified_bessel_k1(x)
 
 
-@precise("special_spherical_bessel_j0(Tensor self) -> Tensor")
+@precise("special_spherical_bessel_j0(Tensor self) -> Tensor", tags=_NO_GRADIENT)
 def spherical_bessel_j0(x):
     """The spherical Bessel function of the first kind, order 0: sin(self) / self."""
     return s.spherical_bessel_j0(x)
 
 
-@precise("special_airy_ai(Tensor self) -> Tensor")
+@precise("special_airy_ai(Tensor self) -> Tensor", tags=_NO_GRADIENT)
 def airy_ai(x):
     """The Airy function Ai."""
     return s.airy_ai(x)

@@ -125,6 +125,7 @@ def svd_gradient(grad0, grad1, grad2, A, full_matrices, compute_uv, result0, res
     "_linalg_svd(Tensor A, bool full_matrices=False, bool compute_uv=True, *, str? driver=None) -> (Tensor U, Tensor S, Tensor Vh)",
     dtypes=LAPACK,
     variants=_OUT,
+    tags=frozenset({"phases"}),
     samples=squares,
 )
 def _linalg_svd(A, full_matrices, compute_uv, driver):
@@ -141,6 +142,7 @@ def _linalg_svd(A, full_matrices, compute_uv, driver):
     autocast="float32",
     dtypes=LAPACK,
     variants=_OUT,
+    tags=frozenset({"phases"}),
     samples=lambda t: [((t(3, 4),), {"full_matrices": False}), ((t(2, 3, 3),), {})],
 )
 def linalg_svd(A, full_matrices, driver):
@@ -167,6 +169,7 @@ def linalg_svdvals(A, driver):
     autocast="float32",
     dtypes=LAPACK,
     variants=_METHOD,
+    tags=frozenset({"phases"}),
     samples=squares,
 )
 def svd(self, some, compute_uv):
@@ -223,6 +226,8 @@ def eigh_gradient(grad0, grad1, A, upper, compute_v, result0, result1):
     "_linalg_eigh(Tensor A, str UPLO='L', bool compute_v=True) -> (Tensor eigenvalues, Tensor eigenvectors)",
     dtypes=LAPACK,
     variants=_OUT,
+    constraints={"A": "hermitian"},
+    tags=frozenset({"phases"}),
     samples=squares,
 )
 def _linalg_eigh(A, UPLO, compute_v):
@@ -240,6 +245,8 @@ def _linalg_eigh(A, UPLO, compute_v):
     autocast="float32",
     dtypes=LAPACK,
     variants=_OUT,
+    constraints={"self": "hermitian"},
+    tags=frozenset({"phases"}),
     samples=squares,
 )
 def linalg_eigh(self, UPLO):
@@ -253,6 +260,7 @@ def linalg_eigh(self, UPLO):
     dtypes=LAPACK,
     variants=_OUT,
     tags={"exact_out"},
+    constraints={"self": "hermitian"},
     samples=squares,
 )
 def linalg_eigvalsh(self, UPLO):
@@ -297,6 +305,7 @@ def eig_gradient(grad0, grad1, A, compute_v, result0, result1):
     autocast="float32",
     dtypes=LAPACK,
     variants=_OUT,
+    tags=frozenset({"phases"}),
     samples=squares,
 )
 def linalg_eig(self):

@@ -75,6 +75,7 @@ def split_gradient(grads, dim):
 
 @view(
     "split.sizes(Tensor self, int[] split_size, int dim=0) -> Tensor[]",
+    node="SplitWithSizesBackward0",
     variants="method",
     samples=lambda t: [((t(3, 5), (1, 4), 1), {})],
 )
@@ -153,6 +154,7 @@ def chunk(self, chunks, dim):
 
 @composite(
     "unsafe_chunk(Tensor self, int chunks, int dim=0) -> Tensor[]",
+    node="UnsafeSplitBackward0",
     samples=lambda t: [((t(3, 5), 2, 1), {})],
 )
 def unsafe_chunk(self, chunks, dim):
@@ -193,6 +195,7 @@ def split_at(self: "Tensor", indices: "int[]", dim: "int") -> "Tensor[]":
 
 @composite(
     "tensor_split(Tensor self, int sections, int dim=0) -> Tensor[]",
+    node="SliceBackward0",
     samples=lambda t: [((t(7, 2), 3), {})],
 )
 def tensor_split(self, sections, dim):
@@ -209,6 +212,7 @@ def tensor_split(self, sections, dim):
 
 @composite(
     "tensor_split.indices(Tensor self, int[] indices, int dim=0) -> Tensor[]",
+    node="SliceBackward0",
     samples=lambda t: [((t(7, 2), (2, 5)), {})],
 )
 def tensor_split_indices(self, indices, dim):
@@ -312,7 +316,7 @@ def dsplit_array(self, indices):
 # -- copies ------------------------------------------------------------------------------------------
 
 
-@composite("unbind_copy(Tensor self, int dim=0) -> Tensor[]", variants="function")
+@composite("unbind_copy(Tensor self, int dim=0) -> Tensor[]", node="UnbindBackward0_copy", variants="function")
 def unbind_copy(self, dim):
     """unbind, copied."""
     return [op._dense_copy(v) for v in self.unbind(dim)]
@@ -320,6 +324,7 @@ def unbind_copy(self, dim):
 
 @composite(
     "split_copy(Tensor self, int split_size, int dim=0) -> Tensor[]",
+    node="SplitBackward0_copy",
     variants="function",
     samples=lambda t: [((t(3, 5), 2, 1), {})],
 )
@@ -330,6 +335,7 @@ def split_copy(self, split_size, dim):
 
 @composite(
     "split_with_sizes_copy(Tensor self, int[] split_sizes, int dim=0) -> Tensor[]",
+    node="SplitWithSizesBackward0_copy",
     variants="function",
     samples=lambda t: [((t(3, 5), (1, 4), 1), {})],
 )

@@ -74,7 +74,7 @@ def var_mean_gradient(grad0, grad1, self, dim, keepdim, correction, root, result
     return total
 
 
-@composite("var(Tensor self, bool unbiased=True) -> Tensor")
+@composite("var(Tensor self, bool unbiased=True) -> Tensor", node="VarBackward0")
 def var(self, unbiased):
     """The variance of all elements; unbiased divides by n - 1, otherwise by n."""
     return op._var_mean(self, None, False, 1.0 if unbiased else 0.0, False)[0]
@@ -82,6 +82,7 @@ def var(self, unbiased):
 
 @composite(
     "var.dim(Tensor self, int[1]? dim, bool unbiased=True, bool keepdim=False) -> Tensor",
+    node="VarBackward0",
     variants="function, method, out",
 )
 def var_dim(self, dim, unbiased, keepdim):
@@ -91,6 +92,7 @@ def var_dim(self, dim, unbiased, keepdim):
 
 @composite(
     "var.correction(Tensor self, int[1]? dim=None, *, Scalar? correction=None, bool keepdim=False) -> Tensor",
+    node="VarBackward0",
     variants="function, method, out",
 )
 def var_correction(self, dim, correction, keepdim):
@@ -98,7 +100,7 @@ def var_correction(self, dim, correction, keepdim):
     return op._var_mean(self, dim, keepdim, correction_or_one(correction), False)[0]
 
 
-@composite("std(Tensor self, bool unbiased=True) -> Tensor")
+@composite("std(Tensor self, bool unbiased=True) -> Tensor", node="StdBackward0")
 def std(self, unbiased):
     """The standard deviation of all elements."""
     return op._var_mean(self, None, False, 1.0 if unbiased else 0.0, True)[0]
@@ -106,6 +108,7 @@ def std(self, unbiased):
 
 @composite(
     "std.dim(Tensor self, int[1]? dim, bool unbiased=True, bool keepdim=False) -> Tensor",
+    node="StdBackward0",
     variants="function, method, out",
 )
 def std_dim(self, dim, unbiased, keepdim):
@@ -115,6 +118,7 @@ def std_dim(self, dim, unbiased, keepdim):
 
 @composite(
     "std.correction(Tensor self, int[1]? dim=None, *, Scalar? correction=None, bool keepdim=False) -> Tensor",
+    node="StdBackward0",
     variants="function, method, out",
 )
 def std_correction(self, dim, correction, keepdim):
@@ -146,7 +150,9 @@ def var_mean_correction(self, dim, correction, keepdim):
     return op._var_mean(self, dim, keepdim, correction_or_one(correction), False)
 
 
-@composite("std_mean(Tensor self, bool unbiased=True) -> (Tensor, Tensor)", variants="function")
+@composite(
+    "std_mean(Tensor self, bool unbiased=True) -> (Tensor, Tensor)", node="StdMeanBackward0", variants="function"
+)
 def std_mean(self, unbiased):
     """Standard deviation and mean of all elements."""
     return op._var_mean(self, None, False, 1.0 if unbiased else 0.0, True)
@@ -154,6 +160,7 @@ def std_mean(self, unbiased):
 
 @composite(
     "std_mean.dim(Tensor self, int[1]? dim, bool unbiased=True, bool keepdim=False) -> (Tensor, Tensor)",
+    node="StdMeanBackward0",
     variants="function",
 )
 def std_mean_dim(self, dim, unbiased, keepdim):
@@ -163,6 +170,7 @@ def std_mean_dim(self, dim, unbiased, keepdim):
 
 @composite(
     "std_mean.correction(Tensor self, int[1]? dim=None, *, Scalar? correction=None, bool keepdim=False) -> (Tensor, Tensor)",
+    node="StdMeanBackward0",
     variants="function",
 )
 def std_mean_correction(self, dim, correction, keepdim):
@@ -189,7 +197,7 @@ def nanmean(self, dim, keepdim, dtype):
     return self.nansum(dim, keepdim, dtype=dtype) / (~self.isnan()).sum(dim, keepdim)
 
 
-@composite("trace(Tensor self) -> Tensor", autocast="float32")
+@composite("trace(Tensor self) -> Tensor", node="TraceBackward0", autocast="float32")
 def trace(self):
     """The sum of a matrix's diagonal."""
     if self.ndim != 2:
@@ -200,7 +208,10 @@ def trace(self):
 
 
 @composite(
-    "sum_to_size(Tensor self, int[] size) -> Tensor", variants="method", samples=lambda t: [((t(2, 3, 4), (3, 1)), {})]
+    "sum_to_size(Tensor self, int[] size) -> Tensor",
+    node="SumBackward1",
+    variants="method",
+    samples=lambda t: [((t(2, 3, 4), (3, 1)), {})],
 )
 def sum_to_size(self, size):
     """Sums what broadcasting a tensor of this size would have repeated."""

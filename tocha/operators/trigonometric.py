@@ -77,7 +77,7 @@ def asinh(x):
     return s.asinh(x)
 
 
-@elementary("acosh(Tensor self) -> Tensor", aliases=("arccosh",))
+@elementary("acosh(Tensor self) -> Tensor", aliases=("arccosh",), domain=(1.2, 3.0))
 def acosh(x):
     """The non-negative number whose hyperbolic cosine is self."""
     return s.acosh(x)

@@ -229,7 +229,11 @@ def transpose_gradient(grad, dim0, dim1):
     return grad.transpose(dim0, dim1)
 
 
-@view("swapaxes(Tensor self, int axis0, int axis1) -> Tensor", variants="function, method, inplace")
+@view(
+    "swapaxes(Tensor self, int axis0, int axis1) -> Tensor",
+    node="TransposeBackward0",
+    variants="function, method, inplace",
+)
 def swapaxes(self, axis0, axis1):
     """Two dims exchanged, under NumPy's names."""
     return swapped_dims(self, axis0, axis1)
@@ -253,7 +257,7 @@ def t_gradient(grad):
     return grad.t()
 
 
-@view("T(Tensor self) -> Tensor", variants="property")
+@view("T(Tensor self) -> Tensor", node="PermuteBackward0", variants="property")
 def T(self):
     """All dims in reverse order."""
     if self.ndim != 2 and self.ndim != 0:
@@ -268,7 +272,7 @@ def T_gradient(grad):
     return grad.permute([grad.ndim - 1 - i for i in range(grad.ndim)])
 
 
-@view("mT(Tensor self) -> Tensor", variants="property")
+@view("mT(Tensor self) -> Tensor", node="TransposeBackward0", variants="property")
 def mT(self):
     """The last two dims exchanged."""
     if self.ndim == 1:
@@ -429,7 +433,7 @@ def squeeze_gradient(grad, self):
     return grad.reshape(self.shape)
 
 
-@view("squeeze.dim(Tensor self, int dim) -> Tensor", variants="function, method, inplace")
+@view("squeeze.dim(Tensor self, int dim) -> Tensor", node="SqueezeBackward1", variants="function, method, inplace")
 def squeeze_dim(self, dim):
     """The dim removed if its size is 1."""
     return squeezed(self, [wrap_dim(dim, self.ndim)])
@@ -440,7 +444,7 @@ def squeeze_dim_gradient(grad, self):
     return grad.reshape(self.shape)
 
 
-@view("squeeze.dims(Tensor self, int[] dim) -> Tensor", variants="function, method, inplace")
+@view("squeeze.dims(Tensor self, int[] dim) -> Tensor", node="SqueezeBackward2", variants="function, method, inplace")
 def squeeze_dims(self, dim):
     """Those of the dims removed whose size is 1."""
     return squeezed(self, wrap_dims(dim, self.ndim))
@@ -510,7 +514,7 @@ def slice_(self, dim, start, end, step):
     return sliced(self, at, first, last, step)
 
 
-@view("narrow(Tensor self, int dim, int start, int length) -> Tensor")
+@view("narrow(Tensor self, int dim, int start, int length) -> Tensor", node="SliceBackward0")
 def narrow(self, dim, start, length):
     """length elements of dim beginning at start."""
     if self.ndim == 0:
@@ -594,7 +598,11 @@ def diagonal(self, offset, dim1, dim2):
     return diagonal_view(self, offset, dim1, dim2, "diagonal")
 
 
-@view("linalg_diagonal(Tensor A, *, int offset=0, int dim1=-2, int dim2=-1) -> Tensor", variants="function")
+@view(
+    "linalg_diagonal(Tensor A, *, int offset=0, int dim1=-2, int dim2=-1) -> Tensor",
+    node="DiagonalBackward0",
+    variants="function",
+)
 def linalg_diagonal(A, offset, dim1, dim2):
     """The diagonals of matrices."""
     return diagonal_view(A, offset, dim1, dim2, "linalg.diagonal")
@@ -647,10 +655,8 @@ def as_strided_gradient(grad, self, size, stride, storage_offset):
         0, from_view, grad.reshape([grad.numel()])
     )
     own = places.as_strided(self.shape, self.strides, base).reshape([self.numel()])
-    counts = op.zeros([length], dtype=grad.dtype, device=grad.device).index_add(
-        0, own, op.ones([self.numel()], dtype=grad.dtype, device=grad.device)
-    )
-    shared = (flat / counts.clamp(min=1)).index_select(0, own)
+    counts = op.bincount(own, minlength=length).clamp(min=1)
+    shared = (flat / counts).index_select(0, own)
     return shared.reshape(self.shape)
 
 
@@ -676,7 +682,7 @@ def detach(self):
 @native(
     "resize_(Tensor self, int[] size, *, memory_format? memory_format=None) -> Tensor",
     variants="method",
-    tags=frozenset({"any_device", "any_overlap", "memory_order"}),
+    tags=frozenset({"any_device", "any_overlap", "memory_order", "no_gradient"}),
 )
 def resize_(self, size, memory_format):
     """Gives self another size; memory grows when needed, new elements are not initialised."""
@@ -685,7 +691,7 @@ def resize_(self, size, memory_format):
 @composite(
     "resize_as_(Tensor self, Tensor the_template, *, memory_format? memory_format=None) -> Tensor",
     variants="function, method",
-    tags=frozenset({"any_overlap"}),
+    tags=frozenset({"any_overlap", "no_gradient"}),
 )
 def resize_as_(self, the_template, memory_format):
     """Gives self the template's size."""
@@ -708,13 +714,13 @@ def dense_copy_gradient(grad):
     return grad
 
 
-@composite("alias_copy(Tensor self) -> Tensor", variants=_COPY)
+@composite("alias_copy(Tensor self) -> Tensor", node="AliasBackward0_copy", variants=_COPY)
 def alias_copy(self):
     """A contiguous copy."""
     return op._dense_copy(self)
 
 
-@composite("detach_copy(Tensor self) -> Tensor", variants=_COPY)
+@composite("detach_copy(Tensor self) -> Tensor", variants=_COPY, tags=frozenset({"no_gradient"}))
 def detach_copy(self):
     """A contiguous copy without history."""
     return op._dense_copy(self.detach())
@@ -722,6 +728,7 @@ def detach_copy(self):
 
 @composite(
     "as_strided_copy(Tensor self, int[] size, int[] stride, int? storage_offset=None) -> Tensor",
+    node="AsStridedBackward0_copy",
     variants=_COPY,
     samples=lambda t: [((t(3, 4), (2, 2), (4, 2), 1), {})],
     tags=frozenset({"memory_order"}),
@@ -733,6 +740,7 @@ def as_strided_copy(self, size, stride, storage_offset):
 
 @composite(
     "expand_copy(Tensor self, int[] size, *, bool implicit=False) -> Tensor",
+    node="ExpandBackward0_copy",
     variants=_COPY,
     samples=lambda t: [((t(3, 1), (2, 3, 4)), {})],
 )
@@ -743,6 +751,7 @@ def expand_copy(self, size, implicit):
 
 @composite(
     "permute_copy(Tensor self, int[] dims) -> Tensor",
+    node="PermuteBackward0_copy",
     variants=_COPY,
     samples=lambda t: [((t(3, 4), (1, 0)), {})],
 )
@@ -751,55 +760,63 @@ def permute_copy(self, dims):
     return op._dense_copy(self.permute(dims))
 
 
-@composite("transpose_copy(Tensor self, int dim0, int dim1) -> Tensor", variants=_COPY)
+@composite("transpose_copy(Tensor self, int dim0, int dim1) -> Tensor", node="TransposeBackward0_copy", variants=_COPY)
 def transpose_copy(self, dim0, dim1):
     """transpose, copied."""
     return op._dense_copy(self.transpose(dim0, dim1))
 
 
-@composite("t_copy(Tensor self) -> Tensor", variants=_COPY)
+@composite("t_copy(Tensor self) -> Tensor", node="TBackward0_copy", variants=_COPY)
 def t_copy(self):
     """t, copied."""
     return op._dense_copy(self.t())
 
 
-@composite("squeeze_copy(Tensor self) -> Tensor", variants=_COPY)
+@composite("squeeze_copy(Tensor self) -> Tensor", node="SqueezeBackward0_copy", variants=_COPY)
 def squeeze_copy(self):
     """squeeze, copied."""
     return op._dense_copy(self.squeeze())
 
 
-@composite("squeeze_copy.dim(Tensor self, int dim) -> Tensor", variants=_COPY)
+@composite("squeeze_copy.dim(Tensor self, int dim) -> Tensor", node="SqueezeBackward1_copy", variants=_COPY)
 def squeeze_copy_dim(self, dim):
     """squeeze, copied."""
     return op._dense_copy(self.squeeze(dim))
 
 
-@composite("squeeze_copy.dims(Tensor self, int[] dim) -> Tensor", variants=_COPY)
+@composite("squeeze_copy.dims(Tensor self, int[] dim) -> Tensor", node="SqueezeBackward2_copy", variants=_COPY)
 def squeeze_copy_dims(self, dim):
     """squeeze, copied."""
     return op._dense_copy(squeeze_dims(self, dim))
 
 
-@composite("unsqueeze_copy(Tensor self, int dim) -> Tensor", variants=_COPY)
+@composite("unsqueeze_copy(Tensor self, int dim) -> Tensor", node="UnsqueezeBackward0_copy", variants=_COPY)
 def unsqueeze_copy(self, dim):
     """unsqueeze, copied."""
     return op._dense_copy(self.unsqueeze(dim))
 
 
-@composite("select_copy(Tensor self, int dim, int index) -> Tensor", variants=_COPY)
+@composite("select_copy(Tensor self, int dim, int index) -> Tensor", node="SelectBackward0_copy", variants=_COPY)
 def select_copy(self, dim, index):
     """select, copied."""
     return op._dense_copy(self.select(dim, index))
 
 
-@composite("slice_copy(Tensor self, int dim=0, int? start=None, int? end=None, int step=1) -> Tensor", variants=_COPY)
+@composite(
+    "slice_copy(Tensor self, int dim=0, int? start=None, int? end=None, int step=1) -> Tensor",
+    node="SliceBackward0_copy",
+    variants=_COPY,
+)
 def slice_copy(self, dim, start, end, step):
     """A slice along dim, copied."""
     return op._dense_copy(op.slice(self, dim, start, end, step))
 
 
-@composite("narrow_copy(Tensor self, int dim, int start, int length) -> Tensor", variants="function, method, out")
+@composite(
+    "narrow_copy(Tensor self, int dim, int start, int length) -> Tensor",
+    node="NarrowCopyBackward0",
+    variants="function, method, out",
+)
 def narrow_copy(self, dim, start, length):
     """narrow, copied."""
     return op._dense_copy(self.narrow(dim, start, length))
@@ -807,6 +824,7 @@ def narrow_copy(self, dim, start, length):
 
 @composite(
     "unfold_copy(Tensor self, int dimension, int size, int step) -> Tensor",
+    node="UnfoldBackward0_copy",
     variants=_COPY,
     samples=lambda t: [((t(3, 7), 1, 3, 2), {})],
 )
@@ -815,7 +833,11 @@ def unfold_copy(self, dimension, size, step):
     return op._dense_copy(self.unfold(dimension, size, step))
 
 
-@composite("diagonal_copy(Tensor self, int offset=0, int dim1=0, int dim2=1) -> Tensor", variants=_COPY)
+@composite(
+    "diagonal_copy(Tensor self, int offset=0, int dim1=0, int dim2=1) -> Tensor",
+    node="DiagonalBackward0_copy",
+    variants=_COPY,
+)
 def diagonal_copy(self, offset, dim1, dim2):
     """diagonal, copied."""
     return op._dense_copy(self.diagonal(offset, dim1, dim2))
@@ -823,6 +845,7 @@ def diagonal_copy(self, offset, dim1, dim2):
 
 @composite(
     "view_copy(Tensor self, int[] size) -> Tensor",
+    node="ViewBackward0_copy",
     variants=_COPY,
     samples=lambda t: [((t(3, 4), (3, 2, 2)), {})],
 )

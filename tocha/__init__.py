@@ -37,7 +37,7 @@ pi = _math.pi
 e = _math.e
 newaxis = None
 
-from tocha import autograd, functional, linalg, masked, nn, overrides, random, signal, special, storage, utils  # noqa: E402, F401
+from tocha import amp, autograd, functional, linalg, masked, nn, optim, overrides, random, signal, special, storage, utils  # noqa: E402, F401
 
 
 def __getattr__(name: str) -> object:

@@ -8,6 +8,7 @@
 #include "dispatch/promotion.h"
 #include "dispatch/rules.h"
 #include "python/autograd_bindings.h"
+#include "python/optimizer_bindings.h"
 #include "python/bindings.h"
 #include "python/exchange.h"
 #include "python/new_tensor.h"
@@ -242,6 +243,7 @@ void add_functions(PyObject* module) {
       std::vector<PyMethodDef> extra(std::begin(module_table), std::end(module_table));
       add_exchange_functions(extra);
       add_autograd_functions(extra);
+      add_optimizer_functions(extra);
       table.insert(table.end(), extra.begin(), extra.end());
     }
     table.push_back({nullptr, nullptr, 0, nullptr});

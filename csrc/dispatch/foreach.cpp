@@ -5,7 +5,8 @@
 #include "core/gil.h"
 #include "core/isa.h"
 #include "core/parallel.h"
-#include "dispatch/backend.h"
+#include "dispatch/native.h"
+#include "ops/copies.h"
 
 namespace tocha::foreach {
 namespace {
@@ -174,6 +175,11 @@ std::vector<Scalar> scalars_of(const char* op, const Tensor& t, size_t n) {
   for (int64_t i = 0; i < t.numel(); ++i)
     out.push_back(Scalar::load(t.dtype(), t.bytes() + i * t.stride(0) * t.itemsize()));
   return out;
+}
+
+void assign(const Tensor& t, const Tensor& value, const char* op) {
+  check_inplace_result(t, value, op);
+  ops::copy_(t, value, false);
 }
 
 void pointwise_(const PointwiseOp& op, const Tensors* const* lists, const Scalar* params) {

@@ -99,7 +99,7 @@ class Foreach:
             return self.call(each.cpp_name)
         if "inplace" in each.variants:
             return self.call(each.cpp_name + "_")
-        return f"ops::copy_({self.tensors[0]}[i], {self.call(each.cpp_name)}, false)"
+        return f'foreach::assign({self.tensors[0]}[i], {self.call(each.cpp_name)}, "{self.o.name}_")'
 
     def inplace(self, name: str) -> list[str]:
         each = self.o.each

@@ -56,24 +56,24 @@ def adam_moments(param, exp_avg, exp_avg_sq, grad, shrink, sign, weight_decay, w
 
 @update(
     "_adam(Tensor param, Tensor exp_avg, Tensor exp_avg_sq, Tensor grad, *, Scalar shrink, Scalar sign, Scalar weight_decay, "
-    "Scalar weight1, Scalar beta2, Scalar weight2, Scalar step_size, Scalar bias2_sqrt, Scalar eps) -> (Tensor, Tensor, Tensor)",
+    "Scalar weight1, Scalar beta2, Scalar weight2, Scalar step_size, Scalar measure, Scalar eps) -> (Tensor, Tensor, Tensor)",
 )
-def adam(param, exp_avg, exp_avg_sq, grad, step_size, bias2_sqrt, eps, **moments):
+def adam(param, exp_avg, exp_avg_sq, grad, step_size, measure, eps, **moments):
     """A step along the average gradient, measured by its average magnitude."""
     param, exp_avg, exp_avg_sq, _ = adam_moments(param, exp_avg, exp_avg_sq, grad, **moments)
-    return param - step_size * exp_avg / (s.sqrt(exp_avg_sq) / bias2_sqrt + eps), exp_avg, exp_avg_sq
+    return param - step_size * exp_avg / (s.sqrt(exp_avg_sq) * measure + eps), exp_avg, exp_avg_sq
 
 
 @update(
     "_adam_amsgrad(Tensor param, Tensor exp_avg, Tensor exp_avg_sq, Tensor max_exp_avg_sq, Tensor grad, *, Scalar shrink, "
-    "Scalar sign, Scalar weight_decay, Scalar weight1, Scalar beta2, Scalar weight2, Scalar step_size, Scalar bias2_sqrt, "
+    "Scalar sign, Scalar weight_decay, Scalar weight1, Scalar beta2, Scalar weight2, Scalar step_size, Scalar measure, "
     "Scalar eps) -> (Tensor, Tensor, Tensor, Tensor)",
 )
-def adam_amsgrad(param, exp_avg, exp_avg_sq, max_exp_avg_sq, grad, step_size, bias2_sqrt, eps, **moments):
+def adam_amsgrad(param, exp_avg, exp_avg_sq, max_exp_avg_sq, grad, step_size, measure, eps, **moments):
     """Adam whose measure never falls."""
     param, exp_avg, exp_avg_sq, _ = adam_moments(param, exp_avg, exp_avg_sq, grad, **moments)
     greatest = s.maximum(max_exp_avg_sq, exp_avg_sq)
-    return param - step_size * exp_avg / (s.sqrt(greatest) / bias2_sqrt + eps), exp_avg, exp_avg_sq, greatest
+    return param - step_size * exp_avg / (s.sqrt(greatest) * measure + eps), exp_avg, exp_avg_sq, greatest
 
 
 @update(

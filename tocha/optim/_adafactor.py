@@ -71,27 +71,14 @@ class Adafactor(GroupOptimizer):
             "col_var": grad.new_zeros((*rest, 1, columns)),
         }
 
-    def _update(self, group: dict[str, Any], has_complex: bool, *tensors: list[Tensor]) -> None:
+    def _update(self, group: dict[str, Any], has_complex: bool, *tensors: Any) -> None:
         params, grads, steps = tensors
         states = [self.state[p] for p in params]
-        eps1, eps2 = group["eps"]
-        adafactor(
-            params,
-            grads,
-            *([state.get(name) for state in states] for name in ("row_var", "col_var", "variance")),
-            steps,
-            foreach=group["foreach"],
-            grad_scale=getattr(self, "grad_scale", None),
-            found_inf=getattr(self, "found_inf", None),
-            has_complex=has_complex,
-            d=group["d"],
-            lr=group["lr"],
-            beta2_decay=group["beta2_decay"],
-            weight_decay=group["weight_decay"],
-            eps1=eps1,
-            eps2=eps2,
-            maximize=group["maximize"],
-        )
+        row_vars, col_vars, variances = ([s.get(name) for s in states] for name in ("row_var", "col_var", "variance"))
+        options = self._options(group, "eps", has_complex=has_complex)
+        options |= {"grad_scale": self.grad_scale, "found_inf": self.found_inf}
+        options["eps1"], options["eps2"] = group["eps"]
+        adafactor(params, grads, row_vars, col_vars, variances, steps, **options)
 
 
 def adafactor(

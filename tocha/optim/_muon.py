@@ -67,9 +67,8 @@ class Muon(GroupOptimizer):
             raise RuntimeError("Muon does not support complex parameters")
         return {"momentum_buffer": zeros_like(p.grad)}  # type: ignore[arg-type]
 
-    def _update(self, group: dict[str, Any], has_complex: bool, *tensors: list[Tensor]) -> None:
-        options = {name: value for name, value in group.items() if name in self.defaults}
-        muon(*tensors, has_complex=has_complex, **options)
+    def _update(self, group: dict[str, Any], has_complex: bool, *tensors: Any) -> None:
+        muon(*tensors, **self._options(group, has_complex=has_complex))
 
 
 def orthogonalized(matrix: Tensor, coefficients: tuple[float, float, float], steps: int, eps: float) -> Tensor:

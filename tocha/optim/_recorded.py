@@ -44,9 +44,9 @@ def results(formula: str, tensors: Sequence[Tensor], numbers: dict[str, Any]) ->
     values: dict[scalar.Node, Any] = {}
     for node in scalar.topological(nodes):
         if node.op is scalar.INPUT:
-            values[node] = tensors[node.attr]
+            values[node] = tensors[node.attr]  # type: ignore[index]
         elif node.op is scalar.PARAM:
-            values[node] = numbers[names[node.attr]]
+            values[node] = numbers[names[node.attr]]  # type: ignore[index]
         elif node.op is scalar.CONSTANT:
             values[node] = node.attr
         else:
@@ -57,5 +57,7 @@ def results(formula: str, tensors: Sequence[Tensor], numbers: dict[str, Any]) ->
 def apply_recorded(formula: str, lists: Sequence[list[Tensor]], numbers: dict[str, Any]) -> None:
     """The formula on each set of tensors; the results are copied into the first ones."""
     for tensors in zip(*lists, strict=True):
-        for target, value in zip(tensors, results(formula, tensors, numbers), strict=False):
+        # What the formula's operators keep must not be overwritten.
+        kept = [t.clone() for t in tensors]
+        for target, value in zip(tensors, results(formula, kept, numbers), strict=False):
             target.copy_(value)

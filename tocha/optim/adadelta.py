@@ -60,19 +60,8 @@ class Adadelta(GroupOptimizer):
     def _new_state(self, group: dict[str, Any], p: Tensor) -> dict[str, Any]:
         return {"step": step_counter(), "square_avg": zeros_like(p), "acc_delta": zeros_like(p)}
 
-    def _update(self, group: dict[str, Any], has_complex: bool, *tensors: list[Tensor]) -> None:
-        adadelta(
-            *tensors,
-            capturable=group["capturable"],
-            foreach=group["foreach"],
-            differentiable=group["differentiable"],
-            has_complex=has_complex,
-            lr=group["lr"],
-            rho=group["rho"],
-            eps=group["eps"],
-            weight_decay=group["weight_decay"],
-            maximize=group["maximize"],
-        )
+    def _update(self, group: dict[str, Any], has_complex: bool, *tensors: Any) -> None:
+        adadelta(*tensors, **self._options(group, has_complex=has_complex))
 
 
 def adadelta(

@@ -80,21 +80,9 @@ class Adagrad(GroupOptimizer):
             for p in group["params"]:
                 self.state[p]["sum"].share_memory_()
 
-    def _update(self, group: dict[str, Any], has_complex: bool, *tensors: list[Tensor]) -> None:
-        adagrad(
-            *tensors,
-            fused=group["fused"],
-            grad_scale=getattr(self, "grad_scale", None),
-            found_inf=getattr(self, "found_inf", None),
-            foreach=group["foreach"],
-            differentiable=group["differentiable"],
-            has_complex=has_complex,
-            lr=group["lr"],
-            weight_decay=group["weight_decay"],
-            lr_decay=group["lr_decay"],
-            eps=group["eps"],
-            maximize=group["maximize"],
-        )
+    def _update(self, group: dict[str, Any], has_complex: bool, *tensors: Any) -> None:
+        scaled = {"grad_scale": self.grad_scale, "found_inf": self.found_inf}
+        adagrad(*tensors, **self._options(group, "initial_accumulator_value", has_complex=has_complex, **scaled))
 
 
 def adagrad(

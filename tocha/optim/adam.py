@@ -111,32 +111,11 @@ class Adam(MomentOptimizer):
         state = super()._new_state(group, p)
         return {**state, "max_exp_avg_sq": zeros_like(p)} if group["amsgrad"] else state
 
-    def _update(self, group: dict[str, Any], has_complex: bool, *tensors: list[Tensor]) -> None:
-        params, grads, exp_avgs, exp_avg_sqs, steps, *max_exp_avg_sqs = tensors
-        beta1, beta2 = group["betas"]
-        adam(
-            params,
-            grads,
-            exp_avgs,
-            exp_avg_sqs,
-            max_exp_avg_sqs[0] if max_exp_avg_sqs else [],
-            steps,
-            foreach=group["foreach"],
-            capturable=group["capturable"],
-            differentiable=group["differentiable"],
-            fused=group["fused"],
-            grad_scale=getattr(self, "grad_scale", None),
-            found_inf=getattr(self, "found_inf", None),
-            has_complex=has_complex,
-            decoupled_weight_decay=group["decoupled_weight_decay"],
-            amsgrad=group["amsgrad"],
-            beta1=beta1,
-            beta2=beta2,
-            lr=group["lr"],
-            weight_decay=group["weight_decay"],
-            eps=group["eps"],
-            maximize=group["maximize"],
-        )
+    def _update(self, group: dict[str, Any], has_complex: bool, *tensors: Any) -> None:
+        params, grads, exp_avgs, exp_avg_sqs, steps, *rest = tensors
+        options = self._options(group, has_complex=has_complex)
+        options |= {"grad_scale": self.grad_scale, "found_inf": self.found_inf}
+        adam(params, grads, exp_avgs, exp_avg_sqs, rest[0] if rest else [], steps, **options)
 
 
 def _check_tensor_betas(betas: tuple[Any, Any], foreach: bool | None, capturable: bool) -> None:
@@ -186,5 +165,5 @@ def adam(
     formula = "adam_amsgrad" if amsgrad else "adam"
     for step, part in advanced(state_steps, real_views(lists, has_complex)):
         step_size = lr / (1 - beta1**step)
-        bias2_sqrt = (1 - beta2**step) ** 0.5
-        apply(formula, part, differentiable, **numbers, step_size=step_size, bias2_sqrt=bias2_sqrt, eps=eps)
+        measure = 1 / (1 - beta2**step) ** 0.5
+        apply(formula, part, differentiable, **numbers, step_size=step_size, measure=measure, eps=eps)

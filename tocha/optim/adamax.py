@@ -60,21 +60,8 @@ class Adamax(GroupOptimizer):
     def _new_state(self, group: dict[str, Any], p: Tensor) -> dict[str, Any]:
         return {"step": step_counter(), "exp_avg": zeros_like(p), "exp_inf": zeros_like(p)}
 
-    def _update(self, group: dict[str, Any], has_complex: bool, *tensors: list[Tensor]) -> None:
-        beta1, beta2 = group["betas"]
-        adamax(
-            *tensors,
-            foreach=group["foreach"],
-            maximize=group["maximize"],
-            differentiable=group["differentiable"],
-            capturable=group["capturable"],
-            has_complex=has_complex,
-            eps=group["eps"],
-            beta1=beta1,
-            beta2=beta2,
-            lr=group["lr"],
-            weight_decay=group["weight_decay"],
-        )
+    def _update(self, group: dict[str, Any], has_complex: bool, *tensors: Any) -> None:
+        adamax(*tensors, **self._options(group, has_complex=has_complex))
 
 
 def adamax(

@@ -66,20 +66,8 @@ class ASGD(GroupOptimizer):
         rate = step_counter(float(group["lr"]))
         return {"step": step_counter(), "eta": rate, "mu": step_counter(1.0), "ax": zeros_like(p)}
 
-    def _update(self, group: dict[str, Any], has_complex: bool, *tensors: list[Tensor]) -> None:
-        asgd(
-            *tensors,
-            foreach=group["foreach"],
-            maximize=group["maximize"],
-            differentiable=group["differentiable"],
-            capturable=group["capturable"],
-            has_complex=has_complex,
-            lambd=group["lambd"],
-            lr=group["lr"],
-            t0=group["t0"],
-            alpha=group["alpha"],
-            weight_decay=group["weight_decay"],
-        )
+    def _update(self, group: dict[str, Any], has_complex: bool, *tensors: Any) -> None:
+        asgd(*tensors, **self._options(group, has_complex=has_complex))
 
 
 def asgd(

@@ -70,23 +70,8 @@ class NAdam(MomentOptimizer):
         moments = super()._new_state(group, p)
         return {"step": moments.pop("step"), "mu_product": step_counter(1.0), **moments}
 
-    def _update(self, group: dict[str, Any], has_complex: bool, *tensors: list[Tensor]) -> None:
-        beta1, beta2 = group["betas"]
-        nadam(
-            *tensors,
-            decoupled_weight_decay=group["decoupled_weight_decay"],
-            foreach=group["foreach"],
-            capturable=group["capturable"],
-            differentiable=group["differentiable"],
-            has_complex=has_complex,
-            maximize=group["maximize"],
-            beta1=beta1,
-            beta2=beta2,
-            lr=group["lr"],
-            weight_decay=group["weight_decay"],
-            momentum_decay=group["momentum_decay"],
-            eps=group["eps"],
-        )
+    def _update(self, group: dict[str, Any], has_complex: bool, *tensors: Any) -> None:
+        nadam(*tensors, **self._options(group, has_complex=has_complex))
 
 
 def nadam(

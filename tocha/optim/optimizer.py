@@ -103,7 +103,7 @@ class Optimizer:
             )
         self.state = defaultdict(dict)
         self.param_groups = []
-        groups = list(params)
+        groups: list[Any] = list(params)
         if not groups:
             raise ValueError("optimizer got an empty parameter list")
         if not isinstance(groups[0], dict):
@@ -126,7 +126,6 @@ class Optimizer:
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)
         self._prepare()
-        self.defaults.setdefault("differentiable", False)
 
     def __repr__(self) -> str:
         text = f"{type(self).__name__} ("
@@ -318,6 +317,13 @@ def _fitted(value: Any, p: Tensor, group: dict[str, Any], key: Hashable = None) 
     return value
 
 
+_PAIRS = {
+    "betas": ("beta1", "beta2"),
+    "etas": ("etaminus", "etaplus"),
+    "step_sizes": ("step_size_min", "step_size_max"),
+}
+
+
 class GroupOptimizer(Optimizer):
     """An optimizer that changes the parameters of a group together, from their gradients and their states.
 
@@ -343,7 +349,20 @@ class GroupOptimizer(Optimizer):
         """The states of a parameter before its first step."""
         return {}
 
-    def _update(self, group: dict[str, Any], has_complex: bool, *tensors: list[Tensor]) -> None:
+    grad_scale: Tensor | None = None  # a GradScaler gives these to optimizers that take its factor out themselves
+    found_inf: Tensor | None = None
+
+    def _options(self, group: dict[str, Any], *without: str, **more: Any) -> dict[str, Any]:
+        """A group's options under the names that functional forms have for them."""
+        options: dict[str, Any] = {}
+        for name in self.defaults:
+            if name in _PAIRS:
+                options.update(zip(_PAIRS[name], group[name], strict=True))
+            elif name not in without:
+                options[name] = group[name]
+        return options | more
+
+    def _update(self, group: dict[str, Any], has_complex: bool, *tensors: Any) -> None:
         """Changes parameters, given with their gradients and states: a list of tensors for each."""
         raise NotImplementedError
 

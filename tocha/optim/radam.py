@@ -48,22 +48,8 @@ class RAdam(MomentOptimizer):
         }
         super().__init__(params, defaults)
 
-    def _update(self, group: dict[str, Any], has_complex: bool, *tensors: list[Tensor]) -> None:
-        beta1, beta2 = group["betas"]
-        radam(
-            *tensors,
-            decoupled_weight_decay=group["decoupled_weight_decay"],
-            foreach=group["foreach"],
-            differentiable=group["differentiable"],
-            capturable=group["capturable"],
-            has_complex=has_complex,
-            maximize=group["maximize"],
-            beta1=beta1,
-            beta2=beta2,
-            lr=group["lr"],
-            weight_decay=group["weight_decay"],
-            eps=group["eps"],
-        )
+    def _update(self, group: dict[str, Any], has_complex: bool, *tensors: Any) -> None:
+        radam(*tensors, **self._options(group, has_complex=has_complex))
 
 
 def radam(

@@ -70,28 +70,11 @@ class RMSprop(GroupOptimizer):
         names += ["momentum_buffer"] * (group["momentum"] > 0) + ["grad_avg"] * bool(group["centered"])
         return {"step": step_counter(), **{name: zeros_like(p) for name in names}}
 
-    def _update(self, group: dict[str, Any], has_complex: bool, *tensors: list[Tensor]) -> None:
+    def _update(self, group: dict[str, Any], has_complex: bool, *tensors: Any) -> None:
         params, grads, steps, square_avgs, *rest = tensors
         grad_avgs = rest.pop(0) if group["centered"] else []
-        rmsprop(
-            params,
-            grads,
-            square_avgs,
-            grad_avgs,
-            rest[0] if rest else [],
-            steps,
-            foreach=group["foreach"],
-            maximize=group["maximize"],
-            differentiable=group["differentiable"],
-            capturable=group["capturable"],
-            has_complex=has_complex,
-            lr=group["lr"],
-            alpha=group["alpha"],
-            eps=group["eps"],
-            weight_decay=group["weight_decay"],
-            momentum=group["momentum"],
-            centered=group["centered"],
-        )
+        options = self._options(group, has_complex=has_complex)
+        rmsprop(params, grads, square_avgs, grad_avgs, rest[0] if rest else [], steps, **options)
 
 
 def rmsprop(

@@ -59,21 +59,8 @@ class Rprop(GroupOptimizer):
         size = _C.full_like(p, complex(lr, lr) if p.is_complex() else lr, memory_format=_C.preserve_format)
         return {"step": step_counter(), "prev": zeros_like(p), "step_size": size}
 
-    def _update(self, group: dict[str, Any], has_complex: bool, *tensors: list[Tensor]) -> None:
-        etaminus, etaplus = group["etas"]
-        step_size_min, step_size_max = group["step_sizes"]
-        rprop(
-            *tensors,
-            foreach=group["foreach"],
-            capturable=group["capturable"],
-            maximize=group["maximize"],
-            differentiable=group["differentiable"],
-            has_complex=has_complex,
-            step_size_min=step_size_min,
-            step_size_max=step_size_max,
-            etaminus=etaminus,
-            etaplus=etaplus,
-        )
+    def _update(self, group: dict[str, Any], has_complex: bool, *tensors: Any) -> None:
+        rprop(*tensors, **self._options(group, "lr", has_complex=has_complex))
 
 
 def rprop(

@@ -68,27 +68,15 @@ class SGD(GroupOptimizer):
     def _new_state(self, group: dict[str, Any], p: Tensor) -> dict[str, Any]:
         return {"momentum_buffer": None}
 
-    def _update(self, group: dict[str, Any], has_complex: bool, *tensors: list[Tensor]) -> None:
-        params, grads, *buffers = tensors
-        momentum_buffers: list[Any] = buffers[0] if buffers else [None] * len(params)
-        fresh = [i for i, b in enumerate(momentum_buffers) if b is None] if buffers else []
-        sgd(
-            params,
-            grads,
-            momentum_buffers,
-            foreach=group["foreach"],
-            fused=group["fused"],
-            grad_scale=getattr(self, "grad_scale", None),
-            found_inf=getattr(self, "found_inf", None),
-            weight_decay=group["weight_decay"],
-            momentum=group["momentum"],
-            lr=group["lr"],
-            dampening=group["dampening"],
-            nesterov=group["nesterov"],
-            maximize=group["maximize"],
-        )
-        for i in fresh:
-            self.state[params[i]]["momentum_buffer"] = momentum_buffers[i]
+    def _update(self, group: dict[str, Any], has_complex: bool, *tensors: Any) -> None:
+        params, grads, *rest = tensors
+        buffers: list[Any] = rest[0] if rest else [None] * len(params)
+        fresh = [p for p, buffer in zip(params, buffers, strict=True) if buffer is None] if rest else []
+        scaled = {"grad_scale": self.grad_scale, "found_inf": self.found_inf}
+        sgd(params, grads, buffers, **self._options(group, "differentiable", **scaled))
+        if fresh:
+            for p, buffer in zip(params, buffers, strict=True):
+                self.state[p]["momentum_buffer"] = buffer
 
 
 def sgd(

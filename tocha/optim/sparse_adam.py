@@ -43,7 +43,7 @@ class SparseAdam(GroupOptimizer):
     def _new_state(self, group: dict[str, Any], p: Tensor) -> dict[str, Any]:
         return {"step": 0, "exp_avg": zeros_like(p), "exp_avg_sq": zeros_like(p)}
 
-    def _update(self, group: dict[str, Any], has_complex: bool, *tensors: list[Tensor]) -> None:
+    def _update(self, group: dict[str, Any], has_complex: bool, *tensors: Any) -> None:
         params, grads, exp_avgs, exp_avg_sqs = tensors
         if not all(g.is_sparse for g in grads):
             raise RuntimeError("SparseAdam does not support dense gradients, please consider Adam instead")
@@ -93,7 +93,7 @@ def sparse_adam(
             "beta2": beta2,
             "weight2": 1 - beta2,
             "step_size": lr * bias2**0.5 / bias1,
-            "bias2_sqrt": 1.0,
+            "measure": 1.0,
             "eps": eps,
         }
         parts = [t[where] for t in (p, exp_avg, exp_avg_sq)]

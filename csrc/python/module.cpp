@@ -7,11 +7,12 @@
 #include "cpu/backend.h"
 #include "dispatch/promotion.h"
 #include "dispatch/rules.h"
+#include "python/autocast_bindings.h"
 #include "python/autograd_bindings.h"
-#include "python/optimizer_bindings.h"
 #include "python/bindings.h"
 #include "python/exchange.h"
 #include "python/new_tensor.h"
+#include "python/optimizer_bindings.h"
 #include "python/tensor_methods.h"
 
 namespace tocha::python {
@@ -243,6 +244,7 @@ void add_functions(PyObject* module) {
       std::vector<PyMethodDef> extra(std::begin(module_table), std::end(module_table));
       add_exchange_functions(extra);
       add_autograd_functions(extra);
+      add_autocast_functions(extra);
       add_optimizer_functions(extra);
       table.insert(table.end(), extra.begin(), extra.end());
     }

@@ -1,6 +1,49 @@
-"""Neural networks."""
+"""Neural networks: modules and their parts, functions, initialisation, tools.
 
-from tocha.nn import functional
-from tocha.nn.parameter import Parameter
+The layers and tools are loaded when they are first named, so that importing the package stays cheap.
 
-__all__ = ["Parameter", "functional"]
+>>> import tocha
+>>> tocha.nn.Sequential()(1)
+1
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+from tocha.nn import functional  # noqa: F401
+from tocha.nn.parameter import Buffer, Parameter, UninitializedBuffer, UninitializedParameter  # noqa: F401
+
+if TYPE_CHECKING:
+    from tocha.nn import attention, common_types, grad, init, modules, utils  # noqa: F401
+    from tocha.nn.modules import *  # noqa: F403
+    from tocha.nn.modules.utils import factory_kwargs  # noqa: F401
+
+_HERE = ["Buffer", "Parameter", "UninitializedBuffer", "UninitializedParameter", "functional"]
+_SUBMODULES = ["attention", "common_types", "grad", "init", "modules", "utils"]
+
+
+def _load_layers() -> None:
+    """Puts every layer into this namespace."""
+    layers = importlib.import_module("tocha.nn.modules")
+    names = [name for name in vars(layers) if name[0].isupper()]
+    globals().update({name: getattr(layers, name) for name in names})
+    globals()["factory_kwargs"] = importlib.import_module("tocha.nn.modules.utils").factory_kwargs
+    globals()["__all__"] = sorted([*names, *_HERE, *_SUBMODULES, "factory_kwargs"])
+
+
+def __getattr__(name: str) -> Any:
+    if name in _SUBMODULES:
+        return importlib.import_module(f"tocha.nn.{name}")
+    if "__all__" not in globals():
+        _load_layers()
+        if name in globals():
+            return globals()[name]
+    raise AttributeError(f"module 'tocha.nn' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    if "__all__" not in globals():
+        _load_layers()
+    return sorted({*globals(), *_SUBMODULES})

@@ -4,6 +4,8 @@ thin functions around records where PyTorch's signature has `inplace=` or `train
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING, Any
+
 from tocha import _C
 from tocha._C import channel_shuffle, pixel_shuffle, pixel_unshuffle  # noqa: F401
 
@@ -11,6 +13,12 @@ globals().update({_n: _v for _n, _v in vars(_C._nn).items() if not _n.startswith
 
 from tocha.nn.functional_dropout import *  # noqa: E402, F403
 from tocha.nn.functional_losses import *  # noqa: E402, F403
+from tocha.nn.functional_misc import *  # noqa: E402, F403
+
+if TYPE_CHECKING:
+    # The names that the records give are known when the package runs only.
+    def __getattr__(name: str) -> Any: ...
+
 
 _nn = _C._nn
 Tensor = _C.Tensor

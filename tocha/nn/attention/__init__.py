@@ -1,0 +1,92 @@
+"""Which implementation scaled_dot_product_attention may take, and biases made for it.
+
+One implementation serves every backend's name here: a choice decides only whether attention may run.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import contextvars
+import enum
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+from tocha.overrides import TorchFunctionMode
+
+__all__ = ["WARN_FOR_UNFUSED_KERNELS", "SDPBackend", "sdpa_kernel"]
+
+WARN_FOR_UNFUSED_KERNELS = False
+
+
+class SDPBackend(enum.Enum):
+    """The implementations of scaled dot-product attention that PyTorch names.
+
+    >>> SDPBackend.MATH, int(SDPBackend.FLASH_ATTENTION)
+    (<SDPBackend.MATH: 0>, 1)
+    """
+
+    ERROR = -1
+    MATH = 0
+    FLASH_ATTENTION = 1
+    EFFICIENT_ATTENTION = 2
+    CUDNN_ATTENTION = 3
+    OVERRIDEABLE = 4
+
+    def __int__(self) -> int:
+        return self.value
+
+    __index__ = __int__
+
+
+_ORDER = (
+    SDPBackend.CUDNN_ATTENTION,
+    SDPBackend.FLASH_ATTENTION,
+    SDPBackend.EFFICIENT_ATTENTION,
+    SDPBackend.MATH,
+    SDPBackend.OVERRIDEABLE,
+)
+_ON_CPU = {SDPBackend.MATH, SDPBackend.FLASH_ATTENTION}
+_enabled: contextvars.ContextVar[tuple[SDPBackend, ...]] = contextvars.ContextVar("sdpa_backends", default=_ORDER)
+
+
+class _NoBackend(TorchFunctionMode):
+    """While active, refuses attention; so the function itself need not look at the choice."""
+
+    def __torch_function__(
+        self, func: Callable, types: Sequence[type], args: tuple = (), kwargs: dict | None = None
+    ) -> Any:
+        if getattr(func, "__name__", "") == "scaled_dot_product_attention":
+            raise RuntimeError(
+                "No viable backend for scaled_dot_product_attention was found. This is likely due to turning off both "
+                "the math kernel and the fused kernels."
+            )
+        return func(*args, **(kwargs or {}))
+
+
+def _cur_sdpa_kernel_backends(with_priority: bool = False) -> list[SDPBackend]:
+    """The backends that may be used now; with_priority, the preferred first."""
+    enabled = _enabled.get()
+    return list(enabled) if with_priority else [b for b in _ORDER if b in enabled]
+
+
+@contextlib.contextmanager
+def sdpa_kernel(backends: list[SDPBackend] | SDPBackend, set_priority: bool = False) -> Iterator[None]:
+    """Within it, scaled_dot_product_attention may use only these backends; set_priority: in this order.
+
+    >>> with sdpa_kernel(SDPBackend.MATH):
+    ...     _cur_sdpa_kernel_backends()
+    [<SDPBackend.MATH: 0>]
+    """
+    if not isinstance(backends, (list, SDPBackend)):
+        raise AssertionError(
+            f"Backend must be an instance of SDPBackend or a list of SDPBackend instances, got {type(backends).__name__}"
+        )
+    chosen = [backends] if isinstance(backends, SDPBackend) else list(dict.fromkeys(backends))
+    if not set_priority:
+        chosen = [b for b in _ORDER if b in chosen]
+    token = _enabled.set(tuple(chosen))
+    try:
+        with contextlib.nullcontext() if _ON_CPU.intersection(chosen) else _NoBackend():
+            yield
+    finally:
+        _enabled.reset(token)

@@ -1,0 +1,204 @@
+"""Functions of torch.nn.functional that need no kernel of their own: sampling, grids, old names, grouped products."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from tocha import _C, overrides
+
+Tensor = _C.Tensor
+
+__all__ = [
+    "GRID_SAMPLE_INTERPOLATION_MODES", "GRID_SAMPLE_PADDING_MODES", "affine_grid", "assert_int_or_pair", "boolean_dispatch",
+    "grouped_mm", "gumbel_softmax", "handle_torch_function", "has_torch_function", "has_torch_function_unary",
+    "has_torch_function_variadic", "native_channel_shuffle", "upsample", "upsample_bilinear", "upsample_nearest",
+]  # fmt: skip
+
+GRID_SAMPLE_INTERPOLATION_MODES = {"bilinear": 0, "nearest": 1, "bicubic": 2}
+GRID_SAMPLE_PADDING_MODES = {"zeros": 0, "border": 1, "reflection": 2}
+
+native_channel_shuffle = _C.channel_shuffle
+handle_torch_function = overrides.handle_torch_function
+has_torch_function = overrides.has_torch_function
+
+
+def has_torch_function_unary(relevant_arg: object) -> bool:
+    """Whether the argument takes over functions."""
+    return has_torch_function((relevant_arg,))
+
+
+def has_torch_function_variadic(*relevant_args: object) -> bool:
+    """Whether one of the arguments takes over functions."""
+    return has_torch_function(relevant_args)
+
+
+def gumbel_softmax(logits: Tensor, tau: float = 1, hard: bool = False, eps: float = 1e-10, dim: int = -1) -> Tensor:
+    """A sample of the relaxed categorical distribution of the logits: softmax((logits + gumbel noise) / tau).
+
+    hard makes the sample one-hot; its gradient remains that of the soft sample. eps has no effect.
+
+    >>> import tocha
+    >>> sample = gumbel_softmax(tocha.zeros(2, 5), hard=True)
+    >>> sample.sum(-1)
+    tensor([1., 1.])
+    """
+    if eps != 1e-10:
+        warnings.warn("`eps` parameter is deprecated and has no effect.", stacklevel=2)
+    noise = -_C.empty_like(logits, memory_format=_C.contiguous_format).exponential_().log()
+    soft = ((logits + noise) / tau).softmax(dim)
+    if not hard:
+        return soft
+    index = soft.max(dim, keepdim=True)[1]
+    one_hot = _C.zeros_like(logits, memory_format=_C.contiguous_format).scatter_(dim, index, 1.0)
+    return one_hot - soft.detach() + soft
+
+
+def _positions(size: int, align_corners: bool, like: Tensor) -> Tensor:
+    """The coordinates of `size` pixels in [-1, 1]: of their centres, or with align_corners from corner to corner."""
+    if size <= 1:
+        return _C.zeros(size, dtype=like.dtype, device=like.device)
+    ends = _C.linspace(-1, 1, size, dtype=like.dtype, device=like.device)
+    return ends if align_corners else ends * ((size - 1) / size)
+
+
+def _check_affine(theta: Tensor, size: Sequence[int]) -> int:
+    """Raises unless theta has the size that an output of this size needs; the number of spatial dims."""
+    if not theta.is_floating_point():
+        raise ValueError(f"Expected theta to have floating point type, but got {theta.dtype}")
+    if len(size) not in (4, 5):
+        raise NotImplementedError(
+            f"affine_grid only supports 4D and 5D sizes, for 2D and 3D affine transforms, respectively. Got size {size}."
+        )
+    n = len(size) - 2
+    if theta.dim() != 3 or tuple(theta.shape[-2:]) != (n, n + 1):
+        raise ValueError(
+            f"Expected a batch of {n}D affine matrices of shape Nx{n}x{n + 1} for size {size}. Got {theta.shape}."
+        )
+    if min(size) <= 0:
+        raise ValueError(f"Expected non-zero, positive output size. Got {size}")
+    return n
+
+
+def affine_grid(theta: Tensor, size: Sequence[int], align_corners: bool | None = None) -> Tensor:
+    """The sampling grid (N, *spatial, dims) of affine maps theta (N, dims, dims + 1), for grid_sample.
+
+    >>> import tocha
+    >>> identity = tocha.tensor([[[1.0, 0.0, 0.0], [0.0, 1.0, 0.0]]])
+    >>> affine_grid(identity, (1, 1, 1, 2), align_corners=True)
+    tensor([[[[-1.,  0.],
+              [ 1.,  0.]]]])
+    """
+    if align_corners is None:
+        warnings.warn(
+            "Default grid_sample and affine_grid behavior has changed to align_corners=False since 1.3.0. Please specify "
+            "align_corners=True if the old behavior is desired. See the documentation of grid_sample for details.",
+            stacklevel=2,
+        )
+        align_corners = False
+    dims = _check_affine(theta, size)
+    spatial = list(size[2:])
+    if align_corners and min(spatial) == 1:
+        warnings.warn(
+            "Since version 1.3.0, affine_grid behavior has changed for unit-size grids when align_corners=True. This is "
+            "not an intended use case of affine_grid. See the documentation of affine_grid for details.",
+            stacklevel=2,
+        )
+    axes = _C.meshgrid([_positions(s, align_corners, theta) for s in spatial], indexing="ij")
+    ones = _C.ones(spatial, dtype=theta.dtype, device=theta.device)
+    base = _C.stack([*reversed(axes), ones], -1).reshape(1, -1, dims + 1).expand(size[0], -1, -1)
+    return base.bmm(theta.transpose(1, 2)).reshape(size[0], *spatial, dims)
+
+
+def _resized(name: str, input: Tensor, *args: Any, **kwargs: Any) -> Tensor:
+    from tocha.nn import functional as F
+
+    warnings.warn(f"`nn.functional.{name}` is deprecated. Use `nn.functional.interpolate` instead.", stacklevel=3)
+    resize: Callable[..., Tensor] = F.interpolate
+    return resize(input, *args, **kwargs)
+
+
+def upsample(
+    input: Tensor,
+    size: Any = None,
+    scale_factor: Any = None,
+    mode: str = "nearest",
+    align_corners: bool | None = None,
+) -> Tensor:
+    """The old name of interpolate."""
+    return _resized("upsample", input, size, scale_factor, mode, align_corners)
+
+
+def upsample_nearest(input: Tensor, size: Any = None, scale_factor: Any = None) -> Tensor:
+    """The old name of interpolate with mode="nearest"."""
+    return _resized("upsample_nearest", input, size, scale_factor, mode="nearest")
+
+
+def upsample_bilinear(input: Tensor, size: Any = None, scale_factor: Any = None) -> Tensor:
+    """The old name of interpolate with mode="bilinear" and aligned corners."""
+    return _resized("upsample_bilinear", input, size, scale_factor, mode="bilinear", align_corners=True)
+
+
+def assert_int_or_pair(arg: Any, arg_name: str, message: str) -> None:
+    """Raises AssertionError, with the message about arg_name, unless arg is an int or has two elements."""
+    if not isinstance(arg, int) and len(arg) != 2:
+        raise AssertionError(message.format(arg_name))
+
+
+def boolean_dispatch(
+    arg_name: str,
+    arg_index: int,
+    default: bool,
+    if_true: Callable,
+    if_false: Callable,
+    module_name: str | None,
+    func_name: str | None,
+) -> Callable:
+    """A function that calls if_true or if_false, by the value of one of its arguments."""
+
+    def dispatched(*args: Any, **kwargs: Any) -> Any:
+        chosen = args[arg_index] if arg_index < len(args) else kwargs.get(arg_name, default)
+        return (if_true if chosen else if_false)(*args, **kwargs)
+
+    dispatched.__doc__ = if_true.__doc__ or if_false.__doc__
+    dispatched.__module__ = module_name or dispatched.__module__
+    dispatched.__name__ = func_name or dispatched.__name__
+    return dispatched
+
+
+def _spans(offs: Tensor) -> list[tuple[int, int]]:
+    ends = [int(e) for e in offs.tolist()]
+    return list(zip([0, *ends[:-1]], ends, strict=True))
+
+
+def grouped_mm(
+    mat_a: Tensor, mat_b: Tensor, *, offs: Tensor | None = None, bias: Tensor | None = None, out_dtype: Any = None
+) -> Tensor:
+    """One matrix product per group; offs are the ends of the groups along the dim that a 2-D operand is cut in.
+
+    2-D by 3-D cuts the rows of mat_a, 3-D by 2-D the columns of mat_b, 2-D by 2-D the dim that is summed over.
+
+    >>> import tocha
+    >>> a, b = tocha.ones(3, 2), tocha.ones(2, 2, 1)
+    >>> grouped_mm(a, b, offs=tocha.tensor([1, 3], dtype=tocha.int32))
+    tensor([[2.],
+            [2.],
+            [2.]])
+    """
+    kinds = (mat_a.dim(), mat_b.dim())
+    if any(d not in (2, 3) for d in kinds):
+        raise RuntimeError("[grouped_mm] mat_a and mat_b have to be 2 or 3 dimensional")
+    if (2 in kinds) != (offs is not None):
+        raise RuntimeError("[grouped_mm] offs is to be given where an operand is 2D, and only there")
+    if offs is None:
+        product = mat_a.bmm(mat_b)
+    elif kinds == (2, 3):
+        product = _C.cat([mat_a[i:j] @ mat_b[g] for g, (i, j) in enumerate(_spans(offs))])
+    elif kinds == (3, 2):
+        product = _C.cat([mat_a[g] @ mat_b[:, i:j] for g, (i, j) in enumerate(_spans(offs))], 1)
+    else:
+        product = _C.stack([mat_a[:, i:j] @ mat_b[i:j] for i, j in _spans(offs)])
+    if bias is not None:
+        product = product + bias
+    return product if out_dtype is None else product.to(out_dtype)

@@ -1,10 +1,11 @@
 // Kernels for gradient scaling: all gradients unscaled and checked in one pass.
+#include "kernels/foreach.h"
+
 #include <atomic>
 
 #include "core/gil.h"
 #include "core/parallel.h"
 #include "dispatch/native.h"
-#include "kernels/foreach.h"
 #include "ops/arithmetic.h"
 #include "ops/copies.h"
 

@@ -16,8 +16,8 @@ std::vector<Scalar> scalars_of(const char* op, const Tensor& t, size_t n);
 // t[...] = value, if its dtype and shape allow; recorded where a gradient is wanted.
 void assign(const Tensor& t, const Tensor& value, const char* op);
 
-// Runs op on the i-th tensors of op.nin lists, for all i; the results replace the first op.nout operands. Where tensors are
-// flat, all their elements are one job for the threads.
+// Runs op on the i-th tensors of op.nin lists, for all i; the results replace the first op.nout operands. Where tensors
+// are flat, all their elements are one job for the threads.
 void pointwise_(const PointwiseOp& op, const Tensors* const* lists, const Scalar* params);
 
 }  // namespace tocha::foreach

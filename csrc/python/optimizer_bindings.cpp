@@ -14,8 +14,8 @@ PyObject* grad_of(PyObject* parameter) {
 
 void append(const Ref& list, PyObject* item) { check(PyList_Append(list.get(), item)); }
 
-// _gather_state(params, state, names) -> (has_complex, params, grads, state of each name ...) of those parameters that have
-// a gradient; None when one of them has no such state yet.
+// _gather_state(params, state, names) -> (has_complex, params, grads, state of each name ...) of those parameters that
+// have a gradient; None when one of them has no such state yet.
 PyObject* gather_state(PyObject*, PyObject* args) {
   return guarded([&]() -> PyObject* {
     PyObject *params, *state, *names;
@@ -43,8 +43,7 @@ PyObject* gather_state(PyObject*, PyObject* args) {
     }
     Ref out = own(PyTuple_New(count + 3));
     PyTuple_SET_ITEM(out.get(), 0, PyBool_FromLong(has_complex));
-    for (Py_ssize_t k = 0; k < count + 2; ++k)
-      PyTuple_SET_ITEM(out.get(), k + 1, lists[static_cast<size_t>(k)].give());
+    for (Py_ssize_t k = 0; k < count + 2; ++k) PyTuple_SET_ITEM(out.get(), k + 1, lists[static_cast<size_t>(k)].give());
     return out.give();
   });
 }

@@ -11,6 +11,7 @@ import pkgutil
 from pathlib import Path
 
 from tocha.operators.record import OPERATORS, Operator, composite, native, operators, register
+from tocha.operators.schema import parse
 
 for _family in pkgutil.iter_modules([str(Path(__file__).parent)]):
     if _family.name != "foreach":
@@ -22,6 +23,7 @@ BOTH = "function, inplace"
 def foreach(schema: str, each: str, variants: str = BOTH, **fields) -> Operator:
     """A record that runs the record `each` on the tensors of lists. Its arguments stand for those of `each` by position."""
     one = OPERATORS[each]
+    fields.setdefault("samples", two_of_each(schema))
     doc = f"For each tensor of the list: {one.doc[:1].lower()}{one.doc[1:]}"
     name = "foreach"
     return register(
@@ -36,6 +38,25 @@ def foreach(schema: str, each: str, variants: str = BOTH, **fields) -> Operator:
         expensive=one.expensive,
         **fields,
     )
+
+
+def two_of_each(schema: str):
+    """Samples: two tensors in each list, two numbers for lists of numbers."""
+
+    def samples(t):
+        args, kwargs = [], {}
+        for a in parse(schema).arguments:
+            if a.default is not None:
+                continue
+            kinds = {"Tensor[]": lambda: [t(3, 4), t(2)], "Scalar[]": lambda: [2, 3], "Tensor": t, "Scalar": lambda: 2}
+            value = kinds[a.type]()
+            if a.keyword_only:
+                kwargs[a.name] = value
+            else:
+                args.append(value)
+        return [(args, kwargs)]
+
+    return samples
 
 
 def in_lists(o: Operator) -> str:
@@ -103,7 +124,12 @@ foreach("_foreach_lerp.List(Tensor[] self, Tensor[] tensors1, Tensor[] weights) 
 foreach("_foreach_lerp.Scalar(Tensor[] self, Tensor[] tensors1, Scalar weight) -> Tensor[]", "lerp")
 foreach("_foreach_lerp.ScalarList(Tensor[] self, Tensor[] tensors1, Scalar[] weight) -> Tensor[]", "lerp")
 foreach("_foreach_clone(Tensor[] self, *, memory_format? memory_format=None) -> Tensor[]", "clone", "function")
-foreach("_foreach_mm(Tensor[] self, Tensor[] mat2) -> Tensor[]", "mm", "function")
+foreach(
+    "_foreach_mm(Tensor[] self, Tensor[] mat2) -> Tensor[]",
+    "mm",
+    "function",
+    samples=lambda t: [(([t(3, 4), t(2, 2)], [t(4, 2), t(2, 3)]), {})],
+)
 foreach("_foreach_max(Tensor[] self) -> Tensor[]", "max", "function")
 
 
@@ -139,17 +165,7 @@ def non_finite_check_and_unscale():
     variants="function",
     tags=frozenset({"no_gradient"}),
     samples=lambda t: [
-        (
-            (
-                t(1, dtype="float32"),
-                t(1, dtype="int32"),
-                t(1, dtype="float32"),
-                2.0,
-                0.5,
-                3,
-            ),
-            {},
-        )
+        ((t(dtype="float32"), t(dtype="int32", low=0, high=1), t(dtype="float32"), 2.0, 0.5, 3), {}),
     ],
 )
 def update_scale():

@@ -140,19 +140,15 @@ class Optimizer:
 
     def zero_grad(self, set_to_none: bool = True) -> None:
         """Forgets the gradients of all parameters, or (set_to_none=False) makes them zero."""
+        grads = []
         for group in self.param_groups:
-            if set_to_none:
-                for p in group["params"]:
-                    p.grad = None
-                continue
             for p in group["params"]:
-                if p.grad is None:
-                    continue
-                if p.grad.grad_fn is not None:
-                    p.grad.detach_()
-                else:
-                    p.grad.requires_grad_(False)
-                p.grad.zero_()
+                if set_to_none:
+                    p.grad = None
+                elif p.grad is not None:
+                    grads.append(p.grad.detach_() if p.grad.grad_fn is not None else p.grad.requires_grad_(False))
+        if grads:
+            _C._foreach_zero_(grads)
 
     # -- groups ------------------------------------------------------------------------------------
 

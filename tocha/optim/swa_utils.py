@@ -10,7 +10,7 @@ from typing import Any, Literal
 from tocha import _C
 from tocha.autograd.grad_mode import no_grad
 from tocha.nn import Module
-from tocha.optim._schedule import LRScheduler, check_optimizer, copied, per_group
+from tocha.optim._schedule import LRScheduler, check_optimizer, per_group
 from tocha.optim.optimizer import Optimizer
 
 __all__ = [
@@ -211,8 +211,6 @@ class SWALR(LRScheduler):
     def get_lr(self) -> list[Any]:
         """The rates: each is a mixture of what it began as and its swa_lr."""
         self._warn_outside_step()
-        if self._is_initial:
-            return [copied(group["lr"]) for group in self.optimizer.param_groups]
         step = self._step_count - 1
         if self.anneal_epochs == 0:
             step = max(1, step)

@@ -6,11 +6,13 @@ import warnings
 from collections import defaultdict
 from collections.abc import Iterable
 from enum import Enum
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tocha import _C
 from tocha.autograd.grad_mode import no_grad
-from tocha.optim.optimizer import Optimizer
+
+if TYPE_CHECKING:
+    from tocha.optim import Optimizer
 
 __all__ = ["GradScaler", "OptState"]
 

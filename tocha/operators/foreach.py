@@ -82,15 +82,18 @@ for _o in operators():
         foreach(f"_foreach{_o.name}_({in_lists(_o)}) -> ()", _o.full_name, "function", tags=_o.tags)
 
 
-def of_two(name: str, scalar: str = "scalar", scalars: str = "scalars", other: str = "other", each: str = "") -> None:
+def of_two(name: str, scalar: str = "scalar", scalars: str = "scalars", other: str = "other") -> None:
     """The second operand is a number, a number for each tensor, or a tensor for each tensor."""
-    each = each or name
-    foreach(f"_foreach_{name}.Scalar(Tensor[] self, Scalar {scalar}) -> Tensor[]", each)
-    alpha = ", *, Scalar alpha=1" if any(a.name == "alpha" for a in OPERATORS[each].schema.arguments) else ""
-    foreach(f"_foreach_{name}.List(Tensor[] self, Tensor[] {other}{alpha}) -> Tensor[]", each)
-    foreach(f"_foreach_{name}.ScalarList(Tensor[] self, Scalar[] {scalars}) -> Tensor[]", each)
+    foreach(f"_foreach_{name}.Scalar(Tensor[] self, Scalar {scalar}) -> Tensor[]", name)
+    alpha = ", *, Scalar alpha=1" if any(a.name == "alpha" for a in OPERATORS[name].schema.arguments) else ""
+    foreach(f"_foreach_{name}.List(Tensor[] self, Tensor[] {other}{alpha}) -> Tensor[]", name)
+    foreach(f"_foreach_{name}.ScalarList(Tensor[] self, Scalar[] {scalars}) -> Tensor[]", name)
 
 
+# Tensors of one element come before numbers, which would take them too.
+foreach("_foreach_add.Tensor(Tensor[] self, Tensor other, *, Scalar alpha=1) -> Tensor[]", "add")
+foreach("_foreach_mul.Tensor(Tensor[] self, Tensor other) -> Tensor[]", "mul")
+foreach("_foreach_div.Tensor(Tensor[] self, Tensor other) -> Tensor[]", "div")
 of_two("add")
 of_two("sub")
 of_two("mul")
@@ -100,9 +103,6 @@ of_two("minimum")
 of_two("clamp_min")
 of_two("clamp_max")
 of_two("pow", "exponent", "exponent", "exponent")
-foreach("_foreach_add.Tensor(Tensor[] self, Tensor other, *, Scalar alpha=1) -> Tensor[]", "add")
-foreach("_foreach_mul.Tensor(Tensor[] self, Tensor other) -> Tensor[]", "mul")
-foreach("_foreach_div.Tensor(Tensor[] self, Tensor other) -> Tensor[]", "div")
 foreach("_foreach_pow.ScalarAndTensor(Scalar self, Tensor[] exponent) -> Tensor[]", "pow.Scalar", "function")
 
 

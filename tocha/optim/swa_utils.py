@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 from tocha import _C
 from tocha.autograd.grad_mode import no_grad
-from tocha.nn import Module
+from tocha.nn.modules.module import Module
 from tocha.optim._schedule import LRScheduler, check_optimizer, per_group
 from tocha.optim.optimizer import Optimizer
 

@@ -178,3 +178,9 @@ def test_scale_updates():
     for found, want, count in ((0, 8, 1), (0, 16, 0), (1, 8, 0), (0, 8, 1), (1, 4, 0)):
         assert tocha._C._amp_update_scale_(scale, good, tocha.tensor([float(found)]), 2.0, 0.5, 2) is scale
         assert (scale.item(), good.item()) == (want, count)
+
+
+def test_a_number_that_is_a_tensor_has_a_gradient():
+    x, s = tocha.ones(3), tocha.tensor(2.0, requires_grad=True)
+    tocha._C._foreach_mul([x, x], s)[1].sum().backward()
+    assert s.grad.item() == 3

@@ -298,7 +298,7 @@ LAYOUT_FREE = [o for o in CALLABLE if "random" not in o.tags and "memory_order" 
 @pytest.mark.parametrize("o", LAYOUT_FREE, ids=named)
 def test_layouts_agree(o, layout):
     for sample in cases(o):
-        result = run(s.function_of(o), each(sample.args, layout), each(sample.kwargs, layout))
+        result = run(s.function_of(o), each(copied(sample.args), layout), each(sample.kwargs, layout))
         if "uninitialized" not in o.tags:
             s.same(result, plain(o, sample))
 
@@ -307,7 +307,7 @@ def test_layouts_agree(o, layout):
 def test_dtypes_agree_across_layouts(o, d):
     """Hand-written kernels in each of their dtypes."""
     for sample in cases(o, d):
-        result = run(s.function_of(o), each(sample.args, reversed_dims), each(sample.kwargs, reversed_dims))
+        result = run(s.function_of(o), each(copied(sample.args), reversed_dims), each(sample.kwargs, reversed_dims))
         if "uninitialized" not in o.tags:
             tolerance = TOLERANCE.get(d, 1e-5)
             s.same(result, plain(o, sample), rtol=tolerance, atol=tolerance)

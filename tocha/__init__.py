@@ -39,7 +39,21 @@ pi = _math.pi
 e = _math.e
 newaxis = None
 
-from tocha import amp, autograd, functional, linalg, masked, nn, overrides, random, signal, special, storage, utils  # noqa: E402, F401
+from tocha import (  # noqa: E402, F401
+    amp,
+    autograd,
+    functional,
+    linalg,
+    masked,
+    nn,
+    optim,
+    overrides,
+    random,
+    signal,
+    special,
+    storage,
+    utils,
+)
 
 
 def __getattr__(name: str) -> object:

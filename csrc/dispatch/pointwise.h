@@ -10,7 +10,7 @@
 namespace tocha {
 
 constexpr int kMaxOperands = 12;
-constexpr int kMaxParams = 6;
+constexpr int kMaxParams = 12;
 constexpr int kParamBytes = 16;
 
 enum class Promote : uint8_t {

@@ -12,6 +12,7 @@
 #include "python/bindings.h"
 #include "python/exchange.h"
 #include "python/new_tensor.h"
+#include "python/optimizer_bindings.h"
 #include "python/tensor_methods.h"
 
 namespace tocha::python {
@@ -244,6 +245,7 @@ void add_functions(PyObject* module) {
       add_exchange_functions(extra);
       add_autograd_functions(extra);
       add_autocast_functions(extra);
+      add_optimizer_functions(extra);
       table.insert(table.end(), extra.begin(), extra.end());
     }
     table.push_back({nullptr, nullptr, 0, nullptr});

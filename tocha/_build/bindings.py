@@ -102,7 +102,8 @@ def entries() -> list[Entry]:
 
 
 def python_name(a: Argument, index: int, form: str) -> str:
-    return "input" if a.name == "self" and index == 0 and form.startswith("function") else a.name
+    renamed = a.name == "self" and index == 0 and a.type != "Tensor[]" and form.startswith("function")
+    return "input" if renamed else a.name
 
 
 def is_varargs(o: Operator, form: str) -> bool:
@@ -148,7 +149,7 @@ def unpack(a: Argument, slot: str) -> str:
 def wrap_result(o: Operator, call: str) -> list[str]:
     n = len(o.schema.returns)
     if n == 0:
-        return [f"  {call};", "  return Py_NewRef(Py_None);"]
+        return [f"  {call};", f"  return Py_NewRef({'a[0]' if o.kind == 'foreach' else 'Py_None'});"]
     if n == 1:
         return [f"  return wrap({call});"]
     lines = [f"  auto r = {call};"]
@@ -187,7 +188,9 @@ def call_function(o: Operator, form: str) -> tuple[str, str]:
             lines.append(f"    return wrap_fields({named}, {{{', '.join(f'wrap(outs[{i}])' for i in range(n))}}});")
         lines.append("  }")
     call = f"ops::{o.cpp_name}{'_' if suffix == '_in' else ''}({joined})"
-    if suffix == "_in":
+    if suffix == "_in" and o.kind == "foreach":
+        lines += [f"  {call};", "  return Py_NewRef(a[0]);"]
+    elif suffix == "_in":
         lines.append(f"  return wrap({call});")
     elif factory:
         lines.append(f"  return wrap(finish_factory({call}, {extra}));")

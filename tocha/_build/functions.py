@@ -11,6 +11,7 @@ from collections import defaultdict
 from collections.abc import Callable
 from functools import cache
 
+from tocha._build.foreach import Foreach
 from tocha._build.gradients import GradientNode, has_formulas, lacks_gradient, node_for, node_label, node_name, pointwise_tables
 from tocha._build.kernels import fold_of, is_ordered, loop_dtypes, operands, params, states, type_codes
 from tocha.codegen.native import Translator, annotations_of, default_cpp, own_type, parameter_type, return_type
@@ -63,7 +64,17 @@ def out_parameters(o: Operator) -> str:
     return f"{outs}, {rest}" if rest else outs
 
 
+def writes_lists(o: Operator) -> bool:
+    """An operator that changes the tensors of a list and returns nothing."""
+    return mutates(o) and not o.schema.returns
+
+
 def declarations(o: Operator) -> list[str]:
+    if writes_lists(o):
+        return [f"void {o.cpp_name}({parameters(o)});"]
+    if o.kind == "foreach":
+        inplace = [f"void {o.cpp_name}_({parameters(o)});"] if "inplace" in o.variants else []
+        return [f"{result_type(o)} {o.cpp_name}({parameters(o)});", *inplace]
     if mutates(o):
         return [f"Tensor {o.cpp_name}({parameters(o)});"]
     lines = [f"{result_type(o)} {o.cpp_name}({parameters(o)});"]
@@ -133,6 +144,18 @@ def names_in(signature: str) -> list[str]:
     return re.findall(r"(\w+)(?:,|$)", signature)
 
 
+def pointwise_op(o: Operator) -> list[str]:
+    """What a pointwise operator is, as data: the static op_NAME."""
+    outs, ins, ps = type_codes(o)
+    codes = ", ".join(type_code(c) for c in (*outs, *ins, *ps))
+    return [
+        f"TOCHA_LOOPS(Loop, {o.cpp_name})",
+        f"static const TypeCode types_{o.cpp_name}[] = {{{codes}}};",
+        f'static const PointwiseOp op_{o.cpp_name} = {{"{o.name}", TOCHA_LOOPS_OF({o.cpp_name}), {len(outs)}, {len(ins)}, {len(ps)}, '
+        f"Promote::{o.promote}, {str(o.expensive).lower()}, {dtype_mask(o)}, types_{o.cpp_name}}};",
+    ]
+
+
 class Family:
     """The generated source of one family."""
 
@@ -146,6 +169,8 @@ class Family:
     def text(self) -> str:
         body = "\n".join(self.lines)
         kernels = f'#include "kernels/{self.module}.h"\n' if self.kernels else ""
+        if "foreach::" in body:
+            kernels += '#include "dispatch/foreach.h"\n'
         out = SOURCE.format(module=self.module, includes=kernels + includes(body + "".join(self.statics)))
         return out + "\n".join(self.statics) + "\n\nnamespace ops {\n\n" + body + "\n\n}  // namespace ops\n}  // namespace tocha\n"
 
@@ -233,17 +258,9 @@ class Family:
     # -- pointwise ---------------------------------------------------------------------------------
 
     def pointwise(self, o: Operator) -> None:
-        outs, ins, ps = type_codes(o)
-        nout, nin = len(outs), len(ins)
         name = o.cpp_name
-        promote = "Promote::" + o.promote
-        codes = ", ".join(type_code(c) for c in (*outs, *ins, *ps))
-        self.statics.append(f"TOCHA_LOOPS(Loop, {name})")
-        self.statics.append(f"static const TypeCode types_{name}[] = {{{codes}}};")
-        self.statics.append(
-            f'static const PointwiseOp op_{name} = {{"{o.name}", TOCHA_LOOPS_OF({name}), {nout}, {nin}, {len(ps)}, {promote}, '
-            f"{str(o.expensive).lower()}, {dtype_mask(o)}, types_{name}}};"
-        )
+        nout, nin = len(o.schema.returns), len(operands(o))
+        self.statics += pointwise_op(o)
         in_list = ", ".join(a.name for a in operands(o))
         prologue = [f"  const Tensor ins[] = {{{in_list}}};"]
         scalars = ", ".join(scalar_of(a) for a in params(o))
@@ -320,6 +337,14 @@ class Family:
         if "out" in o.variants:
             out_list = ", ".join(f"out{i}" for i in range(nout))
             self.lines += [f"void {name}_out({out_parameters(o)}) {{", *self.guard(o, "out"), head, f"  const Tensor outs[] = {{{out_list}}};", f"  reduction_out(op_{name}, outs, {call});", "}", ""]
+
+    # -- lists ---------------------------------------------------------------------------------------
+
+    def foreach(self, o: Operator) -> None:
+        assert o.each is not None
+        if o.each.kind == "pointwise" and f"op_{o.each.cpp_name} = " not in "".join(self.statics):
+            self.statics += pointwise_op(o.each)
+        self.lines += Foreach(o, mutates(o)).definitions()
 
     # -- translated kinds --------------------------------------------------------------------------
 
@@ -412,6 +437,9 @@ class Family:
 
     def native(self, o: Operator) -> None:
         names = ", ".join(argument_names(o))
+        if writes_lists(o):
+            self.lines += [f"void {o.cpp_name}({parameters(o)}) {{", f"  native::{o.kernel}({names});", "}", ""]
+            return
         if mutates(o):
             first = o.schema.arguments[0].name
             kernel = o.kernel if o.kernel.endswith("_") else o.kernel + "_"

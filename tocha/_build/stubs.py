@@ -61,6 +61,8 @@ def parameters(o: Operator, form: str) -> str:
 
 
 def result(o: Operator, form: str) -> str:
+    if o.kind == "foreach" and (form == "function_inplace" or not o.schema.returns):
+        return PYTHON["Tensor[]"]
     if form in ("inplace", "function_inplace"):
         return "Tensor"
     kinds = {"Tensor": "Tensor", "Tensor[]": "tuple[Tensor, ...]", "int": "_int", "bool": "_bool", "float": "_float", "Scalar": "Number", "dtype": "dtype"}

@@ -1,5 +1,6 @@
-"""Mixed precision: autocast regions, and the hooks for functions of one's own."""
+"""Mixed precision: autocast regions, the hooks for functions of one's own, and the scaling of gradients."""
 
 from tocha.amp.autocast_mode import autocast, custom_bwd, custom_fwd, is_autocast_available
+from tocha.amp.grad_scaler import GradScaler
 
-__all__ = ["autocast", "custom_bwd", "custom_fwd", "is_autocast_available"]
+__all__ = ["GradScaler", "autocast", "custom_bwd", "custom_fwd", "is_autocast_available"]

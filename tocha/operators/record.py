@@ -51,6 +51,7 @@ class Operator:
     reverse: str | None = None  # __radd__, where the swapped form is this operator with arguments swapped
     shape: Callable | None = None  # native: the rule for its outputs
     kernel: str = ""  # native: the C++ function
+    each: Operator | None = None  # foreach: what happens to each tensor of the lists
     reduce: Any = None  # reduction: its Fold
     gradients: dict[tuple[str, ...], Callable] = field(default_factory=dict)  # by the inputs they are for
     constants: tuple[str, ...] = ()  # tensors that no gradient is defined for: they are refused if they want one

@@ -42,7 +42,11 @@ from tocha import amp, autograd, functional, linalg, masked, nn, overrides, rand
 
 
 def __getattr__(name: str) -> object:
-    """Operators with a leading underscore (tocha._unique2) are found in _C when somebody asks."""
+    """What is loaded when somebody asks: checkpoints, and operators with a leading underscore (tocha._unique2)."""
+    if name in ("save", "load", "serialization"):
+        import tocha.serialization as serialization
+
+        return serialization if name == "serialization" else getattr(serialization, name)
     if name.startswith("_") and not name.startswith("__") and hasattr(_C, name):
         return getattr(_C, name)
     raise AttributeError(f"module 'tocha' has no attribute {name!r}")

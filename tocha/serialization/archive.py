@@ -1,0 +1,147 @@
+"""The container of a checkpoint: a zip file of uncompressed records under one folder, each on a 64-byte boundary, so that
+storages can be mapped into memory where they lie.
+
+The reader trusts nothing: sizes are held against the file before memory is taken, checksums against what was read.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import struct
+import zipfile
+import zlib
+from typing import IO, Any
+
+from tocha import _C
+
+ALIGNMENT = 64
+_HEADER = 30  # bytes of a record's header before its name
+_LIMIT = 1 << 31  # from here on sizes need the 64-bit form
+_ZIP64 = 20  # bytes that form adds to a header
+
+
+class ArchiveError(RuntimeError):
+    """A file that is no checkpoint, or a damaged one."""
+
+
+class Writer:
+    """Writes records one after another; `close` adds what PyTorch expects and the directory."""
+
+    def __init__(self, file: IO[bytes], folder: str):
+        self._zip = zipfile.ZipFile(file, "w", zipfile.ZIP_STORED, allowZip64=True)
+        self._file = file
+        self._folder = folder
+        self._digest = hashlib.sha1()
+
+    def write(self, name: str, data: Any) -> None:
+        """One record; data is anything with a buffer."""
+        view = memoryview(data).cast("B")
+        info = zipfile.ZipInfo(f"{self._folder}/{name}")
+        large = view.nbytes >= _LIMIT
+        info.extra = self._padding(info.filename, large)
+        with self._zip.open(info, "w", force_zip64=large) as record:
+            record.write(view)
+        self._digest.update(f"{name}:{info.CRC}".encode())
+
+    def _padding(self, name: str, large: bool) -> bytes:
+        start = self._file.tell() + _HEADER + len(name.encode()) + (_ZIP64 if large else 0) + 4
+        return struct.pack("<2sH", b"FB", -start % ALIGNMENT) + b"Z" * (-start % ALIGNMENT)
+
+    def close(self) -> None:
+        self.write("version", b"3\n")
+        number = int.from_bytes(self._digest.digest(), "big") % 10**40
+        self.write(".data/serialization_id", f"{number:040d}".encode())
+        self._zip.close()
+
+
+class Reader:
+    """Finds and reads records of an archive, from any file that can seek."""
+
+    def __init__(self, file: IO[bytes]):
+        self.file = file
+        self.size = file.seek(0, os.SEEK_END)
+        try:
+            archive = zipfile.ZipFile(file)
+            entries = archive.infolist()
+        except Exception as error:  # zipfile lets struct's and codecs' errors through
+            raise ArchiveError(
+                f"the archive's directory cannot be read, the file is cut off or damaged: {error}"
+            ) from error
+        self._records: dict[str, zipfile.ZipInfo] = {}
+        for info in entries:
+            _, _, name = info.filename.partition("/")
+            if name in self._records:
+                raise ArchiveError(f"the archive holds two records named {name!r}")
+            self._records[name] = info
+
+    def __contains__(self, name: str) -> bool:
+        return name in self._records
+
+    def names(self) -> list[str]:
+        return list(self._records)
+
+    def span(self, name: str) -> tuple[int, int]:
+        """Where a record's bytes begin, and how many there are."""
+        info = self._records.get(name)
+        if info is None:
+            raise ArchiveError(f"the archive has no record {name!r}")
+        if info.compress_type != zipfile.ZIP_STORED or info.flag_bits & 1 or info.compress_size != info.file_size:
+            raise ArchiveError(f"record {name!r} is compressed or encrypted; checkpoints are neither")
+        self.file.seek(info.header_offset)
+        header = self.file.read(_HEADER)
+        if len(header) < _HEADER or header[:4] != b"PK\x03\x04":
+            raise ArchiveError(f"record {name!r} has no header where the directory says")
+        name_length, extra_length = struct.unpack("<HH", header[26:30])
+        begin = info.header_offset + _HEADER + name_length + extra_length
+        if begin + info.file_size > self.size:
+            raise ArchiveError(
+                f"record {name!r} of {info.file_size} bytes at {begin} goes beyond the end of the file, {self.size}"
+            )
+        return begin, info.file_size
+
+    def read(self, name: str) -> bytes:
+        begin, size = self.span(name)
+        self.file.seek(begin)
+        data = self.file.read(size)
+        self._check(name, data)
+        return data
+
+    def read_storage(self, name: str) -> _C.UntypedStorage:
+        """A record's bytes in a storage of their own."""
+        begin, size = self.span(name)
+        tensor = _C.empty(size, dtype=_C.uint8)
+        view = memoryview(tensor.numpy())
+        self.file.seek(begin)
+        if size:
+            _read_into(self.file, view)
+        self._check(name, view)
+        return tensor.untyped_storage()
+
+    def _check(self, name: str, data: Any) -> None:
+        info = self._records[name]
+        if len(data) != info.file_size or zlib.crc32(data) != info.CRC:
+            raise ArchiveError(f"record {name!r} is damaged: its checksum does not match")
+
+
+def _read_into(file: IO[bytes], view: memoryview) -> None:
+    into = getattr(file, "readinto", None)
+    done = 0
+    while done < view.nbytes:
+        if into is not None:
+            n = into(view[done:])
+        else:
+            piece = file.read(min(view.nbytes - done, 1 << 24))
+            n = len(piece)
+            view[done : done + n] = piece
+        if not n:
+            raise ArchiveError(f"the file ends {view.nbytes - done} bytes too early")
+        done += n
+
+
+def is_archive(file: IO[bytes]) -> bool:
+    """Whether the file begins as a zip file does; leaves the position where it was."""
+    at = file.tell()
+    head = file.read(4)
+    file.seek(at)
+    return head == b"PK\x03\x04"

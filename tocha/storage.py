@@ -230,3 +230,8 @@ def legacy_class(dtype):
 
 def has_legacy_class(dtype):
     return any(getattr(tocha, own) == dtype for own in _LEGACY_DTYPES.values())
+
+
+def is_legacy_class(obj):
+    """Whether obj is FloatStorage or another of those classes."""
+    return isinstance(obj, _LegacyStorageMeta)

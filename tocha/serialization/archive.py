@@ -14,6 +14,7 @@ import zlib
 from typing import IO, Any
 
 from tocha import _C
+from tocha.serialization.errors import ArchiveError, brief
 
 ALIGNMENT = 64
 _HEADER = 30  # bytes of a record's header before its name
@@ -21,16 +22,11 @@ _LIMIT = 1 << 31  # from here on sizes need the 64-bit form
 _ZIP64 = 20  # bytes that form adds to a header
 
 
-class ArchiveError(RuntimeError):
-    """A file that is no checkpoint, or a damaged one."""
-
-
 class Writer:
     """Writes records one after another; `close` adds what PyTorch expects and the directory."""
 
     def __init__(self, file: IO[bytes], folder: str):
         self._zip = zipfile.ZipFile(file, "w", zipfile.ZIP_STORED, allowZip64=True)
-        self._file = file
         self._folder = folder
         self._digest = hashlib.sha1()
 
@@ -45,7 +41,7 @@ class Writer:
         self._digest.update(f"{name}:{info.CRC}".encode())
 
     def _padding(self, name: str, large: bool) -> bytes:
-        start = self._file.tell() + _HEADER + len(name.encode()) + (_ZIP64 if large else 0) + 4
+        start = self._zip.start_dir + _HEADER + len(name.encode()) + (_ZIP64 if large else 0) + 4
         return struct.pack("<2sH", b"FB", -start % ALIGNMENT) + b"Z" * (-start % ALIGNMENT)
 
     def close(self) -> None:
@@ -62,41 +58,52 @@ class Reader:
         self.file = file
         self.size = file.seek(0, os.SEEK_END)
         try:
-            archive = zipfile.ZipFile(file)
-            entries = archive.infolist()
+            entries = zipfile.ZipFile(file).infolist()
         except Exception as error:  # zipfile lets struct's and codecs' errors through
             raise ArchiveError(
-                f"the archive's directory cannot be read, the file is cut off or damaged: {error}"
+                f"the archive's directory cannot be read, the file is cut off or damaged: {brief(error)}"
             ) from error
         self._records: dict[str, zipfile.ZipInfo] = {}
-        for info in entries:
-            _, _, name = info.filename.partition("/")
-            if name in self._records:
-                raise ArchiveError(f"the archive holds two records named {name!r}")
-            self._records[name] = info
+        self._ends: dict[str, int] = {}  # where the record after each one begins
+        end = self.size
+        for info in sorted(entries, key=lambda info: info.header_offset, reverse=True):
+            self._add(info, end)
+            end = info.header_offset
+
+    def _add(self, info: zipfile.ZipInfo, end: int) -> None:
+        """Records may not lie on one another: a small file could ask for any amount of memory that way."""
+        _, _, name = info.filename.partition("/")
+        if name in self._records:
+            raise ArchiveError(f"the archive holds two records named {brief(name)!r}")
+        if info.header_offset < 0 or info.header_offset + _HEADER + info.compress_size > end:
+            raise ArchiveError(
+                f"record {brief(name)!r} of {info.compress_size} bytes at {info.header_offset} goes beyond {end}, "
+                "the next record or the end of the file"
+            )
+        self._records[name] = info
+        self._ends[name] = end
 
     def __contains__(self, name: str) -> bool:
         return name in self._records
 
-    def names(self) -> list[str]:
-        return list(self._records)
-
     def span(self, name: str) -> tuple[int, int]:
         """Where a record's bytes begin, and how many there are."""
         info = self._records.get(name)
+        shown = repr(brief(name))
         if info is None:
-            raise ArchiveError(f"the archive has no record {name!r}")
+            raise ArchiveError(f"the archive has no record {shown}")
         if info.compress_type != zipfile.ZIP_STORED or info.flag_bits & 1 or info.compress_size != info.file_size:
-            raise ArchiveError(f"record {name!r} is compressed or encrypted; checkpoints are neither")
+            raise ArchiveError(f"record {shown} is compressed or encrypted; checkpoints are neither")
         self.file.seek(info.header_offset)
         header = self.file.read(_HEADER)
         if len(header) < _HEADER or header[:4] != b"PK\x03\x04":
-            raise ArchiveError(f"record {name!r} has no header where the directory says")
+            raise ArchiveError(f"record {shown} has no header where the directory says")
         name_length, extra_length = struct.unpack("<HH", header[26:30])
         begin = info.header_offset + _HEADER + name_length + extra_length
-        if begin + info.file_size > self.size:
+        if begin + info.file_size > self._ends[name]:
             raise ArchiveError(
-                f"record {name!r} of {info.file_size} bytes at {begin} goes beyond the end of the file, {self.size}"
+                f"record {shown} of {info.file_size} bytes at {begin} goes beyond {self._ends[name]}, "
+                "the next record or the end of the file"
             )
         return begin, info.file_size
 
@@ -107,21 +114,24 @@ class Reader:
         self._check(name, data)
         return data
 
-    def read_storage(self, name: str) -> _C.UntypedStorage:
+    def read_storage(self, name: str, kind: type[_C.UntypedStorage] = _C.UntypedStorage) -> _C.UntypedStorage:
         """A record's bytes in a storage of their own."""
         begin, size = self.span(name)
-        tensor = _C.empty(size, dtype=_C.uint8)
-        view = memoryview(tensor.numpy())
+        storage = kind(size)
+        view = memoryview(storage._as_tensor(_C.uint8).numpy())
         self.file.seek(begin)
         if size:
             _read_into(self.file, view)
         self._check(name, view)
-        return tensor.untyped_storage()
+        return storage
 
     def _check(self, name: str, data: Any) -> None:
+        """A checksum of 0 means that none was written: PyTorch can be told to leave them out."""
         info = self._records[name]
-        if len(data) != info.file_size or zlib.crc32(data) != info.CRC:
-            raise ArchiveError(f"record {name!r} is damaged: its checksum does not match")
+        if len(data) != info.file_size:
+            raise ArchiveError(f"record {brief(name)!r} is cut off")
+        if info.CRC and zlib.crc32(data) != info.CRC:
+            raise ArchiveError(f"record {brief(name)!r} is damaged: its checksum does not match")
 
 
 def _read_into(file: IO[bytes], view: memoryview) -> None:

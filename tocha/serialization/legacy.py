@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import pickle
 import struct
 import sys
@@ -10,8 +9,8 @@ from collections.abc import Callable
 from typing import IO, Any
 
 from tocha import _C
-from tocha.serialization.machine import Refused
-from tocha.serialization.pickler import Pickler, Storages
+from tocha.serialization.errors import Refused, brief
+from tocha.serialization.pickler import Pickler, Storages, check_reference, typed
 from tocha.storage import TypedStorage, UntypedStorage, legacy_class
 
 MAGIC = 0x1950A86A20F9469CFC6C
@@ -39,7 +38,7 @@ class _Storages(Storages):
         return kind, legacy_class(_C.uint8), key, location, count, None  # it knows no storages of bytes
 
 
-def write(obj: object, file: IO[bytes], folder: str, protocol: int, byteorder: bool) -> None:
+def write(obj: object, file: IO[bytes], protocol: int) -> None:
     for head in (MAGIC, PROTOCOL, SYSTEM):
         pickle.dump(head, file, protocol)
     storages = _Storages()
@@ -47,47 +46,49 @@ def write(obj: object, file: IO[bytes], folder: str, protocol: int, byteorder: b
     keys = sorted(storages.by_key)
     pickle.dump(keys, file, protocol)
     for key in keys:
-        data = storages.by_key[key]._as_tensor(_C.uint8).numpy()
+        data = storages.bytes_of(key)
         file.write(struct.pack("<q", data.nbytes // storages.item_sizes[key]))
-        file.write(memoryview(data))
+        file.write(data)
 
 
 def read(file: IO[bytes], place: Callable, unpickle: Callable) -> Any:
-    """unpickle(data, find) gives the object of a pickle and where it ends."""
+    """The object at the file's position. unpickle(data, at, find) gives the object of a pickle and where it ends."""
+    start = file.tell()
     data = file.read()
+    if not data:
+        raise EOFError("Ran out of input: the file is empty, or was not rewound with seek(0)")
+    if not data.startswith(pickle.PROTO):
+        raise Refused("the file is no checkpoint: neither a zip archive nor the format before it")
+    pickles = _Pickles(data, unpickle)
+    if pickles.next() != MAGIC:
+        raise Refused("Invalid magic number; corrupt file?")
+    if pickles.next() != PROTOCOL:
+        raise Refused("Invalid protocol version of the older format")
+    pickles.next()  # what machine wrote it: the bytes are little-endian whatever it was
+    waiting = _Waiting(place, len(data))
+    result = pickles.next(waiting.find)
+    keys = pickles.next()
+    file.seek(start + waiting.fill_all(keys, data, pickles.at))
+    return result
 
-    def nothing(reference: Any) -> Any:
-        raise Refused("the head of the file refers to a storage")
 
-    at = 0
+class _Pickles:
+    """Pickles one after another."""
 
-    def next_object(find: Callable = nothing) -> Any:
-        nonlocal at
-        if at >= len(data):
-            raise EOFError(
-                "Ran out of input: the file ends too early" if data else "Ran out of input: the file is empty"
-            )
-        found, used = unpickle(data[at:], find)
-        at += used
+    def __init__(self, data: bytes, unpickle: Callable):
+        self._data = data
+        self._unpickle = unpickle
+        self.at = 0
+
+    def next(self, find: Callable | None = None) -> Any:
+        if self.at >= len(self._data):
+            raise EOFError("Ran out of input: the file ends too early")
+        found, self.at = self._unpickle(self._data, self.at, find or self._nothing)
         return found
 
-    if data and not data.startswith(pickle.PROTO):
-        raise Refused("the file is no checkpoint: neither a zip archive nor the format before it")
-    if next_object() != MAGIC:
-        raise Refused("Invalid magic number; corrupt file?")
-    if next_object() != PROTOCOL:
-        raise Refused("Invalid protocol version of the older format")
-    next_object()
-    waiting = _Waiting(place, len(data))
-    result = next_object(waiting.find)
-    keys = next_object()
-    if not isinstance(keys, list):
-        raise Refused("the list of storages is none")
-    stream = io.BytesIO(data)
-    stream.seek(at)
-    for key in keys:
-        waiting.fill(key, stream)
-    return result
+    @staticmethod
+    def _nothing(reference: Any) -> Any:
+        raise Refused("the head of the file refers to a storage")
 
 
 class _Waiting:
@@ -95,27 +96,39 @@ class _Waiting:
 
     def __init__(self, place: Callable, limit: int):
         self._place = place
-        self._limit = limit
-        self._made: dict[str, tuple[UntypedStorage, int]] = {}
+        self._left = limit  # bytes: all storages together are no larger than the file
+        self._made: dict[str, tuple[UntypedStorage, UntypedStorage, int]] = {}
 
     def find(self, reference: Any) -> TypedStorage | UntypedStorage:
-        from tocha.serialization import check_reference, typed
-
         key, dtype, location, nbytes = check_reference(reference)
-        if nbytes > self._limit:
-            raise Refused(f"storage {key!r} of {nbytes} bytes is larger than the file")
+        if len(reference) > 5 and reference[5] is not None:
+            raise Refused(f"storage {brief(key)!r} is a part of another; such files are too old to be read")
         if key not in self._made:
-            storage = self._place(UntypedStorage(nbytes), location)
-            self._made[key] = storage, 1 if dtype is None else dtype.itemsize
-        return typed(self._made[key][0], dtype)
+            self._left -= nbytes
+            if self._left < 0:
+                raise Refused(f"storage {brief(key)!r} of {nbytes} bytes is larger than the file")
+            read = UntypedStorage(nbytes)
+            self._made[key] = read, self._place(read, location), 1 if dtype is None else dtype.itemsize
+        read, placed, _ = self._made[key]
+        if read.nbytes() != nbytes:
+            raise Refused(f"storage {brief(key)!r} is referred to in two ways")
+        return typed(placed, dtype)
 
-    def fill(self, key: Any, stream: IO[bytes]) -> None:
-        if not isinstance(key, str) or key not in self._made:
-            raise Refused(f"the file holds a storage {key!r} that nothing uses")
-        storage, item = self._made[key]
-        head = stream.read(8)
-        data = stream.read(storage.nbytes())
-        if len(head) < 8 or struct.unpack("<q", head)[0] * item != storage.nbytes() or len(data) < storage.nbytes():
-            raise Refused(f"storage {key!r} is cut off or has another size than its tensors say")
-        if storage.device.type != "meta" and data:
-            storage._as_tensor(_C.uint8).copy_(_C.frombuffer(bytearray(data), dtype=_C.uint8))
+    def fill_all(self, keys: Any, data: bytes, at: int) -> int:
+        """Gives every storage its bytes; where the last one ends."""
+        if not isinstance(keys, list) or not all(isinstance(key, str) for key in keys):
+            raise Refused("the list of storages is none")
+        if len(set(keys)) != len(keys) or set(keys) != self._made.keys():
+            raise Refused("the storages that the file holds are not those that its tensors use")
+        for key in keys:
+            at = self._fill(key, memoryview(data)[at:], at)
+        return at
+
+    def _fill(self, key: str, rest: memoryview, at: int) -> int:
+        read, placed, item = self._made[key]
+        nbytes = read.nbytes()
+        if len(rest) < 8 + nbytes or struct.unpack_from("<q", rest)[0] * item != nbytes:
+            raise Refused(f"storage {brief(key)!r} is cut off or has another size than its tensors say")
+        if placed.device.type != "meta" and nbytes:
+            placed._as_tensor(_C.uint8).copy_(_C.frombuffer(bytearray(rest[8 : 8 + nbytes]), dtype=_C.uint8))
+        return at + 8 + nbytes

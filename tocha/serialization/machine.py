@@ -13,9 +13,9 @@ import struct
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from tocha import _C
 from tocha._utils import _set_state
 from tocha.serialization import safe
+from tocha.serialization.errors import Refused, brief
 
 HIGHEST_PROTOCOL = 5
 ADVICE = (
@@ -23,26 +23,21 @@ ADVICE = (
     "If you trust where the file comes from, load it with weights_only=False, or allow the name with "
     "tocha.serialization.add_safe_globals([...])."
 )
-
-
-class Refused(pickle.UnpicklingError):
-    """A pickle that wants more than data, or is damaged."""
-
-
 _MARK = object()
 
 
 class Machine:
-    """Runs one pickle. `persistent` is asked for what the pickle keeps elsewhere (storages)."""
+    """Runs one pickle, which begins at a place in the data. `persistent` is asked for what lies outside (storages)."""
 
-    def __init__(self, data: bytes, persistent: Callable[[Any], Any], encoding: str = "utf-8"):
+    def __init__(self, data: bytes, persistent: Callable[[Any], Any], encoding: str = "utf-8", at: int = 0):
         self.data = data
-        self.at = 0
+        self.at = at
         self.persistent = persistent
         self.encoding = encoding
         self.stack: list[Any] = []
         self.memo: dict[int, Any] = {}
-        self.callables: dict[int, Any] = {}  # what names were looked up, by identity
+        self.named: dict[int, Any] = {}  # what names were looked up, by identity
+        self.copied = 0
 
     def run(self) -> Any:
         while True:
@@ -51,7 +46,7 @@ class Machine:
                 return self.pop()
             handler = HANDLERS.get(code)
             if handler is None:
-                raise Refused(f"{ADVICE} Unsupported operand {code:#x} at byte {self.at - 1} of the pickle.")
+                raise Refused(f"{ADVICE} {_opcode_name(code)} at byte {self.at - 1} of the pickle is not supported.")
             handler(self)
 
     # -- reading -----------------------------------------------------------------------------------
@@ -71,7 +66,7 @@ class Machine:
             raise Refused("pickle data was truncated in the middle of a name")
         text = self.take(end - self.at)
         self.at += 1
-        return text.decode("utf-8")
+        return text.decode()
 
     # -- the stack ---------------------------------------------------------------------------------
 
@@ -84,7 +79,7 @@ class Machine:
         return self.stack.pop()
 
     def top(self, kind: type, what: str) -> Any:
-        if not self.stack or not isinstance(self.stack[-1], kind):
+        if not self.stack or self.stack[-1] is _MARK or not isinstance(self.stack[-1], kind):
             raise Refused(f"{what} expects a {kind.__name__}, at byte {self.at} of the pickle")
         return self.stack[-1]
 
@@ -102,52 +97,57 @@ class Machine:
         try:
             found = safe.allowed(module, name)
         except KeyError:
-            raise Refused(
-                f"{ADVICE} Unsupported global: GLOBAL {module}.{name} was not an allowed global by default."
-            ) from None
-        self.callables[id(found)] = found
+            full = brief(f"{module}.{name}")
+            raise Refused(f"{ADVICE} Unsupported global: GLOBAL {full} was not an allowed global by default.") from None
+        self.named[id(found)] = found
         self.push(found)
 
-    def known(self, function: Any) -> Any:
-        looked_up = self.callables.get(id(function), _MARK) is function
-        if not looked_up or not callable(function) or safe.is_name_only(function):
-            raise Refused(f"{ADVICE} The pickle calls a {type(function).__name__}, which is no allowed function.")
-        return function
-
-    def call(self, function: Any, arguments: Any, keywords: Any = None) -> Any:
-        if not isinstance(arguments, tuple) or not isinstance(keywords or {}, dict):
-            raise Refused(f"the arguments of a call must be a tuple, at byte {self.at} of the pickle")
-        return self.guarded(getattr(function, "__name__", str(function)), self.known(function), arguments, keywords)
-
-    def guarded(self, name: str, function: Callable, arguments: tuple, keywords: dict | None = None) -> Any:
-        try:
-            return function(*arguments, **(keywords or {}))
-        except Exception as error:
-            raise Refused(f"{name} cannot be made from what the file holds: {error}") from error
-
-    def new(self, cls: Any, arguments: Any, keywords: Any = None) -> Any:
-        if not isinstance(cls, type):
-            raise Refused(f"the pickle makes an object of {cls!r}, which is no class")
+    def call(self, function: Any, arguments: Any) -> Any:
         if not isinstance(arguments, tuple):
             raise Refused(f"the arguments of a call must be a tuple, at byte {self.at} of the pickle")
-        self.known(cls)
-        return self.guarded(cls.__name__, cls.__new__, (cls, *arguments), keywords)
+        allowed = safe.callable_for(function) if self.named.get(id(function), _MARK) is function else None
+        if allowed is None:
+            what = getattr(function, "__name__", None) if isinstance(function, type) else None
+            raise Refused(
+                f"{ADVICE} The pickle calls a {what or type(function).__name__}, which is no allowed function."
+            )
+        self.copied += safe.copied_by(function, arguments)
+        if self.copied > len(self.data):
+            raise Refused("the pickle copies more values than it holds")
+        return self.guarded(allowed.__name__, allowed, *arguments)
+
+    def new(self, cls: Any, arguments: Any, keywords: Any) -> Any:
+        """An object of a class that the user allowed; no other kind is written this way."""
+        if not isinstance(cls, type) or not safe.is_added(cls):
+            what = f"class {cls.__name__}" if isinstance(cls, type) else type(cls).__name__
+            raise Refused(
+                f"{ADVICE} The pickle makes an object of a {what}, which was not allowed by add_safe_globals."
+            )
+        if not isinstance(arguments, tuple) or type(keywords) is not dict:
+            raise Refused(f"the arguments of a call must be a tuple and a dict, at byte {self.at} of the pickle")
+        return self.guarded(cls.__name__, cls.__new__, cls, *arguments, **keywords)
+
+    def guarded(self, what: str, function: Callable, *arguments: Any, **keywords: Any) -> Any:
+        """A call whose failure is the file's fault."""
+        try:
+            return function(*arguments, **keywords)
+        except Exception as error:
+            cause = f"{type(error).__name__}: {brief(error)}"
+            raise Refused(f"{what} cannot be made from what the file holds, at byte {self.at}: {cause}") from error
 
     def build(self) -> None:
         """Gives the object on top its attributes."""
         state = self.pop()
-        if not self.stack:
-            raise Refused("the pickle has no object to give attributes to")
-        target = self.stack[-1]
-        if isinstance(target, collections.OrderedDict) and isinstance(state, dict):
-            target.__dict__.update(state)
-        elif isinstance(target, _C.Tensor) or safe.is_added(type(target)):
+        target = self.top(object, "giving attributes")
+        kind = type(target)
+        if kind is collections.OrderedDict:
+            self.guarded("an OrderedDict", _set_state, target, state)
+        elif safe.is_added(kind):
             restore = getattr(target, "__setstate__", None)
-            name = type(target).__name__
-            self.guarded(name, restore, (state,)) if restore else self.guarded(name, _set_state, (target, state))
+            self.guarded(kind.__name__, *((restore, state) if restore else (_set_state, target, state)))
         else:
             raise Refused(
-                f"{ADVICE} Can only build Tensor, Parameter, OrderedDict or types allowlisted via add_safe_globals, but got {type(target)}"
+                f"{ADVICE} Can only build OrderedDict or types allowlisted via add_safe_globals, but got {kind.__name__}"
             )
 
     def recall(self, key: int) -> None:
@@ -156,9 +156,7 @@ class Machine:
         self.push(self.memo[key])
 
     def remember(self, key: int) -> None:
-        if not self.stack:
-            raise Refused("the pickle remembers a value of an empty stack")
-        self.memo[key] = self.stack[-1]
+        self.memo[key] = self.top(object, "remembering a value")
 
 
 # -- opcodes -----------------------------------------------------------------------------------------
@@ -212,22 +210,17 @@ def _appends(m: Machine) -> None:
     m.top(list, "append").extend(items)
 
 
-def check_key(key: Any, depth: int = 0) -> None:
-    """Python hashes nested tuples by recursion on the C stack, which a file could overflow."""
-    if isinstance(key, tuple):
-        if depth > 20:
-            raise Refused("a key of a dict or set is a tuple nested more than 20 deep")
-        for item in key:
-            check_key(item, depth + 1)
-
-
 def _set_items(m: Machine, items: list[Any]) -> None:
     target = m.top(dict, "setting an item")
     if len(items) % 2:
         raise Refused("the pickle sets a key without a value")
-    for key in items[::2]:
-        check_key(key)
-    m.guarded("a dict", target.update, (zip(items[::2], items[1::2], strict=True),))
+
+    def fill() -> None:
+        for key, value in zip(items[::2], items[1::2], strict=True):
+            safe.check_key(key)
+            target[key] = value
+
+    m.guarded(f"a {type(target).__name__}", fill)
 
 
 def _set_item(m: Machine) -> None:
@@ -235,14 +228,16 @@ def _set_item(m: Machine) -> None:
     _set_items(m, [key, value])
 
 
-def _hashed(m: Machine, kind: type) -> None:
+def _add_items(m: Machine) -> None:
     items = m.to_mark()
-    for item in items:
-        check_key(item)
-    if kind is frozenset:
-        m.push(m.guarded("a frozenset", frozenset, (items,)))
-    else:
-        m.guarded("a set", m.top(set, "adding items").update, (items,))
+    target = m.top(set, "adding items")
+
+    def fill() -> None:
+        for item in items:
+            safe.check_key(item)
+            target.add(item)
+
+    m.guarded("a set", fill)
 
 
 def _dict(m: Machine) -> None:
@@ -265,12 +260,18 @@ def _reduce(m: Machine) -> None:
 
 def _new(m: Machine) -> None:
     arguments, cls = m.pop(), m.pop()
-    m.push(m.new(cls, arguments))
+    m.push(m.new(cls, arguments, {}))
 
 
 def _new_with_keywords(m: Machine) -> None:
     keywords, arguments, cls = m.pop(), m.pop(), m.pop()
     m.push(m.new(cls, arguments, keywords))
+
+
+def _inst(m: Machine) -> None:
+    """Makes an object the way Python 1 did; only the name is looked at, for the message."""
+    m.look_up(m.line(), m.line())
+    raise Refused(f"{ADVICE} INST at byte {m.at} of the pickle is not supported.")
 
 
 def _pop(m: Machine) -> None:
@@ -315,14 +316,15 @@ HANDLERS: dict[int, Callable[[Machine], None]] = {
         pickle.TUPLE: lambda m: m.push(tuple(m.to_mark())),
         pickle.LIST: lambda m: m.push(m.to_mark()),
         pickle.DICT: _dict,
-        pickle.FROZENSET: lambda m: _hashed(m, frozenset),
-        pickle.ADDITEMS: lambda m: _hashed(m, set),
+        pickle.FROZENSET: lambda m: m.push(m.guarded("a frozenset", safe.frozenset_of, m.to_mark())),
+        pickle.ADDITEMS: _add_items,
         pickle.APPEND: _append,
         pickle.APPENDS: _appends,
         pickle.SETITEM: _set_item,
         pickle.SETITEMS: lambda m: _set_items(m, m.to_mark()),
         pickle.GLOBAL: lambda m: m.look_up(m.line(), m.line()),
         pickle.STACK_GLOBAL: _stack_global,
+        pickle.INST: _inst,
         pickle.REDUCE: _reduce,
         pickle.NEWOBJ: _new,
         pickle.NEWOBJ_EX: _new_with_keywords,
@@ -341,20 +343,26 @@ def void(_: object) -> None:
     """For opcodes whose value is not needed."""
 
 
-def load(data: bytes, persistent: Callable[[Any], Any], encoding: str = "utf-8") -> tuple[Any, int]:
-    """The object that a pickle holds, and where the pickle ends."""
-    m = Machine(data, persistent, encoding)
+def _opcode_name(code: int) -> str:
+    known = {ord(op.code): op.name for op in pickletools.opcodes}
+    return f"opcode {known[code]}" if code in known else f"byte {code:#04x}, which is no opcode,"
+
+
+def load(data: bytes, persistent: Callable[[Any], Any], encoding: str = "utf-8", at: int = 0) -> tuple[Any, int]:
+    """The object of the pickle that begins at a place, and where the pickle ends."""
+    m = Machine(data, persistent, encoding, at)
     try:
         return m.run(), m.at
     except (UnicodeError, RecursionError, MemoryError, OverflowError, struct.error) as error:
-        raise Refused(f"the pickle is damaged near byte {m.at}: {type(error).__name__}: {error}") from error
+        raise Refused(f"the pickle is damaged near byte {m.at}: {type(error).__name__}: {brief(error)}") from error
 
 
-def globals_named(data: bytes) -> Iterator[str]:
-    """Every name that a pickle looks up, as text, found without running anything."""
+def globals_named(data: bytes) -> Iterator[tuple[str, str]]:
+    """Every name (module, name) that a pickle looks up, found without running anything."""
     texts: list[str] = []
     memo: dict[int, str | None] = {}
     last: str | None = None  # the text that the opcode before put on the stack
+    argument: Any
     for code, argument, _ in pickletools.genops(data):
         if code.name == "MEMOIZE":
             memo[len(memo)] = last
@@ -363,10 +371,11 @@ def globals_named(data: bytes) -> Iterator[str]:
             memo[argument] = last
             continue
         last = memo.get(argument) if code.name in ("BINGET", "LONG_BINGET") else None
-        if code.name == "GLOBAL":
-            yield argument.replace(" ", ".")
+        if code.name in ("GLOBAL", "INST"):
+            module, _, name = argument.partition(" ")
+            yield module, name
         elif code.name == "STACK_GLOBAL" and len(texts) >= 2:
-            yield ".".join(texts[-2:])
+            yield texts[-2], texts[-1]
         elif isinstance(argument, str):
             last = argument
         if last is not None:
@@ -374,16 +383,17 @@ def globals_named(data: bytes) -> Iterator[str]:
 
 
 def unsafe_globals(data: bytes) -> list[str]:
-    """Those names that `weights_only=True` would refuse."""
-    found = []
-    for full in globals_named(data):
-        module, _, name = full.rpartition(".")
-        try:
-            safe.allowed(module, name)
-        except KeyError:
-            if full not in found:
-                found.append(full)
-    return found
+    """Those names that `weights_only=True` would refuse, in order."""
+    found: dict[str, None] = {}
+    try:
+        for module, name in globals_named(data):
+            try:
+                safe.allowed(module, name)
+            except KeyError:
+                found[f"{module}.{name}"] = None
+    except (ValueError, IndexError, struct.error) as error:  # what pickletools raises for a damaged pickle
+        raise Refused(f"the pickle is damaged: {brief(error)}") from error
+    return list(found)
 
 
 __all__ = ["Machine", "Refused", "globals_named", "load", "unsafe_globals"]

@@ -10,7 +10,6 @@ _MOVED = {  # PyTorch's private homes of public things
     ("torch.storage", "_LegacyStorage"): ("tocha.storage", "TypedStorage"),
     ("torch.storage", "_TypedStorage"): ("tocha.storage", "TypedStorage"),
     ("torch.storage", "_UntypedStorage"): ("tocha.storage", "UntypedStorage"),
-    ("torch._C._nn", "Parameter"): ("tocha.nn.parameter", "Parameter"),
 }
 _PYTHON_2 = {"__builtin__": "builtins", "copy_reg": "copyreg", "Queue": "queue"}
 

@@ -1,4 +1,8 @@
-"""What a checkpoint may name without being trusted: tensors and plain containers, and what the user adds."""
+"""What a checkpoint may name without being trusted: tensors and plain containers, and what the user adds.
+
+Naming is not calling. What may be called without being added has a function here that checks its arguments first: a file
+could otherwise ask Python to hash what overflows its stack, or to walk a view of a trillion elements.
+"""
 
 from __future__ import annotations
 
@@ -10,32 +14,129 @@ from tocha import _C, _tensor, _utils, storage
 from tocha.serialization import names
 
 Named = Callable | tuple[Callable, str]
+_DEEPEST_KEY = 20
+_LARGEST_KEY = 10_000
 
 
-def _encode(text: str, encoding: str) -> bytes:
+# -- calls with checked arguments ------------------------------------------------------------------------
+
+
+def check_key(key: Any) -> None:
+    """Python hashes nested tuples by recursion without a limit, and one tuple may stand in another many times."""
+    waiting, seen = [(key, 0)], 0
+    while waiting:
+        value, depth = waiting.pop()
+        if not isinstance(value, tuple):
+            continue
+        seen += len(value)
+        if depth >= _DEEPEST_KEY:
+            raise ValueError(f"a key of a dict or set is a tuple nested more than {_DEEPEST_KEY} deep")
+        if seen > _LARGEST_KEY:
+            raise ValueError(f"a key of a dict or set is a tuple of more than {_LARGEST_KEY} values")
+        waiting.extend((item, depth + 1) for item in value)
+
+
+def _check_type(value: Any, *kinds: type) -> None:
+    if type(value) not in kinds:
+        raise ValueError(f"expected {' or '.join(k.__name__ for k in kinds)}, not {type(value).__name__}")
+
+
+def _items(values: Any) -> Any:
+    _check_type(values, list, tuple, set, frozenset)
+    for value in values:
+        check_key(value)
+    return values
+
+
+def _set(values: Any = ()) -> set:
+    return set(_items(values))
+
+
+def frozenset_of(values: Any = ()) -> frozenset:
+    return frozenset(_items(values))
+
+
+def _ordered_dict(pairs: Any = ()) -> collections.OrderedDict:
+    """Empty, or of a list of pairs, as Python 2 wrote it."""
+    _check_type(pairs, list, tuple)
+    for pair in pairs:
+        _check_type(pair, list, tuple)
+        if len(pair) != 2:
+            raise ValueError(f"expected a key and a value, not {len(pair)} values")
+        check_key(pair[0])
+    return collections.OrderedDict(pairs)
+
+
+def _counter(counts: Any = None) -> collections.Counter:
+    _check_type(counts, dict, type(None))
+    return collections.Counter(counts)
+
+
+def _size(values: Any = ()) -> _C.Size:
+    _check_type(values, list, tuple)
+    return _C.Size(values)
+
+
+def _encode(text: Any, encoding: Any = "latin1") -> bytes:
     """_codecs.encode as pickles use it, for bytes."""
-    if not isinstance(text, str) or encoding not in ("latin1", "latin-1"):
-        raise ValueError(f"bytes are saved as latin1 text, not {type(text).__name__} in {encoding!r}")
+    _check_type(text, str)
+    if encoding not in ("latin1", "latin-1"):
+        raise ValueError("bytes are saved as latin1 text, not in another encoding")
     return text.encode("latin1")
 
 
-def _bytearray(source: Any = b"", encoding: str = "latin1") -> bytearray:
+def _bytearray(source: Any = b"", encoding: Any = "latin1") -> bytearray:
     """Of text or bytes; a number would ask for that much memory."""
-    if isinstance(source, str):
-        return bytearray(_encode(source, encoding))
-    if not isinstance(source, bytes | list):
-        raise ValueError(f"a bytearray is saved as text or bytes, not {type(source).__name__}")
-    return bytearray(source)
+    _check_type(source, str, bytes)
+    return bytearray(_encode(source, encoding) if isinstance(source, str) else source)
+
+
+def _complex(real: Any = 0.0, imag: Any = 0.0) -> complex:
+    _check_type(real, int, float)
+    _check_type(imag, int, float)
+    return complex(real, imag)
 
 
 def _rebuild_from_type(function: Any, new_type: Any, args: Any, state: Any) -> Any:
     """_tensor._rebuild_from_type_v2, for tensors only."""
-    if function not in _REBUILDS or not (isinstance(new_type, type) and issubclass(new_type, _C.Tensor)):
-        raise ValueError(f"a {new_type!r} made by {function!r} is no tensor")
+    if not any(function is known for known in _REBUILDS):
+        raise ValueError("a tensor can only be made by a function that rebuilds tensors")
+    if not (isinstance(new_type, type) and issubclass(new_type, _C.Tensor)):
+        raise ValueError("the class of a tensor must be Tensor or derived from it")
+    _check_type(args, tuple)
     return _tensor._rebuild_from_type_v2(function, new_type, args, state)
 
 
-_REBUILDS = [getattr(_utils, n) for n in vars(_utils) if n.startswith("_rebuild_")]
+_REBUILDS = (
+    _utils._rebuild_tensor,
+    _utils._rebuild_tensor_v2,
+    _utils._rebuild_tensor_v3,
+    _utils._rebuild_meta_tensor_no_storage,
+    _utils._rebuild_parameter,
+    _utils._rebuild_parameter_with_state,
+)
+_CALLS: list[tuple[Any, Callable]] = [
+    (collections.OrderedDict, _ordered_dict),
+    (collections.Counter, _counter),
+    (set, _set),
+    (frozenset, frozenset_of),
+    (complex, _complex),
+    (bytearray, _bytearray),
+    (_encode, _encode),
+    (_C.Size, _size),
+    (_C.device, _C.device),
+    (_tensor._rebuild_from_type_v2, _rebuild_from_type),
+    *((f, f) for f in _REBUILDS),
+]
+
+
+def copied_by(obj: Any, arguments: tuple) -> int:
+    """How many values such a call copies. A pickle that pickle wrote holds each of them once."""
+    first = arguments[0] if arguments and not is_added(obj) else None
+    return len(first) if isinstance(first, str | bytes | list | tuple | set | frozenset | dict) else 0
+
+
+# -- names -------------------------------------------------------------------------------------------------
 
 
 def _defaults() -> dict[str, Any]:
@@ -47,7 +148,7 @@ def _defaults() -> dict[str, Any]:
         "builtins.set": set,
         "builtins.frozenset": frozenset,
         "builtins.complex": complex,
-        "builtins.bytearray": _bytearray,
+        "builtins.bytearray": bytearray,
         "_codecs.encode": _encode,
         "tocha.Size": _C.Size,
         "tocha.device": _C.device,
@@ -55,12 +156,12 @@ def _defaults() -> dict[str, Any]:
         "tocha.nn.parameter.Parameter": Parameter,
         "tocha.storage.UntypedStorage": storage.UntypedStorage,
         "tocha.storage.TypedStorage": storage.TypedStorage,
-        "tocha._tensor._rebuild_from_type_v2": _rebuild_from_type,
+        "tocha._tensor._rebuild_from_type_v2": _tensor._rebuild_from_type_v2,
     }
     found |= {f"tocha._utils.{f.__name__}": f for f in _REBUILDS}
     found |= {f"tocha.{n}": v for n, v in vars(storage).items() if n in storage.__all__}
-    found |= {f"tocha.{n}": v for n, v in vars(_C).items() if isinstance(v, _C.dtype)}
-    found |= {f"tocha.{n}": v for n, v in vars(_C).items() if isinstance(v, _C.memory_format | _C.layout)}
+    values = (_C.dtype, _C.memory_format, _C.layout)
+    found |= {f"tocha.{n}": v for n, v in vars(_C).items() if isinstance(v, values)}
     return found
 
 
@@ -74,6 +175,27 @@ def _defaults_once() -> dict[str, Any]:
     return _default_table
 
 
+def allowed(module: str, name: str) -> Any:
+    """The object a file may name so, or KeyError."""
+    full = ".".join(names.ours(module, name))
+    return _added[full] if full in _added else _defaults_once()[full]
+
+
+def is_added(obj: Any) -> bool:
+    """Whether the user allowed this object."""
+    return any(obj is a for a in _added.values())
+
+
+def callable_for(obj: Any) -> Callable | None:
+    """What to call when a file calls this object, None if it must not."""
+    if is_added(obj):
+        return obj if callable(obj) else None
+    return next((call for known, call in _CALLS if known is obj), None)
+
+
+# -- what the user adds ------------------------------------------------------------------------------------
+
+
 def _entry(item: Named) -> tuple[str, Any]:
     """The full name under which a file refers to an object."""
     if isinstance(item, tuple):
@@ -85,26 +207,9 @@ def _entry(item: Named) -> tuple[str, Any]:
     return ".".join(names.ours(module, name)), obj
 
 
-def allowed(module: str, name: str) -> Any:
-    """The object a file may name so, or KeyError."""
-    full = ".".join(names.ours(module, name))
-    return _added[full] if full in _added else _defaults_once()[full]
-
-
-def is_name_only(obj: Any) -> bool:
-    """Classes that files name as arguments and never call: called with a number they would ask for that much memory."""
-    return (
-        isinstance(obj, type) and issubclass(obj, _C.Tensor | storage.TypedStorage | storage.UntypedStorage)
-    ) or isinstance(obj, type(storage.legacy_class(_C.float32)))
-
-
-def is_added(obj: Any) -> bool:
-    return any(obj is a for a in _added.values())
-
-
 def add_safe_globals(safe_globals: Iterable[Named]) -> None:
-    """Lets files name these functions and classes (or (object, "full.name") pairs) with `weights_only=True`."""
-    _added.update(_entry(item) for item in safe_globals)
+    """Lets files name and call these functions and classes (or (object, "full.name") pairs) with `weights_only=True`."""
+    _added.update([_entry(item) for item in safe_globals])
 
 
 def get_safe_globals() -> list[Any]:
@@ -122,8 +227,10 @@ class safe_globals:
 
     >>> from collections import deque
     >>> with safe_globals([deque]):
-    ...     len(get_safe_globals())
-    1
+    ...     get_safe_globals()
+    [<class 'collections.deque'>]
+    >>> get_safe_globals()
+    []
     """
 
     def __init__(self, safe_globals: Iterable[Named]):

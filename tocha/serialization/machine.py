@@ -41,7 +41,10 @@ class Machine:
 
     def run(self) -> Any:
         while True:
-            code = self.take(1)[0]
+            if self.at >= len(self.data):
+                raise Refused("pickle data was truncated: it ends without saying so")
+            code = self.data[self.at]
+            self.at += 1
             if code == STOP:
                 return self.pop()
             handler = HANDLERS.get(code)
@@ -200,14 +203,16 @@ def _tuple(count: int) -> Callable[[Machine], None]:
     return load
 
 
-def _append(m: Machine) -> None:
-    item = m.pop()
-    m.top(list, "append").append(item)
+def _append_all(m: Machine, items: list[Any]) -> None:
+    target = m.top(object, "append")
+    if not isinstance(target, list) and not safe.is_added(type(target)):
+        raise Refused(f"append expects a list, not {type(target).__name__}, at byte {m.at} of the pickle")
 
+    def fill() -> None:
+        for item in items:
+            target.append(item)
 
-def _appends(m: Machine) -> None:
-    items = m.to_mark()
-    m.top(list, "append").extend(items)
+    m.guarded(type(target).__name__, fill)
 
 
 def _set_items(m: Machine, items: list[Any]) -> None:
@@ -318,8 +323,8 @@ HANDLERS: dict[int, Callable[[Machine], None]] = {
         pickle.DICT: _dict,
         pickle.FROZENSET: lambda m: m.push(m.guarded("a frozenset", safe.frozenset_of, m.to_mark())),
         pickle.ADDITEMS: _add_items,
-        pickle.APPEND: _append,
-        pickle.APPENDS: _appends,
+        pickle.APPEND: lambda m: _append_all(m, [m.pop()]),
+        pickle.APPENDS: lambda m: _append_all(m, m.to_mark()),
         pickle.SETITEM: _set_item,
         pickle.SETITEMS: lambda m: _set_items(m, m.to_mark()),
         pickle.GLOBAL: lambda m: m.look_up(m.line(), m.line()),

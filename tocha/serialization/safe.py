@@ -91,6 +91,11 @@ def _bytearray(source: Any = b"", encoding: Any = "latin1") -> bytearray:
     return bytearray(_encode(source, encoding) if isinstance(source, str) else source)
 
 
+def _bytes() -> bytes:
+    """Protocol 2 writes b"" as a call without arguments, and no other bytes so."""
+    return b""
+
+
 def _complex(real: Any = 0.0, imag: Any = 0.0) -> complex:
     _check_type(real, int, float)
     _check_type(imag, int, float)
@@ -122,6 +127,7 @@ _CALLS: list[tuple[Any, Callable]] = [
     (frozenset, frozenset_of),
     (complex, _complex),
     (bytearray, _bytearray),
+    (bytes, _bytes),
     (_encode, _encode),
     (_C.Size, _size),
     (_C.device, _C.device),
@@ -149,6 +155,7 @@ def _defaults() -> dict[str, Any]:
         "builtins.frozenset": frozenset,
         "builtins.complex": complex,
         "builtins.bytearray": bytearray,
+        "builtins.bytes": bytes,
         "_codecs.encode": _encode,
         "tocha.Size": _C.Size,
         "tocha.device": _C.device,

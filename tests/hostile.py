@@ -170,7 +170,7 @@ def code_cases(canary: str) -> Iterator[Case]:
         b"\x98",
         b"\xff",
     ):
-        yield f"opcode {code[0]:#x}", checkpoint(P2 + b"N" + code + b"."), "is not supported"
+        yield f"opcode {code[0]:#x}", checkpoint(P2 + b"N" + code + b"."), "is not supported|is no opcode"
     yield from attribute_cases()
 
 
@@ -235,6 +235,8 @@ def size_cases() -> Iterator[Case]:
     yield "memo 2**32-1 got", checkpoint(P2 + b"j\xff\xff\xff\xff."), "has not made"
     yield "memo of nothing", checkpoint(P2 + b"q\x00."), "remembering a value"
     yield "number of 3,000,000 digits as a size", checkpoint(P2 + tensor(size=(2**10_000_000,)) + b"."), "2\\*\\*63-1"
+    many = b"(" + number(2**62) + b"q\x00" + b"h\x00" * 300_000 + b"t"
+    yield "300,000 large dimensions", checkpoint(P2 + tensor(size=many, stride=many) + b"."), "2\\*\\*63-1 elements"
     yield "number of 3,000,000 digits as a key", checkpoint(P2 + value({2**10_000_000: 1}) + b"."), None
     yield "protocol 255", checkpoint(b"\x80\xff."), "unsupported pickle protocol"
     long = "x" * 1_000_000

@@ -809,6 +809,23 @@ def test_every_changed_byte_of_a_record_is_noticed():
                 loaded(damaged)
 
 
+def test_a_changed_bit_is_noticed_or_harmless():
+    """What an archive with a flipped bit gives, if anything, is what was saved."""
+    x = tocha.arange(6.0).view(2, 3)
+    data = saved({"x": x.t(), "n": [1, "a"]})
+    outcomes = set()
+    for at in range(0, len(data), 3):
+        damaged = data[:at] + bytes([data[at] ^ (1 << at % 8)]) + data[at + 1 :]
+        try:
+            result = loaded(damaged)
+        except (RuntimeError, pickle.UnpicklingError, EOFError):
+            outcomes.add("noticed")
+            continue
+        outcomes.add("harmless")
+        assert result["n"] == [1, "a"] and result["x"].tolist() == x.t().tolist() and result["x"].stride() == (1, 3)
+    assert outcomes == {"noticed", "harmless"}
+
+
 def test_damaged_and_hostile_files():
     assert fuzz_serialization.run(600, seed=1, step=6) == []
 

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import types
 from collections import OrderedDict
-from math import prod
 from typing import Any
 
 from tocha import _C
@@ -37,14 +36,21 @@ def _check_integers(what: str, values: Any) -> tuple[int, ...]:
     return tuple(values)
 
 
+def _count_elements(size: Any) -> int:
+    count = 1
+    for n in size:
+        count *= n
+        if count > _LARGEST:  # stops before the number itself is too much work
+            raise ValueError("a tensor cannot have more than 2**63-1 elements")
+    return count
+
+
 def _check_geometry(size: Any, stride: Any) -> tuple[tuple[int, ...], tuple[int, ...], int]:
     """Sizes, strides, and how many elements lie between the first one and the end of the last."""
     size, stride = _check_integers("size", size), _check_integers("stride", stride)
     if len(size) != len(stride):
         raise ValueError(f"a tensor of {len(size)} dimensions cannot have {len(stride)} strides")
-    if prod(size) > _LARGEST:
-        raise ValueError("a tensor cannot have more than 2**63-1 elements")
-    reach = 1 + sum((n - 1) * step for n, step in zip(size, stride, strict=True)) if prod(size) else 0
+    reach = 1 + sum((n - 1) * step for n, step in zip(size, stride, strict=True)) if _count_elements(size) else 0
     return size, stride, reach
 
 

@@ -49,7 +49,7 @@ class Machine:
                 return self.pop()
             handler = HANDLERS.get(code)
             if handler is None:
-                raise Refused(f"{ADVICE} {_opcode_name(code)} at byte {self.at - 1} of the pickle is not supported.")
+                raise _unknown(code, self.at - 1)
             handler(self)
 
     # -- reading -----------------------------------------------------------------------------------
@@ -348,9 +348,11 @@ def void(_: object) -> None:
     """For opcodes whose value is not needed."""
 
 
-def _opcode_name(code: int) -> str:
-    known = {ord(op.code): op.name for op in pickletools.opcodes}
-    return f"opcode {known[code]}" if code in known else f"byte {code:#04x}, which is no opcode,"
+def _unknown(code: int, at: int) -> Refused:
+    name = next((op.name for op in pickletools.opcodes if ord(op.code) == code), None)
+    if name is None:
+        return Refused(f"the pickle is damaged: {code:#04x} at byte {at} is no opcode")
+    return Refused(f"{ADVICE} The opcode {name} at byte {at} of the pickle is not supported.")
 
 
 def load(data: bytes, persistent: Callable[[Any], Any], encoding: str = "utf-8", at: int = 0) -> tuple[Any, int]:

@@ -607,7 +607,7 @@ def sealed(data: bytes) -> bytes:
     """The archive with checksums that match its records, so that damage inside is met by the readers of the records."""
     found = []
     at = data.find(b"PK\x01\x02")
-    while at >= 0:
+    while 0 <= at <= len(data) - 46:  # the file may be cut off within an entry
         size, offset = struct.unpack("<I", data[at + 20 : at + 24])[0], struct.unpack("<I", data[at + 42 : at + 46])[0]
         lengths = struct.unpack("<2H", data[offset + 26 : offset + 30]) if offset + 30 <= len(data) else (0, 0)
         begin = offset + 30 + sum(lengths)

@@ -57,9 +57,11 @@ from tocha import (  # noqa: E402, F401
 
 
 def __getattr__(name: str) -> object:
-    """Operators with a leading underscore (tocha._unique2) and rarely used modules are found when somebody asks."""
-    if name == "multiprocessing":
-        return _importlib.import_module("tocha.multiprocessing")
+    """Rarely used modules, checkpoints, and operators with a leading underscore (tocha._unique2): when somebody asks."""
+    if name in ("func", "multiprocessing", "serialization"):
+        return _importlib.import_module(f"tocha.{name}")
+    if name in ("save", "load"):
+        return getattr(_importlib.import_module("tocha.serialization"), name)
     if name.startswith("_") and not name.startswith("__") and hasattr(_C, name):
         return getattr(_C, name)
     raise AttributeError(f"module 'tocha' has no attribute {name!r}")

@@ -44,6 +44,19 @@ def _reduce_ex(self, protocol: int):
     return _rebuild, args
 
 
+def _rebuild_from_type_v2(function, new_type, args, state):
+    """A tensor of a class of its own, or with attributes, as files hold it."""
+    t = function(*args)
+    if type(t) is not new_type:
+        t = t.as_subclass(new_type)
+    if hasattr(new_type, "__setstate__"):
+        t.__setstate__(state)
+        return t
+    from tocha._utils import _set_state
+
+    return _set_state(t, state)
+
+
 def _deepcopy(self, memo: dict):
     if id(self) in memo:
         return memo[id(self)]

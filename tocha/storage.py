@@ -161,10 +161,7 @@ class TypedStorage:
 
     def pickle_storage_type(self):
         """The older name of this kind of storage: FloatStorage, ..."""
-        for name, dtype in _LEGACY_DTYPES.items():
-            if getattr(tocha, dtype) == self.dtype:
-                return name
-        raise KeyError(f"no storage class is named after {self.dtype}")
+        return legacy_class(self.dtype).__name__
 
     def type(self, dtype=None):
         """The name of the type, or with a dtype a copy with elements of that dtype."""
@@ -221,3 +218,20 @@ class _LegacyStorageMeta(type):
 for _name in _LEGACY_DTYPES:
     globals()[_name] = _LegacyStorageMeta(_name, (), {"__module__": "tocha", "__doc__": f"Makes a {_name}."})
     __all__.append(_name)
+
+
+def legacy_class(dtype):
+    """The storage class named after a dtype; KeyError for those that never had one."""
+    for name, own in _LEGACY_DTYPES.items():
+        if getattr(tocha, own) == dtype:
+            return globals()[name]
+    raise KeyError(f"no storage class is named after {dtype}")
+
+
+def has_legacy_class(dtype):
+    return any(getattr(tocha, own) == dtype for own in _LEGACY_DTYPES.values())
+
+
+def is_legacy_class(obj):
+    """Whether obj is FloatStorage or another of those classes."""
+    return isinstance(obj, _LegacyStorageMeta)

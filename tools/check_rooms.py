@@ -20,6 +20,7 @@ PYTHON = [
         "_tensor_str",
         "_functions",
         "_type_info",
+        "_utils",
         "_operators",
         "overrides",
         "storage",

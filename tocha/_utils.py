@@ -1,0 +1,176 @@
+"""How saved tensors and parameters are made again. Files name these functions, so they are called as PyTorch calls its own.
+
+A file may call them with anything: sizes are held against the storage, which never grows to fit them.
+"""
+
+from __future__ import annotations
+
+import types
+from collections import OrderedDict
+from typing import Any
+
+from tocha import _C
+from tocha.overrides import DisableTorchFunctionSubclass
+from tocha.storage import TypedStorage, UntypedStorage, has_legacy_class
+
+Tensor = _C.Tensor
+Storage = TypedStorage | UntypedStorage
+_LARGEST = 2**63 - 1
+
+
+class ForeignBytes(UntypedStorage):
+    """Bytes of a file in the other byte order; only the tensor that stands on them knows what to swap."""
+
+    swapped = False
+
+    def swap(self, dtype: _C.dtype) -> None:
+        """Into this machine's order, once."""
+        if not self.swapped and dtype.itemsize > 1:
+            self.byteswap(dtype)
+        self.swapped = True
+
+
+def _check_integers(what: str, values: Any) -> tuple[int, ...]:
+    if not isinstance(values, tuple | list) or not all(type(v) is int and 0 <= v <= _LARGEST for v in values):
+        raise ValueError(f"the {what} of a tensor must be a tuple of numbers from 0 to 2**63-1")
+    return tuple(values)
+
+
+def _count_elements(size: Any) -> int:
+    count = 1
+    for n in size:
+        count *= n
+        if count > _LARGEST:  # stops before the number itself is too much work
+            raise ValueError("a tensor cannot have more than 2**63-1 elements")
+    return count
+
+
+def _check_geometry(size: Any, stride: Any) -> tuple[tuple[int, ...], tuple[int, ...], int]:
+    """Sizes, strides, and how many elements lie between the first one and the end of the last."""
+    size, stride = _check_integers("size", size), _check_integers("stride", stride)
+    if len(size) != len(stride):
+        raise ValueError(f"a tensor of {len(size)} dimensions cannot have {len(stride)} strides")
+    reach = 1 + sum((n - 1) * step for n, step in zip(size, stride, strict=True)) if _count_elements(size) else 0
+    return size, stride, reach
+
+
+def _placed(storage: UntypedStorage, dtype: _C.dtype, offset: Any, size: Any, stride: Any) -> Tensor:
+    """A view of a storage that lies within it."""
+    (offset,) = _check_integers("offset", (offset,))
+    size, stride, reach = _check_geometry(size, stride)
+    end = (offset + reach) * dtype.itemsize
+    if reach and end > storage.nbytes():
+        raise ValueError(f"a tensor that ends at byte {end} does not fit on a storage of {storage.nbytes()}")
+    return _C.empty(0, dtype=dtype, device=storage.device).set_(storage, offset, size, stride)
+
+
+def _with_metadata(t: Tensor, requires_grad: bool, metadata: dict | None) -> Tensor:
+    """metadata may say that the elements are to be read conjugated or negated."""
+    if metadata is not None and not isinstance(metadata, dict):
+        raise TypeError(f"a tensor's metadata must be a dict, not {type(metadata).__name__}")
+    if metadata and metadata.get("conj") is True:
+        t = t.conj()
+    if metadata and metadata.get("neg") is True:
+        t = _C._neg_view(t)
+    return t.requires_grad_() if requires_grad is True else t
+
+
+def _rebuild_tensor(storage: TypedStorage, storage_offset: int, size: Any, stride: Any) -> Tensor:
+    """A tensor on a storage that knows its dtype."""
+    if not isinstance(storage, TypedStorage):
+        raise TypeError(f"a tensor stands on a typed storage, not on {type(storage).__name__}")
+    return _placed(storage.untyped(), storage.dtype, storage_offset, size, stride)
+
+
+def _rebuild_tensor_v2(
+    storage: TypedStorage,
+    storage_offset: int,
+    size: Any,
+    stride: Any,
+    requires_grad: bool,
+    backward_hooks: Any,
+    metadata: dict | None = None,
+) -> Tensor:
+    return _with_metadata(_rebuild_tensor(storage, storage_offset, size, stride), requires_grad, metadata)
+
+
+def _rebuild_tensor_v3(
+    storage: Storage,
+    storage_offset: int,
+    size: Any,
+    stride: Any,
+    requires_grad: bool,
+    backward_hooks: Any,
+    dtype: _C.dtype,
+    metadata: dict | None = None,
+) -> Tensor:
+    """For dtypes that never had a storage class of their own."""
+    if not isinstance(storage, TypedStorage | UntypedStorage) or not isinstance(dtype, _C.dtype):
+        raise TypeError(f"a tensor is made of a storage and a dtype, not of {type(storage).__name__} and {type(dtype)}")
+    untyped = storage.untyped()
+    if isinstance(untyped, ForeignBytes):
+        untyped.swap(dtype)
+    return _with_metadata(_placed(untyped, dtype, storage_offset, size, stride), requires_grad, metadata)
+
+
+def _rebuild_meta_tensor_no_storage(dtype: _C.dtype, size: Any, stride: Any, requires_grad: bool) -> Tensor:
+    size, stride, _ = _check_geometry(size, stride)
+    return _C.empty_strided(size, stride, dtype=dtype, device="meta", requires_grad=requires_grad is True)
+
+
+def _rebuild_parameter(data: Tensor, requires_grad: bool, backward_hooks: Any) -> Tensor:
+    from tocha.nn.parameter import Parameter
+
+    if not isinstance(data, Tensor):
+        raise TypeError(f"a parameter is made of a tensor, not of {type(data).__name__}")
+    return Parameter(data, requires_grad is True)
+
+
+def _rebuild_parameter_with_state(data: Tensor, requires_grad: bool, backward_hooks: Any, state: Any) -> Tensor:
+    return _set_state(_rebuild_parameter(data, requires_grad, backward_hooks), state)
+
+
+def _set_state(obj: Any, state: Any) -> Any:
+    """Gives an object the attributes it was saved with: a dict, or a pair of those in __dict__ and those in slots.
+
+    No attribute is set that was not one of those: not the class, not a property.
+    """
+    attributes, slots = state if isinstance(state, tuple) and len(state) == 2 else (state, None)
+    for part in (attributes, slots):
+        if part is not None and not (isinstance(part, dict) and all(isinstance(name, str) for name in part)):
+            raise TypeError(f"the attributes of a {type(obj).__name__} must be a dict with names as keys")
+    if attributes:
+        vars(obj).update(attributes)
+    for name, value in (slots or {}).items():
+        if not isinstance(getattr(type(obj), name, None), types.MemberDescriptorType):
+            raise TypeError(f"{type(obj).__name__} has no slot {name[:100]!r}")
+        setattr(obj, name, value)
+    return obj
+
+
+def _reduce_tensor(t: Tensor) -> tuple:
+    """(function, arguments) that make t again, in PyTorch's terms; its storage is handed on as an object."""
+    from tocha.nn.parameter import Parameter
+
+    with DisableTorchFunctionSubclass():
+        if type(t) is Parameter:
+            plain: tuple = (t.detach(), t.requires_grad, OrderedDict())
+            return (_rebuild_parameter_with_state, (*plain, t.__dict__)) if t.__dict__ else (_rebuild_parameter, plain)
+        rebuilt = _reduce_plain(t)
+    if type(t) is Tensor and not t.__dict__:
+        return rebuilt
+    from tocha._tensor import _rebuild_from_type_v2
+
+    return _rebuild_from_type_v2, (rebuilt[0], type(t), rebuilt[1], t.__dict__)
+
+
+def _reduce_plain(t: Tensor) -> tuple:
+    if t.is_meta:
+        return _rebuild_meta_tensor_no_storage, (t.dtype, tuple(t.size()), t.stride(), t.requires_grad)
+    untyped = t.untyped_storage()
+    place: tuple = (t.storage_offset(), tuple(t.size()), t.stride(), t.requires_grad, OrderedDict())
+    lazy = {name: True for name, applies in (("conj", t.is_conj()), ("neg", t.is_neg())) if applies}
+    metadata = (lazy,) if lazy else ()
+    if has_legacy_class(t.dtype):
+        return _rebuild_tensor_v2, (TypedStorage(wrap_storage=untyped, dtype=t.dtype), *place, *metadata)
+    return _rebuild_tensor_v3, (untyped, *place, t.dtype, *metadata)

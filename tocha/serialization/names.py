@@ -1,0 +1,47 @@
+"""Names in files. PyTorch's files say `torch...`; what they name lives under `tocha...` here, and back when saving."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from typing import Any
+
+_MOVED = {  # PyTorch's private homes of public things
+    ("torch.storage", "_LegacyStorage"): ("tocha.storage", "TypedStorage"),
+    ("torch.storage", "_TypedStorage"): ("tocha.storage", "TypedStorage"),
+    ("torch.storage", "_UntypedStorage"): ("tocha.storage", "UntypedStorage"),
+}
+_PYTHON_2 = {"__builtin__": "builtins", "copy_reg": "copyreg", "Queue": "queue"}
+
+
+def ours(module: str, name: str) -> tuple[str, str]:
+    """The module and name that a file's module and name mean here."""
+    if (module, name) in _MOVED:
+        return _MOVED[module, name]
+    module = _PYTHON_2.get(module, module)
+    if module == "torch" or module.startswith("torch."):
+        module = "tocha" + module[len("torch") :]
+    return module, name
+
+
+def theirs(module: str) -> str:
+    """The module's name in a file."""
+    return "torch" + module[len("tocha") :] if module == "tocha" or module.startswith("tocha.") else module
+
+
+def home_of(obj: Any, name: str | None) -> tuple[str, str]:
+    """Where an object can be found: module and qualified name."""
+    qualified = name or getattr(obj, "__qualname__", None) or obj.__name__
+    module = getattr(obj, "__module__", None)
+    if module is None:  # dtypes
+        module = "tocha" if type(obj).__module__ == "tocha" else "__main__"
+    return module, qualified
+
+
+def find(module: str, name: str) -> Any:
+    """The object of that name; imports the module."""
+    importlib.import_module(module)
+    found: Any = sys.modules[module]
+    for part in name.split("."):
+        found = getattr(found, part)
+    return found

@@ -1,0 +1,133 @@
+// Softmax along rows of a tile of scores, piece by piece, and its gradient.
+#include "cpu/attention_kernels.h"
+
+#include "cpu/isa/each.h"
+#include "cpu/isa/row_sums.h"
+
+namespace tocha::cpu {
+namespace {
+
+template <class T>
+constexpr T kNothing = -std::numeric_limits<T>::infinity();
+
+#if TOCHA_VECTOR_F32
+using math::F32x16;
+using math::kAllLanes;
+struct Greater {
+  TOCHA_MATH F32x16 operator()(F32x16 a, F32x16 b) const { return _mm512_maskz_max_ps(kAllLanes, a, b); }
+};
+struct Sum {
+  TOCHA_MATH F32x16 operator()(F32x16 a, F32x16 b) const { return a + b; }
+};
+// All lanes as one number.
+template <class Combine>
+TOCHA_MATH float fold(F32x16 v, Combine combine) {
+  v = combine(v, _mm512_maskz_shuffle_f32x4(kAllLanes, v, v, 0x4e));
+  v = combine(v, _mm512_maskz_shuffle_f32x4(kAllLanes, v, v, 0xb1));
+  v = combine(v, _mm512_maskz_permute_ps(kAllLanes, v, 0x4e));
+  v = combine(v, _mm512_maskz_permute_ps(kAllLanes, v, 0xb1));
+  return _mm512_cvtss_f32(v);
+}
+#endif
+
+// The greatest score, after the bias has been added.
+template <class T>
+T biased_largest(T* s, int64_t n, const T* bias) {
+  if (!bias) return rows::largest(s, n);
+#if TOCHA_VECTOR_F32
+  if constexpr (std::is_same_v<T, float>) {
+    F32x16 most = math::splat(kNothing<float>);
+    int64_t i = 0;
+    for (; i + math::kLanes <= n; i += math::kLanes) {
+      F32x16 v = math::load(s + i) + math::load(bias + i);
+      math::store(s + i, v);
+      most = Greater()(most, v);
+    }
+    if (i < n) {
+      F32x16 v = math::load_first(s + i, n - i) + math::load_first(bias + i, n - i);
+      math::store_first(s + i, v, n - i);
+      most = _mm512_mask_max_ps(most, math::first_lanes(n - i), most, v);
+    }
+    return fold(most, Greater());
+  }
+#endif
+  for (int64_t i = 0; i < n; ++i) s[i] += bias[i];
+  return rows::largest(s, n);
+}
+
+// s = exp(s - m), and their sum.
+template <class T>
+T exp_and_sum(T* s, int64_t n, T m) {
+#if TOCHA_VECTOR_F32
+  if constexpr (std::is_same_v<T, float>) {
+    F32x16 total = math::splat(0.0f), shift = math::splat(m);
+    int64_t i = 0;
+    for (; i + math::kLanes <= n; i += math::kLanes) {
+      F32x16 e = math::exp(math::load(s + i) - shift);
+      math::store(s + i, e);
+      total = total + e;
+    }
+    if (i < n) {
+      F32x16 e = math::exp(math::load_first(s + i, n - i) - shift);
+      math::store_first(s + i, e, n - i);
+      total = _mm512_mask_add_ps(total, math::first_lanes(n - i), total, e);
+    }
+    return fold(total, Sum());
+  }
+#endif
+#pragma GCC ivdep
+  for (int64_t i = 0; i < n; ++i) s[i] = math::exp(s[i] - m);
+  return rows::sum(s, n);
+}
+
+template <class T>
+T exponentials(T* s, int64_t n, const T* bias, T* max, T* sum) {
+  T m = biased_largest(s, n, bias);
+  m = *max > m ? *max : m;
+  // A row of which nothing counts yet has the max -inf; any shift will do.
+  T shift = m == kNothing<T> ? T(0) : m;
+  T factor = math::exp(*max - shift);
+  *sum = *sum * factor + exp_and_sum(s, n, shift);
+  *max = m;
+  return factor;
+}
+
+template <class T>
+void slopes(T* s, T* d, int64_t n, const T* bias, T lse, T delta) {
+  if (bias) {
+    rows::each<T>(n, [=](int64_t i, auto at) {
+      auto p = math::exp(at.load(s + i) + at.load(bias + i) - at.all(lse));
+      at.store(s + i, p);
+      at.store(d + i, p * (at.load(d + i) - at.all(delta)));
+    });
+    return;
+  }
+  rows::each<T>(n, [=](int64_t i, auto at) {
+    auto p = math::exp(at.load(s + i) - at.all(lse));
+    at.store(s + i, p);
+    at.store(d + i, p * (at.load(d + i) - at.all(delta)));
+  });
+}
+
+template <class T>
+void scale(T* x, int64_t n, T factor) {
+  rows::each<T>(n, [=](int64_t i, auto at) { at.store(x + i, at.load(x + i) * at.all(factor)); });
+}
+
+template <class T>
+T dot(const T* x, const T* y, int64_t n) {
+  return rows::dot(x, y, n);
+}
+
+template <class T>
+constexpr AttentionLoops<T> loops() {
+  return {exponentials<T>, slopes<T>, scale<T>, dot<T>};
+}
+
+}  // namespace
+
+namespace TOCHA_ISA_TABLES {
+extern const AttentionKernels attention_kernels = {loops<float>(), loops<double>()};
+}
+
+}  // namespace tocha::cpu

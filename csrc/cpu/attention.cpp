@@ -339,7 +339,7 @@ class Backward {
     key_operand_ = cpu::in_place<T>(key_rows_.data, key_rows_.row, S, E, key_edge_);
     query_operand_ = cpu::in_place<T>(query_.data, query_.row, L, E, query_edge_);
     grad_operand_ = cpu::in_place<T>(grads_.data, grads_.row, L, V, grad_edge_);
-    for (int64_t i = 0; i < L; ++i) {
+    for (int64_t i = 0; !whole_rows_ && i < L; ++i) {
       Rows<T> out = read_rows(out_, out_.at(head), i, 1, out_room_);
       delta_[i] = loops<T>().dot(grads_.data + i * grads_.row, out.data, V);
     }
@@ -405,7 +405,9 @@ class Backward {
     for (int64_t r = 0; r < rows; ++r) {
       T *s = scores_ + r * kColumns, *d = slopes_ + r * kColumns;
       const int64_t n = t.allowed(first + r, column, width), i = first + r;
-      loops<T>().slopes(s, d, n, bias_.row(i, column, n), lse_[head_ * t.q.rows + i], delta_[i]);
+      const T lse = lse_[head_ * t.q.rows + i];
+      loops<T>().slopes(s, d, n, bias_.row(i, column, n), lse, whole_rows_ ? T(0) : delta_[i]);
+      if (whole_rows_) loops<T>().settle(s, d, n);
       std::fill(s + n, s + width, T(0));
       std::fill(d + n, d + width, T(0));
     }
@@ -426,6 +428,8 @@ class Backward {
   Matrices grad_, out_;
   const T* lse_;
   const Gradients& to_;
+  // Rounded results are no good to find a row's sum from; where a tile has all of a row they are not needed.
+  const bool whole_rows_ = task_.k.rows <= kColumns && !out_.plain<T>();
   Bias<T> bias_;
   int64_t head_ = 0;
   T *query_room_ = nullptr, *key_room_ = nullptr, *grad_room_ = nullptr, *out_room_ = nullptr;

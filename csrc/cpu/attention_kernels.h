@@ -14,6 +14,9 @@ struct AttentionLoops {
   T (*exponentials)(T* scores, int64_t n, const T* bias, T* max, T* sum);
   // Scores become probabilities exp(score + bias - lse), and the gradients of these become those of the scores.
   void (*slopes)(T* scores, T* gradients, int64_t n, const T* bias, T lse, T delta);
+  // The same in one step where all of a row is there, when lse is known but delta is not: slopes with delta 0, then
+  // this takes the sum of what came out, times the probabilities, off it.
+  void (*settle)(const T* probabilities, T* gradients, int64_t n);
   void (*scale)(T* x, int64_t n, T factor);
   T (*dot)(const T* x, const T* y, int64_t n);
 };

@@ -157,8 +157,9 @@ def attention_with_dropout(
     scale: "float",
 ) -> "Tensor":
     """The weights are drawn in one piece, so that a seed means the same as in PyTorch."""
-    weights = attention_weights(query, key, mask, causal, scale, query.dtype)
-    return op.dropout(weights, dropout_p, True) @ value
+    wide = statistics(query.dtype)
+    weights = attention_weights(query.to(wide), key.to(wide), mask, causal, scale, wide)
+    return (op.dropout(weights, dropout_p, True) @ value.to(wide)).to(query.dtype)
 
 
 @rule

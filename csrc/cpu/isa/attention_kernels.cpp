@@ -110,6 +110,12 @@ void slopes(T* s, T* d, int64_t n, const T* bias, T lse, T delta) {
 }
 
 template <class T>
+void settle(const T* p, T* d, int64_t n) {
+  const T total = rows::sum(d, n);
+  rows::each<T>(n, [=](int64_t i, auto at) { at.store(d + i, at.load(d + i) - at.all(total) * at.load(p + i)); });
+}
+
+template <class T>
 void scale(T* x, int64_t n, T factor) {
   rows::each<T>(n, [=](int64_t i, auto at) { at.store(x + i, at.load(x + i) * at.all(factor)); });
 }
@@ -121,7 +127,7 @@ T dot(const T* x, const T* y, int64_t n) {
 
 template <class T>
 constexpr AttentionLoops<T> loops() {
-  return {exponentials<T>, slopes<T>, scale<T>, dot<T>};
+  return {exponentials<T>, slopes<T>, settle<T>, scale<T>, dot<T>};
 }
 
 }  // namespace

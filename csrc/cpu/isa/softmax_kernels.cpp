@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "cpu/isa/each.h"
 #include "cpu/isa/row_sums.h"
 #include "cpu/vecmath.h"
 
@@ -41,6 +42,19 @@ T sum_of_exp(const T* x, int64_t n, T m) {
   alignas(64) T piece[kPiece];
   for (int64_t i = 0; i < n; i += kPiece) total += exp_and_sum(x + i, piece, std::min(kPiece, n - i), m);
   return total;
+}
+
+template <class T>
+T log_sum_exp(const T* x, int64_t n, T* max) {
+  *max = rows::largest(x, n);
+  return math::log(sum_of_exp(x, n, *max));
+}
+
+template <class T>
+void shares(const T* x, T* y, int64_t n, T lse, T factor) {
+  rows::each<T>(n, [=](int64_t i, auto at) {
+    at.store(y + i, at.all(factor) * math::exp(at.load(x + i) - at.all(lse)));
+  });
 }
 
 template <class T>
@@ -133,7 +147,7 @@ void columns_backward(const T* g, const T* y, T* dx, int64_t n, int64_t stride, 
 
 template <class T>
 constexpr SoftmaxLoops<T> loops() {
-  return {row<T>, columns<T>, row_backward<T>, columns_backward<T>};
+  return {row<T>, columns<T>, row_backward<T>, columns_backward<T>, log_sum_exp<T>, shares<T>};
 }
 
 }  // namespace

@@ -49,7 +49,10 @@ def attention() -> Iterator[Workload]:
 def recurrent() -> Iterator[Workload]:
     steps, samples, width = 32, 16, 128
     for kind, gates in (("lstm", 4), ("gru", 3), ("rnn_tanh", 1)):
-        weights = [normal(*s) * 0.1 for s in ((gates * width, width), (gates * width, width), (gates * width,), (gates * width,))]
+        weights = [
+            normal(*s) * 0.1
+            for s in ((gates * width, width), (gates * width, width), (gates * width,), (gates * width,))
+        ]
         states = [np.zeros((2, samples, width), np.float32)] * (2 if kind == "lstm" else 1)
 
         def run(m, x, *rest, kind=kind, states=states):
@@ -57,7 +60,9 @@ def recurrent() -> Iterator[Workload]:
             hx = given if kind == "lstm" else given[0]
             return getattr(m, kind)(x, hx, params, True, 2, 0.0, True, False, False)[0]
 
-        yield from trained("recurrent, 2 layers", kind, [normal(steps, samples, width), *states, *weights, *weights], run)
+        yield from trained(
+            "recurrent, 2 layers", kind, [normal(steps, samples, width), *states, *weights, *weights], run
+        )
 
 
 def language_model(m, t, state: list[np.ndarray], words: np.ndarray) -> Callable[[], None]:
@@ -117,7 +122,9 @@ def block_parts() -> Iterator[Workload]:
     """What a block of a GPT (8 x 64 tokens, width 128) is made of besides products and attention."""
     x, w, b = normal(8, 64, 128), normal(128), normal(128)
     group = "GPT block, 8x64x128"
-    yield from trained(group, "layer_norm", [x, w, b], lambda m, x, w, b: m.nn.functional.layer_norm(x, (128,), w, b), 1)
+    yield from trained(
+        group, "layer_norm", [x, w, b], lambda m, x, w, b: m.nn.functional.layer_norm(x, (128,), w, b), 1
+    )
     yield from trained(group, "rms_norm", [x, w], lambda m, x, w: m.nn.functional.rms_norm(x, (128,), w), 1)
     wide = normal(8, 64, 512)
     yield from trained(group, "gelu", [wide], lambda m, x: m.nn.functional.gelu(x), 1)

@@ -19,9 +19,11 @@ namespace {
 
 using cpu::RightOperand;
 
-constexpr int64_t kRows = 64;        // of a tile; fewer where a causal mask leaves out more that way
+constexpr int64_t kRows = 64;  // of a tile; fewer where a causal mask leaves out more that way
 constexpr int64_t kCausalRows = 32;
-constexpr int64_t kColumns = 256;    // a multiple of every panel width
+constexpr int64_t kColumns = 256;           // a multiple of every panel width
+constexpr int64_t kStride = kColumns + 16;  // rows at a power of two would share their places in the cache
+constexpr int64_t kFewRows = 64;  // a right operand with more is packed: read in place its rows evict each other
 
 template <class T>
 const cpu::AttentionLoops<T>& loops() {
@@ -115,7 +117,7 @@ class Bias {
       for (int64_t j = 0; j < count; ++j) buffer_[j] = from[j * m.col] ? T(0) : -std::numeric_limits<T>::infinity();
     } else {
       cpu::cast_loop(m.tensor->dtype(), DTypeOf<T>::value)(reinterpret_cast<char*>(buffer_), sizeof(T), from,
-                                                          m.col * item, count);
+                                                           m.col * item, count);
     }
     converted_ = from;
     count_ = count;
@@ -194,11 +196,10 @@ class Forward {
   void layout(Room<T>& room) {
     const Task& t = task_;
     key_room_ = room.take(cpu::packed_size<T>(t.q.cols, t.k.rows));
-    value_room_ = room.take(t.v.plain<T>() ? cpu::edge_size<T>(t.v.rows, t.v.cols)
-                                           : cpu::packed_size<T>(t.v.rows, t.v.cols));
+    value_room_ = room.take(cpu::packed_size<T>(t.v.rows, t.v.cols));
     query_room_ = room.take(t.q.plain<T>() ? 0 : kRows * t.q.cols);
     out_room_ = room.take(out_.plain<T>() ? 0 : kRows * t.v.cols);
-    scores_ = room.take(kRows * kColumns);
+    scores_ = room.take(kRows * kStride);
     bias_ = Bias<T>(t.mask, room.take(t.mask ? kColumns : 0));
   }
 
@@ -219,7 +220,7 @@ class Forward {
     const char *key = t.k.at(head), *value = t.v.at(head);
     if (key != key_) keys_ = cpu::packed(t.key.dtype(), key, t.k.col, t.k.row, t.k.cols, t.k.rows, key_room_);
     if (value != value_)
-      values_ = t.v.plain<T>()
+      values_ = t.v.plain<T>() && t.v.rows <= kFewRows
                     ? cpu::in_place(reinterpret_cast<const T*>(value), t.v.row, t.v.rows, t.v.cols, value_room_)
                     : cpu::packed(t.value.dtype(), value, t.v.row, t.v.col, t.v.rows, t.v.cols, value_room_);
     key_ = key;
@@ -237,16 +238,16 @@ class Forward {
     std::fill(sum, sum + rows, T(0));
     for (int64_t column = 0; column < end; column += kColumns) {
       const int64_t width = t.tile_width(column, end, nr);
-      cpu::multiply<T>(rows, query.data, query.row, 1, keys_.columns(column, width), scores_, kColumns,
+      cpu::multiply<T>(rows, query.data, query.row, 1, keys_.columns(column, width), scores_, kStride,
                        static_cast<T>(t.scale), 0);
       for (int64_t r = 0; r < rows; ++r) {
-        T* s = scores_ + r * kColumns;
+        T* s = scores_ + r * kStride;
         const int64_t n = t.allowed(first + r, column, width);
         T factor = loops<T>().exponentials(s, n, bias_.row(first + r, column, n), &max[r], &sum[r]);
         std::fill(s + n, s + width, T(0));
         if (column && factor != T(1)) loops<T>().scale(out.data + r * out.row, t.v.cols, factor);
       }
-      cpu::multiply<T>(rows, scores_, kColumns, 1, values_.rows(column, width), out.data, out.row, 1, column ? 1 : 0);
+      cpu::multiply<T>(rows, scores_, kStride, 1, values_.rows(column, width), out.data, out.row, 1, column ? 1 : 0);
     }
     for (int64_t r = 0; r < rows; ++r) {
       T* o = out.data + r * out.row;
@@ -254,8 +255,7 @@ class Forward {
         std::fill(o, o + t.v.cols, T(0));  // nothing to look at
       else
         loops<T>().scale(o, t.v.cols, T(1) / sum[r]);
-      lse_[head * t.q.rows + first + r] =
-          sum[r] == 0 ? std::numeric_limits<T>::infinity() : max[r] + std::log(sum[r]);
+      lse_[head * t.q.rows + first + r] = sum[r] == 0 ? std::numeric_limits<T>::infinity() : max[r] + std::log(sum[r]);
     }
     write_rows(out_, out_.at(head), first, rows, out);
   }
@@ -307,17 +307,16 @@ class Backward {
     const int64_t L = t.q.rows, S = t.k.rows, E = t.q.cols, V = t.v.cols;
     auto converted = [&](const Matrices& m) { return room.take(m.plain<T>() ? 0 : m.rows * m.cols); };
     query_room_ = converted(t.q);
-    key_room_ = converted(t.k);
     grad_room_ = converted(grad_);
     out_room_ = room.take(out_.plain<T>() ? 0 : V);
     keys_across_ = room.take(cpu::packed_size<T>(E, S));
     values_across_ = room.take(cpu::packed_size<T>(V, S));
-    key_edge_ = room.take(cpu::edge_size<T>(S, E));
+    key_panels_ = room.take(cpu::packed_size<T>(S, E));
     query_edge_ = room.take(cpu::edge_size<T>(L, E));
     grad_edge_ = room.take(cpu::edge_size<T>(L, V));
     delta_ = room.take(L);
-    scores_ = room.take(kRows * kColumns);
-    slopes_ = room.take(kRows * kColumns);
+    scores_ = room.take(kRows * kStride);
+    slopes_ = room.take(kRows * kStride);
     bias_ = Bias<T>(t.mask, room.take(t.mask ? kColumns : 0));
     to_query_ = room.take(L * E);
     to_key_ = room.take(S * E);
@@ -332,11 +331,10 @@ class Backward {
     head_ = head;
     bias_.start(head);
     query_ = read_rows(t.q, t.q.at(head), 0, L, query_room_);
-    key_rows_ = read_rows(t.k, t.k.at(head), 0, S, key_room_);
     grads_ = read_rows(grad_, grad_.at(head), 0, L, grad_room_);
     keys_ = cpu::packed(t.key.dtype(), t.k.at(head), t.k.col, t.k.row, E, S, keys_across_);
     values_ = cpu::packed(t.value.dtype(), t.v.at(head), t.v.col, t.v.row, V, S, values_across_);
-    key_operand_ = cpu::in_place<T>(key_rows_.data, key_rows_.row, S, E, key_edge_);
+    key_operand_ = cpu::packed(t.key.dtype(), t.k.at(head), t.k.row, t.k.col, S, E, key_panels_);
     query_operand_ = cpu::in_place<T>(query_.data, query_.row, L, E, query_edge_);
     grad_operand_ = cpu::in_place<T>(grads_.data, grads_.row, L, V, grad_edge_);
     for (int64_t i = 0; !whole_rows_ && i < L; ++i) {
@@ -363,14 +361,14 @@ class Backward {
         if (t.causal && j >= i + rows) continue;
         const int64_t width = tile(i, rows, j, for_query && to_.for_mask);
         if (to_value)
-          cpu::multiply<T>(width, scores_, 1, kColumns, grad_operand_.rows(i, rows), dv.data + (j - column) * dv.row,
+          cpu::multiply<T>(width, scores_, 1, kStride, grad_operand_.rows(i, rows), dv.data + (j - column) * dv.row,
                            dv.row, 1, 1);
         if (to_key)
-          cpu::multiply<T>(width, slopes_, 1, kColumns, query_operand_.rows(i, rows), dk.data + (j - column) * dk.row,
+          cpu::multiply<T>(width, slopes_, 1, kStride, query_operand_.rows(i, rows), dk.data + (j - column) * dk.row,
                            dk.row, scale, 1);
         if (to_query)
-          cpu::multiply<T>(rows, slopes_, kColumns, 1, key_operand_.rows(j, width), dq.data + (i - row) * dq.row,
-                           dq.row, scale, j > column ? 1 : 0);
+          cpu::multiply<T>(rows, slopes_, kStride, 1, key_operand_.rows(j, width), dq.data + (i - row) * dq.row, dq.row,
+                           scale, j > column ? 1 : 0);
       }
     }
     if (to_query && t.k.rows == 0) clear(dq, 0, row_end - row, t.q.cols);
@@ -399,11 +397,11 @@ class Backward {
     const Task& t = task_;
     const int64_t width = t.tile_width(column, first + rows, cpu::tile_kernels<T>().nr);
     cpu::multiply<T>(rows, query_.data + first * query_.row, query_.row, 1, keys_.columns(column, width), scores_,
-                     kColumns, static_cast<T>(t.scale), 0);
+                     kStride, static_cast<T>(t.scale), 0);
     cpu::multiply<T>(rows, grads_.data + first * grads_.row, grads_.row, 1, values_.columns(column, width), slopes_,
-                     kColumns, 1, 0);
+                     kStride, 1, 0);
     for (int64_t r = 0; r < rows; ++r) {
-      T *s = scores_ + r * kColumns, *d = slopes_ + r * kColumns;
+      T *s = scores_ + r * kStride, *d = slopes_ + r * kStride;
       const int64_t n = t.allowed(first + r, column, width), i = first + r;
       const T lse = lse_[head_ * t.q.rows + i];
       loops<T>().slopes(s, d, n, bias_.row(i, column, n), lse, whole_rows_ ? T(0) : delta_[i]);
@@ -421,7 +419,7 @@ class Backward {
     cpu::CastLoop cast = cpu::cast_loop(DTypeOf<T>::value, to.dtype());
     for (int64_t r = 0; r < rows; ++r)
       cast(to.bytes() + ((head_ * task_.q.rows + first + r) * S + column) * item, item,
-           reinterpret_cast<const char*>(slopes_ + r * kColumns), sizeof(T), width);
+           reinterpret_cast<const char*>(slopes_ + r * kStride), sizeof(T), width);
   }
 
   const Task& task_;
@@ -432,12 +430,12 @@ class Backward {
   const bool whole_rows_ = task_.k.rows <= kColumns && !out_.plain<T>();
   Bias<T> bias_;
   int64_t head_ = 0;
-  T *query_room_ = nullptr, *key_room_ = nullptr, *grad_room_ = nullptr, *out_room_ = nullptr;
+  T *query_room_ = nullptr, *grad_room_ = nullptr, *out_room_ = nullptr;
   T *keys_across_ = nullptr, *values_across_ = nullptr;
-  T *key_edge_ = nullptr, *query_edge_ = nullptr, *grad_edge_ = nullptr;
+  T *key_panels_ = nullptr, *query_edge_ = nullptr, *grad_edge_ = nullptr;
   T *delta_ = nullptr, *scores_ = nullptr, *slopes_ = nullptr;
   T *to_query_ = nullptr, *to_key_ = nullptr, *to_value_ = nullptr;
-  Rows<T> query_, key_rows_, grads_;
+  Rows<T> query_, grads_;
   RightOperand<T> keys_, values_, key_operand_, query_operand_, grad_operand_;
 };
 
@@ -475,7 +473,8 @@ void backward(const Task& t, const Tensor& grad, const Tensor& out, const Tensor
   if (to.for_query || to.for_mask)
     pieces(L, t.tile_rows, [&](Backward<T>& part, int64_t row, int64_t end) { part.run(row, end, 0, S, true, false); });
   if (to.for_key || to.for_value)
-    pieces(S, kColumns, [&](Backward<T>& part, int64_t column, int64_t end) { part.run(0, L, column, end, false, true); });
+    pieces(S, kColumns,
+           [&](Backward<T>& part, int64_t column, int64_t end) { part.run(0, L, column, end, false, true); });
 }
 
 }  // namespace

@@ -169,7 +169,8 @@ class Forward {
       inner_ = cpu::packed<T>(DTypeOf<T>::value, w + joined * l_.outputs, 1, l_.outputs, l_.outputs, l_.hidden, room);
     room += cpu::packed_size<T>(l_.outputs, l_.width);
     if (l_.w_hr)
-      project_ = cpu::packed<T>(DTypeOf<T>::value, l_.w_hr.template data<T>(), 1, l_.hidden, l_.hidden, l_.outputs, room);
+      project_ =
+          cpu::packed<T>(DTypeOf<T>::value, l_.w_hr.template data<T>(), 1, l_.hidden, l_.hidden, l_.outputs, room);
   }
 
   void run() const {
@@ -223,7 +224,8 @@ void forward(const Layer<T>& layer, const Tensor& output, const Tensor& h_n, con
   cpu::copy(h.tensor(), h0);
   if (layer.cell == Cell::lstm) cpu::copy(c.tensor(), c0);
   const std::vector<T> bias = gate_bias(layer, b_ih, b_hh);
-  const bool simple = layer.cell == Cell::tanh || layer.cell == Cell::relu;  // the sums become the output where they are
+  const bool simple =
+      layer.cell == Cell::tanh || layer.cell == Cell::relu;  // the sums become the output where they are
   Forward<T> pass(layer, bias, simple ? out.data() : gates.data<T>(), out.data(), h.data(), c.data(), cells.data<T>(),
                   raw.data<T>());
   {
@@ -262,11 +264,12 @@ class Backward {
       inner_ = cpu::packed<T>(DTypeOf<T>::value, w + joined * l_.outputs, l_.outputs, 1, l_.hidden, l_.outputs, room);
     room += cpu::packed_size<T>(l_.width, l_.outputs);
     if (l_.w_hr)
-      project_ = cpu::packed<T>(DTypeOf<T>::value, l_.w_hr.template data<T>(), l_.hidden, 1, l_.outputs, l_.hidden, room);
+      project_ =
+          cpu::packed<T>(DTypeOf<T>::value, l_.w_hr.template data<T>(), l_.hidden, 1, l_.outputs, l_.hidden, room);
   }
 
   T* dgates() const { return dgates_tensor_.template data<T>(); }
-  T* before() const { return before_tensor_.template data<T>(); }   // the state before each step
+  T* before() const { return before_tensor_.template data<T>(); }    // the state before each step
   T* through() const { return through_tensor_.template data<T>(); }  // the gradients of the projected outputs
 
   void run() const {
@@ -370,9 +373,12 @@ void backward(const Layer<T>& layer, const LayerGradients& to, const Tensor& gra
   Result<T> x(to.x), h(to.h), c(to.c), w_ih(to.w_ih), w_hh(to.w_hh), b_ih(to.b_ih), b_hh(to.b_hh), w_hr(to.w_hr);
   start_from<T>(h.tensor(), grad_h);
   if (layer.cell == Cell::lstm) start_from<T>(c.tensor(), grad_c);
-  const Kept<T> kept{out.data<T>(),   gates.data<T>(),
-                     cells.data<T>(), raw.data<T>(),
-                     first.data<T>(), cell ? cell.data<T>() : nullptr,
+  const Kept<T> kept{out.data<T>(),
+                     gates.data<T>(),
+                     cells.data<T>(),
+                     raw.data<T>(),
+                     first.data<T>(),
+                     cell ? cell.data<T>() : nullptr,
                      grads ? grads.data<T>() : nullptr};
   Backward<T> pass(layer, kept, h.data(), c.data());
   const std::vector<T> ones(to.for_bias ? static_cast<size_t>(layer.total) : 0, T(1));
@@ -409,8 +415,9 @@ void _recurrent_layer_backward(const Tensor& to_x, const Tensor& to_h, const Ten
                                const Tensor& w_ih, const Tensor& w_hh, const Tensor& w_hr, const Tensor& output,
                                const Tensor& gates, const Tensor& cells, const Tensor& raw, IntsView batch_sizes,
                                int64_t cell, bool reverse, const std::vector<bool>& wanted) {
-  const LayerGradients to{to_x,    to_h,      to_c,      to_w_ih,   to_w_hh,               to_b_ih,  to_b_hh,
-                          to_w_hr, wanted[0], wanted[3], wanted[4], wanted[5] || wanted[6], wanted[7]};
+  const LayerGradients to{to_x,     to_h,    to_c,      to_w_ih,   to_w_hh,   to_b_ih,
+                          to_b_hh,  to_w_hr, wanted[0], wanted[3], wanted[4], wanted[5] || wanted[6],
+                          wanted[7]};
   auto run = [&](auto zero) {
     using T = decltype(zero);
     const Layer<T> layer(static_cast<Cell>(cell), input, h0, w_ih, w_hh, w_hr, batch_sizes, reverse);

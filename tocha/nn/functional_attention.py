@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 import warnings
+from collections.abc import Sequence
 
 from tocha import _C
 
@@ -56,39 +57,45 @@ def _as_bias(mask: Tensor | None, name: str, dtype: _C.dtype) -> Tensor | None:
     return mask
 
 
-def _projected(
-    query: Tensor, key: Tensor, value: Tensor, weight: Tensor, bias: Tensor | None
-) -> tuple[Tensor, Tensor, Tensor]:
+Triple = tuple[Tensor, Tensor, Tensor]
+_NO_BIASES: tuple[None, None, None] = (None, None, None)
+
+
+def _projected(inputs: Triple, weight: Tensor | None, bias: Tensor | None) -> Triple:
     """Query, key and value through one packed weight: as few products as the inputs are different tensors."""
+    query, key, value = inputs
+    if key.shape != value.shape:
+        raise AssertionError(f"key shape {key.shape} does not match value shape {value.shape}")
+    if weight is None:
+        raise AssertionError("use_separate_proj_weight is False but in_proj_weight is None")
     width = query.shape[-1]
     if key is value and query is key:
         q, k, v = _nn.linear(query, weight, bias).split(width, -1)
         return q, k, v
     if key is value:
-        weights, biases = weight.split([width, 2 * width]), (None, None) if bias is None else bias.split([width, 2 * width])
-        k, v = _nn.linear(key, weights[1], biases[1]).split(width, -1)
-        return _nn.linear(query, weights[0], biases[0]), k, v
-    parts = weight.chunk(3)
-    biases = (None,) * 3 if bias is None else bias.chunk(3)
-    q, k, v = (_nn.linear(x, w, b) for x, w, b in zip((query, key, value), parts, biases, strict=True))
-    return q, k, v
+        own, shared = weight.split([width, 2 * width])
+        own_bias, shared_bias = (None, None) if bias is None else bias.split([width, 2 * width])
+        k, v = _nn.linear(key, shared, shared_bias).split(width, -1)
+        return _nn.linear(query, own, own_bias), k, v
+    return _linear_each(inputs, weight.chunk(3), bias)
 
 
-def _projected_apart(
-    inputs: tuple[Tensor, Tensor, Tensor],
-    weights: tuple[Tensor | None, Tensor | None, Tensor | None],
-    bias: Tensor | None,
-) -> tuple[Tensor, Tensor, Tensor]:
+def _projected_apart(inputs: Triple, weights: tuple[Tensor | None, ...], bias: Tensor | None) -> Triple:
     """Query, key and value through weights of their own."""
-    width = inputs[0].shape[-1]
+    query, key, value = inputs
+    if key.shape[:2] != value.shape[:2]:
+        raise AssertionError(f"key's sequence and batch dims {key.shape[:2]} do not match value's {value.shape[:2]}")
     for name, weight, x in zip("qkv", weights, inputs, strict=True):
+        expected = (query.shape[-1], x.shape[-1])
         if weight is None:
             raise AssertionError(f"use_separate_proj_weight is True but {name}_proj_weight is None")
-        if tuple(weight.shape) != (width, x.shape[-1]):
-            raise AssertionError(
-                f"expecting {name}_proj_weight of shape {(width, x.shape[-1])}, but got {tuple(weight.shape)}"
-            )
-    biases = (None,) * 3 if bias is None else bias.chunk(3)
+        if tuple(weight.shape) != expected:
+            raise AssertionError(f"expecting {name}_proj_weight of shape {expected}, but got {tuple(weight.shape)}")
+    return _linear_each(inputs, tuple(w for w in weights if w is not None), bias)
+
+
+def _linear_each(inputs: Triple, weights: Sequence[Tensor], bias: Tensor | None) -> Triple:
+    biases: Sequence[Tensor | None] = _NO_BIASES if bias is None else bias.chunk(3)
     q, k, v = (_nn.linear(x, w, b) for x, w, b in zip(inputs, weights, biases, strict=True))
     return q, k, v
 
@@ -98,7 +105,9 @@ def _heads(x: Tensor, num_heads: int) -> Tensor:
     return x.view(x.shape[0], x.shape[1], num_heads, -1).permute(1, 2, 0, 3)
 
 
-def _static(x: Tensor, name: str, batch: int, num_heads: int, head_dim: int) -> Tensor:
+def _static(x: Tensor, name: str, q: Tensor) -> Tensor:
+    """A key or value that is given ready, as heads like q's."""
+    batch, num_heads, _, head_dim = q.shape
     if x.shape[0] != batch * num_heads or x.shape[2] != head_dim:
         raise AssertionError(
             f"expecting {name} of sizes {(batch * num_heads, '*', head_dim)}, but got {tuple(x.shape)}"
@@ -113,17 +122,46 @@ def _one_more(mask: Tensor | None) -> Tensor | None:
     return _C.cat([mask, _C.zeros((*mask.shape[:-1], 1), dtype=mask.dtype, device=mask.device)], -1)
 
 
-def _joined_masks(
-    attn_mask: Tensor | None, key_padding_mask: Tensor | None, batch: int, num_heads: int, tokens: int, keys: int
-) -> Tensor | None:
+def _joined_masks(attn_mask: Tensor | None, key_padding_mask: Tensor | None, q: Tensor, k: Tensor) -> Tensor | None:
     """One bias that broadcasts to [batch, heads, tokens, keys]."""
+    batch, num_heads, tokens, _ = q.shape
+    keys = k.shape[2]
     if attn_mask is not None and attn_mask.dim() == 3:
-        shape = (1, 1, tokens, keys) if attn_mask.shape[0] == 1 else (batch, num_heads, tokens, keys)
-        attn_mask = attn_mask.reshape(shape)
+        attn_mask = attn_mask.view(batch, num_heads, tokens, keys)
     if key_padding_mask is None:
         return attn_mask
+    if tuple(key_padding_mask.shape) != (batch, keys):
+        raise AssertionError(
+            f"expecting key_padding_mask shape of {(batch, keys)}, but got {tuple(key_padding_mask.shape)}"
+        )
     padding = key_padding_mask.view(batch, 1, 1, keys)
     return padding if attn_mask is None else attn_mask + padding
+
+
+def _with_batch(query: Tensor, key: Tensor, value: Tensor) -> Triple:
+    """A batch of one; inputs that are one tensor stay one."""
+    q = query.unsqueeze(1)
+    k = q if key is query else key.unsqueeze(1)
+    return q, k, k if value is key else value.unsqueeze(1)
+
+
+def _check_width(width: int, expected: int, num_heads: int) -> None:
+    if width != expected:
+        raise AssertionError(f"was expecting embedding dimension of {expected}, but got {width}")
+    if width % num_heads != 0:
+        raise AssertionError(f"embed_dim {width} not divisible by num_heads {num_heads}")
+
+
+def _biases(
+    key_padding_mask: Tensor | None, attn_mask: Tensor | None, dtype: _C.dtype
+) -> tuple[Tensor | None, Tensor | None]:
+    """Both masks as what is added to scores."""
+    if key_padding_mask is not None and attn_mask is not None and key_padding_mask.dtype != attn_mask.dtype:
+        warnings.warn(
+            "Support for mismatched key_padding_mask and attn_mask is deprecated. Use same type for both instead.",
+            stacklevel=3,
+        )
+    return _as_bias(key_padding_mask, "key_padding_mask", dtype), _as_bias(attn_mask, "attn_mask", dtype)
 
 
 def _scores(q: Tensor, k: Tensor, mask: Tensor | None) -> Tensor:
@@ -135,6 +173,14 @@ def _scores(q: Tensor, k: Tensor, mask: Tensor | None) -> Tensor:
     if mask.dim() > 2:
         mask = mask.expand(shape).flatten(0, 1)
     return _C.baddbmm(mask, q.flatten(0, 1), across.flatten(0, 1)).view(shape)
+
+
+def _with_weights(q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None, dropout: float) -> tuple[Tensor, Tensor]:
+    """The heads' results and the weights that they are means with."""
+    weights = _C.softmax(_scores(q * math.sqrt(1.0 / q.shape[-1]), k, mask), -1)
+    if dropout > 0.0:
+        weights = _C.dropout(weights, dropout, True)
+    return weights @ v, weights
 
 
 def multi_head_attention_forward(
@@ -183,42 +229,19 @@ def multi_head_attention_forward(
     """
     batched = _check_shapes(query, key, value, key_padding_mask, attn_mask, num_heads)
     if not batched:
-        same_key, same_value = key is query, value is key
-        query = query.unsqueeze(1)
-        key = query if same_key else key.unsqueeze(1)
-        value = key if same_value else value.unsqueeze(1)
+        query, key, value = _with_batch(query, key, value)
         key_padding_mask = None if key_padding_mask is None else key_padding_mask.unsqueeze(0)
     tokens, batch, width = query.shape
-    head_dim = width // num_heads
+    _check_width(width, embed_dim_to_check, num_heads)
     if is_causal and attn_mask is None:
         raise RuntimeError("Need attn_mask if specifying the is_causal hint.")
-    if key_padding_mask is not None and attn_mask is not None and key_padding_mask.dtype != attn_mask.dtype:
-        warnings.warn(
-            "Support for mismatched key_padding_mask and attn_mask is deprecated. Use same type for both instead.",
-            stacklevel=2,
-        )
-    key_padding_mask = _as_bias(key_padding_mask, "key_padding_mask", query.dtype)
     causal_kernel = is_causal and key_padding_mask is None and not need_weights
-    attn_mask = None if causal_kernel else _as_bias(attn_mask, "attn_mask", query.dtype)
-
-    if width != embed_dim_to_check:
-        raise AssertionError(f"was expecting embedding dimension of {embed_dim_to_check}, but got {width}")
-    if head_dim * num_heads != width:
-        raise AssertionError(f"embed_dim {width} not divisible by num_heads {num_heads}")
+    key_padding_mask, attn_mask = _biases(key_padding_mask, None if causal_kernel else attn_mask, query.dtype)
     if use_separate_proj_weight:
-        if key.shape[:2] != value.shape[:2]:
-            raise AssertionError(
-                f"key's sequence and batch dims {key.shape[:2]} do not match value's {value.shape[:2]}"
-            )
-        weights = (q_proj_weight, k_proj_weight, v_proj_weight)
-        q, k, v = _projected_apart((query, key, value), weights, in_proj_bias)
+        apart = (q_proj_weight, k_proj_weight, v_proj_weight)
+        q, k, v = _projected_apart((query, key, value), apart, in_proj_bias)
     else:
-        if key.shape != value.shape:
-            raise AssertionError(f"key shape {key.shape} does not match value shape {value.shape}")
-        if in_proj_weight is None:
-            raise AssertionError("use_separate_proj_weight is False but in_proj_weight is None")
-        q, k, v = _projected(query, key, value, in_proj_weight, in_proj_bias)
-
+        q, k, v = _projected((query, key, value), in_proj_weight, in_proj_bias)
     if attn_mask is not None:
         shape = (tokens, key.shape[0]) if attn_mask.dim() == 2 else (batch * num_heads, tokens, key.shape[0])
         if tuple(attn_mask.shape) != shape:
@@ -230,33 +253,23 @@ def multi_head_attention_forward(
     if bias_k is not None and bias_v is not None:
         if static_k is not None or static_v is not None:
             raise AssertionError("bias cannot be added to a static key or value.")
-        k = _C.cat([k, bias_k.expand(1, batch, width)])
-        v = _C.cat([v, bias_v.expand(1, batch, width)])
+        k, v = _C.cat([k, bias_k.expand(1, batch, width)]), _C.cat([v, bias_v.expand(1, batch, width)])
         attn_mask, key_padding_mask = _one_more(attn_mask), _one_more(key_padding_mask)
-
     q = _heads(q, num_heads)
-    k = _heads(k, num_heads) if static_k is None else _static(static_k, "static_k", batch, num_heads, head_dim)
-    v = _heads(v, num_heads) if static_v is None else _static(static_v, "static_v", batch, num_heads, head_dim)
+    k = _heads(k, num_heads) if static_k is None else _static(static_k, "static_k", q)
+    v = _heads(v, num_heads) if static_v is None else _static(static_v, "static_v", q)
     if add_zero_attn:
-        zero = _C.zeros((batch, num_heads, 1, head_dim), dtype=k.dtype, device=k.device)
+        zero = _C.zeros((batch, num_heads, 1, width // num_heads), dtype=k.dtype, device=k.device)
         k, v = _C.cat([k, zero], 2), _C.cat([v, zero], 2)
         attn_mask, key_padding_mask = _one_more(attn_mask), _one_more(key_padding_mask)
-    keys = k.shape[2]
-    if key_padding_mask is not None and tuple(key_padding_mask.shape) != (batch, keys):
-        raise AssertionError(
-            f"expecting key_padding_mask shape of {(batch, keys)}, but got {tuple(key_padding_mask.shape)}"
-        )
-    mask = _joined_masks(attn_mask, key_padding_mask, batch, num_heads, tokens, keys)
-    dropout_p = dropout_p if training else 0.0
 
+    mask = _joined_masks(attn_mask, key_padding_mask, q, k)
+    dropout = dropout_p if training else 0.0
     weights = None
     if need_weights:
-        weights = _C.softmax(_scores(q * math.sqrt(1.0 / head_dim), k, mask), -1)
-        if dropout_p > 0.0:
-            weights = _C.dropout(weights, dropout_p, True)
-        out = weights @ v
+        out, weights = _with_weights(q, k, v, mask, dropout)
     else:
-        out = _nn.scaled_dot_product_attention(q, k, v, mask, dropout_p, causal_kernel)
+        out = _nn.scaled_dot_product_attention(q, k, v, mask, dropout, causal_kernel)
     out = _nn.linear(out.permute(2, 0, 1, 3).reshape(tokens, batch, width), out_proj_weight, out_proj_bias)
     if weights is not None and average_attn_weights:
         weights = weights.mean(1)

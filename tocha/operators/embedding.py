@@ -36,7 +36,8 @@ def add_rows_source_gradient(grad, source, origin, to, factors, by_frequency):
 @gradient(_add_rows, "factors")
 def add_rows_factors_gradient(grad, source, origin, to):
     rows = source if origin is None else source.index_select(0, origin)
-    return (rows * (grad if to is None else grad.index_select(0, to))).sum([1])
+    grads = grad if to is None else grad.index_select(0, to)
+    return (rows.unsqueeze(1) @ grads.unsqueeze(2)).reshape([rows.size(0)])
 
 
 @rule

@@ -288,7 +288,11 @@ def _cross_entropy(self, target, weight, ignore_index):
     """
     check_classes(self, target, weight)
     rows = [self.size(0)]
-    return Out(rows, self.dtype), Out(rows, self.dtype), Out(rows, dt.float64 if self.dtype == dt.float64 else dt.float32)
+    return (
+        Out(rows, self.dtype),
+        Out(rows, self.dtype),
+        Out(rows, dt.float64 if self.dtype == dt.float64 else dt.float32),
+    )
 
 
 @native(

@@ -212,9 +212,7 @@ def layer_slopes(
         if c is not None:
             before = c.narrow(0, 0, n)
             cells.append(before)
-        step = cell_forward(
-            cell, x.narrow(0, firsts[k], n), states[k], before, op.nn_linear(states[k], w_hh, b_hh)
-        )
+        step = cell_forward(cell, x.narrow(0, firsts[k], n), states[k], before, op.nn_linear(states[k], w_hh, b_hh))
         acts.extend(step)
         h = with_rest(step[at_state] if w_hr is None else op.nn_linear(step[at_state], w_hr), h)
         if c is not None:
@@ -436,9 +434,7 @@ def weights(t, gates, inputs, hidden, outputs=None):
 
 def padded_sample(t, gates, states):
     hx = tuple(t(1, 2, 4) for _ in range(states))
-    return [
-        ((t(3, 2, 5), hx if states > 1 else hx[0], weights(t, gates, 5, 4), True, 1, 0.0, False, False, False), {})
-    ]
+    return [((t(3, 2, 5), hx if states > 1 else hx[0], weights(t, gates, 5, 4), True, 1, 0.0, False, False, False), {})]
 
 
 def packed_sample(t, gates, states):
@@ -504,9 +500,7 @@ def gru_input(input, hx, params, has_biases, num_layers, dropout, train, bidirec
 def gru_data(data, batch_sizes, hx, params, has_biases, num_layers, dropout, train, bidirectional):
     """gru over packed sequences."""
     sizes = ints_of(batch_sizes)
-    found = stacked_layers(
-        data, hx, None, params, has_biases, num_layers, dropout, train, bidirectional, sizes, GRU
-    )
+    found = stacked_layers(data, hx, None, params, has_biases, num_layers, dropout, train, bidirectional, sizes, GRU)
     return found[0], found[1]
 
 
@@ -530,9 +524,7 @@ def rnn_tanh_input(input, hx, params, has_biases, num_layers, dropout, train, bi
 def rnn_tanh_data(data, batch_sizes, hx, params, has_biases, num_layers, dropout, train, bidirectional):
     """rnn_tanh over packed sequences."""
     sizes = ints_of(batch_sizes)
-    found = stacked_layers(
-        data, hx, None, params, has_biases, num_layers, dropout, train, bidirectional, sizes, TANH
-    )
+    found = stacked_layers(data, hx, None, params, has_biases, num_layers, dropout, train, bidirectional, sizes, TANH)
     return found[0], found[1]
 
 
@@ -556,9 +548,7 @@ def rnn_relu_input(input, hx, params, has_biases, num_layers, dropout, train, bi
 def rnn_relu_data(data, batch_sizes, hx, params, has_biases, num_layers, dropout, train, bidirectional):
     """rnn_relu over packed sequences."""
     sizes = ints_of(batch_sizes)
-    found = stacked_layers(
-        data, hx, None, params, has_biases, num_layers, dropout, train, bidirectional, sizes, RELU
-    )
+    found = stacked_layers(data, hx, None, params, has_biases, num_layers, dropout, train, bidirectional, sizes, RELU)
     return found[0], found[1]
 
 
@@ -579,9 +569,7 @@ def lstm_cell(input, hx, w_ih, w_hh, b_ih, b_hh):
     """One step of an LSTM: the new state and cell."""
     if len(hx) != 2:
         raise RuntimeError(f"[lstm_cell] expects two hidden states, but got {len(hx)}")
-    found = op._recurrent_layer(
-        input, hx[0], hx[1], w_ih, w_hh, b_ih, b_hh, None, [input.size(0)], LSTM, False
-    )
+    found = op._recurrent_layer(input, hx[0], hx[1], w_ih, w_hh, b_ih, b_hh, None, [input.size(0)], LSTM, False)
     return found[1], found[2]
 
 

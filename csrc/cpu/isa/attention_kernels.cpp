@@ -10,48 +10,21 @@ namespace {
 template <class T>
 constexpr T kNothing = -std::numeric_limits<T>::infinity();
 
-#if TOCHA_VECTOR_F32
-using math::F32x16;
-using math::kAllLanes;
-struct Greater {
-  TOCHA_MATH F32x16 operator()(F32x16 a, F32x16 b) const { return _mm512_maskz_max_ps(kAllLanes, a, b); }
-};
-struct Sum {
-  TOCHA_MATH F32x16 operator()(F32x16 a, F32x16 b) const { return a + b; }
-};
-// All lanes as one number.
-template <class Combine>
-TOCHA_MATH float fold(F32x16 v, Combine combine) {
-  v = combine(v, _mm512_maskz_shuffle_f32x4(kAllLanes, v, v, 0x4e));
-  v = combine(v, _mm512_maskz_shuffle_f32x4(kAllLanes, v, v, 0xb1));
-  v = combine(v, _mm512_maskz_permute_ps(kAllLanes, v, 0x4e));
-  v = combine(v, _mm512_maskz_permute_ps(kAllLanes, v, 0xb1));
-  return _mm512_cvtss_f32(v);
-}
-#endif
-
 // The greatest score, after the bias has been added.
 template <class T>
 T biased_largest(T* s, int64_t n, const T* bias) {
-  if (!bias) return rows::largest(s, n);
 #if TOCHA_VECTOR_F32
   if constexpr (std::is_same_v<T, float>) {
-    F32x16 most = math::splat(kNothing<float>);
-    int64_t i = 0;
-    for (; i + math::kLanes <= n; i += math::kLanes) {
-      F32x16 v = math::load(s + i) + math::load(bias + i);
-      math::store(s + i, v);
-      most = Greater()(most, v);
-    }
-    if (i < n) {
-      F32x16 v = math::load_first(s + i, n - i) + math::load_first(bias + i, n - i);
-      math::store_first(s + i, v, n - i);
-      most = _mm512_mask_max_ps(most, math::first_lanes(n - i), most, v);
-    }
-    return fold(most, Greater());
+    if (!bias)
+      return rows::fold_each(n, kNothing<T>, rows::Greater(), [=](int64_t i, auto at) { return at.load(s + i); });
+    return rows::fold_each(n, kNothing<T>, rows::Greater(), [=](int64_t i, auto at) {
+      auto v = at.load(s + i) + at.load(bias + i);
+      at.store(s + i, v);
+      return v;
+    });
   }
 #endif
-  for (int64_t i = 0; i < n; ++i) s[i] += bias[i];
+  for (int64_t i = 0; bias && i < n; ++i) s[i] += bias[i];
   return rows::largest(s, n);
 }
 
@@ -60,19 +33,11 @@ template <class T>
 T exp_and_sum(T* s, int64_t n, T m) {
 #if TOCHA_VECTOR_F32
   if constexpr (std::is_same_v<T, float>) {
-    F32x16 total = math::splat(0.0f), shift = math::splat(m);
-    int64_t i = 0;
-    for (; i + math::kLanes <= n; i += math::kLanes) {
-      F32x16 e = math::exp(math::load(s + i) - shift);
-      math::store(s + i, e);
-      total = total + e;
-    }
-    if (i < n) {
-      F32x16 e = math::exp(math::load_first(s + i, n - i) - shift);
-      math::store_first(s + i, e, n - i);
-      total = _mm512_mask_add_ps(total, math::first_lanes(n - i), total, e);
-    }
-    return fold(total, Sum());
+    return rows::fold_each(n, 0.0f, rows::Sum(), [=](int64_t i, auto at) {
+      auto e = math::exp(at.load(s + i) - at.all(m));
+      at.store(s + i, e);
+      return e;
+    });
   }
 #endif
 #pragma GCC ivdep

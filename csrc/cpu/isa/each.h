@@ -36,6 +36,45 @@ struct FirstLanes {
 };
 #endif
 
+#if TOCHA_VECTOR_F32
+struct Greater {
+  TOCHA_MATH math::F32x16 operator()(math::F32x16 a, math::F32x16 b) const {
+    return _mm512_maskz_max_ps(math::kAllLanes, a, b);
+  }
+};
+struct Sum {
+  TOCHA_MATH math::F32x16 operator()(math::F32x16 a, math::F32x16 b) const { return a + b; }
+};
+// All lanes as one number.
+template <class Combine>
+TOCHA_MATH float fold_lanes(math::F32x16 v, Combine combine) {
+  v = combine(v, _mm512_maskz_shuffle_f32x4(math::kAllLanes, v, v, 0x4e));
+  v = combine(v, _mm512_maskz_shuffle_f32x4(math::kAllLanes, v, v, 0xb1));
+  v = combine(v, _mm512_maskz_permute_ps(math::kAllLanes, v, 0x4e));
+  v = combine(v, _mm512_maskz_permute_ps(math::kAllLanes, v, 0xb1));
+  return _mm512_cvtss_f32(v);
+}
+// f(i, at) over all elements, combined; lanes beyond the end count as `start`.
+template <class Combine, class F>
+TOCHA_MATH float fold_each(int64_t n, float start, Combine combine, F f) {
+  math::F32x16 even = math::splat(start), odd = even;
+  int64_t i = 0;
+  for (; i + 2 * math::kLanes <= n; i += 2 * math::kLanes) {
+    even = combine(even, f(i, WholeVector{}));
+    odd = combine(odd, f(i + math::kLanes, WholeVector{}));
+  }
+  if (i + math::kLanes <= n) {
+    even = combine(even, f(i, WholeVector{}));
+    i += math::kLanes;
+  }
+  if (i < n) {
+    const math::F32x16 last = f(i, FirstLanes{n - i});
+    odd = combine(odd, _mm512_mask_mov_ps(math::splat(start), math::first_lanes(n - i), last));
+  }
+  return fold_lanes(combine(even, odd), combine);
+}
+#endif
+
 template <class T, class F>
 TOCHA_MATH void each(int64_t n, F f) {
 #if TOCHA_VECTOR_F32

@@ -21,6 +21,7 @@ using cpu::RightOperand;
 
 constexpr int64_t kRows = 64;  // of a tile; fewer where a causal mask leaves out more that way
 constexpr int64_t kCausalRows = 32;
+constexpr int64_t kBackwardRows = 128;      // more: they are what the products for key and value add up over
 constexpr int64_t kColumns = 256;           // a multiple of every panel width
 constexpr int64_t kStride = kColumns + 16;  // rows at a power of two would share their places in the cache
 constexpr int64_t kFewRows = 64;  // a right operand with more is packed: read in place its rows evict each other
@@ -197,9 +198,9 @@ class Forward {
     const Task& t = task_;
     key_room_ = room.take(cpu::packed_size<T>(t.q.cols, t.k.rows));
     value_room_ = room.take(cpu::packed_size<T>(t.v.rows, t.v.cols));
-    query_room_ = room.take(t.q.plain<T>() ? 0 : kRows * t.q.cols);
-    out_room_ = room.take(out_.plain<T>() ? 0 : kRows * t.v.cols);
-    scores_ = room.take(kRows * kStride);
+    query_room_ = room.take(t.q.plain<T>() ? 0 : t.tile_rows * t.q.cols);
+    out_room_ = room.take(out_.plain<T>() ? 0 : t.tile_rows * t.v.cols);
+    scores_ = room.take(t.tile_rows * kStride);
     bias_ = Bias<T>(t.mask, room.take(t.mask ? kColumns : 0));
   }
 
@@ -315,8 +316,8 @@ class Backward {
     query_edge_ = room.take(cpu::edge_size<T>(L, E));
     grad_edge_ = room.take(cpu::edge_size<T>(L, V));
     delta_ = room.take(L);
-    scores_ = room.take(kRows * kStride);
-    slopes_ = room.take(kRows * kStride);
+    scores_ = room.take(t.tile_rows * kStride);
+    slopes_ = room.take(t.tile_rows * kStride);
     bias_ = Bias<T>(t.mask, room.take(t.mask ? kColumns : 0));
     to_query_ = room.take(L * E);
     to_key_ = room.take(S * E);
@@ -493,7 +494,8 @@ void _attention_backward(const Tensor& to_query, const Tensor& to_key, const Ten
                          const Tensor& grad, const Tensor& query, const Tensor& key, const Tensor& value,
                          const Tensor& mask, const Tensor& out, const Tensor& lse, bool causal, double scale,
                          const std::vector<bool>& wanted) {
-  const Task task{query, key, value, mask, causal, scale};
+  Task task{query, key, value, mask, causal, scale};
+  if (!causal) task.tile_rows = kBackwardRows;
   const Gradients to{to_query, to_key, to_value, to_mask, wanted[0], wanted[1], wanted[2], wanted[3]};
   if (to.for_mask && causal) cpu::fill(to_mask, 0);  // tiles beyond the diagonal are never looked at
   if (task.heads == 0) return;

@@ -224,8 +224,8 @@ def multi_head_attention_forward(
     >>> out, weights = multi_head_attention_forward(
     ...     x, x, x, 2, 1, tocha.cat([eye, eye, eye]), None, None, None, False, 0.0, eye, None
     ... )
-    >>> out.shape, weights[0, 0]
-    (torch.Size([3, 1, 2]), tensor([0.3333, 0.3333, 0.3333]))
+    >>> tuple(out.shape), weights[0, 0]
+    ((3, 1, 2), tensor([0.3333, 0.3333, 0.3333]))
     """
     batched = _check_shapes(query, key, value, key_padding_mask, attn_mask, num_heads)
     if not batched:

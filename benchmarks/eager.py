@@ -3,26 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 
 import numpy as np
-import torch
-
-import tocha
-
-
-@dataclass
-class Workload:
-    group: str
-    name: str
-    ours: Callable[[], object]
-    theirs: Callable[[], object]
-    target: float | None = None
-
-
-def pair(group: str, name: str, make: Callable, target: float | None = None) -> Workload:
-    """make(module, convert) returns the call to time; convert turns a NumPy array into that module's tensor."""
-    return Workload(group, name, make(tocha, lambda a: tocha.tensor(a)), make(torch, lambda a: torch.tensor(a)), target)
+from workloads import Workload, pair
 
 
 def small() -> Iterator[Workload]:

@@ -11,22 +11,26 @@ import sys
 
 import eager
 import footprint
+import gradients
 import harness
+import memory
 import torch
 
 import tocha
+
+ROOMS = (eager, gradients)
 
 
 def main() -> None:
     pattern = re.compile(sys.argv[1] if len(sys.argv) > 1 else "")
     tocha.set_num_threads(2)
     torch.set_num_threads(2)
-    rows = []
-    for workload in eager.workloads():
-        if pattern.search(workload.group) or pattern.search(workload.name):
-            rows.append(harness.compare(workload.group, workload.name, workload.ours, workload.theirs, workload.target))
+    wanted = (w for room in ROOMS for w in room.workloads() if pattern.search(w.group) or pattern.search(w.name))
+    rows = [harness.compare(w.group, w.name, w.ours, w.theirs, w.target) for w in wanted]
     if rows:
         harness.show(rows)
+    if pattern.search("memory"):
+        memory.show()
     if pattern.search("footprint"):
         footprint.show()
 

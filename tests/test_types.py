@@ -509,3 +509,24 @@ def test_legacy_storages():
     assert not isinstance(s, tocha.FloatStorage)
     assert tocha.FloatStorage(wrap_storage=tocha.UntypedStorage(8)).size() == 2
     assert tocha.ByteStorage.from_buffer(b"ab").tolist() == [97, 98]
+
+
+def test_data_of_a_parameter_is_a_plain_tensor():
+    class Kept(tocha.Tensor):
+        pass
+
+    assert type(tocha.nn.Parameter(tocha.ones(2)).data) is tocha.Tensor
+    assert type(tocha.ones(2).as_subclass(Kept).data) is Kept
+
+
+def test_a_foreign_function_of_the_protocol_means_ours_of_that_name():
+    def foreign(name):
+        def function(x):
+            return type(x).__torch_function__(function, (type(x),), (x,))
+
+        function.__module__, function.__name__ = "torch._C._nn", name
+        return function
+
+    x = tocha.tensor([-1.0, 2.0])
+    assert tocha.equal(foreign("relu")(x), tocha.relu(x))
+    assert foreign("no_such_function")(x) is NotImplemented

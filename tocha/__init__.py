@@ -21,6 +21,7 @@ from tocha._functions import *  # noqa: E402, F403
 from tocha._tensor_str import get_printoptions, printoptions, set_printoptions  # noqa: E402, F401
 from tocha._type_info import finfo, iinfo  # noqa: E402, F401
 from tocha._unique import nonzero  # noqa: E402, F401
+from tocha.amp.autocast_mode import autocast  # noqa: E402, F401
 from tocha.autograd.grad_mode import enable_grad, inference_mode, no_grad, set_grad_enabled  # noqa: E402, F401
 from tocha.functional import *  # type: ignore[no-redef, assignment]  # noqa: E402, F403
 from tocha.random import get_rng_state, initial_seed, manual_seed, seed, set_rng_state  # noqa: E402, F401
@@ -37,7 +38,7 @@ pi = _math.pi
 e = _math.e
 newaxis = None
 
-from tocha import autograd, functional, linalg, masked, nn, overrides, random, signal, special, storage, utils  # noqa: E402, F401
+from tocha import amp, autograd, functional, linalg, masked, nn, overrides, random, signal, special, storage, utils  # noqa: E402, F401
 
 
 def __getattr__(name: str) -> object:

@@ -81,11 +81,24 @@ def _torch_function(cls, func, types, args=(), kwargs=None):
     """The default for subclasses: run the function, give results the subclass's type."""
     if not all(issubclass(cls, t) for t in types):
         return NotImplemented
+    func = _own(func)
+    if func is None:
+        return NotImplemented
     with DisableTorchFunctionSubclass():
         result = func(*args, **(kwargs or {}))
     if func in _returns_plain():
         return result
     return _convert(result, cls)
+
+
+def _own(func):
+    """PyTorch's functions ask our tensors too, by this protocol: they mean ours of the same name. None if there is none."""
+    if (getattr(func, "__module__", None) or "").partition(".")[0] != "torch":
+        return func
+    from tocha.nn import functional
+
+    name = getattr(func, "__name__", "")
+    return getattr(functional, name, None) or getattr(_C, name, None)
 
 
 _plain: set | None = None

@@ -31,22 +31,13 @@ void CopySlices::apply(Grads& grads, Grads& out) {
   Tensor part = ops::as_strided(result, view_sizes_, view_strides_, view_offset_ - base_offset_);
   Grads inner{ops::clone(part, MemoryFormat::Contiguous)}, back(fn_->next.size());
   fn_->apply(inner, back);
-  for (size_t i = 0; i < back.size() && i < out.size(); ++i) {
-    if (i > 0) {
-      out[i] = back[i];
-    } else if (next[0]) {
-      Tensor whole = result;
-      if (back[0])
-        ops::copy_(part, back[0], false);
-      else
-        ops::zero_(part);
-      out[0] = result;
-    }
-  }
-  if (next[0] && !out[0]) {
+  for (size_t i = 1; i < out.size(); ++i) out[i] = back[i];
+  if (!next[0]) return;
+  if (back[0])
+    ops::copy_(part, back[0], false);
+  else
     ops::zero_(part);
-    out[0] = result;
-  }
+  out[0] = result;
 }
 
 void CopySlices::release_saved() { fn_->release_saved(); }

@@ -1,7 +1,6 @@
 #include "autograd/engine.h"
 
 #include <algorithm>
-#include <unordered_map>
 
 #include "autograd/anomaly.h"
 #include "autograd/leaf.h"

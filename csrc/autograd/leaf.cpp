@@ -20,7 +20,7 @@ bool only_ours(const Tensor& g) {
 
 Tensor in_layout_of(const Tensor& g, const Tensor& variable) {
   if (!variable.is_non_overlapping_and_dense()) return ops::clone(g, MemoryFormat::Contiguous);
-  if (grad_enabled()) return has_layout_of(g, variable) ? ops::clone(g, std::nullopt) : ops::clone(g, std::nullopt);
+  if (grad_enabled()) return ops::clone(g, std::nullopt);
   Tensor copy = empty_strided(variable.sizes(), variable.strides(), g.dtype(), g.device());
   if (computes(copy)) backend(copy.device().type).copy(copy, g);
   return copy;

@@ -42,7 +42,6 @@ Extras::~Extras() {
   Py_XDECREF(pre_hooks);
   Py_XDECREF(post_hooks);
   Py_XDECREF(traceback);
-  Py_XDECREF(parent);
 }
 
 void NotImplementedNode::apply(Grads&, Grads&) {

@@ -63,7 +63,6 @@ struct Extras {
   PyObject* pre_hooks = nullptr;  // dicts of callables
   PyObject* post_hooks = nullptr;
   PyObject* traceback = nullptr;  // anomaly mode: where the operation was called
-  PyObject* parent = nullptr;     // anomaly mode: the node whose backward made this one
   std::vector<TensorHooks> tensor_hooks;
   std::vector<Retained> retained;
 };
@@ -80,8 +79,6 @@ class Node {
   virtual void apply(Grads& grads, Grads& out) = 0;
   // Drops what was saved: a second backward then says so.
   virtual void release_saved() {}
-  // Whether any saved tensor can be read from Python, by name.
-  virtual PyObject* saved(const char* /*field*/) { return nullptr; }
 
   void add_edge(Edge e);
   bool leads_anywhere() const {

@@ -15,7 +15,6 @@ struct Modes {
   int64_t forward_level = 0;  // forward mode: the level that is open, or 0
   PyObject* pack = nullptr;   // the innermost pair of saved-tensor hooks; Python's stack holds them
   PyObject* unpack = nullptr;
-  PyObject* hooks_disabled = nullptr;  // why saved-tensor hooks are refused, or null
 };
 
 extern thread_local Modes current_modes __attribute__((tls_model("initial-exec")));

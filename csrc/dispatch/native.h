@@ -4,28 +4,7 @@
 #include "dispatch/backend.h"
 #include "dispatch/rules.h"
 
-// Declares an operator's loop tables, one per instruction set.
-#if defined(__x86_64__) && !defined(TOCHA_SINGLE_ISA)
-#define TOCHA_LOOPS(KIND, NAME)                                                                           \
-  namespace cpu::isa_base {                                                                               \
-  extern const KIND NAME##_loops[kNumDTypes];                                                             \
-  }                                                                                                       \
-  namespace cpu::isa_avx2 {                                                                               \
-  extern const KIND NAME##_loops[kNumDTypes];                                                             \
-  }                                                                                                       \
-  namespace cpu::isa_avx512 {                                                                             \
-  extern const KIND NAME##_loops[kNumDTypes];                                                             \
-  }                                                                                                       \
-  static const KIND* const loops_of_##NAME[] = {cpu::isa_base::NAME##_loops, cpu::isa_avx2::NAME##_loops, \
-                                                cpu::isa_avx512::NAME##_loops};
-#else
-#define TOCHA_LOOPS(KIND, NAME)               \
-  namespace cpu::isa_base {                   \
-  extern const KIND NAME##_loops[kNumDTypes]; \
-  }                                           \
-  static const KIND* const loops_of_##NAME[] = {cpu::isa_base::NAME##_loops};
-#endif
-// The loops of operator NAME under a second name.
+// Declares operator NAME's loop tables, one per instruction set, to be found under ALIAS.
 #if defined(__x86_64__) && !defined(TOCHA_SINGLE_ISA)
 #define TOCHA_LOOPS_AS(KIND, NAME, ALIAS)                                                                  \
   namespace cpu::isa_base {                                                                                \
@@ -46,6 +25,7 @@
   }                                           \
   static const KIND* const loops_of_##ALIAS[] = {cpu::isa_base::NAME##_loops};
 #endif
+#define TOCHA_LOOPS(KIND, NAME) TOCHA_LOOPS_AS(KIND, NAME, NAME)
 #define TOCHA_LOOPS_OF(NAME) loops_of_##NAME
 
 namespace tocha {

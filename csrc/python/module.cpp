@@ -7,6 +7,7 @@
 #include "cpu/backend.h"
 #include "dispatch/promotion.h"
 #include "dispatch/rules.h"
+#include "python/autocast_bindings.h"
 #include "python/autograd_bindings.h"
 #include "python/bindings.h"
 #include "python/exchange.h"
@@ -242,6 +243,7 @@ void add_functions(PyObject* module) {
       std::vector<PyMethodDef> extra(std::begin(module_table), std::end(module_table));
       add_exchange_functions(extra);
       add_autograd_functions(extra);
+      add_autocast_functions(extra);
       table.insert(table.end(), extra.begin(), extra.end());
     }
     table.push_back({nullptr, nullptr, 0, nullptr});

@@ -25,6 +25,7 @@ CPP_ENUM = {
 }  # fmt: skip
 SOURCE = """// Generated from tocha/operators/{module}.py; do not edit.
 #include "autograd/record.h"
+#include "dispatch/autocast.h"
 #include "dispatch/native.h"
 {includes}#include "rules_generated.h"
 
@@ -122,13 +123,6 @@ def dtype_mask(o: Operator) -> str:
     return hex(sum(1 << order[d] for d in o.dtypes)) + "u"
 
 
-def loop_table(o: Operator, kind: str) -> list[str]:
-    name = o.cpp_name
-    return [
-        f"TOCHA_LOOPS({kind}, {name})",
-    ]
-
-
 def scalar_of(a) -> str:
     """An argument as a Scalar parameter of a loop."""
     return a.name if a.type == "Scalar" else f"Scalar({a.name})"
@@ -158,7 +152,23 @@ class Family:
             self.nodes(o, self.node)
         getattr(self, o.kind)(o)
 
-    # -- autograd ----------------------------------------------------------------------------------
+    # -- autograd and autocast ---------------------------------------------------------------------
+
+    def autocast(self, o: Operator, signature: str | None = None) -> list[str]:
+        """Within a region of mixed precision the operator calls itself once more, its arguments cast."""
+        if not o.autocast:
+            return []
+        names = re.findall(r"(\w+)(?:,|$)", signature or parameters(o))
+        named = list(zip(names, o.schema.arguments, strict=True))
+        tensors = ", ".join(n for n, a in named if a.is_tensor)
+        cast = ", ".join(f"autocast::cast({n}, to)" if a.is_tensor else n for n, a in named)
+        return [
+            f"  if (autocast::applies({tensors})) [[unlikely]] {{",
+            f"    DType to = autocast::{o.autocast}({tensors});",
+            "    autocast::Off off;",
+            f"    return {o.cpp_name}({cast});",
+            "  }",
+        ]
 
     def nodes(self, o: Operator, node: GradientNode) -> None:
         """The functions that record; declared before the operators that call them."""
@@ -174,6 +184,12 @@ class Family:
         tensors = ", ".join(a.name for a in o.schema.arguments if a.is_tensor)
         if not tensors:
             return []
+        if form == "function":
+            return [*self.autocast(o), *self.recording(o, form)]
+        return self.recording(o, form)
+
+    def recording(self, o: Operator, form: str) -> list[str]:
+        tensors = ", ".join(a.name for a in o.schema.arguments if a.is_tensor)
         if form == "out":
             return [f'  autograd::check_out("{o.name}", out0, {tensors});'] if returns_tensors(o) else []
         names = ", ".join(argument_names(o))
@@ -212,7 +228,7 @@ class Family:
         name = o.cpp_name
         promote = "Promote::" + o.promote
         codes = ", ".join(type_code(c) for c in (*outs, *ins, *ps))
-        self.statics += loop_table(o, "Loop")
+        self.statics.append(f"TOCHA_LOOPS(Loop, {name})")
         self.statics.append(f"static const TypeCode types_{name}[] = {{{codes}}};")
         self.statics.append(
             f'static const PointwiseOp op_{name} = {{"{o.name}", TOCHA_LOOPS_OF({name}), {nout}, {nin}, {len(ps)}, {promote}, '
@@ -223,10 +239,10 @@ class Family:
         scalars = ", ".join(scalar_of(a) for a in params(o))
         prologue.append(f"  const Scalar params[] = {{{scalars}}};" if scalars else "  const Scalar* params = nullptr;")
         prologue += self.checks(o, "check")
-        self.lines.append(f"{result_type(o)} {name}({parameters(o)}) {{")
+        self.lines += [f"{result_type(o)} {name}({parameters(o)}) {{", *self.autocast(o)]
         formulas = has_formulas(o)
         if formulas:
-            self.statics += pointwise_tables(o, type_code, loop_table)
+            self.statics += pointwise_tables(o, type_code)
         record = [f"  if (autograd::wanted(ins, {nin})) [[unlikely]]", f"    autograd::pointwise(gradient_{name}, op_{name}, outs, ins, params);", "  else"] if formulas else []
         self.lines += prologue + [f"  Tensor outs[{nout}];", *record, f"  tocha::pointwise(op_{name}, outs, ins, params);"]
         if nout == 1:
@@ -268,7 +284,7 @@ class Family:
         ps = list((o.types or {}).get("params", ("T",) * len(extra)))
         codes = ", ".join(type_code(c) for c in (*f.out_types, *f.state_types, *ps))
         nout, nstates = len(f.out_types), len(states(f, t0))
-        self.statics += loop_table(o, "ReduceLoops")
+        self.statics.append(f"TOCHA_LOOPS(ReduceLoops, {name})")
         self.statics.append(f"static const TypeCode types_{name}[] = {{{codes}}};")
         self.statics.append(
             f'static const ReductionOp op_{name} = {{"{o.name.lstrip("_")}", TOCHA_LOOPS_OF({name}), {nout}, {nstates}, {len(ps)}, '
@@ -319,7 +335,7 @@ class Family:
 
     def composite(self, o: Operator) -> None:
         signature, body = self.translate(o, return_type(o))
-        guard = self.guard(o, "function") if o.gradients else []
+        guard = self.guard(o, "function") if o.gradients else self.autocast(o, signature)
         self.lines += [f"{result_type(o)} {o.cpp_name}({signature}) {{", *guard, *body, "}", ""]
         self.derived_variants(o)
 

@@ -36,10 +36,6 @@ def node_name(o: Operator) -> str:
     return "".join(p[:1].upper() + p[1:] for p in name.split("_")) + "Backward0"
 
 
-def is_differentiable(code: object) -> bool:
-    return not isinstance(code, dt.DType) or code.is_differentiable
-
-
 # ---- formulas ------------------------------------------------------------------------------------
 
 
@@ -314,7 +310,7 @@ def composite_function(o: Operator) -> list[str]:
     return [*lines, "}"]
 
 
-def pointwise_tables(o: Operator, type_code: Callable, loop_table: Callable) -> list[str]:
+def pointwise_tables(o: Operator, type_code: Callable) -> list[str]:
     """Static tables: kernels, leaves, what is kept; ends with `gradient_X`."""
     name = o.cpp_name
     own, reused = kernels_of(o)
@@ -333,9 +329,9 @@ def pointwise_tables(o: Operator, type_code: Callable, loop_table: Callable) -> 
         loops = f.name
         if same is not None:
             loops = f"{f.name}_as_{same.cpp_name}"
-            lines += [loop_table_named(loops, same.cpp_name)]
+            lines.append(f"TOCHA_LOOPS_AS(Loop, {same.cpp_name}, {loops})")
         else:
-            lines += [f"TOCHA_LOOPS(Loop, {f.name})"]
+            lines.append(f"TOCHA_LOOPS(Loop, {f.name})")
         count = 0 if same is not None else len(ps)
         codes = ", ".join(type_code(c) for c in (*f.out_codes, *f.in_codes, *(() if same is not None else ps)))
         lines.append(f"static const TypeCode types_{f.name}[] = {{{codes}}};")
@@ -372,10 +368,6 @@ def pointwise_tables(o: Operator, type_code: Callable, loop_table: Callable) -> 
         f"keeps_in_{name}, keeps_out_{name}, gradient_of_{name}}};",
     ]
     return lines
-
-
-def loop_table_named(alias: str, existing: str) -> str:
-    return f"TOCHA_LOOPS_AS(Loop, {existing}, {alias})"
 
 
 # ---- gradient functions ---------------------------------------------------------------------------
@@ -465,14 +457,11 @@ class GradientNode:
         if a.type in ("Tensor", "Operand", "Tensor?"):
             kind = "shape" if light and (before is None or before.kind == "shape") else "tensor"
         elif a.type in ("Tensor[]", "Tensor?[]"):
-            kind = "list" if f is not None and not self.list_shapes(f, p) else "shapes"
+            # That a list is only asked for shapes, through loop variables, the record promises.
+            kind = "shapes" if f is None or "list_shapes" in self.o.tags else "list"
         else:
             kind = "value"
         self.keeps[p] = Keep(p, a.type, kind)
-
-    def list_shapes(self, f: Callable, name: str) -> bool:
-        """Whether a list of tensors is only asked for shapes: through loop variables, which the record promises."""
-        return "list_shapes" in self.o.tags
 
     def function(self, names: tuple[str, ...], f: Callable) -> list[str]:
         types: dict[str, str] = {}

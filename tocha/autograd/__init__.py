@@ -49,7 +49,7 @@ def _as_tuple(value: Any) -> tuple:
     return (value,) if isinstance(value, Tensor | graph.GradientEdge) else tuple(value)
 
 
-def _starting_grads(outputs: tuple, grads: tuple, is_grads_batched: bool = False) -> tuple:
+def _starting_grads(outputs: tuple, grads: tuple) -> tuple:
     """The gradients to start from: ones for scalars, given ones as they are."""
     found: list[Tensor | None] = []
     for out, g in zip(outputs, grads, strict=True):
@@ -69,11 +69,7 @@ def _starting_grads(outputs: tuple, grads: tuple, is_grads_batched: bool = False
             raise RuntimeError(
                 f"[backward] grad can be implicitly created only for scalar outputs, but the output has shape {list(out.shape)}"
             )
-        if not (out.is_floating_point() or out.is_complex()):
-            raise RuntimeError(
-                f"[backward] grad can be implicitly created only for real scalar outputs but got {out.dtype}"
-            )
-        if out.is_complex():
+        if not out.is_floating_point():
             raise RuntimeError(
                 f"[backward] grad can be implicitly created only for real scalar outputs but got {out.dtype}"
             )

@@ -132,15 +132,7 @@ def jvp(
     with _enabled():
         given, was = _tuple(inputs, "inputs", "jvp")
         given = _leaves(given, create_graph)
-        if v is None:
-            if len(given) != 1 or given[0].nelement() != 1:
-                raise RuntimeError(
-                    "[jvp] The vector v can only be None if the input to the user-provided function is a single Tensor with a single element."
-                )
-            vs: tuple | None = None
-        else:
-            vs, v_was = _tuple(v, "v", "jvp")
-            _check_v(vs, given, v_was, was, "jvp", "the input")
+        vs = _vector(v, given, was, "jvp")
         outputs, out_was = _run(func, given, "jvp")
         dummies = tuple(_C.zeros_like(o, requires_grad=True) for o in outputs)
         inner = _filled(_grad(outputs, given, dummies, True), given, strict, True, "jvp", "grad_input")

@@ -49,7 +49,7 @@ def _reduced(loss: Tensor, code: int) -> Tensor:
     return loss.mean() if code == 1 else loss.sum() if code == 2 else loss
 
 
-def _compared(name: str, input: Tensor, target: Tensor) -> tuple[Tensor, ...]:
+def _compared(name: str, input: Tensor, target: Tensor) -> tuple[Tensor, Tensor]:
     """input and target in one size, with a warning where broadcasting was needed: it is seldom meant."""
     if target.size() == input.size():
         return input, target
@@ -58,7 +58,8 @@ def _compared(name: str, input: Tensor, target: Tensor) -> tuple[Tensor, ...]:
         f"This will likely lead to incorrect results in {name} due to broadcasting. Please ensure they have the same size.",
         stacklevel=3,
     )
-    return _C.broadcast_tensors([input, target])
+    spread, aimed = _C.broadcast_tensors([input, target])
+    return spread, aimed
 
 
 def _check_weight(input: Tensor, weight: Tensor) -> None:
@@ -70,6 +71,14 @@ def _check_weight(input: Tensor, weight: Tensor) -> None:
 
 def _weighted_mean(loss: Tensor, weight: Tensor, code: int) -> Tensor:
     return (loss * weight).sum() / weight.sum() if code == 1 else _reduced(loss * weight, code)
+
+
+def _weighted(loss: Callable, input: Tensor, target: Tensor, weight: Tensor | None, code: int) -> Tensor:
+    """A loss by elements, reduced; with weights by their mean."""
+    if weight is None:
+        return loss(input, target, code)
+    _check_weight(input, weight)
+    return _weighted_mean(loss(input, target, 0), weight, code)
 
 
 def mse_loss(
@@ -87,11 +96,7 @@ def mse_loss(
     tensor(2.)
     """
     code = _code(reduction, size_average, reduce)
-    input, target = _compared("mse_loss", input, target)
-    if weight is None:
-        return _nn.mse_loss(input, target, code)
-    _check_weight(input, weight)
-    return _weighted_mean(_nn.mse_loss(input, target, 0), weight, code)
+    return _weighted(_nn.mse_loss, *_compared("mse_loss", input, target), weight, code)
 
 
 def l1_loss(
@@ -109,11 +114,7 @@ def l1_loss(
     tensor(1.)
     """
     code = _code(reduction, size_average, reduce)
-    input, target = _compared("l1_loss", input, target)
-    if weight is None:
-        return _nn.l1_loss(input, target, code)
-    _check_weight(input, weight)
-    return _weighted_mean(_nn.l1_loss(input, target, 0), weight, code)
+    return _weighted(_nn.l1_loss, *_compared("l1_loss", input, target), weight, code)
 
 
 def smooth_l1_loss(

@@ -106,6 +106,7 @@ def prelu_with(x, weight):
 
 @composite(
     "prelu(Tensor self, Tensor weight) -> Tensor",
+    autocast="lower",
     samples=lambda t: [((t(3, 4, low=-1), t(1)), {}), ((t(2, 3, 4, low=-1), t(3)), {})],
 )
 def prelu(self, weight):

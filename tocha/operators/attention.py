@@ -188,6 +188,7 @@ def batch_attention(
 @composite(
     "nn_scaled_dot_product_attention(Tensor query, Tensor key, Tensor value, Tensor? attn_mask=None, float dropout_p=0.0, bool is_causal=False, *, float? scale=None, bool enable_gqa=False) -> Tensor",
     variants="function",
+    autocast="lower",
     samples=lambda t: [
         ((t(2, 3, 4, 5), t(2, 3, 6, 5), t(2, 3, 6, 7)), {}),
         ((t(3, 4, 5), t(3, 6, 5), t(3, 6, 5), t.mask(4, 6)), {}),

@@ -54,6 +54,7 @@ def view_as_real_gradient(grad):
 
 @native(
     "view_as_complex(Tensor self) -> Tensor",
+    autocast="float32",
     variants="function",
     tags=VIEW | {"memory_order"},
     samples=lambda t: [((t(3, 4, 2),), {})],
@@ -172,6 +173,7 @@ def check_polar(abs, angle):
 
 @pointwise(
     "polar(Tensor abs, Tensor angle) -> Tensor",
+    autocast="float32",
     dtypes=(dt.float32, dt.float64),
     types={"out": ("complex",), "check": check_polar},
     variants="function, out",

@@ -93,6 +93,7 @@ def cholesky_gradient(grad, upper, result0):
 
 @composite(
     "linalg_cholesky_ex(Tensor self, *, bool upper=False, bool check_errors=False) -> (Tensor L, Tensor info)",
+    autocast="float32",
     dtypes=LAPACK,
     variants=_OUT,
     samples=lambda t: [((positive(t, 3, 3),), {}), ((positive(t, 2, 3, 3),), {"upper": True})],
@@ -107,6 +108,7 @@ def linalg_cholesky_ex(self, upper, check_errors):
 
 @composite(
     "linalg_cholesky(Tensor self, *, bool upper=False) -> Tensor",
+    autocast="float32",
     dtypes=LAPACK,
     variants=_OUT,
     tags={"exact_out"},
@@ -121,6 +123,7 @@ def linalg_cholesky(self, upper):
 
 @composite(
     "cholesky(Tensor self, bool upper=False) -> Tensor",
+    autocast="float32",
     dtypes=LAPACK,
     variants=_METHOD,
     tags={"exact_out"},
@@ -368,7 +371,9 @@ def _ldl_solve_samples(t):
 # -- QR ------------------------------------------------------------------------------------------------
 
 
-@native("geqrf(Tensor self) -> (Tensor a, Tensor tau)", dtypes=LAPACK, variants=_METHOD, samples=squares)
+@native(
+    "geqrf(Tensor self) -> (Tensor a, Tensor tau)", autocast="float32", dtypes=LAPACK, variants=_METHOD, samples=squares
+)
 def geqrf(self):
     """The Householder reflections of a QR decomposition, below R, and their factors."""
     check_matrices("geqrf", self)
@@ -442,6 +447,7 @@ def qr_gradient(grad0, grad1, A, complete, compute_q, result0, result1):
 
 @composite(
     "linalg_qr(Tensor A, str mode='reduced') -> (Tensor Q, Tensor R)",
+    autocast="float32",
     dtypes=LAPACK,
     variants=_OUT,
     samples=lambda t: [((t(3, 4),), {}), ((t(2, 4, 3),), {"mode": "complete"}), ((t(4, 3),), {"mode": "r"})],
@@ -455,7 +461,13 @@ def linalg_qr(A, mode):
     return op._qr_factors(A, mode == "complete", mode != "r")
 
 
-@composite("qr(Tensor self, bool some=True) -> (Tensor Q, Tensor R)", dtypes=LAPACK, variants=_METHOD, samples=squares)
+@composite(
+    "qr(Tensor self, bool some=True) -> (Tensor Q, Tensor R)",
+    autocast="float32",
+    dtypes=LAPACK,
+    variants=_METHOD,
+    samples=squares,
+)
 def qr(self, some):
     """Deprecated form of linalg.qr."""
     warn_once("qr is deprecated in favor of linalg.qr and will be removed in a future release.")
@@ -476,6 +488,7 @@ def check_reflections(name: "str", input: "Tensor", tau: "Tensor") -> "none":
 
 @native(
     "linalg_householder_product(Tensor input, Tensor tau) -> Tensor",
+    autocast="float32",
     kernel="householder_product",
     dtypes=LAPACK,
     variants=_OUT,
@@ -547,6 +560,7 @@ def householder_product_gradient(grad, input, tau):
 
 @composite(
     "orgqr(Tensor self, Tensor input2) -> Tensor",
+    autocast="float32",
     dtypes=LAPACK,
     variants=_METHOD,
     tags={"exact_out"},
@@ -559,6 +573,7 @@ def orgqr(self, input2):
 
 @native(
     "ormqr(Tensor self, Tensor input2, Tensor input3, bool left=True, bool transpose=False) -> Tensor",
+    autocast="float32",
     dtypes=LAPACK,
     variants=_METHOD,
     samples=lambda t: [((t(4, 3), t(3), t(4, 2)), {}), ((t(2, 4, 3), t(2, 3), t(2, 2, 4)), {"left": False})],

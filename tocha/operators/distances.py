@@ -72,6 +72,7 @@ def check_points(name: "str", self: "Tensor", p: "float") -> "none":
 
 @native(
     "cdist(Tensor x1, Tensor x2, float p=2.0, str compute_mode='use_mm_for_euclid_dist_if_necessary') -> Tensor",
+    autocast="float32",
     dtypes=(dt.float32, dt.float64),
     variants="function",
     samples=lambda t: [((t(2, 4, 3), t(5, 3)), {}), ((t(4, 3), t(5, 3)), {"p": 1.5})],

@@ -164,6 +164,7 @@ def index_add_source_gradient(grad, dim, index, source, alpha):
 
 @native(
     "index_copy(Tensor self, int dim, Tensor index, Tensor source) -> Tensor",
+    autocast="widest",
     tags=_IN_PLACE,
     variants=_EVERYWHERE,
     samples=lambda t: [((t(3, 4), 0, t.of([2, 0]), t(2, 4)), {})],

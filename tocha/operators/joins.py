@@ -23,6 +23,7 @@ def is_skipped(t: "Tensor") -> "bool":
 
 @native(
     "cat(Tensor[] tensors, int dim=0) -> Tensor",
+    autocast="widest",
     variants="function, out",
     aliases=("concat", "concatenate"),
     tags=frozenset({"list_shapes"}),
@@ -74,7 +75,7 @@ def cat_gradient(grad, tensors, dim):
     return out
 
 
-@composite("stack(Tensor[] tensors, int dim=0) -> Tensor", variants="function, out")
+@composite("stack(Tensor[] tensors, int dim=0) -> Tensor", autocast="widest", variants="function, out")
 def stack(tensors, dim):
     """Tensors of one shape along a new dim."""
     if len(tensors) == 0:

@@ -16,7 +16,7 @@ from tocha.operators.record import FLOATS, composite, gradient, native, op, poin
 from tocha.operators.rules import Out, recording
 
 formula = partial(pointwise, dtypes=FLOATS, variants="", expensive=True)
-loss = partial(composite, variants="function")
+loss = partial(composite, variants="function", autocast="float32")
 
 
 @rule
@@ -444,7 +444,10 @@ def soft_margin_loss(self, target, reduction):
     return reduced(op.log1p(op.exp(-target.to(self.dtype) * self)), reduction)
 
 
-@loss("_multilabel_soft_margin_loss(Tensor self, Tensor target, Tensor? weight=None, int reduction=1) -> Tensor")
+@composite(
+    "_multilabel_soft_margin_loss(Tensor self, Tensor target, Tensor? weight=None, int reduction=1) -> Tensor",
+    variants="function",
+)
 def _multilabel_soft_margin_loss(self, target, weight, reduction):
     """binary cross entropy with logits, averaged over the classes in the last dim."""
     if self.dim() == 0:

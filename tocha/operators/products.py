@@ -122,6 +122,7 @@ def _matmul_samples(t):
 
 @native(
     "matmul(Tensor self, Tensor other) -> Tensor",
+    autocast="lower",
     dtypes=PRODUCT,
     variants=_OUT,
     operator="__matmul__",
@@ -153,6 +154,7 @@ def linalg_matmul(self, other):
 
 @native(
     "mm(Tensor self, Tensor mat2) -> Tensor",
+    autocast="lower",
     dtypes=PRODUCT,
     variants=_OUT,
     kernel="matmul",
@@ -193,6 +195,7 @@ def bmm_sizes(name: "str", a: "Tensor", b: "Tensor") -> "int[]":
 
 @native(
     "bmm(Tensor self, Tensor mat2) -> Tensor",
+    autocast="lower",
     dtypes=PRODUCT,
     variants=_OUT,
     kernel="matmul",
@@ -303,6 +306,7 @@ def scaled(x: "Tensor", factor: "Scalar") -> "Tensor":
 
 @native(
     "addmm(Tensor self, Tensor mat1, Tensor mat2, *, Scalar beta=1, Scalar alpha=1) -> Tensor",
+    autocast="lower",
     dtypes=PRODUCT,
     variants=_EVERYWHERE,
     kernel="add_product",
@@ -371,6 +375,7 @@ def addmv_vec_gradient(grad, mat, vec, alpha):
 
 @native(
     "baddbmm(Tensor self, Tensor batch1, Tensor batch2, *, Scalar beta=1, Scalar alpha=1) -> Tensor",
+    autocast="lower",
     dtypes=PRODUCT,
     variants=_EVERYWHERE,
     kernel="add_product",
@@ -404,6 +409,7 @@ def baddbmm_batch2_gradient(grad, batch1, batch2, alpha):
 
 @native(
     "addbmm(Tensor self, Tensor batch1, Tensor batch2, *, Scalar beta=1, Scalar alpha=1) -> Tensor",
+    autocast="lower",
     dtypes=PRODUCT,
     variants=_EVERYWHERE,
     samples=lambda t: [
@@ -490,6 +496,8 @@ def inner(self, other):
     if k != other.shape[-1]:
         raise RuntimeError(f"[inner] the last dims must match, but got {self.shape} and {other.shape}")
     check_factors("inner", self, other)
+    if self.dim() == 1 and other.dim() == 1:
+        return op.dot(self, other)
     if other.dim() <= 2:
         return op.nn_linear(self, other)
     flat = op.nn_linear(self, other.reshape([product(other.shape[:-1]), k]))
@@ -498,6 +506,7 @@ def inner(self, other):
 
 @native(
     "nn_linear(Tensor input, Tensor weight, Tensor? bias=None) -> Tensor",
+    autocast="lower",
     dtypes=PRODUCT,
     variants="function, out",
     node="AddmmBackward0",
@@ -575,6 +584,7 @@ def _conj_mul(x, y):
 
 @composite(
     "linalg_vecdot(Tensor x, Tensor y, *, int dim=-1) -> Tensor",
+    autocast="lower",
     variants="function, out",
     samples=lambda t: [((t(3, 4), t(4)), {}), ((t(4), t(4)), {}), ((t(3, 1, 40), t(2, 40)), {})],
 )

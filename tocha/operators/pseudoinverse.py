@@ -59,6 +59,7 @@ def check_ranked(A: "Tensor") -> "none":
 
 @composite(
     "linalg_matrix_rank(Tensor self, float tol, bool hermitian=False) -> Tensor",
+    autocast="float32",
     dtypes=LAPACK,
     variants=_OUT,
     samples=lambda t: [((t(2, 3, 4), 0.5), {})],
@@ -71,6 +72,7 @@ def linalg_matrix_rank(self, tol, hermitian):
 
 @composite(
     "linalg_matrix_rank.tol_tensor(Tensor input, Tensor tol, bool hermitian=False) -> Tensor",
+    autocast="float32",
     dtypes=LAPACK,
     variants=_OUT,
     samples=lambda t: [((t(2, 3, 4), t(2).abs() * 1e-3), {})],
@@ -84,6 +86,7 @@ def linalg_matrix_rank_tol_tensor(input, tol, hermitian):
 
 @composite(
     "linalg_matrix_rank.atol_rtol_tensor(Tensor input, *, Tensor? atol=None, Tensor? rtol=None, bool hermitian=False) -> Tensor",
+    autocast="float32",
     dtypes=LAPACK,
     variants=_OUT,
     samples=lambda t: [((t(2, 3, 4),), {})],
@@ -101,6 +104,7 @@ def linalg_matrix_rank_atol_rtol_tensor(input, atol, rtol, hermitian):
 
 @composite(
     "linalg_matrix_rank.atol_rtol_float(Tensor self, *, float? atol=None, float? rtol=None, bool hermitian=False) -> Tensor",
+    autocast="float32",
     dtypes=LAPACK,
     variants=_OUT,
     samples=lambda t: [((t(2, 3, 4),), {"atol": 0.5})],
@@ -214,7 +218,12 @@ def linalg_pinv_rcond_tensor(self, rcond, hermitian):
     return op._pseudo_inverse(self, number_like(self, 0.0), rcond, hermitian)
 
 
-@composite("pinverse(Tensor self, float rcond=1e-15) -> Tensor", dtypes=LAPACK, samples=lambda t: [((t(3, 4),), {})])
+@composite(
+    "pinverse(Tensor self, float rcond=1e-15) -> Tensor",
+    autocast="float32",
+    dtypes=LAPACK,
+    samples=lambda t: [((t(3, 4),), {})],
+)
 def pinverse(self, rcond):
     """The pseudoinverse."""
     return op.linalg_pinv(self, rcond)
@@ -251,6 +260,7 @@ def least_squares_gradient(grad0, grad1, A, B, result0, result1):
 
 @composite(
     "linalg_lstsq(Tensor self, Tensor b, float? rcond=None, *, str? driver=None) -> (Tensor solution, Tensor residuals, Tensor rank, Tensor singular_values)",
+    autocast="float32",
     dtypes=LAPACK,
     variants=_OUT,
     samples=lambda t: [((t(4, 3), t(4, 2)), {"driver": "gelsd"}), ((t(2, 3, 4), t(2, 3)), {})],
@@ -289,6 +299,7 @@ def inverse_norm(A: "Tensor", norm: "Tensor", norm_of_inverse: "Tensor", info: "
 
 @composite(
     "linalg_cond(Tensor self, Scalar? p=None) -> Tensor",
+    autocast="float32",
     dtypes=LAPACK,
     variants=_OUT,
     samples=lambda t: [((t(2, 3, 4),), {}), ((t(3, 3), 1), {})],
@@ -318,6 +329,7 @@ def linalg_cond(self, p):
 
 @composite(
     "linalg_cond.p_str(Tensor self, str p) -> Tensor",
+    autocast="float32",
     dtypes=LAPACK,
     variants=_OUT,
     samples=lambda t: [((t(3, 3), "fro"), {})],

@@ -413,6 +413,17 @@ def unpad_wrapped_gradient(grad, pad, mode):
 
 
 @composite(
+    "_pad_edges(Tensor self, int[] pad, str mode) -> Tensor",
+    autocast="float32",
+    variants="",
+    samples=lambda t: [((t(2, 3, 4), (1, 2), mode), {}) for mode in ("reflect", "replicate")],
+)
+def _pad_edges(self, pad, mode):
+    """self continued beyond its edges by its own values there: mirrored (reflect) or repeated (replicate)."""
+    return op._pad_wrapped(self, pad, mode)
+
+
+@composite(
     'nn_pad(Tensor self, int[] pad, str mode="constant", float? value=None) -> Tensor',
     variants="function",
     samples=lambda t: [((t(2, 3, 4), (1, 2), mode), {}) for mode in ("constant", "reflect", "replicate", "circular")],
@@ -430,4 +441,6 @@ def nn_pad(self, pad, mode, value):
         raise NotImplementedError(
             f"[pad] Only 2D, 3D, 4D, 5D padding with non-constant padding are supported for now, got {len(pad)} numbers for input {self.shape}"
         )
-    return op._pad_wrapped(self, pad, mode)
+    if mode == "circular":
+        return op._pad_wrapped(self, pad, mode)
+    return op._pad_edges(self, pad, mode)

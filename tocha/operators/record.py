@@ -55,6 +55,9 @@ class Operator:
     gradients: dict[tuple[str, ...], Callable] = field(default_factory=dict)  # by the inputs they are for
     differentiable: tuple[int, ...] | None = None  # which results have gradients, where not all floating ones do
     node: str = ""  # the name of its autograd node where the usual one is not PyTorch's; "A|B": B when dim is given
+    autocast: str = (
+        ""  # in mixed precision it computes in: "lower" (the region's dtype), "float32", "widest" (of the arguments)
+    )
     decomposition: Callable | None = None  # native: the same result from other operators, for the compiler
     samples: Callable | None = None
     tags: frozenset[str] = frozenset()
@@ -118,6 +121,8 @@ def register(kind: str, schema: str, body: Callable, variants: str, doc: str | N
         position=len(OPERATORS),
         **fields,
     )
+    if o.autocast not in ("", "lower", "float32", "widest"):
+        raise ValueError(f"{parsed.full_name}: autocast cannot be {o.autocast!r}")
     if "inplace_method" in o.variants:
         o.variants |= {"inplace"}
     unknown = o.variants - {"function", "method", "inplace", "inplace_method", "out", "property"}

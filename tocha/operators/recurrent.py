@@ -445,6 +445,7 @@ def packed_sample(t, gates, states):
 
 @network(
     f"lstm.input(Tensor input, Tensor[] hx, Tensor[] params, {_PADDED}) -> (Tensor, Tensor, Tensor)",
+    autocast="lower",
     samples=lambda t: padded_sample(t, 4, 2),
 )
 def lstm_input(input, hx, params, has_biases, num_layers, dropout, train, bidirectional, batch_first):
@@ -458,6 +459,7 @@ def lstm_input(input, hx, params, has_biases, num_layers, dropout, train, bidire
 
 @network(
     f"lstm.data(Tensor data, Tensor batch_sizes, Tensor[] hx, Tensor[] params, {_PACKED}) -> (Tensor, Tensor, Tensor)",
+    autocast="lower",
     samples=lambda t: packed_sample(t, 4, 2),
     tags=frozenset({"reads_values"}),
 )
@@ -506,6 +508,7 @@ def gru_data(data, batch_sizes, hx, params, has_biases, num_layers, dropout, tra
 
 @network(
     f"rnn_tanh.input(Tensor input, Tensor hx, Tensor[] params, {_PADDED}) -> (Tensor, Tensor)",
+    autocast="lower",
     samples=lambda t: padded_sample(t, 1, 1),
 )
 def rnn_tanh_input(input, hx, params, has_biases, num_layers, dropout, train, bidirectional, batch_first):
@@ -518,6 +521,7 @@ def rnn_tanh_input(input, hx, params, has_biases, num_layers, dropout, train, bi
 
 @network(
     f"rnn_tanh.data(Tensor data, Tensor batch_sizes, Tensor hx, Tensor[] params, {_PACKED}) -> (Tensor, Tensor)",
+    autocast="lower",
     samples=lambda t: packed_sample(t, 1, 1),
     tags=frozenset({"reads_values"}),
 )
@@ -530,6 +534,7 @@ def rnn_tanh_data(data, batch_sizes, hx, params, has_biases, num_layers, dropout
 
 @network(
     f"rnn_relu.input(Tensor input, Tensor hx, Tensor[] params, {_PADDED}) -> (Tensor, Tensor)",
+    autocast="lower",
     samples=lambda t: padded_sample(t, 1, 1),
 )
 def rnn_relu_input(input, hx, params, has_biases, num_layers, dropout, train, bidirectional, batch_first):
@@ -542,6 +547,7 @@ def rnn_relu_input(input, hx, params, has_biases, num_layers, dropout, train, bi
 
 @network(
     f"rnn_relu.data(Tensor data, Tensor batch_sizes, Tensor hx, Tensor[] params, {_PACKED}) -> (Tensor, Tensor)",
+    autocast="lower",
     samples=lambda t: packed_sample(t, 1, 1),
     tags=frozenset({"reads_values"}),
 )

@@ -198,6 +198,7 @@ def mean_gradient(grad, self, dim, keepdim):
 
 @reduction(
     "prod(Tensor self, int? dim=None, bool keepdim=False, *, dtype? dtype=None) -> Tensor",
+    autocast="float32",
     node="ProdBackward0|ProdBackward1",
     dtypes=_ACCUMULATING,
     promote=SUM_LIKE,

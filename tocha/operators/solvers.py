@@ -147,6 +147,7 @@ def linalg_solve_ex(A, B, left, check_errors):
 
 @composite(
     "linalg_solve(Tensor A, Tensor B, *, bool left=True) -> Tensor",
+    autocast="float32",
     dtypes=LAPACK,
     variants=_OUT,
     tags={"exact_out"},
@@ -202,6 +203,7 @@ def column_major_copy_gradient(grad):
 
 @composite(
     "triangular_solve(Tensor self, Tensor A, bool upper=True, bool transpose=False, bool unitriangular=False) -> (Tensor solution, Tensor cloned_coefficient)",
+    autocast="float32",
     dtypes=LAPACK,
     variants=_METHOD,
     samples=lambda t: [((t(3, 2), positive(t, 3, 3)), {})],
@@ -220,6 +222,7 @@ def triangular_solve(self, A, upper, transpose, unitriangular):
 
 @native(
     "cholesky_solve(Tensor self, Tensor input2, bool upper=False) -> Tensor",
+    autocast="float32",
     dtypes=LAPACK,
     variants=_METHOD,
     samples=lambda t: [((t(3, 2), positive(t, 3, 3)), {}), ((t(3, 2), positive(t, 2, 3, 3)), {"upper": True})],
@@ -292,6 +295,7 @@ def lu_solve_gradient(grad, LU, pivots, left, adjoint, result, wanted):
 
 @composite(
     "lu_solve(Tensor self, Tensor LU_data, Tensor LU_pivots) -> Tensor",
+    autocast="float32",
     dtypes=LAPACK,
     variants=_METHOD,
     tags={"exact_out"},
@@ -326,6 +330,7 @@ def inverse_gradient(grad, result0):
 
 @composite(
     "linalg_inv_ex(Tensor A, *, bool check_errors=False) -> (Tensor inverse, Tensor info)",
+    autocast="float32",
     dtypes=LAPACK,
     variants=_OUT,
     samples=squares,
@@ -338,7 +343,14 @@ def linalg_inv_ex(A, check_errors):
     return inverse, info
 
 
-@composite("linalg_inv(Tensor A) -> Tensor", dtypes=LAPACK, variants=_OUT, tags={"exact_out"}, samples=squares)
+@composite(
+    "linalg_inv(Tensor A) -> Tensor",
+    autocast="float32",
+    dtypes=LAPACK,
+    variants=_OUT,
+    tags={"exact_out"},
+    samples=squares,
+)
 def linalg_inv(A):
     """The inverses of square matrices."""
     inverse, info = op._inverse(A)
@@ -346,7 +358,14 @@ def linalg_inv(A):
     return inverse
 
 
-@composite("inverse(Tensor self) -> Tensor", dtypes=LAPACK, variants=_METHOD, tags={"exact_out"}, samples=squares)
+@composite(
+    "inverse(Tensor self) -> Tensor",
+    autocast="float32",
+    dtypes=LAPACK,
+    variants=_METHOD,
+    tags={"exact_out"},
+    samples=squares,
+)
 def inverse(self):
     """The inverses of square matrices."""
     return op.linalg_inv(self)
@@ -372,6 +391,7 @@ def cholesky_inverse_gradient(grad, self, upper, result0):
 
 @composite(
     "cholesky_inverse(Tensor self, bool upper=False) -> Tensor",
+    autocast="float32",
     dtypes=LAPACK,
     variants=_METHOD,
     tags={"exact_out"},
@@ -386,6 +406,7 @@ def cholesky_inverse(self, upper):
 
 @composite(
     "linalg_tensorinv(Tensor self, int ind=2) -> Tensor",
+    autocast="float32",
     dtypes=LAPACK,
     variants=_OUT,
     tags={"exact_out"},
@@ -407,6 +428,7 @@ def linalg_tensorinv(self, ind):
 
 @composite(
     "linalg_tensorsolve(Tensor self, Tensor other, int[]? dims=None) -> Tensor",
+    autocast="float32",
     dtypes=LAPACK,
     variants=_OUT,
     tags={"exact_out"},

@@ -138,6 +138,7 @@ def _linalg_svd(A, full_matrices, compute_uv, driver):
 
 @composite(
     "linalg_svd(Tensor A, bool full_matrices=True, *, str? driver=None) -> (Tensor U, Tensor S, Tensor Vh)",
+    autocast="float32",
     dtypes=LAPACK,
     variants=_OUT,
     samples=lambda t: [((t(3, 4),), {"full_matrices": False}), ((t(2, 3, 3),), {})],
@@ -149,6 +150,7 @@ def linalg_svd(A, full_matrices, driver):
 
 @composite(
     "linalg_svdvals(Tensor A, *, str? driver=None) -> Tensor",
+    autocast="float32",
     dtypes=LAPACK,
     variants=_OUT,
     tags={"exact_out"},
@@ -162,6 +164,7 @@ def linalg_svdvals(A, driver):
 
 @composite(
     "svd(Tensor self, bool some=True, bool compute_uv=True) -> (Tensor U, Tensor S, Tensor V)",
+    autocast="float32",
     dtypes=LAPACK,
     variants=_METHOD,
     samples=squares,
@@ -234,6 +237,7 @@ def _linalg_eigh(A, UPLO, compute_v):
 
 @composite(
     "linalg_eigh(Tensor self, str UPLO='L') -> (Tensor eigenvalues, Tensor eigenvectors)",
+    autocast="float32",
     dtypes=LAPACK,
     variants=_OUT,
     samples=squares,
@@ -245,6 +249,7 @@ def linalg_eigh(self, UPLO):
 
 @composite(
     "linalg_eigvalsh(Tensor self, str UPLO='L') -> Tensor",
+    autocast="float32",
     dtypes=LAPACK,
     variants=_OUT,
     tags={"exact_out"},
@@ -289,6 +294,7 @@ def eig_gradient(grad0, grad1, A, compute_v, result0, result1):
 
 @composite(
     "linalg_eig(Tensor self) -> (Tensor eigenvalues, Tensor eigenvectors)",
+    autocast="float32",
     dtypes=LAPACK,
     variants=_OUT,
     samples=squares,
@@ -300,7 +306,14 @@ def linalg_eig(self):
     return values, vectors
 
 
-@composite("linalg_eigvals(Tensor self) -> Tensor", dtypes=LAPACK, variants=_OUT, tags={"exact_out"}, samples=squares)
+@composite(
+    "linalg_eigvals(Tensor self) -> Tensor",
+    autocast="float32",
+    dtypes=LAPACK,
+    variants=_OUT,
+    tags={"exact_out"},
+    samples=squares,
+)
 def linalg_eigvals(self):
     """The eigenvalues of square matrices, complex, in no order."""
     values, _vectors, info = op._general_eigen(self, False)

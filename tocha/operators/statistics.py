@@ -189,7 +189,7 @@ def nanmean(self, dim, keepdim, dtype):
     return self.nansum(dim, keepdim, dtype=dtype) / (~self.isnan()).sum(dim, keepdim)
 
 
-@composite("trace(Tensor self) -> Tensor")
+@composite("trace(Tensor self) -> Tensor", autocast="float32")
 def trace(self):
     """The sum of a matrix's diagonal."""
     if self.ndim != 2:
@@ -384,6 +384,7 @@ def quantile_of(
 
 @composite(
     "quantile(Tensor self, Tensor q, int? dim=None, bool keepdim=False, *, str interpolation='linear') -> Tensor",
+    autocast="float32",
     variants="function, method, out",
     samples=lambda t: [((t(3, 4), t.of([0.25, 0.5])), {"dim": 1}), ((t(3, 4), t.of(0.4)), {})],
 )
@@ -395,6 +396,7 @@ def quantile(self, q, dim, keepdim, interpolation):
 
 @composite(
     "quantile.scalar(Tensor self, float q, int? dim=None, bool keepdim=False, *, str interpolation='linear') -> Tensor",
+    autocast="float32",
     variants="function, method, out",
 )
 def quantile_scalar(self, q, dim, keepdim, interpolation):
@@ -406,6 +408,7 @@ def quantile_scalar(self, q, dim, keepdim, interpolation):
 
 @composite(
     "nanquantile(Tensor self, Tensor q, int? dim=None, bool keepdim=False, *, str interpolation='linear') -> Tensor",
+    autocast="float32",
     variants="function, method, out",
     samples=lambda t: [((t(3, 4), t.of([0.25, 0.5])), {"dim": 1, "keepdim": True})],
 )
@@ -417,6 +420,7 @@ def nanquantile(self, q, dim, keepdim, interpolation):
 
 @composite(
     "nanquantile.scalar(Tensor self, float q, int? dim=None, bool keepdim=False, *, str interpolation='linear') -> Tensor",
+    autocast="float32",
     variants="function, method, out",
 )
 def nanquantile_scalar(self, q, dim, keepdim, interpolation):

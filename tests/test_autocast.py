@@ -1,0 +1,168 @@
+"""Regions of mixed precision: who computes in what, nesting, the cache of cast weights, gradients."""
+
+from __future__ import annotations
+
+import threading
+
+import pytest
+
+import tocha
+from tocha.operators.families import load
+from tocha.operators.record import operators
+
+bf16, f16, f32, f64 = tocha.bfloat16, tocha.float16, tocha.float32, tocha.float64
+
+
+def test_products_compute_in_the_regions_dtype():
+    a = tocha.rand(3, 3)
+    with tocha.autocast("cpu"):
+        assert (a @ a).dtype == bf16
+        assert tocha.nn.functional.linear(a, a).dtype == bf16
+        assert (a + a).dtype == f32
+    with tocha.autocast("cpu", dtype=f16):
+        assert (a @ a).dtype == f16
+    assert (a @ a).dtype == f32
+
+
+def test_the_value_is_that_of_cast_arguments():
+    a, b = tocha.rand(4, 5), tocha.rand(5, 3)
+    with tocha.autocast("cpu"):
+        got = a @ b
+    assert tocha.equal(got, a.to(bf16) @ b.to(bf16))
+
+
+def test_what_needs_range_computes_in_float32():
+    a = tocha.rand(3, 3).to(bf16)
+    with tocha.autocast("cpu"):
+        assert tocha.prod(a).dtype == f32
+        assert tocha.nn.functional.mse_loss(a, a).dtype == f32
+        assert tocha.nn.functional.cross_entropy(a, tocha.tensor([0, 1, 2])).dtype == f32
+        assert tocha.nn.functional.pad(a, (1, 1), mode="reflect").dtype == f32
+        assert tocha.nn.functional.pad(a, (1, 1), mode="circular").dtype == bf16
+
+
+def test_joins_take_the_widest():
+    a = tocha.rand(3)
+    with tocha.autocast("cpu"):
+        assert tocha.cat([a, a.to(bf16)]).dtype == f32
+        assert tocha.stack([a.to(bf16), a.to(bf16)]).dtype == bf16
+
+
+def test_float64_and_integers_stay():
+    a = tocha.rand(2, 2, dtype=f64)
+    with tocha.autocast("cpu"):
+        assert (a @ a).dtype == f64
+        assert (tocha.ones(2, 2, dtype=tocha.int64) @ tocha.ones(2, 2, dtype=tocha.int64)).dtype == tocha.int64
+
+
+def test_regions_nest_and_can_be_switched_off():
+    a = tocha.rand(2, 2)
+    with tocha.autocast("cpu"):
+        with tocha.autocast("cpu", enabled=False):
+            assert not tocha.is_autocast_enabled("cpu")
+            assert (a @ a).dtype == f32
+        with tocha.autocast("cpu", dtype=f16):
+            assert (a @ a).dtype == f16
+        assert (a @ a).dtype == bf16
+    assert not tocha.is_autocast_enabled("cpu")
+
+
+def test_a_region_ends_with_an_exception():
+    with pytest.raises(KeyError), tocha.autocast("cpu"):
+        raise KeyError
+    assert not tocha.is_autocast_enabled("cpu")
+
+
+def test_decorator():
+    @tocha.autocast("cpu")
+    def product(a):
+        """doc"""
+        return a @ a
+
+    assert product(tocha.rand(2, 2)).dtype == bf16
+    assert product.__name__ == "product"
+
+
+def test_weights_are_cast_once_a_region():
+    w = tocha.rand(4, 4, requires_grad=True)
+    x = tocha.rand(2, 4)
+    with tocha.autocast("cpu"):
+        first, second = x @ w, x @ w
+        casts = {y.grad_fn.next_functions[1][0] for y in (first, second)}
+        assert len(casts) == 1
+        with tocha.no_grad():
+            assert not (x @ w).requires_grad
+        assert (x @ w).requires_grad
+    with tocha.autocast("cpu", cache_enabled=False):
+        casts = {(x @ w).grad_fn.next_functions[1][0] for _ in range(2)}
+        assert len(casts) == 2
+
+
+def test_a_weight_changed_between_regions_is_cast_anew():
+    w = tocha.ones(2, 2, requires_grad=True)
+    x = tocha.ones(1, 2)
+    with tocha.autocast("cpu"):
+        x @ w
+    with tocha.no_grad():
+        w.mul_(3)
+    with tocha.autocast("cpu"):
+        assert (x @ w).tolist() == [[6.0, 6.0]]
+
+
+def test_gradients_arrive_in_the_weights_dtype():
+    w = tocha.rand(4, 4, requires_grad=True)
+    x = tocha.rand(2, 4)
+    with tocha.autocast("cpu"):
+        loss = (x @ w).float().sum()
+    loss.backward()
+    assert w.grad.dtype == f32
+    assert tocha.allclose(w.grad, x.sum(0)[:, None].expand(4, 4), rtol=1e-2)
+
+
+def test_regions_belong_to_their_thread():
+    seen = []
+    with tocha.autocast("cpu"):
+        t = threading.Thread(target=lambda: seen.append(tocha.is_autocast_enabled("cpu")))
+        t.start()
+        t.join()
+    assert seen == [False]
+
+
+def test_bad_arguments():
+    with pytest.raises(ValueError, match="device_type"):
+        tocha.autocast(3)
+    with pytest.raises(RuntimeError, match="xyz"):
+        tocha.autocast("xyz")
+    with pytest.warns(UserWarning, match="not supported"):
+        region = tocha.autocast("cpu", dtype=f64)
+    with region:
+        assert (tocha.rand(2, 2) @ tocha.rand(2, 2)).dtype == f32
+
+
+def test_functions_of_ones_own():
+    class Product(tocha.autograd.Function):
+        @staticmethod
+        @tocha.amp.custom_fwd(device_type="cpu", cast_inputs=f32)
+        def forward(ctx, a, b):
+            assert not tocha.is_autocast_enabled("cpu")
+            ctx.save_for_backward(a, b)
+            return a @ b
+
+        @staticmethod
+        @tocha.amp.custom_bwd(device_type="cpu")
+        def backward(ctx, grad):
+            assert not tocha.is_autocast_enabled("cpu")
+            a, b = ctx.saved_tensors
+            return grad @ b.T, a.T @ grad
+
+    a = tocha.rand(2, 2, requires_grad=True)
+    with tocha.autocast("cpu"):
+        out = Product.apply(a.to(bf16), a)
+        assert out.dtype == f32
+        out.sum().backward()
+    assert a.grad is not None
+
+
+def test_records_say_what_autocast_does():
+    load()
+    assert {o.autocast for o in operators()} == {"", "lower", "float32", "widest"}

@@ -4,6 +4,7 @@
 // for all threads; every task multiplies a block of rows, packing its part of a as it goes.
 // Operands that lie well in memory are read in place.
 #include <atomic>
+#include <numeric>
 
 #include "core/parallel.h"
 #include "cpu/gemm_internal.h"
@@ -87,7 +88,16 @@ class Multiplication {
     if (p_.b.col_stride != 1) return false;
     // Rows a multiple of 4096 bytes apart fall into the same cache sets and evict each other.
     const bool collides = p_.b.row_stride * size() % 4096 == 0;
-    return p_.m <= (collides ? 4 * tiles_.mr : 384) || (!collides && p_.k * p_.n * size() <= kDirectBytes);
+    if (p_.m <= 4 * tiles_.mr) return true;
+    return !collides && !evicts_itself() && (p_.m <= 384 || p_.k * p_.n * size() <= kDirectBytes);
+  }
+  // A panel of b that would fit the first-level cache, but whose rows lie so that they fall into too few of its sets.
+  bool evicts_itself() const {
+    constexpr int64_t kWays = 12, kWay = 4096, kLine = 64, kPanel = 32768;
+    if (p_.k * tiles_.nr * size() > kPanel) return false;
+    const int64_t lines = tiles_.nr * size() / kLine;  // of a row
+    const int64_t places = std::min(kWay / kLine, kWay / std::gcd(p_.b.row_stride * size(), kWay) * lines);
+    return p_.k * lines > places * kWays;
   }
 
   char* at(MatrixRef r, int64_t row, int64_t col) const { return element(r, row, col, itemsize(p_.dtype)); }

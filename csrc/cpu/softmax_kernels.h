@@ -20,6 +20,10 @@ struct SoftmaxLoops {
   // dx from the gradient g of softmax's (log_softmax's) result y.
   void (*row_backward)(const T* g, const T* y, T* dx, int64_t n, bool log);
   void (*columns_backward)(const T* g, const T* y, T* dx, int64_t n, int64_t stride, int64_t width, bool log);
+  // The logarithm of the sum of exponentials of x - max, and that max: apart they are exact where their sum is not.
+  T (*log_sum_exp)(const T* x, int64_t n, T* max);
+  // y = factor * exp(x - lse); y may be x.
+  void (*shares)(const T* x, T* y, int64_t n, T lse, T factor);
 };
 
 template <class T>

@@ -30,6 +30,14 @@ Tensors make_views(const Tensor& self, const std::vector<ViewSpec>& specs) {
   return views;
 }
 
+Ints ints_of(const Tensor& t) {
+  TOCHA_CHECK(t.is_cpu() && t.dtype() == DType::Int64 && t.dim() == 1, Runtime,
+              "expected a 1-d tensor of int64 on the CPU, but got ", t);
+  Ints out(t.numel());
+  for (int64_t i = 0; i < t.numel(); ++i) out[i] = t.data<int64_t>()[i * t.stride(0)];
+  return out;
+}
+
 Ints cat_strides(IntsView sizes, const Tensors& tensors) {
   std::optional<MemoryFormat> common;
   for (const Tensor& t : tensors) {

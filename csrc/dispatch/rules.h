@@ -11,6 +11,7 @@
 #include <tuple>
 #include <vector>
 
+#include "core/modes.h"
 #include "core/tensor.h"
 #include "dispatch/pointwise.h"
 #include "dispatch/promotion.h"
@@ -216,6 +217,10 @@ inline Scalar number_of(const Tensor& t) { return Scalar::load(t.dtype(), t.byte
 inline void check_same_device_list(const std::string& op, const Tensors& ts) {
   check_same_device(op.c_str(), ts.data(), static_cast<int>(ts.size()));
 }
+// Whether operators are being recorded, or carry tangents along.
+inline bool recording() { return modes().grad || modes().forward_level; }
+// The elements of an int64 tensor on the CPU, whatever its layout.
+Ints ints_of(const Tensor& t);
 Ints cat_strides(IntsView sizes, const Tensors& tensors);
 void check_storage_bounds(const Tensor& self, IntsView sizes, IntsView strides, int64_t offset);
 // Raises LinAlgError for the first of LAPACK's results that is not zero: `reason` with the code in place of {}.

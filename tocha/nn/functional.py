@@ -11,6 +11,7 @@ from tocha._C import channel_shuffle, pixel_shuffle, pixel_unshuffle  # noqa: F4
 
 globals().update({_n: _v for _n, _v in vars(_C._nn).items() if not _n.startswith("_")})
 
+from tocha.nn.functional_attention import *  # noqa: E402, F403
 from tocha.nn.functional_dropout import *  # noqa: E402, F403
 from tocha.nn.functional_losses import *  # noqa: E402, F403
 from tocha.nn.functional_misc import *  # noqa: E402, F403

@@ -375,13 +375,7 @@ def embedding(weight, indices, padding_idx, scale_grad_by_freq, sparse):
 
 @gradient(embedding, "weight")
 def embedding_gradient(grad, weight, indices, padding_idx, scale_grad_by_freq):
-    rows = indices.reshape([indices.numel()])
-    out = no_gradient_yet(weight, grad).index_add_(0, rows, grad.reshape([indices.numel(), weight.size(1)]))
-    if scale_grad_by_freq:
-        out = out / op.bincount(rows, minlength=weight.size(0)).clamp_min(1).unsqueeze(1)
-    if padding_idx >= 0:
-        out.select(0, padding_idx).zero_()
-    return out
+    return op.embedding_dense_backward(grad, indices, weight.size(0), padding_idx, scale_grad_by_freq)
 
 
 @native(

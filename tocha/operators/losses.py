@@ -13,7 +13,7 @@ from tocha.ir import scalar as s
 from tocha.operators.activations import soft_maximum
 from tocha.operators.exponential import product_with
 from tocha.operators.record import FLOATS, composite, gradient, native, op, pointwise, rule
-from tocha.operators.rules import Out
+from tocha.operators.rules import Out, recording
 
 formula = partial(pointwise, dtypes=FLOATS, variants="", expensive=True)
 loss = partial(composite, variants="function", autocast="float32")
@@ -289,10 +289,53 @@ def nll_node(self: "Tensor") -> "str":
 def nll_loss(self, target, weight, reduction, ignore_index):
     """The negative log likelihood of the target classes, given log probabilities of (N, C, ...) or (C)."""
     each, weights = op._nll(self, target, weight, ignore_index)
+    return class_losses(each, weights, reduction)
+
+
+@native(
+    "_cross_entropy(Tensor self, Tensor target, Tensor? weight, int ignore_index) -> (Tensor, Tensor, Tensor)",
+    variants="",
+    differentiable=(0,),
+    node="NllLossBackward0",
+)
+def _cross_entropy(self, target, weight, ignore_index):
+    """_nll of log_softmax(self) for rows of scores, without keeping that: each loss, its weight, and the logarithm of
+    each row's sum of exponentials.
+    """
+    check_classes(self, target, weight)
+    rows = [self.size(0)]
+    return (
+        Out(rows, self.dtype),
+        Out(rows, self.dtype),
+        Out(rows, dt.float64 if self.dtype == dt.float64 else dt.float32),
+    )
+
+
+@native(
+    "_cross_entropy_backward(Tensor grad_output, Tensor self, Tensor target, Tensor? weight, Tensor lse, int ignore_index) -> Tensor",
+    variants="",
+    tags=frozenset({"no_gradient"}),  # where one is wanted, cross_entropy_gradient takes operators instead
+)
+def _cross_entropy_backward(grad_output, self, target, weight, lse, ignore_index):
+    """The gradient of the scores: grad_output, weighted, times softmax(self) less 1 at the target class."""
+    return Out(self.shape, self.dtype)
+
+
+@gradient(_cross_entropy, "self")
+def cross_entropy_gradient(grad, self, target, weight, ignore_index, result1, result2):
+    if recording():
+        shares = op.softmax(self, 1) * (grad * result1).unsqueeze(1)
+        return shares + op._nll_backward(grad, target, weight, ignore_index, self.shape)
+    return op._cross_entropy_backward(grad, self, target, weight, result2, ignore_index)
+
+
+@rule
+def class_losses(each: "Tensor", weights: "Tensor", reduction: "int") -> "Tensor":
+    """The reduction of losses of classes: a mean is weighted as they are."""
     if reduction != 1:
         return reduced(each, reduction)
-    wide = sum_dtype(self.dtype)
-    return (each.sum(dtype=wide) / weights.sum(dtype=wide)).to(self.dtype)
+    wide = sum_dtype(each.dtype)
+    return (each.sum(dtype=wide) / weights.sum(dtype=wide)).to(each.dtype)
 
 
 @rule
@@ -336,11 +379,7 @@ def smoothed_cross_entropy(
     each, weights = op._nll(scores, target, weight, ignore_index)
     spread = scores if weight is None else scores * along_classes(weight, self, dim)
     uniform = -spread.sum([dim]).masked_fill(target == ignore_index, 0)
-    mixed = each * (1 - smoothing) + uniform * (smoothing / self.size(dim))
-    if reduction != 1:
-        return reduced(mixed, reduction)
-    wide = sum_dtype(self.dtype)
-    return (mixed.sum(dtype=wide) / weights.sum(dtype=wide)).to(self.dtype)
+    return class_losses(each * (1 - smoothing) + uniform * (smoothing / self.size(dim)), weights, reduction)
 
 
 @loss(
@@ -367,6 +406,9 @@ def cross_entropy_loss(self, target, weight, reduction, ignore_index, label_smoo
         return cross_entropy_of_probabilities(self, target, weight, reduction, label_smoothing, dim)
     if label_smoothing > 0:
         return smoothed_cross_entropy(self, target, weight, reduction, ignore_index, label_smoothing, dim)
+    if self.dim() == 2 and self.size(1) > 0:
+        each, weights, _ = op._cross_entropy(self, target, weight, ignore_index)
+        return class_losses(each, weights, reduction)
     return op.nn_nll_loss(op.log_softmax(self, dim), target, weight, reduction, ignore_index)
 
 

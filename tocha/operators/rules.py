@@ -184,6 +184,18 @@ def warn_once(text: "str") -> "none":
     warnings.warn(text, stacklevel=2)
 
 
+@intrinsic("recording")
+def recording() -> "bool":
+    """Whether operators are being recorded: in a gradient, whether its own derivative may be asked for."""
+    return False
+
+
+@intrinsic("ints_of")
+def ints_of(t: "Tensor") -> "int[]":
+    """The elements of an int64 tensor on the CPU."""
+    raise NotImplementedError("values of graph values")
+
+
 @rule
 def broadcast_shapes(a: "int[]", b: "int[]", op: "str") -> "int[]":
     n = max(len(a), len(b))

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "cpu/isa/each.h"
 #include "cpu/isa/row_sums.h"
 #include "cpu/vecmath.h"
 
@@ -20,9 +21,27 @@ TOCHA_MATH T exp_below_zero(T x) {
   return x < kLeast ? T(0) : y;
 }
 
+template <class T>
+T largest(const T* x, int64_t n) {
+#if TOCHA_VECTOR_F32
+  if constexpr (std::is_same_v<T, float>)
+    return rows::fold_each(n, -std::numeric_limits<float>::infinity(), rows::Greater(),
+                           [=](int64_t i, auto at) { return at.load(x + i); });
+#endif
+  return rows::largest(x, n);
+}
+
 // y = exp(x - m), and their sum.
 template <class T>
 T exp_and_sum(const T* x, T* y, int64_t n, T m) {
+#if TOCHA_VECTOR_F32
+  if constexpr (std::is_same_v<T, float>)
+    return rows::fold_each(n, 0.0f, rows::Sum(), [=](int64_t i, auto at) {
+      auto e = math::exp(at.load(x + i) - at.all(m));
+      at.store(y + i, e);
+      return e;
+    });
+#endif
   T total = 0;
   for (int64_t i = 0; i < n; i += kPiece) {
     int64_t k = std::min(kPiece, n - i);
@@ -37,6 +56,11 @@ T exp_and_sum(const T* x, T* y, int64_t n, T m) {
 
 template <class T>
 T sum_of_exp(const T* x, int64_t n, T m) {
+#if TOCHA_VECTOR_F32
+  if constexpr (std::is_same_v<T, float>)
+    return rows::fold_each(n, 0.0f, rows::Sum(),
+                           [=](int64_t i, auto at) { return math::exp(at.load(x + i) - at.all(m)); });
+#endif
   T total = 0;
   alignas(64) T piece[kPiece];
   for (int64_t i = 0; i < n; i += kPiece) total += exp_and_sum(x + i, piece, std::min(kPiece, n - i), m);
@@ -44,8 +68,20 @@ T sum_of_exp(const T* x, int64_t n, T m) {
 }
 
 template <class T>
+T log_sum_exp(const T* x, int64_t n, T* max) {
+  *max = largest(x, n);
+  return math::log(sum_of_exp(x, n, *max));
+}
+
+template <class T>
+void shares(const T* x, T* y, int64_t n, T lse, T factor) {
+  rows::each<T>(n,
+                [=](int64_t i, auto at) { at.store(y + i, at.all(factor) * math::exp(at.load(x + i) - at.all(lse))); });
+}
+
+template <class T>
 void row(const T* x, T* y, int64_t n, bool log) {
-  T m = rows::largest(x, n);
+  T m = largest(x, n);
   if (log) {
     T shift = math::log(sum_of_exp(x, n, m));
 #pragma GCC ivdep
@@ -133,7 +169,7 @@ void columns_backward(const T* g, const T* y, T* dx, int64_t n, int64_t stride, 
 
 template <class T>
 constexpr SoftmaxLoops<T> loops() {
-  return {row<T>, columns<T>, row_backward<T>, columns_backward<T>};
+  return {row<T>, columns<T>, row_backward<T>, columns_backward<T>, log_sum_exp<T>, shares<T>};
 }
 
 }  // namespace

@@ -1,0 +1,155 @@
+// Sums and maxima of rows that indices name: the kernels of tocha/operators/embedding.py. Every thread owns a range of
+// result rows and looks through all indices for them, so that sums are the same however many threads there are.
+#include <algorithm>
+#include <limits>
+#include <memory>
+
+#include "core/gil.h"
+#include "cpu/embedding_kernels.h"
+#include "cpu/lanes.h"
+#include "cpu/layout.h"
+#include "dispatch/native.h"
+
+namespace tocha::native {
+namespace {
+
+constexpr int64_t kGrain = 1 << 14;  // elements a thread should have
+
+template <class T>
+const cpu::EmbeddingLoops<T>& loops() {
+  if constexpr (sizeof(T) == 4)
+    return cpu::embedding_kernels().f32;
+  else
+    return cpu::embedding_kernels().f64;
+}
+
+// Numbers that a tensor gives, or the positions themselves.
+struct Indices {
+  explicit Indices(const Tensor& t) : held(t ? cpu::dense(t, DType::Int64) : Tensor()) {
+    if (held) data = held.data<int64_t>();
+  }
+  int64_t operator[](int64_t i) const { return data ? data[i] : i; }
+  void check(int64_t count, int64_t limit) const {
+    for (int64_t i = 0; data && i < count; ++i)
+      TOCHA_CHECK(data[i] >= 0 && data[i] < limit, Runtime, "[embedding_bag] index ", data[i], " at position ", i,
+                  " is out of range for ", limit, " rows");
+  }
+
+  Tensor held;
+  const int64_t* data = nullptr;
+};
+
+// The rows of a matrix as T; those of another dtype pass through a buffer.
+template <class T>
+class RowReader {
+ public:
+  explicit RowReader(const Tensor& t)
+      : t_(t),
+        plain_(t.dtype() == DTypeOf<T>::value && (t.stride(1) == 1 || t.size(1) == 1)),
+        buffer_(plain_ ? nullptr : new T[static_cast<size_t>(t.size(1))]) {}
+  const T* row(int64_t i) const {
+    const char* from = t_.bytes() + i * t_.stride(0) * t_.itemsize();
+    if (plain_) return reinterpret_cast<const T*>(from);
+    cpu::cast_loop(t_.dtype(), DTypeOf<T>::value)(reinterpret_cast<char*>(buffer_.get()), sizeof(T), from,
+                                                  t_.stride(1) * t_.itemsize(), t_.size(1));
+    return buffer_.get();
+  }
+
+ private:
+  const Tensor& t_;
+  bool plain_;
+  std::unique_ptr<T[]> buffer_;
+};
+
+template <class T>
+void add_rows(const Tensor& out, const Tensor& source, const Tensor& origin, const Tensor& to, const Tensor& factors) {
+  const int64_t count = origin ? origin.numel() : to ? to.numel() : source.size(0), n = source.size(1);
+  Tensor sums = out.dtype() == DTypeOf<T>::value ? out : empty(out.sizes(), DTypeOf<T>::value, out.device());
+  const Indices from(origin), target(to);
+  from.check(count, source.size(0));
+  target.check(count, out.size(0));
+  const Tensor given = factors ? cpu::dense(factors, DTypeOf<T>::value) : Tensor();
+  const T* factor = given ? given.data<T>() : nullptr;
+  {
+    ReleaseGil released(count * n + sums.numel());
+    const int lanes = cpu::lane_count(std::min(out.size(0), (count * n + sums.numel()) / kGrain + 1), 1);
+    cpu::for_lanes(out.size(0), lanes, [&](int, int64_t first, int64_t last) {
+      RowReader<T> reader(source);
+      T* y = sums.data<T>();
+      std::fill(y + first * n, y + last * n, T(0));
+      for (int64_t i = 0; i < count; ++i) {
+        const int64_t row = target[i];
+        const T f = factor ? factor[i] : T(1);
+        if (row >= first && row < last && f != T(0)) loops<T>().add_scaled(y + row * n, reader.row(from[i]), f, n);
+      }
+    });
+  }
+  if (!sums.is(out)) cpu::copy(out, sums);
+}
+
+template <class T>
+void bag_max(const Tensor& out, const Tensor& places, const Tensor& weight, const Tensor& indices, const Tensor& bags,
+             int64_t padding) {
+  const int64_t n = weight.size(1), count = indices.numel();
+  Tensor best = out.dtype() == DTypeOf<T>::value ? out : empty(out.sizes(), DTypeOf<T>::value, out.device());
+  const Indices index(indices), bag(bags);
+  index.check(count, weight.size(0));
+  int64_t* place = places.data<int64_t>();
+  T* y = best.data<T>();
+  RowReader<T> reader(weight);
+  std::fill(place, place + places.numel(), int64_t{-1});
+  std::fill(y, y + best.numel(), T(0));
+  for (int64_t i = 0; i < count; ++i) {
+    if (index[i] == padding) continue;
+    const T* x = reader.row(index[i]);
+    T* most = y + bag[i] * n;
+    int64_t* at = place + bag[i] * n;
+    for (int64_t k = 0; k < n; ++k) {
+      if (at[k] >= 0 && !(x[k] > most[k]) && !(x[k] != x[k])) continue;
+      most[k] = x[k];
+      at[k] = index[i];
+    }
+  }
+  if (!best.is(out)) cpu::copy(out, best);
+}
+
+}  // namespace
+
+void _add_rows(const Tensor& out, const Tensor& source, const Tensor& origin, const Tensor& to, const Tensor& factors,
+               int64_t, bool) {
+  if (source.dtype() == DType::Float64)
+    add_rows<double>(out, source, origin, to, factors);
+  else
+    add_rows<float>(out, source, origin, to, factors);
+}
+
+void _bag_of_each(const Tensor& out, const Tensor& offsets, int64_t count, bool include_last_offset) {
+  const Indices start(offsets);
+  const int64_t given = offsets.numel(), bags = include_last_offset ? given - 1 : given;
+  if (given == 0) {
+    std::fill_n(out.data<int64_t>(), count, 0);
+    return;
+  }
+  TOCHA_CHECK(start[0] == 0, Runtime, "[embedding_bag] offsets[0] has to be 0, i.e., the first sequence in the ",
+              "mini-batch has to start from position 0. However, got ", start[0]);
+  TOCHA_CHECK(start[given - 1] <= count, Runtime, "[embedding_bag] offsets[-1] can not be greater than input's length ",
+              count, " but got offsets[-1] of ", start[given - 1]);
+  for (int64_t b = 1; b < given; ++b)
+    TOCHA_CHECK(start[b] >= start[b - 1], Runtime, "[embedding_bag] offsets must not fall, but got ", start[b - 1],
+                " before ", start[b]);
+  for (int64_t b = 0; b < bags; ++b) {
+    const int64_t end = b + 1 < given ? start[b + 1] : count;
+    std::fill(out.data<int64_t>() + start[b], out.data<int64_t>() + end, b);
+  }
+  if (include_last_offset) std::fill(out.data<int64_t>() + start[given - 1], out.data<int64_t>() + count, bags - 1);
+}
+
+void _bag_max(const Tensor& out, const Tensor& places, const Tensor& weight, const Tensor& indices, const Tensor& bags,
+              int64_t, int64_t padding_idx) {
+  if (weight.dtype() == DType::Float64)
+    bag_max<double>(out, places, weight, indices, bags, padding_idx);
+  else
+    bag_max<float>(out, places, weight, indices, bags, padding_idx);
+}
+
+}  // namespace tocha::native

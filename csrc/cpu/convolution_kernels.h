@@ -1,0 +1,57 @@
+// The inner loops of convolution that are compiled once per instruction set: staging a piece of the input, and
+// gathering patches from it into the layouts that matrix multiplication reads. The convolution_*.cpp files drive them.
+#pragma once
+
+#include <cstdint>
+
+#include "cpu/gemm_kernels.h"
+
+namespace tocha::cpu {
+
+// Copies a box of the input into the compute type, channel by channel, with zeros where it reaches beyond the
+// picture. Of `step` neighbouring columns each goes to a part of its own (of `part` elements), so that the columns
+// that one tap of a strided convolution meets lie side by side.
+template <class T>
+struct StageJob {
+  DType dtype;
+  const void* in;  // element (channel 0, z 0, y 0, x 0) of the picture
+  int64_t in_channel, in_z, in_y, in_x;
+  int64_t size_z, size_y, size_x;
+  int64_t first_z, first_y, first_x;  // where the box begins; may be negative
+  int64_t channels, count_z, count_y;
+  int64_t step, part;
+  T* out;
+  int64_t out_channel, out_z, out_y;
+};
+
+// A vector's worth of columns: from `from` (beyond the tap's place) to column `to`. Later moves overwrite what
+// earlier ones write beyond their columns.
+struct Move {
+  int64_t from;
+  int64_t to;
+};
+constexpr int64_t kMoveSlack = 16;  // elements that a move may read or write beyond the last column
+
+// Row (channel, tap) of the result begins at out + (channel * taps + tap) * out_row.
+template <class T>
+struct PatchJob {
+  const T* staged;
+  int64_t channel;  // elements between channels
+  int64_t channels, taps;
+  const int64_t* tap;  // where each tap's first element lies
+  const Move* moves;
+  int64_t move_count;
+  T* out;
+  int64_t out_row;
+};
+
+template <class T>
+struct PatchKernels {
+  int64_t lanes;  // of a move
+  void (*stage)(const StageJob<T>& job);
+  void (*gather)(const PatchJob<T>& job);
+};
+using ConvolutionKernels = PerComputeType<PatchKernels>;
+TOCHA_ISA_TABLE(ConvolutionKernels, convolution_kernels)
+
+}  // namespace tocha::cpu

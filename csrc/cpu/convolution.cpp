@@ -58,12 +58,8 @@ std::vector<Tap> forward_taps(const Geometry& g) {
 
 // One tap and pixels in memory order: a plain matrix product for every image and group.
 bool is_product(const Correlation& c) {
-  const auto flat = [](const Field& f) {
-    return (f.size[1] == 1 || f.stride[1] == f.size[2] * f.stride[2]) &&
-           (f.size[0] == 1 || f.stride[0] == f.size[1] * f.size[2] * f.stride[2]);
-  };
   return c.taps.size() == 1 && c.taps[0].offset == Extent{0, 0, 0} && c.step == Extent{1, 1, 1} &&
-         c.in.size == c.out.size && flat(c.in) && flat(c.out) && c.out.pixels() >= 32;
+         c.in.size == c.out.size && c.in.evenly_spaced() && c.out.evenly_spaced() && c.out.pixels() >= 32;
 }
 
 void multiply(const Correlation& c, const Tensor& out, const Tensor& bias) {

@@ -20,6 +20,11 @@ struct Field {
   Extent stride, size;
 
   int64_t pixels() const { return size[0] * size[1] * size[2]; }
+  // Whether all pixels of an image are equally far apart.
+  bool evenly_spaced() const {
+    return (size[1] == 1 || stride[1] == size[2] * stride[2]) &&
+           (size[0] == 1 || stride[0] == size[1] * size[2] * stride[2]);
+  }
 };
 
 // One position of the kernel: which input pixel it meets, counted from step * (output pixel), and where its weight is.

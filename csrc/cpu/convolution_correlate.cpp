@@ -211,9 +211,7 @@ class Correlator {
   void finish(int64_t group, const Rows& r, const PixelBlock& b, const Target& target) const {
     if (direct_) return;
     const Field& f = c_.out;
-    const bool whole = (f.size[1] == 1 || f.stride[1] == f.size[2] * f.stride[2]) &&
-                       (f.size[0] == 1 || f.stride[0] == f.size[1] * f.stride[1]);
-    plan_.for_runs(b, whole, [&](const PixelRun& run) {
+    plan_.for_runs(b, f.evenly_spaced(), [&](const PixelRun& run) {
       packing_.finish(c_.dtype, r.count, run.count, target.data + run.begin, target.row, 1,
                       out_at(group, r.first, run), f.channel_stride, f.stride[2], T(1), T(0));
     });

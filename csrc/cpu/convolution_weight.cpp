@@ -99,12 +99,10 @@ class WeightSum {
   // grad's rows in panels [pixel][height].
   void pack_grads(int64_t group, const PixelBlock& b, T* out) const {
     const Field& f = w_.grad;
-    const bool whole = (f.size[1] == 1 || f.stride[1] == f.size[2] * f.stride[2]) &&
-                       (f.size[0] == 1 || f.stride[0] == f.size[1] * f.stride[1]);
     const int64_t panels = ceil_div(w_.rows, tiles_.mr);
     for (int64_t p = 0; p < panels; ++p) {
       const int64_t first = p * w_.rows / panels, height = (p + 1) * w_.rows / panels - first;
-      plan_.for_runs(b, whole, [&](const PixelRun& r) {
+      plan_.for_runs(b, f.evenly_spaced(), [&](const PixelRun& r) {
         const char* from = f.data + (r.image * f.batch_stride + (group * w_.rows + first) * f.channel_stride +
                                      r.z * f.stride[0] + r.y * f.stride[1] + r.x * f.stride[2]) *
                                         itemsize(w_.dtype);

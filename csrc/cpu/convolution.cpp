@@ -128,6 +128,20 @@ void convolve_transposed(const Tensor& out, const Tensor& in, const Tensor& weig
                          const Geometry& g) {
   const int64_t taps = g.kernel[0] * g.kernel[1] * g.kernel[2];
   const Field whole = field(out);
+  const cpu::Spreading s{.dtype = out.dtype(),
+                         .batch = out.size(0),
+                         .rows = out.size(1),
+                         .channels = in.size(1),
+                         .in = field(in),
+                         .out = whole,
+                         .stride = g.stride,
+                         .taps = forward_taps(g),
+                         .weight = weight.bytes(),
+                         .bias = bias ? bias.bytes() : nullptr};
+  if (g.groups == 1 && cpu::spreads_well(s)) {
+    ReleaseGil unlocked(weight.numel() * s.batch * s.in.pixels());
+    return cpu::spread(s);
+  }
   for_positions(g.stride, [&](const Extent& rest) {
     Correlation c{.dtype = out.dtype(),
                   .batch = out.size(0),

@@ -59,8 +59,24 @@ struct WeightGradient {
   char* out;
 };
 
-// Both throw std::bad_alloc where there is no memory to work in.
+// What each pixel p of `in` spreads over `out`: out[n, r, stride * p + tap.offset] += weight[c, r, tap] * in[n, c, p].
+// weight is contiguous; pixels outside of out are dropped.
+struct Spreading {
+  DType dtype;
+  int64_t batch, rows, channels;
+  Field in, out;
+  Extent stride;
+  std::vector<Tap> taps;
+  const char* weight;
+  const char* bias;  // rows elements, or null
+};
+
+// All throw std::bad_alloc where there is no memory to work in.
 void correlate(const Correlation& c);
+bool winograd_serves(const Correlation& c);  // 3x3 kernels, enough channels and pixels
+void correlate_winograd(const Correlation& c);
+bool spreads_well(const Spreading& s);  // few pixels: better than as correlations
+void spread(const Spreading& s);
 void weight_gradient(const WeightGradient& w);
 
 }  // namespace tocha::cpu

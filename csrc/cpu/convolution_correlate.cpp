@@ -4,9 +4,6 @@
 // Where there are many pixels the weights are packed once and the threads share out the pixels. Where there are few, the
 // patches are gathered once and the threads share out the rows, so that each reads its own part of the weights.
 #include <atomic>
-#include <cstring>
-#include <memory>
-#include <new>
 
 #include "core/parallel.h"
 #include "cpu/convolution_patches.h"
@@ -19,25 +16,6 @@ constexpr int64_t kBlockPixels = 256;   // of a thread that has the patches for 
 constexpr int64_t kFewPixels = 320;     // up to here patches are shared
 constexpr int64_t kSharedElements = 1 << 20;
 constexpr int64_t kRowBlock = 56;
-
-struct Free {
-  void operator()(void* p) const { std::free(p); }
-};
-template <class T>
-using Memory = std::unique_ptr<T, Free>;
-
-template <class T>
-Memory<T> allocate(int64_t n) {
-  const size_t bytes = static_cast<size_t>(ceil_div(n * static_cast<int64_t>(sizeof(T)), 64) * 64);
-  Memory<T> memory(static_cast<T*>(std::aligned_alloc(64, bytes)));
-  if (!memory) throw std::bad_alloc();
-  return memory;
-}
-
-template <class T>
-T* scratch(Purpose purpose, int64_t n) {
-  return static_cast<T*>(work_buffer(purpose, n * static_cast<int64_t>(sizeof(T))));
-}
 
 template <class T>
 class Correlator {
@@ -53,7 +31,10 @@ class Correlator {
         block_channels_(channel_block(c.channels, taps_, kDepth, plan_)),
         affine_(c.weight_channel == taps_),
         direct_(stored_as_computed() && plan_.contiguous_in(c.out)) {
-    for (int64_t t = 0; t < taps_; ++t) affine_ = affine_ && c.taps[static_cast<size_t>(t)].weight == t;
+    for (int64_t t = 0; t < taps_; ++t) {
+      tap_weights_.push_back(c.taps[static_cast<size_t>(t)].weight);
+      affine_ = affine_ && tap_weights_.back() == t;
+    }
   }
 
   void run() {
@@ -117,21 +98,17 @@ class Correlator {
       packing_.pack_a(c_.dtype, weight_at(group, row, s.first), c_.weight_row, 1, height, 1, s.depth, out);
       return;
     }
-    if (taps_ == 0) return;
-    const bool side_by_side = c_.taps.back().weight - c_.taps.front().weight == taps_ - 1;
-    const int64_t size = itemsize(c_.dtype);
-    for (int64_t c = 0; c < s.channels; ++c) {
-      const char* from = weight_at(group, row, s.first + c);
-      if (side_by_side) {
-        packing_.pack_a(c_.dtype, from + c_.taps[0].weight * size, c_.weight_row, 1, height, 1, taps_, out);
-        out += height * taps_;
-        continue;
-      }
-      for (const Tap& tap : c_.taps) {
-        packing_.pack_a(c_.dtype, from + tap.weight * size, c_.weight_row, 1, height, 1, 1, out);
-        out += height;
-      }
-    }
+    TapJob<T> job{};
+    job.dtype = c_.dtype;
+    job.weight = weight_at(group, row, s.first);
+    job.row = c_.weight_row;
+    job.channel = c_.weight_channel;
+    job.channels = s.channels;
+    job.taps = taps_;
+    job.tap = tap_weights_.data();
+    job.height = height;
+    job.out = out;
+    gathering_.pack_taps(job);
   }
 
   void pack_rows(int64_t group, const Rows& r, const Share& s, T* out) const {
@@ -325,6 +302,7 @@ class Correlator {
   const int64_t block_channels_;
   bool affine_;        // the weights of a row lie in the order of (channel, tap)
   const bool direct_;  // results are summed up where they belong
+  std::vector<int64_t> tap_weights_;
   Memory<T> bias_;
   std::atomic<bool> ok_{true};
 };
@@ -332,6 +310,7 @@ class Correlator {
 }  // namespace
 
 void correlate(const Correlation& c) {
+  if (winograd_serves(c)) return correlate_winograd(c);
   with_compute_type(c.dtype, [&](auto t) { Correlator<decltype(t)>(c).run(); });
 }
 

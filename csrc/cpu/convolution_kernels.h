@@ -45,11 +45,24 @@ struct PatchJob {
   int64_t out_row;
 };
 
+// Weights of `height` rows as a panel [channel, tap][height], from anywhere.
+template <class T>
+struct TapJob {
+  DType dtype;
+  const void* weight;
+  int64_t row, channel;  // element strides
+  int64_t channels, taps;
+  const int64_t* tap;  // where each tap lies
+  int64_t height;
+  T* out;
+};
+
 template <class T>
 struct PatchKernels {
   int64_t lanes;  // of a move
   void (*stage)(const StageJob<T>& job);
   void (*gather)(const PatchJob<T>& job);
+  void (*pack_taps)(const TapJob<T>& job);
 };
 using ConvolutionKernels = PerComputeType<PatchKernels>;
 TOCHA_ISA_TABLE(ConvolutionKernels, convolution_kernels)

@@ -3,6 +3,9 @@
 #pragma once
 
 #include <algorithm>
+#include <cstdlib>
+#include <memory>
+#include <new>
 #include <vector>
 
 #include "cpu/convolution.h"
@@ -44,6 +47,28 @@ void with_compute_type(DType dtype, F&& f) {
   }
 }
 
+struct FreeMemory {
+  void operator()(void* p) const { std::free(p); }
+};
+template <class T>
+using Memory = std::unique_ptr<T, FreeMemory>;
+
+// Aligned memory for one call.
+template <class T>
+Memory<T> allocate(int64_t n) {
+  const size_t bytes = static_cast<size_t>(ceil_div(n * static_cast<int64_t>(sizeof(T)), 64) * 64);
+  Memory<T> memory(static_cast<T*>(std::aligned_alloc(64, bytes)));
+  if (!memory) throw std::bad_alloc();
+  return memory;
+}
+
+// Memory of this thread, or null.
+template <class T>
+T* scratch(Purpose purpose, int64_t n) {
+  return static_cast<T*>(work_buffer(purpose, n * static_cast<int64_t>(sizeof(T))));
+}
+
+constexpr int64_t kWideRow = 128;     // rows this long are cut by themselves
 constexpr int64_t kMostPixels = 512;  // of a block
 constexpr int64_t kStagedElements = 1 << 17;
 
@@ -67,7 +92,7 @@ class PixelPlan {
             int64_t most_pixels, bool together = false)
       : size_(pixels), batch_(batch), step_(step) {
     const int64_t row = size_[2], plane = row * size_[1], image = plane * size_[0];
-    level_ = together ? 3 : row >= kWide ? 0 : plane >= kSmall ? 1 : image >= kSmall ? 2 : 3;
+    level_ = together ? 3 : row >= kWideRow ? 0 : plane >= kSmall ? 1 : image >= kSmall ? 2 : 3;
     span_ = level_ == 0 ? row : level_ == 1 ? plane : level_ == 2 ? image : image * batch;
     const int64_t units = ceil_div(span_, unit);
     const int64_t blocks = ceil_div(units, most_pixels / unit);
@@ -157,7 +182,6 @@ class PixelPlan {
   }
 
  private:
-  static constexpr int64_t kWide = 128;  // rows this long are cut by themselves
   static constexpr int64_t kSmall = 64;  // smaller pictures are put together
 
   struct Corner {

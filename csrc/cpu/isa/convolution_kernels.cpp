@@ -10,6 +10,7 @@ using cpu::Move;
 using cpu::PatchJob;
 using cpu::PatchKernels;
 using cpu::StageJob;
+using cpu::TapJob;
 
 template <class T>
 inline void clear(T* out, int64_t n) {
@@ -86,9 +87,23 @@ void gather(const PatchJob<T>& job) {
 }
 
 template <class T>
+void pack_taps(const TapJob<T>& job) {
+  with_storage<T>(job.dtype, [&](auto storage) {
+    using S = typename decltype(storage)::type;
+    T* out = job.out;
+    for (int64_t c = 0; c < job.channels; ++c) {
+      for (int64_t t = 0; t < job.taps; ++t, out += job.height) {
+        const S* from = static_cast<const S*>(job.weight) + c * job.channel + job.tap[t];
+        for (int64_t i = 0; i < job.height; ++i) out[i] = widen<T>(from[i * job.row]);
+      }
+    }
+  });
+}
+
+template <class T>
 constexpr PatchKernels<T> patches() {
   static_assert(kLanes<T> <= cpu::kMoveSlack);
-  return {kLanes<T>, stage<T>, gather<T>};
+  return {kLanes<T>, stage<T>, gather<T>, pack_taps<T>};
 }
 
 }  // namespace gemm

@@ -8,12 +8,6 @@ namespace gemm {
 
 using cpu::PackKernels;
 
-template <class T, bool kHigh, size_t... lane>
-inline Vec<T> interleave_half(Vec<T> a, Vec<T> b, std::index_sequence<lane...>) {
-  constexpr int from = kHigh ? kLanes<T> / 2 : 0;
-  return __builtin_shufflevector(a, b, (from + static_cast<int>(lane) / 2 + (lane % 2 ? kLanes<T> : 0))...);
-}
-
 // Transposes a square of vectors: each round of interleaving moves one bit of the row number into
 // the lane number.
 template <class T>

@@ -129,5 +129,12 @@ inline void store_first<double>(double* p, Vec<double> v, int64_t count) {
 }
 #endif
 
+// The low (or high) halves of two vectors, element by element in turn.
+template <class T, bool kHigh, size_t... lane>
+inline Vec<T> interleave_half(Vec<T> a, Vec<T> b, std::index_sequence<lane...>) {
+  constexpr int from = kHigh ? kLanes<T> / 2 : 0;
+  return __builtin_shufflevector(a, b, (from + static_cast<int>(lane) / 2 + (lane % 2 ? kLanes<T> : 0))...);
+}
+
 }  // namespace gemm
 TOCHA_ISA_END

@@ -11,7 +11,8 @@ namespace {
 
 constexpr int64_t kDepth = 256;      // channels at a time
 constexpr int64_t kColumns = 512;    // (row, tap) pairs at a time
-constexpr int64_t kFewPixels = 320;
+constexpr int64_t kFewPixels = 64;
+constexpr int64_t kFewStridedPixels = 320;  // strided correlations are slower
 constexpr int64_t kSharedElements = 1 << 20;
 const std::vector<Tap> kOneTap = {{{0, 0, 0}, 0}};
 
@@ -151,7 +152,8 @@ class Spreader {
 
 bool spreads_well(const Spreading& s) {
   const int64_t pixels = s.batch * s.in.pixels();
-  return pixels <= kFewPixels && pixels * s.channels <= kSharedElements && s.channels >= 32 && s.rows >= 32;
+  const int64_t most = s.stride == Extent{1, 1, 1} ? kFewPixels : kFewStridedPixels;
+  return pixels <= most && pixels * s.channels <= kSharedElements && s.channels >= 32 && s.rows >= 32;
 }
 
 void spread(const Spreading& s) {

@@ -35,8 +35,34 @@ inline void stage_columns(const S* in, int64_t in_step, int64_t count, T* out) {
 
 inline int64_t ceil_div(int64_t a, int64_t b) { return a >= 0 ? (a + b - 1) / b : -(-a / b); }
 
+// The usual rows, of elements side by side that need no conversion. Writes whole vectors: what is beyond the row belongs to
+// a later one, or to the slack at the end.
+template <class T>
+void stage_plain_row(const StageJob<T>& job, const T* row, T* out) {
+  constexpr int64_t n = kLanes<T>;
+  constexpr auto lanes = std::make_index_sequence<n>{};
+  const int64_t part = job.part, size = job.size_x, first = job.first_x;
+  if (job.step == 1) {
+    for (int64_t i = 0; i < part; i += n) store(out + i, load_between(row + first + i, -first - i, size - first - i));
+    return;
+  }
+  for (int64_t i = 0; i < part; i += n) {
+    const int64_t x = first + 2 * i;
+    const Vec<T> a = load_between(row + x, -x, size - x), b = load_between(row + x + n, -x - n, size - x - n);
+    const Vec<T> even = every_other<T, false>(a, b, lanes);
+    if (i + n <= part)
+      store(out + i, even);
+    else
+      store_first(out + i, even, part - i);
+    store(out + part + i, every_other<T, true>(a, b, lanes));
+  }
+}
+
 template <class T, class S>
 void stage_row(const StageJob<T>& job, const S* row, T* out) {
+  if constexpr (std::is_same_v<T, S>) {
+    if (job.in_x == 1 && job.step <= 2) return stage_plain_row(job, row, out);
+  }
   for (int64_t phase = 0; phase < job.step; ++phase, out += job.part) {
     const int64_t first = job.first_x + phase;  // the column of out[0]
     int64_t begin = first >= 0 ? 0 : ceil_div(-first, job.step);
@@ -71,17 +97,48 @@ void stage(const StageJob<T>& job) {
   });
 }
 
+// A few moves, with their places in registers.
+template <class T, int kMoves>
+void gather_some(const PatchJob<T>& job) {
+  const T* from[kMoves];
+  int64_t to[kMoves];
+  for (int m = 0; m < kMoves; ++m) {
+    from[m] = job.staged + job.moves[m].from;
+    to[m] = job.moves[m].to;
+  }
+  const int64_t *tap = job.tap, taps = job.taps, channels = job.channels, channel = job.channel, row = job.out_row;
+  T* out = job.out;
+  for (int64_t c = 0; c < channels; ++c) {
+    for (int64_t t = 0; t < taps; ++t, out += row) {
+      const int64_t at = c * channel + tap[t];
+#pragma GCC unroll 4
+      for (int m = 0; m < kMoves; ++m) store(out + to[m], load(from[m] + at));
+    }
+  }
+}
+
 template <class T>
 void gather(const PatchJob<T>& job) {
+  switch (job.move_count) {
+    case 1:
+      return gather_some<T, 1>(job);
+    case 2:
+      return gather_some<T, 2>(job);
+    case 3:
+      return gather_some<T, 3>(job);
+    case 4:
+      return gather_some<T, 4>(job);
+    default:
+      break;
+  }
+  const Move* moves = job.moves;
+  const int64_t *tap = job.tap, count = job.move_count, taps = job.taps, channels = job.channels, row = job.out_row;
   T* out = job.out;
-  for (int64_t c = 0; c < job.channels; ++c) {
+  for (int64_t c = 0; c < channels; ++c) {
     const T* channel = job.staged + c * job.channel;
-    for (int64_t t = 0; t < job.taps; ++t, out += job.out_row) {
-      const T* from = channel + job.tap[t];
-      for (int64_t m = 0; m < job.move_count; ++m) {
-        const Move move = job.moves[m];
-        store(out + move.to, load(from + move.from));
-      }
+    for (int64_t t = 0; t < taps; ++t, out += row) {
+      const T* from = channel + tap[t];
+      for (int64_t m = 0; m < count; ++m) store(out + moves[m].to, load(from + moves[m].from));
     }
   }
 }

@@ -43,24 +43,29 @@ void winograd_weights(const cpu::WinogradWeightJob& job) {
 
 void winograd_input(const cpu::WinogradInputJob& job) {
   const cpu::PatchJob<float>& p = job.patches;
-  for (int64_t c = 0; c < p.channels; ++c) {
-    const float* channel = p.staged + c * p.channel;
-    float* out = p.out + c * p.out_row;
-    for (int64_t m = 0; m < p.move_count; ++m) {
-      const float* from = channel + p.moves[m].from;
+  const int64_t x0 = p.tap[0], x1 = p.tap[1], x2 = p.tap[2], x3 = p.tap[3], row = p.tap[4] - p.tap[0];
+  const int64_t point = job.out_point, count = p.move_count, channels = p.channels, out_row = p.out_row;
+  const int64_t in_channel = p.channel;
+  const cpu::Move* moves = p.moves;
+  const float* channel = p.staged;
+  float* out = p.out;
+  for (int64_t c = 0; c < channels; ++c, channel += in_channel, out += out_row) {
+    for (int64_t m = 0; m < count; ++m) {
+      const float *a = channel + moves[m].from, *b = a + row, *d = b + row, *e = d + row;
       V columns[4][4];
+      transform_input(load(a + x0), load(b + x0), load(d + x0), load(e + x0), columns[0]);
+      transform_input(load(a + x1), load(b + x1), load(d + x1), load(e + x1), columns[1]);
+      transform_input(load(a + x2), load(b + x2), load(d + x2), load(e + x2), columns[2]);
+      transform_input(load(a + x3), load(b + x3), load(d + x3), load(e + x3), columns[3]);
+      float* to = out + moves[m].to;
 #pragma GCC unroll 4
-      for (int x = 0; x < 4; ++x) {
-        transform_input(load(from + p.tap[x]), load(from + p.tap[4 + x]), load(from + p.tap[8 + x]),
-                        load(from + p.tap[12 + x]), columns[x]);
-      }
-      float* to = out + p.moves[m].to;
-#pragma GCC unroll 4
-      for (int y = 0; y < 4; ++y) {
-        V row[4];
-        transform_input(columns[0][y], columns[1][y], columns[2][y], columns[3][y], row);
-#pragma GCC unroll 4
-        for (int x = 0; x < 4; ++x) store(to + (y * 4 + x) * job.out_point, row[x]);
+      for (int y = 0; y < 4; ++y, to += 4 * point) {
+        V values[4];
+        transform_input(columns[0][y], columns[1][y], columns[2][y], columns[3][y], values);
+        store(to, values[0]);
+        store(to + point, values[1]);
+        store(to + 2 * point, values[2]);
+        store(to + 3 * point, values[3]);
       }
     }
   }
@@ -84,24 +89,25 @@ inline void store_columns(float* out, V even, V odd, int64_t count) {
 
 void winograd_output(const cpu::WinogradOutputJob& job) {
   constexpr int64_t n = kLanes<float>;
-  for (int64_t r = 0; r < job.rows; ++r) {
+  const int64_t point = job.in_point, tiles = job.tiles, width = job.width, height = job.height, out_y = job.out_y;
+  const float* in = job.in;
+  float* out = job.out;
+  for (int64_t r = 0; r < job.rows; ++r, in += job.in_row, out += job.out_row) {
     const V bias = broadcast(job.bias ? job.bias[r] : 0.0f);
-    for (int64_t i = 0; i < job.tiles; i += n) {
-      const float* from = job.in + r * job.in_row + i;
+    for (int64_t i = 0; i < tiles; i += n) {
+      const float *a = in + i, *b = a + 4 * point, *c = b + 4 * point, *d = c + 4 * point;
       V columns[4][2];
 #pragma GCC unroll 4
-      for (int x = 0; x < 4; ++x) {
-        transform_output(load(from + x * job.in_point), load(from + (4 + x) * job.in_point),
-                         load(from + (8 + x) * job.in_point), load(from + (12 + x) * job.in_point), columns[x]);
+      for (int64_t x = 0; x < 4; ++x) {
+        transform_output(load(a + x * point), load(b + x * point), load(c + x * point), load(d + x * point),
+                         columns[x]);
       }
-      float* out = job.out + r * job.out_row + 2 * i;
-#pragma GCC unroll 2
-      for (int y = 0; y < 2; ++y) {
-        if (y >= job.height) break;
-        V row[2];
-        transform_output(columns[0][y], columns[1][y], columns[2][y], columns[3][y], row);
-        store_columns(out + y * job.out_y, row[0] + bias, row[1] + bias, job.width - 2 * i);
-      }
+      V above[2], below[2];
+      transform_output(columns[0][0], columns[1][0], columns[2][0], columns[3][0], above);
+      store_columns(out + 2 * i, above[0] + bias, above[1] + bias, width - 2 * i);
+      if (height == 1) continue;
+      transform_output(columns[0][1], columns[1][1], columns[2][1], columns[3][1], below);
+      store_columns(out + out_y + 2 * i, below[0] + bias, below[1] + bias, width - 2 * i);
     }
   }
 }

@@ -75,6 +75,8 @@ struct Spreading {
 void correlate(const Correlation& c);
 bool winograd_serves(const Correlation& c);  // 3x3 kernels, enough channels and pixels
 void correlate_winograd(const Correlation& c);
+bool winograd_serves(const WeightGradient& w);
+void weight_gradient_winograd(const WeightGradient& w);
 bool spreads_well(const Spreading& s);  // few pixels: better than as correlations
 void spread(const Spreading& s);
 void weight_gradient(const WeightGradient& w);

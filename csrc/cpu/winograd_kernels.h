@@ -40,10 +40,25 @@ struct WinogradOutputJob {
   int64_t width, height;
 };
 
+// Like WinogradInputJob, for the gradient of tiles' results: four taps, the 2x2 pixels of a tile.
+using WinogradGradJob = WinogradInputJob;
+
+// The gradient of 3x3 kernels from that of their transforms: out[i * 9 + t] for i < count, where the gradient of
+// transform `point` is the sum over parts of in[part * in_part + point * in_point + i].
+struct WinogradKernelJob {
+  const float* in;
+  int64_t in_point;
+  int64_t parts, in_part;
+  int64_t count;
+  float* out;
+};
+
 struct WinogradKernels {
   void (*weights)(const WinogradWeightJob& job);
   void (*input)(const WinogradInputJob& job);
   void (*output)(const WinogradOutputJob& job);
+  void (*grad)(const WinogradGradJob& job);
+  void (*kernel)(const WinogradKernelJob& job);
 };
 TOCHA_ISA_TABLE(WinogradKernels, winograd_kernels)
 

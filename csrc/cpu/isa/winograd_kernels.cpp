@@ -27,6 +27,20 @@ inline void transform_output(V a, V b, V c, V d, V (&out)[2]) {
   out[1] = b - c - d;
 }
 
+// Their transposes.
+inline void spread_output(V a, V b, V (&out)[4]) {
+  out[0] = a;
+  out[1] = a + b;
+  out[2] = a - b;
+  out[3] = -b;
+}
+inline void gather_kernel(V a, V b, V c, V d, V (&out)[3]) {
+  const V half = broadcast(0.5f), middle = (b + c) * half;
+  out[0] = a + middle;
+  out[1] = (b - c) * half;
+  out[2] = middle + d;
+}
+
 void winograd_weights(const cpu::WinogradWeightJob& job) {
   for (int64_t i = 0; i < job.count; i += kLanes<float>) {
     const int64_t lanes = job.count - i < kLanes<float> ? job.count - i : kLanes<float>;
@@ -112,10 +126,62 @@ void winograd_output(const cpu::WinogradOutputJob& job) {
   }
 }
 
+void winograd_grad(const cpu::WinogradGradJob& job) {
+  const cpu::PatchJob<float>& p = job.patches;
+  const int64_t t0 = p.tap[0], t1 = p.tap[1], t2 = p.tap[2], t3 = p.tap[3];
+  const int64_t point = job.out_point, count = p.move_count;
+  const cpu::Move* moves = p.moves;
+  const float* channel = p.staged;
+  float* out = p.out;
+  for (int64_t c = 0; c < p.channels; ++c, channel += p.channel, out += p.out_row) {
+    for (int64_t m = 0; m < count; ++m) {
+      const float* from = channel + moves[m].from;
+      V columns[2][4];
+      spread_output(load(from + t0), load(from + t2), columns[0]);
+      spread_output(load(from + t1), load(from + t3), columns[1]);
+      float* to = out + moves[m].to;
+#pragma GCC unroll 4
+      for (int y = 0; y < 4; ++y, to += 4 * point) {
+        V values[4];
+        spread_output(columns[0][y], columns[1][y], values);
+        store(to, values[0]);
+        store(to + point, values[1]);
+        store(to + 2 * point, values[2]);
+        store(to + 3 * point, values[3]);
+      }
+    }
+  }
+}
+
+void winograd_kernel(const cpu::WinogradKernelJob& job) {
+  constexpr int64_t n = kLanes<float>;
+  for (int64_t i = 0; i < job.count; i += n) {
+    const int64_t lanes = job.count - i < n ? job.count - i : n;
+    auto at = [&](int point) {
+      V sum{};
+      for (int64_t p = 0; p < job.parts; ++p) {
+        sum += load_first(job.in + p * job.in_part + point * job.in_point + i, lanes);
+      }
+      return sum;
+    };
+    V columns[4][3];
+    for (int x = 0; x < 4; ++x) gather_kernel(at(x), at(4 + x), at(8 + x), at(12 + x), columns[x]);
+    float* out = job.out + i * 9;
+    for (int y = 0; y < 3; ++y) {
+      V row[3];
+      gather_kernel(columns[0][y], columns[1][y], columns[2][y], columns[3][y], row);
+      for (int x = 0; x < 3; ++x) {
+        for (int64_t lane = 0; lane < lanes; ++lane) out[lane * 9 + y * 3 + x] = row[x][lane];
+      }
+    }
+  }
+}
+
 }  // namespace gemm
 TOCHA_ISA_END
 
 namespace tocha::cpu::TOCHA_ISA_TABLES {
 extern const WinogradKernels winograd_kernels;
-const WinogradKernels winograd_kernels = {gemm::winograd_weights, gemm::winograd_input, gemm::winograd_output};
+const WinogradKernels winograd_kernels = {gemm::winograd_weights, gemm::winograd_input, gemm::winograd_output,
+                                          gemm::winograd_grad, gemm::winograd_kernel};
 }  // namespace tocha::cpu::TOCHA_ISA_TABLES

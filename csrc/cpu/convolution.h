@@ -73,6 +73,9 @@ struct Spreading {
 
 // All throw std::bad_alloc where there is no memory to work in.
 void correlate(const Correlation& c);
+// Groups of one channel and one row: every channel by itself.
+void correlate_channels(const Correlation& c);
+void weight_gradient_of_channels(const WeightGradient& w);
 bool winograd_serves(const Correlation& c);  // 3x3 kernels, enough channels and pixels
 void correlate_winograd(const Correlation& c);
 bool winograd_serves(const WeightGradient& w);

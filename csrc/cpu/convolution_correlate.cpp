@@ -35,6 +35,7 @@ class Correlator {
       tap_weights_.push_back(c.taps[static_cast<size_t>(t)].weight);
       affine_ = affine_ && tap_weights_.back() == t;
     }
+    neighbours_ = taps_ > 4 && tap_weights_.back() - tap_weights_.front() == taps_ - 1;
   }
 
   void run() {
@@ -96,6 +97,13 @@ class Correlator {
   void pack_panel(int64_t group, int64_t row, int64_t height, const Share& s, T* out) const {
     if (affine_) {
       packing_.pack_a(c_.dtype, weight_at(group, row, s.first), c_.weight_row, 1, height, 1, s.depth, out);
+      return;
+    }
+    if (neighbours_) {
+      for (int64_t c = 0; c < s.channels; ++c, out += height * taps_) {
+        const char* from = weight_at(group, row, s.first + c) + tap_weights_[0] * itemsize(c_.dtype);
+        packing_.pack_a(c_.dtype, from, c_.weight_row, 1, height, 1, taps_, out);
+      }
       return;
     }
     TapJob<T> job{};
@@ -301,6 +309,7 @@ class Correlator {
   const int64_t taps_;
   const int64_t block_channels_;
   bool affine_;        // the weights of a row lie in the order of (channel, tap)
+  bool neighbours_;    // those of a row and channel do
   const bool direct_;  // results are summed up where they belong
   std::vector<int64_t> tap_weights_;
   Memory<T> bias_;
@@ -310,6 +319,7 @@ class Correlator {
 }  // namespace
 
 void correlate(const Correlation& c) {
+  if (c.rows == 1 && c.channels == 1) return correlate_channels(c);
   if (winograd_serves(c)) return correlate_winograd(c);
   with_compute_type(c.dtype, [&](auto t) { Correlator<decltype(t)>(c).run(); });
 }

@@ -57,12 +57,27 @@ struct TapJob {
   T* out;
 };
 
+// One channel by itself: columns of the result (forward) or of its gradient, and the weights of the taps.
+template <class T>
+struct ChannelJob {
+  const T* staged;
+  int64_t taps;
+  const int64_t* tap;
+  const Move* moves;
+  int64_t move_count;
+  int64_t columns;
+};
+
 template <class T>
 struct PatchKernels {
   int64_t lanes;  // of a move
   void (*stage)(const StageJob<T>& job);
   void (*gather)(const PatchJob<T>& job);
   void (*pack_taps)(const TapJob<T>& job);
+  // out[column] = start + the sum over taps of weight[tap] * what the tap meets.
+  void (*combine)(const ChannelJob<T>& job, const T* weight, T start, T* out);
+  // sums[tap] += the sum over columns of grad[column] * what the tap meets; a vector of partial sums for each tap.
+  void (*correlate)(const ChannelJob<T>& job, const T* grad, T* sums);
 };
 using ConvolutionKernels = PerComputeType<PatchKernels>;
 TOCHA_ISA_TABLE(ConvolutionKernels, convolution_kernels)

@@ -175,6 +175,7 @@ class WeightSum {
 }  // namespace
 
 void weight_gradient(const WeightGradient& w) {
+  if (w.rows == 1 && w.channels == 1) return weight_gradient_of_channels(w);
   if (winograd_serves(w)) return weight_gradient_winograd(w);
   with_compute_type(w.dtype, [&](auto t) { WeightSum<decltype(t)>(w).run(); });
 }

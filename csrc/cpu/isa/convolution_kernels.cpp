@@ -6,6 +6,7 @@
 TOCHA_ISA_BEGIN
 namespace gemm {
 
+using cpu::ChannelJob;
 using cpu::Move;
 using cpu::PatchJob;
 using cpu::PatchKernels;
@@ -157,10 +158,58 @@ void pack_taps(const TapJob<T>& job) {
   });
 }
 
+// kMoves moves from `first` on; the last move of all must not write beyond the columns.
+template <class T, int kMoves>
+inline void combine_some(const ChannelJob<T>& job, const T* weight, T start, int64_t first, T* out) {
+  const T* from[kMoves];
+  Vec<T> sum[kMoves];
+#pragma GCC unroll 4
+  for (int m = 0; m < kMoves; ++m) {
+    from[m] = job.staged + job.moves[first + m].from;
+    sum[m] = broadcast(start);
+  }
+  const int64_t *tap = job.tap, taps = job.taps;
+  for (int64_t t = 0; t < taps; ++t) {
+    const Vec<T> w = broadcast(weight[t]);
+    const int64_t at = tap[t];
+#pragma GCC unroll 4
+    for (int m = 0; m < kMoves; ++m) sum[m] = multiply_add<T>(w, load(from[m] + at), sum[m]);
+  }
+#pragma GCC unroll 4
+  for (int m = 0; m < kMoves; ++m) {
+    const int64_t to = job.moves[first + m].to, rest = job.columns - to;
+    if (rest >= kLanes<T>)
+      store(out + to, sum[m]);
+    else
+      store_first(out + to, sum[m], rest);
+  }
+}
+
+template <class T>
+void combine(const ChannelJob<T>& job, const T* weight, T start, T* out) {
+  int64_t m = 0;
+  for (; m + 4 <= job.move_count; m += 4) combine_some<T, 4>(job, weight, start, m, out);
+  for (; m < job.move_count; ++m) combine_some<T, 1>(job, weight, start, m, out);
+}
+
+template <class T>
+void correlate(const ChannelJob<T>& job, const T* grad, T* sums) {
+  const int64_t *tap = job.tap, taps = job.taps;
+  for (int64_t m = 0; m < job.move_count; ++m) {
+    const int64_t to = job.moves[m].to, next = m + 1 < job.move_count ? job.moves[m + 1].to : job.columns;
+    const Vec<T> g = load_between(grad + to, 0, next - to);
+    const T* from = job.staged + job.moves[m].from;
+    for (int64_t t = 0; t < taps; ++t) {
+      T* sum = sums + t * kLanes<T>;
+      store(sum, multiply_add<T>(g, load(from + tap[t]), load(sum)));
+    }
+  }
+}
+
 template <class T>
 constexpr PatchKernels<T> patches() {
   static_assert(kLanes<T> <= cpu::kMoveSlack);
-  return {kLanes<T>, stage<T>, gather<T>, pack_taps<T>};
+  return {kLanes<T>, stage<T>, gather<T>, pack_taps<T>, combine<T>, correlate<T>};
 }
 
 }  // namespace gemm

@@ -35,6 +35,7 @@ class Spreader {
       packing_.pack_a(s_.dtype, s_.bias, s_.rows, 1, 1, 1, s_.rows, bias_.get());
     }
     gather_pixels();
+    place_targets();
     const int64_t share = std::max<int64_t>(1, std::min(kColumns / taps_, s_.rows / (2 * num_threads())));
     const int64_t tasks = ceil_div(s_.rows, share);
     parallel_for(tasks, 1, [&](int64_t begin, int64_t end) {
@@ -72,7 +73,7 @@ class Spreader {
     const int64_t columns = ceil_div(count, tiles_.nr) * tiles_.nr;
     T* weights = scratch<T>(Purpose::packed_b, columns * depth_);
     T* sent = scratch<T>(Purpose::accumulator, pixels_ * columns);
-    T* pictures = scratch<T>(Purpose::gathered, s_.batch * s_.out.pixels());
+    T* pictures = scratch<T>(Purpose::gathered, s_.batch * (s_.out.pixels() + 1));
     if (!weights || !sent || !pictures) return ok_.store(false, std::memory_order_relaxed);
     const int64_t all_columns = s_.rows * taps_;
     for (int64_t c = 0; c < s_.channels; c += depth_) {
@@ -99,39 +100,40 @@ class Spreader {
     for (int64_t r = first; r < last; ++r) add_up(r, sent + (r - first) * taps_, columns, pictures);
   }
 
-  // One row of all images, from what all pixels (`step` elements apart) sent to each tap.
-  void add_up(int64_t row, const T* sent, int64_t step, T* pictures) const {
-    const Field& f = s_.out;
-    std::fill_n(pictures, s_.batch * f.pixels(), bias_ ? bias_.get()[row] : T(0));
-    for (const Tap& tap : s_.taps) {
-      const T* from = sent++;
-      for (int64_t n = 0; n < s_.batch; ++n, from += s_.in.pixels() * step) {
-        add_tap(tap, from, step, pictures + n * f.pixels());
-      }
-    }
-    for (int64_t n = 0; n < s_.batch; ++n) {
-      char* image = f.data + (n * f.batch_stride + row * f.channel_stride) * itemsize(s_.dtype);
-      for (int64_t z = 0; z < f.size[0]; ++z) {
-        packing_.finish(s_.dtype, f.size[1], f.size[2], pictures + n * f.pixels() + z * f.size[1] * f.size[2],
-                        f.size[2], 1, image + z * f.stride[0] * itemsize(s_.dtype), f.stride[1], f.stride[2], T(1),
-                        T(0));
+  // Where in a picture each pixel's value for each tap falls; those that fall outside go behind its end.
+  void place_targets() {
+    const Extent &in = s_.in.size, &out = s_.out.size;
+    targets_.reserve(static_cast<size_t>(s_.in.pixels() * taps_));
+    for (int64_t p = 0; p < s_.in.pixels(); ++p) {
+      const Extent at{p / in[2] / in[1], p / in[2] % in[1], p % in[2]};
+      for (const Tap& tap : s_.taps) {
+        int64_t target = 0;
+        bool inside = true;
+        for (size_t d = 0; d < 3; ++d) {
+          const int64_t x = at[d] * s_.stride[d] + tap.offset[d];
+          inside = inside && x >= 0 && x < out[d];
+          target = target * out[d] + x;
+        }
+        targets_.push_back(inside ? target : s_.out.pixels());
       }
     }
   }
 
-  void add_tap(const Tap& tap, const T* from, int64_t step, T* picture) const {
-    const Extent &in = s_.in.size, &out = s_.out.size;
-    Extent first, last;  // the pixels whose target lies within
-    for (size_t d = 0; d < 3; ++d) {
-      first[d] = tap.offset[d] >= 0 ? 0 : ceil_div(-tap.offset[d], s_.stride[d]);
-      last[d] = tap.offset[d] >= out[d] ? 0 : std::min(in[d], ceil_div(out[d] - tap.offset[d], s_.stride[d]));
-    }
-    for (int64_t z = first[0]; z < last[0]; ++z) {
-      for (int64_t y = first[1]; y < last[1]; ++y) {
-        const T* row = from + (z * in[1] + y) * in[2] * step;
-        T* to = picture + ((z * s_.stride[0] + tap.offset[0]) * out[1] + y * s_.stride[1] + tap.offset[1]) * out[2] +
-                tap.offset[2];
-        for (int64_t x = first[2]; x < last[2]; ++x) to[x * s_.stride[2]] += row[x * step];
+  // One row of all images, from what all pixels (`step` elements apart) sent to each tap.
+  void add_up(int64_t row, const T* sent, int64_t step, T* pictures) const {
+    const Field& f = s_.out;
+    const int64_t picture = f.pixels() + 1, size = itemsize(s_.dtype);
+    std::fill_n(pictures, s_.batch * picture, bias_ ? bias_.get()[row] : T(0));
+    for (int64_t n = 0; n < s_.batch; ++n) {
+      T* to = pictures + n * picture;
+      const int64_t* target = targets_.data();
+      for (int64_t p = 0; p < s_.in.pixels(); ++p, sent += step) {
+        for (int64_t t = 0; t < taps_; ++t) to[*target++] += sent[t];
+      }
+      char* image = f.data + (n * f.batch_stride + row * f.channel_stride) * size;
+      for (int64_t z = 0; z < f.size[0]; ++z) {
+        packing_.finish(s_.dtype, f.size[1], f.size[2], to + z * f.size[1] * f.size[2], f.size[2], 1,
+                        image + z * f.stride[0] * size, f.stride[1], f.stride[2], T(1), T(0));
       }
     }
   }
@@ -144,6 +146,7 @@ class Spreader {
   const int64_t taps_;
   const int64_t pixels_;
   const int64_t depth_;
+  std::vector<int64_t> targets_;
   Memory<T> bias_, pixel_values_;
   std::atomic<bool> ok_{true};
 };

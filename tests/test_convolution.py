@@ -114,6 +114,10 @@ def gradient_of_input(g, w, size, stride, padding, dilation, groups):
     return transposed_reference(g, w, stride, padding, rest, dilation, groups)
 
 
+def flat(a):
+    return a.reshape(*a.shape[:2], -1)
+
+
 def gradient_of_weight(g, x, size, stride, padding, dilation, groups):
     x = np.pad(x, [(0, 0), (0, 0)] + [(p, p) for p in padding])
     out = np.zeros(size)
@@ -122,7 +126,7 @@ def gradient_of_weight(g, x, size, stride, padding, dilation, groups):
         places = [slice(a * d, a * d + s * (m - 1) + 1, s) for a, d, s, m in zip(at, dilation, stride, g.shape[2:])]
         part = x[(slice(None), slice(group * channels, (group + 1) * channels), *places)]
         mine = slice(group * rows, (group + 1) * rows)
-        out[(mine, slice(None), *at)] = np.einsum("nr...,nc...->rc", g[:, mine], part)
+        out[(mine, slice(None), *at)] = np.einsum("nrp,ncp->rc", flat(g[:, mine]), flat(part))
     return out
 
 

@@ -37,9 +37,7 @@ def transposed_reference(x, w, stride, padding, output_padding, dilation, groups
     out = np.zeros((x.shape[0], w.shape[1] * groups, *[f + o for f, o in zip(full, output_padding)]), x.dtype)
     channels, rows = w.shape[0] // groups, w.shape[1]
     for g, at in itertools.product(range(groups), itertools.product(*[range(k) for k in w.shape[2:]])):
-        places = [
-            slice(a * d, a * d + s * (m - 1) + 1, s) for a, d, s, m in zip(at, dilation, stride, x.shape[2:])
-        ]
+        places = [slice(a * d, a * d + s * (m - 1) + 1, s) for a, d, s, m in zip(at, dilation, stride, x.shape[2:])]
         out[(slice(None), slice(g * rows, (g + 1) * rows), *places)] += np.einsum(
             "nc...,cr->nr...",
             x[:, g * channels : (g + 1) * channels],
@@ -258,9 +256,7 @@ def test_unbatched_empty_and_tbc():
 def test_same_threads_same_bits():
     x, w = tocha.randn(4, 64, 24, 24), tocha.randn(64, 64, 3, 3)
     first, second = (
-        tocha.convolution_backward(
-            x, x, w, None, [1, 1], [1, 1], [1, 1], False, [0, 0], 1, [True, True, False]
-        )
+        tocha.convolution_backward(x, x, w, None, [1, 1], [1, 1], [1, 1], False, [0, 0], 1, [True, True, False])
         for _ in range(2)
     )
     assert all(tocha.equal(a, b) for a, b in zip(first, second))

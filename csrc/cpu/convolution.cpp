@@ -1,5 +1,5 @@
-// The kernels of tocha/operators/convolution.py: convolutions of rank one to three, their transposes and their gradients
-// as correlations and weight gradients on pictures of rank three.
+// The kernels of tocha/operators/convolution.py: convolutions of rank one to three, their transposes and their
+// gradients as correlations and weight gradients on pictures of rank three.
 #include "cpu/convolution.h"
 
 #include <cstring>
@@ -56,10 +56,11 @@ std::vector<Tap> forward_taps(const Geometry& g) {
   return taps;
 }
 
-// One tap and pixels in memory order: a plain matrix product for every image and group.
+// One tap and channels side by side: a plain matrix product for every image and group.
 bool is_product(const Correlation& c) {
   return c.taps.size() == 1 && c.taps[0].offset == Extent{0, 0, 0} && c.step == Extent{1, 1, 1} &&
-         c.in.size == c.out.size && c.in.evenly_spaced() && c.out.evenly_spaced() && c.out.pixels() >= 32;
+         c.in.size == c.out.size && c.in.evenly_spaced() && c.out.evenly_spaced() && c.in.channel_stride == 1 &&
+         c.out.channel_stride == 1 && c.out.pixels() >= 32;
 }
 
 void multiply(const Correlation& c, const Tensor& out, const Tensor& bias) {
@@ -71,13 +72,10 @@ void multiply(const Correlation& c, const Tensor& out, const Tensor& bias) {
   const int64_t size = itemsize(c.dtype);
   ReleaseGil unlocked(c.batch * c.groups * c.rows * c.channels * c.out.pixels());
   for (int64_t g = 0; g < c.groups; ++g) {
-    auto at = [&](const Field& f, int64_t channels) {
-      return f.data + g * channels * f.channel_stride * size;
-    };
+    auto at = [&](const Field& f, int64_t channels) { return f.data + g * channels * f.channel_stride * size; };
     char* weight = const_cast<char*>(c.weight) + (g * c.weight_group + c.taps[0].weight) * size;
-    cpu::gemm_batched(c.dtype, c.batch, c.rows, c.out.pixels(), c.channels, 1,
-                      {weight, c.weight_row, c.weight_channel}, 0,
-                      {at(c.in, c.channels), c.in.channel_stride, c.in.stride[2]}, c.in.batch_stride, bias ? 1 : 0,
+    cpu::gemm_batched(c.dtype, c.batch, c.rows, c.out.pixels(), c.channels, 1, {weight, c.weight_row, c.weight_channel},
+                      0, {at(c.in, c.channels), c.in.channel_stride, c.in.stride[2]}, c.in.batch_stride, bias ? 1 : 0,
                       {at(c.out, c.rows), c.out.channel_stride, c.out.stride[2]}, c.out.batch_stride);
   }
 }

@@ -1,8 +1,8 @@
-// Correlation by matrix multiplication: weights [rows, channels x taps] times patches [channels x taps, pixels]. Patches
-// are gathered for a block of pixels and of channels at a time, straight into the panels that the tiles read.
+// Correlation by matrix multiplication: weights [rows, channels x taps] times patches [channels x taps, pixels].
+// Patches are gathered for a block of pixels and of channels at a time, straight into the panels that the tiles read.
 //
-// Where there are many pixels the weights are packed once and the threads share out the pixels. Where there are few, the
-// patches are gathered once and the threads share out the rows, so that each reads its own part of the weights.
+// Where there are many pixels the weights are packed once and the threads share out the pixels. Where there are few,
+// the patches are gathered once and the threads share out the rows, so that each reads its own part of the weights.
 #include <atomic>
 
 #include "core/parallel.h"
@@ -11,9 +11,9 @@
 namespace tocha::cpu {
 namespace {
 
-constexpr int64_t kDepth = 288;         // (channel, tap) pairs at a time
-constexpr int64_t kBlockPixels = 256;   // of a thread that has the patches for itself
-constexpr int64_t kFewPixels = 320;     // up to here patches are shared
+constexpr int64_t kDepth = 288;        // (channel, tap) pairs at a time
+constexpr int64_t kBlockPixels = 256;  // of a thread that has the patches for itself
+constexpr int64_t kFewPixels = 320;    // up to here patches are shared
 constexpr int64_t kSharedElements = 1 << 20;
 constexpr int64_t kRowBlock = 56;
 
@@ -30,7 +30,8 @@ class Correlator {
         taps_(static_cast<int64_t>(c.taps.size())),
         block_channels_(channel_block(c.channels, taps_, kDepth, plan_)),
         affine_(c.weight_channel == taps_),
-        direct_(stored_as_computed() && plan_.contiguous_in(c.out)) {
+        direct_(stored_as_computed() && plan_.contiguous_in(c.out)),
+        in_place_(meets_in_place(plan_, c.taps, c.step, c.in, c.out.size)) {
     for (int64_t t = 0; t < taps_; ++t) {
       tap_weights_.push_back(c.taps[static_cast<size_t>(t)].weight);
       affine_ = affine_ && tap_weights_.back() == t;
@@ -89,8 +90,8 @@ class Correlator {
   }
 
   const char* weight_at(int64_t group, int64_t row, int64_t channel) const {
-    return c_.weight + (group * c_.weight_group + row * c_.weight_row + channel * c_.weight_channel) *
-                           itemsize(c_.dtype);
+    return c_.weight +
+           (group * c_.weight_group + row * c_.weight_row + channel * c_.weight_channel) * itemsize(c_.dtype);
   }
 
   // Weights of some rows as one panel [channel, tap][height]; writes up to kPackSlack elements beyond it.
@@ -126,7 +127,18 @@ class Correlator {
     }
   }
 
-  int64_t panel_stride(const Share& s) const { return s.depth * tiles_.nr + kMoveSlack; }
+  int64_t panel_stride(const Share& s) const { return s.depth * tiles_.nr + (in_place_ ? 0 : kMoveSlack); }
+
+  // The pixels of a block as panels, where they are the patches.
+  void pack_pixels(int64_t group, const PixelBlock& b, const Share& s, T* out) const {
+    const Field& f = c_.in;
+    const PixelRun at = plan_.run_at(b.begin, 0, 0);
+    const int64_t pixel = (at.z * f.size[1] + at.y) * f.size[2] + at.x;
+    const char* from = f.data + (at.image * f.batch_stride + (group * c_.channels + s.first) * f.channel_stride +
+                                 pixel * f.stride[2]) *
+                                    itemsize(c_.dtype);
+    packing_.pack_b(c_.dtype, from, f.channel_stride, f.stride[2], s.depth, b.count(), out);
+  }
 
   // The patches of a block, as panels of nr pixels.
   void gather(const PixelBlock& b, const Share& s, const T* staged, T* out) const {
@@ -197,8 +209,8 @@ class Correlator {
     if (direct_) return;
     const Field& f = c_.out;
     plan_.for_runs(b, f.evenly_spaced(), [&](const PixelRun& run) {
-      packing_.finish(c_.dtype, r.count, run.count, target.data + run.begin, target.row, 1,
-                      out_at(group, r.first, run), f.channel_stride, f.stride[2], T(1), T(0));
+      packing_.finish(c_.dtype, r.count, run.count, target.data + run.begin, target.row, 1, out_at(group, r.first, run),
+                      f.channel_stride, f.stride[2], T(1), T(0));
     });
   }
 
@@ -247,8 +259,12 @@ class Correlator {
     begin_with_bias(group, r, b.count(), target);
     for (int64_t i = 0; i < shares(); ++i) {
       const Share s = share(i);
-      if (taps_ > 0) plan_.stage(c_.dtype, c_.in, group * c_.channels + s.first, s.channels, b, staged);
-      gather(b, s, staged, patches);
+      if (in_place_) {
+        pack_pixels(group, b, s, patches);
+      } else {
+        if (taps_ > 0) plan_.stage(c_.dtype, c_.in, group * c_.channels + s.first, s.channels, b, staged);
+        gather(b, s, staged, patches);
+      }
       multiply(r, b.count(), s, packed_at(weights, group, s), true, patches, target);
     }
     finish(group, r, b, target);
@@ -308,9 +324,10 @@ class Correlator {
   const PixelPlan plan_;
   const int64_t taps_;
   const int64_t block_channels_;
-  bool affine_;        // the weights of a row lie in the order of (channel, tap)
-  bool neighbours_;    // those of a row and channel do
-  const bool direct_;  // results are summed up where they belong
+  bool affine_;          // the weights of a row lie in the order of (channel, tap)
+  bool neighbours_;      // those of a row and channel do
+  const bool direct_;    // results are summed up where they belong
+  const bool in_place_;  // patches are pixels
   std::vector<int64_t> tap_weights_;
   Memory<T> bias_;
   std::atomic<bool> ok_{true};

@@ -16,12 +16,12 @@ namespace tocha::cpu {
 
 template <class T>
 struct KernelsOf;
-#define TOCHA_KERNELS_OF(TYPE, MEMBER)                                                          \
-  template <>                                                                                   \
-  struct KernelsOf<TYPE> {                                                                      \
-    static const TileKernels<TYPE>& tiles() { return gemm_tiles().MEMBER; }                     \
-    static const PackKernels<TYPE>& packing() { return gemm_packing().MEMBER; }                 \
-    static const PatchKernels<TYPE>& patches() { return convolution_kernels().MEMBER; }         \
+#define TOCHA_KERNELS_OF(TYPE, MEMBER)                                                  \
+  template <>                                                                           \
+  struct KernelsOf<TYPE> {                                                              \
+    static const TileKernels<TYPE>& tiles() { return gemm_tiles().MEMBER; }             \
+    static const PackKernels<TYPE>& packing() { return gemm_packing().MEMBER; }         \
+    static const PatchKernels<TYPE>& patches() { return convolution_kernels().MEMBER; } \
   };
 TOCHA_KERNELS_OF(float, f32)
 TOCHA_KERNELS_OF(double, f64)
@@ -237,6 +237,14 @@ class PixelPlan {
   int64_t part_ = 0, row_ = 0, images_ = 1;
   std::vector<int64_t> taps_;
 };
+
+// Whether the patches of a block are the input's pixels themselves, at equal distances: a single tap that meets every
+// pixel in place, and blocks within one image.
+inline bool meets_in_place(const PixelPlan& plan, const std::vector<Tap>& taps, const Extent& step, const Field& in,
+                           const Extent& out) {
+  return taps.size() == 1 && taps[0].offset == Extent{0, 0, 0} && step == Extent{1, 1, 1} && in.size == out &&
+         in.evenly_spaced() && !plan.crosses_images();
+}
 
 // Moves of a block: at least one lane each, at most one per pixel.
 using Moves = std::array<Move, kMostPixels>;

@@ -1,6 +1,6 @@
-// Transposed convolution of few pixels: the pixels [pixels, channels] times the weight [channels, rows x taps], as it lies
-// in memory, give what each pixel sends to every place of the kernel; then those are added up where they fall. Threads
-// share out the rows of the result.
+// Transposed convolution of few pixels: the pixels [pixels, channels] times the weight [channels, rows x taps], as it
+// lies in memory, give what each pixel sends to every place of the kernel; then those are added up where they fall.
+// Threads share out the rows of the result.
 #include <atomic>
 
 #include "core/parallel.h"
@@ -9,8 +9,8 @@
 namespace tocha::cpu {
 namespace {
 
-constexpr int64_t kDepth = 256;      // channels at a time
-constexpr int64_t kColumns = 512;    // (row, tap) pairs at a time
+constexpr int64_t kDepth = 256;    // channels at a time
+constexpr int64_t kColumns = 512;  // (row, tap) pairs at a time
 constexpr int64_t kFewPixels = 64;
 constexpr int64_t kFewStridedPixels = 320;  // strided correlations are slower
 constexpr int64_t kSharedElements = 1 << 20;

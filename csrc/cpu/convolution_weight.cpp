@@ -16,6 +16,7 @@ constexpr int64_t kDepth = 288;        // columns at a time
 constexpr int64_t kBlockPixels = 288;  // and rows of patches
 constexpr int64_t kSmallWeight = 1 << 16;
 constexpr int64_t kShortSum = 64;
+constexpr int64_t kFewColumns = 128;
 
 template <class T>
 class WeightSum {
@@ -28,7 +29,10 @@ class WeightSum {
         plan_(w.grad.size, w.batch, w.step, w.taps, 1, kBlockPixels),
         taps_(static_cast<int64_t>(w.taps.size())),
         columns_(w.channels * taps_),
-        block_channels_(channel_block(w.channels, taps_, kDepth, plan_)) {}
+        block_channels_(channel_block(w.channels, taps_, kDepth, plan_)),
+        in_place_(meets_in_place(plan_, w.taps, w.step, w.in, w.grad.size)),
+        grad_in_place_(itemsize(w.dtype) == sizeof(T) && columns_ <= kFewColumns && w.grad.stride[2] == 1 &&
+                       w.grad.evenly_spaced() && !plan_.crosses_images()) {}
 
   void run() {
     const int64_t weights = w_.rows * columns_, all = w_.groups * weights;
@@ -88,14 +92,30 @@ class WeightSum {
     if (!grads || !staged || !rows || !patches) return;
     for (int64_t i = block; i < last_block; ++i) {
       const PixelBlock b = plan_.block(i);
-      pack_grads(group, b, grads);
+      if (!grad_in_place_) pack_grads(group, b, grads);
       for (int64_t c = first; c < last; c += block_channels_) {
         const int64_t channels = std::min(block_channels_, last - c);
-        plan_.stage(w_.dtype, w_.in, group * w_.channels + c, channels, b, staged);
-        gather(b, channels, staged, rows, patches);
-        multiply(b, channels, grads, patches, i == block, out + c * taps_);
+        if (in_place_) {
+          pack_pixels(group, b, c, channels, patches);
+        } else {
+          plan_.stage(w_.dtype, w_.in, group * w_.channels + c, channels, b, staged);
+          gather(b, channels, staged, rows, patches);
+        }
+        multiply(group, b, channels, grads, patches, i == block, out + c * taps_);
       }
     }
+  }
+
+  static const char* pixel_at(const Field& f, int64_t channel, const PixelRun& r, int64_t size) {
+    return f.data + (r.image * f.batch_stride + channel * f.channel_stride + r.z * f.stride[0] + r.y * f.stride[1] +
+                     r.x * f.stride[2]) *
+                        size;
+  }
+
+  // The pixels of a block as panels [pixel][columns], where they are the patches.
+  void pack_pixels(int64_t group, const PixelBlock& b, int64_t first, int64_t channels, T* out) const {
+    const char* from = pixel_at(w_.in, group * w_.channels + first, plan_.run_at(b.begin, 0, 0), itemsize(w_.dtype));
+    packing_.pack_b(w_.dtype, from, w_.in.stride[2], w_.in.channel_stride, b.count(), channels, out);
   }
 
   // grad's rows in panels [pixel][height].
@@ -105,11 +125,8 @@ class WeightSum {
     for (int64_t p = 0; p < panels; ++p) {
       const int64_t first = p * w_.rows / panels, height = (p + 1) * w_.rows / panels - first;
       plan_.for_runs(b, f.evenly_spaced(), [&](const PixelRun& r) {
-        const char* from = f.data + (r.image * f.batch_stride + (group * w_.rows + first) * f.channel_stride +
-                                     r.z * f.stride[0] + r.y * f.stride[1] + r.x * f.stride[2]) *
-                                        itemsize(w_.dtype);
-        packing_.pack_a(w_.dtype, from, f.channel_stride, f.stride[2], height, 1, r.count,
-                        out + first * b.count() + r.begin * height);
+        packing_.pack_a(w_.dtype, pixel_at(f, group * w_.rows + first, r, itemsize(w_.dtype)), f.channel_stride,
+                        f.stride[2], height, 1, r.count, out + first * b.count() + r.begin * height);
       });
     }
   }
@@ -131,14 +148,21 @@ class WeightSum {
     packing_.pack_b(kComputeDType, rows, 1, b.count(), b.count(), channels * taps_, out);
   }
 
-  void multiply(const PixelBlock& b, int64_t channels, const T* grads, const T* patches, bool first, T* out) const {
+  void multiply(int64_t group, const PixelBlock& b, int64_t channels, const T* grads, const T* patches, bool first,
+                T* out) const {
     TileJob<T> job{};
     job.rows = w_.rows;
     job.panels = ceil_div(w_.rows, tiles_.mr);
     job.n = channels * taps_;
     job.k = b.count();
     job.a = grads;
-    job.a_packed = true;
+    job.a_packed = !grad_in_place_;
+    if (grad_in_place_) {
+      const char* from = pixel_at(w_.grad, group * w_.rows, plan_.run_at(b.begin, 0, 0), itemsize(w_.dtype));
+      job.a = reinterpret_cast<const T*>(from);
+      job.a_row = w_.grad.channel_stride;
+      job.a_k = 1;
+    }
     job.b = patches;
     job.b_k = tiles_.nr;
     job.b_panel = tiles_.nr * b.count();
@@ -147,7 +171,7 @@ class WeightSum {
     job.c_row = columns_;
     job.alpha = T(1);
     job.beta = first ? T(0) : T(1);
-    if (job.k > kShortSum) return tiles_.multiply(job);
+    if (job.k > kShortSum || grad_in_place_) return tiles_.multiply(job);
     // Short sums are bound by writing: keep to few rows of the result at a time.
     for (int64_t p = 0, panels = std::exchange(job.panels, 1); p < panels; ++p) {
       const int64_t row = p * w_.rows / panels;
@@ -169,6 +193,8 @@ class WeightSum {
   const PixelPlan plan_;
   const int64_t taps_, columns_;
   const int64_t block_channels_;
+  const bool in_place_;       // patches are pixels
+  const bool grad_in_place_;  // too few columns to pay for packing
   std::atomic<bool> ok_{true};
 };
 

@@ -1,6 +1,6 @@
 // Correlation with 3x3 kernels by Winograd's algorithm F(2x2, 3x3), in float32: per tile of 2x2 results 16 products
-// instead of 36, as 16 matrix products over blocks of tiles. Its rounding errors are about those of the plain sum, unlike
-// those of larger tiles. The gradient for the weight is the same computation transposed.
+// instead of 36, as 16 matrix products over blocks of tiles. Its rounding errors are about those of the plain sum,
+// unlike those of larger tiles. The gradient for the weight is the same computation transposed.
 #include <atomic>
 
 #include "core/parallel.h"
@@ -13,8 +13,8 @@ namespace {
 
 constexpr int64_t kLeastChannels = 32;
 constexpr int64_t kMostChannels = 512;
-constexpr int64_t kLeastTiles = 96;                // in the batch
-constexpr int64_t kMostWeights = 1 << 14;           // whose gradient is summed by each thread for itself
+constexpr int64_t kLeastTiles = 96;                  // in the batch
+constexpr int64_t kMostWeights = 1 << 14;            // whose gradient is summed by each thread for itself
 constexpr int64_t kScratchElements = 3 * (1 << 17);  // of transformed tiles, per thread
 
 Extent tile_grid(const Extent& pixels) { return {pixels[0], ceil_div(pixels[1], 2), ceil_div(pixels[2], 2)}; }
@@ -94,8 +94,8 @@ class Winograd {
           const int64_t count = std::min(tiles_.nr, lanes_ - i);
           const float* from = reinterpret_cast<const float*>(c_.weight) + line * stride + i * 9;
           gemm_packing().f32.pack_b(DType::Float32, from, 1, 9, 9, count, taps);
-          winograd_kernels().weights({taps, tiles_.nr, place.data(), count, transformed(0) + line * lanes_ + i,
-                                      c_.rows * c_.channels});
+          winograd_kernels().weights(
+              {taps, tiles_.nr, place.data(), count, transformed(0) + line * lanes_ + i, c_.rows * c_.channels});
         }
       }
     });
@@ -176,8 +176,8 @@ class Winograd {
     job.rows = c_.rows;
     job.tiles = r.count;
     job.bias = reinterpret_cast<const float*>(c_.bias);
-    job.out = reinterpret_cast<float*>(f.data) + r.image * f.batch_stride + r.z * f.stride[0] +
-              2 * r.y * f.stride[1] + 2 * r.x;
+    job.out = reinterpret_cast<float*>(f.data) + r.image * f.batch_stride + r.z * f.stride[0] + 2 * r.y * f.stride[1] +
+              2 * r.x;
     job.out_row = f.channel_stride;
     job.out_y = f.stride[1];
     job.width = std::min(2 * r.count, f.size[2] - 2 * r.x);

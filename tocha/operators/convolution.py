@@ -172,18 +172,14 @@ def _real_convolution(input, weight, bias, stride, padding, dilation, transposed
 
 
 @gradient(_real_convolution, "input")
-def convolution_to_input(
-    grad, input, weight, stride, padding, dilation, transposed, output_padding, groups
-):
+def convolution_to_input(grad, input, weight, stride, padding, dilation, transposed, output_padding, groups):
     return op._convolution_input_gradient(
         grad, weight, input.shape, stride, padding, dilation, transposed, output_padding, groups
     )
 
 
 @gradient(_real_convolution, "weight")
-def convolution_to_weight(
-    grad, input, weight, stride, padding, dilation, transposed, output_padding, groups
-):
+def convolution_to_weight(grad, input, weight, stride, padding, dilation, transposed, output_padding, groups):
     return op._convolution_weight_gradient(
         grad, input, weight.shape, stride, padding, dilation, transposed, output_padding, groups
     )
@@ -217,9 +213,7 @@ def input_gradient_to_grad(grad, weight, stride, padding, dilation, transposed, 
 
 
 @gradient(_convolution_input_gradient, "weight")
-def input_gradient_to_weight(
-    grad, grad_output, weight, stride, padding, dilation, transposed, output_padding, groups
-):
+def input_gradient_to_weight(grad, grad_output, weight, stride, padding, dilation, transposed, output_padding, groups):
     return op._convolution_weight_gradient(
         grad_output, grad, weight.shape, stride, padding, dilation, transposed, output_padding, groups
     )
@@ -243,9 +237,7 @@ def weight_gradient_to_grad(grad, input, stride, padding, dilation, transposed, 
 
 
 @gradient(_convolution_weight_gradient, "input")
-def weight_gradient_to_input(
-    grad, grad_output, input, stride, padding, dilation, transposed, output_padding, groups
-):
+def weight_gradient_to_input(grad, grad_output, input, stride, padding, dilation, transposed, output_padding, groups):
     return op._convolution_input_gradient(
         grad_output, grad, input.shape, stride, padding, dilation, transposed, output_padding, groups
     )
@@ -274,9 +266,7 @@ def convolution(input, weight, bias, stride, padding, dilation, transposed, outp
     check_types(name, input, weight, bias, dilations, transposed)
     check_channels_of_convolution(name, input, weight, bias, transposed, groups)
     if not input.is_complex():
-        return op._real_convolution(
-            input, weight, bias, strides, paddings, dilations, transposed, extras, groups
-        )
+        return op._real_convolution(input, weight, bias, strides, paddings, dilations, transposed, extras, groups)
     a, b, c, d = op.real(input), op.imag(input), op.real(weight), op.imag(weight)
     first: "Tensor?" = None
     second: "Tensor?" = None
@@ -388,7 +378,9 @@ def batched(
 def same_padding(name: "str", weight: "int[]", stride: "int[]", dilation: "int[]") -> "int[]":
     """How many zeros in all keep the size, per dim."""
     if any(s != 1 for s in stride):
-        raise RuntimeError(f"[{name}] padding='same' is not supported for strided convolutions, but got stride={stride}")
+        raise RuntimeError(
+            f"[{name}] padding='same' is not supported for strided convolutions, but got stride={stride}"
+        )
     n = len(weight) - 2
     dilations = per_dim(name, "dilation", dilation, n)
     return [dilations[i] * (weight[i + 2] - 1) for i in range(n)]
@@ -433,7 +425,10 @@ def padded_by_name(
     "conv1d(Tensor input, Tensor weight, Tensor? bias=None, int[1] stride=1, int[1] padding=0, int[1] dilation=1, int groups=1) -> Tensor",
     variants="function",
     aliases=("nn.conv1d",),
-    samples=lambda t: [((t(2, 4, 7), t(3, 4, 3), t(3)), {"stride": 2, "padding": 1}), ((t(4, 7), t(6, 2, 2)), {"groups": 2})],
+    samples=lambda t: [
+        ((t(2, 4, 7), t(3, 4, 3), t(3)), {"stride": 2, "padding": 1}),
+        ((t(4, 7), t(6, 2, 2)), {"groups": 2}),
+    ],
 )
 def conv1d(input, weight, bias, stride, padding, dilation, groups):
     """Slides weight [out, in / groups, k] along the last dim of input [batch, in, n] (or [in, n])."""
@@ -559,7 +554,5 @@ def conv_tbc(self, weight, bias, pad):
         raise RuntimeError(
             f"[conv_tbc] the channels of input {self.shape}, weight {weight.shape} and bias {bias.shape} do not fit"
         )
-    along = op.convolution(
-        self.permute([1, 2, 0]), weight.permute([2, 1, 0]), bias, [1], [pad], [1], False, [0], 1
-    )
+    along = op.convolution(self.permute([1, 2, 0]), weight.permute([2, 1, 0]), bias, [1], [pad], [1], False, [0], 1)
     return along.permute([2, 0, 1]).contiguous()

@@ -36,8 +36,8 @@ inline void stage_columns(const S* in, int64_t in_step, int64_t count, T* out) {
 
 inline int64_t ceil_div(int64_t a, int64_t b) { return a >= 0 ? (a + b - 1) / b : -(-a / b); }
 
-// The usual rows, of elements side by side that need no conversion. Writes whole vectors: what is beyond the row belongs to
-// a later one, or to the slack at the end.
+// The usual rows, of elements side by side that need no conversion. Writes whole vectors: what is beyond the row
+// belongs to a later one, or to the slack at the end.
 template <class T>
 void stage_plain_row(const StageJob<T>& job, const T* row, T* out) {
   constexpr int64_t n = kLanes<T>;

@@ -170,6 +170,13 @@ void finish_row(int64_t n, const T* acc, int64_t acc_col, S* c, int64_t c_col, T
       store_as<S, T>(c + j, value);
     }
   }
+#if defined(__AVX512F__)
+  if constexpr (std::is_same_v<T, float> && std::is_same_v<S, float>) {
+    if (acc_col == 1 && c_col == 2 && beta == 0) {
+      for (; j + lanes <= n; j += lanes) store_every_other(c + 2 * j, load(acc + j) * broadcast(alpha));
+    }
+  }
+#endif
   for (; j < n; ++j) {
     T value = alpha * acc[j * acc_col];
     if (beta != 0) value += beta * widen<T>(c[j * c_col]);

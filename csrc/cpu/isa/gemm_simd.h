@@ -155,12 +155,20 @@ inline Vec<T> interleave_half(Vec<T> a, Vec<T> b, std::index_sequence<lane...>) 
   return __builtin_shufflevector(a, b, (from + static_cast<int>(lane) / 2 + (lane % 2 ? kLanes<T> : 0))...);
 }
 
-
 // Of two vectors, every other element from the first (or, with kOdd, the second) on.
 template <class T, bool kOdd, size_t... lane>
 inline Vec<T> every_other(Vec<T> a, Vec<T> b, std::index_sequence<lane...>) {
   return __builtin_shufflevector(a, b, (2 * static_cast<int>(lane) + (kOdd ? 1 : 0))...);
 }
+
+#if defined(__AVX512F__)
+// Writes p[0], p[2], ... and leaves the elements between as they are.
+inline void store_every_other(float* p, Vec<float> v) {
+  constexpr auto lanes = std::make_index_sequence<16>{};
+  _mm512_mask_storeu_ps(p, 0x5555, (__m512)interleave_half<float, false>(v, v, lanes));
+  _mm512_mask_storeu_ps(p + 16, 0x5555, (__m512)interleave_half<float, true>(v, v, lanes));
+}
+#endif
 
 }  // namespace gemm
 TOCHA_ISA_END

@@ -180,7 +180,7 @@ class Correlator {
     job.c_row = target.row;
     job.alpha = T(1);
     job.beta = s.first == 0 && !bias_ ? T(0) : T(1);
-    tiles_.multiply(job);
+    packed ? multiply_packed(tiles_, job) : tiles_.multiply(job);
   }
 
   void begin_with_bias(int64_t group, const Rows& r, int64_t columns, const Target& target) const {

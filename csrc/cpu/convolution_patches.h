@@ -246,6 +246,25 @@ inline bool meets_in_place(const PixelPlan& plan, const std::vector<Tap>& taps, 
          in.evenly_spaced() && !plan.crosses_images();
 }
 
+// A product of packed rows. Short sums are bound by writing: those keep to one panel of rows at a time, so that what is
+// written runs on in memory.
+template <class T>
+void multiply_packed(const TileKernels<T>& tiles, TileJob<T> job) {
+  constexpr int64_t kShortSum = 128;
+  if (job.k > kShortSum) return tiles.multiply(job);
+  const int64_t rows = job.rows, panels = job.panels;
+  const T* a = job.a;
+  T* c = job.c;
+  job.panels = 1;
+  for (int64_t p = 0; p < panels; ++p) {
+    const int64_t row = p * rows / panels;
+    job.rows = (p + 1) * rows / panels - row;
+    job.a = a + row * job.k;
+    job.c = c + row * job.c_row;
+    tiles.multiply(job);
+  }
+}
+
 // Moves of a block: at least one lane each, at most one per pixel.
 using Moves = std::array<Move, kMostPixels>;
 

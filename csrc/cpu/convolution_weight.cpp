@@ -4,7 +4,6 @@
 #include <cstring>
 #include <memory>
 #include <new>
-#include <utility>
 
 #include "cpu/convolution_patches.h"
 #include "cpu/lanes.h"
@@ -15,7 +14,6 @@ namespace {
 constexpr int64_t kDepth = 288;        // columns at a time
 constexpr int64_t kBlockPixels = 288;  // and rows of patches
 constexpr int64_t kSmallWeight = 1 << 16;
-constexpr int64_t kShortSum = 64;
 constexpr int64_t kFewColumns = 128;
 
 template <class T>
@@ -171,15 +169,7 @@ class WeightSum {
     job.c_row = columns_;
     job.alpha = T(1);
     job.beta = first ? T(0) : T(1);
-    if (job.k > kShortSum || grad_in_place_) return tiles_.multiply(job);
-    // Short sums are bound by writing: keep to few rows of the result at a time.
-    for (int64_t p = 0, panels = std::exchange(job.panels, 1); p < panels; ++p) {
-      const int64_t row = p * w_.rows / panels;
-      job.rows = (p + 1) * w_.rows / panels - row;
-      job.a = grads + row * job.k;
-      job.c = out + row * columns_;
-      tiles_.multiply(job);
-    }
+    grad_in_place_ ? tiles_.multiply(job) : multiply_packed(tiles_, job);
   }
 
   static constexpr DType kComputeDType = std::is_same_v<T, float>    ? DType::Float32

@@ -173,7 +173,10 @@ void finish_row(int64_t n, const T* acc, int64_t acc_col, S* c, int64_t c_col, T
 #if defined(__AVX512F__)
   if constexpr (std::is_same_v<T, float> && std::is_same_v<S, float>) {
     if (acc_col == 1 && c_col == 2 && beta == 0) {
-      for (; j + lanes <= n; j += lanes) store_every_other(c + 2 * j, load(acc + j) * broadcast(alpha));
+      for (; j < n; j += lanes) {
+        store_every_other(c + 2 * j, load_first(acc + j, n - j < lanes ? n - j : lanes) * broadcast(alpha), n - j);
+      }
+      return;
     }
   }
 #endif

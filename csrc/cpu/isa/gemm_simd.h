@@ -162,11 +162,12 @@ inline Vec<T> every_other(Vec<T> a, Vec<T> b, std::index_sequence<lane...>) {
 }
 
 #if defined(__AVX512F__)
-// Writes p[0], p[2], ... and leaves the elements between as they are.
-inline void store_every_other(float* p, Vec<float> v) {
+// Writes p[0], p[2], ..., `count` elements, and leaves those between as they are.
+inline void store_every_other(float* p, Vec<float> v, int64_t count) {
   constexpr auto lanes = std::make_index_sequence<16>{};
-  _mm512_mask_storeu_ps(p, 0x5555, (__m512)interleave_half<float, false>(v, v, lanes));
-  _mm512_mask_storeu_ps(p + 16, 0x5555, (__m512)interleave_half<float, true>(v, v, lanes));
+  const uint32_t mask = count >= 16 ? 0x55555555u : 0x55555555u & ((1u << 2 * count) - 1);
+  _mm512_mask_storeu_ps(p, static_cast<__mmask16>(mask), (__m512)interleave_half<float, false>(v, v, lanes));
+  _mm512_mask_storeu_ps(p + 16, static_cast<__mmask16>(mask >> 16), (__m512)interleave_half<float, true>(v, v, lanes));
 }
 #endif
 

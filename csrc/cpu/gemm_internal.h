@@ -38,7 +38,7 @@ inline int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
 // Memory that a thread keeps between calls. The purposes nest: a caller's packed b and accumulators
 // stay alive while the same thread packs its share of a.
-enum class Purpose { packed_a, packed_b, accumulator, vector, count };
+enum class Purpose { packed_a, packed_b, accumulator, vector, staged, gathered, count };
 
 // 64-byte aligned memory of this thread, or null when there is none; valid until the thread asks
 // again for the same purpose.

@@ -8,12 +8,6 @@ namespace gemm {
 
 using cpu::PackKernels;
 
-template <class T, bool kHigh, size_t... lane>
-inline Vec<T> interleave_half(Vec<T> a, Vec<T> b, std::index_sequence<lane...>) {
-  constexpr int from = kHigh ? kLanes<T> / 2 : 0;
-  return __builtin_shufflevector(a, b, (from + static_cast<int>(lane) / 2 + (lane % 2 ? kLanes<T> : 0))...);
-}
-
 // Transposes a square of vectors: each round of interleaving moves one bit of the row number into
 // the lane number.
 template <class T>
@@ -176,6 +170,16 @@ void finish_row(int64_t n, const T* acc, int64_t acc_col, S* c, int64_t c_col, T
       store_as<S, T>(c + j, value);
     }
   }
+#if defined(__AVX512F__)
+  if constexpr (std::is_same_v<T, float> && std::is_same_v<S, float>) {
+    if (acc_col == 1 && c_col == 2 && beta == 0) {
+      for (; j < n; j += lanes) {
+        store_every_other(c + 2 * j, load_first(acc + j, n - j < lanes ? n - j : lanes) * broadcast(alpha), n - j);
+      }
+      return;
+    }
+  }
+#endif
   for (; j < n; ++j) {
     T value = alpha * acc[j * acc_col];
     if (beta != 0) value += beta * widen<T>(c[j * c_col]);

@@ -129,5 +129,47 @@ inline void store_first<double>(double* p, Vec<double> v, int64_t count) {
 }
 #endif
 
+// Lanes [begin, end) of p, zeros in the others; p may point beyond what exists by whole lanes.
+template <class T>
+inline Vec<T> load_between(const T* p, int64_t begin, int64_t end) {
+  begin = begin < 0 ? 0 : begin;
+  end = end > kLanes<T> ? kLanes<T> : end;
+  if (begin == 0 && end == kLanes<T>) return load(p);
+  Vec<T> v{};
+  for (int64_t i = begin; i < end; ++i) v[i] = p[i];
+  return v;
+}
+#if defined(__AVX512F__)
+template <>
+inline Vec<float> load_between<float>(const float* p, int64_t begin, int64_t end) {
+  const uint32_t below = begin <= 0 ? 0u : begin >= 16 ? 0xffffu : (1u << begin) - 1;
+  const uint32_t within = end <= 0 ? 0u : end >= 16 ? 0xffffu : (1u << end) - 1;
+  return (Vec<float>)_mm512_maskz_loadu_ps(static_cast<__mmask16>(within & ~below), p);
+}
+#endif
+
+// The low (or high) halves of two vectors, element by element in turn.
+template <class T, bool kHigh, size_t... lane>
+inline Vec<T> interleave_half(Vec<T> a, Vec<T> b, std::index_sequence<lane...>) {
+  constexpr int from = kHigh ? kLanes<T> / 2 : 0;
+  return __builtin_shufflevector(a, b, (from + static_cast<int>(lane) / 2 + (lane % 2 ? kLanes<T> : 0))...);
+}
+
+// Of two vectors, every other element from the first (or, with kOdd, the second) on.
+template <class T, bool kOdd, size_t... lane>
+inline Vec<T> every_other(Vec<T> a, Vec<T> b, std::index_sequence<lane...>) {
+  return __builtin_shufflevector(a, b, (2 * static_cast<int>(lane) + (kOdd ? 1 : 0))...);
+}
+
+#if defined(__AVX512F__)
+// Writes p[0], p[2], ..., `count` elements, and leaves those between as they are.
+inline void store_every_other(float* p, Vec<float> v, int64_t count) {
+  constexpr auto lanes = std::make_index_sequence<16>{};
+  const uint32_t mask = count >= 16 ? 0x55555555u : 0x55555555u & ((1u << 2 * count) - 1);
+  _mm512_mask_storeu_ps(p, static_cast<__mmask16>(mask), (__m512)interleave_half<float, false>(v, v, lanes));
+  _mm512_mask_storeu_ps(p + 16, static_cast<__mmask16>(mask >> 16), (__m512)interleave_half<float, true>(v, v, lanes));
+}
+#endif
+
 }  // namespace gemm
 TOCHA_ISA_END

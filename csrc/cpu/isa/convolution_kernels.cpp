@@ -1,0 +1,222 @@
+// Staging and gathering of patches for convolution, on whole vectors.
+#include "cpu/convolution_kernels.h"
+
+#include "cpu/isa/gemm_convert.h"
+
+TOCHA_ISA_BEGIN
+namespace gemm {
+
+using cpu::ChannelJob;
+using cpu::Move;
+using cpu::PatchJob;
+using cpu::PatchKernels;
+using cpu::StageJob;
+using cpu::TapJob;
+
+template <class T>
+inline void clear(T* out, int64_t n) {
+  for (int64_t i = 0; i < n; ++i) out[i] = T(0);
+}
+
+// One row of a part: out[i] = in[i * in_step] for `count` columns.
+template <class T, class S>
+inline void stage_columns(const S* in, int64_t in_step, int64_t count, T* out) {
+  constexpr int64_t n = kLanes<T>;
+  int64_t i = 0;
+  if (in_step == 1) {
+    for (; i + n <= count; i += n) store(out + i, load_as<T>(in + i));
+    if (i < count) {
+      const Vec<T> rest = load_first_as<T>(in + i, count - i);
+      store_first(out + i, rest, count - i);
+    }
+    return;
+  }
+  for (; i < count; ++i) out[i] = widen<T>(in[i * in_step]);
+}
+
+inline int64_t ceil_div(int64_t a, int64_t b) { return a >= 0 ? (a + b - 1) / b : -(-a / b); }
+
+// The usual rows, of elements side by side that need no conversion. Writes whole vectors: what is beyond the row
+// belongs to a later one, or to the slack at the end.
+template <class T>
+void stage_plain_row(const StageJob<T>& job, const T* row, T* out) {
+  constexpr int64_t n = kLanes<T>;
+  constexpr auto lanes = std::make_index_sequence<n>{};
+  const int64_t part = job.part, size = job.size_x, first = job.first_x;
+  if (job.step == 1) {
+    for (int64_t i = 0; i < part; i += n) store(out + i, load_between(row + first + i, -first - i, size - first - i));
+    return;
+  }
+  for (int64_t i = 0; i < part; i += n) {
+    const int64_t x = first + 2 * i;
+    const Vec<T> a = load_between(row + x, -x, size - x), b = load_between(row + x + n, -x - n, size - x - n);
+    const Vec<T> even = every_other<T, false>(a, b, lanes);
+    if (i + n <= part)
+      store(out + i, even);
+    else
+      store_first(out + i, even, part - i);
+    store(out + part + i, every_other<T, true>(a, b, lanes));
+  }
+}
+
+template <class T, class S>
+void stage_row(const StageJob<T>& job, const S* row, T* out) {
+  if constexpr (std::is_same_v<T, S>) {
+    if (job.in_x == 1 && job.step <= 2) return stage_plain_row(job, row, out);
+  }
+  for (int64_t phase = 0; phase < job.step; ++phase, out += job.part) {
+    const int64_t first = job.first_x + phase;  // the column of out[0]
+    int64_t begin = first >= 0 ? 0 : ceil_div(-first, job.step);
+    int64_t end = first >= job.size_x ? 0 : ceil_div(job.size_x - first, job.step);
+    if (end > job.part) end = job.part;
+    if (begin > end) begin = end;
+    clear(out, begin);
+    stage_columns(row + (first + begin * job.step) * job.in_x, job.in_x * job.step, end - begin, out + begin);
+    clear(out + end, job.part - end);
+  }
+}
+
+template <class T>
+void stage(const StageJob<T>& job) {
+  with_storage<T>(job.dtype, [&](auto storage) {
+    using S = typename decltype(storage)::type;
+    const S* in = static_cast<const S*>(job.in);
+    for (int64_t c = 0; c < job.channels; ++c) {
+      for (int64_t i = 0; i < job.count_z; ++i) {
+        const int64_t z = job.first_z + i;
+        for (int64_t j = 0; j < job.count_y; ++j) {
+          const int64_t y = job.first_y + j;
+          T* out = job.out + c * job.out_channel + i * job.out_z + j * job.out_y;
+          if (z < 0 || z >= job.size_z || y < 0 || y >= job.size_y) {
+            clear(out, job.step * job.part);
+          } else {
+            stage_row(job, in + c * job.in_channel + z * job.in_z + y * job.in_y, out);
+          }
+        }
+      }
+    }
+  });
+}
+
+// A few moves, with their places in registers.
+template <class T, int kMoves>
+void gather_some(const PatchJob<T>& job) {
+  const T* from[kMoves];
+  int64_t to[kMoves];
+  for (int m = 0; m < kMoves; ++m) {
+    from[m] = job.staged + job.moves[m].from;
+    to[m] = job.moves[m].to;
+  }
+  const int64_t *tap = job.tap, taps = job.taps, channels = job.channels, channel = job.channel, row = job.out_row;
+  T* out = job.out;
+  for (int64_t c = 0; c < channels; ++c) {
+    for (int64_t t = 0; t < taps; ++t, out += row) {
+      const int64_t at = c * channel + tap[t];
+#pragma GCC unroll 4
+      for (int m = 0; m < kMoves; ++m) store(out + to[m], load(from[m] + at));
+    }
+  }
+}
+
+template <class T>
+void gather(const PatchJob<T>& job) {
+  switch (job.move_count) {
+    case 1:
+      return gather_some<T, 1>(job);
+    case 2:
+      return gather_some<T, 2>(job);
+    case 3:
+      return gather_some<T, 3>(job);
+    case 4:
+      return gather_some<T, 4>(job);
+    default:
+      break;
+  }
+  const Move* moves = job.moves;
+  const int64_t *tap = job.tap, count = job.move_count, taps = job.taps, channels = job.channels, row = job.out_row;
+  T* out = job.out;
+  for (int64_t c = 0; c < channels; ++c) {
+    const T* channel = job.staged + c * job.channel;
+    for (int64_t t = 0; t < taps; ++t, out += row) {
+      const T* from = channel + tap[t];
+      for (int64_t m = 0; m < count; ++m) store(out + moves[m].to, load(from + moves[m].from));
+    }
+  }
+}
+
+template <class T>
+void pack_taps(const TapJob<T>& job) {
+  with_storage<T>(job.dtype, [&](auto storage) {
+    using S = typename decltype(storage)::type;
+    T* out = job.out;
+    for (int64_t c = 0; c < job.channels; ++c) {
+      for (int64_t t = 0; t < job.taps; ++t, out += job.height) {
+        const S* from = static_cast<const S*>(job.weight) + c * job.channel + job.tap[t];
+        for (int64_t i = 0; i < job.height; ++i) out[i] = widen<T>(from[i * job.row]);
+      }
+    }
+  });
+}
+
+// kMoves moves from `first` on; the last move of all must not write beyond the columns.
+template <class T, int kMoves>
+inline void combine_some(const ChannelJob<T>& job, const T* weight, T start, int64_t first, T* out) {
+  const T* from[kMoves];
+  Vec<T> sum[kMoves];
+#pragma GCC unroll 4
+  for (int m = 0; m < kMoves; ++m) {
+    from[m] = job.staged + job.moves[first + m].from;
+    sum[m] = broadcast(start);
+  }
+  const int64_t *tap = job.tap, taps = job.taps;
+  for (int64_t t = 0; t < taps; ++t) {
+    const Vec<T> w = broadcast(weight[t]);
+    const int64_t at = tap[t];
+#pragma GCC unroll 4
+    for (int m = 0; m < kMoves; ++m) sum[m] = multiply_add<T>(w, load(from[m] + at), sum[m]);
+  }
+#pragma GCC unroll 4
+  for (int m = 0; m < kMoves; ++m) {
+    const int64_t to = job.moves[first + m].to, rest = job.columns - to;
+    if (rest >= kLanes<T>)
+      store(out + to, sum[m]);
+    else
+      store_first(out + to, sum[m], rest);
+  }
+}
+
+template <class T>
+void combine(const ChannelJob<T>& job, const T* weight, T start, T* out) {
+  int64_t m = 0;
+  for (; m + 4 <= job.move_count; m += 4) combine_some<T, 4>(job, weight, start, m, out);
+  for (; m < job.move_count; ++m) combine_some<T, 1>(job, weight, start, m, out);
+}
+
+template <class T>
+void correlate(const ChannelJob<T>& job, const T* grad, T* sums) {
+  const int64_t *tap = job.tap, taps = job.taps;
+  for (int64_t m = 0; m < job.move_count; ++m) {
+    const int64_t to = job.moves[m].to, next = m + 1 < job.move_count ? job.moves[m + 1].to : job.columns;
+    const Vec<T> g = load_between(grad + to, 0, next - to);
+    const T* from = job.staged + job.moves[m].from;
+    for (int64_t t = 0; t < taps; ++t) {
+      T* sum = sums + t * kLanes<T>;
+      store(sum, multiply_add<T>(g, load(from + tap[t]), load(sum)));
+    }
+  }
+}
+
+template <class T>
+constexpr PatchKernels<T> patches() {
+  static_assert(kLanes<T> <= cpu::kMoveSlack);
+  return {kLanes<T>, stage<T>, gather<T>, pack_taps<T>, combine<T>, correlate<T>};
+}
+
+}  // namespace gemm
+TOCHA_ISA_END
+
+namespace tocha::cpu::TOCHA_ISA_TABLES {
+extern const ConvolutionKernels convolution_kernels;
+const ConvolutionKernels convolution_kernels = {gemm::patches<float>(), gemm::patches<double>(),
+                                                gemm::patches<uint32_t>(), gemm::patches<uint64_t>()};
+}  // namespace tocha::cpu::TOCHA_ISA_TABLES

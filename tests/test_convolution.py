@@ -1,0 +1,287 @@
+"""Convolutions against a float64 reference in NumPy: every setting, layout and size class, and their gradients."""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+import pytest
+
+import tocha
+from tocha.nn import functional as F
+
+FORWARD = {1: tocha.conv1d, 2: tocha.conv2d, 3: tocha.conv3d}
+TRANSPOSED = {1: tocha.conv_transpose1d, 2: tocha.conv_transpose2d, 3: tocha.conv_transpose3d}
+
+
+def reference(x, w, stride, padding, dilation, groups):
+    """The definition: a sum over the kernel of shifted and scaled inputs."""
+    n = w.ndim - 2
+    x = np.pad(x, [(0, 0), (0, 0)] + [(p, p) for p in padding])
+    sizes = [(x.shape[i + 2] - dilation[i] * (w.shape[i + 2] - 1) - 1) // stride[i] + 1 for i in range(n)]
+    out = np.zeros((x.shape[0], w.shape[0], *sizes), x.dtype)
+    rows, channels = w.shape[0] // groups, w.shape[1]
+    for g, at in itertools.product(range(groups), itertools.product(*[range(k) for k in w.shape[2:]])):
+        places = [slice(a * d, a * d + s * (m - 1) + 1, s) for a, d, s, m in zip(at, dilation, stride, sizes)]
+        part = x[(slice(None), slice(g * channels, (g + 1) * channels), *places)]
+        out[:, g * rows : (g + 1) * rows] += np.einsum(
+            "nc...,rc->nr...", part, w[(slice(g * rows, (g + 1) * rows), slice(None), *at)]
+        )
+    return out
+
+
+def transposed_reference(x, w, stride, padding, output_padding, dilation, groups):
+    """Each input element spreads the kernel over the result, which loses its padding at the end."""
+    n = w.ndim - 2
+    full = [(x.shape[i + 2] - 1) * stride[i] + dilation[i] * (w.shape[i + 2] - 1) + 1 for i in range(n)]
+    out = np.zeros((x.shape[0], w.shape[1] * groups, *[f + o for f, o in zip(full, output_padding)]), x.dtype)
+    channels, rows = w.shape[0] // groups, w.shape[1]
+    for g, at in itertools.product(range(groups), itertools.product(*[range(k) for k in w.shape[2:]])):
+        places = [slice(a * d, a * d + s * (m - 1) + 1, s) for a, d, s, m in zip(at, dilation, stride, x.shape[2:])]
+        out[(slice(None), slice(g * rows, (g + 1) * rows), *places)] += np.einsum(
+            "nc...,cr->nr...",
+            x[:, g * channels : (g + 1) * channels],
+            w[(slice(g * channels, (g + 1) * channels), slice(None), *at)],
+        )
+    return out[(slice(None), slice(None), *[slice(p, m - p) for p, m in zip(padding, out.shape[2:])])]
+
+
+def numbers(*shape, seed=0):
+    return np.random.default_rng([seed, *shape]).standard_normal(shape)
+
+
+# (input, weight, stride, padding, dilation, groups): small ones, and each way the kernels go about it.
+CASES = {
+    "1d": ((2, 4, 11), (6, 4, 3), [2], [1], [1], 1),
+    "1d, long rows": ((1, 2, 700), (3, 2, 5), [1], [2], [3], 1),
+    "1d, strided long rows": ((2, 3, 901), (4, 3, 4), [3], [0], [1], 1),
+    "3x3": ((2, 5, 9, 8), (7, 5, 3, 3), [1, 1], [1, 1], [1, 1], 1),
+    "uneven settings": ((2, 4, 13, 10), (6, 2, 3, 2), [2, 1], [0, 1], [1, 3], 2),
+    "stride beyond the kernel": ((2, 3, 12, 13), (4, 3, 2, 1), [3, 4], [1, 0], [1, 1], 1),
+    "depthwise": ((2, 6, 14, 15), (6, 1, 3, 3), [1, 1], [1, 1], [1, 1], 6),
+    "depthwise, two results per channel": ((1, 3, 8, 8), (6, 1, 5, 5), [2, 2], [2, 2], [1, 1], 3),
+    "1x1": ((3, 8, 7, 6), (5, 8, 1, 1), [1, 1], [0, 0], [1, 1], 1),
+    "1x1, grouped": ((2, 8, 9, 9), (6, 4, 1, 1), [1, 1], [0, 0], [1, 1], 2),
+    "1x1, strided": ((2, 8, 9, 7), (5, 8, 1, 1), [2, 2], [0, 0], [1, 1], 1),
+    "7x7": ((1, 3, 30, 29), (20, 3, 7, 7), [2, 2], [3, 3], [1, 1], 1),
+    "few pixels": ((3, 40, 3, 4), (33, 40, 3, 3), [1, 1], [1, 1], [1, 1], 1),
+    "few pixels, strided": ((2, 40, 6, 6), (70, 40, 3, 3), [2, 2], [1, 1], [1, 1], 1),
+    "winograd": ((2, 33, 20, 18), (40, 33, 3, 3), [1, 1], [1, 1], [1, 1], 1),
+    "winograd, odd sizes": ((3, 32, 15, 13), (35, 32, 3, 3), [1, 1], [0, 2], [1, 1], 1),
+    "winograd, small pictures": ((9, 48, 7, 8), (32, 48, 3, 3), [1, 1], [1, 1], [1, 1], 1),
+    "3d": ((2, 3, 5, 6, 7), (4, 3, 3, 2, 3), [1, 2, 1], [1, 0, 1], [1, 1, 2], 1),
+    "3d, thin": ((3, 9, 3, 1, 9), (3, 3, 3, 1, 9), [2, 2, 2], [2, 2, 2], [1, 1, 1], 3),
+}
+
+
+def close(actual, expected, tolerance):
+    scale = max(1.0, np.abs(expected).max())
+    np.testing.assert_allclose(actual.numpy(), expected, rtol=0, atol=tolerance * scale)
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+@pytest.mark.parametrize("case", CASES)
+def test_forward_and_gradients(case, threads):
+    shape, kernel, stride, padding, dilation, groups = CASES[case]
+    x, w, b = numbers(*shape), numbers(*kernel, seed=1), numbers(kernel[0], seed=2)
+    spatial = [None] * (len(shape) - 2)
+    expected = reference(x, w, stride, padding, dilation, groups) + b[(slice(None), *spatial)]
+    before = tocha.get_num_threads()
+    tocha.set_num_threads(threads)
+    try:
+        for dtype, tolerance in ((tocha.float64, 1e-13), (tocha.float32, 3e-6)):
+            tx, tw, tb = (tocha.tensor(a, dtype=dtype, requires_grad=True) for a in (x, w, b))
+            y = FORWARD[len(shape) - 2](tx, tw, tb, stride, padding, dilation, groups)
+            close(y.detach(), expected, tolerance)
+            g = numbers(*y.shape, seed=3)
+            y.backward(tocha.tensor(g, dtype=dtype))
+            close(tx.grad, gradient_of_input(g, w, x.shape, stride, padding, dilation, groups), tolerance)
+            close(tw.grad, gradient_of_weight(g, x, w.shape, stride, padding, dilation, groups), tolerance)
+            close(tb.grad, g.sum(axis=(0, *range(2, g.ndim))), tolerance)
+    finally:
+        tocha.set_num_threads(before)
+
+
+def gradient_of_input(g, w, size, stride, padding, dilation, groups):
+    """The transposed convolution, padded to the input's size."""
+    reach = [
+        (m - 1) * s - 2 * p + d * (k - 1) + 1
+        for m, s, p, d, k in zip(g.shape[2:], stride, padding, dilation, w.shape[2:])
+    ]
+    rest = [n - r for n, r in zip(size[2:], reach)]
+    return transposed_reference(g, w, stride, padding, rest, dilation, groups)
+
+
+def flat(a):
+    return a.reshape(*a.shape[:2], -1)
+
+
+def gradient_of_weight(g, x, size, stride, padding, dilation, groups):
+    x = np.pad(x, [(0, 0), (0, 0)] + [(p, p) for p in padding])
+    out = np.zeros(size)
+    rows, channels = size[0] // groups, size[1]
+    for group, at in itertools.product(range(groups), itertools.product(*[range(k) for k in size[2:]])):
+        places = [slice(a * d, a * d + s * (m - 1) + 1, s) for a, d, s, m in zip(at, dilation, stride, g.shape[2:])]
+        part = x[(slice(None), slice(group * channels, (group + 1) * channels), *places)]
+        mine = slice(group * rows, (group + 1) * rows)
+        out[(mine, slice(None), *at)] = np.einsum("nrp,ncp->rc", flat(g[:, mine]), flat(part))
+    return out
+
+
+TRANSPOSED_CASES = {
+    "1d": ((2, 4, 7), (4, 3, 3), [2], [1], [1], [1], 1),
+    "2d": ((2, 4, 5, 6), (4, 3, 3, 2), [2, 1], [1, 0], [0, 0], [1, 2], 2),
+    "2d, output padding": ((1, 3, 4, 5), (3, 2, 3, 3), [3, 2], [0, 1], [2, 1], [1, 1], 1),
+    "2d, few pixels": ((2, 64, 4, 4), (64, 32, 4, 4), [2, 2], [1, 1], [0, 0], [1, 1], 1),
+    "2d, stride beyond the kernel": ((1, 3, 4, 5), (3, 2, 1, 2), [3, 3], [0, 0], [1, 2], [1, 1], 1),
+    "3d": ((1, 4, 3, 2, 4), (4, 2, 2, 3, 3), [2, 1, 2], [0, 1, 1], [1, 0, 0], [1, 1, 1], 2),
+}
+
+
+@pytest.mark.parametrize("case", TRANSPOSED_CASES)
+def test_transposed(case):
+    shape, kernel, stride, padding, output_padding, dilation, groups = TRANSPOSED_CASES[case]
+    x, w, b = numbers(*shape), numbers(*kernel, seed=1), numbers(kernel[1] * groups, seed=2)
+    expected = transposed_reference(x, w, stride, padding, output_padding, dilation, groups)
+    expected = expected + b[(slice(None), *[None] * (len(shape) - 2))]
+    f = TRANSPOSED[len(shape) - 2]
+    for dtype, tolerance in ((tocha.float64, 1e-13), (tocha.float32, 3e-6)):
+        y = f(*(tocha.tensor(a, dtype=dtype) for a in (x, w, b)), stride, padding, output_padding, groups, dilation)
+        close(y, expected, tolerance)
+    tensors = [tocha.tensor(a[:1, :4] if a is x else a, requires_grad=True) for a in (x, w, b)]
+    if x.size <= 200:
+        assert tocha.autograd.gradcheck(
+            lambda x, w, b: f(x, w, b, stride, padding, output_padding, groups, dilation), tensors
+        )
+
+
+@pytest.mark.parametrize("transposed", [False, True])
+def test_second_derivatives(transposed):
+    x = tocha.tensor(numbers(2, 4, 4, 3), requires_grad=True)
+    w = tocha.tensor(numbers(4, 2, 2, 3, seed=1), requires_grad=True)
+    b = tocha.tensor(numbers(4, seed=2), requires_grad=True)
+    settings = ([2, 1], [1, 1], [1, 1], transposed, [1 if transposed else 0, 0], 2)
+    assert tocha.autograd.gradgradcheck(lambda x, w, b: tocha.convolution(x, w, b, *settings), (x, w, b))
+
+
+def test_backward_mask():
+    x, w = tocha.tensor(numbers(2, 3, 5, 5)), tocha.tensor(numbers(4, 3, 3, 3, seed=1))
+    g = tocha.tensor(numbers(2, 4, 3, 3, seed=2))
+    settings = ([1, 1], [0, 0], [1, 1], False, [0, 0], 1)
+    full = tocha.convolution_backward(g, x, w, [4], *settings, [True, True, True])
+    only = tocha.convolution_backward(g, x, w, [4], *settings, [False, True, False])
+    assert [tuple(t.shape) for t in full] == [(2, 3, 5, 5), (4, 3, 3, 3), (4,)]
+    assert [tuple(t.shape) for t in only] == [(0,), (4, 3, 3, 3), (0,)]
+    assert tocha.equal(full[1], only[1])
+
+
+@pytest.mark.parametrize("dtype", ["bfloat16", "float16"])
+def test_halves_are_summed_in_float32(dtype):
+    x, w = tocha.tensor(numbers(2, 40, 9, 9)), tocha.tensor(numbers(33, 40, 3, 3, seed=1))
+    x, w = x.to(getattr(tocha, dtype)), w.to(getattr(tocha, dtype))
+    exact = tocha.conv2d(x.double(), w.double(), padding=1)
+    error = (tocha.conv2d(x, w, padding=1).double() - exact).abs()
+    assert (error <= exact.abs() * tocha.finfo(x.dtype).eps + 1e-4).all()
+
+
+def test_integers_are_exact():
+    x = np.random.default_rng(0).integers(-9, 9, (2, 3, 7, 6))
+    w = np.random.default_rng(1).integers(-9, 9, (4, 3, 3, 3))
+    expected = reference(x, w, [1, 1], [1, 1], [1, 1], 1)
+    for dtype in (tocha.int64, tocha.int32, tocha.int16):
+        y = tocha.conv2d(tocha.tensor(x, dtype=dtype), tocha.tensor(w, dtype=dtype), padding=1)
+        assert y.dtype == dtype
+        assert np.array_equal(y.numpy(), expected.astype(str(dtype).split(".")[1]))
+
+
+def test_complex():
+    x = numbers(2, 3, 6, 5) + 1j * numbers(2, 3, 6, 5, seed=1)
+    w = numbers(4, 3, 3, 2, seed=2) + 1j * numbers(4, 3, 3, 2, seed=3)
+    b = numbers(4, seed=4) + 1j * numbers(4, seed=5)
+    expected = reference(x, w, [1, 1], [1, 1], [1, 1], 1) + b[:, None, None]
+    y = tocha.conv2d(tocha.tensor(x), tocha.tensor(w), tocha.tensor(b), padding=1)
+    np.testing.assert_allclose(y.numpy(), expected, atol=1e-12)
+
+
+@pytest.mark.parametrize("kernel", [(3, 3), (1, 1)])
+@pytest.mark.parametrize("channels", [5, 40])
+def test_channels_last(kernel, channels):
+    x = tocha.tensor(numbers(2, channels, 16, 14), dtype=tocha.float32)
+    w = tocha.tensor(numbers(36, channels, *kernel, seed=1), dtype=tocha.float32)
+    last = x.contiguous(memory_format=tocha.channels_last)
+    plain, y = tocha.conv2d(x, w, padding=1), tocha.conv2d(last, w, padding=1)
+    assert plain.is_contiguous() and y.is_contiguous(memory_format=tocha.channels_last)
+    close(y, plain.numpy().astype(float), 3e-6)
+    g = tocha.tensor(numbers(*y.shape, seed=2), dtype=tocha.float32)
+    settings = (None, [1, 1], [1, 1], [1, 1], False, [0, 0], 1, [True, True, False])
+    for ours, theirs in zip(
+        tocha.convolution_backward(g.contiguous(memory_format=tocha.channels_last), last, w, *settings)[:2],
+        tocha.convolution_backward(g, x, w, *settings)[:2],
+    ):
+        close(ours, theirs.numpy().astype(float), 3e-6)
+
+
+def test_strided_and_expanded_inputs():
+    x = tocha.tensor(numbers(10, 9, 4, 2)).permute(3, 2, 1, 0)
+    w = tocha.tensor(numbers(5, 1, 3, 3, seed=1)).expand(5, 4, 3, 3)
+    y = tocha.conv2d(x, w, padding=1)
+    assert tocha.equal(y, tocha.conv2d(x.contiguous(), w.contiguous(), padding=1))
+
+
+def test_same_padding_keeps_the_size():
+    x = numbers(2, 3, 8, 7)
+    for kernel, dilation in (((3, 5), (1, 2)), ((4, 2), (1, 1)), ((2, 3), (3, 1))):
+        w = numbers(4, 3, *kernel, seed=1)
+        total = [d * (k - 1) for d, k in zip(dilation, kernel)]
+        wide = np.pad(x, [(0, 0), (0, 0)] + [(t // 2, t - t // 2) for t in total])
+        y = tocha.conv2d(tocha.tensor(x), tocha.tensor(w), padding="same", dilation=dilation)
+        assert y.shape[2:] == (8, 7)
+        np.testing.assert_allclose(y.numpy(), reference(wide, w, [1, 1], [0, 0], dilation, 1), atol=1e-12)
+
+
+def test_unbatched_empty_and_tbc():
+    x, w = tocha.tensor(numbers(3, 6, 5)), tocha.tensor(numbers(4, 3, 3, 3, seed=1))
+    assert tocha.equal(F.conv2d(x, w), F.conv2d(x[None], w)[0])
+    assert F.conv2d(x[None][:0], w).shape == (0, 4, 4, 3)
+    empty = tocha.zeros(0, 3, 6, 5, dtype=tocha.float64, requires_grad=True)
+    weight = w.clone().requires_grad_()
+    F.conv2d(empty, weight).sum().backward()
+    assert empty.grad.shape == empty.shape and not weight.grad.any()
+    t, k, b = numbers(7, 2, 3), numbers(3, 3, 4, seed=1), numbers(4, seed=2)
+    y = tocha.conv_tbc(tocha.tensor(t), tocha.tensor(k), tocha.tensor(b), 1)
+    expected = reference(t.transpose(1, 2, 0), k.transpose(2, 1, 0), [1], [1], [1], 1) + b[:, None]
+    np.testing.assert_allclose(y.numpy(), expected.transpose(2, 0, 1), atol=1e-12)
+
+
+def test_same_threads_same_bits():
+    x, w = tocha.randn(4, 64, 24, 24), tocha.randn(64, 64, 3, 3)
+    first, second = (
+        tocha.convolution_backward(x, x, w, None, [1, 1], [1, 1], [1, 1], False, [0, 0], 1, [True, True, False])
+        for _ in range(2)
+    )
+    assert all(tocha.equal(a, b) for a, b in zip(first, second))
+    assert tocha.equal(tocha.conv2d(x, w), tocha.conv2d(x, w))
+
+
+ERRORS = [
+    (RuntimeError, lambda x, w: tocha.conv2d(x, w, stride=0), r"\[conv2d\] non-positive stride"),
+    (RuntimeError, lambda x, w: tocha.conv2d(x, w, padding=-1), r"negative padding"),
+    (RuntimeError, lambda x, w: tocha.conv2d(x, w, dilation=0), r"non-positive dilation"),
+    (RuntimeError, lambda x, w: tocha.conv2d(x, w, groups=0), r"non-positive groups"),
+    (RuntimeError, lambda x, w: tocha.conv2d(x, w, groups=2), r"expected input to have 6 channels.*\[2, 3, 5, 5\]"),
+    (RuntimeError, lambda x, w: tocha.conv2d(x, w, stride=(1, 2, 3)), r"stride to be a single integer value or"),
+    (RuntimeError, lambda x, w: tocha.conv2d(x, w, tocha.zeros(3)), r"bias to be 1-dimensional with 4 elements"),
+    (RuntimeError, lambda x, w: tocha.conv2d(x[0, 0], w), r"expected 3D \(unbatched\) or 4D"),
+    (RuntimeError, lambda x, w: tocha.conv2d(x, w.double()), r"same dtype"),
+    (RuntimeError, lambda x, w: tocha.conv2d(x[..., :2], w), r"kernel reaches over 3"),
+    (RuntimeError, lambda x, w: tocha.conv2d(x, w, padding="some"), r"'valid', 'same' or numbers"),
+    (RuntimeError, lambda x, w: tocha.conv2d(x, w, padding="same", stride=2), r"not supported for strided"),
+    (RuntimeError, lambda x, w: tocha.conv_transpose2d(x, w[:3], output_padding=1), r"output padding must be smaller"),
+    (NotImplementedError, lambda x, w: tocha.conv2d(x > 0, w > 0), r"not implemented for"),
+]
+
+
+@pytest.mark.parametrize("kind, call, message", ERRORS)
+def test_errors(kind, call, message):
+    with pytest.raises(kind, match=message):
+        call(tocha.zeros(2, 3, 5, 5), tocha.zeros(4, 3, 3, 3))

@@ -11,6 +11,8 @@ globals().update({_n: _v for _n, _v in vars(_C._nn).items() if not _n.startswith
 
 from tocha.nn.functional_dropout import *  # noqa: E402, F403
 from tocha.nn.functional_losses import *  # noqa: E402, F403
+from tocha.nn.functional_norms import *  # noqa: E402, F403
+from tocha.nn.functional_pooling import *  # noqa: E402, F403
 
 _nn = _C._nn
 Tensor = _C.Tensor

@@ -208,9 +208,11 @@ void scale_batch(const Batch& b, const T* x, T* y, const std::vector<T>& scale, 
 template <class T>
 class Forward {
  public:
-  Forward(const Batch& b, const Tensor& weight, const Tensor& bias, double eps)
+  // `kept`: the dtype that statistics are kept in; backward will read them so, and forward uses the same.
+  Forward(const Batch& b, const Tensor& weight, const Tensor& bias, double eps, DType kept)
       : b_(b),
         eps_(eps),
+        kept_(kept),
         weight_(parameters<T>(weight, b.channels, T(1))),
         bias_(parameters<T>(bias, b.channels, T(0))),
         mean_(weight_.size()),
@@ -246,8 +248,13 @@ class Forward {
  private:
   void settle(int64_t at) {
     const size_t c = static_cast<size_t>(at);
-    mean_[c] = static_cast<T>(moments_[c].mean);
-    scale_[c] = static_cast<T>(1 / std::sqrt(moments_[c].deviation / moments_[c].count + eps_));
+    mean_[c] = as_kept(moments_[c].mean);
+    scale_[c] = as_kept(1 / std::sqrt(moments_[c].deviation / moments_[c].count + eps_));
+  }
+  T as_kept(double x) const {
+    if (kept_ == DType::BFloat16) return static_cast<T>(static_cast<float>(BFloat16(static_cast<float>(x))));
+    if (kept_ == DType::Float16) return static_cast<T>(static_cast<float>(Half(static_cast<float>(x))));
+    return static_cast<T>(x);
   }
   void factors(size_t c, T* factor, T* shift) const {
     *factor = scale_[c] * weight_[c];
@@ -277,6 +284,7 @@ class Forward {
 
   const Batch& b_;
   double eps_;
+  DType kept_;
   std::vector<T> weight_, bias_, mean_, scale_;
   std::vector<Moments> moments_;
 };
@@ -289,7 +297,7 @@ void batch_norm_as(const Tensor& out, const Tensor& mean, const Tensor& invstd, 
   const int64_t channels = b.channels;
   Tensor in = cpu::arranged(self, DTypeOf<T>::value, b.channels_last);
   cpu::Arranged result(out, DTypeOf<T>::value, b.channels_last);
-  Forward<T> forward(b, weight, bias, eps);
+  Forward<T> forward(b, weight, bias, eps, mean.dtype());
   if (!training) {
     forward.evaluate(in.data<T>(), result.data<T>(), parameters<T>(running_mean, channels, T(0)),
                      parameters<T>(running_var, channels, T(1)));

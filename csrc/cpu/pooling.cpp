@@ -4,9 +4,7 @@
 #include <atomic>
 #include <memory>
 
-#include "core/gil.h"
-#include "core/parallel.h"
-#include "cpu/pictures.h"
+#include "cpu/picture_threads.h"
 #include "cpu/pooling_kernels.h"
 #include "dispatch/native.h"
 
@@ -18,8 +16,6 @@ using cpu::PictureSizes;
 using cpu::Pool;
 using cpu::Windows;
 
-constexpr int64_t kGrain = 1 << 13;         // elements a thread should have
-constexpr int64_t kChannelBlock = 64;       // channels that a thread takes at once where sums may meet
 constexpr int64_t kMostPlaces = 1LL << 31;  // places are 32 bits wide where channels are last
 
 template <class T>
@@ -95,31 +91,6 @@ Pool windows(const PictureSizes& in, const PictureSizes& out, IntsView kernel, I
   return p;
 }
 
-// Calls f(plane) for all planes, in parallel; make() gives each thread what it calls.
-template <class F>
-void for_planes(const PictureSizes& s, int64_t work, F make) {
-  ReleaseGil unlocked(s.n * s.c * work);
-  parallel_for(s.n * s.c, std::max<int64_t>(1, kGrain / std::max<int64_t>(work, 1)), [&](int64_t first, int64_t last) {
-    auto f = make();
-    for (int64_t i = first; i < last; ++i) f(i);
-  });
-}
-
-// Calls f(sample, (d, h, w)) for all pixels of pictures of these sizes, in parallel.
-template <class F>
-void for_pixels(const PictureSizes& s, int64_t work, F make) {
-  const int64_t pixels = s.n * s.plane();
-  ReleaseGil unlocked(pixels * work);
-  parallel_for(pixels, std::max<int64_t>(1, kGrain / std::max<int64_t>(work, 1)), [&](int64_t first, int64_t last) {
-    auto f = make();
-    for (int64_t i = first; i < last; ++i) {
-      const int64_t in_sample = i % s.plane();
-      const int64_t at[] = {in_sample / (s.h * s.w), in_sample / s.w % s.h, in_sample % s.w};
-      f(i / s.plane(), i, at);
-    }
-  });
-}
-
 // How much work an output place is, in elements read.
 int64_t window_work(const Pool& p) { return std::max<int64_t>(1, p.plane() / std::max<int64_t>(1, p.places())); }
 
@@ -135,14 +106,14 @@ void max_as(const Tensor& out, const Tensor& indices, const Tensor& self, const 
   const int64_t from = p.plane(), to = p.places(), row = p.row();
   if (last) {
     PictureSizes sizes{s.n, s.c, p.d.out, p.h.out, p.w.out};
-    for_pixels(sizes, s.c * window_work(p), [&] {
+    cpu::for_pixels(sizes, s.c * window_work(p), [&] {
       return [&, scratch = std::make_unique<int32_t[]>(static_cast<size_t>(s.c))](int64_t n, int64_t pixel,
                                                                                   const int64_t* at) {
         loops<T>().max_pixel(x + n * from * s.c, y + pixel * s.c, where + pixel * s.c, p, at, s.c, scratch.get());
       };
     });
   } else {
-    for_planes(s, from, [&] {
+    cpu::for_planes(s.n * s.c, from, [&] {
       return [&, best = std::make_unique<T[]>(static_cast<size_t>(row)),
               at = std::make_unique<int32_t[]>(static_cast<size_t>(row + p.w.out))](int64_t i) {
         loops<T>().max_plane(x + i * from, y + i * to, where + i * to, p, best.get(), at.get(), at.get() + row);
@@ -162,32 +133,19 @@ void average_as(const Tensor& out, const Tensor& self, const Pool& p, const Pict
   const int64_t from = p.plane(), to = p.places();
   if (last) {
     PictureSizes sizes{s.n, s.c, p.d.out, p.h.out, p.w.out};
-    for_pixels(sizes, s.c * window_work(p), [&] {
+    cpu::for_pixels(sizes, s.c * window_work(p), [&] {
       return [&](int64_t n, int64_t pixel, const int64_t* at) {
         loops<T>().average_pixel(x + n * from * s.c, y + pixel * s.c, p, at, s.c);
       };
     });
   } else {
-    for_planes(s, from, [&] {
+    cpu::for_planes(s.n * s.c, from, [&] {
       return [&, row = std::make_unique<T[]>(static_cast<size_t>(p.row()))](int64_t i) {
         loops<T>().average_plane(x + i * from, y + i * to, p, row.get());
       };
     });
   }
   values.finish();
-}
-
-// Calls f(sample, first channel, end) for blocks of channels: where channels are last, samples alone may be too few.
-template <class F>
-void for_channel_blocks(int64_t samples, int64_t channels, int64_t work, F f) {
-  const int64_t blocks = (channels + kChannelBlock - 1) / kChannelBlock;
-  ReleaseGil unlocked(samples * channels * work);
-  parallel_for(samples * blocks, 1, [&](int64_t first, int64_t last) {
-    for (int64_t i = first; i < last; ++i) {
-      const int64_t from = i % blocks * kChannelBlock;
-      f(i / blocks, from, std::min(from + kChannelBlock, channels));
-    }
-  });
 }
 
 template <class T>
@@ -198,7 +156,7 @@ void average_backward_as(const Tensor& out, const Tensor& grad, const Pool& p, c
   T* dx = values.data<T>();
   const int64_t from = p.places(), to = p.plane();
   if (last) {
-    for_channel_blocks(s.n, s.c, to, [&](int64_t n, int64_t begin, int64_t end) {
+    cpu::for_channel_blocks(s.n, s.c, to, [&](int64_t n, int64_t begin, int64_t end) {
       for (int64_t i = n * to; i < (n + 1) * to; ++i) std::fill_n(dx + i * s.c + begin, end - begin, T(0));
       for (int64_t i = 0; i < from; ++i) {
         const int64_t at[] = {i / (p.h.out * p.w.out), i / p.w.out % p.h.out, i % p.w.out};
@@ -206,7 +164,7 @@ void average_backward_as(const Tensor& out, const Tensor& grad, const Pool& p, c
       }
     });
   } else {
-    for_planes(s, to, [&] {
+    cpu::for_planes(s.n * s.c, to, [&] {
       return [&, row = std::make_unique<T[]>(static_cast<size_t>(p.row() + p.w.out))](int64_t i) {
         std::fill_n(dx + i * to, to, T(0));
         loops<T>().average_plane_backward(g + i * from, dx + i * to, p, row.get());
@@ -252,7 +210,7 @@ void scatter_as(const Tensor& out, const Tensor& values, const Tensor& indices, 
     place = add ? place + x[i] : x[i];
   };
   if (last) {
-    for_channel_blocks(s.n, s.c, to, [&](int64_t n, int64_t begin, int64_t end) {
+    cpu::for_channel_blocks(s.n, s.c, to, [&](int64_t n, int64_t begin, int64_t end) {
       T* sample = y + n * to * s.c;
       for (int64_t i = 0; i < to; ++i) std::fill_n(sample + i * s.c + begin, end - begin, T(0));
       for (int64_t i = n * from; i < (n + 1) * from; ++i) {
@@ -260,7 +218,7 @@ void scatter_as(const Tensor& out, const Tensor& values, const Tensor& indices, 
       }
     });
   } else {
-    for_planes(s, to, [&] {
+    cpu::for_planes(s.n * s.c, to, [&] {
       return [&](int64_t p) {
         std::fill_n(y + p * to, to, T(0));
         for (int64_t i = p * from; i < (p + 1) * from; ++i) put(y + p * to, 1, i);

@@ -13,6 +13,7 @@ from tocha.nn.functional_dropout import *  # noqa: E402, F403
 from tocha.nn.functional_losses import *  # noqa: E402, F403
 from tocha.nn.functional_norms import *  # noqa: E402, F403
 from tocha.nn.functional_pooling import *  # noqa: E402, F403
+from tocha.nn.functional_resampling import *  # noqa: E402, F403
 
 _nn = _C._nn
 Tensor = _C.Tensor

@@ -132,7 +132,9 @@ def _full_size(input: Tensor, output_size: Sizes, dims: int) -> int | list[int]:
         return output_size
     sizes = list(output_size)
     if len(sizes) != dims or input.dim() <= dims:
-        raise ValueError(f"output_size must have {dims} elements for an input of more dims, got {output_size} for {input.shape}")
+        raise ValueError(
+            f"output_size must have {dims} elements for an input of more dims, got {output_size} for {input.shape}"
+        )
     return [own if s is None else s for s, own in zip(sizes, input.shape[-dims:], strict=True)]
 
 

@@ -75,15 +75,15 @@ def native_batch_norm(self, weight, bias, running_mean, running_var, training, m
     In training the running statistics, where given, move towards the batch's by momentum.
     """
     check_batch_statistics(self, weight, bias, running_mean, running_var, training)
+    if training and self.numel() == 0:
+        raise RuntimeError(f"[batch_norm] input tensor must have at least one element, but got {self.shape}")
     d = batch_statistics_dtype(self, weight, bias, running_mean, running_var)
     kept = [self.shape[1] if training else 0]
     return Out(self.shape, self.dtype, strides=cat_strides(self.shape, [self])), Out(kept, d), Out(kept, d)
 
 
 @gradient(native_batch_norm, "self", "weight", "bias")
-def batch_norm_gradient(
-    grad, self, weight, running_mean, running_var, training, eps, result1, result2, wanted
-):
+def batch_norm_gradient(grad, self, weight, running_mean, running_var, training, eps, result1, result2, wanted):
     to_self, to_weight, to_bias = op._batch_norm_backward(
         grad,
         self,
@@ -171,6 +171,23 @@ def batch_norm_backward_gradient(
     return to_grad, to_self, to_weight.sum(others)
 
 
+@rule
+def batch_norm_of(
+    self: "Tensor",
+    weight: "Tensor?",
+    bias: "Tensor?",
+    mean: "Tensor?",
+    var: "Tensor?",
+    training: "bool",
+    momentum: "float",
+    eps: "float",
+) -> "Tensor":
+    """native_batch_norm's first result; an input without elements is its own."""
+    if self.numel() == 0:
+        return self.clone()
+    return op.native_batch_norm(self, weight, bias, mean, var, training, momentum, eps)[0]
+
+
 # -- its names ---------------------------------------------------------------------------------------
 
 
@@ -181,7 +198,7 @@ def batch_norm_backward_gradient(
 )
 def batch_norm(self, weight, bias, running_mean, running_var, training, momentum, eps, cudnn_enabled):
     """(x - mean) / sqrt(var + eps) per channel, times weight plus bias; the batch's statistics in training."""
-    return op.native_batch_norm(self, weight, bias, running_mean, running_var, training, momentum, eps)[0]
+    return batch_norm_of(self, weight, bias, running_mean, running_var, training, momentum, eps)
 
 
 @composite(
@@ -195,7 +212,7 @@ def nn_batch_norm(self, running_mean, running_var, weight, bias, training, momen
         raise ValueError(
             f"[batch_norm] Expected more than 1 value per channel when training, got input size {self.shape}"
         )
-    return op.native_batch_norm(self, weight, bias, running_mean, running_var, training, momentum, eps)[0]
+    return batch_norm_of(self, weight, bias, running_mean, running_var, training, momentum, eps)
 
 
 @composite(
@@ -242,9 +259,7 @@ def _batch_norm_with_update(self, weight, bias, running_mean, running_var, momen
     "_batch_norm_impl_index(Tensor self, Tensor? weight, Tensor? bias, Tensor? running_mean, Tensor? running_var, bool training, float momentum, float eps, bool cudnn_enabled) -> (Tensor, Tensor, Tensor, Tensor, int)",
     variants="function",
 )
-def _batch_norm_impl_index(
-    self, weight, bias, running_mean, running_var, training, momentum, eps, cudnn_enabled
-):
+def _batch_norm_impl_index(self, weight, bias, running_mean, running_var, training, momentum, eps, cudnn_enabled):
     """native_batch_norm with an empty reserve and the number of the implementation, 0."""
     out, mean, scale = op.native_batch_norm(self, weight, bias, running_mean, running_var, training, momentum, eps)
     return out, mean, scale, op.empty([0], dtype=dt.uint8), 0
@@ -273,16 +288,18 @@ def average_of_samples(running: "Tensor?", repeated: "Tensor?", samples: "int") 
 def instance_norm(self, weight, bias, running_mean, running_var, use_input_stats, momentum, eps, cudnn_enabled):
     """batch_norm of every sample by itself."""
     if not use_input_stats and (running_mean is None or running_var is None):
-        raise RuntimeError("[instance_norm] Expected running_mean and running_var to be defined when use_input_stats is false")
+        raise RuntimeError(
+            "[instance_norm] Expected running_mean and running_var to be defined when use_input_stats is false"
+        )
     if self.ndim < 2:
         raise IndexError(f"[instance_norm] Expected an input of at least 2 dims (N, C, ...), but got {self.shape}")
     n, c = self.shape[0], self.shape[1]
     mean = repeated(running_mean, n)
     var = repeated(running_var, n)
     flat = self.contiguous().view([1, n * c, *self.shape[2:]])
-    out = op.native_batch_norm(
-        flat, repeated(weight, n), repeated(bias, n), mean, var, use_input_stats, momentum, eps
-    )[0]
+    out = op.native_batch_norm(flat, repeated(weight, n), repeated(bias, n), mean, var, use_input_stats, momentum, eps)[
+        0
+    ]
     if use_input_stats:
         average_of_samples(running_mean, mean, n)
         average_of_samples(running_var, var, n)
@@ -297,5 +314,7 @@ def instance_norm(self, weight, bias, running_mean, running_var, use_input_stats
 def nn_instance_norm(self, running_mean, running_var, weight, bias, use_input_stats, momentum, eps):
     """batch_norm of every sample by itself."""
     if use_input_stats and self.ndim >= 2 and product(self.shape[2:]) == 1:
-        raise ValueError(f"[instance_norm] Expected more than 1 spatial element when training, got input size {self.shape}")
+        raise ValueError(
+            f"[instance_norm] Expected more than 1 spatial element when training, got input size {self.shape}"
+        )
     return op.instance_norm(self, weight, bias, running_mean, running_var, use_input_stats, momentum, eps, True)

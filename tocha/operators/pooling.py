@@ -71,7 +71,13 @@ def pooled_size(
 
 @rule
 def pooled_sizes(
-    self: "Tensor", kernel: "int[]", stride: "int[]", padding: "int[]", dilation: "int[]", ceil_mode: "bool", name: "str"
+    self: "Tensor",
+    kernel: "int[]",
+    stride: "int[]",
+    padding: "int[]",
+    dilation: "int[]",
+    ceil_mode: "bool",
+    name: "str",
 ) -> "int[]":
     """The spatial sizes of a pooling's result."""
     check_picture(self, len(kernel), name)
@@ -150,9 +156,7 @@ def _average_windows_backward(self, shape, sizes, kernel, stride, padding, count
 
 @gradient(_average_windows, "self")
 def average_windows_gradient(grad, self, sizes, kernel, stride, padding, count_include_pad, divisor):
-    return op._average_windows_backward(
-        grad, self.shape, sizes, kernel, stride, padding, count_include_pad, divisor
-    )
+    return op._average_windows_backward(grad, self.shape, sizes, kernel, stride, padding, count_include_pad, divisor)
 
 
 @gradient(_average_windows_backward, "self")
@@ -367,9 +371,7 @@ def nn_avg_pool2d(self, kernel_size, stride, padding, ceil_mode, count_include_p
 
 @gradient(nn_avg_pool2d, "self")
 def avg_pool2d_gradient(grad, self, kernel_size, stride, padding, count_include_pad, divisor_override):
-    return average_pool_gradient(
-        grad, self, kernel_size, stride, padding, count_include_pad, divisor_override, 2
-    )
+    return average_pool_gradient(grad, self, kernel_size, stride, padding, count_include_pad, divisor_override, 2)
 
 
 @composite(
@@ -387,9 +389,7 @@ def nn_avg_pool3d(self, kernel_size, stride, padding, ceil_mode, count_include_p
 
 @gradient(nn_avg_pool3d, "self")
 def avg_pool3d_gradient(grad, self, kernel_size, stride, padding, count_include_pad, divisor_override):
-    return average_pool_gradient(
-        grad, self, kernel_size, stride, padding, count_include_pad, divisor_override, 3
-    )
+    return average_pool_gradient(grad, self, kernel_size, stride, padding, count_include_pad, divisor_override, 3)
 
 
 @composite(
@@ -423,9 +423,7 @@ def adaptive_average(self: "Tensor", output_size: "int[]", spatial: "int", name:
 @rule
 def adaptive_average_gradient(grad: "Tensor", self: "Tensor", spatial: "int") -> "Tensor":
     none: "int[]" = []
-    return op._average_windows_backward(
-        grad, self.shape, grad.shape[grad.ndim - spatial :], none, none, none, False, 0
-    )
+    return op._average_windows_backward(grad, self.shape, grad.shape[grad.ndim - spatial :], none, none, none, False, 0)
 
 
 @rule
@@ -555,7 +553,12 @@ def fractional_max(
     batch = self.shape[0] if self.ndim == spatial + 2 else 1
     if samples.dtype != self.dtype:
         raise RuntimeError(f"[{name}] Expect _random_samples to have the same dtype as input, got {samples.dtype}")
-    if samples.ndim != 3 or samples.shape[0] < batch or samples.shape[1] < self.shape[first - 1] or samples.shape[2] != spatial:
+    if (
+        samples.ndim != 3
+        or samples.shape[0] < batch
+        or samples.shape[1] < self.shape[first - 1]
+        or samples.shape[2] != spatial
+    ):
         raise RuntimeError(
             f"[{name}] Expect _random_samples of shape {[batch, self.shape[first - 1], spatial]}, got {samples.shape}"
         )
@@ -604,9 +607,7 @@ def unpool(self: "Tensor", indices: "Tensor", output_size: "int[]", spatial: "in
     if indices.dtype != dt.int64:
         raise RuntimeError(f"[{name}] elements in indices should be type int64 but got: {indices.dtype}")
     if self.ndim != spatial + 1 and self.ndim != spatial + 2:
-        raise RuntimeError(
-            f"[{name}] Input should be a {spatial + 1}d or {spatial + 2}d Tensor, but got {self.shape}"
-        )
+        raise RuntimeError(f"[{name}] Input should be a {spatial + 1}d or {spatial + 2}d Tensor, but got {self.shape}")
     if len(output_size) != spatial:
         raise RuntimeError(f"[{name}] There should be exactly {spatial} elements in output_size, but got {output_size}")
     if self.shape != indices.shape:
@@ -615,7 +616,9 @@ def unpool(self: "Tensor", indices: "Tensor", output_size: "int[]", spatial: "in
         )
     for d in range(self.ndim - spatial, self.ndim):
         if self.shape[d] == 0:
-            raise RuntimeError(f"[{name}] Expected input to have non-zero size for non-batch dimensions, got {self.shape}")
+            raise RuntimeError(
+                f"[{name}] Expected input to have non-zero size for non-batch dimensions, got {self.shape}"
+            )
     if any(s <= 0 for s in output_size):
         raise RuntimeError(f"[{name}] Expected output_size to be positive, but got {output_size}")
     return op._scatter_places(self, indices, output_size, False)

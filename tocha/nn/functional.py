@@ -15,6 +15,9 @@ from tocha.nn.functional_attention import *  # noqa: E402, F403
 from tocha.nn.functional_dropout import *  # noqa: E402, F403
 from tocha.nn.functional_losses import *  # noqa: E402, F403
 from tocha.nn.functional_misc import *  # noqa: E402, F403
+from tocha.nn.functional_norms import *  # noqa: E402, F403
+from tocha.nn.functional_pooling import *  # noqa: E402, F403
+from tocha.nn.functional_resampling import *  # noqa: E402, F403
 
 if TYPE_CHECKING:
     # The names that the records give are known when the package runs only.

@@ -1,0 +1,447 @@
+// batch_norm and its gradients: the kernels of tocha/operators/batch_norm.py. Statistics are per channel. Where planes
+// are contiguous a thread takes a channel through all passes while it is in the cache; where channels are last, blocks
+// of rows give partial sums. Half types are computed in float.
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <memory>
+#include <vector>
+
+#include "core/gil.h"
+#include "core/parallel.h"
+#include "cpu/batch_norm_kernels.h"
+#include "cpu/pictures.h"
+#include "cpu/softmax_kernels.h"
+#include "dispatch/native.h"
+
+namespace tocha::native {
+namespace {
+
+constexpr int64_t kGrain = 1 << 13;      // elements a thread should have
+constexpr int64_t kShortRun = 128;       // runs below this are put together before they are summed
+constexpr int64_t kLongestPiece = 4096;  // elements that are summed in one go; pieces add up in double
+constexpr int64_t kBlockRows = 256;      // rows whose sums stay in the compute type
+
+template <class T>
+const cpu::NormLoops<T>& run_loops() {
+  if constexpr (sizeof(T) == 4)
+    return cpu::norm_kernels().f32;
+  else
+    return cpu::norm_kernels().f64;
+}
+template <class T>
+const cpu::BatchNormLoops<T>& row_loops() {
+  if constexpr (sizeof(T) == 4)
+    return cpu::batch_norm_kernels().f32;
+  else
+    return cpu::batch_norm_kernels().f64;
+}
+
+// samples x channels x spatial in memory, or rows of channels.
+struct Batch {
+  int64_t samples, channels, spatial;
+  bool channels_last;  // the order of dims in memory
+  bool by_rows;        // rows of channels: that order, or nothing but channels
+  int64_t rows() const { return samples * spatial; }
+};
+Batch batch_of(const Tensor& t) {
+  Batch b{t.size(0), t.size(1), 1, suggested_format(t) != MemoryFormat::Contiguous, false};
+  for (int64_t d = 2; d < t.dim(); ++d) b.spatial *= t.size(d);
+  b.by_rows = b.channels_last || b.spatial == 1;
+  return b;
+}
+
+// A vector of parameters in the compute type; a constant where there is none.
+template <class T>
+std::vector<T> parameters(const Tensor& t, int64_t n, T otherwise) {
+  std::vector<T> values(static_cast<size_t>(n), otherwise);
+  if (t) {
+    Tensor plain = cpu::dense(t, DTypeOf<T>::value);
+    std::copy_n(plain.data<T>(), n, values.begin());
+  }
+  return values;
+}
+template <class T>
+void store(const Tensor& out, const std::vector<T>& values) {
+  if (!out || out.numel() == 0) return;
+  Tensor plain = out.dtype() == DTypeOf<T>::value && out.is_contiguous()
+                     ? out
+                     : empty(out.sizes(), DTypeOf<T>::value, out.device());
+  std::copy_n(values.data(), plain.numel(), plain.data<T>());
+  if (!plain.is(out)) cpu::copy(out, plain);
+}
+
+struct Moments {
+  double count = 0, mean = 0, deviation = 0;  // deviation: the sum of squares of what is beyond the mean
+  void merge(double n, double m, double d) {
+    const double total = count + n, apart = m - mean;
+    mean += apart * n / total;
+    deviation += d + apart * apart * count * n / total;
+    count = total;
+  }
+};
+
+// One channel of a planar batch: `samples` runs of `spatial` elements.
+template <class T>
+class Channel {
+ public:
+  Channel(const Batch& b, int64_t c) : b_(b), c_(c) {}
+  int64_t start(int64_t n) const { return (n * b_.channels + c_) * b_.spatial; }
+  bool together() const { return b_.spatial < kShortRun && b_.samples > 1; }
+  // The channel's elements in one run.
+  void gather(const T* x, T* run) const {
+    for (int64_t n = 0; n < b_.samples; ++n) std::copy_n(x + start(n), b_.spatial, run + n * b_.spatial);
+  }
+  void scatter(const T* run, T* x) const {
+    for (int64_t n = 0; n < b_.samples; ++n) std::copy_n(run + n * b_.spatial, b_.spatial, x + start(n));
+  }
+  // f(start, length) for pieces of the channel's runs.
+  template <class F>
+  void pieces(F f) const {
+    for (int64_t n = 0; n < b_.samples; ++n) {
+      for (int64_t i = 0; i < b_.spatial; i += kLongestPiece) f(start(n) + i, std::min(kLongestPiece, b_.spatial - i));
+    }
+  }
+
+ private:
+  const Batch& b_;
+  int64_t c_;
+};
+
+// f(channel, scratch for `runs` of the channel's elements) for all channels, in parallel.
+template <class T, class F>
+void for_channels(const Batch& b, int64_t runs, F f) {
+  ReleaseGil unlocked(b.rows() * b.channels);
+  const int64_t grain = std::max<int64_t>(1, kGrain / std::max<int64_t>(b.rows(), 1));
+  const size_t room = b.spatial < kShortRun ? static_cast<size_t>(runs * b.rows()) : 0;
+  parallel_for(b.channels, grain, [&](int64_t first, int64_t last) {
+    std::unique_ptr<T[]> scratch(new T[room]);
+    for (int64_t c = first; c < last; ++c) f(c, scratch.get());
+  });
+}
+
+template <class T>
+Moments moments_of(const Channel<T>& channel, const T* x) {
+  Moments m;
+  channel.pieces([&](int64_t at, int64_t n) {
+    T mean, deviation;
+    run_loops<T>().moments(x + at, n, &mean, &deviation);
+    m.merge(static_cast<double>(n), mean, deviation);
+  });
+  return m;
+}
+
+// f(first row, end) for blocks of rows, in parallel; returns how many blocks there were. f gets its block's number.
+template <class F>
+int64_t for_row_blocks(const Batch& b, F f) {
+  const int64_t blocks = (b.rows() + kBlockRows - 1) / kBlockRows;
+  ReleaseGil unlocked(b.rows() * b.channels);
+  parallel_for(blocks, std::max<int64_t>(1, kGrain / (kBlockRows * std::max<int64_t>(b.channels, 1))),
+               [&](int64_t first, int64_t last) {
+                 for (int64_t i = first; i < last; ++i) f(i, i * kBlockRows, std::min(b.rows(), (i + 1) * kBlockRows));
+               });
+  return blocks;
+}
+
+// Sums per channel of what add(first row, end, sums) adds up, `columns` sums for each block.
+template <class T, class F>
+std::vector<double> summed_rows(const Batch& b, int64_t columns, F add) {
+  const int64_t most = (b.rows() + kBlockRows - 1) / kBlockRows;
+  std::vector<T> partial(static_cast<size_t>(most * columns));
+  const int64_t blocks =
+      for_row_blocks(b, [&](int64_t i, int64_t first, int64_t end) { add(first, end, partial.data() + i * columns); });
+  std::vector<double> sums(static_cast<size_t>(columns));
+  for (int64_t i = 0; i < blocks; ++i) {
+    for (int64_t c = 0; c < columns; ++c) sums[static_cast<size_t>(c)] += partial[static_cast<size_t>(i * columns + c)];
+  }
+  return sums;
+}
+
+template <class T>
+std::vector<Moments> row_moments(const Batch& b, const T* x) {
+  const double n = static_cast<double>(b.rows());
+  const std::vector<double> sums = summed_rows<T>(b, b.channels, [&](int64_t first, int64_t end, T* into) {
+    row_loops<T>().add_rows(x + first * b.channels, end - first, b.channels, into);
+  });
+  std::vector<T> mean(sums.size());
+  for (size_t c = 0; c < sums.size(); ++c) mean[c] = static_cast<T>(sums[c] / n);
+  const std::vector<double> squares = summed_rows<T>(b, b.channels, [&](int64_t first, int64_t end, T* into) {
+    row_loops<T>().add_deviations(x + first * b.channels, end - first, b.channels, mean.data(), into);
+  });
+  std::vector<Moments> result(sums.size());
+  for (size_t c = 0; c < sums.size(); ++c) result[c] = {n, sums[c] / n, squares[c]};
+  return result;
+}
+
+// A running statistic: old + momentum * (new - old), written where it is kept.
+template <class T, class F>
+void update(const Tensor& running, double momentum, int64_t channels, F value) {
+  if (!running) return;
+  std::vector<T> kept = parameters<T>(running, channels, T(0));
+  for (int64_t c = 0; c < channels; ++c) {
+    T& old = kept[static_cast<size_t>(c)];
+    old = static_cast<T>((1 - momentum) * static_cast<double>(old) + momentum * value(c));
+  }
+  store(running, kept);
+}
+
+// y = x * scale + shift per channel.
+template <class T>
+void scale_batch(const Batch& b, const T* x, T* y, const std::vector<T>& scale, const std::vector<T>& shift) {
+  if (b.by_rows) {
+    for_row_blocks(b, [&](int64_t, int64_t first, int64_t end) {
+      row_loops<T>().apply(x + first * b.channels, y + first * b.channels, end - first, b.channels, scale.data(),
+                           shift.data());
+    });
+    return;
+  }
+  ReleaseGil unlocked(b.rows() * b.channels);
+  parallel_for(b.samples * b.channels, std::max<int64_t>(1, kGrain / std::max<int64_t>(b.spatial, 1)),
+               [&](int64_t first, int64_t last) {
+                 for (int64_t i = first; i < last; ++i) {
+                   const size_t c = static_cast<size_t>(i % b.channels);
+                   run_loops<T>().affine(x + i * b.spatial, y + i * b.spatial, b.spatial, scale[c], shift[c]);
+                 }
+               });
+}
+
+template <class T>
+class Forward {
+ public:
+  // `kept`: the dtype that statistics are kept in; backward will read them so, and forward uses the same.
+  Forward(const Batch& b, const Tensor& weight, const Tensor& bias, double eps, DType kept)
+      : b_(b),
+        eps_(eps),
+        kept_(kept),
+        weight_(parameters<T>(weight, b.channels, T(1))),
+        bias_(parameters<T>(bias, b.channels, T(0))),
+        mean_(weight_.size()),
+        scale_(weight_.size()),
+        moments_(weight_.size()) {}
+
+  void train(const T* x, T* y) {
+    if (b_.by_rows) {
+      moments_ = row_moments(b_, x);
+      for (int64_t c = 0; c < b_.channels; ++c) settle(c);
+      std::vector<T> factor(weight_.size()), shift(weight_.size());
+      for (size_t c = 0; c < factor.size(); ++c) factors(c, &factor[c], &shift[c]);
+      scale_batch(b_, x, y, factor, shift);
+      return;
+    }
+    for_channels<T>(b_, 1, [&](int64_t c, T* scratch) { channel(c, x, y, scratch); });
+  }
+
+  void evaluate(const T* x, T* y, const std::vector<T>& mean, const std::vector<T>& variance) {
+    std::vector<T> factor(mean.size()), shift(mean.size());
+    mean_ = mean;
+    for (size_t c = 0; c < mean.size(); ++c) {
+      scale_[c] = T(1) / std::sqrt(variance[c] + static_cast<T>(eps_));
+      factors(c, &factor[c], &shift[c]);
+    }
+    scale_batch(b_, x, y, factor, shift);
+  }
+
+  const std::vector<T>& mean() const { return mean_; }
+  const std::vector<T>& scale() const { return scale_; }
+  const std::vector<Moments>& moments() const { return moments_; }
+
+ private:
+  void settle(int64_t at) {
+    const size_t c = static_cast<size_t>(at);
+    mean_[c] = as_kept(moments_[c].mean);
+    scale_[c] = as_kept(1 / std::sqrt(moments_[c].deviation / moments_[c].count + eps_));
+  }
+  T as_kept(double x) const {
+    if (kept_ == DType::BFloat16) return static_cast<T>(static_cast<float>(BFloat16(static_cast<float>(x))));
+    if (kept_ == DType::Float16) return static_cast<T>(static_cast<float>(Half(static_cast<float>(x))));
+    return static_cast<T>(x);
+  }
+  void factors(size_t c, T* factor, T* shift) const {
+    *factor = scale_[c] * weight_[c];
+    *shift = bias_[c] - mean_[c] * *factor;
+  }
+  void channel(int64_t c, const T* x, T* y, T* scratch) {
+    const Channel<T> own(b_, c);
+    const size_t at = static_cast<size_t>(c);
+    T factor, shift;
+    if (own.together()) {
+      const int64_t n = b_.rows();
+      T mean, deviation;
+      own.gather(x, scratch);
+      run_loops<T>().moments(scratch, n, &mean, &deviation);
+      moments_[at].merge(static_cast<double>(n), mean, deviation);
+      settle(c);
+      factors(at, &factor, &shift);
+      run_loops<T>().affine(scratch, scratch, n, factor, shift);
+      own.scatter(scratch, y);
+      return;
+    }
+    moments_[at] = moments_of(own, x);
+    settle(c);
+    factors(at, &factor, &shift);
+    own.pieces([&](int64_t start, int64_t n) { run_loops<T>().affine(x + start, y + start, n, factor, shift); });
+  }
+
+  const Batch& b_;
+  double eps_;
+  DType kept_;
+  std::vector<T> weight_, bias_, mean_, scale_;
+  std::vector<Moments> moments_;
+};
+
+template <class T>
+void batch_norm_as(const Tensor& out, const Tensor& mean, const Tensor& invstd, const Tensor& self,
+                   const Tensor& weight, const Tensor& bias, const Tensor& running_mean, const Tensor& running_var,
+                   bool training, double momentum, double eps) {
+  const Batch b = batch_of(self);
+  const int64_t channels = b.channels;
+  Tensor in = cpu::arranged(self, DTypeOf<T>::value, b.channels_last);
+  cpu::Arranged result(out, DTypeOf<T>::value, b.channels_last);
+  Forward<T> forward(b, weight, bias, eps, mean.dtype());
+  if (!training) {
+    forward.evaluate(in.data<T>(), result.data<T>(), parameters<T>(running_mean, channels, T(0)),
+                     parameters<T>(running_var, channels, T(1)));
+    result.finish();
+    return;
+  }
+  forward.train(in.data<T>(), result.data<T>());
+  result.finish();
+  store(mean, forward.mean());
+  store(invstd, forward.scale());
+  const std::vector<Moments>& m = forward.moments();
+  update<T>(running_mean, momentum, channels, [&](int64_t c) { return m[static_cast<size_t>(c)].mean; });
+  update<T>(running_var, momentum, channels, [&](int64_t c) {
+    const Moments& own = m[static_cast<size_t>(c)];
+    return own.deviation / (own.count - 1);
+  });
+}
+
+// The gradients of one batch; statistics of its own in training, given ones else.
+template <class T>
+class Backward {
+ public:
+  Backward(const Batch& b, std::vector<T> weight, std::vector<T> mean, std::vector<T> scale, bool training)
+      : b_(b),
+        training_(training),
+        weight_(std::move(weight)),
+        mean_(std::move(mean)),
+        scale_(std::move(scale)),
+        dweight(weight_.size()),
+        dbias(weight_.size()) {}
+
+  // dx may be null.
+  void run(const T* g, const T* x, T* dx) {
+    if (b_.by_rows)
+      rows(g, x, dx);
+    else
+      for_channels<T>(b_, 2, [&](int64_t c, T* scratch) { channel(c, g, x, dx, scratch); });
+  }
+
+ private:
+  // With sums over the channel of g and of g * y: dx = scale * weight * (g - mean(g) - y * mean(g * y)).
+  T mean_of(double sum) const { return training_ ? static_cast<T>(sum / static_cast<double>(b_.rows())) : T(0); }
+
+  void rows(const T* g, const T* x, T* dx) {
+    const int64_t channels = b_.channels;
+    const std::vector<double> sums = summed_rows<T>(b_, 2 * channels, [&](int64_t first, int64_t end, T* into) {
+      row_loops<T>().add_products(g + first * channels, x + first * channels, end - first, channels, mean_.data(), into,
+                                  into + channels);
+    });
+    std::vector<T> factor(weight_.size()), slope(weight_.size()), shift(weight_.size());
+    for (size_t c = 0; c < weight_.size(); ++c) {
+      const double along = sums[c + weight_.size()] * scale_[c];
+      dbias[c] = static_cast<T>(sums[c]);
+      dweight[c] = static_cast<T>(along);
+      factor[c] = scale_[c] * weight_[c];
+      slope[c] = -factor[c] * scale_[c] * mean_of(along);
+      shift[c] = -factor[c] * mean_of(sums[c]);
+    }
+    if (!dx) return;
+    for_row_blocks(b_, [&](int64_t, int64_t first, int64_t end) {
+      const int64_t at = first * channels;
+      row_loops<T>().apply_backward(g + at, x + at, dx + at, end - first, channels, mean_.data(), factor.data(),
+                                    slope.data(), shift.data());
+    });
+  }
+
+  void channel(int64_t c, const T* g, const T* x, T* dx, T* scratch) {
+    const Channel<T> own(b_, c);
+    const size_t at = static_cast<size_t>(c);
+    const T mean = mean_[at], scale = scale_[at], weight = weight_[at];
+    double sum = 0, along = 0;
+    auto add = [&](const T* gs, const T* xs, int64_t n) {
+      T s, p;
+      run_loops<T>().backward_sums(gs, xs, n, mean, scale, nullptr, &s, &p);
+      sum += s;
+      along += p;
+    };
+    auto apply = [&](const T* gs, const T* xs, T* to, int64_t n) {
+      run_loops<T>().backward_input(gs, xs, to, n, mean, scale, weight, nullptr, weight * mean_of(sum),
+                                    weight * mean_of(along));
+    };
+    if (own.together()) {
+      const int64_t n = b_.rows();
+      own.gather(g, scratch);
+      own.gather(x, scratch + n);
+      add(scratch, scratch + n, n);
+      if (dx) {
+        apply(scratch, scratch + n, scratch, n);
+        own.scatter(scratch, dx);
+      }
+    } else {
+      own.pieces([&](int64_t start, int64_t n) { add(g + start, x + start, n); });
+      if (dx) own.pieces([&](int64_t start, int64_t n) { apply(g + start, x + start, dx + start, n); });
+    }
+    dbias[at] = static_cast<T>(sum);
+    dweight[at] = static_cast<T>(along);
+  }
+
+  const Batch& b_;
+  bool training_;
+  std::vector<T> weight_, mean_, scale_;
+
+ public:
+  std::vector<T> dweight, dbias;
+};
+
+template <class T>
+void backward_as(const Tensor& dx, const Tensor& dweight, const Tensor& dbias, const Tensor& grad, const Tensor& self,
+                 const Tensor& weight, const Tensor& mean, const Tensor& spread, bool training, double eps,
+                 bool for_input) {
+  const Batch b = batch_of(self);
+  Tensor g = cpu::arranged(grad, DTypeOf<T>::value, b.channels_last),
+         x = cpu::arranged(self, DTypeOf<T>::value, b.channels_last);
+  std::vector<T> scale = parameters<T>(spread, b.channels, T(1));
+  if (!training) {
+    for (T& s : scale) s = T(1) / std::sqrt(s + static_cast<T>(eps));
+  }
+  Backward<T> backward(b, parameters<T>(weight, b.channels, T(1)), parameters<T>(mean, b.channels, T(0)),
+                       std::move(scale), training);
+  if (for_input) {
+    cpu::Arranged result(dx, DTypeOf<T>::value, b.channels_last);
+    backward.run(g.data<T>(), x.data<T>(), result.data<T>());
+    result.finish();
+  } else {
+    backward.run(g.data<T>(), x.data<T>(), nullptr);
+  }
+  store(dweight, backward.dweight);
+  store(dbias, backward.dbias);
+}
+
+}  // namespace
+
+void native_batch_norm(const Tensor& out, const Tensor& mean, const Tensor& invstd, const Tensor& self,
+                       const Tensor& weight, const Tensor& bias, const Tensor& running_mean, const Tensor& running_var,
+                       bool training, double momentum, double eps) {
+  auto run = self.dtype() == DType::Float64 ? batch_norm_as<double> : batch_norm_as<float>;
+  run(out, mean, invstd, self, weight, bias, running_mean, running_var, training, momentum, eps);
+}
+
+void batch_norm_backward(const Tensor& dx, const Tensor& dweight, const Tensor& dbias, const Tensor& grad,
+                         const Tensor& self, const Tensor& weight, const Tensor& mean, const Tensor& spread,
+                         bool training, double eps, bool for_input, bool) {
+  auto run = self.dtype() == DType::Float64 ? backward_as<double> : backward_as<float>;
+  run(dx, dweight, dbias, grad, self, weight, mean, spread, training, eps, for_input);
+}
+
+}  // namespace tocha::native

@@ -1,0 +1,296 @@
+// Maxima and averages over windows: rows of a plane are combined first, with whole vectors, and then the columns of
+// the one row that is left.
+#include "cpu/pooling_kernels.h"
+
+#include <limits>
+
+#include "cpu/isa/row_sums.h"
+
+namespace tocha::cpu {
+namespace {
+
+constexpr int32_t kNowhere = std::numeric_limits<int32_t>::max();
+template <class T>
+constexpr T kLeast =
+    std::numeric_limits<T>::has_infinity ? -std::numeric_limits<T>::infinity() : std::numeric_limits<T>::lowest();
+
+// Calls f(first element of the row in its plane) for the rows that the windows at (od, oh) see.
+template <class F>
+inline void for_rows(const Pool& p, int64_t od, int64_t oh, F f) {
+  for (int64_t i = 0; i < p.d.count[od]; ++i) {
+    for (int64_t j = 0; j < p.h.count[oh]; ++j) {
+      const int64_t z = p.d.first[od] + i * p.d.step, y = p.h.first[oh] + j * p.h.step;
+      f((z * p.h.in + y) * p.w.in);
+    }
+  }
+}
+
+// Calls f(place) for all places of the window at (od, oh, ow), in order.
+template <class F>
+inline void for_places(const Pool& p, int64_t od, int64_t oh, int64_t ow, F f) {
+  for_rows(p, od, oh, [&](int64_t row) {
+    for (int64_t k = 0; k < p.w.count[ow]; ++k) f(row + p.w.first[ow] + k * p.w.step);
+  });
+}
+
+// Calls f(S) with the stride as a constant where that helps the compiler.
+template <class F>
+inline void with_stride(int64_t stride, F f) {
+  if (stride == 1) return f([] { return int64_t{1}; });
+  if (stride == 2) return f([] { return int64_t{2}; });
+  f([stride] { return stride; });
+}
+
+// -- maxima ----------------------------------------------------------------------------------------------------------
+
+// The rule in its own words: the first of the largest, and the last NaN if there is one.
+template <class T>
+void max_row_plainly(const T* x, T* y, int64_t* where, const Pool& p, int64_t od, int64_t oh) {
+  for (int64_t ow = 0; ow < p.w.out; ++ow) {
+    T best = kLeast<T>;
+    int64_t place = -1;
+    for_places(p, od, oh, ow, [&](int64_t at) {
+      const T v = x[at];
+      if (place < 0 || v > best || v != v) {
+        best = v;
+        place = at;
+      }
+    });
+    y[ow] = best;
+    where[ow] = std::max<int64_t>(place, 0);  // dilated windows can miss a small picture
+  }
+}
+
+// row = the maxima of the columns that the windows at (od, oh) see, places = where they stand.
+template <class T>
+void max_columns(const T* x, const Pool& p, int64_t od, int64_t oh, T* row, int32_t* places) {
+  bool begun = false;
+  const int64_t n = p.w.in;
+  for_rows(p, od, oh, [&](int64_t begin) {
+    const T* from = x + begin;
+    const int32_t base = static_cast<int32_t>(begin);
+    if (!begun) {
+      begun = true;
+      for (int64_t i = 0; i < n; ++i) {
+        row[i] = from[i];
+        places[i] = base + static_cast<int32_t>(i);
+      }
+      return;
+    }
+#pragma GCC ivdep
+    for (int64_t i = 0; i < n; ++i) {
+      const T v = from[i], best = row[i];
+      const bool better = (v > best) | (v != v);
+      row[i] = better ? v : best;
+      places[i] = better ? base + static_cast<int32_t>(i) : places[i];
+    }
+  });
+}
+
+// y = the maxima of windows along a padded row. Of equal ones the earlier place in the plane counts.
+template <class T>
+void max_along(const T* row, const int32_t* row_places, const Windows& w, T* y, int32_t* places) {
+  with_stride(w.stride, [&](auto stride) {
+    for (int64_t i = 0; i < w.out; ++i) {
+      y[i] = row[i * stride()];
+      places[i] = row_places[i * stride()];
+    }
+    for (int64_t k = 1; k < w.width; ++k) {
+      const T* from = row + k * w.step;
+      const int32_t* from_places = row_places + k * w.step;
+#pragma GCC ivdep
+      for (int64_t i = 0; i < w.out; ++i) {
+        const T v = from[i * stride()], best = y[i];
+        const int32_t at = from_places[i * stride()], best_at = places[i];
+        const bool better = (v > best) | (v != v) | ((v == best) & (at < best_at));
+        y[i] = better ? v : best;
+        places[i] = better ? at : best_at;
+      }
+    }
+  });
+}
+
+template <class T>
+void max_plane(const T* x, T* y, int64_t* where, const Pool& p, T* row, int32_t* row_places, int32_t* places) {
+  const bool regular = p.w.stride != 0 && p.plane() < kNowhere;
+  if (regular) {
+    for (int64_t i = 0; i < p.row(); ++i) {
+      row[i] = kLeast<T>;
+      row_places[i] = kNowhere;
+    }
+  }
+  for (int64_t od = 0; od < p.d.out; ++od) {
+    for (int64_t oh = 0; oh < p.h.out; ++oh, y += p.w.out, where += p.w.out) {
+      bool plainly = !regular || p.d.count[od] * p.h.count[oh] == 0;
+      if (!plainly) {
+        max_columns(x, p, od, oh, row + p.w.padding, row_places + p.w.padding);
+        max_along(row, row_places, p.w, y, places);
+        int strange = 0;
+        for (int64_t i = 0; i < p.w.out; ++i) {
+          where[i] = places[i];
+          strange |= (y[i] != y[i]) | (places[i] == kNowhere);
+        }
+        plainly = strange != 0;
+      }
+      if (plainly) max_row_plainly(x, y, where, p, od, oh);
+    }
+  }
+}
+
+template <class T>
+void max_pixel(const T* x, T* y, int64_t* where, const Pool& p, const int64_t* at, int64_t channels, int32_t* places) {
+  bool begun = false;
+  for_places(p, at[0], at[1], at[2], [&](int64_t place) {
+    const T* from = x + place * channels;
+    const int32_t here = static_cast<int32_t>(place);
+    if (!begun) {
+      begun = true;
+      for (int64_t c = 0; c < channels; ++c) {
+        y[c] = from[c];
+        places[c] = here;
+      }
+      return;
+    }
+#pragma GCC ivdep
+    for (int64_t c = 0; c < channels; ++c) {
+      const T v = from[c], best = y[c];
+      const bool better = (v > best) | (v != v);
+      y[c] = better ? v : best;
+      places[c] = better ? here : places[c];
+    }
+  });
+  if (!begun) {
+    for (int64_t c = 0; c < channels; ++c) {
+      y[c] = kLeast<T>;
+      places[c] = 0;
+    }
+  }
+  for (int64_t c = 0; c < channels; ++c) where[c] = places[c];
+}
+
+// -- averages --------------------------------------------------------------------------------------------------------
+
+template <class T>
+void add(const T* x, T* y, int64_t n) {
+#pragma GCC ivdep
+  for (int64_t i = 0; i < n; ++i) y[i] += x[i];
+}
+
+// y = the sums of windows along a row; padded where the windows follow a stride.
+template <class T>
+void sum_along(const T* row, const Windows& w, T* y) {
+  if (w.stride == 0) {
+    for (int64_t i = 0; i < w.out; ++i) {
+      T sum = 0;
+      for (int64_t k = 0; k < w.count[i]; ++k) sum += row[w.first[i] + k];
+      y[i] = sum;
+    }
+    return;
+  }
+  with_stride(w.stride, [&](auto stride) {
+    for (int64_t i = 0; i < w.out; ++i) y[i] = row[i * stride()];
+    for (int64_t k = 1; k < w.width; ++k) {
+#pragma GCC ivdep
+      for (int64_t i = 0; i < w.out; ++i) y[i] += row[i * stride() + k];
+    }
+  });
+}
+
+// Divides a row by the sizes of its windows.
+template <class T>
+void divide(const T* x, T* y, const Pool& p, int64_t od, int64_t oh) {
+  const int64_t outer = p.divisor_of(od, oh);
+  for (int64_t i = 0; i < p.w.out; ++i) y[i] = x[i] / static_cast<T>(p.divisor ? outer : outer * p.w.divisor[i]);
+}
+
+template <class T>
+void average_plane(const T* x, T* y, const Pool& p, T* row) {
+  if (p.places() == 1 && p.w.stride == 0) {
+    *y = rows::sum(x, p.plane()) / static_cast<T>(p.divisor_of(0, 0) * p.w.divisor[0]);
+    return;
+  }
+  for (int64_t i = 0; i < p.row(); ++i) row[i] = 0;
+  for (int64_t od = 0; od < p.d.out; ++od) {
+    for (int64_t oh = 0; oh < p.h.out; ++oh, y += p.w.out) {
+      T* columns = row + p.w.padding;
+      for (int64_t i = 0; i < p.w.in; ++i) columns[i] = 0;
+      for_rows(p, od, oh, [&](int64_t begin) { add(x + begin, columns, p.w.in); });
+      sum_along(row, p.w, y);
+      divide(y, y, p, od, oh);
+    }
+  }
+}
+
+template <class T>
+void average_pixel(const T* x, T* y, const Pool& p, const int64_t* at, int64_t channels) {
+  for (int64_t c = 0; c < channels; ++c) y[c] = 0;
+  for_places(p, at[0], at[1], at[2], [&](int64_t place) { add(x + place * channels, y, channels); });
+  const int64_t outer = p.divisor_of(at[0], at[1]);
+  const T divisor = static_cast<T>(p.divisor ? outer : outer * p.w.divisor[at[2]]);
+  for (int64_t c = 0; c < channels; ++c) y[c] /= divisor;
+}
+
+// row += each window's value at all its places.
+template <class T>
+void spread_along(const T* values, const Windows& w, T* row) {
+  if (w.stride == 0) {
+    for (int64_t i = 0; i < w.out; ++i) {
+      for (int64_t k = 0; k < w.count[i]; ++k) row[w.first[i] + k] += values[i];
+    }
+    return;
+  }
+  with_stride(w.stride, [&](auto stride) {
+    for (int64_t k = 0; k < w.width; ++k) {
+#pragma GCC ivdep
+      for (int64_t i = 0; i < w.out; ++i) row[i * stride() + k] += values[i];
+    }
+  });
+}
+
+template <class T>
+void average_plane_backward(const T* g, T* dx, const Pool& p, T* row) {
+  if (p.places() == 1 && p.w.stride == 0) {
+    const T v = *g / static_cast<T>(p.divisor_of(0, 0) * p.w.divisor[0]);
+    for (int64_t i = 0; i < p.plane(); ++i) dx[i] += v;
+    return;
+  }
+  T* values = row + p.row();
+  for (int64_t od = 0; od < p.d.out; ++od) {
+    for (int64_t oh = 0; oh < p.h.out; ++oh, g += p.w.out) {
+      for (int64_t i = 0; i < p.row(); ++i) row[i] = 0;
+      divide(g, values, p, od, oh);
+      spread_along(values, p.w, row);
+      for_rows(p, od, oh, [&](int64_t begin) { add(row + p.w.padding, dx + begin, p.w.in); });
+    }
+  }
+}
+
+template <class T>
+void average_pixel_backward(const T* g, T* dx, const Pool& p, const int64_t* at, int64_t channels, int64_t from,
+                            int64_t to) {
+  const int64_t outer = p.divisor_of(at[0], at[1]);
+  const T divisor = static_cast<T>(p.divisor ? outer : outer * p.w.divisor[at[2]]);
+  for_places(p, at[0], at[1], at[2], [&](int64_t place) {
+    T* into = dx + place * channels;
+#pragma GCC ivdep
+    for (int64_t c = from; c < to; ++c) into[c] += g[c] / divisor;
+  });
+}
+
+template <class T>
+constexpr PoolLoops<T> loops() {
+  return {max_plane<T>,
+          max_pixel<T>,
+          average_plane<T>,
+          average_pixel<T>,
+          average_plane_backward<T>,
+          average_pixel_backward<T>};
+}
+
+}  // namespace
+
+namespace TOCHA_ISA_TABLES {
+extern const PoolKernels pool_kernels = {loops<float>(), loops<double>(), loops<int64_t>()};
+}
+
+}  // namespace tocha::cpu

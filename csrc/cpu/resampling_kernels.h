@@ -1,0 +1,43 @@
+// The inner loops of resampling and of sampling by grids, one table per instruction set:
+// csrc/cpu/isa/resampling_kernels.cpp. Pictures are of the compute type.
+#pragma once
+
+#include <cstdint>
+
+#include "core/isa.h"
+#include "cpu/resampling_taps.h"
+
+namespace tocha::cpu {
+
+template <class T>
+struct Resample {
+  Taps<T> d, h, w;
+  int64_t plane() const { return d.in * h.in * w.in; }
+  int64_t places() const { return d.out * h.out * w.out; }
+};
+
+template <class T>
+struct ResampleLoops {
+  // y of a plane; row: scratch for w.in elements.
+  void (*plane)(const T* x, T* y, const Resample<T>& r, T* row);
+  // All channels of the output pixel at (d, h, w); x is the sample.
+  void (*pixel)(const T* x, T* y, const Resample<T>& r, const int64_t* at, int64_t channels);
+  // The adjoints, which add to dx; of a pixel for its channels [from, to).
+  void (*plane_backward)(const T* g, T* dx, const Resample<T>& r, T* row);
+  void (*pixel_backward)(const T* g, T* dx, const Resample<T>& r, const int64_t* at, int64_t channels, int64_t from,
+                         int64_t to);
+  // y[i] (+)= the sum of weight * x[place] over `taps` taps, each n apart; places below 0 are nothing.
+  void (*gather)(const T* x, T* y, int64_t n, int64_t taps, const int32_t* place, const T* weight, bool add);
+  // y[i] of each tap += g[i] * x[place]
+  void (*gather_products)(const T* x, const T* g, T* y, int64_t n, int64_t taps, const int32_t* place);
+  // x[place] += weight * g[i]
+  void (*scatter)(const T* g, T* x, int64_t n, int64_t taps, const int32_t* place, const T* weight);
+};
+
+struct ResampleKernels {
+  ResampleLoops<float> f32;
+  ResampleLoops<double> f64;
+};
+TOCHA_ISA_TABLE(ResampleKernels, resample_kernels)
+
+}  // namespace tocha::cpu

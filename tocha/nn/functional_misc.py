@@ -11,9 +11,9 @@ from tocha import _C, overrides
 Tensor = _C.Tensor
 
 __all__ = [
-    "GRID_SAMPLE_INTERPOLATION_MODES", "GRID_SAMPLE_PADDING_MODES", "affine_grid", "assert_int_or_pair", "boolean_dispatch",
+    "GRID_SAMPLE_INTERPOLATION_MODES", "GRID_SAMPLE_PADDING_MODES", "assert_int_or_pair", "boolean_dispatch",
     "grouped_mm", "gumbel_softmax", "handle_torch_function", "has_torch_function", "has_torch_function_unary",
-    "has_torch_function_variadic", "native_channel_shuffle", "upsample", "upsample_bilinear", "upsample_nearest",
+    "has_torch_function_variadic", "native_channel_shuffle", 
 ]  # fmt: skip
 
 GRID_SAMPLE_INTERPOLATION_MODES = {"bilinear": 0, "nearest": 1, "bicubic": 2}
@@ -53,91 +53,6 @@ def gumbel_softmax(logits: Tensor, tau: float = 1, hard: bool = False, eps: floa
     index = soft.max(dim, keepdim=True)[1]
     one_hot = _C.zeros_like(logits, memory_format=_C.contiguous_format).scatter_(dim, index, 1.0)
     return one_hot - soft.detach() + soft
-
-
-def _positions(size: int, align_corners: bool, like: Tensor) -> Tensor:
-    """The coordinates of `size` pixels in [-1, 1]: of their centres, or with align_corners from corner to corner."""
-    if size <= 1:
-        return _C.zeros(size, dtype=like.dtype, device=like.device)
-    ends = _C.linspace(-1, 1, size, dtype=like.dtype, device=like.device)
-    return ends if align_corners else ends * ((size - 1) / size)
-
-
-def _check_affine(theta: Tensor, size: Sequence[int]) -> int:
-    """Raises unless theta has the size that an output of this size needs; the number of spatial dims."""
-    if not theta.is_floating_point():
-        raise ValueError(f"Expected theta to have floating point type, but got {theta.dtype}")
-    if len(size) not in (4, 5):
-        raise NotImplementedError(
-            f"affine_grid only supports 4D and 5D sizes, for 2D and 3D affine transforms, respectively. Got size {size}."
-        )
-    n = len(size) - 2
-    if theta.dim() != 3 or tuple(theta.shape[-2:]) != (n, n + 1):
-        raise ValueError(
-            f"Expected a batch of {n}D affine matrices of shape Nx{n}x{n + 1} for size {size}. Got {theta.shape}."
-        )
-    if min(size) <= 0:
-        raise ValueError(f"Expected non-zero, positive output size. Got {size}")
-    return n
-
-
-def affine_grid(theta: Tensor, size: Sequence[int], align_corners: bool | None = None) -> Tensor:
-    """The sampling grid (N, *spatial, dims) of affine maps theta (N, dims, dims + 1), for grid_sample.
-
-    >>> import tocha
-    >>> identity = tocha.tensor([[[1.0, 0.0, 0.0], [0.0, 1.0, 0.0]]])
-    >>> affine_grid(identity, (1, 1, 1, 2), align_corners=True)
-    tensor([[[[-1.,  0.],
-              [ 1.,  0.]]]])
-    """
-    if align_corners is None:
-        warnings.warn(
-            "Default grid_sample and affine_grid behavior has changed to align_corners=False since 1.3.0. Please specify "
-            "align_corners=True if the old behavior is desired. See the documentation of grid_sample for details.",
-            stacklevel=2,
-        )
-        align_corners = False
-    dims = _check_affine(theta, size)
-    spatial = list(size[2:])
-    if align_corners and min(spatial) == 1:
-        warnings.warn(
-            "Since version 1.3.0, affine_grid behavior has changed for unit-size grids when align_corners=True. This is "
-            "not an intended use case of affine_grid. See the documentation of affine_grid for details.",
-            stacklevel=2,
-        )
-    axes = _C.meshgrid([_positions(s, align_corners, theta) for s in spatial], indexing="ij")
-    ones = _C.ones(spatial, dtype=theta.dtype, device=theta.device)
-    base = _C.stack([*reversed(axes), ones], -1).reshape(1, -1, dims + 1).expand(size[0], -1, -1)
-    return base.bmm(theta.transpose(1, 2)).reshape(size[0], *spatial, dims)
-
-
-def _resized(name: str, input: Tensor, *args: Any, **kwargs: Any) -> Tensor:
-    from tocha.nn import functional as F
-
-    warnings.warn(f"`nn.functional.{name}` is deprecated. Use `nn.functional.interpolate` instead.", stacklevel=3)
-    resize: Callable[..., Tensor] = F.interpolate
-    return resize(input, *args, **kwargs)
-
-
-def upsample(
-    input: Tensor,
-    size: Any = None,
-    scale_factor: Any = None,
-    mode: str = "nearest",
-    align_corners: bool | None = None,
-) -> Tensor:
-    """The old name of interpolate."""
-    return _resized("upsample", input, size, scale_factor, mode, align_corners)
-
-
-def upsample_nearest(input: Tensor, size: Any = None, scale_factor: Any = None) -> Tensor:
-    """The old name of interpolate with mode="nearest"."""
-    return _resized("upsample_nearest", input, size, scale_factor, mode="nearest")
-
-
-def upsample_bilinear(input: Tensor, size: Any = None, scale_factor: Any = None) -> Tensor:
-    """The old name of interpolate with mode="bilinear" and aligned corners."""
-    return _resized("upsample_bilinear", input, size, scale_factor, mode="bilinear", align_corners=True)
 
 
 def assert_int_or_pair(arg: Any, arg_name: str, message: str) -> None:

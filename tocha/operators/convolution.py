@@ -18,7 +18,7 @@ def convolution_name(weight: "int[]", transposed: "bool") -> "str":
 
 
 @rule
-def per_dim(name: "str", what: "str", values: "int[]", n: "int") -> "int[]":
+def one_per_dim(name: "str", what: "str", values: "int[]", n: "int") -> "int[]":
     """One value for each of n dims; a single one serves all."""
     if len(values) == n:
         return values
@@ -258,10 +258,10 @@ def convolution(input, weight, bias, stride, padding, dilation, transposed, outp
             f"[{name}] expected {weight.ndim}-dimensional input for weight of shape {weight.shape}, but got input of shape {input.shape}"
         )
     n = weight.ndim - 2
-    strides = per_dim(name, "stride", stride, n)
-    paddings = per_dim(name, "padding", padding, n)
-    dilations = per_dim(name, "dilation", dilation, n)
-    extras = per_dim(name, "output_padding", output_padding, n)
+    strides = one_per_dim(name, "stride", stride, n)
+    paddings = one_per_dim(name, "padding", padding, n)
+    dilations = one_per_dim(name, "dilation", dilation, n)
+    extras = one_per_dim(name, "output_padding", output_padding, n)
     check_numbers(name, strides, paddings, dilations, groups)
     check_types(name, input, weight, bias, dilations, transposed)
     check_channels_of_convolution(name, input, weight, bias, transposed, groups)
@@ -382,7 +382,7 @@ def same_padding(name: "str", weight: "int[]", stride: "int[]", dilation: "int[]
             f"[{name}] padding='same' is not supported for strided convolutions, but got stride={stride}"
         )
     n = len(weight) - 2
-    dilations = per_dim(name, "dilation", dilation, n)
+    dilations = one_per_dim(name, "dilation", dilation, n)
     return [dilations[i] * (weight[i + 2] - 1) for i in range(n)]
 
 

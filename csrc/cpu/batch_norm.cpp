@@ -3,34 +3,23 @@
 // of rows give partial sums. Half types are computed in float.
 #include <algorithm>
 #include <cmath>
-#include <cstring>
-#include <memory>
 #include <vector>
 
 #include "core/gil.h"
 #include "core/parallel.h"
 #include "cpu/batch_norm_kernels.h"
 #include "cpu/pictures.h"
-#include "cpu/softmax_kernels.h"
 #include "dispatch/native.h"
 
 namespace tocha::native {
 namespace {
 
 constexpr int64_t kGrain = 1 << 13;      // elements a thread should have
-constexpr int64_t kShortRun = 128;       // runs below this are put together before they are summed
-constexpr int64_t kLongestPiece = 4096;  // elements that are summed in one go; pieces add up in double
+constexpr int64_t kLongestPiece = 8192;  // elements that are summed in one go; pieces add up in double
 constexpr int64_t kBlockRows = 256;      // rows whose sums stay in the compute type
 
 template <class T>
-const cpu::NormLoops<T>& run_loops() {
-  if constexpr (sizeof(T) == 4)
-    return cpu::norm_kernels().f32;
-  else
-    return cpu::norm_kernels().f64;
-}
-template <class T>
-const cpu::BatchNormLoops<T>& row_loops() {
+const cpu::BatchNormLoops<T>& loops() {
   if constexpr (sizeof(T) == 4)
     return cpu::batch_norm_kernels().f32;
   else
@@ -42,12 +31,14 @@ struct Batch {
   int64_t samples, channels, spatial;
   bool channels_last;  // the order of dims in memory
   bool by_rows;        // rows of channels: that order, or nothing but channels
+  int64_t together;    // planes of a channel that are summed in one go
   int64_t rows() const { return samples * spatial; }
 };
 Batch batch_of(const Tensor& t) {
-  Batch b{t.size(0), t.size(1), 1, suggested_format(t) != MemoryFormat::Contiguous, false};
+  Batch b{t.size(0), t.size(1), 1, suggested_format(t) != MemoryFormat::Contiguous, false, 1};
   for (int64_t d = 2; d < t.dim(); ++d) b.spatial *= t.size(d);
   b.by_rows = b.channels_last || b.spatial == 1;
+  b.together = std::max<int64_t>(1, kLongestPiece / std::max<int64_t>(1, b.spatial));
   return b;
 }
 
@@ -74,6 +65,10 @@ void store(const Tensor& out, const std::vector<T>& values) {
 struct Moments {
   double count = 0, mean = 0, deviation = 0;  // deviation: the sum of squares of what is beyond the mean
   void merge(double n, double m, double d) {
+    if (count == 0) {
+      *this = {n, m, d};
+      return;
+    }
     const double total = count + n, apart = m - mean;
     mean += apart * n / total;
     deviation += d + apart * apart * count * n / total;
@@ -81,52 +76,38 @@ struct Moments {
   }
 };
 
-// One channel of a planar batch: `samples` runs of `spatial` elements.
-template <class T>
-class Channel {
- public:
-  Channel(const Batch& b, int64_t c) : b_(b), c_(c) {}
-  int64_t start(int64_t n) const { return (n * b_.channels + c_) * b_.spatial; }
-  bool together() const { return b_.spatial < kShortRun && b_.samples > 1; }
-  // The channel's elements in one run.
-  void gather(const T* x, T* run) const {
-    for (int64_t n = 0; n < b_.samples; ++n) std::copy_n(x + start(n), b_.spatial, run + n * b_.spatial);
-  }
-  void scatter(const T* run, T* x) const {
-    for (int64_t n = 0; n < b_.samples; ++n) std::copy_n(run + n * b_.spatial, b_.spatial, x + start(n));
-  }
-  // f(start, length) for pieces of the channel's runs.
-  template <class F>
-  void pieces(F f) const {
-    for (int64_t n = 0; n < b_.samples; ++n) {
-      for (int64_t i = 0; i < b_.spatial; i += kLongestPiece) f(start(n) + i, std::min(kLongestPiece, b_.spatial - i));
+// f(start, runs) for pieces of a channel of a planar batch: several whole planes, or a part of one.
+template <class F>
+void for_pieces(const Batch& b, int64_t c, F f) {
+  const int64_t stride = b.channels * b.spatial, first = c * b.spatial;
+  if (b.spatial > kLongestPiece) {
+    for (int64_t n = 0; n < b.samples; ++n) {
+      for (int64_t i = 0; i < b.spatial; i += kLongestPiece)
+        f(first + n * stride + i, cpu::Runs{1, 0, std::min(kLongestPiece, b.spatial - i)});
     }
+    return;
   }
+  for (int64_t n = 0; n < b.samples; n += b.together)
+    f(first + n * stride, cpu::Runs{std::min(b.together, b.samples - n), stride, b.spatial});
+}
 
- private:
-  const Batch& b_;
-  int64_t c_;
-};
-
-// f(channel, scratch for `runs` of the channel's elements) for all channels, in parallel.
-template <class T, class F>
-void for_channels(const Batch& b, int64_t runs, F f) {
+// f(channel) for all channels, in parallel.
+template <class F>
+void for_channels(const Batch& b, F f) {
   ReleaseGil unlocked(b.rows() * b.channels);
   const int64_t grain = std::max<int64_t>(1, kGrain / std::max<int64_t>(b.rows(), 1));
-  const size_t room = b.spatial < kShortRun ? static_cast<size_t>(runs * b.rows()) : 0;
   parallel_for(b.channels, grain, [&](int64_t first, int64_t last) {
-    std::unique_ptr<T[]> scratch(new T[room]);
-    for (int64_t c = first; c < last; ++c) f(c, scratch.get());
+    for (int64_t c = first; c < last; ++c) f(c);
   });
 }
 
 template <class T>
-Moments moments_of(const Channel<T>& channel, const T* x) {
+Moments channel_moments(const Batch& b, int64_t c, const T* x) {
   Moments m;
-  channel.pieces([&](int64_t at, int64_t n) {
+  for_pieces(b, c, [&](int64_t start, cpu::Runs r) {
     T mean, deviation;
-    run_loops<T>().moments(x + at, n, &mean, &deviation);
-    m.merge(static_cast<double>(n), mean, deviation);
+    loops<T>().moments(x + start, r, &mean, &deviation);
+    m.merge(static_cast<double>(r.count * r.n), mean, deviation);
   });
   return m;
 }
@@ -161,12 +142,12 @@ template <class T>
 std::vector<Moments> row_moments(const Batch& b, const T* x) {
   const double n = static_cast<double>(b.rows());
   const std::vector<double> sums = summed_rows<T>(b, b.channels, [&](int64_t first, int64_t end, T* into) {
-    row_loops<T>().add_rows(x + first * b.channels, end - first, b.channels, into);
+    loops<T>().add_rows(x + first * b.channels, end - first, b.channels, into);
   });
   std::vector<T> mean(sums.size());
   for (size_t c = 0; c < sums.size(); ++c) mean[c] = static_cast<T>(sums[c] / n);
   const std::vector<double> squares = summed_rows<T>(b, b.channels, [&](int64_t first, int64_t end, T* into) {
-    row_loops<T>().add_deviations(x + first * b.channels, end - first, b.channels, mean.data(), into);
+    loops<T>().add_deviations(x + first * b.channels, end - first, b.channels, mean.data(), into);
   });
   std::vector<Moments> result(sums.size());
   for (size_t c = 0; c < sums.size(); ++c) result[c] = {n, sums[c] / n, squares[c]};
@@ -190,8 +171,8 @@ template <class T>
 void scale_batch(const Batch& b, const T* x, T* y, const std::vector<T>& scale, const std::vector<T>& shift) {
   if (b.by_rows) {
     for_row_blocks(b, [&](int64_t, int64_t first, int64_t end) {
-      row_loops<T>().apply(x + first * b.channels, y + first * b.channels, end - first, b.channels, scale.data(),
-                           shift.data());
+      loops<T>().apply(x + first * b.channels, y + first * b.channels, end - first, b.channels, scale.data(),
+                       shift.data());
     });
     return;
   }
@@ -200,7 +181,7 @@ void scale_batch(const Batch& b, const T* x, T* y, const std::vector<T>& scale, 
                [&](int64_t first, int64_t last) {
                  for (int64_t i = first; i < last; ++i) {
                    const size_t c = static_cast<size_t>(i % b.channels);
-                   run_loops<T>().affine(x + i * b.spatial, y + i * b.spatial, b.spatial, scale[c], shift[c]);
+                   loops<T>().affine(x + i * b.spatial, y + i * b.spatial, {1, 0, b.spatial}, scale[c], shift[c]);
                  }
                });
 }
@@ -228,7 +209,7 @@ class Forward {
       scale_batch(b_, x, y, factor, shift);
       return;
     }
-    for_channels<T>(b_, 1, [&](int64_t c, T* scratch) { channel(c, x, y, scratch); });
+    for_channels(b_, [&](int64_t c) { channel(c, x, y); });
   }
 
   void evaluate(const T* x, T* y, const std::vector<T>& mean, const std::vector<T>& variance) {
@@ -260,26 +241,13 @@ class Forward {
     *factor = scale_[c] * weight_[c];
     *shift = bias_[c] - mean_[c] * *factor;
   }
-  void channel(int64_t c, const T* x, T* y, T* scratch) {
-    const Channel<T> own(b_, c);
+  void channel(int64_t c, const T* x, T* y) {
     const size_t at = static_cast<size_t>(c);
     T factor, shift;
-    if (own.together()) {
-      const int64_t n = b_.rows();
-      T mean, deviation;
-      own.gather(x, scratch);
-      run_loops<T>().moments(scratch, n, &mean, &deviation);
-      moments_[at].merge(static_cast<double>(n), mean, deviation);
-      settle(c);
-      factors(at, &factor, &shift);
-      run_loops<T>().affine(scratch, scratch, n, factor, shift);
-      own.scatter(scratch, y);
-      return;
-    }
-    moments_[at] = moments_of(own, x);
+    moments_[at] = channel_moments(b_, c, x);
     settle(c);
     factors(at, &factor, &shift);
-    own.pieces([&](int64_t start, int64_t n) { run_loops<T>().affine(x + start, y + start, n, factor, shift); });
+    for_pieces(b_, c, [&](int64_t i, cpu::Runs r) { loops<T>().affine(x + i, y + i, r, factor, shift); });
   }
 
   const Batch& b_;
@@ -334,66 +302,56 @@ class Backward {
     if (b_.by_rows)
       rows(g, x, dx);
     else
-      for_channels<T>(b_, 2, [&](int64_t c, T* scratch) { channel(c, g, x, dx, scratch); });
+      for_channels(b_, [&](int64_t c) { channel(c, g, x, dx); });
   }
 
  private:
   // With sums over the channel of g and of g * y: dx = scale * weight * (g - mean(g) - y * mean(g * y)).
   T mean_of(double sum) const { return training_ ? static_cast<T>(sum / static_cast<double>(b_.rows())) : T(0); }
 
+  // The gradients of the parameters of channel c, and dx = g * factor + (x - mean) * slope + shift.
+  void settle(size_t c, double sum, double product, T* factor, T* slope, T* shift) {
+    const double along = product * static_cast<double>(scale_[c]);
+    dbias[c] = static_cast<T>(sum);
+    dweight[c] = static_cast<T>(along);
+    *factor = scale_[c] * weight_[c];
+    *slope = -*factor * scale_[c] * mean_of(along);
+    *shift = -*factor * mean_of(sum);
+  }
+
   void rows(const T* g, const T* x, T* dx) {
     const int64_t channels = b_.channels;
     const std::vector<double> sums = summed_rows<T>(b_, 2 * channels, [&](int64_t first, int64_t end, T* into) {
-      row_loops<T>().add_products(g + first * channels, x + first * channels, end - first, channels, mean_.data(), into,
-                                  into + channels);
+      loops<T>().add_products(g + first * channels, x + first * channels, end - first, channels, mean_.data(), into,
+                              into + channels);
     });
     std::vector<T> factor(weight_.size()), slope(weight_.size()), shift(weight_.size());
-    for (size_t c = 0; c < weight_.size(); ++c) {
-      const double along = sums[c + weight_.size()] * scale_[c];
-      dbias[c] = static_cast<T>(sums[c]);
-      dweight[c] = static_cast<T>(along);
-      factor[c] = scale_[c] * weight_[c];
-      slope[c] = -factor[c] * scale_[c] * mean_of(along);
-      shift[c] = -factor[c] * mean_of(sums[c]);
-    }
+    for (size_t c = 0; c < weight_.size(); ++c)
+      settle(c, sums[c], sums[c + weight_.size()], &factor[c], &slope[c], &shift[c]);
     if (!dx) return;
     for_row_blocks(b_, [&](int64_t, int64_t first, int64_t end) {
       const int64_t at = first * channels;
-      row_loops<T>().apply_backward(g + at, x + at, dx + at, end - first, channels, mean_.data(), factor.data(),
-                                    slope.data(), shift.data());
+      loops<T>().apply_backward(g + at, x + at, dx + at, end - first, channels, mean_.data(), factor.data(),
+                                slope.data(), shift.data());
     });
   }
 
-  void channel(int64_t c, const T* g, const T* x, T* dx, T* scratch) {
-    const Channel<T> own(b_, c);
+  void channel(int64_t c, const T* g, const T* x, T* dx) {
     const size_t at = static_cast<size_t>(c);
-    const T mean = mean_[at], scale = scale_[at], weight = weight_[at];
-    double sum = 0, along = 0;
-    auto add = [&](const T* gs, const T* xs, int64_t n) {
+    const T mean = mean_[at];
+    double sum = 0, product = 0;
+    for_pieces(b_, c, [&](int64_t i, cpu::Runs r) {
       T s, p;
-      run_loops<T>().backward_sums(gs, xs, n, mean, scale, nullptr, &s, &p);
+      loops<T>().products(g + i, x + i, r, mean, &s, &p);
       sum += s;
-      along += p;
-    };
-    auto apply = [&](const T* gs, const T* xs, T* to, int64_t n) {
-      run_loops<T>().backward_input(gs, xs, to, n, mean, scale, weight, nullptr, weight * mean_of(sum),
-                                    weight * mean_of(along));
-    };
-    if (own.together()) {
-      const int64_t n = b_.rows();
-      own.gather(g, scratch);
-      own.gather(x, scratch + n);
-      add(scratch, scratch + n, n);
-      if (dx) {
-        apply(scratch, scratch + n, scratch, n);
-        own.scatter(scratch, dx);
-      }
-    } else {
-      own.pieces([&](int64_t start, int64_t n) { add(g + start, x + start, n); });
-      if (dx) own.pieces([&](int64_t start, int64_t n) { apply(g + start, x + start, dx + start, n); });
-    }
-    dbias[at] = static_cast<T>(sum);
-    dweight[at] = static_cast<T>(along);
+      product += p;
+    });
+    T factor, slope, shift;
+    settle(at, sum, product, &factor, &slope, &shift);
+    if (!dx) return;
+    for_pieces(b_, c, [&](int64_t i, cpu::Runs r) {
+      loops<T>().affine_backward(g + i, x + i, dx + i, r, mean, factor, slope, shift);
+    });
   }
 
   const Batch& b_;

@@ -1,5 +1,5 @@
-// The inner loops of batch_norm where channels are last in memory (rows of channels), one table per instruction set.
-// Planes use the loops of cpu/softmax_kernels.h. csrc/cpu/batch_norm.cpp cuts the work.
+// The inner loops of batch_norm, one table per instruction set: for one channel as runs (a plane of each sample), and
+// for rows of all channels. csrc/cpu/batch_norm.cpp cuts the work.
 #pragma once
 
 #include <cstdint>
@@ -8,9 +8,23 @@
 
 namespace tocha::cpu {
 
+// n elements, `count` times, each `stride` after the last.
+struct Runs {
+  int64_t count, stride, n;
+};
+
 template <class T>
 struct BatchNormLoops {
-  // sums += the rows' sums
+  // The mean of a channel and the sum of the squares of what is beyond it.
+  void (*moments)(const T* x, Runs r, T* mean, T* deviation);
+  // y = x * scale + shift
+  void (*affine)(const T* x, T* y, Runs r, T scale, T shift);
+  // The sums of g and of g * (x - mean).
+  void (*products)(const T* g, const T* x, Runs r, T mean, T* sum, T* product);
+  // dx = g * scale + (x - mean) * slope + shift
+  void (*affine_backward)(const T* g, const T* x, T* dx, Runs r, T mean, T scale, T slope, T shift);
+
+  // Of rows of channels. sums += the rows' sums
   void (*add_rows)(const T* x, int64_t rows, int64_t channels, T* sums);
   // sums += the squares of what the rows have beyond their means
   void (*add_deviations)(const T* x, int64_t rows, int64_t channels, const T* mean, T* sums);

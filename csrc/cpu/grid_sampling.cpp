@@ -38,6 +38,7 @@ class Job {
       : n(input.size(0)),
         c(input.size(1)),
         dims(static_cast<int>(input.dim() - 2)),
+        modes(modes),
         picture(cpu::arranged(input, DTypeOf<T>::value, false)),
         at(cpu::dense(grid, DTypeOf<T>::value)),
         plane(n * c != 0 ? input.numel() / (n * c) : 0),
@@ -62,7 +63,7 @@ class Job {
       for (int64_t i = begin; i < end; ++i) {
         const int64_t sample = i / blocks(), first = i % blocks() * kGridBlock;
         const int64_t count = std::min(kGridBlock, points - first);
-        sampler.fill(grid_of(sample, first), count, orders, &taps);
+        fill(grid_of(sample, first), count, orders, &taps);
         f(sample, first, count, taps);
       }
     });
@@ -79,15 +80,25 @@ class Job {
         const int64_t sample = i / groups, from = i % groups * kSharedTable, to = std::min(c, from + kSharedTable);
         for (int64_t first = 0; first < points; first += kGridBlock) {
           const int64_t count = std::min(kGridBlock, points - first);
-          sampler.fill(grid_of(sample, first), count, orders, &taps);
+          fill(grid_of(sample, first), count, orders, &taps);
           for (int64_t channel = from; channel < to; ++channel) f(sample, channel, first, count, taps);
         }
       }
     });
   }
 
+  // Bilinear pictures are what most grids read: their taps come in vectors.
+  void fill(const T* grid, int64_t count, int orders, GridTaps<T>* t) const {
+    if (dims != 2 || modes.interpolation != 0 || orders == 2) return sampler.fill(grid, count, orders, t);
+    sampler.prepare(count, orders, t);
+    const cpu::GridPlane p{picture.size(3), picture.size(2), modes.padding, modes.align_corners};
+    loops<T>().bilinear_taps(grid, count, p, t->place.data(), t->weight.data(), orders ? t->slope[0].data() : nullptr,
+                             orders ? t->slope[1].data() : nullptr);
+  }
+
   int64_t n, c;
   int dims;
+  Modes modes;
   Tensor picture, at;
   int64_t plane, points;
   GridSampler<T> sampler;

@@ -181,8 +181,8 @@ class GridSampler {
     taps_ = each * each * (dims == 3 ? each : 1);
   }
 
-  // orders: 0 for weights alone, 1 with slopes, 2 with curves.
-  void fill(const T* grid, int64_t points, int orders, GridTaps<T>* t) const {
+  // Room for the taps of some points. orders: 0 for weights alone, 1 with slopes, 2 with curves.
+  void prepare(int64_t points, int orders, GridTaps<T>* t) const {
     t->points = points, t->count = taps_, t->dims = dims_;
     const size_t n = static_cast<size_t>(points * taps_);
     t->place.resize(n);
@@ -190,6 +190,9 @@ class GridSampler {
     for (int d = 0; orders >= 1 && d < dims_; ++d) t->slope[d].resize(n);
     for (int d = 0; orders >= 2 && d < dims_; ++d)
       for (int e = 0; e < dims_; ++e) t->curve[d][e].resize(n);
+  }
+  void fill(const T* grid, int64_t points, int orders, GridTaps<T>* t) const {
+    prepare(points, orders, t);
     for (int64_t i = 0; i < points; ++i) point(grid + i * dims_, i, orders, t);
   }
 

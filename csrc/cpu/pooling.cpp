@@ -124,6 +124,14 @@ void max_as(const Tensor& out, const Tensor& indices, const Tensor& self, const 
   places.finish();
 }
 
+// f(first plane, how many) for all planes, in parallel.
+template <class F>
+void for_whole_planes(const PictureSizes& s, F f) {
+  ReleaseGil unlocked(s.n * s.c * s.plane());
+  parallel_for(s.n * s.c, std::max<int64_t>(1, cpu::kPictureGrain / std::max<int64_t>(s.plane(), 1)),
+               [&](int64_t first, int64_t last) { f(first, last - first); });
+}
+
 template <class T>
 void average_as(const Tensor& out, const Tensor& self, const Pool& p, const PictureSizes& s, bool last) {
   Tensor in = cpu::arranged(self, DTypeOf<T>::value, last);
@@ -131,7 +139,11 @@ void average_as(const Tensor& out, const Tensor& self, const Pool& p, const Pict
   const T* x = in.data<T>();
   T* y = values.data<T>();
   const int64_t from = p.plane(), to = p.places();
-  if (last) {
+  if (p.whole() && !last) {
+    for_whole_planes(s, [&](int64_t first, int64_t count) {
+      loops<T>().means(x + first * from, y + first, count, from, static_cast<T>(from));
+    });
+  } else if (last) {
     PictureSizes sizes{s.n, s.c, p.d.out, p.h.out, p.w.out};
     cpu::for_pixels(sizes, s.c * window_work(p), [&] {
       return [&](int64_t n, int64_t pixel, const int64_t* at) {
@@ -155,7 +167,11 @@ void average_backward_as(const Tensor& out, const Tensor& grad, const Pool& p, c
   const T* g = in.data<T>();
   T* dx = values.data<T>();
   const int64_t from = p.places(), to = p.plane();
-  if (last) {
+  if (p.whole() && !last) {
+    for_whole_planes(s, [&](int64_t first, int64_t count) {
+      loops<T>().means_backward(g + first, dx + first * to, count, to, static_cast<T>(to));
+    });
+  } else if (last) {
     cpu::for_channel_blocks(s.n, s.c, to, [&](int64_t n, int64_t begin, int64_t end) {
       for (int64_t i = n * to; i < (n + 1) * to; ++i) std::fill_n(dx + i * s.c + begin, end - begin, T(0));
       for (int64_t i = 0; i < from; ++i) {

@@ -31,6 +31,8 @@ struct Pool {
   int64_t places() const { return d.out * h.out * w.out; }
   // Elements of a padded row of the input.
   int64_t row() const { return w.stride ? std::max(w.padding + w.in, w.span()) : w.in; }
+  // One window that is the whole plane.
+  bool whole() const { return places() == 1 && w.stride == 0; }
   int64_t divisor_of(int64_t od, int64_t oh) const { return divisor ? divisor : d.divisor[od] * h.divisor[oh]; }
 };
 
@@ -41,6 +43,9 @@ struct PoolLoops {
   // One output pixel of all channels; x is the sample. places: scratch for `channels` elements.
   void (*max_pixel)(const T* x, T* y, int64_t* where, const Pool& p, const int64_t* at, int64_t channels,
                     int32_t* places);
+  // y[i] = the sum of plane i's n elements over divisor, and the way back.
+  void (*means)(const T* x, T* y, int64_t planes, int64_t n, T divisor);
+  void (*means_backward)(const T* g, T* dx, int64_t planes, int64_t n, T divisor);
   void (*average_plane)(const T* x, T* y, const Pool& p, T* row);
   void (*average_pixel)(const T* x, T* y, const Pool& p, const int64_t* at, int64_t channels);
   // dx += what the gradients g of a plane, or of one pixel's channels [from, to), give. row: scratch, w.out longer.

@@ -16,6 +16,13 @@ struct Resample {
   int64_t places() const { return d.out * h.out * w.out; }
 };
 
+// A plane as the points of grids address it.
+struct GridPlane {
+  int64_t w, h;
+  int64_t padding;  // a Padding of grid_sampling_taps.h
+  bool align_corners;
+};
+
 template <class T>
 struct ResampleLoops {
   // y of a plane; row: scratch for w.in elements.
@@ -30,6 +37,9 @@ struct ResampleLoops {
   void (*gather)(const T* x, T* y, int64_t n, int64_t taps, const int32_t* place, const T* weight, bool add);
   // y[i] of each tap += g[i] * x[place]
   void (*gather_products)(const T* x, const T* g, T* y, int64_t n, int64_t taps, const int32_t* place);
+  // The four taps of n points (x, y), each n apart, with the slopes of the weights by x and y where they are not null.
+  void (*bilinear_taps)(const T* grid, int64_t n, const GridPlane& p, int32_t* place, T* weight, T* slope_x,
+                        T* slope_y);
   // x[place] += weight * g[i]
   void (*scatter)(const T* g, T* x, int64_t n, int64_t taps, const int32_t* place, const T* weight);
 };

@@ -1,8 +1,92 @@
-// Sums and scalings of rows of channels, for batch_norm with channels last.
+// Sums and scalings of a channel's runs and of rows of channels, for batch_norm.
 #include "cpu/batch_norm_kernels.h"
+
+#include "cpu/isa/row_parts.h"
 
 namespace tocha::cpu {
 namespace {
+
+using rows::kWidth;
+using rows::Vec;
+
+// Calls whole(i) for the vectors of all runs and part(i, lanes) for what is left at their ends.
+template <class T, class Whole, class Part>
+inline void for_vectors(Runs r, Whole whole, Part part) {
+  constexpr int64_t w = kWidth<T>;
+  for (int64_t k = 0, at = 0; k < r.count; ++k, at += r.stride) {
+    int64_t i = 0;
+    for (; i + 2 * w <= r.n; i += 2 * w) {
+      whole(at + i, 0);
+      whole(at + i + w, 1);
+    }
+    if (i + w <= r.n) {
+      whole(at + i, 0);
+      i += w;
+    }
+    if (i < r.n) part(at + i, r.n - i);
+  }
+}
+
+// Two passes over what is in the cache: no cancellation.
+template <class T>
+void moments(const T* x, Runs r, T* mean, T* deviation) {
+  Vec<T> sum[2] = {}, square[2] = {};
+  for_vectors<T>(
+      r, [&](int64_t i, int s) { sum[s] += rows::load(x + i); },
+      [&](int64_t i, int64_t n) { sum[1] += rows::load_part(x + i, n); });
+  const T m = rows::sum_lanes<T>(sum[0] + sum[1]) / static_cast<T>(r.count * r.n);
+  for_vectors<T>(
+      r,
+      [&](int64_t i, int s) {
+        const Vec<T> d = rows::load(x + i) - m;
+        square[s] += d * d;
+      },
+      [&](int64_t i, int64_t n) {
+        const Vec<T> d = rows::keep_part<T>(rows::load_part(x + i, n) - m, n);
+        square[1] += d * d;
+      });
+  *mean = m;
+  *deviation = rows::sum_lanes<T>(square[0] + square[1]);
+}
+
+template <class T>
+void affine(const T* x, T* y, Runs r, T scale, T shift) {
+  for_vectors<T>(
+      r, [&](int64_t i, int) { rows::store<T>(y + i, rows::load(x + i) * scale + shift); },
+      [&](int64_t i, int64_t n) { rows::store_part<T>(y + i, rows::load_part(x + i, n) * scale + shift, n); });
+}
+
+template <class T>
+void products(const T* g, const T* x, Runs r, T mean, T* sum, T* product) {
+  Vec<T> sums[2] = {}, along[2] = {};
+  for_vectors<T>(
+      r,
+      [&](int64_t i, int s) {
+        const Vec<T> v = rows::load(g + i);
+        sums[s] += v;
+        along[s] += v * (rows::load(x + i) - mean);
+      },
+      [&](int64_t i, int64_t n) {
+        const Vec<T> v = rows::load_part(g + i, n);
+        sums[1] += v;
+        along[1] += v * (rows::load_part(x + i, n) - mean);
+      });
+  *sum = rows::sum_lanes<T>(sums[0] + sums[1]);
+  *product = rows::sum_lanes<T>(along[0] + along[1]);
+}
+
+template <class T>
+void affine_backward(const T* g, const T* x, T* dx, Runs r, T mean, T scale, T slope, T shift) {
+  for_vectors<T>(
+      r,
+      [&](int64_t i, int) {
+        rows::store<T>(dx + i, rows::load(g + i) * scale + (rows::load(x + i) - mean) * slope + shift);
+      },
+      [&](int64_t i, int64_t n) {
+        const Vec<T> v = rows::load_part(g + i, n) * scale + (rows::load_part(x + i, n) - mean) * slope + shift;
+        rows::store_part<T>(dx + i, v, n);
+      });
+}
 
 template <class T>
 void add_rows(const T* x, int64_t rows, int64_t channels, T* sums) {
@@ -53,7 +137,8 @@ void apply_backward(const T* g, const T* x, T* dx, int64_t rows, int64_t channel
 
 template <class T>
 constexpr BatchNormLoops<T> loops() {
-  return {add_rows<T>, add_deviations<T>, apply<T>, add_products<T>, apply_backward<T>};
+  return {moments<T>,        affine<T>, products<T>,     affine_backward<T>, add_rows<T>,
+          add_deviations<T>, apply<T>,  add_products<T>, apply_backward<T>};
 }
 
 }  // namespace

@@ -4,7 +4,7 @@
 
 #include <limits>
 
-#include "cpu/isa/row_sums.h"
+#include "cpu/isa/row_parts.h"
 
 namespace tocha::cpu {
 namespace {
@@ -204,11 +204,32 @@ void divide(const T* x, T* y, const Pool& p, int64_t od, int64_t oh) {
 }
 
 template <class T>
-void average_plane(const T* x, T* y, const Pool& p, T* row) {
-  if (p.places() == 1 && p.w.stride == 0) {
-    *y = rows::sum(x, p.plane()) / static_cast<T>(p.divisor_of(0, 0) * p.w.divisor[0]);
-    return;
+void means(const T* x, T* y, int64_t planes, int64_t n, T divisor) {
+  constexpr int64_t w = rows::kWidth<T>;
+  if (n >= rows::kStreams * w) {
+    for (int64_t p = 0; p < planes; ++p) y[p] = rows::sum(x + p * n, n);
+  } else {
+    for (int64_t p = 0; p < planes; ++p, x += n) {
+      rows::Vec<T> sum{};
+      int64_t i = 0;
+      for (; i + w <= n; i += w) sum += rows::load(x + i);
+      if (i < n) sum += rows::load_part(x + i, n - i);
+      y[p] = rows::sum_lanes<T>(sum);
+    }
   }
+  for (int64_t p = 0; p < planes; ++p) y[p] /= divisor;
+}
+
+template <class T>
+void means_backward(const T* g, T* dx, int64_t planes, int64_t n, T divisor) {
+  for (int64_t p = 0; p < planes; ++p, dx += n) {
+    const T v = g[p] / divisor;
+    for (int64_t i = 0; i < n; ++i) dx[i] = v;
+  }
+}
+
+template <class T>
+void average_plane(const T* x, T* y, const Pool& p, T* row) {
   for (int64_t i = 0; i < p.row(); ++i) row[i] = 0;
   for (int64_t od = 0; od < p.d.out; ++od) {
     for (int64_t oh = 0; oh < p.h.out; ++oh, y += p.w.out) {
@@ -249,11 +270,6 @@ void spread_along(const T* values, const Windows& w, T* row) {
 
 template <class T>
 void average_plane_backward(const T* g, T* dx, const Pool& p, T* row) {
-  if (p.places() == 1 && p.w.stride == 0) {
-    const T v = *g / static_cast<T>(p.divisor_of(0, 0) * p.w.divisor[0]);
-    for (int64_t i = 0; i < p.plane(); ++i) dx[i] += v;
-    return;
-  }
   T* values = row + p.row();
   for (int64_t od = 0; od < p.d.out; ++od) {
     for (int64_t oh = 0; oh < p.h.out; ++oh, g += p.w.out) {
@@ -281,6 +297,8 @@ template <class T>
 constexpr PoolLoops<T> loops() {
   return {max_plane<T>,
           max_pixel<T>,
+          means<T>,
+          means_backward<T>,
           average_plane<T>,
           average_pixel<T>,
           average_plane_backward<T>,

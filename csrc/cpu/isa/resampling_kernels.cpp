@@ -1,6 +1,8 @@
 // Resampling: rows of a plane are mixed first, with whole vectors, and then read at the places of the width's taps.
 #include "cpu/resampling_kernels.h"
 
+#include <cmath>
+
 namespace tocha::cpu {
 namespace {
 
@@ -134,8 +136,115 @@ inline T value_at(const T* x, int32_t place) {
   return place < 0 ? T(0) : v;
 }
 
+// A dim as grids address it: a number c is at pixel (c + 1) * half - shift.
+template <class T>
+struct GridDim {
+  GridDim(int64_t size, bool align)
+      : most(static_cast<T>(size - 1)),
+        span(static_cast<T>(align ? size - 1 : size)),
+        half(span / 2),
+        shift(align ? T(0) : T(0.5)) {}
+  T most, span, half, shift;
+};
+
+// A coordinate in pixels, and how fast it moves with the grid's number: the rules of Axis in grid_sampling_taps.h
+// without a branch. kPadding: 0 zeros, 1 border, 2 reflection.
+template <int kPadding, class T>
+inline T pixel_of(T coordinate, GridDim<T> d, T* rate) {
+  T x = (coordinate + 1) * d.half - d.shift;
+  T r = d.half;
+  if constexpr (kPadding == 2) {
+    const T low = -d.shift, span = d.span;
+    const T beyond = std::abs(x - low), turns = std::floor(beyond / span), rest = beyond - turns * span;
+    const T odd = turns - 2 * std::floor(turns / 2);
+    r = x < low ? -r : r;
+    r = odd != 0 ? -r : r;
+    x = odd != 0 ? span - rest + low : rest + low;
+    r = span > 0 ? r : T(0);
+    x = span > 0 ? x : T(0);
+  }
+  if constexpr (kPadding != 0) {
+    r = (x > 0) & (x < d.most) ? r : T(0);
+    x = x > 0 ? x : T(0);
+    x = x < d.most ? x : d.most;
+  }
+  *rate = r;
+  x = x > -2 ? x : T(-2);  // as far outside as any; NaN, too
+  return x < d.most + 2 ? x : d.most + 2;
+}
+
+template <class T>
+inline int32_t floor_of(T x) {
+  const int32_t i = static_cast<int32_t>(x);
+  return i - static_cast<int32_t>(static_cast<T>(i) > x);
+}
+
+// -1 where i is not a place of a dim, else 0.
+inline int32_t outside(int32_t i, int32_t size) { return -static_cast<int32_t>((i < 0) | (i >= size)); }
+
+// Places wrap around where they are outside anyhow.
+inline int32_t next(int32_t place, int32_t step) {
+  return static_cast<int32_t>(static_cast<uint32_t>(place) + static_cast<uint32_t>(step));
+}
+
+template <int kPadding, bool kSlopes, class T>
+void bilinear_taps_as(const T* grid, int64_t n, const GridPlane& p, int32_t* place, T* weight, T* slope_x, T* slope_y) {
+  const GridDim<T> across(p.w, p.align_corners), down(p.h, p.align_corners);
+  const int32_t wide = static_cast<int32_t>(p.w), high = static_cast<int32_t>(p.h);
+#pragma GCC ivdep
+  for (int64_t i = 0; i < n; ++i) {
+    T rx, ry;
+    const T x = pixel_of<kPadding>(grid[2 * i], across, &rx), y = pixel_of<kPadding>(grid[2 * i + 1], down, &ry);
+    const int32_t x0 = floor_of(x), y0 = floor_of(y);
+    const T fx = x - static_cast<T>(x0), fy = y - static_cast<T>(y0), ex = 1 - fx, ey = 1 - fy;
+    const int32_t no_x0 = outside(x0, wide), no_x1 = outside(x0 + 1, wide);
+    const int32_t no_y0 = outside(y0, high), no_y1 = outside(y0 + 1, high);
+    const int32_t at =
+        static_cast<int32_t>(static_cast<uint32_t>(y0) * static_cast<uint32_t>(wide) + static_cast<uint32_t>(x0));
+    place[i] = at | no_x0 | no_y0;
+    place[n + i] = next(at, 1) | no_x1 | no_y0;
+    place[2 * n + i] = next(at, wide) | no_x0 | no_y1;
+    place[3 * n + i] = next(at, wide + 1) | no_x1 | no_y1;
+    weight[i] = ex * ey;
+    weight[n + i] = fx * ey;
+    weight[2 * n + i] = ex * fy;
+    weight[3 * n + i] = fx * fy;
+    if constexpr (kSlopes) {
+      slope_x[i] = -rx * ey;
+      slope_x[n + i] = rx * ey;
+      slope_x[2 * n + i] = -rx * fy;
+      slope_x[3 * n + i] = rx * fy;
+      slope_y[i] = -ry * ex;
+      slope_y[n + i] = -ry * fx;
+      slope_y[2 * n + i] = ry * ex;
+      slope_y[3 * n + i] = ry * fx;
+    }
+  }
+}
+
+template <class T>
+void bilinear_taps(const T* grid, int64_t n, const GridPlane& p, int32_t* place, T* weight, T* slope_x, T* slope_y) {
+  constexpr decltype(&bilinear_taps_as<0, false, T>) by_padding[3][2] = {
+      {bilinear_taps_as<0, false, T>, bilinear_taps_as<0, true, T>},
+      {bilinear_taps_as<1, false, T>, bilinear_taps_as<1, true, T>},
+      {bilinear_taps_as<2, false, T>, bilinear_taps_as<2, true, T>}};
+  by_padding[p.padding][slope_x != nullptr](grid, n, p, place, weight, slope_x, slope_y);
+}
+
+template <class T>
+void gather_four(const T* x, T* y, int64_t n, const int32_t* place, const T* weight) {
+#pragma GCC ivdep
+  for (int64_t i = 0; i < n; ++i) {
+    T sum = weight[i] * value_at(x, place[i]);
+    sum += weight[n + i] * value_at(x, place[n + i]);
+    sum += weight[2 * n + i] * value_at(x, place[2 * n + i]);
+    y[i] = sum + weight[3 * n + i] * value_at(x, place[3 * n + i]);
+  }
+}
+
 template <class T>
 void gather(const T* x, T* y, int64_t n, int64_t taps, const int32_t* place, const T* weight, bool add) {
+  if (taps == 4 && !add) return gather_four(x, y, n, place, weight);
   if (!add) {
     for (int64_t i = 0; i < n; ++i) y[i] = 0;
   }
@@ -164,7 +273,8 @@ void scatter(const T* g, T* x, int64_t n, int64_t taps, const int32_t* place, co
 
 template <class T>
 constexpr ResampleLoops<T> loops() {
-  return {plane<T>, pixel<T>, plane_backward<T>, pixel_backward<T>, gather<T>, gather_products<T>, scatter<T>};
+  return {plane<T>,  pixel<T>,           plane_backward<T>, pixel_backward<T>,
+          gather<T>, gather_products<T>, bilinear_taps<T>,  scatter<T>};
 }
 
 }  // namespace

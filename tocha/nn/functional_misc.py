@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 from tocha import _C, overrides
@@ -13,7 +13,7 @@ Tensor = _C.Tensor
 __all__ = [
     "GRID_SAMPLE_INTERPOLATION_MODES", "GRID_SAMPLE_PADDING_MODES", "assert_int_or_pair", "boolean_dispatch",
     "grouped_mm", "gumbel_softmax", "handle_torch_function", "has_torch_function", "has_torch_function_unary",
-    "has_torch_function_variadic", "native_channel_shuffle", 
+    "has_torch_function_variadic", "native_channel_shuffle",
 ]  # fmt: skip
 
 GRID_SAMPLE_INTERPOLATION_MODES = {"bilinear": 0, "nearest": 1, "bicubic": 2}

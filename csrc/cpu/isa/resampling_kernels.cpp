@@ -2,6 +2,7 @@
 #include "cpu/resampling_kernels.h"
 
 #include <cmath>
+#include <cstring>
 
 namespace tocha::cpu {
 namespace {
@@ -239,21 +240,40 @@ void bilinear_taps(const T* grid, int64_t n, const GridPlane& p, int32_t* place,
 #define TOCHA_ONE_BY_ONE
 #endif
 
-// Four taps of C planes at once, so that places and weights are read once for all of them.
+// Two neighbours in a row.
+template <class T>
+struct PairOf {
+  typedef T type __attribute__((vector_size(2 * sizeof(T)), may_alias));
+};
+template <class T>
+inline typename PairOf<T>::type load_pair(const T* p) {
+  typename PairOf<T>::type v;
+  std::memcpy(&v, p, sizeof(v));
+  return v;
+}
+
+// The four taps of bilinear points, of C planes at once so that places and weights are read once for all of them. The
+// taps are the corners of a square: where the first and the last are inside, so are the others, next to them.
 template <int C, class T>
 TOCHA_ONE_BY_ONE void gather_four(const T* x, T* y, const GridRows& r, const int32_t* place, const T* weight) {
+  using Pair = typename PairOf<T>::type;
   const int64_t n = r.n;
   for (int64_t i = 0; i < n; ++i) {
-    const int32_t p0 = place[i], p1 = place[n + i], p2 = place[2 * n + i], p3 = place[3 * n + i];
-    const T w0 = weight[i], w1 = weight[n + i], w2 = weight[2 * n + i], w3 = weight[3 * n + i];
-    const bool inside = (p0 | p1 | p2 | p3) >= 0;
+    const int32_t p0 = place[i], p3 = place[3 * n + i];
+    const Pair upper = {weight[i], weight[n + i]}, lower = {weight[2 * n + i], weight[3 * n + i]};
+    if ((p0 | p3) >= 0) {
+      for (int c = 0; c < C; ++c) {
+        const T* from = x + c * r.plane;
+        const Pair sum = upper * load_pair(from + p0) + lower * load_pair(from + p3 - 1);
+        y[c * r.row + i] = sum[0] + sum[1];
+      }
+      continue;
+    }
+    const int32_t p1 = place[n + i], p2 = place[2 * n + i];
     for (int c = 0; c < C; ++c) {
       const T* from = x + c * r.plane;
-      if (inside)
-        y[c * r.row + i] = (w0 * from[p0] + w1 * from[p1]) + (w2 * from[p2] + w3 * from[p3]);
-      else
-        y[c * r.row + i] =
-            (w0 * value_at(from, p0) + w1 * value_at(from, p1)) + (w2 * value_at(from, p2) + w3 * value_at(from, p3));
+      y[c * r.row + i] = (upper[0] * value_at(from, p0) + lower[0] * value_at(from, p2)) +
+                         (upper[1] * value_at(from, p1) + lower[1] * value_at(from, p3));
     }
   }
 }

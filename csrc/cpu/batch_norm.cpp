@@ -26,6 +26,8 @@ const cpu::BatchNormLoops<T>& loops() {
     return cpu::batch_norm_kernels().f64;
 }
 
+using cpu::Runs;
+
 // samples x channels x spatial in memory, or rows of channels.
 struct Batch {
   int64_t samples, channels, spatial;
@@ -33,6 +35,7 @@ struct Batch {
   bool by_rows;        // rows of channels: that order, or nothing but channels
   int64_t together;    // planes of a channel that are summed in one go
   int64_t rows() const { return samples * spatial; }
+  Runs whole() const { return {samples, channels * spatial, spatial}; }
 };
 Batch batch_of(const Tensor& t) {
   Batch b{t.size(0), t.size(1), 1, suggested_format(t) != MemoryFormat::Contiguous, false, 1};
@@ -83,33 +86,37 @@ void for_pieces(const Batch& b, int64_t c, F f) {
   if (b.spatial > kLongestPiece) {
     for (int64_t n = 0; n < b.samples; ++n) {
       for (int64_t i = 0; i < b.spatial; i += kLongestPiece)
-        f(first + n * stride + i, cpu::Runs{1, 0, std::min(kLongestPiece, b.spatial - i)});
+        f(first + n * stride + i, Runs{1, 0, std::min(kLongestPiece, b.spatial - i)});
     }
     return;
   }
   for (int64_t n = 0; n < b.samples; n += b.together)
-    f(first + n * stride, cpu::Runs{std::min(b.together, b.samples - n), stride, b.spatial});
+    f(first + n * stride, Runs{std::min(b.together, b.samples - n), stride, b.spatial});
 }
 
-// f(channel) for all channels, in parallel.
+// f(first channel, end) for all channels, in parallel.
 template <class F>
 void for_channels(const Batch& b, F f) {
   ReleaseGil unlocked(b.rows() * b.channels);
-  const int64_t grain = std::max<int64_t>(1, kGrain / std::max<int64_t>(b.rows(), 1));
-  parallel_for(b.channels, grain, [&](int64_t first, int64_t last) {
-    for (int64_t c = first; c < last; ++c) f(c);
-  });
+  parallel_for(b.channels, std::max<int64_t>(1, kGrain / std::max<int64_t>(b.rows(), 1)), f);
 }
 
+// The moments of the channels from `first`: at once where a channel is short, else piece by piece.
 template <class T>
-Moments channel_moments(const Batch& b, int64_t c, const T* x) {
-  Moments m;
-  for_pieces(b, c, [&](int64_t start, cpu::Runs r) {
-    T mean, deviation;
-    loops<T>().moments(x + start, r, &mean, &deviation);
-    m.merge(static_cast<double>(r.count * r.n), mean, deviation);
-  });
-  return m;
+void channel_moments(const Batch& b, int64_t first, int64_t end, const T* x, Moments* into) {
+  if (b.samples <= b.together) {
+    std::vector<T> mean(static_cast<size_t>(end - first)), deviation(mean.size());
+    loops<T>().moments(x + first * b.spatial, end - first, b.whole(), mean.data(), deviation.data());
+    for (size_t i = 0; i < mean.size(); ++i) into[i] = {static_cast<double>(b.rows()), mean[i], deviation[i]};
+    return;
+  }
+  for (int64_t c = first; c < end; ++c) {
+    for_pieces(b, c, [&](int64_t start, Runs r) {
+      T mean, deviation;
+      loops<T>().moments(x + start, 1, r, &mean, &deviation);
+      into[c - first].merge(static_cast<double>(r.samples * r.n), mean, deviation);
+    });
+  }
 }
 
 // f(first row, end) for blocks of rows, in parallel; returns how many blocks there were. f gets its block's number.
@@ -138,19 +145,25 @@ std::vector<double> summed_rows(const Batch& b, int64_t columns, F add) {
   return sums;
 }
 
+// Each block of rows is read twice while it is in the cache: for its own means, and for what is beyond them.
 template <class T>
 std::vector<Moments> row_moments(const Batch& b, const T* x) {
-  const double n = static_cast<double>(b.rows());
-  const std::vector<double> sums = summed_rows<T>(b, b.channels, [&](int64_t first, int64_t end, T* into) {
-    loops<T>().add_rows(x + first * b.channels, end - first, b.channels, into);
+  const int64_t channels = b.channels, most = (b.rows() + kBlockRows - 1) / kBlockRows;
+  std::vector<T> means(static_cast<size_t>(most * channels)), deviations(means.size());
+  const int64_t blocks = for_row_blocks(b, [&](int64_t i, int64_t first, int64_t end) {
+    T *mean = means.data() + i * channels, *deviation = deviations.data() + i * channels;
+    loops<T>().add_rows(x + first * channels, end - first, channels, mean);
+    for (int64_t c = 0; c < channels; ++c) mean[c] /= static_cast<T>(end - first);
+    loops<T>().add_deviations(x + first * channels, end - first, channels, mean, deviation);
   });
-  std::vector<T> mean(sums.size());
-  for (size_t c = 0; c < sums.size(); ++c) mean[c] = static_cast<T>(sums[c] / n);
-  const std::vector<double> squares = summed_rows<T>(b, b.channels, [&](int64_t first, int64_t end, T* into) {
-    loops<T>().add_deviations(x + first * b.channels, end - first, b.channels, mean.data(), into);
-  });
-  std::vector<Moments> result(sums.size());
-  for (size_t c = 0; c < sums.size(); ++c) result[c] = {n, sums[c] / n, squares[c]};
+  std::vector<Moments> result(static_cast<size_t>(channels));
+  for (int64_t i = 0; i < blocks; ++i) {
+    const double n = static_cast<double>(std::min(kBlockRows, b.rows() - i * kBlockRows));
+    for (size_t c = 0; c < result.size(); ++c) {
+      const size_t at = static_cast<size_t>(i) * result.size() + c;
+      result[c].merge(n, means[at], deviations[at]);
+    }
+  }
   return result;
 }
 
@@ -181,7 +194,7 @@ void scale_batch(const Batch& b, const T* x, T* y, const std::vector<T>& scale, 
                [&](int64_t first, int64_t last) {
                  for (int64_t i = first; i < last; ++i) {
                    const size_t c = static_cast<size_t>(i % b.channels);
-                   loops<T>().affine(x + i * b.spatial, y + i * b.spatial, {1, 0, b.spatial}, scale[c], shift[c]);
+                   loops<T>().affine(x + i * b.spatial, y + i * b.spatial, 1, {1, 0, b.spatial}, &scale[c], &shift[c]);
                  }
                });
 }
@@ -198,28 +211,27 @@ class Forward {
         bias_(parameters<T>(bias, b.channels, T(0))),
         mean_(weight_.size()),
         scale_(weight_.size()),
+        factor_(weight_.size()),
+        shift_(weight_.size()),
         moments_(weight_.size()) {}
 
   void train(const T* x, T* y) {
     if (b_.by_rows) {
       moments_ = row_moments(b_, x);
-      for (int64_t c = 0; c < b_.channels; ++c) settle(c);
-      std::vector<T> factor(weight_.size()), shift(weight_.size());
-      for (size_t c = 0; c < factor.size(); ++c) factors(c, &factor[c], &shift[c]);
-      scale_batch(b_, x, y, factor, shift);
+      settle(0, b_.channels);
+      scale_batch(b_, x, y, factor_, shift_);
       return;
     }
-    for_channels(b_, [&](int64_t c) { channel(c, x, y); });
+    for_channels(b_, [&](int64_t first, int64_t end) { channels(first, end, x, y); });
   }
 
   void evaluate(const T* x, T* y, const std::vector<T>& mean, const std::vector<T>& variance) {
-    std::vector<T> factor(mean.size()), shift(mean.size());
     mean_ = mean;
     for (size_t c = 0; c < mean.size(); ++c) {
       scale_[c] = T(1) / std::sqrt(variance[c] + static_cast<T>(eps_));
-      factors(c, &factor[c], &shift[c]);
+      factors(c);
     }
-    scale_batch(b_, x, y, factor, shift);
+    scale_batch(b_, x, y, factor_, shift_);
   }
 
   const std::vector<T>& mean() const { return mean_; }
@@ -227,33 +239,39 @@ class Forward {
   const std::vector<Moments>& moments() const { return moments_; }
 
  private:
-  void settle(int64_t at) {
-    const size_t c = static_cast<size_t>(at);
-    mean_[c] = as_kept(moments_[c].mean);
-    scale_[c] = as_kept(1 / std::sqrt(moments_[c].deviation / moments_[c].count + eps_));
+  void settle(int64_t first, int64_t end) {
+    for (size_t c = static_cast<size_t>(first); c < static_cast<size_t>(end); ++c) {
+      mean_[c] = as_kept(moments_[c].mean);
+      scale_[c] = as_kept(1 / std::sqrt(moments_[c].deviation / moments_[c].count + eps_));
+      factors(c);
+    }
   }
   T as_kept(double x) const {
     if (kept_ == DType::BFloat16) return static_cast<T>(static_cast<float>(BFloat16(static_cast<float>(x))));
     if (kept_ == DType::Float16) return static_cast<T>(static_cast<float>(Half(static_cast<float>(x))));
     return static_cast<T>(x);
   }
-  void factors(size_t c, T* factor, T* shift) const {
-    *factor = scale_[c] * weight_[c];
-    *shift = bias_[c] - mean_[c] * *factor;
+  void factors(size_t c) {
+    factor_[c] = scale_[c] * weight_[c];
+    shift_[c] = bias_[c] - mean_[c] * factor_[c];
   }
-  void channel(int64_t c, const T* x, T* y) {
-    const size_t at = static_cast<size_t>(c);
-    T factor, shift;
-    moments_[at] = channel_moments(b_, c, x);
-    settle(c);
-    factors(at, &factor, &shift);
-    for_pieces(b_, c, [&](int64_t i, cpu::Runs r) { loops<T>().affine(x + i, y + i, r, factor, shift); });
+  void channels(int64_t first, int64_t end, const T* x, T* y) {
+    channel_moments(b_, first, end, x, moments_.data() + first);
+    settle(first, end);
+    if (b_.samples <= b_.together) {
+      const int64_t at = first * b_.spatial;
+      loops<T>().affine(x + at, y + at, end - first, b_.whole(), &factor_[first], &shift_[first]);
+      return;
+    }
+    for (int64_t c = first; c < end; ++c) {
+      for_pieces(b_, c, [&](int64_t i, Runs r) { loops<T>().affine(x + i, y + i, 1, r, &factor_[c], &shift_[c]); });
+    }
   }
 
   const Batch& b_;
   double eps_;
   DType kept_;
-  std::vector<T> weight_, bias_, mean_, scale_;
+  std::vector<T> weight_, bias_, mean_, scale_, factor_, shift_;
   std::vector<Moments> moments_;
 };
 
@@ -294,6 +312,9 @@ class Backward {
         weight_(std::move(weight)),
         mean_(std::move(mean)),
         scale_(std::move(scale)),
+        factor_(weight_.size()),
+        slope_(weight_.size()),
+        shift_(weight_.size()),
         dweight(weight_.size()),
         dbias(weight_.size()) {}
 
@@ -302,7 +323,7 @@ class Backward {
     if (b_.by_rows)
       rows(g, x, dx);
     else
-      for_channels(b_, [&](int64_t c) { channel(c, g, x, dx); });
+      for_channels(b_, [&](int64_t first, int64_t end) { channels(first, end, g, x, dx); });
   }
 
  private:
@@ -310,13 +331,13 @@ class Backward {
   T mean_of(double sum) const { return training_ ? static_cast<T>(sum / static_cast<double>(b_.rows())) : T(0); }
 
   // The gradients of the parameters of channel c, and dx = g * factor + (x - mean) * slope + shift.
-  void settle(size_t c, double sum, double product, T* factor, T* slope, T* shift) {
+  void settle(size_t c, double sum, double product) {
     const double along = product * static_cast<double>(scale_[c]);
     dbias[c] = static_cast<T>(sum);
     dweight[c] = static_cast<T>(along);
-    *factor = scale_[c] * weight_[c];
-    *slope = -*factor * scale_[c] * mean_of(along);
-    *shift = -*factor * mean_of(sum);
+    factor_[c] = scale_[c] * weight_[c];
+    slope_[c] = -factor_[c] * scale_[c] * mean_of(along);
+    shift_[c] = -factor_[c] * mean_of(sum);
   }
 
   void rows(const T* g, const T* x, T* dx) {
@@ -325,38 +346,48 @@ class Backward {
       loops<T>().add_products(g + first * channels, x + first * channels, end - first, channels, mean_.data(), into,
                               into + channels);
     });
-    std::vector<T> factor(weight_.size()), slope(weight_.size()), shift(weight_.size());
-    for (size_t c = 0; c < weight_.size(); ++c)
-      settle(c, sums[c], sums[c + weight_.size()], &factor[c], &slope[c], &shift[c]);
+    for (size_t c = 0; c < weight_.size(); ++c) settle(c, sums[c], sums[c + weight_.size()]);
     if (!dx) return;
     for_row_blocks(b_, [&](int64_t, int64_t first, int64_t end) {
       const int64_t at = first * channels;
-      loops<T>().apply_backward(g + at, x + at, dx + at, end - first, channels, mean_.data(), factor.data(),
-                                slope.data(), shift.data());
+      loops<T>().apply_backward(g + at, x + at, dx + at, end - first, channels, mean_.data(), factor_.data(),
+                                slope_.data(), shift_.data());
     });
   }
 
-  void channel(int64_t c, const T* g, const T* x, T* dx) {
-    const size_t at = static_cast<size_t>(c);
-    const T mean = mean_[at];
-    double sum = 0, product = 0;
-    for_pieces(b_, c, [&](int64_t i, cpu::Runs r) {
-      T s, p;
-      loops<T>().products(g + i, x + i, r, mean, &s, &p);
-      sum += s;
-      product += p;
-    });
-    T factor, slope, shift;
-    settle(at, sum, product, &factor, &slope, &shift);
+  // Short channels at once.
+  void short_channels(int64_t first, int64_t end, const T* g, const T* x, T* dx) {
+    const int64_t at = first * b_.spatial, count = end - first;
+    std::vector<T> sums(static_cast<size_t>(count)), products(sums.size());
+    loops<T>().products(g + at, x + at, count, b_.whole(), &mean_[first], sums.data(), products.data());
+    for (size_t i = 0; i < sums.size(); ++i) settle(static_cast<size_t>(first) + i, sums[i], products[i]);
     if (!dx) return;
-    for_pieces(b_, c, [&](int64_t i, cpu::Runs r) {
-      loops<T>().affine_backward(g + i, x + i, dx + i, r, mean, factor, slope, shift);
-    });
+    loops<T>().affine_backward(g + at, x + at, dx + at, count, b_.whole(), &mean_[first], &factor_[first],
+                               &slope_[first], &shift_[first]);
+  }
+
+  void channels(int64_t first, int64_t end, const T* g, const T* x, T* dx) {
+    if (b_.samples <= b_.together) return short_channels(first, end, g, x, dx);
+    for (int64_t at = first; at < end; ++at) {
+      const size_t c = static_cast<size_t>(at);
+      double sum = 0, product = 0;
+      for_pieces(b_, at, [&](int64_t i, Runs r) {
+        T s, p;
+        loops<T>().products(g + i, x + i, 1, r, &mean_[c], &s, &p);
+        sum += s;
+        product += p;
+      });
+      settle(c, sum, product);
+      if (!dx) continue;
+      for_pieces(b_, at, [&](int64_t i, Runs r) {
+        loops<T>().affine_backward(g + i, x + i, dx + i, 1, r, &mean_[c], &factor_[c], &slope_[c], &shift_[c]);
+      });
+    }
   }
 
   const Batch& b_;
   bool training_;
-  std::vector<T> weight_, mean_, scale_;
+  std::vector<T> weight_, mean_, scale_, factor_, slope_, shift_;
 
  public:
   std::vector<T> dweight, dbias;

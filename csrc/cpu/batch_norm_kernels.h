@@ -8,21 +8,22 @@
 
 namespace tocha::cpu {
 
-// n elements, `count` times, each `stride` after the last.
+// Runs of n elements, one for each sample, each `stride` after the last; channels lie n apart.
 struct Runs {
-  int64_t count, stride, n;
+  int64_t samples, stride, n;
 };
 
 template <class T>
 struct BatchNormLoops {
-  // The mean of a channel and the sum of the squares of what is beyond it.
-  void (*moments)(const T* x, Runs r, T* mean, T* deviation);
+  // Of each channel the mean, and the sum of the squares of what is beyond it.
+  void (*moments)(const T* x, int64_t channels, Runs r, T* mean, T* deviation);
   // y = x * scale + shift
-  void (*affine)(const T* x, T* y, Runs r, T scale, T shift);
+  void (*affine)(const T* x, T* y, int64_t channels, Runs r, const T* scale, const T* shift);
   // The sums of g and of g * (x - mean).
-  void (*products)(const T* g, const T* x, Runs r, T mean, T* sum, T* product);
+  void (*products)(const T* g, const T* x, int64_t channels, Runs r, const T* mean, T* sum, T* product);
   // dx = g * scale + (x - mean) * slope + shift
-  void (*affine_backward)(const T* g, const T* x, T* dx, Runs r, T mean, T scale, T slope, T shift);
+  void (*affine_backward)(const T* g, const T* x, T* dx, int64_t channels, Runs r, const T* mean, const T* scale,
+                          const T* slope, const T* shift);
 
   // Of rows of channels. sums += the rows' sums
   void (*add_rows)(const T* x, int64_t rows, int64_t channels, T* sums);

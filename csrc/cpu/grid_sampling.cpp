@@ -52,6 +52,7 @@ class Job {
   const T* grid_of(int64_t sample, int64_t point) const {
     return at.template data<T>() + (sample * points + point) * dims;
   }
+  cpu::GridRows rows(int64_t count) const { return {count, c, plane, points}; }
   int64_t blocks() const { return (points + kGridBlock - 1) / kGridBlock; }
 
   // f(sample, first point, how many, tables) for all blocks of points, in parallel.
@@ -110,10 +111,8 @@ void sample_as(const Tensor& out, const Tensor& input, const Tensor& grid, Modes
   Arranged result(out, DTypeOf<T>::value, false);
   T* y = result.data<T>();
   job.for_blocks(0, [&](int64_t s, int64_t first, int64_t count, const GridTaps<T>& t) {
-    for (int64_t c = 0; c < job.c; ++c) {
-      loops<T>().gather(job.picture_of(s, c), y + (s * job.c + c) * job.points + first, count, t.count, t.place.data(),
-                        t.weight.data(), false);
-    }
+    loops<T>().gather(job.picture_of(s, 0), y + s * job.c * job.points + first, job.rows(count), t.count,
+                      t.place.data(), t.weight.data(), false);
   });
   result.finish();
 }
@@ -123,22 +122,15 @@ template <class T>
 void add_products(const Job<T>& job, const T* x, const T* g, int64_t sample, int64_t first, const GridTaps<T>& t,
                   std::vector<T>* products) {
   products->assign(t.weight.size(), T(0));
-  for (int64_t c = 0; c < job.c; ++c) {
-    const int64_t at = sample * job.c + c;
-    loops<T>().gather_products(x + at * job.plane, g + at * job.points + first, products->data(), t.points, t.count,
-                               t.place.data());
-  }
+  const int64_t at = sample * job.c;
+  loops<T>().gather_products(x + at * job.plane, g + at * job.points + first, products->data(), job.rows(t.points),
+                             t.count, t.place.data());
 }
 
 // to[point][d] += the products weighed by `weights`.
 template <class T>
 void add_weighed(const std::vector<T>& products, const std::vector<T>& weights, const GridTaps<T>& t, int d, T* to) {
-  for (int64_t k = 0; k < t.count; ++k) {
-    for (int64_t i = 0; i < t.points; ++i) {
-      const size_t at = static_cast<size_t>(k * t.points + i);
-      to[i * t.dims + d] += products[at] * weights[at];
-    }
-  }
+  loops<T>().weigh(products.data(), weights.data(), t.points, t.count, to + d, t.dims);
 }
 
 template <class T>
@@ -185,12 +177,10 @@ void backward_twice_as(const Tensor& to_grad, const Tensor& to_input, const Tens
     const T* direction = pv + (s * job.points + first) * job.dims;
     std::vector<T> along, bend, of_u, of_x;
     t.along(direction, &along);
-    for (int64_t c = 0; c < job.c; ++c) {
-      const int64_t at = s * job.c + c;
-      T* y = dg + at * job.points + first;
-      loops<T>().gather(pu + at * job.plane, y, count, t.count, t.place.data(), t.weight.data(), false);
-      loops<T>().gather(x + at * job.plane, y, count, t.count, t.place.data(), along.data(), true);
-    }
+    const int64_t at = s * job.c;
+    T* y = dg + at * job.points + first;
+    loops<T>().gather(pu + at * job.plane, y, job.rows(count), t.count, t.place.data(), t.weight.data(), false);
+    loops<T>().gather(x + at * job.plane, y, job.rows(count), t.count, t.place.data(), along.data(), true);
     add_products(job, pu, g, s, first, t, &of_u);
     add_products(job, x, g, s, first, t, &of_x);
     T* to = dgrid + (s * job.points + first) * job.dims;

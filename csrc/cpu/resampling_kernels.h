@@ -23,6 +23,11 @@ struct GridPlane {
   bool align_corners;
 };
 
+// n points of `channels` channels: planes of the picture and rows of what is read from them lie this far apart.
+struct GridRows {
+  int64_t n, channels, plane, row;
+};
+
 template <class T>
 struct ResampleLoops {
   // y of a plane; row: scratch for w.in elements.
@@ -33,10 +38,13 @@ struct ResampleLoops {
   void (*plane_backward)(const T* g, T* dx, const Resample<T>& r, T* row);
   void (*pixel_backward)(const T* g, T* dx, const Resample<T>& r, const int64_t* at, int64_t channels, int64_t from,
                          int64_t to);
-  // y[i] (+)= the sum of weight * x[place] over `taps` taps, each n apart; places below 0 are nothing.
-  void (*gather)(const T* x, T* y, int64_t n, int64_t taps, const int32_t* place, const T* weight, bool add);
-  // y[i] of each tap += g[i] * x[place]
-  void (*gather_products)(const T* x, const T* g, T* y, int64_t n, int64_t taps, const int32_t* place);
+  // Of every channel, y[i] (+)= the sum of weight * x[place] over `taps` taps, each r.n apart; places below 0 are
+  // nothing.
+  void (*gather)(const T* x, T* y, const GridRows& r, int64_t taps, const int32_t* place, const T* weight, bool add);
+  // y[i] of each tap += g[i] * x[place], for every channel.
+  void (*gather_products)(const T* x, const T* g, T* y, const GridRows& r, int64_t taps, const int32_t* place);
+  // to[i * step] += the sum over taps of products * weights
+  void (*weigh)(const T* products, const T* weights, int64_t n, int64_t taps, T* to, int64_t step);
   // The four taps of n points (x, y), each n apart, with the slopes of the weights by x and y where they are not null.
   void (*bilinear_taps)(const T* grid, int64_t n, const GridPlane& p, int32_t* place, T* weight, T* slope_x,
                         T* slope_y);

@@ -155,7 +155,7 @@ def adaptive_avg_pool3d(input: Tensor, output_size: Sizes) -> Tensor:
 
 
 def adaptive_max_pool1d_with_indices(
-    input: Tensor, output_size: Sizes, return_indices: bool = False
+    input: Tensor, output_size: Ints, return_indices: bool = False
 ) -> tuple[Tensor, Tensor]:
     """Maxima of windows that divide a signal into output_size parts, and their places."""
     return _C.adaptive_max_pool1d(input, output_size)
@@ -180,7 +180,7 @@ def _chosen(pair: tuple[Tensor, Tensor], return_indices: bool) -> Tensor | tuple
 
 
 def adaptive_max_pool1d(
-    input: Tensor, output_size: Sizes, return_indices: bool = False
+    input: Tensor, output_size: Ints, return_indices: bool = False
 ) -> Tensor | tuple[Tensor, Tensor]:
     """Maxima of windows that divide a signal into output_size parts."""
     return _chosen(adaptive_max_pool1d_with_indices(input, output_size), return_indices)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from tocha import _C
 from tocha.nn.functional_pooling import adaptive_avg_pool2d, adaptive_avg_pool3d
@@ -19,12 +19,12 @@ __all__ = ["affine_grid", "grid_sample", "interpolate", "upsample", "upsample_bi
 
 _ALIGNABLE = {"linear": 3, "bilinear": 4, "bicubic": 4, "trilinear": 5}  # with the dims of their inputs
 _MODES = "nearest | linear | bilinear | bicubic | trilinear | lanczos | area | nearest-exact"
-_CHOSEN = {
+_CHOSEN: dict[tuple[str, int], Callable[..., Tensor]] = {
     ("nearest", 3): _nn.upsample_nearest1d, ("nearest", 4): _nn.upsample_nearest2d, ("nearest", 5): _nn.upsample_nearest3d,
     ("nearest-exact", 3): _nn._upsample_nearest_exact1d, ("nearest-exact", 4): _nn._upsample_nearest_exact2d,
     ("nearest-exact", 5): _nn._upsample_nearest_exact3d,
 }  # fmt: skip
-_FILTERED = {
+_FILTERED: dict[tuple[str, int], Callable[..., Tensor]] = {
     ("linear", 3): _nn.upsample_linear1d, ("bilinear", 4): _nn.upsample_bilinear2d, ("trilinear", 5): _nn.upsample_trilinear3d,
     ("bicubic", 4): _nn.upsample_bicubic2d,
 }  # fmt: skip
@@ -203,9 +203,12 @@ def affine_grid(theta: Tensor, size: Sequence[int], align_corners: bool | None =
     """The grid that grid_sample needs to read pictures of this size (N, C, ...) under affine maps theta.
 
     >>> import tocha
-    >>> affine_grid(tocha.tensor([[[1.0, 0.0, 0.0], [0.0, 1.0, 0.0]]]), (1, 1, 1, 2), align_corners=True)
-    tensor([[[[-1.,  0.],
-              [ 1.,  0.]]]])
+    >>> affine_grid(tocha.tensor([[[1.0, 0.0, 0.0], [0.0, 1.0, 0.0]]]), (1, 1, 2, 2), align_corners=True)
+    tensor([[[[-1., -1.],
+              [ 1., -1.]],
+    <BLANKLINE>
+             [[-1.,  1.],
+              [ 1.,  1.]]]])
     """
     aligned = _aligned(align_corners)
     if not theta.is_floating_point():

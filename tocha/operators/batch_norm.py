@@ -248,21 +248,23 @@ def _native_batch_norm_legit_no_training(self, weight, bias, running_mean, runni
 @composite(
     "_batch_norm_with_update(Tensor self, Tensor? weight, Tensor? bias, Tensor running_mean, Tensor running_var, float momentum, float eps) -> (Tensor, Tensor, Tensor, Tensor)",
     variants="function",
+    samples=lambda t: [((t(3, 4, 5), t(4), t(4), t(4), t(4, low=0.5, high=2), 0.0, 1e-5), {})],
 )
 def _batch_norm_with_update(self, weight, bias, running_mean, running_var, momentum, eps):
     """native_batch_norm in training, with an empty reserve."""
     out, mean, scale = op.native_batch_norm(self, weight, bias, running_mean, running_var, True, momentum, eps)
-    return out, mean, scale, op.empty([0], dtype=dt.uint8)
+    return out, mean, scale, op.empty([0], dtype=dt.uint8, device=self.device)
 
 
 @composite(
     "_batch_norm_impl_index(Tensor self, Tensor? weight, Tensor? bias, Tensor? running_mean, Tensor? running_var, bool training, float momentum, float eps, bool cudnn_enabled) -> (Tensor, Tensor, Tensor, Tensor, int)",
     variants="function",
+    samples=lambda t: [((t(3, 4, 5), t(4), t(4), None, None, True, 0.1, 1e-5, True), {})],
 )
 def _batch_norm_impl_index(self, weight, bias, running_mean, running_var, training, momentum, eps, cudnn_enabled):
     """native_batch_norm with an empty reserve and the number of the implementation, 0."""
     out, mean, scale = op.native_batch_norm(self, weight, bias, running_mean, running_var, training, momentum, eps)
-    return out, mean, scale, op.empty([0], dtype=dt.uint8), 0
+    return out, mean, scale, op.empty([0], dtype=dt.uint8, device=self.device), 0
 
 
 # -- instances ---------------------------------------------------------------------------------------

@@ -355,7 +355,9 @@ def _grid_sample_backward_twice(to_picture, to_grid, grad_output, self, grid, in
 
 
 @gradient(_grid_sample_backward, "grad_output", "self", "grid")
-def grid_sample_backward_gradient(grad0, grad1, grad_output, self, grid, interpolation, padding, align_corners, for_input):
+def grid_sample_backward_gradient(
+    grad0, grad1, grad_output, self, grid, interpolation, padding, align_corners, for_input
+):
     u = grad0 if grad0 is not None and for_input else op.zeros_like(self)
     v = grad1 if grad1 is not None else op.zeros_like(grid)
     to_grad, to_self, to_grid = op._grid_sample_backward_twice(

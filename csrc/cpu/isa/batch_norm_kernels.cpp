@@ -13,7 +13,7 @@ using rows::Vec;
 template <class T, class Whole, class Part>
 inline void for_vectors(Runs r, Whole whole, Part part) {
   constexpr int64_t w = kWidth<T>;
-  for (int64_t k = 0, at = 0; k < r.count; ++k, at += r.stride) {
+  for (int64_t k = 0, at = 0; k < r.samples; ++k, at += r.stride) {
     int64_t i = 0;
     for (; i + 2 * w <= r.n; i += 2 * w) {
       whole(at + i, 0);
@@ -29,12 +29,12 @@ inline void for_vectors(Runs r, Whole whole, Part part) {
 
 // Two passes over what is in the cache: no cancellation.
 template <class T>
-void moments(const T* x, Runs r, T* mean, T* deviation) {
+void moments_of(const T* x, Runs r, T* mean, T* deviation) {
   Vec<T> sum[2] = {}, square[2] = {};
   for_vectors<T>(
       r, [&](int64_t i, int s) { sum[s] += rows::load(x + i); },
       [&](int64_t i, int64_t n) { sum[1] += rows::load_part(x + i, n); });
-  const T m = rows::sum_lanes<T>(sum[0] + sum[1]) / static_cast<T>(r.count * r.n);
+  const T m = rows::sum_lanes<T>(sum[0] + sum[1]) / static_cast<T>(r.samples * r.n);
   for_vectors<T>(
       r,
       [&](int64_t i, int s) {
@@ -50,14 +50,14 @@ void moments(const T* x, Runs r, T* mean, T* deviation) {
 }
 
 template <class T>
-void affine(const T* x, T* y, Runs r, T scale, T shift) {
+void affine_of(const T* x, T* y, Runs r, T scale, T shift) {
   for_vectors<T>(
       r, [&](int64_t i, int) { rows::store<T>(y + i, rows::load(x + i) * scale + shift); },
       [&](int64_t i, int64_t n) { rows::store_part<T>(y + i, rows::load_part(x + i, n) * scale + shift, n); });
 }
 
 template <class T>
-void products(const T* g, const T* x, Runs r, T mean, T* sum, T* product) {
+void products_of(const T* g, const T* x, Runs r, T mean, T* sum, T* product) {
   Vec<T> sums[2] = {}, along[2] = {};
   for_vectors<T>(
       r,
@@ -76,7 +76,7 @@ void products(const T* g, const T* x, Runs r, T mean, T* sum, T* product) {
 }
 
 template <class T>
-void affine_backward(const T* g, const T* x, T* dx, Runs r, T mean, T scale, T slope, T shift) {
+void affine_backward_of(const T* g, const T* x, T* dx, Runs r, T mean, T scale, T slope, T shift) {
   for_vectors<T>(
       r,
       [&](int64_t i, int) {
@@ -86,6 +86,27 @@ void affine_backward(const T* g, const T* x, T* dx, Runs r, T mean, T scale, T s
         const Vec<T> v = rows::load_part(g + i, n) * scale + (rows::load_part(x + i, n) - mean) * slope + shift;
         rows::store_part<T>(dx + i, v, n);
       });
+}
+
+template <class T>
+void moments(const T* x, int64_t channels, Runs r, T* mean, T* deviation) {
+  for (int64_t c = 0; c < channels; ++c) moments_of(x + c * r.n, r, mean + c, deviation + c);
+}
+template <class T>
+void affine(const T* x, T* y, int64_t channels, Runs r, const T* scale, const T* shift) {
+  for (int64_t c = 0; c < channels; ++c) affine_of(x + c * r.n, y + c * r.n, r, scale[c], shift[c]);
+}
+template <class T>
+void products(const T* g, const T* x, int64_t channels, Runs r, const T* mean, T* sum, T* product) {
+  for (int64_t c = 0; c < channels; ++c) products_of(g + c * r.n, x + c * r.n, r, mean[c], sum + c, product + c);
+}
+template <class T>
+void affine_backward(const T* g, const T* x, T* dx, int64_t channels, Runs r, const T* mean, const T* scale,
+                     const T* slope, const T* shift) {
+  for (int64_t c = 0; c < channels; ++c) {
+    const int64_t at = c * r.n;
+    affine_backward_of(g + at, x + at, dx + at, r, mean[c], scale[c], slope[c], shift[c]);
+  }
 }
 
 template <class T>

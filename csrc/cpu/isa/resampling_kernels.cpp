@@ -2,6 +2,7 @@
 #include "cpu/resampling_kernels.h"
 
 #include <cmath>
+#include <cstring>
 
 namespace tocha::cpu {
 namespace {
@@ -231,34 +232,125 @@ void bilinear_taps(const T* grid, int64_t n, const GridPlane& p, int32_t* place,
   by_padding[p.padding][slope_x != nullptr](grid, n, p, place, weight, slope_x, slope_y);
 }
 
+// Loads from scattered places are quicker one by one than as vector gathers, which many processors slow down for
+// safety.
+#if defined(__GNUC__) && !defined(__clang__)
+#define TOCHA_ONE_BY_ONE __attribute__((optimize("no-tree-vectorize")))
+#else
+#define TOCHA_ONE_BY_ONE
+#endif
+
+// Two neighbours in a row.
 template <class T>
-void gather_four(const T* x, T* y, int64_t n, const int32_t* place, const T* weight) {
-#pragma GCC ivdep
+struct PairOf {
+  typedef T type __attribute__((vector_size(2 * sizeof(T)), may_alias));
+};
+template <class T>
+inline typename PairOf<T>::type load_pair(const T* p) {
+  typename PairOf<T>::type v;
+  std::memcpy(&v, p, sizeof(v));
+  return v;
+}
+
+// The four taps of bilinear points, of C planes at once so that places and weights are read once for all of them. The
+// taps are the corners of a square: where the first and the last are inside, so are the others, next to them.
+template <int C, class T>
+TOCHA_ONE_BY_ONE void gather_four(const T* x, T* y, const GridRows& r, const int32_t* place, const T* weight) {
+  using Pair = typename PairOf<T>::type;
+  const int64_t n = r.n;
   for (int64_t i = 0; i < n; ++i) {
-    T sum = weight[i] * value_at(x, place[i]);
-    sum += weight[n + i] * value_at(x, place[n + i]);
-    sum += weight[2 * n + i] * value_at(x, place[2 * n + i]);
-    y[i] = sum + weight[3 * n + i] * value_at(x, place[3 * n + i]);
+    const int32_t p0 = place[i], p3 = place[3 * n + i];
+    const Pair upper = {weight[i], weight[n + i]}, lower = {weight[2 * n + i], weight[3 * n + i]};
+    if ((p0 | p3) >= 0) {
+      for (int c = 0; c < C; ++c) {
+        const T* from = x + c * r.plane;
+        const Pair sum = upper * load_pair(from + p0) + lower * load_pair(from + p3 - 1);
+        y[c * r.row + i] = sum[0] + sum[1];
+      }
+      continue;
+    }
+    const int32_t p1 = place[n + i], p2 = place[2 * n + i];
+    for (int c = 0; c < C; ++c) {
+      const T* from = x + c * r.plane;
+      y[c * r.row + i] = (upper[0] * value_at(from, p0) + lower[0] * value_at(from, p2)) +
+                         (upper[1] * value_at(from, p1) + lower[1] * value_at(from, p3));
+    }
   }
 }
 
 template <class T>
-void gather(const T* x, T* y, int64_t n, int64_t taps, const int32_t* place, const T* weight, bool add) {
-  if (taps == 4 && !add) return gather_four(x, y, n, place, weight);
-  if (!add) {
-    for (int64_t i = 0; i < n; ++i) y[i] = 0;
-  }
-  for (int64_t k = 0; k < taps; ++k, place += n, weight += n) {
-#pragma GCC ivdep
-    for (int64_t i = 0; i < n; ++i) y[i] += weight[i] * value_at(x, place[i]);
+TOCHA_ONE_BY_ONE void gather_any(const T* x, T* y, int64_t n, int64_t taps, const int32_t* place, const T* weight,
+                                 bool add) {
+  for (int64_t i = 0; i < n; ++i) {
+    T sum = add ? y[i] : T(0);
+    for (int64_t k = 0; k < taps; ++k) sum += weight[k * n + i] * value_at(x, place[k * n + i]);
+    y[i] = sum;
   }
 }
 
 template <class T>
-void gather_products(const T* x, const T* g, T* y, int64_t n, int64_t taps, const int32_t* place) {
+void gather(const T* x, T* y, const GridRows& r, int64_t taps, const int32_t* place, const T* weight, bool add) {
+  if (taps == 4 && !add) {
+    int64_t c = 0;
+    for (; c + 4 <= r.channels; c += 4) gather_four<4>(x + c * r.plane, y + c * r.row, r, place, weight);
+    constexpr decltype(&gather_four<1, T>) rest[] = {nullptr, gather_four<1, T>, gather_four<2, T>, gather_four<3, T>};
+    if (c < r.channels) rest[r.channels - c](x + c * r.plane, y + c * r.row, r, place, weight);
+    return;
+  }
+  for (int64_t c = 0; c < r.channels; ++c) gather_any(x + c * r.plane, y + c * r.row, r.n, taps, place, weight, add);
+}
+
+template <int C, class T>
+TOCHA_ONE_BY_ONE void four_products(const T* x, const T* g, T* y, const GridRows& r, const int32_t* place) {
+  const int64_t n = r.n;
+  for (int64_t i = 0; i < n; ++i) {
+    const int32_t p0 = place[i], p1 = place[n + i], p2 = place[2 * n + i], p3 = place[3 * n + i];
+    const bool inside = (p0 | p1 | p2 | p3) >= 0;
+    T s0 = y[i], s1 = y[n + i], s2 = y[2 * n + i], s3 = y[3 * n + i];
+    for (int c = 0; c < C; ++c) {
+      const T* from = x + c * r.plane;
+      const T v = g[c * r.row + i];
+      s0 += v * (inside ? from[p0] : value_at(from, p0));
+      s1 += v * (inside ? from[p1] : value_at(from, p1));
+      s2 += v * (inside ? from[p2] : value_at(from, p2));
+      s3 += v * (inside ? from[p3] : value_at(from, p3));
+    }
+    y[i] = s0, y[n + i] = s1, y[2 * n + i] = s2, y[3 * n + i] = s3;
+  }
+}
+
+template <class T>
+TOCHA_ONE_BY_ONE void any_products(const T* x, const T* g, T* y, int64_t n, int64_t taps, const int32_t* place) {
   for (int64_t k = 0; k < taps; ++k, place += n, y += n) {
-#pragma GCC ivdep
     for (int64_t i = 0; i < n; ++i) y[i] += g[i] * value_at(x, place[i]);
+  }
+}
+
+template <class T>
+void gather_products(const T* x, const T* g, T* y, const GridRows& r, int64_t taps, const int32_t* place) {
+  if (taps == 4) {
+    int64_t c = 0;
+    for (; c + 4 <= r.channels; c += 4) four_products<4>(x + c * r.plane, g + c * r.row, y, r, place);
+    constexpr decltype(&four_products<1, T>) rest[] = {nullptr, four_products<1, T>, four_products<2, T>,
+                                                       four_products<3, T>};
+    if (c < r.channels) rest[r.channels - c](x + c * r.plane, g + c * r.row, y, r, place);
+    return;
+  }
+  for (int64_t c = 0; c < r.channels; ++c) any_products(x + c * r.plane, g + c * r.row, y, r.n, taps, place);
+}
+
+template <class T>
+void weigh(const T* products, const T* weights, int64_t n, int64_t taps, T* to, int64_t step) {
+  if (taps == 4) {
+#pragma GCC ivdep
+    for (int64_t i = 0; i < n; ++i) {
+      T sum = products[i] * weights[i] + products[n + i] * weights[n + i];
+      to[i * step] += sum + (products[2 * n + i] * weights[2 * n + i] + products[3 * n + i] * weights[3 * n + i]);
+    }
+    return;
+  }
+  for (int64_t k = 0; k < taps; ++k, products += n, weights += n) {
+    for (int64_t i = 0; i < n; ++i) to[i * step] += products[i] * weights[i];
   }
 }
 
@@ -271,10 +363,12 @@ void scatter(const T* g, T* x, int64_t n, int64_t taps, const int32_t* place, co
   }
 }
 
+#undef TOCHA_ONE_BY_ONE
+
 template <class T>
 constexpr ResampleLoops<T> loops() {
-  return {plane<T>,  pixel<T>,           plane_backward<T>, pixel_backward<T>,
-          gather<T>, gather_products<T>, bilinear_taps<T>,  scatter<T>};
+  return {plane<T>,           pixel<T>, plane_backward<T>, pixel_backward<T>, gather<T>,
+          gather_products<T>, weigh<T>, bilinear_taps<T>,  scatter<T>};
 }
 
 }  // namespace

@@ -60,29 +60,26 @@ inline void store(T* p, Vec<T> v) {
   std::memcpy(p, &v, sizeof(v));
 }
 
-// The sum of all lanes, as a tree.
+template <class T, int N>
+struct LanesOf {
+  typedef T type __attribute__((vector_size(N * sizeof(T)), may_alias));
+};
+// The sum of N lanes: halves are added until two are left.
+template <class T, int N>
+inline T sum_halves(typename LanesOf<T, N>::type v) {
+  if constexpr (N == 2) {
+    return v[0] + v[1];
+  } else {
+    typename LanesOf<T, N / 2>::type low, high;
+    std::memcpy(&low, &v, sizeof(low));
+    std::memcpy(&high, reinterpret_cast<const char*>(&v) + sizeof(low), sizeof(high));
+    return sum_halves<T, N / 2>(low + high);
+  }
+}
 template <class T>
 inline T sum_lanes(Vec<T> v) {
-  alignas(kVectorBytes) T lanes[kWidth<T>];
-  std::memcpy(lanes, &v, sizeof(lanes));
-#pragma GCC unroll 8
-  for (int half = kWidth<T> / 2; half > 0; half /= 2) {
-#pragma GCC unroll 8
-    for (int k = 0; k < half; ++k) lanes[k] += lanes[k + half];
-  }
-  return lanes[0];
+  return sum_halves<T, kWidth<T>>(v);
 }
-
-#if defined(__AVX512F__)
-template <>
-inline float sum_lanes<float>(Vec<float> v) {
-  return _mm512_reduce_add_ps((__m512)v);
-}
-template <>
-inline double sum_lanes<double>(Vec<double> v) {
-  return _mm512_reduce_add_pd((__m512d)v);
-}
-#endif
 
 }  // namespace rows
 TOCHA_ISA_END

@@ -382,6 +382,19 @@ def smoothed_cross_entropy(
     return class_losses(each * (1 - smoothing) + uniform * (smoothing / self.size(dim)), weights, reduction)
 
 
+@composite(
+    "_cross_entropy_of_classes(Tensor self, Tensor target, Tensor? weight, int reduction, int ignore_index) -> Tensor",
+    node="NllLossBackward0",
+    constants=("weight",),
+    variants="",
+    samples=lambda t: [((t(3, 5), t.index(3, below=5), t(5), 1, -100), {})],
+)
+def _cross_entropy_of_classes(self, target, weight, reduction, ignore_index):
+    """log_softmax and nll_loss of a matrix in one pass over it."""
+    each, weights, _ = op._cross_entropy(self, target, weight, ignore_index)
+    return class_losses(each, weights, reduction)
+
+
 @loss(
     "nn_cross_entropy_loss(Tensor self, Tensor target, Tensor? weight=None, int reduction=1, int ignore_index=-100, float label_smoothing=0.0) -> Tensor"
 )
@@ -407,8 +420,7 @@ def cross_entropy_loss(self, target, weight, reduction, ignore_index, label_smoo
     if label_smoothing > 0:
         return smoothed_cross_entropy(self, target, weight, reduction, ignore_index, label_smoothing, dim)
     if self.dim() == 2 and self.size(1) > 0:
-        each, weights, _ = op._cross_entropy(self, target, weight, ignore_index)
-        return class_losses(each, weights, reduction)
+        return op._cross_entropy_of_classes(self, target, weight, reduction, ignore_index)
     return op.nn_nll_loss(op.log_softmax(self, dim), target, weight, reduction, ignore_index)
 
 

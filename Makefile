@@ -36,7 +36,7 @@ native-test: $(VENV)/.ready
 # PyTorch lives in an environment of its own that also sees the build.
 $(PARITY_VENV)/.ready: $(VENV)/.ready
 	$(PYTHON) -m venv $(PARITY_VENV)
-	$(TORCH_PY) -m pip install --quiet torch==2.13.0 numpy expecttest
+	$(TORCH_PY) -m pip install --quiet torch==2.13.0 numpy expecttest safetensors
 	echo "import site; site.addsitedir('$(shell $(PYTHON) -c "import os, sys; v = sys.version_info; print(os.path.abspath(f'$(VENV)/lib/python{v.major}.{v.minor}/site-packages'))")')" > $$($(TORCH_PY) -c "import sysconfig; print(sysconfig.get_paths()['purelib'])")/tocha-build.pth
 	touch $@
 

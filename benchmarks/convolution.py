@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 import numpy as np
-from eager import Workload, pair
+from workloads import Workload, pair
 
 import tocha
 

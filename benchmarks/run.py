@@ -9,18 +9,22 @@ from __future__ import annotations
 import re
 import sys
 
+import convolution
 import data
 import eager
 import footprint
 import gradients
 import harness
 import memory
+import optim
+import pictures
+import sequence
 import torch
 import training
 
 import tocha
 
-ROOMS = (eager, gradients, data, training)
+ROOMS = (eager, gradients, convolution, pictures, sequence, optim, data, training)
 
 
 def main() -> None:

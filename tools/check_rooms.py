@@ -39,7 +39,6 @@ PYTHON = [
         "nn",
         "optim",
         "amp",
-        "multiprocessing",
         "func",
         "serialization",
         "_serialization",

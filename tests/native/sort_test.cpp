@@ -1,6 +1,7 @@
 // Sorting, searching and scanning kernels against plain reference code. A program of its own: prints what
 // failed and exits non-zero.
-// sources: core/parallel.cpp core/fork.cpp core/dtype.cpp cpu/sort.cpp cpu/sort_*.cpp cpu/search.cpp cpu/search_*.cpp cpu/scan.cpp
+// sources: core/parallel.cpp core/fork.cpp core/dtype.cpp cpu/sort.cpp cpu/sort_*.cpp
+// sources: cpu/search.cpp cpu/search_*.cpp cpu/scan.cpp
 // sources: cpu/scan_*.cpp cpu/isa/s[ce]*_kernels.cpp cpu/isa/sort_kernels.cpp
 #include "cpu/sort.h"
 

@@ -755,7 +755,7 @@ def node_for(o: Operator, use_rule: Callable) -> GradientNode | None:
 
 def lacks_gradient(o: Operator) -> bool:
     """Differentiable results, perhaps, but nobody has said how: recorded, and refused when backward gets there."""
-    if o.kind in ("pointwise", "composite", "view") or o.gradients or "no_gradient" in o.tags or "factory" in o.tags:
+    if o.kind in ("pointwise", "composite", "view", "foreach") or o.gradients or "no_gradient" in o.tags or "factory" in o.tags:
         return False
     returns = [r.type for r in o.schema.returns]
     return (returns == ["Tensor[]"] or (bool(returns) and set(returns) == {"Tensor"})) and any(a.is_tensor for a in o.schema.arguments)

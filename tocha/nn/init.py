@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import functools
 import math
+import re
 import warnings
 from collections.abc import Callable
 from typing import Any
@@ -38,7 +39,7 @@ def _filler(f: _Filler) -> _Filler:
 
 
 _GAINS = {"sigmoid": 1, "tanh": 5.0 / 3, "relu": math.sqrt(2.0), "selu": 3.0 / 4}
-_LINEAR = ("linear", "conv1d", "conv2d", "conv3d", "conv_transpose1d", "conv_transpose2d", "conv_transpose3d")
+_LINEAR = re.compile(r"linear|conv(_transpose)?[123]d")
 
 
 def calculate_gain(nonlinearity: str, param: float | None = None) -> float:
@@ -47,7 +48,7 @@ def calculate_gain(nonlinearity: str, param: float | None = None) -> float:
     >>> calculate_gain("relu")
     1.4142135623730951
     """
-    if nonlinearity in _LINEAR:
+    if _LINEAR.fullmatch(nonlinearity):
         return 1
     if nonlinearity in _GAINS:
         return _GAINS[nonlinearity]

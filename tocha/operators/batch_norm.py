@@ -62,6 +62,7 @@ def batch_statistics_dtype(
 
 @native(
     "native_batch_norm(Tensor self, Tensor? weight, Tensor? bias, Tensor? running_mean, Tensor? running_var, bool training, float momentum, float eps) -> (Tensor, Tensor, Tensor)",
+    constants=("running_mean", "running_var"),
     variants="function",
     differentiable=(0,),
     samples=lambda t: [
@@ -217,6 +218,7 @@ def nn_batch_norm(self, running_mean, running_var, weight, bias, training, momen
 
 @composite(
     "_native_batch_norm_legit(Tensor self, Tensor? weight, Tensor? bias, Tensor running_mean, Tensor running_var, bool training, float momentum, float eps) -> (Tensor, Tensor, Tensor)",
+    constants=("running_mean", "running_var"),
     variants="function",
     samples=lambda t: [((t(3, 4, 5), t(4), t(4), t(4), t(4, low=0.5, high=2), False, 0.1, 1e-5), {})],
 )
@@ -237,6 +239,7 @@ def _native_batch_norm_legit_no_stats(self, weight, bias, training, momentum, ep
 
 @composite(
     "_native_batch_norm_legit_no_training(Tensor self, Tensor? weight, Tensor? bias, Tensor running_mean, Tensor running_var, float momentum, float eps) -> (Tensor, Tensor, Tensor)",
+    constants=("running_mean", "running_var"),
     variants="function",
     samples=lambda t: [((t(3, 4, 5), t(4), t(4), t(4), t(4, low=0.5, high=2), 0.1, 1e-5), {})],
 )
@@ -247,6 +250,7 @@ def _native_batch_norm_legit_no_training(self, weight, bias, running_mean, runni
 
 @composite(
     "_batch_norm_with_update(Tensor self, Tensor? weight, Tensor? bias, Tensor running_mean, Tensor running_var, float momentum, float eps) -> (Tensor, Tensor, Tensor, Tensor)",
+    constants=("running_mean", "running_var"),
     variants="function",
     samples=lambda t: [((t(3, 4, 5), t(4), t(4), t(4), t(4, low=0.5, high=2), 0.0, 1e-5), {})],
 )

@@ -7,7 +7,7 @@ convolutions again, so that derivatives of any order follow.
 from __future__ import annotations
 
 from tocha.ir import dtypes as dt
-from tocha.operators.record import composite, gradient, native, op, rule
+from tocha.operators.record import FLOATS, composite, gradient, native, op, rule
 from tocha.operators.rules import Out, cat_strides, contiguous_strides, warn_once
 
 
@@ -27,6 +27,12 @@ def one_per_dim(name: "str", what: "str", values: "int[]", n: "int") -> "int[]":
             f"[{name}] expected {what} to be a single integer value or a list of {n} values to match the convolution dimensions, but got {what}={values}"
         )
     return values * n
+
+
+@rule
+def check_real(name: "str", t: "Tensor") -> "none":
+    if t.is_complex():
+        raise NotImplementedError(f"[{name}] not implemented for {t.dtype}")
 
 
 @rule
@@ -204,6 +210,7 @@ def _convolution_input_gradient(
     grad_output, weight, input_size, stride, padding, dilation, transposed, output_padding, groups
 ):
     """What a convolution's input of this size gets of the gradient of its result."""
+    check_real("convolution_backward", grad_output)
     return Out(input_size, grad_output.dtype, strides=convolution_strides(input_size, grad_output, weight))
 
 
@@ -228,6 +235,7 @@ def _convolution_weight_gradient(
     grad_output, input, weight_size, stride, padding, dilation, transposed, output_padding, groups
 ):
     """What a convolution's weight of this size gets of the gradient of its result."""
+    check_real("convolution_backward", grad_output)
     return Out(weight_size, input.dtype, strides=convolution_strides(weight_size, input, grad_output))
 
 
@@ -306,6 +314,7 @@ def _convolution(
 
 @composite(
     "convolution_backward(Tensor grad_output, Tensor input, Tensor weight, int[]? bias_sizes, int[] stride, int[] padding, int[] dilation, bool transposed, int[] output_padding, int groups, bool[3] output_mask) -> (Tensor, Tensor, Tensor)",
+    dtypes=FLOATS,
     variants="function",
     samples=lambda t: [
         (

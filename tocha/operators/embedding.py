@@ -7,7 +7,7 @@ gradient is itself with the indices exchanged.
 from __future__ import annotations
 
 from tocha.ir import dtypes as dt
-from tocha.operators.record import composite, gradient, native, op, rule
+from tocha.operators.record import FLOATS, composite, gradient, native, op, rule
 from tocha.operators.rules import Out
 
 SUM, MEAN, MAX = 0, 1, 2
@@ -21,6 +21,8 @@ def _add_rows(source, origin, to, factors, rows, by_frequency):
     """Sums of rows of a matrix: out[to[i]] += factors[i] * source[origin[i]]. Indices that are None count up, factors
     that are None are 1. by_frequency says that source's gradient is to be divided by how often a row occurs.
     """
+    if not source.is_floating_point():
+        raise NotImplementedError(f"[embedding_bag] is not defined for {source.dtype}")
     return Out([rows, source.size(1)], source.dtype)
 
 
@@ -55,13 +57,17 @@ def keeps(indices: "Tensor", padding_idx: "int", dtype: "dtype") -> "Tensor?":
 )
 def embedding_dense_backward(grad_output, indices, num_weights, padding_idx, scale_grad_by_freq):
     """The gradient of embedding's weight: each row's sum of what came to where its index stood."""
+    n = grad_output.size(-1)
+    grads = grad_output.reshape([indices.numel(), n])
+    if grad_output.is_complex():
+        grads = op.view_as_real(grads).reshape([indices.numel(), 2 * n])
     flat = indices.reshape([indices.numel()]).to(dt.int64)
-    factors = keeps(flat, padding_idx, grad_output.dtype)
+    factors = keeps(flat, padding_idx, grads.dtype)
     if scale_grad_by_freq:
-        share = op.bincount(flat, minlength=num_weights).index_select(0, flat).to(grad_output.dtype).reciprocal()
+        share = op.bincount(flat, minlength=num_weights).index_select(0, flat).to(grads.dtype).reciprocal()
         factors = share if factors is None else factors * share
-    grads = grad_output.reshape([indices.numel(), grad_output.size(-1)])
-    return op._add_rows(grads, None, flat, factors, num_weights, False)
+    rows = op._add_rows(grads, None, flat, factors, num_weights, False)
+    return op.view_as_complex(rows.reshape([num_weights, n, 2])) if grad_output.is_complex() else rows
 
 
 # -- bags --------------------------------------------------------------------------------------------
@@ -113,6 +119,7 @@ def check_bags(weight: "Tensor", indices: "Tensor", offsets: "Tensor", include_l
 
 @composite(
     "embedding_bag(Tensor weight, Tensor indices, Tensor offsets, bool scale_grad_by_freq=False, int mode=0, bool sparse=False, Tensor? per_sample_weights=None, bool include_last_offset=False, int? padding_idx=None) -> (Tensor, Tensor, Tensor, Tensor)",
+    dtypes=FLOATS,
     variants="function",
     samples=lambda t: [((t(5, 3), t.index(6, below=5), t.of([0, 2, 4])), {"mode": 1})],
     tags=frozenset({"reads_values"}),
@@ -166,6 +173,7 @@ def bag_mode(mode: "str", scale_grad_by_freq: "bool", sparse: "bool") -> "int":
 
 @composite(
     "nn_embedding_bag(Tensor input, Tensor weight, Tensor? offsets=None, float? max_norm=None, float norm_type=2, bool scale_grad_by_freq=False, str mode='mean', bool sparse=False, Tensor? per_sample_weights=None, bool include_last_offset=False, int? padding_idx=None) -> Tensor",
+    dtypes=FLOATS,
     variants="function",
     samples=lambda t: [((t.index(2, 4, below=5), t(5, 3)), {}), ((t.index(6, below=5), t(5, 3), t.of([0, 2, 4])), {})],
     tags=frozenset({"reads_values"}),

@@ -7,7 +7,7 @@ pictures of height one.
 from __future__ import annotations
 
 from tocha.ir import dtypes as dt
-from tocha.operators.record import composite, gradient, native, op, rule
+from tocha.operators.record import NUMERIC, composite, gradient, native, op, rule
 from tocha.operators.rules import Out, cat_strides, contiguous_strides, is_integral, product
 
 # -- sizes -------------------------------------------------------------------------------------------
@@ -604,6 +604,8 @@ def fractional_max_pool3d_gradient(grad, self, result1):
 
 @rule
 def unpool(self: "Tensor", indices: "Tensor", output_size: "int[]", spatial: "int", name: "str") -> "Tensor":
+    if self.is_complex():
+        raise NotImplementedError(f"[{name}] not implemented for {self.dtype}")
     if indices.dtype != dt.int64:
         raise RuntimeError(f"[{name}] elements in indices should be type int64 but got: {indices.dtype}")
     if self.ndim != spatial + 1 and self.ndim != spatial + 2:
@@ -626,6 +628,7 @@ def unpool(self: "Tensor", indices: "Tensor", output_size: "int[]", spatial: "in
 
 @composite(
     "nn_max_unpool2d(Tensor self, Tensor indices, int[2] output_size) -> Tensor",
+    dtypes=NUMERIC,
     variants="function",
     node="MaxUnpool2DBackward0",
     samples=lambda t: [((t(1, 2, 2, 2), t.of([[[[0, 3], [8, 11]], [[5, 2], [9, 15]]]]), (4, 4)), {})],
@@ -642,6 +645,7 @@ def max_unpool2d_gradient(grad, indices):
 
 @composite(
     "nn_max_unpool3d(Tensor self, Tensor indices, int[3] output_size, int[3] stride, int[3] padding) -> Tensor",
+    dtypes=NUMERIC,
     variants="function",
     node="MaxUnpool3DBackward0",
     samples=lambda t: [((t(1, 1, 1, 2, 2), t.of([[[[[0, 3], [8, 11]]]]]), (2, 3, 4), 2, 0), {})],

@@ -1,4 +1,4 @@
-# make demo: a tour. make test: the tests. Everything is set up on first use, in .venv and build.
+# make demo: a tour, and a training (ARGS="--model resnet"). make test: the tests. Everything is set up on first use, in .venv and build.
 PYTHON ?= python3
 VENV ?= .venv
 PARITY_VENV ?= .venv-parity
@@ -13,6 +13,7 @@ NATIVE := $(shell find csrc tocha/operators tocha/ir tocha/codegen tocha/_build 
 
 demo: build
 	$(PY) examples/tour.py
+	$(PY) examples/train.py $(ARGS)
 
 test: build native-test
 	$(PY) -m pytest tests --ignore tests/parity

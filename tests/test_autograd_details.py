@@ -574,3 +574,36 @@ def test_tangents_of_gradients():
         (g,) = autograd.grad(dual.exp().sum(), dual)
         tangent = forward_ad.unpack_dual(g).tangent
     assert tocha.allclose(tangent, x.detach().exp() * tocha.tensor([1.0, 2.0], dtype=tocha.float64))
+
+
+class Doubling(tocha.autograd.Function):
+    """Returns its input as it is; its gradient is twice the gradient."""
+
+    @staticmethod
+    def forward(ctx, x):
+        return x
+
+    @staticmethod
+    def backward(ctx, grad):
+        return 2 * grad
+
+
+def test_an_input_that_a_function_returns_is_a_view_that_cannot_be_written():
+    x = tocha.ones(2, requires_grad=True)
+    y = x * 1
+    z = Doubling.apply(y)
+    assert z._is_view()
+    with pytest.raises(RuntimeError, match="Output 0 of Doubling is a view and is being modified inplace"):
+        z.mul_(3)
+    z.sum().backward()
+    assert x.grad.tolist() == [2.0, 2.0]
+
+
+def test_a_function_s_view_of_what_was_written_since_has_no_history():
+    y = tocha.ones(2, requires_grad=True) * 1
+    z = Doubling.apply(y)
+    y.mul_(2)
+    with pytest.raises(RuntimeError, match="its base or another view of its base has been modified inplace"):
+        z.sum().backward()
+    with tocha.no_grad():
+        assert Doubling.apply(y).mul_(2).tolist() == [4.0, 4.0]

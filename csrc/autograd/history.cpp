@@ -1,6 +1,7 @@
 #include "autograd/history.h"
 
 #include <algorithm>
+#include <string_view>
 
 #include "autograd/copy_slices.h"
 #include "autograd/leaf.h"
@@ -30,6 +31,19 @@ void set_fn(const Tensor& t, const NodeRef& node, uint32_t output) {
   t.get()->requires_grad = true;
 }
 
+// A view whose history is that of a function written in Python: native nodes' names end in a number.
+bool is_custom_view(const TensorObject* o) {
+  if (!o->one_of_many || !o->autograd || !o->autograd->grad_fn) return false;
+  const std::string_view name = o->autograd->grad_fn->name();
+  return name.empty() || name.back() < '0' || name.back() > '9';
+}
+
+std::string_view function_of(const TensorObject* o) {
+  std::string_view name = o->autograd->grad_fn->name();
+  constexpr std::string_view suffix = "Backward";
+  return name.ends_with(suffix) ? name.substr(0, name.size() - suffix.size()) : name;
+}
+
 }  // namespace
 
 NodeRef grad_fn(const Tensor& t) {
@@ -42,6 +56,13 @@ NodeRef grad_fn(const Tensor& t) {
   if (o->tracks_base && o->base->requires_grad) {
     AutogradMeta& m = autograd_meta(o);
     if (!m.grad_fn || m.fn_version != t.version()) {
+      TOCHA_CHECK(
+          !is_custom_view(o), Runtime, "Output ", m.output, " of ", function_of(o),
+          " is a view and its base or another view of its base has been modified inplace. This view was created "
+          "inside a custom Function (or because an input was returned as-is) and the autograd logic to handle "
+          "view+inplace would override the custom backward associated with the custom Function, leading to "
+          "incorrect gradients. This behavior is forbidden. You can fix this by cloning the output of the "
+          "custom Function.");
       Tensor base = Tensor::borrow(o->base);
       GradMode on(true);
       Tensor again = o->dtype == o->base->dtype && o->conj == o->base->conj && o->neg == o->base->neg
@@ -112,6 +133,12 @@ void check_writable(const Tensor& self, const char* op) {
     } else {
       TOCHA_CHECK(!base_wants || !is_leaf(Tensor::borrow(o->base)), Runtime, "[", op,
                   "] a view of a leaf Variable that requires grad is being used in an in-place operation.");
+      TOCHA_CHECK(
+          !is_custom_view(o), Runtime, "[", op, "] Output ", o->autograd->output, " of ", function_of(o),
+          " is a view and is being modified inplace. This view was created inside a custom Function (or because "
+          "an input was returned as-is) and the autograd logic to handle view+inplace would override the custom "
+          "backward associated with the custom Function, leading to incorrect gradients. This behavior is "
+          "forbidden. You can fix this by cloning the output of the custom Function.");
       TOCHA_CHECK(
           !o->one_of_many, Runtime, "[", op, "] Output ", o->autograd ? o->autograd->output : 0, " of ",
           o->autograd && o->autograd->grad_fn ? o->autograd->grad_fn->title() : "a function",

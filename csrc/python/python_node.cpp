@@ -278,7 +278,11 @@ PyObject* record_function(PyObject*, PyObject* args) {
         autograd::skip_output(t, *ref);
         if (!executable && !is_input && t.get()->autograd) autograd::detach_(t);
       } else {
-        if (is_input || t.get()->base) t = alias_of(t, true);  // as view_as: the input itself keeps its history
+        // An input, or a view, becomes a view with this history; it must not be written to.
+        if (is_input || t.get()->base) {
+          t = view_of(t, t.sizes(), t.strides(), t.offset());
+          t.get()->tracks_base = t.get()->one_of_many = true;
+        }
         autograd::set_history(t, ref);
       }
       made.push_back(t.object());

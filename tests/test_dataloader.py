@@ -607,6 +607,7 @@ def start_script(then):
         stderr=subprocess.PIPE,
         text=True,
         start_new_session=True,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # jobs in the background begin without it
     )
     workers = [int(pid) for pid in process.stdout.readline().split()]
     assert len(set(workers)) == 2

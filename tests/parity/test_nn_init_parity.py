@@ -80,7 +80,18 @@ def test_orthogonal(shape):
         np.testing.assert_allclose(found, expected, rtol=0, atol=2e-5)
 
 
-@pytest.mark.parametrize("name", [*tocha.nn.init._LINEAR, "sigmoid", "tanh", "relu", "leaky_relu", "selu"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        "linear",
+        *(f"conv{t}{n}d" for t in ("", "_transpose") for n in (1, 2, 3)),
+        "sigmoid",
+        "tanh",
+        "relu",
+        "leaky_relu",
+        "selu",
+    ],
+)
 def test_gain(name):
     assert tocha.nn.init.calculate_gain(name) == torch.nn.init.calculate_gain(name)
 

@@ -19,6 +19,7 @@ EXEMPT = (
     "tocha/operators/",
     "tocha/ir/",
     "tocha/codegen/native.py",
+    "tocha/codegen/native_types.py",
     "tocha/_build/",
     "tests/",
     "benchmarks/",

@@ -50,7 +50,7 @@ def main() -> None:
     files |= bindings.generate()
     files |= stubs.generate()
     if options.list:
-        for kind, ending in (("isa", "_loops.cpp"), ("plain", ".cpp")):
+        for kind in ("isa", "plain"):
             names = [f for f in files if f.endswith(".cpp") and f.endswith("_loops.cpp") == (kind == "isa")]
             print(kind, *sorted(names))
         return

@@ -14,7 +14,8 @@ from functools import cache
 from tocha._build.foreach import Foreach
 from tocha._build.gradients import GradientNode, has_formulas, lacks_gradient, node_for, node_label, node_name, pointwise_tables
 from tocha._build.kernels import fold_of, is_ordered, loop_dtypes, operands, params, states, type_codes
-from tocha.codegen.native import Translator, annotations_of, default_cpp, own_type, parameter_type, return_type
+from tocha.codegen.native import Translator
+from tocha.codegen.native_types import annotations_of, default_cpp, own_type, parameter_type, return_type
 from tocha.ir import dtypes as dt
 from tocha.operators.record import Operator, operators
 

@@ -15,7 +15,8 @@ from dataclasses import dataclass
 from functools import cache
 
 from tocha._build.kernels import operands, params, resolve, type_codes
-from tocha.codegen.native import TENSOR_ATTRIBUTES, TENSOR_FACTS, TranslationError, Translator, Value, own_type, return_type
+from tocha.codegen.native import Translator
+from tocha.codegen.native_types import TENSOR_ATTRIBUTES, TENSOR_FACTS, TranslationError, Value, own_type, return_type
 from tocha.ir import dtypes as dt
 from tocha.ir import scalar
 from tocha.ir.derivative import gradient, saved
@@ -73,7 +74,7 @@ def traced(o: Operator, t: dt.DType) -> tuple[Node, ...]:
 @cache
 def formulas(o: Operator, t: dt.DType) -> tuple[Node | None, ...] | None:
     """The gradient of each input in compute dtype t; None for inputs without one, None at all if there is none."""
-    outs, ins, ps = type_codes(o)
+    outs, ins, _ = type_codes(o)
     if "no_gradient" in o.tags or not any(resolve(c, t).is_differentiable for c in outs):
         return None
     nodes = traced(o, t)

@@ -137,5 +137,5 @@ def generate() -> dict[str, str]:
         lines += ["", f"class _{namespace}:"]
         for e in everything:
             if e.form.startswith("function") and e.namespace == namespace:
-                lines += [x if x.lstrip().startswith("@overload") else x for x in definition(e, "    @staticmethod\n    ")]
+                lines += definition(e, "    @staticmethod\n    ")
     return {"_C.pyi": "\n".join(lines) + "\n"}

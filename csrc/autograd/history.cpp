@@ -1,6 +1,7 @@
 #include "autograd/history.h"
 
 #include <algorithm>
+#include <string>
 #include <string_view>
 
 #include "autograd/copy_slices.h"
@@ -31,17 +32,22 @@ void set_fn(const Tensor& t, const NodeRef& node, uint32_t output) {
   t.get()->requires_grad = true;
 }
 
-// A view whose history is that of a function written in Python: native nodes' names end in a number.
+constexpr const char* kOverrides =
+    " modified inplace. This view was created inside a custom Function (or because an input was returned as-is) "
+    "and the autograd logic to handle view+inplace would override the custom backward associated with the custom "
+    "Function, leading to incorrect gradients. This behavior is forbidden. You can fix this by cloning the output of "
+    "the custom Function.";
+
 bool is_custom_view(const TensorObject* o) {
-  if (!o->one_of_many || !o->autograd || !o->autograd->grad_fn) return false;
-  const std::string_view name = o->autograd->grad_fn->name();
-  return name.empty() || name.back() < '0' || name.back() > '9';
+  return o->origin == ViewOrigin::custom_function && o->autograd && o->autograd->grad_fn;
 }
 
-std::string_view function_of(const TensorObject* o) {
-  std::string_view name = o->autograd->grad_fn->name();
+// "Output 0 of Scale is a view and ", for a Function called Scale.
+std::string custom_view(const TensorObject* o) {
+  std::string_view function = o->autograd->grad_fn->name();
   constexpr std::string_view suffix = "Backward";
-  return name.ends_with(suffix) ? name.substr(0, name.size() - suffix.size()) : name;
+  if (function.ends_with(suffix)) function.remove_suffix(suffix.size());
+  return "Output " + std::to_string(o->autograd->output) + " of " + std::string(function) + " is a view and ";
 }
 
 }  // namespace
@@ -56,13 +62,8 @@ NodeRef grad_fn(const Tensor& t) {
   if (o->tracks_base && o->base->requires_grad) {
     AutogradMeta& m = autograd_meta(o);
     if (!m.grad_fn || m.fn_version != t.version()) {
-      TOCHA_CHECK(
-          !is_custom_view(o), Runtime, "Output ", m.output, " of ", function_of(o),
-          " is a view and its base or another view of its base has been modified inplace. This view was created "
-          "inside a custom Function (or because an input was returned as-is) and the autograd logic to handle "
-          "view+inplace would override the custom backward associated with the custom Function, leading to "
-          "incorrect gradients. This behavior is forbidden. You can fix this by cloning the output of the "
-          "custom Function.");
+      TOCHA_CHECK(!is_custom_view(o), Runtime, custom_view(o), "its base or another view of its base has been",
+                  kOverrides);
       Tensor base = Tensor::borrow(o->base);
       GradMode on(true);
       Tensor again = o->dtype == o->base->dtype && o->conj == o->base->conj && o->neg == o->base->neg
@@ -111,7 +112,7 @@ void set_view_history(const Tensor& view, const NodeRef& node, bool one_of_many)
   TensorObject* o = view.get();
   if (!o->base) return;
   o->tracks_base = grad_enabled();
-  o->one_of_many = one_of_many;
+  o->origin = one_of_many ? ViewOrigin::one_of_many : ViewOrigin::plain;
   if (node) set_history(view, node);
 }
 
@@ -133,14 +134,9 @@ void check_writable(const Tensor& self, const char* op) {
     } else {
       TOCHA_CHECK(!base_wants || !is_leaf(Tensor::borrow(o->base)), Runtime, "[", op,
                   "] a view of a leaf Variable that requires grad is being used in an in-place operation.");
+      TOCHA_CHECK(!is_custom_view(o), Runtime, "[", op, "] ", custom_view(o), "is being", kOverrides);
       TOCHA_CHECK(
-          !is_custom_view(o), Runtime, "[", op, "] Output ", o->autograd->output, " of ", function_of(o),
-          " is a view and is being modified inplace. This view was created inside a custom Function (or because "
-          "an input was returned as-is) and the autograd logic to handle view+inplace would override the custom "
-          "backward associated with the custom Function, leading to incorrect gradients. This behavior is "
-          "forbidden. You can fix this by cloning the output of the custom Function.");
-      TOCHA_CHECK(
-          !o->one_of_many, Runtime, "[", op, "] Output ", o->autograd ? o->autograd->output : 0, " of ",
+          o->origin == ViewOrigin::plain, Runtime, "[", op, "] Output ", o->autograd ? o->autograd->output : 0, " of ",
           o->autograd && o->autograd->grad_fn ? o->autograd->grad_fn->title() : "a function",
           " is a view and is being modified inplace. This view is the output of a function that returns multiple "
           "views. Such functions do not allow the output views to be modified inplace. You should replace the "

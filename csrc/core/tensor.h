@@ -25,6 +25,9 @@ struct VersionCounter {
 
 enum class MemoryFormat : int8_t { Contiguous, Preserve, ChannelsLast, ChannelsLast3d };
 
+// A view that is not plain must not be written to: its history could not be redone from its base's.
+enum class ViewOrigin : uint8_t { plain, one_of_many, custom_function };
+
 struct TensorObject {
   PyObject_HEAD PyObject* dict;
   PyObject* weakrefs;
@@ -48,7 +51,7 @@ struct TensorObject {
   bool requires_grad;      // a leaf that was asked to, or a result of recorded operations
   bool has_tangent;        // forward mode: carries a derivative (of some level) in its autograd part
   bool tracks_base;        // a view that shares its base's history: all but those made without recording
-  bool one_of_many;        // a view that came with others from one operation: must not be written to
+  ViewOrigin origin;       // of a view: what made it
   bool inference;          // made in inference mode
   bool made_in_inference;  // a view of another tensor that was made in inference mode
 };

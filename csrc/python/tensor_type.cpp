@@ -42,7 +42,8 @@ void reset(TensorObject* t) {
   t->dims_capacity = 5;
   t->contiguous = true;
   t->wrapped_number = t->conj = t->neg = t->requires_grad = t->inference = t->made_in_inference = false;
-  t->tracks_base = t->one_of_many = t->has_tangent = false;
+  t->tracks_base = t->has_tangent = false;
+  t->origin = ViewOrigin::plain;
 }
 
 void release(TensorObject* t) {

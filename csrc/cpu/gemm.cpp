@@ -3,6 +3,7 @@
 
 #include <atomic>
 #include <cstdlib>
+#include <cstring>
 #include <memory>
 #include <new>
 #include <type_traits>
@@ -14,6 +15,8 @@
 
 namespace tocha::cpu {
 namespace {
+
+constexpr int64_t kPlacedPerThread = 16384;  // elements
 
 struct Free {
   void operator()(void* p) const { std::free(p); }
@@ -131,16 +134,37 @@ Problem with_plain_strides(Problem p) {
   return p;
 }
 
+// Every row of c becomes the bias, to be added to with beta = 1.
+void place_bias(Problem& p) {
+  const int64_t size = itemsize(p.dtype);
+  const char* bias = static_cast<const char*>(p.bias);
+  parallel_for(p.m, std::max<int64_t>(1, kPlacedPerThread / p.n), [&](int64_t begin, int64_t end) {
+    for (int64_t i = begin; i < end; ++i) {
+      if (p.c.col_stride == 1) {
+        std::memcpy(element(p.c, i, 0, size), bias, static_cast<size_t>(p.n * size));
+      } else {
+        for (int64_t j = 0; j < p.n; ++j) {
+          std::memcpy(element(p.c, i, j, size), bias + j * size, static_cast<size_t>(size));
+        }
+      }
+    }
+  });
+  p.beta = 1;
+  p.bias = nullptr;
+}
+
 bool multiply(const Problem& given) {
-  const Problem p = with_plain_strides(given);
+  Problem p = with_plain_strides(given);
   if (p.m == 0 || p.n == 0) return true;
-  if (p.k == 0 || is_zero(p.dtype, p.alpha)) {
+  const bool no_product = p.k == 0 || is_zero(p.dtype, p.alpha);
+  const bool tiled = !no_product && !prefers_blas(p) && p.m > 1 && p.n > 1;
+  if (p.bias && !(tiled && tiles_add_bias(p))) place_bias(p);
+  if (tiled) return multiply_tiles(p);
+  if (no_product) {
     scale(p);
     return true;
   }
-  if (prefers_blas(p)) return multiply_blas(p);
-  if (p.m == 1 || p.n == 1) return multiply_vector(p);
-  return multiply_tiles(p);
+  return prefers_blas(p) ? multiply_blas(p) : multiply_vector(p);
 }
 
 void check_dtype(DType dtype) {
@@ -151,16 +175,16 @@ void check_dtype(DType dtype) {
 }  // namespace
 
 void gemm(DType dtype, int64_t m, int64_t n, int64_t k, Scalar alpha, MatrixRef a, MatrixRef b, Scalar beta,
-          MatrixRef c, bool conj_a, bool conj_b) {
+          MatrixRef c, bool conj_a, bool conj_b, const void* bias) {
   check_dtype(dtype);
-  if (!multiply({dtype, m, n, k, alpha, a, b, beta, c, conj_a, conj_b})) throw std::bad_alloc();
+  if (!multiply({dtype, m, n, k, alpha, a, b, beta, c, conj_a, conj_b, bias})) throw std::bad_alloc();
 }
 
 void gemm_batched(DType dtype, int64_t batch, int64_t m, int64_t n, int64_t k, Scalar alpha, MatrixRef a,
                   int64_t a_batch, MatrixRef b, int64_t b_batch, Scalar beta, MatrixRef c, int64_t c_batch, bool conj_a,
-                  bool conj_b) {
+                  bool conj_b, const void* bias) {
   check_dtype(dtype);
-  const Problem p{dtype, m, n, k, alpha, a, b, beta, c, conj_a, conj_b};
+  const Problem p{dtype, m, n, k, alpha, a, b, beta, c, conj_a, conj_b, bias};
   // One b for all, and rows that continue from matrix to matrix: a single tall product.
   if (b_batch == 0 && a_batch == m * a.row_stride && c_batch == m * c.row_stride) {
     Problem tall = p;

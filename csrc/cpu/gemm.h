@@ -3,7 +3,8 @@
 //   c = alpha * op(a) @ op(b) + beta * c,   a: [m, k], b: [k, n], c: [m, n]
 //
 // A transposed operand is one with its strides exchanged; conj_a / conj_b take the complex
-// conjugate. beta == 0 does not read c; alpha == 0 or k == 0 does not read a and b. c must not
+// conjugate. With a bias, n elements side by side, every row of c becomes the product plus it, and
+// beta is of no account. beta == 0 does not read c; alpha == 0 or k == 0 does not read a and b. c must not
 // overlap itself, a or b.
 //
 // Half types accumulate in float and round once. Integers wrap around in their own type.
@@ -25,13 +26,13 @@ struct MatrixRef {
 };
 
 void gemm(DType dtype, int64_t m, int64_t n, int64_t k, Scalar alpha, MatrixRef a, MatrixRef b, Scalar beta,
-          MatrixRef c, bool conj_a = false, bool conj_b = false);
+          MatrixRef c, bool conj_a = false, bool conj_b = false, const void* bias = nullptr);
 
 // The same for `batch` triples of matrices, whose first elements are *_batch elements apart. An
 // operand with batch stride 0 serves the whole batch.
 void gemm_batched(DType dtype, int64_t batch, int64_t m, int64_t n, int64_t k, Scalar alpha, MatrixRef a,
                   int64_t a_batch, MatrixRef b, int64_t b_batch, Scalar beta, MatrixRef c, int64_t c_batch,
-                  bool conj_a = false, bool conj_b = false);
+                  bool conj_a = false, bool conj_b = false, const void* bias = nullptr);
 
 // y = alpha * op(a) @ x + beta * y with a: [m, k].
 inline void gemv(DType dtype, int64_t m, int64_t k, Scalar alpha, MatrixRef a, void* x, int64_t x_stride, Scalar beta,

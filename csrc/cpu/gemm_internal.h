@@ -19,6 +19,7 @@ struct Problem {
   Scalar beta;
   MatrixRef c;
   bool conj_a, conj_b;
+  const void* bias = nullptr;  // a row that every row of c starts from, instead of beta * c
 };
 
 // What one thread should have at least to do before a second one helps, in multiplications.
@@ -56,6 +57,7 @@ Grid choose_grid(int64_t m, int64_t n, int64_t work, int64_t row_unit, int64_t c
 
 // False when memory ran out; c is then unspecified.
 [[nodiscard]] bool multiply_tiles(const Problem& p);
+bool tiles_add_bias(const Problem& p);                 // the other engines, and some of these products, want it in c
 [[nodiscard]] bool multiply_vector(const Problem& p);  // m == 1 or n == 1
 [[nodiscard]] bool multiply_blas(const Problem& p);
 

@@ -9,7 +9,7 @@
 
 namespace tocha::cpu {
 
-// c[rows, n] = alpha * a[rows, k] @ b[k, n] + beta * c, in the compute type T, on one thread.
+// c[rows, n] = alpha * a[rows, k] @ b[k, n] + beta * addend[rows, n], in the compute type T, on one thread.
 //
 // The rows are cut into `panels` of nearly equal height (at most mr): panel p starts at row
 // p * rows / panels. Packed panels lie one behind the other, each as [k][height]. Columns are cut
@@ -26,7 +26,9 @@ struct TileJob {
   const T* b_edge;
   T* c;
   int64_t c_row;
-  T alpha, beta;  // beta == 0 does not read c
+  T alpha, beta;  // beta == 0 does not read the addend
+  const T* addend = nullptr;  // null: c itself
+  int64_t addend_row = 0;     // 0 where all rows get the same
 };
 
 template <class T>

@@ -1,10 +1,10 @@
 // Matrix multiplication on our own kernels: blocks for the caches, packing, and threads.
 //
-// The product is cut into slabs that bound the memory for packing. Within a slab b is packed once
-// for all threads; every task multiplies a block of rows, packing its part of a as it goes.
+// The product is cut into slabs that bound the memory for packing. Within a slab each thread packs
+// the part of b that it multiplies with, or b is packed once for all threads; every task multiplies
+// a block of rows, packing its part of a as it goes.
 // Operands that lie well in memory are read in place.
 #include <atomic>
-#include <numeric>
 
 #include "core/parallel.h"
 #include "cpu/gemm_internal.h"
@@ -18,6 +18,8 @@ constexpr int64_t kBlockRows = 112;  // a block of a, this high and kBlockK deep
 constexpr int64_t kSlabK = 2048;
 constexpr int64_t kSlabColumns = 1024;
 constexpr int64_t kSlabRows = 2048;            // only where results pass through an accumulator
+constexpr int64_t kRowsApart = 128;            // with so many, packing b is a small part of the work
+constexpr int64_t kPackedPerThread = 8192;     // elements: packing one takes as long as many multiplications
 constexpr int64_t kDirectBytes = 1024 * 1024;  // a larger b is packed even if its rows are contiguous
 
 template <class T>
@@ -89,26 +91,57 @@ class Multiplication {
     // Rows a multiple of 4096 bytes apart fall into the same cache sets and evict each other.
     const bool collides = p_.b.row_stride * size() % 4096 == 0;
     if (p_.m <= 4 * tiles_.mr) return true;
-    return !collides && !evicts_itself() && (p_.m <= 384 || p_.k * p_.n * size() <= kDirectBytes);
+    return !collides && (p_.m <= 384 || p_.k * p_.n * size() <= kDirectBytes);
   }
-  // A panel of b that would fit the first-level cache, but whose rows lie so that they fall into too few of its sets.
-  bool evicts_itself() const {
-    constexpr int64_t kWays = 12, kWay = 4096, kLine = 64, kPanel = 32768;
-    if (p_.k * tiles_.nr * size() > kPanel) return false;
-    const int64_t lines = tiles_.nr * size() / kLine;  // of a row
-    const int64_t places = std::min(kWay / kLine, kWay / std::gcd(p_.b.row_stride * size(), kWay) * lines);
-    return p_.k * lines > places * kWays;
-  }
-
   char* at(MatrixRef r, int64_t row, int64_t col) const { return element(r, row, col, itemsize(p_.dtype)); }
 
   bool run_slab(Slab& s) {
-    if (!prepare_b(s) || !prepare_c(s)) return false;
+    if (!prepare_c(s)) return false;
+    if (!b_direct_) {
+      if (const Grid grid = apart(s); grid.tasks() > 1) return run_apart(s, grid);
+    }
+    if (!prepare_b(s)) return false;
     const Grid grid = choose_grid(s.m, s.n, s.m * s.n * s.k, tiles_.mr, tiles_.nr, kBlockRows);
     std::atomic<bool> ok{true};
     parallel_for(grid.tasks(), 1, [&](int64_t begin, int64_t end) {
       for (int64_t t = begin; t < end; ++t) {
         if (!run_task(s, grid, t)) ok.store(false, std::memory_order_relaxed);
+      }
+    });
+    return ok.load(std::memory_order_relaxed);
+  }
+
+  // A thread that packs for itself what it multiplies with needs no line of another core's cache. Threads that share
+  // columns pack them both, so they get many rows each; one task where the columns cannot be dealt out evenly.
+  Grid apart(const Slab& s) const {
+    const int64_t threads =
+        in_parallel_region() ? 1 : std::min<int64_t>(num_threads(), s.m * s.n * s.k / kWorkPerThread);
+    if (threads <= 1) return {1, 1};
+    int64_t row_parts = std::clamp<int64_t>(s.m / kRowsApart, 1, threads);
+    while (threads % row_parts != 0) --row_parts;
+    const int64_t col_parts = threads / row_parts, panels = ceil_div(s.n, tiles_.nr);
+    const bool even = panels % col_parts == 0 || panels >= 4 * col_parts;
+    if (!even || (!a_direct_ && s.n < kRowsApart * col_parts)) return {1, 1};
+    return {row_parts, col_parts};
+  }
+
+  bool run_apart(const Slab& s, Grid grid) {
+    std::atomic<bool> ok{true};
+    const int64_t nr = tiles_.nr, panels = ceil_div(s.n, nr);
+    parallel_for(grid.tasks(), 1, [&](int64_t begin, int64_t end) {
+      for (int64_t t = begin; t < end; ++t) {
+        const int64_t row_part = t / grid.col_blocks, col_part = t % grid.col_blocks;
+        const int64_t row = row_part * s.m / grid.row_blocks, col = col_part * panels / grid.col_blocks * nr;
+        Slab part = s;
+        part.m0 += row;
+        part.m = (row_part + 1) * s.m / grid.row_blocks - row;
+        part.n0 += col;
+        part.n = std::min(s.n, (col_part + 1) * panels / grid.col_blocks * nr) - col;
+        part.acc += row * s.acc_row + col;
+        const Grid blocks{ceil_div(part.m, kBlockRows), 1};
+        bool done = prepare_b(part);
+        for (int64_t block = 0; done && block < blocks.row_blocks; ++block) done = run_task(part, blocks, block);
+        if (!done) ok.store(false, std::memory_order_relaxed);
       }
     });
     return ok.load(std::memory_order_relaxed);
@@ -131,7 +164,7 @@ class Multiplication {
     }
     T* packed = static_cast<T*>(work_buffer(Purpose::packed_b, panels * nr * s.k * size()));
     if (!packed) return false;
-    const int64_t grain = std::max<int64_t>(1, kWorkPerThread / (s.k * nr));
+    const int64_t grain = std::max<int64_t>(1, kPackedPerThread / (s.k * nr));
     parallel_for(panels, grain, [&](int64_t begin, int64_t end) {
       packing_.pack_b(p_.dtype, at(p_.b, s.k0, s.n0 + begin * nr), p_.b.row_stride, p_.b.col_stride, s.k,
                       std::min(s.n, end * nr) - begin * nr, packed + begin * nr * s.k);
@@ -189,9 +222,10 @@ class Multiplication {
       job.a = packed ? packed : reinterpret_cast<const T*>(a);
       job.b = s.b + col / nr * s.b_panel + k * s.b_k;
       job.b_edge = s.b_edge + k * nr;
-      const bool first = s.k0 + k == 0;
+      const bool first = s.k0 + k == 0, biased = first && p_.bias;
       job.alpha = c_direct_ ? p_.alpha.to<T>() : T(1);
-      job.beta = !first ? T(1) : c_direct_ ? p_.beta.to<T>() : T(0);
+      job.beta = !first || biased ? T(1) : c_direct_ ? p_.beta.to<T>() : T(0);
+      job.addend = biased ? static_cast<const T*>(p_.bias) + s.n0 + col : nullptr;
       tiles_.multiply(job);
     }
     if (!c_direct_ && s.k0 + s.k == p_.k) {
@@ -220,6 +254,11 @@ bool multiply(const Problem& p) {
 }
 
 }  // namespace
+
+bool tiles_add_bias(const Problem& p) {
+  const bool stored_as_computed = p.dtype == DType::Float32 || p.dtype == DType::Float64;
+  return stored_as_computed && p.c.col_stride == 1 && !flips(p);
+}
 
 bool multiply_tiles(const Problem& p) {
   switch (p.dtype) {

@@ -25,7 +25,8 @@ struct Product {
   MatrixRef a, b, c;
   bool conj_a = false, conj_b = false;
   Scalar alpha = 1, beta = 0;
-  int ndim = 0;  // of the batch, outermost first
+  const void* bias = nullptr;  // of every row, instead of beta; not with scattered batches
+  int ndim = 0;                // of the batch, outermost first
   int64_t sizes[64];
   int64_t a_strides[64], b_strides[64], c_strides[64];
 
@@ -76,10 +77,10 @@ struct Product {
     const int64_t count = batch();
     ReleaseGil released(count * m * n * std::max<int64_t>(k, 1) / kMultipliesPerElement);
     if (ndim == 0) {
-      cpu::gemm(dtype, m, n, k, alpha, a, b, beta, c, conj_a, conj_b);
+      cpu::gemm(dtype, m, n, k, alpha, a, b, beta, c, conj_a, conj_b, bias);
     } else if (ndim == 1) {
       cpu::gemm_batched(dtype, count, m, n, k, alpha, a, a_strides[0], b, b_strides[0], beta, c, c_strides[0], conj_a,
-                        conj_b);
+                        conj_b, bias);
     } else {
       run_scattered(count);
     }
@@ -237,7 +238,13 @@ void nn_linear(const Tensor& out, const Tensor& input, const Tensor& weight, con
   p.conj_b = weight.is_conj();
   if (input.is_neg() != weight.is_neg()) p.alpha = -1;
   for (int64_t i = 0; i < batch_dims; ++i) p.add_dim(input.size(i), input.stride(i), 0, out.stride(i));
-  if (bias) p.beta = place_addend(out, bias, 1);
+  const bool row = bias && bias.dim() == 1 && bias.size(0) == p.n && bias.stride(0) == 1 && !bias.is_conj() &&
+                   !bias.is_neg() && weight.dim() == 2 && p.ndim <= 1;
+  if (row) {
+    p.bias = bias.bytes();
+  } else if (bias) {
+    p.beta = place_addend(out, bias, 1);
+  }
   p.run();
 }
 

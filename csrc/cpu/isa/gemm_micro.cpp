@@ -22,6 +22,8 @@ struct Tile {
   int64_t b_k;
   T* c;
   int64_t c_row;
+  const T* addend;
+  int64_t addend_row;
   int64_t last_lanes;  // columns in the last vector
   uintptr_t ahead;     // two cache lines to fetch ...
   int64_t ahead_k;     // ... and how far they move for every k
@@ -29,16 +31,17 @@ struct Tile {
 };
 
 template <class T, int kVectors, bool kPartial>
-inline __attribute__((always_inline)) void write_row(T* c, const Vec<T> (&acc)[kVectors], const Tile<T>& t) {
+inline __attribute__((always_inline)) void write_row(const Tile<T>& t, int row, const Vec<T> (&acc)[kVectors]) {
 #pragma GCC unroll 2
   for (int j = 0; j < kVectors; ++j) {
-    T* p = c + j * kLanes<T>;
+    T* p = t.c + row * t.c_row + j * kLanes<T>;
+    const T* addend = t.addend + row * t.addend_row + j * kLanes<T>;
     Vec<T> value = acc[j] * broadcast(t.alpha);
     if (kPartial && j == kVectors - 1) {
-      if (t.beta != 0) value = multiply_add<T>(load_first(p, t.last_lanes), broadcast(t.beta), value);
+      if (t.beta != 0) value = multiply_add<T>(load_first(addend, t.last_lanes), broadcast(t.beta), value);
       store_first(p, value, t.last_lanes);
     } else {
-      if (t.beta != 0) value = multiply_add<T>(load(p), broadcast(t.beta), value);
+      if (t.beta != 0) value = multiply_add<T>(load(addend), broadcast(t.beta), value);
       store(p, value);
     }
   }
@@ -120,10 +123,10 @@ void multiply_tile(const Tile<T>& t) {
   for (; k > 0; --k) step();
   if (t.last_lanes == kLanes<T>) {
 #pragma GCC unroll 16
-    for (int i = 0; i < kRows; ++i) write_row<T, kVectors, false>(t.c + i * t.c_row, acc[i], t);
+    for (int i = 0; i < kRows; ++i) write_row<T, kVectors, false>(t, i, acc[i]);
   } else {
 #pragma GCC unroll 16
-    for (int i = 0; i < kRows; ++i) write_row<T, kVectors, true>(t.c + i * t.c_row, acc[i], t);
+    for (int i = 0; i < kRows; ++i) write_row<T, kVectors, true>(t, i, acc[i]);
   }
 }
 
@@ -157,6 +160,8 @@ void multiply(const TileJob<T>& job) {
                  .b_k = width == nr ? job.b_k : nr,
                  .c = job.c + column,
                  .c_row = job.c_row,
+                 .addend = nullptr,
+                 .addend_row = job.addend ? job.addend_row : job.c_row,
                  .last_lanes = width - (vectors - 1) * kLanes<T>,
                  .ahead = 0,
                  .ahead_k = kAheadInPanel,
@@ -172,6 +177,7 @@ void multiply(const TileJob<T>& job) {
       tile.a = job.a + first * (job.a_packed ? job.k : job.a_row);
       if (job.a_packed) tile.a_k = height;
       tile.c = job.c + column + first * job.c_row;
+      tile.addend = (job.addend ? job.addend : job.c) + column + first * tile.addend_row;
       tile.ahead = packed ? next + static_cast<uintptr_t>(panel * job.k * kAheadInPanel)
                           : here + static_cast<uintptr_t>(kRowsAhead * tile.ahead_k);
       functions.by_height[height - 1](tile);

@@ -3,11 +3,11 @@
 #pragma once
 
 #include <algorithm>
-#include <cstdlib>
 #include <memory>
 #include <new>
 #include <vector>
 
+#include "core/storage.h"
 #include "cpu/convolution.h"
 #include "cpu/convolution_kernels.h"
 #include "cpu/gemm_internal.h"
@@ -48,18 +48,17 @@ void with_compute_type(DType dtype, F&& f) {
 }
 
 struct FreeMemory {
-  void operator()(void* p) const { std::free(p); }
+  size_t bytes = 0;
+  void operator()(void* p) const { cpu_free(p, bytes); }
 };
 template <class T>
 using Memory = std::unique_ptr<T, FreeMemory>;
 
-// Aligned memory for one call.
+// Memory for one call, from the cache of tensors' memory: the system would have to clear its pages.
 template <class T>
 Memory<T> allocate(int64_t n) {
-  const size_t bytes = static_cast<size_t>(ceil_div(n * static_cast<int64_t>(sizeof(T)), 64) * 64);
-  Memory<T> memory(static_cast<T*>(std::aligned_alloc(64, bytes)));
-  if (!memory) throw std::bad_alloc();
-  return memory;
+  const size_t bytes = static_cast<size_t>(n) * sizeof(T);
+  return Memory<T>(static_cast<T*>(cpu_allocate(bytes)), FreeMemory{bytes});
 }
 
 // Memory of this thread, or null.

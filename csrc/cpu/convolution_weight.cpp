@@ -41,9 +41,10 @@ class WeightSum {
     const bool split_pixels = w_.groups * shares < 4 * lanes || (w_.groups < 2 * lanes && weights <= kSmallWeight);
     const int parts = split_pixels ? static_cast<int>(std::min<int64_t>(lanes, plan_.blocks())) : 1;
 
-    std::vector<T> sums(static_cast<size_t>(direct ? (parts - 1) * all : parts * all));
-    T* first = direct ? reinterpret_cast<T*>(w_.out) : sums.data();
-    T* others = direct ? sums.data() : sums.data() + all;
+    const int64_t aside = direct ? (parts - 1) * all : parts * all;
+    const Memory<T> sums = aside ? allocate<T>(aside) : Memory<T>();
+    T* first = direct ? reinterpret_cast<T*>(w_.out) : sums.get();
+    T* others = direct ? sums.get() : sums.get() + all;
     if (parts > 1) {
       for_lanes(plan_.blocks(), parts, [&](int lane, int64_t begin, int64_t end) {
         T* to = lane == 0 ? first : others + (lane - 1) * all;

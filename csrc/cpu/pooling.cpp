@@ -13,6 +13,7 @@ namespace {
 
 using cpu::Arranged;
 using cpu::PictureSizes;
+using cpu::PlaceIn;
 using cpu::Pool;
 using cpu::Windows;
 
@@ -103,7 +104,7 @@ void max_as(const Tensor& out, const Tensor& indices, const Tensor& self, const 
   const T* x = in.data<T>();
   T* y = values.data<T>();
   int64_t* where = places.data<int64_t>();
-  const int64_t from = p.plane(), to = p.places(), row = p.row();
+  const int64_t from = p.plane(), to = p.places(), row = p.max_row();
   if (last) {
     PictureSizes sizes{s.n, s.c, p.d.out, p.h.out, p.w.out};
     cpu::for_pixels(sizes, s.c * window_work(p), [&] {
@@ -115,8 +116,8 @@ void max_as(const Tensor& out, const Tensor& indices, const Tensor& self, const 
   } else {
     cpu::for_planes(s.n * s.c, from, [&] {
       return [&, best = std::make_unique<T[]>(static_cast<size_t>(row)),
-              at = std::make_unique<int32_t[]>(static_cast<size_t>(row + p.w.out))](int64_t i) {
-        loops<T>().max_plane(x + i * from, y + i * to, where + i * to, p, best.get(), at.get(), at.get() + row);
+              at = std::make_unique<PlaceIn<T>[]>(static_cast<size_t>(row))](int64_t i) {
+        loops<T>().max_plane(x + i * from, y + i * to, where + i * to, p, best.get(), at.get());
       };
     });
   }

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <type_traits>
 #include <vector>
 
 #include "core/isa.h"
@@ -31,15 +32,21 @@ struct Pool {
   int64_t places() const { return d.out * h.out * w.out; }
   // Elements of a padded row of the input.
   int64_t row() const { return w.stride ? std::max(w.padding + w.in, w.span()) : w.in; }
+  // The same with room for whole vectors at every stride.
+  int64_t max_row() const { return row() + 16 * std::max<int64_t>(w.stride, 1); }
   // One window that is the whole plane.
   bool whole() const { return places() == 1 && w.stride == 0; }
   int64_t divisor_of(int64_t od, int64_t oh) const { return divisor ? divisor : d.divisor[od] * h.divisor[oh]; }
 };
 
+// A place in a plane, as wide as the values, so that vectors of both have as many lanes.
+template <class T>
+using PlaceIn = std::conditional_t<sizeof(T) == 4, int32_t, int64_t>;
+
 template <class T>
 struct PoolLoops {
-  // Maxima of a plane and their places. row and row_places: scratch for row() elements; places: for w.out.
-  void (*max_plane)(const T* x, T* y, int64_t* where, const Pool& p, T* row, int32_t* row_places, int32_t* places);
+  // Maxima of a plane and their places. row and row_places: scratch for max_row() elements.
+  void (*max_plane)(const T* x, T* y, int64_t* where, const Pool& p, T* row, PlaceIn<T>* row_places);
   // One output pixel of all channels; x is the sample. places: scratch for `channels` elements.
   void (*max_pixel)(const T* x, T* y, int64_t* where, const Pool& p, const int64_t* at, int64_t channels,
                     int32_t* places);

@@ -2,17 +2,29 @@
 // the one row that is left.
 #include "cpu/pooling_kernels.h"
 
+#include <algorithm>
+#include <cstring>
 #include <limits>
+#include <utility>
 
 #include "cpu/isa/row_parts.h"
 
 namespace tocha::cpu {
 namespace {
 
-constexpr int32_t kNowhere = std::numeric_limits<int32_t>::max();
+template <class T>
+constexpr PlaceIn<T> kNowhere = std::numeric_limits<PlaceIn<T>>::max();
 template <class T>
 constexpr T kLeast =
     std::numeric_limits<T>::has_infinity ? -std::numeric_limits<T>::infinity() : std::numeric_limits<T>::lowest();
+
+// 0, 1, 2, ...
+template <class P>
+inline rows::Vec<P> counted() {
+  rows::Vec<P> v;
+  for (int i = 0; i < rows::kWidth<P>; ++i) v[i] = static_cast<P>(i);
+  return v;
+}
 
 // Calls f(first element of the row in its plane) for the rows that the windows at (od, oh) see.
 template <class F>
@@ -41,6 +53,40 @@ inline void with_stride(int64_t stride, F f) {
   f([stride] { return stride; });
 }
 
+// Calls f(first, lanes) for vectors that cover [0, n). Where n is no multiple of a vector, the last one begins earlier:
+// f must not mind to meet an element twice. Only where there is less than one vector, it has fewer lanes.
+template <class T, class F>
+inline void for_vectors(int64_t n, F f) {
+  constexpr int64_t w = rows::kWidth<T>;
+  if (n < w) return f(int64_t{0}, n);
+  int64_t i = 0;
+  for (; i + w <= n; i += w) f(i, w);
+  if (i < n) f(n - w, w);
+}
+template <class T>
+inline rows::Vec<T> load_lanes(const T* p, int64_t lanes) {
+  return lanes == rows::kWidth<T> ? rows::load(p) : rows::load_part(p, lanes);
+}
+template <class T>
+inline void store_lanes(T* p, rows::Vec<T> v, int64_t lanes) {
+  lanes == rows::kWidth<T> ? rows::store(p, v) : rows::store_part(p, v, lanes);
+}
+
+// Every stride-th element from p on; may read up to a vector times the stride.
+template <class T, size_t... lane>
+inline rows::Vec<T> every_second(rows::Vec<T> a, rows::Vec<T> b, std::index_sequence<lane...>) {
+  return __builtin_shufflevector(a, b, (2 * static_cast<int>(lane))...);
+}
+template <class T>
+inline rows::Vec<T> load_strided(const T* p, int64_t stride) {
+  constexpr int w = rows::kWidth<T>;
+  if (stride == 1) return rows::load(p);
+  if (stride == 2) return every_second<T>(rows::load(p), rows::load(p + w), std::make_index_sequence<w>{});
+  rows::Vec<T> v;
+  for (int i = 0; i < w; ++i) v[i] = p[i * stride];
+  return v;
+}
+
 // -- maxima ----------------------------------------------------------------------------------------------------------
 
 // The rule in its own words: the first of the largest, and the last NaN if there is one.
@@ -63,74 +109,73 @@ void max_row_plainly(const T* x, T* y, int64_t* where, const Pool& p, int64_t od
 
 // row = the maxima of the columns that the windows at (od, oh) see, places = where they stand.
 template <class T>
-void max_columns(const T* x, const Pool& p, int64_t od, int64_t oh, T* row, int32_t* places) {
+void max_columns(const T* x, const Pool& p, int64_t od, int64_t oh, T* row, PlaceIn<T>* places) {
   bool begun = false;
   const int64_t n = p.w.in;
+  const rows::Vec<PlaceIn<T>> count = counted<PlaceIn<T>>();
   for_rows(p, od, oh, [&](int64_t begin) {
     const T* from = x + begin;
-    const int32_t base = static_cast<int32_t>(begin);
+    const PlaceIn<T> base = static_cast<PlaceIn<T>>(begin);
     if (!begun) {
       begun = true;
-      for (int64_t i = 0; i < n; ++i) {
-        row[i] = from[i];
-        places[i] = base + static_cast<int32_t>(i);
-      }
+      std::memcpy(row, from, static_cast<size_t>(n) * sizeof(T));
+      for (int64_t i = 0; i < n; ++i) places[i] = base + static_cast<PlaceIn<T>>(i);
       return;
     }
-#pragma GCC ivdep
-    for (int64_t i = 0; i < n; ++i) {
-      const T v = from[i], best = row[i];
-      const bool better = (v > best) | (v != v);
-      row[i] = better ? v : best;
-      places[i] = better ? base + static_cast<int32_t>(i) : places[i];
-    }
+    for_vectors<T>(n, [&](int64_t i, int64_t lanes) {
+      const rows::Vec<T> v = load_lanes(from + i, lanes), best = load_lanes(row + i, lanes);
+      const rows::Vec<PlaceIn<T>> place = load_lanes(places + i, lanes),
+                                  here = count + (base + static_cast<PlaceIn<T>>(i));
+      const auto better = (v > best) | (v != v);
+      store_lanes<T>(row + i, better ? v : best, lanes);
+      store_lanes<PlaceIn<T>>(places + i, better ? here : place, lanes);
+    });
   });
 }
 
-// y = the maxima of windows along a padded row. Of equal ones the earlier place in the plane counts.
+// y = the maxima of windows along a padded row. Of equal ones the earlier place in the plane counts. Returns whether
+// all is well: no NaN, and no window that saw nothing.
 template <class T>
-void max_along(const T* row, const int32_t* row_places, const Windows& w, T* y, int32_t* places) {
-  with_stride(w.stride, [&](auto stride) {
-    for (int64_t i = 0; i < w.out; ++i) {
-      y[i] = row[i * stride()];
-      places[i] = row_places[i * stride()];
-    }
+bool max_along(const T* row, const PlaceIn<T>* row_places, const Windows& w, T* y, int64_t* where) {
+  rows::Vec<PlaceIn<T>> strange{};
+  for_vectors<T>(w.out, [&](int64_t first, int64_t lanes) {
+    rows::Vec<T> best = load_strided(row + first * w.stride, w.stride);
+    rows::Vec<PlaceIn<T>> place = load_strided(row_places + first * w.stride, w.stride);
     for (int64_t k = 1; k < w.width; ++k) {
-      const T* from = row + k * w.step;
-      const int32_t* from_places = row_places + k * w.step;
-#pragma GCC ivdep
-      for (int64_t i = 0; i < w.out; ++i) {
-        const T v = from[i * stride()], best = y[i];
-        const int32_t at = from_places[i * stride()], best_at = places[i];
-        const bool better = (v > best) | (v != v) | ((v == best) & (at < best_at));
-        y[i] = better ? v : best;
-        places[i] = better ? at : best_at;
-      }
+      const int64_t at = first * w.stride + k * w.step;
+      const rows::Vec<T> v = load_strided(row + at, w.stride);
+      const rows::Vec<PlaceIn<T>> here = load_strided(row_places + at, w.stride);
+      const auto better = (v > best) | (v != v) | ((v == best) & (here < place));
+      best = better ? v : best;
+      place = better ? here : place;
+    }
+    const auto odd = (best != best) | (place == kNowhere<T>);
+    store_lanes<T>(y + first, best, lanes);
+    for (int64_t i = 0; i < lanes; ++i) where[first + i] = place[i];
+    if (lanes == rows::kWidth<T>) {
+      strange |= odd;
+    } else {
+      for (int64_t i = 0; i < lanes; ++i) strange[i] |= odd[i];
     }
   });
+  PlaceIn<T> any = 0;
+  for (int i = 0; i < rows::kWidth<T>; ++i) any |= strange[i];
+  return any == 0;
 }
 
 template <class T>
-void max_plane(const T* x, T* y, int64_t* where, const Pool& p, T* row, int32_t* row_places, int32_t* places) {
-  const bool regular = p.w.stride != 0 && p.plane() < kNowhere;
+void max_plane(const T* x, T* y, int64_t* where, const Pool& p, T* row, PlaceIn<T>* row_places) {
+  const bool regular = p.w.stride != 0 && p.plane() < kNowhere<T>;
   if (regular) {
-    for (int64_t i = 0; i < p.row(); ++i) {
-      row[i] = kLeast<T>;
-      row_places[i] = kNowhere;
-    }
+    std::fill_n(row, p.max_row(), kLeast<T>);
+    std::fill_n(row_places, p.max_row(), kNowhere<T>);
   }
   for (int64_t od = 0; od < p.d.out; ++od) {
     for (int64_t oh = 0; oh < p.h.out; ++oh, y += p.w.out, where += p.w.out) {
       bool plainly = !regular || p.d.count[od] * p.h.count[oh] == 0;
       if (!plainly) {
         max_columns(x, p, od, oh, row + p.w.padding, row_places + p.w.padding);
-        max_along(row, row_places, p.w, y, places);
-        int strange = 0;
-        for (int64_t i = 0; i < p.w.out; ++i) {
-          where[i] = places[i];
-          strange |= (y[i] != y[i]) | (places[i] == kNowhere);
-        }
-        plainly = strange != 0;
+        plainly = !max_along(row, row_places, p.w, y, where);
       }
       if (plainly) max_row_plainly(x, y, where, p, od, oh);
     }

@@ -1,6 +1,10 @@
 // Correlation with 3x3 kernels by Winograd's algorithm F(2x2, 3x3), in float32: per tile of 2x2 results 16 products
 // instead of 36, as 16 matrix products over blocks of tiles. Its rounding errors are about those of the plain sum,
 // unlike those of larger tiles. The gradient for the weight is the same computation transposed.
+//
+// Threads share out the tiles. Where these are few, most of the work is in the weights, and the threads share out the
+// rows (output channels) instead: each transforms and reads its own weights only, and meets all tiles.
+#include <array>
 #include <atomic>
 
 #include "core/parallel.h"
@@ -13,11 +17,15 @@ namespace {
 
 constexpr int64_t kLeastChannels = 32;
 constexpr int64_t kMostChannels = 512;
-constexpr int64_t kLeastTiles = 96;                  // in the batch
+constexpr int64_t kLeastTiles = 24;                  // in the batch
+constexpr int64_t kFewTiles = 64;                    // up to here the rows are shared out
 constexpr int64_t kMostWeights = 1 << 14;            // whose gradient is summed by each thread for itself
 constexpr int64_t kScratchElements = 3 * (1 << 17);  // of transformed tiles, per thread
+constexpr int64_t kKernelsAtOnce = 16;
 
-Extent tile_grid(const Extent& pixels) { return {pixels[0], ceil_div(pixels[1], 2), ceil_div(pixels[2], 2)}; }
+struct Range {
+  int64_t first, count;
+};
 
 // Where the kernel begins, counted from the output pixel.
 Extent first_offset(const std::vector<Tap>& taps) {
@@ -28,28 +36,110 @@ Extent first_offset(const std::vector<Tap>& taps) {
   return first;
 }
 
-// The pixels of a tile, row by row.
-std::vector<Tap> square(const Extent& first, int64_t size) {
-  std::vector<Tap> taps;
-  for (int64_t y = 0; y < size; ++y) {
-    for (int64_t x = 0; x < size; ++x) taps.push_back({{first[0], first[1] + y, first[2] + x}, 0});
+// The tiles of a batch: lines of tiles that lie side by side, numbered through image, depth and height.
+class Tiling {
+ public:
+  Tiling(const Extent& pixels, int64_t batch)
+      : size(pixels), across(ceil_div(pixels[2], 2)), down(ceil_div(pixels[1], 2)), lines(batch * pixels[0] * down) {}
+
+  int64_t tiles() const { return lines * across; }
+
+  // f(image, z, first line in the picture, lines, first tile of the block) for each picture that some lines belong to.
+  template <class F>
+  void for_pictures(const Range& block, F f) const {
+    for (int64_t line = block.first, end = block.first + block.count; line < end;) {
+      const int64_t picture = line / down, next = std::min(end, (picture + 1) * down);
+      f(picture / size[0], picture % size[0], line % down, next - line, (line - block.first) * across);
+      line = next;
+    }
   }
-  return taps;
+
+  const Extent size;  // of a picture of results
+  const int64_t across, down, lines;
+};
+
+// Brings the pixels that a block of tiles meets side by side, with their channels: pixel 0 is all zeros. Names the
+// pixels of each tile, edge * edge of them, which begin `first` beyond the tile's own place.
+class TileReader {
+ public:
+  TileReader(const Tiling& tiling, const Field& field, const Extent& first, int64_t edge)
+      : tiling_(tiling), field_(field), first_(first), edge_(edge) {}
+
+  int64_t most_pixels(int64_t lines) const {
+    const int64_t pictures = std::min(lines, lines / tiling_.down + 2);
+    return 1 + (2 * lines + (edge_ - 2) * pictures) * field_.size[2];
+  }
+
+  // Transforms the block's tiles with one of the kernels; job says where to.
+  void transform(const Range& block, const Range& channels, void (*kernel)(const WinogradTileJob&), WinogradTileJob job,
+                 float* staged, int32_t* names) const {
+    std::fill_n(staged, channels.count, 0.0f);
+    int64_t pixels = 1;
+    tiling_.for_pictures(block, [&](int64_t image, int64_t z, int64_t line, int64_t lines, int64_t tile) {
+      z += first_[0];
+      const int64_t top = 2 * line + first_[1], bottom = top + 2 * lines + edge_ - 2;
+      const int64_t begin = std::clamp<int64_t>(top, 0, field_.size[1]);
+      const int64_t end = z < 0 || z >= field_.size[0] ? begin : std::clamp<int64_t>(bottom, begin, field_.size[1]);
+      load(image, z, begin, end, channels, staged + pixels * channels.count);
+      int32_t* name = names + tile * edge_ * edge_;
+      for (int64_t i = 0; i < lines; ++i) {
+        for (int64_t x = 0; x < tiling_.across; ++x, name += edge_ * edge_) {
+          name_pixels(pixels, begin, end, top + 2 * i, 2 * x + first_[2], name);
+        }
+      }
+      pixels += (end - begin) * field_.size[2];
+    });
+    job.in = staged;
+    job.pixel = names;
+    job.tiles = block.count * tiling_.across;
+    job.channels = channels.count;
+    kernel(job);
+  }
+
+ private:
+  // Lines [begin, end) of a picture. Packing writes beyond its end; what follows is written later.
+  void load(int64_t image, int64_t z, int64_t begin, int64_t end, const Range& channels, float* out) const {
+    const Field& f = field_;
+    const float* from = reinterpret_cast<const float*>(f.data) + image * f.batch_stride +
+                        channels.first * f.channel_stride + z * f.stride[0] + begin * f.stride[1];
+    const bool even = f.stride[1] == f.size[2] * f.stride[2];
+    const int64_t pieces = even ? 1 : end - begin, pixels = (even ? end - begin : 1) * f.size[2];
+    for (int64_t i = 0; i < pieces; ++i, from += f.stride[1], out += pixels * channels.count) {
+      gemm_packing().f32.pack_a(DType::Float32, from, f.channel_stride, f.stride[2], channels.count, 1, pixels, out);
+    }
+  }
+
+  void name_pixels(int64_t pixels, int64_t begin, int64_t end, int64_t top, int64_t left, int32_t* name) const {
+    const int64_t width = field_.size[2];
+    for (int64_t y = top; y < top + edge_; ++y) {
+      const bool inside = y >= begin && y < end;
+      for (int64_t x = left; x < left + edge_; ++x) {
+        *name++ = inside && x >= 0 && x < width ? static_cast<int32_t>(pixels + (y - begin) * width + x) : 0;
+      }
+    }
+  }
+
+  const Tiling& tiling_;
+  const Field& field_;
+  const Extent first_;
+  const int64_t edge_;
+};
+
+// How many lines of tiles to take at once: what their transforms take up fits the second-level cache, and every thread
+// gets as many blocks. `channels` are those of both sides.
+int64_t line_blocks(const Tiling& tiling, int64_t channels) {
+  const int64_t most = std::max<int64_t>(1, kScratchElements / kWinogradPoints / channels / tiling.across);
+  const int64_t threads = num_threads();
+  return std::min(tiling.lines, ceil_div(ceil_div(tiling.lines, most), threads) * threads);
 }
+Range line_block(const Tiling& tiling, int64_t i, int64_t blocks) {
+  const int64_t first = i * tiling.lines / blocks;
+  return {first, (i + 1) * tiling.lines / blocks - first};
+}
+int64_t longest_block(const Tiling& tiling, int64_t blocks) { return ceil_div(tiling.lines, blocks); }
 
-int64_t most_tiles(int64_t channels) { return std::min(kMostPixels, kScratchElements / kWinogradPoints / channels); }
-
-// Tiles per block, in whole rows, such that the slowest thread has the fewest vectors to multiply. `channels` are those
-// of both sides.
-int64_t block_tiles(const Extent& grid, int64_t batch, int64_t channels) {
-  const int64_t lanes = convolution_kernels().f32.lanes;
-  const int64_t row = grid[2], rows = batch * grid[0] * grid[1], threads = num_threads();
-  int64_t best = row, least = INT64_MAX;
-  for (int64_t r = 1; r <= std::min(rows, most_tiles(channels) / row); ++r) {
-    const int64_t cost = ceil_div(ceil_div(rows, r), threads) * (ceil_div(r * row, lanes) * 8 + 1);
-    if (cost <= least) best = r * row, least = cost;
-  }
-  return best;
+bool splits_rows(const Tiling& tiling, int64_t rows) {
+  return tiling.tiles() <= kFewTiles && rows >= 2 * kLeastChannels && num_threads() > 1 && !in_parallel_region();
 }
 
 class Winograd {
@@ -57,142 +147,180 @@ class Winograd {
   explicit Winograd(const Correlation& c)
       : c_(c),
         tiles_(gemm_tiles().f32),
-        grid_(tile_grid(c.out.size)),
-        plan_(grid_, c.batch, {1, 2, 2}, square(first_offset(c.taps), 4), grid_[2],
-              block_tiles(grid_, c.batch, c.channels + c.rows)),
-        by_channel_(c.weight_channel == 9),
-        lanes_(by_channel_ ? c.channels : c.rows),
-        columns_(ceil_div(plan_.largest_block(), tiles_.nr) * tiles_.nr) {}
+        tiling_(c.out.size, c.batch),
+        reader_(tiling_, c.in, first_offset(c.taps), 4),
+        by_rows_(splits_rows(tiling_, c.rows)),
+        blocks_(by_rows_ ? 1 : line_blocks(tiling_, c.channels + c.rows)),
+        most_tiles_(longest_block(tiling_, blocks_) * tiling_.across) {
+    const Extent first = first_offset(c.taps);
+    for (const Tap& t : c.taps) {
+      place_[static_cast<size_t>((t.offset[1] - first[1]) * 3 + t.offset[2] - first[2])] = t.weight;
+    }
+  }
 
   void run() {
-    transform_weights();
-    parallel_for(plan_.blocks(), 1, [&](int64_t begin, int64_t end) {
-      for (int64_t i = begin; i < end; ++i) run_block(plan_.block(i));
-    });
+    by_rows_ ? run_by_rows() : run_by_tiles();
     if (!ok_.load(std::memory_order_relaxed)) throw std::bad_alloc();
   }
 
  private:
-  float* transformed(int64_t point) const { return weights_.get() + point * c_.rows * c_.channels; }
+  int64_t panels() const { return ceil_div(c_.rows, tiles_.nr); }
+  int64_t panel_elements() const { return kWinogradPoints * c_.channels * tiles_.nr; }
 
-  // [point][row][channel] or [point][channel][row]: whichever of the two has its 3x3 kernels side by side goes last.
-  void transform_weights() {
-    const Extent first = first_offset(c_.taps);
-    std::array<int64_t, 9> place{};
-    for (size_t t = 0; t < 9; ++t) {
-      const Extent& at = c_.taps[t].offset;
-      place[static_cast<size_t>((at[1] - first[1]) * 3 + at[2] - first[2])] = c_.taps[t].weight;
+  void run_by_tiles() {
+    const Memory<float> weights = allocate<float>(panels() * panel_elements());
+    const int64_t parts = ceil_div(c_.channels, kKernelsAtOnce);
+    parallel_for(panels() * parts, 4, [&](int64_t begin, int64_t end) {
+      for (int64_t i = begin; i < end; ++i) {
+        const int64_t first = i % parts * kKernelsAtOnce, panel = i / parts;
+        transform_weights(panel, {first, std::min(kKernelsAtOnce, c_.channels - first)},
+                          weights.get() + panel * panel_elements());
+      }
+    });
+    parallel_for(blocks_, 1, [&](int64_t begin, int64_t end) {
+      for (int64_t i = begin; i < end; ++i) {
+        const Range block = line_block(tiling_, i, blocks_);
+        if (const float* input = transform_input(block)) run_panels(block, {0, panels()}, weights.get(), input);
+      }
+    });
+  }
+
+  void run_by_rows() {
+    const Range all{0, tiling_.lines};
+    for_lanes(panels(), lane_count(panels(), 1), [&](int, int64_t begin, int64_t end) {
+      const float* input = transform_input(all);
+      float* weights = scratch<float>(Purpose::packed_a, panel_elements());
+      if (!input || !weights) return ok_.store(false, std::memory_order_relaxed);
+      for (int64_t panel = begin; panel < end; ++panel) {
+        for (int64_t c = 0; c < c_.channels; c += kKernelsAtOnce) {
+          transform_weights(panel, {c, std::min(kKernelsAtOnce, c_.channels - c)}, weights);
+        }
+        run_panels(all, {panel, 1}, weights, input);
+      }
+    });
+  }
+
+  // The transformed kernels of a panel of rows, for some channels: out is [point][channel][row of the panel].
+  void transform_weights(int64_t panel, const Range& channels, float* out) {
+    const int64_t nr = tiles_.nr, row = panel * nr, count = std::min(nr, c_.rows - row);
+    float* taps = scratch<float>(Purpose::vector, kKernelsAtOnce * 9 * nr + kMoveSlack);
+    if (!taps) return ok_.store(false, std::memory_order_relaxed);
+    const float* weight = reinterpret_cast<const float*>(c_.weight) + row * c_.weight_row;
+    const bool together = c_.weight_channel == 9;  // all kernels of a row lie side by side
+    if (together) {
+      gemm_packing().f32.pack_b(DType::Float32, weight + channels.first * 9, 1, c_.weight_row, channels.count * 9,
+                                count, taps);
     }
-    weights_ = allocate<float>(kWinogradPoints * c_.rows * c_.channels);
-    const int64_t lines = by_channel_ ? c_.rows : c_.channels;
-    const int64_t stride = by_channel_ ? c_.weight_row : c_.weight_channel;
-    parallel_for(lines, std::max<int64_t>(1, 2048 / lanes_), [&](int64_t begin, int64_t end) {
-      float* taps = scratch<float>(Purpose::packed_b, 9 * tiles_.nr + kMoveSlack);
-      if (!taps) return ok_.store(false, std::memory_order_relaxed);
-      for (int64_t line = begin; line < end; ++line) {
-        for (int64_t i = 0; i < lanes_; i += tiles_.nr) {
-          const int64_t count = std::min(tiles_.nr, lanes_ - i);
-          const float* from = reinterpret_cast<const float*>(c_.weight) + line * stride + i * 9;
-          gemm_packing().f32.pack_b(DType::Float32, from, 1, 9, 9, count, taps);
-          winograd_kernels().weights(
-              {taps, tiles_.nr, place.data(), count, transformed(0) + line * lanes_ + i, c_.rows * c_.channels});
+    for (int64_t i = 0; i < channels.count; ++i) {
+      const int64_t c = channels.first + i;
+      if (!together) {
+        gemm_packing().f32.pack_b(DType::Float32, weight + c * c_.weight_channel, 1, c_.weight_row, 9, count, taps);
+      }
+      winograd_kernels().weights(
+          {taps + (together ? i * 9 * nr : 0), nr, place_.data(), nr, out + c * nr, c_.channels * nr});
+    }
+  }
+
+  // This thread's [point][tile][channel], or null.
+  const float* transform_input(const Range& block) {
+    const int64_t point = most_tiles_ * c_.channels;
+    float* staged = scratch<float>(Purpose::staged, reader_.most_pixels(block.count) * c_.channels + kPackSlack);
+    float* out = scratch<float>(Purpose::packed_b, kWinogradPoints * point);
+    int32_t* names = scratch<int32_t>(Purpose::gathered, most_tiles_ * kWinogradPoints);
+    if (!staged || !out || !names) {
+      ok_.store(false, std::memory_order_relaxed);
+      return nullptr;
+    }
+    WinogradTileJob job{};
+    job.out = out;
+    job.out_point = point;
+    job.panel = job.out_panel = tiles_.nr;
+    job.out_tile = c_.channels;
+    reader_.transform(block, {0, c_.channels}, winograd_kernels().input, job, staged, names);
+    return out;
+  }
+
+  void run_panels(const Range& block, const Range& panels, const float* weights, const float* input) {
+    const int64_t nr = tiles_.nr, tiles = block.count * tiling_.across;
+    const Range rows{panels.first * nr, std::min(c_.rows, (panels.first + panels.count) * nr) - panels.first * nr};
+    const int64_t pixels = 4 * tiles + 1;
+    float* products = scratch<float>(Purpose::accumulator, kWinogradPoints * tiles * rows.count);
+    float* results = scratch<float>(Purpose::staged, pixels * rows.count);
+    int32_t* names = scratch<int32_t>(Purpose::gathered, tiles * 4);
+    if (!products || !results || !names) return ok_.store(false, std::memory_order_relaxed);
+    for (int64_t point = 0; point < kWinogradPoints; ++point) {
+      multiply(tiles, rows.count, input + point * most_tiles_ * c_.channels, weights + point * c_.channels * nr,
+               products + point * tiles * rows.count);
+    }
+    name_results(block, names);
+    winograd_kernels().results({products, tiles * rows.count, names, tiles, rows.count,
+                                c_.bias ? reinterpret_cast<const float*>(c_.bias) + rows.first : nullptr, results});
+    write(block, rows, results);
+  }
+
+  void multiply(int64_t tiles, int64_t rows, const float* input, const float* weights, float* out) const {
+    TileJob<float> job{};
+    job.rows = tiles;
+    job.panels = ceil_div(tiles, tiles_.mr);
+    job.n = rows;
+    job.k = c_.channels;
+    job.a = input;
+    job.a_row = c_.channels;
+    job.a_k = 1;
+    job.b = weights;
+    job.b_k = tiles_.nr;
+    job.b_panel = panel_elements();
+    job.b_edge = weights + rows / tiles_.nr * job.b_panel;
+    job.c = out;
+    job.c_row = rows;
+    job.alpha = 1;
+    tiles_.multiply(job);
+  }
+
+  // Where the results of each tile go: pixel 0 is for those outside of the picture.
+  void name_results(const Range& block, int32_t* name) const {
+    int64_t pixels = 1;
+    tiling_.for_pictures(block, [&](int64_t, int64_t, int64_t line, int64_t lines, int64_t) {
+      const int64_t height = std::min(2 * lines, tiling_.size[1] - 2 * line), width = tiling_.size[2];
+      for (int64_t i = 0; i < lines; ++i) {
+        for (int64_t x = 0; x < 2 * tiling_.across; x += 2, name += 4) {
+          for (int64_t d = 0; d < 4; ++d) {
+            const int64_t at_y = 2 * i + d / 2, at_x = x + d % 2;
+            name[d] = at_y < height && at_x < width ? static_cast<int32_t>(pixels + at_y * width + at_x) : 0;
+          }
+        }
+      }
+      pixels += height * width;
+    });
+  }
+
+  void write(const Range& block, const Range& rows, const float* results) const {
+    const Field& f = c_.out;
+    const float* from = results + rows.count;
+    tiling_.for_pictures(block, [&](int64_t image, int64_t z, int64_t line, int64_t lines, int64_t) {
+      const int64_t height = std::min(2 * lines, f.size[1] - 2 * line), width = f.size[2];
+      float* to = reinterpret_cast<float*>(f.data) + image * f.batch_stride + rows.first * f.channel_stride +
+                  z * f.stride[0] + 2 * line * f.stride[1];
+      const bool even = f.stride[1] == width * f.stride[2];
+      const int64_t pieces = even ? 1 : height, pixels = (even ? height : 1) * width;
+      for (int64_t i = 0; i < pieces; ++i, from += pixels * rows.count, to += f.stride[1]) {
+        if (f.channel_stride == 1) {
+          for (int64_t p = 0; p < pixels; ++p) std::copy_n(from + p * rows.count, rows.count, to + p * f.stride[2]);
+        } else {
+          winograd_kernels().planes({from, pixels, rows.count, to, f.channel_stride});
         }
       }
     });
   }
 
-  int64_t panel_stride() const { return c_.channels * tiles_.nr + kMoveSlack; }
-  int64_t point_stride() const { return columns_ / tiles_.nr * panel_stride(); }
-
-  void run_block(const PixelBlock& b) {
-    float* staged = scratch<float>(Purpose::staged, staged_elements(plan_, c_.channels));
-    float* input = scratch<float>(Purpose::packed_b, kWinogradPoints * point_stride());
-    float* output = scratch<float>(Purpose::accumulator, kWinogradPoints * c_.rows * columns_ + kMoveSlack);
-    if (!staged || !input || !output) return ok_.store(false, std::memory_order_relaxed);
-    transform_input(b, staged, input);
-    for (int64_t point = 0; point < kWinogradPoints; ++point) {
-      multiply(b, point, input + point * point_stride(), output + point * c_.rows * columns_);
-    }
-    plan_.for_runs(b, false, [&](const PixelRun& r) { transform_output(r, output); });
-  }
-
-  void transform_input(const PixelBlock& b, float* staged, float* out) const {
-    Moves moves;
-    WinogradInputJob job{};
-    PatchJob<float>& p = job.patches;
-    p.staged = staged;
-    p.channel = plan_.staged_channel();
-    p.channels = c_.channels;
-    p.tap = plan_.taps().data();
-    p.moves = moves.data();
-    p.out = out;
-    p.out_row = tiles_.nr;
-    job.out_point = point_stride();
-    plan_.stage(c_.dtype, c_.in, 0, c_.channels, b, staged);
-    for (int64_t t = 0; t < b.count(); t += tiles_.nr, p.out += panel_stride()) {
-      const int64_t end = std::min(b.count(), t + tiles_.nr);
-      p.move_count = plan_.moves(b, t, end, c_.channels, kernels().lanes, moves.data());
-      winograd_kernels().input(job);
-      if (end - t < tiles_.nr) clear_beyond(end - t, p.out);
-    }
-  }
-
-  static const PatchKernels<float>& kernels() { return convolution_kernels().f32; }
-
-  // The columns of a panel that have no tile: the tiles' vectors read them, so they must be numbers.
-  void clear_beyond(int64_t columns, float* panel) const {
-    for (int64_t point = 0; point < kWinogradPoints; ++point) {
-      for (int64_t c = 0; c < c_.channels; ++c) {
-        std::fill_n(panel + point * point_stride() + c * tiles_.nr + columns, tiles_.nr - columns, 0.0f);
-      }
-    }
-  }
-
-  void multiply(const PixelBlock& b, int64_t point, const float* input, float* output) const {
-    TileJob<float> job{};
-    job.rows = c_.rows;
-    job.panels = ceil_div(c_.rows, tiles_.mr);
-    job.n = b.count();
-    job.k = c_.channels;
-    job.a = transformed(point);
-    job.a_row = by_channel_ ? lanes_ : 1;
-    job.a_k = by_channel_ ? 1 : lanes_;
-    job.b = input;
-    job.b_k = tiles_.nr;
-    job.b_panel = panel_stride();
-    job.b_edge = input + b.count() / tiles_.nr * panel_stride();
-    job.c = output;
-    job.c_row = columns_;
-    job.alpha = 1;
-    tiles_.multiply(job);
-  }
-
-  void transform_output(const PixelRun& r, const float* products) const {
-    const Field& f = c_.out;
-    WinogradOutputJob job{};
-    job.in = products + r.begin;
-    job.in_point = c_.rows * columns_;
-    job.in_row = columns_;
-    job.rows = c_.rows;
-    job.tiles = r.count;
-    job.bias = reinterpret_cast<const float*>(c_.bias);
-    job.out = reinterpret_cast<float*>(f.data) + r.image * f.batch_stride + r.z * f.stride[0] + 2 * r.y * f.stride[1] +
-              2 * r.x;
-    job.out_row = f.channel_stride;
-    job.out_y = f.stride[1];
-    job.width = std::min(2 * r.count, f.size[2] - 2 * r.x);
-    job.height = std::min<int64_t>(2, f.size[1] - 2 * r.y);
-    winograd_kernels().output(job);
-  }
-
   const Correlation& c_;
   const TileKernels<float>& tiles_;
-  const Extent grid_;
-  const PixelPlan plan_;
-  const bool by_channel_;  // the 3x3 kernels of a row's channels lie side by side; else those of a channel's rows
-  const int64_t lanes_;
-  const int64_t columns_;
-  Memory<float> weights_;
+  const Tiling tiling_;
+  const TileReader reader_;
+  const bool by_rows_;
+  const int64_t blocks_;
+  const int64_t most_tiles_;  // of a block
+  std::array<int64_t, 9> place_{};
   std::atomic<bool> ok_{true};
 };
 
@@ -202,79 +330,109 @@ class WinogradWeight {
   explicit WinogradWeight(const WeightGradient& w)
       : w_(w),
         tiles_(gemm_tiles().f32),
-        grid_(tile_grid(w.grad.size)),
-        block_(block_tiles(grid_, w.batch, w.channels + w.rows)),
-        in_plan_(grid_, w.batch, {1, 2, 2}, square(first_offset(w.taps), 4), grid_[2], block_),
-        grad_plan_(grid_, w.batch, {1, 2, 2}, square({0, 0, 0}, 2), grid_[2], block_),
-        row_(in_plan_.largest_block()),
-        all_(kWinogradPoints * w.rows * w.channels) {}
+        tiling_(w.grad.size, w.batch),
+        input_(tiling_, w.in, first_offset(w.taps), 4),
+        grad_(tiling_, w.grad, {0, 0, 0}, 2),
+        by_rows_(splits_rows(tiling_, w.rows)),
+        blocks_(by_rows_ ? 1 : line_blocks(tiling_, w.channels + w.rows)),
+        most_tiles_(longest_block(tiling_, blocks_) * tiling_.across) {}
 
   void run() {
-    const int parts = static_cast<int>(std::min<int64_t>(lane_count(in_plan_.blocks(), 1), in_plan_.blocks()));
-    const Memory<float> sums = allocate<float>(parts * all_);
-    for_lanes(in_plan_.blocks(), parts, [&](int part, int64_t begin, int64_t end) {
-      for (int64_t i = begin; i < end; ++i) add_block(in_plan_.block(i), i == begin, sums.get() + part * all_);
-    });
+    by_rows_ ? run_by_rows() : run_by_tiles();
     if (!ok_.load(std::memory_order_relaxed)) throw std::bad_alloc();
+  }
+
+ private:
+  void run_by_tiles() {
+    const int parts = static_cast<int>(std::min<int64_t>(lane_count(blocks_, 1), blocks_));
+    const int64_t all = kWinogradPoints * w_.rows * w_.channels;
+    const Memory<float> sums = allocate<float>(parts * all);
+    for_lanes(blocks_, parts, [&](int part, int64_t begin, int64_t end) {
+      for (int64_t i = begin; i < end; ++i) {
+        const Range block = line_block(tiling_, i, blocks_);
+        if (const float* input = transform_input(block)) {
+          add_rows(block, {0, w_.rows}, input, i == begin, sums.get() + part * all);
+        }
+      }
+    });
+    if (!ok_.load(std::memory_order_relaxed)) return;
     parallel_for(w_.rows, std::max<int64_t>(1, 2048 / w_.channels), [&](int64_t begin, int64_t end) {
-      for (int64_t r = begin; r < end; ++r) {
-        winograd_kernels().kernel({sums.get() + r * w_.channels, w_.rows * w_.channels, parts, all_, w_.channels,
-                                   reinterpret_cast<float*>(w_.out) + r * w_.channels * 9});
+      gather_kernels({begin, end - begin}, sums.get() + begin * w_.channels, w_.rows * w_.channels, parts, all);
+    });
+  }
+
+  void run_by_rows() {
+    const Range all{0, tiling_.lines};
+    for_lanes(w_.rows, lane_count(w_.rows, tiles_.mr), [&](int, int64_t begin, int64_t end) {
+      const int64_t most = 2 * tiles_.mr;
+      const float* input = transform_input(all);
+      float* sums = scratch<float>(Purpose::packed_a, kWinogradPoints * most * w_.channels);
+      if (!input || !sums) return ok_.store(false, std::memory_order_relaxed);
+      for (int64_t i = begin; i < end; i += most) {
+        const Range rows{i, std::min(most, end - i)};
+        add_rows(all, rows, input, true, sums);
+        gather_kernels(rows, sums, rows.count * w_.channels, 1, 0);
       }
     });
   }
 
- private:
-  int64_t point_stride(int64_t channels) const { return channels * row_ + kMoveSlack; }
+  int64_t input_point() const { return most_tiles_ * ceil_div(w_.channels, tiles_.nr) * tiles_.nr; }
 
-  void add_block(const PixelBlock& b, bool first, float* sums) {
-    const int64_t staged_most = std::max(staged_elements(in_plan_, w_.channels), staged_elements(grad_plan_, w_.rows));
-    float* staged = scratch<float>(Purpose::staged, staged_most);
-    float* input = scratch<float>(Purpose::gathered, kWinogradPoints * point_stride(w_.channels));
-    float* grad = scratch<float>(Purpose::accumulator, kWinogradPoints * point_stride(w_.rows));
-    float* packed = scratch<float>(Purpose::packed_b, row_ * ceil_div(w_.channels, tiles_.nr) * tiles_.nr + kMoveSlack);
-    if (!staged || !input || !grad || !packed) return ok_.store(false, std::memory_order_relaxed);
-    transform(in_plan_, w_.in, w_.channels, b, winograd_kernels().input, staged, input);
-    transform(grad_plan_, w_.grad, w_.rows, b, winograd_kernels().grad, staged, grad);
+  // This thread's [point][panel of channels][tile][channel of the panel], or null.
+  const float* transform_input(const Range& block) {
+    float* out = scratch<float>(Purpose::packed_b, kWinogradPoints * input_point());
+    WinogradTileJob job{};
+    job.out = out;
+    job.out_point = input_point();
+    job.panel = job.out_tile = tiles_.nr;
+    job.out_panel = block.count * tiling_.across * tiles_.nr;
+    const bool done = out && transform(input_, block, {0, w_.channels}, winograd_kernels().input, job);
+    return done ? out : nullptr;
+  }
+
+  bool transform(const TileReader& reader, const Range& block, const Range& channels,
+                 void (*kernel)(const WinogradTileJob&), const WinogradTileJob& job) {
+    float* staged = scratch<float>(Purpose::staged, reader.most_pixels(block.count) * channels.count + kPackSlack);
+    int32_t* names = scratch<int32_t>(Purpose::gathered, most_tiles_ * kWinogradPoints);
+    if (!staged || !names) {
+      ok_.store(false, std::memory_order_relaxed);
+      return false;
+    }
+    reader.transform(block, channels, kernel, job, staged, names);
+    return true;
+  }
+
+  // sums[point][row][channel] (+)= the transformed gradient times the transformed input.
+  void add_rows(const Range& block, const Range& rows, const float* input, bool first, float* sums) {
+    const int64_t tiles = block.count * tiling_.across;
+    float* grad = scratch<float>(Purpose::accumulator, kWinogradPoints * tiles * rows.count);
+    WinogradTileJob job{};
+    job.out = grad;
+    job.out_point = tiles * rows.count;
+    job.panel = job.out_panel = tiles_.nr;
+    job.out_tile = rows.count;
+    if (!grad || !transform(grad_, block, rows, winograd_kernels().grad, job)) {
+      return ok_.store(false, std::memory_order_relaxed);
+    }
     for (int64_t point = 0; point < kWinogradPoints; ++point) {
-      gemm_packing().f32.pack_b(DType::Float32, input + point * point_stride(w_.channels), 1, row_, b.count(),
-                                w_.channels, packed);
-      multiply(b, grad + point * point_stride(w_.rows), packed, first, sums + point * w_.rows * w_.channels);
+      multiply(tiles, rows.count, grad + point * job.out_point, input + point * input_point(), first,
+               sums + point * rows.count * w_.channels);
     }
   }
 
-  // Rows (point, channel) of tiles.
-  void transform(const PixelPlan& plan, const Field& field, int64_t channels, const PixelBlock& b,
-                 void (*kernel)(const WinogradInputJob&), float* staged, float* out) const {
-    Moves moves;
-    WinogradInputJob job{};
-    PatchJob<float>& p = job.patches;
-    p.staged = staged;
-    p.channel = plan.staged_channel();
-    p.channels = channels;
-    p.tap = plan.taps().data();
-    p.moves = moves.data();
-    p.move_count = plan.moves(b, 0, b.count(), channels, convolution_kernels().f32.lanes, moves.data());
-    p.out = out;
-    p.out_row = row_;
-    job.out_point = point_stride(channels);
-    plan.stage(w_.dtype, field, 0, channels, b, staged);
-    kernel(job);
-  }
-
-  void multiply(const PixelBlock& b, const float* grad, const float* packed, bool first, float* out) const {
+  void multiply(int64_t tiles, int64_t rows, const float* grad, const float* input, bool first, float* out) const {
     TileJob<float> job{};
-    job.rows = w_.rows;
-    job.panels = ceil_div(w_.rows, tiles_.mr);
+    job.rows = rows;
+    job.panels = ceil_div(rows, tiles_.mr);
     job.n = w_.channels;
-    job.k = b.count();
+    job.k = tiles;
     job.a = grad;
-    job.a_row = row_;
-    job.a_k = 1;
-    job.b = packed;
+    job.a_row = 1;
+    job.a_k = rows;
+    job.b = input;
     job.b_k = tiles_.nr;
-    job.b_panel = tiles_.nr * b.count();
-    job.b_edge = packed + w_.channels / tiles_.nr * job.b_panel;
+    job.b_panel = tiles_.nr * tiles;
+    job.b_edge = input + w_.channels / tiles_.nr * job.b_panel;
     job.c = out;
     job.c_row = w_.channels;
     job.alpha = 1;
@@ -282,41 +440,48 @@ class WinogradWeight {
     tiles_.multiply(job);
   }
 
+  void gather_kernels(const Range& rows, const float* sums, int64_t point, int64_t parts, int64_t part) const {
+    for (int64_t i = 0; i < rows.count; ++i) {
+      winograd_kernels().kernel({sums + i * w_.channels, point, parts, part, w_.channels,
+                                 reinterpret_cast<float*>(w_.out) + (rows.first + i) * w_.channels * 9});
+    }
+  }
+
   const WeightGradient& w_;
   const TileKernels<float>& tiles_;
-  const Extent grid_;
-  const int64_t block_;
-  const PixelPlan in_plan_, grad_plan_;
-  const int64_t row_, all_;
+  const Tiling tiling_;
+  const TileReader input_, grad_;
+  const bool by_rows_;
+  const int64_t blocks_;
+  const int64_t most_tiles_;
   std::atomic<bool> ok_{true};
 };
 
 // What both directions ask for: 3x3 neighbouring taps, enough channels to pay for the transforms, and enough tiles.
 bool serves(DType dtype, int64_t groups, const Extent& step, const std::vector<Tap>& taps, int64_t rows,
-            int64_t channels, int64_t batch, const Extent& pixels) {
+            int64_t channels, const Tiling& tiling) {
   if (dtype != DType::Float32 || groups != 1 || step != Extent{1, 1, 1} || taps.size() != 9) return false;
   const Extent first = first_offset(taps);
   for (const Tap& t : taps) {
     if (t.offset[0] != first[0] || t.offset[1] > first[1] + 2 || t.offset[2] > first[2] + 2) return false;
   }
-  const Extent grid = tile_grid(pixels);
   return std::min(channels, rows) >= kLeastChannels && std::max(channels, rows) <= kMostChannels &&
-         batch * grid[0] * grid[1] * grid[2] >= kLeastTiles && grid[2] < kWideRow &&
-         grid[2] <= most_tiles(channels + rows);
+         tiling.tiles() >= kLeastTiles && tiling.across * kWinogradPoints * (channels + rows) <= 2 * kScratchElements;
 }
 
 }  // namespace
 
 bool winograd_serves(const Correlation& c) {
-  return serves(c.dtype, c.groups, c.step, c.taps, c.rows, c.channels, c.batch, c.out.size) &&
-         (c.weight_channel == 9 || c.weight_row == 9) && c.out.stride[2] == 1;
+  return serves(c.dtype, c.groups, c.step, c.taps, c.rows, c.channels, Tiling(c.out.size, c.batch)) &&
+         (c.weight_channel == 9 || c.weight_row == 9) && (c.out.stride[2] == 1 || c.out.channel_stride == 1);
 }
 
 void correlate_winograd(const Correlation& c) { Winograd(c).run(); }
 
 bool winograd_serves(const WeightGradient& w) {
-  return serves(w.dtype, w.groups, w.step, w.taps, w.rows, w.channels, w.batch, w.grad.size) &&
-         w.rows * w.channels <= kMostWeights;
+  const Tiling tiling(w.grad.size, w.batch);
+  return serves(w.dtype, w.groups, w.step, w.taps, w.rows, w.channels, tiling) &&
+         (w.rows * w.channels <= kMostWeights || splits_rows(tiling, w.rows));
 }
 
 void weight_gradient_winograd(const WeightGradient& w) { WinogradWeight(w).run(); }

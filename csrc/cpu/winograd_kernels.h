@@ -1,11 +1,11 @@
 // The transforms of Winograd's convolution F(2x2, 3x3), once per instruction set: a tile of 2x2 results from 4x4 inputs
-// takes 16 multiplications per channel instead of 36. convolution_winograd.cpp drives them.
+// takes 16 multiplications per channel instead of 36. Pixels have their channels side by side, so that vectors are of
+// channels whatever the size of the picture. convolution_winograd.cpp drives them.
 #pragma once
 
 #include <cstdint>
 
 #include "core/isa.h"
-#include "cpu/convolution_kernels.h"
 
 namespace tocha::cpu {
 
@@ -21,27 +21,35 @@ struct WinogradWeightJob {
   int64_t out_point;
 };
 
-// Like PatchJob with 16 taps, the inputs of a tile row by row; row (point, channel) of the result begins at
-// out + point * out_point + channel * out_row.
-struct WinogradInputJob {
-  PatchJob<float> patches;
-  int64_t out_point;
+// Transforms tiles of pixels: element c of pixel p is in[p * channels + c], and a tile's pixels are named row by row in
+// `pixel` (16 of an input, 4 of a gradient). Channels go out in panels of `panel`: element c of a tile to
+// out[point * out_point + c / panel * out_panel + tile * out_tile + c % panel].
+struct WinogradTileJob {
+  const float* in;
+  const int32_t* pixel;
+  int64_t tiles, channels;
+  float* out;
+  int64_t out_point, panel, out_panel, out_tile;
 };
 
-// Results of `tiles` neighbouring tiles in each of some rows (output channels). Element (point, row, tile) is
-// in[point * in_point + row * in_row + tile]; width and height say how much of the tiles lies within the picture.
-struct WinogradOutputJob {
+// The way back: element r of the tile's four results, in[point * in_point + tile * rows + r] transformed, goes to
+// out[pixel * rows + r]. Results without a place in the picture are sent to a pixel that nobody reads.
+struct WinogradResultJob {
   const float* in;
-  int64_t in_point, in_row;
-  int64_t rows, tiles;
+  int64_t in_point;
+  const int32_t* pixel;
+  int64_t tiles, rows;
   const float* bias;  // of each row, or null
   float* out;
-  int64_t out_row, out_y;
-  int64_t width, height;
 };
 
-// Like WinogradInputJob, for the gradient of tiles' results: four taps, the 2x2 pixels of a tile.
-using WinogradGradJob = WinogradInputJob;
+// out[row * out_row + p] = in[p * rows + row].
+struct WinogradPlaneJob {
+  const float* in;
+  int64_t pixels, rows;
+  float* out;
+  int64_t out_row;
+};
 
 // The gradient of 3x3 kernels from that of their transforms: out[i * 9 + t] for i < count, where the gradient of
 // transform `point` is the sum over parts of in[part * in_part + point * in_point + i].
@@ -55,9 +63,10 @@ struct WinogradKernelJob {
 
 struct WinogradKernels {
   void (*weights)(const WinogradWeightJob& job);
-  void (*input)(const WinogradInputJob& job);
-  void (*output)(const WinogradOutputJob& job);
-  void (*grad)(const WinogradGradJob& job);
+  void (*input)(const WinogradTileJob& job);
+  void (*grad)(const WinogradTileJob& job);
+  void (*results)(const WinogradResultJob& job);
+  void (*planes)(const WinogradPlaneJob& job);
   void (*kernel)(const WinogradKernelJob& job);
 };
 TOCHA_ISA_TABLE(WinogradKernels, winograd_kernels)

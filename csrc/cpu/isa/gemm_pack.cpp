@@ -8,25 +8,6 @@ namespace gemm {
 
 using cpu::PackKernels;
 
-// Transposes a square of vectors: each round of interleaving moves one bit of the row number into
-// the lane number.
-template <class T>
-inline __attribute__((always_inline)) void transpose(Vec<T> (&v)[kLanes<T>]) {
-  constexpr int n = kLanes<T>;
-  constexpr auto lanes = std::make_index_sequence<n>{};
-#pragma GCC unroll 4
-  for (int round = 1; round < n; round *= 2) {
-    Vec<T> w[n];
-#pragma GCC unroll 8
-    for (int i = 0; i < n / 2; ++i) {
-      w[2 * i] = interleave_half<T, false>(v[i], v[i + n / 2], lanes);
-      w[2 * i + 1] = interleave_half<T, true>(v[i], v[i + n / 2], lanes);
-    }
-#pragma GCC unroll 16
-    for (int i = 0; i < n; ++i) v[i] = w[i];
-  }
-}
-
 constexpr uintptr_t kBytesAhead = 256;
 
 // dst[k * dst_k + i] = src[i * src_row + k] for i < height <= lanes. Writes whole vectors, each over

@@ -155,6 +155,25 @@ inline Vec<T> interleave_half(Vec<T> a, Vec<T> b, std::index_sequence<lane...>) 
   return __builtin_shufflevector(a, b, (from + static_cast<int>(lane) / 2 + (lane % 2 ? kLanes<T> : 0))...);
 }
 
+// Transposes a square of vectors: each round of interleaving moves one bit of the row number into
+// the lane number.
+template <class T>
+inline __attribute__((always_inline)) void transpose(Vec<T> (&v)[kLanes<T>]) {
+  constexpr int n = kLanes<T>;
+  constexpr auto lanes = std::make_index_sequence<n>{};
+#pragma GCC unroll 4
+  for (int round = 1; round < n; round *= 2) {
+    Vec<T> w[n];
+#pragma GCC unroll 8
+    for (int i = 0; i < n / 2; ++i) {
+      w[2 * i] = interleave_half<T, false>(v[i], v[i + n / 2], lanes);
+      w[2 * i + 1] = interleave_half<T, true>(v[i], v[i + n / 2], lanes);
+    }
+#pragma GCC unroll 16
+    for (int i = 0; i < n; ++i) v[i] = w[i];
+  }
+}
+
 // Of two vectors, every other element from the first (or, with kOdd, the second) on.
 template <class T, bool kOdd, size_t... lane>
 inline Vec<T> every_other(Vec<T> a, Vec<T> b, std::index_sequence<lane...>) {

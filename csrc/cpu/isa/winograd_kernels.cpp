@@ -1,4 +1,4 @@
-// Winograd's transforms for F(2x2, 3x3), on whole vectors: of weights side by side, of tiles side by side.
+// Winograd's transforms for F(2x2, 3x3), on vectors of channels.
 #include "cpu/winograd_kernels.h"
 
 #include "cpu/isa/gemm_simd.h"
@@ -41,140 +41,152 @@ inline void gather_kernel(V a, V b, V c, V d, V (&out)[3]) {
   out[2] = middle + d;
 }
 
+// How many lanes of vectors exist: all, or the first ones.
+struct AllLanes {
+  static V load(const float* p) { return gemm::load(p); }
+  static void store(float* p, V v) { gemm::store(p, v); }
+};
+struct FirstLanes {
+  int64_t count;
+  V load(const float* p) const { return load_first(p, count); }
+  void store(float* p, V v) const { store_first(p, v, count); }
+};
+
+// f(first, lanes) for vectors that cover [0, n).
+template <class F>
+inline __attribute__((always_inline)) void for_vectors(int64_t n, F f) {
+  int64_t i = 0;
+  for (; i + kLanes<float> <= n; i += kLanes<float>) f(i, AllLanes{});
+  if (i < n) f(i, FirstLanes{n - i});
+}
+
 void winograd_weights(const cpu::WinogradWeightJob& job) {
-  for (int64_t i = 0; i < job.count; i += kLanes<float>) {
-    const int64_t lanes = job.count - i < kLanes<float> ? job.count - i : kLanes<float>;
-    auto at = [&](int t) { return load_first(job.weight + job.place[t] * job.weight_tap + i, lanes); };
+  for_vectors(job.count, [&](int64_t i, auto lanes) {
+    auto at = [&](int t) { return lanes.load(job.weight + job.place[t] * job.weight_tap + i); };
     V columns[3][4];
     for (int x = 0; x < 3; ++x) transform_kernel(at(x), at(3 + x), at(6 + x), columns[x]);
     for (int y = 0; y < 4; ++y) {
       V row[4];
       transform_kernel(columns[0][y], columns[1][y], columns[2][y], row);
-      for (int x = 0; x < 4; ++x) store_first(job.out + (y * 4 + x) * job.out_point + i, row[x], lanes);
+      for (int x = 0; x < 4; ++x) lanes.store(job.out + (y * 4 + x) * job.out_point + i, row[x]);
     }
-  }
+  });
 }
 
-void winograd_input(const cpu::WinogradInputJob& job) {
-  const cpu::PatchJob<float>& p = job.patches;
-  const int64_t x0 = p.tap[0], x1 = p.tap[1], x2 = p.tap[2], x3 = p.tap[3], row = p.tap[4] - p.tap[0];
-  const int64_t point = job.out_point, count = p.move_count, channels = p.channels, out_row = p.out_row;
-  const int64_t in_channel = p.channel;
-  const cpu::Move* moves = p.moves;
-  const float* channel = p.staged;
-  float* out = p.out;
-  for (int64_t c = 0; c < channels; ++c, channel += in_channel, out += out_row) {
-    for (int64_t m = 0; m < count; ++m) {
-      const float *a = channel + moves[m].from, *b = a + row, *d = b + row, *e = d + row;
+inline float* place_of(const cpu::WinogradTileJob& job, int64_t tile, int64_t channel) {
+  return job.out + channel / job.panel * job.out_panel + tile * job.out_tile + channel % job.panel;
+}
+
+void winograd_input(const cpu::WinogradTileJob& job) {
+  const int64_t point = job.out_point;
+  for (int64_t tile = 0; tile < job.tiles; ++tile) {
+    const float* pixel[16];
+    for (int i = 0; i < 16; ++i) pixel[i] = job.in + job.pixel[tile * 16 + i] * job.channels;
+    for_vectors(job.channels, [&](int64_t c, auto lanes) {
+      auto at = [&](int i) { return lanes.load(pixel[i] + c); };
       V columns[4][4];
-      transform_input(load(a + x0), load(b + x0), load(d + x0), load(e + x0), columns[0]);
-      transform_input(load(a + x1), load(b + x1), load(d + x1), load(e + x1), columns[1]);
-      transform_input(load(a + x2), load(b + x2), load(d + x2), load(e + x2), columns[2]);
-      transform_input(load(a + x3), load(b + x3), load(d + x3), load(e + x3), columns[3]);
-      float* to = out + moves[m].to;
+#pragma GCC unroll 4
+      for (int x = 0; x < 4; ++x) transform_input(at(x), at(4 + x), at(8 + x), at(12 + x), columns[x]);
+      float* to = place_of(job, tile, c);
 #pragma GCC unroll 4
       for (int y = 0; y < 4; ++y, to += 4 * point) {
         V values[4];
         transform_input(columns[0][y], columns[1][y], columns[2][y], columns[3][y], values);
-        store(to, values[0]);
-        store(to + point, values[1]);
-        store(to + 2 * point, values[2]);
-        store(to + 3 * point, values[3]);
-      }
-    }
-  }
-}
-
-// Two vectors of neighbouring columns, of which `count` exist.
-inline void store_columns(float* out, V even, V odd, int64_t count) {
-  constexpr auto lanes = std::make_index_sequence<kLanes<float>>{};
-  constexpr int64_t n = kLanes<float>;
-  const V low = interleave_half<float, false>(even, odd, lanes), high = interleave_half<float, true>(even, odd, lanes);
-  if (count >= 2 * n) {
-    store(out, low);
-    store(out + n, high);
-  } else if (count >= n) {
-    store(out, low);
-    store_first(out + n, high, count - n);
-  } else {
-    store_first(out, low, count);
-  }
-}
-
-void winograd_output(const cpu::WinogradOutputJob& job) {
-  constexpr int64_t n = kLanes<float>;
-  const int64_t point = job.in_point, tiles = job.tiles, width = job.width, height = job.height, out_y = job.out_y;
-  const float* in = job.in;
-  float* out = job.out;
-  for (int64_t r = 0; r < job.rows; ++r, in += job.in_row, out += job.out_row) {
-    const V bias = broadcast(job.bias ? job.bias[r] : 0.0f);
-    for (int64_t i = 0; i < tiles; i += n) {
-      const float *a = in + i, *b = a + 4 * point, *c = b + 4 * point, *d = c + 4 * point;
-      V columns[4][2];
 #pragma GCC unroll 4
-      for (int64_t x = 0; x < 4; ++x) {
-        transform_output(load(a + x * point), load(b + x * point), load(c + x * point), load(d + x * point),
-                         columns[x]);
+        for (int x = 0; x < 4; ++x) lanes.store(to + x * point, values[x]);
       }
-      V above[2], below[2];
-      transform_output(columns[0][0], columns[1][0], columns[2][0], columns[3][0], above);
-      store_columns(out + 2 * i, above[0] + bias, above[1] + bias, width - 2 * i);
-      if (height == 1) continue;
-      transform_output(columns[0][1], columns[1][1], columns[2][1], columns[3][1], below);
-      store_columns(out + out_y + 2 * i, below[0] + bias, below[1] + bias, width - 2 * i);
-    }
+    });
   }
 }
 
-void winograd_grad(const cpu::WinogradGradJob& job) {
-  const cpu::PatchJob<float>& p = job.patches;
-  const int64_t t0 = p.tap[0], t1 = p.tap[1], t2 = p.tap[2], t3 = p.tap[3];
-  const int64_t point = job.out_point, count = p.move_count;
-  const cpu::Move* moves = p.moves;
-  const float* channel = p.staged;
-  float* out = p.out;
-  for (int64_t c = 0; c < p.channels; ++c, channel += p.channel, out += p.out_row) {
-    for (int64_t m = 0; m < count; ++m) {
-      const float* from = channel + moves[m].from;
+void winograd_grad(const cpu::WinogradTileJob& job) {
+  const int64_t point = job.out_point;
+  for (int64_t tile = 0; tile < job.tiles; ++tile) {
+    const float* pixel[4];
+    for (int i = 0; i < 4; ++i) pixel[i] = job.in + job.pixel[tile * 4 + i] * job.channels;
+    for_vectors(job.channels, [&](int64_t c, auto lanes) {
       V columns[2][4];
-      spread_output(load(from + t0), load(from + t2), columns[0]);
-      spread_output(load(from + t1), load(from + t3), columns[1]);
-      float* to = out + moves[m].to;
+      for (int x = 0; x < 2; ++x) spread_output(lanes.load(pixel[x] + c), lanes.load(pixel[2 + x] + c), columns[x]);
+      float* to = place_of(job, tile, c);
 #pragma GCC unroll 4
       for (int y = 0; y < 4; ++y, to += 4 * point) {
         V values[4];
         spread_output(columns[0][y], columns[1][y], values);
-        store(to, values[0]);
-        store(to + point, values[1]);
-        store(to + 2 * point, values[2]);
-        store(to + 3 * point, values[3]);
+#pragma GCC unroll 4
+        for (int x = 0; x < 4; ++x) lanes.store(to + x * point, values[x]);
       }
-    }
+    });
+  }
+}
+
+void winograd_results(const cpu::WinogradResultJob& job) {
+  for (int64_t tile = 0; tile < job.tiles; ++tile) {
+    float* pixel[4];
+    for (int i = 0; i < 4; ++i) pixel[i] = job.out + job.pixel[tile * 4 + i] * job.rows;
+    const float* in = job.in + tile * job.rows;
+    for_vectors(job.rows, [&](int64_t r, auto lanes) {
+      auto at = [&](int point) { return lanes.load(in + point * job.in_point + r); };
+      V columns[4][2];
+#pragma GCC unroll 4
+      for (int x = 0; x < 4; ++x) transform_output(at(x), at(4 + x), at(8 + x), at(12 + x), columns[x]);
+      const V bias = job.bias ? lanes.load(job.bias + r) : V{};
+#pragma GCC unroll 2
+      for (int y = 0; y < 2; ++y) {
+        V values[2];
+        transform_output(columns[0][y], columns[1][y], columns[2][y], columns[3][y], values);
+        lanes.store(pixel[2 * y] + r, values[0] + bias);
+        lanes.store(pixel[2 * y + 1] + r, values[1] + bias);
+      }
+    });
+  }
+}
+
+void winograd_planes(const cpu::WinogradPlaneJob& job) {
+  constexpr int n = kLanes<float>;
+  for_vectors(job.rows, [&](int64_t r, auto rows) {
+    const int64_t row_count = job.rows - r < n ? job.rows - r : n;
+    for_vectors(job.pixels, [&](int64_t p, auto pixels) {
+      V v[n];
+#pragma GCC unroll 16
+      for (int i = 0; i < n; ++i) v[i] = p + i < job.pixels ? rows.load(job.in + (p + i) * job.rows + r) : V{};
+      transpose<float>(v);
+#pragma GCC unroll 16
+      for (int i = 0; i < n; ++i) {
+        if (i < row_count) pixels.store(job.out + (r + i) * job.out_row + p, v[i]);
+      }
+    });
+  });
+}
+
+// out[i * 9 + t] = lane i of taps[t], for i < count.
+inline void store_kernels(const V (&taps)[9], int64_t count, float* out) {
+  constexpr int n = kLanes<float>;
+  for (int first = 0; first < 9; first += n) {
+    const int some = 9 - first < n ? 9 - first : n;
+    V v[n];
+    for (int i = 0; i < n; ++i) v[i] = i < some ? taps[first + i] : V{};
+    transpose<float>(v);
+    for (int64_t i = 0; i < count; ++i) store_first(out + i * 9 + first, v[i], some);
   }
 }
 
 void winograd_kernel(const cpu::WinogradKernelJob& job) {
-  constexpr int64_t n = kLanes<float>;
-  for (int64_t i = 0; i < job.count; i += n) {
-    const int64_t lanes = job.count - i < n ? job.count - i : n;
+  for_vectors(job.count, [&](int64_t i, auto lanes) {
     auto at = [&](int point) {
       V sum{};
-      for (int64_t p = 0; p < job.parts; ++p) {
-        sum += load_first(job.in + p * job.in_part + point * job.in_point + i, lanes);
-      }
+      for (int64_t p = 0; p < job.parts; ++p) sum += lanes.load(job.in + p * job.in_part + point * job.in_point + i);
       return sum;
     };
-    V columns[4][3];
+    V columns[4][3], taps[9];
     for (int x = 0; x < 4; ++x) gather_kernel(at(x), at(4 + x), at(8 + x), at(12 + x), columns[x]);
-    float* out = job.out + i * 9;
     for (int y = 0; y < 3; ++y) {
       V row[3];
       gather_kernel(columns[0][y], columns[1][y], columns[2][y], columns[3][y], row);
-      for (int x = 0; x < 3; ++x) {
-        for (int64_t lane = 0; lane < lanes; ++lane) out[lane * 9 + y * 3 + x] = row[x][lane];
-      }
+      for (int x = 0; x < 3; ++x) taps[y * 3 + x] = row[x];
     }
-  }
+    const int64_t count = job.count - i < kLanes<float> ? job.count - i : kLanes<float>;
+    store_kernels(taps, count, job.out + i * 9);
+  });
 }
 
 }  // namespace gemm
@@ -182,6 +194,6 @@ TOCHA_ISA_END
 
 namespace tocha::cpu::TOCHA_ISA_TABLES {
 extern const WinogradKernels winograd_kernels;
-const WinogradKernels winograd_kernels = {gemm::winograd_weights, gemm::winograd_input, gemm::winograd_output,
-                                          gemm::winograd_grad, gemm::winograd_kernel};
+const WinogradKernels winograd_kernels = {gemm::winograd_weights, gemm::winograd_input,  gemm::winograd_grad,
+                                          gemm::winograd_results, gemm::winograd_planes, gemm::winograd_kernel};
 }  // namespace tocha::cpu::TOCHA_ISA_TABLES

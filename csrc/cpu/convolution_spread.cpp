@@ -2,6 +2,7 @@
 // lies in memory, give what each pixel sends to every place of the kernel; then those are added up where they fall.
 // Threads share out the rows of the result.
 #include <atomic>
+#include <numeric>
 
 #include "core/parallel.h"
 #include "cpu/convolution_patches.h"
@@ -36,10 +37,11 @@ class Spreader {
     }
     gather_pixels();
     place_targets();
-    const int64_t share = std::max<int64_t>(1, std::min(kColumns / taps_, s_.rows / (2 * num_threads())));
-    const int64_t tasks = ceil_div(s_.rows, share);
-    parallel_for(tasks, 1, [&](int64_t begin, int64_t end) {
-      for (int64_t i = begin; i < end; ++i) run_rows(i * s_.rows / tasks, (i + 1) * s_.rows / tasks);
+    // Rows whose weights fill whole panels, so that they can be read in place.
+    const int64_t unit = tiles_.nr / std::gcd(tiles_.nr, taps_);
+    const int64_t share = std::max<int64_t>(1, std::min(kColumns / taps_, s_.rows / (2 * num_threads())) / unit) * unit;
+    parallel_for(ceil_div(s_.rows, share), 1, [&](int64_t begin, int64_t end) {
+      for (int64_t i = begin; i < end; ++i) run_rows(i * share, std::min(s_.rows, (i + 1) * share));
     });
     if (!ok_.load(std::memory_order_relaxed)) throw std::bad_alloc();
   }
@@ -71,7 +73,8 @@ class Spreader {
   void run_rows(int64_t first, int64_t last) {
     const int64_t count = (last - first) * taps_;
     const int64_t columns = ceil_div(count, tiles_.nr) * tiles_.nr;
-    T* weights = scratch<T>(Purpose::packed_b, columns * depth_);
+    const bool in_place = itemsize(s_.dtype) == sizeof(T) && count == columns;
+    T* weights = scratch<T>(Purpose::packed_b, in_place ? 1 : columns * depth_);
     T* sent = scratch<T>(Purpose::accumulator, pixels_ * columns);
     T* pictures = scratch<T>(Purpose::gathered, s_.batch * (s_.out.pixels() + 1));
     if (!weights || !sent || !pictures) return ok_.store(false, std::memory_order_relaxed);
@@ -85,16 +88,22 @@ class Spreader {
       job.a = pixel_values_.get() + c * pixels_;
       job.a_row = 1;
       job.a_k = pixels_;
-      job.b = weights;
-      job.b_k = tiles_.nr;
-      job.b_panel = tiles_.nr * job.k;
-      job.b_edge = weights + count / tiles_.nr * job.b_panel;
+      const char* from = s_.weight + (c * all_columns + first * taps_) * itemsize(s_.dtype);
+      if (in_place) {
+        job.b = reinterpret_cast<const T*>(from);
+        job.b_k = all_columns;
+        job.b_panel = tiles_.nr;
+      } else {
+        packing_.pack_b(s_.dtype, from, all_columns, 1, job.k, count, weights);
+        job.b = weights;
+        job.b_k = tiles_.nr;
+        job.b_panel = tiles_.nr * job.k;
+        job.b_edge = weights + count / tiles_.nr * job.b_panel;
+      }
       job.c = sent;
       job.c_row = columns;
       job.alpha = T(1);
       job.beta = c == 0 ? T(0) : T(1);
-      const char* from = s_.weight + (c * all_columns + first * taps_) * itemsize(s_.dtype);
-      packing_.pack_b(s_.dtype, from, all_columns, 1, job.k, count, weights);
       tiles_.multiply(job);
     }
     for (int64_t r = first; r < last; ++r) add_up(r, sent + (r - first) * taps_, columns, pictures);

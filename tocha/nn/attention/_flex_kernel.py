@@ -27,6 +27,31 @@ def working_dtype(query: Tensor) -> _C.dtype:
     return _C.float64 if query.dtype == _C.float64 else _C.float32
 
 
+def check_heads(heads: int, groups: int, enable_gqa: bool) -> None:
+    """Raises unless query's heads go with those of key and value."""
+    if not enable_gqa and heads != groups:
+        raise ValueError(
+            f"Expect query and key/value to have the same number of heads but got Hq={heads} and Hkv={groups}. "
+            "Try setting enable_gqa=True for GQA."
+        )
+    if enable_gqa and heads % groups != 0:
+        raise ValueError(
+            f"Expect number of query heads to be a multiple of kv heads for GQA but got Hq={heads} and Hkv={groups}."
+        )
+
+
+def _grouped(x: Tensor, groups: int) -> Tensor:
+    """Heads (dim 1) as [groups, members]."""
+    return x.unflatten(1, (groups, x.size(1) // max(groups, 1)))
+
+
+def scaled_scores(query: Tensor, key: Tensor, scale: float) -> Tensor:
+    """query @ key^T * scale in the precision of scores; heads of key may be fewer than those of query."""
+    working = working_dtype(query)
+    grouped = _grouped(query.to(working) * scale, key.size(1))
+    return (grouped @ key.to(working).unsqueeze(2).mT).flatten(1, 2)
+
+
 def attend(scores: Tensor, value: Tensor, dtype: _C.dtype, lse: bool, max_scores: bool) -> tuple[Tensor, ...]:
     """softmax(scores) @ value; then each row's logarithm of the sum of exponentials and its largest score, if wanted.
 
@@ -39,8 +64,7 @@ def attend(scores: Tensor, value: Tensor, dtype: _C.dtype, lse: bool, max_scores
     weights = seen.softmax(-1)
     if some_blind:
         weights = weights.masked_fill(blind, 0)
-    groups = value.size(1)
-    grouped = weights.to(dtype).unflatten(1, (groups, weights.size(1) // max(groups, 1)))
+    grouped = _grouped(weights.to(dtype), value.size(1))
     found = [(grouped @ value.to(dtype).unsqueeze(2)).flatten(1, 2)]
     if lse:
         sums = seen.logsumexp(-1)
@@ -249,14 +273,10 @@ class Attention:
 
     def _scores(self, query: Tensor, queries: slice, keys: _Keys) -> Tensor:
         """The scores of some queries and keys, changed and masked."""
-        working = working_dtype(query)
-        key = self.key[:, :, keys.where].to(working)
-        groups = key.size(1)
-        grouped = (query.to(working) * self.scale).unflatten(1, (groups, query.size(1) // max(groups, 1)))
-        scores = (grouped @ key.unsqueeze(2).mT).flatten(1, 2)
+        scores = scaled_scores(query, self.key[:, :, keys.where], self.scale)
         if self.score_mod is not None:
             scores = self.score_mod(self._positions(queries, keys), scores)
-            scores = scores if scores.is_floating_point() else scores.to(working)
+            scores = scores if scores.is_floating_point() else scores.to(working_dtype(query))
         allowed = self._allowed(queries, keys)
         return scores if allowed is None else scores.masked_fill(~allowed, -math.inf)
 

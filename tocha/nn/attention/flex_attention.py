@@ -22,7 +22,7 @@ from tocha.nn.attention._block_mask import (
     rows_of,
     write_order,
 )
-from tocha.nn.attention._flex_kernel import SCORES_AT_ONCE, Attention
+from tocha.nn.attention._flex_kernel import SCORES_AT_ONCE, Attention, check_heads
 from tocha.nn.attention._mods import Kind, MaskMod, Mod, Positions, ScoreMod, and_masks, kind_of, noop_mask, or_masks
 
 Tensor = _C.Tensor
@@ -172,16 +172,7 @@ def _check_inputs(query: Tensor, key: Tensor, value: Tensor, enable_gqa: bool) -
             "Expect query and key/value to have the same embedding dimension but got "
             f"E={query.size(-1)} and E={key.size(-1)}."
         )
-    heads, groups = query.size(1), key.size(1)
-    if not enable_gqa and heads != groups:
-        raise ValueError(
-            f"Expect query and key/value to have the same number of heads but got Hq={heads} and Hkv={groups}. "
-            "Try setting enable_gqa=True for GQA."
-        )
-    if enable_gqa and heads % groups != 0:
-        raise ValueError(
-            f"Expect number of query heads to be a multiple of kv heads for GQA but got Hq={heads} and Hkv={groups}."
-        )
+    check_heads(query.size(1), key.size(1), enable_gqa)
 
 
 def _check_batches(query: Tensor, key: Tensor, block_mask: BlockMask | None) -> None:

@@ -95,7 +95,7 @@ def create_mask(
 
 def _block_rows(mod: Mod, at: Positions, sizes: tuple[int, int]) -> Iterator[tuple[Tensor, Tensor]]:
     """For groups of rows of blocks: which blocks have an entry that is True, and which have nothing else."""
-    rows_at_once = max(1, SCORES_AT_ONCE // max(sizes[0] * math.prod((*at.shape[:2], at.shape[3])), 1))
+    rows_at_once = max(1, SCORES_AT_ONCE // sizes[0] // max(math.prod((*at.shape[:2], at.shape[3])), 1))
     for queries in at.query.split(rows_at_once * sizes[0]):
         here = at._replace(query=queries)
         mask = mod(here)
@@ -195,6 +195,7 @@ def _check_batches(query: Tensor, key: Tensor, block_mask: BlockMask | None) -> 
 
 
 def _check_block_mask(block_mask: BlockMask, query: Tensor, key: Tensor) -> None:
+    size, _ = block_mask.BLOCK_SIZE
     rows, columns = block_mask.shape[-2:]
     q_len, kv_len = query.size(-2), key.size(-2)
     seen = f"block_mask was created for block_mask.shape={block_mask.shape} but got q_len={q_len} and kv_len={kv_len}. "
@@ -215,7 +216,7 @@ def _check_block_mask(block_mask: BlockMask, query: Tensor, key: Tensor) -> None
             "Expect q/k/v and block_mask to be on the same device but got "
             f"{query.device} and {block_mask.kv_num_blocks.device}."
         )
-    there, needed = block_mask.kv_indices.shape[-2], ceil_div(q_len, block_mask.BLOCK_SIZE[0])
+    there, needed = block_mask.kv_indices.shape[-2], ceil_div(q_len, size)
     if there < needed:
         raise ValueError(f"[flex_attention] block_mask has {there} rows of blocks, but {q_len} queries take {needed}")
     if block_mask.mask_mod is _sliced_mask_mod_error:

@@ -7,6 +7,7 @@ that are full need no mask_mod; the others ("partial") do. The q_* tensors hold 
 from __future__ import annotations
 
 import itertools
+import math
 from typing import Any, NoReturn
 
 from tocha import _C
@@ -14,6 +15,7 @@ from tocha.nn.attention._mods import MaskMod, noop_mask
 
 Tensor = _C.Tensor
 Rows = tuple[Tensor, Tensor]
+_NO_ROWS: tuple[None, None] = (None, None)
 Index = int | slice | Tensor
 
 DEFAULT_BLOCK_SIZE = 128
@@ -88,8 +90,8 @@ def write_order(mask: BlockMask, descending: bool) -> tuple[Tensor, Tensor | Non
     partial, full = mask.q_indices, mask.full_q_indices
     if partial is None:
         raise RuntimeError("[BlockMask] the write order needs the blocks of queries: compute_q_blocks=True")
-    orders = [None if x is None else ranks.gather(-1, x.to(_C.int64)) for x in (partial, full)]
-    return orders[0], orders[1]  # type: ignore[return-value]
+    order = ranks.gather(-1, partial.to(_C.int64))
+    return order, None if full is None else ranks.gather(-1, full.to(_C.int64))
 
 
 class BlockMask:
@@ -191,14 +193,18 @@ class BlockMask:
         full = _pair(full_kv_num_blocks, full_kv_indices, "full_kv")
         sizes = (BLOCK_SIZE, BLOCK_SIZE) if isinstance(BLOCK_SIZE, int) else BLOCK_SIZE
         rows, columns = kv_indices.shape[-2:]
+        by_keys = _transposed(partial) if compute_q_blocks else _NO_ROWS
+        full_by_keys = _transposed(full) if compute_q_blocks and full is not None else _NO_ROWS
         return cls(
             (rows * sizes[0], columns * sizes[1]) if seq_lengths is None else seq_lengths,
             kv_num_blocks,
             kv_indices,
             full_kv_num_blocks,
             full_kv_indices,
-            *(_transposed(partial) if compute_q_blocks else (None, None)),
-            *(_transposed(full) if compute_q_blocks and full is not None else (None, None)),
+            by_keys[0],
+            by_keys[1],
+            full_by_keys[0],
+            full_by_keys[1],
             sizes,
             noop_mask if mask_mod is None else mask_mod,
             dq_write_order=dq_write_order,
@@ -217,9 +223,11 @@ class BlockMask:
                 "Slicing BlockMask with tensor dq_kv_order is not supported yet. Construct a new BlockMask with matching "
                 "precomputed dq_write_order metadata."
             )
+        counts, indices = full or _NO_ROWS
         made = type(self).from_kv_blocks(
-            *partial, *(full or (None, None)), self.BLOCK_SIZE, mask_mod, lengths, self.q_indices is not None
-        )
+            *partial, counts, indices, BLOCK_SIZE=self.BLOCK_SIZE, mask_mod=mask_mod, seq_lengths=lengths,
+            compute_q_blocks=self.q_indices is not None,
+        )  # fmt: skip
         made.dq_kv_order_spt = self.dq_kv_order_spt
         if self.dq_write_order is not None and self.dq_kv_order_spt is not None:
             made.dq_write_order, made.dq_write_order_full = write_order(made, self.dq_kv_order_spt)
@@ -259,10 +267,7 @@ class BlockMask:
 
     def numel(self) -> int:
         """How many scores there are, masked or not."""
-        count = 1
-        for n in self.shape:
-            count *= n
-        return count
+        return math.prod(self.shape)
 
     def sparsity(self) -> float:
         """The share of scores, in percent, that lie in blocks left out; negative where blocks reach over the ends."""

@@ -84,7 +84,7 @@ class _Keys(NamedTuple):
 Row = tuple[slice, list[_Keys]]
 
 
-def _places(blocks: list[int], size: int, length: int, device: object) -> slice | Tensor:
+def _places(blocks: list[int], size: int, length: int, device: _C.device) -> slice | Tensor:
     """The keys in these blocks, in order: a slice where they follow each other, since that copies nothing."""
     if blocks[-1] - blocks[0] == len(blocks) - 1:
         return slice(blocks[0] * size, min((blocks[-1] + 1) * size, length))

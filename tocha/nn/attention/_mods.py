@@ -11,7 +11,7 @@ import inspect
 import itertools
 import math
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from tocha import _C
 from tocha.autograd.grad_mode import no_grad
@@ -47,7 +47,7 @@ class Positions(NamedTuple):
     key: Tensor
 
     @staticmethod
-    def of(batch: int, head: int, query: int, key: int, device: object) -> Positions:
+    def of(batch: int, head: int, query: int, key: int, device: Any) -> Positions:
         """Every position of scores of this size."""
         return Positions(*(_C.arange(n, device=device) for n in (batch, head, query, key)))
 

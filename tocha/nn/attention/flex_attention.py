@@ -147,7 +147,9 @@ def create_block_mask(
     some, whole = (_C.cat(parts, 2) for parts in zip(*found, strict=True))
     partial = rows_of(some & ~whole if separate_full_blocks else some)
     full = rows_of(whole) if separate_full_blocks else (None, None)
-    made = BlockMask.from_kv_blocks(*partial, *full, (q_size, kv_size), mask_mod, (Q_LEN, KV_LEN))
+    made = BlockMask.from_kv_blocks(
+        *partial, full[0], full[1], BLOCK_SIZE=(q_size, kv_size), mask_mod=mask_mod, seq_lengths=(Q_LEN, KV_LEN)
+    )
     if compute_dq_write_order:
         made.dq_kv_order_spt = dq_kv_order
         made.dq_write_order, made.dq_write_order_full = write_order(made, dq_kv_order)

@@ -71,7 +71,7 @@ def _keys_and_values(
             yield key[start:end], value[start:end]
 
 
-def _visible(queries: int, keys: int, window: _Window, device: object) -> Tensor | None:
+def _visible(queries: int, keys: int, window: _Window, device: _C.device) -> Tensor | None:
     """Which keys each query sees: those so many to the left and right of its own place, counted from the end.
 
     None stands for all.

@@ -16,12 +16,13 @@ from tocha.nn import functional  # noqa: F401
 from tocha.nn.parameter import Buffer, Parameter, UninitializedBuffer, UninitializedParameter  # noqa: F401
 
 if TYPE_CHECKING:
-    from tocha.nn import attention, common_types, grad, init, modules, utils  # noqa: F401
+    from tocha.nn import attention, common_types, grad, init, modules, parallel, utils  # noqa: F401
     from tocha.nn.modules import *  # noqa: F403
     from tocha.nn.modules.utils import factory_kwargs  # noqa: F401
+    from tocha.nn.parallel import DataParallel  # noqa: F401
 
 _HERE = ["Buffer", "Parameter", "UninitializedBuffer", "UninitializedParameter", "functional"]
-_SUBMODULES = ["attention", "common_types", "grad", "init", "modules", "utils"]
+_SUBMODULES = ["attention", "common_types", "grad", "init", "modules", "parallel", "utils"]
 
 
 def _load_layers() -> None:
@@ -30,12 +31,14 @@ def _load_layers() -> None:
     names = [name for name in vars(layers) if name[0].isupper()]
     globals().update({name: getattr(layers, name) for name in names})
     globals()["factory_kwargs"] = importlib.import_module("tocha.nn.modules.utils").factory_kwargs
-    globals()["__all__"] = sorted([*names, *_HERE, *_SUBMODULES, "factory_kwargs"])
+    globals()["__all__"] = sorted([*names, *_HERE, *_SUBMODULES, "DataParallel", "factory_kwargs"])
 
 
 def __getattr__(name: str) -> Any:
     if name in _SUBMODULES:
         return importlib.import_module(f"tocha.nn.{name}")
+    if name == "DataParallel":
+        return importlib.import_module("tocha.nn.parallel").DataParallel
     if "__all__" not in globals():
         _load_layers()
         if name in globals():
@@ -46,4 +49,4 @@ def __getattr__(name: str) -> Any:
 def __dir__() -> list[str]:
     if "__all__" not in globals():
         _load_layers()
-    return sorted({*globals(), *_SUBMODULES})
+    return sorted({*globals(), *_SUBMODULES, "DataParallel"})

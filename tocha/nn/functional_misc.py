@@ -9,11 +9,12 @@ from typing import Any
 from tocha import _C, overrides
 
 Tensor = _C.Tensor
+_nn = _C._nn
 
 __all__ = [
     "GRID_SAMPLE_INTERPOLATION_MODES", "GRID_SAMPLE_PADDING_MODES", "assert_int_or_pair", "boolean_dispatch",
     "grouped_mm", "gumbel_softmax", "handle_torch_function", "has_torch_function", "has_torch_function_unary",
-    "has_torch_function_variadic", "native_channel_shuffle",
+    "has_torch_function_variadic", "log_softmax", "native_channel_shuffle", "softmax", "softmin",
 ]  # fmt: skip
 
 GRID_SAMPLE_INTERPOLATION_MODES = {"bilinear": 0, "nearest": 1, "bicubic": 2}
@@ -32,6 +33,40 @@ def has_torch_function_unary(relevant_arg: object) -> bool:
 def has_torch_function_variadic(*relevant_args: object) -> bool:
     """Whether one of the arguments takes over functions."""
     return has_torch_function(relevant_args)
+
+
+def _warn_of_implicit_dim(function: str, stacklevel: int) -> None:
+    warnings.warn(
+        f"Implicit dimension choice for {function} has been deprecated. Change the call to include dim=X as an argument.",
+        stacklevel=stacklevel,
+    )
+
+
+def softmax(input: Tensor, dim: int | None = None, _stacklevel: int = 3, dtype: _C.dtype | None = None) -> Tensor:
+    """exp(input) / sum(exp(input)) along dim. Leaving dim out is deprecated: 0 for 0, 1 or 3 dims, else 1.
+
+    >>> import tocha
+    >>> softmax(tocha.zeros(2, 2), dim=1)
+    tensor([[0.5000, 0.5000],
+            [0.5000, 0.5000]])
+    """
+    if dim is None:
+        _warn_of_implicit_dim("softmax", _stacklevel)
+    return _nn.softmax(input, dim, _stacklevel, dtype)
+
+
+def log_softmax(input: Tensor, dim: int | None = None, _stacklevel: int = 3, dtype: _C.dtype | None = None) -> Tensor:
+    """log(softmax(input, dim)), computed without overflow."""
+    if dim is None:
+        _warn_of_implicit_dim("log_softmax", _stacklevel)
+    return _nn.log_softmax(input, dim, _stacklevel, dtype)
+
+
+def softmin(input: Tensor, dim: int | None = None, _stacklevel: int = 3, dtype: _C.dtype | None = None) -> Tensor:
+    """softmax of -input along dim."""
+    if dim is None:
+        _warn_of_implicit_dim("softmin", _stacklevel)
+    return _nn.softmin(input, dim, _stacklevel, dtype)
 
 
 def gumbel_softmax(logits: Tensor, tau: float = 1, hard: bool = False, eps: float = 1e-10, dim: int = -1) -> Tensor:

@@ -8,12 +8,26 @@ from __future__ import annotations
 import contextlib
 import contextvars
 import enum
+import importlib
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from tocha.nn.attention._registry import (
+    activate_flash_attention_impl,
+    current_flash_attention_impl,
+    list_flash_attention_impls,
+    register_flash_attention_impl,
+    restore_flash_attention_impl,
+)
 from tocha.overrides import TorchFunctionMode
 
-__all__ = ["WARN_FOR_UNFUSED_KERNELS", "SDPBackend", "sdpa_kernel"]
+if TYPE_CHECKING:
+    from tocha.nn.attention import bias, flex_attention, varlen  # noqa: F401
+
+__all__ = [
+    "WARN_FOR_UNFUSED_KERNELS", "SDPBackend", "activate_flash_attention_impl", "current_flash_attention_impl",
+    "list_flash_attention_impls", "register_flash_attention_impl", "restore_flash_attention_impl", "sdpa_kernel",
+]  # fmt: skip
 
 WARN_FOR_UNFUSED_KERNELS = False
 
@@ -90,3 +104,10 @@ def sdpa_kernel(backends: list[SDPBackend] | SDPBackend, set_priority: bool = Fa
             yield
     finally:
         _enabled.reset(token)
+
+
+def __getattr__(name: str) -> Any:
+    """The modules of other kinds of attention: when somebody asks."""
+    if name in ("bias", "flex_attention", "varlen"):
+        return importlib.import_module(f"tocha.nn.attention.{name}")
+    raise AttributeError(f"module 'tocha.nn.attention' has no attribute {name!r}")

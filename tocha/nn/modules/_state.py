@@ -49,6 +49,15 @@ class StateDict:
     _load_state_dict_pre_hooks: OrderedDict[int, Callable]
     _load_state_dict_post_hooks: OrderedDict[int, Callable]
 
+    def _replicate_for_data_parallel(self) -> Any:
+        """A shallow copy without parameters, for tocha.nn.parallel to fill with those of another device."""
+        replica = type(self).__new__(type(self))
+        replica.__dict__.update(self.__dict__)
+        replica.__dict__.update(
+            _parameters={}, _buffers=self._buffers.copy(), _modules=self._modules.copy(), _is_replica=True
+        )
+        return replica
+
     def get_extra_state(self) -> Any:
         """What a module wants in its state_dict besides parameters and buffers; define set_extra_state too."""
         raise RuntimeError(

@@ -391,6 +391,10 @@ class PReLU(Module):
         return _arguments(self, "num_parameters")
 
 
+# How far from a warning in a function of nn.functional the call of the module is that led there.
+_AT_THE_CALL = 5
+
+
 class _AlongDim(Module):
     """A normalization along one dim."""
 
@@ -399,13 +403,6 @@ class _AlongDim(Module):
     def __init__(self, dim: int | None = None) -> None:
         super().__init__()
         self.dim = dim
-
-    def _warn_without_dim(self, function: str) -> None:
-        if self.dim is None:
-            warnings.warn(
-                f"Implicit dimension choice for {function} has been deprecated. Change the call to include dim=X as an argument.",
-                stacklevel=5,
-            )
 
     def extra_repr(self) -> str:
         return _arguments(self, "dim")
@@ -416,8 +413,7 @@ class Softmin(_AlongDim):
 
     def forward(self, input: Tensor) -> Tensor:
         """Positive numbers that sum to 1 along dim."""
-        self._warn_without_dim("softmin")
-        return F.softmin(input, self.dim)
+        return F.softmin(input, self.dim, _stacklevel=_AT_THE_CALL)
 
 
 class Softmax(_AlongDim):
@@ -425,8 +421,7 @@ class Softmax(_AlongDim):
 
     def forward(self, input: Tensor) -> Tensor:
         """Positive numbers that sum to 1 along dim."""
-        self._warn_without_dim("softmax")
-        return F.softmax(input, self.dim)
+        return F.softmax(input, self.dim, _stacklevel=_AT_THE_CALL)
 
 
 class LogSoftmax(_AlongDim):
@@ -434,8 +429,7 @@ class LogSoftmax(_AlongDim):
 
     def forward(self, input: Tensor) -> Tensor:
         """Log probabilities along dim."""
-        self._warn_without_dim("log_softmax")
-        return F.log_softmax(input, self.dim)
+        return F.log_softmax(input, self.dim, _stacklevel=_AT_THE_CALL)
 
 
 class Softmax2d(Module):

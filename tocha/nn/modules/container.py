@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import operator
+import warnings
 from collections import OrderedDict
 from collections.abc import ItemsView, Iterable, Iterator, KeysView, Mapping, ValuesView
 from itertools import chain, islice
@@ -12,7 +13,7 @@ from tocha import _C
 from tocha.nn.modules.module import Module, _addindent
 from tocha.nn.parameter import Parameter
 
-__all__ = ["ModuleDict", "ModuleList", "ParameterDict", "ParameterList", "Sequential"]
+__all__ = ["Container", "ModuleDict", "ModuleList", "ParameterDict", "ParameterList", "Sequential"]
 
 Tensor = _C.Tensor
 
@@ -23,6 +24,20 @@ def _index(index: Any, size: int) -> int:
     if not -size <= place < size:
         raise IndexError(f"index {place} is out of range")
     return place % size
+
+
+class Container(Module):
+    """A module with these parts. Deprecated: any Module can have parts."""
+
+    def __init__(self, **kwargs: Any) -> None:
+        warnings.warn(
+            "`nn.Container` is deprecated. All of its functionality is now implemented in `nn.Module`. Subclass that instead.",
+            FutureWarning,
+            stacklevel=2,
+        )
+        super().__init__()
+        for name, module in kwargs.items():
+            self.add_module(name, module)
 
 
 class _ModuleRow(Module):

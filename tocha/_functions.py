@@ -8,29 +8,13 @@ from typing import Any
 from tocha import _C
 
 __all__ = [
-    "asarray", "is_complex", "is_floating_point", "is_storage", "is_tensor", "numel", "set_default_dtype", "set_default_tensor_type",
-    "typename",
+    "asarray", "is_complex", "is_floating_point", "is_storage", "is_tensor", "numel", "set_default_dtype", "typename",
 ]  # fmt: skip
 
 
 def set_default_dtype(d: _C.dtype) -> None:
     """The dtype of new floating tensors: float32 unless changed."""
     _C._set_default_dtype(d)
-
-
-def set_default_tensor_type(t: Any) -> None:
-    """Deprecated way of setting the default dtype by a tensor class's name."""
-    name = t if isinstance(t, str) else getattr(t, "__name__", str(t))
-    kinds = {
-        "FloatTensor": _C.float32,
-        "DoubleTensor": _C.float64,
-        "HalfTensor": _C.float16,
-        "BFloat16Tensor": _C.bfloat16,
-    }
-    kind = name.rsplit(".", 1)[-1]
-    if kind not in kinds:
-        raise TypeError(f"invalid type object: {name!r}; only floating-point types are supported as the default type")
-    _C._set_default_dtype(kinds[kind])
 
 
 def is_tensor(obj: object) -> bool:

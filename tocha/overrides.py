@@ -59,6 +59,11 @@ class TorchFunctionMode:
         _modes.stack.pop()
         _C._set_function_modes(len(_modes.stack))
 
+    def leave(self) -> None:
+        """Ends the mode wherever it is among those that are active."""
+        _modes.stack.remove(self)
+        _C._set_function_modes(len(_modes.stack))
+
 
 class BaseTorchFunctionMode(TorchFunctionMode):
     def __torch_function__(

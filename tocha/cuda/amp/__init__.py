@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import functools
+import warnings
 from collections.abc import Callable
 from typing import Any
 
@@ -13,8 +13,27 @@ __all__ = ["GradScaler", "amp_definitely_not_available", "autocast", "custom_bwd
 
 autocast = autocast_of("cuda", _C.float16)
 GradScaler = grad_scaler_of("cuda")
-custom_fwd: Callable[..., Any] = functools.partial(amp.custom_fwd, device_type="cuda")
-custom_bwd: Callable[..., Any] = functools.partial(amp.custom_bwd, device_type="cuda")
+
+
+def _warn(name: str) -> None:
+    warnings.warn(
+        f"`tocha.cuda.amp.{name}(args...)` is deprecated. "
+        f"Please use `tocha.amp.{name}(args..., device_type='cuda')` instead.",
+        FutureWarning,
+        stacklevel=3,
+    )
+
+
+def custom_fwd(fwd: Callable | None = None, *, cast_inputs: _C.dtype | None = None) -> Any:
+    """The older name of tocha.amp.custom_fwd(..., device_type='cuda')."""
+    _warn("custom_fwd")
+    return amp.custom_fwd(fwd, device_type="cuda", cast_inputs=cast_inputs)
+
+
+def custom_bwd(bwd: Callable) -> Any:
+    """The older name of tocha.amp.custom_bwd(..., device_type='cuda')."""
+    _warn("custom_bwd")
+    return amp.custom_bwd(bwd, device_type="cuda")
 
 
 def amp_definitely_not_available() -> bool:

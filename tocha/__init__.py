@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
 from tocha import _functions as _functions  # noqa: E402
 from tocha import _lowrank as _lowrank_module  # noqa: E402
+from tocha import _return_types as _return_types_module  # noqa: E402
 from tocha import _tensor as _tensor_module  # noqa: E402
 from tocha import _tensor_types as _tensor_types_module  # noqa: E402
 from tocha import _unique as _unique_module  # noqa: E402
@@ -37,6 +38,7 @@ from tocha.version import __version__  # noqa: E402, F401
 _tensor_module.install()
 _lowrank_module.install()
 _unique_module.install()
+_return_types_module.install()
 globals().update(_tensor_types_module.types_of("tocha"))
 _sys.modules["tocha.return_types"] = _C.return_types  # type: ignore[assignment]
 inf = _math.inf

@@ -85,8 +85,7 @@ def get_overridable_functions() -> dict[Any, list[Callable]]:
     True
     """
     found: dict[Any, list[Callable]] = {
-        namespace: [f for _, f in _functions_of(namespace) if _is_overridable(f)]
-        for namespace in _public_namespaces()
+        namespace: [f for _, f in _functions_of(namespace) if _is_overridable(f)] for namespace in _public_namespaces()
     }
     found[_C.Tensor] = list(_methods().values())
     return found | {p: [p.__get__] for p in _properties().values()}

@@ -5,16 +5,19 @@ tocha re-exports all that is public here.
 
 from __future__ import annotations
 
+import os
 import warnings
 
 __all__ = [
     "are_deterministic_algorithms_enabled",
     "get_deterministic_debug_mode",
     "get_float32_matmul_precision",
+    "get_num_interop_threads",
     "is_deterministic_algorithms_warn_only_enabled",
     "is_warn_always_enabled",
     "set_deterministic_debug_mode",
     "set_float32_matmul_precision",
+    "set_num_interop_threads",
     "set_warn_always",
     "use_deterministic_algorithms",
 ]
@@ -23,6 +26,7 @@ _deterministic = False
 _warn_only = False
 _precision = "highest"
 _warn_always = False
+_interop_threads: int | None = None
 _warned: set[str] = set()
 _DEBUG_MODES = ("default", "warn", "error")
 _PRECISIONS = ("highest", "high", "medium")
@@ -30,9 +34,7 @@ _PRECISIONS = ("highest", "high", "medium")
 
 def _check_bool(name: str, value: object) -> None:
     if not isinstance(value, bool):
-        raise TypeError(
-            f"use_deterministic_algorithms(): argument '{name}' must be bool, not {type(value).__name__}"
-        )
+        raise TypeError(f"use_deterministic_algorithms(): argument '{name}' must be bool, not {type(value).__name__}")
 
 
 def use_deterministic_algorithms(mode: bool, *, warn_only: bool = False) -> None:
@@ -118,6 +120,25 @@ def set_float32_matmul_precision(precision: str) -> None:
 def get_float32_matmul_precision() -> str:
     """What set_float32_matmul_precision last set."""
     return _precision
+
+
+def get_num_interop_threads() -> int:
+    """How many operators may run beside each other: as many as there are processors, unless set."""
+    return _interop_threads or os.cpu_count() or 1
+
+
+def set_num_interop_threads(num: int, /) -> None:
+    """How many operators may run beside each other. Can be set once; tocha starts one after the other, so none waits."""
+    global _interop_threads
+    if not isinstance(num, int):
+        raise RuntimeError(f"set_num_interop_threads expects an int, but got {type(num).__name__}")
+    if num <= 0:
+        raise RuntimeError("set_num_interop_threads expects a positive integer")
+    if _interop_threads is not None:
+        raise RuntimeError(
+            "Error: cannot set number of interop threads after parallel work has started or set_num_interop_threads called"
+        )
+    _interop_threads = num
 
 
 def set_warn_always(b: bool, /) -> None:

@@ -6,6 +6,7 @@ Hooks see what operations save; a function mode sees writes before they happen. 
 from __future__ import annotations
 
 import contextlib
+import threading
 import weakref
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
@@ -15,16 +16,20 @@ from tocha.autograd.graph import saved_tensors_hooks
 from tocha.overrides import TorchFunctionMode
 
 Tensor = _C.Tensor
-_active = False
+
+
+class _State(threading.local):
+    active = False
+
+
+_state = _State()
 
 
 class _Saved:
     """A saved tensor: the memory itself until it is written, then a copy of what it was."""
 
-    def __init__(self, t: Tensor, record: _Record) -> None:
+    def __init__(self, t: Tensor) -> None:
         self.tensor: Tensor | None = t.detach()
-        self.is_copy = False
-        self.record = record
 
 
 class _Record:
@@ -33,10 +38,9 @@ class _Record:
     def __init__(self) -> None:
         self.by_memory: dict[int, weakref.WeakSet[_Saved]] = {}
         self.all: weakref.WeakSet[_Saved] = weakref.WeakSet()
-        self.is_open = True
 
     def pack(self, t: Tensor) -> _Saved:
-        saved = _Saved(t, self)
+        saved = _Saved(t)
         self.by_memory.setdefault(t.untyped_storage()._cdata, weakref.WeakSet()).add(saved)
         self.all.add(saved)
         return saved
@@ -75,7 +79,7 @@ def _written(func: Callable, args: tuple, kwargs: dict) -> Iterator[Tensor]:
     name = getattr(func, "__name__", "")
     in_place = name.endswith("_") and not name.endswith("__")
     augmented = name.startswith("__i") and name.endswith("__") and hasattr(Tensor, f"__{name[3:]}")
-    if args and (in_place or augmented or name in ("__setitem__", "__set__")):
+    if args and (in_place or augmented or name == "__setitem__"):
         yield from _tensors(args[0])
 
 
@@ -105,14 +109,13 @@ def allow_mutation_on_saved_tensors() -> Iterator[_Record]:
     >>> a.grad
     tensor([2., 2., 2.])
     """
-    global _active
-    if _active:
+    if _state.active:
         raise RuntimeError("allow_mutation_on_saved_tensors contexts cannot be nested")
     record = _Record()
-    _active = True
+    _state.active = True
     try:
         with saved_tensors_hooks(record.pack, record.unpack), _Watch(record):
             yield record
     finally:
-        _active = False
+        _state.active = False
         record.clear()

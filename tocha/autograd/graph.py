@@ -222,10 +222,5 @@ def register_multi_grad_hook(tensors: Sequence[Tensor], fn: Callable, *, mode: s
     return _MultiHandle([t.register_hook(hook_for(i)) for i, t in enumerate(tensors) if t.requires_grad])
 
 
-def __getattr__(name: str) -> Any:
-    """The context that allows writing over saved tensors is built on this module and loaded when somebody asks."""
-    if name == "allow_mutation_on_saved_tensors":
-        from tocha.autograd._mutation import allow_mutation_on_saved_tensors
-
-        return allow_mutation_on_saved_tensors
-    raise AttributeError(f"module 'tocha.autograd.graph' has no attribute {name!r}")
+# Built on saved_tensors_hooks, so it can only be loaded once that is defined.
+from tocha.autograd._mutation import allow_mutation_on_saved_tensors  # noqa: E402

@@ -66,3 +66,20 @@ class Precision:
         if name == "fp32_precision":
             check_flag(f"{self._name}.{name}", str, value)
         super().__setattr__(name, value)
+
+
+class Verbose:
+    """A context in which a library reports what it runs. Of one that is not in this build there is nothing to report."""
+
+    library = ""
+
+    def __init__(self, level: int) -> None:
+        self.level = level
+
+    def __enter__(self) -> Verbose:
+        if self.level:
+            raise RuntimeError(f"tocha was built without {self.library}: there is nothing to report")
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        return None

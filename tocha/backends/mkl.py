@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from tocha.backends._flags import Verbose
+
 VERBOSE_OFF = 0
 VERBOSE_ON = 1
 
@@ -15,16 +17,7 @@ def is_available() -> bool:
     return False
 
 
-class verbose:
+class verbose(Verbose):
     """A context in which MKL reports what it runs; it runs nothing here."""
 
-    def __init__(self, enable: int) -> None:
-        self.enable = enable
-
-    def __enter__(self) -> verbose:
-        if self.enable != VERBOSE_OFF:
-            raise RuntimeError("tocha was built without MKL: there is nothing to report")
-        return self
-
-    def __exit__(self, *exception: object) -> bool:
-        return False
+    library = "MKL"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 from typing import Any
 
-from tocha.backends._flags import Precision, exchange, held, make_flags
+from tocha.backends._flags import Precision, Verbose, exchange, held, make_flags
 
 VERBOSE_OFF = 0
 VERBOSE_ON = 1
@@ -33,19 +33,10 @@ def is_acl_available() -> bool:
     return False
 
 
-class verbose:
+class verbose(Verbose):
     """A context in which oneDNN reports what it runs; it runs nothing here."""
 
-    def __init__(self, level: int) -> None:
-        self.level = level
-
-    def __enter__(self) -> verbose:
-        if self.level != VERBOSE_OFF:
-            raise RuntimeError("tocha was built without oneDNN: there is nothing to report")
-        return self
-
-    def __exit__(self, *exception: object) -> bool:
-        return False
+    library = "oneDNN"
 
 
 def _values(

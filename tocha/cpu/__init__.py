@@ -152,7 +152,9 @@ def _processor_flags() -> list[str]:
         lines = Path("/proc/cpuinfo").read_text().splitlines()
     except OSError:
         return []
-    found = [line.partition(":")[2].split() for line in lines if line.partition(":")[0].strip() in ("flags", "Features")]
+    found = [
+        line.partition(":")[2].split() for line in lines if line.partition(":")[0].strip() in ("flags", "Features")
+    ]
     return found[0] if found else []
 
 

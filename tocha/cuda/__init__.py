@@ -11,7 +11,6 @@ import warnings
 from collections.abc import Callable, Iterable
 from typing import Any
 
-import tocha
 from tocha import _C, _tensor_types
 from tocha._errors import AcceleratorError, OutOfMemoryError
 
@@ -199,8 +198,8 @@ class device:
         if self.idx >= 0:
             raise RuntimeError("tocha was compiled without CUDA support")
 
-    def __exit__(self, *exception: object) -> bool:
-        return False
+    def __exit__(self, *exception: object) -> None:
+        return None
 
 
 class device_of(device):

@@ -273,7 +273,7 @@ def assert_close(
 
     Tensors, NumPy arrays, numbers, None, and sequences and mappings of them. Without rtol and atol the dtype decides:
     exact for integers, 1.3e-6 and 1e-5 for float32, 1e-7 for float64, 1e-3 for float16, 1.6e-2 for bfloat16. msg
-    replaces the error's message, or makes another of it.
+    replaces the message about values, or makes another of it; what is said about structure stays.
 
     >>> import tocha
     >>> tocha.testing.assert_close(tocha.tensor([1.0, 2.0]) * 3, tocha.tensor([3.0, 6.0]))
@@ -291,21 +291,16 @@ def assert_close(
         missing = "rtol" if rtol is None else "atol"
         raise ValueError(f"Both 'rtol' and 'atol' must be either specified or omitted, but got no {missing}.")
     tolerances = None if rtol is None or atol is None else (rtol, atol)
-    options = _Options(
-        allow_subclasses, tolerances, equal_nan, check_device, check_dtype, check_layout, check_stride
-    )
-    error = _first_difference(actual, expected, options)
-    if error is not None:
-        raise error.error(_shown(error, msg))
-
-
-def _first_difference(actual: Any, expected: Any, options: _Options) -> _Difference | None:
+    options = _Options(allow_subclasses, tolerances, equal_nan, check_device, check_dtype, check_layout, check_stride)
     try:
-        for compare, a, e, path in list(_pairs(actual, expected, options)):
-            compare(a, e, options, path)
+        pairs = list(_pairs(actual, expected, options))
     except _Difference as difference:
-        return difference
-    return None
+        raise difference.error(difference.message) from None
+    for compare, a, e, path in pairs:
+        try:
+            compare(a, e, options, path)
+        except _Difference as difference:
+            raise AssertionError(_shown(difference, msg)) from None
 
 
 def _shown(difference: _Difference, msg: str | Callable[[str], str] | None) -> str:

@@ -30,8 +30,8 @@ def _take(t: _C.Tensor) -> tuple:
     slots = {name: getattr(t, name) for name in _slots(t) if hasattr(t, name)}
     content = (t.detach(), type(t), dict(t.__dict__), slots, state)
     t.__dict__.clear()
-    t.grad = None
-    t._backward_hooks = t._post_accumulate_grad_hooks = None
+    for name in _CONTENT[1:]:
+        setattr(t, name, None)
     t.requires_grad = False
     return content
 

@@ -6,6 +6,7 @@ import contextlib
 import inspect
 import io
 import mmap
+import pickle
 import weakref
 import zipfile
 
@@ -37,6 +38,17 @@ def test_checksums_can_be_left_out():
     buffer.seek(0)
     assert tocha.load(buffer)["a"].tolist() == [1.0] * 4
     assert 0 not in {i.CRC for i in zipfile.ZipFile(saved(tocha.ones(4))).infolist()}
+
+
+def test_tensor_types_may_be_named_in_files_and_not_called():
+    assert tocha.load(saved({"kind": tocha.LongTensor})) == {"kind": tocha.LongTensor}
+
+    class Calls:
+        def __reduce__(self):
+            return tocha.LongTensor, (10**9,)
+
+    with pytest.raises(pickle.UnpicklingError, match="LongTensor"):
+        tocha.load(saved(Calls()))
 
 
 @pytest.mark.parametrize(

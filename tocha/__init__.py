@@ -38,6 +38,7 @@ from tocha.autograd.anomaly_mode import (  # noqa: E402, F401
 )
 from tocha.autograd.grad_mode import enable_grad, inference_mode, no_grad, set_grad_enabled  # noqa: E402, F401
 from tocha.functional import *  # type: ignore[no-redef, assignment]  # noqa: E402, F403
+from tocha.overrides import DisableTorchFunctionSubclass  # noqa: E402, F401
 from tocha.random import get_rng_state, initial_seed, manual_seed, seed, set_rng_state  # noqa: E402, F401
 from tocha.storage import *  # noqa: E402, F403
 from tocha.version import __version__  # noqa: E402, F401

@@ -16,23 +16,41 @@ if TYPE_CHECKING:
 
 from tocha import _functions as _functions  # noqa: E402
 from tocha import _lowrank as _lowrank_module  # noqa: E402
+from tocha import _return_types as _return_types_module  # noqa: E402
 from tocha import _tensor as _tensor_module  # noqa: E402
+from tocha import _tensor_methods as _tensor_methods_module  # noqa: E402
+from tocha import _tensor_types as _tensor_types_module  # noqa: E402
 from tocha import _unique as _unique_module  # noqa: E402
+from tocha._errors import *  # noqa: E402, F403
 from tocha._functions import *  # noqa: E402, F403
+from tocha._switches import *  # noqa: E402, F403
 from tocha._tensor_str import get_printoptions, printoptions, set_printoptions  # noqa: E402, F401
+from tocha._tensor_types import set_default_tensor_type  # noqa: E402, F401
 from tocha._type_info import finfo, iinfo  # noqa: E402, F401
 from tocha._unique import nonzero  # noqa: E402, F401
+from tocha.amp._older_names import *  # noqa: E402, F403
 from tocha.amp.autocast_mode import autocast  # noqa: E402, F401
+from tocha.amp.grad_scaler import GradScaler  # noqa: E402, F401
+from tocha.autograd.anomaly_mode import (  # noqa: E402, F401
+    is_anomaly_check_nan_enabled,
+    is_anomaly_enabled,
+    set_anomaly_enabled,
+)
 from tocha.autograd.grad_mode import enable_grad, inference_mode, no_grad, set_grad_enabled  # noqa: E402, F401
 from tocha.functional import *  # type: ignore[no-redef, assignment]  # noqa: E402, F403
+from tocha.overrides import DisableTorchFunctionSubclass  # noqa: E402, F401
 from tocha.random import get_rng_state, initial_seed, manual_seed, seed, set_rng_state  # noqa: E402, F401
 from tocha.storage import *  # noqa: E402, F403
 from tocha.version import __version__  # noqa: E402, F401
 
 _tensor_module.install()
+_tensor_methods_module.install()
 _lowrank_module.install()
 _unique_module.install()
+_return_types_module.install()
+globals().update(_tensor_types_module.types_of("tocha"))
 _sys.modules["tocha.return_types"] = _C.return_types  # type: ignore[assignment]
+Storage = globals()["FloatStorage"]
 inf = _math.inf
 nan = _math.nan
 pi = _math.pi
@@ -55,10 +73,14 @@ from tocha import (  # noqa: E402, F401
     utils,
 )
 
+_ON_DEMAND = (
+    "__config__", "accelerator", "backends", "cpu", "cuda", "func", "multiprocessing", "serialization", "testing", "types",
+)  # fmt: skip
+
 
 def __getattr__(name: str) -> object:
     """Rarely used modules, checkpoints, and operators with a leading underscore (tocha._unique2): when somebody asks."""
-    if name in ("func", "multiprocessing", "serialization"):
+    if name in _ON_DEMAND:
         return _importlib.import_module(f"tocha.{name}")
     if name in ("save", "load"):
         return getattr(_importlib.import_module("tocha.serialization"), name)

@@ -2,35 +2,21 @@
 
 from __future__ import annotations
 
+import importlib
 import warnings
 from typing import Any
 
 from tocha import _C
 
 __all__ = [
-    "asarray", "is_complex", "is_floating_point", "is_storage", "is_tensor", "numel", "set_default_dtype", "set_default_tensor_type",
-    "typename",
+    "asarray", "detach_", "get_device", "get_device_module", "is_complex", "is_conj", "is_floating_point", "is_inference",
+    "is_neg", "is_nonzero", "is_same_size", "is_signed", "is_storage", "is_tensor", "numel", "set_default_dtype", "typename",
 ]  # fmt: skip
 
 
 def set_default_dtype(d: _C.dtype) -> None:
     """The dtype of new floating tensors: float32 unless changed."""
     _C._set_default_dtype(d)
-
-
-def set_default_tensor_type(t: Any) -> None:
-    """Deprecated way of setting the default dtype by a tensor class's name."""
-    name = t if isinstance(t, str) else getattr(t, "__name__", str(t))
-    kinds = {
-        "FloatTensor": _C.float32,
-        "DoubleTensor": _C.float64,
-        "HalfTensor": _C.float16,
-        "BFloat16Tensor": _C.bfloat16,
-    }
-    kind = name.rsplit(".", 1)[-1]
-    if kind not in kinds:
-        raise TypeError(f"invalid type object: {name!r}; only floating-point types are supported as the default type")
-    _C._set_default_dtype(kinds[kind])
 
 
 def is_tensor(obj: object) -> bool:
@@ -53,6 +39,73 @@ def is_floating_point(input: _C.Tensor) -> bool:
 def is_complex(input: _C.Tensor) -> bool:
     """Whether the dtype is complex."""
     return input.is_complex()
+
+
+def _of(name: str, input: object) -> Any:
+    """input as a tensor that the function may ask; TypeError if it is none."""
+    if not isinstance(input, _C.Tensor):
+        raise TypeError(f"{name}(): argument 'input' (position 1) must be Tensor, not {type(input).__name__}")
+    return input
+
+
+def is_signed(input: _C.Tensor) -> bool:
+    """Whether the dtype has negative values."""
+    return _of("is_signed", input).is_signed()
+
+
+def is_conj(input: _C.Tensor) -> bool:
+    """Whether the elements in memory are to be read conjugated."""
+    return _of("is_conj", input).is_conj()
+
+
+def is_neg(input: _C.Tensor) -> bool:
+    """Whether the elements in memory are to be read negated."""
+    return _of("is_neg", input).is_neg()
+
+
+def is_inference(input: _C.Tensor) -> bool:
+    """Whether the tensor was made in inference mode."""
+    return _of("is_inference", input).is_inference()
+
+
+def is_nonzero(input: _C.Tensor) -> bool:
+    """Whether the only element is not zero.
+
+    >>> import tocha
+    >>> tocha.is_nonzero(tocha.tensor([0.0]))
+    False
+    """
+    return bool(_of("is_nonzero", input))
+
+
+def is_same_size(input: _C.Tensor, other: _C.Tensor) -> bool:
+    """Whether both have the same shape."""
+    return _of("is_same_size", input).is_same_size(other)
+
+
+def get_device(input: _C.Tensor) -> int:
+    """The index of the device; -1 on the CPU."""
+    return _of("get_device", input).get_device()
+
+
+def detach_(input: _C.Tensor) -> _C.Tensor:
+    """Takes the tensor out of the graph that made it."""
+    return _of("detach_", input).detach_()
+
+
+def get_device_module(device: _C.device | str | None = None) -> Any:
+    """The module of a kind of device, tocha.cpu or tocha.cuda; without one, of the accelerator, else the CPU.
+
+    >>> import tocha
+    >>> tocha.get_device_module("cpu") is tocha.cpu
+    True
+    """
+    if device is not None and not isinstance(device, _C.device | str):
+        raise RuntimeError(f"Invalid value of device '{device}', expect tocha.device, str, or None")
+    kind = "cpu" if device is None else _C.device(device).type
+    if kind not in ("cpu", "cuda"):
+        raise RuntimeError(f"Device '{kind}' does not have a corresponding module registered as 'tocha.{kind}'.")
+    return importlib.import_module(f"tocha.{kind}")
 
 
 def numel(input: _C.Tensor) -> int:

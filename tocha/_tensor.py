@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import copy
-import warnings
 from collections import OrderedDict
 from typing import Any
 
-from tocha import _C, overrides
+from tocha import _C, _tensor_types, overrides
 from tocha._tensor_str import tensor_repr
 from tocha.overrides import DisableTorchFunctionSubclass
 from tocha.utils.hooks import RemovableHandle
@@ -179,37 +178,14 @@ def _reversed(self):
 
 
 def _new(self, *args, **kwargs):
-    warnings.warn("Tensor.new is deprecated: use new_empty, new_zeros or new_tensor", stacklevel=2)
-    if args and not all(isinstance(a, int) for a in args):
-        return _C.tensor(args[0], dtype=self.dtype, device=self.device)
-    return self.new_empty(args or (0,))
+    """The old constructor with self's dtype; new_empty and new_tensor say what they do."""
+    if self.is_meta:
+        return self.new_empty(*args, **kwargs)
+    return _tensor_types.construct(self.dtype, args, kwargs)
 
 
 def _new_tensor(self, data, *, dtype=None, device=None, requires_grad=False, layout=None, pin_memory=False):
     return _C.tensor(data, dtype=dtype or self.dtype, device=device or self.device, requires_grad=requires_grad)
-
-
-_LEGACY_NAMES = {
-    _C.float32: "FloatTensor", _C.float64: "DoubleTensor", _C.float16: "HalfTensor", _C.bfloat16: "BFloat16Tensor",
-    _C.uint8: "ByteTensor", _C.int8: "CharTensor", _C.int16: "ShortTensor", _C.int32: "IntTensor", _C.int64: "LongTensor",
-    _C.bool: "BoolTensor", _C.complex64: "ComplexFloatTensor", _C.complex128: "ComplexDoubleTensor",
-    _C.uint16: "UInt16Tensor", _C.uint32: "UInt32Tensor", _C.uint64: "UInt64Tensor",
-    _C.float8_e4m3fn: "Float8_e4m3fnTensor", _C.float8_e5m2: "Float8_e5m2Tensor",
-}  # fmt: skip
-
-
-def _type(self, dtype=None, non_blocking: bool = False, **kwargs):
-    """The old style of type name, or self converted to a dtype (or to such a name)."""
-    where = "" if self.device.type == "cpu" else self.device.type + "."
-    if dtype is None:
-        return f"tocha.{where}{_LEGACY_NAMES[self.dtype]}"
-    if isinstance(dtype, str):
-        _, *device, name = dtype.split(".")
-        found = [d for d, n in _LEGACY_NAMES.items() if n == name]
-        if not found or len(device) > 1:
-            raise ValueError(f"invalid type: '{dtype}'")
-        return self.to(device[0] if device else "cpu", found[0], non_blocking)
-    return self.to(dtype, non_blocking)
 
 
 def _backward(self, gradient=None, retain_graph=None, create_graph: bool = False, inputs=None) -> None:
@@ -283,7 +259,7 @@ def install() -> None:
         "cuda": _cuda,
         "new": _new,
         "new_tensor": _new_tensor,
-        "type": _type,
+        "type": _tensor_types.type_of,
         "register_hook": _register_hook,
         "register_post_accumulate_grad_hook": _register_post_accumulate_grad_hook,
         "reinforce": _reinforce,

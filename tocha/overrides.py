@@ -11,13 +11,24 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from tocha import _C
+from tocha._overridable import (
+    get_ignored_functions,
+    get_overridable_functions,
+    get_testing_overrides,
+    is_tensor_method_or_property,
+    resolve_name,
+)
 
 __all__ = [
     "BaseTorchFunctionMode",
     "TorchFunctionMode",
+    "get_ignored_functions",
+    "get_overridable_functions",
+    "get_testing_overrides",
     "handle_torch_function",
     "has_torch_function",
     "is_tensor_like",
+    "is_tensor_method_or_property",
     "resolve_name",
     "wrap_torch_function",
 ]
@@ -57,6 +68,11 @@ class TorchFunctionMode:
 
     def __exit__(self, *exc: object) -> None:
         _modes.stack.pop()
+        _C._set_function_modes(len(_modes.stack))
+
+    def leave(self) -> None:
+        """Ends the mode wherever it is among those that are active."""
+        _modes.stack.remove(self)
         _C._set_function_modes(len(_modes.stack))
 
 
@@ -136,17 +152,6 @@ def wrap_torch_function(dispatcher: Callable) -> Callable:
 def is_tensor_like(obj: object) -> bool:
     """Whether obj is a tensor or stands in for one."""
     return type(obj) is _C.Tensor or hasattr(obj, "__torch_function__")
-
-
-def resolve_name(f: Callable) -> str | None:
-    """The public name of a function or method, e.g. "tocha.Tensor.add"."""
-    name = getattr(f, "__qualname__", None) or getattr(f, "__name__", None)
-    if name is None:
-        return None
-    owner = getattr(f, "__objclass__", None)
-    if owner is not None:
-        return f"tocha.Tensor.{f.__name__}"
-    return f"tocha.{name}"
 
 
 class DisableTorchFunctionSubclass:

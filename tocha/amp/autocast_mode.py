@@ -47,8 +47,19 @@ class autocast:
             raise RuntimeError(f"User specified an unsupported autocast device_type '{self.device}'")
         self.fast_dtype = _C.get_autocast_dtype(self.device) if dtype is None else dtype
         self._cache_enabled = _C.is_autocast_cache_enabled() if cache_enabled is None else cache_enabled
-        self._enabled = bool(enabled) and self._is_usable()
+        self._enabled = bool(enabled) and self._has_device() and self._is_usable()
         self._before: list[tuple[bool, _C.dtype, bool]] = []
+
+    def _has_device(self) -> bool:
+        """Warns where a region is for devices that are not there."""
+        if self.device != "cuda":
+            return True
+        from tocha import cuda
+
+        if cuda.is_available():
+            return True
+        warnings.warn("CUDA is not available. Disabling autocast.", stacklevel=3)
+        return False
 
     def _is_usable(self) -> bool:
         """Warns, and leaves the region without effect, where mixed precision cannot be had."""

@@ -17,7 +17,14 @@ from tocha import _C, overrides
 from tocha.autograd import forward_ad, functional, graph
 from tocha.autograd.anomaly_mode import detect_anomaly, set_detect_anomaly
 from tocha.autograd.function import Function, NestedIOFunction
-from tocha.autograd.grad_mode import enable_grad, inference_mode, no_grad, set_grad_enabled
+from tocha.autograd.grad_mode import (
+    enable_grad,
+    inference_mode,
+    is_multithreading_enabled,
+    no_grad,
+    set_grad_enabled,
+    set_multithreading_enabled,
+)
 from tocha.autograd.gradcheck import gradcheck, gradgradcheck
 from tocha.autograd.variable import Variable
 
@@ -37,9 +44,11 @@ __all__ = [
     "gradgradcheck",
     "graph",
     "inference_mode",
+    "is_multithreading_enabled",
     "no_grad",
     "set_detect_anomaly",
     "set_grad_enabled",
+    "set_multithreading_enabled",
 ]
 
 

@@ -6,7 +6,32 @@ import warnings
 
 from tocha import _C
 
-__all__ = ["detect_anomaly", "set_detect_anomaly"]
+__all__ = [
+    "detect_anomaly",
+    "is_anomaly_check_nan_enabled",
+    "is_anomaly_enabled",
+    "set_anomaly_enabled",
+    "set_detect_anomaly",
+]
+
+
+def set_anomaly_enabled(enabled: bool, check_nan: bool = True) -> None:
+    """Sets the mode, and whether NaNs are errors in it."""
+    if not isinstance(enabled, bool):
+        raise TypeError(
+            f"set_anomaly_enabled(): argument 'enabled' (position 1) must be bool, not {type(enabled).__name__}"
+        )
+    _C._set_anomaly(enabled, check_nan)
+
+
+def is_anomaly_enabled() -> bool:
+    """Whether the mode is on."""
+    return _C._get_anomaly()[0]
+
+
+def is_anomaly_check_nan_enabled() -> bool:
+    """Whether NaNs are errors when the mode is on."""
+    return _C._get_anomaly()[1]
 
 
 class set_detect_anomaly:

@@ -4,12 +4,20 @@ from __future__ import annotations
 
 import functools
 import inspect
+import threading
 from collections.abc import Callable
 from typing import Any
 
 from tocha import _C
 
-__all__ = ["enable_grad", "inference_mode", "no_grad", "set_grad_enabled"]
+__all__ = [
+    "enable_grad",
+    "inference_mode",
+    "is_multithreading_enabled",
+    "no_grad",
+    "set_grad_enabled",
+    "set_multithreading_enabled",
+]
 
 
 class _Context:
@@ -162,4 +170,40 @@ class inference_mode(_Context):
         _C._set_grad_enabled(self.before[1])
 
     def clone(self) -> inference_mode:
+        return type(self)(self.mode)
+
+
+class _Multithreading(threading.local):
+    on = True
+
+
+_multithreading = _Multithreading()
+
+
+def is_multithreading_enabled() -> bool:
+    """Whether backward may use threads of its own in this thread."""
+    return _multithreading.on
+
+
+class set_multithreading_enabled(_Context):
+    """Whether backward may use threads of its own, at once; as a context, until its end.
+
+    They serve devices beside the CPU: on the CPU backward always runs in the thread that called it.
+
+    >>> with set_multithreading_enabled(False):
+    ...     is_multithreading_enabled()
+    False
+    """
+
+    def __init__(self, mode: bool) -> None:
+        self.before, self.mode = _multithreading.on, bool(mode)
+        _multithreading.on = self.mode
+
+    def __enter__(self) -> None:
+        _multithreading.on = self.mode
+
+    def __exit__(self, *exc: object) -> None:
+        _multithreading.on = self.before
+
+    def clone(self) -> set_multithreading_enabled:
         return type(self)(self.mode)

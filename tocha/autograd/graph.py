@@ -12,6 +12,7 @@ from tocha.utils.hooks import RemovableHandle
 __all__ = [
     "GradientEdge",
     "Node",
+    "allow_mutation_on_saved_tensors",
     "disable_saved_tensors_hooks",
     "get_gradient_edge",
     "increment_version",
@@ -219,3 +220,7 @@ def register_multi_grad_hook(tensors: Sequence[Tensor], fn: Callable, *, mode: s
         return arrived
 
     return _MultiHandle([t.register_hook(hook_for(i)) for i, t in enumerate(tensors) if t.requires_grad])
+
+
+# Built on saved_tensors_hooks, so it can only be loaded once that is defined.
+from tocha.autograd._mutation import allow_mutation_on_saved_tensors  # noqa: E402

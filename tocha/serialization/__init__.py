@@ -18,7 +18,7 @@ from typing import IO, Any
 
 from tocha import _C
 from tocha._utils import ForeignBytes
-from tocha.serialization import atomic, legacy, machine, names
+from tocha.serialization import atomic, legacy, machine, names, options
 from tocha.serialization.archive import Reader, Writer, is_archive
 from tocha.serialization.errors import ArchiveError, Refused, brief
 from tocha.serialization.locations import (
@@ -27,6 +27,18 @@ from tocha.serialization.locations import (
     default_restore_location,
     location_tag,
     register_package,
+)
+from tocha.serialization.options import (
+    MAP_PRIVATE,
+    MAP_SHARED,
+    LoadEndianness,
+    SourceChangeWarning,
+    get_crc32_options,
+    get_default_load_endianness,
+    get_default_mmap_options,
+    set_crc32_options,
+    set_default_load_endianness,
+    set_default_mmap_options,
 )
 from tocha.serialization.pickler import Pickler, Storages, check_reference, typed
 from tocha.serialization.safe import add_safe_globals, clear_safe_globals, get_safe_globals, safe_globals
@@ -82,7 +94,7 @@ def _write_archive(obj: object, file: IO[bytes], folder: str, protocol: int, byt
     storages = Storages()
     text = io.BytesIO()
     Pickler(text, protocol, storages).dump(obj)
-    archive = Writer(file, folder)
+    archive = Writer(file, folder, checksums=bool(options.get_crc32_options()))
     archive.write("data.pkl", text.getbuffer())
     archive.write(".format_version", b"1")
     archive.write(".storage_alignment", b"64")
@@ -135,7 +147,8 @@ def load(
     path = _path_of(f, "read", "seek", "tell")
     if mmap and path is None:
         raise ValueError("f must be a file path in order to use the mmap argument")
-    with _opened(f, path) as file, _naming(path or getattr(f, "name", "the file")):
+    shared = bool(mmap) and options.get_default_mmap_options() == options.MAP_SHARED
+    with _opened(f, path, "r+b" if shared else "rb") as file, _naming(path or getattr(f, "name", "the file")):
         if is_archive(file):
             return _load_archive(file, place, unpickle, bool(mmap))
         if mmap:
@@ -143,9 +156,9 @@ def load(
         return legacy.read(file, place, unpickle)
 
 
-def _opened(f: Any, path: Path | None) -> Any:
+def _opened(f: Any, path: Path | None, mode: str = "rb") -> Any:
     if path is not None:
-        return open(path, "rb")
+        return open(path, mode)
     if isinstance(f.read(0), str):
         raise TypeError("the file to load from is open as text; open it with mode 'rb'")
     return nullcontext(f)
@@ -168,7 +181,7 @@ def _load_archive(file: IO[bytes], place: Placement, unpickle: Callable, mapped:
         raise ArchiveError("the zip file is no checkpoint: it has no data.pkl")
     if "constants.pkl" in archive:
         raise ArchiveError("this is a TorchScript archive, which has code in it; only checkpoints can be loaded")
-    order = archive.read("byteorder") if "byteorder" in archive else b"little"
+    order = archive.read("byteorder") if "byteorder" in archive else options.assumed_byteorder()
     if order not in (b"little", b"big"):
         raise ArchiveError(f"unknown byte order {brief(order)}")
     records = _Records(archive, place, mapped, swap=order != sys.byteorder.encode())
@@ -181,7 +194,7 @@ class _Records:
     def __init__(self, archive: Reader, place: Placement, mapped: bool, swap: bool):
         self._archive = archive
         self._place = place
-        self._map = _mmap.mmap(archive.file.fileno(), 0, access=_mmap.ACCESS_COPY) if mapped else None
+        self._map = _mmap.mmap(archive.file.fileno(), 0, options.get_default_mmap_options()) if mapped else None
         self._swap = swap
         self._made: dict[str, tuple[UntypedStorage, _C.dtype, int]] = {}
 
@@ -203,6 +216,8 @@ class _Records:
         if self._place.is_meta or _skipping:
             return UntypedStorage(nbytes, device="meta" if self._place.is_meta else "cpu")
         if self._map is not None and nbytes and not self._swap and begin % _LARGEST_ITEM == 0:
+            if options.get_default_mmap_options() == MAP_SHARED:
+                self._archive.forget_checksum(name)
             return _C.frombuffer(self._map, dtype=_C.uint8, count=nbytes, offset=begin).untyped_storage()
         storage = self._archive.read_storage(name, ForeignBytes if self._swap and dtype is None else UntypedStorage)
         if self._swap and dtype is not None and dtype.itemsize > 1:
@@ -213,12 +228,12 @@ class _Records:
 # -- pickles -----------------------------------------------------------------------------------------
 
 
-def _safe_unpickler(options: dict[str, Any]) -> Callable:
+def _safe_unpickler(arguments: dict[str, Any]) -> Callable:
     """unpickle(data, at, find): the object of the pickle that begins there, and where it ends; only data is built."""
-    return lambda data, at, find: machine.load(data, find, options.get("encoding", "utf-8"), at)
+    return lambda data, at, find: machine.load(data, find, arguments.get("encoding", "utf-8"), at)
 
 
-def _any_unpickler(module: Any, options: dict[str, Any]) -> Callable:
+def _any_unpickler(module: Any, arguments: dict[str, Any]) -> Callable:
     """The same for files that are trusted, with PyTorch's names read as ours."""
 
     class Unpickler((module or pickle).Unpickler):  # type: ignore[misc, no-any-return]
@@ -233,7 +248,7 @@ def _any_unpickler(module: Any, options: dict[str, Any]) -> Callable:
     def unpickle(data: bytes, at: int, find: Callable) -> tuple[Any, int]:
         file = io.BytesIO(data)
         file.seek(at)
-        unpickler = Unpickler(file, **{"encoding": "utf-8", **options})
+        unpickler = Unpickler(file, **{"encoding": "utf-8", **arguments})
         unpickler.find = find
         return unpickler.load(), file.tell()
 
@@ -267,9 +282,16 @@ def skip_data(materialize_fake_tensors: bool = False) -> Iterator[None]:
 
 
 __all__ = [
+    "MAP_PRIVATE",
+    "MAP_SHARED",
+    "LoadEndianness",
+    "SourceChangeWarning",
     "add_safe_globals",
     "clear_safe_globals",
     "default_restore_location",
+    "get_crc32_options",
+    "get_default_load_endianness",
+    "get_default_mmap_options",
     "get_safe_globals",
     "get_unsafe_globals_in_checkpoint",
     "load",
@@ -277,5 +299,8 @@ __all__ = [
     "register_package",
     "safe_globals",
     "save",
+    "set_crc32_options",
+    "set_default_load_endianness",
+    "set_default_mmap_options",
     "skip_data",
 ]

@@ -24,14 +24,16 @@ _END_64 = struct.Struct("<4sQ2H2I4Q")
 _LOCATOR_64 = struct.Struct("<4sIQI")
 _UTF8 = 0x800
 _DATE = 0x21  # the first of January 1980: the same object gives the same file
+_CRC_IN_LOCAL, _CRC_IN_CENTRAL = 14, 16  # where in those headers the checksum stands
 _FULL_16, _FULL_32 = 0xFFFF, 0xFFFFFFFF  # say that the number stands in the 64-bit form
 
 
 class Writer:
     """Writes records one after another, forwards only; `close` adds what PyTorch expects and the directory."""
 
-    def __init__(self, file: IO[bytes], folder: str):
+    def __init__(self, file: IO[bytes], folder: str, checksums: bool = True):
         self._file = file
+        self._checksums = checksums
         self._folder = folder
         self._at = 0
         self._directory: list[bytes] = []
@@ -40,8 +42,8 @@ class Writer:
     def write(self, name: str, data: Any) -> None:
         """One record; data is anything with a buffer."""
         view = memoryview(data).cast("B")
-        crc = zlib.crc32(view)
-        self._digest.update(f"{name}:{crc}".encode())
+        crc = zlib.crc32(view) if self._checksums else 0
+        self._digest.update(f"{name}:{crc or view.nbytes}".encode())
         full = f"{self._folder}/{name}".encode()
         self._directory.append(self._central(full, crc, view.nbytes))
         self._put(self._local(full, crc, view.nbytes))
@@ -95,7 +97,8 @@ class Reader:
         self.file = file
         self.size = file.seek(0, os.SEEK_END)
         try:
-            entries = zipfile.ZipFile(file).infolist()
+            directory = zipfile.ZipFile(file)
+            entries, self._directory = directory.infolist(), directory.start_dir
         except Exception as error:  # zipfile lets struct's and codecs' errors through
             raise ArchiveError(
                 f"the archive's directory cannot be read, the file is cut off or damaged: {brief(error)}"
@@ -161,6 +164,23 @@ class Reader:
             _read_into(self.file, view)
         self._check(name, view)
         return storage
+
+    def forget_checksum(self, name: str) -> None:
+        """For a record that will be written in place: its checksum becomes 0, in its header and in the directory."""
+        info = self._records[name]
+        self._put_zero(info.header_offset + _CRC_IN_LOCAL)
+        at, wanted = self._directory, info.filename.encode()
+        for _ in self._records:
+            self.file.seek(at)
+            head = self.file.read(_CENTRAL.size)
+            lengths = struct.unpack("<3H", head[28:34])
+            if self.file.read(lengths[0]) == wanted:
+                self._put_zero(at + _CRC_IN_CENTRAL)
+            at += _CENTRAL.size + sum(lengths)
+
+    def _put_zero(self, at: int) -> None:
+        self.file.seek(at)
+        self.file.write(bytes(4))
 
     def _check(self, name: str, data: Any) -> None:
         """A checksum of 0 means that none was written: PyTorch can be told to leave them out."""

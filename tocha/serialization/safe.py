@@ -10,7 +10,8 @@ import collections
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from tocha import _C, _tensor, _utils, storage
+import tocha
+from tocha import _C, _tensor, _tensor_types, _utils, storage
 from tocha.serialization import names
 
 Named = Callable | tuple[Callable, str]
@@ -169,6 +170,7 @@ def _defaults() -> dict[str, Any]:
     found |= {f"tocha.{n}": v for n, v in vars(storage).items() if n in storage.__all__}
     values = (_C.dtype, _C.memory_format, _C.layout)
     found |= {f"tocha.{n}": v for n, v in vars(_C).items() if isinstance(v, values)}
+    found |= {f"tocha.{n}": v for n, v in vars(tocha).items() if isinstance(v, _tensor_types.tensortype)}
     return found
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from tocha import _C, random
@@ -14,11 +14,17 @@ from tocha.autograd.graph import saved_tensors_hooks
 
 __all__ = [
     "CheckpointError",
+    "CheckpointFunction",
+    "DefaultDeviceType",
+    "check_backward_validity",
     "checkpoint",
     "checkpoint_sequential",
+    "detach_variable",
+    "get_device_states",
     "noop_context_fn",
     "set_checkpoint_debug_enabled",
     "set_checkpoint_early_stop",
+    "set_device_states",
 ]
 
 Tensor = _C.Tensor
@@ -106,11 +112,64 @@ def checkpoint(
             raise ValueError("Unexpected keyword arguments: " + ",".join(kwargs))
         if context_fn is not noop_context_fn or debug:
             raise ValueError("Passing `context_fn` or `debug` is only supported when use_reentrant=False.")
-        return _Reentrant.apply(function, preserve, *args)
+        return CheckpointFunction.apply(function, preserve, *args)
     return _hooked(function, preserve, context_fn, determinism_check, early_stop, args, kwargs)
 
 
-class _Reentrant(Function):
+def check_backward_validity(inputs: Iterable[Any]) -> None:
+    """Warns if no input requires a gradient: what is checkpointed would get none either."""
+    if not any(isinstance(t, Tensor) and t.requires_grad for t in inputs):
+        warnings.warn("None of the inputs have requires_grad=True. Gradients will be None", stacklevel=3)
+
+
+def detach_variable(inputs: tuple[Any, ...]) -> tuple[Any, ...]:
+    """The inputs with tensors as leaves of their own, which require gradients as before.
+
+    >>> import tocha
+    >>> x = tocha.ones(2, requires_grad=True)
+    >>> detach_variable((x * 2, "word"))
+    (tensor([2., 2.], requires_grad=True), 'word')
+    """
+    if not isinstance(inputs, tuple):
+        raise RuntimeError(f"Only tuple of tensors is supported. Got Unsupported input type: {type(inputs).__name__}")
+    return tuple(t.detach().requires_grad_(t.requires_grad) if isinstance(t, Tensor) else t for t in inputs)
+
+
+class DefaultDeviceType:
+    """The kind of device whose random state is kept when all tensors are on the CPU."""
+
+    _default = "cuda"
+
+    @staticmethod
+    def set_device_type(device: str = "cuda") -> None:
+        """Sets the kind of device."""
+        DefaultDeviceType._default = device
+
+    @staticmethod
+    def get_device_type() -> str:
+        """What set_device_type last set: "cuda" at first."""
+        return DefaultDeviceType._default
+
+
+def get_device_states(*args: Any) -> tuple[list[int], list[Tensor]]:
+    """Indices and random states of the devices that tensors among args are on; the CPU is not one of them."""
+    devices = sorted({a.get_device() for a in args if isinstance(a, Tensor) and a.device.type not in ("cpu", "meta")})
+    return devices, [_generator_of(i).get_state() for i in devices]
+
+
+def set_device_states(devices: Sequence[int], states: Sequence[Tensor], *, device_type: str | None = None) -> None:
+    """Sets what get_device_states returned."""
+    if device_type == "meta":
+        return
+    for index, state in zip(devices, states, strict=False):
+        _generator_of(index, device_type).set_state(state)
+
+
+def _generator_of(index: int, device_type: str | None = None) -> Any:
+    return _C.Generator(device=f"{device_type or DefaultDeviceType.get_device_type()}:{index}")
+
+
+class CheckpointFunction(Function):
     """Runs without recording; backward runs again with recording and walks that small graph."""
 
     @staticmethod
@@ -120,8 +179,7 @@ class _Reentrant(Function):
         ctx.places = [i for i, a in enumerate(args) if isinstance(a, Tensor)]
         ctx.others = [None if isinstance(a, Tensor) else a for a in args]
         ctx.save_for_backward(*(args[i] for i in ctx.places))
-        if not any(args[i].requires_grad for i in ctx.places):
-            warnings.warn("None of the inputs have requires_grad=True. Gradients will be None", stacklevel=3)
+        check_backward_validity(args)
         return run(*args)
 
     @staticmethod
@@ -129,8 +187,8 @@ class _Reentrant(Function):
         from tocha import autograd
 
         inputs = list(ctx.others)
-        for place, t in zip(ctx.places, ctx.saved_tensors, strict=True):
-            inputs[place] = t.detach().requires_grad_(t.requires_grad)
+        for place, t in zip(ctx.places, detach_variable(ctx.saved_tensors), strict=True):
+            inputs[place] = t
         with ctx.random.again(), enable_grad():
             outputs = ctx.run(*inputs)
         outputs = (outputs,) if isinstance(outputs, Tensor) else outputs

@@ -77,6 +77,21 @@ class _NoBackend(TorchFunctionMode):
         return func(*args, **(kwargs or {}))
 
 
+_refusal = _NoBackend()
+
+
+def allow(backend: SDPBackend, enabled: bool) -> None:
+    """Adds a backend to those that may be used from now on, or takes it away (backends.cuda.enable_flash_sdp, ...)."""
+    before = _enabled.get()
+    chosen = tuple(b for b in _ORDER if (enabled if b is backend else b in before))
+    _enabled.set(chosen)
+    could, can = (bool(_ON_CPU.intersection(choice)) for choice in (before, chosen))
+    if could and not can:
+        _refusal.__enter__()
+    elif can and not could:
+        _refusal.leave()
+
+
 def _cur_sdpa_kernel_backends(with_priority: bool = False) -> list[SDPBackend]:
     """The backends that may be used now; with_priority, the preferred first."""
     enabled = _enabled.get()

@@ -1,0 +1,107 @@
+"""Methods of tensors that call Python for every element, and questions about layouts and devices.
+
+`import tocha` puts them onto the class.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+from typing import Any
+
+from tocha import _C
+from tocha.storage import legacy_class
+
+Tensor = _C.Tensor
+# Kinds of devices that PyTorch has and tocha does not: no tensor is of one.
+_ABSENT = ("ipu", "maia", "mkldnn", "mps", "mtia", "vulkan", "xla", "xpu")
+
+
+def _number(t: Tensor, value: Any) -> Any:
+    """What Python computed, as a value for t: numbers for integers are cut off."""
+    if not isinstance(value, int | float | complex):
+        raise TypeError(f"must be real number, not {type(value).__name__}")
+    return value if t.dtype.is_floating_point or t.dtype.is_complex else int(value)  # type: ignore[arg-type]
+
+
+def _replace(self: Tensor, name: str, others: tuple[Tensor, ...], f: Callable) -> Tensor:
+    """Every element of self becomes f of it and of those at its place in the others."""
+    if self.requires_grad or any(t.requires_grad for t in others):
+        raise RuntimeError(f"Can't call {name}() on Variable that requires grad. Use var.detach().{name}() instead.")
+    for t in others:
+        if t.dtype != self.dtype:
+            raise TypeError(f"{name}: expected {self.type()} for 'other' (got {t.type()})")
+    if not callable(f):
+        raise TypeError(f"'{type(f).__name__}' object is not callable")
+    if self.is_meta:
+        return self
+    columns = [t.expand(self.shape).flatten().tolist() for t in (self, *others)]
+    values = [_number(self, f(*row)) for row in zip(*columns, strict=True)]
+    return self.copy_(_C.tensor(values, dtype=self.dtype).reshape(self.shape))
+
+
+def apply_(self: Tensor, callable: Callable) -> Tensor:
+    """Replaces every element by callable(element), one call of Python for each.
+
+    >>> import tocha
+    >>> tocha.tensor([1.0, 2.0]).apply_(lambda v: v * 10)
+    tensor([10., 20.])
+    """
+    return _replace(self, "apply_", (), callable)
+
+
+def map_(self: Tensor, tensor: Tensor, callable: Callable) -> Tensor:
+    """Replaces every element by callable(element, the one of tensor at its place)."""
+    return _replace(self, "map_", (tensor,), callable)
+
+
+def map2_(self: Tensor, x: Tensor, y: Tensor, callable: Callable) -> Tensor:
+    """Replaces every element by callable(element, that of x, that of y)."""
+    return _replace(self, "map2_", (x, y), callable)
+
+
+def is_nonzero(self: Tensor) -> bool:
+    """Whether the only element is not zero."""
+    return bool(self)
+
+
+def dim_order(self: Tensor, *, ambiguity_check: bool | list[_C.memory_format] = False) -> tuple[int, ...]:
+    """The dims from the one with the widest steps in memory to the one with the narrowest.
+
+    With ambiguity_check there must be one such order, or one of the given formats that the tensor has.
+
+    >>> import tocha
+    >>> tocha.ones(1, 2, 3, 3).to(memory_format=tocha.channels_last).dim_order()
+    (0, 2, 3, 1)
+    """
+    if isinstance(ambiguity_check, list):
+        if sum(self.is_contiguous(memory_format=f) for f in ambiguity_check) != 1:
+            raise RuntimeError(_AMBIGUOUS)
+    elif ambiguity_check and any(n == 1 for n in self.shape):
+        raise RuntimeError(_AMBIGUOUS)
+    strides = self.stride()
+    return tuple(sorted(range(self.dim()), key=lambda d: -strides[d]))
+
+
+_AMBIGUOUS = "The tensor does not have unique dim order, or cannot map to exact one of the given memory formats."
+
+
+def storage_type(self: Tensor) -> type:
+    """The class of the storage by its old name: tocha.FloatStorage, ..."""
+    return legacy_class(self.dtype)
+
+
+def _volatile(self: Tensor) -> bool:
+    """Always False; what it was is `no_grad` now."""
+    warnings.warn("volatile was removed (Variable.volatile is always False)", stacklevel=2)
+    return False
+
+
+def install() -> None:
+    """Puts these onto Tensor; called once by `import tocha`."""
+    for method in (apply_, map_, map2_, is_nonzero, dim_order, storage_type):
+        setattr(Tensor, method.__name__, method)
+    Tensor.volatile = property(_volatile)  # type: ignore[attr-defined]
+    Tensor.name = property(lambda self: None)  # type: ignore[attr-defined]
+    for kind in _ABSENT:
+        setattr(Tensor, f"is_{kind}", property(lambda self: False))

@@ -1,0 +1,53 @@
+"""The device beside the CPU, whatever its kind: none in this build."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from tocha import _C
+
+
+def is_available() -> bool:
+    """Whether there is an accelerator.
+
+    >>> is_available(), device_count(), current_accelerator()
+    (False, 0, None)
+    """
+    return False
+
+
+def device_count() -> int:
+    """The number of accelerators."""
+    return 0
+
+
+def current_accelerator(check_available: bool = False) -> _C.device | None:
+    """The kind of accelerator, None if there is none."""
+    return None
+
+
+def _refusing(name: str, purpose: str) -> Callable[..., Any]:
+    def refuse(*args: Any, **kwargs: Any) -> Any:
+        raise RuntimeError("Cannot access accelerator device when none is available.")
+
+    refuse.__name__ = refuse.__qualname__ = name
+    refuse.__doc__ = f"{purpose} Needs an accelerator."
+    return refuse
+
+
+current_device_index = _refusing("current_device_index", "The index of the selected device.")
+set_device_index = _refusing("set_device_index", "Selects a device.")
+current_stream = _refusing("current_stream", "The stream that work goes to.")
+set_stream = _refusing("set_stream", "Sends work to a stream.")
+synchronize = _refusing("synchronize", "Waits for the work on a device.")
+empty_cache = _refusing("empty_cache", "Gives unused memory back.")
+memory_allocated = _refusing("memory_allocated", "Bytes in use by tensors.")
+max_memory_allocated = _refusing("max_memory_allocated", "The most bytes that tensors used.")
+memory_reserved = _refusing("memory_reserved", "Bytes held by the allocator.")
+max_memory_reserved = _refusing("max_memory_reserved", "The most bytes the allocator held.")
+memory_stats = _refusing("memory_stats", "Figures of the allocator.")
+reset_peak_memory_stats = _refusing("reset_peak_memory_stats", "Begins anew with the highest figures.")
+get_memory_info = _refusing("get_memory_info", "Free and total bytes of a device.")
+
+__all__ = [n for n, v in globals().items() if not n.startswith("_") and getattr(v, "__module__", "") == __name__]

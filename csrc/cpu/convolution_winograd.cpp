@@ -1,6 +1,6 @@
-// Correlation with 3x3 kernels by Winograd's algorithm F(2x2, 3x3), in float32: per tile of 2x2 results 16 products
-// instead of 36, as 16 matrix products over blocks of tiles. Its rounding errors are about those of the plain sum,
-// unlike those of larger tiles. The gradient for the weight is the same computation transposed.
+// Correlation with 3x3 kernels by Winograd's algorithm, in float32: per tile of 2x2 results 16 products instead of 36,
+// or per tile of 4x4 results 36 instead of 144, as so many matrix products over blocks of tiles. The gradient for the
+// weight is the same computation transposed.
 //
 // Threads share out the tiles. Where these are few, most of the work is in the weights, and the threads share out the
 // rows (output channels) instead: each transforms and reads its own weights only, and meets all tiles.
@@ -36,12 +36,27 @@ Extent first_offset(const std::vector<Tap>& taps) {
   return first;
 }
 
+// Large tiles need fewer products, unless they reach too far beyond the picture.
+const WinogradTransforms& transforms_for(const Extent& pixels) {
+  const WinogradKernels& k = winograd_kernels();
+  auto products = [&](const WinogradTransforms& t) {
+    return ceil_div(pixels[1], t.tile) * ceil_div(pixels[2], t.tile) * (t.tile + 2) * (t.tile + 2);
+  };
+  return 5 * products(k.large) <= 4 * products(k.small) ? k.large : k.small;
+}
+
 // The tiles of a batch: lines of tiles that lie side by side, numbered through image, depth and height.
 class Tiling {
  public:
   Tiling(const Extent& pixels, int64_t batch)
-      : size(pixels), across(ceil_div(pixels[2], 2)), down(ceil_div(pixels[1], 2)), lines(batch * pixels[0] * down) {}
+      : transforms(transforms_for(pixels)),
+        size(pixels),
+        across(ceil_div(pixels[2], transforms.tile)),
+        down(ceil_div(pixels[1], transforms.tile)),
+        lines(batch * pixels[0] * down) {}
 
+  int64_t side() const { return transforms.tile; }
+  int64_t points() const { return (side() + 2) * (side() + 2); }
   int64_t tiles() const { return lines * across; }
 
   // f(image, z, first line in the picture, lines, first tile of the block) for each picture that some lines belong to.
@@ -54,20 +69,21 @@ class Tiling {
     }
   }
 
+  const WinogradTransforms& transforms;
   const Extent size;  // of a picture of results
   const int64_t across, down, lines;
 };
 
 // Brings the pixels that a block of tiles meets side by side, with their channels: pixel 0 is all zeros. Names the
-// pixels of each tile, edge * edge of them, which begin `first` beyond the tile's own place.
+// pixels of each tile, which begin `first` beyond the tile's own place and reach `beyond` farther than its results.
 class TileReader {
  public:
-  TileReader(const Tiling& tiling, const Field& field, const Extent& first, int64_t edge)
-      : tiling_(tiling), field_(field), first_(first), edge_(edge) {}
+  TileReader(const Tiling& tiling, const Field& field, const Extent& first, int64_t beyond)
+      : tiling_(tiling), field_(field), first_(first), beyond_(beyond), edge_(tiling.side() + beyond) {}
 
   int64_t most_pixels(int64_t lines) const {
     const int64_t pictures = std::min(lines, lines / tiling_.down + 2);
-    return 1 + (2 * lines + (edge_ - 2) * pictures) * field_.size[2];
+    return 1 + (tiling_.side() * lines + beyond_ * pictures) * field_.size[2];
   }
 
   // Transforms the block's tiles with one of the kernels; job says where to.
@@ -77,14 +93,14 @@ class TileReader {
     int64_t pixels = 1;
     tiling_.for_pictures(block, [&](int64_t image, int64_t z, int64_t line, int64_t lines, int64_t tile) {
       z += first_[0];
-      const int64_t top = 2 * line + first_[1], bottom = top + 2 * lines + edge_ - 2;
+      const int64_t side = tiling_.side(), top = side * line + first_[1], bottom = top + side * lines + beyond_;
       const int64_t begin = std::clamp<int64_t>(top, 0, field_.size[1]);
       const int64_t end = z < 0 || z >= field_.size[0] ? begin : std::clamp<int64_t>(bottom, begin, field_.size[1]);
       load(image, z, begin, end, channels, staged + pixels * channels.count);
       int32_t* name = names + tile * edge_ * edge_;
       for (int64_t i = 0; i < lines; ++i) {
         for (int64_t x = 0; x < tiling_.across; ++x, name += edge_ * edge_) {
-          name_pixels(pixels, begin, end, top + 2 * i, 2 * x + first_[2], name);
+          name_pixels(pixels, begin, end, top + side * i, side * x + first_[2], name);
         }
       }
       pixels += (end - begin) * field_.size[2];
@@ -122,13 +138,13 @@ class TileReader {
   const Tiling& tiling_;
   const Field& field_;
   const Extent first_;
-  const int64_t edge_;
+  const int64_t beyond_, edge_;
 };
 
 // How many lines of tiles to take at once: what their transforms take up fits the second-level cache, and every thread
 // gets as many blocks. `channels` are those of both sides.
 int64_t line_blocks(const Tiling& tiling, int64_t channels) {
-  const int64_t most = std::max<int64_t>(1, kScratchElements / kWinogradPoints / channels / tiling.across);
+  const int64_t most = std::max<int64_t>(1, kScratchElements / tiling.points() / channels / tiling.across);
   const int64_t threads = num_threads();
   return std::min(tiling.lines, ceil_div(ceil_div(tiling.lines, most), threads) * threads);
 }
@@ -148,7 +164,7 @@ class Winograd {
       : c_(c),
         tiles_(gemm_tiles().f32),
         tiling_(c.out.size, c.batch),
-        reader_(tiling_, c.in, first_offset(c.taps), 4),
+        reader_(tiling_, c.in, first_offset(c.taps), 2),
         by_rows_(splits_rows(tiling_, c.rows)),
         blocks_(by_rows_ ? 1 : line_blocks(tiling_, c.channels + c.rows)),
         most_tiles_(longest_block(tiling_, blocks_) * tiling_.across) {
@@ -165,7 +181,7 @@ class Winograd {
 
  private:
   int64_t panels() const { return ceil_div(c_.rows, tiles_.nr); }
-  int64_t panel_elements() const { return kWinogradPoints * c_.channels * tiles_.nr; }
+  int64_t panel_elements() const { return tiling_.points() * c_.channels * tiles_.nr; }
 
   void run_by_tiles() {
     const Memory<float> weights = allocate<float>(panels() * panel_elements());
@@ -216,7 +232,7 @@ class Winograd {
       if (!together) {
         gemm_packing().f32.pack_b(DType::Float32, weight + c * c_.weight_channel, 1, c_.weight_row, 9, count, taps);
       }
-      winograd_kernels().weights(
+      tiling_.transforms.weights(
           {taps + (together ? i * 9 * nr : 0), nr, place_.data(), nr, out + c * nr, c_.channels * nr});
     }
   }
@@ -225,8 +241,8 @@ class Winograd {
   const float* transform_input(const Range& block) {
     const int64_t point = most_tiles_ * c_.channels;
     float* staged = scratch<float>(Purpose::staged, reader_.most_pixels(block.count) * c_.channels + kPackSlack);
-    float* out = scratch<float>(Purpose::packed_b, kWinogradPoints * point);
-    int32_t* names = scratch<int32_t>(Purpose::gathered, most_tiles_ * kWinogradPoints);
+    float* out = scratch<float>(Purpose::packed_b, tiling_.points() * point);
+    int32_t* names = scratch<int32_t>(Purpose::gathered, most_tiles_ * tiling_.points());
     if (!staged || !out || !names) {
       ok_.store(false, std::memory_order_relaxed);
       return nullptr;
@@ -236,24 +252,24 @@ class Winograd {
     job.out_point = point;
     job.panel = job.out_panel = tiles_.nr;
     job.out_tile = c_.channels;
-    reader_.transform(block, {0, c_.channels}, winograd_kernels().input, job, staged, names);
+    reader_.transform(block, {0, c_.channels}, tiling_.transforms.input, job, staged, names);
     return out;
   }
 
   void run_panels(const Range& block, const Range& panels, const float* weights, const float* input) {
     const int64_t nr = tiles_.nr, tiles = block.count * tiling_.across;
     const Range rows{panels.first * nr, std::min(c_.rows, (panels.first + panels.count) * nr) - panels.first * nr};
-    const int64_t pixels = 4 * tiles + 1;
-    float* products = scratch<float>(Purpose::accumulator, kWinogradPoints * tiles * rows.count);
+    const int64_t side = tiling_.side(), pixels = side * side * tiles + 1;
+    float* products = scratch<float>(Purpose::accumulator, tiling_.points() * tiles * rows.count);
     float* results = scratch<float>(Purpose::staged, pixels * rows.count);
-    int32_t* names = scratch<int32_t>(Purpose::gathered, tiles * 4);
+    int32_t* names = scratch<int32_t>(Purpose::gathered, side * side * tiles);
     if (!products || !results || !names) return ok_.store(false, std::memory_order_relaxed);
-    for (int64_t point = 0; point < kWinogradPoints; ++point) {
+    for (int64_t point = 0; point < tiling_.points(); ++point) {
       multiply(tiles, rows.count, input + point * most_tiles_ * c_.channels, weights + point * c_.channels * nr,
                products + point * tiles * rows.count);
     }
     name_results(block, names);
-    winograd_kernels().results({products, tiles * rows.count, names, tiles, rows.count,
+    tiling_.transforms.results({products, tiles * rows.count, names, tiles, rows.count,
                                 c_.bias ? reinterpret_cast<const float*>(c_.bias) + rows.first : nullptr, results});
     write(block, rows, results);
   }
@@ -280,13 +296,14 @@ class Winograd {
   // Where the results of each tile go: pixel 0 is for those outside of the picture.
   void name_results(const Range& block, int32_t* name) const {
     int64_t pixels = 1;
+    const int64_t side = tiling_.side(), width = tiling_.size[2];
     tiling_.for_pictures(block, [&](int64_t, int64_t, int64_t line, int64_t lines, int64_t) {
-      const int64_t height = std::min(2 * lines, tiling_.size[1] - 2 * line), width = tiling_.size[2];
-      for (int64_t i = 0; i < lines; ++i) {
-        for (int64_t x = 0; x < 2 * tiling_.across; x += 2, name += 4) {
-          for (int64_t d = 0; d < 4; ++d) {
-            const int64_t at_y = 2 * i + d / 2, at_x = x + d % 2;
-            name[d] = at_y < height && at_x < width ? static_cast<int32_t>(pixels + at_y * width + at_x) : 0;
+      const int64_t height = std::min(side * lines, tiling_.size[1] - side * line);
+      for (int64_t i = 0; i < lines * tiling_.across; ++i) {
+        const int64_t top = i / tiling_.across * side, left = i % tiling_.across * side;
+        for (int64_t y = top; y < top + side; ++y) {
+          for (int64_t x = left; x < left + side; ++x) {
+            *name++ = y < height && x < width ? static_cast<int32_t>(pixels + y * width + x) : 0;
           }
         }
       }
@@ -296,11 +313,12 @@ class Winograd {
 
   void write(const Range& block, const Range& rows, const float* results) const {
     const Field& f = c_.out;
+    const int64_t side = tiling_.side();
     const float* from = results + rows.count;
     tiling_.for_pictures(block, [&](int64_t image, int64_t z, int64_t line, int64_t lines, int64_t) {
-      const int64_t height = std::min(2 * lines, f.size[1] - 2 * line), width = f.size[2];
+      const int64_t height = std::min(side * lines, f.size[1] - side * line), width = f.size[2];
       float* to = reinterpret_cast<float*>(f.data) + image * f.batch_stride + rows.first * f.channel_stride +
-                  z * f.stride[0] + 2 * line * f.stride[1];
+                  z * f.stride[0] + side * line * f.stride[1];
       const bool even = f.stride[1] == width * f.stride[2];
       const int64_t pieces = even ? 1 : height, pixels = (even ? height : 1) * width;
       for (int64_t i = 0; i < pieces; ++i, from += pixels * rows.count, to += f.stride[1]) {
@@ -331,8 +349,8 @@ class WinogradWeight {
       : w_(w),
         tiles_(gemm_tiles().f32),
         tiling_(w.grad.size, w.batch),
-        input_(tiling_, w.in, first_offset(w.taps), 4),
-        grad_(tiling_, w.grad, {0, 0, 0}, 2),
+        input_(tiling_, w.in, first_offset(w.taps), 2),
+        grad_(tiling_, w.grad, {0, 0, 0}, 0),
         by_rows_(splits_rows(tiling_, w.rows)),
         blocks_(by_rows_ ? 1 : line_blocks(tiling_, w.channels + w.rows)),
         most_tiles_(longest_block(tiling_, blocks_) * tiling_.across) {}
@@ -345,7 +363,7 @@ class WinogradWeight {
  private:
   void run_by_tiles() {
     const int parts = static_cast<int>(std::min<int64_t>(lane_count(blocks_, 1), blocks_));
-    const int64_t all = kWinogradPoints * w_.rows * w_.channels;
+    const int64_t all = tiling_.points() * w_.rows * w_.channels;
     const Memory<float> sums = allocate<float>(parts * all);
     for_lanes(blocks_, parts, [&](int part, int64_t begin, int64_t end) {
       for (int64_t i = begin; i < end; ++i) {
@@ -366,7 +384,7 @@ class WinogradWeight {
     for_lanes(w_.rows, lane_count(w_.rows, tiles_.mr), [&](int, int64_t begin, int64_t end) {
       const int64_t most = 2 * tiles_.mr;
       const float* input = transform_input(all);
-      float* sums = scratch<float>(Purpose::packed_a, kWinogradPoints * most * w_.channels);
+      float* sums = scratch<float>(Purpose::packed_a, tiling_.points() * most * w_.channels);
       if (!input || !sums) return ok_.store(false, std::memory_order_relaxed);
       for (int64_t i = begin; i < end; i += most) {
         const Range rows{i, std::min(most, end - i)};
@@ -380,20 +398,20 @@ class WinogradWeight {
 
   // This thread's [point][panel of channels][tile][channel of the panel], or null.
   const float* transform_input(const Range& block) {
-    float* out = scratch<float>(Purpose::packed_b, kWinogradPoints * input_point());
+    float* out = scratch<float>(Purpose::packed_b, tiling_.points() * input_point());
     WinogradTileJob job{};
     job.out = out;
     job.out_point = input_point();
     job.panel = job.out_tile = tiles_.nr;
     job.out_panel = block.count * tiling_.across * tiles_.nr;
-    const bool done = out && transform(input_, block, {0, w_.channels}, winograd_kernels().input, job);
+    const bool done = out && transform(input_, block, {0, w_.channels}, tiling_.transforms.input, job);
     return done ? out : nullptr;
   }
 
   bool transform(const TileReader& reader, const Range& block, const Range& channels,
                  void (*kernel)(const WinogradTileJob&), const WinogradTileJob& job) {
     float* staged = scratch<float>(Purpose::staged, reader.most_pixels(block.count) * channels.count + kPackSlack);
-    int32_t* names = scratch<int32_t>(Purpose::gathered, most_tiles_ * kWinogradPoints);
+    int32_t* names = scratch<int32_t>(Purpose::gathered, most_tiles_ * tiling_.points());
     if (!staged || !names) {
       ok_.store(false, std::memory_order_relaxed);
       return false;
@@ -405,16 +423,16 @@ class WinogradWeight {
   // sums[point][row][channel] (+)= the transformed gradient times the transformed input.
   void add_rows(const Range& block, const Range& rows, const float* input, bool first, float* sums) {
     const int64_t tiles = block.count * tiling_.across;
-    float* grad = scratch<float>(Purpose::accumulator, kWinogradPoints * tiles * rows.count);
+    float* grad = scratch<float>(Purpose::accumulator, tiling_.points() * tiles * rows.count);
     WinogradTileJob job{};
     job.out = grad;
     job.out_point = tiles * rows.count;
     job.panel = job.out_panel = tiles_.nr;
     job.out_tile = rows.count;
-    if (!grad || !transform(grad_, block, rows, winograd_kernels().grad, job)) {
+    if (!grad || !transform(grad_, block, rows, tiling_.transforms.grad, job)) {
       return ok_.store(false, std::memory_order_relaxed);
     }
-    for (int64_t point = 0; point < kWinogradPoints; ++point) {
+    for (int64_t point = 0; point < tiling_.points(); ++point) {
       multiply(tiles, rows.count, grad + point * job.out_point, input + point * input_point(), first,
                sums + point * rows.count * w_.channels);
     }
@@ -442,7 +460,7 @@ class WinogradWeight {
 
   void gather_kernels(const Range& rows, const float* sums, int64_t point, int64_t parts, int64_t part) const {
     for (int64_t i = 0; i < rows.count; ++i) {
-      winograd_kernels().kernel({sums + i * w_.channels, point, parts, part, w_.channels,
+      tiling_.transforms.kernel({sums + i * w_.channels, point, parts, part, w_.channels,
                                  reinterpret_cast<float*>(w_.out) + (rows.first + i) * w_.channels * 9});
     }
   }
@@ -466,7 +484,7 @@ bool serves(DType dtype, int64_t groups, const Extent& step, const std::vector<T
     if (t.offset[0] != first[0] || t.offset[1] > first[1] + 2 || t.offset[2] > first[2] + 2) return false;
   }
   return std::min(channels, rows) >= kLeastChannels && std::max(channels, rows) <= kMostChannels &&
-         tiling.tiles() >= kLeastTiles && tiling.across * kWinogradPoints * (channels + rows) <= 2 * kScratchElements;
+         tiling.tiles() >= kLeastTiles && tiling.across * tiling.points() * (channels + rows) <= 2 * kScratchElements;
 }
 
 }  // namespace

@@ -1,6 +1,7 @@
-// The transforms of Winograd's convolution F(2x2, 3x3), once per instruction set: a tile of 2x2 results from 4x4 inputs
-// takes 16 multiplications per channel instead of 36. Pixels have their channels side by side, so that vectors are of
-// channels whatever the size of the picture. convolution_winograd.cpp drives them.
+// The transforms of Winograd's convolution with 3x3 kernels, once per instruction set: a tile of 2x2 results takes 16
+// multiplications per channel (its points) instead of 36, one of 4x4 results 36 instead of 144. Pixels have their
+// channels side by side, so that vectors are of channels whatever the size of the picture. convolution_winograd.cpp
+// drives them.
 #pragma once
 
 #include <cstdint>
@@ -8,8 +9,6 @@
 #include "core/isa.h"
 
 namespace tocha::cpu {
-
-constexpr int64_t kWinogradPoints = 16;
 
 // out[point * out_point + i] = the transform of the 3x3 kernel weight[place[t] * weight_tap + i], for i < count.
 struct WinogradWeightJob {
@@ -22,8 +21,8 @@ struct WinogradWeightJob {
 };
 
 // Transforms tiles of pixels: element c of pixel p is in[p * channels + c], and a tile's pixels are named row by row in
-// `pixel` (16 of an input, 4 of a gradient). Channels go out in panels of `panel`: element c of a tile to
-// out[point * out_point + c / panel * out_panel + tile * out_tile + c % panel].
+// `pixel` ((tile + 2)^2 of an input, tile^2 of a gradient). Channels go out in panels of `panel`: element c of a tile
+// to out[point * out_point + c / panel * out_panel + tile * out_tile + c % panel].
 struct WinogradTileJob {
   const float* in;
   const int32_t* pixel;
@@ -32,7 +31,7 @@ struct WinogradTileJob {
   int64_t out_point, panel, out_panel, out_tile;
 };
 
-// The way back: element r of the tile's four results, in[point * in_point + tile * rows + r] transformed, goes to
+// The way back: element r of the tile's results, in[point * in_point + tile * rows + r] transformed, goes to
 // out[pixel * rows + r]. Results without a place in the picture are sent to a pixel that nobody reads.
 struct WinogradResultJob {
   const float* in;
@@ -61,13 +60,17 @@ struct WinogradKernelJob {
   float* out;
 };
 
-struct WinogradKernels {
+struct WinogradTransforms {
+  int64_t tile;  // results along each side
   void (*weights)(const WinogradWeightJob& job);
   void (*input)(const WinogradTileJob& job);
   void (*grad)(const WinogradTileJob& job);
   void (*results)(const WinogradResultJob& job);
-  void (*planes)(const WinogradPlaneJob& job);
   void (*kernel)(const WinogradKernelJob& job);
+};
+struct WinogradKernels {
+  WinogradTransforms small, large;  // tiles of 2 and of 4
+  void (*planes)(const WinogradPlaneJob& job);
 };
 TOCHA_ISA_TABLE(WinogradKernels, winograd_kernels)
 

@@ -8,6 +8,8 @@ namespace gemm {
 
 using V = Vec<float>;
 
+#define TOCHA_INLINE __attribute__((always_inline))
+
 // One dimension of the transforms for tiles of M results, on vectors: of a kernel's 3 taps, of M + 2 inputs, and of
 // M + 2 products; and the transposes of the first and the last.
 template <int M>
@@ -16,30 +18,30 @@ struct Transforms;
 // Polynomials through 0, 1, -1 and infinity.
 template <>
 struct Transforms<2> {
-  static void kernel(const V (&g)[3], V (&out)[4]) {
+  TOCHA_INLINE static void kernel(const V (&g)[3], V (&out)[4]) {
     const V half = broadcast(0.5f), outer = (g[0] + g[2]) * half, middle = g[1] * half;
     out[0] = g[0];
     out[1] = outer + middle;
     out[2] = outer - middle;
     out[3] = g[2];
   }
-  static void input(const V (&d)[4], V (&out)[4]) {
+  TOCHA_INLINE static void input(const V (&d)[4], V (&out)[4]) {
     out[0] = d[0] - d[2];
     out[1] = d[1] + d[2];
     out[2] = d[2] - d[1];
     out[3] = d[1] - d[3];
   }
-  static void results(const V (&m)[4], V (&out)[2]) {
+  TOCHA_INLINE static void results(const V (&m)[4], V (&out)[2]) {
     out[0] = m[0] + m[1] + m[2];
     out[1] = m[1] - m[2] - m[3];
   }
-  static void spread(const V (&y)[2], V (&out)[4]) {
+  TOCHA_INLINE static void spread(const V (&y)[2], V (&out)[4]) {
     out[0] = y[0];
     out[1] = y[0] + y[1];
     out[2] = y[0] - y[1];
     out[3] = -y[1];
   }
-  static void gather(const V (&m)[4], V (&out)[3]) {
+  TOCHA_INLINE static void gather(const V (&m)[4], V (&out)[3]) {
     const V half = broadcast(0.5f), middle = (m[1] + m[2]) * half;
     out[0] = m[0] + middle;
     out[1] = (m[1] - m[2]) * half;
@@ -54,7 +56,7 @@ struct Transforms<4> {
   static constexpr float a = 0.75f, b = 1.5f, aa = a * a, bb = b * b;
   static constexpr float kZero = 1 / (aa * bb), kA = 1 / (2 * aa * (aa - bb)), kB = 1 / (2 * bb * (bb - aa));
 
-  static void kernel(const V (&g)[3], V (&out)[6]) {
+  TOCHA_INLINE static void kernel(const V (&g)[3], V (&out)[6]) {
     const V outer_a = (g[0] + g[2] * broadcast(aa)) * broadcast(kA), inner_a = g[1] * broadcast(a * kA);
     const V outer_b = (g[0] + g[2] * broadcast(bb)) * broadcast(kB), inner_b = g[1] * broadcast(b * kB);
     out[0] = g[0] * broadcast(kZero);
@@ -64,7 +66,7 @@ struct Transforms<4> {
     out[4] = outer_b - inner_b;
     out[5] = g[2];
   }
-  static void input(const V (&d)[6], V (&out)[6]) {
+  TOCHA_INLINE static void input(const V (&d)[6], V (&out)[6]) {
     const V even_a = d[4] - d[2] * broadcast(bb), odd_a = (d[3] - d[1] * broadcast(bb)) * broadcast(a);
     const V even_b = d[4] - d[2] * broadcast(aa), odd_b = (d[3] - d[1] * broadcast(aa)) * broadcast(b);
     out[0] = d[0] * broadcast(aa * bb) + (d[4] - d[2] * broadcast(aa + bb));
@@ -74,14 +76,14 @@ struct Transforms<4> {
     out[4] = even_b - odd_b;
     out[5] = d[1] * broadcast(aa * bb) + (d[5] - d[3] * broadcast(aa + bb));
   }
-  static void results(const V (&m)[6], V (&out)[4]) {
+  TOCHA_INLINE static void results(const V (&m)[6], V (&out)[4]) {
     const V sum_a = m[1] + m[2], rest_a = m[1] - m[2], sum_b = m[3] + m[4], rest_b = m[3] - m[4];
     out[0] = m[0] + sum_a + sum_b;
     out[1] = rest_a * broadcast(a) + rest_b * broadcast(b);
     out[2] = sum_a * broadcast(aa) + sum_b * broadcast(bb);
     out[3] = rest_a * broadcast(a * aa) + rest_b * broadcast(b * bb) + m[5];
   }
-  static void spread(const V (&y)[4], V (&out)[6]) {
+  TOCHA_INLINE static void spread(const V (&y)[4], V (&out)[6]) {
     const V even_a = y[0] + y[2] * broadcast(aa), odd_a = y[1] * broadcast(a) + y[3] * broadcast(a * aa);
     const V even_b = y[0] + y[2] * broadcast(bb), odd_b = y[1] * broadcast(b) + y[3] * broadcast(b * bb);
     out[0] = y[0];
@@ -91,7 +93,7 @@ struct Transforms<4> {
     out[4] = even_b - odd_b;
     out[5] = y[3];
   }
-  static void gather(const V (&m)[6], V (&out)[3]) {
+  TOCHA_INLINE static void gather(const V (&m)[6], V (&out)[3]) {
     const V sum_a = (m[1] + m[2]) * broadcast(kA), rest_a = (m[1] - m[2]) * broadcast(a * kA);
     const V sum_b = (m[3] + m[4]) * broadcast(kB), rest_b = (m[3] - m[4]) * broadcast(b * kB);
     out[0] = m[0] * broadcast(kZero) + sum_a + sum_b;
@@ -102,7 +104,7 @@ struct Transforms<4> {
 
 // Both dimensions: element (y, x) of the source is at(y * N + x), and put(y * M + x, value) gets the result's.
 template <int N, int M, class F, class Read, class Write>
-inline __attribute__((always_inline)) void transform(F one_dimension, Read at, Write put) {
+TOCHA_INLINE inline void transform(F one_dimension, Read at, Write put) {
   V columns[N][M];
 #pragma GCC unroll 6
   for (int x = 0; x < N; ++x) {
@@ -135,7 +137,7 @@ struct FirstLanes {
 
 // f(first, lanes) for vectors that cover [0, n).
 template <class F>
-inline __attribute__((always_inline)) void for_vectors(int64_t n, F f) {
+TOCHA_INLINE inline void for_vectors(int64_t n, F f) {
   int64_t i = 0;
   for (; i + kLanes<float> <= n; i += kLanes<float>) f(i, AllLanes{});
   if (i < n) f(i, FirstLanes{n - i});
@@ -144,9 +146,9 @@ inline __attribute__((always_inline)) void for_vectors(int64_t n, F f) {
 template <int M>
 void winograd_weights(const cpu::WinogradWeightJob& job) {
   for_vectors(job.count, [&](int64_t i, auto lanes) {
-    transform<3, M + 2>(
-        Transforms<M>::kernel, [&](int t) { return lanes.load(job.weight + job.place[t] * job.weight_tap + i); },
-        [&](int point, V v) { lanes.store(job.out + point * job.out_point + i, v); });
+    transform<3, M + 2>([](const auto& in, auto& out) TOCHA_INLINE { Transforms<M>::kernel(in, out); },
+                        [&](int t) { return lanes.load(job.weight + job.place[t] * job.weight_tap + i); },
+                        [&](int point, V v) { lanes.store(job.out + point * job.out_point + i, v); });
   });
 }
 
@@ -167,12 +169,12 @@ inline void transform_tiles(const cpu::WinogradTileJob& job, F one_dimension) {
 
 template <int M>
 void winograd_input(const cpu::WinogradTileJob& job) {
-  transform_tiles<M + 2, M>(job, Transforms<M>::input);
+  transform_tiles<M + 2, M>(job, [](const auto& in, auto& out) TOCHA_INLINE { Transforms<M>::input(in, out); });
 }
 
 template <int M>
 void winograd_grad(const cpu::WinogradTileJob& job) {
-  transform_tiles<M, M>(job, Transforms<M>::spread);
+  transform_tiles<M, M>(job, [](const auto& in, auto& out) TOCHA_INLINE { Transforms<M>::spread(in, out); });
 }
 
 template <int M>
@@ -183,9 +185,9 @@ void winograd_results(const cpu::WinogradResultJob& job) {
     const float* in = job.in + tile * job.rows;
     for_vectors(job.rows, [&](int64_t r, auto lanes) {
       const V bias = job.bias ? lanes.load(job.bias + r) : V{};
-      transform<M + 2, M>(
-          Transforms<M>::results, [&](int point) { return lanes.load(in + point * job.in_point + r); },
-          [&](int i, V v) { lanes.store(pixel[i] + r, v + bias); });
+      transform<M + 2, M>([](const auto& in, auto& out) TOCHA_INLINE { Transforms<M>::results(in, out); },
+                          [&](int point) { return lanes.load(in + point * job.in_point + r); },
+                          [&](int i, V v) { lanes.store(pixel[i] + r, v + bias); });
     });
   }
 }
@@ -223,16 +225,15 @@ template <int M>
 void winograd_kernel(const cpu::WinogradKernelJob& job) {
   for_vectors(job.count, [&](int64_t i, auto lanes) {
     V taps[9];
-    transform<M + 2, 3>(
-        Transforms<M>::gather,
-        [&](int point) {
-          V sum{};
-          for (int64_t p = 0; p < job.parts; ++p) {
-            sum += lanes.load(job.in + p * job.in_part + point * job.in_point + i);
-          }
-          return sum;
-        },
-        [&](int t, V v) { taps[t] = v; });
+    transform<M + 2, 3>([](const auto& in, auto& out) TOCHA_INLINE { Transforms<M>::gather(in, out); },
+                        [&](int point) {
+                          V sum{};
+                          for (int64_t p = 0; p < job.parts; ++p) {
+                            sum += lanes.load(job.in + p * job.in_part + point * job.in_point + i);
+                          }
+                          return sum;
+                        },
+                        [&](int t, V v) { taps[t] = v; });
     const int64_t count = job.count - i < kLanes<float> ? job.count - i : kLanes<float>;
     store_kernels(taps, count, job.out + i * 9);
   });
@@ -242,6 +243,8 @@ template <int M>
 constexpr cpu::WinogradTransforms transforms() {
   return {M, winograd_weights<M>, winograd_input<M>, winograd_grad<M>, winograd_results<M>, winograd_kernel<M>};
 }
+
+#undef TOCHA_INLINE
 
 }  // namespace gemm
 TOCHA_ISA_END

@@ -1,7 +1,10 @@
 """dtype, device, layout, memory_format, Size, Generator, storages: what they print, accept, refuse and pickle to."""
 
 import copy
+import os
 import pickle
+import subprocess
+import sys
 import threading
 
 import numpy as np
@@ -530,3 +533,14 @@ def test_a_foreign_function_of_the_protocol_means_ours_of_that_name():
     x = tocha.tensor([-1.0, 2.0])
     assert tocha.equal(foreign("relu")(x), tocha.relu(x))
     assert foreign("no_such_function")(x) is NotImplemented
+
+
+def test_import_starts_no_threads_and_leaves_the_environment():
+    program = (
+        "import os; before = dict(os.environ); import tocha;"
+        "print(len(os.listdir('/proc/self/task')), dict(os.environ) == before)"
+    )
+    for wished in ({}, {"OPENBLAS_NUM_THREADS": "3"}):
+        environment = {k: v for k, v in os.environ.items() if k != "OPENBLAS_NUM_THREADS"} | wished
+        done = subprocess.run([sys.executable, "-c", program], env=environment, capture_output=True, text=True)
+        assert done.stdout.split() == ["1", "True"], done.stderr

@@ -7,7 +7,7 @@ import math as _math
 import sys as _sys
 from typing import TYPE_CHECKING
 
-from tocha import _C
+from tocha._load import _C
 
 # Every operator, dtype and native function that _C holds is public here under its name.
 globals().update({_name: _value for _name, _value in vars(_C).items() if not _name.startswith("_")})

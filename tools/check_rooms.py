@@ -15,6 +15,7 @@ PYTHON = [
     {"_build"},
     {
         "_C",
+        "_load",
         "version",
         "_tensor",
         "_tensor_str",

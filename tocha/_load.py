@@ -1,0 +1,23 @@
+"""Loads the native module, first of all.
+
+Its linear algebra library starts threads of its own when it is loaded, which tocha never uses (it has one pool for
+everything): without them the import takes half the time. The library reads its wish from the environment, which is
+then left as it was, for NumPy's copy of the same library.
+"""
+
+from __future__ import annotations
+
+import os
+
+_THREADS = "OPENBLAS_NUM_THREADS"
+_wished = os.environ.get(_THREADS)
+os.environ[_THREADS] = "1"
+try:
+    from tocha import _C
+finally:
+    if _wished is None:
+        del os.environ[_THREADS]
+    else:
+        os.environ[_THREADS] = _wished
+
+__all__ = ["_C"]

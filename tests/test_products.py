@@ -250,3 +250,35 @@ def test_refusals():
         tocha.addmm(tocha.ones(4, 3, 4), a, a.T)
     with pytest.raises(RuntimeError, match="float64"):
         tocha.addmm(tocha.ones(3, 3, dtype=tocha.float64), a, a.T)
+
+
+@pytest.mark.parametrize("threads", [1, 2, 3])
+@pytest.mark.parametrize(
+    "shape, columns",
+    [
+        ((5, 7), 3),
+        ((64, 33), 70),
+        ((300, 64), 100),
+        ((2, 150, 128), 384),
+        ((40, 600), 513),
+        ((1, 200), 65),
+        ((129, 2), 1),
+    ],
+)
+def test_linear_adds_its_bias_to_every_row(shape, columns, threads):
+    rng = np.random.default_rng([*shape, columns])
+    x, w, b = (rng.integers(-4, 5, size).astype(np.float32) for size in (shape, (columns, shape[-1]), (columns,)))
+    expected = x @ w.T + b
+    before = tocha.get_num_threads()
+    tocha.set_num_threads(threads)
+    try:
+        for weight in (tocha.tensor(w), tocha.tensor(np.ascontiguousarray(w.T)).t()):
+            for bias in (tocha.tensor(b), tocha.tensor(np.repeat(b, 2))[::2]):
+                got = tocha.nn.functional.linear(tocha.tensor(x), weight, bias)
+                np.testing.assert_array_equal(got.numpy(), expected)
+        double = tocha.nn.functional.linear(*(tocha.tensor(a, dtype=tocha.float64) for a in (x, w, b)))
+        np.testing.assert_array_equal(double.numpy(), expected)
+        half = tocha.nn.functional.linear(*(tocha.tensor(a, dtype=tocha.bfloat16) for a in (x, w, b)))
+        np.testing.assert_allclose(half.float().numpy(), expected, rtol=1 / 128)
+    finally:
+        tocha.set_num_threads(before)

@@ -1,5 +1,6 @@
 #include "python/new_tensor.h"
 
+#include "core/sparse.h"
 #include "dispatch/backend.h"
 #include "dispatch/promotion.h"
 #include "python/exchange.h"
@@ -106,6 +107,10 @@ Tensor tensor_from_data(PyObject* data, std::optional<DType> dtype, std::optiona
   Tensor t;
   if (is_tensor(data)) {
     t = Tensor::borrow(data);
+    if (is_sparse(t)) {
+      TOCHA_CHECK(!dtype || *dtype == t.dtype(), NotImplemented, "[tensor] a sparse tensor keeps its dtype, ", t.dtype());
+      return sparse_copy(t);
+    }
     Tensor copy = empty_strided(t.sizes(), like_strides(t, MemoryFormat::Preserve), dtype.value_or(t.dtype()),
                                 device.value_or(t.device()));
     if (computes(copy)) backend(copy.device().type).copy(copy, t);

@@ -88,7 +88,7 @@ def __getattr__(name: str) -> object:
     if name in ("save", "load"):
         return getattr(_importlib.import_module("tocha.serialization"), name)
     if name == "sparse_coo_tensor":
-        return _importlib.import_module("tocha.sparse").sparse_coo_tensor
+        return _importlib.import_module("tocha.sparse._construct").sparse_coo_tensor
     if name.startswith("_") and not name.startswith("__") and hasattr(_C, name):
         return getattr(_C, name)
     raise AttributeError(f"module 'tocha' has no attribute {name!r}")

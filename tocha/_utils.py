@@ -125,7 +125,7 @@ def _rebuild_sparse_tensor(layout: Any, data: Any) -> Tensor:
         raise NotImplementedError(f"[load] there are no tensors of layout {layout}")
     if not isinstance(data, tuple) or len(data) not in (3, 4):
         raise ValueError("a sparse tensor is made of indices, values, size and whether it is coalesced")
-    make = importlib.import_module("tocha.sparse").sparse_coo_tensor
+    make = importlib.import_module("tocha.sparse._construct").sparse_coo_tensor
     return make(*data[:3], check_invariants=True, is_coalesced=data[3] if len(data) == 4 else None)
 
 

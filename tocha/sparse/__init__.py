@@ -10,13 +10,11 @@ from typing import Any
 
 from tocha import _C
 from tocha.sparse import _geometry
-from tocha.sparse._construct import check_sparse_tensor_invariants, sparse_coo_tensor
+from tocha.sparse._construct import check_sparse_tensor_invariants
 from tocha.sparse._geometry import addmm
 from tocha.sparse._tensor import Tensor, is_sparse
 
 __all__ = ["addmm", "check_sparse_tensor_invariants", "mm", "sum"]
-
-_ = sparse_coo_tensor  # tocha.sparse_coo_tensor is found here
 
 
 def mm(mat1: Tensor, mat2: Tensor) -> Tensor:

@@ -8,7 +8,7 @@ from typing import Any
 from tocha import _C
 from tocha.sparse._history import build, coalesced, take_at, values_of
 from tocha.sparse._methods import check_writable, with_values
-from tocha.sparse._tensor import SparseTensor, Tensor, form_of, is_sparse, positions, replace, sparse_dims
+from tocha.sparse._tensor import SparseTensor, Tensor, form_of, is_sparse, make, positions, replace, sparse_dims
 
 _NO_SUM = "add(sparse, dense) is not supported. Use add(dense, sparse) instead."
 
@@ -158,10 +158,17 @@ def mul_(self: Any, other: Any) -> Tensor:
         return self.copy_(mul(self, other).to_dense())
     check_writable(self)
     if _is_number(other):
-        self._coo_values.mul_(other)
+        own_values(self).mul_(other)
         self._bump_version()
         return self
     return replace(self, mul(self, other))  # type: ignore[arg-type]
+
+
+def own_values(t: SparseTensor) -> Tensor:
+    """The values as memory that can be written to: gradients may be one number that is read many times."""
+    if not t._coo_values.is_contiguous():
+        t._coo_values = t._coo_values.contiguous()
+    return t._coo_values
 
 
 def _check_divisor(divisor: Any) -> None:
@@ -224,8 +231,6 @@ def zero_(self: SparseTensor) -> Tensor:
 
 def with_values_of_none(t: SparseTensor) -> SparseTensor:
     """A tensor like t without values."""
-    from tocha.sparse._tensor import make
-
     return make(t._coo_indices[:, :0], t._coo_values[:0], t.shape, True)
 
 
@@ -274,5 +279,5 @@ def _unscale_(self: list[Tensor], found_inf: Tensor, inv_scale: Tensor) -> None:
     for t in self:
         if isinstance(t, SparseTensor) and t.dtype == _C.float16:
             replace(t, coalesced(t))  # sums may overflow where their parts do not
-    plain = [t._coo_values if isinstance(t, SparseTensor) else t for t in self]
+    plain = [own_values(t) if isinstance(t, SparseTensor) else t for t in self]
     _C._amp_foreach_non_finite_check_and_unscale_(plain, found_inf, inv_scale)

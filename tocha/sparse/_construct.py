@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from tocha import _C
-from tocha.sparse._history import build, coalesced, take_at, values_of
+from tocha.sparse._history import build, take_at, values_of
 from tocha.sparse._tensor import (
     SparseTensor,
     Tensor,
@@ -21,7 +21,7 @@ from tocha.sparse._tensor import (
 )
 
 
-class check_sparse_tensor_invariants:  # noqa: N801, a context that PyTorch spells like a function
+class check_sparse_tensor_invariants:
     """Whether new sparse tensors are checked throughout: `with check_sparse_tensor_invariants():`, or for good by enable().
 
     >>> import tocha
@@ -195,9 +195,7 @@ def to_sparse(
     if t.dim() > 0 and count == 0:
         raise RuntimeError("dense_to_sparse: sparse_dim argument must be in >0 when self.dim()>0")
     if not 0 <= count <= t.dim():
-        raise RuntimeError(
-            f"dense_to_sparse: sparse_dim argument must be in [0,{t.dim()}] range, but {count} is given"
-        )
+        raise RuntimeError(f"dense_to_sparse: sparse_dim argument must be in [0,{t.dim()}] range, but {count} is given")
     held = t.detach() != 0
     if count < t.dim():
         held = held.reshape(*t.shape[:count], math.prod(t.shape[count:])).any(-1)
@@ -232,6 +230,3 @@ def sparse_mask(t: Tensor, mask: Tensor) -> Tensor:
         raise RuntimeError("sparse_mask(): the mask must have the sparse dimensions of self")
     positions(pattern)  # refuses indices beyond the shape
     return build("SparseMask", take_at(t, pattern), pattern._coo_indices, t.shape, pattern._coo_coalesced)
-
-
-__all__ = ["check_sparse_tensor_invariants", "coalesced", "sparse_coo_tensor", "sparse_mask", "to_dense", "to_sparse"]

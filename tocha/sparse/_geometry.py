@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Sequence
 from typing import Any
 
 from tocha import _C
@@ -13,12 +11,10 @@ from tocha.sparse._tensor import (
     SparseTensor,
     Tensor,
     add_rows,
-    coordinates,
     form_of,
     is_sparse,
     positions,
     sparse_dims,
-    sparse_sizes,
 )
 
 
@@ -259,7 +255,3 @@ def zeros_like(
 
 
 form_of("zeros_like", "empty_like")(zeros_like)
-
-
-__all__: Sequence[str] = ["addmm", "matmul", "mm", "sum"]
-_ = (math, coordinates, sparse_sizes)

@@ -12,7 +12,16 @@ from typing import Any
 
 from tocha import _C
 from tocha.autograd.function import Function
-from tocha.sparse._tensor import SparseTensor, add_rows, coordinates, is_sparse, make, positions, sparse_dims, sparse_sizes
+from tocha.sparse._tensor import (
+    SparseTensor,
+    add_rows,
+    coordinates,
+    is_sparse,
+    make,
+    positions,
+    sparse_dims,
+    sparse_sizes,
+)
 
 Tensor = _C.Tensor
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from tocha import _C
 from tocha.sparse._construct import sparse_mask, to_dense, to_sparse
 from tocha.sparse._history import build, coalesced, is_recorded, values_of
 from tocha.sparse._tensor import SparseTensor, Tensor, form_of, make, replace, sparse_dims
@@ -202,6 +201,3 @@ def _backward(self: SparseTensor, *args: Any, **kwargs: Any) -> None:
     from tocha import autograd
 
     autograd.backward(self, *args, **kwargs)
-
-
-_ = _C

@@ -34,7 +34,9 @@ Tensor call(const char* name, const char* format, T... arguments) {
 }  // namespace
 
 Tensor sparse_sum(const Tensor& a, const Tensor& b) { return call("sum_of", "(OO)", a.object(), b.object()); }
-Tensor sparse_accumulate(const Tensor& a, const Tensor& b) { return call("accumulate", "(OO)", a.object(), b.object()); }
+Tensor sparse_accumulate(const Tensor& a, const Tensor& b) {
+  return call("accumulate", "(OO)", a.object(), b.object());
+}
 Tensor sparse_to_dense(const Tensor& t) { return call("dense_of", "(O)", t.object()); }
 Tensor sparse_copy(const Tensor& t) { return call("copy_of", "(O)", t.object()); }
 Tensor sparse_rows(const Tensor& grads, const Tensor& indices, int64_t rows, int64_t padding_idx) {

@@ -18,8 +18,8 @@ Tensor sparse_accumulate(const Tensor& a, const Tensor& b);
 Tensor sparse_to_dense(const Tensor& t);
 // Another tensor with the same indices and copies of the values.
 Tensor sparse_copy(const Tensor& t);
-// The gradient of a matrix of `rows` rows of which those that indices name were taken: sparse, indices and grads side by
-// side. Rows of number padding_idx are left out.
+// The gradient of a matrix of `rows` rows of which those that indices name were taken: sparse, indices and grads side
+// by side. Rows of number padding_idx are left out.
 Tensor sparse_rows(const Tensor& grads, const Tensor& indices, int64_t rows, int64_t padding_idx);
 
 // What has only a strided form, `what`, must not take a sparse tensor for the zeros that it reads as.

@@ -85,6 +85,7 @@ void store_nested(char*& out, IntsView sizes, int64_t d, DType dtype, PyObject* 
   }
   if (is_tensor(data)) {
     Tensor t = Tensor::borrow(data);
+    check_strided(t, "tensor of a list");
     IntsView rest(sizes.begin() + d, sizes.size() - d);
     TOCHA_CHECK(t.sizes() == rest, Value, "expected sequence of length ", sizes[d], " at dim ", d, " (got a tensor of ",
                 t.sizes(), ")");
@@ -108,7 +109,8 @@ Tensor tensor_from_data(PyObject* data, std::optional<DType> dtype, std::optiona
   if (is_tensor(data)) {
     t = Tensor::borrow(data);
     if (is_sparse(t)) {
-      TOCHA_CHECK(!dtype || *dtype == t.dtype(), NotImplemented, "[tensor] a sparse tensor keeps its dtype, ", t.dtype());
+      TOCHA_CHECK(!dtype || *dtype == t.dtype(), NotImplemented, "[tensor] a sparse tensor keeps its dtype, ",
+                  t.dtype());
       return sparse_copy(t);
     }
     Tensor copy = empty_strided(t.sizes(), like_strides(t, MemoryFormat::Preserve), dtype.value_or(t.dtype()),

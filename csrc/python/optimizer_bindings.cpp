@@ -14,8 +14,8 @@ PyObject* grad_of(PyObject* parameter) {
 
 void append(const Ref& list, PyObject* item) { check(PyList_Append(list.get(), item)); }
 
-// _gather_state(params, state, names) -> (has_complex, has_sparse, params, grads, state of each name ...) of those parameters that
-// have a gradient; None when one of them has no such state yet.
+// _gather_state(params, state, names) -> (has_complex, has_sparse, params, grads, state of each name ...) of those
+// parameters that have a gradient; None when one of them has no such state yet.
 PyObject* gather_state(PyObject*, PyObject* args) {
   return guarded([&]() -> PyObject* {
     PyObject *params, *state, *names;

@@ -47,8 +47,9 @@ bool takes_over(PyObject* o, Match& m) {
 bool accepts_tensor(PyObject* o, Match& m) { return Py_TYPE(o) == tensor_type || takes_over(o, m) || is_tensor(o); }
 
 bool is_zero_dim_number(PyObject* o) {  // a 0-d tensor where a number is wanted
-  if (!is_tensor(o) || is_sparse(Tensor::borrow(o))) return false;
-  return reinterpret_cast<TensorObject*>(o)->numel == 1 && reinterpret_cast<TensorObject*>(o)->ndim == 0;
+  if (!is_tensor(o)) return false;
+  auto* t = reinterpret_cast<TensorObject*>(o);
+  return t->numel == 1 && t->ndim == 0 && !t->sparse;
 }
 
 bool is_integral_tensor(PyObject* o) {

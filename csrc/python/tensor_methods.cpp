@@ -183,7 +183,7 @@ int set_data(PyObject* self, PyObject* value, void*) {
     TOCHA_CHECK(value && is_tensor(value), Type, "Tensor.data must be set to a Tensor");
     auto t = self_of(self);
     auto v = self_of(value);
-    TOCHA_CHECK(!tocha::is_sparse(t) && !tocha::is_sparse(v), Runtime,
+    TOCHA_CHECK(tocha::is_sparse(t) == tocha::is_sparse(v), Runtime,
                 "Attempted to call `variable.set_data(tensor)`, but `variable` and `tensor` have incompatible tensor "
                 "type.");
     TensorObject* o = t.get();

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import tocha
 from tocha import _C
 from tocha.optim._update import advanced, apply, number, real_views, unscaled
 from tocha.optim.optimizer import (
@@ -138,7 +137,8 @@ def adagrad(
 
 def _sparse_step(p: Tensor, grad: Tensor, state_sum: Tensor, rate: float, eps: float) -> None:
     """A step along a sparse gradient: only the elements of which it has values change."""
-    grad = grad.coalesce()
+    grad = grad.coalesce().clone()
     state_sum.add_(grad.pow(2))
     measure = state_sum.sparse_mask(grad)._values().sqrt().add_(eps)
-    p.add_(tocha.sparse_coo_tensor(grad._indices(), grad._values() / measure, grad.shape), alpha=-rate)
+    grad._values().div_(measure)
+    p.add_(grad, alpha=-rate)

@@ -107,7 +107,7 @@ def sgd(
         raise RuntimeError("`_fused_sgd` does not support sparse gradients")
     if not unscaled(d_p_list, grad_scale, found_inf):
         return
-    options = {
+    options: dict[str, Any] = {
         "weight_decay": weight_decay,
         "momentum": momentum,
         "lr": lr,

@@ -39,4 +39,4 @@ def sum(input: Tensor, dim: Any = None, dtype: Any = None) -> Tensor:
     """
     if not is_sparse(input):
         raise RuntimeError("coalesce expected sparse coordinate tensor layout but got Strided")
-    return _geometry.sum(input, dim, dtype=dtype)  # type: ignore[arg-type]
+    return _geometry.sum(input, dim, dtype=dtype)

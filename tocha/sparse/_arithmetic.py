@@ -48,7 +48,7 @@ def add_(self: Any, other: Any, *, alpha: Any = 1) -> Tensor:
     if not is_sparse(other):
         raise RuntimeError(_NO_SUM)
     check_writable(self)
-    total = add_sparse(self, other, alpha)
+    total: Any = add_sparse(self, other, alpha)
     if self.dtype.is_floating_point or not total.dtype.is_floating_point:
         total = total.to(self.dtype)
     return replace(self, total)
@@ -161,7 +161,7 @@ def mul_(self: Any, other: Any) -> Tensor:
         own_values(self).mul_(other)
         self._bump_version()
         return self
-    return replace(self, mul(self, other))  # type: ignore[arg-type]
+    return replace(self, mul(self, other))
 
 
 def own_values(t: SparseTensor) -> Tensor:
@@ -197,7 +197,7 @@ def div_(self: Any, other: Any, *, rounding_mode: str | None = None) -> Tensor:
         return div(self, other)
     check_writable(self)
     _check_divisor(other)
-    return replace(self, div(self, other, rounding_mode=rounding_mode))  # type: ignore[arg-type]
+    return replace(self, div(self, other, rounding_mode=rounding_mode))
 
 
 # -- one value after the other ---------------------------------------------------------------------------

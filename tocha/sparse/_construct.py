@@ -31,6 +31,7 @@ class check_sparse_tensor_invariants:
     RuntimeError: size is inconsistent with indices: for dim 0, size is 2 but found index 7
     """
 
+    __module__ = "tocha.sparse"
     _enabled = False
 
     def __init__(self, enable: bool = True) -> None:
@@ -186,7 +187,7 @@ def to_sparse(
     if blocksize is not None or dense_dim is not None:
         raise RuntimeError("[to_sparse] blocksize and dense_dim are for other layouts than tocha.sparse_coo")
     if is_sparse(t):
-        if sparse_dim is not None and sparse_dim != sparse_dims(t):  # type: ignore[arg-type]
+        if sparse_dim is not None and sparse_dim != sparse_dims(t):
             raise RuntimeError(
                 "to_sparse: conversion from Sparse to Sparse with sparse_dim argument !=self.sparse_dim() is not supported"
             )
@@ -225,8 +226,8 @@ def sparse_mask(t: Tensor, mask: Tensor) -> Tensor:
             "sparse_mask(): operands have incompatible sizes; "
             f"self has size {list(t.shape)} but mask has size {list(mask.shape)}"
         )
-    pattern: SparseTensor = mask  # type: ignore[assignment]
-    if is_sparse(t) and sparse_dims(t) != sparse_dims(pattern):  # type: ignore[arg-type]
+    pattern: SparseTensor = mask
+    if is_sparse(t) and sparse_dims(t) != sparse_dims(pattern):
         raise RuntimeError("sparse_mask(): the mask must have the sparse dimensions of self")
     positions(pattern)  # refuses indices beyond the shape
     return build("SparseMask", take_at(t, pattern), pattern._coo_indices, t.shape, pattern._coo_coalesced)

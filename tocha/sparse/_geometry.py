@@ -155,8 +155,10 @@ def norm(
 
 
 @form_of("any")
-def any_(input: SparseTensor) -> Tensor:
+def any_(input: SparseTensor, dim: Any = None, keepdim: bool = False, *, out: Any = None) -> Tensor:
     """Whether an element is not zero."""
+    if dim is not None or out is not None:
+        raise NotImplementedError("[any] sparse tensors are only asked for all elements together")
     return coalesced(input)._coo_values.any()
 
 
@@ -164,8 +166,8 @@ def any_(input: SparseTensor) -> Tensor:
 
 
 def _check_matrix(t: Tensor) -> None:
-    if is_sparse(t) and sparse_dims(t) != 2:  # type: ignore[arg-type]
-        raise RuntimeError(f"addmm: matrices expected, got {sparse_dims(t)}D tensor")  # type: ignore[arg-type]
+    if is_sparse(t) and sparse_dims(t) != 2:
+        raise RuntimeError(f"addmm: matrices expected, got {sparse_dims(t)}D tensor")
     if t.dim() != 2:
         raise RuntimeError(f"[mm] expected matrices, got a tensor of shape {list(t.shape)}")
 
@@ -207,8 +209,8 @@ def mm(input: Tensor, mat2: Tensor, *, out: Any = None) -> Tensor:
     if input.dtype != mat2.dtype:
         raise RuntimeError(f"[mm] expected scalar type {input.dtype} but found {mat2.dtype}")
     if is_sparse(input):
-        return _mm_sparse(input, mat2) if is_sparse(mat2) else _mm_dense(input, mat2)  # type: ignore[arg-type]
-    return _mm_dense(t(mat2), input.t()).t()  # type: ignore[arg-type]
+        return _mm_sparse(input, mat2) if is_sparse(mat2) else _mm_dense(input, mat2)
+    return _mm_dense(t(mat2), input.t()).t()
 
 
 @form_of("mv")

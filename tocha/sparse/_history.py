@@ -90,7 +90,7 @@ class _Build(Function):
         return made
 
     @staticmethod
-    def backward(ctx: Any, grad: Tensor) -> tuple:  # type: ignore[override]
+    def backward(ctx: Any, grad: Tensor) -> tuple:
         return take_at(grad, ctx.pattern), None, None, None, None
 
 
@@ -103,7 +103,7 @@ class _Values(Function):
         return t._coo_values.detach()
 
     @staticmethod
-    def backward(ctx: Any, grad: Tensor) -> Tensor:  # type: ignore[override]
+    def backward(ctx: Any, grad: Tensor) -> Tensor:
         t: SparseTensor = ctx.t
         if t._coo_coalesced:
             return build("Values", grad, t._coo_indices, t.shape, True)
@@ -118,6 +118,6 @@ class _Values(Function):
 @functools.cache
 def _builder(name: str) -> Any:
     """The bridge whose nodes go by an operation's name."""
-    made = type(name, (_Build,), {})
+    made: Any = type(name, (_Build,), {})
     made._backward_cls.__name__ = f"{name}Backward0"
     return made

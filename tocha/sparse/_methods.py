@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from tocha import autograd
 from tocha.sparse._construct import sparse_mask, to_dense, to_sparse
 from tocha.sparse._history import build, coalesced, is_recorded, values_of
 from tocha.sparse._tensor import SparseTensor, Tensor, form_of, make, replace, sparse_dims
@@ -107,7 +108,12 @@ def detach(self: SparseTensor) -> SparseTensor:
     return make(self._coo_indices, self._coo_values, self.shape, self._coo_coalesced, self._coo_checked)
 
 
-SparseTensor.data = property(detach)  # type: ignore[assignment]
+def _set_data(self: SparseTensor, new: Tensor) -> None:
+    Tensor.data.__set__(self, new)
+    replace(self, new)  # type: ignore[arg-type]
+
+
+SparseTensor.data = property(detach, _set_data)  # type: ignore[assignment]
 
 
 @_method("copy_")
@@ -161,7 +167,7 @@ def _item(self: SparseTensor) -> Any:
     """The one element as a Python number."""
     if self.numel() != 1:
         raise RuntimeError(f"a Tensor with {self.numel()} elements cannot be converted to Scalar")
-    return to_dense(self.detach()).item()
+    return to_dense(detach(self)).item()
 
 
 @_method("numpy", "__array__")
@@ -188,7 +194,6 @@ def _false(self: SparseTensor, *args: Any) -> bool:
     return False
 
 
-@form_of("nbytes")
 def _nbytes(self: SparseTensor) -> int:
     raise RuntimeError(
         "nbytes is not defined for sparse tensors. If you want the size of the constituent tensors, add the nbytes of the "
@@ -196,8 +201,11 @@ def _nbytes(self: SparseTensor) -> int:
     )
 
 
-@form_of("backward")
-def _backward(self: SparseTensor, *args: Any, **kwargs: Any) -> None:
-    from tocha import autograd
+SparseTensor.nbytes = property(_nbytes)  # type: ignore[assignment]
 
-    autograd.backward(self, *args, **kwargs)
+
+@form_of("backward")
+def _backward(
+    self: SparseTensor, gradient: Any = None, retain_graph: Any = None, create_graph: bool = False, inputs: Any = None
+) -> None:
+    autograd.backward(self, gradient, retain_graph, create_graph, inputs=inputs)

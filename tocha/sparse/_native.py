@@ -28,7 +28,7 @@ def dense_of(t: SparseTensor) -> Tensor:
 
 def copy_of(t: SparseTensor) -> Tensor:
     """A tensor with its own indices and values, without history."""
-    return clone(t.detach())  # type: ignore[arg-type]
+    return clone(t.detach())
 
 
 def rows_gradient(grads: Tensor, indices: Tensor, rows: int, padding_idx: int) -> Tensor:

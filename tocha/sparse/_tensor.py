@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, TypeGuard
 
 from tocha import _C
 from tocha._utils import _rebuild_sparse_tensor
@@ -150,12 +150,12 @@ def make(
     """A sparse tensor of these parts, which fit together; it has no history."""
     with DisableTorchFunctionSubclass():
         shape = _C.zeros((), dtype=values.dtype, device=values.device).expand(tuple(size))
-        made: SparseTensor = Tensor._make_subclass(SparseTensor, shape, requires_grad)  # type: ignore[assignment]
+        made: SparseTensor = Tensor._make_subclass(SparseTensor, shape, requires_grad)
     made._coo_indices = indices.detach()
     made._coo_values = values.detach()
     made._coo_coalesced = coalesced or values.size(0) < 2
     made._coo_checked = checked
-    return made._mark_sparse()  # type: ignore[attr-defined]
+    return made._mark_sparse()
 
 
 def replace(t: SparseTensor, new: SparseTensor) -> SparseTensor:
@@ -168,7 +168,7 @@ def replace(t: SparseTensor, new: SparseTensor) -> SparseTensor:
     return t
 
 
-def is_sparse(t: Any) -> bool:
+def is_sparse(t: Any) -> TypeGuard[SparseTensor]:
     """Whether t is a sparse tensor."""
     return isinstance(t, SparseTensor)
 

@@ -170,6 +170,17 @@ def test_products():
         s / d
 
 
+def test_reflected_operators():
+    s, d = sparse(), tocha.arange(6.0).reshape(3, 2)
+    same(s.__rmul__(2), 2 * DENSE)
+    same(s.__rmatmul__(d), d.numpy() @ DENSE)
+    same(s.__radd__(tocha.ones(2, 3)), 1 + DENSE)
+    same(s.__rsub__(tocha.ones(2, 3)), 1 - DENSE)
+    for wrong in (lambda: 2 / s, lambda: s.__rtruediv__(2), lambda: s.__rpow__(2)):
+        with pytest.raises((NotImplementedError, RuntimeError)):
+            wrong()
+
+
 def test_values_that_are_read_many_times_are_written():
     t = tocha.sparse_coo_tensor([[0, 1]], tocha.ones(1).expand(2), (3,))
     same(t.mul_(3), [3, 3, 0])

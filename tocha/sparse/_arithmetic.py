@@ -8,7 +8,17 @@ from typing import Any
 from tocha import _C
 from tocha.sparse._history import build, coalesced, take_at, values_of
 from tocha.sparse._methods import check_writable, with_values
-from tocha.sparse._tensor import SparseTensor, Tensor, form_of, is_sparse, make, positions, replace, sparse_dims
+from tocha.sparse._tensor import (
+    SparseTensor,
+    Tensor,
+    form_of,
+    is_sparse,
+    make,
+    positions,
+    reflected_form_of,
+    replace,
+    sparse_dims,
+)
 
 _NO_SUM = "add(sparse, dense) is not supported. Use add(dense, sparse) instead."
 
@@ -21,7 +31,8 @@ def _check_out(out: Any, name: str) -> None:
 # -- sums ------------------------------------------------------------------------------------------------
 
 
-@form_of("add", "__add__", "__radd__")
+@reflected_form_of("__radd__")
+@form_of("add", "__add__")
 def add(input: Any, other: Any, *, alpha: Any = 1, out: Any = None) -> Tensor:
     """input + alpha * other: sparse of two sparse tensors, dense of a dense and a sparse one."""
     _check_out(out, "add")
@@ -34,7 +45,8 @@ def add(input: Any, other: Any, *, alpha: Any = 1, out: Any = None) -> Tensor:
     return _add_to(input, other, alpha, in_place=False)
 
 
-@form_of("sub", "__sub__", "__rsub__")
+@reflected_form_of("__rsub__")
+@form_of("sub", "__sub__")
 def sub(input: Any, other: Any, *, alpha: Any = 1, out: Any = None) -> Tensor:
     """input - alpha * other."""
     return add(input, other, alpha=-alpha, out=out)
@@ -122,7 +134,8 @@ def _is_number(value: Any) -> bool:
     return not isinstance(value, Tensor) or (value.dim() == 0 and not is_sparse(value))
 
 
-@form_of("mul", "multiply", "__mul__", "__rmul__")
+@reflected_form_of("__rmul__")
+@form_of("mul", "multiply", "__mul__")
 def mul(input: Any, other: Any, *, out: Any = None) -> Tensor:
     """input * other: a sparse tensor by a number, a dense or a sparse tensor."""
     _check_out(out, "mul")
@@ -179,7 +192,8 @@ def _check_divisor(divisor: Any) -> None:
         )
 
 
-@form_of("div", "true_divide", "__truediv__", "__rtruediv__", "__div__")
+@reflected_form_of("__rtruediv__", "__rdiv__")
+@form_of("div", "divide", "true_divide", "__truediv__", "__div__")
 def div(input: Any, other: Any, *, rounding_mode: str | None = None, out: Any = None) -> Tensor:
     """input / other, a number."""
     _check_out(out, "div")

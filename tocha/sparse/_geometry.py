@@ -14,6 +14,7 @@ from tocha.sparse._tensor import (
     form_of,
     is_sparse,
     positions,
+    reflected_form_of,
     sparse_dims,
 )
 
@@ -223,7 +224,8 @@ def mv(input: Tensor, vec: Tensor, *, out: Any = None) -> Tensor:
     return mm(input, vec.unsqueeze(1), out=out).squeeze(1)
 
 
-@form_of("matmul", "__matmul__", "__rmatmul__")
+@reflected_form_of("__rmatmul__")
+@form_of("matmul", "__matmul__")
 def matmul(input: Tensor, other: Tensor, *, out: Any = None) -> Tensor:
     """The product of matrices, or of a matrix and a vector."""
     if input.dim() == 2 and other.dim() == 2:

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from tocha import autograd
+from tocha.overrides import DisableTorchFunctionSubclass
 from tocha.sparse._construct import sparse_mask, to_dense, to_sparse
 from tocha.sparse._history import build, coalesced, is_recorded, values_of
 from tocha.sparse._tensor import SparseTensor, Tensor, form_of, make, replace, sparse_dims
@@ -109,7 +110,8 @@ def detach(self: SparseTensor) -> SparseTensor:
 
 
 def _set_data(self: SparseTensor, new: Tensor) -> None:
-    Tensor.data.__set__(self, new)
+    with DisableTorchFunctionSubclass():
+        Tensor.data.__set__(self, new)
     replace(self, new)  # type: ignore[arg-type]
 
 

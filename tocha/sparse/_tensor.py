@@ -5,6 +5,7 @@ Everything else in this room works on what is here; native code knows only the m
 
 from __future__ import annotations
 
+import inspect
 import math
 from collections.abc import Callable, Sequence
 from typing import Any, TypeGuard
@@ -107,6 +108,18 @@ def form_of(*names: str) -> Callable:
                 found = getattr(home, name, None)
                 if found is not None:
                     FORMS[found] = f
+                if inspect.isdatadescriptor(found):
+                    FORMS[found.__get__] = f
+        return f
+
+    return register
+
+
+def reflected_form_of(*names: str) -> Callable:
+    """Makes a function of two operands the sparse form of reflected operators, which are given them the other way round."""
+
+    def register(f: Callable) -> Callable:
+        form_of(*names)(lambda self, other: f(other, self))
         return f
 
     return register
@@ -116,16 +129,17 @@ def _read_natively(*names: str) -> None:
     """Properties and methods of which the native part of a sparse tensor is right."""
     for name in names:
         found = getattr(Tensor, name)
-        FORMS[found] = FORMS[getattr(found, "__get__", found)] = _native(found)
-        FORMS[getattr(_C, name, found)] = _native(found)
+        if inspect.isdatadescriptor(found):
+            FORMS[found] = FORMS[found.__get__] = _native(found.__get__)
+            FORMS[found.__set__] = _native(found.__set__)
+        else:
+            FORMS[found] = FORMS[getattr(_C, name, found)] = _native(found)
 
 
-def _native(found: Any) -> Callable:
-    read = found if callable(found) else found.__get__
-
+def _native(call: Callable) -> Callable:
     def answer(self: Any, *args: Any, **kwargs: Any) -> Any:
         with DisableTorchFunctionSubclass():
-            return read(self, *args, **kwargs)
+            return call(self, *args, **kwargs)
 
     return answer
 
@@ -136,7 +150,11 @@ _read_natively("_backward_hooks", "_post_accumulate_grad_hooks", "itemsize", "is
 _read_natively("is_cuda", "is_sparse")
 _read_natively("is_quantized", "is_nested", "dim", "ndimension", "numel", "nelement", "element_size")
 _read_natively("is_floating_point", "is_complex", "is_signed", "is_conj", "is_neg", "is_inference", "_is_view")
-_read_natively("get_device", "has_names", "storage_offset", "requires_grad_")
+_read_natively(
+    "get_device", "has_names", "storage_offset", "requires_grad_", "retain_grad", "detach_", "size", "stride"
+)
+_read_natively("is_same_size", "register_hook", "register_post_accumulate_grad_hook", "_register_hook_dict")
+_read_natively("_bump_version", "__len__", "__repr__", "__format__", "__dir__")
 
 
 def make(

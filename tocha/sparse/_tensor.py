@@ -99,16 +99,20 @@ def _only_element(t: Tensor, otherwise: str) -> Tensor:
     return t.to_dense().reshape(())
 
 
+def _is_property(found: Any) -> bool:
+    return inspect.isdatadescriptor(found)
+
+
 def form_of(*names: str) -> Callable:
     """Makes a function the sparse form of tocha's functions and of tensors' methods of these names."""
 
     def register(f: Callable) -> Callable:
         for name in names:
             for home in (_C, Tensor):
-                found = getattr(home, name, None)
+                found: Any = getattr(home, name, None)
                 if found is not None:
                     FORMS[found] = f
-                if inspect.isdatadescriptor(found):
+                if _is_property(found):
                     FORMS[found.__get__] = f
         return f
 
@@ -128,8 +132,8 @@ def reflected_form_of(*names: str) -> Callable:
 def _read_natively(*names: str) -> None:
     """Properties and methods of which the native part of a sparse tensor is right."""
     for name in names:
-        found = getattr(Tensor, name)
-        if inspect.isdatadescriptor(found):
+        found: Any = getattr(Tensor, name)
+        if _is_property(found):
             FORMS[found] = FORMS[found.__get__] = _native(found.__get__)
             FORMS[found.__set__] = _native(found.__set__)
         else:

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 from tocha import _functions as _functions  # noqa: E402
 from tocha import _lowrank as _lowrank_module  # noqa: E402
 from tocha import _return_types as _return_types_module  # noqa: E402
+from tocha import _sparse_methods as _sparse_methods_module  # noqa: E402
 from tocha import _tensor as _tensor_module  # noqa: E402
 from tocha import _tensor_methods as _tensor_methods_module  # noqa: E402
 from tocha import _tensor_types as _tensor_types_module  # noqa: E402
@@ -45,6 +46,7 @@ from tocha.version import __version__  # noqa: E402, F401
 
 _tensor_module.install()
 _tensor_methods_module.install()
+_sparse_methods_module.install()
 _lowrank_module.install()
 _unique_module.install()
 _return_types_module.install()
@@ -74,7 +76,8 @@ from tocha import (  # noqa: E402, F401
 )
 
 _ON_DEMAND = (
-    "__config__", "accelerator", "backends", "cpu", "cuda", "func", "multiprocessing", "serialization", "testing", "types",
+    "__config__", "accelerator", "backends", "cpu", "cuda", "func", "multiprocessing", "serialization", "sparse", "testing",
+    "types",
 )  # fmt: skip
 
 
@@ -84,6 +87,8 @@ def __getattr__(name: str) -> object:
         return _importlib.import_module(f"tocha.{name}")
     if name in ("save", "load"):
         return getattr(_importlib.import_module("tocha.serialization"), name)
+    if name == "sparse_coo_tensor":
+        return _importlib.import_module("tocha.sparse._construct").sparse_coo_tensor
     if name.startswith("_") and not name.startswith("__") and hasattr(_C, name):
         return getattr(_C, name)
     raise AttributeError(f"module 'tocha' has no attribute {name!r}")

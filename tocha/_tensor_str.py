@@ -320,7 +320,7 @@ def tensor_repr(self: Any, *, tensor_contents: str | None = None) -> str:
         return _write_tensor(self, "tensor(", tensor_contents)
     # A subclass must not see the slices that printing takes.
     with tocha._C.DisableTorchFunctionSubclass():
-        if kind is tocha.nn.Parameter:
+        if kind is tocha.nn.Parameter or self.is_sparse:
             return _write_tensor(self, "tensor(", tensor_contents)
         text = _write_tensor(self, f"{kind.__name__}(", tensor_contents)
         return f"Parameter({text})" if isinstance(self, tocha.nn.Parameter) else text

@@ -5,6 +5,7 @@ A file may call them with anything: sizes are held against the storage, which ne
 
 from __future__ import annotations
 
+import importlib
 import types
 from collections import OrderedDict
 from typing import Any
@@ -116,6 +117,16 @@ def _rebuild_tensor_v3(
 def _rebuild_meta_tensor_no_storage(dtype: _C.dtype, size: Any, stride: Any, requires_grad: bool) -> Tensor:
     size, stride, _ = _check_geometry(size, stride)
     return _C.empty_strided(size, stride, dtype=dtype, device="meta", requires_grad=requires_grad is True)
+
+
+def _rebuild_sparse_tensor(layout: Any, data: Any) -> Tensor:
+    """A sparse tensor of (indices, values, size) or (indices, values, size, is_coalesced)."""
+    if layout is not _C.sparse_coo:
+        raise NotImplementedError(f"[load] there are no tensors of layout {layout}")
+    if not isinstance(data, tuple) or len(data) not in (3, 4):
+        raise ValueError("a sparse tensor is made of indices, values, size and whether it is coalesced")
+    make = importlib.import_module("tocha.sparse._construct").sparse_coo_tensor
+    return make(*data[:3], check_invariants=True, is_coalesced=data[3] if len(data) == 4 else None)
 
 
 def _rebuild_parameter(data: Tensor, requires_grad: bool, backward_hooks: Any) -> Tensor:

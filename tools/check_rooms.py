@@ -58,6 +58,8 @@ PYTHON = [
         "_serialization",
         "random",
         "masked",
+        "sparse",
+        "_sparse_methods",
     },
     {"fx"},
     {"_functorch"},

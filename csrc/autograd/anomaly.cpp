@@ -1,6 +1,7 @@
 #include "autograd/anomaly.h"
 
 #include "autograd/engine.h"
+#include "core/sparse.h"
 #include "ops/comparison.h"
 #include "ops/reductions.h"
 
@@ -59,7 +60,7 @@ void warn_where(const Node& node) {
 bool has_nan(const Tensor& t) {
   if (!t || !(t.is_floating() || t.is_complex()) || t.is_meta()) return false;
   GradMode off(false);
-  Tensor found = ops::any(ops::isnan(t), std::nullopt, false);
+  Tensor found = ops::any(ops::isnan(is_sparse(t) ? sparse_to_dense(t) : t), std::nullopt, false);
   return *found.data<bool>();
 }
 

@@ -4,6 +4,7 @@
 
 #include "autograd/anomaly.h"
 #include "autograd/leaf.h"
+#include "core/sparse.h"
 #include "ops/arithmetic.h"
 
 namespace tocha::autograd {
@@ -167,6 +168,10 @@ class Walk {
       have = std::move(g);
       return;
     }
+    if (is_sparse(have) || is_sparse(g)) {
+      have = sparse_sum(have, g);
+      return;
+    }
     // In place where the first sum is ours alone.
     bool ours = !grad_enabled() && Py_REFCNT(have.object()) == 1 && have.storage().refs == 1 && !have.get()->base &&
                 have.dtype() == g.dtype() && have.sizes() == g.sizes() && have.is_non_overlapping_and_dense() &&
@@ -189,7 +194,7 @@ class Walk {
     for (auto& r : node.extras->retained) {
       if (!grads[r.input]) continue;
       AutogradMeta& m = autograd_meta(r.tensor);
-      m.grad = m.grad ? ops::add(m.grad, grads[r.input], Scalar(int64_t{1})) : grads[r.input];
+      m.grad = m.grad ? sum_of(m.grad, grads[r.input]) : grads[r.input];
     }
   }
 
@@ -233,6 +238,10 @@ class Walk {
       ~Restore() { running = before; }
     } restore{before};
     out.resize(node.next.size());
+    if (sparse_in_use && !node.takes_sparse()) {
+      for (Tensor& g : grads)
+        if (is_sparse(g)) g = sparse_to_dense(g);
+    }
     if (modes().anomaly) {
       apply_watched(node, grads, out);
     } else {

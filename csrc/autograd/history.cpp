@@ -6,6 +6,7 @@
 
 #include "autograd/copy_slices.h"
 #include "autograd/leaf.h"
+#include "core/sparse.h"
 #include "dispatch/native.h"
 #include "ops/complex.h"
 #include "ops/copies.h"
@@ -251,6 +252,7 @@ void retain_grad(const Tensor& t) {
 
 Tensor fit(Tensor g, const Shape& shape, const Node& from, size_t index) {
   if (!g || shape.dtype == DType::Undefined) return g;
+  if (is_sparse(g) && (!(g.sizes() == IntsView(shape.sizes)) || g.dtype() != shape.dtype)) g = sparse_to_dense(g);
   if (!(g.sizes() == IntsView(shape.sizes))) {
     int64_t lead = g.dim() - shape.sizes.size();
     bool fits = lead >= 0;

@@ -2,6 +2,7 @@
 
 #include <limits>
 
+#include "core/sparse.h"
 #include "dispatch/native.h"
 #include "ops/arithmetic.h"
 #include "ops/copies.h"
@@ -19,6 +20,7 @@ bool only_ours(const Tensor& g) {
 }
 
 Tensor in_layout_of(const Tensor& g, const Tensor& variable) {
+  if (is_sparse(g)) return grad_enabled() ? g : sparse_copy(g);
   if (!variable.is_non_overlapping_and_dense()) return ops::clone(g, MemoryFormat::Contiguous);
   if (grad_enabled()) return ops::clone(g, std::nullopt);
   Tensor copy = empty_strided(variable.sizes(), variable.strides(), g.dtype(), g.device());
@@ -71,7 +73,9 @@ NodeRef accumulator_of(const Tensor& leaf) {
 void accumulate_grad(const Tensor& t, Tensor g) {
   AutogradMeta& m = autograd_meta(t.get());
   if (!m.grad) {
-    if (!grad_enabled() && only_ours(g) && has_layout_of(g, t) && !g.is_conj() && !g.is_neg()) {
+    if (!grad_enabled() && is_sparse(g) && Py_REFCNT(g.object()) == 1) {
+      m.grad = std::move(g);
+    } else if (!grad_enabled() && only_ours(g) && has_layout_of(g, t) && !g.is_conj() && !g.is_neg()) {
       m.grad = std::move(g);
     } else {
       m.grad = in_layout_of(g, t);
@@ -79,13 +83,19 @@ void accumulate_grad(const Tensor& t, Tensor g) {
   } else if (!grad_enabled()) {
     // A grad that is itself part of a graph must not change under it.
     if (requires_grad(m.grad)) {
-      m.grad = ops::add(m.grad, g, Scalar(int64_t{1}));
+      m.grad = sum_of(m.grad, g);
+    } else if (is_sparse(m.grad) || is_sparse(g)) {
+      m.grad = sparse_accumulate(m.grad, g);
     } else {
       ops::add_(m.grad, g, Scalar(int64_t{1}));
     }
   } else {
-    m.grad = ops::add(m.grad, g, Scalar(int64_t{1}));
+    m.grad = sum_of(m.grad, g);
   }
+}
+
+Tensor sum_of(const Tensor& a, const Tensor& b) {
+  return is_sparse(a) || is_sparse(b) ? sparse_sum(a, b) : ops::add(a, b, Scalar(int64_t{1}));
 }
 
 void AccumulateGrad::apply(Grads& grads, Grads&) {

@@ -13,6 +13,7 @@ class AccumulateGrad : public Node {
   ~AccumulateGrad() override;
   const char* name() const override { return "AccumulateGrad"; }
   void apply(Grads& grads, Grads& out) override;
+  bool takes_sparse() const override { return true; }
   const Tensor& variable() const { return variable_; }
   void fields(Fields& f) override { f.object(variable_.object()); }
 
@@ -26,6 +27,9 @@ class AccumulateGrad : public Node {
 NodeRef accumulator_of(const Tensor& leaf);
 // Adds g to t.grad, in place where that is safe, and keeps g itself where nobody else does.
 void accumulate_grad(const Tensor& t, Tensor g);
+
+// The sum of two gradients, either of which may be sparse.
+Tensor sum_of(const Tensor& a, const Tensor& b);
 
 // Calls hooks (a dict of callables) on g in order; each may replace it.
 Tensor run_hooks(PyObject* hooks, Tensor g);

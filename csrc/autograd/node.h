@@ -82,6 +82,8 @@ class Node {
   // From the gradients of the operation's results to those of its inputs, one per edge; null where none flows.
   virtual void apply(Grads& grads, Grads& out) = 0;
   // Drops what was saved: a second backward then says so.
+  // Whether apply knows sparse gradients; the others get them dense.
+  virtual bool takes_sparse() const { return false; }
   virtual void release_saved() {}
   // Shows what it keeps.
   virtual void fields(Fields&) {}

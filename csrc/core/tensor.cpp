@@ -5,6 +5,7 @@
 #include <numeric>
 
 #include "core/modes.h"
+#include "core/sparse.h"
 
 namespace tocha {
 
@@ -199,6 +200,7 @@ Tensor view_of(const Tensor& base, IntsView sizes, IntsView strides, int64_t off
 }
 
 Tensor alias_of(const Tensor& t, bool share_version) {
+  check_strided(t, "another tensor on the same memory");
   Tensor v = make_tensor(t.storage_ref(), t.dtype(), t.sizes(), t.strides(), t.offset());
   if (share_version) {
     v.get()->version = version_counter(t.get());

@@ -53,6 +53,7 @@ struct TensorObject {
   bool tracks_base;        // a view that shares its base's history: all but those made without recording
   ViewOrigin origin;       // of a view: what made it
   bool inference;          // made in inference mode
+  bool sparse;             // holds indices and values in Python; reads as zeros here (core/sparse.h)
   bool made_in_inference;  // a view of another tensor that was made in inference mode
 };
 

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <limits>
 #include <memory>
+#include <tuple>
+#include <vector>
 
 #include "core/gil.h"
 #include "cpu/embedding_kernels.h"
@@ -116,11 +118,36 @@ void bag_max(const Tensor& out, const Tensor& places, const Tensor& weight, cons
 }  // namespace
 
 void _add_rows(const Tensor& out, const Tensor& source, const Tensor& origin, const Tensor& to, const Tensor& factors,
-               int64_t, bool) {
+               int64_t) {
   if (source.dtype() == DType::Float64)
     add_rows<double>(out, source, origin, to, factors);
   else
     add_rows<float>(out, source, origin, to, factors);
+}
+
+void _sum_bags(const Tensor& out, const Tensor& weight, const Tensor& indices, const Tensor& bags,
+               const Tensor& factors, int64_t count, bool, bool, int64_t) {
+  _add_rows(out, weight, indices, bags, factors, count);
+}
+
+std::tuple<Tensor, Tensor> _merge_indices(const Tensor& a, const Tensor& b) {
+  for (const Tensor& t : {a, b})
+    TOCHA_CHECK(t.dim() == 1 && t.dtype() == DType::Int64, Runtime, "[_merge_indices] expected vectors of int64, got ",
+                t);
+  const Indices first(a), second(b);
+  const int64_t n = a.numel(), m = b.numel();
+  std::vector<int64_t> in_a, in_b;
+  for (int64_t i = 0, k = 0; i < n || k < m;) {
+    const bool take_a = k == m || (i < n && first[i] <= second[k]), take_b = i == n || (k < m && second[k] <= first[i]);
+    in_a.push_back(take_a ? i++ : -1);
+    in_b.push_back(take_b ? k++ : -1);
+  }
+  auto tensor = [&](const std::vector<int64_t>& places) {
+    Tensor t = empty(Ints{static_cast<int64_t>(places.size())}, DType::Int64, a.device());
+    std::copy(places.begin(), places.end(), t.data<int64_t>());
+    return t;
+  };
+  return {tensor(in_a), tensor(in_b)};
 }
 
 void _bag_of_each(const Tensor& out, const Tensor& offsets, int64_t count, bool include_last_offset) {

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "core/modes.h"
+#include "core/sparse.h"
 #include "core/tensor.h"
 #include "dispatch/pointwise.h"
 #include "dispatch/promotion.h"

@@ -7,6 +7,7 @@
 #include "autograd/forward.h"
 #include "autograd/gc.h"
 #include "autograd/leaf.h"
+#include "core/sparse.h"
 #include "ops/views.h"
 #include "python/parser.h"
 #include "python/python_node.h"
@@ -322,6 +323,8 @@ PyObject* make_dual(PyObject*, PyObject* args) {
     PyObject *o, *t;
     if (!PyArg_ParseTuple(args, "O!O!", tensor_type, &o, tensor_type, &t)) throw PythonError();
     Tensor primal = Tensor::borrow(o), tangent = Tensor::borrow(t);
+    check_strided(primal, "make_dual");
+    check_strided(tangent, "make_dual");
     TOCHA_CHECK(!autograd::tangent_of(primal), Runtime,
                 "Expected primal to have no tangent: it already has a forward gradient at this level.");
     TOCHA_CHECK(primal.sizes() == tangent.sizes(), Runtime, "Expected tangent of shape ", primal.sizes(), ", got ",

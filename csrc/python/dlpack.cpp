@@ -4,6 +4,7 @@
 #include <memory>
 #include <string>
 
+#include "core/sparse.h"
 #include "python/exchange.h"
 #include "python/pinned_storage.h"
 #include "python/types.h"
@@ -245,6 +246,7 @@ std::pair<int, int> dlpack_device(Device d) {
 }
 
 PyObject* to_dlpack(const Tensor& t, const DlpackRequest& request) {
+  TOCHA_CHECK(!is_sparse(t), Buffer, "Can't export sparse tensors, use tensor.to_dense()");
   TOCHA_CHECK(!requires_grad(t), Buffer, "Can't export tensors that require gradient, use tensor.detach()");
   TOCHA_CHECK(!t.is_conj(), Buffer, "Can't export tensors with the conjugate bit set");
   TOCHA_CHECK(!t.is_neg(), Buffer, "Can't export tensors with the negative bit set");

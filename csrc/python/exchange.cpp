@@ -6,6 +6,7 @@
 #include <memory>
 #include <string>
 
+#include "core/sparse.h"
 #include "python/pinned_storage.h"
 #include "python/types.h"
 
@@ -316,6 +317,7 @@ PyObject* new_holder(const Tensor& t) {
 }
 
 void check_exportable(const Tensor& t) {
+  TOCHA_CHECK(!is_sparse(t), Type, "can't convert Sparse layout tensor to numpy. Use Tensor.to_dense() first.");
   TOCHA_CHECK(t.is_cpu(), Type, "can't convert ", t.device(),
               " device type tensor to numpy. Use Tensor.cpu() to copy the tensor to host memory first.");
   TOCHA_CHECK(!requires_grad(t), Runtime,

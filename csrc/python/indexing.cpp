@@ -208,7 +208,11 @@ Tensor basic_view(const Tensor& self, const Indexing& r) {
 
 bool overridden(PyObject* self, PyObject* index, PyObject* value, std::vector<PyObject*>& out) {
   auto look = [&](PyObject* o) {
-    if (o && Py_TYPE(o) != tensor_type && has_override(o)) out.push_back(o);
+    if (!o || Py_TYPE(o) == tensor_type) return;
+    if (has_override(o))
+      out.push_back(o);
+    else if (overrides_disabled)
+      check_not_sparse(o);
   };
   look(self);
   look(index);

@@ -1,5 +1,6 @@
 #include "python/new_tensor.h"
 
+#include "core/sparse.h"
 #include "dispatch/backend.h"
 #include "dispatch/promotion.h"
 #include "python/exchange.h"
@@ -84,6 +85,7 @@ void store_nested(char*& out, IntsView sizes, int64_t d, DType dtype, PyObject* 
   }
   if (is_tensor(data)) {
     Tensor t = Tensor::borrow(data);
+    check_strided(t, "tensor of a list");
     IntsView rest(sizes.begin() + d, sizes.size() - d);
     TOCHA_CHECK(t.sizes() == rest, Value, "expected sequence of length ", sizes[d], " at dim ", d, " (got a tensor of ",
                 t.sizes(), ")");
@@ -106,6 +108,11 @@ Tensor tensor_from_data(PyObject* data, std::optional<DType> dtype, std::optiona
   Tensor t;
   if (is_tensor(data)) {
     t = Tensor::borrow(data);
+    if (is_sparse(t)) {
+      TOCHA_CHECK(!dtype || *dtype == t.dtype(), NotImplemented, "[tensor] a sparse tensor keeps its dtype, ",
+                  t.dtype());
+      return sparse_copy(t);
+    }
     Tensor copy = empty_strided(t.sizes(), like_strides(t, MemoryFormat::Preserve), dtype.value_or(t.dtype()),
                                 device.value_or(t.device()));
     if (computes(copy)) backend(copy.device().type).copy(copy, t);

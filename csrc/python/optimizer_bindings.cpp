@@ -14,8 +14,8 @@ PyObject* grad_of(PyObject* parameter) {
 
 void append(const Ref& list, PyObject* item) { check(PyList_Append(list.get(), item)); }
 
-// _gather_state(params, state, names) -> (has_complex, params, grads, state of each name ...) of those parameters that
-// have a gradient; None when one of them has no such state yet.
+// _gather_state(params, state, names) -> (has_complex, has_sparse, params, grads, state of each name ...) of those
+// parameters that have a gradient; None when one of them has no such state yet.
 PyObject* gather_state(PyObject*, PyObject* args) {
   return guarded([&]() -> PyObject* {
     PyObject *params, *state, *names;
@@ -24,13 +24,14 @@ PyObject* gather_state(PyObject*, PyObject* args) {
     Py_ssize_t count = PyTuple_GET_SIZE(names);
     std::vector<Ref> lists;
     for (Py_ssize_t k = 0; k < count + 2; ++k) lists.push_back(own(PyList_New(0)));
-    bool has_complex = false;
+    bool has_complex = false, has_sparse = false;
     for (Py_ssize_t i = 0; i < PyList_GET_SIZE(params); ++i) {
       PyObject* p = PyList_GET_ITEM(params, i);
       TOCHA_CHECK(is_tensor(p), Type, "[optimizer] a parameter is no tensor but ", Py_TYPE(p)->tp_name);
       PyObject* grad = grad_of(p);
       if (!grad) continue;
       has_complex = has_complex || is_complex(reinterpret_cast<TensorObject*>(p)->dtype);
+      has_sparse = has_sparse || reinterpret_cast<TensorObject*>(grad)->sparse;
       append(lists[0], p);
       append(lists[1], grad);
       PyObject* own_state = count ? PyDict_GetItemWithError(state, p) : nullptr;
@@ -41,9 +42,10 @@ PyObject* gather_state(PyObject*, PyObject* args) {
         append(lists[static_cast<size_t>(k) + 2], value);
       }
     }
-    Ref out = own(PyTuple_New(count + 3));
+    Ref out = own(PyTuple_New(count + 4));
     PyTuple_SET_ITEM(out.get(), 0, PyBool_FromLong(has_complex));
-    for (Py_ssize_t k = 0; k < count + 2; ++k) PyTuple_SET_ITEM(out.get(), k + 1, lists[static_cast<size_t>(k)].give());
+    PyTuple_SET_ITEM(out.get(), 1, PyBool_FromLong(has_sparse));
+    for (Py_ssize_t k = 0; k < count + 2; ++k) PyTuple_SET_ITEM(out.get(), k + 2, lists[static_cast<size_t>(k)].give());
     return out.give();
   });
 }

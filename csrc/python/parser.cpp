@@ -4,6 +4,8 @@
 #include <cstring>
 #include <tuple>
 
+#include "core/sparse.h"
+
 namespace tocha::python {
 
 thread_local int function_modes = 0;
@@ -32,18 +34,22 @@ struct Match {
   std::vector<PyObject*> overridden;
 };
 
-bool accepts_tensor(PyObject* o, Match& m) {
-  if (Py_TYPE(o) == tensor_type) return true;
+// Whether a subclass or a look-alike takes the call over.
+bool takes_over(PyObject* o, Match& m) {
   if (has_override(o)) {
     m.overridden.push_back(o);
     return true;
   }
-  return is_tensor(o);
+  if (overrides_disabled) check_not_sparse(o);
+  return false;
 }
+
+bool accepts_tensor(PyObject* o, Match& m) { return Py_TYPE(o) == tensor_type || takes_over(o, m) || is_tensor(o); }
 
 bool is_zero_dim_number(PyObject* o) {  // a 0-d tensor where a number is wanted
   if (!is_tensor(o)) return false;
-  return reinterpret_cast<TensorObject*>(o)->numel == 1 && reinterpret_cast<TensorObject*>(o)->ndim == 0;
+  auto* t = reinterpret_cast<TensorObject*>(o);
+  return t->numel == 1 && t->ndim == 0 && !t->sparse;
 }
 
 bool is_integral_tensor(PyObject* o) {
@@ -219,7 +225,7 @@ bool match(Signature& s, const Function& f, PyObject* self, PyObject* const* arg
   int i = 0;
   if (f.method) {
     m.slots[i++] = self;
-    if (Py_TYPE(self) != tensor_type && has_override(self)) m.overridden.push_back(self);
+    if (Py_TYPE(self) != tensor_type) takes_over(self, m);
   }
   Py_ssize_t next = 0;
   int keywords_used = 0;
@@ -352,6 +358,10 @@ PyObject* invoke_matched(Function& f, PyObject* self, PyObject* const* args, Py_
 }
 
 }  // namespace
+
+void check_not_sparse(PyObject* o) {
+  if (is_tensor(o)) check_strided(Tensor::borrow(o), "a native operator, without __torch_function__,");
+}
 
 bool has_override(PyObject* o) {
   PyTypeObject* t = Py_TYPE(o);

@@ -104,6 +104,8 @@ PyObject* binary_swapped_entry(PyObject* a, PyObject* b) {
 extern thread_local int function_modes;       // how many modes are active
 extern thread_local bool overrides_disabled;  // DisableTorchFunctionSubclass
 bool has_override(PyObject* o);
+// Where overrides are switched off a sparse tensor has nobody to speak for it.
+void check_not_sparse(PyObject* o);
 // Calls the override of a function that is not in the tables; args is a tuple.
 PyObject* call_override(PyObject* callable, const std::vector<PyObject*>& overridden, PyObject* args, PyObject* kwargs);
 

@@ -4,6 +4,7 @@
 
 #include "autograd/anomaly.h"
 #include "autograd/saved.h"
+#include "core/sparse.h"
 #include "ops/factories.h"
 #include "ops/views.h"
 #include "python/parser.h"
@@ -50,6 +51,7 @@ class PythonNode final : public Node {
     Py_DECREF(ctx_);
   }
   const char* name() const override { return name_.c_str(); }
+  bool takes_sparse() const override { return true; }
 
   void apply(Grads& grads, Grads& out) override {
     bool materialize = flag(ctx_, "materialize_grads", true);
@@ -266,6 +268,7 @@ PyObject* record_function(PyObject*, PyObject* args) {
       }
       Tensor t = Tensor::borrow(o);
       bool is_input = in_set(inputs, o);
+      if (is_input) check_strided(t, "an autograd.Function that returns its argument");
       if (in_set(dirty.get(), o)) {
         if (executable) {
           autograd::check_writable(t, node->name());

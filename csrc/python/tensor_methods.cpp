@@ -1,6 +1,7 @@
 #include "python/tensor_methods.h"
 
 #include "autograd/history.h"
+#include "core/sparse.h"
 #include "dispatch/backend.h"
 #include "ops/comparison.h"
 #include "ops/reductions.h"
@@ -13,6 +14,7 @@ namespace tocha::python {
 
 Tensor alias_as(const Tensor& t, PyTypeObject* type, bool share_version) {
   if (type == tensor_type) return alias_of(t, share_version);
+  check_strided(t, "another tensor on the same memory");
   Tensor v = new_subclass_object(type);
   TensorObject* o = v.get();
   o->dtype = t.dtype();
@@ -32,6 +34,7 @@ Tensor alias_as(const Tensor& t, PyTypeObject* type, bool share_version) {
 Scalar item(const Tensor& t) {
   TOCHA_CHECK(t.numel() == 1, Runtime, "a Tensor with ", t.numel(), " elements cannot be converted to Scalar");
   TOCHA_CHECK(!t.is_meta(), Runtime, "Tensor.item() cannot be called on meta tensors");
+  check_strided(t, "item");
   Scalar s = Scalar::load(t.dtype(), t.bytes());
   if (t.is_conj()) s = Scalar(Complex<double>(s.to_complex().re, -s.to_complex().im));
   return t.is_neg() ? -s : s;
@@ -82,7 +85,7 @@ PyObject* overridable_get(PyObject* self, const char* name, F f) {
 GETTER(shape, return size_object(t.sizes());)
 GETTER(dtype, return Py_NewRef(dtype_object(t.dtype()));)
 GETTER(device, return device_object(t.device());)
-GETTER(layout, return Py_NewRef(layout_object());)
+GETTER(layout, return Py_NewRef(layout_object(tocha::is_sparse(t)));)
 GETTER(ndim, return PyLong_FromLongLong(t.dim());)
 GETTER(requires_grad, return PyBool_FromLong(autograd::requires_grad(t));)
 GETTER(is_leaf, return PyBool_FromLong(autograd::is_leaf(t));)
@@ -97,7 +100,7 @@ GETTER(nbytes, return PyLong_FromLongLong(t.itemsize() * t.numel());)
 GETTER(is_cpu, return PyBool_FromLong(t.is_cpu());)
 GETTER(is_meta, return PyBool_FromLong(t.is_meta());)
 GETTER(is_cuda, return PyBool_FromLong(t.device().type == DeviceType::cuda);)
-GETTER(is_sparse, return PyBool_FromLong(0);)
+GETTER(is_sparse, return PyBool_FromLong(tocha::is_sparse(t));)
 GETTER(is_quantized, return PyBool_FromLong(0);)
 GETTER(is_nested, return PyBool_FromLong(0);)
 GETTER(retains_grad, return PyBool_FromLong(t.get()->autograd && t.get()->autograd->retained);)
@@ -180,6 +183,9 @@ int set_data(PyObject* self, PyObject* value, void*) {
     TOCHA_CHECK(value && is_tensor(value), Type, "Tensor.data must be set to a Tensor");
     auto t = self_of(self);
     auto v = self_of(value);
+    TOCHA_CHECK(tocha::is_sparse(t) == tocha::is_sparse(v), Runtime,
+                "Attempted to call `variable.set_data(tensor)`, but `variable` and `tensor` have incompatible tensor "
+                "type.");
     TensorObject* o = t.get();
     TOCHA_CHECK(!o->requires_grad || v.is_floating() || v.is_complex(), Runtime,
                 "data set to a tensor that requires gradients must be floating point or complex dtype, got ",
@@ -241,7 +247,7 @@ FACT(_is_view, PyBool_FromLong(t.get()->base != nullptr))
 FACT(item, scalar_object(tocha::python::item(t)))
 FACT(get_device, PyLong_FromLong(t.device().index))
 FACT(has_names, PyBool_FromLong(0))
-FACT(untyped_storage, storage_object(t.storage_ref()))
+FACT(untyped_storage, (check_strided(t, "untyped_storage"), storage_object(t.storage_ref())))
 
 PyObject* is_contiguous(PyObject* self, PyObject* const* args, Py_ssize_t n, PyObject* kwnames) {
   return guarded([&]() -> PyObject* {
@@ -275,6 +281,7 @@ PyObject* tolist(PyObject* self, PyObject*) {
   return overridable(self, "tolist", nullptr, [&]() -> PyObject* {
     auto t = self_of(self);
     TOCHA_CHECK(!t.is_meta(), NotImplemented, "Cannot copy out of meta tensor; no data!");
+    check_strided(t, "tolist");
     return tolist_at(t, 0, t.numel() ? t.bytes() : nullptr);
   });
 }
@@ -344,6 +351,15 @@ PyObject* make_wrapper_subclass(PyObject*, PyObject* args, PyObject* kwargs) {
   });
 }
 
+// Tensor._mark_sparse(): what tocha.sparse makes holds indices and values, which native code must ask it for.
+PyObject* mark_sparse(PyObject* self, PyObject*) {
+  return guarded([&]() -> PyObject* {
+    TOCHA_CHECK(Py_TYPE(self) != tensor_type, Type, "[_mark_sparse] only a subclass can hold indices and values");
+    object_of(self)->sparse = sparse_in_use = true;
+    return Py_NewRef(self);
+  });
+}
+
 PyObject* set_(PyObject* self, PyObject* args, PyObject* kwargs) {
   return guarded([&]() -> PyObject* {
     PyObject *source = nullptr, *offset = nullptr, *size = nullptr, *stride = nullptr;
@@ -352,6 +368,8 @@ PyObject* set_(PyObject* self, PyObject* args, PyObject* kwargs) {
                                      &stride))
       throw PythonError();
     auto t = self_of(self);
+    check_strided(t, "set_");
+    if (source && is_tensor(source)) check_strided(self_of(source), "set_");
     TensorObject* o = t.get();
     Ints sizes, strides;
     int64_t at = 0;
@@ -449,6 +467,7 @@ PyMethodDef tensor_table[] = {
      "_make_subclass(cls, data, require_grad=False)"},
     {"_make_wrapper_subclass", reinterpret_cast<PyCFunction>(make_wrapper_subclass),
      METH_VARARGS | METH_KEYWORDS | METH_STATIC, "A subclass instance with a shape and no memory."},
+    {"_mark_sparse", mark_sparse, METH_NOARGS, nullptr},
     {"set_", reinterpret_cast<PyCFunction>(set_), METH_VARARGS | METH_KEYWORDS,
      "set_(source, storage_offset, size, stride): other memory."},
     {"is_set_to", is_set_to, METH_O, "Whether both are the same view of the same memory."},

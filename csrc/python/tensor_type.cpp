@@ -42,7 +42,7 @@ void reset(TensorObject* t) {
   t->dims_capacity = 5;
   t->contiguous = true;
   t->wrapped_number = t->conj = t->neg = t->requires_grad = t->inference = t->made_in_inference = false;
-  t->tracks_base = t->has_tangent = false;
+  t->tracks_base = t->has_tangent = t->sparse = false;
   t->origin = ViewOrigin::plain;
 }
 

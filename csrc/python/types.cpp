@@ -152,7 +152,7 @@ MemoryFormat as_memory_format(PyObject* o) {
   return static_cast<MemoryFormat>(reinterpret_cast<NamedObject*>(o)->value);
 }
 
-PyObject* layout_object() { return layouts[0]; }
+PyObject* layout_object(bool sparse) { return layouts[sparse ? 1 : 0]; }
 
 void add_types(PyObject* module) {
   add_dtypes(module);

@@ -42,7 +42,7 @@ extern std::optional<DeviceType> accelerator;
 
 PyObject* memory_format_object(MemoryFormat f);  // borrowed
 MemoryFormat as_memory_format(PyObject* o);
-PyObject* layout_object();  // borrowed: strided, the only one so far
+PyObject* layout_object(bool sparse = false);  // borrowed: strided, or sparse_coo
 
 PyObject* size_object(IntsView sizes);  // new tocha.Size
 PyObject* int_tuple(IntsView v);        // new tuple

@@ -8,18 +8,31 @@ from __future__ import annotations
 
 from tocha.ir import dtypes as dt
 from tocha.operators.record import FLOATS, composite, gradient, native, op, rule
-from tocha.operators.rules import Out
+from tocha.operators.rules import Out, sparse_rows
 
 SUM, MEAN, MAX = 0, 1, 2
 
 
 @native(
-    "_add_rows(Tensor source, Tensor? origin, Tensor? to, Tensor? factors, int rows, bool by_frequency) -> Tensor",
-    variants="",
+    "_merge_indices(Tensor a, Tensor b) -> (Tensor, Tensor)",
+    variants="function",
+    tags=frozenset({"dynamic", "reads_values", "no_gradient"}),
+    samples=lambda t: [((t.of([0, 2, 1]), t.of([0, 1, 3])), {})],
 )
-def _add_rows(source, origin, to, factors, rows, by_frequency):
+def _merge_indices(a, b):
+    """Two lists of int64 walked side by side, the smaller head first and equal heads together: for each step the place in
+    a and in b, -1 where that list has no part. How sparse tensors are added.
+    """
+
+
+@native(
+    "_add_rows(Tensor source, Tensor? origin, Tensor? to, Tensor? factors, int rows) -> Tensor",
+    variants="function",
+    samples=lambda t: [((t(4, 3), t.of([3, 0, 0]), t.of([1, 1, 0]), t(3), 2), {})],
+)
+def _add_rows(source, origin, to, factors, rows):
     """Sums of rows of a matrix: out[to[i]] += factors[i] * source[origin[i]]. Indices that are None count up, factors
-    that are None are 1. by_frequency says that source's gradient is to be divided by how often a row occurs.
+    that are None are 1.
     """
     if not source.is_floating_point():
         raise NotImplementedError(f"[embedding_bag] is not defined for {source.dtype}")
@@ -27,19 +40,21 @@ def _add_rows(source, origin, to, factors, rows, by_frequency):
 
 
 @gradient(_add_rows, "source")
-def add_rows_source_gradient(grad, source, origin, to, factors, by_frequency):
-    scale: "Tensor?" = factors
-    if by_frequency and origin is not None:
-        often = op.bincount(origin, minlength=source.size(0)).index_select(0, origin).to(grad.dtype)
-        scale = often.reciprocal() if factors is None else factors / often
-    return op._add_rows(grad, to, origin, scale, source.size(0), False)
+def add_rows_source_gradient(grad, source, origin, to, factors):
+    return op._add_rows(grad, to, origin, factors, source.size(0))
+
+
+@rule
+def factors_gradient(grad: "Tensor", source: "Tensor", origin: "Tensor?", to: "Tensor?") -> "Tensor":
+    """The products of the rows that a factor multiplies with the gradients of the rows that they are added to."""
+    rows = source if origin is None else source.index_select(0, origin)
+    grads = grad if to is None else grad.index_select(0, to)
+    return (rows.unsqueeze(1) @ grads.unsqueeze(2)).reshape([rows.size(0)])
 
 
 @gradient(_add_rows, "factors")
 def add_rows_factors_gradient(grad, source, origin, to):
-    rows = source if origin is None else source.index_select(0, origin)
-    grads = grad if to is None else grad.index_select(0, to)
-    return (rows.unsqueeze(1) @ grads.unsqueeze(2)).reshape([rows.size(0)])
+    return factors_gradient(grad, source, origin, to)
 
 
 @rule
@@ -66,7 +81,7 @@ def embedding_dense_backward(grad_output, indices, num_weights, padding_idx, sca
     if scale_grad_by_freq:
         share = op.bincount(flat, minlength=num_weights).index_select(0, flat).to(grads.dtype).reciprocal()
         factors = share if factors is None else factors * share
-    rows = op._add_rows(grads, None, flat, factors, num_weights, False)
+    rows = op._add_rows(grads, None, flat, factors, num_weights)
     return op.view_as_complex(rows.reshape([num_weights, n, 2])) if grad_output.is_complex() else rows
 
 
@@ -81,6 +96,41 @@ def embedding_dense_backward(grad_output, indices, num_weights, padding_idx, sca
 def _bag_of_each(offsets, count, include_last_offset):
     """Which bag each of `count` indices belongs to, given where the bags begin."""
     return Out([count], dt.int64)
+
+
+@native(
+    "_sum_bags(Tensor weight, Tensor indices, Tensor bags, Tensor? factors, int count, bool by_frequency, bool sparse, int padding_idx) -> Tensor",
+    variants="",
+    node="EmbeddingBagBackward0",
+)
+def _sum_bags(weight, indices, bags, factors, count, by_frequency, sparse, padding_idx):
+    """The sum of each bag's rows. The rest says how the weight's gradient is made: divided by how often a row occurs, or
+    sparse, without the padding.
+    """
+    if not weight.is_floating_point():
+        raise NotImplementedError(f"[embedding_bag] is not defined for {weight.dtype}")
+    return Out([count, weight.size(1)], weight.dtype)
+
+
+@gradient(_sum_bags, "weight")
+def sum_bags_weight_gradient(grad, weight, indices, bags, factors, by_frequency, sparse, padding_idx):
+    if sparse:
+        if by_frequency:
+            raise RuntimeError("[embedding_backward] scale_grad_by_freq not supported with sparse gradients")
+        rows = grad.index_select(0, bags)
+        return sparse_rows(
+            rows if factors is None else rows * factors.unsqueeze(1), indices, weight.size(0), padding_idx
+        )
+    scale: "Tensor?" = factors
+    if by_frequency:
+        often = op.bincount(indices, minlength=weight.size(0)).index_select(0, indices).to(grad.dtype)
+        scale = often.reciprocal() if factors is None else factors / often
+    return op._add_rows(grad, bags, indices, scale, weight.size(0))
+
+
+@gradient(_sum_bags, "factors")
+def sum_bags_factors_gradient(grad, weight, indices, bags):
+    return factors_gradient(grad, weight, indices, bags)
 
 
 @native(
@@ -150,7 +200,7 @@ def embedding_bag(
     factors: "Tensor?" = kept
     if per_sample_weights is not None:
         factors = per_sample_weights if kept is None else per_sample_weights * kept
-    out = op._add_rows(weight, flat, bags, factors, count, scale_grad_by_freq)
+    out = op._sum_bags(weight, flat, bags, factors, count, scale_grad_by_freq, sparse, pad)
     if mode == MEAN:
         out = out / sizes.clamp_min(1).unsqueeze(1).to(out.dtype)
     return out, bags, sizes, sizes
@@ -192,7 +242,7 @@ def nn_embedding_bag(
     padding_idx,
 ):
     """Sums, means or maxima of bags of rows of weight. Each row of a matrix of indices is a bag; in a vector of them,
-    offsets says where bags begin. The gradient is dense, also where a sparse one is asked for.
+    offsets says where bags begin. With sparse=True the gradient of weight is a sparse tensor.
     """
     if per_sample_weights is not None and per_sample_weights.shape != input.shape:
         raise ValueError(

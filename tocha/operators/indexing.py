@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tocha.ir import dtypes as dt
 from tocha.operators.record import composite, gradient, native, op, rule
-from tocha.operators.rules import Out, broadcast_shapes, wrap_dim
+from tocha.operators.rules import Out, broadcast_shapes, sparse_rows, wrap_dim
 from tocha.operators.scatter import reduced_self_gradient, reduced_source_gradient
 
 _EVERYWHERE = "function, method, inplace, out"
@@ -374,7 +374,12 @@ def embedding(weight, indices, padding_idx, scale_grad_by_freq, sparse):
 
 
 @gradient(embedding, "weight")
-def embedding_gradient(grad, weight, indices, padding_idx, scale_grad_by_freq):
+def embedding_gradient(grad, weight, indices, padding_idx, scale_grad_by_freq, sparse):
+    if sparse:
+        if scale_grad_by_freq:
+            raise RuntimeError("[embedding_backward] scale_grad_by_freq not supported with sparse gradients")
+        count = indices.numel()
+        return sparse_rows(grad.reshape([count, grad.size(-1)]), indices.reshape([count]), weight.size(0), padding_idx)
     return op.embedding_dense_backward(grad, indices, weight.size(0), padding_idx, scale_grad_by_freq)
 
 

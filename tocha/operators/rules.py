@@ -190,6 +190,12 @@ def recording() -> "bool":
     return False
 
 
+@intrinsic("sparse_rows")
+def sparse_rows(grads: "Tensor", indices: "Tensor", rows: "int", padding_idx: "int") -> "Tensor":
+    """The sparse gradient of a matrix of which rows were taken: grads[i] belongs to row indices[i], if that is no padding."""
+    raise NotImplementedError("sparse graph values")
+
+
 @intrinsic("ints_of")
 def ints_of(t: "Tensor") -> "int[]":
     """The elements of an int64 tensor on the CPU."""

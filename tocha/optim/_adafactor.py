@@ -62,6 +62,8 @@ class Adafactor(GroupOptimizer):
             raise RuntimeError("Adafactor does not support complex parameters")
         grad = p.grad
         assert grad is not None
+        if grad.is_sparse:
+            raise RuntimeError("Adafactor does not support sparse gradients")
         if grad.ndim < 2:
             return {"step": step_counter(), "variance": zeros_like(grad)}
         *rest, rows, columns = grad.shape

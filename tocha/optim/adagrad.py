@@ -81,8 +81,14 @@ class Adagrad(GroupOptimizer):
                 self.state[p]["sum"].share_memory_()
 
     def _update(self, group: dict[str, Any], has_complex: bool, *tensors: Any) -> None:
-        scaled = {"grad_scale": self.grad_scale, "found_inf": self.found_inf}
-        adagrad(*tensors, **self._options(group, "initial_accumulator_value", has_complex=has_complex, **scaled))
+        self._update_with(group, has_complex, False, *tensors)
+
+    def _update_sparse(self, group: dict[str, Any], has_complex: bool, *tensors: Any) -> None:
+        self._update_with(group, has_complex, True, *tensors)
+
+    def _update_with(self, group: dict[str, Any], has_complex: bool, has_sparse_grad: bool, *tensors: Any) -> None:
+        options = {"grad_scale": self.grad_scale, "found_inf": self.found_inf, "has_sparse_grad": has_sparse_grad}
+        adagrad(*tensors, **self._options(group, "initial_accumulator_value", has_complex=has_complex, **options))
 
 
 def adagrad(
@@ -105,9 +111,34 @@ def adagrad(
     maximize: bool,
 ) -> None:
     """One step of Adagrad on lists of parameters, gradients and states, in place."""
+    if has_sparse_grad and fused:
+        raise RuntimeError("`fused` does not support sparse grad or complex param")
     if not unscaled(grads, grad_scale, found_inf):
         return
     lr = number(lr, differentiable)
+    if has_sparse_grad:
+        if weight_decay != 0:
+            raise RuntimeError("weight_decay option is not compatible with sparse gradients")
+        sparse = {i for i, grad in enumerate(grads) if grad.is_sparse}
+        for i in sorted(sparse):
+            state_steps[i].add_(1)
+            rate = lr / (1 + (state_steps[i].item() - 1) * lr_decay)
+            _sparse_step(params[i], -grads[i] if maximize else grads[i], state_sums[i], rate, eps)
+        params, grads, state_sums, state_steps = (
+            [t for i, t in enumerate(tensors) if i not in sparse]
+            for tensors in (params, grads, state_sums, state_steps)
+        )
+        if not params:
+            return
     numbers = {"sign": -1.0 if maximize else 1.0, "weight_decay": weight_decay, "eps": eps}
     for step, part in advanced(state_steps, real_views([params, state_sums, grads], has_complex)):
         apply("adagrad", part, differentiable, **numbers, lr=lr / (1 + (step - 1) * lr_decay))
+
+
+def _sparse_step(p: Tensor, grad: Tensor, state_sum: Tensor, rate: float, eps: float) -> None:
+    """A step along a sparse gradient: only the elements of which it has values change."""
+    grad = grad.coalesce().clone()
+    state_sum.add_(grad.pow(2))
+    measure = state_sum.sparse_mask(grad)._values().sqrt().add_(eps)
+    grad._values().div_(measure)
+    p.add_(grad, alpha=-rate)

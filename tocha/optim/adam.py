@@ -103,6 +103,9 @@ class Adam(MomentOptimizer):
         if fused:
             self._step_supports_amp_scaling = True
 
+    def _update_sparse(self, group: dict[str, Any], has_complex: bool, *tensors: Any) -> None:
+        raise RuntimeError("Adam does not support sparse gradients, please consider SparseAdam instead")
+
     def _state_names(self, group: dict[str, Any]) -> tuple[str, ...]:
         names = ("exp_avg", "exp_avg_sq", "step")
         return (*names, "max_exp_avg_sq") if group["amsgrad"] else names

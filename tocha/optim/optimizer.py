@@ -362,6 +362,10 @@ class GroupOptimizer(Optimizer):
         """Changes parameters, given with their gradients and states: a list of tensors for each."""
         raise NotImplementedError
 
+    def _update_sparse(self, group: dict[str, Any], has_complex: bool, *tensors: Any) -> None:
+        """The same where some of the gradients are sparse; refuses unless an optimizer knows what to do with them."""
+        raise RuntimeError(f"{type(self).__name__} does not support sparse gradients")
+
     def step(self, closure: Closure = None) -> Any:
         """Changes the parameters that have gradients once; returns the loss of `closure` where that is given."""
         loss = None
@@ -370,8 +374,10 @@ class GroupOptimizer(Optimizer):
                 loss = closure()
         with set_grad_enabled(self.defaults.get("differentiable", False)):
             for group in self.param_groups:
-                has_complex, params, *rest = self._gather(group)
-                if params:
+                has_complex, has_sparse, params, *rest = self._gather(group)
+                if has_sparse:
+                    self._update_sparse(group, has_complex, params, *rest)
+                elif params:
                     self._update(group, has_complex, params, *rest)
         return loss
 

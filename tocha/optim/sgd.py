@@ -69,11 +69,17 @@ class SGD(GroupOptimizer):
         return {"momentum_buffer": None}
 
     def _update(self, group: dict[str, Any], has_complex: bool, *tensors: Any) -> None:
+        self._update_with(group, False, *tensors)
+
+    def _update_sparse(self, group: dict[str, Any], has_complex: bool, *tensors: Any) -> None:
+        self._update_with(group, True, *tensors)
+
+    def _update_with(self, group: dict[str, Any], has_sparse_grad: bool, *tensors: Any) -> None:
         params, grads, *rest = tensors
         buffers: list[Any] = rest[0] if rest else [None] * len(params)
         fresh = [p for p, buffer in zip(params, buffers, strict=True) if buffer is None] if rest else []
-        scaled = {"grad_scale": self.grad_scale, "found_inf": self.found_inf}
-        sgd(params, grads, buffers, **self._options(group, "differentiable", **scaled))
+        options = {"grad_scale": self.grad_scale, "found_inf": self.found_inf, "has_sparse_grad": has_sparse_grad}
+        sgd(params, grads, buffers, **self._options(group, "differentiable", **options))
         if fresh:
             for p, buffer in zip(params, buffers, strict=True):
                 self.state[p]["momentum_buffer"] = buffer
@@ -97,8 +103,76 @@ def sgd(
     maximize: bool,
 ) -> None:
     """One step of SGD on lists of parameters and gradients, in place; buffers that are None begin with the gradient."""
+    if has_sparse_grad and fused:
+        raise RuntimeError("`_fused_sgd` does not support sparse gradients")
     if not unscaled(d_p_list, grad_scale, found_inf):
         return
+    options: dict[str, Any] = {
+        "weight_decay": weight_decay,
+        "momentum": momentum,
+        "lr": lr,
+        "dampening": dampening,
+        "nesterov": nesterov,
+        "maximize": maximize,
+    }
+    lists = [params, momentum_buffer_list, d_p_list]
+    if has_sparse_grad:
+        _mixed_steps(lists, options)
+    else:
+        _dense_steps(lists, **options)
+
+
+def _mixed_steps(lists: list[list], options: dict[str, Any]) -> None:
+    """Parameters with sparse gradients one by one, the others together."""
+    params, buffers, grads = lists
+    dense = []
+    for i, grad in enumerate(grads):
+        if grad.is_sparse:
+            buffers[i] = _sparse_step(params[i], grad, buffers[i], **options)
+        else:
+            dense.append(i)
+    if dense:
+        rest = _picked(lists, dense)
+        _dense_steps(rest, **options)
+        for i, buffer in zip(dense, rest[1], strict=True):
+            buffers[i] = buffer
+
+
+def _sparse_step(
+    p: Tensor,
+    grad: Tensor,
+    buffer: Tensor | None,
+    *,
+    weight_decay: float,
+    momentum: float,
+    lr: float,
+    dampening: float,
+    nesterov: bool,
+    maximize: bool,
+) -> Tensor | None:
+    """A step along a sparse gradient, which touches only the rows it has; the buffer stays sparse. Returns the buffer."""
+    grad = -grad if maximize else grad
+    if weight_decay != 0:
+        grad = grad.add(p, alpha=weight_decay)  # refused, as there is no such sum
+    if momentum != 0:
+        buffer = grad.detach().clone() if buffer is None else buffer.mul_(momentum).add_(grad, alpha=1 - dampening)
+        grad = grad.add(buffer, alpha=momentum) if nesterov else buffer
+    p.add_(grad, alpha=-number(lr))
+    return buffer
+
+
+def _dense_steps(
+    lists: list[list],
+    *,
+    weight_decay: float,
+    momentum: float,
+    lr: float,
+    dampening: float,
+    nesterov: bool,
+    maximize: bool,
+) -> None:
+    """Steps along dense gradients, all together."""
+    params, momentum_buffer_list, d_p_list = lists
     recorded = _C.is_grad_enabled()
     numbers = {
         "sign": -1.0 if maximize else 1.0,
@@ -113,7 +187,6 @@ def sgd(
     fresh = [i for i, buffer in enumerate(momentum_buffer_list) if buffer is None]
     for i in fresh:
         momentum_buffer_list[i] = zeros_like(params[i])
-    lists = [params, momentum_buffer_list, d_p_list]
     if fresh:
         apply("sgd_momentum", _views(_picked(lists, fresh)), recorded, **numbers, weight=1.0)
     if len(fresh) < len(params):

@@ -44,6 +44,9 @@ class SparseAdam(GroupOptimizer):
         return {"step": 0, "exp_avg": zeros_like(p), "exp_avg_sq": zeros_like(p)}
 
     def _update(self, group: dict[str, Any], has_complex: bool, *tensors: Any) -> None:
+        raise RuntimeError("SparseAdam does not support dense gradients, please consider Adam instead")
+
+    def _update_sparse(self, group: dict[str, Any], has_complex: bool, *tensors: Any) -> None:
         params, grads, exp_avgs, exp_avg_sqs = tensors
         if not all(g.is_sparse for g in grads):
             raise RuntimeError("SparseAdam does not support dense gradients, please consider Adam instead")

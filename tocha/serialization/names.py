@@ -6,10 +6,13 @@ import importlib
 import sys
 from typing import Any
 
+from tocha import _C
+
 _MOVED = {  # PyTorch's private homes of public things
     ("torch.storage", "_LegacyStorage"): ("tocha.storage", "TypedStorage"),
     ("torch.storage", "_TypedStorage"): ("tocha.storage", "TypedStorage"),
     ("torch.storage", "_UntypedStorage"): ("tocha.storage", "UntypedStorage"),
+    ("torch.serialization", "_get_layout"): ("tocha.serialization.names", "_get_layout"),
 }
 _PYTHON_2 = {"__builtin__": "builtins", "copy_reg": "copyreg", "Queue": "queue"}
 
@@ -29,6 +32,13 @@ def theirs(module: str) -> str:
     return "torch" + module[len("tocha") :] if module == "tocha" or module.startswith("tocha.") else module
 
 
+def in_files(module: str, name: str) -> tuple[str, str]:
+    """The module and name under which a file names something of ours."""
+    if (module, name) == _MOVED["torch.serialization", "_get_layout"]:
+        return "torch.serialization", name
+    return theirs(module), name
+
+
 def home_of(obj: Any, name: str | None) -> tuple[str, str]:
     """Where an object can be found: module and qualified name."""
     qualified = name or getattr(obj, "__qualname__", None) or obj.__name__
@@ -36,6 +46,14 @@ def home_of(obj: Any, name: str | None) -> tuple[str, str]:
     if module is None:  # dtypes
         module = "tocha" if type(obj).__module__ == "tocha" else "__main__"
     return module, qualified
+
+
+def _get_layout(name: str) -> Any:
+    """A layout by the name that files have for it: "torch.sparse_coo"."""
+    found = getattr(_C, name.rpartition(".")[2], None) if isinstance(name, str) else None
+    if not isinstance(found, _C.layout):
+        raise ValueError(f"no layout is called {name!r}")
+    return found
 
 
 def find(module: str, name: str) -> Any:

@@ -79,6 +79,8 @@ class Pickler(_PythonPickler):
         return self._storages.reference(obj) if isinstance(obj, TypedStorage | UntypedStorage) else None
 
     def reducer_override(self, obj: Any) -> Any:
+        if isinstance(obj, _C.layout):
+            return names._get_layout, (repr(obj).replace("tocha.", "torch."),)
         return _reduce_tensor(obj) if isinstance(obj, _C.Tensor) and _reduces_as_ours(type(obj)) else NotImplemented
 
     def save_global(self, obj: Any, name: str | None = None) -> None:
@@ -92,7 +94,7 @@ class Pickler(_PythonPickler):
             raise pickle.PicklingError(f"cannot save {obj!r}: it is not found as {module}.{qualified}") from error
         if found is not obj:
             raise pickle.PicklingError(f"cannot save {obj!r}: {module}.{qualified} is another object")
-        self._write_global(names.theirs(module), qualified)
+        self._write_global(*names.in_files(module, qualified))
         self.memoize(obj)
 
     def _write_global(self, module: str, name: str) -> None:

@@ -118,6 +118,7 @@ _REBUILDS = (
     _utils._rebuild_tensor_v2,
     _utils._rebuild_tensor_v3,
     _utils._rebuild_meta_tensor_no_storage,
+    _utils._rebuild_sparse_tensor,
     _utils._rebuild_parameter,
     _utils._rebuild_parameter_with_state,
 )
@@ -132,6 +133,7 @@ _CALLS: list[tuple[Any, Callable]] = [
     (_encode, _encode),
     (_C.Size, _size),
     (_C.device, _C.device),
+    (names._get_layout, names._get_layout),
     (_tensor._rebuild_from_type_v2, _rebuild_from_type),
     *((f, f) for f in _REBUILDS),
 ]
@@ -164,6 +166,7 @@ def _defaults() -> dict[str, Any]:
         "tocha.nn.parameter.Parameter": Parameter,
         "tocha.storage.UntypedStorage": storage.UntypedStorage,
         "tocha.storage.TypedStorage": storage.TypedStorage,
+        "tocha.serialization.names._get_layout": names._get_layout,
         "tocha._tensor._rebuild_from_type_v2": _tensor._rebuild_from_type_v2,
     }
     found |= {f"tocha._utils.{f.__name__}": f for f in _REBUILDS}

@@ -14,6 +14,8 @@ _CONTENT = ("requires_grad", "grad", "_backward_hooks", "_post_accumulate_grad_h
 def _check(t: Any, name: str) -> None:
     if not isinstance(t, _C.Tensor):
         raise TypeError(f"[swap_tensors] {name} must be a Tensor, not {type(t).__name__}")
+    if t.is_sparse:
+        raise NotImplementedError(f"[swap_tensors] {name} is sparse")
     if weakref.getweakrefs(t):
         raise RuntimeError(f"Cannot swap {name} because it has weakref associated with it")
     if t.grad_fn is not None or t._is_view():

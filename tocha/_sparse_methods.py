@@ -1,0 +1,85 @@
+"""What every tensor answers about being sparse; `import tocha` puts these onto the class.
+
+Sparse tensors have methods of their own for all of them (tocha/sparse), a room that is opened when one is made.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import Any
+
+from tocha import _C
+
+Tensor = _C.Tensor
+
+
+def _construct() -> Any:
+    return importlib.import_module("tocha.sparse._construct")
+
+
+def to_sparse(self: Tensor, *args: Any, **kwargs: Any) -> Tensor:
+    """to_sparse(sparse_dim=None): the sparse form of a tensor, of which its first sparse_dim dimensions are sparse.
+
+    >>> import tocha
+    >>> tocha.tensor([[0.0, 2.0], [0.0, 0.0]]).to_sparse()
+    tensor(indices=tensor([[0],
+                           [1]]),
+           values=tensor([2.]),
+           size=(2, 2), nnz=1, layout=tocha.sparse_coo)
+    """
+    return _construct().to_sparse(self, *args, **kwargs)
+
+
+def to_sparse_coo(self: Tensor) -> Tensor:
+    """The tensor in coordinate form."""
+    return _construct().to_sparse(self)
+
+
+def to_dense(self: Tensor, dtype: Any = None, *, masked_grad: bool | None = None) -> Tensor:
+    """A tensor that holds all of its elements: itself, if it is not sparse."""
+    return self if dtype is None else self.to(dtype)
+
+
+def sparse_mask(self: Tensor, mask: Tensor) -> Tensor:
+    """The elements at the indices of a sparse mask, as a sparse tensor with those indices."""
+    return _construct().sparse_mask(self, mask)
+
+
+def sparse_dim(self: Tensor) -> int:
+    """How many dimensions are sparse: none."""
+    return 0
+
+
+def dense_dim(self: Tensor) -> int:
+    """How many dimensions are dense: all of them."""
+    return self.dim()
+
+
+def _refused(name: str, expected: str) -> Any:
+    def refuse(self: Tensor, *args: Any) -> Any:
+        raise RuntimeError(f"{name} expected {expected} but got Strided")
+
+    refuse.__name__ = refuse.__qualname__ = name
+    refuse.__doc__ = "For sparse tensors only."
+    return refuse
+
+
+def _without_form(name: str) -> Any:
+    def refuse(self: Tensor, *args: Any) -> Any:
+        raise NotImplementedError(f"[{name}] is for sparse tensors only")
+
+    refuse.__name__ = refuse.__qualname__ = name
+    refuse.__doc__ = "For sparse tensors only."
+    return refuse
+
+
+def install() -> None:
+    """Puts these onto Tensor; called once by `import tocha`."""
+    for method in (to_sparse, to_sparse_coo, to_dense, sparse_mask, sparse_dim, dense_dim):
+        setattr(Tensor, method.__name__, method)
+    for name in ("coalesce", "is_coalesced", "indices"):
+        setattr(Tensor, name, _refused(name, "sparse coordinate tensor layout"))
+    Tensor.values = _refused("values", "sparse tensor layout")  # type: ignore[attr-defined]
+    for name in ("_indices", "_values", "_nnz", "_coalesced_", "_dimI", "_dimV"):
+        setattr(Tensor, name, _without_form(name))
+    Tensor.is_sparse_csr = property(lambda self: False)  # type: ignore[attr-defined]

@@ -1,0 +1,261 @@
+"""Transposes, selections, sums and matrix products of sparse tensors."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tocha import _C
+from tocha.sparse._arithmetic import mul, with_values_of_none
+from tocha.sparse._history import build, coalesced, values_of
+from tocha.sparse._tensor import (
+    SparseTensor,
+    Tensor,
+    add_rows,
+    form_of,
+    is_sparse,
+    positions,
+    reflected_form_of,
+    sparse_dims,
+)
+
+
+def _wrapped(dim: int, count: int) -> int:
+    if not -max(count, 1) <= dim < max(count, 1):
+        raise IndexError(
+            f"Dimension out of range (expected to be in range of [{-max(count, 1)}, {max(count, 1) - 1}], but got {dim})"
+        )
+    return dim % max(count, 1)
+
+
+# -- transposes ------------------------------------------------------------------------------------------
+
+
+@form_of("permute")
+def permute(input: SparseTensor, *dims: Any) -> Tensor:
+    """The dimensions in another order; sparse ones stay sparse."""
+    order = [_wrapped(d, input.dim()) for d in (dims[0] if len(dims) == 1 and not isinstance(dims[0], int) else dims)]
+    count = sparse_dims(input)
+    if sorted(order) != list(range(input.dim())):
+        raise RuntimeError(f"[permute] expected each of {input.dim()} dims once, got {dims}")
+    if sorted(order[:count]) != list(range(count)):
+        raise RuntimeError("[permute] transposed dimensions must be sparse, or all dense")
+    if order == list(range(input.dim())):
+        return input.detach() if not input.requires_grad else mul(input, 1)
+    indices = input._coo_indices[order[:count]]
+    values = values_of(input).permute(0, *(d - count + 1 for d in order[count:]))
+    in_order = order[:count] == list(range(count)) and input._coo_coalesced
+    return build("Permute", values, indices, [input.shape[d] for d in order], in_order, input._coo_checked)
+
+
+@form_of("transpose", "swapaxes", "swapdims")
+def transpose(input: SparseTensor, dim0: int, dim1: int) -> Tensor:
+    """The tensor with two of its sparse dimensions exchanged."""
+    a, b = _wrapped(dim0, input.dim()), _wrapped(dim1, input.dim())
+    if max(a, b) >= sparse_dims(input):
+        raise RuntimeError(
+            "sparse transpose: transposed dimensions must be sparse "
+            f"Got sparse_dim: {sparse_dims(input)}, d0: {a}, d1: {b}"
+        )
+    order = list(range(input.dim()))
+    order[a], order[b] = b, a
+    return permute(input, order)
+
+
+@form_of("t", "T", "mT")
+def t(input: SparseTensor) -> Tensor:
+    """A matrix transposed."""
+    dense = input.dim() - sparse_dims(input)
+    if sparse_dims(input) > 2 or dense > 0:
+        raise RuntimeError(
+            "t() expects a tensor with <= 2 sparse and 0 dense dimensions, "
+            f"but got {sparse_dims(input)} sparse and {dense} dense dimensions"
+        )
+    return transpose(input, 0, 1) if input.dim() == 2 else input
+
+
+# -- selections ------------------------------------------------------------------------------------------
+
+
+@form_of("index_select")
+def index_select(input: SparseTensor, dim: int, index: Tensor, *, out: Any = None) -> Tensor:
+    """The slices of a dimension that index names, in its order."""
+    d, count = _wrapped(dim, input.dim()), sparse_dims(input)
+    if is_sparse(index) or index.dim() != 1 or index.dtype != _C.int64:
+        raise IndexError("index_select() argument index must be 1-D strided (non-sparse) long-tensor.")
+    wrong = index[(index < 0) | (index >= input.size(d))]
+    if wrong.numel():
+        raise IndexError(
+            f"index_select(): index contains {wrong[0].item()} that is out of range for tensor of size "
+            f"{list(input.shape)} at dimension {d}"
+        )
+    sizes = [*input.shape[:d], index.size(0), *input.shape[d + 1 :]]
+    values = values_of(input)
+    if d >= count:
+        picked = values.index_select(d - count + 1, index)
+        return build("IndexSelect", picked, input._coo_indices, sizes, input._coo_coalesced, input._coo_checked)
+    positions(input)  # refuses indices beyond the shape
+    rows, order = input._coo_indices[d].sort(stable=True)
+    first = _C.searchsorted(rows, index)
+    often = _C.searchsorted(rows, index, right=True) - first
+    slot = _C.repeat_interleave(_C.arange(index.size(0)), often)
+    within = _C.arange(slot.size(0)) - (often.cumsum(0) - often)[slot]
+    source = order[first[slot] + within]
+    indices = input._coo_indices.index_select(1, source)
+    indices[d] = slot
+    return build("IndexSelect", values.index_select(0, source), indices, sizes)
+
+
+# -- sums and norms --------------------------------------------------------------------------------------
+
+
+@form_of("sum")
+def sum(input: SparseTensor, dim: Any = None, keepdim: bool = False, *, dtype: Any = None, out: Any = None) -> Tensor:
+    """The sum of all elements, or along dims: dense where no sparse dimension is left."""
+    if out is not None:
+        raise NotImplementedError("[sum] has no out= for sparse tensors")
+    dims = range(input.dim()) if dim is None else [dim] if isinstance(dim, int) else list(dim)
+    gone = {_wrapped(d, input.dim()) for d in dims}
+    if len(gone) != len(dims):
+        raise RuntimeError(f"[sum] a dim appears multiple times in the list of dims: {dim}")
+    count, shape = sparse_dims(input), list(input.shape)
+    values = values_of(input)
+    dense = [d - count + 1 for d in gone if d >= count]
+    if dense or dtype is not None or not values.is_floating_point():
+        values = values.sum(dense, keepdim, dtype=dtype) if dense else values.to(dtype or _sum_dtype(values.dtype))
+    if all(d in gone for d in range(count)):
+        total = values.sum(0)
+        return total.reshape([1 if d in gone else n for d, n in enumerate(shape)]) if keepdim else total
+    kept = [d for d in range(count) if keepdim or d not in gone]
+    indices = input._coo_indices[kept]
+    for row, d in enumerate(kept):
+        if d in gone:
+            indices[row] = 0
+    sizes = [1 if d in gone else n for d, n in enumerate(shape) if keepdim or d not in gone]
+    in_order = input._coo_coalesced and not any(d < count for d in gone)
+    return coalesced(build("Sum", values, indices, sizes, in_order, input._coo_checked))
+
+
+def _sum_dtype(dtype: Any) -> Any:
+    return dtype if dtype.is_floating_point or dtype.is_complex else _C.int64
+
+
+@form_of("norm")
+def norm(
+    input: SparseTensor, p: Any = "fro", dim: Any = None, keepdim: bool = False, out: Any = None, dtype: Any = None
+) -> Tensor:
+    """The p-norm of all elements."""
+    dims = None if dim is None else {_wrapped(d, input.dim()) for d in ([dim] if isinstance(dim, int) else dim)}
+    if dims and len(dims) != input.dim():
+        raise RuntimeError(
+            "norm_sparse currently only supports full reductions, "
+            "so 'dim' must either be empty or contain all dimensions of the input"
+        )
+    order = 2.0 if p in ("fro", None) else p
+    found = _C._linalg.vector_norm(values_of(coalesced(input)), order, dtype=dtype)
+    return found.reshape([1] * input.dim()) if keepdim else found
+
+
+@form_of("any")
+def any_(input: SparseTensor, dim: Any = None, keepdim: bool = False, *, out: Any = None) -> Tensor:
+    """Whether an element is not zero."""
+    if dim is not None or out is not None:
+        raise NotImplementedError("[any] sparse tensors are only asked for all elements together")
+    return coalesced(input)._coo_values.any()
+
+
+# -- matrix products -------------------------------------------------------------------------------------
+
+
+def _check_matrix(t: Tensor) -> None:
+    if is_sparse(t) and sparse_dims(t) != 2:
+        raise RuntimeError(f"addmm: matrices expected, got {sparse_dims(t)}D tensor")
+    if t.dim() != 2:
+        raise RuntimeError(f"[mm] expected matrices, got a tensor of shape {list(t.shape)}")
+
+
+def _mm_dense(a: SparseTensor, b: Tensor) -> Tensor:
+    """a @ b with b dense: for each value a row of b is added to a row of the result."""
+    rows, columns = a._coo_indices
+    positions(a)  # refuses indices beyond the shape
+    values = values_of(a)
+    if values.is_floating_point():
+        return _C._add_rows(b, columns, rows, values, a.size(0))
+    return add_rows(values.unsqueeze(1) * b.index_select(0, columns), rows, a.size(0))
+
+
+def _mm_sparse(a: SparseTensor, b: SparseTensor) -> SparseTensor:
+    """a @ b of two sparse matrices: every value of a meets the values of b in the row that is its column."""
+    a, b = coalesced(a), coalesced(b)
+    columns, rows = a._coo_indices[1], b._coo_indices[0].contiguous()
+    first = _C.searchsorted(rows, columns)
+    often = _C.searchsorted(rows, columns, right=True) - first
+    left = _C.repeat_interleave(_C.arange(columns.size(0)), often)
+    right = first[left] + _C.arange(left.size(0)) - (often.cumsum(0) - often)[left]
+    products = values_of(a).index_select(0, left) * values_of(b).index_select(0, right)
+    indices = _C.stack([a._coo_indices[0][left], b._coo_indices[1][right]])
+    return coalesced(build("Mm", products, indices, (a.size(0), b.size(1))))
+
+
+@form_of("mm", "spmm", "dsmm")
+def mm(input: Tensor, mat2: Tensor, *, out: Any = None) -> Tensor:
+    """The product of two matrices: sparse if both are."""
+    if out is not None:
+        raise NotImplementedError("[mm] has no out= for sparse tensors")
+    _check_matrix(input)
+    _check_matrix(mat2)
+    if input.size(1) != mat2.size(0):
+        raise RuntimeError(
+            f"mat1 and mat2 shapes cannot be multiplied ({input.size(0)}x{input.size(1)} and {mat2.size(0)}x{mat2.size(1)})"
+        )
+    if input.dtype != mat2.dtype:
+        raise RuntimeError(f"[mm] expected scalar type {input.dtype} but found {mat2.dtype}")
+    if is_sparse(input):
+        return _mm_sparse(input, mat2) if is_sparse(mat2) else _mm_dense(input, mat2)
+    return _mm_dense(t(mat2), input.t()).t()
+
+
+@form_of("mv")
+def mv(input: Tensor, vec: Tensor, *, out: Any = None) -> Tensor:
+    """The product of a matrix and a vector."""
+    if is_sparse(vec) or vec.dim() != 1 or input.dim() != 2:
+        raise RuntimeError("[mv] expected a sparse matrix and a dense vector")
+    if input.size(1) != vec.size(0):
+        raise RuntimeError("mv: expected self.size(-1) == vec.size(-1)")
+    return mm(input, vec.unsqueeze(1), out=out).squeeze(1)
+
+
+@reflected_form_of("__rmatmul__")
+@form_of("matmul", "__matmul__")
+def matmul(input: Tensor, other: Tensor, *, out: Any = None) -> Tensor:
+    """The product of matrices, or of a matrix and a vector."""
+    if input.dim() == 2 and other.dim() == 2:
+        return mm(input, other, out=out)
+    if input.dim() == 2 and other.dim() == 1:
+        return mv(input, other, out=out)
+    if input.dim() == 1 and other.dim() == 2 and not is_sparse(input):
+        return mm(input.unsqueeze(0), other, out=out).squeeze(0)
+    raise RuntimeError("[matmul] expand is unsupported for Sparse tensors: only matrices and vectors can be multiplied")
+
+
+@form_of("addmm")
+def addmm(input: Tensor, mat1: Tensor, mat2: Tensor, *, beta: Any = 1, alpha: Any = 1, out: Any = None) -> Tensor:
+    """beta * input + alpha * (mat1 @ mat2)."""
+    if is_sparse(input):
+        raise RuntimeError("[addmm] the matrix that the product is added to must be dense")
+    product = mm(mat1, mat2, out=out)
+    if is_sparse(product):
+        product = product.to_dense()
+    return input * beta + product * alpha
+
+
+def zeros_like(
+    input: SparseTensor, *, dtype: Any = None, layout: Any = None, requires_grad: bool = False, **rest: Any
+) -> Tensor:
+    """A sparse tensor of the same shape without values."""
+    if layout not in (None, _C.sparse_coo) or any(v is not None for v in rest.values()):
+        raise NotImplementedError("[zeros_like] of a sparse tensor takes only dtype and requires_grad")
+    empty = with_values_of_none(input)
+    return (empty if dtype is None else empty.to(dtype)).requires_grad_(requires_grad)
+
+
+form_of("zeros_like", "empty_like")(zeros_like)

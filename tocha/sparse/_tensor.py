@@ -1,0 +1,251 @@
+"""The sparse tensor: a shape with indices and values, and how they are made, read and counted together.
+
+Everything else in this room works on what is here; native code knows only the mark that `make` puts on the tensor.
+"""
+
+from __future__ import annotations
+
+import inspect
+import math
+from collections.abc import Callable, Sequence
+from typing import Any, TypeGuard
+
+from tocha import _C
+from tocha._utils import _rebuild_sparse_tensor
+from tocha.overrides import DisableTorchFunctionSubclass
+
+Tensor = _C.Tensor
+# What a function of tocha, or a method of tensors, does with sparse tensors.
+FORMS: dict[Any, Callable] = {}
+
+
+class SparseTensor(Tensor):
+    """A tensor that holds only some of its elements: the others are zero. tocha.sparse_coo_tensor makes one.
+
+    `_indices()` has a column of coordinates for each of the `_values()`. There may be fewer coordinates than
+    dimensions: values are then tensors of the others. Equal coordinates may occur several times and are meant to be
+    added; `coalesce()` does that and puts them in order.
+    """
+
+    _coo_indices: Tensor
+    _coo_values: Tensor
+    _coo_coalesced: bool
+    _coo_checked: bool  # whether all indices are known to lie within the shape
+
+    @classmethod
+    def __torch_function__(cls, func: Any, types: Sequence[type], args: tuple = (), kwargs: dict | None = None) -> Any:
+        form = FORMS.get(func)
+        if form is None:
+            raise NotImplementedError(f"[{_name_of(func)}] has no form for sparse tensors; call to_dense() first")
+        return form(*args, **(kwargs or {}))
+
+    def __reduce_ex__(self, protocol: Any) -> tuple:
+        return _rebuild_sparse_tensor, (
+            _C.sparse_coo,
+            (self._coo_indices, self._coo_values, self.shape, self._coo_coalesced),
+        )
+
+    def __deepcopy__(self, memo: dict) -> Tensor:
+        if id(self) in memo:
+            return memo[id(self)]
+        if not self.is_leaf:
+            raise RuntimeError(
+                "Only Tensors created explicitly by the user (graph leaves) support the deepcopy protocol at the moment."
+            )
+        parts = (self._coo_indices.clone(), self._coo_values.clone(), self.shape)
+        new = make(*parts, self._coo_coalesced, self._coo_checked, requires_grad=self.requires_grad)
+        if self.grad is not None:
+            new.grad = self.grad.clone()
+        memo[id(self)] = new
+        return new
+
+    # What the native class answers without asking for overrides.
+
+    def is_contiguous(self, memory_format: Any = _C.contiguous_format) -> bool:
+        """False: there is no memory for all elements."""
+        return False
+
+    def __bool__(self) -> bool:
+        return bool(_only_element(self, "Boolean value of Tensor with more than one value is ambiguous").item())
+
+    def __float__(self) -> float:
+        return float(self.item())
+
+    def __int__(self) -> int:
+        return int(self.item())
+
+    def __complex__(self) -> complex:
+        return complex(self.item())
+
+    def __index__(self) -> int:
+        raise TypeError("only integer tensors of a single element can be converted to an index")
+
+    def __contains__(self, element: object) -> bool:
+        raise NotImplementedError("[__contains__] has no form for sparse tensors; call to_dense() first")
+
+    def __iter__(self) -> Any:
+        raise NotImplementedError("[__iter__] has no form for sparse tensors; call to_dense() first")
+
+
+def _name_of(func: Any) -> str:
+    """A function's name; a property's where func reads one."""
+    owner = getattr(func, "__self__", None)
+    return getattr(owner if func.__name__ == "__get__" else func, "__name__", repr(func))
+
+
+def _only_element(t: Tensor, otherwise: str) -> Tensor:
+    if t.numel() != 1:
+        raise RuntimeError(otherwise)
+    return t.to_dense().reshape(())
+
+
+def _is_property(found: Any) -> bool:
+    return inspect.isdatadescriptor(found)
+
+
+def form_of(*names: str) -> Callable:
+    """Makes a function the sparse form of tocha's functions and of tensors' methods of these names."""
+
+    def register(f: Callable) -> Callable:
+        for name in names:
+            for home in (_C, Tensor):
+                found: Any = getattr(home, name, None)
+                if found is not None:
+                    FORMS[found] = f
+                if _is_property(found):
+                    FORMS[found.__get__] = f
+        return f
+
+    return register
+
+
+def reflected_form_of(*names: str) -> Callable:
+    """Makes a function of two operands the sparse form of reflected operators, which are given them the other way round."""
+
+    def register(f: Callable) -> Callable:
+        form_of(*names)(lambda self, other: f(other, self))
+        return f
+
+    return register
+
+
+def _read_natively(*names: str) -> None:
+    """Properties and methods of which the native part of a sparse tensor is right."""
+    for name in names:
+        found: Any = getattr(Tensor, name)
+        if _is_property(found):
+            FORMS[found] = FORMS[found.__get__] = _native(found.__get__)
+            FORMS[found.__set__] = _native(found.__set__)
+        else:
+            FORMS[found] = FORMS[getattr(_C, name, found)] = _native(found)
+
+
+def _native(call: Callable) -> Callable:
+    def answer(self: Any, *args: Any, **kwargs: Any) -> Any:
+        with DisableTorchFunctionSubclass():
+            return call(self, *args, **kwargs)
+
+    return answer
+
+
+_read_natively("shape", "dtype", "device", "layout", "ndim")
+_read_natively("requires_grad", "is_leaf", "grad_fn", "grad", "retains_grad", "output_nr", "_version", "_base")
+_read_natively("_backward_hooks", "_post_accumulate_grad_hooks", "itemsize", "is_cpu", "is_meta")
+_read_natively("is_cuda", "is_sparse")
+_read_natively("is_quantized", "is_nested", "dim", "ndimension", "numel", "nelement", "element_size")
+_read_natively("is_floating_point", "is_complex", "is_signed", "is_conj", "is_neg", "is_inference", "_is_view")
+_read_natively(
+    "get_device", "has_names", "storage_offset", "requires_grad_", "retain_grad", "detach_", "size", "stride"
+)
+_read_natively("is_same_size", "register_hook", "register_post_accumulate_grad_hook", "_register_hook_dict")
+_read_natively("_bump_version", "__len__", "__repr__", "__format__", "__dir__")
+
+
+def make(
+    indices: Tensor,
+    values: Tensor,
+    size: Sequence[int],
+    coalesced: bool = False,
+    checked: bool = True,
+    requires_grad: bool = False,
+) -> SparseTensor:
+    """A sparse tensor of these parts, which fit together; it has no history."""
+    with DisableTorchFunctionSubclass():
+        shape = _C.zeros((), dtype=values.dtype, device=values.device).expand(tuple(size))
+        made: SparseTensor = Tensor._make_subclass(SparseTensor, shape, requires_grad)
+    made._coo_indices = indices.detach()
+    made._coo_values = values.detach()
+    made._coo_coalesced = coalesced or values.size(0) < 2
+    made._coo_checked = checked
+    return made._mark_sparse()
+
+
+def replace(t: SparseTensor, new: SparseTensor) -> SparseTensor:
+    """Gives t the parts of another tensor of its shape: what operations in place end with."""
+    if new.dtype != t.dtype:
+        raise RuntimeError(f"result type {new.dtype} can't be cast to the desired output type {t.dtype}")
+    t._coo_indices, t._coo_values = new._coo_indices, new._coo_values
+    t._coo_coalesced, t._coo_checked = new._coo_coalesced, new._coo_checked
+    t._bump_version()
+    return t
+
+
+def is_sparse(t: Any) -> TypeGuard[SparseTensor]:
+    """Whether t is a sparse tensor."""
+    return isinstance(t, SparseTensor)
+
+
+def sparse_dims(t: SparseTensor) -> int:
+    """How many dimensions the coordinates are of."""
+    return t._coo_indices.size(0)
+
+
+def sparse_sizes(t: SparseTensor) -> tuple[int, ...]:
+    """The sizes of the dimensions that the coordinates are of."""
+    return tuple(t.shape[: sparse_dims(t)])
+
+
+def check_bounds(indices: Tensor, size: Sequence[int]) -> None:
+    """Refuses coordinates outside a shape."""
+    if indices.numel() == 0 or indices.is_meta:
+        return
+    low, high = indices.amin(1).tolist(), indices.amax(1).tolist()
+    for d, (least, most) in enumerate(zip(low, high, strict=True)):
+        if least < 0:
+            raise RuntimeError(f"found negative index {least} for dim {d}")
+        if most >= size[d]:
+            raise RuntimeError(
+                f"size is inconsistent with indices: for dim {d}, size is {size[d]} but found index {most}"
+            )
+
+
+def positions(t: SparseTensor) -> Tensor:
+    """Where the values lie in the tensor whose sparse dimensions are laid out as one."""
+    sizes = sparse_sizes(t)
+    if not t._coo_checked:
+        check_bounds(t._coo_indices, sizes)
+        t._coo_checked = True
+    if len(sizes) == 1:
+        return t._coo_indices[0]
+    steps = [math.prod(sizes[d + 1 :]) for d in range(len(sizes))]
+    return (t._coo_indices * _C.tensor(steps, dtype=_C.int64).reshape(-1, 1)).sum(0)
+
+
+def coordinates(at: Tensor, sizes: Sequence[int]) -> Tensor:
+    """The coordinates of positions: a row for each dimension."""
+    if len(sizes) == 1:
+        return at.unsqueeze(0)
+    if not sizes:
+        return _C.empty((0, at.size(0)), dtype=_C.int64)
+    return _C.stack(_C._unravel_index(at, list(sizes)))
+
+
+def add_rows(values: Tensor, to: Tensor, count: int) -> Tensor:
+    """out[to[i]] += values[i], in the order of i, for `count` rows of zeros."""
+    sizes = (count, *values.shape[1:])
+    flat = values.reshape(values.size(0), math.prod(sizes[1:]))
+    if flat.is_floating_point():
+        return _C._add_rows(flat, None, to, None, count).reshape(sizes)
+    if flat.dtype == _C.bool:
+        return add_rows(values.to(_C.int64), to, count) != 0
+    return _C.zeros((count, flat.size(1)), dtype=flat.dtype).index_add(0, to, flat).reshape(sizes)

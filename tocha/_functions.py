@@ -7,6 +7,7 @@ import warnings
 from typing import Any
 
 from tocha import _C
+from tocha.overrides import wrap_torch_function
 
 __all__ = [
     "asarray", "detach_", "get_device", "get_device_module", "is_complex", "is_conj", "is_floating_point", "is_inference",
@@ -122,6 +123,7 @@ def typename(obj: object) -> str:
     return f"{module}.{cls.__qualname__}" if module not in (None, "builtins") else cls.__qualname__
 
 
+@wrap_torch_function(lambda obj, **options: ())
 def asarray(
     obj: Any,
     *,

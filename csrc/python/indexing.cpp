@@ -215,7 +215,7 @@ bool overridden(PyObject* self, PyObject* index, PyObject* value, std::vector<Py
   if (PyTuple_Check(index))
     for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(index); ++i) look(PyTuple_GET_ITEM(index, i));
   look(value);
-  return !out.empty() || (function_modes && !overrides_disabled);
+  return !out.empty() || modes_ask();
 }
 
 PyObject* override_item(const char* name, PyObject* self, PyObject* index, PyObject* value,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import numbers
 import warnings
 from typing import Any
 
@@ -140,17 +141,17 @@ def asarray(
     """
     if isinstance(obj, _C.Tensor):
         t = obj
-    elif hasattr(obj, "__dlpack__") and not hasattr(obj, "__array_interface__"):
+    elif hasattr(obj, "__array_interface__"):
+        if copy is False and isinstance(obj, numbers.Number):
+            raise RuntimeError("can't alias NumPy scalars. Either remove copy=False or transform it in a ndarray.")
+        t = _C.as_tensor(obj)
+    elif hasattr(obj, "__dlpack__"):
         t = _C.from_dlpack(obj)
-    elif hasattr(obj, "__array_interface__") or isinstance(obj, bytearray | memoryview):
-        t = (
-            _C.as_tensor(obj)
-            if hasattr(obj, "__array_interface__")
-            else _C.frombuffer(obj, dtype=dtype or _C.get_default_dtype())
-        )
+    elif _is_buffer(obj):
+        t = _C.frombuffer(obj, dtype=dtype or _C.get_default_dtype())
     else:
         if copy is False:
-            raise ValueError("asarray(): cannot make a tensor that shares memory with a sequence or a number")
+            raise ValueError("can't alias arbitrary sequence into a tensor.")
         t = _C.tensor(obj, dtype=dtype, device=device)
         copy = None
     changes = (dtype is not None and t.dtype != dtype) or (device is not None and t.device != _C.device(device))
@@ -165,6 +166,14 @@ def asarray(
     if requires_grad and not t.requires_grad:
         t = t.detach().requires_grad_(True)
     return t
+
+
+def _is_buffer(obj: Any) -> bool:
+    try:
+        memoryview(obj)
+    except TypeError:
+        return False
+    return True
 
 
 def _copied(t: _C.Tensor, dtype: _C.dtype | None, device: Any) -> _C.Tensor:

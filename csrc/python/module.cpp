@@ -2,8 +2,10 @@
 #include <Python.h>
 #include <structmember.h>
 
+#include "core/denormals.h"
 #include "core/gil.h"
 #include "core/parallel.h"
+#include "core/switches.h"
 #include "cpu/backend.h"
 #include "dispatch/promotion.h"
 #include "dispatch/rules.h"
@@ -113,8 +115,7 @@ PyObject* as_tensor_(PyObject*, PyObject* args, PyObject* kwargs) {
       if ((!want || *want == t.dtype()) && (!where || *where == t.device())) return t.give();
       return tensor_from_data(data, want, where).give();
     }
-    if (has_array_interface(data)) {
-      Tensor t = from_array_interface(data);
+    if (Tensor t = shared_array(data)) {
       if ((!want || *want == t.dtype()) && (!where || where->is_cpu())) return t.give();
     }
     return tensor_from_data(data, want, where ? where : std::optional<Device>(default_device())).give();
@@ -151,6 +152,21 @@ PyObject* has_torch_function(PyObject*, PyObject* items) {
     for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(seq.get()); ++i)
       if (has_override(PySequence_Fast_GET_ITEM(seq.get(), i))) Py_RETURN_TRUE;
     Py_RETURN_FALSE;
+  });
+}
+
+PyObject* set_warn_always(PyObject*, PyObject* on) {
+  switches.warn_always = on == Py_True;
+  return Py_NewRef(Py_None);
+}
+PyObject* set_fill_uninitialized(PyObject*, PyObject* on) {
+  switches.fill_uninitialized = on == Py_True;
+  return Py_NewRef(Py_None);
+}
+PyObject* set_flush_denormal(PyObject*, PyObject* on) {
+  return guarded([&]() -> PyObject* {
+    TOCHA_CHECK(PyBool_Check(on), Runtime, "flush_denormal expects a bool, but got ", Py_TYPE(on)->tp_name);
+    return PyBool_FromLong(set_flush_denormals(on == Py_True));
   });
 }
 
@@ -200,6 +216,11 @@ PyMethodDef module_table[] = {
     {"_set_overrides", set_overrides, METH_O, nullptr},
     {"_disabled_torch_function_impl", disabled_torch_function, METH_VARARGS, nullptr},
     {"_has_torch_function", has_torch_function, METH_O, nullptr},
+    {"_set_warn_always", set_warn_always, METH_O, nullptr},
+    {"_set_fill_uninitialized", set_fill_uninitialized, METH_O, nullptr},
+    {"set_flush_denormal", set_flush_denormal, METH_O,
+     "set_flush_denormal(mode): whether numbers too small for a normal float count as zero, in this thread and those "
+     "that compute for it. Returns whether the processor can do so."},
     {"_run_rows", run_rows, METH_VARARGS, nullptr},
     {"_cpu_memory", memory_stats, METH_NOARGS, nullptr},
     {"_cpu_empty_cache", empty_cache, METH_NOARGS, nullptr},

@@ -361,9 +361,9 @@ PyObject* set_(PyObject* self, PyObject* args, PyObject* kwargs) {
       size_t needed = bytes_needed(sizes, strides, at, t.itemsize());
       if (needed > s->nbytes) resize_storage(*s.get(), needed);
     }
+    set_sizes_and_strides(t, sizes, strides, at);  // refuses too many elements, and then nothing has changed
     StorageRef old(o->storage);
     o->storage = s.give();
-    set_sizes_and_strides(t, sizes, strides, at);
     t.bump_version();
     return Py_NewRef(self);
   });

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import importlib
+import numbers
 import warnings
 from typing import Any
 
 from tocha import _C
+from tocha.overrides import wrap_torch_function
 
 __all__ = [
     "asarray", "detach_", "get_device", "get_device_module", "is_complex", "is_conj", "is_floating_point", "is_inference",
@@ -122,6 +124,7 @@ def typename(obj: object) -> str:
     return f"{module}.{cls.__qualname__}" if module not in (None, "builtins") else cls.__qualname__
 
 
+@wrap_torch_function(lambda obj, **options: ())
 def asarray(
     obj: Any,
     *,
@@ -138,17 +141,17 @@ def asarray(
     """
     if isinstance(obj, _C.Tensor):
         t = obj
-    elif hasattr(obj, "__dlpack__") and not hasattr(obj, "__array_interface__"):
+    elif hasattr(obj, "__array_interface__"):
+        if copy is False and isinstance(obj, numbers.Number):
+            raise RuntimeError("can't alias NumPy scalars. Either remove copy=False or transform it in a ndarray.")
+        t = _C.as_tensor(obj)
+    elif hasattr(obj, "__dlpack__"):
         t = _C.from_dlpack(obj)
-    elif hasattr(obj, "__array_interface__") or isinstance(obj, bytearray | memoryview):
-        t = (
-            _C.as_tensor(obj)
-            if hasattr(obj, "__array_interface__")
-            else _C.frombuffer(obj, dtype=dtype or _C.get_default_dtype())
-        )
+    elif _is_buffer(obj):
+        t = _C.frombuffer(obj, dtype=dtype or _C.get_default_dtype())
     else:
         if copy is False:
-            raise ValueError("asarray(): cannot make a tensor that shares memory with a sequence or a number")
+            raise ValueError("can't alias arbitrary sequence into a tensor.")
         t = _C.tensor(obj, dtype=dtype, device=device)
         copy = None
     changes = (dtype is not None and t.dtype != dtype) or (device is not None and t.device != _C.device(device))
@@ -163,6 +166,14 @@ def asarray(
     if requires_grad and not t.requires_grad:
         t = t.detach().requires_grad_(True)
     return t
+
+
+def _is_buffer(obj: Any) -> bool:
+    try:
+        memoryview(obj)
+    except TypeError:
+        return False
+    return True
 
 
 def _copied(t: _C.Tensor, dtype: _C.dtype | None, device: Any) -> _C.Tensor:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from tocha import _C
+from tocha.overrides import add_method
 
 Tensor = _C.Tensor
 linalg = _C._linalg
@@ -67,4 +68,4 @@ def _lu_method(self: Tensor, pivot: bool = True, get_infos: bool = False) -> tup
 
 def install() -> None:
     """Puts the methods onto the class; called once by `import tocha`."""
-    setattr(_C.Tensor, "lu", _lu_method)  # noqa: B010
+    add_method("lu", _lu_method)

@@ -55,13 +55,17 @@ def _members_of_tensor() -> Iterator[tuple[str, Any]]:
 
 
 def _methods() -> dict[str, Callable]:
-    """Methods of Tensor in native code: all of them ask overrides."""
-    kinds = (types.MethodDescriptorType, types.WrapperDescriptorType)
-    return {name: m for name, m in _members_of_tensor() if isinstance(m, kinds) and not hasattr(object, name)}
+    """Methods of Tensor: those in native code all ask overrides, those in Python where add_method made them."""
+    native = (types.MethodDescriptorType, types.WrapperDescriptorType)
+    return {
+        name: m
+        for name, m in _members_of_tensor()
+        if (isinstance(m, native) and not hasattr(object, name)) or (inspect.isfunction(m) and _is_overridable(m))
+    }
 
 
 def _properties() -> dict[str, Any]:
-    return {name: m for name, m in _members_of_tensor() if isinstance(m, types.GetSetDescriptorType)}
+    return {name: m for name, m in _members_of_tensor() if isinstance(m, types.GetSetDescriptorType | property)}
 
 
 @functools.cache

@@ -8,6 +8,8 @@ from __future__ import annotations
 import os
 import warnings
 
+from tocha import _C
+
 __all__ = [
     "are_deterministic_algorithms_enabled",
     "get_deterministic_debug_mode",
@@ -23,6 +25,7 @@ __all__ = [
 ]
 
 _deterministic = False
+_fill_uninitialized = True
 _warn_only = False
 _precision = "highest"
 _warn_always = False
@@ -52,6 +55,21 @@ def use_deterministic_algorithms(mode: bool, *, warn_only: bool = False) -> None
     _check_bool("mode", mode)
     _check_bool("warn_only", warn_only)
     _deterministic, _warn_only = mode, warn_only
+    _C._set_fill_uninitialized(_deterministic and _fill_uninitialized)
+
+
+def fills_uninitialized() -> bool:
+    """What set_fill_uninitialized last set."""
+    return _fill_uninitialized
+
+
+def set_fill_uninitialized(on: bool) -> None:
+    """Whether memory that nobody has written is filled while deterministic algorithms are asked for."""
+    global _fill_uninitialized
+    if not isinstance(on, bool):
+        raise RuntimeError(f"expected a bool, but got {type(on).__name__}")
+    _fill_uninitialized = on
+    _C._set_fill_uninitialized(_deterministic and on)
 
 
 def are_deterministic_algorithms_enabled() -> bool:
@@ -147,6 +165,7 @@ def set_warn_always(b: bool, /) -> None:
     if not isinstance(b, bool):
         raise RuntimeError(f"set_warn_always expects a bool, but got {type(b).__name__}")
     _warn_always = b
+    _C._set_warn_always(b)
 
 
 def is_warn_always_enabled() -> bool:

@@ -236,21 +236,33 @@ def _reinforce(self, reward):
     raise RuntimeError("reinforce() was removed: use tocha.distributions instead")
 
 
+def _divided_by(self, other):
+    """other / self."""
+    return self.__rtruediv__(other)
+
+
+def _repr(self, *, tensor_contents=None) -> str:
+    return tensor_repr(self, tensor_contents=tensor_contents)
+
+
 def install() -> None:
     """Puts the Python parts onto the class; called once by `import tocha`."""
-    parts = {
-        "__repr__": lambda self, *, tensor_contents=None: tensor_repr(self, tensor_contents=tensor_contents),
+    attributes = {
+        "__torch_function__": classmethod(_torch_function),
+        "__array_priority__": 1000,
+        "__div__": Tensor.__truediv__,
+        "__idiv__": Tensor.__itruediv__,
+        "__module__": "tocha",
+    }
+    methods = {
+        "__repr__": _repr,
         "__reduce_ex__": _reduce_ex,
         "__deepcopy__": _deepcopy,
-        "__torch_function__": classmethod(_torch_function),
         "__format__": _format,
         "__dir__": _dir,
         "__array_wrap__": _array_wrap,
-        "__array_priority__": 1000,
         "__reversed__": _reversed,
-        "__div__": Tensor.__truediv__,
-        "__rdiv__": Tensor.__rtruediv__,
-        "__idiv__": Tensor.__itruediv__,
+        "__rdiv__": _divided_by,
         "storage": _storage,
         "share_memory_": _share_memory,
         "is_shared": _is_shared,
@@ -263,7 +275,8 @@ def install() -> None:
         "register_hook": _register_hook,
         "register_post_accumulate_grad_hook": _register_post_accumulate_grad_hook,
         "reinforce": _reinforce,
-        "__module__": "tocha",
     }
-    for name, value in parts.items():
+    for name, value in attributes.items():
         setattr(Tensor, name, value)
+    for name, method in methods.items():
+        overrides.add_method(name, method)

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from typing import Any
 
 from tocha import _C
+from tocha.overrides import add_method, add_property
 from tocha.storage import legacy_class
 
 Tensor = _C.Tensor
@@ -100,8 +101,8 @@ def _volatile(self: Tensor) -> bool:
 def install() -> None:
     """Puts these onto Tensor; called once by `import tocha`."""
     for method in (apply_, map_, map2_, is_nonzero, dim_order, storage_type):
-        setattr(Tensor, method.__name__, method)
-    Tensor.volatile = property(_volatile)  # type: ignore[attr-defined]
-    Tensor.name = property(lambda self: None)  # type: ignore[attr-defined]
+        add_method(method.__name__, method)
+    add_property("volatile", _volatile)
+    add_property("name", lambda self: None)
     for kind in _ABSENT:
-        setattr(Tensor, f"is_{kind}", property(lambda self: False))
+        add_property(f"is_{kind}", lambda self: False)

@@ -6,6 +6,7 @@ Tensor.type speaks in their names; set_default_tensor_type takes them; tocha.cud
 from __future__ import annotations
 
 import importlib
+import operator
 from typing import Any
 
 from tocha import _C
@@ -103,6 +104,16 @@ def types_of(module: str) -> dict[str, tensortype]:
 # -- construction ----------------------------------------------------------------------------------------
 
 
+def _type_name(value: object) -> str:
+    """As C names a type: that of a class in Python has no module in it."""
+    cls = type(value)
+    in_python = bool(cls.__flags__ & _HEAP_TYPE)
+    return cls.__name__ if in_python or cls.__module__ == "builtins" else f"{cls.__module__}.{cls.__name__}"
+
+
+_HEAP_TYPE = 1 << 9
+
+
 def _shown(value: object) -> str:
     return "tocha.dtype" if isinstance(value, _C.dtype) else type(value).__name__
 
@@ -115,8 +126,14 @@ def _bad_arguments(args: tuple, kwargs: dict[str, Any]) -> TypeError:
 
 
 def _is_size(value: object) -> bool:
-    """NumPy's integers are sizes, too; tensors and booleans, which have __index__ as well, are not."""
-    return hasattr(value, "__index__") and not hasattr(value, "__len__") and not isinstance(value, bool | Tensor)
+    """NumPy's integers are sizes, too; booleans, which have __index__ as well, are not."""
+    if isinstance(value, bool) or not hasattr(value, "__index__"):
+        return False
+    try:
+        operator.index(value)  # type: ignore[arg-type]
+    except TypeError:
+        return False
+    return True
 
 
 def construct(dtype: _C.dtype, args: tuple, kwargs: dict[str, Any]) -> Tensor:
@@ -126,6 +143,15 @@ def construct(dtype: _C.dtype, args: tuple, kwargs: dict[str, Any]) -> Tensor:
     >>> tocha.LongTensor([1, 2]), tocha.FloatTensor(2, 3).shape
     (tensor([1, 2]), tocha.Size([2, 3]))
     """
+    return _construct(dtype, args, kwargs, any_tensor=False)
+
+
+def construct_default(args: tuple, kwargs: dict[str, Any]) -> Tensor:
+    """Tensor(...): tensors of any dtype are taken as they are, all else gets the default dtype."""
+    return _construct(_C.get_default_dtype(), args, kwargs, any_tensor=True)
+
+
+def _construct(dtype: _C.dtype, args: tuple, kwargs: dict[str, Any], any_tensor: bool) -> Tensor:
     options = dict(kwargs)
     device = options.pop("device", None)
     if not set(options) <= set(_ALONE) or (options and len(options) + len(args) > 1):
@@ -136,9 +162,13 @@ def construct(dtype: _C.dtype, args: tuple, kwargs: dict[str, Any]) -> Tensor:
         )
     if options:
         ((name, value),) = options.items()
-        return _of_sizes(dtype, value) if name == "size" else _of_one(dtype, value)
-    if len(args) == 1 and not _is_size(args[0]):
-        return _of_sizes(dtype, args[0]) if isinstance(args[0], _C.Size) else _of_one(dtype, args[0])
+        if name == "size" and not isinstance(value, tuple | list):
+            raise _bad_arguments(args, kwargs)
+        if name == "data":
+            return _of_data(dtype, value)
+        return _of_sizes(dtype, value) if name == "size" else _of_one(dtype, value, any_tensor)
+    if len(args) == 1 and (isinstance(args[0], Tensor) or not _is_size(args[0])):
+        return _of_sizes(dtype, args[0]) if isinstance(args[0], _C.Size) else _of_one(dtype, args[0], any_tensor)
     if args and not _is_size(args[0]):
         raise _bad_arguments(args, kwargs)
     return _of_sizes(dtype, args or (0,))
@@ -146,29 +176,45 @@ def construct(dtype: _C.dtype, args: tuple, kwargs: dict[str, Any]) -> Tensor:
 
 def _of_sizes(dtype: _C.dtype, sizes: Any) -> Tensor:
     for place, size in enumerate(sizes, 1):
+        reason = ""
         if not _is_size(size):
+            reason = f"type must be tuple of ints,but got {type(size).__name__}"
+        elif not -(1 << 63) <= operator.index(size) < 1 << 63:
+            reason = "Overflow when unpacking long long"
+        if reason:
             raise TypeError(
-                f"new(): argument 'size' failed to unpack the object at pos {place} with error "
-                f'"type must be tuple of ints,but got {type(size).__name__}"'
+                f"new(): argument 'size' failed to unpack the object at pos {place} with error \"{reason}\""
             )
-    return _C.empty(tuple(int(s) for s in sizes), dtype=dtype)
+    return _C.empty(tuple(operator.index(s) for s in sizes), dtype=dtype)
 
 
-def _of_one(dtype: _C.dtype, value: Any) -> Tensor:
+def _of_one(dtype: _C.dtype, value: Any, any_tensor: bool) -> Tensor:
     if isinstance(value, TypedStorage | UntypedStorage):
         return _on_storage(dtype, value)
     if isinstance(value, Tensor):
-        return _alias(dtype, value)
-    if isinstance(value, str):
-        raise TypeError("new(): invalid data type 'str'")
-    if not hasattr(value, "__len__"):
-        raise TypeError(f"new(): data must be a sequence (got {type(value).__name__})")
+        return value.view_as(value) if any_tensor else _alias(dtype, value)
+    return _of_data(dtype, value)
+
+
+def _of_data(dtype: _C.dtype, value: Any) -> Tensor:
+    if isinstance(value, str | bytes):
+        raise TypeError(f"new(): invalid data type '{type(value).__name__}'")
+    if isinstance(value, dict | Tensor) or not hasattr(type(value), "__getitem__") or _is_number(value):
+        raise TypeError(f"new(): data must be a sequence (got {_type_name(value)})")
     return _C.tensor(value, dtype=dtype)
+
+
+def _is_number(value: Any) -> bool:
+    """NumPy's scalars, which have __getitem__."""
+    return hasattr(value, "__array_interface__") and value.__array_interface__["shape"] == ()
 
 
 def _on_storage(dtype: _C.dtype, storage: Any) -> Tensor:
     if isinstance(storage, TypedStorage) and storage.dtype != dtype:
-        raise RuntimeError(f"expected a storage of {dtype} or an UntypedStorage (got {storage.dtype})")
+        wanted, given = (_NAMES[d].removesuffix("Tensor") for d in (dtype, storage.dtype))
+        raise RuntimeError(
+            f"Expected a Storage of type {wanted} or an UntypedStorage, but got type {given} for argument 1 'storage'"
+        )
     untyped = storage.untyped()
     return _C.empty(0, dtype=dtype).set_(untyped, 0, (untyped.nbytes() // dtype.itemsize,), (1,))
 

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from tocha import _C
+from tocha.overrides import add_method
 
 __all__ = ["nonzero", "unique", "unique_consecutive", "unravel_index"]
 
@@ -93,4 +94,4 @@ def unravel_index(indices: _C.Tensor, shape: int | Sequence[int]) -> tuple[_C.Te
 def install() -> None:
     """Puts the methods onto the class; called once by `import tocha`."""
     for f in (unique, unique_consecutive, nonzero):
-        setattr(_C.Tensor, f.__name__, f)
+        add_method(f.__name__, f)

@@ -6,6 +6,7 @@ The native entry of every function notices operands that override (or an active 
 
 from __future__ import annotations
 
+import functools
 import threading
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
@@ -53,7 +54,7 @@ class TorchFunctionMode:
     >>> with Log():
     ...     _ = tocha.ones(2) + 1
     ones
-    __add__
+    add
     """
 
     def __torch_function__(
@@ -135,8 +136,6 @@ def wrap_torch_function(dispatcher: Callable) -> Callable:
     """Decorator: the wrapped function honours overrides among dispatcher(*args, **kwargs)."""
 
     def decorate(func: Callable) -> Callable:
-        import functools
-
         @functools.wraps(func)
         def wrapped(*args: Any, **kwargs: Any) -> Any:
             relevant = dispatcher(*args, **kwargs)
@@ -149,21 +148,66 @@ def wrap_torch_function(dispatcher: Callable) -> Callable:
     return decorate
 
 
+def add_method(name: str, method: Callable) -> None:
+    """Makes a function in Python a method of Tensor that subclasses and modes can take over, as native ones are."""
+
+    @functools.wraps(method)
+    def run(self: _C.Tensor, *args: Any, **kwargs: Any) -> Any:
+        if _C._has_torch_function((self,)):
+            return handle_torch_function(run, (self,), self, *args, **kwargs)
+        return method(self, *args, **kwargs)
+
+    run.__name__, run.__qualname__ = name, f"Tensor.{name}"
+    setattr(_C.Tensor, name, run)
+
+
+class _Property(property):
+    """A property that knows its name, as native ones do."""
+
+    def __init__(self, name: str, get: Callable) -> None:
+        super().__init__(get)
+        self.__name__ = name
+
+
+def add_property(name: str, getter: Callable[[_C.Tensor], Any]) -> None:
+    """The same for an attribute that is computed: overrides get its __get__."""
+
+    def get(self: _C.Tensor) -> Any:
+        if _C._has_torch_function((self,)):
+            return handle_torch_function(made.__get__, (self,), self)
+        return getter(self)
+
+    get.__doc__ = getter.__doc__
+    made = _Property(name, get)
+    setattr(_C.Tensor, name, made)
+
+
 def is_tensor_like(obj: object) -> bool:
     """Whether obj is a tensor or stands in for one."""
     return type(obj) is _C.Tensor or hasattr(obj, "__torch_function__")
 
 
 class DisableTorchFunctionSubclass:
-    """Context: operands' own __torch_function__ is not asked; modes neither."""
+    """Context: operands' own __torch_function__ is not asked; modes still are."""
+
+    _level = 1
 
     def __enter__(self) -> None:
-        self._before = _C._set_overrides_disabled(True)
+        before = _C._set_overrides(self._level)
+        self._before = before
+        if before > self._level:
+            _C._set_overrides(before)
 
     def __exit__(self, *exc: object) -> None:
-        _C._set_overrides_disabled(self._before)
+        _C._set_overrides(self._before)
+
+
+class _DisableTorchFunction(DisableTorchFunctionSubclass):
+    """Context: neither operands' own __torch_function__ nor modes are asked."""
+
+    _level = 2
 
 
 # PyTorch users reach these through _C.
 _C.DisableTorchFunctionSubclass = DisableTorchFunctionSubclass
-_C.DisableTorchFunction = DisableTorchFunctionSubclass
+_C.DisableTorchFunction = _DisableTorchFunction

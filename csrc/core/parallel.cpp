@@ -11,6 +11,7 @@
 #include <thread>
 #include <vector>
 
+#include "core/denormals.h"
 #include "core/fork.h"
 
 namespace tocha {
@@ -36,6 +37,7 @@ struct Job {
   int chunks;
   int threads;
   bool backwards;
+  bool flush_denormals;  // as the thread that gives the work does
 };
 
 constexpr int kClosed = -1;
@@ -92,7 +94,10 @@ void worker_main(Pool* p, int self) {
            !p->gate.compare_exchange_weak(inside_now, inside_now + 1, std::memory_order_acq_rel)) {
     }
     if (inside_now == kClosed) continue;
-    if (self < p->job.threads) run_chunks(p->job, *p, self);
+    if (self < p->job.threads) {
+      if (p->job.flush_denormals != flushes_denormals()) set_flush_denormals(p->job.flush_denormals);
+      run_chunks(p->job, *p, self);
+    }
     p->gate.fetch_sub(1, std::memory_order_acq_rel);
   }
 }
@@ -165,7 +170,8 @@ void parallel_range(int64_t n, int64_t grain, RangeFn fn, void* context) {
               chunk,
               chunks,
               std::min(threads, chunks),
-              (p.generation.load(std::memory_order_relaxed) & 1) != 0};
+              (p.generation.load(std::memory_order_relaxed) & 1) != 0,
+              flushes_denormals()};
   p.gate.store(0, std::memory_order_release);
   p.generation.fetch_add(1, std::memory_order_release);
   p.generation.notify_all();

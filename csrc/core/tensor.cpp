@@ -15,6 +15,7 @@ PyTypeObject* tensor_type = nullptr;
 namespace {
 
 DType the_default_dtype = DType::Float32;
+constexpr const char* kTooManyBytes = "Storage size calculation overflowed with sizes=";
 
 bool compute_contiguous(IntsView sizes, IntsView strides, int64_t numel) {
   if (numel == 0) return true;
@@ -27,13 +28,22 @@ bool compute_contiguous(IntsView sizes, IntsView strides, int64_t numel) {
   return true;
 }
 
-int64_t checked_product(IntsView sizes) {
-  int64_t n = 1;
+int64_t checked_product(IntsView sizes, const char* refusal = "numel: integer multiplication overflow with sizes=") {
+  uint64_t n = 1;
+  bool fits = true;
   for (int64_t s : sizes) {
     TOCHA_CHECK(s >= 0, Runtime, "Trying to create tensor with negative dimension ", s, ": ", sizes);
-    TOCHA_CHECK(!__builtin_mul_overflow(n, s, &n), Runtime, "numel: integer multiplication overflow for sizes ", sizes);
+    fits = !__builtin_mul_overflow(n, static_cast<uint64_t>(s), &n) && fits;
   }
-  return n;
+  TOCHA_CHECK(fits && n <= static_cast<uint64_t>(std::numeric_limits<int64_t>::max()), Runtime, refusal, sizes);
+  return static_cast<int64_t>(n);
+}
+
+// How far apart the elements of the next dim outwards are.
+int64_t next_stride(int64_t stride, int64_t size, IntsView sizes) {
+  TOCHA_CHECK(!__builtin_mul_overflow(stride, std::max<int64_t>(size, 1), &stride), Runtime,
+              "Stride calculation overflowed with sizes=", sizes);
+  return stride;
 }
 
 }  // namespace
@@ -52,7 +62,7 @@ Ints contiguous_strides(IntsView sizes) {
   int64_t step = 1;
   for (int64_t i = sizes.size() - 1; i >= 0; --i) {
     strides[i] = step;
-    step *= std::max<int64_t>(sizes[i], 1);
+    if (i) step = next_stride(step, sizes[i], sizes);
   }
   return strides;
 }
@@ -66,7 +76,7 @@ Ints format_strides(IntsView sizes, MemoryFormat format) {
   int64_t step = 1;
   auto place = [&](int64_t d) {
     strides[d] = step;
-    step *= std::max<int64_t>(sizes[d], 1);
+    if (d) step = next_stride(step, sizes[d], sizes);
   };
   place(1);
   for (int64_t d = wanted - 1; d >= 2; --d) place(d);
@@ -75,22 +85,23 @@ Ints format_strides(IntsView sizes, MemoryFormat format) {
 }
 
 size_t bytes_needed(IntsView sizes, IntsView strides, int64_t offset, int64_t itemsize) {
-  int64_t last = offset;
-  for (int64_t i = 0; i < sizes.size(); ++i) {
-    if (sizes[i] == 0) return 0;
+  for (int64_t s : sizes)
+    if (s == 0) return 0;
+  int64_t end = 0, bytes = 0;  // one past the last element
+  bool fits = offset >= 0 && !__builtin_add_overflow(offset, 1, &end);
+  for (int64_t i = 0; i < sizes.size() && fits; ++i) {
     int64_t step;
-    TOCHA_CHECK(!__builtin_mul_overflow(sizes[i] - 1, strides[i], &step) && !__builtin_add_overflow(last, step, &last),
-                Runtime, "Storage size calculation overflowed with sizes=", sizes, " and strides=", strides);
+    fits = !__builtin_mul_overflow(sizes[i] - 1, strides[i], &step) && !__builtin_add_overflow(end, step, &end);
   }
-  int64_t bytes;
-  TOCHA_CHECK(!__builtin_mul_overflow(last + 1, itemsize, &bytes), Runtime,
-              "Storage size calculation overflowed with sizes=", sizes, " and strides=", strides);
+  fits = fits && end > 0 && !__builtin_mul_overflow(end, itemsize, &bytes);
+  TOCHA_CHECK(fits, Runtime, kTooManyBytes, sizes, " and strides=", strides, " at storage offset ", offset);
   return static_cast<size_t>(bytes);
 }
 
 void init_descriptor(TensorObject* t, IntsView sizes, IntsView strides) {
   int64_t n = sizes.size();
   TOCHA_CHECK(n <= 64, Runtime, "tensors of more than 64 dimensions are not supported, got ", n);
+  int64_t numel = checked_product(sizes);  // before anything changes
   if (n > t->dims_capacity) {
     auto* grown = new int64_t[static_cast<size_t>(2 * n)];
     if (t->dims != t->inline_dims) delete[] t->dims;
@@ -100,7 +111,7 @@ void init_descriptor(TensorObject* t, IntsView sizes, IntsView strides) {
   std::copy(sizes.begin(), sizes.end(), t->dims);
   std::copy(strides.begin(), strides.end(), t->dims + n);
   t->ndim = static_cast<uint8_t>(n);
-  t->numel = product(sizes);
+  t->numel = numel;
   t->contiguous = compute_contiguous(sizes, strides, t->numel);
 }
 
@@ -123,15 +134,14 @@ Tensor make_tensor(StorageRef storage, DType dtype, IntsView sizes, IntsView str
 }
 
 Tensor empty_strided(IntsView sizes, IntsView strides, DType dtype, Device device) {
-  checked_product(sizes);
+  checked_product(sizes, kTooManyBytes);
   return make_tensor(new_storage(bytes_needed(sizes, strides, 0, itemsize(dtype)), device), dtype, sizes, strides, 0);
 }
 
 Tensor empty(IntsView sizes, DType dtype, Device device) {
-  int64_t n = checked_product(sizes);
+  int64_t n = checked_product(sizes, kTooManyBytes);
   int64_t bytes;
-  TOCHA_CHECK(!__builtin_mul_overflow(n, itemsize(dtype), &bytes), Runtime,
-              "Storage size calculation overflowed with sizes=", sizes);
+  TOCHA_CHECK(!__builtin_mul_overflow(n, itemsize(dtype), &bytes), Runtime, kTooManyBytes, sizes);
   return make_tensor(new_storage(static_cast<size_t>(bytes), device), dtype, sizes, contiguous_strides(sizes), 0);
 }
 

@@ -6,6 +6,7 @@
 #include "autograd/mode.h"
 #include "core/gil.h"
 #include "core/parallel.h"
+#include "core/switches.h"
 #include "cpu/elementwise.h"
 #include "dispatch/native.h"
 #include "ops/views.h"
@@ -26,6 +27,15 @@ void fill_words(char* out, int64_t n, const char* value) {
 struct TwoWords {
   int64_t a, b;
 };
+
+// What stands out where somebody reads memory that was never written.
+Scalar unlikely_value(DType d) {
+  if (d == DType::Bool) return Scalar(true);
+  if (d == DType::UInt64) return Scalar(std::numeric_limits<uint64_t>::max());
+  if (!is_integral(d)) return Scalar(std::numeric_limits<double>::quiet_NaN());
+  int bits = static_cast<int>(8 * itemsize(d)) - (info(d).is_signed ? 1 : 0);
+  return Scalar(static_cast<int64_t>((uint64_t{1} << bits) - 1));
+}
 
 // The elements lie without holes: their order does not matter.
 void fill_dense(char* out, int64_t n, int64_t size, const char* value) {
@@ -96,6 +106,12 @@ void fill(const Tensor& dst, const Scalar& value) {
   if (dst.numel() == 0) return;
   ReleaseGil unlocked(dst.numel());
   fill_dense(dst.bytes(), dst.numel(), dst.itemsize(), stored);
+}
+
+void fill_uninitialized(const Tensor& t) {
+  if (!switches.fill_uninitialized) [[likely]]
+    return;
+  fill(t, unlikely_value(t.dtype()));
 }
 
 }  // namespace tocha::cpu
@@ -196,13 +212,24 @@ Tensor _clone_storage(const Tensor& self) {
   return copy;
 }
 
+namespace {
+// What a storage got beyond the bytes it had.
+void fill_added(const Tensor& t, int64_t bytes_before) {
+  int64_t first = (bytes_before + t.itemsize() - 1) / t.itemsize();
+  int64_t end = static_cast<int64_t>(t.storage().nbytes) / t.itemsize();
+  if (end > first) cpu::fill_uninitialized(make_tensor(t.storage_ref(), t.dtype(), Ints{end - first}, Ints{1}, first));
+}
+}  // namespace
+
 void resize_(const Tensor& self, IntsView size, std::optional<MemoryFormat> format) {
   MemoryFormat f = format.value_or(MemoryFormat::Contiguous);
   TOCHA_CHECK(f != MemoryFormat::Preserve, Runtime, "[resize_] unsupported memory format preserve_format");
   for (int64_t s : size) TOCHA_CHECK(s >= 0, Runtime, "[resize_] negative size in ", size);
   TOCHA_CHECK(!autograd::requires_grad(self), Runtime, "[resize_] cannot resize variables that require grad");
   if (self.sizes() == size && !format) return;
+  int64_t before = static_cast<int64_t>(self.storage().nbytes);
   tocha::resize_(self, size, format_strides(size, f));
+  if (switches.fill_uninitialized && computes(self)) fill_added(self, before);
 }
 
 }  // namespace tocha::native

@@ -25,6 +25,8 @@ CastLoop cast_loop(DType from, DType to);
 
 // dst[...] = value, any layout.
 void fill(const Tensor& dst, const Scalar& value);
+// NaN, or the greatest integer, where memory that nobody has written is to be filled (core/switches.h).
+void fill_uninitialized(const Tensor& t);
 // dst[...] = src[...], same shape or broadcastable; any dtypes and layouts.
 void copy(const Tensor& dst, const Tensor& src);
 

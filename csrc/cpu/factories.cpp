@@ -4,6 +4,7 @@
 
 #include "core/gil.h"
 #include "core/parallel.h"
+#include "cpu/elementwise.h"
 #include "dispatch/native.h"
 
 namespace tocha::native {
@@ -127,10 +128,12 @@ using MaybeDType = std::optional<DType>;
 using MaybeDevice = std::optional<Device>;
 using MaybeFormat = std::optional<MemoryFormat>;
 
-void empty(const Tensor&, IntsView, MaybeDType, MaybeDevice, MaybeFormat) {}
-void empty_strided(const Tensor&, IntsView, IntsView, MaybeDType, MaybeDevice) {}
-void empty_permuted(const Tensor&, IntsView, IntsView, MaybeDType, MaybeDevice) {}
-void empty_like(const Tensor&, const Tensor&, MaybeDType, MaybeDevice, MaybeFormat) {}
+void empty(const Tensor& out, IntsView, MaybeDType, MaybeDevice, MaybeFormat) { cpu::fill_uninitialized(out); }
+void empty_strided(const Tensor& out, IntsView, IntsView, MaybeDType, MaybeDevice) { cpu::fill_uninitialized(out); }
+void empty_permuted(const Tensor& out, IntsView, IntsView, MaybeDType, MaybeDevice) { cpu::fill_uninitialized(out); }
+void empty_like(const Tensor& out, const Tensor&, MaybeDType, MaybeDevice, MaybeFormat) {
+  cpu::fill_uninitialized(out);
+}
 
 void zeros(const Tensor& out, IntsView, MaybeDType, MaybeDevice) { fill(out, Scalar(int64_t{0})); }
 void ones(const Tensor& out, IntsView, MaybeDType, MaybeDevice) { fill(out, Scalar(int64_t{1})); }

@@ -2,6 +2,7 @@
 
 #include <unordered_set>
 
+#include "core/switches.h"
 #include "dispatch/backend.h"
 #include "dispatch/native.h"
 
@@ -57,7 +58,7 @@ void check_storage_bounds(const Tensor& self, IntsView sizes, IntsView strides, 
 
 void warn_once(const std::string& text) {
   static auto& seen = *new std::unordered_set<std::string>();
-  if (!seen.insert(text).second) return;
+  if (!seen.insert(text).second && !switches.warn_always) return;
   if (PyErr_WarnEx(PyExc_UserWarning, text.c_str(), 1) < 0) throw PythonError();
 }
 

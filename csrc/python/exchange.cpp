@@ -7,6 +7,7 @@
 #include <string>
 
 #include "core/sparse.h"
+#include "dispatch/rules.h"
 #include "python/pinned_storage.h"
 #include "python/types.h"
 
@@ -366,13 +367,10 @@ Tensor call_tensor_method(const Tensor& t, const char* name) {
 }
 
 void warn_read_only(const char* what) {
-  static bool warned = false;
-  if (std::exchange(warned, true)) return;
-  std::string text = str("The given ", what,
-                         " is not writable, and tocha does not support non-writable tensors. Writing to this "
-                         "tensor writes to memory that is supposed not to change. You may want to copy the data first. "
-                         "This warning is shown once.");
-  check(PyErr_WarnEx(PyExc_UserWarning, text.c_str(), 1));
+  warn_once(str("The given ", what,
+                " is not writable, and tocha does not support non-writable tensors. Writing to this tensor writes to "
+                "memory that is supposed not to change. You may want to copy the data first. This warning is shown "
+                "once."));
 }
 
 void check_foreign_strides(IntsView strides, const char* what) {
@@ -394,9 +392,33 @@ Tensor from_numpy(PyObject* array) {
   return share_object(a, array);
 }
 
+bool is_numpy_array(PyObject* o) {
+  const NumpyTypes* np = loaded_numpy();
+  return np && PyType_IsSubtype(Py_TYPE(o), np->ndarray);
+}
+
 bool has_array_interface(PyObject* o) {
-  return PyObject_CheckBuffer(o) || attribute_or_null(o, "__array_struct__") ||
-         attribute_or_null(o, "__array_interface__");
+  return attribute_or_null(o, "__array_struct__") || attribute_or_null(o, "__array_interface__");
+}
+
+DType array_dtype(PyObject* o) {
+  Ref capsule = attribute_or_null(o, "__array_struct__");
+  if (!capsule) return from_array_interface(o).dtype();
+  DType d = describe(array_struct(capsule.get())).dtype;
+  TOCHA_CHECK(d != DType::Undefined, Type, "can't convert np.ndarray of type ", numpy_type_name(o), ". ", kSupported);
+  return d;
+}
+
+Tensor readable_array(PyObject* array) {
+  Ref capsule = attribute(array, "__array_struct__");
+  const ArrayStruct& raw = array_struct(capsule.get());
+  if (!(raw.flags & kNotSwapped) && raw.itemsize > 1) return Tensor();
+  ForeignArray a = describe(raw);
+  if (a.dtype == DType::Undefined) return Tensor();
+  for (int64_t stride : a.strides)
+    if (stride < 0 || stride % itemsize(a.dtype)) return Tensor();
+  a.writable = true;  // nobody is going to write, so there is nothing to warn of
+  return share_object(a, array);
 }
 
 Tensor from_array_interface(PyObject* o) {

@@ -19,9 +19,14 @@ Tensor from_numpy(PyObject* array);
 PyObject* to_numpy(const Tensor& t, bool force);
 // A 1-d tensor on the memory of an object with the buffer protocol; count < 0 means all there is.
 Tensor from_buffer(PyObject* buffer, DType dtype, int64_t count, int64_t offset);
-// Does o offer __array_struct__, __array_interface__ or the buffer protocol?
+bool is_numpy_array(PyObject* o);
+// Does o offer __array_struct__ or __array_interface__?
 bool has_array_interface(PyObject* o);
 Tensor from_array_interface(PyObject* o);
+// The dtype of an array or a NumPy scalar.
+DType array_dtype(PyObject* o);
+// A tensor to read an ndarray by; null for arrays that no tensor can describe (negative strides, foreign types).
+Tensor readable_array(PyObject* array);
 
 // ---- DLPack (dlpack.cpp)
 

@@ -1,6 +1,7 @@
 // The Python names of exchange.h: methods of Tensor and functions of the module. tensor_type.cpp and module.cpp add
 // them.
 #include "python/exchange.h"
+#include "python/overrides.h"
 #include "python/types.h"
 
 namespace tocha::python {
@@ -25,7 +26,7 @@ std::optional<bool> optional_bool(PyObject* o, const char* function) {
 // ---- Methods
 
 PyObject* tensor_numpy(PyObject* self, PyObject* args, PyObject* kwargs) {
-  return guarded([&] {
+  return overridable(self, "numpy", TupleArguments{args, kwargs}, [&] {
     static const char* names[] = {"force", nullptr};
     PyObject* force = Py_False;
     parse(args, kwargs, "|$O:numpy", names, &force);
@@ -36,7 +37,7 @@ PyObject* tensor_numpy(PyObject* self, PyObject* args, PyObject* kwargs) {
 
 // NumPy 2 asks with copy=; an array of another dtype is a copy anyway.
 PyObject* tensor_array(PyObject* self, PyObject* args, PyObject* kwargs) {
-  return guarded([&] {
+  return overridable(self, "__array__", TupleArguments{args, kwargs}, [&] {
     static const char* names[] = {"dtype", "copy", nullptr};
     PyObject *dtype = Py_None, *copy = Py_None;
     parse(args, kwargs, "|OO:__array__", names, &dtype, &copy);
@@ -68,7 +69,7 @@ void check_stream(const Tensor& t, PyObject* stream) {
 }
 
 PyObject* tensor_dlpack(PyObject* self, PyObject* args, PyObject* kwargs) {
-  return guarded([&] {
+  return overridable(self, "__dlpack__", TupleArguments{args, kwargs}, [&] {
     static const char* names[] = {"stream", "max_version", "dl_device", "copy", nullptr};
     PyObject *stream = Py_None, *max_version = Py_None, *device = Py_None, *copy = Py_None;
     parse(args, kwargs, "|$OOOO:__dlpack__", names, &stream, &max_version, &device, &copy);
@@ -83,7 +84,7 @@ PyObject* tensor_dlpack(PyObject* self, PyObject* args, PyObject* kwargs) {
 }
 
 PyObject* tensor_dlpack_device(PyObject* self, PyObject*) {
-  return guarded([&] {
+  return overridable(self, "__dlpack_device__", [&] {
     Device d = Tensor::borrow(self).device();
     TOCHA_CHECK(!d.is_meta(), Value, "Unknown device type ", d, " for Dlpack");
     auto [type, id] = dlpack_device(d);

@@ -211,7 +211,7 @@ bool overridden(PyObject* self, PyObject* index, PyObject* value, std::vector<Py
     if (!o || Py_TYPE(o) == tensor_type) return;
     if (has_override(o))
       out.push_back(o);
-    else if (overrides_disabled)
+    else if (overrides != Overrides::on)
       check_not_sparse(o);
   };
   look(self);
@@ -219,7 +219,7 @@ bool overridden(PyObject* self, PyObject* index, PyObject* value, std::vector<Py
   if (PyTuple_Check(index))
     for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(index); ++i) look(PyTuple_GET_ITEM(index, i));
   look(value);
-  return !out.empty() || (function_modes && !overrides_disabled);
+  return !out.empty() || modes_ask();
 }
 
 PyObject* override_item(const char* name, PyObject* self, PyObject* index, PyObject* value,

@@ -2,8 +2,10 @@
 #include <Python.h>
 #include <structmember.h>
 
+#include "core/denormals.h"
 #include "core/gil.h"
 #include "core/parallel.h"
+#include "core/switches.h"
 #include "cpu/backend.h"
 #include "dispatch/promotion.h"
 #include "dispatch/rules.h"
@@ -43,7 +45,7 @@ PyObject* set_default_dtype(PyObject*, PyObject* d) {
 }
 
 PyObject* result_type(PyObject*, PyObject* args) {
-  return guarded([&]() -> PyObject* {
+  return overridable_function("result_type", args, nullptr, [&]() -> PyObject* {
     TOCHA_CHECK(PyTuple_GET_SIZE(args) == 2, Type, "result_type() takes 2 arguments, got ", PyTuple_GET_SIZE(args));
     ResultType r;
     for (int i = 0; i < 2; ++i) {
@@ -57,7 +59,7 @@ PyObject* result_type(PyObject*, PyObject* args) {
 }
 
 PyObject* promote_types(PyObject*, PyObject* args) {
-  return guarded([&]() -> PyObject* {
+  return overridable_function("promote_types", args, nullptr, [&]() -> PyObject* {
     PyObject *a, *b;
     if (!PyArg_ParseTuple(args, "O!O!", dtype_type, &a, dtype_type, &b)) throw PythonError();
     return Py_NewRef(dtype_object(tocha::promote_types(as_dtype(a), as_dtype(b))));
@@ -65,7 +67,7 @@ PyObject* promote_types(PyObject*, PyObject* args) {
 }
 
 PyObject* can_cast(PyObject*, PyObject* args, PyObject* kwargs) {
-  return guarded([&]() -> PyObject* {
+  return overridable_function("can_cast", args, kwargs, [&]() -> PyObject* {
     PyObject *a, *b;
     static const char* names[] = {"from_", "to", nullptr};
     if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O!O!", const_cast<char**>(names), dtype_type, &a, dtype_type, &b))
@@ -75,7 +77,7 @@ PyObject* can_cast(PyObject*, PyObject* args, PyObject* kwargs) {
 }
 
 PyObject* tensor(PyObject*, PyObject* args, PyObject* kwargs) {
-  return guarded([&]() -> PyObject* {
+  return overridable_function("tensor", args, kwargs, [&]() -> PyObject* {
     PyObject *data, *dtype = Py_None, *device = Py_None, *names = Py_None;
     int requires_grad = 0, pin = 0;
     static const char* keys[] = {"data", "dtype", "device", "requires_grad", "pin_memory", "names", nullptr};
@@ -101,7 +103,7 @@ PyObject* tensor(PyObject*, PyObject* args, PyObject* kwargs) {
 
 // as_tensor(data, dtype, device): shares memory where it can.
 PyObject* as_tensor_(PyObject*, PyObject* args, PyObject* kwargs) {
-  return guarded([&]() -> PyObject* {
+  return overridable_function("as_tensor", args, kwargs, [&]() -> PyObject* {
     PyObject *data, *dtype = Py_None, *device = Py_None;
     static const char* keys[] = {"data", "dtype", "device", nullptr};
     if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O|OO:as_tensor", const_cast<char**>(keys), &data, &dtype, &device))
@@ -113,8 +115,7 @@ PyObject* as_tensor_(PyObject*, PyObject* args, PyObject* kwargs) {
       if ((!want || *want == t.dtype()) && (!where || *where == t.device())) return t.give();
       return tensor_from_data(data, want, where).give();
     }
-    if (has_array_interface(data)) {
-      Tensor t = from_array_interface(data);
+    if (Tensor t = shared_array(data)) {
       if ((!want || *want == t.dtype()) && (!where || where->is_cpu())) return t.give();
     }
     return tensor_from_data(data, want, where ? where : std::optional<Device>(default_device())).give();
@@ -125,30 +126,47 @@ PyObject* set_function_modes(PyObject*, PyObject* n) {
   function_modes = static_cast<int>(PyLong_AsLong(n));
   return Py_NewRef(Py_None);
 }
-PyObject* set_overrides_disabled(PyObject*, PyObject* on) {
-  bool before = overrides_disabled;
-  overrides_disabled = on == Py_True;
-  return PyBool_FromLong(before);
+PyObject* set_overrides(PyObject*, PyObject* on) {
+  // _set_overrides(level): 0 on, 1 modes only, 2 off; returns what it was.
+  long level = PyLong_AsLong(on);
+  if (level == -1 && PyErr_Occurred()) return nullptr;
+  Overrides before = std::exchange(overrides, static_cast<Overrides>(level));
+  return PyLong_FromLong(static_cast<long>(before));
 }
 PyObject* disabled_torch_function(PyObject*, PyObject* args) {
-  // (func, types, args, kwargs): runs func as if there were no overrides.
+  // (func, types, args, kwargs): runs func as if no operand had overrides.
   return guarded([&]() -> PyObject* {
     PyObject *func, *types, *inner = nullptr, *kwargs = nullptr;
     if (!PyArg_ParseTuple(args, "OO|OO", &func, &types, &inner, &kwargs)) throw PythonError();
     Ref none = own(PyTuple_New(0));
-    bool before = std::exchange(overrides_disabled, true);
+    Overrides before = std::exchange(overrides, std::max(overrides, Overrides::modes_only));
     PyObject* result = PyObject_Call(func, inner ? inner : none.get(), kwargs == Py_None ? nullptr : kwargs);
-    overrides_disabled = before;
+    overrides = before;
     return result;
   });
 }
 PyObject* has_torch_function(PyObject*, PyObject* items) {
   return guarded([&]() -> PyObject* {
-    if (function_modes && !overrides_disabled) Py_RETURN_TRUE;
+    if (modes_ask()) Py_RETURN_TRUE;
     Ref seq = own(PySequence_Fast(items, "expected a sequence"));
     for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(seq.get()); ++i)
       if (has_override(PySequence_Fast_GET_ITEM(seq.get(), i))) Py_RETURN_TRUE;
     Py_RETURN_FALSE;
+  });
+}
+
+PyObject* set_warn_always(PyObject*, PyObject* on) {
+  switches.warn_always = on == Py_True;
+  return Py_NewRef(Py_None);
+}
+PyObject* set_fill_uninitialized(PyObject*, PyObject* on) {
+  switches.fill_uninitialized = on == Py_True;
+  return Py_NewRef(Py_None);
+}
+PyObject* set_flush_denormal(PyObject*, PyObject* on) {
+  return guarded([&]() -> PyObject* {
+    TOCHA_CHECK(PyBool_Check(on), Runtime, "flush_denormal expects a bool, but got ", Py_TYPE(on)->tp_name);
+    return PyBool_FromLong(set_flush_denormals(on == Py_True));
   });
 }
 
@@ -195,9 +213,14 @@ PyMethodDef module_table[] = {
     {"as_tensor", reinterpret_cast<PyCFunction>(as_tensor_), METH_VARARGS | METH_KEYWORDS,
      "as_tensor(data, dtype=None, device=None): data as a tensor, sharing memory where possible."},
     {"_set_function_modes", set_function_modes, METH_O, nullptr},
-    {"_set_overrides_disabled", set_overrides_disabled, METH_O, nullptr},
+    {"_set_overrides", set_overrides, METH_O, nullptr},
     {"_disabled_torch_function_impl", disabled_torch_function, METH_VARARGS, nullptr},
     {"_has_torch_function", has_torch_function, METH_O, nullptr},
+    {"_set_warn_always", set_warn_always, METH_O, nullptr},
+    {"_set_fill_uninitialized", set_fill_uninitialized, METH_O, nullptr},
+    {"set_flush_denormal", set_flush_denormal, METH_O,
+     "set_flush_denormal(mode): whether numbers too small for a normal float count as zero, in this thread and those "
+     "that compute for it. Returns whether the processor can do so."},
     {"_run_rows", run_rows, METH_VARARGS, nullptr},
     {"_cpu_memory", memory_stats, METH_NOARGS, nullptr},
     {"_cpu_empty_cache", empty_cache, METH_NOARGS, nullptr},

@@ -10,7 +10,9 @@ namespace tocha::python {
 
 // Tensor(...): the legacy constructor, for Tensor and its subclasses.
 PyObject* legacy_tensor(PyTypeObject* type, PyObject* args, PyObject* kwargs);
-// The module functions tensor, as_tensor, asarray, from_numpy, frombuffer, from_dlpack ...
+// A tensor on the memory of data where that is an array (NumPy's, or one that describes itself so); else null.
+Tensor shared_array(PyObject* data);
+// tensor(data): a copy of a tensor, an array, or of numbers in nested sequences.
 Tensor tensor_from_data(PyObject* data, std::optional<DType> dtype, std::optional<Device> device);
 
 }  // namespace tocha::python

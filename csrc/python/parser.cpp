@@ -4,12 +4,7 @@
 #include <cstring>
 #include <tuple>
 
-#include "core/sparse.h"
-
 namespace tocha::python {
-
-thread_local int function_modes = 0;
-thread_local bool overrides_disabled = false;
 
 namespace {
 
@@ -20,12 +15,6 @@ PyObject* interned(const char* s) {
 }
 
 bool is_sequence(PyObject* o) { return PyTuple_Check(o) || PyList_Check(o); }
-
-bool is_plain_python(PyTypeObject* t) {
-  return t == &PyLong_Type || t == &PyFloat_Type || t == &PyBool_Type || t == &PyTuple_Type || t == &PyList_Type ||
-         t == &PyUnicode_Type || t == &PyDict_Type || t == &PyComplex_Type || t == &PySlice_Type ||
-         t == Py_TYPE(Py_None);
-}
 
 // What a call is about to be matched against, with the operands that override it.
 struct Match {
@@ -40,7 +29,7 @@ bool takes_over(PyObject* o, Match& m) {
     m.overridden.push_back(o);
     return true;
   }
-  if (overrides_disabled) check_not_sparse(o);
+  if (overrides != Overrides::on) check_not_sparse(o);
   return false;
 }
 
@@ -312,18 +301,9 @@ std::string describe(PyObject* o) {
        "), but expected one of:", expected);
 }
 
-PyObject* public_callable(Function& f) {
-  if (!f.callable) {
-    Ref o = own(PyImport_ImportModule("tocha"));
-    std::string path = f.qualified;
-    for (size_t at = 0; at <= path.size();) {
-      size_t dot = std::min(path.find('.', at), path.size());
-      o = own(PyObject_GetAttrString(o.get(), path.substr(at, dot - at).c_str()));
-      at = dot + 1;
-    }
-    f.callable = o.give();
-  }
-  return f.callable;
+PyObject* kept_object(PyObject*& slot, const char* path) {
+  if (!slot) slot = public_object(path).give();
+  return slot;
 }
 
 PyObject* override_call(Function& f, const std::vector<PyObject*>& overridden, PyObject* self, PyObject* const* args,
@@ -338,7 +318,13 @@ PyObject* override_call(Function& f, const std::vector<PyObject*>& overridden, P
     for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(kwnames); ++i)
       check(PyDict_SetItem(kwargs.get(), PyTuple_GET_ITEM(kwnames, i), args[nargs + i]));
   }
-  return call_override(public_callable(f), overridden, tuple.get(), kwargs.get());
+  return call_override(kept_object(f.callable, f.qualified), overridden, tuple.get(), kwargs.get());
+}
+
+// 1 - x is x.__rsub__(1) to those who override.
+PyObject* override_reflected(Function& f, const std::vector<PyObject*>& overridden, PyObject* const* args) {
+  Ref swapped = own(PyTuple_Pack(2, args[1], args[0]));
+  return call_override(kept_object(f.reflected_callable, f.reflected), overridden, swapped.get(), nullptr);
 }
 
 PyObject* invoke_matched(Function& f, PyObject* self, PyObject* const* args, Py_ssize_t nargs, PyObject* kwnames,
@@ -347,7 +333,8 @@ PyObject* invoke_matched(Function& f, PyObject* self, PyObject* const* args, Py_
   for (int i = 0; i < f.count; ++i) {
     Signature& s = f.signatures[i];
     if (!match(s, f, self, args, nargs, kwnames, m)) continue;
-    if (!m.overridden.empty() || (function_modes && !overrides_disabled)) [[unlikely]] {
+    if (!m.overridden.empty() || modes_ask()) [[unlikely]] {
+      if (f.reflected && !is_tensor(args[0])) return override_reflected(f, m.overridden, args);
       return override_call(f, m.overridden, self, args, nargs, kwnames);
     }
     return s.call(m.slots);
@@ -358,36 +345,6 @@ PyObject* invoke_matched(Function& f, PyObject* self, PyObject* const* args, Py_
 }
 
 }  // namespace
-
-void check_not_sparse(PyObject* o) {
-  if (is_tensor(o)) check_strided(Tensor::borrow(o), "a native operator, without __torch_function__,");
-}
-
-bool has_override(PyObject* o) {
-  PyTypeObject* t = Py_TYPE(o);
-  if (t == tensor_type || overrides_disabled || is_plain_python(t)) return false;
-  static PyObject* name = interned("__torch_function__");
-  static PyObject* disabled = nullptr;
-  PyObject* found = PyObject_GetAttr(reinterpret_cast<PyObject*>(t), name);
-  if (!found) {
-    PyErr_Clear();
-    return false;
-  }
-  Ref method(found);
-  if (!disabled) disabled = cached_attribute("tocha._C", "_disabled_torch_function_impl");
-  return method.get() != disabled;
-}
-
-PyObject* call_override(PyObject* callable, const std::vector<PyObject*>& overridden, PyObject* args,
-                        PyObject* kwargs) {
-  // Python decides the order: modes first, then the operands' types, subclasses before their bases.
-  PyObject* handler = cached_attribute("tocha.overrides", "_call_overrides");
-  Ref operands = own(PyTuple_New(static_cast<Py_ssize_t>(overridden.size())));
-  for (size_t i = 0; i < overridden.size(); ++i)
-    PyTuple_SET_ITEM(operands.get(), static_cast<Py_ssize_t>(i), Py_NewRef(overridden[i]));
-  return own(PyObject_CallFunctionObjArgs(handler, callable, operands.get(), args, kwargs ? kwargs : Py_None, nullptr))
-      .give();
-}
 
 PyObject* invoke(Function& f, PyObject* self, PyObject* const* args, Py_ssize_t nargs, PyObject* kwnames) {
   try {

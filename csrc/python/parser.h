@@ -7,6 +7,7 @@
 
 #include "core/tensor.h"
 #include "python/object.h"
+#include "python/overrides.h"
 #include "python/types.h"
 
 namespace tocha::python {
@@ -68,7 +69,9 @@ struct Function {
   bool method;
   Signature* signatures;
   int count;
-  PyObject* callable = nullptr;  // looked up when an override first asks
+  const char* reflected = nullptr;  // of an operator: what overrides get when the first operand is no tensor
+  PyObject* callable = nullptr;     // looked up when an override first asks
+  PyObject* reflected_callable = nullptr;
 };
 
 PyObject* invoke(Function& f, PyObject* self, PyObject* const* args, Py_ssize_t nargs, PyObject* kwnames);
@@ -99,15 +102,6 @@ template <Function& F>
 PyObject* binary_swapped_entry(PyObject* a, PyObject* b) {
   return invoke_binary(F, b, a);
 }
-
-// __torch_function__: overrides by subclasses and by modes.
-extern thread_local int function_modes;       // how many modes are active
-extern thread_local bool overrides_disabled;  // DisableTorchFunctionSubclass
-bool has_override(PyObject* o);
-// Where overrides are switched off a sparse tensor has nobody to speak for it.
-void check_not_sparse(PyObject* o);
-// Calls the override of a function that is not in the tables; args is a tuple.
-PyObject* call_override(PyObject* callable, const std::vector<PyObject*>& overridden, PyObject* args, PyObject* kwargs);
 
 inline bool is_tensor(PyObject* o) { return Py_TYPE(o) == tensor_type || PyObject_TypeCheck(o, tensor_type); }
 

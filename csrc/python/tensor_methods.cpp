@@ -3,8 +3,6 @@
 #include "autograd/history.h"
 #include "core/sparse.h"
 #include "dispatch/backend.h"
-#include "ops/comparison.h"
-#include "ops/reductions.h"
 #include "python/autograd_bindings.h"
 #include "python/bindings.h"
 #include "python/exchange.h"
@@ -45,41 +43,13 @@ namespace {
 Tensor self_of(PyObject* o) { return Tensor::borrow(o); }
 TensorObject* object_of(PyObject* o) { return reinterpret_cast<TensorObject*>(o); }
 
-// A method or attribute that a subclass or mode may take over; runs f when none does.
-template <class F>
-PyObject* overridable(PyObject* self, const char* name, PyObject* args, F f) {
-  return guarded([&]() -> PyObject* {
-    bool mine = Py_TYPE(self) != tensor_type && has_override(self);
-    if (!mine && (!function_modes || overrides_disabled)) return f();
-    Ref callable = own(PyObject_GetAttrString(reinterpret_cast<PyObject*>(tensor_type), name));
-    Ref all = args ? own(PySequence_Concat(own(PyTuple_Pack(1, self)).get(), args)) : own(PyTuple_Pack(1, self));
-    return call_override(callable.get(), mine ? std::vector<PyObject*>{self} : std::vector<PyObject*>{}, all.get(),
-                         nullptr);
-  });
-}
-
-// Attributes of subclasses go through __torch_function__ as `Tensor.name.__get__`.
-template <class F>
-PyObject* overridable_get(PyObject* self, const char* name, F f) {
-  if (Py_TYPE(self) == tensor_type && !function_modes) return guarded(f);
-  return guarded([&]() -> PyObject* {
-    bool mine = Py_TYPE(self) != tensor_type && has_override(self);
-    if (!mine && (!function_modes || overrides_disabled)) return f();
-    Ref descriptor = own(PyObject_GetAttrString(reinterpret_cast<PyObject*>(tensor_type), name));
-    Ref getter = own(PyObject_GetAttrString(descriptor.get(), "__get__"));
-    Ref args = own(PyTuple_Pack(1, self));
-    return call_override(getter.get(), mine ? std::vector<PyObject*>{self} : std::vector<PyObject*>{}, args.get(),
-                         nullptr);
-  });
-}
-
-#define GETTER(NAME, BODY)                                   \
-  PyObject* get_##NAME(PyObject* self, void*) {              \
-    return overridable_get(self, #NAME, [&]() -> PyObject* { \
-      auto t = self_of(self);                                \
-      (void)t;                                               \
-      BODY                                                   \
-    });                                                      \
+#define GETTER(NAME, BODY)                                          \
+  PyObject* get_##NAME(PyObject* self, void*) {                     \
+    return overridable(self, #NAME ".__get__", [&]() -> PyObject* { \
+      auto t = self_of(self);                                       \
+      (void)t;                                                      \
+      BODY                                                          \
+    });                                                             \
   }
 
 GETTER(shape, return size_object(t.sizes());)
@@ -112,22 +82,23 @@ GETTER(_post_accumulate_grad_hooks,
 GETTER(output_nr, return PyLong_FromLong(t.get()->autograd ? t.get()->autograd->output : 0);)
 
 int set_requires_grad(PyObject* self, PyObject* value, void*) {
-  return guarded_status([&] {
-    auto t = self_of(self);
+  return overridable_set(self, "requires_grad", value, [&] {
     TOCHA_CHECK(value, Type, "requires_grad cannot be deleted");
-    autograd::set_requires_grad(t, as_bool(value));
+    autograd::set_requires_grad(self_of(self), as_bool(value));
   });
 }
 
-int set_hooks(PyObject* self, PyObject* value, PyObject* AutogradMeta::* slot) {
-  return guarded_status([&] {
+int set_hooks(PyObject* self, const char* name, PyObject* value, PyObject* AutogradMeta::* slot) {
+  return overridable_set(self, name, value, [&] {
     AutogradMeta& m = autograd_meta(object_of(self));
     Py_XSETREF(m.*slot, !value || value == Py_None ? nullptr : Py_NewRef(value));
   });
 }
-int set__backward_hooks(PyObject* self, PyObject* value, void*) { return set_hooks(self, value, &AutogradMeta::hooks); }
+int set__backward_hooks(PyObject* self, PyObject* value, void*) {
+  return set_hooks(self, "_backward_hooks", value, &AutogradMeta::hooks);
+}
 int set__post_accumulate_grad_hooks(PyObject* self, PyObject* value, void*) {
-  return set_hooks(self, value, &AutogradMeta::post_accumulate);
+  return set_hooks(self, "_post_accumulate_grad_hooks", value, &AutogradMeta::post_accumulate);
 }
 
 // The hooks of a result go with the node that made it.
@@ -147,20 +118,20 @@ PyObject* bump_version(PyObject* self, PyObject*) {
   });
 }
 PyObject* retain_grad(PyObject* self, PyObject*) {
-  return guarded([&] {
+  return overridable(self, "retain_grad", [&] {
     autograd::retain_grad(self_of(self));
     return Py_NewRef(Py_None);
   });
 }
 PyObject* detach_inplace(PyObject* self, PyObject*) {
-  return guarded([&] {
+  return overridable(self, "detach_", [&] {
     autograd::detach_(self_of(self));
     return Py_NewRef(self);
   });
 }
 
 int set_grad(PyObject* self, PyObject* value, void*) {
-  return guarded_status([&] {
+  return overridable_set(self, "grad", value, [&] {
     auto t = self_of(self);
     if (!value || value == Py_None) {
       if (t.get()->autograd) t.get()->autograd->grad = Tensor();
@@ -179,7 +150,7 @@ int set_grad(PyObject* self, PyObject* value, void*) {
 }
 
 int set_data(PyObject* self, PyObject* value, void*) {
-  return guarded_status([&] {
+  return overridable_set(self, "data", value, [&] {
     TOCHA_CHECK(value && is_tensor(value), Type, "Tensor.data must be set to a Tensor");
     auto t = self_of(self);
     auto v = self_of(value);
@@ -201,10 +172,19 @@ int set_data(PyObject* self, PyObject* value, void*) {
   });
 }
 
+// The argument of a method that takes one, which may be left out (null then).
+PyObject* only_argument(const char* method, const char* name, PyObject* const* args, Py_ssize_t n, PyObject* kwnames) {
+  Py_ssize_t named = kwnames ? PyTuple_GET_SIZE(kwnames) : 0;
+  TOCHA_CHECK(n + named <= 1, Type, method, "() takes at most 1 argument, got ", n + named);
+  TOCHA_CHECK(!named || PyUnicode_CompareWithASCIIString(PyTuple_GET_ITEM(kwnames, 0), name) == 0, Type, method,
+              "() got an unexpected keyword argument '", text_of(PyTuple_GET_ITEM(kwnames, 0)), "'");
+  return n + named ? args[0] : nullptr;
+}
+
 PyObject* size(PyObject* self, PyObject* const* args, Py_ssize_t n, PyObject* kwnames) {
-  return guarded([&]() -> PyObject* {
+  return overridable(self, "size", FastArguments{args, n, kwnames}, [&]() -> PyObject* {
     auto t = self_of(self);
-    PyObject* dim = n ? args[0] : kwnames && PyTuple_GET_SIZE(kwnames) ? args[n] : nullptr;
+    PyObject* dim = only_argument("size", "dim", args, n, kwnames);
     if (!dim || dim == Py_None) return size_object(t.sizes());
     int64_t d = as_int(dim);
     TOCHA_CHECK(t.dim() > 0, Index, "Dimension specified as ", d, " but tensor has no dimensions");
@@ -213,9 +193,9 @@ PyObject* size(PyObject* self, PyObject* const* args, Py_ssize_t n, PyObject* kw
 }
 
 PyObject* stride(PyObject* self, PyObject* const* args, Py_ssize_t n, PyObject* kwnames) {
-  return guarded([&]() -> PyObject* {
+  return overridable(self, "stride", FastArguments{args, n, kwnames}, [&]() -> PyObject* {
     auto t = self_of(self);
-    PyObject* dim = n ? args[0] : kwnames && PyTuple_GET_SIZE(kwnames) ? args[n] : nullptr;
+    PyObject* dim = only_argument("stride", "dim", args, n, kwnames);
     if (!dim || dim == Py_None) return int_tuple(t.strides());
     int64_t d = as_int(dim);
     TOCHA_CHECK(t.dim() > 0, Index, "Dimension specified as ", d, " but tensor has no dimensions");
@@ -223,17 +203,15 @@ PyObject* stride(PyObject* self, PyObject* const* args, Py_ssize_t n, PyObject* 
   });
 }
 
-#define FACT(NAME, EXPRESSION)                                    \
-  PyObject* NAME(PyObject* self, PyObject*) {                     \
-    return overridable(self, #NAME, nullptr, [&]() -> PyObject* { \
-      auto t = self_of(self);                                     \
-      return EXPRESSION;                                          \
-    });                                                           \
+#define FACT(NAME, EXPRESSION)                           \
+  PyObject* NAME(PyObject* self, PyObject*) {            \
+    return overridable(self, #NAME, [&]() -> PyObject* { \
+      auto t = self_of(self);                            \
+      return EXPRESSION;                                 \
+    });                                                  \
   }
 FACT(dim, PyLong_FromLongLong(t.dim()))
-FACT(ndimension, PyLong_FromLongLong(t.dim()))
 FACT(numel, PyLong_FromLongLong(t.numel()))
-FACT(nelement, PyLong_FromLongLong(t.numel()))
 FACT(element_size, PyLong_FromLongLong(t.itemsize()))
 FACT(storage_offset, PyLong_FromLongLong(t.offset()))
 FACT(data_ptr, PyLong_FromVoidPtr(t.is_meta() || !t.storage().data ? nullptr : t.bytes()))
@@ -250,8 +228,8 @@ FACT(has_names, PyBool_FromLong(0))
 FACT(untyped_storage, (check_strided(t, "untyped_storage"), storage_object(t.storage_ref())))
 
 PyObject* is_contiguous(PyObject* self, PyObject* const* args, Py_ssize_t n, PyObject* kwnames) {
-  return guarded([&]() -> PyObject* {
-    PyObject* format = n ? args[0] : kwnames && PyTuple_GET_SIZE(kwnames) ? args[n] : nullptr;
+  return overridable(self, "is_contiguous", FastArguments{args, n, kwnames}, [&]() -> PyObject* {
+    PyObject* format = only_argument("is_contiguous", "memory_format", args, n, kwnames);
     auto t = self_of(self);
     if (!format) return PyBool_FromLong(t.is_contiguous());
     MemoryFormat f = as_memory_format(format);
@@ -278,7 +256,7 @@ PyObject* tolist_at(const Tensor& t, int64_t d, const char* p) {
 }
 
 PyObject* tolist(PyObject* self, PyObject*) {
-  return overridable(self, "tolist", nullptr, [&]() -> PyObject* {
+  return overridable(self, "tolist", [&]() -> PyObject* {
     auto t = self_of(self);
     TOCHA_CHECK(!t.is_meta(), NotImplemented, "Cannot copy out of meta tensor; no data!");
     check_strided(t, "tolist");
@@ -287,12 +265,14 @@ PyObject* tolist(PyObject* self, PyObject*) {
 }
 
 PyObject* requires_grad_(PyObject* self, PyObject* const* args, Py_ssize_t n, PyObject* kwnames) {
-  PyObject* value = n ? args[0] : kwnames && PyTuple_GET_SIZE(kwnames) ? args[n] : Py_True;
-  if (!PyBool_Check(value))
-    return PyErr_Format(PyExc_TypeError, "requires_grad_(): argument 'requires_grad' must be bool, not %s",
-                        Py_TYPE(value)->tp_name);
-  if (set_requires_grad(self, value, nullptr) < 0) return nullptr;
-  return Py_NewRef(self);
+  return overridable(self, "requires_grad_", FastArguments{args, n, kwnames}, [&]() -> PyObject* {
+    PyObject* value = only_argument("requires_grad_", "requires_grad", args, n, kwnames);
+    if (!value) value = Py_True;
+    TOCHA_CHECK(PyBool_Check(value), Type, "requires_grad_(): argument 'requires_grad' must be bool, not ",
+                Py_TYPE(value)->tp_name);
+    autograd::set_requires_grad(self_of(self), value == Py_True);
+    return Py_NewRef(self);
+  });
 }
 
 PyObject* as_subclass(PyObject* self, PyObject* cls) {
@@ -399,16 +379,16 @@ PyObject* set_(PyObject* self, PyObject* args, PyObject* kwargs) {
       size_t needed = bytes_needed(sizes, strides, at, t.itemsize());
       if (needed > s->nbytes) resize_storage(*s.get(), needed);
     }
+    set_sizes_and_strides(t, sizes, strides, at);  // refuses too many elements, and then nothing has changed
     StorageRef old(o->storage);
     o->storage = s.give();
-    set_sizes_and_strides(t, sizes, strides, at);
     t.bump_version();
     return Py_NewRef(self);
   });
 }
 
 PyObject* is_set_to(PyObject* self, PyObject* other) {
-  return guarded([&]() -> PyObject* {
+  return overridable(self, "is_set_to", FastArguments{&other, 1}, [&]() -> PyObject* {
     TOCHA_CHECK(is_tensor(other), Type, "is_set_to(): argument 'tensor' must be Tensor");
     auto a = self_of(self), b = self_of(other);
     return PyBool_FromLong(&a.storage() == &b.storage() && a.offset() == b.offset() && a.sizes() == b.sizes() &&
@@ -417,16 +397,9 @@ PyObject* is_set_to(PyObject* self, PyObject* other) {
 }
 
 PyObject* is_same_size(PyObject* self, PyObject* other) {
-  return guarded([&]() -> PyObject* {
+  return overridable(self, "is_same_size", FastArguments{&other, 1}, [&]() -> PyObject* {
     TOCHA_CHECK(is_tensor(other), Type, "is_same_size(): argument 'other' must be Tensor");
     return PyBool_FromLong(self_of(self).sizes() == self_of(other).sizes());
-  });
-}
-
-PyObject* complex_(PyObject* self, PyObject*) {
-  return guarded([&]() -> PyObject* {
-    auto c = tocha::python::item(self_of(self)).to_complex();
-    return PyComplex_FromDoubles(c.re, c.im);
   });
 }
 
@@ -436,9 +409,9 @@ PyMethodDef tensor_table[] = {
     {"stride", reinterpret_cast<PyCFunction>(stride), METH_FASTCALL | METH_KEYWORDS,
      "stride(dim=None): the strides, or one of them."},
     {"dim", dim, METH_NOARGS, "The number of dimensions."},
-    {"ndimension", ndimension, METH_NOARGS, "The number of dimensions."},
+    {"ndimension", dim, METH_NOARGS, "The number of dimensions."},
     {"numel", numel, METH_NOARGS, "The number of elements."},
-    {"nelement", nelement, METH_NOARGS, "The number of elements."},
+    {"nelement", numel, METH_NOARGS, "The number of elements."},
     {"element_size", element_size, METH_NOARGS, "Bytes per element."},
     {"storage_offset", storage_offset, METH_NOARGS, "Where the tensor begins in its storage, in elements."},
     {"data_ptr", data_ptr, METH_NOARGS, "The address of the first element."},
@@ -472,7 +445,7 @@ PyMethodDef tensor_table[] = {
      "set_(source, storage_offset, size, stride): other memory."},
     {"is_set_to", is_set_to, METH_O, "Whether both are the same view of the same memory."},
     {"is_same_size", is_same_size, METH_O, "Whether the sizes agree."},
-    {"__complex__", complex_, METH_NOARGS, nullptr},
+    {"__complex__", tensor_complex, METH_NOARGS, nullptr},
 };
 
 PyGetSetDef attribute_table[] = {
@@ -512,75 +485,6 @@ void add_tensor_methods(std::vector<PyMethodDef>& methods) {
 }
 void add_tensor_attributes(std::vector<PyGetSetDef>& getters) {
   getters.insert(getters.end(), std::begin(attribute_table), std::end(attribute_table));
-}
-
-int tensor_bool(PyObject* self) {
-  try {
-    auto t = self_of(self);
-    TOCHA_CHECK(t.numel() != 0, Runtime, "Boolean value of Tensor with no values is ambiguous");
-    TOCHA_CHECK(t.numel() == 1, Runtime, "Boolean value of Tensor with more than one value is ambiguous");
-    return item(t).to_bool();
-  } catch (...) {
-    set_python_error();
-    return -1;
-  }
-}
-
-PyObject* tensor_int(PyObject* self) {
-  return guarded([&]() -> PyObject* {
-    Ref v = own(scalar_object(item(self_of(self))));
-    return PyNumber_Long(v.get());
-  });
-}
-
-PyObject* tensor_float(PyObject* self) {
-  return guarded([&]() -> PyObject* {
-    Scalar s = item(self_of(self));
-    TOCHA_CHECK(!s.is_complex() || s.to_complex().im == 0, Runtime,
-                "value cannot be converted to type double without overflow");
-    return PyFloat_FromDouble(s.to_double());
-  });
-}
-
-PyObject* tensor_index(PyObject* self) {
-  return guarded([&]() -> PyObject* {
-    auto t = self_of(self);
-    TOCHA_CHECK(t.numel() == 1 && (is_integral(t.dtype()) || t.dtype() == DType::Bool), Type,
-                "only integer tensors of a single element can be converted to an index");
-    Ref v = own(scalar_object(item(t)));
-    return PyNumber_Long(v.get());
-  });
-}
-
-Py_ssize_t tensor_length(PyObject* self) {
-  auto t = self_of(self);
-  if (t.dim() == 0) {
-    PyErr_SetString(PyExc_TypeError, "len() of a 0-d tensor");
-    return -1;
-  }
-  return t.size(0);
-}
-
-int tensor_contains(PyObject* self, PyObject* item_object) {
-  try {
-    TOCHA_CHECK(is_tensor(item_object) || is_number(item_object), Runtime,
-                "Tensor.__contains__ only supports Tensor or scalar, but you passed in a ",
-                Py_TYPE(item_object)->tp_name);
-    return item(ops::any(ops::eq(self_of(self), as_operand(item_object)), std::nullopt, false)).to_bool();
-  } catch (...) {
-    set_python_error();
-    return -1;
-  }
-}
-
-PyObject* tensor_iter(PyObject* self) {
-  return guarded([&]() -> PyObject* {
-    auto t = self_of(self);
-    TOCHA_CHECK(t.dim() > 0, Type, "iteration over a 0-d tensor");
-    Ref method = own(PyObject_GetAttrString(self, "unbind"));
-    Ref parts = own(PyObject_CallFunction(method.get(), "i", 0));
-    return PyObject_GetIter(parts.get());
-  });
 }
 
 }  // namespace tocha::python

@@ -18,6 +18,8 @@ Tensor alias_as(const Tensor& t, PyTypeObject* type, bool share_version);
 int tensor_bool(PyObject* self);
 PyObject* tensor_int(PyObject* self);
 PyObject* tensor_float(PyObject* self);
+PyObject* tensor_complex(PyObject* self, PyObject*);
+PyObject* tensor_invert(PyObject* self);
 PyObject* tensor_index(PyObject* self);
 Py_ssize_t tensor_length(PyObject* self);
 int tensor_contains(PyObject* self, PyObject* item);

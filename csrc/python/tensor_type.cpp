@@ -192,6 +192,7 @@ void add_tensor_type(PyObject* module) {
   slot(Py_nb_int, tensor_int);
   slot(Py_nb_float, tensor_float);
   slot(Py_nb_index, tensor_index);
+  slot(Py_nb_invert, tensor_invert);
   slot(Py_mp_length, tensor_length);
   slot(Py_sq_length, tensor_length);
   slot(Py_sq_contains, tensor_contains);

@@ -39,9 +39,13 @@ SLOTS = {
     "__add__": "nb_add", "__sub__": "nb_subtract", "__mul__": "nb_multiply", "__truediv__": "nb_true_divide",
     "__floordiv__": "nb_floor_divide", "__mod__": "nb_remainder", "__matmul__": "nb_matrix_multiply", "__and__": "nb_and",
     "__or__": "nb_or", "__xor__": "nb_xor", "__lshift__": "nb_lshift", "__rshift__": "nb_rshift", "__neg__": "nb_negative",
-    "__pos__": "nb_positive", "__invert__": "nb_invert", "__abs__": "nb_absolute",
+    "__pos__": "nb_positive", "__abs__": "nb_absolute",
 }  # fmt: skip
-UNARY = ("__neg__", "__pos__", "__invert__", "__abs__")
+UNARY = ("__neg__", "__pos__", "__abs__")
+# Operators that overrides get under their own names; of the others they get the method (x + y is Tensor.add).
+OWN_NAMES = ("__floordiv__", "__and__", "__or__", "__xor__", "__lshift__", "__rshift__", "__eq__")
+COMPARISONS = ("__eq__", "__ne__", "__lt__", "__le__", "__gt__", "__ge__")
+COMMUTATIVE = ("__add__", "__mul__", "__and__", "__or__", "__xor__")
 
 
 # What every factory takes besides its schema; csrc/python/parser.cpp applies them to the result.
@@ -68,6 +72,8 @@ class Entry:
 
     @property
     def qualified(self) -> str:
+        if self.form == "property":  # overrides get the property's getter
+            return f"Tensor.{self.name}.__get__"
         if not self.form.startswith("function"):
             return f"Tensor.{self.name}"
         prefix = {"": "", "nn": "nn.functional."}.get(self.namespace, self.namespace + ".")
@@ -216,6 +222,16 @@ def param_line(a: Argument, index: int, form: str) -> str:
     )
 
 
+def overridden_names(o: Operator) -> tuple[str, str]:
+    """What overrides get of `x + y`: the public callable, and the one for when x is no tensor, called with (y, x).
+
+    Comparisons never come with the tensor second: Python turns them round."""
+    assert o.operator is not None
+    forward = o.operator if o.operator in OWN_NAMES else o.name
+    reflected = o.name if o.operator in COMMUTATIVE else "__r" + o.operator[2:].replace("true", "")
+    return f'"Tensor.{forward}"', f'"Tensor.{reflected}"' if o.operator not in COMPARISONS else "nullptr"
+
+
 class Source:
     """The bindings of one family."""
 
@@ -264,7 +280,7 @@ class Source:
     def operators(self, ops: list[Operator]) -> None:
         """Number slots, for records that name a Python operator."""
         for o in ops:
-            if o.operator is None:
+            if o.operator is None or o.operator == "__invert__":  # ~ is in csrc/python/tensor_slots.cpp: it refuses in its own way
                 continue
             ident = f"tensor_method_{o.name}"
             if o.operator in UNARY:
@@ -284,14 +300,15 @@ class Source:
         )
         self.lines.append(f"Param params_{ident}[] = {{{params}}};")
         self.lines.append(f'Signature signatures_{ident}[] = {{{{params_{ident}, 2, false, call_{ident}, "(Tensor self, Tensor other)"}}}};')
-        self.lines.append(f'Function function_{ident} = {{"{o.operator}", "Tensor.{o.operator}", false, signatures_{ident}, 1}};')
+        forward, reflected = overridden_names(o)
+        self.lines.append(f'Function function_{ident} = {{"{o.operator}", {forward}, false, signatures_{ident}, 1, {reflected}}};')
         if o.operator in SLOTS:
             self.tables["slots"].append(f"{{Py_{SLOTS[o.operator]}, reinterpret_cast<void*>(binary_entry<function_{ident}>)}}")
         elif o.operator == "__pow__":
             self.tables["pow"].append(f"binary_entry<function_{ident}>")
         else:
             self.tables["compare"].append(f"{{Py_{o.operator.strip('_').upper()}, binary_entry<function_{ident}>}}")
-        if "inplace" in o.variants and o.operator not in ("__eq__", "__ne__", "__lt__", "__le__", "__gt__", "__ge__"):
+        if "inplace" in o.variants and o.operator not in COMPARISONS:
             self.inplace_operator(o)
 
     def inplace_operator(self, o: Operator) -> None:
@@ -305,7 +322,8 @@ class Source:
         )
         self.lines.append(f"Param params_{ident}[] = {{{params}}};")
         self.lines.append(f'Signature signatures_{ident}[] = {{{{params_{ident}, 2, false, call_{ident}, "(Tensor self, Tensor other)"}}}};')
-        self.lines.append(f'Function function_{ident} = {{"{dunder}", "Tensor.{dunder}", false, signatures_{ident}, 1}};')
+        public = dunder if o.operator in OWN_NAMES and o.operator != "__floordiv__" else o.name + "_"
+        self.lines.append(f'Function function_{ident} = {{"{dunder}", "Tensor.{public}", false, signatures_{ident}, 1}};')
         if o.operator == "__pow__":
             self.tables["ipow"].append(f"binary_entry<function_{ident}>")
         else:

@@ -1,0 +1,12 @@
+// Switches of the whole program that native code asks; tocha/_switches.py sets them.
+#pragma once
+
+namespace tocha {
+
+struct Switches {
+  bool warn_always = false;         // warnings that come once come every time
+  bool fill_uninitialized = false;  // memory that nobody has written is filled, so that runs are alike
+};
+inline Switches switches;
+
+}  // namespace tocha

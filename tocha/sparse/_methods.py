@@ -178,6 +178,12 @@ def _numpy(self: SparseTensor, *args: Any, **kwargs: Any) -> Any:
     raise TypeError("can't convert Sparse layout tensor to numpy. Use Tensor.to_dense() first.")
 
 
+@_method("__dlpack__")
+def _dlpack(self: SparseTensor, *args: Any, **kwargs: Any) -> Any:
+    """Refuses: only strided tensors are exchanged."""
+    raise BufferError("Can't export tensors with layout other than tocha.strided")
+
+
 @_method("untyped_storage", "storage", "share_memory_")
 def _storage(self: SparseTensor, *args: Any) -> Any:
     """Refuses: indices and values have storages, the tensor has none."""

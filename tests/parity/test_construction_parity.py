@@ -372,7 +372,12 @@ def subclass(lib):
     return type("Subclass", (lib.Tensor,), {})
 
 
-KINDS = {"Tensor": lambda m: m.Tensor, "subclass": subclass, "new": lambda m: m.ones(1).new, "Float": lambda m: m.FloatTensor}
+KINDS = {
+    "Tensor": lambda m: m.Tensor,
+    "subclass": subclass,
+    "new": lambda m: m.ones(1).new,
+    "Float": lambda m: m.FloatTensor,
+}
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -65,9 +65,10 @@ double largest(DType d) {
       return 65504;
     case DType::BFloat16:
       return 3.3895313892515355e38;
-    case DType::Float8_e4m3fn:  // these take any number: the greatest or infinity stands for it
+    case DType::Float8_e4m3fn:
+      return 448;
     case DType::Float8_e5m2:
-      return std::numeric_limits<double>::infinity();
+      return 57344;
     case DType::Float32:
       return std::numeric_limits<float>::max();
     default:

@@ -165,4 +165,37 @@ def test_functions_of_ones_own():
 
 def test_records_say_what_autocast_does():
     load()
-    assert {o.autocast for o in operators()} == {"", "lower", "float32", "widest"}
+    assert {o.autocast for o in operators()} == {"", "lower", "float32", "widest", "state"}
+
+
+def all_dtypes(results):
+    return [results.dtype] if isinstance(results, tocha.Tensor) else [d for r in results for d in all_dtypes(r)]
+
+
+@pytest.mark.parametrize("region", [bf16, f16])
+@pytest.mark.parametrize("given", [f32, bf16, f16])
+def test_recurrent_networks_in_a_region(region, given):
+    """Plain recurrence is in the region's dtype; gated units add to their state, whose dtype may be wider."""
+    wider = region if given == region else f32
+
+    def dtypes(module, x):
+        with tocha.autocast("cpu", dtype=region):
+            out = module(x)
+        return set(all_dtypes(out))
+
+    step, steps = tocha.rand(2, 3).to(given), tocha.rand(5, 2, 3).to(given)
+    nn = tocha.nn
+    assert dtypes(nn.RNNCell(3, 4), step) == dtypes(nn.RNNCell(3, 4, nonlinearity="relu"), step) == {region}
+    assert dtypes(nn.RNN(3, 4), steps) == dtypes(nn.LSTM(3, 4), steps) == {region}
+    assert dtypes(nn.GRUCell(3, 4), step) == dtypes(nn.LSTMCell(3, 4), step) == {wider}
+    assert dtypes(nn.GRU(3, 4, num_layers=2, bidirectional=True), steps) == {wider}
+
+
+def test_a_packed_gated_unit_follows_its_state():
+    packed = tocha.nn.utils.rnn.pack_sequence([tocha.rand(3, 2), tocha.rand(2, 2)])
+    gru = tocha.nn.GRU(2, 4)
+    with tocha.autocast("cpu"):
+        out, h = gru(packed, tocha.zeros(1, 2, 4, dtype=bf16))
+        assert out.data.dtype == h.dtype == bf16
+        out, h = gru(packed)
+        assert out.data.dtype == h.dtype == f32

@@ -167,6 +167,7 @@ def test_deterministic_modes():
     with pytest.raises(TypeError, match="must be bool, not int"):
         tocha.use_deterministic_algorithms(1)
     assert tocha.utils.deterministic.fill_uninitialized_memory is True
+    tocha.use_deterministic_algorithms(False)
 
 
 def test_writes_to_one_place_come_in_order_however_many_threads():

@@ -66,7 +66,15 @@ def test_errors_of_an_override_come_through():
             raise KeyError("mine")
 
     x = tocha.ones(2).as_subclass(Broken)
-    for call in (len, bool, list, lambda x: x.T, lambda x: x.size(), lambda x: setattr(x, "grad", None), lambda x: 1 in x):
+    for call in (
+        len,
+        bool,
+        list,
+        lambda x: x.T,
+        lambda x: x.size(),
+        lambda x: setattr(x, "grad", None),
+        lambda x: 1 in x,
+    ):
         with pytest.raises(KeyError):
             call(x)
 
@@ -84,3 +92,37 @@ def test_conversions_of_several_elements():
             convert(tocha.ones(2))
     with pytest.raises(TypeError, match="only implemented on integer and Boolean"):
         ~tocha.ones(2)
+
+
+class Own(tocha.Tensor):
+    pass
+
+
+def test_gradients_pass_through_subclasses():
+    plain = tocha.tensor([1.0, 2.0], requires_grad=True)
+    own = plain.as_subclass(Own)
+    assert own.grad_fn.name() == "AliasBackward0" and own._base is plain and not own.is_leaf
+    loss = (own * own).sum()
+    assert type(loss) is Own
+    loss.backward()
+    assert plain.grad.tolist() == [2, 4]
+    leaf = tocha.ones(2).as_subclass(Own).requires_grad_()
+    (leaf * 3).sum().backward()
+    assert leaf.grad.tolist() == [3, 3]
+
+
+def test_subclasses_share_memory_and_history_when_written_to():
+    a = tocha.ones(2, requires_grad=True)
+    b = a * 1
+    own = b.as_subclass(Own)
+    own.mul_(2)
+    assert b.tolist() == [2, 2]
+    b.sum().backward()
+    assert a.grad.tolist() == [2, 2]
+
+
+def test_tangents_pass_through_subclasses():
+    with tocha.autograd.forward_ad.dual_level():
+        dual = tocha.autograd.forward_ad.make_dual(tocha.ones(2), tocha.full((2,), 3.0))
+        _, tangent = tocha.autograd.forward_ad.unpack_dual(dual.as_subclass(Own) * 2)
+        assert tangent.tolist() == [6, 6]

@@ -328,3 +328,65 @@ def test_results_do_not_depend_on_position(name):
         part = f(x[start : start + count].clone())
         np.testing.assert_array_equal(values(part), values(whole)[start : start + count])
     np.testing.assert_array_equal(values(f(x[::2])), values(whole)[::2])
+
+
+COMPOSITES_IN_PLACE = {
+    "clamp": lambda x: (0.2, 0.8),
+    "clamp_tensors": lambda x: (x * 0 + 0.2, x.new_tensor(0.8)),
+    "pow": lambda x: (2,),
+    "square": lambda x: (),
+    "nan_to_num": lambda x: (),
+    "logit": lambda x: (1e-3,),
+    "ldexp": lambda x: (x * 0 + 1,),
+    "mvlgamma": lambda x: (1,),
+    "float_power": lambda x: (2.0,),
+}
+
+
+@pytest.mark.parametrize("name", COMPOSITES_IN_PLACE)
+@pytest.mark.parametrize("dtype", [tocha.float32, tocha.float64, tocha.bfloat16])
+def test_composites_in_place_give_what_they_return(name, dtype):
+    method = name.removesuffix("_tensors")
+    base = (tocha.rand(6, 8, dtype=tocha.float64) * 0.6 + 0.2).to(dtype)
+    for view in (lambda t: t, lambda t: t.T, lambda t: t[::2, 1:], lambda t: t[:, 3]):
+        x = base.clone()
+        part = view(x)
+        rest = COMPOSITES_IN_PLACE[name](part)
+        expected = getattr(part, method)(*rest)
+        if expected.dtype != dtype:  # float_power, which refuses what is not float64
+            continue
+        before, pointer = part._version, part.data_ptr()
+        assert getattr(part, method + "_")(*rest) is part
+        assert tocha.equal(part, expected) and part._version == before + 1 and part.data_ptr() == pointer
+
+
+def test_composites_in_place_where_writing_straight_would_be_wrong():
+    x = tocha.arange(6.0)
+    x[:4].clamp_(x[2:], tocha.tensor(100.0))  # reads what it writes
+    assert x.tolist() == [2, 3, 4, 5, 4, 5]
+    with pytest.raises(RuntimeError, match="doesn't match the broadcast shape"):
+        tocha.ones(2).clamp_(tocha.ones(3, 2), tocha.ones(2))
+    with pytest.raises(RuntimeError, match="can't be cast"):
+        tocha.ones(2, dtype=tocha.int64).clamp_(0.5, 1.5)
+    with pytest.raises(RuntimeError, match="more than one element of the written-to tensor"):
+        tocha.ones(1).expand(3).clamp_(0, 1)
+    y = tocha.tensor([1 + 1j, 2 - 1j]).conj()
+    assert y.square_().tolist() == [(1 - 1j) ** 2, (2 + 1j) ** 2]
+
+
+def test_composites_in_place_take_no_memory():
+    x = tocha.rand(1 << 22)
+    before = tocha._C._cpu_memory()
+    x.clamp_(0.1, 0.9).square_()
+    after = tocha._C._cpu_memory()
+    assert after["peak"] - max(before["peak"], before["in_use"]) < 4096 and after["in_use"] == before["in_use"]
+
+
+def test_composites_in_place_are_recorded():
+    x = tocha.tensor([0.5, 2.0], requires_grad=True)
+    y = x * 1
+    y.clamp_(0.0, 1.0)
+    y.sum().backward()
+    assert x.grad.tolist() == [1, 0]
+    with pytest.raises(RuntimeError):
+        x.clamp_(0, 1)

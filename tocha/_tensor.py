@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections import OrderedDict
+from collections.abc import Callable
 from typing import Any
 
 from tocha import _C, _tensor_types, overrides
@@ -254,7 +255,7 @@ def install() -> None:
         "__idiv__": Tensor.__itruediv__,
         "__module__": "tocha",
     }
-    methods = {
+    methods: dict[str, Callable] = {
         "__repr__": _repr,
         "__reduce_ex__": _reduce_ex,
         "__deepcopy__": _deepcopy,

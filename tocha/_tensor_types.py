@@ -11,6 +11,7 @@ from typing import Any
 
 from tocha import _C
 from tocha._switches import warn_once
+from tocha.overrides import DisableTorchFunction
 from tocha.storage import TypedStorage, UntypedStorage, has_legacy_class
 
 Tensor = _C.Tensor
@@ -143,12 +144,14 @@ def construct(dtype: _C.dtype, args: tuple, kwargs: dict[str, Any]) -> Tensor:
     >>> tocha.LongTensor([1, 2]), tocha.FloatTensor(2, 3).shape
     (tensor([1, 2]), tocha.Size([2, 3]))
     """
-    return _construct(dtype, args, kwargs, any_tensor=False)
+    with DisableTorchFunction():  # what is called to construct is nobody's business
+        return _construct(dtype, args, kwargs, any_tensor=False)
 
 
 def construct_default(args: tuple, kwargs: dict[str, Any]) -> Tensor:
     """Tensor(...): tensors of any dtype are taken as they are, all else gets the default dtype."""
-    return _construct(_C.get_default_dtype(), args, kwargs, any_tensor=True)
+    with DisableTorchFunction():
+        return _construct(_C.get_default_dtype(), args, kwargs, any_tensor=True)
 
 
 def _construct(dtype: _C.dtype, args: tuple, kwargs: dict[str, Any], any_tensor: bool) -> Tensor:
@@ -192,7 +195,7 @@ def _of_one(dtype: _C.dtype, value: Any, any_tensor: bool) -> Tensor:
     if isinstance(value, TypedStorage | UntypedStorage):
         return _on_storage(dtype, value)
     if isinstance(value, Tensor):
-        return value.view_as(value) if any_tensor else _alias(dtype, value)
+        return value.as_subclass(Tensor) if any_tensor else _alias(dtype, value)
     return _of_data(dtype, value)
 
 
@@ -222,7 +225,7 @@ def _on_storage(dtype: _C.dtype, storage: Any) -> Tensor:
 def _alias(dtype: _C.dtype, other: Tensor) -> Tensor:
     if other.dtype != dtype or other.device.type != "cpu":
         raise TypeError(f"expected {dtype} on cpu (got {other.dtype} on {other.device.type})")
-    return other.view_as(other)
+    return other.as_subclass(Tensor)
 
 
 # -- names -----------------------------------------------------------------------------------------------

@@ -202,7 +202,7 @@ class DisableTorchFunctionSubclass:
         _C._set_overrides(self._before)
 
 
-class _DisableTorchFunction(DisableTorchFunctionSubclass):
+class DisableTorchFunction(DisableTorchFunctionSubclass):
     """Context: neither operands' own __torch_function__ nor modes are asked."""
 
     _level = 2
@@ -210,4 +210,4 @@ class _DisableTorchFunction(DisableTorchFunctionSubclass):
 
 # PyTorch users reach these through _C.
 _C.DisableTorchFunctionSubclass = DisableTorchFunctionSubclass
-_C.DisableTorchFunction = _DisableTorchFunction
+_C.DisableTorchFunction = DisableTorchFunction

@@ -70,6 +70,11 @@ NodeRef accumulator_of(const Tensor& leaf) {
   return node;
 }
 
+void disown_accumulator(TensorObject* leaf) {
+  if (!leaf->autograd || !leaf->autograd->accumulator) return;
+  static_cast<AccumulateGrad*>(std::exchange(leaf->autograd->accumulator, nullptr))->mark_swapped();
+}
+
 void accumulate_grad(const Tensor& t, Tensor g) {
   AutogradMeta& m = autograd_meta(t.get());
   if (!m.grad) {
@@ -99,6 +104,9 @@ Tensor sum_of(const Tensor& a, const Tensor& b) {
 }
 
 void AccumulateGrad::apply(Grads& grads, Grads&) {
+  TOCHA_CHECK(!swapped_, Runtime,
+              "Trying to execute AccumulateGrad node that was poisoned by swap_tensors: the tensor that this gradient "
+              "is for has been swapped since the forward pass.");
   if (!grads[0] || !variable_.get()->requires_grad) return;
   {
     Turn turn(*this);

@@ -16,15 +16,20 @@ class AccumulateGrad : public Node {
   bool takes_sparse() const override { return true; }
   const Tensor& variable() const { return variable_; }
   void fields(Fields& f) override { f.object(variable_.object()); }
+  // The variable has become another tensor: there is nothing left to add to.
+  void mark_swapped() { swapped_ = true; }
 
  private:
   class Turn;  // one thread adds at a time: kernels let others in
   Tensor variable_;
   bool busy_ = false;
+  bool swapped_ = false;
   std::thread::id adding_;
 };
 
 NodeRef accumulator_of(const Tensor& leaf);
+// The leaf is about to become another tensor: whoever still leads to it says so when it is walked.
+void disown_accumulator(TensorObject* leaf);
 // Adds g to t.grad, in place where that is safe, and keeps g itself where nobody else does.
 void accumulate_grad(const Tensor& t, Tensor g);
 

@@ -42,7 +42,12 @@ void Saved::pack(const Tensor& t, PyObject* pack, PyObject* unpack) {
   TOCHA_CHECK(t.version() == before, Runtime,
               "A saved tensor pack hook is modifying its input in place. Tensors provided as input to pack hook can "
               "not be modified by in-place operations");
+  forget_tensor();
   kind_ = Kind::packed;
+}
+
+void Saved::forget_tensor() {
+  if (kind_ == Kind::input && tensor_) --tensor_.get()->held;
   tensor_ = Tensor();
 }
 
@@ -52,10 +57,14 @@ void Saved::keep(const Tensor& t) {
               "computation tracked by autograd. To work around this, you can make a clone to get a normal tensor and "
               "use it in autograd, or use `tocha.no_grad()` instead of `tocha.inference_mode()`.");
   version_ = t.version();
-  if (modes().pack)
+  if (modes().pack) {
     pack(t, modes().pack, modes().unpack);
-  else
-    tensor_ = is_output_ ? alias_of(t, true) : t;
+  } else if (is_output_) {
+    tensor_ = alias_of(t, true);
+  } else {
+    tensor_ = t;
+    ++t.get()->held;
+  }
 }
 
 void Saved::register_hooks(const Node& owner, PyObject* pack_hook, PyObject* unpack_hook) {
@@ -137,7 +146,7 @@ void Saved::take_tangent(const Tensors& results) {
 }
 
 void Saved::reset() {
-  tensor_ = Tensor();
+  forget_tensor();
   Py_CLEAR(packed_);
   Py_CLEAR(unpack_);
   kind_ = Kind::none;

@@ -35,6 +35,7 @@ class Saved {
   enum class Kind : uint8_t { none, input, output, shape, packed };
   void keep(const Tensor& t);
   void pack(const Tensor& t, PyObject* pack, PyObject* unpack);
+  void forget_tensor();
   Tensor with_history(const Tensor& t, const Node& owner) const;
   Tensor tensor_;
   PyObject* packed_ = nullptr;

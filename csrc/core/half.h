@@ -69,7 +69,8 @@ struct Half {
   operator float() const { return half_to_float(bits); }
 };
 
-// Four exponent bits, three of mantissa, no infinity; S.1111.111 is NaN; out of range becomes NaN.
+// Four exponent bits, three of mantissa, no infinity; S.1111.111 is NaN; what is out of range becomes
+// the greatest number, as PyTorch has it.
 struct Float8_e4m3fn {
   uint8_t bits;
 
@@ -82,7 +83,8 @@ struct Float8_e4m3fn {
     uint32_t subnormal = std::bit_cast<uint32_t>(std::bit_cast<float>(a) + 16384.0f) - 0x46800000u;
     uint32_t normal = (a - 0x3c000000u + 0x7ffffu + ((a >> 20) & 1u)) >> 20;
     uint32_t r = a < 0x3c800000u ? subnormal : normal;
-    r = a >= 0x43f00000u || r > 0x7fu ? 0x7fu : r;
+    r = a >= 0x43e00000u ? 0x7eu : r;  // from 448 on
+    r = a > 0x7f800000u ? 0x7fu : r;
     bits = static_cast<uint8_t>(sign | r);
   }
   operator float() const {

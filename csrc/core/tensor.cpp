@@ -202,6 +202,7 @@ Tensor view_of(const Tensor& base, IntsView sizes, IntsView strides, int64_t off
   // A view of a view that does not follow its base follows nothing.
   t->tracks_base = modes().grad && (!b->base || b->tracks_base);
   Py_INCREF(reinterpret_cast<PyObject*>(t->base));
+  ++t->base->held;
   return v;
 }
 

@@ -39,6 +39,7 @@ struct TensorObject {
   int64_t numel;
   int64_t* dims;  // ndim sizes, then ndim strides
   int64_t inline_dims[10];
+  uint32_t held;     // how many views of it there are, and nodes that keep it: it must stay what it is
   uint32_t made_at;  // of a view: the version of its memory when it was made
   DType dtype;
   Device device;
@@ -56,6 +57,12 @@ struct TensorObject {
   bool sparse;             // holds indices and values in Python; reads as zeros here (core/sparse.h)
   bool made_in_inference;  // a view of another tensor that was made in inference mode
 };
+
+// A view stops being one.
+inline void forget_base(TensorObject* t) {
+  if (t->base) --t->base->held;
+  Py_CLEAR(t->base);
+}
 
 class Tensor {
  public:

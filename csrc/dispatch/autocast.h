@@ -1,5 +1,6 @@
 // Mixed precision: while a region is open for a device, operators whose record says so (`autocast=`) take their
-// arguments in another dtype: "lower" (the region's dtype), "float32", or "widest" (the widest among them).
+// arguments in another dtype: "lower" (the region's dtype), "float32", "widest" (the widest among them), or "state"
+// (the region's dtype, or a wider one that the state of a recurrent network has).
 #pragma once
 
 #include <type_traits>
@@ -71,5 +72,12 @@ DType widest(const T&... arguments) {
   (widen(found, arguments), ...);
   return found;
 }
+
+inline DType state(const Tensor& hx) {
+  DType found = lower(hx);
+  widen(found, hx);
+  return found;
+}
+inline DType state(const Tensors& hx) { return hx.empty() ? lower(hx) : state(hx.back()); }  // an LSTM's cell counts
 
 }  // namespace tocha::autocast

@@ -20,7 +20,7 @@ Tensor make_view(const Tensor& self, const ViewSpec& spec) {
   if (!spec.dtype) return view_of(self, spec.sizes, spec.strides, spec.offset);
   Tensor v = view_of(self, spec.sizes, spec.strides, spec.offset, *spec.dtype);
   v.get()->tracks_base = false;
-  Py_CLEAR(v.get()->base);  // the same bytes as other numbers: gradients do not pass
+  forget_base(v.get());  // the same bytes as other numbers: gradients do not pass
   return v;
 }
 

@@ -221,6 +221,7 @@ PyMethodDef module_table[] = {
     {"set_flush_denormal", set_flush_denormal, METH_O,
      "set_flush_denormal(mode): whether numbers too small for a normal float count as zero, in this thread and those "
      "that compute for it. Returns whether the processor can do so."},
+    {"_swap_tensors", swap_tensors, METH_VARARGS, nullptr},
     {"_run_rows", run_rows, METH_VARARGS, nullptr},
     {"_cpu_memory", memory_stats, METH_NOARGS, nullptr},
     {"_cpu_empty_cache", empty_cache, METH_NOARGS, nullptr},

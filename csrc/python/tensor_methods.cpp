@@ -1,8 +1,10 @@
 #include "python/tensor_methods.h"
 
+#include "autograd/forward.h"
 #include "autograd/history.h"
 #include "core/sparse.h"
 #include "dispatch/backend.h"
+#include "ops/views.h"
 #include "python/autograd_bindings.h"
 #include "python/bindings.h"
 #include "python/exchange.h"
@@ -275,12 +277,18 @@ PyObject* requires_grad_(PyObject* self, PyObject* const* args, Py_ssize_t n, Py
   });
 }
 
+// A recorded view of self, moved into an object of the other class.
 PyObject* as_subclass(PyObject* self, PyObject* cls) {
   return guarded([&]() -> PyObject* {
     TOCHA_CHECK(PyType_Check(cls) && PyType_IsSubtype(reinterpret_cast<PyTypeObject*>(cls), tensor_type), Type,
                 "as_subclass(): argument 'cls' must be a type that derives from Tensor");
-    Tensor t = alias_as(self_of(self), reinterpret_cast<PyTypeObject*>(cls), true);
-    t.get()->requires_grad = object_of(self)->requires_grad;
+    Tensor view = ops::alias(self_of(self));
+    if (!autograd::grad_enabled()) view.get()->requires_grad = object_of(self)->requires_grad;
+    Tensor t = new_subclass_object(reinterpret_cast<PyTypeObject*>(cls));
+    Tensor tangent = autograd::tangent_of(view);
+    if (tangent) autograd::set_tangent(view, Tensor());
+    exchange_contents(t.get(), view.get());
+    if (tangent) autograd::set_tangent(t, tangent);
     return t.give();
   });
 }

@@ -27,4 +27,8 @@ PyObject* tensor_iter(PyObject* self);
 
 Scalar item(const Tensor& t);  // the one element
 
+// All but what makes an object what it is to Python: its class, its count, its weak references, its attributes.
+void exchange_contents(TensorObject* a, TensorObject* b);
+PyObject* swap_tensors(PyObject*, PyObject* args);  // the module function _swap_tensors
+
 }  // namespace tocha::python

@@ -35,6 +35,7 @@ void reset(TensorObject* t) {
   t->version = nullptr;
   t->offset = 0;
   t->numel = 0;
+  t->held = 0;
   t->dims = t->inline_dims;
   t->dtype = DType::Float32;
   t->device = Device{};
@@ -51,7 +52,7 @@ void release(TensorObject* t) {
   t->storage = nullptr;
   if (t->version && --t->version->refs == 0) delete t->version;
   t->version = nullptr;
-  Py_CLEAR(t->base);
+  forget_base(t);
   if (t->autograd && t->autograd->retained) autograd::forget_retained(t);
   if (t->has_tangent) autograd::forget_tangent(t);
   delete std::exchange(t->autograd, nullptr);

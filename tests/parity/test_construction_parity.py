@@ -269,7 +269,10 @@ NUMBERS = (
     -(2**63) - 1, 2**2000, -1.5, 1.9, 255.5, 256.0, -0.5, 70000.0, 1e10, 9.2e18, 9.3e18, -9.3e18, 1e300, float("inf"),
     float("-inf"), float("nan"), 1j, True,
 )  # fmt: skip
-DTYPES = "uint8 int8 int16 int32 int64 uint16 uint32 uint64 float16 bfloat16 float32 float64 complex64 bool".split()
+DTYPES = (
+    "uint8", "int8", "int16", "int32", "int64", "uint16", "uint32", "uint64", "float16", "bfloat16", "float32", "float64",
+    "complex64", "bool",
+)  # fmt: skip
 
 
 def plain(text):
@@ -372,7 +375,12 @@ def subclass(lib):
     return type("Subclass", (lib.Tensor,), {})
 
 
-KINDS = {"Tensor": lambda m: m.Tensor, "subclass": subclass, "new": lambda m: m.ones(1).new, "Float": lambda m: m.FloatTensor}
+KINDS = {
+    "Tensor": lambda m: m.Tensor,
+    "subclass": subclass,
+    "new": lambda m: m.ones(1).new,
+    "Float": lambda m: m.FloatTensor,
+}
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -391,3 +399,11 @@ def test_old_constructors_without_values(kind):
 @pytest.mark.parametrize("dtype", ["int64", "bfloat16", "complex64", "float64"])
 def test_tensor_of_another_dtype(dtype, kind):
     assert_alike(lambda m: KINDS[kind](m)(m.ones(2, dtype=getattr(m, dtype))))
+
+
+@pytest.mark.parametrize("dtype", ["float8_e4m3fn", "float8_e5m2"])
+def test_float8_of_great_numbers(dtype):
+    values = [1e10, 448.0, 449.0, 464.0, 465.0, 480.0, 57344.0, 60000.0, 61440.0, float("inf"), float("nan"), 1e-3]
+    values += [-v for v in values]
+    assert_alike(lambda m: m.tensor(values, dtype=getattr(m, dtype)).float().nan_to_num(7.0))
+    assert_alike(lambda m: m.tensor(values).to(getattr(m, dtype)).float().nan_to_num(7.0))

@@ -160,8 +160,32 @@ BINARY = (
     operator.le, operator.gt, operator.ge, operator.iadd, operator.isub, operator.imul, operator.ifloordiv,
     operator.imod, operator.ipow, operator.iand, operator.ior, operator.ixor, operator.ilshift, operator.irshift,
 )  # fmt: skip
-UNARY = (operator.neg, operator.pos, operator.invert, abs, len, repr, str, format, dir, reversed, hash, bool, int, float)
-UNARY += (complex, copy.deepcopy, np.asarray, lambda x: x.__dlpack__(), lambda x: x.__dlpack_device__(), lambda x: 1 in x, lambda x: x[0], lambda x: x.__setitem__(0, 1))
+UNARY = (
+    operator.neg,
+    operator.pos,
+    operator.invert,
+    abs,
+    len,
+    repr,
+    str,
+    format,
+    dir,
+    reversed,
+    hash,
+    bool,
+    int,
+    float,
+)
+UNARY += (
+    complex,
+    copy.deepcopy,
+    np.asarray,
+    lambda x: x.__dlpack__(),
+    lambda x: x.__dlpack_device__(),
+    lambda x: 1 in x,
+    lambda x: x[0],
+    lambda x: x.__setitem__(0, 1),
+)
 
 
 @pytest.mark.parametrize("by_mode", [False, True])

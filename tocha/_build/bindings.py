@@ -41,7 +41,7 @@ SLOTS = {
     "__or__": "nb_or", "__xor__": "nb_xor", "__lshift__": "nb_lshift", "__rshift__": "nb_rshift", "__neg__": "nb_negative",
     "__pos__": "nb_positive", "__abs__": "nb_absolute",
 }  # fmt: skip
-UNARY = ("__neg__", "__pos__", "__abs__")
+UNARY = ("__neg__", "__pos__", "__invert__", "__abs__")
 # Operators that overrides get under their own names; of the others they get the method (x + y is Tensor.add).
 OWN_NAMES = ("__floordiv__", "__and__", "__or__", "__xor__", "__lshift__", "__rshift__", "__eq__")
 COMPARISONS = ("__eq__", "__ne__", "__lt__", "__le__", "__gt__", "__ge__")

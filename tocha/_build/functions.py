@@ -15,7 +15,7 @@ from tocha._build.foreach import Foreach
 from tocha._build.gradients import GradientNode, has_formulas, lacks_gradient, node_for, node_label, node_name, pointwise_tables
 from tocha._build.kernels import fold_of, is_ordered, loop_dtypes, operands, params, states, type_codes
 from tocha.codegen.native import Translator
-from tocha.codegen.native_types import annotations_of, default_cpp, own_type, parameter_type, return_type
+from tocha.codegen.native_types import Value, annotations_of, coerce, default_cpp, own_type, parameter_type, return_type
 from tocha.ir import dtypes as dt
 from tocha.operators.record import Operator, operators
 
@@ -170,6 +170,8 @@ class Family:
     def text(self) -> str:
         body = "\n".join(self.lines)
         kernels = f'#include "kernels/{self.module}.h"\n' if self.kernels else ""
+        if "pointwise_into" in body:
+            kernels += '#include "dispatch/inplace.h"\n'
         if "foreach::" in body:
             kernels += '#include "dispatch/foreach.h"\n'
         out = SOURCE.format(module=self.module, includes=kernels + includes(body + "".join(self.statics)))
@@ -195,7 +197,7 @@ class Family:
         cast = ", ".join(f"autocast::cast({n}, to)" if a.is_tensor else n for n, a in named)
         return [
             f"  if (autocast::applies({tensors})) [[unlikely]] {{",
-            f"    DType to = autocast::{o.autocast}({tensors});",
+            f"    DType to = autocast::{o.autocast}({'hx' if o.autocast == 'state' else tensors});",
             "    autocast::Off off;",
             f"    return {o.cpp_name}({cast});",
             "  }",
@@ -258,10 +260,15 @@ class Family:
 
     # -- pointwise ---------------------------------------------------------------------------------
 
+    def describe(self, o: Operator) -> None:
+        """Puts op_NAME into this source, once."""
+        if f"PointwiseOp op_{o.cpp_name} = " not in "".join(self.statics):
+            self.statics += pointwise_op(o)
+
     def pointwise(self, o: Operator) -> None:
         name = o.cpp_name
         nout, nin = len(o.schema.returns), len(operands(o))
-        self.statics += pointwise_op(o)
+        self.describe(o)
         in_list = ", ".join(a.name for a in operands(o))
         prologue = [f"  const Tensor ins[] = {{{in_list}}};"]
         scalars = ", ".join(scalar_of(a) for a in params(o))
@@ -343,14 +350,15 @@ class Family:
 
     def foreach(self, o: Operator) -> None:
         assert o.each is not None
-        if o.each.kind == "pointwise" and f"op_{o.each.cpp_name} = " not in "".join(self.statics):
-            self.statics += pointwise_op(o.each)
+        if o.each.kind == "pointwise":
+            self.describe(o.each)
         self.lines += Foreach(o, mutates(o)).definitions()
 
     # -- translated kinds --------------------------------------------------------------------------
 
-    def translate(self, o: Operator, returns: str) -> tuple[str, list[str]]:
-        t = Translator(o.body, {a.name: "Tensor" if a.type == "Operand" else a.type for a in o.schema.arguments}, returns, self.use_rule)
+    def translate(self, o: Operator, returns: str, finish: Callable | None = None) -> tuple[str, list[str]]:
+        types = {a.name: "Tensor" if a.type == "Operand" else a.type for a in o.schema.arguments}
+        t = Translator(o.body, types, returns, self.use_rule, finish)
         signature = t.signature()
         return signature, t.body()
 
@@ -415,15 +423,34 @@ class Family:
             self.lines += ["}", ""]
         if "inplace" in o.variants:
             first = o.schema.arguments[0].name
-            self.lines += [
-                f"Tensor {o.cpp_name}_({parameters(o)}) {{",
-                *(self.guard(o, "inplace") if self.node else self.overwriting(o)),
-                *self.checks(o, "check_inplace"),
-                f'  write_inplace({first}, {o.cpp_name}({names}), "{o.name}_");',
-                f"  return {first};",
-                "}",
-                "",
-            ]
+            guard = [*(self.guard(o, "inplace") if self.node else self.overwriting(o)), *self.checks(o, "check_inplace")]
+            straight = o.kind == "composite" and not o.autocast
+            if straight:
+                signature, body = self.straight_body(o)
+                self.lines += [f"static Tensor straight_{o.cpp_name}({signature}) {{", *body, "}", ""]
+                write = [f"  return straight_{o.cpp_name}({names});"]
+            else:
+                write = [f'  write_inplace({first}, {o.cpp_name}({names}), "{o.name}_");', f"  return {first};"]
+            self.lines += [f"Tensor {o.cpp_name}_({parameters(o)}) {{", *guard, *write, "}", ""]
+
+    def straight_body(self, o: Operator) -> tuple[str, list[str]]:
+        """A composite's body for the form in place: where its last step is elementwise, that writes into self."""
+        first = o.schema.arguments[0].name
+        label = f'"{o.name}_"'
+
+        def finish(value: Value, step: Operator | None, codes: list[str]) -> str:
+            plain = step is not None and step.kind == "pointwise" and len(step.schema.returns) == 1
+            if step is None or not plain or step.autocast or "check" in (step.types or {}):
+                return f"write_inplace({first}, {coerce(value, 'Tensor')}, {label}); return {first};"
+            self.describe(step)
+            given = dict(zip((a.name for a in step.schema.arguments), codes, strict=True))
+            ins = ", ".join(given[a.name] for a in operands(step))
+            scalars = ", ".join(given[a.name] if a.type == "Scalar" else f"Scalar({given[a.name]})" for a in params(step))
+            values = f"const Scalar params[] = {{{scalars}}};" if scalars else "const Scalar* params = nullptr;"
+            call = f"return pointwise_into(op_{step.cpp_name}, {first}, ins, params, {label});"
+            return f"{{ const Tensor ins[] = {{{ins}}}; {values} {call} }}"
+
+        return self.translate(o, "Tensor", finish)
 
     def overwriting(self, o: Operator) -> list[str]:
         """The in-place form of a composite when a gradient is wanted: its operators record themselves."""

@@ -42,8 +42,15 @@ class Translator:
     """One function. `call_rule` is told which helper rules it uses, so that they get translated too."""
 
     def __init__(
-        self, function: Callable, parameters: dict[str, str], returns: str, use_rule: Callable[[Callable], None]
+        self,
+        function: Callable,
+        parameters: dict[str, str],
+        returns: str,
+        use_rule: Callable[[Callable], None],
+        finish: Callable[[Value, Operator | None, list[str]], str] | None = None,
     ):
+        """With `finish`, what is returned is what it makes of a value: of one that an operator gives, it also gets that
+        operator and its arguments."""
         self.function = function
         self.returns = returns
         self.use_rule = use_rule
@@ -55,6 +62,8 @@ class Translator:
         self.depth = 1
         self.temporaries = 0
         self.rename: dict[str, str] = {}  # comprehension variables
+        self.finish = finish
+        self.last_call: tuple[Value, Operator, list[str]] | None = None
         source = textwrap.dedent(inspect.getsource(function))
         tree = ast.parse(source).body[0]
         if not isinstance(tree, ast.FunctionDef):
@@ -265,7 +274,12 @@ class Translator:
         if s.value is None:
             self.emit("return;" if self.returns == "none" else f"return {coerce(Value('', 'none'), self.returns)};")
             return
-        self.emit(f"return {coerce(self.expr(s.value), self.returns)};")
+        value = self.expr(s.value)
+        if self.finish is None:
+            self.emit(f"return {coerce(value, self.returns)};")
+        else:
+            called = self.last_call if self.last_call and self.last_call[0] is value else (value, None, [])
+            self.emit(self.finish(*called))
 
     def stmt_Raise(self, s: ast.Raise) -> None:
         call = s.exc
@@ -714,7 +728,10 @@ class Translator:
                 problems.append(f"{o.schema.text}: {e}")
                 continue
             suffix = "_" if inplace else ""
-            return Value(f"ops::{o.cpp_name}{suffix}({', '.join(codes)})", return_type(o))
+            value = Value(f"ops::{o.cpp_name}{suffix}({', '.join(codes)})", return_type(o))
+            if not inplace:
+                self.last_call = value, o, codes
+            return value
         raise TranslationError(f"no overload of {name} fits: " + "; ".join(problems[len(candidates) :]))
 
     def bind(self, o: Operator, args: list[Value], kwargs: dict[str, Value], wrap_numbers: bool) -> list[str]:

@@ -30,17 +30,17 @@ class FloatFormat:
     has_infinity: bool = True
 
     def round(self, value: float) -> float:
-        """The nearest value of this format, ties to even; what is too large becomes infinity, or NaN without one."""
+        """The nearest value of this format, ties to even; what is too large becomes infinity, or the largest without one."""
         if value == 0.0 or value != value:
             return value
         if math.isinf(value):
-            return value if self.has_infinity else math.nan
+            return value if self.has_infinity else math.copysign(self.largest, value)
         exponent = max(math.frexp(value)[1] - 1, self.min_exponent)
         unit = exponent - (self.precision - 1)
         rounded = math.copysign(math.ldexp(float(round(math.ldexp(value, -unit))), unit), value)
         if abs(rounded) <= self.largest:
             return rounded
-        return math.copysign(math.inf, value) if self.has_infinity else math.nan
+        return math.copysign(math.inf if self.has_infinity else self.largest, value)
 
 
 # Compared and hashed by identity: there is one object per dtype, and formulas look dtypes up all the time.

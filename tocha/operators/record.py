@@ -62,9 +62,7 @@ class Operator:
     # The name of its autograd node where the usual one is not PyTorch's. "A|B": B when dim is given; "A|other=B": B when
     # `other` is a number; or a rule that says it from the arguments. A composite gives it to the node of its result.
     node: str | Callable = ""
-    autocast: str = (
-        ""  # in mixed precision it computes in: "lower" (the region's dtype), "float32", "widest" (of the arguments)
-    )
+    autocast: str = ""  # in mixed precision: "lower" (the region's dtype), "float32", "widest" (of the arguments), "state" (of lower and hx)
     decomposition: Callable | None = None  # native: the same result from other operators, for the compiler
     samples: Callable | None = None
     tags: frozenset[str] = frozenset()
@@ -128,7 +126,7 @@ def register(kind: str, schema: str, body: Callable, variants: str, doc: str | N
         position=len(OPERATORS),
         **fields,
     )
-    if o.autocast not in ("", "lower", "float32", "widest"):
+    if o.autocast not in ("", "lower", "float32", "widest", "state"):
         raise ValueError(f"{parsed.full_name}: autocast cannot be {o.autocast!r}")
     if "inplace_method" in o.variants:
         o.variants |= {"inplace"}

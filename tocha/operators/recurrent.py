@@ -484,6 +484,7 @@ def lstm_data(data, batch_sizes, hx, params, has_biases, num_layers, dropout, tr
 
 @network(
     f"gru.input(Tensor input, Tensor hx, Tensor[] params, {_PADDED}) -> (Tensor, Tensor)",
+    autocast="state",
     samples=lambda t: padded_sample(t, 3, 1),
 )
 def gru_input(input, hx, params, has_biases, num_layers, dropout, train, bidirectional, batch_first):
@@ -496,6 +497,7 @@ def gru_input(input, hx, params, has_biases, num_layers, dropout, train, bidirec
 
 @network(
     f"gru.data(Tensor data, Tensor batch_sizes, Tensor hx, Tensor[] params, {_PACKED}) -> (Tensor, Tensor)",
+    autocast="state",
     samples=lambda t: packed_sample(t, 3, 1),
     tags=frozenset({"reads_values"}),
 )
@@ -569,6 +571,7 @@ def cell_sample(t, gates):
 
 @network(
     f"lstm_cell(Tensor input, Tensor[] hx, {_CELL}) -> (Tensor, Tensor)",
+    autocast="state",
     samples=lambda t: [((t(2, 5), (t(2, 4), t(2, 4)), *weights(t, 4, 5, 4)), {})],
 )
 def lstm_cell(input, hx, w_ih, w_hh, b_ih, b_hh):
@@ -579,19 +582,23 @@ def lstm_cell(input, hx, w_ih, w_hh, b_ih, b_hh):
     return found[1], found[2]
 
 
-@network(f"gru_cell(Tensor input, Tensor hx, {_CELL}) -> Tensor", samples=lambda t: cell_sample(t, 3))
+@network(f"gru_cell(Tensor input, Tensor hx, {_CELL}) -> Tensor", autocast="state", samples=lambda t: cell_sample(t, 3))
 def gru_cell(input, hx, w_ih, w_hh, b_ih, b_hh):
     """One step of a gated recurrent unit."""
     return op._recurrent_layer(input, hx, None, w_ih, w_hh, b_ih, b_hh, None, [input.size(0)], GRU, False)[1]
 
 
-@network(f"rnn_tanh_cell(Tensor input, Tensor hx, {_CELL}) -> Tensor", samples=lambda t: cell_sample(t, 1))
+@network(
+    f"rnn_tanh_cell(Tensor input, Tensor hx, {_CELL}) -> Tensor", autocast="lower", samples=lambda t: cell_sample(t, 1)
+)
 def rnn_tanh_cell(input, hx, w_ih, w_hh, b_ih, b_hh):
     """tanh(input @ w_ih^T + b_ih + hx @ w_hh^T + b_hh)."""
     return op._recurrent_layer(input, hx, None, w_ih, w_hh, b_ih, b_hh, None, [input.size(0)], TANH, False)[1]
 
 
-@network(f"rnn_relu_cell(Tensor input, Tensor hx, {_CELL}) -> Tensor", samples=lambda t: cell_sample(t, 1))
+@network(
+    f"rnn_relu_cell(Tensor input, Tensor hx, {_CELL}) -> Tensor", autocast="lower", samples=lambda t: cell_sample(t, 1)
+)
 def rnn_relu_cell(input, hx, w_ih, w_hh, b_ih, b_hh):
     """relu(input @ w_ih^T + b_ih + hx @ w_hh^T + b_hh)."""
     return op._recurrent_layer(input, hx, None, w_ih, w_hh, b_ih, b_hh, None, [input.size(0)], RELU, False)[1]

@@ -17,7 +17,6 @@ Tensor = _C.Tensor
 __all__ = ["GRU", "LSTM", "RNN", "GRUCell", "LSTMCell", "RNNBase", "RNNCell", "RNNCellBase"]
 
 _GATES = {"LSTM": 4, "GRU": 3, "RNN_TANH": 1, "RNN_RELU": 1}
-_AUTOCAST_DTYPES = {_C.float16, _C.bfloat16, _C.float32}
 _OPERATORS = {"LSTM": "lstm", "GRU": "gru", "RNN_TANH": "rnn_tanh", "RNN_RELU": "rnn_relu"}
 
 
@@ -47,14 +46,6 @@ def _check_dropout(dropout: float, num_layers: int) -> float:
             stacklevel=4,
         )
     return float(dropout)
-
-
-def _in_dtype_of(input: Tensor, weights: list[Any]) -> list[Any]:
-    """The weights; within autocast those of another of its precisions in the input's, since an operator takes one."""
-    kinds = {input.dtype, weights[0].dtype}
-    if len(kinds) == 1 or not kinds <= _AUTOCAST_DTYPES or not _C.is_autocast_enabled(input.device.type):
-        return weights
-    return [None if w is None else w.to(input.dtype) for w in weights]
 
 
 class RNNBase(Module):
@@ -227,8 +218,7 @@ class RNNBase(Module):
     def _run(self, input: Tensor, hx: Any, batch_sizes: Tensor | None) -> tuple[Tensor, Any]:
         """One call of the operator: the output, and the last state as this kind of layer gives it."""
         operator = getattr(_C, _OPERATORS[self.mode])
-        weights = _in_dtype_of(input, self._flat_weights)
-        options = (weights, self.bias, self.num_layers, self.dropout, self.training, self.bidirectional)
+        options = (self._flat_weights, self.bias, self.num_layers, self.dropout, self.training, self.bidirectional)
         if batch_sizes is None:
             output, *hidden = operator(input, hx, *options, self.batch_first)
         else:
@@ -437,8 +427,7 @@ class RNNCellBase(Module):
             raise ValueError(f"{type(self).__name__}: Expected {what} to be 1D or 2D, got {tensor.dim()}D instead")
 
     def _step(self, operator: str, input: Tensor, hx: Any) -> Any:
-        weights = _in_dtype_of(input, [self.weight_ih, self.weight_hh, self.bias_ih, self.bias_hh])
-        return getattr(_C, operator)(input, hx, *weights)
+        return getattr(_C, operator)(input, hx, self.weight_ih, self.weight_hh, self.bias_ih, self.bias_hh)
 
     def _step_with_one_state(self, operator: str, input: Tensor, hx: Tensor | None) -> Tensor:
         """One step of a cell whose state is one tensor; an input without a batch gets one for the call."""

@@ -13,8 +13,8 @@
 namespace tocha::python {
 
 Tensor alias_as(const Tensor& t, PyTypeObject* type, bool share_version) {
-  if (type == tensor_type) return alias_of(t, share_version);
   check_strided(t, "another tensor on the same memory");
+  if (type == tensor_type) return alias_of(t, share_version);
   Tensor v = new_subclass_object(type);
   TensorObject* o = v.get();
   o->dtype = t.dtype();

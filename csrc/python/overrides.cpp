@@ -1,5 +1,7 @@
 #include "python/overrides.h"
 
+#include <algorithm>
+
 namespace tocha::python {
 
 constinit thread_local int function_modes = 0;

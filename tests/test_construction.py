@@ -149,3 +149,12 @@ def test_elements_beyond_int64():
         with pytest.raises(RuntimeError, match="overflow"):
             call()
     assert one.tolist() == [1.0]
+
+
+def test_copying_a_number():
+    x = tocha.zeros(2, dtype=tocha.int64)
+    assert x.copy_(3).tolist() == [3, 3] and x.copy_(True).tolist() == [1, 1]
+    y = tocha.ones(2, requires_grad=True) * 2
+    assert y.copy_(0.5).tolist() == [0.5, 0.5]
+    with pytest.raises(TypeError):
+        x.copy_("a")

@@ -58,6 +58,16 @@ def test_an_answer_of_the_wrong_type_is_an_error():
     with pytest.raises(TypeError):
         len(tocha.ones(2).as_subclass(Wrong))
 
+    class Negative(tocha.Tensor):
+        @classmethod
+        def __torch_function__(cls, func, types, args=(), kwargs=None):
+            return -1
+
+    with pytest.raises(ValueError, match="should return >= 0"):
+        len(tocha.ones(2).as_subclass(Negative))
+    with pytest.raises(OverflowError):
+        len(tocha.ones(2).as_subclass(type("Great", (Negative,), {"__torch_function__": classmethod(lambda *a: 2**70)})))
+
 
 def test_errors_of_an_override_come_through():
     class Broken(tocha.Tensor):

@@ -1,5 +1,6 @@
 #include "python/overrides.h"
 
+#include <algorithm>
 #include "core/sparse.h"
 
 namespace tocha::python {

@@ -87,7 +87,13 @@ PyObject* tensor_invert(PyObject* self) {
 }
 
 Py_ssize_t tensor_length(PyObject* self) {
-  return overridable_fact(self, "__len__", {}, PyLong_AsSsize_t, [&]() -> Py_ssize_t {
+  auto read = [](PyObject* length) {
+    Py_ssize_t n = PyNumber_AsSsize_t(length, PyExc_OverflowError);
+    if (n == -1 && PyErr_Occurred()) throw PythonError();
+    TOCHA_CHECK(n >= 0, Value, "__len__() should return >= 0");
+    return n;
+  };
+  return overridable_fact<Py_ssize_t>(self, "__len__", {}, read, [&]() -> Py_ssize_t {
     auto t = self_of(self);
     TOCHA_CHECK(t.dim() > 0, Type, "len() of a 0-d tensor");
     return t.size(0);

@@ -10,7 +10,7 @@ _FREE = frozenset({"any_device", "dynamic"})
 
 
 @native(
-    "copy_(Tensor self, Tensor src, bool non_blocking=False) -> Tensor",
+    "copy_(Tensor self, Operand src, bool non_blocking=False) -> Tensor",
     variants="method",
     node="CopyBackwards",
     tags=frozenset({"any_device"}),

@@ -1,6 +1,7 @@
 #include "python/overrides.h"
 
 #include <algorithm>
+
 #include "core/sparse.h"
 
 namespace tocha::python {

@@ -282,6 +282,7 @@ PyObject* as_subclass(PyObject* self, PyObject* cls) {
   return guarded([&]() -> PyObject* {
     TOCHA_CHECK(PyType_Check(cls) && PyType_IsSubtype(reinterpret_cast<PyTypeObject*>(cls), tensor_type), Type,
                 "as_subclass(): argument 'cls' must be a type that derives from Tensor");
+    check_strided(self_of(self), "as_subclass");
     Tensor view = ops::alias(self_of(self));
     if (!autograd::grad_enabled()) view.get()->requires_grad = object_of(self)->requires_grad;
     Tensor t = new_subclass_object(reinterpret_cast<PyTypeObject*>(cls));

@@ -26,7 +26,7 @@ struct TileJob {
   const T* b_edge;
   T* c;
   int64_t c_row;
-  T alpha, beta;  // beta == 0 does not read the addend
+  T alpha, beta;              // beta == 0 does not read the addend
   const T* addend = nullptr;  // null: c itself
   int64_t addend_row = 0;     // 0 where all rows get the same
 };

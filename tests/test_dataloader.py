@@ -777,7 +777,8 @@ def test_nothing_grows():
     gc.collect()
     after, later = figures(pids), memory(pids)
     print(f"\n{count} batches: descriptors and mappings {before} -> {after}, private kB {kilobytes} -> {later}")
-    for (fds, maps), (fds_after, maps_after) in zip(before, after):
-        assert fds_after <= fds + 1 and maps_after <= maps + 8
-    assert all(b - a < 2048 for a, b in zip(kilobytes, later))
+    assert all(fds_after <= fds + 1 for (fds, _), (fds_after, _) in zip(before, after))
+    if "TOCHA_SANITIZED" not in os.environ:  # sanitizers keep what is freed for a while
+        assert all(maps_after <= maps + 8 for (_, maps), (_, maps_after) in zip(before, after))
+        assert all(b - a < 2048 for a, b in zip(kilobytes, later))
     assert not [p for p in os.listdir("/dev/shm") if p.startswith("tocha")]

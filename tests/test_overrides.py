@@ -66,7 +66,9 @@ def test_an_answer_of_the_wrong_type_is_an_error():
     with pytest.raises(ValueError, match="should return >= 0"):
         len(tocha.ones(2).as_subclass(Negative))
     with pytest.raises(OverflowError):
-        len(tocha.ones(2).as_subclass(type("Great", (Negative,), {"__torch_function__": classmethod(lambda *a: 2**70)})))
+        len(
+            tocha.ones(2).as_subclass(type("Great", (Negative,), {"__torch_function__": classmethod(lambda *a: 2**70)}))
+        )
 
 
 def test_errors_of_an_override_come_through():

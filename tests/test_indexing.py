@@ -65,8 +65,11 @@ def cases(draw):
                 use.append(a.tolist())
             else:
                 use.append(tocha.from_numpy(a) if draw(st.booleans()) else a)
-            basic.append(FULL)
-            advanced.append(a)
+            if a.ndim == 0:  # as a number: it takes a dim away, and is no index array beside others
+                basic.append(int(a))
+            else:
+                basic.append(FULL)
+                advanced.append(a)
             dim += 1
         elif kind == "mask" and not any(isinstance(a, np.ndarray) for a in advanced):
             k = draw(st.integers(1, len(shape) - dim))

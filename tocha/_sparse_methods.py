@@ -9,6 +9,7 @@ import importlib
 from typing import Any
 
 from tocha import _C
+from tocha.overrides import add_method, add_property
 
 Tensor = _C.Tensor
 
@@ -32,7 +33,7 @@ def to_sparse(self: Tensor, *args: Any, **kwargs: Any) -> Tensor:
 
 def to_sparse_coo(self: Tensor) -> Tensor:
     """The tensor in coordinate form."""
-    return _construct().to_sparse(self)
+    return self.to_sparse()
 
 
 def to_dense(self: Tensor, dtype: Any = None, *, masked_grad: bool | None = None) -> Tensor:
@@ -75,11 +76,12 @@ def _without_form(name: str) -> Any:
 
 def install() -> None:
     """Puts these onto Tensor; called once by `import tocha`."""
-    for method in (to_sparse, to_sparse_coo, to_dense, sparse_mask, sparse_dim, dense_dim):
-        setattr(Tensor, method.__name__, method)
+    for method in (to_sparse, to_dense, sparse_mask, sparse_dim, dense_dim):
+        add_method(method.__name__, method)
+    Tensor.to_sparse_coo = to_sparse_coo  # type: ignore[attr-defined]
     for name in ("coalesce", "is_coalesced", "indices"):
-        setattr(Tensor, name, _refused(name, "sparse coordinate tensor layout"))
-    Tensor.values = _refused("values", "sparse tensor layout")  # type: ignore[attr-defined]
+        add_method(name, _refused(name, "sparse coordinate tensor layout"))
+    add_method("values", _refused("values", "sparse tensor layout"))
     for name in ("_indices", "_values", "_nnz", "_coalesced_", "_dimI", "_dimV"):
-        setattr(Tensor, name, _without_form(name))
-    Tensor.is_sparse_csr = property(lambda self: False)  # type: ignore[attr-defined]
+        add_method(name, _without_form(name))
+    add_property("is_sparse_csr", lambda self: False)

@@ -53,7 +53,7 @@ def main() -> None:
     link.symlink_to(BUILD / module)
     environment = {
         "LD_PRELOAD": f"{library('libasan.so')} {library('libubsan.so')}",
-        "ASAN_OPTIONS": "detect_leaks=0:abort_on_error=1:handle_sigbus=0",
+        "ASAN_OPTIONS": "detect_leaks=0:abort_on_error=1:handle_sigbus=0:allocator_may_return_null=1",
         "UBSAN_OPTIONS": "print_stacktrace=1",
         "PYTHONPATH": str(BUILD / "package"),
         "PYTHONSAFEPATH": "1",  # the plain build lies in the current folder

@@ -515,7 +515,8 @@ def test_a_batch_that_cannot_be_sent():
     loader = DataLoader(Calls(lambda: lambda: 0, one), batch_size=None, num_workers=1)
     batches = iter(loader)
     with pytest.raises(
-        (AttributeError, pickle.PicklingError), match=r"in DataLoader worker process 0(.|\n)*[Cc]an't (pickle|get local)"
+        (AttributeError, pickle.PicklingError),
+        match=r"in DataLoader worker process 0(.|\n)*[Cc]an't (pickle|get local)",
     ):
         next(batches)
     assert list(batches) == [1]

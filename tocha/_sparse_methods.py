@@ -9,6 +9,7 @@ import importlib
 from typing import Any
 
 from tocha import _C
+from tocha._errors import refusing
 from tocha.overrides import add_method, add_property
 
 Tensor = _C.Tensor
@@ -57,21 +58,13 @@ def dense_dim(self: Tensor) -> int:
 
 
 def _refused(name: str, expected: str) -> Any:
-    def refuse(self: Tensor, *args: Any) -> Any:
-        raise RuntimeError(f"{name} expected {expected} but got Strided")
-
-    refuse.__name__ = refuse.__qualname__ = name
-    refuse.__doc__ = "For sparse tensors only."
-    return refuse
+    error = f"{name} expected {expected} but got Strided"
+    return refusing(name, "For sparse tensors only.", lambda: RuntimeError(error))
 
 
 def _without_form(name: str) -> Any:
-    def refuse(self: Tensor, *args: Any) -> Any:
-        raise NotImplementedError(f"[{name}] is for sparse tensors only")
-
-    refuse.__name__ = refuse.__qualname__ = name
-    refuse.__doc__ = "For sparse tensors only."
-    return refuse
+    error = f"[{name}] is for sparse tensors only"
+    return refusing(name, "For sparse tensors only.", lambda: NotImplementedError(error))
 
 
 def install() -> None:

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from tocha import _C
+from tocha._errors import refusing
 
 
 def is_available() -> bool:
@@ -28,12 +29,8 @@ def current_accelerator(check_available: bool = False) -> _C.device | None:
 
 
 def _refusing(name: str, purpose: str) -> Callable[..., Any]:
-    def refuse(*args: Any, **kwargs: Any) -> Any:
-        raise RuntimeError("Cannot access accelerator device when none is available.")
-
-    refuse.__name__ = refuse.__qualname__ = name
-    refuse.__doc__ = f"{purpose} Needs an accelerator."
-    return refuse
+    error = "Cannot access accelerator device when none is available."
+    return refusing(name, f"{purpose} Needs an accelerator.", lambda: RuntimeError(error))
 
 
 current_device_index = _refusing("current_device_index", "The index of the selected device.")

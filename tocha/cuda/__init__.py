@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from tocha import _C, _tensor_types
-from tocha._errors import AcceleratorError, OutOfMemoryError
+from tocha._errors import AcceleratorError, OutOfMemoryError, refusing
 
 has_half = True
 has_magma = False
@@ -265,12 +265,7 @@ class MemPool(_NeedsCuda):
 
 
 def _refusing(name: str, purpose: str) -> Callable[..., Any]:
-    def refuse(*args: Any, **kwargs: Any) -> Any:
-        raise AssertionError(_REFUSAL)
-
-    refuse.__name__ = refuse.__qualname__ = name
-    refuse.__doc__ = f"{purpose} Needs CUDA."
-    return refuse
+    return refusing(name, f"{purpose} Needs CUDA.", lambda: AssertionError(_REFUSAL))
 
 
 init = _refusing("init", "Starts CUDA.")

@@ -10,6 +10,7 @@ import enum
 import inspect
 import itertools
 import math
+import operator
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -180,6 +181,19 @@ def _check_callable(mask_mods: tuple[MaskMod, ...]) -> None:
         raise RuntimeError(f"All inputs should be callable mask_mods: {mask_mods}")
 
 
+def _combined(name: str, mask_mods: tuple[MaskMod, ...], combine: Callable, start: bool) -> MaskMod:
+    _check_callable(mask_mods)
+
+    def combined(b: Tensor, h: Tensor, q_idx: Tensor, kv_idx: Tensor) -> Tensor:
+        found = kv_idx.new_full((), start, dtype=_C.bool)
+        for mask in mask_mods:
+            found = combine(found, mask(b, h, q_idx, kv_idx))
+        return found
+
+    combined.__name__ = name
+    return combined
+
+
 def and_masks(*mask_mods: MaskMod) -> MaskMod:
     """The mask_mod that is True where all of these are.
 
@@ -188,15 +202,7 @@ def and_masks(*mask_mods: MaskMod) -> MaskMod:
     >>> near(0, 0, tocha.tensor(3), tocha.arange(5))
     tensor([False, False,  True,  True, False])
     """
-    _check_callable(mask_mods)
-
-    def and_mask(b: Tensor, h: Tensor, q_idx: Tensor, kv_idx: Tensor) -> Tensor:
-        found = kv_idx.new_ones((), dtype=_C.bool)
-        for mask in mask_mods:
-            found = found & mask(b, h, q_idx, kv_idx)
-        return found
-
-    return and_mask
+    return _combined("and_mask", mask_mods, operator.and_, True)
 
 
 def or_masks(*mask_mods: MaskMod) -> MaskMod:
@@ -207,12 +213,4 @@ def or_masks(*mask_mods: MaskMod) -> MaskMod:
     >>> far(0, 0, tocha.tensor(3), tocha.arange(5))
     tensor([ True, False, False,  True, False])
     """
-    _check_callable(mask_mods)
-
-    def or_mask(b: Tensor, h: Tensor, q_idx: Tensor, kv_idx: Tensor) -> Tensor:
-        found = kv_idx.new_zeros((), dtype=_C.bool)
-        for mask in mask_mods:
-            found = found | mask(b, h, q_idx, kv_idx)
-        return found
-
-    return or_mask
+    return _combined("or_mask", mask_mods, operator.or_, False)

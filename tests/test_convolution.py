@@ -65,6 +65,13 @@ CASES = {
     "1x1, strided": ((2, 8, 9, 7), (5, 8, 1, 1), [2, 2], [0, 0], [1, 1], 1),
     "7x7": ((1, 3, 30, 29), (20, 3, 7, 7), [2, 2], [3, 3], [1, 1], 1),
     "few pixels": ((3, 40, 3, 4), (33, 40, 3, 3), [1, 1], [1, 1], [1, 1], 1),
+    "few pixels, mostly padding": ((4, 70, 3, 3), (67, 70, 3, 3), [1, 1], [1, 1], [1, 1], 1),
+    "few pixels, one picture": ((1, 100, 2, 3), (32, 100, 3, 5), [1, 1], [1, 2], [1, 1], 1),
+    "few pixels, far taps": ((5, 33, 3, 2), (41, 33, 3, 3), [1, 1], [2, 2], [2, 2], 1),
+    "few pixels, taps that meet nothing": ((2, 32, 1, 1), (35, 32, 5, 5), [1, 1], [2, 2], [1, 1], 1),
+    "few pixels of volumes": ((2, 34, 2, 2, 2), (33, 34, 3, 3, 3), [1, 1, 1], [1, 1, 1], [1, 1, 1], 1),
+    "few pixels, 1x1 strided": ((4, 96, 6, 5), (65, 96, 1, 1), [2, 2], [0, 0], [1, 1], 1),
+    "few pixels, 1x1 in the padding": ((1, 32, 1, 1), (32, 32, 1, 1), [2, 2], [1, 1], [1, 1], 1),
     "few pixels, strided": ((2, 40, 6, 6), (70, 40, 3, 3), [2, 2], [1, 1], [1, 1], 1),
     "winograd": ((2, 33, 20, 18), (40, 33, 3, 3), [1, 1], [1, 1], [1, 1], 1),
     "winograd, odd sizes": ((3, 32, 15, 13), (35, 32, 3, 3), [1, 1], [0, 2], [1, 1], 1),
@@ -180,18 +187,21 @@ def test_backward_mask():
     assert tocha.equal(full[1], only[1])
 
 
+@pytest.mark.parametrize("side", [9, 3])
 @pytest.mark.parametrize("dtype", ["bfloat16", "float16"])
-def test_halves_are_summed_in_float32(dtype):
-    x, w = tocha.tensor(numbers(2, 40, 9, 9)), tocha.tensor(numbers(33, 40, 3, 3, seed=1))
+def test_halves_are_summed_in_float32(dtype, side):
+    x, w = tocha.tensor(numbers(2, 40, side, side)), tocha.tensor(numbers(33, 40, 3, 3, seed=1))
     x, w = x.to(getattr(tocha, dtype)), w.to(getattr(tocha, dtype))
-    exact = tocha.conv2d(x.double(), w.double(), padding=1)
-    error = (tocha.conv2d(x, w, padding=1).double() - exact).abs()
-    assert (error <= exact.abs() * tocha.finfo(x.dtype).eps + 1e-4).all()
+    for convolve, exact_w in ((tocha.conv2d, w), (tocha.conv_transpose2d, w[:, :33].transpose(0, 1).contiguous())):
+        exact = convolve(x.double(), exact_w.double(), padding=1)
+        error = (convolve(x, exact_w, padding=1).double() - exact).abs()
+        assert (error <= exact.abs() * tocha.finfo(x.dtype).eps + 1e-4).all()
 
 
-def test_integers_are_exact():
-    x = np.random.default_rng(0).integers(-9, 9, (2, 3, 7, 6))
-    w = np.random.default_rng(1).integers(-9, 9, (4, 3, 3, 3))
+@pytest.mark.parametrize("channels, side", [(3, 7), (36, 3)])
+def test_integers_are_exact(channels, side):
+    x = np.random.default_rng(0).integers(-9, 9, (2, channels, side, side - 1))
+    w = np.random.default_rng(1).integers(-9, 9, (channels + 1, channels, 3, 3))
     expected = reference(x, w, [1, 1], [1, 1], [1, 1], 1)
     for dtype in (tocha.int64, tocha.int32, tocha.int16):
         y = tocha.conv2d(tocha.tensor(x, dtype=dtype), tocha.tensor(w, dtype=dtype), padding=1)
@@ -209,9 +219,9 @@ def test_complex():
 
 
 @pytest.mark.parametrize("kernel", [(3, 3), (1, 1)])
-@pytest.mark.parametrize("channels", [5, 40])
-def test_channels_last(kernel, channels):
-    x = tocha.tensor(numbers(2, channels, 16, 14), dtype=tocha.float32)
+@pytest.mark.parametrize("channels, size", [(5, (16, 14)), (40, (16, 14)), (40, (3, 2))])
+def test_channels_last(kernel, channels, size):
+    x = tocha.tensor(numbers(2, channels, *size), dtype=tocha.float32)
     w = tocha.tensor(numbers(36, channels, *kernel, seed=1), dtype=tocha.float32)
     last = x.contiguous(memory_format=tocha.channels_last)
     plain, y = tocha.conv2d(x, w, padding=1), tocha.conv2d(last, w, padding=1)

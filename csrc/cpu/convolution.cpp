@@ -138,7 +138,7 @@ void convolve_transposed(const Tensor& out, const Tensor& in, const Tensor& weig
                          .bias = bias ? bias.bytes() : nullptr};
   if (g.groups == 1 && cpu::spreads_well(s)) {
     ReleaseGil unlocked(weight.numel() * s.batch * s.in.pixels());
-    return cpu::spread(s);
+    return cpu::few_serves(s) ? cpu::spread_few(s) : cpu::spread(s);
   }
   for_positions(g.stride, [&](const Extent& rest) {
     Correlation c{.dtype = out.dtype(),

@@ -80,6 +80,11 @@ bool winograd_serves(const Correlation& c);  // 3x3 kernels, enough channels and
 void correlate_winograd(const Correlation& c);
 bool winograd_serves(const WeightGradient& w);
 void weight_gradient_winograd(const WeightGradient& w);
+// Few pixels: tap by tap, where that spares products with what lies beyond the picture.
+bool few_serves(const Correlation& c);
+void correlate_few(const Correlation& c);
+bool few_serves(const Spreading& s);
+void spread_few(const Spreading& s);
 bool spreads_well(const Spreading& s);  // few pixels: better than as correlations
 void spread(const Spreading& s);
 void weight_gradient(const WeightGradient& w);

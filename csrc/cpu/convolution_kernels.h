@@ -45,6 +45,30 @@ struct PatchJob {
   int64_t out_row;
 };
 
+// Pixels from anywhere as [channel][column].
+template <class T>
+struct GatherJob {
+  DType dtype;
+  const void* in;  // of the first channel
+  int64_t channel, channels, columns;
+  const int32_t* sources;  // element of each column
+  T* out;
+};
+
+// c[row, vector of columns] (+)= the sum over k of a[row, k, tap of the vector] * b[k, vector]: a few rows times a few
+// vectors, each of which meets its own tap.
+template <class T>
+struct TapSumJob {
+  int64_t rows, vectors, k;
+  const T* a;
+  int64_t a_row, a_k;
+  const int64_t* taps;  // of each vector: where its weights begin
+  const T* b;           // [k][vectors]
+  T* c;
+  int64_t c_row;
+  bool first;  // c is written, else added to
+};
+
 // Weights of `height` rows as a panel [channel, tap][height], from anywhere.
 template <class T>
 struct TapJob {
@@ -73,6 +97,9 @@ struct PatchKernels {
   int64_t lanes;  // of a move
   void (*stage)(const StageJob<T>& job);
   void (*gather)(const PatchJob<T>& job);
+  void (*gather_columns)(const GatherJob<T>& job);
+  int64_t sum_rows, sum_vectors;  // most of a TapSumJob
+  void (*sum_taps)(const TapSumJob<T>& job);
   void (*pack_taps)(const TapJob<T>& job);
   // out[column] = start + the sum over taps of weight[tap] * what the tap meets.
   void (*combine)(const ChannelJob<T>& job, const T* weight, T start, T* out);

@@ -1,17 +1,21 @@
 // Staging and gathering of patches for convolution, on whole vectors.
 #include "cpu/convolution_kernels.h"
 
+#include <array>
+
 #include "cpu/isa/gemm_convert.h"
 
 TOCHA_ISA_BEGIN
 namespace gemm {
 
 using cpu::ChannelJob;
+using cpu::GatherJob;
 using cpu::Move;
 using cpu::PatchJob;
 using cpu::PatchKernels;
 using cpu::StageJob;
 using cpu::TapJob;
+using cpu::TapSumJob;
 
 template <class T>
 inline void clear(T* out, int64_t n) {
@@ -145,6 +149,74 @@ void gather(const PatchJob<T>& job) {
 }
 
 template <class T>
+void gather_columns(const GatherJob<T>& job) {
+  with_storage<T>(job.dtype, [&](auto storage) {
+    using S = typename decltype(storage)::type;
+    const S* in = static_cast<const S*>(job.in);
+    const int32_t* sources = job.sources;
+    const int64_t columns = job.columns;
+    T* out = job.out;
+    for (int64_t c = 0; c < job.channels; ++c, in += job.channel, out += columns) {
+#pragma GCC ivdep
+      for (int64_t j = 0; j < columns; ++j) out[j] = widen<T>(in[sources[j]]);
+    }
+  });
+}
+
+// As many accumulators as the registers hold beside a vector of b and a weight.
+#if defined(__AVX512F__)
+constexpr int kSumRows = 6, kSumVectors = 5;
+#elif defined(__aarch64__)
+constexpr int kSumRows = 5, kSumVectors = 5;
+#else
+constexpr int kSumRows = 4, kSumVectors = 3;
+#endif
+
+template <class T, int kRows, int kVectors>
+void sum_taps_of(const TapSumJob<T>& job) {
+  Vec<T> acc[kRows][kVectors] = {};
+  // A pointer for each tap; the empty asm keeps the compiler from making one for each tap and row.
+  const T* p[kVectors];
+#pragma GCC unroll 8
+  for (int v = 0; v < kVectors; ++v) {
+    p[v] = job.a + job.taps[v];
+    asm("" : "+r"(p[v]));
+  }
+  const int64_t row = job.a_row, a_k = job.a_k;
+  const T *b = job.b, *end = b + job.k * kVectors * kLanes<T>;
+#pragma GCC unroll 1
+  for (; b != end; b += kVectors * kLanes<T>) {
+#pragma GCC unroll 8
+    for (int v = 0; v < kVectors; ++v) {
+      const Vec<T> x = load(b + v * kLanes<T>);
+#pragma GCC unroll 8
+      for (int i = 0; i < kRows; ++i) acc[i][v] = multiply_add<T>(broadcast(p[v][i * row]), x, acc[i][v]);
+      p[v] += a_k;
+    }
+  }
+#pragma GCC unroll 8
+  for (int i = 0; i < kRows; ++i) {
+#pragma GCC unroll 8
+    for (int v = 0; v < kVectors; ++v) {
+      T* c = job.c + i * job.c_row + v * kLanes<T>;
+      store(c, job.first ? acc[i][v] : load(c) + acc[i][v]);
+    }
+  }
+}
+
+template <class T, int... kIndex>
+constexpr auto sum_functions(std::integer_sequence<int, kIndex...>) {
+  using Function = void (*)(const TapSumJob<T>&);
+  return std::array<Function, sizeof...(kIndex)>{sum_taps_of<T, kIndex / kSumVectors + 1, kIndex % kSumVectors + 1>...};
+}
+
+template <class T>
+void sum_taps(const TapSumJob<T>& job) {
+  static constexpr auto functions = sum_functions<T>(std::make_integer_sequence<int, kSumRows * kSumVectors>{});
+  functions[static_cast<size_t>((job.rows - 1) * kSumVectors + job.vectors - 1)](job);
+}
+
+template <class T>
 void pack_taps(const TapJob<T>& job) {
   with_storage<T>(job.dtype, [&](auto storage) {
     using S = typename decltype(storage)::type;
@@ -209,7 +281,8 @@ void correlate(const ChannelJob<T>& job, const T* grad, T* sums) {
 template <class T>
 constexpr PatchKernels<T> patches() {
   static_assert(kLanes<T> <= cpu::kMoveSlack);
-  return {kLanes<T>, stage<T>, gather<T>, pack_taps<T>, combine<T>, correlate<T>};
+  return {kLanes<T>,   stage<T>,    gather<T>,    gather_columns<T>, kSumRows,
+          kSumVectors, sum_taps<T>, pack_taps<T>, combine<T>,        correlate<T>};
 }
 
 }  // namespace gemm

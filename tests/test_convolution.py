@@ -192,7 +192,7 @@ def test_backward_mask():
 def test_halves_are_summed_in_float32(dtype, side):
     x, w = tocha.tensor(numbers(2, 40, side, side)), tocha.tensor(numbers(33, 40, 3, 3, seed=1))
     x, w = x.to(getattr(tocha, dtype)), w.to(getattr(tocha, dtype))
-    for convolve, exact_w in ((tocha.conv2d, w), (tocha.conv_transpose2d, w[:, :33].transpose(0, 1).contiguous())):
+    for convolve, exact_w in ((tocha.conv2d, w), (tocha.conv_transpose2d, w.transpose(0, 1).contiguous())):
         exact = convolve(x.double(), exact_w.double(), padding=1)
         error = (convolve(x, exact_w, padding=1).double() - exact).abs()
         assert (error <= exact.abs() * tocha.finfo(x.dtype).eps + 1e-4).all()

@@ -23,6 +23,10 @@ constexpr int64_t kMostWeights = 1 << 14;            // whose gradient is summed
 constexpr int64_t kScratchElements = 3 * (1 << 17);  // of transformed tiles, per thread
 constexpr int64_t kKernelsAtOnce = 16;
 
+// Elements from one point of the transforms to the next, for n elements of each: transforms write to all points at
+// once, which must not all fall into the same sets of the first cache.
+int64_t point_stride(int64_t n) { return ceil_div(n, 1024) * 1024 + 32; }
+
 struct Range {
   int64_t first, count;
 };
@@ -181,7 +185,9 @@ class Winograd {
 
  private:
   int64_t panels() const { return ceil_div(c_.rows, tiles_.nr); }
-  int64_t panel_elements() const { return tiling_.points() * c_.channels * tiles_.nr; }
+  int64_t weight_point() const { return point_stride(c_.channels * tiles_.nr); }
+  int64_t input_point() const { return point_stride(most_tiles_ * c_.channels); }
+  int64_t panel_elements() const { return tiling_.points() * weight_point(); }
 
   void run_by_tiles() {
     const Memory<float> weights = allocate<float>(panels() * panel_elements());
@@ -233,15 +239,14 @@ class Winograd {
         gemm_packing().f32.pack_b(DType::Float32, weight + c * c_.weight_channel, 1, c_.weight_row, 9, count, taps);
       }
       tiling_.transforms.weights(
-          {taps + (together ? i * 9 * nr : 0), nr, place_.data(), nr, out + c * nr, c_.channels * nr});
+          {taps + (together ? i * 9 * nr : 0), nr, place_.data(), nr, out + c * nr, weight_point()});
     }
   }
 
   // This thread's [point][tile][channel], or null.
   const float* transform_input(const Range& block) {
-    const int64_t point = most_tiles_ * c_.channels;
     float* staged = scratch<float>(Purpose::staged, reader_.most_pixels(block.count) * c_.channels + kPackSlack);
-    float* out = scratch<float>(Purpose::packed_b, tiling_.points() * point);
+    float* out = scratch<float>(Purpose::packed_b, tiling_.points() * input_point());
     int32_t* names = scratch<int32_t>(Purpose::gathered, most_tiles_ * tiling_.points());
     if (!staged || !out || !names) {
       ok_.store(false, std::memory_order_relaxed);
@@ -249,7 +254,7 @@ class Winograd {
     }
     WinogradTileJob job{};
     job.out = out;
-    job.out_point = point;
+    job.out_point = input_point();
     job.panel = job.out_panel = tiles_.nr;
     job.out_tile = c_.channels;
     reader_.transform(block, {0, c_.channels}, tiling_.transforms.input, job, staged, names);
@@ -260,16 +265,17 @@ class Winograd {
     const int64_t nr = tiles_.nr, tiles = block.count * tiling_.across;
     const Range rows{panels.first * nr, std::min(c_.rows, (panels.first + panels.count) * nr) - panels.first * nr};
     const int64_t side = tiling_.side(), pixels = side * side * tiles + 1;
-    float* products = scratch<float>(Purpose::accumulator, tiling_.points() * tiles * rows.count);
+    const int64_t point_products = point_stride(tiles * rows.count);
+    float* products = scratch<float>(Purpose::accumulator, tiling_.points() * point_products);
     float* results = scratch<float>(Purpose::staged, pixels * rows.count);
     int32_t* names = scratch<int32_t>(Purpose::gathered, side * side * tiles);
     if (!products || !results || !names) return ok_.store(false, std::memory_order_relaxed);
     for (int64_t point = 0; point < tiling_.points(); ++point) {
-      multiply(tiles, rows.count, input + point * most_tiles_ * c_.channels, weights + point * c_.channels * nr,
-               products + point * tiles * rows.count);
+      multiply(tiles, rows.count, input + point * input_point(), weights + point * weight_point(),
+               products + point * point_products);
     }
     name_results(block, names);
-    tiling_.transforms.results({products, tiles * rows.count, names, tiles, rows.count,
+    tiling_.transforms.results({products, point_products, names, tiles, rows.count,
                                 c_.bias ? reinterpret_cast<const float*>(c_.bias) + rows.first : nullptr, results});
     write(block, rows, results);
   }
@@ -363,38 +369,38 @@ class WinogradWeight {
  private:
   void run_by_tiles() {
     const int parts = static_cast<int>(std::min<int64_t>(lane_count(blocks_, 1), blocks_));
-    const int64_t all = tiling_.points() * w_.rows * w_.channels;
+    const int64_t point = point_stride(w_.rows * w_.channels), all = tiling_.points() * point;
     const Memory<float> sums = allocate<float>(parts * all);
     for_lanes(blocks_, parts, [&](int part, int64_t begin, int64_t end) {
       for (int64_t i = begin; i < end; ++i) {
         const Range block = line_block(tiling_, i, blocks_);
         if (const float* input = transform_input(block)) {
-          add_rows(block, {0, w_.rows}, input, i == begin, sums.get() + part * all);
+          add_rows(block, {0, w_.rows}, input, i == begin, sums.get() + part * all, point);
         }
       }
     });
     if (!ok_.load(std::memory_order_relaxed)) return;
     parallel_for(w_.rows, std::max<int64_t>(1, 2048 / w_.channels), [&](int64_t begin, int64_t end) {
-      gather_kernels({begin, end - begin}, sums.get() + begin * w_.channels, w_.rows * w_.channels, parts, all);
+      gather_kernels({begin, end - begin}, sums.get() + begin * w_.channels, point, parts, all);
     });
   }
 
   void run_by_rows() {
     const Range all{0, tiling_.lines};
     for_lanes(w_.rows, lane_count(w_.rows, tiles_.mr), [&](int, int64_t begin, int64_t end) {
-      const int64_t most = 2 * tiles_.mr;
+      const int64_t most = 2 * tiles_.mr, point = point_stride(most * w_.channels);
       const float* input = transform_input(all);
-      float* sums = scratch<float>(Purpose::packed_a, tiling_.points() * most * w_.channels);
+      float* sums = scratch<float>(Purpose::packed_a, tiling_.points() * point);
       if (!input || !sums) return ok_.store(false, std::memory_order_relaxed);
       for (int64_t i = begin; i < end; i += most) {
         const Range rows{i, std::min(most, end - i)};
-        add_rows(all, rows, input, true, sums);
-        gather_kernels(rows, sums, rows.count * w_.channels, 1, 0);
+        add_rows(all, rows, input, true, sums, point);
+        gather_kernels(rows, sums, point, 1, 0);
       }
     });
   }
 
-  int64_t input_point() const { return most_tiles_ * ceil_div(w_.channels, tiles_.nr) * tiles_.nr; }
+  int64_t input_point() const { return point_stride(most_tiles_ * ceil_div(w_.channels, tiles_.nr) * tiles_.nr); }
 
   // This thread's [point][panel of channels][tile][channel of the panel], or null.
   const float* transform_input(const Range& block) {
@@ -421,12 +427,12 @@ class WinogradWeight {
   }
 
   // sums[point][row][channel] (+)= the transformed gradient times the transformed input.
-  void add_rows(const Range& block, const Range& rows, const float* input, bool first, float* sums) {
+  void add_rows(const Range& block, const Range& rows, const float* input, bool first, float* sums, int64_t sum_point) {
     const int64_t tiles = block.count * tiling_.across;
-    float* grad = scratch<float>(Purpose::accumulator, tiling_.points() * tiles * rows.count);
     WinogradTileJob job{};
+    job.out_point = point_stride(tiles * rows.count);
+    float* grad = scratch<float>(Purpose::accumulator, tiling_.points() * job.out_point);
     job.out = grad;
-    job.out_point = tiles * rows.count;
     job.panel = job.out_panel = tiles_.nr;
     job.out_tile = rows.count;
     if (!grad || !transform(grad_, block, rows, tiling_.transforms.grad, job)) {
@@ -434,7 +440,7 @@ class WinogradWeight {
     }
     for (int64_t point = 0; point < tiling_.points(); ++point) {
       multiply(tiles, rows.count, grad + point * job.out_point, input + point * input_point(), first,
-               sums + point * rows.count * w_.channels);
+               sums + point * sum_point);
     }
   }
 

@@ -1,13 +1,17 @@
-"""Times the same call on tocha and PyTorch in one process, turn by turn, and reports the ratio of the least times."""
+"""Times the same call on tocha and PyTorch, turn by turn, and reports the ratio of the least times."""
 
 from __future__ import annotations
 
 import gc
 import math
 import statistics
+import subprocess
+import sys
 import time
+import weakref
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
 
 
 @dataclass
@@ -23,14 +27,40 @@ class Row:
         return self.torch / self.tocha
 
 
-def per_call(f: Callable[[], object], number: int) -> float:
+class Remote:
+    """A call in a process of its own, that answers every number with the seconds per call over so many calls.
+
+    Programs have one library. Two in a process share the allocator, whose state can make PyTorch's Adam a third slower
+    or faster, and each meets the other's threads before they sleep.
+    """
+
+    def __init__(self, *command: str):
+        self.command = command
+
+    @cached_property
+    def process(self) -> subprocess.Popen[str]:
+        process = subprocess.Popen(
+            [sys.executable, *self.command], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, bufsize=1
+        )
+        weakref.finalize(self, process.communicate)
+        return process
+
+    def per_call(self, number: int) -> float:
+        assert self.process.stdin and self.process.stdout
+        print(number, file=self.process.stdin)
+        return float(self.process.stdout.readline())
+
+
+def per_call(f: Callable[[], object] | Remote, number: int) -> float:
+    if isinstance(f, Remote):
+        return f.per_call(number)
     start = time.perf_counter()
     for _ in range(number):
         f()
     return (time.perf_counter() - start) / number
 
 
-def calls_for(f: Callable[[], object], seconds: float) -> int:
+def calls_for(f: Callable[[], object] | Remote, seconds: float) -> int:
     """How many calls fill about this time."""
     number = 1
     while True:
@@ -43,17 +73,17 @@ def calls_for(f: Callable[[], object], seconds: float) -> int:
 def compare(
     group: str,
     name: str,
-    ours: Callable[[], object],
-    theirs: Callable[[], object],
+    ours: Callable[[], object] | Remote,
+    theirs: Callable[[], object] | Remote,
     target: float | None = None,
     rounds: int = 15,
-    seconds: float = 0.02,
 ) -> Row:
     """Rounds alternate, so that a noisy neighbour hits both; the least of each side's times is the least disturbed."""
-    ours(), theirs()
+    per_call(ours, 1), per_call(theirs, 1)
     gc.collect()
     gc.disable()
     try:
+        seconds = 0.1 if isinstance(ours, Remote) else 0.02
         n_ours, n_theirs = calls_for(ours, seconds), calls_for(theirs, seconds)
         a, b = [], []
         for i in range(rounds):

@@ -1,11 +1,16 @@
 """The models of examples/models.py, for tocha and for PyTorch: the same file, loaded once with `tocha` naming each.
 
 A Case holds a model, its optimizer and a batch, seeded alike in both libraries. Imports neither library itself.
+
+python benchmarks/models.py tocha MLP step    # for each number on stdin: seconds per call over so many calls
 """
 
 from __future__ import annotations
 
+import gc
+import importlib
 import sys
+import time
 import types
 from collections.abc import Callable
 from functools import cache
@@ -82,3 +87,25 @@ def mlp(m: Any, rng: np.random.Generator) -> tuple:
 
 
 MODELS = {"GPT": gpt, "ResNet-18": resnet18, "LSTM": lstm, "MLP": mlp}
+
+
+def serve(module: str, name: str, call: str) -> None:
+    library = importlib.import_module(module)
+    library.set_num_threads(2)
+    c = case(library, MODELS[name])
+    if call == "infer":
+        c.model.eval()
+    f = getattr(c, call)
+    f()
+    gc.collect()
+    gc.disable()
+    for line in sys.stdin:
+        number = int(line)
+        start = time.perf_counter()
+        for _ in range(number):
+            f()
+        print((time.perf_counter() - start) / number, flush=True)
+
+
+if __name__ == "__main__":
+    serve(*sys.argv[1:])

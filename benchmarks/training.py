@@ -5,18 +5,22 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import models
-import torch
+from harness import Remote
 from workloads import Workload
 
-import tocha
-
-TARGETS = {"GPT": (1.3, 1.3), "ResNet-18": (2.3, 1.15), "LSTM": (1.5, None), "MLP": (1.2, None)}
+TARGETS = {
+    ("GPT", "step"): 1.3,
+    ("GPT", "infer"): 1.3,
+    ("ResNet-18", "step"): 2.3,
+    ("ResNet-18", "infer"): 1.15,
+    ("LSTM", "step"): 1.5,
+    ("MLP", "step"): 1.2,
+}
+CALLS = {"step": "training step", "infer": "inference"}
 
 
 def workloads() -> Iterator[Workload]:
-    for name, make in models.MODELS.items():
-        ours, theirs = models.case(tocha, make), models.case(torch, make)
-        step, infer = TARGETS[name]
-        yield Workload("models", f"{name}, training step", ours.step, theirs.step, step)
-        ours.model.eval(), theirs.model.eval()
-        yield Workload("models", f"{name}, inference", ours.infer, theirs.infer, infer)
+    for name in models.MODELS:
+        for call, words in CALLS.items():
+            ours, theirs = (Remote(models.__file__, library, name, call) for library in ("tocha", "torch"))
+            yield Workload("models", f"{name}, {words}", ours, theirs, TARGETS.get((name, call)))

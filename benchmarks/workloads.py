@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import torch
+from harness import Remote
 
 import tocha
 
@@ -14,8 +15,8 @@ import tocha
 class Workload:
     group: str
     name: str
-    ours: Callable[[], object]
-    theirs: Callable[[], object]
+    ours: Callable[[], object] | Remote
+    theirs: Callable[[], object] | Remote
     target: float | None = None
 
 

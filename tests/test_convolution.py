@@ -73,6 +73,10 @@ CASES = {
     "few pixels, 1x1 strided": ((4, 96, 6, 5), (65, 96, 1, 1), [2, 2], [0, 0], [1, 1], 1),
     "few pixels, 1x1 in the padding": ((1, 32, 1, 1), (32, 32, 1, 1), [2, 2], [1, 1], [1, 1], 1),
     "few pixels, strided": ((2, 40, 6, 6), (70, 40, 3, 3), [2, 2], [1, 1], [1, 1], 1),
+    "strided lines": ((3, 40, 15, 14), (50, 40, 3, 3), [2, 2], [1, 1], [1, 1], 1),
+    "strided lines, far taps": ((2, 64, 17, 40), (33, 64, 3, 5), [3, 2], [2, 7], [2, 3], 1),
+    "strided lines, gaps between taps": ((1, 32, 21, 25), (36, 32, 2, 2), [1, 4], [0, 1], [1, 1], 1),
+    "strided lines of volumes": ((2, 33, 4, 5, 12), (32, 33, 3, 2, 3), [2, 1, 2], [1, 0, 1], [1, 1, 1], 1),
     "winograd": ((2, 33, 20, 18), (40, 33, 3, 3), [1, 1], [1, 1], [1, 1], 1),
     "winograd, odd sizes": ((3, 32, 15, 13), (35, 32, 3, 3), [1, 1], [0, 2], [1, 1], 1),
     "winograd, few tiles": ((4, 64, 6, 6), (96, 64, 3, 3), [1, 1], [1, 1], [1, 1], 1),
@@ -141,6 +145,8 @@ def gradient_of_weight(g, x, size, stride, padding, dilation, groups):
 
 
 TRANSPOSED_CASES = {
+    "strided lines": ((2, 40, 7, 9), (40, 35, 4, 4), [2, 2], [1, 1], [1, 0], [1, 1], 1),
+    "few pixels": ((3, 36, 3, 2), (36, 34, 3, 3), [1, 1], [1, 1], [0, 0], [1, 1], 1),
     "1d": ((2, 4, 7), (4, 3, 3), [2], [1], [1], [1], 1),
     "2d": ((2, 4, 5, 6), (4, 3, 3, 2), [2, 1], [1, 0], [0, 0], [1, 2], 2),
     "2d, output padding": ((1, 3, 4, 5), (3, 2, 3, 3), [3, 2], [0, 1], [2, 1], [1, 1], 1),
@@ -216,6 +222,21 @@ def test_complex():
     expected = reference(x, w, [1, 1], [1, 1], [1, 1], 1) + b[:, None, None]
     y = tocha.conv2d(tocha.tensor(x), tocha.tensor(w), tocha.tensor(b), padding=1)
     np.testing.assert_allclose(y.numpy(), expected, atol=1e-12)
+
+
+def test_strided_gradients_in_other_layouts():
+    x = tocha.tensor(numbers(2, 34, 19, 16), dtype=tocha.float32)
+    w = tocha.tensor(numbers(37, 34, 3, 3, seed=1), dtype=tocha.float32)
+    y = tocha.conv2d(x, w, None, 2, 1)
+    g = tocha.tensor(numbers(*y.shape, seed=2), dtype=tocha.float32)
+    settings = (None, [2, 2], [1, 1], [1, 1], False, [0, 0], 1, [True, True, False])
+    expected = [t.numpy().astype(float) for t in tocha.convolution_backward(g, x, w, *settings)[:2]]
+    last = {"memory_format": tocha.channels_last}
+    wide = tocha.nn.functional.pad(g, (1, 2))[..., 1:-2]
+    for one, other in ((g.contiguous(**last), x.contiguous(**last)), (wide, x), (g.bfloat16(), x.bfloat16())):
+        tolerance = 2e-2 if one.dtype == tocha.bfloat16 else 3e-6
+        for ours, theirs in zip(tocha.convolution_backward(one, other, w.to(one.dtype), *settings)[:2], expected):
+            close(ours.float(), theirs, tolerance)
 
 
 @pytest.mark.parametrize("kernel", [(3, 3), (1, 1)])

@@ -136,6 +136,10 @@ void convolve_transposed(const Tensor& out, const Tensor& in, const Tensor& weig
                          .taps = forward_taps(g),
                          .weight = weight.bytes(),
                          .bias = bias ? bias.bytes() : nullptr};
+  if (g.groups == 1 && cpu::lines_serve(s)) {
+    ReleaseGil unlocked(weight.numel() * s.batch * s.in.pixels());
+    return cpu::spread_lines(s);
+  }
   if (g.groups == 1 && cpu::spreads_well(s)) {
     ReleaseGil unlocked(weight.numel() * s.batch * s.in.pixels());
     return cpu::few_serves(s) ? cpu::spread_few(s) : cpu::spread(s);

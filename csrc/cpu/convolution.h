@@ -87,6 +87,8 @@ bool few_serves(const Spreading& s);
 void spread_few(const Spreading& s);
 bool spreads_well(const Spreading& s);  // few pixels: better than as correlations
 void spread(const Spreading& s);
+bool lines_serve(const Spreading& s);  // with strides
+void spread_lines(const Spreading& s);
 void weight_gradient(const WeightGradient& w);
 
 }  // namespace tocha::cpu

@@ -47,6 +47,15 @@ void with_compute_type(DType dtype, F&& f) {
   }
 }
 
+// The dtype whose elements are T, for packing what is in the compute type already.
+template <class T>
+constexpr DType compute_dtype() {
+  return std::is_same_v<T, float>    ? DType::Float32
+         : std::is_same_v<T, double> ? DType::Float64
+         : sizeof(T) == 4            ? DType::UInt32
+                                     : DType::UInt64;
+}
+
 struct FreeMemory {
   size_t bytes = 0;
   void operator()(void* p) const { cpu_free(p, bytes); }

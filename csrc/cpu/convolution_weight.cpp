@@ -144,7 +144,7 @@ class WeightSum {
     job.out = rows;
     job.out_row = b.count();
     gathering_.gather(job);
-    packing_.pack_b(kComputeDType, rows, 1, b.count(), b.count(), channels * taps_, out);
+    packing_.pack_b(compute_dtype<T>(), rows, 1, b.count(), b.count(), channels * taps_, out);
   }
 
   void multiply(int64_t group, const PixelBlock& b, int64_t channels, const T* grads, const T* patches, bool first,
@@ -173,10 +173,6 @@ class WeightSum {
     grad_in_place_ ? tiles_.multiply(job) : multiply_packed(tiles_, job);
   }
 
-  static constexpr DType kComputeDType = std::is_same_v<T, float>    ? DType::Float32
-                                         : std::is_same_v<T, double> ? DType::Float64
-                                         : sizeof(T) == 4            ? DType::UInt32
-                                                                     : DType::UInt64;
   const WeightGradient& w_;
   const TileKernels<T>& tiles_;
   const PackKernels<T>& packing_;

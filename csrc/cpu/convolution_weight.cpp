@@ -14,7 +14,7 @@ namespace {
 constexpr int64_t kDepth = 288;        // columns at a time
 constexpr int64_t kBlockPixels = 288;  // and rows of patches
 constexpr int64_t kSmallWeight = 1 << 16;
-constexpr int64_t kFewColumns = 128;
+constexpr int64_t kFewColumns = 160;
 
 template <class T>
 class WeightSum {

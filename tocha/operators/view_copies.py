@@ -1,0 +1,170 @@
+"""Copies of views: the operators that give what a view shows in memory of its own."""
+
+from __future__ import annotations
+
+from tocha.operators.record import composite, gradient, native, op
+from tocha.operators.rules import Out
+from tocha.operators.views import squeeze_dims
+
+_COPY = "function, out"
+
+
+@native("_dense_copy(Tensor self) -> Tensor", variants="")
+def _dense_copy(self):
+    """A contiguous copy."""
+    return Out(self.shape, self.dtype)
+
+
+@gradient(_dense_copy, "self")
+def dense_copy_gradient(grad):
+    return grad
+
+
+@composite("alias_copy(Tensor self) -> Tensor", node="AliasBackward0_copy", variants=_COPY)
+def alias_copy(self):
+    """A contiguous copy."""
+    return op._dense_copy(self)
+
+
+@composite("detach_copy(Tensor self) -> Tensor", variants=_COPY, tags=frozenset({"no_gradient"}))
+def detach_copy(self):
+    """A contiguous copy without history."""
+    return op._dense_copy(self.detach())
+
+
+@composite(
+    "as_strided_copy(Tensor self, int[] size, int[] stride, int? storage_offset=None) -> Tensor",
+    node="AsStridedBackward0_copy",
+    variants=_COPY,
+    samples=lambda t: [((t(3, 4), (2, 2), (4, 2), 1), {})],
+    tags=frozenset({"memory_order"}),
+)
+def as_strided_copy(self, size, stride, storage_offset):
+    """as_strided, copied."""
+    return op._dense_copy(self.as_strided(size, stride, storage_offset))
+
+
+@composite(
+    "expand_copy(Tensor self, int[] size, *, bool implicit=False) -> Tensor",
+    node="ExpandBackward0_copy",
+    variants=_COPY,
+    samples=lambda t: [((t(3, 1), (2, 3, 4)), {})],
+)
+def expand_copy(self, size, implicit):
+    """expand, copied."""
+    return op._dense_copy(self.expand(size))
+
+
+@composite(
+    "permute_copy(Tensor self, int[] dims) -> Tensor",
+    node="PermuteBackward0_copy",
+    variants=_COPY,
+    samples=lambda t: [((t(3, 4), (1, 0)), {})],
+)
+def permute_copy(self, dims):
+    """permute, copied."""
+    return op._dense_copy(self.permute(dims))
+
+
+@composite("transpose_copy(Tensor self, int dim0, int dim1) -> Tensor", node="TransposeBackward0_copy", variants=_COPY)
+def transpose_copy(self, dim0, dim1):
+    """transpose, copied."""
+    return op._dense_copy(self.transpose(dim0, dim1))
+
+
+@composite("t_copy(Tensor self) -> Tensor", node="TBackward0_copy", variants=_COPY)
+def t_copy(self):
+    """t, copied."""
+    return op._dense_copy(self.t())
+
+
+@composite("squeeze_copy(Tensor self) -> Tensor", node="SqueezeBackward0_copy", variants=_COPY)
+def squeeze_copy(self):
+    """squeeze, copied."""
+    return op._dense_copy(self.squeeze())
+
+
+@composite("squeeze_copy.dim(Tensor self, int dim) -> Tensor", node="SqueezeBackward1_copy", variants=_COPY)
+def squeeze_copy_dim(self, dim):
+    """squeeze, copied."""
+    return op._dense_copy(self.squeeze(dim))
+
+
+@composite("squeeze_copy.dims(Tensor self, int[] dim) -> Tensor", node="SqueezeBackward2_copy", variants=_COPY)
+def squeeze_copy_dims(self, dim):
+    """squeeze, copied."""
+    return op._dense_copy(squeeze_dims(self, dim))
+
+
+@composite("unsqueeze_copy(Tensor self, int dim) -> Tensor", node="UnsqueezeBackward0_copy", variants=_COPY)
+def unsqueeze_copy(self, dim):
+    """unsqueeze, copied."""
+    return op._dense_copy(self.unsqueeze(dim))
+
+
+@composite("select_copy(Tensor self, int dim, int index) -> Tensor", node="SelectBackward0_copy", variants=_COPY)
+def select_copy(self, dim, index):
+    """select, copied."""
+    return op._dense_copy(self.select(dim, index))
+
+
+@composite(
+    "slice_copy(Tensor self, int dim=0, int? start=None, int? end=None, int step=1) -> Tensor",
+    node="SliceBackward0_copy",
+    variants=_COPY,
+)
+def slice_copy(self, dim, start, end, step):
+    """A slice along dim, copied."""
+    return op._dense_copy(op.slice(self, dim, start, end, step))
+
+
+@composite(
+    "narrow_copy(Tensor self, int dim, int start, int length) -> Tensor",
+    node="NarrowCopyBackward0",
+    variants="function, method, out",
+)
+def narrow_copy(self, dim, start, length):
+    """narrow, copied."""
+    return op._dense_copy(self.narrow(dim, start, length))
+
+
+@composite(
+    "unfold_copy(Tensor self, int dimension, int size, int step) -> Tensor",
+    node="UnfoldBackward0_copy",
+    variants=_COPY,
+    samples=lambda t: [((t(3, 7), 1, 3, 2), {})],
+)
+def unfold_copy(self, dimension, size, step):
+    """unfold, copied."""
+    return op._dense_copy(self.unfold(dimension, size, step))
+
+
+@composite(
+    "diagonal_copy(Tensor self, int offset=0, int dim1=0, int dim2=1) -> Tensor",
+    node="DiagonalBackward0_copy",
+    variants=_COPY,
+)
+def diagonal_copy(self, offset, dim1, dim2):
+    """diagonal, copied."""
+    return op._dense_copy(self.diagonal(offset, dim1, dim2))
+
+
+@composite(
+    "view_copy(Tensor self, int[] size) -> Tensor",
+    node="ViewBackward0_copy",
+    variants=_COPY,
+    samples=lambda t: [((t(3, 4), (3, 2, 2)), {})],
+)
+def view_copy(self, size):
+    """view, copied."""
+    return op._dense_copy(self.view(size))
+
+
+@composite(
+    "view_copy.dtype(Tensor self, dtype dtype) -> Tensor",
+    variants=_COPY,
+    samples=lambda t: [((t(3, 4), t(1, dtype="int32").dtype), {})],
+)
+def view_copy_dtype(self, dtype):
+    """view as another dtype, copied."""
+    return op._dense_copy(self.view(dtype))

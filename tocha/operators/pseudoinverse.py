@@ -293,7 +293,7 @@ def linalg_lstsq(self, b, rcond, driver):
 
 
 @rule
-def inverse_norm(A: "Tensor", norm: "Tensor", norm_of_inverse: "Tensor", info: "Tensor") -> "Tensor":
+def inverse_norm(norm: "Tensor", norm_of_inverse: "Tensor", info: "Tensor") -> "Tensor":
     """A norm's condition number, infinite for singular matrices."""
     return op.where(info == 0, norm * norm_of_inverse, math.inf)
 
@@ -325,7 +325,7 @@ def linalg_cond(self, p):
     if self.numel() == 0:
         return op.zeros(self.shape[:-2], dtype=real_dtype(self.dtype), device=self.device)
     inverse, info = op._inverse(self)
-    return inverse_norm(self, op.linalg_matrix_norm(self, order), op.linalg_matrix_norm(inverse, order), info)
+    return inverse_norm(op.linalg_matrix_norm(self, order), op.linalg_matrix_norm(inverse, order), info)
 
 
 @composite(
@@ -344,7 +344,7 @@ def linalg_cond_p_str(self, p):
         return op.zeros(self.shape[:-2], dtype=real_dtype(self.dtype), device=self.device)
     inverse, info = op._inverse(self)
     if p == "fro":
-        return inverse_norm(self, op.linalg_matrix_norm(self, "fro"), op.linalg_matrix_norm(inverse, "fro"), info)
+        return inverse_norm(op.linalg_matrix_norm(self, "fro"), op.linalg_matrix_norm(inverse, "fro"), info)
     # nan and inf in a singular matrix's inverse have no singular values
     inverse = op.where((info == 0).unsqueeze(-1).unsqueeze(-1), inverse, 0.0)
-    return inverse_norm(self, op.linalg_matrix_norm(self, "nuc"), op.linalg_matrix_norm(inverse, "nuc"), info)
+    return inverse_norm(op.linalg_matrix_norm(self, "nuc"), op.linalg_matrix_norm(inverse, "nuc"), info)

@@ -30,8 +30,8 @@ class Row:
 class Remote:
     """A call in a process of its own, that answers every number with the seconds per call over so many calls.
 
-    Programs have one library. Two in a process share the allocator, whose state can make PyTorch's Adam a third slower
-    or faster, and each meets the other's threads before they sleep.
+    Programs have one library. Two in a process share the allocator, and each meets the other's threads before they
+    sleep; calls of milliseconds show it.
     """
 
     def __init__(self, *command: str):

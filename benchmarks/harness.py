@@ -30,8 +30,8 @@ class Row:
 class Remote:
     """A call in a process of its own, that answers every number with the seconds per call over so many calls.
 
-    Programs have one library. Two in a process share the allocator, and each meets the other's threads before they
-    sleep; calls of milliseconds show it.
+    Programs have one library. PyTorch's times in a process that it shares with tocha are not those that it has alone;
+    in turns with another process they are.
     """
 
     def __init__(self, *command: str):

@@ -25,6 +25,15 @@ struct Field {
     return (size[1] == 1 || stride[1] == size[2] * stride[2]) &&
            (size[0] == 1 || stride[0] == size[1] * size[2] * stride[2]);
   }
+  // f(first pixel, its element) for the longest pieces of an image whose pixels are equally far apart.
+  template <class F>
+  void for_pieces(F f) const {
+    for (int64_t p = 0; p < pixels(); p += piece()) {
+      const int64_t line = p / size[2];
+      f(p, line / size[1] * stride[0] + line % size[1] * stride[1]);
+    }
+  }
+  int64_t piece() const { return evenly_spaced() ? pixels() : size[2]; }
 };
 
 // One position of the kernel: which input pixel it meets, counted from step * (output pixel), and where its weight is.

@@ -41,7 +41,7 @@ class Correlator {
   }
 
   void run() {
-    load_bias();
+    bias_ = load_bias<T>(c_.dtype, c_.bias, c_.groups * c_.rows);
     if (few_)
       run_by_rows();
     else
@@ -82,13 +82,6 @@ class Correlator {
     return {first, channels, channels * taps_};
   }
   Rows all_rows() const { return {0, c_.rows, ceil_div(c_.rows, tiles_.mr)}; }
-
-  void load_bias() {
-    if (!c_.bias) return;
-    const int64_t n = c_.groups * c_.rows;
-    bias_ = allocate<T>(n + kPackSlack);
-    packing_.pack_a(c_.dtype, c_.bias, n, 1, 1, 1, n, bias_.get());
-  }
 
   const char* weight_at(int64_t group, int64_t row, int64_t channel) const {
     return c_.weight +

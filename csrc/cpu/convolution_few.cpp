@@ -44,19 +44,14 @@ struct Sum {
 template <class F>
 void for_meetings(const Extent& walked, const Extent& met, const Extent& step, const Extent& offset, F f) {
   Extent at{}, there{};
-  auto inside = [&](size_t d) {
-    there[d] = at[d] * step[d] + offset[d];
-    return there[d] >= 0 && there[d] < met[d];
-  };
-  for (at[0] = 0; at[0] < walked[0]; ++at[0]) {
-    if (!inside(0)) continue;
-    for (at[1] = 0; at[1] < walked[1]; ++at[1]) {
-      if (!inside(1)) continue;
-      for (at[2] = 0; at[2] < walked[2]; ++at[2]) {
-        if (inside(2)) f(at, there);
-      }
+  auto along = [&](size_t d, auto&& inner) {
+    const Span span = meetings(walked[d], met[d], step[d], offset[d]);
+    for (at[d] = span.begin; at[d] < span.end; ++at[d]) {
+      there[d] = at[d] * step[d] + offset[d];
+      inner();
     }
-  }
+  };
+  along(0, [&] { along(1, [&] { along(2, [&] { f(at, there); }); }); });
 }
 
 int64_t element(const Field& f, const Extent& at) {
@@ -140,10 +135,7 @@ class FewPixels {
         in_place_(itemsize(s.dtype) == sizeof(T)) {}
 
   void run() {
-    if (s_.bias) {
-      bias_ = allocate<T>(s_.rows + kPackSlack);
-      packing_.pack_a(s_.dtype, s_.bias, s_.rows, 1, 1, 1, s_.rows, bias_.get());
-    }
+    bias_ = load_bias<T>(s_.dtype, s_.bias, s_.rows);
     pixels_ = allocate<T>(blocks_ * s_.channels * whole_.width());
     const int64_t steps = ceil_div(s_.channels, depth_);
     parallel_for(blocks_ * steps, 1, [&](int64_t begin, int64_t end) {
@@ -276,15 +268,12 @@ class FewPixels {
         for (int64_t i = 0; i < height; ++i) to[i * picture] += from[i * c.width()];
       }
     }
-    const int64_t piece = f.evenly_spaced() ? f.pixels() : f.size[2];
     for (int64_t n = 0; n < images; ++n) {
-      for (int64_t p = 0; p < f.pixels(); p += piece) {
-        const Extent at{p / f.size[2] / f.size[1], p / f.size[2] % f.size[1], 0};
-        char* out =
-            f.data + ((block * images_ + n) * f.batch_stride + first * f.channel_stride + element(f, at)) * size;
-        packing_.finish(s_.dtype, height, piece, pictures + n * f.pixels() + p, picture, 1, out, f.channel_stride,
-                        f.stride[2], T(1), T(0));
-      }
+      char* image = f.data + ((block * images_ + n) * f.batch_stride + first * f.channel_stride) * size;
+      f.for_pieces([&](int64_t p, int64_t at) {
+        packing_.finish(s_.dtype, height, f.piece(), pictures + n * f.pixels() + p, picture, 1, image + at * size,
+                        f.channel_stride, f.stride[2], T(1), T(0));
+      });
     }
   }
 
@@ -300,21 +289,18 @@ class FewPixels {
   std::atomic<bool> ok_{true};
 };
 
-// How many pixels of `walked` meet one of `met` at step * pixel + offset.
-int64_t meetings(const Extent& walked, const Extent& met, const Extent& step, const Extent& offset) {
-  int64_t count = 1;
-  for (size_t d = 0; d < 3; ++d) {
-    const int64_t begin = std::max<int64_t>(0, ceil_div(std::max<int64_t>(0, -offset[d]), step[d]));
-    const int64_t end = std::min(walked[d], ceil_div(std::max<int64_t>(0, met[d] - offset[d]), step[d]));
-    count *= std::max<int64_t>(0, end - begin);
-  }
-  return count;
-}
-
+// How many pixels of `walked` meet one of `met`, summed over taps.
 int64_t all_meetings(const Extent& walked, const Extent& met, const Extent& step, const std::vector<Tap>& taps) {
-  int64_t count = 0;
-  for (const Tap& t : taps) count += meetings(walked, met, step, t.offset);
-  return count;
+  int64_t sum = 0;
+  for (const Tap& t : taps) {
+    int64_t count = 1;
+    for (size_t d = 0; d < 3; ++d) {
+      const Span span = meetings(walked[d], met[d], step[d], t.offset[d]);
+      count *= std::max<int64_t>(0, span.end - span.begin);
+    }
+    sum += count;
+  }
+  return sum;
 }
 
 // Whether pixels can be named by 32-bit numbers of elements.

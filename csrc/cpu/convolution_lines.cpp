@@ -25,10 +25,7 @@ class LineSpreader {
         image_(s.in.pixels() * s.channels) {}
 
   void run() {
-    if (s_.bias) {
-      bias_ = allocate<T>(s_.rows + kPackSlack);
-      packing_.pack_a(s_.dtype, s_.bias, s_.rows, 1, 1, 1, s_.rows, bias_.get());
-    }
+    bias_ = load_bias<T>(s_.dtype, s_.bias, s_.rows);
     pixels_ = allocate<T>(s_.batch * image_);
     weights_ = allocate<T>(panels_ * panel_elements());
     parallel_for(s_.batch + panels_, 1, [&](int64_t begin, int64_t end) {
@@ -48,15 +45,13 @@ class LineSpreader {
   // [pixel][channel]; packing writes beyond the end of its room.
   void load_image(int64_t n) {
     const Field& f = s_.in;
-    const int64_t piece = f.evenly_spaced() ? f.pixels() : f.size[2];
-    T* room = scratch<T>(Purpose::staged, piece * s_.channels + kPackSlack);
+    T* room = scratch<T>(Purpose::staged, f.piece() * s_.channels + kPackSlack);
     if (!room) return ok_.store(false, std::memory_order_relaxed);
-    for (int64_t p = 0; p < f.pixels(); p += piece) {
-      const int64_t line = p / f.size[2], z = line / f.size[1], y = line % f.size[1];
-      const char* from = f.data + (n * f.batch_stride + z * f.stride[0] + y * f.stride[1]) * itemsize(s_.dtype);
-      packing_.pack_a(s_.dtype, from, f.channel_stride, f.stride[2], s_.channels, 1, piece, room);
-      std::copy_n(room, piece * s_.channels, pixels_.get() + n * image_ + p * s_.channels);
-    }
+    f.for_pieces([&](int64_t p, int64_t at) {
+      const char* from = f.data + (n * f.batch_stride + at) * itemsize(s_.dtype);
+      packing_.pack_a(s_.dtype, from, f.channel_stride, f.stride[2], s_.channels, 1, f.piece(), room);
+      std::copy_n(room, f.piece() * s_.channels, pixels_.get() + n * image_ + p * s_.channels);
+    });
   }
 
   // [channel][tap][row], with zeros for the rows that fill up the panel.
@@ -91,8 +86,7 @@ class LineSpreader {
   void add_tap(int64_t n, const T* weights, int64_t t, T* picture) const {
     const Extent &in = s_.in.size, &out = s_.out.size, &stride = s_.stride,
                  &to = s_.taps[static_cast<size_t>(t)].offset;
-    const int64_t begin = ceil_div(std::max<int64_t>(0, -to[2]), stride[2]);
-    const int64_t end = std::min(in[2], ceil_div(std::max<int64_t>(0, out[2] - to[2]), stride[2]));
+    const auto [begin, end] = meetings(in[2], out[2], stride[2], to[2]);
     if (begin >= end) return;
     TileJob<T> job{};
     job.rows = end - begin;
@@ -120,15 +114,14 @@ class LineSpreader {
     char* out = f.data + (n * f.batch_stride + panel * nr * f.channel_stride) * size;
     const bool last = f.channel_stride == 1;
     if (!last) packing_.pack_a(compute_dtype<T>(), picture, nr, 1, pixels, 1, rows, planes);
-    const int64_t piece = f.evenly_spaced() ? pixels : f.size[2];
-    for (int64_t p = 0; p < pixels; p += piece) {
-      const int64_t line = p / f.size[2];
-      char* to = out + (line / f.size[1] * f.stride[0] + line % f.size[1] * f.stride[1]) * size;
+    f.for_pieces([&](int64_t p, int64_t at) {
+      char* to = out + at * size;
       if (last)
-        packing_.finish(s_.dtype, piece, rows, picture + p * nr, nr, 1, to, f.stride[2], 1, T(1), T(0));
+        packing_.finish(s_.dtype, f.piece(), rows, picture + p * nr, nr, 1, to, f.stride[2], 1, T(1), T(0));
       else
-        packing_.finish(s_.dtype, rows, piece, planes + p, pixels, 1, to, f.channel_stride, f.stride[2], T(1), T(0));
-    }
+        packing_.finish(s_.dtype, rows, f.piece(), planes + p, pixels, 1, to, f.channel_stride, f.stride[2], T(1),
+                        T(0));
+    });
   }
 
   const Spreading& s_;

@@ -76,6 +76,24 @@ T* scratch(Purpose purpose, int64_t n) {
   return static_cast<T*>(work_buffer(purpose, n * static_cast<int64_t>(sizeof(T))));
 }
 
+// The bias in the compute type, or null.
+template <class T>
+Memory<T> load_bias(DType dtype, const char* bias, int64_t n) {
+  if (!bias) return {};
+  Memory<T> loaded = allocate<T>(n + kPackSlack);
+  KernelsOf<T>::packing().pack_a(dtype, bias, n, 1, 1, 1, n, loaded.get());
+  return loaded;
+}
+
+// Along one dim: which of the first `walked` pixels meet one of `met` at step * pixel + offset.
+struct Span {
+  int64_t begin, end;
+};
+inline Span meetings(int64_t walked, int64_t met, int64_t step, int64_t offset) {
+  return {ceil_div(std::max<int64_t>(0, -offset), step),
+          std::min(walked, ceil_div(std::max<int64_t>(0, met - offset), step))};
+}
+
 constexpr int64_t kWideRow = 128;     // rows this long are cut by themselves
 constexpr int64_t kMostPixels = 512;  // of a block
 constexpr int64_t kStagedElements = 1 << 17;

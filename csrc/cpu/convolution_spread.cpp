@@ -31,10 +31,7 @@ class Spreader {
         depth_(ceil_div(s.channels, ceil_div(s.channels, kDepth))) {}
 
   void run() {
-    if (s_.bias) {
-      bias_ = allocate<T>(s_.rows + kPackSlack);
-      packing_.pack_a(s_.dtype, s_.bias, s_.rows, 1, 1, 1, s_.rows, bias_.get());
-    }
+    bias_ = load_bias<T>(s_.dtype, s_.bias, s_.rows);
     gather_pixels();
     place_targets();
     // Rows whose weights fill whole panels, so that they can be read in place.

@@ -15,6 +15,7 @@ import eager
 import footprint
 import gradients
 import harness
+import hundred
 import memory
 import optim
 import pictures
@@ -39,6 +40,8 @@ def main() -> None:
         memory.show()
     if pattern.search("footprint"):
         footprint.show()
+    if pattern.search("hundred"):
+        hundred.run(hundred.draw(hundred.SEED))
 
 
 if __name__ == "__main__":

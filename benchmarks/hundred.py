@@ -27,7 +27,6 @@ from catalogue import SIZES, Case, cases
 SEED = 11
 COUNT = 100
 ROUNDS = 21
-SECONDS = 0.01  # of one repetition
 
 
 @dataclass(frozen=True)
@@ -35,7 +34,7 @@ class Timing:
     family: str
     name: str
     size: str
-    tocha: float  # seconds per call, the median of the rounds
+    tocha: float  # seconds per call
     torch: float
 
     @property
@@ -56,33 +55,36 @@ def draw(seed: int, count: int = COUNT) -> list[Case]:
     return sorted([*first, *rest][:count], key=lambda c: (c.operator.family, c.name))
 
 
-def serve(module: str) -> None:
-    """Answers lines of (case, number of calls) with the seconds per call."""
+def serve(module: str, threads: int) -> None:
+    """Answers lines of (case, number of calls) with the seconds per call: of one thread those that it ran, whoever
+    else had the processor.
+    """
     m = importlib.import_module(module)
-    m.set_num_threads(2)
+    m.set_num_threads(threads)
     known = {case.name: case for case in cases()}
+    clock = time.process_time if threads == 1 else time.perf_counter
     name, call = "", None
     for line in sys.stdin:
         wanted, number = json.loads(line)
         if wanted != name:
             m.manual_seed(0)
             name, call = wanted, known[wanted].make(m)
-        print(per_call(call, number), flush=True)
+        print(per_call(call, number, clock), flush=True)
 
 
-def per_call(call: Callable[[], object], number: int) -> float:
-    start = time.perf_counter()
+def per_call(call: Callable[[], object], number: int, clock: Callable[[], float]) -> float:
+    start = clock()
     for _ in range(number):
         call()
-    return (time.perf_counter() - start) / number
+    return (clock() - start) / number
 
 
 class Library:
     """A library in a process of its own, as programs have it."""
 
-    def __init__(self, module: str):
+    def __init__(self, module: str, threads: int):
         self.process = subprocess.Popen(
-            [sys.executable, __file__, "--serve", module],
+            [sys.executable, __file__, "--serve", module, "--threads", str(threads)],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,
@@ -108,9 +110,9 @@ class Library:
             number *= 4
 
 
-def compare(case: Case, ours: Library, theirs: Library, rounds: int = ROUNDS) -> Timing:
-    """Rounds alternate, so that a noisy neighbour hits both."""
-    sides = [(library, library.calls_for(case, SECONDS), []) for library in (ours, theirs)]
+def compare(case: Case, ours: Library, theirs: Library, rounds: int, seconds: float) -> Timing:
+    """Rounds of so many seconds alternate, so that a noisy neighbour hits both."""
+    sides = [(library, library.calls_for(case, seconds), []) for library in (ours, theirs)]
     for i in range(rounds):
         for library, number, times in sides[:: 1 if i % 2 else -1]:
             times.append(library.per_call(case, number))
@@ -137,11 +139,11 @@ def markdown(rows: list[Timing]) -> str:
     return "\n".join(lines) + "\n"
 
 
-def run(chosen: list[Case], rounds: int = ROUNDS) -> list[Timing]:
-    ours, theirs = Library("tocha"), Library("torch")
+def run(chosen: list[Case], rounds: int = ROUNDS, threads: int = 2, seconds: float = 0.01) -> list[Timing]:
+    ours, theirs = Library("tocha", threads), Library("torch", threads)
     rows = []
     for case in chosen:
-        rows.append(compare(case, ours, theirs, rounds))
+        rows.append(compare(case, ours, theirs, rounds, seconds))
         r = rows[-1]
         print(f"{r.family:16s}{r.name:60s}{r.tocha * 1e6:12.1f}us{r.torch * 1e6:12.1f}us{r.ratio:8.2f}x", flush=True)
     print(summary(rows))
@@ -153,15 +155,20 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=SEED)
     parser.add_argument("--match", help="instead of a draw, every case whose family or name this pattern finds")
     parser.add_argument("--rounds", type=int, default=ROUNDS)
+    parser.add_argument(
+        "--threads", type=int, default=2, help="1: processor time, which other processes do not disturb"
+    )
+    parser.add_argument("--seconds", type=float, default=0.01, help="of one repetition")
     parser.add_argument("--json", type=Path)
     parser.add_argument("--markdown", type=Path)
     parser.add_argument("--serve", help=argparse.SUPPRESS)
     given = parser.parse_args()
     if given.serve:
-        return serve(given.serve)
+        return serve(given.serve, given.threads)
     pattern = re.compile(given.match or "")
     chosen = cases() if given.match else draw(given.seed)
-    rows = run([c for c in chosen if pattern.search(c.operator.family) or pattern.search(c.name)], given.rounds)
+    chosen = [c for c in chosen if pattern.search(c.operator.family) or pattern.search(c.name)]
+    rows = run(chosen, given.rounds, given.threads, given.seconds)
     if given.json:
         given.json.write_text(json.dumps([{**asdict(r), "ratio": r.ratio} for r in rows], indent=1))
     if given.markdown:

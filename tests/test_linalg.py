@@ -354,6 +354,30 @@ def test_large_matrices(dtype):
         assert np.abs(n(triangle.mT @ L.solve_triangular(triangle.mT, b, upper=True) - b)).max() < eps
 
 
+@pytest.mark.parametrize("size", [1, 3, 8, 15, 16, 17, 31, 33, 48, 49, 65, 130, 257])
+def test_factors_by_halves_at_odd_sizes(dtype, size):
+    """Sizes around those of the panels and triangles that have kernels of their own."""
+    a = matrices(2, size, size, dtype=dtype) + np.eye(size, dtype=dtype) * 2 * size**0.5
+    b = matrices(2, size, 5, dtype=dtype, seed=1)
+    t = tocha.from_numpy(a)
+    near(L.inv(t) @ t, np.broadcast_to(np.eye(size), a.shape), dtype)
+    near(t @ L.solve(t, tocha.from_numpy(b)), b, dtype)
+    near(L.solve(t, tocha.from_numpy(b).mT, left=False) @ t, np.swapaxes(b, -1, -2), dtype)
+    for rows, columns in ((size, size), (2 * size + 1, size), (size, 2 * size + 1)):
+        m = matrices(rows, columns, dtype=dtype, seed=2)
+        p, low, up = L.lu(tocha.from_numpy(m))
+        near(p @ low @ up, m, dtype)
+
+
+def test_pivots_are_the_largest_and_first_of_their_column():
+    a = np.array([[1.0, 2, 0], [-4, 1, 3], [4, 0, 1]], np.float32)
+    assert L.lu_factor(tocha.from_numpy(a))[1].tolist()[0] == 2
+    tall = np.zeros((1000, 3), np.float32)
+    tall[[700, 701]] = [[-2, 1, 0], [2, 5, 1]]
+    assert L.lu_factor_ex(tocha.from_numpy(tall))[1].tolist()[:2] == [701, 702]
+    assert L.inv_ex(tocha.diag(tocha.tensor([1.0] * 40 + [0.0] * 2)))[1].item() == 41
+
+
 def test_large_failures_are_located():
     singular = np.diag(np.r_[np.ones(250), 0.0, np.ones(49)])
     assert L.inv_ex(tocha.from_numpy(singular)).info.item() == 251

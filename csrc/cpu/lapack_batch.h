@@ -98,24 +98,28 @@ int workspace_size(F&& ask) {
   return n < 1 ? 1 : static_cast<int>(std::ceil(n));
 }
 
+// parallel_for over work that may run out of memory.
+template <class F>
+void share_out(int64_t n, int64_t grain, F&& f) {
+  std::atomic<bool> out_of_memory{false};
+  parallel_for(n, grain, [&](int64_t begin, int64_t end) {
+    try {
+      f(begin, end);
+    } catch (const std::bad_alloc&) {
+      out_of_memory = true;
+    }
+  });
+  if (out_of_memory) throw std::bad_alloc();
+}
+
 // f(begin, end) over the batch, on as many threads as the work (multiplications per matrix) is worth.
 template <class F>
 void for_batch(int64_t batch, double work, F&& f) {
   prepare();
   constexpr double kWorkPerTask = 1 << 15;
   const auto grain = static_cast<int64_t>(std::max(1.0, kWorkPerTask / std::max(work, 1.0)));
-  std::atomic<bool> out_of_memory{false};
-  {
-    ReleaseGil released(static_cast<int64_t>(std::min(work * static_cast<double>(batch), 1e15)));
-    parallel_for(batch, grain, [&](int64_t begin, int64_t end) {
-      try {
-        f(begin, end);
-      } catch (const std::bad_alloc&) {
-        out_of_memory = true;
-      }
-    });
-  }
-  if (out_of_memory) throw std::bad_alloc();
+  ReleaseGil released(static_cast<int64_t>(std::min(work * static_cast<double>(batch), 1e15)));
+  share_out(batch, grain, f);
 }
 
 // f(i) for one matrix after the other: for kernels that share each matrix among the threads.

@@ -1,18 +1,20 @@
-// Factorizations of matrices that are too large to leave to one thread: LAPACK factors narrow panels, and our own
-// matrix multiplication updates the rest on all threads. Used by lapack_lu.cpp and lapack_cholesky.cpp.
+// Factorizations by halves: narrow panels and small triangles have kernels of their own (of complex matrices LAPACK
+// does them), and our own matrix multiplication, on all threads, does the rest. Used by lapack_lu.cpp,
+// lapack_cholesky.cpp and lapack_triangular.cpp.
 #pragma once
 
+#include "cpu/factor_kernels.h"
 #include "cpu/gemm.h"
 #include "cpu/lapack_batch.h"
 
 namespace tocha::lapack {
 
-constexpr int kPanel = 96;         // columns that LAPACK factors at a time
-constexpr int kWorthPanels = 256;  // order from which that pays
+constexpr int kPanel = 96;          // columns of a Cholesky factor that LAPACK computes at a time
+constexpr int kWorthThreads = 256;  // order from which matrices are worth all threads
 
 // Whether matrices of this order, so many of them, are better factored one after the other on all threads.
 inline bool shares_threads(int64_t batch, int order) {
-  return order >= kWorthPanels && (batch == 1 || batch < num_threads()) && !in_parallel_region();
+  return order >= kWorthThreads && (batch == 1 || batch < num_threads()) && !in_parallel_region();
 }
 
 // f(first, count) over the columns (or rows) of one matrix, on all threads.
@@ -20,7 +22,7 @@ template <class F>
 void for_stripes(int64_t n, double work_per_column, F&& f) {
   const int64_t least = std::max<int64_t>(8, static_cast<int64_t>(1e5 / std::max(work_per_column, 1.0)));
   const int64_t stripe = std::max(least, (n + num_threads() - 1) / num_threads());
-  parallel_for((n + stripe - 1) / stripe, 1, [&](int64_t begin, int64_t end) {
+  share_out((n + stripe - 1) / stripe, 1, [&](int64_t begin, int64_t end) {
     for (int64_t s = begin; s < end; ++s)
       f(static_cast<int>(s * stripe), static_cast<int>(std::min(stripe, n - s * stripe)));
   });
@@ -44,54 +46,95 @@ struct Triangle {
   }
 };
 
-constexpr int kTriangle = 16;  // the order that is left to BLAS, whose own triangular solver is slow
+template <class T>
+const cpu::FactorKernels<T>& leaves() {
+  if constexpr (std::is_same_v<T, float>)
+    return cpu::factor_kernels().f32;
+  else
+    return cpu::factor_kernels().f64;
+}
+
+template <class T>
+void solve_leaf(const Triangle<T>& a, int k, int n, int columns, T* x, int64_t ldx) {
+  const T* data = a.data + k * a.ld + k;
+  if constexpr (is_complex_type<T>) {
+    trsm<T>(CblasLeft, a.part, a.op, a.diagonal, n, columns, data, static_cast<int>(a.ld), x + k,
+            static_cast<int>(ldx));
+  } else {
+    const int64_t row = a.turned() ? a.ld : 1, column = a.turned() ? 1 : a.ld;
+    leaves<T>().solve_triangle({n, columns, data, row, column, a.forward(), a.diagonal == CblasUnit, x + k, ldx});
+  }
+}
 
 // x = inverse(op(a)) @ x for the rows [k, k + n): one half, an update of the other by a product, the other half.
 template <class T>
-void blocked_trsm(const Triangle<T>& a, int k, int n, int columns, T* x, int64_t ldx) {
-  if (n <= kTriangle) {
-    for_stripes(columns, static_cast<double>(n) * n, [&](int first, int count) {
-      trsm<T>(CblasLeft, a.part, a.op, a.diagonal, n, count, a.data + k * a.ld + k, static_cast<int>(a.ld),
-              x + first * ldx + k, static_cast<int>(ldx));
-    });
-    return;
-  }
-  const int half = (n / 2 + kTriangle - 1) / kTriangle * kTriangle;
+void solve_rows(const Triangle<T>& a, int k, int n, int columns, T* x, int64_t ldx) {
+  constexpr int leaf = cpu::kLeafOrder;
+  if (n <= leaf) return solve_leaf(a, k, n, columns, x, ldx);
+  const int half = (n / 2 + leaf - 1) / leaf * leaf;
   const int first = a.forward() ? k : k + half, second = a.forward() ? k + half : k;
   const int first_size = a.forward() ? half : n - half, second_size = n - first_size;
-  blocked_trsm(a, first, first_size, columns, x, ldx);
+  solve_rows(a, first, first_size, columns, x, ldx);
   cpu::gemm(a.dtype, second_size, columns, first_size, -1, a.block(second, first), {x + first, 1, ldx}, 1,
             {x + second, 1, ldx}, a.op == CblasConjTrans && is_complex_type<T>, false);
-  blocked_trsm(a, second, second_size, columns, x, ldx);
+  solve_rows(a, second, second_size, columns, x, ldx);
+}
+
+// The same, where each thread takes some of the columns through the whole triangle.
+template <class T>
+void blocked_trsm(const Triangle<T>& a, int k, int n, int columns, T* x, int64_t ldx) {
+  for_stripes(columns, static_cast<double>(n) * n,
+              [&](int first, int count) { solve_rows(a, k, n, count, x + first * ldx, ldx); });
+}
+
+// Exchanges rows of some columns of a as a panel's pivots say, which count from 1.
+template <class T>
+void swap_rows(T* a, int64_t ld, int columns, const int32_t* pivots, int count) {
+  for_stripes(columns, 4.0 * count, [&](int first, int some) {
+    for (int64_t c = first; c < first + some; ++c) {
+      T* column = a + c * ld;
+      for (int i = 0; i < count; ++i) std::swap(column[i], column[pivots[i] - 1]);
+    }
+  });
+}
+
+// The width of a panel that is factored as a whole.
+template <class T>
+constexpr int kPanelWidth = is_complex_type<T> ? 48 : cpu::kLeafOrder;
+
+// A matrix with at least as many rows as columns: the left half, an update of the right half, the right half.
+template <class T>
+int factor_columns(DType dtype, int m, int n, T* a, int64_t ld, int32_t* pivots) {
+  constexpr int width = kPanelWidth<T>;
+  if (n <= width) {
+    if constexpr (is_complex_type<T>)
+      return getrf<T>(m, n, a, static_cast<int>(ld), pivots);
+    else
+      return leaves<T>().factor_panel(m, n, a, ld, pivots);
+  }
+  const int left = (n / 2 + width - 1) / width * width, right = n - left;
+  T *beside = a + left * ld, *below = beside + left;
+  int info = factor_columns<T>(dtype, m, left, a, ld, pivots);
+  swap_rows(beside, ld, right, pivots, left);
+  blocked_trsm(Triangle<T>{dtype, CblasLower, CblasNoTrans, CblasUnit, a, ld}, 0, left, right, beside, ld);
+  cpu::gemm(dtype, m - left, right, left, -1, {a + left, 1, ld}, {beside, 1, ld}, 1, {below, 1, ld});
+  const int failed = factor_columns<T>(dtype, m - left, right, below, ld, pivots + left);
+  if (failed && info == 0) info = failed + left;
+  swap_rows(a + left, ld, left, pivots + left, right);
+  for (int i = left; i < n; ++i) pivots[i] += left;
+  return info;
 }
 
 // a = P L U in place, as getrf.
 template <class T>
 int blocked_getrf(DType dtype, int m, int n, T* a, int64_t ld, int32_t* pivots) {
-  int info = 0;
   const int least = std::min(m, n);
-  for (int k = 0; k < least; k += kPanel) {
-    const int width = std::min(kPanel, least - k), right = k + width;
-    T* panel = a + k * ld + k;
-    const int failed = getrf<T>(m - k, width, panel, static_cast<int>(ld), pivots + k);
-    if (failed > 0 && info == 0) info = failed + k;
-    for (int i = k; i < right; ++i) pivots[i] += k;
-    auto swap_rows = [&](int64_t column) {
-      for (int i = k; i < right; ++i) std::swap(a[column * ld + i], a[column * ld + pivots[i] - 1]);
-    };
-    for_stripes(k, width, [&](int first, int count) {
-      for (int c = first; c < first + count; ++c) swap_rows(c);
-    });
-    for_stripes(n - right, width, [&](int first, int count) {
-      for (int c = right + first; c < right + first + count; ++c) swap_rows(c);
-    });
-    if (right == n) continue;
-    const Triangle<T> lower{dtype, CblasLower, CblasNoTrans, CblasUnit, panel, ld};
-    blocked_trsm(lower, 0, width, n - right, a + right * ld + k, ld);
-    if (right < m) {
-      cpu::gemm(dtype, m - right, n - right, width, -1, {a + k * ld + right, 1, ld}, {a + right * ld + k, 1, ld}, 1,
-                {a + right * ld + right, 1, ld});
-    }
+  if (least == 0) return 0;
+  const int info = factor_columns<T>(dtype, m, least, a, ld, pivots);
+  if (n > m) {
+    T* rest = a + static_cast<int64_t>(m) * ld;
+    swap_rows(rest, ld, n - m, pivots, m);
+    blocked_trsm(Triangle<T>{dtype, CblasLower, CblasNoTrans, CblasUnit, a, ld}, 0, m, n - m, rest, ld);
   }
   return info;
 }
@@ -120,29 +163,54 @@ int blocked_potrf(DType dtype, int n, T* a, int64_t ld) {
 template <class T>
 void blocked_getrs(DType dtype, char op, int n, int columns, const T* lu, int64_t ld, const int32_t* pivots, T* x,
                    int64_t ldx) {
-  auto swap_rows = [&](bool backward) {
-    for_stripes(columns, n, [&](int first, int count) {
-      for (int64_t c = first; c < first + count; ++c) {
-        T* column = x + c * ldx;
-        for (int i = 0; i < n; ++i) {
-          const int r = backward ? n - 1 - i : i;
-          std::swap(column[r], column[pivots[r] - 1]);
-        }
-      }
-    });
-  };
   const CBLAS_TRANSPOSE turn = op == 'N' ? CblasNoTrans : op == 'T' ? CblasTrans : CblasConjTrans;
-  const Triangle<T> lower{dtype, CblasLower, turn, CblasUnit, lu, ld};
-  const Triangle<T> upper{dtype, CblasUpper, turn, CblasNonUnit, lu, ld};
-  if (op == 'N') {
-    swap_rows(false);
-    blocked_trsm(lower, 0, n, columns, x, ldx);
-    blocked_trsm(upper, 0, n, columns, x, ldx);
-  } else {
-    blocked_trsm(upper, 0, n, columns, x, ldx);
-    blocked_trsm(lower, 0, n, columns, x, ldx);
-    swap_rows(true);
-  }
+  const Triangle<T> lower{dtype, CblasLower, turn, CblasUnit, lu, ld},
+      upper{dtype, CblasUpper, turn, CblasNonUnit, lu, ld};
+  for_stripes(columns, 2.0 * n * n, [&](int first, int count) {
+    T* part = x + first * ldx;
+    if (op == 'N') swap_rows(part, ldx, count, pivots, n);
+    solve_rows(op == 'N' ? lower : upper, 0, n, count, part, ldx);
+    solve_rows(op == 'N' ? upper : lower, 0, n, count, part, ldx);
+    if (op != 'N') {
+      for (int64_t c = 0; c < count; ++c)
+        for (int i = n - 1; i >= 0; --i) std::swap(part[c * ldx + i], part[c * ldx + pivots[i] - 1]);
+    }
+  });
+}
+
+// Columns so far apart that they do not all fall into the same sets of the first cache.
+template <class T>
+int64_t spaced(int64_t n) {
+  return n * static_cast<int64_t>(sizeof(T)) % 512 == 0 && n >= 64 ? n + 64 / static_cast<int64_t>(sizeof(T)) : n;
+}
+
+// out = the inverse of a (n x n, columns side by side) from its LU factors. L's inverse has zeros above its diagonal,
+// which are not computed; the columns of U^-1 L^-1 are put where the pivots want them.
+template <class T>
+void blocked_inverse(DType dtype, int n, const T* lu, int64_t ld, const int32_t* pivots, T* out) {
+  const Triangle<T> lower{dtype, CblasLower, CblasNoTrans, CblasUnit, lu, ld},
+      upper{dtype, CblasUpper, CblasNoTrans, CblasNonUnit, lu, ld};
+  std::vector<int64_t> place(static_cast<size_t>(n));
+  for (int i = 0; i < n; ++i) place[static_cast<size_t>(i)] = i;
+  for (int i = 0; i < n; ++i) std::swap(place[static_cast<size_t>(i)], place[static_cast<size_t>(pivots[i] - 1)]);
+  const int64_t threads = in_parallel_region() ? 1 : num_threads();
+  const int width = static_cast<int>(std::clamp<int64_t>(n / (4 * threads), 64, 256));
+  const int stripes = (n + width - 1) / width;
+  share_out(stripes, 1, [&](int64_t begin, int64_t end) {
+    const int64_t ldx = spaced<T>(n);
+    auto x = workspace<T>(ldx * width);
+    for (int64_t i = begin; i < end; ++i) {
+      // Early columns are more work than late ones: threads get some of both.
+      const int first = static_cast<int>(i % 2 ? stripes - 1 - i / 2 : i / 2) * width,
+                count = std::min(width, n - first);
+      std::fill(x.get(), x.get() + ldx * count, T(0));
+      for (int c = 0; c < count; ++c) x[c * ldx + first + c] = T(1);
+      solve_rows(lower, first, n - first, count, x.get(), ldx);
+      solve_rows(upper, 0, n, count, x.get(), ldx);
+      for (int c = 0; c < count; ++c)
+        std::copy_n(x.get() + c * ldx, n, out + place[static_cast<size_t>(first + c)] * n);
+    }
+  });
 }
 
 // Applies a panel's reflections (or their adjoint) to the columns of c, on all threads.

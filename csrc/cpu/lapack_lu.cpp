@@ -11,19 +11,20 @@ using namespace lapack;
 
 namespace {
 
+// f(i) for every matrix of this order: on all threads one after the other, or many at a time.
+template <class F>
+void for_matrices(int64_t batch, int order, double work, F&& f) {
+  if (shares_threads(batch, order)) return one_by_one(batch, f);
+  for_batch(batch, work, [&](int64_t begin, int64_t end) {
+    for (int64_t i = begin; i < end; ++i) f(i);
+  });
+}
+
 // Factors every matrix of A into lu (column-major, written over), pivots and info.
 template <class T>
 void factor_all(DType dtype, const Shape& s, T* lu, int32_t* pivots, int32_t* infos) {
-  if (shares_threads(s.batch, s.least())) {
-    one_by_one(s.batch, [&](int64_t i) {
-      infos[i] = blocked_getrf<T>(dtype, s.rows, s.cols, lu + i * s.step(), s.ld(), pivots + i * s.least());
-    });
-    return;
-  }
-  for_batch(s.batch, std::pow(s.least(), 2) * std::max(s.rows, s.cols), [&](int64_t begin, int64_t end) {
-    for (int64_t i = begin; i < end; ++i) {
-      infos[i] = s.step() ? getrf<T>(s.rows, s.cols, lu + i * s.step(), s.ld(), pivots + i * s.least()) : 0;
-    }
+  for_matrices(s.batch, s.least(), std::pow(s.least(), 2) * std::max(s.rows, s.cols) / 3, [&](int64_t i) {
+    infos[i] = blocked_getrf<T>(dtype, s.rows, s.cols, lu + i * s.step(), s.ld(), pivots + i * s.least());
   });
 }
 
@@ -32,18 +33,10 @@ template <class T>
 void solve_all(DType dtype, char op, const Shape& a, const T* lu, const int32_t* pivots,
                const std::vector<int64_t>& places, const Shape& x, T* data) {
   if (x.step() == 0) return;
-  if (shares_threads(x.batch, std::min(x.rows, 8 * x.cols))) {
-    one_by_one(x.batch, [&](int64_t i) {
-      const int64_t k = places[static_cast<size_t>(i)];
-      blocked_getrs<T>(dtype, op, x.rows, x.cols, lu + k * a.step(), a.ld(), pivots + k * a.rows, data + i * x.step(),
-                       x.ld());
-    });
-    return;
-  }
-  for_columns(x.batch, x.cols, std::pow(x.rows, 2), [&](int64_t i, int first, int count) {
+  for_matrices(x.batch, std::min(x.rows, 8 * x.cols), std::pow(x.rows, 2) * x.cols, [&](int64_t i) {
     const int64_t k = places[static_cast<size_t>(i)];
-    T* columns = data + i * x.step() + static_cast<int64_t>(first) * x.rows;
-    getrs<T>(op, x.rows, count, lu + k * a.step(), a.ld(), pivots + k * a.rows, columns, x.ld());
+    blocked_getrs<T>(dtype, op, x.rows, x.cols, lu + k * a.step(), a.ld(), pivots + k * a.rows, data + i * x.step(),
+                     x.ld());
   });
 }
 
@@ -128,28 +121,26 @@ void solve(const Tensor& result, const Tensor& LU, const Tensor& pivots, const T
 }
 
 void inverse_of(const Tensor& inverse, const Tensor& info, const Tensor& A) {
-  Tensor lu = empty_strided(A.sizes(), column_major_strides(A.sizes()), A.dtype(), A.device());
   const Shape s(A);
-  auto pivots = workspace<int32_t>(s.batch * s.rows);
+  const int n = s.rows;
   ColumnMajorOut out(inverse);
-  if (A.numel()) backend(A.device().type).copy(lu, A);
   int32_t* infos = info.data<int32_t>();
+  std::fill(infos, infos + s.batch, 0);
+  if (n == 0) return;
   with_type(A.dtype(), [&](auto type) {
     using T = decltype(type);
-    T *factors = lu.data<T>(), *data = out.data<T>();
-    for (int64_t i = 0; i < s.batch; ++i) set_identity(data + i * s.step(), s.rows, s.cols);
-    if (shares_threads(s.batch, s.rows)) {
-      factor_all<T>(A.dtype(), s, factors, pivots.get(), infos);
-      solve_all<T>(A.dtype(), 'N', s, factors, pivots.get(), batch_map(batch_of(A), batch_of(A)), s, data);
-      return;
-    }
-    const int n = s.rows;
-    for_batch(s.batch, std::pow(n, 3) * 2, [&](int64_t begin, int64_t end) {
-      for (int64_t i = begin; i < end; ++i) {
-        T *a = factors + i * s.step(), *x = data + i * s.step();
-        infos[i] = n ? getrf<T>(n, n, a, s.ld(), pivots.get() + i * n) : 0;
-        if (n) getrs<T>('N', n, n, a, s.ld(), pivots.get() + i * n, x, s.ld());
-      }
+    const int64_t ld = spaced<T>(n);
+    Ints strides = column_major_strides(A.sizes());
+    for (int64_t d = 0; d < A.dim(); ++d) strides[d] = strides[d] / n * ld + (d == A.dim() - 2);
+    const Tensor memory = empty(Ints{s.batch, n, ld}, A.dtype(), A.device());
+    const Tensor lu = view_of(memory, A.sizes(), strides, 0);
+    if (A.numel()) backend(A.device().type).copy(lu, A);
+    auto pivots = workspace<int32_t>(s.batch * n);
+    for_matrices(s.batch, n, std::pow(n, 3), [&](int64_t i) {
+      T* a = lu.data<T>() + i * n * ld;
+      int32_t* swaps = pivots.get() + i * n;
+      infos[i] = blocked_getrf<T>(A.dtype(), n, n, a, ld, swaps);
+      blocked_inverse<T>(A.dtype(), n, a, ld, swaps, out.data<T>() + i * s.step());
     });
   });
   out.finish();

@@ -88,6 +88,38 @@ def test_bag_gradients(mode):
         assert gradgradcheck(f, inputs)
 
 
+@pytest.mark.parametrize("width", [1, 3, 16, 37, 64, 130])
+@pytest.mark.parametrize("dtype", [tocha.float32, tocha.float64, tocha.bfloat16])
+def test_many_bags_on_all_threads(width, dtype):
+    weight = tocha.tensor(rng.standard_normal((300, width)), dtype=dtype)
+    offsets = np.sort(rng.integers(0, 2000, 150))
+    offsets[0] = 0
+    indices, factors = rng.integers(0, 300, 2000), rng.standard_normal(2000)
+    rows = [np.arange(i, j) for i, j in zip(offsets, [*offsets[1:], 2000], strict=True)]
+    values = weight.double().numpy()
+    keep = indices != 7
+    sums = [(values[indices[r]] * factors[r][:, None])[keep[r]].sum(0) for r in rows]
+    largest = [values[indices[r]][keep[r]].max(0) if keep[r].any() else np.zeros(width) for r in rows]
+    given = (tocha.tensor(indices), weight, tocha.tensor(offsets))
+    tolerance = {"rtol": 2e-2, "atol": 1e-1} if dtype is tocha.bfloat16 else {"rtol": 1e-4, "atol": 1e-4}
+    weights = tocha.tensor(factors, dtype=dtype)
+    got = F.embedding_bag(*given, mode="sum", per_sample_weights=weights, padding_idx=7)
+    np.testing.assert_allclose(got.double().numpy(), sums, **tolerance)
+    got = F.embedding_bag(*given, mode="max", padding_idx=7)
+    np.testing.assert_array_equal(got.double().numpy(), largest)
+    strided = tocha.tensor(rng.standard_normal((300, 2 * width)), dtype=dtype)[:, ::2]
+    got = F.embedding_bag(given[0], strided, given[2], mode="sum")
+    np.testing.assert_allclose(
+        got.double().numpy(), [strided.double().numpy()[indices[r]].sum(0) for r in rows], **tolerance
+    )
+
+
+def test_the_greatest_of_a_bag_is_a_nan():
+    weight = tocha.tensor([[1.0, float("nan")], [2.0, 3.0], [0.5, 4.0]])
+    out = F.embedding_bag(tocha.tensor([[0, 1, 2]]), weight, mode="max")
+    assert out[0, 0] == 2 and out[0, 1].isnan()
+
+
 def test_bag_refusals():
     i, w = tocha.tensor(INDICES), table()
     for error, call in [

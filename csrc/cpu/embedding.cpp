@@ -1,5 +1,5 @@
 // Sums and maxima of rows that indices name: the kernels of tocha/operators/embedding.py. Every thread owns a range of
-// result rows and looks through all indices for them, so that sums are the same however many threads there are.
+// result rows, so that sums are the same however many threads there are.
 #include <algorithm>
 #include <limits>
 #include <memory>
@@ -63,28 +63,86 @@ class RowReader {
   std::unique_ptr<T[]> buffer_;
 };
 
+// Rows of a table, of any dtype and layout, in T: the table itself where it has them so.
+template <class T>
+Tensor as_table(const Tensor& t) {
+  const bool fits = t.dtype() == DTypeOf<T>::value && (t.stride(1) == 1 || t.size(1) == 1) && !t.is_neg();
+  return fits ? t : cpu::dense(t, DTypeOf<T>::value);
+}
+
+// Whether it costs little to bring all rows into T, beside reading those that indices name.
+template <class T>
+bool reads_table(const Tensor& source, int64_t count) {
+  return source.dtype() == DTypeOf<T>::value || source.size(0) <= 2 * count;
+}
+
+bool never_falls(const int64_t* p, int64_t n) {
+  for (int64_t i = 1; i < n; ++i)
+    if (p[i] < p[i - 1]) return false;
+  return true;
+}
+
+// f(bag, first, count) for the indices of every bag, where each bag's stand together.
+template <class F>
+void for_bags(const int64_t* bag_of, int64_t count, int64_t bags, int64_t work, F f) {
+  const int lanes = cpu::lane_count(std::min(bags, work / kGrain + 1), 1);
+  cpu::for_lanes(bags, lanes, [&](int, int64_t first, int64_t last) {
+    int64_t i = std::lower_bound(bag_of, bag_of + count, first) - bag_of;
+    for (int64_t bag = first; bag < last; ++bag) {
+      int64_t end = i;
+      while (end < count && bag_of[end] == bag) ++end;
+      f(bag, i, end - i);
+      i = end;
+    }
+  });
+}
+
+// Sums of rows that go to the same place one after the other.
+template <class T>
+void sum_bags(const Tensor& sums, const Tensor& table, const int64_t* from, const int64_t* bag_of, int64_t count,
+              const T* factors) {
+  const int64_t n = table.size(1);
+  for_bags(bag_of, count, sums.size(0), count * n + sums.numel(), [&](int64_t bag, int64_t first, int64_t some) {
+    loops<T>().sum_bag({table.data<T>(), table.stride(0), from + first, factors ? factors + first : nullptr, some, n},
+                       sums.data<T>() + bag * n);
+  });
+}
+
+// Rows that go anywhere: each thread has some of the places, and looks through all rows for them.
+template <class T>
+void scatter_rows(const Tensor& sums, const Tensor& source, const Indices& from, const Indices& target, int64_t count,
+                  const T* factors) {
+  const int64_t n = source.size(1), rows = sums.size(0);
+  const int lanes = cpu::lane_count(std::min(rows, (count * n + sums.numel()) / kGrain + 1), 1);
+  cpu::for_lanes(rows, lanes, [&](int, int64_t first, int64_t last) {
+    RowReader<T> reader(source);
+    T* y = sums.data<T>();
+    std::fill(y + first * n, y + last * n, T(0));
+    for (int64_t i = 0; i < count; ++i) {
+      const int64_t row = target[i];
+      const T f = factors ? factors[i] : T(1);
+      if (row >= first && row < last && f != T(0)) loops<T>().add_scaled(y + row * n, reader.row(from[i]), f, n);
+    }
+  });
+}
+
 template <class T>
 void add_rows(const Tensor& out, const Tensor& source, const Tensor& origin, const Tensor& to, const Tensor& factors) {
-  const int64_t count = origin ? origin.numel() : to ? to.numel() : source.size(0), n = source.size(1);
+  const int64_t count = origin ? origin.numel() : to ? to.numel() : source.size(0);
   Tensor sums = out.dtype() == DTypeOf<T>::value ? out : empty(out.sizes(), DTypeOf<T>::value, out.device());
   const Indices from(origin), target(to);
   from.check(count, source.size(0));
   target.check(count, out.size(0));
   const Tensor given = factors ? cpu::dense(factors, DTypeOf<T>::value) : Tensor();
   const T* factor = given ? given.data<T>() : nullptr;
+  const bool bags = origin && to && reads_table<T>(source, count) && never_falls(target.data, count);
+  const Tensor table = bags ? as_table<T>(source) : source;
   {
-    ReleaseGil released(count * n + sums.numel());
-    const int lanes = cpu::lane_count(std::min(out.size(0), (count * n + sums.numel()) / kGrain + 1), 1);
-    cpu::for_lanes(out.size(0), lanes, [&](int, int64_t first, int64_t last) {
-      RowReader<T> reader(source);
-      T* y = sums.data<T>();
-      std::fill(y + first * n, y + last * n, T(0));
-      for (int64_t i = 0; i < count; ++i) {
-        const int64_t row = target[i];
-        const T f = factor ? factor[i] : T(1);
-        if (row >= first && row < last && f != T(0)) loops<T>().add_scaled(y + row * n, reader.row(from[i]), f, n);
-      }
-    });
+    ReleaseGil released(count * source.size(1) + sums.numel());
+    if (bags)
+      sum_bags<T>(sums, table, from.data, target.data, count, factor);
+    else
+      scatter_rows<T>(sums, source, from, target, count, factor);
   }
   if (!sums.is(out)) cpu::copy(out, sums);
 }
@@ -96,21 +154,19 @@ void bag_max(const Tensor& out, const Tensor& places, const Tensor& weight, cons
   Tensor best = out.dtype() == DTypeOf<T>::value ? out : empty(out.sizes(), DTypeOf<T>::value, out.device());
   const Indices index(indices), bag(bags);
   index.check(count, weight.size(0));
-  int64_t* place = places.data<int64_t>();
-  T* y = best.data<T>();
-  RowReader<T> reader(weight);
-  std::fill(place, place + places.numel(), int64_t{-1});
-  std::fill(y, y + best.numel(), T(0));
-  for (int64_t i = 0; i < count; ++i) {
-    if (index[i] == padding) continue;
-    const T* x = reader.row(index[i]);
-    T* most = y + bag[i] * n;
-    int64_t* at = place + bag[i] * n;
-    for (int64_t k = 0; k < n; ++k) {
-      if (at[k] >= 0 && !(x[k] > most[k]) && !(x[k] != x[k])) continue;
-      most[k] = x[k];
-      at[k] = index[i];
-    }
+  const Tensor table = as_table<T>(weight);
+  std::unique_ptr<T[]> kept;
+  if (padding >= 0) {
+    kept.reset(new T[static_cast<size_t>(count)]);
+    for (int64_t i = 0; i < count; ++i) kept[static_cast<size_t>(i)] = T(index[i] != padding);
+  }
+  {
+    ReleaseGil released(count * n + best.numel());
+    for_bags(bag.data, count, out.size(0), count * n + best.numel(), [&](int64_t b, int64_t first, int64_t some) {
+      loops<T>().max_bag(
+          {table.data<T>(), table.stride(0), index.data + first, kept ? kept.get() + first : nullptr, some, n},
+          best.data<T>() + b * n, places.data<int64_t>() + b * n);
+    });
   }
   if (!best.is(out)) cpu::copy(out, best);
 }

@@ -1,5 +1,7 @@
 """Views share memory and have the strides that NumPy's rules (and PyTorch's for sizes 0 and 1) give them."""
 
+import itertools
+
 import numpy as np
 import pytest
 
@@ -107,3 +109,31 @@ def test_copies_within_one_memory_read_before_they_write():
     square = tocha.arange(9.0).view(3, 3)
     square.copy_(square.t())
     assert square.tolist() == [[0, 3, 6], [1, 4, 7], [2, 5, 8]]
+
+
+@pytest.mark.parametrize("shape", [(5,), (70,), (3, 65), (64, 33), (130, 70), (2, 3, 17, 40), (4, 0, 3)])
+@pytest.mark.parametrize("dtype", ["uint8", "float16", "int32", "float64", "complex128"])
+def test_flip_in_all_directions(shape, dtype):
+    x = np.arange(np.prod(shape)).reshape(shape).astype(dtype)
+    t = tocha.tensor(x)
+    for dims in itertools.chain.from_iterable(
+        itertools.combinations(range(len(shape)), k) for k in range(len(shape) + 1)
+    ):
+        np.testing.assert_array_equal(t.flip(dims).numpy(), np.flip(x, dims))
+        np.testing.assert_array_equal(
+            t.mT.flip(dims).numpy() if t.dim() > 1 else x, np.flip(np.swapaxes(x, -1, -2), dims) if t.dim() > 1 else x
+        )
+    if len(shape) > 1:
+        for k in range(4):
+            np.testing.assert_array_equal(t.rot90(k).numpy(), np.rot90(x, k))
+        np.testing.assert_array_equal(
+            t.to(tocha.complex64).conj().flip(0).numpy(), np.flip(x, 0).astype(np.complex64).conj()
+        )
+
+
+@pytest.mark.parametrize("dtype", [tocha.uint8, tocha.bfloat16, tocha.float32, tocha.int64, tocha.complex128])
+def test_fill_of_every_size(dtype):
+    for n in (0, 1, 7, 63, 1000, 40_001):
+        x = tocha.zeros(n + 2, dtype=dtype)
+        x[1 : n + 1].fill_(3)
+        assert x[0] == 0 and x[-1] == 0 and bool((x[1 : n + 1] == 3).all())

@@ -16,18 +16,6 @@ namespace {
 
 constexpr int64_t kGrain = 32768;
 
-template <class Word>
-void fill_words(char* out, int64_t n, const char* value) {
-  Word word;
-  std::memcpy(&word, value, sizeof(Word));
-  auto* p = reinterpret_cast<Word*>(out);
-  parallel_for(n, kGrain, [&](int64_t b, int64_t e) { std::fill(p + b, p + e, word); });
-}
-
-struct TwoWords {
-  int64_t a, b;
-};
-
 // What stands out where somebody reads memory that was never written.
 Scalar unlikely_value(DType d) {
   if (d == DType::Bool) return Scalar(true);
@@ -38,25 +26,17 @@ Scalar unlikely_value(DType d) {
 }
 
 // The elements lie without holes: their order does not matter.
-void fill_dense(char* out, int64_t n, int64_t size, const char* value) {
+void fill_dense(char* out, int64_t n, DType dtype, const char* value) {
   static constexpr char zeros[16] = {};
-  if (std::memcmp(value, zeros, static_cast<size_t>(size)) == 0) {
-    parallel_for(n, kGrain,
-                 [&](int64_t b, int64_t e) { std::memset(out + b * size, 0, static_cast<size_t>((e - b) * size)); });
-    return;
-  }
-  switch (size) {
-    case 1:
-      return fill_words<uint8_t>(out, n, value);
-    case 2:
-      return fill_words<uint16_t>(out, n, value);
-    case 4:
-      return fill_words<uint32_t>(out, n, value);
-    case 8:
-      return fill_words<uint64_t>(out, n, value);
-    default:
-      return fill_words<TwoWords>(out, n, value);
-  }
+  const int64_t size = itemsize(dtype);
+  const bool zero = std::memcmp(value, zeros, static_cast<size_t>(size)) == 0;
+  const CastLoop repeat = cast_loop(dtype, dtype);
+  parallel_for(n, kGrain, [&](int64_t b, int64_t e) {
+    if (zero)
+      std::memset(out + b * size, 0, static_cast<size_t>((e - b) * size));
+    else
+      repeat(out + b * size, size, value, 0, e - b);
+  });
 }
 
 double largest(DType d) {
@@ -105,7 +85,7 @@ void fill(const Tensor& dst, const Scalar& value) {
   value.store(dst.dtype(), stored);
   if (dst.numel() == 0) return;
   ReleaseGil unlocked(dst.numel());
-  fill_dense(dst.bytes(), dst.numel(), dst.itemsize(), stored);
+  fill_dense(dst.bytes(), dst.numel(), dst.dtype(), stored);
 }
 
 void fill_uninitialized(const Tensor& t) {

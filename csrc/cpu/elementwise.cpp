@@ -130,28 +130,36 @@ int64_t offset_at(const Plan& plan, const Operand& op, int64_t linear) {
   return offset;
 }
 
-// Calls f(memory address, position in the chunk, run length) for the inner runs of a chunk.
-template <class F>
-void for_runs(const Plan& plan, const Operand& op, int64_t begin, int64_t n, F f) {
+// Calls f(position in the chunk, run length, memory addresses ...) for the inner runs of a chunk of some operands.
+template <class F, class... Operands>
+void for_runs(const Plan& plan, int64_t begin, int64_t n, F f, const Operands&... ops) {
+  constexpr int kCount = sizeof...(ops);
+  const Operand* list[kCount] = {&ops...};
+  char* p[kCount] = {ops.data...};
   int64_t row = plan.sizes[0];
   int64_t index[kMaxDims];
   int64_t rest = begin;
-  char* p = op.data;
+  auto move = [&](int d, int64_t by) {
+    for (int k = 0; k < kCount; ++k) p[k] += by * list[k]->strides[d];
+  };
   for (int d = 0; d < plan.ndim; ++d) {
     index[d] = rest % plan.sizes[d];
     rest /= plan.sizes[d];
-    p += index[d] * op.strides[d];
+    move(d, index[d]);
   }
   for (int64_t done = 0; done < n;) {
     int64_t run = std::min(row - index[0], n - done);
-    f(p, done, run);
+    if constexpr (kCount == 1)
+      f(done, run, p[0]);
+    else
+      f(done, run, p[0], p[1]);
     done += run;
-    p -= index[0] * op.strides[0];
+    move(0, -index[0]);
     index[0] = 0;
     for (int d = 1; d < plan.ndim; ++d) {
-      p += op.strides[d];
+      move(d, 1);
       if (++index[d] < plan.sizes[d]) break;
-      p -= index[d] * op.strides[d];
+      move(d, -index[d]);
       index[d] = 0;
     }
   }
@@ -162,8 +170,9 @@ void load_chunk(const Plan& plan, const Operand& op, int64_t begin, int64_t n, c
   if (op.linear) {
     op.cast(out, size, op.data + begin * itemsize(op.dtype), itemsize(op.dtype), n);
   } else {
-    for_runs(plan, op, begin, n,
-             [&](char* p, int64_t at, int64_t run) { op.cast(out + at * size, size, p, op.strides[0], run); });
+    for_runs(
+        plan, begin, n,
+        [&](int64_t at, int64_t run, char* p) { op.cast(out + at * size, size, p, op.strides[0], run); }, op);
   }
   if (op.conj) cast_table().conj(op.loop_dtype, out, n);
   if (op.neg) cast_table().negate(op.loop_dtype, out, n);
@@ -176,8 +185,9 @@ void store_chunk(const Plan& plan, const Operand& op, int64_t begin, int64_t n, 
   if (op.linear) {
     op.cast(op.data + begin * itemsize(op.dtype), itemsize(op.dtype), in, size, n);
   } else {
-    for_runs(plan, op, begin, n,
-             [&](char* p, int64_t at, int64_t run) { op.cast(p, op.strides[0], in + at * size, size, run); });
+    for_runs(
+        plan, begin, n, [&](int64_t at, int64_t run, char* p) { op.cast(p, op.strides[0], in + at * size, size, run); },
+        op);
   }
 }
 
@@ -299,6 +309,19 @@ unsigned copy_loop(char* const* p, int64_t n, const void* params) {
   return 0;
 }
 
+// Goes through dims that src has backwards from their other end, except where that would turn dst's runs around.
+void turn_backward_dims(Plan& plan) {
+  Operand &dst = plan.ops[0], &src = plan.ops[1];
+  for (int d = 1; d < plan.ndim; ++d) {
+    if (src.strides[d] >= 0) continue;
+    for (Operand* op : {&dst, &src}) {
+      op->data += (plan.sizes[d] - 1) * op->strides[d];
+      op->strides[d] = -op->strides[d];
+      op->linear = false;
+    }
+  }
+}
+
 // Two dims, each side contiguous along a different one: copy in tiles that stay in cache.
 bool copy_transposed(const Plan& plan) {
   const Operand& dst = plan.ops[0];
@@ -347,15 +370,17 @@ void copy(const Tensor& dst, const Tensor& src) {
   auto plan = std::make_unique_for_overwrite<Plan>();
   make_plan(call, *plan);
   ReleaseGil unlocked(plan->numel);
+  turn_backward_dims(*plan);
   if (copy_transposed(*plan)) return;
   const Operand& to = plan->ops[0];
   const Operand& from = plan->ops[1];
   if (!to.conj && !to.neg && !from.conj && !from.neg) {
     // Straight from place to place, without a buffer between.
     parallel_for(plan->numel, kGrainCheap, [&](int64_t b, int64_t e) {
-      for_runs(*plan, to, b, e - b, [&](char* p, int64_t at, int64_t run) {
-        from.cast(p, to.strides[0], from.data + offset_at(*plan, from, b + at), from.strides[0], run);
-      });
+      for_runs(
+          *plan, b, e - b,
+          [&](int64_t, int64_t run, char* dst, char* src) { from.cast(dst, to.strides[0], src, from.strides[0], run); },
+          to, from);
     });
     return;
   }

@@ -86,6 +86,15 @@ void cast(char* dst, int64_t ds, const char* src, int64_t ss, int64_t n) {
     }
     return;
   }
+  if constexpr (std::is_same_v<To, From>) {
+    constexpr int64_t size = sizeof(To);
+    if (ds == size && ss == -size) {
+      To* __restrict d = reinterpret_cast<To*>(dst);
+      const To* __restrict last = reinterpret_cast<const To*>(src);
+      for (int64_t i = 0; i < n; ++i) d[i] = last[-i];
+      return;
+    }
+  }
   for (int64_t i = 0; i < n; ++i)
     *reinterpret_cast<To*>(dst + i * ds) = convert<To>(*reinterpret_cast<const From*>(src + i * ss));
 }

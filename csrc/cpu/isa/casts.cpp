@@ -89,9 +89,10 @@ void cast(char* dst, int64_t ds, const char* src, int64_t ss, int64_t n) {
   if constexpr (std::is_same_v<To, From>) {
     constexpr int64_t size = sizeof(To);
     if (ds == size && ss == -size) {
-      To* __restrict d = reinterpret_cast<To*>(dst);
-      const To* __restrict last = reinterpret_cast<const To*>(src);
-      for (int64_t i = 0; i < n; ++i) d[i] = last[-i];
+      // Read forward: prefetching of reads that go backward is poor.
+      To* __restrict last = reinterpret_cast<To*>(dst) + (n - 1);
+      const To* __restrict s = reinterpret_cast<const To*>(src) - (n - 1);
+      for (int64_t i = 0; i < n; ++i) last[-i] = s[i];
       return;
     }
   }

@@ -105,6 +105,15 @@ void at(char* dst, const int64_t* offsets, const char* src, int64_t ss, int64_t 
 
 template <Merge M, class T>
 void along(char* dst, int64_t ds, int64_t step, const char* index, int64_t is, const char* src, int64_t ss, int64_t n) {
+  constexpr int64_t size = sizeof(T);
+  if (ds == 0 && step == size && is == sizeof(int64_t) && (ss == size || ss == 0)) {  // a row to places of a row
+    T* d = reinterpret_cast<T*>(dst);
+    const T* s = reinterpret_cast<const T*>(src);
+    const int64_t* at = reinterpret_cast<const int64_t*>(index);
+    const int64_t by = ss / size;
+    for (int64_t i = 0; i < n; ++i) d[at[i]] = merged<M, T>(d[at[i]], s[i * by]);
+    return;
+  }
   for (int64_t i = 0; i < n; ++i) {
     T& d = element<T>(dst + i * ds + element<int64_t>(index + i * is) * step);
     d = merged<M, T>(d, element<T>(src + i * ss));
@@ -140,20 +149,22 @@ int64_t take_along(char* dst, int64_t ds, const char* src, int64_t ss, int64_t s
 }
 
 int64_t first_outside(const char* index, int64_t stride, int64_t low, int64_t high, int64_t n) {
-  const uint64_t span = static_cast<uint64_t>(high - low);
+  const uint64_t least = static_cast<uint64_t>(low), most = static_cast<uint64_t>(high - 1);
+  // The sign bit is set where x is below or above.
+  auto beyond = [=](int64_t x) { return (static_cast<uint64_t>(x) - least) | (most - static_cast<uint64_t>(x)); };
   constexpr int64_t kBlock = 1024;  // found wrong as a whole, then searched
   for (int64_t b = 0; b < n; b += kBlock) {
     int64_t e = b + kBlock < n ? b + kBlock : n;
-    bool bad = false;
+    uint64_t bad = 0;
     if (stride == sizeof(int64_t)) {
       const int64_t* p = reinterpret_cast<const int64_t*>(index);
-      for (int64_t i = b; i < e; ++i) bad |= static_cast<uint64_t>(p[i] - low) >= span;
+      for (int64_t i = b; i < e; ++i) bad |= beyond(p[i]);
     } else {
-      for (int64_t i = b; i < e; ++i) bad |= static_cast<uint64_t>(element<int64_t>(index + i * stride) - low) >= span;
+      for (int64_t i = b; i < e; ++i) bad |= beyond(element<int64_t>(index + i * stride));
     }
-    if (!bad) continue;
+    if (bad >> 63 == 0) continue;
     for (int64_t i = b; i < e; ++i)
-      if (static_cast<uint64_t>(element<int64_t>(index + i * stride) - low) >= span) return i;
+      if (beyond(element<int64_t>(index + i * stride)) >> 63) return i;
   }
   return n;
 }

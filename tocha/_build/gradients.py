@@ -734,7 +734,7 @@ class GradientNode:
         overwritten = first in self.keeps and self.keeps[first].kind == "tensor"
         lines = [f"static Tensor record_{function}({parameters}) {{", f'  autograd::check_writable({first}, "{o.name}");', *self.start()]
         if overwritten:
-            lines += ["  Tensor before;", f"  {{ autograd::Unrecorded off; before = ops::clone({first}, std::nullopt); }}"]
+            lines.append(f"  Tensor before = autograd::before_overwriting({first});")
         lines += self.saves("before" if overwritten else None)
         lines += ["  {", "    autograd::Unrecorded off;", f"    ops::{function}({names});", "  }"]
         lines += [f"  autograd::rebase_history({first}, ref);"]

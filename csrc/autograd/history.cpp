@@ -16,6 +16,7 @@
 namespace tocha {
 
 AutogradMeta::~AutogradMeta() {
+  if (stands_in && --accumulator->refs == 0) autograd::release(accumulator);
   Py_XDECREF(hooks);
   Py_XDECREF(post_accumulate);
 }

@@ -2,6 +2,7 @@
 
 #include <limits>
 
+#include "autograd/forward.h"
 #include "core/sparse.h"
 #include "dispatch/native.h"
 #include "ops/arithmetic.h"
@@ -71,8 +72,29 @@ NodeRef accumulator_of(const Tensor& leaf) {
 }
 
 void disown_accumulator(TensorObject* leaf) {
-  if (!leaf->autograd || !leaf->autograd->accumulator) return;
-  static_cast<AccumulateGrad*>(std::exchange(leaf->autograd->accumulator, nullptr))->mark_swapped();
+  AutogradMeta* m = leaf->autograd;
+  if (!m || !m->accumulator) return;
+  auto* node = static_cast<AccumulateGrad*>(std::exchange(m->accumulator, nullptr));
+  if (!std::exchange(m->stands_in, false))
+    node->mark_swapped();
+  else if (--node->refs == 0)
+    release(node);
+}
+
+void stand_in(const Tensor& copy, const Tensor& t) {
+  if (Edge e = gradient_edge(t)) {
+    AutogradMeta& m = autograd_meta(copy.get());
+    if (e.node.get() == t.get()->autograd->accumulator) {
+      m.accumulator = e.node.get();
+      ++m.accumulator->refs;
+      m.stands_in = true;
+    } else {
+      m.grad_fn = e.node;
+      m.output = e.input;
+    }
+    copy.get()->requires_grad = true;
+  }
+  if (Tensor tangent = tangent_of(t)) set_tangent(copy, tangent);
 }
 
 void accumulate_grad(const Tensor& t, Tensor g) {

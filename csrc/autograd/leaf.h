@@ -30,6 +30,9 @@ class AccumulateGrad : public Node {
 NodeRef accumulator_of(const Tensor& leaf);
 // The leaf is about to become another tensor: whoever still leads to it says so when it is walked.
 void disown_accumulator(TensorObject* leaf);
+// A new tensor takes the place of t, whose values it has or will get: its gradient goes where t's goes, for a leaf to
+// the leaf itself, and its tangent is t's.
+void stand_in(const Tensor& copy, const Tensor& t);
 // Adds g to t.grad, in place where that is safe, and keeps g itself where nobody else does.
 void accumulate_grad(const Tensor& t, Tensor g);
 

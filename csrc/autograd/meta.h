@@ -17,6 +17,7 @@ struct AutogradMeta {
   int64_t fn_version = 0;                 // of a view: the version its grad_fn was made at
   uint32_t output = 0;                    // which result of grad_fn
   bool retained = false;                  // retain_grad was asked for
+  bool stands_in = false;                 // for a leaf, whose accumulator this is: counted here
 };
 
 inline AutogradMeta& autograd_meta(TensorObject* t) {

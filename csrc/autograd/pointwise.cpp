@@ -4,8 +4,8 @@
 
 #include "autograd/anomaly.h"
 #include "autograd/forward.h"
+#include "autograd/record.h"
 #include "dispatch/native.h"
-#include "ops/copies.h"
 #include "ops/factories.h"
 
 namespace tocha::autograd {
@@ -159,6 +159,10 @@ NodeRef node_for(const PointwiseGradient& rule, const Tensor* ins, const Scalar*
 
 }  // namespace
 
+Tensor zero_gradient(int, const Tensor* grads, const Tensor*, const Tensor*, const Scalar*) {
+  return ops::zeros_like(grads[0], std::nullopt, std::nullopt, std::nullopt);
+}
+
 void pointwise(const PointwiseGradient& rule, const PointwiseOp& op, Tensor* outs, const Tensor* ins,
                const Scalar* params, const char* label) {
   {
@@ -179,11 +183,10 @@ void pointwise_inplace(const PointwiseGradient& rule, const PointwiseOp& op, con
   check_writable(self, op.name);
   NodeRef ref = node_for(rule, ins, params, label);
   auto* node = static_cast<PointwiseNode*>(ref.get());
-  Tensor before;
+  // Kept at the versions before the write: other operands may be self too.
+  node->save_inputs(ins, node->reads_input(0, ins) ? before_overwriting(self) : Tensor());
   {
     Unrecorded off;
-    if (node->reads_input(0, ins)) before = ops::clone(self, std::nullopt);
-    node->save_inputs(ins, before);  // at the versions before the write: other operands may be self too
     pointwise_out(op, &self, ins, params, true);
   }
   rebase_history(self, ref);

@@ -30,6 +30,9 @@ struct PointwiseGradient {
   Tensor (*composite)(int which, const Tensor* grads, const Tensor* ins, const Tensor* outs, const Scalar* params);
 };
 
+// A composite for gradients that are 0.
+Tensor zero_gradient(int which, const Tensor* grads, const Tensor* ins, const Tensor* outs, const Scalar* params);
+
 // `label`: what the node is called instead, this time.
 void pointwise(const PointwiseGradient& rule, const PointwiseOp& op, Tensor* outs, const Tensor* ins,
                const Scalar* params, const char* label = nullptr);

@@ -1,5 +1,6 @@
 #include "autograd/record.h"
 
+#include "autograd/leaf.h"
 #include "dispatch/native.h"
 #include "ops/copies.h"
 
@@ -10,7 +11,15 @@ Tensor written(const Tensor& whole, const Tensor& part, const Tensor& g) {
   return whole;
 }
 
-Tensor before_overwriting(const Tensor& self) { return ops::clone(self, std::nullopt); }
+Tensor before_overwriting(const Tensor& self) {
+  Tensor copy;
+  {
+    Unrecorded off;
+    copy = ops::clone(self, std::nullopt);
+  }
+  stand_in(copy, self);
+  return copy;
+}
 
 Tensor overwritten(const Tensor& self, const Tensor& result, const char* op) {
   check_inplace_result(self, result, op);

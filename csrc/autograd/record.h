@@ -21,9 +21,9 @@ inline void put_all(Grads& out, size_t at, Tensors found) {
 // whole, once `part` (a view of it) holds g.
 Tensor written(const Tensor& whole, const Tensor& part, const Tensor& g);
 
-// In place by an operator that is made of others: `result`, recorded from a copy of self (what it keeps must not be
-// overwritten), becomes self.
+// What self is before an operator writes over it, with self's history: for the node to keep.
 Tensor before_overwriting(const Tensor& self);
+// In place by an operator that is made of others: `result`, recorded from what self was, becomes self.
 Tensor overwritten(const Tensor& self, const Tensor& result, const char* op);
 
 // For operators whose node is called differently when dims are given.

@@ -1,6 +1,8 @@
 #include "autograd/saved.h"
 
 #include "autograd/forward.h"
+#include "autograd/leaf.h"
+#include "core/sparse.h"
 
 namespace tocha::autograd {
 namespace {
@@ -21,28 +23,36 @@ void check_not_released(const Node& owner) {
       "time or if you need to access saved tensors after calling backward.");
 }
 
+// Takes the place of a tensor whose memory is elsewhere.
+Tensor shell_of(const Tensor& t) { return empty(Ints{0}, t.dtype(), Device{DeviceType::meta}); }
+
 }  // namespace
 
-void Saved::pack(const Tensor& t, PyObject* pack, PyObject* unpack) {
-  // The hook sees a tensor without history, and must not change it.
+void Saved::pack(const Tensor& shown, const Tensor& t, PyObject* pack, PyObject* unpack) {
   int64_t before = t.version();
-  Tensor plain = is_output_ || t.get()->autograd || t.get()->requires_grad ? alias_of(t, true) : t;
+  auto packed = std::make_unique<Packed>();
   Modes& m = modes();
   {
     GradMode off(false);
     PyObject* kept_pack = std::exchange(m.pack, nullptr);  // what a hook saves is its own affair
     Py_INCREF(pack);
-    PyObject* r = PyObject_CallOneArg(pack, plain.object());
+    packed->value = PyObject_CallOneArg(pack, shown.object());
     Py_DECREF(pack);
     m.pack = kept_pack;
-    if (!r) throw PythonError();
-    packed_ = r;
+    if (!packed->value) throw PythonError();
   }
-  unpack_ = Py_NewRef(unpack);
+  packed->unpack = Py_NewRef(unpack);
   TOCHA_CHECK(t.version() == before, Runtime,
               "A saved tensor pack hook is modifying its input in place. Tensors provided as input to pack hook can "
               "not be modified by in-place operations");
+  Tensor shell;
+  if (!is_output_ && tracked(t)) {
+    shell = shell_of(t);
+    stand_in(shell, t);
+  }
   forget_tensor();
+  tensor_ = std::move(shell);
+  packed_ = std::move(packed);
   kind_ = Kind::packed;
 }
 
@@ -57,8 +67,8 @@ void Saved::keep(const Tensor& t) {
               "computation tracked by autograd. To work around this, you can make a clone to get a normal tensor and "
               "use it in autograd, or use `tocha.no_grad()` instead of `tocha.inference_mode()`.");
   version_ = t.version();
-  if (modes().pack) {
-    pack(t, modes().pack, modes().unpack);
+  if (modes().pack && !t.is_wrapped_number()) {
+    pack(t, t, modes().pack, modes().unpack);
   } else if (is_output_) {
     tensor_ = alias_of(t, true);
   } else {
@@ -75,7 +85,7 @@ void Saved::register_hooks(const Node& owner, PyObject* pack_hook, PyObject* unp
       kind_ != Kind::packed, Runtime,
       "Calling register_hooks on a saved tensor whose hooks have already been set. Hint: only one pair of hooks "
       "is allowed at a time.");
-  pack(Tensor(tensor_), pack_hook, unpack_hook);
+  pack(alias_of(tensor_, true), Tensor(tensor_), pack_hook, unpack_hook);
 }
 
 void Saved::input(const Tensor& t) {
@@ -86,40 +96,27 @@ void Saved::input(const Tensor& t) {
 
 void Saved::output(const Tensor& t, uint32_t index) {
   if (!t) return;
-  kind_ = Kind::output;
-  is_output_ = true;
+  is_output_ = t.get()->requires_grad;
+  kind_ = is_output_ ? Kind::output : Kind::input;
   index_ = index;
   keep(t);
 }
 
 void Saved::shape_of(const Tensor& t) {
   if (!t) return;
+  static const auto& nothing = *new StorageRef(new_storage(0, Device{DeviceType::meta}));
   kind_ = Kind::shape;
-  tensor_ = make_tensor(new_storage(0, Device{DeviceType::meta}), t.dtype(), t.sizes(), t.strides(), t.offset());
+  tensor_ = make_tensor(nothing, t.dtype(), t.sizes(), t.strides(), t.offset());
   tensor_.get()->device = t.device();
   tensor_.get()->conj = t.is_conj();
   tensor_.get()->neg = t.is_neg();
 }
 
-Tensor Saved::get(const Node& owner) const {
+Tensor Saved::get(const Node& owner, bool with_history) const {
   if (kind_ == Kind::shape) return tensor_;
   check_not_released(owner);
   if (kind_ == Kind::none) return {};
-  if (kind_ == Kind::packed) {
-    Tensor result;
-    {
-      GradMode off(false);
-      PyObject* r = call(unpack_, packed_);
-      if (!PyObject_TypeCheck(r, tensor_type)) {
-        std::string type = Py_TYPE(r)->tp_name;
-        Py_DECREF(r);
-        fail(ErrorKind::Type, "Output of saved tensor unpack_hook expected to be a Tensor but got result of type ",
-             type);
-      }
-      result = Tensor::steal(reinterpret_cast<TensorObject*>(r));
-    }
-    return is_output_ ? with_history(result, owner) : result;
-  }
+  if (kind_ == Kind::packed) return unpacked(owner);
   TOCHA_CHECK(
       tensor_.version() == version_, Runtime, "[", owner.title(),
       "] one of the variables needed for gradient computation has been modified by an inplace operation: [", tensor_,
@@ -127,28 +124,48 @@ Tensor Saved::get(const Node& owner) const {
       tensor_.version(), "; expected version ", version_,
       " instead. Hint: enable anomaly detection to find the operation that failed to compute its gradient, with "
       "tocha.autograd.set_detect_anomaly(True).");
-  return is_output_ && grad_enabled() ? with_history(tensor_, owner) : tensor_;
+  if (!is_output_ || !with_history) return tensor_;
+  Tensor result = alias_of(tensor_, true);
+  add_history(result, owner);
+  return result;
 }
 
-Tensor Saved::with_history(const Tensor& t, const Node& owner) const {
-  Tensor back = alias_of(t, true);
-  AutogradMeta& m = autograd_meta(back.get());
+Tensor Saved::unpacked(const Node& owner) const {
+  PyObject* r = call(packed_->unpack, packed_->value);
+  if (!PyObject_TypeCheck(r, tensor_type)) {
+    std::string type = Py_TYPE(r)->tp_name;
+    Py_DECREF(r);
+    fail(ErrorKind::Type, "Output of saved tensor unpack_hook expected to be a Tensor but got result of type ", type);
+  }
+  Tensor result = Tensor::steal(reinterpret_cast<TensorObject*>(r));
+  if (is_sparse(result)) return result;
+  result = alias_of(result, true);  // whatever its history is, here it has that of the tensor that was packed
+  if (is_output_)
+    add_history(result, owner);
+  else if (tensor_)
+    stand_in(result, tensor_);
+  return result;
+}
+
+void Saved::add_history(const Tensor& result, const Node& owner) const {
+  AutogradMeta& m = autograd_meta(result.get());
   m.grad_fn = NodeRef(const_cast<Node*>(&owner));
   m.output = index_;
-  back.get()->requires_grad = true;
-  if (Tensor tangent = tangent_of(t)) set_tangent(back, tangent);
-  return back;
+  result.get()->requires_grad = true;
+  if (Tensor tangent = tangent_of(tensor_)) set_tangent(result, tangent);
 }
 
 void Saved::take_tangent(const Tensors& results) {
-  if (!is_output_ || !tensor_ || index_ >= results.size() || !results[index_]) return;
-  if (Tensor tangent = tangent_of(results[index_])) set_tangent(tensor_, tangent);
+  if (!is_output_ || kind_ == Kind::none || index_ >= results.size() || !results[index_]) return;
+  Tensor tangent = tangent_of(results[index_]);
+  if (!tangent) return;
+  if (!tensor_) tensor_ = shell_of(tangent);
+  set_tangent(tensor_, tangent);
 }
 
 void Saved::reset() {
   forget_tensor();
-  Py_CLEAR(packed_);
-  Py_CLEAR(unpack_);
+  packed_.reset();
   kind_ = Kind::none;
 }
 

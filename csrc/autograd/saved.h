@@ -12,14 +12,18 @@ class Saved {
   ~Saved() { reset(); }
   // An input of the operation: kept as it is.
   void input(const Tensor& t);
-  // A result: kept without its history, which would keep the node alive for ever; given back with it.
+  // A result: kept without its history, which would keep the node alive for ever; given back with it. One that has no
+  // gradient is kept like an input.
   void output(const Tensor& t, uint32_t index);
   // Only shape, dtype and device will be asked.
   void shape_of(const Tensor& t);
-  // Checks that nothing was written to it since. Null if nothing was saved.
-  Tensor get(const Node& owner) const;
+  // Checks that nothing was written to it since. Null if nothing was saved. A result's history is added where
+  // somebody will look at it.
+  Tensor get(const Node& owner) const { return get(owner, grad_enabled()); }
+  Tensor get(const Node& owner, bool with_history) const;
   void reset();
   bool has() const { return kind_ != Kind::none; }
+  bool shape_only() const { return kind_ == Kind::shape; }
   // Packs what is kept, which nobody has packed yet.
   void register_hooks(const Node& owner, PyObject* pack, PyObject* unpack);
   // The tangent that the result it was kept as has got since.
@@ -27,19 +31,28 @@ class Saved {
   template <class F>
   void each_object(F f) const {
     f(tensor_.object());
-    f(packed_);
-    f(unpack_);
+    if (!packed_) return;
+    f(packed_->value);
+    f(packed_->unpack);
   }
 
  private:
   enum class Kind : uint8_t { none, input, output, shape, packed };
+  struct Packed {
+    ~Packed() {
+      Py_XDECREF(value);
+      Py_XDECREF(unpack);
+    }
+    PyObject* value = nullptr;
+    PyObject* unpack = nullptr;
+  };
   void keep(const Tensor& t);
-  void pack(const Tensor& t, PyObject* pack, PyObject* unpack);
+  void pack(const Tensor& shown, const Tensor& t, PyObject* pack, PyObject* unpack);
+  Tensor unpacked(const Node& owner) const;
   void forget_tensor();
-  Tensor with_history(const Tensor& t, const Node& owner) const;
-  Tensor tensor_;
-  PyObject* packed_ = nullptr;
-  PyObject* unpack_ = nullptr;
+  void add_history(const Tensor& result, const Node& owner) const;
+  Tensor tensor_;  // packed: an empty one that stands in for it, if it has a history or a tangent
+  std::unique_ptr<Packed> packed_;
   int64_t version_ = 0;
   uint32_t index_ = 0;
   Kind kind_ = Kind::none;

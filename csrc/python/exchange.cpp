@@ -6,6 +6,7 @@
 #include <memory>
 #include <string>
 
+#include "core/modes.h"
 #include "core/sparse.h"
 #include "dispatch/rules.h"
 #include "python/pinned_storage.h"
@@ -321,7 +322,7 @@ void check_exportable(const Tensor& t) {
   TOCHA_CHECK(!is_sparse(t), Type, "can't convert Sparse layout tensor to numpy. Use Tensor.to_dense() first.");
   TOCHA_CHECK(t.is_cpu(), Type, "can't convert ", t.device(),
               " device type tensor to numpy. Use Tensor.cpu() to copy the tensor to host memory first.");
-  TOCHA_CHECK(!requires_grad(t), Runtime,
+  TOCHA_CHECK(!(modes().grad && requires_grad(t)), Runtime,
               "Can't call numpy() on Tensor that requires grad. Use tensor.detach().numpy() instead.");
   TOCHA_CHECK(!t.is_conj(), Runtime,
               "Can't call numpy() on Tensor that has conjugate bit set. Use tensor.resolve_conj().numpy() instead.");

@@ -97,8 +97,8 @@ class PythonNode final : public Node {
     released = true;
   }
 
-  // to_save: a tuple of tensors and Nones.
-  void save(PyObject* to_save, const std::vector<PyObject*>& outputs) {
+  // to_save: a tuple of tensors and Nones. What forward returned is kept as the result that was made of it.
+  void save(PyObject* to_save, PyObject* returned, const std::vector<PyObject*>& results) {
     count_ = static_cast<size_t>(PyTuple_GET_SIZE(to_save));
     saved_ = std::make_unique<autograd::Saved[]>(count_);
     for (size_t i = 0; i < count_; ++i) {
@@ -106,19 +106,18 @@ class PythonNode final : public Node {
       if (o == Py_None) continue;
       TOCHA_CHECK(is_tensor(o), Type, "save_for_backward can only save variables, but argument ", i, " is of type ",
                   Py_TYPE(o)->tp_name);
-      Tensor t = Tensor::borrow(o);
       size_t k = 0;
-      while (k < outputs.size() && outputs[k] != o) ++k;
-      if (k < outputs.size())
-        saved_[i].output(t, static_cast<uint32_t>(k));
+      while (k < results.size() && !(results[k] && PyTuple_GET_ITEM(returned, static_cast<Py_ssize_t>(k)) == o)) ++k;
+      if (k < results.size())
+        saved_[i].output(Tensor::borrow(results[k]), static_cast<uint32_t>(k));
       else
-        saved_[i].input(t);
+        saved_[i].input(Tensor::borrow(o));
     }
   }
   PyObject* saved_tensors() {
     Ref all = own(PyTuple_New(static_cast<Py_ssize_t>(count_)));
     for (size_t i = 0; i < count_; ++i) {
-      Tensor t = saved_[i].get(*this);
+      Tensor t = saved_[i].get(*this, true);
       PyTuple_SET_ITEM(all.get(), static_cast<Py_ssize_t>(i), t ? t.give() : Py_NewRef(Py_None));
     }
     return all.give();
@@ -257,7 +256,7 @@ PyObject* record_function(PyObject*, PyObject* args) {
     Ref dirty = attribute_or_none(ctx, "dirty_tensors");
     Ref fixed = attribute_or_none(ctx, "non_differentiable");
     Ref results = own(PyTuple_New(PyTuple_GET_SIZE(outputs)));
-    std::vector<PyObject*> made;
+    std::vector<PyObject*> made;  // results of this node; null for what is none
     for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(outputs); ++i) {
       PyObject* o = PyTuple_GET_ITEM(outputs, i);
       if (!is_tensor(o)) {
@@ -289,21 +288,12 @@ PyObject* record_function(PyObject*, PyObject* args) {
         }
         autograd::set_history(t, ref);
       }
-      made.push_back(t.object());
+      // An argument that is returned as it is can be kept for what it was.
+      made.push_back(executable && (!is_input || in_set(dirty.get(), o)) ? t.object() : nullptr);
       PyTuple_SET_ITEM(results.get(), i, t.give());
     }
-    if (executable) {
-      Ref to_save = attribute_or_none(ctx, "to_save");
-      if (to_save.get() != Py_None) {
-        // What was saved under the identity of a raw output is that output.
-        std::vector<PyObject*> raw;
-        for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(outputs); ++i) raw.push_back(PyTuple_GET_ITEM(outputs, i));
-        node->save(to_save.get(), raw);
-      }
-    } else {
-      Ref to_save = attribute_or_none(ctx, "to_save");
-      if (to_save.get() != Py_None) node->save(to_save.get(), {});
-    }
+    Ref to_save = attribute_or_none(ctx, "to_save");
+    if (to_save.get() != Py_None) node->save(to_save.get(), outputs, made);
     // Without a gradient to compute nobody would hold the node: the context remembers its tensors in Python.
     return results.give();
   });

@@ -32,7 +32,8 @@ Ref new_saved_tensor(Node& node, const std::string& name, size_t index) {
 }
 
 Ref tensor_or_none(const Saved& kept, const Node& owner) {
-  Tensor t = kept.get(owner);
+  if (kept.shape_only()) return Ref::borrow(Py_None);
+  Tensor t = kept.get(owner, true);
   return t ? Ref(t.give()) : Ref::borrow(Py_None);
 }
 
@@ -136,8 +137,8 @@ PyObject* unpack(PyObject* self, PyObject*) {
 }
 PyObject* data(PyObject* self, void*) {
   return guarded([&]() -> PyObject* {
-    Tensor t = kept_by(saved_of(self)).get(*saved_of(self)->node);
-    return t ? alias_of(t, true).give() : Py_NewRef(Py_None);
+    Ref t = tensor_or_none(kept_by(saved_of(self)), *saved_of(self)->node);
+    return t.get() == Py_None ? t.give() : alias_of(Tensor::borrow(t.get()), true).give();
   });
 }
 

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from functools import cache
 
 from tocha._build.foreach import Foreach
-from tocha._build.gradients import GradientNode, has_formulas, lacks_gradient, node_for, node_label, node_name, pointwise_tables
+from tocha._build.gradients import GradientNode, forgets_inputs, has_formulas, lacks_gradient, node_for, node_label, node_name, pointwise_tables, zero_table
 from tocha._build.kernels import fold_of, is_ordered, loop_dtypes, operands, params, states, type_codes
 from tocha.codegen.native import Translator
 from tocha.codegen.native_types import Value, annotations_of, coerce, default_cpp, own_type, parameter_type, return_type
@@ -278,10 +278,12 @@ class Family:
         formulas = has_formulas(o)
         if formulas:
             self.statics += pointwise_tables(o, type_code)
+        elif forgets_inputs(o):
+            self.statics += zero_table(o)
         label = node_label(o, self.use_rule)
+        named = f", {label}" if label else ""
         record = []
         if formulas:
-            named = f", {label}" if label else ""
             record = [f"  if (autograd::wanted(ins, {nin})) [[unlikely]]", f"    autograd::pointwise(gradient_{name}, op_{name}, outs, ins, params{named});", "  else"]
         self.lines += prologue + [f"  Tensor outs[{nout}];", *record, f"  tocha::pointwise(op_{name}, outs, ins, params);"]
         if nout == 1:
@@ -299,7 +301,7 @@ class Family:
             first = operands(o)[0].name
             prologue += self.checks(o, "check_inplace")
             record = []
-            if formulas:
+            if formulas or forgets_inputs(o):
                 record = [f"  if (autograd::wanted(ins, {nin}) || autograd::hides_base({first})) [[unlikely]]", f"    autograd::pointwise_inplace(gradient_{name}, op_{name}, ins, params{named});", "  else"]
             self.lines += prologue + [*record, f"  pointwise_out(op_{name}, &{first}, ins, params, true);", f"  return {first};", "}", ""]
 
@@ -621,7 +623,7 @@ def generate() -> dict[str, str]:
     files["rules_generated.h"] = head + '\n#include "dispatch/rules.h"\n\nnamespace tocha::rules {\n\n' + "\n".join(rules.declarations) + "\n\n}\n"
     body = "\n".join(rules.definitions)
     files["rules_generated.cpp"] = (
-        '// Generated; do not edit.\n#include "rules_generated.h"\n' + includes(body) + "\nnamespace tocha::rules {\n\n" + body + "\n}\n"
+        '// Generated; do not edit.\n#include "rules_generated.h"\n#include "autograd/mode.h"\n' + includes(body) + "\nnamespace tocha::rules {\n\n" + body + "\n}\n"
     )
     return files
 

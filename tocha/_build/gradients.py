@@ -7,23 +7,22 @@ functions on their records, translated like composites; each becomes a Node that
 
 from __future__ import annotations
 
-import ast
 import inspect
-import textwrap
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache
 
 from tocha._build.kernels import operands, params, resolve, type_codes
+from tocha._build.reads import ALWAYS, Condition, Reads, reads, weakest
+from tocha._build.tensor_formulas import TensorFormula, traced
 from tocha.codegen.native import Translator
-from tocha.codegen.native_types import TENSOR_ATTRIBUTES, TENSOR_FACTS, TranslationError, Value, own_type, return_type
+from tocha.codegen.native_types import TranslationError, own_type, return_type
 from tocha.ir import dtypes as dt
 from tocha.ir import scalar
 from tocha.ir.derivative import gradient, saved
-from tocha.ir.node import CONSTANT, GRAD, INPUT, OUTPUT, PARAM, Node, NoDerivative
+from tocha.ir.node import CONSTANT, GRAD, INPUT, OUTPUT, Node, NoDerivative
 from tocha.ir.rewrite import simplify
-from tocha.ir.select import CAST
-from tocha.operators.record import Operator, operators, overloads
+from tocha.operators.record import Operator, operators
 
 REAL = (dt.float32, dt.float64)
 LEAVES = {GRAD: "grad", INPUT: "input", OUTPUT: "output"}
@@ -64,13 +63,6 @@ class Fused:
     formulas: dict  # compute dtype -> formulas over Input(i) = leaves[i]
 
 
-def traced(o: Operator, t: dt.DType) -> tuple[Node, ...]:
-    outs, ins, ps = type_codes(o)
-    names = [a.name for a in params(o)]
-    given = list(zip(names, [resolve(c, t.compute) for c in ps], strict=True))
-    return simplify(scalar.trace(o.body, [resolve(c, t) for c in ins], given, [resolve(c, t) for c in outs]))
-
-
 @cache
 def formulas(o: Operator, t: dt.DType) -> tuple[Node | None, ...] | None:
     """The gradient of each input in compute dtype t; None for inputs without one, None at all if there is none."""
@@ -84,7 +76,7 @@ def formulas(o: Operator, t: dt.DType) -> tuple[Node | None, ...] | None:
     found: dict[int, Node | None] = dict(overridden)
     for i in derived:
         try:
-            (formula,) = gradient(nodes, [i])
+            (formula,) = gradient(nodes, [i], in_results="keeps_inputs" not in o.tags)
         except NoDerivative:
             found[i] = None
             continue
@@ -209,106 +201,6 @@ def generated_kernels(o: Operator) -> list[Fused]:
 # ---- the same formulas with operators ------------------------------------------------------------
 
 
-def _blank():
-    pass
-
-
-@cache
-def whole_formulas(t: dt.DType) -> dict[Node, Operator]:
-    """Operators of one tensor that are more than a primitive, by their formula: they know their own singular points."""
-    known: dict[Node, Operator] = {}
-    for o in operators():
-        if o.kind == "pointwise" and len(operands(o)) == 1 and not params(o) and t in o.dtypes and o.types is None:
-            nodes = traced(o, t)
-            if len(nodes) == 1 and any(a.args for a in nodes[0].args):
-                known.setdefault(nodes[0], o)
-    return known
-
-
-class TensorFormula:
-    """Prints scalar formulas as calls of operators on tensors."""
-
-    SPELLED: dict[str, tuple[str, dict[str, Value]]] = {
-        "make_complex": ("complex", {}),
-        "floordiv": ("div", {"rounding_mode": Value('std::string("floor")', "str")}),
-        "truncdiv": ("div", {"rounding_mode": Value('std::string("trunc")', "str")}),
-    }
-
-    def __init__(self) -> None:
-        self.translator = Translator(_blank, {}, "none", lambda f: None)
-        self.lines: list[str] = []
-        self.names: dict[Node, str] = {}
-
-    def name(self, n: Node) -> str:
-        if n in self.names:
-            return self.names[n]
-        self.names[n] = text = self.text(n)
-        if n.args:
-            self.names[n] = f"v{len(self.lines)}"
-            self.lines.append(f"Tensor {self.names[n]} = {text};")
-        return self.names[n]
-
-    def text(self, n: Node) -> str:
-        if n.op is GRAD:
-            return f"g[{n.attr}]"
-        if n.op is INPUT:
-            return f"x[{n.attr}]"
-        if n.op is OUTPUT:
-            return f"y[{n.attr}]"
-        if n.op is PARAM:
-            return f"wrapped_number(p[{n.attr}])"
-        if n.op is CONSTANT:
-            return f"wrapped_number(Scalar({number(n)}))"
-        if n.op.name == "polygamma":  # its order is an int, not a tensor
-            return self.translator.op_call("polygamma", [Value(integer(n.args[0]), "int"), Value(self.name(n.args[1]), "Tensor")], {}).code
-        if whole := whole_formulas(n.dtype).get(n):
-            return self.translator.op_call(whole.name, [Value("x[0]", "Tensor")], {}).code
-        args = [Value(self.name(a), "Tensor") for a in n.args]
-        if n.op is CAST:
-            source = n.args[0].dtype
-            if source.is_complex and not n.dtype.is_complex:
-                return f"ops::real({args[0].code})"
-            if source is dt.bool_ or not source.is_differentiable:
-                return f"ops::to_dtype({args[0].code}, real_dtype(g[0].dtype()), false, false, std::nullopt)"
-            return args[0].code  # between floats: promotion does it
-        name, keywords = self.SPELLED.get(n.op.name, (n.op.name, {}))
-        if not overloads(name):
-            name = f"special_{name}"
-        return self.translator.op_call(name, args, keywords).code
-
-
-def integer(n: Node) -> str:
-    """A formula of params and constants as a C++ integer."""
-    if n.op is CONSTANT:
-        assert isinstance(n.attr, int | float)
-        return str(int(n.attr))
-    if n.op is PARAM:
-        return f"p[{n.attr}].to_int()"
-    if n.op is CAST:
-        return integer(n.args[0])
-    return "(" + {"add": "{} + {}", "sub": "{} - {}"}[n.op.name].format(*map(integer, n.args)) + ")"
-
-
-def number(n: Node) -> str:
-    v = n.attr
-    if isinstance(v, bool):
-        return str(v).lower()
-    if isinstance(v, complex):
-        return f"Complex<double>{{{_real(v.real)}, {_real(v.imag)}}}"
-    if isinstance(v, int):
-        return f"int64_t{{{v}}}"
-    assert v is not None
-    return _real(v)
-
-
-def _real(v: float) -> str:
-    if v != v:
-        return "std::numeric_limits<double>::quiet_NaN()"
-    if v in (float("inf"), float("-inf")):
-        return ("-" if v < 0 else "") + "std::numeric_limits<double>::infinity()"
-    return f"double{{{v!r}}}"
-
-
 def composite_function(o: Operator) -> list[str]:
     """static Tensor gradient_of_X(which, grads, inputs, outputs, params)"""
     lines = [f"static Tensor gradient_of_{o.cpp_name}(int which, const Tensor* g, const Tensor* x, const Tensor* y, const Scalar* p) {{"]
@@ -344,7 +236,7 @@ def pointwise_tables(o: Operator, type_code: Callable) -> list[str]:
     own, reused = kernels_of(o)
     lines: list[str] = []
     rows = []
-    outs, ins, ps = type_codes(o)
+    _, ins, ps = type_codes(o)
     mask_of = {d: i for i, d in enumerate(dt.DTYPES)}
     floats = [d for d in o.dtypes if d.is_differentiable and not d.is_complex]
     mask = hex(sum(1 << mask_of[d] for d in floats)) + "u"
@@ -387,38 +279,36 @@ def pointwise_tables(o: Operator, type_code: Callable) -> list[str]:
         needs_in.append(str(sum(1 << k for k in keep[0])))
         needs_out.append(str(sum(1 << k for k in keep[1])))
         through.append(str(int(pass_all)))
-    lines += composite_function(o)
+    return [*lines, *composite_function(o), *gradient_table(o, rows, through, needs_in, needs_out, f"gradient_of_{name}")]
+
+
+def gradient_table(o: Operator, kernels: list[str], passing: list[str], keeps_in: list[str], keeps_out: list[str], composite: str) -> list[str]:
+    """The static `gradient_X`: rows of C++ values per input."""
+    name = o.cpp_name
     quoted = [f'"{a.name}"' for a in (*operands(o), *params(o))]
-    lines += [
-        f"static const autograd::FusedGradient fused_{name}[] = {{{', '.join(rows)}}};",
-        f"static const uint8_t passes_{name}[] = {{{', '.join(through)}}};",
-        f"static const uint16_t keeps_in_{name}[] = {{{', '.join(needs_in)}}}, keeps_out_{name}[] = {{{', '.join(needs_out)}}};",
+    return [
+        f"static const autograd::FusedGradient fused_{name}[] = {{{', '.join(kernels)}}};",
+        f"static const uint8_t passes_{name}[] = {{{', '.join(passing)}}};",
+        f"static const uint16_t keeps_in_{name}[] = {{{', '.join(keeps_in)}}}, keeps_out_{name}[] = {{{', '.join(keeps_out)}}};",
         f"static const char* const names_{name}[] = {{{', '.join(quoted)}}};",
-        f'static const autograd::PointwiseGradient gradient_{name} = {{"{node_name(o)}", names_{name}, {len(ins)}, {len(outs)}, {len(ps)}, passes_{name}, fused_{name}, '
-        f"keeps_in_{name}, keeps_out_{name}, gradient_of_{name}}};",
+        f'static const autograd::PointwiseGradient gradient_{name} = {{"{node_name(o)}", names_{name}, {len(operands(o))}, {len(o.schema.returns)}, {len(params(o))}, '
+        f"passes_{name}, fused_{name}, keeps_in_{name}, keeps_out_{name}, {composite}}};",
     ]
-    return lines
+
+
+def forgets_inputs(o: Operator) -> bool:
+    """In place what had a gradient is replaced by something that has none, such as the result of a comparison: 0 flows."""
+    if o.kind != "pointwise" or "inplace" not in o.variants or "no_gradient" in o.tags:
+        return False
+    return not has_formulas(o) and any(d.is_differentiable for d in o.dtypes)
+
+
+def zero_table(o: Operator) -> list[str]:
+    n = len(operands(o))
+    return gradient_table(o, ["{nullptr, nullptr}"] * (n + 1), ["0"] * n, ["0"] * n, ["0"] * n, "autograd::zero_gradient")
 
 
 # ---- gradient functions ---------------------------------------------------------------------------
-
-
-@cache
-def shape_only(f: Callable, name: str) -> bool:
-    """Whether a gradient function asks only facts (shape, dtype, ...) of this tensor, itself or through rules."""
-    tree = ast.parse(textwrap.dedent(inspect.getsource(f)))
-    parents = {child: parent for parent in ast.walk(tree) for child in ast.iter_child_nodes(parent)}
-    for n in ast.walk(tree):
-        if isinstance(n, ast.Name) and n.id == name and isinstance(n.ctx, ast.Load):
-            p = parents[n]
-            if isinstance(p, ast.Call) and isinstance(p.func, ast.Name) and n in p.args:
-                target = f.__globals__.get(p.func.id)
-                if callable(target) and getattr(target, "_tocha_rule", False) and shape_only(target, list(inspect.signature(target).parameters)[p.args.index(n)]):
-                    continue
-                return False
-            if not (isinstance(p, ast.Attribute) and (p.attr in TENSOR_ATTRIBUTES or p.attr in TENSOR_FACTS)):
-                return False
-    return True
 
 
 @dataclass
@@ -429,6 +319,8 @@ class Keep:
     type: str
     kind: str  # tensor, shape, list, shapes, output, value
     index: int = 0
+    elements: list[str] = field(default_factory=list)  # C++ tests, any of which says that its elements will be read
+    facts: list[str] = field(default_factory=list)  # likewise its shape
 
     @property
     def field(self) -> str:
@@ -462,36 +354,64 @@ class GradientNode:
         self.struct = f"Node_{o.cpp_name}"
         self.many = [r.type for r in o.schema.returns] == ["Tensor[]"]
         self.keeps: dict[str, Keep] = {}
-        self.needed_by: dict[str, list[str]] = {}
         for names, f in self.rules.items():
-            wanted = self.view_parameters() if f is None else list(inspect.signature(f).parameters)
-            for p in wanted:
+            for p, r in (self.view_reads() if f is None else reads(f)).items():
                 if p in ("grad", "grads", "wanted") or (p.startswith("grad") and p[4:].isdigit()):
                     continue
-                self.keep(p, f)
-                self.needed_by.setdefault(p, []).extend(names)
+                self.keep(p, names, r)
 
-    def view_parameters(self) -> list[str]:
-        return [a.name for a in self.o.schema.arguments]
+    def view_reads(self) -> dict[str, Reads]:
+        """What the gradient through a view needs: the view's arguments, and the shape of what it looks into."""
+        return {a.name: Reads(facts={ALWAYS}) for a in self.o.schema.arguments}
 
-    def keep(self, p: str, f: Callable | None) -> None:
+    def keep(self, p: str, names: tuple[str, ...], r: Reads) -> None:
+        """The gradient of these inputs reads p so."""
+        k = self.keeps.setdefault(p, self.kept(p, r))
+        if k.kind == "shape" and r.elements:
+            k.kind = "tensor"
+        if k.kind == "output":
+            k.elements += self.tests(names, r.elements | r.facts)
+        elif k.kind == "shapes":
+            k.facts += self.tests(names, r.elements | r.facts)
+        else:
+            k.elements += self.tests(names, r.elements)
+            k.facts += self.tests(names, r.facts)
+
+    def kept(self, p: str, r: Reads) -> Keep:
         if p == "result" or (p.startswith("result") and p[6:].isdigit()):
-            index = int(p[6:] or 0)
-            self.keeps[p] = Keep(p, "Tensor", "output", index)
-            return
+            return Keep(p, "Tensor", "output", int(p[6:] or 0))
         a = self.by_name.get(p)
         if a is None:
             raise TranslationError(f"gradient of {self.o.full_name}: {p} is no argument of it")
-        light = f is None or shape_only(f, p)
-        before = self.keeps.get(p)
         if a.type in ("Tensor", "Operand", "Tensor?"):
-            kind = "shape" if light and (before is None or before.kind == "shape") else "tensor"
-        elif a.type in ("Tensor[]", "Tensor?[]"):
+            return Keep(p, a.type, "shape")
+        if a.type in ("Tensor[]", "Tensor?[]"):
             # That a list is only asked for shapes, through loop variables, the record promises.
-            kind = "shapes" if f is None or "list_shapes" in self.o.tags else "list"
-        else:
-            kind = "value"
-        self.keeps[p] = Keep(p, a.type, kind)
+            return Keep(p, a.type, "shapes" if not r.elements or "list_shapes" in self.o.tags else "list")
+        return Keep(p, a.type, "value")
+
+    def tests(self, names: tuple[str, ...], conditions: set[Condition]) -> list[str]:
+        """C++ for each condition that is no case of another: the gradient is wanted, and flags are as it says."""
+        known = weakest({frozenset(c for c in condition if self.is_known(*c)) for condition in conditions})
+        return [self.test(names, c) for c in sorted(known, key=sorted)]
+
+    def is_known(self, what: str, value: bool) -> bool:
+        """Whether this can be asked while recording. Not that a gradient is unwanted: backward may want fewer."""
+        if what.startswith("wanted["):
+            return value
+        return what in self.by_name and self.by_name[what].type == "bool"
+
+    def test(self, names: tuple[str, ...], condition: Condition) -> str:
+        if not condition and len(names) == len(self.inputs):
+            return "true"  # or nothing would be recorded
+        asked = [int(what[len("wanted[") : -1]) for what, _ in sorted(condition) if what.startswith("wanted[")]
+        flags = [what if value else f"!{what}" for what, value in sorted(condition) if what in self.by_name]
+        wanted = [f"autograd::tracked({names[i]})" for i in asked]
+        if not wanted and (len(names) < len(self.inputs) or not flags):
+            wanted = [" || ".join(f"autograd::tracked({n})" for n in names)]
+            if flags and len(names) > 1:
+                wanted = [f"({wanted[0]})"]
+        return " && ".join([*wanted, *flags])
 
     def function(self, names: tuple[str, ...], f: Callable) -> list[str]:
         types: dict[str, str] = {}
@@ -662,15 +582,12 @@ class GradientNode:
             if k.kind == "value":
                 lines.append(f"  node->{k.field} = {own_value(k)};")
                 continue
-            tests = [t for n in dict.fromkeys(self.needed_by[k.name]) if (t := self.wants_now(n))]
-            head = f"  if ({' || '.join(tests)}) "
-            method = {"tensor": "input", "shape": "shape_of", "list": "inputs", "shapes": "shapes_of"}[k.kind]
-            value = replaced if replaced and k.name == first and k.kind == "tensor" else k.name
-            lines.append(f"{head}node->{k.field}.{method}({value});")
-        return lines
-
-    def wants_now(self, name: str) -> str:
-        return f"autograd::tracked({name})"
+            value = replaced if replaced and k.name == first else k.name
+            whole, shape = ("inputs", "shapes_of") if k.kind in ("list", "shapes") else ("input", "shape_of")
+            rest = [] if "true" in k.elements else [t for t in k.facts if t not in k.elements]
+            ways = [(k.elements, f"{whole}({value})"), (rest, f"{shape}({k.name})")]
+            lines.append("  " + " else ".join(f"{where(tests)}node->{k.field}.{call};" for tests, call in ways if tests))
+        return [line for line in lines if line.strip()]
 
     def collect(self) -> list[str]:
         lines = []
@@ -693,7 +610,11 @@ class GradientNode:
         return lines + self.collect()
 
     def outputs(self, names: list[str]) -> list[str]:
-        return [f"  node->{k.field}.output({names[k.index]}, {k.index});" for k in self.keeps.values() if k.kind == "output"]
+        lines = []
+        for k in self.keeps.values():
+            if k.kind == "output":
+                lines.append(f"  {where(k.elements)}node->{k.field}.output({names[k.index]}, {k.index});")
+        return lines
 
     def forward(self, outs: list[str]) -> list[str]:
         """Tangents of the results, in forward mode."""
@@ -734,11 +655,18 @@ class GradientNode:
         overwritten = first in self.keeps and self.keeps[first].kind == "tensor"
         lines = [f"static Tensor record_{function}({parameters}) {{", f'  autograd::check_writable({first}, "{o.name}");', *self.start()]
         if overwritten:
-            lines += ["  Tensor before;", f"  {{ autograd::Unrecorded off; before = ops::clone({first}, std::nullopt); }}"]
+            lines += ["  Tensor before;", f"  {where(self.keeps[first].elements)}before = autograd::before_overwriting({first});"]
         lines += self.saves("before" if overwritten else None)
         lines += ["  {", "    autograd::Unrecorded off;", f"    ops::{function}({names});", "  }"]
         lines += [f"  autograd::rebase_history({first}, ref);"]
         return [*lines, *self.outputs([first] * 4), *self.forward([first]), f"  return {first};", "}"]
+
+
+def where(tests: list[str]) -> str:
+    """`if (...) ` for any of these C++ tests; nothing where one always holds."""
+    if "true" in tests:
+        return ""
+    return "if (" + " || ".join(f"({t})" if "&&" in t and len(tests) > 1 else t for t in dict.fromkeys(tests)) + ") "
 
 
 def own_value(k: Keep) -> str:
@@ -762,4 +690,7 @@ def lacks_gradient(o: Operator) -> bool:
     return (returns == ["Tensor[]"] or (bool(returns) and set(returns) == {"Tensor"})) and any(a.is_tensor for a in o.schema.arguments)
 
 
-__all__ = ["GradientNode", "composite_function", "generated_kernels", "has_formulas", "lacks_gradient", "node_for", "node_label", "pointwise_tables", "return_type"]
+__all__ = [
+    "GradientNode", "composite_function", "forgets_inputs", "generated_kernels", "has_formulas", "lacks_gradient", "node_for", "node_label", "pointwise_tables",
+    "return_type", "zero_table",
+]  # fmt: skip

@@ -35,8 +35,9 @@ def saved(nodes: Sequence[Node | None]) -> Saved:
     return Saved(*(tuple(sorted(leaves[leaf])) for leaf in (INPUT, OUTPUT, PARAM, GRAD)))
 
 
-def gradient(outputs: Sequence[Node], wanted: Sequence[int]) -> tuple[Node | None, ...]:
+def gradient(outputs: Sequence[Node], wanted: Sequence[int], in_results: bool = True) -> tuple[Node | None, ...]:
     """For each wanted input, the formula of its gradient; None for one that no output depends on differentiably.
+    In terms of the results where that is better, unless they must not be kept.
 
     >>> from tocha.ir.dtypes import float32
     >>> from tocha.ir.scalar import tanh, trace
@@ -45,7 +46,8 @@ def gradient(outputs: Sequence[Node], wanted: Sequence[int]) -> tuple[Node | Non
     """
     adjoints = _accumulate(outputs, set(wanted))
     found = [adjoints.get(index) for index in wanted]
-    rest = iter(_in_results(outputs, [node for node in found if node is not None]))
+    formulas = [node for node in found if node is not None]
+    rest = iter(_in_results(outputs, formulas) if in_results else Rewriter(SIMPLIFY)(formulas))
     return tuple(None if node is None else next(rest) for node in found)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from functools import partial
 
 from tocha.ir import dtypes as dt
@@ -17,6 +18,7 @@ from tocha.operators.record import (
     UNARY,
     UNSIGNED,
     composite,
+    gradient,
     op,
     pointwise,
     rule,
@@ -163,7 +165,7 @@ division = partial(pointwise, dtypes=NUMERIC, variants=BINARY)
     variants=BINARY,
     operator="__truediv__",
     aliases=("divide", "true_divide"),
-    tags=HALVES,
+    tags=HALVES | {"keeps_inputs"},
 )
 def div(x, y):
     """self / other; integers divide to floats."""
@@ -430,6 +432,16 @@ def ldexp(self, other):
             raise NotImplementedError("[ldexp] not implemented for exponents of 'bool'")
         return op._scale(self, other)
     return op.mul(self, op.pow(2.0, other))
+
+
+@gradient(ldexp, "self")
+def ldexp_self_gradient(grad, other):
+    return op.ldexp(grad, other.conj())
+
+
+@gradient(ldexp, "other")
+def ldexp_other_gradient(grad, result):
+    return grad * (result * math.log(2)).conj()
 
 
 def check_frexp(self):

@@ -12,37 +12,65 @@ TO_BOOL = {"out": (dt.bool_,)}
 comparison = partial(pointwise, dtypes=REAL, types=TO_BOOL, variants=BINARY)
 
 
-@comparison("eq(Tensor self, Operand other) -> Tensor", dtypes=ALL, operator="__eq__")
+@comparison(
+    "eq(Tensor self, Operand other) -> Tensor", node="EqBackward1|other=EqBackward0", dtypes=ALL, operator="__eq__"
+)
 def eq(x, y):
     """Whether self == other."""
     return x == y
 
 
-@comparison("ne(Tensor self, Operand other) -> Tensor", dtypes=ALL, operator="__ne__", aliases=("not_equal",))
+@comparison(
+    "ne(Tensor self, Operand other) -> Tensor",
+    node="NeBackward1|other=NeBackward0",
+    dtypes=ALL,
+    operator="__ne__",
+    aliases=("not_equal",),
+)
 def ne(x, y):
     """Whether self != other."""
     return x != y
 
 
-@comparison("lt(Tensor self, Operand other) -> Tensor", operator="__lt__", aliases=("less",))
+@comparison(
+    "lt(Tensor self, Operand other) -> Tensor",
+    node="LtBackward1|other=LtBackward0",
+    operator="__lt__",
+    aliases=("less",),
+)
 def lt(x, y):
     """Whether self < other."""
     return x < y
 
 
-@comparison("le(Tensor self, Operand other) -> Tensor", operator="__le__", aliases=("less_equal",))
+@comparison(
+    "le(Tensor self, Operand other) -> Tensor",
+    node="LeBackward1|other=LeBackward0",
+    operator="__le__",
+    aliases=("less_equal",),
+)
 def le(x, y):
     """Whether self <= other."""
     return x <= y
 
 
-@comparison("gt(Tensor self, Operand other) -> Tensor", operator="__gt__", aliases=("greater",))
+@comparison(
+    "gt(Tensor self, Operand other) -> Tensor",
+    node="GtBackward1|other=GtBackward0",
+    operator="__gt__",
+    aliases=("greater",),
+)
 def gt(x, y):
     """Whether self > other."""
     return x > y
 
 
-@comparison("ge(Tensor self, Operand other) -> Tensor", operator="__ge__", aliases=("greater_equal",))
+@comparison(
+    "ge(Tensor self, Operand other) -> Tensor",
+    node="GeBackward1|other=GeBackward0",
+    operator="__ge__",
+    aliases=("greater_equal",),
+)
 def ge(x, y):
     """Whether self >= other."""
     return x >= y

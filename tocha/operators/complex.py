@@ -183,3 +183,15 @@ def check_polar(abs, angle):
 def polar(abs, angle):
     """Complex numbers from distances and angles."""
     return s.make_complex(abs * s.cos(angle), abs * s.sin(angle))
+
+
+@gradient(polar, "abs")
+def polar_abs_gradient(grad, result):
+    size = s.abs(result)
+    along = s.real(grad) * s.real(result) + s.imag(grad) * s.imag(result)
+    return s.where(size == 0, s.zero_like(size), along / size)
+
+
+@gradient(polar, "angle")
+def polar_angle_gradient(grad, result):
+    return s.imag(grad) * s.real(result) - s.real(grad) * s.imag(result)

@@ -10,7 +10,14 @@ from tocha.operators.record import BINARY, BOOL, COMPLEX, INTS, REAL, UNSIGNED, 
 
 # Truth: any number but 0 is true
 
-truth = partial(pointwise, dtypes=(*REAL, *COMPLEX), types={"out": (dt.bool_,)}, variants=BINARY)
+# In place PyTorch leaves the history of self as it is.
+truth = partial(
+    pointwise,
+    dtypes=(*REAL, *COMPLEX),
+    types={"out": (dt.bool_,)},
+    variants=BINARY,
+    tags=frozenset({"no_gradient"}),
+)
 
 
 @truth("logical_and(Tensor self, Tensor other) -> Tensor")

@@ -615,11 +615,13 @@ def ctc_loss(log_probs, targets, input_lengths, target_lengths, blank, reduction
         raise RuntimeError(f"[ctc_loss] log_probs must be (T, N, C) or (T, C), got {log_probs.shape}")
     steps = log_probs if batched else log_probs.unsqueeze(1)
     labels = targets if batched or targets.dim() != 1 else targets.unsqueeze(0)
-    each = op._ctc_loss(steps, labels, input_lengths, target_lengths, blank)[0]
+    # The lengths may be changed before backward reads them.
+    lengths, label_lengths = input_lengths.clone(), target_lengths.clone()
+    each = op._ctc_loss(steps, labels, lengths, label_lengths, blank)[0]
     if zero_infinity:
         each = each.masked_fill(each == float("inf"), 0)
     if reduction == 1:
-        return (each / target_lengths.reshape([-1]).clamp_min(1).to(each.dtype)).mean()
+        return (each / label_lengths.reshape([-1]).clamp_min(1).to(each.dtype)).mean()
     if reduction == 2:
         return each.sum()
     return each if batched else each.squeeze(0)

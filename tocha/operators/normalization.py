@@ -206,7 +206,14 @@ def _fused_rms_norm(self, normalized_shape, weight, eps):
 def rms_norm_gradient(grad, self, normalized_shape, weight, eps, result1, wanted):
     small = 2.0**-52 if self.dtype == dt.float64 else 2.0**-23
     to_self, to_weight = op._rms_norm_backward(
-        grad, self, normalized_shape, result1, weight, small if eps is None else eps, wanted[0], wanted[1]
+        grad,
+        self,
+        normalized_shape,
+        result1,
+        weight if wanted[0] else None,
+        small if eps is None else eps,
+        wanted[0],
+        wanted[1],
     )
     return to_self, to_weight
 
@@ -287,8 +294,8 @@ def native_group_norm(self, weight, bias, N, C, HxW, group, eps):
 
 
 @gradient(native_group_norm, "self", "weight", "bias")
-def group_norm_gradient(grad0, grad1, grad2, self, weight, N, C, HxW, group, eps, result0, result1, result2, wanted):
-    grad = grad0 if grad0 is not None else op.zeros_like(result0)
+def group_norm_gradient(grad0, grad1, grad2, self, weight, N, C, HxW, group, eps, result1, result2, wanted):
+    grad = grad0 if grad0 is not None else op.zeros_like(self)
     to_self, to_weight, to_bias = op._group_norm_backward(
         grad, self, result1, result2, weight, N, C, HxW, group, eps, wanted[0], wanted[1] or wanted[2]
     )

@@ -244,14 +244,14 @@ def _least_squares(A, B, rcond, driver):
 
 
 @gradient(_least_squares, "A", "B")
-def least_squares_gradient(grad0, grad1, A, B, result0, result1):
+def least_squares_gradient(grad0, grad1, A, B, result0):
     to_A = op.zeros_like(A)
     to_B = op.zeros_like(B)
     if grad0 is not None:
         inverse = op.linalg_pinv(A)
         to_A = to_A + pseudo_inverse_gradient(A, inverse, grad0.matmul(B.mH))
         to_B = to_B + inverse.mH.matmul(grad0)
-    if grad1 is not None and result1.numel() > 0:
+    if grad1 is not None and grad1.numel() > 0:
         # at the minimum the residuals do not change with the solution
         off = 2 * (A.matmul(result0) - B) * grad1.unsqueeze(-2)
         to_A = to_A + off.matmul(result0.mH)

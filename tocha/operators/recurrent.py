@@ -11,7 +11,7 @@ from functools import partial
 
 from tocha.ir import dtypes as dt
 from tocha.operators.record import composite, gradient, native, op, rule
-from tocha.operators.rules import Out, ints_of, recording
+from tocha.operators.rules import Out, apart, ints_of, recording
 
 LSTM, GRU, TANH, RELU = 0, 1, 2, 3  # as csrc/cpu/recurrent.cpp numbers them
 
@@ -379,7 +379,7 @@ def stacked_layers(
         data = outputs[0] if directions == 1 else op.cat(outputs, 1)
         if train and dropout > 0 and layer < num_layers - 1:
             data = op.dropout(data, dropout, True)
-    return data, op.stack(states, 0), op.stack(cells, 0)
+    return data if directions == 2 else apart(data), op.stack(states, 0), op.stack(cells, 0)
 
 
 @rule

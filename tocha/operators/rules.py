@@ -190,6 +190,18 @@ def recording() -> "bool":
     return False
 
 
+@intrinsic("autograd::wanted")
+def wants_gradient(t: "Tensor") -> "bool":
+    """Whether what is computed from t will be differentiated."""
+    return False
+
+
+@rule
+def apart(t: "Tensor") -> "Tensor":
+    """A result whose node keeps it, for users who may write over theirs: then a copy."""
+    return t.clone() if wants_gradient(t) else t
+
+
 @intrinsic("sparse_rows")
 def sparse_rows(grads: "Tensor", indices: "Tensor", rows: "int", padding_idx: "int") -> "Tensor":
     """The sparse gradient of a matrix of which rows were taken: grads[i] belongs to row indices[i], if that is no padding."""

@@ -30,7 +30,12 @@ def erfc(x):
     return s.erfc(x)
 
 
-@function("erfinv(Tensor self) -> Tensor", variants=BINARY, aliases=("special.erfinv",))
+@function(
+    "erfinv(Tensor self) -> Tensor",
+    variants=BINARY,
+    aliases=("special.erfinv",),
+    tags=frozenset({"keeps_inputs"}),
+)
 def erfinv(x):
     """The number whose error function is self."""
     return s.erfinv(x)

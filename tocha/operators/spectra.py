@@ -5,7 +5,7 @@ from __future__ import annotations
 from tocha.ir import dtypes as dt
 from tocha.operators.decompositions import LAPACK, check_matrices, check_square_matrices, squares
 from tocha.operators.record import composite, gradient, native, op, rule
-from tocha.operators.rules import Out, check_info, column_major, complex_dtype, real_dtype
+from tocha.operators.rules import Out, check_info, column_major, complex_dtype, real_dtype, wants_gradient
 
 _OUT = "function, out"
 _METHOD = "function, method, out"
@@ -160,7 +160,7 @@ def linalg_svd(A, full_matrices, driver):
 )
 def linalg_svdvals(A, driver):
     """The singular values, largest first."""
-    _u, S, _vh = op._linalg_svd(A, False, False, driver=driver)
+    _u, S, _vh = op._linalg_svd(A, False, wants_gradient(A), driver=driver)
     return S
 
 
@@ -265,7 +265,7 @@ def linalg_eigh(self, UPLO):
 )
 def linalg_eigvalsh(self, UPLO):
     """The eigenvalues of Hermitian matrices, smallest first."""
-    values, _vectors = op._linalg_eigh(self, UPLO, False)
+    values, _vectors = op._linalg_eigh(self, UPLO, wants_gradient(self))
     return values
 
 
@@ -325,6 +325,6 @@ def linalg_eig(self):
 )
 def linalg_eigvals(self):
     """The eigenvalues of square matrices, complex, in no order."""
-    values, _vectors, info = op._general_eigen(self, False)
+    values, _vectors, info = op._general_eigen(self, wants_gradient(self))
     check_info("linalg.eigvals", info, EIGEN_FAILED)
     return values

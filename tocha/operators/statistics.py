@@ -9,7 +9,7 @@ from tocha.ir.scalar import cast, conjugate, constant, make_complex, maximum, re
 from tocha.operators.record import COMPLEX, FLOATS, Fold, composite, native, op, reduction, rule
 from tocha.operators.record import gradient as derivative
 from tocha.operators.reductions import placed, reduced_count, unreduced
-from tocha.operators.rules import Out, is_integral, wrap_dim
+from tocha.operators.rules import Out, apart, is_integral, wrap_dim
 
 # -- variance ------------------------------------------------------------------------------------------
 
@@ -126,28 +126,35 @@ def std_correction(self, dim, correction, keepdim):
     return op._var_mean(self, dim, keepdim, correction_or_one(correction), True)[0]
 
 
-@composite("var_mean(Tensor self, bool unbiased=True) -> (Tensor, Tensor)", variants="function")
+@composite(
+    "var_mean(Tensor self, bool unbiased=True) -> (Tensor, Tensor)", node="VarMeanBackward0", variants="function"
+)
 def var_mean(self, unbiased):
     """Variance and mean of all elements."""
-    return op._var_mean(self, None, False, 1.0 if unbiased else 0.0, False)
+    spread, mean = op._var_mean(self, None, False, 1.0 if unbiased else 0.0, False)
+    return spread, apart(mean)
 
 
 @composite(
     "var_mean.dim(Tensor self, int[1]? dim, bool unbiased=True, bool keepdim=False) -> (Tensor, Tensor)",
+    node="VarMeanBackward0",
     variants="function",
 )
 def var_mean_dim(self, dim, unbiased, keepdim):
     """Variance and mean over dim."""
-    return op._var_mean(self, dim, keepdim, 1.0 if unbiased else 0.0, False)
+    spread, mean = op._var_mean(self, dim, keepdim, 1.0 if unbiased else 0.0, False)
+    return spread, apart(mean)
 
 
 @composite(
     "var_mean.correction(Tensor self, int[1]? dim=None, *, Scalar? correction=None, bool keepdim=False) -> (Tensor, Tensor)",
+    node="VarMeanBackward0",
     variants="function",
 )
 def var_mean_correction(self, dim, correction, keepdim):
     """Variance and mean over dim."""
-    return op._var_mean(self, dim, keepdim, correction_or_one(correction), False)
+    spread, mean = op._var_mean(self, dim, keepdim, correction_or_one(correction), False)
+    return spread, apart(mean)
 
 
 @composite(
@@ -155,7 +162,8 @@ def var_mean_correction(self, dim, correction, keepdim):
 )
 def std_mean(self, unbiased):
     """Standard deviation and mean of all elements."""
-    return op._var_mean(self, None, False, 1.0 if unbiased else 0.0, True)
+    spread, mean = op._var_mean(self, None, False, 1.0 if unbiased else 0.0, True)
+    return spread, apart(mean)
 
 
 @composite(
@@ -165,7 +173,8 @@ def std_mean(self, unbiased):
 )
 def std_mean_dim(self, dim, unbiased, keepdim):
     """Standard deviation and mean over dim."""
-    return op._var_mean(self, dim, keepdim, 1.0 if unbiased else 0.0, True)
+    spread, mean = op._var_mean(self, dim, keepdim, 1.0 if unbiased else 0.0, True)
+    return spread, apart(mean)
 
 
 @composite(
@@ -175,7 +184,8 @@ def std_mean_dim(self, dim, unbiased, keepdim):
 )
 def std_mean_correction(self, dim, correction, keepdim):
     """Standard deviation and mean over dim."""
-    return op._var_mean(self, dim, keepdim, correction_or_one(correction), True)
+    spread, mean = op._var_mean(self, dim, keepdim, correction_or_one(correction), True)
+    return spread, apart(mean)
 
 
 @rule

@@ -1,0 +1,125 @@
+"""Scalar formulas as calls of operators on tensors: for gradients of gradients, and for complex numbers."""
+
+from __future__ import annotations
+
+from functools import cache
+
+from tocha._build.kernels import operands, params, resolve, type_codes
+from tocha.codegen.native import Translator
+from tocha.codegen.native_types import Value
+from tocha.ir import dtypes as dt
+from tocha.ir import scalar
+from tocha.ir.node import CONSTANT, GRAD, INPUT, OUTPUT, PARAM, Node
+from tocha.ir.rewrite import simplify
+from tocha.ir.select import CAST
+from tocha.operators.record import Operator, operators, overloads
+
+
+def traced(o: Operator, t: dt.DType) -> tuple[Node, ...]:
+    outs, ins, ps = type_codes(o)
+    names = [a.name for a in params(o)]
+    given = list(zip(names, [resolve(c, t.compute) for c in ps], strict=True))
+    return simplify(scalar.trace(o.body, [resolve(c, t) for c in ins], given, [resolve(c, t) for c in outs]))
+
+
+def _blank():
+    pass
+
+
+@cache
+def whole_formulas(t: dt.DType) -> dict[Node, Operator]:
+    """Operators of one tensor that are more than a primitive, by their formula: they know their own singular points."""
+    known: dict[Node, Operator] = {}
+    for o in operators():
+        if o.kind == "pointwise" and len(operands(o)) == 1 and not params(o) and t in o.dtypes and o.types is None:
+            nodes = traced(o, t)
+            if len(nodes) == 1 and any(a.args for a in nodes[0].args):
+                known.setdefault(nodes[0], o)
+    return known
+
+
+class TensorFormula:
+    """Prints scalar formulas as calls of operators on tensors."""
+
+    SPELLED: dict[str, tuple[str, dict[str, Value]]] = {
+        "make_complex": ("complex", {}),
+        "floordiv": ("div", {"rounding_mode": Value('std::string("floor")', "str")}),
+        "truncdiv": ("div", {"rounding_mode": Value('std::string("trunc")', "str")}),
+    }
+
+    def __init__(self) -> None:
+        self.translator = Translator(_blank, {}, "none", lambda f: None)
+        self.lines: list[str] = []
+        self.names: dict[Node, str] = {}
+
+    def name(self, n: Node) -> str:
+        if n in self.names:
+            return self.names[n]
+        self.names[n] = text = self.text(n)
+        if n.args:
+            self.names[n] = f"v{len(self.lines)}"
+            self.lines.append(f"Tensor {self.names[n]} = {text};")
+        return self.names[n]
+
+    def text(self, n: Node) -> str:
+        if n.op is GRAD:
+            return f"g[{n.attr}]"
+        if n.op is INPUT:
+            return f"x[{n.attr}]"
+        if n.op is OUTPUT:
+            return f"y[{n.attr}]"
+        if n.op is PARAM:
+            return f"wrapped_number(p[{n.attr}])"
+        if n.op is CONSTANT:
+            return f"wrapped_number(Scalar({number(n)}))"
+        if n.op.name == "polygamma":  # its order is an int, not a tensor
+            return self.translator.op_call("polygamma", [Value(integer(n.args[0]), "int"), Value(self.name(n.args[1]), "Tensor")], {}).code
+        if whole := whole_formulas(n.dtype).get(n):
+            return self.translator.op_call(whole.name, [Value("x[0]", "Tensor")], {}).code
+        args = [Value(self.name(a), "Tensor") for a in n.args]
+        if n.op is CAST:
+            source = n.args[0].dtype
+            if source.is_complex and not n.dtype.is_complex:
+                return f"ops::real({args[0].code})"
+            if source is dt.bool_ or not source.is_differentiable:
+                return f"ops::to_dtype({args[0].code}, real_dtype(g[0].dtype()), false, false, std::nullopt)"
+            return args[0].code  # between floats: promotion does it
+        name, keywords = self.SPELLED.get(n.op.name, (n.op.name, {}))
+        if not overloads(name):
+            name = f"special_{name}"
+        return self.translator.op_call(name, args, keywords).code
+
+
+def integer(n: Node) -> str:
+    """A formula of params and constants as a C++ integer."""
+    if n.op is CONSTANT:
+        assert isinstance(n.attr, int | float)
+        return str(int(n.attr))
+    if n.op is PARAM:
+        return f"p[{n.attr}].to_int()"
+    if n.op is CAST:
+        return integer(n.args[0])
+    return "(" + {"add": "{} + {}", "sub": "{} - {}"}[n.op.name].format(*map(integer, n.args)) + ")"
+
+
+def number(n: Node) -> str:
+    v = n.attr
+    if isinstance(v, bool):
+        return str(v).lower()
+    if isinstance(v, complex):
+        return f"Complex<double>{{{_real(v.real)}, {_real(v.imag)}}}"
+    if isinstance(v, int):
+        return f"int64_t{{{v}}}"
+    assert v is not None
+    return _real(v)
+
+
+def _real(v: float) -> str:
+    if v != v:
+        return "std::numeric_limits<double>::quiet_NaN()"
+    if v in (float("inf"), float("-inf")):
+        return ("-" if v < 0 else "") + "std::numeric_limits<double>::infinity()"
+    return f"double{{{v!r}}}"
+
+
+__all__ = ["TensorFormula", "traced"]

@@ -156,6 +156,12 @@ def number(x: "Operand") -> "Scalar":
     return Number(x)
 
 
+@intrinsic("fill_value")
+def fill_value(value: "Operand", dtype: "dtype") -> "Tensor":
+    """What a fill writes, in the dtype of what it is written to; a number must be one that the dtype can hold."""
+    return value.to(dtype)
+
+
 @intrinsic("check_same_device_list")
 def check_same_device(op: "str", tensors: "Tensor[]") -> "none":
     pass
@@ -188,6 +194,12 @@ def warn_once(text: "str") -> "none":
 def recording() -> "bool":
     """Whether operators are being recorded: in a gradient, whether its own derivative may be asked for."""
     return False
+
+
+@intrinsic("wants_gradient")
+def wants_gradient(x: "Tensor") -> "bool":
+    """Whether operators on x are recorded."""
+    return True
 
 
 @intrinsic("sparse_rows")

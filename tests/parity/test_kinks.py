@@ -6,35 +6,20 @@ The points are the same for all; the records' numbers (bounds, slopes, threshold
 from __future__ import annotations
 
 import itertools
-import sys
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
+from beside import Operator, all_operators, counterpart, function_of, tensors_of
 
 import tocha
-
-sys.path.insert(0, str(Path(__file__).parents[1]))
-from samples import all_operators, function_of  # noqa: E402
-
-from tocha.operators.record import Operator  # noqa: E402
 
 FAMILIES = ("activations", "arithmetic", "blend", "exponential", "losses", "rounding", "special", "trigonometric")
 INF, NAN = float("inf"), float("nan")
 POINTS = (0.0, -0.0, 0.5, -0.5, 0.3, 1.0, -1.0, 3.0, -3.0, 6.0, 20.0, -20.0, 1e10, -1e10, INF, -INF, NAN)
 FEW = (0.0, 1.0, -1.0, 0.3, 3.0, INF, NAN)  # for three operands
 NUMBERS = (0.0, 0.5, 1.0, 3.0)
-SPACES = {"": (torch, torch.nn.functional), "special": (torch.special,), "nn": (torch.nn.functional,)}
-
-
-def counterpart(o: Operator) -> Any:
-    return next((getattr(m, o.public_name) for m in SPACES.get(o.namespace, ()) if hasattr(m, o.public_name)), None)
-
-
-def tensors_of(o: Operator) -> list[str]:
-    return [a.name for a in o.schema.arguments if a.type in ("Tensor", "Operand") and a.default is None]
 
 
 def is_covered(o: Operator) -> bool:
@@ -46,9 +31,7 @@ def is_covered(o: Operator) -> bool:
 
 def numbers_of(o: Operator) -> list[dict[str, float]]:
     """The calls' numbers: 0.5 for all that are required, and each number at each of its values."""
-    required = {
-        a.name: 0.5 for a in o.schema.arguments if a.default is None and a.type not in ("Tensor", "Operand")
-    }
+    required = {a.name: 0.5 for a in o.schema.arguments if a.default is None and a.type not in ("Tensor", "Operand")}
     calls = [required]
     for a in o.schema.arguments:
         if a.type in ("Scalar", "Scalar?", "float", "float?"):
@@ -92,7 +75,9 @@ def differs(key: str, ours: np.ndarray | None, theirs: np.ndarray | None, rtol: 
     shape = (theirs if ours is None else ours).shape
     a, b = (np.zeros(shape) if v is None else v for v in (ours, theirs))
     with np.errstate(all="ignore"):
-        same = (a == b) | (np.isnan(a) & np.isnan(b)) | (np.abs(a - b) <= rtol * np.maximum(np.abs(a), np.abs(b)) + 1e-12)
+        same = (
+            (a == b) | (np.isnan(a) & np.isnan(b)) | (np.abs(a - b) <= rtol * np.maximum(np.abs(a), np.abs(b)) + 1e-12)
+        )
     if "graph" not in key and len(key) > 2:
         same |= np.isnan(b)
     return np.nonzero(~same.reshape(-1))[0]
@@ -119,7 +104,10 @@ def test_derivatives_are_those_of_pytorch(o: Operator) -> None:
                 continue
             at = differs(key, got[key], want[key], 1e-7 if dtype == "float64" else 2e-4)
             if len(at):
-                show = [(points[i], *(None if v is None else v.reshape(-1)[i] for v in (want[key], got[key]))) for i in at[:4]]
+                show = [
+                    (points[i], *(None if v is None else v.reshape(-1)[i] for v in (want[key], got[key])))
+                    for i in at[:4]
+                ]
                 wrong.append(f"{key} {dtype} {numbers}: {len(at)} differ, (point, PyTorch's, ours): {show}")
     assert not wrong, "\n".join(wrong)
 

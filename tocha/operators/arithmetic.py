@@ -213,9 +213,7 @@ def div_rounding(self, other, rounding_mode):
     return op._divide_trunc(self, other)
 
 
-@division(
-    "floor_divide(Operand self, Operand other) -> Tensor", types=PRECISE, operator="__floordiv__", expensive=True
-)
+@division("floor_divide(Operand self, Operand other) -> Tensor", types=PRECISE, operator="__floordiv__", expensive=True)
 def floor_divide(x, y):
     """self / other, rounded toward minus infinity."""
     return x // y

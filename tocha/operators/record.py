@@ -50,7 +50,9 @@ class Operator:
     types: dict[str, Any] | None = None  # dtypes of out, in, params where not T; check
     expensive: bool = False
     operator: str | None = None  # Python's operator method, e.g. __add__
-    reverse: str | None = None  # the operator method whose form with a number first this is: called with (tensor, number)
+    reverse: str | None = (
+        None  # the operator method whose form with a number first this is: called with (tensor, number)
+    )
     shape: Callable | None = None  # native: the rule for its outputs
     kernel: str = ""  # native: the C++ function
     each: Operator | None = None  # foreach: what happens to each tensor of the lists

@@ -1,6 +1,7 @@
 """Factories and conversions: lengths and dtypes of sequences, keywords that every factory takes, identity of no-op conversions."""
 
 import warnings
+from fractions import Fraction
 
 import numpy as np
 import pytest
@@ -93,3 +94,27 @@ def test_resize_keeps_what_fits():
 
 def test_old_type_names():
     assert tocha.ones(1).type() == "tocha.FloatTensor" and tocha.ones(1).type("tocha.LongTensor").dtype is tocha.int64
+
+
+@pytest.mark.parametrize("n", [2, 3, 10, 1001])
+def test_linspace_rounds_once(n):
+    """Each element is its end plus or minus a multiple of the rounded step, rounded once."""
+    for a, b in ((0.1, 0.7), (-3.3, 9.1)):
+        step = Fraction((b - a) / (n - 1))
+        exact = [Fraction(a) + i * step if i < n // 2 else Fraction(b) - (n - 1 - i) * step for i in range(n)]
+        assert tocha.linspace(a, b, n, dtype=tocha.float64).tolist() == [float(v) for v in exact]
+
+
+def test_ends_of_sequences():
+    for d in (tocha.bfloat16, tocha.float16, tocha.float32):
+        x = tocha.linspace(-1, 3, 777, dtype=d)
+        assert (x[0].item(), x[-1].item()) == (-1, 3)
+    assert tocha.linspace(0, 10, 5, dtype=tocha.int64).tolist() == [0, 2, 5, 7, 10]
+    assert tocha.linspace(-2, -8, 4, dtype=tocha.int64).tolist() == [-2, -4, -6, -8]
+    assert tocha.logspace(0, 5, 6, dtype=tocha.float64).tolist() == [1, 10, 100, 1000, 10000, 100000]
+
+
+def test_arange_is_exact_where_it_can_be():
+    for n in (1, 7, 33, 40000):
+        assert tocha.arange(n, dtype=tocha.float32).tolist() == list(range(n))
+        assert tocha.arange(0, n / 4, 0.25, dtype=tocha.float64).tolist() == [i / 4 for i in range(n)]

@@ -203,3 +203,64 @@ def test_gamma_numbers_follow_their_shape():
     at = tocha.tensor([0.5, 8.0], dtype=tocha.float64)  # of the exponential distribution; values by mpmath
     expected = tocha.tensor([0.8069791168, 2.7689368458], dtype=tocha.float64)
     assert tocha.allclose(tocha._standard_gamma_grad(shapes, at), expected, rtol=1e-7)
+
+
+def slopes(f, points):
+    """First and second derivatives of an elementwise function."""
+    x = tocha.tensor(points, dtype=tocha.float64, requires_grad=True)
+    (first,) = tocha.autograd.grad(f(x).sum(), x, create_graph=True)
+    second = tocha.autograd.grad(first.sum(), x, allow_unused=True)[0] if first.requires_grad else None
+    return first.tolist(), [0.0] * len(points) if second is None else second.tolist()
+
+
+@pytest.mark.parametrize(
+    ("f", "points", "first"),
+    [
+        (F.relu6, [0.0, 3.0, 6.0], [0, 1, 0]),
+        (F.hardtanh, [-1.0, 0.0, 1.0], [0, 1, 0]),
+        (lambda x: x.clamp(-1, 1), [-1.0, 0.0, 1.0], [1, 1, 1]),
+        (F.hardsigmoid, [-3.0, 0.0, 3.0], [0, 1 / 6, 0]),
+        (F.hardswish, [-3.0, 0.0, 3.0], [0, 0.5, 1]),
+        (lambda x: F.elu(x, 2.0), [0.0, 1.0], [2, 1]),
+        (F.selu, [0.0], [1.6732632423543772 * 1.0507009873554805]),
+        (lambda x: F.huber_loss(x, tocha.zeros_like(x), reduction="sum"), [-1.0, 0.5, 1.0], [-1, 0.5, 1]),
+    ],
+)
+def test_slopes_at_kinks(f, points, first):
+    assert slopes(f, points)[0] == pytest.approx(first)
+
+
+@pytest.mark.parametrize(
+    ("f", "point", "second"),
+    [
+        (F.logsigmoid, 0.0, -0.25),
+        (lambda x: tocha.logaddexp(x, x.detach()), 0.3, 0.25),
+        (lambda x: F.binary_cross_entropy_with_logits(x, tocha.ones_like(x)), 0.0, 0.25),
+        (lambda x: F.smooth_l1_loss(x, tocha.zeros_like(x)), 0.0, 1.0),
+        (F.hardswish, 3.0, 0.0),
+        (lambda x: F.softplus(x, 1, 2), 2.0, 0.0),
+        (F.elu, 1e10, 0.0),
+        (F.selu, 1e10, 0.0),
+        (F.celu, 1e10, 0.0),
+        (F.softplus, 1e10, 0.0),
+        (F.mish, 1e5, 0.0),
+    ],
+)
+def test_curvature_at_ties_and_far_out(f, point, second):
+    assert slopes(f, [point])[1] == pytest.approx([second])
+
+
+def test_no_number_has_no_slope():
+    nan = float("nan")
+    for loss in (F.smooth_l1_loss, F.huber_loss):
+        assert str(slopes(lambda x, loss=loss: loss(x, tocha.full_like(x, nan)), [1.0])[0]) == "[nan]"
+    assert str(slopes(F.elu, [nan])[0]) == "[nan]"
+
+
+def test_numbers_keep_their_digits_in_graphs_of_gradients():
+    """alpha * scale of a gradient that is written with operators is a product of doubles."""
+    x = tocha.tensor([-0.5], dtype=tocha.float64, requires_grad=True)
+    y = F.elu(x, 0.3)
+    (plain,) = tocha.autograd.grad(y.sum(), x, retain_graph=True)
+    (graphed,) = tocha.autograd.grad(y.sum(), x, create_graph=True)
+    assert graphed.item() == pytest.approx(plain.item(), rel=1e-14)

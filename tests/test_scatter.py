@@ -178,3 +178,15 @@ def test_segments():
     assert tocha.segment_reduce(x, "max", offsets=tocha.tensor([0, 2, 2, 5])).tolist() == [2.0, -float("inf"), 5.0]
     with pytest.raises(RuntimeError):
         tocha.segment_reduce(x, "sum", offsets=tocha.tensor([0, 9]))
+
+
+def test_half_sums_are_rounded_once():
+    index, tenths = tocha.zeros(1000, dtype=tocha.int64), tocha.full((1000,), 0.1).bfloat16()
+    zero = tocha.zeros(1, dtype=tocha.bfloat16)
+    assert zero.scatter_add(0, index, tenths).item() == 100
+    assert zero.scatter_reduce(0, index, tenths, "sum").item() == 100
+    x = tocha.zeros(1, dtype=tocha.bfloat16, requires_grad=True)
+    x.gather(0, index).backward(tenths)
+    assert x.grad.item() == 100
+    rows = tocha.zeros(2, 3, dtype=tocha.bfloat16).index_add(0, index, tenths[:, None].expand(1000, 3))
+    assert rows.tolist() == [[100] * 3, [0] * 3]

@@ -1,13 +1,16 @@
 #include "core/scalar.h"
 
+#include <cmath>
 #include <cstring>
 #include <limits>
+#include <string>
 #include <type_traits>
 
 namespace tocha {
 
 std::ostream& operator<<(std::ostream& out, const Scalar& s) {
   if (s.is_boolean()) return out << (s.to_bool() ? "True" : "False");
+  if (s.is_beyond_int64()) return out << s.to<uint64_t>();
   if (s.is_integral()) return out << s.to_int();
   if (s.is_floating()) return out << s.to_double();
   return out << '(' << s.to_complex().re << (s.to_complex().im < 0 ? "" : "+") << s.to_complex().im << "j)";
@@ -16,27 +19,96 @@ std::ostream& operator<<(std::ostream& out, const Scalar& s) {
 namespace {
 
 template <class T>
-void store_as(const Scalar& s, void* out) {
-  if constexpr (std::is_integral_v<T> && !std::is_same_v<T, bool>) {
-    if (s.is_integral()) {
-      int64_t v = s.to_int();
-      bool fits = std::is_same_v<T, uint64_t> ? true
-                                              : v >= static_cast<int64_t>(std::numeric_limits<T>::min()) &&
-                                                    v <= static_cast<int64_t>(std::numeric_limits<T>::max());
-      // PyTorch lets a negative number wrap into an unsigned type as long as its magnitude fits.
-      if (!fits && std::is_unsigned_v<T> && v < 0 && sizeof(T) < 8) {
-        fits = -v <= static_cast<int64_t>(std::numeric_limits<T>::max());
-      }
-      TOCHA_CHECK(fits, Runtime, "value cannot be converted to type ", info(DTypeOf<T>::value).name,
-                  " without overflow");
-    }
+constexpr bool is_complex_type = std::is_same_v<T, Complex<float>> || std::is_same_v<T, Complex<double>>;
+template <class T>
+constexpr bool is_half_type = std::is_same_v<T, Half> || std::is_same_v<T, BFloat16>;
+
+// The name that people know from the message.
+const char* type_name(DType d) {
+  switch (d) {
+    case DType::Int32:
+      return "int";
+    case DType::Float16:
+      return "c10::Half";
+    case DType::BFloat16:
+      return "c10::BFloat16";
+    case DType::Float32:
+      return "float";
+    case DType::Float64:
+      return "double";
+    case DType::Complex64:
+      return "c10::complex<float>";
+    case DType::Complex128:
+      return "c10::complex<double>";
+    case DType::Bool:
+      return "bool";
+    default:
+      return nullptr;
   }
-  constexpr bool real =
-      !std::is_same_v<T, bool> && !std::is_same_v<T, Complex<float>> && !std::is_same_v<T, Complex<double>>;
-  TOCHA_CHECK(!real || !s.is_complex() || s.to_complex().im == 0, Runtime, "value ", s, " cannot be converted to type ",
-              info(DTypeOf<T>::value).name, " without overflow");
+}
+
+[[noreturn]] void refuse(const Scalar& s, DType d) {
+  const char* known = type_name(d);
+  std::string type = known ? std::string(known) : str(info(d).name, is_integral(d) ? "_t" : "");
+  fail(ErrorKind::Runtime, "value cannot be converted to type ", type, " without overflow: got ", s);
+}
+
+template <class T>
+bool integer_fits(const Scalar& s) {
+  int64_t v = s.to_int();
+  if (s.is_beyond_int64()) return std::is_same_v<T, uint64_t>;
+  if constexpr (std::is_same_v<T, uint64_t>) return true;
+  constexpr auto high = static_cast<int64_t>(std::numeric_limits<T>::max());
+  // PyTorch lets a negative number wrap into an unsigned type as long as its magnitude fits.
+  int64_t low = std::is_unsigned_v<T> ? -high : static_cast<int64_t>(std::numeric_limits<T>::min());
+  return v >= low && v <= high;
+}
+
+// The largest finite number of a real floating type.
+template <class T>
+constexpr double kLargest = std::is_same_v<T, Half>       ? 65504
+                            : std::is_same_v<T, BFloat16> ? 3.3895313892515355e38
+                            : std::is_same_v<T, float>    ? static_cast<double>(std::numeric_limits<float>::max())
+                                                          : std::numeric_limits<double>::max();
+
+template <class T>
+bool real_fits(double v) {
+  if constexpr (std::is_integral_v<T>) {
+    return v >= static_cast<double>(std::numeric_limits<T>::min()) &&
+           v <= static_cast<double>(std::numeric_limits<T>::max());
+  } else {
+    return std::abs(v) <= kLargest<T> || !std::isfinite(v);
+  }
+}
+
+template <class T>
+bool fits(const Scalar& s) {
+  if constexpr (std::is_same_v<T, bool>) {
+    return true;
+  } else if constexpr (is_complex_type<T>) {
+    using Part = decltype(T().re);
+    return real_fits<Part>(s.to_complex().re) && real_fits<Part>(s.to_complex().im);
+  } else if constexpr (std::is_integral_v<T>) {
+    if (s.is_boolean() || s.is_integral()) return integer_fits<T>(s);
+    return real_fits<T>(s.to_double()) && s.to_complex().im == 0;
+  } else if constexpr (std::is_same_v<T, float> || std::is_same_v<T, double> || is_half_type<T>) {
+    return real_fits<T>(s.to_double()) && s.to_complex().im == 0;
+  } else {
+    return s.to_complex().im == 0;
+  }
+}
+
+template <class T>
+void write(const Scalar& s, void* out) {
   T v = s.to<T>();
   std::memcpy(out, &v, sizeof(T));
+}
+
+template <class T>
+void store_as(const Scalar& s, void* out) {
+  if (!fits<T>(s)) [[unlikely]]
+    refuse(s, DTypeOf<T>::value);
+  write<T>(s, out);
 }
 
 template <class T>
@@ -67,6 +139,31 @@ void Scalar::store(DType dtype, void* out) const {
 #undef _
     default:
       fail(ErrorKind::Runtime, "undefined dtype");
+  }
+}
+
+bool Scalar::fits(DType dtype) const {
+  switch (dtype) {
+#define _(e, t, n, c) \
+  case DType::e:      \
+    return tocha::fits<t>(*this);
+    TOCHA_FORALL_DTYPES(_)
+#undef _
+    default:
+      return false;
+  }
+}
+
+void Scalar::store_rounded(DType dtype, void* out) const {
+  if (!is_reduced_floating(dtype)) return store(dtype, out);
+  if (im_ != 0) refuse(*this, DType::Float64);
+  switch (dtype) {
+    case DType::Float16:
+      return write<Half>(*this, out);
+    case DType::BFloat16:
+      return write<BFloat16>(*this, out);
+    default:
+      return store(dtype, out);
   }
 }
 

@@ -32,7 +32,7 @@ class Scalar {
                ? (is_unsigned_ ? static_cast<double>(static_cast<uint64_t>(int_)) : static_cast<double>(int_))
                : re_;
   }
-  int64_t to_int() const { return kind_ <= Kind::integer ? int_ : static_cast<int64_t>(re_); }
+  int64_t to_int() const { return kind_ <= Kind::integer ? int_ : signed_of(re_); }
   bool to_bool() const { return kind_ <= Kind::integer ? int_ != 0 : (re_ != 0 || im_ != 0); }
   Complex<double> to_complex() const { return {to_double(), im_}; }
 
@@ -40,6 +40,8 @@ class Scalar {
   T to() const {
     if constexpr (std::is_same_v<T, bool>) {
       return to_bool();
+    } else if constexpr (std::is_same_v<T, uint64_t>) {
+      return kind_ <= Kind::integer ? static_cast<uint64_t>(int_) : unsigned_of(re_);
     } else if constexpr (std::is_integral_v<T>) {
       return static_cast<T>(to_int());
     } else if constexpr (std::is_same_v<T, double> || std::is_same_v<T, float>) {
@@ -65,11 +67,21 @@ class Scalar {
     }
   }
 
-  // Writes the value as an element of `dtype`; an integer that the dtype cannot hold is an error.
+  // Writes the value as an element of `dtype`. What the dtype cannot hold is an error: integers and NaN outside an
+  // integer's range, finite numbers beyond a float's, an imaginary part of a real one. Infinity is a value of floats.
   void store(DType dtype, void* out) const;
+  bool fits(DType dtype) const;
+  // The same, but half types round numbers beyond their range to infinity.
+  void store_rounded(DType dtype, void* out) const;
   static Scalar load(DType dtype, const void* in);
 
  private:
+  // Ends of the range for what lies beyond it, on every processor.
+  static int64_t signed_of(double v) { return v >= 0x1p63 ? INT64_MAX : static_cast<int64_t>(v); }
+  static uint64_t unsigned_of(double v) {
+    return v >= 0x1p64 ? UINT64_MAX : v < 0 ? static_cast<uint64_t>(signed_of(v)) : static_cast<uint64_t>(v);
+  }
+
   Kind kind_;
   bool is_unsigned_ = false;
   int64_t int_ = 0;

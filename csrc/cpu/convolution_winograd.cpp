@@ -27,9 +27,24 @@ constexpr int64_t kKernelsAtOnce = 16;
 // once, which must not all fall into the same sets of the first cache.
 int64_t point_stride(int64_t n) { return ceil_div(n, 1024) * 1024 + 32; }
 
+constexpr int64_t kDepth = 64;  // products that are summed in a row
+
 struct Range {
   int64_t first, count;
 };
+
+// The transforms magnify what a sum has lost: long ones are made of pieces, each summed for itself.
+void multiply_in_pieces(const TileKernels<float>& tiles, const TileJob<float>& job) {
+  for (int64_t at = 0; at < job.k; at += kDepth) {
+    TileJob<float> piece = job;
+    piece.k = std::min(kDepth, job.k - at);
+    piece.a += at * job.a_k;
+    piece.b += at * job.b_k;
+    piece.b_edge += at * tiles.nr;
+    if (at) piece.beta = 1;
+    tiles.multiply(piece);
+  }
+}
 
 // Where the kernel begins, counted from the output pixel.
 Extent first_offset(const std::vector<Tap>& taps) {
@@ -296,7 +311,7 @@ class Winograd {
     job.c = out;
     job.c_row = rows;
     job.alpha = 1;
-    tiles_.multiply(job);
+    multiply_in_pieces(tiles_, job);
   }
 
   // Where the results of each tile go: pixel 0 is for those outside of the picture.
@@ -461,7 +476,7 @@ class WinogradWeight {
     job.c_row = w_.channels;
     job.alpha = 1;
     job.beta = first ? 0 : 1;
-    tiles_.multiply(job);
+    multiply_in_pieces(tiles_, job);
   }
 
   void gather_kernels(const Range& rows, const float* sums, int64_t point, int64_t parts, int64_t part) const {

@@ -39,50 +39,17 @@ void fill_dense(char* out, int64_t n, DType dtype, const char* value) {
   });
 }
 
-double largest(DType d) {
-  switch (d) {
-    case DType::Float16:
-      return 65504;
-    case DType::BFloat16:
-      return 3.3895313892515355e38;
-    case DType::Float8_e4m3fn:
-      return 448;
-    case DType::Float8_e5m2:
-      return 57344;
-    case DType::Float32:
-      return std::numeric_limits<float>::max();
-    default:
-      return std::numeric_limits<double>::max();
-  }
-}
-
-// Numbers that become something else in dst are refused: what a fill writes is what the caller said.
-void check_fits(const Scalar& value, DType d) {
-  if (d == DType::Bool || value.is_boolean() || value.is_integral()) return;  // Scalar::store checks integers
-  Complex<double> v = value.to_complex();
-  bool fits = true;
-  if (is_integral(d)) {
-    double bits = static_cast<double>(8 * itemsize(d) - info(d).is_signed);
-    fits = v.im == 0 && v.re >= (info(d).is_signed ? -std::ldexp(1.0, static_cast<int>(bits)) : 0) &&
-           v.re < std::ldexp(1.0, static_cast<int>(bits));
-  } else {
-    double limit = largest(real_dtype(d));
-    auto within = [&](double x) { return !std::isfinite(x) || std::abs(x) <= limit; };
-    fits = within(v.re) && (is_complex(d) ? within(v.im) : v.im == 0);
-  }
-  TOCHA_CHECK(fits, Runtime, "[fill] value ", value, " cannot be converted to type ", d, " without overflow");
-}
-
 }  // namespace
 
 void fill(const Tensor& dst, const Scalar& value) {
-  check_fits(value, dst.dtype());
+  alignas(16) char stored[16];
+  value.store_rounded(dst.dtype(), stored);
   if (dst.is_conj() || dst.is_neg() || !dst.is_non_overlapping_and_dense()) {
-    copy(dst, scalar_tensor(value, dst.dtype()));
+    Tensor element = empty({}, dst.dtype(), dst.device());
+    std::memcpy(element.bytes(), stored, static_cast<size_t>(dst.itemsize()));
+    copy(dst, element);
     return;
   }
-  alignas(16) char stored[16];
-  value.store(dst.dtype(), stored);
   if (dst.numel() == 0) return;
   ReleaseGil unlocked(dst.numel());
   fill_dense(dst.bytes(), dst.numel(), dst.dtype(), stored);

@@ -54,14 +54,10 @@ void masked_fill_(const Tensor& self, const Tensor& mask, const Tensor& value) {
   TOCHA_CHECK(value.dim() == 0, Runtime,
               "[masked_fill_] only a 0-dimensional value tensor is supported, but got tensor with ", value.dim(),
               " dimension(s).");
-  TOCHA_CHECK(!value.is_complex() || self.is_complex(), Runtime, "[masked_fill_] value cannot be converted to type ",
-              self.dtype(), " without overflow");
   check_fits(self, mask, "masked_fill_");
   cpu::check_together("masked_fill_", {self, mask, value.is_wrapped_number() ? Tensor() : value});
   if (!computes(self) || self.numel() == 0) return;
-  Tensor v = value.is_wrapped_number() ? scalar_tensor(Scalar::load(value.dtype(), value.bytes()), self.dtype())
-                                       : cpu::plain(ops::to_dtype(value, self.dtype(), false, false, std::nullopt));
-  v = cpu::apart_from(v, self);
+  Tensor v = cpu::apart_from(cpu::plain(fill_value(value, self.dtype())), self);
   Tensor flags = cpu::apart_from(mask, self);
   cpu::Target target(self);
   const Ints operands[2] = {cpu::byte_strides(target.tensor()), cpu::byte_strides(flags, self.sizes())};

@@ -33,6 +33,14 @@ Tensor apart_from(const Tensor& source, const Tensor& written) {
   return memory_overlap(source, written) == Overlap::none ? source : clone_dense(source);
 }
 
+Target::Target(const Tensor& self, DType dtype)
+    : self_(self), tensor_(plain(ops::to_dtype(self, dtype, false, false, std::nullopt))) {}
+
+DType merge_dtype(Merge merge, DType dtype) {
+  bool sums = merge == Merge::add || merge == Merge::multiply;
+  return sums && is_reduced_floating(dtype) ? DType::Float32 : dtype;
+}
+
 void Target::finish() const {
   if (!tensor_.is(self_)) backend(self_.device().type).copy(self_, tensor_);
 }

@@ -24,10 +24,11 @@ Tensor to_int64(const Tensor& t);
 Tensor apart_from(const Tensor& source, const Tensor& written);
 
 // A tensor being written element by element: self, or a stand-in that finish() copies back when self has conj or neg
-// bits.
+// bits, or is to be computed in another dtype.
 class Target {
  public:
   explicit Target(const Tensor& self) : self_(self), tensor_(plain(self)) {}
+  Target(const Tensor& self, DType dtype);
   const Tensor& tensor() const { return tensor_; }
   char* bytes() const { return tensor_.bytes(); }
   void finish() const;
@@ -35,6 +36,9 @@ class Target {
  private:
   Tensor self_, tensor_;
 };
+
+// What a merge into elements of dtype is computed in: sums and products of half types in float32, to be rounded once.
+DType merge_dtype(Merge merge, DType dtype);
 
 // The first index outside [low, high) in walking order, if there is one. `index` is int64 of any layout.
 std::optional<int64_t> outside(const Tensor& index, int64_t low, int64_t high);

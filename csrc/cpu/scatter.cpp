@@ -4,6 +4,7 @@
 #include "cpu/picks.h"
 #include "cpu/walk.h"
 #include "dispatch/native.h"
+#include "ops/copies.h"
 
 namespace tocha::native {
 namespace {
@@ -61,13 +62,17 @@ struct Scatter {
 
   bool idle() const { return nothing || !computes(self); }
 
-  // from: the source's elements, or one value for all.
-  void run(Merge merge, const char* from, const Ints& from_strides, const char* op) const {
-    const cpu::MergeLoops& loops = cpu::merge_loops(merge, self.dtype(), op);
-    Target target(self);
-    int64_t step = target.tensor().stride(dim) * self.itemsize();
+  // given: the source, or one value for all.
+  void run(Merge merge, const Tensor& given, const char* op) const {
+    cpu::merge_loops(merge, self.dtype(), op);
+    DType dtype = cpu::merge_dtype(merge, self.dtype());
+    const cpu::MergeLoops& loops = cpu::merge_loops(merge, dtype, op);
+    Target target(self, dtype);
+    Tensor values = ops::to_dtype(given, dtype, false, false, std::nullopt);
+    int64_t step = target.tensor().stride(dim) * itemsize(dtype);
     char* to = target.bytes();
-    const char* at = index.bytes();
+    const char *at = index.bytes(), *from = values.bytes();
+    const Ints from_strides = given.dim() ? cpu::byte_strides(values) : Ints(self.dim(), 0);
     const Ints operands[3] = {held_strides(target.tensor(), dim), cpu::byte_strides(index), from_strides};
     // The places a thread writes differ from another's in the dims beside `dim`.
     cpu::Walk<3>(index.sizes(), operands, dim).run([&](const int64_t* offset, const int64_t* by, int64_t n) {
@@ -80,17 +85,11 @@ struct Scatter {
     });
     target.finish();
   }
-  void run(Merge merge, const char* op) const { run(merge, source.bytes(), cpu::byte_strides(source), op); }
+  void run(Merge merge, const char* op) const { run(merge, source, op); }
   void run(Merge merge, const Scalar& value, const char* op) const {
-    Tensor v = scalar_tensor(value, self.dtype());
-    run(merge, v.bytes(), Ints(self.dim(), 0), op);
+    run(merge, scalar_tensor(value, self.dtype()), op);
   }
 };
-
-void check_value(const Tensor& self, const Scalar& value) {
-  TOCHA_CHECK(!value.is_complex() || self.is_complex(), Runtime, "[scatter] value cannot be converted to type ",
-              self.dtype(), " without overflow");
-}
 
 Merge merge_named(const std::string& reduce) {
   TOCHA_CHECK(reduce == "add" || reduce == "multiply", Runtime,
@@ -143,7 +142,6 @@ void scatter_src_(const Tensor& self, int64_t dim, const Tensor& index, const Te
 }
 
 void scatter_value_(const Tensor& self, int64_t dim, const Tensor& index, const Scalar& value) {
-  check_value(self, value);
   Scatter s(self, dim, index, Tensor(), "scatter");
   if (!s.idle()) s.run(Merge::assign, value, "scatter");
 }
@@ -159,7 +157,6 @@ void scatter_src_reduce_(const Tensor& self, int64_t dim, const Tensor& index, c
 void scatter_value_reduce_(const Tensor& self, int64_t dim, const Tensor& index, const Scalar& value,
                            const std::string& reduce) {
   Merge merge = merge_named(reduce);
-  check_value(self, value);
   Scatter s(self, dim, index, Tensor(), "scatter");
   if (!s.idle()) s.run(merge, value, "scatter");
 }

@@ -27,10 +27,7 @@ Tensor flat(const Tensor& t) { return view_of(t, Ints{t.numel()}, Ints{1}, t.off
 Tensor fill_value(const Tensor& self, const Tensor& value, const char* op) {
   TOCHA_CHECK(value.dim() == 0, Runtime, "[", op, "] only supports a 0-dimensional value tensor, but got tensor with ",
               value.dim(), " dimension(s).");
-  TOCHA_CHECK(!value.is_complex() || self.is_complex(), Runtime, "[", op, "] value cannot be converted to type ",
-              self.dtype(), " without overflow");
-  if (value.is_wrapped_number()) return scalar_tensor(Scalar::load(value.dtype(), value.bytes()), self.dtype());
-  return cpu::plain(ops::to_dtype(value, self.dtype(), false, false, std::nullopt));
+  return cpu::plain(tocha::fill_value(value, self.dtype()));
 }
 
 // The arguments of index_add and its kind, checked: dim from the front, index as int64, source with self's dims.
@@ -62,12 +59,14 @@ struct SliceWrite {
     index = with_dim(cpu::to_int64(index_in));
   }
 
-  void run(Merge merge, const char* op) {
+  void run(Merge merge, const char* op) { run(merge, self.dtype(), op); }
+  void run(Merge merge, DType dtype, const char* op) {
     cpu::merge_loops(merge, self.dtype(), op);
-    source = cpu::plain(cpu::apart_from(source, self));
-    Target target(self);
-    Picks p = cpu::picks_along(target.tensor(), dim, index, source);
-    cpu::write_picks(p, target.bytes(), source.bytes(), self.dtype(), merge);
+    Tensor from = ops::to_dtype(source, dtype, false, false, std::nullopt);
+    from = cpu::plain(cpu::apart_from(from, self));
+    Target target(self, dtype);
+    Picks p = cpu::picks_along(target.tensor(), dim, index, from);
+    cpu::write_picks(p, target.bytes(), from.bytes(), dtype, merge);
     target.finish();
   }
 };
@@ -88,11 +87,12 @@ void index_add_(const Tensor& self, int64_t dim, const Tensor& index, const Tens
   if (!computes(self)) return;
   cpu::check_range(w.index, w.self.size(w.dim), "index_add");
   if (!alpha.equals(1)) {
-    TOCHA_CHECK(!alpha.is_complex() || self.is_complex(), Runtime, "[index_add] alpha cannot be converted to type ",
-                self.dtype(), " without overflow");
     w.source = ops::mul(w.source, scalar_tensor(alpha, self.dtype()));
   }
-  w.run(Merge::add, "index_add");
+  // As in PyTorch: whole slices at an outer or inner end are summed in float32, others step by step.
+  bool end = self.dim() > 1 && (w.dim == 0 || w.dim == self.dim() - 1);
+  bool wide = end && alpha.equals(1) && index.dtype() == DType::Int64;
+  w.run(Merge::add, wide ? cpu::merge_dtype(Merge::add, self.dtype()) : self.dtype(), "index_add");
 }
 
 void index_copy_(const Tensor& self, int64_t dim, const Tensor& index, const Tensor& source) {

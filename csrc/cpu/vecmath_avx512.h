@@ -136,7 +136,12 @@ TOCHA_MATH F32x16 odd_by_cells(F32x16 x, const Cells (&rows)[6], float start, fl
   F32x16 y0 = lookup(rows[1], cell);
   return copysign(madd(y, r, kSteep ? y0 + r : y0), x);
 }
-TOCHA_MATH F32x16 tanh(F32x16 x) { return odd_by_cells<20, false>(x, kTanhCells, 0.625f, 9.02f); }
+// From the end on it is 1 itself: 1 - tanh^2 must not be left with a rounding error there.
+TOCHA_MATH F32x16 tanh(F32x16 x) {
+  constexpr float end = 9.02f;
+  F32x16 y = odd_by_cells<20, false>(x, kTanhCells, 0.625f, end);
+  return _mm512_mask_mov_ps(y, _mm512_cmp_ps_mask(abs(x), splat(end), _CMP_GE_OQ), copysign(splat(1.0f), x));
+}
 TOCHA_MATH F32x16 erf(F32x16 x) { return odd_by_cells<19, true>(x, kErfCells, 1.3125f, 3.93f); }
 
 // Logarithms: x = 2^k m with 0.75 <= m < 1.5, and log m = -log c + log(1 + r) with r = m c - 1. The parts of x are

@@ -97,14 +97,14 @@ TOCHA_MATH T erfinv_edges(T y, T x) {
   y = a < T(1) ? y : kNan<T>;
   return a == T(1) ? copysign(kInf<T>, x) : y;
 }
-TOCHA_MATH float erfinv(float x) {
+TOCHA_MATH float precise_erfinv(float x) {
   double d = x, w = -log_lite((1.0 - d) * (1.0 + d));
   float root = sqrt(static_cast<float>(w));
   return erfinv_edges(static_cast<float>(erfinv_estimate(d, w, root)), x);
 }
 // Up to 1/2 a polynomial. Beyond, one step of Halley's method from the estimate triples its digits; the distance from 1
 // is exact there, and erfc can tell how far off it is.
-TOCHA_MATH double erfinv(double x) {
+TOCHA_MATH double precise_erfinv(double x) {
   double a = fabs(x), z = a * a;
   double inner = poly(z, -0x1.dc01d9929be67p-59, 0x1.db29fb2fee698p-3, 0x1.053c2c0aadd5ep-3, 0x1.62847c50c0c2fp-4,
                       0x1.0a1316c97561fp-4, 0x1.a7c8cf116e734p-5, 0x1.5ee20c2526c11p-5, 0x1.2b36b9b6d68ep-5,
@@ -119,6 +119,39 @@ TOCHA_MATH double erfinv(double x) {
   y -= step / madd(y, step, 1.0);
   return erfinv_edges(copysign(a < 0.5 ? small : y, x), x);
 }
+
+// Weights drawn from a truncated normal distribution are to be PyTorch's to the last bit. On ARM that library takes the
+// well-known quotients of polynomials and two steps of Newton's method, all in T; elsewhere the result is the nearest
+// number, or next to it.
+#ifdef __aarch64__
+template <class T>
+TOCHA_MATH T erfinv_start(T y) {
+  T a = std::abs(y);
+  if (a <= T(0.7)) {
+    T z = y * y;
+    T over = std::fma(std::fma(std::fma(T(-0.140543331), z, T(0.914624893)), z, T(-1.645349621)), z, T(0.886226899));
+    T under = std::fma(std::fma(T(0.012229801), z, T(-0.329097515)), z, T(1.442710462));
+    under = std::fma(std::fma(under, z, T(-2.118377725)), z, T(1));
+    return y * over / under;
+  }
+  T z = std::sqrt(-std::log((T(1) - a) / T(2)));
+  T over = std::fma(std::fma(std::fma(T(1.641345311), z, T(3.429567803)), z, T(-1.624906493)), z, T(-1.970840454));
+  T under = std::fma(std::fma(T(1.637067800), z, T(3.543889200)), z, T(1));
+  return std::copysign(over, y) / under;
+}
+template <class T>
+TOCHA_MATH T newton_erfinv(T y) {
+  constexpr T slope = T(1.1283791670955126);  // of erf at 0
+  T x = erfinv_start(y);
+  for (int i = 0; i < 2; ++i) x -= (std::erf(x) - y) / (slope * std::exp(-x * x));
+  return erfinv_edges(x, y);
+}
+TOCHA_MATH float erfinv(float x) { return newton_erfinv(x); }
+TOCHA_MATH double erfinv(double x) { return newton_erfinv(x); }
+#else
+TOCHA_MATH float erfinv(float x) { return precise_erfinv(x); }
+TOCHA_MATH double erfinv(double x) { return precise_erfinv(x); }
+#endif
 
 // x Phi(x), the exact form. Phi on the left is erfc / 2, not 1 + erf, so the tail keeps its digits.
 TOCHA_MATH float gelu(float x) {

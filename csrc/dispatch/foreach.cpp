@@ -81,8 +81,7 @@ class Walk {
     finish();
     dtype_ = d;
     const TypeCode* types = op_.types + op_.nout + op_.nin;
-    DType math = is_reduced_floating(d) ? DType::Float32 : d;
-    for (int k = 0; k < op_.nparams; ++k) params_[k].store(types[k].resolve(math), stored_ + k * kParamBytes);
+    for (int k = 0; k < op_.nparams; ++k) types[k].store(params_[k], d, stored_ + k * kParamBytes);
     return true;
   }
 

@@ -8,6 +8,17 @@
 
 namespace tocha {
 
+void TypeCode::store(const Scalar& value, DType t, void* out) const {
+  bool reduced = is_reduced_floating(t);
+  if (reduced && code == T_rounded) {
+    alignas(16) char rounded[kParamBytes];
+    value.store(t, rounded);
+    Scalar::load(t, rounded).store(DType::Float32, out);
+  } else {
+    value.store(resolve(reduced ? DType::Float32 : t), out);
+  }
+}
+
 DType compute_dtype(const PointwiseOp& op, const Tensor* ins) {
   const TypeCode* in_types = op.types + op.nout;
   // The usual call: all operands of one dtype.
@@ -133,12 +144,23 @@ Ints result_strides(const PointwiseOp& op, IntsView sizes, const Tensor* ins) {
 
 void store_params(const PointwiseOp& op, DType compute, const Scalar* params, char* out) {
   const TypeCode* types = op.types + op.nout + op.nin;
-  DType math = is_reduced_floating(compute) ? DType::Float32 : compute;
-  for (int i = 0; i < op.nparams; ++i) params[i].store(types[i].resolve(math), out + i * kParamBytes);
+  for (int i = 0; i < op.nparams; ++i) types[i].store(params[i], compute, out + i * kParamBytes);
+}
+
+// Refuses numbers that the compute dtype cannot hold, for operands that say so.
+void check_numbers(const PointwiseOp& op, DType compute, const Tensor* ins) {
+  alignas(16) char stored[kParamBytes];
+  for (int i = 0; i < op.nin; ++i) {
+    TypeCode code = op.types[op.nout + i];
+    if (!ins[i].is_wrapped_number() || (code.code != TypeCode::T_checked && code.code != TypeCode::T_number)) continue;
+    bool wide = code.code == TypeCode::T_number && is_reduced_floating(compute);
+    Scalar::load(ins[i].dtype(), ins[i].bytes()).store(wide ? DType::Float32 : compute, stored);
+  }
 }
 
 void run(const PointwiseOp& op, DType compute, const Tensor* outs, const Tensor* ins, const Scalar* params) {
   if (outs[0].is_meta()) return;
+  if (op.checks_numbers) check_numbers(op, compute, ins);
   const Tensor* operands[kMaxOperands];
   for (int i = 0; i < op.nout; ++i) operands[i] = &outs[i];
   for (int i = 0; i < op.nin; ++i) operands[op.nout + i] = &ins[i];

@@ -20,23 +20,37 @@ enum class Promote : uint8_t {
 
 // How an operand's or result's dtype follows from the compute dtype T.
 struct TypeCode {
-  enum Code : uint8_t { T, real_of_T, complex_of_T, wide_T, fixed } code;
+  enum Code : uint8_t {
+    T,
+    T_checked,  // a number must be one that T can hold, as in Scalar::store
+    T_number,   // so must it, and it is not rounded to a half type that is computed in float32
+    T_scalar,   // numbers and 0-d tensors are not rounded so
+    T_rounded,  // a param that is rounded so; others are not
+    real_of_T,
+    complex_of_T,
+    wide_T,
+    fixed
+  } code;
   DType dtype;  // for fixed
+
+  bool is_T() const { return code <= T_rounded; }
 
   DType resolve(DType t) const {
     switch (code) {
-      case T:
-        return t;
       case real_of_T:
         return real_dtype(t);
       case complex_of_T:
         return is_complex(t) ? t : complex_dtype(t);
       case wide_T:
         return is_complex(t) ? DType::Complex128 : DType::Float64;
-      default:
+      case fixed:
         return dtype;
+      default:
+        return t;
     }
   }
+  // Writes a param for a loop that computes in T.
+  void store(const Scalar& value, DType t, void* out) const;
 };
 
 struct PointwiseOp {
@@ -45,6 +59,7 @@ struct PointwiseOp {
   uint8_t nout, nin, nparams;
   Promote promote;
   bool expensive;         // worth splitting over threads early
+  bool checks_numbers;    // some operand is T_checked or T_number
   uint32_t dtypes;        // bit d: compute dtype d is supported
   const TypeCode* types;  // outputs, inputs, params
 };

@@ -1,14 +1,37 @@
 #include "dispatch/rules.h"
 
+#include <cstring>
 #include <unordered_set>
 
 #include "core/switches.h"
 #include "dispatch/backend.h"
 #include "dispatch/native.h"
+#include "ops/copies.h"
 
 namespace tocha {
 
 Device default_device_for(std::optional<Device> given) { return given ? *given : default_device(); }
+
+namespace {
+
+// The element of a 0-d tensor on the CPU.
+Scalar element_of(const Tensor& t) {
+  Tensor plain = t.is_conj() || t.is_neg() ? clone_dense(t) : t;
+  return Scalar::load(t.dtype(), plain.bytes());
+}
+
+}  // namespace
+
+Tensor rewrapped(const Tensor& t) { return wrapped_number(element_of(t)); }
+
+Tensor fill_value(const Tensor& value, DType dtype) {
+  alignas(16) char stored[16];
+  if (value.is_cpu()) element_of(value).store(dtype, stored);
+  if (!value.is_wrapped_number()) return ops::to_dtype(value, dtype, false, false, std::nullopt);
+  Tensor out = empty({}, dtype, Device{});
+  std::memcpy(out.bytes(), stored, static_cast<size_t>(itemsize(dtype)));
+  return out;
+}
 
 Tensor make_out(const OutSpec& spec, const Tensor& like) {
   Device device = spec.device ? *spec.device : like ? like.device() : Device{};

@@ -215,11 +215,22 @@ inline DType scalar_dtype(const Scalar& s) {
 }
 inline bool is_wrapped(const Tensor& t) { return t.is_wrapped_number(); }
 inline Scalar number_of(const Tensor& t) { return Scalar::load(t.dtype(), t.bytes()); }
+// A number in double precision, to compute with; and the number that came of it.
+inline Tensor exact_number(const Scalar& s) {
+  return scalar_tensor(s, s.is_boolean() ? DType::Bool : s.is_complex() ? DType::Complex128 : DType::Float64);
+}
+Tensor rewrapped(const Tensor& t);
+// What a fill writes, in the dtype of what it is written to; a number must be one that the dtype can hold.
+Tensor fill_value(const Tensor& value, DType dtype);
 inline void check_same_device_list(const std::string& op, const Tensors& ts) {
   check_same_device(op.c_str(), ts.data(), static_cast<int>(ts.size()));
 }
 // Whether operators are being recorded, or carry tangents along.
 inline bool recording() { return modes().grad || modes().forward_level; }
+// Whether operators on t are recorded, or may carry tangents along.
+inline bool wants_gradient(const Tensor& t) {
+  return (modes().grad && t.get()->requires_grad) || modes().forward_level;
+}
 // The elements of an int64 tensor on the CPU, whatever its layout.
 Ints ints_of(const Tensor& t);
 Ints cat_strides(IntsView sizes, const Tensors& tensors);

@@ -239,6 +239,16 @@ Tensor fit_value(const Tensor& value, int64_t ndim) {
   return ops::reshape(value, sizes);
 }
 
+// A number that is assigned; like PyTorch's, an int must be an int64.
+Scalar assigned_number(PyObject* value) {
+  if (PyLong_Check(value)) {
+    int overflow = 0;
+    PyLong_AsLongLongAndOverflow(value, &overflow);
+    TOCHA_CHECK(!overflow, Value, "Overflow when unpacking long long");
+  }
+  return as_scalar(value);
+}
+
 }  // namespace
 
 PyObject* tensor_getitem(PyObject* self, PyObject* index) {
@@ -266,7 +276,7 @@ int tensor_setitem(PyObject* self, PyObject* index, PyObject* value) {
     Indexing r = take_apart(t, index);
     Tensor target = basic_view(t, r);
     if (!r.advanced && is_number(value)) {
-      ops::fill_(target, wrapped_number(as_scalar(value)));
+      ops::fill_(target, wrapped_number(assigned_number(value)));
       return;
     }
     Tensor v;
@@ -275,9 +285,7 @@ int tensor_setitem(PyObject* self, PyObject* index, PyObject* value) {
     } else {
       TOCHA_CHECK(is_number(value), Type, "can't assign a ", Py_TYPE(value)->tp_name, " to a tocha.Tensor of dtype ",
                   t.dtype());
-      Scalar number = as_scalar(value);
-      TOCHA_CHECK(!number.is_complex() || t.is_complex(), Runtime, "value cannot be converted to type ", t.dtype(),
-                  " without overflow");
+      Scalar number = assigned_number(value);
       v = scalar_tensor(number, t.dtype(), t.device());
     }
     if (!r.advanced) {

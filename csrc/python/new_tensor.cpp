@@ -136,14 +136,16 @@ void put(PyObject* o, char* out) {
       v = integer_of_double<T>(PyFloat_AS_DOUBLE(o));
     } else {
       Ref index = own(PyNumber_Index(o));
-      return Scalar(as_int(index.get())).store(DTypeOf<T>::value, out);
+      Scalar number(as_int(index.get()));
+      if (!number.fits(DTypeOf<T>::value)) refuse_overflow<T>();
+      v = number.to<T>();
     }
   } else if constexpr (std::is_same_v<T, Complex<float>> || std::is_same_v<T, Complex<double>>) {
     Py_complex c = PyComplex_AsCComplex(o);
     if (c.real == -1.0 && PyErr_Occurred()) throw PythonError();
     v = T(Complex<double>(c.real, c.imag));
   } else {
-    return Scalar(PyFloat_CheckExact(o) ? PyFloat_AS_DOUBLE(o) : as_real(o)).store(DTypeOf<T>::value, out);
+    v = Scalar(PyFloat_CheckExact(o) ? PyFloat_AS_DOUBLE(o) : as_real(o)).to<T>();
   }
   std::memcpy(out, &v, sizeof(T));
 }

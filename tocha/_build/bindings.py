@@ -295,8 +295,13 @@ class Source:
         kind = o.schema.arguments[1].type
         params = f'{{"self", ArgType::{kind}, 0, false, false}}, {{"other", ArgType::{kind}, 0, false, false}}'
         rest = "".join(", " + default_cpp(a) for a in o.schema.arguments[2:])
+        swapped = o if o.operator in COMMUTATIVE else next((r for r in operators() if r.reverse == o.operator), None)
+        turn = ""
+        if swapped is not None:  # 2 * x is x * 2: the tensor is self
+            more = rest if swapped is o else ""
+            turn = f"  if (!is_tensor(a[0])) return wrap(ops::{swapped.cpp_name}(as_operand(a[1]), as_operand(a[0]){more}));\n"
         self.calls[f"call_{ident}"] = (
-            f"PyObject* call_{ident}(PyObject* const* a) {{\n  return wrap(ops::{o.cpp_name}(as_operand(a[0]), as_operand(a[1]){rest}));\n}}\n"
+            f"PyObject* call_{ident}(PyObject* const* a) {{\n{turn}  return wrap(ops::{o.cpp_name}(as_operand(a[0]), as_operand(a[1]){rest}));\n}}\n"
         )
         self.lines.append(f"Param params_{ident}[] = {{{params}}};")
         self.lines.append(f'Signature signatures_{ident}[] = {{{{params_{ident}, 2, false, call_{ident}, "(Tensor self, Tensor other)"}}}};')

@@ -12,12 +12,22 @@ from collections.abc import Callable
 from functools import cache
 
 from tocha._build.foreach import Foreach
-from tocha._build.gradients import GradientNode, forgets_inputs, has_formulas, lacks_gradient, node_for, node_label, node_name, pointwise_tables, zero_table
+from tocha._build.gradients import (
+    GradientNode,
+    forgets_inputs,
+    has_formulas,
+    lacks_gradient,
+    node_for,
+    node_label,
+    node_name,
+    pointwise_tables,
+    zero_table,
+)
 from tocha._build.kernels import fold_of, is_ordered, loop_dtypes, operands, params, states, type_codes
 from tocha.codegen.native import Translator
 from tocha.codegen.native_types import Value, annotations_of, coerce, default_cpp, own_type, parameter_type, return_type
 from tocha.ir import dtypes as dt
-from tocha.operators.record import Operator, operators
+from tocha.operators.record import AS_COMPUTED, Operator, operators
 
 CPP_ENUM = {
     "bool": "Bool", "uint8": "UInt8", "int8": "Int8", "int16": "Int16", "int32": "Int32", "int64": "Int64",
@@ -118,8 +128,8 @@ def is_free(o: Operator) -> bool:
 
 
 def type_code(code: object) -> str:
-    if code == "T":
-        return "{TypeCode::T, DType::Undefined}"
+    if code in AS_COMPUTED:
+        return f"{{TypeCode::{'T' if code == 'T' else f'T_{code}'}, DType::Undefined}}"
     if code == "real":
         return "{TypeCode::real_of_T, DType::Undefined}"
     if code == "complex":
@@ -128,6 +138,11 @@ def type_code(code: object) -> str:
         return "{TypeCode::wide_T, DType::Undefined}"
     assert isinstance(code, dt.DType)
     return f"{{TypeCode::fixed, DType::{CPP_ENUM[code.name]}}}"
+
+
+def checks_numbers(ins: list) -> bool:
+    """Whether a number for one of these operands may be refused."""
+    return "checked" in ins or "number" in ins
 
 
 def dtype_mask(o: Operator) -> str:
@@ -153,7 +168,7 @@ def pointwise_op(o: Operator) -> list[str]:
         f"TOCHA_LOOPS(Loop, {o.cpp_name})",
         f"static const TypeCode types_{o.cpp_name}[] = {{{codes}}};",
         f'static const PointwiseOp op_{o.cpp_name} = {{"{o.name}", TOCHA_LOOPS_OF({o.cpp_name}), {len(outs)}, {len(ins)}, {len(ps)}, '
-        f"Promote::{o.promote}, {str(o.expensive).lower()}, {dtype_mask(o)}, types_{o.cpp_name}}};",
+        f"Promote::{o.promote}, {str(o.expensive).lower()}, {str(checks_numbers(ins)).lower()}, {dtype_mask(o)}, types_{o.cpp_name}}};",
     ]
 
 

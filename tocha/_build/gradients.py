@@ -14,7 +14,7 @@ from functools import cache
 
 from tocha._build.kernels import operands, params, resolve, type_codes
 from tocha._build.reads import ALWAYS, Condition, Reads, reads, weakest
-from tocha._build.tensor_formulas import TensorFormula, traced
+from tocha._build.tensor_formulas import TensorFormula, has_one_dtype, traced
 from tocha.codegen.native import Translator
 from tocha.codegen.native_types import TranslationError, own_type, return_type
 from tocha.ir import dtypes as dt
@@ -152,7 +152,7 @@ def known_operators() -> dict[Node, Operator]:
     """Operators without parameters by their float32 formula: a backward kernel that is one of them needs no code."""
     known: dict[Node, Operator] = {}
     for o in operators():
-        if o.kind == "pointwise" and not params(o) and dt.float32 in o.dtypes and dt.float64 in o.dtypes and o.types is None:
+        if o.kind == "pointwise" and not params(o) and dt.float32 in o.dtypes and dt.float64 in o.dtypes and has_one_dtype(o):
             nodes = traced(o, dt.float32)
             if len(nodes) == 1:
                 known.setdefault(nodes[0], o)
@@ -257,7 +257,7 @@ def pointwise_tables(o: Operator, type_code: Callable) -> list[str]:
         lines.append(f"static const TypeCode types_{f.name}[] = {{{codes}}};")
         lines.append(
             f'static const PointwiseOp op_{f.name} = {{"{o.name}_backward", TOCHA_LOOPS_OF({loops}), {len(f.out_codes)}, {len(f.in_codes)}, {count}, '
-            f"Promote::common, {str(o.expensive).lower()}, {mask}, types_{f.name}}};"
+            f"Promote::common, {str(o.expensive).lower()}, false, {mask}, types_{f.name}}};"
         )
         rows.append(f"{{&op_{f.name}, leaves_{f.name}}}")
     needs_in, needs_out, through = [], [], []

@@ -13,7 +13,7 @@ from tocha.codegen.cpp_scalar import Emitted, Names, emit, shortcut_tests, short
 from tocha.ir import dtypes as dt
 from tocha.ir import scalar
 from tocha.ir.rewrite import simplify
-from tocha.operators.record import Fold, Operator, operators
+from tocha.operators.record import AS_COMPUTED, Fold, Operator, operators
 
 LOOPS_PER_FILE = 110
 HEADER = """// Generated from tocha/operators/{module}.py; do not edit.
@@ -30,7 +30,7 @@ SHORTCUT_RUN = 512
 
 def resolve(code: object, t: dt.DType) -> dt.DType:
     """The dtype that a type code stands for when the compute dtype is t."""
-    if code == "T":
+    if code in AS_COMPUTED:
         return t
     if code == "real":
         return dt.real_of(t)

@@ -22,6 +22,12 @@ def traced(o: Operator, t: dt.DType) -> tuple[Node, ...]:
     return simplify(scalar.trace(o.body, [resolve(c, t) for c in ins], given, [resolve(c, t) for c in outs]))
 
 
+def has_one_dtype(o: Operator) -> bool:
+    """Whether operands and results have the compute dtype, and nothing is asked of the arguments before."""
+    outs, ins, _ = type_codes(o)
+    return set(outs) <= {"T"} and set(ins) <= {"T", "number", "scalar"} and not (o.types or {}).keys() - {"in", "out"}
+
+
 def _blank():
     pass
 
@@ -31,7 +37,7 @@ def whole_formulas(t: dt.DType) -> dict[Node, Operator]:
     """Operators of one tensor that are more than a primitive, by their formula: they know their own singular points."""
     known: dict[Node, Operator] = {}
     for o in operators():
-        if o.kind == "pointwise" and len(operands(o)) == 1 and not params(o) and t in o.dtypes and o.types is None:
+        if o.kind == "pointwise" and len(operands(o)) == 1 and not params(o) and t in o.dtypes and has_one_dtype(o):
             nodes = traced(o, t)
             if len(nodes) == 1 and any(a.args for a in nodes[0].args):
                 known.setdefault(nodes[0], o)
@@ -76,6 +82,8 @@ class TensorFormula:
             return self.translator.op_call("polygamma", [Value(integer(n.args[0]), "int"), Value(self.name(n.args[1]), "Tensor")], {}).code
         if whole := whole_formulas(n.dtype).get(n):
             return self.translator.op_call(whole.name, [Value("x[0]", "Tensor")], {}).code
+        if is_number(n):
+            return f"rewrapped({self.number_text(n)})"
         args = [Value(self.name(a), "Tensor") for a in n.args]
         if n.op is CAST:
             source = n.args[0].dtype
@@ -84,10 +92,28 @@ class TensorFormula:
             if source is dt.bool_ or not source.is_differentiable:
                 return f"ops::to_dtype({args[0].code}, real_dtype(g[0].dtype()), false, false, std::nullopt)"
             return args[0].code  # between floats: promotion does it
+        return self.call(n, args)
+
+    def number_text(self, n: Node) -> str:
+        """A formula of params and constants, in double precision: numbers alone would promote to the default dtype."""
+        if n.op is PARAM:
+            return f"exact_number(p[{n.attr}])"
+        if n.op is CONSTANT:
+            return f"exact_number(Scalar({number(n)}))"
+        args = [Value(self.number_text(a), "Tensor") for a in n.args]
+        return args[0].code if n.op is CAST else self.call(n, args)
+
+    def call(self, n: Node, args: list[Value]) -> str:
         name, keywords = self.SPELLED.get(n.op.name, (n.op.name, {}))
         if not overloads(name):
             name = f"special_{name}"
         return self.translator.op_call(name, args, keywords).code
+
+
+def is_number(n: Node) -> bool:
+    """Whether a formula has params and constants for leaves, and more than one node."""
+    leaves = {leaf.op for leaf in scalar.topological((n,)) if not leaf.args}
+    return bool(n.args) and PARAM in leaves and leaves <= {PARAM, CONSTANT}
 
 
 def integer(n: Node) -> str:

@@ -10,7 +10,7 @@ from tocha.ir.dtypes import DType
 from tocha.ir.loops import Buffer, Load, Loop
 from tocha.ir.promotion import Priority, number_dtype, result_type
 from tocha.ir.rewrite import simplify
-from tocha.operators.record import INT_TO_FLOAT, SUM_LIKE, Operator
+from tocha.operators.record import AS_COMPUTED, INT_TO_FLOAT, SUM_LIKE, Operator
 
 if TYPE_CHECKING:
     from tocha._inductor.graph import Value
@@ -38,9 +38,9 @@ def lower(o: Operator, arguments: dict[str, Any]) -> Any:
 def type_code(code: object, t: DType) -> DType:
     if isinstance(code, DType):
         return code
-    return {"T": t, "real": dt.real_of(t), "complex": dt.complex_of(t) if t in (dt.float32, dt.float64) else t}[
-        str(code)
-    ]
+    if code in AS_COMPUTED:
+        return t
+    return {"real": dt.real_of(t), "complex": dt.complex_of(t) if t in (dt.float32, dt.float64) else t}[str(code)]
 
 
 def is_value(v: object) -> bool:

@@ -7,10 +7,11 @@ from functools import partial
 
 from tocha.ir import dtypes as dt
 from tocha.ir import scalar as s
-from tocha.operators.record import COMPLEX, FLOATS, NUMERIC, composite, op, pointwise
+from tocha.operators.record import COMPLEX, FLOATS, NUMERIC, composite, gradient, op, pointwise
 from tocha.operators.rules import wrap_dim
 
 FUNCTION = "function, inplace, out"
+SELU_ALPHA, SELU_SCALE = 1.6732632423543772848170429916717, 1.0507009873554804934193349852946
 activation = partial(pointwise, dtypes=FLOATS, variants=FUNCTION, expensive=True)
 cheap = partial(pointwise, dtypes=FLOATS, variants=FUNCTION)
 
@@ -52,10 +53,23 @@ def hardtanh(x, min_val, max_val):
     return s.clamp(x, min_val, max_val)
 
 
+# Where a bound is met the gradient is 0, unlike clamp's.
+
+
+@gradient(hardtanh, "self")
+def hardtanh_gradient(grad, self, min_val, max_val):
+    return s.where((self <= min_val) | (self >= max_val), s.zero_like(grad), grad)
+
+
 @cheap("nn_relu6(Tensor self) -> Tensor", node="HardtanhBackward0", dtypes=NUMERIC, variants="function, inplace")
 def relu6(x):
     """self kept within [0, 6]."""
     return s.clamp(x, 0, 6)
+
+
+@gradient(relu6, "self")
+def relu6_gradient(grad, self):
+    return s.where((self <= 0) | (self >= 6), s.zero_like(grad), grad)
 
 
 @cheap("threshold(Tensor self, Scalar threshold, Scalar value) -> Tensor", dtypes=NUMERIC)
@@ -70,16 +84,35 @@ def hardsigmoid(x):
     return s.clamp(x + 3, 0, 6) / 6
 
 
+@gradient(hardsigmoid, "self")
+def hardsigmoid_gradient(grad, self):
+    return s.where((self > -3) & (self < 3), grad * (1 / 6), s.zero_like(grad))
+
+
 @cheap("nn_hardswish(Tensor self) -> Tensor")
 def hardswish(x):
     """self * hardsigmoid(self)."""
     return x * s.clamp(x + 3, 0, 6) / 6
 
 
-@cheap("hardshrink(Tensor self, Scalar lambd=0.5) -> Tensor", variants="function, method, out")
+@gradient(hardswish, "self")
+def hardswish_gradient(grad, self):
+    return s.where(self <= -3, s.zero_like(grad), s.where(self < 3, grad * (self / 3 + 0.5), grad))
+
+
+@cheap(
+    "hardshrink(Tensor self, Scalar lambd=0.5) -> Tensor",
+    types={"params": ("rounded",)},
+    variants="function, method, out",
+)
 def hardshrink(x, lambd):
     """0 within [-lambd, lambd], else self."""
     return s.where((x >= -lambd) & (x <= lambd), s.zero_like(x), x)
+
+
+@gradient(hardshrink, "self")
+def hardshrink_gradient(grad, self, lambd):
+    return s.where((self < -lambd) | (self > lambd), grad, s.zero_like(grad))
 
 
 def check_softshrink(lambd):
@@ -135,14 +168,30 @@ def prelu(self, weight):
 @activation("nn_elu(Tensor self, Scalar alpha=1, Scalar scale=1, Scalar input_scale=1) -> Tensor")
 def elu(x, alpha, scale, input_scale):
     """self where it is positive, else alpha * (exp(self) - 1)."""
-    return s.where(x < 0, s.expm1(x * input_scale) * (alpha * scale), x * scale)
+    return s.where(x > 0, x * scale, s.expm1(x * input_scale) * (alpha * scale))
+
+
+def exp_below(x, scaled):
+    """exp(scaled) where x is not positive, and 1 elsewhere: it must not overflow where it is not asked for."""
+    return s.exp(s.where(x > 0, s.zero_like(x), scaled))
+
+
+@gradient(elu, "self")
+def elu_gradient(grad, self, alpha, scale, input_scale):
+    below = grad * (input_scale * (alpha * scale)) * exp_below(self, self * input_scale)
+    return s.where(self > 0, grad * scale, below)
 
 
 @activation("selu(Tensor self) -> Tensor", node="EluBackward0", variants="function, inplace")
 def selu(x):
     """elu scaled so that layers keep mean 0 and variance 1."""
-    alpha, scale = 1.6732632423543772848170429916717, 1.0507009873554804934193349852946
-    return s.where(x < 0, s.expm1(x) * (alpha * scale), x * scale)
+    return s.where(x > 0, x * SELU_SCALE, s.expm1(x) * (SELU_ALPHA * SELU_SCALE))
+
+
+@gradient(selu, "self")
+def selu_gradient(grad, self):
+    below = grad * (SELU_ALPHA * SELU_SCALE) * exp_below(self, self)
+    return s.where(self > 0, grad * SELU_SCALE, below)
 
 
 def check_celu(alpha):
@@ -153,7 +202,12 @@ def check_celu(alpha):
 @activation("celu(Tensor self, Scalar alpha=1.0) -> Tensor", types={"check": check_celu}, variants="function, inplace")
 def celu(x, alpha):
     """self where it is positive, else alpha * (exp(self / alpha) - 1)."""
-    return s.where(x < 0, alpha * s.expm1(x / alpha), x)
+    return s.where(x > 0, x, alpha * s.expm1(x / alpha))
+
+
+@gradient(celu, "self")
+def celu_gradient(grad, self, alpha):
+    return s.where(self > 0, grad, grad * exp_below(self, self / alpha))
 
 
 @activation("_gelu(Tensor self) -> Tensor", variants="function")
@@ -191,6 +245,12 @@ def mish(x):
     return x * s.tanh(soft_maximum(x))
 
 
+@gradient(mish, "self")
+def mish_gradient(grad, self):
+    rise = s.tanh(soft_maximum(self))
+    return grad * (rise + self * s.sigmoid(self) * (1 - rise * rise))
+
+
 def soft_maximum(x):
     """log(1 + exp(x)) without overflow."""
     return s.maximum(x, s.zero_like(x)) + s.log1p(s.exp(-s.abs(x)))
@@ -203,6 +263,14 @@ def softplus(x, beta, threshold):
     return s.where(scaled > threshold, x, s.log1p(s.exp(scaled)) / beta)
 
 
+@gradient(softplus, "self")
+def softplus_gradient(grad, self, beta, threshold):
+    scaled = self * beta
+    # At the threshold the slope is that of the curve, but it changes no more.
+    curve = s.where(scaled == threshold, s.sigmoid(threshold), s.sigmoid(scaled))
+    return s.where(scaled > threshold, grad, grad * curve)
+
+
 @activation(
     "nn_logsigmoid(Tensor self) -> Tensor",
     node="LogSigmoidBackward0",
@@ -212,6 +280,11 @@ def softplus(x, beta, threshold):
 def logsigmoid(x):
     """log(sigmoid(self))."""
     return -soft_maximum(-x)
+
+
+@gradient(logsigmoid, "self")
+def logsigmoid_gradient(grad, self):
+    return grad * s.sigmoid(-self)
 
 
 @composite("nn_softsign(Tensor self) -> Tensor", variants="function")

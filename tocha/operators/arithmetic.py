@@ -23,7 +23,7 @@ from tocha.operators.record import (
     pointwise,
     rule,
 )
-from tocha.operators.rules import is_integral, is_number, number, result_type
+from tocha.operators.rules import is_integral, is_number, number, result_type, wants_gradient
 
 HALVES = frozenset({"direct_half"})  # memory-bound: no buffer of float32 between
 STORED = frozenset({"stored"})  # the formula sees half types as they are
@@ -72,7 +72,7 @@ def check_sub(self, other, alpha):
 @pointwise(
     "add(Operand self, Operand other, *, Scalar alpha=1) -> Tensor",
     dtypes=(*REAL, *COMPLEX),
-    types={"check": check_add},
+    types={"check": check_add, "params": ("rounded",)},
     variants=BINARY,
     operator="__add__",
     tags=HALVES,
@@ -88,7 +88,7 @@ def add(x, y, alpha):
     "sub(Operand self, Operand other, *, Scalar alpha=1) -> Tensor",
     node="SubBackward0|self=RsubBackward1",
     dtypes=(*NUMERIC, *COMPLEX),
-    types={"check": check_sub},
+    types={"check": check_sub, "params": ("rounded",)},
     variants=BINARY,
     operator="__sub__",
     aliases=("subtract",),
@@ -112,6 +112,7 @@ def rsub(self, other, alpha):
 @pointwise(
     "mul(Operand self, Operand other) -> Tensor",
     dtypes=(*REAL, *UNSIGNED, *COMPLEX),
+    types={"in": ("T", "scalar")},
     variants=BINARY,
     operator="__mul__",
     aliases=("multiply",),
@@ -155,12 +156,14 @@ def positive(self):
 # Division
 
 division = partial(pointwise, dtypes=NUMERIC, variants=BINARY)
+PRECISE = {"in": ("T", "scalar")}
 
 
 @pointwise(
     "div(Operand self, Operand other) -> Tensor",
     node="DivBackward0|self=MulBackward0",
     dtypes=(*FLOATS, *COMPLEX),
+    types={"in": ("T", "scalar")},
     promote=INT_TO_FLOAT,
     variants=BINARY,
     operator="__truediv__",
@@ -170,6 +173,26 @@ division = partial(pointwise, dtypes=NUMERIC, variants=BINARY)
 def div(x, y):
     """self / other; integers divide to floats."""
     return x / y
+
+
+@pointwise(
+    "_reciprocal_times(Tensor self, Operand other) -> Tensor",
+    dtypes=(dt.float32, dt.float64),
+    promote=INT_TO_FLOAT,
+    variants="function",
+)
+def reciprocal_times(x, y):
+    """(1 / self) * other."""
+    return s.reciprocal(x) * y
+
+
+@composite("rdiv(Tensor self, Operand other) -> Tensor", variants="", reverse="__truediv__")
+def rdiv(self, other):
+    """other / self where other is a number: the reciprocal of self, times it, each rounded."""
+    fused = self.dtype != dt.float16 and self.dtype != dt.bfloat16 and not self.is_complex() and not other.is_complex()
+    if fused and not wants_gradient(self):
+        return op._reciprocal_times(self, other)
+    return op.reciprocal(self) * other
 
 
 @composite(
@@ -192,7 +215,7 @@ def div_rounding(self, other, rounding_mode):
     return op._divide_trunc(self, other)
 
 
-@division("floor_divide(Operand self, Operand other) -> Tensor", operator="__floordiv__", expensive=True)
+@division("floor_divide(Operand self, Operand other) -> Tensor", types=PRECISE, operator="__floordiv__", expensive=True)
 def floor_divide(x, y):
     """self / other, rounded toward minus infinity."""
     return x // y
@@ -245,7 +268,11 @@ def lcm(x, y):
 
 
 @pointwise(
-    "_power(Operand self, Operand exponent) -> Tensor", dtypes=(*NUMERIC, *COMPLEX), variants="function", expensive=True
+    "_power(Operand self, Operand exponent) -> Tensor",
+    dtypes=(*NUMERIC, *COMPLEX),
+    types={"in": ("T", "checked")},
+    variants="function",
+    expensive=True,
 )
 def power(x, y):
     """self to the power of exponent, without shortcuts."""

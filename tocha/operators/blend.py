@@ -22,7 +22,7 @@ def check_where(condition):
 @pointwise(
     "where(Tensor condition, Operand input, Operand other) -> Tensor",
     dtypes=ALL,
-    types={"in": (dt.bool_, "T", "T"), "check": check_where},
+    types={"in": (dt.bool_, "checked", "checked"), "check": check_where},
     variants="function, out",
     tags=frozenset({"direct_half"}),
 )
@@ -53,7 +53,11 @@ def where_condition(condition):
 bound = partial(pointwise, dtypes=NUMERIC)
 
 
-@bound("_clamp(Tensor self, Operand min, Operand max) -> Tensor", variants="function")
+@bound(
+    "_clamp(Tensor self, Operand min, Operand max) -> Tensor",
+    types={"in": ("T", "checked", "checked")},
+    variants="function",
+)
 def clamp_between(x, min, max):
     """self kept within [min, max]; max where they cross."""
     return s.clamp(x, min, max)
@@ -63,6 +67,7 @@ def clamp_between(x, min, max):
     "clamp_min(Tensor self, Operand min) -> Tensor",
     node="ClampMinBackward1|min=ClampMinBackward0",
     dtypes=REAL,
+    types={"in": ("T", "checked")},
     variants=UNARY,
 )
 def clamp_min(x, min):
@@ -74,6 +79,7 @@ def clamp_min(x, min):
     "clamp_max(Tensor self, Operand max) -> Tensor",
     node="ClampMaxBackward1|max=ClampMaxBackward0",
     dtypes=REAL,
+    types={"in": ("T", "checked")},
     variants=UNARY,
 )
 def clamp_max(x, max):
@@ -179,7 +185,7 @@ def check_lerp(self, end, weight):
     "lerp(Tensor self, Tensor end, Operand weight) -> Tensor",
     node="LerpBackward1|weight=LerpBackward0",
     dtypes=(*FLOATS, *COMPLEX),
-    types={"check": check_lerp},
+    types={"in": ("T", "T", "number"), "check": check_lerp},
     variants=BINARY,
 )
 def lerp(x, end, weight):

@@ -105,7 +105,10 @@ def trapezoid_dx(y, dx, dim):
     """The integral of y at points dx apart by the trapezoidal rule."""
     check_samples(y, "trapezoid")
     d = wrap_dim(dim, y.ndim)
-    return neighbour_sums(y, d).sum(d) * dx / 2.0
+    n = y.size(d)
+    if n == 0:
+        return neighbour_sums(y, d).sum(d) * dx
+    return (y.sum(d) - (y.select(d, 0) + y.select(d, n - 1)) * 0.5) * dx
 
 
 @composite("cumulative_trapezoid.x(Tensor y, Tensor x, *, int dim=-1) -> Tensor", variants="function")
@@ -121,7 +124,7 @@ def cumulative_trapezoid_dx(y, dx, dim):
     """The integral of y at points dx apart, up to each of them."""
     check_samples(y, "cumulative_trapezoid")
     d = wrap_dim(dim, y.ndim)
-    return neighbour_sums(y, d).cumsum(d) * dx / 2.0
+    return (neighbour_sums(y, d) * dx).cumsum(d) / 2.0
 
 
 # -- numerical gradient --------------------------------------------------------------------------------------

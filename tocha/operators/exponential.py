@@ -6,7 +6,7 @@ import math
 from functools import partial
 
 from tocha.ir import scalar as s
-from tocha.operators.record import COMPLEX, FLOATS, INT_TO_FLOAT, UNARY, composite, op, pointwise
+from tocha.operators.record import COMPLEX, FLOATS, INT_TO_FLOAT, UNARY, composite, gradient, op, pointwise
 
 elementary = partial(pointwise, dtypes=(*FLOATS, *COMPLEX), promote=INT_TO_FLOAT, variants=UNARY, expensive=True)
 
@@ -67,6 +67,15 @@ def logit_within(x, eps):
     return s.log(z / (1 - z))
 
 
+@gradient(logit_within, "self")
+def logit_gradient(grad, self, eps):
+    """NaN outside of (0, 1), or 0 outside of what eps leaves."""
+    low = s.where(eps < 0, s.zero_like(eps), eps)
+    inside = (self >= low) & (self <= 1 - low)
+    outside = s.where(eps < 0, s.constant(float("nan"), eps.dtype), s.zero_like(eps))
+    return s.where(inside, grad / (self * (1 - self)), outside)
+
+
 @composite("logit(Tensor self, float? eps=None) -> Tensor", variants=UNARY, aliases=("special.logit",))
 def logit(self, eps):
     """log(self / (1 - self)), with self kept within [eps, 1 - eps] if eps is given."""
@@ -104,12 +113,35 @@ def logaddexp(x, y):
     return complex_log_sum(x, y) if x.dtype.is_complex else log_sum(x, y, s.exp, s.log1p)
 
 
+# The share of one operand in the sum, smooth where they tie.
+
+
+@gradient(logaddexp, "self")
+def logaddexp_gradient(grad, self, other):
+    return grad * s.conjugate(s.sigmoid(self - other))
+
+
+@gradient(logaddexp, "other")
+def logaddexp_other_gradient(grad, self, other):
+    return grad * s.conjugate(s.sigmoid(other - self))
+
+
 @pointwise(
     "logaddexp2(Tensor self, Tensor other) -> Tensor", dtypes=FLOATS, variants="function, method, out", expensive=True
 )
 def logaddexp2(x, y):
     """log2(2**self + 2**other)."""
     return log_sum(x, y, s.exp2, lambda z: s.log1p(z) * (1 / math.log(2)))
+
+
+@gradient(logaddexp2, "self")
+def logaddexp2_gradient(grad, self, other):
+    return grad * s.sigmoid((self - other) * math.log(2))
+
+
+@gradient(logaddexp2, "other")
+def logaddexp2_other_gradient(grad, self, other):
+    return grad * s.sigmoid((other - self) * math.log(2))
 
 
 product = partial(pointwise, dtypes=FLOATS, promote=INT_TO_FLOAT, expensive=True)
@@ -131,13 +163,38 @@ def xlogy(x, y):
     return product_with(x, y, s.log)
 
 
+@gradient(xlogy, "self")
+def xlogy_gradient(grad, self, other):
+    return grad * s.where((self == 0) & (other <= 0), s.zero_like(other), s.log(other))
+
+
+@gradient(xlogy, "other")
+def xlogy_other_gradient(grad, self, other):
+    return grad * self / other
+
+
 @product("special_xlog1py(Operand self, Operand other) -> Tensor", variants="function, out")
 def xlog1py(x, y):
     """self * log1p(other), and 0 where self is 0."""
     return product_with(x, y, s.log1p)
 
 
+@gradient(xlog1py, "self")
+def xlog1py_gradient(grad, self, other):
+    return grad * s.where((self == 0) & (other <= -1), s.zero_like(other), s.log1p(other))
+
+
+@gradient(xlog1py, "other")
+def xlog1py_other_gradient(grad, self, other):
+    return grad * self / (other + 1)
+
+
 @product("special_entr(Tensor self) -> Tensor", variants="function, out")
 def entr(x):
     """-self * log(self); 0 at 0, minus infinity for negative numbers."""
     return s.where(x > 0, -x * s.log(x), s.where(x == 0, s.zero_like(x), s.where(s.isnan(x), x, float("-inf"))))
+
+
+@gradient(entr, "self")
+def entr_gradient(grad, self):
+    return grad * (-s.log(self) - 1)

@@ -63,6 +63,21 @@ def smooth_error(x, y, beta):
     return s.where(z < beta, 0.5 * z * z / beta, z - 0.5 * beta)
 
 
+def bent(error, bound, inner, end):
+    """The gradient of a parabola that goes on as lines where the error meets the bounds; NaN for NaN."""
+    return s.where(error <= -bound, -end, s.where(error >= bound, end, inner))
+
+
+@gradient(smooth_error, "self")
+def smooth_error_gradient(grad, self, target, beta):
+    return bent(self - target, beta, grad * (self - target) / beta, grad)
+
+
+@gradient(smooth_error, "target")
+def smooth_error_target_gradient(grad, self, target, beta):
+    return -bent(self - target, beta, grad * (self - target) / beta, grad)
+
+
 @loss(
     "nn_smooth_l1_loss(Tensor self, Tensor target, int reduction=1, float beta=1.0) -> Tensor",
     node="SmoothL1LossBackward0",
@@ -81,6 +96,16 @@ def huber_error(x, y, delta):
     """A parabola for errors up to delta, a line beyond."""
     z = s.abs(x - y)
     return s.where(z <= delta, 0.5 * z * z, delta * (z - 0.5 * delta))
+
+
+@gradient(huber_error, "self")
+def huber_error_gradient(grad, self, target, delta):
+    return bent(self - target, delta, grad * (self - target), grad * delta)
+
+
+@gradient(huber_error, "target")
+def huber_error_target_gradient(grad, self, target, delta):
+    return -bent(self - target, delta, grad * (self - target), grad * delta)
 
 
 @loss(
@@ -108,7 +133,7 @@ def kl_log(x, t):
     return s.exp(t) * (t - x)
 
 
-@loss("kl_div(Tensor self, Tensor target, int reduction=1, *, bool log_target=False) -> Tensor")
+@loss("kl_div(Tensor self, Tensor target, int reduction=0, *, bool log_target=False) -> Tensor")
 def kl_div(self, target, reduction, log_target):
     """The Kullback-Leibler divergence of exp(self) from target (or from exp(target))."""
     for t in [self, target]:
@@ -165,10 +190,20 @@ def bce_logits(x, t):
     return (1 - t) * x + soft_maximum(-x)
 
 
+@gradient(bce_logits, "self")
+def bce_logits_gradient(grad, self, target):
+    return grad * (s.sigmoid(self) - target)
+
+
 @formula("_bce_logits_weighted(Tensor self, Tensor target, Tensor pos_weight) -> Tensor")
 def bce_logits_weighted(x, t, w):
     """_bce_logits with the positive class weighted."""
     return (1 - t) * x + (1 + (w - 1) * t) * soft_maximum(-x)
+
+
+@gradient(bce_logits_weighted, "self")
+def bce_logits_weighted_gradient(grad, self, target, pos_weight):
+    return grad * ((1 - target) - (1 + (pos_weight - 1) * target) * s.sigmoid(-self))
 
 
 @rule
@@ -182,7 +217,7 @@ def logistic_losses(self: "Tensor", target: "Tensor", pos_weight: "Tensor?") -> 
 
 
 @loss(
-    "binary_cross_entropy_with_logits(Tensor self, Tensor target, Tensor? weight=None, Tensor? pos_weight=None, int reduction=1) -> Tensor",
+    "binary_cross_entropy_with_logits(Tensor self, Tensor target, Tensor? weight=None, Tensor? pos_weight=None, int reduction=0) -> Tensor",
     node="BinaryCrossEntropyWithLogitsBackward0",
 )
 def binary_cross_entropy_with_logits(self, target, weight, pos_weight, reduction):
@@ -427,7 +462,7 @@ def cross_entropy_loss(self, target, weight, reduction, ignore_index, label_smoo
 # -- margins -----------------------------------------------------------------------------------------
 
 
-@loss("hinge_embedding_loss(Tensor self, Tensor target, float margin=1.0, int reduction=1) -> Tensor")
+@loss("hinge_embedding_loss(Tensor self, Tensor target, float margin=1.0, int reduction=0) -> Tensor")
 def hinge_embedding_loss(self, target, margin, reduction):
     """self where target is 1, max(0, margin - self) where it is -1."""
     apart = op.where(target != 1, (margin - self).clamp_min(0), 0)
@@ -436,7 +471,7 @@ def hinge_embedding_loss(self, target, margin, reduction):
 
 
 @loss(
-    "cosine_embedding_loss(Tensor input1, Tensor input2, Tensor target, float margin=0.0, int reduction=1) -> Tensor",
+    "cosine_embedding_loss(Tensor input1, Tensor input2, Tensor target, float margin=0.0, int reduction=0) -> Tensor",
     samples=lambda t: [((t(3, 4), t(3, 4), t.of([1, -1, 1])), {})],
 )
 def cosine_embedding_loss(input1, input2, target, margin, reduction):
@@ -458,7 +493,7 @@ def cosine_embedding_loss(input1, input2, target, margin, reduction):
     )
 
 
-@loss("margin_ranking_loss(Tensor input1, Tensor input2, Tensor target, float margin=0.0, int reduction=1) -> Tensor")
+@loss("margin_ranking_loss(Tensor input1, Tensor input2, Tensor target, float margin=0.0, int reduction=0) -> Tensor")
 def margin_ranking_loss(input1, input2, target, margin, reduction):
     """max(0, margin - target * (input1 - input2)): input1 should rank higher where target is 1."""
     return reduced((-target * (input1 - input2) + margin).clamp_min(0), reduction)
@@ -560,7 +595,7 @@ def multi_margin_loss(self, target, p, margin, weight, reduction):
 
 
 @loss(
-    "triplet_margin_loss(Tensor anchor, Tensor positive, Tensor negative, float margin=1.0, float p=2.0, float eps=1e-06, bool swap=False, int reduction=1) -> Tensor"
+    "triplet_margin_loss(Tensor anchor, Tensor positive, Tensor negative, float margin=1.0, float p=2.0, float eps=1e-06, bool swap=False, int reduction=0) -> Tensor"
 )
 def triplet_margin_loss(anchor, positive, negative, margin, p, eps, swap, reduction):
     """max(0, margin + distance(anchor, positive) - distance(anchor, negative))."""
@@ -603,7 +638,7 @@ def _ctc_loss_backward(grad_output, log_probs, targets, input_lengths, target_le
 
 
 @loss(
-    "ctc_loss(Tensor log_probs, Tensor targets, Tensor input_lengths, Tensor target_lengths, int blank=0, int reduction=1, bool zero_infinity=False) -> Tensor",
+    "ctc_loss(Tensor log_probs, Tensor targets, Tensor input_lengths, Tensor target_lengths, int blank=0, int reduction=0, bool zero_infinity=False) -> Tensor",
     samples=lambda t: [((t(6, 2, 5), t.of([[1, 2, 2], [3, 1, 4]]), t.of([6, 5]), t.of([3, 2])), {})],
     constraints={"log_probs": "log_probabilities"},
     tags=frozenset({"reads_values", "first_order"}),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tocha.ir import dtypes as dt
 from tocha.operators.record import composite, gradient, native, op, rule
-from tocha.operators.rules import Out, broadcast_shapes
+from tocha.operators.rules import Out, broadcast_shapes, fill_value
 
 _DYNAMIC = frozenset({"dynamic"})
 _ANY_DEVICE = frozenset({"any_device"})
@@ -23,9 +23,7 @@ def masked_fill(self, mask, value):
         raise RuntimeError(
             f"[masked_fill] only a 0-dimensional value tensor is supported, but got tensor with {value.ndim} dimension(s)."
         )
-    if value.is_complex() and not self.is_complex():
-        raise RuntimeError(f"[masked_fill] value cannot be converted to type {self.dtype} without overflow")
-    return op.where(mask, value.to(self.dtype), self)
+    return op.where(mask, fill_value(value, self.dtype), self)
 
 
 @rule

@@ -29,6 +29,8 @@ UNARY = "function, method, inplace, out"
 BINARY = "function, method, inplace_method, out"
 
 COMMON, INT_TO_FLOAT = "common", "int_to_float"
+# Type codes of the compute dtype; they differ in how numbers become elements of it (docs/inside/operators.md).
+AS_COMPUTED = ("T", "checked", "number", "scalar", "rounded")
 SAME, SUM_LIKE, TO_BOOL = "same", "sum_like", "to_bool"
 
 
@@ -48,7 +50,9 @@ class Operator:
     types: dict[str, Any] | None = None  # dtypes of out, in, params where not T; check
     expensive: bool = False
     operator: str | None = None  # Python's operator method, e.g. __add__
-    reverse: str | None = None  # __radd__, where the swapped form is this operator with arguments swapped
+    reverse: str | None = (
+        None  # the operator method whose form with a number first this is: called with (tensor, number)
+    )
     shape: Callable | None = None  # native: the rule for its outputs
     kernel: str = ""  # native: the C++ function
     each: Operator | None = None  # foreach: what happens to each tensor of the lists

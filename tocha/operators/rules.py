@@ -156,6 +156,12 @@ def number(x: "Operand") -> "Scalar":
     return Number(x)
 
 
+@intrinsic("fill_value")
+def fill_value(value: "Operand", dtype: "dtype") -> "Tensor":
+    """What a fill writes, in the dtype of what it is written to; a number must be one that the dtype can hold."""
+    return value.to(dtype)
+
+
 @intrinsic("check_same_device_list")
 def check_same_device(op: "str", tensors: "Tensor[]") -> "none":
     pass
@@ -190,9 +196,9 @@ def recording() -> "bool":
     return False
 
 
-@intrinsic("autograd::wanted")
+@intrinsic("wants_gradient")
 def wants_gradient(t: "Tensor") -> "bool":
-    """Whether what is computed from t will be differentiated."""
+    """Whether what is computed from t will be differentiated, or may carry tangents along."""
     return False
 
 

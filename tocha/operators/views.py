@@ -648,10 +648,17 @@ def as_strided_gradient(grad, self, size, stride, storage_offset):
     if grad.numel() == 0 or self.numel() == 0:
         return op.zeros(self.shape, dtype=grad.dtype, device=grad.device)
     length = max(last_element(self.shape, self.strides, base), last_element(size, stride, offset)) + 1
+    sizes = list(size)
+    repeated: "int[]" = []
+    for i in range(len(size)):
+        if stride[i] == 0 and size[i] > 1:
+            repeated.append(i)
+            sizes[i] = 1
+    total = grad.sum(repeated, keepdim=True) if len(repeated) > 0 else grad
     places = op.arange(length, device=grad.device)
-    from_view = places.as_strided(size, stride, offset).reshape([grad.numel()])
+    from_view = places.as_strided(sizes, stride, offset).reshape([total.numel()])
     flat = op.zeros([length], dtype=grad.dtype, device=grad.device).index_add(
-        0, from_view, grad.reshape([grad.numel()])
+        0, from_view, total.reshape([total.numel()])
     )
     own = places.as_strided(self.shape, self.strides, base).reshape([self.numel()])
     counts = op.bincount(own, minlength=length).clamp(min=1)

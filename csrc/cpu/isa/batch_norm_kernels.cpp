@@ -27,26 +27,48 @@ inline void for_vectors(Runs r, Whole whole, Part part) {
   }
 }
 
+// Calls f(runs) for pieces of the runs of not too many elements: long sums are made of sums of pieces, so that they
+// keep their digits.
+template <class T, class F>
+inline void for_pieces(Runs r, F f) {
+  constexpr int64_t most = 128 * kWidth<T>;
+  const int64_t samples = r.n < most ? most / r.n : 1;
+  for (int64_t k = 0; k < r.samples; k += samples) {
+    for (int64_t i = 0; i < r.n; i += most) {
+      f(k * r.stride + i,
+        Runs{samples < r.samples - k ? samples : r.samples - k, r.stride, most < r.n - i ? most : r.n - i});
+    }
+  }
+}
+
 // Two passes over what is in the cache: no cancellation.
 template <class T>
 void moments_of(const T* x, Runs r, T* mean, T* deviation) {
-  Vec<T> sum[2] = {}, square[2] = {};
-  for_vectors<T>(
-      r, [&](int64_t i, int s) { sum[s] += rows::load(x + i); },
-      [&](int64_t i, int64_t n) { sum[1] += rows::load_part(x + i, n); });
-  const T m = rows::sum_lanes<T>(sum[0] + sum[1]) / static_cast<T>(r.samples * r.n);
-  for_vectors<T>(
-      r,
-      [&](int64_t i, int s) {
-        const Vec<T> d = rows::load(x + i) - m;
-        square[s] += d * d;
-      },
-      [&](int64_t i, int64_t n) {
-        const Vec<T> d = rows::keep_part<T>(rows::load_part(x + i, n) - m, n);
-        square[1] += d * d;
-      });
+  double total = 0, squares = 0;
+  for_pieces<T>(r, [&](int64_t at, Runs piece) {
+    Vec<T> sum[2] = {};
+    for_vectors<T>(
+        piece, [&](int64_t i, int s) { sum[s] += rows::load(x + at + i); },
+        [&](int64_t i, int64_t n) { sum[1] += rows::load_part(x + at + i, n); });
+    total += static_cast<double>(rows::sum_lanes<T>(sum[0] + sum[1]));
+  });
+  const T m = static_cast<T>(total / static_cast<double>(r.samples * r.n));
+  for_pieces<T>(r, [&](int64_t at, Runs piece) {
+    Vec<T> square[2] = {};
+    for_vectors<T>(
+        piece,
+        [&](int64_t i, int s) {
+          const Vec<T> d = rows::load(x + at + i) - m;
+          square[s] += d * d;
+        },
+        [&](int64_t i, int64_t n) {
+          const Vec<T> d = rows::keep_part<T>(rows::load_part(x + at + i, n) - m, n);
+          square[1] += d * d;
+        });
+    squares += static_cast<double>(rows::sum_lanes<T>(square[0] + square[1]));
+  });
   *mean = m;
-  *deviation = rows::sum_lanes<T>(square[0] + square[1]);
+  *deviation = static_cast<T>(squares);
 }
 
 template <class T>
@@ -58,21 +80,26 @@ void affine_of(const T* x, T* y, Runs r, T scale, T shift) {
 
 template <class T>
 void products_of(const T* g, const T* x, Runs r, T mean, T* sum, T* product) {
-  Vec<T> sums[2] = {}, along[2] = {};
-  for_vectors<T>(
-      r,
-      [&](int64_t i, int s) {
-        const Vec<T> v = rows::load(g + i);
-        sums[s] += v;
-        along[s] += v * (rows::load(x + i) - mean);
-      },
-      [&](int64_t i, int64_t n) {
-        const Vec<T> v = rows::load_part(g + i, n);
-        sums[1] += v;
-        along[1] += v * (rows::load_part(x + i, n) - mean);
-      });
-  *sum = rows::sum_lanes<T>(sums[0] + sums[1]);
-  *product = rows::sum_lanes<T>(along[0] + along[1]);
+  double total = 0, products = 0;
+  for_pieces<T>(r, [&](int64_t at, Runs piece) {
+    Vec<T> sums[2] = {}, along[2] = {};
+    for_vectors<T>(
+        piece,
+        [&](int64_t i, int s) {
+          const Vec<T> v = rows::load(g + at + i);
+          sums[s] += v;
+          along[s] += v * (rows::load(x + at + i) - mean);
+        },
+        [&](int64_t i, int64_t n) {
+          const Vec<T> v = rows::load_part(g + at + i, n);
+          sums[1] += v;
+          along[1] += v * (rows::load_part(x + at + i, n) - mean);
+        });
+    total += static_cast<double>(rows::sum_lanes<T>(sums[0] + sums[1]));
+    products += static_cast<double>(rows::sum_lanes<T>(along[0] + along[1]));
+  });
+  *sum = static_cast<T>(total);
+  *product = static_cast<T>(products);
 }
 
 template <class T>

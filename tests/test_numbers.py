@@ -1,0 +1,133 @@
+"""Python numbers on their way into elements: rounding to half types, and refusal of what a dtype cannot hold."""
+
+from __future__ import annotations
+
+import operator
+
+import numpy as np
+import pytest
+
+import tocha
+
+INF, NAN = float("inf"), float("nan")
+
+
+def rounded(x: np.ndarray) -> list:
+    return tocha.from_numpy(x.astype(np.float32)).bfloat16().tolist()
+
+
+def test_products_take_numbers_in_full() -> None:
+    x = np.arange(1, 200, dtype=np.float32)
+    b = tocha.from_numpy(x).bfloat16()
+    x = b.float().numpy()
+    assert (b * 0.1).tolist() == (0.1 * b).tolist() == rounded(x * np.float32(0.1))
+    assert (b / 0.1).tolist() == rounded(x / np.float32(0.1))
+    assert (b * tocha.tensor(0.1)).tolist() == rounded(x * np.float32(0.1))
+    assert b.clone().mul_(0.1).tolist() == tocha._foreach_mul([b], 0.1)[0].tolist() == rounded(x * np.float32(0.1))
+    assert tocha.lerp(b, b + 1, 0.1).dtype == tocha.bfloat16
+
+
+def test_other_operators_round_numbers_first() -> None:
+    b = tocha.arange(1, 200).bfloat16()
+    tenth = tocha.tensor(0.1).bfloat16()
+    for f in (operator.add, operator.sub, operator.mod, operator.pow, operator.eq, operator.lt):
+        assert f(b, 0.1).tolist() == f(b, tenth).tolist(), f
+    assert (b == 257.0).tolist() == (b == 256.0).tolist()
+    assert tocha.add(b, b, alpha=0.1).tolist() == tocha.add(b, b, alpha=tenth.item()).tolist()
+    whole = tocha.full((199,), 257)  # so are integers that come as a tensor
+    assert (b + whole).tolist() == (b + 256.0).tolist()
+
+
+def test_a_wider_out_gets_rounded_results() -> None:
+    b = tocha.linspace(0, 3, 50).bfloat16()
+    out = tocha.empty(50)
+    assert tocha.exp(b, out=out).tolist() == tocha.exp(b).tolist()
+
+
+def test_a_number_divided_is_its_product_with_the_reciprocal() -> None:
+    x = np.linspace(0.1, 9, 200, dtype=np.float32)
+    assert (7 / tocha.from_numpy(x)).tolist() == ((np.float32(1) / x) * np.float32(7)).tolist()
+    assert (1 / tocha.tensor([0.0, -0.0, INF])).tolist() == [INF, -INF, 0]
+    assert (2 / tocha.tensor([4, 5])).tolist() == (tocha.tensor([4.0, 5.0]).reciprocal() * 2).tolist()
+    x = tocha.tensor([2.0], requires_grad=True)
+    y = 7 / x
+    assert type(y.grad_fn).__name__ == "MulBackward0"
+    y += 1
+    y.sum().backward()
+    assert x.grad is not None and x.grad.tolist() == [-1.75]
+
+
+FILLS = {
+    "full": lambda d, v: tocha.full((1,), v, dtype=d),
+    "fill_": lambda d, v: tocha.zeros(1, dtype=d).fill_(v),
+    "masked_fill": lambda d, v: tocha.zeros(1, dtype=d).masked_fill(tocha.tensor([True]), v),
+    "masked_fill_": lambda d, v: tocha.zeros(1, dtype=d).masked_fill_(tocha.tensor([True]), v),
+    "index_fill": lambda d, v: tocha.zeros(1, dtype=d).index_fill(0, tocha.tensor([0]), v),
+    "scatter": lambda d, v: tocha.zeros(1, dtype=d).scatter(0, tocha.tensor([0]), v),
+}
+
+
+@pytest.mark.parametrize("f", FILLS.values(), ids=FILLS.keys())
+def test_fills_refuse_what_does_not_fit(f) -> None:
+    for dtype, number in (
+        (tocha.int64, 2**63), (tocha.int64, NAN), (tocha.int64, INF), (tocha.int64, 1e19), (tocha.uint8, 300),
+        (tocha.uint8, -0.5), (tocha.uint8, -256), (tocha.int8, 2**64 - 1), (tocha.float32, 1e300), (tocha.float64, 1 + 2j),
+    ):  # fmt: skip
+        with pytest.raises(RuntimeError, match="value cannot be converted to type .* without overflow"):
+            f(dtype, number)
+    assert f(tocha.int64, 1.9).tolist() == [1]
+    assert f(tocha.uint8, -1).tolist() == [255]
+    assert f(tocha.bool, NAN).tolist() == [True]
+    assert f(tocha.float32, INF).tolist() == [INF]
+    assert f(tocha.float64, 1 + 0j).tolist() == [1]
+
+
+def test_names_of_types_in_the_message() -> None:
+    for dtype, name in ((tocha.int32, "int"), (tocha.int64, "int64_t"), (tocha.uint8, "uint8_t")):
+        with pytest.raises(RuntimeError, match=f"to type {name} without overflow"):
+            tocha.full((1,), 2**63, dtype=dtype)
+
+
+def test_filled_half_types_round_to_infinity() -> None:
+    assert tocha.full((2,), 1e300, dtype=tocha.float16).tolist() == [INF, INF]
+    with pytest.raises(RuntimeError, match="c10::Half without overflow"):
+        tocha.zeros(2, dtype=tocha.float16).masked_fill(tocha.tensor([True, False]), 70000)
+
+
+def test_parameters_and_bounds_are_checked_and_operands_wrap() -> None:
+    x = tocha.ones(2, dtype=tocha.uint8)
+    for refused in (
+        lambda: x.clamp(0, 300),
+        lambda: x.clamp_(max=300),
+        lambda: tocha.where(tocha.tensor([True, False]), x, 300),
+        lambda: x.add(x, alpha=300),
+        lambda: tocha.nn.functional.threshold(x, 2, 300),
+        lambda: tocha.linspace(0, 300, 3, dtype=tocha.uint8),
+        lambda: tocha.zeros(1, dtype=tocha.int64).masked_fill(tocha.tensor([True]), tocha.tensor(NAN)),
+    ):
+        with pytest.raises(RuntimeError, match="value cannot be converted to type"):
+            refused()
+    assert (x + 300).tolist() == [45, 45]
+    assert (x * 300).tolist() == [44, 44]
+
+
+def test_assigned_ints_are_int64() -> None:
+    x = tocha.zeros(2, dtype=tocha.int64)
+    for index in (0, slice(0, 1), tocha.tensor([0])):
+        with pytest.raises(ValueError, match="Overflow when unpacking long long"):
+            x[index] = 2**63
+    with pytest.raises(RuntimeError, match="without overflow"):
+        x[0] = NAN
+    assert x.tolist() == [0, 0]
+
+
+def test_elements_of_floats_may_overflow() -> None:
+    assert tocha.tensor([1e300]).tolist() == [INF]
+    with pytest.raises(RuntimeError, match="to type uint8 without overflow"):
+        tocha.tensor([300], dtype=tocha.uint8)
+
+
+def test_integrals_of_bytes() -> None:
+    y = tocha.tensor([200, 200, 200], dtype=tocha.uint8)
+    assert tocha.trapezoid(y, dx=1.0).item() == 528  # the sum of the ends wraps around, the sum of all does not
+    assert tocha.trapezoid(tocha.empty(2, 0), dx=2.0).tolist() == [0, 0]

@@ -49,10 +49,9 @@ class Operator:
     expensive: bool = False
     operator: str | None = None  # Python's operator method, e.g. __add__
     reverse: str | None = None  # __radd__, where the swapped form is this operator with arguments swapped
-    shape: Callable | None = None  # native: the rule for its outputs
     kernel: str = ""  # native: the C++ function
+    facts: Callable | None = None  # native, dynamic: the rule for its results on facts
     each: Operator | None = None  # foreach: what happens to each tensor of the lists
-    reduce: Any = None  # reduction: its Fold
     gradients: dict[tuple[str, ...], Callable] = field(default_factory=dict)  # by the inputs they are for
     constants: tuple[str, ...] = ()  # tensors that no gradient is defined for: they are refused if they want one
     # What an input must be, by its name: hermitian, triangular, log_probabilities (docs/inside/operators.md).
@@ -223,6 +222,20 @@ def gradient(o: Operator, *inputs: str) -> Callable:
     return decorate
 
 
+def facts(*records: Operator) -> Callable:
+    """Registers the rule for the results of `dynamic` operators on facts: Facts, or what shape rules return.
+
+    It runs as Python only. Sizes that depend on elements are `interpreter.current().unknown_size(...)`.
+    """
+
+    def decorate(f: Callable) -> Callable:
+        for o in records:
+            o.facts = f
+        return f
+
+    return decorate
+
+
 def rule(f: Callable) -> Callable:
     """Marks a helper written in the translatable subset; its annotations give the types."""
     f._tocha_rule = True  # type: ignore[attr-defined]
@@ -240,9 +253,11 @@ def intrinsic(cpp: str) -> Callable:
 
 
 class Namespace:
-    """`op.cat(...)` inside a body. The build translates such calls; on graph values they go to the
-    class of the first value among the arguments, which says how it takes operators (`__tocha_op__`).
+    """`op.cat(...)` inside a body. The build translates such calls; run as Python they go to the class of the first graph
+    value among the arguments (`__tocha_op__`), else to the interpreter (tocha.operators.interpreter), which enters itself.
     """
+
+    interpret: Callable[[str, tuple, dict[str, Any]], Any]
 
     def __getattr__(self, name: str) -> Callable:
         def call(*args: Any, **kwargs: Any) -> Any:
@@ -250,7 +265,7 @@ class Namespace:
                 take = getattr(type(value), "__tocha_op__", None)
                 if take is not None:
                     return take(name, args, kwargs)
-            raise TypeError(f"op.{name} needs a graph value among its arguments")
+            return Namespace.interpret(name, args, kwargs)
 
         call.__name__ = name
         return call

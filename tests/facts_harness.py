@@ -49,7 +49,7 @@ def described(value: Any) -> Any:
     if isinstance(value, list | tuple):
         return [described(v) for v in value]
     if isinstance(value, Facts):
-        return (tuple(value.sizes), meaningful(value.sizes, value.steps), value.dtype.name, str(value.device), value.conj, value.neg)
+        return (tuple(value.sizes), meaningful(value.sizes, value.steps), value.dtype.name, str(value.device), value.conjugated, value.negated)
     if isinstance(value, tocha.Tensor):
         return (
             tuple(value.shape),

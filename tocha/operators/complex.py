@@ -47,7 +47,7 @@ def imag_facts(self):
 def part_of(z, which):
     """The real (0) or imaginary (1) parts of complex numbers, as facts: every other number of the same memory."""
     part = z.with_geometry(z.sizes, [2 * s for s in z.steps], 2 * z.offset + which, dt.real_of(z.dtype))
-    part.neg, part.conj = z.neg != (z.conj and which == 1), False
+    part.negated, part.conjugated = z.negated != (z.conjugated and which == 1), False
     return part
 
 
@@ -68,7 +68,7 @@ def view_as_real(self):
 
 @facts(view_as_real)
 def view_as_real_facts(self):
-    if not self.dtype.is_complex or self.conj:
+    if not self.dtype.is_complex or self.conjugated:
         raise RuntimeError(f"[view_as_real] is only defined for complex tensors whose conjugation is written out: got {self}")
     return self.with_geometry([*self.sizes, 2], [*(2 * s for s in self.steps), 1], 2 * self.offset, dt.real_of(self.dtype))
 
@@ -127,7 +127,7 @@ def conj_facts(self):
     if not self.dtype.is_complex:
         return self
     view = self.with_geometry(self.sizes, self.steps, self.offset)
-    view.conj = not self.conj
+    view.conjugated = not self.conjugated
     return view
 
 
@@ -144,7 +144,7 @@ def _neg_view(self):
 @facts(_neg_view)
 def neg_view_facts(self):
     view = self.with_geometry(self.sizes, self.steps, self.offset)
-    view.neg = not self.neg
+    view.negated = not self.negated
     return view
 
 

@@ -34,7 +34,7 @@ class Memory:
 class Facts:
     """What is known of a tensor without its elements."""
 
-    __slots__ = ("_contiguous", "base", "conj", "device", "dtype", "memory", "neg", "number", "offset", "requires_grad", "sizes", "steps")
+    __slots__ = ("_contiguous", "base", "conjugated", "device", "dtype", "memory", "negated", "number", "offset", "requires_grad", "sizes", "steps")
 
     def __init__(
         self,
@@ -44,8 +44,8 @@ class Facts:
         strides: Sequence[Any] | None = None,
         offset: Any = 0,
         memory: Memory | None = None,
-        conj: bool = False,
-        neg: bool = False,
+        conjugated: bool = False,
+        negated: bool = False,
         requires_grad: bool = False,
         base: Facts | None = None,
         number: Any = None,
@@ -55,7 +55,7 @@ class Facts:
         self.steps = tuple(layout.contiguous_strides(self.sizes) if strides is None else strides)
         self.offset, self.dtype, self.device = offset, dtype, device
         self.memory = memory if memory is not None else Memory()
-        self.conj, self.neg, self.requires_grad, self.base = conj, neg, requires_grad, base
+        self.conjugated, self.negated, self.requires_grad, self.base = conjugated, negated, requires_grad, base
         self.number = number  # the Python number that a 0-d operand is
 
     # -- what rules ask; lists, as they are in C++, and fresh ones, since rules may write into theirs
@@ -117,10 +117,10 @@ class Facts:
         return self.dtype.is_floating
 
     def is_conj(self) -> bool:
-        return self.conj
+        return self.conjugated
 
     def is_neg(self) -> bool:
-        return self.neg
+        return self.negated
 
     def element_size(self) -> int:
         return self.dtype.itemsize
@@ -151,7 +151,7 @@ class Facts:
         """A view of it."""
         root = self.base if self.base is not None else self
         return Facts(
-            sizes, dtype or self.dtype, self.device, strides, offset, self.memory, self.conj, self.neg, base=root
+            sizes, dtype or self.dtype, self.device, strides, offset, self.memory, self.conjugated, self.negated, base=root
         )
 
 

@@ -35,7 +35,7 @@ class _Running(threading.local):
 
     def __init__(self) -> None:
         self.interpreters: list[Interpreter] = []
-        self.within: Operator | None = None
+        self.within: Callable | None = None
 
 
 _running = _Running()
@@ -135,7 +135,7 @@ def filled(b: Bound, args: tuple, kwargs: dict[str, Any]) -> Any:
 
 
 @lru_cache(maxsize=4096)
-def _resolved(name: str, types: tuple, keywords: tuple, within: Operator | None) -> Match:
+def _resolved(name: str, types: tuple, keywords: tuple, within: Callable | None) -> Match:
     return resolve(name, types, dict(keywords), within)
 
 
@@ -236,7 +236,7 @@ class Interpreter:
     @contextmanager
     def inside(self, o: Operator) -> Iterator[None]:
         """While o's body runs, calls of its name mean other overloads, and operators come here."""
-        before, _running.within = _running.within, o
+        before, _running.within = _running.within, o.body
         _running.interpreters.append(self)
         try:
             yield

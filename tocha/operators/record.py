@@ -6,11 +6,13 @@ nothing else lists operators.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
 from tocha.ir import dtypes as dt
+from tocha.operators.facts import Scalar
 from tocha.operators.schema import Schema, parse
 
 BOOL = (dt.bool_,)
@@ -87,6 +89,10 @@ class Operator:
         """The Python name inside its namespace: special_erf is erf in special."""
         prefix = f"{self.namespace}_"
         return self.name.removeprefix(prefix) if self.namespace else self.name
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """A body that calls another record by its Python name means the operator."""
+        return getattr(op, self.name)(*args, **kwargs)
 
     def __repr__(self) -> str:
         return f"<{self.kind} {self.schema.text}>"
@@ -239,7 +245,20 @@ def facts(*records: Operator) -> Callable:
 def rule(f: Callable) -> Callable:
     """Marks a helper written in the translatable subset; its annotations give the types."""
     f._tocha_rule = True  # type: ignore[attr-defined]
-    return f
+    return _taking_scalars(f)
+
+
+def _taking_scalars(f: Callable) -> Callable:
+    """f, which may be given plain numbers for Scalars: the translator makes Scalars of them, and so does this."""
+    at = {i for i, t in enumerate(f.__annotations__.values()) if t.strip("\"'") in ("Scalar", "Scalar?")}
+    if not at:
+        return f
+
+    @functools.wraps(f)
+    def call(*args: Any) -> Any:
+        return f(*(Scalar(a) if i in at and a is not None else a for i, a in enumerate(args)))
+
+    return call
 
 
 def intrinsic(cpp: str) -> Callable:
@@ -247,7 +266,7 @@ def intrinsic(cpp: str) -> Callable:
 
     def decorate(f: Callable) -> Callable:
         f._tocha_intrinsic = cpp  # type: ignore[attr-defined]
-        return f
+        return _taking_scalars(f)
 
     return decorate
 

@@ -6,7 +6,7 @@ tuple of such types. Overloads are tried in the order of definition, first witho
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 
@@ -117,12 +117,12 @@ def candidates(name: str) -> tuple[tuple[Operator, ...], bool]:
     return tuple(o for o in overloads(name[:-1]) if "inplace" in o.variants), True
 
 
-def resolve(name: str, args: Sequence, kwargs: Mapping[str, object], within: Operator | None = None) -> Match:
+def resolve(name: str, args: Sequence, kwargs: Mapping[str, object], within: Callable | None = None) -> Match:
     """The overload that fits. A body (`within`) that calls its own name means another overload."""
     found, inplace = candidates(name)
     if not found:
         raise NoOverload(f"no operator is called {name}")
-    found = tuple(o for o in found if o is not within)
+    found = tuple(o for o in found if o.body is not within)
     problems = []
     for numbers_as_tensors in (False, True):
         for o in found:

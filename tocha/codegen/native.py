@@ -9,6 +9,7 @@ import ast
 import inspect
 import textwrap
 from collections.abc import Callable
+from typing import Any
 
 from tocha.codegen.native_types import (
     BINARY,
@@ -35,7 +36,13 @@ from tocha.codegen.native_types import (
     tuple_items,
     unify,
 )
-from tocha.operators.record import Operator, overloads
+from tocha.operators.record import Operator
+from tocha.operators.resolve import Bound, NoOverload, resolve
+
+
+def typed(v: Value) -> Any:
+    """What the resolver of overloads sees of a value: displays are tuples of types."""
+    return tuple(typed(i) for i in v.items) if v.items else v.type
 
 
 class Translator:
@@ -51,7 +58,7 @@ class Translator:
     ):
         """With `finish`, what is returned is what it makes of a value: of one that an operator gives, it also gets that
         operator and its arguments."""
-        self.function = function
+        self.function = function = inspect.unwrap(function)
         self.returns = returns
         self.use_rule = use_rule
         self.types: dict[str, str] = dict(parameters)
@@ -710,61 +717,25 @@ class Translator:
         return Value(f"{cpp}({', '.join(codes)})", returns)
 
     def op_call(self, name: str, args: list[Value], kwargs: dict[str, Value]) -> Value:
-        candidates = [o for o in overloads(name) if o.body is not self.function]
-        inplace = not candidates and name.endswith("_")
-        if inplace:
-            candidates = [o for o in overloads(name[:-1]) if "inplace" in o.variants]
-        if not candidates:
-            raise TranslationError(f"no operator {name}")
-        candidates = [
-            o for o in candidates if o.body is not self.function
-        ]  # a body that calls its name means another overload
-        problems = []
-        # a number becomes a tensor only where no other overload takes the number
-        for o, wrap_numbers in [(o, False) for o in candidates] + [(o, True) for o in candidates]:
-            try:
-                codes = self.bind(o, args, kwargs, wrap_numbers)
-            except TranslationError as e:
-                problems.append(f"{o.schema.text}: {e}")
-                continue
-            suffix = "_" if inplace else ""
-            value = Value(f"ops::{o.cpp_name}{suffix}({', '.join(codes)})", return_type(o))
-            if not inplace:
-                self.last_call = value, o, codes
-            return value
-        raise TranslationError(f"no overload of {name} fits: " + "; ".join(problems[len(candidates) :]))
+        try:
+            found = resolve(name, [typed(v) for v in args], {k: typed(v) for k, v in kwargs.items()}, self.function)
+        except NoOverload as e:
+            raise TranslationError(str(e)) from None
+        codes = [self.argument(b, args, kwargs) for b in found.arguments]
+        value = Value(f"ops::{found.operator.cpp_name}{'_' if found.inplace else ''}({', '.join(codes)})", return_type(found.operator))
+        if not found.inplace:
+            self.last_call = value, found.operator, codes
+        return value
 
-    def bind(self, o: Operator, args: list[Value], kwargs: dict[str, Value], wrap_numbers: bool) -> list[str]:
-        codes = []
-        positional = list(args)
-        left = dict(kwargs)
-        for i, a in enumerate(o.schema.arguments):
-            if positional and not a.keyword_only:
-                # loose ints for a list: x.view(2, 3)
-                if a.type == "int[]" and a.size is None and positional[0].type == "int":
-                    items = self.display(positional)
-                    positional = []
-                    v: Value | None = items
-                else:
-                    v = positional.pop(0)
-            else:
-                v = left.pop(a.name, None)
-                if v is None and i == 0:
-                    v = left.pop("input", None)
-            if v is None:
-                if a.default is None:
-                    raise TranslationError(f"{a.name} is missing")
-                codes.append(default_cpp(a))
-                continue
-            if a.type == "int[]" and a.size and v.type == "int":
-                codes.append(f"Ints({a.size}, {v.code})")
-                continue
-            if a.type == "Tensor" and v.type in (*NUMBERS, "Scalar") and not wrap_numbers:
-                raise TranslationError(f"a number where {a.name} is a tensor")
-            codes.append(coerce(v, a.type))
-        if positional or left:
-            raise TranslationError("too many arguments")
-        return codes
+    def argument(self, b: Bound, args: list[Value], kwargs: dict[str, Value]) -> str:
+        """C++ for an operator's argument."""
+        a = b.argument
+        if b.source is None:
+            return default_cpp(a)
+        if b.loose:
+            return coerce(self.display(args[b.source :]), a.type)  # type: ignore[misc]
+        v = args[b.source] if isinstance(b.source, int) else kwargs[b.source]
+        return f"Ints({a.size}, {v.code})" if a.type == "int[]" and a.size and v.type == "int" else coerce(v, a.type)
 
     # -- builtins ----------------------------------------------------------------------------------
 

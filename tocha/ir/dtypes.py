@@ -74,6 +74,10 @@ class DType:
         return self.kind is Kind.FLOATING
 
     @property
+    def is_floating_point(self) -> bool:
+        return self.kind is Kind.FLOATING
+
+    @property
     def is_complex(self) -> bool:
         return self.kind is Kind.COMPLEX
 

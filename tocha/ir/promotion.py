@@ -7,6 +7,7 @@ from enum import IntEnum
 
 from tocha.ir import dtypes as dt
 from tocha.ir.dtypes import DType, Kind
+from tocha.ir.sym_types import SymBool, SymFloat, SymInt
 
 _KINDS = {Kind.BOOLEAN: 0, Kind.INTEGER: 1, Kind.FLOATING: 2, Kind.COMPLEX: 3}
 
@@ -34,13 +35,21 @@ def promote_types(a: DType, b: DType) -> DType:
     return a if a.itemsize > b.itemsize else b
 
 
-def number_dtype(value: bool | int | float | complex, default: DType = dt.float32) -> DType:
+def can_cast(source: DType, target: DType) -> bool:
+    if source.is_complex and not target.is_complex:
+        return False
+    if source.is_floating and not target.is_differentiable:
+        return False
+    return source is dt.bool_ or target is not dt.bool_
+
+
+def number_dtype(value: object, default: DType = dt.float32) -> DType:
     """The dtype a Python number brings along."""
-    if isinstance(value, bool):
+    if isinstance(value, bool | SymBool):
         return dt.bool_
-    if isinstance(value, int):
+    if isinstance(value, int | SymInt):
         return dt.int64
-    return default if isinstance(value, float) else dt.complex_of(default)
+    return default if isinstance(value, float | SymFloat) else dt.complex_of(default)
 
 
 def result_type(operands: Iterable[tuple[DType, Priority]]) -> DType:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tocha.ir import dtypes as dt
 from tocha.ir import scalar as s
-from tocha.operators.record import COMPLEX, FLOATS, INT_TO_FLOAT, UNARY, composite, gradient, native, op, pointwise
+from tocha.operators.record import COMPLEX, FLOATS, INT_TO_FLOAT, UNARY, composite, facts, gradient, native, op, pointwise
 
 VIEW = frozenset({"any_device", "dynamic", "view"})  # the kernel makes a view
 EXACT = frozenset({"exact_out"})
@@ -15,6 +15,11 @@ EXACT = frozenset({"exact_out"})
 @native("real(Tensor self) -> Tensor", variants="function, property", tags=VIEW)
 def real(self):
     """The real parts, as a view; a real tensor itself."""
+
+
+@facts(real)
+def real_facts(self):
+    return part_of(self, 0) if self.dtype.is_complex else self
 
 
 @gradient(real, "self")
@@ -32,6 +37,20 @@ def imag(self):
     """The imaginary parts, as a view."""
 
 
+@facts(imag)
+def imag_facts(self):
+    if not self.dtype.is_complex:
+        raise RuntimeError(f"[imag] is not implemented for tensors with non-complex dtypes: got {self.dtype}")
+    return part_of(self, 1)
+
+
+def part_of(z, which):
+    """The real (0) or imaginary (1) parts of complex numbers, as facts: every other number of the same memory."""
+    part = z.with_geometry(z.sizes, [2 * s for s in z.steps], 2 * z.offset + which, dt.real_of(z.dtype))
+    part.negated, part.conjugated = z.negated != (z.conjugated and which == 1), False
+    return part
+
+
 @gradient(imag, "self")
 def imag_gradient(grad):
     return op.complex(op.zeros_like(grad), grad)
@@ -45,6 +64,13 @@ def imag_gradient(grad):
 )
 def view_as_real(self):
     """The real and imaginary parts as a last dim of size 2, sharing memory."""
+
+
+@facts(view_as_real)
+def view_as_real_facts(self):
+    if not self.dtype.is_complex or self.conjugated:
+        raise RuntimeError(f"[view_as_real] is only defined for complex tensors whose conjugation is written out: got {self}")
+    return self.with_geometry([*self.sizes, 2], [*(2 * s for s in self.steps), 1], 2 * self.offset, dt.real_of(self.dtype))
 
 
 @gradient(view_as_real, "self")
@@ -61,6 +87,13 @@ def view_as_real_gradient(grad):
 )
 def view_as_complex(self):
     """A last dim of size 2 as complex numbers, sharing memory."""
+
+
+@facts(view_as_complex)
+def view_as_complex_facts(self):
+    if not self.sizes or self.sizes[-1] != 2 or self.steps[-1] != 1 or any(s % 2 for s in self.steps[:-1]):
+        raise RuntimeError(f"[view_as_complex] Tensor must have a last dimension of size 2 and stride 1, others even strides: got {self}")
+    return self.with_geometry(self.sizes[:-1], [s // 2 for s in self.steps[:-1]], self.offset // 2, dt.complex_of(self.dtype))
 
 
 @gradient(view_as_complex, "self")
@@ -89,6 +122,15 @@ def conj(self):
     """The complex conjugate, as a view that conjugates when it is read; a real tensor itself."""
 
 
+@facts(conj)
+def conj_facts(self):
+    if not self.dtype.is_complex:
+        return self
+    view = self.with_geometry(self.sizes, self.steps, self.offset)
+    view.conjugated = not self.conjugated
+    return view
+
+
 @gradient(conj, "self")
 def conj_gradient(grad):
     return grad.conj()
@@ -97,6 +139,13 @@ def conj_gradient(grad):
 @native("_neg_view(Tensor self) -> Tensor", variants="function", tags=VIEW)
 def _neg_view(self):
     """A view that negates when it is read."""
+
+
+@facts(_neg_view)
+def neg_view_facts(self):
+    view = self.with_geometry(self.sizes, self.steps, self.offset)
+    view.negated = not self.negated
+    return view
 
 
 @gradient(_neg_view, "self")

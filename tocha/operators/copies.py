@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 from tocha.ir import dtypes as dt
-from tocha.operators.record import composite, gradient, native, op
+from tocha.ir import layout
+from tocha.ir.devices import CPU
+from tocha.ir.layout import MemoryFormat
+from tocha.operators.facts import Facts
+from tocha.operators.record import composite, facts, gradient, native, op
 from tocha.operators.rules import Out, like_strides
 
 _FREE = frozenset({"any_device", "dynamic"})
@@ -118,6 +122,19 @@ def to_dtype(self, dtype, non_blocking, copy, memory_format):
     """self in another dtype; self itself when nothing changes."""
 
 
+@facts(to_dtype)
+def to_dtype_facts(self, dtype, non_blocking, copy, memory_format):
+    return converted(self, self.device, dtype, copy, memory_format)
+
+
+def converted(x, device, dtype, copy, format):
+    """x itself where nothing changes, else the facts of its copy."""
+    same = x.dtype is dtype and x.device == device and not copy
+    if same and (format in (None, MemoryFormat.preserve_format) or x.is_contiguous(format)):
+        return x
+    return Facts(x.sizes, dtype, device, layout.like_strides(x.sizes, x.steps, format))
+
+
 @gradient(to_dtype, "self")
 def to_dtype_gradient(grad):
     return grad  # cast where it arrives, and complex ones made real
@@ -132,6 +149,11 @@ def to_dtype_gradient(grad):
 )
 def to_device(self, device, dtype, non_blocking, copy, memory_format):
     """self on another device and in another dtype; self itself when nothing changes."""
+
+
+@facts(to_device)
+def to_device_facts(self, device, dtype, non_blocking, copy, memory_format):
+    return converted(self, device or self.device, dtype or self.dtype, copy, memory_format)
 
 
 @gradient(to_device, "self")
@@ -167,6 +189,11 @@ def cpu(self, memory_format):
 @native("_to_cpu(Tensor self, memory_format? memory_format=None) -> Tensor", tags=_FREE, variants="")
 def _to_cpu(self, memory_format):
     """self in the CPU's memory."""
+
+
+@facts(_to_cpu)
+def to_cpu_facts(self, memory_format):
+    return converted(self, CPU, self.dtype, False, memory_format)
 
 
 @gradient(_to_cpu, "self")

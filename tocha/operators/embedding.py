@@ -7,7 +7,8 @@ gradient is itself with the indices exchanged.
 from __future__ import annotations
 
 from tocha.ir import dtypes as dt
-from tocha.operators.record import FLOATS, composite, gradient, native, op, rule
+from tocha.operators import interpreter
+from tocha.operators.record import FLOATS, composite, facts, gradient, native, op, rule
 from tocha.operators.rules import Out, sparse_rows
 
 SUM, MEAN, MAX = 0, 1, 2
@@ -23,6 +24,12 @@ def _merge_indices(a, b):
     """Two lists of int64 walked side by side, the smaller head first and equal heads together: for each step the place in
     a and in b, -1 where that list has no part. How sparse tensors are added.
     """
+
+
+@facts(_merge_indices)
+def merge_indices_facts(a, b):
+    count = interpreter.current().unknown_size("_merge_indices")
+    return a.fresh([count]), b.fresh([count])
 
 
 @native(

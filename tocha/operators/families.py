@@ -7,8 +7,11 @@ import pkgutil
 from functools import cache
 from pathlib import Path
 
+from tocha.operators import interpreter
+
 
 @cache
 def load() -> None:
     for m in sorted(m.name for m in pkgutil.iter_modules([str(Path(__file__).parent)])):
         importlib.import_module(f"tocha.operators.{m}")
+    interpreter.bind_operators()

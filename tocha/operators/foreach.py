@@ -155,7 +155,7 @@ foreach("_foreach_copy_(Tensor[] self, Tensor[] src, bool non_blocking=False) ->
     tags=frozenset({"no_gradient"}),
     samples=lambda t: [(([t(3), t(2)], t.of([0.0]), t.of([0.5])), {})],
 )
-def non_finite_check_and_unscale():
+def non_finite_check_and_unscale(self, found_inf, inv_scale):
     """Multiplies all tensors by inv_scale in place; found_inf becomes 1 if an element was infinite or no number."""
 
 
@@ -168,5 +168,5 @@ def non_finite_check_and_unscale():
         ((t(dtype="float32"), t(dtype="int32", low=0, high=1), t(dtype="float32"), 2.0, 0.5, 3), {}),
     ],
 )
-def update_scale():
+def update_scale(self, growth_tracker, found_inf, scale_growth_factor, scale_backoff_factor, growth_interval):
     """Makes the scale (self) smaller where found_inf says so, and greater after growth_interval steps without."""

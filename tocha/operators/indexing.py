@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from tocha.ir import dtypes as dt
-from tocha.operators.record import composite, gradient, native, op, rule
+from tocha.operators import interpreter
+from tocha.operators.facts import Facts
+from tocha.operators.record import composite, facts, gradient, native, op, rule
 from tocha.operators.rules import Out, broadcast_shapes, sparse_rows, wrap_dim
 from tocha.operators.scatter import reduced_self_gradient, reduced_source_gradient
 
@@ -37,6 +39,42 @@ def index_gradient(grad, self, indices):
 )
 def _unsafe_index(self, indices):
     """What index gives."""
+
+
+def integer_indices(x, indices, name):
+    """Indices by dim of x, masks as the coordinates of their elements; None where a dim is taken whole."""
+    out = []
+    for i in indices:
+        if i is not None and i.dtype in (dt.bool_, dt.uint8):
+            for j, n in enumerate(i.sizes):
+                if len(out) + j >= x.ndim or x.sizes[len(out) + j] != n:
+                    raise IndexError(f"[{name}] The shape of the mask {i.shape} at index {j} does not match the shape of the indexed tensor {x.shape} at index {len(out) + j}")
+            out += op._nonzero_tuple(i)
+        elif i is None or i.dtype in (dt.int64, dt.int32):
+            out.append(i)
+        else:
+            raise IndexError(f"[{name}] tensors used as indices must be long, int, byte or bool tensors, got {i.dtype}")
+    if len(out) > x.ndim:
+        raise IndexError(f"[{name}] too many indices for tensor of dimension {x.ndim} (got {len(out)})")
+    return out + [None] * (x.ndim - len(out))
+
+
+def indexed_sizes(x, indices, name):
+    """The shape of x[indices]: neighbouring indices put their dims where they stand, scattered ones put them first."""
+    found = integer_indices(x, indices, name)
+    picked = ()
+    for i in found:
+        if i is not None:
+            picked = interpreter.broadcast(picked, i.sizes, name)
+    at = [d for d, i in enumerate(found) if i is not None]
+    rest = [n for n, i in zip(x.sizes, found, strict=True) if i is None]
+    place = at[0] if at and at[-1] - at[0] + 1 == len(at) else 0
+    return [*rest[:place], *picked, *rest[place:]]
+
+
+@facts(index, _unsafe_index)
+def index_facts(self, indices):
+    return Facts(indexed_sizes(self, indices, "index"), self.dtype, self.device)
 
 
 @gradient(_unsafe_index, "self")
@@ -78,6 +116,12 @@ def index_put_values_gradient(grad, indices):
 )
 def _unsafe_masked_index(self, mask, indices, fill):
     """self[indices] where the mask holds, else fill; indices that are out of range count as the nearest one."""
+
+
+@facts(_unsafe_masked_index)
+def unsafe_masked_index_facts(self, mask, indices, fill):
+    sizes = interpreter.broadcast(indexed_sizes(self, indices, "_unsafe_masked_index"), mask.sizes, "_unsafe_masked_index")
+    return Facts(sizes, self.dtype, self.device)
 
 
 @gradient(_unsafe_masked_index, "self")
@@ -330,6 +374,11 @@ def _wrapped_indices(indices, size):
     """indices modulo size; themselves where nothing is to be done."""
 
 
+@facts(_wrapped_indices)
+def wrapped_indices_facts(indices, size):
+    return indices
+
+
 @gradient(_take_along, "self")
 def take_along_gradient(grad, self, indices, dim):
     sizes = list(grad.shape)
@@ -422,6 +471,12 @@ def nn_one_hot(tensor, num_classes):
     """Rows of zeros with a one at the class; without num_classes as many classes as the largest one needs."""
 
 
+@facts(nn_one_hot)
+def one_hot_facts(tensor, num_classes):
+    classes = interpreter.current().unknown_size("one_hot") if num_classes < 0 else num_classes
+    return tensor.fresh([*tensor.sizes, classes], dtype=dt.int64)
+
+
 @native(
     "_unravel_index(Tensor indices, int[] shape) -> Tensor[]",
     variants="function",
@@ -430,6 +485,11 @@ def nn_one_hot(tensor, num_classes):
 )
 def _unravel_index(indices, shape):
     """The coordinates in `shape` of flat positions."""
+
+
+@facts(_unravel_index)
+def unravel_index_facts(indices, shape):
+    return [indices.fresh(dtype=dt.int64) for _ in shape]
 
 
 @native(

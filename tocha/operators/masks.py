@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from tocha.ir import dtypes as dt
-from tocha.operators.record import composite, gradient, native, op, rule
+from tocha.operators import interpreter
+from tocha.operators.record import composite, facts, gradient, native, op, rule
 from tocha.operators.rules import Out, broadcast_shapes, fill_value
 
 _DYNAMIC = frozenset({"dynamic"})
@@ -77,6 +78,12 @@ def masked_select(self, mask):
     """The elements where the mask holds, as a 1-d tensor."""
 
 
+@facts(masked_select)
+def masked_select_facts(self, mask):
+    interpreter.broadcast(self.sizes, mask.sizes, "masked_select")
+    return self.fresh([interpreter.current().unknown_size("masked_select")])
+
+
 @gradient(masked_select, "self")
 def masked_select_gradient(grad, self, mask):
     sizes = broadcast_shapes(self.shape, mask.shape, "masked_select")
@@ -90,6 +97,12 @@ def masked_select_gradient(grad, self, mask):
 )
 def masked_scatter(self, mask, source):
     """self, with consecutive elements of source where the mask holds."""
+
+
+@facts(masked_scatter)
+def masked_scatter_facts(self, mask, source):
+    sizes = interpreter.broadcast(self.sizes, mask.sizes, "masked_scatter")
+    return self.fresh(sizes)
 
 
 @rule
@@ -134,9 +147,20 @@ def nonzero(self):
     """The coordinates of the elements that are not zero, one row each."""
 
 
+@facts(nonzero)
+def nonzero_facts(self):
+    return self.fresh([interpreter.current().unknown_size("nonzero"), self.ndim], dtype=dt.int64)
+
+
 @native("_nonzero_tuple(Tensor self) -> Tensor[]", variants="function")
 def _nonzero_tuple(self):
     """The coordinates of the elements that are not zero, one tensor for each dim: what an index takes."""
+
+
+@facts(_nonzero_tuple)
+def nonzero_tuple_facts(self):
+    count = interpreter.current().unknown_size("nonzero")
+    return [self.fresh([count], dtype=dt.int64) for _ in range(max(self.ndim, 1))]
 
 
 @native(

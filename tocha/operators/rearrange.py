@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from tocha.operators.record import composite, gradient, native, op, rule
+from tocha.ir import layout
+from tocha.operators import interpreter
+from tocha.operators.record import composite, facts, gradient, native, op, rule
 from tocha.operators.rules import Out, cat_strides, like_strides, wrap_dim, wrap_dims
 
 
@@ -159,6 +161,11 @@ def repeat_interleave(repeats, output_size):
     """Each index i repeats[i] times."""
 
 
+@facts(repeat_interleave)
+def repeat_interleave_facts(repeats, output_size):
+    return repeats.fresh([interpreter.current().unknown_size("repeat_interleave") if output_size is None else output_size])
+
+
 @composite(
     "repeat_interleave.tensor(Tensor self, Tensor repeats, int? dim=None, *, int? output_size=None) -> Tensor",
     samples=lambda t: [((t(3, 4), t.of([2, 0, 3]), 0), {})],
@@ -214,6 +221,12 @@ def repeat_interleave_int(self, repeats, dim, output_size):
 @native("_in_format_of(Tensor self, Tensor model) -> Tensor", tags=frozenset({"any_device", "dynamic"}), variants="")
 def _in_format_of(self, model):
     """self, or a copy of it, in the memory format that model suggests."""
+
+
+@facts(_in_format_of)
+def in_format_of_facts(self, model):
+    strides = layout.format_strides(self.sizes, layout.suggested_format(model.sizes, model.steps))
+    return self if self.strides == strides else self.fresh(strides=strides)
 
 
 @gradient(_in_format_of, "self")
@@ -366,6 +379,11 @@ def constant_pad_gradient(grad, pad):
 )
 def _empty_padded(self, sizes):
     """An uninitialised tensor of other sizes in self's memory format."""
+
+
+@facts(_empty_padded)
+def empty_padded_facts(self, sizes):
+    return self.fresh(sizes, layout.format_strides(sizes, layout.suggested_format(self.sizes, self.steps)))
 
 
 @rule

@@ -6,11 +6,13 @@ nothing else lists operators.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
 from tocha.ir import dtypes as dt
+from tocha.operators.facts import Scalar
 from tocha.operators.schema import Schema, parse
 
 BOOL = (dt.bool_,)
@@ -50,13 +52,11 @@ class Operator:
     types: dict[str, Any] | None = None  # dtypes of out, in, params where not T; check
     expensive: bool = False
     operator: str | None = None  # Python's operator method, e.g. __add__
-    reverse: str | None = (
-        None  # the operator method whose form with a number first this is: called with (tensor, number)
-    )
-    shape: Callable | None = None  # native: the rule for its outputs
+    # The operator method whose form with a number first this is: called with (tensor, number).
+    reverse: str | None = None
     kernel: str = ""  # native: the C++ function
+    facts: Callable | None = None  # native, dynamic: the rule for its results on facts
     each: Operator | None = None  # foreach: what happens to each tensor of the lists
-    reduce: Any = None  # reduction: its Fold
     gradients: dict[tuple[str, ...], Callable] = field(default_factory=dict)  # by the inputs they are for
     constants: tuple[str, ...] = ()  # tensors that no gradient is defined for: they are refused if they want one
     # What an input must be, by its name: hermitian, triangular, log_probabilities (docs/inside/operators.md).
@@ -92,6 +92,10 @@ class Operator:
         """The Python name inside its namespace: special_erf is erf in special."""
         prefix = f"{self.namespace}_"
         return self.name.removeprefix(prefix) if self.namespace else self.name
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """A body that calls another record by its Python name means the operator."""
+        return getattr(op, self.name)(*args, **kwargs)
 
     def __repr__(self) -> str:
         return f"<{self.kind} {self.schema.text}>"
@@ -227,10 +231,37 @@ def gradient(o: Operator, *inputs: str) -> Callable:
     return decorate
 
 
+def facts(*records: Operator) -> Callable:
+    """Registers the rule for the results of `dynamic` operators on facts: Facts, or what shape rules return.
+
+    It runs as Python only. Sizes that depend on elements are `interpreter.current().unknown_size(...)`.
+    """
+
+    def decorate(f: Callable) -> Callable:
+        for o in records:
+            o.facts = f
+        return f
+
+    return decorate
+
+
 def rule(f: Callable) -> Callable:
     """Marks a helper written in the translatable subset; its annotations give the types."""
     f._tocha_rule = True  # type: ignore[attr-defined]
-    return f
+    return _taking_scalars(f)
+
+
+def _taking_scalars(f: Callable) -> Callable:
+    """f, which may be given plain numbers for Scalars: the translator makes Scalars of them, and so does this."""
+    at = {i for i, t in enumerate(f.__annotations__.values()) if t.strip("\"'") in ("Scalar", "Scalar?")}
+    if not at:
+        return f
+
+    @functools.wraps(f)
+    def call(*args: Any) -> Any:
+        return f(*(Scalar(a) if i in at and a is not None else a for i, a in enumerate(args)))
+
+    return call
 
 
 def intrinsic(cpp: str) -> Callable:
@@ -238,15 +269,17 @@ def intrinsic(cpp: str) -> Callable:
 
     def decorate(f: Callable) -> Callable:
         f._tocha_intrinsic = cpp  # type: ignore[attr-defined]
-        return f
+        return _taking_scalars(f)
 
     return decorate
 
 
 class Namespace:
-    """`op.cat(...)` inside a body. The build translates such calls; on graph values they go to the
-    class of the first value among the arguments, which says how it takes operators (`__tocha_op__`).
+    """`op.cat(...)` inside a body. The build translates such calls; run as Python they go to the class of the first graph
+    value among the arguments (`__tocha_op__`), else to the interpreter (tocha.operators.interpreter), which enters itself.
     """
+
+    interpret: Callable[[str, tuple, dict[str, Any]], Any]
 
     def __getattr__(self, name: str) -> Callable:
         def call(*args: Any, **kwargs: Any) -> Any:
@@ -254,7 +287,7 @@ class Namespace:
                 take = getattr(type(value), "__tocha_op__", None)
                 if take is not None:
                     return take(name, args, kwargs)
-            raise TypeError(f"op.{name} needs a graph value among its arguments")
+            return Namespace.interpret(name, args, kwargs)
 
         call.__name__ = name
         return call

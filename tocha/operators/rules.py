@@ -4,46 +4,11 @@ like the records' bodies; those marked `intrinsic` exist in C++ by hand, and her
 
 from __future__ import annotations
 
+from tocha.ir import dtypes as dt
+from tocha.ir import layout, promotion
+from tocha.operators import interpreter
+from tocha.operators.facts import Out, Scalar, View  # noqa: F401  (records import them from here)
 from tocha.operators.record import intrinsic, rule
-
-
-class View:
-    """What a view rule returns, or a list of them; the dtype is self's unless given."""
-
-    def __init__(self, sizes, strides, offset, dtype=None):
-        self.sizes, self.strides, self.offset, self.dtype = sizes, strides, offset, dtype
-
-
-class Out:
-    """What a shape rule returns for one output; the device is the first tensor's unless given."""
-
-    def __init__(self, sizes, dtype, device=None, strides=None):
-        self.sizes, self.dtype, self.device, self.strides = sizes, dtype, device, strides
-
-
-class Number:
-    """A Python number as rules see it."""
-
-    def __init__(self, value):
-        self.value = value
-
-    def __eq__(self, other):
-        return self.value == other
-
-    def is_boolean(self):
-        return isinstance(self.value, bool)
-
-    def is_integral(self):
-        return isinstance(self.value, int) and not isinstance(self.value, bool)
-
-    def is_floating(self):
-        return isinstance(self.value, float)
-
-    def is_complex(self):
-        return isinstance(self.value, complex)
-
-    def to_int(self):
-        return int(self.value)
 
 
 @intrinsic("wrap_dim")
@@ -64,96 +29,81 @@ def product(sizes: "int[]") -> "int":
 
 @intrinsic("contiguous_strides")
 def contiguous_strides(sizes: "int[]") -> "int[]":
-    strides = [0] * len(sizes)
-    step = 1
-    for i in reversed(range(len(sizes))):
-        strides[i] = step
-        step *= max(sizes[i], 1)
-    return strides
+    return layout.contiguous_strides(sizes)
 
 
 @intrinsic("format_strides_for")
 def format_strides(sizes: "int[]", format: "memory_format?") -> "int[]":
-    raise NotImplementedError("memory formats of graph values")
+    return layout.format_strides(sizes, format)
 
 
 @intrinsic("like_strides_for")
 def like_strides(self: "Tensor", format: "memory_format?") -> "int[]":
-    raise NotImplementedError("layouts of graph values")
+    return layout.like_strides(self.sizes, self.steps, format)
 
 
 @intrinsic("default_dtype")
 def default_dtype() -> "dtype":
-    import tocha
-
-    return tocha.get_default_dtype()
+    return interpreter.current().default_dtype()
 
 
 @intrinsic("default_device_for")
 def device_or_default(device: "device?") -> "device":
-    import tocha
-
-    return device if device is not None else tocha.get_default_device()
+    return device if device is not None else interpreter.current().default_device()
 
 
 @intrinsic("promote_types")
 def promote_types(a: "dtype", b: "dtype") -> "dtype":
-    import tocha
-
-    return tocha.promote_types(a, b)
+    return promotion.promote_types(a, b)
 
 
 @intrinsic("result_type")
 def result_type(a: "Tensor", b: "Tensor") -> "dtype":
-    import tocha
-
-    return tocha.result_type(a, b)
+    return interpreter.result_type_of([a, b])
 
 
 @intrinsic("result_type")
 def result_type_of(tensors: "Tensor[]") -> "dtype":
-    raise NotImplementedError("result types of graph values")
+    return interpreter.result_type_of(tensors)
 
 
 @intrinsic("can_cast")
 def can_cast(source: "dtype", target: "dtype") -> "bool":
-    import tocha
-
-    return tocha.can_cast(source, target)
+    return promotion.can_cast(source, target)
 
 
 @intrinsic("real_dtype")
 def real_dtype(d: "dtype") -> "dtype":
-    return d.to_real()
+    return dt.real_of(d) if d.is_complex else d
 
 
 @intrinsic("complex_dtype")
 def complex_dtype(d: "dtype") -> "dtype":
-    return d.to_complex()
+    return d if d.is_complex else dt.complex_of(d)
 
 
 @intrinsic("is_integral_dtype")
 def is_integral(d: "dtype") -> "bool":
     """Integers and bool."""
-    return not (d.is_floating_point or d.is_complex)
+    return not d.is_differentiable
 
 
 @intrinsic("scalar_dtype")
 def scalar_dtype(s: "Scalar") -> "dtype":
     """The dtype a number alone would give a tensor."""
-    raise NotImplementedError("numbers of graph values")
+    return promotion.number_dtype(s.value, interpreter.current().default_dtype())
 
 
 @intrinsic("is_wrapped")
 def is_number(x: "Operand") -> "bool":
     """Whether an operand is a Python number."""
-    return not hasattr(x, "dtype")
+    return x.number is not None
 
 
 @intrinsic("number_of")
 def number(x: "Operand") -> "Scalar":
     """The Python number that an operand is."""
-    return Number(x)
+    return Scalar(x.number)
 
 
 @intrinsic("fill_value")
@@ -164,7 +114,7 @@ def fill_value(value: "Operand", dtype: "dtype") -> "Tensor":
 
 @intrinsic("check_same_device_list")
 def check_same_device(op: "str", tensors: "Tensor[]") -> "none":
-    pass
+    interpreter.common_device(op, tensors)
 
 
 @intrinsic("check_storage_bounds")
@@ -180,7 +130,7 @@ def check_info(op: "str", info: "Tensor", reason: "str") -> "none":
 @intrinsic("cat_strides")
 def cat_strides(sizes: "int[]", tensors: "Tensor[]") -> "int[]":
     """The layout of a join: channels_last when every part is laid out so."""
-    raise NotImplementedError("layouts of graph values")
+    return layout.joined_strides(sizes, [(t.sizes, t.steps) for t in tensors])
 
 
 @intrinsic("warn_once")
@@ -193,7 +143,7 @@ def warn_once(text: "str") -> "none":
 @intrinsic("recording")
 def recording() -> "bool":
     """Whether operators are being recorded: in a gradient, whether its own derivative may be asked for."""
-    return False
+    return interpreter.current().recording()
 
 
 @intrinsic("wants_gradient")
@@ -211,13 +161,13 @@ def apart(t: "Tensor") -> "Tensor":
 @intrinsic("sparse_rows")
 def sparse_rows(grads: "Tensor", indices: "Tensor", rows: "int", padding_idx: "int") -> "Tensor":
     """The sparse gradient of a matrix of which rows were taken: grads[i] belongs to row indices[i], if that is no padding."""
-    raise NotImplementedError("sparse graph values")
+    raise NotImplementedError("[embedding] sparse gradients have no facts")
 
 
 @intrinsic("ints_of")
 def ints_of(t: "Tensor") -> "int[]":
     """The elements of an int64 tensor on the CPU."""
-    raise NotImplementedError("values of graph values")
+    raise interpreter.DataDependent(f"the elements of {t} are not known")
 
 
 @rule

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from tocha.ir import dtypes as dt
-from tocha.operators.record import composite, gradient, native, op, rule
+from tocha.operators import interpreter
+from tocha.operators.record import composite, facts, gradient, native, op, rule
 from tocha.operators.reductions import placed
 from tocha.operators.rules import Out, like_strides, wrap_dim
 
@@ -111,6 +112,12 @@ def _unique2(self, sorted, return_inverse, return_counts):
     """The distinct elements in order, which of them every element is, and how often each occurs."""
 
 
+@facts(_unique2)
+def unique_facts(self, sorted, return_inverse, return_counts):
+    count = interpreter.current().unknown_size("unique")
+    return self.fresh([count]), self.fresh(self.sizes if return_inverse else [0], dtype=dt.int64), self.fresh([count if return_counts else 0], dtype=dt.int64)
+
+
 @native(
     "_unique_dim(Tensor self, int dim, bool return_inverse=False, bool return_counts=False) -> (Tensor, Tensor, Tensor)",
     kernel="unique_dim",
@@ -121,6 +128,14 @@ def _unique_dim(self, dim, return_inverse, return_counts):
     """The distinct slices along dim in order, which of them every slice is, and how often each occurs."""
 
 
+@facts(_unique_dim)
+def unique_dim_facts(self, dim, return_inverse, return_counts):
+    d = wrap_dim(dim, self.ndim)
+    count = interpreter.current().unknown_size("unique_dim")
+    sizes = [*self.sizes[:d], count, *self.sizes[d + 1 :]]
+    return self.fresh(sizes), self.fresh([self.sizes[d] if return_inverse else 0], dtype=dt.int64), self.fresh([count if return_counts else 0], dtype=dt.int64)
+
+
 @native(
     "_unique_consecutive(Tensor self, bool return_inverse=False, bool return_counts=False, int? dim=None) -> (Tensor, Tensor, Tensor)",
     kernel="unique_runs",
@@ -129,3 +144,10 @@ def _unique_dim(self, dim, return_inverse, return_counts):
 )
 def _unique_consecutive(self, return_inverse, return_counts, dim):
     """The first of every run of equal elements (or slices), which run every element is in, and the runs' lengths."""
+
+
+@facts(_unique_consecutive)
+def unique_consecutive_facts(self, return_inverse, return_counts, dim):
+    if dim is not None:
+        return unique_dim_facts(self, dim, return_inverse, return_counts)
+    return unique_facts(self, True, return_inverse, return_counts)

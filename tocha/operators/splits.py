@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from tocha.operators.record import composite, gradient, native, op, rule, view
+from tocha.operators import interpreter
+from tocha.operators.facts import Facts
+from tocha.operators.record import composite, facts, gradient, native, op, rule, view
 from tocha.operators.rules import View, wrap_dim
 
 
@@ -232,6 +234,11 @@ def tensor_split_tensor(self, tensor_indices_or_sections, dim):
     """tensor_split by a number of sections or by indices that a tensor holds."""
 
 
+@facts(tensor_split_tensor)
+def tensor_split_facts(self, tensor_indices_or_sections, dim):
+    raise interpreter.DataDependent(f"[tensor_split] the elements of {tensor_indices_or_sections} are not known")
+
+
 @rule
 def check_named_split(self: "Tensor", name: "str", least: "int") -> "none":
     if self.ndim < least:
@@ -350,6 +357,11 @@ def split_with_sizes_copy(self, split_sizes, dim):
 @native("_clone_storage(Tensor self) -> Tensor", tags=frozenset({"any_device", "dynamic"}), variants="")
 def _clone_storage(self):
     """A copy of all of self's memory with self's geometry on it."""
+
+
+@facts(_clone_storage)
+def clone_storage_facts(self):
+    return Facts(self.sizes, self.dtype, self.device, self.steps, self.offset)
 
 
 @gradient(_clone_storage, "self")

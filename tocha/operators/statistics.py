@@ -6,7 +6,8 @@ import math
 
 from tocha.ir import dtypes as dt
 from tocha.ir.scalar import cast, conjugate, constant, make_complex, maximum, real, sqrt, where, zero_like
-from tocha.operators.record import COMPLEX, FLOATS, Fold, composite, native, op, reduction, rule
+from tocha.operators import interpreter
+from tocha.operators.record import COMPLEX, FLOATS, Fold, composite, facts, native, op, reduction, rule
 from tocha.operators.record import gradient as derivative
 from tocha.operators.reductions import placed, reduced_count, unreduced
 from tocha.operators.rules import Out, apart, is_integral, wrap_dim
@@ -530,6 +531,13 @@ def bincount(self, weights, minlength):
     """How often each integer from 0 up occurs, or the sum of its weights."""
 
 
+@facts(bincount)
+def bincount_facts(self, weights, minlength):
+    count = interpreter.current().unknown_size("bincount", least=minlength)
+    d = dt.int64 if weights is None else weights.dtype if weights.dtype in (dt.float32, dt.float64) else dt.float64
+    return self.fresh([count], dtype=d)
+
+
 @native(
     "histc(Tensor self, int bins=100, Scalar min=0, Scalar max=0) -> Tensor",
     variants="function, method, out",
@@ -555,6 +563,11 @@ def histogram_edges(self, bins, weight, density):
     """Counts (or weights) between given edges."""
 
 
+@facts(histogram_edges)
+def histogram_edges_facts(self, bins, weight, density):
+    return self.fresh([bins.sizes[0] - 1]), bins.fresh()
+
+
 @native(
     "histogram(Tensor self, int bins, *, float[]? range=None, Tensor? weight=None, bool density=False) -> (Tensor hist, Tensor bin_edges)",
     tags=frozenset({"dynamic"}),
@@ -563,6 +576,11 @@ def histogram_edges(self, bins, weight, density):
 )
 def histogram(self, bins, range, weight, density):
     """Counts (or weights) in equal bins over range, or over all elements."""
+
+
+@facts(histogram)
+def histogram_facts(self, bins, range, weight, density):
+    return self.fresh([bins]), self.fresh([bins + 1])
 
 
 @native(
@@ -592,3 +610,18 @@ def histogramdd(self, bins, range, weight, density):
 )
 def histogramdd_bins(self, bins, range, weight, density):
     """Counts of points in a grid with as many equal bins in every direction."""
+
+
+@facts(histogramdd_edges)
+def histogramdd_edges_facts(self, bins, range, weight, density):
+    return self.fresh([b.sizes[0] - 1 for b in bins]), [b.fresh() for b in bins]
+
+
+@facts(histogramdd)
+def histogramdd_facts(self, bins, range, weight, density):
+    return self.fresh(bins), [self.fresh([n + 1]) for n in bins]
+
+
+@facts(histogramdd_bins)
+def histogramdd_bins_facts(self, bins, range, weight, density):
+    return histogramdd_facts(self, [bins] * self.sizes[-1], range, weight, density)

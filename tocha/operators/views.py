@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from tocha.ir import dtypes as dt
-from tocha.operators.record import composite, gradient, native, op, rule, view
+from tocha.ir import layout
+from tocha.operators.record import composite, facts, gradient, native, op, rule, view
 from tocha.operators.rules import (
     View,
     check_storage_bounds,
@@ -113,6 +114,17 @@ def reshape(self, shape):
 )
 def _unsafe_view(self, size):
     """A fresh result in another shape: not a view, since nobody else holds self."""
+
+
+@facts(_unsafe_view)
+def unsafe_view_facts(self, size):
+    sizes = infer_size(size, self.numel())
+    strides = view_strides(self.shape, self.strides, sizes)
+    if strides is None:
+        raise RuntimeError(f"[_unsafe_view] view size is not compatible with input tensor's size and stride: {self.shape}, {self.strides} as {size}")
+    result = self.with_geometry(sizes, strides, self.offset)
+    result.base = None
+    return result
 
 
 @gradient(_unsafe_view, "self")
@@ -682,6 +694,11 @@ def detach(self):
     """The same memory without history."""
 
 
+@facts(detach)
+def detach_facts(self):
+    return self.with_geometry(self.sizes, self.steps, self.offset)
+
+
 # -- other layouts of self itself --------------------------------------------------------------------
 
 
@@ -692,6 +709,12 @@ def detach(self):
 )
 def resize_(self, size, memory_format):
     """Gives self another size; memory grows when needed, new elements are not initialised."""
+
+
+@facts(resize_)
+def resize_facts(self, size, memory_format):
+    self.reshape_in_place(size, layout.format_strides(size, memory_format), self.offset)
+    return self
 
 
 @composite(

@@ -1,0 +1,163 @@
+"""From tensors to facts and back: what tests need to hold interpreted records against native calls."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import tocha
+from tocha.ir import dtypes as dt
+from tocha.ir.devices import Device
+from tocha.ir.layout import MemoryFormat
+from tocha.ir.shape_env import ShapeEnv
+from tocha.ir.sym_types import Symbolic
+from tocha.operators.differentiate import formulas
+from tocha.operators.facts import Facts, Memory, schema_type
+from tocha.operators.interpreter import Interpreter, filled, formula_of
+from tocha.operators.resolve import match
+
+
+class Memories:
+    """One Memory per storage, so that facts share where tensors share."""
+
+    def __init__(self) -> None:
+        self.known: dict[int, Memory] = {}
+
+    def of(self, t: tocha.Tensor) -> Memory:
+        return self.known.setdefault(t.untyped_storage()._cdata, Memory())
+
+    def facts(self, value: Any) -> Any:
+        """A native value as the interpreter takes it."""
+        if isinstance(value, tocha.Tensor):
+            return Facts(
+                tuple(value.shape),
+                dt.by_name(str(value.dtype).split(".")[1]),
+                Device(value.device.type, value.device.index),
+                value.stride(),
+                value.storage_offset(),
+                self.of(value),
+                value.is_conj(),
+                value.is_neg(),
+            )
+        if isinstance(value, tocha.dtype):
+            return dt.by_name(str(value).split(".")[1])
+        if isinstance(value, tocha.device):
+            return Device(value.type, value.index)
+        if isinstance(value, tocha.memory_format):
+            return MemoryFormat(str(value).split(".")[1])
+        if isinstance(value, list | tuple):
+            return [self.facts(v) for v in value]
+        return value
+
+
+def described(value: Any) -> Any:
+    """A result's facts in a form that compares."""
+    if isinstance(value, list | tuple):
+        return [described(v) for v in value]
+    if isinstance(value, Facts):
+        return (tuple(value.sizes), meaningful(value.sizes, value.steps), value.dtype.name, str(value.device), value.conjugated, value.negated)
+    if isinstance(value, tocha.Tensor):
+        return (
+            tuple(value.shape),
+            meaningful(tuple(value.shape), value.stride()),
+            str(value.dtype).split(".")[1],
+            str(value.device),
+            value.is_conj(),
+            value.is_neg(),
+        )
+    return value
+
+
+def meaningful(sizes: tuple, strides: tuple) -> tuple:
+    """Strides where they say something."""
+    return tuple(strides)
+
+
+def bound(o, args: list, kwargs: dict[str, Any]) -> dict[str, Any]:
+    """The arguments of one record by name."""
+    types, keywords = [schema_type(a) for a in args], {k: schema_type(v) for k, v in kwargs.items()}
+    found = match(o, types, keywords, False)
+    if isinstance(found, str):
+        found = match(o, types, keywords, True)
+    assert not isinstance(found, str), found
+    return {b.argument.name: filled(b, tuple(args), kwargs) for b in found}
+
+
+def interpreted(interpreter: Interpreter, o, args: list, kwargs: dict[str, Any]) -> Any:
+    with interpreter:
+        return interpreter.call(o, bound(o, args, kwargs))
+
+
+class SymbolicInterpreter(Interpreter):
+    """Sizes that depend on elements are unbacked symbols."""
+
+    def __init__(self, env: ShapeEnv):
+        self.env = env
+
+    def unknown_size(self, op: str, least: Any = 0) -> Any:
+        return self.env.create_unbacked_symint(size_like=True)
+
+
+class _Geometry:
+    def __init__(self, of: Facts):
+        self.of = of
+
+    def size(self) -> tuple:
+        return self.of.sizes
+
+    def stride(self) -> tuple:
+        return self.of.steps
+
+    def storage_offset(self) -> Any:
+        return self.of.offset
+
+
+def symbolic(env: ShapeEnv, value: Any) -> Any:
+    """Facts with symbols for sizes."""
+    if isinstance(value, list):
+        return [symbolic(env, v) for v in value]
+    if not isinstance(value, Facts):
+        return value
+    sizes, strides, offset = env.create_symbolic_sizes_strides_storage_offset(_Geometry(value), None)
+    return Facts(sizes, value.dtype, value.device, strides, offset, value.memory, value.conjugated, value.negated)
+
+
+def at_hints(env: ShapeEnv, value: Any) -> Any:
+    if isinstance(value, list | tuple):
+        return [at_hints(env, v) for v in value]
+    if not isinstance(value, Facts):
+        return value
+
+    def hint(n: Any) -> Any:
+        return env.hint(n.expr) if isinstance(n, Symbolic) else n
+
+    return Facts(
+        tuple(map(hint, value.sizes)), value.dtype, value.device, tuple(map(hint, value.steps)), hint(value.offset), None, value.conjugated, value.negated
+    )
+
+
+def flat(value: Any) -> list:
+    return [x for v in value for x in flat(v)] if isinstance(value, list | tuple) else [value]
+
+
+def sharing(result: Any, memories: Memories, sample: Any) -> list[bool]:
+    """Per result: whether it is on memory of an input."""
+    inputs = {m.number for m in memories.known.values()}
+    return [r.memory.number in inputs for r in flat(result) if isinstance(r, Facts)]
+
+
+def native_sharing(result: Any, sample: Any) -> list[bool]:
+    tensors = [t for t in flat([*sample.args, *sample.kwargs.values()]) if isinstance(t, tocha.Tensor)]
+    inputs = {t.untyped_storage()._cdata for t in tensors}
+    return [r.untyped_storage()._cdata in inputs for r in flat(result) if isinstance(r, tocha.Tensor)]
+
+
+def may_depend_on_elements(o) -> bool:
+    """Whether the record, or one that it calls, says that it reads elements."""
+    return "reads_values" in o.tags or any(r.type == "bool" for r in o.schema.returns)
+
+
+def has_derivative(o, name: str, d: dt.DType) -> bool:
+    if o.kind != "pointwise":
+        return True
+    found = formulas(o, d)
+    return found is not None and found[formula_of(o).operands.index(name)] is not None

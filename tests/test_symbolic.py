@@ -1,0 +1,282 @@
+"""Symbolic integers: normal form, what follows from ranges and guards, and the environment that records them."""
+
+import itertools
+import math
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tocha.ir import symbolic as s
+from tocha.ir.assumptions import Assumptions
+from tocha.ir.shape_env import (
+    ConstraintViolationError,
+    DimDynamic,
+    GuardOnDataDependentSymNode,
+    ShapeEnv,
+    guard_or_false,
+    guard_or_true,
+    statically_known_true,
+)
+from tocha.ir.sym_types import (
+    SymBool,
+    SymFloat,
+    SymInt,
+    sym_float,
+    sym_int,
+    sym_ite,
+    sym_max,
+    sym_min,
+    sym_not,
+    sym_sum,
+)
+
+X, Y, Z = (s.symbol(n) for n in "xyz")
+ATOMS = {n: s.atom_of(e) for n, e in zip("xyz", (X, Y, Z), strict=True)}
+
+
+def combined(children):
+    pairs = st.tuples(children, children)
+    return st.one_of(
+        pairs.map(lambda p: ("+", *p)),
+        pairs.map(lambda p: ("-", *p)),
+        pairs.map(lambda p: ("*", *p)),
+        st.tuples(children, st.one_of(st.integers(1, 9), st.integers(-5, -1))).map(lambda p: ("//", *p)),
+        st.tuples(children, st.integers(1, 9)).map(lambda p: ("%", *p)),
+        st.tuples(children, st.sampled_from("xyz")).map(lambda p: ("//", *p)),
+        st.tuples(children, st.sampled_from("xyz")).map(lambda p: ("%", *p)),
+        pairs.map(lambda p: ("min", *p)),
+        pairs.map(lambda p: ("max", *p)),
+    )
+
+
+TREES = st.recursive(st.one_of(st.integers(-20, 20), st.sampled_from("xyz")), combined, max_leaves=8)
+OPS = {
+    "+": lambda a, b: a + b,
+    "-": lambda a, b: a - b,
+    "*": lambda a, b: a * b,
+    "//": lambda a, b: a // b,
+    "%": lambda a, b: a % b,
+}
+
+
+def build(tree, leaves, least, most):
+    if isinstance(tree, tuple):
+        a, b = (build(t, leaves, least, most) for t in tree[1:])
+        if tree[0] in OPS:
+            return OPS[tree[0]](a, b)
+        return (least if tree[0] == "min" else most)(a, b)
+    return leaves[tree] if isinstance(tree, str) else tree
+
+
+def symbolic(tree):
+    return build(tree, {"x": X, "y": Y, "z": Z}, s.minimum, s.maximum)
+
+
+VALUES = st.fixed_dictionaries({n: st.integers(1, 40) for n in "xyz"})
+
+
+@settings(max_examples=600, deadline=None)
+@given(TREES, VALUES)
+def test_expressions_have_the_value_that_python_computes(tree, values):
+    wanted = build(tree, values, min, max)
+    e = symbolic(tree)
+    assert s.evaluate(e, {ATOMS[n]: v for n, v in values.items()}) == wanted
+    assert eval(s.text(e), {"min": min, "max": max}, dict(values)) == wanted
+    assert s.substitute(e, {ATOMS[n]: v for n, v in values.items()}) == wanted
+
+
+@settings(max_examples=300, deadline=None)
+@given(TREES, TREES, VALUES)
+def test_relations_have_the_truth_that_python_computes(one, other, values):
+    known = {ATOMS[n]: v for n, v in values.items()}
+    a, b = build(one, values, min, max), build(other, values, min, max)
+    p, q = symbolic(one), symbolic(other)
+    for make, truth in ((s.eq, a == b), (s.ne, a != b), (s.lt, a < b), (s.le, a <= b), (s.gt, a > b), (s.ge, a >= b)):
+        r = make(p, q)
+        assert s.evaluate(r, known) == truth
+        assert s.evaluate(s.negate(r), known) != truth
+        assert eval(s.relation_text(r), {"min": min, "max": max}, dict(values)) == truth
+
+
+@settings(max_examples=400, deadline=None)
+@given(TREES, st.lists(st.tuples(TREES, st.sampled_from(["eq", "ne", "ge"])), max_size=2), VALUES)
+def test_what_is_said_to_follow_does(tree, facts, values):
+    """Bounds, simplification and proofs hold for every value that the facts allow."""
+    known = Assumptions()
+    for a in ATOMS.values():
+        known.constrain(a, 1, 40)
+    at = {ATOMS[n]: v for n, v in values.items()}
+    for f, kind in facts:
+        r = getattr(s, kind)(symbolic(f), 0)
+        if not s.evaluate(r, at):
+            r = s.negate(r)
+        known.learn(r)
+    e = symbolic(tree)
+    value = s.evaluate(e, at)
+    low, high = known.bounds(e)
+    assert low <= value <= high
+    assert s.evaluate(known.simplify(e), at) == value
+    for r in (s.ge(e, 0), s.eq(e, 0), s.ge(e, 7), s.ge(0, e)):
+        answer = known.holds(r)
+        assert answer is None or answer == s.evaluate(r, at)
+
+
+def test_equal_polynomials_are_one_object():
+    assert (X + Y) * (X - Y) is X * X - Y * Y
+    assert (2 * X + 4) // 2 is X + 2
+    assert X % 4 + 4 * (X // 4) is X
+    assert (X // 2) // 3 is X // 6
+    assert (X * Y + Y) // Y is X + 1
+    assert s.maximum(X, X + 2, Y) is s.maximum(Y, X + 2)
+    assert s.ge(2 * X, 7) is s.ge(X, 4)
+    assert s.eq(2 * X, 7) is False
+
+
+def test_text_is_python():
+    assert s.text(X * X * 2 - Y + 3) == "2*x**2 + 3 - y"
+    assert s.text((X + 1) % 4 + 2) == "2 + ((x + 1) % 4)"
+    assert s.relation_text(s.lt(X, Y)) == "y >= x + 1"
+    assert s.relation_text(s.eq(X % 4, 0)) == "(x % 4) == 0"
+    assert s.relation_text(s.le(X, 9)) == "x <= 9"
+
+
+def sized():
+    known = Assumptions()
+    for a in ATOMS.values():
+        known.constrain(a, 2, math.inf)
+    return known
+
+
+def test_products_of_sizes_compare():
+    known = sized()
+    assert known.holds(s.ge(X * Y, X)) is True
+    assert known.holds(s.eq(X * Y * Z, 0)) is False
+    assert known.holds(s.lt(X % Y, Y)) is True
+    assert known.holds(s.ge(s.maximum(X, Y), Y)) is True
+    assert known.holds(s.eq(X, Y)) is None
+
+
+def test_guards_teach():
+    known = sized()
+    known.learn(s.eq(X % 4, 0))
+    assert known.simplify((X // 4) * 8 * Y) is 2 * X * Y
+    assert known.holds(s.eq(X % 4, 0)) is True
+    known.learn(s.le(X, Y))
+    assert known.simplify(s.maximum(X, Y)) is Y
+    known.learn(s.eq(Z, X * Y))
+    assert known.simplify(Z // X) is Y
+    assert known.holds(s.gt(Z, X)) is True
+
+
+# ---- the environment
+
+
+def sizes(*hints):
+    env = ShapeEnv()
+    return env, *(env.create_symintnode(env.create_symbol(h, f"n{i}", DimDynamic.DYNAMIC)) for i, h in enumerate(hints))
+
+
+def test_questions_become_guards_once():
+    env, n = sizes(8)
+    assert n * 2 > 10
+    assert n > 5
+    assert not n < 6
+    assert [str(g) for g in env.guards] == ["s0 >= 6"]
+    assert env.guards[0].place.file == __file__
+
+
+def test_zero_and_one_specialise_and_equal_sizes_share():
+    env = ShapeEnv()
+    assert env.create_symbol(1, "a") == 1
+    assert env.create_symbol(0, "a") == 0
+    assert env.create_symbol(7, "a") is env.create_symbol(7, "b")
+    assert env.create_symbol(7, "c", DimDynamic.DYNAMIC) is not env.create_symbol(7, "a")
+    assert env.create_symbol(7, "d", DimDynamic.STATIC) == 7
+
+
+def test_int_specialises():
+    env, n, m = sizes(8, 5)
+    assert list(range(10))[n] == 8
+    assert isinstance(n + 1 - n, int) and n + m == m + 8
+    assert [str(g) for g in env.guards] == ["s0 == 8"]
+    assert str(n) == "8"
+
+
+def test_arithmetic_of_numbers():
+    _, n, m = sizes(8, 5)
+    assert isinstance(n / 2, SymFloat) and isinstance(n // 2, SymInt) and isinstance(n > m, SymBool)
+    for f in (
+        lambda a, b: a / b + 1.5,
+        lambda a, b: (a - b) ** 2,
+        lambda a, b: a % b * -1,
+        lambda a, b: divmod(a, b)[0],
+        lambda a, b: abs(b - a),
+        lambda a, b: a & b | 3,
+        lambda a, b: 2**b,
+        lambda a, b: math.floor(a / b) + math.ceil(a / b) + round(a / b),
+        lambda a, b: sym_max(a, b, 6) - sym_min(a, b),
+        lambda a, b: sym_int(a / b) + sym_float(a),
+        lambda a, b: sym_ite(a > b, a, b),
+        lambda a, b: sym_sum([a, b, 3]),
+        lambda a, b: sym_not(a > b),
+        lambda a, b: (a > 3) & (b < 2),
+        lambda a, b: True + (a > b),
+    ):
+        assert f(n, m).node.hint == f(8, 5)
+    with pytest.raises(TypeError):
+        hash(n)
+
+
+def test_unbacked_numbers_are_promised_then_known():
+    env = ShapeEnv()
+    u = env.create_unbacked_symint()
+    with pytest.raises(GuardOnDataDependentSymNode, match="Could not guard on data-dependent expression u0 >= 4"):
+        bool(u > 3)
+    assert guard_or_false(u > 3) is False and guard_or_true(u > 3) is True and not statically_known_true(u > 3)
+    env.expect((u >= 5).expr, "at least five")
+    assert u > 3
+    (found,) = itertools.chain(*env.deferred_runtime_asserts.values())
+    assert (str(found.expr), found.msg) == ("u0 >= 5", "at least five")
+    assert not env.guards
+    with pytest.raises(ConstraintViolationError):
+        env.constrain_range(s.atom_of(u.expr), 0, 3)
+
+
+class Geometry:
+    def __init__(self, sizes, strides, offset=0):
+        self.sizes, self.strides, self.offset = sizes, strides, offset
+
+    def size(self):
+        return self.sizes
+
+    def stride(self):
+        return self.strides
+
+    def storage_offset(self):
+        return self.offset
+
+
+@pytest.mark.parametrize(
+    ("sizes", "strides", "shown"),
+    [
+        ((4, 6, 1), (6, 1, 1), "((s0, s1, 1), (s1, 1, 1), 0)"),
+        ((4, 3, 6, 5), (90, 1, 15, 3), "((s0, s1, s2, s3), (s1*s2*s3, 1, s1*s3, s1), 0)"),
+        ((4, 6), (0, 1), "((s0, s1), (0, 1), 0)"),
+        ((4, 6), (20, 3), "((s0, s1), (s3, s2), 0)"),
+    ],
+)
+def test_strides_follow_from_sizes(sizes, strides, shown):
+    assert str(ShapeEnv().create_symbolic_sizes_strides_storage_offset(Geometry(sizes, strides), "x")) == shown
+
+
+def test_guards_are_checked_for_other_arguments():
+    env = ShapeEnv()
+    found = env.create_symbolic_sizes_strides_storage_offset(Geometry((8, 3), (3, 1)), "x")
+    n, m = found[0]
+    assert n % 4 == 0 and m < n
+    p = Geometry(*found)
+    assert env.evaluate_guards_for_args([p], [Geometry((12, 5), (5, 1))])
+    assert not env.evaluate_guards_for_args([p], [Geometry((10, 5), (5, 1))])
+    assert not env.evaluate_guards_for_args([p], [Geometry((4, 5), (5, 1))])
+    assert env.guard_texts(lambda a: f"L['x'].size()[{['s0', 's1'].index(a.name)}]")[0] == "(L['x'].size()[0] % 4) == 0"

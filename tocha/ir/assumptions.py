@@ -1,0 +1,384 @@
+"""What is known of symbols: their ranges, equations that replace one by another, inequalities learnt from guards.
+
+`Assumptions.holds(relation)` answers True or False where that follows for all values, None where it does not. Proofs are
+sound and not complete: ranges of polynomials (also after moving each symbol to its least value, so that products of
+sizes compare), one learnt inequality at a time, and cases for minimum and maximum. ShapeEnv (tocha.ir.shape_env) owns one.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from tocha.ir import symbolic as s
+from tocha.ir.symbolic import Atom, Expr, Relation
+
+Bound = int | float  # a float only for the infinities
+Range = tuple[Bound, Bound]
+EVERYTHING: Range = (-math.inf, math.inf)
+
+
+def _times(a: Bound, b: Bound) -> Bound:
+    return 0 if a == 0 or b == 0 else a * b
+
+
+def _range_product(a: Range, b: Range) -> Range:
+    corners = [_times(x, y) for x in a for y in b]
+    return min(corners), max(corners)
+
+
+def _floor(a: Bound, b: Bound) -> Bound:
+    """a // b with infinities; b is not zero."""
+    if math.isinf(b):
+        return (
+            0
+            if not math.isinf(a) and (a >= 0) == (b > 0)
+            else (-1 if not math.isinf(a) else math.copysign(math.inf, a) * math.copysign(1, b))
+        )
+    if math.isinf(a):
+        return a if b > 0 else -a
+    return a // b
+
+
+class Assumptions:
+    """Facts about symbols. Changes only by learning more."""
+
+    def __init__(self) -> None:
+        self.ranges: dict[Atom, Range] = {}
+        self.replacements: dict[Atom, Any] = {}  # a symbol's value in terms of others; never in terms of itself
+        self.multiples: dict[Atom, tuple[int, Any]] = {}  # floordiv atom q = a // k with k dividing a: (k, a)
+        self.nonnegative: list[Expr] = []  # learnt: each is >= 0
+        self.nonzero: set[Expr] = set()
+        self.true: set[Relation] = set()  # learnt as they stand: those of other forms
+        self._bounds: dict[Any, Range] = {}
+        self._known: dict[Relation, bool | None] = {}
+
+    # -- learning
+
+    def forget_derived(self) -> None:
+        self._bounds.clear()
+        self._known.clear()
+
+    def constrain(self, symbol: Atom, low: Bound, high: Bound) -> bool:
+        """Narrows a symbol's range; False if nothing is left of it."""
+        old_low, old_high = self.ranges.get(symbol, EVERYTHING)
+        new = (max(low, old_low), min(high, old_high))
+        if new != (old_low, old_high):
+            self.ranges[symbol] = new
+            self.forget_derived()
+        return new[0] <= new[1]
+
+    def learn(self, r: Any) -> None:
+        """r holds from now on."""
+        r = self.simplify(r)
+        if isinstance(r, bool):
+            return
+        self.forget_derived()
+        if r.kind == "and":
+            for part in r.args:
+                self.learn(part)
+        elif r.kind == "eq":
+            self._learn_equation(r)
+        elif r.kind == "ge":
+            self._learn_inequality(r.args[0])
+        elif r.kind == "ne":
+            self._learn_difference(r.args[0])
+        else:
+            self.true.add(r)
+        self.forget_derived()
+
+    def _learn_equation(self, r: Relation) -> None:
+        e = r.args[0]
+        # The newest symbol gives way, so that inputs that came first keep their names.
+        for symbol in sorted(e.symbols, key=lambda a: -a.serial):
+            value = s.solve(r, symbol)
+            if value is not None:
+                self.replace(symbol, value)
+                return
+        for monomial, _ in e.terms:  # k * (a // k) == a: k divides a
+            if len(monomial) == 1 and monomial[0][0].kind == "floordiv" and monomial[0][1] == 1:
+                a, k = monomial[0][0].args
+                if isinstance(k, int) and s.add(s.scale(s.of_atom(monomial[0][0]), k), s.scale(a, -1)) in (
+                    e,
+                    s.scale(e, -1),
+                ):
+                    self.multiples[monomial[0][0]] = (k, a)
+                    return
+        self.nonnegative += [e, s.scale(e, -1)]
+
+    def replace(self, symbol: Atom, value: Any) -> None:
+        low, high = self.ranges.get(symbol, EVERYTHING)
+        other = s.atom_of(value) if isinstance(value, Expr) else None
+        if other is not None and other.kind == "symbol":
+            self.constrain(other, low, high)
+        elif isinstance(value, Expr):
+            self.nonnegative += [s.add(value, -int(low))] if not math.isinf(low) else []
+            self.nonnegative += [s.add(s.scale(value, -1), int(high))] if not math.isinf(high) else []
+        known = {symbol: value}
+        self.replacements = {k: s.substitute(v, known) for k, v in self.replacements.items()} | known
+        self.nonnegative = [e for e in (s.substitute(x, known) for x in self.nonnegative) if isinstance(e, Expr)]
+        self.nonzero = {e for e in (s.substitute(x, known) for x in self.nonzero) if isinstance(e, Expr)}
+        self.true = {r for r in (s.substitute(x, known) for x in self.true) if isinstance(r, Relation)}
+
+    def _learn_inequality(self, e: Expr) -> None:
+        bound = self._as_range(e)
+        if bound is None:
+            self.nonnegative.append(e)
+        else:
+            self.constrain(*bound)
+
+    def _as_range(self, e: Expr) -> tuple[Atom, Bound, Bound] | None:
+        """e >= 0 as a range of its only symbol."""
+        rest = [t for t in e.terms if t[0]]
+        if len(rest) != 1 or len(rest[0][0]) != 1 or rest[0][0][0][1] != 1 or rest[0][0][0][0].kind != "symbol":
+            return None
+        atom, k, c = rest[0][0][0][0], rest[0][1], s.constant_of(e)
+        return (atom, -(c // k), math.inf) if k > 0 else (atom, -math.inf, c // -k)
+
+    def _learn_difference(self, e: Expr) -> None:
+        self.nonzero.add(e)
+        bound = self._as_range(e)
+        if bound is not None:  # s != its end: the range moves in
+            atom = bound[0]
+            k = next(c for m, c in e.terms if m)
+            value, exact = divmod(-s.constant_of(e), k)
+            low, high = self.ranges.get(atom, EVERYTHING)
+            if exact == 0 and value == low:
+                self.constrain(atom, value + 1, high)
+            elif exact == 0 and value == high:
+                self.constrain(atom, low, value - 1)
+
+    # -- simplifying
+
+    def simplify(self, e: Any) -> Any:
+        """e with known equations applied, and minima, maxima and divisions decided where ranges decide them."""
+        if isinstance(e, Relation):
+            out = s.substitute(e, self.replacements) if self.replacements else e
+            if isinstance(out, Relation) and out.kind in ("eq", "ne", "ge"):
+                inner = self.simplify(out.args[0])
+                if inner is not out.args[0]:
+                    out = {"eq": s.eq, "ne": s.ne, "ge": s.ge}[out.kind](inner, 0)
+            return out
+        if not isinstance(e, Expr):
+            return e if isinstance(e, int | float) else e.simplify(self)
+        if self.replacements:
+            e = s.substitute(e, self.replacements)
+            if not isinstance(e, Expr):
+                return e
+        if all(a.kind == "symbol" for m, _ in e.terms for a, _ in m):
+            return e
+        return self._simplify_functions(e)
+
+    def _simplify_functions(self, e: Expr) -> Any:
+        out = []
+        for monomial, coefficient in e.terms:
+            factors: list[Any] = []
+            for atom, p in monomial:
+                if atom in self.multiples and coefficient % self.multiples[atom][0] == 0 and p == 1:
+                    k, a = self.multiples[atom]
+                    coefficient //= k
+                    factors.append(a)
+                else:
+                    factors.append(s.power(self._simplify_atom(atom), p))
+            out.append(s.scale(s.product(factors), coefficient))
+        return s.total(out)
+
+    def _simplify_atom(self, atom: Atom) -> Any:
+        if atom.kind == "symbol":
+            return s.of_atom(atom)
+        args = [self.simplify(a) for a in atom.args]
+        if atom.kind in ("min", "max"):
+            return s.extremum(atom.kind, self._undominated(atom.kind, args))
+        if atom.kind == "floordiv":
+            return self._divided(*args)
+        if atom.kind == "choose":
+            known = self.holds(args[0])
+            return args[1] if known else args[2] if known is False else s.choose(*args)
+        return s.rebuilt(atom, args)
+
+    def _undominated(self, kind: str, args: list[Any]) -> list[Any]:
+        kept: list[Any] = []
+        for i, a in enumerate(args):
+            others = args[i + 1 :] + kept
+            beaten = any(self.holds(s.le(a, b) if kind == "max" else s.ge(a, b)) for b in others)
+            if not beaten:
+                kept.append(a)
+        return kept
+
+    def _divided(self, a: Any, b: Any) -> Any:
+        q = s.floordiv(a, b)
+        atom = s.atom_of(q) if isinstance(q, Expr) else None
+        if atom is not None and atom.kind == "floordiv":
+            low, high = self.bounds(q)
+            if low == high:
+                return int(low)
+            if isinstance(b, Expr) and self.holds(s.ge(a, 0)) and self.holds(s.lt(a, b)):
+                return 0
+        return q
+
+    # -- ranges
+
+    def bounds(self, e: Any) -> Range:
+        """Least and greatest value."""
+        if not isinstance(e, Expr):
+            return (e, e) if isinstance(e, int | float) else EVERYTHING
+        found = self._bounds.get(e)
+        if found is None:
+            self._bounds[e] = EVERYTHING  # while under way
+            low, high = self._interval(e)
+            if math.isinf(low):
+                low = max(low, self._least(e))
+            if math.isinf(high):
+                high = min(high, -self._least(s.scale(e, -1)))
+            found = self._bounds[e] = (low, high)
+        return found
+
+    def _interval(self, e: Expr) -> Range:
+        low: Bound = 0
+        high: Bound = 0
+        for monomial, coefficient in e.terms:
+            r: Range = (coefficient, coefficient)
+            for atom, p in monomial:
+                r = _range_product(r, self._power_range(self._atom_range(atom), p))
+            low, high = low + r[0], high + r[1]
+        return low, high
+
+    @staticmethod
+    def _power_range(r: Range, p: int) -> Range:
+        if p % 2 == 0 and r[0] < 0 < r[1]:
+            return 0, max(r[0] ** p, r[1] ** p)
+        ends = (r[0] ** p, r[1] ** p)
+        return min(ends), max(ends)
+
+    def _atom_range(self, atom: Atom) -> Range:
+        if atom.kind == "symbol":
+            return self.ranges.get(atom, EVERYTHING)
+        if atom.kind == "floordiv":
+            (a, b), (c, d) = self.bounds(atom.args[0]), self.bounds(atom.args[1])
+            if c > 0 or d < 0:
+                corners = [_floor(x, y) for x in (a, b) for y in (c, d)]
+                return min(corners), max(corners)
+            return EVERYTHING
+        if atom.kind in ("min", "max"):
+            each = [self.bounds(a) for a in atom.args]
+            pick = min if atom.kind == "min" else max
+            return pick(r[0] for r in each), pick(r[1] for r in each)
+        if atom.kind == "choose":
+            x, y = self.bounds(atom.args[1]), self.bounds(atom.args[2])
+            return min(x[0], y[0]), max(x[1], y[1])
+        if atom.kind == "abs":
+            a, b = self.bounds(atom.args[0])
+            return (0 if a <= 0 <= b else min(abs(a), abs(b))), max(abs(a), abs(b))
+        if atom.kind == "and" and any(isinstance(x, int) and x >= 0 for x in atom.args):
+            return 0, next(x for x in atom.args if isinstance(x, int) and x >= 0)
+        return EVERYTHING
+
+    def _least(self, e: Any) -> Bound:
+        """A lower bound that sees how terms belong together: divisions are opened, then every atom is counted from its
+        least value; where no coefficient is negative after that, the constant is the least value."""
+        e, over = self._opened(e)
+        if not isinstance(e, Expr):
+            return e // over if isinstance(e, int) else e
+        moved: dict[Atom, Any] = {}
+        for monomial, _ in e.terms:
+            for atom, _ in monomial:
+                low = self._atom_range(atom)[0]
+                if math.isinf(low):
+                    return -math.inf
+                moved[atom] = s.add(s.of_atom(atom), int(low))
+        shifted = s.total(s.scale(s.product(s.power(moved[a], p) for a, p in m), c) for m, c in e.terms)
+        if any(c < 0 for m, c in s.terms_of(shifted) if m):
+            return -math.inf
+        return -(-s.constant_of(shifted) // over)
+
+    def _opened(self, e: Any) -> tuple[Any, int]:
+        """A lower bound of over * e without divisions: b * (a // b) is more than a - b and at most a, for b > 0."""
+        over = 1
+        for _ in range(4):
+            if not isinstance(e, Expr):
+                break
+            found = next(((m, c, a) for m, c in e.terms for a, p in m if a.kind == "floordiv" and p == 1), None)
+            if found is None:
+                break
+            monomial, coefficient, atom = found
+            a, b = atom.args
+            others = s.from_terms({tuple(t for t in monomial if t[0] is not atom): 1})
+            if isinstance(b, int):
+                if b < 0 or self.bounds(others)[0] < 0:
+                    break
+                e, over = s.scale(e, b), over * b
+                rest = s.add(e, s.scale(s.from_terms({monomial: 1}), -coefficient * b))
+                e = s.add(rest, s.scale(s.mul(others, a if coefficient < 0 else s.add(a, 1 - b)), coefficient))
+            else:
+                times = s.exact_quotient(others, b)
+                if times is None or self.bounds(b)[0] < 1 or self.bounds(times)[0] < 0:
+                    break
+                rest = s.add(e, s.from_terms({monomial: -coefficient}))
+                least = a if coefficient < 0 else s.add(s.add(a, 1), s.scale(b, -1))
+                e = s.add(rest, s.scale(s.mul(times, least), coefficient))
+        return e, over
+
+    # -- proofs
+
+    def holds(self, r: Any) -> bool | None:
+        """True or False if that follows from what is known, else None."""
+        if isinstance(r, bool):
+            return r
+        if r not in self._known:
+            self._known[r] = None  # while under way
+            self._known[r] = self._decide(self.simplify(r))
+        return self._known[r]
+
+    def _decide(self, r: Any) -> bool | None:
+        if isinstance(r, bool):
+            return r
+        if r in self.true:
+            return True
+        if s.negate(r) in self.true:
+            return False
+        if r.kind in ("and", "or"):
+            answers = [self.holds(a) for a in r.args]
+            decisive = r.kind == "or"
+            if decisive in answers:
+                return decisive
+            return None if None in answers else not decisive
+        if r.kind == "not":
+            inner = self.holds(r.args[0])
+            return None if inner is None else not inner
+        if r.kind == "compare":
+            return None
+        e = r.args[0]
+        if r.kind == "ge":
+            return True if self.is_nonnegative(e) else False if self.is_nonnegative(s.add(s.scale(e, -1), -1)) else None
+        different = (
+            e in self.nonzero
+            or s.scale(e, -1) in self.nonzero
+            or self.is_nonnegative(s.add(e, -1))
+            or self.is_nonnegative(s.add(s.scale(e, -1), -1))
+        )
+        if different:
+            return r.kind == "ne"
+        if self.is_nonnegative(e) and self.is_nonnegative(s.scale(e, -1)):
+            return r.kind == "eq"
+        return None
+
+    def is_nonnegative(self, e: Any, cases: int = 2) -> bool:
+        if self.bounds(e)[0] >= 0:
+            return True
+        if not isinstance(e, Expr):
+            return False
+        for f in self.nonnegative:
+            if self.bounds(s.add(e, s.scale(f, -1)))[0] >= 0:
+                return True
+        return bool(cases) and self._by_cases(e, cases - 1)
+
+    def _by_cases(self, e: Expr, cases: int) -> bool:
+        for monomial, coefficient in e.terms:
+            for atom, _ in monomial:
+                if atom.kind in ("min", "max"):
+                    # It equals one of its arguments; where it stands alone, on its good side, any is a lower bound.
+                    rest = s.add(e, s.from_terms({monomial: -coefficient}))
+                    alone = monomial == ((atom, 1),) and s.substitute(rest, {atom: 0}) == rest
+                    enough = any if alone and (coefficient > 0) == (atom.kind == "max") else all
+                    return enough(self.is_nonnegative(s.substitute(e, {atom: a}), cases) for a in atom.args)
+        return False

@@ -1,0 +1,176 @@
+"""How elements lie in memory: strides of new tensors, and what strides say, on ints and on symbols alike.
+
+csrc/core/tensor.cpp and csrc/dispatch/pointwise.cpp are the native counterparts; tests/test_facts.py holds them together.
+Comparisons that follow from sizes being at least 2 cost no guard; products of sizes are compared so (tocha.ir.assumptions).
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Callable, Sequence
+from functools import cmp_to_key
+from typing import Any
+
+from tocha.ir.sym_types import sym_max
+
+
+class MemoryFormat(enum.Enum):
+    """The order of dims in memory; `preserve_format` is the order of another tensor's."""
+
+    contiguous_format = "contiguous_format"
+    preserve_format = "preserve_format"
+    channels_last = "channels_last"
+    channels_last_3d = "channels_last_3d"
+
+    @property
+    def rank(self) -> int | None:
+        """The number of dims it is defined for; None for any."""
+        return {"channels_last": 4, "channels_last_3d": 5}.get(self.value)
+
+
+Sizes = Sequence[Any]
+
+
+def product(sizes: Sizes) -> Any:
+    n: Any = 1
+    for s in sizes:
+        n = n * s
+    return n
+
+
+def contiguous_strides(sizes: Sizes) -> list[Any]:
+    return strides_in_order(sizes, range(len(sizes) - 1, -1, -1))
+
+
+def strides_in_order(sizes: Sizes, order: Sequence[int]) -> list[Any]:
+    """Dense strides with the dims of `order` from the innermost on."""
+    strides: list[Any] = [0] * len(sizes)
+    step: Any = 1
+    for d in order:
+        strides[d] = step
+        step = step * sym_max(sizes[d], 1)
+    return strides
+
+
+def format_strides(sizes: Sizes, format: MemoryFormat | None) -> list[Any]:
+    rank = format.rank if format is not None else None
+    if rank is None:
+        return contiguous_strides(sizes)
+    assert format is not None
+    if len(sizes) != rank:
+        raise RuntimeError(f"required rank {rank} tensor to use {format.value} format")
+    return strides_in_order(sizes, [1, *range(rank - 1, 1, -1), 0])
+
+
+def is_contiguous(sizes: Sizes, strides: Sizes, format: MemoryFormat | None = None) -> bool:
+    """Whether every element lies where a new tensor of this shape and format would have it."""
+    if format is not None and format.rank is not None and format.rank != len(sizes):
+        return False
+    if any(s == 0 for s in sizes if isinstance(s, int)):
+        return True
+    expected = format_strides(sizes, format)
+    return all(have == want or size == 1 for size, have, want in zip(sizes, strides, expected, strict=True))
+
+
+def is_dense(sizes: Sizes, strides: Sizes) -> bool:
+    """Whether elements fill a stretch of memory without holes and none lies twice, in whatever order of dims."""
+    if is_contiguous(sizes, strides):
+        return True
+    order = sorted((i for i, s in enumerate(sizes) if s != 1), key=cmp_to_key(lambda a, b: _compare(strides[a], strides[b])))
+    expected: Any = 1
+    for d in order:
+        if strides[d] != expected:
+            return False
+        expected = expected * sizes[d]
+    return True
+
+
+def _compare(a: Any, b: Any) -> int:
+    return 0 if a == b else -1 if a < b else 1
+
+
+def suggested_format(sizes: Sizes, strides: Sizes) -> MemoryFormat:
+    """channels_last where the dims are laid out so."""
+    for format in (MemoryFormat.channels_last, MemoryFormat.channels_last_3d):
+        if len(sizes) == format.rank and _in_channel_order(sizes, strides):
+            return format
+    return MemoryFormat.contiguous_format
+
+
+def _in_channel_order(sizes: Sizes, strides: Sizes) -> bool:
+    """Channels innermost, then the spatial dims from last to first, then the batch."""
+    if strides[1] == 0:
+        return False
+    least: Any = 0
+    for d in (1, *range(len(sizes) - 1, 1, -1), 0):
+        if sizes[d] == 0 or strides[d] < least or (d == 0 and least == strides[1]):
+            return False
+        least = strides[d] * sizes[d] if sizes[d] > 1 else strides[d]
+    return True
+
+
+def like_strides(sizes: Sizes, strides: Sizes, format: MemoryFormat | None = MemoryFormat.preserve_format) -> list[Any]:
+    """Strides of a new tensor in the layout of another."""
+    if format is not None and format is not MemoryFormat.preserve_format:
+        return format_strides(sizes, format)
+    if is_dense(sizes, strides):
+        return list(strides)
+    # The order of dims by stride, without holes.
+    order = list(range(len(sizes)))
+    _insertion_sort(order, lambda a, b: 0 if strides[a] == 0 or strides[b] == 0 else _compare(strides[b], strides[a]))
+    return strides_in_order(sizes, order[::-1])
+
+
+def _insertion_sort(order: list[int], compare: Callable[[int, int], int]) -> None:
+    """Stable, and defined for comparisons that are no total order."""
+    for i in range(1, len(order)):
+        at = i
+        while at > 0 and compare(order[at - 1], order[at]) > 0:
+            order[at - 1], order[at] = order[at], order[at - 1]
+            at -= 1
+
+
+def result_strides(sizes: Sizes, operands: Sequence[tuple[Sizes, Sizes]]) -> list[Any]:
+    """The layout of an elementwise result: the one its operands (sizes and strides) agree on; else dims are ordered by
+    the operands' strides, the first operand deciding before the next."""
+    sizes = list(sizes)
+    dimensioned = [(list(s), list(t)) for s, t in operands if len(s)]
+    if len(sizes) < 2 or not dimensioned:
+        return contiguous_strides(sizes)
+    first = dimensioned[0]
+    if first[0] == sizes and all(s == sizes and t == first[1] for s, t in dimensioned[1:]) and is_dense(*first):
+        return list(first[1])
+    n = len(sizes)
+
+    def step(s: list[Any], t: list[Any], d: int) -> Any:
+        lead = n - len(s)
+        return 0 if d < lead or (s[d - lead] == 1 and sizes[d] != 1) else t[d - lead]
+
+    def compare(a: int, b: int) -> int:  # > 0: a belongs outside b
+        for s, t in dimensioned:
+            x, y = step(s, t, a), step(s, t, b)
+            if x == 0 or y == 0:
+                continue
+            if x != y:
+                return -1 if x < y else 1
+            if sizes[a] > sizes[b]:
+                return 1
+        return 0
+
+    order = list(range(n - 1, -1, -1))
+    for i in range(1, n):
+        at = i
+        for j in range(i - 1, -1, -1):
+            c = compare(order[j], order[at])
+            if c > 0:
+                order[j], order[at] = order[at], order[j]
+                at = j
+            elif c < 0:
+                break
+    return strides_in_order(sizes, order)
+
+
+def joined_strides(sizes: Sizes, parts: Sequence[tuple[Sizes, Sizes]]) -> list[Any]:
+    """The layout of a join: channels_last when every part is laid out so."""
+    formats = {suggested_format(s, t) for s, t in parts}
+    return format_strides(sizes, formats.pop() if len(formats) == 1 else MemoryFormat.contiguous_format)

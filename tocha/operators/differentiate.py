@@ -1,0 +1,177 @@
+"""Gradients of records, interpreted: what backward computes, on whatever values the interpreter's reader has.
+
+Native autograd has the same formulas and functions in C++ (tocha/_build/gradients.py); here they run as Python text.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Sequence
+from typing import Any
+
+from tocha._build.gradients import formulas, usable, whole_formulas
+from tocha.ir import dtypes as dt
+from tocha.ir.node import CONSTANT, GRAD, INPUT, OUTPUT, PARAM, Node
+from tocha.ir.select import CAST
+from tocha.operators.facts import Facts, Scalar
+from tocha.operators.interpreter import Interpreter, as_operand, formula_of
+from tocha.operators.record import Operator, overloads
+
+
+class Call:
+    """An operator's call, as far as its gradients ask for it."""
+
+    def __init__(self, o: Operator, arguments: dict[str, Any], results: Sequence[Any]):
+        self.operator, self.arguments, self.results = o, arguments, results
+
+
+def gradients(it: Interpreter, call: Call, grads: Sequence[Any], wanted: Sequence[str]) -> dict[str, Any]:
+    """The gradient of each wanted input, by name, from those of the results; None where nothing flows."""
+    o = call.operator
+    with it:
+        if o.kind == "pointwise":
+            found = {n: _by_formula(it, call, grads, n) for n in wanted}
+        elif o.kind == "view" and not o.gradients:
+            found = {wanted[0]: _through_view(it, call, grads)}
+        else:
+            found = _by_functions(it, call, grads, wanted)
+        return {n: fitted(it, g, call.arguments[n]) for n, g in found.items()}
+
+
+def fitted(it: Interpreter, grad: Any, like: Any) -> Any:
+    """A gradient as that of something of this shape and dtype: summed over what was broadcast, cast, made real."""
+    if grad is None:
+        return None
+    if isinstance(grad, list):
+        return [fitted(it, g, x) for g, x in zip(grad, like, strict=True)]
+    lead = grad.ndim - like.ndim
+    dims = [i for i in range(grad.ndim) if i < lead or (_is_one(like.sizes[i - lead]) and not _is_one(grad.sizes[i]))]
+    if dims:
+        grad = it.apply("sum", (grad, dims, True), {})
+    if lead > 0:
+        grad = it.apply("view", (grad, like.shape), {})
+    if grad.dtype is not like.dtype:
+        if grad.dtype.is_complex and not like.dtype.is_complex:
+            grad = it.apply("real", (grad,), {})
+        if grad.dtype is not like.dtype:
+            grad = it.apply("to", (grad, like.dtype), {})
+    return grad
+
+
+def _is_one(n: Any) -> bool:
+    return isinstance(n, int) and n == 1
+
+
+def _by_functions(it: Interpreter, call: Call, grads: Sequence[Any], wanted: Sequence[str]) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for names, f in call.operator.gradients.items():
+        if not any(n in wanted for n in names):
+            continue
+        values = f(*(_asked(call, grads, p, names, wanted) for p in inspect.signature(f).parameters))
+        pairs = zip(names, values if len(names) > 1 else (values,), strict=True)
+        found |= {n: g for n, g in pairs if n in wanted}
+    return found
+
+
+def _asked(call: Call, grads: Sequence[Any], p: str, names: tuple[str, ...], wanted: Sequence[str]) -> Any:
+    """What a gradient function's parameter stands for."""
+    if p == "grad":
+        return grads[0]
+    if p == "grads":
+        return list(grads)
+    if p == "wanted":
+        return [n in wanted for n in names]
+    if p in call.arguments:
+        return call.arguments[p]
+    if p.startswith("grad") and p[4:].isdigit():
+        return grads[int(p[4:])]
+    return call.results[int(p.removeprefix("result") or 0)]
+
+
+def _through_view(it: Interpreter, call: Call, grads: Sequence[Any]) -> Any:
+    """The gradient written into zeros through the same view."""
+    o = call.operator
+    base = call.arguments[o.schema.arguments[0].name]
+    whole = it.apply("zeros", (base.shape,), {"dtype": base.dtype, "device": base.device})
+    parts = it.call(o, {**call.arguments, o.schema.arguments[0].name: whole})
+    for part, grad in zip(parts if isinstance(parts, list) else [parts], grads, strict=True):
+        if grad is not None:
+            it.apply("copy_", (part, grad), {})
+    return whole
+
+
+# ---- derived ones --------------------------------------------------------------------------------
+
+SPELLED: dict[str, tuple[str, dict[str, Any]]] = {
+    "make_complex": ("complex", {}),
+    "floordiv": ("div", {"rounding_mode": "floor"}),
+    "truncdiv": ("div", {"rounding_mode": "trunc"}),
+}
+
+
+def _by_formula(it: Interpreter, call: Call, grads: Sequence[Any], name: str) -> Any:
+    o = call.operator
+    f = formula_of(o)
+    operands = [call.arguments[n] for n in f.operands]
+    is_complex = any(v.dtype.is_complex for v in (*operands, *(g for g in grads if g is not None)))
+    choices = (dt.complex128, dt.complex64) if is_complex else (dt.float64, dt.float32)
+    t = next((c for c in choices if usable(o, c)), None)
+    found = formulas(o, t) if t is not None else None
+    node = found[f.operands.index(name)] if found is not None else None
+    if node is None:
+        raise RuntimeError(f"[{o.name}] derivative for {o.name} by {name} is not implemented")
+    params = [call.arguments[a.name] for a in o.schema.arguments if not a.is_tensor]
+    if node.op is CONSTANT:  # zero, or a slope that depends on nothing but the gradient's shape
+        return it.apply("full_like", (grads[0], node.attr), {})
+    return FormulaOnTensors(it, grads, operands, call.results, params).value(node)
+
+
+class FormulaOnTensors:
+    """A scalar formula carried out with operators."""
+
+    def __init__(self, it: Interpreter, grads: Sequence[Any], inputs: Sequence[Any], outputs: Sequence[Any], params: Sequence[Any]):
+        self.it = it
+        self.leaves = {GRAD: grads, INPUT: inputs, OUTPUT: outputs, PARAM: params}
+        self.known: dict[Node, Any] = {}
+
+    def value(self, n: Node) -> Any:
+        if n not in self.known:
+            self.known[n] = self.compute(n)
+        return self.known[n]
+
+    def compute(self, n: Node) -> Any:
+        if n.op in self.leaves:
+            v = self.leaves[n.op][n.attr]  # type: ignore[index]
+            return v if isinstance(v, Facts) else as_operand(v)
+        if n.op is CONSTANT:
+            return as_operand(n.attr)
+        if n.op.name == "polygamma":  # its order is an int, not a tensor
+            return self.it.apply("polygamma", (self.integer(n.args[0]), self.value(n.args[1])), {})
+        if whole := whole_formulas(n.dtype).get(n):
+            return self.it.apply(whole.name, (self.leaves[INPUT][0],), {})
+        args = tuple(self.value(a) for a in n.args)
+        if n.op is CAST:
+            return self.cast(n, args[0])
+        name, keywords = SPELLED.get(n.op.name, (n.op.name, {}))
+        return self.it.apply(name if overloads(name) else f"special_{name}", args, keywords)
+
+    def cast(self, n: Node, value: Any) -> Any:
+        source = n.args[0].dtype
+        if source.is_complex and not n.dtype.is_complex:
+            return self.it.apply("real", (value,), {})
+        if not source.is_differentiable:
+            grad = self.leaves[GRAD][0]
+            return self.it.apply("to", (value, dt.real_of(grad.dtype) if grad.dtype.is_complex else grad.dtype), {})
+        return value  # between floats: promotion does it
+
+    def integer(self, n: Node) -> int:
+        """A formula of params and constants as an int."""
+        if n.op is CONSTANT:
+            return int(n.attr)  # type: ignore[arg-type]
+        if n.op is PARAM:
+            v = self.leaves[PARAM][n.attr]  # type: ignore[index]
+            return v.to_int() if isinstance(v, Scalar) else int(v)
+        if n.op is CAST:
+            return self.integer(n.args[0])
+        a, b = map(self.integer, n.args)
+        return a + b if n.op.name == "add" else a - b

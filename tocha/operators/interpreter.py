@@ -1,0 +1,481 @@
+"""The one interpreter of records: runs an operator's Python text on facts (tocha.operators.facts) instead of elements.
+
+`Interpreter.call(o, arguments)` gives the facts of the results: promotion and broadcasting for formulas, the shape for
+reductions and kernels, geometry for views; a composite runs its body, whose calls come back here. Whoever must understand
+operators without computing them (fake tensors, graph recording, decomposition, differentiation, batching, lowering)
+is a subclass that does something else in `call` or in one of the kinds.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from functools import cache, lru_cache
+from typing import Any
+
+from tocha.ir import dtypes as dt
+from tocha.ir import layout
+from tocha.ir.devices import CPU, Device
+from tocha.ir.dtypes import DType
+from tocha.ir.promotion import Priority, can_cast, number_dtype, result_type
+from tocha.operators.binding import default_value
+from tocha.operators.facts import Facts, Out, Scalar, View, plain, schema_type
+from tocha.operators.record import INT_TO_FLOAT, OPERATORS, SUM_LIKE, TO_BOOL, Namespace, Operator, overloads
+from tocha.operators.resolve import Bound, Match, resolve
+from tocha.operators.schema import Argument
+
+
+class DataDependent(RuntimeError):
+    """What comes out depends on elements, which facts do not have."""
+
+
+class _Running(threading.local):
+    """Whose turn it is to take operators, and inside whose body they are called."""
+
+    def __init__(self) -> None:
+        self.interpreters: list[Interpreter] = []
+        self.within: Callable | None = None
+
+
+_running = _Running()
+
+
+def current() -> Interpreter:
+    if not _running.interpreters:
+        _running.interpreters.append(Interpreter())
+    return _running.interpreters[-1]
+
+
+def member(value: Facts, name: str) -> Any:
+    """`value.name` inside a body: a property's value, or the operator waiting for its arguments."""
+    if is_property(name):
+        return current().apply(name, (value,), {})
+
+    def method(*args: Any, **kwargs: Any) -> Any:
+        return current().apply(name, (value, *args), kwargs)
+
+    return method
+
+
+@cache
+def is_property(name: str) -> bool:
+    found = overloads(name)
+    if not found and not (name.endswith("_") and overloads(name[:-1])):
+        raise AttributeError(f"a tensor has no {name}")
+    return any("property" in o.variants for o in found)
+
+
+# ---- arguments -----------------------------------------------------------------------------------
+
+
+def as_operand(value: Any) -> Facts:
+    """A number as the tensor that operators see."""
+    if isinstance(value, Facts):
+        return value
+    value = plain(value)
+    return Facts((), number_dtype(value, current().default_dtype()), number=value)
+
+
+def _as_float(v: Any) -> Any:
+    if isinstance(v, Scalar):
+        return v.to_double()
+    return float(v) if isinstance(v, int) else v
+
+
+def _as_int(v: Any) -> Any:
+    if isinstance(v, Scalar):
+        return v.to_int()
+    return int(v) if isinstance(v, bool | float) else v
+
+
+CONVERSIONS: dict[str, Callable[[Any], Any]] = {
+    "Tensor": as_operand,
+    "Operand": as_operand,
+    "Tensor[]": lambda vs: [as_operand(v) for v in vs],
+    "Tensor?[]": lambda vs: [None if v is None else as_operand(v) for v in vs],
+    "Scalar": Scalar,
+    "Scalar[]": lambda vs: [Scalar(v) for v in vs],
+    "float": _as_float,
+    "float[]": lambda vs: [_as_float(v) for v in vs],
+    "int": _as_int,
+    "bool": lambda v: v.to_bool() if isinstance(v, Scalar) else v,
+}
+
+
+@cache
+def converter(a: Argument) -> Callable[[Any], Any]:
+    """What makes of a value that fits an argument the one that a body is given."""
+    base = a.type.removesuffix("?")
+    if base == "int[]":
+        return lambda v: None if v is None else list(v) if isinstance(v, list | tuple) else [v] * (a.size or 1)
+    convert = CONVERSIONS.get(base)
+    if convert is None:
+        return lambda v: v
+    return (lambda v: None if v is None else convert(v)) if a.type.endswith("?") else convert
+
+
+@cache
+def default_of(a: Argument) -> Any:
+    value = default_value(a)
+    if a.type in ("dtype", "dtype?") and isinstance(value, str):
+        return dt.by_name(value)
+    if a.type == "memory_format?" and isinstance(value, str):
+        return layout.MemoryFormat(value)
+    return float(value) if a.type in ("float", "float?") and isinstance(value, int | str) else value
+
+
+def filled(b: Bound, args: tuple, kwargs: dict[str, Any]) -> Any:
+    if b.source is None:
+        value = default_of(b.argument)
+        return converter(b.argument)(list(value) if isinstance(value, list) else value)
+    if b.loose:
+        return list(args[b.source :])  # type: ignore[misc]
+    return converter(b.argument)(args[b.source] if isinstance(b.source, int) else kwargs[b.source])
+
+
+@lru_cache(maxsize=4096)
+def _resolved(name: str, types: tuple, keywords: tuple, within: Callable | None) -> Match:
+    return resolve(name, types, dict(keywords), within)
+
+
+def flat_facts(values: Any) -> Iterator[Facts]:
+    for v in values:
+        if isinstance(v, Facts):
+            yield v
+        elif isinstance(v, list | tuple):
+            yield from flat_facts(v)
+
+
+# ---- what formulas and folds say of dtypes ---------------------------------------------------------
+
+
+def resolve_code(code: object, t: DType) -> DType:
+    """A dtype in terms of the compute dtype: T, real, complex, wide, or one of its own."""
+    if isinstance(code, DType):
+        return code
+    if code == "T":
+        return t
+    if code == "real":
+        return dt.real_of(t) if t.is_complex else t
+    if code == "wide":
+        return dt.complex128 if t.is_complex else dt.float64
+    return t if t.is_complex else dt.complex_of(t)
+
+
+class Formula:
+    """What a pointwise record says of its operands and results."""
+
+    def __init__(self, o: Operator):
+        types = o.types or {}
+        arguments = o.schema.arguments
+        self.operands = [a.name for a in arguments if a.is_tensor]
+        self.in_codes = types.get("in") or ("T",) * len(self.operands)
+        self.out_codes = types.get("out") or ("T",) * len(o.schema.returns)
+        self.check = types.get("check")
+        self.int_to_float = o.promote == INT_TO_FLOAT
+        self.dtypes = frozenset(o.dtypes)
+
+
+@cache
+def formula_of(o: Operator) -> Formula:
+    return Formula(o)
+
+
+@cache
+def fold_results(o: Operator, t: DType) -> tuple[tuple, bool]:
+    """The codes of a reduction's results, and whether an empty range has a value."""
+    fold = o.body(t)
+    return fold.out_types, fold.identity
+
+
+# ---- the interpreter -------------------------------------------------------------------------------
+
+
+class Interpreter:
+    """Facts in, facts out. Sizes that depend on elements are refused."""
+
+    def __enter__(self) -> Interpreter:
+        _running.interpreters.append(self)
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        _running.interpreters.pop()
+
+    # -- what rules ask of the world
+
+    def default_dtype(self) -> DType:
+        return dt.float32
+
+    def default_device(self) -> Device:
+        return CPU
+
+    def unknown_size(self, op: str, least: Any = 0) -> Any:
+        """A size that depends on elements."""
+        raise DataDependent(f"[{op}] the shape of its result depends on values")
+
+    def recording(self) -> bool:
+        """Whether operators are recorded, so that a gradient's own derivative may be asked for."""
+        return False
+
+    # -- calls
+
+    def apply(self, name: str, args: tuple, kwargs: dict[str, Any]) -> Any:
+        """The operator that a name and arguments mean."""
+        types = tuple(map(schema_type, args))
+        keywords = tuple((k, schema_type(v)) for k, v in kwargs.items()) if kwargs else ()
+        found = _resolved(name, types, keywords, _running.within)
+        arguments = {b.argument.name: filled(b, args, kwargs) for b in found.arguments}
+        return self.call(found.operator, arguments, found.inplace)
+
+    def call(self, o: Operator, arguments: dict[str, Any], inplace: bool = False) -> Any:
+        if inplace:
+            return self.write(o, arguments)
+        return getattr(self, o.kind)(o, arguments)
+
+    @contextmanager
+    def inside(self, o: Operator) -> Iterator[None]:
+        """While o's body runs, calls of its name mean other overloads, and operators come here."""
+        before, _running.within = _running.within, o.body
+        _running.interpreters.append(self)
+        try:
+            yield
+        finally:
+            _running.interpreters.pop()
+            _running.within = before
+
+    # -- the kinds
+
+    def pointwise(self, o: Operator, arguments: dict[str, Any]) -> Any:
+        f = formula_of(o)
+        if f.check is not None:
+            with self.inside(o):
+                f.check(**{n: arguments[n] for n in f.check.__code__.co_varnames[: f.check.__code__.co_argcount]})
+        operands = [arguments[n] for n in f.operands]
+        t = self.compute_dtype(o, f, operands)
+        sizes, strides = self.elementwise_geometry(o, operands)
+        device = common_device(o.name, operands)
+        made = [Facts(sizes, resolve_code(c, t), device, strides) for c in f.out_codes]
+        return made[0] if len(made) == 1 else tuple(made)
+
+    def compute_dtype(self, o: Operator, f: Formula, operands: list[Facts]) -> DType:
+        deciding = [v for v, c in zip(operands, f.in_codes, strict=True) if not isinstance(c, DType)]
+        common = deciding[0].dtype
+        if any(v.dtype is not common or v.number is not None for v in deciding):
+            common = result_type((v.dtype, _priority(v)) for v in deciding)
+        if f.int_to_float and not common.is_differentiable:
+            common = self.default_dtype()
+        if common not in f.dtypes:
+            raise NotImplementedError(f"[{o.name}] not implemented for '{common}'")
+        return common
+
+    def elementwise_geometry(self, o: Operator, operands: list[Facts]) -> tuple[Sequence[Any], Sequence[Any] | None]:
+        """Sizes and strides of an elementwise result; no strides for contiguous ones."""
+        first = operands[0]
+        same = all(v.sizes == first.sizes for v in operands[1:] if v.sizes is not first.sizes)
+        if same and all(v.is_contiguous() for v in operands):
+            return first.sizes, None
+        sizes = first.sizes
+        for v in operands[1:]:
+            sizes = broadcast(sizes, v.sizes, o.name)
+        return sizes, layout.result_strides(sizes, [(v.sizes, v.steps) for v in operands])
+
+    def reduction(self, o: Operator, arguments: dict[str, Any]) -> Any:
+        x = arguments["self"]
+        dims = arguments.get("dim")
+        dims = [dims] if dims is not None and not isinstance(dims, list) else dims or []
+        reduced = _marked(dims, x.ndim, o.name)
+        asked = arguments.get("dtype")
+        t = self.reduced_dtype(o, x, asked)
+        codes, identity = fold_results(o, t.compute)
+        if not identity:
+            self.check_not_empty(o, x, reduced)
+        keepdim = arguments.get("keepdim", False)
+        sizes = [1 if r else n for n, r in zip(x.sizes, reduced, strict=True) if keepdim or not r]
+        made = []
+        for c in codes:
+            d = resolve_code(c, t)
+            # any and all of uint8 stay uint8
+            made.append(Facts(sizes, dt.uint8 if o.promote == TO_BOOL and d is dt.bool_ and x.dtype is dt.uint8 else d, x.device))
+        return made[0] if len(made) == 1 else tuple(made)
+
+    def reduced_dtype(self, o: Operator, x: Facts, asked: DType | None) -> DType:
+        t = asked or x.dtype
+        if o.promote == TO_BOOL:
+            t = dt.bool_
+        if asked is None and not x.dtype.is_differentiable:
+            t = dt.int64 if o.promote == SUM_LIKE else self.default_dtype() if o.promote == INT_TO_FLOAT else t
+        if t not in o.dtypes:
+            raise NotImplementedError(f"[{o.name}] not implemented for '{t}'")
+        return t
+
+    def check_not_empty(self, o: Operator, x: Facts, reduced: list[bool]) -> None:
+        for i, (n, r) in enumerate(zip(x.sizes, reduced, strict=True)):
+            if r and n == 0:
+                if all(reduced) and x.ndim != 1:
+                    raise RuntimeError(f"[{o.name}] Expected reduction dim to be specified for an empty tensor: got shape {x.shape}")
+                raise IndexError(f"[{o.name}] Expected reduction dim {i} to have non-zero size: got a tensor of shape {x.shape}")
+
+    def view(self, o: Operator, arguments: dict[str, Any]) -> Any:
+        spec = self.run(o, arguments)
+        base = arguments[o.schema.arguments[0].name]
+        if isinstance(spec, list):
+            return [base.with_geometry(s.sizes, s.strides, s.offset, s.dtype) for s in spec]
+        return base.with_geometry(spec.sizes, spec.strides, spec.offset, spec.dtype)
+
+    def composite(self, o: Operator, arguments: dict[str, Any]) -> Any:
+        return self.run(o, arguments)
+
+    def run(self, o: Operator, arguments: dict[str, Any]) -> Any:
+        with self.inside(o):
+            return o.body(*arguments.values())
+
+    def native(self, o: Operator, arguments: dict[str, Any]) -> Any:
+        if "inplace_kernel" in o.tags:
+            self.run(o, arguments)
+            return self.like(arguments[o.schema.arguments[0].name])
+        if o.name.endswith("_") and o.facts is None:
+            self.run(o, arguments)
+            target = arguments[o.schema.arguments[0].name]
+            for x in target if isinstance(target, list) else [target]:
+                x.memory.version += 1
+            return target
+        if "dynamic" in o.tags or o.facts is not None:
+            if o.facts is None:
+                raise NotImplementedError(f"[{o.name}] has no rule for facts")
+            with self.inside(o):
+                return self.made(o, o.facts(*arguments.values()), arguments)
+        return self.made(o, self.run(o, arguments), arguments)
+
+    def made(self, o: Operator, spec: Any, arguments: dict[str, Any]) -> Any:
+        """Results from what a shape rule says of them."""
+        if isinstance(spec, Out):
+            device = spec.device if spec.device is not None else self.device_of(arguments)
+            return Facts(spec.sizes, spec.dtype, device, spec.strides)
+        if isinstance(spec, View):
+            return arguments[o.schema.arguments[0].name].with_geometry(spec.sizes, spec.strides, spec.offset, spec.dtype)
+        if isinstance(spec, tuple):
+            return tuple(self.made(o, s, arguments) for s in spec)
+        return [self.made(o, s, arguments) for s in spec] if isinstance(spec, list) else spec
+
+    def device_of(self, arguments: dict[str, Any]) -> Device:
+        """A kernel's results are where its first tensor is, or on meta if any tensor is."""
+        tensors = list(flat_facts(arguments.values()))
+        if not tensors:
+            return self.default_device()
+        return next((v.device for v in tensors if v.is_meta), tensors[0].device)
+
+    def like(self, x: Facts) -> Facts:
+        return Facts(x.sizes, x.dtype, x.device, layout.like_strides(x.sizes, x.steps))
+
+    def foreach(self, o: Operator, arguments: dict[str, Any]) -> Any:
+        raise NotImplementedError(f"[{o.name}] lists of tensors on facts")
+
+    # -- in place
+
+    def write(self, o: Operator, arguments: dict[str, Any]) -> Any:
+        """The in-place form: the first argument takes the result."""
+        target = arguments[o.schema.arguments[0].name]
+        if o.kind == "view":
+            spec = self.run(o, arguments)
+            target.reshape_in_place(spec.sizes, spec.strides, spec.offset)
+            return target
+        result = self.call(o, arguments)
+        if list(result.sizes) != list(target.sizes):
+            raise RuntimeError(f"[{o.name}_] output with shape {target.shape} doesn't match the broadcast shape {result.shape}")
+        if not can_cast(result.dtype, target.dtype):
+            raise RuntimeError(f"[{o.name}_] result type {result.dtype} can't be cast to the desired output type {target.dtype}")
+        target.memory.version += 1
+        return target
+
+
+def common_device(op: str, operands: Sequence[Facts]) -> Device:
+    """Where the results are; 0-d CPU tensors go anywhere."""
+    found: Device | None = None
+    for v in operands:
+        if not v.sizes and v.device == CPU:
+            continue
+        if found is None:
+            found = v.device
+        elif v.device != found:
+            raise RuntimeError(
+                f"[{op}] Expected all tensors to be on the same device, but found at least two devices, {found} and {v.device}"
+            )
+    return found if found is not None else operands[0].device
+
+
+def result_type_of(tensors: Sequence[Facts]) -> DType:
+    return result_type((v.dtype, _priority(v)) for v in tensors)
+
+
+def _priority(v: Facts) -> Priority:
+    if v.number is not None:
+        return Priority.NUMBER
+    return Priority.DIMENSIONED if v.sizes else Priority.ZERO_DIM
+
+
+def broadcast(a: Sequence[Any], b: Sequence[Any], op: str) -> tuple[Any, ...]:
+    """The common shape; sizes that are symbols are taken to be equal, which is a guard where it is not known."""
+    if len(a) < len(b):
+        a, b = b, a
+    out = list(a)
+    lead = len(a) - len(b)
+    for i, y in enumerate(b, lead):
+        x = out[i]
+        if x is y or (isinstance(y, int) and y == 1):
+            continue
+        if isinstance(x, int) and x == 1:
+            out[i] = y
+        elif x != y:
+            if y == 1:
+                continue
+            if x != 1:
+                raise RuntimeError(
+                    f"[{op}] The size of tensor a ({x}) must match the size of tensor b ({y}) at non-singleton dimension {i}: {list(a)} and {list(b)}"
+                )
+            out[i] = y
+        elif not isinstance(x, int):
+            out[i] = y if isinstance(y, int) else x
+    return tuple(out)
+
+
+def _marked(dims: list[int], ndim: int, op: str) -> list[bool]:
+    reduced = [not dims] * ndim
+    n = max(ndim, 1)
+    for d in dims:
+        if not -n <= d < n:
+            raise IndexError(f"[{op}] Dimension out of range (expected to be in range of [{-n}, {n - 1}], but got {d})")
+        if not ndim:
+            continue
+        if reduced[d % n]:
+            raise RuntimeError(f"[{op}] dim {d % n} appears multiple times in the list of dims")
+        reduced[d % n] = True
+    return reduced
+
+
+# ---- Python's operators on facts -------------------------------------------------------------------
+
+
+def _python_operator(name: str, swapped: bool) -> Callable:
+    def method(self: Facts, *other: Any) -> Any:
+        args = (*other, self) if swapped else (self, *other)
+        return current().apply(name, tuple(as_operand(v) if isinstance(v, int | float | complex | Scalar) else v for v in args), {})
+
+    return method
+
+
+def bind_operators() -> None:
+    """Gives Facts the operators of the records; called when the records are loaded."""
+    for o in OPERATORS.values():
+        if o.operator:
+            setattr(Facts, o.operator, _python_operator(o.name, False))
+            if len(o.schema.arguments) > 1:
+                setattr(Facts, "__r" + o.operator[2:], _python_operator(o.name, True))
+    Facts.__hash__ = object.__hash__  # type: ignore[method-assign]
+
+
+def _interpret(name: str, args: tuple, kwargs: dict[str, Any]) -> Any:
+    return current().apply(name, args, kwargs)
+
+
+Namespace.interpret = staticmethod(_interpret)  # type: ignore[assignment]

@@ -7,6 +7,8 @@
 
 #include "core/complex.h"
 #include "core/isa.h"
+#include "cpu/vecmath_atrig.h"
+#include "cpu/vecmath_basic.h"
 
 TOCHA_ISA_BEGIN
 namespace math {
@@ -55,12 +57,12 @@ TOCHA_COMPLEX_FROM_LIBM(atanh)
 #undef TOCHA_COMPLEX_FROM_LIBM
 
 template <class T>
-inline T abs(Complex<T> z) {
-  return std::hypot(z.re, z.im);
+TOCHA_MATH T abs(Complex<T> z) {
+  return math::hypot(z.re, z.im);
 }
 template <class T>
-inline T arg(Complex<T> z) {
-  return std::atan2(z.im, z.re);
+TOCHA_MATH T arg(Complex<T> z) {
+  return math::atan2(z.im, z.re);
 }
 
 template <class T>

@@ -11,6 +11,7 @@
 #include "cpu/vecmath_core.h"
 #include "cpu/vecmath_erf.h"
 #include "cpu/vecmath_exp.h"
+#include "cpu/vecmath_gamma.h"
 #include "cpu/vecmath_log.h"
 #include "cpu/vecmath_pow.h"
 #include "cpu/vecmath_trig.h"

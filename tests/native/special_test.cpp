@@ -354,6 +354,11 @@ void check_identities() {
   for (double x = 0.05; x < 60; x *= 1.37) {
     expect_near("lgamma(x + 1) - lgamma(x)", x, 0, std::exp(math::lgamma(x + 1) - math::lgamma(x)), x, 1e-12);
     expect_near("digamma(x + 1)", x, 0, math::digamma(x + 1) + 10, math::digamma(x) + 1 / x + 10, 1e-13);
+    expect_near("polygamma(1, x + 1)", x, 0, math::polygamma(1, x + 1) + 1 / (x * x), math::polygamma(1, x), 1e-14);
+    expect_near("lgamma", x, 0, math::lgamma(x) + 10, std::lgamma(x) + 10, 1e-14);
+    const float single = static_cast<float>(x);
+    expect_near("float lgamma", single, 0, math::lgamma(single), std::lgamma(static_cast<double>(single)), 1e-7);
+    expect_near("float digamma", single, 0, math::digamma(single), math::digamma(static_cast<double>(single)), 1.2e-7);
     // The Wronskians of the modified and the ordinary Bessel functions.
     expect_near("i0 k1 + i1 k0", x, 0,
                 math::i0e(x) * math::scaled_modified_bessel_k1(x) + math::i1e(x) * math::scaled_modified_bessel_k0(x),

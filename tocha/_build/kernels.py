@@ -87,7 +87,9 @@ def pointwise_loop(o: Operator, t: dt.DType) -> str:
     return loop_text(loop_name(o, t), simplify(nodes), out_types, in_types, param_types)
 
 
-def loop_text(name: str, nodes: tuple, out_types: list[dt.DType], in_types: list[dt.DType], param_types: list[dt.DType]) -> str:
+def loop_text(
+    name: str, nodes: tuple, out_types: list[dt.DType], in_types: list[dt.DType], param_types: list[dt.DType]
+) -> str:
     """One contiguous loop over formulas of Input(i) and Param(i)."""
     leaves = Names([f"x{i}" for i in range(len(in_types))], [f"p{i}" for i in range(len(param_types))])
     code = emit(nodes, leaves)
@@ -103,7 +105,9 @@ def loop_text(name: str, nodes: tuple, out_types: list[dt.DType], in_types: list
     if code.faults:
         lines.append("  unsigned fault = 0;")
     loads = [f"const {d.cpp} x{i} = {loaded(d, f'a{i}[i]')};" for i, d in enumerate(in_types)]
-    stores = [c for i, (d, r) in enumerate(zip(out_types, code.results, strict=True)) for c in stored_as(d, f"o{i}[i]", r)]
+    stores = [
+        c for i, (d, r) in enumerate(zip(out_types, code.results, strict=True)) for c in stored_as(d, f"o{i}[i]", r)
+    ]
     if vectorizes(nodes):
         lines += ["#if TOCHA_VECTOR_F32", *vector_loop(nodes, leaves), "#else"]
     lines += element_loops(nodes, leaves, code, loads, stores)
@@ -139,11 +143,24 @@ def element_loops(nodes: tuple, leaves: Names, code: Emitted, loads: list[str], 
     run = "for (int64_t i = begin; i < end; ++i) {"
     tests = shortcut_tests(special, leaves)
     short = emit(nodes, leaves, short=True)
-    assert tests.prologue == () and short.prologue == code.prologue and short.results == code.results
+    assert short.prologue == code.prologue and short.results == code.results
     lines = [f"  for (int64_t begin = 0; begin < n; begin += {SHORTCUT_RUN}) {{"]
-    lines += [f"    const int64_t end = begin + {SHORTCUT_RUN} < n ? begin + {SHORTCUT_RUN} : n;", "    unsigned long_way = 0;", f"    {run}"]
-    lines += ["      " + c for c in (*loads, *tests.body, f"long_way |= {' | '.join(tests.results)} ? 1 : 0;")] + ["    }", "    if (long_way) {"]
-    lines += [f"      {run}", *("        " + c for c in (*loads, *code.body, *stores)), "      }", "    } else {", "#pragma GCC ivdep"]
+    lines += [
+        f"    const int64_t end = begin + {SHORTCUT_RUN} < n ? begin + {SHORTCUT_RUN} : n;",
+        "    unsigned long_way = 0;",
+        f"    {run}",
+    ]
+    lines += [
+        "      " + c
+        for c in (*loads, *tests.prologue, *tests.body, f"long_way |= {' | '.join(tests.results)} ? 1 : 0;")
+    ] + ["    }", "    if (long_way) {"]
+    lines += [
+        f"      {run}",
+        *("        " + c for c in (*loads, *code.body, *stores)),
+        "      }",
+        "    } else {",
+        "#pragma GCC ivdep",
+    ]
     lines += [f"      {run}", *("        " + c for c in (*loads, *short.body, *stores)), "      }", "    }", "  }"]
     return lines
 
@@ -200,10 +217,17 @@ class FoldEmitter:
     def nodes(self) -> dict[str, scalar.Node]:
         return {n: scalar.Param(i, d) for i, (n, d) in enumerate(zip(self.param_names, self.param_types, strict=True))}
 
-    def emit(self, values: object, targets: list[dt.DType], inputs: list[str], index: str = "i", prefix: str = "t") -> Emitted:
+    def emit(
+        self, values: object, targets: list[dt.DType], inputs: list[str], index: str = "i", prefix: str = "t"
+    ) -> Emitted:
         values = values if isinstance(values, tuple) else (values,)
-        nodes = tuple(scalar.cast(v, d) if isinstance(v, scalar.Node) else scalar.constant(v, d) for v, d in zip(values, targets, strict=True))
-        return emit(simplify(nodes), Names(inputs, [f"p{i}" for i in range(len(self.param_types))], index=index, prefix=prefix))
+        nodes = tuple(
+            scalar.cast(v, d) if isinstance(v, scalar.Node) else scalar.constant(v, d)
+            for v, d in zip(values, targets, strict=True)
+        )
+        return emit(
+            simplify(nodes), Names(inputs, [f"p{i}" for i in range(len(self.param_types))], index=index, prefix=prefix)
+        )
 
     def head(self, name: str, arguments: str) -> list[str]:
         lines = [f"void {self.o.cpp_name}_{self.t.code}_{name}({arguments}, const void* params) {{", "  (void)params;"]
@@ -216,7 +240,9 @@ class FoldEmitter:
         """The states after one more element."""
         k = len(self.states)
         inputs = tuple(scalar.Input(i, d) for i, d in enumerate(self.states))
-        return self.fold.combine(inputs if k > 1 else inputs[0], scalar.Input(k, self.t), scalar.index(), **self.nodes())
+        return self.fold.combine(
+            inputs if k > 1 else inputs[0], scalar.Input(k, self.t), scalar.index(), **self.nodes()
+        )
 
     def merged(self) -> scalar.Node | tuple[scalar.Node, ...]:
         """The states of two ranges that follow each other, as those of one."""
@@ -228,22 +254,35 @@ class FoldEmitter:
     def lambda_(self, name: str, arguments: str, reads: list[str], code: Emitted, writes: list[str]) -> list[str]:
         """A local function that reads states, and replaces them by the code's results."""
         lines = [f"  auto {name} = [&]({arguments}) {{", *("    " + r for r in reads), *("    " + c for c in code.body)]
-        lines += [f"    const {d.cpp} n{i} = {r};" for i, (d, r) in enumerate(zip(self.states, code.results, strict=False))]
+        lines += [
+            f"    const {d.cpp} n{i} = {r};" for i, (d, r) in enumerate(zip(self.states, code.results, strict=False))
+        ]
         return [*lines, *("    " + w for w in writes), "  };"]
 
     def row(self) -> list[str]:
         """The loop over one contiguous run. Lanes of its own are brought into the one state by a tree of merges."""
         k, t = len(self.states), self.t.cpp
         lines = self.head("row", "char* const* s, const char* x, int64_t n, int64_t index")
-        lines += ["  (void)index;", *self.pointers("s", "s", self.states), f"  const auto* p = reinterpret_cast<const {t}*>(x);"]
+        lines += [
+            "  (void)index;",
+            *self.pointers("s", "s", self.states),
+            f"  const auto* p = reinterpret_cast<const {t}*>(x);",
+        ]
         step = self.emit(self.combined(), self.states, [*(f"c{i}" for i in range(k)), "v"], index="at", prefix="f")
         lines += ["  " + c for c in step.prologue]
         arrays = ", ".join(f"{d.cpp}* l{i}" for i, d in enumerate(self.states))
         reads = ["(void)at;", *(f"const {d.cpp} c{i} = l{i}[j];" for i, d in enumerate(self.states))]
-        lines += self.lambda_("fold", f"{arrays}, int64_t j, const {t} v, int64_t at", reads, step, [f"l{i}[j] = n{i};" for i in range(k)])
+        lines += self.lambda_(
+            "fold", f"{arrays}, int64_t j, const {t} v, int64_t at", reads, step, [f"l{i}[j] = n{i};" for i in range(k)]
+        )
         states_ = ", ".join(f"s{i}" for i in range(k))
         # A few elements are taken in order.
-        lines += [f"  if (n < {ROW_SHORT}) {{", f"    for (int64_t i = 0; i < n; ++i) fold({states_}, 0, p[i], index + i);", "    return;", "  }"]
+        lines += [
+            f"  if (n < {ROW_SHORT}) {{",
+            f"    for (int64_t i = 0; i < n; ++i) fold({states_}, 0, p[i], index + i);",
+            "    return;",
+            "  }",
+        ]
         if self.fold.search is not None:
             return lines + self.search_row() + ["}", ""]
         return lines + self.lanes_row(self.states, self.fold.init(**self.nodes()), self.merged(), "fold") + [
@@ -265,7 +304,13 @@ class FoldEmitter:
         def over(count: int, statements: list[str]) -> list[str]:
             # Unrolled in full before it is vectorized, a short loop would become that many scalars.
             whole = ["#pragma GCC unroll 1"] if count <= ROW_SHORT else []
-            return ["#pragma GCC ivdep", *whole, f"    for (int64_t j = 0; j < {count}; ++j) {{", *("      " + c for c in statements), "    }"]
+            return [
+                "#pragma GCC ivdep",
+                *whole,
+                f"    for (int64_t j = 0; j < {count}; ++j) {{",
+                *("      " + c for c in statements),
+                "    }",
+            ]
 
         def start_lanes(width: int) -> list[str]:
             return over(width, [f"l{i}[j] = {r};" for i, r in enumerate(start.results)])
@@ -282,7 +327,15 @@ class FoldEmitter:
                 upper //= 2
             return text
 
-        lines += ["  int64_t i = 0;", f"  if (n < {lanes}) {{", *start_lanes(ROW_SHORT), "  } else {", *start_lanes(lanes), *run(lanes, 4), *run(lanes, 1)]
+        lines += [
+            "  int64_t i = 0;",
+            f"  if (n < {lanes}) {{",
+            *start_lanes(ROW_SHORT),
+            "  } else {",
+            *start_lanes(lanes),
+            *run(lanes, 4),
+            *run(lanes, 1),
+        ]
         lines += [*tree(lanes // 2, ROW_SHORT), "  }", *run(ROW_SHORT, 1), *tree(ROW_SHORT // 2, 1)]
         return [*lines, f"  for (; i < n; ++i) {fold}({args}, 0, p[i], index + i);"]
 
@@ -295,14 +348,34 @@ class FoldEmitter:
         picked = self.emit(pick(a, b), [d], ["c0", "v"], prefix="g")
         better = self.emit(beats(b, a), [dt.bool_], ["was", "best"], prefix="w")
         tie = self.emit(ties(a, b), [dt.bool_], ["v", "best"], prefix="q")
-        lines = [f"  auto best_of = [&]({d.cpp}* l0, int64_t j, const {t} v, int64_t) {{", f"    const {d.cpp} c0 = l0[j];"]
+        lines = [
+            f"  auto best_of = [&]({d.cpp}* l0, int64_t j, const {t} v, int64_t) {{",
+            f"    const {d.cpp} c0 = l0[j];",
+        ]
         lines += ["    " + c for c in picked.body] + [f"    l0[j] = {picked.results[0]};", "  };"]
         init = self.fold.init(**self.nodes())[0]
         lines += self.lanes_row([d], init, pick(a, b), "best_of")
-        lines += [f"  const {d.cpp} best = l0[0], was = s0[0];", *("  " + c for c in better.body), f"  if (!({better.results[0]})) return;"]
-        lines += [f"  auto is_it = [&](const {t} v) {{", *("    " + c for c in tie.body), f"    return {tie.results[0]};", "  };"]
-        lines += ["  int64_t at = 0;", f"  for (; at + {ROW_LANES} <= n; at += {ROW_LANES}) {{", "    unsigned hits = 0;"]
-        lines += [f"    for (int64_t j = 0; j < {ROW_LANES}; ++j) hits += is_it(p[at + j]);", "    if (hits) break;", "  }"]
+        lines += [
+            f"  const {d.cpp} best = l0[0], was = s0[0];",
+            *("  " + c for c in better.body),
+            f"  if (!({better.results[0]})) return;",
+        ]
+        lines += [
+            f"  auto is_it = [&](const {t} v) {{",
+            *("    " + c for c in tie.body),
+            f"    return {tie.results[0]};",
+            "  };",
+        ]
+        lines += [
+            "  int64_t at = 0;",
+            f"  for (; at + {ROW_LANES} <= n; at += {ROW_LANES}) {{",
+            "    unsigned hits = 0;",
+        ]
+        lines += [
+            f"    for (int64_t j = 0; j < {ROW_LANES}; ++j) hits += is_it(p[at + j]);",
+            "    if (hits) break;",
+            "  }",
+        ]
         lines += ["  while (at < n && !is_it(p[at])) ++at;", "  s0[0] = best;", "  s1[0] = index + at;"]
         return lines
 
@@ -314,7 +387,11 @@ class FoldEmitter:
         code = self.emit(self.fold.init(**self.nodes()), self.states, [])
         lines += self.head("init", "char* const* s, int64_t m") + self.pointers("s", "s", self.states)
         lines += ["  " + c for c in code.prologue + code.body]
-        lines += ["  for (int64_t j = 0; j < m; ++j) {"] + [f"    s{i}[j] = {r};" for i, r in enumerate(code.results)] + ["  }", "}", ""]
+        lines += (
+            ["  for (int64_t j = 0; j < m; ++j) {"]
+            + [f"    s{i}[j] = {r};" for i, r in enumerate(code.results)]
+            + ["  }", "}", ""]
+        )
         # fold, several rows at a time so that states stay in registers
         new = self.combined()
         lines += self.head(
@@ -328,7 +405,9 @@ class FoldEmitter:
         for unroll in (4, 1):
             lines += [f"  for (; r + {unroll} <= rows; r += {unroll}) {{"]
             for u in range(unroll):
-                lines.append(f"    const auto* x{u} = reinterpret_cast<const {self.t.cpp}*>(x + (r + {u}) * row_stride);")
+                lines.append(
+                    f"    const auto* x{u} = reinterpret_cast<const {self.t.cpp}*>(x + (r + {u}) * row_stride);"
+                )
             lines += ["#pragma GCC ivdep", "    for (int64_t j = 0; j < m; ++j) {"]
             lines += [f"      {d.cpp} c{i} = s{i}[j];" for i, d in enumerate(self.states)]
             for u in range(unroll):
@@ -338,7 +417,10 @@ class FoldEmitter:
                 if "at" in " ".join(code.body):
                     lines.append(f"        const int64_t at = index + (r + {u}) * row_index + j * lane_index;")
                 lines += ["        " + c for c in code.body]
-                lines += [f"        const {d.cpp} n{i} = {r};" for i, (d, r) in enumerate(zip(self.states, code.results, strict=True))]
+                lines += [
+                    f"        const {d.cpp} n{i} = {r};"
+                    for i, (d, r) in enumerate(zip(self.states, code.results, strict=True))
+                ]
                 lines += [f"        c{i} = n{i};" for i in range(k)] + ["      }"]
             lines += [f"      s{i}[j] = c{i};" for i in range(k)] + ["    }", "  }"]
         lines += ["}", ""]
@@ -350,18 +432,29 @@ class FoldEmitter:
         lines += self.pointers("s", "s", self.states) + self.pointers("o", "o", self.states)
         lines += ["  " + c for c in code.prologue] + ["#pragma GCC ivdep", "  for (int64_t j = 0; j < m; ++j) {"]
         lines += [f"    const {d.cpp} a{i} = s{i}[j], b{i} = o{i}[j];" for i, d in enumerate(self.states)]
-        lines += ["    " + c for c in code.body] + [f"    s{i}[j] = {r};" for i, r in enumerate(code.results)] + ["  }", "}", ""]
+        lines += (
+            ["    " + c for c in code.body]
+            + [f"    s{i}[j] = {r};" for i, r in enumerate(code.results)]
+            + ["  }", "}", ""]
+        )
         # finish
         count = scalar.Param(len(self.param_types), dt.int64)
         finished = self.fold.finish(state_inputs if k > 1 else state_inputs[0], count, **self.nodes())
         finished = finished if isinstance(finished, tuple) else (finished,)
         nodes = tuple(scalar.cast(v, d) for v, d in zip(finished, self.outs, strict=True))
-        code = emit(simplify(nodes), Names([f"a{i}" for i in range(k)], [*(f"p{i}" for i in range(len(self.param_types))), "count"]))
+        code = emit(
+            simplify(nodes),
+            Names([f"a{i}" for i in range(k)], [*(f"p{i}" for i in range(len(self.param_types))), "count"]),
+        )
         lines += self.head("finish", "char* const* o, char* const* s, int64_t m, int64_t count")
         lines += ["  (void)count;"] + self.pointers("s", "s", self.states) + self.pointers("o", "o", self.outs)
         lines += ["  " + c for c in code.prologue] + ["#pragma GCC ivdep", "  for (int64_t j = 0; j < m; ++j) {"]
         lines += [f"    const {d.cpp} a{i} = s{i}[j];" for i, d in enumerate(self.states)]
-        lines += ["    " + c for c in code.body] + [f"    o{i}[j] = {r};" for i, r in enumerate(code.results)] + ["  }", "}", ""]
+        lines += (
+            ["    " + c for c in code.body]
+            + [f"    o{i}[j] = {r};" for i, r in enumerate(code.results)]
+            + ["  }", "}", ""]
+        )
         return "\n".join(lines)
 
 
@@ -413,7 +506,11 @@ def backward_files(families: dict[str, list[Operator]]) -> dict[str, str]:
                     slots[t] = name
                 row = ", ".join(slots.get(d, "nullptr") for d in dt.DTYPES)
                 tables_text += f"extern const Loop {f.name}_loops[kNumDTypes] = {{{row}}};\n"
-            text += "\n}  // namespace\n\nnamespace TOCHA_ISA_TABLES {\n" + tables_text + "}\n\n}  // namespace tocha::cpu\n"
+            text += (
+                "\n}  // namespace\n\nnamespace TOCHA_ISA_TABLES {\n"
+                + tables_text
+                + "}\n\n}  // namespace tocha::cpu\n"
+            )
             files[f"{module}_backward_{number}_loops.cpp"] = text
     return files
 

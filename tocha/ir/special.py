@@ -12,7 +12,7 @@ from collections.abc import Callable
 from tocha.ir import evaluate as ev
 from tocha.ir import reference as ref
 from tocha.ir.dtypes import int64
-from tocha.ir.node import FLOATING, Cost, GradientRule, Node, Primitive, define
+from tocha.ir.node import FLOATING, Cost, GradientRule, Node, Primitive, Shortcut, define
 from tocha.ir.primitives import absolute, exp, log, sign
 from tocha.ir.select import cast, no_gradient, where
 
@@ -27,6 +27,7 @@ def _unary(
     evaluate: Callable[[float], float],
     triton: str | None = None,
     vector: bool = False,
+    shortcut: Shortcut | None = None,
 ) -> Primitive:
     return define(
         name,
@@ -38,6 +39,7 @@ def _unary(
         evaluate=lambda n, x: evaluate(x),
         cost=Cost.EXPENSIVE,
         vector=vector,
+        shortcut=shortcut,
     )
 
 
@@ -69,8 +71,19 @@ log_ndtr = _unary("log_ndtr", lambda g, y, x: g * (2.0 / SQRT_2PI / erfcx(-x * S
 
 # The gamma family. The derivatives by the order of igamma and zeta have no closed form.
 
-lgamma = _unary("lgamma", lambda g, y, x: g * digamma(x), ev.lgamma, "libdevice.lgamma({0})")
-digamma: Primitive = _unary("digamma", lambda g, y, x: g * polygamma(1, x), ref.digamma)
+lgamma = _unary(
+    "lgamma",
+    lambda g, y, x: g * digamma(x),
+    ev.lgamma,
+    "libdevice.lgamma({0})",
+    shortcut=Shortcut("math::lgamma_fast({0})", "math::lgamma_needs_slow({0})"),
+)
+digamma: Primitive = _unary(
+    "digamma",
+    lambda g, y, x: g * polygamma(1, x),
+    ref.digamma,
+    shortcut=Shortcut("math::digamma_fast({0})", "math::digamma_needs_slow({0})"),
+)
 polygamma: Primitive = define(
     "polygamma",
     "iT -> T",
@@ -80,6 +93,7 @@ polygamma: Primitive = define(
     gradients=(lambda g, y, n, x: no_gradient(g, y, n), lambda g, y, n, x: g * polygamma(cast(n, int64) + 1, x)),
     evaluate=lambda node, n, x: ref.polygamma(n, x),
     cost=Cost.EXPENSIVE,
+    shortcut=Shortcut("math::polygamma_fast({0}, {1})", "math::polygamma_needs_slow({0}, {1})"),
 )
 zeta: Primitive = _binary("zeta", (None, lambda g, y, x, q: g * (-x * zeta(x + 1.0, q))), ref.zeta)
 

@@ -189,7 +189,7 @@ struct Loops {
     if constexpr (std::is_same_v<Op, Sum> && std::is_arithmetic_v<Acc>) {
       for (; s < streams; ++s) scan_sum(in + s * stride, out + s * stride, n, load<Acc>(carries[s]));
     } else {
-      for (; s + 8 <= streams; s += 8) scan_fixed<8>(in + s * stride, out + s * stride, stride, n, carries + s);
+      // More rows in step than these would compete for the cache where they are a power of two apart.
       for (; s + 4 <= streams; s += 4) scan_fixed<4>(in + s * stride, out + s * stride, stride, n, carries + s);
       for (; s < streams; ++s) scan_fixed<1>(in + s * stride, out + s * stride, stride, n, carries + s);
     }

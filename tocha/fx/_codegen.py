@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import enum
+import keyword
 import math
 import re
 import types
@@ -85,6 +86,10 @@ def format_target(base: str, target: str) -> str:
     for part in target.split("."):
         base = f"{base}.{part}" if part.isidentifier() else f'getattr({base}, "{part}")'
     return base
+
+
+def _is_name(text: str) -> bool:
+    return text.isidentifier() and not keyword.iskeyword(text)
 
 
 class StackFrame(NamedTuple):
@@ -218,7 +223,10 @@ class _Writer:
         return repr(value)
 
     def arguments(self, args: Iterable, kwargs: dict[str, Argument]) -> str:
-        return ", ".join([self.text(a) for a in args] + [f"{k} = {self.text(v)}" for k, v in kwargs.items()])
+        shown = [self.text(a) for a in args]
+        shown += [f"{k} = {self.text(v)}" for k, v in kwargs.items() if _is_name(k)]
+        other = {k: v for k, v in kwargs.items() if not _is_name(k)}
+        return ", ".join(shown + ([f"**{self.text(other)}"] if other else []))
 
     # ---- nodes ----
 
@@ -244,7 +252,10 @@ class _Writer:
             self.body.append(f"{node!r} = {raw}\n")
 
     def _emit_call_method(self, node: Node, root: str) -> None:
-        call = format_target(self.text(node.args[0]), node.target)
+        owner = self.text(node.args[0])
+        if isinstance(node.args[0], int | float | complex):
+            owner = f"({owner})"
+        call = format_target(owner, node.target)
         self._assign(node, f"{call}({self.arguments(node.args[1:], node.kwargs)})")
 
     def _emit_call_module(self, node: Node, root: str) -> None:
@@ -261,6 +272,8 @@ class _Writer:
         name = getattr(node.target, "__name__", "")
         if getattr(node.target, "__module__", None) == "_operator" and not node.kwargs:
             operands = [self.text(a) for a in node.args]
+            if name == "pow" and operands[0].startswith("-"):
+                operands[0] = f"({operands[0]})"  # ** binds tighter than the sign
             if name in MAGIC_METHODS and len(operands) == MAGIC_METHODS[name].count("{}"):
                 self._assign(node, MAGIC_METHODS[name].format(*operands))
                 return

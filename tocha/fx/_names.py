@@ -28,7 +28,7 @@ NAMESPACES = (
 
 
 def is_magic(name: str) -> bool:
-    return name.startswith("__") and name.endswith("__") and len(name) > 4
+    return name.startswith("__") and name.endswith("__")
 
 
 @lru_cache(maxsize=1024)
@@ -138,13 +138,13 @@ def qualified_name(func: Any) -> str:
         return name
     name = getattr(func, "__name__", None)
     if name is None:
-        if isinstance(func, types.MethodType | types.MethodWrapperType):
-            return f"{qualified_name(func.__self__)}.{func.__name__}"
         raise RuntimeError(f"cannot name {func!r} in generated code: it has no __name__")
     if getattr(builtins, name, None) is func:
         return name
     if isinstance(func, types.MethodDescriptorType | types.WrapperDescriptorType | types.GetSetDescriptorType):
         return f"{qualified_name(func.__objclass__)}.{name}"
+    if isinstance(func, types.MethodWrapperType) and hasattr(func.__self__, "__objclass__"):
+        return f"{qualified_name(func.__self__)}.{name}"  # the getter of a property: Tensor.T.__get__
     if name == "<lambda>":
         name = _name_of_lambda(func)
     module = getattr(func, "__module__", None) or _module_holding(func)

@@ -12,7 +12,7 @@ from typing import Any
 
 import tocha
 from tocha._overridable import _is_overridable
-from tocha.fx._names import NAMESPACES
+from tocha.fx._names import NAMESPACES, public_name
 from tocha.fx.proxy import Proxy, _find_proxies
 
 # (id of a module's dict, name) -> the dict: functions that fx.wrap named.
@@ -175,6 +175,7 @@ def _takes_sizes(f: Any) -> bool:
 
 @functools.lru_cache(maxsize=1)
 def library_functions() -> list[tuple[dict[str, Any], str, Callable, Callable]]:
+    public_name(tocha.add)  # names are looked up before functions are replaced
     made: dict[int, Callable] = {}
     out = []
     for names, name, f in _functions():

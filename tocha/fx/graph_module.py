@@ -529,13 +529,13 @@ def _module_text(module: GraphModule, folder: Path, name: str) -> str:
     lines = []
     for child_name, child in module._modules.items():
         if type(child) in _MODULES_WITH_TEXT:
-            made = f"tocha.nn.{child!r}"
+            made, note = f"tocha.nn.{child!r}", ""
         else:
             file = folder / f"{child_name}.pt"
             tocha.save(child, file)
             shown = repr(child).replace("\r", " ").replace("\n", " ")
-            made = f"tocha.load(r'{file}', weights_only=False)  # {shown}"
-        lines.append(f"setattr(self, '{child_name}', {made})")
+            made, note = f"tocha.load(r'{file}', weights_only=False)", f"  # {shown}"
+        lines.append(f"setattr(self, '{child_name}', {made}){note}")
     for buffer_name, buffer in module._buffers.items():
         if buffer is not None:
             empty = f"tocha.empty({list(buffer.shape)}, dtype={buffer.dtype})"

@@ -14,8 +14,7 @@ If you are attempting to modify the kwargs or args of a tocha.fx.Node object,
 instead create a new copy of it and assign the copy to the node:
 
     new_args = ...  # copy and mutate args
-    node.args = new_args
-"""
+    node.args = new_args"""
 
 
 def _no_mutation(self: Any, *args: Any, **kwargs: Any) -> NoReturn:

@@ -299,23 +299,24 @@ class _Writer:
     def _assign(self, node: Node, expression: str) -> None:
         self.body.append(f"{node!r}{self.annotation(node)} = {expression}")
 
-    def comment(self, node: Node) -> None:
-        """The source line a node comes from, where it differs from the node before."""
+    def comment(self, node: Node, additional_meta: list[str]) -> None:
+        """The source line a node comes from and the notes on it, where they differ from those of the node before."""
         if config.do_not_emit_stack_traces or node.op in ("placeholder", "output"):
             return
-        trace = node.stack_trace
-        if trace is None:
-            text = "# No stacktrace found for following nodes" if self.last_trace != "" else None
-            self.last_trace = ""
-        elif trace != self.last_trace:
-            self.last_trace = trace
-            frame = parse_stack_trace(trace)
-            text = f"# {frame.get_summary_str()}" if frame else None
-        else:
-            text = None
-        if text:
-            blank = "\n" if any(line.strip() for line in self.body) else ""
-            self.body.append(f"{blank}{self.paint(text, 'dim')}\n")
+        notes = "".join(f"# {key}: {node.meta[key]} " for key in additional_meta if key in node.meta)
+        if custom := node.meta.get("custom"):
+            notes += f"# Annotation: {custom} "
+        frame = parse_stack_trace(node.stack_trace) if node.stack_trace else None
+        where = frame.get_summary_str() if frame else "No stacktrace found for following nodes"
+        key = notes + (node.stack_trace or "")
+        if key == self.last_trace:
+            return
+        self.last_trace = key
+        if node.stack_trace and frame is None and not notes:
+            return
+        text = f"{notes}{where}" if notes else f"# {where}"
+        blank = "\n" if any(line.strip() for line in self.body) else ""
+        self.body.append(f"{blank}{self.paint(text, 'dim')}\n")
 
 
 def last_uses(nodes: Iterable[Node]) -> dict[Node, list[Node]]:
@@ -392,15 +393,13 @@ class CodeGen:
         starts: list[int] = []
         for node in nodes:
             if verbose:
-                writer.comment(node)
+                writer.comment(node, additional_meta or [])
             starts.append(len(writer.body))
             writer.emit(node, root_module)
-            self._finish_node(writer, node, dead_after.get(node, []), additional_meta)
-        return self._assemble(writer, nodes, starts, expanded_def)
+            self._finish_node(writer, node, dead_after.get(node, []))
+        return self._assemble(writer, starts, expanded_def)
 
-    def _finish_node(
-        self, writer: _Writer, node: Node, dead: list[Node], additional_meta: list[str] | None
-    ) -> None:
+    def _finish_node(self, writer: _Writer, node: Node, dead: list[Node]) -> None:
         """Forgets what is not needed any more, and ends the line."""
         if node.op == "placeholder":
             return
@@ -408,9 +407,6 @@ class CodeGen:
             returned = self.generate_output(node.args[0], repr_fn=writer.text)
             writer.body.append(f"{returned}\n")
             return
-        if additional_meta:
-            shown = {k: node.meta[k] for k in additional_meta if k in node.meta}
-            writer.body.append(f"  {writer.paint(f'# {shown}', 'dim')}" if shown else "")
         if not node.users:
             dead = [*dead, node]
         if dead:
@@ -418,9 +414,7 @@ class CodeGen:
             writer.body.append(f";  {writer.paint(names, 'dim')}")
         writer.body.append("\n")
 
-    def _assemble(
-        self, writer: _Writer, nodes: list[Node], starts: list[int], expanded_def: bool
-    ) -> PythonCode:
+    def _assemble(self, writer: _Writer, starts: list[int], expanded_def: bool) -> PythonCode:
         if not writer.body:
             writer.body.append("pass\n")
         lineno_map = _line_numbers(writer.body, starts)

@@ -106,7 +106,7 @@ def check_for_mutable_operation(target: Callable, args: tuple[Any, ...], kwargs:
 
 
 def create_type_hint(x: object) -> object:
-    """The type of a list or tuple of types: [int, int] is List[int]; other values are types already."""
+    """The type of a list or tuple of types: [int, int] is list[int]; other values are types already."""
     if not isinstance(x, list | tuple):
         return x
     inside = [create_type_hint(v) for v in x]
@@ -117,7 +117,7 @@ def create_type_hint(x: object) -> object:
     else:
         bases = [i for i in inside if isinstance(i, type)]
         shared = next((b for b in bases if all(isinstance(i, type) and issubclass(i, b) for i in inside)), Any)
-    return typing.List[shared] if isinstance(x, list) else typing.Tuple[shared, ...]  # noqa: UP006
+    return list[shared] if isinstance(x, list) else tuple[shared, ...]
 
 
 def type_matches(signature_type: Any, argument_type: Any) -> bool:

@@ -107,15 +107,14 @@ class StackFrame(NamedTuple):
 _FRAME = re.compile(r'^File "(.+)", line (\d+), in (.+)$')
 
 
-def parse_stack_trace(
-    stack_trace: str, filter_fn: Callable[[str, str, str], bool] | None = None
-) -> StackFrame | None:
+def parse_stack_trace(stack_trace: str, filter_fn: Callable[[str, str, str], bool] | None = None) -> StackFrame | None:
     """The last frame of a trace that the filter takes (all, without one)."""
     lines = [line.strip() for line in stack_trace.strip().split("\n")]
     for i in range(len(lines) - 2, -1, -1):
         found = _FRAME.match(lines[i])
         if found:
-            frame = StackFrame(*found.groups(), lines[i + 1])
+            file, number, name = found.groups()
+            frame = StackFrame(file, number, name, lines[i + 1])
             if filter_fn is None or filter_fn(frame.file, frame.name, frame.code):
                 return frame
     return None
@@ -338,9 +337,7 @@ class CodeGen:
         self._body_transformer: Callable[[list[str]], list[str]] | None = None
         self._func_name = "forward"
 
-    def gen_fn_def(
-        self, free_vars: list[str], maybe_return_annotation: str, *, expanded_def: bool = False
-    ) -> str:
+    def gen_fn_def(self, free_vars: list[str], maybe_return_annotation: str, *, expanded_def: bool = False) -> str:
         """The line with `def`, and what must come right after it."""
         if not free_vars or free_vars[0] != "self":
             free_vars.insert(0, "self")
@@ -445,9 +442,7 @@ def _line_numbers(body: list[str], starts: list[int]) -> dict[int, int | None]:
 class BoxedCodeGen(CodeGen):
     """Takes the arguments in a list and empties it, so that inputs can be freed while the function runs."""
 
-    def gen_fn_def(
-        self, free_vars: list[str], maybe_return_annotation: str, *, expanded_def: bool = False
-    ) -> str:
+    def gen_fn_def(self, free_vars: list[str], maybe_return_annotation: str, *, expanded_def: bool = False) -> str:
         definition = f"def {self._func_name}(self, args_list){maybe_return_annotation}:"
         names = ", ".join(v.split(":")[0].split("=")[0].strip() for v in free_vars)
         unpack = f"\n    {names}{',' if len(free_vars) == 1 else ''} = args_list" if free_vars else ""
@@ -474,9 +469,7 @@ class PyTreeCodeGen(CodeGen):
             raise AssertionError("out_spec must not be None when processing outputs")
         return pytree.tree_unflatten(out, self.pytree_info.out_spec)
 
-    def gen_fn_def(
-        self, free_vars: list[str], maybe_return_annotation: str, *, expanded_def: bool = False
-    ) -> str:
+    def gen_fn_def(self, free_vars: list[str], maybe_return_annotation: str, *, expanded_def: bool = False) -> str:
         if self.pytree_info is None:
             return super().gen_fn_def(free_vars, maybe_return_annotation, expanded_def=expanded_def)
         arguments = list(self.pytree_info.orig_args)
@@ -521,7 +514,7 @@ def _split_keywords(arguments: list[str], spec: pytree.TreeSpec) -> tuple[list[s
         and len(children) == 2
         and children[0].type is tuple
         and children[1].type is dict
-        and children[0].num_children + children[1].num_children == len(arguments)
+        and children[1].context == arguments[children[0].num_children :]
     )
     if not both:
         return arguments, None
@@ -541,5 +534,3 @@ def temporary_reprs(nodes: Iterable[Node], text: Callable[[Node], str]) -> Itera
     finally:
         for n, f in zip(nodes, old):
             n._repr_fn = f
-
-

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import tocha
-from tocha._overridable import _is_overridable
+from tocha._overridable import _is_overridable, _parameters
 from tocha.fx._names import NAMESPACES, public_name
 from tocha.fx.proxy import Proxy, _find_proxies
 
@@ -157,20 +157,17 @@ def _functions() -> Iterator[tuple[dict[str, Any], str, Callable]]:
         except ImportError:
             continue
         for name, f in names.items():
-            if name.startswith("_") and f is not tocha._assert:
-                continue
-            if isinstance(f, types.FunctionType) and f.__module__.startswith("tocha") and not _is_switch(f):
-                yield names, name, f
-            elif isinstance(f, types.BuiltinFunctionType) and not _is_overridable(f) and _takes_sizes(f):
+            if not name.startswith("_") and _is_computation(f):
                 yield names, name, f
 
 
-def _is_switch(f: types.FunctionType) -> bool:
-    return f.__module__ in ("tocha._switches", "tocha.overrides", "tocha.random", "tocha._tensor_str")
-
-
-def _takes_sizes(f: Any) -> bool:
-    return "(" in (f.__doc__ or "").partition("\n")[0]
+def _is_computation(f: Any) -> bool:
+    """Functions in Python of tensors, and native ones that make tensors: not questions and not settings."""
+    if isinstance(f, types.FunctionType):
+        of_tensors = any("Tensor" in str(a) for k, a in f.__annotations__.items() if k != "return")
+        return f.__module__.startswith("tocha") and of_tensors
+    is_native = isinstance(f, types.BuiltinFunctionType) and not _is_overridable(f)
+    return is_native and any("dtype dtype" in p or "Tensor" in p for p in _parameters(f))
 
 
 @functools.lru_cache(maxsize=1)
@@ -199,7 +196,7 @@ def patch_globals(patcher: Patcher, names: dict[str, Any], autowrapped: set[int]
     """Functions that a module of the program has imported by name."""
     if not patcher.visit_once(names):
         return
-    if "tocha" == str(names.get("__name__", "")).partition(".")[0]:
+    if str(names.get("__name__", "")).partition(".")[0] == "tocha":
         return
     library = library_functions_by_id()
     for name, value in list(names.items()):
@@ -219,5 +216,3 @@ def patch_wrapped(patcher: Patcher) -> None:
             patcher.patch(names, name, wrapped_function(function))
     for cls, name in wrapped_methods:
         patcher.patch_method(cls, name, wrapped_method(cls, name))
-
-

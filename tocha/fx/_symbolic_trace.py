@@ -18,7 +18,7 @@ import tocha.utils._pytree as pytree
 from tocha.fx._patching import Patcher, patch_globals, patch_library, patch_wrapped, wrapped_functions
 from tocha.fx.graph import Graph, _PyTreeCodeGen, _PyTreeInfo
 from tocha.fx.graph_module import GraphModule
-from tocha.fx.node import Argument, base_types
+from tocha.fx.node import Argument, Node, base_types
 from tocha.fx.proxy import ParameterProxy, Proxy, Scope, ScopeContextManager, TracerBase
 from tocha.nn import Module, Parameter
 
@@ -110,7 +110,7 @@ class Tracer(TracerBase):
     ...     def is_leaf_module(self, m, module_qualified_name):
     ...         return False
     >>> print(Inside().trace(tocha.nn.ReLU()))
-    graph() -> tocha.Tensor:
+    graph():
         %input_1 : tocha.Tensor [num_users=1] = placeholder[target=input]
         %relu : [num_users=1] = call_function[target=tocha.nn.functional.relu](args = (%input_1,), kwargs = {inplace: False})
         return relu
@@ -228,13 +228,17 @@ class Tracer(TracerBase):
         return attr_val
 
     def _attribute_proxy(self, value: Any, named: Iterator[tuple[str, Any]], cache: dict[str, Any]) -> Any:
-        for name, v in named:
-            if v is value:
-                if name not in cache:
-                    make = (lambda node: ParameterProxy(self, node, name, value)) if self.param_shapes_constant else None
-                    cache[name] = self.create_proxy("get_attr", name, (), {}, proxy_factory_fn=make)
-                return cache[name]
-        return None
+        name = next((n for n, v in named if v is value), None)
+        if name is None:
+            return None
+        if name not in cache:
+
+            def with_shape(node: Node) -> Proxy:
+                return ParameterProxy(self, node, name, value)
+
+            make = with_shape if self.param_shapes_constant else None
+            cache[name] = self.create_proxy("get_attr", name, (), {}, proxy_factory_fn=make)
+        return cache[name]
 
     # ---- inputs ----
 
@@ -253,7 +257,9 @@ class Tracer(TracerBase):
         if isinstance(concrete_args, tuple):
             given = names[1:count] if is_module else names[:count]
             if len(given) != len(concrete_args):
-                raise RuntimeError(f"Tracing expected {len(given)} arguments but got {len(concrete_args)} concrete arguments")
+                raise RuntimeError(
+                    f"Tracing expected {len(given)} arguments but got {len(concrete_args)} concrete arguments"
+                )
             concrete_args = dict(zip(given, concrete_args))
         args: list[Any] = []
         position = 0
@@ -402,9 +408,7 @@ class Tracer(TracerBase):
 
     def _forward_of(self, root: Module) -> Any:
         if not hasattr(type(root), self.traced_func_name):
-            raise AssertionError(
-                f"traced_func_name={self.traced_func_name} doesn't exist in {type(root).__name__}"
-            )
+            raise AssertionError(f"traced_func_name={self.traced_func_name} doesn't exist in {type(root).__name__}")
         fn = getattr(type(root), self.traced_func_name)
         own = vars(root).get(self.traced_func_name)
         return getattr(own, "__func__", fn) if own is not None else fn
@@ -451,8 +455,6 @@ GraphModule._default_tracer = Tracer
 _proxyable_classes: dict[type, None] = {}
 
 
-
-
 def _without_spreading(function: Any, count: int) -> Any:
     """A copy of a function that takes *args and **kwargs as two plain parameters."""
     code = function.__code__
@@ -472,9 +474,10 @@ def _evaluated(annotation: Any, function: Any) -> Any:
     if not isinstance(annotation, str):
         return annotation
     try:
-        return eval(annotation, getattr(function, "__globals__", {}))
+        found = eval(annotation, getattr(function, "__globals__", {}))
     except Exception:
         return None
+    return None if found is Any else found
 
 
 @contextlib.contextmanager
@@ -501,5 +504,3 @@ def symbolic_trace(root: Module | Callable[..., Any], concrete_args: dict[str, A
     graph = tracer.trace(root, concrete_args)
     name = type(root).__name__ if isinstance(root, Module) else root.__name__
     return GraphModule(tracer.root, graph, name)
-
-

@@ -7,7 +7,7 @@ import copy
 import inspect
 import warnings
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any
 
 import tocha
 from tocha.fx._codegen import (
@@ -36,7 +36,7 @@ from tocha.fx._codegen import (
 from tocha.fx._describe import dtype_abbrs
 from tocha.fx._names import Namespace, is_magic, snake_case
 from tocha.fx.immutable_collections import immutable_dict
-from tocha.fx.node import _GAP, Argument, Node, Target, _type_repr, map_arg
+from tocha.fx.node import _GAP, Argument, Node, Target, map_arg
 
 if TYPE_CHECKING:
     from tocha.fx.graph_module import GraphModule
@@ -45,7 +45,12 @@ __all__ = ["CodeGen", "Graph", "PythonCode"]
 
 # The names these have in PyTorch, where passes and backends import them from.
 _BoxedCodeGen, _PyTreeCodeGen, _PyTreeInfo = BoxedCodeGen, PyTreeCodeGen, PyTreeInfo
-_CustomBuiltin, _Namespace, _format_target, _parse_stack_trace = CustomBuiltin, Namespace, format_target, parse_stack_trace
+_CustomBuiltin, _Namespace, _format_target, _parse_stack_trace = (
+    CustomBuiltin,
+    Namespace,
+    format_target,
+    parse_stack_trace,
+)
 _ALSO = (dtype_abbrs, inplace_methods, magic_methods, reflectable_magic_methods, _snake_case := snake_case)
 
 TransformCodeFunc = Callable[[list[str]], list[str]]
@@ -246,7 +251,9 @@ class Graph:
             name = name[2:-2] if is_magic(name) else name
         return snake_case(name)
 
-    def placeholder(self, name: str, type_expr: Any | None = None, default_value: Any = inspect.Parameter.empty) -> Node:
+    def placeholder(
+        self, name: str, type_expr: Any | None = None, default_value: Any = inspect.Parameter.empty
+    ) -> Node:
         """Adds an input."""
         args = () if default_value is inspect.Parameter.empty else (default_value,)
         return self.create_node("placeholder", name, args=args, type_expr=type_expr)
@@ -409,9 +416,7 @@ class Graph:
         def number(a: Argument) -> Argument:
             return map_arg(a, lambda n: _NodeNumber(numbers[n]))
 
-        rows = [
-            (n.op, n.target, number(n.args), number(n.kwargs), n.name, n.type, n.meta, vars(n)) for n in self.nodes
-        ]
+        rows = [(n.op, n.target, number(n.args), number(n.kwargs), n.name, n.type, n.meta, vars(n)) for n in self.nodes]
         state = {k: v for k, v in vars(self).items() if k not in _DERIVED}
         return {"state": state, "rows": rows}
 
@@ -473,7 +478,9 @@ class Graph:
             if node.op in ("get_attr", "call_module"):
                 _check_reference(self._owning_module, node)
             elif node.op == "call_function" and not callable(node.target):
-                raise ValueError(f"Node {node} target {node.target} has type {type(node.target)} but a Callable is expected")
+                raise ValueError(
+                    f"Node {node} target {node.target} has type {type(node.target)} but a Callable is expected"
+                )
 
     def eliminate_dead_code(self, is_impure_node: Callable[[Node], bool] | None = None) -> bool:
         """Removes what nobody uses and has no effect, here and in the graphs of submodules. Says whether there was any.
@@ -564,9 +571,7 @@ class Graph:
 
     def __str__(self) -> str:
         """One line per node."""
-        returns = [""]
-        lines = [n.format_node(maybe_return_typename=returns) for n in self.nodes]
-        return f"graph(){returns[0]}:" + "".join(f"\n    {line}" for line in lines)
+        return "graph():" + "".join(f"\n    {n.format_node()}" for n in self.nodes)
 
     def print_tabular(self) -> None:
         """Prints the nodes as a table."""
@@ -634,5 +639,3 @@ def _table(header: list[str], rows: list[list[str]]) -> str:
     lines = ["  ".join(c.ljust(w) for c, w in zip(r, widths)).rstrip() for r in [header, *rows]]
     lines.insert(1, "  ".join("-" * w for w in widths))
     return "\n".join(lines)
-
-

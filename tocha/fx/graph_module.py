@@ -5,8 +5,8 @@ from __future__ import annotations
 import contextlib
 import copy
 import itertools
-import os
 import linecache
+import os
 import sys
 import traceback
 from collections.abc import Callable, Iterator
@@ -24,6 +24,7 @@ from tocha.fx._generated import (
 )
 from tocha.fx.graph import Graph, _PyTreeCodeGen
 from tocha.nn import Module, Parameter
+from tocha.serialization import save
 
 __all__ = ["GraphModule", "reduce_graph_module", "reduce_package_graph_module"]
 
@@ -396,7 +397,7 @@ class GraphModule(Module):
         """Writes the module as a Python package: its code, its parameters, and modules that have no code as files."""
         path = Path(folder)
         path.mkdir(parents=True, exist_ok=True)
-        tocha.save(self.state_dict(), path / "state_dict.pt")
+        save(self.state_dict(), path / "state_dict.pt")
         (path / "module.py").write_text(_module_text(self, path, module_name))
         (path / "__init__.py").write_text("from .module import *\n")
 
@@ -460,7 +461,9 @@ def _print_readable(
     )
     body = _indented(code.src.lstrip("\n"), 4)
     inner = [
-        _indented(_print_readable(m, n, False, include_stride, include_device, colored, expanded_def, additional_meta), 4)
+        _indented(
+            _print_readable(m, n, False, include_stride, include_device, colored, expanded_def, additional_meta), 4
+        )
         for n, m in module.named_children()
         if hasattr(m, "graph") and isinstance(m.graph, Graph)
     ]
@@ -532,7 +535,7 @@ def _module_text(module: GraphModule, folder: Path, name: str) -> str:
             made, note = f"tocha.nn.{child!r}", ""
         else:
             file = folder / f"{child_name}.pt"
-            tocha.save(child, file)
+            save(child, file)
             shown = repr(child).replace("\r", " ").replace("\n", " ")
             made, note = f"tocha.load(r'{file}', weights_only=False)", f"  # {shown}"
         lines.append(f"setattr(self, '{child_name}', {made}){note}")

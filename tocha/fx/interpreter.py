@@ -222,5 +222,3 @@ class Transformer(Interpreter):
 
 def _transformed(module: GraphModule, graph: Graph) -> GraphModule:
     return GraphModule(module, graph, module._get_name() if isinstance(module, GraphModule) else "GraphModule")
-
-

@@ -189,7 +189,9 @@ class Node:
         self._set_arguments(self._args, kwargs)
 
     args = property(operator.attrgetter("_args"), _set_args, doc="Positional arguments. Assigning updates all users.")
-    kwargs = property(operator.attrgetter("_kwargs"), _set_kwargs, doc="Keyword arguments. Assigning updates all users.")
+    kwargs = property(
+        operator.attrgetter("_kwargs"), _set_kwargs, doc="Keyword arguments. Assigning updates all users."
+    )
 
     def _set_arguments(self, args: tuple[Argument, ...], kwargs: dict[str, Argument]) -> None:
         found: dict[Node, None] = {}
@@ -369,11 +371,10 @@ class Node:
         include_tensor_metadata: bool = False,
     ) -> str | None:
         """One line about the node. With the two lists, inputs and the return type go there instead (as Graph prints)."""
-        if self._op == "placeholder":
-            if placeholder_names is not None:
-                arg = self._target + (f": {_type_repr(self.type)}" if self.type else "")
-                placeholder_names.append(arg + (f"={self._args[0]}" if self._args else ""))
-                return None
+        if self._op == "placeholder" and placeholder_names is not None:
+            arg = f"{self._target}: {_type_repr(self.type)}" if self.type else str(self._target)
+            placeholder_names.append(arg + (f"={self._args[0]}" if self._args else ""))
+            return None
         if self._op == "output":
             if self.type and maybe_return_typename:
                 maybe_return_typename[0] = f" -> {_type_repr(self.type)}"

@@ -125,9 +125,7 @@ class TracerBase:
     def _user_stack(self) -> list[str]:
         """The lines of the program that lead to this node, without those of the tracer."""
         summary = traceback.extract_stack(sys._getframe(2))
-        return traceback.StackSummary.from_list(
-            [f for f in summary if not f.filename.startswith(_FX_FILES)]
-        ).format()
+        return traceback.StackSummary.from_list([f for f in summary if not f.filename.startswith(_FX_FILES)]).format()
 
     def _find_user_frame(self) -> types.FrameType | None:
         """The innermost frame that does not belong to tracing."""
@@ -250,7 +248,9 @@ class Proxy:
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Proxy:
         copied = type(self).__new__(type(self))
-        copied.__dict__.update({k: copy.deepcopy(v, memo) for k, v in self.__dict__.items() if k not in ("node", "tracer")})
+        copied.__dict__.update(
+            {k: copy.deepcopy(v, memo) for k, v in self.__dict__.items() if k not in ("node", "tracer")}
+        )
         copied.__dict__.update(node=self.__dict__["node"], tracer=self.__dict__["tracer"])
         return copied
 
@@ -264,7 +264,10 @@ class Proxy:
             raise AssertionError("No calling frame")
         instruction = _instruction_at(calling)
         if instruction is not None and instruction.opname == "UNPACK_SEQUENCE":
-            return (self[i] for i in range(instruction.arg))  # type: ignore[arg-type]
+            return (
+                self.tracer.create_proxy("call_function", operator.getitem, (self, i), {})
+                for i in range(instruction.arg or 0)
+            )
         return self.tracer.iter(self)
 
     def __abs__(self) -> Proxy:

@@ -95,10 +95,10 @@ def _replace_pattern(
         remove_overlapping_matches=True,
         ignore_literals=ignore_literals,
     )
+    if any(n.op == "placeholder" for n in matcher.pattern_anchors):
+        raise AssertionError("The insert point can't be None: the pattern returns one of its inputs")
     filters = match_filters or []
-    matches = [
-        m for m in matcher.match(graph, node_name_match) if all(f(m, graph, pattern_graph) for f in filters)
-    ]
+    matches = [m for m in matcher.match(graph, node_name_match) if all(f(m, graph, pattern_graph) for f in filters)]
     if replacement_callback is None and replacement is None:
         raise AssertionError("Must provide either replacement GraphModule or replacement callback")
     fixed = _as_graph(replacement) if replacement_callback is None and replacement is not None else None

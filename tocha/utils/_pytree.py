@@ -23,7 +23,6 @@ from tocha.utils._pytree_nodes import (
     LEAF,
     SERIALIZED_TYPE_TO_PYTHON_TYPE,
     STANDARD_DICT_TYPES,
-    SUPPORTED_NODES,
     SUPPORTED_SERIALIZED_TYPES,
     ConstantNode,
     GetAttrKey,
@@ -156,9 +155,7 @@ def tree_flatten(tree: PyTree, is_leaf: _IsLeaf = None) -> tuple[list[Any], Tree
 def tree_unflatten(leaves: Iterable, treespec: TreeSpec) -> PyTree:
     """The tree of this spec with these leaves."""
     if not isinstance(treespec, TreeSpec):
-        raise TypeError(
-            f"Expected `treespec` to be an instance of PyTreeSpec but got item of type {type(treespec)}."
-        )
+        raise TypeError(f"Expected `treespec` to be an instance of PyTreeSpec but got item of type {type(treespec)}.")
     return treespec.unflatten(leaves)
 
 
@@ -274,9 +271,7 @@ def map_only(type_or_types_or_pred: Any, /) -> Callable[[Callable], Callable]:
     return decorate
 
 
-def tree_map_only(
-    type_or_types_or_pred: Any, /, func: Callable, tree: PyTree, is_leaf: _IsLeaf = None
-) -> PyTree:
+def tree_map_only(type_or_types_or_pred: Any, /, func: Callable, tree: PyTree, is_leaf: _IsLeaf = None) -> PyTree:
     """func of the leaves of these types (or that satisfy a predicate); the others stay.
 
     >>> tree_map_only(int, lambda x: -x, [1, "a", (2,)])
@@ -289,9 +284,7 @@ def tree_map_only(
     return tree_map(lambda x: func(x) if wanted(x) else x, tree, is_leaf=is_leaf)
 
 
-def tree_map_only_(
-    type_or_types_or_pred: Any, /, func: Callable, tree: PyTree, is_leaf: _IsLeaf = None
-) -> PyTree:
+def tree_map_only_(type_or_types_or_pred: Any, /, func: Callable, tree: PyTree, is_leaf: _IsLeaf = None) -> PyTree:
     return tree_map_(map_only(type_or_types_or_pred)(func), tree, is_leaf=is_leaf)
 
 
@@ -422,9 +415,7 @@ def _broadcast_to_and_flatten(tree: PyTree, treespec: TreeSpec, is_leaf: _IsLeaf
     [1, 2, 2]
     """
     if not isinstance(treespec, TreeSpec):
-        raise TypeError(
-            f"Expected `treespec` to be an instance of PyTreeSpec but got item of type {type(treespec)}."
-        )
+        raise TypeError(f"Expected `treespec` to be an instance of PyTreeSpec but got item of type {type(treespec)}.")
     out: list[Any] = []
     return out if _broadcast(treespec, tree, is_leaf, out) else None
 

@@ -148,9 +148,7 @@ def _from_json(data: dict[str, Any]) -> TreeSpec:
 def treespec_dumps(treespec: TreeSpec, protocol: int | None = None) -> str:
     """The spec as JSON text that treespec_loads reads."""
     if not isinstance(treespec, TreeSpec):
-        raise TypeError(
-            f"Expected `treespec` to be an instance of PyTreeSpec but got item of type {type(treespec)}."
-        )
+        raise TypeError(f"Expected `treespec` to be an instance of PyTreeSpec but got item of type {type(treespec)}.")
     protocol = DEFAULT_TREESPEC_SERIALIZATION_PROTOCOL if protocol is None else protocol
     if protocol not in _PROTOCOLS:
         raise ValueError(f"Unknown protocol {protocol}. Available protocols: {_PROTOCOLS}")

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple, NoReturn
 
 from tocha import _C
 
+_set = object.__setattr__
 NO_SERIALIZED_TYPE_NAME_FOUND = "NO_SERIALIZED_TYPE_NAME_FOUND"
 
 
@@ -22,7 +23,7 @@ class SequenceKey:
     idx: int
 
     def __init__(self, idx: int) -> None:
-        SequenceKey.idx.__set__(self, idx)  # type: ignore[attr-defined]
+        _set(self, "idx", idx)
 
     def __str__(self) -> str:
         return f"[{self.idx!r}]"
@@ -37,7 +38,7 @@ class MappingKey:
     key: Any
 
     def __init__(self, key: Any) -> None:
-        MappingKey.key.__set__(self, key)  # type: ignore[attr-defined]
+        _set(self, "key", key)
 
     def __str__(self) -> str:
         return f"[{self.key!r}]"
@@ -52,7 +53,7 @@ class GetAttrKey:
     name: str
 
     def __init__(self, name: str) -> None:
-        GetAttrKey.name.__set__(self, name)  # type: ignore[attr-defined]
+        _set(self, "name", name)
 
     def __str__(self) -> str:
         return f".{self.name}"
@@ -159,9 +160,7 @@ def _private_register_pytree_node(
             f"{cls} is already registered as pytree node. Overwriting the previous registration.", stacklevel=3
         )
     if (to_dumpable_context is None) != (from_dumpable_context is None):
-        raise ValueError(
-            f"Both to_dumpable_context and from_dumpable_context for {cls} must be None or registered."
-        )
+        raise ValueError(f"Both to_dumpable_context and from_dumpable_context for {cls} must be None or registered.")
     name = NO_SERIALIZED_TYPE_NAME_FOUND if serialized_type_name is None else serialized_type_name
     SUPPORTED_NODES[cls] = NodeDef(cls, flatten_fn, unflatten_fn, flatten_with_keys_fn)
     SUPPORTED_SERIALIZED_TYPES[cls] = _SerializeNodeDef(cls, name, to_dumpable_context, from_dumpable_context)

@@ -15,7 +15,14 @@ from tocha.fx.node import Node
 from tocha.nn import Module
 from tocha.nn.utils.fusion import fuse_conv_bn_eval, fuse_linear_bn_eval
 
-__all__ = ["extract_subgraph", "fuse", "matches_module_pattern", "optimize_for_inference", "remove_dropout", "replace_node_module"]
+__all__ = [
+    "extract_subgraph",
+    "fuse",
+    "matches_module_pattern",
+    "optimize_for_inference",
+    "remove_dropout",
+    "replace_node_module",
+]
 
 _PATTERNS = [
     (tocha.nn.Conv1d, tocha.nn.BatchNorm1d, fuse_conv_bn_eval),
@@ -26,7 +33,7 @@ _PATTERNS = [
 
 
 def _parent_name(target: str) -> tuple[str, str]:
-    """"a.b.c" is "c" of "a.b"."""
+    """ "a.b.c" is "c" of "a.b"."""
     parent, _, name = target.rpartition(".")
     return parent, name
 

@@ -163,7 +163,9 @@ class FxGraphDrawer:
             lines += [f"{c}: {getattr(called, c)}" for c in getattr(called, "__constants__", ())]
         elif node.op != "output":
             lines.append(f"target={node._pretty_print_target(node.target)}")
-        arguments = node.normalized_arguments(module, normalize_to_only_use_kwargs=True) if self.normalize_args else None
+        arguments = (
+            node.normalized_arguments(module, normalize_to_only_use_kwargs=True) if self.normalize_args else None
+        )
         args, kwargs = arguments or (node.args, node.kwargs)
         if args:
             lines.append(f"args={self._argument_text(args)}")
@@ -189,5 +191,3 @@ class FxGraphDrawer:
 
     def _tensor_text(self, value: Any) -> str:
         return f"{value.dtype}{list(value.shape)}"
-
-

@@ -42,13 +42,15 @@ def get_size_of_all_nodes(fx_module: GraphModule, args: list[Any] | None = None)
     for node in fx_module.graph.nodes:
         if node.op == "output":
             break
-        node.size_bytes = get_size_of_node(fx_module, node)
+        vars(node)["size_bytes"] = get_size_of_node(fx_module, node)
 
 
 def get_tensor_meta(node: Node) -> Any:
     meta = node.meta.get("tensor_meta")
     if not meta:
-        raise RuntimeError(f"Node {node} has no tensor metadata associated with it! Check that shape propagation has run.")
+        raise RuntimeError(
+            f"Node {node} has no tensor metadata associated with it! Check that shape propagation has run."
+        )
     return meta
 
 

@@ -51,4 +51,4 @@ def lift_lowering_attrs_to_nodes(fx_module: GraphModule) -> None:
             if isinstance(called, GraphModule):
                 lift_lowering_attrs_to_nodes(called)
             else:
-                node.attrs_for_lowering = extract_attrs_for_lowering(called)
+                vars(node)["attrs_for_lowering"] = extract_attrs_for_lowering(called)

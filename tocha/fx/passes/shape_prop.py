@@ -89,5 +89,3 @@ class ShapeProp(Interpreter):
         if self.fake_mode is not None:
             args = tuple(self.fake_mode.from_tensor(a) if isinstance(a, tocha.Tensor) else a for a in args)
         return super().run(*args)
-
-

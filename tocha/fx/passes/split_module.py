@@ -88,7 +88,7 @@ class _Splitter:
             raise RuntimeError("cycle exists between partitions!")
         return done
 
-    def fill(self, qualname_map: dict[str, str] | None, tuple_return: bool) -> None:
+    def fill(self, qualname_map: dict[str, str] | None, keep_names: bool, tuple_return: bool) -> None:
         """The graphs of the partitions."""
         for partition in self.partitions.values():
             for name in partition.inputs:
@@ -108,8 +108,9 @@ class _Splitter:
                 if qualname_map is not None:
                     qualname_map[f"{partition.submod_name}.{target}"] = node.target
             env = partition.environment
-            args, kwargs = map_arg(node.args, lambda n, e=env: e[n]), map_arg(node.kwargs, lambda n, e=env: e[n])
-            new = partition.graph.create_node(node.op, target, args, kwargs, node.name, node.type)
+            args, kwargs = (map_arg(a, env.__getitem__) for a in (node.args, node.kwargs))
+            name = node.name if keep_names else None
+            new = partition.graph.create_node(node.op, target, args, kwargs, name, node.type)
             new.meta = node.meta.copy()
             env[node] = new
         for partition in self.partitions.values():
@@ -117,33 +118,39 @@ class _Splitter:
             one = len(outputs) == 1 and not tuple_return
             partition.graph.output(outputs[0] if one else tuple(outputs))
 
-    def stitch(self, order: list[str], keep_names: bool, tuple_return: bool) -> GraphModule:
+    def stitch(self, order: list[str], late_attributes: bool, tuple_return: bool) -> GraphModule:
         """The module that calls the partitions one after the other."""
         graph = Graph()
         attributes: dict[str, Any] = {}
         env: dict[Node, Node] = {}
+
+        def value(n: Node) -> Node:
+            if n not in env:  # an attribute; all others have been computed
+                env[n] = graph.node_copy(n)
+                attributes[n.target] = _get_attr(self.m, n.target)
+            return env[n]
+
         for node in self.m.graph.nodes:
-            if node.op in ("placeholder", "get_attr"):
-                env[node] = graph.node_copy(node, lambda n: env[n])
-                if node.op == "get_attr":
-                    attributes[node.target] = _get_attr(self.m, node.target)
+            if node.op == "placeholder":
+                env[node] = graph.node_copy(node)
+            elif node.op == "get_attr" and not late_attributes:
+                value(node)
         for name in order:
             partition = self.partitions[name]
             attributes[partition.submod_name] = GraphModule(partition.targets, partition.graph)
-            inputs = tuple(env[self.nodes[i]] for i in partition.inputs)
+            inputs = tuple(value(self.nodes[i]) for i in partition.inputs)
             call = graph.create_node("call_module", partition.submod_name, inputs)
             outputs = [self.nodes[o] for o in partition.outputs]
             if len(outputs) == 1 and not tuple_return:
                 env[outputs[0]] = call
             else:
                 for i, output in enumerate(outputs):
-                    got = output.name if keep_names else None
-                    env[output] = graph.create_node("call_function", operator.getitem, (call, i), name=got)
+                    env[output] = graph.call_function(operator.getitem, (call, i))
             if len(outputs) == 1 and not tuple_return:
                 call.meta.update({k: v for k, v in outputs[0].meta.items() if k in ("val", "tensor_meta")})
         for node in self.m.graph.nodes:
             if node.op == "output":
-                graph.output(map_arg(node.args[0], lambda n: env[n]), node.type)
+                graph.output(map_arg(node.args[0], value), node.type)
         graph._codegen = self.m.graph._codegen
         holder = Module()
         for target, value in attributes.items():
@@ -179,8 +186,8 @@ def split_module(
     splitter.assign(split_callback)
     splitter.connect()
     order = splitter.order(bool(keep_original_order))
-    splitter.fill(qualname_map, tuple_return)
-    return splitter.stitch(order, bool(keep_original_node_name), tuple_return)
+    splitter.fill(qualname_map, bool(keep_original_node_name), tuple_return)
+    return splitter.stitch(order, bool(keep_original_order), tuple_return)
 
 
 def split_module_simple(

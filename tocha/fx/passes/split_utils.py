@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import operator
 from dataclasses import dataclass, field
 from typing import Any
@@ -67,9 +68,9 @@ class _TagSplitter:
                 if earlier is not None and earlier.order > component.order:
                     raise AssertionError(f"order of {component.name} and {earlier.name} is not that of their values")
             self.where[node] = component
-            self.copies[node] = component.graph.node_copy(node, lambda n, c=component: self.inside(n, c))
+            self.copies[node] = component.graph.node_copy(node, functools.partial(self.inside, component))
 
-    def inside(self, node: Node, component: Component) -> Node:
+    def inside(self, component: Component, node: Node) -> Node:
         """What stands for a value within a component: a copy, an attribute, or a new input."""
         if node.op == "get_attr":
             if node not in component.getattr_maps:

@@ -81,15 +81,13 @@ class CapabilityBasedPartitioner:
         nodes = list(self.graph_module.graph.nodes)
         modules = dict(self.graph_module.named_modules())
         calls = ("call_function", "call_method", "call_module")
-        supported = {
-            n for n in nodes if n.op in calls and self.operator_support.is_node_supported(modules, n)
-        }
+        supported = {n for n in nodes if n.op in calls and self.operator_support.is_node_supported(modules, n)}
         groups = _Groups()
         for node in reversed(nodes):
             if node in supported:
                 groups.add(node, self.skip_horizontal_fusion)
         reach = {n: i for i, n in enumerate(reversed(nodes))}
-        partitions = []
+        partitions: list[Partition] = []
         for members in groups.members():
             ordered = sorted(members)
             partitions.append(Partition(len(partitions), ordered, [reach[n] for n in ordered]))
@@ -134,7 +132,9 @@ class CapabilityBasedPartitioner:
                 again = True
                 while again:
                     edge = [
-                        n for n in partition.nodes if is_quiet(n) and not any(m in partition.nodes for m in getattr(n, side))
+                        n
+                        for n in partition.nodes
+                        if is_quiet(n) and not any(m in partition.nodes for m in getattr(n, side))
                     ]
                     for n in edge:
                         partition.remove_node(n)

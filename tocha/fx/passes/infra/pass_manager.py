@@ -36,7 +36,9 @@ def _name_of(f: Callable) -> str:
     return getattr(f, "__name__", type(f).__name__)
 
 
-def _validate_pass_schedule_constraint(constraint: Callable[[Callable, Callable], bool], passes: list[Callable]) -> None:
+def _validate_pass_schedule_constraint(
+    constraint: Callable[[Callable, Callable], bool], passes: list[Callable]
+) -> None:
     for i, a in enumerate(passes):
         for j, b in enumerate(passes[i + 1 :]):
             if not constraint(a, b):
@@ -174,7 +176,6 @@ class PassManager:
         result = p(module)
         if not isinstance(result, PassResult) and not (hasattr(result, "graph_module") and hasattr(result, "modified")):
             raise TypeError(
-                f"The result of the pass {name} should be type PassResult."
-                "Please wrap it with pass_result_wrapper()"
+                f"The result of the pass {name} should be type PassResult.Please wrap it with pass_result_wrapper()"
             )
         return result.graph_module, result.modified

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import heapq
 import operator
 from collections.abc import Iterable
 
@@ -11,7 +12,14 @@ from tocha.fx.node import Node
 from tocha.fx.passes.tools_common import legalize_graph
 from tocha.fx.passes.utils.common import lift_subgraph_as_module
 
-__all__ = ["erase_nodes", "fuse_as_graphmodule", "fuse_by_partitions", "insert_subgm", "topo_sort", "validate_partition"]
+__all__ = [
+    "erase_nodes",
+    "fuse_as_graphmodule",
+    "fuse_by_partitions",
+    "insert_subgm",
+    "topo_sort",
+    "validate_partition",
+]
 
 
 def topo_sort(nodes: list[Node]) -> list[Node]:
@@ -19,15 +27,16 @@ def topo_sort(nodes: list[Node]) -> list[Node]:
     inside = set(nodes)
     waiting = {n: sum(i in inside for i in n.all_input_nodes) for n in nodes}
     ready = [n for n in nodes if waiting[n] == 0]
+    heapq.heapify(ready)  # nodes compare by their place in the graph, which is kept where it can be
     ordered: list[Node] = []
     while ready:
-        node = ready.pop(0)
+        node = heapq.heappop(ready)
         ordered.append(node)
         for user in node.users:
             if user in inside:
                 waiting[user] -= 1
                 if waiting[user] == 0:
-                    ready.append(user)
+                    heapq.heappush(ready, user)
     if len(ordered) != len(nodes):
         raise AssertionError("topological sorted nodes doesn't have same length as input nodes")
     return ordered
@@ -110,7 +119,9 @@ def insert_subgm(
     with gm.graph.inserting_before(insertion_point or max(orig_outputs).next):
         call = gm.graph.call_module(name, args=orig_inputs)
         whole = not isinstance(sub_gm.graph.output_node().args[0], tuple)
-        results = [call] if whole else [gm.graph.call_function(operator.getitem, (call, i)) for i in range(len(orig_outputs))]
+        results = (
+            [call] if whole else [gm.graph.call_function(operator.getitem, (call, i)) for i in range(len(orig_outputs))]
+        )
     for old, new in zip(orig_outputs, results):
         old.replace_all_uses_with(new, propagate_meta=not new.meta)
     return gm

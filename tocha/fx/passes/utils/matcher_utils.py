@@ -58,9 +58,8 @@ class SubgraphMatcher:
         if len(pattern.nodes) == 0:
             raise ValueError("SubgraphMatcher cannot be initialized with an empty pattern")
         for node in pattern.nodes:
-            if node.op != "output" and not node.users:
-                if node.op != "placeholder":
-                    raise AssertionError("SubgraphMatcher cannot be initialized with an pattern with dead code")
+            if node.op not in ("output", "placeholder") and not node.users:
+                raise AssertionError("SubgraphMatcher cannot be initialized with an pattern with dead code")
         self.pattern_placeholder_nodes = [n for n in pattern.nodes if n.op == "placeholder"]
         output = pattern.output_node()
         self.pattern_returning_nodes = output.all_input_nodes
@@ -215,5 +214,3 @@ class SubgraphMatcher:
                 kept.append(match)
                 taken.update(dict.fromkeys(g for g in nodes if isinstance(g, Node)))
         return kept
-
-

@@ -33,9 +33,7 @@ class SubgraphMatcherWithNameNodeMap(SubgraphMatcher):
         ignore_literals: bool = False,
     ) -> None:
         pattern_gm, self.name_node_map = _split_to_graph_and_name_node_map(pattern_gm)
-        super().__init__(
-            pattern_gm.graph, match_output, match_placeholder, remove_overlapping_matches, ignore_literals
-        )
+        super().__init__(pattern_gm.graph, match_output, match_placeholder, remove_overlapping_matches, ignore_literals)
 
     def match(self, graph: Graph, node_name_match: str = "") -> list[InternalMatch]:
         found = super().match(graph, node_name_match)

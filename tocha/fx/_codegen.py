@@ -134,6 +134,8 @@ class _Writer:
         self.wrapped: dict[str, None] = {}
         self.returns = ""
         self.last_trace: str | None = None
+        # Parameters of the function that hide a name its text would use.
+        self.shadowed: set[str] = set()
         for name, builtin in CUSTOM_BUILTINS.items():
             self.add_global(name, builtin.obj)
 
@@ -217,6 +219,10 @@ class _Writer:
             return self.type_text(value)
         if hasattr(value, "_schema") and callable(value):
             return self.name_of(value)
+        if isinstance(value, float) and not math.isfinite(value) and {"inf", "nan"} & self.shadowed:
+            return f"float('{value}')"
+        if isinstance(value, tocha.device) and "device" in self.shadowed:
+            return f"tocha.{value!r}"
         if isinstance(value, int) and not isinstance(value, bool):
             return self.paint(repr(value), "blue")
         return repr(value)
@@ -384,6 +390,9 @@ class CodeGen:
     ) -> PythonCode:
         nodes = list(nodes)
         writer = _Writer(namespace, verbose, include_stride, include_device, colored)
+        parameters = {n.target.lstrip("*") for n in nodes if n.op == "placeholder"}
+        writer.shadowed = parameters & CUSTOM_BUILTINS.keys()
+        namespace._used_names |= parameters
         for name, obj in self.additional_globals():
             writer.add_global(name, obj)
         dead_after = last_uses(nodes)

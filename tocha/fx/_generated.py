@@ -40,7 +40,8 @@ def exec_with_source(src: str, module_globals: dict[str, Any], co_fields: dict[s
     origin = ""
     if co_fields:
         file, line, name = (co_fields.get(k) for k in ("co_filename", "co_firstlineno", "co_name"))
-        origin = f" from {file}:{line} in {name}"
+        # linecache takes names in angle brackets for files without text
+        origin = f" from {file}:{line} in {str(name).strip('<>')}"
     key = _source.add(src, module_globals, origin)
     exec(compile(src, key, "exec"), module_globals)
 

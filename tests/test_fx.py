@@ -417,7 +417,7 @@ def test_lint_finds_what_is_wrong():
     x.prepend(relu)
     with pytest.raises(RuntimeError, match="was used before it has been defined"):
         graph.lint()
-    other, foreign, _, _ = relu_graph()
+    _other, foreign, _, _ = relu_graph()
     graph, x, relu, _ = relu_graph()
     relu.args = (foreign,)
     with pytest.raises(RuntimeError, match="does not belong to this Graph"):
@@ -623,7 +623,9 @@ def test_values_are_freed_after_their_last_use():
 def test_interpreters_start_where_they_are_told_to():
     module = symbolic_trace(lambda x: tocha.relu(x) + 1)
     relu = list(module.graph.nodes)[1]
-    assert Interpreter(module).run(initial_env={relu: tocha.tensor(5), list(module.graph.nodes)[0]: None}).item() == 6
+    assert (
+        Interpreter(module).run(initial_env={relu: tocha.tensor(5), next(iter(module.graph.nodes)): None}).item() == 6
+    )
     args = [tocha.tensor(2)]
     assert Interpreter(module).boxed_run(args).item() == 3 and args == []
 

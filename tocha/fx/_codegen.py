@@ -194,8 +194,13 @@ class _Writer:
 
     def text(self, value: Argument) -> str:
         """A value as an expression."""
-        if isinstance(value, Node):
+        kind = type(value)
+        if kind is Node:
             return repr(value)
+        if kind is str or kind is bool or value is None:
+            return repr(value)
+        if kind is int:
+            return self.paint(repr(value), "blue")
         if isinstance(value, tuple):
             if hasattr(value, "_fields"):
                 name = self.name_of(type(value))
@@ -223,8 +228,6 @@ class _Writer:
             return f"float('{value}')"
         if isinstance(value, tocha.device) and "device" in self.shadowed:
             return f"tocha.{value!r}"
-        if isinstance(value, int) and not isinstance(value, bool):
-            return self.paint(repr(value), "blue")
         return repr(value)
 
     def arguments(self, args: Iterable, kwargs: dict[str, Argument]) -> str:

@@ -109,6 +109,16 @@ def _public_names() -> dict[int, tuple[Any, str]]:
     return found
 
 
+@lru_cache(maxsize=1)
+def _members_of_tensor() -> dict[int, Any]:
+    return {id(member): member for member in vars(tocha.Tensor).values()}
+
+
+def is_tensor_method(func: Any) -> bool:
+    """Whether a function is one of Tensor's methods."""
+    return id(func) in _members_of_tensor()
+
+
 def public_name(func: Callable) -> str | None:
     """The name under which the library offers this function, if it does.
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import collections
-import contextlib
 import copy
 import functools
 import inspect
@@ -478,12 +477,6 @@ def _evaluated(annotation: Any, function: Any) -> Any:
     except Exception:
         return None
     return None if found is Any else found
-
-
-@contextlib.contextmanager
-def _maybe_revert_all_patches() -> Iterator[None]:
-    """Outside a trace there is nothing to revert."""
-    yield
 
 
 def symbolic_trace(root: Module | Callable[..., Any], concrete_args: dict[str, Any] | None = None) -> GraphModule:

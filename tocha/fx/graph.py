@@ -51,7 +51,8 @@ _CustomBuiltin, _Namespace, _format_target, _parse_stack_trace = (
     format_target,
     parse_stack_trace,
 )
-_ALSO = (dtype_abbrs, inplace_methods, magic_methods, reflectable_magic_methods, _snake_case := snake_case)
+_snake_case, _is_magic = snake_case, is_magic
+_ALSO = (dtype_abbrs, inplace_methods, magic_methods, reflectable_magic_methods)
 
 TransformCodeFunc = Callable[[list[str]], list[str]]
 
@@ -553,9 +554,8 @@ class Graph:
     ) -> PythonCode:
         """The graph as the text of a function; root_module is what that function calls its module: "self"."""
         namespace = Namespace()
-        for n in self.nodes:
-            namespace.create_name(n.name, n)
-        with temporary_reprs(self.nodes, lambda n: namespace.create_name(n.name, n)):
+        names = {n: namespace.create_name(n.name, n) for n in self.nodes}
+        with temporary_reprs(self.nodes, names.__getitem__):
             return self._codegen._gen_python_code(
                 self.nodes,
                 root_module,

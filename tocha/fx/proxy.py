@@ -18,10 +18,10 @@ from typing import Any
 
 import tocha
 import tocha.fx.traceback as fx_traceback
+from tocha.fx._names import is_tensor_method
 from tocha.fx.graph import Graph, magic_methods, reflectable_magic_methods
 from tocha.fx.node import Argument, Node, Target, base_types
 from tocha.fx.operator_schemas import check_for_mutable_operation
-from tocha.overrides import is_tensor_method_or_property
 
 __all__ = [
     "Attribute", "GraphAppendingTracer", "MetaProxy", "ParameterProxy", "Proxy", "Scope", "ScopeContextManager",
@@ -312,7 +312,7 @@ class Proxy:
         if name in ("__get__", "__set__") and inspect.ismethodwrapper(orig_method):
             field = orig_method.__self__.__name__  # type: ignore[attr-defined]
             return tracer.create_proxy("call_function", getattr, (args[0], field), {})
-        if is_tensor_method_or_property(orig_method):
+        if is_tensor_method(orig_method):
             return tracer.create_proxy("call_method", _METHOD_OF_SLOT.get(name, name), args, kwargs)
         return tracer.create_proxy("call_function", orig_method, args, kwargs, name=tracer.graph._target_to_str(name))
 

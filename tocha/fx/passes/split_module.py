@@ -109,8 +109,8 @@ class _Splitter:
                     qualname_map[f"{partition.submod_name}.{target}"] = node.target
             env = partition.environment
             args, kwargs = (map_arg(a, env.__getitem__) for a in (node.args, node.kwargs))
-            name = node.name if keep_names else None
-            new = partition.graph.create_node(node.op, target, args, kwargs, name, node.type)
+            kept = node.name if keep_names else None
+            new = partition.graph.create_node(node.op, target, args, kwargs, kept, node.type)
             new.meta = node.meta.copy()
             env[node] = new
         for partition in self.partitions.values():

@@ -24,6 +24,7 @@ from tocha import _tensor_types as _tensor_types_module  # noqa: E402
 from tocha import _unique as _unique_module  # noqa: E402
 from tocha._errors import *  # noqa: E402, F403
 from tocha._functions import *  # noqa: E402, F403
+from tocha._functions import _assert as _assert  # noqa: E402
 from tocha._switches import *  # noqa: E402, F403
 from tocha._tensor_str import get_printoptions, printoptions, set_printoptions  # noqa: E402, F401
 from tocha._tensor_types import set_default_tensor_type  # noqa: E402, F401
@@ -76,7 +77,7 @@ from tocha import (  # noqa: E402, F401
 )
 
 _ON_DEMAND = (
-    "__config__", "accelerator", "backends", "cpu", "cuda", "func", "multiprocessing", "serialization", "sparse", "testing",
+    "__config__", "accelerator", "backends", "cpu", "cuda", "func", "fx", "multiprocessing", "serialization", "sparse", "testing",
     "types",
 )  # fmt: skip
 

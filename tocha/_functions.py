@@ -16,6 +16,12 @@ __all__ = [
 ]  # fmt: skip
 
 
+@wrap_torch_function(lambda condition, message=None: (condition,))
+def _assert(condition: Any, message: str | None = None) -> None:
+    """assert as a function, so that it can be traced."""
+    assert condition, message
+
+
 def set_default_dtype(d: _C.dtype) -> None:
     """The dtype of new floating tensors: float32 unless changed."""
     _C._set_default_dtype(d)

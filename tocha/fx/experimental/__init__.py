@@ -1,0 +1,1 @@
+"""Parts of tocha.fx whose form may still change."""

@@ -10,7 +10,7 @@ from tocha.ir.devices import Device
 from tocha.ir.layout import MemoryFormat
 from tocha.ir.shape_env import ShapeEnv
 from tocha.ir.sym_types import Symbolic
-from tocha.operators.differentiate import formulas
+from tocha.operators.derived import formulas
 from tocha.operators.facts import Facts, Memory, schema_type
 from tocha.operators.interpreter import Interpreter, filled, formula_of
 from tocha.operators.resolve import match
@@ -54,7 +54,14 @@ def described(value: Any) -> Any:
     if isinstance(value, list | tuple):
         return [described(v) for v in value]
     if isinstance(value, Facts):
-        return (tuple(value.sizes), meaningful(value.sizes, value.steps), value.dtype.name, str(value.device), value.conjugated, value.negated)
+        return (
+            tuple(value.sizes),
+            meaningful(value.sizes, value.steps),
+            value.dtype.name,
+            str(value.device),
+            value.conjugated,
+            value.negated,
+        )
     if isinstance(value, tocha.Tensor):
         return (
             tuple(value.shape),
@@ -131,7 +138,14 @@ def at_hints(env: ShapeEnv, value: Any) -> Any:
         return env.hint(n.expr) if isinstance(n, Symbolic) else n
 
     return Facts(
-        tuple(map(hint, value.sizes)), value.dtype, value.device, tuple(map(hint, value.steps)), hint(value.offset), None, value.conjugated, value.negated
+        tuple(map(hint, value.sizes)),
+        value.dtype,
+        value.device,
+        tuple(map(hint, value.steps)),
+        hint(value.offset),
+        None,
+        value.conjugated,
+        value.negated,
     )
 
 

@@ -19,7 +19,9 @@ from tocha.operators.facts import Facts
 from tocha.operators.interpreter import DataDependent, Interpreter, formula_of
 
 CALLABLE = [o for o in s.all_operators() if s.function_of(o) is not None and o.kind != "foreach"]
-DIFFERENTIABLE = [o for o in CALLABLE if "no_gradient" not in o.tags and (o.gradients or o.kind in ("pointwise", "view"))]
+DIFFERENTIABLE = [
+    o for o in CALLABLE if "no_gradient" not in o.tags and (o.gradients or o.kind in ("pointwise", "view"))
+]
 
 
 def named(o) -> str:
@@ -48,7 +50,9 @@ def test_facts_are_the_native_ones(o):
         memories = h.Memories()
         interpreter = Interpreter()
         try:
-            result = h.interpreted(interpreter, o, memories.facts(sample.args), {k: memories.facts(v) for k, v in sample.kwargs.items()})
+            result = h.interpreted(
+                interpreter, o, memories.facts(sample.args), {k: memories.facts(v) for k, v in sample.kwargs.items()}
+            )
         except DataDependent:
             assert h.may_depend_on_elements(o), "the record does not say that it reads elements"
             continue
@@ -89,7 +93,11 @@ def test_formulas_and_folds_add_no_guards(o):
 
 
 def differentiable_inputs(o, arguments) -> list[str]:
-    names = formula_of(o).operands if o.kind == "pointwise" else [n for names in o.gradients for n in names] or [o.schema.arguments[0].name]
+    names = (
+        formula_of(o).operands
+        if o.kind == "pointwise"
+        else [n for names in o.gradients for n in names] or [o.schema.arguments[0].name]
+    )
     found = []
     for n in names:
         values = arguments[n] if isinstance(arguments[n], list) else [arguments[n]]
@@ -109,7 +117,9 @@ def test_gradients_run_interpreted(o):
         results = list(results) if isinstance(results, list | tuple) else [results]
         memories = h.Memories()
         outs = [memories.facts(r) for r in results]
-        grads = [memories.facts(tocha.ones_like(r)) if r.is_floating_point() or r.is_complex() else None for r in results]
+        grads = [
+            memories.facts(tocha.ones_like(r)) if r.is_floating_point() or r.is_complex() else None for r in results
+        ]
         if not any(g is not None for g in grads):
             continue
         arguments = h.bound(o, memories.facts(sample.args), {k: memories.facts(v) for k, v in sample.kwargs.items()})

@@ -17,9 +17,10 @@ import pytest
 import samples as s
 
 import tocha
-from tocha._build.gradients import formulas, lacks_gradient, usable
+from tocha._build.gradients import lacks_gradient
 from tocha.autograd import gradcheck, gradgradcheck
 from tocha.ir import dtypes as dt
+from tocha.operators.derived import formulas, usable
 from tocha.operators.record import Operator
 
 DTYPES = (dt.float64, dt.complex128)

@@ -18,10 +18,11 @@ import samples as s
 from test_operator_gradients import KNOWN, TWICE, Case, cases, writing_to_a_copy
 
 import tocha
-from tocha._build.gradients import formulas, node_for, usable
+from tocha._build.gradients import node_for
 from tocha.autograd.graph import saved_tensors_hooks
 from tocha.ir import dtypes as dt
 from tocha.ir.derivative import saved
+from tocha.operators.derived import formulas, usable
 from tocha.operators.record import Operator
 from tocha.utils.checkpoint import checkpoint
 

@@ -23,10 +23,11 @@ from tocha._build.gradients import (
     pointwise_tables,
     zero_table,
 )
-from tocha._build.kernels import fold_of, is_ordered, loop_dtypes, operands, params, states, type_codes
+from tocha._build.kernels import fold_of, is_ordered, loop_dtypes, states
 from tocha.codegen.native import Translator
 from tocha.codegen.native_types import Value, annotations_of, coerce, default_cpp, own_type, parameter_type, return_type
 from tocha.ir import dtypes as dt
+from tocha.operators.derived import operands, params, type_codes
 from tocha.operators.record import AS_COMPUTED, Operator, operators
 
 CPP_ENUM = {

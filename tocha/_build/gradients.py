@@ -12,16 +12,15 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cache
 
-from tocha._build.kernels import operands, params, resolve, type_codes
 from tocha._build.reads import ALWAYS, Condition, Reads, reads, weakest
-from tocha._build.tensor_formulas import TensorFormula, has_one_dtype, traced
+from tocha._build.tensor_formulas import TensorFormula
 from tocha.codegen.native import Translator
 from tocha.codegen.native_types import TranslationError, own_type, return_type
 from tocha.ir import dtypes as dt
 from tocha.ir import scalar
-from tocha.ir.derivative import gradient, saved
-from tocha.ir.node import CONSTANT, GRAD, INPUT, OUTPUT, Node, NoDerivative
-from tocha.ir.rewrite import simplify
+from tocha.ir.derivative import saved
+from tocha.ir.node import CONSTANT, GRAD, INPUT, OUTPUT, Node
+from tocha.operators.derived import formulas, has_one_dtype, operands, params, traced, type_codes, usable
 from tocha.operators.record import Operator, operators
 
 REAL = (dt.float32, dt.float64)
@@ -61,41 +60,6 @@ class Fused:
     in_codes: tuple
     out_codes: tuple
     formulas: dict  # compute dtype -> formulas over Input(i) = leaves[i]
-
-
-@cache
-def formulas(o: Operator, t: dt.DType) -> tuple[Node | None, ...] | None:
-    """The gradient of each input in compute dtype t; None for inputs without one, None at all if there is none."""
-    outs, ins, _ = type_codes(o)
-    if "no_gradient" in o.tags or not any(resolve(c, t).is_differentiable for c in outs):
-        return None
-    nodes = traced(o, t)
-    wanted = [i for i, c in enumerate(ins) if resolve(c, t).is_differentiable]
-    overridden = {i: override(o, i, t) for i in wanted if (operands(o)[i].name,) in o.gradients}
-    derived = [i for i in wanted if i not in overridden]
-    found: dict[int, Node | None] = dict(overridden)
-    for i in derived:
-        try:
-            (formula,) = gradient(nodes, [i], in_results="keeps_inputs" not in o.tags)
-        except NoDerivative:
-            found[i] = None
-            continue
-        if formula is None:
-            formula = scalar.constant(0, resolve(ins[i], t))
-        found[i] = simplify((scalar.cast(formula, resolve(ins[i], t)),))[0]
-    return tuple(found.get(i) for i in range(len(ins)))
-
-
-def override(o: Operator, i: int, t: dt.DType) -> Node:
-    """A gradient that the record gives as a formula."""
-    f = o.gradients[(operands(o)[i].name,)]
-    outs, ins, ps = type_codes(o)
-    known: dict[str, Node] = {"grad": scalar.Grad(0, resolve(outs[0], t)), "result": scalar.Output(0, resolve(outs[0], t))}
-    known |= {a.name: scalar.Input(k, resolve(c, t)) for k, (a, c) in enumerate(zip(operands(o), ins, strict=True))}
-    known |= {a.name: scalar.Param(k, resolve(c, t.compute)) for k, (a, c) in enumerate(zip(params(o), ps, strict=True))}
-    value = f(*(known[n] for n in inspect.signature(f).parameters))
-    value = value if isinstance(value, Node) else scalar.constant(value, resolve(ins[i], t))
-    return simplify((scalar.cast(value, resolve(ins[i], t)),))[0]
 
 
 def is_zero(n: Node) -> bool:
@@ -184,10 +148,6 @@ def kernels_of(o: Operator) -> tuple[list[Fused | None], list[Operator | None]]:
 
 def has_formulas(o: Operator) -> bool:
     return o.kind == "pointwise" and any(formulas(o, t) is not None for t in (dt.float32, dt.float64, dt.complex64) if usable(o, t))
-
-
-def usable(o: Operator, t: dt.DType) -> bool:
-    return t in o.dtypes or (t is dt.float32 and any(d.is_reduced for d in o.dtypes))
 
 
 def generated_kernels(o: Operator) -> list[Fused]:

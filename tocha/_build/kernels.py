@@ -13,7 +13,8 @@ from tocha.codegen.cpp_scalar import Emitted, Names, emit, shortcut_tests, short
 from tocha.ir import dtypes as dt
 from tocha.ir import scalar
 from tocha.ir.rewrite import simplify
-from tocha.operators.record import AS_COMPUTED, Fold, Operator, operators
+from tocha.operators.derived import params, resolve, type_codes
+from tocha.operators.record import Fold, Operator, operators
 
 LOOPS_PER_FILE = 110
 HEADER = """// Generated from tocha/operators/{module}.py; do not edit.
@@ -26,37 +27,6 @@ PARAM_BYTES = 16
 ROW_LANES = 64  # accumulators of a reduction along a contiguous run
 ROW_SHORT = 16  # shorter runs are reduced in order
 SHORTCUT_RUN = 512
-
-
-def resolve(code: object, t: dt.DType) -> dt.DType:
-    """The dtype that a type code stands for when the compute dtype is t."""
-    if code in AS_COMPUTED:
-        return t
-    if code == "real":
-        return dt.real_of(t)
-    if code == "complex":
-        return dt.complex_of(t)
-    if code == "wide":
-        return dt.complex128 if t.is_complex else dt.float64
-    assert isinstance(code, dt.DType), code
-    return code
-
-
-def operands(o: Operator) -> list:
-    return [a for a in o.schema.arguments if a.is_tensor]
-
-
-def params(o: Operator) -> list:
-    return [a for a in o.schema.arguments if not a.is_tensor and a.type != "Generator?"]
-
-
-def type_codes(o: Operator) -> tuple[list, list, list]:
-    """Type codes of outputs, inputs and params."""
-    given = o.types or {}
-    outs = list(given.get("out", ("T",) * len(o.schema.returns)))
-    ins = list(given.get("in", ("T",) * len(operands(o))))
-    ps = list(given.get("params", ("T",) * len(params(o))))
-    return outs, ins, ps
 
 
 def loop_dtypes(o: Operator) -> list[dt.DType]:

@@ -2,46 +2,17 @@
 
 from __future__ import annotations
 
-from functools import cache
-
-from tocha._build.kernels import operands, params, resolve, type_codes
 from tocha.codegen.native import Translator
 from tocha.codegen.native_types import Value
 from tocha.ir import dtypes as dt
-from tocha.ir import scalar
 from tocha.ir.node import CONSTANT, GRAD, INPUT, OUTPUT, PARAM, Node
-from tocha.ir.rewrite import simplify
 from tocha.ir.select import CAST
-from tocha.operators.record import Operator, operators, overloads
-
-
-def traced(o: Operator, t: dt.DType) -> tuple[Node, ...]:
-    outs, ins, ps = type_codes(o)
-    names = [a.name for a in params(o)]
-    given = list(zip(names, [resolve(c, t.compute) for c in ps], strict=True))
-    return simplify(scalar.trace(o.body, [resolve(c, t) for c in ins], given, [resolve(c, t) for c in outs]))
-
-
-def has_one_dtype(o: Operator) -> bool:
-    """Whether operands and results have the compute dtype, and nothing is asked of the arguments before."""
-    outs, ins, _ = type_codes(o)
-    return set(outs) <= {"T"} and set(ins) <= {"T", "number", "scalar"} and not (o.types or {}).keys() - {"in", "out"}
+from tocha.operators.derived import is_number, whole_formulas
+from tocha.operators.record import overloads
 
 
 def _blank():
     pass
-
-
-@cache
-def whole_formulas(t: dt.DType) -> dict[Node, Operator]:
-    """Operators of one tensor that are more than a primitive, by their formula: they know their own singular points."""
-    known: dict[Node, Operator] = {}
-    for o in operators():
-        if o.kind == "pointwise" and len(operands(o)) == 1 and not params(o) and t in o.dtypes and has_one_dtype(o):
-            nodes = traced(o, t)
-            if len(nodes) == 1 and any(a.args for a in nodes[0].args):
-                known.setdefault(nodes[0], o)
-    return known
 
 
 class TensorFormula:
@@ -108,12 +79,6 @@ class TensorFormula:
         if not overloads(name):
             name = f"special_{name}"
         return self.translator.op_call(name, args, keywords).code
-
-
-def is_number(n: Node) -> bool:
-    """Whether a formula has params and constants for leaves, and more than one node."""
-    leaves = {leaf.op for leaf in scalar.topological((n,)) if not leaf.args}
-    return bool(n.args) and PARAM in leaves and leaves <= {PARAM, CONSTANT}
 
 
 def integer(n: Node) -> str:

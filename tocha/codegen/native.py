@@ -722,7 +722,10 @@ class Translator:
         except NoOverload as e:
             raise TranslationError(str(e)) from None
         codes = [self.argument(b, args, kwargs) for b in found.arguments]
-        value = Value(f"ops::{found.operator.cpp_name}{'_' if found.inplace else ''}({', '.join(codes)})", return_type(found.operator))
+        value = Value(
+            f"ops::{found.operator.cpp_name}{'_' if found.inplace else ''}({', '.join(codes)})",
+            return_type(found.operator),
+        )
         if not found.inplace:
             self.last_call = value, found.operator, codes
         return value

@@ -76,7 +76,9 @@ def is_dense(sizes: Sizes, strides: Sizes) -> bool:
     """Whether elements fill a stretch of memory without holes and none lies twice, in whatever order of dims."""
     if is_contiguous(sizes, strides):
         return True
-    order = sorted((i for i, s in enumerate(sizes) if s != 1), key=cmp_to_key(lambda a, b: _compare(strides[a], strides[b])))
+    order = sorted(
+        (i for i, s in enumerate(sizes) if s != 1), key=cmp_to_key(lambda a, b: _compare(strides[a], strides[b]))
+    )
     expected: Any = 1
     for d in order:
         if strides[d] != expected:

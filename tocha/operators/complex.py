@@ -4,7 +4,18 @@ from __future__ import annotations
 
 from tocha.ir import dtypes as dt
 from tocha.ir import scalar as s
-from tocha.operators.record import COMPLEX, FLOATS, INT_TO_FLOAT, UNARY, composite, facts, gradient, native, op, pointwise
+from tocha.operators.record import (
+    COMPLEX,
+    FLOATS,
+    INT_TO_FLOAT,
+    UNARY,
+    composite,
+    facts,
+    gradient,
+    native,
+    op,
+    pointwise,
+)
 
 VIEW = frozenset({"any_device", "dynamic", "view"})  # the kernel makes a view
 EXACT = frozenset({"exact_out"})
@@ -69,8 +80,12 @@ def view_as_real(self):
 @facts(view_as_real)
 def view_as_real_facts(self):
     if not self.dtype.is_complex or self.conjugated:
-        raise RuntimeError(f"[view_as_real] is only defined for complex tensors whose conjugation is written out: got {self}")
-    return self.with_geometry([*self.sizes, 2], [*(2 * s for s in self.steps), 1], 2 * self.offset, dt.real_of(self.dtype))
+        raise RuntimeError(
+            f"[view_as_real] is only defined for complex tensors whose conjugation is written out: got {self}"
+        )
+    return self.with_geometry(
+        [*self.sizes, 2], [*(2 * s for s in self.steps), 1], 2 * self.offset, dt.real_of(self.dtype)
+    )
 
 
 @gradient(view_as_real, "self")
@@ -92,8 +107,12 @@ def view_as_complex(self):
 @facts(view_as_complex)
 def view_as_complex_facts(self):
     if not self.sizes or self.sizes[-1] != 2 or self.steps[-1] != 1 or any(s % 2 for s in self.steps[:-1]):
-        raise RuntimeError(f"[view_as_complex] Tensor must have a last dimension of size 2 and stride 1, others even strides: got {self}")
-    return self.with_geometry(self.sizes[:-1], [s // 2 for s in self.steps[:-1]], self.offset // 2, dt.complex_of(self.dtype))
+        raise RuntimeError(
+            f"[view_as_complex] Tensor must have a last dimension of size 2 and stride 1, others even strides: got {self}"
+        )
+    return self.with_geometry(
+        self.sizes[:-1], [s // 2 for s in self.steps[:-1]], self.offset // 2, dt.complex_of(self.dtype)
+    )
 
 
 @gradient(view_as_complex, "self")

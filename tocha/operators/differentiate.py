@@ -9,10 +9,10 @@ import inspect
 from collections.abc import Sequence
 from typing import Any
 
-from tocha._build.gradients import formulas, usable, whole_formulas
 from tocha.ir import dtypes as dt
 from tocha.ir.node import CONSTANT, GRAD, INPUT, OUTPUT, PARAM, Node
 from tocha.ir.select import CAST
+from tocha.operators.derived import formulas, usable, whole_formulas
 from tocha.operators.facts import Facts, Scalar
 from tocha.operators.interpreter import Interpreter, as_operand, formula_of
 from tocha.operators.record import Operator, overloads
@@ -129,7 +129,14 @@ def _by_formula(it: Interpreter, call: Call, grads: Sequence[Any], name: str) ->
 class FormulaOnTensors:
     """A scalar formula carried out with operators."""
 
-    def __init__(self, it: Interpreter, grads: Sequence[Any], inputs: Sequence[Any], outputs: Sequence[Any], params: Sequence[Any]):
+    def __init__(
+        self,
+        it: Interpreter,
+        grads: Sequence[Any],
+        inputs: Sequence[Any],
+        outputs: Sequence[Any],
+        params: Sequence[Any],
+    ):
         self.it = it
         self.leaves = {GRAD: grads, INPUT: inputs, OUTPUT: outputs, PARAM: params}
         self.known: dict[Node, Any] = {}

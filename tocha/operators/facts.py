@@ -15,7 +15,7 @@ from tocha.ir import layout
 from tocha.ir.devices import CPU, Device
 from tocha.ir.dtypes import DType
 from tocha.ir.layout import MemoryFormat
-from tocha.ir.sym_types import SymBool, SymFloat, SymInt, Symbolic
+from tocha.ir.sym_types import Symbolic, SymBool, SymFloat, SymInt
 
 _numbers = itertools.count()
 
@@ -34,7 +34,20 @@ class Memory:
 class Facts:
     """What is known of a tensor without its elements."""
 
-    __slots__ = ("_contiguous", "base", "conjugated", "device", "dtype", "memory", "negated", "number", "offset", "requires_grad", "sizes", "steps")
+    __slots__ = (
+        "_contiguous",
+        "base",
+        "conjugated",
+        "device",
+        "dtype",
+        "memory",
+        "negated",
+        "number",
+        "offset",
+        "requires_grad",
+        "sizes",
+        "steps",
+    )
 
     def __init__(
         self,
@@ -138,7 +151,9 @@ class Facts:
             shown += f" strides [{', '.join(map(str, self.steps))}]"
         return shown + (f" on {self.device}" if self.device != CPU else "")
 
-    def fresh(self, sizes: Sequence[Any] | None = None, strides: Sequence[Any] | None = None, dtype: DType | None = None) -> Facts:
+    def fresh(
+        self, sizes: Sequence[Any] | None = None, strides: Sequence[Any] | None = None, dtype: DType | None = None
+    ) -> Facts:
         """A new tensor beside it: of its sizes, dtype and device unless others are given, contiguous unless strides are."""
         return Facts(self.sizes if sizes is None else sizes, dtype or self.dtype, self.device, strides)
 
@@ -147,11 +162,21 @@ class Facts:
         self.sizes, self.steps, self.offset = tuple(sizes), tuple(strides), offset
         self._contiguous = None
 
-    def with_geometry(self, sizes: Sequence[Any], strides: Sequence[Any], offset: Any, dtype: DType | None = None) -> Facts:
+    def with_geometry(
+        self, sizes: Sequence[Any], strides: Sequence[Any], offset: Any, dtype: DType | None = None
+    ) -> Facts:
         """A view of it."""
         root = self.base if self.base is not None else self
         return Facts(
-            sizes, dtype or self.dtype, self.device, strides, offset, self.memory, self.conjugated, self.negated, base=root
+            sizes,
+            dtype or self.dtype,
+            self.device,
+            strides,
+            offset,
+            self.memory,
+            self.conjugated,
+            self.negated,
+            base=root,
         )
 
 
@@ -183,10 +208,18 @@ class Scalar:
         return isinstance(self.value, complex)
 
     def to_int(self) -> Any:
-        return self.value if isinstance(self.value, Symbolic) else int(self.value.real if self.is_complex() else self.value)
+        return (
+            self.value
+            if isinstance(self.value, Symbolic)
+            else int(self.value.real if self.is_complex() else self.value)
+        )
 
     def to_double(self) -> Any:
-        return self.value if isinstance(self.value, Symbolic) else float(self.value.real if self.is_complex() else self.value)
+        return (
+            self.value
+            if isinstance(self.value, Symbolic)
+            else float(self.value.real if self.is_complex() else self.value)
+        )
 
     def to_bool(self) -> bool:
         return bool(self.value)

@@ -48,7 +48,9 @@ def integer_indices(x, indices, name):
         if i is not None and i.dtype in (dt.bool_, dt.uint8):
             for j, n in enumerate(i.sizes):
                 if len(out) + j >= x.ndim or x.sizes[len(out) + j] != n:
-                    raise IndexError(f"[{name}] The shape of the mask {i.shape} at index {j} does not match the shape of the indexed tensor {x.shape} at index {len(out) + j}")
+                    raise IndexError(
+                        f"[{name}] The shape of the mask {i.shape} at index {j} does not match the shape of the indexed tensor {x.shape} at index {len(out) + j}"
+                    )
             out += op._nonzero_tuple(i)
         elif i is None or i.dtype in (dt.int64, dt.int32):
             out.append(i)
@@ -120,7 +122,9 @@ def _unsafe_masked_index(self, mask, indices, fill):
 
 @facts(_unsafe_masked_index)
 def unsafe_masked_index_facts(self, mask, indices, fill):
-    sizes = interpreter.broadcast(indexed_sizes(self, indices, "_unsafe_masked_index"), mask.sizes, "_unsafe_masked_index")
+    sizes = interpreter.broadcast(
+        indexed_sizes(self, indices, "_unsafe_masked_index"), mask.sizes, "_unsafe_masked_index"
+    )
     return Facts(sizes, self.dtype, self.device)
 
 

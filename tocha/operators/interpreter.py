@@ -20,6 +20,8 @@ from tocha.ir.devices import CPU, Device
 from tocha.ir.dtypes import DType
 from tocha.ir.promotion import Priority, can_cast, number_dtype, result_type
 from tocha.operators.binding import default_value
+from tocha.operators.derived import resolve as resolve_dtype
+from tocha.operators.derived import type_codes
 from tocha.operators.facts import Facts, Out, Scalar, View, plain, schema_type
 from tocha.operators.record import INT_TO_FLOAT, OPERATORS, SUM_LIKE, TO_BOOL, Namespace, Operator, overloads
 from tocha.operators.resolve import Bound, Match, resolve
@@ -150,29 +152,13 @@ def flat_facts(values: Any) -> Iterator[Facts]:
 # ---- what formulas and folds say of dtypes ---------------------------------------------------------
 
 
-def resolve_code(code: object, t: DType) -> DType:
-    """A dtype in terms of the compute dtype: T, real, complex, wide, or one of its own."""
-    if isinstance(code, DType):
-        return code
-    if code == "T":
-        return t
-    if code == "real":
-        return dt.real_of(t) if t.is_complex else t
-    if code == "wide":
-        return dt.complex128 if t.is_complex else dt.float64
-    return t if t.is_complex else dt.complex_of(t)
-
-
 class Formula:
     """What a pointwise record says of its operands and results."""
 
     def __init__(self, o: Operator):
-        types = o.types or {}
-        arguments = o.schema.arguments
-        self.operands = [a.name for a in arguments if a.is_tensor]
-        self.in_codes = types.get("in") or ("T",) * len(self.operands)
-        self.out_codes = types.get("out") or ("T",) * len(o.schema.returns)
-        self.check = types.get("check")
+        self.operands = [a.name for a in o.schema.arguments if a.is_tensor]
+        self.out_codes, self.in_codes, _ = type_codes(o)
+        self.check = (o.types or {}).get("check")
         self.int_to_float = o.promote == INT_TO_FLOAT
         self.dtypes = frozenset(o.dtypes)
 
@@ -255,7 +241,7 @@ class Interpreter:
         t = self.compute_dtype(o, f, operands)
         sizes, strides = self.elementwise_geometry(o, operands)
         device = common_device(o.name, operands)
-        made = [Facts(sizes, resolve_code(c, t), device, strides) for c in f.out_codes]
+        made = [Facts(sizes, resolve_dtype(c, t), device, strides) for c in f.out_codes]
         return made[0] if len(made) == 1 else tuple(made)
 
     def compute_dtype(self, o: Operator, f: Formula, operands: list[Facts]) -> DType:
@@ -294,9 +280,13 @@ class Interpreter:
         sizes = [1 if r else n for n, r in zip(x.sizes, reduced, strict=True) if keepdim or not r]
         made = []
         for c in codes:
-            d = resolve_code(c, t)
+            d = resolve_dtype(c, t)
             # any and all of uint8 stay uint8
-            made.append(Facts(sizes, dt.uint8 if o.promote == TO_BOOL and d is dt.bool_ and x.dtype is dt.uint8 else d, x.device))
+            made.append(
+                Facts(
+                    sizes, dt.uint8 if o.promote == TO_BOOL and d is dt.bool_ and x.dtype is dt.uint8 else d, x.device
+                )
+            )
         return made[0] if len(made) == 1 else tuple(made)
 
     def reduced_dtype(self, o: Operator, x: Facts, asked: DType | None) -> DType:
@@ -313,8 +303,12 @@ class Interpreter:
         for i, (n, r) in enumerate(zip(x.sizes, reduced, strict=True)):
             if r and n == 0:
                 if all(reduced) and x.ndim != 1:
-                    raise RuntimeError(f"[{o.name}] Expected reduction dim to be specified for an empty tensor: got shape {x.shape}")
-                raise IndexError(f"[{o.name}] Expected reduction dim {i} to have non-zero size: got a tensor of shape {x.shape}")
+                    raise RuntimeError(
+                        f"[{o.name}] Expected reduction dim to be specified for an empty tensor: got shape {x.shape}"
+                    )
+                raise IndexError(
+                    f"[{o.name}] Expected reduction dim {i} to have non-zero size: got a tensor of shape {x.shape}"
+                )
 
     def view(self, o: Operator, arguments: dict[str, Any]) -> Any:
         spec = self.run(o, arguments)
@@ -353,7 +347,9 @@ class Interpreter:
             device = spec.device if spec.device is not None else self.device_of(arguments)
             return Facts(spec.sizes, spec.dtype, device, spec.strides)
         if isinstance(spec, View):
-            return arguments[o.schema.arguments[0].name].with_geometry(spec.sizes, spec.strides, spec.offset, spec.dtype)
+            return arguments[o.schema.arguments[0].name].with_geometry(
+                spec.sizes, spec.strides, spec.offset, spec.dtype
+            )
         if isinstance(spec, tuple):
             return tuple(self.made(o, s, arguments) for s in spec)
         return [self.made(o, s, arguments) for s in spec] if isinstance(spec, list) else spec
@@ -382,9 +378,13 @@ class Interpreter:
             return target
         result = self.call(o, arguments)
         if list(result.sizes) != list(target.sizes):
-            raise RuntimeError(f"[{o.name}_] output with shape {target.shape} doesn't match the broadcast shape {result.shape}")
+            raise RuntimeError(
+                f"[{o.name}_] output with shape {target.shape} doesn't match the broadcast shape {result.shape}"
+            )
         if not can_cast(result.dtype, target.dtype):
-            raise RuntimeError(f"[{o.name}_] result type {result.dtype} can't be cast to the desired output type {target.dtype}")
+            raise RuntimeError(
+                f"[{o.name}_] result type {result.dtype} can't be cast to the desired output type {target.dtype}"
+            )
         target.memory.version += 1
         return target
 
@@ -459,7 +459,9 @@ def _marked(dims: list[int], ndim: int, op: str) -> list[bool]:
 def _python_operator(name: str, swapped: bool) -> Callable:
     def method(self: Facts, *other: Any) -> Any:
         args = (*other, self) if swapped else (self, *other)
-        return current().apply(name, tuple(as_operand(v) if isinstance(v, int | float | complex | Scalar) else v for v in args), {})
+        return current().apply(
+            name, tuple(as_operand(v) if isinstance(v, int | float | complex | Scalar) else v for v in args), {}
+        )
 
     return method
 

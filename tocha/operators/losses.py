@@ -12,7 +12,7 @@ from tocha.ir import dtypes as dt
 from tocha.ir import scalar as s
 from tocha.operators.activations import soft_maximum
 from tocha.operators.exponential import product_with
-from tocha.operators.record import FLOATS, composite, facts, gradient, native, op, pointwise, rule
+from tocha.operators.record import FLOATS, composite, gradient, native, op, pointwise, rule
 from tocha.operators.rules import Out, recording
 
 formula = partial(pointwise, dtypes=FLOATS, variants="", expensive=True)

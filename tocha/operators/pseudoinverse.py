@@ -6,8 +6,7 @@ import math
 
 from tocha.ir import dtypes as dt
 from tocha.operators.decompositions import LAPACK, check_matrices, check_same_kind, check_square_matrices, positive
-from tocha.operators import interpreter
-from tocha.operators.record import composite, facts, gradient, native, op, rule
+from tocha.operators.record import composite, gradient, native, op, rule
 from tocha.operators.rules import broadcast_shapes, real_dtype
 
 _OUT = "function, out"

@@ -163,7 +163,9 @@ def repeat_interleave(repeats, output_size):
 
 @facts(repeat_interleave)
 def repeat_interleave_facts(repeats, output_size):
-    return repeats.fresh([interpreter.current().unknown_size("repeat_interleave") if output_size is None else output_size])
+    return repeats.fresh(
+        [interpreter.current().unknown_size("repeat_interleave") if output_size is None else output_size]
+    )
 
 
 @composite(

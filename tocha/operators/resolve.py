@@ -16,7 +16,11 @@ from tocha.operators.schema import Argument
 Type = "str | tuple[Type, ...]"
 NUMBERS = ("int", "float", "bool")
 SCALARS = (*NUMBERS, "Scalar")
-WIDER = {"bool": ("Scalar", "Scalar?"), "int": ("bool", "Scalar", "Scalar?"), "float": ("int", "bool", "Scalar", "Scalar?")}
+WIDER = {
+    "bool": ("Scalar", "Scalar?"),
+    "int": ("bool", "Scalar", "Scalar?"),
+    "float": ("int", "bool", "Scalar", "Scalar?"),
+}
 TENSORS = ("Tensor", "Operand", "Tensor?")
 
 
@@ -73,7 +77,9 @@ def fits(have, want: str) -> bool:  # type: ignore[no-untyped-def]
     return have == "Tensor[]" and base == "Tensor?[]"
 
 
-def match(o: Operator, args: Sequence, kwargs: Mapping[str, object], numbers_as_tensors: bool) -> tuple[Bound, ...] | str:
+def match(
+    o: Operator, args: Sequence, kwargs: Mapping[str, object], numbers_as_tensors: bool
+) -> tuple[Bound, ...] | str:
     """How the arguments go to o's; or why they do not."""
     bound: list[Bound] = []
     at, left = 0, set(kwargs)

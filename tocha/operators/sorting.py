@@ -115,7 +115,11 @@ def _unique2(self, sorted, return_inverse, return_counts):
 @facts(_unique2)
 def unique_facts(self, sorted, return_inverse, return_counts):
     count = interpreter.current().unknown_size("unique")
-    return self.fresh([count]), self.fresh(self.sizes if return_inverse else [0], dtype=dt.int64), self.fresh([count if return_counts else 0], dtype=dt.int64)
+    return (
+        self.fresh([count]),
+        self.fresh(self.sizes if return_inverse else [0], dtype=dt.int64),
+        self.fresh([count if return_counts else 0], dtype=dt.int64),
+    )
 
 
 @native(
@@ -133,7 +137,11 @@ def unique_dim_facts(self, dim, return_inverse, return_counts):
     d = wrap_dim(dim, self.ndim)
     count = interpreter.current().unknown_size("unique_dim")
     sizes = [*self.sizes[:d], count, *self.sizes[d + 1 :]]
-    return self.fresh(sizes), self.fresh([self.sizes[d] if return_inverse else 0], dtype=dt.int64), self.fresh([count if return_counts else 0], dtype=dt.int64)
+    return (
+        self.fresh(sizes),
+        self.fresh([self.sizes[d] if return_inverse else 0], dtype=dt.int64),
+        self.fresh([count if return_counts else 0], dtype=dt.int64),
+    )
 
 
 @native(

@@ -121,7 +121,9 @@ def unsafe_view_facts(self, size):
     sizes = infer_size(size, self.numel())
     strides = view_strides(self.shape, self.strides, sizes)
     if strides is None:
-        raise RuntimeError(f"[_unsafe_view] view size is not compatible with input tensor's size and stride: {self.shape}, {self.strides} as {size}")
+        raise RuntimeError(
+            f"[_unsafe_view] view size is not compatible with input tensor's size and stride: {self.shape}, {self.strides} as {size}"
+        )
     result = self.with_geometry(sizes, strides, self.offset)
     result.base = None
     return result

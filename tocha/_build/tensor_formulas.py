@@ -113,4 +113,4 @@ def _real(v: float) -> str:
     return f"double{{{v!r}}}"
 
 
-__all__ = ["TensorFormula", "traced"]
+__all__ = ["TensorFormula"]

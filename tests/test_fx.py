@@ -564,6 +564,21 @@ def test_dataclasses_and_own_arguments():
     assert pair.b == 1 and total.item() == 0
 
 
+class Pair(metaclass=fx.ProxyableClassMeta):
+    def __init__(self, left, right):
+        self.left, self.right = left, right
+
+    def total(self, x):
+        return self.left + self.right + x
+
+
+def test_classes_may_be_made_of_proxies():
+    constant = Pair(1, 2)
+    module = symbolic_trace(lambda x: (Pair(x, 3).total(x), tocha.neg(x).apply_pair(constant)))
+    assert [n.op for n in module.graph.nodes if n.op == "get_attr" or n.target is Pair] == ["call_function", "get_attr"]
+    assert Interpreter(symbolic_trace(lambda x: Pair(x, 3).total(x))).run(2) == 7
+
+
 def test_trees_are_checked_at_their_fixed_places():
     module = symbolic_trace(lambda d: d["a"] + d["b"][0], concrete_args={"d": {"a": fx.PH, "b": [fx.PH, 3]}})
     one = tocha.ones(1)

@@ -17,7 +17,6 @@ from tocha.fx.proxy import Proxy, _find_proxies
 
 # (id of a module's dict, name) -> the dict: functions that fx.wrap named.
 wrapped_functions: dict[tuple[int, str], dict[str, Any]] = {}
-wrapped_methods: list[tuple[type, str]] = []
 _MISSING = object()
 
 
@@ -97,19 +96,6 @@ def wrapped_function(function: Callable) -> Callable:
         result = proxy.tracer.create_proxy("call_function", function, args, kwargs)
         result.node.meta["is_wrapped"] = True
         return result
-
-    return wrapped
-
-
-def wrapped_method(cls: type, name: str) -> Callable:
-    function = getattr(cls, name)
-
-    @functools.wraps(function)
-    def wrapped(*args: Any, **kwargs: Any) -> Any:
-        proxy = find_proxy(args, kwargs)
-        if proxy is None:
-            return function(*args, **kwargs)
-        return proxy.tracer.create_proxy("call_method", name, args, kwargs)
 
     return wrapped
 
@@ -214,5 +200,3 @@ def patch_wrapped(patcher: Patcher) -> None:
         function = names.get(name, getattr(builtins, name, None))
         if function is not None:
             patcher.patch(names, name, wrapped_function(function))
-    for cls, name in wrapped_methods:
-        patcher.patch_method(cls, name, wrapped_method(cls, name))

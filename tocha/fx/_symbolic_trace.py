@@ -26,6 +26,7 @@ __all__ = ["PH", "PHBase", "PHWithMeta", "Tracer", "symbolic_trace", "wrap"]
 _orig_module_call: Callable = Module.__call__
 _orig_module_getattr: Callable = Module.__getattr__
 _is_fx_tracing_flag = False
+_proxyable_classes: dict[type, None] = {}
 
 
 def is_fx_tracing() -> bool:
@@ -39,6 +40,10 @@ def is_fx_symbolic_tracing() -> bool:
 
 class ProxyableClassMeta(type):
     """Metaclass: making an instance with proxies as arguments becomes a node."""
+
+    def __init__(cls, name: str, bases: tuple[type, ...], attrs: dict[str, Any]) -> None:
+        _proxyable_classes.setdefault(cls)
+        super().__init__(name, bases, attrs)
 
     def __call__(cls, *args: Any, **kwargs: Any) -> Any:
         found = [a for a in (*args, *kwargs.values()) if isinstance(a, Proxy)]
@@ -451,7 +456,6 @@ class Tracer(TracerBase):
 
 
 GraphModule._default_tracer = Tracer
-_proxyable_classes: dict[type, None] = {}
 
 
 def _without_spreading(function: Any, count: int) -> Any:

@@ -57,6 +57,8 @@ void masked_fill_(const Tensor& self, const Tensor& mask, const Tensor& value) {
   TOCHA_CHECK(!value.is_complex() || self.is_complex(), Runtime, "[masked_fill_] value cannot be converted to type ",
               self.dtype(), " without overflow");
   check_fits(self, mask, "masked_fill_");
+  check_no_overlap(self, mask, "masked_fill_", true);
+  cpu::warn_expanded(self, "masked_fill_", " This also applies to advanced indexing e.g. tensor[mask] = scalar");
   cpu::check_together("masked_fill_", {self, mask, value.is_wrapped_number() ? Tensor() : value});
   if (!computes(self) || self.numel() == 0) return;
   Tensor v = value.is_wrapped_number() ? scalar_tensor(Scalar::load(value.dtype(), value.bytes()), self.dtype())

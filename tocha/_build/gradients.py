@@ -248,6 +248,14 @@ class TensorFormula:
             self.lines.append(f"Tensor {self.names[n]} = {text};")
         return self.names[n]
 
+    # What means the same for a real tensor that stands for complex numbers.
+    PROMOTES = frozenset({"add", "sub", "mul", "div", "pow", "conj", "eq", "ne", "where"})
+
+    def operand(self, n: Node, a: Node) -> str:
+        """In a formula for complex numbers an input may be real all the same: 1j ** x. Its logarithm is a complex one."""
+        name = self.name(a)
+        return f"autograd::as_complex({name})" if a.op is INPUT and a.dtype.is_complex and n.op.name not in self.PROMOTES else name
+
     def text(self, n: Node) -> str:
         if n.op is GRAD:
             return f"g[{n.attr}]"
@@ -263,7 +271,7 @@ class TensorFormula:
             return self.translator.op_call("polygamma", [Value(integer(n.args[0]), "int"), Value(self.name(n.args[1]), "Tensor")], {}).code
         if whole := whole_formulas(n.dtype).get(n):
             return self.translator.op_call(whole.name, [Value("x[0]", "Tensor")], {}).code
-        args = [Value(self.name(a), "Tensor") for a in n.args]
+        args = [Value(self.operand(n, a), "Tensor") for a in n.args]
         if n.op is CAST:
             source = n.args[0].dtype
             if source.is_complex and not n.dtype.is_complex:
@@ -680,7 +688,7 @@ class GradientNode:
                 lines.append(f"  node->count_{a.name} = {a.name}.size();")
         return lines
 
-    def start(self) -> list[str]:
+    def start(self, name: str = "") -> list[str]:
         lines = [
             f"  autograd::NodeRef ref = autograd::make_node<{self.struct}>();",
             f"  [[maybe_unused]] auto* node = static_cast<{self.struct}*>(ref.get());",
@@ -688,7 +696,7 @@ class GradientNode:
         ]
         if self.name_choice():
             lines.append("  node->variant_ = autograd::is_given(dim);")
-        if label := node_label(self.o, self.use_rule):
+        if label := f'"{name}"' if name else node_label(self.o, self.use_rule):
             lines.append(f"  ref->label = {label};")
         return lines + self.collect()
 
@@ -713,12 +721,12 @@ class GradientNode:
         outs = ["out"] if n == 1 else [f"std::get<{i}>(out)" for i in range(n)]
         if o.kind == "view":
             if self.many:
-                lines += ["  for (const Tensor& t : out) autograd::set_view_history(t, ref, true);"]
+                lines += [f"  for (const Tensor& t : out) autograd::set_view_history(t, {self.inputs[0].name}, ref, true);"]
             else:
-                lines += ["  autograd::set_view_history(out, ref, false);"]
+                lines += [f"  autograd::set_view_history(out, {self.inputs[0].name}, ref, false);"]
         else:
             if n == 1 and not self.many and "view" in o.tags:
-                lines += [f"  if (out.is({self.inputs[0].name})) return out;", "  autograd::set_view_history(out, ref, false);", *self.outputs(outs), *self.forward(outs), "  return out;", "}"]
+                lines += [f"  if (out.is({self.inputs[0].name})) return out;", f"  autograd::set_view_history(out, {self.inputs[0].name}, ref, false);", *self.outputs(outs), *self.forward(outs), "  return out;", "}"]
                 return lines
             if n == 1 and not self.many and "dynamic" in o.tags:
                 lines += [f"  if ({' || '.join(f'out.is({a.name})' for a in self.inputs if self.count(a) == '1') or 'false'}) return out;"]
@@ -732,13 +740,18 @@ class GradientNode:
         names = ", ".join(a.name for a in o.schema.arguments)
         first = o.schema.arguments[0].name
         overwritten = first in self.keeps and self.keeps[first].kind == "tensor"
-        lines = [f"static Tensor record_{function}({parameters}) {{", f'  autograd::check_writable({first}, "{o.name}");', *self.start()]
+        lines = [f"static Tensor record_{function}({parameters}) {{", f'  autograd::check_writable({first}, "{o.name}");', *self.start(o.inplace_node)]
         if overwritten:
             lines += ["  Tensor before;", f"  {{ autograd::Unrecorded off; before = ops::clone({first}, std::nullopt); }}"]
         lines += self.saves("before" if overwritten else None)
+        reshapes = o.kind == "view"
+        if reshapes:
+            lines += [f"  Tensor before = modes().forward_level ? autograd::as_it_is({first}) : Tensor();"]
         lines += ["  {", "    autograd::Unrecorded off;", f"    ops::{function}({names});", "  }"]
-        lines += [f"  autograd::rebase_history({first}, ref);"]
-        return [*lines, *self.outputs([first] * 4), *self.forward([first]), f"  return {first};", "}"]
+        # Another geometry writes nothing: the base keeps its history, and only self has another.
+        lines += [f"  autograd::{'replace' if reshapes else 'rebase'}_history({first}, ref);"]
+        forward = ["  if (before) autograd::carry(*ref, {before}, {self});"] if reshapes else self.forward([first])
+        return [*lines, *self.outputs([first] * 4), *forward, f"  return {first};", "}"]
 
 
 def own_value(k: Keep) -> str:

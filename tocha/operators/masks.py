@@ -25,7 +25,7 @@ def masked_fill(self, mask, value):
         )
     if value.is_complex() and not self.is_complex():
         raise RuntimeError(f"[masked_fill] value cannot be converted to type {self.dtype} without overflow")
-    return op.where(mask, value.to(self.dtype), self)
+    return op.where(mask, value.to(self.dtype), self).contiguous()
 
 
 @rule
@@ -51,7 +51,7 @@ def masked_fill_value_gradient(grad, mask):
 @native(
     "masked_fill_(Tensor self, Tensor mask, Operand value) -> Tensor",
     node="MaskedFillBackward1|value=MaskedFillBackward0",
-    tags=_ANY_DEVICE,
+    tags=_ANY_DEVICE | {"any_overlap"},
     variants="method",
     samples=lambda t: [((t(3, 4), t.mask(4), 2), {}), ((t(3, 4), t.mask(3, 1), t()), {})],
 )
@@ -71,7 +71,7 @@ def masked_fill_inplace_value_gradient(grad, mask):
 
 @native(
     "masked_select(Tensor self, Tensor mask) -> Tensor",
-    tags=_DYNAMIC,
+    tags=_DYNAMIC | {"out_apart"},
     variants="function, method, out",
     samples=lambda t: [((t(3, 4), t.mask(3, 4)), {})],
 )
@@ -131,7 +131,12 @@ def masked_scatter_inplace_source_gradient(grad, mask, source):
     return taken_in_order(grad, mask, source)
 
 
-@native("nonzero(Tensor self) -> Tensor", tags=_DYNAMIC, variants="function, method, out", aliases=("argwhere",))
+@native(
+    "nonzero(Tensor self) -> Tensor",
+    tags=_DYNAMIC | {"out_apart"},
+    variants="function, method, out",
+    aliases=("argwhere",),
+)
 def nonzero(self):
     """The coordinates of the elements that are not zero, one row each."""
 

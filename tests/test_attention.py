@@ -227,3 +227,15 @@ def test_the_causal_hint_is_the_causal_mask():
         run_heads(x, x, x, w, bias, o, 2, is_causal=True)
     with pytest.raises(AssertionError):
         run_heads(x, x, x, w, bias, o, 3)
+
+
+@pytest.mark.parametrize("shape", [(0, 3, 8), (3, 0, 8), (0, 0, 8)])
+@pytest.mark.parametrize("batch_first", [False, True])
+def test_layers_take_empty_batches_and_sequences(shape, batch_first):
+    source = tocha.zeros(shape, requires_grad=True)
+    network = tocha.nn.Transformer(8, 2, 1, 1, 16, batch_first=batch_first)
+    result = network(source, tocha.zeros(shape))
+    assert result.shape == shape
+    result.sum().backward()
+    assert source.grad.shape == shape
+    assert all(p.grad.abs().sum() == 0 for p in network.encoder.layers.parameters())

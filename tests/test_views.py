@@ -95,7 +95,12 @@ def test_meta_tensors_have_views():
 
 
 def test_copies_within_one_memory_read_before_they_write():
-    for source, target in ((slice(0, 6), slice(2, 8)), (slice(2, 8), slice(0, 6)), (slice(0, 8, 2), slice(4, 8))):
+    for source, target in ((slice(0, 6), slice(2, 8)), (slice(2, 8), slice(0, 6))):
+        x = tocha.arange(8.0)
+        with pytest.raises(RuntimeError, match="some elements of the input tensor and the written-to tensor refer to"):
+            x[target].copy_(x[source])
+    # What cannot be decided cheaply is not refused.
+    for source, target in ((slice(0, 8, 2), slice(4, 8)), (slice(0, 6, 2), slice(2, 8, 2))):
         x = tocha.arange(8.0)
         want = x.numpy().copy()
         want[target] = want[source].copy()
@@ -107,8 +112,8 @@ def test_copies_within_one_memory_read_before_they_write():
     rows[:, 1:] = rows[:, :-1]
     np.testing.assert_array_equal(rows.numpy(), want)
     square = tocha.arange(9.0).view(3, 3)
-    square.copy_(square.t())
-    assert square.tolist() == [[0, 3, 6], [1, 4, 7], [2, 5, 8]]
+    with pytest.raises(RuntimeError, match="some elements of the input tensor and the written-to tensor refer to"):
+        square.copy_(square.t())
 
 
 @pytest.mark.parametrize("shape", [(5,), (70,), (3, 65), (64, 33), (130, 70), (2, 3, 17, 40), (4, 0, 3)])

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "autograd/history.h"
+#include "autograd/view_relation.h"
 
 namespace tocha::autograd {
 
@@ -16,8 +17,7 @@ class CopySlices : public Node {
 
  private:
   NodeRef fn_;
-  Ints base_sizes_, base_strides_, view_sizes_, view_strides_;
-  int64_t base_offset_, view_offset_;
+  ViewRelation relation_;
 };
 
 }  // namespace tocha::autograd

@@ -1,9 +1,12 @@
 #include "autograd/forward.h"
 
+#include <algorithm>
 #include <unordered_set>
 
 #include "autograd/engine.h"
 #include "autograd/saved.h"
+#include "autograd/view_relation.h"
+#include "ops/copies.h"
 #include "ops/factories.h"
 
 namespace tocha::autograd {
@@ -33,21 +36,57 @@ class Level {  // for a scope
 
 }  // namespace
 
+namespace {
+
+Tensor own_tangent(const TensorObject* t) {
+  return t->has_tangent && t->autograd->tangent_level == modes().forward_level ? t->autograd->tangent : Tensor();
+}
+
+// After a write to a view: the same write to the tangent of its base, where the tangents of other views come from.
+void write_through(const Tensor& view) {
+  Tensor base = Tensor::borrow(view.get()->base), tangent = own_tangent(view.get());
+  Tensor before = own_tangent(base.get());
+  Level outside(0);
+  const ViewRelation relation(view);
+  Tensor whole = relation.in_place_of_base(before ? before : ops::zeros(base.sizes(), base.dtype(), base.device()));
+  ops::copy_(relation.of(whole), tangent, false);
+  Level inside(view.get()->autograd->tangent_level);
+  set_tangent(base, whole);
+}
+
+}  // namespace
+
 Tensor tangent_of(const Tensor& t) {
   if (!has_tangent(t)) return {};
-  AutogradMeta& m = *t.get()->autograd;
-  return m.tangent_level == modes().forward_level ? m.tangent : Tensor();
+  const TensorObject* o = t.get();
+  Tensor whole = o->base ? own_tangent(o->base) : Tensor();
+  if (!whole || (own_tangent(o) && o->autograd->tangent_at == static_cast<uint32_t>(t.version())))
+    return own_tangent(o);
+  Tensor part = [&] {
+    Level outside(0);
+    const ViewRelation relation(t);
+    return relation.of(relation.in_place_of_base(whole));
+  }();
+  set_tangent(t, part);
+  return part;
 }
 
 void set_tangent(const Tensor& t, const Tensor& tangent) {
   AutogradMeta& m = autograd_meta(t.get());
   m.tangent = tangent;
   m.tangent_level = modes().forward_level;
+  m.tangent_at = static_cast<uint32_t>(t.version());
   t.get()->has_tangent = static_cast<bool>(tangent);
   if (tangent)
     duals().insert(t.get());
   else
     duals().erase(t.get());
+}
+
+Tensor as_it_is(const Tensor& t) {
+  Tensor same = alias_of(t, true);
+  if (Tensor tangent = tangent_of(t)) set_tangent(same, tangent);
+  return same;
 }
 
 void share_tangents(Node& node, const Tensors& results) {
@@ -129,6 +168,8 @@ void carry(Node& node, const Tensors& ins, const Tensors& outs) {
     Tensor t = at < found.size() ? found[at] : Tensor();
     ++at;
     set_tangent(outs[i], t ? t : ops::zeros(outs[i].sizes(), outs[i].dtype(), outs[i].device()));
+    const bool in_place = std::any_of(ins.begin(), ins.end(), [&](const Tensor& in) { return in && in.is(outs[i]); });
+    if (in_place && outs[i].get()->base) write_through(outs[i]);
   }
   share_tangents(node, outs);
 }

@@ -12,6 +12,8 @@ namespace tocha::autograd {
 // The tangent of t in the open level; null if there is none.
 Tensor tangent_of(const Tensor& t);
 void set_tangent(const Tensor& t, const Tensor& tangent);
+// t with its geometry and its tangent, before it gets another geometry.
+Tensor as_it_is(const Tensor& t);
 // What a node kept of its results gets their tangents too: for gradients of tangents.
 void share_tangents(Node& node, const Tensors& results);
 // A tensor that dies, and the end of the open level: all its tangents go.

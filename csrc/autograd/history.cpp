@@ -6,6 +6,7 @@
 
 #include "autograd/copy_slices.h"
 #include "autograd/leaf.h"
+#include "autograd/view_relation.h"
 #include "core/sparse.h"
 #include "dispatch/native.h"
 #include "ops/complex.h"
@@ -30,65 +31,86 @@ void set_fn(const Tensor& t, const NodeRef& node, uint32_t output) {
   AutogradMeta& m = autograd_meta(t.get());
   m.grad_fn = node;
   m.output = output;
-  m.fn_version = t.version();
+  t.get()->history_at = static_cast<uint32_t>(t.version());
   t.get()->requires_grad = true;
 }
 
-constexpr const char* kOverrides =
-    " modified inplace. This view was created inside a custom Function (or because an input was returned as-is) "
-    "and the autograd logic to handle view+inplace would override the custom backward associated with the custom "
-    "Function, leading to incorrect gradients. This behavior is forbidden. You can fix this by cloning the output of "
-    "the custom Function.";
-
-bool is_custom_view(const TensorObject* o) {
-  return o->origin == ViewOrigin::custom_function && o->autograd && o->autograd->grad_fn;
+// "Split", of SplitBackward0.
+std::string operation_of(const Node& node) {
+  const std::string_view name = node.title();
+  return std::string(name.substr(0, name.rfind("Backward")));
 }
 
-// "Output 0 of Scale is a view and ", for a Function called Scale.
-std::string custom_view(const TensorObject* o) {
-  std::string_view function = o->autograd->grad_fn->name();
-  constexpr std::string_view suffix = "Backward";
-  if (function.ends_with(suffix)) function.remove_suffix(suffix.size());
-  return "Output " + std::to_string(o->autograd->output) + " of " + std::string(function) + " is a view and ";
+// "Output 0 of Split is a view", or where that cannot be said, how the view came about.
+std::string introduce(const TensorObject* o, const char* what_happened) {
+  const bool inference = o->origin == ViewOrigin::inference;
+  const bool unrecorded = inference || o->origin == ViewOrigin::no_grad;
+  const std::string mode = inference ? "inference mode" : "no_grad mode";
+  const Node* fn = o->autograd ? o->autograd->grad_fn.get() : nullptr;
+  std::string text;
+  if (fn) {
+    text = "Output " + std::to_string(o->autograd->output) + " of " + operation_of(*fn) + " is a view";
+    if (unrecorded) text += " of a view which was created in " + mode;
+  } else {
+    text = "A view was created in " + mode;
+  }
+  text += std::string(" and ") + what_happened + " modified inplace";
+  if (inference) return text + " in normal mode.";
+  return fn && !unrecorded ? text + "." : text + " with grad mode enabled.";
+}
+
+std::string explain(ViewOrigin origin) {
+  switch (origin) {
+    case ViewOrigin::one_of_many:
+      return " This view is the output of a function that returns multiple views. Such functions do not allow the "
+             "output views to be modified inplace. You should replace the inplace operation by an out-of-place one.";
+    case ViewOrigin::custom_function:
+      return " This view was created inside a custom Function (or because an input was returned as-is) and the "
+             "autograd logic to handle view+inplace would override the custom backward associated with the custom "
+             "Function, leading to incorrect gradients. This behavior is forbidden. You can fix this by cloning the "
+             "output of the custom Function.";
+    default: {
+      const std::string block = origin == ViewOrigin::inference ? "inference_mode" : "no_grad";
+      return " Given that this use case is ambiguous and error-prone, it is forbidden. You can clarify your code by "
+             "moving both the view and the inplace either both inside the " +
+             block +
+             " block (if you don't want the inplace to be tracked) or both outside (if you want the inplace to be "
+             "tracked).";
+    }
+  }
+}
+
+// The history of a view after a write to its memory: that of its base, seen through the view.
+void renew_history(const Tensor& t) {
+  TensorObject* o = t.get();
+  if (o->origin != ViewOrigin::plain)
+    fail(ErrorKind::Runtime, introduce(o, "its base or another view of its base has been"), explain(o->origin));
+  Unrecorded off;  // no tangents
+  GradMode on(true);
+  Tensor again = ViewRelation(t).of(Tensor::borrow(o->base));
+  set_fn(t, autograd_meta(again.get()).grad_fn, 0);
 }
 
 }  // namespace
 
 NodeRef grad_fn(const Tensor& t) {
-  TensorObject* o = t.get();
-  TOCHA_CHECK(
-      !o->base || o->tracks_base || !o->base->requires_grad || static_cast<uint32_t>(t.version()) == o->made_at,
-      Runtime,
-      "A view was created in no_grad mode and its base or another view of its base has been modified inplace with "
-      "grad mode enabled. Given that this use case is ambiguous and error-prone, it is forbidden.");
-  if (o->tracks_base && o->base->requires_grad) {
-    AutogradMeta& m = autograd_meta(o);
-    if (!m.grad_fn || m.fn_version != t.version()) {
-      TOCHA_CHECK(!is_custom_view(o), Runtime, custom_view(o), "its base or another view of its base has been",
-                  kOverrides);
-      Tensor base = Tensor::borrow(o->base);
-      GradMode on(true);
-      Tensor again = o->dtype == o->base->dtype && o->conj == o->base->conj && o->neg == o->base->neg
-                         ? ops::as_strided(base, t.sizes(), t.strides(), t.offset())
-                         : Tensor();
-      if (again) {
-        m.grad_fn = autograd_meta(again.get()).grad_fn;
-        m.output = 0;
-        m.fn_version = t.version();
-        o->requires_grad = true;
-      }
-    }
-  }
+  const TensorObject* o = t.get();
+  if (o->base && o->base->requires_grad && o->history_at != static_cast<uint32_t>(t.version())) renew_history(t);
   return o->autograd ? o->autograd->grad_fn : NodeRef();
 }
 
 Edge gradient_edge(const Tensor& t) {
   if (!t || !requires_grad(t)) return {};
   if (NodeRef fn = grad_fn(t)) return {fn, t.get()->autograd->output};
-  return {accumulator_of(t), 0};
+  // A view that was made without recording says that it requires grad, but is no leaf of its own.
+  return t.get()->requires_grad ? Edge{accumulator_of(t), 0} : Edge();
 }
 
-void collect(Node& node, const Tensor& t) { node.add_edge(grad_enabled() ? gradient_edge(t) : Edge()); }
+void collect(Node& node, const Tensor& t) {
+  const bool wants = grad_enabled() && requires_grad(t);
+  node.recorded = node.recorded || wants;
+  node.add_edge(wants ? gradient_edge(t) : Edge());
+}
 void collect(Node& node, const Tensors& ts) {
   for (const Tensor& t : ts) collect(node, t);
 }
@@ -103,84 +125,56 @@ void skip_output(const Tensor& out, Node& node) {
 void set_history(const Tensor& out, const NodeRef& node) {
   auto index = static_cast<uint32_t>(node->inputs.size());
   skip_output(out, *node);
-  if (out && differentiable(out.dtype()) && node->leads_anywhere()) set_fn(out, node, index);
+  if (out && differentiable(out.dtype()) && node->recorded) set_fn(out, node, index);
 }
 
 void set_history(const Tensors& outs, const NodeRef& node) {
   for (const Tensor& t : outs) set_history(t, node);
 }
 
-void set_view_history(const Tensor& view, const NodeRef& node, bool one_of_many) {
+void set_view_history(const Tensor& view, const Tensor& self, const NodeRef& node, bool one_of_many) {
   TensorObject* o = view.get();
-  if (!o->base) return;
-  o->tracks_base = grad_enabled();
-  o->origin = one_of_many ? ViewOrigin::one_of_many : ViewOrigin::plain;
-  if (node) set_history(view, node);
+  const ViewOrigin before = self.get()->origin;
+  if (o->base && grad_enabled() && !modes().inference)
+    o->origin = one_of_many && before != ViewOrigin::inference ? ViewOrigin::one_of_many : before;
+  set_history(view, node);
 }
 
 void check_writable(const Tensor& self, const char* op) {
+  if (!grad_enabled()) return;
   const TensorObject* o = self.get();
   if (o->base) {
-    bool base_wants = o->base->requires_grad;
-    if (!o->tracks_base) {
-      const bool inference = o->made_in_inference;
-      TOCHA_CHECK(
-          !base_wants, Runtime, "[", op, "] A view was created in ",
-          inference ? "inference mode and is being modified inplace in normal mode"
-                    : "no_grad mode and is being modified inplace with grad mode enabled",
-          ". Given that this use case is ambiguous and error-prone, it is forbidden. You can clarify your code by "
-          "moving both the view and the inplace either both inside the ",
-          inference ? "inference_mode" : "no_grad",
-          " block (if you don't want the inplace to be tracked) or both outside (if you want the inplace to be "
-          "tracked).");
-    } else {
-      TOCHA_CHECK(!base_wants || !is_leaf(Tensor::borrow(o->base)), Runtime, "[", op,
-                  "] a view of a leaf Variable that requires grad is being used in an in-place operation.");
-      TOCHA_CHECK(!is_custom_view(o), Runtime, "[", op, "] ", custom_view(o), "is being", kOverrides);
-      TOCHA_CHECK(
-          o->origin == ViewOrigin::plain, Runtime, "[", op, "] Output ", o->autograd ? o->autograd->output : 0, " of ",
-          o->autograd && o->autograd->grad_fn ? o->autograd->grad_fn->title() : "a function",
-          " is a view and is being modified inplace. This view is the output of a function that returns multiple "
-          "views. Such functions do not allow the output views to be modified inplace. You should replace the "
-          "inplace operation by an out-of-place one.");
-    }
+    if (o->origin != ViewOrigin::plain)
+      fail(ErrorKind::Runtime, "[", op, "] ", introduce(o, "is being"), explain(o->origin));
+    TOCHA_CHECK(!requires_grad(o) || !is_leaf(Tensor::borrow(o->base)), Runtime, "[", op,
+                "] a view of a leaf Variable that requires grad is being used in an in-place operation.");
   }
-  TOCHA_CHECK(!(o->requires_grad && is_leaf(self)), Runtime, "[", op,
+  TOCHA_CHECK(!(requires_grad(o) && is_leaf(self)), Runtime, "[", op,
               "] a leaf Variable that requires grad is being used in an in-place operation.");
 }
 
-void rebase_history(const Tensor& self, const NodeRef& node) {
+void replace_history(const Tensor& self, const NodeRef& node) {
+  auto index = static_cast<uint32_t>(node->inputs.size());
+  skip_output(self, *node);
+  if (!node->recorded || !differentiable(self.dtype())) return;
   TensorObject* o = self.get();
-  if (!node->leads_anywhere()) {
-    skip_output(self, *node);
-    return;
-  }
-  if (o->base && o->tracks_base) {
-    Tensor base = Tensor::borrow(o->base);
-    if (node->inputs.empty()) skip_output(self, *node);
-    NodeRef slices = make_node<CopySlices>(base, self, node);
-    uint32_t index = static_cast<uint32_t>(slices->inputs.size());
-    skip_output(base, *slices);
-    set_fn(base, slices, index);
-    AutogradMeta& m = autograd_meta(o);
-    m.grad_fn = NodeRef();
-    m.fn_version = -1;
-    o->requires_grad = true;
-    grad_fn(self);
-    return;
-  }
   AutogradMeta& m = autograd_meta(o);
   if (m.retained) forget_retained(o);
   Py_CLEAR(m.hooks);
-  auto index = static_cast<uint32_t>(node->inputs.size());
-  skip_output(self, *node);
   set_fn(self, node, index);
   if (m.retained) node->extra().retained.push_back({index, o});
 }
 
-void refuse_inplace(const Tensor& self, const char* op) {
-  check_writable(self, op);
-  fail(ErrorKind::Runtime, "[", op, "] derivative for ", op, " is not implemented");
+void rebase_history(const Tensor& self, const NodeRef& node) {
+  TensorObject* o = self.get();
+  if (!o->base || !node->recorded || !differentiable(self.dtype())) {
+    replace_history(self, node);
+    return;
+  }
+  if (node->inputs.empty()) skip_output(self, *node);
+  Tensor base = Tensor::borrow(o->base);
+  replace_history(base, make_node<CopySlices>(base, self, node));
+  renew_history(self);
 }
 
 void refuse_constant(const char* op, const char* input) {
@@ -209,10 +203,9 @@ void label(const Tensor& t, const char* name, uint64_t first) {
 bool is_leaf(const Tensor& t) { return !requires_grad(t) || !grad_fn(t); }
 
 void set_requires_grad(const Tensor& t, bool on) {
-  TOCHA_CHECK(is_leaf(t), Runtime, "you can only change requires_grad flags of leaf variables.",
-              on ? ""
-                 : " If you want to use a computed variable in a subgraph that doesn't require differentiation use "
-                   "var_no_grad = var.detach().");
+  TOCHA_CHECK(on || is_leaf(t), Runtime,
+              "you can only change requires_grad flags of leaf variables. If you want to use a computed variable in a "
+              "subgraph that doesn't require differentiation use var_no_grad = var.detach().");
   TOCHA_CHECK(!on || differentiable(t.dtype()), Runtime,
               "only Tensors of floating point and complex dtype can require gradients");
   TOCHA_CHECK(!on || !t.get()->inference || modes().inference, Runtime,
@@ -221,8 +214,9 @@ void set_requires_grad(const Tensor& t, bool on) {
 }
 
 void detach_(const Tensor& t) {
+  if (modes().inference) return;  // histories are left alone
   TensorObject* o = t.get();
-  TOCHA_CHECK(!o->base || !o->tracks_base || !requires_grad(t), Runtime,
+  TOCHA_CHECK(!o->base, Runtime,
               "Can't detach views in-place. Use detach() instead. If you are using DistributedDataParallel (DDP) for "
               "training, and gradient_as_bucket_view is set as True, gradients are views of DDP buckets, and hence "
               "detach_() cannot be called on these gradients.");

@@ -24,11 +24,11 @@ void skip_output(const Tensor& out, Node& node);
 
 // In place: refuses leaves and views that must not be written to, before anything changes ...
 void check_writable(const Tensor& self, const char* op);
-// ... and makes node the history of self afterwards; node's first edge is self's old one.
+// ... and makes node the history of self afterwards, and of the base where self is a view; node's first edge is self's
+// old one.
 void rebase_history(const Tensor& self, const NodeRef& node);
-
-// In place on something that wants a gradient, by an operator that has none.
-[[noreturn]] void refuse_inplace(const Tensor& self, const char* op);
+// Likewise where nothing was written, and a base keeps its history.
+void replace_history(const Tensor& self, const NodeRef& node);
 
 // An input that has no gradient by definition must not want one.
 void refuse_constant(const char* op, const char* input);
@@ -44,8 +44,8 @@ void check_out(const char* op, const Tensor& out, const T&... inputs) {
   if ((requires_grad(inputs) || ...) || requires_grad(out)) refuse_out(op, out);
 }
 
-// The result of a view operator: follows its base, and is a result of node if there is one.
-void set_view_history(const Tensor& view, const NodeRef& node, bool one_of_many);
+// The view of self that a recorded view operator made.
+void set_view_history(const Tensor& view, const Tensor& self, const NodeRef& node, bool one_of_many);
 
 // Names the node of a result that was recorded since `first`, for operators that are made of others.
 bool recorded_since(const Tensor& t, uint64_t first);

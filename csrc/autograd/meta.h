@@ -14,7 +14,7 @@ struct AutogradMeta {
   PyObject* post_accumulate = nullptr;    // register_post_accumulate_grad_hook: likewise
   Tensor tangent;                         // forward mode
   int64_t tangent_level = 0;              // the level it belongs to
-  int64_t fn_version = 0;                 // of a view: the version its grad_fn was made at
+  uint32_t tangent_at = 0;                // of a view: the version of its memory that its tangent is of
   uint32_t output = 0;                    // which result of grad_fn
   bool retained = false;                  // retain_grad was asked for
   bool stands_in = false;                 // for a leaf, whose accumulator this is: counted here

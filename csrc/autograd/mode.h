@@ -19,10 +19,8 @@ class GradMode {  // for a scope
   bool before_;
 };
 
-// Does a gradient flow to t? A view follows the tensor it looks into.
-inline bool requires_grad(const TensorObject* t) {
-  return t->requires_grad || (t->tracks_base && t->base->requires_grad);
-}
+// Does a gradient flow to t? A view says what the tensor that it looks into says.
+inline bool requires_grad(const TensorObject* t) { return t->requires_grad || (t->base && t->base->requires_grad); }
 inline bool requires_grad(const Tensor& t) { return t && requires_grad(t.get()); }
 inline bool requires_grad(const Tensors& ts) {
   for (const Tensor& t : ts)
@@ -30,7 +28,8 @@ inline bool requires_grad(const Tensors& ts) {
   return false;
 }
 
-inline bool has_tangent(const Tensor& t) { return t && t.get()->has_tangent; }
+inline bool has_tangent(const TensorObject* t) { return t->has_tangent || (t->base && t->base->has_tangent); }
+inline bool has_tangent(const Tensor& t) { return t && has_tangent(t.get()); }
 inline bool has_tangent(const Tensors& ts) {
   for (const Tensor& t : ts)
     if (has_tangent(t)) return true;
@@ -40,6 +39,11 @@ inline bool has_tangent(const Tensors& ts) {
 template <class T>
 inline bool tracked(const T& t) {
   return requires_grad(t) || has_tangent(t);
+}
+inline bool tracked(const Tensor& t) {
+  if (!t) return false;
+  const TensorObject *o = t.get(), *base = o->base;
+  return o->requires_grad || o->has_tangent || (base && (base->requires_grad || base->has_tangent));
 }
 
 // Whether an operation on these must be recorded, or carry tangents along.
@@ -53,12 +57,6 @@ inline bool wanted(const Tensor* ts, int n) {
     if (tracked(ts[i]) && ((requires_grad(ts[i]) && modes().grad) || (has_tangent(ts[i]) && modes().forward_level)))
       return true;
   return false;
-}
-
-// In place, a view that does not follow its base is looked at too, so that it can be refused.
-inline bool hides_base(const Tensor& t) {
-  const TensorObject* o = t.get();
-  return o->base && !o->tracks_base && o->base->requires_grad && modes().grad;
 }
 
 // Operators run plain within it: nothing is recorded or carried along.

@@ -89,11 +89,6 @@ class Node {
   virtual void fields(Fields&) {}
 
   void add_edge(Edge e);
-  bool leads_anywhere() const {
-    for (const Edge& e : next)
-      if (e) return true;
-    return false;
-  }
   bool wants(size_t i) const { return i < next.size() && next[i]; }
   Extras& extra() {
     if (!extras) extras = std::make_unique<Extras>();
@@ -104,6 +99,7 @@ class Node {
   uint64_t sequence;   // later nodes run first
   uint32_t depth = 0;  // more than any node it leads to
   bool released = false;
+  bool recorded = false;  // an input required grad: so do the results, even where no gradient can get to it
   const char* label = nullptr;
   std::vector<Edge> next;
   std::vector<Shape> inputs;  // one per result of the operation

@@ -163,6 +163,12 @@ Tensor zero_gradient(int, const Tensor* grads, const Tensor*, const Tensor*, con
   return ops::zeros_like(grads[0], std::nullopt, std::nullopt, std::nullopt);
 }
 
+Tensor as_complex(const Tensor& t) {
+  if (t.is_complex()) return t;
+  if (t.is_wrapped_number()) return wrapped_number(Scalar(Scalar::load(t.dtype(), t.bytes()).to_complex()));
+  return ops::to_dtype(t, complex_dtype(t.dtype()), false, false, std::nullopt);
+}
+
 void pointwise(const PointwiseGradient& rule, const PointwiseOp& op, Tensor* outs, const Tensor* ins,
                const Scalar* params, const char* label) {
   {

@@ -6,6 +6,9 @@
 
 namespace tocha::autograd {
 
+// A real tensor as complex numbers, for formulas that are about those.
+Tensor as_complex(const Tensor& t);
+
 struct GradientLeaf {
   enum Kind : uint8_t { grad, input, output } kind;
   uint8_t index;

@@ -26,12 +26,26 @@ Tensor overwritten(const Tensor& self, const Tensor& result, const char* op) {
   return ops::copy_(self, result, false);
 }
 
-void record_unknown(const char* op, const char* name, const Tensor* ins, int nin, const Tensors& lists,
-                    const Tensor* outs, int nout) {
+namespace {
+
+NodeRef unknown_node(const char* op, const char* name, const Tensor* ins, int nin, const Tensors& lists) {
   NodeRef node = make_node<NotImplementedNode>(op, name);
   if (modes().anomaly) remember_call(*node);
   for (int i = 0; i < nin; ++i) collect(*node, ins[i]);
   collect(*node, lists);
+  return node;
+}
+
+}  // namespace
+
+NodeRef unknown_write(const char* op, const Tensor* ins, int nin, const Tensors& lists) {
+  check_writable(ins[0], op);
+  return unknown_node(op, "NotImplemented", ins, nin, lists);
+}
+
+void record_unknown(const char* op, const char* name, const Tensor* ins, int nin, const Tensors& lists,
+                    const Tensor* outs, int nout) {
+  NodeRef node = unknown_node(op, name, ins, nin, lists);
   for (int i = 0; i < nout; ++i) {
     bool same = false;
     for (int k = 0; k < nin; ++k) same = same || outs[i].is(ins[k]);

@@ -37,5 +37,7 @@ inline bool is_given(IntsView) { return true; }
 // Operators without a gradient: their results say so when backward arrives.
 void record_unknown(const char* op, const char* name, const Tensor* ins, int nin, const Tensors& lists,
                     const Tensor* outs, int nout);
+// The node of such an operator that is about to write to its first input.
+NodeRef unknown_write(const char* op, const Tensor* ins, int nin, const Tensors& lists);
 
 }  // namespace tocha::autograd

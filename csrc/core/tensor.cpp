@@ -196,11 +196,14 @@ Tensor view_of(const Tensor& base, IntsView sizes, IntsView strides, int64_t off
   t->conj = b->conj;
   t->neg = b->neg;
   t->inference = b->inference;
-  t->made_in_inference = modes().inference && !b->inference;
+  if (b->inference) return v;
   t->base = b->base ? b->base : b;
-  t->made_at = static_cast<uint32_t>(t->version->version);
-  // A view of a view that does not follow its base follows nothing.
-  t->tracks_base = modes().grad && (!b->base || b->tracks_base);
+  t->history_at = static_cast<uint32_t>(t->version->version);
+  t->origin = b->origin;
+  if (modes().inference)
+    t->origin = ViewOrigin::inference;
+  else if (!modes().grad && b->origin != ViewOrigin::inference)
+    t->origin = ViewOrigin::no_grad;
   Py_INCREF(reinterpret_cast<PyObject*>(t->base));
   ++t->base->held;
   return v;

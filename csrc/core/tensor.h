@@ -25,8 +25,11 @@ struct VersionCounter {
 
 enum class MemoryFormat : int8_t { Contiguous, Preserve, ChannelsLast, ChannelsLast3d };
 
-// A view that is not plain must not be written to: its history could not be redone from its base's.
-enum class ViewOrigin : uint8_t { plain, one_of_many, custom_function };
+// What made a view, or a view that it is a view of. One that is not plain must not be written to while operations are
+// recorded: its history could not be redone from its base's.
+enum class ViewOrigin : uint8_t { plain, one_of_many, custom_function, no_grad, inference };
+// The last step from its base to a view: another geometry, or one of those that change what the memory means.
+enum class ViewStep : uint8_t { geometry, conj, neg, as_real, as_complex };
 
 struct TensorObject {
   PyObject_HEAD PyObject* dict;
@@ -39,29 +42,29 @@ struct TensorObject {
   int64_t numel;
   int64_t* dims;  // ndim sizes, then ndim strides
   int64_t inline_dims[10];
-  uint32_t held;     // how many views of it there are, and nodes that keep it: it must stay what it is
-  uint32_t made_at;  // of a view: the version of its memory when it was made
+  uint32_t held;        // how many views of it there are, and nodes that keep it: it must stay what it is
+  uint32_t history_at;  // of a view: the version of its memory that its history is of
   DType dtype;
   Device device;
   uint8_t ndim;
   uint8_t dims_capacity;  // sizes that fit in dims
   bool contiguous;
-  bool wrapped_number;     // a Python number on its way through an operator
-  bool conj;               // reads as its complex conjugate
-  bool neg;                // reads negated
-  bool requires_grad;      // a leaf that was asked to, or a result of recorded operations
-  bool has_tangent;        // forward mode: carries a derivative (of some level) in its autograd part
-  bool tracks_base;        // a view that shares its base's history: all but those made without recording
-  ViewOrigin origin;       // of a view: what made it
-  bool inference;          // made in inference mode
-  bool sparse;             // holds indices and values in Python; reads as zeros here (core/sparse.h)
-  bool made_in_inference;  // a view of another tensor that was made in inference mode
+  bool wrapped_number;  // a Python number on its way through an operator
+  bool conj;            // reads as its complex conjugate
+  bool neg;             // reads negated
+  bool requires_grad;   // a leaf that was asked to, or a result of recorded operations
+  bool has_tangent;     // forward mode: carries a derivative (of some level) in its autograd part
+  ViewOrigin origin;    // of a view
+  ViewStep step;        // of a view
+  bool inference;       // made in inference mode
+  bool sparse;          // holds indices and values in Python; reads as zeros here (core/sparse.h)
 };
 
 // A view stops being one.
 inline void forget_base(TensorObject* t) {
   if (t->base) --t->base->held;
   Py_CLEAR(t->base);
+  t->origin = ViewOrigin::plain;
 }
 
 class Tensor {
@@ -144,7 +147,8 @@ Tensor empty_strided(IntsView sizes, IntsView strides, DType dtype, Device devic
 // A 0-d CPU tensor that promotes as a Python number does.
 Tensor wrapped_number(const Scalar& s);
 Tensor scalar_tensor(const Scalar& s, DType dtype, Device device = {});
-// A view: shares storage, version counter and the conj/neg bits.
+// A view: shares storage, version counter and the conj/neg bits. Those of inference tensors have no base: nothing is
+// tracked for them.
 Tensor view_of(const Tensor& base, IntsView sizes, IntsView strides, int64_t offset);
 Tensor view_of(const Tensor& base, IntsView sizes, IntsView strides, int64_t offset, DType dtype);
 // Another tensor on the same memory that is not a view for autograd; shares the version counter when asked.

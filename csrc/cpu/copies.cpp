@@ -89,6 +89,7 @@ void copy_(const Tensor& self, const Tensor& src, bool) {
   TOCHA_CHECK(shape == self.sizes(), Runtime, "[copy_] output with shape ", self.sizes(),
               " doesn't match the broadcast shape ", shape);
   warn_discarded_imaginary(src, self.dtype());
+  check_no_overlap(self, src, "copy_", true);
   if (!computes(self)) return;
   TOCHA_CHECK(!src.is_meta(), NotImplemented, "[copy_] Cannot copy out of meta tensor; no data!");
   copy_across(self, src);
@@ -97,6 +98,7 @@ void copy_(const Tensor& self, const Tensor& src, bool) {
 void fill_(const Tensor& self, const Tensor& value) {
   TOCHA_CHECK(value.dim() == 0, Runtime, "[fill_] fill_ only supports 0-dimension value tensor but got tensor with ",
               value.dim(), " dimensions.");
+  if (!value.is_wrapped_number()) check_no_internal_overlap(self, "fill_");
   if (!computes(self)) return;
   if (value.is_wrapped_number()) {
     backend(self.device().type).fill(self, Scalar::load(value.dtype(), value.bytes()));
@@ -117,7 +119,9 @@ void _dense_copy(const Tensor& out, const Tensor& self) { backend(self.device().
 
 bool _is_laid_out(const Tensor& self, std::optional<MemoryFormat> format) {
   MemoryFormat f = format.value_or(MemoryFormat::Contiguous);
-  TOCHA_CHECK(f != MemoryFormat::Preserve, Runtime, "preserve memory format is unsupported by the contiguous operator");
+  TOCHA_CHECK(f != MemoryFormat::Preserve || self.is_contiguous(), Runtime,
+              "[contiguous] preserve memory format is unsupported by the contiguous operator: got strides ",
+              self.strides(), " for sizes ", self.sizes());
   return self.is_contiguous(f);
 }
 
@@ -151,6 +155,7 @@ Tensor _unsafe_view(const Tensor& self, IntsView size) {
 }
 
 Tensor _clone_storage(const Tensor& self) {
+  if (has_internal_overlap(self)) return clone_dense(self);  // a part of the copy must be no more than that part
   StorageRef memory = new_storage(self.storage().nbytes, self.device());
   if (computes(self) && memory->nbytes) std::memcpy(memory->data, self.storage().data, memory->nbytes);
   Tensor copy = make_tensor(std::move(memory), self.dtype(), self.sizes(), self.strides(), self.offset());

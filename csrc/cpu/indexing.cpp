@@ -4,10 +4,12 @@
 
 #include "cpu/picks.h"
 #include "cpu/walk.h"
+#include "dispatch/memory_order.h"
 #include "dispatch/native.h"
 #include "kernels/masks.h"
 #include "ops/arithmetic.h"
 #include "ops/blend.h"
+#include "ops/complex.h"
 #include "ops/masks.h"
 
 namespace tocha::native {
@@ -101,6 +103,22 @@ struct Selected {
     for (int64_t i = place; i < rest.size(); ++i) sizes.push_back(self.size(rest[i]));
   }
   bool empty() const { return product(sizes) == 0; }
+
+  // Of the result: the order of dims that self has, and then each of the indices.
+  Ints strides(const Tensor& self) const {
+    Tensors present;
+    for (const Tensor& t : indices)
+      if (t) present.push_back(t);
+    const int64_t end = place + picked.size();
+    return strides_by_operands(sizes, 1 + static_cast<int>(present.size()), [&](int i, int64_t d) -> int64_t {
+      const bool within = d >= place && d < end;
+      if (sizes[d] == 1) return 0;  // may lie anywhere
+      if (i == 0) return within ? 0 : self.stride(rest[d < place ? d : d - picked.size()]);
+      const Tensor& t = present[static_cast<size_t>(i - 1)];
+      const int64_t own = d - place - (picked.size() - t.dim());
+      return !within || own < 0 || t.size(own) == 1 ? 0 : t.stride(own);
+    });
+  }
 };
 
 std::unique_ptr<int64_t[]> offsets_of(const Tensor& self, const Selected& s, const char* op) {
@@ -164,23 +182,37 @@ bool is_full_mask(const Tensor& self, const Tensors& indices) {
          indices[0].sizes() == self.sizes();
 }
 
-// A mask over the leading dims of self, as one over all dims.
-Tensor spread_mask(const Tensor& mask, int64_t ndim) {
-  Ints sizes(mask.sizes()), strides(mask.strides());
-  while (sizes.size() < ndim) {
-    sizes.push_back(1);
-    strides.push_back(0);
+// The only index is a mask: where it stands; null otherwise.
+const Tensor* only_mask(const Tensor& self, const Tensors& indices, int64_t* place) {
+  const Tensor* mask = nullptr;
+  for (size_t i = 0; i < indices.size(); ++i) {
+    if (!indices[i]) continue;
+    if (mask || indices[i].dtype() != DType::Bool) return nullptr;
+    mask = &indices[i];
+    *place = static_cast<int64_t>(i);
+  }
+  if (!mask || mask->dim() == 0 || *place + mask->dim() > self.dim()) return nullptr;
+  for (int64_t d = 0; d < mask->dim(); ++d)
+    if (mask->size(d) != self.size(*place + d)) return nullptr;
+  return mask;
+}
+
+// A mask over dims of self that begin at `place`, as one over all dims.
+Tensor spread_mask(const Tensor& mask, int64_t place, int64_t ndim) {
+  Ints sizes, strides;
+  for (int64_t d = 0; d < ndim; ++d) {
+    const bool within = d >= place && d < place + mask.dim();
+    sizes.push_back(within ? mask.size(d - place) : 1);
+    strides.push_back(within ? mask.stride(d - place) : 0);
   }
   return view_of(mask, sizes, strides, mask.offset());
 }
 
-bool is_leading_mask(const Tensor& self, const Tensors& indices) {
-  if (indices.size() != 1 || !indices[0] || indices[0].dtype() != DType::Bool) return false;
-  const Tensor& m = indices[0];
-  if (m.dim() == 0 || m.dim() > self.dim()) return false;
-  for (int64_t d = 0; d < m.dim(); ++d)
-    if (m.size(d) != self.size(d)) return false;
-  return true;
+// The only element of `values` as self can take it: a complex number whose imaginary part is zero is a real one.
+Tensor filling(const Tensor& self, const Tensor& values) {
+  Tensor value = values.dim() ? view_of(values, Ints{}, Ints{}, values.offset()) : values;
+  if (!value.is_complex() || self.is_complex()) return value;
+  return Scalar::load(value.dtype(), value.bytes()).to_complex().im == 0 ? ops::real(value) : value;
 }
 
 bool has_mask(const Tensors& indices) {
@@ -208,29 +240,37 @@ Tensor index(const Tensor& self, const Tensors& indices) {
   if (is_full_mask(self, indices) && computes(self) && computes(indices[0]))
     return ops::masked_select(self, indices[0]);
   Selected s(self, indices, "index");
-  Tensor out = empty(s.sizes, self.dtype(), self.device());
+  Tensor out = empty_strided(s.sizes, s.strides(self), self.dtype(), self.device());
   if (!computes(self) || s.empty()) return out;
   Tensor source = cpu::plain(self);
   if (no_indices(s, self)) {
     backend(out.device().type).copy(out, source);
     return out;
   }
-  Ints strides = cpu::byte_strides(out);
+  // The picked dims may lie in an order that one step does not walk through.
+  Tensor target = single_step(cpu::byte_strides(out), s) ? out : empty(s.sizes, self.dtype(), self.device());
+  Ints strides = cpu::byte_strides(target);
   Picks p = picks_of(source, s, strides, *single_step(strides, s), "index");
-  cpu::read_picks(p, source.bytes(), out.bytes(), self.dtype());
+  cpu::read_picks(p, source.bytes(), target.bytes(), self.dtype());
+  if (!target.is(out)) backend(out.device().type).copy(out, target);
   return out;
 }
 
 void index_put_(const Tensor& self, const Tensors& indices, const Tensor& values, bool accumulate) {
-  TOCHA_CHECK(self.dtype() == values.dtype(), Runtime,
+  int64_t place = 0;
+  const Tensor* mask = accumulate || values.numel() != 1 ? nullptr : only_mask(self, indices, &place);
+  TOCHA_CHECK(mask || self.dtype() == values.dtype(), Runtime,
               "[index_put] Index put requires the source and destination dtypes match, got ", self.dtype(),
               " for the destination and ", values.dtype(), " for the source.");
-  cpu::check_together("index_put", {self, values});
-  if (!accumulate && values.numel() == 1 && computes(self) && is_leading_mask(self, indices)) {
-    Tensor value = values.dim() ? view_of(values, Ints{}, Ints{}, values.offset()) : values;
-    masked_fill_(self, spread_mask(indices[0], self.dim()), value);
+  if (mask && computes(self)) {
+    masked_fill_(self, spread_mask(*mask, place, self.dim()), filling(self, values));
     return;
   }
+  cpu::check_together("index_put", {self, values});
+  cpu::warn_expanded(self, "index_put_", " This also applies to advanced indexing e.g. tensor[indices] = tensor");
+  check_no_overlap(self, values, "index_put_", false);
+  for (const Tensor& t : indices)
+    if (t) check_no_overlap(self, t, "index_put_", false);
   if (!computes(self) && has_mask(indices)) return;  // how many places a mask picks is not known
   Selected s(self, indices, "index_put");
   bool fits = values.dim() <= s.sizes.size();
@@ -240,8 +280,6 @@ void index_put_(const Tensor& self, const Tensors& indices, const Tensor& values
               " cannot be broadcast to indexing result of shape ", s.sizes);
   if (!computes(self) || s.empty()) return;
   Tensor source = cpu::plain(cpu::apart_from(values, self));
-  for (Tensor& t : s.indices)
-    if (t) t = cpu::apart_from(t, self);
   Ints strides = cpu::byte_strides(source, s.sizes);
   std::optional<int64_t> step = single_step(strides, s);
   if (!step || no_indices(s, self)) {

@@ -55,6 +55,8 @@ void masked_fill_(const Tensor& self, const Tensor& mask, const Tensor& value) {
               "[masked_fill_] only a 0-dimensional value tensor is supported, but got tensor with ", value.dim(),
               " dimension(s).");
   check_fits(self, mask, "masked_fill_");
+  check_no_overlap(self, mask, "masked_fill_", true);
+  cpu::warn_expanded(self, "masked_fill_", " This also applies to advanced indexing e.g. tensor[mask] = scalar");
   cpu::check_together("masked_fill_", {self, mask, value.is_wrapped_number() ? Tensor() : value});
   if (!computes(self) || self.numel() == 0) return;
   Tensor v = cpu::apart_from(cpu::plain(fill_value(value, self.dtype())), self);

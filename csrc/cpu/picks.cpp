@@ -29,6 +29,13 @@ Tensor to_int64(const Tensor& t) {
   return t.dtype() == DType::Int64 ? t : ops::to_dtype(t, DType::Int64, false, false, std::nullopt);
 }
 
+void warn_expanded(const Tensor& self, const char* op, const char* more) {
+  if (has_internal_overlap(self))
+    warn_once(str("Use of ", op,
+                  " on expanded tensors is deprecated. Please clone() the tensor before performing this operation.",
+                  more));
+}
+
 Tensor apart_from(const Tensor& source, const Tensor& written) {
   return memory_overlap(source, written) == Overlap::none ? source : clone_dense(source);
 }

@@ -60,6 +60,9 @@ struct Picks {
 // single element, where broadcast). index is 1-d (or 0-d) int64, in range.
 Picks picks_along(const Tensor& self, int64_t dim, const Tensor& index, const Tensor& other);
 
+// Writing to a tensor whose elements share memory is deprecated for this operator, and not refused yet.
+void warn_expanded(const Tensor& self, const char* op, const char* more = "");
+
 // other[picks] = self[...]
 void read_picks(const Picks& picks, const char* self, char* other, DType dtype);
 // self[...] (merge)= other[picks]

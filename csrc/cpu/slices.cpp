@@ -109,6 +109,8 @@ void index_fill_(const Tensor& self, int64_t dim, const Tensor& index, const Ten
   TOCHA_CHECK(index.dim() <= 1, Index, "[index_fill] Index has to be a vector/scalar, got ", index.sizes());
   cpu::check_together("index_fill", {self, index, value.is_wrapped_number() ? Tensor() : value});
   Tensor v = fill_value(self, value, "index_fill");
+  check_no_overlap(self, index, "index_fill_", false);
+  cpu::warn_expanded(self, "index_fill_", " This also applies to advanced indexing e.g. tensor[mask] = scalar");
   if (!computes(self)) return;
   Target target(self);
   Tensor to = with_dim(target.tensor());

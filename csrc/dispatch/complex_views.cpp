@@ -12,6 +12,11 @@ Ints doubled(IntsView strides) {
   return out;
 }
 
+Tensor by(ViewStep step, Tensor view) {
+  view.get()->step = step;
+  return view;
+}
+
 // Every second real, beginning with the real (0) or imaginary (1) part.
 Tensor part(const Tensor& self, int64_t which) {
   Tensor v = view_of(self, self.sizes(), doubled(self.strides()), 2 * self.offset() + which, real_dtype(self.dtype()));
@@ -38,7 +43,7 @@ Tensor view_as_real(const Tensor& self) {
   Ints sizes(self.sizes()), strides = doubled(self.strides());
   sizes.push_back(2);
   strides.push_back(1);
-  return view_of(self, sizes, strides, 2 * self.offset(), real_dtype(self.dtype()));
+  return by(ViewStep::as_real, view_of(self, sizes, strides, 2 * self.offset(), real_dtype(self.dtype())));
 }
 
 Tensor view_as_complex(const Tensor& self) {
@@ -60,21 +65,21 @@ Tensor view_as_complex(const Tensor& self) {
                 self.strides());
     s /= 2;
   }
-  return view_of(self, sizes, strides, self.offset() / 2, complex_dtype(self.dtype()));
+  return by(ViewStep::as_complex, view_of(self, sizes, strides, self.offset() / 2, complex_dtype(self.dtype())));
 }
 
 Tensor conj(const Tensor& self) {
   if (!self.is_complex()) return self;
   Tensor v = view_of(self, self.sizes(), self.strides(), self.offset());
   v.get()->conj = !self.is_conj();
-  return v;
+  return by(ViewStep::conj, std::move(v));
 }
 
 Tensor _neg_view(const Tensor& self) {
   TOCHA_CHECK(self.dtype() != DType::Bool, Runtime, "[_neg_view] a bool tensor cannot be negated");
   Tensor v = view_of(self, self.sizes(), self.strides(), self.offset());
   v.get()->neg = !self.is_neg();
-  return v;
+  return by(ViewStep::neg, std::move(v));
 }
 
 }  // namespace tocha::native

@@ -4,6 +4,7 @@
 #include <numeric>
 
 #include "dispatch/backend.h"
+#include "dispatch/memory_order.h"
 #include "dispatch/promotion.h"
 
 namespace tocha {
@@ -89,8 +90,7 @@ Ints common_sizes(const PointwiseOp& op, const Tensor* ins) {
   return sizes;
 }
 
-// The result keeps the layout its inputs agree on: dims are ordered by the inputs' strides, the first
-// input deciding before the next, and the result is dense in that order.
+// The result keeps the layout its inputs agree on.
 Ints result_strides(const PointwiseOp& op, IntsView sizes, const Tensor* ins) {
   int64_t n = sizes.size();
   bool plain = true;
@@ -106,40 +106,10 @@ Ints result_strides(const PointwiseOp& op, IntsView sizes, const Tensor* ins) {
     agree = ins[i].sizes() == sizes && ins[i].strides() == model->strides();
   }
   if (agree && model && model->is_non_overlapping_and_dense()) return Ints(model->strides());
-  Ints order(n);
-  for (int64_t i = 0; i < n; ++i) order[i] = n - 1 - i;  // innermost first
-  auto compare = [&](int64_t a, int64_t b) {             // >0: a belongs outside b
-    for (int i = 0; i < op.nin; ++i) {
-      int64_t lead = n - ins[i].dim();
-      auto step = [&](int64_t d) {
-        return d < lead || (ins[i].size(d - lead) == 1 && sizes[d] != 1) ? 0 : ins[i].stride(d - lead);
-      };
-      int64_t sa = step(a), sb = step(b);
-      if (sa == 0 || sb == 0) continue;
-      if (sa != sb) return sa < sb ? -1 : 1;
-      if (sizes[a] > sizes[b]) return 1;
-    }
-    return 0;
-  };
-  for (int64_t i = 1; i < n; ++i) {
-    int64_t at = i;
-    for (int64_t j = i - 1; j >= 0; --j) {
-      int c = compare(order[j], order[at]);
-      if (c > 0) {
-        std::swap(order[j], order[at]);
-        at = j;
-      } else if (c < 0) {
-        break;
-      }
-    }
-  }
-  Ints strides(n);
-  int64_t step = 1;
-  for (int64_t i = 0; i < n; ++i) {
-    strides[order[i]] = step;
-    step *= std::max<int64_t>(sizes[order[i]], 1);
-  }
-  return strides;
+  return strides_by_operands(sizes, op.nin, [&](int i, int64_t d) -> int64_t {
+    const int64_t own = d - (n - ins[i].dim());
+    return own < 0 || (ins[i].size(own) == 1 && sizes[d] != 1) ? 0 : ins[i].stride(own);
+  });
 }
 
 void store_params(const PointwiseOp& op, DType compute, const Scalar* params, char* out) {

@@ -42,16 +42,27 @@ Tensor make_out(const OutSpec& spec, const Tensor& like) {
 Tensor make_view(const Tensor& self, const ViewSpec& spec) {
   if (!spec.dtype) return view_of(self, spec.sizes, spec.strides, spec.offset);
   Tensor v = view_of(self, spec.sizes, spec.strides, spec.offset, *spec.dtype);
-  v.get()->tracks_base = false;
   forget_base(v.get());  // the same bytes as other numbers: gradients do not pass
+  v.get()->inference = modes().inference;
   return v;
 }
 
 Tensors make_views(const Tensor& self, const std::vector<ViewSpec>& specs) {
   Tensors views;
   views.reserve(specs.size());
-  for (const ViewSpec& s : specs) views.push_back(make_view(self, s));
+  for (const ViewSpec& s : specs) {
+    views.push_back(make_view(self, s));
+    TensorObject* v = views.back().get();
+    if (v->base && modes().grad && v->origin != ViewOrigin::inference) v->origin = ViewOrigin::one_of_many;
+  }
   return views;
+}
+
+void change_geometry(const Tensor& self, const ViewSpec& spec) {
+  check_not_inference(self);
+  set_sizes_and_strides(self, spec.sizes, spec.strides, spec.offset);
+  self.get()->step = ViewStep::geometry;
+  self.bump_version();
 }
 
 Ints ints_of(const Tensor& t) {

@@ -243,6 +243,8 @@ void warn_once(const std::string& text);
 Tensor make_out(const OutSpec& spec, const Tensor& like);
 Tensor make_view(const Tensor& self, const ViewSpec& spec);
 Tensors make_views(const Tensor& self, const std::vector<ViewSpec>& specs);
+// In place: another geometry on the same memory.
+void change_geometry(const Tensor& self, const ViewSpec& spec);
 // out= for operators that return fresh tensors: checks the dtype, resizes, copies.
 void copy_to_out(const Tensor& out, const Tensor& result, const char* op);
 // out= and in-place for operators whose kernel writes into given tensors.

@@ -113,12 +113,12 @@ void apply_select(Indexing& r, int64_t dim, int64_t i, const Tensor& self) {
   r.strides.erase(dim);
 }
 
-void apply_slice(Indexing& r, int64_t dim, PyObject* slice) {
+void apply_slice(Indexing& r, int64_t dim, PyObject* slice, bool even_if_whole = false) {
   Py_ssize_t start, stop, step;
   if (PySlice_Unpack(slice, &start, &stop, &step) < 0) throw PythonError();
   TOCHA_CHECK(step > 0, Value, "step must be greater than zero");
   Py_ssize_t n = PySlice_AdjustIndices(r.sizes[dim], &start, &stop, step);
-  if (r.recorded && (n != r.sizes[dim] || step != 1))
+  if (r.recorded && (n != r.sizes[dim] || step != 1 || even_if_whole))
     r.recorded = ops::slice(r.recorded, dim, start, std::max(start, stop), step);
   r.offset += (n ? start : std::min<Py_ssize_t>(start, r.sizes[dim])) * r.strides[dim];
   r.sizes[dim] = n;
@@ -144,7 +144,7 @@ void pick_tensor(Indexing& r, int64_t* dim, Tensor t) {
   *dim += n;
 }
 
-Indexing take_apart(const Tensor& self, PyObject* index) {
+Indexing take_apart(const Tensor& self, PyObject* index, bool writes) {
   Indexing r;
   r.sizes = self.sizes();
   r.strides = self.strides();
@@ -159,7 +159,7 @@ Indexing take_apart(const Tensor& self, PyObject* index) {
   }
   if (PySlice_Check(index)) {
     TOCHA_CHECK(self.dim() > 0, Index, "slice() cannot be applied to a 0-dim tensor.");
-    apply_slice(r, 0, index);
+    apply_slice(r, 0, index, !writes);
     return r;
   }
   Ref tuple = Ref::borrow(index);
@@ -206,6 +206,9 @@ Tensor basic_view(const Tensor& self, const Indexing& r) {
   return r.recorded.is(self) ? ops::alias(self) : r.recorded;
 }
 
+// What is written to; self, where an index takes all of it.
+Tensor target_of(const Tensor& self, const Indexing& r) { return r.recorded.is(self) ? self : basic_view(self, r); }
+
 bool overridden(PyObject* self, PyObject* index, PyObject* value, std::vector<PyObject*>& out) {
   auto look = [&](PyObject* o) {
     if (!o || Py_TYPE(o) == tensor_type) return;
@@ -249,6 +252,24 @@ Scalar assigned_number(PyObject* value) {
   return as_scalar(value);
 }
 
+// What is assigned, as a tensor.
+Tensor value_for(const Tensor& t, PyObject* value) {
+  if (is_tensor(value)) return Tensor::borrow(value);
+  TOCHA_CHECK(is_number(value), Type, "can't assign a ", Py_TYPE(value)->tp_name, " to a tocha.Tensor of dtype ",
+              t.dtype());
+  return scalar_tensor(assigned_number(value), t.dtype(), t.device());
+}
+
+// A value that is broadcast may be a part of what it is written to.
+void assign(const Tensor& target, const Tensor& value) {
+  if (value.dim() == 0 && value.device() == target.device())
+    ops::fill_(target, value);
+  else if (value.sizes() == target.sizes())
+    ops::copy_(target, value, false);
+  else
+    ops::copy_(target, ops::expand(value, target.sizes(), false), false);
+}
+
 }  // namespace
 
 PyObject* tensor_getitem(PyObject* self, PyObject* index) {
@@ -256,7 +277,7 @@ PyObject* tensor_getitem(PyObject* self, PyObject* index) {
     std::vector<PyObject*> who;
     if (overridden(self, index, nullptr, who)) return override_item("__getitem__", self, index, nullptr, who);
     Tensor t = Tensor::borrow(self);
-    Indexing r = take_apart(t, index);
+    Indexing r = take_apart(t, index, false);
     Tensor v = basic_view(t, r);
     if (!r.advanced) return v.give();
     return ops::index(v, r.picks).give();
@@ -273,26 +294,28 @@ int tensor_setitem(PyObject* self, PyObject* index, PyObject* value) {
       return;
     }
     Tensor t = Tensor::borrow(self);
-    Indexing r = take_apart(t, index);
-    Tensor target = basic_view(t, r);
-    if (!r.advanced && is_number(value)) {
+    Indexing r = take_apart(t, index, true);
+    Tensor target = target_of(t, r);
+    if (!r.advanced && is_number(value) && !autograd::wanted(target)) {
+      check_no_internal_overlap(target, "__setitem__");
       ops::fill_(target, wrapped_number(assigned_number(value)));
       return;
     }
-    Tensor v;
-    if (is_tensor(value)) {
-      v = Tensor::borrow(value);
-    } else {
-      TOCHA_CHECK(is_number(value), Type, "can't assign a ", Py_TYPE(value)->tp_name, " to a tocha.Tensor of dtype ",
-                  t.dtype());
-      Scalar number = assigned_number(value);
-      v = scalar_tensor(number, t.dtype(), t.device());
-    }
+    Tensor v = value_for(t, value);
     if (!r.advanced) {
-      ops::copy_(target, fit_value(v, target.dim()), false);
+      assign(target, fit_value(v, target.dim()));
       return;
     }
     ops::index_put_(target, r.picks, fit_value(v, 0), false);
+  });
+}
+
+int assign_property(PyObject* self, PyObject* value, void* name) {
+  return overridable_set(self, static_cast<const char*>(name), value, [&] {
+    Ref view = own(PyObject_GetAttrString(self, static_cast<const char*>(name)));
+    TOCHA_CHECK(value, Type, "the parts of a tensor cannot be deleted");
+    const Tensor target = Tensor::borrow(view.get());
+    ops::copy_(target, value_for(target, value), false);
   });
 }
 

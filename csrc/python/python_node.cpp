@@ -283,7 +283,6 @@ PyObject* record_function(PyObject*, PyObject* args) {
         // An input, or a view, becomes a view with this history; it must not be written to.
         if (is_input || t.get()->base) {
           t = view_of(t, t.sizes(), t.strides(), t.offset());
-          t.get()->tracks_base = true;
           t.get()->origin = ViewOrigin::custom_function;
         }
         autograd::set_history(t, ref);

@@ -86,7 +86,10 @@ GETTER(output_nr, return PyLong_FromLong(t.get()->autograd ? t.get()->autograd->
 int set_requires_grad(PyObject* self, PyObject* value, void*) {
   return overridable_set(self, "requires_grad", value, [&] {
     TOCHA_CHECK(value, Type, "requires_grad cannot be deleted");
-    autograd::set_requires_grad(self_of(self), as_bool(value));
+    const Tensor t = self_of(self);
+    const bool on = as_bool(value);
+    TOCHA_CHECK(!on || autograd::is_leaf(t), Runtime, "you can only change requires_grad flags of leaf variables.");
+    autograd::set_requires_grad(t, on);
   });
 }
 
@@ -216,7 +219,7 @@ FACT(dim, PyLong_FromLongLong(t.dim()))
 FACT(numel, PyLong_FromLongLong(t.numel()))
 FACT(element_size, PyLong_FromLongLong(t.itemsize()))
 FACT(storage_offset, PyLong_FromLongLong(t.offset()))
-FACT(data_ptr, PyLong_FromVoidPtr(t.is_meta() || !t.storage().data ? nullptr : t.bytes()))
+FACT(data_ptr, PyLong_FromVoidPtr(t.is_meta() || !t.numel() || !t.storage().data ? nullptr : t.bytes()))
 FACT(is_floating_point, PyBool_FromLong(t.is_floating()))
 FACT(is_complex, PyBool_FromLong(t.is_complex()))
 FACT(is_signed, PyBool_FromLong(info(t.dtype()).is_signed))
@@ -234,10 +237,7 @@ PyObject* is_contiguous(PyObject* self, PyObject* const* args, Py_ssize_t n, PyO
     PyObject* format = only_argument("is_contiguous", "memory_format", args, n, kwnames);
     auto t = self_of(self);
     if (!format) return PyBool_FromLong(t.is_contiguous());
-    MemoryFormat f = as_memory_format(format);
-    TOCHA_CHECK(f != MemoryFormat::Preserve, Runtime,
-                "preserve memory format is unsupported by the contiguous operator");
-    return PyBool_FromLong(t.is_contiguous(f));
+    return PyBool_FromLong(t.is_contiguous(as_memory_format(format)));
   });
 }
 

@@ -42,9 +42,10 @@ void reset(TensorObject* t) {
   t->ndim = 0;
   t->dims_capacity = 5;
   t->contiguous = true;
-  t->wrapped_number = t->conj = t->neg = t->requires_grad = t->inference = t->made_in_inference = false;
-  t->tracks_base = t->has_tangent = t->sparse = false;
+  t->wrapped_number = t->conj = t->neg = t->requires_grad = t->inference = false;
+  t->has_tangent = t->sparse = false;
   t->origin = ViewOrigin::plain;
+  t->step = ViewStep::geometry;
 }
 
 void release(TensorObject* t) {

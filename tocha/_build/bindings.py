@@ -267,7 +267,9 @@ class Source:
         )
         doc = cpp_string(documentation(e))
         if form == "property":
-            self.tables["getters"].append(f'{{"{e.name}", property_entry<function_{ident}>, nullptr, {doc}, nullptr}}')
+            assigned = any("assignable" in o.tags for o in e.overloads)
+            setter = f'assign_property, {doc}, const_cast<char*>("{e.name}")' if assigned else f"nullptr, {doc}, nullptr"
+            self.tables["getters"].append(f'{{"{e.name}", property_entry<function_{ident}>, {setter}}}')
         elif form == "function":
             where = "functions_" + (e.namespace or "root")
             self.tables[where].append(self.method_def(e, f"function_entry<function_{ident}>", doc))
@@ -339,7 +341,7 @@ class Source:
         fields = [o for o in ops if len(o.schema.returns) > 1 and all(r.name for r in o.schema.returns)]
         out = [f"// Generated from tocha/operators/{self.module}.py; do not edit."]
         called = "".join([*self.calls.values(), *self.lines])
-        out += ['#include "dispatch/rules.h"', includes(called) + '#include "python/bindings.h"', "", "namespace tocha::python {", "namespace {", ""]
+        out += ['#include "dispatch/rules.h"', includes(called) + '#include "python/bindings.h"\n#include "python/indexing.h"', "", "namespace tocha::python {", "namespace {", ""]
         seen = set()
         for o in fields:
             if o.name in seen:

@@ -116,7 +116,9 @@ class Foreach:
         walk = f"foreach::pointwise_(op_{each.cpp_name}, lists, params)"
         recorded = f"autograd::wanted({', '.join(lists)})"
         if self.inplace_only:
-            return [*lines, f'  if ({recorded}) autograd::refuse_inplace({first}[0], "{self.o.name}");', f"  {walk};", "}", ""]
+            name = self.o.name
+            refuse = f'fail(ErrorKind::Runtime, "[{name}] derivative for {name} is not implemented");'
+            return [*lines, f'  if ({recorded}) {{ autograd::check_writable({first}[0], "{name}"); {refuse} }}', f"  {walk};", "}", ""]
         return [*lines, f"  if (!{recorded}) return {walk};", loop, "}", ""]
 
     def is_flat(self) -> bool:

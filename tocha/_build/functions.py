@@ -188,6 +188,8 @@ class Family:
         kernels = f'#include "kernels/{self.module}.h"\n' if self.kernels else ""
         if "pointwise_into" in body:
             kernels += '#include "dispatch/inplace.h"\n'
+        if "check_sharing" in body:
+            kernels += '#include "dispatch/overlap.h"\n'
         if "foreach::" in body:
             kernels += '#include "dispatch/foreach.h"\n'
         out = SOURCE.format(module=self.module, includes=kernels + includes(body + "".join(self.statics)))
@@ -252,13 +254,21 @@ class Family:
             wanted = ", ".join(a.name for a in self.node.inputs)
             if form == "inplace" and o.schema.arguments[0] not in self.node.inputs:
                 wanted = f"{o.schema.arguments[0].name}, {wanted}"
-            hidden = f" || autograd::hides_base({o.schema.arguments[0].name})" if form == "inplace" else ""
-            return [f"  if (autograd::wanted({wanted}){hidden}) [[unlikely]] return record_{target}({names});"]
+            return [f"  if (autograd::wanted({wanted})) [[unlikely]] return record_{target}({names});"]
+        single = ", ".join(a.name for a in o.schema.arguments if a.type in ("Tensor", "Operand", "Tensor?"))
+        lists = [a.name for a in o.schema.arguments if a.type in ("Tensor[]", "Tensor?[]")]
         if form == "inplace" and "no_gradient" not in o.tags and o.kind != "composite":
-            return [f'  if (autograd::wanted({tensors})) [[unlikely]] autograd::refuse_inplace({o.schema.arguments[0].name}, "{o.name}");']
+            first = o.schema.arguments[0].name
+            return [
+                f"  if (autograd::wanted({tensors})) [[unlikely]] {{",
+                f"    const Tensor ins[] = {{{single}}};",
+                f'    autograd::NodeRef node = autograd::unknown_write("{o.name}", ins, {len(single.split(","))}, {lists[0] if lists else "Tensors()"});',
+                f"    {{ autograd::Unrecorded off; {o.cpp_name}{'' if mutates(o) else '_'}({names}); }}",
+                f"    autograd::rebase_history({first}, node);",
+                f"    return {first};",
+                "  }",
+            ]
         if lacks_gradient(o) and form == "function":
-            single = ", ".join(a.name for a in o.schema.arguments if a.type in ("Tensor", "Operand", "Tensor?"))
-            lists = [a.name for a in o.schema.arguments if a.type in ("Tensor[]", "Tensor?[]")]
             count = len(o.schema.returns)
             listed = o.schema.returns[0].type == "Tensor[]"
             outs = "out.data(), static_cast<int>(out.size())" if listed else "outs, " + str(count)
@@ -318,8 +328,33 @@ class Family:
             prologue += self.checks(o, "check_inplace")
             record = []
             if formulas or forgets_inputs(o):
-                record = [f"  if (autograd::wanted(ins, {nin}) || autograd::hides_base({first})) [[unlikely]]", f"    autograd::pointwise_inplace(gradient_{name}, op_{name}, ins, params{named});", "  else"]
+                record = [f"  if (autograd::wanted(ins, {nin})) [[unlikely]]", f"    autograd::pointwise_inplace(gradient_{name}, op_{name}, ins, params{named});", "  else"]
             self.lines += prologue + [*record, f"  pointwise_out(op_{name}, &{first}, ins, params, true);", f"  return {first};", "}", ""]
+
+    def sharing(self, o: Operator, target: str, allowed: str, first: int = 0) -> list[str]:
+        """Refuses tensor arguments that share memory with the one that is written to."""
+        kinds = ("Tensor", "Tensor?", "Tensor[]", "Tensor?[]", *(("Operand",) if allowed == "whole" else ()))
+        named = [a.name for a in o.schema.arguments[first:] if a.type in kinds]
+        return [f'  check_sharing("{o.name}", Sharing::{allowed}, {target}, {n});' for n in named]
+
+    def out_sharing(self, o: Operator) -> list[str]:
+        """What the record says of out=: `out_apart`, no argument may share memory with it; `out_whole`, not only some."""
+        allowed = "none" if "out_apart" in o.tags else "whole" if "out_whole" in o.tags or self.elementwise(o) else ""
+        return [line for i in range(len(o.schema.returns)) for line in self.sharing(o, f"out{i}", allowed)] if allowed else []
+
+    def elementwise(self, o: Operator) -> bool:
+        """A composite whose result comes from an elementwise operator; in place some of its cases may be copies and fills."""
+        steps: list[Operator | None] = []
+        if o.kind != "composite" or return_type(o) != "Tensor":
+            return False
+
+        def finish(value: Value, step: Operator | None, codes: list[str]) -> str:
+            steps.append(step)
+            return f"return {coerce(value, 'Tensor')};"
+
+        self.translate(o, "Tensor", finish)
+        found = [s is not None and s.kind == "pointwise" for s in steps]
+        return any(found) if "inplace" in o.variants else all(found)
 
     def checks(self, o: Operator, which: str) -> list[str]:
         """A record's own refusal of bad arguments, written in the subset."""
@@ -393,10 +428,7 @@ class Family:
             self.lines += [
                 f"Tensor {o.cpp_name}_({parameters(o)}) {{",
                 *self.guard(o, "inplace"),
-                "  check_not_inference(self);",
-                f"  ViewSpec v = view_{o.cpp_name}({names});",
-                "  set_sizes_and_strides(self, v.sizes, v.strides, v.offset);",
-                "  self.bump_version();",
+                f"  change_geometry(self, view_{o.cpp_name}({names}));",
                 "  return self;",
                 "}",
                 "",
@@ -428,7 +460,7 @@ class Family:
         n = len(o.schema.returns)
         if "out" in o.variants:
             self.lines.append(f"void {o.cpp_name}_out({out_parameters(o)}) {{")
-            self.lines += self.guard(o, "out")
+            self.lines += self.guard(o, "out") + self.out_sharing(o)
             self.lines.append(f"  auto result = {o.cpp_name}({names});")
             for i in range(n):
                 value = "result" if n == 1 else f"std::get<{i}>(result)"
@@ -442,6 +474,7 @@ class Family:
         if "inplace" in o.variants:
             first = o.schema.arguments[0].name
             guard = [*(self.guard(o, "inplace") if self.node else self.overwriting(o)), *self.checks(o, "check_inplace")]
+            guard += self.sharing(o, first, "whole", 1) if self.elementwise(o) else []
             straight = o.kind == "composite" and not o.autocast
             if straight:
                 signature, body = self.straight_body(o)
@@ -489,7 +522,7 @@ class Family:
         if mutates(o):
             first = o.schema.arguments[0].name
             kernel = o.kernel if o.kernel.endswith("_") else o.kernel + "_"
-            check = [f"  check_not_inference({first});"] if "any_overlap" in o.tags else [f'  check_inplace({first}, "{o.name}");']
+            check = [*self.writable(o, o.name), *(self.sharing(o, first, "whole", 1) if "whole" in o.tags else [])]
             self.lines += [
                 f"Tensor {o.cpp_name}({parameters(o)}) {{",
                 *self.guard(o, "inplace"),
@@ -517,6 +550,10 @@ class Family:
         """Kernels see meta tensors only if their record says that they can."""
         return "" if "any_device" in o.tags else f"if (computes({tensor})) "
 
+    def writable(self, o: Operator, name: str) -> list[str]:
+        first = o.schema.arguments[0].name
+        return [f"  check_not_inference({first});"] if "any_overlap" in o.tags else [f'  check_inplace({first}, "{name}");']
+
     def inplace_kernel(self, o: Operator) -> None:
         kernel = o.kernel if o.kernel.endswith("_") else o.kernel + "_"
         first, *rest = argument_names(o)
@@ -524,7 +561,7 @@ class Family:
         self.lines += [
             f"Tensor {o.cpp_name}({parameters(o)}) {{",
             *self.guard(o, "function"),
-            f"  Tensor result = clone_dense({first});",
+            f"  Tensor result = {f'clone({first}, MemoryFormat::Contiguous)' if 'contiguous' in o.tags else f'clone_dense({first})'};",
             f"  {self.on_memory(o, 'result')}native::{kernel}(result{others});",
             "  return result;",
             "}",
@@ -534,7 +571,8 @@ class Family:
             self.lines += [
                 f"Tensor {o.cpp_name}_({parameters(o)}) {{",
                 *self.guard(o, "inplace"),
-                f'  check_inplace({first}, "{o.name}_");',
+                *self.writable(o, f"{o.name}_"),
+                *([] if "any_overlap" in o.tags else self.sharing(o, first, "none", 1)),
                 f"  {self.on_memory(o, first)}native::{kernel}({first}{others});",
                 f"  {first}.bump_version();",
                 f"  return {first};",
@@ -542,7 +580,7 @@ class Family:
                 "",
             ]
         if "out" in o.variants:
-            self.lines += [f"void {o.cpp_name}_out({out_parameters(o)}) {{", *self.guard(o, "out"), f'  copy_to_out(out0, {o.cpp_name}({first}{others}), "{o.name}");', "}", ""]
+            self.lines += [f"void {o.cpp_name}_out({out_parameters(o)}) {{", *self.guard(o, "out"), *self.sharing(o, "out0", "none"), f'  copy_to_out(out0, {o.cpp_name}({first}{others}), "{o.name}");', "}", ""]
 
     def structured(self, o: Operator) -> None:
         """Outputs are made by the shape rule, then the kernel fills them."""
@@ -561,7 +599,7 @@ class Family:
         self.lines += [f"  if (computes(out0)) {call};"]
         self.lines += ["  return out0;" if n == 1 else f"  return {{{outs}}};", "}", ""]
         if "out" in o.variants:
-            self.lines += [f"void {o.cpp_name}_out({out_parameters(o)}) {{", *self.guard(o, "out"), f"  auto spec = shape_{o.cpp_name}({names});"]
+            self.lines += [f"void {o.cpp_name}_out({out_parameters(o)}) {{", *self.guard(o, "out"), *self.out_sharing(o), f"  auto spec = shape_{o.cpp_name}({names});"]
             tensors = [a.name for a in o.schema.arguments if a.type in ("Tensor", "Operand", "Tensor?")]
             lists = [a.name for a in o.schema.arguments if a.type in ("Tensor[]",)]
             for i, s in enumerate(specs):

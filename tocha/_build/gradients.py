@@ -557,7 +557,7 @@ class GradientNode:
                 lines.append(f"  node->count_{a.name} = {a.name}.size();")
         return lines
 
-    def start(self) -> list[str]:
+    def start(self, name: str = "") -> list[str]:
         lines = [
             f"  autograd::NodeRef ref = autograd::make_node<{self.struct}>();",
             f"  [[maybe_unused]] auto* node = static_cast<{self.struct}*>(ref.get());",
@@ -565,7 +565,7 @@ class GradientNode:
         ]
         if self.name_choice():
             lines.append("  node->variant_ = autograd::is_given(dim);")
-        if label := node_label(self.o, self.use_rule):
+        if label := f'"{name}"' if name else node_label(self.o, self.use_rule):
             lines.append(f"  ref->label = {label};")
         return lines + self.collect()
 
@@ -594,12 +594,12 @@ class GradientNode:
         outs = ["out"] if n == 1 else [f"std::get<{i}>(out)" for i in range(n)]
         if o.kind == "view":
             if self.many:
-                lines += ["  for (const Tensor& t : out) autograd::set_view_history(t, ref, true);"]
+                lines += [f"  for (const Tensor& t : out) autograd::set_view_history(t, {self.inputs[0].name}, ref, true);"]
             else:
-                lines += ["  autograd::set_view_history(out, ref, false);"]
+                lines += [f"  autograd::set_view_history(out, {self.inputs[0].name}, ref, false);"]
         else:
             if n == 1 and not self.many and "view" in o.tags:
-                lines += [f"  if (out.is({self.inputs[0].name})) return out;", "  autograd::set_view_history(out, ref, false);", *self.outputs(outs), *self.forward(outs), "  return out;", "}"]
+                lines += [f"  if (out.is({self.inputs[0].name})) return out;", f"  autograd::set_view_history(out, {self.inputs[0].name}, ref, false);", *self.outputs(outs), *self.forward(outs), "  return out;", "}"]
                 return lines
             if n == 1 and not self.many and "dynamic" in o.tags:
                 lines += [f"  if ({' || '.join(f'out.is({a.name})' for a in self.inputs if self.count(a) == '1') or 'false'}) return out;"]
@@ -613,13 +613,18 @@ class GradientNode:
         names = ", ".join(a.name for a in o.schema.arguments)
         first = o.schema.arguments[0].name
         overwritten = first in self.keeps and self.keeps[first].kind == "tensor"
-        lines = [f"static Tensor record_{function}({parameters}) {{", f'  autograd::check_writable({first}, "{o.name}");', *self.start()]
+        lines = [f"static Tensor record_{function}({parameters}) {{", f'  autograd::check_writable({first}, "{o.name}");', *self.start(o.inplace_node)]
         if overwritten:
             lines += ["  Tensor before;", f"  {where(self.keeps[first].elements)}before = autograd::before_overwriting({first});"]
         lines += self.saves("before" if overwritten else None)
+        reshapes = o.kind == "view"
+        if reshapes:
+            lines += [f"  Tensor before = modes().forward_level ? autograd::as_it_is({first}) : Tensor();"]
         lines += ["  {", "    autograd::Unrecorded off;", f"    ops::{function}({names});", "  }"]
-        lines += [f"  autograd::rebase_history({first}, ref);"]
-        return [*lines, *self.outputs([first] * 4), *self.forward([first]), f"  return {first};", "}"]
+        # Another geometry writes nothing: the base keeps its history, and only self has another.
+        lines += [f"  autograd::{'replace' if reshapes else 'rebase'}_history({first}, ref);"]
+        forward = ["  if (before) autograd::carry(*ref, {before}, {self});"] if reshapes else self.forward([first])
+        return [*lines, *self.outputs([first] * 4), *forward, f"  return {first};", "}"]
 
 
 def where(tests: list[str]) -> str:

@@ -90,7 +90,10 @@ def return_types(operators: list[Operator]) -> list[str]:
 
 def definition(e: Entry, indent: str) -> list[str]:
     if e.form == "property":
-        return [f"{indent}@property", f"{indent}def {e.name}(self) -> {result(e.overloads[0], e.form)}: ..."]
+        lines = [f"{indent}@property", f"{indent}def {e.name}(self) -> {result(e.overloads[0], e.form)}: ..."]
+        if any("assignable" in o.tags for o in e.overloads):
+            lines += [f"{indent}@{e.name}.setter", f"{indent}def {e.name}(self, value: Tensor | Number) -> None: ..."]
+        return lines
     lines = []
     for o in e.overloads:
         if len(e.overloads) > 1:

@@ -38,6 +38,15 @@ class TensorFormula:
             self.lines.append(f"Tensor {self.names[n]} = {text};")
         return self.names[n]
 
+    # What means the same for a real tensor that stands for complex numbers.
+    PROMOTES = frozenset({"add", "sub", "mul", "div", "pow", "conj", "eq", "ne", "where"})
+
+    def operand(self, n: Node, a: Node) -> str:
+        """In a formula for complex numbers an input may be real all the same: 1j ** x. Its logarithm is a complex one."""
+        name = self.name(a)
+        is_plain = a.op is not INPUT or not a.dtype.is_complex or n.op.name in self.PROMOTES
+        return name if is_plain else f"autograd::as_complex({name})"
+
     def text(self, n: Node) -> str:
         if n.op is GRAD:
             return f"g[{n.attr}]"
@@ -55,7 +64,7 @@ class TensorFormula:
             return self.translator.op_call(whole.name, [Value("x[0]", "Tensor")], {}).code
         if is_number(n):
             return f"rewrapped({self.number_text(n)})"
-        args = [Value(self.name(a), "Tensor") for a in n.args]
+        args = [Value(self.operand(n, a), "Tensor") for a in n.args]
         if n.op is CAST:
             source = n.args[0].dtype
             if source.is_complex and not n.dtype.is_complex:

@@ -102,7 +102,8 @@ def _linear_each(inputs: Triple, weights: Sequence[Tensor], bias: Tensor | None)
 
 def _heads(x: Tensor, num_heads: int) -> Tensor:
     """[tokens, batch, width] as [batch, heads, tokens, width / heads], without a copy."""
-    return x.view(x.shape[0], x.shape[1], num_heads, -1).permute(1, 2, 0, 3)
+    length, batch, width = x.shape
+    return x.view(length, batch, num_heads, width // num_heads).permute(1, 2, 0, 3)
 
 
 def _static(x: Tensor, name: str, q: Tensor) -> Tensor:

@@ -34,6 +34,7 @@ def check_diff_end(self: "Tensor", end: "Tensor", dim: "int") -> "none":
 @composite(
     "diff(Tensor self, int n=1, int dim=-1, Tensor? prepend=None, Tensor? append=None) -> Tensor",
     variants="function, method, out",
+    tags=frozenset({"out_apart"}),
 )
 def diff(self, n, dim, prepend, append):
     """The n-th differences along dim."""

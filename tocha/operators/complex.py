@@ -18,12 +18,13 @@ from tocha.operators.record import (
 )
 
 VIEW = frozenset({"any_device", "dynamic", "view"})  # the kernel makes a view
+PART = VIEW | {"assignable"}  # x.real = v writes through it
 EXACT = frozenset({"exact_out"})
 
 # Parts
 
 
-@native("real(Tensor self) -> Tensor", variants="function, property", tags=VIEW)
+@native("real(Tensor self) -> Tensor", node="SelectBackward0", variants="function, property", tags=PART)
 def real(self):
     """The real parts, as a view; a real tensor itself."""
 
@@ -40,8 +41,9 @@ def real_gradient(grad):
 
 @native(
     "imag(Tensor self) -> Tensor",
+    node="SelectBackward0",
     variants="function, property",
-    tags=VIEW,
+    tags=PART,
     samples=lambda t: [((t(3, 4, dtype="complex"),), {})],
 )
 def imag(self):

@@ -75,6 +75,32 @@ def replacing_gradient(grad):
     return grad.sum()
 
 
+@composite(
+    "fill_diagonal_(Tensor self, Scalar fill_value, bool wrap=False) -> Tensor",
+    variants="method",
+    samples=lambda t: [((t(3, 4), 2), {}), ((t(7, 2), 2, True), {}), ((t(2, 2, 2), 2), {})],
+)
+def fill_diagonal_(self, fill_value, wrap):
+    """Sets the elements whose indices are all equal; with wrap, the diagonal of a tall matrix begins again below."""
+    if self.ndim < 2:
+        raise RuntimeError(f"[fill_diagonal_] dimensions must larger than 1: got {self.shape}")
+    rows, n = self.shape[0], self.shape[1]
+    for size in self.shape:
+        if self.ndim > 2 and size != rows:
+            raise RuntimeError(f"[fill_diagonal_] all dimensions of input must be of equal length: got {self.shape}")
+    start = self.storage_offset()
+    step = sum(self.strides)
+    self.as_strided([min(rows, n)], [step], start).fill_(fill_value)
+    if wrap and self.ndim == 2 and n > 0 and rows > n + 1:
+        turn = (n + 1) * self.strides[0]
+        whole = (rows - n) // (n + 1)
+        last = rows - (whole + 1) * (n + 1)
+        self.as_strided([whole, n], [turn, step], start + turn).fill_(fill_value)
+        if last > 0:
+            self.as_strided([last], [step], start + (whole + 1) * turn).fill_(fill_value)
+    return self
+
+
 @native("zero_(Tensor self) -> Tensor", variants="method, function", tags=frozenset({"any_device", "any_overlap"}))
 def zero_(self):
     """Sets every element to zero."""

@@ -12,6 +12,8 @@ from tocha.operators.scatter import reduced_self_gradient, reduced_source_gradie
 _EVERYWHERE = "function, method, inplace, out"
 _DYNAMIC = frozenset({"dynamic", "any_device"})
 _IN_PLACE = frozenset({"inplace_kernel", "any_device"})
+_CONTIGUOUS = _IN_PLACE | {"contiguous"}  # whatever self's layout is
+_EXPANDED = _IN_PLACE | {"any_overlap"}  # warns, where elements of self share memory
 
 
 @rule
@@ -86,7 +88,7 @@ def unsafe_index_gradient(grad, self, indices):
 
 @native(
     "index_put(Tensor self, Tensor?[] indices, Tensor values, bool accumulate=False) -> Tensor",
-    tags=_IN_PLACE,
+    tags=_EXPANDED,
     variants="function, method, inplace",
     samples=lambda t: [
         ((t(3, 4), (t.of([2, 0]),), t(2, 4)), {}),
@@ -163,6 +165,7 @@ def check_index_vector(op: "str", index: "Tensor") -> "none":
 
 @native(
     "index_select(Tensor self, int dim, Tensor index) -> Tensor",
+    tags=frozenset({"out_apart"}),
     variants="function, method, out",
     samples=lambda t: [((t(3, 4), 1, t.index(6, below=4)), {})],
 )
@@ -186,7 +189,7 @@ def index_select_gradient(grad, self, dim, index):
 
 @native(
     "index_add(Tensor self, int dim, Tensor index, Tensor source, *, Scalar alpha=1) -> Tensor",
-    tags=_IN_PLACE,
+    tags=_CONTIGUOUS,
     variants=_EVERYWHERE,
     samples=lambda t: [
         ((t(3, 4), 0, t.index(5, below=3), t(5, 4)), {}),
@@ -213,7 +216,7 @@ def index_add_source_gradient(grad, dim, index, source, alpha):
 @native(
     "index_copy(Tensor self, int dim, Tensor index, Tensor source) -> Tensor",
     autocast="widest",
-    tags=_IN_PLACE,
+    tags=_CONTIGUOUS,
     variants=_EVERYWHERE,
     samples=lambda t: [((t(3, 4), 0, t.of([2, 0]), t(2, 4)), {})],
 )
@@ -234,7 +237,7 @@ def index_copy_source_gradient(grad, dim, index, source):
 @native(
     "index_fill(Tensor self, int dim, Tensor index, Operand value) -> Tensor",
     node="IndexFillBackward1|value=IndexFillBackward0",
-    tags=_IN_PLACE,
+    tags=_EXPANDED,
     variants="function, method, inplace",
     samples=lambda t: [((t(3, 4), 1, t.index(2, below=4), 2), {})],
 )
@@ -255,7 +258,7 @@ def index_fill_value_gradient(grad, dim, index):
 
 @native(
     "index_reduce(Tensor self, int dim, Tensor index, Tensor source, str reduce, *, bool include_self=True) -> Tensor",
-    tags=_IN_PLACE,
+    tags=_CONTIGUOUS,
     variants=_EVERYWHERE,
     samples=lambda t: [
         ((t(3, 4), 0, t.index(5, below=3), t(5, 4), "prod"), {}),
@@ -312,6 +315,7 @@ def index_reduce_source_gradient(grad, self, dim, index, source, reduce, include
 
 @native(
     "take(Tensor self, Tensor index) -> Tensor",
+    tags=frozenset({"out_apart"}),
     variants="function, method, out",
     samples=lambda t: [((t(3, 4), t.index(2, 3, below=12)), {})],
 )
@@ -393,6 +397,7 @@ def take_along_gradient(grad, self, indices, dim):
 
 @composite(
     "take_along_dim(Tensor self, Tensor indices, int? dim=None) -> Tensor",
+    tags=frozenset({"out_apart"}),
     variants="function, method, out",
     samples=lambda t: [((t(3, 4), t.index(3, 2, below=4), 1), {}), ((t(3, 4), t.index(5, below=12)), {})],
 )

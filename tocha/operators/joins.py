@@ -14,6 +14,8 @@ from tocha.operators.rules import (
     wrap_dim,
 )
 
+_APART = frozenset({"out_apart"})
+
 
 @rule
 def is_skipped(t: "Tensor") -> "bool":
@@ -26,7 +28,7 @@ def is_skipped(t: "Tensor") -> "bool":
     autocast="widest",
     variants="function, out",
     aliases=("concat", "concatenate"),
-    tags=frozenset({"list_shapes"}),
+    tags=frozenset({"list_shapes", "out_apart"}),
 )
 def cat(tensors, dim):
     """Tensors one after the other along an existing dim."""
@@ -39,8 +41,7 @@ def cat(tensors, dim):
         if model < 0 and not is_skipped(tensors[i]):
             model = i
     check_same_device("cat", tensors)
-    if model < 0:
-        wrap_dim(dim, 1)
+    if model < 0:  # then no dim is wrong, either
         return Out([0], result_type_of(tensors))
     sizes = list(tensors[model].shape)
     at = wrap_dim(dim, len(sizes))
@@ -75,7 +76,7 @@ def cat_gradient(grad, tensors, dim):
     return out
 
 
-@composite("stack(Tensor[] tensors, int dim=0) -> Tensor", autocast="widest", variants="function, out")
+@composite("stack(Tensor[] tensors, int dim=0) -> Tensor", autocast="widest", variants="function, out", tags=_APART)
 def stack(tensors, dim):
     """Tensors of one shape along a new dim."""
     if len(tensors) == 0:
@@ -170,7 +171,7 @@ def atleast_3d_tensors(tensors):
     return [op.atleast_3d(t) for t in tensors]
 
 
-@composite("hstack(Tensor[] tensors) -> Tensor", variants="function, out")
+@composite("hstack(Tensor[] tensors) -> Tensor", variants="function, out", tags=_APART)
 def hstack(tensors):
     """Tensors side by side: along the second dim, vectors along the first."""
     if len(tensors) == 0:
@@ -179,7 +180,7 @@ def hstack(tensors):
     return op.cat(parts, 0 if parts[0].ndim == 1 else 1)
 
 
-@composite("vstack(Tensor[] tensors) -> Tensor", variants="function, out", aliases=("row_stack",))
+@composite("vstack(Tensor[] tensors) -> Tensor", variants="function, out", aliases=("row_stack",), tags=_APART)
 def vstack(tensors):
     """Tensors one below the other, vectors as rows."""
     if len(tensors) == 0:
@@ -187,7 +188,7 @@ def vstack(tensors):
     return op.cat([op.atleast_2d(t) for t in tensors], 0)
 
 
-@composite("dstack(Tensor[] tensors) -> Tensor", variants="function, out")
+@composite("dstack(Tensor[] tensors) -> Tensor", variants="function, out", tags=_APART)
 def dstack(tensors):
     """Tensors along the third dim."""
     if len(tensors) == 0:
@@ -195,7 +196,7 @@ def dstack(tensors):
     return op.cat([op.atleast_3d(t) for t in tensors], 2)
 
 
-@composite("column_stack(Tensor[] tensors) -> Tensor", variants="function, out")
+@composite("column_stack(Tensor[] tensors) -> Tensor", variants="function, out", tags=_APART)
 def column_stack(tensors):
     """Tensors side by side, vectors and numbers as columns."""
     if len(tensors) == 0:

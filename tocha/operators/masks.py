@@ -24,7 +24,7 @@ def masked_fill(self, mask, value):
         raise RuntimeError(
             f"[masked_fill] only a 0-dimensional value tensor is supported, but got tensor with {value.ndim} dimension(s)."
         )
-    return op.where(mask, fill_value(value, self.dtype), self)
+    return op.where(mask, fill_value(value, self.dtype), self).contiguous()
 
 
 @rule
@@ -50,7 +50,7 @@ def masked_fill_value_gradient(grad, mask):
 @native(
     "masked_fill_(Tensor self, Tensor mask, Operand value) -> Tensor",
     node="MaskedFillBackward1|value=MaskedFillBackward0",
-    tags=_ANY_DEVICE,
+    tags=_ANY_DEVICE | {"any_overlap"},
     variants="method",
     samples=lambda t: [((t(3, 4), t.mask(4), 2), {}), ((t(3, 4), t.mask(3, 1), t()), {})],
 )
@@ -70,7 +70,7 @@ def masked_fill_inplace_value_gradient(grad, mask):
 
 @native(
     "masked_select(Tensor self, Tensor mask) -> Tensor",
-    tags=_DYNAMIC,
+    tags=_DYNAMIC | {"out_apart"},
     variants="function, method, out",
     samples=lambda t: [((t(3, 4), t.mask(3, 4)), {})],
 )
@@ -142,7 +142,12 @@ def masked_scatter_inplace_source_gradient(grad, mask, source):
     return taken_in_order(grad, mask, source)
 
 
-@native("nonzero(Tensor self) -> Tensor", tags=_DYNAMIC, variants="function, method, out", aliases=("argwhere",))
+@native(
+    "nonzero(Tensor self) -> Tensor",
+    tags=_DYNAMIC | {"out_apart"},
+    variants="function, method, out",
+    aliases=("argwhere",),
+)
 def nonzero(self):
     """The coordinates of the elements that are not zero, one row each."""
 

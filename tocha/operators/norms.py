@@ -327,6 +327,7 @@ def dist(self, other, p):
     "renorm(Tensor self, Scalar p, int dim, Scalar maxnorm) -> Tensor",
     node="RenormBackward0",
     variants="function, method, inplace, out",
+    tags=frozenset({"out_whole"}),
 )
 def renorm(self, p, dim, maxnorm):
     """Scales down every slice along dim whose p-norm exceeds maxnorm."""
@@ -341,7 +342,7 @@ def renorm(self, p, dim, maxnorm):
     wide = self.to(dt.float32) if half else self
     norms = op.linalg_vector_norm(wide, p, [i for i in range(self.ndim) if i != d], True)
     scale = op.where(norms > maxnorm, maxnorm / (norms + 1e-7), 1.0)
-    return (wide * scale).to(self.dtype)
+    return (wide * scale).to(self.dtype).contiguous()
 
 
 @composite("nn_normalize(Tensor self, float p=2.0, int dim=1, float eps=1e-12) -> Tensor", variants="function, out")

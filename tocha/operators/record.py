@@ -66,6 +66,7 @@ class Operator:
     # The name of its autograd node where the usual one is not PyTorch's. "A|B": B when dim is given; "A|other=B": B when
     # `other` is a number; or a rule that says it from the arguments. A composite gives it to the node of its result.
     node: str | Callable = ""
+    inplace_node: str = ""  # the name in the in-place form, where that is another
     autocast: str = ""  # in mixed precision: "lower" (the region's dtype), "float32", "widest" (of the arguments), "state" (of lower and hx)
     decomposition: Callable | None = None  # native: the same result from other operators, for the compiler
     samples: Callable | None = None

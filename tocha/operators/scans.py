@@ -50,7 +50,7 @@ def recurrence_gradient(grad, factors, dim, reverse, result, wanted):
 @native(
     "cumsum(Tensor self, int dim, *, dtype? dtype=None) -> Tensor",
     variants="function, method, inplace, out",
-    tags=frozenset({"out_dtype"}),
+    tags=frozenset({"out_dtype", "out_whole"}),
 )
 def cumsum(self, dim, dtype):
     """Sums up to and including each element of dim."""
@@ -66,7 +66,7 @@ def cumsum_gradient(grad, dim):
 @native(
     "cumprod(Tensor self, int dim, *, dtype? dtype=None) -> Tensor",
     variants="function, method, inplace, out",
-    tags=frozenset({"out_dtype"}),
+    tags=frozenset({"out_dtype", "out_whole"}),
 )
 def cumprod(self, dim, dtype):
     """Products up to and including each element of dim."""
@@ -119,7 +119,11 @@ def cummin_gradient(grad, dim, result1):
     return added_where_found(grad, dim, result1)
 
 
-@native("logcumsumexp(Tensor self, int dim) -> Tensor", variants="function, method, out")
+@native(
+    "logcumsumexp(Tensor self, int dim) -> Tensor",
+    variants="function, method, out",
+    tags=frozenset({"out_whole"}),
+)
 def logcumsumexp(self, dim):
     """log(sum(exp(x))) up to and including each element of dim, without overflow."""
     wrap_dim(dim, self.ndim)

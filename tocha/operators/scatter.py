@@ -7,7 +7,7 @@ from tocha.operators.record import gradient, native, op, rule
 from tocha.operators.rules import Out, wrap_dim
 
 _EVERYWHERE = "function, method, inplace, out"
-_IN_PLACE = frozenset({"inplace_kernel", "any_device"})
+_IN_PLACE = frozenset({"inplace_kernel", "any_device", "contiguous"})
 
 
 @rule
@@ -33,6 +33,7 @@ def padded_back(grad: "Tensor", src: "Tensor") -> "Tensor":
 
 @native(
     "gather(Tensor self, int dim, Tensor index, *, bool sparse_grad=False) -> Tensor",
+    tags=frozenset({"out_apart"}),
     variants="function, method, out",
     samples=lambda t: [((t(3, 4), 1, t.index(3, 6, below=4)), {}), ((t(3, 4), 0, t.index(2, 3, below=3)), {})],
 )
@@ -102,6 +103,7 @@ def scatter_value_gradient(grad, dim, index):
 @native(
     "scatter.src_reduce(Tensor self, int dim, Tensor index, Tensor src, *, str reduce) -> Tensor",
     kernel="scatter_src_reduce",
+    node="NotImplemented",
     tags=_IN_PLACE,
     variants=_EVERYWHERE,
     samples=lambda t: [((t(3, 4), 1, t.index(3, 2, below=4), t(3, 2)), {"reduce": "multiply"})],
@@ -113,6 +115,7 @@ def scatter_src_reduce(self, dim, index, src, reduce):
 @native(
     "scatter.value_reduce(Tensor self, int dim, Tensor index, Scalar value, *, str reduce) -> Tensor",
     kernel="scatter_value_reduce",
+    node="NotImplemented",
     tags=_IN_PLACE,
     variants=_EVERYWHERE,
     samples=lambda t: [((t(3, 4), 1, t.index(3, 2, below=4), 2), {"reduce": "add"})],

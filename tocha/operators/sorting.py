@@ -20,6 +20,7 @@ def sort_node(stable: "bool?") -> "str":
     "sort(Tensor self, int dim=-1, bool descending=False, *, bool? stable=None) -> (Tensor values, Tensor indices)",
     node=sort_node,
     variants="function, method, out",
+    tags=frozenset({"out_whole"}),
 )
 def sort(self, dim, descending, stable):
     """The elements in order along dim, and where they were; NaN is the largest."""
@@ -53,6 +54,7 @@ def msort(self):
 @native(
     "topk(Tensor self, int k, int dim=-1, bool largest=True, bool sorted=True) -> (Tensor values, Tensor indices)",
     variants="function, method, out",
+    tags=frozenset({"out_whole"}),
 )
 def topk(self, k, dim, largest, sorted):
     """The k largest (or smallest) elements along dim, best first, and where they are."""
@@ -75,6 +77,7 @@ def topk_gradient(grad, self, dim, result1):
 
 @native(
     "kthvalue(Tensor self, int k, int dim=-1, bool keepdim=False) -> (Tensor values, Tensor indices)",
+    tags=frozenset({"out_apart"}),
     variants="function, method, out",
     samples=lambda t: [((t(3, 4), 2), {}), ((t(3, 4), 3, 0, True), {})],
 )

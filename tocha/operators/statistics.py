@@ -332,6 +332,7 @@ def nanmedian_dim_gradient(grad, self, dim, keepdim, result1):
 
 @native(
     "mode(Tensor self, int dim=-1, bool keepdim=False) -> (Tensor values, Tensor indices)",
+    tags=frozenset({"out_apart"}),
     variants="function, method, out",
 )
 def mode(self, dim, keepdim):

@@ -230,7 +230,10 @@ def swapped_dims(self: "Tensor", dim0: "int", dim1: "int") -> "View":
 
 
 @view(
-    "transpose(Tensor self, int dim0, int dim1) -> Tensor", variants="function, method, inplace", aliases=("swapdims",)
+    "transpose(Tensor self, int dim0, int dim1) -> Tensor",
+    inplace_node="TransposeBackward1",
+    variants="function, method, inplace",
+    aliases=("swapdims",),
 )
 def transpose(self, dim0, dim1):
     """Two dims exchanged."""
@@ -245,6 +248,7 @@ def transpose_gradient(grad, dim0, dim1):
 @view(
     "swapaxes(Tensor self, int axis0, int axis1) -> Tensor",
     node="TransposeBackward0",
+    inplace_node="TransposeBackward1",
     variants="function, method, inplace",
 )
 def swapaxes(self, axis0, axis1):
@@ -257,7 +261,7 @@ def swapaxes_gradient(grad, axis0, axis1):
     return grad.transpose(axis0, axis1)
 
 
-@view("t(Tensor self) -> Tensor", variants="function, method, inplace")
+@view("t(Tensor self) -> Tensor", inplace_node="TBackward1", variants="function, method, inplace")
 def t(self):
     """A matrix transposed; a vector or a number as it is."""
     if self.ndim > 2:
@@ -285,19 +289,14 @@ def T_gradient(grad):
     return grad.permute([grad.ndim - 1 - i for i in range(grad.ndim)])
 
 
-@view("mT(Tensor self) -> Tensor", node="TransposeBackward0", variants="property")
+@composite("mT(Tensor self) -> Tensor", variants="property")
 def mT(self):
     """The last two dims exchanged."""
     if self.ndim == 1:
         raise RuntimeError("[mT] only supported on matrices or batches of matrices, got a 1-D tensor")
     if self.ndim == 0:
-        return swapped_dims(self, 0, 0)
-    return swapped_dims(self, -2, -1)
-
-
-@gradient(mT, "self")
-def mT_gradient(grad):
-    return grad.transpose(-2, -1)
+        return self
+    return self.transpose(-2, -1)
 
 
 @composite("adjoint(Tensor self) -> Tensor")
@@ -435,7 +434,7 @@ def squeezed(self: "Tensor", dims: "int[]") -> "View":
     return View(sizes, strides, self.storage_offset())
 
 
-@view("squeeze(Tensor self) -> Tensor", variants="function, method, inplace")
+@view("squeeze(Tensor self) -> Tensor", inplace_node="SqueezeBackward3", variants="function, method, inplace")
 def squeeze(self):
     """Dims of size 1 removed."""
     return squeezed(self, list(range(self.ndim)))
@@ -446,7 +445,12 @@ def squeeze_gradient(grad, self):
     return grad.reshape(self.shape)
 
 
-@view("squeeze.dim(Tensor self, int dim) -> Tensor", node="SqueezeBackward1", variants="function, method, inplace")
+@view(
+    "squeeze.dim(Tensor self, int dim) -> Tensor",
+    node="SqueezeBackward1",
+    inplace_node="SqueezeBackward4",
+    variants="function, method, inplace",
+)
 def squeeze_dim(self, dim):
     """The dim removed if its size is 1."""
     return squeezed(self, [wrap_dim(dim, self.ndim)])
@@ -457,7 +461,12 @@ def squeeze_dim_gradient(grad, self):
     return grad.reshape(self.shape)
 
 
-@view("squeeze.dims(Tensor self, int[] dim) -> Tensor", node="SqueezeBackward2", variants="function, method, inplace")
+@view(
+    "squeeze.dims(Tensor self, int[] dim) -> Tensor",
+    node="SqueezeBackward2",
+    inplace_node="SqueezeBackward5",
+    variants="function, method, inplace",
+)
 def squeeze_dims(self, dim):
     """Those of the dims removed whose size is 1."""
     return squeezed(self, wrap_dims(dim, self.ndim))
@@ -468,7 +477,11 @@ def squeeze_dims_gradient(grad, self):
     return grad.reshape(self.shape)
 
 
-@view("unsqueeze(Tensor self, int dim) -> Tensor", variants="function, method, inplace")
+@view(
+    "unsqueeze(Tensor self, int dim) -> Tensor",
+    inplace_node="UnsqueezeBackward1",
+    variants="function, method, inplace",
+)
 def unsqueeze(self, dim):
     """A dim of size 1 inserted."""
     at = wrap_dim(dim, self.ndim + 1)
@@ -623,6 +636,7 @@ def linalg_diagonal(A, offset, dim1, dim2):
 
 @view(
     "as_strided(Tensor self, int[] size, int[] stride, int? storage_offset=None) -> Tensor",
+    inplace_node="AsStridedBackward1",
     variants="function, method, inplace",
     samples=lambda t: [((t(3, 4), (2, 2), (4, 2), 1), {}), ((t(3, 4), (3, 2), (0, 1)), {})],
     tags=frozenset({"memory_order"}),

@@ -73,7 +73,7 @@ def check_sub(self, other, alpha):
     types={"check": check_add},
     variants=BINARY,
     operator="__add__",
-    tags=HALVES,
+    tags=HALVES | {"numbers_first"},
 )
 def add(x, y, alpha):
     """self + alpha * other, with broadcasting and type promotion."""
@@ -90,7 +90,7 @@ def add(x, y, alpha):
     variants=BINARY,
     operator="__sub__",
     aliases=("subtract",),
-    tags=HALVES,
+    tags=HALVES | {"numbers_first"},
 )
 def sub(x, y, alpha):
     """self - alpha * other."""

@@ -177,6 +177,13 @@ def cat_strides(sizes: "int[]", tensors: "Tensor[]") -> "int[]":
     raise NotImplementedError("layouts of graph values")
 
 
+@intrinsic("warn")
+def warn(text: "str") -> "none":
+    import warnings
+
+    warnings.warn(text, stacklevel=2)
+
+
 @intrinsic("warn_once")
 def warn_once(text: "str") -> "none":
     import warnings

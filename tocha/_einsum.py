@@ -7,12 +7,12 @@ matrix products, so that a repeated call only runs those.
 from __future__ import annotations
 
 import math
-import warnings
 from collections.abc import Callable, Sequence
 from functools import lru_cache
 from typing import Any
 
 from tocha import _C
+from tocha._switches import warn_once
 from tocha.overrides import handle_torch_function, has_torch_function
 
 __all__ = ["chain_matmul", "einsum", "spmm", "tensordot"]
@@ -406,8 +406,9 @@ def chain_matmul(*matrices: Tensor, out: Tensor | None = None) -> Tensor:
     """Deprecated form of linalg.multi_dot: the product of matrices in the cheapest order."""
     if has_torch_function(matrices):
         return handle_torch_function(chain_matmul, matrices, *matrices, out=out)
-    warnings.warn(
-        "chain_matmul is deprecated: use linalg.multi_dot, which takes a list of two or more tensors", stacklevel=2
+    warn_once(
+        "tocha.chain_matmul is deprecated and will be removed in a future release. Use tocha.linalg.multi_dot instead, "
+        "which accepts a list of two or more tensors rather than multiple parameters."
     )
     if not matrices:
         raise RuntimeError("[chain_matmul] expected one or more matrices")

@@ -151,7 +151,7 @@ def asarray(
         if copy is False and isinstance(obj, numbers.Number):
             raise RuntimeError("can't alias NumPy scalars. Either remove copy=False or transform it in a ndarray.")
         t = _C.as_tensor(obj)
-    elif hasattr(obj, "__dlpack__"):
+    elif hasattr(obj, "__dlpack__") or type(obj).__name__ == "PyCapsule":
         t = _C.from_dlpack(obj)
     elif _is_buffer(obj):
         t = _C.frombuffer(obj, dtype=dtype or _C.get_default_dtype())

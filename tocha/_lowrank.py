@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from tocha import _C
+from tocha._switches import warn_once
 from tocha.overrides import add_method
 
 Tensor = _C.Tensor
@@ -51,6 +52,10 @@ def pca_lowrank(A: Tensor, q: int | None = None, center: bool = True, niter: int
 
 def lu(A: Tensor, pivot: bool = True, get_infos: bool = False, out: tuple | None = None) -> tuple[Tensor, ...]:
     """Deprecated form of linalg.lu_factor: (LU, pivots), and the codes per matrix where get_infos."""
+    warn_once(
+        "tocha.lu is deprecated in favor of tocha.linalg.lu_factor / tocha.linalg.lu_factor_ex and will be removed in a "
+        "future release."
+    )
     LU, pivots, info = _C._lu_with_info(A, pivot=pivot, check_errors=not get_infos)
     results = (LU, pivots, info) if get_infos else (LU, pivots)
     if out is None:

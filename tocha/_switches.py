@@ -41,9 +41,10 @@ def _check_bool(name: str, value: object) -> None:
 
 
 def use_deterministic_algorithms(mode: bool, *, warn_only: bool = False) -> None:
-    """Asks for the same result from the same input, always; with warn_only, a warning where that cannot be had.
+    """Asks for the same result from the same input, always; with warn_only, a warning where that is not promised.
 
-    Every operator of tocha on the CPU keeps this promise without being asked, so none refuses or warns.
+    Operators whose record says so (`nondeterministic`) refuse or warn: those that PyTorch makes no promise for, so that
+    a program finds out before it runs elsewhere.
 
     >>> import tocha
     >>> tocha.use_deterministic_algorithms(True)
@@ -55,6 +56,7 @@ def use_deterministic_algorithms(mode: bool, *, warn_only: bool = False) -> None
     _check_bool("mode", mode)
     _check_bool("warn_only", warn_only)
     _deterministic, _warn_only = mode, warn_only
+    _C._set_deterministic(mode, warn_only)
     _C._set_fill_uninitialized(_deterministic and _fill_uninitialized)
 
 

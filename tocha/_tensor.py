@@ -141,10 +141,17 @@ def _array_wrap(self, array, context=None, return_scalar=False):
     return _C.from_numpy(array)
 
 
-def _storage(self):
-    from tocha.storage import TypedStorage
+def _typed_storage(self):
+    from tocha.storage import typed_storage
 
-    return TypedStorage(wrap_storage=self.untyped_storage(), dtype=self.dtype)
+    return typed_storage(self.untyped_storage(), self.dtype)
+
+
+def _storage(self):
+    from tocha.storage import _warn_typed_storage_removal
+
+    _warn_typed_storage_removal()
+    return _typed_storage(self)
 
 
 def _share_memory(self):
@@ -265,6 +272,7 @@ def install() -> None:
         "__reversed__": _reversed,
         "__rdiv__": _divided_by,
         "storage": _storage,
+        "_typed_storage": _typed_storage,
         "share_memory_": _share_memory,
         "is_shared": _is_shared,
         "is_pinned": _is_pinned,

@@ -11,7 +11,7 @@ from typing import Any
 
 from tocha import _C
 from tocha.overrides import add_method, add_property
-from tocha.storage import legacy_class
+from tocha.storage import _warn_typed_storage_removal, legacy_class
 
 Tensor = _C.Tensor
 # Kinds of devices that PyTorch has and tocha does not: no tensor is of one.
@@ -87,8 +87,31 @@ def dim_order(self: Tensor, *, ambiguity_check: bool | list[_C.memory_format] = 
 _AMBIGUOUS = "The tensor does not have unique dim order, or cannot map to exact one of the given memory formats."
 
 
+def resize(self: Tensor, *sizes: Any) -> Tensor:
+    """Deprecated: a tensor of as many elements in another shape."""
+    warnings.warn("non-inplace resize is deprecated", stacklevel=2)
+    return _reshaped(self, _C.Size(sizes[0] if len(sizes) == 1 and not isinstance(sizes[0], int) else sizes))
+
+
+def resize_as(self: Tensor, tensor: Tensor) -> Tensor:
+    """Deprecated: a tensor of as many elements in the shape of another."""
+    warnings.warn("non-inplace resize_as is deprecated", stacklevel=2)
+    return _reshaped(self, tensor.size())
+
+
+def _reshaped(self: Tensor, size: _C.Size) -> Tensor:
+    if self.numel() != size.numel():
+        raise RuntimeError(
+            f"requested resize to {'x'.join(map(str, size))} ({size.numel()} elements in total), but the given tensor has "
+            f"a size of {'x'.join(map(str, self.size()))} ({self.numel()} elements). autograd's resize can only change the "
+            "shape of a given tensor, while preserving the number of elements. "
+        )
+    return self.contiguous().view(size)
+
+
 def storage_type(self: Tensor) -> type:
     """The class of the storage by its old name: tocha.FloatStorage, ..."""
+    _warn_typed_storage_removal()
     return legacy_class(self.dtype)
 
 
@@ -100,7 +123,7 @@ def _volatile(self: Tensor) -> bool:
 
 def install() -> None:
     """Puts these onto Tensor; called once by `import tocha`."""
-    for method in (apply_, map_, map2_, is_nonzero, dim_order, storage_type):
+    for method in (apply_, map_, map2_, is_nonzero, dim_order, resize, resize_as, storage_type):
         add_method(method.__name__, method)
     add_property("volatile", _volatile)
     add_property("name", lambda self: None)

@@ -12,7 +12,7 @@ from typing import Any
 from tocha import _C
 from tocha._switches import warn_once
 from tocha.overrides import DisableTorchFunction
-from tocha.storage import TypedStorage, UntypedStorage, has_legacy_class
+from tocha.storage import TypedStorage, UntypedStorage, has_legacy_class, untyped_of
 
 Tensor = _C.Tensor
 
@@ -218,7 +218,7 @@ def _on_storage(dtype: _C.dtype, storage: Any) -> Tensor:
         raise RuntimeError(
             f"Expected a Storage of type {wanted} or an UntypedStorage, but got type {given} for argument 1 'storage'"
         )
-    untyped = storage.untyped()
+    untyped = untyped_of(storage)
     return _C.empty(0, dtype=dtype).set_(untyped, 0, (untyped.nbytes() // dtype.itemsize,), (1,))
 
 
@@ -282,7 +282,7 @@ def set_default_tensor_type(t: Any, /) -> None:
     >>> tocha.set_default_tensor_type(tocha.FloatTensor)
     """
     warn_once(
-        "tocha.set_default_tensor_type() is deprecated, please use tocha.set_default_dtype() and "
+        "tocha.set_default_tensor_type() is deprecated as of PyTorch 2.1, please use tocha.set_default_dtype() and "
         "tocha.set_default_device() as alternatives."
     )
     kind = _find(t) if isinstance(t, str) else t

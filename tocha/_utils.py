@@ -12,7 +12,7 @@ from typing import Any
 
 from tocha import _C
 from tocha.overrides import DisableTorchFunctionSubclass
-from tocha.storage import TypedStorage, UntypedStorage, has_legacy_class
+from tocha.storage import TypedStorage, UntypedStorage, has_legacy_class, typed_storage, untyped_of
 
 Tensor = _C.Tensor
 Storage = TypedStorage | UntypedStorage
@@ -80,7 +80,7 @@ def _rebuild_tensor(storage: TypedStorage, storage_offset: int, size: Any, strid
     """A tensor on a storage that knows its dtype."""
     if not isinstance(storage, TypedStorage):
         raise TypeError(f"a tensor stands on a typed storage, not on {type(storage).__name__}")
-    return _placed(storage.untyped(), storage.dtype, storage_offset, size, stride)
+    return _placed(untyped_of(storage), storage.dtype, storage_offset, size, stride)
 
 
 def _rebuild_tensor_v2(
@@ -108,7 +108,7 @@ def _rebuild_tensor_v3(
     """For dtypes that never had a storage class of their own."""
     if not isinstance(storage, TypedStorage | UntypedStorage) or not isinstance(dtype, _C.dtype):
         raise TypeError(f"a tensor is made of a storage and a dtype, not of {type(storage).__name__} and {type(dtype)}")
-    untyped = storage.untyped()
+    untyped = untyped_of(storage)
     if isinstance(untyped, ForeignBytes):
         untyped.swap(dtype)
     return _with_metadata(_placed(untyped, dtype, storage_offset, size, stride), requires_grad, metadata)
@@ -183,5 +183,5 @@ def _reduce_plain(t: Tensor) -> tuple:
     lazy = {name: True for name, applies in (("conj", t.is_conj()), ("neg", t.is_neg())) if applies}
     metadata = (lazy,) if lazy else ()
     if has_legacy_class(t.dtype):
-        return _rebuild_tensor_v2, (TypedStorage(wrap_storage=untyped, dtype=t.dtype), *place, *metadata)
+        return _rebuild_tensor_v2, (typed_storage(untyped, t.dtype), *place, *metadata)
     return _rebuild_tensor_v3, (untyped, *place, t.dtype, *metadata)

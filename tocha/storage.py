@@ -1,7 +1,12 @@
 """Storages: UntypedStorage, the bytes under a tensor, and TypedStorage, the same bytes seen as elements of one dtype.
 
-TypedStorage and its older names (FloatStorage, LongStorage, ...) exist for programs and saved files that use them.
+TypedStorage and its older names (FloatStorage, LongStorage, ...) exist for programs and saved files that use them; who
+uses one is told once that it is deprecated. The library itself goes through `_Elements`, which says nothing.
 """
+
+import functools
+import operator
+import warnings
 
 import tocha
 from tocha._C import UntypedStorage
@@ -22,29 +27,45 @@ _LEGACY_DTYPES = {
     "ComplexDoubleStorage": "complex128",
     "ComplexFloatStorage": "complex64",
 }
+_REMOVAL = (
+    "TypedStorage is deprecated. It will be removed in the future and UntypedStorage will be the only storage class. "
+    "This should only matter to you if you are using storages directly.  To access UntypedStorage directly, use "
+    "tensor.untyped_storage() instead of tensor.storage()"
+)
+_has_warned = False
+
+
+def _warn_typed_storage_removal(stacklevel=2):
+    """Says, the first time, that typed storages are deprecated."""
+    global _has_warned
+    if not _has_warned:
+        _has_warned = True
+        warnings.warn(_REMOVAL, UserWarning, stacklevel=stacklevel + 1)
+
+
+def _reset_warn_typed_storage_removal():
+    global _has_warned
+    _has_warned = False
 
 
 def _new_untyped(args, dtype, device):
     if len(args) > 1:
-        raise RuntimeError(f"TypedStorage() takes one size or one sequence, got {len(args)} arguments")
+        raise RuntimeError(
+            f"TypedStorage() takes one size or one sequence: Too many positional arguments, got {args!r}"
+        )
     source = args[0] if args else 0
     if isinstance(source, int):
         return UntypedStorage(source * dtype.itemsize, device=device)
     if isinstance(source, (str, bytes)):
-        raise TypeError(f"a storage cannot be made of {type(source).__name__}")
+        raise TypeError(f"new(): invalid data type '{type(source).__name__}'")
     return tocha.tensor(source, dtype=dtype, device=device).untyped_storage()
 
 
-class TypedStorage:
-    """A storage seen as a row of elements.
-
-    Example::
-
-        >>> tocha.TypedStorage([1, 2], dtype=tocha.int64).tolist()
-        [1, 2]
-    """
+class _Elements:
+    """A storage seen as a row of elements; TypedStorage without its warning."""
 
     is_sparse = False
+    is_hpu = False
 
     def __init__(self, *args, wrap_storage=None, dtype=None, device=None):
         self.dtype = tocha.get_default_dtype() if dtype is None else dtype
@@ -54,6 +75,8 @@ class TypedStorage:
             wrap_storage = _new_untyped(args, self.dtype, device)
         elif args or device is not None:
             raise RuntimeError("TypedStorage() takes no other arguments than dtype with wrap_storage")
+        elif dtype is None:
+            raise RuntimeError("TypedStorage() needs a dtype with wrap_storage")
         elif not isinstance(wrap_storage, UntypedStorage):
             raise TypeError(f"wrap_storage must be UntypedStorage, not {type(wrap_storage).__name__}")
         self._untyped_storage = wrap_storage
@@ -62,7 +85,14 @@ class TypedStorage:
         return self._untyped_storage._as_tensor(self.dtype)
 
     def _like(self, untyped):
-        return TypedStorage(wrap_storage=untyped, dtype=self.dtype)
+        return typed_storage(untyped, self.dtype)
+
+    def _check_readable(self):
+        if self._untyped_storage.device.type == "meta":
+            raise NotImplementedError("Not available for 'meta' device type")
+
+    def _kind(self):
+        return f"{type(self).__module__}.{type(self).__qualname__}"
 
     def untyped(self):
         """The bytes."""
@@ -77,14 +107,20 @@ class TypedStorage:
         return self._untyped_storage.is_cuda
 
     @property
+    def filename(self):
+        """The file that the memory is mapped from, or None."""
+        return None
+
+    @property
     def _cdata(self):
         return self._untyped_storage._cdata
 
     def size(self):
         """The number of elements."""
-        return self.nbytes() // self.element_size()
+        return self._untyped_storage.nbytes() // self.dtype.itemsize
 
-    __len__ = _size = size
+    def __len__(self):
+        return _Elements.size(self)
 
     def nbytes(self):
         return self._untyped_storage.nbytes()
@@ -96,21 +132,28 @@ class TypedStorage:
         return self._untyped_storage.data_ptr()
 
     def __getitem__(self, index):
+        self._check_readable()
         if isinstance(index, slice):
             raise RuntimeError("slices are only supported in UntypedStorage.__getitem__")
         if not isinstance(index, int):
-            raise TypeError(f"can't index a {type(self).__name__} with {type(index).__name__}")
+            raise RuntimeError(f"can't index a <class '{self._kind()}'> with {type(index)}")
+        if isinstance(index, bool):
+            raise TypeError(f"can't index a <class '{self._kind()}'> with {type(index)}")
+        n = _Elements.size(self)
+        if not -n <= index < n:
+            raise IndexError(f"index {index} out of range for storage of size {n}")
         return self._tensor()[index].item()
 
     def __setitem__(self, index, value):
         if not isinstance(index, (int, slice)):
-            raise RuntimeError(f"can't index a {type(self).__name__} with {type(index).__name__}")
+            raise RuntimeError(f"can't index a <class '{self._kind()}'> with {type(index)}")
         self._tensor()[index] = value
 
     def __iter__(self):
-        return iter(self.tolist())
+        return iter(_Elements.tolist(self))
 
     def tolist(self):
+        self._check_readable()
         return self._tensor().tolist()
 
     def fill_(self, value):
@@ -118,27 +161,25 @@ class TypedStorage:
         return self
 
     def copy_(self, source, non_blocking=False):
-        """Copies the elements of a storage of the same size, converted to this one's dtype."""
-        other = source._tensor() if isinstance(source, TypedStorage) else source._as_tensor(self.dtype)
-        if other.shape != self._tensor().shape:
-            raise RuntimeError(f"size does not match, self has {self.size()} elements but src has {len(other)}")
-        self._tensor().copy_(other, non_blocking)
+        """Copies the bytes of a storage of the same size."""
+        self._untyped_storage.copy_(untyped_of(source), non_blocking)
         return self
 
     def clone(self):
         return self._like(self._untyped_storage.clone())
 
-    __copy__ = clone
+    def __copy__(self):
+        return _Elements.clone(self)
 
     def __deepcopy__(self, memo):
-        return self.clone()
+        return _Elements.clone(self)
 
     def __reduce__(self):
-        return (_typed_storage, (self._untyped_storage, self.dtype))
+        return (typed_storage, (self._untyped_storage, self.dtype))
 
     def resize_(self, size):
         """Changes the number of elements and keeps what fits."""
-        self._untyped_storage.resize_(size * self.element_size())
+        self._untyped_storage.resize_(operator.index(size) * self.dtype.itemsize)
 
     def resizable(self):
         return self._untyped_storage.resizable()
@@ -149,12 +190,29 @@ class TypedStorage:
     def is_pinned(self, device=None):
         return self._untyped_storage.is_pinned()
 
+    def pin_memory(self, device=None):
+        """A copy in memory that is page-locked for an accelerator; there is none."""
+        raise RuntimeError("Cannot access accelerator device when none is available.")
+
+    def get_device(self):
+        """The index of the device, or None where there is only one."""
+        return self.device.index
+
     def share_memory_(self):
         self._untyped_storage.share_memory_()
         return self
 
     def cpu(self):
         return self._like(self._untyped_storage.cpu())
+
+    def cuda(self, device=None, non_blocking=False):
+        """A copy on a GPU."""
+        where = tocha.device("cuda") if device is None else tocha.device(device)
+        return self._like(self._tensor().to(where, non_blocking=non_blocking).untyped_storage())
+
+    def to(self, *, device, non_blocking=False):
+        """A copy on another device."""
+        return self._like(self._tensor().to(tocha.device(device), non_blocking=non_blocking).untyped_storage())
 
     def new(self):
         return self._like(self._untyped_storage.new())
@@ -164,26 +222,61 @@ class TypedStorage:
         return legacy_class(self.dtype).__name__
 
     def type(self, dtype=None):
-        """The name of the type, or with a dtype a copy with elements of that dtype."""
+        """The name of the type, or with a dtype or a class of storages a copy with elements of that dtype."""
         if dtype is None:
-            return f"tocha.{self.pickle_storage_type()}"
-        return self._to(dtype)
+            return f"tocha.{legacy_class(self.dtype).__name__}"
+        return self._to(_dtype_named(dtype))
 
     def _to(self, dtype):
-        return TypedStorage(wrap_storage=self._tensor().to(dtype).clone().untyped_storage(), dtype=dtype)
+        return typed_storage(self._tensor().to(dtype).clone().untyped_storage(), dtype)
 
     def __repr__(self):
-        items = "..." if self.device.type == "meta" else " " + "\n ".join(map(str, self.tolist()))
-        kind = f"tocha.storage.TypedStorage(dtype={self.dtype}, device={self.device}) of size {self.size()}"
-        return f"{items}\n[{kind}]"
+        meta = self._untyped_storage.device.type == "meta"
+        items = "..." if meta else " " + "\n ".join(map(str, _Elements.tolist(self)))
+        place = f"dtype={self.dtype}, device={self._untyped_storage.device}"
+        return f"{items}\n[tocha.storage.TypedStorage({place}) of size {_Elements.size(self)}]"
 
 
-def _typed_storage(untyped, dtype):
-    return TypedStorage(wrap_storage=untyped, dtype=dtype)
+class TypedStorage(_Elements):
+    """A storage seen as a row of elements.
+
+    Example::
+
+        >>> tocha.TypedStorage([1, 2], dtype=tocha.int64).tolist()
+        [1, 2]
+    """
+
+    __module__ = "tocha.storage"
+
+
+def typed_storage(untyped, dtype):
+    """A TypedStorage for the library's own use: nobody is warned of it."""
+    made = TypedStorage.__new__(TypedStorage)
+    _Elements.__init__(made, wrap_storage=untyped, dtype=dtype)
+    return made
+
+
+_typed_storage = typed_storage  # the name in pickles
+
+
+def untyped_of(storage):
+    """The bytes of a storage of either kind."""
+    return storage._untyped_storage if isinstance(storage, _Elements) else storage
+
+
+def _dtype_named(kind):
+    """The dtype of a class of storages, of its name, or given as it is."""
+    if isinstance(kind, str):
+        kind = globals().get(kind.rpartition(".")[2], kind)
+    return kind.dtype if isinstance(kind, _LegacyStorageMeta) else kind
 
 
 def _conversion(name, dtype):
     def convert(self):
+        if isinstance(self, UntypedStorage):
+            return typed_storage(
+                self._as_tensor(tocha.uint8).to(getattr(tocha, dtype)).untyped_storage(), getattr(tocha, dtype)
+            )
         return self._to(getattr(tocha, dtype))
 
     convert.__name__ = name
@@ -192,9 +285,34 @@ def _conversion(name, dtype):
     return convert
 
 
-for _name, _dtype in _LEGACY_DTYPES.items():
-    _method = _name.removesuffix("Storage").lower().replace("complex", "complex_")
-    setattr(TypedStorage, _method, _conversion(_method, _dtype))
+_CONVERSIONS = {
+    name.removesuffix("Storage").lower().replace("complex", "complex_"): dtype for name, dtype in _LEGACY_DTYPES.items()
+} | {"float8_e4m3fn": "float8_e4m3fn", "float8_e5m2": "float8_e5m2"}
+for _name, _dtype in _CONVERSIONS.items():
+    setattr(_Elements, _name, _conversion(_name, _dtype))
+
+
+def _warned(name, f):
+    """A member of TypedStorage as a user sees it."""
+
+    @functools.wraps(f)
+    def member(self, *args, **kwargs):
+        _warn_typed_storage_removal()
+        return f(self, *args, **kwargs)
+
+    return member
+
+
+_SILENT = ("__reduce__", "__module__", "__doc__", "__dict__", "__weakref__", "is_sparse", "is_hpu")
+for _name, _member in list(vars(_Elements).items()):
+    if _name in _SILENT or (_name.startswith("_") and not _name.endswith("__")):
+        continue
+    if isinstance(_member, property):
+        setattr(TypedStorage, _name, property(_warned(_name, _member.fget), doc=_member.__doc__))
+    else:
+        setattr(TypedStorage, _name, _warned(_name, _member))
+for _name in ("filename", "is_hpu", "get_device", "pin_memory", *_CONVERSIONS):
+    setattr(UntypedStorage, _name, vars(_Elements)[_name])
 
 
 class _LegacyStorageMeta(type):
@@ -204,8 +322,13 @@ class _LegacyStorageMeta(type):
     def dtype(cls):
         return getattr(tocha, _LEGACY_DTYPES[cls.__name__])
 
-    def __call__(cls, *args, wrap_storage=None):
-        return TypedStorage(*args, wrap_storage=wrap_storage, dtype=cls.dtype)
+    def __call__(cls, *args, wrap_storage=None, **unknown):
+        _warn_typed_storage_removal()
+        if unknown:
+            raise RuntimeError(f"{cls.__name__}: Keyword argument '{next(iter(unknown))}' cannot be specified")
+        made = TypedStorage.__new__(TypedStorage)
+        _Elements.__init__(made, *args, wrap_storage=wrap_storage, dtype=cls.dtype)
+        return made
 
     def __instancecheck__(cls, instance):
         return isinstance(instance, TypedStorage) and instance.dtype == cls.dtype

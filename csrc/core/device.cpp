@@ -13,6 +13,12 @@ struct DefaultDevice {
 };
 thread_local DefaultDevice the_default;
 
+std::string all_names() {
+  std::string text;
+  for (const char* name : kDeviceNames) text += (text.empty() ? "" : ", ") + std::string(name);
+  return text;
+}
+
 }  // namespace
 
 Device default_device() { return the_default.entered.empty() ? the_default.set : the_default.entered.back(); }
@@ -35,7 +41,7 @@ Device parse_device(const std::string& text) {
       known = true;
     }
   }
-  TOCHA_CHECK(known, Runtime, "Expected one of cpu, meta, cuda device type at start of device string: ", type);
+  TOCHA_CHECK(known, Runtime, "Expected one of ", all_names(), " device type at start of device string: ", type);
   if (colon != std::string::npos) {
     std::string digits = text.substr(colon + 1);
     bool fine = !digits.empty() && digits.size() <= 3 && digits.find_first_not_of("0123456789") == std::string::npos &&

@@ -7,8 +7,25 @@
 
 namespace tocha {
 
-enum class DeviceType : uint8_t { cpu, meta, cuda };
-constexpr int kNumDeviceTypes = 3;
+// Every device that a program can name. Most of them are only names here: asking for memory on one is refused.
+#define TOCHA_FORALL_DEVICES(_)                                                                                      \
+  _(cpu)                                                                                                             \
+  _(cuda)                                                                                                            \
+  _(ipu)                                                                                                             \
+  _(xpu) _(mkldnn) _(opengl) _(opencl) _(ideep) _(hip) _(ve) _(fpga) _(maia) _(xla) _(lazy) _(vulkan) _(mps) _(meta) \
+      _(hpu) _(mtia) _(privateuseone)
+
+enum class DeviceType : uint8_t {
+#define _(name) name,
+  TOCHA_FORALL_DEVICES(_)
+#undef _
+};
+constexpr const char* kDeviceNames[] = {
+#define _(name) #name,
+    TOCHA_FORALL_DEVICES(_)
+#undef _
+};
+constexpr int kNumDeviceTypes = sizeof(kDeviceNames) / sizeof(kDeviceNames[0]);
 
 struct Device {
   DeviceType type = DeviceType::cpu;
@@ -19,10 +36,7 @@ struct Device {
   friend bool operator==(Device a, Device b) { return a.type == b.type && a.index == b.index; }
 };
 
-inline const char* name(DeviceType t) {
-  constexpr const char* names[kNumDeviceTypes] = {"cpu", "meta", "cuda"};
-  return names[static_cast<int>(t)];
-}
+inline const char* name(DeviceType t) { return kDeviceNames[static_cast<int>(t)]; }
 
 // Where factories put tensors when no device is given: the innermost `with device:`, else what was set; per thread.
 Device default_device();

@@ -20,7 +20,8 @@ enum class ErrorKind {
   Overflow,
   ZeroDivision,
   Buffer,
-  LinAlg  // tocha.linalg.LinAlgError: a singular matrix, an iteration that did not converge
+  Assertion,  // a device that this build does not have
+  LinAlg      // tocha.linalg.LinAlgError: a singular matrix, an iteration that did not converge
 };
 
 class Error : public std::exception {

@@ -6,9 +6,11 @@
 #include <algorithm>
 #include <atomic>
 #include <cstdlib>
+#include <exception>
 #include <memory>
 #include <mutex>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "core/denormals.h"
@@ -48,6 +50,8 @@ struct Pool {
   std::atomic<uint32_t> generation{0};  // bumped for every job
   std::atomic<int> gate{kClosed};       // workers inside the current job, or kClosed
   std::atomic<uint8_t> taken[kMaxThreads * kChunksPerThread];
+  std::atomic<bool> failed{false};
+  std::exception_ptr failure;  // of the thread that set `failed`
   Job job{};
   int workers = 0;
 };
@@ -56,11 +60,20 @@ Pool* pool = nullptr;
 std::atomic<int> thread_count{0};
 thread_local bool inside = false;
 
+struct Inside {  // for a scope
+  Inside() { inside = true; }
+  ~Inside() { inside = false; }
+};
+
 void run_chunks(const Job& job, Pool& p, int self) {
   auto take = [&](int c) {
     if (p.taken[c].load(std::memory_order_relaxed) || p.taken[c].exchange(1, std::memory_order_acq_rel)) return;
     int64_t begin = c * job.chunk_size;
-    job.fn(job.context, begin, std::min(job.n, begin + job.chunk_size));
+    try {
+      job.fn(job.context, begin, std::min(job.n, begin + job.chunk_size));
+    } catch (...) {
+      if (!p.failed.exchange(true)) p.failure = std::current_exception();
+    }
   };
   int first = static_cast<int>(static_cast<int64_t>(job.chunks) * self / job.threads);
   int last = static_cast<int>(static_cast<int64_t>(job.chunks) * (self + 1) / job.threads);
@@ -154,9 +167,8 @@ void parallel_range(int64_t n, int64_t grain, RangeFn fn, void* context) {
   Pool& p = ready_pool(num_threads());
   std::unique_lock lock(p.busy, std::try_to_lock);
   if (!lock) {  // another Python thread has the pool: do it here rather than wait
-    inside = true;
+    Inside here;
     fn(context, 0, n);
-    inside = false;
     return;
   }
   int64_t pieces = std::min<int64_t>((n + grain - 1) / grain, static_cast<int64_t>(threads) * kChunksPerThread);
@@ -175,9 +187,10 @@ void parallel_range(int64_t n, int64_t grain, RangeFn fn, void* context) {
   p.gate.store(0, std::memory_order_release);
   p.generation.fetch_add(1, std::memory_order_release);
   p.generation.notify_all();
-  inside = true;
-  run_chunks(p.job, p, 0);
-  inside = false;
+  {
+    Inside here;
+    run_chunks(p.job, p, 0);
+  }
   int nobody = 0;
   for (int spin = 0; !p.gate.compare_exchange_weak(nobody, kClosed, std::memory_order_acq_rel); ++spin) {
     nobody = 0;
@@ -187,6 +200,8 @@ void parallel_range(int64_t n, int64_t grain, RangeFn fn, void* context) {
       sched_yield();
     }
   }
+  if (p.failed.exchange(false)) [[unlikely]]
+    std::rethrow_exception(std::exchange(p.failure, nullptr));
 }
 
 }  // namespace tocha

@@ -18,7 +18,8 @@ bool in_parallel_region();
 using RangeFn = void (*)(void* context, int64_t begin, int64_t end);
 
 // Calls fn on disjoint ranges that cover [0, n). Ranges begin at multiples of `grain`, so a range
-// is never smaller than that (but for the last). fn must not throw and must not touch Python.
+// is never smaller than that (but for the last). fn must not touch Python. What it throws, memory that is not there
+// for one, arrives at the caller once every thread is done.
 void parallel_range(int64_t n, int64_t grain, RangeFn fn, void* context);
 
 template <class F>

@@ -93,7 +93,13 @@ Storage* take_storage() {
   return s;
 }
 
-void release_cpu(Storage& s) { cpu_free(s.data, s.nbytes); }
+[[noreturn]] void refuse_device(Device d) {
+  TOCHA_CHECK(d.type != DeviceType::cuda, Assertion, "Tocha not compiled with CUDA enabled");
+  TOCHA_CHECK(d.type != DeviceType::xpu, Assertion, "Tocha not compiled with XPU enabled");
+  fail(ErrorKind::Runtime, "[allocate] Tocha is not linked with support for ", name(d.type), " devices: asked for ", d);
+}
+
+void release_cpu(Storage& s) { cpu_free(s.data, s.reach); }
 
 }  // namespace
 
@@ -166,16 +172,16 @@ StorageRef new_storage(size_t nbytes, Device device) {
   if (device.is_cpu()) {
     if (nbytes) data = cpu_allocate(nbytes);
   } else if (!device.is_meta()) {
-    fail(ErrorKind::Runtime, "[allocate] device ", device, " is not available in this build");
+    refuse_device(device);
   }
   Storage* s = take_storage();
-  *s = Storage{1, data, nbytes, device, true, false, data ? release_cpu : nullptr, nullptr, nullptr};
+  *s = Storage{1, data, nbytes, nbytes, device, true, false, data ? release_cpu : nullptr, nullptr, nullptr};
   return StorageRef(s);
 }
 
 StorageRef borrow_storage(void* data, size_t nbytes, Device device, void (*release)(Storage&), void* context) {
   Storage* s = take_storage();
-  *s = Storage{1, data, nbytes, device, false, false, release, context, nullptr};
+  *s = Storage{1, data, nbytes, nbytes, device, false, false, release, context, nullptr};
   return StorageRef(s);
 }
 
@@ -185,11 +191,17 @@ void resize_storage(Storage& s, size_t nbytes) {
     s.nbytes = nbytes;
     return;
   }
-  void* fresh = nbytes ? cpu_allocate(nbytes) : nullptr;
+  if (nbytes && s.data && nbytes <= s.reach) {
+    s.nbytes = nbytes;
+    return;
+  }
+  size_t reach = std::max(nbytes, s.reach);
+  void* fresh = nbytes ? cpu_allocate(reach) : nullptr;
   if (fresh && s.data) std::memcpy(fresh, s.data, std::min(nbytes, s.nbytes));
   if (s.release) s.release(s);
   s.data = fresh;
   s.nbytes = nbytes;
+  s.reach = reach;
   s.release = fresh ? release_cpu : nullptr;
 }
 

@@ -16,6 +16,7 @@ struct Storage {
   int64_t refs;
   void* data;
   size_t nbytes;
+  size_t reach;  // the most bytes it ever had: tensors made then still look that far
   Device device;
   bool resizable;
   bool from_shared_memory;
@@ -53,7 +54,8 @@ class StorageRef {
 StorageRef new_storage(size_t nbytes, Device device);
 // Wraps foreign memory; `release` runs when the last tensor lets go.
 StorageRef borrow_storage(void* data, size_t nbytes, Device device, void (*release)(Storage&), void* context);
-// Grows or shrinks in place (the data pointer may change); keeps the common prefix.
+// Grows or shrinks in place (the data pointer may change); keeps the common prefix. Memory never ends before where
+// some tensor looks: it is let go whole, at size 0, or not at all.
 void resize_storage(Storage& s, size_t nbytes);
 
 // The caching CPU allocator: 64-byte aligned blocks in size classes, kept for reuse up to a limit.

@@ -182,6 +182,12 @@ void check_not_inference(const Tensor& t) {
               "normal tensor before doing inplace update.");
 }
 
+void Tensor::refuse_without_memory() const {
+  TOCHA_CHECK(!is_meta(), NotImplemented, "Cannot copy out of meta tensor; no data!");
+  fail(ErrorKind::Runtime, "The tensor has a non-zero number of elements, but its data is not allocated yet: got ",
+       *this, " on a storage of ", storage().nbytes, " bytes");
+}
+
 void Tensor::bump_version() const {
   check_not_inference(*this);
   ++version_counter(p_)->version;

@@ -109,7 +109,12 @@ class Tensor {
     ++p_->storage->refs;
     return StorageRef(p_->storage);
   }
-  char* bytes() const { return static_cast<char*>(p_->storage->data) + p_->offset * itemsize(); }
+  // The first element. Refused where there are elements but no memory: a meta tensor, a storage that was emptied.
+  char* bytes() const {
+    if (!p_->storage->data && p_->numel) [[unlikely]]
+      refuse_without_memory();
+    return static_cast<char*>(p_->storage->data) + p_->offset * itemsize();
+  }
   template <class T>
   T* data() const {
     return reinterpret_cast<T*>(bytes());
@@ -130,6 +135,7 @@ class Tensor {
   void bump_version() const;
 
  private:
+  [[noreturn, gnu::cold]] void refuse_without_memory() const;
   TensorObject* p_ = nullptr;
 };
 

@@ -65,7 +65,7 @@ void check_single(const char* name, const Tensor& t) {
 void _amp_foreach_non_finite_check_and_unscale_(const Tensors& self, const Tensor& found_inf, const Tensor& inv_scale) {
   check_single("found_inf", found_inf);
   check_single("inv_scale", inv_scale);
-  if (!computes(found_inf)) return;
+  if (!computes_into("_amp_foreach_non_finite_check_and_unscale_", found_inf, inv_scale, self)) return;
   double scale = *inv_scale.data<float>();
   for (const Tensor& t : self) {
     bool flat = t.is_contiguous() || t.is_non_overlapping_and_dense();

@@ -85,7 +85,7 @@ void fill_grid(const Tensor& points, const Tensor& weight, const Tensors& edges,
                const Tensor& hist) {
   std::vector<Axis<T>> axes;
   for (const Tensor& e : edges) axes.push_back({e.data<T>(), e.numel() - 1, even});
-  int64_t n = points.numel() / static_cast<int64_t>(axes.size());
+  int64_t n = axes.empty() ? 0 : points.numel() / static_cast<int64_t>(axes.size());
   count_points(points.data<T>(), weight ? weight.data<T>() : nullptr, n, axes, hist.data<T>(), hist.numel());
   if (density) make_density(hist.data<T>(), hist.numel(), axes);
 }

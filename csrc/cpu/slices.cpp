@@ -125,6 +125,7 @@ void index_fill_(const Tensor& self, int64_t dim, const Tensor& index, const Ten
 
 void index_reduce_(const Tensor& self, int64_t dim, const Tensor& index, const Tensor& source,
                    const std::string& reduce, bool include_self) {
+  warn_once("index_reduce() is in beta and the API may change at any time.");
   bool mean = reduce == "mean", extreme = reduce == "amax" || reduce == "amin";
   TOCHA_CHECK(mean || extreme || reduce == "prod", Runtime,
               "[index_reduce] Expected reduce to be one of prod, mean, amax or amin but got ", reduce, ".");

@@ -3,16 +3,25 @@
 // (the region's dtype, or a wider one that the state of a recurrent network has).
 #pragma once
 
+#include <array>
 #include <type_traits>
 
 #include "core/tensor.h"
 
 namespace tocha::autocast {
 
+constexpr std::array<DType, kNumDeviceTypes> default_dtypes() {
+  std::array<DType, kNumDeviceTypes> out{};
+  out.fill(DType::Float16);
+  for (DeviceType t : {DeviceType::cpu, DeviceType::meta, DeviceType::hpu, DeviceType::maia, DeviceType::xla})
+    out[static_cast<size_t>(t)] = DType::BFloat16;
+  return out;
+}
+
 struct Region {     // of one thread
   bool on = false;  // open for some device
   bool enabled[kNumDeviceTypes] = {};
-  DType dtype[kNumDeviceTypes] = {DType::BFloat16, DType::BFloat16, DType::Float16};
+  std::array<DType, kNumDeviceTypes> dtype = default_dtypes();
   bool cache = true;  // keep weights' casts until the outermost region ends
   int nesting = 0;
 };

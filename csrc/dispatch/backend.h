@@ -2,6 +2,7 @@
 #pragma once
 
 #include "core/tensor.h"
+#include "dispatch/devices.h"
 #include "dispatch/pointwise.h"
 #include "dispatch/reduction.h"
 
@@ -18,7 +19,5 @@ struct Backend {
 
 const Backend& backend(DeviceType type);
 void register_backend(DeviceType type, const Backend& b);
-// True when outputs must be computed; meta tensors stop at shapes.
-inline bool computes(const Tensor& t) { return !t.is_meta(); }
 
 }  // namespace tocha

@@ -26,6 +26,7 @@ void check_inplace_result(const Tensor& self, const Tensor& result, const char* 
               " doesn't match the broadcast shape ", result.sizes());
   TOCHA_CHECK(can_cast(result.dtype(), self.dtype()), Runtime, "[", op, "] result type ", result.dtype(),
               " can't be cast to the desired output type ", self.dtype());
+  if (self.device() != result.device() && computes(self)) refuse_devices(op, self.device(), result.device());
   check_no_internal_overlap(self, op);
 }
 
@@ -55,7 +56,7 @@ const Tensor& OutScope::target() {
     }
     if (!target_) {
       direct_ = false;
-      target_ = make_out(spec_, out_);
+      target_ = make_out(spec_, out_.device());
     }
   }
   return target_;

@@ -30,36 +30,6 @@
 
 namespace tocha {
 
-// The tensor whose device the results get: the first one, or a meta tensor if there is any, so that no
-// kernel runs without memory.
-inline const Tensor* meta_or_first(const Tensor* so_far, const Tensor& t) {
-  if (!t || (so_far && so_far->is_meta())) return so_far;
-  return !so_far || t.is_meta() ? &t : so_far;
-}
-inline const Tensor* meta_or_first(const Tensor* so_far, const Tensors& ts) {
-  for (const Tensor& t : ts) so_far = meta_or_first(so_far, t);
-  return so_far;
-}
-template <class... Arguments>
-Tensor model_of(const Arguments&... arguments) {
-  const Tensor* found = nullptr;
-  ((found = meta_or_first(found, arguments)), ...);
-  return found ? *found : Tensor();
-}
-
-inline bool any_meta(const Tensor& t) { return t && t.is_meta(); }
-inline bool any_meta(const Tensors& ts) {
-  for (const Tensor& t : ts)
-    if (any_meta(t)) return true;
-  return false;
-}
-// For kernels whose results depend on values.
-template <class... Arguments>
-void refuse_meta(const char* op, const Arguments&... arguments) {
-  TOCHA_CHECK(!(any_meta(arguments) || ...), NotImplemented, "[", op,
-              "] depends on values and cannot run on meta tensors");
-}
-
 // A copy with the same (dense) layout.
 Tensor clone_dense(const Tensor& t);
 // Copies as if the source were read completely before the first write.

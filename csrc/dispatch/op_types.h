@@ -8,3 +8,13 @@
 
 #include "core/generator_ref.h"
 #include "core/tensor.h"
+
+namespace tocha {
+
+// A storage that a call gives: bytes, or elements of a dtype (Undefined for bytes).
+struct GivenStorage {
+  StorageRef memory;
+  DType dtype;
+};
+
+}  // namespace tocha

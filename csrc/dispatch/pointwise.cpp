@@ -69,15 +69,13 @@ void check_same_device(const char* op, const Tensor* tensors, int n) {
   for (int i = 0; i < n; ++i) {
     if (!tensors[i] || (tensors[i].dim() == 0 && tensors[i].is_cpu())) continue;  // 0-d CPU tensors go anywhere
     if (!first) first = &tensors[i];
-    TOCHA_CHECK(tensors[i].device() == first->device(), Runtime, "[", op,
-                "] Expected all tensors to be on the same device, but found at least two devices, ", first->device(),
-                " and ", tensors[i].device());
+    if (tensors[i].device() != first->device()) refuse_devices(op, first->device(), tensors[i].device());
   }
 }
 
 namespace {
 
-Device common_device(const Tensor* ins, int n) {
+Device device_among(const Tensor* ins, int n) {
   for (int i = 0; i < n; ++i)
     if (!(ins[i].dim() == 0 && ins[i].is_cpu())) return ins[i].device();
   return ins[0].device();
@@ -159,7 +157,7 @@ void pointwise(const PointwiseOp& op, Tensor* outs, const Tensor* ins, const Sca
     check_same_device(op.name, ins, op.nin);
     Ints sizes = common_sizes(op, ins);
     Ints strides = result_strides(op, sizes, ins);
-    Device device = common_device(ins, op.nin);
+    Device device = device_among(ins, op.nin);
     for (int i = 0; i < op.nout; ++i) outs[i] = empty_strided(sizes, strides, op.types[i].resolve(compute), device);
   }
   run(op, compute, outs, ins, params);
@@ -203,10 +201,26 @@ void check_no_overlap(const Tensor& out, const Tensor& in, const char* op, bool 
       "location. Please clone() the tensor before performing the operation.");
 }
 
+namespace {
+
+// Results that are given lie where the operands lie. In place on a meta tensor nothing is read.
+void check_devices(const PointwiseOp& op, const Tensor* outs, const Tensor* ins, bool in_place) {
+  bool same = true;
+  for (int i = 0; i < op.nin; ++i) same = same && ins[i].device() == outs[0].device();
+  for (int i = 1; i < op.nout; ++i) same = same && outs[i].device() == outs[0].device();
+  if (same || (in_place && outs[0].is_meta())) return;
+  check_same_device(op.name, ins, op.nin);
+  Device device = device_among(ins, op.nin);
+  for (int i = 0; i < op.nout; ++i)
+    if (outs[i].device() != device) refuse_devices(op.name, outs[i].device(), device);
+}
+
+}  // namespace
+
 void pointwise_out(const PointwiseOp& op, const Tensor* outs, const Tensor* ins, const Scalar* params, bool in_place) {
   DType compute = compute_dtype(op, ins);
   Ints sizes = common_sizes(op, ins);
-  if (!in_place) check_same_device(op.name, ins, op.nin);
+  check_devices(op, outs, ins, in_place);
   for (int i = 0; i < op.nout; ++i) {
     DType result = op.types[i].resolve(compute);
     TOCHA_CHECK(can_cast(result, outs[i].dtype()), Runtime, "[", op.name, "] result type ", result,
@@ -215,9 +229,6 @@ void pointwise_out(const PointwiseOp& op, const Tensor* outs, const Tensor* ins,
       TOCHA_CHECK(outs[i].sizes() == sizes, Runtime, "[", op.name, "_] output with shape ", outs[i].sizes(),
                   " doesn't match the broadcast shape ", sizes);
     }
-    TOCHA_CHECK(outs[i].device() == common_device(ins, op.nin) || outs[i].dim() == 0, Runtime, "[", op.name,
-                "] Expected all tensors to be on the same device, but out is on ", outs[i].device(),
-                " and the inputs on ", common_device(ins, op.nin));
   }
   for (int i = 0; i < op.nout; ++i) {
     if (!in_place) resize_output(outs[i], sizes, result_strides(op, sizes, ins), op.name);

@@ -99,6 +99,7 @@ void reduction_out(const ReductionOp& op, const Tensor* outs, const Tensor& self
   check_identity(op, self, reduced);
   Ints sizes = output_sizes(self, reduced, keepdim);
   for (int i = 0; i < op.nout; ++i) {
+    check_out_device(op.name, outs[i], self);
     DType result = output_dtype(op, i, compute, self);
     bool exact = op.promote == ReducePromote::same || op.promote == ReducePromote::sum_like;
     bool fits = exact ? result == outs[i].dtype() : can_cast(result, outs[i].dtype());

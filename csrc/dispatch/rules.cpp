@@ -33,8 +33,8 @@ Tensor fill_value(const Tensor& value, DType dtype) {
   return out;
 }
 
-Tensor make_out(const OutSpec& spec, const Tensor& like) {
-  Device device = spec.device ? *spec.device : like ? like.device() : Device{};
+Tensor make_out(const OutSpec& spec, Device device) {
+  if (spec.device) device = *spec.device;
   if (spec.strides) return empty_strided(spec.sizes, *spec.strides, spec.dtype, device);
   return empty(spec.sizes, spec.dtype, device);
 }
@@ -90,10 +90,25 @@ void check_storage_bounds(const Tensor& self, IntsView sizes, IntsView strides, 
               " are out of bounds for storage of size ", self.storage().nbytes);
 }
 
+void warn(const std::string& text) {
+  if (PyErr_WarnEx(PyExc_UserWarning, text.c_str(), 1) < 0) throw PythonError();
+}
+
 void warn_once(const std::string& text) {
   static auto& seen = *new std::unordered_set<std::string>();
-  if (!seen.insert(text).second && !switches.warn_always) return;
-  if (PyErr_WarnEx(PyExc_UserWarning, text.c_str(), 1) < 0) throw PythonError();
+  if (seen.insert(text).second || switches.warn_always) warn(text);
+}
+
+void alert_not_deterministic(const std::string& name) {
+  if (name.empty()) return;
+  std::string text = str(name,
+                         " does not have a deterministic implementation, but you set "
+                         "'tocha.use_deterministic_algorithms(True",
+                         switches.deterministic_warns ? ", warn_only=True" : "", ")'.");
+  TOCHA_CHECK(switches.deterministic_warns, Runtime, text,
+              " You can turn off determinism just for this operation, or you can use the 'warn_only=True' option, if "
+              "that's acceptable for your application.");
+  warn(text);
 }
 
 void check_info(const std::string& op, const Tensor& info, const std::string& reason) {
@@ -114,12 +129,23 @@ void prepare_out(const Tensor& out, const OutSpec& spec, const char* op) {
   check_no_internal_overlap(out, op);
 }
 
+void resize_for_factory(const Tensor& out, IntsView sizes) {
+  if (out.sizes() != sizes) resize_(out, sizes, contiguous_strides(sizes));
+}
+
+void warn_of_length(const Tensor& out, IntsView sizes) {
+  if (out.numel() == 0 || out.numel() == product(sizes)) return;
+  warn(str(
+      "The number of elements in the out tensor of shape ", out.sizes(), " is ", out.numel(),
+      " which does not match the computed number of elements ", product(sizes),
+      ". Note that this may occur as a result of rounding error. The out tensor will be resized to a tensor of shape ",
+      sizes, "."));
+}
+
 void copy_to_out(const Tensor& out, const Tensor& result, const char* op) {
   TOCHA_CHECK(can_cast(result.dtype(), out.dtype()), Runtime, "[", op, "] result type ", result.dtype(),
               " can't be cast to the desired output type ", out.dtype());
-  TOCHA_CHECK(out.device() == result.device(), Runtime, "[", op,
-              "] Expected all tensors to be on the same device, but out is on ", out.device(), " and the result on ",
-              result.device());
+  if (out.device() != result.device()) refuse_devices(op, out.device(), result.device());
   resize_output(out, result.sizes(), op);
   check_no_internal_overlap(out, op);
   if (computes(out)) copy_across(out, result);

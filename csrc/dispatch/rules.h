@@ -13,7 +13,9 @@
 
 #include "core/modes.h"
 #include "core/sparse.h"
+#include "core/switches.h"
 #include "core/tensor.h"
+#include "dispatch/devices.h"
 #include "dispatch/pointwise.h"
 #include "dispatch/promotion.h"
 
@@ -237,10 +239,14 @@ Ints cat_strides(IntsView sizes, const Tensors& tensors);
 void check_storage_bounds(const Tensor& self, IntsView sizes, IntsView strides, int64_t offset);
 // Raises LinAlgError for the first of LAPACK's results that is not zero: `reason` with the code in place of {}.
 void check_info(const std::string& op, const Tensor& info, const std::string& reason);
-// A UserWarning, the first time this text comes up.
+// A UserWarning; warn_once: the first time this text comes up.
+void warn(const std::string& text);
 void warn_once(const std::string& text);
+// For operators without a deterministic form, when one is asked for (core/switches.h). An empty name passes.
+void alert_not_deterministic(const std::string& name);
 
-Tensor make_out(const OutSpec& spec, const Tensor& like);
+// On the device that the spec names, else on that of the call.
+Tensor make_out(const OutSpec& spec, Device device);
 Tensor make_view(const Tensor& self, const ViewSpec& spec);
 Tensors make_views(const Tensor& self, const std::vector<ViewSpec>& specs);
 // In place: another geometry on the same memory.
@@ -249,6 +255,9 @@ void change_geometry(const Tensor& self, const ViewSpec& spec);
 void copy_to_out(const Tensor& out, const Tensor& result, const char* op);
 // out= and in-place for operators whose kernel writes into given tensors.
 void prepare_out(const Tensor& out, const OutSpec& spec, const char* op);
+// out= of factories, which take any size without a word; only a length that was computed is worth one.
+void resize_for_factory(const Tensor& out, IntsView sizes);
+void warn_of_length(const Tensor& out, IntsView sizes);
 void check_inplace(const Tensor& self, const char* op);
 
 }  // namespace tocha

@@ -221,7 +221,7 @@ PyObject* tensor_backward(PyObject* self, PyObject* const* args, Py_ssize_t n, P
     }
     Tensor t = Tensor::borrow(self);
     bool usual = nobody_asks(self) && given[3] == Py_None &&
-                 (given[0] == Py_None || Py_TYPE(given[0]) == tensor_type) && PyBool_Check(given[2]) &&
+                 (given[0] == Py_None || Py_TYPE(given[0]) == tensor_type) && given[2] == Py_False &&
                  (given[1] == Py_None || PyBool_Check(given[1]));
     if (!usual || (given[0] == Py_None && (t.numel() != 1 || !t.is_floating() || !autograd::requires_grad(t)))) {
       PyObject* general = cached_attribute("tocha._tensor", "_backward");

@@ -97,7 +97,7 @@ struct Export {
 
   explicit Export(const Tensor& t) : storage(t.storage_ref()), sizes(t.sizes()), strides(t.strides()) {
     auto [type, id] = dlpack_device(t.device());
-    managed.tensor = {t.storage().data ? t.bytes() : nullptr,
+    managed.tensor = {t.numel() ? t.bytes() : nullptr,
                       {type, id},
                       static_cast<int32_t>(t.dim()),
                       dlpack_dtype(t.dtype()),
@@ -200,6 +200,7 @@ Tensor import_tensor(PyObject* capsule, Managed* m, const char* used_name) {
   Ints sizes(IntsView(d.shape, d.ndim));
   Ints strides = strides_of(d, sizes);
   size_t nbytes = bytes_needed(sizes, strides, 0, itemsize(dtype));
+  TOCHA_CHECK(d.data || !nbytes, Value, "[from_dlpack] the given tensor has elements but no memory");
   check(PyCapsule_SetName(capsule, used_name));
   StorageRef s =
       borrow_storage(static_cast<char*>(d.data) + d.byte_offset, nbytes, device, release_managed<Managed>, m);

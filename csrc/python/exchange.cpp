@@ -106,6 +106,7 @@ Layout checked_layout(const ForeignArray& a) {
     strides[i] = a.strides[i] / size;
   }
   size_t nbytes = bytes_needed(a.sizes, strides, 0, size);
+  TOCHA_CHECK(a.data || !nbytes, Value, "the given array has elements but no memory");
   if (!a.writable) warn_read_only("NumPy array");
   return {std::move(strides), nbytes};
 }
@@ -301,7 +302,7 @@ PyObject* new_holder(const Tensor& t) {
   h->storage = new PinnedStorage(t.storage_ref());
   int n = static_cast<int>(t.dim());
   static char nothing[16];  // NumPy takes a null pointer for a request to allocate
-  void* data = t.storage().data ? t.bytes() : nothing;
+  void* data = t.numel() ? t.bytes() : nothing;
   h->array = {2,
               n,
               kind_of_dtype(t.dtype()),
@@ -322,7 +323,7 @@ void check_exportable(const Tensor& t) {
   TOCHA_CHECK(!is_sparse(t), Type, "can't convert Sparse layout tensor to numpy. Use Tensor.to_dense() first.");
   TOCHA_CHECK(t.is_cpu(), Type, "can't convert ", t.device(),
               " device type tensor to numpy. Use Tensor.cpu() to copy the tensor to host memory first.");
-  TOCHA_CHECK(!(modes().grad && requires_grad(t)), Runtime,
+  TOCHA_CHECK(!modes().grad || !requires_grad(t), Runtime,
               "Can't call numpy() on Tensor that requires grad. Use tensor.detach().numpy() instead.");
   TOCHA_CHECK(!t.is_conj(), Runtime,
               "Can't call numpy() on Tensor that has conjugate bit set. Use tensor.resolve_conj().numpy() instead.");
@@ -369,9 +370,10 @@ Tensor call_tensor_method(const Tensor& t, const char* name) {
 
 void warn_read_only(const char* what) {
   warn_once(str("The given ", what,
-                " is not writable, and tocha does not support non-writable tensors. Writing to this tensor writes to "
-                "memory that is supposed not to change. You may want to copy the data first. This warning is shown "
-                "once."));
+                " is not writable, and tocha does not support non-writable tensors. This means writing to this tensor "
+                "will result in undefined behavior. You may want to copy the array to protect its data or make it "
+                "writable before converting it to a tensor. This type of warning will be suppressed for the rest of "
+                "this program."));
 }
 
 void check_foreign_strides(IntsView strides, const char* what) {

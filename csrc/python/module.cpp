@@ -159,6 +159,13 @@ PyObject* set_warn_always(PyObject*, PyObject* on) {
   switches.warn_always = on == Py_True;
   return Py_NewRef(Py_None);
 }
+PyObject* set_deterministic(PyObject*, PyObject* args) {
+  int on, warns;
+  if (!PyArg_ParseTuple(args, "pp:_set_deterministic", &on, &warns)) return nullptr;
+  switches.deterministic = on;
+  switches.deterministic_warns = warns;
+  return Py_NewRef(Py_None);
+}
 PyObject* set_fill_uninitialized(PyObject*, PyObject* on) {
   switches.fill_uninitialized = on == Py_True;
   return Py_NewRef(Py_None);
@@ -217,6 +224,7 @@ PyMethodDef module_table[] = {
     {"_disabled_torch_function_impl", disabled_torch_function, METH_VARARGS, nullptr},
     {"_has_torch_function", has_torch_function, METH_O, nullptr},
     {"_set_warn_always", set_warn_always, METH_O, nullptr},
+    {"_set_deterministic", set_deterministic, METH_VARARGS, nullptr},
     {"_set_fill_uninitialized", set_fill_uninitialized, METH_O, nullptr},
     {"set_flush_denormal", set_flush_denormal, METH_O,
      "set_flush_denormal(mode): whether numbers too small for a normal float count as zero, in this thread and those "

@@ -48,6 +48,9 @@ void set_python_error() {
       case ErrorKind::Buffer:
         type = PyExc_BufferError;
         break;
+      case ErrorKind::Assertion:
+        type = PyExc_AssertionError;
+        break;
       case ErrorKind::LinAlg:
         type = linalg_error;
         break;

@@ -54,11 +54,22 @@ bool accepts_scalar(PyObject* o) { return is_number(o) || is_zero_dim_number(o);
 template <class F>
 bool all_items(PyObject* o, F ok) {
   if (!is_sequence(o)) return false;
-  Py_ssize_t n = PySequence_Fast_GET_SIZE(o);
-  PyObject** items = PySequence_Fast_ITEMS(o);
-  for (Py_ssize_t i = 0; i < n; ++i)
-    if (!ok(items[i])) return false;
+  for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(o); ++i)
+    if (!ok(PySequence_Fast_ITEMS(o)[i])) return false;
   return true;
+}
+
+// Calls f with each item of a list or tuple. Python's own code may run in it, and change the list: f's item is held.
+template <class F>
+void each_item(PyObject* o, F f) {
+  for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(o); ++i) {
+    PyObject* item = PySequence_Fast_ITEMS(o)[i];
+    if (PyLong_CheckExact(item) || PyFloat_CheckExact(item)) {
+      f(item);
+    } else {
+      f(Ref::borrow(item).get());
+    }
+  }
 }
 
 bool accepts(const Param& p, PyObject* o, Match& m) {
@@ -121,7 +132,7 @@ bool accepts(const Param& p, PyObject* o, Match& m) {
     case ArgType::OptGenerator:
       return o == Py_None || PyObject_TypeCheck(o, generator_type);
     case ArgType::Storage:
-      return PyObject_TypeCheck(o, storage_type);
+      return is_storage(o);
   }
   return false;
 }
@@ -174,7 +185,7 @@ const char* shown_type(ArgType t) {
     case ArgType::OptGenerator:
       return "tocha.Generator";
     case ArgType::Storage:
-      return "UntypedStorage";
+      return "tocha.Storage";
   }
   return "?";
 }
@@ -261,7 +272,9 @@ std::string describe(PyObject* o) {
 
 [[noreturn]] void refuse(Function& f, PyObject* self, PyObject* const* args, Py_ssize_t nargs, PyObject* kwnames) {
   Py_ssize_t nkw = kwnames ? PyTuple_GET_SIZE(kwnames) : 0;
-  if (f.count == 1) {  // say precisely what is wrong
+  int shown = 0;
+  while (shown < f.count && f.signatures[shown].text) ++shown;
+  if (shown == 1) {  // say precisely what is wrong
     Signature& s = f.signatures[0];
     int first = f.method ? 1 : 0;
     int positional = 0;
@@ -295,7 +308,7 @@ std::string describe(PyObject* o) {
   for (Py_ssize_t i = 0; i < nkw; ++i)
     got += (got.empty() ? "" : ", ") + text_of(PyTuple_GET_ITEM(kwnames, i)) + "=" + describe(args[nargs + i]);
   std::string expected;
-  for (int i = 0; i < f.count; ++i) expected += str("\n * ", f.signatures[i].text);
+  for (int i = 0; i < shown; ++i) expected += str("\n * ", f.signatures[i].text);
   (void)self;
   fail(ErrorKind::Type, f.name, "() received an invalid combination of arguments - got (", got,
        "), but expected one of:", expected);
@@ -375,28 +388,31 @@ Tensors as_tensors(PyObject* o) {
   Tensors out;
   Py_ssize_t n = PySequence_Fast_GET_SIZE(o);
   out.reserve(static_cast<size_t>(n));
-  for (Py_ssize_t i = 0; i < n; ++i) out.push_back(as_opt_tensor(PySequence_Fast_ITEMS(o)[i]));
+  for (Py_ssize_t i = 0; i < n; ++i) {
+    PyObject* item = PySequence_Fast_ITEMS(o)[i];
+    TOCHA_CHECK(item == Py_None || is_tensor(item), Type, "a list of tensors was changed while it was read");
+    out.push_back(as_opt_tensor(item));
+  }
   return out;
 }
 
 Ints as_ints(PyObject* o, int size) {
   if (!is_sequence(o)) return Ints(size, as_int(o));
   Ints out;
-  Py_ssize_t n = PySequence_Fast_GET_SIZE(o);
-  for (Py_ssize_t i = 0; i < n; ++i) out.push_back(as_int(PySequence_Fast_ITEMS(o)[i]));
-  if (n == 1 && size > 1) out = Ints(size, out[0]);
+  each_item(o, [&](PyObject* item) { out.push_back(as_int(item)); });
+  if (out.size() == 1 && size > 1) out = Ints(size, out[0]);
   return out;
 }
 
 std::vector<Scalar> as_scalars(PyObject* o) {
   std::vector<Scalar> out;
-  for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(o); ++i) out.push_back(as_scalar(PySequence_Fast_ITEMS(o)[i]));
+  each_item(o, [&](PyObject* item) { out.push_back(as_scalar(item)); });
   return out;
 }
 
 std::vector<double> as_doubles(PyObject* o) {
   std::vector<double> out;
-  for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(o); ++i) out.push_back(as_double(PySequence_Fast_ITEMS(o)[i]));
+  each_item(o, [&](PyObject* item) { out.push_back(as_double(item)); });
   return out;
 }
 

@@ -58,7 +58,7 @@ struct Signature {
   int count;
   bool varargs;  // x.view(2, 3): loose ints make the first int list
   PyObject* (*call)(PyObject* const* slots);
-  const char* text;  // shown in errors
+  const char* text;  // shown in errors; null for a deprecated form, which comes after all others
 };
 
 constexpr int kMaxArguments = 24;

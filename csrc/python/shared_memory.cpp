@@ -110,7 +110,7 @@ StorageRef storage_on(std::unique_ptr<SharedBlock> block, size_t nbytes) {
 }
 
 void move_to_block(Storage& s, std::unique_ptr<SharedBlock> block) {
-  if (s.nbytes) std::memcpy(block->data, s.data, s.nbytes);
+  if (s.data) std::memcpy(block->data, s.data, s.nbytes);
   if (s.resizable) {
     if (s.release) s.release(s);
   } else {
@@ -145,18 +145,18 @@ StorageRef new_shared_storage(size_t nbytes) { return storage_on(new_block(nbyte
 StorageRef open_shared_storage(int fd, size_t nbytes) { return storage_on(map_block(duplicate(fd), nbytes), nbytes); }
 
 void move_to_shared_memory(Storage& s) {
-  if (!s.from_shared_memory) move_to_block(s, new_block(s.nbytes));
+  if (!s.from_shared_memory) move_to_block(s, new_block(s.reach));
 }
 
 int shared_memory_fd(Storage& s) {
-  if (s.release != release_shared) move_to_block(s, new_block(s.nbytes));
+  if (s.release != release_shared) move_to_block(s, new_block(s.reach));
   auto& block = *static_cast<SharedBlock*>(s.context);
   if (block.fd < 0) block.fd = open_file(block.path);
   return block.fd;
 }
 
 std::string shared_memory_path(Storage& s, const std::string& path) {
-  if (s.release != release_shared) move_to_block(s, new_named_block(path, s.nbytes));
+  if (s.release != release_shared) move_to_block(s, new_named_block(path, s.reach));
   return static_cast<const SharedBlock*>(s.context)->path;
 }
 

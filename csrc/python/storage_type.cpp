@@ -30,8 +30,7 @@ int64_t size_of(PyObject* self) { return static_cast<int64_t>(storage_of(self).n
 
 void check_readable(PyObject* self, const char* what) {
   Device d = storage_of(self).device;
-  TOCHA_CHECK(d.is_cpu(), NotImplemented, "[", what, "] the bytes of a storage on ", d,
-              " cannot be reached from the CPU");
+  TOCHA_CHECK(d.is_cpu(), NotImplemented, "[", what, "] Not available for '", name(d.type), "' device type");
 }
 
 PyObject* wrap_storage(PyTypeObject* type, StorageRef storage) {
@@ -337,11 +336,12 @@ PyObject* storage_copy_(PyObject* self, PyObject* args, PyObject* kwargs) {
     int non_blocking = 0;
     if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O|p:copy_", const_cast<char**>(keywords), &source, &non_blocking))
       throw PythonError();
-    TOCHA_CHECK(PyObject_TypeCheck(source, storage_type), Type,
-                "copy_(): argument 'src' must be tocha.UntypedStorage, not ", Py_TYPE(source)->tp_name);
-    TOCHA_CHECK(size_of(self) == size_of(source), Runtime, "size does not match, self was ", size_of(self),
-                " bytes but src was ", size_of(source), " bytes");
-    copy_bytes(self, source);
+    TOCHA_CHECK(is_storage(source), Type, "copy_(): argument 'src' must be tocha.UntypedStorage, not ",
+                Py_TYPE(source)->tp_name);
+    Ref from = own(storage_object(as_given_storage(source).memory));
+    TOCHA_CHECK(size_of(self) == size_of(from.get()), Runtime, "size does not match, self was ", size_of(self),
+                " bytes but src was ", size_of(from.get()), " bytes");
+    copy_bytes(self, from.get());
     return Py_NewRef(self);
   });
 }
@@ -357,10 +357,10 @@ PyObject* storage_clone(PyObject* self, PyObject*) {
 
 PyObject* storage_fill_(PyObject* self, PyObject* value) {
   return guarded([&] {
-    check_readable(self, "fill_");
     TOCHA_CHECK(is_byte_like(value), Runtime, "fill_ expects int, but got ", Py_TYPE(value)->tp_name);
     uint8_t byte = as_byte(value);
-    if (size_of(self)) std::memset(bytes_of(self), byte, storage_of(self).nbytes);
+    if (!storage_of(self).device.is_meta()) check_readable(self, "fill_");
+    if (bytes_of(self)) std::memset(bytes_of(self), byte, storage_of(self).nbytes);
     return Py_NewRef(self);
   });
 }
@@ -521,6 +521,21 @@ StorageRef as_storage(PyObject* o) {
   TOCHA_CHECK(PyObject_TypeCheck(o, storage_type), Type, "expected tocha.UntypedStorage, not ", Py_TYPE(o)->tp_name);
   ++storage_of(o).refs;
   return StorageRef(&storage_of(o));
+}
+
+namespace {
+bool is_typed_storage(PyObject* o) {
+  return PyObject_TypeCheck(o, reinterpret_cast<PyTypeObject*>(cached_attribute("tocha.storage", "TypedStorage")));
+}
+}  // namespace
+
+bool is_storage(PyObject* o) { return PyObject_TypeCheck(o, storage_type) || is_typed_storage(o); }
+
+GivenStorage as_given_storage(PyObject* o) {
+  if (PyObject_TypeCheck(o, storage_type)) return {as_storage(o), DType::Undefined};
+  Ref untyped = own(PyObject_GetAttrString(o, "_untyped_storage"));
+  Ref dtype = own(PyObject_GetAttrString(o, "dtype"));
+  return {as_storage(untyped.get()), as_dtype(dtype.get())};
 }
 
 void add_storage_type(PyObject* module) { storage_type = add_type(module, storage_spec); }

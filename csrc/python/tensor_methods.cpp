@@ -4,6 +4,7 @@
 #include "autograd/history.h"
 #include "core/sparse.h"
 #include "dispatch/backend.h"
+#include "dispatch/rules.h"
 #include "ops/views.h"
 #include "python/autograd_bindings.h"
 #include "python/bindings.h"
@@ -57,12 +58,25 @@ TensorObject* object_of(PyObject* o) { return reinterpret_cast<TensorObject*>(o)
 GETTER(shape, return size_object(t.sizes());)
 GETTER(dtype, return Py_NewRef(dtype_object(t.dtype()));)
 GETTER(device, return device_object(t.device());)
+PyObject* read_grad(const Tensor& t) {
+  const AutogradMeta* m = t.get()->autograd;
+  if (m && m->grad) return wrap(m->grad);
+  if (!(m && m->retained) && !autograd::is_leaf(t)) [[unlikely]] {
+    warn(
+        "The .grad attribute of a Tensor that is not a leaf Tensor is being accessed. Its .grad attribute won't be "
+        "populated during autograd.backward(). If you indeed want the .grad field to be populated for a non-leaf "
+        "Tensor, use .retain_grad() on the non-leaf Tensor. If you access the non-leaf Tensor by mistake, make sure "
+        "you access the leaf Tensor instead.");
+  }
+  return Py_NewRef(Py_None);
+}
+
 GETTER(layout, return Py_NewRef(layout_object(tocha::is_sparse(t)));)
 GETTER(ndim, return PyLong_FromLongLong(t.dim());)
 GETTER(requires_grad, return PyBool_FromLong(autograd::requires_grad(t));)
 GETTER(is_leaf, return PyBool_FromLong(autograd::is_leaf(t));)
 GETTER(grad_fn, return node_object(autograd::grad_fn(t));)
-GETTER(grad, return t.get()->autograd ? wrap(t.get()->autograd->grad) : Py_NewRef(Py_None);)
+GETTER(grad, return read_grad(t);)
 GETTER(data, return alias_as(t, has_override(self) ? Py_TYPE(self) : tensor_type, false).give();)
 GETTER(_version, TOCHA_CHECK(!t.get()->inference, Runtime, "Inference tensors do not track version counter.");
        return PyLong_FromLongLong(t.version());)
@@ -313,6 +327,14 @@ PyObject* make_subclass(PyObject*, PyObject* args, PyObject* kwargs) {
   });
 }
 
+Ints shape_argument(PyObject* o, const char* name) {
+  TOCHA_CHECK(PyTuple_Check(o) || PyList_Check(o), Type, "_make_wrapper_subclass(): argument '", name,
+              "' must be tuple of ints, not ", Py_TYPE(o)->tp_name);
+  Ints out = as_ints(o, 0);
+  for (int64_t n : out) TOCHA_CHECK(n >= 0, Runtime, "_make_wrapper_subclass(): negative ", name, ": ", out);
+  return out;
+}
+
 // Tensor._make_wrapper_subclass(cls, size, *, strides=None, storage_offset=None, dtype=None, device=None,
 // requires_grad=False): a subclass instance with this shape and no memory of its own.
 PyObject* make_wrapper_subclass(PyObject*, PyObject* args, PyObject* kwargs) {
@@ -325,15 +347,22 @@ PyObject* make_wrapper_subclass(PyObject*, PyObject* args, PyObject* kwargs) {
                                      &offset, &dtype, &layout, &device, &requires_grad)) {
       throw PythonError();
     }
-    Ints sizes = as_ints(size, 0);
-    Ints steps = strides == Py_None ? contiguous_strides(sizes) : as_ints(strides, 0);
+    TOCHA_CHECK(PyType_Check(cls), Type, "cls must be a type (got ", Py_TYPE(cls)->tp_name, ")");
+    Ints sizes = shape_argument(size, "size");
+    Ints steps = strides == Py_None ? contiguous_strides(sizes) : shape_argument(strides, "strides");
+    TOCHA_CHECK(steps.size() == sizes.size(), Value, "_make_wrapper_subclass(): ", sizes.size(), " sizes but ",
+                steps.size(), " strides");
+    int64_t at = offset == Py_None ? 0 : as_int(offset);
+    TOCHA_CHECK(at >= 0, Runtime, "_make_wrapper_subclass(): invalid storage offset ", at);
     Device d = device == Py_None ? Device{} : as_device(device);
     Tensor t = new_subclass_object(reinterpret_cast<PyTypeObject*>(cls));
     TensorObject* o = t.get();
     o->dtype = dtype == Py_None ? default_dtype() : as_dtype(dtype);
     o->storage = new_storage(0, Device{DeviceType::meta}).give();
     o->device = d;
-    o->offset = offset == Py_None ? 0 : as_int(offset);
+    o->offset = at;
+    TOCHA_CHECK(!requires_grad || t.is_floating() || t.is_complex(), Runtime,
+                "Only Tensors of floating point and complex dtype can require gradients");
     o->requires_grad = requires_grad;
     init_descriptor(o, sizes, steps);
     return t.give();
@@ -345,53 +374,6 @@ PyObject* mark_sparse(PyObject* self, PyObject*) {
   return guarded([&]() -> PyObject* {
     TOCHA_CHECK(Py_TYPE(self) != tensor_type, Type, "[_mark_sparse] only a subclass can hold indices and values");
     object_of(self)->sparse = sparse_in_use = true;
-    return Py_NewRef(self);
-  });
-}
-
-PyObject* set_(PyObject* self, PyObject* args, PyObject* kwargs) {
-  return guarded([&]() -> PyObject* {
-    PyObject *source = nullptr, *offset = nullptr, *size = nullptr, *stride = nullptr;
-    static const char* names[] = {"source", "storage_offset", "size", "stride", nullptr};
-    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "|OOOO", const_cast<char**>(names), &source, &offset, &size,
-                                     &stride))
-      throw PythonError();
-    auto t = self_of(self);
-    check_strided(t, "set_");
-    if (source && is_tensor(source)) check_strided(self_of(source), "set_");
-    TensorObject* o = t.get();
-    Ints sizes, strides;
-    int64_t at = 0;
-    StorageRef s;
-    if (!source) {
-      s = new_storage(0, t.device());
-      sizes = Ints{0};
-      strides = Ints{1};
-    } else if (is_tensor(source)) {
-      auto other = self_of(source);
-      TOCHA_CHECK(other.dtype() == t.dtype(), Runtime, "[set_] expected a source of dtype ", t.dtype(), ", got ",
-                  other.dtype());
-      s = other.storage_ref();
-      sizes = other.sizes();
-      strides = other.strides();
-      at = other.offset();
-    } else {
-      s = as_storage(source);
-      at = offset ? as_int(offset) : 0;
-      TOCHA_CHECK(at >= 0, Runtime, "[set_] Tensor: invalid storage offset ", at);
-      sizes = size ? as_ints(size, 0) : Ints{static_cast<int64_t>(s->nbytes) / t.itemsize()};
-      strides = stride ? as_ints(stride, 0) : contiguous_strides(sizes);
-      TOCHA_CHECK(sizes.size() == strides.size(), Runtime, "[set_] mismatch in length of strides and shape");
-      for (int64_t d = 0; d < sizes.size(); ++d)
-        TOCHA_CHECK(sizes[d] >= 0 && strides[d] >= 0, Runtime, "[set_] negative sizes or strides: ", sizes, ", ",
-                    strides);
-      size_t needed = bytes_needed(sizes, strides, at, t.itemsize());
-      if (needed > s->nbytes) resize_storage(*s.get(), needed);
-    }
-    set_sizes_and_strides(t, sizes, strides, at);  // refuses too many elements, and then nothing has changed
-    StorageRef old(o->storage);
-    o->storage = s.give();
-    t.bump_version();
     return Py_NewRef(self);
   });
 }
@@ -450,8 +432,6 @@ PyMethodDef tensor_table[] = {
     {"_make_wrapper_subclass", reinterpret_cast<PyCFunction>(make_wrapper_subclass),
      METH_VARARGS | METH_KEYWORDS | METH_STATIC, "A subclass instance with a shape and no memory."},
     {"_mark_sparse", mark_sparse, METH_NOARGS, nullptr},
-    {"set_", reinterpret_cast<PyCFunction>(set_), METH_VARARGS | METH_KEYWORDS,
-     "set_(source, storage_offset, size, stride): other memory."},
     {"is_set_to", is_set_to, METH_O, "Whether both are the same view of the same memory."},
     {"is_same_size", is_same_size, METH_O, "Whether the sizes agree."},
     {"__complex__", tensor_complex, METH_NOARGS, nullptr},

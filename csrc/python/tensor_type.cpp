@@ -155,6 +155,10 @@ namespace python {
 
 Tensor new_subclass_object(PyTypeObject* type) {
   if (type == tensor_type) return Tensor::steal(allocate_tensor_object());
+  TOCHA_CHECK(PyType_IsSubtype(type, tensor_type), Type,
+              "Creating a Tensor subclass from a class that does not inherit "
+              "from Tensor is not possible. Make sure your class inherits from Tensor: got ",
+              type->tp_name);
   PyObject* o = type->tp_alloc(type, 0);
   if (!o) throw PythonError();
   auto* t = reinterpret_cast<TensorObject*>(o);

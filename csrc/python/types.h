@@ -3,8 +3,8 @@
 
 #include <optional>
 
-#include "core/generator_ref.h"
 #include "core/tensor.h"
+#include "dispatch/op_types.h"
 #include "python/object.h"
 
 namespace tocha {
@@ -59,6 +59,8 @@ Generator& generator_of(PyObject* o);  // of a Generator object
 
 PyObject* storage_object(const StorageRef& s);  // new, one per storage while alive
 StorageRef as_storage(PyObject* o);
+bool is_storage(PyObject* o);  // an UntypedStorage, or a TypedStorage (tocha/storage.py)
+GivenStorage as_given_storage(PyObject* o);
 
 // NumPy's classes, or null as long as nobody has imported NumPy.
 struct NumpyTypes {

@@ -27,13 +27,13 @@ UNPACK = {
     "bool?": "optional({0}, as_bool)", "bool[]": "as_bools({0})", "str": "as_str({0})", "str?": "optional({0}, as_str)",
     "dtype": "as_dtype({0})", "dtype?": "optional({0}, as_dtype)", "device": "as_device({0})", "device?": "optional({0}, as_device)",
     "layout?": "({0} != Py_None)", "memory_format?": "optional({0}, as_memory_format)", "Generator?": "as_generator({0})",
-    "Storage": "as_storage({0})",
+    "Storage": "as_given_storage({0})",
 }  # fmt: skip
 SHOWN = {
     "Operand": "Tensor or Number", "Tensor?": "Tensor", "Tensor[]": "tuple of Tensors", "Scalar": "Number", "Scalar?": "Number",
     "int?": "int", "int[]": "tuple of ints", "int[]?": "tuple of ints", "float?": "float", "bool?": "bool", "str?": "str",
     "dtype": "tocha.dtype", "dtype?": "tocha.dtype", "device?": "tocha.device", "layout?": "tocha.layout",
-    "memory_format?": "tocha.memory_format", "Generator?": "tocha.Generator",
+    "memory_format?": "tocha.memory_format", "Generator?": "tocha.Generator", "Storage": "tocha.Storage",
 }  # fmt: skip
 SLOTS = {
     "__add__": "nb_add", "__sub__": "nb_subtract", "__mul__": "nb_multiply", "__truediv__": "nb_true_divide",
@@ -164,20 +164,46 @@ def wrap_result(o: Operator, call: str) -> list[str]:
     return [*lines, f"  return wrap_fields({named}, {{{items}}});"]
 
 
-def call_function(o: Operator, form: str) -> tuple[str, str]:
-    """The name and text of the function that unpacks slots and calls the operator."""
+def older_orders(o: Operator, form: str) -> list[list[Argument]]:
+    """Positional forms from before numbers had to be named: add(self, alpha, other), addmm(beta, self, alpha, mat1, mat2)."""
+    if "numbers_first" not in o.tags or form == "property":
+        return []
+    first, *tensors = [a for a in o.schema.arguments if not a.keyword_only]
+    numbers = [a for a in o.schema.arguments if a.keyword_only]
+    if len(numbers) == 1:
+        return [[first, *numbers, *tensors]]
+    beta, alpha = numbers
+    lead = [beta, first] if form.startswith("function") else [first, beta]
+    return [[*lead, alpha, *tensors], [*lead, *tensors]]
+
+
+def older_text(o: Operator, form: str, order: list[Argument]) -> str:
+    """How such a form is shown."""
+    first = o.schema.arguments[0]
+    shown = [a for a in order if a is not first or form.startswith("function")]
+    parts = [f"{SHOWN.get(a.type, a.type)} {'input' if a is first else a.name}" for a in shown]
+    if form == "function" and "out" in o.variants:
+        parts += ["*", "Tensor out = None"]
+    return "(" + ", ".join(parts) + ")"
+
+
+def call_function(o: Operator, form: str, order: list[Argument] | None = None, warning: str = "") -> tuple[str, str]:
+    """The name and text of the function that unpacks slots, which come in `order`, and calls the operator."""
     has_out = form == "function" and "out" in o.variants
     suffix = {"function": "_fn" if has_out else "", "inplace": "_in", "function_inplace": "_in"}.get(form, "")
-    name = f"call_{o.cpp_name}{suffix}"
-    args = [unpack(a, f"a[{i}]") for i, a in enumerate(o.schema.arguments)]
+    name = f"call_{o.cpp_name}{suffix}" + (f"_{form}_{'_'.join(a.name for a in order)}" if order else "")
+    slots = {a.name: f"a[{i}]" for i, a in enumerate(order or o.schema.arguments)}
+    args = [unpack(a, slots[a.name]) if a.name in slots else default_cpp(a) for a in o.schema.arguments]
     joined = ", ".join(args)
     lines = [f"PyObject* {name}(PyObject* const* a) {{"]
+    if warning:
+        lines.append(f"  warn_once({cpp_string(warning)});")
     if not o.schema.arguments:
         lines.append("  (void)a;")
     factory = is_factory(o, form)
     extra = f"a + {len(args)}"
     if has_out:
-        k = len(args) + (len(FACTORY_PARAMS) if factory else 0)
+        k = len(slots) + (len(FACTORY_PARAMS) if factory else 0)
         n = len(o.schema.returns)
         lines.append(f"  if (a[{k}] && a[{k}] != Py_None) {{")
         if n == 1:
@@ -260,6 +286,7 @@ class Source:
                 self.lines.append(f"Param {array}[] = {{{', '.join(params)}}};")
             text = cpp_string(signature_text(o, e.form))
             signatures.append(f"{{{array}, {len(params)}, {str(is_varargs(o, e.form)).lower()}, {name}, {text}}}")
+        signatures += [line for o in e.overloads if e.name.removesuffix("_") == o.name for line in self.older_signatures(o, e)]
         self.lines.append(f"Signature signatures_{ident}[] = {{{', '.join(signatures)}}};")
         is_method = str(form != "function").lower()
         self.lines.append(
@@ -275,6 +302,26 @@ class Source:
             self.tables[where].append(self.method_def(e, f"function_entry<function_{ident}>", doc))
         else:
             self.tables["methods"].append(self.method_def(e, f"method_entry<function_{ident}>", doc))
+
+    def older_signatures(self, o: Operator, e: Entry) -> list[str]:
+        """Deprecated forms, tried after all others and named by no error."""
+        lines = []
+        for k, order in enumerate(older_orders(o, e.form)):
+            warning = (
+                f"This overload of {e.name} is deprecated:\n\t{e.name}{older_text(o, e.form, order)}\n"
+                f"Consider using one of the following signatures instead:\n\t{e.name}{signature_text(o, e.form)}"
+            )
+            name, text = call_function(o, e.form, order, warning)
+            self.calls[name] = text
+            params = [
+                f'{{"{python_name(a, o.schema.arguments.index(a), e.form)}", ArgType::{ARG_TYPES[a.type]}, 0, false, false}}' for a in order
+            ]
+            if e.form == "function" and "out" in o.variants:
+                params.append('{"out", ArgType::OptTensor, 0, true, true}')
+            array = f"params_{e.identifier}_older_{k}"
+            self.lines.append(f"Param {array}[] = {{{', '.join(params)}}};")
+            lines.append(f"{{{array}, {len(params)}, false, {name}, nullptr}}")
+        return lines
 
     def method_def(self, e: Entry, entry: str, doc: str) -> str:
         return f'{{"{e.name}", reinterpret_cast<PyCFunction>({entry}), METH_FASTCALL | METH_KEYWORDS, {doc}}}'

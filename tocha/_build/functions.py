@@ -6,6 +6,7 @@ and shape rules are translated from the record's Python.
 
 from __future__ import annotations
 
+import inspect
 import re
 from collections import defaultdict
 from collections.abc import Callable
@@ -244,6 +245,16 @@ class Family:
             return [*self.autocast(o), *self.recording(o, form)]
         return self.recording(o, form)
 
+    def alert(self, o: Operator) -> list[str]:
+        """Says that results may differ from run to run, to those who asked for results that do not."""
+        if not o.nondeterministic:
+            return []
+        name = f'"{o.nondeterministic}"'
+        if not isinstance(o.nondeterministic, str):
+            self.use_rule(o.nondeterministic)
+            name = f"rules::{o.nondeterministic.__name__}({', '.join(inspect.signature(o.nondeterministic).parameters)})"
+        return [f"  if (switches.deterministic) [[unlikely]] alert_not_deterministic({name});"]
+
     def recording(self, o: Operator, form: str) -> list[str]:
         tensors = ", ".join(a.name for a in o.schema.arguments if a.is_tensor)
         if form == "out":
@@ -436,7 +447,7 @@ class Family:
 
     def composite(self, o: Operator) -> None:
         signature, body = self.translate(o, return_type(o))
-        guard = self.constants(o) + (self.guard(o, "function") if o.gradients else self.autocast(o, signature))
+        guard = self.constants(o) + (self.guard(o, "function") if o.gradients else self.autocast(o, signature)) + self.alert(o)
         label = node_label(o, self.use_rule) or (f'"{o.node}"' if o.node else None)
         if label is None or o.gradients or not all(r.type in ("Tensor", "Tensor[]") for r in o.schema.returns):
             self.lines += [f"{result_type(o)} {o.cpp_name}({signature}) {{", *guard, *body, "}", ""]
@@ -469,6 +480,7 @@ class Family:
                         f'  TOCHA_CHECK(out{i}.dtype() == {value}.dtype(), Runtime, "[{o.name}] Expected out tensor to have dtype ", '
                         f'{value}.dtype(), ", but got ", out{i}.dtype(), " instead");'
                     )
+                self.lines += self.factory_out(o, f"out{i}", f"{value}.sizes()")
                 self.lines.append(f'  copy_to_out(out{i}, {value}, "{o.name}");')
             self.lines += ["}", ""]
         if "inplace" in o.variants:
@@ -483,6 +495,13 @@ class Family:
             else:
                 write = [f'  write_inplace({first}, {o.cpp_name}({names}), "{o.name}_");', f"  return {first};"]
             self.lines += [f"Tensor {o.cpp_name}_({parameters(o)}) {{", *guard, *write, "}", ""]
+
+    def factory_out(self, o: Operator, out: str, sizes: str) -> list[str]:
+        """Factories give out= their size without the usual warning."""
+        if "factory" not in o.tags:
+            return []
+        told = [f"  warn_of_length({out}, {sizes});"] if "computed_length" in o.tags else []
+        return [*told, f"  resize_for_factory({out}, {sizes});"]
 
     def straight_body(self, o: Operator) -> tuple[str, list[str]]:
         """A composite's body for the form in place: where its last step is elementwise, that writes into self."""
@@ -527,6 +546,7 @@ class Family:
                 f"Tensor {o.cpp_name}({parameters(o)}) {{",
                 *self.guard(o, "inplace"),
                 *check,
+                *self.within_reach(o, first),
                 f"  {self.on_memory(o, first)}native::{kernel}({names});",
                 f"  {first}.bump_version();",
                 f"  return {first};",
@@ -548,7 +568,19 @@ class Family:
 
     def on_memory(self, o: Operator, tensor: str) -> str:
         """Kernels see meta tensors only if their record says that they can."""
-        return "" if "any_device" in o.tags else f"if (computes({tensor})) "
+        if "any_device" in o.tags:
+            return ""
+        return f'if (computes_into("{o.name}", {self.tensors_among(o, tensor)})) '
+
+    def tensors_among(self, o: Operator, written: str) -> str:
+        """What is written, then the other tensors of a call that writes in place of its first argument."""
+        return ", ".join([written, *(a.name for a in o.schema.arguments[1:] if a.is_tensor)])
+
+    def within_reach(self, o: Operator, written: str) -> list[str]:
+        """Kernels that see meta tensors are not handed a mix of devices either, unless they move between them."""
+        if "any_device" not in o.tags or "across_devices" in o.tags:
+            return []
+        return [f'  computes_into("{o.name}", {self.tensors_among(o, written)});']
 
     def writable(self, o: Operator, name: str) -> list[str]:
         first = o.schema.arguments[0].name
@@ -561,7 +593,9 @@ class Family:
         self.lines += [
             f"Tensor {o.cpp_name}({parameters(o)}) {{",
             *self.guard(o, "function"),
+            *self.alert(o),
             f"  Tensor result = {f'clone({first}, MemoryFormat::Contiguous)' if 'contiguous' in o.tags else f'clone_dense({first})'};",
+            *self.within_reach(o, "result"),
             f"  {self.on_memory(o, 'result')}native::{kernel}(result{others});",
             "  return result;",
             "}",
@@ -571,8 +605,10 @@ class Family:
             self.lines += [
                 f"Tensor {o.cpp_name}_({parameters(o)}) {{",
                 *self.guard(o, "inplace"),
+                *self.alert(o),
                 *self.writable(o, f"{o.name}_"),
                 *([] if "any_overlap" in o.tags else self.sharing(o, first, "none", 1)),
+                *self.within_reach(o, first),
                 f"  {self.on_memory(o, first)}native::{kernel}({first}{others});",
                 f"  {first}.bump_version();",
                 f"  return {first};",
@@ -590,16 +626,19 @@ class Family:
         self.statics.append(f"static {own_type(spec)} shape_{o.cpp_name}({signature}) {{\n" + "\n".join(body) + "\n}")
         names = ", ".join(argument_names(o))
         tensors = [a.name for a in o.schema.arguments if a.is_tensor]
-        model = f"model_of({', '.join(tensors)})" if tensors else "Tensor()"
+        device = f'common_device("{o.name}", {", ".join(tensors)})' if tensors else "Device{}"
         specs = ["spec"] if n == 1 else [f"std::get<{i}>(spec)" for i in range(n)]
         outs = ", ".join(f"out{i}" for i in range(n))
         call = f"native::{o.kernel}({outs}{', ' + names if names else ''})"
         self.lines += [f"{result_type(o)} {o.cpp_name}({parameters(o)}) {{", *self.guard(o, "function"), f"  auto spec = shape_{o.cpp_name}({names});"]
-        self.lines += [f"  Tensor out{i} = make_out({s}, {model});" for i, s in enumerate(specs)]
+        self.lines += [f"  const Device place = {device};"]
+        self.lines += [f"  Tensor out{i} = make_out({s}, place);" for i, s in enumerate(specs)]
         self.lines += [f"  if (computes(out0)) {call};"]
         self.lines += ["  return out0;" if n == 1 else f"  return {{{outs}}};", "}", ""]
         if "out" in o.variants:
             self.lines += [f"void {o.cpp_name}_out({out_parameters(o)}) {{", *self.guard(o, "out"), *self.out_sharing(o), f"  auto spec = shape_{o.cpp_name}({names});"]
+            if tensors:
+                self.lines += [f'  check_out_device("{o.name}", out{i}, {", ".join(tensors)});' for i in range(n)]
             tensors = [a.name for a in o.schema.arguments if a.type in ("Tensor", "Operand", "Tensor?")]
             lists = [a.name for a in o.schema.arguments if a.type in ("Tensor[]",)]
             for i, s in enumerate(specs):
@@ -608,6 +647,7 @@ class Family:
                     self.lines.append(f"  {given}{s}.dtype = out{i}.dtype();")
                 if "exact_out" in o.tags:
                     self.lines.append(f'  TOCHA_CHECK(out{i}.dtype() == {s}.dtype, Runtime, "[{o.name}] expects out of dtype ", {s}.dtype, ", got ", out{i}.dtype());')
+                self.lines += self.factory_out(o, f"out{i}", f"{s}.sizes")
                 self.lines.append(f'  OutScope scope{i}(out{i}, {s}, "{o.name}");')
                 self.lines += [f"  scope{i}.avoid({t});" for t in tensors + lists]
             scoped = ", ".join(f"scope{i}.target()" for i in range(n))

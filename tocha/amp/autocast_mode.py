@@ -10,7 +10,9 @@ from typing import Any
 from tocha import _C
 
 Tensor = _C.Tensor
-_SUPPORTED = {"cpu": (_C.bfloat16, _C.float16), "cuda": (_C.bfloat16, _C.float16)}
+# A region can be named for a device that is not there: it then covers no tensor.
+_NAMES = ("cpu", "cuda", "mps", "xpu", "hpu", "xla", "ipu", "mtia", "maia")
+_SUPPORTED = dict.fromkeys(_NAMES, (_C.bfloat16, _C.float16))
 
 
 def is_autocast_available(device_type: str) -> bool:

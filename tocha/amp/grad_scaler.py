@@ -6,13 +6,11 @@ import warnings
 from collections import defaultdict
 from collections.abc import Iterable
 from enum import Enum
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+import tocha
 from tocha import _C
 from tocha.autograd.grad_mode import no_grad
-
-if TYPE_CHECKING:
-    from tocha.optim import Optimizer
 
 __all__ = ["GradScaler", "OptState"]
 
@@ -106,7 +104,7 @@ class GradScaler:
 
     @no_grad()
     def _unscale_grads_(
-        self, optimizer: Optimizer, inv_scale: Tensor, found_inf: Tensor, allow_fp16: bool
+        self, optimizer: tocha.optim.Optimizer, inv_scale: Tensor, found_inf: Tensor, allow_fp16: bool
     ) -> dict[Any, Tensor]:
         by_kind: dict[Any, list[Tensor]] = {}
         devices: dict[str, Any] = {}
@@ -123,7 +121,7 @@ class GradScaler:
             _C._amp_foreach_non_finite_check_and_unscale_(grads, found[name], inv_scale.to(device=devices[name]))
         return found
 
-    def unscale_(self, optimizer: Optimizer) -> None:
+    def unscale_(self, optimizer: tocha.optim.Optimizer) -> None:
         """Takes the factor out of the optimizer's gradients, before they are clipped or looked at; `step` does it otherwise."""
         if not self._enabled:
             return
@@ -138,7 +136,7 @@ class GradScaler:
         state["found_inf_per_device"] = self._unscale_grads_(optimizer, inverse, found, False)
         state["stage"] = OptState.UNSCALED
 
-    def step(self, optimizer: Optimizer, *args: Any, **kwargs: Any) -> Any:
+    def step(self, optimizer: tocha.optim.Optimizer, *args: Any, **kwargs: Any) -> Any:
         """The optimizer's step with the unscaled gradients, if they are all finite; returns what that returns."""
         if not self._enabled:
             return optimizer.step(*args, **kwargs)
@@ -174,7 +172,7 @@ class GradScaler:
             del optimizer.grad_scale
             del optimizer.found_inf
 
-    def _check_inf_per_device(self, optimizer: Optimizer) -> dict[Any, Tensor]:
+    def _check_inf_per_device(self, optimizer: tocha.optim.Optimizer) -> dict[Any, Tensor]:
         scale, _ = self._scale_and_tracker("_check_inf_per_device")
         one = _C.full((), 1.0, dtype=_C.float32, device=scale.device)
         found = _C.full((), 0.0, dtype=_C.float32, device=scale.device)
@@ -296,7 +294,5 @@ class GradScaler:
 
 
 def _cuda_is_available() -> bool:
-    import tocha
-
     cuda = getattr(tocha, "cuda", None)
     return cuda is not None and cuda.is_available()

@@ -14,6 +14,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from tocha import _C, overrides
+from tocha._switches import warn_once
 from tocha.autograd import forward_ad, functional, graph
 from tocha.autograd.anomaly_mode import detect_anomaly, set_detect_anomaly
 from tocha.autograd.function import Function, NestedIOFunction
@@ -86,6 +87,14 @@ def _starting_grads(outputs: tuple, grads: tuple) -> tuple:
     return tuple(found)
 
 
+_CYCLE = (
+    "Using backward() with create_graph=True will create a reference cycle between the parameter and its gradient which "
+    "can cause a memory leak. We recommend using autograd.grad when creating the graph to avoid this. If you have to use "
+    "this function, make sure to reset the .grad fields of your parameters to None after use to break the cycle and "
+    "avoid the leak."
+)
+
+
 def backward(
     tensors: Any,
     grad_tensors: Any = None,
@@ -116,6 +125,8 @@ def backward(
         raise RuntimeError(f"[backward] got {len(roots)} tensors and {len(grads)} gradients")
     starting = _starting_grads(roots, grads)
     keep = create_graph if retain_graph is None else retain_graph
+    if create_graph:
+        warn_once(_CYCLE)
     _C._backward(roots, starting, keep, create_graph, wanted, True, True)
 
 

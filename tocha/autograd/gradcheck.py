@@ -12,7 +12,14 @@ from typing import Any
 from tocha import _C
 from tocha.autograd.grad_mode import no_grad
 
-__all__ = ["GradcheckError", "gradcheck", "gradgradcheck"]
+__all__ = [
+    "GradcheckError",
+    "get_analytical_jacobian",
+    "get_numerical_jacobian",
+    "get_numerical_jacobian_wrt_specific_input",
+    "gradcheck",
+    "gradgradcheck",
+]
 
 Tensor = _C.Tensor
 
@@ -355,3 +362,59 @@ def gradgradcheck(
         check_backward_ad=check_rev_over_rev,
         fast_mode=fast_mode,
     )
+
+
+# -- Jacobians for those who still ask for them ----------------------------------------------------
+
+
+def _check_deprecated_call(name: str, outputs: tuple, grad_out: float) -> None:
+    warnings.warn(
+        f"`{name}` was part of a private API and not meant to be exposed. We are deprecating it and it will be removed "
+        "in a future version.",
+        FutureWarning,
+        stacklevel=3,
+    )
+    if grad_out != 1.0:
+        raise ValueError(f"Expected grad_out to be 1.0. {name} no longer supports values of grad_out != 1.0.")
+    if any(o.is_complex() for o in outputs):
+        raise ValueError(
+            f"Expected output to be non-complex. {name} no longer supports functions that return complex outputs."
+        )
+
+
+def get_numerical_jacobian(
+    fn: Callable, inputs: Any, target: Any = None, eps: float = 1e-3, grad_out: float = 1.0
+) -> tuple[Tensor, ...]:
+    """Deprecated: the Jacobian of fn's first output by each tensor of target, or of inputs, by differences.
+
+    fn is called with the inputs in one tuple. A row for each number of the input, a column for each of the output.
+    """
+    given = _tuple(inputs)
+    outputs = _outputs(fn(given))
+    _check_deprecated_call("get_numerical_jacobian", outputs, grad_out)
+    wanted = _wanted(inputs if target is None else target)
+    return tuple(_numerical(lambda *values: fn(values), given, t, outputs, eps)[0] for t in wanted)
+
+
+def get_numerical_jacobian_wrt_specific_input(
+    fn: Callable, input_idx: int, inputs: Any, outputs: Any, eps: float, input: Tensor | None = None
+) -> tuple[Tensor, ...]:
+    """The Jacobian of every output of fn by one of its inputs, by differences."""
+    given = _tuple(inputs)
+    return tuple(_numerical(fn, given, given[input_idx] if input is None else input, _outputs(outputs), eps))
+
+
+def get_analytical_jacobian(
+    inputs: Any, output: Tensor, nondet_tol: float = 0.0, grad_out: float = 1.0
+) -> tuple[tuple[Tensor, ...], bool, bool, bool]:
+    """Deprecated: the Jacobian of output by each input from backward; and whether backward gives the same twice, and
+    gradients of the inputs' sizes and dtypes."""
+    _check_deprecated_call("get_analytical_jacobian", (output,), grad_out)
+    wanted = _wanted(inputs)
+    first, again = (tuple(_analytical(output, wanted, dtypes=False)) for _ in range(2))
+    same = all(bool(((a - b).abs() <= nondet_tol).all()) for a, b in zip(first, again, strict=True))
+    return first, same, True, all(g is None or g.dtype == t.dtype for g, t in _of_ones(output, wanted))
+
+
+def _of_ones(output: Tensor, wanted: list) -> Iterator[tuple[Tensor | None, Tensor]]:
+    return zip(_gradients(output, wanted, _C.ones_like(output)), wanted, strict=True)

@@ -17,7 +17,7 @@ from multiprocessing.reduction import ForkingPickler
 from typing import Any
 
 from tocha import _C
-from tocha.storage import TypedStorage
+from tocha.storage import TypedStorage, typed_storage
 
 __all__ = [
     "get_all_sharing_strategies",
@@ -172,7 +172,7 @@ def reduce_parameter(parameter: Any) -> tuple:
 
 
 def _rebuild_typed(storage: Any, dtype: Any) -> Any:
-    return TypedStorage(wrap_storage=storage, dtype=dtype)
+    return typed_storage(storage, dtype)
 
 
 def reduce_typed_storage(storage: Any) -> tuple:

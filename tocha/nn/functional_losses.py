@@ -152,8 +152,9 @@ def kl_div(
     log_target: bool = False,
 ) -> Tensor:
     """The Kullback-Leibler divergence of log probabilities input from target; 'batchmean' is its mathematical mean."""
+    legacy = size_average is not None or reduce is not None
     reduction = _legacy(reduction, size_average, reduce)
-    if reduction == "mean":
+    if reduction == "mean" and not legacy:
         warnings.warn(
             "reduction: 'mean' divides the total loss by both the batch size and the support size. 'batchmean' divides only by the batch size, and aligns with the KL div math definition.",
             stacklevel=2,

@@ -75,7 +75,7 @@ def check_sub(self, other, alpha):
     types={"check": check_add, "params": ("rounded",)},
     variants=BINARY,
     operator="__add__",
-    tags=HALVES,
+    tags=HALVES | {"numbers_first"},
 )
 def add(x, y, alpha):
     """self + alpha * other, with broadcasting and type promotion."""
@@ -92,7 +92,7 @@ def add(x, y, alpha):
     variants=BINARY,
     operator="__sub__",
     aliases=("subtract",),
-    tags=HALVES,
+    tags=HALVES | {"numbers_first"},
 )
 def sub(x, y, alpha):
     """self - alpha * other."""

@@ -7,7 +7,7 @@ from functools import partial
 from tocha.ir import dtypes as dt
 from tocha.ir import scalar as s
 from tocha.operators.record import ALL, BINARY, COMPLEX, FLOATS, NUMERIC, REAL, UNARY, composite, op, pointwise, rule
-from tocha.operators.rules import is_integral
+from tocha.operators.rules import is_integral, warn_once
 
 # Choice
 
@@ -16,6 +16,10 @@ def check_where(condition):
     if condition.dtype != dt.bool_ and condition.dtype != dt.uint8:
         raise RuntimeError(
             f"[where] expected condition to be a boolean tensor, but got a tensor with dtype {condition.dtype}"
+        )
+    if condition.dtype == dt.uint8:
+        warn_once(
+            "where received a uint8 condition tensor. This behavior is deprecated and will be removed in a future version of tocha. Use a boolean condition instead."
         )
 
 
@@ -197,6 +201,7 @@ def lerp(x, end, weight):
 
 @pointwise(
     "addcmul(Tensor self, Tensor tensor1, Tensor tensor2, *, Scalar value=1) -> Tensor",
+    tags=frozenset({"numbers_first"}),
     dtypes=(*NUMERIC, *COMPLEX),
     variants=BINARY,
 )
@@ -214,6 +219,7 @@ def check_addcdiv(tensor1, tensor2):
 
 @pointwise(
     "addcdiv(Tensor self, Tensor tensor1, Tensor tensor2, *, Scalar value=1) -> Tensor",
+    tags=frozenset({"numbers_first"}),
     dtypes=(*FLOATS, *COMPLEX),
     types={"check": check_addcdiv},
     variants=BINARY,

@@ -17,7 +17,7 @@ _FREE = frozenset({"any_device", "dynamic"})
     "copy_(Tensor self, Operand src, bool non_blocking=False) -> Tensor",
     variants="method",
     node="CopyBackwards",
-    tags=frozenset({"any_device"}),
+    tags=frozenset({"any_device", "across_devices"}),
 )
 def copy_(self, src, non_blocking):
     """Copies src into self, broadcasting and converting."""
@@ -37,7 +37,7 @@ def copied_gradient(grad, src):
     "fill_(Tensor self, Operand value) -> Tensor",
     node="FillBackward3|value=FillBackward2",
     variants="method, function",
-    tags=frozenset({"any_device", "any_overlap"}),
+    tags=frozenset({"any_device", "any_overlap", "across_devices"}),
     samples=lambda t: [((t(3, 4), 2), {}), ((t(3, 4), t()), {})],
 )
 def fill_(self, value):

@@ -135,7 +135,7 @@ def linalg_cholesky(self, upper):
 )
 def cholesky(self, upper):
     """Deprecated form of linalg.cholesky."""
-    warn_once("cholesky is deprecated in favor of linalg.cholesky and will be removed in a future release.")
+    warn_once("tocha.cholesky is deprecated in favor of tocha.linalg.cholesky and will be removed in a future release.")
     L, info = op._cholesky_factor(self, upper)
     check_info("cholesky", info, NOT_POSITIVE)
     return L
@@ -477,7 +477,7 @@ def linalg_qr(A, mode):
 )
 def qr(self, some):
     """Deprecated form of linalg.qr."""
-    warn_once("qr is deprecated in favor of linalg.qr and will be removed in a future release.")
+    warn_once("tocha.qr is deprecated in favor of tocha.linalg.qr and will be removed in a future release.")
     return op._qr_factors(self, not some, True)
 
 

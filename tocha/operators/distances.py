@@ -7,7 +7,7 @@ import math
 from tocha.ir import dtypes as dt
 from tocha.operators.products import PRODUCT, check_factors
 from tocha.operators.record import composite, gradient, native, op, rule
-from tocha.operators.rules import Out, broadcast_shapes, wrap_dim
+from tocha.operators.rules import Out, broadcast_shapes, warn_once, wrap_dim
 
 
 @native(
@@ -50,6 +50,9 @@ def cross(self, other, dim):
     """The cross products of 3-vectors along dim, by default the first dim of length 3."""
     d = -1
     if dim is None:
+        warn_once(
+            "Using tocha.cross without specifying the dim arg is deprecated.\nPlease either pass the dim explicitly or simply use tocha.linalg.cross.\nThe default value of dim will change to agree with that of linalg.cross in a future release."
+        )
         for i in reversed(range(self.dim())):
             if self.shape[i] == 3:
                 d = i

@@ -15,7 +15,7 @@ from tocha.operators.rules import (
     format_strides,
     like_strides,
     scalar_dtype,
-    warn_once,
+    warn,
 )
 
 _FACTORY = frozenset({"factory"})
@@ -312,7 +312,11 @@ def arange_length(start: "Scalar", end: "Scalar", step: "Scalar", dtype: "dtype"
     return math.ceil((b - a) / s)
 
 
-@native("arange(Scalar end, *, dtype? dtype=None, device? device=None) -> Tensor", variants=_MAKER, tags=_FACTORY)
+@native(
+    "arange(Scalar end, *, dtype? dtype=None, device? device=None) -> Tensor",
+    variants=_MAKER,
+    tags=_FACTORY | {"computed_length"},
+)
 def arange(end, dtype, device):
     """The numbers from 0 up to (not including) end."""
     kind = arange_dtype(0, end, 1, dtype)
@@ -323,7 +327,7 @@ def arange(end, dtype, device):
     "arange.start(Scalar start, Scalar end, *, dtype? dtype=None, device? device=None) -> Tensor",
     kernel="arange_start",
     variants="function",
-    tags=_FACTORY,
+    tags=_FACTORY | {"computed_length"},
 )
 def arange_start(start, end, dtype, device):
     """The numbers from start up to (not including) end."""
@@ -335,7 +339,7 @@ def arange_start(start, end, dtype, device):
     "arange.step(Scalar start, Scalar end, Scalar step, *, dtype? dtype=None, device? device=None) -> Tensor",
     kernel="arange_step",
     variants=_MAKER,
-    tags=_FACTORY,
+    tags=_FACTORY | {"computed_length"},
 )
 def arange_step(start, end, step, dtype, device):
     """The numbers from start up to (not including) end, step apart."""
@@ -351,8 +355,8 @@ def arange_step(start, end, step, dtype, device):
 def range_(start, end, step, dtype, device):
     """The numbers from start to end, both included. Deprecated in favour of arange."""
     kind = dtype_or_default(dtype)
-    warn_once(
-        "range is deprecated because its behavior is inconsistent with Python's range builtin. Instead, use arange, which produces values in [start, end)."
+    warn(
+        "tocha.range is deprecated and will be removed in a future release because its behavior is inconsistent with Python's range builtin. Instead, use tocha.arange, which produces values in [start, end)."
     )
     if step == 0:
         raise RuntimeError("[range] step must be nonzero")

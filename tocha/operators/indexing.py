@@ -333,9 +333,16 @@ def take_gradient(grad, self, index):
     return no_gradient_yet(self, grad).put_(index, grad, True)
 
 
+@rule
+def put_alert(accumulate: "bool") -> "str":
+    """Of several values for one position any may stay; sums are the same."""
+    return "" if accumulate else "put_"
+
+
 @native(
     "put(Tensor self, Tensor index, Tensor source, bool accumulate=False) -> Tensor",
     tags=_IN_PLACE,
+    nondeterministic=put_alert,
     variants="function, method, inplace",
     samples=lambda t: [((t(3, 4), t.of([3, 11, 0]), t(3)), {}), ((t(3, 4), t.index(5, below=12), t(5), True), {})],
 )

@@ -628,6 +628,7 @@ def unpool(self: "Tensor", indices: "Tensor", output_size: "int[]", spatial: "in
 
 @composite(
     "nn_max_unpool2d(Tensor self, Tensor indices, int[2] output_size) -> Tensor",
+    nondeterministic="max_unpooling2d_forward_out",
     dtypes=NUMERIC,
     variants="function",
     node="MaxUnpool2DBackward0",
@@ -645,6 +646,7 @@ def max_unpool2d_gradient(grad, indices):
 
 @composite(
     "nn_max_unpool3d(Tensor self, Tensor indices, int[3] output_size, int[3] stride, int[3] padding) -> Tensor",
+    nondeterministic="max_unpooling3d_forward_out",
     dtypes=NUMERIC,
     variants="function",
     node="MaxUnpool3DBackward0",

@@ -316,6 +316,7 @@ def scaled(x: "Tensor", factor: "Scalar") -> "Tensor":
 
 @native(
     "addmm(Tensor self, Tensor mat1, Tensor mat2, *, Scalar beta=1, Scalar alpha=1) -> Tensor",
+    tags=frozenset({"numbers_first"}),
     autocast="lower",
     dtypes=PRODUCT,
     variants=_EVERYWHERE,
@@ -351,6 +352,7 @@ def addmm_mat2_gradient(grad, mat1, mat2, alpha):
 
 @native(
     "addmv(Tensor self, Tensor mat, Tensor vec, *, Scalar beta=1, Scalar alpha=1) -> Tensor",
+    tags=frozenset({"numbers_first"}),
     dtypes=PRODUCT,
     variants=_EVERYWHERE,
     kernel="add_product",
@@ -385,6 +387,7 @@ def addmv_vec_gradient(grad, mat, vec, alpha):
 
 @native(
     "baddbmm(Tensor self, Tensor batch1, Tensor batch2, *, Scalar beta=1, Scalar alpha=1) -> Tensor",
+    tags=frozenset({"numbers_first"}),
     autocast="lower",
     dtypes=PRODUCT,
     variants=_EVERYWHERE,
@@ -419,6 +422,7 @@ def baddbmm_batch2_gradient(grad, batch1, batch2, alpha):
 
 @native(
     "addbmm(Tensor self, Tensor batch1, Tensor batch2, *, Scalar beta=1, Scalar alpha=1) -> Tensor",
+    tags=frozenset({"numbers_first"}),
     autocast="lower",
     dtypes=PRODUCT,
     variants=_EVERYWHERE,
@@ -465,6 +469,7 @@ def _add_outer(s, x, y, beta, alpha):
 
 @composite(
     "addr(Tensor self, Tensor vec1, Tensor vec2, *, Scalar beta=1, Scalar alpha=1) -> Tensor",
+    tags=frozenset({"numbers_first"}),
     node="AddrBackward0",
     variants=_EVERYWHERE,
     samples=lambda t: [((t(3, 4), t(3), t(4)), {})],

@@ -68,6 +68,9 @@ class Operator:
     node: str | Callable = ""
     inplace_node: str = ""  # the name in the in-place form, where that is another
     autocast: str = ""  # in mixed precision: "lower" (the region's dtype), "float32", "widest" (of the arguments), "state" (of lower and hx)
+    # The name under which it says that it has no deterministic form, where PyTorch's says so; or a rule that gives it
+    # from the arguments, "" for calls that are deterministic.
+    nondeterministic: str | Callable = ""
     decomposition: Callable | None = None  # native: the same result from other operators, for the compiler
     samples: Callable | None = None
     tags: frozenset[str] = frozenset()

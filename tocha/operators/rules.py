@@ -133,6 +133,13 @@ def cat_strides(sizes: "int[]", tensors: "Tensor[]") -> "int[]":
     return layout.joined_strides(sizes, [(t.sizes, t.steps) for t in tensors])
 
 
+@intrinsic("warn")
+def warn(text: "str") -> "none":
+    import warnings
+
+    warnings.warn(text, stacklevel=2)
+
+
 @intrinsic("warn_once")
 def warn_once(text: "str") -> "none":
     import warnings

@@ -38,7 +38,7 @@ CPP_TYPES = {
     "layout?": ("bool", "bool"),
     "memory_format?": ("std::optional<MemoryFormat>", "std::optional<MemoryFormat>"),
     "Generator?": ("GeneratorRef", "const GeneratorRef&"),
-    "Storage": ("StorageRef", "const StorageRef&"),
+    "Storage": ("GivenStorage", "const GivenStorage&"),
 }
 TENSOR_TYPES = ("Tensor", "Operand", "Tensor?", "Tensor[]", "Tensor?[]")
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tocha.ir import dtypes as dt
 from tocha.operators.record import composite, native, op, rule
-from tocha.operators.rules import Out
+from tocha.operators.rules import Out, warn_once
 
 
 @rule
@@ -35,6 +35,14 @@ def check_search(boundaries: "Tensor", values: "Tensor", right: "bool", side: "s
             raise RuntimeError(f"[searchsorted] sorter must be a tensor of long dtype but got dtype {sorter.dtype}")
 
 
+@rule
+def warn_of_copy(which: "str", t: "Tensor") -> "none":
+    if not t.is_contiguous():
+        warn_once(
+            f"tocha.searchsorted(): {which} tensor is non-contiguous, this will lower the performance due to extra data copy when converting non-contiguous tensor to contiguous, please use contiguous {which} tensor if possible. This message will only appear once per program."
+        )
+
+
 @native(
     "searchsorted(Tensor sorted_sequence, Tensor input, *, bool out_int32=False, bool right=False, str? side=None, Tensor? sorter=None) -> Tensor",
     variants="function, out",
@@ -42,6 +50,10 @@ def check_search(boundaries: "Tensor", values: "Tensor", right: "bool", side: "s
 def searchsorted(sorted_sequence, input, out_int32, right, side, sorter):
     """Where each value goes into the sorted sequence (or into its own row of it) so that it stays sorted."""
     check_search(sorted_sequence, input, right, side, sorter)
+    warn_of_copy("boundary", sorted_sequence)
+    warn_of_copy("input value", input)
+    if sorter is not None:
+        warn_of_copy("sorter", sorter)
     return Out(input.shape, dt.int32 if out_int32 else dt.int64)
 
 

@@ -10,7 +10,7 @@ from tocha.operators import interpreter
 from tocha.operators.record import COMPLEX, FLOATS, Fold, composite, facts, native, op, reduction, rule
 from tocha.operators.record import gradient as derivative
 from tocha.operators.reductions import placed, reduced_count, unreduced
-from tocha.operators.rules import Out, apart, is_integral, wrap_dim
+from tocha.operators.rules import Out, apart, is_integral, warn, wrap_dim
 
 # -- variance ------------------------------------------------------------------------------------------
 
@@ -75,9 +75,18 @@ def var_mean_gradient(grad0, grad1, self, dim, keepdim, correction, root, result
     return total
 
 
+@rule
+def check_degrees(op_name: "str", self: "Tensor", dim: "int[]?", correction: "float") -> "none":
+    if reduced_count(self, dim) <= correction and (self.numel() > 0 or dim is None):
+        warn(
+            f"{op_name}(): degrees of freedom is <= 0. Correction should be strictly less than the reduction factor (input numel divided by output numel)."
+        )
+
+
 @composite("var(Tensor self, bool unbiased=True) -> Tensor", node="VarBackward0")
 def var(self, unbiased):
     """The variance of all elements; unbiased divides by n - 1, otherwise by n."""
+    check_degrees("var", self, None, 1.0 if unbiased else 0.0)
     return op._var_mean(self, None, False, 1.0 if unbiased else 0.0, False)[0]
 
 
@@ -88,6 +97,7 @@ def var(self, unbiased):
 )
 def var_dim(self, dim, unbiased, keepdim):
     """The variance over dim."""
+    check_degrees("var", self, dim, 1.0 if unbiased else 0.0)
     return op._var_mean(self, dim, keepdim, 1.0 if unbiased else 0.0, False)[0]
 
 
@@ -98,12 +108,14 @@ def var_dim(self, dim, unbiased, keepdim):
 )
 def var_correction(self, dim, correction, keepdim):
     """The variance over dim, divided by n - correction."""
+    check_degrees("var", self, dim, correction_or_one(correction))
     return op._var_mean(self, dim, keepdim, correction_or_one(correction), False)[0]
 
 
 @composite("std(Tensor self, bool unbiased=True) -> Tensor", node="StdBackward0")
 def std(self, unbiased):
     """The standard deviation of all elements."""
+    check_degrees("std", self, None, 1.0 if unbiased else 0.0)
     return op._var_mean(self, None, False, 1.0 if unbiased else 0.0, True)[0]
 
 
@@ -114,6 +126,7 @@ def std(self, unbiased):
 )
 def std_dim(self, dim, unbiased, keepdim):
     """The standard deviation over dim."""
+    check_degrees("std", self, dim, 1.0 if unbiased else 0.0)
     return op._var_mean(self, dim, keepdim, 1.0 if unbiased else 0.0, True)[0]
 
 
@@ -124,6 +137,7 @@ def std_dim(self, dim, unbiased, keepdim):
 )
 def std_correction(self, dim, correction, keepdim):
     """The standard deviation over dim, with n - correction under the root."""
+    check_degrees("std", self, dim, correction_or_one(correction))
     return op._var_mean(self, dim, keepdim, correction_or_one(correction), True)[0]
 
 
@@ -132,6 +146,7 @@ def std_correction(self, dim, correction, keepdim):
 )
 def var_mean(self, unbiased):
     """Variance and mean of all elements."""
+    check_degrees("var_mean", self, None, 1.0 if unbiased else 0.0)
     spread, mean = op._var_mean(self, None, False, 1.0 if unbiased else 0.0, False)
     return spread, apart(mean)
 
@@ -143,6 +158,7 @@ def var_mean(self, unbiased):
 )
 def var_mean_dim(self, dim, unbiased, keepdim):
     """Variance and mean over dim."""
+    check_degrees("var_mean", self, dim, 1.0 if unbiased else 0.0)
     spread, mean = op._var_mean(self, dim, keepdim, 1.0 if unbiased else 0.0, False)
     return spread, apart(mean)
 
@@ -154,6 +170,7 @@ def var_mean_dim(self, dim, unbiased, keepdim):
 )
 def var_mean_correction(self, dim, correction, keepdim):
     """Variance and mean over dim."""
+    check_degrees("var_mean", self, dim, correction_or_one(correction))
     spread, mean = op._var_mean(self, dim, keepdim, correction_or_one(correction), False)
     return spread, apart(mean)
 
@@ -163,6 +180,7 @@ def var_mean_correction(self, dim, correction, keepdim):
 )
 def std_mean(self, unbiased):
     """Standard deviation and mean of all elements."""
+    check_degrees("std_mean", self, None, 1.0 if unbiased else 0.0)
     spread, mean = op._var_mean(self, None, False, 1.0 if unbiased else 0.0, True)
     return spread, apart(mean)
 
@@ -174,6 +192,7 @@ def std_mean(self, unbiased):
 )
 def std_mean_dim(self, dim, unbiased, keepdim):
     """Standard deviation and mean over dim."""
+    check_degrees("std_mean", self, dim, 1.0 if unbiased else 0.0)
     spread, mean = op._var_mean(self, dim, keepdim, 1.0 if unbiased else 0.0, True)
     return spread, apart(mean)
 
@@ -185,6 +204,7 @@ def std_mean_dim(self, dim, unbiased, keepdim):
 )
 def std_mean_correction(self, dim, correction, keepdim):
     """Standard deviation and mean over dim."""
+    check_degrees("std_mean", self, dim, correction_or_one(correction))
     spread, mean = op._var_mean(self, dim, keepdim, correction_or_one(correction), True)
     return spread, apart(mean)
 
@@ -494,6 +514,10 @@ def cov(self, correction, fweights, aweights):
             raise RuntimeError("[cov] aweights cannot be negative")
         weights = aweights if weights is None else weights * aweights
     if weights is None:
+        if count - correction <= 0:
+            warn(
+                "cov(): degrees of freedom is <= 0. Correction should be strictly less than the number of observations."
+            )
         centered = x - (x.sum(1) / count).unsqueeze(1)
         return (centered @ centered.t().conj() / max(count - correction, 0)).squeeze()
     total = weights.sum()

@@ -277,6 +277,8 @@ def t_gradient(grad):
 @view("T(Tensor self) -> Tensor", node="PermuteBackward0", variants="property")
 def T(self):
     """All dims in reverse order."""
+    if self.ndim == 0:
+        warn_once("Tensor.T is deprecated on 0-D tensors. This function is the identity in these cases.")
     if self.ndim != 2 and self.ndim != 0:
         warn_once(
             f"The use of `x.T` on tensors of dimension other than 2 to reverse their shape is deprecated (got {self.ndim} dimensions). Consider `x.mT` to transpose batches of matrices or `x.permute(*range(x.ndim - 1, -1, -1))` to reverse the dimensions of a tensor."
@@ -295,6 +297,7 @@ def mT(self):
     if self.ndim == 1:
         raise RuntimeError("[mT] only supported on matrices or batches of matrices, got a 1-D tensor")
     if self.ndim == 0:
+        warn_once("Tensor.mT is deprecated on 0-D tensors. This function is the identity in these cases.")
         return self
     return self.transpose(-2, -1)
 
@@ -312,6 +315,8 @@ def mH(self):
     """The last two dims exchanged, conjugated."""
     if self.ndim == 1:
         raise RuntimeError("[mH] only supported on matrices or batches of matrices, got a 1-D tensor")
+    if self.ndim == 0:
+        warn_once("Tensor.mH is deprecated on 0-D tensors. Consider using x.conj().")
     return self.adjoint()
 
 
@@ -320,6 +325,8 @@ def H(self):
     """A matrix transposed and conjugated."""
     if self.ndim != 2 and self.ndim != 0:
         raise RuntimeError(f"[H] only supported on matrices (2-D tensors), got a {self.ndim}-D tensor")
+    if self.ndim == 0:
+        warn_once("Tensor.H is deprecated on 0-D tensors. Consider using x.conj().")
     return self.adjoint()
 
 
@@ -731,6 +738,54 @@ def resize_(self, size, memory_format):
 def resize_facts(self, size, memory_format):
     self.reshape_in_place(size, layout.format_strides(size, memory_format), self.offset)
     return self
+
+
+_SET = frozenset({"any_device", "any_overlap", "across_devices", "memory_order"})
+
+
+@native("set_(Tensor self) -> Tensor", variants="method", tags=_SET, samples=lambda t: [((t(3),), {})])
+def set_(self):
+    """Gives self other memory: none, a storage's or a tensor's. Nothing is copied."""
+
+
+@native(
+    "set_.source_Storage(Tensor self, Storage source) -> Tensor",
+    variants="method",
+    tags=_SET,
+    samples=lambda t: [((t(3), t(4).untyped_storage()), {})],
+)
+def set_to_storage(self, source):
+    """Gives self all elements of a storage."""
+
+
+@native(
+    "set_.source_Storage_storage_offset(Tensor self, Storage source, int storage_offset, int[] size, int[] stride=[]) -> Tensor",
+    variants="method",
+    tags=_SET,
+    samples=lambda t: [((t(3), t(4).untyped_storage(), 1, [2]), {})],
+)
+def set_to_part_of_storage(self, source, storage_offset, size, stride):
+    """Gives self elements of a storage, which grows where it is too short; contiguous without strides."""
+
+
+@native(
+    "set_.source_Tensor(Tensor self, Tensor source) -> Tensor",
+    variants="method",
+    tags=_SET,
+    samples=lambda t: [((t(3), t(4, 2)), {})],
+)
+def set_to_tensor(self, source):
+    """Gives self the memory and layout of a tensor."""
+
+
+@native(
+    "set_.source_Tensor_storage_offset(Tensor self, Tensor source, int storage_offset, int[] size, int[] stride=[]) -> Tensor",
+    variants="method",
+    tags=_SET,
+    samples=lambda t: [((t(3), t(4), 1, [2]), {})],
+)
+def set_to_part_of_tensor(self, source, storage_offset, size, stride):
+    """Gives self elements of a tensor's storage."""
 
 
 @composite(

@@ -320,6 +320,14 @@ _PAIRS = {
 }
 
 
+@functools.cache
+def _option_names(cls: type[GroupOptimizer]) -> tuple[str, ...]:
+    """What the class that knows how to update was made with, besides the parameters."""
+    owner = next(c for c in cls.__mro__ if "_update" in vars(c))
+    code = owner.__init__.__code__  # type: ignore[misc]
+    return code.co_varnames[2 : code.co_argcount + code.co_kwonlyargcount]
+
+
 class GroupOptimizer(Optimizer):
     """An optimizer that changes the parameters of a group together, from their gradients and their states.
 
@@ -349,9 +357,10 @@ class GroupOptimizer(Optimizer):
     found_inf: Tensor | None = None
 
     def _options(self, group: dict[str, Any], *without: str, **more: Any) -> dict[str, Any]:
-        """A group's options under the names that functional forms have for them."""
+        """A group's options under the names that functional forms have for them. Others that a user put into
+        `defaults` or a group are the user's business."""
         options: dict[str, Any] = {}
-        for name in self.defaults:
+        for name in _option_names(type(self)):
             if name in _PAIRS:
                 options.update(zip(_PAIRS[name], group[name], strict=True))
             elif name not in without:

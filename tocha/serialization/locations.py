@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 from tocha import _C
 from tocha.serialization.errors import brief
-from tocha.storage import TypedStorage, UntypedStorage
+from tocha.storage import TypedStorage, UntypedStorage, untyped_of
 
 Tagger = Callable[[UntypedStorage], str | None]
 Restorer = Callable[[UntypedStorage, str], UntypedStorage | None]
@@ -29,7 +29,7 @@ def location_tag(storage: UntypedStorage | TypedStorage) -> str:
     >>> location_tag(tocha.ones(2).untyped_storage())
     'cpu'
     """
-    untyped = storage.untyped()
+    untyped = untyped_of(storage)
     for _, tagger, _ in _packages:
         tag = tagger(untyped)
         if tag is not None:
@@ -102,6 +102,7 @@ def _bytes_of(moved: object, nbytes: int) -> UntypedStorage:
     """What a function given as map_location returned, held against what tensors will expect."""
     if not isinstance(moved, TypedStorage | UntypedStorage):
         raise TypeError(f"map_location must return a storage or None, got {type(moved).__name__}")
-    if moved.nbytes() != nbytes:
-        raise RuntimeError(f"map_location returned a storage of {moved.nbytes()} bytes for one of {nbytes}")
-    return moved.untyped()
+    untyped = untyped_of(moved)
+    if untyped.nbytes() != nbytes:
+        raise RuntimeError(f"map_location returned a storage of {untyped.nbytes()} bytes for one of {nbytes}")
+    return untyped

@@ -11,7 +11,7 @@ from tocha._utils import _reduce_tensor
 from tocha.serialization import names
 from tocha.serialization.errors import Refused, brief
 from tocha.serialization.locations import location_tag
-from tocha.storage import TypedStorage, UntypedStorage, is_legacy_class, legacy_class
+from tocha.storage import TypedStorage, UntypedStorage, is_legacy_class, legacy_class, typed_storage, untyped_of
 
 
 class Storages:
@@ -24,9 +24,9 @@ class Storages:
 
     def reference(self, obj: TypedStorage | UntypedStorage) -> tuple:
         """What stands for a storage in the pickle."""
-        untyped = obj.untyped()
+        untyped = untyped_of(obj)
         if isinstance(obj, TypedStorage):
-            kind, count = legacy_class(obj.dtype), obj.size()
+            kind, count = legacy_class(obj.dtype), untyped.nbytes() // obj.dtype.itemsize
         else:
             kind, count = UntypedStorage, obj.nbytes()
         self._check_dtype(untyped, getattr(obj, "dtype", _C.uint8))
@@ -61,7 +61,7 @@ def check_reference(reference: Any) -> tuple[str, Any, str, int]:
 
 def typed(storage: UntypedStorage, dtype: Any) -> TypedStorage | UntypedStorage:
     """The storage as a reference with that dtype means it."""
-    return storage if dtype is None else TypedStorage(wrap_storage=storage, dtype=dtype)
+    return storage if dtype is None else typed_storage(storage, dtype)
 
 
 # The class in Python: the one in C does not let names be changed.

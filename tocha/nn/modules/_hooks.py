@@ -9,14 +9,12 @@ import warnings
 import weakref
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+import tocha
 from tocha import _C
 from tocha.autograd.function import Function
 from tocha.utils.hooks import RemovableHandle
-
-if TYPE_CHECKING:
-    from tocha.nn.modules.module import Module
 
 Tensor = _C.Tensor
 Hooks = OrderedDict[int, Callable]
@@ -111,7 +109,7 @@ def register_module_parameter_registration_hook(hook: Callable[..., None]) -> Re
     return add_hook(global_parameter_registration_hooks, hook)
 
 
-def passed_through(hooks: OrderedDict, module: Module, name: str, value: Any) -> Any:
+def passed_through(hooks: OrderedDict, module: tocha.nn.Module, name: str, value: Any) -> Any:
     """A value about to be registered, as the registration hooks leave it."""
     for hook in hooks.values():
         replaced = hook(module, name, value)
@@ -123,7 +121,7 @@ def passed_through(hooks: OrderedDict, module: Module, name: str, value: Any) ->
 class WrappedHook:
     """A hook that is handed its module first, without keeping the module alive; survives pickling and copies."""
 
-    def __init__(self, hook: Callable, module: Module | None = None) -> None:
+    def __init__(self, hook: Callable, module: tocha.nn.Module | None = None) -> None:
         self.hook = hook
         self.with_module = module is not None
         self.module = weakref.ref(module) if module is not None else None
@@ -168,7 +166,7 @@ class BackwardHookFunction(Function):
 class BackwardHook:
     """The full backward hooks of one call of a module: a node around its inputs and one around its outputs."""
 
-    def __init__(self, module: Module, hooks: Sequence[Callable], pre_hooks: Sequence[Callable]) -> None:
+    def __init__(self, module: tocha.nn.Module, hooks: Sequence[Callable], pre_hooks: Sequence[Callable]) -> None:
         self.module, self.hooks, self.pre_hooks = module, hooks, pre_hooks
         self.grad_outputs: tuple | None = None
         self.inputs_count = self.outputs_count = -1
@@ -279,7 +277,7 @@ def _same_count(returned: Any, expected: Any, who: str, what: str) -> tuple:
     return found
 
 
-def backward_hooks(module: Module) -> tuple[list[Callable], list[Callable]]:
+def backward_hooks(module: tocha.nn.Module) -> tuple[list[Callable], list[Callable]]:
     """The full hooks of a module and its old kind of hooks, global ones first."""
     full: list[Callable] = []
     old: list[Callable] = []
@@ -290,7 +288,7 @@ def backward_hooks(module: Module) -> tuple[list[Callable], list[Callable]]:
     return full, old
 
 
-def backward_pre_hooks(module: Module) -> list[Callable]:
+def backward_pre_hooks(module: tocha.nn.Module) -> list[Callable]:
     """The hooks of a module that run before its gradients are computed, global ones first."""
     return [*global_backward_pre_hooks.values(), *module._backward_pre_hooks.values()]
 
@@ -298,7 +296,7 @@ def backward_pre_hooks(module: Module) -> list[Callable]:
 class _HookedCall:
     """One call of a module with hooks."""
 
-    def __init__(self, module: Module, args: tuple, kwargs: dict) -> None:
+    def __init__(self, module: tocha.nn.Module, args: tuple, kwargs: dict) -> None:
         self.module, self.args, self.kwargs = module, args, kwargs
         self.result: Any = None
         self.ran: set[int] = set()
@@ -388,7 +386,7 @@ class _HookedCall:
             warn_of_missing_gradients(self.args, self.result, node)
 
 
-def call_with_hooks(module: Module, args: tuple, kwargs: dict) -> Any:
+def call_with_hooks(module: tocha.nn.Module, args: tuple, kwargs: dict) -> Any:
     """module(*args, **kwargs) with every hook that is registered on it or on all modules."""
     call = _HookedCall(module, args, kwargs)
     if not (module._forward_hooks_always_called or global_forward_hooks_always_called):

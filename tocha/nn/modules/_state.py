@@ -5,16 +5,14 @@ from __future__ import annotations
 import warnings
 from collections import OrderedDict, namedtuple
 from collections.abc import Callable, Iterator, Mapping
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
+import tocha
 from tocha import _C, overrides
 from tocha.autograd.grad_mode import no_grad
 from tocha.nn.modules._hooks import WrappedHook, add_hook
 from tocha.nn.parameter import Parameter, is_lazy
 from tocha.utils.hooks import RemovableHandle
-
-if TYPE_CHECKING:
-    from tocha.nn.modules.module import Module
 
 Tensor = _C.Tensor
 EXTRA_STATE = "_extra_state"
@@ -42,7 +40,7 @@ class StateDict:
 
     _parameters: dict[str, Parameter | None]
     _buffers: dict[str, Tensor | None]
-    _modules: dict[str, Module | None]
+    _modules: dict[str, tocha.nn.Module | None]
     _non_persistent_buffers_set: set[str]
     _state_dict_hooks: OrderedDict[int, Callable]
     _state_dict_pre_hooks: OrderedDict[int, Callable]

@@ -6,6 +6,7 @@
 #include "autograd/forward.h"
 #include "autograd/record.h"
 #include "dispatch/native.h"
+#include "ops/copies.h"
 #include "ops/factories.h"
 
 namespace tocha::autograd {

@@ -12,7 +12,8 @@ from tocha.ir.shape_env import ShapeEnv
 from tocha.ir.sym_types import Symbolic
 from tocha.operators.derived import formulas
 from tocha.operators.facts import Facts, Memory, schema_type
-from tocha.operators.interpreter import Interpreter, filled, formula_of
+from tocha.operators.interpreter import DataDependent, Interpreter, filled, formula_of
+from tocha.operators.record import OPERATORS
 from tocha.operators.resolve import match
 
 
@@ -165,9 +166,20 @@ def native_sharing(result: Any, sample: Any) -> list[bool]:
     return [r.untyped_storage()._cdata in inputs for r in flat(result) if isinstance(r, tocha.Tensor)]
 
 
-def may_depend_on_elements(o) -> bool:
-    """Whether the record, or one that it calls, says that it reads elements."""
-    return "reads_values" in o.tags or any(r.type == "bool" for r in o.schema.returns)
+def says_so(e: Exception) -> bool:
+    """Whether the record that stopped for want of elements says that it reads them."""
+    if not isinstance(e, DataDependent):
+        return True  # a question about a size that another operator left open
+    if e.operator == "ints_of":
+        return True
+    found = [
+        o
+        for o in OPERATORS.values()
+        if o.name.removeprefix("nn_") == e.operator or o.name.lstrip("_").startswith(e.operator)
+    ]
+    return any(
+        o.tags & {"reads_values", "dynamic"} or o.schema.returns[0].type == "bool" for o in found if o.schema.returns
+    )
 
 
 def has_derivative(o, name: str, d: dt.DType) -> bool:

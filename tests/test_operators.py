@@ -17,6 +17,7 @@ import samples as s
 import tocha
 from tocha.ir import dtypes as dt
 from tocha.ir import scalar
+from tocha.operators.derived import resolve
 from tocha.operators.record import SUM_LIKE
 
 # Records without a Python name are pieces of others, and are tested through them.
@@ -41,16 +42,6 @@ def named(o) -> str:
 
 def pairs(operators):
     return [pytest.param(o, d, id=f"{o.full_name}-{d.code}") for o in operators for d in o.dtypes]
-
-
-def resolve(code, t):
-    return (
-        {"T": t, "real": dt.real_of(t)}.get(code, code)
-        if isinstance(code, str) and code != "complex"
-        else dt.complex_of(t)
-        if code == "complex"
-        else code
-    )
 
 
 def operand_values(o, d):

@@ -249,6 +249,7 @@ def check_polar(abs, angle):
     variants="function, out",
     expensive=True,
     tags=EXACT,
+    samples=lambda t: [((t(3, 4), t(3, 4, low=-3, high=3)), {})],  # distances are not negative
 )
 def polar(abs, angle):
     """Complex numbers from distances and angles."""

@@ -137,6 +137,11 @@ def _is_laid_out(self, memory_format):
     """Whether self has this memory format."""
 
 
+@facts(_is_laid_out)
+def is_laid_out_facts(self, memory_format):
+    return self.is_contiguous(memory_format)
+
+
 @native(
     "to.dtype(Tensor self, dtype dtype, bool non_blocking=False, bool copy=False, *, memory_format? memory_format=None) -> Tensor",
     kernel="to_dtype",

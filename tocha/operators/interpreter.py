@@ -29,7 +29,11 @@ from tocha.operators.schema import Argument
 
 
 class DataDependent(RuntimeError):
-    """What comes out depends on elements, which facts do not have."""
+    """What comes out depends on elements, which facts do not have. `operator`: the name of the one that reads them."""
+
+    def __init__(self, operator: str, message: str):
+        super().__init__(f"[{operator}] {message}")
+        self.operator = operator
 
 
 class _Running(threading.local):
@@ -198,7 +202,7 @@ class Interpreter:
 
     def unknown_size(self, op: str, least: Any = 0) -> Any:
         """A size that depends on elements."""
-        raise DataDependent(f"[{op}] the shape of its result depends on values")
+        raise DataDependent(op, "the shape of its result depends on values")
 
     def recording(self) -> bool:
         """Whether operators are recorded, so that a gradient's own derivative may be asked for."""
@@ -333,13 +337,16 @@ class Interpreter:
             target = arguments[o.schema.arguments[0].name]
             for x in target if isinstance(target, list) else [target]:
                 x.memory.version += 1
-            return target
+            return target if o.schema.returns else None
         if "dynamic" in o.tags or o.facts is not None:
             if o.facts is None:
                 raise NotImplementedError(f"[{o.name}] has no rule for facts")
             with self.inside(o):
                 return self.made(o, o.facts(*arguments.values()), arguments)
-        return self.made(o, self.run(o, arguments), arguments)
+        spec = self.run(o, arguments)
+        if spec is None and o.schema.returns:  # a bool or a number
+            raise DataDependent(o.name, "its result depends on values")
+        return self.made(o, spec, arguments)
 
     def made(self, o: Operator, spec: Any, arguments: dict[str, Any]) -> Any:
         """Results from what a shape rule says of them."""

@@ -10,9 +10,10 @@ from functools import partial
 
 from tocha.ir import dtypes as dt
 from tocha.ir import scalar as s
+from tocha.operators import interpreter
 from tocha.operators.activations import soft_maximum
 from tocha.operators.exponential import product_with
-from tocha.operators.record import FLOATS, composite, gradient, native, op, pointwise, rule
+from tocha.operators.record import FLOATS, composite, facts, gradient, native, op, pointwise, rule
 from tocha.operators.rules import Out, recording
 
 formula = partial(pointwise, dtypes=FLOATS, variants="", expensive=True)
@@ -621,6 +622,14 @@ def triplet_margin_loss(anchor, positive, negative, margin, p, eps, swap, reduct
 )
 def _ctc_loss(log_probs, targets, input_lengths, target_lengths, blank):
     """For each sequence minus the log likelihood of its target, and the forward variables of the recursion."""
+
+
+@facts(_ctc_loss)
+def ctc_facts(log_probs, targets, input_lengths, target_lengths, blank):
+    times, batch = log_probs.sizes[:2]
+    # Lines of the recursion are as long as the longest target: all of them where targets lie in rows.
+    width = targets.sizes[1] if targets.ndim == 2 else interpreter.current().unknown_size("_ctc_loss")
+    return log_probs.fresh([batch]), log_probs.fresh([batch, times, 2 * width + 1])
 
 
 @gradient(_ctc_loss, "log_probs")

@@ -5,9 +5,11 @@ from __future__ import annotations
 import math
 
 from tocha.ir import dtypes as dt
+from tocha.ir.sym_types import sym_max, sym_min
+from tocha.operators import interpreter
 from tocha.operators.decompositions import LAPACK, check_matrices, check_same_kind, check_square_matrices, positive
-from tocha.operators.record import composite, gradient, native, op, rule
-from tocha.operators.rules import broadcast_shapes, real_dtype
+from tocha.operators.record import composite, facts, gradient, native, op, rule
+from tocha.operators.rules import broadcast_shapes, column_strides, real_dtype
 
 _OUT = "function, out"
 
@@ -241,6 +243,26 @@ def pinverse(self, rcond):
 )
 def _least_squares(A, B, rcond, driver):
     """The solution, the residuals where every matrix has full rank, the ranks and the singular values."""
+
+
+@facts(_least_squares)
+def least_squares_facts(A, B, rcond, driver):
+    """There are residuals where every matrix has full rank: gels takes that for granted, those with singular values look."""
+    batch = list(interpreter.broadcast(A.sizes[:-2], B.sizes[:-2], "linalg.lstsq"))
+    (rows, columns), k = A.sizes[-2:], B.sizes[-1]
+    has_values = driver in ("gelsd", "gelss")
+    residuals = [0]
+    if rows > columns and driver == "gels":
+        residuals = [*batch, k]
+    elif rows > columns and has_values:
+        residuals = [interpreter.current().unknown_size("_least_squares")]
+    real = real_dtype(A.dtype)
+    return (
+        A.fresh([*batch, columns, k], column_strides([*batch, sym_max(rows, columns), k])),
+        A.fresh(residuals, dtype=real),
+        A.fresh([0] if driver == "gels" else A.sizes[:-2], dtype=dt.int64),
+        A.fresh([*A.sizes[:-2], sym_min(rows, columns)] if has_values else [0], dtype=real),
+    )
 
 
 @gradient(_least_squares, "A", "B")

@@ -234,7 +234,7 @@ def tensor_split_tensor(self, tensor_indices_or_sections, dim):
 
 @facts(tensor_split_tensor)
 def tensor_split_facts(self, tensor_indices_or_sections, dim):
-    raise interpreter.DataDependent(f"[tensor_split] the elements of {tensor_indices_or_sections} are not known")
+    raise interpreter.DataDependent("tensor_split", f"the elements of {tensor_indices_or_sections} are not known")
 
 
 @rule

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from tocha.ir import dtypes as dt
 from tocha.ir import layout
+from tocha.operators.facts import Memory
 from tocha.operators.record import composite, facts, gradient, native, op, rule, view
 from tocha.operators.rules import (
     View,
@@ -796,3 +797,36 @@ def set_to_part_of_tensor(self, source, storage_offset, size, stride):
 def resize_as_(self, the_template, memory_format):
     """Gives self the template's size."""
     return self.resize_(the_template.shape, memory_format=memory_format)
+
+
+@facts(set_)
+def set_facts(self):
+    return on_memory(self, Memory(), [0], [1], 0)
+
+
+@facts(set_to_storage)
+def set_to_storage_facts(self, source):
+    n = source.nbytes() // self.element_size()
+    return on_memory(self, Memory(), [n], [1], 0)
+
+
+@facts(set_to_part_of_storage)
+def set_to_part_of_storage_facts(self, source, storage_offset, size, stride):
+    return on_memory(self, Memory(), size, stride or layout.contiguous_strides(size), storage_offset)
+
+
+@facts(set_to_tensor)
+def set_to_tensor_facts(self, source):
+    return on_memory(self, source.memory, source.sizes, source.steps, source.offset)
+
+
+@facts(set_to_part_of_tensor)
+def set_to_part_of_tensor_facts(self, source, storage_offset, size, stride):
+    return on_memory(self, source.memory, size, stride or layout.contiguous_strides(size), storage_offset)
+
+
+def on_memory(x, memory, sizes, strides, offset):
+    """x itself, put on other memory."""
+    x.memory = memory
+    x.reshape_in_place(sizes, strides, offset)
+    return x

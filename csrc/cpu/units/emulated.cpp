@@ -1,0 +1,17 @@
+// AMX on any machine, slowly: what tests of packing and loops are built with. Chosen only by its name.
+#if defined(TOCHA_EMULATED_TILES)
+#define TOCHA_ISA emulated
+#include "cpu/units/emulated_tiles.h"
+#include "cpu/units/packing.h"
+#include "cpu/units/units.h"
+
+namespace tocha::cpu {
+using namespace units;
+using HalfPacking = Packing<uint16_t, uint32_t, 32>;
+using BytePacking = Packing<uint8_t, uint32_t, 32>;
+extern const MatrixUnit kEmulatedBFloat16 = {
+    "emulated", 32, 32, 4, 2, 16, multiply_tiles<EmulatedBFloat16Tiles>, HalfPacking::pack_rows, HalfPacking::pack_words, finish};
+extern const MatrixUnit kEmulatedInt8 = {
+    "emulated", 32, 32, 4, 1, 32, multiply_tiles<EmulatedInt8Tiles>, BytePacking::pack_rows, BytePacking::pack_words, nullptr};
+}  // namespace tocha::cpu
+#endif

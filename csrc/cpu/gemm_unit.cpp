@@ -16,7 +16,6 @@ namespace {
 constexpr int64_t kPackedBytes = 768 * 1024;  // of b, for one task: stays in the second-level cache
 constexpr int64_t kSlabBytes = 16 << 20;      // of packed rows of a
 constexpr int64_t kMostBlocks = 128;          // of the depth, at a time
-constexpr int64_t kNearBlocks = 16;           // of a panel of a: stays in the first-level cache beside a panel of b
 constexpr int64_t kFewestPanels = 2;          // of columns, for a task
 constexpr int64_t kFewestRows = 64;
 constexpr int64_t kTasksPerThread = 2;
@@ -141,25 +140,13 @@ class UnitMultiplication {
         job.b_panel = (last - first) * job.b_block;
         job.sums = sums + (steps > 1 ? i * width * 4 : 0);
         job.sums_row = width * 4;
-        multiply_near(job, last - first, step > 0);
+        job.blocks = last - first;
+        job.add = step > 0;
+        multiply_in_pieces(unit_, job);
         if (step == steps - 1) finish(job, m0 + row + i, col);
       }
     }
     return true;
-  }
-
-  // One panel of rows, in pieces of the depth that stay near.
-  void multiply_near(UnitJob job, int64_t blocks, bool add) const {
-    const int64_t pieces = job.columns > unit_.columns ? ceil_div(blocks, kNearBlocks + kNearBlocks / 2) : 1;
-    const char *a = job.a, *b = job.b;
-    for (int64_t i = 0; i < pieces; ++i) {
-      const int64_t first = i * blocks / pieces;
-      job.blocks = (i + 1) * blocks / pieces - first;
-      job.a = a + first * job.a_block;
-      job.b = b + first * job.b_block;
-      job.add = add || i > 0;
-      unit_.multiply(job);
-    }
   }
 
   void finish(const UnitJob& done, int64_t row, int64_t col) const {

@@ -21,6 +21,8 @@ namespace {
 
 using Units = std::vector<const MatrixUnit*>;
 
+constexpr int64_t kMostNear = 24;  // blocks of a panel of rows, in the first-level cache beside one of columns
+
 #if defined(__x86_64__)
 bool has_wide_vectors() {
 #if defined(TOCHA_SINGLE_ISA)
@@ -97,6 +99,25 @@ Units matrix_units(DType dtype) {
 const MatrixUnit* matrix_unit(DType dtype) {
   static const MatrixUnit *bfloat16 = choose(DType::BFloat16), *int8 = choose(DType::Int8);
   return dtype == DType::BFloat16 ? bfloat16 : dtype == DType::Int8 ? int8 : nullptr;
+}
+
+void multiply_in_pieces(const MatrixUnit& unit, UnitJob job) {
+  const int64_t blocks = job.blocks, pieces = job.columns > unit.columns ? (blocks + kMostNear - 1) / kMostNear : 1;
+  const char *a = job.a, *b = job.b;
+  const int64_t *a_at = job.a_at, *b_at = job.b_at;
+  for (int64_t i = 0; i < pieces; ++i) {
+    const int64_t first = i * blocks / pieces;
+    job.blocks = (i + 1) * blocks / pieces - first;
+    if (a_at) {
+      job.a_at = a_at + first;
+      job.b_at = b_at + first;
+    } else {
+      job.a = a + first * job.a_block;
+      job.b = b + first * job.b_block;
+    }
+    unit.multiply(job);
+    job.add = true;
+  }
 }
 
 void pack_panels(const MatrixUnit& unit, const void* b, int64_t b_k, int64_t b_col, int64_t k, int64_t n, char* out) {

@@ -59,6 +59,10 @@ struct MatrixUnit {
   // out_panel bytes apart.
   void (*pack_words)(const void* b, int64_t b_k, int64_t b_col, int64_t k, int64_t n, char* out, int64_t out_row,
                      int64_t out_panel);
+  // One row of n words from k rows, at most depth() of them, each with its columns side by side.
+  void (*zip)(const void* const* rows, int64_t k, int64_t n, char* out, int64_t out_panel);
+  // Every step-th of the elements from `from` on, n of them.
+  void (*copy_row)(const void* from, int64_t step, int64_t n, void* to);
   void (*finish)(const UnitFinish& job);  // null for integers
 
   int64_t depth() const { return word / item; }                // of a word
@@ -72,6 +76,9 @@ struct MatrixUnit {
 const MatrixUnit* matrix_unit(DType dtype);
 // All that this processor has for a dtype, best first.
 std::vector<const MatrixUnit*> matrix_units(DType dtype);
+
+// The same in pieces of the depth, so that a panel of rows stays in the first-level cache while it meets the columns.
+void multiply_in_pieces(const MatrixUnit& unit, UnitJob job);
 
 // b as packed panels, each [rows of words][columns], filled up with zeros: the form that UnitJob reads with
 // b_row = panel_row(), b_block = block_words() * b_row and b_panel = blocks * b_block.

@@ -51,9 +51,7 @@ TOCHA_ISA_END
 
 namespace tocha::cpu {
 using namespace units;
-extern const MatrixUnit kAmxBFloat16 = {
-    "amx", 32, 32, 4, 2, 16, multiply_tiles<BFloat16Tiles>, HalfPacking::pack_rows, HalfPacking::pack_words, finish};
-extern const MatrixUnit kAmxInt8 = {
-    "amx", 32, 32, 4, 1, 32, multiply_tiles<Int8Tiles>, BytePacking::pack_rows, BytePacking::pack_words, nullptr};
+extern const MatrixUnit kAmxBFloat16 = unit_of<HalfPacking>("amx", 32, 16, multiply_tiles<BFloat16Tiles>, finish);
+extern const MatrixUnit kAmxInt8 = unit_of<BytePacking>("amx", 32, 32, multiply_tiles<Int8Tiles>, nullptr);
 }  // namespace tocha::cpu
 #endif

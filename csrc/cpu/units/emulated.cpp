@@ -9,9 +9,9 @@ namespace tocha::cpu {
 using namespace units;
 using HalfPacking = Packing<uint16_t, uint32_t, 32>;
 using BytePacking = Packing<uint8_t, uint32_t, 32>;
-extern const MatrixUnit kEmulatedBFloat16 = {
-    "emulated", 32, 32, 4, 2, 16, multiply_tiles<EmulatedBFloat16Tiles>, HalfPacking::pack_rows, HalfPacking::pack_words, finish};
-extern const MatrixUnit kEmulatedInt8 = {
-    "emulated", 32, 32, 4, 1, 32, multiply_tiles<EmulatedInt8Tiles>, BytePacking::pack_rows, BytePacking::pack_words, nullptr};
+extern const MatrixUnit kEmulatedBFloat16 =
+    unit_of<HalfPacking>("emulated", 32, 16, multiply_tiles<EmulatedBFloat16Tiles>, finish);
+extern const MatrixUnit kEmulatedInt8 =
+    unit_of<BytePacking>("emulated", 32, 32, multiply_tiles<EmulatedInt8Tiles>, nullptr);
 }  // namespace tocha::cpu
 #endif

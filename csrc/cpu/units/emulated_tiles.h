@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <cstring>
+#include <memory>
 
 #include "core/half.h"
 #include "cpu/units/tiles.h"
@@ -18,8 +19,8 @@ struct EmulatedTiles {
     alignas(64) uint32_t tiles[8][kTileRows][kTileBytes / 4];
   };
   static State& state() {
-    thread_local State s;
-    return s;
+    thread_local const std::unique_ptr<State> s = std::make_unique<State>();  // too large for a module's own thread memory
+    return *s;
   }
   static int rows(int t) { return state().configured ? state().config.rows[t] : 0; }
 

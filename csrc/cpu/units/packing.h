@@ -38,9 +38,19 @@ inline void store_first(T* p, Vec<T> v, int64_t count) {
 #endif
 }
 
+template <class P>
+constexpr cpu::MatrixUnit unit_of(const char* name, int64_t rows, int64_t speed, void (*multiply)(const cpu::UnitJob&),
+                                  void (*finish)(const cpu::UnitFinish&)) {
+  return {name,     rows,         P::kWidth,     sizeof(typename P::Word), sizeof(typename P::Element), speed,
+          multiply, P::pack_rows, P::pack_words, P::zip,                   P::copy_row,                 finish};
+}
+
 // Words of type W that hold elements of type E, in panels of kColumns columns.
 template <class E, class W, int kColumns>
 struct Packing {
+  using Element = E;
+  using Word = W;
+  static constexpr int64_t kWidth = kColumns;
   static constexpr int kDepth = sizeof(W) / sizeof(E);
   static constexpr int kWords = kLanes<W>;
   static constexpr int64_t kBlockWords = cpu::kBlockBytes / sizeof(W);
@@ -73,7 +83,7 @@ struct Packing {
   }
 
   // One row of words from at most kDepth rows with the columns side by side.
-  static void row_of_words(const E* b, int64_t b_k, int64_t k, int64_t n, char* out, int64_t out_panel) {
+  static void zip(const void* const* rows, int64_t k, int64_t n, char* out, int64_t out_panel) {
     for (int64_t panel = 0; panel < n; panel += kColumns, out += out_panel) {
       const int64_t width = least(kColumns, n - panel);
       for (int64_t j = 0; j < width; j += kLanes<E>) {
@@ -81,8 +91,12 @@ struct Packing {
         Vec<E> v[kDepth];
 #pragma GCC unroll 8
         for (int i = 0; i < kDepth; ++i) {
-          const E* row = b + i * b_k + panel + j;
-          v[i] = i >= k ? Vec<E>{} : count == kLanes<E> ? load<E>(row) : load_first<E>(row, count);
+          if (i >= k) {
+            v[i] = Vec<E>{};
+          } else {
+            const E* row = static_cast<const E*>(rows[i]) + panel + j;
+            v[i] = count == kLanes<E> ? load<E>(row) : load_first<E>(row, count);
+          }
         }
         interleave(v);
         W* to = reinterpret_cast<W*>(out) + j;
@@ -96,6 +110,29 @@ struct Packing {
         }
       }
     }
+  }
+  static void zip_rows(const E* b, int64_t b_k, int64_t k, int64_t n, char* out, int64_t out_panel) {
+    const void* rows[kDepth];
+    for (int64_t i = 0; i < k; ++i) rows[i] = b + i * b_k;
+    zip(rows, k, n, out, out_panel);
+  }
+
+  // Every step-th element of a row.
+  static void copy_row(const void* from, int64_t step, int64_t n, void* to) {
+    const E* in = static_cast<const E*>(from);
+    E* out = static_cast<E*>(to);
+    if (step == 1) {
+      std::memcpy(out, in, static_cast<size_t>(n) * sizeof(E));
+      return;
+    }
+    int64_t i = 0;
+    if (step == 2) {
+      constexpr auto lanes = std::make_index_sequence<kLanes<E>>{};
+      for (; i + kLanes<E> < n; i += kLanes<E>) {  // the last element is read alone: there may be none behind it
+        store<E>(out + i, gemm::every_other<E, false>(load<E>(in + 2 * i), load<E>(in + 2 * i + kLanes<E>), lanes));
+      }
+    }
+    for (; i < n; ++i) out[i] = in[i * step];
   }
 
   // Columns with the depth side by side: words are turned around in squares. At most kWords columns.
@@ -133,7 +170,7 @@ struct Packing {
     for (int64_t k0 = 0; k0 < k; k0 += kDepth, b += kDepth * b_k, out += out_row) {
       const int64_t depth = least(kDepth, k - k0);
       if (b_col == 1) {
-        row_of_words(b, b_k, depth, n, out, out_panel);
+        zip_rows(b, b_k, depth, n, out, out_panel);
       } else {
         for (int64_t j = 0; j < n; ++j) {
           const W w = word(b + j * b_col, b_k, depth);
@@ -151,7 +188,8 @@ struct Packing {
       const int64_t count = least(kColumns, rows - r);
       if (k < kBlockDepth || count < kColumns) std::memset(words, 0, sizeof(words));
       for (int64_t k0 = 0; k0 < k; k0 += kDepth) {
-        row_of_words(a + r + k0 * a_k, a_k, least(kDepth, k - k0), count, reinterpret_cast<char*>(words) + k0 / kDepth * width, 0);
+        zip_rows(a + r + k0 * a_k, a_k, least(kDepth, k - k0), count,
+                 reinterpret_cast<char*>(words) + k0 / kDepth * width, 0);
       }
       for (int64_t i = 0; i < count; i += kWords) {
         const int64_t height = least(kWords, count - i);
@@ -238,6 +276,23 @@ inline void finish_along_rows(const cpu::UnitFinish& job) {
   }
 }
 
+// Every other element of c, 16 of them to a vector; those between are left as they are.
+#if defined(__AVX512BF16__)
+inline void finish_every_other(const cpu::UnitFinish& job) {
+  const BFloat16* bias = static_cast<const BFloat16*>(job.bias);
+  for (int64_t i = 0; i < job.rows; ++i) {
+    uint16_t* c = static_cast<uint16_t*>(job.c) + i * job.c_row;
+    const float start = bias ? static_cast<float>(bias[i]) : 0.0f;
+    for (int64_t j = 0; j < job.columns; j += kFloats) {
+      const int64_t count = least(kFloats, job.columns - j);
+      const Vec<float> v = load<float>(job.sums + i * job.sums_row + j) * gemm::broadcast(job.alpha) + gemm::broadcast(start);
+      const __m512i wide = _mm512_cvtepu16_epi32((__m256i)_mm512_cvtneps_pbh((__m512)v));
+      _mm512_mask_storeu_epi16(c + 2 * j, static_cast<__mmask32>(0x55555555u & ((uint64_t{1} << 2 * count) - 1)), wide);
+    }
+  }
+}
+#endif
+
 // c with its columns side by side.
 inline void finish_along_columns(const cpu::UnitFinish& job) {
   const BFloat16* bias = static_cast<const BFloat16*>(job.bias);
@@ -268,6 +323,9 @@ inline void finish_along_columns(const cpu::UnitFinish& job) {
 inline void finish(const cpu::UnitFinish& job) {
   if (job.c_col == 1) return finish_along_rows(job);
   if (job.c_row == 1) return finish_along_columns(job);
+#if defined(__AVX512BF16__)
+  if (job.c_col == 2 && job.beta == 0 && (!job.bias || job.bias_by_row)) return finish_every_other(job);
+#endif
   const BFloat16* bias = static_cast<const BFloat16*>(job.bias);
   for (int64_t i = 0; i < job.rows; ++i) {
     for (int64_t j = 0; j < job.columns; ++j) {

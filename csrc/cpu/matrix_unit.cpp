@@ -3,7 +3,6 @@
 
 #include <cstdlib>
 #include <cstring>
-#include <vector>
 
 #include "core/isa.h"
 #include "cpu/units/units.h"
@@ -61,6 +60,7 @@ Units units_for(DType dtype) {
   if (!vectors) return found;
   if (tiles && system_saves_tiles() && may_use_tiles())
     found.push_back(dtype == DType::Int8 ? &kAmxInt8 : &kAmxBFloat16);
+  found.push_back(dtype == DType::Int8 ? &kAvx512Int8 : &kAvx512BFloat16);
   return found;
 }
 #elif defined(__aarch64__) && defined(__linux__)
@@ -68,6 +68,9 @@ Units units_for(DType dtype) {
   Units found;
   const unsigned long caps = getauxval(AT_HWCAP), caps2 = getauxval(AT_HWCAP2);
   constexpr unsigned long dot = 1ul << 20, int8_products = 1ul << 13, bfloat16_products = 1ul << 14;
+  if (dtype == DType::BFloat16 && (caps2 & bfloat16_products)) found.push_back(&kNeonBFloat16);
+  if (dtype == DType::Int8 && (caps2 & int8_products)) found.push_back(&kNeonInt8);
+  if (dtype == DType::Int8 && (caps & dot)) found.push_back(&kNeonDotInt8);
   return found;
 }
 #else

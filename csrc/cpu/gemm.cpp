@@ -185,6 +185,10 @@ void gemm(DType dtype, int64_t m, int64_t n, int64_t k, Scalar alpha, MatrixRef 
   if (!multiply({dtype, m, n, k, alpha, a, b, beta, c, conj_a, conj_b, bias})) throw std::bad_alloc();
 }
 
+void gemm_int32(DType dtype, int64_t m, int64_t n, int64_t k, MatrixRef a, MatrixRef b, MatrixRef c) {
+  if (!multiply({dtype, m, n, k, 1, a, b, 0, c, false, false, nullptr, DType::Int32})) throw std::bad_alloc();
+}
+
 void gemm_batched(DType dtype, int64_t batch, int64_t m, int64_t n, int64_t k, Scalar alpha, MatrixRef a,
                   int64_t a_batch, MatrixRef b, int64_t b_batch, Scalar beta, MatrixRef c, int64_t c_batch, bool conj_a,
                   bool conj_b, const void* bias) {

@@ -286,7 +286,7 @@ inline void finish_every_other(const cpu::UnitFinish& job) {
     for (int64_t j = 0; j < job.columns; j += kFloats) {
       const int64_t count = least(kFloats, job.columns - j);
       const Vec<float> v = load<float>(job.sums + i * job.sums_row + j) * gemm::broadcast(job.alpha) + gemm::broadcast(start);
-      const __m512i wide = _mm512_cvtepu16_epi32((__m256i)_mm512_cvtneps_pbh((__m512)v));
+      const __m512i wide = _mm512_maskz_cvtepu16_epi32(0xffff, (__m256i)_mm512_cvtneps_pbh((__m512)v));
       _mm512_mask_storeu_epi16(c + 2 * j, static_cast<__mmask32>(0x55555555u & ((uint64_t{1} << 2 * count) - 1)), wide);
     }
   }

@@ -63,12 +63,12 @@ class Forward {
     std::fill(sum, sum + rows, T(0));
     for (int64_t column = 0; column < end; column += kColumns) {
       const int64_t width = t.tile_width(column, end, nr);
-      cpu::multiply<T>(rows, query.data, query.row, 1, keys_.columns(column, width), scores_, kStride, 1,
-                       0);
+      cpu::multiply<T>(rows, query.data, query.row, 1, keys_.columns(column, width), scores_, kStride, 1, 0);
       for (int64_t r = 0; r < rows; ++r) {
         T* s = scores_ + r * kStride;
         const int64_t n = t.allowed(first + r, column, width);
-        T factor = loops<T>().exponentials(s, n, static_cast<T>(t.scale), bias_.row(first + r, column, n), &max[r], &sum[r]);
+        T factor =
+            loops<T>().exponentials(s, n, static_cast<T>(t.scale), bias_.row(first + r, column, n), &max[r], &sum[r]);
         std::fill(s + n, s + width, T(0));
         if (column && factor != T(1)) loops<T>().scale(out.data + r * out.row, t.v.cols, factor);
       }

@@ -258,8 +258,7 @@ void backward(const Task& t, const Tensor& grad, const Tensor& out, const Tensor
   if (to.for_query || to.for_mask)
     pieces(L, t.tile_rows, [&](Part& part, int64_t row, int64_t end) { part.run(row, end, 0, S, true, false); });
   if (to.for_key || to.for_value)
-    pieces(S, kColumns,
-           [&](Part& part, int64_t column, int64_t end) { part.run(0, L, column, end, false, true); });
+    pieces(S, kColumns, [&](Part& part, int64_t column, int64_t end) { part.run(0, L, column, end, false, true); });
 }
 
 }  // namespace tocha::native::attention

@@ -1,5 +1,5 @@
-// Attention in bfloat16 on a matrix unit. Tiles of scores are summed up in float, as everything is that is done to them;
-// they are rounded where they are an operand again: probabilities, and the gradients of scores.
+// Attention in bfloat16 on a matrix unit. Tiles of scores are summed up in float, as everything is that is done to
+// them; they are rounded where they are an operand again: probabilities, and the gradients of scores.
 #include "cpu/attention_unit.h"
 
 #include <cmath>
@@ -48,8 +48,8 @@ class Products {
   Lines packed_lines(const char* a, int64_t a_row, int64_t a_k, int64_t rows, int64_t depth, char* room) const {
     const int64_t block = unit_.rows * kBlockBytes, panel = unit_.blocks(depth) * block;
     for (int64_t i = 0; i < rows; i += unit_.rows) {
-      unit_.pack_rows(a + i * a_row * kItem, a_row, a_k, std::min(unit_.rows, rows - i), depth, room + i / unit_.rows * panel,
-                      kBlockBytes, block);
+      unit_.pack_rows(a + i * a_row * kItem, a_row, a_k, std::min(unit_.rows, rows - i), depth,
+                      room + i / unit_.rows * panel, kBlockBytes, block);
     }
     return {room, kBlockBytes, panel, block};
   }
@@ -63,8 +63,8 @@ class Products {
 
   // sums[rows, columns] (+)= a @ b, where b's columns from `column` on (a whole panel's first) and blocks of its depth
   // from `block` on count.
-  void multiply(int64_t rows, int64_t columns, int64_t depth, const Lines& a, const Words& b, int64_t block, int64_t column,
-                float* sums, int64_t sums_row, bool add) const {
+  void multiply(int64_t rows, int64_t columns, int64_t depth, const Lines& a, const Words& b, int64_t block,
+                int64_t column, float* sums, int64_t sums_row, bool add) const {
     UnitJob job{};
     job.rows = rows;
     job.columns = columns;
@@ -155,8 +155,8 @@ class UnitForward {
       for (int64_t r = 0; r < rows; ++r) {
         float* s = scores_ + r * kStride;
         const int64_t n = t.allowed(first + r, column, width);
-        const float factor = loops<float>().exponentials(s, n, static_cast<float>(t.scale), bias_.row(first + r, column, n),
-                                                         &max[r], &sum[r]);
+        const float factor = loops<float>().exponentials(s, n, static_cast<float>(t.scale),
+                                                         bias_.row(first + r, column, n), &max[r], &sum[r]);
         std::fill(s + n, s + products_.wide(width), 0.0f);
         if (column && factor != 1) loops<float>().scale(sums_ + r * wide, wide, factor);
       }
@@ -276,7 +276,8 @@ class UnitBackward {
 
  private:
   // sums[depth of the operand, columns] += operand's rows of a tile @ the tile.
-  void add_across(int64_t first, int64_t rows, int64_t width, const float* tile, const Lines& operand, int64_t depth, float* sums) {
+  void add_across(int64_t first, int64_t rows, int64_t width, const float* tile, const Lines& operand, int64_t depth,
+                  float* sums) {
     products_.round(rows, products_.wide(width), tile, kStride, rounded_, kRoundedRow / kItem, 1, 1);
     add_rounded(first, rows, width, operand, depth, sums);
   }
@@ -286,7 +287,8 @@ class UnitBackward {
     a.data += first / unit().block_depth() * a.block;
     products_.multiply(depth, width, rows, a, words, 0, 0, sums, kColumns, true);
   }
-  void finish_across(const Tensor& to, int64_t depth, int64_t first, int64_t columns, const float* sums, float factor) const {
+  void finish_across(const Tensor& to, int64_t depth, int64_t first, int64_t columns, const float* sums,
+                     float factor) const {
     const Matrices m(to);
     products_.round(depth, columns, sums, kColumns, m.at(head_) + first * m.row * kItem, m.col, m.row, factor);
   }
@@ -323,7 +325,8 @@ class UnitBackward {
   Bias<float> bias_;
   int64_t head_ = 0;
   char *query_room_ = nullptr, *grad_room_ = nullptr, *query_turned_ = nullptr, *grad_turned_ = nullptr;
-  char *keys_across_ = nullptr, *values_across_ = nullptr, *key_panels_ = nullptr, *rounded_ = nullptr, *words_room_ = nullptr;
+  char *keys_across_ = nullptr, *values_across_ = nullptr, *key_panels_ = nullptr, *rounded_ = nullptr,
+       *words_room_ = nullptr;
   float *out_row_ = nullptr, *grad_row_ = nullptr, *delta_ = nullptr, *scores_ = nullptr, *slopes_ = nullptr;
   float *to_query_ = nullptr, *to_key_ = nullptr, *to_value_ = nullptr;
   Lines queries_, grads_, query_operand_, grad_operand_;

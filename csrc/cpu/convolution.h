@@ -100,7 +100,7 @@ bool unit_serves(const Spreading& s);  // as correlations
 void correlate_unit(const Correlation& c);
 bool unit_serves(const WeightGradient& w);
 [[nodiscard]] bool weight_gradient_unit(const WeightGradient& w);  // false where the input has infinities
-bool spreads_well(const Spreading& s);  // few pixels: better than as correlations
+bool spreads_well(const Spreading& s);                             // few pixels: better than as correlations
 void spread(const Spreading& s);
 bool lines_serve(const Spreading& s);  // with strides
 void spread_lines(const Spreading& s);

@@ -4,8 +4,8 @@
 //
 //   position of (row y, column x) = y * pitch + x
 //
-// Results are computed for all positions, those between the rows too, which are dropped. The zeros to the right of a row
-// are those to the left of the next.
+// Results are computed for all positions, those between the rows too, which are dropped. The zeros to the right of a
+// row are those to the left of the next.
 #pragma once
 
 #include <algorithm>
@@ -137,7 +137,8 @@ inline void stage_planes(const MatrixUnit& unit, const FlatPlan& plan, const Fla
   const FlatPlan::Columns columns = plan.columns(phase);
   const int64_t rest = plan.pitch() - columns.zeros - columns.count;
   auto clear = [&](char* p, int64_t n) { std::memset(p, 0, static_cast<size_t>(n * item)); };
-  const char* image = in.data + (b.image * in.batch_stride + first * in.channel_stride + columns.first * in.stride[2]) * item;
+  const char* image =
+      in.data + (b.image * in.batch_stride + first * in.channel_stride + columns.first * in.stride[2]) * item;
   for (int64_t c = 0; c < channels; ++c, image += in.channel_stride * item, out += plane * item) {
     int64_t end = 0;
     plan.for_rows(b, phase, [&](int64_t at, int64_t z, int64_t y) {

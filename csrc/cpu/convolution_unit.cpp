@@ -80,7 +80,8 @@ class UnitCorrelator {
       for (int64_t t = 0; t < (pairs_ ? 1 : taps_); ++t) {
         a_at_.push_back(static_cast<int64_t>(a_at_.size()) * a_block);
         b_at_.push_back(pairs_ ? block * block_row
-                               : (plan_.phase_of(t) * source_blocks_ + block) * block_row + plan_.shift_of(t) * unit_.word);
+                               : (plan_.phase_of(t) * source_blocks_ + block) * block_row +
+                                     plan_.shift_of(t) * unit_.word);
       }
     }
   }
@@ -100,8 +101,8 @@ class UnitCorrelator {
     char* out = panel_at(group, panel);
     if (pairs_) return pack_pairs(group, first, rows, out);
     if (taps_ == 1) {
-      return unit_.pack_rows(weight_at(group, first, 0) + c_.taps[0].weight * unit_.item, c_.weight_row, c_.weight_channel,
-                             rows, c_.channels, out, kBlockBytes, unit_.rows * kBlockBytes);
+      return unit_.pack_rows(weight_at(group, first, 0) + c_.taps[0].weight * unit_.item, c_.weight_row,
+                             c_.weight_channel, rows, c_.channels, out, kBlockBytes, unit_.rows * kBlockBytes);
     }
     // Elements lie along the taps, or along rows and taps; those become rows with channels side by side.
     const bool along_rows = c_.weight_row < c_.weight_channel;
@@ -112,8 +113,8 @@ class UnitCorrelator {
       const int64_t channel = block * unit_.block_depth();
       const int64_t channels = std::min(unit_.block_depth(), c_.channels - channel);
       for (int64_t r = 0; r < rows; r += at_once) {
-        unit_.pack_rows(weight_at(group, first + r, channel), 1, c_.weight_channel, at_once * all_taps, channels, turned,
-                        kBlockBytes, 0);
+        unit_.pack_rows(weight_at(group, first + r, channel), 1, c_.weight_channel, at_once * all_taps, channels,
+                        turned, kBlockBytes, 0);
         for (int64_t i = 0; i < at_once; ++i) {
           for (int64_t t = 0; t < taps_; ++t) {
             std::memcpy(out + ((block * taps_ + t) * unit_.rows + r + i) * kBlockBytes,
@@ -168,7 +169,8 @@ class UnitCorrelator {
         const int64_t channels = std::min(at_once, c_.channels - c);
         stage_planes(unit_, plan_, b, phase, c_.in, c_.step[2], first + c, channels, planes, plane);
         unit_.pack_words(planes, plane, 1, channels, plan_.staged(),
-                         words + (phase * source_blocks_ + c / at_once) * unit_.block_words() * row_, row_, unit_.panel_row());
+                         words + (phase * source_blocks_ + c / at_once) * unit_.block_words() * row_, row_,
+                         unit_.panel_row());
       }
     }
     return true;
@@ -178,12 +180,15 @@ class UnitCorrelator {
   void stage_pixels(const FlatPlan::Block& b, int64_t phase, int64_t first, char* words) const {
     const FlatPlan::Columns columns = plan_.columns(phase);
     const int64_t word_rows = ceil_div(c_.channels, unit_.depth());
-    for (int64_t i = 0; i < word_rows; ++i) std::memset(words + i * row_, 0, static_cast<size_t>(plan_.staged() * unit_.word));
-    const char* image = c_.in.data + (b.image * c_.in.batch_stride + first + columns.first * c_.in.stride[2]) * unit_.item;
+    for (int64_t i = 0; i < word_rows; ++i)
+      std::memset(words + i * row_, 0, static_cast<size_t>(plan_.staged() * unit_.word));
+    const char* image =
+        c_.in.data + (b.image * c_.in.batch_stride + first + columns.first * c_.in.stride[2]) * unit_.item;
     plan_.for_rows(b, phase, [&](int64_t at, int64_t z, int64_t y) {
       if (z < 0 || columns.count == 0) return;
-      unit_.pack_words(image + (z * c_.in.stride[0] + y * c_.in.stride[1]) * unit_.item, 1, c_.step[2] * c_.in.stride[2],
-                       c_.channels, columns.count, words + (at + columns.zeros) * unit_.word, row_, unit_.panel_row());
+      unit_.pack_words(image + (z * c_.in.stride[0] + y * c_.in.stride[1]) * unit_.item, 1,
+                       c_.step[2] * c_.in.stride[2], c_.channels, columns.count,
+                       words + (at + columns.zeros) * unit_.word, row_, unit_.panel_row());
     });
   }
 
@@ -267,8 +272,8 @@ class UnitCorrelator {
       if (begin >= end) continue;
       job.columns = end - begin;
       job.sums = sums + begin - q;
-      job.c = f.data + (b.image * f.batch_stride + first * f.channel_stride + b.z * f.stride[0] + (b.y + y) * f.stride[1] +
-                        (begin - y * plan_.pitch()) * f.stride[2]) *
+      job.c = f.data + (b.image * f.batch_stride + first * f.channel_stride + b.z * f.stride[0] +
+                        (b.y + y) * f.stride[1] + (begin - y * plan_.pitch()) * f.stride[2]) *
                            unit_.item;
       unit_.finish(job);
     }

@@ -1,6 +1,6 @@
 // The gradient of a convolution for its weight on a matrix unit: for each tap, the flat picture's planes [channels,
-// positions], shifted, times the gradient's words [positions, rows] (see convolution_flat.h). Positions between the rows
-// of the picture have gradients of zero; what they meet must be finite for that to count for nothing.
+// positions], shifted, times the gradient's words [positions, rows] (see convolution_flat.h). Positions between the
+// rows of the picture have gradients of zero; what they meet must be finite for that to count for nothing.
 //
 // Some blocks of rows are staged at a time, then the threads share out the sums, which are kept in float.
 #include <atomic>
@@ -12,8 +12,8 @@
 namespace tocha::cpu {
 namespace {
 
-constexpr int64_t kBlockPositions = 4096;        // of a block's rows
-constexpr int64_t kStagedBytes = 8 << 20;        // of all blocks at a time
+constexpr int64_t kBlockPositions = 4096;  // of a block's rows
+constexpr int64_t kStagedBytes = 8 << 20;  // of all blocks at a time
 
 bool has_infinities(const char* plane, int64_t n) {
   const uint16_t* bits = reinterpret_cast<const uint16_t*>(plane);
@@ -66,15 +66,19 @@ class UnitWeightSum {
       for (int64_t i = begin; i < end; ++i) {
         if (i >= planes) {
           const int64_t block = (i - planes) / row_panels_;
-          stage_gradient(group, plan_.block(first + block), (i - planes) % row_panels_, words_.get() + block * words_bytes_);
+          stage_gradient(group, plan_.block(first + block), (i - planes) % row_panels_,
+                         words_.get() + block * words_bytes_);
           continue;
         }
-        const int64_t block = i / shares / plan_.phases(), phase = i / shares % plan_.phases(), c = i % shares * at_once;
+        const int64_t block = i / shares / plan_.phases(), phase = i / shares % plan_.phases(),
+                      c = i % shares * at_once;
         const int64_t channels = std::min(at_once, w_.channels - c);
         char* out = planes_.get() + block * planes_bytes_ + (phase * w_.channels + c) * plane_ * unit_.item;
-        stage_planes(unit_, plan_, plan_.block(first + block), phase, w_.in, w_.step[2], group * w_.channels + c, channels, out, plane_);
+        stage_planes(unit_, plan_, plan_.block(first + block), phase, w_.in, w_.step[2], group * w_.channels + c,
+                     channels, out, plane_);
         for (int64_t j = 0; j < channels; ++j) {
-          if (has_infinities(out + j * plane_ * unit_.item, plan_.staged())) infinite_.store(true, std::memory_order_relaxed);
+          if (has_infinities(out + j * plane_ * unit_.item, plan_.staged()))
+            infinite_.store(true, std::memory_order_relaxed);
         }
       }
     });
@@ -88,9 +92,12 @@ class UnitWeightSum {
     const Field& f = w_.grad;
     std::memset(flat, 0, static_cast<size_t>(rows * depth_ * unit_.item));
     for (int64_t r = 0; r < rows; ++r) {
-      const char* from = f.data + (b.image * f.batch_stride + (group * w_.rows + first + r) * f.channel_stride + b.z * f.stride[0] + b.y * f.stride[1]) * unit_.item;
+      const char* from = f.data + (b.image * f.batch_stride + (group * w_.rows + first + r) * f.channel_stride +
+                                   b.z * f.stride[0] + b.y * f.stride[1]) *
+                                      unit_.item;
       for (int64_t y = 0; y < b.rows; ++y) {
-        unit_.copy_row(from + y * f.stride[1] * unit_.item, f.stride[2], f.size[2], flat + (r * depth_ + y * plan_.pitch()) * unit_.item);
+        unit_.copy_row(from + y * f.stride[1] * unit_.item, f.stride[2], f.size[2],
+                       flat + (r * depth_ + y * plan_.pitch()) * unit_.item);
       }
     }
     pack_panels(unit_, flat, 1, depth_, depth_, rows, words + panel * packed_panel_bytes(unit_, depth_));
@@ -109,7 +116,8 @@ class UnitWeightSum {
         job.a_row = plane_ * unit_.item;
         job.b_row = unit_.panel_row();
         job.b_block = unit_.block_words() * job.b_row;
-        job.sums = reinterpret_cast<char*>(sums_.get() + (panel * unit_.rows * taps_ + t) * width_ + column * unit_.columns);
+        job.sums =
+            reinterpret_cast<char*>(sums_.get() + (panel * unit_.rows * taps_ + t) * width_ + column * unit_.columns);
         job.sums_row = taps_ * width_ * 4;
         for (int64_t block = 0; block < count; ++block) {
           job.a = planes_.get() + block * planes_bytes_ +
@@ -143,8 +151,8 @@ class UnitWeightSum {
   const int64_t taps_;
   FlatPlan plan_;
   const int64_t row_panels_, width_;
-  int64_t depth_ = 0;                            // of the sums of a block: positions, in whole blocks
-  int64_t plane_ = 0;                            // elements of a staged plane
+  int64_t depth_ = 0;                           // of the sums of a block: positions, in whole blocks
+  int64_t plane_ = 0;                           // elements of a staged plane
   int64_t planes_bytes_ = 0, words_bytes_ = 0;  // of a block
   Memory<char> planes_, words_;
   Memory<float> sums_;

@@ -31,8 +31,8 @@ constexpr int64_t kWorkPerThread = 64 * 64 * 32;
 // The same product with every matrix transposed; without the bias.
 inline Problem transposed(const Problem& p) {
   auto flip = [](MatrixRef r) { return MatrixRef{r.data, r.col_stride, r.row_stride}; };
-  return {p.dtype, p.n, p.m, p.k, p.alpha, flip(p.b), flip(p.a), p.beta, flip(p.c), p.conj_b, p.conj_a,
-          nullptr, p.c_dtype};
+  return {p.dtype, p.n,       p.m,      p.k,      p.alpha, flip(p.b), flip(p.a),
+          p.beta,  flip(p.c), p.conj_b, p.conj_a, nullptr, p.c_dtype};
 }
 
 inline char* element(MatrixRef r, int64_t row, int64_t col, int64_t itemsize) {

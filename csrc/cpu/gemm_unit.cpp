@@ -1,8 +1,8 @@
 // Matrix multiplication on a matrix unit: blocks for the caches, packing, and threads.
 //
-// Tasks are blocks of columns (and of rows, where there are few columns). Each packs its part of b for itself, so that it
-// lies in its core's cache, and meets all rows of a with it. Rows of a are read where they lie if their depth is side by
-// side and fills blocks; otherwise they are packed beforehand, once for all.
+// Tasks are blocks of columns (and of rows, where there are few columns). Each packs its part of b for itself, so that
+// it lies in its core's cache, and meets all rows of a with it. Rows of a are read where they lie if their depth is
+// side by side and fills blocks; otherwise they are packed beforehand, once for all.
 #include <atomic>
 
 #include "core/parallel.h"
@@ -28,7 +28,11 @@ bool fills_blocks(const MatrixUnit& unit, MatrixRef a, int64_t k) {
 // interleaving rows, and turning elements around more still.
 int64_t packing_cost(const MatrixUnit& unit, const Problem& p) {
   const int64_t b = p.k * p.n * (p.b.col_stride == 1 ? 1 : p.b.row_stride == 1 ? 3 : 16);
-  const int64_t a = fills_blocks(unit, p.a, p.k) ? 0 : p.m * p.k * (p.a.col_stride == 1 ? 1 : p.a.row_stride == 1 ? 4 : 16);
+  const int64_t a = fills_blocks(unit, p.a, p.k) ? 0
+                                                 : p.m * p.k *
+                                                       (p.a.col_stride == 1   ? 1
+                                                        : p.a.row_stride == 1 ? 4
+                                                                              : 16);
   const int64_t c = p.m * p.n * (p.c.col_stride == 1 ? 0 : p.c.row_stride == 1 ? 4 : 16);
   return a + b + c;
 }
@@ -40,7 +44,8 @@ class UnitMultiplication {
 
   bool run() {
     const int64_t row_bytes = unit_.blocks(p_.k) * kBlockBytes;
-    const int64_t slab = a_direct_ ? p_.m : std::max<int64_t>(unit_.rows * 16, kSlabBytes / row_bytes / unit_.rows * unit_.rows);
+    const int64_t slab =
+        a_direct_ ? p_.m : std::max<int64_t>(unit_.rows * 16, kSlabBytes / row_bytes / unit_.rows * unit_.rows);
     for (int64_t m0 = 0; m0 < p_.m; m0 += slab) {
       if (!run_slab(m0, std::min(slab, p_.m - m0))) return false;
     }
@@ -70,7 +75,9 @@ class UnitMultiplication {
   }
 
   int64_t threads(int64_t rows) const {
-    return in_parallel_region() ? 1 : std::clamp<int64_t>(rows * p_.n * p_.k / (kWorkPerThread * unit_.speed), 1, num_threads());
+    return in_parallel_region()
+               ? 1
+               : std::clamp<int64_t>(rows * p_.n * p_.k / (kWorkPerThread * unit_.speed), 1, num_threads());
   }
 
   // Panels [block][row], one behind the other.
@@ -85,8 +92,8 @@ class UnitMultiplication {
     parallel_for(panels, ceil_div(panels, threads(rows) * kTasksPerThread), [&](int64_t begin, int64_t end) {
       for (int64_t i = begin; i < end; ++i) {
         const int64_t first = i * unit_.rows;
-        unit_.pack_rows(at(p_.a, m0 + first, 0), p_.a.row_stride, p_.a.col_stride, std::min(unit_.rows, rows - first), p_.k,
-                        packed + i * a.panel, a.row, a.block);
+        unit_.pack_rows(at(p_.a, m0 + first, 0), p_.a.row_stride, p_.a.col_stride, std::min(unit_.rows, rows - first),
+                        p_.k, packed + i * a.panel, a.row, a.block);
       }
     });
     return true;
@@ -119,13 +126,16 @@ class UnitMultiplication {
     const int64_t blocks = unit_.blocks(p_.k), steps = ceil_div(blocks, kMostBlocks);
     const int64_t width = ceil_div(cols, unit_.columns) * unit_.columns;
     const int64_t step_depth = ceil_div(blocks, steps) * unit_.block_depth();
-    char* b = static_cast<char*>(work_buffer(Purpose::packed_b, width / unit_.columns * packed_panel_bytes(unit_, step_depth)));
+    char* b = static_cast<char*>(
+        work_buffer(Purpose::packed_b, width / unit_.columns * packed_panel_bytes(unit_, step_depth)));
     // Sums of one panel of rows, or, where the depth is cut, of all.
-    char* sums = static_cast<char*>(work_buffer(Purpose::accumulator, (steps > 1 ? rows : std::min(rows, unit_.rows)) * width * 4));
+    char* sums = static_cast<char*>(
+        work_buffer(Purpose::accumulator, (steps > 1 ? rows : std::min(rows, unit_.rows)) * width * 4));
     if (!b || !sums) return false;
     for (int64_t step = 0; step < steps; ++step) {
       const int64_t first = step * blocks / steps, last = (step + 1) * blocks / steps, k0 = first * unit_.block_depth();
-      pack_panels(unit_, at(p_.b, k0, col), p_.b.row_stride, p_.b.col_stride, std::min(p_.k, last * unit_.block_depth()) - k0, cols, b);
+      pack_panels(unit_, at(p_.b, k0, col), p_.b.row_stride, p_.b.col_stride,
+                  std::min(p_.k, last * unit_.block_depth()) - k0, cols, b);
       for (int64_t i = 0; i < rows; i += unit_.rows) {
         UnitJob job{};
         job.rows = std::min(unit_.rows, rows - i);
@@ -169,9 +179,9 @@ class UnitMultiplication {
   }
 
   void finish_integers(const UnitJob& done, int64_t row, int64_t col) const {
-    gemm_packing().u32.finish(p_.c_dtype, done.rows, done.columns, reinterpret_cast<const uint32_t*>(done.sums), done.sums_row / 4, 1,
-                              element(p_.c, row, col, itemsize(p_.c_dtype)), p_.c.row_stride, p_.c.col_stride, p_.alpha.to<uint32_t>(),
-                              p_.beta.to<uint32_t>());
+    gemm_packing().u32.finish(p_.c_dtype, done.rows, done.columns, reinterpret_cast<const uint32_t*>(done.sums),
+                              done.sums_row / 4, 1, element(p_.c, row, col, itemsize(p_.c_dtype)), p_.c.row_stride,
+                              p_.c.col_stride, p_.alpha.to<uint32_t>(), p_.beta.to<uint32_t>());
   }
 
   const MatrixUnit& unit_;

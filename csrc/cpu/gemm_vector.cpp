@@ -23,7 +23,8 @@ class VectorProduct {
  public:
   VectorProduct(const Problem& p, Kernels<T> kernels) : p_(p), kernels_(kernels) {
     stored_as_computed_ = itemsize(p.dtype) == sizeof(T);
-    plain_ = itemsize(p.c_dtype) == sizeof(T) && p.c.row_stride == 1 && p.alpha.to<T>() == T(1) && p.beta.to<T>() == T(0);
+    plain_ =
+        itemsize(p.c_dtype) == sizeof(T) && p.c.row_stride == 1 && p.alpha.to<T>() == T(1) && p.beta.to<T>() == T(0);
   }
 
   bool run() {

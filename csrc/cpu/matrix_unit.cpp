@@ -25,8 +25,8 @@ constexpr int64_t kMostNear = 24;  // blocks of a panel of rows, in the first-le
 #if defined(__x86_64__)
 bool has_wide_vectors() {
 #if defined(TOCHA_SINGLE_ISA)
-  return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512dq") &&
-         __builtin_cpu_supports("avx512vl");
+  return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
+         __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl");
 #else
   return cpu_isa() == Isa::avx512;
 #endif

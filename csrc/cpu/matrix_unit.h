@@ -28,7 +28,7 @@ struct UnitJob {
   const char* b;  // whole vectors of columns are read, of which the last may be partly of no account
   int64_t b_row, b_panel, b_block;
   const int64_t *a_at = nullptr, *b_at = nullptr;  // where each block lies, instead of a_block, b_block apart
-  char* sums;  // whole panels of columns are written
+  char* sums;                                      // whole panels of columns are written
   int64_t sums_row;
   bool add;
 };
@@ -65,10 +65,10 @@ struct MatrixUnit {
   void (*copy_row)(const void* from, int64_t step, int64_t n, void* to);
   void (*finish)(const UnitFinish& job);  // null for integers
 
-  int64_t depth() const { return word / item; }                // of a word
-  int64_t block_depth() const { return kBlockBytes / item; }   // of a block
-  int64_t block_words() const { return kBlockBytes / word; }   // rows of words in it
-  int64_t panel_row() const { return columns * word; }         // bytes of a row of words of one panel
+  int64_t depth() const { return word / item; }               // of a word
+  int64_t block_depth() const { return kBlockBytes / item; }  // of a block
+  int64_t block_words() const { return kBlockBytes / word; }  // rows of words in it
+  int64_t panel_row() const { return columns * word; }        // bytes of a row of words of one panel
   int64_t blocks(int64_t k) const { return (k + block_depth() - 1) / block_depth(); }
 };
 

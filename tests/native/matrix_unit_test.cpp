@@ -25,14 +25,15 @@ int failures = 0;
 
 int64_t pick(std::initializer_list<int64_t> from) { return from.begin()[rng() % from.size()]; }
 int64_t pick_size() {
-  return rng() % 3 ? pick({1, 2, 3, 5, 7, 8, 14, 15, 16, 17, 28, 31, 32, 33, 48, 63, 64, 65, 100}) : 1 + static_cast<int64_t>(rng() % 150);
+  return rng() % 3 ? pick({1, 2, 3, 5, 7, 8, 14, 15, 16, 17, 28, 31, 32, 33, 48, 63, 64, 65, 100})
+                   : 1 + static_cast<int64_t>(rng() % 150);
 }
 
 void expect(bool ok, const MatrixUnit& unit, const char* what, int64_t m, int64_t n, int64_t k) {
   if (ok) return;
   ++failures;
-  std::printf("%s, %lld bytes: %s is wrong for m %lld n %lld k %lld\n", unit.name, (long long)unit.item, what, (long long)m,
-              (long long)n, (long long)k);
+  std::printf("%s, %lld bytes: %s is wrong for m %lld n %lld k %lld\n", unit.name, (long long)unit.item, what,
+              (long long)m, (long long)n, (long long)k);
 }
 
 // Elements of a unit's kind, as raw bytes.
@@ -80,7 +81,8 @@ void check_rows(const MatrixUnit& unit, int64_t rows, int64_t k) {
   unit.pack_rows(a.at(0, 0), a.row, a.col, rows, k, got.data(), row, kBlockBytes);
   for (int64_t i = 0; i < rows; ++i) {
     std::memset(want.data() + i * row, 0, static_cast<size_t>(row));
-    for (int64_t p = 0; p < k; ++p) std::memcpy(want.data() + i * row + p * unit.item, a.at(i, p), static_cast<size_t>(unit.item));
+    for (int64_t p = 0; p < k; ++p)
+      std::memcpy(want.data() + i * row + p * unit.item, a.at(i, p), static_cast<size_t>(unit.item));
   }
   expect(got == want, unit, "pack_rows", rows, 0, k);
 }
@@ -93,7 +95,8 @@ void check_words(const MatrixUnit& unit, int64_t n, int64_t k) {
   std::memset(want.data(), 0, static_cast<size_t>(panels * panel));
   for (int64_t p = 0; p < k; ++p) {
     for (int64_t j = 0; j < n; ++j) {
-      const int64_t at = j / unit.columns * panel + p / unit.depth() * unit.panel_row() + j % unit.columns * unit.word + p % unit.depth() * unit.item;
+      const int64_t at = j / unit.columns * panel + p / unit.depth() * unit.panel_row() + j % unit.columns * unit.word +
+                         p % unit.depth() * unit.item;
       std::memcpy(want.data() + at, b.at(p, j), static_cast<size_t>(unit.item));
     }
   }
@@ -104,15 +107,18 @@ void check_words(const MatrixUnit& unit, int64_t n, int64_t k) {
 void check_sums(const MatrixUnit& unit, int64_t m, int64_t n, int64_t k) {
   const Matrix a = random_matrix(unit, m, k), b = random_matrix(unit, k, n);
   const int64_t blocks = unit.blocks(k), row = blocks * kBlockBytes, width = ceil_div(n, unit.columns) * unit.columns;
-  std::vector<char> rows(static_cast<size_t>(m * row)), panels(static_cast<size_t>(width / unit.columns * packed_panel_bytes(unit, k)));
+  std::vector<char> rows(static_cast<size_t>(m * row)),
+      panels(static_cast<size_t>(width / unit.columns * packed_panel_bytes(unit, k)));
   unit.pack_rows(a.at(0, 0), a.row, a.col, m, k, rows.data(), row, kBlockBytes);
   pack_panels(unit, b.at(0, 0), b.row, b.col, k, n, panels.data());
   std::vector<int32_t> sums(static_cast<size_t>(m * width + 32), 0);
   const bool add = rng() % 2, listed = rng() % 2;
   for (int64_t i = 0; add && i < m * width; ++i) {
     const float start = static_cast<float>(i % 7) - 3;
-    if (unit.item == 2) std::memcpy(&sums[static_cast<size_t>(i)], &start, 4);
-    else sums[static_cast<size_t>(i)] = static_cast<int32_t>(i % 7) - 3;
+    if (unit.item == 2)
+      std::memcpy(&sums[static_cast<size_t>(i)], &start, 4);
+    else
+      sums[static_cast<size_t>(i)] = static_cast<int32_t>(i % 7) - 3;
   }
   UnitJob job{};
   job.rows = m;
@@ -179,9 +185,17 @@ void check_product(const MatrixUnit& unit, int64_t m, int64_t n, int64_t k) {
   const double alpha = rng() % 2 ? 1 : 2, beta = static_cast<double>(pick({0, 0, 1, 3}));
   std::vector<BFloat16> bias;
   for (int64_t j = 0; j < n; ++j) bias.push_back(BFloat16(static_cast<float>(j % 5)));
-  Problem p{floats ? DType::BFloat16 : DType::Int8, m, n, k, Scalar(static_cast<int64_t>(alpha)),
-            {const_cast<char*>(a.at(0, 0)), a.row, a.col}, {const_cast<char*>(b.at(0, 0)), b.row, b.col},
-            Scalar(static_cast<int64_t>(beta)), {const_cast<char*>(c.at(0, 0)), c.row, c.col}, false, false};
+  Problem p{floats ? DType::BFloat16 : DType::Int8,
+            m,
+            n,
+            k,
+            Scalar(static_cast<int64_t>(alpha)),
+            {const_cast<char*>(a.at(0, 0)), a.row, a.col},
+            {const_cast<char*>(b.at(0, 0)), b.row, b.col},
+            Scalar(static_cast<int64_t>(beta)),
+            {const_cast<char*>(c.at(0, 0)), c.row, c.col},
+            false,
+            false};
   if (!floats) p.c_dtype = DType::Int32;
   if (biased) p.bias = bias.data();
   set_num_threads(static_cast<int>(pick({1, 2, 3})));
@@ -204,7 +218,8 @@ void check_product(const MatrixUnit& unit, int64_t m, int64_t n, int64_t k) {
         int32_t old, got;
         std::memcpy(&old, before.at(i, j), 4);
         std::memcpy(&got, c.at(i, j), 4);
-        const int32_t want = static_cast<int32_t>(static_cast<uint32_t>(static_cast<int64_t>(alpha * sum)) + static_cast<uint32_t>(beta) * static_cast<uint32_t>(old));
+        const int32_t want = static_cast<int32_t>(static_cast<uint32_t>(static_cast<int64_t>(alpha * sum)) +
+                                                  static_cast<uint32_t>(beta) * static_cast<uint32_t>(old));
         ok = ok && got == want;
       }
       std::memcpy(to, c.at(i, j), static_cast<size_t>(c.item));
@@ -256,7 +271,8 @@ int main() {
       check_unit(*unit);
       check_threads(*unit);
     }
-    if (!matrix_unit(dtype)) std::printf("this processor has no unit for %s: only the emulation was tested\n", info(dtype).name);
+    if (!matrix_unit(dtype))
+      std::printf("this processor has no unit for %s: only the emulation was tested\n", info(dtype).name);
   }
   std::printf(failures ? "matrix units: %d cases failed\n" : "matrix units: all cases pass\n", failures);
   return failures != 0;

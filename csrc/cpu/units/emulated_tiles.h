@@ -19,7 +19,8 @@ struct EmulatedTiles {
     alignas(64) uint32_t tiles[8][kTileRows][kTileBytes / 4];
   };
   static State& state() {
-    thread_local const std::unique_ptr<State> s = std::make_unique<State>();  // too large for a module's own thread memory
+    thread_local const std::unique_ptr<State> s =
+        std::make_unique<State>();  // too large for a module's own thread memory
     return *s;
   }
   static int rows(int t) { return state().configured ? state().config.rows[t] : 0; }
@@ -36,7 +37,8 @@ struct EmulatedTiles {
   }
   template <int t>
   static void load(const void* from, int64_t row) {
-    for (int r = 0; r < rows(t); ++r) std::memcpy(state().tiles[t][r], static_cast<const char*>(from) + r * row, kTileBytes);
+    for (int r = 0; r < rows(t); ++r)
+      std::memcpy(state().tiles[t][r], static_cast<const char*>(from) + r * row, kTileBytes);
   }
   template <int t>
   static void store(void* to, int64_t row) {
@@ -48,7 +50,8 @@ struct EmulatedTiles {
     State& s = state();
     for (int r = 0; r < rows(a); ++r)
       for (int k = 0; k < kTileBytes / 4; ++k)
-        for (int j = 0; j < kTileBytes / 4; ++j) s.tiles[sum][r][j] = f(s.tiles[sum][r][j], s.tiles[a][r][k], s.tiles[b][k][j]);
+        for (int j = 0; j < kTileBytes / 4; ++j)
+          s.tiles[sum][r][j] = f(s.tiles[sum][r][j], s.tiles[a][r][k], s.tiles[b][k][j]);
   }
 };
 

@@ -39,7 +39,9 @@ struct Int8Products {
   }
 };
 
-inline uint64x2_t load_words(const char* p) { return vreinterpretq_u64_u8(vld1q_u8(reinterpret_cast<const uint8_t*>(p))); }
+inline uint64x2_t load_words(const char* p) {
+  return vreinterpretq_u64_u8(vld1q_u8(reinterpret_cast<const uint8_t*>(p)));
+}
 
 template <class Products>
 struct NeonRows {

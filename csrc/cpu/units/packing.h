@@ -41,8 +41,18 @@ inline void store_first(T* p, Vec<T> v, int64_t count) {
 template <class P>
 constexpr cpu::MatrixUnit unit_of(const char* name, int64_t rows, int64_t speed, void (*multiply)(const cpu::UnitJob&),
                                   void (*finish)(const cpu::UnitFinish&)) {
-  return {name,     rows,         P::kWidth,     sizeof(typename P::Word), sizeof(typename P::Element), speed,
-          multiply, P::pack_rows, P::pack_words, P::zip,                   P::copy_row,                 finish};
+  return {name,
+          rows,
+          P::kWidth,
+          sizeof(typename P::Word),
+          sizeof(typename P::Element),
+          speed,
+          multiply,
+          P::pack_rows,
+          P::pack_words,
+          P::zip,
+          P::copy_row,
+          finish};
 }
 
 // Words of type W that hold elements of type E, in panels of kColumns columns.
@@ -285,7 +295,8 @@ inline void finish_every_other(const cpu::UnitFinish& job) {
     const float start = bias ? static_cast<float>(bias[i]) : 0.0f;
     for (int64_t j = 0; j < job.columns; j += kFloats) {
       const int64_t count = least(kFloats, job.columns - j);
-      const Vec<float> v = load<float>(job.sums + i * job.sums_row + j) * gemm::broadcast(job.alpha) + gemm::broadcast(start);
+      const Vec<float> v =
+          load<float>(job.sums + i * job.sums_row + j) * gemm::broadcast(job.alpha) + gemm::broadcast(start);
       const __m512i wide = _mm512_maskz_cvtepu16_epi32(0xffff, (__m256i)_mm512_cvtneps_pbh((__m512)v));
       _mm512_mask_storeu_epi16(c + 2 * j, static_cast<__mmask32>(0x55555555u & ((uint64_t{1} << 2 * count) - 1)), wide);
     }
@@ -301,7 +312,8 @@ inline void finish_along_columns(const cpu::UnitFinish& job) {
     for (int64_t j = 0; j < job.columns; j += kFloats) {
       Vec<float> v[kFloats];
 #pragma GCC unroll 16
-      for (int r = 0; r < kFloats; ++r) v[r] = r < height ? load<float>(job.sums + (i + r) * job.sums_row + j) : Vec<float>{};
+      for (int r = 0; r < kFloats; ++r)
+        v[r] = r < height ? load<float>(job.sums + (i + r) * job.sums_row + j) : Vec<float>{};
       gemm::transpose<float>(v);
       const int64_t width = least(kFloats, job.columns - j);
 #pragma GCC unroll 16

@@ -40,7 +40,8 @@ inline TileConfig tile_config(int64_t height) {
 
 // One block of sums of kHigh x kWide tiles.
 template <class Tiles, int kHigh, int kWide>
-inline __attribute__((always_inline)) void sum_block(const cpu::UnitJob& job, const char* a, const char* b, char* sums) {
+inline __attribute__((always_inline)) void sum_block(const cpu::UnitJob& job, const char* a, const char* b,
+                                                     char* sums) {
   const char* a_low = a + kTileRows * job.a_row;
   char* sums_low = sums + kTileRows * job.sums_row;
   if (job.add) {

@@ -25,7 +25,6 @@ FLAGS = [
     "-fno-trapping-math",
     "-ffp-contract=off",
     "-DTOCHA_SINGLE_ISA",
-    "-DTOCHA_EMULATED_TILES",
     "-march=native",
 ]
 INCLUDES = [f"-I{CSRC}", f"-I{sysconfig.get_paths()['include']}", f"-I{blas.get_include_dir()}"]

@@ -93,9 +93,7 @@ const MatrixUnit* choose(DType dtype) {
 Units matrix_units(DType dtype) {
   if (dtype != DType::BFloat16 && dtype != DType::Int8) return {};
   Units units = units_for(dtype);
-#if defined(TOCHA_EMULATED_TILES)
   units.push_back(dtype == DType::Int8 ? &kEmulatedInt8 : &kEmulatedBFloat16);
-#endif
   return units;
 }
 

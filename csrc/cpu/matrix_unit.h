@@ -74,7 +74,7 @@ struct MatrixUnit {
 
 // The unit for a dtype's products, or null. TOCHA_MATRIX_UNIT names another one that this processor has, or "none".
 const MatrixUnit* matrix_unit(DType dtype);
-// All that this processor has for a dtype, best first.
+// All that this processor has for a dtype, best first, and the emulation of AMX.
 std::vector<const MatrixUnit*> matrix_units(DType dtype);
 
 // The same in pieces of the depth, so that a panel of rows stays in the first-level cache while it meets the columns.

@@ -194,10 +194,15 @@ def mm_mat2_gradient(grad, self, mat2):
     "_int_mm(Tensor self, Tensor mat2) -> Tensor",
     dtypes=(dt.int8,),
     variants="function, out",
+    tags={"given_out"},
     samples=lambda t: [((t(3, 4), t(4, 5)), {}), ((t(17, 40), t(33, 40).t()), {})],
 )
 def _int_mm(self, mat2):
     """The product of two matrices of bytes, the second signed, summed up in int32."""
+    if self.dim() == 0 or mat2.dim() == 0:
+        raise IndexError("[_int_mm] Dimension specified as 1 but tensor has no dimensions")
+    if mat2.dim() == 1:
+        raise IndexError("[_int_mm] Dimension out of range (expected to be in range of [-1, 0], but got 1)")
     if self.dim() != 2:
         raise RuntimeError(f"[_int_mm] Expected self to be of dimension 2 but got {self.dim()}")
     if mat2.dim() != 2:

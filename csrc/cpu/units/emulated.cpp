@@ -1,5 +1,6 @@
-// AMX on any machine, slowly: what tests of packing and loops are built with. Chosen only by its name.
-#if defined(TOCHA_EMULATED_TILES)
+// AMX on any machine, slowly, so that every machine can test packing and loops. Chosen only by its name.
+// flags: x86_64 -Os
+// flags: aarch64 -Os
 #define TOCHA_ISA emulated
 #include "cpu/units/emulated_tiles.h"
 #include "cpu/units/packing.h"
@@ -14,4 +15,3 @@ extern const MatrixUnit kEmulatedBFloat16 =
 extern const MatrixUnit kEmulatedInt8 =
     unit_of<BytePacking>("emulated", 32, 32, multiply_tiles<EmulatedInt8Tiles>, nullptr);
 }  // namespace tocha::cpu
-#endif

@@ -227,6 +227,10 @@ struct Packing {
         continue;
       }
       for (int64_t r = 0; r < rows; ++r) {
+        if (a_k == 1 && depth == kBlockDepth) {
+          std::memcpy(out + r * out_row, a + r * a_row, cpu::kBlockBytes);
+          continue;
+        }
         E block[kBlockDepth] = {};
         if (a_k == 1) {
           std::memcpy(block, a + r * a_row, static_cast<size_t>(depth) * sizeof(E));

@@ -52,6 +52,15 @@ class Case:
         self.optimizer.step()
         return loss
 
+    def narrow_step(self) -> Any:
+        """A step whose products are in bfloat16."""
+        self.optimizer.zero_grad()
+        with self.library.autocast("cpu", dtype=self.library.bfloat16):
+            loss = self.model.loss(*self.batch)
+        loss.backward()
+        self.optimizer.step()
+        return loss
+
     def infer(self) -> Any:
         with self.library.no_grad():
             return self.model(self.batch[0])

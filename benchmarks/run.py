@@ -17,6 +17,7 @@ import gradients
 import harness
 import hundred
 import memory
+import narrow
 import optim
 import pictures
 import sequence
@@ -25,7 +26,7 @@ import training
 
 import tocha
 
-ROOMS = (eager, gradients, convolution, pictures, sequence, optim, data, training)
+ROOMS = (eager, gradients, convolution, narrow, pictures, sequence, optim, data, training)
 
 
 def main() -> None:

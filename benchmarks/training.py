@@ -1,4 +1,4 @@
-"""Whole models, eager against eager: a training step (forward, backward, Adam) and inference."""
+"""Whole models, eager against eager: a training step (forward, backward, Adam) and inference; a GPT in bfloat16."""
 
 from __future__ import annotations
 
@@ -24,3 +24,8 @@ def workloads() -> Iterator[Workload]:
         for call, words in CALLS.items():
             ours, theirs = (Remote(models.__file__, library, name, call) for library in ("tocha", "torch"))
             yield Workload("models", f"{name}, {words}", ours, theirs, TARGETS.get((name, call)))
+    ours, theirs = (Remote(models.__file__, library, "GPT", "narrow_step") for library in ("tocha", "torch"))
+    yield Workload("models in bfloat16", "GPT, training step", ours, theirs, 1.2)
+    yield Workload(
+        "models in bfloat16", "GPT, against float32", ours, Remote(models.__file__, "tocha", "GPT", "step"), 1
+    )

@@ -181,4 +181,5 @@ def test_writes_to_one_place_come_in_order_however_many_threads():
 def test_config_tells_of_the_build():
     text = tocha.__config__.show()
     assert tocha.__version__ in text and tocha.backends.cpu.get_cpu_capability() in text
+    assert f"{tocha._C._matrix_units()['int8'] or 'none'} for int8" in text
     assert f"tocha.get_num_threads() : {tocha.get_num_threads()}" in tocha.__config__.parallel_info()

@@ -282,3 +282,38 @@ def test_linear_adds_its_bias_to_every_row(shape, columns, threads):
         np.testing.assert_allclose(half.float().numpy(), expected, rtol=1 / 128)
     finally:
         tocha.set_num_threads(before)
+
+
+def test_int_mm_sums_in_int32():
+    a, b = array((9, 300), "int8"), array((300, 7), "int8")
+    expected = a.astype(np.int32) @ b.astype(np.int32)
+    for x, y in itertools.product(layouts(a), layouts(b)):
+        np.testing.assert_array_equal(tocha._int_mm(x, y).numpy(), expected)
+    out = tocha.empty(9, 7, dtype=tocha.int32)
+    assert tocha._int_mm(tocha.from_numpy(a), tocha.from_numpy(b), out=out) is out
+    np.testing.assert_array_equal(out.numpy(), expected)
+    unsigned = array((9, 300), "uint8")
+    got = tocha._int_mm(tocha.from_numpy(unsigned), tocha.from_numpy(b)).numpy()
+    np.testing.assert_array_equal(got, unsigned.astype(np.int32) @ b.astype(np.int32))
+    assert tocha._int_mm(tocha.from_numpy(a)[:, :0], tocha.from_numpy(b)[:0]).numpy().any() == 0
+
+
+@pytest.mark.parametrize(
+    "out,error,phrase",
+    [
+        (lambda: tocha.empty(3, 5), RuntimeError, "Expected result dtype to be of type"),
+        (lambda: tocha.empty(2, 5, dtype=tocha.int32), RuntimeError, r"Expected result.size\(0\) to be 3 but got 2"),
+        (lambda: tocha.empty(0, dtype=tocha.int32), RuntimeError, r"Expected result.size\(0\) to be 3 but got 0"),
+        (lambda: tocha.empty(3, dtype=tocha.int32), IndexError, "Dimension out of range"),
+        (
+            lambda: tocha.empty(3, 5, 1, dtype=tocha.int32),
+            RuntimeError,
+            "Expected result to be of dimension 2 but got 3",
+        ),
+        (lambda: tocha.empty(5, 3, dtype=tocha.int32).t(), RuntimeError, "Expected result to be contiguous"),
+    ],
+)
+def test_int_mm_takes_results_as_they_are(out, error, phrase):
+    a, b = (tocha.from_numpy(array(shape, "int8")) for shape in ((3, 4), (4, 5)))
+    with pytest.raises(error, match=phrase):
+        tocha._int_mm(a, b, out=out())

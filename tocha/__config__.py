@@ -18,12 +18,14 @@ def show() -> str:
       - version ..., for PyTorch ...
       - ...
     """
+    units = ", ".join(f"{unit or 'none'} for {dtype}" for dtype, unit in _C._matrix_units().items())
     lines = [
         f"version {version.__version__}, for PyTorch {version.torch_version}",
         f"Python {platform.python_version()} ({platform.python_compiler()})",
         f"{platform.system()} on {platform.machine()}",
         "BLAS and LAPACK from OpenBLAS",
         f"CPU capability usage: {_C._cpu_capability()}",
+        f"matrix units: {units}",
         "CUDA is not enabled",
     ]
     return "tocha built with:\n" + "".join(f"  - {line}\n" for line in lines)

@@ -6,6 +6,7 @@ Arguments are further compiler flags; each set of flags has a build folder of it
 from __future__ import annotations
 
 import os
+import platform
 import shutil
 import subprocess
 import sys
@@ -48,6 +49,13 @@ def sources_of(test: Path) -> list[Path]:
     return [path for paths in found.values() for path in paths]
 
 
+def flags_of(source: Path) -> list[str]:
+    """A source that needs flags of its own says so, for each architecture: `// flags: x86_64 -mavx512bf16`."""
+    start = f"// flags: {platform.machine()} "
+    lines = [line for line in source.read_text().splitlines()[:10] if line.startswith(start)]
+    return [flag for line in lines for flag in line.removeprefix(start).split()]
+
+
 def newer(path: Path, than: float) -> bool:
     return path.exists() and path.stat().st_mtime > than
 
@@ -66,7 +74,8 @@ class Build:
     def compile(self, source: Path) -> None:
         target = self.object_of(source)
         if not newer(target, max(source.stat().st_mtime, self.headers)):
-            subprocess.run([*COMPILER, *self.flags, *INCLUDES, "-c", str(source), "-o", str(target)], check=True)
+            flags = [*self.flags, *flags_of(source), *INCLUDES]
+            subprocess.run([*COMPILER, *flags, "-c", str(source), "-o", str(target)], check=True)
 
     def link(self, test: Path) -> Path:
         program = self.out / test.stem

@@ -1,191 +1,15 @@
 // Scaled dot-product attention and its gradients: the kernels of tocha/operators/attention.py. Scores exist only as
 // tiles of a few rows; the softmax of a row is carried from tile to tile. Half types are computed in float.
-#include <algorithm>
-#include <atomic>
 #include <cmath>
-#include <cstring>
-#include <limits>
-#include <new>
 
-#include "core/gil.h"
-#include "core/parallel.h"
-#include "cpu/attention_kernels.h"
-#include "cpu/elementwise.h"
+#include "cpu/attention_unit.h"
 #include "cpu/tile_products.h"
-#include "dispatch/native.h"
 
 namespace tocha::native {
 namespace {
 
+using namespace attention;
 using cpu::RightOperand;
-
-constexpr int64_t kRows = 64;  // of a tile; fewer where a causal mask leaves out more that way
-constexpr int64_t kCausalRows = 32;
-constexpr int64_t kBackwardRows = 128;      // more: they are what the products for key and value add up over
-constexpr int64_t kColumns = 256;           // a multiple of every panel width
-constexpr int64_t kStride = kColumns + 16;  // rows at a power of two would share their places in the cache
-constexpr int64_t kFewRows = 64;  // a right operand with more is packed: read in place its rows evict each other
-
-template <class T>
-const cpu::AttentionLoops<T>& loops() {
-  if constexpr (sizeof(T) == 4)
-    return cpu::attention_kernels().f32;
-  else
-    return cpu::attention_kernels().f64;
-}
-
-// A tensor as one matrix for every place of its leading dims.
-struct Matrices {
-  explicit Matrices(const Tensor& t)
-      : tensor(&t),
-        rows(t.size(t.dim() - 2)),
-        cols(t.size(t.dim() - 1)),
-        row(t.stride(t.dim() - 2)),
-        col(cols == 1 ? 1 : t.stride(t.dim() - 1)) {}
-
-  char* at(int64_t head) const {
-    int64_t offset = 0;
-    for (int64_t d = tensor->dim() - 3; d >= 0; --d) {
-      offset += head % tensor->size(d) * tensor->stride(d);
-      head /= tensor->size(d);
-    }
-    return tensor->bytes() + offset * tensor->itemsize();
-  }
-  // Whether a kernel that computes in T reads and writes the rows where they lie.
-  template <class T>
-  bool plain() const {
-    return tensor->dtype() == DTypeOf<T>::value && col == 1;
-  }
-
-  const Tensor* tensor;
-  int64_t rows, cols, row, col;
-};
-
-// Rows of T: those of a matrix where they lie, or converted into a buffer.
-template <class T>
-struct Rows {
-  T* data = nullptr;
-  int64_t row = 0;
-};
-
-template <class T>
-Rows<T> read_rows(const Matrices& m, const char* head, int64_t first, int64_t count, T* buffer) {
-  const int64_t item = m.tensor->itemsize();
-  const char* from = head + first * m.row * item;
-  if (m.plain<T>()) return {reinterpret_cast<T*>(const_cast<char*>(from)), m.row};
-  cpu::CastLoop cast = cpu::cast_loop(m.tensor->dtype(), DTypeOf<T>::value);
-  for (int64_t i = 0; i < count; ++i)
-    cast(reinterpret_cast<char*>(buffer + i * m.cols), sizeof(T), from + i * m.row * item, m.col * item, m.cols);
-  return {buffer, m.cols};
-}
-
-template <class T>
-Rows<T> result_rows(const Matrices& m, char* head, int64_t first, T* buffer) {
-  if (!m.plain<T>()) return {buffer, m.cols};
-  return {reinterpret_cast<T*>(head) + first * m.row, m.row};
-}
-
-template <class T>
-void write_rows(const Matrices& m, char* head, int64_t first, int64_t count, Rows<T> rows) {
-  if (m.plain<T>()) return;
-  const int64_t item = m.tensor->itemsize();
-  cpu::CastLoop cast = cpu::cast_loop(DTypeOf<T>::value, m.tensor->dtype());
-  for (int64_t i = 0; i < count; ++i)
-    cast(head + (first + i) * m.row * item, m.col * item, reinterpret_cast<char*>(rows.data + i * rows.row), sizeof(T),
-         m.cols);
-}
-
-// What is added to the scores: rows of an attention mask, as T.
-template <class T>
-class Bias {
- public:
-  Bias(const Tensor& mask, T* buffer) : buffer_(buffer) {
-    if (mask) matrices_.emplace(mask);
-  }
-  void start(int64_t head) {
-    if (matrices_) head_ = matrices_->at(head);
-    converted_ = nullptr;
-  }
-  // Columns from `first` on, `count` of them; null without a mask.
-  const T* row(int64_t i, int64_t first, int64_t count) {
-    if (!matrices_) return nullptr;
-    const Matrices& m = *matrices_;
-    const int64_t item = m.tensor->itemsize();
-    const char* from = head_ + (i * m.row + first * m.col) * item;
-    if (m.plain<T>()) return reinterpret_cast<const T*>(from);
-    if (from == converted_ && count <= count_) return buffer_;  // one row for all
-    if (m.tensor->dtype() == DType::Bool) {
-      for (int64_t j = 0; j < count; ++j) buffer_[j] = from[j * m.col] ? T(0) : -std::numeric_limits<T>::infinity();
-    } else {
-      cpu::cast_loop(m.tensor->dtype(), DTypeOf<T>::value)(reinterpret_cast<char*>(buffer_), sizeof(T), from,
-                                                           m.col * item, count);
-    }
-    converted_ = from;
-    count_ = count;
-    return buffer_;
-  }
-
- private:
-  std::optional<Matrices> matrices_;
-  T* buffer_;
-  const char* head_ = nullptr;
-  const char* converted_ = nullptr;
-  int64_t count_ = 0;
-};
-
-// A thread's work memory, handed out in pieces. With no memory it only counts.
-template <class T>
-class Room {
- public:
-  explicit Room(T* memory = nullptr) : memory_(memory) {}
-  T* take(int64_t n) {
-    T* piece = memory_ ? memory_ + used_ : nullptr;
-    used_ += cpu::ceil_div(n, 16) * 16;
-    return piece;
-  }
-  int64_t used() const { return used_; }
-
- private:
-  T* memory_;
-  int64_t used_ = 0;
-};
-
-// Calls body(room) in memory as large as body(counting room) asked for; false when there is none.
-template <class T, class Plan>
-bool with_room(Plan& plan) {
-  Room<T> counted;
-  plan.layout(counted);
-  void* memory = cpu::work_buffer(cpu::Purpose::packed_b, counted.used() * static_cast<int64_t>(sizeof(T)));
-  if (!memory) return false;
-  Room<T> room(static_cast<T*>(memory));
-  plan.layout(room);
-  return true;
-}
-
-struct Task {
-  const Tensor &query, &key, &value, &mask;
-  bool causal;
-  double scale;
-  Matrices q{query}, k{key}, v{value};
-  int64_t heads = count(query);
-  int64_t tile_rows = causal ? kCausalRows : kRows;
-
-  static int64_t count(const Tensor& t) {
-    int64_t n = 1;
-    for (int64_t d = 0; d < t.dim() - 2; ++d) n *= t.size(d);
-    return n;
-  }
-  // Columns that row i may look at, of those from `first` on.
-  int64_t allowed(int64_t i, int64_t first, int64_t width) const {
-    return causal ? std::clamp<int64_t>(i + 1 - first, 0, width) : width;
-  }
-  // How wide a tile must be so that rows before `end` see all of theirs: whole panels, or up to the last column.
-  int64_t tile_width(int64_t first, int64_t end, int64_t nr) const {
-    int64_t width = std::min(kColumns, k.rows - first);
-    return causal ? std::min(width, cpu::ceil_div(end - first, nr) * nr) : width;
-  }
-  int64_t work() const { return heads * q.rows * k.rows * (q.cols + v.cols); }
-};
 
 // One thread's part of the forward pass.
 template <class T>
@@ -239,12 +63,12 @@ class Forward {
     std::fill(sum, sum + rows, T(0));
     for (int64_t column = 0; column < end; column += kColumns) {
       const int64_t width = t.tile_width(column, end, nr);
-      cpu::multiply<T>(rows, query.data, query.row, 1, keys_.columns(column, width), scores_, kStride,
-                       static_cast<T>(t.scale), 0);
+      cpu::multiply<T>(rows, query.data, query.row, 1, keys_.columns(column, width), scores_, kStride, 1, 0);
       for (int64_t r = 0; r < rows; ++r) {
         T* s = scores_ + r * kStride;
         const int64_t n = t.allowed(first + r, column, width);
-        T factor = loops<T>().exponentials(s, n, bias_.row(first + r, column, n), &max[r], &sum[r]);
+        T factor =
+            loops<T>().exponentials(s, n, static_cast<T>(t.scale), bias_.row(first + r, column, n), &max[r], &sum[r]);
         std::fill(s + n, s + width, T(0));
         if (column && factor != T(1)) loops<T>().scale(out.data + r * out.row, t.v.cols, factor);
       }
@@ -268,32 +92,6 @@ class Forward {
   T *key_room_ = nullptr, *value_room_ = nullptr, *query_room_ = nullptr, *out_room_ = nullptr, *scores_ = nullptr;
   const char *key_ = nullptr, *value_ = nullptr;
   RightOperand<T> keys_, values_;
-};
-
-// Runs part(first, last) over `tasks` on the threads; part returns false when memory ran out.
-template <class Part>
-void in_parallel(int64_t tasks, int64_t grain, Part part) {
-  std::atomic<bool> ok{true};
-  parallel_for(tasks, grain, [&](int64_t first, int64_t last) {
-    if (!part(first, last)) ok.store(false, std::memory_order_relaxed);
-  });
-  if (!ok.load(std::memory_order_relaxed)) throw std::bad_alloc();
-}
-
-template <class T>
-void forward(const Task& t, const Tensor& out, const Tensor& lse) {
-  const int64_t blocks = cpu::ceil_div(t.q.rows, t.tile_rows);
-  // Whole heads where there are enough: their keys are packed once.
-  const bool by_head = t.heads >= 2 * num_threads() || t.work() < cpu::kWorkPerThread;
-  const int64_t grain = by_head ? blocks * std::max<int64_t>(1, cpu::kWorkPerThread * t.heads / (t.work() + 1)) : 1;
-  ReleaseGil released(t.work() / 16);
-  in_parallel(t.heads * blocks, grain,
-              [&](int64_t first, int64_t last) { return Forward<T>(t, out, lse).run(first, last, blocks); });
-}
-
-struct Gradients {
-  const Tensor &query, &key, &value, &mask;  // empty where not asked for
-  bool for_query, for_key, for_value, for_mask;
 };
 
 // One thread's part of the backward pass: a head, or some of its rows or columns.
@@ -398,29 +196,20 @@ class Backward {
     const Task& t = task_;
     const int64_t width = t.tile_width(column, first + rows, cpu::tile_kernels<T>().nr);
     cpu::multiply<T>(rows, query_.data + first * query_.row, query_.row, 1, keys_.columns(column, width), scores_,
-                     kStride, static_cast<T>(t.scale), 0);
+                     kStride, 1, 0);
     cpu::multiply<T>(rows, grads_.data + first * grads_.row, grads_.row, 1, values_.columns(column, width), slopes_,
                      kStride, 1, 0);
     for (int64_t r = 0; r < rows; ++r) {
       T *s = scores_ + r * kStride, *d = slopes_ + r * kStride;
       const int64_t n = t.allowed(first + r, column, width), i = first + r;
       const T lse = lse_[head_ * t.q.rows + i];
-      loops<T>().slopes(s, d, n, bias_.row(i, column, n), lse, whole_rows_ ? T(0) : delta_[i]);
+      loops<T>().slopes(s, d, n, static_cast<T>(t.scale), bias_.row(i, column, n), lse, whole_rows_ ? T(0) : delta_[i]);
       if (whole_rows_) loops<T>().settle(s, d, n);
       std::fill(s + n, s + width, T(0));
       std::fill(d + n, d + width, T(0));
     }
-    if (keep) write_mask_gradient(first, rows, column, width);
+    if (keep) write_mask_gradient(to_.mask, slopes_, head_ * t.q.rows + first, rows, column, width);
     return width;
-  }
-
-  void write_mask_gradient(int64_t first, int64_t rows, int64_t column, int64_t width) const {
-    const Tensor& to = to_.mask;
-    const int64_t item = to.itemsize(), S = task_.k.rows;
-    cpu::CastLoop cast = cpu::cast_loop(DTypeOf<T>::value, to.dtype());
-    for (int64_t r = 0; r < rows; ++r)
-      cast(to.bytes() + ((head_ * task_.q.rows + first + r) * S + column) * item, item,
-           reinterpret_cast<const char*>(slopes_ + r * kStride), sizeof(T), width);
   }
 
   const Task& task_;
@@ -440,54 +229,17 @@ class Backward {
   RightOperand<T> keys_, values_, key_operand_, query_operand_, grad_operand_;
 };
 
-template <class T>
-void backward(const Task& t, const Tensor& grad, const Tensor& out, const Tensor& lse, const Gradients& to) {
-  const int64_t L = t.q.rows, S = t.k.rows;
-  ReleaseGil released(t.work() / 16);
-  if (t.heads >= num_threads() || t.work() < cpu::kWorkPerThread) {
-    in_parallel(t.heads, std::max<int64_t>(1, cpu::kWorkPerThread * t.heads / (t.work() + 1)),
-                [&](int64_t first, int64_t last) {
-                  Backward<T> part(t, grad, out, lse, to);
-                  if (!part.prepare()) return false;
-                  for (int64_t head = first; head < last; ++head) {
-                    part.enter(head);
-                    part.run(0, L, 0, S, true, true);
-                  }
-                  return true;
-                });
-    return;
-  }
-  // Few heads: rows for the query's gradient, columns for the others', each with the tiles it needs.
-  auto pieces = [&](int64_t length, int64_t step, auto run) {
-    const int64_t blocks = cpu::ceil_div(length, step);
-    in_parallel(t.heads * blocks, 1, [&](int64_t first, int64_t last) {
-      Backward<T> part(t, grad, out, lse, to);
-      if (!part.prepare()) return false;
-      for (int64_t i = first; i < last; ++i) {
-        if (i == first || i % blocks == 0) part.enter(i / blocks);
-        const int64_t begin = i % blocks * step;
-        run(part, begin, std::min(length, begin + step));
-      }
-      return true;
-    });
-  };
-  if (to.for_query || to.for_mask)
-    pieces(L, t.tile_rows, [&](Backward<T>& part, int64_t row, int64_t end) { part.run(row, end, 0, S, true, false); });
-  if (to.for_key || to.for_value)
-    pieces(S, kColumns,
-           [&](Backward<T>& part, int64_t column, int64_t end) { part.run(0, L, column, end, false, true); });
-}
-
 }  // namespace
 
 void _attention(const Tensor& out, const Tensor& lse, const Tensor& query, const Tensor& key, const Tensor& value,
                 const Tensor& mask, bool causal, double scale) {
   const Task task{query, key, value, mask, causal, scale};
   if (out.numel() == 0 && lse.numel() == 0) return;
+  if (unit_serves(task)) return forward_unit(task, out, lse);
   if (query.dtype() == DType::Float64)
-    forward<double>(task, out, lse);
+    forward<Forward<double>>(task, out, lse);
   else
-    forward<float>(task, out, lse);
+    forward<Forward<float>>(task, out, lse);
 }
 
 void _attention_backward(const Tensor& to_query, const Tensor& to_key, const Tensor& to_value, const Tensor& to_mask,
@@ -499,10 +251,11 @@ void _attention_backward(const Tensor& to_query, const Tensor& to_key, const Ten
   const Gradients to{to_query, to_key, to_value, to_mask, wanted[0], wanted[1], wanted[2], wanted[3]};
   if (to.for_mask && causal) cpu::fill(to_mask, 0);  // tiles beyond the diagonal are never looked at
   if (task.heads == 0) return;
+  if (unit_serves(task)) return backward_unit(task, grad, out, lse, to);
   if (query.dtype() == DType::Float64)
-    backward<double>(task, grad, out, lse, to);
+    backward<Backward<double>>(task, grad, out, lse, to);
   else
-    backward<float>(task, grad, out, lse, to);
+    backward<Backward<float>>(task, grad, out, lse, to);
 }
 
 }  // namespace tocha::native

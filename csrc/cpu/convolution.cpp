@@ -56,11 +56,11 @@ std::vector<Tap> forward_taps(const Geometry& g) {
   return taps;
 }
 
-// One tap and channels side by side: a plain matrix product for every image and group.
+// One tap: a plain matrix product for every image and group. Pixels side by side are for correlate(), but for a unit.
 bool is_product(const Correlation& c) {
   return c.taps.size() == 1 && c.taps[0].offset == Extent{0, 0, 0} && c.step == Extent{1, 1, 1} &&
-         c.in.size == c.out.size && c.in.evenly_spaced() && c.out.evenly_spaced() && c.in.channel_stride == 1 &&
-         c.out.channel_stride == 1 && c.out.pixels() >= 32;
+         c.in.size == c.out.size && c.in.evenly_spaced() && c.out.evenly_spaced() && c.out.pixels() >= 32 &&
+         ((c.in.channel_stride == 1 && c.out.channel_stride == 1) || cpu::unit_serves(c));
 }
 
 void multiply(const Correlation& c, const Tensor& out, const Tensor& bias) {
@@ -136,11 +136,12 @@ void convolve_transposed(const Tensor& out, const Tensor& in, const Tensor& weig
                          .taps = forward_taps(g),
                          .weight = weight.bytes(),
                          .bias = bias ? bias.bytes() : nullptr};
-  if (g.groups == 1 && cpu::lines_serve(s)) {
+  const bool spreads = g.groups == 1 && !cpu::unit_serves(s);
+  if (spreads && cpu::lines_serve(s)) {
     ReleaseGil unlocked(weight.numel() * s.batch * s.in.pixels());
     return cpu::spread_lines(s);
   }
-  if (g.groups == 1 && cpu::spreads_well(s)) {
+  if (spreads && cpu::spreads_well(s)) {
     ReleaseGil unlocked(weight.numel() * s.batch * s.in.pixels());
     return cpu::few_serves(s) ? cpu::spread_few(s) : cpu::spread(s);
   }

@@ -94,7 +94,13 @@ bool few_serves(const Correlation& c);
 void correlate_few(const Correlation& c);
 bool few_serves(const Spreading& s);
 void spread_few(const Spreading& s);
-bool spreads_well(const Spreading& s);  // few pixels: better than as correlations
+// On a matrix unit (see matrix_unit.h).
+bool unit_serves(const Correlation& c);
+bool unit_serves(const Spreading& s);  // as correlations
+void correlate_unit(const Correlation& c);
+bool unit_serves(const WeightGradient& w);
+[[nodiscard]] bool weight_gradient_unit(const WeightGradient& w);  // false where the input has infinities
+bool spreads_well(const Spreading& s);                             // few pixels: better than as correlations
 void spread(const Spreading& s);
 bool lines_serve(const Spreading& s);  // with strides
 void spread_lines(const Spreading& s);

@@ -331,6 +331,7 @@ class Correlator {
 
 void correlate(const Correlation& c) {
   if (c.rows == 1 && c.channels == 1) return correlate_channels(c);
+  if (unit_serves(c)) return correlate_unit(c);
   if (winograd_serves(c)) return correlate_winograd(c);
   if (few_serves(c)) return correlate_few(c);
   with_compute_type(c.dtype, [&](auto t) { Correlator<decltype(t)>(c).run(); });

@@ -189,6 +189,7 @@ class WeightSum {
 
 void weight_gradient(const WeightGradient& w) {
   if (w.rows == 1 && w.channels == 1) return weight_gradient_of_channels(w);
+  if (unit_serves(w) && weight_gradient_unit(w)) return;
   if (winograd_serves(w)) return weight_gradient_winograd(w);
   with_compute_type(w.dtype, [&](auto t) { WeightSum<decltype(t)>(w).run(); });
 }

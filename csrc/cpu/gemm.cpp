@@ -12,11 +12,13 @@
 #include "core/parallel.h"
 #include "cpu/gemm_internal.h"
 #include "cpu/gemm_kernels.h"
+#include "cpu/matrix_unit.h"
 
 namespace tocha::cpu {
 namespace {
 
 constexpr int64_t kPlacedPerThread = 16384;  // elements
+constexpr int64_t kWorkForUnit = 16 * 16 * 16;
 
 struct Free {
   void operator()(void* p) const { std::free(p); }
@@ -86,7 +88,7 @@ void scale_half(const Problem& p) {
 
 // c = beta * c
 void scale(const Problem& p) {
-  switch (p.dtype) {
+  switch (p.c_dtype) {
     case DType::UInt8:
     case DType::Int8:
       return scale<uint8_t>(p);
@@ -158,6 +160,9 @@ bool multiply(const Problem& given) {
   if (p.m == 0 || p.n == 0) return true;
   const bool no_product = p.k == 0 || is_zero(p.dtype, p.alpha);
   const bool tiled = !no_product && !prefers_blas(p) && p.m > 1 && p.n > 1;
+  if (tiled && p.m * p.n * p.k >= kWorkForUnit) {
+    if (const MatrixUnit* unit = matrix_unit(p.dtype)) return multiply_unit(*unit, p);
+  }
   if (p.bias && !(tiled && tiles_add_bias(p))) place_bias(p);
   if (tiled) return multiply_tiles(p);
   if (no_product) {
@@ -178,6 +183,10 @@ void gemm(DType dtype, int64_t m, int64_t n, int64_t k, Scalar alpha, MatrixRef 
           MatrixRef c, bool conj_a, bool conj_b, const void* bias) {
   check_dtype(dtype);
   if (!multiply({dtype, m, n, k, alpha, a, b, beta, c, conj_a, conj_b, bias})) throw std::bad_alloc();
+}
+
+void gemm_int32(DType dtype, int64_t m, int64_t n, int64_t k, MatrixRef a, MatrixRef b, MatrixRef c) {
+  if (!multiply({dtype, m, n, k, 1, a, b, 0, c, false, false, nullptr, DType::Int32})) throw std::bad_alloc();
 }
 
 void gemm_batched(DType dtype, int64_t batch, int64_t m, int64_t n, int64_t k, Scalar alpha, MatrixRef a,

@@ -34,6 +34,9 @@ void gemm_batched(DType dtype, int64_t batch, int64_t m, int64_t n, int64_t k, S
                   int64_t a_batch, MatrixRef b, int64_t b_batch, Scalar beta, MatrixRef c, int64_t c_batch,
                   bool conj_a = false, bool conj_b = false, const void* bias = nullptr);
 
+// c = a @ b for matrices of an integer dtype of at most 32 bits and an int32 result, which wraps around.
+void gemm_int32(DType dtype, int64_t m, int64_t n, int64_t k, MatrixRef a, MatrixRef b, MatrixRef c);
+
 // y = alpha * op(a) @ x + beta * y with a: [m, k].
 inline void gemv(DType dtype, int64_t m, int64_t k, Scalar alpha, MatrixRef a, void* x, int64_t x_stride, Scalar beta,
                  void* y, int64_t y_stride, bool conj_a = false, bool conj_x = false) {

@@ -1,6 +1,6 @@
-// What the two engines of matrix multiplication share: the problem, and the threads' work buffers.
-// gemm.cpp holds the entry points and chooses; gemm_tiles.cpp drives our own kernels, gemm_blas.cpp
-// calls OpenBLAS on tiles.
+// What the engines of matrix multiplication share: the problem, and the threads' work buffers.
+// gemm.cpp holds the entry points and chooses; gemm_tiles.cpp drives our own kernels, gemm_unit.cpp the processor's
+// matrix unit, gemm_blas.cpp calls OpenBLAS on tiles.
 #pragma once
 
 #include <algorithm>
@@ -11,6 +11,8 @@
 
 namespace tocha::cpu {
 
+struct MatrixUnit;
+
 struct Problem {
   DType dtype;
   int64_t m, n, k;  // all positive
@@ -20,15 +22,17 @@ struct Problem {
   MatrixRef c;
   bool conj_a, conj_b;
   const void* bias = nullptr;  // a row that every row of c starts from, instead of beta * c
+  DType c_dtype = dtype;       // int32 for products of int8 that do not wrap around
 };
 
 // What one thread should have at least to do before a second one helps, in multiplications.
 constexpr int64_t kWorkPerThread = 64 * 64 * 32;
 
-// The same product with every matrix transposed.
+// The same product with every matrix transposed; without the bias.
 inline Problem transposed(const Problem& p) {
   auto flip = [](MatrixRef r) { return MatrixRef{r.data, r.col_stride, r.row_stride}; };
-  return {p.dtype, p.n, p.m, p.k, p.alpha, flip(p.b), flip(p.a), p.beta, flip(p.c), p.conj_b, p.conj_a};
+  return {p.dtype, p.n,       p.m,      p.k,      p.alpha, flip(p.b), flip(p.a),
+          p.beta,  flip(p.c), p.conj_b, p.conj_a, nullptr, p.c_dtype};
 }
 
 inline char* element(MatrixRef r, int64_t row, int64_t col, int64_t itemsize) {
@@ -60,5 +64,6 @@ Grid choose_grid(int64_t m, int64_t n, int64_t work, int64_t row_unit, int64_t c
 bool tiles_add_bias(const Problem& p);                 // the other engines, and some of these products, want it in c
 [[nodiscard]] bool multiply_vector(const Problem& p);  // m == 1 or n == 1
 [[nodiscard]] bool multiply_blas(const Problem& p);
+[[nodiscard]] bool multiply_unit(const MatrixUnit& unit, const Problem& p);  // takes any bias
 
 }  // namespace tocha::cpu

@@ -52,7 +52,7 @@ class Multiplication {
     const bool stored_as_computed = itemsize(p.dtype) == sizeof(T);
     a_direct_ = stored_as_computed && a_reads_well();
     b_direct_ = stored_as_computed && b_reads_well();
-    c_direct_ = stored_as_computed && p.c.col_stride == 1;
+    c_direct_ = itemsize(p.c_dtype) == sizeof(T) && p.c.col_stride == 1;
   }
 
   bool run() {
@@ -94,6 +94,7 @@ class Multiplication {
     return !collides && (p_.m <= 384 || p_.k * p_.n * size() <= kDirectBytes);
   }
   char* at(MatrixRef r, int64_t row, int64_t col) const { return element(r, row, col, itemsize(p_.dtype)); }
+  char* result_at(int64_t row, int64_t col) const { return element(p_.c, row, col, itemsize(p_.c_dtype)); }
 
   bool run_slab(Slab& s) {
     if (!prepare_c(s)) return false;
@@ -178,7 +179,7 @@ class Multiplication {
 
   bool prepare_c(Slab& s) {
     if (c_direct_) {
-      s.acc = reinterpret_cast<T*>(at(p_.c, s.m0, s.n0));
+      s.acc = reinterpret_cast<T*>(result_at(s.m0, s.n0));
       s.acc_row = p_.c.row_stride;
       return true;
     }
@@ -229,7 +230,7 @@ class Multiplication {
       tiles_.multiply(job);
     }
     if (!c_direct_ && s.k0 + s.k == p_.k) {
-      packing_.finish(p_.dtype, rows, cols, job.c, s.acc_row, 1, at(p_.c, s.m0 + row, s.n0 + col), p_.c.row_stride,
+      packing_.finish(p_.c_dtype, rows, cols, job.c, s.acc_row, 1, result_at(s.m0 + row, s.n0 + col), p_.c.row_stride,
                       p_.c.col_stride, p_.alpha.to<T>(), p_.beta.to<T>());
     }
     return true;

@@ -23,7 +23,8 @@ class VectorProduct {
  public:
   VectorProduct(const Problem& p, Kernels<T> kernels) : p_(p), kernels_(kernels) {
     stored_as_computed_ = itemsize(p.dtype) == sizeof(T);
-    plain_ = stored_as_computed_ && p.c.row_stride == 1 && p.alpha.to<T>() == T(1) && p.beta.to<T>() == T(0);
+    plain_ =
+        itemsize(p.c_dtype) == sizeof(T) && p.c.row_stride == 1 && p.alpha.to<T>() == T(1) && p.beta.to<T>() == T(0);
   }
 
   bool run() {
@@ -57,8 +58,8 @@ class VectorProduct {
   }
 
   void finish(int64_t row, int64_t rows, const T* out) const {
-    kernels_.packing.finish(p_.dtype, 1, rows, out, rows, 1, at(p_.c, row, 0), rows, p_.c.row_stride, p_.alpha.to<T>(),
-                            p_.beta.to<T>());
+    kernels_.packing.finish(p_.c_dtype, 1, rows, out, rows, 1, element(p_.c, row, 0, itemsize(p_.c_dtype)), rows,
+                            p_.c.row_stride, p_.alpha.to<T>(), p_.beta.to<T>());
   }
 
   // Many results: every task computes some of them.

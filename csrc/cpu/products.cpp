@@ -174,6 +174,20 @@ Scalar place_addend(const Tensor& out, const Tensor& addend, const Scalar& beta)
 
 void matmul(const Tensor& out, const Tensor& self, const Tensor& other) { product_of(out, self, other).run(); }
 
+void _int_mm(const Tensor& out, const Tensor& self, const Tensor& mat2) {
+  // Bytes of both signs meet in the next wider type.
+  auto widened = [&](const Tensor& t) {
+    if (self.dtype() == mat2.dtype()) return t;
+    const Tensor wide = empty(t.sizes(), DType::Int16, t.device());
+    backend(t.device().type).copy(wide, t);
+    return wide;
+  };
+  const Tensor a = widened(self), b = widened(mat2);
+  const int64_t m = a.size(0), k = a.size(1), n = b.size(1);
+  ReleaseGil released(m * n * std::max<int64_t>(k, 1) / kMultipliesPerElement);
+  cpu::gemm_int32(a.dtype(), m, n, k, left_matrix(a), right_matrix(b), left_matrix(out));
+}
+
 void vdot(const Tensor& out, const Tensor& self, const Tensor& other) {
   Product p = product_of(out, self, other);
   p.conj_a = !p.conj_a;

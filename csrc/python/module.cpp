@@ -7,6 +7,7 @@
 #include "core/parallel.h"
 #include "core/switches.h"
 #include "cpu/backend.h"
+#include "cpu/matrix_unit.h"
 #include "dispatch/promotion.h"
 #include "dispatch/rules.h"
 #include "python/autocast_bindings.h"
@@ -191,6 +192,15 @@ PyObject* cpu_capability(PyObject*, PyObject*) {
   return PyUnicode_FromString(names[static_cast<int>(cpu_isa())]);
 }
 
+// The instructions that products of narrow dtypes use, or None.
+PyObject* matrix_units(PyObject*, PyObject*) {
+  auto name = [](DType dtype) {
+    const cpu::MatrixUnit* unit = cpu::matrix_unit(dtype);
+    return unit ? unit->name : nullptr;
+  };
+  return Py_BuildValue("{s:z,s:z}", "bfloat16", name(DType::BFloat16), "int8", name(DType::Int8));
+}
+
 // _run_rows(function, pointers, rows, grain): a compiled kernel over [0, rows), shared among the threads.
 PyObject* run_rows(PyObject*, PyObject* args) {
   return guarded([&]() -> PyObject* {
@@ -234,6 +244,7 @@ PyMethodDef module_table[] = {
     {"_cpu_memory", memory_stats, METH_NOARGS, nullptr},
     {"_cpu_empty_cache", empty_cache, METH_NOARGS, nullptr},
     {"_cpu_capability", cpu_capability, METH_NOARGS, nullptr},
+    {"_matrix_units", matrix_units, METH_NOARGS, nullptr},
 };
 
 // tocha.return_types.sort(\nvalues=...,\nindices=...)

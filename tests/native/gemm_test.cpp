@@ -1,6 +1,7 @@
 // Compares gemm and gemm_batched with three plain loops, over random shapes, strides, factors and
 // dtypes. Standalone: prints the first failures and exits non-zero if there are any.
-// sources: core/parallel.cpp core/fork.cpp core/dtype.cpp cpu/gemm*.cpp cpu/isa/gem*.cpp
+// sources: core/parallel.cpp core/fork.cpp core/dtype.cpp cpu/gemm*.cpp cpu/matrix_unit.cpp cpu/isa/gem*.cpp
+// sources: cpu/units/*.cpp
 #include "cpu/gemm.h"
 
 #include <cmath>

@@ -648,6 +648,8 @@ class Family:
                 if "exact_out" in o.tags:
                     self.lines.append(f'  TOCHA_CHECK(out{i}.dtype() == {s}.dtype, Runtime, "[{o.name}] expects out of dtype ", {s}.dtype, ", got ", out{i}.dtype());')
                 self.lines += self.factory_out(o, f"out{i}", f"{s}.sizes")
+                if "given_out" in o.tags:
+                    self.lines += given_out(o.name, f"out{i}", s)
                 self.lines.append(f'  OutScope scope{i}(out{i}, {s}, "{o.name}");')
                 self.lines += [f"  scope{i}.avoid({t});" for t in tensors + lists]
             scoped = ", ".join(f"scope{i}.target()" for i in range(n))
@@ -663,6 +665,19 @@ class Family:
                 "}",
                 "",
             ]
+
+
+def given_out(name: str, out: str, spec: str) -> list[str]:
+    """Checks that out= already is what the shape rule says: results are not resized to fit."""
+    return [
+        f'  TOCHA_CHECK({out}.dtype() == {spec}.dtype, Runtime, "[{name}] Expected result dtype to be of type ", {spec}.dtype, " but got ", {out}.dtype());',
+        f"  for (size_t d = 0; d < {spec}.sizes.size(); ++d) {{",
+        f'    TOCHA_CHECK(static_cast<int64_t>(d) < {out}.dim(), Index, "[{name}] Dimension out of range: result has ", {out}.dim(), " dims of ", {spec}.sizes.size());',
+        f'    TOCHA_CHECK({out}.sizes()[d] == {spec}.sizes[d], Runtime, "[{name}] Expected result.size(", d, ") to be ", {spec}.sizes[d], " but got ", {out}.sizes()[d]);',
+        "  }",
+        f'  TOCHA_CHECK({out}.dim() == static_cast<int64_t>({spec}.sizes.size()), Runtime, "[{name}] Expected result to be of dimension ", {spec}.sizes.size(), " but got ", {out}.dim());',
+        f'  TOCHA_CHECK({out}.is_contiguous(), Runtime, "[{name}] Expected result to be contiguous, got strides ", {out}.strides());',
+    ]
 
 
 class Rules:

@@ -190,6 +190,34 @@ def mm_mat2_gradient(grad, self, mat2):
     return second_factor_gradient(grad, self, mat2.shape)
 
 
+@native(
+    "_int_mm(Tensor self, Tensor mat2) -> Tensor",
+    dtypes=(dt.int8,),
+    variants="function, out",
+    tags={"given_out"},
+    samples=lambda t: [((t(3, 4), t(4, 5)), {}), ((t(17, 40), t(33, 40).t()), {})],
+)
+def _int_mm(self, mat2):
+    """The product of two matrices of bytes, the second signed, summed up in int32."""
+    if self.dim() == 0 or mat2.dim() == 0:
+        raise IndexError("[_int_mm] Dimension specified as 1 but tensor has no dimensions")
+    if mat2.dim() == 1:
+        raise IndexError("[_int_mm] Dimension out of range (expected to be in range of [-1, 0], but got 1)")
+    if self.dim() != 2:
+        raise RuntimeError(f"[_int_mm] Expected self to be of dimension 2 but got {self.dim()}")
+    if mat2.dim() != 2:
+        raise RuntimeError(f"[_int_mm] Expected mat2 to be of dimension 2 but got {mat2.dim()}")
+    if self.shape[1] != mat2.shape[0]:
+        raise RuntimeError(
+            f"[_int_mm] self.size(1) needs to match mat2.size(0) but got {self.shape[1]} and {mat2.shape[0]}"
+        )
+    if self.dtype not in (dt.int8, dt.uint8):
+        raise RuntimeError(f"[_int_mm] Expected self dtype to be int8 or uint8 but got {self.dtype}")
+    if mat2.dtype != dt.int8:
+        raise RuntimeError(f"[_int_mm] Expected mat2 dtype to be of type int8 but got {mat2.dtype}")
+    return Out([self.shape[0], mat2.shape[1]], dt.int32)
+
+
 @rule
 def bmm_sizes(name: "str", a: "Tensor", b: "Tensor") -> "int[]":
     if a.dim() != 3 or b.dim() != 3:

@@ -154,13 +154,17 @@ def flat(value: Any) -> list:
     return [x for v in value for x in flat(v)] if isinstance(value, list | tuple) else [value]
 
 
-def sharing(result: Any, memories: Memories, sample: Any) -> list[bool]:
+def sharing(o, result: Any, memories: Memories) -> list[bool]:
     """Per result: whether it is on memory of an input."""
+    if o.name.endswith("_"):
+        return []  # the result is an argument, perhaps on other memory
     inputs = {m.number for m in memories.known.values()}
     return [r.memory.number in inputs for r in flat(result) if isinstance(r, Facts)]
 
 
-def native_sharing(result: Any, sample: Any) -> list[bool]:
+def native_sharing(o, result: Any, sample: Any) -> list[bool]:
+    if o.name.endswith("_"):
+        return []
     tensors = [t for t in flat([*sample.args, *sample.kwargs.values()]) if isinstance(t, tocha.Tensor)]
     inputs = {t.untyped_storage()._cdata for t in tensors}
     return [r.untyped_storage()._cdata in inputs for r in flat(result) if isinstance(r, tocha.Tensor)]

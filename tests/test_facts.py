@@ -54,7 +54,7 @@ def test_facts_are_the_native_ones(o):
             continue
         native = native_call(o, sample)
         assert h.described(result) == h.described(native)
-        assert h.sharing(result, memories, sample) == h.native_sharing(native, sample)
+        assert h.sharing(o, result, memories) == h.native_sharing(o, native, sample)
         ran += 1
     assert ran or unknown
 

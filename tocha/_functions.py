@@ -164,11 +164,7 @@ def asarray(
     if changes and copy is False:
         raise ValueError("asarray(): cannot change dtype or device without a copy")
     if changes or copy:
-        t = (
-            _C.tensor(t.detach(), dtype=dtype or t.dtype, device=device or t.device)
-            if not copy
-            else _copied(t, dtype, device)
-        )
+        t = _copied(t, dtype, device) if copy else t.detach().to(device or t.device, dtype or t.dtype)
     if requires_grad and not t.requires_grad:
         t = t.detach().requires_grad_(True)
     return t

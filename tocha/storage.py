@@ -5,7 +5,6 @@ uses one is told once that it is deprecated. The library itself goes through `_E
 """
 
 import functools
-import operator
 import warnings
 
 import tocha
@@ -179,7 +178,7 @@ class _Elements:
 
     def resize_(self, size):
         """Changes the number of elements and keeps what fits."""
-        self._untyped_storage.resize_(operator.index(size) * self.dtype.itemsize)
+        self._untyped_storage.resize_(size * self.dtype.itemsize)
 
     def resizable(self):
         return self._untyped_storage.resizable()

@@ -1,5 +1,6 @@
 #include "autograd/node.h"
 
+#include <new>
 #include <set>
 
 #include "autograd/meta.h"
@@ -30,11 +31,16 @@ void Node::add_edge(Edge e) {
 
 void release(Node* node) {
   if (doomed) {
-    doomed->push_back(node);
+    try {
+      doomed->push_back(node);
+    } catch (const std::bad_alloc&) {  // no memory to let it wait
+      delete node;
+    }
     return;
   }
-  std::vector<Node*> waiting{node};
+  std::vector<Node*> waiting;
   doomed = &waiting;
+  delete node;
   while (!waiting.empty()) {
     Node* n = waiting.back();
     waiting.pop_back();

@@ -7,6 +7,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <mutex>
+#include <new>
 #include <vector>
 
 #include "core/error.h"
@@ -81,7 +82,11 @@ void* system_allocate(size_t nbytes) {
 }
 
 std::vector<Storage*>& storage_pool() {
-  static auto& pool = *new std::vector<Storage*>();
+  static auto& pool = [&]() -> std::vector<Storage*>& {
+    auto* fresh = new std::vector<Storage*>();
+    fresh->reserve(kMaxPooled);  // putting one back never needs memory
+    return *fresh;
+  }();
   return pool;
 }
 
@@ -143,8 +148,12 @@ void cpu_free(void* p, size_t nbytes) {
   size_t rounded = class_bytes(c);
   all.in_use -= rounded;
   if (all.cached + rounded > kCacheLimit) drop_cached(all);
-  all.free[c].push_back(p);
-  all.cached += rounded;
+  try {
+    all.free[c].push_back(p);
+    all.cached += rounded;
+  } catch (const std::bad_alloc&) {  // no memory for the list: then the block is worth more outside it
+    std::free(p);
+  }
 }
 
 void cpu_empty_cache() {

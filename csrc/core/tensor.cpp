@@ -4,6 +4,7 @@
 #include <limits>
 #include <numeric>
 
+#include "core/memory_order.h"
 #include "core/modes.h"
 #include "core/sparse.h"
 
@@ -76,7 +77,7 @@ Ints format_strides(IntsView sizes, MemoryFormat format) {
   int64_t step = 1;
   auto place = [&](int64_t d) {
     strides[d] = step;
-    if (d) step = next_stride(step, sizes[d], sizes);
+    if (d) step = sizes[d] == 0 ? 0 : next_stride(step, sizes[d], sizes);
   };
   place(1);
   for (int64_t d = wanted - 1; d >= 2; --d) place(d);
@@ -236,7 +237,6 @@ bool Tensor::is_contiguous(MemoryFormat f) const {
   if (f == MemoryFormat::Contiguous || f == MemoryFormat::Preserve) return p_->contiguous;
   int64_t wanted = f == MemoryFormat::ChannelsLast ? 4 : 5;
   if (dim() != wanted) return false;
-  if (numel() == 0) return true;
   Ints expected = format_strides(sizes(), f);
   for (int64_t i = 0; i < wanted; ++i)
     if (size(i) != 1 && stride(i) != expected[i]) return false;
@@ -282,20 +282,7 @@ Ints like_strides(const Tensor& t, MemoryFormat format) {
   if (format != MemoryFormat::Preserve) return format_strides(t.sizes(), format);
   if (t.is_non_overlapping_and_dense()) return Ints(t.strides());
   // Keep the order of the dims by stride, but leave no holes.
-  int64_t n = t.dim();
-  Ints order(n);
-  std::iota(order.begin(), order.end(), 0);
-  std::stable_sort(order.begin(), order.end(), [&](int64_t a, int64_t b) {
-    if (t.stride(a) == 0 || t.stride(b) == 0) return false;
-    return t.stride(a) > t.stride(b);
-  });
-  Ints strides(n);
-  int64_t step = 1;
-  for (int64_t i = n - 1; i >= 0; --i) {
-    strides[order[i]] = step;
-    step *= std::max<int64_t>(t.size(order[i]), 1);
-  }
-  return strides;
+  return strides_by_operands(t.sizes(), 1, [&](int, int64_t d) { return t.stride(d); });
 }
 
 int64_t wrap_dim(int64_t dim, int64_t ndim, const char* op) {

@@ -43,7 +43,7 @@ void fill_dense(char* out, int64_t n, DType dtype, const char* value) {
 
 void fill(const Tensor& dst, const Scalar& value) {
   alignas(16) char stored[16];
-  value.store_rounded(dst.dtype(), stored);
+  value.store(dst.dtype(), stored);
   if (dst.is_conj() || dst.is_neg() || !dst.is_non_overlapping_and_dense()) {
     Tensor element = empty({}, dst.dtype(), dst.device());
     std::memcpy(element.bytes(), stored, static_cast<size_t>(dst.itemsize()));
@@ -81,10 +81,16 @@ Tensor converted(const Tensor& src, Device device, DType dtype, MemoryFormat for
   return out;
 }
 
+bool is_same_memory(const Tensor& a, const Tensor& b) {
+  return &a.storage() == &b.storage() && a.offset() == b.offset() && a.dtype() == b.dtype() && a.sizes() == b.sizes() &&
+         a.strides() == b.strides() && a.is_conj() == b.is_conj() && a.is_neg() == b.is_neg();
+}
+
 }  // namespace
 
 void copy_(const Tensor& self, const Tensor& src, bool) {
-  if (self.is(src)) return;
+  if (self.is(src) || is_same_memory(self, src)) return;
+  check_no_internal_overlap(self, "copy_");
   Ints shape = broadcast_sizes(self.sizes(), src.sizes(), "copy_");
   TOCHA_CHECK(shape == self.sizes(), Runtime, "[copy_] output with shape ", self.sizes(),
               " doesn't match the broadcast shape ", shape);

@@ -144,7 +144,7 @@ std::vector<double> axis_ends(const Tensor& self, const Range& range, const char
                 "-dimensional histogram range should have ", 2 * d, " elements, but got ", range->size());
     ends = *range;
   } else {
-    Tensor flat = ops::reshape(self, Ints{-1, d});
+    Tensor flat = d ? ops::reshape(self, Ints{-1, d}) : self;
     for (int64_t k = 0; k < d; ++k) {
       double low = 0, high = 1;
       if (flat.size(0) > 0) {

@@ -2,9 +2,9 @@
 #include <algorithm>
 #include <atomic>
 
+#include "core/memory_order.h"
 #include "cpu/picks.h"
 #include "cpu/walk.h"
-#include "dispatch/memory_order.h"
 #include "dispatch/native.h"
 #include "kernels/masks.h"
 #include "ops/arithmetic.h"

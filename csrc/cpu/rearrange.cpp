@@ -283,6 +283,11 @@ void keep_triangle(const Tensor& out, const Tensor& self, Range kept) {
   });
 }
 
+// Diagonals beyond a matrix are all alike.
+int64_t within_matrix(const Tensor& self, int64_t diagonal) {
+  return std::clamp(diagonal, -self.size(self.dim() - 2), self.size(self.dim() - 1));
+}
+
 using Columns = std::pair<int64_t, int64_t>;
 
 Columns lower(int64_t row, int64_t width, int64_t diagonal) {
@@ -292,12 +297,14 @@ Columns upper(int64_t row, int64_t width, int64_t diagonal) {
   return {std::clamp<int64_t>(row + diagonal, 0, width), width};
 }
 
+// From the first row that has elements on: every row has some until all are found.
 template <class Range>
-void triangle_indices(const Tensor& out, int64_t rows, int64_t columns, int64_t offset, Range range) {
+void triangle_indices(const Tensor& out, int64_t row, int64_t columns, int64_t offset, Range range) {
   Tensor found = out.dtype() == DType::Int64 ? out : empty(out.sizes(), DType::Int64, Device{});
   auto* r = found.data<int64_t>();
-  auto* c = r + found.size(1);
-  for (int64_t row = 0; row < rows; ++row) {
+  auto* const all = r + found.size(1);
+  auto* c = all;
+  for (; r < all; ++row) {
     auto [begin, end] = range(row, columns, offset);
     for (int64_t column = begin; column < end; ++column) {
       *r++ = row;
@@ -310,19 +317,22 @@ void triangle_indices(const Tensor& out, int64_t rows, int64_t columns, int64_t 
 }  // namespace
 
 void tril(const Tensor& out, const Tensor& self, int64_t diagonal) {
+  diagonal = within_matrix(self, diagonal);
   keep_triangle(out, self, [&](int64_t row, int64_t width) { return lower(row, width, diagonal); });
 }
 void triu(const Tensor& out, const Tensor& self, int64_t diagonal) {
+  diagonal = within_matrix(self, diagonal);
   keep_triangle(out, self, [&](int64_t row, int64_t width) { return upper(row, width, diagonal); });
 }
 
 void tril_indices(const Tensor& out, int64_t row, int64_t col, int64_t offset, std::optional<DType>,
                   std::optional<Device>) {
-  if (out.numel()) triangle_indices(out, row, col, offset, lower);
+  offset = std::clamp(offset, -row, col);
+  if (out.numel()) triangle_indices(out, std::max<int64_t>(0, -offset), col, offset, lower);
 }
 void triu_indices(const Tensor& out, int64_t row, int64_t col, int64_t offset, std::optional<DType>,
                   std::optional<Device>) {
-  if (out.numel()) triangle_indices(out, row, col, offset, upper);
+  if (out.numel()) triangle_indices(out, 0, col, std::clamp(offset, -row, col), upper);
 }
 
 }  // namespace tocha::native

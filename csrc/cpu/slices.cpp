@@ -304,10 +304,11 @@ Tensor nn_one_hot(const Tensor& tensor, int64_t num_classes) {
               "[one_hot] Can not infer total number of classes from empty tensor.");
   TOCHA_CHECK(computes(tensor) || num_classes >= 0, NotImplemented,
               "[one_hot] the number of classes of a meta tensor is not known; give num_classes");
-  Tensor index = computes(tensor) ? cpu::dense(tensor) : tensor;
+  const bool known = computes(tensor);
+  Tensor index = known ? cpu::dense(tensor) : tensor;
   int64_t n = tensor.numel();
-  const int64_t* classes = index.data<int64_t>();
-  if (computes(tensor) && n) {
+  const int64_t* classes = known ? index.data<int64_t>() : nullptr;
+  if (known && n) {
     auto [low, high] = std::minmax_element(classes, classes + n);
     TOCHA_CHECK(*low >= 0, Runtime, "[one_hot] Class values must be non-negative, got ", *low);
     TOCHA_CHECK(num_classes < 0 || *high < num_classes, Runtime,
@@ -317,7 +318,7 @@ Tensor nn_one_hot(const Tensor& tensor, int64_t num_classes) {
   Ints sizes(tensor.sizes());
   sizes.push_back(num_classes);
   Tensor out = empty(sizes, DType::Int64, tensor.device());
-  if (!computes(tensor)) return out;
+  if (!known) return out;
   int64_t* p = out.data<int64_t>();
   std::fill_n(p, out.numel(), 0);
   for (int64_t i = 0; i < n; ++i) p[i * num_classes + classes[i]] = 1;
@@ -330,10 +331,12 @@ Tensors _unravel_index(const Tensor& indices, IntsView shape) {
   int64_t below = 1;  // elements one step along the dim spans
   for (int64_t d = shape.size() - 1; d >= 0; --d) {
     Tensor t = empty(indices.sizes(), DType::Int64, indices.device());
-    const int64_t* from = flat64.data<int64_t>();
-    int64_t* to = t.data<int64_t>();
     TOCHA_CHECK(shape[d] > 0 || t.numel() == 0, Runtime, "[unravel_index] no position fits the shape ", shape);
-    for (int64_t i = 0; computes(indices) && i < t.numel(); ++i) to[i] = floor_mod(floor_div(from[i], below), shape[d]);
+    if (computes(indices)) {
+      const int64_t* from = flat64.data<int64_t>();
+      int64_t* to = t.data<int64_t>();
+      for (int64_t i = 0; i < t.numel(); ++i) to[i] = floor_mod(floor_div(from[i], below), shape[d]);
+    }
     out.insert(out.begin(), t);
     below *= shape[d];
   }

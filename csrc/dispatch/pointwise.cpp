@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <numeric>
 
+#include "core/memory_order.h"
 #include "dispatch/backend.h"
-#include "dispatch/memory_order.h"
 #include "dispatch/promotion.h"
 
 namespace tocha {

@@ -258,15 +258,18 @@ bool match(Signature& s, const Function& f, PyObject* self, PyObject* const* arg
   return !kwnames || keywords_used == PyTuple_GET_SIZE(kwnames);
 }
 
-std::string describe(PyObject* o) {
+// How lists are shown in errors: not beyond a few levels, since they may contain themselves.
+constexpr int kShownLevels = 3;
+
+std::string describe(PyObject* o, int level = 0) {
   std::string name = Py_TYPE(o)->tp_name;
   size_t dot = name.rfind('.');
   if (dot != std::string::npos) name = name.substr(dot + 1);
-  if (!is_sequence(o)) return name;
+  if (!is_sequence(o) || level == kShownLevels) return name;
   std::string out = name + " of (";
   Py_ssize_t n = PySequence_Fast_GET_SIZE(o);
   for (Py_ssize_t i = 0; i < n && i < 10; ++i)
-    out += std::string(i ? ", " : "") + describe(PySequence_Fast_ITEMS(o)[i]);
+    out += std::string(i ? ", " : "") + describe(PySequence_Fast_ITEMS(o)[i], level + 1);
   return out + (n == 1 ? ",)" : n > 10 ? ", ...)" : ")");
 }
 

@@ -22,7 +22,11 @@ constexpr size_t kMaxFree = 0;
 constexpr size_t kMaxFree = 512;
 #endif
 std::vector<TensorObject*>& free_list() {
-  static auto& list = *new std::vector<TensorObject*>();
+  static auto& list = [&]() -> std::vector<TensorObject*>& {
+    auto* fresh = new std::vector<TensorObject*>();
+    fresh->reserve(kMaxFree);  // putting one back never needs memory
+    return *fresh;
+  }();
   return list;
 }
 

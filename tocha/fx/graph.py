@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
 import tocha
+import tocha.fx.node as node_file
 from tocha.fx._codegen import (
     CUSTOM_BUILTINS as _custom_builtins,
 )
@@ -639,3 +640,6 @@ def _table(header: list[str], rows: list[list[str]]) -> str:
     lines = ["  ".join(c.ljust(w) for c, w in zip(r, widths)).rstrip() for r in [header, *rows]]
     lines.insert(1, "  ".join("-" * w for w in widths))
     return "\n".join(lines)
+
+
+node_file.Graph = Graph  # type: ignore[attr-defined]  # annotations there name it

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import tocha
+import tocha.fx.graph as graph_file
 from tocha.fx._codegen import CodeGen, PythonCode
 from tocha.fx._generated import (
     FILE_PREFIX as FX_GRAPH_MODULE_FILE_PREFIX,
@@ -554,3 +555,6 @@ def _module_text(module: GraphModule, folder: Path, name: str) -> str:
         f"{import_block(generated.globals)}\n\n\nclass {name}(tocha.nn.Module):\n    def __init__(self):\n"
         f"        super().__init__()\n{init}\n{_indented(generated.src.strip(), 4)}\n"
     )
+
+
+graph_file.GraphModule = GraphModule  # type: ignore[attr-defined]  # annotations there name it

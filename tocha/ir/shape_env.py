@@ -17,6 +17,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from tocha.ir import sym_types
 from tocha.ir import symbolic as s
 from tocha.ir.assumptions import Assumptions, Bound, Range
 from tocha.ir.sym_types import Symbolic, SymBool, SymInt, expression, float_symbol, wrap
@@ -491,3 +492,6 @@ def _guard_or(x: Any, otherwise: bool) -> bool:
 
 def values_of(symbols: Mapping[Atom, int]) -> dict[str, int]:
     return {a.name: v for a, v in symbols.items()}
+
+
+sym_types.ShapeEnv = ShapeEnv  # type: ignore[misc]  # annotations there name it

@@ -17,7 +17,7 @@ _FREE = frozenset({"any_device", "dynamic"})
     "copy_(Tensor self, Operand src, bool non_blocking=False) -> Tensor",
     variants="method",
     node="CopyBackwards",
-    tags=frozenset({"any_device", "across_devices"}),
+    tags=frozenset({"any_device", "across_devices", "any_overlap"}),  # self may be src
 )
 def copy_(self, src, non_blocking):
     """Copies src into self, broadcasting and converting."""
@@ -78,6 +78,7 @@ def replacing_gradient(grad):
 @composite(
     "fill_diagonal_(Tensor self, Scalar fill_value, bool wrap=False) -> Tensor",
     variants="method",
+    tags=frozenset({"any_overlap"}),
     samples=lambda t: [((t(3, 4), 2), {}), ((t(7, 2), 2, True), {}), ((t(2, 2, 2), 2), {})],
 )
 def fill_diagonal_(self, fill_value, wrap):

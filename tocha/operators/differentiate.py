@@ -114,8 +114,9 @@ def _by_formula(it: Interpreter, call: Call, grads: Sequence[Any], name: str) ->
     f = formula_of(o)
     operands = [call.arguments[n] for n in f.operands]
     is_complex = any(v.dtype.is_complex for v in (*operands, *(g for g in grads if g is not None)))
-    choices = (dt.complex128, dt.complex64) if is_complex else (dt.float64, dt.float32)
-    t = next((c for c in choices if usable(o, c)), None)
+    real, complex_ = (dt.float64, dt.float32), (dt.complex128, dt.complex64)
+    # Where results are complex but the formula's own numbers are not, as polar's, the real one serves.
+    t = next((c for c in ((*complex_, *real) if is_complex else real) if usable(o, c)), None)
     found = formulas(o, t) if t is not None else None
     node = found[f.operands.index(name)] if found is not None else None
     if node is None:

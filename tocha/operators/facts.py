@@ -290,7 +290,7 @@ def schema_type(value: Any) -> str:
         return "device"
     if isinstance(value, MemoryFormat):
         return "memory_format"
-    return "Generator"
+    return "Storage" if hasattr(value, "nbytes") else "Generator"
 
 
 def _list_type(values: Sequence[Any]) -> str:

@@ -361,12 +361,12 @@ def kron(self, other):
 
 
 @rule
-def powers(x: "Tensor", n: "int") -> "Tensor[]":
-    """x to the power of 0, 1, ... n - 1."""
-    out: "Tensor[]" = []
-    for i in range(n):
-        out.append(op.ones_like(x) if i == 0 else (x if i == 1 else out[i - 1] * x))
-    return out
+def powers(x: "Tensor", n: "int") -> "Tensor":
+    """x to the power of 0, 1, ... n - 1, along a dim after all others."""
+    ones = op.ones_like(x).unsqueeze(-1)
+    if n == 1:
+        return ones
+    return op.cat([ones, op.cumprod(x.unsqueeze(-1).expand([*x.shape, n - 1]), -1)], -1)
 
 
 @composite(
@@ -384,7 +384,7 @@ def vander(x, N, increasing):
     if n == 0:
         return x.new_empty([x.numel(), 0], dtype=dt.int64 if is_integral(x.dtype) else x.dtype)
     columns = powers(x.to(dt.int64) if is_integral(x.dtype) else x, n)
-    return op.stack(columns if increasing else columns[::-1], 1)
+    return columns if increasing else columns.flip(1)
 
 
 @composite("linalg_vander(Tensor x, *, int? N=None) -> Tensor", variants="function")
@@ -398,4 +398,4 @@ def linalg_vander(x, N):
         raise RuntimeError(f"[linalg.vander] N must be greater than 1, got {n}")
     if n == 0:
         return x.new_empty([*x.shape, 0])
-    return op.stack(powers(vectors.to(dt.int64) if is_integral(x.dtype) else vectors, n), -1)
+    return powers(vectors.to(dt.int64) if is_integral(x.dtype) else vectors, n)

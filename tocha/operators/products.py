@@ -31,7 +31,9 @@ def check_factors(name: "str", a: "Tensor", b: "Tensor") -> "none":
     if a.dtype != b.dtype:
         raise RuntimeError(f"[{name}] expected both operands to have the same dtype, but got {a.dtype} and {b.dtype}")
     if a.device != b.device:
-        raise RuntimeError(f"[{name}] expected both operands on the same device, but got {a.device} and {b.device}")
+        raise RuntimeError(
+            f"[{name}] Expected all tensors to be on the same device, but found at least two devices, {a.device} and {b.device}!"
+        )
     if a.dtype in (dt.bool_, dt.float8_e4m3fn, dt.float8_e5m2):
         raise NotImplementedError(f"[{name}] not implemented for {a.dtype}")
 

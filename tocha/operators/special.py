@@ -7,6 +7,7 @@ from functools import partial
 from tocha.ir import dtypes as dt
 from tocha.ir import scalar as s
 from tocha.operators.record import BINARY, FLOATS, INT_TO_FLOAT, UNARY, composite, op, pointwise
+from tocha.operators.rules import default_dtype
 
 PRECISE = (dt.float32, dt.float64)
 function = partial(pointwise, dtypes=FLOATS, promote=INT_TO_FLOAT, expensive=True)
@@ -111,10 +112,9 @@ def mvlgamma(self, p):
     """The logarithm of the multivariate gamma function of dimension p."""
     if p < 1:
         raise RuntimeError(f"[mvlgamma] p has to be greater than or equal to 1, got {p}")
-    total = op.lgamma(self)
-    for i in range(1, p):
-        total = total + op.lgamma(self - 0.5 * i)
-    return total + 0.25 * p * (p - 1) * 1.1447298858494002  # log(pi)
+    dtype = self.dtype if self.is_floating_point() else default_dtype()
+    offsets = op.arange(p, dtype=dtype, device=self.device) * 0.5
+    return op.lgamma(self.unsqueeze(-1) - offsets).sum(-1) + 0.25 * p * (p - 1) * 1.1447298858494002  # log(pi)
 
 
 @pointwise(

@@ -36,12 +36,10 @@ def triu_gradient(grad, diagonal):
 @rule
 def lower_size(row: "int", col: "int", offset: "int") -> "int":
     """How many elements of a row by col matrix are on or below a diagonal."""
-    n = 0
-    for r in range(max(0, -offset), row):
-        if r + offset + 1 >= col:
-            return n + (row - r) * col
-        n += r + offset + 1
-    return n
+    shift = max(-row, min(offset, col))
+    first = max(0, -shift)
+    whole = min(max(first, col - shift - 1), row)  # from this row on all columns count
+    return (whole - first) * (first + whole + 2 * shift + 1) // 2 + (row - whole) * col
 
 
 @rule
@@ -50,6 +48,8 @@ def check_triangle(row: "int", col: "int", name: "str") -> "none":
         raise RuntimeError(f"[{name}] row must be non-negative, got {row}")
     if col < 0:
         raise RuntimeError(f"[{name}] col must be non-negative, got {col}")
+    if float(row) * float(col) >= 4e18:
+        raise RuntimeError(f"[{name}] a matrix of {row} rows and {col} columns has too many elements")
 
 
 @native(
@@ -75,7 +75,7 @@ def tril_indices(row, col, offset, dtype, device):
 def triu_indices(row, col, offset, dtype, device):
     """Rows and columns of a matrix's upper triangle, as a (2, n) tensor."""
     check_triangle(row, col, "triu_indices")
-    n = row * col - lower_size(row, col, offset - 1)
+    n = row * col - lower_size(row, col, max(offset, -row) - 1)
     return Out([2, n], dt.int64 if dtype is None else dtype, device=device_or_default(device))
 
 

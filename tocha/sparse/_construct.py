@@ -214,7 +214,8 @@ def to_dense(t: SparseTensor, dtype: Any = None, *, masked_grad: bool | None = N
     """The same numbers in a tensor that holds all of its elements."""
     if dtype is not None:
         raise RuntimeError("dtype argument is not supported by sparse_to_dense")
-    return add_rows(values_of(t), positions(t), math.prod(sparse_sizes(t))).reshape(t.shape)
+    rows = add_rows(values_of(t), positions(t), math.prod(sparse_sizes(t)))
+    return _C._unsafe_view(rows, t.shape)  # nobody else holds the rows: no view of them
 
 
 def sparse_mask(t: Tensor, mask: Tensor) -> Tensor:

@@ -76,7 +76,10 @@ def _get_activation_fn(activation: str) -> Callable[[Tensor], Tensor]:
 
 
 def _get_clones(module: Module, n: int) -> ModuleList:
-    return ModuleList([copy.deepcopy(module) for _ in range(n)])
+    copies: list[Any] = [None] * n  # more layers than memory has room for are refused here
+    for i in range(n):
+        copies[i] = copy.deepcopy(module)
+    return ModuleList(copies)
 
 
 class Transformer(Module):

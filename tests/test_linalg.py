@@ -395,3 +395,22 @@ def test_lobpcg(largest):
     got, _ = tocha.lobpcg(tocha.from_numpy(a[0]), 2, tocha.from_numpy(b), largest=largest, tol=1e-10)
     want = np.sort(np.linalg.eigvals(np.linalg.solve(b, a[0])).real)
     np.testing.assert_allclose(n(got), want[::-1][:2] if largest else want[:2], rtol=1e-5)
+
+
+@pytest.mark.parametrize("n", [256, 301])
+@pytest.mark.parametrize("kind", ["random", "few distinct", "tridiagonal"])
+def test_eigenvectors_of_a_large_symmetric_matrix_are_orthonormal_and_in_order(n, kind):
+    rng = np.random.default_rng(n)
+    a = rng.standard_normal((n, n))
+    a = a + a.T
+    if kind == "few distinct":
+        thin = rng.standard_normal((n, 3))
+        a = thin @ thin.T + np.eye(n)
+    elif kind == "tridiagonal":
+        a = 2 * np.eye(n) - np.eye(n, k=1) - np.eye(n, k=-1)
+    for uplo in "LU":
+        values, vectors = (t.numpy() for t in tocha.linalg.eigh(tocha.tensor(a), UPLO=uplo))
+        scale = np.abs(a).max() * n * np.finfo(a.dtype).eps
+        assert np.abs(a @ vectors - vectors * values).max() < scale
+        assert np.abs(vectors.T @ vectors - np.eye(n)).max() < n * np.finfo(a.dtype).eps
+        assert (np.diff(values) >= 0).all()

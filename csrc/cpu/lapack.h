@@ -63,6 +63,20 @@ TOCHA_LAPACK(syevd, ssyevd, dsyevd, cheevd, zheevd)
 TOCHA_LAPACK(geev, sgeev, dgeev, cgeev, zgeev)
 #undef TOCHA_LAPACK
 
+// Parts of the symmetric eigenproblem, of real matrices only.
+#define TOCHA_LAPACK_REAL(NAME)                                    \
+  template <class T, class... Arguments>                           \
+  int NAME(Arguments... a) {                                       \
+    if constexpr (std::is_same_v<T, float>)                        \
+      return scipy_LAPACKE_s##NAME##_work(LAPACK_COL_MAJOR, a...); \
+    else                                                           \
+      return scipy_LAPACKE_d##NAME##_work(LAPACK_COL_MAJOR, a...); \
+  }
+TOCHA_LAPACK_REAL(sytrd)
+TOCHA_LAPACK_REAL(stedc)
+TOCHA_LAPACK_REAL(ormtr)
+#undef TOCHA_LAPACK_REAL
+
 // Hermitian forms, of complex matrices only.
 template <class T, class... Arguments>
 int hetrf(Arguments... a) {

@@ -23,8 +23,18 @@ void for_matrices(int64_t batch, int order, double work, F&& f) {
 // Factors every matrix of A into lu (column-major, written over), pivots and info.
 template <class T>
 void factor_all(DType dtype, const Shape& s, T* lu, int32_t* pivots, int32_t* infos) {
+  const int64_t ld = spaced<T>(s.ld());
   for_matrices(s.batch, s.least(), std::pow(s.least(), 2) * std::max(s.rows, s.cols) / 3, [&](int64_t i) {
-    infos[i] = blocked_getrf<T>(dtype, s.rows, s.cols, lu + i * s.step(), s.ld(), pivots + i * s.least());
+    T* m = lu + i * s.step();
+    int32_t* swaps = pivots + i * s.least();
+    if (ld == s.ld()) {
+      infos[i] = blocked_getrf<T>(dtype, s.rows, s.cols, m, ld, swaps);
+      return;
+    }
+    auto apart = workspace<T>(ld * s.cols);
+    for (int64_t c = 0; c < s.cols; ++c) std::copy_n(m + c * s.rows, s.rows, apart.get() + c * ld);
+    infos[i] = blocked_getrf<T>(dtype, s.rows, s.cols, apart.get(), ld, swaps);
+    for (int64_t c = 0; c < s.cols; ++c) std::copy_n(apart.get() + c * ld, s.rows, m + c * s.rows);
   });
 }
 

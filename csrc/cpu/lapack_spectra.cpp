@@ -1,5 +1,7 @@
 // Singular values, eigenvalues and their vectors: kernels of tocha/operators/decompositions.py.
 #include "cpu/lapack_batch.h"
+#include "cpu/lapack_blocked.h"
+#include "cpu/lapack_tridiagonal.h"
 #include "kernels/spectra.h"
 
 namespace tocha::native {
@@ -90,6 +92,39 @@ bool triangle_is_finite(const T* a, int64_t n, bool upper) {
   for (int64_t j = 0; j < n; ++j)
     if (!(upper ? all_finite(a + j * n, j + 1) : all_finite(a + j * n + j, n - j))) return false;
   return true;
+}
+
+// No step of shared_eigen can overflow, or lose digits to underflow; false where there is an infinity or a NaN.
+template <class T>
+bool scales_well(const T* a, int64_t n, bool upper) {
+  if (!triangle_is_finite(a, n, upper)) return false;
+  T most = 0;
+  for (int64_t j = 0; j < n; ++j)
+    for (int64_t i = upper ? 0 : j; i < (upper ? j + 1 : n); ++i) most = std::max(most, std::abs(a[j * n + i]));
+  constexpr T limit = sizeof(T) == 4 ? T(1e12) : T(1e120);
+  return most == 0 || (most < limit && most > 1 / limit);
+}
+
+// Values and vectors of one real symmetric matrix, vectors over the matrix: LAPACK makes it tridiagonal, and the rest
+// is done on all threads.
+template <class T>
+int shared_eigen(DType dtype, char part, int n, T* a, T* values) {
+  const int64_t square = static_cast<int64_t>(n) * n;
+  auto off = workspace<T>(n), tau = workspace<T>(n), vectors = workspace<T>(square);
+  const int size =
+      workspace_size<T>([&](T* w, int ask) { sytrd<T>(part, n, a, n, values, off.get(), tau.get(), w, ask); });
+  auto work = workspace<T>(size);
+  if (const int info = sytrd<T>(part, n, a, n, values, off.get(), tau.get(), work.get(), size)) return info;
+  if (const int info = Tridiagonal<T>(dtype, n, values, off.get(), vectors.get()).solve()) return info;
+  for_stripes(n, 2.0 * n * n, [&](int first, int count) {
+    T* columns = vectors.get() + int64_t{first} * n;
+    const int room = workspace_size<T>(
+        [&](T* w, int ask) { ormtr<T>('L', part, 'N', n, count, a, n, tau.get(), columns, n, w, ask); });
+    auto own = workspace<T>(room);
+    ormtr<T>('L', part, 'N', n, count, a, n, tau.get(), columns, n, own.get(), room);
+  });
+  std::copy_n(vectors.get(), square, a);
+  return 0;
 }
 
 // Real routines return a pair of conjugate eigenvectors as two columns: real parts, imaginary parts.
@@ -205,7 +240,7 @@ void hermitian_eigen(const Tensor& values, const Tensor& vectors, const Tensor& 
     const Hermitian<T> eigh(compute_v ? 'V' : 'N', upper ? 'U' : 'L', s.rows);
     T* data = out.data<T>();
     Real<T>* found = values.data<Real<T>>();
-    for_batch(s.batch, std::pow(s.rows, 3) * (compute_v ? 9 : 2), [&](int64_t begin, int64_t end) {
+    auto whole = [&](int64_t begin, int64_t end) {
       auto work = workspace<T>(eigh.size);
       auto real_work = workspace<Real<T>>(eigh.real_size);
       auto counts = workspace<int>(eigh.count_size);
@@ -216,7 +251,19 @@ void hermitian_eigen(const Tensor& values, const Tensor& vectors, const Tensor& 
                        : eigh.call(m, found + i * s.rows, work.get(), eigh.size, real_work.get(), eigh.real_size,
                                    counts.get(), eigh.count_size);
       }
-    });
+    };
+    if constexpr (!is_complex_type<T>) {
+      if (compute_v && shares_threads(s.batch, s.rows)) {
+        return one_by_one(s.batch, [&](int64_t i) {
+          T* m = data + i * s.step();
+          if (scales_well(m, s.rows, upper))
+            infos[i] = shared_eigen<T>(A.dtype(), upper ? 'U' : 'L', s.rows, m, found + i * s.rows);
+          else
+            whole(i, i + 1);
+        });
+      }
+    }
+    for_batch(s.batch, std::pow(s.rows, 3) * (compute_v ? 9 : 2), whole);
   });
   if (compute_v) out.finish();
 }

@@ -1,5 +1,5 @@
-// Convolution on a matrix unit, without patches: pictures are laid out flat, row behind row with zeros around them, so
-// that what one tap meets is the whole picture shifted by one distance. A strided convolution meets `step` pictures in
+// Convolution on a matrix unit, without patches: images are laid out flat, row behind row with zeros around them, so
+// that what one tap meets is the whole image shifted by one distance. A strided convolution meets `step` images in
 // each dim (its phases), each with every step-th pixel, and shifts those.
 //
 //   position of (row y, column x) = y * pitch + x
@@ -71,21 +71,23 @@ class FlatPlan {
   int64_t shift_of(int64_t tap) const { return shifts_[static_cast<size_t>(tap)]; }
   double waste() const { return static_cast<double>(pitch_) / static_cast<double>(out_[2]); }
 
-  // f(position, x of the input or -1, count) for the pieces of a staged row: of pixels, each step apart, or of zeros.
-  // And f for each row: where it lies in the input, or outside (null).
-  template <class Row>
-  void for_rows(const Block& b, int64_t phase, Row row) const {
+  // f(position, plane z and row y of the input, or z = -1 outside of it, count) for the runs of staged rows, in order.
+  // Rows of a run are row_step() rows of the input apart.
+  template <class Run>
+  void for_rows(const Block& b, int64_t phase, Run run) const {
     const Extent& f = phases_[static_cast<size_t>(phase)];
-    int64_t at = 0;
+    const int64_t met = b.rows + most_[1] - least_[1], y = (b.y + least_[1]) * step_[1] + f[1];
     for (int64_t i = 0; i < staged_planes(); ++i) {
-      const int64_t z = (b.z + least_[0] + i) * step_[0] + f[0];
-      for (int64_t j = 0; j < staged_rows(); ++j, at += pitch_) {
-        const int64_t y = (b.y + least_[1] + j) * step_[1] + f[1];
-        const bool inside = z >= 0 && z < in_[0] && y >= 0 && y < in_[1] && j < b.rows + most_[1] - least_[1];
-        row(at, inside ? z : -1, y);
-      }
+      const int64_t z = (b.z + least_[0] + i) * step_[0] + f[0], at = i * staged_rows() * pitch_;
+      int64_t begin = std::clamp<int64_t>(ceil_div(std::max<int64_t>(0, -y), step_[1]), 0, met);
+      int64_t end = std::clamp<int64_t>(ceil_div(std::max<int64_t>(0, in_[1] - y), step_[1]), begin, met);
+      if (z < 0 || z >= in_[0]) begin = end = 0;
+      if (begin > 0) run(at, -1, 0, begin);
+      if (end > begin) run(at + begin * pitch_, z, y + begin * step_[1], end - begin);
+      if (staged_rows() > end) run(at + end * pitch_, -1, 0, staged_rows() - end);
     }
   }
+  int64_t row_step() const { return step_[1]; }
   // Of a row: how many zeros come first, and the x of the first pixel and how many follow (the rest is zeros).
   struct Columns {
     int64_t zeros, first, count;
@@ -135,20 +137,16 @@ inline void stage_planes(const MatrixUnit& unit, const FlatPlan& plan, const Fla
                          const Field& in, int64_t step, int64_t first, int64_t channels, char* out, int64_t plane) {
   const int64_t item = unit.item;
   const FlatPlan::Columns columns = plan.columns(phase);
-  const int64_t rest = plan.pitch() - columns.zeros - columns.count;
   auto clear = [&](char* p, int64_t n) { std::memset(p, 0, static_cast<size_t>(n * item)); };
   const char* image =
       in.data + (b.image * in.batch_stride + first * in.channel_stride + columns.first * in.stride[2]) * item;
   for (int64_t c = 0; c < channels; ++c, image += in.channel_stride * item, out += plane * item) {
     int64_t end = 0;
-    plan.for_rows(b, phase, [&](int64_t at, int64_t z, int64_t y) {
-      char* to = out + at * item;
-      end = at + plan.pitch();
-      if (z < 0) return clear(to, plan.pitch());
-      clear(to, columns.zeros);
-      unit.copy_row(image + (z * in.stride[0] + y * in.stride[1]) * item, step * in.stride[2], columns.count,
-                    to + columns.zeros * item);
-      clear(to + (columns.zeros + columns.count) * item, rest);
+    plan.for_rows(b, phase, [&](int64_t at, int64_t z, int64_t y, int64_t count) {
+      end = at + count * plan.pitch();
+      if (z < 0) return clear(out + at * item, count * plan.pitch());
+      unit.copy_rows({image + (z * in.stride[0] + y * in.stride[1]) * item, plan.row_step() * in.stride[1],
+                      step * in.stride[2], count, columns.count, out + at * item, plan.pitch(), columns.zeros});
     });
     clear(out + end * item, plan.staged() - end + kFlatSlack);
   }

@@ -1,8 +1,9 @@
-// Correlation on a matrix unit: weights [rows, taps x channels] times the flat picture's words [channels, positions],
+// Correlation on a matrix unit: weights [rows, taps x channels] times the flat image's words [channels, positions],
 // shifted for each tap (see convolution_flat.h). Where there are too few channels to fill the unit's blocks, (channel,
 // tap) pairs take their place: each a shifted copy of its own, and one sum without shifts.
 //
 // Threads share out blocks of rows of the images, each with all that its sums need.
+#include <array>
 #include <atomic>
 
 #include "core/parallel.h"
@@ -15,6 +16,7 @@ namespace {
 constexpr int64_t kStagedBytes = 640 * 1024;  // of words, in the second-level cache
 constexpr int64_t kColumnsAtOnce = 256;       // of sums, in the first-level cache
 constexpr int64_t kFewestPositions = 256;     // of a task
+constexpr int64_t kMostUnzipped = 16;         // taps
 constexpr int64_t kSlowestUnit = 4;           // a slower one is no better than fewer products of float
 
 class UnitCorrelator {
@@ -104,8 +106,9 @@ class UnitCorrelator {
       return unit_.pack_rows(weight_at(group, first, 0) + c_.taps[0].weight * unit_.item, c_.weight_row,
                              c_.weight_channel, rows, c_.channels, out, kBlockBytes, unit_.rows * kBlockBytes);
     }
-    // Elements lie along the taps, or along rows and taps; those become rows with channels side by side.
     const bool along_rows = c_.weight_row < c_.weight_channel;
+    if (!along_rows && c_.weight_channel <= kMostUnzipped) return unzip_weights(group, first, rows, out);
+    // Elements lie along the taps, or along rows and taps; those become rows with channels side by side.
     const int64_t at_once = along_rows ? rows : 1, all_taps = along_rows ? c_.weight_row : c_.weight_channel;
     char* turned = scratch<char>(Purpose::packed_a, at_once * all_taps * kBlockBytes);
     if (!turned) return ok_.store(false, std::memory_order_relaxed);
@@ -122,6 +125,18 @@ class UnitCorrelator {
           }
         }
       }
+    }
+  }
+
+  // Few taps side by side, and channels behind them.
+  void unzip_weights(int64_t group, int64_t first, int64_t rows, char* out) const {
+    std::vector<int64_t> places;
+    for (const Tap& t : c_.taps) places.push_back(t.weight);
+    for (int64_t block = 0; block < source_blocks_; ++block) {
+      const int64_t channel = block * unit_.block_depth(), out_place = unit_.rows * kBlockBytes;
+      unit_.unzip({weight_at(group, first, channel), c_.weight_row, rows, c_.weight_channel,
+                   std::min(unit_.block_depth(), c_.channels - channel), places.data(), taps_,
+                   out + block * taps_ * out_place, out_place});
     }
   }
 
@@ -184,11 +199,13 @@ class UnitCorrelator {
       std::memset(words + i * row_, 0, static_cast<size_t>(plan_.staged() * unit_.word));
     const char* image =
         c_.in.data + (b.image * c_.in.batch_stride + first + columns.first * c_.in.stride[2]) * unit_.item;
-    plan_.for_rows(b, phase, [&](int64_t at, int64_t z, int64_t y) {
+    plan_.for_rows(b, phase, [&](int64_t at, int64_t z, int64_t y, int64_t count) {
       if (z < 0 || columns.count == 0) return;
-      unit_.pack_words(image + (z * c_.in.stride[0] + y * c_.in.stride[1]) * unit_.item, 1,
-                       c_.step[2] * c_.in.stride[2], c_.channels, columns.count,
-                       words + (at + columns.zeros) * unit_.word, row_, unit_.panel_row());
+      for (int64_t i = 0; i < count; ++i, at += plan_.pitch(), y += plan_.row_step()) {
+        unit_.pack_words(image + (z * c_.in.stride[0] + y * c_.in.stride[1]) * unit_.item, 1,
+                         c_.step[2] * c_.in.stride[2], c_.channels, columns.count,
+                         words + (at + columns.zeros) * unit_.word, row_, unit_.panel_row());
+      }
     });
   }
 
@@ -226,31 +243,58 @@ class UnitCorrelator {
         return ok_.store(false, std::memory_order_relaxed);
       }
     }
-    for (int64_t p = panel; p < last_panel; ++p) {
-      for (int64_t i = first; i < last; ++i) {
-        run_panel(group, p, plan_.block(i), words + (i - first) * plan_.staged() * unit_.word, sums);
-      }
-    }
+    const std::vector<Columns> columns = columns_of(first, last);
+    for (int64_t p = panel; p < last_panel; ++p) run_panel(group, p, columns, words, sums);
   }
 
-  void run_panel(int64_t group, int64_t panel, const FlatPlan::Block& b, const char* words, float* sums) const {
+  // A panel of columns: positions of one of the blocks that are staged side by side.
+  struct Columns {
+    int64_t block, position, count;
+    int64_t at;  // bytes, in a row of words
+  };
+  std::vector<Columns> columns_of(int64_t first, int64_t last) const {
+    std::vector<Columns> columns;
+    for (int64_t i = first; i < last; ++i) {
+      const int64_t positions = plan_.positions(plan_.block(i));
+      for (int64_t q = 0; q < positions; q += unit_.columns) {
+        columns.push_back(
+            {i, q, std::min(unit_.columns, positions - q), ((i - first) * plan_.staged() + q) * unit_.word});
+      }
+    }
+    return columns;
+  }
+
+  // One panel of weights meets the columns of all blocks, some of them at a time.
+  void run_panel(int64_t group, int64_t panel, const std::vector<Columns>& columns, const char* words,
+                 float* sums) const {
     UnitJob job{};
     job.rows = std::min(unit_.rows, c_.rows - panel * unit_.rows);
     job.blocks = blocks_;
     job.a = panel_at(group, panel);
     job.a_row = kBlockBytes;
-    job.b_row = row_;
-    job.b_panel = unit_.panel_row();
     job.a_at = a_at_.data();
+    job.b = words;
+    job.b_row = row_;
     job.b_at = b_at_.data();
     job.sums = reinterpret_cast<char*>(sums);
     job.sums_row = kColumnsAtOnce * 4;
-    for (int64_t q = 0; q < plan_.positions(b); q += kColumnsAtOnce) {
-      job.columns = std::min(kColumnsAtOnce, plan_.positions(b) - q);
-      job.b = words + q * unit_.word;
+    std::array<int64_t, kColumnsAtOnce> places;
+    const size_t at_once = static_cast<size_t>(kColumnsAtOnce / unit_.columns);
+    for (size_t first = 0; first < columns.size(); first += at_once) {
+      const size_t last = std::min(columns.size(), first + at_once);
+      for (size_t i = first; i < last; ++i) places[i - first] = columns[i].at;
+      job.b_panels = places.data();
+      job.columns = static_cast<int64_t>(last - first - 1) * unit_.columns + columns[last - 1].count;
       job.add = false;
       multiply_in_pieces(unit_, job);
-      finish(group, panel * unit_.rows, job.rows, b, q, job.columns, sums);
+      for (size_t i = first; i < last;) {  // neighbours of one block are finished together
+        size_t end = i;
+        int64_t count = 0;
+        for (; end < last && columns[end].block == columns[i].block; ++end) count += columns[end].count;
+        finish(group, panel * unit_.rows, job.rows, plan_.block(columns[i].block), columns[i].position, count,
+               sums + static_cast<int64_t>(i - first) * unit_.columns);
+        i = end;
+      }
     }
   }
 

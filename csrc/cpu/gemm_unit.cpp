@@ -18,6 +18,7 @@ constexpr int64_t kSlabBytes = 16 << 20;      // of packed rows of a
 constexpr int64_t kMostBlocks = 128;          // of the depth, at a time
 constexpr int64_t kFewestPanels = 2;          // of columns, for a task
 constexpr int64_t kFewestRows = 64;
+constexpr int64_t kManyRows = 4;  // times the columns
 constexpr int64_t kTasksPerThread = 2;
 
 bool fills_blocks(const MatrixUnit& unit, MatrixRef a, int64_t k) {
@@ -106,11 +107,13 @@ class UnitMultiplication {
     int64_t cols = ceil_div(panels, most);
     const int64_t wanted = threads(rows);
     if (wanted == 1) return {1, cols};
+    // Threads that share out the columns read all rows each. Where rows are most of the operands, they are shared out.
+    if (rows >= kManyRows * p_.n) return {std::clamp<int64_t>(rows / kFewestRows, 1, wanted), cols};
     if (cols < wanted * kTasksPerThread) {
       cols = std::max(cols, std::min(wanted * kTasksPerThread, panels / kFewestPanels));
       if (cols < wanted) return {std::clamp<int64_t>(ceil_div(rows, kFewestRows), 1, ceil_div(wanted, cols)), cols};
-      cols = ceil_div(cols, wanted) * wanted;
     }
+    cols = ceil_div(cols, wanted) * wanted;  // as many for each thread
     return {1, std::min(cols, panels)};
   }
 

@@ -20,7 +20,7 @@ namespace {
 
 using Units = std::vector<const MatrixUnit*>;
 
-constexpr int64_t kMostNear = 24;  // blocks of a panel of rows, in the first-level cache beside one of columns
+constexpr int64_t kMostNear = 128;  // blocks of a panel of rows, in the second-level cache beside those of columns
 
 #if defined(__x86_64__)
 bool has_wide_vectors() {

@@ -28,10 +28,15 @@ struct UnitJob {
   const char* b;  // whole vectors of columns are read, of which the last may be partly of no account
   int64_t b_row, b_panel, b_block;
   const int64_t *a_at = nullptr, *b_at = nullptr;  // where each block lies, instead of a_block, b_block apart
+  const int64_t* b_panels = nullptr;               // where each panel of b lies, instead of b_panel apart
   char* sums;                                      // whole panels of columns are written
   int64_t sums_row;
   bool add;
 };
+
+inline const char* panel_of(const UnitJob& job, int64_t i) {
+  return job.b + (job.b_panels ? job.b_panels[i] : i * job.b_panel);
+}
 
 // c = alpha * sums + beta * c, or + the bias, rounded once. Distances count elements.
 struct UnitFinish {
@@ -43,6 +48,26 @@ struct UnitFinish {
   float alpha, beta;           // beta == 0 does not read c
   const void* bias = nullptr;  // instead of beta * c: an element for each column, or for each row
   bool bias_by_row = false;
+};
+
+// Rows of n elements, each step apart, become rows of `pitch` elements one behind the other: `zeros` zeros, the
+// elements, and zeros again. Up to kBlockBytes behind the last row are written too. Distances count elements.
+struct UnitCopy {
+  const void* from;
+  int64_t from_row, step, rows, n;
+  void* to;
+  int64_t pitch, zeros;
+};
+
+// For each place, a block of each row: n elements, each step apart, from the row's place on, filled up with zeros. A
+// row's blocks lie kBlockBytes apart, those of the places out_place bytes. The other distances count elements.
+struct UnitUnzip {
+  const void* from;
+  int64_t from_row, rows, step, n;  // at most block_depth() elements
+  const int64_t* place;             // less than step
+  int64_t places;
+  char* out;
+  int64_t out_place;
 };
 
 struct MatrixUnit {
@@ -61,8 +86,8 @@ struct MatrixUnit {
                      int64_t out_panel);
   // One row of n words from k rows, at most depth() of them, each with its columns side by side.
   void (*zip)(const void* const* rows, int64_t k, int64_t n, char* out, int64_t out_panel);
-  // Every step-th of the elements from `from` on, n of them.
-  void (*copy_row)(const void* from, int64_t step, int64_t n, void* to);
+  void (*copy_rows)(const UnitCopy& job);
+  void (*unzip)(const UnitUnzip& job);
   void (*finish)(const UnitFinish& job);  // null for integers
 
   int64_t depth() const { return word / item; }               // of a word
@@ -77,7 +102,7 @@ const MatrixUnit* matrix_unit(DType dtype);
 // All that this processor has for a dtype, best first, and the emulation of AMX.
 std::vector<const MatrixUnit*> matrix_units(DType dtype);
 
-// The same in pieces of the depth, so that a panel of rows stays in the first-level cache while it meets the columns.
+// The same in pieces of the depth, so that a panel of rows stays in the second-level cache while it meets the columns.
 void multiply_in_pieces(const MatrixUnit& unit, UnitJob job);
 
 // b as packed panels, each [rows of words][columns], filled up with zeros: the form that UnitJob reads with

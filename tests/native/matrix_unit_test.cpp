@@ -103,6 +103,49 @@ void check_words(const MatrixUnit& unit, int64_t n, int64_t k) {
   expect(got == want, unit, "pack_panels", 0, n, k);
 }
 
+void check_copy(const MatrixUnit& unit, int64_t rows, int64_t n) {
+  const int64_t step = pick({1, 1, 2, 3}), zeros = pick({0, 1, 3, 70}), pitch = zeros + n + pick({0, 1, 2, 80});
+  const Matrix a = random_matrix(unit, rows, (n - 1) * step + 1);
+  if (a.col != 1) return;
+  const int64_t slack = kBlockBytes / unit.item;
+  std::vector<char> got(static_cast<size_t>((rows * pitch + slack) * unit.item + 8), 0x55), want(got.size() - 8);
+  unit.copy_rows({a.at(0, 0), a.row, step, rows, n, got.data(), pitch, zeros});
+  for (int64_t i = 0; i < rows; ++i) {
+    for (int64_t j = 0; j < n; ++j) {
+      std::memcpy(want.data() + (i * pitch + zeros + j) * unit.item, a.at(i, j * step), static_cast<size_t>(unit.item));
+    }
+  }
+  const size_t bytes = static_cast<size_t>(rows * pitch * unit.item);
+  bool ok = std::memcmp(got.data(), want.data(), bytes) == 0;
+  for (size_t i = got.size() - 8; i < got.size(); ++i) ok = ok && got[i] == 0x55;
+  expect(ok, unit, "copy_rows", rows, n, step);
+}
+
+void check_unzip(const MatrixUnit& unit, int64_t rows) {
+  const int64_t n = 1 + static_cast<int64_t>(rng() % static_cast<uint64_t>(unit.block_depth()));
+  const int64_t step = pick({1, 2, 3, 4, 8, 9, 15, 16, 17, 25});
+  Matrix a = random_matrix(unit, rows, n * step);
+  if (a.col != 1) return;
+  std::vector<int64_t> places;
+  for (int64_t p = step; p-- > 0;) {
+    if (rng() % 3) places.push_back(p);
+  }
+  const int64_t count = static_cast<int64_t>(places.size()), out_place = rows * kBlockBytes;
+  std::vector<char> got(static_cast<size_t>(count * out_place + 8), 0x55), want = got;
+  unit.unzip({a.at(0, 0), a.row, rows, step, n, places.data(), count, got.data(), out_place});
+  for (int64_t p = 0; p < count; ++p) {
+    for (int64_t r = 0; r < rows; ++r) {
+      char* block = want.data() + p * out_place + r * kBlockBytes;
+      std::memset(block, 0, kBlockBytes);
+      for (int64_t i = 0; i < n; ++i) {
+        std::memcpy(block + i * unit.item, a.at(r, i * step + places[static_cast<size_t>(p)]),
+                    static_cast<size_t>(unit.item));
+      }
+    }
+  }
+  expect(got == want, unit, "unzip", rows, n, step);
+}
+
 // Blocks at given places, sums added to, rows in panels.
 void check_sums(const MatrixUnit& unit, int64_t m, int64_t n, int64_t k) {
   const Matrix a = random_matrix(unit, m, k), b = random_matrix(unit, k, n);
@@ -139,6 +182,12 @@ void check_sums(const MatrixUnit& unit, int64_t m, int64_t n, int64_t k) {
   if (listed) {
     job.a_at = a_at.data();
     job.b_at = b_at.data();
+  }
+  std::vector<int64_t> panels_at;
+  for (int64_t i = 0; i < width / unit.columns; ++i) panels_at.push_back(i * job.b_panel);
+  if (rng() % 2) {
+    job.b_panels = panels_at.data();
+    job.b_panel = 1 << 30;
   }
   job.sums = reinterpret_cast<char*>(sums.data());
   job.sums_row = width * 4;
@@ -234,6 +283,8 @@ void check_unit(const MatrixUnit& unit) {
   for (int round = 0; round < 60; ++round) {
     check_rows(unit, pick_size(), pick_size());
     check_words(unit, pick_size(), pick_size());
+    check_copy(unit, pick_size(), pick_size());
+    check_unzip(unit, pick_size());
     check_sums(unit, pick_size(), pick_size(), pick_size());
     check_product(unit, pick_size(), pick_size(), pick_size());
   }

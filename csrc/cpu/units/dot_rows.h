@@ -36,8 +36,8 @@ void multiply_rows(const cpu::UnitJob& job) {
   const char* panel = job.a;
   for (int64_t first = 0; first < job.rows; first += panel_rows, panel += job.a_panel) {
     const int64_t last = job.rows - first < panel_rows ? job.rows - first : panel_rows;
-    const char* b = job.b;
-    for (int64_t column = 0; column < job.columns; column += Kernel::kColumns, b += job.b_panel) {
+    for (int64_t column = 0; column < job.columns; column += Kernel::kColumns) {
+      const char* b = cpu::panel_of(job, column / Kernel::kColumns);
       for (int64_t r = 0; r < last; r += Kernel::kRows) {
         const int64_t height = last - r < Kernel::kRows ? last - r : Kernel::kRows;
         by_height[static_cast<size_t>(height - 1)](job, panel + r * job.a_row, b,

@@ -51,7 +51,8 @@ constexpr cpu::MatrixUnit unit_of(const char* name, int64_t rows, int64_t speed,
           P::pack_rows,
           P::pack_words,
           P::zip,
-          P::copy_row,
+          P::copy_rows,
+          P::unzip,
           finish};
 }
 
@@ -127,23 +128,81 @@ struct Packing {
     zip(rows, k, n, out, out_panel);
   }
 
-  // Every step-th element of a row.
-  static void copy_row(const void* from, int64_t step, int64_t n, void* to) {
-    const E* in = static_cast<const E*>(from);
-    E* out = static_cast<E*>(to);
-    if (step == 1) {
-      std::memcpy(out, in, static_cast<size_t>(n) * sizeof(E));
-      return;
-    }
-    int64_t i = 0;
-    if (step == 2) {
+  // A vector of every step-th element, `left` of them or as many as it holds; the others are zero.
+  static inline __attribute__((always_inline)) Vec<E> gather(const E* in, int64_t step, int64_t left) {
+    auto first = [&](const E* p, int64_t count) {
+      return count >= kLanes<E> ? load<E>(p) : count > 0 ? load_first<E>(p, count) : Vec<E>{};
+    };
+    if (step == 1) return first(in, left);
+    if (step == 2) {  // nothing behind the last element is read
       constexpr auto lanes = std::make_index_sequence<kLanes<E>>{};
-      for (; i + kLanes<E> < n; i += kLanes<E>) {  // the last element is read alone: there may be none behind it
-        store<E>(out + i, gemm::every_other<E, false>(load<E>(in + 2 * i), load<E>(in + 2 * i + kLanes<E>), lanes));
+      return gemm::every_other<E, false>(first(in, 2 * left - 1), first(in + kLanes<E>, 2 * left - 1 - kLanes<E>),
+                                         lanes);
+    }
+    E parts[kLanes<E>] = {};
+    for (int64_t i = 0; i < least(kLanes<E>, left); ++i) parts[i] = in[i * step];
+    return load<E>(parts);
+  }
+
+  // Rows of n elements become rows of `pitch`: zeros, the elements, zeros. Vectors are written whole, row after row.
+  static void copy_rows(const cpu::UnitCopy& job) {
+    const E* in = static_cast<const E*>(job.from);
+    E* out = static_cast<E*>(job.to);
+    for (int64_t r = 0; r < job.rows; ++r, in += job.from_row, out += job.pitch) {
+      for (int64_t i = 0; i < job.zeros; i += kLanes<E>) store<E>(out + i, Vec<E>{});
+      int64_t i = 0;
+      for (; i < job.n; i += kLanes<E>) store<E>(out + job.zeros + i, gather(in + i * job.step, job.step, job.n - i));
+      for (i += job.zeros; i < job.pitch; i += kLanes<E>) store<E>(out + i, Vec<E>{});
+    }
+  }
+
+  // out[place][row] = a block of n elements, each step apart, from the place on; filled up with zeros.
+  static void unzip(const cpu::UnitUnzip& job) {
+    const E* in = static_cast<const E*>(job.from);
+    for (int64_t p = 0; p < job.places; ++p) {
+      char* out = job.out + p * job.out_place;
+#if defined(__AVX512BW__)
+      if constexpr (sizeof(E) == 2) {
+        if (job.step <= kMostUnzipped) {
+          unzip_place(in, job.place[p], job, out);
+          continue;
+        }
+      }
+#endif
+      for (int64_t r = 0; r < job.rows; ++r) {
+        E block[kBlockDepth] = {};
+        for (int64_t i = 0; i < job.n; ++i) block[i] = in[r * job.from_row + i * job.step + job.place[p]];
+        std::memcpy(out + r * cpu::kBlockBytes, block, sizeof(block));
       }
     }
-    for (; i < n; ++i) out[i] = in[i * step];
   }
+
+#if defined(__AVX512BW__)
+  static constexpr int64_t kMostUnzipped = 16;
+
+  // Element i lies in vector (i * step + place) / 32 of the row: each vector gives the lanes that it has.
+  static void unzip_place(const E* in, int64_t place, const cpu::UnitUnzip& job, char* out) {
+    alignas(64) uint16_t lane[32];
+    __mmask32 from[kMostUnzipped] = {};
+    for (int64_t i = 0; i < 32; ++i) {
+      const int64_t at = i * job.step + place;
+      lane[i] = static_cast<uint16_t>(at % 32);
+      if (i < job.n) from[at / 32] |= __mmask32{1} << i;
+    }
+    const __m512i lanes = _mm512_load_si512(lane);
+    const int64_t all = job.n * job.step, full = all / 32;
+    const __mmask32 rest = (__mmask32{1} << all % 32) - 1;
+    for (int64_t r = 0; r < job.rows; ++r, in += job.from_row) {
+      __m512i block = _mm512_setzero_si512();
+      for (int64_t v = 0; v < full; ++v) {
+        block = _mm512_mask_permutexvar_epi16(block, from[v], lanes, _mm512_loadu_si512(in + 32 * v));
+      }
+      if (rest)
+        block = _mm512_mask_permutexvar_epi16(block, from[full], lanes, _mm512_maskz_loadu_epi16(rest, in + 32 * full));
+      _mm512_storeu_si512(out + r * cpu::kBlockBytes, block);
+    }
+  }
+#endif
 
   // Columns with the depth side by side: words are turned around in squares. At most kWords columns.
   static void turn_columns(const E* b, int64_t b_col, int64_t k, int64_t n, char* out, int64_t out_row) {
@@ -249,7 +308,11 @@ constexpr int64_t kFloats = kLanes<float>;
 
 inline void store_rounded(BFloat16* p, Vec<float> v, int64_t count) {
 #if defined(__AVX512BF16__)
-  _mm256_mask_storeu_epi16(p, static_cast<__mmask16>((1u << count) - 1), (__m256i)_mm512_cvtneps_pbh((__m512)v));
+  const __m256i rounded = (__m256i)_mm512_cvtneps_pbh((__m512)v);
+  if (count == kFloats)
+    _mm256_storeu_si256(reinterpret_cast<__m256i*>(p), rounded);
+  else
+    _mm256_mask_storeu_epi16(p, static_cast<__mmask16>((1u << count) - 1), rounded);
 #else
   if (count == kFloats) return gemm::store_as<BFloat16, float>(p, v);
   BFloat16 rounded[kFloats];
@@ -271,23 +334,36 @@ inline Vec<float> finished(const cpu::UnitFinish& job, Vec<float> v, const BFloa
   return v;
 }
 
-inline void finish_along_rows(const cpu::UnitFinish& job) {
-  const BFloat16* bias = static_cast<const BFloat16*>(job.bias);
+template <class Start>
+inline __attribute__((always_inline)) void finish_rows(const cpu::UnitFinish& job, Start add_start) {
   for (int64_t i = 0; i < job.rows; ++i) {
     BFloat16* c = static_cast<BFloat16*>(job.c) + i * job.c_row;
     const float* sums = job.sums + i * job.sums_row;
-    const float start = bias && job.bias_by_row ? static_cast<float>(bias[i]) : 0.0f;
-    for (int64_t j = 0; j < job.columns; j += kFloats) {
-      const int64_t count = least(kFloats, job.columns - j);
-      Vec<float> v = load<float>(sums + j);
-      if (bias && job.bias_by_row) {
-        v = v * gemm::broadcast(job.alpha) + gemm::broadcast(start);
-      } else {
-        v = finished(job, v, c + j, bias ? bias + j : nullptr, count);
-      }
-      store_rounded(c + j, v, count);
+    int64_t j = 0;
+    for (; j + kFloats <= job.columns; j += kFloats) {
+      store_rounded(c + j, add_start(load<float>(sums + j), c + j, i, j, kFloats), kFloats);
+    }
+    if (j < job.columns) {
+      const int64_t count = job.columns - j;
+      store_rounded(c + j, add_start(load<float>(sums + j), c + j, i, j, count), count);
     }
   }
+}
+
+inline void finish_along_rows(const cpu::UnitFinish& job) {
+  const BFloat16* bias = static_cast<const BFloat16*>(job.bias);
+  if (!bias && job.alpha == 1 && job.beta == 0) {
+    return finish_rows(job, [](Vec<float> v, const BFloat16*, int64_t, int64_t, int64_t) { return v; });
+  }
+  if (bias && job.bias_by_row) {
+    const Vec<float> alpha = gemm::broadcast(job.alpha);
+    return finish_rows(job, [&](Vec<float> v, const BFloat16*, int64_t i, int64_t, int64_t) {
+      return v * alpha + gemm::broadcast(static_cast<float>(bias[i]));
+    });
+  }
+  finish_rows(job, [&](Vec<float> v, const BFloat16* c, int64_t, int64_t j, int64_t count) {
+    return finished(job, v, c, bias ? bias + j : nullptr, count);
+  });
 }
 
 // Every other element of c, 16 of them to a vector; those between are left as they are.

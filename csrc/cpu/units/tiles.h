@@ -79,8 +79,8 @@ inline __attribute__((always_inline)) void sum_block(const cpu::UnitJob& job, co
 template <class Tiles, int kHigh>
 void sum_panel(const cpu::UnitJob& job, const char* a, char* sums) {
   constexpr int64_t wide = 2 * kTileBytes, columns = 2 * kTileBytes / 4;
-  const char* b = job.b;
-  for (int64_t column = 0; column < job.columns; column += columns, b += job.b_panel, sums += wide) {
+  for (int64_t column = 0; column < job.columns; column += columns, sums += wide) {
+    const char* b = cpu::panel_of(job, column / columns);
     if (job.columns - column > columns / 2)
       sum_block<Tiles, kHigh, 2>(job, a, b, sums);
     else

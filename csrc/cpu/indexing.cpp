@@ -104,19 +104,21 @@ struct Selected {
   }
   bool empty() const { return product(sizes) == 0; }
 
-  // Of the result: the order of dims that self has, and then each of the indices.
+  // Of the result: the order of dims that self has, and then each of the indices, which stand for all dims with sizes
+  // of one around their own.
   Ints strides(const Tensor& self) const {
     Tensors present;
     for (const Tensor& t : indices)
       if (t) present.push_back(t);
     const int64_t end = place + picked.size();
     return strides_by_operands(sizes, 1 + static_cast<int>(present.size()), [&](int i, int64_t d) -> int64_t {
-      const bool within = d >= place && d < end;
-      if (sizes[d] == 1) return 0;  // may lie anywhere
-      if (i == 0) return within ? 0 : self.stride(rest[d < place ? d : d - picked.size()]);
+      const bool before = d < place, within = !before && d < end;
+      if (i == 0) return within ? 0 : self.stride(rest[before ? d : d - picked.size()]);
       const Tensor& t = present[static_cast<size_t>(i - 1)];
-      const int64_t own = d - place - (picked.size() - t.dim());
-      return !within || own < 0 || t.size(own) == 1 ? 0 : t.stride(own);
+      const int64_t own = d - end + t.dim();
+      if (within) return own < 0 || (t.size(own) == 1 && sizes[d] != 1) ? 0 : t.stride(own);
+      if (sizes[d] != 1 || t.dim() == 0) return 0;
+      return before ? t.size(0) * t.stride(0) : t.stride(t.dim() - 1);
     });
   }
 };

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 import warnings
 
 import pytest
@@ -205,6 +206,38 @@ def test_strides_and_values_of_results(operator, layout):
         found[-1] += (torch.tensor(r.tolist()),)
     assert found[0][:3] == found[1][:3]
     torch.testing.assert_close(found[0][3], found[1][3])
+
+
+@pytest.mark.parametrize("seed", range(200))
+def test_strides_of_indexing(seed):
+    r = random.Random(seed)
+    shape = [r.choice([1, 2, 3]) for _ in range(r.randint(1, 4))]
+    order = r.sample(range(len(shape)), len(shape))
+    items = [r.choice(["all", "all", "first", "vector", "matrix", "transposed", "mask"]) for _ in shape]
+    added = [r.random() < 0.2 for _ in shape]
+    found = []
+    for m in LIBRARIES:
+        x = m.zeros([shape[i] for i in order]).permute([order.index(i) for i in range(len(shape))])
+        index = []
+        for item, size, new in zip(items, shape, added, strict=True):
+            index += [None] if new else []
+            index.append(
+                {
+                    "all": slice(None),
+                    "first": 0,
+                    "vector": m.tensor([0, 0]),
+                    "matrix": m.zeros(2, 2, dtype=m.int64),
+                    "transposed": m.zeros(2, 2, dtype=m.int64).t(),
+                    "mask": m.tensor([True, False, True][:size]),
+                }[item]
+            )
+        try:
+            y = x[tuple(index)]
+        except IndexError:
+            found.append("shapes that do not broadcast")
+            continue
+        found.append((tuple(y.shape), [s for n, s in zip(y.shape, y.stride(), strict=True) if n > 1]))
+    assert found[0] == found[1]
 
 
 def test_empty_tensors_have_no_address():

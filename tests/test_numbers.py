@@ -88,10 +88,16 @@ def test_names_of_types_in_the_message() -> None:
             tocha.full((1,), 2**63, dtype=dtype)
 
 
-def test_filled_half_types_round_to_infinity() -> None:
-    assert tocha.full((2,), 1e300, dtype=tocha.float16).tolist() == [INF, INF]
-    with pytest.raises(RuntimeError, match="c10::Half without overflow"):
-        tocha.zeros(2, dtype=tocha.float16).masked_fill(tocha.tensor([True, False]), 70000)
+def test_numbers_beyond_half_types_are_refused_and_tensors_round_to_infinity() -> None:
+    x = tocha.zeros(2, dtype=tocha.float16)
+    for refused in (
+        lambda: tocha.full((2,), 65510.0, dtype=tocha.float16),
+        lambda: x.fill_(1e300),
+        lambda: x.masked_fill(tocha.tensor([True, False]), 70000),
+    ):
+        with pytest.raises(RuntimeError, match="c10::Half without overflow"):
+            refused()
+    assert tocha.full((2,), 70000.0, dtype=tocha.bfloat16).tolist() == [70144.0, 70144.0]
 
 
 def test_parameters_and_bounds_are_checked_and_operands_wrap() -> None:

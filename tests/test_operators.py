@@ -176,6 +176,8 @@ def each(value, change):
         return type(value)(each(v, change) for v in value)
     if isinstance(value, dict):
         return {k: each(v, change) for k, v in value.items()}
+    if isinstance(value, tocha.UntypedStorage) and change is to_meta:
+        return tocha.UntypedStorage(value.nbytes(), device="meta")
     return value
 
 
@@ -379,6 +381,8 @@ def test_in_place_refuses_overlapping_memory(o):
         first = sample.args[0]
         if isinstance(first, tocha.Tensor) and first.dim():
             target = first[..., :1].clone().expand(first.shape)
+            if o.kind == "composite" and run(s.function_of(o), sample.args, sample.kwargs) is first:
+                continue  # nothing is written
             with pytest.raises(RuntimeError):
                 run(f, (target, *sample.args[1:]), sample.kwargs)
 

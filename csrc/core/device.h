@@ -12,8 +12,9 @@ namespace tocha {
   _(cpu)                                                                                                             \
   _(cuda)                                                                                                            \
   _(ipu)                                                                                                             \
-  _(xpu) _(mkldnn) _(opengl) _(opencl) _(ideep) _(hip) _(ve) _(fpga) _(maia) _(xla) _(lazy) _(vulkan) _(mps) _(meta) \
-      _(hpu) _(mtia) _(privateuseone)
+  _(xpu)                                                                                                             \
+  _(mkldnn) _(opengl) _(opencl) _(ideep) _(hip) _(ve) _(fpga) _(maia) _(xla) _(lazy) _(vulkan) _(mps) _(meta) _(hpu) \
+      _(mtia) _(privateuseone)
 
 enum class DeviceType : uint8_t {
 #define _(name) name,

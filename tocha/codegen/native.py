@@ -736,7 +736,8 @@ class Translator:
         if b.source is None:
             return default_cpp(a)
         if b.loose:
-            return coerce(self.display(args[b.source :]), a.type)  # type: ignore[misc]
+            assert isinstance(b.source, int)
+            return coerce(self.display(args[b.source :]), a.type)
         v = args[b.source] if isinstance(b.source, int) else kwargs[b.source]
         return f"Ints({a.size}, {v.code})" if a.type == "int[]" and a.size and v.type == "int" else coerce(v, a.type)
 

@@ -642,4 +642,4 @@ def _table(header: list[str], rows: list[list[str]]) -> str:
     return "\n".join(lines)
 
 
-node_file.Graph = Graph  # type: ignore[attr-defined]  # annotations there name it
+node_file.Graph = Graph  # type: ignore[misc]  # annotations there name it

@@ -557,4 +557,4 @@ def _module_text(module: GraphModule, folder: Path, name: str) -> str:
     )
 
 
-graph_file.GraphModule = GraphModule  # type: ignore[attr-defined]  # annotations there name it
+graph_file.GraphModule = GraphModule  # type: ignore[misc]  # annotations there name it

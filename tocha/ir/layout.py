@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Callable, Sequence
-from functools import cmp_to_key
 from typing import Any
 
 from tocha.ir.sym_types import sym_max
@@ -76,9 +75,8 @@ def is_dense(sizes: Sizes, strides: Sizes) -> bool:
     """Whether elements fill a stretch of memory without holes and none lies twice, in whatever order of dims."""
     if is_contiguous(sizes, strides):
         return True
-    order = sorted(
-        (i for i, s in enumerate(sizes) if s != 1), key=cmp_to_key(lambda a, b: _compare(strides[a], strides[b]))
-    )
+    order = [i for i, s in enumerate(sizes) if s != 1]
+    _insertion_sort(order, lambda a, b: _compare(strides[a], strides[b]))
     expected: Any = 1
     for d in order:
         if strides[d] != expected:

@@ -131,7 +131,7 @@ class ShapeEnv:
         self.tracked_fakes = tracked_fakes
         self.known = Assumptions()
         self.guards: list[ShapeGuard] = []
-        self.var_to_val: dict[Atom, int | float] = {}
+        self.var_to_val: dict[Atom, Any] = {}
         self.var_to_sources: dict[Atom, list[Any]] = {}
         self.deferred_runtime_asserts: dict[Atom, list[RuntimeAssert]] = {}
         self.unbacked: list[Atom] = []  # in the order of making

@@ -116,6 +116,12 @@ class Symbolic:
     def __deepcopy__(self, memo: dict) -> Symbolic:
         return self
 
+    def __sym_int__(self) -> Any:
+        raise NotImplementedError
+
+    def __sym_float__(self) -> Any:
+        raise NotImplementedError
+
     @property
     def node(self) -> SymNode:
         return SymNode(self)

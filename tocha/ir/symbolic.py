@@ -50,6 +50,7 @@ class Expr:
 
     __slots__ = ("__weakref__", "_symbols", "terms")
     terms: Terms
+    _symbols: frozenset[Atom] | None
 
     def __new__(cls, terms: Terms) -> Expr:
         found = _EXPRS.get(terms)

@@ -360,7 +360,7 @@ class GroupOptimizer(Optimizer):
         """A group's options under the names that functional forms have for them. Others that a user put into
         `defaults` or a group are the user's business."""
         options: dict[str, Any] = {}
-        for name in _option_names(type(self)):
+        for name in _option_names(type(self)):  # type: ignore[arg-type]
             if name in _PAIRS:
                 options.update(zip(_PAIRS[name], group[name], strict=True))
             elif name not in without:

@@ -40,20 +40,47 @@ inline void stage_columns(const S* in, int64_t in_step, int64_t count, T* out) {
 
 inline int64_t ceil_div(int64_t a, int64_t b) { return a >= 0 ? (a + b - 1) / b : -(-a / b); }
 
-// The usual rows, of elements side by side that need no conversion. Writes whole vectors: what is beyond the row
-// belongs to a later one, or to the slack at the end.
+// Elements [begin, end) of p in the compute type, zeros in the other lanes. Halves too where loads have masks.
 template <class T>
-void stage_plain_row(const StageJob<T>& job, const T* row, T* out) {
+inline Vec<T> load_between_as(const T* p, int64_t begin, int64_t end) {
+  return load_between(p, begin, end);
+}
+#if defined(__AVX512BW__) && defined(__AVX512VL__)
+template <class T, class S>
+constexpr bool kLoadsBetween = std::is_same_v<T, S> || (std::is_same_v<T, float> && sizeof(S) == 2);
+
+template <class T, class S>
+  requires(kLoadsBetween<T, S> && !std::is_same_v<T, S>)
+inline Vec<T> load_between_as(const S* p, int64_t begin, int64_t end) {
+  if (begin <= 0 && end >= 16) return load_as<T>(p);
+  const uint32_t below = begin <= 0 ? 0u : begin >= 16 ? 0xffffu : (1u << begin) - 1;
+  const uint32_t within = end <= 0 ? 0u : end >= 16 ? 0xffffu : (1u << end) - 1;
+  S parts[16];
+  _mm256_storeu_si256(reinterpret_cast<__m256i*>(parts),
+                      _mm256_maskz_loadu_epi16(static_cast<__mmask16>(within & ~below), p));
+  return load_as<T>(parts);
+}
+#else
+template <class T, class S>
+constexpr bool kLoadsBetween = std::is_same_v<T, S>;
+#endif
+
+// The usual rows, of elements side by side. Writes whole vectors: what is beyond the row belongs to a later one, or to
+// the slack at the end.
+template <class T, class S>
+void stage_plain_row(const StageJob<T>& job, const S* row, T* out) {
   constexpr int64_t n = kLanes<T>;
   constexpr auto lanes = std::make_index_sequence<n>{};
   const int64_t part = job.part, size = job.size_x, first = job.first_x;
   if (job.step == 1) {
-    for (int64_t i = 0; i < part; i += n) store(out + i, load_between(row + first + i, -first - i, size - first - i));
+    for (int64_t i = 0; i < part; i += n)
+      store(out + i, load_between_as<T>(row + first + i, -first - i, size - first - i));
     return;
   }
   for (int64_t i = 0; i < part; i += n) {
     const int64_t x = first + 2 * i;
-    const Vec<T> a = load_between(row + x, -x, size - x), b = load_between(row + x + n, -x - n, size - x - n);
+    const Vec<T> a = load_between_as<T>(row + x, -x, size - x),
+                 b = load_between_as<T>(row + x + n, -x - n, size - x - n);
     const Vec<T> even = every_other<T, false>(a, b, lanes);
     if (i + n <= part)
       store(out + i, even);
@@ -65,7 +92,7 @@ void stage_plain_row(const StageJob<T>& job, const T* row, T* out) {
 
 template <class T, class S>
 void stage_row(const StageJob<T>& job, const S* row, T* out) {
-  if constexpr (std::is_same_v<T, S>) {
+  if constexpr (kLoadsBetween<T, S>) {
     if (job.in_x == 1 && job.step <= 2) return stage_plain_row(job, row, out);
   }
   for (int64_t phase = 0; phase < job.step; ++phase, out += job.part) {
@@ -235,7 +262,7 @@ template <class T, int kMoves>
 inline void combine_some(const ChannelJob<T>& job, const T* weight, T start, int64_t first, T* out) {
   const T* from[kMoves];
   Vec<T> sum[kMoves];
-#pragma GCC unroll 4
+#pragma GCC unroll 8
   for (int m = 0; m < kMoves; ++m) {
     from[m] = job.staged + job.moves[first + m].from;
     sum[m] = broadcast(start);
@@ -244,10 +271,10 @@ inline void combine_some(const ChannelJob<T>& job, const T* weight, T start, int
   for (int64_t t = 0; t < taps; ++t) {
     const Vec<T> w = broadcast(weight[t]);
     const int64_t at = tap[t];
-#pragma GCC unroll 4
+#pragma GCC unroll 8
     for (int m = 0; m < kMoves; ++m) sum[m] = multiply_add<T>(w, load(from[m] + at), sum[m]);
   }
-#pragma GCC unroll 4
+#pragma GCC unroll 8
   for (int m = 0; m < kMoves; ++m) {
     const int64_t to = job.moves[first + m].to, rest = job.columns - to;
     if (rest >= kLanes<T>)
@@ -260,22 +287,38 @@ inline void combine_some(const ChannelJob<T>& job, const T* weight, T start, int
 template <class T>
 void combine(const ChannelJob<T>& job, const T* weight, T start, T* out) {
   int64_t m = 0;
+  for (; m + 8 <= job.move_count; m += 8) combine_some<T, 8>(job, weight, start, m, out);
   for (; m + 4 <= job.move_count; m += 4) combine_some<T, 4>(job, weight, start, m, out);
   for (; m < job.move_count; ++m) combine_some<T, 1>(job, weight, start, m, out);
 }
 
-template <class T>
-void correlate(const ChannelJob<T>& job, const T* grad, T* sums) {
-  const int64_t *tap = job.tap, taps = job.taps;
+// Sums of some taps, in registers.
+template <class T, int kTaps>
+inline void correlate_some(const ChannelJob<T>& job, const T* grad, int64_t first, T* sums) {
+  Vec<T> sum[kTaps];
+  int64_t tap[kTaps];
+#pragma GCC unroll 9
+  for (int t = 0; t < kTaps; ++t) {
+    sum[t] = load(sums + (first + t) * kLanes<T>);
+    tap[t] = job.tap[first + t];
+  }
   for (int64_t m = 0; m < job.move_count; ++m) {
     const int64_t to = job.moves[m].to, next = m + 1 < job.move_count ? job.moves[m + 1].to : job.columns;
     const Vec<T> g = load_between(grad + to, 0, next - to);
     const T* from = job.staged + job.moves[m].from;
-    for (int64_t t = 0; t < taps; ++t) {
-      T* sum = sums + t * kLanes<T>;
-      store(sum, multiply_add<T>(g, load(from + tap[t]), load(sum)));
-    }
+#pragma GCC unroll 9
+    for (int t = 0; t < kTaps; ++t) sum[t] = multiply_add<T>(g, load(from + tap[t]), sum[t]);
   }
+#pragma GCC unroll 9
+  for (int t = 0; t < kTaps; ++t) store(sums + (first + t) * kLanes<T>, sum[t]);
+}
+
+template <class T>
+void correlate(const ChannelJob<T>& job, const T* grad, T* sums) {
+  int64_t t = 0;
+  for (; t + 9 <= job.taps; t += 9) correlate_some<T, 9>(job, grad, t, sums);
+  for (; t + 3 <= job.taps; t += 3) correlate_some<T, 3>(job, grad, t, sums);
+  for (; t < job.taps; ++t) correlate_some<T, 1>(job, grad, t, sums);
 }
 
 template <class T>

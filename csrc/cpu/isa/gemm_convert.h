@@ -34,9 +34,17 @@ inline Vec<T> load_as(const S* p) {
   if constexpr (std::is_same_v<T, S>) {
     return load<T>(p);
   } else if constexpr (std::is_same_v<S, BFloat16>) {
+    // Compilers take vectors of halves apart, element by element, where they are to widen them.
+#if defined(__AVX512F__)
+    const __m256i bits = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(p));
+    return (Vec<float>)_mm512_slli_epi32(_mm512_maskz_cvtepu16_epi32(0xffff, bits), 16);
+#elif defined(__aarch64__)
+    return (Vec<float>)vshlq_n_u32(vmovl_u16(vld1_u16(reinterpret_cast<const uint16_t*>(p))), 16);
+#else
     HalfBits bits;
     std::memcpy(&bits, p, sizeof(bits));
     return (Vec<float>)(__builtin_convertvector(bits, FloatBits) << 16);
+#endif
   } else if constexpr (std::is_same_v<S, Half>) {
 #if defined(__AVX512F__)
     return (Vec<float>)_mm512_maskz_cvtph_ps(0xffff, _mm256_loadu_si256(reinterpret_cast<const __m256i*>(p)));

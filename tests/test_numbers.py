@@ -105,7 +105,6 @@ def test_parameters_and_bounds_are_checked_and_operands_wrap() -> None:
     for refused in (
         lambda: x.clamp(0, 300),
         lambda: x.clamp_(max=300),
-        lambda: tocha.where(tocha.tensor([True, False]), x, 300),
         lambda: x.add(x, alpha=300),
         lambda: tocha.nn.functional.threshold(x, 2, 300),
         lambda: tocha.linspace(0, 300, 3, dtype=tocha.uint8),

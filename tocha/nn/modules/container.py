@@ -53,7 +53,7 @@ class _ModuleRow(Module):
         return [name for name in super().__dir__() if not name.isdigit()]
 
     def _renumber(self, modules: Iterable[Module | None]) -> None:
-        self._modules = {str(i): m for i, m in enumerate(modules)}
+        self._modules = {str(i): m for i, m in enumerate(modules)}  # type: ignore[misc]
 
     def append(self, module: Module) -> Self:
         """Adds a module at the end."""
@@ -194,7 +194,7 @@ class ModuleList(_ModuleRow):
     def insert(self, index: int, module: Module) -> None:
         """Puts a module before the one at index."""
         modules = list(self._modules.values())
-        modules.insert(index, module)
+        modules.insert(index, module)  # type: ignore[arg-type]
         self._renumber(modules)
 
     def extend(self, modules: Iterable[Module]) -> Self:

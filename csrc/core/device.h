@@ -8,13 +8,14 @@
 namespace tocha {
 
 // Every device that a program can name. Most of them are only names here: asking for memory on one is refused.
-#define TOCHA_FORALL_DEVICES(_)                                                                                      \
-  _(cpu)                                                                                                             \
-  _(cuda)                                                                                                            \
-  _(ipu)                                                                                                             \
-  _(xpu)                                                                                                             \
-  _(mkldnn) _(opengl) _(opencl) _(ideep) _(hip) _(ve) _(fpga) _(maia) _(xla) _(lazy) _(vulkan) _(mps) _(meta) _(hpu) \
-      _(mtia) _(privateuseone)
+#define TOCHA_FORALL_DEVICES(_)                                                                                    \
+  _(cpu)                                                                                                           \
+  _(cuda)                                                                                                          \
+  _(ipu)                                                                                                           \
+  _(xpu)                                                                                                           \
+  _(mkldnn)                                                                                                        \
+  _(opengl) _(opencl) _(ideep) _(hip) _(ve) _(fpga) _(maia) _(xla) _(lazy) _(vulkan) _(mps) _(meta) _(hpu) _(mtia) \
+      _(privateuseone)
 
 enum class DeviceType : uint8_t {
 #define _(name) name,

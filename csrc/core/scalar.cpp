@@ -154,19 +154,6 @@ bool Scalar::fits(DType dtype) const {
   }
 }
 
-void Scalar::store_rounded(DType dtype, void* out) const {
-  if (!is_reduced_floating(dtype)) return store(dtype, out);
-  if (im_ != 0) refuse(*this, DType::Float64);
-  switch (dtype) {
-    case DType::Float16:
-      return write<Half>(*this, out);
-    case DType::BFloat16:
-      return write<BFloat16>(*this, out);
-    default:
-      return store(dtype, out);
-  }
-}
-
 Scalar Scalar::load(DType dtype, const void* in) {
   switch (dtype) {
 #define _(e, t, n, c) \

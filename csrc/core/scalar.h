@@ -71,8 +71,6 @@ class Scalar {
   // integer's range, finite numbers beyond a float's, an imaginary part of a real one. Infinity is a value of floats.
   void store(DType dtype, void* out) const;
   bool fits(DType dtype) const;
-  // The same, but half types round numbers beyond their range to infinity.
-  void store_rounded(DType dtype, void* out) const;
   static Scalar load(DType dtype, const void* in);
 
  private:

@@ -8,6 +8,7 @@
 namespace tocha {
 
 // Every device that a program can name. Most of them are only names here: asking for memory on one is refused.
+// clang-format off: it does not come to rest on this list
 #define TOCHA_FORALL_DEVICES(_)                                                                                    \
   _(cpu)                                                                                                           \
   _(cuda)                                                                                                          \
@@ -16,6 +17,7 @@ namespace tocha {
   _(mkldnn)                                                                                                        \
   _(opengl) _(opencl) _(ideep) _(hip) _(ve) _(fpga) _(maia) _(xla) _(lazy) _(vulkan) _(mps) _(meta) _(hpu) _(mtia) \
       _(privateuseone)
+// clang-format on
 
 enum class DeviceType : uint8_t {
 #define _(name) name,

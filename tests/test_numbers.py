@@ -73,7 +73,7 @@ def test_fills_refuse_what_does_not_fit(f) -> None:
         (tocha.int64, 2**63), (tocha.int64, NAN), (tocha.int64, INF), (tocha.int64, 1e19), (tocha.uint8, 300),
         (tocha.uint8, -0.5), (tocha.uint8, -256), (tocha.int8, 2**64 - 1), (tocha.float32, 1e300), (tocha.float64, 1 + 2j),
     ):  # fmt: skip
-        with pytest.raises(RuntimeError, match="value cannot be converted to type .* without overflow"):
+        with pytest.raises(RuntimeError, match=r"value cannot be converted to type .* without overflow"):
             f(dtype, number)
     assert f(tocha.int64, 1.9).tolist() == [1]
     assert f(tocha.uint8, -1).tolist() == [255]

@@ -286,7 +286,7 @@ int tensor_setitem(PyObject* self, PyObject* index, PyObject* value) {
       TOCHA_CHECK(is_number(value), Type, "can't assign a ", Py_TYPE(value)->tp_name, " to a tocha.Tensor of dtype ",
                   t.dtype());
       Scalar number = assigned_number(value);
-      v = scalar_tensor(number, t.dtype(), t.device());
+      v = ops::full(Ints{}, number, t.dtype(), t.device());
     }
     if (!r.advanced) {
       ops::copy_(target, fit_value(v, target.dim()), false);

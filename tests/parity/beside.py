@@ -11,9 +11,9 @@ import torch
 import tocha
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
-from samples import all_operators, function_of  # noqa: E402
+from samples import all_operators, function_of
 
-from tocha.operators.record import Operator  # noqa: E402
+from tocha.operators.record import Operator
 
 SPACES = {"": (torch, torch.nn.functional), "special": (torch.special,), "nn": (torch.nn.functional,)}
 

@@ -22,7 +22,7 @@ def check_where(condition):
 @pointwise(
     "where(Tensor condition, Operand input, Operand other) -> Tensor",
     dtypes=ALL,
-    types={"in": (dt.bool_, "checked", "checked"), "check": check_where},
+    types={"in": (dt.bool_, "filled", "filled"), "check": check_where},
     variants="function, out",
     tags=frozenset({"direct_half"}),
 )

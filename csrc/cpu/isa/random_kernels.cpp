@@ -1,6 +1,6 @@
 // Uniform and normal numbers from engine words; see random_kernels.h.
 //
-// PyTorch's numbers on CPUs with AVX2 are met to the last bit, so the order of operations is part of the
+// PyTorch's numbers on CPUs with AVX2 and on ARM are met to the last bit, so the order of operations is part of the
 // result: where a product is added to something, an explicit fused multiply-add says so.
 #include "cpu/random_kernels.h"
 
@@ -32,6 +32,7 @@ constexpr int64_t kBlock = 2 * kHalfBlock;
   return static_cast<float>(static_cast<int32_t>(word & 0xffffffu)) * 0x1p-24f;
 }
 
+#ifndef __aarch64__
 // Natural logarithm for x in (0, 1]: x = 2^e * m with m in [sqrt(1/2), sqrt(2)), Cephes' minimax polynomial
 // (Moshier) for log m, ln 2 in two parts.
 [[gnu::always_inline]] inline float log_unit(float value) {
@@ -77,12 +78,20 @@ constexpr int64_t kBlock = 2 * kHalfBlock;
   cosine = std::bit_cast<float>(std::bit_cast<uint32_t>(swap ? s : c) ^ cosine_sign);
 }
 
+#endif
+
 // Words of one block to its 16 normals.
 [[gnu::always_inline]] inline void normal_block(const uint32_t* words, float mean, float std, float* out) {
   for (int i = 0; i < kHalfBlock; ++i) {
+#ifdef __aarch64__  // the functions of the C library there
+    float radius = __builtin_sqrtf(-2.0f * std::log(1.0f - uniform_from(words[i])));
+    float angle = static_cast<float>(6.283185307179586 * static_cast<double>(uniform_from(words[i + kHalfBlock])));
+    float sine = std::sin(angle), cosine = std::cos(angle);
+#else
     float radius = __builtin_sqrtf(-2.0f * log_unit(1.0f - uniform_from(words[i])));
     float sine, cosine;
     sin_cos(6.283185307179586f * uniform_from(words[i + kHalfBlock]), sine, cosine);
+#endif
     out[i] = fused(radius * cosine, std, mean);
     out[i + kHalfBlock] = fused(radius * sine, std, mean);
   }

@@ -98,6 +98,10 @@ def test_numbers_beyond_half_types_are_refused_and_tensors_round_to_infinity() -
         with pytest.raises(RuntimeError, match="c10::Half without overflow"):
             refused()
     assert tocha.full((2,), 70000.0, dtype=tocha.bfloat16).tolist() == [70144.0, 70144.0]
+    assert tocha.where(tocha.tensor([True, False]), x, 70000.0).tolist() == [0.0, INF]
+    x[0] = 70000
+    x[tocha.tensor([False, True])] = -1e300
+    assert x.tolist() == [INF, -INF]
 
 
 def test_parameters_and_bounds_are_checked_and_operands_wrap() -> None:
@@ -105,6 +109,7 @@ def test_parameters_and_bounds_are_checked_and_operands_wrap() -> None:
     for refused in (
         lambda: x.clamp(0, 300),
         lambda: x.clamp_(max=300),
+        lambda: tocha.where(tocha.tensor([True, False]), x, 300),
         lambda: x.add(x, alpha=300),
         lambda: tocha.nn.functional.threshold(x, 2, 300),
         lambda: tocha.linspace(0, 300, 3, dtype=tocha.uint8),

@@ -154,6 +154,21 @@ bool Scalar::fits(DType dtype) const {
   }
 }
 
+Scalar Scalar::rounded_to(DType dtype) const {
+  if (is_complex() || !is_floating(dtype) || info(dtype).size > 2) return *this;
+  switch (dtype) {
+#define _(e, t, n, c) \
+  case DType::e: {    \
+    t v = to<t>();    \
+    return load_as<t>(&v); \
+  }
+    TOCHA_FORALL_DTYPES(_)
+#undef _
+    default:
+      return *this;
+  }
+}
+
 Scalar Scalar::load(DType dtype, const void* in) {
   switch (dtype) {
 #define _(e, t, n, c) \

@@ -27,6 +27,8 @@ Tensor flat(const Tensor& t) { return view_of(t, Ints{t.numel()}, Ints{1}, t.off
 Tensor fill_value(const Tensor& self, const Tensor& value, const char* op) {
   TOCHA_CHECK(value.dim() == 0, Runtime, "[", op, "] only supports a 0-dimensional value tensor, but got tensor with ",
               value.dim(), " dimension(s).");
+  TOCHA_CHECK(!value.is_complex() || self.is_complex(), Runtime, "[", op,
+              "] Converting complex Scalar to non-complex type is not supported: ", value.dtype(), " for ", self.dtype());
   return cpu::plain(tocha::fill_value(value, self.dtype()));
 }
 

@@ -119,10 +119,11 @@ void store_params(const PointwiseOp& op, DType compute, const Scalar* params, ch
 void check_numbers(const PointwiseOp& op, DType compute, const Tensor* ins) {
   alignas(16) char stored[kParamBytes];
   for (int i = 0; i < op.nin; ++i) {
-    TypeCode code = op.types[op.nout + i];
-    if (!ins[i].is_wrapped_number() || (code.code != TypeCode::T_checked && code.code != TypeCode::T_number)) continue;
-    bool wide = code.code == TypeCode::T_number && is_reduced_floating(compute);
-    Scalar::load(ins[i].dtype(), ins[i].bytes()).store(wide ? DType::Float32 : compute, stored);
+    TypeCode::Code code = op.types[op.nout + i].code;
+    if (!ins[i].is_wrapped_number() || code < TypeCode::T_checked || code > TypeCode::T_number) continue;
+    Scalar number = Scalar::load(ins[i].dtype(), ins[i].bytes());
+    if (code == TypeCode::T_filled) number = number.rounded_to(compute);
+    number.store(compute, stored);
   }
 }
 

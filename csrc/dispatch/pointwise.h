@@ -23,7 +23,8 @@ struct TypeCode {
   enum Code : uint8_t {
     T,
     T_checked,  // a number must be one that T can hold, as in Scalar::store
-    T_number,   // so must it, and it is not rounded to a half type that is computed in float32
+    T_filled,   // the same once it is rounded, as in Scalar::rounded_to
+    T_number,   // as T_checked, and it is not rounded to a half type that is computed in float32
     T_scalar,   // numbers and 0-d tensors are not rounded so
     T_rounded,  // a param that is rounded so; others are not
     real_of_T,
@@ -59,7 +60,7 @@ struct PointwiseOp {
   uint8_t nout, nin, nparams;
   Promote promote;
   bool expensive;         // worth splitting over threads early
-  bool checks_numbers;    // some operand is T_checked or T_number
+  bool checks_numbers;    // some operand is T_checked, T_filled or T_number
   uint32_t dtypes;        // bit d: compute dtype d is supported
   const TypeCode* types;  // outputs, inputs, params
 };

@@ -242,14 +242,14 @@ Tensor fit_value(const Tensor& value, int64_t ndim) {
   return ops::reshape(value, sizes);
 }
 
-// A number that is assigned; like PyTorch's, an int must be an int64.
-Scalar assigned_number(PyObject* value) {
+// A number that is assigned to a tensor of this dtype; like PyTorch's, an int must be an int64.
+Scalar assigned_number(PyObject* value, DType dtype) {
   if (PyLong_Check(value)) {
     int overflow = 0;
     PyLong_AsLongLongAndOverflow(value, &overflow);
     TOCHA_CHECK(!overflow, Value, "Overflow when unpacking long long");
   }
-  return as_scalar(value);
+  return as_scalar(value).rounded_to(dtype);
 }
 
 // What is assigned, as a tensor.
@@ -257,7 +257,7 @@ Tensor value_for(const Tensor& t, PyObject* value) {
   if (is_tensor(value)) return Tensor::borrow(value);
   TOCHA_CHECK(is_number(value), Type, "can't assign a ", Py_TYPE(value)->tp_name, " to a tocha.Tensor of dtype ",
               t.dtype());
-  return scalar_tensor(assigned_number(value), t.dtype(), t.device());
+  return scalar_tensor(assigned_number(value, t.dtype()), t.dtype(), t.device());
 }
 
 // A value that is broadcast may be a part of what it is written to.
@@ -298,7 +298,7 @@ int tensor_setitem(PyObject* self, PyObject* index, PyObject* value) {
     Tensor target = target_of(t, r);
     if (!r.advanced && is_number(value) && !autograd::wanted(target)) {
       check_no_internal_overlap(target, "__setitem__");
-      ops::fill_(target, wrapped_number(assigned_number(value)));
+      ops::fill_(target, wrapped_number(assigned_number(value, target.dtype())));
       return;
     }
     Tensor v = value_for(t, value);

@@ -102,12 +102,9 @@ template <class T>
 
 template <class T>
 T integer_of_double(double v) {
-  // The greatest int64 is no double: beyond it begins at 2^63, which is one.
-  constexpr double low = static_cast<double>(std::numeric_limits<T>::min());
-  constexpr double high = static_cast<double>(std::numeric_limits<T>::max());
-  bool fits = v >= low && (sizeof(T) == 8 ? v < high : v <= high);
-  if (!fits) refuse_overflow<T>();
-  return static_cast<T>(v);
+  Scalar number(v);
+  if (!number.fits(DTypeOf<T>::value)) refuse_overflow<T>();
+  return number.to<T>();
 }
 
 double as_real(PyObject* o) {

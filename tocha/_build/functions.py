@@ -144,7 +144,7 @@ def type_code(code: object) -> str:
 
 def checks_numbers(ins: list) -> bool:
     """Whether a number for one of these operands may be refused."""
-    return "checked" in ins or "number" in ins
+    return not {"checked", "filled", "number"}.isdisjoint(ins)
 
 
 def dtype_mask(o: Operator) -> str:

@@ -26,7 +26,7 @@ def check_where(condition):
 @pointwise(
     "where(Tensor condition, Operand input, Operand other) -> Tensor",
     dtypes=ALL,
-    types={"in": (dt.bool_, "T", "T"), "check": check_where},
+    types={"in": (dt.bool_, "filled", "filled"), "check": check_where},
     variants="function, out",
     tags=frozenset({"direct_half"}),
 )

@@ -145,11 +145,15 @@ def logaddexp2_other_gradient(grad, self, other):
 
 
 product = partial(pointwise, dtypes=FLOATS, promote=INT_TO_FLOAT, expensive=True)
+STORED = frozenset({"stored"})  # the formula sees half types as they are
 
 
 def product_with(x, y, logarithm):
-    """x * logarithm(y), which is 0 for x = 0 whatever y is, but for NaN."""
-    return s.where(s.isnan(y), y, s.where(x == 0, s.zero_like(x), x * logarithm(y)))
+    """x * logarithm(y), which is 0 for x = 0 whatever y is, but for NaN. Of half types the logarithm is rounded."""
+    dtype = x.dtype
+    x, y = s.compute(x), s.compute(y)
+    factor = s.compute(s.cast(logarithm(y), dtype))
+    return s.where(s.isnan(y), y, s.where(x == 0, s.zero_like(x), x * factor))
 
 
 @product(
@@ -157,6 +161,7 @@ def product_with(x, y, logarithm):
     node="XlogyBackward0|self=XlogyBackward1|other=XlogyBackward2",
     variants=UNARY,
     aliases=("special.xlogy",),
+    tags=STORED,
 )
 def xlogy(x, y):
     """self * log(other), and 0 where self is 0."""
@@ -173,7 +178,7 @@ def xlogy_other_gradient(grad, self, other):
     return grad * self / other
 
 
-@product("special_xlog1py(Operand self, Operand other) -> Tensor", variants="function, out")
+@product("special_xlog1py(Operand self, Operand other) -> Tensor", variants="function, out", tags=STORED)
 def xlog1py(x, y):
     """self * log1p(other), and 0 where self is 0."""
     return product_with(x, y, s.log1p)

@@ -32,7 +32,7 @@ BINARY = "function, method, inplace_method, out"
 
 COMMON, INT_TO_FLOAT = "common", "int_to_float"
 # Type codes of the compute dtype; they differ in how numbers become elements of it (docs/inside/operators.md).
-AS_COMPUTED = ("T", "checked", "number", "scalar", "rounded")
+AS_COMPUTED = ("T", "checked", "filled", "number", "scalar", "rounded")
 SAME, SUM_LIKE, TO_BOOL = "same", "sum_like", "to_bool"
 
 

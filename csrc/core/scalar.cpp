@@ -155,11 +155,11 @@ bool Scalar::fits(DType dtype) const {
 }
 
 Scalar Scalar::rounded_to(DType dtype) const {
-  if (is_complex() || !is_floating(dtype) || info(dtype).size > 2) return *this;
+  if (is_complex() || !is_reduced_floating(dtype)) return *this;
   switch (dtype) {
-#define _(e, t, n, c) \
-  case DType::e: {    \
-    t v = to<t>();    \
+#define _(e, t, n, c)      \
+  case DType::e: {         \
+    t v = to<t>();         \
     return load_as<t>(&v); \
   }
     TOCHA_FORALL_DTYPES(_)

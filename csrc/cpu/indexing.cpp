@@ -110,6 +110,9 @@ struct Selected {
     Tensors present;
     for (const Tensor& t : indices)
       if (t) present.push_back(t);
+    auto in_order = [](const Tensor& t) { return t.strides() == IntsView(contiguous_strides(t.sizes())); };
+    const bool plain = in_order(self) && std::all_of(present.begin(), present.end(), in_order);
+    if (plain) return contiguous_strides(sizes);
     const int64_t end = place + picked.size();
     return strides_by_operands(sizes, 1 + static_cast<int>(present.size()), [&](int i, int64_t d) -> int64_t {
       const bool before = d < place, within = !before && d < end;

@@ -616,7 +616,7 @@ class Family:
                 "",
             ]
         if "out" in o.variants:
-            self.lines += [f"void {o.cpp_name}_out({out_parameters(o)}) {{", *self.guard(o, "out"), *self.sharing(o, "out0", "none", 1), f'  copy_to_out(out0, {o.cpp_name}({first}{others}), "{o.name}");', "}", ""]
+            self.lines += [f"void {o.cpp_name}_out({out_parameters(o)}) {{", *self.guard(o, "out"), *self.sharing(o, "out0", "none", 1), f'  check_sharing("{o.name}", Sharing::whole, out0, {first});', f'  copy_to_out(out0, {o.cpp_name}({first}{others}), "{o.name}");', "}", ""]
 
     def structured(self, o: Operator) -> None:
         """Outputs are made by the shape rule, then the kernel fills them."""

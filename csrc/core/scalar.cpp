@@ -4,6 +4,8 @@
 #include <limits>
 #include <type_traits>
 
+#include "core/dtype_messages.h"
+
 namespace tocha {
 
 std::ostream& operator<<(std::ostream& out, const Scalar& s) {
@@ -27,14 +29,14 @@ void store_as(const Scalar& s, void* out) {
       if (!fits && std::is_unsigned_v<T> && v < 0 && sizeof(T) < 8) {
         fits = -v <= static_cast<int64_t>(std::numeric_limits<T>::max());
       }
-      TOCHA_CHECK(fits, Runtime, "value cannot be converted to type ", info(DTypeOf<T>::value).name,
+      TOCHA_CHECK(fits, Runtime, "value cannot be converted to type ", overflow_name(DTypeOf<T>::value),
                   " without overflow");
     }
   }
   constexpr bool real =
       !std::is_same_v<T, bool> && !std::is_same_v<T, Complex<float>> && !std::is_same_v<T, Complex<double>>;
-  TOCHA_CHECK(!real || !s.is_complex() || s.to_complex().im == 0, Runtime, "value ", s, " cannot be converted to type ",
-              info(DTypeOf<T>::value).name, " without overflow");
+  TOCHA_CHECK(!real || !s.is_complex() || s.to_complex().im == 0, Runtime, "value cannot be converted to type ",
+              overflow_name(DTypeOf<T>::value), " without overflow");
   T v = s.to<T>();
   std::memcpy(out, &v, sizeof(T));
 }

@@ -15,7 +15,7 @@ void run_pointwise(const PointwiseOp& op, DType compute, const Tensor* const* op
     math = DType::Float32;
     loop = loops[static_cast<int>(math)];
   }
-  TOCHA_CHECK(loop, NotImplemented, "[", op.name, "] not implemented for '", compute, "'");
+  TOCHA_CHECK(loop, NotImplemented, "[", op.name, "] \"", op.name, "_cpu\" not implemented for '", compute, "'");
   Elementwise call{loop, params, op.nout, op.nin, {}, {}, op.expensive};
   for (int i = 0; i < op.nout + op.nin; ++i) {
     call.operands[i] = operands[i];

@@ -4,6 +4,7 @@
 #include <limits>
 
 #include "autograd/mode.h"
+#include "core/dtype_messages.h"
 #include "core/gil.h"
 #include "core/parallel.h"
 #include "core/switches.h"
@@ -70,7 +71,8 @@ void check_fits(const Scalar& value, DType d) {
     auto within = [&](double x) { return !std::isfinite(x) || std::abs(x) <= limit; };
     fits = within(v.re) && (is_complex(d) ? within(v.im) : v.im == 0);
   }
-  TOCHA_CHECK(fits, Runtime, "[fill] value ", value, " cannot be converted to type ", d, " without overflow");
+  TOCHA_CHECK(fits, Runtime, "[fill] value cannot be converted to type ", overflow_name(d), " without overflow: got ",
+              value);
 }
 
 }  // namespace

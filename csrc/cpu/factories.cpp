@@ -41,7 +41,7 @@ void for_dtype(const char* op, DType d, F f) {
     TOCHA_FORALL_DTYPES(_)
 #undef _
     default:
-      fail(ErrorKind::NotImplemented, "[", op, "] not implemented for '", d, "'");
+      fail(ErrorKind::NotImplemented, "[", op, "] \"", op, "_cpu\" not implemented for '", info(d).name, "'");
   }
 }
 
@@ -57,7 +57,7 @@ void count_up(const char* op, const Tensor& out, const Scalar& start, const Scal
   for_dtype(op, out.dtype(), [&](auto zero) {
     using T = decltype(zero);
     if constexpr (is_complex_type<T> || std::is_same_v<T, bool>) {
-      fail(ErrorKind::NotImplemented, "[", op, "] not implemented for '", out.dtype(), "'");
+      fail(ErrorKind::NotImplemented, "[", op, "] \"", op, "_cpu\" not implemented for '", info(out.dtype()).name, "'");
     } else if constexpr (std::is_integral_v<T>) {
       int64_t a = start.to_int(), s = step.to_int();
       generate<T>(out, [=](int64_t i) { return static_cast<T>(a + i * s); });
@@ -77,7 +77,7 @@ void spaced(const char* op, const Tensor& out, const Scalar& start, const Scalar
   for_dtype(op, out.dtype(), [&](auto zero) {
     using T = decltype(zero);
     if constexpr (std::is_same_v<T, bool>) {
-      fail(ErrorKind::NotImplemented, "[", op, "] not implemented for '", out.dtype(), "'");
+      fail(ErrorKind::NotImplemented, "[", op, "] \"", op, "_cpu\" not implemented for '", info(out.dtype()).name, "'");
     } else if constexpr (is_complex_type<T>) {
       Complex<double> a = start.to_complex(), b = end.to_complex();
       double gaps = n > 1 ? static_cast<double>(n - 1) : 1;

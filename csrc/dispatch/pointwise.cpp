@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <numeric>
 
+#include "core/dtype_messages.h"
 #include "dispatch/backend.h"
 #include "dispatch/promotion.h"
 
@@ -27,7 +28,7 @@ DType compute_dtype(const PointwiseOp& op, const Tensor* ins) {
   }
   if (op.promote == Promote::int_to_float && (is_integral(common) || is_boolean(common))) common = default_dtype();
   if (!(op.dtypes >> static_cast<int>(common) & 1)) [[unlikely]] {
-    fail(ErrorKind::NotImplemented, "[", op.name, "] not implemented for '", common, "'");
+    refuse_dtype(op.name, common);
   }
   return common;
 }
@@ -39,14 +40,16 @@ void check_out_dtype(const PointwiseOp& op, const Tensor& out, const Tensor* ins
 }
 
 Ints broadcast_sizes(IntsView a, IntsView b, const char* op) {
-  if (a.size() < b.size()) std::swap(a, b);
+  const bool swapped = a.size() < b.size();
+  if (swapped) std::swap(a, b);
   Ints out(a);
   int64_t lead = a.size() - b.size();
   for (int64_t i = 0; i < b.size(); ++i) {
     int64_t x = a[lead + i], y = b[i];
     if (x == y || y == 1) continue;
-    TOCHA_CHECK(x == 1, Runtime, "[", op, "] The size of tensor a (", x, ") must match the size of tensor b (", y,
-                ") at non-singleton dimension ", lead + i, ": ", a, " and ", b);
+    TOCHA_CHECK(x == 1, Runtime, "[", op, "] The size of tensor a (", swapped ? y : x,
+                ") must match the size of tensor b (", swapped ? x : y, ") at non-singleton dimension ", lead + i, ": ",
+                swapped ? b : a, " and ", swapped ? a : b);
     out[lead + i] = y;
   }
   return out;
@@ -59,7 +62,7 @@ void check_same_device(const char* op, const Tensor* tensors, int n) {
     if (!first) first = &tensors[i];
     TOCHA_CHECK(tensors[i].device() == first->device(), Runtime, "[", op,
                 "] Expected all tensors to be on the same device, but found at least two devices, ", first->device(),
-                " and ", tensors[i].device());
+                " and ", tensors[i].device(), "!");
   }
 }
 
@@ -224,8 +227,8 @@ void pointwise_out(const PointwiseOp& op, const Tensor* outs, const Tensor* ins,
                   " doesn't match the broadcast shape ", sizes);
     }
     TOCHA_CHECK(outs[i].device() == common_device(ins, op.nin) || outs[i].dim() == 0, Runtime, "[", op.name,
-                "] Expected all tensors to be on the same device, but out is on ", outs[i].device(),
-                " and the inputs on ", common_device(ins, op.nin));
+                "] Attempting to copy from device ", common_device(ins, op.nin), " to device ", outs[i].device(),
+                ", but cross-device copies are not allowed!");
   }
   for (int i = 0; i < op.nout; ++i) {
     if (!in_place) resize_output(outs[i], sizes, result_strides(op, sizes, ins), op.name);

@@ -2,6 +2,7 @@
 
 #include <unordered_set>
 
+#include "core/dtype_messages.h"
 #include "core/switches.h"
 #include "dispatch/backend.h"
 #include "dispatch/native.h"
@@ -68,14 +69,16 @@ void check_info(const std::string& op, const Tensor& info, const std::string& re
     const int32_t code = info.data<int32_t>()[i];
     if (code == 0) continue;
     const std::string where = info.dim() ? str("(Batch element ", i, "): ") : "";
-    if (code < 0) fail(ErrorKind::LinAlg, "[", op, "] ", where, "the input matrix contained infinite values or NaNs.");
-    fail(ErrorKind::LinAlg, "[", op, "] ", where, str_replace(reason, "{}", std::to_string(code)));
+    if (code < 0)
+      fail(ErrorKind::LinAlg, "[", op, "] ", op, ": ", where,
+           "The algorithm failed to converge because the input matrix contained non-finite values.");
+    fail(ErrorKind::LinAlg, "[", op, "] ", op, ": ", where, str_replace(reason, "{}", std::to_string(code)));
   }
 }
 
 void prepare_out(const Tensor& out, const OutSpec& spec, const char* op) {
-  TOCHA_CHECK(out.dtype() == spec.dtype, Runtime, "[", op, "] Expected out tensor to have dtype ", spec.dtype,
-              ", but got ", out.dtype(), " instead");
+  TOCHA_CHECK(out.dtype() == spec.dtype, Runtime, "[", op, "] Expected out tensor to have dtype ", c_name(spec.dtype),
+              ", but got ", c_name(out.dtype()), " instead");
   resize_output(out, spec.sizes, op);
   check_no_internal_overlap(out, op);
 }
@@ -83,9 +86,8 @@ void prepare_out(const Tensor& out, const OutSpec& spec, const char* op) {
 void copy_to_out(const Tensor& out, const Tensor& result, const char* op) {
   TOCHA_CHECK(can_cast(result.dtype(), out.dtype()), Runtime, "[", op, "] result type ", result.dtype(),
               " can't be cast to the desired output type ", out.dtype());
-  TOCHA_CHECK(out.device() == result.device(), Runtime, "[", op,
-              "] Expected all tensors to be on the same device, but out is on ", out.device(), " and the result on ",
-              result.device());
+  TOCHA_CHECK(out.device() == result.device(), Runtime, "[", op, "] Attempting to copy from device ", result.device(),
+              " to device ", out.device(), ", but cross-device copies are not allowed!");
   resize_output(out, result.sizes(), op);
   check_no_internal_overlap(out, op);
   if (computes(out)) copy_across(out, result);

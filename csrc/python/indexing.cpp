@@ -1,6 +1,7 @@
 #include "python/indexing.h"
 
 #include "autograd/mode.h"
+#include "core/dtype_messages.h"
 #include "dispatch/backend.h"
 #include "dispatch/rules.h"
 #include "ops/copies.h"
@@ -273,15 +274,17 @@ int tensor_setitem(PyObject* self, PyObject* index, PyObject* value) {
     if (is_tensor(value)) {
       v = Tensor::borrow(value);
     } else {
-      TOCHA_CHECK(is_number(value), Type, "can't assign a ", Py_TYPE(value)->tp_name, " to a tocha.Tensor of dtype ",
-                  t.dtype());
+      TOCHA_CHECK(is_number(value), Type, "can't assign a ", Py_TYPE(value)->tp_name, " to a torch.", t.dtype(),
+                  "Tensor");
       Scalar number = as_scalar(value);
-      TOCHA_CHECK(!number.is_complex() || t.is_complex(), Runtime, "value cannot be converted to type ", t.dtype(),
-                  " without overflow");
+      TOCHA_CHECK(!number.is_complex() || t.is_complex(), Runtime, "value cannot be converted to type ",
+                  overflow_name(t.dtype()), " without overflow");
       v = scalar_tensor(number, t.dtype(), t.device());
     }
     if (!r.advanced) {
-      ops::copy_(target, fit_value(v, target.dim()), false);
+      Tensor fitted = fit_value(v, target.dim());
+      if (!(fitted.sizes() == target.sizes())) ops::expand(fitted, target.sizes(), true);  // refuses what does not fit
+      ops::copy_(target, fitted, false);
       return;
     }
     ops::index_put_(target, r.picks, fit_value(v, 0), false);

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tocha.ir import dtypes as dt
 from tocha.operators.record import composite, gradient, native, op, rule
-from tocha.operators.rules import Out, broadcast_shapes
+from tocha.operators.rules import Out, broadcast_shapes, c_name
 
 _DYNAMIC = frozenset({"dynamic"})
 _ANY_DEVICE = frozenset({"any_device"})
@@ -18,13 +18,15 @@ _ANY_DEVICE = frozenset({"any_device"})
 def masked_fill(self, mask, value):
     """self, with a value where the mask holds."""
     if mask.dtype != dt.bool_:
-        raise RuntimeError(f"[masked_fill] only boolean masks are supported, but got mask with dtype {mask.dtype}")
+        raise RuntimeError(
+            f"[masked_fill] masked_fill_ only supports boolean masks, but got mask with dtype {c_name(mask.dtype)}"
+        )
     if value.ndim != 0:
         raise RuntimeError(
-            f"[masked_fill] only a 0-dimensional value tensor is supported, but got tensor with {value.ndim} dimension(s)."
+            f"[masked_fill] masked_fill_ only supports a 0-dimensional value tensor, but got tensor with {value.ndim} dimension(s)."
         )
     if value.is_complex() and not self.is_complex():
-        raise RuntimeError(f"[masked_fill] value cannot be converted to type {self.dtype} without overflow")
+        raise RuntimeError(f"[masked_fill] value cannot be converted to type {c_name(self.dtype)} without overflow")
     return op.where(mask, value.to(self.dtype), self)
 
 

@@ -105,7 +105,7 @@ def polygamma_method(self, n):
 def mvlgamma(self, p):
     """The logarithm of the multivariate gamma function of dimension p."""
     if p < 1:
-        raise RuntimeError(f"[mvlgamma] p has to be greater than or equal to 1, got {p}")
+        raise RuntimeError(f"[mvlgamma] p has to be greater than or equal to 1. Got {p}")
     total = op.lgamma(self)
     for i in range(1, p):
         total = total + op.lgamma(self - 0.5 * i)

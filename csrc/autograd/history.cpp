@@ -23,6 +23,12 @@ AutogradMeta::~AutogradMeta() {
 namespace autograd {
 namespace {
 
+// "Unbind" of UnbindBackward0: PyTorch names the function, not its node.
+std::string spoken_name(const Node& node) {
+  std::string name = node.title();
+  return name.substr(0, name.rfind("Backward"));
+}
+
 bool differentiable(DType d) { return is_floating(d) || is_complex(d); }
 
 void set_fn(const Tensor& t, const NodeRef& node, uint32_t output) {
@@ -138,7 +144,7 @@ void check_writable(const Tensor& self, const char* op) {
       TOCHA_CHECK(!is_custom_view(o), Runtime, "[", op, "] ", custom_view(o), "is being", kOverrides);
       TOCHA_CHECK(
           o->origin == ViewOrigin::plain, Runtime, "[", op, "] Output ", o->autograd ? o->autograd->output : 0, " of ",
-          o->autograd && o->autograd->grad_fn ? o->autograd->grad_fn->title() : "a function",
+          o->autograd && o->autograd->grad_fn ? spoken_name(*o->autograd->grad_fn) : "a function",
           " is a view and is being modified inplace. This view is the output of a function that returns multiple "
           "views. Such functions do not allow the output views to be modified inplace. You should replace the "
           "inplace operation by an out-of-place one.");

@@ -476,7 +476,7 @@ def soft_margin_loss(self, target, reduction):
     """The logistic loss of two classes, 1 and -1."""
     if not self.is_floating_point():
         raise RuntimeError(f"[soft_margin_loss] expected a floating point input, but got {self.dtype}")
-    return reduced(op.log1p(op.exp(-target.to(self.dtype) * self)), reduction)
+    return reduced(op.log1p(op.exp(-self * target.to(self.dtype))), reduction)
 
 
 @composite(
@@ -551,10 +551,10 @@ def multi_margin_loss(self, target, p, margin, weight, reduction):
         raise RuntimeError(
             f"[multi_margin_loss] multi_margin_loss: target tensor should be 1-D with size equal to the number of input samples (batch size). Expected target size [{rows.size(0)}], but got {target.shape}. Input has shape {self.shape}."
         )
-    if target.dtype != dt.int64:
-        raise RuntimeError(f"[multi_margin_loss] expected scalar type Long but found {target.dtype}")
     if weight is not None and weight.numel() != classes:
         raise RuntimeError(f"[multi_margin_loss] inconsistent weight size, expected {classes} but got {weight.shape}")
+    if target.dtype != dt.int64:
+        raise RuntimeError(f"[multi_margin_loss] expected scalar type Long but found {target.dtype}")
     if self.dtype != dt.float32 and self.dtype != dt.float64:
         refuse_dtype("multi_margin_loss", self.dtype)
     column = target.reshape([-1, 1])

@@ -260,6 +260,8 @@ def multinomial(self, num_samples, replacement, generator):
     if num_samples <= 0:
         raise RuntimeError(f"[multinomial] cannot sample n_sample <= 0 samples, got {num_samples}")
     columns = self.size(-1)
+    if columns > 16777216:
+        raise RuntimeError(f"[multinomial] number of categories cannot exceed 2^24, got {columns}")
     if not replacement and num_samples > columns:
         raise RuntimeError(
             f"[multinomial] cannot sample n_sample > prob_dist.size(-1) samples without replacement: {num_samples} > {columns}"

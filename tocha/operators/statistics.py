@@ -439,6 +439,7 @@ def quantile(self, q, dim, keepdim, interpolation):
 )
 def quantile_scalar(self, q, dim, keepdim, interpolation):
     """The q-th quantile of all elements, or along dim."""
+    check_rank(q)
     return op.quantile(
         self, op.scalar_tensor(q, dtype=self.dtype, device=self.device), dim, keepdim, interpolation=interpolation
     )
@@ -473,11 +474,15 @@ def nanquantile_scalar(self, q, dim, keepdim, interpolation):
 
 
 @rule
-def check_weights(weights: "Tensor", count: "int", name: "str") -> "none":
+def check_vector(weights: "Tensor", name: "str") -> "none":
     if weights.ndim > 1:
         raise RuntimeError(
             f"[cov] cov(): expected {name} to have one or fewer dimensions but got {name} with {weights.ndim} dimensions"
         )
+
+
+@rule
+def check_weights(weights: "Tensor", count: "int", name: "str") -> "none":
     if weights.numel() != count:
         raise RuntimeError(
             f"[cov] cov(): expected {name} to have the same numel as there are observations in the input but got {weights.numel()} != {count}"
@@ -502,6 +507,7 @@ def cov(self, correction, fweights, aweights):
     count = x.size(1)
     weights: "Tensor?" = None
     if fweights is not None:
+        check_vector(fweights, "fweights")
         if not is_integral(fweights.dtype) or fweights.dtype == dt.bool_:
             raise RuntimeError(
                 f"[cov] cov(): expected fweights to have integral dtype but got fweights with {fweights.dtype} dtype"
@@ -511,6 +517,7 @@ def cov(self, correction, fweights, aweights):
             raise RuntimeError("[cov] cov(): fweights cannot be negative")
         weights = fweights
     if aweights is not None:
+        check_vector(aweights, "aweights")
         if not aweights.is_floating_point():
             raise RuntimeError(
                 f"[cov] cov(): expected aweights to have floating point dtype but got aweights with {aweights.dtype} dtype"

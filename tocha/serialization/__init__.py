@@ -122,7 +122,7 @@ def _path_of(f: FileLike, *needed: str) -> Path | None:
                 f"expected 'f' to be string, path, or a file-like object with a 'write' attribute, got {type(f).__name__}"
             )
         raise AttributeError(
-            f"'{type(f).__name__}' object has no attribute '{missing[-1]}'. You can only torch.load from a file that is seekable. "
+            f"'{type(f).__name__}' object has no attribute '{'seek' if 'seek' in missing else missing[0]}'. You can only torch.load from a file that is seekable. "
             "Please pre-load the data into a buffer like io.BytesIO and try to load from it instead."
         )
     return None

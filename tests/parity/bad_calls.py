@@ -14,6 +14,7 @@ import json
 import os
 import pickle
 import re
+import traceback
 import warnings
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -48,7 +49,8 @@ def ours(v: Any) -> Any:
         if v.is_meta:
             return tocha.empty(tuple(v.shape), dtype=ours(v.dtype), device="meta")
         if 0 in v.stride() and v.numel():
-            return ours(v[tuple(slice(0, 1) for _ in v.shape)].contiguous()).expand(tuple(v.shape))
+            one = torch.empty([1] * v.dim(), dtype=v.dtype).copy_(v[tuple(slice(0, 1) for _ in v.shape)])
+            return ours(one).expand(tuple(v.shape))
         plain = v.detach().resolve_conj().resolve_neg().contiguous()
         raw = RAW.get(v.dtype)
         t = tocha.from_numpy((plain.view(raw) if raw else plain).numpy()).clone()
@@ -257,8 +259,9 @@ def in_a_fork(op: Any) -> list[Answer]:
         try:
             with open(write, "wb") as f:
                 pickle.dump([tuple(a) for a in answers(op)], f)
-        finally:
-            os._exit(0)
+        except BaseException:
+            traceback.print_exc()
+        os._exit(0)
     os.close(write)
     with open(read, "rb") as f:
         data = f.read()

@@ -50,7 +50,8 @@ PyObject* result_type(PyObject*, PyObject* args) {
     ResultType r;
     for (int i = 0; i < 2; ++i) {
       PyObject* o = PyTuple_GET_ITEM(args, i);
-      TOCHA_CHECK(is_tensor(o) || is_number(o), Type, "result_type() received an invalid combination of arguments - got (",
+      TOCHA_CHECK(is_tensor(o) || is_number(o), Type,
+                  "result_type() received an invalid combination of arguments - got (",
                   Py_TYPE(PyTuple_GET_ITEM(args, 0))->tp_name, ", ", Py_TYPE(PyTuple_GET_ITEM(args, 1))->tp_name,
                   "), but expected Tensors or Numbers");
       r.add(as_operand(o));

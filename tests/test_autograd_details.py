@@ -522,7 +522,7 @@ def test_scans_into_another_dtype(f):
         out = tocha.empty(3, dtype=dtype)
         assert f(tocha.tensor([1.0, 2.0, 3.0]), 0, out=out) is out
         assert out.tolist() == ([1, 3, 6] if f is tocha.cumsum else [1, 2, 6])
-    with pytest.raises(RuntimeError, match="Expected out tensor to have dtype float64, but got int64"):
+    with pytest.raises(RuntimeError, match="Expected out tensor to have dtype double, but got long int"):
         f(tocha.ones(3), 0, dtype=tocha.float64, out=tocha.empty(3, dtype=tocha.int64))
 
 

@@ -130,7 +130,7 @@ def test_least_integer_does_not_trap():
         (lambda: tocha.ones(3) + tocha.ones(4), "must match"),
         (lambda: tocha.ones(1, 3).expand(2, 3).add_(1), "single memory location"),
         (lambda: tocha.tensor([1j]).abs_(), "complex"),
-        (lambda: tocha.ones(2).float_power_(2), "float64"),
+        (lambda: tocha.ones(2).float_power_(2), "Double"),
         (lambda: tocha.clamp(tocha.ones(2)), "must not be None"),
         (lambda: tocha.where(tocha.ones(2), 1, 2), "boolean"),
         (lambda: tocha.lerp(tocha.ones(2), tocha.ones(2).double(), 0.5), "end"),
@@ -149,7 +149,7 @@ def test_refusals_say_what_is_wrong(call, says):
 
 
 def test_unsupported_dtypes_are_named():
-    with pytest.raises(NotImplementedError, match=r"\[erf\].*complex64"):
+    with pytest.raises(NotImplementedError, match=r"\[erf\].*ComplexFloat"):
         tocha.erf(tocha.tensor([1j]))
 
 

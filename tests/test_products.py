@@ -240,7 +240,7 @@ def test_refusals():
     ):
         with pytest.raises(RuntimeError, match=r"\[matmul\]"):
             bad()
-    with pytest.raises(NotImplementedError, match="bool"):
+    with pytest.raises(NotImplementedError, match="'Bool'"):
         tocha.ones(2, 2, dtype=tocha.bool) @ tocha.ones(2, 2, dtype=tocha.bool)
     with pytest.raises(TypeError):
         a @ 3
@@ -248,7 +248,7 @@ def test_refusals():
         3 @ a
     with pytest.raises(RuntimeError, match=r"\[addmm\]"):
         tocha.addmm(tocha.ones(4, 3, 4), a, a.T)
-    with pytest.raises(RuntimeError, match="float64"):
+    with pytest.raises(RuntimeError, match="Double"):
         tocha.addmm(tocha.ones(3, 3, dtype=tocha.float64), a, a.T)
 
 

@@ -289,7 +289,7 @@ def test_the_least_a_file_must_do():
 
 
 def test_files_that_cannot_serve(tmp_path):
-    with pytest.raises(AttributeError, match="read and seek"):
+    with pytest.raises(AttributeError, match="seekable"):
         tocha.load(3)
     with pytest.raises(AttributeError, match="write"):
         tocha.save(1, None)

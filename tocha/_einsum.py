@@ -40,23 +40,25 @@ def einsum(*args: Any) -> Tensor:
     """
     if len(args) < 2:
         raise ValueError(
-            "[einsum] expected the equation and at least one operand, or at least one operand and its subscripts"
+            "[einsum] einsum(): must specify the equation string and at least one operand, or at least one operand and its subscripts list"
         )
     if isinstance(args[0], Tensor):
         terms, output, operands = _from_sublists(args)
     else:
         if not isinstance(args[0], str):
-            raise TypeError(f"[einsum] the equation must be a str, not {type(args[0]).__name__}")
+            raise TypeError(f"einsum(): argument 'equation' (position 1) must be str, not {type(args[0]).__name__}")
         operands = tuple(args[1][0:]) if len(args) == 2 and isinstance(args[1], list | tuple) else args[1:]
         terms, output = _parse(args[0])
     if has_torch_function(operands):
         return handle_torch_function(einsum, operands, *args)
     for i, x in enumerate(operands):
         if not isinstance(x, Tensor):
-            raise TypeError(f"[einsum] operand {i} must be a Tensor, not {type(x).__name__}")
+            raise TypeError(f"[einsum] expected Tensor as element {i} in argument 1, but got {type(x).__name__}")
     if len(terms) != len(operands):
         fewer = "fewer" if len(operands) < len(terms) else "more"
-        raise RuntimeError(f"[einsum] {fewer} operands ({len(operands)}) than terms in the equation ({len(terms)})")
+        raise RuntimeError(
+            f"[einsum] einsum(): {fewer} operands were provided than specified in the equation: {len(operands)} for {len(terms)} terms"
+        )
     return _plan(terms, output, tuple(x.shape for x in operands))(operands)
 
 
@@ -81,9 +83,9 @@ def _term(text: str, start: int, what: str) -> Term:
         c = text[i]
         if c == ".":
             if text[i : i + 3] != "...":
-                raise RuntimeError(f"[einsum] found '.' for {what} that is not part of an ellipsis")
+                raise RuntimeError(f"[einsum] einsum(): found '.' for {what} that is not part of any ellipsis")
             if ELLIPSIS in out:
-                raise RuntimeError(f"[einsum] found a second ellipsis for {what}")
+                raise RuntimeError(f"[einsum] einsum(): found '.' for {what} for which an ellipsis was already found")
             out.append(ELLIPSIS)
             i += 3
             continue
@@ -91,7 +93,7 @@ def _term(text: str, start: int, what: str) -> Term:
             out.append(_label(c))
         elif c != " ":
             raise RuntimeError(
-                f"[einsum] invalid subscript {c!r} at index {start + i} of the equation, subscripts must be in [a-zA-Z]"
+                f"[einsum] einsum(): invalid subscript given at index {start + i} in the equation string, subscripts must be in [a-zA-Z]: got {c!r}"
             )
         i += 1
     return tuple(out)
@@ -121,7 +123,9 @@ def _sublist(items: Sequence) -> Term:
             continue
         label = x.__index__()
         if not 0 <= label < 52:
-            raise ValueError(f"[einsum] subscript {label} is not within the valid range [0, 52)")
+            raise ValueError(
+                f"[einsum] einsum(): subscript in subscript list is not within the valid range [0, 52): got {label}"
+            )
         out.append(label)
     return tuple(out)
 
@@ -162,11 +166,13 @@ def _expand(operand: int, term: Term, shape: tuple[int, ...]) -> Labels:
     if ELLIPSIS not in term:
         if named != len(shape):
             raise RuntimeError(
-                f"[einsum] {named} subscripts for operand {operand} of shape {list(shape)}, and no ellipsis"
+                f"[einsum] einsum(): the number of subscripts in the equation ({named}) does not match the number of dimensions ({len(shape)}) for operand {operand} and no ellipsis was given"
             )
         return term  # type: ignore[return-value]
     if named > len(shape):
-        raise RuntimeError(f"[einsum] {named} subscripts for operand {operand} of shape {list(shape)}")
+        raise RuntimeError(
+            f"[einsum] einsum(): the number of subscripts in the equation ({named}) is more than the number of dimensions ({len(shape)}) for operand {operand}"
+        )
     at = term.index(ELLIPSIS)
     return (*term[:at], *range(named - len(shape), 0), *term[at + 1 :])  # type: ignore[return-value]
 
@@ -178,14 +184,17 @@ def _sizes(operands: list[Labels], shapes: tuple[tuple[int, ...], ...]) -> dict[
         for label, size in zip(labels, shape, strict=True):
             if own.setdefault(label, size) != size:
                 raise RuntimeError(
-                    f"[einsum] subscript {_letter(label)} is repeated for operand {i} but the sizes differ: {size} and {own[label]}"
+                    f"[einsum] einsum(): subscript {_letter(label)} is repeated for operand {i} but the sizes don't match, {size} != {own[label]}"
                 )
         for label, size in own.items():
             seen = sizes.get(label, 1)
             if size != 1 and seen not in (1, size):
-                what = f"subscript {_letter(label)}" if label >= 0 else "a dim under the ellipsis"
+                if label < 0:
+                    raise RuntimeError(
+                        f"[einsum] einsum(): dimension {labels.index(label)} covered by ellipsis in operand {i}has size {size} which does not broadcast with previously seen ellipsis with size {seen} for the respective dimension"
+                    )
                 raise RuntimeError(
-                    f"[einsum] {what} has size {size} for operand {i}, which does not broadcast with size {seen} before it"
+                    f"[einsum] einsum(): subscript {_letter(label)} has size {size} for operand {i} which does not broadcast with previously seen size {seen}"
                 )
             sizes[label] = size if seen == 1 else seen
     return sizes
@@ -202,9 +211,13 @@ def _output(output: Term | None, operands: list[Labels], sizes: dict[int, int]) 
             out += dots
             continue
         if label not in sizes:
-            raise RuntimeError(f"[einsum] subscript {_letter(label)} of the result does not appear in any operand")
+            raise RuntimeError(
+                f"[einsum] einsum(): output subscript {_letter(label)} does not appear in the equation for any input operand"
+            )
         if label in out:
-            raise RuntimeError(f"[einsum] subscript {_letter(label)} appears more than once in the result")
+            raise RuntimeError(
+                f"[einsum] einsum(): output subscript {_letter(label)} appears more than once in the output"
+            )
         out.append(label)
     return tuple(out)
 
@@ -340,9 +353,7 @@ def tensordot(a: Tensor, b: Tensor, dims: Any = 2, out: Tensor | None = None) ->
         return handle_torch_function(tensordot, (a, b), a, b, dims=dims, out=out)
     over_a, over_b = _tensordot_dims(a, b, dims)
     if a.dtype != b.dtype:
-        raise RuntimeError(
-            f"[tensordot] expected both operands to have the same dtype, but got {a.dtype} and {b.dtype}"
-        )
+        raise RuntimeError(f"[tensordot] both inputs should have same dtype, but got {a.dtype} and {b.dtype}")
     for i, j in zip(over_a, over_b, strict=True):
         if a.shape[i] == b.shape[j]:
             continue
@@ -352,7 +363,7 @@ def tensordot(a: Tensor, b: Tensor, dims: Any = 2, out: Tensor | None = None) ->
             b = b.sum((j,), True, dtype=b.dtype)
         else:
             raise RuntimeError(
-                f"[tensordot] contracted dims must match, but dim {i} of {list(a.shape)} and dim {j} of {list(b.shape)} differ"
+                f"[tensordot] contracted dimensions need to match, but first has size {a.shape[i]} in dim {i} and second has size {b.shape[j]} in dim {j}"
             )
     free_a = [i for i in range(a.dim()) if i not in over_a]
     free_b = [j for j in range(b.dim()) if j not in over_b]
@@ -367,7 +378,9 @@ def tensordot(a: Tensor, b: Tensor, dims: Any = 2, out: Tensor | None = None) ->
 def _into(out: Tensor, result: Tensor) -> Tensor:
     """The rule of out=: the dtype must be right, the shape is made so."""
     if out.dtype != result.dtype:
-        raise RuntimeError(f"[tensordot] expected out to have dtype {result.dtype}, but got {out.dtype}")
+        raise RuntimeError(
+            f"[tensordot] tensordot: Expected the output tensor to have dtype {result.dtype}, but got an output tensor with dtype {out.dtype}"
+        )
     if out.shape != result.shape:
         out.resize_(result.shape)
     return out.copy_(result)
@@ -378,16 +391,22 @@ def _tensordot_dims(a: Tensor, b: Tensor, dims: Any) -> tuple[list[int], list[in
         dims = dims.tolist() if dims.numel() > 1 else int(dims.item())
     if isinstance(dims, int):
         if dims < 0:
-            raise RuntimeError(f"[tensordot] expected dims >= 0, but got {dims}")
+            raise RuntimeError(f"[tensordot] tensordot expects dims >= 0, but got dims={dims}")
         if dims > min(a.dim(), b.dim()):
-            raise RuntimeError(f"[tensordot] {dims} dims of {list(a.shape)} and {list(b.shape)} cannot be contracted")
+            raise RuntimeError(
+                f"[tensordot] tensordot expects dims < ndim_a or ndim_b, but got dims={dims} for {list(a.shape)} and {list(b.shape)}"
+            )
         return list(range(a.dim() - dims, a.dim())), list(range(dims))
     if not isinstance(dims, tuple | list) or len(dims) != 2:
-        raise RuntimeError(f"[tensordot] expected dims to be an int or two lists of ints, but got {dims!r}")
+        raise RuntimeError(
+            f"[tensordot] tensordot expects dims to be int or tuple[list[int], list[int]] or list[list[int]] containing two lists, but got dims={dims}"
+        )
     if not all(isinstance(d, tuple | list) for d in dims):
-        raise TypeError(f"[tensordot] expected dims to be an int or two lists of ints, but got {dims!r}")
+        raise TypeError(
+            f"[tensordot] tensordot expects dims to be int or tuple[list[int], list[int]] or list[list[int]] containing two lists, but got dims={dims}"
+        )
     if len(dims[0]) != len(dims[1]):
-        raise RuntimeError(f"[tensordot] both lists of dims must have the same length, but got {dims!r}")
+        raise RuntimeError(f"[tensordot] both dimension lists should have same length, but got {dims!r}")
     return _wrapped(dims[0], a.dim()), _wrapped(dims[1], b.dim())
 
 
@@ -395,7 +414,9 @@ def _wrapped(dims: Sequence[int], ndim: int) -> list[int]:
     out = []
     for d in dims:
         if not -ndim <= d < ndim:
-            raise IndexError(f"[tensordot] dim out of range (expected to be in [{-ndim}, {ndim - 1}], but got {d})")
+            raise IndexError(
+                f"[tensordot] Dimension out of range (expected to be in range of [{-ndim}, {ndim - 1}], but got {d})"
+            )
         out.append(d % ndim)
     if len(set(out)) < len(out):
         raise RuntimeError(f"[tensordot] a dim appears multiple times in {list(dims)}")
@@ -411,10 +432,10 @@ def chain_matmul(*matrices: Tensor, out: Tensor | None = None) -> Tensor:
         "which accepts a list of two or more tensors rather than multiple parameters."
     )
     if not matrices:
-        raise RuntimeError("[chain_matmul] expected one or more matrices")
+        raise RuntimeError("[chain_matmul] chain_matmul(): Expected one or more matrices")
     for m in matrices:
         if m.dim() != 2:
-            raise RuntimeError(f"[chain_matmul] expected matrices, but got a tensor of shape {list(m.shape)}")
+            raise RuntimeError(f"[chain_matmul] Tensor dimension is {m.dim()}, expected 2 instead.")
     if len(matrices) == 1:
         return matrices[0] if out is None else _into(out, matrices[0])
     return _C._linalg.multi_dot(matrices, out=out)

@@ -104,7 +104,7 @@ def lobpcg(
     n = X.shape[-1] if X is not None else k if n is None else n
     if m < 3 * n:
         raise ValueError(
-            f"[lobpcg] not applicable when the number of A rows (={m}) is smaller than 3 x the number of requested eigenpairs (={n})"
+            f"[lobpcg] LOBPCG algorithm is not applicable when the number of A rows (={m}) is smaller than 3 x the number of requested eigenpairs (={n})"
         )
     if X is None:
         X = _C.randn(*A.shape[:-1], n, dtype=A.dtype, device=A.device)

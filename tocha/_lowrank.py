@@ -44,9 +44,11 @@ def pca_lowrank(A: Tensor, q: int | None = None, center: bool = True, niter: int
     if q is None:
         q = min(6, m, n)
     elif not 0 <= q <= min(m, n):
-        raise ValueError(f"[pca_lowrank] q (={q}) must be non-negative and not greater than min(m, n)={min(m, n)}")
+        raise ValueError(
+            f"[pca_lowrank] q(={q}) must be non-negative integer and not greater than min(m, n)={min(m, n)}"
+        )
     if not niter >= 0:
-        raise ValueError(f"[pca_lowrank] niter (={niter}) must be non-negative")
+        raise ValueError(f"[pca_lowrank] niter(={niter}) must be non-negative integer")
     return svd_lowrank(A - A.mean(-2, keepdim=True) if center else A, q, niter)
 
 
@@ -61,7 +63,9 @@ def lu(A: Tensor, pivot: bool = True, get_infos: bool = False, out: tuple | None
     if out is None:
         return results
     if not isinstance(out, tuple | list) or len(out) != len(results):
-        raise TypeError(f"[lu] expected a tuple of {len(results)} tensors for out, but got {out!r}")
+        raise TypeError(
+            f"[lu] expected tuple of {len(results)} elements but got {len(out) if isinstance(out, tuple | list) else 1}"
+        )
     for target, result in zip(out, results, strict=True):
         target.resize_as_(result).copy_(result)
     return tuple(out)

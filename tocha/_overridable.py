@@ -25,7 +25,10 @@ _HANDLER = "handle_torch_function"
 def _parameters(f: Any) -> list[str]:
     """The parameters of a native function, as the first line of its docstring has them: "Tensor input", "*", ..."""
     found = re.match(r"\w+\((.*)\)", (f.__doc__ or "").partition("\n")[0])
-    return [p for p in found.group(1).split(", ") if p] if found else []
+    if not found:
+        return []
+    plain = re.sub(r" = (\[[^\]]*\]|'[^']*'|\"[^\"]*\"|[^,]*)", "", found.group(1))  # defaults may hold commas
+    return [p for p in plain.split(", ") if p]
 
 
 def _is_overridable(f: Any) -> bool:

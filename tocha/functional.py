@@ -49,13 +49,13 @@ def broadcast_shapes(*shapes: int | Sequence[int]) -> _C.Size:
         for i in range(-1, -1 - len(shape), -1):
             if shape[i] < 0:
                 raise ValueError(
-                    f"[broadcast_shapes] Attempting to broadcast a dimension with negative length ({shape[i]}): {shape}"
+                    f"[broadcast_shapes] Attempting to broadcast a dimension with negative length! Got {shape[i]} in {shape}"
                 )
             if shape[i] in (1, out[i]):
                 continue
             if out[i] != 1:
                 raise RuntimeError(
-                    f"[broadcast_shapes] Shape mismatch: objects cannot be broadcast to a single shape: {shapes}"
+                    f"[broadcast_shapes] Attempting to broadcast a dimension of length {shape[i]} at {i}! Mismatching argument at index {listed.index(shape)} had {shape}; but expected shape should be broadcastable to {out}"
                 )
             out[i] = shape[i]
     return _C.Size(out)

@@ -119,8 +119,9 @@ Tensor Saved::get(const Node& owner, bool with_history) const {
   if (kind_ == Kind::packed) return unpacked(owner);
   TOCHA_CHECK(
       tensor_.version() == version_, Runtime, "[", owner.title(),
-      "] one of the variables needed for gradient computation has been modified by an inplace operation: [", tensor_,
-      "]", is_output_ ? str(", which is output ", index_, " of ", owner.title()) : std::string(), ", is at version ",
+      "] one of the variables needed for gradient computation has been modified by an inplace operation: [torch.",
+      tensor_.dtype(), "Tensor ", tensor_.sizes(), "]",
+      is_output_ ? str(", which is output ", index_, " of ", owner.title()) : std::string(), ", is at version ",
       tensor_.version(), "; expected version ", version_,
       " instead. Hint: enable anomaly detection to find the operation that failed to compute its gradient, with "
       "tocha.autograd.set_detect_anomaly(True).");

@@ -23,8 +23,17 @@ constexpr bool signed_of() {
 
 }  // namespace
 
+// PyTorch's word for a dtype, which messages use.
+constexpr const char* scalar_name(DType d) {
+  constexpr const char* names[kNumDTypes] = {
+      "Bool", "Byte",     "Char",  "Short",  "Int",          "Long",          "UInt16",        "UInt32",      "UInt64",
+      "Half", "BFloat16", "Float", "Double", "ComplexFloat", "ComplexDouble", "Float8_e4m3fn", "Float8_e5m2",
+  };
+  return names[static_cast<int>(d)];
+}
+
 const DTypeInfo kDTypes[kNumDTypes] = {
-#define _(e, t, n, c) {n, sizeof(t), kind_of<t>(), signed_of<t>()},
+#define _(e, t, n, c) {scalar_name(DType::e), sizeof(t), kind_of<t>(), signed_of<t>()},
     TOCHA_FORALL_DTYPES(_)
 #undef _
 };

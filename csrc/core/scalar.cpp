@@ -6,6 +6,8 @@
 #include <string>
 #include <type_traits>
 
+#include "core/dtype_messages.h"
+
 namespace tocha {
 
 std::ostream& operator<<(std::ostream& out, const Scalar& s) {
@@ -23,34 +25,8 @@ constexpr bool is_complex_type = std::is_same_v<T, Complex<float>> || std::is_sa
 template <class T>
 constexpr bool is_half_type = std::is_same_v<T, Half> || std::is_same_v<T, BFloat16>;
 
-// The name that people know from the message.
-const char* type_name(DType d) {
-  switch (d) {
-    case DType::Int32:
-      return "int";
-    case DType::Float16:
-      return "c10::Half";
-    case DType::BFloat16:
-      return "c10::BFloat16";
-    case DType::Float32:
-      return "float";
-    case DType::Float64:
-      return "double";
-    case DType::Complex64:
-      return "c10::complex<float>";
-    case DType::Complex128:
-      return "c10::complex<double>";
-    case DType::Bool:
-      return "bool";
-    default:
-      return nullptr;
-  }
-}
-
 [[noreturn]] void refuse(const Scalar& s, DType d) {
-  const char* known = type_name(d);
-  std::string type = known ? std::string(known) : str(info(d).name, is_integral(d) ? "_t" : "");
-  fail(ErrorKind::Runtime, "value cannot be converted to type ", type, " without overflow: got ", s);
+  fail(ErrorKind::Runtime, "value cannot be converted to type ", overflow_name(d), " without overflow: got ", s);
 }
 
 template <class T>

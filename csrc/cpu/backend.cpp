@@ -11,7 +11,7 @@ namespace {
 
 void run_loop(const PointwiseOp& op, DType math, const Tensor* const* operands, const char* params) {
   Loop loop = op.cpu_loops[static_cast<int>(cpu_isa())][static_cast<int>(math)];
-  TOCHA_CHECK(loop, NotImplemented, "[", op.name, "] not implemented for '", math, "'");
+  TOCHA_CHECK(loop, NotImplemented, "[", op.name, "] \"", op.name, "_cpu\" not implemented for '", math, "'");
   Elementwise call{loop, params, op.nout, op.nin, {}, {}, op.expensive};
   for (int i = 0; i < op.nout + op.nin; ++i) {
     call.operands[i] = operands[i];

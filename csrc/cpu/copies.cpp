@@ -4,6 +4,7 @@
 #include <limits>
 
 #include "autograd/mode.h"
+#include "core/dtype_messages.h"
 #include "core/gil.h"
 #include "core/parallel.h"
 #include "core/switches.h"

@@ -31,8 +31,8 @@ struct Targets {
         of(indices.data<int64_t>()),
         ignored(ignore) {
     for (int64_t i = 0; i < indices.numel(); ++i)
-      TOCHA_CHECK(of[i] == ignored || (of[i] >= 0 && of[i] < classes), Index, "[nll_loss] target ", of[i],
-                  " is out of bounds for ", classes, " classes");
+      TOCHA_CHECK(of[i] == ignored || (of[i] >= 0 && of[i] < classes), Index, "[nll_loss] Target ", of[i],
+                  " is out of bounds. There are ", classes, " classes");
   }
   T weight(int64_t row) const {
     if (of[row] == ignored) return 0;

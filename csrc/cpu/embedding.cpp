@@ -33,8 +33,8 @@ struct Indices {
   int64_t operator[](int64_t i) const { return data ? data[i] : i; }
   void check(int64_t count, int64_t limit) const {
     for (int64_t i = 0; data && i < count; ++i)
-      TOCHA_CHECK(data[i] >= 0 && data[i] < limit, Runtime, "[embedding_bag] index ", data[i], " at position ", i,
-                  " is out of range for ", limit, " rows");
+      TOCHA_CHECK(data[i] >= 0 && data[i] < limit, Runtime, "[embedding_bag] Index ", i, " of input takes value ",
+                  data[i], " which is not in the valid range [0, ", limit, ")");
   }
 
   Tensor held;

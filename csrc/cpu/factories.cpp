@@ -36,7 +36,7 @@ void for_dtype(const char* op, DType d, F f) {
     TOCHA_FORALL_DTYPES(_)
 #undef _
     default:
-      fail(ErrorKind::NotImplemented, "[", op, "] not implemented for '", d, "'");
+      fail(ErrorKind::NotImplemented, "[", op, "] \"", op, "_cpu\" not implemented for '", info(d).name, "'");
   }
 }
 
@@ -121,7 +121,7 @@ void count_up(const char* op, const Tensor& out, const Scalar& start, const Scal
   for_dtype(op, out.dtype(), [&](auto zero) {
     using T = decltype(zero);
     if constexpr (is_complex_type<T> || std::is_same_v<T, bool>) {
-      fail(ErrorKind::NotImplemented, "[", op, "] not implemented for '", out.dtype(), "'");
+      fail(ErrorKind::NotImplemented, "[", op, "] \"", op, "_cpu\" not implemented for '", info(out.dtype()).name, "'");
     } else if constexpr (std::is_integral_v<T>) {
       int64_t a = bound<int64_t>(start), s = bound<int64_t>(step);
       generate<T>(out, [=](int64_t i) { return static_cast<T>(a + i * s); });

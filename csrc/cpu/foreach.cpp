@@ -50,8 +50,10 @@ bool unscale(const Tensor& t, double scale) {
     case DType::Float64:
       return unscale_flat<double>(t, scale);
     default:
-      fail(ErrorKind::NotImplemented, "[_amp_foreach_non_finite_check_and_unscale_] not implemented for '", t.dtype(),
-           "'");
+      fail(ErrorKind::NotImplemented,
+           "[_amp_foreach_non_finite_check_and_unscale_] \"_amp_foreach_non_finite_check_and_unscale__cpu\" not "
+           "implemented for '",
+           info(t.dtype()).name, "'");
   }
 }
 

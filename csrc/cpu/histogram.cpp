@@ -4,6 +4,7 @@
 #include <memory>
 #include <vector>
 
+#include "core/dtype_messages.h"
 #include "core/gil.h"
 #include "cpu/lanes.h"
 #include "cpu/layout.h"
@@ -91,18 +92,19 @@ void fill_grid(const Tensor& points, const Tensor& weight, const Tensors& edges,
 }
 
 void check_points(const Tensor& self, const Tensor& weight, const char* op) {
-  TOCHA_CHECK(self.dtype() == DType::Float32 || self.dtype() == DType::Float64, NotImplemented, "[", op,
-              "] not implemented for '", self.dtype(), "'");
+  TOCHA_CHECK(self.dtype() == DType::Float32 || self.dtype() == DType::Float64, NotImplemented, "[", op, "] \"", op,
+              "_cpu\" not implemented for '", self.dtype(), "'");
   if (!weight) return;
   TOCHA_CHECK(weight.dtype() == self.dtype(), Runtime, "[", op,
-              "] if weight tensor is provided, input tensor and weight tensor should have the same dtype, but got ",
-              self.dtype(), " and ", weight.dtype());
+              "] torch.histogramdd: if weight tensor is provided, input tensor and weight tensor should have the same "
+              "dtype, but got input(",
+              c_name(self.dtype()), "), and weight(", c_name(weight.dtype()), ")");
   IntsView points = self.sizes();
   Ints wanted(IntsView(points.begin(), points.size() - 1));
   TOCHA_CHECK(weight.sizes() == wanted, Runtime, "[", op,
-              "] if weight tensor is provided it should have the same shape as the input tensor excluding its "
-              "innermost dimension: got ",
-              weight.sizes(), " for points of shape ", self.sizes());
+              "] torch.histogramdd: if weight tensor is provided it should have the same shape as the input tensor "
+              "excluding its innermost dimension, but got input with shape ",
+              self.sizes(), " and weight with shape ", weight.sizes());
 }
 
 // self is [..., d]; edges are d vectors.
@@ -115,12 +117,15 @@ Tensor histogram_of(const Tensor& self, const Tensors& edges, bool even, const T
   Tensors dense_edges;
   for (size_t k = 0; k < edges.size(); ++k) {
     const Tensor& e = edges[k];
-    TOCHA_CHECK(e.dtype() == self.dtype(), Runtime, "[", op,
-                "] input tensor and bins tensors should have the same dtype, but got input with dtype ", self.dtype(),
-                " and bins for dimension ", k, " with dtype ", e.dtype());
-    TOCHA_CHECK(e.dim() == 1, Runtime, "[", op, "] bins tensor should have one dimension, but got ", e.dim(),
-                " dimensions in the bins tensor for dimension ", k);
-    TOCHA_CHECK(e.numel() > 1, Runtime, "[", op, "] bins must be > 0, but got ", e.numel() - 1, " for dimension ", k);
+    TOCHA_CHECK(
+        e.dtype() == self.dtype(), Runtime, "[", op,
+        "] torch.histogramdd: input tensor and bins tensors should have the same dtype, but got input with dtype ",
+        c_name(self.dtype()), " and bins for dimension ", k, " with dtype ", c_name(e.dtype()));
+    TOCHA_CHECK(e.dim() == 1, Runtime, "[", op, "] torch.histogramdd: bins tensor should have one dimension, but got ",
+                e.dim(), " dimensions in the bins tensor for dimension ", k);
+    TOCHA_CHECK(e.numel() > 1, Runtime, "[", op,
+                "] torch.histogramdd: bins tensor should have at least 1 element, but got ", e.numel(),
+                " elements in the bins tensor for dimension ", k);
     sizes.push_back(e.numel() - 1);
     dense_edges.push_back(cpu::dense(e));
   }
@@ -169,10 +174,12 @@ std::vector<double> axis_ends(const Tensor& self, const Range& range, const char
 
 Tensors even_edges(const Tensor& self, IntsView bins, const Range& range, const char* op) {
   int64_t d = self.size(self.dim() - 1);
-  TOCHA_CHECK(bins.size() == d, Runtime, "[", op, "] bins should have an element for each of the ", d,
-              " dimensions, but got ", bins.size());
+  TOCHA_CHECK(bins.size() == d, Runtime, "[", op,
+              "] histogramdd: The size of bins must be equal to the innermost dimension of the input. Got ",
+              bins.size(), " for ", d);
   for (int64_t k = 0; k < d; ++k)
-    TOCHA_CHECK(bins[k] > 0, Runtime, "[", op, "] bins must be > 0, but got ", bins[k], " for dimension ", k);
+    TOCHA_CHECK(bins[k] > 0, Runtime, "[", op, "] torch.histogram(): bins must be > 0, but got ", bins[k],
+                " for dimension ", k);
   std::vector<double> ends = axis_ends(self, range, op);
   Tensors edges;
   for (int64_t k = 0; k < d; ++k) {
@@ -188,8 +195,9 @@ Tensor as_column(const Tensor& self) { return ops::reshape(self, Ints{-1, 1}); }
 Tensor as_flat(const Tensor& weight, const Tensor& self) {
   if (!weight) return weight;
   TOCHA_CHECK(weight.sizes() == self.sizes(), Runtime,
-              "[histogram] if weight tensor is provided it should have the same shape as the input: got ",
-              weight.sizes(), " for ", self.sizes());
+              "[histogram] torch.histogramdd: if weight tensor is provided it should have the same shape as the input "
+              "tensor excluding its innermost dimension, but got input with shape ",
+              self.sizes(), " and weight with shape ", weight.sizes());
   return ops::reshape(weight, Ints{-1});
 }
 

@@ -99,11 +99,14 @@ void _combination_indices(const Tensor& out, int64_t n, int64_t r, bool with_rep
 
 Tensors tensor_split_tensor(const Tensor& self, const Tensor& indices, int64_t dim) {
   TOCHA_CHECK(indices.is_cpu(), Runtime,
-              "[tensor_split] expected tensor_indices_or_sections to be on cpu, but it's on ", indices.device());
+              "[tensor_split] tensor_split expected tensor_indices_or_sections to be on cpu, but it's on ",
+              indices.device());
   TOCHA_CHECK(indices.dtype() == DType::Int64, Runtime,
-              "[tensor_split] expected tensor_indices_or_sections to have dtype of long, but got ", indices.dtype());
+              "[tensor_split] tensor_split expected tensor_indices_or_sections to have dtype of long, but got ",
+              indices.dtype());
   TOCHA_CHECK(indices.dim() <= 1, Runtime,
-              "[tensor_split] expected tensor_indices_or_sections to be a zero-dimensional or one-dimensional tensor, "
+              "[tensor_split] tensor_split expected tensor_indices_or_sections to be a zero-dimensional or "
+              "one-dimensional tensor, "
               "but got a tensor with ",
               indices.dim(), " dims");
   Tensor plain = readable(indices);

@@ -32,7 +32,7 @@ void with_type(DType d, F&& f) {
     case DType::Complex128:
       return f(Complex<double>{});
     default:
-      fail(ErrorKind::NotImplemented, "[linalg] not implemented for ", d);
+      fail(ErrorKind::NotImplemented, "[linalg] \"linalg_cpu\" not implemented for '", info(d).name, "'");
   }
 }
 

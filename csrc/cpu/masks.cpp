@@ -1,4 +1,5 @@
 // Masks and nonzero: the kernels of tocha/operators/masks.py.
+#include "core/dtype_messages.h"
 #include "cpu/pick_loops.h"
 #include "cpu/picks.h"
 #include "cpu/search.h"
@@ -10,8 +11,8 @@ namespace tocha::native {
 namespace {
 
 void check_mask(const Tensor& mask, const char* op) {
-  TOCHA_CHECK(mask.dtype() == DType::Bool, Runtime, "[", op, "] expected a boolean mask, but got mask with dtype ",
-              mask.dtype());
+  TOCHA_CHECK(mask.dtype() == DType::Bool, Runtime, "[", op, "] ", op,
+              "_ only supports boolean masks, but got mask with dtype ", mask.dtype());
 }
 
 // t expanded to `sizes` and contiguous.
@@ -42,18 +43,20 @@ void scatter_masked(const Tensor& to, const Tensor& mask, const Tensor& source) 
 void check_scatter(const Tensor& self, const Tensor& mask, const Tensor& source) {
   check_mask(mask, "masked_scatter");
   TOCHA_CHECK(self.dtype() == source.dtype(), Runtime,
-              "[masked_scatter] expected self and source to have same dtypes but got ", self.dtype(), " and ",
-              source.dtype());
+              "[masked_scatter] masked_scatter: expected self and source to have same dtypes but got", self.dtype(),
+              " and ", source.dtype());
   cpu::check_together("masked_scatter", {self, mask, source});
 }
 
 }  // namespace
 
 void masked_fill_(const Tensor& self, const Tensor& mask, const Tensor& value) {
-  check_mask(mask, "masked_fill_");
+  TOCHA_CHECK(mask.dtype() == DType::Bool, Runtime,
+              "[masked_fill_] masked_fill_ only supports boolean masks, but got mask with dtype ",
+              c_name(mask.dtype()));
   TOCHA_CHECK(value.dim() == 0, Runtime,
-              "[masked_fill_] only a 0-dimensional value tensor is supported, but got tensor with ", value.dim(),
-              " dimension(s).");
+              "[masked_fill_] masked_fill_ only supports a 0-dimensional value tensor, but got tensor with ",
+              value.dim(), " dimension(s).");
   check_fits(self, mask, "masked_fill_");
   check_no_overlap(self, mask, "masked_fill_", true);
   cpu::warn_expanded(self, "masked_fill_", " This also applies to advanced indexing e.g. tensor[mask] = scalar");
@@ -71,7 +74,8 @@ void masked_fill_(const Tensor& self, const Tensor& mask, const Tensor& value) {
 }
 
 Tensor masked_select(const Tensor& self, const Tensor& mask) {
-  check_mask(mask, "masked_select");
+  TOCHA_CHECK(mask.dtype() == DType::Bool, Runtime,
+              "[masked_select] masked_select: expected BoolTensor for mask, but got mask with dtype ", mask.dtype());
   TOCHA_CHECK(computes(self), NotImplemented,
               "[masked_select] the size of the result depends on values, which meta tensors do not have");
   cpu::check_together("masked_select", {self, mask});

@@ -1,6 +1,7 @@
 #include "cpu/picks.h"
 
 #include <atomic>
+#include <cstring>
 
 #include "cpu/walk.h"
 #include "dispatch/native.h"
@@ -74,7 +75,8 @@ std::optional<int64_t> outside(const Tensor& index, int64_t low, int64_t high) {
 void check_range(const Tensor& index, int64_t low, int64_t high, int64_t dim, int64_t size, ErrorKind kind,
                  const char* op) {
   if (auto bad = outside(index, low, high))
-    fail(kind, "[", op, "] index ", *bad, " is out of bounds for dimension ", dim, " with size ", size);
+    fail(kind, "[", op, "] ", std::strcmp(op, "index_copy") == 0 ? "index_copy_(): " : "", "index ", *bad,
+         " is out of bounds for dimension ", dim, " with size ", size);
 }
 
 void check_range(const Tensor& index, int64_t size, const char* op) {
@@ -84,7 +86,7 @@ void check_range(const Tensor& index, int64_t size, const char* op) {
 
 const MergeLoops& merge_loops(Merge merge, DType dtype, const char* op) {
   const MergeLoops& loops = pick_loops().merge[static_cast<int>(merge)][static_cast<int>(dtype)];
-  TOCHA_CHECK(loops.run, NotImplemented, "[", op, "] not implemented for '", dtype, "'");
+  TOCHA_CHECK(loops.run, NotImplemented, "[", op, "] \"", op, "_cpu\" not implemented for '", dtype, "'");
   return loops;
 }
 

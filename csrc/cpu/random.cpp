@@ -379,8 +379,10 @@ void bernoulli_from(Generator& generator, DType dtype, void* out, int64_t n, DTy
       constexpr bool wide = sizeof(P) == 8;
       const P* odds = static_cast<const P*>(p);
       for (int64_t i = 0; i < n; ++i) {
-        TOCHA_CHECK(odds[i] >= 0 && odds[i] <= 1, Runtime, "[bernoulli] expected probabilities in [0, 1], got ",
-                    static_cast<double>(odds[i]));
+        TOCHA_CHECK(
+            odds[i] >= 0 && odds[i] <= 1, Runtime,
+            "[bernoulli] Expected p_in >= 0 && p_in <= 1 to be true, but got false: probabilities are in [0, 1], got ",
+            static_cast<double>(odds[i]));
       }
       T* to = static_cast<T*>(out);
       transform_words(generator, n, wide ? 2 : 1, false, [&](const uint32_t* words, int64_t first, int64_t count) {

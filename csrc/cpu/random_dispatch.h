@@ -17,7 +17,7 @@ struct Type {
 };
 
 [[noreturn]] inline void no_such_dtype(const char* name, DType dtype) {
-  fail(ErrorKind::NotImplemented, "[", name, "] is not defined for ", info(dtype).name);
+  fail(ErrorKind::NotImplemented, "[", name, "] \"", name, "_cpu\" not implemented for '", info(dtype).name, "'");
 }
 
 inline void require_floating(const char* name, DType dtype) {

@@ -126,7 +126,8 @@ void check_counts(const char* op, DType d) {
 void fill_integers(const char* op, const Tensor& self, int64_t from, int64_t to, const GeneratorRef& generator) {
   DType d = self.dtype();
   check_counts(op, d);
-  TOCHA_CHECK(from < to, Runtime, "[", op, "] expects 'from' to be less than 'to', but got from=", from, " >= to=", to);
+  TOCHA_CHECK(from < to, Runtime, "[", op, "] random_ expects 'from' to be less than 'to', but got from=", from,
+              " >= to=", to);
   check_bound(op, "from", from, d);
   check_bound(op, "to - 1", to - 1, d);
   cpu::fit_bounds(d, from, to);
@@ -135,7 +136,7 @@ void fill_integers(const char* op, const Tensor& self, int64_t from, int64_t to,
 }
 
 void check_probability(const char* op, double p) {
-  TOCHA_CHECK(p >= 0 && p <= 1, Runtime, "[", op, "] expects p to be in [0, 1], but got p=", p);
+  TOCHA_CHECK(p >= 0 && p <= 1, Runtime, "[", op, "] bernoulli_ expects p to be in [0, 1], but got p=", p);
 }
 
 void fill_bernoulli(const char* op, const Tensor& self, double p, const GeneratorRef& generator) {
@@ -164,7 +165,7 @@ void check_std(const Tensor& std) {
   Tensor values = as_doubles(std);
   const double* v = values.data<double>();
   for (int64_t i = 0; i < values.numel(); ++i)
-    TOCHA_CHECK(v[i] >= 0, Runtime, "[normal] expects all elements of std >= 0.0, but found ", v[i]);
+    TOCHA_CHECK(v[i] >= 0, Runtime, "[normal] normal expects all elements of std >= 0.0, but found ", v[i]);
 }
 
 // Rows of probabilities: no negative, infinite or NaN entry, and none that is zero throughout.
@@ -371,7 +372,7 @@ void uniform_(const Tensor& self, double from, double to, const GeneratorRef& ge
   double limit = largest_finite(real_dtype(self.dtype()));
   TOCHA_CHECK(std::abs(from) <= limit, Runtime, "[uniform_] from is out of bounds for ", self.dtype(), ", got ", from);
   TOCHA_CHECK(std::abs(to) <= limit, Runtime, "[uniform_] to is out of bounds for ", self.dtype(), ", got ", to);
-  TOCHA_CHECK(from <= to, Runtime, "[uniform_] expects to return a [from, to) range, but found from=", from,
+  TOCHA_CHECK(from <= to, Runtime, "[uniform_] uniform_ expects to return a [from, to) range, but found from=", from,
               " > to=", to);
   TOCHA_CHECK(to - from <= limit, Runtime, "[uniform_] expects to - from <= ", limit, ", the largest ", self.dtype(),
               ", but found to=", to, " and from=", from);
@@ -379,7 +380,7 @@ void uniform_(const Tensor& self, double from, double to, const GeneratorRef& ge
 }
 
 void normal_(const Tensor& self, double mean, double std, const GeneratorRef& generator) {
-  TOCHA_CHECK(std >= 0, Runtime, "[normal_] expects std >= 0.0, but found std ", std);
+  TOCHA_CHECK(std >= 0, Runtime, "[normal_] normal expects std >= 0.0, but found std ", std);
   require_drawable("normal_", self.dtype());
   fill_normal(self, mean, std, generator);
 }
@@ -411,30 +412,34 @@ void bernoulli_(const Tensor& self, double p, const GeneratorRef& generator) {
 }
 
 void exponential_(const Tensor& self, double lambd, const GeneratorRef& generator) {
-  TOCHA_CHECK(is_drawable(self.dtype()), Runtime, "[exponential_] draws floating-point numbers, got a tensor of ",
+  TOCHA_CHECK(is_drawable(self.dtype()), Runtime,
+              "[exponential_] Exponential distribution is a continuous probability distribution. dtype must be a "
+              "floating point but you specified ",
               self.dtype());
-  TOCHA_CHECK(lambd > 0, Runtime, "[exponential_] expects lambda > 0.0, but found lambda=", lambd);
+  TOCHA_CHECK(lambd > 0, Runtime, "[exponential_] exponential_ expects lambda > 0.0, but found lambda=", lambd);
   fill_elements(self,
                 [&](char* memory, int64_t n) { cpu::exponential(generator.get(), self.dtype(), memory, n, lambd); });
 }
 
 void cauchy_(const Tensor& self, double median, double sigma, const GeneratorRef& generator) {
-  TOCHA_CHECK(is_drawable(self.dtype()), Runtime, "[cauchy_] draws floating-point numbers, got a tensor of ",
+  TOCHA_CHECK(is_drawable(self.dtype()), Runtime,
+              "[cauchy_] Cauchy distribution is a continuous probability distribution. dtype must be a floating point "
+              "but you specified ",
               self.dtype());
-  TOCHA_CHECK(sigma > 0, Runtime, "[cauchy_] expects sigma > 0.0, but found sigma=", sigma);
+  TOCHA_CHECK(sigma > 0, Runtime, "[cauchy_] cauchy_ expects sigma > 0.0, but found sigma=", sigma);
   fill_elements(self,
                 [&](char* memory, int64_t n) { cpu::cauchy(generator.get(), self.dtype(), memory, n, median, sigma); });
 }
 
 void log_normal_(const Tensor& self, double mean, double std, const GeneratorRef& generator) {
-  TOCHA_CHECK(std > 0, Runtime, "[log_normal_] expects std > 0.0, but found std=", std);
+  TOCHA_CHECK(std > 0, Runtime, "[log_normal_] log_normal_ expects std > 0.0, but found std=", std);
   cpu::require_floating("log_normal_", self.dtype());
   fill_elements(self,
                 [&](char* memory, int64_t n) { cpu::log_normal(generator.get(), self.dtype(), memory, n, mean, std); });
 }
 
 void geometric_(const Tensor& self, double p, const GeneratorRef& generator) {
-  TOCHA_CHECK(p > 0 && p < 1, Runtime, "[geometric_] expects p to be in (0, 1), but got p=", p);
+  TOCHA_CHECK(p > 0 && p < 1, Runtime, "[geometric_] geometric_ expects p to be in (0, 1), but got p=", p);
   require_classic("geometric_", self.dtype());
   if (self.dtype() == DType::Bool) cpu::no_such_dtype("geometric_", self.dtype());
   fill_elements(self, [&](char* memory, int64_t n) { cpu::geometric(generator.get(), self.dtype(), memory, n, p); });

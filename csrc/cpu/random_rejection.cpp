@@ -163,11 +163,14 @@ void check_distribution(const T* p, int64_t n) {
   double total = 0.0;
   for (int64_t j = 0; j < n; ++j) {
     double value = static_cast<double>(p[j]);
-    TOCHA_CHECK(value >= 0 && std::isfinite(value), Runtime, "[multinomial] expected finite probabilities >= 0, got ",
-                value, " at ", j);
+    TOCHA_CHECK(
+        value >= 0 && std::isfinite(value), Runtime,
+        "[multinomial] invalid multinomial distribution (encountering probability entry < 0, infinity or NaN): got ",
+        value, " at ", j);
     total += value;
   }
-  TOCHA_CHECK(total > 0, Runtime, "[multinomial] expected probabilities with a sum > 0, got ", total);
+  TOCHA_CHECK(total > 0, Runtime, "[multinomial] invalid multinomial distribution (sum of probabilities <= 0): got ",
+              total);
 }
 
 // shares[j] = (p[0] + ... + p[j]) / total, all in S.
@@ -186,7 +189,8 @@ void poisson(Generator& generator, DType dtype, const void* rate, void* out, int
     const T* rates = static_cast<const T*>(rate);
     T* to = static_cast<T*>(out);
     for (int64_t i = 0; i < n; ++i) {
-      TOCHA_CHECK(rates[i] >= 0, Runtime, "[poisson] expected rates >= 0, got ", static_cast<double>(rates[i]));
+      TOCHA_CHECK(rates[i] >= 0, Runtime, "[poisson] invalid Poisson rate, expected rate to be non-negative: got ",
+                  static_cast<double>(rates[i]));
     }
     for (int64_t i = 0; i < n; ++i) to[i] = to_number<T>(draw_poisson(generator, static_cast<double>(rates[i])));
   });

@@ -56,9 +56,10 @@ Tensor repeated_indices(const Tensor& repeats, std::optional<int64_t> output_siz
                 " at ", i);
     total += p[i];
   }
-  TOCHA_CHECK(!output_size || *output_size == total, Runtime,
-              "[repeat_interleave] allocated size does not match required size: ", output_size.value_or(0), " and ",
-              total);
+  TOCHA_CHECK(
+      !output_size || *output_size == total, Runtime,
+      "[repeat_interleave] repeat_interleave: Invalid output_size: allocated size does not match required size: ",
+      output_size.value_or(0), " and ", total);
   Tensor out = empty(Ints{total}, repeats.dtype(), repeats.device());
   T* o = out.data<T>();
   for (int64_t i = 0; i < counts.numel(); ++i) o = std::fill_n(o, p[i], static_cast<T>(i));
@@ -258,7 +259,8 @@ void _unpad_wrapped(const Tensor& out, const Tensor& self, IntsView, IntsView pa
     CASE(Complex128, Complex<double>)
 #undef CASE
     default:
-      fail(ErrorKind::NotImplemented, "[_unpad_wrapped] not implemented for '", out.dtype(), "'");
+      fail(ErrorKind::NotImplemented, "[_unpad_wrapped] \"_unpad_wrapped_cpu\" not implemented for '",
+           info(out.dtype()).name, "'");
   }
 }
 

@@ -122,7 +122,8 @@ void _recurrence(const Tensor& out, const Tensor& self, const Tensor& factors, i
     CASE(Complex128, Complex<double>)
 #undef CASE
     default:
-      fail(ErrorKind::NotImplemented, "[_recurrence] not implemented for '", out.dtype(), "'");
+      fail(ErrorKind::NotImplemented, "[_recurrence] \"_recurrence_cpu\" not implemented for '", info(out.dtype()).name,
+           "'");
   }
 }
 

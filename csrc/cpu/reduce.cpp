@@ -399,7 +399,7 @@ void reduce(const ReductionOp& op, DType compute, const ReductionCall& call) {
   const ReduceLoops* table = op.cpu_loops[static_cast<int>(cpu_isa())];
   DType math = loop_dtype(table, compute);
   const ReduceLoops& loops = table[static_cast<int>(math)];
-  TOCHA_CHECK(loops.fold, NotImplemented, "[", op.name, "] not implemented for '", compute, "'");
+  TOCHA_CHECK(loops.fold, NotImplemented, "[", op.name, "] \"", op.name, "_cpu\" not implemented for '", compute, "'");
   Tensor in = *call.in;
   if (in.is_conj() || in.is_neg()) {
     Tensor plain = empty(in.sizes(), in.dtype(), in.device());

@@ -68,8 +68,8 @@ void scan_long_row(const ScanPiece& piece, int64_t begin, int64_t n) {
 
 void scan_all(ScanOp op, const char* name, DType in_dtype, const void* in, DType out_dtype, void* out,
               ScanShape shape) {
-  TOCHA_CHECK(scan_kernels().supports(in_dtype, out_dtype), NotImplemented, "[", name, "] not implemented for ",
-              info(in_dtype).name, " into ", info(out_dtype).name);
+  TOCHA_CHECK(scan_kernels().supports(in_dtype, out_dtype), NotImplemented, "[", name, "] \"", name,
+              "_cpu\" not implemented for '", info(in_dtype).name, "' into ", info(out_dtype).name);
   if (shape.outer == 0 || shape.n == 0 || shape.inner == 0) return;
   ScanPiece piece{op, in_dtype, out_dtype, in, out};
   if (shape.inner > 1) {

@@ -36,8 +36,8 @@ void scan_long_row(const ExtremaPiece& piece, int64_t row, int64_t n) {
 }
 
 void scan_extrema(const char* name, const ExtremaPiece& piece, ScanShape shape) {
-  TOCHA_CHECK(extrema_kernels().supports(piece.dtype), NotImplemented, "[", name, "] not implemented for ",
-              info(piece.dtype).name);
+  TOCHA_CHECK(extrema_kernels().supports(piece.dtype), NotImplemented, "[", name, "] \"", name,
+              "_cpu\" not implemented for '", info(piece.dtype).name, "'");
   if (shape.outer == 0 || shape.n == 0 || shape.inner == 0) return;
   if (shape.inner > 1) {
     scan_columns(piece, shape);

@@ -158,7 +158,8 @@ void logcumsumexp(DType dtype, const void* in, void* out, ScanShape shape) {
     _(Complex128, Complex<double>)
 #undef _
     default:
-      fail(ErrorKind::NotImplemented, "[logcumsumexp] not implemented for ", info(dtype).name);
+      fail(ErrorKind::NotImplemented, "[logcumsumexp] \"logcumsumexp_cpu\" not implemented for '", info(dtype).name,
+           "'");
   }
 }
 

@@ -1,6 +1,7 @@
 // Gather and scatter along a dim: the kernels of tocha/operators/scatter.py.
 #include <atomic>
 
+#include "core/dtype_messages.h"
 #include "cpu/picks.h"
 #include "cpu/walk.h"
 #include "dispatch/native.h"
@@ -31,10 +32,11 @@ struct Scatter {
       : self(with_dim(self_in)), dim(wrap_dim(dim_in, self_in.dim(), op)), nothing(index_in.numel() == 0) {
     cpu::check_together(op, {self_in, index_in, source_in});
     TOCHA_CHECK(index_in.dtype() == DType::Int64 || index_in.dtype() == DType::Int32, Runtime, "[", op,
-                "] Expected dtype int32/int64 for index, got ", index_in.dtype());
+                "] scatter(): Expected dtype int32/int64 for index, got ", index_in.dtype());
     if (source_in)
       TOCHA_CHECK(self.dtype() == source_in.dtype(), Runtime, "[", op,
-                  "] Expected self.dtype to be equal to src.dtype, got ", self.dtype(), " and ", source_in.dtype());
+                  "] scatter(): Expected self.dtype to be equal to src.dtype, got ", self.dtype(), " and ",
+                  source_in.dtype());
     if (nothing) return;
     index = with_dim(index_in);
     TOCHA_CHECK(index.dim() == self.dim(), Runtime, "[", op,
@@ -93,7 +95,7 @@ struct Scatter {
 
 Merge merge_named(const std::string& reduce) {
   TOCHA_CHECK(reduce == "add" || reduce == "multiply", Runtime,
-              "[scatter] reduce argument must be either add or multiply, got ", reduce);
+              "[scatter] reduce argument must be either add or multiply. Got ", reduce);
   return reduce == "add" ? Merge::add : Merge::multiply;
 }
 
@@ -174,7 +176,8 @@ void scatter_reduce_(const Tensor& self, int64_t dim, const Tensor& index, const
   Scatter s(self, dim, index, src, "scatter_reduce");
   if (s.idle()) return;
   auto divide = cpu::pick_loops().divide[static_cast<int>(self.dtype())];
-  TOCHA_CHECK(!mean || divide, NotImplemented, "[scatter_reduce] not implemented for '", self.dtype(), "'");
+  TOCHA_CHECK(!mean || divide, NotImplemented, "[scatter_reduce] \"scatter_reduce_cpu\" not implemented for '",
+              self.dtype(), "'");
   Merge merge = mean || reduce == "sum" ? Merge::add
                 : reduce == "prod"      ? Merge::multiply
                 : reduce == "amax"      ? Merge::maximum

@@ -20,8 +20,8 @@ void searchsorted(const Tensor& out, const Tensor& sorted_sequence, const Tensor
   }
   if (out.numel() == 0) return;
   DType common = result_type(sorted_sequence, input);
-  TOCHA_CHECK(!is_complex(common) && common != DType::Bool, NotImplemented, "[searchsorted] not implemented for '",
-              common, "'");
+  TOCHA_CHECK(!is_complex(common) && common != DType::Bool, NotImplemented,
+              "[searchsorted] \"searchsorted_cpu\" not implemented for '", common, "'");
   Tensor sequence = cpu::dense(ops::to_dtype(sorted_sequence, common, false, false, std::nullopt));
   Tensor values = cpu::dense(ops::to_dtype(input, common, false, false, std::nullopt));
   Tensor order = sorter ? cpu::dense(sorter) : Tensor();

@@ -26,7 +26,7 @@ std::vector<int64_t> bounds_of(const Tensor& lengths, const Tensor& offsets, int
                                bool unsafe) {
   Tensor given = lengths ? lengths : offsets;
   TOCHA_CHECK(given.dtype() == DType::Int64 || given.dtype() == DType::Int32, NotImplemented,
-              "[segment_reduce] not implemented for '", given.dtype(), "' lengths");
+              "[segment_reduce] \"segment_reduce_cpu\" not implemented for '", given.dtype(), "' lengths");
   given = cpu::dense(cpu::to_int64(given));
   const int64_t* p = given.data<int64_t>();
   std::vector<int64_t> bounds(static_cast<size_t>(rows * (segments + 1)));
@@ -120,7 +120,8 @@ void segment_reduce(const Tensor& out, const Tensor& data, const std::string& re
     CASE(BFloat16, BFloat16)
 #undef CASE
     default:
-      fail(ErrorKind::NotImplemented, "[segment_reduce] not implemented for '", data.dtype(), "'");
+      fail(ErrorKind::NotImplemented, "[segment_reduce] \"segment_reduce_cpu\" not implemented for '",
+           info(data.dtype()).name, "'");
   }
 }
 

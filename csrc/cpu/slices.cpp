@@ -25,10 +25,11 @@ Tensor flat(const Tensor& t) { return view_of(t, Ints{t.numel()}, Ints{1}, t.off
 
 // The value of a fill as a 0-d tensor of self's dtype.
 Tensor fill_value(const Tensor& self, const Tensor& value, const char* op) {
-  TOCHA_CHECK(value.dim() == 0, Runtime, "[", op, "] only supports a 0-dimensional value tensor, but got tensor with ",
-              value.dim(), " dimension(s).");
-  TOCHA_CHECK(!value.is_complex() || self.is_complex(), Runtime, "[", op,
-              "] Converting complex Scalar to non-complex type is not supported: ", value.dtype(), " for ", self.dtype());
+  TOCHA_CHECK(value.dim() == 0, Runtime, "[", op, "] ", op,
+              "_ only supports a 0-dimensional value tensor, but got tensor with ", value.dim(), " dimension(s).");
+  TOCHA_CHECK(!value.is_complex() || self.is_complex(), Runtime, "[", op, "] ", op,
+              "_(): Converting complex Scalar to non-complex type is not supported: ",
+              value.dtype(), " for ", self.dtype());
   return cpu::plain(tocha::fill_value(value, self.dtype()));
 }
 
@@ -41,24 +42,59 @@ struct SliceWrite {
              bool only_int64)
       : self(with_dim(self_in)), source(with_dim(source_in)), dim(wrap_dim(dim_in, self_in.dim(), op)) {
     cpu::check_together(op, {self_in, index_in, source_in});
-    TOCHA_CHECK(index_in.dim() <= 1, Index, "[", op, "] Index is supposed to be a vector, got ", index_in.sizes());
-    DType d = index_in.dtype();
-    TOCHA_CHECK(d == DType::Int64 || (!only_int64 && d == DType::Int32), Runtime, "[", op,
-                "] Expected a long tensor for index, but got ", d);
-    TOCHA_CHECK(self.dtype() == source.dtype(), Runtime, "[", op,
-                "] self and source expected to have the same dtype, but got (self) ", self.dtype(), " and (source) ",
-                source.dtype());
-    TOCHA_CHECK(source_in.dim() || index_in.numel() == 1, Index, "[", op,
-                "] When source is scalar, index should have one element (got ", index_in.numel(), ")");
+    if (only_int64)
+      check_copy(self_in, index_in, source_in, op);
+    else
+      check_merge(self_in, index_in, source_in, op);
+    index = with_dim(cpu::to_int64(index_in));
+  }
+
+  bool same_slices() const {
     bool same = self.dim() == source.dim();
     for (int64_t i = 0; same && i < self.dim(); ++i) same = i == dim || self.size(i) == source.size(i);
+    return same;
+  }
+
+  // index_copy, and the sums, have words of their own for the same mistakes.
+  void check_copy(const Tensor& self_in, const Tensor& index_in, const Tensor& source_in, const char* op) const {
+    TOCHA_CHECK(index_in.dim() <= 1, Index, "[", op, "] ", op, "_(): Index should have dimension 1 or 0 (got ",
+                index_in.dim(), ")");
+    TOCHA_CHECK(index_in.dtype() == DType::Int64, Runtime, "[", op, "] ", op,
+                "_(): Expected a long tensor for index, but got ", index_in.dtype());
+    TOCHA_CHECK(self.dtype() == source.dtype(), Runtime, "[", op, "] ", op,
+                "_(): self and source expected to have the same dtype, but got (self) ", self.dtype(), " and (source) ",
+                source.dtype());
+    TOCHA_CHECK(source_in.dim() || index_in.numel() == 1, Index, "[", op, "] ", op,
+                "_(): When source is scalar, index should have one element (got ", index_in.numel(), ")");
+    TOCHA_CHECK(source_in.dim() == self_in.dim() || !source_in.dim() || !self_in.dim(), Index, "[", op, "] ", op,
+                "_(): When source and destination are not scalars, their dimensionality must match. Source "
+                "dimensionality (",
+                source_in.dim(), "), destination dimensionality (", self_in.dim(), ")");
     TOCHA_CHECK(
-        same, Runtime, "[", op,
+        same_slices(), Runtime, "[", op, "] ", op,
+        "_(): Source/destination tensor must have same slice shapes. Destination slice shape: ", self_in.sizes(),
+        " at dimension ", dim, " and source slice shape: ", source_in.sizes(), " at dimension ", dim, ".");
+    TOCHA_CHECK(source.size(dim) == index_in.numel(), Index, "[", op, "] ", op, "_(): Number of indices (",
+                index_in.numel(), ") should be equal to source.size(dim) (", source.size(dim), ")");
+  }
+
+  void check_merge(const Tensor& self_in, const Tensor& index_in, const Tensor& source_in, const char* op) const {
+    DType d = index_in.dtype();
+    TOCHA_CHECK(index_in.dim() <= 1, Index, "[", op, "] ", op,
+                "_(): Index is supposed to be a vector, but got dim: ", index_in.dim(), " with type: ", d,
+                " and size: ", index_in.sizes());
+    TOCHA_CHECK(d == DType::Int64 || d == DType::Int32, Runtime, "[", op, "] ", op,
+                "_(): Expected dtype int32/int64 for index but got: ", d);
+    TOCHA_CHECK(self.dtype() == source.dtype(), Runtime, "[", op, "] ", op, "_(): self (", self.dtype(),
+                ") and source (", source.dtype(), ") must have the same scalar type");
+    TOCHA_CHECK(dim < source.dim(), Runtime, "[", op, "] ", op, "_(): Indexing dim ", dim,
+                " is out of bounds of the source tensor with dim ", source_in.dim());
+    TOCHA_CHECK(source.size(dim) == index_in.numel(), Runtime, "[", op, "] ", op, "_(): Number of indices (",
+                index_in.numel(), ") should be equal to source.size(dim): (", source.size(dim), "), for dim: ", dim);
+    TOCHA_CHECK(
+        same_slices(), Runtime, "[", op,
         "] source tensor shape must match self tensor shape, excluding the specified dimension. Got self.shape = ",
         self_in.sizes(), " source.shape = ", source_in.sizes());
-    TOCHA_CHECK(source.size(dim) == index_in.numel(), Runtime, "[", op, "] Number of indices (", index_in.numel(),
-                ") should be equal to source.size(dim): (", source.size(dim), "), for dim: ", dim);
-    index = with_dim(cpu::to_int64(index_in));
   }
 
   void run(Merge merge, const char* op) { run(merge, self.dtype(), op); }
@@ -87,7 +123,8 @@ void index_select(const Tensor& out, const Tensor& self, int64_t dim, const Tens
 void index_add_(const Tensor& self, int64_t dim, const Tensor& index, const Tensor& source, const Scalar& alpha) {
   SliceWrite w(self, dim, index, source, "index_add", false);
   if (!computes(self)) return;
-  cpu::check_range(w.index, w.self.size(w.dim), "index_add");
+  const int64_t rows = w.self.size(w.dim);
+  cpu::check_range(w.index, 0, rows, w.dim, rows, ErrorKind::Runtime, "index_add");
   if (!alpha.equals(1)) {
     w.source = ops::mul(w.source, scalar_tensor(alpha, self.dtype()));
   }
@@ -107,8 +144,9 @@ void index_copy_(const Tensor& self, int64_t dim, const Tensor& index, const Ten
 
 void index_fill_(const Tensor& self, int64_t dim, const Tensor& index, const Tensor& value) {
   int64_t d = wrap_dim(dim, self.dim(), "index_fill");
-  TOCHA_CHECK(index.dtype() == DType::Int64, Index, "[index_fill] Expected dtype int64 for index, got ", index.dtype());
-  TOCHA_CHECK(index.dim() <= 1, Index, "[index_fill] Index has to be a vector/scalar, got ", index.sizes());
+  TOCHA_CHECK(index.dtype() == DType::Int64, Index, "[index_fill] index_fill_(): Expected dtype int64 for index. Got ",
+              index.dtype());
+  TOCHA_CHECK(index.dim() <= 1, Runtime, "[index_fill] Index has to be a vector/scalar, got ", index.sizes());
   cpu::check_together("index_fill", {self, index, value.is_wrapped_number() ? Tensor() : value});
   Tensor v = fill_value(self, value, "index_fill");
   check_no_overlap(self, index, "index_fill_", false);
@@ -130,14 +168,17 @@ void index_reduce_(const Tensor& self, int64_t dim, const Tensor& index, const T
   warn_once("index_reduce() is in beta and the API may change at any time.");
   bool mean = reduce == "mean", extreme = reduce == "amax" || reduce == "amin";
   TOCHA_CHECK(mean || extreme || reduce == "prod", Runtime,
-              "[index_reduce] Expected reduce to be one of prod, mean, amax or amin but got ", reduce, ".");
-  TOCHA_CHECK(!self.is_complex(), NotImplemented, "[index_reduce] not implemented for '", self.dtype(), "'");
+              "[index_reduce] index_reduce(): Expected reduce to be one of prod, mean, amax or amin but got ", reduce,
+              ".");
   SliceWrite w(self, dim, index, source, "index_reduce", false);
+  TOCHA_CHECK(!self.is_complex(), NotImplemented, "[index_reduce] \"index_reduce_cpu\" not implemented for '",
+              self.dtype(), "'");
   if (!computes(self) || w.index.numel() == 0) return;
   int64_t n = w.self.size(w.dim);
   cpu::check_range(w.index, n, "index_reduce");
   auto divide = cpu::pick_loops().divide[static_cast<int>(self.dtype())];
-  TOCHA_CHECK(!mean || divide, NotImplemented, "[index_reduce] not implemented for '", self.dtype(), "'");
+  TOCHA_CHECK(!mean || divide, NotImplemented, "[index_reduce] \"index_reduce_cpu\" not implemented for '",
+              self.dtype(), "'");
   Merge merge = mean               ? Merge::add
                 : reduce == "prod" ? Merge::multiply
                 : reduce == "amax" ? Merge::maximum
@@ -190,15 +231,15 @@ void take(const Tensor& out, const Tensor& self, const Tensor& index) {
 }
 
 void put_(const Tensor& self, const Tensor& index, const Tensor& source, bool accumulate) {
-  TOCHA_CHECK(index.dtype() == DType::Int64, Runtime, "[put] Expected a long tensor for index, but got ",
+  TOCHA_CHECK(index.dtype() == DType::Int64, Runtime, "[put] put_(): Expected a long tensor for index, but got ",
               index.dtype());
   TOCHA_CHECK(self.dtype() == source.dtype(), Runtime,
-              "[put] self and source expected to have the same dtype, but got self.dtype = ", self.dtype(),
+              "[put] put_(): self and source expected to have the same dtype, but got self.dtype = ", self.dtype(),
               " and source.dtype = ", source.dtype());
   TOCHA_CHECK(index.numel() == source.numel(), Index,
-              "[put] Expected source and index to have the same number of elements, but got source.numel() = ",
+              "[put] put_(): Expected source and index to have the same number of elements, but got source.numel() = ",
               source.numel(), ", index.numel() = ", index.numel());
-  TOCHA_CHECK(self.numel() || !index.numel(), Index, "[put] Tried to put elements into an empty tensor");
+  TOCHA_CHECK(self.numel() || !index.numel(), Index, "[put] put_(): Tried to put elements into an empty tensor");
   cpu::check_together("put", {self, index, source});
   if (!computes(self) || index.numel() == 0) return;
   Tensor from = cpu::dense(cpu::apart_from(source, self)), indices = cpu::dense(cpu::apart_from(index, self));
@@ -295,7 +336,8 @@ void embedding_renorm_(const Tensor& self, const Tensor& indices, double max_nor
     case DType::BFloat16:
       return each(self.data<BFloat16>());
     default:
-      fail(ErrorKind::NotImplemented, "[embedding_renorm_] not implemented for '", self.dtype(), "'");
+      fail(ErrorKind::NotImplemented, "[embedding_renorm_] \"embedding_renorm__cpu\" not implemented for '",
+           info(self.dtype()).name, "'");
   }
 }
 

@@ -91,7 +91,8 @@ Tensor longs(IntsView sizes, const Tensor& like) { return empty(sizes, DType::In
 void check_distinct(const Tensor& self, const char* op) {
   TOCHA_CHECK(computes(self), NotImplemented, "[", op,
               "] the size of the result depends on values, which meta tensors do not have");
-  TOCHA_CHECK(!self.is_complex(), NotImplemented, "[", op, "] not implemented for '", self.dtype(), "'");
+  TOCHA_CHECK(!self.is_complex(), NotImplemented, "[", op, "] \"", op, "_cpu\" not implemented for '", self.dtype(),
+              "'");
 }
 
 template <class F>

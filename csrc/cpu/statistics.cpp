@@ -113,10 +113,10 @@ bool _has_negative(const Tensor& self) {
 }
 
 Tensor bincount(const Tensor& self, const Tensor& weights, int64_t minlength) {
-  TOCHA_CHECK(self.dim() == 1, Runtime, "[bincount] only supports 1-d non-negative integral inputs, but got shape ",
-              self.sizes());
+  TOCHA_CHECK(self.dim() == 1, Runtime,
+              "[bincount] bincount only supports 1-d non-negative integral inputs, but got shape ", self.sizes());
   TOCHA_CHECK(is_integral(self.dtype()) && self.dtype() != DType::UInt64, NotImplemented,
-              "[bincount] not implemented for '", self.dtype(), "'");
+              "[bincount] \"bincount_cpu\" not implemented for '", self.dtype(), "'");
   TOCHA_CHECK(minlength >= 0, Runtime, "[bincount] minlength should be >= 0, but got ", minlength);
   TOCHA_CHECK(!weights || weights.sizes() == self.sizes(), Runtime,
               "[bincount] weights should be 1-d and have the same length as input: got ",
@@ -127,7 +127,7 @@ Tensor bincount(const Tensor& self, const Tensor& weights, int64_t minlength) {
   int64_t n = self.numel(), bins = minlength;
   if (n > 0) {
     cpu::IntegerRange range = cpu::integer_range(in.dtype(), in.bytes(), n);
-    TOCHA_CHECK(range.low >= 0, Runtime, "[bincount] only supports 1-d non-negative integral inputs, but got ",
+    TOCHA_CHECK(range.low >= 0, Runtime, "[bincount] bincount only supports 1-d non-negative integral inputs, but got ",
                 range.low);
     bins = std::max(bins, range.high + 1);
   }
@@ -154,9 +154,9 @@ void histc(const Tensor& out, const Tensor& self, int64_t bins, const Scalar& mi
     high = Scalar::load(most.dtype(), most.bytes()).to_double();
   }
   if (low == high) low -= 1, high += 1;
-  TOCHA_CHECK(std::isfinite(low) && std::isfinite(high), Runtime, "[histc] range of [", low, ", ", high,
+  TOCHA_CHECK(std::isfinite(low) && std::isfinite(high), Runtime, "[histc] torch.histc: range of [", low, ", ", high,
               "] is not finite");
-  TOCHA_CHECK(low < high, Runtime, "[histc] max must be larger than min: got ", low, " and ", high);
+  TOCHA_CHECK(low < high, Runtime, "[histc] torch.histc: max must be larger than min: got ", low, " and ", high);
   if (self.numel() == 0) return;
   Tensor in = cpu::dense(self);
   ReleaseGil unlocked(self.numel());

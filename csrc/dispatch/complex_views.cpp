@@ -37,7 +37,8 @@ Tensor imag(const Tensor& self) {
 }
 
 Tensor view_as_real(const Tensor& self) {
-  TOCHA_CHECK(self.is_complex(), Runtime, "[view_as_real] only supported for complex tensors, got ", self.dtype());
+  TOCHA_CHECK(self.is_complex(), Runtime, "[view_as_real] view_as_real is only supported for complex tensors, got ",
+              self.dtype());
   TOCHA_CHECK(!self.is_conj(), Runtime,
               "[view_as_real] doesn't work on unresolved conjugated tensors: call resolve_conj() first, which copies");
   Ints sizes(self.sizes()), strides = doubled(self.strides());
@@ -47,9 +48,10 @@ Tensor view_as_real(const Tensor& self) {
 }
 
 Tensor view_as_complex(const Tensor& self) {
-  TOCHA_CHECK(
-      self.dtype() == DType::Float32 || self.dtype() == DType::Float64, Runtime,
-      "[view_as_complex] only supported for float and double tensors, but got a tensor of scalar type: ", self.dtype());
+  TOCHA_CHECK(self.dtype() == DType::Float32 || self.dtype() == DType::Float64, Runtime,
+              "[view_as_complex] view_as_complex is only supported for half, float and double tensors, but got a "
+              "tensor of scalar type: ",
+              self.dtype());
   int64_t last = self.dim() - 1;
   TOCHA_CHECK(last >= 0, Runtime, "[view_as_complex] Input tensor must have one or more dimensions");
   TOCHA_CHECK(self.size(last) == 2, Runtime, "[view_as_complex] Tensor must have a last dimension of size 2, got ",

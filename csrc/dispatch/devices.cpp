@@ -12,6 +12,11 @@ void refuse_devices(const char* op, Device a, Device b) {
        a, " and ", b, "!");
 }
 
+void refuse_out_device(const char* op, Device result, Device out) {
+  fail(ErrorKind::Runtime, "[", op, "] Attempting to copy from device ", result, " to device ", out,
+       ", but cross-device copies are not allowed!");
+}
+
 Device settle(const char* op, const std::vector<const Tensor*>& tensors) {
   const Tensor* found = nullptr;
   for (const Tensor* t : tensors)

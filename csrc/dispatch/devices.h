@@ -42,6 +42,8 @@ inline void list_tensors(std::vector<const Tensor*>& out, const Tensors& ts) {
 }
 
 [[noreturn]] void refuse_devices(const char* op, Device a, Device b);
+// A result that lies elsewhere than the out= it is for.
+[[noreturn]] void refuse_out_device(const char* op, Device result, Device out);
 // What a call on several devices runs on. 0-d tensors of the CPU go anywhere; a meta tensor makes it a call about
 // shapes; everything else is refused.
 Device settle(const char* op, const std::vector<const Tensor*>& tensors);
@@ -77,7 +79,7 @@ void check_out_device(const char* op, const Tensor& out, const Arguments&... arg
   if (!Devices::of(out, arguments...).mixed()) [[likely]]
     return;
   Device device = common_device(op, arguments...);
-  if (device != out.device()) refuse_devices(op, out.device(), device);
+  if (device != out.device()) refuse_out_device(op, device, out.device());
 }
 
 // For kernels whose results depend on values.

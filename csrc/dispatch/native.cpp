@@ -1,5 +1,7 @@
 #include "dispatch/native.h"
 
+#include "core/dtype_messages.h"
+
 namespace tocha {
 
 Tensor clone_dense(const Tensor& t) {
@@ -38,8 +40,8 @@ void write_inplace(const Tensor& self, const Tensor& result, const char* op) {
 }
 
 OutScope::OutScope(const Tensor& out, OutSpec spec, const char* op) : out_(out), spec_(std::move(spec)), op_(op) {
-  TOCHA_CHECK(spec_.dtype == out.dtype(), Runtime, "[", op, "] Expected out tensor to have dtype ", spec_.dtype,
-              ", but got ", out.dtype(), " instead");
+  TOCHA_CHECK(spec_.dtype == out.dtype(), Runtime, "[", op, "] Expected out tensor to have dtype ", c_name(spec_.dtype),
+              ", but got ", c_name(out.dtype()), " instead");
   check_no_internal_overlap(out, op);
   direct_ = !out.is_conj() && !out.is_neg();
 }

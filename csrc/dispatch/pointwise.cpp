@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <numeric>
 
+#include "core/dtype_messages.h"
 #include "core/memory_order.h"
 #include "dispatch/backend.h"
 #include "dispatch/promotion.h"
@@ -39,7 +40,7 @@ DType compute_dtype(const PointwiseOp& op, const Tensor* ins) {
   }
   if (op.promote == Promote::int_to_float && (is_integral(common) || is_boolean(common))) common = default_dtype();
   if (!(op.dtypes >> static_cast<int>(common) & 1)) [[unlikely]] {
-    fail(ErrorKind::NotImplemented, "[", op.name, "] not implemented for '", common, "'");
+    refuse_dtype(op.name, common);
   }
   return common;
 }
@@ -51,14 +52,16 @@ void check_out_dtype(const PointwiseOp& op, const Tensor& out, const Tensor* ins
 }
 
 Ints broadcast_sizes(IntsView a, IntsView b, const char* op) {
-  if (a.size() < b.size()) std::swap(a, b);
+  const bool swapped = a.size() < b.size();
+  if (swapped) std::swap(a, b);
   Ints out(a);
   int64_t lead = a.size() - b.size();
   for (int64_t i = 0; i < b.size(); ++i) {
     int64_t x = a[lead + i], y = b[i];
     if (x == y || y == 1) continue;
-    TOCHA_CHECK(x == 1, Runtime, "[", op, "] The size of tensor a (", x, ") must match the size of tensor b (", y,
-                ") at non-singleton dimension ", lead + i, ": ", a, " and ", b);
+    TOCHA_CHECK(x == 1, Runtime, "[", op, "] The size of tensor a (", swapped ? y : x,
+                ") must match the size of tensor b (", swapped ? x : y, ") at non-singleton dimension ", lead + i, ": ",
+                swapped ? b : a, " and ", swapped ? a : b);
     out[lead + i] = y;
   }
   return out;
@@ -213,7 +216,7 @@ void check_devices(const PointwiseOp& op, const Tensor* outs, const Tensor* ins,
   check_same_device(op.name, ins, op.nin);
   Device device = device_among(ins, op.nin);
   for (int i = 0; i < op.nout; ++i)
-    if (outs[i].device() != device) refuse_devices(op.name, outs[i].device(), device);
+    if (outs[i].device() != device) refuse_out_device(op.name, device, outs[i].device());
 }
 
 }  // namespace

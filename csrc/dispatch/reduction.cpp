@@ -1,5 +1,6 @@
 #include "dispatch/reduction.h"
 
+#include "core/dtype_messages.h"
 #include "dispatch/backend.h"
 #include "dispatch/promotion.h"
 
@@ -22,7 +23,8 @@ DType reduce_compute_dtype(const ReductionOp& op, const Tensor& self, std::optio
   if (op.promote == ReducePromote::to_bool) d = DType::Bool;
   if (!dtype && op.promote == ReducePromote::sum_like && small) d = DType::Int64;
   if (!dtype && op.promote == ReducePromote::int_to_float && small) d = default_dtype();
-  TOCHA_CHECK(op.dtypes >> static_cast<int>(d) & 1, NotImplemented, "[", op.name, "] not implemented for '", d, "'");
+  if (!(op.dtypes >> static_cast<int>(d) & 1)) [[unlikely]]
+    refuse_dtype(op.name, dtype.value_or(self.dtype()), dtype.has_value());
   return d;
 }
 
@@ -58,15 +60,23 @@ Ints output_sizes(const Tensor& self, const bool* reduced, bool keepdim) {
   return sizes;
 }
 
-void check_identity(const ReductionOp& op, const Tensor& self, const bool* reduced) {
+[[noreturn]] void refuse_empty(const ReductionOp& op, const Tensor& self) {
+  if (op.nout == 2 && !op.ordered) {  // aminmax
+    fail(ErrorKind::Runtime, "[", op.name, "] ", op.name, "(): cannot compute ", op.name,
+         " over an empty dimension as the operation has no identity. Got shape ", self.sizes());
+  }
+  fail(op.ordered ? ErrorKind::Index : ErrorKind::Runtime, "[", op.name, "] ", op.name,
+       "(): Expected reduction dim to be specified for input.numel() == 0. Specify the reduction dim with the 'dim' "
+       "argument. Got shape ",
+       self.sizes());
+}
+
+void check_identity(const ReductionOp& op, const Tensor& self, IntsView dims, const bool* reduced) {
   if (op.has_identity || self.numel() != 0) return;
-  bool all = true;
-  for (int64_t i = 0; i < self.dim(); ++i) all &= reduced[i];
-  TOCHA_CHECK(!all || self.dim() == 1, Runtime, "[", op.name,
-              "] Expected reduction dim to be specified for an empty tensor: got shape ", self.sizes());
+  if (dims.empty()) refuse_empty(op, self);
   for (int64_t i = 0; i < self.dim(); ++i) {
-    TOCHA_CHECK(!reduced[i] || self.size(i) != 0, Index, "[", op.name, "] Expected reduction dim ", i,
-                " to have non-zero size: got a tensor of shape ", self.sizes());
+    TOCHA_CHECK(!reduced[i] || self.size(i) != 0, Index, "[", op.name, "] ", op.name, "(): Expected reduction dim ", i,
+                " to have non-zero size. Got shape ", self.sizes());
   }
 }
 
@@ -83,7 +93,7 @@ void reduction(const ReductionOp& op, Tensor* outs, const Tensor& self, IntsView
   bool reduced[64];
   mark_dims(self, dims, op.name, reduced);
   DType compute = reduce_compute_dtype(op, self, dtype);
-  check_identity(op, self, reduced);
+  check_identity(op, self, dims, reduced);
   Ints sizes = output_sizes(self, reduced, keepdim);
   for (int i = 0; i < op.nout; ++i) outs[i] = empty(sizes, output_dtype(op, i, compute, self), self.device());
   run(op, compute, outs, self, reduced, params);
@@ -96,15 +106,15 @@ void reduction_out(const ReductionOp& op, const Tensor* outs, const Tensor& self
   // A sum into a given tensor accumulates in that tensor's dtype.
   if (!dtype && op.promote == ReducePromote::sum_like) dtype = outs[0].dtype();
   DType compute = reduce_compute_dtype(op, self, dtype);
-  check_identity(op, self, reduced);
+  check_identity(op, self, dims, reduced);
   Ints sizes = output_sizes(self, reduced, keepdim);
   for (int i = 0; i < op.nout; ++i) {
     check_out_device(op.name, outs[i], self);
     DType result = output_dtype(op, i, compute, self);
     bool exact = op.promote == ReducePromote::same || op.promote == ReducePromote::sum_like;
     bool fits = exact ? result == outs[i].dtype() : can_cast(result, outs[i].dtype());
-    TOCHA_CHECK(fits, Runtime, "[", op.name, "] Expected out tensor to have dtype ", result, ", but got ",
-                outs[i].dtype(), " instead");
+    TOCHA_CHECK(fits, Runtime, "[", op.name, "] Expected out tensor to have dtype ", c_name(result), ", but got ",
+                c_name(outs[i].dtype()), " instead");
     resize_output(outs[i], sizes, op.name);
     check_no_internal_overlap(outs[i], op.name);
     check_no_overlap(outs[i], self, op.name, false);

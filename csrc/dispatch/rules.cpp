@@ -3,6 +3,7 @@
 #include <cstring>
 #include <unordered_set>
 
+#include "core/dtype_messages.h"
 #include "core/switches.h"
 #include "dispatch/backend.h"
 #include "dispatch/native.h"
@@ -117,14 +118,16 @@ void check_info(const std::string& op, const Tensor& info, const std::string& re
     const int32_t code = info.data<int32_t>()[i];
     if (code == 0) continue;
     const std::string where = info.dim() ? str("(Batch element ", i, "): ") : "";
-    if (code < 0) fail(ErrorKind::LinAlg, "[", op, "] ", where, "the input matrix contained infinite values or NaNs.");
-    fail(ErrorKind::LinAlg, "[", op, "] ", where, str_replace(reason, "{}", std::to_string(code)));
+    if (code < 0)
+      fail(ErrorKind::LinAlg, "[", op, "] ", op, ": ", where,
+           "The algorithm failed to converge because the input matrix contained non-finite values.");
+    fail(ErrorKind::LinAlg, "[", op, "] ", op, ": ", where, str_replace(reason, "{}", std::to_string(code)));
   }
 }
 
 void prepare_out(const Tensor& out, const OutSpec& spec, const char* op) {
-  TOCHA_CHECK(out.dtype() == spec.dtype, Runtime, "[", op, "] Expected out tensor to have dtype ", spec.dtype,
-              ", but got ", out.dtype(), " instead");
+  TOCHA_CHECK(out.dtype() == spec.dtype, Runtime, "[", op, "] Expected out tensor to have dtype ", c_name(spec.dtype),
+              ", but got ", c_name(out.dtype()), " instead");
   resize_output(out, spec.sizes, op);
   check_no_internal_overlap(out, op);
 }
@@ -145,7 +148,7 @@ void warn_of_length(const Tensor& out, IntsView sizes) {
 void copy_to_out(const Tensor& out, const Tensor& result, const char* op) {
   TOCHA_CHECK(can_cast(result.dtype(), out.dtype()), Runtime, "[", op, "] result type ", result.dtype(),
               " can't be cast to the desired output type ", out.dtype());
-  if (out.device() != result.device()) refuse_devices(op, out.device(), result.device());
+  if (out.device() != result.device()) refuse_out_device(op, result.device(), out.device());
   resize_output(out, result.sizes(), op);
   check_no_internal_overlap(out, op);
   if (computes(out)) copy_across(out, result);

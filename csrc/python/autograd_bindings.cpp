@@ -150,7 +150,8 @@ void check_start(const Tensor& grad, const Edge& e, Py_ssize_t i) {
   if (!grad || e.input >= e.node->inputs.size()) return;
   const auto& shape = e.node->inputs[e.input];
   TOCHA_CHECK(grad.sizes() == IntsView(shape.sizes), Runtime, "[backward] Mismatch in shape: grad_output[", i,
-              "] has a shape of ", grad.sizes(), " and output[", i, "] has a shape of ", IntsView(shape.sizes), ".");
+              "] has a shape of torch.Size(", grad.sizes(), ") and output[", i, "] has a shape of torch.Size(",
+              IntsView(shape.sizes), ").");
   TOCHA_CHECK(is_complex(grad.dtype()) == is_complex(shape.dtype), Runtime,
               "[backward] For complex Tensors, both grad_output and output are required to have the same dtype. "
               "Mismatch in dtype: grad_output[",
@@ -181,7 +182,9 @@ PyObject* run_backward(PyObject*, PyObject* args) {
     for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(inputs); ++i) {
       PyObject* o = PyTuple_GET_ITEM(inputs, i);
       Edge e = edge_of(o, "inputs", i);
-      TOCHA_CHECK(e || !is_tensor(o), Runtime, "[backward] One of the differentiated Tensors does not require grad");
+      TOCHA_CHECK(
+          e || !is_tensor(o), Runtime, "[backward] element ", i,
+          " of the input tensors does not require grad: One of the differentiated Tensors does not require grad");
       if (accumulate && is_tensor(o)) {
         Tensor t = Tensor::borrow(o);
         if (!autograd::is_leaf(t)) autograd::retain_grad(t);
@@ -193,9 +196,9 @@ PyObject* run_backward(PyObject*, PyObject* args) {
     if (accumulate) return Py_NewRef(Py_None);
     Ref out = own(PyTuple_New(static_cast<Py_ssize_t>(found.size())));
     for (size_t i = 0; i < found.size(); ++i) {
-      TOCHA_CHECK(found[i] || unreachable, Runtime,
-                  "[grad] One of the differentiated Tensors appears to not have been used in the graph. Set "
-                  "allow_unused=True if this is the desired behavior.");
+      TOCHA_CHECK(
+          found[i] || unreachable, Runtime, "[grad] The differentiated Tensor at index ", i,
+          " appears to not have been used in the graph. Set allow_unused=True if this is the desired behavior.");
       PyTuple_SET_ITEM(out.get(), static_cast<Py_ssize_t>(i), Py_NewRef(found[i] ? found[i].object() : Py_None));
     }
     return out.give();

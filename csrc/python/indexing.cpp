@@ -1,6 +1,7 @@
 #include "python/indexing.h"
 
 #include "autograd/mode.h"
+#include "core/dtype_messages.h"
 #include "dispatch/backend.h"
 #include "dispatch/rules.h"
 #include "ops/copies.h"

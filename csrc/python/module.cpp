@@ -51,18 +51,32 @@ PyObject* result_type(PyObject*, PyObject* args) {
     ResultType r;
     for (int i = 0; i < 2; ++i) {
       PyObject* o = PyTuple_GET_ITEM(args, i);
-      TOCHA_CHECK(is_tensor(o) || is_number(o), Type, "result_type(): argument ", i + 1,
-                  " must be Tensor or Number, not ", Py_TYPE(o)->tp_name);
+      TOCHA_CHECK(is_tensor(o) || is_number(o), Type,
+                  "result_type() received an invalid combination of arguments - got (",
+                  Py_TYPE(PyTuple_GET_ITEM(args, 0))->tp_name, ", ", Py_TYPE(PyTuple_GET_ITEM(args, 1))->tp_name,
+                  "), but expected Tensors or Numbers");
       r.add(as_operand(o));
     }
     return Py_NewRef(dtype_object(r.get()));
   });
 }
 
+void check_dtype(const char* f, const char* name, int position, PyObject* o) {
+  TOCHA_CHECK(Py_TYPE(o) == dtype_type, Type, f, "(): argument '", name, "' (position ", position,
+              ") must be tocha.dtype, not ", Py_TYPE(o)->tp_name);
+}
+
+void check_dtype_option(const char* f, PyObject* o) {
+  TOCHA_CHECK(o == Py_None || is_dtype_like(o), Type, f, "(): argument 'dtype' must be tocha.dtype, not ",
+              Py_TYPE(o)->tp_name);
+}
+
 PyObject* promote_types(PyObject*, PyObject* args) {
   return overridable_function("promote_types", args, nullptr, [&]() -> PyObject* {
     PyObject *a, *b;
-    if (!PyArg_ParseTuple(args, "O!O!", dtype_type, &a, dtype_type, &b)) throw PythonError();
+    if (!PyArg_ParseTuple(args, "OO", &a, &b)) throw PythonError();
+    check_dtype("promote_types", "type1", 1, a);
+    check_dtype("promote_types", "type2", 2, b);
     return Py_NewRef(dtype_object(tocha::promote_types(as_dtype(a), as_dtype(b))));
   });
 }
@@ -71,8 +85,9 @@ PyObject* can_cast(PyObject*, PyObject* args, PyObject* kwargs) {
   return overridable_function("can_cast", args, kwargs, [&]() -> PyObject* {
     PyObject *a, *b;
     static const char* names[] = {"from_", "to", nullptr};
-    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O!O!", const_cast<char**>(names), dtype_type, &a, dtype_type, &b))
-      throw PythonError();
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "OO", const_cast<char**>(names), &a, &b)) throw PythonError();
+    check_dtype("can_cast", "from_", 1, a);
+    check_dtype("can_cast", "to", 2, b);
     return PyBool_FromLong(tocha::can_cast(as_dtype(a), as_dtype(b)));
   });
 }
@@ -91,6 +106,7 @@ PyObject* tensor(PyObject*, PyObject* args, PyObject* kwargs) {
                          "sourceTensor.detach().clone().requires_grad_(True), rather than tocha.tensor(sourceTensor).",
                          1));
     }
+    check_dtype_option("tensor", dtype);
     Device fallback = default_device();
     Tensor t = tensor_from_data(
         data, optional(dtype, as_dtype),
@@ -109,6 +125,7 @@ PyObject* as_tensor_(PyObject*, PyObject* args, PyObject* kwargs) {
     static const char* keys[] = {"data", "dtype", "device", nullptr};
     if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O|OO:as_tensor", const_cast<char**>(keys), &data, &dtype, &device))
       throw PythonError();
+    check_dtype_option("as_tensor", dtype);
     auto want = optional(dtype, as_dtype);
     auto where = optional(device, as_device);
     if (is_tensor(data)) {

@@ -2,6 +2,7 @@
 
 #include <limits>
 
+#include "core/dtype_messages.h"
 #include "core/sparse.h"
 #include "dispatch/backend.h"
 #include "dispatch/promotion.h"
@@ -97,7 +98,7 @@ DType infer_dtype(PyObject* data, int64_t depth) {
 
 template <class T>
 [[noreturn]] void refuse_overflow() {
-  fail(ErrorKind::Runtime, "value cannot be converted to type ", info(DTypeOf<T>::value).name, " without overflow");
+  fail(ErrorKind::Runtime, "value cannot be converted to type ", python_name(DTypeOf<T>::value), " without overflow");
 }
 
 template <class T>

@@ -141,9 +141,8 @@ const char* shown_type(ArgType t) {
   switch (t) {
     case ArgType::Tensor:
     case ArgType::OptTensor:
-      return "Tensor";
     case ArgType::Operand:
-      return "Tensor or Number";
+      return "Tensor";
     case ArgType::Tensors:
     case ArgType::OptTensors:
     case ArgType::Outs:
@@ -251,70 +250,156 @@ bool match(Signature& s, const Function& f, PyObject* self, PyObject* const* arg
     }
     m.slots[i] = given;
   }
-  if (next != nargs) {
-    // f(): permute((0, 1)) given as loose ints to an empty list
-    return false;
-  }
+  if (next != nargs) return false;
   return !kwnames || keywords_used == PyTuple_GET_SIZE(kwnames);
 }
 
-// How lists are shown in errors: not beyond a few levels, since they may contain themselves.
-constexpr int kShownLevels = 3;
+const char* type_name(PyObject* o) { return Py_TYPE(o) == tensor_type ? "Tensor" : Py_TYPE(o)->tp_name; }
 
-std::string describe(PyObject* o, int level = 0) {
-  std::string name = Py_TYPE(o)->tp_name;
-  size_t dot = name.rfind('.');
-  if (dot != std::string::npos) name = name.substr(dot + 1);
-  if (!is_sequence(o) || level == kShownLevels) return name;
-  std::string out = name + " of (";
-  Py_ssize_t n = PySequence_Fast_GET_SIZE(o);
-  for (Py_ssize_t i = 0; i < n && i < 10; ++i)
-    out += std::string(i ? ", " : "") + describe(PySequence_Fast_ITEMS(o)[i], level + 1);
-  return out + (n == 1 ? ",)" : n > 10 ? ", ...)" : ")");
+// A call that matched no overload.
+struct Call {
+  const Function& f;
+  PyObject* const* args;
+  Py_ssize_t nargs;
+  PyObject* kwnames;
+
+  int first() const { return f.method ? 1 : 0; }
+  Py_ssize_t keywords() const { return kwnames ? PyTuple_GET_SIZE(kwnames) : 0; }
+};
+
+// Why one overload does not fit, in PyTorch's words, and how many of the arguments did.
+struct Reason {
+  int fitting = 0;
+  std::string text;
+};
+
+std::string too_many(const Call& c, const Signature& s) {
+  int least = 0, most = 0;
+  for (int i = c.first(); i < s.count; ++i) {
+    if (s.params[i].keyword_only) continue;
+    ++most;
+    least += !s.params[i].optional;
+  }
+  if (c.f.method && s.count == 1) return str(c.f.name, "() takes no arguments (", c.nargs, " given)");
+  std::string takes = least == most ? str(most) : str("from ", least, " to ", most);
+  return str(c.f.name, "() takes ", takes, " positional argument", most == 1 ? "" : "s", " but ", c.nargs,
+             c.nargs == 1 ? " was given" : " were given");
 }
 
-[[noreturn]] void refuse(Function& f, PyObject* self, PyObject* const* args, Py_ssize_t nargs, PyObject* kwnames) {
-  Py_ssize_t nkw = kwnames ? PyTuple_GET_SIZE(kwnames) : 0;
-  int shown = 0;
-  while (shown < f.count && f.signatures[shown].text) ++shown;
-  if (shown == 1) {  // say precisely what is wrong
-    Signature& s = f.signatures[0];
-    int first = f.method ? 1 : 0;
-    int positional = 0;
-    for (int i = first; i < s.count; ++i) positional += !s.params[i].keyword_only;
-    TOCHA_CHECK(nargs <= positional || s.varargs, Type, f.name, "() takes ", positional, " positional argument",
-                positional == 1 ? "" : "s", " but ", nargs, nargs == 1 ? " was" : " were", " given");
-    Match m;
+std::string missing(const Call& c, const Signature& s, int from) {
+  std::string names;
+  int count = 0;
+  for (int i = from; i < s.count; ++i) {
+    Param& p = s.params[i];
     int unused = 0;
-    for (int i = first; i < s.count; ++i) {
-      Param& p = s.params[i];
-      bool by_position = i - first < nargs && !p.keyword_only;
-      PyObject* given = by_position ? args[i - first]
-                        : kwnames   ? find_keyword(p, args + nargs, kwnames, &unused)
+    if (p.optional || (c.kwnames && find_keyword(p, c.args + c.nargs, c.kwnames, &unused))) continue;
+    names += str(count++ ? ", " : "", "\"", p.name, "\"");
+  }
+  return str(c.f.name, "() missing ", count, " required positional argument", count == 1 ? "s" : "", ": ", names);
+}
+
+// The first item of a list that is not what the parameter is a list of; -1 if it is no such list.
+Py_ssize_t bad_item(const Param& p, PyObject* given) {
+  bool tensors = p.type == ArgType::Tensors || p.type == ArgType::OptTensors || p.type == ArgType::Outs;
+  bool ints = p.type == ArgType::Ints || p.type == ArgType::OptInts;
+  if (!is_sequence(given) || !(tensors || ints)) return -1;
+  for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(given); ++i) {
+    PyObject* item = PySequence_Fast_ITEMS(given)[i];
+    if (!(tensors ? is_tensor(item) : accepts_int(item))) return i;
+  }
+  return -1;
+}
+
+// A tensor may stand for a number, but only one without dims.
+std::string not_zero_dim(const Call& c, const Signature& s, const Param& p, PyObject* given) {
+  bool number = p.type == ArgType::Scalar || p.type == ArgType::OptScalar;
+  bool integer = p.type == ArgType::Int || p.type == ArgType::OptInt;
+  if (!is_tensor(given) || !(number || integer)) return "";
+  if (integer) return str(": ", p.name, " must be an 0-dim integral Tensor.");
+  std::string names;
+  for (int i = c.first(); i < s.count; ++i)
+    if (s.params[i].type == p.type) names += str(names.empty() ? "" : " and ", s.params[i].name);
+  return str(": ", c.f.name, " only supports 0-dimensional ", names, " tensors");
+}
+
+std::string wrong_type(const Call& c, const Signature& s, int index, bool by_position, PyObject* given) {
+  const Param& p = s.params[index];
+  std::string argument = str(c.f.name, "(): argument '", p.name, "'");
+  std::string place = by_position ? str(" (position ", index - c.first() + 1, ")") : "";
+  const char* wanted = shown_type(p.type);
+  Py_ssize_t bad = bad_item(p, given);
+  if (bad < 0)
+    return str(argument, place, " must be ", wanted, ", not ", type_name(given), not_zero_dim(c, s, p, given));
+  const char* item = type_name(PySequence_Fast_ITEMS(given)[bad]);
+  if (p.type != ArgType::Ints && p.type != ArgType::OptInts)
+    return str("[", c.f.name, "] expected Tensor as element ", bad, " in argument ", index, ", but got ", item);
+  if (bad == 0) return str(argument, place, " must be ", wanted, ", but found element of type ", item, " at pos 0");
+  return str(argument, " failed to unpack the object at pos ", bad + 1, " with error \"type must be ", wanted,
+             ",but got ", item, "\"");
+}
+
+std::string wrong_keyword(const Call& c, const Signature& s) {
+  if (c.f.method && s.count == 1) return str(c.f.name, "() takes no keyword arguments");
+  for (Py_ssize_t k = 0; k < c.keywords(); ++k) {
+    std::string key = text_of(PyTuple_GET_ITEM(c.kwnames, k));
+    int at = c.first();
+    while (at < s.count && key != s.params[at].name) ++at;
+    if (at == s.count) return str(c.f.name, "() got an unexpected keyword argument '", key, "'");
+    if (at - c.first() < c.nargs && !s.params[at].keyword_only)
+      return str(c.f.name, "() got multiple values for argument '", key, "'");
+  }
+  return str(c.f.name, "() does not take these arguments together");
+}
+
+Reason why_not(const Call& c, const Signature& s) {
+  Reason r;
+  int positional = 0;
+  for (int i = c.first(); i < s.count; ++i) positional += !s.params[i].keyword_only;
+  if (c.nargs > positional && !s.varargs) return {r.fitting, too_many(c, s)};
+  Match m;
+  int unused = 0;
+  for (int i = c.first(); i < s.count; ++i) {
+    Param& p = s.params[i];
+    bool by_position = i - c.first() < c.nargs && !p.keyword_only;
+    bool loose = by_position && s.varargs && c.nargs > 1 && accepts_int(c.args[0]);
+    if (loose) {  // x.view(2, 3)
+      m.packed = own(PyTuple_New(c.nargs));
+      for (Py_ssize_t k = 0; k < c.nargs; ++k) PyTuple_SET_ITEM(m.packed.get(), k, Py_NewRef(c.args[k]));
+    }
+    PyObject* given = loose         ? m.packed.get()
+                      : by_position ? c.args[i - c.first()]
+                      : c.kwnames   ? find_keyword(p, c.args + c.nargs, c.kwnames, &unused)
                                     : nullptr;
-      TOCHA_CHECK(given || p.optional, Type, f.name, "() missing 1 required positional argument: \"", p.name, "\"");
-      if (given && !accepts(p, given, m) && !(s.varargs && is_int(given))) {
-        fail(ErrorKind::Type, f.name, "(): argument '", p.name, "'",
-             by_position ? str(" (position ", i - first + 1, ")") : "", " must be ", shown_type(p.type), ", not ",
-             describe(given));
-      }
-    }
-    for (Py_ssize_t k = 0; k < nkw; ++k) {
-      std::string key = text_of(PyTuple_GET_ITEM(kwnames, k));
-      bool known = false;
-      for (int i = first; i < s.count; ++i) known = known || key == s.params[i].name;
-      TOCHA_CHECK(known, Type, f.name, "() got an unexpected keyword argument '", key, "'");
-    }
+    if (!given && !p.optional) return {r.fitting, missing(c, s, i)};
+    bool list = p.type == ArgType::Ints || p.type == ArgType::OptInts;
+    bool number = s.varargs && list && given && accepts_int(given);  // x.view(2)
+    if (given && !number && !accepts(p, given, m)) return {r.fitting, wrong_type(c, s, i, by_position, given)};
+    r.fitting += given != nullptr;
+  }
+  if (c.nargs > positional) return {r.fitting, too_many(c, s)};
+  return {r.fitting, wrong_keyword(c, s)};
+}
+
+// The nearest overload's reason first, as PyTorch says it of a function with one overload; then, as PyTorch says it of
+// others, what was given and what is taken.
+[[noreturn]] void refuse(const Function& f, PyObject* const* args, Py_ssize_t nargs, PyObject* kwnames) {
+  Call c{f, args, nargs, kwnames};
+  int shown = 0;  // older forms have no text
+  while (shown < f.count && f.signatures[shown].text) ++shown;
+  Reason nearest = why_not(c, f.signatures[0]);
+  for (int i = 1; i < shown; ++i) {
+    Reason r = why_not(c, f.signatures[i]);
+    if (r.fitting > nearest.fitting) nearest = std::move(r);
   }
   std::string got;
-  for (Py_ssize_t i = 0; i < nargs; ++i) got += (got.empty() ? "" : ", ") + describe(args[i]);
-  for (Py_ssize_t i = 0; i < nkw; ++i)
-    got += (got.empty() ? "" : ", ") + text_of(PyTuple_GET_ITEM(kwnames, i)) + "=" + describe(args[nargs + i]);
-  std::string expected;
-  for (int i = 0; i < shown; ++i) expected += str("\n * ", f.signatures[i].text);
-  (void)self;
-  fail(ErrorKind::Type, f.name, "() received an invalid combination of arguments - got (", got,
-       "), but expected one of:", expected);
+  for (Py_ssize_t i = 0; i < nargs; ++i) got += str(i ? ", " : "", type_name(args[i]));
+  for (Py_ssize_t i = 0; i < c.keywords(); ++i)
+    got += str(got.empty() ? "" : ", ", text_of(PyTuple_GET_ITEM(kwnames, i)), "=", type_name(args[nargs + i]));
+  std::string expected = shown == 1 ? str(" ", f.signatures[0].text) : std::string(" one of:");
+  for (int i = 0; shown > 1 && i < shown; ++i) expected += str("\n * ", f.signatures[i].text);
+  if (nargs == 0 && c.keywords()) got += ", ";  // as PyTorch has it
+  fail(ErrorKind::Type, nearest.text, "\n", f.name, "() received an invalid combination of arguments - got (", got,
+       "), but expected", expected);
 }
 
 PyObject* kept_object(PyObject*& slot, const char* path) {
@@ -357,7 +442,7 @@ PyObject* invoke_matched(Function& f, PyObject* self, PyObject* const* args, Py_
   }
   if (PyErr_Occurred()) throw PythonError();
   if (binary) return Py_NewRef(Py_NotImplemented);
-  refuse(f, self, args, nargs, kwnames);
+  refuse(f, args, nargs, kwnames);
 }
 
 }  // namespace

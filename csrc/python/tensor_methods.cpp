@@ -2,6 +2,7 @@
 
 #include "autograd/forward.h"
 #include "autograd/history.h"
+#include "core/dtype_messages.h"
 #include "core/sparse.h"
 #include "dispatch/backend.h"
 #include "dispatch/rules.h"
@@ -156,21 +157,26 @@ int set_grad(PyObject* self, PyObject* value, void*) {
       if (t.get()->autograd) t.get()->autograd->grad = Tensor();
       return;
     }
-    TOCHA_CHECK(is_tensor(value), Type, "assigned grad expected to be a Tensor or None but got ",
+    TOCHA_CHECK(is_tensor(value), Type, "assigned grad expected to be a Tensor or None but got grad of type ",
                 Py_TYPE(value)->tp_name);
     auto g = self_of(value);
     TOCHA_CHECK(!g.is(t), Runtime, "can't assign Variable as its own grad");
-    TOCHA_CHECK(g.sizes() == t.sizes(), Runtime, "assigned grad has data of a different size: ", g.sizes(),
-                " for a tensor of ", t.sizes());
-    TOCHA_CHECK(g.dtype() == t.dtype() && g.device() == t.device(), Runtime,
-                "assigned grad has data of a different type");
+    TOCHA_CHECK(g.sizes() == t.sizes(), Runtime, "attempting to assign a gradient of size '", g.sizes(),
+                "' to a tensor of size '", t.sizes(),
+                "'. Please ensure that the gradient and the tensor are the same size");
+    TOCHA_CHECK(g.dtype() == t.dtype(), Runtime, "attempting to assign a gradient with dtype '", c_name(g.dtype()),
+                "' to a tensor with grad_dtype '", t.dtype(), "'. The gradient must match the tensor's dtype");
+    TOCHA_CHECK(g.device() == t.device(), Runtime, "attempting to assign a gradient with device type '", g.device(),
+                "' to a tensor with device type '", t.device(),
+                "'. Please ensure that the gradient and the tensor are on the same device");
     autograd_meta(t.get()).grad = g;
   });
 }
 
 int set_data(PyObject* self, PyObject* value, void*) {
   return overridable_set(self, "data", value, [&] {
-    TOCHA_CHECK(value && is_tensor(value), Type, "Tensor.data must be set to a Tensor");
+    TOCHA_CHECK(value && is_tensor(value), Type, "Variable data has to be a tensor, but got ",
+                value ? Py_TYPE(value)->tp_name : "nothing");
     auto t = self_of(self);
     auto v = self_of(value);
     TOCHA_CHECK(tocha::is_sparse(t) == tocha::is_sparse(v), Runtime,
@@ -286,7 +292,10 @@ PyObject* requires_grad_(PyObject* self, PyObject* const* args, Py_ssize_t n, Py
     if (!value) value = Py_True;
     TOCHA_CHECK(PyBool_Check(value), Type, "requires_grad_(): argument 'requires_grad' must be bool, not ",
                 Py_TYPE(value)->tp_name);
-    autograd::set_requires_grad(self_of(self), value == Py_True);
+    Tensor t = self_of(self);
+    TOCHA_CHECK(value == Py_False || t.is_floating() || t.is_complex(), Runtime,
+                "only Tensors of floating point dtype can require gradients");
+    autograd::set_requires_grad(t, value == Py_True);
     return Py_NewRef(self);
   });
 }

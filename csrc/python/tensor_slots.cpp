@@ -103,7 +103,8 @@ Py_ssize_t tensor_length(PyObject* self) {
 int tensor_contains(PyObject* self, PyObject* element) {
   return overridable_fact(self, "__contains__", FastArguments{&element, 1}, PyObject_IsTrue, [&]() -> int {
     TOCHA_CHECK(is_tensor(element) || is_number(element), Runtime,
-                "Tensor.__contains__ only supports Tensor or scalar, but you passed in a ", Py_TYPE(element)->tp_name);
+                "Tensor.__contains__ only supports Tensor or scalar, but you passed in a <class '",
+                Py_TYPE(element)->tp_name, "'>.");
     return item(ops::any(ops::eq(self_of(self), as_operand(element)), std::nullopt, false)).to_bool();
   });
 }

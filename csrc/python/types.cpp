@@ -5,6 +5,8 @@
 #include <cstring>
 #include <string>
 
+#include "core/dtype_messages.h"
+
 namespace tocha::python {
 
 PyTypeObject* dtype_type = nullptr;
@@ -30,9 +32,9 @@ const char* const kShortNames[kNumDTypes] = {
 
 DType dtype_of(PyObject* self) { return reinterpret_cast<DTypeObject*>(self)->value; }
 
-PyObject* dtype_repr(PyObject* self) { return PyUnicode_FromFormat("tocha.%s", info(dtype_of(self)).name); }
+PyObject* dtype_repr(PyObject* self) { return PyUnicode_FromFormat("tocha.%s", python_name(dtype_of(self))); }
 // Pickle and copy look the name up in module tocha, and so find the same object.
-PyObject* dtype_reduce(PyObject* self, PyObject*) { return PyUnicode_FromString(info(dtype_of(self)).name); }
+PyObject* dtype_reduce(PyObject* self, PyObject*) { return PyUnicode_FromString(python_name(dtype_of(self))); }
 
 PyObject* dtype_to_real(PyObject* self, PyObject*) { return Py_NewRef(dtype_object(real_dtype(dtype_of(self)))); }
 
@@ -84,7 +86,7 @@ void add_dtypes(PyObject* module) {
   for (int i = 0; i < kNumDTypes; ++i) {
     PyObject* o = dtypes[i] = allocate(dtype_type);
     reinterpret_cast<DTypeObject*>(o)->value = static_cast<DType>(i);
-    check(PyModule_AddObjectRef(module, kDTypes[i].name, o));
+    check(PyModule_AddObjectRef(module, python_name(static_cast<DType>(i)), o));
   }
   constexpr std::pair<const char*, DType> aliases[] = {
       {"half", DType::Float16}, {"float", DType::Float32}, {"double", DType::Float64},   {"short", DType::Int16},
@@ -141,7 +143,7 @@ DType as_dtype(PyObject* o) {
   if (type == &PyLong_Type) return DType::Int64;
   if (type == &PyBool_Type) return DType::Bool;
   if (type == &PyComplex_Type) return DType::Complex128;
-  fail(ErrorKind::Type, "a dtype must be tocha.dtype, not ", Py_TYPE(o)->tp_name);
+  fail(ErrorKind::Type, "argument 'dtype' must be tocha.dtype, not ", Py_TYPE(o)->tp_name);
 }
 
 PyObject* memory_format_object(MemoryFormat f) { return memory_formats[static_cast<int>(f)]; }

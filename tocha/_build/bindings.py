@@ -49,7 +49,11 @@ COMMUTATIVE = ("__add__", "__mul__", "__and__", "__or__", "__xor__")
 
 
 # What every factory takes besides its schema; csrc/python/parser.cpp applies them to the result.
-FACTORY_PARAMS = (("layout", "OptLayout", "tocha.layout"), ("pin_memory", "OptBool", "bool"), ("requires_grad", "Bool", "bool"))
+FACTORY_PARAMS = (
+    ("layout", "OptLayout", "tocha.layout", "None"),
+    ("pin_memory", "OptBool", "bool", "False"),
+    ("requires_grad", "Bool", "bool", "False"),
+)
 
 
 def is_factory(o: Operator, form: str) -> bool:
@@ -130,14 +134,15 @@ def signature_text(o: Operator, form: str) -> str:
         if a.keyword_only and not star:
             parts.append("*")
             star = True
-        parts.append(f"{SHOWN.get(a.type, a.type)} {python_name(a, i, form)}")
+        default = "" if a.default is None else f" = {a.default}"
+        parts.append(f"{SHOWN.get(a.type, a.type)} {python_name(a, i, form)}{default}")
     if is_factory(o, form):
-        parts += ([] if star else ["*"]) + [f"{shown} {name}" for name, _, shown in FACTORY_PARAMS]
+        parts += ([] if star else ["*"]) + [f"{shown} {name} = {default}" for name, _, shown, default in FACTORY_PARAMS]
         star = True
     if form == "function" and "out" in o.variants:
         if not star:
             parts.append("*")
-        parts.append("Tensor out" if len(o.schema.returns) == 1 else "tuple of Tensors out")
+        parts.append("Tensor out = None" if len(o.schema.returns) == 1 else "tuple of Tensors out = None")
     return "(" + ", ".join(parts) + ")"
 
 
@@ -213,7 +218,7 @@ def call_function(o: Operator, form: str, order: list[Argument] | None = None, w
             lines.append(f"    return wrap(finish_factory(std::move(out), {extra}));" if factory else "    return wrap(std::move(out));")
         else:
             lines.append(f"    Tensors outs = as_tensors(a[{k}]);")
-            lines.append(f'    TOCHA_CHECK(outs.size() == {n}, Type, "{o.name}(): expected {n} outputs in out, got ", outs.size());')
+            lines.append(f'    TOCHA_CHECK(outs.size() == {n}, Type, "[{o.name}] expected tuple of {n} elements but got ", outs.size(), " for out");')
             outs = ", ".join(f"outs[{i}]" for i in range(n))
             lines.append(f"    ops::{o.cpp_name}_out({outs}, {joined});")
             named = f"fields_{o.name}" if all(r.name for r in o.schema.returns) else "nullptr"
@@ -276,7 +281,7 @@ class Source:
             self.calls[name] = text
             params = [param_line(a, i, e.form) for i, a in enumerate(o.schema.arguments)]
             if is_factory(o, e.form):
-                params += [f'{{"{n}", ArgType::{kind}, 0, true, true}}' for n, kind, _ in FACTORY_PARAMS]
+                params += [f'{{"{n}", ArgType::{kind}, 0, true, true}}' for n, kind, *_ in FACTORY_PARAMS]
             if e.form == "function" and "out" in o.variants:
                 kind = "OptTensor" if len(o.schema.returns) == 1 else "Outs"
                 params.append(f'{{"out", ArgType::{kind}, 0, true, true}}')

@@ -26,7 +26,7 @@ from tocha._build.gradients import (
 )
 from tocha._build.kernels import fold_of, is_ordered, loop_dtypes, states
 from tocha.codegen.native import Translator
-from tocha.codegen.native_types import Value, annotations_of, coerce, default_cpp, own_type, parameter_type, return_type
+from tocha.codegen.native_types import Value, annotations_of, coerce, cpp_string, default_cpp, own_type, parameter_type, return_type
 from tocha.ir import dtypes as dt
 from tocha.operators.derived import operands, params, type_codes
 from tocha.operators.record import AS_COMPUTED, Operator, operators
@@ -108,7 +108,8 @@ def includes(text: str) -> str:
     """The headers of the families that a generated source calls, so that one record's edit rebuilds no more than it must."""
     home = declared_in()
     families = sorted({home[name] for name in set(re.findall(r"\w+", text)) if name in home})
-    return "".join(f'#include "ops/{m}.h"\n' for m in families)
+    speaks = '#include "core/dtype_messages.h"\n' if re.search(r"\b(RefusalEntry|c_name_of)\b", text) else ""
+    return speaks + "".join(f'#include "ops/{m}.h"\n' for m in families)
 
 
 def kernel_declarations(o: Operator) -> list[str]:
@@ -147,9 +148,9 @@ def checks_numbers(ins: list) -> bool:
     return not {"checked", "filled", "number"}.isdisjoint(ins)
 
 
-def dtype_mask(o: Operator) -> str:
+def mask_of(dtypes: tuple) -> str:
     order = {d: i for i, d in enumerate(dt.DTYPES)}
-    return hex(sum(1 << order[d] for d in o.dtypes)) + "u"
+    return hex(sum(1 << order[d] for d in dtypes)) + "u"
 
 
 def scalar_of(a) -> str:
@@ -162,6 +163,20 @@ def names_in(signature: str) -> list[str]:
     return re.findall(r"(\w+)(?:,|$)", signature)
 
 
+def refusals(o: Operator) -> list[str]:
+    """The record's own words for dtypes it does not take, entered into the table that failing calls look at."""
+    said = (o.types or {}).get("refused", {})
+    return [
+        f"static const RefusalEntry refusal_{o.cpp_name}_{i}({{{cpp_string(messages_name(o))}, {mask_of(d)}, "
+        f"{str(isinstance(e, NotImplementedError)).lower()}, {cpp_string(str(e))}}});"
+        for i, (d, e) in enumerate(said.items())
+    ]
+
+
+def messages_name(o: Operator) -> str:
+    return o.public_name.lstrip("_")
+
+
 def pointwise_op(o: Operator) -> list[str]:
     """What a pointwise operator is, as data: the static op_NAME."""
     outs, ins, ps = type_codes(o)
@@ -169,8 +184,8 @@ def pointwise_op(o: Operator) -> list[str]:
     return [
         f"TOCHA_LOOPS(Loop, {o.cpp_name})",
         f"static const TypeCode types_{o.cpp_name}[] = {{{codes}}};",
-        f'static const PointwiseOp op_{o.cpp_name} = {{"{o.name}", TOCHA_LOOPS_OF({o.cpp_name}), {len(outs)}, {len(ins)}, {len(ps)}, '
-        f"Promote::{o.promote}, {str(o.expensive).lower()}, {str(checks_numbers(ins)).lower()}, {dtype_mask(o)}, types_{o.cpp_name}}};",
+        f'static const PointwiseOp op_{o.cpp_name} = {{"{messages_name(o)}", TOCHA_LOOPS_OF({o.cpp_name}), {len(outs)}, {len(ins)}, {len(ps)}, '
+        f"Promote::{o.promote}, {str(o.expensive).lower()}, {str(checks_numbers(ins)).lower()}, {mask_of(o.dtypes)}, types_{o.cpp_name}}};",
     ]
 
 
@@ -306,6 +321,7 @@ class Family:
         name = o.cpp_name
         nout, nin = len(o.schema.returns), len(operands(o))
         self.describe(o)
+        self.statics += refusals(o)
         in_list = ", ".join(a.name for a in operands(o))
         prologue = [f"  const Tensor ins[] = {{{in_list}}};"]
         scalars = ", ".join(scalar_of(a) for a in params(o))
@@ -391,9 +407,10 @@ class Family:
         nout, nstates = len(f.out_types), len(states(f, t0))
         self.statics.append(f"TOCHA_LOOPS(ReduceLoops, {name})")
         self.statics.append(f"static const TypeCode types_{name}[] = {{{codes}}};")
+        self.statics += refusals(o)
         self.statics.append(
-            f'static const ReductionOp op_{name} = {{"{o.name.lstrip("_")}", TOCHA_LOOPS_OF({name}), {nout}, {nstates}, {len(ps)}, '
-            f"ReducePromote::{o.promote}, {str(f.identity).lower()}, {str(is_ordered(o)).lower()}, {dtype_mask(o)}, types_{name}}};"
+            f'static const ReductionOp op_{name} = {{"{messages_name(o)}", TOCHA_LOOPS_OF({name}), {nout}, {nstates}, {len(ps)}, '
+            f"ReducePromote::{o.promote}, {str(f.identity).lower()}, {str(is_ordered(o)).lower()}, {mask_of(o.dtypes)}, types_{name}}};"
         )
         have = {a.name: a for a in o.schema.arguments}
         dims = "IntsView()"
@@ -646,7 +663,7 @@ class Family:
                     given = "if (!dtype) " if any(a.name == "dtype" for a in o.schema.arguments) else ""
                     self.lines.append(f"  {given}{s}.dtype = out{i}.dtype();")
                 if "exact_out" in o.tags:
-                    self.lines.append(f'  TOCHA_CHECK(out{i}.dtype() == {s}.dtype, Runtime, "[{o.name}] expects out of dtype ", {s}.dtype, ", got ", out{i}.dtype());')
+                    self.lines.append(f'  TOCHA_CHECK(out{i}.dtype() == {s}.dtype, Runtime, "[{o.name}] {o.name} expects ", {s}.dtype, " tensor out, got: ", out{i}.dtype());')
                 self.lines += self.factory_out(o, f"out{i}", f"{s}.sizes")
                 if "given_out" in o.tags:
                     self.lines += given_out(o.name, f"out{i}", s)

@@ -18,8 +18,11 @@ def _tuple(value: Any, name: str, where: str) -> tuple[tuple, bool]:
     found = value if was else (value,)
     for i, t in enumerate(found):
         if not isinstance(t, Tensor):
-            what = f"element {i} of {name}" if was else name
-            raise TypeError(f"[{where}] {what} must be a Tensor or a tuple of Tensors, got {type(t).__name__}")
+            whose = "outputs of the user-provided function" if name == "outputs" else name
+            found_at = f"the value at index {i}" if was else f"the given {whose}"
+            raise TypeError(
+                f"[{where}] The {whose} given to {where} must be either a Tensor or a tuple of Tensors but {found_at} has type {type(t)}."
+            )
     return tuple(found), was
 
 
@@ -84,8 +87,9 @@ def _check_v(v: tuple, other: tuple, v_was: bool, other_was: bool, where: str, n
         raise RuntimeError(f"[{where}] v is a tuple of invalid length: should be {len(other)} but got {len(v)}.")
     for i, (a, b) in enumerate(zip(v, other, strict=True)):
         if a.size() != b.size():
+            at = f"Entry {i} in " if len(v) > 1 else ""
             raise RuntimeError(
-                f"[{where}] v has invalid size at entry {i}: should be {list(b.size())} but got {list(a.size())} ({name})."
+                f"[{where}] {at}v has invalid size: should be {b.size()} but got {a.size()} (as {name})."
             )
 
 

@@ -135,8 +135,7 @@ def _check_inputs(inputs: tuple) -> list[Tensor]:
     wanted = _wanted(inputs)
     if not wanted:
         raise ValueError(
-            "gradcheck expects at least one input tensor to require gradient, but none of the them have "
-            "requires_grad=True."
+            "gradcheck expects at least one input tensor to require gradient, but none of them have requires_grad=True."
         )
     for t in wanted:
         if t.dtype not in (_C.float64, _C.complex128):

@@ -20,7 +20,7 @@ def _mask(input: Tensor, mask: Tensor) -> Tensor:
     """The mask in input's size."""
     if mask.dim() > input.dim():
         raise IndexError(
-            f"expected broadcastable mask, got mask of size {tuple(mask.size())} for an input of size {tuple(input.size())}"
+            f"_input_mask expected broadcastable mask (got mask dimensionality higher than of the input): mask of size {tuple(mask.size())} for an input of size {tuple(input.size())}"
         )
     mask = mask.broadcast_to(input.size()) if mask.size() != input.size() else mask
     return mask if mask.dtype == _C.bool else mask != 0
@@ -44,7 +44,7 @@ def _highest(name: str, dtype: _C.dtype) -> float:
 
 def _integer_limits(name: str, dtype: _C.dtype) -> iinfo:
     if dtype == _C.bool:
-        raise NotImplementedError(f"[{name}] there is no identity for {dtype}")
+        raise NotImplementedError(f"[{name}] identity of {name.removeprefix('masked.')} on {dtype} input")
     return iinfo(dtype)
 
 

@@ -23,7 +23,7 @@ __all__ = [
 
 def _check(p: float) -> None:
     if p < 0.0 or p > 1.0:
-        raise ValueError(f"[dropout] probability has to be between 0 and 1, but got {p}")
+        raise ValueError(f"[dropout] dropout probability has to be between 0 and 1, but got {p}")
 
 
 def _apply(function: Callable, in_place: Callable, input: Tensor, p: float, training: bool, inplace: bool) -> Tensor:

@@ -233,15 +233,34 @@ def cross_entropy(
     )
 
 
+def _check_linear_cross_entropy(
+    input: Tensor, linear_weight: Tensor, target: Tensor, linear_bias: Tensor | None, ignore_index: int | None
+) -> None:
+    if input.dim() not in (1, 2):
+        raise RuntimeError(f"expected input with dimensionality 1 or 2, got {input.dim()}")
+    if linear_weight.dim() < 2:
+        raise RuntimeError(f"expected linear_weight with dimensionality at least 2, got {linear_weight.dim()}")
+    features, shape = input.size(-1), tuple(linear_weight.size())
+    if features != shape[-1]:
+        raise RuntimeError(
+            f"expected equal input and linear_weight last dimensions (in_features), got {features} and {shape[-1]}, respectively"
+        )
+    if len(shape) > 2 and input.dim() < 2:
+        raise RuntimeError(
+            f"K-dimensional loss defined by linear_weight shape {shape} requires batched input, (N, {features}), got unbatched input with shape {tuple(input.size())}"
+        )
+    if linear_bias is not None and tuple(linear_bias.size()) != shape[:-1]:
+        raise RuntimeError(f"expected linear_bias shape {shape[:-1]}, got {tuple(linear_bias.size())}")
+    if ignore_index is not None and target.is_floating_point():
+        raise RuntimeError("ignore_index cannot be specified when target contains probabilities")
+
+
 def linear_cross_entropy(
     input: Tensor, linear_weight: Tensor, target: Tensor, *, linear_bias: Tensor | None = None, weight: Tensor | None = None,
     reduction: str = "mean", ignore_index: int | None = None, label_smoothing: float = 0.0, options: object = None,
 ) -> Tensor:  # fmt: skip
     """cross_entropy of a linear layer: of input @ linear_weight.T. `options` of PyTorch's chunking change no value."""
-    if linear_weight.dim() > 2 and input.dim() < 2:
-        raise RuntimeError(
-            f"[linear_cross_entropy] a linear_weight of size {tuple(linear_weight.size())} requires batched input, got {tuple(input.size())}"
-        )
+    _check_linear_cross_entropy(input, linear_weight, target, linear_bias, ignore_index)
     rows = linear_weight.flatten(0, -2)
     bias = None if linear_bias is None else linear_bias.flatten()
     scores = _nn.linear(input, rows, bias).reshape([*input.size()[:-1], *linear_weight.size()[:-1]])

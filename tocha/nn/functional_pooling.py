@@ -131,11 +131,12 @@ def _full_size(input: Tensor, output_size: Sizes, dims: int) -> int | list[int]:
             raise TypeError("output_size must be an int or a sequence of ints and None, not None")
         return output_size
     sizes = list(output_size)
-    if len(sizes) != dims or input.dim() <= dims:
+    if input.dim() <= len(sizes):
         raise ValueError(
-            f"output_size must have {dims} elements for an input of more dims, got {output_size} for {input.shape}"
+            f"Input dimension should be at least {len(sizes) + 1}: got {tuple(input.shape)} for output_size {tuple(sizes)}"
         )
-    return [own if s is None else s for s, own in zip(sizes, input.shape[-dims:], strict=True)]
+    # A wrong number of them is refused where the windows are made.
+    return [own if s is None else s for s, own in zip(sizes, input.shape[input.dim() - len(sizes) :], strict=True)]
 
 
 def adaptive_avg_pool2d(input: Tensor, output_size: Sizes) -> Tensor:
@@ -218,7 +219,9 @@ def _fractional(
             raise ValueError(f"{name} requires specifying either an output_size or an output_ratio")
         ratios = [output_ratio] * dims if isinstance(output_ratio, int | float) else list(output_ratio)
         if len(ratios) != dims:
-            raise ValueError(f"{name} requires output_ratio to be a number or {dims} of them, got {output_ratio}")
+            raise ValueError(
+                f"{name} requires output_ratio to either be a single Int or tuple of Ints. It needs {dims} numbers, got {output_ratio}"
+            )
         output_size = [int(n * r) for n, r in zip(input.shape[-dims:], ratios, strict=True)]
     if samples is None:
         batch = 1 if input.dim() == dims + 1 else input.size(0)

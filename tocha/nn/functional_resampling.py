@@ -41,10 +41,15 @@ def _per_dim(value: object, dims: int, what: str, shape: Sequence[int]) -> list:
     if not isinstance(value, list | tuple):
         return [value] * dims
     if len(value) != dims:
+        whole, given, form = (
+            ("output", "output size", "(o1, o2, ...,oK)")
+            if what == "size"
+            else ("scale_factor", "scale_factor", "(s1, s2, ...,sK)")
+        )
         raise ValueError(
-            f"Input and {what} must have the same number of spatial dimensions, but got input with spatial dimensions of "
-            f"{list(shape)} and {what} of {tuple(value)}. Please provide input tensor in (N, C, d1, d2, ...,dK) format and "
-            f"{what} in (o1, o2, ...,oK) format."
+            f"Input and {whole} must have the same number of spatial dimensions, but got input with spatial dimensions of "
+            f"{list(shape)} and {given} of {tuple(value)}. Please provide input tensor in (N, C, d1, d2, ...,dK) format and "
+            f"{given} in {form} format."
         )
     return list(value)
 
@@ -67,7 +72,7 @@ def _target(
         sizes = _per_dim(size, dims, "size", spatial)
         if not all(hasattr(s, "__index__") for s in sizes):
             raise TypeError(
-                f"expected size to be one of int or a tuple of ints, but got size with types {[type(s) for s in sizes]}"
+                f"expected size to be one of int or Tuple[int] or Tuple[int, int] or Tuple[int, int, int], but got size with types {[type(s) for s in sizes]}"
             )
         return [int(s) for s in sizes], [None] * dims
     factors = [float(f) for f in _per_dim(scale_factor, dims, "scale_factor", spatial)]
@@ -191,10 +196,12 @@ def grid_sample(
     tensor([[[[2.5000]]]])
     """
     if mode not in _INTERPOLATIONS:
-        raise ValueError(f"grid_sample: expected mode to be 'bilinear', 'nearest' or 'bicubic', but got: '{mode}'")
+        raise ValueError(
+            f"nn.functional.grid_sample(): expected mode to be 'bilinear', 'nearest' or 'bicubic', but got: '{mode}'"
+        )
     if padding_mode not in _PADDINGS:
         raise ValueError(
-            f"grid_sample: expected padding_mode to be 'zeros', 'border', or 'reflection', but got: '{padding_mode}'"
+            f"nn.functional.grid_sample(): expected padding_mode to be 'zeros', 'border', or 'reflection', but got: '{padding_mode}'"
         )
     return _C.grid_sampler(input, grid, _INTERPOLATIONS[mode], _PADDINGS[padding_mode], _aligned(align_corners))
 

@@ -7,8 +7,9 @@ from functools import partial
 
 from tocha.ir import dtypes as dt
 from tocha.ir import scalar as s
-from tocha.operators.record import COMPLEX, FLOATS, NUMERIC, composite, gradient, op, pointwise
-from tocha.operators.rules import wrap_dim
+from tocha.operators.blend import largest
+from tocha.operators.record import BOOL, COMPLEX, FLOATS, NUMERIC, composite, gradient, op, pointwise
+from tocha.operators.rules import c_name, wrap_dim
 
 FUNCTION = "function, inplace, out"
 SELU_ALPHA, SELU_SCALE = 1.6732632423543772848170429916717, 1.0507009873554804934193349852946
@@ -19,7 +20,16 @@ cheap = partial(pointwise, dtypes=FLOATS, variants=FUNCTION)
 
 
 @cheap(
-    "relu(Tensor self) -> Tensor", dtypes=NUMERIC, variants="function, method, inplace", tags=frozenset({"direct_half"})
+    "relu(Tensor self) -> Tensor",
+    dtypes=NUMERIC,
+    types={
+        "refused": {
+            BOOL: RuntimeError("Boolean inputs not supported for relu"),
+            COMPLEX: NotImplementedError("clamp is not supported for complex types"),
+        }
+    },
+    variants="function, method, inplace",
+    tags=frozenset({"direct_half"}),
 )
 def relu(x):
     """self where it is positive, else 0."""
@@ -34,7 +44,7 @@ def leaky_relu(x, negative_slope):
 
 def check_hardtanh(self, min_val, max_val):
     if min_val > max_val:
-        raise ValueError(f"[hardtanh] min_val cannot be greater than max_val: {min_val} and {max_val}")
+        raise ValueError(f"[hardtanh] min_val cannot be greater than max_val: got {min_val} and {max_val}")
     if self.dtype == dt.bool_:
         raise NotImplementedError("[hardtanh] Bool inputs not supported for hardtanh")
     if self.dtype == dt.uint8 and (min_val < 0 or max_val < 0):
@@ -115,9 +125,11 @@ def hardshrink_gradient(grad, self, lambd):
     return s.where((self < -lambd) | (self > lambd), grad, s.zero_like(grad))
 
 
-def check_softshrink(lambd):
-    if lambd < 0:
-        raise RuntimeError(f"[softshrink] lambda must be greater or equal to 0, but found to be {lambd}")
+def check_softshrink(self, lambd):
+    if not lambd >= 0:
+        raise RuntimeError(
+            f"[softshrink] lambda must be in range [0, {largest(self.dtype)}] for input dtype {self.dtype}, but found {lambd}"
+        )
 
 
 @cheap(
@@ -147,9 +159,13 @@ def prelu_with(x, weight):
 def prelu(self, weight):
     """leaky_relu with a slope for all or one slope per channel, dim 1."""
     if self.dtype != weight.dtype:
-        raise RuntimeError(f"[prelu] Type promoting not supported. Got {self.dtype} and {weight.dtype}")
+        raise RuntimeError(
+            f"[prelu] prelu: Type promoting not supported. Got {c_name(self.dtype)} and {c_name(weight.dtype)}"
+        )
     if weight.ndim > 1:
-        raise RuntimeError(f"[prelu] Expected `weight` to be a scalar or 1D tensor, but got: ndim = {weight.ndim}")
+        raise RuntimeError(
+            f"[prelu] prelu: Expected `weight` to be a scalar or 1D tensor, but got: ndim = {weight.ndim}"
+        )
     if weight.numel() == 1:
         return op._prelu(self, weight.reshape([1] * self.ndim))
     if self.ndim == 0:
@@ -229,7 +245,7 @@ def gelu(self, approximate):
     if approximate == "tanh":
         return op._gelu_tanh(self)
     if approximate != "none":
-        raise RuntimeError(f"[gelu] approximate argument must be either none or tanh, got '{approximate}'")
+        raise RuntimeError(f"[gelu] approximate argument must be either none or tanh. Got '{approximate}'")
     return op._gelu(self)
 
 

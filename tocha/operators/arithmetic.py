@@ -210,7 +210,7 @@ def div_rounding(self, other, rounding_mode):
         return op.floor_divide(self, other)
     if rounding_mode != "trunc":
         raise RuntimeError(
-            f"[div] expected rounding_mode to be one of None, 'trunc', or 'floor' but found '{rounding_mode}'"
+            f"[div] div expected rounding_mode to be one of None, 'trunc', or 'floor' but found '{rounding_mode}'"
         )
     return op._divide_trunc(self, other)
 
@@ -389,7 +389,18 @@ def abs(x):
     return s.abs(x)
 
 
-@pointwise("sign(Tensor self) -> Tensor", dtypes=REAL, variants=BINARY)
+@pointwise(
+    "sign(Tensor self) -> Tensor",
+    dtypes=REAL,
+    types={
+        "refused": {
+            COMPLEX: NotImplementedError(
+                "Unlike NumPy, torch.sign is not intended to support complex numbers. Please use torch.sgn instead."
+            )
+        }
+    },
+    variants=BINARY,
+)
 def sign(x):
     """-1, 0 or 1."""
     return x if x.dtype is dt.bool_ else s.sign(x)
@@ -416,12 +427,14 @@ def copysign(x, y):
 
 
 def check_heaviside(self, values):
+    if self.is_complex() or values.is_complex():
+        raise RuntimeError(
+            f"[heaviside] heaviside is not yet implemented for complex tensors. Got {self.dtype} and {values.dtype}"
+        )
     if self.dtype != values.dtype:
         raise RuntimeError(
-            f"[heaviside] not yet implemented for tensors with different dtypes: {self.dtype} and {values.dtype}"
+            f"[heaviside] heaviside is not yet implemented for tensors with different dtypes. Got {self.dtype} and {values.dtype}"
         )
-    if self.is_complex():
-        raise RuntimeError(f"[heaviside] not yet implemented for complex tensors: {self.dtype}")
 
 
 @pointwise(
@@ -456,7 +469,7 @@ def ldexp(self, other):
     """self * 2**other."""
     if self.is_floating_point() and is_integral(other.dtype):
         if other.dtype == dt.bool_:
-            raise NotImplementedError("[ldexp] not implemented for exponents of 'bool'")
+            raise NotImplementedError("[ldexp] \"ldexp_cpu_exp\" not implemented for 'Bool'")
         return op._scale(self, other)
     return op.mul(self, op.pow(2.0, other))
 
@@ -473,7 +486,7 @@ def ldexp_other_gradient(grad, result):
 
 def check_frexp(self):
     if not self.is_floating_point():
-        raise RuntimeError(f"[frexp] only supports floating-point dtypes, got {self.dtype}")
+        raise RuntimeError(f"[frexp] torch.frexp() only supports floating-point dtypes, got {self.dtype}")
 
 
 @pointwise(
@@ -489,28 +502,33 @@ def frexp(x):
 
 # Order
 
+
+def _no_complex(name):
+    return {"refused": {COMPLEX: RuntimeError(f"{name} not implemented for complex tensors.")}}
+
+
 extreme = partial(pointwise, dtypes=REAL, variants="function, method, out")
 
 
-@extreme("maximum(Tensor self, Tensor other) -> Tensor")
+@extreme("maximum(Tensor self, Tensor other) -> Tensor", types=_no_complex("maximum"))
 def maximum(x, y):
     """The greater of two elements; NaN if either is."""
     return x | y if x.dtype is dt.bool_ else s.maximum(x, y)
 
 
-@extreme("minimum(Tensor self, Tensor other) -> Tensor")
+@extreme("minimum(Tensor self, Tensor other) -> Tensor", types=_no_complex("minimum"))
 def minimum(x, y):
     """The smaller of two elements; NaN if either is."""
     return x & y if x.dtype is dt.bool_ else s.minimum(x, y)
 
 
-@extreme("fmax(Tensor self, Tensor other) -> Tensor")
+@extreme("fmax(Tensor self, Tensor other) -> Tensor", types=_no_complex("fmax"))
 def fmax(x, y):
     """The greater of two elements; NaN only if both are."""
     return x | y if x.dtype is dt.bool_ else s.fmax(x, y)
 
 
-@extreme("fmin(Tensor self, Tensor other) -> Tensor")
+@extreme("fmin(Tensor self, Tensor other) -> Tensor", types=_no_complex("fmin"))
 def fmin(x, y):
     """The smaller of two elements; NaN only if both are."""
     return x & y if x.dtype is dt.bool_ else s.fmin(x, y)

@@ -8,7 +8,7 @@ import math
 
 from tocha.ir import dtypes as dt
 from tocha.operators.record import composite, gradient, native, op, rule
-from tocha.operators.rules import Out, broadcast_shapes, recording
+from tocha.operators.rules import Out, broadcast_shapes, c_name, recording
 
 
 @rule
@@ -122,11 +122,11 @@ def check_attention(query: "Tensor", key: "Tensor", value: "Tensor", attn_mask: 
     for t in [query, key, value]:
         if t.dtype != query.dtype:
             raise RuntimeError(
-                f"[scaled_dot_product_attention] expected query, key and value to have the same dtype, but got {query.dtype}, {key.dtype} and {value.dtype}"
+                f"[scaled_dot_product_attention] Expected query, key, and value to have the same dtype, but got query.dtype: {c_name(query.dtype)} key.dtype: {c_name(key.dtype)} and value.dtype: {c_name(value.dtype)} instead."
             )
         if t.dim() < 2:
             raise RuntimeError(
-                f"[scaled_dot_product_attention] expected query, key and value to have at least 2 dims, but got {query.shape}, {key.shape} and {value.shape}"
+                f"[scaled_dot_product_attention] Expected query, key, and value to all be  at least 2 dimensional, but got query.dim: {query.dim()} key.dim: {key.dim()} and value.dim: {value.dim()} instead."
             )
     if not query.is_floating_point():
         raise RuntimeError(f"[scaled_dot_product_attention] is not defined for {query.dtype}")
@@ -136,7 +136,7 @@ def check_attention(query: "Tensor", key: "Tensor", value: "Tensor", attn_mask: 
         )
     if attn_mask is not None and attn_mask.dtype not in (dt.bool_, dt.float32, query.dtype):
         raise RuntimeError(
-            f"[scaled_dot_product_attention] expected attn_mask to be bool, float32 or of query's dtype {query.dtype}, but got {attn_mask.dtype}"
+            f"[scaled_dot_product_attention] Expected attn_mask dtype to be bool or float or to match query dtype, but got attn_mask.dtype: {c_name(attn_mask.dtype)} and  query.dtype: {c_name(query.dtype)} instead."
         )
 
 
@@ -201,6 +201,10 @@ def nn_scaled_dot_product_attention(query, key, value, attn_mask, dropout_p, is_
     scale is 1 / sqrt(query.size(-1)) if not given. With enable_gqa each head of key and value serves several of query.
     """
     check_attention(query, key, value, attn_mask)
+    if is_causal and attn_mask is not None:
+        raise RuntimeError(
+            "[scaled_dot_product_attention] _scaled_dot_product_attention: Explicit attn_mask should not be set when is_causal=True"
+        )
     factor = 1.0 / math.sqrt(max(query.size(-1), 1))
     if scale is not None:
         factor = scale

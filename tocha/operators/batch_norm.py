@@ -5,7 +5,7 @@ from __future__ import annotations
 from tocha.ir import dtypes as dt
 from tocha.operators.normalization import norm_backward_gradient
 from tocha.operators.record import composite, gradient, native, op, rule
-from tocha.operators.rules import Out, cat_strides, product
+from tocha.operators.rules import Out, cat_strides, product, refuse_dtype
 
 
 @rule
@@ -38,7 +38,7 @@ def batch_statistics_dtype(
 ) -> "dtype":
     """The dtype of means and scales: the parameters', which may be float32 for half inputs, else the input's."""
     if not self.is_floating_point():
-        raise NotImplementedError(f"[batch_norm] not implemented for '{self.dtype}'")
+        refuse_dtype("batch_norm", self.dtype)
     kind = self.dtype
     half = kind == dt.float16 or kind == dt.bfloat16
     given: "Tensor[]" = []
@@ -55,7 +55,7 @@ def batch_statistics_dtype(
     for t in given:
         if t.dtype != kind or (kind != self.dtype and not (half and kind == dt.float32)):
             raise RuntimeError(
-                f"[batch_norm] mixed dtype: expect parameters of the dtype of input ({self.dtype}), or float32 for half inputs, but got {t.dtype}"
+                f"[batch_norm] mixed dtype (CPU): expect parameter to have scalar type of Float, or that of input: expected scalar type {self.dtype} but found {t.dtype}"
             )
     return kind
 
@@ -211,7 +211,7 @@ def nn_batch_norm(self, running_mean, running_var, weight, bias, training, momen
     """(x - mean) / sqrt(var + eps) per channel, times weight plus bias; the batch's statistics in training."""
     if training and self.ndim >= 2 and self.numel() == self.shape[1]:
         raise ValueError(
-            f"[batch_norm] Expected more than 1 value per channel when training, got input size {self.shape}"
+            f"[batch_norm] Expected more than 1 value per channel when training, got input size torch.Size({self.shape})"
         )
     return batch_norm_of(self, weight, bias, running_mean, running_var, training, momentum, eps)
 
@@ -321,6 +321,6 @@ def nn_instance_norm(self, running_mean, running_var, weight, bias, use_input_st
     """batch_norm of every sample by itself."""
     if use_input_stats and self.ndim >= 2 and product(self.shape[2:]) == 1:
         raise ValueError(
-            f"[instance_norm] Expected more than 1 spatial element when training, got input size {self.shape}"
+            f"[instance_norm] Expected more than 1 spatial element when training, got input size torch.Size({self.shape})"
         )
     return op.instance_norm(self, weight, bias, running_mean, running_var, use_input_stats, momentum, eps, True)

@@ -7,7 +7,7 @@ from functools import partial
 from tocha.ir import dtypes as dt
 from tocha.ir import scalar as s
 from tocha.operators.record import ALL, BINARY, COMPLEX, FLOATS, NUMERIC, REAL, UNARY, composite, op, pointwise, rule
-from tocha.operators.rules import is_integral, warn_once
+from tocha.operators.rules import c_name, is_integral, refuse_dtype, warn_once
 
 # Choice
 
@@ -15,7 +15,7 @@ from tocha.operators.rules import is_integral, warn_once
 def check_where(condition):
     if condition.dtype != dt.bool_ and condition.dtype != dt.uint8:
         raise RuntimeError(
-            f"[where] expected condition to be a boolean tensor, but got a tensor with dtype {condition.dtype}"
+            f"[where] where expected condition to be a boolean tensor, but got a tensor with dtype {condition.dtype}"
         )
     if condition.dtype == dt.uint8:
         warn_once(
@@ -54,7 +54,11 @@ def where_condition(condition):
 
 # Bounds
 
-bound = partial(pointwise, dtypes=NUMERIC)
+bound = partial(
+    pointwise,
+    dtypes=NUMERIC,
+    types={"refused": {COMPLEX: NotImplementedError("clamp is not supported for complex types")}},
+)
 
 
 @bound(
@@ -102,7 +106,7 @@ def clamp(self, min, max):
     """self kept within [min, max]; either may be None."""
     if min is None:
         if max is None:
-            raise RuntimeError("[clamp] At least one of 'min' or 'max' must not be None")
+            raise RuntimeError("[clamp] torch.clamp: At least one of 'min' or 'max' must not be None")
         return op.clamp_max(self, max)
     if max is None:
         return op.clamp_min(self, min)
@@ -120,7 +124,7 @@ def clamp_tensor(self, min, max):
     """self kept within [min, max]; either may be None."""
     if min is None:
         if max is None:
-            raise RuntimeError("[clamp] At least one of 'min' or 'max' must not be None")
+            raise RuntimeError("[clamp] torch.clamp: At least one of 'min' or 'max' must not be None")
         return op.clamp_max(self, max)
     if max is None:
         return op.clamp_min(self, min)
@@ -175,14 +179,16 @@ def nan_to_num(self, nan, posinf, neginf):
 
 
 def check_lerp(self, end, weight):
-    if not (self.is_floating_point() or self.is_complex()):
-        raise NotImplementedError(f"[lerp] not implemented for '{self.dtype}'")
     if end.dtype != self.dtype:
-        raise RuntimeError(f"[lerp] expected dtype {self.dtype} for `end` but got dtype {end.dtype}")
+        raise RuntimeError(f"[lerp] expected dtype {c_name(self.dtype)} for `end` but got dtype {c_name(end.dtype)}")
     if weight.ndim > 0 and weight.dtype != self.dtype:
-        raise RuntimeError(f"[lerp] expected dtype {self.dtype} for `weight` but got dtype {weight.dtype}")
+        raise RuntimeError(
+            f"[lerp] expected dtype {c_name(self.dtype)} for `weight` but got dtype {c_name(weight.dtype)}"
+        )
+    if not (self.is_floating_point() or self.is_complex()):
+        refuse_dtype("lerp", self.dtype)
     if weight.is_complex() and not self.is_complex():
-        raise RuntimeError(f"[lerp] weight {weight.dtype} cannot be converted to {self.dtype} without overflow")
+        raise RuntimeError(f"[lerp] value cannot be converted to type {c_name(self.dtype)} without overflow")
 
 
 @pointwise(

@@ -75,14 +75,14 @@ def spacing(y: "Tensor", x: "Tensor", dim: "int", name: "str") -> "Tensor":
     if x.ndim == 1:
         if x.size(0) != y.size(dim):
             raise RuntimeError(
-                f"[{name}] There must be one x value for each sample point: got {x.shape} for y of shape {y.shape}, dim {dim}"
+                f"[{name}] {name}: There must be one `x` value for each sample point: got {x.shape} for y of shape {y.shape}, dim {dim}"
             )
         return differences(x.reshape([x.size(0) if d == dim else 1 for d in range(y.ndim)]), dim)
     full = x.reshape([*([1] * (y.ndim - x.ndim)), *x.shape]) if x.ndim < y.ndim else x
     at = dim - y.ndim + full.ndim
     if full.size(at) != y.size(dim):
         raise RuntimeError(
-            f"[{name}] There must be one x value for each sample point: got {x.shape} for y of shape {y.shape}, dim {dim}"
+            f"[{name}] {name}: There must be one `x` value for each sample point: got {x.shape} for y of shape {y.shape}, dim {dim}"
         )
     return differences(full, at)
 
@@ -90,7 +90,7 @@ def spacing(y: "Tensor", x: "Tensor", dim: "int", name: "str") -> "Tensor":
 @rule
 def check_samples(y: "Tensor", name: "str") -> "none":
     if y.dtype == dt.bool_:
-        raise RuntimeError(f"[{name}] received a bool input for y, but bool is not supported")
+        raise RuntimeError(f"[{name}] {name}: received a bool input for `x` or `y`, but bool is not supported")
 
 
 @composite("trapezoid.x(Tensor y, Tensor x, *, int dim=-1) -> Tensor", variants="function", aliases=("trapz",))
@@ -135,18 +135,22 @@ def cumulative_trapezoid_dx(y, dx, dim):
 def gradient_dims(self: "Tensor", dim: "int[]?", spacings: "int", edge_order: "int") -> "int[]":
     """The dims to differentiate along; checks sizes and how many spacings were given (0: one for all)."""
     if edge_order != 1 and edge_order != 2:
-        raise RuntimeError(f"[gradient] only supports edge_order=1 and edge_order=2, but got {edge_order}")
+        raise RuntimeError(f"[gradient] torch.gradient only supports edge_order=1 and edge_order=2. Got {edge_order}")
     dims = list(range(self.ndim))
     if dim is not None:
         dims = wrap_dims(dim, self.ndim)
     if spacings > 0 and spacings != len(dims):
+        if dim is None:
+            raise RuntimeError(
+                f"[gradient] torch.gradient expected spacing to be unspecified, a scalar, or a list of length equal to 'self.dim() = {self.ndim}', since dim argument was not given, but got a list of length {spacings}"
+            )
         raise RuntimeError(
-            f"[gradient] expected spacing to be unspecified, a scalar, or a list of {len(dims)} entries, but got {spacings}"
+            f"[gradient] torch.gradient expected spacing to be unspecified, a scalar or it's spacing and dim arguments to have the same length, but got a spacing argument of length {spacings} and a dim argument of length {len(dims)}."
         )
     for d in dims:
         if self.size(d) < edge_order + 1:
             raise RuntimeError(
-                f"[gradient] expected each dimension size to be at least {edge_order + 1}, but got shape {self.shape}"
+                f"[gradient] torch.gradient expected each dimension size to be at least edge_order+1, but got shape {self.shape} for edge_order={edge_order}"
             )
     return dims
 
@@ -177,7 +181,11 @@ def weighted(self: "Tensor", dim: "int", start: "int", length: "int", weights: "
 def gradient_uneven(self: "Tensor", dim: "int", points: "Tensor", edge_order: "int") -> "Tensor":
     """Derivatives at given points: of the parabola through three neighbours, or of lines at the ends."""
     n = self.size(dim)
-    if points.ndim != 1 or points.size(0) != n:
+    if points.ndim != 1:
+        raise RuntimeError(
+            f"[gradient] torch.gradient expected each element of spacing to have one dimension, but got an element with {points.ndim} dimensions!"
+        )
+    if points.size(0) != n:
         raise RuntimeError(
             f"[gradient] expected one coordinate for each of the {n} elements of dim {dim}, but got shape {points.shape}"
         )

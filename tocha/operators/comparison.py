@@ -134,9 +134,9 @@ def signbit(x):
 def check_isclose(self, other, rtol, atol):
     if self.dtype != other.dtype:
         raise RuntimeError(f"[isclose] {self.dtype} did not match {other.dtype}")
-    if rtol < 0:
+    if not rtol >= 0:
         raise RuntimeError(f"[isclose] rtol must be greater than or equal to zero, but got {rtol}")
-    if atol < 0:
+    if not atol >= 0:
         raise RuntimeError(f"[isclose] atol must be greater than or equal to zero, but got {atol}")
 
 

@@ -210,7 +210,7 @@ def conj_physical(self):
 def check_parts(real, imag):
     if real.dtype not in (dt.float32, dt.float64) or imag.dtype not in (dt.float32, dt.float64):
         raise RuntimeError(
-            f"[complex] Expected both inputs to be Float or Double tensors but got {real.dtype} and {imag.dtype}"
+            f"[complex] Expected both inputs to be Half, Float or Double tensors but got {real.dtype} and {imag.dtype}"
         )
     if real.dtype != imag.dtype:
         raise RuntimeError(
@@ -233,7 +233,7 @@ def complex(real, imag):
 def check_polar(abs, angle):
     if abs.dtype not in (dt.float32, dt.float64) or angle.dtype not in (dt.float32, dt.float64):
         raise RuntimeError(
-            f"[polar] Expected both inputs to be Float or Double tensors but got {abs.dtype} and {angle.dtype}"
+            f"[polar] Expected both inputs to be Half, Float or Double tensors but got {abs.dtype} and {angle.dtype}"
         )
     if abs.dtype != angle.dtype:
         raise RuntimeError(

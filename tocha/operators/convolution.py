@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from tocha.ir import dtypes as dt
 from tocha.operators.record import FLOATS, composite, gradient, native, op, rule
-from tocha.operators.rules import Out, cat_strides, contiguous_strides, warn_once
+from tocha.operators.rules import Out, c_name, cat_strides, contiguous_strides, refuse_dtype, warn_once
 
 
 @rule
@@ -32,7 +32,7 @@ def one_per_dim(name: "str", what: "str", values: "int[]", n: "int") -> "int[]":
 @rule
 def check_real(name: "str", t: "Tensor") -> "none":
     if t.is_complex():
-        raise NotImplementedError(f"[{name}] not implemented for {t.dtype}")
+        refuse_dtype(name, t.dtype)
 
 
 @rule
@@ -51,26 +51,26 @@ def check_numbers(name: "str", stride: "int[]", padding: "int[]", dilation: "int
     if any(p < 0 for p in padding):
         raise RuntimeError(f"[{name}] negative padding is not supported, but got padding={padding}")
     if any(d <= 0 for d in dilation):
-        raise RuntimeError(f"[{name}] non-positive dilation is not supported, but got dilation={dilation}")
+        raise RuntimeError(f"[{name}] dilation should be greater than zero, but got dilation={dilation}")
 
 
 @rule
 def check_types(
     name: "str", input: "Tensor", weight: "Tensor", bias: "Tensor?", dilation: "int[]", transposed: "bool"
 ) -> "none":
-    if input.dtype != weight.dtype:
-        raise RuntimeError(
-            f"[{name}] input and weight should have the same dtype, but got {input.dtype} and {weight.dtype}"
-        )
     if bias is not None and bias.dtype != input.dtype:
         raise RuntimeError(
-            f"[{name}] input and bias should have the same dtype, but got {input.dtype} and {bias.dtype}"
+            f"[{name}] Input type ({c_name(input.dtype)}) and bias type ({c_name(bias.dtype)}) should be the same"
+        )
+    if input.dtype != weight.dtype:
+        raise RuntimeError(
+            f"[{name}] Input type (torch.{input.dtype}Tensor) and weight type (torch.{weight.dtype}Tensor) should be the same or input should be a MKLDNN tensor and weight is a dense tensor: expected scalar type {input.dtype} but found {weight.dtype}"
         )
     d = input.dtype
     spread = transposed or any(x != 1 for x in dilation)
     narrow = d == dt.uint8 or d == dt.int8 or d == dt.int16 or d == dt.int32
     if not input.is_floating_point() and not input.is_complex() and d != dt.int64 and (spread or not narrow):
-        raise NotImplementedError(f"[{name}] not implemented for {d}")
+        refuse_dtype(name, d)
 
 
 @rule
@@ -79,24 +79,45 @@ def check_channels_of_convolution(
 ) -> "none":
     if weight.shape[0] < groups:
         raise RuntimeError(
-            f"[{name}] expected weight to be at least {groups} (the number of groups) at dimension 0, but got weight of shape {weight.shape}"
+            f"[{name}] Given groups={groups}, expected weight to be at least {groups} at dimension 0, but got weight of size {weight.shape} instead"
         )
     if weight.shape[0] % groups != 0:
         raise RuntimeError(
-            f"[{name}] expected weight to be divisible by groups={groups} at dimension 0, but got weight of shape {weight.shape}"
+            f"[{name}] Given groups={groups}, expected weight to be divisible by {groups} at dimension 0, but got weight of size {weight.shape} instead"
         )
     if any(k == 0 for k in weight.shape[2:]):
         raise RuntimeError(f"[{name}] the kernel must not be empty, but got weight of shape {weight.shape}")
     channels = weight.shape[0] if transposed else weight.shape[1] * groups
+    given = f"transposed={1 if transposed else 0}" if transposed else f"groups={groups}"
     if input.shape[1] != channels:
         raise RuntimeError(
-            f"[{name}] with groups={groups} and weight of shape {weight.shape}, expected input to have {channels} channels, but got input of shape {input.shape}"
+            f"[{name}] Given {given}, weight of size {weight.shape}, expected input{input.shape} to have {channels} channels, but got {input.shape[1]} channels instead"
         )
     outputs = weight.shape[1] * groups if transposed else weight.shape[0]
     if bias is not None and (bias.ndim != 1 or bias.shape[0] != outputs):
+        of = f"{given}, weight" if transposed else "weight"
         raise RuntimeError(
-            f"[{name}] with weight of shape {weight.shape}, expected bias to be 1-dimensional with {outputs} elements, but got bias of shape {bias.shape}"
+            f"[{name}] Given {of} of size {weight.shape}, expected bias to be 1-dimensional with {outputs} elements, but got bias of size {bias.shape} instead"
         )
+
+
+@rule
+def extents(sizes: "int[]") -> "str":
+    """3 x 5"""
+    text = ""
+    for i in range(len(sizes)):
+        text = f"{text} x {sizes[i]}" if i > 0 else f"{sizes[i]}"
+    return text
+
+
+@rule
+def refuse_kernel(name: "str", input: "int[]", weight: "int[]", padding: "int[]", dilation: "int[]") -> "none":
+    n = len(padding)
+    padded = [input[i + 2] + 2 * padding[i] for i in range(n)]
+    reach = [dilation[i] * (weight[i + 2] - 1) + 1 for i in range(n)]
+    raise RuntimeError(
+        f"[{name}] Calculated padded input size per channel: ({extents(padded)}). Kernel size: ({extents(reach)}). Kernel size can't be greater than actual input size"
+    )
 
 
 @rule
@@ -114,9 +135,7 @@ def convolved_sizes(
         padded = input.shape[i + 2] + 2 * padding[i]
         reach = dilation[i] * (weight.shape[i + 2] - 1) + 1
         if padded < reach:
-            raise RuntimeError(
-                f"[{name}] the kernel reaches over {reach} elements of dim {i + 2}, more than the padded input has ({padded}): input of shape {input.shape}, weight of shape {weight.shape}, padding={padding}, dilation={dilation}"
-            )
+            refuse_kernel(name, input.shape, weight.shape, padding, dilation)
         sizes.append((padded - reach) // stride[i] + 1)
     return sizes
 
@@ -141,14 +160,14 @@ def transposed_sizes(
             )
         if extra >= stride[i] and extra >= dilation[i]:
             raise RuntimeError(
-                f"[{name}] output padding must be smaller than either stride or dilation, but got output_padding={output_padding}, stride={stride}, dilation={dilation}"
+                f"[{name}] output padding must be smaller than either stride or dilation, but got output_padding: {output_padding} stride: {stride} dilation: {dilation}"
             )
         n = (input.shape[i + 2] - 1) * stride[i] - 2 * padding[i] + dilation[i] * (weight.shape[i + 2] - 1) + extra + 1
-        if n <= 0:
-            raise RuntimeError(
-                f"[{name}] the result would have size {n} in dim {i + 2}: input of shape {input.shape}, weight of shape {weight.shape}, stride={stride}, padding={padding}"
-            )
         sizes.append(n)
+    if any(n <= 0 for n in sizes[2:]):
+        raise RuntimeError(
+            f"[{name}] Given input size per channel: ({extents(input.shape[2:])}). Calculated output size per channel: ({extents(sizes[2:])}). Output size is too small"
+        )
     return sizes
 
 
@@ -371,16 +390,25 @@ def batched(
     """A convolution over n dims of an input that may lack the batch."""
     if input.ndim != n + 1 and input.ndim != n + 2:
         raise RuntimeError(
-            f"[{name}] expected {n + 1}D (unbatched) or {n + 2}D (batched) input, but got input of shape {input.shape}"
+            f"[{name}] Expected {n + 1}D (unbatched) or {n + 2}D (batched) input to {name}, but got input of size: {input.shape}"
         )
-    if weight.ndim != n + 2:
-        raise RuntimeError(f"[{name}] expected a weight of {n + 2} dims, but got weight of shape {weight.shape}")
+    check_weight(name, input, weight, n)
     if input.ndim == n + 2:
         return op.convolution(input, weight, bias, stride, padding, dilation, transposed, output_padding, groups)
     alone = op.convolution(
         input.unsqueeze(0), weight, bias, stride, padding, dilation, transposed, output_padding, groups
     )
     return alone.squeeze(0)
+
+
+@rule
+def check_weight(name: "str", input: "Tensor", weight: "Tensor", n: "int") -> "none":
+    if weight.ndim < 3:
+        raise RuntimeError(f"[{name}] weight should have at least three dimensions, but got {weight.shape}")
+    if weight.ndim != n + 2:
+        raise RuntimeError(
+            f"[{name}] Expected {weight.ndim}-dimensional input for {weight.ndim}-dimensional weight {weight.shape}, but got {input.ndim}-dimensional input of size {input.shape} instead"
+        )
 
 
 @rule
@@ -412,9 +440,8 @@ def padded_by_name(
     if padding == "valid":
         return batched(name, input, weight, bias, stride, none, dilation, False, none, groups, n)
     if padding != "same":
-        raise RuntimeError(f"[{name}] padding must be 'valid', 'same' or numbers, but got '{padding}'")
-    if weight.ndim != n + 2:
-        raise RuntimeError(f"[{name}] expected a weight of {n + 2} dims, but got weight of shape {weight.shape}")
+        raise RuntimeError(f"[{name}] Invalid padding string: '{padding}'. It must be 'valid' or 'same'")
+    check_weight(name, input, weight, n)
     total = same_padding(name, weight.shape, stride, dilation)
     half = [t // 2 for t in total]
     if all(t % 2 == 0 for t in total):

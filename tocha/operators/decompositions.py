@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from tocha.ir import dtypes as dt
 from tocha.operators.record import COMPLEX, composite, gradient, native, op, rule
-from tocha.operators.rules import Out, broadcast_shapes, check_info, column_major, warn_once
+from tocha.operators.rules import Out, broadcast_shapes, check_info, column_major, refuse_dtype, warn_once
 
 LAPACK = (dt.float32, dt.float64, *COMPLEX)
 _OUT = "function, out"
@@ -28,11 +28,11 @@ ZERO_BLOCK = "The factorization has a zero block in D at {}: the matrix is singu
 def check_matrices(name: "str", A: "Tensor") -> "none":
     """A batch of matrices of a dtype that LAPACK knows."""
     if A.dim() < 2:
-        raise RuntimeError(f"[{name}] The input tensor must have at least 2 dimensions, but got shape {A.shape}")
+        raise RuntimeError(f"[{name}] {name}: The input tensor A must have at least 2 dimensions. Got shape {A.shape}")
     if not (A.is_floating_point() or A.is_complex()):
-        raise RuntimeError(f"[{name}] Expected a floating point or complex tensor as input. Got {A.dtype}")
+        raise RuntimeError(f"[{name}] {name}: Expected a floating point or complex tensor as input. Got {A.dtype}")
     if A.dtype not in (dt.float32, dt.float64, dt.complex64, dt.complex128):
-        raise NotImplementedError(f"[{name}] not implemented for {A.dtype}")
+        refuse_dtype(name, A.dtype)
 
 
 @rule
@@ -40,16 +40,38 @@ def check_square_matrices(name: "str", A: "Tensor") -> "none":
     check_matrices(name, A)
     if A.shape[-1] != A.shape[-2]:
         raise RuntimeError(
-            f"[{name}] A must be batches of square matrices, but they are {A.shape[-2]} by {A.shape[-1]} matrices"
+            f"[{name}] {name}: A must be batches of square matrices, but they are {A.shape[-2]} by {A.shape[-1]} matrices"
         )
 
 
 @rule
 def check_same_kind(name: "str", A: "Tensor", B: "Tensor") -> "none":
     if A.dtype != B.dtype:
-        raise RuntimeError(f"[{name}] Expected both tensors to have the same dtype, but got {A.dtype} and {B.dtype}")
+        raise RuntimeError(
+            f"[{name}] {name}: Expected A and B to have the same dtype, but found A of type {A.dtype} and B of type {B.dtype} instead"
+        )
     if A.device != B.device:
-        raise RuntimeError(f"[{name}] Expected both tensors on the same device, but got {A.device} and {B.device}")
+        raise RuntimeError(
+            f"[{name}] {name}: Expected A and B to be on the same device, but found A on {A.device} and B on {B.device} instead"
+        )
+
+
+@rule
+def check_right_hand(name: "str", A: "Tensor", b: "Tensor") -> "none":
+    """Right-hand sides of the older solvers: matrices of A's dtype."""
+    if b.dim() < 2:
+        raise RuntimeError(f"[{name}] b should have at least 2 dimensions, but has {b.dim()} dimensions instead")
+    if A.dtype != b.dtype:
+        raise RuntimeError(
+            f"[{name}] Expected b and A to have the same dtype, but found b of type {b.dtype} and A of type {A.dtype} instead."
+        )
+    check_same_kind(name, A, b)
+
+
+@rule
+def refuse_low_precision(name: "str", A: "Tensor") -> "none":
+    if A.dtype == dt.float16 or A.dtype == dt.bfloat16:
+        raise RuntimeError(f"[{name}] {name}: Low precision dtypes not supported. Got {A.dtype}")
 
 
 def positive(t, *shape):
@@ -189,7 +211,7 @@ def lu_gradient(grad, result0, result1):
 @rule
 def check_pivot(name: "str", pivot: "bool") -> "none":
     if not pivot:
-        raise RuntimeError(f"[{name}] LU without pivoting is not implemented on the CPU")
+        raise RuntimeError(f"[{name}] linalg.lu_factor: LU without pivoting is not implemented on the CPU")
 
 
 @composite(
@@ -248,7 +270,7 @@ def lu_unpack(LU_data, LU_pivots, unpack_data, unpack_pivots):
     if unpack_pivots:
         if LU_pivots.dtype != dt.int32:
             raise RuntimeError(
-                f"[lu_unpack] LU_pivots is expected to be a tensor of int32, as lu_factor makes it, but got {LU_pivots.dtype}"
+                f"[lu_unpack] torch.lu_unpack: LU_pivots is expected to be a contiguous tensor of torch.int32 dtype, as torch.linalg.lu_factor makes it, but got {LU_pivots.dtype}"
             )
         if LU_pivots.dim() == 0 or LU_pivots.shape[-1] != k or LU_pivots.shape[:-1] != LU_data.shape[:-2]:
             raise RuntimeError(
@@ -354,12 +376,15 @@ def linalg_ldl_factor(self, hermitian):
 def linalg_ldl_solve(LD, pivots, B, hermitian):
     """X with A @ X = B, from the factors of A that ldl_factor returns."""
     check_square_matrices("linalg.ldl_solve", LD)
-    check_matrices("linalg.ldl_solve", B)
-    check_same_kind("linalg.ldl_solve", LD, B)
+    check_right_hand("linalg.ldl_solve", LD, B)
     if pivots.dtype != dt.int32:
-        raise RuntimeError(f"[linalg.ldl_solve] Expected pivots to be integers of int32. Got {pivots.dtype}")
+        raise RuntimeError(
+            f"[linalg.ldl_solve] torch.linalg.ldl_solve: Expected pivots to be integers of int32. Got {pivots.dtype}"
+        )
     if pivots.shape != LD.shape[:-1]:
-        raise RuntimeError(f"[linalg.ldl_solve] pivots of shape {pivots.shape} do not belong to LD of shape {LD.shape}")
+        raise RuntimeError(
+            f"[linalg.ldl_solve] torch.linalg.ldl_solve: Expected LD.shape[:-1] and pivots.shape to be the same, but got pivots with shape {pivots.shape} instead"
+        )
     if LD.shape[-1] != B.shape[-2]:
         raise RuntimeError(
             f"[linalg.ldl_solve] Incompatible shapes of LD and B for the equation AX = B ({LD.shape} and {B.shape})"
@@ -483,11 +508,17 @@ def qr(self, some):
 
 @rule
 def check_reflections(name: "str", input: "Tensor", tau: "Tensor") -> "none":
-    check_matrices(name, input)
-    check_same_kind(name, input, tau)
+    if input.dim() < 2:
+        raise RuntimeError(f"[{name}] torch.{name}: input must have at least 2 dimensions. Got shape {input.shape}")
+    if tau.dtype != input.dtype:
+        if name == "ormqr":
+            raise RuntimeError(
+                f"[ormqr] torch.ormqr: Expected input and tau to have the same dtype, but input has dtype{input.dtype} and tau has dtype {tau.dtype}"
+            )
+        raise RuntimeError(f"[{name}] torch.{name}: tau dtype {tau.dtype} does not match input dtype {input.dtype}")
     if tau.dim() != input.dim() - 1:
         raise RuntimeError(
-            f"[{name}] Expected tau to have one dimension less than input, but got {tau.shape} and {input.shape}"
+            f"[{name}] torch.{name}: Expected tau to have one dimension less than input, but got tau.ndim equal to {tau.dim()} and input.ndim is equal to {input.dim()}"
         )
     if tau.shape[:-1] != input.shape[:-2]:
         raise RuntimeError(f"[{name}] Expected the batch dims of tau and input to agree: {tau.shape} and {input.shape}")
@@ -506,12 +537,13 @@ def linalg_householder_product(input, tau):
     check_reflections("linalg.householder_product", input, tau)
     if input.shape[-2] < input.shape[-1]:
         raise RuntimeError(
-            f"[linalg.householder_product] input.shape[-2] must be greater than or equal to input.shape[-1]: {input.shape}"
+            f"[linalg.householder_product] torch.linalg.householder_product: input.shape[-2] must be greater than or equal to input.shape[-1]: {input.shape}"
         )
     if input.shape[-1] < tau.shape[-1]:
         raise RuntimeError(
-            f"[linalg.householder_product] input.shape[-1] must be greater than or equal to tau.shape[-1]: {input.shape} and {tau.shape}"
+            f"[linalg.householder_product] torch.linalg.householder_product: input.shape[-1] must be greater than or equal to tau.shape[-1]: {input.shape} and {tau.shape}"
         )
+    check_matrices("linalg.householder_product", input)
     return column_major(input.shape, input.dtype)
 
 
@@ -588,21 +620,31 @@ def orgqr(self, input2):
 def ormqr(self, input2, input3, left, transpose):
     """Q @ input3 (or input3 @ Q, or with Q's adjoint), with the square Q of the reflections self and input2."""
     check_reflections("ormqr", self, input2)
-    check_matrices("ormqr", input3)
+    if input3.dim() < 2:
+        raise RuntimeError(f"[ormqr] torch.ormqr: other must have at least 2 dimensions. Got shape {input3.shape}")
+    if self.dtype != input3.dtype:
+        raise RuntimeError(
+            f"[ormqr] torch.ormqr: Expected input and other to have the same dtype, but input has dtype{self.dtype} and other has dtype {input3.dtype}"
+        )
     check_same_kind("ormqr", self, input3)
     side = input3.shape[-2] if left else input3.shape[-1]
     if side < input2.shape[-1]:
         raise RuntimeError(
-            f"[ormqr] other of shape {input3.shape} is smaller than the number of reflections, {input2.shape[-1]}"
+            f"[ormqr] torch.ormqr: other.shape[{'-2' if left else '-1'}] must be greater than or equal to tau.shape[-1]: {input3.shape} and {input2.shape}"
         )
     if side != self.shape[-2]:
         raise RuntimeError(
-            f"[ormqr] other of shape {input3.shape} cannot be multiplied by Q of order {self.shape[-2]} from the {'left' if left else 'right'}"
+            f"[ormqr] torch.ormqr: other.shape[{'-2' if left else '-1'}] must be equal to input.shape[-2]: {input3.shape} and {self.shape}"
         )
     if self.shape[-1] < input2.shape[-1]:
-        raise RuntimeError(f"[ormqr] more factors than reflections: {input2.shape} and {self.shape}")
+        raise RuntimeError(
+            f"[ormqr] torch.ormqr: tau.shape[-1] must be equal to min(other.shape[-2], input.shape[-1]): {input2.shape} and {self.shape}"
+        )
     if input3.shape[:-2] != self.shape[:-2]:
-        raise RuntimeError(f"[ormqr] the batch dims of other and input must agree: {input3.shape} and {self.shape}")
+        raise RuntimeError(
+            f"[ormqr] torch.ormqr: Expected other to have the same number of dimensions as input, but got other.ndim equal to {input3.dim()} and input.ndim is equal to {self.dim()}: {input3.shape} and {self.shape}"
+        )
+    check_matrices("ormqr", self)
     return column_major(input3.shape, self.dtype)
 
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 import math
 
 from tocha.ir import dtypes as dt
-from tocha.operators.products import PRODUCT, check_factors
+from tocha.operators.product_checks import check_multiplies
+from tocha.operators.products import PRODUCT
 from tocha.operators.record import composite, gradient, native, op, rule
-from tocha.operators.rules import Out, broadcast_shapes, warn_once, wrap_dim
+from tocha.operators.rules import Out, broadcast_shapes, refuse_dtype, warn_once, wrap_dim
 
 
 @native(
@@ -20,13 +21,15 @@ def linalg_cross(self, other, dim):
     """The cross products of the 3-vectors along dim; other dims broadcast."""
     if self.dim() != other.dim():
         raise RuntimeError(
-            f"[linalg.cross] expected tensors with the same number of dims, but got {self.shape} and {other.shape}"
+            f"[linalg.cross] linalg.cross: inputs must have the same number of dimensions. Got {self.shape} and {other.shape}"
         )
-    check_factors("linalg.cross", self, other)
+    if self.dtype != other.dtype:
+        raise RuntimeError(f"[linalg.cross] expected scalar type {self.dtype} but found {other.dtype}")
+    check_multiplies("linalg.cross", self, other)
     d = wrap_dim(dim, self.dim())
     if self.dim() == 0 or self.shape[d] != 3 or other.shape[d] != 3:
         raise RuntimeError(
-            f"[linalg.cross] dim {dim} must have length 3 in both operands, but got {self.shape} and {other.shape}"
+            f"[linalg.cross] linalg.cross: inputs dimension {dim} must have length 3. Got {self.shape} and {other.shape}"
         )
     return Out(broadcast_shapes(self.shape, other.shape, "linalg.cross"), self.dtype)
 
@@ -57,7 +60,7 @@ def cross(self, other, dim):
             if self.shape[i] == 3:
                 d = i
         if d < 0:
-            raise RuntimeError(f"[cross] no dim of length 3 in the input of shape {self.shape}")
+            raise RuntimeError(f"[cross] no dimension of size 3 in input of shape {self.shape}")
     else:
         d = dim
     return op.linalg_cross(self, other, dim=d)
@@ -66,11 +69,9 @@ def cross(self, other, dim):
 @rule
 def check_points(name: "str", self: "Tensor", p: "float") -> "none":
     if self.dtype in (dt.float16, dt.bfloat16, dt.float8_e4m3fn, dt.float8_e5m2):
-        raise NotImplementedError(f"[{name}] not implemented for {self.dtype}")
-    if not self.is_floating_point():
-        raise RuntimeError(f"[{name}] only floating-point dtypes are supported, but got {self.dtype}")
+        refuse_dtype(name, self.dtype)
     if not p >= 0:
-        raise RuntimeError(f"[{name}] only non-negative p are supported, but got {p}")
+        raise RuntimeError(f"[{name}] {name} only supports non-negative p values, but got {p}")
 
 
 @native(
@@ -88,12 +89,22 @@ def cdist(x1, x2, p, compute_mode):
         "donot_use_mm_for_euclid_dist",
     ):
         raise ValueError(f"[cdist] {compute_mode} is not a valid value for compute_mode")
-    if x1.dim() < 2 or x2.dim() < 2:
-        raise RuntimeError(f"[cdist] expected tensors with at least two dims, but got {x1.shape} and {x2.shape}")
+    if x1.dim() < 2:
+        raise RuntimeError(f"[cdist] cdist only supports at least 2D tensors, X1 got: {x1.dim()}D")
+    if x2.dim() < 2:
+        raise RuntimeError(f"[cdist] cdist only supports at least 2D tensors, X2 got: {x2.dim()}D")
     if x1.shape[-1] != x2.shape[-1]:
-        raise RuntimeError(f"[cdist] points must have the same number of columns, but got {x1.shape} and {x2.shape}")
+        raise RuntimeError(
+            f"[cdist] X1 and X2 must have the same number of columns. X1: {x1.shape[-1]} X2: {x2.shape[-1]}"
+        )
+    if not x1.is_floating_point():
+        raise RuntimeError(f"[cdist] cdist only supports floating-point dtypes, X1 got: {x1.dtype}")
+    if not x2.is_floating_point():
+        raise RuntimeError(f"[cdist] cdist only supports floating-point dtypes, X2 got: {x2.dtype}")
     check_points("cdist", x1, p)
-    check_factors("cdist", x1, x2)
+    if x1.dtype != x2.dtype:
+        raise RuntimeError(f"[cdist] expected scalar type {x1.dtype} but found {x2.dtype}")
+    check_multiplies("cdist", x1, x2)
     sizes = broadcast_shapes(x1.shape[:-2], x2.shape[:-2], "cdist")
     return Out([*sizes, x1.shape[-2], x2.shape[-2]], x1.dtype)
 
@@ -159,7 +170,9 @@ def cdist_backward_gradient(grad, grad_output, x1, x2, p):
 def pdist(self, p):
     """The p-norm distances between every two rows: the upper triangle of cdist(self, self)."""
     if self.dim() != 2:
-        raise RuntimeError(f"[pdist] expected a matrix of points, but got {self.shape}")
+        raise RuntimeError(f"[pdist] pdist only supports 2D tensors, got: {self.dim()}D")
+    if not self.is_floating_point():
+        raise RuntimeError(f"[pdist] pdist only supports floating-point dtypes, got: {self.dtype}")
     check_points("pdist", self, p)
     n = self.shape[0]
     return Out([n * (n - 1) // 2], self.dtype)

@@ -15,7 +15,7 @@ _ALPHA = 1.7580993408473766  # -scale * alpha of SELU: what a dropped unit of a 
 @rule
 def check_dropout(p: "float") -> "none":
     if not (p >= 0 and p <= 1):
-        raise RuntimeError(f"[dropout] probability has to be between 0 and 1, but got {p}")
+        raise RuntimeError(f"[dropout] dropout probability has to be between 0 and 1, but got {p}")
 
 
 @rule

@@ -9,7 +9,7 @@ from __future__ import annotations
 from tocha.ir import dtypes as dt
 from tocha.operators import interpreter
 from tocha.operators.record import FLOATS, composite, facts, gradient, native, op, rule
-from tocha.operators.rules import Out, sparse_rows
+from tocha.operators.rules import Out, refuse_dtype, sparse_rows
 
 SUM, MEAN, MAX = 0, 1, 2
 
@@ -42,7 +42,7 @@ def _add_rows(source, origin, to, factors, rows):
     that are None are 1.
     """
     if not source.is_floating_point():
-        raise NotImplementedError(f"[embedding_bag] is not defined for {source.dtype}")
+        refuse_dtype("embedding_bag", source.dtype)
     return Out([rows, source.size(1)], source.dtype)
 
 
@@ -115,7 +115,7 @@ def _sum_bags(weight, indices, bags, factors, count, by_frequency, sparse, paddi
     sparse, without the padding.
     """
     if not weight.is_floating_point():
-        raise NotImplementedError(f"[embedding_bag] is not defined for {weight.dtype}")
+        refuse_dtype("embedding_bag", weight.dtype)
     return Out([count, weight.size(1)], weight.dtype)
 
 
@@ -164,7 +164,7 @@ def check_bags(weight: "Tensor", indices: "Tensor", offsets: "Tensor", include_l
     for t in [indices, offsets]:
         if t.dtype != dt.int64 and t.dtype != dt.int32:
             raise RuntimeError(
-                f"[embedding_bag] expected indices and offsets to be int64 or int32, but got {indices.dtype} and {offsets.dtype}"
+                f"[embedding_bag] Expected tensor for argument #1 'indices' to have one of the following scalar types: Long, Int; but got torch.{indices.dtype}Tensor instead (while checking arguments for embedding_bag): offsets are {offsets.dtype}"
             )
     if weight.dim() != 2 or indices.dim() != 1 or offsets.dim() != 1:
         raise RuntimeError(

@@ -307,7 +307,7 @@ def arange_length(start: "Scalar", end: "Scalar", step: "Scalar", dtype: "dtype"
     if dtype == dt.int64:
         first, last, pace = start.to_int(), end.to_int(), step.to_int()
         if pace == 0:
-            raise RuntimeError(f"[arange] step {step} rounds to zero")
+            raise RuntimeError(f"[arange] step must be nonzero: {step} rounds to zero")
         return (last - first + pace - 1) // pace if pace > 0 else (first - last - pace - 1) // -pace
     return math.ceil((b - a) / s)
 
@@ -378,7 +378,7 @@ def spaced_dtype(start: "Scalar", end: "Scalar", dtype: "dtype?", name: "str") -
             return complex_dtype(default_dtype())
         if not dtype.is_complex:
             raise RuntimeError(
-                f"[{name}] inferred dtype {complex_dtype(default_dtype())} can't be safely cast to passed dtype {dtype}"
+                f"[{name}] torch.{name}(): inferred dtype {complex_dtype(default_dtype())} can't be safely cast to passed dtype {dtype}"
             )
     return dtype_or_default(dtype)
 

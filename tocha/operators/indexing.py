@@ -158,9 +158,9 @@ def unsafe_masked_index_put_values_gradient(grad, mask, indices):
 @rule
 def check_index_vector(op: "str", index: "Tensor") -> "none":
     if index.ndim > 1:
-        raise IndexError(f"[{op}] Index is supposed to be a vector, got {index.shape}")
+        raise IndexError(f"[{op}] {op}(): Index is supposed to be a vector. Got {index.shape}")
     if index.dtype != dt.int32 and index.dtype != dt.int64:
-        raise RuntimeError(f"[{op}] Expected dtype int32 or int64 for index, got {index.dtype}")
+        raise RuntimeError(f"[{op}] {op}(): Expected dtype int32 or int64 for index, got {index.dtype}")
 
 
 @native(
@@ -175,7 +175,9 @@ def index_select(self, dim, index):
     check_index_vector("index_select", index)
     if self.ndim == 0:
         if index.numel() != 1:
-            raise RuntimeError(f"[index_select] Index to scalar can have only 1 value, got {index.numel()} value(s)")
+            raise RuntimeError(
+                f"[index_select] index_select(): Index to scalar can have only 1 value, got {index.numel()} value(s)"
+            )
         return Out(self.shape, self.dtype)
     sizes = list(self.shape)
     sizes[d] = index.numel()
@@ -322,9 +324,9 @@ def index_reduce_source_gradient(grad, self, dim, index, source, reduce, include
 def take(self, index):
     """The elements of self, as if it were 1-d, at the positions in index."""
     if index.dtype != dt.int64:
-        raise RuntimeError(f"[take] Expected a long tensor for index, but got {index.dtype}")
+        raise RuntimeError(f"[take] take(): Expected a long tensor for index, but got {index.dtype}")
     if self.numel() == 0 and index.numel() != 0:
-        raise IndexError("[take] tried to take from an empty tensor")
+        raise IndexError("[take] take(): tried to take from an empty tensor")
     return Out(index.shape, self.dtype)
 
 
@@ -411,12 +413,14 @@ def take_along_gradient(grad, self, indices, dim):
 def take_along_dim(self, indices, dim):
     """Picks along dim by an index of the same rank, as argsort gives; without dim both are taken as 1-d."""
     if indices.dtype != dt.int64:
-        raise RuntimeError(f"[take_along_dim] dtype of indices should be Long but got {indices.dtype}")
+        raise RuntimeError(
+            f"[take_along_dim] torch.take_along_dim(): dtype of indices should be Long but got {indices.dtype}"
+        )
     if dim is None:
         return self.reshape([-1]).gather(0, indices.reshape([-1]))
     if self.ndim != indices.ndim:
         raise RuntimeError(
-            f"[take_along_dim] input and indices should have the same number of dimensions, but got {self.ndim} dimensions for input, and {indices.ndim} dimensions for indices"
+            f"[take_along_dim] torch.take_along_dim(): input and indices should have the same number of dimensions, but got {self.ndim} dimensions for input, and {indices.ndim} dimensions for indices"
         )
     d = wrap_dim(dim, self.ndim)
     if self.ndim == 0:
@@ -434,7 +438,9 @@ def embedding(weight, indices, padding_idx, scale_grad_by_freq, sparse):
     if weight.ndim != 2:
         raise RuntimeError(f"[embedding] 'weight' must be 2-D, got {weight.shape}")
     if indices.dtype != dt.int64 and indices.dtype != dt.int32:
-        raise RuntimeError(f"[embedding] Expected 'indices' to be Long or Int, but got {indices.dtype}")
+        raise RuntimeError(
+            f"[embedding] Expected tensor for argument #1 'indices' to have one of the following scalar types: Long, Int; but got torch.{indices.dtype}Tensor instead (while checking arguments for embedding)"
+        )
     return Out([*indices.shape, weight.shape[1]], weight.dtype)
 
 

@@ -33,7 +33,7 @@ def is_skipped(t: "Tensor") -> "bool":
 def cat(tensors, dim):
     """Tensors one after the other along an existing dim."""
     if len(tensors) == 0:
-        raise ValueError("[cat] expected a non-empty list of Tensors")
+        raise ValueError("[cat] torch.cat(): expected a non-empty list of Tensors")
     model = -1
     for i in range(len(tensors)):
         if tensors[i].ndim == 0:
@@ -80,12 +80,12 @@ def cat_gradient(grad, tensors, dim):
 def stack(tensors, dim):
     """Tensors of one shape along a new dim."""
     if len(tensors) == 0:
-        raise RuntimeError("[stack] expects a non-empty TensorList")
+        raise RuntimeError("[stack] stack expects a non-empty TensorList")
     at = wrap_dim(dim, tensors[0].ndim + 1)
     for i in range(len(tensors)):
         if tensors[i].shape != tensors[0].shape:
             raise RuntimeError(
-                f"[stack] expects each tensor to be equal size, but got {tensors[0].shape} at entry 0 and {tensors[i].shape} at entry {i}"
+                f"[stack] stack expects each tensor to be equal size, but got {tensors[0].shape} at entry 0 and {tensors[i].shape} at entry {i}"
             )
     return op.cat([t.unsqueeze(at) for t in tensors], at)
 
@@ -103,19 +103,29 @@ def stack_gradient(grad, dim):
 def _chunk_cat(tensors, dim, num_chunks):
     """Cuts every tensor into num_chunks padded chunks along dim and joins the flattened chunks row by row."""
     if len(tensors) == 0:
-        raise RuntimeError("[_chunk_cat] expects a non-empty input tensor list")
+        raise RuntimeError("[_chunk_cat] _chunk_cat expects a non-empty input tensor list")
     if num_chunks < 1:
-        raise RuntimeError(f"[_chunk_cat] expects num_chunks >= 1, got {num_chunks}")
+        raise RuntimeError(f"[_chunk_cat] _chunk_cat expects positive num_chunks, got {num_chunks}")
+    if dim < 0 and any(t.ndim != tensors[0].ndim for t in tensors):
+        raise RuntimeError(
+            f"[_chunk_cat] _chunk_cat expects non-negative dim when input tensors have different ndims, got {dim}"
+        )
     at = wrap_dim(dim, tensors[0].ndim)
     parts: "Tensor[]" = []
     for t in tensors:
         if t.numel() == 0:
-            raise RuntimeError("[_chunk_cat] expects non-empty tensors")
+            raise RuntimeError("[_chunk_cat] _chunk_cat expects non-empty tensor")
         if t.dtype != tensors[0].dtype:
-            raise RuntimeError(f"[_chunk_cat] expects tensors of one dtype, got {t.dtype} and {tensors[0].dtype}")
-        if t.ndim <= at or t.shape[:at] != tensors[0].shape[:at]:
             raise RuntimeError(
-                f"[_chunk_cat] expects the same sizes before dim {at}, got {t.shape} and {tensors[0].shape}"
+                f"[_chunk_cat] _chunk_cat expects all input tensors with the same dtype, got {t.dtype} and {tensors[0].dtype}"
+            )
+        if t.ndim <= at:
+            raise RuntimeError(
+                f"[_chunk_cat] _chunk_cat expects dim < ndim for all input tensors, got {dim} for {t.shape}"
+            )
+        if t.shape[:at] != tensors[0].shape[:at]:
+            raise RuntimeError(
+                f"[_chunk_cat] _chunk_cat expects same sizes of 0,...,dim-1 dimensions for all tensors, got {t.shape} and {tensors[0].shape} for dim {at}"
             )
         n = t.shape[at]
         size = (n + num_chunks - 1) // num_chunks
@@ -175,7 +185,7 @@ def atleast_3d_tensors(tensors):
 def hstack(tensors):
     """Tensors side by side: along the second dim, vectors along the first."""
     if len(tensors) == 0:
-        raise RuntimeError("[hstack] expects a non-empty TensorList")
+        raise RuntimeError("[hstack] hstack expects a non-empty TensorList")
     parts = [op.atleast_1d(t) for t in tensors]
     return op.cat(parts, 0 if parts[0].ndim == 1 else 1)
 
@@ -184,7 +194,7 @@ def hstack(tensors):
 def vstack(tensors):
     """Tensors one below the other, vectors as rows."""
     if len(tensors) == 0:
-        raise RuntimeError("[vstack] expects a non-empty TensorList")
+        raise RuntimeError("[vstack] vstack expects a non-empty TensorList")
     return op.cat([op.atleast_2d(t) for t in tensors], 0)
 
 
@@ -192,7 +202,7 @@ def vstack(tensors):
 def dstack(tensors):
     """Tensors along the third dim."""
     if len(tensors) == 0:
-        raise RuntimeError("[dstack] expects a non-empty TensorList")
+        raise RuntimeError("[dstack] dstack expects a non-empty TensorList")
     return op.cat([op.atleast_3d(t) for t in tensors], 2)
 
 
@@ -200,7 +210,7 @@ def dstack(tensors):
 def column_stack(tensors):
     """Tensors side by side, vectors and numbers as columns."""
     if len(tensors) == 0:
-        raise RuntimeError("[column_stack] expects a non-empty TensorList")
+        raise RuntimeError("[column_stack] column_stack expects a non-empty TensorList")
     return op.hstack([t.reshape([t.numel(), 1]) if t.ndim <= 1 else t for t in tensors])
 
 
@@ -216,7 +226,7 @@ def block_diag(tensors):
     for i, t in enumerate(tensors):
         if t.ndim > 2:
             raise RuntimeError(
-                f"[block_diag] Input tensors must have 2 or fewer dimensions. Input {i} has {t.ndim} dimensions"
+                f"[block_diag] torch.block_diag: Input tensors must have 2 or fewer dimensions. Input {i} has {t.ndim} dimensions"
             )
         block = op.atleast_2d(t)
         rows += block.shape[0]
@@ -267,19 +277,21 @@ def broadcast_tensors(tensors):
 def meshgrid(tensors, indexing):
     """Coordinates on the grid that 1-d tensors span; "xy" exchanges the first two dims."""
     if len(tensors) == 0:
-        raise RuntimeError("[meshgrid] expects a non-empty TensorList")
+        raise RuntimeError("[meshgrid] meshgrid expects a non-empty TensorList")
     if indexing != "ij" and indexing != "xy":
-        raise RuntimeError(f'[meshgrid] indexing must be one of "xy" or "ij", but received: {indexing}')
+        raise RuntimeError(f'[meshgrid] torch.meshgrid: indexing must be one of "xy" or "ij", but received: {indexing}')
     for t in tensors:
         if t.ndim > 1:
-            raise RuntimeError(f"[meshgrid] Expected 0D or 1D tensor in the tensor list but got: {t.shape}")
+            raise RuntimeError(
+                f"[meshgrid] torch.meshgrid: Expected 0D or 1D tensor in the tensor list but got: {t.shape}"
+            )
         if t.dtype != tensors[0].dtype:
             raise RuntimeError(
-                f"[meshgrid] expects all tensors to have the same dtype, got {tensors[0].dtype} and {t.dtype}"
+                f"[meshgrid] meshgrid expects all tensors to have the same dtype, got {tensors[0].dtype} and {t.dtype}"
             )
         if t.device != tensors[0].device:
             raise RuntimeError(
-                f"[meshgrid] expects all tensors to have the same device, got {tensors[0].device} and {t.device}"
+                f"[meshgrid] meshgrid expects all tensors to have the same device, got {tensors[0].device} and {t.device}"
             )
     swap = indexing == "xy" and len(tensors) >= 2
     shape = [t.numel() for t in tensors]
@@ -302,7 +314,7 @@ def meshgrid(tensors, indexing):
 def cartesian_prod(tensors):
     """Every choice of one element from each vector, as rows; of a single vector, that vector."""
     if len(tensors) == 0:
-        raise RuntimeError("[cartesian_prod] expects a non-empty TensorList")
+        raise RuntimeError("[cartesian_prod] meshgrid expects a non-empty TensorList")
     for t in tensors:
         if t.ndim != 1:
             raise RuntimeError(f"[cartesian_prod] Expect a 1D vector, but got shape {t.shape}")

@@ -14,7 +14,7 @@ from tocha.operators import interpreter
 from tocha.operators.activations import soft_maximum
 from tocha.operators.exponential import product_with
 from tocha.operators.record import FLOATS, composite, facts, gradient, native, op, pointwise, rule
-from tocha.operators.rules import Out, recording
+from tocha.operators.rules import Out, is_integral, recording, refuse_dtype
 
 formula = partial(pointwise, dtypes=FLOATS, variants="", expensive=True)
 loss = partial(composite, variants="function", autocast="float32")
@@ -86,7 +86,7 @@ def smooth_error_target_gradient(grad, self, target, beta):
 def smooth_l1_loss(self, target, reduction, beta):
     """Squared error below beta, absolute error beyond, joined smoothly."""
     if not beta >= 0:
-        raise RuntimeError(f"[smooth_l1_loss] does not support negative values for beta, got {beta}")
+        raise RuntimeError(f"[smooth_l1_loss] smooth_l1_loss does not support negative values for beta. Got {beta}")
     if beta == 0:
         return op.nn_l1_loss(self, target, reduction)
     return reduced(op._smooth_error(self, target, beta), reduction)
@@ -115,7 +115,7 @@ def huber_error_target_gradient(grad, self, target, delta):
 def huber_loss(self, target, reduction, delta):
     """Half the squared error up to delta, delta times the absolute error beyond."""
     if not delta > 0:
-        raise RuntimeError(f"[huber_loss] does not support non-positive values for delta, got {delta}")
+        raise RuntimeError(f"[huber_loss] huber_loss does not support non-positive values for delta. Got {delta}")
     return reduced(op._huber_error(self, target, delta), reduction)
 
 
@@ -139,7 +139,7 @@ def kl_div(self, target, reduction, log_target):
     """The Kullback-Leibler divergence of exp(self) from target (or from exp(target))."""
     for t in [self, target]:
         if not t.is_floating_point():
-            raise RuntimeError(f"[kl_div] supports floating point inputs only, got {self.dtype} and {target.dtype}")
+            raise RuntimeError(f"[kl_div] kl_div: Integral inputs not supported. Got {self.dtype} and {target.dtype}")
     return reduced(op._kl_log(self, target) if log_target else op._kl(self, target), reduction)
 
 
@@ -171,12 +171,12 @@ def bce_target_gradient(grad, self):
 def binary_cross_entropy(self, target, weight, reduction):
     """The cross entropy of probabilities self and target, of two classes."""
     if not self.is_floating_point():
-        raise NotImplementedError(f"[binary_cross_entropy] is not defined for {self.dtype}")
+        refuse_dtype("binary_cross_entropy", self.dtype)
     if target.dtype != self.dtype:
-        raise RuntimeError(f"[binary_cross_entropy] expected a target of dtype {self.dtype}, but got {target.dtype}")
+        raise RuntimeError(f"[binary_cross_entropy] Found dtype {target.dtype} but expected {self.dtype}")
     if self.shape != target.shape:
         raise ValueError(
-            f"[binary_cross_entropy] Using a target size ({target.shape}) that is different to the input size ({self.shape}) is deprecated. Please ensure they have the same size."
+            f"[binary_cross_entropy] Using a target size (torch.Size({target.shape})) that is different to the input size (torch.Size({self.shape})) is deprecated. Please ensure they have the same size."
         )
     op._check_probabilities(self)
     each = op._bce(self, target)
@@ -224,7 +224,7 @@ def logistic_losses(self: "Tensor", target: "Tensor", pos_weight: "Tensor?") -> 
 def binary_cross_entropy_with_logits(self, target, weight, pos_weight, reduction):
     """binary_cross_entropy of sigmoid(self), computed from self."""
     if not self.is_floating_point():
-        raise NotImplementedError(f"[binary_cross_entropy_with_logits] is not defined for {self.dtype}")
+        refuse_dtype("binary_cross_entropy_with_logits", self.dtype)
     if not target.is_floating_point():
         raise RuntimeError(
             f"[binary_cross_entropy_with_logits] expected a floating point target, but got {target.dtype}"
@@ -249,22 +249,29 @@ def poisson_nll_loss(input, target, log_input, full, eps, reduction):
 def check_classes(self: "Tensor", target: "Tensor", weight: "Tensor?") -> "none":
     if self.dim() == 0:
         raise ValueError(f"[nll_loss] Expected 1 or more dimensions (got 0) with target of size {target.shape}")
+    if self.dim() == 1 and target.dim() == 1 and target.numel() != 1:
+        raise ValueError(f"[nll_loss] For 1D input, 1D target must have size 1, but got target size: {target.numel()}")
     if self.dim() > 1 and (target.dim() == 0 or self.size(0) != target.size(0)):
+        given = 0 if target.dim() == 0 else target.size(0)
         raise ValueError(
-            f"[nll_loss] Expected input batch_size to match target batch_size, got input of size {self.shape} and target of size {target.shape}"
+            f"[nll_loss] Expected input batch_size ({self.size(0)}) to match target batch_size ({given}). Got input of size {self.shape} and target of size {target.shape}"
         )
     if target.dtype != dt.int64 and target.dtype != dt.uint8:
-        raise RuntimeError(f"[nll_loss] expected target dtype to be int64 or uint8, but got {target.dtype}")
+        raise RuntimeError(f"[nll_loss] expected target dtype to be Long or Byte, but got {target.dtype}")
     if not self.is_floating_point():
-        raise NotImplementedError(f"[nll_loss] is not defined for {self.dtype}")
+        refuse_dtype("nll_loss", self.dtype)
     if self.dim() == 1:
         if target.dim() > 1 or target.numel() != 1:
             raise RuntimeError(
-                f"[nll_loss] expected one class for an input of size {self.shape}, got a target of size {target.shape}"
+                f"[nll_loss] 0D or 1D target tensor expected, multi-target not supported: an input of size {self.shape} has one class, got a target of size {target.shape}"
             )
     elif target.shape != [self.shape[0], *self.shape[2:]]:
+        if self.dim() == 2:
+            raise RuntimeError(
+                f"[nll_loss] 0D or 1D target tensor expected, multi-target not supported: got {target.shape} for an input of size {self.shape}"
+            )
         raise RuntimeError(
-            f"[nll_loss] size mismatch: an input of size {self.shape} needs a target of size {[self.shape[0], *self.shape[2:]]}, got {target.shape}"
+            f"[nll_loss] Expected target size {[self.shape[0], *self.shape[2:]]}, got {target.shape}: the input has size {self.shape}"
         )
     classes = self.size(0 if self.dim() == 1 else 1)
     if weight is not None:
@@ -273,7 +280,7 @@ def check_classes(self: "Tensor", target: "Tensor", weight: "Tensor?") -> "none"
                 f"[nll_loss] weight tensor should be defined either for all {classes} classes or no classes but got weight tensor of shape: {weight.shape}"
             )
         if weight.dtype != self.dtype:
-            raise RuntimeError(f"[nll_loss] expected a weight of dtype {self.dtype}, but got {weight.dtype}")
+            raise RuntimeError(f"[nll_loss] expected scalar type {self.dtype} but found {weight.dtype}")
 
 
 @native(
@@ -450,7 +457,7 @@ def cross_entropy_loss(self, target, weight, reduction, ignore_index, label_smoo
             )
         if weight is not None and (weight.dim() != 1 or weight.numel() != self.size(dim)):
             raise RuntimeError(
-                f"[cross_entropy] weight tensor should be defined either for all {self.size(dim)} classes or no classes but got weight tensor of shape: {weight.shape}"
+                f"[cross_entropy] cross_entropy: weight tensor should be defined either for all {self.size(dim)} classes or no classes but got weight tensor of shape: {weight.shape}"
             )
         return cross_entropy_of_probabilities(self, target, weight, reduction, label_smoothing, dim)
     if label_smoothing > 0:
@@ -505,7 +512,7 @@ def soft_margin_loss(self, target, reduction):
     """The logistic loss of two classes, 1 and -1."""
     if not self.is_floating_point():
         raise RuntimeError(f"[soft_margin_loss] expected a floating point input, but got {self.dtype}")
-    return reduced(op.log1p(op.exp(-target.to(self.dtype) * self)), reduction)
+    return reduced(op.log1p(op.exp(-self * target.to(self.dtype))), reduction)
 
 
 @composite(
@@ -515,7 +522,7 @@ def soft_margin_loss(self, target, reduction):
 def _multilabel_soft_margin_loss(self, target, weight, reduction):
     """binary cross entropy with logits, averaged over the classes in the last dim."""
     if self.dim() == 0:
-        raise IndexError("[multilabel_soft_margin_loss] expected at least one dimension, of classes")
+        raise IndexError("[multilabel_soft_margin_loss] Dimension specified as -1 but tensor has no dimensions")
     each = -(target * op.nn_logsigmoid(self) + (1 - target) * op.nn_logsigmoid(-self))
     if weight is not None:
         each = each * weight
@@ -525,16 +532,16 @@ def _multilabel_soft_margin_loss(self, target, weight, reduction):
 @native("_multilabel_margin(Tensor self, Tensor target) -> Tensor", variants="", node="MultilabelMarginLossBackward0")
 def _multilabel_margin(self, target):
     """multilabel_margin_loss of each sample."""
-    if self.shape != target.shape:
-        raise RuntimeError(
-            f"[multilabel_margin_loss] inconsistent target size: {target.shape} for input of size: {self.shape}"
-        )
     if self.dim() > 2 or (self.dim() > 0 and self.size(-1) == 0):
         raise RuntimeError(
             f"[multilabel_margin_loss] Expected non-empty vector or matrix with optional 0-dim batch size, but got: {self.shape}"
         )
+    if self.shape != target.shape:
+        raise RuntimeError(
+            f"[multilabel_margin_loss] inconsistent target size: {target.shape} for input of size: {self.shape}"
+        )
     if target.dtype != dt.int64:
-        raise RuntimeError(f"[multilabel_margin_loss] expected a target of dtype int64, but got {target.dtype}")
+        raise RuntimeError(f"[multilabel_margin_loss] expected scalar type Long but found {target.dtype}")
     return Out(self.shape[:1] if self.dim() == 2 else [], self.dtype)
 
 
@@ -568,6 +575,8 @@ def multi_margin_loss(self, target, p, margin, weight, reduction):
     """max(0, margin - self[target] + self[i]) to the power p, averaged over the other classes i."""
     if p.to_double() != 1 and p.to_double() != 2:
         raise ValueError(f"[multi_margin_loss] only p == 1 and p == 2 supported, got {p}")
+    if weight is not None and weight.dim() != 1:
+        raise ValueError(f"[multi_margin_loss] weight must be one-dimensional, got {weight.shape}")
     if self.dim() > 2 or (self.dim() > 0 and self.size(-1) == 0):
         raise RuntimeError(
             f"[multi_margin_loss] Expected non-empty vector or matrix with optional 0-dim batch size, but got: {self.shape}"
@@ -576,14 +585,14 @@ def multi_margin_loss(self, target, p, margin, weight, reduction):
     classes = rows.size(1)
     if target.dim() > 1 or target.numel() != rows.size(0) or (self.dim() == 2 and target.dim() != 1):
         raise RuntimeError(
-            f"[multi_margin_loss] target tensor should be 1-D with size equal to the number of input samples (batch size). Expected target size [{rows.size(0)}], but got {target.shape}. Input has shape {self.shape}."
+            f"[multi_margin_loss] multi_margin_loss: target tensor should be 1-D with size equal to the number of input samples (batch size). Expected target size [{rows.size(0)}], but got {target.shape}. Input has shape {self.shape}."
         )
-    if target.dtype != dt.int64:
-        raise RuntimeError(f"[multi_margin_loss] expected a target of dtype int64, but got {target.dtype}")
-    if weight is not None and (weight.dim() != 1 or weight.numel() != classes):
+    if weight is not None and weight.numel() != classes:
         raise RuntimeError(f"[multi_margin_loss] inconsistent weight size, expected {classes} but got {weight.shape}")
+    if target.dtype != dt.int64:
+        raise RuntimeError(f"[multi_margin_loss] expected scalar type Long but found {target.dtype}")
     if self.dtype != dt.float32 and self.dtype != dt.float64:
-        raise NotImplementedError(f"[multi_margin_loss] is not defined for {self.dtype}")
+        refuse_dtype("multi_margin_loss", self.dtype)
     column = target.reshape([-1, 1])
     hinge = (margin - rows.gather(1, column) + rows).clamp_min(0)
     if p.to_double() == 2:
@@ -602,7 +611,7 @@ def triplet_margin_loss(anchor, positive, negative, margin, p, eps, swap, reduct
     """max(0, margin + distance(anchor, positive) - distance(anchor, negative))."""
     if anchor.dim() != positive.dim() or anchor.dim() != negative.dim():
         raise RuntimeError(
-            f"[triplet_margin_loss] The anchor, positive, and negative tensors are expected to have the same number of dimensions, but got: {anchor.shape}, {positive.shape} and {negative.shape}"
+            f"[triplet_margin_loss] The anchor, positive, and negative tensors are expected to have the same number of dimensions, but got: anchor {anchor.dim()}D, positive {positive.dim()}D, and negative {negative.dim()}D inputs"
         )
     near = op.pairwise_distance(anchor, positive, p, eps)
     far = op.pairwise_distance(anchor, negative, p, eps)
@@ -654,6 +663,8 @@ def _ctc_loss_backward(grad_output, log_probs, targets, input_lengths, target_le
 )
 def ctc_loss(log_probs, targets, input_lengths, target_lengths, blank, reduction, zero_infinity):
     """Connectionist temporal classification: all alignments of (T, N, C) log probabilities to the targets."""
+    if not is_integral(input_lengths.dtype):
+        raise RuntimeError(f"[ctc_loss] input_lengths must be integral, got {input_lengths.dtype}")
     batched = log_probs.dim() == 3
     if not batched and log_probs.dim() != 2:
         raise RuntimeError(f"[ctc_loss] log_probs must be (T, N, C) or (T, C), got {log_probs.shape}")

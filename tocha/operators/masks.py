@@ -5,7 +5,7 @@ from __future__ import annotations
 from tocha.ir import dtypes as dt
 from tocha.operators import interpreter
 from tocha.operators.record import composite, facts, gradient, native, op, rule
-from tocha.operators.rules import Out, broadcast_shapes, fill_value
+from tocha.operators.rules import Out, broadcast_shapes, c_name, fill_value
 
 _DYNAMIC = frozenset({"dynamic"})
 _ANY_DEVICE = frozenset({"any_device"})
@@ -19,10 +19,12 @@ _ANY_DEVICE = frozenset({"any_device"})
 def masked_fill(self, mask, value):
     """self, with a value where the mask holds."""
     if mask.dtype != dt.bool_:
-        raise RuntimeError(f"[masked_fill] only boolean masks are supported, but got mask with dtype {mask.dtype}")
+        raise RuntimeError(
+            f"[masked_fill] masked_fill_ only supports boolean masks, but got mask with dtype {c_name(mask.dtype)}"
+        )
     if value.ndim != 0:
         raise RuntimeError(
-            f"[masked_fill] only a 0-dimensional value tensor is supported, but got tensor with {value.ndim} dimension(s)."
+            f"[masked_fill] masked_fill_ only supports a 0-dimensional value tensor, but got tensor with {value.ndim} dimension(s)."
         )
     return op.where(mask, fill_value(value, self.dtype), self).contiguous()
 

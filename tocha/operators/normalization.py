@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tocha.ir import dtypes as dt
 from tocha.operators.record import composite, gradient, native, op, rule
-from tocha.operators.rules import Out, product
+from tocha.operators.rules import Out, product, refuse_dtype
 
 
 @rule
@@ -15,19 +15,22 @@ def check_normalized(
     n = len(normalized_shape)
     if n < 1:
         raise RuntimeError(
-            f"[{name}] Expected normalized_shape to be at least 1-dimensional, but got {normalized_shape}"
+            f"[{name}] Expected normalized_shape to be at least 1-dimensional, i.e., containing at least one element, but got normalized_shape = {normalized_shape}"
         )
     if weight is not None and weight.shape != normalized_shape:
         raise RuntimeError(
-            f"[{name}] Expected weight to be of same shape as normalized_shape, but got weight of shape {weight.shape} and normalized_shape {normalized_shape}"
+            f"[{name}] Expected weight to be of same shape as normalized_shape, but got weight of shape {weight.shape} and normalized_shape = {normalized_shape}"
         )
     if bias is not None and bias.shape != normalized_shape:
         raise RuntimeError(
-            f"[{name}] Expected bias to be of same shape as normalized_shape, but got bias of shape {bias.shape} and normalized_shape {normalized_shape}"
+            f"[{name}] Expected bias to be of same shape as normalized_shape, but got bias of shape {bias.shape} and normalized_shape = {normalized_shape}"
         )
     if self.ndim < n or self.shape[self.ndim - n :] != normalized_shape:
+        wanted = "*"
+        for s in normalized_shape:
+            wanted = f"{wanted}, {s}"
         raise RuntimeError(
-            f"[{name}] Given normalized_shape={normalized_shape}, expected input with these last sizes, but got input of size {self.shape}"
+            f"[{name}] Given normalized_shape={normalized_shape}, expected input with shape [{wanted}], but got input of size{self.shape}"
         )
 
 
@@ -35,17 +38,25 @@ def check_normalized(
 def statistics_dtype(self: "Tensor", weight: "Tensor?", bias: "Tensor?", name: "str") -> "dtype":
     """The dtype of means and scales. Half inputs may come with float32 parameters; they keep statistics in float32."""
     if not self.is_floating_point():
-        raise NotImplementedError(f"[{name}] not implemented for '{self.dtype}'")
+        if weight is not None and weight.dtype != self.dtype:
+            raise RuntimeError(
+                f"[{name}] mixed dtype (CPU): all inputs must share same datatype. Got {self.dtype} and {weight.dtype}"
+            )
+        refuse_dtype(name, self.dtype)
     other = self.dtype
     if weight is not None:
         other = weight.dtype
     elif bias is not None:
         other = bias.dtype
     if bias is not None and bias.dtype != other:
-        raise RuntimeError(f"[{name}] weight and bias should have one dtype, but got {other} and {bias.dtype}")
+        raise RuntimeError(
+            f"[{name}] mixed dtype (CPU): expect parameter to have scalar type of Float: expected scalar type {other} but found {bias.dtype}"
+        )
     half = self.dtype == dt.float16 or self.dtype == dt.bfloat16
     if other != self.dtype and not (half and other == dt.float32):
-        raise RuntimeError(f"[{name}] mixed dtype: input is {self.dtype}, parameters are {other}")
+        raise RuntimeError(
+            f"[{name}] mixed dtype (CPU): expect parameter to have scalar type of Float, but input is {self.dtype} and parameters are {other}"
+        )
     return other
 
 
@@ -196,7 +207,7 @@ def _fused_rms_norm(self, normalized_shape, weight, eps):
     """rms_norm with the reciprocal root mean square of every row."""
     check_normalized(self, normalized_shape, weight, None, "rms_norm")
     if not self.is_floating_point():
-        raise NotImplementedError(f"[rms_norm] not implemented for '{self.dtype}'")
+        refuse_dtype("rms_norm", self.dtype)
     rows = self.ndim - len(normalized_shape)
     kept = [*self.shape[:rows], *([1] * len(normalized_shape))]
     return Out(self.shape, self.dtype), Out(kept, dt.float64 if self.dtype == dt.float64 else dt.float32)
@@ -267,10 +278,10 @@ def nn_rms_norm(self, normalized_shape, weight, eps):
 
 
 @rule
-def check_channels(parameter: "Tensor?", channels: "int") -> "none":
+def check_channels(what: "str", parameter: "Tensor?", channels: "int", input: "int[]") -> "none":
     if parameter is not None and (parameter.ndim != 1 or parameter.numel() != channels):
         raise RuntimeError(
-            f"[group_norm] Expected weight and bias to be vectors of size {channels}, the number of channels in input, but got shape {parameter.shape}"
+            f"[group_norm] Expected {what} to be a vector of size equal to the number of channels in input, but got {what} of shape {parameter.shape} and input of shape {input}"
         )
 
 
@@ -281,14 +292,16 @@ def check_channels(parameter: "Tensor?", channels: "int") -> "none":
 )
 def native_group_norm(self, weight, bias, N, C, HxW, group, eps):
     """group_norm with the mean and the reciprocal standard deviation of every group."""
-    if group <= 0 or C % group != 0:
+    if group <= 0:
+        raise RuntimeError(f"[group_norm] Expected num groups to be greater than 0, got {group}")
+    if C % group != 0:
         raise RuntimeError(
             f"[group_norm] Expected number of channels in input to be divisible by num_groups, but got input of shape {self.shape} and num_groups={group}"
         )
     if self.numel() != N * C * HxW:
         raise RuntimeError(f"[group_norm] Expected {N} x {C} x {HxW} elements, but got input of shape {self.shape}")
-    check_channels(weight, C)
-    check_channels(bias, C)
+    check_channels("weight", weight, C, self.shape)
+    check_channels("bias", bias, C, self.shape)
     d = statistics_dtype(self, weight, bias, "group_norm")
     return Out(self.shape, self.dtype), Out([N, group], d), Out([N, group], d)
 
@@ -373,6 +386,6 @@ def nn_group_norm(self, num_groups, weight, bias, eps):
     """(x - mean) / sqrt(var + eps) within groups of channels, times weight plus bias per channel."""
     if self.ndim >= 2 and num_groups > 0 and self.numel() == num_groups:
         raise ValueError(
-            f"[group_norm] Expected more than 1 value per channel when training, got input size {self.shape}"
+            f"[group_norm] Expected more than 1 value per channel when training, got input size torch.Size({self.shape})"
         )
     return op.group_norm(self, num_groups, weight, bias, eps)

@@ -8,7 +8,7 @@ from tocha.ir import dtypes as dt
 from tocha.ir.scalar import abs, cast, imag, maximum, minimum, pow, real, sqrt
 from tocha.operators.record import COMPLEX, FLOATS, Fold, composite, gradient, op, reduction, rule
 from tocha.operators.reductions import shared_among_ties, unreduced
-from tocha.operators.rules import wrap_dim, wrap_dims
+from tocha.operators.rules import result_type, wrap_dim, wrap_dims
 
 _NORMED = (*FLOATS, *COMPLEX)
 _SCHEMA = "(Tensor self, int[]? dim, bool keepdim, *, dtype? dtype=None) -> Tensor"
@@ -90,17 +90,17 @@ def _norm_power(t):
 @rule
 def check_norm_dtype(self: "Tensor", dtype: "dtype?", name: "str") -> "none":
     if not self.is_floating_point() and not self.is_complex():
-        raise RuntimeError(f"[{name}] Expected a floating point or complex tensor as input. Got {self.dtype}")
+        raise RuntimeError(f"[{name}] {name}: Expected a floating point or complex tensor as input. Got {self.dtype}")
     if dtype is not None:
         if not dtype.is_floating_point and not dtype.is_complex:
-            raise RuntimeError(f"[{name}] dtype should be floating point or complex, but got {dtype}")
+            raise RuntimeError(f"[{name}] {name}: dtype should be floating point or complex, but got {dtype}")
         if dtype.is_complex != self.is_complex():
             raise RuntimeError(
-                f"[{name}] dtype should be complex for complex inputs and real for real ones, but got {dtype} for {self.dtype}"
+                f"[{name}] {name}: dtype should be complex for complex inputs and real for real ones, but got {dtype} for {self.dtype}"
             )
         if dtype.itemsize < self.element_size():
             raise RuntimeError(
-                f"[{name}] the dtype of the input ({self.dtype}) should be convertible without narrowing to the specified dtype ({dtype})"
+                f"[{name}] {name}: the dtype of the input ({self.dtype}) should be convertible without narrowing to the specified dtype ({dtype})"
             )
 
 
@@ -114,7 +114,7 @@ def check_norm_range(self: "Tensor", ord: "float", dim: "int[]?", name: "str") -
         dims = wrap_dims(dim, self.ndim)
     if any(self.size(d) == 0 for d in dims):
         raise RuntimeError(
-            f"[{name}] cannot compute the {ord} norm on an empty tensor because the operation does not have an identity: got shape {self.shape}"
+            f"[{name}] {name} cannot compute the {ord} norm on an empty tensor because the operation does not have an identity: got shape {self.shape}"
         )
 
 
@@ -126,7 +126,9 @@ def linalg_vector_norm(x, ord, dim, keepdim, dtype):
     """The ord-norm of all elements, or over dim: (sum |x|^ord)^(1/ord), with its limits at 0 and infinity."""
     check_norm_dtype(x, dtype, "linalg.vector_norm")
     if ord.is_complex():
-        raise RuntimeError("[linalg.vector_norm] Expected a non-complex scalar as the order of norm.")
+        raise RuntimeError(
+            "[linalg.vector_norm] linalg.vector_norm: Expected a non-complex scalar as the order of norm."
+        )
     p = float(ord)
     check_norm_range(x, p, dim, "linalg.vector_norm")
     if p == 2:
@@ -165,12 +167,14 @@ def vector_norm_gradient(grad, x, ord, dim, keepdim, result):
 @rule
 def matrix_dims(self: "Tensor", dim: "int[]", name: "str") -> "int[]":
     if self.ndim < 2:
-        raise RuntimeError(f"[{name}] The input tensor A must have at least 2 dimensions: got shape {self.shape}")
+        raise RuntimeError(
+            f"[{name}] {name}: The input tensor A must have at least 2 dimensions. Got shape {self.shape}"
+        )
     if len(dim) != 2:
-        raise RuntimeError(f"[{name}] dim must be a 2-tuple. Got {dim}")
+        raise RuntimeError(f"[{name}] {name}: dim must be a 2-tuple. Got {dim}")
     first, second = wrap_dim(dim[0], self.ndim), wrap_dim(dim[1], self.ndim)
     if first == second:
-        raise RuntimeError(f"[{name}] dims must be different. Got {dim}")
+        raise RuntimeError(f"[{name}] {name}: dims must be different. Got {dim}")
     return [first, second]
 
 
@@ -207,7 +211,7 @@ def linalg_matrix_norm(self, ord, dim, keepdim, dtype):
             return spread_dims(values.sum(-1), dims, keepdim)
         return spread_dims(values.amax(-1) if p > 0 else values.amin(-1), dims, keepdim)
     if size != 1 and not math.isinf(size):
-        raise RuntimeError(f"[linalg.matrix_norm] Order {p} not supported.")
+        raise RuntimeError(f"[linalg.matrix_norm] linalg.matrix_norm: Order {p} not supported.")
     summed = dims[0] if size == 1 else dims[1]
     kept = dims[1] if size == 1 else dims[0]
     sums = op.linalg_vector_norm(self, 1, [summed], True, dtype=dtype)
@@ -230,7 +234,7 @@ def linalg_matrix_norm_str(self, ord, dim, keepdim, dtype):
     if ord == "nuc":
         return spread_dims(singular_values_over(self, dims, dtype).sum(-1), dims, keepdim)
     if ord != "fro":
-        raise RuntimeError(f"[linalg.matrix_norm] Order {ord} not supported.")
+        raise RuntimeError(f"[linalg.matrix_norm] linalg.matrix_norm: Order {ord} not supported.")
     return op.linalg_vector_norm(self, 2, dims, keepdim, dtype=dtype)
 
 
@@ -245,13 +249,13 @@ def linalg_norm(self, ord, dim, keepdim, dtype):
     if dim is None:
         if self.ndim != 1 and self.ndim != 2:
             raise RuntimeError(
-                f"[linalg.norm] If dim is not specified but ord is, the input must be 1D or 2D. Got {self.ndim}D."
+                f"[linalg.norm] linalg.norm: If dim is not specified but ord is, the input must be 1D or 2D. Got {self.ndim}D."
             )
         if self.ndim == 1:
             return op.linalg_vector_norm(self, ord, [0], keepdim, dtype=dtype)
         return op.linalg_matrix_norm(self, ord, [0, 1], keepdim, dtype=dtype)
     if len(dim) != 1 and len(dim) != 2:
-        raise RuntimeError(f"[linalg.norm] If dim is specified, it must be of length 1 or 2. Got {dim}")
+        raise RuntimeError(f"[linalg.norm] linalg.norm: If dim is specified, it must be of length 1 or 2. Got {dim}")
     if len(dim) == 2:
         return op.linalg_matrix_norm(self, ord, dim, keepdim, dtype=dtype)
     return op.linalg_vector_norm(self, ord, dim, keepdim, dtype=dtype)
@@ -331,12 +335,16 @@ def dist(self, other, p):
 )
 def renorm(self, p, dim, maxnorm):
     """Scales down every slice along dim whose p-norm exceeds maxnorm."""
-    if float(p) <= 0:
-        raise RuntimeError(f"[renorm] non-positive norm not supported: got p = {p}")
-    if float(maxnorm) < 0:
-        raise RuntimeError(f"[renorm] expected maxnorm to be >= 0 but got {maxnorm}")
+    if p.is_complex():
+        raise RuntimeError("[renorm] renorm: p must be real-valued")
+    if maxnorm.is_complex():
+        raise RuntimeError("[renorm] renorm: maxnorm must be real-valued")
+    if not float(p) > 0:
+        raise RuntimeError(f"[renorm] renorm: non-positive-norm not supported, got p = {p}")
+    if not float(maxnorm) >= 0:
+        raise RuntimeError(f"[renorm] renorm: expected maxnorm to be >= 0 but got {maxnorm}")
     if self.ndim < 2:
-        raise RuntimeError(f"[renorm] input needs at least 2 dimensions, got {self.ndim} dimensions")
+        raise RuntimeError(f"[renorm] renorm: input needs at least 2 dimensions, got {self.ndim} dimensions")
     d = wrap_dim(dim, self.ndim)
     half = self.dtype == dt.float16 or self.dtype == dt.bfloat16
     wide = self.to(dt.float32) if half else self
@@ -356,7 +364,9 @@ def cosine_similarity(x1, x2, dim, eps):
     """The cosine of the angle between x1 and x2 along dim."""
     a, b = op.broadcast_tensors([x1, x2])
     if not (a.is_floating_point() or a.is_complex()) or not (b.is_floating_point() or b.is_complex()):
-        raise RuntimeError(f"[cosine_similarity] expected floating point tensors, but got {x1.dtype} and {x2.dtype}")
+        raise RuntimeError(
+            f"[cosine_similarity] expected common dtype to be floating point, yet common dtype is {result_type(x1, x2)}: got {x1.dtype} and {x2.dtype}"
+        )
     a = a / op.linalg_vector_norm(a, 2, [dim], True).clamp_min(eps)
     b = b / op.linalg_vector_norm(b, 2, [dim], True).clamp_min(eps)
     return (a * b).sum(dim)

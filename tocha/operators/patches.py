@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tocha.ir import dtypes as dt
 from tocha.operators.record import composite, gradient, native, op, rule
-from tocha.operators.rules import Out, is_integral
+from tocha.operators.rules import Out, is_integral, refuse_dtype
 
 
 @rule
@@ -14,7 +14,12 @@ def check_two(value: "int[]", what: "str", name: "str", least: "int") -> "int[]"
         raise RuntimeError(f"[{name}] It is expected {what} equals to 2, but got size {len(value)}")
     pair = list(value) * 2 if len(value) == 1 else list(value)
     if pair[0] < least or pair[1] < least:
-        raise RuntimeError(f"[{name}] {what} should be at least {least}, but got {pair}")
+        short = "kernel" if what == "kernel_size" else "pad" if what == "padding" else what
+        said = "kernel size" if what == "kernel_size" else what
+        bound = "greater than zero" if least == 1 else "non-negative"
+        raise RuntimeError(
+            f"[{name}] {said} should be {bound}, but got {short}_height: {pair[0]} {short}_width: {pair[1]}"
+        )
     return pair
 
 
@@ -29,7 +34,7 @@ def patch_counts(
         counts.append(room // stride[i] + 1)
     if counts[0] < 1 or counts[1] < 1:
         raise RuntimeError(
-            f"[{name}] Given spatial size {sizes}, kernel_size={kernel}, dilation={dilation}, padding={padding}, calculated shape of the array of sliding blocks as {counts}, but its components must be at least one."
+            f"[{name}] Given input with spatial size ({sizes[0]}, {sizes[1]}), kernel_size=({kernel[0]}, {kernel[1]}), dilation=({dilation[0]}, {dilation[1]}), padding=({padding[0]}, {padding[1]}), calculated shape of the array of sliding blocks as ({counts[0]}, {counts[1]}), but its components must be at least one."
         )
     return counts
 
@@ -37,7 +42,7 @@ def patch_counts(
 @rule
 def check_patch_dtype(self: "Tensor", name: "str") -> "none":
     if is_integral(self.dtype) and self.dtype != dt.bool_:
-        raise NotImplementedError(f"[{name}] not implemented for '{self.dtype}'")
+        refuse_dtype(name, self.dtype)
 
 
 @native(

@@ -7,20 +7,11 @@ pictures of height one.
 from __future__ import annotations
 
 from tocha.ir import dtypes as dt
+from tocha.operators.pooling_checks import check_picture, check_windows, is_adaptive_max, per_dim, refuse_output
 from tocha.operators.record import NUMERIC, composite, gradient, native, op, rule
-from tocha.operators.rules import Out, cat_strides, contiguous_strides, is_integral, product
+from tocha.operators.rules import Out, cat_strides, contiguous_strides, is_integral, product, refuse_dtype
 
 # -- sizes -------------------------------------------------------------------------------------------
-
-
-@rule
-def per_dim(value: "int[]", dims: "int", what: "str", name: "str") -> "int[]":
-    """One number for each spatial dim; a single one stands for all."""
-    if len(value) == 1:
-        return list(value) * dims
-    if len(value) != dims:
-        raise RuntimeError(f"[{name}] {what} must be a single int or {dims} ints, but got {value}")
-    return value
 
 
 @rule
@@ -30,38 +21,13 @@ def stride_or_kernel(stride: "int[]?", kernel: "int[]", name: "str") -> "int[]":
         return kernel
     if len(stride) == 0:
         return kernel
-    given = per_dim(stride, len(kernel), "stride", name)
-    if any(s <= 0 for s in given):
-        raise RuntimeError(f"[{name}] stride should not be zero, but got {given}")
-    return given
+    return per_dim(stride, len(kernel), "stride", name)
 
 
 @rule
-def check_picture(self: "Tensor", spatial: "int", name: "str") -> "none":
-    """(C, spatial...) or (N, C, spatial...), empty at most in N."""
-    filled = self.ndim == spatial + 1 or self.ndim == spatial + 2
-    first = self.ndim - spatial - 1
-    for d in range(max(first, 0), self.ndim):
-        if self.shape[d] == 0:
-            filled = False
-    if not filled:
-        raise RuntimeError(
-            f"[{name}] Expected {spatial + 1}D or {spatial + 2}D (batch mode) tensor with optional 0 dim batch size for input, but got: {self.shape}"
-        )
-
-
-@rule
-def pooled_size(
-    size: "int", kernel: "int", stride: "int", padding: "int", dilation: "int", ceil_mode: "bool", name: "str"
-) -> "int":
+def pooled_size(size: "int", kernel: "int", stride: "int", padding: "int", dilation: "int", ceil_mode: "bool") -> "int":
     """How many windows fit; with ceil_mode the last may stick out, but must begin inside."""
     reach = dilation * (kernel - 1) + 1
-    if padding < 0:
-        raise RuntimeError(f"[{name}] pad must be non-negative, but got pad: {padding}")
-    if padding > reach // 2:
-        raise RuntimeError(
-            f"[{name}] pad should be at most half of effective kernel size, but got pad={padding}, kernel_size={kernel} and dilation={dilation}"
-        )
     room = size + 2 * padding - reach
     out = (room + (stride - 1 if ceil_mode else 0)) // stride + 1
     if ceil_mode and (out - 1) * stride >= size + padding:
@@ -80,20 +46,15 @@ def pooled_sizes(
     name: "str",
 ) -> "int[]":
     """The spatial sizes of a pooling's result."""
+    check_windows(name, kernel, stride, padding, dilation)
     check_picture(self, len(kernel), name)
-    if any(k <= 0 for k in kernel):
-        raise RuntimeError(f"[{name}] kernel size should be greater than zero, but got {kernel}")
-    if any(d <= 0 for d in dilation):
-        raise RuntimeError(f"[{name}] dilation should be greater than zero, but got {dilation}")
     first = self.ndim - len(kernel)
-    sizes: "int[]" = []
-    for i in range(len(kernel)):
-        n = pooled_size(self.shape[first + i], kernel[i], stride[i], padding[i], dilation[i], ceil_mode, name)
-        if n < 1:
-            raise RuntimeError(
-                f"[{name}] Given input size {self.shape[first - 1 :]}, kernel {kernel}, stride {stride} and padding {padding}, the output size would be too small"
-            )
-        sizes.append(n)
+    sizes = [
+        pooled_size(self.shape[first + i], kernel[i], stride[i], padding[i], dilation[i], ceil_mode)
+        for i in range(len(kernel))
+    ]
+    if any(n < 1 for n in sizes):
+        refuse_output(self, kernel, sizes, name)
     return sizes
 
 
@@ -103,16 +64,20 @@ def adapted_sizes(self: "Tensor", output_size: "int[]", spatial: "int", name: "s
     check_picture(self, spatial, name)
     sizes = per_dim(output_size, spatial, "output_size", name)
     if any(s < 0 for s in sizes):
-        raise RuntimeError(f"[{name}] elements of output_size must be greater than or equal to 0, but got {sizes}")
+        if is_adaptive_max(name):
+            raise RuntimeError(f"[{name}] Trying to create tensor with negative dimension {min(sizes)}: {sizes}")
+        raise RuntimeError(
+            f"[{name}] {name}: elements of output_size must be greater than or equal to 0 but received {sizes}"
+        )
     return sizes
 
 
 @rule
 def check_pooled_dtype(self: "Tensor", integers: "bool", name: "str") -> "none":
     if self.is_complex() or self.dtype == dt.bool_ or (is_integral(self.dtype) and not integers):
-        raise NotImplementedError(f"[{name}] not implemented for '{self.dtype}'")
+        refuse_dtype(name, self.dtype)
     if self.dtype == dt.uint16 or self.dtype == dt.uint32 or self.dtype == dt.uint64:
-        raise NotImplementedError(f"[{name}] not implemented for '{self.dtype}'")
+        refuse_dtype(name, self.dtype)
 
 
 @rule
@@ -269,11 +234,11 @@ def max_pool2d_with_indices_backward(grad_output, self, kernel_size, stride, pad
 def max_pool1d_with_indices(self, kernel_size, stride, padding, dilation, ceil_mode):
     """The largest of each window of a signal, and its place."""
     check_pooled_dtype(self, False, "max_pool1d")
-    check_picture(self, 1, "max_pool1d")
     kernel = per_dim(kernel_size, 1, "kernel_size", "max_pool1d")
     step = stride_or_kernel(stride, kernel, "max_pool1d")
     pad = per_dim(padding, 1, "padding", "max_pool1d")
     spread = per_dim(dilation, 1, "dilation", "max_pool1d")
+    pooled_sizes(self, kernel, step, pad, spread, ceil_mode, "max_pool1d")  # refuses in its own name
     out, places = op.nn_max_pool2d_with_indices(
         self.unsqueeze(-2), [1, kernel[0]], [1, step[0]], [0, pad[0]], [1, spread[0]], ceil_mode
     )
@@ -400,10 +365,10 @@ def avg_pool3d_gradient(grad, self, kernel_size, stride, padding, count_include_
 )
 def avg_pool1d(self, kernel_size, stride, padding, ceil_mode, count_include_pad):
     """The average of each window of a signal."""
-    check_picture(self, 1, "avg_pool1d")
     kernel = per_dim(kernel_size, 1, "kernel_size", "avg_pool1d")
     step = stride_or_kernel(stride, kernel, "avg_pool1d")
     pad = per_dim(padding, 1, "padding", "avg_pool1d")
+    pooled_sizes(self, kernel, step, pad, [1], ceil_mode, "avg_pool1d")  # refuses in its own name
     return op.nn_avg_pool2d(
         self.unsqueeze(-2), [1, kernel[0]], [1, step[0]], [0, pad[0]], ceil_mode, count_include_pad
     ).squeeze(-2)
@@ -605,16 +570,21 @@ def fractional_max_pool3d_gradient(grad, self, result1):
 @rule
 def unpool(self: "Tensor", indices: "Tensor", output_size: "int[]", spatial: "int", name: "str") -> "Tensor":
     if self.is_complex():
-        raise NotImplementedError(f"[{name}] not implemented for {self.dtype}")
+        refuse_dtype(name, self.dtype)
     if indices.dtype != dt.int64:
         raise RuntimeError(f"[{name}] elements in indices should be type int64 but got: {indices.dtype}")
     if self.ndim != spatial + 1 and self.ndim != spatial + 2:
-        raise RuntimeError(f"[{name}] Input should be a {spatial + 1}d or {spatial + 2}d Tensor, but got {self.shape}")
+        raise RuntimeError(
+            f"[{name}] Input to max_unpooling{spatial}d should be a {spatial + 1}d or {spatial + 2}d Tensor, but got a tensor with {self.ndim} dimensions."
+        )
     if len(output_size) != spatial:
-        raise RuntimeError(f"[{name}] There should be exactly {spatial} elements in output_size, but got {output_size}")
+        axes = "two elements (height, width)" if spatial == 2 else "three elements (depth, height, width)"
+        raise RuntimeError(
+            f"[{name}] There should be exactly {axes} in output_size, but got {len(output_size)} elements."
+        )
     if self.shape != indices.shape:
         raise RuntimeError(
-            f"[{name}] Expected shape of indices to be the same as that of the input ({self.shape}), but got {indices.shape}"
+            f"[{name}] Expected shape of indices to be same as that of the input tensor ({self.shape}) but got indices tensor with shape: {indices.shape}"
         )
     for d in range(self.ndim - spatial, self.ndim):
         if self.shape[d] == 0:

@@ -5,6 +5,20 @@ from __future__ import annotations
 from tocha.ir import dtypes as dt
 from tocha.ir.dtypes import bool_
 from tocha.ir.scalar import conj, where
+from tocha.operators.product_checks import (
+    bmm_sizes,
+    check_addend,
+    check_batches,
+    check_expands,
+    check_factors,
+    check_matmul_dtypes,
+    check_matrix_vector,
+    check_square,
+    check_sum_dtypes,
+    check_vectors,
+    matmul_sizes,
+    refuse_shapes,
+)
 from tocha.operators.record import (
     ALL,
     COMPLEX,
@@ -18,67 +32,11 @@ from tocha.operators.record import (
     pointwise,
     rule,
 )
-from tocha.operators.rules import Out, broadcast_shapes, is_integral, product, wrap_dim
+from tocha.operators.rules import Out, c_name, is_integral, product, wrap_dim
 
 PRODUCT = (*INTS, *UNSIGNED, *FLOATS, *COMPLEX)
 _EVERYWHERE = "function, method, inplace, out"
 _OUT = "function, method, out"
-
-
-@rule
-def check_factors(name: "str", a: "Tensor", b: "Tensor") -> "none":
-    """Both factors have one dtype that has products, and one device."""
-    if a.dtype != b.dtype:
-        raise RuntimeError(f"[{name}] expected both operands to have the same dtype, but got {a.dtype} and {b.dtype}")
-    if a.device != b.device:
-        raise RuntimeError(
-            f"[{name}] Expected all tensors to be on the same device, but found at least two devices, {a.device} and {b.device}!"
-        )
-    if a.dtype in (dt.bool_, dt.float8_e4m3fn, dt.float8_e5m2):
-        raise NotImplementedError(f"[{name}] not implemented for {a.dtype}")
-
-
-@rule
-def check_addend(
-    name: "str", self: "Tensor", factor: "Tensor", sizes: "int[]", beta: "Scalar", alpha: "Scalar"
-) -> "none":
-    """What is added has the factors' dtype and expands to the result's sizes; the scalars fit the dtype."""
-    if self.dtype != factor.dtype:
-        raise RuntimeError(
-            f"[{name}] expected input and factors to have the same dtype, but got {self.dtype} and {factor.dtype}"
-        )
-    if self.device != factor.device:
-        raise RuntimeError(
-            f"[{name}] expected input and factors on the same device, but got {self.device} and {factor.device}"
-        )
-    if (beta.is_complex() or alpha.is_complex()) and not self.dtype.is_complex:
-        raise RuntimeError(f"[{name}] a complex beta or alpha cannot scale {self.dtype}")
-    check_expands(name, self.shape, sizes)
-
-
-@rule
-def check_expands(name: "str", given: "int[]", sizes: "int[]") -> "none":
-    fits = len(given) <= len(sizes)
-    if fits:
-        for i in range(len(given)):
-            if given[i] != 1 and given[i] != sizes[i + len(sizes) - len(given)]:
-                fits = False
-    if not fits:
-        raise RuntimeError(f"[{name}] input of shape {given} cannot be expanded to the result's shape {sizes}")
-
-
-@rule
-def matmul_sizes(name: "str", a: "int[]", b: "int[]") -> "int[]":
-    if len(a) == 0 or len(b) == 0:
-        raise RuntimeError(f"[{name}] both operands need at least one dimension, but they have {len(a)} and {len(b)}")
-    if a[-1] != b[max(len(b) - 2, 0)]:
-        raise RuntimeError(f"[{name}] cannot multiply {a} by {b}")
-    sizes = broadcast_shapes(a[:-2], b[:-2], name)
-    if len(a) > 1:
-        sizes.append(a[-2])
-    if len(b) > 1:
-        sizes.append(b[-1])
-    return sizes
 
 
 @rule
@@ -144,7 +102,7 @@ def matmul_node(self: "Tensor", other: "Tensor") -> "str":
 def matmul(self, other):
     """The product of vectors, matrices or batches of matrices; batch dims broadcast."""
     sizes = matmul_sizes("matmul", self.shape, other.shape)
-    check_factors("matmul", self, other)
+    check_matmul_dtypes(self, other)
     return Out(sizes, self.dtype)
 
 
@@ -174,10 +132,12 @@ def linalg_matmul(self, other):
 )
 def mm(self, mat2):
     """The product of two matrices."""
-    if self.dim() != 2 or mat2.dim() != 2:
-        raise RuntimeError(f"[mm] expected two matrices, but got {self.shape} and {mat2.shape}")
+    if self.dim() != 2:
+        raise RuntimeError(f"[mm] self must be a matrix, got {self.shape}")
+    if mat2.dim() != 2:
+        raise RuntimeError(f"[mm] mat2 must be a matrix, got {mat2.shape}")
     if self.shape[1] != mat2.shape[0]:
-        raise RuntimeError(f"[mm] cannot multiply {self.shape} by {mat2.shape}")
+        refuse_shapes("mm", self.shape[0], self.shape[1], mat2.shape[0], mat2.shape[1])
     check_factors("mm", self, mat2)
     return Out([self.shape[0], mat2.shape[1]], self.dtype)
 
@@ -220,19 +180,6 @@ def _int_mm(self, mat2):
     return Out([self.shape[0], mat2.shape[1]], dt.int32)
 
 
-@rule
-def bmm_sizes(name: "str", a: "Tensor", b: "Tensor") -> "int[]":
-    if a.dim() != 3 or b.dim() != 3:
-        raise RuntimeError(f"[{name}] expected two batches of matrices (3 dims), but got {a.shape} and {b.shape}")
-    if a.shape[0] != b.shape[0]:
-        raise RuntimeError(
-            f"[{name}] both operands must have the same number of batches, but got {a.shape} and {b.shape}"
-        )
-    if a.shape[2] != b.shape[1]:
-        raise RuntimeError(f"[{name}] cannot multiply {a.shape} by {b.shape}")
-    return [a.shape[0], a.shape[1], b.shape[2]]
-
-
 @native(
     "bmm(Tensor self, Tensor mat2) -> Tensor",
     autocast="lower",
@@ -244,7 +191,7 @@ def bmm_sizes(name: "str", a: "Tensor", b: "Tensor") -> "int[]":
 def bmm(self, mat2):
     """The products of two batches of matrices, pair by pair."""
     sizes = bmm_sizes("bmm", self, mat2)
-    check_factors("bmm", self, mat2)
+    check_batches("bmm", self, mat2)
     return Out(sizes, self.dtype)
 
 
@@ -267,11 +214,7 @@ def bmm_mat2_gradient(grad, self, mat2):
 )
 def mv(self, vec):
     """The product of a matrix and a vector."""
-    if self.dim() != 2 or vec.dim() != 1:
-        raise RuntimeError(f"[mv] expected a matrix and a vector, but got {self.shape} and {vec.shape}")
-    if self.shape[1] != vec.shape[0]:
-        raise RuntimeError(f"[mv] cannot multiply {self.shape} by {vec.shape}")
-    check_factors("mv", self, vec)
+    check_matrix_vector("mv", vec, self, vec)
     return Out([self.shape[0]], self.dtype)
 
 
@@ -283,15 +226,6 @@ def mv_self_gradient(grad, self, vec):
 @gradient(mv, "vec")
 def mv_vec_gradient(grad, self, vec):
     return second_factor_gradient(grad, self, vec.shape)
-
-
-@rule
-def check_vectors(name: "str", a: "Tensor", b: "Tensor") -> "none":
-    if a.dim() != 1 or b.dim() != 1:
-        raise RuntimeError(f"[{name}] expected two vectors, but got {a.shape} and {b.shape}")
-    if a.shape[0] != b.shape[0]:
-        raise RuntimeError(f"[{name}] expected vectors of one length, but got {a.shape} and {b.shape}")
-    check_factors(name, a, b)
 
 
 @native(
@@ -355,11 +289,13 @@ def scaled(x: "Tensor", factor: "Scalar") -> "Tensor":
 )
 def addmm(self, mat1, mat2, beta, alpha):
     """beta * self + alpha * (mat1 @ mat2); with beta = 0 self is not read."""
-    if mat1.dim() != 2 or mat2.dim() != 2:
-        raise RuntimeError(f"[addmm] expected two matrices, but got {mat1.shape} and {mat2.shape}")
+    if mat1.dim() != 2:
+        raise RuntimeError(f"[addmm] mat1 must be a matrix, got {mat1.dim()}-D tensor of shape {mat1.shape}")
+    if mat2.dim() != 2:
+        raise RuntimeError(f"[addmm] mat2 must be a matrix, got {mat2.dim()}-D tensor of shape {mat2.shape}")
+    check_sum_dtypes("addmm", self, mat1, mat2)
     if mat1.shape[1] != mat2.shape[0]:
-        raise RuntimeError(f"[addmm] cannot multiply {mat1.shape} by {mat2.shape}")
-    check_factors("addmm", mat1, mat2)
+        refuse_shapes("addmm", mat1.shape[0], mat1.shape[1], mat2.shape[0], mat2.shape[1])
     sizes = [mat1.shape[0], mat2.shape[1]]
     check_addend("addmm", self, mat1, sizes, beta, alpha)
     return Out(sizes, self.dtype)
@@ -390,12 +326,12 @@ def addmm_mat2_gradient(grad, mat1, mat2, alpha):
 )
 def addmv(self, mat, vec, beta, alpha):
     """beta * self + alpha * (mat @ vec); with beta = 0 self is not read."""
-    if mat.dim() != 2 or vec.dim() != 1:
-        raise RuntimeError(f"[addmv] expected a matrix and a vector, but got {mat.shape} and {vec.shape}")
-    if mat.shape[1] != vec.shape[0]:
-        raise RuntimeError(f"[addmv] cannot multiply {mat.shape} by {vec.shape}")
-    check_factors("addmv", mat, vec)
+    check_matrix_vector("addmv", self, mat, vec)
     sizes = [mat.shape[0]]
+    if self.dim() == 1 and self.shape[0] != 1 and self.shape[0] != mat.shape[0]:
+        raise RuntimeError(
+            f"[addmv] size mismatch, got input ({self.shape[0]}), mat ({mat.shape[0]}x{mat.shape[1]}), vec ({vec.shape[0]})"
+        )
     check_addend("addmv", self, mat, sizes, beta, alpha)
     return Out(sizes, self.dtype)
 
@@ -430,7 +366,11 @@ def addmv_vec_gradient(grad, mat, vec, alpha):
 def baddbmm(self, batch1, batch2, beta, alpha):
     """beta * self + alpha * (batch1 @ batch2), matrix by matrix; with beta = 0 self is not read."""
     sizes = bmm_sizes("baddbmm", batch1, batch2)
-    check_factors("baddbmm", batch1, batch2)
+    if self.dtype != batch1.dtype:
+        raise RuntimeError(
+            f"[baddbmm] Input dtypes must be the same, got: input {c_name(self.dtype)}, batch1: {c_name(batch1.dtype)}, batch2: {c_name(batch2.dtype)}"
+        )
+    check_batches("baddbmm", batch1, batch2)
     check_addend("baddbmm", self, batch1, sizes, beta, alpha)
     return Out(sizes, self.dtype)
 
@@ -464,7 +404,7 @@ def baddbmm_batch2_gradient(grad, batch1, batch2, alpha):
 def addbmm(self, batch1, batch2, beta, alpha):
     """beta * self + alpha * the sum over the batch of batch1 @ batch2; with beta = 0 self is not read."""
     sizes = bmm_sizes("addbmm", batch1, batch2)[1:]
-    check_factors("addbmm", batch1, batch2)
+    check_sum_dtypes("addbmm", self, batch1, batch2)
     check_addend("addbmm", self, batch1, sizes, beta, alpha)
     return Out(sizes, self.dtype)
 
@@ -506,16 +446,20 @@ def _add_outer(s, x, y, beta, alpha):
 )
 def addr(self, vec1, vec2, beta, alpha):
     """beta * self + alpha * the outer product of vec1 and vec2; with beta = 0 self is not read."""
-    if vec1.dim() != 1 or vec2.dim() != 1:
-        raise RuntimeError(f"[addr] expected two vectors, but got {vec1.shape} and {vec2.shape}")
+    if vec1.dim() != 1:
+        raise RuntimeError(f"[addr] addr: Expected 1-D argument vec1, but got {vec1.dim()}-D")
+    if vec2.dim() != 1:
+        raise RuntimeError(f"[addr] addr: Expected 1-D argument vec2, but got {vec2.dim()}-D")
     integral = is_integral(self.dtype) and is_integral(vec1.dtype) and is_integral(vec2.dtype)
     if integral and not ((beta.is_integral() or beta.is_boolean()) and (alpha.is_integral() or alpha.is_boolean())):
-        raise RuntimeError("[addr] for integral inputs, beta and alpha must not be floating point numbers")
+        raise RuntimeError(
+            "[addr] For integral input tensors, arguments beta and alpha must not be floating point numbers."
+        )
     if (beta.is_boolean() or alpha.is_boolean()) and not (
         self.dtype == dt.bool_ and vec1.dtype == dt.bool_ and vec2.dtype == dt.bool_
     ):
-        raise RuntimeError("[addr] boolean beta and alpha are for boolean inputs only")
-    check_expands("addr", self.shape, [vec1.shape[0], vec2.shape[0]])
+        raise RuntimeError("[addr] Boolean beta and alpha only supported for Boolean results.")
+    check_expands("addr", self, [vec1.shape[0], vec2.shape[0]])
     return op._add_outer(self, vec1.reshape([vec1.shape[0], 1]), vec2, beta=beta, alpha=alpha)
 
 
@@ -524,8 +468,10 @@ def addr(self, vec1, vec2, beta, alpha):
 )
 def outer(self, vec2):
     """The products of every element of one vector with every element of the other."""
-    if self.dim() != 1 or vec2.dim() != 1:
-        raise RuntimeError(f"[outer] expected two vectors, but got {self.shape} and {vec2.shape}")
+    if self.dim() != 1:
+        raise RuntimeError(f"[outer] outer: Expected 1-D argument self, but got {self.dim()}-D")
+    if vec2.dim() != 1:
+        raise RuntimeError(f"[outer] outer: Expected 1-D argument vec2, but got {vec2.dim()}-D")
     return self.reshape([self.shape[0], 1]) * vec2
 
 
@@ -540,8 +486,11 @@ def inner(self, other):
         return self * other
     k = self.shape[-1]
     if k != other.shape[-1]:
-        raise RuntimeError(f"[inner] the last dims must match, but got {self.shape} and {other.shape}")
-    check_factors("inner", self, other)
+        raise RuntimeError(
+            f"[inner] inner() the last dimension must match on both input tensors but got shapes {self.shape} and {other.shape}"
+        )
+    if self.dtype != other.dtype:
+        raise RuntimeError(f"[inner] both inputs should have same dtype, but got {self.dtype} and {other.dtype}")
     if self.dim() == 1 and other.dim() == 1:
         return op.dot(self, other)
     if other.dim() <= 2:
@@ -574,9 +523,10 @@ def nn_linear(input, weight, bias):
             f"[linear] expected an input with dims and a weight with one or two, but got {input.shape} and {weight.shape}"
         )
     if input.shape[-1] != weight.shape[-1]:
-        raise RuntimeError(
-            f"[linear] cannot multiply an input of {input.shape} by a weight of {weight.shape}: the last dims differ"
-        )
+        columns = weight.shape[0] if weight.dim() == 2 else 1
+        refuse_shapes("linear", product(input.shape[:-1]), input.shape[-1], weight.shape[-1], columns)
+    if bias is not None:
+        check_sum_dtypes("linear", bias, input, weight)
     check_factors("linear", input, weight)
     sizes = [*input.shape[:-1], *weight.shape[:-1]]
     if bias is not None:
@@ -603,6 +553,39 @@ def linear_bias_gradient(grad):
     return grad
 
 
+@rule
+def check_bilinear(input1: "Tensor", input2: "Tensor", weight: "Tensor", bias: "Tensor?") -> "none":
+    if bias is not None and (
+        bias.dtype != input1.dtype or input2.dtype != input1.dtype or weight.dtype != input1.dtype
+    ):
+        raise RuntimeError(
+            f"[bilinear] All tensors must have the same dtype, got input1: {c_name(input1.dtype)}, input2: {c_name(input2.dtype)}, weight: {c_name(weight.dtype)}, bias: {c_name(bias.dtype)}"
+        )
+    if input1.dim() != input2.dim() or input1.dim() == 0:
+        raise RuntimeError(
+            f"[bilinear] bilinear(): input dimensions do not match: got {input1.dim()} and {input2.dim()}"
+        )
+    for i in range(input1.dim() - 1):
+        if input1.shape[i] != input2.shape[i]:
+            raise RuntimeError(
+                f"[bilinear] bilinear(): input batch dimensions do not match at dim {i}: got {input1.shape[i]} and {input2.shape[i]}"
+            )
+    if weight.dim() != 3:
+        raise RuntimeError(f"[bilinear] expected a weight with 3 dims, but got {weight.shape}")
+    if input1.shape[-1] != weight.shape[1]:
+        raise RuntimeError(
+            f"[bilinear] bilinear(): input1 size does not match weight size: got {input1.shape[-1]} but expected {weight.shape[1]}"
+        )
+    if input2.shape[-1] != weight.shape[2]:
+        raise RuntimeError(
+            f"[bilinear] bilinear(): input2 size does not match weight size: got {input2.shape[-1]} but expected {weight.shape[2]}"
+        )
+    if bias is not None and (bias.dim() != 1 or bias.shape[0] != weight.shape[0]):
+        raise RuntimeError(
+            f"[bilinear] bilinear(): bias size does not match weight size: got {bias.numel()} but expected {weight.shape[0]}"
+        )
+
+
 @composite(
     "nn_bilinear(Tensor input1, Tensor input2, Tensor weight, Tensor? bias=None) -> Tensor",
     variants="function",
@@ -610,25 +593,12 @@ def linear_bias_gradient(grad):
 )
 def nn_bilinear(input1, input2, weight, bias):
     """input1 @ weight[o] @ input2 for every o, over the last dims of the inputs, plus bias."""
-    if weight.dim() != 3:
-        raise RuntimeError(f"[bilinear] expected a weight with 3 dims, but got {weight.shape}")
-    if input1.dim() == 0 or input1.shape[:-1] != input2.shape[:-1]:
-        raise RuntimeError(
-            f"[bilinear] the inputs must agree in all dims but the last, but got {input1.shape} and {input2.shape}"
-        )
-    if input1.shape[-1] != weight.shape[1] or input2.shape[-1] != weight.shape[2]:
-        raise RuntimeError(
-            f"[bilinear] inputs of {input1.shape} and {input2.shape} do not fit a weight of {weight.shape}"
-        )
+    check_bilinear(input1, input2, weight, bias)
     n = product(input1.shape[:-1])
     left = input1.reshape([n, input1.shape[-1]]).matmul(weight).permute([1, 0, 2])
     right = input2.reshape([n, input2.shape[-1], 1])
     result = left.matmul(right).reshape([*input1.shape[:-1], weight.shape[0]])
-    if bias is None:
-        return result
-    if bias.dim() != 1 or bias.shape[0] != weight.shape[0]:
-        raise RuntimeError(f"[bilinear] bias of {bias.shape} does not fit a weight of {weight.shape}")
-    return result + bias
+    return result if bias is None else result + bias
 
 
 @pointwise("_conj_mul(Tensor self, Tensor other) -> Tensor", dtypes=(*FLOATS, *COMPLEX), variants="")
@@ -645,10 +615,14 @@ def _conj_mul(x, y):
 )
 def linalg_vecdot(x, y, dim):
     """The dot products of the vectors along dim, x conjugated; other dims broadcast."""
-    if x.dtype != y.dtype:
-        raise RuntimeError(f"[linalg.vecdot] expected x and y to have the same dtype, but got {x.dtype} and {y.dtype}")
     if not (x.is_floating_point() or x.is_complex()):
-        raise RuntimeError(f"[linalg.vecdot] expected floating point or complex tensors, but got {x.dtype}")
+        raise RuntimeError(
+            f"[linalg.vecdot] linalg.vecdot: Expected a floating point or complex tensor as input. Got {x.dtype}"
+        )
+    if x.dtype != y.dtype:
+        raise RuntimeError(
+            f"[linalg.vecdot] linalg.vecdot: Expected x and y to have the same dtype, but found x of type {x.dtype} and y of type {y.dtype} instead"
+        )
     if x.dim() == 1 and y.dim() == 1 and x.shape[0] == y.shape[0]:
         wrap_dim(dim, 1)
         return op.vdot(x, y)
@@ -687,6 +661,28 @@ def chain_splits(sizes: "int[]") -> "int[]":
     return splits
 
 
+@rule
+def check_chain(tensors: "Tensor[]") -> "none":
+    """Matrices, or vectors at the ends, of one dtype on one device."""
+    first, last = tensors[0], tensors[-1]
+    if first.dim() != 1 and first.dim() != 2:
+        raise RuntimeError(f"[linalg.multi_dot] multi_dot(): the first tensor must be 1D or 2D but got {first.dim()}D")
+    if last.dim() != 1 and last.dim() != 2:
+        raise RuntimeError(f"[linalg.multi_dot] multi_dot(): the last tensor must be 1D or 2D but got {last.dim()}D")
+    for i in range(1, len(tensors)):
+        t = tensors[i]
+        if i < len(tensors) - 1 and t.dim() != 2:
+            raise RuntimeError(f"[linalg.multi_dot] multi_dot(): tensor {i} must be 2D but got {t.dim()}D")
+        if t.dtype != first.dtype:
+            raise RuntimeError(
+                f"[linalg.multi_dot] multi_dot(): all tensors must have be the same dtype but tensor 0 is {c_name(first.dtype)} and tensor {i} {c_name(t.dtype)}"
+            )
+        if t.device != first.device:
+            raise RuntimeError(
+                f"[linalg.multi_dot] multi_dot(): all tensors must be on the same device but tensor 0 is on {first.device} and tensor {i} on {t.device}"
+            )
+
+
 @composite(
     "linalg_multi_dot(Tensor[] tensors) -> Tensor",
     variants="function, out",
@@ -696,40 +692,20 @@ def linalg_multi_dot(tensors):
     """The product of matrices (the first and the last may be vectors), in the order with the fewest multiplications."""
     n = len(tensors)
     if n < 2:
-        raise RuntimeError(f"[linalg.multi_dot] expected at least 2 tensors but got {n}")
+        raise RuntimeError(f"[linalg.multi_dot] multi_dot(): expected at least 2 tensors but got {n}")
+    check_chain(tensors)
     sizes = [1] if tensors[0].dim() == 1 else [tensors[0].size(0)]
     for i in range(n):
         t = tensors[i]
-        ends = i == 0 or i == n - 1
-        if t.dim() != 2 and not (ends and t.dim() == 1):
-            raise RuntimeError(
-                f"[linalg.multi_dot] expected matrices (or vectors at the ends), but tensor {i} has shape {t.shape}"
-            )
-        if t.dtype != tensors[0].dtype:
-            raise RuntimeError(
-                f"[linalg.multi_dot] expected tensors of one dtype, but got {tensors[0].dtype} and {t.dtype}"
-            )
-        if t.device != tensors[0].device:
-            raise RuntimeError(
-                f"[linalg.multi_dot] expected tensors on one device, but got {tensors[0].device} and {t.device}"
-            )
         if i > 0 and t.shape[0] != sizes[-1]:
             raise RuntimeError(
-                f"[linalg.multi_dot] tensors {i - 1} and {i} cannot be multiplied: {tensors[i - 1].shape} by {t.shape}"
+                f"[linalg.multi_dot] multi_dot(): tensors {i - 1} and {i} with shapes {tensors[i - 1].shape} and {t.shape} cannot be multiplied"
             )
         if i == n - 1 and t.dim() == 1:
             sizes.append(1)
         else:
             sizes.append(t.shape[-1])
     return multiply_chain(tensors, chain_splits(sizes), 0, n - 1)
-
-
-@rule
-def check_square(name: "str", self: "Tensor") -> "none":
-    if self.dim() < 2:
-        raise RuntimeError(f"[{name}] expected a matrix or a batch of matrices, but got a tensor of shape {self.shape}")
-    if self.shape[-1] != self.shape[-2]:
-        raise RuntimeError(f"[{name}] expected square matrices, but got {self.shape}")
 
 
 @native("_identities_like(Tensor self) -> Tensor", variants="", samples=lambda t: [((t(2, 3, 3),), {})])
@@ -791,7 +767,9 @@ def linalg_matrix_exp(self):
     """The exponential of square matrices: the limit of (I + self / n) ** n."""
     check_square("linalg.matrix_exp", self)
     if not (self.is_floating_point() or self.is_complex()):
-        raise RuntimeError(f"[linalg.matrix_exp] expected floating point or complex matrices, but got {self.dtype}")
+        raise RuntimeError(
+            f"[linalg.matrix_exp] linalg.matrix_exp: Expected a floating point or complex tensor as input. Got {self.dtype}"
+        )
     return Out(self.shape, self.dtype)
 
 

@@ -34,7 +34,9 @@ def number_like(A: "Tensor", value: "float") -> "Tensor":
 @rule
 def check_tolerance(name: "str", which: "str", tolerance: "Tensor") -> "none":
     if tolerance.is_complex():
-        raise RuntimeError(f"[{name}] {which} tensor of complex type is not supported.")
+        raise RuntimeError(
+            f"[{name}] torch.{name}: {which} tensor of complex type is not supported. Got {tolerance.dtype}"
+        )
 
 
 @rule
@@ -55,7 +57,9 @@ def rank_above(A: "Tensor", atol: "Tensor", rtol: "Tensor", hermitian: "bool") -
 @rule
 def check_ranked(A: "Tensor") -> "none":
     if A.dtype not in (dt.float32, dt.float64, dt.complex64, dt.complex128):
-        raise RuntimeError(f"[linalg.matrix_rank] not implemented for {A.dtype}")
+        raise RuntimeError(
+            f"[linalg.matrix_rank] This function doesn't handle types other than float and double, got {A.dtype}"
+        )
     check_matrices("linalg.matrix_rank", A)
 
 
@@ -160,7 +164,7 @@ def pinv_gradient(grad, A, result):
 def check_inverted(A: "Tensor") -> "none":
     if A.dim() < 2 or A.dtype not in (dt.float32, dt.float64, dt.complex64, dt.complex128):
         raise RuntimeError(
-            f"[linalg.pinv] expected a tensor with 2 or more dimensions of float, double, cfloat or cdouble types, but got {A.dtype} of shape {A.shape}"
+            f"[linalg.pinv] linalg.pinv({A.dtype}{{{A.shape}}}): expected a tensor with 2 or more dimensions of float, double, cfloat or cdouble types"
         )
 
 
@@ -293,11 +297,11 @@ def linalg_lstsq(self, b, rcond, driver):
     """X that minimizes the norm of self @ X - b, by LAPACK's gels, gelsy (the default), gelsd or gelss."""
     if self.dim() < 2 or b.dim() < 1:
         raise RuntimeError(
-            f"[linalg.lstsq] expected matrices and right-hand sides, but got shapes {self.shape} and {b.shape}"
+            f"[linalg.lstsq] torch.linalg.lstsq: input must have at least 2 dimensions, and other at least 1: got {self.shape} and {b.shape}"
         )
     if self.dim() != b.dim() and self.dim() != b.dim() + 1:
         raise RuntimeError(
-            f"[linalg.lstsq] input.dim() must be greater or equal to other.dim() and (input.dim() - other.dim()) <= 1: {self.shape} and {b.shape}"
+            f"[linalg.lstsq] torch.linalg.lstsq: input.dim() must be greater or equal to other.dim() and (input.dim() - other.dim()) <= 1: {self.shape} and {b.shape}"
         )
     check_matrices("linalg.lstsq", self)
     check_same_kind("linalg.lstsq", self, b)
@@ -305,7 +309,7 @@ def linalg_lstsq(self, b, rcond, driver):
     right = b.unsqueeze(-1) if vectors else b
     if right.shape[-2] != self.shape[-2]:
         raise RuntimeError(
-            f"[linalg.lstsq] input.size(-2) should match other.size({-1 if vectors else -2}): {self.shape} and {b.shape}"
+            f"[linalg.lstsq] torch.linalg.lstsq: input.size(-2) should match other.size({-1 if vectors else -2}): {self.shape} and {b.shape}"
         )
     broadcast_shapes(self.shape[:-2], right.shape[:-2], "linalg.lstsq")
     rounding = machine_epsilon(self.dtype) * max(self.shape[-2], self.shape[-1])
@@ -331,7 +335,7 @@ def linalg_cond(self, p):
     """The condition number in a matrix norm, by default the ratio of the largest to the smallest singular value."""
     if self.dim() < 2:
         raise RuntimeError(
-            f"[linalg.cond] The input tensor must have at least 2 dimensions, but got shape {self.shape}"
+            f"[linalg.cond] linalg.cond: The input tensor must have at least 2 dimensions. Got shape {self.shape}"
         )
     order = 2.0 if p is None else float(p)
     size = -order if order < 0 else order
@@ -342,7 +346,7 @@ def linalg_cond(self, p):
         largest, least = S.select(-1, 0), S.select(-1, -1)
         return largest / least if order > 0 else least / largest
     if size != 1 and not math.isinf(size):
-        raise RuntimeError(f"[linalg.cond] got an invalid norm type: {order}")
+        raise RuntimeError(f"[linalg.cond] linalg.cond got an invalid norm type: {order}")
     check_square_matrices("linalg.cond", self)
     if self.numel() == 0:
         return op.zeros(self.shape[:-2], dtype=real_dtype(self.dtype), device=self.device)
@@ -360,7 +364,7 @@ def linalg_cond(self, p):
 def linalg_cond_p_str(self, p):
     """The condition number in the Frobenius ('fro') or nuclear ('nuc') norm."""
     if p not in ("fro", "nuc"):
-        raise RuntimeError(f"[linalg.cond] got an invalid norm type: {p}")
+        raise RuntimeError(f"[linalg.cond] linalg.cond got an invalid norm type: {p}")
     check_square_matrices("linalg.cond", self)
     if self.numel() == 0:
         return op.zeros(self.shape[:-2], dtype=real_dtype(self.dtype), device=self.device)

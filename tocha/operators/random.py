@@ -47,7 +47,7 @@ def randn(size, generator, dtype, device):
 def randint(high, size, generator, dtype, device):
     """Integers uniform in [0, high), or in [low, high)."""
     if high <= 0:
-        raise RuntimeError(f"[randint] expects 'from' to be less than 'to', but got from=0 >= to={high}")
+        raise RuntimeError(f"[randint] random_ expects 'from' to be less than 'to', but got from=0 >= to={high}")
     return Out(size, dt.int64 if dtype is None else dtype, device=device_or_default(device))
 
 
@@ -59,7 +59,7 @@ def randint(high, size, generator, dtype, device):
 def randint_low(low, high, size, generator, dtype, device):
     """Integers uniform in [low, high)."""
     if low >= high:
-        raise RuntimeError(f"[randint] expects 'from' to be less than 'to', but got from={low} >= to={high}")
+        raise RuntimeError(f"[randint] random_ expects 'from' to be less than 'to', but got from={low} >= to={high}")
     return Out(size, dt.int64 if dtype is None else dtype, device=device_or_default(device))
 
 
@@ -71,7 +71,7 @@ def randint_low(low, high, size, generator, dtype, device):
 def randperm(n, generator, dtype, device):
     """A random permutation of 0, 1, ..., n - 1."""
     if n < 0:
-        raise RuntimeError(f"[randperm] n must be non-negative, got {n}")
+        raise RuntimeError(f"[randperm] Trying to create tensor with negative dimension {n}: [{n}]")
     return Out([n], dt.int64 if dtype is None else dtype, device=device_or_default(device))
 
 
@@ -113,7 +113,7 @@ def randn_like(self, generator, dtype, device, memory_format):
 def randint_like(self, high, generator, dtype, device, memory_format):
     """Integers uniform in [0, high), or in [low, high), in self's size and dtype."""
     if high <= 0:
-        raise RuntimeError(f"[randint_like] expects 'from' to be less than 'to', but got from=0 >= to={high}")
+        raise RuntimeError(f"[randint_like] random_ expects 'from' to be less than 'to', but got from=0 >= to={high}")
     return Out(
         self.shape,
         self.dtype if dtype is None else dtype,
@@ -130,7 +130,9 @@ def randint_like(self, high, generator, dtype, device, memory_format):
 def randint_like_low(self, low, high, generator, dtype, device, memory_format):
     """Integers uniform in [low, high), in self's size and dtype."""
     if low >= high:
-        raise RuntimeError(f"[randint_like] expects 'from' to be less than 'to', but got from={low} >= to={high}")
+        raise RuntimeError(
+            f"[randint_like] random_ expects 'from' to be less than 'to', but got from={low} >= to={high}"
+        )
     return Out(
         self.shape,
         self.dtype if dtype is None else dtype,
@@ -151,7 +153,7 @@ def randint_like_low(self, low, high, generator, dtype, device, memory_format):
 def normal_tensor_tensor(mean, std, generator):
     """Normal numbers, each with its own mean and standard deviation."""
     if std.is_complex():
-        raise RuntimeError(f"[normal] expects a real standard deviation, got {std.dtype}")
+        raise RuntimeError(f"[normal] normal expects standard deviation to be non-complex, got {std.dtype}")
     return Out(broadcast_shapes(mean.shape, std.shape, "normal"), mean.dtype)
 
 
@@ -174,7 +176,7 @@ def normal_tensor_tensor_std_gradient(grad):
 def normal_tensor_float(mean, std, generator):
     """Normal numbers, each with its own mean."""
     if not std >= 0:
-        raise RuntimeError(f"[normal] expects std >= 0.0, but found std {std}")
+        raise RuntimeError(f"[normal] normal expects std >= 0.0, but found std {std}")
     return Out(mean.shape, mean.dtype)
 
 
@@ -192,7 +194,7 @@ def normal_tensor_float_mean_gradient(grad):
 def normal_float_tensor(mean, std, generator):
     """Normal numbers, each with its own standard deviation."""
     if std.is_complex():
-        raise RuntimeError(f"[normal] expects a real standard deviation, got {std.dtype}")
+        raise RuntimeError(f"[normal] normal expects standard deviation to be non-complex, got {std.dtype}")
     return Out(std.shape, std.dtype)
 
 
@@ -209,7 +211,7 @@ def normal_float_tensor_std_gradient(grad):
 def normal_float_float(mean, std, size, generator, dtype, device):
     """Normal numbers of one mean and standard deviation."""
     if not std >= 0:
-        raise RuntimeError(f"[normal] expects std >= 0.0, but found std {std}")
+        raise RuntimeError(f"[normal] normal expects std >= 0.0, but found std {std}")
     return Out(size, dtype_or_default(dtype), device=device_or_default(device))
 
 
@@ -252,10 +254,14 @@ def multinomial(self, num_samples, replacement, generator):
     if self.dim() < 1 or self.dim() > 2:
         raise RuntimeError(f"[multinomial] prob_dist must be 1 or 2 dim, got {self.shape}")
     if not self.is_floating_point():
-        raise RuntimeError(f"[multinomial] only supports floating-point dtypes for input, got: {self.dtype}")
+        raise RuntimeError(
+            f"[multinomial] multinomial only supports floating-point dtypes for input, got: {self.dtype}"
+        )
     if num_samples <= 0:
         raise RuntimeError(f"[multinomial] cannot sample n_sample <= 0 samples, got {num_samples}")
     columns = self.size(-1)
+    if columns > 16777216:
+        raise RuntimeError(f"[multinomial] number of categories cannot exceed 2^24, got {columns}")
     if not replacement and num_samples > columns:
         raise RuntimeError(
             f"[multinomial] cannot sample n_sample > prob_dist.size(-1) samples without replacement: {num_samples} > {columns}"
@@ -280,9 +286,9 @@ def poisson_gradient(grad):
 def binomial(count, prob, generator):
     """How many of count trials succeed, each with probability prob."""
     if not count.is_floating_point():
-        raise ValueError(f"[binomial] only supports floating-point dtypes for count, got: {count.dtype}")
+        raise ValueError(f"[binomial] binomial only supports floating-point dtypes for count, got: {count.dtype}")
     if not prob.is_floating_point():
-        raise ValueError(f"[binomial] only supports floating-point dtypes for prob, got: {prob.dtype}")
+        raise ValueError(f"[binomial] binomial only supports floating-point dtypes for prob, got: {prob.dtype}")
     if count.dtype != prob.dtype:
         raise RuntimeError(f"[binomial] expects count and prob of one dtype, got {count.dtype} and {prob.dtype}")
     return Out(broadcast_shapes(count.shape, prob.shape, "binomial"), count.dtype)

@@ -208,7 +208,7 @@ def repeat_interleave_int(self, repeats, dim, output_size):
     at = wrap_dim(0 if dim is None else dim, x.ndim)
     if output_size is not None and output_size != x.shape[at] * repeats:
         raise RuntimeError(
-            f"[repeat_interleave] allocated size does not match required size: {output_size} for {x.shape[at]} elements {repeats} times"
+            f"[repeat_interleave] repeat_interleave: Invalid output_size, expected {x.shape[at] * repeats} but got {output_size}"
         )
     wide = list(x.shape)
     wide.insert(at + 1, repeats)
@@ -246,14 +246,14 @@ def pixel_shuffle(self, upscale_factor):
     r = upscale_factor
     if self.ndim < 3:
         raise RuntimeError(
-            f"[pixel_shuffle] expects input to have at least 3 dimensions, but got input with {self.ndim} dimension(s)"
+            f"[pixel_shuffle] pixel_shuffle expects input to have at least 3 dimensions, but got input with {self.ndim} dimension(s)"
         )
     if r <= 0:
-        raise RuntimeError(f"[pixel_shuffle] expects a positive upscale_factor, but got {r}")
+        raise RuntimeError(f"[pixel_shuffle] pixel_shuffle expects a positive upscale_factor, but got {r}")
     c, h, w = self.shape[-3], self.shape[-2], self.shape[-1]
     if c % (r * r) != 0:
         raise RuntimeError(
-            f"[pixel_shuffle] expects its input's 'channel' dimension to be divisible by the square of upscale_factor, but input.size(-3)={c} is not divisible by {r * r}"
+            f"[pixel_shuffle] pixel_shuffle expects its input's 'channel' dimension to be divisible by the square of upscale_factor, but input.size(-3)={c} is not divisible by {r * r}"
         )
     n = self.ndim - 3
     lead = list(range(n))
@@ -277,10 +277,10 @@ def pixel_unshuffle(self, downscale_factor):
     r = downscale_factor
     if self.ndim < 3:
         raise RuntimeError(
-            f"[pixel_unshuffle] expects input to have at least 3 dimensions, but got input with {self.ndim} dimension(s)"
+            f"[pixel_unshuffle] pixel_unshuffle expects input to have at least 3 dimensions, but got input with {self.ndim} dimension(s)"
         )
     if r <= 0:
-        raise RuntimeError(f"[pixel_unshuffle] expects a positive downscale_factor, but got {r}")
+        raise RuntimeError(f"[pixel_unshuffle] pixel_unshuffle expects a positive downscale_factor, but got {r}")
     c, h, w = self.shape[-3], self.shape[-2], self.shape[-1]
     if h % r != 0 or w % r != 0:
         raise RuntimeError(
@@ -306,7 +306,9 @@ def pixel_unshuffle_gradient(grad, downscale_factor):
 def channel_shuffle(self, groups):
     """Channels of (N, C, ...) dealt out from `groups` groups in turn."""
     if self.ndim <= 2:
-        raise RuntimeError(f"[channel_shuffle] expects input with > 2 dims, but got input with sizes {self.shape}")
+        raise RuntimeError(
+            f"[channel_shuffle] channel_shuffle expects input with > 2 dims, but got input with sizes {self.shape}"
+        )
     c = self.shape[1]
     if groups <= 0:
         raise RuntimeError(
@@ -405,11 +407,11 @@ def _pad_wrapped(self, pad, mode):
         before, after = pad[2 * i], pad[2 * i + 1]
         if mode == "reflect" and (before >= n or after >= n):
             raise RuntimeError(
-                f"[pad] Padding size should be less than the corresponding input dimension, but got: padding ({before}, {after}) at dimension {d} of input {self.shape}"
+                f"[pad] Argument #4: Padding size should be less than the corresponding input dimension, but got: padding ({before}, {after}) at dimension {d} of input {self.shape}"
             )
         if mode == "circular" and (before > n or after > n):
             raise RuntimeError(
-                f"[pad] Padding value causes wrapping around more than once: padding ({before}, {after}) at dimension {d} of input {self.shape}"
+                f"[pad] Padding value causes wrapping around more than once. Got padding ({before}, {after}) at dimension {d} of input {self.shape}"
             )
         if mode == "circular" and n + min(before, 0) + min(after, 0) < 0:
             raise RuntimeError(
@@ -451,6 +453,16 @@ def _pad_edges(self, pad, mode):
     return op._pad_wrapped(self, pad, mode)
 
 
+@rule
+def check_pairs(self: "Tensor", pad: "int[]") -> "none":
+    if len(pad) % 2 != 0:
+        raise RuntimeError(f"[pad] Padding length must be divisible by 2, got {pad}")
+    if len(pad) // 2 > self.ndim:
+        raise RuntimeError(
+            f"[pad] Padding length should be less than or equal to two times the input dimension but got padding length {len(pad)} and input of dimension {self.ndim}"
+        )
+
+
 @composite(
     'nn_pad(Tensor self, int[] pad, str mode="constant", float? value=None) -> Tensor',
     variants="function",
@@ -459,15 +471,17 @@ def _pad_edges(self, pad, mode):
 def nn_pad(self, pad, mode, value):
     """self continued beyond its edges; pad holds (before, after) pairs, the last dim's first."""
     if mode == "constant":
+        check_pairs(self, pad)
         return op.constant_pad_nd(self, pad, 0 if value is None else value)
-    if value is not None and value != 0:
-        raise RuntimeError(f'[pad] Padding mode "{mode}" doesn\'t take in value argument')
     if mode != "reflect" and mode != "replicate" and mode != "circular":
         raise NotImplementedError(f"[pad] Unrecognised padding mode {mode}")
+    if value is not None and value != 0:
+        raise RuntimeError(f'[pad] Padding mode "{mode}" doesn\'t take in value argument')
     pairs = len(pad) // 2
-    if len(pad) % 2 != 0 or pairs < 1 or pairs > 3 or (self.ndim != pairs + 1 and self.ndim != pairs + 2):
+    check_pairs(self, pad)
+    if pairs < 1 or pairs > 3 or (self.ndim != pairs + 1 and self.ndim != pairs + 2):
         raise NotImplementedError(
-            f"[pad] Only 2D, 3D, 4D, 5D padding with non-constant padding are supported for now, got {len(pad)} numbers for input {self.shape}"
+            f"[pad] Padding size {len(pad)} is not supported for {self.ndim}D input tensor. Supported combinations for non-constant padding: padding size 2 for 2D or 3D input, 4 for 3D or 4D input, 6 for 4D or 5D input"
         )
     if mode == "circular":
         return op._pad_wrapped(self, pad, mode)

@@ -11,7 +11,7 @@ from functools import partial
 
 from tocha.ir import dtypes as dt
 from tocha.operators.record import composite, gradient, native, op, rule
-from tocha.operators.rules import Out, apart, ints_of, recording
+from tocha.operators.rules import Out, apart, ints_of, recording, refuse_dtype
 
 LSTM, GRU, TANH, RELU = 0, 1, 2, 3  # as csrc/cpu/recurrent.cpp numbers them
 
@@ -21,7 +21,7 @@ def check_layer(
     input: "Tensor", h0: "Tensor", c0: "Tensor?", w_ih: "Tensor", w_hh: "Tensor", batch_sizes: "int[]", cell: "int"
 ) -> "none":
     if not input.is_floating_point():
-        raise NotImplementedError(f"[rnn] is not defined for {input.dtype}")
+        refuse_dtype("rnn", input.dtype)
     for t in [h0, w_ih, w_hh]:
         if t.dtype != input.dtype:
             raise RuntimeError(
@@ -33,11 +33,19 @@ def check_layer(
         )
     gates = 4 if cell == LSTM else (3 if cell == GRU else 1)
     hidden = w_hh.size(0) // gates
-    if input.size(1) != w_ih.size(1) or w_ih.size(0) != gates * hidden or w_hh.size(0) != gates * hidden:
+    if input.size(1) != w_ih.size(1):
+        raise RuntimeError(
+            f"[rnn] input has inconsistent input_size: got {input.size(1)} expected {w_ih.size(1)}, for weights of {w_ih.shape}"
+        )
+    if w_ih.size(0) != gates * hidden or w_hh.size(0) != gates * hidden:
         raise RuntimeError(
             f"[rnn] weights of {w_ih.shape} and {w_hh.shape} do not fit an input of {input.shape} with {gates} gates"
         )
-    if h0.size(1) != w_hh.size(1) or (c0 is not None and c0.shape != [h0.size(0), hidden]):
+    if h0.size(1) != w_hh.size(1):
+        raise RuntimeError(f"[rnn] hidden0 has inconsistent hidden_size: got {h0.size(1)}, expected {w_hh.size(1)}")
+    if len(batch_sizes) == 1 and batch_sizes[0] != h0.size(0):
+        raise RuntimeError(f"[rnn] Input batch size {batch_sizes[0]} doesn't match hidden0 batch size {h0.size(0)}")
+    if c0 is not None and c0.shape != [h0.size(0), hidden]:
         raise RuntimeError(f"[rnn] an initial state of {h0.shape} does not fit weights of {w_hh.shape}")
     if len(batch_sizes) == 0 or sum(batch_sizes) != input.size(0) or batch_sizes[0] != h0.size(0):
         raise RuntimeError(

@@ -40,6 +40,16 @@ from tocha.operators.rules import wrap_dim
 _ACCUMULATING = (*BOOL, *INTS, *FLOATS, *COMPLEX)
 _INF = float("inf")
 _SUMS = {"loops": (dt.bool_, dt.int64, dt.float32, dt.float64, *COMPLEX)}  # what accumulates; the rest is widened
+
+
+def _refusing(name, types, said="{}(): does not support complex input", bools=False):
+    """The types of a reduction that has PyTorch's words for what it does not take."""
+    refused = {COMPLEX: RuntimeError(said.format(name))}
+    if bools:
+        refused[BOOL] = RuntimeError(f"{name}(): does not support bool input")
+    return {**types, "refused": refused}
+
+
 _ORDERS = {"loops": (dt.int64, dt.int32, dt.float32, dt.float64)}
 
 
@@ -159,7 +169,11 @@ def sum_gradient(grad, self, dim, keepdim):
     node="NansumBackward0",
     dtypes=(*BOOL, *INTS, *FLOATS),
     promote=SUM_LIKE,
-    types={"loops": (dt.bool_, dt.int64, dt.float32, dt.float64)},
+    types=_refusing(
+        "nansum",
+        {"loops": (dt.bool_, dt.int64, dt.float32, dt.float64)},
+        "nansum on CPU does not support complex inputs",
+    ),
 )
 def nansum(t):
     """The sum of the elements that are not NaN."""
@@ -176,6 +190,13 @@ def nansum_gradient(grad, self, dim, keepdim):
     node="MeanBackward0|MeanBackward1",
     dtypes=(*FLOATS, *COMPLEX),
     promote=SUM_LIKE,
+    types={
+        "refused": {
+            (*BOOL, *INTS): RuntimeError(
+                "mean(): could not infer output dtype. Input dtype must be either a floating point or complex dtype. Got: {}"
+            )
+        }
+    },
 )
 def mean(t):
     """The mean of all elements, or over dim."""
@@ -454,16 +475,25 @@ def max_other(self, other):
     return op.maximum(self, other)
 
 
+@rule
+def check_not_empty(self: "Tensor", name: "str") -> "none":
+    if self.numel() == 0:
+        raise RuntimeError(
+            f"[{name}] {name}(): Expected reduction dim to be specified for input.numel() == 0. Specify the reduction dim with the 'dim' argument."
+        )
+
+
 @composite("max(Tensor self) -> Tensor", node="MaxBackward1", variants="function, method, out")
 def max(self):
     """The largest element; NaN if there is one."""
+    check_not_empty(self, "max")
     return op.amax(self, [], False)
 
 
 @reduction(
     "max.dim(Tensor self, int dim, bool keepdim=False) -> (Tensor values, Tensor indices)",
     dtypes=_EXTREMES,
-    types=_ORDERS,
+    types=_refusing("max", _ORDERS),
 )
 def max_dim(t):
     """The largest elements along dim and where they are: the first of equal ones, the first NaN."""
@@ -484,13 +514,14 @@ def min_other(self, other):
 @composite("min(Tensor self) -> Tensor", node="MinBackward1", variants="function, method, out")
 def min(self):
     """The smallest element; NaN if there is one."""
+    check_not_empty(self, "min")
     return op.amin(self, [], False)
 
 
 @reduction(
     "min.dim(Tensor self, int dim, bool keepdim=False) -> (Tensor values, Tensor indices)",
     dtypes=_EXTREMES,
-    types=_ORDERS,
+    types=_refusing("min", _ORDERS),
 )
 def min_dim(t):
     """The smallest elements along dim and where they are: the first of equal ones, the first NaN."""
@@ -502,13 +533,21 @@ def min_dim_gradient(grad, self, dim, keepdim, result1):
     return placed(grad, self, dim, keepdim, result1)
 
 
-@reduction("argmax(Tensor self, int? dim=None, bool keepdim=False) -> Tensor", dtypes=NUMERIC, types=_ORDERS)
+@reduction(
+    "argmax(Tensor self, int? dim=None, bool keepdim=False) -> Tensor",
+    dtypes=NUMERIC,
+    types=_refusing("argmax", _ORDERS, bools=True),
+)
 def argmax(t):
     """The index of the largest element along dim, or in the flattened tensor."""
     return _where_extreme(t, largest=True, with_value=False)
 
 
-@reduction("argmin(Tensor self, int? dim=None, bool keepdim=False) -> Tensor", dtypes=NUMERIC, types=_ORDERS)
+@reduction(
+    "argmin(Tensor self, int? dim=None, bool keepdim=False) -> Tensor",
+    dtypes=NUMERIC,
+    types=_refusing("argmin", _ORDERS, bools=True),
+)
 def argmin(t):
     """The index of the smallest element along dim, or in the flattened tensor."""
     return _where_extreme(t, largest=False, with_value=False)

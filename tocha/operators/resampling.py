@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tocha.ir import dtypes as dt
 from tocha.operators.record import composite, gradient, native, op, rule
-from tocha.operators.rules import Out, cat_strides, contiguous_strides, is_integral, product
+from tocha.operators.rules import Out, cat_strides, contiguous_strides, is_integral, product, refuse_dtype
 
 # -- other sizes -------------------------------------------------------------------------------------
 
@@ -52,7 +52,7 @@ def check_resampled(self: "Tensor", output_size: "int[]", spatial: "int", bytes:
     if self.shape[1] == 0:
         raise RuntimeError(f"[{name}] Non-empty data tensor expected but got a tensor with sizes {self.shape}")
     if self.is_complex() or (is_integral(self.dtype) and not (bytes and self.dtype == dt.uint8)):
-        raise NotImplementedError(f"[{name}] not implemented for '{self.dtype}'")
+        refuse_dtype(name, self.dtype)
     return output_size
 
 
@@ -268,7 +268,7 @@ def antialiased_2d(
     name: "str",
 ) -> "Tensor":
     if self.dtype == dt.float16 or self.dtype == dt.bfloat16:
-        raise NotImplementedError(f"[{name}] not implemented for '{self.dtype}'")
+        refuse_dtype(name, self.dtype)
     return resampled_2d(self, output_size, kind, align_corners, scale_h, scale_w, name)
 
 
@@ -373,24 +373,24 @@ def check_grid(self: "Tensor", grid: "Tensor", interpolation: "int", name: "str"
         raise RuntimeError(f"[{name}] expected scalar type {self.dtype} but found {grid.dtype}")
     if self.ndim > 0 and grid.ndim > 0 and grid.shape[0] != self.shape[0]:
         raise RuntimeError(
-            f"[{name}] expected grid and input to have same batch size, but got input with sizes {self.shape} and grid with sizes {grid.shape}"
+            f"[{name}] grid_sampler(): expected grid and input to have same batch size, but got input with sizes {self.shape} and grid with sizes {grid.shape}"
         )
     if grid.ndim != self.ndim or (dims != 2 and dims != 3):
         raise RuntimeError(
-            f"[{name}] expected 4D or 5D input and grid with same number of dimensions, but got input with sizes {self.shape} and grid with sizes {grid.shape}"
+            f"[{name}] grid_sampler(): expected 4D or 5D input and grid with same number of dimensions, but got input with sizes {self.shape} and grid with sizes {grid.shape}"
         )
     if grid.shape[-1] != dims:
         raise RuntimeError(
-            f"[{name}] expected grid to have size {dims} in last dimension, but got grid with sizes {grid.shape}"
+            f"[{name}] grid_sampler(): expected grid to have size {dims} in last dimension, but got grid with sizes {grid.shape}"
         )
     if any(n == 0 for n in self.shape[2:]):
         raise RuntimeError(
-            f"[{name}] expected input to have non-empty spatial dimensions, but input has sizes {self.shape}"
+            f"[{name}] grid_sampler(): expected input to have non-empty spatial dimensions, but input has sizes {self.shape}"
         )
     if dims == 3 and interpolation == 2:
-        raise RuntimeError(f"[{name}] bicubic interpolation only supports 4D input")
+        raise RuntimeError(f"[{name}] grid_sampler(): bicubic interpolation only supports 4D input")
     if not self.is_floating_point():
-        raise NotImplementedError(f"[{name}] not implemented for '{self.dtype}'")
+        refuse_dtype(name, self.dtype)
     if product(self.shape[2:]) >= 2147483648:
         raise RuntimeError(f"[{name}] pictures of 2^31 places and more are not supported, got {self.shape}")
 

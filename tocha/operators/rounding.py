@@ -6,24 +6,29 @@ from functools import partial
 
 from tocha.ir import dtypes as dt
 from tocha.ir import scalar as s
-from tocha.operators.record import FLOATS, NUMERIC, UNARY, UNSIGNED, pointwise
+from tocha.operators.record import COMPLEX, FLOATS, NUMERIC, UNARY, UNSIGNED, pointwise
+
+
+def _no_complex(name):
+    return {"refused": {COMPLEX: NotImplementedError(f"{name} is not supported for complex inputs")}}
+
 
 rounding = partial(pointwise, dtypes=(*NUMERIC, *UNSIGNED), variants=UNARY)
 
 
-@rounding("floor(Tensor self) -> Tensor")
+@rounding("floor(Tensor self) -> Tensor", types=_no_complex("floor"))
 def floor(x):
     """The nearest integer below."""
     return s.floor(x) if x.dtype.is_floating else x
 
 
-@rounding("ceil(Tensor self) -> Tensor")
+@rounding("ceil(Tensor self) -> Tensor", types=_no_complex("ceil"))
 def ceil(x):
     """The nearest integer above."""
     return s.ceil(x) if x.dtype.is_floating else x
 
 
-@rounding("trunc(Tensor self) -> Tensor", aliases=("fix",))
+@rounding("trunc(Tensor self) -> Tensor", types=_no_complex("trunc"), aliases=("fix",))
 def trunc(x):
     """The nearest integer toward 0."""
     return s.trunc(x) if x.dtype.is_floating else x

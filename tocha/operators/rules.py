@@ -88,6 +88,17 @@ def is_integral(d: "dtype") -> "bool":
     return not d.is_differentiable
 
 
+@intrinsic("c_name_of")
+def c_name(d: "dtype") -> "str":
+    """The dtype in the words of C, as PyTorch has them in messages about out=: long int."""
+    return d.cpp
+
+
+@rule
+def refuse_dtype(op: "str", d: "dtype") -> "none":
+    raise NotImplementedError(f"[{op}] \"{op}_cpu\" not implemented for '{d}'")
+
+
 @intrinsic("scalar_dtype")
 def scalar_dtype(s: "Scalar") -> "dtype":
     """The dtype a number alone would give a tensor."""
@@ -235,11 +246,11 @@ def infer_size(shape: "int[]", numel: "int") -> "int[]":
         else:
             known *= out[i]
     if unknown >= 0:
-        if known == 0:
+        if known == 0 and numel == 0:
             raise RuntimeError(
                 f"cannot reshape tensor of {numel} elements into shape {shape} because the unspecified dimension size -1 can be any value and is ambiguous"
             )
-        if numel % known != 0:
+        if known == 0 or numel % known != 0:
             raise RuntimeError(f"shape '{shape}' is invalid for input of size {numel}")
         out[unknown] = numel // known
     elif known != numel:

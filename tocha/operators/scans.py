@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tocha.ir import dtypes as dt
 from tocha.operators.record import gradient, native, op, rule
-from tocha.operators.rules import Out, is_integral, wrap_dim
+from tocha.operators.rules import Out, is_integral, refuse_dtype, wrap_dim
 
 
 @rule
@@ -14,7 +14,7 @@ def accumulated_dtype(self: "Tensor", dtype: "dtype?", name: "str") -> "dtype":
     if dtype is not None:
         result = dtype
     if result == dt.bool_:
-        raise NotImplementedError(f"[{name}] not implemented for 'bool'")
+        refuse_dtype(name, result)
     return result
 
 
@@ -85,7 +85,7 @@ def cumprod_gradient(grad, self, dim, result):
 @rule
 def check_ordered(self: "Tensor", name: "str") -> "none":
     if self.is_complex():
-        raise NotImplementedError(f"[{name}] not implemented for '{self.dtype}'")
+        refuse_dtype(name, self.dtype)
 
 
 @native("cummax(Tensor self, int dim) -> (Tensor values, Tensor indices)", variants="function, method, out")
@@ -128,7 +128,7 @@ def logcumsumexp(self, dim):
     """log(sum(exp(x))) up to and including each element of dim, without overflow."""
     wrap_dim(dim, self.ndim)
     if is_integral(self.dtype):
-        raise NotImplementedError(f"[logcumsumexp] not implemented for '{self.dtype}'")
+        refuse_dtype("logcumsumexp", self.dtype)
     return Out(self.shape, self.dtype)
 
 

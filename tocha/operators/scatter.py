@@ -42,7 +42,7 @@ def gather(self, dim, index, sparse_grad):
     d = wrap_dim(dim, self.ndim)
     if index.numel() != 0:
         if index.dtype != dt.int64 and index.dtype != dt.int32:
-            raise RuntimeError(f"[gather] Expected dtype int32/int64 for index, got {index.dtype}")
+            raise RuntimeError(f"[gather] gather(): Expected dtype int32/int64 for index, got {index.dtype}")
         if max(self.ndim, 1) != max(index.ndim, 1):
             raise RuntimeError(
                 f"[gather] Index tensor must have the same number of dimensions as input tensor, got {index.shape} and {self.shape}"

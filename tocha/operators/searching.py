@@ -11,28 +11,34 @@ from tocha.operators.rules import Out, warn_once
 def check_search(boundaries: "Tensor", values: "Tensor", right: "bool", side: "str?", sorter: "Tensor?") -> "none":
     if side is not None:
         if side != "left" and side != "right":
-            raise RuntimeError(f"[searchsorted] side can only be 'left' or 'right' but got {side}")
+            raise RuntimeError(
+                f"[searchsorted] torch.searchsorted(): side can only be 'left' or 'right' but got {side}"
+            )
         if side == "left" and right:
             raise RuntimeError(
-                f"[searchsorted] side and right can't be set to opposites, got side of {side} while right was True"
+                f"[searchsorted] torch.searchsorted(): side and right can't be set to opposites, got side of {side} while right was True"
             )
     if boundaries.ndim == 0:
-        raise RuntimeError("[searchsorted] boundaries tensor should have positive dimension, but got 0 dimension")
+        raise RuntimeError(
+            "[searchsorted] torch.searchsorted(): boundaries tensor should have positive dimension, but got 0 dimension"
+        )
     if values.ndim == 0 and values.numel() == 1 and boundaries.ndim != 1:
         raise RuntimeError(
-            f"[searchsorted] input value can be a scalar only when boundaries tensor dimension is 1, but we got boundaries tensor dim({boundaries.ndim})"
+            f"[searchsorted] torch.searchsorted(): input value can be a scalar only when boundaries tensor dimension is 1, but we got boundaries tensor dim({boundaries.ndim})"
         )
     if boundaries.ndim != 1 and (boundaries.ndim != values.ndim or boundaries.shape[:-1] != values.shape[:-1]):
         raise RuntimeError(
-            f"[searchsorted] boundaries tensor should be 1 dimension or the first N-1 dimensions of boundaries tensor and input value tensor must match, but we got boundaries tensor {boundaries.shape} and input value tensor {values.shape}"
+            f"[searchsorted] torch.searchsorted(): boundaries tensor should be 1 dimension or the first N-1 dimensions of boundaries tensor and input value tensor must match, but we got boundaries tensor {boundaries.shape} and input value tensor {values.shape}"
         )
     if sorter is not None:
         if sorter.shape != boundaries.shape:
             raise RuntimeError(
-                f"[searchsorted] boundary and sorter must have the same size, but got boundary tensor {boundaries.shape} and got sorter tensor {sorter.shape}"
+                f"[searchsorted] torch.searchsorted(): boundary and sorter must have the same size, but got boundary tensor {boundaries.shape}and got sorter tensor {sorter.shape}"
             )
         if sorter.dtype != dt.int64:
-            raise RuntimeError(f"[searchsorted] sorter must be a tensor of long dtype but got dtype {sorter.dtype}")
+            raise RuntimeError(
+                f"[searchsorted] torch.searchsorted(): sorter must be a tensor of long dtype but got dtype {sorter.dtype}"
+            )
 
 
 @rule
@@ -75,7 +81,9 @@ def searchsorted_scalar(sorted_sequence, input, out_int32, right, side, sorter):
 def bucketize(self, boundaries, out_int32, right):
     """The number of the bucket between boundaries that each element is in."""
     if boundaries.ndim != 1:
-        raise RuntimeError(f"[bucketize] boundaries tensor must be 1 dimension, but got dim({boundaries.ndim})")
+        raise RuntimeError(
+            f"[bucketize] torch.searchsorted(): boundaries tensor must be 1 dimension, but got dim({boundaries.ndim})"
+        )
     return op.searchsorted(boundaries, self, out_int32=out_int32, right=right)
 
 
@@ -87,5 +95,7 @@ def bucketize(self, boundaries, out_int32, right):
 def bucketize_scalar(self, boundaries, out_int32, right):
     """The number of the bucket between boundaries that a number is in."""
     if boundaries.ndim != 1:
-        raise RuntimeError(f"[bucketize] boundaries tensor must be 1 dimension, but got dim({boundaries.ndim})")
+        raise RuntimeError(
+            f"[bucketize] torch.searchsorted(): boundaries tensor must be 1 dimension, but got dim({boundaries.ndim})"
+        )
     return op.searchsorted(boundaries, self, out_int32=out_int32, right=right)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tocha.operators.record import composite, gradient, native, op, rule
-from tocha.operators.rules import Out, wrap_dim
+from tocha.operators.rules import Out, refuse_dtype, wrap_dim
 
 
 @rule
@@ -14,7 +14,7 @@ def softmax_dtype(self: "Tensor", dim: "int", dtype: "dtype?", name: "str") -> "
     if dtype is not None:
         result = dtype
     if not result.is_floating_point:
-        raise NotImplementedError(f"[{name}] not implemented for '{result}'")
+        refuse_dtype(name, result)
     return result
 
 
@@ -98,7 +98,7 @@ def _log_softmax(self, dim, half_to_float):
 def check_softmax_backward(grad_output: "Tensor", output: "Tensor", dim: "int", name: "str") -> "none":
     wrap_dim(dim, output.ndim)
     if output.is_complex():
-        raise NotImplementedError(f"[{name}] is not defined for {output.dtype}")
+        refuse_dtype(name, output.dtype)
     if grad_output.shape != output.shape:
         raise RuntimeError(f"[{name}] grad_output has shape {grad_output.shape}, output {output.shape}")
 

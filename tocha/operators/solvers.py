@@ -11,9 +11,11 @@ from tocha.ir import dtypes as dt
 from tocha.operators.decompositions import (
     LAPACK,
     check_matrices,
+    check_right_hand,
     check_same_kind,
     check_square_matrices,
     positive,
+    refuse_low_precision,
     squares,
 )
 from tocha.operators.record import composite, gradient, native, op, rule
@@ -56,7 +58,7 @@ def check_system(name: "str", A: "Tensor", B: "Tensor", left: "bool", vectors: "
     if A.shape[-1] != (rows if left else columns):
         equation = "AX = B" if left else "XA = B"
         raise RuntimeError(
-            f"[{name}] Incompatible shapes of A and B for the equation {equation} ({A.shape[-2]}x{A.shape[-1]} and {rows}x{columns})"
+            f"[{name}] {name}: Incompatible shapes of A and B for the equation {equation} ({A.shape[-2]}x{A.shape[-1]} and {rows}x{columns})"
         )
 
 
@@ -71,7 +73,7 @@ def check_system(name: "str", A: "Tensor", B: "Tensor", left: "bool", vectors: "
 def _solve(A, B, left, vectors):
     """The solution, the factors of A with their row swaps, and where a pivot was zero."""
     if B.dim() == 0:
-        raise RuntimeError("[linalg.solve] B must have at least one dimension")
+        raise RuntimeError("[linalg.solve] linalg.solve: The input tensor B must have at least 2 dimensions.")
     check_system("linalg.solve", A, B, left, vectors)
     own = B.shape[-1:] if vectors else B.shape[-2:]
     batch = broadcast_shapes(A.shape[:-2], B.shape[:-1] if vectors else B.shape[:-2], "linalg.solve")
@@ -214,7 +216,15 @@ def triangular_solve(self, A, upper, transpose, unitriangular):
     warn_once(
         "tocha.triangular_solve is deprecated in favor of tocha.linalg.solve_triangular and will be removed in a future release."
     )
-    check_matrices("triangular_solve", self)
+    if self.dim() < 2:
+        raise RuntimeError(
+            f"[triangular_solve] torch.triangular_solve: Expected b to have at least 2 dimensions, but it has {self.dim()} dimensions instead"
+        )
+    if A.dim() < 2:
+        raise RuntimeError(
+            f"[triangular_solve] torch.triangular_solve: Expected A to have at least 2 dimensions, but it has {A.dim()} dimensions instead"
+        )
+    check_right_hand("triangular_solve", A, self)
     check_square_matrices("triangular_solve", A)
     triangle = A.mT if transpose else A
     solution = op.linalg_solve_triangular(triangle, self, upper=upper != transpose, unitriangular=unitriangular)
@@ -231,7 +241,11 @@ def triangular_solve(self, A, upper, transpose, unitriangular):
 )
 def cholesky_solve(self, input2, upper):
     """X with A @ X = self, from the Cholesky factor of A."""
-    check_matrices("cholesky_solve", self)
+    if input2.dim() < 2:
+        raise RuntimeError(
+            f"[cholesky_solve] u should have at least 2 dimensions, but has {input2.dim()} dimensions instead"
+        )
+    check_right_hand("cholesky_solve", input2, self)
     check_square_matrices("cholesky_solve", input2)
     check_system("cholesky_solve", input2, self, True, False)
     batch = broadcast_shapes(self.shape[:-2], input2.shape[:-2], "cholesky_solve")
@@ -265,17 +279,27 @@ def _factored(t):
 )
 def linalg_lu_solve(LU, pivots, B, left, adjoint):
     """X with A @ X = B (or X @ A = B, or with A's adjoint), from the factors of A that lu_factor returns."""
-    check_matrices("linalg.lu_solve", B)
+    check_square_matrices("linalg.lu_solve", LU)
+    if LU.dtype != B.dtype:
+        raise RuntimeError(
+            f"[linalg.lu_solve] linalg.lu_solve: Expected LU and B to have the same dtype, but found LU of type {LU.dtype} and B of type {B.dtype} instead"
+        )
+    if B.dim() < 2:
+        raise RuntimeError(
+            f"[linalg.lu_solve] linalg.lu_solve: The input tensor B must have at least 2 dimensions. Got shape {B.shape}"
+        )
     if pivots.dtype != dt.int32:
-        raise RuntimeError(f"[linalg.lu_solve] pivots should be a tensor of int32, but got {pivots.dtype}")
+        raise RuntimeError(
+            f"[linalg.lu_solve] linalg.lu_solve: pivots should be a Tensor of scalar type torch.int32, but got {pivots.dtype}"
+        )
     check_system("linalg.lu_solve", LU, B, left, False)
     if pivots.dim() == 0 or pivots.shape[-1] != LU.shape[-1]:
         raise RuntimeError(
-            f"[linalg.lu_solve] Number of pivots per batch should be same as the dimension of the matrix: {pivots.shape} and {LU.shape}"
+            f"[linalg.lu_solve] linalg.lu_solve: Number of pivots per batch should be same as the dimension of the matrix: {pivots.shape} and {LU.shape}"
         )
     if pivots.shape[:-1] != LU.shape[:-2]:
         raise RuntimeError(
-            f"[linalg.lu_solve] Expected LU.shape[:-1] and pivots.shape to be the same, but got {LU.shape} and {pivots.shape}"
+            f"[linalg.lu_solve] linalg.lu_solve: Expected LU.shape[:-1] and pivots.shape to be the same, but got pivots with shape {pivots.shape} instead"
         )
     batch = broadcast_shapes(LU.shape[:-2], B.shape[:-2], "linalg.lu_solve")
     sizes = [*batch, *B.shape[-2:]]
@@ -321,6 +345,7 @@ def lu_solve(self, LU_data, LU_pivots):
 )
 def _inverse(A):
     """The inverses, and where a pivot was zero."""
+    refuse_low_precision("linalg.inv", A)
     check_square_matrices("linalg.inv", A)
     return column_major(A.shape, A.dtype), Out(A.shape[:-2], dt.int32)
 
@@ -422,7 +447,7 @@ def linalg_tensorinv(self, ind):
     first, last = self.shape[:ind], self.shape[ind:]
     if product(first) != product(last):
         raise RuntimeError(
-            f"[linalg.tensorinv] Expected self to satisfy the requirement prod(self.shape[ind:]) == prod(self.shape[:ind]), but got {last} and {first}"
+            f"[linalg.tensorinv] Expected self to satisfy the requirement prod(self.shape[ind:]) == prod(self.shape[:ind]), but got {product(last)} != {product(first)}"
         )
     inverse, info = op._inverse(self.reshape([product(last), product(first)]))
     check_info("linalg.tensorinv", info, NOT_INVERTIBLE)
@@ -507,6 +532,7 @@ def det(self):
 )
 def _linalg_slogdet(A):
     """The determinant in parts, and the factors it came from."""
+    refuse_low_precision("linalg.slogdet", A)
     check_square_matrices("linalg.slogdet", A)
     batch = A.shape[:-2]
     return (

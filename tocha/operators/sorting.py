@@ -6,7 +6,7 @@ from tocha.ir import dtypes as dt
 from tocha.operators import interpreter
 from tocha.operators.record import composite, facts, gradient, native, op, rule
 from tocha.operators.reductions import placed
-from tocha.operators.rules import Out, like_strides, wrap_dim
+from tocha.operators.rules import Out, like_strides, refuse_dtype, wrap_dim
 
 _DYNAMIC = frozenset({"dynamic"})
 
@@ -60,7 +60,7 @@ def topk(self, k, dim, largest, sorted):
     """The k largest (or smallest) elements along dim, best first, and where they are."""
     d = wrap_dim(dim, self.ndim)
     if self.is_complex() or self.dtype == dt.bool_:
-        raise RuntimeError(f"[topk] topk does not support {self.dtype} on CPU")
+        raise RuntimeError(f"[topk] topk does not support {'complex' if self.is_complex() else 'bool'} dtypes on CPU")
     n = self.shape[d] if self.ndim > 0 else 1
     if k < 0 or k > n:
         raise RuntimeError(f"[topk] selected index k out of range: {k} of {n}")
@@ -86,11 +86,11 @@ def kthvalue(self, k, dim, keepdim):
     d = wrap_dim(dim, self.ndim)
     n = self.shape[d] if self.ndim > 0 else 1
     if n == 0:
-        raise IndexError(f"[kthvalue] Expected reduction dim {d} to have non-zero size.")
+        raise IndexError(f"[kthvalue] kthvalue(): Expected reduction dim {d} to have non-zero size.")
     if k < 1 or k > n:
-        raise RuntimeError(f"[kthvalue] selected number k out of range for dimension {d}: {k} of {n}")
+        raise RuntimeError(f"[kthvalue] kthvalue(): selected number k out of range for dimension {d}: {k} of {n}")
     if self.is_complex() or self.dtype == dt.bool_:
-        raise NotImplementedError(f"[kthvalue] not implemented for '{self.dtype}'")
+        refuse_dtype("kthvalue", self.dtype)
     sizes = list(self.shape)
     if self.ndim > 0:
         if keepdim:

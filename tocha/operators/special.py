@@ -111,7 +111,7 @@ def polygamma_method(self, n):
 def mvlgamma(self, p):
     """The logarithm of the multivariate gamma function of dimension p."""
     if p < 1:
-        raise RuntimeError(f"[mvlgamma] p has to be greater than or equal to 1, got {p}")
+        raise RuntimeError(f"[mvlgamma] p has to be greater than or equal to 1. Got {p}")
     dtype = self.dtype if self.is_floating_point() else default_dtype()
     offsets = op.arange(p, dtype=dtype, device=self.device) * 0.5
     return op.lgamma(self.unsqueeze(-1) - offsets).sum(-1) + 0.25 * p * (p - 1) * 1.1447298858494002  # log(pi)

@@ -131,7 +131,9 @@ def svd_gradient(grad0, grad1, grad2, A, full_matrices, compute_uv, result0, res
 def _linalg_svd(A, full_matrices, compute_uv, driver):
     """The singular value decomposition, without vectors where they are not wanted."""
     if driver is not None:
-        raise RuntimeError("[linalg.svd] keyword argument `driver=` is only supported on CUDA inputs")
+        raise RuntimeError(
+            "[linalg.svd] torch.linalg.svd: keyword argument `driver=` is only supported on CUDA inputs with cuSOLVER backend."
+        )
     U, S, Vh, info = op._singular_values(A, full_matrices, compute_uv)
     check_info("linalg.svd", info, SVD_FAILED)
     return U, S, Vh

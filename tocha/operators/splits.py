@@ -55,7 +55,7 @@ def check_given_sizes(n: "int", split_sizes: "int[]", dim: "int", name: "str") -
 @rule
 def split_dim(self: "Tensor", dim: "int", name: "str") -> "int":
     if self.ndim == 0:
-        raise RuntimeError(f"[{name}] expects at least a 1-dimensional tensor")
+        raise RuntimeError(f"[{name}] split expects at least a 1-dimensional tensor")
     return wrap_dim(dim, self.ndim)
 
 
@@ -144,9 +144,9 @@ def unsafe_split_with_sizes_gradient(grads, dim):
 def chunk(self, chunks, dim):
     """At most `chunks` views of equal size along dim; the last may be smaller."""
     if self.ndim == 0:
-        raise RuntimeError("[chunk] expects at least a 1-dimensional tensor")
+        raise RuntimeError("[chunk] chunk expects at least a 1-dimensional tensor")
     if chunks <= 0:
-        raise RuntimeError(f"[chunk] expects `chunks` to be greater than 0, got: {chunks}")
+        raise RuntimeError(f"[chunk] chunk expects `chunks` to be greater than 0, got: {chunks}")
     n = self.size(dim)
     size = (n + chunks - 1) // chunks
     if size == 0:  # every chunk is empty, and there are as many as asked for
@@ -202,7 +202,9 @@ def split_at(self: "Tensor", indices: "int[]", dim: "int") -> "Tensor[]":
 def tensor_split(self, sections, dim):
     """`sections` views along dim whose sizes differ by one at most."""
     if self.ndim == 0:
-        raise RuntimeError("[tensor_split] expected at least a 1-dimensional tensor, but got a tensor with 0 dims")
+        raise RuntimeError(
+            "[tensor_split] tensor_split expected at least a 1-dimensional tensor, but got a tensor with 0 dims"
+        )
     at = wrap_dim(dim, self.ndim)
     if sections <= 0:
         raise RuntimeError(f"[tensor_split] number of sections must be larger than 0, got {sections}")
@@ -218,7 +220,9 @@ def tensor_split(self, sections, dim):
 def tensor_split_indices(self, indices, dim):
     """Views along dim, cut before each of the indices."""
     if self.ndim == 0:
-        raise RuntimeError("[tensor_split] expected at least a 1-dimensional tensor, but got a tensor with 0 dims")
+        raise RuntimeError(
+            "[tensor_split] tensor_split expected at least a 1-dimensional tensor, but got a tensor with 0 dims"
+        )
     return split_at(self, indices, wrap_dim(dim, self.ndim))
 
 
@@ -241,7 +245,7 @@ def tensor_split_facts(self, tensor_indices_or_sections, dim):
 def check_named_split(self: "Tensor", name: "str", least: "int") -> "none":
     if self.ndim < least:
         raise RuntimeError(
-            f"[{name}] requires a tensor with at least {least} dimension, but got a tensor with {self.ndim} dimensions!"
+            f"[{name}] torch.{name} requires a tensor with at least {least} dimension, but got a tensor with {self.ndim} dimensions!"
         )
 
 
@@ -250,7 +254,7 @@ def check_divides(self: "Tensor", name: "str", dim: "int", sections: "int") -> "
     n = self.size(dim)
     if sections == 0 or n % sections != 0:
         raise RuntimeError(
-            f"[{name}] attempted to split along dimension {dim}, but the size of the dimension {n} is not divisible by the split_size {sections}!"
+            f"[{name}] torch.{name} attempted to split along dimension {dim}, but the size of the dimension {n} is not divisible by the split_size {sections}!"
         )
 
 

@@ -7,10 +7,10 @@ import math
 from tocha.ir import dtypes as dt
 from tocha.ir.scalar import cast, conjugate, constant, make_complex, maximum, real, sqrt, where, zero_like
 from tocha.operators import interpreter
-from tocha.operators.record import COMPLEX, FLOATS, Fold, composite, facts, native, op, reduction, rule
+from tocha.operators.record import BOOL, COMPLEX, FLOATS, INTS, Fold, composite, facts, native, op, reduction, rule
 from tocha.operators.record import gradient as derivative
 from tocha.operators.reductions import placed, reduced_count, unreduced
-from tocha.operators.rules import Out, apart, is_integral, warn, wrap_dim
+from tocha.operators.rules import Out, apart, is_integral, refuse_dtype, warn, wrap_dim
 
 # -- variance ------------------------------------------------------------------------------------------
 
@@ -18,7 +18,12 @@ from tocha.operators.rules import Out, apart, is_integral, warn, wrap_dim
 @reduction(
     "_var_mean(Tensor self, int[]? dim, bool keepdim, float correction, bool root) -> (Tensor, Tensor)",
     dtypes=(*FLOATS, *COMPLEX),
-    types={"params": (dt.float64, dt.bool_)},
+    types={
+        "params": (dt.float64, dt.bool_),
+        "refused": {
+            (*BOOL, *INTS): RuntimeError("std and var only support floating point and complex dtypes"),
+        },
+    },
     variants="",
 )
 def _var_mean(t):
@@ -141,11 +146,18 @@ def std_correction(self, dim, correction, keepdim):
     return op._var_mean(self, dim, keepdim, correction_or_one(correction), True)[0]
 
 
+@rule
+def check_moments(self: "Tensor", name: "str") -> "none":
+    if not (self.is_floating_point() or self.is_complex()):
+        raise RuntimeError(f"[{name}] {name} only support floating point and complex dtypes, got {self.dtype}")
+
+
 @composite(
     "var_mean(Tensor self, bool unbiased=True) -> (Tensor, Tensor)", node="VarMeanBackward0", variants="function"
 )
 def var_mean(self, unbiased):
     """Variance and mean of all elements."""
+    check_moments(self, "var_mean")
     check_degrees("var_mean", self, None, 1.0 if unbiased else 0.0)
     spread, mean = op._var_mean(self, None, False, 1.0 if unbiased else 0.0, False)
     return spread, apart(mean)
@@ -158,6 +170,7 @@ def var_mean(self, unbiased):
 )
 def var_mean_dim(self, dim, unbiased, keepdim):
     """Variance and mean over dim."""
+    check_moments(self, "var_mean")
     check_degrees("var_mean", self, dim, 1.0 if unbiased else 0.0)
     spread, mean = op._var_mean(self, dim, keepdim, 1.0 if unbiased else 0.0, False)
     return spread, apart(mean)
@@ -170,6 +183,7 @@ def var_mean_dim(self, dim, unbiased, keepdim):
 )
 def var_mean_correction(self, dim, correction, keepdim):
     """Variance and mean over dim."""
+    check_moments(self, "var_mean")
     check_degrees("var_mean", self, dim, correction_or_one(correction))
     spread, mean = op._var_mean(self, dim, keepdim, correction_or_one(correction), False)
     return spread, apart(mean)
@@ -180,6 +194,7 @@ def var_mean_correction(self, dim, correction, keepdim):
 )
 def std_mean(self, unbiased):
     """Standard deviation and mean of all elements."""
+    check_moments(self, "std_mean")
     check_degrees("std_mean", self, None, 1.0 if unbiased else 0.0)
     spread, mean = op._var_mean(self, None, False, 1.0 if unbiased else 0.0, True)
     return spread, apart(mean)
@@ -192,6 +207,7 @@ def std_mean(self, unbiased):
 )
 def std_mean_dim(self, dim, unbiased, keepdim):
     """Standard deviation and mean over dim."""
+    check_moments(self, "std_mean")
     check_degrees("std_mean", self, dim, 1.0 if unbiased else 0.0)
     spread, mean = op._var_mean(self, dim, keepdim, 1.0 if unbiased else 0.0, True)
     return spread, apart(mean)
@@ -204,6 +220,7 @@ def std_mean_dim(self, dim, unbiased, keepdim):
 )
 def std_mean_correction(self, dim, correction, keepdim):
     """Standard deviation and mean over dim."""
+    check_moments(self, "std_mean")
     check_degrees("std_mean", self, dim, correction_or_one(correction))
     spread, mean = op._var_mean(self, dim, keepdim, correction_or_one(correction), True)
     return spread, apart(mean)
@@ -224,7 +241,9 @@ def correction_or_one(correction: "Scalar?") -> "float":
 def nanmean(self, dim, keepdim, dtype):
     """The mean of the elements that are not NaN."""
     if not self.is_floating_point():
-        raise RuntimeError(f"[nanmean] Expected input to have floating point dtype, but got {self.dtype}")
+        raise RuntimeError(
+            f"[nanmean] nanmean(): expected input to have floating point or complex dtype but got {self.dtype}"
+        )
     return self.nansum(dim, keepdim, dtype=dtype) / (~self.isnan()).sum(dim, keepdim)
 
 
@@ -232,9 +251,9 @@ def nanmean(self, dim, keepdim, dtype):
 def trace(self):
     """The sum of a matrix's diagonal."""
     if self.ndim != 2:
-        raise RuntimeError(f"[trace] expected a matrix, but got a tensor of shape {self.shape}")
+        raise RuntimeError(f"[trace] trace: expected a matrix, but got tensor with dim {self.ndim}")
     if self.dtype == dt.bool_:
-        raise NotImplementedError("[trace] not implemented for 'bool'")
+        refuse_dtype("trace", self.dtype)
     return self.diagonal().sum()
 
 
@@ -264,14 +283,12 @@ def sum_to_size(self, size):
 def reduced_shape(self: "Tensor", dim: "int", keepdim: "bool", name: "str") -> "int[]":
     """self's shape without dim (or with 1 there); refuses an empty dim and complex elements."""
     if self.is_complex():
-        raise NotImplementedError(f"[{name}] not implemented for '{self.dtype}'")
+        refuse_dtype(name, self.dtype)
     d = wrap_dim(dim, self.ndim)
     if self.ndim == 0:
         return []
     if self.size(d) == 0:
-        raise IndexError(
-            f"[{name}] Expected reduction dim {d} to have non-zero size: got a tensor of shape {self.shape}"
-        )
+        raise IndexError(f"[{name}] {name}(): Expected reduction dim {d} to have non-zero size. Got shape {self.shape}")
     if keepdim:
         return [*self.shape[:d], 1, *self.shape[d + 1 :]]
     return [*self.shape[:d], *self.shape[d + 1 :]]
@@ -280,7 +297,7 @@ def reduced_shape(self: "Tensor", dim: "int", keepdim: "bool", name: "str") -> "
 @rule
 def check_medians(self: "Tensor", name: "str") -> "none":
     if self.is_complex() or self.dtype == dt.bool_:
-        raise NotImplementedError(f"[{name}] not implemented for '{self.dtype}'")
+        refuse_dtype(name, self.dtype)
 
 
 @native("median(Tensor self) -> Tensor", kernel="median_all")
@@ -372,19 +389,29 @@ def mode_gradient(grad, self, dim, keepdim, result1):
 @rule
 def check_quantiles(self: "Tensor", q: "Tensor", interpolation: "str", name: "str") -> "none":
     if self.numel() == 0:
-        raise RuntimeError(f"[{name}] input tensor must be non-empty, but has shape {self.shape}")
+        raise RuntimeError(f"[{name}] quantile() input tensor must be non-empty, but has shape {self.shape}")
     if q.ndim > 1:
-        raise RuntimeError(f"[{name}] q must be a scalar or 1D tensor, but has shape {q.shape}")
+        raise RuntimeError(f"[{name}] quantile() q must be a scalar or 1D tensor, but has shape {q.shape}")
     if self.dtype != dt.float32 and self.dtype != dt.float64:
-        raise RuntimeError(f"[{name}] input tensor must be either float or double dtype, but is {self.dtype}")
+        raise RuntimeError(
+            f"[{name}] quantile() input tensor must be either float or double dtype, but is {self.dtype}"
+        )
     if self.dtype != q.dtype:
-        raise RuntimeError(f"[{name}] q tensor must be same dtype as the input tensor: got {q.dtype} and {self.dtype}")
+        raise RuntimeError(
+            f"[{name}] quantile() q tensor must be same dtype as the input tensor: got {q.dtype} and {self.dtype}"
+        )
     if interpolation not in ("linear", "lower", "higher", "midpoint", "nearest"):
         raise RuntimeError(
-            f"[{name}] interpolation must be one of linear, lower, higher, midpoint or nearest, but got {interpolation}"
+            f"[{name}] quantile() interpolation must be one of linear, lower, higher, midpoint or nearest, but got {interpolation}"
         )
     if op._has_negative(q) or op._has_negative(1 - q):
-        raise RuntimeError(f"[{name}] q values must be in the range [0, 1]")
+        raise RuntimeError(f"[{name}] quantile() q values must be in the range [0, 1]")
+
+
+@rule
+def check_rank(q: "float") -> "none":
+    if not (q >= 0 and q <= 1):
+        raise RuntimeError(f"[quantile] quantile() q must be in the range [0, 1] but got {q}")
 
 
 @rule
@@ -444,6 +471,7 @@ def quantile(self, q, dim, keepdim, interpolation):
 )
 def quantile_scalar(self, q, dim, keepdim, interpolation):
     """The q-th quantile of all elements, or along dim."""
+    check_rank(q)
     return op.quantile(
         self, op.scalar_tensor(q, dtype=self.dtype, device=self.device), dim, keepdim, interpolation=interpolation
     )
@@ -468,6 +496,7 @@ def nanquantile(self, q, dim, keepdim, interpolation):
 )
 def nanquantile_scalar(self, q, dim, keepdim, interpolation):
     """The q-th quantile of the elements that are not NaN."""
+    check_rank(q)
     return op.nanquantile(
         self, op.scalar_tensor(q, dtype=self.dtype, device=self.device), dim, keepdim, interpolation=interpolation
     )
@@ -477,11 +506,19 @@ def nanquantile_scalar(self, q, dim, keepdim, interpolation):
 
 
 @rule
-def check_weights(weights: "Tensor", count: "int", name: "str") -> "none":
+def check_vector(weights: "Tensor", name: "str") -> "none":
     if weights.ndim > 1:
-        raise RuntimeError(f"[cov] {name} must be one-dimensional, but got shape {weights.shape}")
+        raise RuntimeError(
+            f"[cov] cov(): expected {name} to have one or fewer dimensions but got {name} with {weights.ndim} dimensions"
+        )
+
+
+@rule
+def check_weights(weights: "Tensor", count: "int", name: "str") -> "none":
     if weights.numel() != count:
-        raise RuntimeError(f"[cov] expected {count} {name}, one per observation, but got {weights.numel()}")
+        raise RuntimeError(
+            f"[cov] cov(): expected {name} to have the same numel as there are observations in the input but got {weights.numel()} != {count}"
+        )
 
 
 @native("_has_negative(Tensor self) -> bool", variants="", tags=frozenset({"any_device"}))
@@ -493,25 +530,33 @@ def _has_negative(self):
 def cov(self, correction, fweights, aweights):
     """The covariance matrix of variables (rows) over observations (columns)."""
     if self.ndim > 2:
-        raise RuntimeError(f"[cov] expected input to have two or fewer dimensions but got shape {self.shape}")
+        raise RuntimeError(
+            f"[cov] cov(): expected input to have two or fewer dimensions but got an input with {self.ndim} dimensions"
+        )
     if self.dtype == dt.bool_:
-        raise RuntimeError("[cov] bool dtype is not supported for input")
+        raise RuntimeError("[cov] cov(): bool dtype is not supported for input")
     x = self if self.ndim == 2 else self.reshape(1, -1)
     count = x.size(1)
     weights: "Tensor?" = None
     if fweights is not None:
-        check_weights(fweights, count, "fweights")
+        check_vector(fweights, "fweights")
         if not is_integral(fweights.dtype) or fweights.dtype == dt.bool_:
-            raise RuntimeError(f"[cov] expected fweights to have integral dtype but got {fweights.dtype}")
+            raise RuntimeError(
+                f"[cov] cov(): expected fweights to have integral dtype but got fweights with {fweights.dtype} dtype"
+            )
+        check_weights(fweights, count, "fweights")
         if op._has_negative(fweights):
-            raise RuntimeError("[cov] fweights cannot be negative")
+            raise RuntimeError("[cov] cov(): fweights cannot be negative")
         weights = fweights
     if aweights is not None:
-        check_weights(aweights, count, "aweights")
+        check_vector(aweights, "aweights")
         if not aweights.is_floating_point():
-            raise RuntimeError(f"[cov] expected aweights to have floating point dtype but got {aweights.dtype}")
+            raise RuntimeError(
+                f"[cov] cov(): expected aweights to have floating point dtype but got aweights with {aweights.dtype} dtype"
+            )
+        check_weights(aweights, count, "aweights")
         if op._has_negative(aweights):
-            raise RuntimeError("[cov] aweights cannot be negative")
+            raise RuntimeError("[cov] cov(): aweights cannot be negative")
         weights = aweights if weights is None else weights * aweights
     if weights is None:
         if count - correction <= 0:
@@ -532,7 +577,9 @@ def cov(self, correction, fweights, aweights):
 def corrcoef(self):
     """The matrix of correlation coefficients of variables (rows)."""
     if self.ndim > 2:
-        raise RuntimeError(f"[corrcoef] expected input to have two or fewer dimensions but got shape {self.shape}")
+        raise RuntimeError(
+            f"[corrcoef] corrcoef(): expected input to have two or fewer dimensions but got an input with {self.ndim} dimensions"
+        )
     c = self.cov()
     if c.ndim == 0:
         return c / c
@@ -571,9 +618,9 @@ def bincount_facts(self, weights, minlength):
 def histc(self, bins, min, max):
     """Counts in equal bins between min and max; where both are equal, between the smallest and largest element."""
     if not self.is_floating_point():
-        raise NotImplementedError(f"[histc] not implemented for '{self.dtype}'")
+        refuse_dtype("histogram", self.dtype)
     if bins <= 0:
-        raise RuntimeError(f"[histc] bins must be > 0, but got {bins}")
+        raise RuntimeError(f"[histc] torch.histogram(): bins must be > 0, but got {bins} for dimension 0")
     return Out([bins], self.dtype)
 
 

@@ -11,7 +11,7 @@ from tocha.operators.rules import Out, device_or_default, wrap_dim
 def tril(self, diagonal):
     """The lower triangle of matrices, zeros above it."""
     if self.ndim < 2:
-        raise RuntimeError(f"[tril] input tensor must have at least 2 dimensions, got {self.shape}")
+        raise RuntimeError(f"[tril] tril: input tensor must have at least 2 dimensions, got {self.shape}")
     return Out(self.shape, self.dtype)
 
 
@@ -24,7 +24,7 @@ def tril_gradient(grad, diagonal):
 def triu(self, diagonal):
     """The upper triangle of matrices, zeros below it."""
     if self.ndim < 2:
-        raise RuntimeError(f"[triu] input tensor must have at least 2 dimensions, got {self.shape}")
+        raise RuntimeError(f"[triu] triu: input tensor must have at least 2 dimensions, got {self.shape}")
     return Out(self.shape, self.dtype)
 
 
@@ -45,9 +45,9 @@ def lower_size(row: "int", col: "int", offset: "int") -> "int":
 @rule
 def check_triangle(row: "int", col: "int", name: "str") -> "none":
     if row < 0:
-        raise RuntimeError(f"[{name}] row must be non-negative, got {row}")
+        raise RuntimeError(f"[{name}] row must be non-negative, got{row}")
     if col < 0:
-        raise RuntimeError(f"[{name}] col must be non-negative, got {col}")
+        raise RuntimeError(f"[{name}] col must be non-negative, got{col}")
     if float(row) * float(col) >= 4e18:
         raise RuntimeError(f"[{name}] a matrix of {row} rows and {col} columns has too many elements")
 
@@ -109,7 +109,7 @@ def diag_node(self: "Tensor") -> "str":
 def diag(self, diagonal):
     """A matrix with a vector on its diagonal, or the diagonal of a matrix (copied)."""
     if self.ndim != 1 and self.ndim != 2:
-        raise RuntimeError(f"[diag] Supports 1D or 2D tensors. Got {self.ndim}D")
+        raise RuntimeError(f"[diag] diag(): Supports 1D or 2D tensors. Got {self.ndim}D")
     if self.ndim == 1:
         return self.diag_embed(diagonal)
     return op.diagonal_copy(self, diagonal)

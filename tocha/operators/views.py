@@ -147,7 +147,9 @@ def flatten(self, start_dim, end_dim):
     start = wrap_dim(start_dim, self.ndim)
     end = wrap_dim(end_dim, self.ndim)
     if start > end:
-        raise RuntimeError(f"[flatten] start_dim cannot come after end_dim, got {start_dim} and {end_dim}")
+        raise RuntimeError(
+            f"[flatten] flatten() has invalid args: start_dim cannot come after end_dim, got {start_dim} and {end_dim}"
+        )
     if self.ndim == 0:
         return self.reshape([1])
     if start == end:
@@ -164,7 +166,7 @@ def unflatten(self, dim, sizes):
     """Splits one dim into several; one of the sizes may be -1."""
     at = wrap_dim(dim, self.ndim)
     if len(sizes) == 0:
-        raise RuntimeError("[unflatten] sizes must be non-empty")
+        raise RuntimeError("[unflatten] unflatten: sizes must be non-empty")
     known = 1
     unknown = 0
     for s in sizes:
@@ -177,7 +179,7 @@ def unflatten(self, dim, sizes):
         raise RuntimeError("[unflatten] only one dimension can be inferred")
     if (unknown == 0 and known != n) or (unknown == 1 and (known == 0 or n % known != 0)):
         raise RuntimeError(
-            f"[unflatten] Provided sizes {sizes} don't multiply up to the size of dim {at} ({n}) in the input tensor"
+            f"[unflatten] unflatten: Provided sizes {sizes} don't multiply up to the size of dim {at} ({n}) in the input tensor"
         )
     parts = [n // known if s == -1 else s for s in sizes]
     return self.view([*self.shape[:at], *parts, *self.shape[at + 1 :]])
@@ -206,7 +208,7 @@ def permute(self, dims):
     for i in range(len(order)):
         for j in range(i):
             if order[i] == order[j]:
-                raise RuntimeError(f"[permute] duplicate dims are not allowed: {dims}")
+                raise RuntimeError(f"[permute] permute(): duplicate dims are not allowed. Got {dims}")
     return View([self.shape[d] for d in order], [self.strides[d] for d in order], self.storage_offset())
 
 
@@ -266,7 +268,7 @@ def swapaxes_gradient(grad, axis0, axis1):
 def t(self):
     """A matrix transposed; a vector or a number as it is."""
     if self.ndim > 2:
-        raise RuntimeError(f"[t] expects a tensor with <= 2 dimensions, but self is {self.ndim}D")
+        raise RuntimeError(f"[t] t() expects a tensor with <= 2 dimensions, but self is {self.ndim}D")
     return swapped_dims(self, 0, 1 if self.ndim > 1 else 0)
 
 
@@ -340,16 +342,16 @@ def movedim(self, source, destination):
     """Moves the dims in source to the places in destination; the others keep their order."""
     if len(source) != len(destination):
         raise RuntimeError(
-            f"[movedim] Invalid source or destination dims: source ({source} dims) should contain the same number of dims as destination ({destination} dims)"
+            f"[movedim] movedim: Invalid source or destination dims: source ({source} dims) should contain the same number of dims as destination ({destination} dims)"
         )
     origins = [wrap_dim(d, self.ndim) for d in source]
     targets = [wrap_dim(d, self.ndim) for d in destination]
     for i in range(len(origins)):
         for j in range(i):
             if origins[i] == origins[j]:
-                raise RuntimeError(f"[movedim] repeated dim in `source` ({source})")
+                raise RuntimeError(f"[movedim] movedim: repeated dim in `source` ({source})")
             if targets[i] == targets[j]:
-                raise RuntimeError(f"[movedim] repeated dim in `destination` ({destination})")
+                raise RuntimeError(f"[movedim] movedim: repeated dim in `destination` ({destination})")
     if self.ndim == 0:
         return op.alias(self)
     rest = [d for d in range(self.ndim) if d not in origins]
@@ -373,7 +375,7 @@ def expanded_view(self: "Tensor", size: "int[]", name: "str") -> "View":
     lead = len(size) - self.ndim
     if lead < 0:
         raise RuntimeError(
-            f"[{name}] the number of sizes provided ({len(size)}) must be greater or equal to the number of dimensions in the tensor ({self.ndim}): {self.shape} as {size}"
+            f"[{name}] expand(torch.{self.dtype}Tensor{{{self.shape}}}, size={size}): the number of sizes provided ({len(size)}) must be greater or equal to the number of dimensions in the tensor ({self.ndim})"
         )
     sizes = list(size)
     strides = [0] * len(size)
@@ -388,7 +390,9 @@ def expanded_view(self: "Tensor", size: "int[]", name: "str") -> "View":
                     )
                 sizes[i] = old
             if sizes[i] < 0:
-                raise RuntimeError(f"[{name}] negative size {sizes[i]} in {size}")
+                raise RuntimeError(
+                    f"[{name}] The expanded size of the tensor ({sizes[i]}) must match the existing size ({old}) at non-singleton dimension {i}.  Target sizes: {size}.  Tensor sizes: {self.shape}"
+                )
             if old != sizes[i]:
                 if old != 1:
                     raise RuntimeError(
@@ -517,7 +521,9 @@ def select(self, dim, index):
     at = wrap_dim(dim, self.ndim)
     n = self.shape[at]
     if index < -n or index >= n:
-        raise IndexError(f"[select] index {index} out of range for tensor of size {self.shape} at dimension {at}")
+        raise IndexError(
+            f"[select] select(): index {index} out of range for tensor of size {self.shape} at dimension {at}"
+        )
     i = index + n if index < 0 else index
     offset = self.storage_offset() + i * self.strides[at]
     return View([*self.shape[:at], *self.shape[at + 1 :]], [*self.strides[:at], *self.strides[at + 1 :]], offset)
@@ -536,13 +542,13 @@ def sliced(self: "Tensor", dim: "int", start: "int", end: "int", step: "int") ->
 def slice_(self, dim, start, end, step):
     """Every step-th element of dim between start and end, which are cut to its size."""
     if self.ndim == 0:
-        raise RuntimeError("[slice] slice() cannot be applied to a 0-dim tensor.")
+        raise IndexError("[slice] slice() cannot be applied to a 0-dim tensor.")
     at = wrap_dim(dim, self.ndim)
     n = self.shape[at]
     first = 0 if start is None else start
     last = n if end is None else end
     if step <= 0:
-        raise RuntimeError(f"[slice] step must be positive, got {step}")
+        raise RuntimeError(f"[slice] slice step must be positive, got {step}")
     first = min(max(first + n if first < 0 else first, 0), n)
     last = min(max(last + n if last < 0 else last, first), n)
     return sliced(self, at, first, last, step)
@@ -554,7 +560,7 @@ def narrow(self, dim, start, length):
     if self.ndim == 0:
         raise RuntimeError("[narrow] narrow() cannot be applied to a 0-dim tensor.")
     if length < 0:
-        raise RuntimeError(f"[narrow] length must be non-negative, got {length}")
+        raise RuntimeError(f"[narrow] narrow(): length must be non-negative. Got {length}")
     at = wrap_dim(dim, self.ndim)
     n = self.shape[at]
     if start < -n or start > n:

@@ -117,7 +117,14 @@ def _path_of(f: FileLike, *needed: str) -> Path | None:
         return Path(f)
     missing = [name for name in needed if not hasattr(f, name)]
     if missing:
-        raise AttributeError(f"expected a path or a file that can {' and '.join(missing)}, got {type(f).__name__}")
+        if "write" in missing:
+            raise AttributeError(
+                f"expected 'f' to be string, path, or a file-like object with a 'write' attribute, got {type(f).__name__}"
+            )
+        raise AttributeError(
+            f"'{type(f).__name__}' object has no attribute '{'seek' if 'seek' in missing else missing[0]}'. You can only torch.load from a file that is seekable. "
+            "Please pre-load the data into a buffer like io.BytesIO and try to load from it instead."
+        )
     return None
 
 

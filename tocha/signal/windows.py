@@ -14,18 +14,24 @@ __all__ = [
 ]  # fmt: skip
 
 
+_SUMS_OF_COSINES = ("general_hamming", "hamming", "hann", "nuttall")  # refused in the name of general_cosine
+
+
 def _checked(name: str, M: int, options: dict[str, Any]) -> dict[str, Any]:
     """The factory options, once the length and the dtype are known to make sense."""
+    said = "general_cosine" if name in _SUMS_OF_COSINES else name
     unknown = options.keys() - {"dtype", "layout", "device", "requires_grad"}
     if unknown:
         raise TypeError(f"{name}() got an unexpected keyword argument '{min(unknown)}'")
     if M < 0:
-        raise ValueError(f"[{name}] requires non-negative window length, got M={M}")
+        raise ValueError(f"[{name}] {said} requires non-negative window length, got M={M}")
     if options.get("layout") not in (None, _C.strided):
-        raise ValueError(f"[{name}] is implemented for strided tensors only, got: {options['layout']}")
+        layout = str(options["layout"]).rpartition(".")[2]
+        raise ValueError(f"[{name}] {said} is implemented for strided tensors only, got: torch.{layout}")
     dtype = options.get("dtype")
     if dtype is not None and dtype not in (_C.float32, _C.float64):
-        raise ValueError(f"[{name}] expects float32 or float64 dtypes, got: {dtype}")
+        kind = str(dtype).rpartition(".")[2]
+        raise ValueError(f"[{name}] {said} expects float32 or float64 dtypes, got: torch.{kind}")
     return options
 
 

@@ -1,0 +1,89 @@
+#include "core/dtype_messages.h"
+
+#include <cstring>
+#include <vector>
+
+#include "core/error.h"
+
+namespace tocha {
+
+namespace {
+
+std::vector<Refusal>& refusals() {
+  static auto& all = *new std::vector<Refusal>();
+  return all;
+}
+
+}  // namespace
+
+const char* c_name(DType d) {
+  static constexpr const char* names[kNumDTypes + 1] = {
+      "bool",
+      "unsigned char",
+      "signed char",
+      "short int",
+      "int",
+      "long int",
+      "short unsigned int",
+      "unsigned int",
+      "long unsigned int",
+      "c10::Half",
+      "c10::BFloat16",
+      "float",
+      "double",
+      "c10::complex<float>",
+      "c10::complex<double>",
+      "c10::Float8_e4m3fn",
+      "c10::Float8_e5m2",
+      "undefined",
+  };
+  return names[static_cast<int>(d)];
+}
+
+const char* python_name(DType d) {
+  static constexpr const char* names[kNumDTypes] = {
+#define _(e, t, n, c) n,
+      TOCHA_FORALL_DTYPES(_)
+#undef _
+  };
+  return names[static_cast<int>(d)];
+}
+
+const char* overflow_name(DType d) {
+  switch (d) {
+    case DType::UInt8:
+      return "uint8_t";
+    case DType::Int8:
+      return "int8_t";
+    case DType::Int16:
+      return "int16_t";
+    case DType::Int64:
+      return "int64_t";
+    default:
+      return c_name(d);
+  }
+}
+
+RefusalEntry::RefusalEntry(const Refusal& r) { refusals().push_back(r); }
+
+namespace {
+
+void replace(std::string& text, const char* part, const char* by) {
+  size_t at = text.find(part);
+  if (at != std::string::npos) text.replace(at, std::strlen(part), by);
+}
+
+}  // namespace
+
+void refuse_dtype(const char* op, DType d, bool asked) {
+  for (const Refusal& r : refusals()) {
+    if (std::string(op) != r.op || !(r.dtypes >> static_cast<int>(d) & 1)) continue;
+    std::string text = r.text;
+    replace(text, "{}", info(d).name);
+    if (asked) replace(text, "Input dtype", "Optional dtype");
+    fail(r.not_implemented ? ErrorKind::NotImplemented : ErrorKind::Runtime, "[", op, "] ", text);
+  }
+  fail(ErrorKind::NotImplemented, "[", op, "] \"", op, "_cpu\" not implemented for '", info(d).name, "'");
+}
+
+}  // namespace tocha

@@ -1,0 +1,30 @@
+// How messages speak of dtypes (info(d).name is PyTorch's word, "Long"; others are here), and what is said to dtypes
+// that an operator does not take.
+#pragma once
+
+#include <string>
+
+#include "core/dtype.h"
+
+namespace tocha {
+
+const char* python_name(DType d);    // int64
+const char* c_name(DType d);         // long int
+const char* overflow_name(DType d);  // int64_t: where a value does not fit
+inline std::string c_name_of(DType d) { return c_name(d); }
+
+// An operator's own words for some dtypes that it does not take; "{}" is the dtype. Looked up when a call fails.
+struct Refusal {
+  const char* op;
+  uint32_t dtypes;  // bit d: said of dtype d
+  bool not_implemented;
+  const char* text;
+};
+struct RefusalEntry {
+  explicit RefusalEntry(const Refusal& r);
+};
+
+// "abs_cpu" not implemented for 'Bool'. `asked`: the dtype is not an input's but was asked for by dtype=.
+[[noreturn]] void refuse_dtype(const char* op, DType d, bool asked = false);
+
+}  // namespace tocha

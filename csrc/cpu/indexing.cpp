@@ -126,6 +126,15 @@ struct Selected {
   }
 };
 
+// Where nothing is picked, indices into dims of no size are wrong all the same.
+void check_empty(const Tensor& self, const Selected& s, const char* op) {
+  for (int64_t d = 0; d < self.dim(); ++d) {
+    const Tensor& index = s.indices[static_cast<size_t>(d)];
+    TOCHA_CHECK(!index || self.size(d) != 0 || product(s.picked) == 0, Index, "[", op,
+                "] index is out of bounds for dimension with size 0: dimension ", d, " of ", self.sizes());
+  }
+}
+
 std::unique_ptr<int64_t[]> offsets_of(const Tensor& self, const Selected& s, const char* op) {
   int64_t count = product(s.picked);
   std::unique_ptr<int64_t[]> offsets(new int64_t[static_cast<size_t>(count)]);
@@ -246,6 +255,7 @@ Tensor index(const Tensor& self, const Tensors& indices) {
     return ops::masked_select(self, indices[0]);
   Selected s(self, indices, "index");
   Tensor out = empty_strided(s.sizes, s.strides(self), self.dtype(), self.device());
+  if (computes(self) && s.empty()) check_empty(self, s, "index");
   if (!computes(self) || s.empty()) return out;
   Tensor source = cpu::plain(self);
   if (no_indices(s, self)) {
@@ -283,6 +293,7 @@ void index_put_(const Tensor& self, const Tensors& indices, const Tensor& values
     fits = values.size(values.dim() - i) == 1 || values.size(values.dim() - i) == s.sizes[s.sizes.size() - i];
   TOCHA_CHECK(fits, Runtime, "[index_put] shape mismatch: value tensor of shape ", values.sizes(),
               " cannot be broadcast to indexing result of shape ", s.sizes);
+  if (computes(self) && s.empty()) check_empty(self, s, "index_put");
   if (!computes(self) || s.empty()) return;
   Tensor source = cpu::plain(cpu::apart_from(values, self));
   Ints strides = cpu::byte_strides(source, s.sizes);

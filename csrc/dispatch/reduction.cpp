@@ -11,7 +11,10 @@ void mark_dims(const Tensor& self, IntsView dims, const char* op, bool* reduced)
   for (int64_t i = 0; i < self.dim(); ++i) reduced[i] = dims.empty();
   for (int64_t d : dims) {
     int64_t w = wrap_dim(d, self.dim(), op);
-    if (self.dim() == 0) continue;
+    if (self.dim() == 0) {  // whose only dim is a figure of speech
+      TOCHA_CHECK(dims.size() == 1, Runtime, "[", op, "] dim 0 appears multiple times in the list of dims");
+      continue;
+    }
     TOCHA_CHECK(!reduced[w], Runtime, "[", op, "] dim ", w, " appears multiple times in the list of dims");
     reduced[w] = true;
   }
@@ -71,12 +74,12 @@ Ints output_sizes(const Tensor& self, const bool* reduced, bool keepdim) {
        self.sizes());
 }
 
-void check_identity(const ReductionOp& op, const Tensor& self, IntsView dims, const bool* reduced) {
+void check_identity(const ReductionOp& op, const Tensor& self, IntsView dims) {
   if (op.has_identity || self.numel() != 0) return;
   if (dims.empty()) refuse_empty(op, self);
-  for (int64_t i = 0; i < self.dim(); ++i) {
-    TOCHA_CHECK(!reduced[i] || self.size(i) != 0, Index, "[", op.name, "] ", op.name, "(): Expected reduction dim ", i,
-                " to have non-zero size. Got shape ", self.sizes());
+  for (int64_t d : dims) {
+    TOCHA_CHECK(self.size(wrap_dim(d, self.dim(), op.name)) != 0, Index, "[", op.name, "] ", op.name,
+                "(): Expected reduction dim ", d, " to have non-zero size. Got shape ", self.sizes());
   }
 }
 
@@ -91,9 +94,9 @@ Ints reduced_sizes(const Tensor& self, IntsView dims, bool keepdim, const char* 
 void reduction(const ReductionOp& op, Tensor* outs, const Tensor& self, IntsView dims, bool keepdim,
                std::optional<DType> dtype, const Scalar* params) {
   bool reduced[64];
+  check_identity(op, self, dims);
   mark_dims(self, dims, op.name, reduced);
   DType compute = reduce_compute_dtype(op, self, dtype);
-  check_identity(op, self, dims, reduced);
   Ints sizes = output_sizes(self, reduced, keepdim);
   for (int i = 0; i < op.nout; ++i) outs[i] = empty(sizes, output_dtype(op, i, compute, self), self.device());
   run(op, compute, outs, self, reduced, params);
@@ -102,11 +105,11 @@ void reduction(const ReductionOp& op, Tensor* outs, const Tensor& self, IntsView
 void reduction_out(const ReductionOp& op, const Tensor* outs, const Tensor& self, IntsView dims, bool keepdim,
                    std::optional<DType> dtype, const Scalar* params) {
   bool reduced[64];
+  check_identity(op, self, dims);
   mark_dims(self, dims, op.name, reduced);
   // A sum into a given tensor accumulates in that tensor's dtype.
   if (!dtype && op.promote == ReducePromote::sum_like) dtype = outs[0].dtype();
   DType compute = reduce_compute_dtype(op, self, dtype);
-  check_identity(op, self, dims, reduced);
   Ints sizes = output_sizes(self, reduced, keepdim);
   for (int i = 0; i < op.nout; ++i) {
     check_out_device(op.name, outs[i], self);

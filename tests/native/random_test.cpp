@@ -98,8 +98,12 @@ void test_floats() {
                    fill(uniform, DType::BFloat16, 4, 0.0, 1.0));
   floats<uint32_t>("normal float32, few", 1, 3, {}, {0x3eac62ae, 0x3e03e69d, 0x3e7016e7},
                    fill(normal, DType::Float32, 3, 0.0, 1.0));
-  floats<uint32_t>("normal float32", 0, 19, {0, 8, 2, 3, 18},
-                   {0x3ff6a529, 0x3eb63345, 0x3f669567, 0x3ee111d8, 0x3f4dac3c},
+#ifdef __aarch64__  // PyTorch's numbers there differ in the last bits
+  constexpr uint32_t at0 = 0x3ff6a527, at8 = 0x3eb63341, at3 = 0x3ee111d7;
+#else
+  constexpr uint32_t at0 = 0x3ff6a529, at8 = 0x3eb63345, at3 = 0x3ee111d8;
+#endif
+  floats<uint32_t>("normal float32", 0, 19, {0, 8, 2, 3, 18}, {at0, at8, 0x3f669567, at3, 0x3f4dac3c},
                    fill(normal, DType::Float32, 19, 0.0, 1.0));
   floats<uint16_t>("normal float16", 0, 19, {0, 8, 2, 3, 18}, {0x3fb5, 0x3c50, 0x3b35, 0x3e92, 0x3ae1},
                    fill(normal, DType::Float16, 19, 0.0, 1.0));

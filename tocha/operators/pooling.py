@@ -290,6 +290,8 @@ def average_pool(
     spatial: "int",
     name: "str",
 ) -> "Tensor":
+    if name == "avg_pool2d":
+        self.size(-3)  # as PyTorch does first, and refuses so
     if self.dtype != dt.int64:
         check_pooled_dtype(self, False, name)
     if divisor_override is not None and divisor_override == 0:

@@ -59,6 +59,8 @@ def check_vectors(name: "str", a: "Tensor", b: "Tensor") -> "none":
 @rule
 def check_matrix_vector(name: "str", self: "Tensor", mat: "Tensor", vec: "Tensor") -> "none":
     """self + mat @ vec; of a product without a sum, self is vec."""
+    if name == "mv":
+        mat.size(0)  # the result's size is asked for first
     if mat.dim() != 2 or vec.dim() != 1 or self.dim() > 1:
         raise RuntimeError(
             f"[{name}] vector + matrix @ vector expected, got {self.dim()}, {mat.dim()}, {vec.dim()}: {mat.shape} and {vec.shape}"
@@ -166,6 +168,9 @@ def check_matmul_dtypes(self: "Tensor", other: "Tensor") -> "none":
 
 @rule
 def bmm_sizes(name: "str", a: "Tensor", b: "Tensor") -> "int[]":
+    if name != "bmm":  # sums ask for the result's sizes first
+        a.size(1)
+        b.size(2)
     if a.dim() != 3:
         raise RuntimeError(f"[{name}] batch1 must be a 3D tensor, but got {a.shape}")
     if b.dim() != 3:

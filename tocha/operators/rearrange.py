@@ -357,6 +357,12 @@ def padded_sizes(self: "Tensor", pad: "int[]", name: "str") -> "int[]":
 )
 def constant_pad_nd(self, pad, value):
     """self with value around it; negative padding cuts."""
+    for i in range(min(len(pad) // 2, self.ndim)):
+        n = self.shape[self.ndim - 1 - i]
+        if n + min(pad[2 * i], 0) + min(pad[2 * i + 1], 0) < 0:
+            raise RuntimeError(
+                f"[constant_pad_nd] narrow(): length must be non-negative. Got padding ({pad[2 * i]}, {pad[2 * i + 1]}) for a dimension of size {n}"
+            )
     sizes = padded_sizes(self, pad, "constant_pad_nd")
     out = op._empty_padded(self, sizes)
     out.fill_(value)

@@ -24,9 +24,9 @@ def sort_node(stable: "bool?") -> "str":
 )
 def sort(self, dim, descending, stable):
     """The elements in order along dim, and where they were; NaN is the largest."""
+    wrap_dim(dim, self.ndim)
     if self.is_complex():
         raise RuntimeError("[sort] Sort does not support complex dtypes on CPU")
-    wrap_dim(dim, self.ndim)
     return Out(self.shape, self.dtype, strides=like_strides(self, None)), Out(
         self.shape, dt.int64, strides=like_strides(self, None)
     )

@@ -165,6 +165,10 @@ def flatten(self, start_dim, end_dim):
 def unflatten(self, dim, sizes):
     """Splits one dim into several; one of the sizes may be -1."""
     at = wrap_dim(dim, self.ndim)
+    if self.ndim == 0:
+        raise RuntimeError(
+            f"[unflatten] unflatten got an unexpected error: Dimension specified as {dim} but tensor has no dimensions"
+        )
     if len(sizes) == 0:
         raise RuntimeError("[unflatten] unflatten: sizes must be non-empty")
     known = 1

@@ -71,7 +71,7 @@ FILLS = {
 def test_fills_refuse_what_does_not_fit(f) -> None:
     for dtype, number in (
         (tocha.int64, 2**63), (tocha.int64, NAN), (tocha.int64, INF), (tocha.int64, 1e19), (tocha.uint8, 300),
-        (tocha.uint8, -0.5), (tocha.uint8, -256), (tocha.int8, 2**64 - 1), (tocha.float32, 1e300), (tocha.float64, 1 + 2j),
+        (tocha.uint8, -0.5), (tocha.uint8, -256), (tocha.int8, 2**64 - 1), (tocha.float32, 1e300),
     ):  # fmt: skip
         with pytest.raises(RuntimeError, match=r"value cannot be converted to type .* without overflow"):
             f(dtype, number)
@@ -79,7 +79,17 @@ def test_fills_refuse_what_does_not_fit(f) -> None:
     assert f(tocha.uint8, -1).tolist() == [255]
     assert f(tocha.bool, NAN).tolist() == [True]
     assert f(tocha.float32, INF).tolist() == [INF]
-    assert f(tocha.float64, 1 + 0j).tolist() == [1]
+
+
+@pytest.mark.parametrize("f", FILLS.values(), ids=FILLS.keys())
+def test_complex_numbers_fill_real_tensors_only_without_an_imaginary_part(f) -> None:
+    with pytest.raises(RuntimeError, match="without overflow|Converting complex Scalar to non-complex type"):
+        f(tocha.float64, 1 + 2j)
+    if f is FILLS["index_fill"]:
+        with pytest.raises(RuntimeError, match="Converting complex Scalar to non-complex type"):
+            f(tocha.float64, 1 + 0j)
+    else:
+        assert f(tocha.float64, 1 + 0j).tolist() == [1]
 
 
 def test_names_of_types_in_the_message() -> None:

@@ -23,7 +23,7 @@ build: $(VENV)/.built
 $(VENV)/.ready: pyproject.toml
 	$(PYTHON) -m venv $(VENV)
 	$(PY) -m pip install --quiet --upgrade pip
-	$(PY) -m pip install --quiet scikit-build-core cmake ninja numpy scipy-openblas32 pytest hypothesis ruff==0.17.4 mypy==2.4.1 clang-format==23.1.3
+	$(PY) -m pip install --quiet scikit-build-core cmake ninja numpy scipy-openblas32 pytest pytest-xdist hypothesis ruff==0.17.4 mypy==2.4.1 clang-format==23.1.3
 	touch $@
 
 $(VENV)/.built: $(VENV)/.ready $(NATIVE)
@@ -42,7 +42,7 @@ $(PARITY_VENV)/.ready: $(VENV)/.ready
 	touch $@
 
 parity-tests: build $(PARITY_VENV)/.ready
-	$(TORCH_PY) -m pytest tests/parity
+	$(TORCH_PY) -m pytest tests/parity -n $(JOBS)
 
 parity: parity-tests
 	$(TORCH_PY) tools/parity.py --suite $(PARITY)

@@ -261,6 +261,7 @@ def install() -> None:
         "__div__": Tensor.__truediv__,
         "__idiv__": Tensor.__itruediv__,
         "__module__": "tocha",
+        "_typed_storage": _typed_storage,  # overrides get the untyped one that it asks for
     }
     methods: dict[str, Callable] = {
         "__repr__": _repr,
@@ -272,7 +273,6 @@ def install() -> None:
         "__reversed__": _reversed,
         "__rdiv__": _divided_by,
         "storage": _storage,
-        "_typed_storage": _typed_storage,
         "share_memory_": _share_memory,
         "is_shared": _is_shared,
         "is_pinned": _is_pinned,

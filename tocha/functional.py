@@ -88,7 +88,7 @@ def _warn_about_indexing() -> None:
     if not _warned:
         _warned = True
         warnings.warn(
-            "meshgrid: in an upcoming release, it will be required to pass the indexing argument.", stacklevel=3
+            "tocha.meshgrid: in an upcoming release, it will be required to pass the indexing argument.", stacklevel=3
         )
 
 

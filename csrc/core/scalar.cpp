@@ -131,7 +131,8 @@ bool Scalar::fits(DType dtype) const {
 }
 
 Scalar Scalar::rounded_to(DType dtype) const {
-  if (is_complex() || !is_reduced_floating(dtype)) return *this;
+  if (!is_reduced_floating(dtype)) return *this;
+  if (to_complex().im != 0) refuse(*this, DType::Float64);
   switch (dtype) {
 #define _(e, t, n, c)      \
   case DType::e: {         \

@@ -71,8 +71,7 @@ class Scalar {
   // integer's range, finite numbers beyond a float's, an imaginary part of a real one. Infinity is a value of floats.
   void store(DType dtype, void* out) const;
   bool fits(DType dtype) const;
-  // The number that a half type stores: beyond its range, infinity. Other types, and complex numbers, leave it as it
-  // is.
+  // The number that a half type stores: beyond its range, infinity. Other types leave it as it is.
   Scalar rounded_to(DType dtype) const;
   static Scalar load(DType dtype, const void* in);
 

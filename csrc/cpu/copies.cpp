@@ -44,7 +44,8 @@ void fill_dense(char* out, int64_t n, DType dtype, const char* value) {
 
 void fill(const Tensor& dst, const Scalar& value) {
   alignas(16) char stored[16];
-  value.store(dst.dtype(), stored);
+  // As in PyTorch, a single element rounds what is beyond a half type; several refuse it.
+  (dst.numel() == 1 ? value.rounded_to(dst.dtype()) : value).store(dst.dtype(), stored);
   if (dst.is_conj() || dst.is_neg() || !dst.is_non_overlapping_and_dense()) {
     Tensor element = empty({}, dst.dtype(), dst.device());
     std::memcpy(element.bytes(), stored, static_cast<size_t>(dst.itemsize()));

@@ -186,6 +186,7 @@ void space_powers(const Tensor& out, T first, T last, double base) {
 template <class T, class F>
 void space_complex(const Tensor& out, const Scalar& start, const Scalar& end, F shape) {
   int64_t n = out.numel(), half = n / 2;
+  bound<T>(start), bound<T>(end);
   Complex<double> a = start.to_complex(), b = end.to_complex();
   double gaps = n > 1 ? static_cast<double>(n - 1) : 1;
   Complex<double> step((b.re - a.re) / gaps, (b.im - a.im) / gaps);

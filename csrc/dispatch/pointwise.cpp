@@ -126,7 +126,8 @@ void check_numbers(const PointwiseOp& op, DType compute, const Tensor* ins) {
     if (!ins[i].is_wrapped_number() || code < TypeCode::T_checked || code > TypeCode::T_number) continue;
     Scalar number = Scalar::load(ins[i].dtype(), ins[i].bytes());
     if (code == TypeCode::T_filled) number = number.rounded_to(compute);
-    number.store(compute, stored);
+    const bool wide = code == TypeCode::T_number && is_reduced_floating(compute);
+    number.store(wide ? DType::Float32 : compute, stored);
   }
 }
 

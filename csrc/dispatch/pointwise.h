@@ -24,7 +24,7 @@ struct TypeCode {
     T,
     T_checked,  // a number must be one that T can hold, as in Scalar::store
     T_filled,   // the same once it is rounded, as in Scalar::rounded_to
-    T_number,   // as T_checked, and it is not rounded to a half type that is computed in float32
+    T_number,   // as T_checked, but numbers stay in the float32 in which half types are computed
     T_scalar,   // numbers and 0-d tensors are not rounded so
     T_rounded,  // a param that is rounded so; others are not
     real_of_T,

@@ -54,6 +54,8 @@ DType promote_types(DType a, DType b) {
   if (a == b) return a;
   TOCHA_CHECK(!is_float8(a) && !is_float8(b), Runtime,
               "Promotion for Float8 Types is not supported, attempted to promote ", a, " and ", b);
+  TOCHA_CHECK(is_floating(a) || is_floating(b) || (!is_extended_unsigned(a) && !is_extended_unsigned(b)), Runtime,
+              "Promotion for uint16, uint32, uint64 types is not supported, attempted to promote ", a, " and ", b);
   Kind ka = info(a).kind, kb = info(b).kind;
   if (ka != kb) {
     if (ka < kb) {
@@ -64,8 +66,6 @@ DType promote_types(DType a, DType b) {
     return a;
   }
   if (ka == Kind::integer) {
-    TOCHA_CHECK(!is_extended_unsigned(a) && !is_extended_unsigned(b), Runtime,
-                "Promotion for uint16, uint32, uint64 types is not supported, attempted to promote ", a, " and ", b);
     if (a == DType::UInt8 || b == DType::UInt8) {
       DType other = a == DType::UInt8 ? b : a;
       return other == DType::Int8 ? DType::Int16 : other;
@@ -86,7 +86,10 @@ void ResultType::add(const Tensor& t) {
   if (t.is_wrapped_number()) {
     if (is_complex(d)) d = complex_dtype(default_dtype());
     if (is_floating(d)) d = default_dtype();
-    number_ = promote_defined(number_, d);
+    // An int beyond int64 stays one beside another; the tensors decide whether that can be.
+    const bool large = d == DType::UInt64 && number_ == DType::Int64;
+    const bool stays = d == DType::Int64 && number_ == DType::UInt64;
+    number_ = large ? d : stays ? number_ : promote_defined(number_, d);
   } else if (t.dim() == 0) {
     zero_dim_ = promote_defined(zero_dim_, d);
   } else {

@@ -256,8 +256,7 @@ Scalar assigned_number(PyObject* value, DType dtype) {
 // What is assigned, as a tensor.
 Tensor value_for(const Tensor& t, PyObject* value) {
   if (is_tensor(value)) return Tensor::borrow(value);
-  TOCHA_CHECK(is_number(value), Type, "can't assign a ", Py_TYPE(value)->tp_name, " to a tocha.Tensor of dtype ",
-              t.dtype());
+  TOCHA_CHECK(is_number(value), Type, "can't assign a ", Py_TYPE(value)->tp_name, " to a torch.", t.dtype(), "Tensor");
   return scalar_tensor(assigned_number(value, t.dtype()), t.dtype(), t.device());
 }
 

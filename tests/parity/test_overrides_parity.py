@@ -18,6 +18,7 @@ LEFT_OUT = {
     "__torch_dispatch__", "__getattribute__", "__setattr__", "__delattr__", "__getstate__", "__sizeof__", "__module__",
     "__doc__", "__weakref__", "__dictoffset__", "__weaklistoffset__", "_make_subclass", "_make_wrapper_subclass",
     "__iter__", "__reduce_ex__", "__reduce__",
+    "set_",  # PyTorch hands it to nobody
 }  # fmt: skip
 
 

@@ -6,6 +6,9 @@ Needs torch beside tocha; run by `make parity`.
 # ruff: noqa: B023  (the lambdas are called at once)
 from __future__ import annotations
 
+import platform
+from functools import partial
+
 import numpy as np
 import pytest
 
@@ -37,13 +40,21 @@ def bits(x):
     return a.view(np.uint8) if a.ndim else a.reshape(1).view(np.uint8)
 
 
-def same(f, seed=0):
+# There PyTorch's vector code of some functions ends in other last bits than the C library's that it uses elsewhere.
+ARM = platform.machine() == "aarch64"
+
+
+def same(f, seed=0, last_bits=0.0):
+    """Bit for bit; on ARM numbers may differ by last_bits of their size."""
     (ref, ref_state), (got, got_state) = both(f, seed)
     assert len(ref) == len(got)
     for r, g in zip(ref, got, strict=True):
         assert tuple(r.shape) == tuple(g.shape) and str(r.dtype).split(".")[-1] == str(g.dtype).split(".")[-1]
         assert tuple(r.stride()) == tuple(g.stride())
-        assert np.array_equal(bits(r), bits(g)), f"{r} against {g}"
+        equal = np.array_equal(bits(r), bits(g))
+        if ARM and last_bits and not equal:
+            equal = np.allclose(r.double().numpy(), g.double().numpy(), rtol=last_bits, atol=0)
+        assert equal, f"{r} against {g}"
     assert np.array_equal(ref_state, got_state), "the generators differ after the call"
 
 
@@ -101,7 +112,10 @@ def test_fills_of_any_dtype(name, kind):
     for args in FILLS[name]:
         if name == "random_" and kind == "bfloat16" and args == (1000,):
             continue  # PyTorch warns that 1000 is not exact there
-        same(lambda t: [getattr(t.empty(n, dtype=dtype(t, kind)), name)(*args) for n in (*SIZES[::9], 10000)])
+        same(
+            lambda t: [getattr(t.empty(n, dtype=dtype(t, kind)), name)(*args) for n in (*SIZES[::9], 10000)],
+            last_bits=1e-3 if kind == "float16" else 0.0,
+        )
 
 
 LAYOUTS = {
@@ -197,7 +211,8 @@ def test_samples_from_tensors_of_parameters():
                 t._C._standard_gamma(t.rand(500, dtype=dtype(t, kind)) * 3)
                 if t is tocha
                 else t._standard_gamma(t.rand(500, dtype=dtype(t, kind)) * 3)
-            )
+            ),
+            last_bits=1e-14 if kind == "float64" else 1e-6,
         )
 
 
@@ -223,21 +238,22 @@ def functional(t):
 
 @pytest.mark.parametrize("kind", ["float32", "float64"])
 def test_dropout(kind):
+    near = partial(same, last_bits=1e-14 if kind == "float64" else 0.0)
     for p in (0.0, 0.1, 0.5, 0.9, 1.0):
-        same(lambda t: t.dropout(t.randn(50, dtype=dtype(t, kind)), p, True))
-        same(lambda t: t.dropout(t.randn(7, 9, dtype=dtype(t, kind)).t(), p, True))
-        same(lambda t: t.dropout(t.randn(7, 9, dtype=dtype(t, kind))[:, ::2], p, True))
-        same(lambda t: t.dropout_(t.randn(50, dtype=dtype(t, kind)), p, True))
-        same(lambda t: functional(t).dropout(t.randn(50, dtype=dtype(t, kind)), p, inplace=True))
-        same(lambda t: functional(t).dropout1d(t.randn(4, 9, 3, dtype=dtype(t, kind)), p))
-        same(lambda t: functional(t).dropout1d(t.randn(9, 3, dtype=dtype(t, kind)), p, inplace=True))
-        same(lambda t: functional(t).dropout2d(t.randn(4, 9, 3, 2, dtype=dtype(t, kind)), p))
-        same(lambda t: functional(t).dropout3d(t.randn(9, 3, 2, 2, dtype=dtype(t, kind)), p))
-        same(lambda t: functional(t).alpha_dropout(t.randn(50, dtype=dtype(t, kind)), p, True))
-        same(lambda t: functional(t).feature_alpha_dropout(t.randn(5, 8, 3, dtype=dtype(t, kind)), p, True))
-        same(lambda t: t.native_dropout(t.randn(50, dtype=dtype(t, kind)), p, True))
-    same(lambda t: functional(t).rrelu(t.randn(100, dtype=dtype(t, kind)), training=True))
-    same(lambda t: functional(t).rrelu(t.randn(100, dtype=dtype(t, kind)), 0.1, 0.2))
+        near(lambda t: t.dropout(t.randn(50, dtype=dtype(t, kind)), p, True))
+        near(lambda t: t.dropout(t.randn(7, 9, dtype=dtype(t, kind)).t(), p, True))
+        near(lambda t: t.dropout(t.randn(7, 9, dtype=dtype(t, kind))[:, ::2], p, True))
+        near(lambda t: t.dropout_(t.randn(50, dtype=dtype(t, kind)), p, True))
+        near(lambda t: functional(t).dropout(t.randn(50, dtype=dtype(t, kind)), p, inplace=True))
+        near(lambda t: functional(t).dropout1d(t.randn(4, 9, 3, dtype=dtype(t, kind)), p))
+        near(lambda t: functional(t).dropout1d(t.randn(9, 3, dtype=dtype(t, kind)), p, inplace=True))
+        near(lambda t: functional(t).dropout2d(t.randn(4, 9, 3, 2, dtype=dtype(t, kind)), p))
+        near(lambda t: functional(t).dropout3d(t.randn(9, 3, 2, 2, dtype=dtype(t, kind)), p))
+        near(lambda t: functional(t).alpha_dropout(t.randn(50, dtype=dtype(t, kind)), p, True))
+        near(lambda t: functional(t).feature_alpha_dropout(t.randn(5, 8, 3, dtype=dtype(t, kind)), p, True))
+        near(lambda t: t.native_dropout(t.randn(50, dtype=dtype(t, kind)), p, True))
+    near(lambda t: functional(t).rrelu(t.randn(100, dtype=dtype(t, kind)), training=True))
+    near(lambda t: functional(t).rrelu(t.randn(100, dtype=dtype(t, kind)), 0.1, 0.2))
 
 
 def test_generators():

@@ -24,6 +24,7 @@ from tocha.ir import dtypes as dt
 # and why. Most often PyTorch keeps a tensor of its own making where tocha keeps an argument.
 REFUSED = {
     "scaled_dot_product_attention": (".*", "one kernel for all cases keeps what PyTorch's flash kernel keeps"),
+    "multi_head_attention_forward": ("in3@.*", "keeps the weight of the projections itself"),
     "rnn_|lstm|gru": (r"in.*", "a layer is one node, and keeps its weights for whatever is wanted"),
     "cross_entropy$|linear_cross_entropy/chunked": ("in.*", "keeps the logits; PyTorch a log_softmax of them"),
     "rms_norm": ("(in0|out1)@1", "keeps the input; PyTorch the normalized one"),

@@ -14,7 +14,7 @@ from tocha.ir import reference as ref
 from tocha.ir.dtypes import int64
 from tocha.ir.node import FLOATING, Cost, GradientRule, Node, Primitive, Shortcut, define
 from tocha.ir.primitives import absolute, exp, log, sign
-from tocha.ir.select import cast, no_gradient, where
+from tocha.ir.select import cast, no_gradient, where, zero_like
 
 SQRT_PI = math.sqrt(math.pi)
 SQRT_2PI = math.sqrt(2.0 * math.pi)
@@ -66,7 +66,17 @@ erfcx = _unary("erfcx", lambda g, y, x: g * (2.0 * x * y - 2.0 / SQRT_PI), ref.e
 erfinv = _unary("erfinv", lambda g, y, x: g * (0.5 * SQRT_PI * exp(y * y)), ref.erfinv, "libdevice.erfinv({0})")
 ndtr = _unary("ndtr", lambda g, y, x: g * (exp(-0.5 * (x * x)) / SQRT_2PI), ref.ndtr, "libdevice.normcdf({0})")
 ndtri = _unary("ndtri", lambda g, y, x: g * (SQRT_2PI * exp(0.5 * (y * y))), ref.ndtri, "libdevice.normcdfinv({0})")
-log_ndtr = _unary("log_ndtr", lambda g, y, x: g * (2.0 / SQRT_2PI / erfcx(-x * SQRT_HALF)), ref.log_ndtr)
+
+
+def _hazard(g: Node, y: Node, x: Node) -> Node:
+    """The density over ndtr, each half by the form that neither overflows nor cancels there."""
+    zero = zero_like(x)
+    up, down = where(x > 0.0, x, zero), where(x > 0.0, zero, x)
+    above = exp(-0.5 * (up * up)) / ndtr(up)
+    return g * (where(x > 0.0, above, 2.0 / erfcx(-down * SQRT_HALF)) / SQRT_2PI)
+
+
+log_ndtr = _unary("log_ndtr", _hazard, ref.log_ndtr)
 
 
 # The gamma family. The derivatives by the order of igamma and zeta have no closed form.

@@ -82,7 +82,11 @@ def relu6_gradient(grad, self):
     return s.where((self <= 0) | (self >= 6), s.zero_like(grad), grad)
 
 
-@cheap("threshold(Tensor self, Scalar threshold, Scalar value) -> Tensor", dtypes=NUMERIC)
+@cheap(
+    "threshold(Tensor self, Scalar threshold, Scalar value) -> Tensor",
+    dtypes=NUMERIC,
+    types={"params": ("rounded", "rounded")},
+)
 def threshold(x, threshold, value):
     """self where it is above the threshold, else value."""
     return s.where(x <= threshold, value, x)
@@ -188,8 +192,8 @@ def elu(x, alpha, scale, input_scale):
 
 
 def exp_below(x, scaled):
-    """exp(scaled) where x is not positive, and 1 elsewhere: it must not overflow where it is not asked for."""
-    return s.exp(s.where(x > 0, s.zero_like(x), scaled))
+    """exp(scaled) where x is negative, and 1 elsewhere: it must not overflow where it is not asked for."""
+    return s.exp(s.where(x >= 0, s.zero_like(x), scaled))
 
 
 @gradient(elu, "self")

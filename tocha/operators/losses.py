@@ -128,6 +128,11 @@ def kl(x, t):
     return product_with(t, t, s.log) - t * x
 
 
+@gradient(kl, "target")
+def kl_target_gradient(grad, self, target):
+    return grad * (s.where(target == 0, s.zero_like(target), s.log(target)) + target / target - self)
+
+
 @formula("_kl_log(Tensor self, Tensor target) -> Tensor")
 def kl_log(x, t):
     """exp(target) * (target - self)."""

@@ -214,7 +214,7 @@ def column_major_copy_gradient(grad):
 def triangular_solve(self, A, upper, transpose, unitriangular):
     """Deprecated form of linalg.solve_triangular, which also copies A."""
     warn_once(
-        "tocha.triangular_solve is deprecated in favor of tocha.linalg.solve_triangular and will be removed in a future release."
+        "tocha.triangular_solve is deprecated in favor of tocha.linalg.solve_triangularand will be removed in a future tocha release."
     )
     if self.dim() < 2:
         raise RuntimeError(
@@ -329,7 +329,7 @@ def lu_solve_gradient(grad, LU, pivots, left, adjoint, result, wanted):
 )
 def lu_solve(self, LU_data, LU_pivots):
     """Deprecated form of linalg.lu_solve."""
-    warn_once("tocha.lu_solve is deprecated in favor of tocha.linalg.lu_solve and will be removed in a future release.")
+    warn_once("tocha.lu_solve is deprecated in favor of tocha.linalg.lu_solveand will be removed in a future tocha release.")
     return op.linalg_lu_solve(LU_data, LU_pivots, self)
 
 

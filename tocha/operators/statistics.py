@@ -82,7 +82,7 @@ def var_mean_gradient(grad0, grad1, self, dim, keepdim, correction, root, result
 
 @rule
 def check_degrees(op_name: "str", self: "Tensor", dim: "int[]?", correction: "float") -> "none":
-    if reduced_count(self, dim) <= correction and (self.numel() > 0 or dim is None):
+    if reduced_count(self, dim) <= correction or self.numel() == 0:
         warn(
             f"{op_name}(): degrees of freedom is <= 0. Correction should be strictly less than the reduction factor (input numel divided by output numel)."
         )

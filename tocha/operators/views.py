@@ -288,7 +288,7 @@ def T(self):
         warn_once("Tensor.T is deprecated on 0-D tensors. This function is the identity in these cases.")
     if self.ndim != 2 and self.ndim != 0:
         warn_once(
-            f"The use of `x.T` on tensors of dimension other than 2 to reverse their shape is deprecated (got {self.ndim} dimensions). Consider `x.mT` to transpose batches of matrices or `x.permute(*range(x.ndim - 1, -1, -1))` to reverse the dimensions of a tensor."
+            f"The use of `x.T` on tensors of dimension other than 2 to reverse their shape is deprecated and it will throw an error in a future release. It has {self.ndim} dimensions. Consider `x.mT` to transpose batches of matrices or `x.permute(*range(x.ndim - 1, -1, -1))` to reverse the dimensions of a tensor."
         )
     return View(self.shape[::-1], self.strides[::-1], self.storage_offset())
 
@@ -324,6 +324,7 @@ def mH(self):
         raise RuntimeError("[mH] only supported on matrices or batches of matrices, got a 1-D tensor")
     if self.ndim == 0:
         warn_once("Tensor.mH is deprecated on 0-D tensors. Consider using x.conj().")
+        return self.conj()
     return self.adjoint()
 
 
@@ -334,6 +335,7 @@ def H(self):
         raise RuntimeError(f"[H] only supported on matrices (2-D tensors), got a {self.ndim}-D tensor")
     if self.ndim == 0:
         warn_once("Tensor.H is deprecated on 0-D tensors. Consider using x.conj().")
+        return self.conj()
     return self.adjoint()
 
 

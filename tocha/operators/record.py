@@ -7,7 +7,7 @@ nothing else lists operators.
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -287,22 +287,21 @@ class Namespace:
 
     def __getattr__(self, name: str) -> Callable:
         def call(*args: Any, **kwargs: Any) -> Any:
-            for value in _flat((args, tuple(kwargs.values()))):
-                take = getattr(type(value), "__tocha_op__", None)
-                if take is not None:
-                    return take(name, args, kwargs)
-            return Namespace.interpret(name, args, kwargs)
+            take = _taker(args) or (_taker(kwargs.values()) if kwargs else None)
+            return take(name, args, kwargs) if take is not None else Namespace.interpret(name, args, kwargs)
 
         call.__name__ = name
+        self.__dict__[name] = call
         return call
 
 
-def _flat(value: Any) -> Iterator[Any]:
-    if isinstance(value, tuple | list):
-        for v in value:
-            yield from _flat(v)
-    else:
-        yield value
+def _taker(values: Iterable[Any]) -> Callable | None:
+    """What takes operators on the first graph value among these."""
+    for value in values:
+        take = _taker(value) if isinstance(value, tuple | list) else getattr(type(value), "__tocha_op__", None)
+        if take is not None:
+            return take
+    return None
 
 
 op = Namespace()

@@ -18,6 +18,7 @@ from tocha.ir import dtypes as dt
 from tocha.ir import layout
 from tocha.ir.devices import CPU, Device
 from tocha.ir.dtypes import DType
+from tocha.ir.layout import MemoryFormat
 from tocha.ir.promotion import Priority, can_cast, number_dtype, result_type
 from tocha.operators.binding import default_value
 from tocha.operators.derived import resolve as resolve_dtype
@@ -404,6 +405,28 @@ class Interpreter:
         if spec is None and o.schema.returns:  # a bool or a number
             raise DataDependent(o.name, "its result depends on values")
         return self.made(o, spec, arguments)
+
+    def decompose(self, o: Operator, arguments: dict[str, Any]) -> Any:
+        """A kernel's results from its decomposition, laid out as the kernel's are."""
+        assert o.decomposition is not None
+        # What changes an argument says so by changing it; there is nothing to lay out.
+        wanted = None if o.name.endswith("_") else Interpreter.native(self, o, arguments)
+        with self.inside(o):
+            found = o.decomposition(*arguments.values())
+            return found if wanted is None else self.laid_out(found, wanted)
+
+    def laid_out(self, found: Any, wanted: Any) -> Any:
+        """Results with the strides that are wanted."""
+        if isinstance(found, list | tuple):
+            return type(found)(self.laid_out(f, w) for f, w in zip(found, wanted, strict=True))
+        if not isinstance(found, Facts) or found.steps == wanted.steps:
+            return found
+        if wanted.is_plain or wanted.is_contiguous():
+            return self.apply("clone", (found,), {"memory_format": MemoryFormat.contiguous_format})
+        target = self.apply(
+            "empty_strided", (wanted.shape, wanted.strides), {"dtype": wanted.dtype, "device": wanted.device}
+        )
+        return self.apply("copy_", (target, found), {})
 
     def made(self, o: Operator, spec: Any, arguments: dict[str, Any]) -> Any:
         """Results from what a shape rule says of them."""

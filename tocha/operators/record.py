@@ -71,7 +71,11 @@ class Operator:
     # The name under which it says that it has no deterministic form, where PyTorch's says so; or a rule that gives it
     # from the arguments, "" for calls that are deterministic.
     nondeterministic: str | Callable = ""
-    decomposition: Callable | None = None  # native: the same result from other operators, for the compiler
+    decomposition: Callable | None = None  # native: the same results from other operators (tocha/operators/decomposed)
+    # native: what it is where nothing smaller says it, so that it has no decomposition: "product", "convolution", "sort",
+    # "search", "scan", "LAPACK", "random", "recursion", "selection" (results as long as elements decide), "memory" (allocates,
+    # shows or moves elements), "index" (reads or writes at elements' own places).
+    algorithm: str = ""
     samples: Callable | None = None
     tags: frozenset[str] = frozenset()
     aliases: tuple[str, ...] = ()
@@ -230,6 +234,21 @@ def gradient(o: Operator, *inputs: str) -> Callable:
         if unknown or not inputs:
             raise ValueError(f"gradient of {o.full_name}: no such inputs {sorted(unknown)}")
         o.gradients[inputs] = f
+        return f
+
+    return decorate
+
+
+def decomposition(o: Operator) -> Callable:
+    """Registers o's body in terms of other operators: it is given o's arguments and returns o's results.
+
+    It runs as Python only. Sizes, dtypes and values must be o's; strides may differ (interpreter.decompose sees to them).
+    """
+    if o.kind != "native":
+        raise ValueError(f"decomposition of {o.full_name}: a {o.kind} is its own")
+
+    def decorate(f: Callable) -> Callable:
+        o.decomposition = f
         return f
 
     return decorate

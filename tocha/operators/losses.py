@@ -439,7 +439,12 @@ def _cross_entropy_of_classes(self, target, weight, reduction, ignore_index):
 
 
 @loss(
-    "nn_cross_entropy_loss(Tensor self, Tensor target, Tensor? weight=None, int reduction=1, int ignore_index=-100, float label_smoothing=0.0) -> Tensor"
+    "nn_cross_entropy_loss(Tensor self, Tensor target, Tensor? weight=None, int reduction=1, int ignore_index=-100, float label_smoothing=0.0) -> Tensor",
+    samples=lambda t: [
+        ((t(3, 4), t(3, 4)), {}),
+        ((t(3, 5), t.index(3, below=5)), {"ignore_index": 2}),
+        ((t(2, 5, 4), t.index(2, 4, below=5)), {"label_smoothing": 0.1}),
+    ],
 )
 def cross_entropy_loss(self, target, weight, reduction, ignore_index, label_smoothing):
     """The cross entropy of softmax(self) with target classes, or with probabilities of self's size."""

@@ -187,9 +187,7 @@ def batch_norm_in_parts(self, weight, bias, running_mean, running_var, training,
 
 
 @decomposition(_batch_norm_backward)
-def batch_norm_backward_in_parts(
-    grad_output, self, weight, mean, spread, training, eps, for_input, for_parameters
-):
+def batch_norm_backward_in_parts(grad_output, self, weight, mean, spread, training, eps, for_input, for_parameters):
     others = [d for d in range(self.ndim) if d != 1]
     scale = along(raised(spread) if training else op.rsqrt(raised(spread) + eps), 1, self.ndim)
     grad = raised(grad_output)

@@ -117,6 +117,7 @@ class TakenApart(Interpreter):
         self.reached: set[str] = set()
         self.tape: list[Call] = []
         self.within_recorded = False
+        self.differentiating = False
         self.written_over = ""
 
     def call(self, o: Operator, arguments: dict[str, Any], inplace: bool = False) -> Any:
@@ -133,20 +134,25 @@ class TakenApart(Interpreter):
             self.tape.append(Call(o, arguments, list(result) if isinstance(result, list | tuple) else [result]))
         return result
 
-    def backward(self, results: list[Any], grads: list[Any], of: list[Held]) -> list[Any]:
-        """The gradients of some tensors from those of results of recorded calls."""
+    def recording(self) -> bool:
+        return not self.within_recorded and self.differentiating
+
+    def backward(self, results: list[Any], grads: list[Any], of: list[Held], again: bool = False) -> list[Any]:
+        """The gradients of some tensors from those of results of recorded calls; recorded themselves if wanted again."""
         if self.written_over:
             raise WrittenOver(self.written_over)
         tape, self.tape = self.tape, []
         known: dict[int, Any] = {}
-        self.within_recorded = True
+        self.within_recorded, self.differentiating = not again, True
         try:
             for r, g in zip(results, grads, strict=True):
                 self.collect(known, r, g)
             for call in reversed(tape):
                 self.step(call, known)
         finally:
-            self.within_recorded = False
+            self.within_recorded = self.differentiating = False
+        if again:
+            self.tape = tape + self.tape
         return [known.get(id(x)) for x in of]
 
     def step(self, call: Call, known: dict[int, Any]) -> None:
@@ -172,7 +178,7 @@ class TakenApart(Interpreter):
         if g is None or x is None:
             return
         before = known.get(id(x))
-        known[id(x)] = g if before is None else held(before.tensor + g.tensor)
+        known[id(x)] = g if before is None else self.apply("add", (before, g), {})
 
     def taken(self, o: Operator, arguments: dict[str, Any], inplace: bool) -> Any:
         if inplace:

@@ -128,7 +128,8 @@ class TakenApart(Interpreter):
             result = self.taken(o, arguments, inplace)
         finally:
             self.within_recorded = False
-        if "no_gradient" not in o.tags:
+        unchanged = any(result is v for v in arguments.values())  # to() of its own dtype
+        if "no_gradient" not in o.tags and (inplace or not unchanged):
             if inplace or o.name.endswith("_"):
                 self.written_over = o.full_name
             self.tape.append(Call(o, arguments, list(result) if isinstance(result, list | tuple) else [result]))
@@ -203,7 +204,9 @@ class TakenApart(Interpreter):
             if a.type == "Tensor" and not isinstance(given[a.name], tocha.Tensor):
                 given[a.name] = tocha.tensor(given[a.name])  # a number where overloads with numbers are not meant
         positional = [given[a.name] for a in o.schema.arguments if not a.keyword_only]
-        found = held(function(*positional, **{a.name: given[a.name] for a in o.schema.arguments if a.keyword_only}))
+        found = function(*positional, **{a.name: given[a.name] for a in o.schema.arguments if a.keyword_only})
+        same = [v for v in arguments.values() if isinstance(v, Held) and v.tensor is found]
+        found = same[0] if same else held(found)
         returns = o.schema.returns
         return list(found) if len(returns) == 1 and returns[0].type == "Tensor[]" else found
 

@@ -20,7 +20,7 @@ from tocha.operators.interpreter import DataDependent, Interpreter
 NATIVES = [o for o in s.all_operators() if o.kind == "native"]
 DECOMPOSED = [o for o in NATIVES if o.decomposition is not None]
 CALLABLE = [o for o in s.all_operators() if s.function_of(o) is not None and o.kind not in ("foreach", "view")]
-MOST = 3  # callers of one kernel that are tried
+MOST = 60  # callers of one kernel that are tried
 TOLERANCE = {dt.float64: 1e-9, dt.float32: 2e-5, dt.bfloat16: 2e-2, dt.float16: 3e-3}
 
 

@@ -16,6 +16,7 @@ SUM, MEAN, MAX = 0, 1, 2
 
 @native(
     "_merge_indices(Tensor a, Tensor b) -> (Tensor, Tensor)",
+    algorithm="selection",
     variants="function",
     tags=frozenset({"dynamic", "reads_values", "no_gradient"}),
     samples=lambda t: [((t.of([0, 2, 1]), t.of([0, 1, 3])), {})],

@@ -143,7 +143,7 @@ def kl_div(self, target, reduction, log_target):
     return reduced(op._kl_log(self, target) if log_target else op._kl(self, target), reduction)
 
 
-@native("_check_probabilities(Tensor self) -> ()", variants="", tags=frozenset({"any_device"}))
+@native("_check_probabilities(Tensor self) -> ()", algorithm="answer", variants="", tags=frozenset({"any_device"}))
 def _check_probabilities(self):
     """Refuses numbers outside of [0, 1]."""
 
@@ -630,6 +630,7 @@ def triplet_margin_loss(anchor, positive, negative, margin, p, eps, swap, reduct
 
 @native(
     "_ctc_loss(Tensor log_probs, Tensor targets, Tensor input_lengths, Tensor target_lengths, int blank=0) -> (Tensor, Tensor)",
+    algorithm="recursion",
     variants="",
     differentiable=(0,),
     tags=frozenset({"dynamic"}),
@@ -653,6 +654,7 @@ def ctc_gradient(grad, log_probs, targets, input_lengths, target_lengths, blank,
 
 @native(
     "_ctc_loss_backward(Tensor grad_output, Tensor log_probs, Tensor targets, Tensor input_lengths, Tensor target_lengths, int blank, Tensor losses, Tensor alphas) -> Tensor",
+    algorithm="recursion",
     variants="",
 )
 def _ctc_loss_backward(grad_output, log_probs, targets, input_lengths, target_lengths, blank, losses, alphas):

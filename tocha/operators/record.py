@@ -72,9 +72,7 @@ class Operator:
     # from the arguments, "" for calls that are deterministic.
     nondeterministic: str | Callable = ""
     decomposition: Callable | None = None  # native: the same results from other operators (tocha/operators/decomposed)
-    # native: what it is where nothing smaller says it, so that it has no decomposition: "product", "convolution", "sort",
-    # "search", "scan", "LAPACK", "random", "recursion", "selection" (results as long as elements decide), "memory" (allocates,
-    # shows or moves elements), "index" (reads or writes at elements' own places).
+    # native: what it is where nothing smaller says it, so that it has no decomposition (docs/inside/operators.md).
     algorithm: str = ""
     samples: Callable | None = None
     tags: frozenset[str] = frozenset()
@@ -120,6 +118,11 @@ def overloads(name: str) -> list[Operator]:
     return [o for o in OPERATORS.values() if o.name == name or name in o.aliases]
 
 
+# What kernels without a decomposition are: numerical algorithms; then "memory" allocates, shows or moves elements as they
+# are, "fill" writes numbers, "index" reads and writes at places that other elements name, "selection" has as many results as
+# elements decide, "answer" tells Python something.
+ALGORITHMS = ("", "product", "convolution", "sort", "search", "scan", "histogram", "recursion", "random", "LAPACK")
+ALGORITHMS += ("memory", "fill", "index", "selection", "answer")
 NAMESPACES = ("special", "linalg", "fft", "nn")
 
 
@@ -142,6 +145,8 @@ def register(kind: str, schema: str, body: Callable, variants: str, doc: str | N
         position=len(OPERATORS),
         **fields,
     )
+    if o.algorithm not in ALGORITHMS:
+        raise ValueError(f"{parsed.full_name}: algorithm cannot be {o.algorithm!r}")
     if o.autocast not in ("", "lower", "float32", "widest", "state"):
         raise ValueError(f"{parsed.full_name}: autocast cannot be {o.autocast!r}")
     if "inplace_method" in o.variants:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 
 from tocha.ir import dtypes as dt
+from tocha.operators.copies import zero_
 from tocha.operators.decomposed.parts import counted
 from tocha.operators.factories import (
     arange,
@@ -38,6 +39,11 @@ from tocha.operators.windows import (
 @decomposition(zeros)
 def zeros_in_parts(size, dtype, device):
     return op.full(size, 0, dtype=dtype_or_default(dtype), device=device)
+
+
+@decomposition(zero_)
+def zero_in_parts(self):
+    return self.fill_(0)
 
 
 @decomposition(ones)

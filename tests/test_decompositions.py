@@ -10,11 +10,13 @@ from functools import cache
 import facts_harness as h
 import pytest
 import samples as s
-from taken_apart import Held, NoNativeForm, TakenApart, WrittenOver, held, released
+from taken_apart import Held, NoNativeForm, TakenApart, held, released
+from tape import Taped, WrittenOver
 
 import tocha
 from tocha.ir import dtypes as dt
 from tocha.ir.shape_env import GuardOnDataDependentSymNode, ShapeEnv
+from tocha.operators.facts import Facts
 from tocha.operators.interpreter import DataDependent, Interpreter
 
 NATIVES = [o for o in s.all_operators() if o.kind == "native"]
@@ -241,20 +243,53 @@ def check_gradients(o, sample, twice) -> set[str]:
     return it.reached
 
 
-@pytest.mark.parametrize("symbols", [False, True], ids=["ints", "symbols"])
-@pytest.mark.parametrize("kernel", [o for o in DECOMPOSED if s.function_of(o) is not None], ids=named)
-def test_facts_are_the_kernels(kernel, symbols):
-    """Decompositions run interpreted, and give the facts that the kernel's rule gives."""
-    for sample in s.samples(kernel, usual_dtype(kernel)):
-        memories, env = h.Memories(), ShapeEnv()
-        given = memories.facts(sample.args), {k: memories.facts(v) for k, v in sample.kwargs.items()}
-        if symbols:
-            given = h.symbolic(env, given[0]), {k: h.symbolic(env, v) for k, v in given[1].items()}
-        it = h.SymbolicInterpreter(env) if symbols else Interpreter()
+class Decomposing(Taped):
+    """Facts, with kernels taken apart."""
+
+    def __init__(self, env: ShapeEnv) -> None:
+        super().__init__()
+        self.env = env
+
+    def native(self, o, arguments):
+        return super().native(o, arguments) if o.decomposition is None else self.decompose(o, arguments)
+
+    def unknown_size(self, op, least=0):
+        return self.env.create_unbacked_symint(size_like=True)
+
+
+def facts_and_slopes(it, o, sample, symbols):
+    """A call's results on facts, and the gradients of its arguments."""
+    memories = h.Memories()
+    given = memories.facts(list(sample.args)), {k: memories.facts(v) for k, v in sample.kwargs.items()}
+    if symbols:
+        given = h.symbolic(it.env, given[0]), {k: h.symbolic(it.env, v) for k, v in given[1].items()}
+    with it, warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        arguments = h.bound(o, *given)
+        result = it.call(o, arguments)
+        chosen = [r for r in s.leaves(result) if isinstance(r, Facts) and r.dtype.is_differentiable]
+        tensors = [x for v in arguments.values() for x in s.leaves(v) if isinstance(x, Facts)]
         try:
-            with it:
-                arguments = h.bound(kernel, *given)
-                rule, parts = it.native(kernel, arguments), it.decompose(kernel, arguments)
-        except (DataDependent, GuardOnDataDependentSymNode):
-            continue
-        assert h.described(h.at_hints(env, parts)) == h.described(h.at_hints(env, rule))
+            slopes = it.backward(chosen, [r.fresh() for r in chosen], tensors)
+        except WrittenOver:
+            slopes = []
+        return h.described(h.at_hints(it.env, result)), h.described(h.at_hints(it.env, slopes))
+
+
+class Whole(Decomposing):
+    def native(self, o, arguments):
+        return Interpreter.native(self, o, arguments)
+
+
+@pytest.mark.parametrize("symbols", [False, True], ids=["ints", "symbols"])
+@pytest.mark.parametrize("kernel", DECOMPOSED, ids=named)
+def test_facts_are_the_kernels(kernel, symbols):
+    """Decompositions run interpreted, backward too, and give the facts that the kernels' rules give."""
+    for o in tried(kernel.full_name):
+        for sample in s.samples(o, usual_dtype(o)):
+            try:
+                expected = facts_and_slopes(Whole(ShapeEnv()), o, sample, symbols)
+                found = facts_and_slopes(Decomposing(ShapeEnv()), o, sample, symbols)
+            except (DataDependent, GuardOnDataDependentSymNode):
+                continue
+            assert found == expected

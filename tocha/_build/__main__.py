@@ -24,7 +24,8 @@ def bare_package() -> Path:
 
 
 def load_records(root: Path) -> None:
-    for m in sorted(m.name for m in pkgutil.iter_modules([str(root / "operators")])):
+    """The families; decompositions, in a package beside them, are for the compiler."""
+    for m in sorted(m.name for m in pkgutil.iter_modules([str(root / "operators")]) if not m.ispkg):
         importlib.import_module(f"tocha.operators.{m}")
 
 

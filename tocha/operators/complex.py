@@ -24,7 +24,9 @@ EXACT = frozenset({"exact_out"})
 # Parts
 
 
-@native("real(Tensor self) -> Tensor", node="SelectBackward0", variants="function, property", tags=PART)
+@native(
+    "real(Tensor self) -> Tensor", algorithm="memory", node="SelectBackward0", variants="function, property", tags=PART
+)
 def real(self):
     """The real parts, as a view; a real tensor itself."""
 
@@ -41,6 +43,7 @@ def real_gradient(grad):
 
 @native(
     "imag(Tensor self) -> Tensor",
+    algorithm="memory",
     node="SelectBackward0",
     variants="function, property",
     tags=PART,
@@ -71,6 +74,7 @@ def imag_gradient(grad):
 
 @native(
     "view_as_real(Tensor self) -> Tensor",
+    algorithm="memory",
     variants="function",
     tags=VIEW,
     samples=lambda t: [((t(3, 4, dtype="complex"),), {})],
@@ -97,6 +101,7 @@ def view_as_real_gradient(grad):
 
 @native(
     "view_as_complex(Tensor self) -> Tensor",
+    algorithm="memory",
     autocast="float32",
     variants="function",
     tags=VIEW | {"memory_order"},
@@ -138,7 +143,7 @@ def angle(x):
 # Conjugation
 
 
-@native("conj(Tensor self) -> Tensor", tags=VIEW)
+@native("conj(Tensor self) -> Tensor", algorithm="memory", tags=VIEW)
 def conj(self):
     """The complex conjugate, as a view that conjugates when it is read; a real tensor itself."""
 
@@ -157,7 +162,7 @@ def conj_gradient(grad):
     return grad.conj()
 
 
-@native("_neg_view(Tensor self) -> Tensor", variants="function", tags=VIEW)
+@native("_neg_view(Tensor self) -> Tensor", algorithm="memory", variants="function", tags=VIEW)
 def _neg_view(self):
     """A view that negates when it is read."""
 

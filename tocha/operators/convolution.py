@@ -180,6 +180,7 @@ def _convolution_samples(t):
 
 @native(
     "_real_convolution(Tensor input, Tensor weight, Tensor? bias, int[] stride, int[] padding, int[] dilation, bool transposed, int[] output_padding, int groups) -> Tensor",
+    algorithm="convolution",
     kernel="convolution",
     variants="",
     node="ConvolutionBackward0",
@@ -222,6 +223,7 @@ def convolution_to_bias(grad):
 
 @native(
     "_convolution_input_gradient(Tensor grad_output, Tensor weight, int[] input_size, int[] stride, int[] padding, int[] dilation, bool transposed, int[] output_padding, int groups) -> Tensor",
+    algorithm="convolution",
     kernel="convolution_input_gradient",
     variants="",
 )
@@ -247,6 +249,7 @@ def input_gradient_to_weight(grad, grad_output, weight, stride, padding, dilatio
 
 @native(
     "_convolution_weight_gradient(Tensor grad_output, Tensor input, int[] weight_size, int[] stride, int[] padding, int[] dilation, bool transposed, int[] output_padding, int groups) -> Tensor",
+    algorithm="convolution",
     kernel="convolution_weight_gradient",
     variants="",
 )

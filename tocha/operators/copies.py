@@ -15,6 +15,7 @@ _FREE = frozenset({"any_device", "dynamic"})
 
 @native(
     "copy_(Tensor self, Operand src, bool non_blocking=False) -> Tensor",
+    algorithm="memory",
     variants="method",
     node="CopyBackwards",
     tags=frozenset({"any_device", "across_devices", "any_overlap"}),  # self may be src
@@ -35,6 +36,7 @@ def copied_gradient(grad, src):
 
 @native(
     "fill_(Tensor self, Operand value) -> Tensor",
+    algorithm="fill",
     node="FillBackward3|value=FillBackward2",
     variants="method, function",
     tags=frozenset({"any_device", "any_overlap", "across_devices"}),
@@ -112,7 +114,7 @@ def zeroed_gradient(grad):
     return op.zeros_like(grad)
 
 
-@native("clone(Tensor self, *, memory_format? memory_format=None) -> Tensor")
+@native("clone(Tensor self, *, memory_format? memory_format=None) -> Tensor", algorithm="memory")
 def clone(self, memory_format):
     """A copy with memory of its own."""
     return Out(self.shape, self.dtype, strides=like_strides(self, memory_format))
@@ -132,7 +134,10 @@ def contiguous(self, memory_format):
 
 
 @native(
-    "_is_laid_out(Tensor self, memory_format? memory_format=None) -> bool", variants="", tags=frozenset({"any_device"})
+    "_is_laid_out(Tensor self, memory_format? memory_format=None) -> bool",
+    algorithm="answer",
+    variants="",
+    tags=frozenset({"any_device"}),
 )
 def _is_laid_out(self, memory_format):
     """Whether self has this memory format."""
@@ -145,6 +150,7 @@ def is_laid_out_facts(self, memory_format):
 
 @native(
     "to.dtype(Tensor self, dtype dtype, bool non_blocking=False, bool copy=False, *, memory_format? memory_format=None) -> Tensor",
+    algorithm="memory",
     kernel="to_dtype",
     node="ToCopyBackward0",
     tags=_FREE | {"cast"},
@@ -174,6 +180,7 @@ def to_dtype_gradient(grad):
 
 @native(
     "to.device(Tensor self, device? device=None, dtype? dtype=None, bool non_blocking=False, bool copy=False, *, memory_format? memory_format=None) -> Tensor",
+    algorithm="memory",
     kernel="to_device",
     node="ToCopyBackward0",
     tags=_FREE,
@@ -218,7 +225,9 @@ def cpu(self, memory_format):
     return op._to_cpu(self, memory_format)
 
 
-@native("_to_cpu(Tensor self, memory_format? memory_format=None) -> Tensor", tags=_FREE, variants="")
+@native(
+    "_to_cpu(Tensor self, memory_format? memory_format=None) -> Tensor", algorithm="memory", tags=_FREE, variants=""
+)
 def _to_cpu(self, memory_format):
     """self in the CPU's memory."""
 

@@ -91,6 +91,7 @@ def squares(t):
 
 @native(
     "_cholesky_factor(Tensor self, bool upper) -> (Tensor, Tensor)",
+    algorithm="LAPACK",
     kernel="cholesky_factor",
     dtypes=LAPACK,
     variants="",
@@ -168,6 +169,7 @@ def cholesky(self, upper):
 
 @native(
     "_lu_factor(Tensor A) -> (Tensor, Tensor, Tensor)",
+    algorithm="LAPACK",
     kernel="lu_factor",
     dtypes=LAPACK,
     variants="",
@@ -256,6 +258,7 @@ def _lu_with_info(self, pivot, check_errors):
 
 @native(
     "lu_unpack(Tensor LU_data, Tensor LU_pivots, bool unpack_data=True, bool unpack_pivots=True) -> (Tensor P, Tensor L, Tensor U)",
+    algorithm="LAPACK",
     kernel="lu_unpack_factors",
     dtypes=LAPACK,
     variants=_OUT,
@@ -327,6 +330,7 @@ def linalg_lu(A, pivot):
 
 @native(
     "_ldl_factor(Tensor self, bool hermitian) -> (Tensor, Tensor, Tensor)",
+    algorithm="LAPACK",
     kernel="ldl_factor",
     dtypes=LAPACK,
     variants="",
@@ -368,6 +372,7 @@ def linalg_ldl_factor(self, hermitian):
 
 @native(
     "linalg_ldl_solve(Tensor LD, Tensor pivots, Tensor B, *, bool hermitian=False) -> Tensor",
+    algorithm="LAPACK",
     kernel="ldl_solution",
     dtypes=LAPACK,
     variants=_OUT,
@@ -404,7 +409,12 @@ def _ldl_solve_samples(t):
 
 
 @native(
-    "geqrf(Tensor self) -> (Tensor a, Tensor tau)", autocast="float32", dtypes=LAPACK, variants=_METHOD, samples=squares
+    "geqrf(Tensor self) -> (Tensor a, Tensor tau)",
+    algorithm="LAPACK",
+    autocast="float32",
+    dtypes=LAPACK,
+    variants=_METHOD,
+    samples=squares,
 )
 def geqrf(self):
     """The Householder reflections of a QR decomposition, below R, and their factors."""
@@ -415,6 +425,7 @@ def geqrf(self):
 
 @native(
     "_qr_factors(Tensor A, bool complete, bool compute_q) -> (Tensor, Tensor)",
+    algorithm="LAPACK",
     kernel="qr_factors",
     dtypes=LAPACK,
     variants="",
@@ -526,6 +537,7 @@ def check_reflections(name: "str", input: "Tensor", tau: "Tensor") -> "none":
 
 @native(
     "linalg_householder_product(Tensor input, Tensor tau) -> Tensor",
+    algorithm="LAPACK",
     autocast="float32",
     kernel="householder_product",
     dtypes=LAPACK,
@@ -612,6 +624,7 @@ def orgqr(self, input2):
 
 @native(
     "ormqr(Tensor self, Tensor input2, Tensor input3, bool left=True, bool transpose=False) -> Tensor",
+    algorithm="LAPACK",
     autocast="float32",
     dtypes=LAPACK,
     variants=_METHOD,

@@ -152,6 +152,7 @@ def check_slopes(lower: "Scalar", upper: "Scalar") -> "none":
 
 @native(
     "_rrelu_noise(Tensor self, float lower, float upper, Generator? generator=None) -> Tensor",
+    algorithm="random",
     variants="",
     tags=frozenset({"random", "no_gradient"}),
 )

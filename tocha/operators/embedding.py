@@ -16,6 +16,7 @@ SUM, MEAN, MAX = 0, 1, 2
 
 @native(
     "_merge_indices(Tensor a, Tensor b) -> (Tensor, Tensor)",
+    algorithm="selection",
     variants="function",
     tags=frozenset({"dynamic", "reads_values", "no_gradient"}),
     samples=lambda t: [((t.of([0, 2, 1]), t.of([0, 1, 3])), {})],
@@ -232,7 +233,11 @@ def bag_mode(mode: "str", scale_grad_by_freq: "bool", sparse: "bool") -> "int":
     "nn_embedding_bag(Tensor input, Tensor weight, Tensor? offsets=None, float? max_norm=None, float norm_type=2, bool scale_grad_by_freq=False, str mode='mean', bool sparse=False, Tensor? per_sample_weights=None, bool include_last_offset=False, int? padding_idx=None) -> Tensor",
     dtypes=FLOATS,
     variants="function",
-    samples=lambda t: [((t.index(2, 4, below=5), t(5, 3)), {}), ((t.index(6, below=5), t(5, 3), t.of([0, 2, 4])), {})],
+    samples=lambda t: [
+        ((t.index(2, 4, below=5), t(5, 3)), {}),
+        ((t.index(6, below=5), t(5, 3), t.of([0, 2, 4])), {}),
+        ((t.index(6, below=5), t(5, 3), t.of([0, 2, 2])), {"mode": "max", "padding_idx": 1}),
+    ],
     tags=frozenset({"reads_values"}),
 )
 def nn_embedding_bag(

@@ -33,6 +33,7 @@ def dtype_or_default(dtype: "dtype?") -> "dtype":
 
 @native(
     "empty(int[] size, *, dtype? dtype=None, device? device=None, memory_format? memory_format=None) -> Tensor",
+    algorithm="memory",
     variants=_MAKER,
     tags=_EMPTY,
 )
@@ -58,6 +59,7 @@ def check_strided(size: "int[]", stride: "int[]", name: "str") -> "none":
 
 @native(
     "empty_strided(int[] size, int[] stride, *, dtype? dtype=None, device? device=None) -> Tensor",
+    algorithm="memory",
     variants="function",
     tags=_EMPTY,
     samples=lambda t: [(((2, 3), (1, 2)), {})],
@@ -70,6 +72,7 @@ def empty_strided(size, stride, dtype, device):
 
 @native(
     "empty_permuted(int[] size, int[] physical_layout, *, dtype? dtype=None, device? device=None) -> Tensor",
+    algorithm="memory",
     variants="function",
     tags=_EMPTY,
     samples=lambda t: [(((2, 3, 4), (2, 0, 1)), {})],
@@ -97,6 +100,7 @@ def empty_permuted(size, physical_layout, dtype, device):
 
 @native(
     "empty_like(Tensor self, *, dtype? dtype=None, device? device=None, memory_format? memory_format=None) -> Tensor",
+    algorithm="memory",
     variants="function",
     tags=_EMPTY,
 )
@@ -152,6 +156,7 @@ def ones(size, dtype, device):
 
 @native(
     "full(int[] size, Scalar fill_value, *, dtype? dtype=None, device? device=None) -> Tensor",
+    algorithm="fill",
     variants=_MAKER,
     tags=_FACTORY,
     samples=lambda t: [(((2, 3), 1.5), {})],
@@ -337,6 +342,7 @@ def arange_start(start, end, dtype, device):
 
 @native(
     "arange.step(Scalar start, Scalar end, Scalar step, *, dtype? dtype=None, device? device=None) -> Tensor",
+    algorithm="fill",
     kernel="arange_step",
     variants=_MAKER,
     tags=_FACTORY | {"computed_length"},

@@ -40,6 +40,7 @@ class Facts:
         "conjugated",
         "device",
         "dtype",
+        "is_plain",
         "memory",
         "negated",
         "number",
@@ -64,6 +65,7 @@ class Facts:
         number: Any = None,
     ):
         self.sizes = tuple(sizes)
+        self.is_plain = strides is None  # its strides are those of a new contiguous tensor, not only as good as these
         self._contiguous: bool | None = True if strides is None else None
         self.steps = tuple(layout.contiguous_strides(self.sizes) if strides is None else strides)
         self.offset, self.dtype, self.device = offset, dtype, device
@@ -143,7 +145,9 @@ class Facts:
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__"):
             raise AttributeError(name)
-        return attribute(self, name)
+        return self.member(name)
+
+    member: Callable[[str], Any]  # the interpreter's: the operator of that name, or its result where it is a property
 
     def __repr__(self) -> str:
         shown = f"{self.dtype}[{', '.join(map(str, self.sizes))}]"
@@ -157,10 +161,20 @@ class Facts:
         """A new tensor beside it: of its sizes, dtype and device unless others are given, contiguous unless strides are."""
         return Facts(self.sizes if sizes is None else sizes, dtype or self.dtype, self.device, strides)
 
+    def twin(self, dtype: DType) -> Facts:
+        """A new tensor of its sizes and strides, which are those of a new one (is_plain)."""
+        made = Facts.__new__(Facts)
+        made.sizes, made.steps, made.offset, made.dtype, made.device = self.sizes, self.steps, 0, dtype, self.device
+        made.is_plain = made._contiguous = True
+        made.conjugated = made.negated = made.requires_grad = False
+        made.base = made.number = None
+        made.memory = Memory()
+        return made
+
     def reshape_in_place(self, sizes: Sequence[Any], strides: Sequence[Any], offset: Any) -> None:
         """Another geometry on the same memory, for what changes a tensor itself (resize_, t_, set_)."""
         self.sizes, self.steps, self.offset = tuple(sizes), tuple(strides), offset
-        self._contiguous = None
+        self.is_plain, self._contiguous = False, None
 
     def with_geometry(
         self, sizes: Sequence[Any], strides: Sequence[Any], offset: Any, dtype: DType | None = None
@@ -178,13 +192,6 @@ class Facts:
             self.negated,
             base=root,
         )
-
-
-def attribute(value: Facts, name: str) -> Any:
-    """`value.name`: a call of the operator of that name, or its result where the operator is a property."""
-    from tocha.operators.interpreter import member
-
-    return member(value, name)
 
 
 class Scalar:
@@ -266,8 +273,25 @@ def plain(value: Any) -> Any:
     return value.value if isinstance(value, Scalar) else value
 
 
+_TYPES: dict[type, str] = {
+    bool: "bool",
+    int: "int",
+    float: "float",
+    complex: "Scalar",
+    Scalar: "Scalar",
+    str: "str",
+    type(None): "none",
+    DType: "dtype",
+    Device: "device",
+    MemoryFormat: "memory_format",
+}
+
+
 def schema_type(value: Any) -> str:
     """What a value is, in the schema's language."""
+    known = _TYPES.get(type(value))
+    if known is not None:
+        return known
     if isinstance(value, Facts):
         return "Operand" if value.number is not None else "Tensor"
     if isinstance(value, bool | SymBool):

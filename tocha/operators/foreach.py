@@ -14,7 +14,7 @@ from tocha.operators.record import OPERATORS, Operator, composite, native, opera
 from tocha.operators.schema import parse
 
 for _family in pkgutil.iter_modules([str(Path(__file__).parent)]):
-    if _family.name != "foreach":
+    if _family.name != "foreach" and not _family.ispkg:
         importlib.import_module(f"tocha.operators.{_family.name}")
 
 BOTH = "function, inplace"

@@ -22,7 +22,7 @@ def no_gradient_yet(self: "Tensor", grad: "Tensor") -> "Tensor":
     return op.zeros(self.shape, dtype=grad.dtype, device=grad.device)
 
 
-@native("index(Tensor self, Tensor?[] indices) -> Tensor", tags=_DYNAMIC, variants="")
+@native("index(Tensor self, Tensor?[] indices) -> Tensor", algorithm="index", tags=_DYNAMIC, variants="")
 def index(self, indices):
     """The elements picked by integer tensors and masks, as in self[indices]."""
 
@@ -88,6 +88,7 @@ def unsafe_index_gradient(grad, self, indices):
 
 @native(
     "index_put(Tensor self, Tensor?[] indices, Tensor values, bool accumulate=False) -> Tensor",
+    algorithm="index",
     tags=_EXPANDED,
     variants="function, method, inplace",
     samples=lambda t: [

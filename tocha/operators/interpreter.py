@@ -18,6 +18,7 @@ from tocha.ir import dtypes as dt
 from tocha.ir import layout
 from tocha.ir.devices import CPU, Device
 from tocha.ir.dtypes import DType
+from tocha.ir.layout import MemoryFormat
 from tocha.ir.promotion import Priority, can_cast, number_dtype, result_type
 from tocha.operators.binding import default_value
 from tocha.operators.derived import resolve as resolve_dtype
@@ -140,9 +141,44 @@ def filled(b: Bound, args: tuple, kwargs: dict[str, Any]) -> Any:
     return converter(b.argument)(args[b.source] if isinstance(b.source, int) else kwargs[b.source])
 
 
+class Plan:
+    """A call that has been resolved once: where each argument comes from, and what makes the body's value of it."""
+
+    __slots__ = ("fixed", "inplace", "operator", "taken")
+
+    def __init__(self, found: Match, types: tuple, keywords: dict[str, str]):
+        self.operator, self.inplace = found.operator, found.inplace
+        self.fixed: dict[str, Any] = {}  # by name, in the schema's order; what the call gives is put in its place
+        self.taken: list[tuple[str, int | str, Callable | None]] = []
+        for b in found.arguments:
+            name = b.argument.name
+            self.fixed[name] = None
+            if b.source is None:
+                value = filled(b, (), {})
+                if isinstance(value, list):  # bodies may write into their lists
+                    self.taken.append((name, -1, lambda _, value=value: list(value)))
+                else:
+                    self.fixed[name] = value
+            elif b.loose:
+                assert isinstance(b.source, int)
+                self.taken.append((name, -1, lambda args, at=b.source: list(args[at:])))
+            else:
+                given = types[b.source] if isinstance(b.source, int) else keywords[b.source]
+                as_it_is = b.argument.is_tensor and given in ("Tensor", "Operand")
+                self.taken.append((name, b.source, None if as_it_is else converter(b.argument)))
+
+    def arguments(self, args: tuple, kwargs: dict[str, Any]) -> dict[str, Any]:
+        out = self.fixed.copy()
+        for name, source, convert in self.taken:
+            value = kwargs[source] if isinstance(source, str) else args[source] if source >= 0 else args
+            out[name] = value if convert is None else convert(value)
+        return out
+
+
 @lru_cache(maxsize=4096)
-def _resolved(name: str, types: tuple, keywords: tuple, within: Callable | None) -> Match:
-    return resolve(name, types, dict(keywords), within)
+def _planned(name: str, types: tuple, keywords: tuple, within: Callable | None) -> Plan:
+    by_name = dict(keywords)
+    return Plan(resolve(name, types, by_name, within), types, by_name)
 
 
 def flat_facts(values: Any) -> Iterator[Facts]:
@@ -165,6 +201,16 @@ class Formula:
         self.check = (o.types or {}).get("check")
         self.int_to_float = o.promote == INT_TO_FLOAT
         self.dtypes = frozenset(o.dtypes)
+        self.deciding = [i for i, c in enumerate(self.in_codes) if not isinstance(c, DType)]
+        self.all_decide = len(self.deciding) == len(self.operands)
+        self._results: dict[DType, list[DType]] = {}
+
+    def results(self, t: DType) -> list[DType]:
+        """The dtypes of the results when it computes in t."""
+        found = self._results.get(t)
+        if found is None:
+            found = self._results[t] = [resolve_dtype(c, t) for c in self.out_codes]
+        return found
 
 
 @cache
@@ -213,10 +259,9 @@ class Interpreter:
     def apply(self, name: str, args: tuple, kwargs: dict[str, Any]) -> Any:
         """The operator that a name and arguments mean."""
         types = tuple(map(schema_type, args))
-        keywords = tuple((k, schema_type(v)) for k, v in kwargs.items()) if kwargs else ()
-        found = _resolved(name, types, keywords, _running.within)
-        arguments = {b.argument.name: filled(b, args, kwargs) for b in found.arguments}
-        return self.call(found.operator, arguments, found.inplace)
+        keywords = tuple([(k, schema_type(v)) for k, v in kwargs.items()]) if kwargs else ()
+        plan = _planned(name, types, keywords, _running.within)
+        return self.call(plan.operator, plan.arguments(args, kwargs), plan.inplace)
 
     def call(self, o: Operator, arguments: dict[str, Any], inplace: bool = False) -> Any:
         if inplace:
@@ -242,17 +287,23 @@ class Interpreter:
             with self.inside(o):
                 f.check(**{n: arguments[n] for n in f.check.__code__.co_varnames[: f.check.__code__.co_argcount]})
         operands = [arguments[n] for n in f.operands]
-        t = self.compute_dtype(o, f, operands)
-        sizes, strides = self.elementwise_geometry(o, operands)
-        device = common_device(o.name, operands)
-        made = [Facts(sizes, resolve_dtype(c, t), device, strides) for c in f.out_codes]
+        dtypes = f.results(self.compute_dtype(o, f, operands))
+        model = next((v for v in operands if v.sizes), operands[0])
+        if model.is_plain and all([v is model or _goes_along(v, model) for v in operands]):
+            made = [model.twin(d) for d in dtypes]
+        else:
+            sizes, strides = self.elementwise_geometry(o, operands)
+            device = common_device(o.name, operands)
+            made = [Facts(sizes, d, device, strides) for d in dtypes]
         return made[0] if len(made) == 1 else tuple(made)
 
     def compute_dtype(self, o: Operator, f: Formula, operands: list[Facts]) -> DType:
-        deciding = [v for v, c in zip(operands, f.in_codes, strict=True) if not isinstance(c, DType)]
+        deciding = operands if f.all_decide else [operands[i] for i in f.deciding]
         common = deciding[0].dtype
-        if any(v.dtype is not common or v.number is not None for v in deciding):
-            common = result_type((v.dtype, _priority(v)) for v in deciding)
+        for v in deciding:
+            if v.dtype is not common or v.number is not None:
+                common = _common_dtype(tuple([(v.dtype, _priority(v)) for v in deciding]))
+                break
         if f.int_to_float and not common.is_differentiable:
             common = self.default_dtype()
         if common not in f.dtypes:
@@ -268,6 +319,8 @@ class Interpreter:
         sizes = first.sizes
         for v in operands[1:]:
             sizes = broadcast(sizes, v.sizes, o.name)
+        if all([v.is_plain for v in operands]) and not any([n in (0, 1) for n in sizes if isinstance(n, int)]):
+            return sizes, None
         return sizes, layout.result_strides(sizes, [(v.sizes, v.steps) for v in operands])
 
     def reduction(self, o: Operator, arguments: dict[str, Any]) -> Any:
@@ -325,8 +378,13 @@ class Interpreter:
         return self.run(o, arguments)
 
     def run(self, o: Operator, arguments: dict[str, Any]) -> Any:
-        with self.inside(o):
+        before, _running.within = _running.within, o.body
+        _running.interpreters.append(self)
+        try:
             return o.body(*arguments.values())
+        finally:
+            _running.interpreters.pop()
+            _running.within = before
 
     def native(self, o: Operator, arguments: dict[str, Any]) -> Any:
         if "inplace_kernel" in o.tags:
@@ -347,6 +405,28 @@ class Interpreter:
         if spec is None and o.schema.returns:  # a bool or a number
             raise DataDependent(o.name, "its result depends on values")
         return self.made(o, spec, arguments)
+
+    def decompose(self, o: Operator, arguments: dict[str, Any]) -> Any:
+        """A kernel's results from its decomposition, laid out as the kernel's are."""
+        assert o.decomposition is not None
+        # What changes an argument says so by changing it; there is nothing to lay out.
+        wanted = None if o.name.endswith("_") else Interpreter.native(self, o, arguments)
+        with self.inside(o):
+            found = o.decomposition(*arguments.values())
+            return found if wanted is None else self.laid_out(found, wanted)
+
+    def laid_out(self, found: Any, wanted: Any) -> Any:
+        """Results with the strides that are wanted."""
+        if isinstance(found, list | tuple):
+            return type(found)(self.laid_out(f, w) for f, w in zip(found, wanted, strict=True))
+        if not isinstance(found, Facts) or found.steps == wanted.steps:
+            return found
+        if wanted.is_plain or wanted.is_contiguous():
+            return self.apply("clone", (found,), {"memory_format": MemoryFormat.contiguous_format})
+        target = self.apply(
+            "empty_strided", (wanted.shape, wanted.strides), {"dtype": wanted.dtype, "device": wanted.device}
+        )
+        return self.apply("copy_", (target, found), {})
 
     def made(self, o: Operator, spec: Any, arguments: dict[str, Any]) -> Any:
         """Results from what a shape rule says of them."""
@@ -411,14 +491,25 @@ def common_device(op: str, operands: Sequence[Facts]) -> Device:
     return found if found is not None else operands[0].device
 
 
+def _goes_along(v: Facts, model: Facts) -> bool:
+    """Whether an operand leaves an elementwise result as the model says: it is laid out alike, or a single element."""
+    if not v.sizes:
+        return v.device == model.device or v.device == CPU
+    return v.sizes == model.sizes and v.device == model.device and v.is_contiguous()
+
+
+_common_dtype = lru_cache(result_type)
+
+
 def result_type_of(tensors: Sequence[Facts]) -> DType:
     return result_type((v.dtype, _priority(v)) for v in tensors)
 
 
+_NUMBER, _ZERO_DIM, _DIMENSIONED = Priority.NUMBER, Priority.ZERO_DIM, Priority.DIMENSIONED  # enums look names up
+
+
 def _priority(v: Facts) -> Priority:
-    if v.number is not None:
-        return Priority.NUMBER
-    return Priority.DIMENSIONED if v.sizes else Priority.ZERO_DIM
+    return _NUMBER if v.number is not None else _DIMENSIONED if v.sizes else _ZERO_DIM
 
 
 def broadcast(a: Sequence[Any], b: Sequence[Any], op: str) -> tuple[Any, ...]:
@@ -465,12 +556,14 @@ def _marked(dims: list[int], ndim: int, op: str) -> list[bool]:
 
 def _python_operator(name: str, swapped: bool) -> Callable:
     def method(self: Facts, *other: Any) -> Any:
-        args = (*other, self) if swapped else (self, *other)
-        return current().apply(
-            name, tuple(as_operand(v) if isinstance(v, int | float | complex | Scalar) else v for v in args), {}
-        )
+        others = tuple([v if isinstance(v, Facts) else _as_number(v) for v in other])
+        return current().apply(name, (*others, self) if swapped else (self, *others), {})
 
     return method
+
+
+def _as_number(v: Any) -> Any:
+    return as_operand(v) if isinstance(v, int | float | complex | Scalar) else v
 
 
 def bind_operators() -> None:
@@ -488,3 +581,4 @@ def _interpret(name: str, args: tuple, kwargs: dict[str, Any]) -> Any:
 
 
 Namespace.interpret = staticmethod(_interpret)  # type: ignore[assignment]
+Facts.member = member  # type: ignore[assignment, method-assign]

@@ -25,6 +25,7 @@ def is_skipped(t: "Tensor") -> "bool":
 
 @native(
     "cat(Tensor[] tensors, int dim=0) -> Tensor",
+    algorithm="memory",
     autocast="widest",
     variants="function, out",
     aliases=("concat", "concatenate"),
@@ -335,7 +336,11 @@ def choices(n: "int", r: "int", with_replacement: "bool") -> "int":
     return count
 
 
-@native("_combination_indices(int n, int r, bool with_replacement, device device) -> Tensor", variants="")
+@native(
+    "_combination_indices(int n, int r, bool with_replacement, device device) -> Tensor",
+    algorithm="recursion",
+    variants="",
+)
 def _combination_indices(n, r, with_replacement, device):
     """Which elements each combination takes, in lexicographic order."""
     return Out([choices(n, r, with_replacement), r], dt.int64, device=device)

@@ -148,7 +148,7 @@ def kl_div(self, target, reduction, log_target):
     return reduced(op._kl_log(self, target) if log_target else op._kl(self, target), reduction)
 
 
-@native("_check_probabilities(Tensor self) -> ()", variants="", tags=frozenset({"any_device"}))
+@native("_check_probabilities(Tensor self) -> ()", algorithm="answer", variants="", tags=frozenset({"any_device"}))
 def _check_probabilities(self):
     """Refuses numbers outside of [0, 1]."""
 
@@ -444,7 +444,12 @@ def _cross_entropy_of_classes(self, target, weight, reduction, ignore_index):
 
 
 @loss(
-    "nn_cross_entropy_loss(Tensor self, Tensor target, Tensor? weight=None, int reduction=1, int ignore_index=-100, float label_smoothing=0.0) -> Tensor"
+    "nn_cross_entropy_loss(Tensor self, Tensor target, Tensor? weight=None, int reduction=1, int ignore_index=-100, float label_smoothing=0.0) -> Tensor",
+    samples=lambda t: [
+        ((t(3, 4), t(3, 4)), {}),
+        ((t(3, 5), t.index(3, below=5)), {"ignore_index": 2}),
+        ((t(2, 5, 4), t.index(2, 4, below=5)), {"label_smoothing": 0.1}),
+    ],
 )
 def cross_entropy_loss(self, target, weight, reduction, ignore_index, label_smoothing):
     """The cross entropy of softmax(self) with target classes, or with probabilities of self's size."""
@@ -630,6 +635,7 @@ def triplet_margin_loss(anchor, positive, negative, margin, p, eps, swap, reduct
 
 @native(
     "_ctc_loss(Tensor log_probs, Tensor targets, Tensor input_lengths, Tensor target_lengths, int blank=0) -> (Tensor, Tensor)",
+    algorithm="recursion",
     variants="",
     differentiable=(0,),
     tags=frozenset({"dynamic"}),
@@ -653,6 +659,7 @@ def ctc_gradient(grad, log_probs, targets, input_lengths, target_lengths, blank,
 
 @native(
     "_ctc_loss_backward(Tensor grad_output, Tensor log_probs, Tensor targets, Tensor input_lengths, Tensor target_lengths, int blank, Tensor losses, Tensor alphas) -> Tensor",
+    algorithm="recursion",
     variants="",
 )
 def _ctc_loss_backward(grad_output, log_probs, targets, input_lengths, target_lengths, blank, losses, alphas):

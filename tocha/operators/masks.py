@@ -72,6 +72,7 @@ def masked_fill_inplace_value_gradient(grad, mask):
 
 @native(
     "masked_select(Tensor self, Tensor mask) -> Tensor",
+    algorithm="selection",
     tags=_DYNAMIC | {"out_apart"},
     variants="function, method, out",
     samples=lambda t: [((t(3, 4), t.mask(3, 4)), {})],
@@ -146,6 +147,7 @@ def masked_scatter_inplace_source_gradient(grad, mask, source):
 
 @native(
     "nonzero(Tensor self) -> Tensor",
+    algorithm="selection",
     tags=_DYNAMIC | {"out_apart"},
     variants="function, method, out",
     aliases=("argwhere",),
@@ -159,7 +161,7 @@ def nonzero_facts(self):
     return self.fresh([interpreter.current().unknown_size("nonzero"), self.ndim], dtype=dt.int64)
 
 
-@native("_nonzero_tuple(Tensor self) -> Tensor[]", variants="function")
+@native("_nonzero_tuple(Tensor self) -> Tensor[]", algorithm="selection", variants="function")
 def _nonzero_tuple(self):
     """The coordinates of the elements that are not zero, one tensor for each dim: what an index takes."""
 
@@ -172,6 +174,7 @@ def nonzero_tuple_facts(self):
 
 @native(
     "nonzero_static(Tensor self, *, int size, int fill_value=-1) -> Tensor",
+    algorithm="selection",
     variants="function, method, out",
     samples=lambda t: [((t(3, 4),), {"size": 5}), ((t(3, 4),), {"size": 20, "fill_value": 7})],
 )

@@ -60,28 +60,11 @@ def statistics_dtype(self: "Tensor", weight: "Tensor?", bias: "Tensor?", name: "
     return other
 
 
-def layer_norm_in_parts(self, normalized_shape, weight, bias, eps):
-    """What the compiler fuses: two passes of statistics over each row, then the scaling."""
-    dims = list(range(self.ndim - len(normalized_shape), self.ndim))
-    statistics = weight.dtype if weight is not None else self.dtype
-    x = self if self.dtype == dt.float64 else op.to(self, dt.float32)
-    mean = op.mean(x, dims, True)
-    centered = x - mean
-    scale = op.rsqrt(op.mean(centered * centered, dims, True) + eps)
-    out = centered * scale
-    if weight is not None:
-        out = out * weight
-    if bias is not None:
-        out = out + bias
-    return op.to(out, self.dtype), op.to(mean, statistics), op.to(scale, statistics)
-
-
 @native(
     "native_layer_norm(Tensor self, int[] normalized_shape, Tensor? weight, Tensor? bias, float eps) -> (Tensor, Tensor, Tensor)",
     variants="function",
     differentiable=(0,),
     samples=lambda t: [((t(2, 3, 4), [3, 4], t(3, 4), t(3, 4), 1e-5), {}), ((t(3, 4), [4], None, None, 1e-5), {})],
-    decomposition=layer_norm_in_parts,
 )
 def native_layer_norm(self, normalized_shape, weight, bias, eps):
     """layer_norm with the mean and the reciprocal standard deviation of every row."""

@@ -124,6 +124,7 @@ def linalg_matmul(self, other):
 
 @native(
     "mm(Tensor self, Tensor mat2) -> Tensor",
+    algorithm="product",
     autocast="lower",
     dtypes=PRODUCT,
     variants=_OUT,
@@ -154,6 +155,7 @@ def mm_mat2_gradient(grad, self, mat2):
 
 @native(
     "_int_mm(Tensor self, Tensor mat2) -> Tensor",
+    algorithm="product",
     dtypes=(dt.int8,),
     variants="function, out",
     tags={"given_out"},
@@ -182,6 +184,7 @@ def _int_mm(self, mat2):
 
 @native(
     "bmm(Tensor self, Tensor mat2) -> Tensor",
+    algorithm="product",
     autocast="lower",
     dtypes=PRODUCT,
     variants=_OUT,
@@ -280,6 +283,7 @@ def scaled(x: "Tensor", factor: "Scalar") -> "Tensor":
 
 @native(
     "addmm(Tensor self, Tensor mat1, Tensor mat2, *, Scalar beta=1, Scalar alpha=1) -> Tensor",
+    algorithm="product",
     tags=frozenset({"numbers_first"}),
     autocast="lower",
     dtypes=PRODUCT,
@@ -353,6 +357,7 @@ def addmv_vec_gradient(grad, mat, vec, alpha):
 
 @native(
     "baddbmm(Tensor self, Tensor batch1, Tensor batch2, *, Scalar beta=1, Scalar alpha=1) -> Tensor",
+    algorithm="product",
     tags=frozenset({"numbers_first"}),
     autocast="lower",
     dtypes=PRODUCT,
@@ -759,6 +764,7 @@ def matrix_power(self, n):
 
 @native(
     "linalg_matrix_exp(Tensor self) -> Tensor",
+    algorithm="product",
     dtypes=(*FLOATS, *COMPLEX),
     variants="function",
     samples=lambda t: [((t(2, 3, 3),), {})],

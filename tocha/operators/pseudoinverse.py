@@ -238,6 +238,7 @@ def pinverse(self, rcond):
 
 @native(
     "_least_squares(Tensor A, Tensor B, float rcond, str? driver) -> (Tensor, Tensor, Tensor, Tensor)",
+    algorithm="LAPACK",
     kernel="least_squares",
     dtypes=LAPACK,
     variants="",

@@ -21,6 +21,7 @@ _DRAWN = frozenset({"random", "drawn"})
 
 @native(
     "rand(int[] size, *, Generator? generator=None, dtype? dtype=None, device? device=None) -> Tensor",
+    algorithm="random",
     variants="function, out",
     tags=_FACTORY,
 )
@@ -31,6 +32,7 @@ def rand(size, generator, dtype, device):
 
 @native(
     "randn(int[] size, *, Generator? generator=None, dtype? dtype=None, device? device=None) -> Tensor",
+    algorithm="random",
     variants="function, out",
     tags=_FACTORY,
 )
@@ -41,6 +43,7 @@ def randn(size, generator, dtype, device):
 
 @native(
     "randint(int high, int[] size, *, Generator? generator=None, dtype? dtype=None, device? device=None) -> Tensor",
+    algorithm="random",
     variants="function, out",
     tags=_FACTORY,
 )
@@ -53,6 +56,7 @@ def randint(high, size, generator, dtype, device):
 
 @native(
     "randint.low(int low, int high, int[] size, *, Generator? generator=None, dtype? dtype=None, device? device=None) -> Tensor",
+    algorithm="random",
     variants="function, out",
     tags=_FACTORY,
 )
@@ -65,6 +69,7 @@ def randint_low(low, high, size, generator, dtype, device):
 
 @native(
     "randperm(int n, *, Generator? generator=None, dtype? dtype=None, device? device=None) -> Tensor",
+    algorithm="random",
     variants="function, out",
     tags=_FACTORY,
 )
@@ -77,6 +82,7 @@ def randperm(n, generator, dtype, device):
 
 @native(
     "rand_like(Tensor self, *, Generator? generator=None, dtype? dtype=None, device? device=None, memory_format? memory_format=None) -> Tensor",
+    algorithm="random",
     variants="function",
     tags=_FACTORY,
 )
@@ -92,6 +98,7 @@ def rand_like(self, generator, dtype, device, memory_format):
 
 @native(
     "randn_like(Tensor self, *, Generator? generator=None, dtype? dtype=None, device? device=None, memory_format? memory_format=None) -> Tensor",
+    algorithm="random",
     variants="function",
     tags=_FACTORY,
 )
@@ -107,6 +114,7 @@ def randn_like(self, generator, dtype, device, memory_format):
 
 @native(
     "randint_like(Tensor self, int high, *, Generator? generator=None, dtype? dtype=None, device? device=None, memory_format? memory_format=None) -> Tensor",
+    algorithm="random",
     variants="function",
     tags=_FACTORY,
 )
@@ -124,6 +132,7 @@ def randint_like(self, high, generator, dtype, device, memory_format):
 
 @native(
     "randint_like.low(Tensor self, int low, int high, *, Generator? generator=None, dtype? dtype=None, device? device=None, memory_format? memory_format=None) -> Tensor",
+    algorithm="random",
     variants="function",
     tags=_FACTORY,
 )
@@ -146,6 +155,7 @@ def randint_like_low(self, low, high, generator, dtype, device, memory_format):
 
 @native(
     "normal.tensor_tensor(Tensor mean, Tensor std, *, Generator? generator=None) -> Tensor",
+    algorithm="random",
     variants="function, out",
     node="NormalBackward3",
     tags=_INTO_OUT | _DRAWN,
@@ -169,6 +179,7 @@ def normal_tensor_tensor_std_gradient(grad):
 
 @native(
     "normal.tensor_float(Tensor mean, float std=1.0, *, Generator? generator=None) -> Tensor",
+    algorithm="random",
     variants="function, out",
     node="NormalBackward1",
     tags=_INTO_OUT | _DRAWN,
@@ -187,6 +198,7 @@ def normal_tensor_float_mean_gradient(grad):
 
 @native(
     "normal.float_tensor(float mean, Tensor std, *, Generator? generator=None) -> Tensor",
+    algorithm="random",
     variants="function, out",
     node="NormalBackward2",
     tags=_INTO_OUT | _DRAWN,
@@ -205,6 +217,7 @@ def normal_float_tensor_std_gradient(grad):
 
 @native(
     "normal.float_float(float mean, float std, int[] size, *, Generator? generator=None, dtype? dtype=None, device? device=None) -> Tensor",
+    algorithm="random",
     variants="function, out",
     tags=_FACTORY,
 )
@@ -220,6 +233,7 @@ def normal_float_float(mean, std, size, generator, dtype, device):
 
 @native(
     "bernoulli(Tensor self, *, Generator? generator=None) -> Tensor",
+    algorithm="random",
     variants="function, method, out",
     tags=_INTO_OUT | _DRAWN,
 )
@@ -235,6 +249,7 @@ def bernoulli_gradient(grad):
 
 @native(
     "bernoulli.p(Tensor self, float p, *, Generator? generator=None) -> Tensor",
+    algorithm="random",
     variants="function, method",
     tags=_RANDOM,
 )
@@ -245,6 +260,7 @@ def bernoulli_p(self, p, generator):
 
 @native(
     "multinomial(Tensor self, int num_samples, bool replacement=False, *, Generator? generator=None) -> Tensor",
+    algorithm="random",
     variants="function, method, out",
     tags=frozenset({"random", "exact_out"}),
     samples=lambda t: [((t(3, 4), 2), {}), ((t(4), 7, True), {})],
@@ -269,7 +285,12 @@ def multinomial(self, num_samples, replacement, generator):
     return Out([*self.shape[:-1], num_samples], dt.int64)
 
 
-@native("poisson(Tensor self, Generator? generator=None) -> Tensor", variants="function, out", tags=_DRAWN)
+@native(
+    "poisson(Tensor self, Generator? generator=None) -> Tensor",
+    algorithm="random",
+    variants="function, out",
+    tags=_DRAWN,
+)
 def poisson(self, generator):
     """Counts with the rates that self holds."""
     return Out(self.shape, self.dtype)
@@ -281,7 +302,10 @@ def poisson_gradient(grad):
 
 
 @native(
-    "binomial(Tensor count, Tensor prob, Generator? generator=None) -> Tensor", variants="function, out", tags=_RANDOM
+    "binomial(Tensor count, Tensor prob, Generator? generator=None) -> Tensor",
+    algorithm="random",
+    variants="function, out",
+    tags=_RANDOM,
 )
 def binomial(count, prob, generator):
     """How many of count trials succeed, each with probability prob."""
@@ -294,7 +318,12 @@ def binomial(count, prob, generator):
     return Out(broadcast_shapes(count.shape, prob.shape, "binomial"), count.dtype)
 
 
-@native("_standard_gamma(Tensor self, Generator? generator=None) -> Tensor", variants="function", tags=_DRAWN)
+@native(
+    "_standard_gamma(Tensor self, Generator? generator=None) -> Tensor",
+    algorithm="random",
+    variants="function",
+    tags=_DRAWN,
+)
 def _standard_gamma(self, generator):
     """Gamma numbers with the shapes that self holds and rate 1."""
     return Out(self.shape, self.dtype)
@@ -307,6 +336,7 @@ def standard_gamma_gradient(grad, self, result):
 
 @native(
     "_standard_gamma_grad(Tensor self, Tensor output) -> Tensor",
+    algorithm="recursion",
     kernel="standard_gamma_slopes",
     variants="function",
     samples=lambda t: [((t(4).abs() + 0.5, t(4).abs() + 0.1), {})],
@@ -320,7 +350,12 @@ def _standard_gamma_grad(self, output):
     return Out(self.shape, self.dtype)
 
 
-@native("_sample_dirichlet(Tensor self, Generator? generator=None) -> Tensor", variants="function", tags=_RANDOM)
+@native(
+    "_sample_dirichlet(Tensor self, Generator? generator=None) -> Tensor",
+    algorithm="random",
+    variants="function",
+    tags=_RANDOM,
+)
 def _sample_dirichlet(self, generator):
     """Points of the simplex along the last dim, with the concentrations that self holds."""
     return Out(self.shape, self.dtype)
@@ -331,6 +366,7 @@ def _sample_dirichlet(self, generator):
 
 @native(
     "uniform_(Tensor self, float from=0.0, float to=1.0, *, Generator? generator=None) -> Tensor",
+    algorithm="random",
     variants="method",
     tags=_RANDOM,
 )
@@ -345,6 +381,7 @@ def uniform_gradient(grad):
 
 @native(
     "normal_(Tensor self, float mean=0.0, float std=1.0, *, Generator? generator=None) -> Tensor",
+    algorithm="random",
     variants="method",
     tags=_RANDOM,
 )
@@ -359,6 +396,7 @@ def normal_gradient(grad):
 
 @native(
     "random_.from(Tensor self, int from, int? to, *, Generator? generator=None) -> Tensor",
+    algorithm="random",
     variants="method",
     tags=_RANDOM,
 )
@@ -373,6 +411,7 @@ def random_from_gradient(grad):
 
 @native(
     "random_.to(Tensor self, int to, *, Generator? generator=None) -> Tensor",
+    algorithm="random",
     variants="method",
     node="RandomBackward1",
     tags=_RANDOM,
@@ -388,6 +427,7 @@ def random_to_gradient(grad):
 
 @native(
     "random_(Tensor self, *, Generator? generator=None) -> Tensor",
+    algorithm="random",
     variants="method",
     node="RandomBackward2",
     tags=_RANDOM,
@@ -403,6 +443,7 @@ def random_gradient(grad):
 
 @native(
     "bernoulli_.tensor(Tensor self, Tensor p, *, Generator? generator=None) -> Tensor",
+    algorithm="random",
     variants="method",
     node="BernoulliBackward1",
     tags=_DRAWN,
@@ -423,6 +464,7 @@ def bernoulli_tensor_p_gradient(grad):
 
 @native(
     "bernoulli_.float(Tensor self, float p=0.5, *, Generator? generator=None) -> Tensor",
+    algorithm="random",
     variants="method",
     node="BernoulliBackward2",
     tags=_RANDOM,
@@ -438,6 +480,7 @@ def bernoulli_float_gradient(grad):
 
 @native(
     "exponential_(Tensor self, float lambd=1.0, *, Generator? generator=None) -> Tensor",
+    algorithm="random",
     variants="method",
     tags=_RANDOM,
 )
@@ -452,6 +495,7 @@ def exponential_gradient(grad):
 
 @native(
     "cauchy_(Tensor self, float median=0.0, float sigma=1.0, *, Generator? generator=None) -> Tensor",
+    algorithm="random",
     variants="method",
     tags=_RANDOM,
 )
@@ -466,6 +510,7 @@ def cauchy_gradient(grad):
 
 @native(
     "log_normal_(Tensor self, float mean=1.0, float std=2.0, *, Generator? generator=None) -> Tensor",
+    algorithm="random",
     variants="method",
     tags=_RANDOM,
 )
@@ -478,7 +523,12 @@ def log_normal_gradient(grad):
     return op.zeros_like(grad)
 
 
-@native("geometric_(Tensor self, float p, *, Generator? generator=None) -> Tensor", variants="method", tags=_RANDOM)
+@native(
+    "geometric_(Tensor self, float p, *, Generator? generator=None) -> Tensor",
+    algorithm="random",
+    variants="method",
+    tags=_RANDOM,
+)
 def geometric_(self, p, generator):
     """Fills self with the number of trials until the first success of probability p."""
 

@@ -153,6 +153,7 @@ def tile(self, dims):
 
 @native(
     "repeat_interleave(Tensor repeats, *, int? output_size=None) -> Tensor",
+    algorithm="selection",
     tags=frozenset({"any_device", "dynamic", "reads_values"}),
     variants="function",
     samples=lambda t: [((t.of([2, 0, 3]),), {})],
@@ -220,7 +221,12 @@ def repeat_interleave_int(self, repeats, dim, output_size):
 # -- channels and pixels -----------------------------------------------------------------------------
 
 
-@native("_in_format_of(Tensor self, Tensor model) -> Tensor", tags=frozenset({"any_device", "dynamic"}), variants="")
+@native(
+    "_in_format_of(Tensor self, Tensor model) -> Tensor",
+    algorithm="memory",
+    tags=frozenset({"any_device", "dynamic"}),
+    variants="",
+)
 def _in_format_of(self, model):
     """self, or a copy of it, in the memory format that model suggests."""
 
@@ -384,6 +390,7 @@ def constant_pad_gradient(grad, pad):
 
 @native(
     "_empty_padded(Tensor self, int[] sizes) -> Tensor",
+    algorithm="memory",
     tags=frozenset({"any_device", "dynamic", "no_gradient"}),
     variants="",
 )

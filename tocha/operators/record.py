@@ -7,7 +7,7 @@ nothing else lists operators.
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -71,7 +71,9 @@ class Operator:
     # The name under which it says that it has no deterministic form, where PyTorch's says so; or a rule that gives it
     # from the arguments, "" for calls that are deterministic.
     nondeterministic: str | Callable = ""
-    decomposition: Callable | None = None  # native: the same result from other operators, for the compiler
+    decomposition: Callable | None = None  # native: the same results from other operators (tocha/operators/decomposed)
+    # native: what it is where nothing smaller says it, so that it has no decomposition (docs/inside/operators.md).
+    algorithm: str = ""
     samples: Callable | None = None
     tags: frozenset[str] = frozenset()
     aliases: tuple[str, ...] = ()
@@ -116,6 +118,11 @@ def overloads(name: str) -> list[Operator]:
     return [o for o in OPERATORS.values() if o.name == name or name in o.aliases]
 
 
+# What kernels without a decomposition are: numerical algorithms; then "memory" allocates, shows or moves elements as they
+# are, "fill" writes numbers, "index" reads and writes at places that other elements name, "selection" has as many results as
+# elements decide, "answer" tells Python something.
+ALGORITHMS = ("", "product", "convolution", "sort", "search", "scan", "histogram", "recursion", "random", "LAPACK")
+ALGORITHMS += ("memory", "fill", "index", "selection", "answer")
 NAMESPACES = ("special", "linalg", "fft", "nn")
 
 
@@ -138,6 +145,8 @@ def register(kind: str, schema: str, body: Callable, variants: str, doc: str | N
         position=len(OPERATORS),
         **fields,
     )
+    if o.algorithm not in ALGORITHMS:
+        raise ValueError(f"{parsed.full_name}: algorithm cannot be {o.algorithm!r}")
     if o.autocast not in ("", "lower", "float32", "widest", "state"):
         raise ValueError(f"{parsed.full_name}: autocast cannot be {o.autocast!r}")
     if "inplace_method" in o.variants:
@@ -235,6 +244,21 @@ def gradient(o: Operator, *inputs: str) -> Callable:
     return decorate
 
 
+def decomposition(o: Operator) -> Callable:
+    """Registers o's body in terms of other operators: it is given o's arguments and returns o's results.
+
+    It runs as Python only. Sizes, dtypes and values must be o's; strides may differ (interpreter.decompose sees to them).
+    """
+    if o.kind != "native":
+        raise ValueError(f"decomposition of {o.full_name}: a {o.kind} is its own")
+
+    def decorate(f: Callable) -> Callable:
+        o.decomposition = f
+        return f
+
+    return decorate
+
+
 def facts(*records: Operator) -> Callable:
     """Registers the rule for the results of `dynamic` operators on facts: Facts, or what shape rules return.
 
@@ -287,22 +311,21 @@ class Namespace:
 
     def __getattr__(self, name: str) -> Callable:
         def call(*args: Any, **kwargs: Any) -> Any:
-            for value in _flat((args, tuple(kwargs.values()))):
-                take = getattr(type(value), "__tocha_op__", None)
-                if take is not None:
-                    return take(name, args, kwargs)
-            return Namespace.interpret(name, args, kwargs)
+            take = _taker(args) or (_taker(kwargs.values()) if kwargs else None)
+            return take(name, args, kwargs) if take is not None else Namespace.interpret(name, args, kwargs)
 
         call.__name__ = name
+        self.__dict__[name] = call
         return call
 
 
-def _flat(value: Any) -> Iterator[Any]:
-    if isinstance(value, tuple | list):
-        for v in value:
-            yield from _flat(v)
-    else:
-        yield value
+def _taker(values: Iterable[Any]) -> Callable | None:
+    """What takes operators on the first graph value among these."""
+    for value in values:
+        take = _taker(value) if isinstance(value, tuple | list) else getattr(type(value), "__tocha_op__", None)
+        if take is not None:
+            return take
+    return None
 
 
 op = Namespace()

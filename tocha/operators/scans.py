@@ -18,7 +18,7 @@ def accumulated_dtype(self: "Tensor", dtype: "dtype?", name: "str") -> "dtype":
     return result
 
 
-@native("_recurrence(Tensor self, Tensor? factors, int dim, bool reverse) -> Tensor", variants="")
+@native("_recurrence(Tensor self, Tensor? factors, int dim, bool reverse) -> Tensor", algorithm="scan", variants="")
 def _recurrence(self, factors, dim, reverse):
     """y[k] = self[k] + factors[k] y[k - 1] along dim, or in reverse y[k] = self[k] + factors[k + 1] y[k + 1]: each
     direction is the adjoint of the other. Without factors, sums from one end."""
@@ -49,6 +49,7 @@ def recurrence_gradient(grad, factors, dim, reverse, result, wanted):
 
 @native(
     "cumsum(Tensor self, int dim, *, dtype? dtype=None) -> Tensor",
+    algorithm="scan",
     variants="function, method, inplace, out",
     tags=frozenset({"out_dtype", "out_whole"}),
 )
@@ -65,6 +66,7 @@ def cumsum_gradient(grad, dim):
 
 @native(
     "cumprod(Tensor self, int dim, *, dtype? dtype=None) -> Tensor",
+    algorithm="scan",
     variants="function, method, inplace, out",
     tags=frozenset({"out_dtype", "out_whole"}),
 )
@@ -88,7 +90,11 @@ def check_ordered(self: "Tensor", name: "str") -> "none":
         refuse_dtype(name, self.dtype)
 
 
-@native("cummax(Tensor self, int dim) -> (Tensor values, Tensor indices)", variants="function, method, out")
+@native(
+    "cummax(Tensor self, int dim) -> (Tensor values, Tensor indices)",
+    algorithm="scan",
+    variants="function, method, out",
+)
 def cummax(self, dim):
     """The largest element so far along dim and where it is: the last of equal ones. NaN wins and stays."""
     wrap_dim(dim, self.ndim)
@@ -106,7 +112,11 @@ def cummax_gradient(grad, dim, result1):
     return added_where_found(grad, dim, result1)
 
 
-@native("cummin(Tensor self, int dim) -> (Tensor values, Tensor indices)", variants="function, method, out")
+@native(
+    "cummin(Tensor self, int dim) -> (Tensor values, Tensor indices)",
+    algorithm="scan",
+    variants="function, method, out",
+)
 def cummin(self, dim):
     """The smallest element so far along dim and where it is: the last of equal ones. NaN wins and stays."""
     wrap_dim(dim, self.ndim)
@@ -121,6 +131,7 @@ def cummin_gradient(grad, dim, result1):
 
 @native(
     "logcumsumexp(Tensor self, int dim) -> Tensor",
+    algorithm="scan",
     variants="function, method, out",
     tags=frozenset({"out_whole"}),
 )

@@ -146,6 +146,7 @@ def scatter_add_source_gradient(grad, dim, index, src):
 
 @native(
     "scatter_reduce(Tensor self, int dim, Tensor index, Tensor src, str reduce, *, bool include_self=True) -> Tensor",
+    algorithm="index",
     tags=_IN_PLACE,
     variants=_EVERYWHERE,
     samples=lambda t: [

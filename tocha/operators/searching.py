@@ -51,6 +51,7 @@ def warn_of_copy(which: "str", t: "Tensor") -> "none":
 
 @native(
     "searchsorted(Tensor sorted_sequence, Tensor input, *, bool out_int32=False, bool right=False, str? side=None, Tensor? sorter=None) -> Tensor",
+    algorithm="search",
     variants="function, out",
 )
 def searchsorted(sorted_sequence, input, out_int32, right, side, sorter):

@@ -64,6 +64,7 @@ def check_system(name: "str", A: "Tensor", B: "Tensor", left: "bool", vectors: "
 
 @native(
     "_solve(Tensor A, Tensor B, bool left, bool vectors) -> (Tensor, Tensor, Tensor, Tensor)",
+    algorithm="LAPACK",
     kernel="solve",
     dtypes=LAPACK,
     variants="",
@@ -95,6 +96,7 @@ def solve_gradient(grad, A, left, vectors, result0, result1, result2, wanted):
 
 @native(
     "_solve_factored(Tensor A, Tensor LU, Tensor pivots, Tensor B, bool left, bool adjoint) -> Tensor",
+    algorithm="LAPACK",
     kernel="solve_factored",
     dtypes=LAPACK,
     variants="",
@@ -164,6 +166,7 @@ def linalg_solve(A, B, left):
 
 @native(
     "linalg_solve_triangular(Tensor self, Tensor B, *, bool upper, bool left=True, bool unitriangular=False) -> Tensor",
+    algorithm="LAPACK",
     kernel="triangular_solution",
     dtypes=LAPACK,
     variants=_OUT,
@@ -192,7 +195,7 @@ def solve_triangular_gradient(grad, self, upper, left, unitriangular, result, wa
     return to_A, to_B
 
 
-@native("_column_major_copy(Tensor self) -> Tensor", kernel="copy_column_major", variants="")
+@native("_column_major_copy(Tensor self) -> Tensor", algorithm="memory", kernel="copy_column_major", variants="")
 def _column_major_copy(self):
     """A copy whose matrices are stored column by column."""
     return column_major(self.shape, self.dtype)
@@ -233,6 +236,7 @@ def triangular_solve(self, A, upper, transpose, unitriangular):
 
 @native(
     "cholesky_solve(Tensor self, Tensor input2, bool upper=False) -> Tensor",
+    algorithm="LAPACK",
     autocast="float32",
     dtypes=LAPACK,
     variants=_METHOD,
@@ -272,6 +276,7 @@ def _factored(t):
 
 @native(
     "linalg_lu_solve(Tensor LU, Tensor pivots, Tensor B, *, bool left=True, bool adjoint=False) -> Tensor",
+    algorithm="LAPACK",
     kernel="lu_solve_with",
     dtypes=LAPACK,
     variants=_OUT,
@@ -338,6 +343,7 @@ def lu_solve(self, LU_data, LU_pivots):
 
 @native(
     "_inverse(Tensor A) -> (Tensor, Tensor)",
+    algorithm="LAPACK",
     kernel="inverse_of",
     dtypes=LAPACK,
     variants="",
@@ -400,6 +406,7 @@ def inverse(self):
 
 @native(
     "_cholesky_inverse(Tensor self, bool upper) -> (Tensor, Tensor)",
+    algorithm="LAPACK",
     kernel="cholesky_inverse",
     dtypes=LAPACK,
     variants="",
@@ -482,6 +489,7 @@ def linalg_tensorsolve(self, other, dims):
 
 @native(
     "_linalg_det(Tensor A) -> (Tensor result, Tensor LU, Tensor pivots)",
+    algorithm="LAPACK",
     kernel="determinant",
     dtypes=LAPACK,
     variants=_OUT,
@@ -524,6 +532,7 @@ def det(self):
 
 @native(
     "_linalg_slogdet(Tensor A) -> (Tensor sign, Tensor logabsdet, Tensor LU, Tensor pivots)",
+    algorithm="LAPACK",
     kernel="sign_and_log_determinant",
     dtypes=LAPACK,
     variants=_OUT,

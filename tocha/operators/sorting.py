@@ -18,6 +18,7 @@ def sort_node(stable: "bool?") -> "str":
 
 @native(
     "sort(Tensor self, int dim=-1, bool descending=False, *, bool? stable=None) -> (Tensor values, Tensor indices)",
+    algorithm="sort",
     node=sort_node,
     variants="function, method, out",
     tags=frozenset({"out_whole"}),
@@ -53,6 +54,7 @@ def msort(self):
 
 @native(
     "topk(Tensor self, int k, int dim=-1, bool largest=True, bool sorted=True) -> (Tensor values, Tensor indices)",
+    algorithm="sort",
     variants="function, method, out",
     tags=frozenset({"out_whole"}),
 )
@@ -77,6 +79,7 @@ def topk_gradient(grad, self, dim, result1):
 
 @native(
     "kthvalue(Tensor self, int k, int dim=-1, bool keepdim=False) -> (Tensor values, Tensor indices)",
+    algorithm="sort",
     tags=frozenset({"out_apart"}),
     variants="function, method, out",
     samples=lambda t: [((t(3, 4), 2), {}), ((t(3, 4), 3, 0, True), {})],
@@ -107,6 +110,7 @@ def kthvalue_gradient(grad, self, dim, keepdim, result1):
 
 @native(
     "_unique2(Tensor self, bool sorted=True, bool return_inverse=False, bool return_counts=False) -> (Tensor, Tensor, Tensor)",
+    algorithm="sort",
     kernel="unique_all",
     tags=_DYNAMIC,
     variants="function",
@@ -127,6 +131,7 @@ def unique_facts(self, sorted, return_inverse, return_counts):
 
 @native(
     "_unique_dim(Tensor self, int dim, bool return_inverse=False, bool return_counts=False) -> (Tensor, Tensor, Tensor)",
+    algorithm="sort",
     kernel="unique_dim",
     tags=_DYNAMIC,
     variants="function",
@@ -149,6 +154,7 @@ def unique_dim_facts(self, dim, return_inverse, return_counts):
 
 @native(
     "_unique_consecutive(Tensor self, bool return_inverse=False, bool return_counts=False, int? dim=None) -> (Tensor, Tensor, Tensor)",
+    algorithm="sort",
     kernel="unique_runs",
     tags=_DYNAMIC,
     variants="function",

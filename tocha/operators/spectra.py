@@ -19,6 +19,7 @@ EIGEN_FAILED = _DIVERGED + "eigenvalues (error code: {})."
 
 @native(
     "_singular_values(Tensor A, bool full_matrices, bool compute_uv) -> (Tensor, Tensor, Tensor, Tensor)",
+    algorithm="LAPACK",
     kernel="singular_values",
     dtypes=LAPACK,
     variants="",
@@ -190,6 +191,7 @@ def svd(self, some, compute_uv):
 
 @native(
     "_hermitian_eigen(Tensor A, bool upper, bool compute_v) -> (Tensor, Tensor, Tensor)",
+    algorithm="LAPACK",
     kernel="hermitian_eigen",
     dtypes=LAPACK,
     variants="",
@@ -273,6 +275,7 @@ def linalg_eigvalsh(self, UPLO):
 
 @native(
     "_general_eigen(Tensor A, bool compute_v) -> (Tensor, Tensor, Tensor)",
+    algorithm="LAPACK",
     kernel="general_eigen",
     dtypes=LAPACK,
     variants="",

@@ -228,6 +228,7 @@ def tensor_split_indices(self, indices, dim):
 
 @native(
     "tensor_split.tensor(Tensor self, Tensor tensor_indices_or_sections, int dim=0) -> Tensor[]",
+    algorithm="selection",
     kernel="tensor_split_tensor",
     tags=frozenset({"any_device", "reads_values", "no_gradient"}),  # the views that the kernel asks for have theirs
     samples=lambda t: [((t(5, 4), t.of([1, 3])), {}), ((t(5, 4), t.of(3), 1), {})],
@@ -356,7 +357,9 @@ def split_with_sizes_copy(self, split_sizes, dim):
 # -- writing into a part of a copy -------------------------------------------------------------------
 
 
-@native("_clone_storage(Tensor self) -> Tensor", tags=frozenset({"any_device", "dynamic"}), variants="")
+@native(
+    "_clone_storage(Tensor self) -> Tensor", algorithm="memory", tags=frozenset({"any_device", "dynamic"}), variants=""
+)
 def _clone_storage(self):
     """A copy of all of self's memory with self's geometry on it."""
 

@@ -300,7 +300,7 @@ def check_medians(self: "Tensor", name: "str") -> "none":
         refuse_dtype(name, self.dtype)
 
 
-@native("median(Tensor self) -> Tensor", kernel="median_all")
+@native("median(Tensor self) -> Tensor", algorithm="sort", kernel="median_all")
 def median(self):
     """The median of all elements, the lower of two; NaN if there is one."""
     check_medians(self, "median")
@@ -321,6 +321,7 @@ def median_gradient(grad, self, result):
 
 @native(
     "median.dim(Tensor self, int dim, bool keepdim=False) -> (Tensor values, Tensor indices)",
+    algorithm="sort",
     kernel="median_dim",
     node="MedianBackward1",
     variants="function, method, out",
@@ -337,7 +338,7 @@ def median_dim_gradient(grad, self, dim, keepdim, result1):
     return placed(grad, self, dim, keepdim, result1)
 
 
-@native("nanmedian(Tensor self) -> Tensor", kernel="nanmedian_all")
+@native("nanmedian(Tensor self) -> Tensor", algorithm="sort", kernel="nanmedian_all")
 def nanmedian(self):
     """The median of the elements that are not NaN."""
     check_medians(self, "nanmedian")
@@ -351,6 +352,7 @@ def nanmedian_gradient(grad, self, result):
 
 @native(
     "nanmedian.dim(Tensor self, int dim, bool keepdim=False) -> (Tensor values, Tensor indices)",
+    algorithm="sort",
     kernel="nanmedian_dim",
     node="NanmedianBackward1",
     variants="function, method, out",
@@ -369,6 +371,7 @@ def nanmedian_dim_gradient(grad, self, dim, keepdim, result1):
 
 @native(
     "mode(Tensor self, int dim=-1, bool keepdim=False) -> (Tensor values, Tensor indices)",
+    algorithm="sort",
     tags=frozenset({"out_apart"}),
     variants="function, method, out",
 )
@@ -521,7 +524,7 @@ def check_weights(weights: "Tensor", count: "int", name: "str") -> "none":
         )
 
 
-@native("_has_negative(Tensor self) -> bool", variants="", tags=frozenset({"any_device"}))
+@native("_has_negative(Tensor self) -> bool", algorithm="answer", variants="", tags=frozenset({"any_device"}))
 def _has_negative(self):
     """Whether any element is below zero; a meta tensor has none."""
 
@@ -596,6 +599,7 @@ def corrcoef(self):
 
 @native(
     "bincount(Tensor self, Tensor? weights=None, int minlength=0) -> Tensor",
+    algorithm="histogram",
     tags=frozenset({"dynamic"}),
     samples=lambda t: [((t.index(7, below=5),), {}), ((t.index(7, below=5), t(7)), {"minlength": 8})],
 )
@@ -612,6 +616,7 @@ def bincount_facts(self, weights, minlength):
 
 @native(
     "histc(Tensor self, int bins=100, Scalar min=0, Scalar max=0) -> Tensor",
+    algorithm="histogram",
     variants="function, method, out",
     tags=frozenset({"no_gradient"}),
 )
@@ -626,6 +631,7 @@ def histc(self, bins, min, max):
 
 @native(
     "histogram.edges(Tensor self, Tensor bins, *, Tensor? weight=None, bool density=False) -> (Tensor hist, Tensor bin_edges)",
+    algorithm="histogram",
     kernel="histogram_edges",
     tags=frozenset({"dynamic"}),
     variants="function, method, out",
@@ -642,6 +648,7 @@ def histogram_edges_facts(self, bins, weight, density):
 
 @native(
     "histogram(Tensor self, int bins, *, float[]? range=None, Tensor? weight=None, bool density=False) -> (Tensor hist, Tensor bin_edges)",
+    algorithm="histogram",
     tags=frozenset({"dynamic"}),
     variants="function, method, out",
     samples=lambda t: [((t(3, 4), 5), {"range": [0.0, 1.0], "weight": t(3, 4)})],
@@ -657,6 +664,7 @@ def histogram_facts(self, bins, range, weight, density):
 
 @native(
     "histogramdd.edges(Tensor self, Tensor[] bins, float[]? range=None, Tensor? weight=None, bool density=False) -> (Tensor hist, Tensor[] bin_edges)",
+    algorithm="histogram",
     kernel="histogramdd_edges",
     variants="function, method",
     samples=lambda t: [((t(6, 2), [t.of([0.2, 0.4, 0.9]), t.of([0.0, 1.0])]), {})],
@@ -667,6 +675,7 @@ def histogramdd_edges(self, bins, range, weight, density):
 
 @native(
     "histogramdd(Tensor self, int[] bins, float[]? range=None, Tensor? weight=None, bool density=False) -> (Tensor hist, Tensor[] bin_edges)",
+    algorithm="histogram",
     variants="function, method",
     samples=lambda t: [((t(6, 2), [3, 2]), {"weight": t(6)})],
 )
@@ -676,6 +685,7 @@ def histogramdd(self, bins, range, weight, density):
 
 @native(
     "histogramdd.bins(Tensor self, int bins, float[]? range=None, Tensor? weight=None, bool density=False) -> (Tensor hist, Tensor[] bin_edges)",
+    algorithm="histogram",
     kernel="histogramdd_bins",
     variants="function, method",
     samples=lambda t: [((t(6, 2), 3), {})],

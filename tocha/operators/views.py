@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from tocha.ir import dtypes as dt
 from tocha.ir import layout
 from tocha.operators.facts import Memory
@@ -109,6 +111,7 @@ def reshape(self, shape):
 
 @native(
     "_unsafe_view(Tensor self, int[] size) -> Tensor",
+    algorithm="memory",
     tags=frozenset({"any_device", "dynamic", "memory_order"}),
     variants="function",
     samples=lambda t: [((t(3, 4), (2, 6)), {})],
@@ -725,7 +728,7 @@ def alias_gradient(grad):
     return grad
 
 
-@native("detach(Tensor self) -> Tensor", tags=frozenset({"any_device", "dynamic", "no_gradient"}))
+@native("detach(Tensor self) -> Tensor", algorithm="memory", tags=frozenset({"any_device", "dynamic", "no_gradient"}))
 def detach(self):
     """The same memory without history."""
 
@@ -740,6 +743,7 @@ def detach_facts(self):
 
 @native(
     "resize_(Tensor self, int[] size, *, memory_format? memory_format=None) -> Tensor",
+    algorithm="memory",
     variants="method",
     tags=frozenset({"any_device", "any_overlap", "memory_order", "no_gradient"}),
 )
@@ -754,47 +758,40 @@ def resize_facts(self, size, memory_format):
 
 
 _SET = frozenset({"any_device", "any_overlap", "across_devices", "memory_order"})
+moved = partial(native, variants="method", tags=_SET, algorithm="memory")
 
 
-@native("set_(Tensor self) -> Tensor", variants="method", tags=_SET, samples=lambda t: [((t(3),), {})])
+@moved("set_(Tensor self) -> Tensor", samples=lambda t: [((t(3),), {})])
 def set_(self):
     """Gives self other memory: none, a storage's or a tensor's. Nothing is copied."""
 
 
-@native(
+@moved(
     "set_.source_Storage(Tensor self, Storage source) -> Tensor",
-    variants="method",
-    tags=_SET,
     samples=lambda t: [((t(3), t(4).untyped_storage()), {})],
 )
 def set_to_storage(self, source):
     """Gives self all elements of a storage."""
 
 
-@native(
+@moved(
     "set_.source_Storage_storage_offset(Tensor self, Storage source, int storage_offset, int[] size, int[] stride=[]) -> Tensor",
-    variants="method",
-    tags=_SET,
     samples=lambda t: [((t(3), t(4).untyped_storage(), 1, [2]), {})],
 )
 def set_to_part_of_storage(self, source, storage_offset, size, stride):
     """Gives self elements of a storage, which grows where it is too short; contiguous without strides."""
 
 
-@native(
+@moved(
     "set_.source_Tensor(Tensor self, Tensor source) -> Tensor",
-    variants="method",
-    tags=_SET,
     samples=lambda t: [((t(3), t(4, 2)), {})],
 )
 def set_to_tensor(self, source):
     """Gives self the memory and layout of a tensor."""
 
 
-@native(
+@moved(
     "set_.source_Tensor_storage_offset(Tensor self, Tensor source, int storage_offset, int[] size, int[] stride=[]) -> Tensor",
-    variants="method",
-    tags=_SET,
     samples=lambda t: [((t(3), t(4), 1, [2]), {})],
 )
 def set_to_part_of_tensor(self, source, storage_offset, size, stride):

@@ -24,7 +24,7 @@ EXACT = frozenset({"exact_out"})
 # Parts
 
 
-@native("real(Tensor self) -> Tensor", node="SelectBackward0", variants="function, property", tags=PART)
+@native("real(Tensor(a) self) -> Tensor(a)", node="SelectBackward0", variants="function, property", tags=PART)
 def real(self):
     """The real parts, as a view; a real tensor itself."""
 
@@ -40,7 +40,7 @@ def real_gradient(grad):
 
 
 @native(
-    "imag(Tensor self) -> Tensor",
+    "imag(Tensor(a) self) -> Tensor(a)",
     node="SelectBackward0",
     variants="function, property",
     tags=PART,
@@ -70,7 +70,7 @@ def imag_gradient(grad):
 
 
 @native(
-    "view_as_real(Tensor self) -> Tensor",
+    "view_as_real(Tensor(a) self) -> Tensor(a)",
     variants="function",
     tags=VIEW,
     samples=lambda t: [((t(3, 4, dtype="complex"),), {})],
@@ -96,7 +96,7 @@ def view_as_real_gradient(grad):
 
 
 @native(
-    "view_as_complex(Tensor self) -> Tensor",
+    "view_as_complex(Tensor(a) self) -> Tensor(a)",
     autocast="float32",
     variants="function",
     tags=VIEW | {"memory_order"},
@@ -138,7 +138,7 @@ def angle(x):
 # Conjugation
 
 
-@native("conj(Tensor self) -> Tensor", tags=VIEW)
+@native("conj(Tensor(a) self) -> Tensor(a)", tags=VIEW)
 def conj(self):
     """The complex conjugate, as a view that conjugates when it is read; a real tensor itself."""
 
@@ -157,7 +157,7 @@ def conj_gradient(grad):
     return grad.conj()
 
 
-@native("_neg_view(Tensor self) -> Tensor", variants="function", tags=VIEW)
+@native("_neg_view(Tensor(a) self) -> Tensor(a)", variants="function", tags=VIEW)
 def _neg_view(self):
     """A view that negates when it is read."""
 
@@ -174,7 +174,7 @@ def neg_view_gradient(grad):
     return grad.neg()
 
 
-@composite("resolve_conj(Tensor self) -> Tensor")
+@composite("resolve_conj(Tensor(a) self) -> Tensor(a)")
 def resolve_conj(self):
     """self with its conjugation, if it is a conjugating view, written out."""
     if self.is_conj():
@@ -182,7 +182,7 @@ def resolve_conj(self):
     return self
 
 
-@composite("resolve_neg(Tensor self) -> Tensor")
+@composite("resolve_neg(Tensor(a) self) -> Tensor(a)")
 def resolve_neg(self):
     """self with its negation, if it is a negating view, written out."""
     if self.is_neg():

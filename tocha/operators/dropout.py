@@ -126,6 +126,7 @@ def feature_alpha_dropout_(self, p, train):
     variants="function",
     tags=_RANDOM,
     samples=lambda t: [((t(3, 4), 0.5, True), {}), ((t(3, 4), 0.5, False), {})],
+    core=True,
 )
 def native_dropout(input, p, train):
     """dropout together with its mask."""

@@ -32,9 +32,11 @@ def dtype_or_default(dtype: "dtype?") -> "dtype":
 
 
 @native(
-    "empty(int[] size, *, dtype? dtype=None, device? device=None, memory_format? memory_format=None) -> Tensor",
+    "empty(SymInt[] size, *, dtype? dtype=None, device? device=None, memory_format? memory_format=None) -> Tensor",
     variants=_MAKER,
     tags=_EMPTY,
+    aten=("empty.memory_format", "empty.out"),
+    core=True,
 )
 def empty(size, dtype, device, memory_format):
     """A tensor whose elements are not initialised."""
@@ -57,10 +59,11 @@ def check_strided(size: "int[]", stride: "int[]", name: "str") -> "none":
 
 
 @native(
-    "empty_strided(int[] size, int[] stride, *, dtype? dtype=None, device? device=None) -> Tensor",
+    "empty_strided(SymInt[] size, SymInt[] stride, *, dtype? dtype=None, device? device=None) -> Tensor",
     variants="function",
     tags=_EMPTY,
     samples=lambda t: [(((2, 3), (1, 2)), {})],
+    core=True,
 )
 def empty_strided(size, stride, dtype, device):
     """An uninitialised tensor with these strides."""
@@ -69,7 +72,7 @@ def empty_strided(size, stride, dtype, device):
 
 
 @native(
-    "empty_permuted(int[] size, int[] physical_layout, *, dtype? dtype=None, device? device=None) -> Tensor",
+    "empty_permuted(SymInt[] size, int[] physical_layout, *, dtype? dtype=None, device? device=None) -> Tensor",
     variants="function",
     tags=_EMPTY,
     samples=lambda t: [(((2, 3, 4), (2, 0, 1)), {})],
@@ -111,7 +114,7 @@ def empty_like(self, dtype, device, memory_format):
 
 
 @composite(
-    "new_empty(Tensor self, int[] size, *, dtype? dtype=None, device? device=None) -> Tensor",
+    "new_empty(Tensor self, SymInt[] size, *, dtype? dtype=None, device? device=None) -> Tensor",
     variants="method",
     tags=_EMPTY,
 )
@@ -123,7 +126,7 @@ def new_empty(self, size, dtype, device):
 
 
 @composite(
-    "new_empty_strided(Tensor self, int[] size, int[] stride, *, dtype? dtype=None, device? device=None) -> Tensor",
+    "new_empty_strided(Tensor self, SymInt[] size, SymInt[] stride, *, dtype? dtype=None, device? device=None) -> Tensor",
     variants="method",
     tags=_EMPTY,
     samples=lambda t: [((t(3, 4), (2, 3), (1, 2)), {})],
@@ -138,23 +141,24 @@ def new_empty_strided(self, size, stride, dtype, device):
 # -- constants ---------------------------------------------------------------------------------------
 
 
-@native("zeros(int[] size, *, dtype? dtype=None, device? device=None) -> Tensor", variants=_MAKER, tags=_FACTORY)
+@native("zeros(SymInt[] size, *, dtype? dtype=None, device? device=None) -> Tensor", variants=_MAKER, tags=_FACTORY)
 def zeros(size, dtype, device):
     """A tensor of zeros."""
     return Out(size, dtype_or_default(dtype), device=device_or_default(device))
 
 
-@native("ones(int[] size, *, dtype? dtype=None, device? device=None) -> Tensor", variants=_MAKER, tags=_FACTORY)
+@native("ones(SymInt[] size, *, dtype? dtype=None, device? device=None) -> Tensor", variants=_MAKER, tags=_FACTORY)
 def ones(size, dtype, device):
     """A tensor of ones."""
     return Out(size, dtype_or_default(dtype), device=device_or_default(device))
 
 
 @native(
-    "full(int[] size, Scalar fill_value, *, dtype? dtype=None, device? device=None) -> Tensor",
+    "full(SymInt[] size, Scalar fill_value, *, dtype? dtype=None, device? device=None) -> Tensor",
     variants=_MAKER,
     tags=_FACTORY,
     samples=lambda t: [(((2, 3), 1.5), {})],
+    core=True,
 )
 def full(size, fill_value, dtype, device):
     """A tensor of one value; its type gives the dtype unless one is given."""
@@ -162,7 +166,10 @@ def full(size, fill_value, dtype, device):
 
 
 @native(
-    "scalar_tensor(Scalar s, *, dtype? dtype=None, device? device=None) -> Tensor", variants="function", tags=_FACTORY
+    "scalar_tensor(Scalar s, *, dtype? dtype=None, device? device=None) -> Tensor",
+    variants="function",
+    tags=_FACTORY,
+    core=True,
 )
 def scalar_tensor(s, dtype, device):
     """A 0-d tensor."""
@@ -203,6 +210,7 @@ def ones_like(self, dtype, device, memory_format):
     "full_like(Tensor self, Scalar fill_value, *, dtype? dtype=None, device? device=None, memory_format? memory_format=None) -> Tensor",
     variants="function",
     tags=_FACTORY,
+    core=True,
 )
 def full_like(self, fill_value, dtype, device, memory_format):
     """One value in self's size."""
@@ -215,7 +223,7 @@ def full_like(self, fill_value, dtype, device, memory_format):
 
 
 @composite(
-    "new_zeros(Tensor self, int[] size, *, dtype? dtype=None, device? device=None) -> Tensor",
+    "new_zeros(Tensor self, SymInt[] size, *, dtype? dtype=None, device? device=None) -> Tensor",
     variants="method",
     tags=_FACTORY,
 )
@@ -227,7 +235,7 @@ def new_zeros(self, size, dtype, device):
 
 
 @composite(
-    "new_ones(Tensor self, int[] size, *, dtype? dtype=None, device? device=None) -> Tensor",
+    "new_ones(Tensor self, SymInt[] size, *, dtype? dtype=None, device? device=None) -> Tensor",
     variants="method",
     tags=_FACTORY,
 )
@@ -237,7 +245,7 @@ def new_ones(self, size, dtype, device):
 
 
 @composite(
-    "new_full(Tensor self, int[] size, Scalar fill_value, *, dtype? dtype=None, device? device=None) -> Tensor",
+    "new_full(Tensor self, SymInt[] size, Scalar fill_value, *, dtype? dtype=None, device? device=None) -> Tensor",
     variants="method",
     tags=_FACTORY,
 )
@@ -249,7 +257,7 @@ def new_full(self, size, fill_value, dtype, device):
 
 
 @native(
-    "eye(int n, *, dtype? dtype=None, device? device=None) -> Tensor",
+    "eye(SymInt n, *, dtype? dtype=None, device? device=None) -> Tensor",
     variants=_MAKER,
     tags=_FACTORY,
     samples=lambda t: [((3,), {})],
@@ -262,7 +270,7 @@ def eye(n, dtype, device):
 
 
 @native(
-    "eye.m(int n, int m, *, dtype? dtype=None, device? device=None) -> Tensor",
+    "eye.m(SymInt n, SymInt m, *, dtype? dtype=None, device? device=None) -> Tensor",
     kernel="eye_m",
     variants=_MAKER,
     tags=_FACTORY,
@@ -340,6 +348,8 @@ def arange_start(start, end, dtype, device):
     kernel="arange_step",
     variants=_MAKER,
     tags=_FACTORY | {"computed_length"},
+    aten=("arange.start_step(Scalar start, Scalar end, Scalar step=1) -> Tensor", "arange.start_out"),
+    core=True,
 )
 def arange_step(start, end, step, dtype, device):
     """The numbers from start up to (not including) end, step apart."""
@@ -351,6 +361,7 @@ def arange_step(start, end, step, dtype, device):
     "range(Scalar start, Scalar end, Scalar step=1, *, dtype? dtype=None, device? device=None) -> Tensor",
     variants=_MAKER,
     tags=_FACTORY,
+    aten=("range.step", "range(Scalar start, Scalar end) -> Tensor", "range.out", "range.out_"),
 )
 def range_(start, end, step, dtype, device):
     """The numbers from start to end, both included. Deprecated in favour of arange."""

@@ -29,6 +29,7 @@ def is_skipped(t: "Tensor") -> "bool":
     variants="function, out",
     aliases=("concat", "concatenate"),
     tags=frozenset({"list_shapes", "out_apart"}),
+    core=True,
 )
 def cat(tensors, dim):
     """Tensors one after the other along an existing dim."""
@@ -145,7 +146,7 @@ def atleast_1d(self):
     return self.reshape([1]) if self.ndim == 0 else self
 
 
-@composite("atleast_1d.tensors(Tensor[] tensors) -> Tensor[]", variants="function")
+@composite("atleast_1d.tensors(Tensor[] tensors) -> Tensor[]", variants="function", aten=("atleast_1d.Sequence",))
 def atleast_1d_tensors(tensors):
     """Each tensor with one dim or more."""
     return [op.atleast_1d(t) for t in tensors]
@@ -159,7 +160,7 @@ def atleast_2d(self):
     return self.unsqueeze(0) if self.ndim == 1 else self
 
 
-@composite("atleast_2d.tensors(Tensor[] tensors) -> Tensor[]", variants="function")
+@composite("atleast_2d.tensors(Tensor[] tensors) -> Tensor[]", variants="function", aten=("atleast_2d.Sequence",))
 def atleast_2d_tensors(tensors):
     """Each tensor with two dims or more."""
     return [op.atleast_2d(t) for t in tensors]
@@ -175,7 +176,7 @@ def atleast_3d(self):
     return self.unsqueeze(-1) if self.ndim == 2 else self
 
 
-@composite("atleast_3d.tensors(Tensor[] tensors) -> Tensor[]", variants="function")
+@composite("atleast_3d.tensors(Tensor[] tensors) -> Tensor[]", variants="function", aten=("atleast_3d.Sequence",))
 def atleast_3d_tensors(tensors):
     """Each tensor with three dims or more."""
     return [op.atleast_3d(t) for t in tensors]
@@ -273,6 +274,7 @@ def broadcast_tensors(tensors):
     'meshgrid(Tensor[] tensors, *, str indexing="ij") -> Tensor[]',
     variants="function",
     samples=lambda t: [(([t(3), t(4)],), {}), (([t(3), t(4)],), {"indexing": "xy"})],
+    aten=("meshgrid(Tensor[] tensors) -> Tensor[]", "meshgrid.indexing(Tensor[] tensors, *, str indexing) -> Tensor[]"),
 )
 def meshgrid(tensors, indexing):
     """Coordinates on the grid that 1-d tensors span; "xy" exchanges the first two dims."""
@@ -399,7 +401,7 @@ def vander(x, N, increasing):
     return columns if increasing else columns.flip(1)
 
 
-@composite("linalg_vander(Tensor x, *, int? N=None) -> Tensor", variants="function")
+@composite("linalg_vander(Tensor x, *, SymInt? N=None) -> Tensor", variants="function")
 def linalg_vander(x, N):
     """The Vandermonde matrix of each vector in a batch."""
     if x.dtype == dt.bool_:

@@ -96,6 +96,7 @@ def masked_select_gradient(grad, self, mask):
     "masked_scatter(Tensor self, Tensor mask, Tensor source) -> Tensor",
     tags=_DYNAMIC | _ANY_DEVICE,
     samples=lambda t: [((t(3, 4), t.mask(3, 4), t(12)), {})],
+    core=True,
 )
 def masked_scatter(self, mask, source):
     """self, with consecutive elements of source where the mask holds."""
@@ -149,6 +150,7 @@ def masked_scatter_inplace_source_gradient(grad, mask, source):
     tags=_DYNAMIC | {"out_apart"},
     variants="function, method, out",
     aliases=("argwhere",),
+    core=True,
 )
 def nonzero(self):
     """The coordinates of the elements that are not zero, one row each."""
@@ -171,7 +173,7 @@ def nonzero_tuple_facts(self):
 
 
 @native(
-    "nonzero_static(Tensor self, *, int size, int fill_value=-1) -> Tensor",
+    "nonzero_static(Tensor self, *, SymInt size, int fill_value=-1) -> Tensor",
     variants="function, method, out",
     samples=lambda t: [((t(3, 4),), {"size": 5}), ((t(3, 4),), {"size": 20, "fill_value": 7})],
 )

@@ -72,6 +72,11 @@ class Operator:
     # from the arguments, "" for calls that are deterministic.
     nondeterministic: str | Callable = ""
     decomposition: Callable | None = None  # native: the same result from other operators, for the compiler
+    # PyTorch's overloads that it answers for, where they cannot be read off the schema: schemas, or names of overloads
+    # alone (tocha/operators/overloads.py). Empty: none.
+    aten: tuple[str, ...] | None = None
+    # In PyTorch's core set, into which exported programs are taken apart; or which of its overloads are.
+    core: bool | tuple[str, ...] = False
     samples: Callable | None = None
     tags: frozenset[str] = frozenset()
     aliases: tuple[str, ...] = ()

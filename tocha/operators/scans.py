@@ -51,6 +51,7 @@ def recurrence_gradient(grad, factors, dim, reverse, result, wanted):
     "cumsum(Tensor self, int dim, *, dtype? dtype=None) -> Tensor",
     variants="function, method, inplace, out",
     tags=frozenset({"out_dtype", "out_whole"}),
+    core=True,
 )
 def cumsum(self, dim, dtype):
     """Sums up to and including each element of dim."""
@@ -88,7 +89,11 @@ def check_ordered(self: "Tensor", name: "str") -> "none":
         refuse_dtype(name, self.dtype)
 
 
-@native("cummax(Tensor self, int dim) -> (Tensor values, Tensor indices)", variants="function, method, out")
+@native(
+    "cummax(Tensor self, int dim) -> (Tensor values, Tensor indices)",
+    variants="function, method, out",
+    aten=("cummax.out",),
+)
 def cummax(self, dim):
     """The largest element so far along dim and where it is: the last of equal ones. NaN wins and stays."""
     wrap_dim(dim, self.ndim)
@@ -106,7 +111,11 @@ def cummax_gradient(grad, dim, result1):
     return added_where_found(grad, dim, result1)
 
 
-@native("cummin(Tensor self, int dim) -> (Tensor values, Tensor indices)", variants="function, method, out")
+@native(
+    "cummin(Tensor self, int dim) -> (Tensor values, Tensor indices)",
+    variants="function, method, out",
+    aten=("cummin.out",),
+)
 def cummin(self, dim):
     """The smallest element so far along dim and where it is: the last of equal ones. NaN wins and stays."""
     wrap_dim(dim, self.ndim)

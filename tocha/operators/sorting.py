@@ -21,6 +21,12 @@ def sort_node(stable: "bool?") -> "str":
     node=sort_node,
     variants="function, method, out",
     tags=frozenset({"out_whole"}),
+    aten=(
+        "sort(Tensor self, int dim=-1, bool descending=False) -> (Tensor values, Tensor indices)",
+        "sort.stable(Tensor self, *, bool? stable, int dim=-1, bool descending=False) -> (Tensor values, Tensor indices)",
+        "sort.values_stable(Tensor self, *, bool? stable, int dim=-1, bool descending=False, Tensor(a!) values, Tensor(b!) indices) -> (Tensor(a!) values, Tensor(b!) indices)",
+    ),
+    core=("sort",),
 )
 def sort(self, dim, descending, stable):
     """The elements in order along dim, and where they were; NaN is the largest."""
@@ -37,7 +43,13 @@ def sort_gradient(grad, self, dim, result1):
     return placed(grad, self, dim, True, result1)
 
 
-@composite("argsort(Tensor self, int dim=-1, bool descending=False, *, bool stable=False) -> Tensor")
+@composite(
+    "argsort(Tensor self, int dim=-1, bool descending=False, *, bool stable=False) -> Tensor",
+    aten=(
+        "argsort(Tensor self, int dim=-1, bool descending=False) -> Tensor",
+        "argsort.stable(Tensor self, *, bool stable, int dim=-1, bool descending=False) -> Tensor",
+    ),
+)
 def argsort(self, dim, descending, stable):
     """The indices that sort self along dim."""
     _, indices = op.sort(self, dim, descending, stable=stable)
@@ -52,9 +64,10 @@ def msort(self):
 
 
 @native(
-    "topk(Tensor self, int k, int dim=-1, bool largest=True, bool sorted=True) -> (Tensor values, Tensor indices)",
+    "topk(Tensor self, SymInt k, int dim=-1, bool largest=True, bool sorted=True) -> (Tensor values, Tensor indices)",
     variants="function, method, out",
     tags=frozenset({"out_whole"}),
+    core=True,
 )
 def topk(self, k, dim, largest, sorted):
     """The k largest (or smallest) elements along dim, best first, and where they are."""
@@ -76,7 +89,7 @@ def topk_gradient(grad, self, dim, result1):
 
 
 @native(
-    "kthvalue(Tensor self, int k, int dim=-1, bool keepdim=False) -> (Tensor values, Tensor indices)",
+    "kthvalue(Tensor self, SymInt k, int dim=-1, bool keepdim=False) -> (Tensor values, Tensor indices)",
     tags=frozenset({"out_apart"}),
     variants="function, method, out",
     samples=lambda t: [((t(3, 4), 2), {}), ((t(3, 4), 3, 0, True), {})],

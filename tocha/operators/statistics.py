@@ -99,6 +99,8 @@ def var(self, unbiased):
     "var.dim(Tensor self, int[1]? dim, bool unbiased=True, bool keepdim=False) -> Tensor",
     node="VarBackward0",
     variants="function, method, out",
+    aten=("var.out",),
+    core=True,
 )
 def var_dim(self, dim, unbiased, keepdim):
     """The variance over dim."""
@@ -110,6 +112,7 @@ def var_dim(self, dim, unbiased, keepdim):
     "var.correction(Tensor self, int[1]? dim=None, *, Scalar? correction=None, bool keepdim=False) -> Tensor",
     node="VarBackward0",
     variants="function, method, out",
+    core=True,
 )
 def var_correction(self, dim, correction, keepdim):
     """The variance over dim, divided by n - correction."""
@@ -128,6 +131,7 @@ def std(self, unbiased):
     "std.dim(Tensor self, int[1]? dim, bool unbiased=True, bool keepdim=False) -> Tensor",
     node="StdBackward0",
     variants="function, method, out",
+    aten=("std.out",),
 )
 def std_dim(self, dim, unbiased, keepdim):
     """The standard deviation over dim."""
@@ -258,7 +262,7 @@ def trace(self):
 
 
 @composite(
-    "sum_to_size(Tensor self, int[] size) -> Tensor",
+    "sum_to_size(Tensor self, SymInt[] size) -> Tensor",
     node="SumBackward1",
     variants="method",
     samples=lambda t: [((t(2, 3, 4), (3, 1)), {})],
@@ -595,7 +599,7 @@ def corrcoef(self):
 
 
 @native(
-    "bincount(Tensor self, Tensor? weights=None, int minlength=0) -> Tensor",
+    "bincount(Tensor self, Tensor? weights=None, SymInt minlength=0) -> Tensor",
     tags=frozenset({"dynamic"}),
     samples=lambda t: [((t.index(7, below=5),), {}), ((t.index(7, below=5), t(7)), {"minlength": 8})],
 )
@@ -630,6 +634,7 @@ def histc(self, bins, min, max):
     tags=frozenset({"dynamic"}),
     variants="function, method, out",
     samples=lambda t: [((t(3, 4), t.of([0.2, 0.4, 0.9])), {})],
+    aten=("histogram.bins_tensor", "histogram.bins_tensor_out"),
 )
 def histogram_edges(self, bins, weight, density):
     """Counts (or weights) between given edges."""
@@ -645,6 +650,10 @@ def histogram_edges_facts(self, bins, weight, density):
     tags=frozenset({"dynamic"}),
     variants="function, method, out",
     samples=lambda t: [((t(3, 4), 5), {"range": [0.0, 1.0], "weight": t(3, 4)})],
+    aten=(
+        "histogram.bin_ct(Tensor self, int bins=100, *, float[]? range=None, Tensor? weight=None, bool density=False) -> (Tensor hist, Tensor bin_edges)",
+        "histogram.bin_ct_out",
+    ),
 )
 def histogram(self, bins, range, weight, density):
     """Counts (or weights) in equal bins over range, or over all elements."""
@@ -660,6 +669,7 @@ def histogram_facts(self, bins, range, weight, density):
     kernel="histogramdd_edges",
     variants="function, method",
     samples=lambda t: [((t(6, 2), [t.of([0.2, 0.4, 0.9]), t.of([0.0, 1.0])]), {})],
+    aten=("histogramdd.TensorList_bins",),
 )
 def histogramdd_edges(self, bins, range, weight, density):
     """Counts of points in a grid between given edges; the last dim holds coordinates."""
@@ -679,6 +689,7 @@ def histogramdd(self, bins, range, weight, density):
     kernel="histogramdd_bins",
     variants="function, method",
     samples=lambda t: [((t(6, 2), 3), {})],
+    aten=("histogramdd.int_bins",),
 )
 def histogramdd_bins(self, bins, range, weight, density):
     """Counts of points in a grid with as many equal bins in every direction."""

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from typing import Any, Protocol
 
 from tocha import _C, overrides
-from tocha._library.arguments import bound, tensors_in
+from tocha._library.arguments import bound, numbers_for_tensors, tensors_in
 from tocha._library.native_calls import Eager, held, native_call, released
 from tocha._library.tags import Tag, tags_of
 from tocha.operators.function_schema import FunctionSchema
@@ -216,12 +216,17 @@ class OpOverloadPacket(OperatorBase):
         given = (*args, *kwargs.values())
         if _C._has_torch_function(tuple(overridable(given))):
             return overrides.handle_torch_function(self, overridable(given), *args, **kwargs)
-        problems = []
+        problems, second = [], None
         for name, target in self._targets.items():
             found = bound(target.schema, args, kwargs)
-            if not isinstance(found, str):
+            if isinstance(found, str):
+                problems.append(found)
+            elif numbers_for_tensors(target.schema, found):
+                second = second or name or "default"
+            else:
                 return getattr(self, name or "default")(*args, **kwargs)
-            problems.append(found)
+        if second is not None:
+            return getattr(self, second)(*args, **kwargs)
         if len(problems) == 1:
             raise RuntimeError(problems[0])
         raise RuntimeError(

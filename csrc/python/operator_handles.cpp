@@ -55,6 +55,7 @@ const RecordCall* find_record(const std::string& name) {
 struct HandleCall {
   PyObject* slots[kMaxArguments] = {};
   Ref results;
+  std::vector<Ref> numbers;  // as the tensors that they stand for
   std::vector<PyObject*> overridden;
 };
 
@@ -68,7 +69,12 @@ bool takes(const OverloadObject* f, const HandleArgument& a, PyObject* value, Ha
   }
   if (a.wants == Wants::number && is_tensor(value)) return false;
   if (a.wants == Wants::some_ints && PySequence_Check(value) && PySequence_Size(value) == 0) value = Py_None;
-  if (!accepts(f->record->params[a.slot], value, c.overridden)) return false;
+  const Param& p = f->record->params[a.slot];
+  if ((p.type == ArgType::Tensor || p.type == ArgType::OptTensor) && is_number(value)) {
+    c.numbers.emplace_back(as_operand(value).give());
+    value = c.numbers.back().get();
+  }
+  if (!accepts(p, value, c.overridden)) return false;
   c.slots[a.slot] = value;
   return true;
 }
@@ -156,9 +162,10 @@ HandleArgument handle_argument(PyObject* row) {
           keyword_only != 0, required != 0, has_default ? Ref::borrow(otherwise) : Ref()};
 }
 
-void check_slots(const RecordCall& r, const std::vector<HandleArgument>& arguments) {
+void check_slots(const RecordCall& r, const std::vector<HandleArgument>& arguments, int results) {
   for (const HandleArgument& a : arguments) {
-    bool fits = a.wants == Wants::nothing || (a.slot >= 0 && a.slot < r.count);
+    int most = a.wants == Wants::result ? results : r.count;
+    bool fits = a.wants == Wants::nothing || (a.slot >= 0 && a.slot < most);
     TOCHA_CHECK(fits && r.count <= kMaxArguments, Runtime, "[", r.name, "] has no argument ", a.slot);
   }
 }
@@ -173,7 +180,7 @@ PyObject* record_call(PyObject*, PyObject* args) {
     std::vector<HandleArgument> arguments;
     for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(rows); ++i)
       arguments.push_back(handle_argument(PyTuple_GET_ITEM(rows, i)));
-    check_slots(*record, arguments);
+    check_slots(*record, arguments, results);
     auto* made = PyObject_New(OverloadObject, overload_type);
     if (!made) throw PythonError();
     made->vectorcall = call_overload;

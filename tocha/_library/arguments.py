@@ -56,6 +56,12 @@ def fits(a: SchemaArgument, value: Any) -> bool:
     return all(fits(one, v) for v in value)
 
 
+def numbers_for_tensors(s: FunctionSchema, found: dict[str, Any]) -> bool:
+    """Whether a number was given for a tensor: allowed, but another overload may take it as it is."""
+    tensors = [found[a.name] for a in s._arguments if a.is_tensor and a.name in found]
+    return any(is_number(v) or (isinstance(v, list | tuple) and any(map(is_number, v))) for v in tensors)
+
+
 def bound(s: FunctionSchema, args: tuple, kwargs: dict[str, Any]) -> dict[str, Any] | str:
     """The arguments by name, those that were given; or why they do not fit, in PyTorch's words."""
     positional = [a for a in s._arguments if not a.kwarg_only]

@@ -27,16 +27,13 @@ def is_core(overload: Overload) -> bool:
 
 
 def tags_of(overload: Overload) -> list[Tag]:
-    """What PyTorch's tags say, as far as the record knows it."""
-    o, form, s = overload.record, overload.form, overload.schema
+    """What PyTorch's tags say: from the kind and the form; those that cannot be told so are tags of the record."""
+    o, form = overload.record, overload.form
     written = form == INPLACE or o.name.endswith("_")
-    numbers = [r.text for r in s._returns if not r.is_tensor]
     says = {
         Tag.core: form == FUNCTIONAL and is_core(overload),
-        Tag.data_dependent_output: "reads_values" in o.tags and bool(numbers),
-        Tag.dynamic_output_shape: "reads_values" in o.tags and not numbers,
         Tag.inplace: written,
-        Tag.inplace_view: written and (o.kind == "view" or "new_geometry" in o.tags),
+        Tag.inplace_view: written and o.kind == "view",
         Tag.nondeterministic_seeded: "random" in o.tags,
         Tag.out: form == OUT,
         Tag.pointwise: o.kind == "pointwise",
@@ -44,4 +41,4 @@ def tags_of(overload: Overload) -> list[Tag]:
         Tag.reduction: o.kind == "reduction",
         Tag.view_copy: o.module == "view_copies",
     }
-    return [tag for tag, said in says.items() if said]
+    return [tag for tag in Tag if says.get(tag) or tag.name in o.tags]

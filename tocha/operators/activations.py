@@ -241,7 +241,12 @@ def gelu_tanh(x):
     return 0.5 * x * (1 + s.tanh(inner))
 
 
-@composite("nn_gelu(Tensor self, *, str approximate='none') -> Tensor", variants=FUNCTION, core=True)
+@composite(
+    "nn_gelu(Tensor self, *, str approximate='none') -> Tensor",
+    variants=FUNCTION,
+    core=True,
+    tags=frozenset({"pointwise"}),
+)
 def gelu(self, approximate):
     """self times the probability that a normal variable is below it."""
     if approximate == "tanh":

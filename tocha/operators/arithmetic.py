@@ -108,6 +108,7 @@ def sub(x, y, alpha):
     node="RsubBackward0|other=RsubBackward1",
     variants="function",
     aten=("rsub.Tensor", "rsub.Scalar(Tensor self, Scalar other, Scalar alpha=1) -> Tensor"),
+    tags=frozenset({"pointwise"}),
 )
 def rsub(self, other, alpha):
     """other - alpha * self."""
@@ -153,7 +154,7 @@ def neg(x):
     return -x
 
 
-@composite("positive(Tensor(a) self) -> Tensor(a)", operator="__pos__")
+@composite("positive(Tensor(a) self) -> Tensor(a)", operator="__pos__", tags=frozenset({"pointwise"}))
 def positive(self):
     """self itself, unless it is bool."""
     if self.dtype == dt.bool_:
@@ -213,6 +214,7 @@ def rdiv(self, other):
     samples=lambda t: [((t(3, 4), t(4)), {"rounding_mode": "floor"}), ((t(3, 4), 0.3), {"rounding_mode": "trunc"})],
     aten=("div.Tensor_mode", "div.Scalar_mode", "div.out_mode"),
     core=True,
+    tags=frozenset({"pointwise"}),
 )
 def div_rounding(self, other, rounding_mode):
     """self / other, rounded: "floor" toward minus infinity, "trunc" toward zero, None not at all."""
@@ -310,6 +312,7 @@ def power(x, y):
     operator="__pow__",
     aten=("pow.Tensor_Tensor", "pow.Tensor_Scalar", "pow_.Tensor", "pow_.Scalar"),
     core=True,
+    tags=frozenset({"pointwise"}),
 )
 def pow(self, exponent):
     """self to the power of exponent."""
@@ -340,7 +343,11 @@ def pow(self, exponent):
 
 
 @composite(
-    "pow.Scalar(Scalar self, Tensor exponent) -> Tensor", node="PowBackward2", variants="function, out", core=True
+    "pow.Scalar(Scalar self, Tensor exponent) -> Tensor",
+    node="PowBackward2",
+    variants="function, out",
+    core=("pow.Scalar",),
+    tags=frozenset({"pointwise"}),
 )
 def pow_scalar(self, exponent):
     """The number self to the power of each exponent."""
@@ -367,6 +374,7 @@ def check_float_power(self, exponent):
         "float_power.Tensor_Scalar",
         "float_power.Scalar(Scalar self, Tensor exponent) -> Tensor",
     ),
+    tags=frozenset({"pointwise"}),
 )
 def float_power(self, exponent):
     """self to the power of exponent, computed in double precision."""
@@ -374,7 +382,7 @@ def float_power(self, exponent):
     return op.pow(self.to(wide), exponent.to(wide))
 
 
-@composite("square(Tensor self) -> Tensor", node="PowBackward0", variants=UNARY)
+@composite("square(Tensor self) -> Tensor", node="PowBackward0", variants=UNARY, tags=frozenset({"pointwise"}))
 def square(self):
     """self * self; the square of a bool is an integer."""
     if self.dtype == dt.bool_:
@@ -507,6 +515,7 @@ def scale(x, exponent):
     node="LdexpBackward0",
     variants=UNARY,
     aten=("ldexp.Tensor", "ldexp_", "ldexp.out"),
+    tags=frozenset({"pointwise"}),
 )
 def ldexp(self, other):
     """self * 2**other."""

@@ -202,6 +202,7 @@ def batch_norm_of(
     aten=(
         "batch_norm(Tensor input, Tensor? weight, Tensor? bias, Tensor? running_mean, Tensor? running_var, bool training, float momentum, float eps, bool cudnn_enabled) -> Tensor",
     ),
+    tags=frozenset({"maybe_aliasing_or_mutating"}),
 )
 def batch_norm(self, weight, bias, running_mean, running_var, training, momentum, eps, cudnn_enabled):
     """(x - mean) / sqrt(var + eps) per channel, times weight plus bias; the batch's statistics in training."""
@@ -289,6 +290,7 @@ def _batch_norm_with_update(self, weight, bias, running_mean, running_var, momen
     aten=(
         "_batch_norm_impl_index(Tensor input, Tensor? weight, Tensor? bias, Tensor? running_mean, Tensor? running_var, bool training, float momentum, float eps, bool cudnn_enabled) -> (Tensor, Tensor, Tensor, Tensor, int)",
     ),
+    tags=frozenset({"maybe_aliasing_or_mutating"}),
 )
 def _batch_norm_impl_index(self, weight, bias, running_mean, running_var, training, momentum, eps, cudnn_enabled):
     """native_batch_norm with an empty reserve and the number of the implementation, 0."""

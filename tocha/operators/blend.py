@@ -117,6 +117,7 @@ def clamp_max(x, max):
     aliases=("clip",),
     samples=lambda t: [((t(3, 4), 0.3, 0.6), {}), ((t(3, 4),), {"max": 0.5})],
     core=True,
+    tags=frozenset({"pointwise"}),
 )
 def clamp(self, min, max):
     """self kept within [min, max]; either may be None."""
@@ -136,6 +137,7 @@ def clamp(self, min, max):
     aliases=("clip",),
     samples=lambda t: [((t(3, 4), t(3, 4), t(4)), {}), ((t(3, 4),), {"min": t(4)})],
     core=True,
+    tags=frozenset({"pointwise"}),
 )
 def clamp_tensor(self, min, max):
     """self kept within [min, max]; either may be None."""
@@ -181,6 +183,7 @@ def replace_special(x, nan, posinf, neginf):
     "nan_to_num(Tensor self, float? nan=None, float? posinf=None, float? neginf=None) -> Tensor",
     node="NanToNumBackward0",
     variants=UNARY,
+    tags=frozenset({"pointwise"}),
 )
 def nan_to_num(self, nan, posinf, neginf):
     """self with NaN as 0 and infinities as the largest finite numbers, or as given."""

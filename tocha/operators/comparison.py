@@ -174,11 +174,14 @@ def isclose(x, y, rtol, atol, equal_nan):
     return close
 
 
-@native("allclose(Tensor self, Tensor other, float rtol=1e-05, float atol=1e-08, bool equal_nan=False) -> bool")
+@native(
+    "allclose(Tensor self, Tensor other, float rtol=1e-05, float atol=1e-08, bool equal_nan=False) -> bool",
+    tags=frozenset({"data_dependent_output"}),
+)
 def allclose(self, other, rtol, atol, equal_nan):
     """Whether isclose holds everywhere."""
 
 
-@native("equal(Tensor self, Tensor other) -> bool")
+@native("equal(Tensor self, Tensor other) -> bool", tags=frozenset({"data_dependent_output"}))
 def equal(self, other):
     """Whether two tensors have the same shape and equal elements."""

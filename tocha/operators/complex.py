@@ -196,7 +196,9 @@ def conjugate(x):
     return s.conj(x)
 
 
-@composite("conj_physical(Tensor self) -> Tensor", variants=UNARY)
+@composite(
+    "conj_physical(Tensor self) -> Tensor", variants=UNARY, tags=frozenset({"maybe_aliasing_or_mutating", "pointwise"})
+)
 def conj_physical(self):
     """The complex conjugate in memory of its own; a real tensor itself."""
     if self.is_complex():

@@ -76,7 +76,12 @@ def logit_gradient(grad, self, eps):
     return s.where(inside, grad / (self * (1 - self)), outside)
 
 
-@composite("logit(Tensor self, float? eps=None) -> Tensor", variants=UNARY, aliases=("special.logit",))
+@composite(
+    "logit(Tensor self, float? eps=None) -> Tensor",
+    variants=UNARY,
+    aliases=("special.logit",),
+    tags=frozenset({"pointwise"}),
+)
 def logit(self, eps):
     """log(self / (1 - self)), with self kept within [eps, 1 - eps] if eps is given."""
     return op._logit(self, -1.0 if eps is None else eps)

@@ -399,6 +399,12 @@ def spaced_dtype(start: "Scalar", end: "Scalar", dtype: "dtype?", name: "str") -
     variants=_MAKER,
     tags=_FACTORY,
     samples=lambda t: [((0, 1, 5), {})],
+    aten=(
+        "linspace",
+        "linspace.Tensor_Tensor(Tensor start, Tensor end, int steps) -> Tensor",
+        "linspace.Tensor_Scalar(Tensor start, Scalar end, int steps) -> Tensor",
+        "linspace.Scalar_Tensor(Scalar start, Tensor end, int steps) -> Tensor",
+    ),
 )
 def linspace(start, end, steps, dtype, device):
     """steps numbers from start to end, both included, evenly spaced."""
@@ -412,6 +418,12 @@ def linspace(start, end, steps, dtype, device):
     variants=_MAKER,
     tags=_FACTORY,
     samples=lambda t: [((0, 2, 5), {})],
+    aten=(
+        "logspace",
+        "logspace.Tensor_Tensor(Tensor start, Tensor end, int steps, float base=10.) -> Tensor",
+        "logspace.Tensor_Scalar(Tensor start, Scalar end, int steps, float base=10.) -> Tensor",
+        "logspace.Scalar_Tensor(Scalar start, Tensor end, int steps, float base=10.) -> Tensor",
+    ),
 )
 def logspace(start, end, steps, base, dtype, device):
     """base to the power of steps evenly spaced numbers from start to end."""

@@ -23,7 +23,11 @@ def no_gradient_yet(self: "Tensor", grad: "Tensor") -> "Tensor":
 
 
 @native(
-    "index(Tensor self, Tensor?[] indices) -> Tensor", tags=_DYNAMIC, variants="", aten=("index.Tensor",), core=True
+    "index(Tensor self, Tensor?[] indices) -> Tensor",
+    tags=_DYNAMIC | {"dynamic_output_shape"},
+    variants="",
+    aten=("index.Tensor",),
+    core=True,
 )
 def index(self, indices):
     """The elements picked by integer tensors and masks, as in self[indices]."""
@@ -493,7 +497,7 @@ def nn_embedding(input, weight, padding_idx, max_norm, norm_type, scale_grad_by_
 
 @native(
     "nn_one_hot(Tensor tensor, int num_classes=-1) -> Tensor",
-    tags=_DYNAMIC,
+    tags=_DYNAMIC | {"dynamic_output_shape"},
     variants="function",
     samples=lambda t: [((t.index(3, 4, below=5), 6), {})],
     aten=("one_hot(Tensor self, int num_classes=-1) -> Tensor",),

@@ -140,7 +140,7 @@ def _chunk_cat(tensors, dim, num_chunks):
     return op.cat(parts, at + 1)
 
 
-@composite("atleast_1d(Tensor self) -> Tensor", variants="function")
+@composite("atleast_1d(Tensor self) -> Tensor", variants="function", tags=frozenset({"maybe_aliasing_or_mutating"}))
 def atleast_1d(self):
     """self with one dim or more."""
     return self.reshape([1]) if self.ndim == 0 else self
@@ -152,7 +152,7 @@ def atleast_1d_tensors(tensors):
     return [op.atleast_1d(t) for t in tensors]
 
 
-@composite("atleast_2d(Tensor self) -> Tensor", variants="function")
+@composite("atleast_2d(Tensor self) -> Tensor", variants="function", tags=frozenset({"maybe_aliasing_or_mutating"}))
 def atleast_2d(self):
     """self with two dims or more; a vector becomes a row."""
     if self.ndim == 0:
@@ -166,7 +166,7 @@ def atleast_2d_tensors(tensors):
     return [op.atleast_2d(t) for t in tensors]
 
 
-@composite("atleast_3d(Tensor self) -> Tensor", variants="function")
+@composite("atleast_3d(Tensor self) -> Tensor", variants="function", tags=frozenset({"maybe_aliasing_or_mutating"}))
 def atleast_3d(self):
     """self with three dims or more; a vector gets a dim on either side, a matrix one at the end."""
     if self.ndim == 0:
@@ -312,6 +312,7 @@ def meshgrid(tensors, indexing):
     "cartesian_prod(Tensor[] tensors) -> Tensor",
     variants="function",
     samples=lambda t: [(([t(3), t(4)],), {})],
+    tags=frozenset({"maybe_aliasing_or_mutating"}),
 )
 def cartesian_prod(tensors):
     """Every choice of one element from each vector, as rows; of a single vector, that vector."""

@@ -72,7 +72,7 @@ def masked_fill_inplace_value_gradient(grad, mask):
 
 @native(
     "masked_select(Tensor self, Tensor mask) -> Tensor",
-    tags=_DYNAMIC | {"out_apart"},
+    tags=_DYNAMIC | {"out_apart", "dynamic_output_shape"},
     variants="function, method, out",
     samples=lambda t: [((t(3, 4), t.mask(3, 4)), {})],
 )
@@ -147,7 +147,7 @@ def masked_scatter_inplace_source_gradient(grad, mask, source):
 
 @native(
     "nonzero(Tensor self) -> Tensor",
-    tags=_DYNAMIC | {"out_apart"},
+    tags=_DYNAMIC | {"out_apart", "dynamic_output_shape"},
     variants="function, method, out",
     aliases=("argwhere",),
     core=True,

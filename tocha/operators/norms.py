@@ -124,6 +124,7 @@ def check_norm_range(self: "Tensor", ord: "float", dim: "int[]?", name: "str") -
     aten=(
         "linalg_vector_norm(Tensor self, Scalar ord=2, int[1]? dim=None, bool keepdim=False, *, ScalarType? dtype=None) -> Tensor",
     ),
+    tags=frozenset({"reduction"}),
 )
 def linalg_vector_norm(x, ord, dim, keepdim, dtype):
     """The ord-norm of all elements, or over dim: (sum |x|^ord)^(1/ord), with its limits at 0 and infinity."""
@@ -306,6 +307,7 @@ def norm(self, p, dim, keepdim, dtype):
         "norm.out",
         "norm.dtype_out",
     ),
+    tags=frozenset({"reduction"}),
 )
 def norm_p(self, p, dim, keepdim, dtype):
     """The p-norm of all elements, or over dim."""

@@ -162,8 +162,7 @@ class Written:
         self.overloads: list[str] = []  # of the derived schemas, in their order
         self.inplace_overloads: list[str] = []
         self.out_names: list[str] = []  # of the out= forms, in the order of the functional ones
-        # PyTorch's aliases take numbers with out= only where somebody wrote that form.
-        self.spoken_of = name == next(names(o)) or any(t.startswith(name) for t in o.aten or ())
+        self.alias = name != next(names(o)) and not any(t.startswith(name) for t in o.aten or ())
         for head, arguments in texts_of(o, name):
             short, _, overload = head.partition(".")
             if not arguments:
@@ -216,7 +215,9 @@ def forms(o: Operator, name: str) -> Iterator[tuple[str, FunctionSchema]]:
         explicit = {without_results(s): s for s in written.outs}
         for s, overload in zip_longest(base, written.out_names):
             made = out(o, s, overload)
-            if written.spoken_of or all(a.text != "Scalar" or a.default is not Required for a in s._arguments):
+            number = any(a.text == "Scalar" and a.default is Required for a in s._arguments)
+            # Where the form of tensors is plainly `out`, PyTorch generates the one of numbers, but not for aliases.
+            if not (number and written.alias and written.out_names):
                 yield OUT, explicit.pop(without_results(made), made)
 
 

@@ -293,7 +293,7 @@ def least_squares_gradient(grad0, grad1, A, B, result0):
     dtypes=LAPACK,
     variants=_OUT,
     samples=lambda t: [((t(4, 3), t(4, 2)), {"driver": "gelsd"}), ((t(2, 3, 4), t(2, 3)), {})],
-    tags=frozenset({"reads_values"}),
+    tags=frozenset({"reads_values", "dynamic_output_shape"}),
     aten=("linalg_lstsq.out",),
 )
 def linalg_lstsq(self, b, rcond, driver):

@@ -142,6 +142,8 @@ def randn_like(self, generator, dtype, device, memory_format):
     tags=_FACTORY,
     aten=(
         "randint_like(Tensor self, SymInt high, *, MemoryFormat? memory_format=None) -> Tensor",
+        "randint_like.Tensor(Tensor self, Tensor high, *, MemoryFormat? memory_format=None) -> Tensor",
+        "randint_like.Tensor_generator(Tensor self, Tensor high, *, Generator? generator, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None, MemoryFormat? memory_format=None) -> Tensor",
         "randint_like.generator(Tensor self, SymInt high, *, Generator? generator, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None, MemoryFormat? memory_format=None) -> Tensor",
     ),
 )

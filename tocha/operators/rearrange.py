@@ -151,7 +151,7 @@ def tile(self, dims):
 
 @native(
     "repeat_interleave(Tensor repeats, *, SymInt? output_size=None) -> Tensor",
-    tags=frozenset({"any_device", "dynamic", "reads_values"}),
+    tags=frozenset({"any_device", "dynamic", "reads_values", "dynamic_output_shape"}),
     variants="function",
     samples=lambda t: [((t.of([2, 0, 3]),), {})],
     aten=("repeat_interleave.Tensor",),

@@ -315,6 +315,7 @@ def _all(t):
         "any.out",
     ),
     core=True,
+    tags=frozenset({"reduction"}),
 )
 def any(self, dim, keepdim):
     """Whether any element is true, over all dims or those given; uint8 gives uint8, everything else bool."""
@@ -333,6 +334,7 @@ def any(self, dim, keepdim):
         "all.all_out",
         "all.out",
     ),
+    tags=frozenset({"reduction"}),
 )
 def all(self, dim, keepdim):
     """Whether all elements are true, over all dims or those given; uint8 gives uint8, everything else bool."""
@@ -520,7 +522,12 @@ def _where_extreme(t, largest, with_value):
     )
 
 
-@composite("max.other(Tensor self, Tensor other) -> Tensor", variants="function, method, out", aten=("max.out",))
+@composite(
+    "max.other(Tensor self, Tensor other) -> Tensor",
+    variants="function, method, out",
+    aten=("max.out",),
+    tags=frozenset({"pointwise"}),
+)
 def max_other(self, other):
     """The larger of two elements each; NaN if one is."""
     return op.maximum(self, other)
@@ -534,7 +541,13 @@ def check_not_empty(self: "Tensor", name: "str") -> "none":
         )
 
 
-@composite("max(Tensor self) -> Tensor", node="MaxBackward1", variants="function, method, out", aten=("max.unary_out",))
+@composite(
+    "max(Tensor self) -> Tensor",
+    node="MaxBackward1",
+    variants="function, method, out",
+    aten=("max.unary_out",),
+    tags=frozenset({"reduction"}),
+)
 def max(self):
     """The largest element; NaN if there is one."""
     check_not_empty(self, "max")
@@ -560,13 +573,24 @@ def max_dim_gradient(grad, self, dim, keepdim, result1):
     return placed(grad, self, dim, keepdim, result1)
 
 
-@composite("min.other(Tensor self, Tensor other) -> Tensor", variants="function, method, out", aten=("min.out",))
+@composite(
+    "min.other(Tensor self, Tensor other) -> Tensor",
+    variants="function, method, out",
+    aten=("min.out",),
+    tags=frozenset({"pointwise"}),
+)
 def min_other(self, other):
     """The smaller of two elements each; NaN if one is."""
     return op.minimum(self, other)
 
 
-@composite("min(Tensor self) -> Tensor", node="MinBackward1", variants="function, method, out", aten=("min.unary_out",))
+@composite(
+    "min(Tensor self) -> Tensor",
+    node="MinBackward1",
+    variants="function, method, out",
+    aten=("min.unary_out",),
+    tags=frozenset({"reduction"}),
+)
 def min(self):
     """The smallest element; NaN if there is one."""
     check_not_empty(self, "min")
@@ -657,7 +681,11 @@ def logsumexp_gradient(grad, self, dim, keepdim, result):
     return unreduced(grad, self, dim, keepdim) * weights.conj()
 
 
-@composite("logsumexp(Tensor self, int[1] dim, bool keepdim=False) -> Tensor", variants="function, method, out")
+@composite(
+    "logsumexp(Tensor self, int[1] dim, bool keepdim=False) -> Tensor",
+    variants="function, method, out",
+    tags=frozenset({"reduction"}),
+)
 def logsumexp(self, dim, keepdim):
     """log(sum(exp(self))) over dim, without overflow."""
     return op._logsumexp(self, dim, keepdim)

@@ -121,7 +121,7 @@ def kthvalue_gradient(grad, self, dim, keepdim, result1):
 @native(
     "_unique2(Tensor self, bool sorted=True, bool return_inverse=False, bool return_counts=False) -> (Tensor, Tensor, Tensor)",
     kernel="unique_all",
-    tags=_DYNAMIC,
+    tags=_DYNAMIC | {"dynamic_output_shape"},
     variants="function",
 )
 def _unique2(self, sorted, return_inverse, return_counts):

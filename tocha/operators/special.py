@@ -92,6 +92,7 @@ def polygamma_of(x, n):
     variants="function, out",
     aliases=("special.polygamma",),
     aten=("polygamma(int n, Tensor self) -> Tensor",),
+    tags=frozenset({"pointwise"}),
 )
 def polygamma(n, input):
     """The n-th derivative of digamma."""
@@ -112,6 +113,7 @@ def polygamma_method(self, n):
     variants=BINARY,
     aliases=("special.multigammaln",),
     samples=lambda t: [((t(3, 4, low=2, high=5), 3), {})],
+    tags=frozenset({"pointwise"}),
 )
 def mvlgamma(self, p):
     """The logarithm of the multivariate gamma function of dimension p."""

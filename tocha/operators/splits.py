@@ -162,6 +162,7 @@ def chunk(self, chunks, dim):
     "unsafe_chunk(Tensor self, int chunks, int dim=0) -> Tensor[]",
     node="UnsafeSplitBackward0",
     samples=lambda t: [((t(3, 5), 2, 1), {})],
+    tags=frozenset({"maybe_aliasing_or_mutating"}),
 )
 def unsafe_chunk(self, chunks, dim):
     """chunk whose parts autograd treats as independent."""
@@ -339,6 +340,7 @@ def dsplit_array(self, indices):
     node="UnbindBackward0_copy",
     variants="function",
     aten=("unbind_copy.int",),
+    tags=frozenset({"view_copy"}),
 )
 def unbind_copy(self, dim):
     """unbind, copied."""
@@ -351,6 +353,7 @@ def unbind_copy(self, dim):
     variants="function",
     samples=lambda t: [((t(3, 5), 2, 1), {})],
     aten=("split_copy.Tensor",),
+    tags=frozenset({"view_copy"}),
 )
 def split_copy(self, split_size, dim):
     """split, copied."""
@@ -362,6 +365,7 @@ def split_copy(self, split_size, dim):
     node="SplitWithSizesBackward0_copy",
     variants="function",
     samples=lambda t: [((t(3, 5), (1, 4), 1), {})],
+    tags=frozenset({"view_copy"}),
 )
 def split_with_sizes_copy(self, split_sizes, dim):
     """split_with_sizes, copied."""

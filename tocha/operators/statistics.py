@@ -88,7 +88,7 @@ def check_degrees(op_name: "str", self: "Tensor", dim: "int[]?", correction: "fl
         )
 
 
-@composite("var(Tensor self, bool unbiased=True) -> Tensor", node="VarBackward0")
+@composite("var(Tensor self, bool unbiased=True) -> Tensor", node="VarBackward0", tags=frozenset({"reduction"}))
 def var(self, unbiased):
     """The variance of all elements; unbiased divides by n - 1, otherwise by n."""
     check_degrees("var", self, None, 1.0 if unbiased else 0.0)
@@ -101,6 +101,7 @@ def var(self, unbiased):
     variants="function, method, out",
     aten=("var.out",),
     core=True,
+    tags=frozenset({"reduction"}),
 )
 def var_dim(self, dim, unbiased, keepdim):
     """The variance over dim."""
@@ -113,6 +114,7 @@ def var_dim(self, dim, unbiased, keepdim):
     node="VarBackward0",
     variants="function, method, out",
     core=True,
+    tags=frozenset({"reduction"}),
 )
 def var_correction(self, dim, correction, keepdim):
     """The variance over dim, divided by n - correction."""
@@ -120,7 +122,7 @@ def var_correction(self, dim, correction, keepdim):
     return op._var_mean(self, dim, keepdim, correction_or_one(correction), False)[0]
 
 
-@composite("std(Tensor self, bool unbiased=True) -> Tensor", node="StdBackward0")
+@composite("std(Tensor self, bool unbiased=True) -> Tensor", node="StdBackward0", tags=frozenset({"reduction"}))
 def std(self, unbiased):
     """The standard deviation of all elements."""
     check_degrees("std", self, None, 1.0 if unbiased else 0.0)
@@ -132,6 +134,7 @@ def std(self, unbiased):
     node="StdBackward0",
     variants="function, method, out",
     aten=("std.out",),
+    tags=frozenset({"reduction"}),
 )
 def std_dim(self, dim, unbiased, keepdim):
     """The standard deviation over dim."""
@@ -143,6 +146,7 @@ def std_dim(self, dim, unbiased, keepdim):
     "std.correction(Tensor self, int[1]? dim=None, *, Scalar? correction=None, bool keepdim=False) -> Tensor",
     node="StdBackward0",
     variants="function, method, out",
+    tags=frozenset({"reduction"}),
 )
 def std_correction(self, dim, correction, keepdim):
     """The standard deviation over dim, with n - correction under the root."""
@@ -157,7 +161,10 @@ def check_moments(self: "Tensor", name: "str") -> "none":
 
 
 @composite(
-    "var_mean(Tensor self, bool unbiased=True) -> (Tensor, Tensor)", node="VarMeanBackward0", variants="function"
+    "var_mean(Tensor self, bool unbiased=True) -> (Tensor, Tensor)",
+    node="VarMeanBackward0",
+    variants="function",
+    tags=frozenset({"reduction"}),
 )
 def var_mean(self, unbiased):
     """Variance and mean of all elements."""
@@ -171,6 +178,7 @@ def var_mean(self, unbiased):
     "var_mean.dim(Tensor self, int[1]? dim, bool unbiased=True, bool keepdim=False) -> (Tensor, Tensor)",
     node="VarMeanBackward0",
     variants="function",
+    tags=frozenset({"reduction"}),
 )
 def var_mean_dim(self, dim, unbiased, keepdim):
     """Variance and mean over dim."""
@@ -184,6 +192,7 @@ def var_mean_dim(self, dim, unbiased, keepdim):
     "var_mean.correction(Tensor self, int[1]? dim=None, *, Scalar? correction=None, bool keepdim=False) -> (Tensor, Tensor)",
     node="VarMeanBackward0",
     variants="function",
+    tags=frozenset({"reduction"}),
 )
 def var_mean_correction(self, dim, correction, keepdim):
     """Variance and mean over dim."""
@@ -194,7 +203,10 @@ def var_mean_correction(self, dim, correction, keepdim):
 
 
 @composite(
-    "std_mean(Tensor self, bool unbiased=True) -> (Tensor, Tensor)", node="StdMeanBackward0", variants="function"
+    "std_mean(Tensor self, bool unbiased=True) -> (Tensor, Tensor)",
+    node="StdMeanBackward0",
+    variants="function",
+    tags=frozenset({"reduction"}),
 )
 def std_mean(self, unbiased):
     """Standard deviation and mean of all elements."""
@@ -208,6 +220,7 @@ def std_mean(self, unbiased):
     "std_mean.dim(Tensor self, int[1]? dim, bool unbiased=True, bool keepdim=False) -> (Tensor, Tensor)",
     node="StdMeanBackward0",
     variants="function",
+    tags=frozenset({"reduction"}),
 )
 def std_mean_dim(self, dim, unbiased, keepdim):
     """Standard deviation and mean over dim."""
@@ -221,6 +234,7 @@ def std_mean_dim(self, dim, unbiased, keepdim):
     "std_mean.correction(Tensor self, int[1]? dim=None, *, Scalar? correction=None, bool keepdim=False) -> (Tensor, Tensor)",
     node="StdMeanBackward0",
     variants="function",
+    tags=frozenset({"reduction"}),
 )
 def std_mean_correction(self, dim, correction, keepdim):
     """Standard deviation and mean over dim."""
@@ -600,7 +614,7 @@ def corrcoef(self):
 
 @native(
     "bincount(Tensor self, Tensor? weights=None, SymInt minlength=0) -> Tensor",
-    tags=frozenset({"dynamic"}),
+    tags=frozenset({"dynamic", "dynamic_output_shape"}),
     samples=lambda t: [((t.index(7, below=5),), {}), ((t.index(7, below=5), t(7)), {"minlength": 8})],
 )
 def bincount(self, weights, minlength):

@@ -298,7 +298,7 @@ def T_gradient(grad):
     return grad.permute([grad.ndim - 1 - i for i in range(grad.ndim)])
 
 
-@composite("mT(Tensor(a) self) -> Tensor(a)", variants="property", aten=("mT", "mT.a(Tensor(a) self) -> Tensor(a)"))
+@composite("mT(Tensor(a) self) -> Tensor(a)", variants="property")
 def mT(self):
     """The last two dims exchanged."""
     if self.ndim == 1:
@@ -317,7 +317,7 @@ def adjoint(self):
     return self.mT.conj() if self.is_complex() else self.mT
 
 
-@composite("mH(Tensor(a) self) -> Tensor(a)", variants="property", aten=("mH", "mH.a(Tensor(a) self) -> Tensor(a)"))
+@composite("mH(Tensor(a) self) -> Tensor(a)", variants="property")
 def mH(self):
     """The last two dims exchanged, conjugated."""
     if self.ndim == 1:
@@ -571,7 +571,11 @@ def slice_(self, dim, start, end, step):
     return sliced(self, at, first, last, step)
 
 
-@view("narrow(Tensor self, int dim, SymInt start, SymInt length) -> Tensor", node="SliceBackward0")
+@view(
+    "narrow(Tensor self, int dim, SymInt start, SymInt length) -> Tensor",
+    node="SliceBackward0",
+    aten=("narrow", "narrow.Tensor(Tensor(a) self, int dim, Tensor start, SymInt length) -> Tensor(a)"),
+)
 def narrow(self, dim, start, length):
     """length elements of dim beginning at start."""
     if self.ndim == 0:
@@ -754,7 +758,7 @@ def detach_facts(self):
 @native(
     "resize_(Tensor self, SymInt[] size, *, memory_format? memory_format=None) -> Tensor",
     variants="method",
-    tags=frozenset({"any_device", "any_overlap", "memory_order", "no_gradient"}),
+    tags=frozenset({"any_device", "any_overlap", "memory_order", "no_gradient", "inplace_view"}),
     core=True,
 )
 def resize_(self, size, memory_format):
@@ -770,7 +774,9 @@ def resize_facts(self, size, memory_format):
 _SET = frozenset({"any_device", "any_overlap", "across_devices", "memory_order"})
 
 
-@native("set_(Tensor self) -> Tensor", variants="method", tags=_SET, samples=lambda t: [((t(3),), {})])
+@native(
+    "set_(Tensor self) -> Tensor", variants="method", tags=_SET | {"inplace_view"}, samples=lambda t: [((t(3),), {})]
+)
 def set_(self):
     """Gives self other memory: none, a storage's or a tensor's. Nothing is copied."""
 
@@ -778,7 +784,7 @@ def set_(self):
 @native(
     "set_.source_Storage(Tensor self, Storage source) -> Tensor",
     variants="method",
-    tags=_SET,
+    tags=_SET | {"inplace_view"},
     samples=lambda t: [((t(3), t(4).untyped_storage()), {})],
 )
 def set_to_storage(self, source):
@@ -788,7 +794,7 @@ def set_to_storage(self, source):
 @native(
     "set_.source_Storage_storage_offset(Tensor self, Storage source, SymInt storage_offset, SymInt[] size, SymInt[] stride=[]) -> Tensor",
     variants="method",
-    tags=_SET,
+    tags=_SET | {"inplace_view"},
     samples=lambda t: [((t(3), t(4).untyped_storage(), 1, [2]), {})],
 )
 def set_to_part_of_storage(self, source, storage_offset, size, stride):
@@ -798,7 +804,7 @@ def set_to_part_of_storage(self, source, storage_offset, size, stride):
 @native(
     "set_.source_Tensor(Tensor self, Tensor source) -> Tensor",
     variants="method",
-    tags=_SET,
+    tags=_SET | {"inplace_view"},
     samples=lambda t: [((t(3), t(4, 2)), {})],
 )
 def set_to_tensor(self, source):
@@ -808,7 +814,7 @@ def set_to_tensor(self, source):
 @native(
     "set_.source_Tensor_storage_offset(Tensor self, Tensor source, SymInt storage_offset, SymInt[] size, SymInt[] stride=[]) -> Tensor",
     variants="method",
-    tags=_SET,
+    tags=_SET | {"inplace_view"},
     samples=lambda t: [((t(3), t(4), 1, [2]), {})],
 )
 def set_to_part_of_tensor(self, source, storage_offset, size, stride):
@@ -818,7 +824,7 @@ def set_to_part_of_tensor(self, source, storage_offset, size, stride):
 @composite(
     "resize_as_(Tensor self, Tensor the_template, *, memory_format? memory_format=None) -> Tensor",
     variants="function, method",
-    tags=frozenset({"any_overlap", "no_gradient"}),
+    tags=frozenset({"any_overlap", "no_gradient", "inplace_view"}),
 )
 def resize_as_(self, the_template, memory_format):
     """Gives self the template's size."""

@@ -167,6 +167,9 @@ class Eager(Interpreter):
     def default_dtype(self) -> DType:
         return dtype_facts(_C.get_default_dtype())
 
+    def elements(self, op: str, t: Facts) -> list[Any]:
+        return t.tensor.tolist() if isinstance(t, Held) else super().elements(op, t)
+
     def call(self, o: Operator, arguments: dict[str, Any], inplace: bool = False) -> Any:
         target = arguments[o.schema.arguments[0].name] if inplace else None
         result = record_call(o, inplace)(*(released(v) for v in arguments.values()))

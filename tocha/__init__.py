@@ -77,8 +77,8 @@ from tocha import (  # noqa: E402, F401
 )
 
 _ON_DEMAND = (
-    "__config__", "accelerator", "backends", "cpu", "cuda", "func", "fx", "multiprocessing", "serialization", "sparse", "testing",
-    "types",
+    "__config__", "accelerator", "backends", "cpu", "cuda", "func", "fx", "library", "multiprocessing", "serialization", "sparse",
+    "testing", "types",
 )  # fmt: skip
 
 
@@ -88,6 +88,9 @@ def __getattr__(name: str) -> object:
         return _importlib.import_module(f"tocha.{name}")
     if name in ("save", "load"):
         return getattr(_importlib.import_module("tocha.serialization"), name)
+    if name in ("ops", "Tag"):
+        globals()[name] = found = getattr(_importlib.import_module("tocha._ops"), name)
+        return found
     if name == "sparse_coo_tensor":
         return _importlib.import_module("tocha.sparse._construct").sparse_coo_tensor
     if name.startswith("_") and not name.startswith("__") and hasattr(_C, name):

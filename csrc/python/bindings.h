@@ -3,6 +3,7 @@
 
 #include <map>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "python/parser.h"
@@ -20,6 +21,15 @@ struct ReturnType {
   PyTypeObject** type;
 };
 
+// One form of one record, for operator handles (csrc/python/operator_handles.cpp): its parameters in the order of the
+// schema, then what factories take besides, then out.
+struct RecordCall {
+  const char* name;  // the record's: "sum.dim"; of the in-place form "add_"
+  Param* params;
+  int count;
+  PyObject* (*call)(PyObject* const* slots);
+};
+
 // The tables themselves are static; this only remembers where they are.
 class Bindings {
  public:
@@ -35,6 +45,7 @@ class Bindings {
   }
   void pow(binaryfunc* table, size_t) { pow_ = table[0]; }
   void ipow(binaryfunc* table, size_t) { ipow_ = table[0]; }
+  void records(RecordCall* table, size_t n) { records_.push_back({table, n}); }
   void returns(ReturnType* table, size_t n) { returns_.insert(returns_.end(), table, table + n); }
 
   std::map<std::string, std::vector<PyMethodDef>> functions_;
@@ -45,6 +56,7 @@ class Bindings {
   binaryfunc pow_ = nullptr;
   binaryfunc ipow_ = nullptr;
   std::vector<ReturnType> returns_;
+  std::vector<std::pair<RecordCall*, size_t>> records_;
 };
 
 void bind_all(Bindings& b);  // generated

@@ -15,6 +15,7 @@
 #include "python/bindings.h"
 #include "python/exchange.h"
 #include "python/new_tensor.h"
+#include "python/operator_handles.h"
 #include "python/optimizer_bindings.h"
 #include "python/tensor_methods.h"
 
@@ -306,6 +307,7 @@ void add_functions(PyObject* module) {
       add_autograd_functions(extra);
       add_autocast_functions(extra);
       add_optimizer_functions(extra);
+      add_operator_handle_functions(extra);
       table.insert(table.end(), extra.begin(), extra.end());
     }
     table.push_back({nullptr, nullptr, 0, nullptr});
@@ -335,6 +337,7 @@ PyMODINIT_FUNC PyInit__C() {
     add_tensor_type(module);
     add_types(module);
     add_autograd_types(module);
+    add_operator_handle_type(module);
     add_return_types(module);
     add_functions(module);
     add_linalg_error(module);

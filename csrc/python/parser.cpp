@@ -24,16 +24,18 @@ struct Match {
 };
 
 // Whether a subclass or a look-alike takes the call over.
-bool takes_over(PyObject* o, Match& m) {
+bool takes_over(PyObject* o, std::vector<PyObject*>& overridden) {
   if (has_override(o)) {
-    m.overridden.push_back(o);
+    overridden.push_back(o);
     return true;
   }
   if (overrides != Overrides::on) check_not_sparse(o);
   return false;
 }
 
-bool accepts_tensor(PyObject* o, Match& m) { return Py_TYPE(o) == tensor_type || takes_over(o, m) || is_tensor(o); }
+bool accepts_tensor(PyObject* o, std::vector<PyObject*>& overridden) {
+  return Py_TYPE(o) == tensor_type || takes_over(o, overridden) || is_tensor(o);
+}
 
 bool is_zero_dim_number(PyObject* o) {  // a 0-d tensor where a number is wanted
   if (!is_tensor(o)) return false;
@@ -72,20 +74,22 @@ void each_item(PyObject* o, F f) {
   }
 }
 
-bool accepts(const Param& p, PyObject* o, Match& m) {
+}  // namespace
+
+bool accepts(const Param& p, PyObject* o, std::vector<PyObject*>& overridden) {
   switch (p.type) {
     case ArgType::Tensor:
-      return accepts_tensor(o, m);
+      return accepts_tensor(o, overridden);
     case ArgType::Operand:
-      return accepts_tensor(o, m) || is_number(o);
+      return accepts_tensor(o, overridden) || is_number(o);
     case ArgType::OptTensor:
-      return o == Py_None || accepts_tensor(o, m);
+      return o == Py_None || accepts_tensor(o, overridden);
     case ArgType::Tensors:
-      return all_items(o, [&](PyObject* x) { return accepts_tensor(x, m); });
+      return all_items(o, [&](PyObject* x) { return accepts_tensor(x, overridden); });
     case ArgType::Outs:
-      return o == Py_None || all_items(o, [&](PyObject* x) { return accepts_tensor(x, m); });
+      return o == Py_None || all_items(o, [&](PyObject* x) { return accepts_tensor(x, overridden); });
     case ArgType::OptTensors:
-      return all_items(o, [&](PyObject* x) { return x == Py_None || accepts_tensor(x, m); });
+      return all_items(o, [&](PyObject* x) { return x == Py_None || accepts_tensor(x, overridden); });
     case ArgType::Scalar:
       return accepts_scalar(o);
     case ArgType::OptScalar:
@@ -136,6 +140,8 @@ bool accepts(const Param& p, PyObject* o, Match& m) {
   }
   return false;
 }
+
+namespace {
 
 const char* shown_type(ArgType t) {
   switch (t) {
@@ -224,7 +230,7 @@ bool match(Signature& s, const Function& f, PyObject* self, PyObject* const* arg
   int i = 0;
   if (f.method) {
     m.slots[i++] = self;
-    if (Py_TYPE(self) != tensor_type) takes_over(self, m);
+    if (Py_TYPE(self) != tensor_type) takes_over(self, m.overridden);
   }
   Py_ssize_t next = 0;
   int keywords_used = 0;
@@ -245,7 +251,7 @@ bool match(Signature& s, const Function& f, PyObject* self, PyObject* const* arg
     }
     if (!given) {
       if (!p.optional) return false;
-    } else if (!accepts(p, given, m)) {
+    } else if (!accepts(p, given, m.overridden)) {
       return false;
     }
     m.slots[i] = given;
@@ -373,7 +379,8 @@ Reason why_not(const Call& c, const Signature& s) {
     if (!given && !p.optional) return {r.fitting, missing(c, s, i)};
     bool list = p.type == ArgType::Ints || p.type == ArgType::OptInts;
     bool number = s.varargs && list && given && accepts_int(given);  // x.view(2)
-    if (given && !number && !accepts(p, given, m)) return {r.fitting, wrong_type(c, s, i, by_position, given)};
+    if (given && !number && !accepts(p, given, m.overridden))
+      return {r.fitting, wrong_type(c, s, i, by_position, given)};
     r.fitting += given != nullptr;
   }
   if (c.nargs > positional) return {r.fitting, too_many(c, s)};

@@ -74,6 +74,8 @@ struct Function {
   PyObject* reflected_callable = nullptr;
 };
 
+// Whether a value can be passed for a parameter; operands that take the call over are noted.
+bool accepts(const Param& p, PyObject* o, std::vector<PyObject*>& overridden);
 PyObject* invoke(Function& f, PyObject* self, PyObject* const* args, Py_ssize_t nargs, PyObject* kwnames);
 // For number slots: returns NotImplemented when the operands do not fit.
 PyObject* invoke_binary(Function& f, PyObject* a, PyObject* b);

@@ -253,6 +253,17 @@ def param_line(a: Argument, index: int, form: str) -> str:
     )
 
 
+def more_params(o: Operator, form: str) -> list[str]:
+    """What a form takes besides its schema."""
+    params = []
+    if is_factory(o, form):
+        params += [f'{{"{n}", ArgType::{kind}, 0, true, true}}' for n, kind, *_ in FACTORY_PARAMS]
+    if form == "function" and "out" in o.variants:
+        kind = "OptTensor" if len(o.schema.returns) == 1 else "Outs"
+        params.append(f'{{"out", ArgType::{kind}, 0, true, true}}')
+    return params
+
+
 def overridden_names(o: Operator) -> tuple[str, str]:
     """What overrides get of `x + y`: the public callable, and the one for when x is no tensor, called with (y, x).
 
@@ -279,12 +290,7 @@ class Source:
         for k, o in enumerate(e.overloads):
             name, text = call_function(o, e.form)
             self.calls[name] = text
-            params = [param_line(a, i, e.form) for i, a in enumerate(o.schema.arguments)]
-            if is_factory(o, e.form):
-                params += [f'{{"{n}", ArgType::{kind}, 0, true, true}}' for n, kind, *_ in FACTORY_PARAMS]
-            if e.form == "function" and "out" in o.variants:
-                kind = "OptTensor" if len(o.schema.returns) == 1 else "Outs"
-                params.append(f'{{"out", ArgType::{kind}, 0, true, true}}')
+            params = [param_line(a, i, e.form) for i, a in enumerate(o.schema.arguments)] + more_params(o, e.form)
             array = "nullptr"
             if params:
                 array = f"params_{ident}_{k}"
@@ -327,6 +333,20 @@ class Source:
             self.lines.append(f"Param {array}[] = {{{', '.join(params)}}};")
             lines.append(f"{{{array}, {len(params)}, false, {name}, nullptr}}")
         return lines
+
+    def record(self, o: Operator) -> None:
+        """The forms of a record as operator handles call them, whether or not Python has a name for them."""
+        forms = [("function", o.full_name)]
+        if "inplace" in o.variants:
+            forms.append(("function_inplace", f"{o.name}_.{o.schema.overload}".rstrip(".")))
+        for form, name in forms:
+            call, text = call_function(o, form)
+            self.calls[call] = text
+            params = [param_line(a, i, "method") for i, a in enumerate(o.schema.arguments)] + more_params(o, form)
+            array = f"params_record_{o.cpp_name}_{form}" if params else "nullptr"
+            if params:
+                self.lines.append(f"Param {array}[] = {{{', '.join(params)}}};")
+            self.tables["records"].append(f'{{"{name}", {array}, {len(params)}, {call}}}')
 
     def method_def(self, e: Entry, entry: str, doc: str) -> str:
         return f'{{"{e.name}", reinterpret_cast<PyCFunction>({entry}), METH_FASTCALL | METH_KEYWORDS, {doc}}}'
@@ -408,7 +428,7 @@ class Source:
         out += ["", *self.calls.values(), *self.lines, ""]
         rows = {
             "methods": "PyMethodDef", "getters": "PyGetSetDef", "slots": "PyType_Slot", "compare": "Comparison",
-            "returns": "ReturnType", "pow": "binaryfunc", "ipow": "binaryfunc",
+            "returns": "ReturnType", "records": "RecordCall", "pow": "binaryfunc", "ipow": "binaryfunc",
         } | {k: "PyMethodDef" for k in self.tables if k.startswith("functions_")}  # fmt: skip
         for key, kind in rows.items():
             if self.tables.get(key):
@@ -440,6 +460,8 @@ def generate() -> dict[str, str]:
     files = {}
     for m, ops in families.items():
         sources[m].operators(ops)
+        for o in ops:
+            sources[m].record(o)
         files[f"bind_{m}.cpp"] = sources[m].text(ops)
     declared = "\n".join(f"void bind_{m}(Bindings& b);" for m in families)
     called = "\n".join(f"  bind_{m}(b);" for m in families)

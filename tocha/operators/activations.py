@@ -30,13 +30,14 @@ cheap = partial(pointwise, dtypes=FLOATS, variants=FUNCTION)
     },
     variants="function, method, inplace",
     tags=frozenset({"direct_half"}),
+    core=True,
 )
 def relu(x):
     """self where it is positive, else 0."""
     return s.relu(x)
 
 
-@cheap("nn_leaky_relu(Tensor self, Scalar negative_slope=0.01) -> Tensor")
+@cheap("nn_leaky_relu(Tensor self, Scalar negative_slope=0.01) -> Tensor", core=True)
 def leaky_relu(x, negative_slope):
     """self where it is positive, else negative_slope * self."""
     return s.where(x > 0, x, x * negative_slope)
@@ -57,6 +58,7 @@ def check_hardtanh(self, min_val, max_val):
     "nn_hardtanh(Tensor self, Scalar min_val=-1, Scalar max_val=1) -> Tensor",
     dtypes=NUMERIC,
     types={"check": check_hardtanh},
+    core=True,
 )
 def hardtanh(x, min_val, max_val):
     """self kept within [min_val, max_val]."""
@@ -185,7 +187,7 @@ def prelu(self, weight):
 # Smooth
 
 
-@activation("nn_elu(Tensor self, Scalar alpha=1, Scalar scale=1, Scalar input_scale=1) -> Tensor")
+@activation("nn_elu(Tensor self, Scalar alpha=1, Scalar scale=1, Scalar input_scale=1) -> Tensor", core=True)
 def elu(x, alpha, scale, input_scale):
     """self where it is positive, else alpha * (exp(self) - 1)."""
     return s.where(x > 0, x * scale, s.expm1(x * input_scale) * (alpha * scale))
@@ -243,7 +245,12 @@ def gelu_tanh(x):
     return 0.5 * x * (1 + s.tanh(inner))
 
 
-@composite("nn_gelu(Tensor self, *, str approximate='none') -> Tensor", variants=FUNCTION)
+@composite(
+    "nn_gelu(Tensor self, *, str approximate='none') -> Tensor",
+    variants=FUNCTION,
+    core=True,
+    tags=frozenset({"pointwise"}),
+)
 def gelu(self, approximate):
     """self times the probability that a normal variable is below it."""
     if approximate == "tanh":

@@ -76,6 +76,8 @@ def check_sub(self, other, alpha):
     variants=BINARY,
     operator="__add__",
     tags=HALVES | {"numbers_first"},
+    aten=("add.Tensor", "add.Scalar(Tensor self, Scalar other, Scalar alpha=1) -> Tensor", "add.out"),
+    core=True,
 )
 def add(x, y, alpha):
     """self + alpha * other, with broadcasting and type promotion."""
@@ -93,6 +95,8 @@ def add(x, y, alpha):
     operator="__sub__",
     aliases=("subtract",),
     tags=HALVES | {"numbers_first"},
+    aten=("sub.Tensor", "sub.Scalar(Tensor self, Scalar other, Scalar alpha=1) -> Tensor", "sub.out"),
+    core=True,
 )
 def sub(x, y, alpha):
     """self - alpha * other."""
@@ -103,6 +107,8 @@ def sub(x, y, alpha):
     "rsub(Tensor self, Operand other, *, Scalar alpha=1) -> Tensor",
     node="RsubBackward0|other=RsubBackward1",
     variants="function",
+    aten=("rsub.Tensor", "rsub.Scalar(Tensor self, Scalar other, Scalar alpha=1) -> Tensor"),
+    tags=frozenset({"pointwise"}),
 )
 def rsub(self, other, alpha):
     """other - alpha * self."""
@@ -117,6 +123,8 @@ def rsub(self, other, alpha):
     operator="__mul__",
     aliases=("multiply",),
     tags=HALVES,
+    aten=("mul.out",),
+    core=True,
 )
 def mul(x, y):
     """self * other."""
@@ -139,13 +147,14 @@ def check_neg(self):
     variants=UNARY,
     operator="__neg__",
     aliases=("negative",),
+    core=True,
 )
 def neg(x):
     """-self."""
     return -x
 
 
-@composite("positive(Tensor self) -> Tensor", operator="__pos__")
+@composite("positive(Tensor(a) self) -> Tensor(a)", operator="__pos__", tags=frozenset({"pointwise"}))
 def positive(self):
     """self itself, unless it is bool."""
     if self.dtype == dt.bool_:
@@ -169,6 +178,8 @@ PRECISE = {"in": ("T", "scalar")}
     operator="__truediv__",
     aliases=("divide", "true_divide"),
     tags=HALVES | {"keeps_inputs"},
+    aten=("div.out",),
+    core=True,
 )
 def div(x, y):
     """self / other; integers divide to floats."""
@@ -201,6 +212,9 @@ def rdiv(self, other):
     variants=BINARY,
     aliases=("divide",),
     samples=lambda t: [((t(3, 4), t(4)), {"rounding_mode": "floor"}), ((t(3, 4), 0.3), {"rounding_mode": "trunc"})],
+    aten=("div.Tensor_mode", "div.Scalar_mode", "div.out_mode"),
+    core=True,
+    tags=frozenset({"pointwise"}),
 )
 def div_rounding(self, other, rounding_mode):
     """self / other, rounded: "floor" toward minus infinity, "trunc" toward zero, None not at all."""
@@ -215,7 +229,13 @@ def div_rounding(self, other, rounding_mode):
     return op._divide_trunc(self, other)
 
 
-@division("floor_divide(Operand self, Operand other) -> Tensor", types=PRECISE, operator="__floordiv__", expensive=True)
+@division(
+    "floor_divide(Operand self, Operand other) -> Tensor",
+    types=PRECISE,
+    operator="__floordiv__",
+    expensive=True,
+    aten=("floor_divide", "floor_divide.Scalar", "floor_divide_.Tensor"),
+)
 def floor_divide(x, y):
     """self / other, rounded toward minus infinity."""
     return x // y
@@ -234,19 +254,25 @@ def divide_trunc(x, y):
     node="RemainderBackward1|other=RemainderBackward0",
     operator="__mod__",
     expensive=True,
+    aten=("remainder.Tensor", "remainder.Scalar", "remainder.Scalar_Tensor(Scalar self, Tensor other) -> Tensor"),
+    core=True,
 )
 def remainder(x, y):
     """What floor_divide leaves; it has the sign of other."""
     return x % y
 
 
-@division("fmod(Tensor self, Operand other) -> Tensor", node="FmodBackward1|other=FmodBackward0", expensive=True)
+@division(
+    "fmod(Tensor self, Operand other) -> Tensor", node="FmodBackward1|other=FmodBackward0", expensive=True, core=True
+)
 def fmod(x, y):
     """What division toward zero leaves; it has the sign of self."""
     return s.fmod(x, y)
 
 
-@pointwise("reciprocal(Tensor self) -> Tensor", dtypes=(*FLOATS, *COMPLEX), promote=INT_TO_FLOAT, variants=UNARY)
+@pointwise(
+    "reciprocal(Tensor self) -> Tensor", dtypes=(*FLOATS, *COMPLEX), promote=INT_TO_FLOAT, variants=UNARY, core=True
+)
 def reciprocal(x):
     """1 / self."""
     return s.reciprocal(x)
@@ -284,6 +310,9 @@ def power(x, y):
     node="PowBackward1|self=PowBackward2|exponent=PowBackward0",
     variants=BINARY,
     operator="__pow__",
+    aten=("pow.Tensor_Tensor", "pow.Tensor_Scalar", "pow_.Tensor", "pow_.Scalar"),
+    core=True,
+    tags=frozenset({"pointwise"}),
 )
 def pow(self, exponent):
     """self to the power of exponent."""
@@ -313,7 +342,13 @@ def pow(self, exponent):
     return op._power(self, exponent)
 
 
-@composite("pow.Scalar(Scalar self, Tensor exponent) -> Tensor", node="PowBackward2", variants="function, out")
+@composite(
+    "pow.Scalar(Scalar self, Tensor exponent) -> Tensor",
+    node="PowBackward2",
+    variants="function, out",
+    core=("pow.Scalar",),
+    tags=frozenset({"pointwise"}),
+)
 def pow_scalar(self, exponent):
     """The number self to the power of each exponent."""
     return op._power(self, exponent)
@@ -332,6 +367,14 @@ def check_float_power(self, exponent):
     node="PowBackward1|self=PowBackward2|exponent=PowBackward0",
     types={"check_inplace": check_float_power},
     variants=BINARY,
+    aten=(
+        "float_power_.Tensor",
+        "float_power_.Scalar",
+        "float_power.Tensor_Tensor",
+        "float_power.Tensor_Scalar",
+        "float_power.Scalar(Scalar self, Tensor exponent) -> Tensor",
+    ),
+    tags=frozenset({"pointwise"}),
 )
 def float_power(self, exponent):
     """self to the power of exponent, computed in double precision."""
@@ -339,7 +382,7 @@ def float_power(self, exponent):
     return op.pow(self.to(wide), exponent.to(wide))
 
 
-@composite("square(Tensor self) -> Tensor", node="PowBackward0", variants=UNARY)
+@composite("square(Tensor self) -> Tensor", node="PowBackward0", variants=UNARY, tags=frozenset({"pointwise"}))
 def square(self):
     """self * self; the square of a bool is an integer."""
     if self.dtype == dt.bool_:
@@ -350,13 +393,13 @@ def square(self):
 root = partial(pointwise, dtypes=(*FLOATS, *COMPLEX), promote=INT_TO_FLOAT, variants=UNARY)
 
 
-@root("sqrt(Tensor self) -> Tensor")
+@root("sqrt(Tensor self) -> Tensor", core=True)
 def sqrt(x):
     """The square root; NaN for negative numbers."""
     return s.sqrt(x)
 
 
-@root("rsqrt(Tensor self) -> Tensor")
+@root("rsqrt(Tensor self) -> Tensor", core=True)
 def rsqrt(x):
     """1 / sqrt(self)."""
     return s.rsqrt(x)
@@ -383,6 +426,7 @@ def no_complex_inplace(self):
     variants=UNARY,
     operator="__abs__",
     aliases=("absolute",),
+    core=True,
 )
 def abs(x):
     """The absolute value; of a complex number, its distance from 0."""
@@ -400,6 +444,7 @@ def abs(x):
         }
     },
     variants=BINARY,
+    core=True,
 )
 def sign(x):
     """-1, 0 or 1."""
@@ -420,6 +465,7 @@ def sgn(x):
     dtypes=FLOATS,
     promote=INT_TO_FLOAT,
     variants=BINARY,
+    aten=("copysign.out",),
 )
 def copysign(x, y):
     """self's magnitude with other's sign."""
@@ -464,7 +510,13 @@ def scale(x, exponent):
     return s.ldexp(x, exponent)
 
 
-@composite("ldexp(Tensor self, Tensor other) -> Tensor", node="LdexpBackward0", variants=UNARY)
+@composite(
+    "ldexp(Tensor self, Tensor other) -> Tensor",
+    node="LdexpBackward0",
+    variants=UNARY,
+    aten=("ldexp.Tensor", "ldexp_", "ldexp.out"),
+    tags=frozenset({"pointwise"}),
+)
 def ldexp(self, other):
     """self * 2**other."""
     if self.is_floating_point() and is_integral(other.dtype):
@@ -494,6 +546,7 @@ def check_frexp(self):
     dtypes=FLOATS,
     types={"out": ("T", dt.int32), "check": check_frexp},
     variants="function, method, out",
+    aten=("frexp.Tensor", "frexp.Tensor_out"),
 )
 def frexp(x):
     """Mantissa in [0.5, 1) and exponent, such that self is mantissa * 2**exponent."""
@@ -510,13 +563,13 @@ def _no_complex(name):
 extreme = partial(pointwise, dtypes=REAL, variants="function, method, out")
 
 
-@extreme("maximum(Tensor self, Tensor other) -> Tensor", types=_no_complex("maximum"))
+@extreme("maximum(Tensor self, Tensor other) -> Tensor", types=_no_complex("maximum"), core=True)
 def maximum(x, y):
     """The greater of two elements; NaN if either is."""
     return x | y if x.dtype is dt.bool_ else s.maximum(x, y)
 
 
-@extreme("minimum(Tensor self, Tensor other) -> Tensor", types=_no_complex("minimum"))
+@extreme("minimum(Tensor self, Tensor other) -> Tensor", types=_no_complex("minimum"), core=True)
 def minimum(x, y):
     """The smaller of two elements; NaN if either is."""
     return x & y if x.dtype is dt.bool_ else s.minimum(x, y)

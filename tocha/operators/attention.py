@@ -194,6 +194,7 @@ def batch_attention(
         ((t(3, 4, 5), t(3, 6, 5), t(3, 6, 5), t.mask(4, 6)), {}),
         ((t(2, 4, 3, 5), t(2, 2, 3, 5), t(2, 2, 3, 5)), {"is_causal": True, "enable_gqa": True, "scale": 0.5}),
     ],
+    tags=frozenset({"nondeterministic_seeded"}),
 )
 def nn_scaled_dot_product_attention(query, key, value, attn_mask, dropout_p, is_causal, scale, enable_gqa):
     """softmax(query @ key^T * scale + attn_mask) @ value: each query's mean of the values, weighted by how much its

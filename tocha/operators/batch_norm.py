@@ -69,6 +69,9 @@ def batch_statistics_dtype(
         ((t(3, 4, 5), t(4), t(4), None, None, True, 0.1, 1e-5), {}),
         ((t(2, 3, 4, 5), None, None, t(3), t(3, low=0.5, high=2), False, 0.1, 1e-5), {}),
     ],
+    aten=(
+        "native_batch_norm(Tensor input, Tensor? weight, Tensor? bias, Tensor? running_mean, Tensor? running_var, bool training, float momentum, float eps) -> (Tensor, Tensor, Tensor)",
+    ),
 )
 def native_batch_norm(self, weight, bias, running_mean, running_var, training, momentum, eps):
     """batch_norm with the mean and the reciprocal standard deviation of every channel (empty in evaluation).
@@ -196,6 +199,10 @@ def batch_norm_of(
     "batch_norm(Tensor self, Tensor? weight, Tensor? bias, Tensor? running_mean, Tensor? running_var, bool training, float momentum, float eps, bool cudnn_enabled) -> Tensor",
     variants="function",
     samples=lambda t: [((t(3, 4, 5), t(4), t(4), None, None, True, 0.1, 1e-5, True), {})],
+    aten=(
+        "batch_norm(Tensor input, Tensor? weight, Tensor? bias, Tensor? running_mean, Tensor? running_var, bool training, float momentum, float eps, bool cudnn_enabled) -> Tensor",
+    ),
+    tags=frozenset({"maybe_aliasing_or_mutating"}),
 )
 def batch_norm(self, weight, bias, running_mean, running_var, training, momentum, eps, cudnn_enabled):
     """(x - mean) / sqrt(var + eps) per channel, times weight plus bias; the batch's statistics in training."""
@@ -206,6 +213,7 @@ def batch_norm(self, weight, bias, running_mean, running_var, training, momentum
     "nn_batch_norm(Tensor self, Tensor? running_mean, Tensor? running_var, Tensor? weight=None, Tensor? bias=None, bool training=False, float momentum=0.1, float eps=1e-05) -> Tensor",
     variants="function",
     samples=lambda t: [((t(3, 4, 5), None, None, t(4), t(4), True), {})],
+    aten=(),
 )
 def nn_batch_norm(self, running_mean, running_var, weight, bias, training, momentum, eps):
     """(x - mean) / sqrt(var + eps) per channel, times weight plus bias; the batch's statistics in training."""
@@ -217,10 +225,14 @@ def nn_batch_norm(self, running_mean, running_var, weight, bias, training, momen
 
 
 @composite(
-    "_native_batch_norm_legit(Tensor self, Tensor? weight, Tensor? bias, Tensor running_mean, Tensor running_var, bool training, float momentum, float eps) -> (Tensor, Tensor, Tensor)",
+    "_native_batch_norm_legit(Tensor self, Tensor? weight, Tensor? bias, Tensor(a!) running_mean, Tensor(b!) running_var, bool training, float momentum, float eps) -> (Tensor, Tensor, Tensor)",
     constants=("running_mean", "running_var"),
     variants="function",
     samples=lambda t: [((t(3, 4, 5), t(4), t(4), t(4), t(4, low=0.5, high=2), False, 0.1, 1e-5), {})],
+    aten=(
+        "_native_batch_norm_legit(Tensor input, Tensor? weight, Tensor? bias, Tensor(a!) running_mean, Tensor(b!) running_var, bool training, float momentum, float eps) -> (Tensor, Tensor, Tensor)",
+    ),
+    core=True,
 )
 def _native_batch_norm_legit(self, weight, bias, running_mean, running_var, training, momentum, eps):
     """native_batch_norm with running statistics."""
@@ -231,6 +243,10 @@ def _native_batch_norm_legit(self, weight, bias, running_mean, running_var, trai
     "_native_batch_norm_legit.no_stats(Tensor self, Tensor? weight, Tensor? bias, bool training, float momentum, float eps) -> (Tensor, Tensor, Tensor)",
     variants="function",
     samples=lambda t: [((t(3, 4, 5), t(4), t(4), True, 0.1, 1e-5), {})],
+    aten=(
+        "_native_batch_norm_legit.no_stats(Tensor input, Tensor? weight, Tensor? bias, bool training, float momentum, float eps) -> (Tensor, Tensor, Tensor)",
+    ),
+    core=True,
 )
 def _native_batch_norm_legit_no_stats(self, weight, bias, training, momentum, eps):
     """native_batch_norm without running statistics."""
@@ -242,6 +258,10 @@ def _native_batch_norm_legit_no_stats(self, weight, bias, training, momentum, ep
     constants=("running_mean", "running_var"),
     variants="function",
     samples=lambda t: [((t(3, 4, 5), t(4), t(4), t(4), t(4, low=0.5, high=2), 0.1, 1e-5), {})],
+    aten=(
+        "_native_batch_norm_legit_no_training(Tensor input, Tensor? weight, Tensor? bias, Tensor running_mean, Tensor running_var, float momentum, float eps) -> (Tensor, Tensor, Tensor)",
+    ),
+    core=True,
 )
 def _native_batch_norm_legit_no_training(self, weight, bias, running_mean, running_var, momentum, eps):
     """native_batch_norm in evaluation."""
@@ -249,10 +269,13 @@ def _native_batch_norm_legit_no_training(self, weight, bias, running_mean, runni
 
 
 @composite(
-    "_batch_norm_with_update(Tensor self, Tensor? weight, Tensor? bias, Tensor running_mean, Tensor running_var, float momentum, float eps) -> (Tensor, Tensor, Tensor, Tensor)",
+    "_batch_norm_with_update(Tensor self, Tensor? weight, Tensor? bias, Tensor(a!) running_mean, Tensor(b!) running_var, float momentum, float eps) -> (Tensor, Tensor, Tensor, Tensor)",
     constants=("running_mean", "running_var"),
     variants="function",
     samples=lambda t: [((t(3, 4, 5), t(4), t(4), t(4), t(4, low=0.5, high=2), 0.0, 1e-5), {})],
+    aten=(
+        "_batch_norm_with_update(Tensor input, Tensor? weight, Tensor? bias, Tensor(a!) running_mean, Tensor(b!) running_var, float momentum, float eps) -> (Tensor, Tensor, Tensor, Tensor)",
+    ),
 )
 def _batch_norm_with_update(self, weight, bias, running_mean, running_var, momentum, eps):
     """native_batch_norm in training, with an empty reserve."""
@@ -264,6 +287,10 @@ def _batch_norm_with_update(self, weight, bias, running_mean, running_var, momen
     "_batch_norm_impl_index(Tensor self, Tensor? weight, Tensor? bias, Tensor? running_mean, Tensor? running_var, bool training, float momentum, float eps, bool cudnn_enabled) -> (Tensor, Tensor, Tensor, Tensor, int)",
     variants="function",
     samples=lambda t: [((t(3, 4, 5), t(4), t(4), None, None, True, 0.1, 1e-5, True), {})],
+    aten=(
+        "_batch_norm_impl_index(Tensor input, Tensor? weight, Tensor? bias, Tensor? running_mean, Tensor? running_var, bool training, float momentum, float eps, bool cudnn_enabled) -> (Tensor, Tensor, Tensor, Tensor, int)",
+    ),
+    tags=frozenset({"maybe_aliasing_or_mutating"}),
 )
 def _batch_norm_impl_index(self, weight, bias, running_mean, running_var, training, momentum, eps, cudnn_enabled):
     """native_batch_norm with an empty reserve and the number of the implementation, 0."""
@@ -290,6 +317,9 @@ def average_of_samples(running: "Tensor?", repeated: "Tensor?", samples: "int") 
     "instance_norm(Tensor self, Tensor? weight, Tensor? bias, Tensor? running_mean, Tensor? running_var, bool use_input_stats, float momentum, float eps, bool cudnn_enabled) -> Tensor",
     variants="function",
     samples=lambda t: [((t(2, 4, 5), t(4), t(4), None, None, True, 0.1, 1e-5, True), {})],
+    aten=(
+        "instance_norm(Tensor input, Tensor? weight, Tensor? bias, Tensor? running_mean, Tensor? running_var, bool use_input_stats, float momentum, float eps, bool cudnn_enabled) -> Tensor",
+    ),
 )
 def instance_norm(self, weight, bias, running_mean, running_var, use_input_stats, momentum, eps, cudnn_enabled):
     """batch_norm of every sample by itself."""
@@ -316,6 +346,7 @@ def instance_norm(self, weight, bias, running_mean, running_var, use_input_stats
     "nn_instance_norm(Tensor self, Tensor? running_mean=None, Tensor? running_var=None, Tensor? weight=None, Tensor? bias=None, bool use_input_stats=True, float momentum=0.1, float eps=1e-05) -> Tensor",
     variants="function",
     samples=lambda t: [((t(2, 4, 5), None, None, t(4), t(4)), {})],
+    aten=(),
 )
 def nn_instance_norm(self, running_mean, running_var, weight, bias, use_input_stats, momentum, eps):
     """batch_norm of every sample by itself."""

@@ -29,6 +29,13 @@ def check_where(condition):
     types={"in": (dt.bool_, "filled", "filled"), "check": check_where},
     variants="function, out",
     tags=frozenset({"direct_half"}),
+    aten=(
+        "where.self(Tensor condition, Tensor self, Tensor other) -> Tensor",
+        "where.ScalarSelf(Tensor condition, Scalar self, Tensor other) -> Tensor",
+        "where.ScalarOther(Tensor condition, Tensor self, Scalar other) -> Tensor",
+        "where.Scalar(Tensor condition, Scalar self, Scalar other) -> Tensor",
+    ),
+    core=("where.self",),
 )
 def where(condition, x, y):
     """input where the condition holds, else other."""
@@ -39,13 +46,19 @@ def where(condition, x, y):
     "where.method(Tensor self, Tensor condition, Operand other) -> Tensor",
     variants="method",
     samples=lambda t: [((t(3, 4), t.mask(3, 4), t(4)), {})],
+    aten=(),
 )
 def where_method(self, condition, other):
     """self where the condition holds, else other."""
     return op.where(condition, self, other)
 
 
-@composite("where.condition(Tensor condition) -> Tensor[]", variants="function", tags=frozenset({"reads_values"}))
+@composite(
+    "where.condition(Tensor condition) -> Tensor[]",
+    variants="function",
+    tags=frozenset({"reads_values"}),
+    aten=("where",),
+)
 def where_condition(condition):
     """The coordinates of the elements that are not zero, one tensor per dim."""
     listed = condition.unsqueeze(0) if condition.ndim == 0 else condition
@@ -77,6 +90,7 @@ def clamp_between(x, min, max):
     dtypes=REAL,
     types={"in": ("T", "checked")},
     variants=UNARY,
+    aten=("clamp_min.Tensor", "clamp_min"),
 )
 def clamp_min(x, min):
     """self, or min where that is greater."""
@@ -89,6 +103,7 @@ def clamp_min(x, min):
     dtypes=REAL,
     types={"in": ("T", "checked")},
     variants=UNARY,
+    aten=("clamp_max.Tensor", "clamp_max"),
 )
 def clamp_max(x, max):
     """self, or max where that is smaller."""
@@ -101,6 +116,8 @@ def clamp_max(x, max):
     variants=UNARY,
     aliases=("clip",),
     samples=lambda t: [((t(3, 4), 0.3, 0.6), {}), ((t(3, 4),), {"max": 0.5})],
+    core=True,
+    tags=frozenset({"pointwise"}),
 )
 def clamp(self, min, max):
     """self kept within [min, max]; either may be None."""
@@ -119,6 +136,8 @@ def clamp(self, min, max):
     variants=UNARY,
     aliases=("clip",),
     samples=lambda t: [((t(3, 4), t(3, 4), t(4)), {}), ((t(3, 4),), {"min": t(4)})],
+    core=True,
+    tags=frozenset({"pointwise"}),
 )
 def clamp_tensor(self, min, max):
     """self kept within [min, max]; either may be None."""
@@ -164,6 +183,7 @@ def replace_special(x, nan, posinf, neginf):
     "nan_to_num(Tensor self, float? nan=None, float? posinf=None, float? neginf=None) -> Tensor",
     node="NanToNumBackward0",
     variants=UNARY,
+    tags=frozenset({"pointwise"}),
 )
 def nan_to_num(self, nan, posinf, neginf):
     """self with NaN as 0 and infinities as the largest finite numbers, or as given."""

@@ -101,7 +101,12 @@ def trapezoid_x(y, x, dim):
     return (neighbour_sums(y, d) * spacing(y, x, d, "trapezoid")).sum(dim) / 2.0
 
 
-@composite("trapezoid.dx(Tensor y, *, Scalar dx=1, int dim=-1) -> Tensor", variants="function", aliases=("trapz",))
+@composite(
+    "trapezoid.dx(Tensor y, *, Scalar dx=1, int dim=-1) -> Tensor",
+    variants="function",
+    aliases=("trapz",),
+    aten=("trapezoid.dx", "trapz.dx(Tensor y, *, float dx=1., int dim=-1) -> Tensor"),
+)
 def trapezoid_dx(y, dx, dim):
     """The integral of y at points dx apart by the trapezoidal rule."""
     check_samples(y, "trapezoid")
@@ -211,6 +216,11 @@ def gradient_uneven(self: "Tensor", dim: "int", points: "Tensor", edge_order: "i
 @composite(
     "gradient(Tensor self, *, Scalar? spacing=None, int[1]? dim=None, int edge_order=1) -> Tensor[]",
     variants="function",
+    aten=(
+        "gradient.scalarint(Tensor self, *, Scalar? spacing=None, int? dim=None, int edge_order=1) -> Tensor[]",
+        "gradient.scalararray(Tensor self, *, Scalar spacing, int[] dim, int edge_order=1) -> Tensor[]",
+        "gradient.array(Tensor self, *, int[] dim, int edge_order=1) -> Tensor[]",
+    ),
 )
 def gradient(self, spacing, dim, edge_order):
     """The derivative along each dim, from differences of neighbours at equal steps."""
@@ -225,6 +235,10 @@ def gradient(self, spacing, dim, edge_order):
     "gradient.steps(Tensor self, *, Scalar[] spacing, int[1]? dim=None, int edge_order=1) -> Tensor[]",
     variants="function",
     samples=lambda t: [((t(3, 4),), {"spacing": [0.5, 2.0]})],
+    aten=(
+        "gradient.scalarrayint(Tensor self, *, Scalar[] spacing, int? dim=None, int edge_order=1) -> Tensor[]",
+        "gradient.scalarrayarray(Tensor self, *, Scalar[] spacing, int[] dim, int edge_order=1) -> Tensor[]",
+    ),
 )
 def gradient_steps(self, spacing, dim, edge_order):
     """The derivative along each dim, with a step for each."""
@@ -236,6 +250,10 @@ def gradient_steps(self, spacing, dim, edge_order):
     "gradient.points(Tensor self, *, Tensor[] spacing, int[1]? dim=None, int edge_order=1) -> Tensor[]",
     variants="function",
     samples=lambda t: [((t(3, 4),), {"spacing": [t.of([0.0, 1.0, 3.0]), t.of([0.0, 2.0, 3.0, 3.5])]})],
+    aten=(
+        "gradient.tensorarrayint(Tensor self, *, Tensor[] spacing, int? dim=None, int edge_order=1) -> Tensor[]",
+        "gradient.tensorarray(Tensor self, *, Tensor[] spacing, int[] dim, int edge_order=1) -> Tensor[]",
+    ),
 )
 def gradient_points(self, spacing, dim, edge_order):
     """The derivative along each dim, at given coordinates."""

@@ -13,7 +13,11 @@ comparison = partial(pointwise, dtypes=REAL, types=TO_BOOL, variants=BINARY)
 
 
 @comparison(
-    "eq(Tensor self, Operand other) -> Tensor", node="EqBackward1|other=EqBackward0", dtypes=ALL, operator="__eq__"
+    "eq(Tensor self, Operand other) -> Tensor",
+    node="EqBackward1|other=EqBackward0",
+    dtypes=ALL,
+    operator="__eq__",
+    core=True,
 )
 def eq(x, y):
     """Whether self == other."""
@@ -26,6 +30,7 @@ def eq(x, y):
     dtypes=ALL,
     operator="__ne__",
     aliases=("not_equal",),
+    core=True,
 )
 def ne(x, y):
     """Whether self != other."""
@@ -37,6 +42,7 @@ def ne(x, y):
     node="LtBackward1|other=LtBackward0",
     operator="__lt__",
     aliases=("less",),
+    core=True,
 )
 def lt(x, y):
     """Whether self < other."""
@@ -48,6 +54,7 @@ def lt(x, y):
     node="LeBackward1|other=LeBackward0",
     operator="__le__",
     aliases=("less_equal",),
+    core=True,
 )
 def le(x, y):
     """Whether self <= other."""
@@ -59,6 +66,7 @@ def le(x, y):
     node="GtBackward1|other=GtBackward0",
     operator="__gt__",
     aliases=("greater",),
+    core=True,
 )
 def gt(x, y):
     """Whether self > other."""
@@ -70,6 +78,7 @@ def gt(x, y):
     node="GeBackward1|other=GeBackward0",
     operator="__ge__",
     aliases=("greater_equal",),
+    core=True,
 )
 def ge(x, y):
     """Whether self >= other."""
@@ -86,13 +95,13 @@ def never():
     return s.constant(False, dt.bool_)
 
 
-@question("isnan(Tensor self) -> Tensor")
+@question("isnan(Tensor self) -> Tensor", core=True)
 def isnan(x):
     """Whether an element is NaN."""
     return s.isnan(x) if x.dtype.is_differentiable else never()
 
 
-@question("isinf(Tensor self) -> Tensor")
+@question("isinf(Tensor self) -> Tensor", core=True)
 def isinf(x):
     """Whether an element is infinite, or a part of it is."""
     return s.isinf(x) if x.dtype.is_differentiable else never()
@@ -168,11 +177,12 @@ def isclose(x, y, rtol, atol, equal_nan):
 @native(
     "allclose(Tensor self, Tensor other, float rtol=1e-05, float atol=1e-08, bool equal_nan=False) -> bool",
     algorithm="answer",
+    tags=frozenset({"data_dependent_output"}),
 )
 def allclose(self, other, rtol, atol, equal_nan):
     """Whether isclose holds everywhere."""
 
 
-@native("equal(Tensor self, Tensor other) -> bool", algorithm="answer")
+@native("equal(Tensor self, Tensor other) -> bool", algorithm="answer", tags=frozenset({"data_dependent_output"}))
 def equal(self, other):
     """Whether two tensors have the same shape and equal elements."""

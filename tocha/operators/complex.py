@@ -25,7 +25,11 @@ EXACT = frozenset({"exact_out"})
 
 
 @native(
-    "real(Tensor self) -> Tensor", algorithm="memory", node="SelectBackward0", variants="function, property", tags=PART
+    "real(Tensor(a) self) -> Tensor(a)",
+    algorithm="memory",
+    node="SelectBackward0",
+    variants="function, property",
+    tags=PART,
 )
 def real(self):
     """The real parts, as a view; a real tensor itself."""
@@ -42,7 +46,7 @@ def real_gradient(grad):
 
 
 @native(
-    "imag(Tensor self) -> Tensor",
+    "imag(Tensor(a) self) -> Tensor(a)",
     algorithm="memory",
     node="SelectBackward0",
     variants="function, property",
@@ -73,7 +77,7 @@ def imag_gradient(grad):
 
 
 @native(
-    "view_as_real(Tensor self) -> Tensor",
+    "view_as_real(Tensor(a) self) -> Tensor(a)",
     algorithm="memory",
     variants="function",
     tags=VIEW,
@@ -100,7 +104,7 @@ def view_as_real_gradient(grad):
 
 
 @native(
-    "view_as_complex(Tensor self) -> Tensor",
+    "view_as_complex(Tensor(a) self) -> Tensor(a)",
     algorithm="memory",
     autocast="float32",
     variants="function",
@@ -143,7 +147,7 @@ def angle(x):
 # Conjugation
 
 
-@native("conj(Tensor self) -> Tensor", algorithm="memory", tags=VIEW)
+@native("conj(Tensor(a) self) -> Tensor(a)", algorithm="memory", tags=VIEW)
 def conj(self):
     """The complex conjugate, as a view that conjugates when it is read; a real tensor itself."""
 
@@ -162,7 +166,7 @@ def conj_gradient(grad):
     return grad.conj()
 
 
-@native("_neg_view(Tensor self) -> Tensor", algorithm="memory", variants="function", tags=VIEW)
+@native("_neg_view(Tensor(a) self) -> Tensor(a)", algorithm="memory", variants="function", tags=VIEW)
 def _neg_view(self):
     """A view that negates when it is read."""
 
@@ -179,7 +183,7 @@ def neg_view_gradient(grad):
     return grad.neg()
 
 
-@composite("resolve_conj(Tensor self) -> Tensor")
+@composite("resolve_conj(Tensor(a) self) -> Tensor(a)")
 def resolve_conj(self):
     """self with its conjugation, if it is a conjugating view, written out."""
     if self.is_conj():
@@ -187,7 +191,7 @@ def resolve_conj(self):
     return self
 
 
-@composite("resolve_neg(Tensor self) -> Tensor")
+@composite("resolve_neg(Tensor(a) self) -> Tensor(a)")
 def resolve_neg(self):
     """self with its negation, if it is a negating view, written out."""
     if self.is_neg():
@@ -201,7 +205,9 @@ def conjugate(x):
     return s.conj(x)
 
 
-@composite("conj_physical(Tensor self) -> Tensor", variants=UNARY)
+@composite(
+    "conj_physical(Tensor self) -> Tensor", variants=UNARY, tags=frozenset({"maybe_aliasing_or_mutating", "pointwise"})
+)
 def conj_physical(self):
     """The complex conjugate in memory of its own; a real tensor itself."""
     if self.is_complex():

@@ -274,9 +274,10 @@ def weight_gradient_to_input(grad, grad_output, input, stride, padding, dilation
 
 
 @composite(
-    "convolution(Tensor input, Tensor weight, Tensor? bias, int[] stride, int[] padding, int[] dilation, bool transposed, int[] output_padding, int groups) -> Tensor",
+    "convolution(Tensor input, Tensor weight, Tensor? bias, SymInt[] stride, SymInt[] padding, SymInt[] dilation, bool transposed, SymInt[] output_padding, SymInt groups) -> Tensor",
     variants="function",
     samples=_convolution_samples,
+    core=True,
 )
 def convolution(input, weight, bias, stride, padding, dilation, transposed, output_padding, groups):
     """The convolution that the rank of weight, `transposed` and the settings describe."""
@@ -311,9 +312,13 @@ def convolution(input, weight, bias, stride, padding, dilation, transposed, outp
 
 
 @composite(
-    "_convolution(Tensor input, Tensor weight, Tensor? bias, int[] stride, int[] padding, int[] dilation, bool transposed, int[] output_padding, int groups, bool benchmark, bool deterministic, bool cudnn_enabled, bool allow_tf32=True) -> Tensor",
+    "_convolution(Tensor input, Tensor weight, Tensor? bias, SymInt[] stride, SymInt[] padding, SymInt[] dilation, bool transposed, int[] output_padding, SymInt groups, bool benchmark, bool deterministic, bool cudnn_enabled, bool allow_tf32=True) -> Tensor",
     variants="function",
     samples=lambda t: [((*a, False, True, True), {}) for a, _ in _convolution_samples(t)],
+    aten=(
+        "_convolution.deprecated(Tensor input, Tensor weight, Tensor? bias, SymInt[] stride, SymInt[] padding, SymInt[] dilation, bool transposed, int[] output_padding, SymInt groups, bool benchmark, bool deterministic, bool cudnn_enabled) -> Tensor",
+        "_convolution(Tensor input, Tensor weight, Tensor? bias, SymInt[] stride, SymInt[] padding, SymInt[] dilation, bool transposed, SymInt[] output_padding, SymInt groups, bool benchmark, bool deterministic, bool cudnn_enabled, bool allow_tf32) -> Tensor",
+    ),
 )
 def _convolution(
     input,
@@ -335,7 +340,7 @@ def _convolution(
 
 
 @composite(
-    "convolution_backward(Tensor grad_output, Tensor input, Tensor weight, int[]? bias_sizes, int[] stride, int[] padding, int[] dilation, bool transposed, int[] output_padding, int groups, bool[3] output_mask) -> (Tensor, Tensor, Tensor)",
+    "convolution_backward(Tensor grad_output, Tensor input, Tensor weight, SymInt[]? bias_sizes, SymInt[] stride, SymInt[] padding, SymInt[] dilation, bool transposed, SymInt[] output_padding, SymInt groups, bool[3] output_mask) -> (Tensor, Tensor, Tensor)",
     dtypes=FLOATS,
     variants="function",
     samples=lambda t: [
@@ -344,6 +349,7 @@ def _convolution(
             {},
         )
     ],
+    core=True,
 )
 def convolution_backward(
     grad_output,
@@ -461,7 +467,7 @@ def padded_by_name(
 
 
 @composite(
-    "conv1d(Tensor input, Tensor weight, Tensor? bias=None, int[1] stride=1, int[1] padding=0, int[1] dilation=1, int groups=1) -> Tensor",
+    "conv1d(Tensor input, Tensor weight, Tensor? bias=None, SymInt[1] stride=1, SymInt[1] padding=0, SymInt[1] dilation=1, SymInt groups=1) -> Tensor",
     variants="function",
     aliases=("nn.conv1d",),
     samples=lambda t: [
@@ -475,7 +481,7 @@ def conv1d(input, weight, bias, stride, padding, dilation, groups):
 
 
 @composite(
-    "conv1d.padding(Tensor input, Tensor weight, Tensor? bias=None, int[1] stride=1, str padding='valid', int[1] dilation=1, int groups=1) -> Tensor",
+    "conv1d.padding(Tensor input, Tensor weight, Tensor? bias=None, SymInt[1] stride=1, str padding='valid', SymInt[1] dilation=1, SymInt groups=1) -> Tensor",
     variants="function",
     aliases=("nn.conv1d",),
     samples=lambda t: [((t(2, 4, 7), t(3, 4, 3)), {"padding": "same"})],
@@ -486,7 +492,7 @@ def conv1d_padding(input, weight, bias, stride, padding, dilation, groups):
 
 
 @composite(
-    "conv2d(Tensor input, Tensor weight, Tensor? bias=None, int[2] stride=1, int[2] padding=0, int[2] dilation=1, int groups=1) -> Tensor",
+    "conv2d(Tensor input, Tensor weight, Tensor? bias=None, SymInt[2] stride=1, SymInt[2] padding=0, SymInt[2] dilation=1, SymInt groups=1) -> Tensor",
     variants="function",
     aliases=("nn.conv2d",),
     samples=lambda t: [
@@ -501,7 +507,7 @@ def conv2d(input, weight, bias, stride, padding, dilation, groups):
 
 
 @composite(
-    "conv2d.padding(Tensor input, Tensor weight, Tensor? bias=None, int[2] stride=1, str padding='valid', int[2] dilation=1, int groups=1) -> Tensor",
+    "conv2d.padding(Tensor input, Tensor weight, Tensor? bias=None, SymInt[2] stride=1, str padding='valid', SymInt[2] dilation=1, SymInt groups=1) -> Tensor",
     variants="function",
     aliases=("nn.conv2d",),
     samples=lambda t: [((t(2, 4, 6, 5), t(3, 4, 3, 2)), {"padding": "same", "dilation": 2})],
@@ -512,7 +518,7 @@ def conv2d_padding(input, weight, bias, stride, padding, dilation, groups):
 
 
 @composite(
-    "conv3d(Tensor input, Tensor weight, Tensor? bias=None, int[3] stride=1, int[3] padding=0, int[3] dilation=1, int groups=1) -> Tensor",
+    "conv3d(Tensor input, Tensor weight, Tensor? bias=None, SymInt[3] stride=1, SymInt[3] padding=0, SymInt[3] dilation=1, SymInt groups=1) -> Tensor",
     variants="function",
     aliases=("nn.conv3d",),
     samples=lambda t: [((t(2, 4, 4, 5, 6), t(3, 4, 3, 2, 3), t(3)), {"stride": (1, 2, 1), "padding": 1})],
@@ -523,7 +529,7 @@ def conv3d(input, weight, bias, stride, padding, dilation, groups):
 
 
 @composite(
-    "conv3d.padding(Tensor input, Tensor weight, Tensor? bias=None, int[3] stride=1, str padding='valid', int[3] dilation=1, int groups=1) -> Tensor",
+    "conv3d.padding(Tensor input, Tensor weight, Tensor? bias=None, SymInt[3] stride=1, str padding='valid', SymInt[3] dilation=1, SymInt groups=1) -> Tensor",
     variants="function",
     aliases=("nn.conv3d",),
     samples=lambda t: [((t(2, 4, 4, 5, 6), t(3, 4, 3, 1, 3)), {"padding": "same"})],
@@ -534,7 +540,7 @@ def conv3d_padding(input, weight, bias, stride, padding, dilation, groups):
 
 
 @composite(
-    "_convolution_mode(Tensor input, Tensor weight, Tensor? bias, int[] stride, str padding, int[] dilation, int groups) -> Tensor",
+    "_convolution_mode(Tensor input, Tensor weight, Tensor? bias, SymInt[] stride, str padding, SymInt[] dilation, SymInt groups) -> Tensor",
     variants="function",
     samples=lambda t: [((t(2, 4, 6, 5), t(3, 4, 3, 3), None, [1, 1], "same", [1, 1], 1), {})],
 )
@@ -545,7 +551,7 @@ def _convolution_mode(input, weight, bias, stride, padding, dilation, groups):
 
 
 @composite(
-    "conv_transpose1d(Tensor input, Tensor weight, Tensor? bias=None, int[1] stride=1, int[1] padding=0, int[1] output_padding=0, int groups=1, int[1] dilation=1) -> Tensor",
+    "conv_transpose1d(Tensor input, Tensor weight, Tensor? bias=None, SymInt[1] stride=1, SymInt[1] padding=0, SymInt[1] output_padding=0, SymInt groups=1, SymInt[1] dilation=1) -> Tensor",
     variants="function",
     aliases=("nn.conv_transpose1d",),
     samples=lambda t: [((t(2, 4, 5), t(4, 3, 3), t(3)), {"stride": 2, "padding": 1, "output_padding": 1})],
@@ -556,7 +562,7 @@ def conv_transpose1d(input, weight, bias, stride, padding, output_padding, group
 
 
 @composite(
-    "conv_transpose2d.input(Tensor input, Tensor weight, Tensor? bias=None, int[2] stride=1, int[2] padding=0, int[2] output_padding=0, int groups=1, int[2] dilation=1) -> Tensor",
+    "conv_transpose2d.input(Tensor input, Tensor weight, Tensor? bias=None, SymInt[2] stride=1, SymInt[2] padding=0, SymInt[2] output_padding=0, SymInt groups=1, SymInt[2] dilation=1) -> Tensor",
     variants="function",
     aliases=("nn.conv_transpose2d",),
     samples=lambda t: [((t(2, 4, 3, 5), t(4, 3, 3, 2), t(6)), {"stride": (2, 1), "groups": 2})],
@@ -567,7 +573,7 @@ def conv_transpose2d(input, weight, bias, stride, padding, output_padding, group
 
 
 @composite(
-    "conv_transpose3d.input(Tensor input, Tensor weight, Tensor? bias=None, int[3] stride=1, int[3] padding=0, int[3] output_padding=0, int groups=1, int[3] dilation=1) -> Tensor",
+    "conv_transpose3d.input(Tensor input, Tensor weight, Tensor? bias=None, SymInt[3] stride=1, SymInt[3] padding=0, SymInt[3] output_padding=0, SymInt groups=1, SymInt[3] dilation=1) -> Tensor",
     variants="function",
     aliases=("nn.conv_transpose3d",),
     samples=lambda t: [((t(1, 4, 2, 3, 3), t(4, 3, 2, 3, 3)), {"stride": 2, "padding": 1})],

@@ -16,6 +16,7 @@ _FREE = frozenset({"any_device", "dynamic"})
 @native(
     "copy_(Tensor self, Operand src, bool non_blocking=False) -> Tensor",
     algorithm="memory",
+    aten=("copy_",),
     variants="method",
     node="CopyBackwards",
     tags=frozenset({"any_device", "across_devices", "any_overlap"}),  # self may be src
@@ -60,6 +61,7 @@ def fill_value_gradient(grad):
     "fill(Tensor self, Operand value) -> Tensor",
     variants="function",
     samples=lambda t: [((t(3, 4), 2), {}), ((t(3, 4), t()), {})],
+    core=("fill.Scalar",),
 )
 def fill(self, value):
     """A tensor of self's size and dtype with one value everywhere."""
@@ -114,7 +116,7 @@ def zeroed_gradient(grad):
     return op.zeros_like(grad)
 
 
-@native("clone(Tensor self, *, memory_format? memory_format=None) -> Tensor", algorithm="memory")
+@native("clone(Tensor self, *, memory_format? memory_format=None) -> Tensor", algorithm="memory", core=True)
 def clone(self, memory_format):
     """A copy with memory of its own."""
     return Out(self.shape, self.dtype, strides=like_strides(self, memory_format))
@@ -125,7 +127,11 @@ def clone_gradient(grad):
     return grad
 
 
-@composite("contiguous(Tensor self, *, memory_format? memory_format=contiguous_format) -> Tensor", variants="method")
+@composite(
+    "contiguous(Tensor(a) self, *, memory_format? memory_format=contiguous_format) -> Tensor(a)",
+    variants="method",
+    aten=("contiguous(Tensor(a) self, *, MemoryFormat memory_format=0) -> Tensor(a)",),
+)
 def contiguous(self, memory_format):
     """self if it is already laid out so, else a copy that is."""
     if op._is_laid_out(self, memory_format):
@@ -149,12 +155,15 @@ def is_laid_out_facts(self, memory_format):
 
 
 @native(
-    "to.dtype(Tensor self, dtype dtype, bool non_blocking=False, bool copy=False, *, memory_format? memory_format=None) -> Tensor",
+    "to.dtype(Tensor(a) self, dtype dtype, bool non_blocking=False, bool copy=False, *, memory_format? memory_format=None) -> Tensor(a)",
     algorithm="memory",
     kernel="to_dtype",
     node="ToCopyBackward0",
     tags=_FREE | {"cast"},
     variants="method",
+    aten=(
+        "to.dtype(Tensor(a) self, ScalarType dtype, bool non_blocking=False, bool copy=False, MemoryFormat? memory_format=None) -> Tensor(a)",
+    ),
 )
 def to_dtype(self, dtype, non_blocking, copy, memory_format):
     """self in another dtype; self itself when nothing changes."""
@@ -179,12 +188,16 @@ def to_dtype_gradient(grad):
 
 
 @native(
-    "to.device(Tensor self, device? device=None, dtype? dtype=None, bool non_blocking=False, bool copy=False, *, memory_format? memory_format=None) -> Tensor",
+    "to.device(Tensor(a) self, device? device=None, dtype? dtype=None, bool non_blocking=False, bool copy=False, *, memory_format? memory_format=None) -> Tensor(a)",
     algorithm="memory",
     kernel="to_device",
     node="ToCopyBackward0",
     tags=_FREE,
     variants="method",
+    aten=(
+        "to.device(Tensor(a) self, Device device, ScalarType dtype, bool non_blocking=False, bool copy=False, MemoryFormat? memory_format=None) -> Tensor(a)",
+        "to.dtype_layout(Tensor(a) self, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None, bool non_blocking=False, bool copy=False, MemoryFormat? memory_format=None) -> Tensor(a)",
+    ),
 )
 def to_device(self, device, dtype, non_blocking, copy, memory_format):
     """self on another device and in another dtype; self itself when nothing changes."""
@@ -201,8 +214,11 @@ def to_device_gradient(grad, self):
 
 
 @composite(
-    "to.other(Tensor self, Tensor other, bool non_blocking=False, bool copy=False, *, memory_format? memory_format=None) -> Tensor",
+    "to.other(Tensor(a) self, Tensor other, bool non_blocking=False, bool copy=False, *, memory_format? memory_format=None) -> Tensor(a)",
     variants="method",
+    aten=(
+        "to.other(Tensor(a) self, Tensor other, bool non_blocking=False, bool copy=False, MemoryFormat? memory_format=None) -> Tensor(a)",
+    ),
 )
 def to_other(self, other, non_blocking, copy, memory_format):
     """self on other's device and in its dtype."""
@@ -216,9 +232,10 @@ def type_as(self, other):
 
 
 @composite(
-    "cpu(Tensor self, *, memory_format? memory_format=None) -> Tensor",
+    "cpu(Tensor(a) self, *, memory_format? memory_format=None) -> Tensor(b|a)",
     variants="method",
     tags=frozenset({"reads_values"}),
+    aten=("cpu(Tensor(a) self) -> Tensor(b|a)",),
 )
 def cpu(self, memory_format):
     """self in the CPU's memory."""
@@ -226,7 +243,11 @@ def cpu(self, memory_format):
 
 
 @native(
-    "_to_cpu(Tensor self, memory_format? memory_format=None) -> Tensor", algorithm="memory", tags=_FREE, variants=""
+    "_to_cpu(Tensor self, memory_format? memory_format=None) -> Tensor",
+    algorithm="memory",
+    tags=_FREE,
+    variants="",
+    aten=(),
 )
 def _to_cpu(self, memory_format):
     """self in the CPU's memory."""

@@ -221,6 +221,7 @@ def check_pivot(name: "str", pivot: "bool") -> "none":
     dtypes=LAPACK,
     variants=_OUT,
     samples=squares,
+    aten=("linalg_lu_factor_ex.out",),
 )
 def linalg_lu_factor_ex(A, pivot, check_errors):
     """L and U in one matrix and the row swaps, with a code per matrix (0: fine) in place of an error."""
@@ -236,6 +237,7 @@ def linalg_lu_factor_ex(A, pivot, check_errors):
     dtypes=LAPACK,
     variants=_OUT,
     samples=lambda t: [((t(3, 4),), {}), ((t(2, 4, 3),), {})],
+    aten=("linalg_lu_factor.out",),
 )
 def linalg_lu_factor(A, pivot):
     """L and U in one matrix and the row swaps: what lu_solve and lu_unpack take."""
@@ -264,6 +266,7 @@ def _lu_with_info(self, pivot, check_errors):
     variants=_OUT,
     differentiable=(1, 2),
     samples=lambda t: _unpack_samples(t),
+    aten=("lu_unpack.out",),
 )
 def lu_unpack(LU_data, LU_pivots, unpack_data, unpack_pivots):
     """P, L and U from what lu_factor returns; what is not asked for is empty."""
@@ -317,6 +320,7 @@ def _unpack_samples(t):
     dtypes=LAPACK,
     variants=_OUT,
     samples=lambda t: [((t(3, 4),), {}), ((t(2, 4, 3),), {})],
+    aten=("linalg_lu.out",),
 )
 def linalg_lu(A, pivot):
     """A = P @ L @ U: a permutation, a lower triangle with ones on its diagonal, an upper triangle."""
@@ -347,6 +351,7 @@ def _ldl_factor(self, hermitian):
     variants=_OUT,
     tags=frozenset({"no_derivative"}),
     samples=lambda t: [((positive(t, 3, 3),), {}), ((positive(t, 2, 3, 3),), {"hermitian": True})],
+    aten=("linalg_ldl_factor_ex.out",),
 )
 def linalg_ldl_factor_ex(self, hermitian, check_errors):
     """The LDL factors of symmetric (or Hermitian) matrices, with a code per matrix in place of an error."""
@@ -362,6 +367,7 @@ def linalg_ldl_factor_ex(self, hermitian, check_errors):
     variants=_OUT,
     tags=frozenset({"no_derivative"}),
     samples=lambda t: [((positive(t, 3, 3),), {}), ((positive(t, 2, 3, 3),), {"hermitian": True})],
+    aten=("linalg_ldl_factor.out",),
 )
 def linalg_ldl_factor(self, hermitian):
     """L and D with L @ D @ L.mT = self (L.mH where hermitian) in one matrix, and the swaps."""
@@ -494,6 +500,7 @@ def qr_gradient(grad0, grad1, A, complete, compute_q, result0, result1):
     dtypes=LAPACK,
     variants=_OUT,
     samples=lambda t: [((t(3, 4),), {}), ((t(2, 4, 3),), {"mode": "complete"}), ((t(4, 3),), {"mode": "r"})],
+    aten=("linalg_qr.out",),
 )
 def linalg_qr(A, mode):
     """A = Q @ R: orthonormal columns and an upper triangle. mode is reduced, complete or r (without Q)."""

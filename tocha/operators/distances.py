@@ -80,6 +80,7 @@ def check_points(name: "str", self: "Tensor", p: "float") -> "none":
     dtypes=(dt.float32, dt.float64),
     variants="function",
     samples=lambda t: [((t(2, 4, 3), t(5, 3)), {}), ((t(4, 3), t(5, 3)), {"p": 1.5})],
+    aten=("cdist(Tensor x1, Tensor x2, float p=2., int? compute_mode=None) -> Tensor",),
 )
 def cdist(x1, x2, p, compute_mode):
     """The p-norm distances between every row of x1 and every row of x2, in batches."""
@@ -124,6 +125,7 @@ def cdist_x2_gradient(grad, x1, x2, p, result):
     kernel="cdist_backward",
     dtypes=(dt.float32, dt.float64),
     variants="",
+    aten=("_cdist_backward(Tensor grad, Tensor x1, Tensor x2, float p, Tensor cdist) -> Tensor",),
 )
 def _cdist_backward(grad_output, x1, x2, p, distances):
     """The gradient of cdist's first points, for every batch of the distances; 0 where points meet."""
@@ -191,7 +193,9 @@ def pdist_gradient(grad, self, p, result):
     return op._cdist_backward(upper + upper.mT, self, self, p, apart + apart.mT)
 
 
-@composite("nn_pdist(Tensor self, float p=2) -> Tensor", variants="function", samples=lambda t: [((t(4, 3),), {})])
+@composite(
+    "nn_pdist(Tensor self, float p=2) -> Tensor", variants="function", samples=lambda t: [((t(4, 3),), {})], aten=()
+)
 def nn_pdist(self, p):
     """The p-norm distances between every two rows."""
     return op.pdist(self, p)

@@ -43,7 +43,11 @@ def self_normalizing(input: "Tensor", mask: "Tensor", p: "float") -> "Tensor":
     return input * mask.mul_(a) + shift
 
 
-@composite("dropout(Tensor input, float p, bool train) -> Tensor", variants="function", tags=_RANDOM)
+@composite(
+    "dropout(Tensor input, float p, bool train) -> Tensor",
+    variants="function",
+    tags=_RANDOM | {"maybe_aliasing_or_mutating"},
+)
 def dropout(input, p, train):
     """When training, zeroes elements with probability p and scales the others by 1 / (1 - p)."""
     check_dropout(p)
@@ -65,7 +69,11 @@ def dropout_(self, p, train):
     return self.mul_(op.empty_like(self).bernoulli_(1 - p).div_(1 - p))
 
 
-@composite("feature_dropout(Tensor input, float p, bool train) -> Tensor", variants="function", tags=_RANDOM)
+@composite(
+    "feature_dropout(Tensor input, float p, bool train) -> Tensor",
+    variants="function",
+    tags=_RANDOM | {"maybe_aliasing_or_mutating"},
+)
 def feature_dropout(input, p, train):
     """dropout of whole channels: one decision for each place in the first two dims."""
     check_dropout(p)
@@ -87,7 +95,11 @@ def feature_dropout_(self, p, train):
     return self.mul_(feature_mask(self, p).div_(1 - p))
 
 
-@composite("alpha_dropout(Tensor input, float p, bool train) -> Tensor", variants="function", tags=_RANDOM)
+@composite(
+    "alpha_dropout(Tensor input, float p, bool train) -> Tensor",
+    variants="function",
+    tags=_RANDOM | {"maybe_aliasing_or_mutating"},
+)
 def alpha_dropout(input, p, train):
     """dropout for self-normalizing networks: mean and variance stay what they were."""
     check_dropout(p)
@@ -104,7 +116,11 @@ def alpha_dropout_(self, p, train):
     return self.copy_(op.alpha_dropout(self, p, train))
 
 
-@composite("feature_alpha_dropout(Tensor input, float p, bool train) -> Tensor", variants="function", tags=_RANDOM)
+@composite(
+    "feature_alpha_dropout(Tensor input, float p, bool train) -> Tensor",
+    variants="function",
+    tags=_RANDOM | {"maybe_aliasing_or_mutating"},
+)
 def feature_alpha_dropout(input, p, train):
     """alpha_dropout of whole channels."""
     check_dropout(p)
@@ -126,6 +142,7 @@ def feature_alpha_dropout_(self, p, train):
     variants="function",
     tags=_RANDOM,
     samples=lambda t: [((t(3, 4), 0.5, True), {}), ((t(3, 4), 0.5, False), {})],
+    core=True,
 )
 def native_dropout(input, p, train):
     """dropout together with its mask."""

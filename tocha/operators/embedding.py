@@ -74,9 +74,10 @@ def keeps(indices: "Tensor", padding_idx: "int", dtype: "dtype") -> "Tensor?":
 
 
 @composite(
-    "embedding_dense_backward(Tensor grad_output, Tensor indices, int num_weights, int padding_idx, bool scale_grad_by_freq) -> Tensor",
+    "embedding_dense_backward(Tensor grad_output, Tensor indices, SymInt num_weights, SymInt padding_idx, bool scale_grad_by_freq) -> Tensor",
     variants="function",
     samples=lambda t: [((t(2, 4, 3), t.index(2, 4, below=5), 5, -1, False), {})],
+    core=True,
 )
 def embedding_dense_backward(grad_output, indices, num_weights, padding_idx, scale_grad_by_freq):
     """The gradient of embedding's weight: each row's sum of what came to where its index stood."""
@@ -181,6 +182,10 @@ def check_bags(weight: "Tensor", indices: "Tensor", offsets: "Tensor", include_l
     variants="function",
     samples=lambda t: [((t(5, 3), t.index(6, below=5), t.of([0, 2, 4])), {"mode": 1})],
     tags=frozenset({"reads_values"}),
+    aten=(
+        "embedding_bag(Tensor weight, Tensor indices, Tensor offsets, bool scale_grad_by_freq=False, int mode=0, bool sparse=False, Tensor? per_sample_weights=None, bool include_last_offset=False) -> (Tensor, Tensor, Tensor, Tensor)",
+        "embedding_bag.padding_idx(Tensor weight, Tensor indices, Tensor offsets, bool scale_grad_by_freq, int mode, bool sparse, Tensor? per_sample_weights, bool include_last_offset, int? padding_idx) -> (Tensor, Tensor, Tensor, Tensor)",
+    ),
 )
 def embedding_bag(
     weight, indices, offsets, scale_grad_by_freq, mode, sparse, per_sample_weights, include_last_offset, padding_idx
@@ -239,6 +244,7 @@ def bag_mode(mode: "str", scale_grad_by_freq: "bool", sparse: "bool") -> "int":
         ((t.index(6, below=5), t(5, 3), t.of([0, 2, 2])), {"mode": "max", "padding_idx": 1}),
     ],
     tags=frozenset({"reads_values"}),
+    aten=(),
 )
 def nn_embedding_bag(
     input,

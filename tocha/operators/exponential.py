@@ -11,7 +11,7 @@ from tocha.operators.record import COMPLEX, FLOATS, INT_TO_FLOAT, UNARY, composi
 elementary = partial(pointwise, dtypes=(*FLOATS, *COMPLEX), promote=INT_TO_FLOAT, variants=UNARY, expensive=True)
 
 
-@elementary("exp(Tensor self) -> Tensor")
+@elementary("exp(Tensor self) -> Tensor", core=True)
 def exp(x):
     """e to the power of self."""
     return s.exp(x)
@@ -23,37 +23,37 @@ def exp2(x):
     return s.exp2(x)
 
 
-@elementary("expm1(Tensor self) -> Tensor", aliases=("special.expm1",))
+@elementary("expm1(Tensor self) -> Tensor", aliases=("special.expm1",), core=True)
 def expm1(x):
     """exp(self) - 1, accurate near 0."""
     return s.expm1(x)
 
 
-@elementary("log(Tensor self) -> Tensor")
+@elementary("log(Tensor self) -> Tensor", core=True)
 def log(x):
     """The natural logarithm."""
     return s.log(x)
 
 
-@elementary("log2(Tensor self) -> Tensor")
+@elementary("log2(Tensor self) -> Tensor", core=True)
 def log2(x):
     """The logarithm to base 2."""
     return s.log2(x)
 
 
-@elementary("log10(Tensor self) -> Tensor")
+@elementary("log10(Tensor self) -> Tensor", core=True)
 def log10(x):
     """The logarithm to base 10."""
     return s.log10(x)
 
 
-@elementary("log1p(Tensor self) -> Tensor", aliases=("special.log1p",))
+@elementary("log1p(Tensor self) -> Tensor", aliases=("special.log1p",), core=True)
 def log1p(x):
     """log(1 + self), accurate near 0."""
     return s.log1p(x)
 
 
-@elementary("sigmoid(Tensor self) -> Tensor", aliases=("special.expit",))
+@elementary("sigmoid(Tensor self) -> Tensor", aliases=("special.expit",), core=True)
 def sigmoid(x):
     """1 / (1 + exp(-self))."""
     return s.sigmoid(x)
@@ -76,7 +76,12 @@ def logit_gradient(grad, self, eps):
     return s.where(inside, grad / (self * (1 - self)), outside)
 
 
-@composite("logit(Tensor self, float? eps=None) -> Tensor", variants=UNARY, aliases=("special.logit",))
+@composite(
+    "logit(Tensor self, float? eps=None) -> Tensor",
+    variants=UNARY,
+    aliases=("special.logit",),
+    tags=frozenset({"pointwise"}),
+)
 def logit(self, eps):
     """log(self / (1 - self)), with self kept within [eps, 1 - eps] if eps is given."""
     return op._logit(self, -1.0 if eps is None else eps)
@@ -162,6 +167,17 @@ def product_with(x, y, logarithm):
     variants=UNARY,
     aliases=("special.xlogy",),
     tags=STORED,
+    aten=(
+        "xlogy.Tensor",
+        "xlogy.Scalar_Other",
+        "xlogy.Scalar_Self(Scalar self, Tensor other) -> Tensor",
+        "xlogy.OutTensor(Tensor self, Tensor other, *, Tensor(a!) out) -> Tensor(a!)",
+        "xlogy.OutScalar_Other(Tensor self, Scalar other, *, Tensor(a!) out) -> Tensor(a!)",
+        "xlogy.OutScalar_Self(Scalar self, Tensor other, *, Tensor(a!) out) -> Tensor(a!)",
+        "special_xlogy",
+        "special_xlogy.other_scalar",
+        "special_xlogy.self_scalar(Scalar self, Tensor other) -> Tensor",
+    ),
 )
 def xlogy(x, y):
     """self * log(other), and 0 where self is 0."""
@@ -178,7 +194,16 @@ def xlogy_other_gradient(grad, self, other):
     return grad * self / other
 
 
-@product("special_xlog1py(Operand self, Operand other) -> Tensor", variants="function, out", tags=STORED)
+@product(
+    "special_xlog1py(Operand self, Operand other) -> Tensor",
+    variants="function, out",
+    tags=STORED,
+    aten=(
+        "special_xlog1py",
+        "special_xlog1py.other_scalar",
+        "special_xlog1py.self_scalar(Scalar self, Tensor other) -> Tensor",
+    ),
+)
 def xlog1py(x, y):
     """self * log1p(other), and 0 where self is 0."""
     return product_with(x, y, s.log1p)

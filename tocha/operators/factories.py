@@ -32,10 +32,12 @@ def dtype_or_default(dtype: "dtype?") -> "dtype":
 
 
 @native(
-    "empty(int[] size, *, dtype? dtype=None, device? device=None, memory_format? memory_format=None) -> Tensor",
+    "empty(SymInt[] size, *, dtype? dtype=None, device? device=None, memory_format? memory_format=None) -> Tensor",
     algorithm="memory",
     variants=_MAKER,
     tags=_EMPTY,
+    aten=("empty.memory_format", "empty.out"),
+    core=True,
 )
 def empty(size, dtype, device, memory_format):
     """A tensor whose elements are not initialised."""
@@ -58,11 +60,12 @@ def check_strided(size: "int[]", stride: "int[]", name: "str") -> "none":
 
 
 @native(
-    "empty_strided(int[] size, int[] stride, *, dtype? dtype=None, device? device=None) -> Tensor",
+    "empty_strided(SymInt[] size, SymInt[] stride, *, dtype? dtype=None, device? device=None) -> Tensor",
     algorithm="memory",
     variants="function",
     tags=_EMPTY,
     samples=lambda t: [(((2, 3), (1, 2)), {})],
+    core=True,
 )
 def empty_strided(size, stride, dtype, device):
     """An uninitialised tensor with these strides."""
@@ -71,7 +74,7 @@ def empty_strided(size, stride, dtype, device):
 
 
 @native(
-    "empty_permuted(int[] size, int[] physical_layout, *, dtype? dtype=None, device? device=None) -> Tensor",
+    "empty_permuted(SymInt[] size, int[] physical_layout, *, dtype? dtype=None, device? device=None) -> Tensor",
     algorithm="memory",
     variants="function",
     tags=_EMPTY,
@@ -115,7 +118,7 @@ def empty_like(self, dtype, device, memory_format):
 
 
 @composite(
-    "new_empty(Tensor self, int[] size, *, dtype? dtype=None, device? device=None) -> Tensor",
+    "new_empty(Tensor self, SymInt[] size, *, dtype? dtype=None, device? device=None) -> Tensor",
     variants="method",
     tags=_EMPTY,
 )
@@ -127,7 +130,7 @@ def new_empty(self, size, dtype, device):
 
 
 @composite(
-    "new_empty_strided(Tensor self, int[] size, int[] stride, *, dtype? dtype=None, device? device=None) -> Tensor",
+    "new_empty_strided(Tensor self, SymInt[] size, SymInt[] stride, *, dtype? dtype=None, device? device=None) -> Tensor",
     variants="method",
     tags=_EMPTY,
     samples=lambda t: [((t(3, 4), (2, 3), (1, 2)), {})],
@@ -142,24 +145,25 @@ def new_empty_strided(self, size, stride, dtype, device):
 # -- constants ---------------------------------------------------------------------------------------
 
 
-@native("zeros(int[] size, *, dtype? dtype=None, device? device=None) -> Tensor", variants=_MAKER, tags=_FACTORY)
+@native("zeros(SymInt[] size, *, dtype? dtype=None, device? device=None) -> Tensor", variants=_MAKER, tags=_FACTORY)
 def zeros(size, dtype, device):
     """A tensor of zeros."""
     return Out(size, dtype_or_default(dtype), device=device_or_default(device))
 
 
-@native("ones(int[] size, *, dtype? dtype=None, device? device=None) -> Tensor", variants=_MAKER, tags=_FACTORY)
+@native("ones(SymInt[] size, *, dtype? dtype=None, device? device=None) -> Tensor", variants=_MAKER, tags=_FACTORY)
 def ones(size, dtype, device):
     """A tensor of ones."""
     return Out(size, dtype_or_default(dtype), device=device_or_default(device))
 
 
 @native(
-    "full(int[] size, Scalar fill_value, *, dtype? dtype=None, device? device=None) -> Tensor",
+    "full(SymInt[] size, Scalar fill_value, *, dtype? dtype=None, device? device=None) -> Tensor",
     algorithm="fill",
     variants=_MAKER,
     tags=_FACTORY,
     samples=lambda t: [(((2, 3), 1.5), {})],
+    core=True,
 )
 def full(size, fill_value, dtype, device):
     """A tensor of one value; its type gives the dtype unless one is given."""
@@ -167,7 +171,10 @@ def full(size, fill_value, dtype, device):
 
 
 @native(
-    "scalar_tensor(Scalar s, *, dtype? dtype=None, device? device=None) -> Tensor", variants="function", tags=_FACTORY
+    "scalar_tensor(Scalar s, *, dtype? dtype=None, device? device=None) -> Tensor",
+    variants="function",
+    tags=_FACTORY,
+    core=True,
 )
 def scalar_tensor(s, dtype, device):
     """A 0-d tensor."""
@@ -208,6 +215,7 @@ def ones_like(self, dtype, device, memory_format):
     "full_like(Tensor self, Scalar fill_value, *, dtype? dtype=None, device? device=None, memory_format? memory_format=None) -> Tensor",
     variants="function",
     tags=_FACTORY,
+    core=True,
 )
 def full_like(self, fill_value, dtype, device, memory_format):
     """One value in self's size."""
@@ -220,7 +228,7 @@ def full_like(self, fill_value, dtype, device, memory_format):
 
 
 @composite(
-    "new_zeros(Tensor self, int[] size, *, dtype? dtype=None, device? device=None) -> Tensor",
+    "new_zeros(Tensor self, SymInt[] size, *, dtype? dtype=None, device? device=None) -> Tensor",
     variants="method",
     tags=_FACTORY,
 )
@@ -232,7 +240,7 @@ def new_zeros(self, size, dtype, device):
 
 
 @composite(
-    "new_ones(Tensor self, int[] size, *, dtype? dtype=None, device? device=None) -> Tensor",
+    "new_ones(Tensor self, SymInt[] size, *, dtype? dtype=None, device? device=None) -> Tensor",
     variants="method",
     tags=_FACTORY,
 )
@@ -242,7 +250,7 @@ def new_ones(self, size, dtype, device):
 
 
 @composite(
-    "new_full(Tensor self, int[] size, Scalar fill_value, *, dtype? dtype=None, device? device=None) -> Tensor",
+    "new_full(Tensor self, SymInt[] size, Scalar fill_value, *, dtype? dtype=None, device? device=None) -> Tensor",
     variants="method",
     tags=_FACTORY,
 )
@@ -254,7 +262,7 @@ def new_full(self, size, fill_value, dtype, device):
 
 
 @native(
-    "eye(int n, *, dtype? dtype=None, device? device=None) -> Tensor",
+    "eye(SymInt n, *, dtype? dtype=None, device? device=None) -> Tensor",
     variants=_MAKER,
     tags=_FACTORY,
     samples=lambda t: [((3,), {})],
@@ -267,7 +275,7 @@ def eye(n, dtype, device):
 
 
 @native(
-    "eye.m(int n, int m, *, dtype? dtype=None, device? device=None) -> Tensor",
+    "eye.m(SymInt n, SymInt m, *, dtype? dtype=None, device? device=None) -> Tensor",
     kernel="eye_m",
     variants=_MAKER,
     tags=_FACTORY,
@@ -346,6 +354,8 @@ def arange_start(start, end, dtype, device):
     kernel="arange_step",
     variants=_MAKER,
     tags=_FACTORY | {"computed_length"},
+    aten=("arange.start_step(Scalar start, Scalar end, Scalar step=1) -> Tensor", "arange.start_out"),
+    core=True,
 )
 def arange_step(start, end, step, dtype, device):
     """The numbers from start up to (not including) end, step apart."""
@@ -357,6 +367,7 @@ def arange_step(start, end, step, dtype, device):
     "range(Scalar start, Scalar end, Scalar step=1, *, dtype? dtype=None, device? device=None) -> Tensor",
     variants=_MAKER,
     tags=_FACTORY,
+    aten=("range.step", "range(Scalar start, Scalar end) -> Tensor", "range.out", "range.out_"),
 )
 def range_(start, end, step, dtype, device):
     """The numbers from start to end, both included. Deprecated in favour of arange."""
@@ -394,6 +405,12 @@ def spaced_dtype(start: "Scalar", end: "Scalar", dtype: "dtype?", name: "str") -
     variants=_MAKER,
     tags=_FACTORY,
     samples=lambda t: [((0, 1, 5), {})],
+    aten=(
+        "linspace",
+        "linspace.Tensor_Tensor(Tensor start, Tensor end, int steps) -> Tensor",
+        "linspace.Tensor_Scalar(Tensor start, Scalar end, int steps) -> Tensor",
+        "linspace.Scalar_Tensor(Scalar start, Tensor end, int steps) -> Tensor",
+    ),
 )
 def linspace(start, end, steps, dtype, device):
     """steps numbers from start to end, both included, evenly spaced."""
@@ -407,6 +424,12 @@ def linspace(start, end, steps, dtype, device):
     variants=_MAKER,
     tags=_FACTORY,
     samples=lambda t: [((0, 2, 5), {})],
+    aten=(
+        "logspace",
+        "logspace.Tensor_Tensor(Tensor start, Tensor end, int steps, float base=10.) -> Tensor",
+        "logspace.Tensor_Scalar(Tensor start, Scalar end, int steps, float base=10.) -> Tensor",
+        "logspace.Scalar_Tensor(Scalar start, Tensor end, int steps, float base=10.) -> Tensor",
+    ),
 )
 def logspace(start, end, steps, base, dtype, device):
     """base to the power of steps evenly spaced numbers from start to end."""

@@ -140,8 +140,18 @@ def powsum(self, ord, dtype):
     return x.abs().pow(ord).sum()
 
 
-foreach("_foreach_norm(Tensor[] self, Scalar ord=2, dtype? dtype=None) -> Tensor[]", "linalg_vector_norm", "function")
-foreach("_foreach_powsum(Tensor[] self, Scalar ord=2, dtype? dtype=None) -> Tensor[]", "_powsum", "function")
+foreach(
+    "_foreach_norm(Tensor[] self, Scalar ord=2, dtype? dtype=None) -> Tensor[]",
+    "linalg_vector_norm",
+    "function",
+    aten=("_foreach_norm.Scalar",),
+)
+foreach(
+    "_foreach_powsum(Tensor[] self, Scalar ord=2, dtype? dtype=None) -> Tensor[]",
+    "_powsum",
+    "function",
+    aten=("_foreach_powsum.Scalar",),
+)
 foreach("_foreach_zero_(Tensor[] self) -> ()", "zero_", "function")
 foreach("_foreach_copy_(Tensor[] self, Tensor[] src, bool non_blocking=False) -> ()", "copy_", "function")
 
@@ -150,7 +160,7 @@ foreach("_foreach_copy_(Tensor[] self, Tensor[] src, bool non_blocking=False) ->
 
 
 @native(
-    "_amp_foreach_non_finite_check_and_unscale_(Tensor[] self, Tensor found_inf, Tensor inv_scale) -> ()",
+    "_amp_foreach_non_finite_check_and_unscale_(Tensor[] self, Tensor(b!) found_inf, Tensor inv_scale) -> ()",
     variants="function",
     tags=frozenset({"no_gradient"}),
     samples=lambda t: [(([t(3), t(2)], t.of([0.0]), t.of([0.5])), {})],
@@ -160,8 +170,7 @@ def non_finite_check_and_unscale(self, found_inf, inv_scale):
 
 
 @native(
-    "_amp_update_scale_(Tensor self, Tensor growth_tracker, Tensor found_inf, float scale_growth_factor, "
-    "float scale_backoff_factor, int growth_interval) -> Tensor",
+    "_amp_update_scale_(Tensor self, Tensor(b!) growth_tracker, Tensor found_inf, float scale_growth_factor, float scale_backoff_factor, int growth_interval) -> Tensor",
     variants="function",
     tags=frozenset({"no_gradient"}),
     samples=lambda t: [

@@ -22,7 +22,14 @@ def no_gradient_yet(self: "Tensor", grad: "Tensor") -> "Tensor":
     return op.zeros(self.shape, dtype=grad.dtype, device=grad.device)
 
 
-@native("index(Tensor self, Tensor?[] indices) -> Tensor", algorithm="index", tags=_DYNAMIC, variants="")
+@native(
+    "index(Tensor self, Tensor?[] indices) -> Tensor",
+    algorithm="index",
+    tags=_DYNAMIC | {"dynamic_output_shape"},
+    variants="",
+    aten=("index.Tensor",),
+    core=True,
+)
 def index(self, indices):
     """The elements picked by integer tensors and masks, as in self[indices]."""
 
@@ -38,6 +45,7 @@ def index_gradient(grad, self, indices):
     tags=_DYNAMIC,
     variants="function",
     samples=lambda t: [((t(3, 4), (None, t.index(5, below=4))), {})],
+    aten=("_unsafe_index.Tensor",),
 )
 def _unsafe_index(self, indices):
     """What index gives."""
@@ -96,6 +104,7 @@ def unsafe_index_gradient(grad, self, indices):
         ((t(3, 4), (t.index(5, below=3), t.index(5, below=4)), t(5), True), {}),
         ((t(3, 4), (t.mask(3, 4),), t(1)), {}),
     ],
+    core=True,
 )
 def index_put(self, indices, values, accumulate):
     """Writes values where indices point; with accumulate, adds them."""
@@ -169,6 +178,7 @@ def check_index_vector(op: "str", index: "Tensor") -> "none":
     tags=frozenset({"out_apart"}),
     variants="function, method, out",
     samples=lambda t: [((t(3, 4), 1, t.index(6, below=4)), {})],
+    core=True,
 )
 def index_select(self, dim, index):
     """The slices of self along dim that index names."""
@@ -243,6 +253,7 @@ def index_copy_source_gradient(grad, dim, index, source):
     tags=_EXPANDED,
     variants="function, method, inplace",
     samples=lambda t: [((t(3, 4), 1, t.index(2, below=4), 2), {})],
+    aten=("index_fill.int_Tensor", "index_fill.int_Scalar"),
 )
 def index_fill(self, dim, index, value):
     """Sets the slices of self that index names to a value."""
@@ -430,9 +441,10 @@ def take_along_dim(self, indices, dim):
 
 
 @native(
-    "embedding(Tensor weight, Tensor indices, int padding_idx=-1, bool scale_grad_by_freq=False, bool sparse=False) -> Tensor",
+    "embedding(Tensor weight, Tensor indices, SymInt padding_idx=-1, bool scale_grad_by_freq=False, bool sparse=False) -> Tensor",
     variants="function",
     samples=lambda t: [((t(5, 3), t.index(2, 4, below=5)), {})],
+    core=True,
 )
 def embedding(weight, indices, padding_idx, scale_grad_by_freq, sparse):
     """The rows of weight that indices name."""
@@ -469,6 +481,7 @@ def embedding_renorm_(self, indices, max_norm, norm_type):
     "nn_embedding(Tensor input, Tensor weight, int? padding_idx=None, float? max_norm=None, float norm_type=2.0, bool scale_grad_by_freq=False, bool sparse=False) -> Tensor",
     variants="function",
     samples=lambda t: [((t.index(2, 4, below=5), t(5, 3)), {})],
+    aten=(),
 )
 def nn_embedding(input, weight, padding_idx, max_norm, norm_type, scale_grad_by_freq, sparse):
     """The rows of weight that input names; with max_norm, those rows are first scaled down to it."""
@@ -486,9 +499,10 @@ def nn_embedding(input, weight, padding_idx, max_norm, norm_type, scale_grad_by_
 
 @native(
     "nn_one_hot(Tensor tensor, int num_classes=-1) -> Tensor",
-    tags=_DYNAMIC,
+    tags=_DYNAMIC | {"dynamic_output_shape"},
     variants="function",
     samples=lambda t: [((t.index(3, 4, below=5), 6), {})],
+    aten=("one_hot(Tensor self, int num_classes=-1) -> Tensor",),
 )
 def nn_one_hot(tensor, num_classes):
     """Rows of zeros with a one at the class; without num_classes as many classes as the largest one needs."""
@@ -518,6 +532,7 @@ def unravel_index_facts(indices, shape):
 @native(
     "isin(Tensor elements, Tensor test_elements, *, bool assume_unique=False, bool invert=False) -> Tensor",
     variants="function, out",
+    aten=("isin.Tensor_Tensor",),
 )
 def isin(elements, test_elements, assume_unique, invert):
     """For each element whether it occurs among the test elements."""

@@ -250,6 +250,10 @@ class Interpreter:
         """A size that depends on elements."""
         raise DataDependent(op, "the shape of its result depends on values")
 
+    def elements(self, op: str, t: Facts) -> list[Any]:
+        """The elements of a tensor of ints."""
+        raise DataDependent(op, f"the elements of {t} are not known")
+
     def recording(self) -> bool:
         """Whether operators are recorded, so that a gradient's own derivative may be asked for."""
         return False

@@ -30,6 +30,7 @@ def is_skipped(t: "Tensor") -> "bool":
     variants="function, out",
     aliases=("concat", "concatenate"),
     tags=frozenset({"list_shapes", "out_apart"}),
+    core=True,
 )
 def cat(tensors, dim):
     """Tensors one after the other along an existing dim."""
@@ -140,19 +141,19 @@ def _chunk_cat(tensors, dim, num_chunks):
     return op.cat(parts, at + 1)
 
 
-@composite("atleast_1d(Tensor self) -> Tensor", variants="function")
+@composite("atleast_1d(Tensor self) -> Tensor", variants="function", tags=frozenset({"maybe_aliasing_or_mutating"}))
 def atleast_1d(self):
     """self with one dim or more."""
     return self.reshape([1]) if self.ndim == 0 else self
 
 
-@composite("atleast_1d.tensors(Tensor[] tensors) -> Tensor[]", variants="function")
+@composite("atleast_1d.tensors(Tensor[] tensors) -> Tensor[]", variants="function", aten=("atleast_1d.Sequence",))
 def atleast_1d_tensors(tensors):
     """Each tensor with one dim or more."""
     return [op.atleast_1d(t) for t in tensors]
 
 
-@composite("atleast_2d(Tensor self) -> Tensor", variants="function")
+@composite("atleast_2d(Tensor self) -> Tensor", variants="function", tags=frozenset({"maybe_aliasing_or_mutating"}))
 def atleast_2d(self):
     """self with two dims or more; a vector becomes a row."""
     if self.ndim == 0:
@@ -160,13 +161,13 @@ def atleast_2d(self):
     return self.unsqueeze(0) if self.ndim == 1 else self
 
 
-@composite("atleast_2d.tensors(Tensor[] tensors) -> Tensor[]", variants="function")
+@composite("atleast_2d.tensors(Tensor[] tensors) -> Tensor[]", variants="function", aten=("atleast_2d.Sequence",))
 def atleast_2d_tensors(tensors):
     """Each tensor with two dims or more."""
     return [op.atleast_2d(t) for t in tensors]
 
 
-@composite("atleast_3d(Tensor self) -> Tensor", variants="function")
+@composite("atleast_3d(Tensor self) -> Tensor", variants="function", tags=frozenset({"maybe_aliasing_or_mutating"}))
 def atleast_3d(self):
     """self with three dims or more; a vector gets a dim on either side, a matrix one at the end."""
     if self.ndim == 0:
@@ -176,7 +177,7 @@ def atleast_3d(self):
     return self.unsqueeze(-1) if self.ndim == 2 else self
 
 
-@composite("atleast_3d.tensors(Tensor[] tensors) -> Tensor[]", variants="function")
+@composite("atleast_3d.tensors(Tensor[] tensors) -> Tensor[]", variants="function", aten=("atleast_3d.Sequence",))
 def atleast_3d_tensors(tensors):
     """Each tensor with three dims or more."""
     return [op.atleast_3d(t) for t in tensors]
@@ -274,6 +275,7 @@ def broadcast_tensors(tensors):
     'meshgrid(Tensor[] tensors, *, str indexing="ij") -> Tensor[]',
     variants="function",
     samples=lambda t: [(([t(3), t(4)],), {}), (([t(3), t(4)],), {"indexing": "xy"})],
+    aten=("meshgrid(Tensor[] tensors) -> Tensor[]", "meshgrid.indexing(Tensor[] tensors, *, str indexing) -> Tensor[]"),
 )
 def meshgrid(tensors, indexing):
     """Coordinates on the grid that 1-d tensors span; "xy" exchanges the first two dims."""
@@ -311,6 +313,7 @@ def meshgrid(tensors, indexing):
     "cartesian_prod(Tensor[] tensors) -> Tensor",
     variants="function",
     samples=lambda t: [(([t(3), t(4)],), {})],
+    tags=frozenset({"maybe_aliasing_or_mutating"}),
 )
 def cartesian_prod(tensors):
     """Every choice of one element from each vector, as rows; of a single vector, that vector."""
@@ -404,7 +407,7 @@ def vander(x, N, increasing):
     return columns if increasing else columns.flip(1)
 
 
-@composite("linalg_vander(Tensor x, *, int? N=None) -> Tensor", variants="function")
+@composite("linalg_vander(Tensor x, *, SymInt? N=None) -> Tensor", variants="function")
 def linalg_vander(x, N):
     """The Vandermonde matrix of each vector in a batch."""
     if x.dtype == dt.bool_:

@@ -139,7 +139,10 @@ def kl_log(x, t):
     return s.exp(t) * (t - x)
 
 
-@loss("kl_div(Tensor self, Tensor target, int reduction=0, *, bool log_target=False) -> Tensor")
+@loss(
+    "kl_div(Tensor self, Tensor target, int reduction=0, *, bool log_target=False) -> Tensor",
+    aten=("kl_div(Tensor self, Tensor target, int reduction=1, *, bool log_target=False) -> Tensor",),
+)
 def kl_div(self, target, reduction, log_target):
     """The Kullback-Leibler divergence of exp(self) from target (or from exp(target))."""
     for t in [self, target]:
@@ -225,6 +228,9 @@ def logistic_losses(self: "Tensor", target: "Tensor", pos_weight: "Tensor?") -> 
 @loss(
     "binary_cross_entropy_with_logits(Tensor self, Tensor target, Tensor? weight=None, Tensor? pos_weight=None, int reduction=0) -> Tensor",
     node="BinaryCrossEntropyWithLogitsBackward0",
+    aten=(
+        "binary_cross_entropy_with_logits(Tensor self, Tensor target, Tensor? weight=None, Tensor? pos_weight=None, int reduction=1) -> Tensor",
+    ),
 )
 def binary_cross_entropy_with_logits(self, target, weight, pos_weight, reduction):
     """binary_cross_entropy of sigmoid(self), computed from self."""
@@ -326,7 +332,7 @@ def nll_node(self: "Tensor") -> "str":
 
 
 @loss(
-    "nn_nll_loss(Tensor self, Tensor target, Tensor? weight=None, int reduction=1, int ignore_index=-100) -> Tensor",
+    "nn_nll_loss(Tensor self, Tensor target, Tensor? weight=None, int reduction=1, SymInt ignore_index=-100) -> Tensor",
     node=nll_node,
     constants=("weight",),
     samples=lambda t: [
@@ -444,7 +450,7 @@ def _cross_entropy_of_classes(self, target, weight, reduction, ignore_index):
 
 
 @loss(
-    "nn_cross_entropy_loss(Tensor self, Tensor target, Tensor? weight=None, int reduction=1, int ignore_index=-100, float label_smoothing=0.0) -> Tensor",
+    "nn_cross_entropy_loss(Tensor self, Tensor target, Tensor? weight=None, int reduction=1, SymInt ignore_index=-100, float label_smoothing=0.0) -> Tensor",
     samples=lambda t: [
         ((t(3, 4), t(3, 4)), {}),
         ((t(3, 5), t.index(3, below=5)), {"ignore_index": 2}),
@@ -480,7 +486,10 @@ def cross_entropy_loss(self, target, weight, reduction, ignore_index, label_smoo
 # -- margins -----------------------------------------------------------------------------------------
 
 
-@loss("hinge_embedding_loss(Tensor self, Tensor target, float margin=1.0, int reduction=0) -> Tensor")
+@loss(
+    "hinge_embedding_loss(Tensor self, Tensor target, float margin=1.0, int reduction=0) -> Tensor",
+    aten=("hinge_embedding_loss(Tensor self, Tensor target, float margin=1., int reduction=1) -> Tensor",),
+)
 def hinge_embedding_loss(self, target, margin, reduction):
     """self where target is 1, max(0, margin - self) where it is -1."""
     apart = op.where(target != 1, (margin - self).clamp_min(0), 0)
@@ -491,6 +500,9 @@ def hinge_embedding_loss(self, target, margin, reduction):
 @loss(
     "cosine_embedding_loss(Tensor input1, Tensor input2, Tensor target, float margin=0.0, int reduction=0) -> Tensor",
     samples=lambda t: [((t(3, 4), t(3, 4), t.of([1, -1, 1])), {})],
+    aten=(
+        "cosine_embedding_loss(Tensor input1, Tensor input2, Tensor target, float margin=0., int reduction=1) -> Tensor",
+    ),
 )
 def cosine_embedding_loss(input1, input2, target, margin, reduction):
     """1 - cos(input1, input2) where target is 1, max(0, cos - margin) where it is -1."""
@@ -511,7 +523,12 @@ def cosine_embedding_loss(input1, input2, target, margin, reduction):
     )
 
 
-@loss("margin_ranking_loss(Tensor input1, Tensor input2, Tensor target, float margin=0.0, int reduction=0) -> Tensor")
+@loss(
+    "margin_ranking_loss(Tensor input1, Tensor input2, Tensor target, float margin=0.0, int reduction=0) -> Tensor",
+    aten=(
+        "margin_ranking_loss(Tensor input1, Tensor input2, Tensor target, float margin=0., int reduction=1) -> Tensor",
+    ),
+)
 def margin_ranking_loss(input1, input2, target, margin, reduction):
     """max(0, margin - target * (input1 - input2)): input1 should rank higher where target is 1."""
     return reduced((-target * (input1 - input2) + margin).clamp_min(0), reduction)
@@ -615,7 +632,10 @@ def multi_margin_loss(self, target, p, margin, weight, reduction):
 
 
 @loss(
-    "triplet_margin_loss(Tensor anchor, Tensor positive, Tensor negative, float margin=1.0, float p=2.0, float eps=1e-06, bool swap=False, int reduction=0) -> Tensor"
+    "triplet_margin_loss(Tensor anchor, Tensor positive, Tensor negative, float margin=1.0, float p=2.0, float eps=1e-06, bool swap=False, int reduction=0) -> Tensor",
+    aten=(
+        "triplet_margin_loss(Tensor anchor, Tensor positive, Tensor negative, float margin=1., float p=2., float eps=1e-06, bool swap=False, int reduction=1) -> Tensor",
+    ),
 )
 def triplet_margin_loss(anchor, positive, negative, margin, p, eps, swap, reduction):
     """max(0, margin + distance(anchor, positive) - distance(anchor, negative))."""
@@ -639,6 +659,7 @@ def triplet_margin_loss(anchor, positive, negative, margin, p, eps, swap, reduct
     variants="",
     differentiable=(0,),
     tags=frozenset({"dynamic"}),
+    aten=(),
 )
 def _ctc_loss(log_probs, targets, input_lengths, target_lengths, blank):
     """For each sequence minus the log likelihood of its target, and the forward variables of the recursion."""
@@ -661,6 +682,7 @@ def ctc_gradient(grad, log_probs, targets, input_lengths, target_lengths, blank,
     "_ctc_loss_backward(Tensor grad_output, Tensor log_probs, Tensor targets, Tensor input_lengths, Tensor target_lengths, int blank, Tensor losses, Tensor alphas) -> Tensor",
     algorithm="recursion",
     variants="",
+    aten=(),
 )
 def _ctc_loss_backward(grad_output, log_probs, targets, input_lengths, target_lengths, blank, losses, alphas):
     """The gradient of what log_probs is the log_softmax of, as PyTorch defines it; 0 where grad_output is."""
@@ -672,6 +694,9 @@ def _ctc_loss_backward(grad_output, log_probs, targets, input_lengths, target_le
     samples=lambda t: [((t(6, 2, 5), t.of([[1, 2, 2], [3, 1, 4]]), t.of([6, 5]), t.of([3, 2])), {})],
     constraints={"log_probs": "log_probabilities"},
     tags=frozenset({"reads_values", "first_order"}),
+    aten=(
+        "ctc_loss.Tensor(Tensor log_probs, Tensor targets, Tensor input_lengths, Tensor target_lengths, int blank=0, int reduction=1, bool zero_infinity=False) -> Tensor",
+    ),
 )
 def ctc_loss(log_probs, targets, input_lengths, target_lengths, blank, reduction, zero_infinity):
     """Connectionist temporal classification: all alignments of (T, N, C) log probabilities to the targets."""

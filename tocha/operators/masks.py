@@ -73,7 +73,7 @@ def masked_fill_inplace_value_gradient(grad, mask):
 @native(
     "masked_select(Tensor self, Tensor mask) -> Tensor",
     algorithm="selection",
-    tags=_DYNAMIC | {"out_apart"},
+    tags=_DYNAMIC | {"out_apart", "dynamic_output_shape"},
     variants="function, method, out",
     samples=lambda t: [((t(3, 4), t.mask(3, 4)), {})],
 )
@@ -97,6 +97,7 @@ def masked_select_gradient(grad, self, mask):
     "masked_scatter(Tensor self, Tensor mask, Tensor source) -> Tensor",
     tags=_DYNAMIC | _ANY_DEVICE,
     samples=lambda t: [((t(3, 4), t.mask(3, 4), t(12)), {})],
+    core=True,
 )
 def masked_scatter(self, mask, source):
     """self, with consecutive elements of source where the mask holds."""
@@ -148,9 +149,10 @@ def masked_scatter_inplace_source_gradient(grad, mask, source):
 @native(
     "nonzero(Tensor self) -> Tensor",
     algorithm="selection",
-    tags=_DYNAMIC | {"out_apart"},
+    tags=_DYNAMIC | {"out_apart", "dynamic_output_shape"},
     variants="function, method, out",
     aliases=("argwhere",),
+    core=True,
 )
 def nonzero(self):
     """The coordinates of the elements that are not zero, one row each."""
@@ -173,7 +175,7 @@ def nonzero_tuple_facts(self):
 
 
 @native(
-    "nonzero_static(Tensor self, *, int size, int fill_value=-1) -> Tensor",
+    "nonzero_static(Tensor self, *, SymInt size, int fill_value=-1) -> Tensor",
     algorithm="selection",
     variants="function, method, out",
     samples=lambda t: [((t(3, 4),), {"size": 5}), ((t(3, 4),), {"size": 20, "fill_value": 7})],

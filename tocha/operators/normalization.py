@@ -61,10 +61,14 @@ def statistics_dtype(self: "Tensor", weight: "Tensor?", bias: "Tensor?", name: "
 
 
 @native(
-    "native_layer_norm(Tensor self, int[] normalized_shape, Tensor? weight, Tensor? bias, float eps) -> (Tensor, Tensor, Tensor)",
+    "native_layer_norm(Tensor self, SymInt[] normalized_shape, Tensor? weight, Tensor? bias, float eps) -> (Tensor, Tensor, Tensor)",
     variants="function",
     differentiable=(0,),
     samples=lambda t: [((t(2, 3, 4), [3, 4], t(3, 4), t(3, 4), 1e-5), {}), ((t(3, 4), [4], None, None, 1e-5), {})],
+    aten=(
+        "native_layer_norm(Tensor input, SymInt[] normalized_shape, Tensor? weight, Tensor? bias, float eps) -> (Tensor, Tensor, Tensor)",
+    ),
+    core=True,
 )
 def native_layer_norm(self, normalized_shape, weight, bias, eps):
     """layer_norm with the mean and the reciprocal standard deviation of every row."""
@@ -161,9 +165,12 @@ def layer_norm_backward_gradient(
 
 
 @composite(
-    "layer_norm(Tensor self, int[] normalized_shape, Tensor? weight=None, Tensor? bias=None, float eps=1e-05, bool cudnn_enable=True) -> Tensor",
+    "layer_norm(Tensor self, SymInt[] normalized_shape, Tensor? weight=None, Tensor? bias=None, float eps=1e-05, bool cudnn_enable=True) -> Tensor",
     variants="function",
     samples=lambda t: [((t(2, 3, 4), [4], t(4), t(4)), {})],
+    aten=(
+        "layer_norm(Tensor input, SymInt[] normalized_shape, Tensor? weight=None, Tensor? bias=None, float eps=1e-05, bool cudnn_enable=True) -> Tensor",
+    ),
 )
 def layer_norm(self, normalized_shape, weight, bias, eps, cudnn_enable):
     """(x - mean) / sqrt(var + eps) over the last dims, times weight plus bias."""
@@ -174,6 +181,7 @@ def layer_norm(self, normalized_shape, weight, bias, eps, cudnn_enable):
     "nn_layer_norm(Tensor self, int[] normalized_shape, Tensor? weight=None, Tensor? bias=None, float eps=1e-05) -> Tensor",
     variants="function",
     samples=lambda t: [((t(2, 3, 4), [4], t(4), t(4)), {})],
+    aten=(),
 )
 def nn_layer_norm(self, normalized_shape, weight, bias, eps):
     """(x - mean) / sqrt(var + eps) over the last dims, times weight plus bias."""
@@ -185,6 +193,7 @@ def nn_layer_norm(self, normalized_shape, weight, bias, eps):
     variants="function",
     differentiable=(0,),
     samples=lambda t: [((t(2, 3, 4), [4], t(4), None), {})],
+    aten=("_fused_rms_norm(Tensor input, int[] normalized_shape, Tensor? weight, float? eps) -> (Tensor, Tensor)",),
 )
 def _fused_rms_norm(self, normalized_shape, weight, eps):
     """rms_norm with the reciprocal root mean square of every row."""
@@ -235,9 +244,10 @@ def rms_norm_backward_gradient(grad0, grad1, grad_output, self, normalized_shape
 
 
 @composite(
-    "rms_norm(Tensor self, int[] normalized_shape, Tensor? weight=None, float? eps=None) -> Tensor",
+    "rms_norm(Tensor self, SymInt[] normalized_shape, Tensor? weight=None, float? eps=None) -> Tensor",
     variants="function",
     samples=lambda t: [((t(2, 3, 4), [3, 4], t(3, 4)), {})],
+    aten=("rms_norm(Tensor input, SymInt[] normalized_shape, Tensor? weight=None, float? eps=None) -> Tensor",),
 )
 def rms_norm(self, normalized_shape, weight, eps):
     """x / sqrt(mean(x^2) + eps) over the last dims, times weight."""
@@ -254,6 +264,7 @@ def rms_norm(self, normalized_shape, weight, eps):
     "nn_rms_norm(Tensor self, int[] normalized_shape, Tensor? weight=None, float? eps=None) -> Tensor",
     variants="function",
     samples=lambda t: [((t(2, 3, 4), [4], t(4)), {})],
+    aten=(),
 )
 def nn_rms_norm(self, normalized_shape, weight, eps):
     """x / sqrt(mean(x^2) + eps) over the last dims, times weight."""
@@ -269,9 +280,13 @@ def check_channels(what: "str", parameter: "Tensor?", channels: "int", input: "i
 
 
 @native(
-    "native_group_norm(Tensor self, Tensor? weight, Tensor? bias, int N, int C, int HxW, int group, float eps) -> (Tensor, Tensor, Tensor)",
+    "native_group_norm(Tensor self, Tensor? weight, Tensor? bias, SymInt N, SymInt C, SymInt HxW, int group, float eps) -> (Tensor, Tensor, Tensor)",
     variants="function",
     samples=lambda t: [((t(2, 6, 5), t(6), t(6), 2, 6, 5, 3, 1e-5), {})],
+    aten=(
+        "native_group_norm(Tensor input, Tensor? weight, Tensor? bias, SymInt N, SymInt C, SymInt HxW, int group, float eps) -> (Tensor, Tensor, Tensor)",
+    ),
+    core=True,
 )
 def native_group_norm(self, weight, bias, N, C, HxW, group, eps):
     """group_norm with the mean and the reciprocal standard deviation of every group."""
@@ -350,6 +365,9 @@ def group_norm_backward_gradient(
     "group_norm(Tensor self, int num_groups, Tensor? weight=None, Tensor? bias=None, float eps=1e-05, bool cudnn_enabled=True) -> Tensor",
     variants="function",
     samples=lambda t: [((t(2, 6, 5), 3, t(6), t(6)), {})],
+    aten=(
+        "group_norm(Tensor input, int num_groups, Tensor? weight=None, Tensor? bias=None, float eps=1e-05, bool cudnn_enabled=True) -> Tensor",
+    ),
 )
 def group_norm(self, num_groups, weight, bias, eps, cudnn_enabled):
     """(x - mean) / sqrt(var + eps) within groups of channels, times weight plus bias per channel."""
@@ -364,6 +382,7 @@ def group_norm(self, num_groups, weight, bias, eps, cudnn_enabled):
     "nn_group_norm(Tensor self, int num_groups, Tensor? weight=None, Tensor? bias=None, float eps=1e-05) -> Tensor",
     variants="function",
     samples=lambda t: [((t(2, 6, 5), 2, t(6), t(6)), {})],
+    aten=(),
 )
 def nn_group_norm(self, num_groups, weight, bias, eps):
     """(x - mean) / sqrt(var + eps) within groups of channels, times weight plus bias per channel."""

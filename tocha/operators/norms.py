@@ -121,6 +121,10 @@ def check_norm_range(self: "Tensor", ord: "float", dim: "int[]?", name: "str") -
 @composite(
     "linalg_vector_norm(Tensor x, Scalar ord=2, int[1]? dim=None, bool keepdim=False, *, dtype? dtype=None) -> Tensor",
     variants="function, out",
+    aten=(
+        "linalg_vector_norm(Tensor self, Scalar ord=2, int[1]? dim=None, bool keepdim=False, *, ScalarType? dtype=None) -> Tensor",
+    ),
+    tags=frozenset({"reduction"}),
 )
 def linalg_vector_norm(x, ord, dim, keepdim, dtype):
     """The ord-norm of all elements, or over dim: (sum |x|^ord)^(1/ord), with its limits at 0 and infinity."""
@@ -226,6 +230,7 @@ def linalg_matrix_norm(self, ord, dim, keepdim, dtype):
     "linalg_matrix_norm.str(Tensor self, str ord='fro', int[] dim=[-2,-1], bool keepdim=False, *, dtype? dtype=None) -> Tensor",
     variants="function, out",
     samples=lambda t: [((t(2, 3, 4),), {}), ((t(2, 3, 4), "fro"), {"dim": (0, 1), "keepdim": True})],
+    aten=("linalg_matrix_norm.str_ord",),
 )
 def linalg_matrix_norm_str(self, ord, dim, keepdim, dtype):
     """The Frobenius norm ('fro') or the sum of singular values ('nuc') over two dims."""
@@ -265,6 +270,7 @@ def linalg_norm(self, ord, dim, keepdim, dtype):
     "linalg_norm.str(Tensor self, str ord, int[1]? dim=None, bool keepdim=False, *, dtype? dtype=None) -> Tensor",
     variants="function, out",
     samples=lambda t: [((t(3, 4), "fro"), {})],
+    aten=("linalg_norm.ord_str",),
 )
 def linalg_norm_str(self, ord, dim, keepdim, dtype):
     """A matrix norm by name."""
@@ -280,6 +286,7 @@ def linalg_norm_str(self, ord, dim, keepdim, dtype):
 @composite(
     "norm(Tensor self, str? p='fro', int[1]? dim=None, bool keepdim=False, *, dtype? dtype=None) -> Tensor",
     variants="function, method, out",
+    aten=(),
 )
 def norm(self, p, dim, keepdim, dtype):
     """The norm of all elements, or over dim; 'fro' is the 2-norm."""
@@ -291,6 +298,16 @@ def norm(self, p, dim, keepdim, dtype):
 @composite(
     "norm.p(Tensor self, Scalar? p, int[1]? dim=None, bool keepdim=False, *, dtype? dtype=None) -> Tensor",
     variants="function, method, out",
+    aten=(
+        "norm.Scalar(Tensor self, Scalar p=2) -> Tensor",
+        "norm.ScalarOpt_dim(Tensor self, Scalar? p, int[1] dim, bool keepdim=False) -> Tensor",
+        "norm.ScalarOpt_dim_dtype(Tensor self, Scalar? p, int[1] dim, bool keepdim, *, ScalarType dtype) -> Tensor",
+        "norm.ScalarOpt_dtype(Tensor self, Scalar? p, *, ScalarType dtype) -> Tensor",
+        "norm.Scalar_out",
+        "norm.out",
+        "norm.dtype_out",
+    ),
+    tags=frozenset({"reduction"}),
 )
 def norm_p(self, p, dim, keepdim, dtype):
     """The p-norm of all elements, or over dim."""
@@ -299,7 +316,11 @@ def norm_p(self, p, dim, keepdim, dtype):
     return op.linalg_vector_norm(self, p, dim, keepdim, dtype=dtype)
 
 
-@composite("frobenius_norm(Tensor self, int[1] dim, bool keepdim=False) -> Tensor", variants="function, out")
+@composite(
+    "frobenius_norm(Tensor self, int[1] dim, bool keepdim=False) -> Tensor",
+    variants="function, out",
+    aten=("frobenius_norm.dim", "frobenius_norm.out"),
+)
 def frobenius_norm(self, dim, keepdim):
     """The 2-norm over dim."""
     return op.linalg_vector_norm(self, 2, dim, keepdim)
@@ -372,7 +393,9 @@ def cosine_similarity(x1, x2, dim, eps):
     return (a * b).sum(dim)
 
 
-@composite("nn_cosine_similarity(Tensor x1, Tensor x2, int dim=1, float eps=1e-08) -> Tensor", variants="function")
+@composite(
+    "nn_cosine_similarity(Tensor x1, Tensor x2, int dim=1, float eps=1e-08) -> Tensor", variants="function", aten=()
+)
 def nn_cosine_similarity(x1, x2, dim, eps):
     """The cosine of the angle between x1 and x2 along dim."""
     return op.cosine_similarity(x1, x2, dim, eps)
@@ -392,6 +415,7 @@ def pairwise_distance(x1, x2, p, eps, keepdim):
     "nn_pairwise_distance(Tensor x1, Tensor x2, float p=2.0, float eps=1e-06, bool keepdim=False) -> Tensor",
     node="NormBackward1",
     variants="function",
+    aten=(),
 )
 def nn_pairwise_distance(x1, x2, p, eps, keepdim):
     """The p-norm of x1 - x2 + eps along the last dim."""

@@ -94,10 +94,11 @@ def im2col_gradient(grad, self, kernel_size, dilation, padding, stride):
 
 
 @composite(
-    "nn_col2im(Tensor self, int[2] output_size, int[2] kernel_size, int[2] dilation, int[2] padding, int[2] stride) -> Tensor",
+    "nn_col2im(Tensor self, SymInt[2] output_size, int[2] kernel_size, int[2] dilation, int[2] padding, int[2] stride) -> Tensor",
     variants="function",
     node="Col2ImBackward0",
     samples=lambda t: [((t(2, 12, 12), (4, 5), 2, 1, 0, 1), {})],
+    core=True,
 )
 def nn_col2im(self, output_size, kernel_size, dilation, padding, stride):
     """Columns added up to pictures of output_size, each where its patch lies."""
@@ -138,6 +139,7 @@ def col2im_gradient(grad, kernel_size, dilation, padding, stride):
     "nn_unfold(Tensor self, int[2] kernel_size, int[2] dilation=1, int[2] padding=0, int[2] stride=1) -> Tensor",
     variants="function",
     samples=lambda t: [((t(2, 3, 4, 5), 2), {"stride": 2})],
+    aten=(),
 )
 def nn_unfold(self, kernel_size, dilation, padding, stride):
     """The patches of pictures as columns: (N, C, H, W) becomes (N, C kh kw, patches)."""
@@ -155,7 +157,7 @@ def nn_fold(self, output_size, kernel_size, dilation, padding, stride):
 
 
 @composite(
-    "native_channel_shuffle(Tensor self, int groups) -> Tensor",
+    "native_channel_shuffle(Tensor self, SymInt groups) -> Tensor",
     variants="function",
     aliases=("nn.native_channel_shuffle",),
     samples=lambda t: [((t(2, 6, 3), 3), {})],

@@ -189,6 +189,10 @@ def max_pool(
     differentiable=(0,),
     node="MaxPool2DWithIndicesBackward0",
     samples=lambda t: [((t(2, 3, 6, 7), 3), {"stride": 2, "padding": 1}), ((t(3, 6, 6), (2, 3)), {"dilation": 2})],
+    aten=(
+        "max_pool2d_with_indices(Tensor self, int[2] kernel_size, int[2] stride=[], int[2] padding=0, int[2] dilation=1, bool ceil_mode=False) -> (Tensor, Tensor)",
+    ),
+    core=True,
 )
 def nn_max_pool2d_with_indices(self, kernel_size, stride, padding, dilation, ceil_mode):
     """The largest of each window of a picture, and its place in the plane."""
@@ -206,6 +210,10 @@ def max_pool2d_gradient(grad, self, result1):
     differentiable=(0,),
     node="MaxPool3DWithIndicesBackward0",
     samples=lambda t: [((t(2, 3, 4, 5, 6), 2), {"padding": 1})],
+    aten=(
+        "max_pool3d_with_indices(Tensor self, int[3] kernel_size, int[3] stride=[], int[3] padding=0, int[3] dilation=1, bool ceil_mode=False) -> (Tensor, Tensor)",
+    ),
+    core=True,
 )
 def nn_max_pool3d_with_indices(self, kernel_size, stride, padding, dilation, ceil_mode):
     """The largest of each window of a volume, and its place in the volume."""
@@ -220,6 +228,7 @@ def max_pool3d_gradient(grad, self, result1):
 @composite(
     "max_pool2d_with_indices_backward(Tensor grad_output, Tensor self, int[2] kernel_size, int[2] stride, int[2] padding, int[2] dilation, bool ceil_mode, Tensor indices) -> Tensor",
     variants="",
+    core=True,
 )
 def max_pool2d_with_indices_backward(grad_output, self, kernel_size, stride, padding, dilation, ceil_mode, indices):
     """The gradient of max_pool2d's input."""
@@ -230,6 +239,9 @@ def max_pool2d_with_indices_backward(grad_output, self, kernel_size, stride, pad
     "max_pool1d_with_indices(Tensor self, int[1] kernel_size, int[1]? stride=None, int[1] padding=0, int[1] dilation=1, bool ceil_mode=False) -> (Tensor, Tensor)",
     variants="function",
     samples=lambda t: [((t(2, 3, 7), 3), {"stride": 2, "padding": 1})],
+    aten=(
+        "max_pool1d_with_indices(Tensor self, int[1] kernel_size, int[1] stride=[], int[1] padding=[0], int[1] dilation=[1], bool ceil_mode=False) -> (Tensor, Tensor)",
+    ),
 )
 def max_pool1d_with_indices(self, kernel_size, stride, padding, dilation, ceil_mode):
     """The largest of each window of a signal, and its place."""
@@ -249,6 +261,9 @@ def max_pool1d_with_indices(self, kernel_size, stride, padding, dilation, ceil_m
     "max_pool1d(Tensor self, int[1] kernel_size, int[1]? stride=None, int[1] padding=0, int[1] dilation=1, bool ceil_mode=False) -> Tensor",
     variants="function",
     samples=lambda t: [((t(2, 3, 7), 3), {"stride": 2, "padding": 1})],
+    aten=(
+        "max_pool1d(Tensor self, int[1] kernel_size, int[1] stride=[], int[1] padding=[0], int[1] dilation=[1], bool ceil_mode=False) -> Tensor",
+    ),
 )
 def max_pool1d(self, kernel_size, stride, padding, dilation, ceil_mode):
     """The largest of each window of a signal."""
@@ -259,6 +274,9 @@ def max_pool1d(self, kernel_size, stride, padding, dilation, ceil_mode):
     "max_pool2d(Tensor self, int[2] kernel_size, int[2]? stride=None, int[2] padding=0, int[2] dilation=1, bool ceil_mode=False) -> Tensor",
     variants="function",
     samples=lambda t: [((t(2, 3, 6, 7), 3), {"stride": 2, "padding": 1})],
+    aten=(
+        "max_pool2d(Tensor self, int[2] kernel_size, int[2] stride=[], int[2] padding=0, int[2] dilation=1, bool ceil_mode=False) -> Tensor",
+    ),
 )
 def max_pool2d(self, kernel_size, stride, padding, dilation, ceil_mode):
     """The largest of each window of a picture."""
@@ -269,6 +287,9 @@ def max_pool2d(self, kernel_size, stride, padding, dilation, ceil_mode):
     "max_pool3d(Tensor self, int[3] kernel_size, int[3]? stride=None, int[3] padding=0, int[3] dilation=1, bool ceil_mode=False) -> Tensor",
     variants="function",
     samples=lambda t: [((t(2, 3, 4, 5, 6), 2), {"padding": 1})],
+    aten=(
+        "max_pool3d(Tensor self, int[3] kernel_size, int[3] stride=[], int[3] padding=0, int[3] dilation=1, bool ceil_mode=False) -> Tensor",
+    ),
 )
 def max_pool3d(self, kernel_size, stride, padding, dilation, ceil_mode):
     """The largest of each window of a volume."""
@@ -328,6 +349,10 @@ def average_pool_gradient(
     variants="function",
     node="AvgPool2DBackward0",
     samples=lambda t: [((t(2, 3, 6, 7), 3), {"stride": 2, "padding": 1}), ((t(3, 6, 6), (2, 3)), {"ceil_mode": True})],
+    aten=(
+        "avg_pool2d(Tensor self, int[2] kernel_size, int[2] stride=[], int[2] padding=0, bool ceil_mode=False, bool count_include_pad=True, int? divisor_override=None) -> Tensor",
+    ),
+    core=True,
 )
 def nn_avg_pool2d(self, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override):
     """The average of each window of a picture."""
@@ -346,6 +371,10 @@ def avg_pool2d_gradient(grad, self, kernel_size, stride, padding, count_include_
     variants="function",
     node="AvgPool3DBackward0",
     samples=lambda t: [((t(2, 3, 4, 5, 6), 2), {"padding": 1, "divisor_override": 3})],
+    aten=(
+        "avg_pool3d(Tensor self, int[3] kernel_size, int[3] stride=[], int[3] padding=0, bool ceil_mode=False, bool count_include_pad=True, int? divisor_override=None) -> Tensor",
+    ),
+    core=True,
 )
 def nn_avg_pool3d(self, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override):
     """The average of each window of a volume."""
@@ -364,6 +393,10 @@ def avg_pool3d_gradient(grad, self, kernel_size, stride, padding, count_include_
     variants="function",
     aliases=("nn.avg_pool1d",),
     samples=lambda t: [((t(2, 3, 7), 3), {"stride": 2, "padding": 1})],
+    aten=(
+        "avg_pool1d(Tensor self, int[1] kernel_size, int[1] stride=[], int[1] padding=[0], bool ceil_mode=False, bool count_include_pad=True) -> Tensor",
+    ),
+    core=True,
 )
 def avg_pool1d(self, kernel_size, stride, padding, ceil_mode, count_include_pad):
     """The average of each window of a signal."""
@@ -402,11 +435,12 @@ def adaptive_max(self: "Tensor", output_size: "int[]", spatial: "int", name: "st
 
 
 @composite(
-    "nn_adaptive_avg_pool2d(Tensor self, int[2] output_size) -> Tensor",
+    "nn_adaptive_avg_pool2d(Tensor self, SymInt[2] output_size) -> Tensor",
     variants="function",
     aliases=("_adaptive_avg_pool2d",),
     node="AdaptiveAvgPool2DBackward0",
     samples=lambda t: [((t(2, 3, 6, 7), (2, 3)), {}), ((t(2, 3, 6, 7), 1), {})],
+    core=("_adaptive_avg_pool2d",),
 )
 def nn_adaptive_avg_pool2d(self, output_size):
     """Averages over as many windows as output_size says, which divide the picture evenly."""
@@ -419,11 +453,12 @@ def adaptive_avg_pool2d_gradient(grad, self):
 
 
 @composite(
-    "nn_adaptive_avg_pool3d(Tensor self, int[3] output_size) -> Tensor",
+    "nn_adaptive_avg_pool3d(Tensor self, SymInt[3] output_size) -> Tensor",
     variants="function",
     aliases=("_adaptive_avg_pool3d",),
     node="AdaptiveAvgPool3DBackward0",
     samples=lambda t: [((t(2, 3, 4, 5, 6), (2, 3, 4)), {})],
+    core=("_adaptive_avg_pool3d",),
 )
 def nn_adaptive_avg_pool3d(self, output_size):
     """Averages over as many windows as output_size says, which divide the volume evenly."""
@@ -440,6 +475,7 @@ def adaptive_avg_pool3d_gradient(grad, self):
     variants="function",
     aliases=("nn.adaptive_avg_pool1d",),
     samples=lambda t: [((t(2, 3, 7), 3), {})],
+    core=True,
 )
 def adaptive_avg_pool1d(self, output_size):
     """Averages over as many windows as output_size says, which divide the signal evenly."""
@@ -599,7 +635,7 @@ def unpool(self: "Tensor", indices: "Tensor", output_size: "int[]", spatial: "in
 
 
 @composite(
-    "nn_max_unpool2d(Tensor self, Tensor indices, int[2] output_size) -> Tensor",
+    "nn_max_unpool2d(Tensor self, Tensor indices, SymInt[2] output_size) -> Tensor",
     nondeterministic="max_unpooling2d_forward_out",
     dtypes=NUMERIC,
     variants="function",
@@ -617,7 +653,7 @@ def max_unpool2d_gradient(grad, indices):
 
 
 @composite(
-    "nn_max_unpool3d(Tensor self, Tensor indices, int[3] output_size, int[3] stride, int[3] padding) -> Tensor",
+    "nn_max_unpool3d(Tensor self, Tensor indices, SymInt[3] output_size, int[3] stride, int[3] padding) -> Tensor",
     nondeterministic="max_unpooling3d_forward_out",
     dtypes=NUMERIC,
     variants="function",

@@ -130,6 +130,7 @@ def linalg_matmul(self, other):
     variants=_OUT,
     kernel="matmul",
     samples=lambda t: [((t(3, 4), t(4, 5)), {})],
+    core=True,
 )
 def mm(self, mat2):
     """The product of two matrices."""
@@ -190,6 +191,7 @@ def _int_mm(self, mat2):
     variants=_OUT,
     kernel="matmul",
     samples=lambda t: [((t(2, 3, 4), t(2, 4, 5)), {})],
+    core=True,
 )
 def bmm(self, mat2):
     """The products of two batches of matrices, pair by pair."""
@@ -290,6 +292,7 @@ def scaled(x: "Tensor", factor: "Scalar") -> "Tensor":
     variants=_EVERYWHERE,
     kernel="add_product",
     samples=lambda t: [((t(3, 5), t(3, 4), t(4, 5)), {}), ((t(5), t(3, 4), t(4, 5)), {"beta": 2, "alpha": 3})],
+    core=True,
 )
 def addmm(self, mat1, mat2, beta, alpha):
     """beta * self + alpha * (mat1 @ mat2); with beta = 0 self is not read."""
@@ -743,6 +746,7 @@ def positive_power(A: "Tensor", n: "int") -> "Tensor":
     "linalg_matrix_power(Tensor A, int n) -> Tensor",
     variants="function, out",
     samples=lambda t: [((t(2, 3, 3), 5), {}), ((t(3, 3), 0), {})],
+    aten=("linalg_matrix_power(Tensor self, int n) -> Tensor",),
 )
 def linalg_matrix_power(A, n):
     """The n-th power of square matrices, by repeated squaring."""

@@ -82,6 +82,7 @@ def linalg_matrix_rank(self, tol, hermitian):
     dtypes=LAPACK,
     variants=_OUT,
     samples=lambda t: [((t(2, 3, 4), t(2).abs() * 1e-3), {})],
+    aten=("linalg_matrix_rank.out_tol_tensor",),
 )
 def linalg_matrix_rank_tol_tensor(input, tol, hermitian):
     """How many singular values exceed a tolerance per matrix."""
@@ -217,6 +218,7 @@ def linalg_pinv(self, rcond, hermitian):
     dtypes=LAPACK,
     variants=_OUT,
     samples=lambda t: [((t(2, 3, 4), t(2).abs() * 1e-3), {})],
+    aten=("linalg_pinv.out_rcond_tensor",),
 )
 def linalg_pinv_rcond_tensor(self, rcond, hermitian):
     """The pseudoinverse with a relative tolerance per matrix."""
@@ -292,7 +294,8 @@ def least_squares_gradient(grad0, grad1, A, B, result0):
     dtypes=LAPACK,
     variants=_OUT,
     samples=lambda t: [((t(4, 3), t(4, 2)), {"driver": "gelsd"}), ((t(2, 3, 4), t(2, 3)), {})],
-    tags=frozenset({"reads_values"}),
+    tags=frozenset({"reads_values", "dynamic_output_shape"}),
+    aten=("linalg_lstsq.out",),
 )
 def linalg_lstsq(self, b, rcond, driver):
     """X that minimizes the norm of self @ X - b, by LAPACK's gels, gelsy (the default), gelsd or gelss."""

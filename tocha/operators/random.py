@@ -20,10 +20,15 @@ _DRAWN = frozenset({"random", "drawn"})
 
 
 @native(
-    "rand(int[] size, *, Generator? generator=None, dtype? dtype=None, device? device=None) -> Tensor",
+    "rand(SymInt[] size, *, Generator? generator=None, dtype? dtype=None, device? device=None) -> Tensor",
     algorithm="random",
     variants="function, out",
     tags=_FACTORY,
+    aten=(
+        "rand(SymInt[] size) -> Tensor",
+        "rand.generator(SymInt[] size, *, Generator? generator, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor",
+    ),
+    core=("rand",),
 )
 def rand(size, generator, dtype, device):
     """Numbers uniform in [0, 1)."""
@@ -31,10 +36,15 @@ def rand(size, generator, dtype, device):
 
 
 @native(
-    "randn(int[] size, *, Generator? generator=None, dtype? dtype=None, device? device=None) -> Tensor",
+    "randn(SymInt[] size, *, Generator? generator=None, dtype? dtype=None, device? device=None) -> Tensor",
     algorithm="random",
     variants="function, out",
     tags=_FACTORY,
+    aten=(
+        "randn(SymInt[] size) -> Tensor",
+        "randn.generator(SymInt[] size, *, Generator? generator, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor",
+    ),
+    core=("randn",),
 )
 def randn(size, generator, dtype, device):
     """Numbers from the standard normal distribution; complex ones have variance 1 in all."""
@@ -42,10 +52,14 @@ def randn(size, generator, dtype, device):
 
 
 @native(
-    "randint(int high, int[] size, *, Generator? generator=None, dtype? dtype=None, device? device=None) -> Tensor",
+    "randint(SymInt high, SymInt[] size, *, Generator? generator=None, dtype? dtype=None, device? device=None) -> Tensor",
     algorithm="random",
     variants="function, out",
     tags=_FACTORY,
+    aten=(
+        "randint(SymInt high, SymInt[] size, *, ScalarType? dtype=4, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor",
+        "randint.generator(SymInt high, SymInt[] size, *, Generator? generator, ScalarType? dtype=4, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor",
+    ),
 )
 def randint(high, size, generator, dtype, device):
     """Integers uniform in [0, high), or in [low, high)."""
@@ -55,10 +69,14 @@ def randint(high, size, generator, dtype, device):
 
 
 @native(
-    "randint.low(int low, int high, int[] size, *, Generator? generator=None, dtype? dtype=None, device? device=None) -> Tensor",
+    "randint.low(SymInt low, SymInt high, SymInt[] size, *, Generator? generator=None, dtype? dtype=None, device? device=None) -> Tensor",
     algorithm="random",
     variants="function, out",
     tags=_FACTORY,
+    aten=(
+        "randint.low(SymInt low, SymInt high, SymInt[] size, *, ScalarType? dtype=4, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor",
+        "randint.low_generator(SymInt low, SymInt high, SymInt[] size, *, Generator? generator, ScalarType? dtype=4, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor",
+    ),
 )
 def randint_low(low, high, size, generator, dtype, device):
     """Integers uniform in [low, high)."""
@@ -68,10 +86,15 @@ def randint_low(low, high, size, generator, dtype, device):
 
 
 @native(
-    "randperm(int n, *, Generator? generator=None, dtype? dtype=None, device? device=None) -> Tensor",
+    "randperm(SymInt n, *, Generator? generator=None, dtype? dtype=None, device? device=None) -> Tensor",
     algorithm="random",
     variants="function, out",
     tags=_FACTORY,
+    aten=(
+        "randperm(SymInt n, *, ScalarType? dtype=4, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor",
+        "randperm.generator(SymInt n, *, Generator? generator, ScalarType? dtype=4, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor",
+    ),
+    core=("randperm",),
 )
 def randperm(n, generator, dtype, device):
     """A random permutation of 0, 1, ..., n - 1."""
@@ -85,6 +108,10 @@ def randperm(n, generator, dtype, device):
     algorithm="random",
     variants="function",
     tags=_FACTORY,
+    aten=(
+        "rand_like(Tensor self, *, MemoryFormat? memory_format=None) -> Tensor",
+        "rand_like.generator(Tensor self, *, Generator? generator, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None, MemoryFormat? memory_format=None) -> Tensor",
+    ),
 )
 def rand_like(self, generator, dtype, device, memory_format):
     """Numbers uniform in [0, 1), in self's size."""
@@ -101,6 +128,10 @@ def rand_like(self, generator, dtype, device, memory_format):
     algorithm="random",
     variants="function",
     tags=_FACTORY,
+    aten=(
+        "randn_like(Tensor self, *, MemoryFormat? memory_format=None) -> Tensor",
+        "randn_like.generator(Tensor self, *, Generator? generator, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None, MemoryFormat? memory_format=None) -> Tensor",
+    ),
 )
 def randn_like(self, generator, dtype, device, memory_format):
     """Numbers from the standard normal distribution, in self's size."""
@@ -113,10 +144,16 @@ def randn_like(self, generator, dtype, device, memory_format):
 
 
 @native(
-    "randint_like(Tensor self, int high, *, Generator? generator=None, dtype? dtype=None, device? device=None, memory_format? memory_format=None) -> Tensor",
+    "randint_like(Tensor self, SymInt high, *, Generator? generator=None, dtype? dtype=None, device? device=None, memory_format? memory_format=None) -> Tensor",
     algorithm="random",
     variants="function",
     tags=_FACTORY,
+    aten=(
+        "randint_like(Tensor self, SymInt high, *, MemoryFormat? memory_format=None) -> Tensor",
+        "randint_like.Tensor(Tensor self, Tensor high, *, MemoryFormat? memory_format=None) -> Tensor",
+        "randint_like.Tensor_generator(Tensor self, Tensor high, *, Generator? generator, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None, MemoryFormat? memory_format=None) -> Tensor",
+        "randint_like.generator(Tensor self, SymInt high, *, Generator? generator, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None, MemoryFormat? memory_format=None) -> Tensor",
+    ),
 )
 def randint_like(self, high, generator, dtype, device, memory_format):
     """Integers uniform in [0, high), or in [low, high), in self's size and dtype."""
@@ -131,10 +168,14 @@ def randint_like(self, high, generator, dtype, device, memory_format):
 
 
 @native(
-    "randint_like.low(Tensor self, int low, int high, *, Generator? generator=None, dtype? dtype=None, device? device=None, memory_format? memory_format=None) -> Tensor",
+    "randint_like.low(Tensor self, SymInt low, SymInt high, *, Generator? generator=None, dtype? dtype=None, device? device=None, memory_format? memory_format=None) -> Tensor",
     algorithm="random",
     variants="function",
     tags=_FACTORY,
+    aten=(
+        "randint_like.low_dtype(Tensor self, SymInt low, SymInt high, *, MemoryFormat? memory_format=None) -> Tensor",
+        "randint_like.low_generator_dtype(Tensor self, SymInt low, SymInt high, *, Generator? generator, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None, MemoryFormat? memory_format=None) -> Tensor",
+    ),
 )
 def randint_like_low(self, low, high, generator, dtype, device, memory_format):
     """Integers uniform in [low, high), in self's size and dtype."""
@@ -159,6 +200,7 @@ def randint_like_low(self, low, high, generator, dtype, device, memory_format):
     variants="function, out",
     node="NormalBackward3",
     tags=_INTO_OUT | _DRAWN,
+    aten=("normal.Tensor_Tensor",),
 )
 def normal_tensor_tensor(mean, std, generator):
     """Normal numbers, each with its own mean and standard deviation."""
@@ -183,6 +225,7 @@ def normal_tensor_tensor_std_gradient(grad):
     variants="function, out",
     node="NormalBackward1",
     tags=_INTO_OUT | _DRAWN,
+    aten=("normal.Tensor_float",),
 )
 def normal_tensor_float(mean, std, generator):
     """Normal numbers, each with its own mean."""
@@ -202,6 +245,7 @@ def normal_tensor_float_mean_gradient(grad):
     variants="function, out",
     node="NormalBackward2",
     tags=_INTO_OUT | _DRAWN,
+    aten=("normal.float_Tensor",),
 )
 def normal_float_tensor(mean, std, generator):
     """Normal numbers, each with its own standard deviation."""
@@ -216,10 +260,13 @@ def normal_float_tensor_std_gradient(grad):
 
 
 @native(
-    "normal.float_float(float mean, float std, int[] size, *, Generator? generator=None, dtype? dtype=None, device? device=None) -> Tensor",
+    "normal.float_float(float mean, float std, SymInt[] size, *, Generator? generator=None, dtype? dtype=None, device? device=None) -> Tensor",
     algorithm="random",
     variants="function, out",
     tags=_FACTORY,
+    aten=(
+        "normal.float_float(float mean, float std, SymInt[] size, *, Generator? generator=None, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor",
+    ),
 )
 def normal_float_float(mean, std, size, generator, dtype, device):
     """Normal numbers of one mean and standard deviation."""
@@ -259,7 +306,7 @@ def bernoulli_p(self, p, generator):
 
 
 @native(
-    "multinomial(Tensor self, int num_samples, bool replacement=False, *, Generator? generator=None) -> Tensor",
+    "multinomial(Tensor self, SymInt num_samples, bool replacement=False, *, Generator? generator=None) -> Tensor",
     algorithm="random",
     variants="function, method, out",
     tags=frozenset({"random", "exact_out"}),
@@ -447,6 +494,7 @@ def random_gradient(grad):
     variants="method",
     node="BernoulliBackward1",
     tags=_DRAWN,
+    aten=("bernoulli_.Tensor",),
 )
 def bernoulli_tensor(self, p, generator):
     """Fills self with 1 with the probability that p holds at that place, else 0."""

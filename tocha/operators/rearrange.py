@@ -8,10 +8,7 @@ from tocha.operators.record import composite, facts, gradient, native, op, rule
 from tocha.operators.rules import Out, cat_strides, like_strides, wrap_dim, wrap_dims
 
 
-@native(
-    "flip(Tensor self, int[] dims) -> Tensor",
-    samples=lambda t: [((t(3, 4), (0, 1)), {})],
-)
+@native("flip(Tensor self, int[] dims) -> Tensor", samples=lambda t: [((t(3, 4), (0, 1)), {})], core=True)
 def flip(self, dims):
     """The elements in reverse order along dims."""
     wrap_dims(dims, self.ndim)
@@ -46,7 +43,7 @@ def _roll_dims(self, shifts, dims):
 
 
 @composite(
-    "roll(Tensor self, int[1] shifts, int[1] dims=[]) -> Tensor",
+    "roll(Tensor self, SymInt[1] shifts, int[1] dims=[]) -> Tensor",
     samples=lambda t: [((t(3, 4), 5), {}), ((t(3, 4), (1, -2), (0, 1)), {})],
 )
 def roll(self, shifts, dims):
@@ -102,9 +99,10 @@ def rot90_gradient(grad, k, dims):
 
 
 @composite(
-    "repeat(Tensor self, int[] repeats) -> Tensor",
+    "repeat(Tensor self, SymInt[] repeats) -> Tensor",
     variants="method",
     samples=lambda t: [((t(3, 4), (2, 1, 2)), {})],
+    core=True,
 )
 def repeat(self, repeats):
     """The whole tensor repeated along each dim; further leading dims may be given."""
@@ -143,7 +141,7 @@ def repeat_gradient(grad, self, repeats):
 
 
 @composite(
-    "tile(Tensor self, int[] dims) -> Tensor",
+    "tile(Tensor self, SymInt[] dims) -> Tensor",
     samples=lambda t: [((t(3, 4), (2,)), {})],
 )
 def tile(self, dims):
@@ -152,11 +150,12 @@ def tile(self, dims):
 
 
 @native(
-    "repeat_interleave(Tensor repeats, *, int? output_size=None) -> Tensor",
+    "repeat_interleave(Tensor repeats, *, SymInt? output_size=None) -> Tensor",
     algorithm="selection",
-    tags=frozenset({"any_device", "dynamic", "reads_values"}),
+    tags=frozenset({"any_device", "dynamic", "reads_values", "dynamic_output_shape"}),
     variants="function",
     samples=lambda t: [((t.of([2, 0, 3]),), {})],
+    aten=("repeat_interleave.Tensor",),
 )
 def repeat_interleave(repeats, output_size):
     """Each index i repeats[i] times."""
@@ -170,9 +169,10 @@ def repeat_interleave_facts(repeats, output_size):
 
 
 @composite(
-    "repeat_interleave.tensor(Tensor self, Tensor repeats, int? dim=None, *, int? output_size=None) -> Tensor",
+    "repeat_interleave.tensor(Tensor self, Tensor repeats, int? dim=None, *, SymInt? output_size=None) -> Tensor",
     samples=lambda t: [((t(3, 4), t.of([2, 0, 3]), 0), {})],
     tags=frozenset({"reads_values"}),
+    aten=("repeat_interleave.self_Tensor",),
 )
 def repeat_interleave_tensor(self, repeats, dim, output_size):
     """Each element of dim as often as repeats says (one number for all of them, or one each)."""
@@ -195,9 +195,10 @@ def repeat_interleave_tensor(self, repeats, dim, output_size):
 
 
 @composite(
-    "repeat_interleave.int(Tensor self, int repeats, int? dim=None, *, int? output_size=None) -> Tensor",
+    "repeat_interleave.int(Tensor self, SymInt repeats, int? dim=None, *, SymInt? output_size=None) -> Tensor",
     node="ViewBackward0",
     samples=lambda t: [((t(3, 4), 2, 1), {})],
+    aten=("repeat_interleave.self_int",),
 )
 def repeat_interleave_int(self, repeats, dim, output_size):
     """Each element of dim `repeats` times."""
@@ -305,7 +306,7 @@ def pixel_unshuffle_gradient(grad, downscale_factor):
 
 
 @composite(
-    "channel_shuffle(Tensor self, int groups) -> Tensor",
+    "channel_shuffle(Tensor self, SymInt groups) -> Tensor",
     variants="function",
     samples=lambda t: [((t(2, 6, 3), 3), {})],
 )
@@ -357,9 +358,10 @@ def padded_sizes(self: "Tensor", pad: "int[]", name: "str") -> "int[]":
 
 
 @composite(
-    "constant_pad_nd(Tensor self, int[] pad, Scalar value=0) -> Tensor",
+    "constant_pad_nd(Tensor self, SymInt[] pad, Scalar value=0) -> Tensor",
     variants="function",
     samples=lambda t: [((t(3, 4), (1, -1, 2, 0), 0.5), {})],
+    core=True,
 )
 def constant_pad_nd(self, pad, value):
     """self with value around it; negative padding cuts."""
@@ -477,7 +479,7 @@ def check_pairs(self: "Tensor", pad: "int[]") -> "none":
 
 
 @composite(
-    'nn_pad(Tensor self, int[] pad, str mode="constant", float? value=None) -> Tensor',
+    'nn_pad(Tensor self, SymInt[] pad, str mode="constant", float? value=None) -> Tensor',
     variants="function",
     samples=lambda t: [((t(2, 3, 4), (1, 2), mode), {}) for mode in ("constant", "reflect", "replicate", "circular")],
 )

@@ -74,6 +74,11 @@ class Operator:
     decomposition: Callable | None = None  # native: the same results from other operators (tocha/operators/decomposed)
     # native: what it is where nothing smaller says it, so that it has no decomposition (docs/inside/operators.md).
     algorithm: str = ""
+    # PyTorch's overloads that it answers for, where they cannot be read off the schema: schemas, or names of overloads
+    # alone (tocha/operators/overloads.py). Empty: none.
+    aten: tuple[str, ...] | None = None
+    # In PyTorch's core set, into which exported programs are taken apart; or which of its overloads are.
+    core: bool | tuple[str, ...] = False
     samples: Callable | None = None
     tags: frozenset[str] = frozenset()
     aliases: tuple[str, ...] = ()

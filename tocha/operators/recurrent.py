@@ -455,6 +455,7 @@ def packed_sample(t, gates, states):
     f"lstm.input(Tensor input, Tensor[] hx, Tensor[] params, {_PADDED}) -> (Tensor, Tensor, Tensor)",
     autocast="lower",
     samples=lambda t: padded_sample(t, 4, 2),
+    tags=frozenset({"nondeterministic_seeded"}),
 )
 def lstm_input(input, hx, params, has_biases, num_layers, dropout, train, bidirectional, batch_first):
     """A long short-term memory network over sequences: outputs, last states, last cells."""
@@ -469,7 +470,7 @@ def lstm_input(input, hx, params, has_biases, num_layers, dropout, train, bidire
     f"lstm.data(Tensor data, Tensor batch_sizes, Tensor[] hx, Tensor[] params, {_PACKED}) -> (Tensor, Tensor, Tensor)",
     autocast="lower",
     samples=lambda t: packed_sample(t, 4, 2),
-    tags=frozenset({"reads_values"}),
+    tags=frozenset({"nondeterministic_seeded", "reads_values"}),
 )
 def lstm_data(data, batch_sizes, hx, params, has_biases, num_layers, dropout, train, bidirectional):
     """lstm over packed sequences."""
@@ -494,6 +495,7 @@ def lstm_data(data, batch_sizes, hx, params, has_biases, num_layers, dropout, tr
     f"gru.input(Tensor input, Tensor hx, Tensor[] params, {_PADDED}) -> (Tensor, Tensor)",
     autocast="state",
     samples=lambda t: padded_sample(t, 3, 1),
+    tags=frozenset({"nondeterministic_seeded"}),
 )
 def gru_input(input, hx, params, has_biases, num_layers, dropout, train, bidirectional, batch_first):
     """A network of gated recurrent units over sequences: outputs and last states."""
@@ -507,7 +509,7 @@ def gru_input(input, hx, params, has_biases, num_layers, dropout, train, bidirec
     f"gru.data(Tensor data, Tensor batch_sizes, Tensor hx, Tensor[] params, {_PACKED}) -> (Tensor, Tensor)",
     autocast="state",
     samples=lambda t: packed_sample(t, 3, 1),
-    tags=frozenset({"reads_values"}),
+    tags=frozenset({"nondeterministic_seeded", "reads_values"}),
 )
 def gru_data(data, batch_sizes, hx, params, has_biases, num_layers, dropout, train, bidirectional):
     """gru over packed sequences."""
@@ -520,6 +522,7 @@ def gru_data(data, batch_sizes, hx, params, has_biases, num_layers, dropout, tra
     f"rnn_tanh.input(Tensor input, Tensor hx, Tensor[] params, {_PADDED}) -> (Tensor, Tensor)",
     autocast="lower",
     samples=lambda t: padded_sample(t, 1, 1),
+    tags=frozenset({"nondeterministic_seeded"}),
 )
 def rnn_tanh_input(input, hx, params, has_biases, num_layers, dropout, train, bidirectional, batch_first):
     """A plain recurrent network with tanh over sequences: outputs and last states."""
@@ -533,7 +536,7 @@ def rnn_tanh_input(input, hx, params, has_biases, num_layers, dropout, train, bi
     f"rnn_tanh.data(Tensor data, Tensor batch_sizes, Tensor hx, Tensor[] params, {_PACKED}) -> (Tensor, Tensor)",
     autocast="lower",
     samples=lambda t: packed_sample(t, 1, 1),
-    tags=frozenset({"reads_values"}),
+    tags=frozenset({"nondeterministic_seeded", "reads_values"}),
 )
 def rnn_tanh_data(data, batch_sizes, hx, params, has_biases, num_layers, dropout, train, bidirectional):
     """rnn_tanh over packed sequences."""
@@ -546,6 +549,7 @@ def rnn_tanh_data(data, batch_sizes, hx, params, has_biases, num_layers, dropout
     f"rnn_relu.input(Tensor input, Tensor hx, Tensor[] params, {_PADDED}) -> (Tensor, Tensor)",
     autocast="lower",
     samples=lambda t: padded_sample(t, 1, 1),
+    tags=frozenset({"nondeterministic_seeded"}),
 )
 def rnn_relu_input(input, hx, params, has_biases, num_layers, dropout, train, bidirectional, batch_first):
     """A plain recurrent network with relu over sequences: outputs and last states."""
@@ -559,7 +563,7 @@ def rnn_relu_input(input, hx, params, has_biases, num_layers, dropout, train, bi
     f"rnn_relu.data(Tensor data, Tensor batch_sizes, Tensor hx, Tensor[] params, {_PACKED}) -> (Tensor, Tensor)",
     autocast="lower",
     samples=lambda t: packed_sample(t, 1, 1),
-    tags=frozenset({"reads_values"}),
+    tags=frozenset({"nondeterministic_seeded", "reads_values"}),
 )
 def rnn_relu_data(data, batch_sizes, hx, params, has_biases, num_layers, dropout, train, bidirectional):
     """rnn_relu over packed sequences."""

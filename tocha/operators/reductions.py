@@ -153,6 +153,12 @@ def placed(grad: "Tensor", self: "Tensor", dim: "int", keepdim: "bool", indices:
     dtypes=_ACCUMULATING,
     promote=SUM_LIKE,
     types=_SUMS,
+    aten=(
+        "sum.dim_IntList(Tensor self, int[1]? dim, bool keepdim=False, *, ScalarType? dtype=None) -> Tensor",
+        "sum(Tensor self, *, ScalarType? dtype=None) -> Tensor",
+        "sum.IntList_out",
+    ),
+    core=("sum.dim_IntList",),
 )
 def sum(t):
     """The sum of all elements, or over dim. Integers add up as int64."""
@@ -197,6 +203,13 @@ def nansum_gradient(grad, self, dim, keepdim):
             )
         }
     },
+    aten=(
+        "mean(Tensor self, *, ScalarType? dtype=None) -> Tensor",
+        "mean.dim(Tensor self, int[1]? dim, bool keepdim=False, *, ScalarType? dtype=None) -> Tensor",
+        "mean.dtype_out",
+        "mean.out",
+    ),
+    core=True,
 )
 def mean(t):
     """The mean of all elements, or over dim."""
@@ -224,6 +237,13 @@ def mean_gradient(grad, self, dim, keepdim):
     dtypes=_ACCUMULATING,
     promote=SUM_LIKE,
     types=_SUMS,
+    aten=(
+        "prod(Tensor self, *, ScalarType? dtype=None) -> Tensor",
+        "prod.dim_int(Tensor self, int dim, bool keepdim=False, *, ScalarType? dtype=None) -> Tensor",
+        "prod.out",
+        "prod.int_out",
+    ),
+    core=True,
 )
 def prod(t):
     """The product of all elements, or over dim. Integers multiply as int64."""
@@ -284,7 +304,19 @@ def _all(t):
     )
 
 
-@composite("any(Tensor self, int[1]? dim=None, bool keepdim=False) -> Tensor", variants="function, method, out")
+@composite(
+    "any(Tensor self, int[1]? dim=None, bool keepdim=False) -> Tensor",
+    variants="function, method, out",
+    aten=(
+        "any(Tensor self) -> Tensor",
+        "any.dim(Tensor self, int dim, bool keepdim=False) -> Tensor",
+        "any.dims(Tensor self, int[]? dim=None, bool keepdim=False) -> Tensor",
+        "any.all_out",
+        "any.out",
+    ),
+    core=True,
+    tags=frozenset({"reduction"}),
+)
 def any(self, dim, keepdim):
     """Whether any element is true, over all dims or those given; uint8 gives uint8, everything else bool."""
     if dim is not None and len(dim) == 0:
@@ -292,7 +324,18 @@ def any(self, dim, keepdim):
     return op._any(self, dim, keepdim)
 
 
-@composite("all(Tensor self, int[1]? dim=None, bool keepdim=False) -> Tensor", variants="function, method, out")
+@composite(
+    "all(Tensor self, int[1]? dim=None, bool keepdim=False) -> Tensor",
+    variants="function, method, out",
+    aten=(
+        "all(Tensor self) -> Tensor",
+        "all.dim(Tensor self, int dim, bool keepdim=False) -> Tensor",
+        "all.dims(Tensor self, int[]? dim=None, bool keepdim=False) -> Tensor",
+        "all.all_out",
+        "all.out",
+    ),
+    tags=frozenset({"reduction"}),
+)
 def all(self, dim, keepdim):
     """Whether all elements are true, over all dims or those given; uint8 gives uint8, everything else bool."""
     if dim is not None and len(dim) == 0:
@@ -308,7 +351,14 @@ def _no_reduction(self):
 
 
 @reduction(
-    "count_nonzero(Tensor self, int[1]? dim=None) -> Tensor", dtypes=BOOL, promote=TO_BOOL, variants="function, method"
+    "count_nonzero(Tensor self, int[1]? dim=None) -> Tensor",
+    dtypes=BOOL,
+    promote=TO_BOOL,
+    variants="function, method",
+    aten=(
+        "count_nonzero(Tensor self, int? dim=None) -> Tensor",
+        "count_nonzero.dim_IntList(Tensor self, int[] dim) -> Tensor",
+    ),
 )
 def count_nonzero(t):
     """How many elements are not zero, over all dims or those given."""
@@ -349,6 +399,7 @@ _EXTREMES = REAL
     "amax(Tensor self, int[1] dim=[], bool keepdim=False) -> Tensor",
     dtypes=_EXTREMES,
     types={"loops": (dt.uint8, *_ORDERS["loops"])},
+    core=True,
 )
 def amax(t):
     """The largest element, over all dims or those given; NaN if there is one."""
@@ -373,6 +424,7 @@ def amax_gradient(grad, self, dim, keepdim, result):
     "amin(Tensor self, int[1] dim=[], bool keepdim=False) -> Tensor",
     dtypes=_EXTREMES,
     types={"loops": (dt.uint8, *_ORDERS["loops"])},
+    core=True,
 )
 def amin(t):
     """The smallest element, over all dims or those given; NaN if there is one."""
@@ -397,6 +449,7 @@ def amin_gradient(grad, self, dim, keepdim, result):
     "aminmax(Tensor self, *, int? dim=None, bool keepdim=False) -> (Tensor min, Tensor max)",
     dtypes=_EXTREMES,
     types={"loops": (dt.uint8, *_ORDERS["loops"])},
+    aten=("aminmax.out",),
 )
 def aminmax(t):
     """The smallest and the largest element in one pass."""
@@ -469,7 +522,12 @@ def _where_extreme(t, largest, with_value):
     )
 
 
-@composite("max.other(Tensor self, Tensor other) -> Tensor", variants="function, method, out")
+@composite(
+    "max.other(Tensor self, Tensor other) -> Tensor",
+    variants="function, method, out",
+    aten=("max.out",),
+    tags=frozenset({"pointwise"}),
+)
 def max_other(self, other):
     """The larger of two elements each; NaN if one is."""
     return op.maximum(self, other)
@@ -483,7 +541,13 @@ def check_not_empty(self: "Tensor", name: "str") -> "none":
         )
 
 
-@composite("max(Tensor self) -> Tensor", node="MaxBackward1", variants="function, method, out")
+@composite(
+    "max(Tensor self) -> Tensor",
+    node="MaxBackward1",
+    variants="function, method, out",
+    aten=("max.unary_out",),
+    tags=frozenset({"reduction"}),
+)
 def max(self):
     """The largest element; NaN if there is one."""
     check_not_empty(self, "max")
@@ -494,6 +558,10 @@ def max(self):
     "max.dim(Tensor self, int dim, bool keepdim=False) -> (Tensor values, Tensor indices)",
     dtypes=_EXTREMES,
     types=_refusing("max", _ORDERS),
+    aten=(
+        "max.dim_max(Tensor self, int dim, bool keepdim=False, *, Tensor(a!) max, Tensor(b!) max_values) -> (Tensor(a!) values, Tensor(b!) indices)",
+    ),
+    core=True,
 )
 def max_dim(t):
     """The largest elements along dim and where they are: the first of equal ones, the first NaN."""
@@ -505,13 +573,24 @@ def max_dim_gradient(grad, self, dim, keepdim, result1):
     return placed(grad, self, dim, keepdim, result1)
 
 
-@composite("min.other(Tensor self, Tensor other) -> Tensor", variants="function, method, out")
+@composite(
+    "min.other(Tensor self, Tensor other) -> Tensor",
+    variants="function, method, out",
+    aten=("min.out",),
+    tags=frozenset({"pointwise"}),
+)
 def min_other(self, other):
     """The smaller of two elements each; NaN if one is."""
     return op.minimum(self, other)
 
 
-@composite("min(Tensor self) -> Tensor", node="MinBackward1", variants="function, method, out")
+@composite(
+    "min(Tensor self) -> Tensor",
+    node="MinBackward1",
+    variants="function, method, out",
+    aten=("min.unary_out",),
+    tags=frozenset({"reduction"}),
+)
 def min(self):
     """The smallest element; NaN if there is one."""
     check_not_empty(self, "min")
@@ -522,6 +601,10 @@ def min(self):
     "min.dim(Tensor self, int dim, bool keepdim=False) -> (Tensor values, Tensor indices)",
     dtypes=_EXTREMES,
     types=_refusing("min", _ORDERS),
+    aten=(
+        "min.dim_min(Tensor self, int dim, bool keepdim=False, *, Tensor(a!) min, Tensor(b!) min_indices) -> (Tensor(a!) values, Tensor(b!) indices)",
+    ),
+    core=True,
 )
 def min_dim(t):
     """The smallest elements along dim and where they are: the first of equal ones, the first NaN."""
@@ -537,6 +620,7 @@ def min_dim_gradient(grad, self, dim, keepdim, result1):
     "argmax(Tensor self, int? dim=None, bool keepdim=False) -> Tensor",
     dtypes=NUMERIC,
     types=_refusing("argmax", _ORDERS, bools=True),
+    core=True,
 )
 def argmax(t):
     """The index of the largest element along dim, or in the flattened tensor."""
@@ -547,6 +631,7 @@ def argmax(t):
     "argmin(Tensor self, int? dim=None, bool keepdim=False) -> Tensor",
     dtypes=NUMERIC,
     types=_refusing("argmin", _ORDERS, bools=True),
+    core=True,
 )
 def argmin(t):
     """The index of the smallest element along dim, or in the flattened tensor."""
@@ -596,7 +681,11 @@ def logsumexp_gradient(grad, self, dim, keepdim, result):
     return unreduced(grad, self, dim, keepdim) * weights.conj()
 
 
-@composite("logsumexp(Tensor self, int[1] dim, bool keepdim=False) -> Tensor", variants="function, method, out")
+@composite(
+    "logsumexp(Tensor self, int[1] dim, bool keepdim=False) -> Tensor",
+    variants="function, method, out",
+    tags=frozenset({"reduction"}),
+)
 def logsumexp(self, dim, keepdim):
     """log(sum(exp(self))) over dim, without overflow."""
     return op._logsumexp(self, dim, keepdim)

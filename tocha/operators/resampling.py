@@ -94,7 +94,7 @@ def resampled_3d(
 
 
 @composite(
-    "nn_upsample_nearest1d(Tensor self, int[1] output_size, float? scales=None) -> Tensor",
+    "nn_upsample_nearest1d(Tensor self, SymInt[1] output_size, float? scales=None) -> Tensor",
     variants="function",
     node="UpsampleNearest1DBackward0",
     samples=lambda t: [((t(2, 3, 5), 8), {})],
@@ -110,7 +110,7 @@ def upsample_nearest1d_gradient(grad, self, scales):
 
 
 @composite(
-    "nn__upsample_nearest_exact1d(Tensor self, int[1] output_size, float? scales=None) -> Tensor",
+    "nn__upsample_nearest_exact1d(Tensor self, SymInt[1] output_size, float? scales=None) -> Tensor",
     variants="function",
     node="UpsampleNearestExact1DBackward0",
     samples=lambda t: [((t(2, 3, 5), 8), {})],
@@ -126,7 +126,7 @@ def upsample_nearest_exact1d_gradient(grad, self, scales):
 
 
 @composite(
-    "nn_upsample_nearest2d(Tensor self, int[2] output_size, float? scales_h=None, float? scales_w=None) -> Tensor",
+    "nn_upsample_nearest2d(Tensor self, SymInt[2] output_size, float? scales_h=None, float? scales_w=None) -> Tensor",
     variants="function",
     node="UpsampleNearest2DBackward0",
     samples=lambda t: [((t(2, 3, 4, 5), (7, 6)), {})],
@@ -142,7 +142,7 @@ def upsample_nearest2d_gradient(grad, self, scales_h, scales_w):
 
 
 @composite(
-    "nn__upsample_nearest_exact2d(Tensor self, int[2] output_size, float? scales_h=None, float? scales_w=None) -> Tensor",
+    "nn__upsample_nearest_exact2d(Tensor self, SymInt[2] output_size, float? scales_h=None, float? scales_w=None) -> Tensor",
     variants="function",
     node="UpsampleNearestExact2DBackward0",
     samples=lambda t: [((t(2, 3, 4, 5), (7, 6)), {})],
@@ -158,7 +158,7 @@ def upsample_nearest_exact2d_gradient(grad, self, scales_h, scales_w):
 
 
 @composite(
-    "nn_upsample_nearest3d(Tensor self, int[3] output_size, float? scales_d=None, float? scales_h=None, float? scales_w=None) -> Tensor",
+    "nn_upsample_nearest3d(Tensor self, SymInt[3] output_size, float? scales_d=None, float? scales_h=None, float? scales_w=None) -> Tensor",
     variants="function",
     node="UpsampleNearest3DBackward0",
     samples=lambda t: [((t(1, 2, 3, 4, 5), (4, 7, 6)), {})],
@@ -174,7 +174,7 @@ def upsample_nearest3d_gradient(grad, self, scales_d, scales_h, scales_w):
 
 
 @composite(
-    "nn__upsample_nearest_exact3d(Tensor self, int[3] output_size, float? scales_d=None, float? scales_h=None, float? scales_w=None) -> Tensor",
+    "nn__upsample_nearest_exact3d(Tensor self, SymInt[3] output_size, float? scales_d=None, float? scales_h=None, float? scales_w=None) -> Tensor",
     variants="function",
     node="UpsampleNearestExact3DBackward0",
     samples=lambda t: [((t(1, 2, 3, 4, 5), (4, 7, 6)), {})],
@@ -192,7 +192,7 @@ def upsample_nearest_exact3d_gradient(grad, self, scales_d, scales_h, scales_w):
 
 
 @composite(
-    "nn_upsample_linear1d(Tensor self, int[1] output_size, bool align_corners, float? scales=None) -> Tensor",
+    "nn_upsample_linear1d(Tensor self, SymInt[1] output_size, bool align_corners, float? scales=None) -> Tensor",
     variants="function",
     node="UpsampleLinear1DBackward0",
     samples=lambda t: [((t(2, 3, 5), 8, False), {}), ((t(2, 3, 5), 3, True), {})],
@@ -208,7 +208,7 @@ def upsample_linear1d_gradient(grad, self, align_corners, scales):
 
 
 @composite(
-    "nn_upsample_bilinear2d(Tensor self, int[2] output_size, bool align_corners, float? scales_h=None, float? scales_w=None) -> Tensor",
+    "nn_upsample_bilinear2d(Tensor self, SymInt[2] output_size, bool align_corners, float? scales_h=None, float? scales_w=None) -> Tensor",
     variants="function",
     node="UpsampleBilinear2DBackward0",
     samples=lambda t: [((t(2, 3, 4, 5), (7, 3), False), {}), ((t(2, 3, 4, 5), (7, 3), True), {})],
@@ -224,7 +224,7 @@ def upsample_bilinear2d_gradient(grad, self, align_corners, scales_h, scales_w):
 
 
 @composite(
-    "nn_upsample_trilinear3d(Tensor self, int[3] output_size, bool align_corners, float? scales_d=None, float? scales_h=None, float? scales_w=None) -> Tensor",
+    "nn_upsample_trilinear3d(Tensor self, SymInt[3] output_size, bool align_corners, float? scales_d=None, float? scales_h=None, float? scales_w=None) -> Tensor",
     variants="function",
     node="UpsampleTrilinear3DBackward0",
     samples=lambda t: [((t(1, 2, 3, 4, 5), (4, 7, 3), False), {})],
@@ -242,7 +242,7 @@ def upsample_trilinear3d_gradient(grad, self, align_corners, scales_d, scales_h,
 
 
 @composite(
-    "nn_upsample_bicubic2d(Tensor self, int[2] output_size, bool align_corners, float? scales_h=None, float? scales_w=None) -> Tensor",
+    "nn_upsample_bicubic2d(Tensor self, SymInt[2] output_size, bool align_corners, float? scales_h=None, float? scales_w=None) -> Tensor",
     variants="function",
     node="UpsampleBicubic2DBackward0",
     samples=lambda t: [((t(2, 3, 4, 5), (7, 3), False), {})],
@@ -273,7 +273,7 @@ def antialiased_2d(
 
 
 @composite(
-    "nn__upsample_bilinear2d_aa(Tensor self, int[2] output_size, bool align_corners, float? scales_h=None, float? scales_w=None) -> Tensor",
+    "nn__upsample_bilinear2d_aa(Tensor self, SymInt[2] output_size, bool align_corners, float? scales_h=None, float? scales_w=None) -> Tensor",
     variants="function",
     node="UpsampleBilinear2DAaBackward0",
     samples=lambda t: [((t(2, 3, 6, 7), (3, 9), False), {})],
@@ -290,7 +290,7 @@ def upsample_bilinear2d_aa_gradient(grad, self, align_corners, scales_h, scales_
 
 
 @composite(
-    "nn__upsample_bicubic2d_aa(Tensor self, int[2] output_size, bool align_corners, float? scales_h=None, float? scales_w=None) -> Tensor",
+    "nn__upsample_bicubic2d_aa(Tensor self, SymInt[2] output_size, bool align_corners, float? scales_h=None, float? scales_w=None) -> Tensor",
     variants="function",
     node="UpsampleBicubic2DAaBackward0",
     samples=lambda t: [((t(2, 3, 6, 7), (3, 9), False), {})],
@@ -307,7 +307,7 @@ def upsample_bicubic2d_aa_gradient(grad, self, align_corners, scales_h, scales_w
 
 
 @composite(
-    "nn__upsample_lanczos2d_aa(Tensor self, int[2] output_size, bool align_corners, float? scales_h=None, float? scales_w=None) -> Tensor",
+    "nn__upsample_lanczos2d_aa(Tensor self, SymInt[2] output_size, bool align_corners, float? scales_h=None, float? scales_w=None) -> Tensor",
     variants="function",
     node="UpsampleLanczos2DAaBackward0",
     samples=lambda t: [((t(2, 3, 6, 7), (3, 9), False), {})],
@@ -403,6 +403,10 @@ def check_grid(self: "Tensor", grid: "Tensor", interpolation: "int", name: "str"
     samples=lambda t: [
         ((t(2, 3, 4, 5), t(2, 3, 4, 2, low=-0.9, high=0.9), m, p, False), {}) for m, p in ((0, 0), (2, 1))
     ],
+    aten=(
+        "grid_sampler_2d(Tensor input, Tensor grid, int interpolation_mode, int padding_mode, bool align_corners) -> Tensor",
+    ),
+    core=True,
 )
 def grid_sampler_2d(self, grid, interpolation_mode, padding_mode, align_corners):
     """Pictures at the points of a grid, whose coordinates run from -1 to 1."""
@@ -423,6 +427,9 @@ def grid_sampler_2d_gradient(grad, self, grid, interpolation_mode, padding_mode,
     variants="function",
     node="GridSampler3DBackward0",
     samples=lambda t: [((t(1, 2, 3, 4, 5), t(1, 3, 4, 2, 3, low=-0.9, high=0.9), 0, 0, False), {})],
+    aten=(
+        "grid_sampler_3d(Tensor input, Tensor grid, int interpolation_mode, int padding_mode, bool align_corners) -> Tensor",
+    ),
 )
 def grid_sampler_3d(self, grid, interpolation_mode, padding_mode, align_corners):
     """Volumes at the points of a grid, whose coordinates run from -1 to 1."""
@@ -442,6 +449,9 @@ def grid_sampler_3d_gradient(grad, self, grid, interpolation_mode, padding_mode,
     "grid_sampler(Tensor self, Tensor grid, int interpolation_mode, int padding_mode, bool align_corners) -> Tensor",
     variants="function",
     samples=lambda t: [((t(2, 3, 4, 5), t(2, 3, 4, 2, low=-0.9, high=0.9), 0, 0, False), {})],
+    aten=(
+        "grid_sampler(Tensor input, Tensor grid, int interpolation_mode, int padding_mode, bool align_corners) -> Tensor",
+    ),
 )
 def grid_sampler(self, grid, interpolation_mode, padding_mode, align_corners):
     """Pictures or volumes at the points of a grid, whose coordinates run from -1 to 1."""
@@ -477,7 +487,7 @@ def affine_base(theta: "Tensor", size: "int[]", align_corners: "bool") -> "Tenso
 
 
 @composite(
-    "affine_grid_generator(Tensor theta, int[] size, bool align_corners) -> Tensor",
+    "affine_grid_generator(Tensor theta, SymInt[] size, bool align_corners) -> Tensor",
     variants="function",
     node="AffineGridGeneratorBackward0",
     samples=lambda t: [((t(2, 2, 3), (2, 3, 4, 5), False), {}), ((t(2, 3, 4), (2, 1, 2, 3, 4), True), {})],

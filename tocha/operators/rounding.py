@@ -16,25 +16,25 @@ def _no_complex(name):
 rounding = partial(pointwise, dtypes=(*NUMERIC, *UNSIGNED), variants=UNARY)
 
 
-@rounding("floor(Tensor self) -> Tensor", types=_no_complex("floor"))
+@rounding("floor(Tensor self) -> Tensor", types=_no_complex("floor"), core=True)
 def floor(x):
     """The nearest integer below."""
     return s.floor(x) if x.dtype.is_floating else x
 
 
-@rounding("ceil(Tensor self) -> Tensor", types=_no_complex("ceil"))
+@rounding("ceil(Tensor self) -> Tensor", types=_no_complex("ceil"), core=True)
 def ceil(x):
     """The nearest integer above."""
     return s.ceil(x) if x.dtype.is_floating else x
 
 
-@rounding("trunc(Tensor self) -> Tensor", types=_no_complex("trunc"), aliases=("fix",))
+@rounding("trunc(Tensor self) -> Tensor", types=_no_complex("trunc"), aliases=("fix",), core=True)
 def trunc(x):
     """The nearest integer toward 0."""
     return s.trunc(x) if x.dtype.is_floating else x
 
 
-@rounding("round(Tensor self) -> Tensor")
+@rounding("round(Tensor self) -> Tensor", core=True)
 def round(x):
     """The nearest integer; halves go to the even one."""
     return s.round(x) if x.dtype.is_floating else x
@@ -46,6 +46,7 @@ def round(x):
     dtypes=FLOATS,
     types={"params": (dt.int64,)},
     aliases=("special.round",),
+    aten=("round.decimals(Tensor self, *, int decimals) -> Tensor", "special_round"),
 )
 def round_decimals(x, decimals):
     """self rounded to so many decimals; negative ones are places before the point."""

@@ -52,6 +52,7 @@ def recurrence_gradient(grad, factors, dim, reverse, result, wanted):
     algorithm="scan",
     variants="function, method, inplace, out",
     tags=frozenset({"out_dtype", "out_whole"}),
+    core=True,
 )
 def cumsum(self, dim, dtype):
     """Sums up to and including each element of dim."""
@@ -94,6 +95,7 @@ def check_ordered(self: "Tensor", name: "str") -> "none":
     "cummax(Tensor self, int dim) -> (Tensor values, Tensor indices)",
     algorithm="scan",
     variants="function, method, out",
+    aten=("cummax.out",),
 )
 def cummax(self, dim):
     """The largest element so far along dim and where it is: the last of equal ones. NaN wins and stays."""
@@ -116,6 +118,7 @@ def cummax_gradient(grad, dim, result1):
     "cummin(Tensor self, int dim) -> (Tensor values, Tensor indices)",
     algorithm="scan",
     variants="function, method, out",
+    aten=("cummin.out",),
 )
 def cummin(self, dim):
     """The smallest element so far along dim and where it is: the last of equal ones. NaN wins and stays."""

@@ -36,6 +36,7 @@ def padded_back(grad: "Tensor", src: "Tensor") -> "Tensor":
     tags=frozenset({"out_apart"}),
     variants="function, method, out",
     samples=lambda t: [((t(3, 4), 1, t.index(3, 6, below=4)), {}), ((t(3, 4), 0, t.index(2, 3, below=3)), {})],
+    core=True,
 )
 def gather(self, dim, index, sparse_grad):
     """out[i][j][k] = self[index[i][j][k]][j][k] for dim 0, and so on."""
@@ -68,6 +69,7 @@ def gather_gradient(grad, self, dim, index):
     tags=_IN_PLACE,
     variants=_EVERYWHERE,
     samples=lambda t: [((t(3, 4), 1, t.of([[1, 0], [3, 2]]), t(2, 2)), {})],
+    core=True,
 )
 def scatter_src(self, dim, index, src):
     """self[index[i][j][k]][j][k] = src[i][j][k] for dim 0, and so on."""
@@ -90,6 +92,7 @@ def scatter_source_gradient(grad, dim, index, src):
     tags=_IN_PLACE,
     variants=_EVERYWHERE,
     samples=lambda t: [((t(3, 4), 0, t.index(2, 4, below=3), 2), {})],
+    core=True,
 )
 def scatter_value(self, dim, index, value):
     """Writes one value to the places that index names."""
@@ -107,6 +110,7 @@ def scatter_value_gradient(grad, dim, index):
     tags=_IN_PLACE,
     variants=_EVERYWHERE,
     samples=lambda t: [((t(3, 4), 1, t.index(3, 2, below=4), t(3, 2)), {"reduce": "multiply"})],
+    aten=("scatter.reduce",),
 )
 def scatter_src_reduce(self, dim, index, src, reduce):
     """Adds src to, or multiplies it into, the places that index names."""
@@ -129,6 +133,7 @@ def scatter_value_reduce(self, dim, index, value, reduce):
     tags=_IN_PLACE,
     variants=_EVERYWHERE,
     samples=lambda t: [((t(3, 4), 0, t.index(5, 4, below=3), t(5, 4)), {})],
+    core=True,
 )
 def scatter_add(self, dim, index, src):
     """self[index[i][j][k]][j][k] += src[i][j][k] for dim 0, and so on."""
@@ -153,6 +158,8 @@ def scatter_add_source_gradient(grad, dim, index, src):
         ((t(3, 4), 0, t.index(5, 4, below=3), t(5, 4), "mean"), {}),
         ((t(3, 4), 1, t.index(3, 2, below=4), t(3, 2), "amax"), {"include_self": False}),
     ],
+    aten=("scatter_reduce.two",),
+    core=True,
 )
 def scatter_reduce(self, dim, index, src, reduce, include_self):
     """Reduces src into the places that index names: sum, prod, mean, amax or amin."""

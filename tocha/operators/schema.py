@@ -1,7 +1,7 @@
 """Reads operator schemas: "add(Tensor self, Operand other, *, Scalar alpha=1) -> Tensor".
 
-The grammar is PyTorch's, plus `Operand` (a tensor or a Python number). Used by the records, the
-build and the compiler.
+The grammar is PyTorch's, plus `Operand` (a tensor or a Python number). `SymInt` is an int that is a size: rules treat
+it as any other, operator handles show it. Used by the records, the build and the compiler.
 """
 
 from __future__ import annotations
@@ -54,7 +54,10 @@ class Argument:
     size: int | None = None  # int[2]: a single int stands for two
     default: str | None = None  # as written; None when the argument is required
     keyword_only: bool = False
-    mutated: bool = False
+    alias: str = (
+        ""  # what stands in Tensor(a!): "a" is shared with a result, "a!" written to, "a -> *" cut into several
+    )
+    symbolic: bool = False  # written SymInt
 
     @property
     def is_tensor(self) -> bool:
@@ -73,6 +76,7 @@ class Argument:
 class Return:
     type: str
     name: str | None = None
+    alias: str = ""
 
 
 @dataclass(frozen=True)
@@ -95,7 +99,9 @@ class Schema:
 
 
 _HEAD = re.compile(r"^\s*(\w+)(?:\.(\w+))?\s*\((.*)\)\s*->\s*(.+?)\s*$", re.S)
-_ARG = re.compile(r"^(\w+)(\(a!\))?(\?)?(\[\d*\])?(\?)?\s+(\w+)(?:\s*=\s*(.+))?$", re.S)
+_ARG = re.compile(r"^(\w+)(?:\(([^)]*)\))?(\?)?(\[\d*\])?(\?)?\s+(\w+)(?:\s*=\s*(.+))?$", re.S)
+
+_RETURN = re.compile(r"^(\w+)(?:\(([^)]*)\))?([?\[\]\d]*)(?:\s+(\w+))?$")
 
 
 def _split(text: str) -> list[str]:
@@ -115,8 +121,8 @@ def _argument(text: str, keyword_only: bool) -> Argument:
     m = _ARG.match(text)
     if not m:
         raise SchemaError(f"cannot read the argument {text!r}")
-    base, mutated, inner_optional, brackets, optional, name, default = m.groups()
-    kind = base
+    base, alias, inner_optional, brackets, optional, name, default = m.groups()
+    kind = "int" if base == "SymInt" else base
     size = None
     if brackets is not None:
         kind += ("?" if inner_optional else "") + "[]" + ("?" if optional else "")
@@ -125,7 +131,7 @@ def _argument(text: str, keyword_only: bool) -> Argument:
         kind += "?"
     if kind not in CPP_TYPES:
         raise SchemaError(f"unknown type {kind!r} in {text!r}")
-    return Argument(name, kind, size, default, keyword_only, bool(mutated))
+    return Argument(name, kind, size, default, keyword_only, alias or "", base == "SymInt")
 
 
 def _returns(text: str) -> tuple[Return, ...]:
@@ -135,8 +141,11 @@ def _returns(text: str) -> tuple[Return, ...]:
     parts = _split(text[1:-1]) if text.startswith("(") else [text]
     out = []
     for p in parts:
-        words = p.split()
-        out.append(Return(words[0].replace("(a!)", "").replace("(a)", ""), words[1] if len(words) > 1 else None))
+        m = _RETURN.match(p)
+        if not m:
+            raise SchemaError(f"cannot read the result {p!r}")
+        base, alias, rest, name = m.groups()
+        out.append(Return(("int" if base == "SymInt" else base) + rest, name, alias or ""))
     return tuple(out)
 
 

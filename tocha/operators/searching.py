@@ -53,6 +53,9 @@ def warn_of_copy(which: "str", t: "Tensor") -> "none":
     "searchsorted(Tensor sorted_sequence, Tensor input, *, bool out_int32=False, bool right=False, str? side=None, Tensor? sorter=None) -> Tensor",
     algorithm="search",
     variants="function, out",
+    aten=(
+        "searchsorted.Tensor(Tensor sorted_sequence, Tensor self, *, bool out_int32=False, bool right=False, str? side=None, Tensor? sorter=None) -> Tensor",
+    ),
 )
 def searchsorted(sorted_sequence, input, out_int32, right, side, sorter):
     """Where each value goes into the sorted sequence (or into its own row of it) so that it stays sorted."""
@@ -68,6 +71,9 @@ def searchsorted(sorted_sequence, input, out_int32, right, side, sorter):
     "searchsorted.Scalar(Tensor sorted_sequence, Scalar input, *, bool out_int32=False, bool right=False, str? side=None, Tensor? sorter=None) -> Tensor",
     variants="function, out",
     samples=lambda t: [((t.of([0.1, 0.4, 0.7]), 0.4), {})],
+    aten=(
+        "searchsorted.Scalar(Tensor sorted_sequence, Scalar self, *, bool out_int32=False, bool right=False, str? side=None, Tensor? sorter=None) -> Tensor",
+    ),
 )
 def searchsorted_scalar(sorted_sequence, input, out_int32, right, side, sorter):
     """Where a number goes into the sorted sequence so that it stays sorted."""
@@ -78,6 +84,7 @@ def searchsorted_scalar(sorted_sequence, input, out_int32, right, side, sorter):
     "bucketize(Tensor self, Tensor boundaries, *, bool out_int32=False, bool right=False) -> Tensor",
     variants="function, out",
     samples=lambda t: [((t(3, 4), t.of([0.3, 0.5, 0.8])), {})],
+    aten=("bucketize.Tensor",),
 )
 def bucketize(self, boundaries, out_int32, right):
     """The number of the bucket between boundaries that each element is in."""

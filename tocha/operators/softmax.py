@@ -18,7 +18,11 @@ def softmax_dtype(self: "Tensor", dim: "int", dtype: "dtype?", name: "str") -> "
     return result
 
 
-@native("softmax(Tensor self, int dim, dtype? dtype=None) -> Tensor", variants="function, method, out")
+@native(
+    "softmax(Tensor self, int dim, dtype? dtype=None) -> Tensor",
+    variants="function, method, out",
+    aten=("softmax.int",),
+)
 def softmax(self, dim, dtype):
     """exp(self) / sum(exp(self)) along dim."""
     return Out(self.shape, softmax_dtype(self, dim, dtype, "softmax"))
@@ -29,7 +33,11 @@ def softmax_gradient(grad, self, dim, result):
     return op._softmax_backward_data(grad, result, dim, self.dtype)
 
 
-@native("log_softmax(Tensor self, int dim, dtype? dtype=None) -> Tensor", variants="function, method, out")
+@native(
+    "log_softmax(Tensor self, int dim, dtype? dtype=None) -> Tensor",
+    variants="function, method, out",
+    aten=("log_softmax.int",),
+)
 def log_softmax(self, dim, dtype):
     """log(softmax(self)) along dim, accurate where softmax underflows."""
     return Out(self.shape, softmax_dtype(self, dim, dtype, "log_softmax"))
@@ -59,7 +67,9 @@ def special_log_softmax(self, dim, dtype):
 
 
 @composite(
-    "nn_softmax(Tensor self, int? dim=None, int _stacklevel=3, dtype? dtype=None) -> Tensor", variants="function"
+    "nn_softmax(Tensor self, int? dim=None, int _stacklevel=3, dtype? dtype=None) -> Tensor",
+    variants="function",
+    aten=(),
 )
 def nn_softmax(self, dim, _stacklevel, dtype):
     """exp(input) / sum(exp(input)) along dim."""
@@ -67,7 +77,9 @@ def nn_softmax(self, dim, _stacklevel, dtype):
 
 
 @composite(
-    "nn_log_softmax(Tensor self, int? dim=None, int _stacklevel=3, dtype? dtype=None) -> Tensor", variants="function"
+    "nn_log_softmax(Tensor self, int? dim=None, int _stacklevel=3, dtype? dtype=None) -> Tensor",
+    variants="function",
+    aten=(),
 )
 def nn_log_softmax(self, dim, _stacklevel, dtype):
     """log(softmax(input)) along dim."""
@@ -82,13 +94,13 @@ def nn_softmin(self, dim, _stacklevel, dtype):
     return op.softmax(-self, legacy_softmax_dim(self.ndim) if dim is None else dim, dtype)
 
 
-@composite("_softmax(Tensor self, int dim, bool half_to_float) -> Tensor", variants="function")
+@composite("_softmax(Tensor self, int dim, bool half_to_float) -> Tensor", variants="function", core=True)
 def _softmax(self, dim, half_to_float):
     """softmax without a dtype of its own."""
     return op.softmax(self, dim, None)
 
 
-@composite("_log_softmax(Tensor self, int dim, bool half_to_float) -> Tensor", variants="function")
+@composite("_log_softmax(Tensor self, int dim, bool half_to_float) -> Tensor", variants="function", core=True)
 def _log_softmax(self, dim, half_to_float):
     """log_softmax without a dtype of its own."""
     return op.log_softmax(self, dim, None)

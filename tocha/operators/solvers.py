@@ -142,6 +142,7 @@ def _linalg_solve_ex(A, B, left, check_errors):
     dtypes=LAPACK,
     variants=_OUT,
     samples=_systems,
+    aten=("linalg_solve_ex.out",),
 )
 def linalg_solve_ex(A, B, left, check_errors):
     """linalg.solve with a code per matrix (0: fine) in place of an error."""
@@ -213,6 +214,9 @@ def column_major_copy_gradient(grad):
     dtypes=LAPACK,
     variants=_METHOD,
     samples=lambda t: [((t(3, 2), positive(t, 3, 3)), {})],
+    aten=(
+        "triangular_solve.X(Tensor self, Tensor A, bool upper=True, bool transpose=False, bool unitriangular=False, *, Tensor(a!) X, Tensor(b!) M) -> (Tensor(a!) solution, Tensor(b!) cloned_coefficient)",
+    ),
 )
 def triangular_solve(self, A, upper, transpose, unitriangular):
     """Deprecated form of linalg.solve_triangular, which also copies A."""
@@ -334,7 +338,9 @@ def lu_solve_gradient(grad, LU, pivots, left, adjoint, result, wanted):
 )
 def lu_solve(self, LU_data, LU_pivots):
     """Deprecated form of linalg.lu_solve."""
-    warn_once("tocha.lu_solve is deprecated in favor of tocha.linalg.lu_solveand will be removed in a future tocha release.")
+    warn_once(
+        "tocha.lu_solve is deprecated in favor of tocha.linalg.lu_solveand will be removed in a future tocha release."
+    )
     return op.linalg_lu_solve(LU_data, LU_pivots, self)
 
 
@@ -570,14 +576,26 @@ def slogdet_gradient(grad0, grad1, A, result0, result2, result3):
     return scaled_inverse_adjoint(A, result2, result3, factor)
 
 
-@composite("linalg_slogdet(Tensor A) -> (Tensor sign, Tensor logabsdet)", dtypes=LAPACK, variants=_OUT, samples=squares)
+@composite(
+    "linalg_slogdet(Tensor A) -> (Tensor sign, Tensor logabsdet)",
+    dtypes=LAPACK,
+    variants=_OUT,
+    samples=squares,
+    aten=("linalg_slogdet.out",),
+)
 def linalg_slogdet(A):
     """The sign (for complex matrices the unit number) of the determinants, and the logarithm of their magnitude."""
     sign, logabsdet, _lu, _pivots = op._linalg_slogdet(A)
     return sign, logabsdet
 
 
-@composite("slogdet(Tensor self) -> (Tensor sign, Tensor logabsdet)", dtypes=LAPACK, variants=_METHOD, samples=squares)
+@composite(
+    "slogdet(Tensor self) -> (Tensor sign, Tensor logabsdet)",
+    dtypes=LAPACK,
+    variants=_METHOD,
+    samples=squares,
+    aten=("slogdet.out",),
+)
 def slogdet(self):
     """The sign of the determinants and the logarithm of their magnitude."""
     return op.linalg_slogdet(self)

@@ -22,6 +22,12 @@ def sort_node(stable: "bool?") -> "str":
     node=sort_node,
     variants="function, method, out",
     tags=frozenset({"out_whole"}),
+    aten=(
+        "sort(Tensor self, int dim=-1, bool descending=False) -> (Tensor values, Tensor indices)",
+        "sort.stable(Tensor self, *, bool? stable, int dim=-1, bool descending=False) -> (Tensor values, Tensor indices)",
+        "sort.values_stable(Tensor self, *, bool? stable, int dim=-1, bool descending=False, Tensor(a!) values, Tensor(b!) indices) -> (Tensor(a!) values, Tensor(b!) indices)",
+    ),
+    core=("sort",),
 )
 def sort(self, dim, descending, stable):
     """The elements in order along dim, and where they were; NaN is the largest."""
@@ -38,7 +44,13 @@ def sort_gradient(grad, self, dim, result1):
     return placed(grad, self, dim, True, result1)
 
 
-@composite("argsort(Tensor self, int dim=-1, bool descending=False, *, bool stable=False) -> Tensor")
+@composite(
+    "argsort(Tensor self, int dim=-1, bool descending=False, *, bool stable=False) -> Tensor",
+    aten=(
+        "argsort(Tensor self, int dim=-1, bool descending=False) -> Tensor",
+        "argsort.stable(Tensor self, *, bool stable, int dim=-1, bool descending=False) -> Tensor",
+    ),
+)
 def argsort(self, dim, descending, stable):
     """The indices that sort self along dim."""
     _, indices = op.sort(self, dim, descending, stable=stable)
@@ -53,10 +65,11 @@ def msort(self):
 
 
 @native(
-    "topk(Tensor self, int k, int dim=-1, bool largest=True, bool sorted=True) -> (Tensor values, Tensor indices)",
+    "topk(Tensor self, SymInt k, int dim=-1, bool largest=True, bool sorted=True) -> (Tensor values, Tensor indices)",
     algorithm="sort",
     variants="function, method, out",
     tags=frozenset({"out_whole"}),
+    core=True,
 )
 def topk(self, k, dim, largest, sorted):
     """The k largest (or smallest) elements along dim, best first, and where they are."""
@@ -78,7 +91,7 @@ def topk_gradient(grad, self, dim, result1):
 
 
 @native(
-    "kthvalue(Tensor self, int k, int dim=-1, bool keepdim=False) -> (Tensor values, Tensor indices)",
+    "kthvalue(Tensor self, SymInt k, int dim=-1, bool keepdim=False) -> (Tensor values, Tensor indices)",
     algorithm="sort",
     tags=frozenset({"out_apart"}),
     variants="function, method, out",
@@ -112,7 +125,7 @@ def kthvalue_gradient(grad, self, dim, keepdim, result1):
     "_unique2(Tensor self, bool sorted=True, bool return_inverse=False, bool return_counts=False) -> (Tensor, Tensor, Tensor)",
     algorithm="sort",
     kernel="unique_all",
-    tags=_DYNAMIC,
+    tags=_DYNAMIC | {"dynamic_output_shape"},
     variants="function",
 )
 def _unique2(self, sorted, return_inverse, return_counts):

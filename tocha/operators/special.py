@@ -19,7 +19,7 @@ _NO_GRADIENT = frozenset({"no_gradient"})
 # Error functions and the normal distribution
 
 
-@function("erf(Tensor self) -> Tensor", variants=UNARY, aliases=("special.erf",))
+@function("erf(Tensor self) -> Tensor", variants=UNARY, aliases=("special.erf",), core=True)
 def erf(x):
     """The error function."""
     return s.erf(x)
@@ -87,7 +87,13 @@ def polygamma_of(x, n):
     return s.polygamma(n, x)
 
 
-@composite("polygamma(int n, Tensor input) -> Tensor", variants="function, out", aliases=("special.polygamma",))
+@composite(
+    "polygamma(int n, Tensor input) -> Tensor",
+    variants="function, out",
+    aliases=("special.polygamma",),
+    aten=("polygamma(int n, Tensor self) -> Tensor",),
+    tags=frozenset({"pointwise"}),
+)
 def polygamma(n, input):
     """The n-th derivative of digamma."""
     if n < 0:
@@ -95,7 +101,7 @@ def polygamma(n, input):
     return op.digamma(input) if n == 0 else op._polygamma(input, n)
 
 
-@composite("polygamma.method(Tensor self, int n) -> Tensor", variants="method, inplace_method")
+@composite("polygamma.method(Tensor self, int n) -> Tensor", variants="method, inplace_method", aten=())
 def polygamma_method(self, n):
     """The n-th derivative of digamma."""
     return op.polygamma(n, self)
@@ -107,6 +113,7 @@ def polygamma_method(self, n):
     variants=BINARY,
     aliases=("special.multigammaln",),
     samples=lambda t: [((t(3, 4, low=2, high=5), 3), {})],
+    tags=frozenset({"pointwise"}),
 )
 def mvlgamma(self, p):
     """The logarithm of the multivariate gamma function of dimension p."""
@@ -141,7 +148,11 @@ def igammac(a, x):
     return s.igammac(a, x)
 
 
-@precise("special_zeta(Operand self, Operand other) -> Tensor", domain=(1.5, 4.0))
+@precise(
+    "special_zeta(Operand self, Operand other) -> Tensor",
+    domain=(1.5, 4.0),
+    aten=("special_zeta", "special_zeta.other_scalar", "special_zeta.self_scalar(Scalar self, Tensor other) -> Tensor"),
+)
 def zeta(x, q):
     """The Hurwitz zeta function: the sum of (k + other)**-self over k >= 0."""
     return s.zeta(x, q)
@@ -222,25 +233,37 @@ def modified_bessel_k1(x):
     return s.modified_bessel_k1(x)
 
 
-@precise("special_scaled_modified_bessel_k0(Tensor self) -> Tensor", tags=_NO_GRADIENT)
+@precise(
+    "special_scaled_modified_bessel_k0(Tensor self) -> Tensor",
+    tags=_NO_GRADIENT,
+    aten=("special_scaled_modified_bessel_k0(Tensor x) -> Tensor",),
+)
 def scaled_modified_bessel_k0(x):
     """exp(self) * modified_bessel_k0(self)."""
     return s.scaled_modified_bessel_k0(x)
 
 
-@precise("special_scaled_modified_bessel_k1(Tensor self) -> Tensor", tags=_NO_GRADIENT)
+@precise(
+    "special_scaled_modified_bessel_k1(Tensor self) -> Tensor",
+    tags=_NO_GRADIENT,
+    aten=("special_scaled_modified_bessel_k1(Tensor x) -> Tensor",),
+)
 def scaled_modified_bessel_k1(x):
     """exp(self) * modified_bessel_k1(self)."""
     return s.scaled_modified_bessel_k1(x)
 
 
-@precise("special_spherical_bessel_j0(Tensor self) -> Tensor", tags=_NO_GRADIENT)
+@precise(
+    "special_spherical_bessel_j0(Tensor self) -> Tensor",
+    tags=_NO_GRADIENT,
+    aten=("special_spherical_bessel_j0(Tensor x) -> Tensor",),
+)
 def spherical_bessel_j0(x):
     """The spherical Bessel function of the first kind, order 0: sin(self) / self."""
     return s.spherical_bessel_j0(x)
 
 
-@precise("special_airy_ai(Tensor self) -> Tensor", tags=_NO_GRADIENT)
+@precise("special_airy_ai(Tensor self) -> Tensor", tags=_NO_GRADIENT, aten=("special_airy_ai(Tensor x) -> Tensor",))
 def airy_ai(x):
     """The Airy function Ai."""
     return s.airy_ai(x)
@@ -249,73 +272,157 @@ def airy_ai(x):
 # Orthogonal polynomials of degree n at x
 
 
-@precise("special_chebyshev_polynomial_t(Operand self, Operand n) -> Tensor")
+@precise(
+    "special_chebyshev_polynomial_t(Operand self, Operand n) -> Tensor",
+    aten=(
+        "special_chebyshev_polynomial_t(Tensor x, Tensor n) -> Tensor",
+        "special_chebyshev_polynomial_t.x_scalar(Scalar x, Tensor n) -> Tensor",
+        "special_chebyshev_polynomial_t.n_scalar(Tensor x, Scalar n) -> Tensor",
+    ),
+)
 def chebyshev_polynomial_t(x, n):
     """The Chebyshev polynomial of the first kind."""
     return s.chebyshev_polynomial_t(x, n)
 
 
-@precise("special_chebyshev_polynomial_u(Operand self, Operand n) -> Tensor")
+@precise(
+    "special_chebyshev_polynomial_u(Operand self, Operand n) -> Tensor",
+    aten=(
+        "special_chebyshev_polynomial_u(Tensor x, Tensor n) -> Tensor",
+        "special_chebyshev_polynomial_u.x_scalar(Scalar x, Tensor n) -> Tensor",
+        "special_chebyshev_polynomial_u.n_scalar(Tensor x, Scalar n) -> Tensor",
+    ),
+)
 def chebyshev_polynomial_u(x, n):
     """The Chebyshev polynomial of the second kind."""
     return s.chebyshev_polynomial_u(x, n)
 
 
-@precise("special_chebyshev_polynomial_v(Operand self, Operand n) -> Tensor")
+@precise(
+    "special_chebyshev_polynomial_v(Operand self, Operand n) -> Tensor",
+    aten=(
+        "special_chebyshev_polynomial_v(Tensor x, Tensor n) -> Tensor",
+        "special_chebyshev_polynomial_v.x_scalar(Scalar x, Tensor n) -> Tensor",
+        "special_chebyshev_polynomial_v.n_scalar(Tensor x, Scalar n) -> Tensor",
+    ),
+)
 def chebyshev_polynomial_v(x, n):
     """The Chebyshev polynomial of the third kind."""
     return s.chebyshev_polynomial_v(x, n)
 
 
-@precise("special_chebyshev_polynomial_w(Operand self, Operand n) -> Tensor")
+@precise(
+    "special_chebyshev_polynomial_w(Operand self, Operand n) -> Tensor",
+    aten=(
+        "special_chebyshev_polynomial_w(Tensor x, Tensor n) -> Tensor",
+        "special_chebyshev_polynomial_w.x_scalar(Scalar x, Tensor n) -> Tensor",
+        "special_chebyshev_polynomial_w.n_scalar(Tensor x, Scalar n) -> Tensor",
+    ),
+)
 def chebyshev_polynomial_w(x, n):
     """The Chebyshev polynomial of the fourth kind."""
     return s.chebyshev_polynomial_w(x, n)
 
 
-@precise("special_shifted_chebyshev_polynomial_t(Operand self, Operand n) -> Tensor")
+@precise(
+    "special_shifted_chebyshev_polynomial_t(Operand self, Operand n) -> Tensor",
+    aten=(
+        "special_shifted_chebyshev_polynomial_t(Tensor x, Tensor n) -> Tensor",
+        "special_shifted_chebyshev_polynomial_t.x_scalar(Scalar x, Tensor n) -> Tensor",
+        "special_shifted_chebyshev_polynomial_t.n_scalar(Tensor x, Scalar n) -> Tensor",
+    ),
+)
 def shifted_chebyshev_polynomial_t(x, n):
     """The Chebyshev polynomial of the first kind at 2 * x - 1."""
     return s.shifted_chebyshev_polynomial_t(x, n)
 
 
-@precise("special_shifted_chebyshev_polynomial_u(Operand self, Operand n) -> Tensor")
+@precise(
+    "special_shifted_chebyshev_polynomial_u(Operand self, Operand n) -> Tensor",
+    aten=(
+        "special_shifted_chebyshev_polynomial_u(Tensor x, Tensor n) -> Tensor",
+        "special_shifted_chebyshev_polynomial_u.x_scalar(Scalar x, Tensor n) -> Tensor",
+        "special_shifted_chebyshev_polynomial_u.n_scalar(Tensor x, Scalar n) -> Tensor",
+    ),
+)
 def shifted_chebyshev_polynomial_u(x, n):
     """The Chebyshev polynomial of the second kind at 2 * x - 1."""
     return s.shifted_chebyshev_polynomial_u(x, n)
 
 
-@precise("special_shifted_chebyshev_polynomial_v(Operand self, Operand n) -> Tensor")
+@precise(
+    "special_shifted_chebyshev_polynomial_v(Operand self, Operand n) -> Tensor",
+    aten=(
+        "special_shifted_chebyshev_polynomial_v(Tensor x, Tensor n) -> Tensor",
+        "special_shifted_chebyshev_polynomial_v.x_scalar(Scalar x, Tensor n) -> Tensor",
+        "special_shifted_chebyshev_polynomial_v.n_scalar(Tensor x, Scalar n) -> Tensor",
+    ),
+)
 def shifted_chebyshev_polynomial_v(x, n):
     """The Chebyshev polynomial of the third kind at 2 * x - 1."""
     return s.shifted_chebyshev_polynomial_v(x, n)
 
 
-@precise("special_shifted_chebyshev_polynomial_w(Operand self, Operand n) -> Tensor")
+@precise(
+    "special_shifted_chebyshev_polynomial_w(Operand self, Operand n) -> Tensor",
+    aten=(
+        "special_shifted_chebyshev_polynomial_w(Tensor x, Tensor n) -> Tensor",
+        "special_shifted_chebyshev_polynomial_w.x_scalar(Scalar x, Tensor n) -> Tensor",
+        "special_shifted_chebyshev_polynomial_w.n_scalar(Tensor x, Scalar n) -> Tensor",
+    ),
+)
 def shifted_chebyshev_polynomial_w(x, n):
     """The Chebyshev polynomial of the fourth kind at 2 * x - 1."""
     return s.shifted_chebyshev_polynomial_w(x, n)
 
 
-@precise("special_hermite_polynomial_h(Operand self, Operand n) -> Tensor")
+@precise(
+    "special_hermite_polynomial_h(Operand self, Operand n) -> Tensor",
+    aten=(
+        "special_hermite_polynomial_h(Tensor x, Tensor n) -> Tensor",
+        "special_hermite_polynomial_h.x_scalar(Scalar x, Tensor n) -> Tensor",
+        "special_hermite_polynomial_h.n_scalar(Tensor x, Scalar n) -> Tensor",
+    ),
+)
 def hermite_polynomial_h(x, n):
     """The physicists' Hermite polynomial."""
     return s.hermite_polynomial_h(x, n)
 
 
-@precise("special_hermite_polynomial_he(Operand self, Operand n) -> Tensor")
+@precise(
+    "special_hermite_polynomial_he(Operand self, Operand n) -> Tensor",
+    aten=(
+        "special_hermite_polynomial_he(Tensor x, Tensor n) -> Tensor",
+        "special_hermite_polynomial_he.x_scalar(Scalar x, Tensor n) -> Tensor",
+        "special_hermite_polynomial_he.n_scalar(Tensor x, Scalar n) -> Tensor",
+    ),
+)
 def hermite_polynomial_he(x, n):
     """The probabilists' Hermite polynomial."""
     return s.hermite_polynomial_he(x, n)
 
 
-@precise("special_laguerre_polynomial_l(Operand self, Operand n) -> Tensor")
+@precise(
+    "special_laguerre_polynomial_l(Operand self, Operand n) -> Tensor",
+    aten=(
+        "special_laguerre_polynomial_l(Tensor x, Tensor n) -> Tensor",
+        "special_laguerre_polynomial_l.x_scalar(Scalar x, Tensor n) -> Tensor",
+        "special_laguerre_polynomial_l.n_scalar(Tensor x, Scalar n) -> Tensor",
+    ),
+)
 def laguerre_polynomial_l(x, n):
     """The Laguerre polynomial."""
     return s.laguerre_polynomial_l(x, n)
 
 
-@precise("special_legendre_polynomial_p(Operand self, Operand n) -> Tensor")
+@precise(
+    "special_legendre_polynomial_p(Operand self, Operand n) -> Tensor",
+    aten=(
+        "special_legendre_polynomial_p(Tensor x, Tensor n) -> Tensor",
+        "special_legendre_polynomial_p.x_scalar(Scalar x, Tensor n) -> Tensor",
+        "special_legendre_polynomial_p.n_scalar(Tensor x, Scalar n) -> Tensor",
+    ),
+)
 def legendre_polynomial_p(x, n):
     """The Legendre polynomial."""
     return s.legendre_polynomial_p(x, n)

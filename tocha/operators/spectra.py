@@ -252,6 +252,9 @@ def _linalg_eigh(A, UPLO, compute_v):
     constraints={"self": "hermitian"},
     tags=frozenset({"phases"}),
     samples=squares,
+    aten=(
+        'linalg_eigh.eigvals(Tensor self, str UPLO="L", *, Tensor(a!) eigvals, Tensor(b!) eigvecs) -> (Tensor(a!) eigenvalues, Tensor(b!) eigenvectors)',
+    ),
 )
 def linalg_eigh(self, UPLO):
     """self = V @ diag(w) @ V.mH for Hermitian matrices, of which one triangle is read; w ascends."""
@@ -312,6 +315,7 @@ def eig_gradient(grad0, grad1, A, compute_v, result0, result1):
     variants=_OUT,
     tags=frozenset({"phases"}),
     samples=squares,
+    aten=("linalg_eig.out",),
 )
 def linalg_eig(self):
     """self = V @ diag(w) @ inverse(V), complex, for square matrices."""

@@ -60,9 +60,10 @@ def split_dim(self: "Tensor", dim: "int", name: "str") -> "int":
 
 
 @view(
-    "split(Tensor self, int split_size, int dim=0) -> Tensor[]",
+    "split(Tensor self, SymInt split_size, int dim=0) -> Tensor[]",
     variants="method",
     samples=lambda t: [((t(3, 5), 2, 1), {})],
+    aten=("split.Tensor",),
 )
 def split(self, split_size, dim):
     """Views of split_size elements each along dim; the last may be smaller."""
@@ -76,10 +77,11 @@ def split_gradient(grads, dim):
 
 
 @view(
-    "split.sizes(Tensor self, int[] split_size, int dim=0) -> Tensor[]",
+    "split.sizes(Tensor self, SymInt[] split_size, int dim=0) -> Tensor[]",
     node="SplitWithSizesBackward0",
     variants="method",
     samples=lambda t: [((t(3, 5), (1, 4), 1), {})],
+    aten=("split.sizes", "split(Tensor(a -> *) self, int[] split_sizes, int dim=0) -> Tensor(a)[]"),
 )
 def split_sizes(self, split_size, dim):
     """Views of the given sizes along dim."""
@@ -94,8 +96,9 @@ def split_sizes_gradient(grads, dim):
 
 
 @view(
-    "split_with_sizes(Tensor self, int[] split_sizes, int dim=0) -> Tensor[]",
+    "split_with_sizes(Tensor self, SymInt[] split_sizes, int dim=0) -> Tensor[]",
     samples=lambda t: [((t(3, 5), (1, 4), 1), {})],
+    core=True,
 )
 def split_with_sizes(self, split_sizes, dim):
     """Views of the given sizes along dim."""
@@ -110,8 +113,9 @@ def split_with_sizes_gradient(grads, dim):
 
 
 @composite(
-    "unsafe_split(Tensor self, int split_size, int dim=0) -> Tensor[]",
+    "unsafe_split(Tensor self, SymInt split_size, int dim=0) -> Tensor[]",
     samples=lambda t: [((t(3, 5), 2, 1), {})],
+    aten=("unsafe_split.Tensor",),
 )
 def unsafe_split(self, split_size, dim):
     """split whose parts autograd treats as independent."""
@@ -124,7 +128,7 @@ def unsafe_split_gradient(grads, dim):
 
 
 @composite(
-    "unsafe_split_with_sizes(Tensor self, int[] split_sizes, int dim=0) -> Tensor[]",
+    "unsafe_split_with_sizes(Tensor self, SymInt[] split_sizes, int dim=0) -> Tensor[]",
     samples=lambda t: [((t(3, 5), (1, 4), 1), {})],
 )
 def unsafe_split_with_sizes(self, split_sizes, dim):
@@ -138,7 +142,7 @@ def unsafe_split_with_sizes_gradient(grads, dim):
 
 
 @composite(
-    "chunk(Tensor self, int chunks, int dim=0) -> Tensor[]",
+    "chunk(Tensor(a -> *) self, int chunks, int dim=0) -> Tensor(a)[]",
     samples=lambda t: [((t(3, 5), 2, 1), {})],
 )
 def chunk(self, chunks, dim):
@@ -158,13 +162,14 @@ def chunk(self, chunks, dim):
     "unsafe_chunk(Tensor self, int chunks, int dim=0) -> Tensor[]",
     node="UnsafeSplitBackward0",
     samples=lambda t: [((t(3, 5), 2, 1), {})],
+    tags=frozenset({"maybe_aliasing_or_mutating"}),
 )
 def unsafe_chunk(self, chunks, dim):
     """chunk whose parts autograd treats as independent."""
     return [op._unsafe_view(v, v.shape) for v in self.chunk(chunks, dim)]
 
 
-@view("unbind(Tensor self, int dim=0) -> Tensor[]")
+@view("unbind(Tensor self, int dim=0) -> Tensor[]", aten=("unbind.int",))
 def unbind(self, dim):
     """The parts of self at each index of dim, without that dim."""
     if self.ndim == 0:
@@ -196,8 +201,9 @@ def split_at(self: "Tensor", indices: "int[]", dim: "int") -> "Tensor[]":
 
 
 @composite(
-    "tensor_split(Tensor self, int sections, int dim=0) -> Tensor[]",
+    "tensor_split(Tensor(a -> *) self, SymInt sections, int dim=0) -> Tensor(a)[]",
     samples=lambda t: [((t(7, 2), 3), {})],
+    aten=("tensor_split.sections",),
 )
 def tensor_split(self, sections, dim):
     """`sections` views along dim whose sizes differ by one at most."""
@@ -214,7 +220,7 @@ def tensor_split(self, sections, dim):
 
 
 @composite(
-    "tensor_split.indices(Tensor self, int[] indices, int dim=0) -> Tensor[]",
+    "tensor_split.indices(Tensor(a -> *) self, SymInt[] indices, int dim=0) -> Tensor(a)[]",
     samples=lambda t: [((t(7, 2), (2, 5)), {})],
 )
 def tensor_split_indices(self, indices, dim):
@@ -227,11 +233,12 @@ def tensor_split_indices(self, indices, dim):
 
 
 @native(
-    "tensor_split.tensor(Tensor self, Tensor tensor_indices_or_sections, int dim=0) -> Tensor[]",
+    "tensor_split.tensor(Tensor(a -> *) self, Tensor tensor_indices_or_sections, int dim=0) -> Tensor(a)[]",
     algorithm="selection",
     kernel="tensor_split_tensor",
     tags=frozenset({"any_device", "reads_values", "no_gradient"}),  # the views that the kernel asks for have theirs
     samples=lambda t: [((t(5, 4), t.of([1, 3])), {}), ((t(5, 4), t.of(3), 1), {})],
+    aten=("tensor_split.tensor_indices_or_sections",),
 )
 def tensor_split_tensor(self, tensor_indices_or_sections, dim):
     """tensor_split by a number of sections or by indices that a tensor holds."""
@@ -260,8 +267,9 @@ def check_divides(self: "Tensor", name: "str", dim: "int", sections: "int") -> "
 
 
 @composite(
-    "hsplit(Tensor self, int sections) -> Tensor[]",
+    "hsplit(Tensor(a -> *) self, int sections) -> Tensor(a)[]",
     samples=lambda t: [((t(3, 4), 2), {})],
+    aten=("hsplit.int",),
 )
 def hsplit(self, sections):
     """Equal parts along the second dim (the first of a vector)."""
@@ -272,7 +280,7 @@ def hsplit(self, sections):
 
 
 @composite(
-    "hsplit.array(Tensor self, int[] indices) -> Tensor[]",
+    "hsplit.array(Tensor(a -> *) self, int[] indices) -> Tensor(a)[]",
     samples=lambda t: [((t(3, 4), (1, 3)), {})],
 )
 def hsplit_array(self, indices):
@@ -282,8 +290,9 @@ def hsplit_array(self, indices):
 
 
 @composite(
-    "vsplit(Tensor self, int sections) -> Tensor[]",
+    "vsplit(Tensor(a -> *) self, int sections) -> Tensor(a)[]",
     samples=lambda t: [((t(4, 3), 2), {})],
+    aten=("vsplit.int",),
 )
 def vsplit(self, sections):
     """Equal parts along the first dim."""
@@ -293,7 +302,7 @@ def vsplit(self, sections):
 
 
 @composite(
-    "vsplit.array(Tensor self, int[] indices) -> Tensor[]",
+    "vsplit.array(Tensor(a -> *) self, int[] indices) -> Tensor(a)[]",
     samples=lambda t: [((t(4, 3), (1, 3)), {})],
 )
 def vsplit_array(self, indices):
@@ -303,8 +312,9 @@ def vsplit_array(self, indices):
 
 
 @composite(
-    "dsplit(Tensor self, int sections) -> Tensor[]",
+    "dsplit(Tensor(a -> *) self, int sections) -> Tensor(a)[]",
     samples=lambda t: [((t(2, 3, 4), 2), {})],
+    aten=("dsplit.int",),
 )
 def dsplit(self, sections):
     """Equal parts along the third dim."""
@@ -314,7 +324,7 @@ def dsplit(self, sections):
 
 
 @composite(
-    "dsplit.array(Tensor self, int[] indices) -> Tensor[]",
+    "dsplit.array(Tensor(a -> *) self, int[] indices) -> Tensor(a)[]",
     samples=lambda t: [((t(2, 3, 4), (1, 3)), {})],
 )
 def dsplit_array(self, indices):
@@ -326,17 +336,25 @@ def dsplit_array(self, indices):
 # -- copies ------------------------------------------------------------------------------------------
 
 
-@composite("unbind_copy(Tensor self, int dim=0) -> Tensor[]", node="UnbindBackward0_copy", variants="function")
+@composite(
+    "unbind_copy(Tensor self, int dim=0) -> Tensor[]",
+    node="UnbindBackward0_copy",
+    variants="function",
+    aten=("unbind_copy.int",),
+    tags=frozenset({"view_copy"}),
+)
 def unbind_copy(self, dim):
     """unbind, copied."""
     return [op._dense_copy(v) for v in self.unbind(dim)]
 
 
 @composite(
-    "split_copy(Tensor self, int split_size, int dim=0) -> Tensor[]",
+    "split_copy(Tensor self, SymInt split_size, int dim=0) -> Tensor[]",
     node="SplitBackward0_copy",
     variants="function",
     samples=lambda t: [((t(3, 5), 2, 1), {})],
+    aten=("split_copy.Tensor",),
+    tags=frozenset({"view_copy"}),
 )
 def split_copy(self, split_size, dim):
     """split, copied."""
@@ -344,10 +362,11 @@ def split_copy(self, split_size, dim):
 
 
 @composite(
-    "split_with_sizes_copy(Tensor self, int[] split_sizes, int dim=0) -> Tensor[]",
+    "split_with_sizes_copy(Tensor self, SymInt[] split_sizes, int dim=0) -> Tensor[]",
     node="SplitWithSizesBackward0_copy",
     variants="function",
     samples=lambda t: [((t(3, 5), (1, 4), 1), {})],
+    tags=frozenset({"view_copy"}),
 )
 def split_with_sizes_copy(self, split_sizes, dim):
     """split_with_sizes, copied."""
@@ -383,9 +402,10 @@ def check_part(part: "Tensor", src: "Tensor", name: "str") -> "none":
 
 
 @composite(
-    "select_scatter(Tensor self, Tensor src, int dim, int index) -> Tensor",
+    "select_scatter(Tensor self, Tensor src, int dim, SymInt index) -> Tensor",
     variants="function, method, out",
     samples=lambda t: [((t(3, 4), t(4), 0, 1), {})],
+    core=True,
 )
 def select_scatter(self, src, dim, index):
     """A copy of self with src at one index of dim."""
@@ -413,9 +433,10 @@ def select_scatter_source_gradient(grad, dim, index):
 
 
 @composite(
-    "slice_scatter(Tensor self, Tensor src, int dim=0, int? start=None, int? end=None, int step=1) -> Tensor",
+    "slice_scatter(Tensor self, Tensor src, int dim=0, SymInt? start=None, SymInt? end=None, SymInt step=1) -> Tensor",
     variants="function, method, out",
     samples=lambda t: [((t(3, 4), t(3, 2), 1, 0, 4, 2), {})],
+    core=True,
 )
 def slice_scatter(self, src, dim, start, end, step):
     """A copy of self with src in a slice along dim."""
@@ -461,7 +482,7 @@ def diagonal_scatter_source_gradient(grad, offset, dim1, dim2):
 
 
 @composite(
-    "as_strided_scatter(Tensor self, Tensor src, int[] size, int[] stride, int? storage_offset=None) -> Tensor",
+    "as_strided_scatter(Tensor self, Tensor src, SymInt[] size, SymInt[] stride, SymInt? storage_offset=None) -> Tensor",
     variants="function, method, out",
     samples=lambda t: [((t(3, 4), t(2, 2), (2, 2), (4, 2), 1), {})],
     tags=frozenset({"memory_order"}),

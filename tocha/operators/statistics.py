@@ -88,7 +88,7 @@ def check_degrees(op_name: "str", self: "Tensor", dim: "int[]?", correction: "fl
         )
 
 
-@composite("var(Tensor self, bool unbiased=True) -> Tensor", node="VarBackward0")
+@composite("var(Tensor self, bool unbiased=True) -> Tensor", node="VarBackward0", tags=frozenset({"reduction"}))
 def var(self, unbiased):
     """The variance of all elements; unbiased divides by n - 1, otherwise by n."""
     check_degrees("var", self, None, 1.0 if unbiased else 0.0)
@@ -99,6 +99,9 @@ def var(self, unbiased):
     "var.dim(Tensor self, int[1]? dim, bool unbiased=True, bool keepdim=False) -> Tensor",
     node="VarBackward0",
     variants="function, method, out",
+    aten=("var.out",),
+    core=True,
+    tags=frozenset({"reduction"}),
 )
 def var_dim(self, dim, unbiased, keepdim):
     """The variance over dim."""
@@ -110,6 +113,8 @@ def var_dim(self, dim, unbiased, keepdim):
     "var.correction(Tensor self, int[1]? dim=None, *, Scalar? correction=None, bool keepdim=False) -> Tensor",
     node="VarBackward0",
     variants="function, method, out",
+    core=True,
+    tags=frozenset({"reduction"}),
 )
 def var_correction(self, dim, correction, keepdim):
     """The variance over dim, divided by n - correction."""
@@ -117,7 +122,7 @@ def var_correction(self, dim, correction, keepdim):
     return op._var_mean(self, dim, keepdim, correction_or_one(correction), False)[0]
 
 
-@composite("std(Tensor self, bool unbiased=True) -> Tensor", node="StdBackward0")
+@composite("std(Tensor self, bool unbiased=True) -> Tensor", node="StdBackward0", tags=frozenset({"reduction"}))
 def std(self, unbiased):
     """The standard deviation of all elements."""
     check_degrees("std", self, None, 1.0 if unbiased else 0.0)
@@ -128,6 +133,8 @@ def std(self, unbiased):
     "std.dim(Tensor self, int[1]? dim, bool unbiased=True, bool keepdim=False) -> Tensor",
     node="StdBackward0",
     variants="function, method, out",
+    aten=("std.out",),
+    tags=frozenset({"reduction"}),
 )
 def std_dim(self, dim, unbiased, keepdim):
     """The standard deviation over dim."""
@@ -139,6 +146,7 @@ def std_dim(self, dim, unbiased, keepdim):
     "std.correction(Tensor self, int[1]? dim=None, *, Scalar? correction=None, bool keepdim=False) -> Tensor",
     node="StdBackward0",
     variants="function, method, out",
+    tags=frozenset({"reduction"}),
 )
 def std_correction(self, dim, correction, keepdim):
     """The standard deviation over dim, with n - correction under the root."""
@@ -153,7 +161,10 @@ def check_moments(self: "Tensor", name: "str") -> "none":
 
 
 @composite(
-    "var_mean(Tensor self, bool unbiased=True) -> (Tensor, Tensor)", node="VarMeanBackward0", variants="function"
+    "var_mean(Tensor self, bool unbiased=True) -> (Tensor, Tensor)",
+    node="VarMeanBackward0",
+    variants="function",
+    tags=frozenset({"reduction"}),
 )
 def var_mean(self, unbiased):
     """Variance and mean of all elements."""
@@ -167,6 +178,7 @@ def var_mean(self, unbiased):
     "var_mean.dim(Tensor self, int[1]? dim, bool unbiased=True, bool keepdim=False) -> (Tensor, Tensor)",
     node="VarMeanBackward0",
     variants="function",
+    tags=frozenset({"reduction"}),
 )
 def var_mean_dim(self, dim, unbiased, keepdim):
     """Variance and mean over dim."""
@@ -180,6 +192,7 @@ def var_mean_dim(self, dim, unbiased, keepdim):
     "var_mean.correction(Tensor self, int[1]? dim=None, *, Scalar? correction=None, bool keepdim=False) -> (Tensor, Tensor)",
     node="VarMeanBackward0",
     variants="function",
+    tags=frozenset({"reduction"}),
 )
 def var_mean_correction(self, dim, correction, keepdim):
     """Variance and mean over dim."""
@@ -190,7 +203,10 @@ def var_mean_correction(self, dim, correction, keepdim):
 
 
 @composite(
-    "std_mean(Tensor self, bool unbiased=True) -> (Tensor, Tensor)", node="StdMeanBackward0", variants="function"
+    "std_mean(Tensor self, bool unbiased=True) -> (Tensor, Tensor)",
+    node="StdMeanBackward0",
+    variants="function",
+    tags=frozenset({"reduction"}),
 )
 def std_mean(self, unbiased):
     """Standard deviation and mean of all elements."""
@@ -204,6 +220,7 @@ def std_mean(self, unbiased):
     "std_mean.dim(Tensor self, int[1]? dim, bool unbiased=True, bool keepdim=False) -> (Tensor, Tensor)",
     node="StdMeanBackward0",
     variants="function",
+    tags=frozenset({"reduction"}),
 )
 def std_mean_dim(self, dim, unbiased, keepdim):
     """Standard deviation and mean over dim."""
@@ -217,6 +234,7 @@ def std_mean_dim(self, dim, unbiased, keepdim):
     "std_mean.correction(Tensor self, int[1]? dim=None, *, Scalar? correction=None, bool keepdim=False) -> (Tensor, Tensor)",
     node="StdMeanBackward0",
     variants="function",
+    tags=frozenset({"reduction"}),
 )
 def std_mean_correction(self, dim, correction, keepdim):
     """Standard deviation and mean over dim."""
@@ -258,7 +276,7 @@ def trace(self):
 
 
 @composite(
-    "sum_to_size(Tensor self, int[] size) -> Tensor",
+    "sum_to_size(Tensor self, SymInt[] size) -> Tensor",
     node="SumBackward1",
     variants="method",
     samples=lambda t: [((t(2, 3, 4), (3, 1)), {})],
@@ -598,9 +616,9 @@ def corrcoef(self):
 
 
 @native(
-    "bincount(Tensor self, Tensor? weights=None, int minlength=0) -> Tensor",
+    "bincount(Tensor self, Tensor? weights=None, SymInt minlength=0) -> Tensor",
     algorithm="histogram",
-    tags=frozenset({"dynamic"}),
+    tags=frozenset({"dynamic", "dynamic_output_shape"}),
     samples=lambda t: [((t.index(7, below=5),), {}), ((t.index(7, below=5), t(7)), {"minlength": 8})],
 )
 def bincount(self, weights, minlength):
@@ -636,6 +654,7 @@ def histc(self, bins, min, max):
     tags=frozenset({"dynamic"}),
     variants="function, method, out",
     samples=lambda t: [((t(3, 4), t.of([0.2, 0.4, 0.9])), {})],
+    aten=("histogram.bins_tensor", "histogram.bins_tensor_out"),
 )
 def histogram_edges(self, bins, weight, density):
     """Counts (or weights) between given edges."""
@@ -652,6 +671,10 @@ def histogram_edges_facts(self, bins, weight, density):
     tags=frozenset({"dynamic"}),
     variants="function, method, out",
     samples=lambda t: [((t(3, 4), 5), {"range": [0.0, 1.0], "weight": t(3, 4)})],
+    aten=(
+        "histogram.bin_ct(Tensor self, int bins=100, *, float[]? range=None, Tensor? weight=None, bool density=False) -> (Tensor hist, Tensor bin_edges)",
+        "histogram.bin_ct_out",
+    ),
 )
 def histogram(self, bins, range, weight, density):
     """Counts (or weights) in equal bins over range, or over all elements."""
@@ -668,6 +691,7 @@ def histogram_facts(self, bins, range, weight, density):
     kernel="histogramdd_edges",
     variants="function, method",
     samples=lambda t: [((t(6, 2), [t.of([0.2, 0.4, 0.9]), t.of([0.0, 1.0])]), {})],
+    aten=("histogramdd.TensorList_bins",),
 )
 def histogramdd_edges(self, bins, range, weight, density):
     """Counts of points in a grid between given edges; the last dim holds coordinates."""
@@ -689,6 +713,7 @@ def histogramdd(self, bins, range, weight, density):
     kernel="histogramdd_bins",
     variants="function, method",
     samples=lambda t: [((t(6, 2), 3), {})],
+    aten=("histogramdd.int_bins",),
 )
 def histogramdd_bins(self, bins, range, weight, density):
     """Counts of points in a grid with as many equal bins in every direction."""

@@ -7,7 +7,7 @@ from tocha.operators.record import composite, gradient, native, op, rule
 from tocha.operators.rules import Out, device_or_default, wrap_dim
 
 
-@native("tril(Tensor self, int diagonal=0) -> Tensor", variants="function, method, inplace, out")
+@native("tril(Tensor self, SymInt diagonal=0) -> Tensor", variants="function, method, inplace, out")
 def tril(self, diagonal):
     """The lower triangle of matrices, zeros above it."""
     if self.ndim < 2:
@@ -20,7 +20,7 @@ def tril_gradient(grad, diagonal):
     return grad.tril(diagonal)
 
 
-@native("triu(Tensor self, int diagonal=0) -> Tensor", variants="function, method, inplace, out")
+@native("triu(Tensor self, SymInt diagonal=0) -> Tensor", variants="function, method, inplace, out")
 def triu(self, diagonal):
     """The upper triangle of matrices, zeros below it."""
     if self.ndim < 2:
@@ -57,6 +57,9 @@ def check_triangle(row: "int", col: "int", name: "str") -> "none":
     variants="function",
     tags=frozenset({"factory"}),
     samples=lambda t: [((3, 4), {})],
+    aten=(
+        "tril_indices(int row, int col, int offset=0, *, ScalarType? dtype=4, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor",
+    ),
 )
 def tril_indices(row, col, offset, dtype, device):
     """Rows and columns of a matrix's lower triangle, as a (2, n) tensor."""
@@ -71,6 +74,9 @@ def tril_indices(row, col, offset, dtype, device):
     variants="function",
     tags=frozenset({"factory"}),
     samples=lambda t: [((3, 4), {})],
+    aten=(
+        "triu_indices(int row, int col, int offset=0, *, ScalarType? dtype=4, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor",
+    ),
 )
 def triu_indices(row, col, offset, dtype, device):
     """Rows and columns of a matrix's upper triangle, as a (2, n) tensor."""

@@ -11,79 +11,81 @@ from tocha.operators.record import BINARY, COMPLEX, FLOATS, INT_TO_FLOAT, UNARY,
 elementary = partial(pointwise, dtypes=(*FLOATS, *COMPLEX), promote=INT_TO_FLOAT, variants=UNARY, expensive=True)
 
 
-@elementary("sin(Tensor self) -> Tensor")
+@elementary("sin(Tensor self) -> Tensor", core=True)
 def sin(x):
     """The sine."""
     return s.sin(x)
 
 
-@elementary("cos(Tensor self) -> Tensor")
+@elementary("cos(Tensor self) -> Tensor", core=True)
 def cos(x):
     """The cosine."""
     return s.cos(x)
 
 
-@elementary("tan(Tensor self) -> Tensor")
+@elementary("tan(Tensor self) -> Tensor", core=True)
 def tan(x):
     """The tangent."""
     return s.tan(x)
 
 
-@elementary("asin(Tensor self) -> Tensor", aliases=("arcsin",))
+@elementary("asin(Tensor self) -> Tensor", aliases=("arcsin",), core=True)
 def asin(x):
     """The angle in [-pi/2, pi/2] whose sine is self."""
     return s.asin(x)
 
 
-@elementary("acos(Tensor self) -> Tensor", aliases=("arccos",))
+@elementary("acos(Tensor self) -> Tensor", aliases=("arccos",), core=True)
 def acos(x):
     """The angle in [0, pi] whose cosine is self."""
     return s.acos(x)
 
 
-@elementary("atan(Tensor self) -> Tensor", aliases=("arctan",))
+@elementary("atan(Tensor self) -> Tensor", aliases=("arctan",), core=True)
 def atan(x):
     """The angle in [-pi/2, pi/2] whose tangent is self."""
     return s.atan(x)
 
 
-@elementary("atan2(Tensor self, Tensor other) -> Tensor", dtypes=FLOATS, variants=BINARY, aliases=("arctan2",))
+@elementary(
+    "atan2(Tensor self, Tensor other) -> Tensor", dtypes=FLOATS, variants=BINARY, aliases=("arctan2",), core=True
+)
 def atan2(x, y):
     """The angle in [-pi, pi] of the point (other, self)."""
     return s.atan2(x, y)
 
 
-@elementary("sinh(Tensor self) -> Tensor")
+@elementary("sinh(Tensor self) -> Tensor", core=True)
 def sinh(x):
     """The hyperbolic sine."""
     return s.sinh(x)
 
 
-@elementary("cosh(Tensor self) -> Tensor")
+@elementary("cosh(Tensor self) -> Tensor", core=True)
 def cosh(x):
     """The hyperbolic cosine."""
     return s.cosh(x)
 
 
-@elementary("tanh(Tensor self) -> Tensor")
+@elementary("tanh(Tensor self) -> Tensor", core=True)
 def tanh(x):
     """The hyperbolic tangent."""
     return s.tanh(x)
 
 
-@elementary("asinh(Tensor self) -> Tensor", aliases=("arcsinh",))
+@elementary("asinh(Tensor self) -> Tensor", aliases=("arcsinh",), core=True)
 def asinh(x):
     """The number whose hyperbolic sine is self."""
     return s.asinh(x)
 
 
-@elementary("acosh(Tensor self) -> Tensor", aliases=("arccosh",), domain=(1.2, 3.0))
+@elementary("acosh(Tensor self) -> Tensor", aliases=("arccosh",), domain=(1.2, 3.0), core=True)
 def acosh(x):
     """The non-negative number whose hyperbolic cosine is self."""
     return s.acosh(x)
 
 
-@elementary("atanh(Tensor self) -> Tensor", aliases=("arctanh",))
+@elementary("atanh(Tensor self) -> Tensor", aliases=("arctanh",), core=True)
 def atanh(x):
     """The number whose hyperbolic tangent is self."""
     return s.atanh(x)

@@ -33,7 +33,7 @@ def detach_copy(self):
 
 
 @composite(
-    "as_strided_copy(Tensor self, int[] size, int[] stride, int? storage_offset=None) -> Tensor",
+    "as_strided_copy(Tensor self, SymInt[] size, SymInt[] stride, SymInt? storage_offset=None) -> Tensor",
     node="AsStridedBackward0_copy",
     variants=_COPY,
     samples=lambda t: [((t(3, 4), (2, 2), (4, 2), 1), {})],
@@ -45,7 +45,7 @@ def as_strided_copy(self, size, stride, storage_offset):
 
 
 @composite(
-    "expand_copy(Tensor self, int[] size, *, bool implicit=False) -> Tensor",
+    "expand_copy(Tensor self, SymInt[] size, *, bool implicit=False) -> Tensor",
     node="ExpandBackward0_copy",
     variants=_COPY,
     samples=lambda t: [((t(3, 1), (2, 3, 4)), {})],
@@ -66,7 +66,12 @@ def permute_copy(self, dims):
     return op._dense_copy(self.permute(dims))
 
 
-@composite("transpose_copy(Tensor self, int dim0, int dim1) -> Tensor", node="TransposeBackward0_copy", variants=_COPY)
+@composite(
+    "transpose_copy(Tensor self, int dim0, int dim1) -> Tensor",
+    node="TransposeBackward0_copy",
+    variants=_COPY,
+    aten=("transpose_copy.int",),
+)
 def transpose_copy(self, dim0, dim1):
     """transpose, copied."""
     return op._dense_copy(self.transpose(dim0, dim1))
@@ -102,16 +107,22 @@ def unsqueeze_copy(self, dim):
     return op._dense_copy(self.unsqueeze(dim))
 
 
-@composite("select_copy(Tensor self, int dim, int index) -> Tensor", node="SelectBackward0_copy", variants=_COPY)
+@composite(
+    "select_copy(Tensor self, int dim, SymInt index) -> Tensor",
+    node="SelectBackward0_copy",
+    variants=_COPY,
+    aten=("select_copy.int",),
+)
 def select_copy(self, dim, index):
     """select, copied."""
     return op._dense_copy(self.select(dim, index))
 
 
 @composite(
-    "slice_copy(Tensor self, int dim=0, int? start=None, int? end=None, int step=1) -> Tensor",
+    "slice_copy(Tensor self, int dim=0, SymInt? start=None, SymInt? end=None, SymInt step=1) -> Tensor",
     node="SliceBackward0_copy",
     variants=_COPY,
+    aten=("slice_copy.Tensor",),
 )
 def slice_copy(self, dim, start, end, step):
     """A slice along dim, copied."""
@@ -119,7 +130,7 @@ def slice_copy(self, dim, start, end, step):
 
 
 @composite(
-    "narrow_copy(Tensor self, int dim, int start, int length) -> Tensor",
+    "narrow_copy(Tensor self, int dim, SymInt start, SymInt length) -> Tensor",
     node="NarrowCopyBackward0",
     variants="function, method, out",
 )
@@ -150,7 +161,7 @@ def diagonal_copy(self, offset, dim1, dim2):
 
 
 @composite(
-    "view_copy(Tensor self, int[] size) -> Tensor",
+    "view_copy(Tensor self, SymInt[] size) -> Tensor",
     node="ViewBackward0_copy",
     variants=_COPY,
     samples=lambda t: [((t(3, 4), (3, 2, 2)), {})],

@@ -71,9 +71,10 @@ def view_dtype(self, dtype):
 
 
 @view(
-    "view(Tensor self, int[] size) -> Tensor",
+    "view(Tensor self, SymInt[] size) -> Tensor",
     variants="method",
     samples=lambda t: [((t(3, 4), (3, 2, 2)), {}), ((t(3, 4), (3, -1)), {})],
+    core=True,
 )
 def view_(self, size):
     """The same elements in another shape, sharing memory."""
@@ -91,14 +92,14 @@ def view_gradient(grad, self):
     return grad.reshape(self.shape)
 
 
-@composite("view_as(Tensor self, Tensor other) -> Tensor", variants="method")
+@composite("view_as(Tensor(a) self, Tensor other) -> Tensor(a)", variants="method")
 def view_as(self, other):
     """self viewed in other's shape."""
     return self.view(other.shape)
 
 
 @composite(
-    "reshape(Tensor self, int[] shape) -> Tensor",
+    "reshape(Tensor(a) self, SymInt[] shape) -> Tensor(a)",
     samples=lambda t: [((t(3, 4), (2, 6)), {}), ((t(3, 4), (-1,)), {})],
 )
 def reshape(self, shape):
@@ -110,7 +111,7 @@ def reshape(self, shape):
 
 
 @native(
-    "_unsafe_view(Tensor self, int[] size) -> Tensor",
+    "_unsafe_view(Tensor self, SymInt[] size) -> Tensor",
     algorithm="memory",
     tags=frozenset({"any_device", "dynamic", "memory_order"}),
     variants="function",
@@ -138,13 +139,13 @@ def unsafe_view_gradient(grad, self):
     return grad.reshape(self.shape)
 
 
-@composite("reshape_as(Tensor self, Tensor other) -> Tensor", variants="method")
+@composite("reshape_as(Tensor(a) self, Tensor other) -> Tensor(a)", variants="method")
 def reshape_as(self, other):
     """self reshaped to other's shape."""
     return self.reshape(other.shape)
 
 
-@composite("flatten(Tensor self, int start_dim=0, int end_dim=-1) -> Tensor")
+@composite("flatten(Tensor(a) self, int start_dim=0, int end_dim=-1) -> Tensor(a)", aten=("flatten.using_ints",))
 def flatten(self, start_dim, end_dim):
     """Joins the dims from start_dim to end_dim into one."""
     start = wrap_dim(start_dim, self.ndim)
@@ -162,8 +163,9 @@ def flatten(self, start_dim, end_dim):
 
 
 @composite(
-    "unflatten(Tensor self, int dim, int[] sizes) -> Tensor",
+    "unflatten(Tensor(a) self, int dim, SymInt[] sizes) -> Tensor(a)",
     samples=lambda t: [((t(3, 4), 1, (2, -1)), {})],
+    aten=("unflatten.int",),
 )
 def unflatten(self, dim, sizes):
     """Splits one dim into several; one of the sizes may be -1."""
@@ -192,7 +194,7 @@ def unflatten(self, dim, sizes):
     return self.view([*self.shape[:at], *parts, *self.shape[at + 1 :]])
 
 
-@composite("ravel(Tensor self) -> Tensor")
+@composite("ravel(Tensor(a) self) -> Tensor(a)")
 def ravel(self):
     """All elements in one dim, contiguous."""
     return self.contiguous().view([-1])
@@ -201,10 +203,7 @@ def ravel(self):
 # -- order of dims -----------------------------------------------------------------------------------
 
 
-@view(
-    "permute(Tensor self, int[] dims) -> Tensor",
-    samples=lambda t: [((t(2, 3, 4), (2, 0, -2)), {})],
-)
+@view("permute(Tensor self, int[] dims) -> Tensor", samples=lambda t: [((t(2, 3, 4), (2, 0, -2)), {})], core=True)
 def permute(self, dims):
     """The dims in another order."""
     if len(dims) != self.ndim:
@@ -244,6 +243,7 @@ def swapped_dims(self: "Tensor", dim0: "int", dim1: "int") -> "View":
     inplace_node="TransposeBackward1",
     variants="function, method, inplace",
     aliases=("swapdims",),
+    aten=("transpose.int", "transpose_", "swapdims", "swapdims_"),
 )
 def transpose(self, dim0, dim1):
     """Two dims exchanged."""
@@ -301,7 +301,7 @@ def T_gradient(grad):
     return grad.permute([grad.ndim - 1 - i for i in range(grad.ndim)])
 
 
-@composite("mT(Tensor self) -> Tensor", variants="property")
+@composite("mT(Tensor(a) self) -> Tensor(a)", variants="property")
 def mT(self):
     """The last two dims exchanged."""
     if self.ndim == 1:
@@ -312,7 +312,7 @@ def mT(self):
     return self.transpose(-2, -1)
 
 
-@composite("adjoint(Tensor self) -> Tensor")
+@composite("adjoint(Tensor(a) self) -> Tensor(a)")
 def adjoint(self):
     """The last two dims exchanged, conjugated."""
     if self.ndim == 1:
@@ -320,7 +320,7 @@ def adjoint(self):
     return self.mT.conj() if self.is_complex() else self.mT
 
 
-@composite("mH(Tensor self) -> Tensor", variants="property")
+@composite("mH(Tensor(a) self) -> Tensor(a)", variants="property")
 def mH(self):
     """The last two dims exchanged, conjugated."""
     if self.ndim == 1:
@@ -343,9 +343,13 @@ def H(self):
 
 
 @composite(
-    "movedim(Tensor self, int[1] source, int[1] destination) -> Tensor",
+    "movedim(Tensor(a) self, int[1] source, int[1] destination) -> Tensor(a)",
     aliases=("moveaxis",),
     samples=lambda t: [((t(2, 3, 4), 0, 2), {}), ((t(2, 3, 4), (0, 1), (-1, 0)), {})],
+    aten=(
+        "movedim.int(Tensor(a) self, int source, int destination) -> Tensor(a)",
+        "movedim.intlist(Tensor(a) self, int[] source, int[] destination) -> Tensor(a)",
+    ),
 )
 def movedim(self, source, destination):
     """Moves the dims in source to the places in destination; the others keep their order."""
@@ -419,9 +423,10 @@ def expanded_view(self: "Tensor", size: "int[]", name: "str") -> "View":
 
 
 @view(
-    "expand(Tensor self, int[] size, *, bool implicit=False) -> Tensor",
+    "expand(Tensor self, SymInt[] size, *, bool implicit=False) -> Tensor",
     variants="method",
     samples=lambda t: [((t(3, 1), (2, -1, 4)), {})],
+    core=True,
 )
 def expand(self, size, implicit):
     """Dims of size 1 repeated without copying; -1 keeps a size."""
@@ -433,14 +438,14 @@ def expand_gradient(grad):
     return grad  # summed to self's shape where it arrives
 
 
-@composite("expand_as(Tensor self, Tensor other) -> Tensor", variants="method")
+@composite("expand_as(Tensor(a) self, Tensor other) -> Tensor(a)", variants="method")
 def expand_as(self, other):
     """self expanded to other's shape."""
     return self.expand(other.shape)
 
 
 @composite(
-    "broadcast_to(Tensor self, int[] size) -> Tensor",
+    "broadcast_to(Tensor(a) self, SymInt[] size) -> Tensor(a)",
     samples=lambda t: [((t(3, 1), (2, 3, 4)), {})],
 )
 def broadcast_to(self, size):
@@ -471,6 +476,7 @@ def squeeze_gradient(grad, self):
     node="SqueezeBackward1",
     inplace_node="SqueezeBackward4",
     variants="function, method, inplace",
+    core=True,
 )
 def squeeze_dim(self, dim):
     """The dim removed if its size is 1."""
@@ -487,6 +493,7 @@ def squeeze_dim_gradient(grad, self):
     node="SqueezeBackward2",
     inplace_node="SqueezeBackward5",
     variants="function, method, inplace",
+    core=True,
 )
 def squeeze_dims(self, dim):
     """Those of the dims removed whose size is 1."""
@@ -502,6 +509,7 @@ def squeeze_dims_gradient(grad, self):
     "unsqueeze(Tensor self, int dim) -> Tensor",
     inplace_node="UnsqueezeBackward1",
     variants="function, method, inplace",
+    core=True,
 )
 def unsqueeze(self, dim):
     """A dim of size 1 inserted."""
@@ -522,7 +530,7 @@ def unsqueeze_gradient(grad, self):
 # -- parts -------------------------------------------------------------------------------------------
 
 
-@view("select(Tensor self, int dim, int index) -> Tensor")
+@view("select(Tensor self, int dim, SymInt index) -> Tensor", aten=("select.int",), core=True)
 def select(self, dim, index):
     """The part of self at one index of dim, without that dim."""
     if self.ndim == 0:
@@ -547,7 +555,12 @@ def sliced(self: "Tensor", dim: "int", start: "int", end: "int", step: "int") ->
     return View(sizes, strides, self.storage_offset() + start * self.strides[dim])
 
 
-@view("slice(Tensor self, int dim=0, int? start=None, int? end=None, int step=1) -> Tensor", variants="")
+@view(
+    "slice(Tensor self, int dim=0, SymInt? start=None, SymInt? end=None, SymInt step=1) -> Tensor",
+    variants="",
+    aten=("slice.Tensor",),
+    core=True,
+)
 def slice_(self, dim, start, end, step):
     """Every step-th element of dim between start and end, which are cut to its size."""
     if self.ndim == 0:
@@ -563,7 +576,11 @@ def slice_(self, dim, start, end, step):
     return sliced(self, at, first, last, step)
 
 
-@view("narrow(Tensor self, int dim, int start, int length) -> Tensor", node="SliceBackward0")
+@view(
+    "narrow(Tensor self, int dim, SymInt start, SymInt length) -> Tensor",
+    node="SliceBackward0",
+    aten=("narrow", "narrow.Tensor(Tensor(a) self, int dim, Tensor start, SymInt length) -> Tensor(a)"),
+)
 def narrow(self, dim, start, length):
     """length elements of dim beginning at start."""
     if self.ndim == 0:
@@ -641,6 +658,7 @@ def diagonal_view(self: "Tensor", offset: "int", dim1: "int", dim2: "int", name:
 @view(
     "diagonal(Tensor self, int offset=0, int dim1=0, int dim2=1) -> Tensor",
     samples=lambda t: [((t(3, 4), 1), {}), ((t(2, 3, 4), 0, 2, 0), {})],
+    core=True,
 )
 def diagonal(self, offset, dim1, dim2):
     """The diagonals of the planes that dim1 and dim2 span, as the last dim."""
@@ -658,11 +676,12 @@ def linalg_diagonal(A, offset, dim1, dim2):
 
 
 @view(
-    "as_strided(Tensor self, int[] size, int[] stride, int? storage_offset=None) -> Tensor",
+    "as_strided(Tensor self, SymInt[] size, SymInt[] stride, SymInt? storage_offset=None) -> Tensor",
     inplace_node="AsStridedBackward1",
     variants="function, method, inplace",
     samples=lambda t: [((t(3, 4), (2, 2), (4, 2), 1), {}), ((t(3, 4), (3, 2), (0, 1)), {})],
     tags=frozenset({"memory_order"}),
+    core=True,
 )
 def as_strided(self, size, stride, storage_offset):
     """Any geometry on self's memory."""
@@ -717,7 +736,7 @@ def as_strided_gradient(grad, self, size, stride, storage_offset):
     return shared.reshape(self.shape)
 
 
-@view("alias(Tensor self) -> Tensor", variants="")
+@view("alias(Tensor self) -> Tensor", variants="", core=True)
 def alias(self):
     """Another tensor on the same memory."""
     return View(self.shape, self.strides, self.storage_offset())
@@ -728,7 +747,9 @@ def alias_gradient(grad):
     return grad
 
 
-@native("detach(Tensor self) -> Tensor", algorithm="memory", tags=frozenset({"any_device", "dynamic", "no_gradient"}))
+@native(
+    "detach(Tensor(a) self) -> Tensor(a)", algorithm="memory", tags=frozenset({"any_device", "dynamic", "no_gradient"})
+)
 def detach(self):
     """The same memory without history."""
 
@@ -742,10 +763,11 @@ def detach_facts(self):
 
 
 @native(
-    "resize_(Tensor self, int[] size, *, memory_format? memory_format=None) -> Tensor",
+    "resize_(Tensor self, SymInt[] size, *, memory_format? memory_format=None) -> Tensor",
     algorithm="memory",
     variants="method",
-    tags=frozenset({"any_device", "any_overlap", "memory_order", "no_gradient"}),
+    tags=frozenset({"any_device", "any_overlap", "memory_order", "no_gradient", "inplace_view"}),
+    core=True,
 )
 def resize_(self, size, memory_format):
     """Gives self another size; memory grows when needed, new elements are not initialised."""
@@ -775,7 +797,7 @@ def set_to_storage(self, source):
 
 
 @moved(
-    "set_.source_Storage_storage_offset(Tensor self, Storage source, int storage_offset, int[] size, int[] stride=[]) -> Tensor",
+    "set_.source_Storage_storage_offset(Tensor self, Storage source, SymInt storage_offset, SymInt[] size, SymInt[] stride=[]) -> Tensor",
     samples=lambda t: [((t(3), t(4).untyped_storage(), 1, [2]), {})],
 )
 def set_to_part_of_storage(self, source, storage_offset, size, stride):
@@ -791,7 +813,7 @@ def set_to_tensor(self, source):
 
 
 @moved(
-    "set_.source_Tensor_storage_offset(Tensor self, Tensor source, int storage_offset, int[] size, int[] stride=[]) -> Tensor",
+    "set_.source_Tensor_storage_offset(Tensor self, Tensor source, SymInt storage_offset, SymInt[] size, SymInt[] stride=[]) -> Tensor",
     samples=lambda t: [((t(3), t(4), 1, [2]), {})],
 )
 def set_to_part_of_tensor(self, source, storage_offset, size, stride):
@@ -801,7 +823,7 @@ def set_to_part_of_tensor(self, source, storage_offset, size, stride):
 @composite(
     "resize_as_(Tensor self, Tensor the_template, *, memory_format? memory_format=None) -> Tensor",
     variants="function, method",
-    tags=frozenset({"any_overlap", "no_gradient"}),
+    tags=frozenset({"any_overlap", "no_gradient", "inplace_view"}),
 )
 def resize_as_(self, the_template, memory_format):
     """Gives self the template's size."""

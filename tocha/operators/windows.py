@@ -72,6 +72,10 @@ def _gaussian_window(window_length, periodic, std, dtype, device):
     "bartlett_window(int window_length, bool periodic=True, *, dtype? dtype=None, device? device=None) -> Tensor",
     variants="function",
     tags=_FACTORY,
+    aten=(
+        "bartlett_window(int window_length) -> Tensor",
+        "bartlett_window.periodic(int window_length, bool periodic) -> Tensor",
+    ),
 )
 def bartlett_window(window_length, periodic, dtype, device):
     """A triangle from 0 to 1 and back."""
@@ -83,6 +87,11 @@ def bartlett_window(window_length, periodic, dtype, device):
     "kaiser_window(int window_length, bool periodic=True, float beta=12.0, *, dtype? dtype=None, device? device=None) -> Tensor",
     variants="function",
     tags=_FACTORY,
+    aten=(
+        "kaiser_window(int window_length) -> Tensor",
+        "kaiser_window.periodic(int window_length, bool periodic) -> Tensor",
+        "kaiser_window.beta(int window_length, bool periodic, float beta) -> Tensor",
+    ),
 )
 def kaiser_window(window_length, periodic, beta, dtype, device):
     """I0(beta sqrt(1 - x^2)) / I0(beta) for x from -1 to 1."""
@@ -94,6 +103,10 @@ def kaiser_window(window_length, periodic, beta, dtype, device):
     "hann_window(int window_length, bool periodic=True, *, dtype? dtype=None, device? device=None) -> Tensor",
     variants="function",
     tags=_FACTORY,
+    aten=(
+        "hann_window(int window_length) -> Tensor",
+        "hann_window.periodic(int window_length, bool periodic) -> Tensor",
+    ),
 )
 def hann_window(window_length, periodic, dtype, device):
     """0.5 - 0.5 cos(x) over one period."""
@@ -105,6 +118,12 @@ def hann_window(window_length, periodic, dtype, device):
     "hamming_window(int window_length, bool periodic=True, float alpha=0.54, float beta=0.46, *, dtype? dtype=None, device? device=None) -> Tensor",
     variants="function",
     tags=_FACTORY,
+    aten=(
+        "hamming_window(int window_length) -> Tensor",
+        "hamming_window.periodic(int window_length, bool periodic) -> Tensor",
+        "hamming_window.periodic_alpha(int window_length, bool periodic, float alpha) -> Tensor",
+        "hamming_window.periodic_alpha_beta(int window_length, bool periodic, float alpha, float beta) -> Tensor",
+    ),
 )
 def hamming_window(window_length, periodic, alpha, beta, dtype, device):
     """alpha - beta cos(x) over one period."""
@@ -116,6 +135,10 @@ def hamming_window(window_length, periodic, alpha, beta, dtype, device):
     "blackman_window(int window_length, bool periodic=True, *, dtype? dtype=None, device? device=None) -> Tensor",
     variants="function",
     tags=_FACTORY,
+    aten=(
+        "blackman_window(int window_length) -> Tensor",
+        "blackman_window.periodic(int window_length, bool periodic) -> Tensor",
+    ),
 )
 def blackman_window(window_length, periodic, dtype, device):
     """0.42 - 0.5 cos(x) + 0.08 cos(2 x) over one period."""

@@ -1,0 +1,1 @@
+"""What stands behind tocha.ops and tocha.library: arguments against schemas, tags, custom operators."""

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import platform
 import re
 import subprocess
 import sys
@@ -25,6 +26,8 @@ RUNS = {
     "errors": ["--errors"],
     "gradients": ["--grad", "--max-samples", "6"],
 }
+# Where PyTorch itself is off on a processor, and tocha is not: its kernels there add up halves in half.
+OFF = {"aarch64": {"nn.functional.conv2d torch.float16"}}
 
 
 def replay(suite: Path, arguments: list[str]) -> dict[str, str]:
@@ -73,11 +76,11 @@ def main() -> int:
         print(f"{name}:", flush=True)
         result = replay(options.suite, arguments)
         passing = sorted(k for k, v in result.items() if v == "pass")
-        kept = set(ratchet.get(name, []))
+        kept = set(ratchet.get(name, [])) - OFF.get(platform.machine(), set())
         lost += [f"{name}: {k}: {result.get(k, 'did not run')}" for k in sorted(kept - set(passing))]
         disagree += [f"{name}: {k}: {v}" for k, v in sorted(result.items()) if v not in ("pass", "missing")]
         if options.update:
-            ratchet[name] = sorted(kept | set(passing))
+            ratchet[name] = sorted({*ratchet.get(name, []), *passing})
     print("modules:", flush=True)
     counts = replay_modules(options.suite)
     before = ratchet.get("modules", {})

@@ -28,8 +28,8 @@ Tensor fill_value(const Tensor& self, const Tensor& value, const char* op) {
   TOCHA_CHECK(value.dim() == 0, Runtime, "[", op, "] ", op,
               "_ only supports a 0-dimensional value tensor, but got tensor with ", value.dim(), " dimension(s).");
   TOCHA_CHECK(!value.is_complex() || self.is_complex(), Runtime, "[", op, "] ", op,
-              "_(): Converting complex Scalar to non-complex type is not supported: ",
-              value.dtype(), " for ", self.dtype());
+              "_(): Converting complex Scalar to non-complex type is not supported: ", value.dtype(), " for ",
+              self.dtype());
   return cpu::plain(tocha::fill_value(value, self.dtype()));
 }
 

@@ -779,7 +779,7 @@ def resize_facts(self, size, memory_format):
     return self
 
 
-_SET = frozenset({"any_device", "any_overlap", "across_devices", "memory_order"})
+_SET = frozenset({"any_device", "any_overlap", "across_devices", "memory_order", "inplace_view"})
 moved = partial(native, variants="method", tags=_SET, algorithm="memory")
 
 

@@ -13,6 +13,7 @@ from typing import Any, Protocol
 from tocha import _C, overrides
 from tocha._library.arguments import bound, numbers_for_tensors, tensors_in
 from tocha._library.native_calls import Eager, held, native_call, released
+from tocha._library.registry import changed, definitions
 from tocha._library.tags import Tag, tags_of
 from tocha.operators.function_schema import FunctionSchema
 from tocha.operators.overloads import FUNCTIONAL, Overload, table
@@ -258,10 +259,6 @@ def _packet(namespace: str, name: str) -> OpOverloadPacket:
     return getattr(getattr(ops, namespace), name)
 
 
-# Operators that programs define: "ns::name" to overloads by name.
-custom: dict[str, dict[str, Target]] = {}
-
-
 class _OpNamespace(types.ModuleType):
     """`tocha.ops.aten`, or a namespace that a program defines."""
 
@@ -271,18 +268,17 @@ class _OpNamespace(types.ModuleType):
         self.__file__ = "tocha.ops"
 
     def _names(self) -> list[str]:
-        defined = [n.partition("::")[2] for n in custom if n.startswith(f"{self.name}::")]
+        defined = [n.partition("::")[2] for n in definitions if n.startswith(f"{self.name}::")]
         return [*(table() if self.name == "aten" else ()), *defined]
 
-    def _find(self, name: str) -> dict[str, Target] | None:
-        defined = custom.get(f"{self.name}::{name}")
+    def _find(self, name: str) -> dict[str, Any] | None:
+        defined = definitions.get(f"{self.name}::{name}")
         if self.name != "aten" or name not in table():
             return defined
-        targets: dict[str, Target] = {n: RecordTarget(o) for n, o in table()[name].items()}
-        return targets | (defined or {})
+        return {n: RecordTarget(o) for n, o in table()[name].items()} | (defined or {})
 
     def __getattr__(self, name: str) -> OpOverloadPacket:
-        targets = None if name.startswith("__") and name.endswith("__") and self.name != "aten" else self._find(name)
+        targets = self._find(name)
         if not targets:
             raise AttributeError(f"'_OpNamespace' '{self.name}' object has no attribute '{name}'")
         packet = OpOverloadPacket(f"{self.name}::{name}", targets)
@@ -328,3 +324,15 @@ class _Ops(types.ModuleType):
 
 
 ops = _Ops()
+
+
+def _forget(name: str) -> None:
+    """An operator was defined or removed: its packet is made anew."""
+    namespace, _, short = name.partition("::")
+    space = ops._spaces.get(namespace)
+    packet = space.__dict__.get(short) if space is not None else None
+    if packet is not None and packet._targets is not definitions.get(name):
+        del space.__dict__[short]
+
+
+changed.append(_forget)

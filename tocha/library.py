@@ -1,0 +1,213 @@
+"""Custom operators: functions of a program that autograd, graphs and the compiler treat as operators of their own.
+
+`custom_op` is the short way; `Library`, `define` and `impl` the one by schema and dispatch key. What is registered here can be
+called as `tocha.ops.NAMESPACE.NAME`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from tocha import _C, _ops
+from tocha._library import registry
+from tocha._library.custom_ops import (
+    CustomOpDef,
+    custom_op,
+    keys_of,
+    made_by_custom_op,
+    register_cast,
+    register_formula,
+)
+from tocha._library.fake import get_ctx
+from tocha._library.infer_schema import infer_schema
+from tocha._library.library import Library, fallthrough_kernel
+from tocha._library.opcheck import OpCheckError, opcheck
+from tocha._library.tags import Tag
+
+__all__ = [
+    "CustomOpDef",
+    "Library",
+    "OpCheckError",
+    "custom_op",
+    "define",
+    "fallthrough_kernel",
+    "get_ctx",
+    "get_kernel",
+    "impl",
+    "impl_abstract",
+    "infer_schema",
+    "opcheck",
+    "register_autocast",
+    "register_autograd",
+    "register_fake",
+    "register_kernel",
+    "register_torch_dispatch",
+    "register_vmap",
+    "triton_op",
+    "wrap_triton",
+]
+
+Op = str | CustomOpDef | _ops.OpOverload
+_kept: list[Library] = []  # the libraries behind the functions below, which live as long as the program
+
+
+def _qualname(op: Op) -> str:
+    """`ns::name.overload` of what means an operator."""
+    name = op if isinstance(op, str) else op._qualname if isinstance(op, CustomOpDef) else op.name()
+    if not re.fullmatch(r"\w+::\w+(\.\w+)?", name):
+        raise ValueError(
+            f'Expected `qualname` to be of the form "namespace::name", but got {name}. The qualname passed to the tocha.library APIs '
+            "must consist of a namespace and a name, e.g. aten::sin"
+        )
+    return name.removesuffix(".default")
+
+
+def _library(op: Op, lib: Library | None) -> Library:
+    if lib is not None:
+        return lib
+    made = Library(_qualname(op).partition("::")[0], "FRAGMENT")
+    _kept.append(made)
+    return made
+
+
+def _handle(op: Op) -> _ops.OpOverload:
+    if isinstance(op, _ops.OpOverload):
+        return op
+    space, _, name = _qualname(op).partition("::")
+    short, _, overload = name.partition(".")
+    return getattr(getattr(getattr(_ops.ops, space), short), overload or "default")
+
+
+def define(qualname: str, schema: Any, *, lib: Library | None = None, tags: Tag | Sequence[Tag] = ()) -> None:
+    """Defines an operator: `define("mylib::sin", "(Tensor x) -> Tensor")`."""
+    if not isinstance(qualname, str):
+        raise ValueError(f"define(qualname, schema): expected qualname to be instance of str, got {type(qualname)}")
+    space, _, name = _qualname(qualname).partition("::")
+    if not isinstance(schema, str) or not re.fullmatch(r"\(.*\) -> .*", schema, re.S):
+        raise ValueError(
+            f'define(qualname, schema, ...): expected schema to look like e.g. "(Tensor x) -> Tensor" but got "{schema}"'
+        )
+    _library(f"{space}::{name}", lib).define(name + schema, tags=tags)
+
+
+def impl(qualname: Op, types: str | Sequence[str], func: Callable | None = None, *, lib: Library | None = None) -> Any:
+    """Gives a kernel for types of device ("cpu", "default" for all) or dispatch keys ("CompositeImplicitAutograd")."""
+    names = [types] if isinstance(types, str) else list(types)
+    keys = [n if _is_key(n) else keys_of(n)[0] for n in names]
+
+    def register(f: Callable) -> None:
+        for key in keys:
+            _library(qualname, lib).impl(_qualname(qualname), f, key)
+
+    return register if func is None else register(func)
+
+
+def _is_key(name: str) -> bool:
+    return name[:1].isupper()
+
+
+def register_kernel(
+    op: Op, device_types: str | Sequence[str] | None, func: Callable | None = None, /, *, lib: Library | None = None
+) -> Any:
+    """Gives the implementation of an operator for types of device."""
+    definition = made_by_custom_op(_qualname(op))
+    if definition is not None:
+        return definition.register_kernel(device_types, func)
+    return impl(op, "default" if device_types is None else device_types, func, lib=lib)
+
+
+def register_fake(
+    op: Op,
+    func: Callable | None = None,
+    /,
+    *,
+    lib: Library | None = None,
+    _stacklevel: int = 1,
+    allow_override: bool = False,
+) -> Any:
+    """Gives the rule for results without elements: from the arguments' sizes, strides, dtype and device to the results'.
+
+    >>> import tocha
+    >>> define("doc::half", "(Tensor x) -> Tensor")
+    >>> @register_fake("doc::half")
+    ... def _(x):
+    ...     return x.new_empty(x.shape[0] // 2)
+    >>> tocha.ops.doc.half(tocha.empty(6, device="meta")).shape
+    tocha.Size([3])
+    """
+    if not isinstance(op, str | CustomOpDef | _ops.OpOverload):
+        raise ValueError(f"register_fake({op}): got unexpected type for op: {type(op)}")
+
+    def register(f: Callable) -> Callable:
+        _library(op, lib)._register_fake(_qualname(op), f)
+        return f
+
+    return register if func is None else register(func)
+
+
+def impl_abstract(
+    qualname: str, func: Callable | None = None, *, lib: Library | None = None, _stacklevel: int = 1
+) -> Any:
+    """The older name of register_fake."""
+    return register_fake(qualname, func, lib=lib)
+
+
+def register_autograd(
+    op: Op, backward: Callable, /, *, setup_context: Callable | None = None, lib: Library | None = None
+) -> None:
+    """Says how gradients go back through an operator: `backward(ctx, *grads)`, `setup_context(ctx, inputs, output)`."""
+    if not isinstance(op, str | CustomOpDef | _ops.OpOverload):
+        raise ValueError(f"register_autograd({op}): got unexpected type for op: {type(op)}")
+    handle = _handle(op)
+    if isinstance(handle._target, _ops.RecordTarget):
+        raise NotImplementedError(f"[register_autograd] {handle} is built in and has its gradient")
+    register_formula(handle, op if isinstance(op, CustomOpDef) else handle, backward, setup_context)
+
+
+def register_vmap(op: Op, func: Callable | None = None, /, *, lib: Library | None = None) -> Any:
+    """Keeps the rule for batches: `func(info, in_dims, *args) -> (output, out_dims)`."""
+
+    def register(f: Callable) -> None:
+        registry.of(_qualname(op)).vmap = f
+
+    return register if func is None else register(func)
+
+
+def register_torch_dispatch(
+    op: Op, torch_dispatch_class: type, func: Callable | None = None, /, *, lib: Library | None = None
+) -> Any:
+    """Keeps what a tensor subclass or mode does with the operator."""
+
+    def register(f: Callable) -> Callable:
+        registry.of(_qualname(op)).torch_dispatch[torch_dispatch_class] = f
+        return f
+
+    return register if func is None else register(func)
+
+
+def register_autocast(op: Op, device_type: str, cast_inputs: _C.dtype, /, *, lib: Library | None = None) -> None:
+    """In regions of mixed precision on device_type, floating arguments are taken to cast_inputs."""
+    register_cast(_qualname(op), device_type, cast_inputs)
+
+
+def get_kernel(op: Op, dispatch_key: str) -> Callable:
+    """The kernel of an operator for a dispatch key: `get_kernel("mylib::sin", "CPU")`."""
+    name = _qualname(op)
+    found = registry.of(name).kernels.get(dispatch_key)
+    if found is None:
+        raise RuntimeError(f"no kernel for {dispatch_key} for {name}")
+    return found
+
+
+def triton_op(name: str, fn: Callable | None = None, /, *, mutates_args: Any, schema: str | None = None) -> Any:
+    """Refused: kernels written in Triton are not run yet."""
+    raise NotImplementedError(
+        f"[triton_op] {name}: kernels written in Triton are not run yet; custom_op takes any function"
+    )
+
+
+def wrap_triton(triton_kernel: Callable, /) -> Any:
+    """Refused: kernels written in Triton are not run yet."""
+    raise NotImplementedError("[wrap_triton] kernels written in Triton are not run yet; custom_op takes any function")

@@ -58,11 +58,6 @@ def split_name(qualname: str) -> tuple[str, str]:
             f'Expected `qualname` to be of the form "namespace::name", but got {qualname}. The qualname passed to the '
             "tocha.library APIs must consist of a namespace and a name, e.g. aten::sin"
         )
-    if "." in parts[1]:
-        raise ValueError(
-            "The tocha.library.custom_op APIs do not handle overloads, i.e. operator names with '.' in them. Please provide an "
-            f"operator name like mylib::add, not {qualname}"
-        )
     return parts[0], parts[1]
 
 
@@ -113,7 +108,8 @@ class CustomOpDef:
 
     @property
     def _opoverload(self) -> Any:
-        return registry.definitions[self._qualname][""].handle()
+        name, _, overload = self._qualname.partition(".")
+        return registry.definitions[name][overload].handle()
 
     @property
     def tags(self) -> list[Tag]:

@@ -88,7 +88,7 @@ class _Inferring:
             self.refuse(f"Parameter {name} must have a type annotation.")
         kind = type_text(self.annotations[name])
         if kind is None:
-            self.refuse_type(name, self.annotations[name])
+            self.refuse_type(name, p.annotation)
         if name in self.mutated or (self.unknown and kind.startswith("Tensor")):
             if not kind.startswith("Tensor"):
                 self.refuse(
@@ -101,7 +101,7 @@ class _Inferring:
 
     def refuse_type(self, name: str, annotation: Any) -> typing.NoReturn:
         hint = ""
-        if typing.get_origin(annotation) is tuple:
+        if typing.get_origin(self.annotations[name]) is tuple:
             hint = "We do not support Tuple inputs in schema. As a workaround, please try to use List instead. "
         valid = [*_BASES.values(), "Scalar", "lists and optionals of these"]
         self.refuse(f"Parameter {name} has unsupported type {annotation}. {hint}The valid types are: {valid}.")

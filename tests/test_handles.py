@@ -241,3 +241,13 @@ def test_texts_that_are_no_schemas_are_refused():
 def test_names_are_pytorchs():
     gelu = next(o for o in s.all_operators() if o.full_name == "nn_gelu")
     assert next(names(gelu)) == "gelu"
+
+
+def test_types_of_arguments():
+    view = aten.view.default._schema
+    assert isinstance(view.arguments[0].type, tocha.TensorType)
+    assert view.arguments[1].type == tocha.ListType.ofInts()
+    assert view.arguments[1].type.getElementType() == tocha.IntType.get()
+    bias = aten.conv2d.default._schema.arguments[2]
+    assert bias.type == tocha.OptionalType.ofTensor() and tocha.TensorType.get().isSubtypeOf(bias.type)
+    assert isinstance(view, tocha.FunctionSchema)

@@ -80,6 +80,10 @@ _ON_DEMAND = (
     "__config__", "accelerator", "backends", "cpu", "cuda", "func", "fx", "library", "multiprocessing", "serialization", "sparse",
     "testing", "types",
 )  # fmt: skip
+_SCHEMA_TYPES = (
+    "FunctionSchema", "Type", "AnyType", "BoolType", "ComplexType", "DeviceObjType", "FloatType", "IntType", "ListType", "NoneType",
+    "NumberType", "OptionalType", "StringType", "SymIntType", "TensorType",
+)  # fmt: skip
 
 
 def __getattr__(name: str) -> object:
@@ -91,6 +95,8 @@ def __getattr__(name: str) -> object:
     if name in ("ops", "Tag"):
         globals()[name] = found = getattr(_importlib.import_module("tocha._ops"), name)
         return found
+    if name in _SCHEMA_TYPES:
+        return getattr(_importlib.import_module("tocha.operators.function_schema"), name)
     if name == "sparse_coo_tensor":
         return _importlib.import_module("tocha.sparse._construct").sparse_coo_tensor
     if name.startswith("_") and not name.startswith("__") and hasattr(_C, name):

@@ -12,7 +12,7 @@ from typing import Any, Protocol
 
 from tocha import _C, overrides
 from tocha._library.arguments import bound, numbers_for_tensors, tensors_in
-from tocha._library.native_calls import Eager, held, native_call, released
+from tocha._library.native_calls import Eager, native_call, record_arguments, released
 from tocha._library.registry import changed, definitions
 from tocha._library.tags import Tag, tags_of
 from tocha.operators.function_schema import FunctionSchema
@@ -59,30 +59,6 @@ class RecordTarget:
         reader = Eager()
         with reader.inside(o):
             return released(body(*record_arguments(self.overload, args, kwargs)))
-
-
-def record_arguments(overload: Overload, args: tuple, kwargs: dict[str, Any]) -> list[Any]:
-    """The arguments of a handle's call in the order of the record's, as bodies take them."""
-    from tocha._library.native_calls import default_object, paired
-    from tocha.operators.interpreter import converter, default_of
-
-    found = bound(overload.schema, args, kwargs)
-    if isinstance(found, str):
-        raise RuntimeError(found)
-    partners = paired(overload)
-    given = {partners[k]: v for k, v in found.items() if k in partners}
-    defaults = {
-        partners[a.name]: default_object(a)
-        for a in overload.schema._arguments
-        if a.name in partners and a.has_default_value()
-    }
-    out = []
-    for a in overload.record.schema.arguments:
-        if a.name in given or a.name in defaults:
-            out.append(converter(a)(held(given.get(a.name, defaults.get(a.name)))))
-        else:
-            out.append(converter(a)(default_of(a)))
-    return out
 
 
 class OperatorBase:

@@ -7,7 +7,7 @@ import inspect
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
-from tocha import _C
+from tocha import _C, _ops
 from tocha._library import registry
 from tocha._library.autograd import Formula
 from tocha._library.infer_schema import infer_schema
@@ -92,7 +92,7 @@ class CustomOpDef:
     def __init__(self, namespace: str, name: str, schema: str, fn: Callable, tags: list[Tag]):
         self._namespace, self._name, self._schema, self._init_fn = namespace, name, schema, fn
         self._qualname = f"{namespace}::{name}"
-        self.__name__ = None
+        self._lib: Library
         previous = _made.pop(self._qualname, None)
         if previous is not None:  # in notebooks a cell runs again
             previous._lib._destroy()
@@ -108,8 +108,8 @@ class CustomOpDef:
 
     @property
     def _opoverload(self) -> Any:
-        name, _, overload = self._qualname.partition(".")
-        return registry.definitions[name][overload].handle()
+        name, _, overload = self._name.partition(".")
+        return _ops._handle(self._namespace, name, overload or "default")
 
     @property
     def tags(self) -> list[Tag]:

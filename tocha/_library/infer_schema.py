@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import collections.abc
 import inspect
+import sys
 import types
 import typing
 from collections.abc import Callable, Iterable
@@ -50,7 +51,8 @@ class _Inferring:
 
     def resolved(self, f: Callable) -> dict[str, Any]:
         """Annotations that are strings mean what they name where the function stands."""
-        space = {"tocha": _tocha(), "torch": _tocha(), "Tensor": Tensor, "typing": typing, **vars(typing)}
+        library = sys.modules["tocha"]
+        space = {"tocha": library, "torch": library, "Tensor": Tensor, "typing": typing, **vars(typing)}
         space |= getattr(inspect.unwrap(f), "__globals__", {})
         found = {}
         raw = {n: p.annotation for n, p in self.signature.parameters.items()}
@@ -133,12 +135,6 @@ class _Inferring:
         if kind not in _RETURNS:
             self.refuse(f"Return has unsupported type {annotation}. The valid types are: {sorted(_RETURNS)}.")
         return kind
-
-
-def _tocha() -> Any:
-    import sys
-
-    return sys.modules["tocha"]
 
 
 def type_text(annotation: Any) -> str | None:

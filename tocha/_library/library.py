@@ -64,7 +64,7 @@ class Library:
             _defined[ns] = here()
         self.ns, self.kind, self.dispatch_key = ns, kind, dispatch_key
         self._defs: list[str] = []  # full names
-        self._undo: list[Callable[[], None]] = []
+        self._undo: list[Callable[[], object]] = []
 
     def __repr__(self) -> str:
         return f"Library(kind={self.kind}, ns={self.ns}, dispatch_key={self.dispatch_key})>"

@@ -5,13 +5,14 @@ from __future__ import annotations
 from typing import Any
 
 from tocha import _C
+from tocha._library.arguments import bound
 from tocha.ir import dtypes as dt
 from tocha.ir import layout
 from tocha.ir.devices import Device
 from tocha.ir.dtypes import DType
 from tocha.operators.facts import Facts, Memory, Scalar
 from tocha.operators.function_schema import SCALAR_TYPES, Required, SchemaArgument, read_default
-from tocha.operators.interpreter import Interpreter
+from tocha.operators.interpreter import Interpreter, converter, default_of
 from tocha.operators.overloads import FACTORY_SLOTS, INPLACE, OUT, Overload, type_text
 from tocha.operators.record import Operator
 from tocha.operators.schema import Argument
@@ -177,6 +178,27 @@ class Eager(Interpreter):
             target.__init__(target.tensor)
             return target
         return held(result)
+
+
+def record_arguments(overload: Overload, args: tuple, kwargs: dict[str, Any]) -> list[Any]:
+    """The arguments of a handle's call in the order of the record's, as bodies take them."""
+    found = bound(overload.schema, args, kwargs)
+    if isinstance(found, str):
+        raise RuntimeError(found)
+    partners = paired(overload)
+    given = {partners[k]: v for k, v in found.items() if k in partners}
+    defaults = {
+        partners[a.name]: default_object(a)
+        for a in overload.schema._arguments
+        if a.name in partners and a.has_default_value()
+    }
+    out = []
+    for a in overload.record.schema.arguments:
+        if a.name in given or a.name in defaults:
+            out.append(converter(a)(held(given.get(a.name, defaults.get(a.name)))))
+        else:
+            out.append(converter(a)(default_of(a)))
+    return out
 
 
 _calls: dict[tuple[str, bool], Any] = {}

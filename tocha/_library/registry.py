@@ -18,6 +18,7 @@ from tocha._library.arguments import bound, is_number, tensors_in
 from tocha._library.autograd import Formula, recorded
 from tocha._library.native_calls import default_object
 from tocha._library.tags import Tag
+from tocha.amp.autocast_mode import autocast
 from tocha.autograd.graph import increment_version
 from tocha.operators.function_schema import FunctionSchema, SchemaArgument
 
@@ -74,6 +75,7 @@ class CustomTarget:
         self.definition = definition  # the CustomOpDef, where it was made by one
         self.known = of(self.full_name)
         self.place = ""  # where it was defined
+        self.handle: Any = None  # the OpOverload through which calls come
 
     # -- what handles ask
 
@@ -90,6 +92,8 @@ class CustomTarget:
         return key in self.known.kernels or (key == "Meta" and self.known.fake is not None)
 
     def native(self, handle: Any) -> Callable:
+        self.handle = handle
+
         def call(*args: Any, **kwargs: Any) -> Any:
             given = tensors_in((*args, *kwargs.values()))
             if _C._has_torch_function(tuple(given)):
@@ -119,7 +123,6 @@ class CustomTarget:
 
     def run_in(self, device: str, dtype: _C.dtype, args: tuple, kwargs: dict[str, Any]) -> Any:
         """With floating tensors of the device in the dtype that was registered, outside the region."""
-        from tocha.amp.autocast_mode import autocast
 
         def cast(v: Any) -> Any:
             if isinstance(v, Tensor):
@@ -169,19 +172,12 @@ class CustomTarget:
         if found is not None:
             return found
         if key in fallbacks:
-            handle = self.handle()
-            return lambda *args, **kwargs: fallbacks[key](handle, *args, **kwargs)
+            return lambda *args, **kwargs: fallbacks[key](self.handle, *args, **kwargs)
         available = ", ".join([*kernels, *(["Meta"] if self.known.fake else [])])
         raise NotImplementedError(
             f"Could not run '{self.full_name}' with arguments from the '{key}' backend. This could be because the operator "
             f"doesn't exist for this backend. '{self.full_name}' is only available for these backends: [{available}]."
         )
-
-    def handle(self) -> Any:
-        from tocha import _ops
-
-        space, _, name = self.schema.name.partition("::")
-        return getattr(getattr(getattr(_ops.ops, space), name), self.schema.overload_name or "default")
 
     def fake_kernel(self) -> Callable:
         """The rule for results without elements."""

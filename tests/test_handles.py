@@ -107,6 +107,21 @@ def test_a_decomposition_is_differentiated_through_its_operators():
     s.same(got, want)
 
 
+def test_overrides_see_the_operators_inside_a_body():
+    heard = []
+
+    class Mode(tocha.overrides.TorchFunctionMode):
+        def __torch_function__(self, func, types, args=(), kwargs=None):
+            heard.append(func.__name__)
+            return func(*args, **(kwargs or {}))
+
+    x = tocha.rand(3, 4)
+    with Mode():
+        got = aten.cosine_similarity.default.decompose(x, x)
+    s.same(got, tocha.cosine_similarity(x, x))
+    assert len(heard) > 2
+
+
 def test_forms_write_where_they_say():
     x = tocha.ones(2)
     assert aten.add_.Tensor(x, x) is x

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from typing import Any
 
 from tocha import _C
@@ -201,14 +202,25 @@ def record_arguments(overload: Overload, args: tuple, kwargs: dict[str, Any]) ->
     return out
 
 
-_calls: dict[tuple[str, bool], Any] = {}
+class RecordForm:
+    """A record's own form, its arguments by position: what overrides see of the operators inside a body."""
 
-
-def record_call(o: Operator, inplace: bool) -> Any:
-    """A record's own form, its arguments by position."""
-    key = o.full_name, inplace
-    if key not in _calls:
-        name = f"{o.name}_.{o.schema.overload}".rstrip(".") if inplace else o.full_name
+    def __init__(self, o: Operator, inplace: bool):
+        self.__name__ = f"{o.name}_.{o.schema.overload}".rstrip(".") if inplace else o.full_name
         rows = tuple((a.name, i, AS_GIVEN, False, False, False, None) for i, a in enumerate(o.schema.arguments))
-        _calls[key] = _C._record_call(name, rows, 0, False, o)
-    return _calls[key]
+        self._op = _C._record_call(self.__name__, rows, 0, False, self)
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        return self._op(*args, **kwargs)
+
+    def _refuse(self, *args: Any, **kwargs: Any) -> Any:
+        given = ", ".join([*(type(a).__name__ for a in args), *kwargs])
+        raise TypeError(f"[{self.__name__}] received an invalid combination of arguments - got ({given})")
+
+    def __repr__(self) -> str:
+        return f"<record {self.__name__}>"
+
+
+@cache
+def record_call(o: Operator, inplace: bool) -> RecordForm:
+    return RecordForm(o, inplace)

@@ -57,27 +57,24 @@ def described(value: Any) -> Any:
     if isinstance(value, Facts):
         return (
             tuple(value.sizes),
-            meaningful(value.sizes, value.steps),
+            tuple(value.steps),
             value.dtype.name,
             str(value.device),
             value.conjugated,
             value.negated,
+            value.offset,
         )
     if isinstance(value, tocha.Tensor):
         return (
             tuple(value.shape),
-            meaningful(tuple(value.shape), value.stride()),
+            value.stride(),
             str(value.dtype).split(".")[1],
             str(value.device),
             value.is_conj(),
             value.is_neg(),
+            value.storage_offset(),
         )
     return value
-
-
-def meaningful(sizes: tuple, strides: tuple) -> tuple:
-    """Strides where they say something."""
-    return tuple(strides)
 
 
 def bound(o, args: list, kwargs: dict[str, Any]) -> dict[str, Any]:
@@ -174,7 +171,7 @@ def says_so(e: Exception) -> bool:
     """Whether the record that stopped for want of elements says that it reads them."""
     if not isinstance(e, DataDependent):
         return True  # a question about a size that another operator left open
-    if e.operator == "ints_of":
+    if e.operator in ("ints_of", "foreach"):
         return True
     found = [
         o

@@ -6,6 +6,7 @@ What depends on elements says so: its shape has an unbacked symbol, or the inter
 from __future__ import annotations
 
 import warnings
+from functools import partial
 
 import facts_harness as h
 import pytest
@@ -75,6 +76,81 @@ def test_facts_on_symbols(o):
             continue
         if not env.unbacked:
             assert h.described(h.at_hints(env, result)) == h.described(native_call(o, sample))
+
+
+def both_forms(o, sample, native, interpreted) -> None:
+    """The facts of the interpreted form are those of the native one; where that refuses, so does this."""
+    memories = h.Memories()
+    facts = memories.facts(list(sample.args)), {k: memories.facts(v) for k, v in sample.kwargs.items()}
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            expected = native()
+    except RuntimeError:
+        expected = None
+    try:
+        with Interpreter() as it:
+            found = interpreted(it, memories, h.bound(o, *facts))
+    except DataDependent as e:
+        assert h.says_so(e)
+        return
+    except RuntimeError:
+        assert expected is None
+        return
+    assert expected is not None, "the native form refuses"
+    assert h.described(found) == h.described(expected)
+
+
+def check_in_place(o, sample) -> None:
+    def interpreted(it, memories, arguments):
+        first = arguments[o.schema.arguments[0].name]
+        result = it.call(o, arguments, True)
+        assert result is first
+        assert o.kind == "view" or first.memory.version > 0
+        return result
+
+    both_forms(o, sample, lambda: s.inplace_forms(o)[0](*sample.args, **sample.kwargs), interpreted)
+
+
+@pytest.mark.parametrize("o", [o for o in CALLABLE if "inplace" in o.variants], ids=named)
+def test_facts_in_place(o):
+    for sample in s.samples(o, usual_dtype(o)):
+        if isinstance(sample.args[0], tocha.Tensor):
+            check_in_place(o, sample)
+
+
+def out_like(r, empty: bool):
+    return tocha.empty(0, dtype=r.dtype) if empty else tocha.empty_like(r)
+
+
+def check_out(o, sample, outs) -> None:
+    given = outs[0] if len(outs) == 1 else tuple(outs)
+    targets = [h.Memories().facts(r) for r in outs]
+
+    def interpreted(it, memories, arguments):
+        found = it.into(o, arguments, targets)
+        assert all(f is t for f, t in zip(h.flat(found), targets, strict=True))
+        return found
+
+    both_forms(o, sample, lambda: s.function_of(o)(*sample.args, **sample.kwargs, out=given), interpreted)
+
+
+@pytest.mark.parametrize("empty", [False, True], ids=["alike", "empty"])
+@pytest.mark.parametrize("o", [o for o in CALLABLE if "out" in o.variants], ids=named)
+def test_facts_with_out(o, empty):
+    """out= of the results' shape, and without elements, which takes that shape."""
+    for sample in s.samples(o, usual_dtype(o)):
+        results = native_call(o, sample)
+        check_out(o, sample, [out_like(r, empty) for r in (results if isinstance(results, tuple) else [results])])
+
+
+FOREACH = [o for o in s.all_operators() if o.kind == "foreach"]
+
+
+@pytest.mark.parametrize("o", FOREACH, ids=named)
+def test_facts_of_lists(o):
+    for sample in s.samples(o, usual_dtype(o)):
+        both_forms(o, sample, partial(native_call, o, sample), lambda it, _, arguments: it.call(o, arguments))
 
 
 @pytest.mark.parametrize("o", [o for o in CALLABLE if o.kind in ("pointwise", "reduction")], ids=named)

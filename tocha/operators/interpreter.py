@@ -81,7 +81,12 @@ def as_operand(value: Any) -> Facts:
     if isinstance(value, Facts):
         return value
     value = plain(value)
-    return Facts((), number_dtype(value, current().default_dtype()), number=value)
+    operand = _SINGLE.twin(number_dtype(value, current().default_dtype()))
+    operand.number = value
+    return operand
+
+
+_SINGLE = Facts((), dt.float32)
 
 
 def _as_float(v: Any) -> Any:
@@ -322,13 +327,15 @@ class Interpreter:
     def elementwise_geometry(self, o: Operator, operands: list[Facts]) -> tuple[Sequence[Any], Sequence[Any] | None]:
         """Sizes and strides of an elementwise result; no strides for contiguous ones."""
         first = operands[0]
-        same = all(v.sizes == first.sizes for v in operands[1:] if v.sizes is not first.sizes)
-        if same and all(v.is_contiguous() for v in operands):
-            return first.sizes, None
         sizes = first.sizes
+        same = True
         for v in operands[1:]:
-            sizes = broadcast(sizes, v.sizes, o.name)
-        if all([v.is_plain for v in operands]) and not any([n in (0, 1) for n in sizes if isinstance(n, int)]):
+            if not layout.same_sizes(v.sizes, sizes):
+                same = False
+                sizes = broadcast(sizes, v.sizes, o.name)
+        if same and all([v.is_contiguous() for v in operands]):
+            return sizes, None
+        if all([v.is_plain for v in operands]) and not any([type(n) is int and n < 2 for n in sizes]):
             return sizes, None
         return sizes, layout.result_strides(sizes, [(v.sizes, v.steps) for v in operands])
 
@@ -570,7 +577,7 @@ def _goes_along(v: Facts, model: Facts) -> bool:
     """Whether an operand leaves an elementwise result as the model says: it is laid out alike, or a single element."""
     if not v.sizes:
         return v.device == model.device or v.device == CPU
-    return v.sizes == model.sizes and v.device == model.device and v.is_contiguous()
+    return layout.same_sizes(v.sizes, model.sizes) and v.device == model.device and v.is_contiguous()
 
 
 _common_dtype = lru_cache(result_type)

@@ -724,13 +724,22 @@ def histogramdd_bins(self, bins, range, weight, density):
     """Counts of points in a grid with as many equal bins in every direction."""
 
 
+def check_directions(self, count):
+    if self.sizes[-1] != count:
+        raise RuntimeError(
+            f"[histogramdd] histogramdd: The size of bins must be equal to the innermost dimension of the input. Got {count} for {self.sizes[-1]}"
+        )
+
+
 @facts(histogramdd_edges)
 def histogramdd_edges_facts(self, bins, range, weight, density):
+    check_directions(self, len(bins))
     return self.fresh([b.sizes[0] - 1 for b in bins]), [b.fresh() for b in bins]
 
 
 @facts(histogramdd)
 def histogramdd_facts(self, bins, range, weight, density):
+    check_directions(self, len(bins))
     return self.fresh(bins), [self.fresh([n + 1]) for n in bins]
 
 

@@ -12,6 +12,7 @@ import sys
 import convolution
 import data
 import eager
+import facts
 import footprint
 import gradients
 import harness
@@ -41,6 +42,8 @@ def main() -> None:
         memory.show()
     if pattern.search("footprint"):
         footprint.show()
+    if pattern.search("facts"):
+        facts.show()
     if pattern.search("hundred"):
         hundred.run(hundred.draw(hundred.SEED))
 

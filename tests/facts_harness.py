@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
+
+from samples import Sample
 
 import tocha
 from tocha.ir import dtypes as dt
@@ -10,9 +13,9 @@ from tocha.ir.devices import Device
 from tocha.ir.layout import MemoryFormat
 from tocha.ir.shape_env import ShapeEnv
 from tocha.ir.sym_types import Symbolic
-from tocha.operators.derived import formulas
+from tocha.ir.symbolic import evaluate
 from tocha.operators.facts import Facts, Memory, schema_type
-from tocha.operators.interpreter import DataDependent, Interpreter, filled, formula_of
+from tocha.operators.interpreter import DataDependent, Interpreter, filled
 from tocha.operators.record import OPERATORS
 from tocha.operators.resolve import match
 
@@ -57,27 +60,24 @@ def described(value: Any) -> Any:
     if isinstance(value, Facts):
         return (
             tuple(value.sizes),
-            meaningful(value.sizes, value.steps),
+            tuple(value.steps),
             value.dtype.name,
             str(value.device),
             value.conjugated,
             value.negated,
+            value.offset,
         )
     if isinstance(value, tocha.Tensor):
         return (
             tuple(value.shape),
-            meaningful(tuple(value.shape), value.stride()),
+            value.stride(),
             str(value.dtype).split(".")[1],
             str(value.device),
             value.is_conj(),
             value.is_neg(),
+            value.storage_offset(),
         )
     return value
-
-
-def meaningful(sizes: tuple, strides: tuple) -> tuple:
-    """Strides where they say something."""
-    return tuple(strides)
 
 
 def bound(o, args: list, kwargs: dict[str, Any]) -> dict[str, Any]:
@@ -99,6 +99,7 @@ class SymbolicInterpreter(Interpreter):
     """Sizes that depend on elements are unbacked symbols."""
 
     def __init__(self, env: ShapeEnv):
+        super().__init__()
         self.env = env
 
     def unknown_size(self, op: str, least: Any = 0) -> Any:
@@ -174,7 +175,7 @@ def says_so(e: Exception) -> bool:
     """Whether the record that stopped for want of elements says that it reads them."""
     if not isinstance(e, DataDependent):
         return True  # a question about a size that another operator left open
-    if e.operator == "ints_of":
+    if e.operator in ("ints_of", "foreach"):
         return True
     found = [
         o
@@ -186,8 +187,56 @@ def says_so(e: Exception) -> bool:
     )
 
 
-def has_derivative(o, name: str, d: dt.DType) -> bool:
-    if o.kind != "pointwise":
-        return True
-    found = formulas(o, d)
-    return found is not None and found[formula_of(o).operands.index(name)] is not None
+def leaf(value):
+    if isinstance(value, tocha.Tensor) and (value.is_floating_point() or value.is_complex()):
+        return value.detach().requires_grad_()
+    return type(value)(leaf(v) for v in value) if isinstance(value, list | tuple) else value
+
+
+def live_sample(o, sample):
+    """The sample with tensors that want gradients, where the record knows some."""
+    names = [a.name for a in o.schema.arguments]
+    args = [a if n in o.constants else leaf(a) for n, a in zip(names, sample.args, strict=False)]
+    return Sample(tuple(args), {k: v if k in o.constants else leaf(v) for k, v in sample.kwargs.items()})
+
+
+class Elsewhere:
+    """The same program at other sizes: every symbol has another value."""
+
+    def __init__(self, env: ShapeEnv, grown: Any):
+        self.env = env
+        self.values = {atom: grown(hint) for atom, hint in env.var_to_val.items()}
+
+    def guards_hold(self) -> bool:
+        return all(evaluate(g.expr, self.values) for g in self.env.guards)
+
+    def size(self, n: Any) -> Any:
+        return evaluate(n.expr, self.values) if isinstance(n, Symbolic) else n
+
+    def facts(self, value: Any) -> Any:
+        if isinstance(value, list | tuple):
+            return [self.facts(v) for v in value]
+        if not isinstance(value, Facts):
+            return self.size(value)
+        sizes, steps = tuple(map(self.size, value.sizes)), tuple(map(self.size, value.steps))
+        shown = (value.conjugated, value.negated)
+        return Facts(sizes, value.dtype, value.device, steps, self.size(value.offset), None, *shown)
+
+    def sample(self, sample: Sample) -> Sample:
+        return Sample(self.made(sample.args), {k: self.made(v) for k, v in sample.kwargs.items()})
+
+    def can_be_made(self, sample: Sample) -> bool:
+        tensors = [t for t in flat([*sample.args, *sample.kwargs.values()]) if isinstance(t, tocha.Tensor)]
+        return all(t.is_contiguous() and not t.is_conj() and not t.is_neg() for t in tensors)
+
+    def made(self, value: Any) -> Any:
+        """Tensors of the other sizes, their elements repeated."""
+        if isinstance(value, list | tuple):
+            return type(value)(self.made(v) for v in value)
+        if not isinstance(value, tocha.Tensor):
+            return value
+        hints = {hint: self.values[atom] for atom, hint in self.env.var_to_val.items()}
+        shape = [hints.get(n, n) for n in value.shape]
+        count = math.prod(shape)
+        times = -(-count // max(value.numel(), 1))
+        return value.reshape(-1).repeat(times)[:count].reshape(shape)

@@ -40,6 +40,7 @@ class Taped(Interpreter):
 
     def __init__(self) -> None:
         self.tape: list[Call] = []
+        self.produced: set[int] = set()  # results of recorded calls
         self.within_recorded = False
         self.differentiating = False
         self.written_over = ""
@@ -52,13 +53,32 @@ class Taped(Interpreter):
             result = self.taken(o, arguments, inplace)
         finally:
             self.within_recorded = False
-        unchanged = any(result is v for v in arguments.values())  # to() of its own dtype
-        known = o.gradients or o.kind in ("pointwise", "view")
-        if known and "no_gradient" not in o.tags and (inplace or not unchanged):
-            if inplace or o.name.endswith("_"):
-                self.written_over = o.full_name
-            self.tape.append(Call(o, arguments, list(result) if isinstance(result, list | tuple) else [result]))
+        if not (o.gradients or o.kind in ("pointwise", "view")) or "no_gradient" in o.tags:
+            return result
+        if inplace or o.name.endswith("_"):
+            self.note_write(o, arguments)
+        elif not any(result is v for v in arguments.values()):  # to() of its own dtype
+            self.record(o, arguments, result)
         return result
+
+    def record(self, o: Operator, arguments: dict[str, Any], result: Any) -> None:
+        self.tape.append(Call(o, arguments, list(result) if isinstance(result, list | tuple) else [result]))
+        self.produced |= {id(r) for r in self.tape[-1].results}
+
+    def note_write(self, o: Operator, arguments: dict[str, Any]) -> None:
+        """Facts have no elements that could be lost; of tensors, scratch that no gradient flows through may be written to."""
+        name, target = next(iter(arguments.items()))
+        others = [v for v in arguments.values() if isinstance(v, Facts) and v is not target and v.number is None]
+        if id(target) not in self.produced and not any(v.dtype.is_differentiable for v in others):
+            return
+        if type(target) is not Facts or target.base is not None:
+            self.written_over = o.full_name
+            return
+        before = target.fresh(strides=target.steps)
+        for call in self.tape:
+            call.results = [before if r is target else r for r in call.results]
+            call.arguments = {k: before if v is target else v for k, v in call.arguments.items()}
+        self.record(o, {**arguments, name: before}, target)
 
     def recording(self) -> bool:
         return not self.within_recorded and self.differentiating

@@ -173,12 +173,6 @@ def test_gradients_are_the_kernels(kernel):
     assert ran or not only_backward(kernel)
 
 
-def leaf(value):
-    if isinstance(value, tocha.Tensor) and (value.is_floating_point() or value.is_complex()):
-        return value.detach().requires_grad_()
-    return type(value)(leaf(v) for v in value) if isinstance(value, list | tuple) else value
-
-
 def weights_for(r):
     """Gradients of results, none like another."""
     return tocha.cos(tocha.arange(r.numel(), dtype=tocha.float64)).reshape(r.shape).to(r.dtype)
@@ -204,19 +198,12 @@ def slopes_twice(it, arguments, result, flows=None) -> dict:
     return slopes_taken_apart(it, arguments, first)
 
 
-def live_sample(o, sample):
-    """The sample with tensors that want gradients, where the record knows some."""
-    names = [a.name for a in o.schema.arguments]
-    args = [a if n in o.constants else leaf(a) for n, a in zip(names, sample.args, strict=False)]
-    return s.Sample(tuple(args), {k: v if k in o.constants else leaf(v) for k, v in sample.kwargs.items()})
-
-
 def check_gradients(o, sample, twice) -> set[str]:
     """Returns the kernels that were taken apart."""
     it, arguments, result = taken_apart(o, sample)
     if it.written_over or (o.kind == "native" and not o.gradients):
         return it.reached
-    live = live_sample(o, sample)
+    live = h.live_sample(o, sample)
     outs = [r for r in s.leaves(native_call(o, live)) if isinstance(r, tocha.Tensor)]
     flows = [r.requires_grad for r in outs]
     if not any(flows):

@@ -6,21 +6,25 @@ What depends on elements says so: its shape has an unbacked symbol, or the inter
 from __future__ import annotations
 
 import warnings
+from functools import partial
 
 import facts_harness as h
 import pytest
 import samples as s
+from taken_apart import Held, held
+from tape import Taped
 
 import tocha
 from tocha.ir import dtypes as dt
 from tocha.ir.shape_env import GuardOnDataDependentSymNode, ShapeEnv
-from tocha.operators.differentiate import Call, gradients
 from tocha.operators.facts import Facts
-from tocha.operators.interpreter import DataDependent, Interpreter, formula_of
+from tocha.operators.interpreter import DataDependent, Interpreter
 
 CALLABLE = [o for o in s.all_operators() if s.function_of(o) is not None and o.kind != "foreach"]
 DIFFERENTIABLE = [
-    o for o in CALLABLE if "no_gradient" not in o.tags and (o.gradients or o.kind in ("pointwise", "view"))
+    o
+    for o in CALLABLE
+    if "no_gradient" not in o.tags and not o.name.endswith("_") and (not o.dtypes or dt.float64 in o.dtypes)
 ]
 
 
@@ -77,55 +81,200 @@ def test_facts_on_symbols(o):
             assert h.described(h.at_hints(env, result)) == h.described(native_call(o, sample))
 
 
-@pytest.mark.parametrize("o", [o for o in CALLABLE if o.kind in ("pointwise", "reduction")], ids=named)
-def test_formulas_and_folds_add_no_guards(o):
+def both_forms(o, sample, native, interpreted) -> None:
+    """The facts of the interpreted form are those of the native one; where that refuses, so does this."""
+    memories = h.Memories()
+    facts = memories.facts(list(sample.args)), {k: memories.facts(v) for k, v in sample.kwargs.items()}
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            expected = native()
+    except RuntimeError:
+        expected = None
+    try:
+        with Interpreter() as it:
+            found = interpreted(it, memories, h.bound(o, *facts))
+    except DataDependent as e:
+        assert h.says_so(e)
+        return
+    except RuntimeError:
+        assert expected is None
+        return
+    assert expected is not None, "the native form refuses"
+    assert h.described(found) == h.described(expected)
+
+
+def check_in_place(o, sample) -> None:
+    def interpreted(it, memories, arguments):
+        first = arguments[o.schema.arguments[0].name]
+        result = it.call(o, arguments, True)
+        assert result is first
+        assert o.kind == "view" or first.memory.version > 0
+        return result
+
+    both_forms(o, sample, lambda: s.inplace_forms(o)[0](*sample.args, **sample.kwargs), interpreted)
+
+
+@pytest.mark.parametrize("o", [o for o in CALLABLE if "inplace" in o.variants], ids=named)
+def test_facts_in_place(o):
     for sample in s.samples(o, usual_dtype(o)):
+        if isinstance(sample.args[0], tocha.Tensor):
+            check_in_place(o, sample)
+
+
+def out_like(r, empty: bool):
+    return tocha.empty(0, dtype=r.dtype) if empty else tocha.empty_like(r)
+
+
+def check_out(o, sample, outs) -> None:
+    given = outs[0] if len(outs) == 1 else tuple(outs)
+    targets = [h.Memories().facts(r) for r in outs]
+
+    def interpreted(it, memories, arguments):
+        found = it.into(o, arguments, targets)
+        assert all(f is t for f, t in zip(h.flat(found), targets, strict=True))
+        return found
+
+    both_forms(o, sample, lambda: s.function_of(o)(*sample.args, **sample.kwargs, out=given), interpreted)
+
+
+@pytest.mark.parametrize("empty", [False, True], ids=["alike", "empty"])
+@pytest.mark.parametrize("o", [o for o in CALLABLE if "out" in o.variants], ids=named)
+def test_facts_with_out(o, empty):
+    """out= of the results' shape, and without elements, which takes that shape."""
+    for sample in s.samples(o, usual_dtype(o)):
+        results = native_call(o, sample)
+        check_out(o, sample, [out_like(r, empty) for r in (results if isinstance(results, tuple) else [results])])
+
+
+FOREACH = [o for o in s.all_operators() if o.kind == "foreach"]
+
+
+@pytest.mark.parametrize("o", FOREACH, ids=named)
+def test_facts_of_lists(o):
+    for sample in s.samples(o, usual_dtype(o)):
+        both_forms(o, sample, partial(native_call, o, sample), lambda it, _, arguments: it.call(o, arguments))
+
+
+class Taping(h.SymbolicInterpreter, Taped):
+    """Facts with gradients; sizes that depend on elements are unbacked symbols."""
+
+
+def facts_of(env, sample, symbols):
+    memories = h.Memories()
+    args, kwargs = memories.facts(list(sample.args)), {k: memories.facts(v) for k, v in sample.kwargs.items()}
+    return (h.symbolic(env, args), {k: h.symbolic(env, v) for k, v in kwargs.items()}) if symbols else (args, kwargs)
+
+
+def tensors_in(arguments, kind) -> list:
+    return [x for v in arguments.values() for x in s.leaves(v) if isinstance(x, kind)]
+
+
+@pytest.mark.parametrize("symbols", [False, True], ids=["ints", "symbols"])
+@pytest.mark.parametrize("o", DIFFERENTIABLE, ids=named)
+def test_gradients_are_the_native_ones(o, symbols):
+    """Gradients of what flows through each record, composites looked into: facts of native autograd's, and as many."""
+    for sample in s.gradient_samples(o, dt.float64):
+        live = h.live_sample(o, sample)
+        try:
+            outs = [r for r in s.leaves(native_call(o, live)) if isinstance(r, tocha.Tensor)]
+        except RuntimeError as e:
+            assert says_no_derivative(e)
+            continue
+        if any(r.requires_grad for r in outs):
+            check_gradients(o, live, outs, symbols)
+
+
+def says_no_derivative(e: RuntimeError) -> bool:
+    return any(phrase in str(e) for phrase in ("not implemented", "not differentiable", "ill-defined", "derivative of"))
+
+
+def check_gradients(o, live, outs, symbols) -> None:
+    named_tensors = h.bound(o, held(list(live.args)), {k: held(v) for k, v in live.kwargs.items()})
+    tensors = [x.tensor for x in tensors_in(named_tensors, Held)]
+    wanted = [i for i, x in enumerate(tensors) if x.requires_grad]
+    chosen = [r for r in outs if r.requires_grad]
+    try:
+        expected = tocha.autograd.grad(
+            chosen, [tensors[i] for i in wanted], [tocha.ones_like(r).contiguous() for r in chosen], allow_unused=True
+        )
+    except RuntimeError as e:
+        expected = [None] * len(wanted)  # no derivative, which is said
+        assert says_no_derivative(e)
+    it = Taping(ShapeEnv())
+    try:
+        with it:
+            arguments = h.bound(o, *facts_of(it.env, live, symbols))
+            results = [r for r in s.leaves(it.call(o, arguments)) if isinstance(r, Facts)]
+            through = [r for r, t in zip(results, outs, strict=True) if t.requires_grad]
+            found = it.backward(through, [r.fresh() for r in through], tensors_in(arguments, Facts))
+    except (DataDependent, GuardOnDataDependentSymNode) as e:
+        assert h.says_so(e)
+        return
+    except RuntimeError as e:
+        assert says_no_derivative(e)
+        return
+    for i, e in zip(wanted, expected, strict=True):
+        assert e is None or h.described(h.at_hints(it.env, found[i])) == h.described(e)
+
+
+# -- symbols survive -----------------------------------------------------------------------------------
+
+GUARDLESS = [o for o in CALLABLE if o.kind in ("pointwise", "reduction", "view") or o.algorithm == "product"]
+OTHER_SIZES = (lambda n: n + 2, lambda n: 2 * n + 1)
+
+
+@pytest.mark.parametrize("o", GUARDLESS, ids=named)
+def test_formulas_folds_views_and_products_add_no_guards(o):
+    """Where no size is given as a number, which is another tensor's business."""
+    for sample in s.samples(o, usual_dtype(o)):
+        in_numbers = any(isinstance(a, int | list | tuple) for a in sample.args[1:])
+        if o.kind == "view" and (in_numbers or o.schema.returns[0].type == "Tensor[]"):
+            continue  # as many results as the size says
         env = ShapeEnv()
-        memories = h.Memories()
-        args = h.symbolic(env, memories.facts(sample.args))
-        kwargs = {k: h.symbolic(env, memories.facts(v)) for k, v in sample.kwargs.items()}
-        h.interpreted(h.SymbolicInterpreter(env), o, args, kwargs)
+        h.interpreted(h.SymbolicInterpreter(env), o, *facts_of(env, sample, True))
         assert not env.guards
 
 
-def differentiable_inputs(o, arguments) -> list[str]:
-    names = (
-        formula_of(o).operands
-        if o.kind == "pointwise"
-        else [n for names in o.gradients for n in names] or [o.schema.arguments[0].name]
-    )
-    found = []
-    for n in names:
-        values = arguments[n] if isinstance(arguments[n], list) else [arguments[n]]
-        given = [v for v in values if v is not None]
-        if given and all(isinstance(v, Facts) and v.dtype.is_differentiable for v in given):
-            found.append(n)
-    return found
+def test_broadcasting_asks_only_what_it_must():
+    env = ShapeEnv()
+    n, m, k = (env.create_symintnode(env.create_symbol(v, "n"), hint=v) for v in (3, 4, 5))
+    whole = Facts((n, m), dt.float32)
+    with Interpreter():
+        assert (whole + Facts((m,), dt.float32)).sizes == (n, m)
+        assert (whole + Facts((n, 1), dt.float32)).sizes == (n, m)
+        assert (whole.t() + Facts((m, n), dt.float32)).sizes == (m, n)
+        assert (whole + 1).sizes == (n, m)
+        assert not env.guards
+        with pytest.raises(RuntimeError, match="must match the size"):
+            whole + Facts((k,), dt.float32)
+    assert env.guards
 
 
-@pytest.mark.parametrize("o", DIFFERENTIABLE, ids=named)
-def test_gradients_run_interpreted(o):
-    """Each input's gradient has the input's shape and dtype, as native autograd's has."""
-    d = dt.float64 if not o.dtypes or dt.float64 in o.dtypes else usual_dtype(o)
-    for sample in s.gradient_samples(o, d):
-        if o.name.endswith("_"):
-            continue
-        results = native_call(o, sample)
-        results = list(results) if isinstance(results, list | tuple) else [results]
-        memories = h.Memories()
-        outs = [memories.facts(r) for r in results]
-        grads = [
-            memories.facts(tocha.ones_like(r)) if r.is_floating_point() or r.is_complex() else None for r in results
-        ]
-        if not any(g is not None for g in grads):
-            continue
-        arguments = h.bound(o, memories.facts(sample.args), {k: memories.facts(v) for k, v in sample.kwargs.items()})
-        wanted = [n for n in differentiable_inputs(o, arguments) if h.has_derivative(o, n, d)]
+def has_places(sample) -> bool:
+    tensors = [t for t in s.leaves([*sample.args, *sample.kwargs.values()]) if isinstance(t, tocha.Tensor)]
+    return any(not t.is_floating_point() and not t.is_complex() for t in tensors)
+
+
+@pytest.mark.parametrize("grown", OTHER_SIZES, ids=["plus two", "twice plus one"])
+@pytest.mark.parametrize("o", CALLABLE, ids=named)
+def test_symbols_survive(o, grown):
+    """Results at other sizes, where the guards hold, are what the native call gives there."""
+    for sample in s.samples(o, usual_dtype(o)):
+        env = ShapeEnv()
         try:
-            found = gradients(Interpreter(), Call(o, arguments, outs), grads, wanted)
-        except DataDependent as e:
-            assert h.says_so(e)
+            result = h.interpreted(h.SymbolicInterpreter(env), o, *facts_of(env, sample, True))
+        except (DataDependent, GuardOnDataDependentSymNode):
             continue
-        for n, g in found.items():
-            if isinstance(g, Facts):
-                assert (g.shape, g.dtype) == (arguments[n].shape, arguments[n].dtype)
+        elsewhere = h.Elsewhere(env, grown)
+        if env.unbacked or not elsewhere.guards_hold() or not elsewhere.can_be_made(sample):
+            assert o.kind != "pointwise"
+            continue
+        try:
+            native = native_call(o, elsewhere.sample(sample))
+        except tocha.linalg.LinAlgError:
+            continue  # numbers repeated in a larger matrix
+        except RuntimeError:
+            assert has_places(sample)  # which are no longer good ones
+            continue
+        assert h.described(elsewhere.facts(result)) == h.described(native)

@@ -4,23 +4,10 @@ from __future__ import annotations
 
 from tocha.codegen.native_types import default_cpp
 from tocha.operators.record import Operator
+from tocha.operators.resolve import matched
 from tocha.operators.schema import Argument
 
 MANY = ("Tensor[]", "Scalar[]")
-
-
-def matched(o: Operator) -> list[tuple[Argument, Argument | None]]:
-    """What o gives for each argument of the operator it repeats: by name, else by position; None for the default."""
-    assert o.each is not None
-    own = {a.name: a for a in o.schema.arguments}
-    theirs = {a.name for a in o.each.schema.arguments}
-    found = []
-    for k, wanted in enumerate(o.each.schema.arguments):
-        given = own.get(wanted.name)
-        if given is None and k < len(o.schema.arguments) and o.schema.arguments[k].name not in theirs:
-            given = o.schema.arguments[k]
-        found.append((wanted, given))
-    return found
 
 
 class Foreach:

@@ -10,7 +10,7 @@ import enum
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from tocha.ir.sym_types import sym_max
+from tocha.ir.sym_types import Symbolic, sym_max
 
 
 class MemoryFormat(enum.Enum):
@@ -37,6 +37,17 @@ def product(sizes: Sizes) -> Any:
     return n
 
 
+def same_sizes(a: Sizes, b: Sizes) -> bool:
+    """Whether these are the same sizes without asking anything of symbols; equal ones may go unnoticed."""
+    return a is b or (len(a) == len(b) and all([x is y or _same(x, y) for x, y in zip(a, b, strict=True)]))
+
+
+def _same(x: Any, y: Any) -> bool:
+    if isinstance(x, Symbolic):
+        return isinstance(y, Symbolic) and x.expr is y.expr
+    return not isinstance(y, Symbolic) and x == y
+
+
 def contiguous_strides(sizes: Sizes) -> list[Any]:
     return strides_in_order(sizes, range(len(sizes) - 1, -1, -1))
 
@@ -47,7 +58,8 @@ def strides_in_order(sizes: Sizes, order: Sequence[int]) -> list[Any]:
     step: Any = 1
     for d in order:
         strides[d] = step
-        step = step * sym_max(sizes[d], 1)
+        n = sizes[d]
+        step = step * (n if type(n) is int and n > 0 else sym_max(n, 1))
     return strides
 
 
@@ -138,7 +150,8 @@ def result_strides(sizes: Sizes, operands: Sequence[tuple[Sizes, Sizes]]) -> lis
     if len(sizes) < 2 or not dimensioned:
         return contiguous_strides(sizes)
     first = dimensioned[0]
-    if first[0] == sizes and all(s == sizes and t == first[1] for s, t in dimensioned[1:]) and is_dense(*first):
+    alike = all(same_sizes(s, sizes) and same_sizes(t, first[1]) for s, t in dimensioned[1:])
+    if alike and same_sizes(first[0], sizes) and is_dense(*first):
         return list(first[1])
     n = len(sizes)
 

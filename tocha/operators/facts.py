@@ -289,6 +289,8 @@ _TYPES: dict[type, str] = {
 
 def schema_type(value: Any) -> str:
     """What a value is, in the schema's language."""
+    if type(value) is Facts:
+        return "Tensor" if value.number is None else "Operand"
     known = _TYPES.get(type(value))
     if known is not None:
         return known

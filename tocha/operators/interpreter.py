@@ -25,7 +25,7 @@ from tocha.operators.derived import resolve as resolve_dtype
 from tocha.operators.derived import type_codes
 from tocha.operators.facts import Facts, Out, Scalar, View, plain, schema_type
 from tocha.operators.record import INT_TO_FLOAT, OPERATORS, SUM_LIKE, TO_BOOL, Namespace, Operator, overloads
-from tocha.operators.resolve import Bound, Match, resolve
+from tocha.operators.resolve import Bound, Match, matched, resolve
 from tocha.operators.schema import Argument
 
 
@@ -81,7 +81,12 @@ def as_operand(value: Any) -> Facts:
     if isinstance(value, Facts):
         return value
     value = plain(value)
-    return Facts((), number_dtype(value, current().default_dtype()), number=value)
+    operand = _SINGLE.twin(number_dtype(value, current().default_dtype()))
+    operand.number = value
+    return operand
+
+
+_SINGLE = Facts((), dt.float32)
 
 
 def _as_float(v: Any) -> Any:
@@ -288,8 +293,7 @@ class Interpreter:
     def pointwise(self, o: Operator, arguments: dict[str, Any]) -> Any:
         f = formula_of(o)
         if f.check is not None:
-            with self.inside(o):
-                f.check(**{n: arguments[n] for n in f.check.__code__.co_varnames[: f.check.__code__.co_argcount]})
+            self.check(o, f.check, arguments)
         operands = [arguments[n] for n in f.operands]
         dtypes = f.results(self.compute_dtype(o, f, operands))
         model = next((v for v in operands if v.sizes), operands[0])
@@ -300,6 +304,12 @@ class Interpreter:
             device = common_device(o.name, operands)
             made = [Facts(sizes, d, device, strides) for d in dtypes]
         return made[0] if len(made) == 1 else tuple(made)
+
+    def check(self, o: Operator, check: Callable, arguments: dict[str, Any]) -> None:
+        """Runs a check of arguments, which it takes by their names."""
+        names = check.__code__.co_varnames[: check.__code__.co_argcount]
+        with self.inside(o):
+            check(**{n: arguments[n] for n in names})
 
     def compute_dtype(self, o: Operator, f: Formula, operands: list[Facts]) -> DType:
         deciding = operands if f.all_decide else [operands[i] for i in f.deciding]
@@ -317,13 +327,15 @@ class Interpreter:
     def elementwise_geometry(self, o: Operator, operands: list[Facts]) -> tuple[Sequence[Any], Sequence[Any] | None]:
         """Sizes and strides of an elementwise result; no strides for contiguous ones."""
         first = operands[0]
-        same = all(v.sizes == first.sizes for v in operands[1:] if v.sizes is not first.sizes)
-        if same and all(v.is_contiguous() for v in operands):
-            return first.sizes, None
         sizes = first.sizes
+        same = True
         for v in operands[1:]:
-            sizes = broadcast(sizes, v.sizes, o.name)
-        if all([v.is_plain for v in operands]) and not any([n in (0, 1) for n in sizes if isinstance(n, int)]):
+            if not layout.same_sizes(v.sizes, sizes):
+                same = False
+                sizes = broadcast(sizes, v.sizes, o.name)
+        if same and all([v.is_contiguous() for v in operands]):
+            return sizes, None
+        if all([v.is_plain for v in operands]) and not any([type(n) is int and n < 2 for n in sizes]):
             return sizes, None
         return sizes, layout.result_strides(sizes, [(v.sizes, v.steps) for v in operands])
 
@@ -455,14 +467,33 @@ class Interpreter:
     def like(self, x: Facts) -> Facts:
         return Facts(x.sizes, x.dtype, x.device, layout.like_strides(x.sizes, x.steps))
 
-    def foreach(self, o: Operator, arguments: dict[str, Any]) -> Any:
-        raise NotImplementedError(f"[{o.name}] lists of tensors on facts")
+    def foreach(self, o: Operator, arguments: dict[str, Any], inplace: bool = False) -> Any:
+        """The operator of one tensor for each of the lists."""
+        each = o.each
+        assert each is not None
+        lists = [arguments[a.name] for a in o.schema.arguments if a.type == "Tensor[]"]
+        inplace = inplace or o.name.endswith("_")
+        out = []
+        for i in range(len(lists[0])):
+            one = {wanted.name: _for_one(wanted, given, arguments, i) for wanted, given in matched(o)}
+            if "foreach_inplace" in o.tags:  # several results, which replace the first operands
+                results = self.call(each, one)
+                for target, _ in zip(lists, results if isinstance(results, tuple) else (results,), strict=False):
+                    target[i].memory.version += 1
+            else:
+                out.append(self.call(each, one, inplace and not each.name.endswith("_")))
+        return lists[0] if inplace else out
 
     # -- in place
 
     def write(self, o: Operator, arguments: dict[str, Any]) -> Any:
         """The in-place form: the first argument takes the result."""
+        if o.kind == "foreach":
+            return self.foreach(o, arguments, True)
         target = arguments[o.schema.arguments[0].name]
+        check = (o.types or {}).get("check_inplace")
+        if check is not None:
+            self.check(o, check, arguments)
         if o.kind == "view":
             spec = self.run(o, arguments)
             target.reshape_in_place(spec.sizes, spec.strides, spec.offset)
@@ -478,6 +509,53 @@ class Interpreter:
             )
         target.memory.version += 1
         return target
+
+    def into(self, o: Operator, arguments: dict[str, Any], outs: Sequence[Facts]) -> Any:
+        """The out= form: each result goes into a tensor that is given, which takes its sizes where its own differ."""
+        given = dict(arguments)
+        if "factory" in o.tags:
+            given |= {"dtype": outs[0].dtype, "device": outs[0].device}
+        results = self.call(o, given)
+        for target, r in zip(outs, results if isinstance(results, tuple | list) else (results,), strict=True):
+            self.check_out(o, target, r)
+            if target.sizes != r.sizes:
+                steps = r.steps if o.kind == "pointwise" else layout.contiguous_strides(r.sizes)
+                target.reshape_in_place(r.sizes, steps, target.offset)
+            target.memory.version += 1
+        return outs[0] if len(outs) == 1 else tuple(outs)
+
+    def check_out(self, o: Operator, target: Facts, r: Facts) -> None:
+        if target.device != r.device:
+            raise RuntimeError(
+                f"[{o.name}] Expected out tensor to have device {r.device}, but got {target.device} instead"
+            )
+        if "given_out" in o.tags and target.sizes != r.sizes:
+            raise RuntimeError(
+                f"[{o.name}] Expected out tensor to have shape {r.shape}, but got {target.shape} instead"
+            )
+        if r.dtype is target.dtype or "out_dtype" in o.tags:
+            return
+        if {"exact_out", "given_out"} & o.tags:
+            raise RuntimeError(
+                f"[{o.name}] Expected out tensor to have dtype {r.dtype}, but got {target.dtype} instead"
+            )
+        if not can_cast(r.dtype, target.dtype):
+            raise RuntimeError(
+                f"[{o.name}] result type {r.dtype} can't be cast to the desired output type {target.dtype}"
+            )
+
+
+def _for_one(wanted: Argument, given: Argument | None, arguments: dict[str, Any], i: int) -> Any:
+    """An argument of the operator that lists repeat, for tensor i."""
+    if given is None:
+        value = default_of(wanted)
+        return converter(wanted)(list(value) if isinstance(value, list) else value)
+    value = arguments[given.name]
+    if given.type in ("Tensor[]", "Scalar[]"):
+        value = value[i]
+    elif given.type == "Tensor" and not wanted.is_tensor:
+        raise DataDependent("foreach", "a tensor of numbers, one for each tensor")
+    return converter(wanted)(value)
 
 
 def common_device(op: str, operands: Sequence[Facts]) -> Device:
@@ -499,7 +577,7 @@ def _goes_along(v: Facts, model: Facts) -> bool:
     """Whether an operand leaves an elementwise result as the model says: it is laid out alike, or a single element."""
     if not v.sizes:
         return v.device == model.device or v.device == CPU
-    return v.sizes == model.sizes and v.device == model.device and v.is_contiguous()
+    return layout.same_sizes(v.sizes, model.sizes) and v.device == model.device and v.is_contiguous()
 
 
 _common_dtype = lru_cache(result_type)

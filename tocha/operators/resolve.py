@@ -137,3 +137,17 @@ def resolve(name: str, args: Sequence, kwargs: Mapping[str, object], within: Cal
                 return Match(o, bound, inplace)
             problems.append(f"{o.schema.text}: {bound}")
     raise NoOverload(f"no overload of {name} fits: " + "; ".join(problems[len(found) :]))
+
+
+def matched(o: Operator) -> list[tuple[Argument, Argument | None]]:
+    """What an operator on lists gives for each argument of the one it repeats: by name, else by position; None for the default."""
+    assert o.each is not None
+    own = {a.name: a for a in o.schema.arguments}
+    theirs = {a.name for a in o.each.schema.arguments}
+    found = []
+    for k, wanted in enumerate(o.each.schema.arguments):
+        given = own.get(wanted.name)
+        if given is None and k < len(o.schema.arguments) and o.schema.arguments[k].name not in theirs:
+            given = o.schema.arguments[k]
+        found.append((wanted, given))
+    return found

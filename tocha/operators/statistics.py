@@ -408,7 +408,7 @@ def mode_gradient(grad, self, dim, keepdim, result1):
 
 
 @rule
-def check_quantiles(self: "Tensor", q: "Tensor", interpolation: "str", name: "str") -> "none":
+def check_quantile(self: "Tensor", q: "Tensor", interpolation: "str", name: "str") -> "none":
     if self.numel() == 0:
         raise RuntimeError(f"[{name}] quantile() input tensor must be non-empty, but has shape {self.shape}")
     if q.ndim > 1:
@@ -425,6 +425,11 @@ def check_quantiles(self: "Tensor", q: "Tensor", interpolation: "str", name: "st
         raise RuntimeError(
             f"[{name}] quantile() interpolation must be one of linear, lower, higher, midpoint or nearest, but got {interpolation}"
         )
+
+
+@rule
+def check_quantiles(self: "Tensor", q: "Tensor", interpolation: "str", name: "str") -> "none":
+    check_quantile(self, q, interpolation, name)
     if op._has_negative(q) or op._has_negative(1 - q):
         raise RuntimeError(f"[{name}] quantile() q values must be in the range [0, 1]")
 
@@ -493,9 +498,9 @@ def quantile(self, q, dim, keepdim, interpolation):
 def quantile_scalar(self, q, dim, keepdim, interpolation):
     """The q-th quantile of all elements, or along dim."""
     check_rank(q)
-    return op.quantile(
-        self, op.scalar_tensor(q, dtype=self.dtype, device=self.device), dim, keepdim, interpolation=interpolation
-    )
+    rank = op.scalar_tensor(q, dtype=self.dtype, device=self.device)
+    check_quantile(self, rank, interpolation, "quantile")
+    return quantile_of(self, rank, dim, keepdim, interpolation, False)
 
 
 @composite(
@@ -518,9 +523,9 @@ def nanquantile(self, q, dim, keepdim, interpolation):
 def nanquantile_scalar(self, q, dim, keepdim, interpolation):
     """The q-th quantile of the elements that are not NaN."""
     check_rank(q)
-    return op.nanquantile(
-        self, op.scalar_tensor(q, dtype=self.dtype, device=self.device), dim, keepdim, interpolation=interpolation
-    )
+    rank = op.scalar_tensor(q, dtype=self.dtype, device=self.device)
+    check_quantile(self, rank, interpolation, "nanquantile")
+    return quantile_of(self, rank, dim, keepdim, interpolation, True)
 
 
 # -- covariance ------------------------------------------------------------------------------------------
@@ -719,13 +724,22 @@ def histogramdd_bins(self, bins, range, weight, density):
     """Counts of points in a grid with as many equal bins in every direction."""
 
 
+def check_directions(self, count):
+    if self.sizes[-1] != count:
+        raise RuntimeError(
+            f"[histogramdd] histogramdd: The size of bins must be equal to the innermost dimension of the input. Got {count} for {self.sizes[-1]}"
+        )
+
+
 @facts(histogramdd_edges)
 def histogramdd_edges_facts(self, bins, range, weight, density):
+    check_directions(self, len(bins))
     return self.fresh([b.sizes[0] - 1 for b in bins]), [b.fresh() for b in bins]
 
 
 @facts(histogramdd)
 def histogramdd_facts(self, bins, range, weight, density):
+    check_directions(self, len(bins))
     return self.fresh(bins), [self.fresh([n + 1]) for n in bins]
 
 

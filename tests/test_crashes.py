@@ -355,3 +355,30 @@ def test_a_storage_under_an_array_keeps_its_memory():
     with pytest.raises(RuntimeError, match="not resizable"):
         t.resize_(1000)
     assert np.array_equal(array, np.ones(4, dtype=np.float32))
+
+
+@pytest.mark.parametrize("modes", [(3, 0), (-1, 0), (0, 3), (0, -1), (100, -100)])
+@pytest.mark.parametrize("dims", [2, 3])
+def test_grids_have_the_modes_there_are(modes, dims):
+    pictures, grid = f"2, 3, {'4, ' * dims}", f"2, {'5, ' * dims}{dims}"
+    said = survives(
+        f"try: tocha.grid_sampler_{dims}d(tocha.ones({pictures}), tocha.ones({grid}), {modes[0]}, {modes[1]}, False)\n"
+        "except RuntimeError as e: print(e)"
+    )
+    assert "expected an interpolation mode" in said
+
+
+@pytest.mark.parametrize("mode", [-1, 3])
+def test_bags_have_the_modes_there_are(mode):
+    with pytest.raises(RuntimeError, match="`mode` must be sum, mean, or max"):
+        tocha.embedding_bag(tocha.ones(3, 2), tocha.tensor([0, 1]), tocha.tensor([0]), mode=mode)
+
+
+@pytest.mark.parametrize("split", ["hsplit", "vsplit", "tensor_split", "chunk"])
+def test_more_parts_than_memory_holds(split):
+    with pytest.raises(MemoryError):
+        getattr(tocha.zeros(0, 0), split)(2**60)
+
+
+def test_dirac_of_more_groups_than_channels():
+    assert tocha.nn.init.dirac_(tocha.empty(0, 3, 1), groups=2**60).shape == (0, 3, 1)

@@ -392,3 +392,24 @@ def test_composites_in_place_are_recorded():
     assert x.grad.tolist() == [1, 0]
     with pytest.raises(RuntimeError):
         x.clamp_(0, 1)
+
+
+def test_polynomials_of_very_high_degree():
+    """Beyond the longest recurrence: values by the recurrences with 40 digits."""
+    n = 2**17 + 1
+    p = tocha.special.legendre_polynomial_p(
+        tocha.tensor([0.3, 0.9999, -0.3, 1.00000001, 1, -1, 2], dtype=tocha.float64), n
+    )
+    wanted = [0.002108573224343889, 0.014748031782254238, -0.002108573224343889, 10477248.693117059, 1, -1, math.nan]
+    assert p.tolist() == pytest.approx(wanted, rel=1e-8, nan_ok=True)
+    x = tocha.tensor([1e-9, 0.001, 0.3, 3, 50, -1e-4, 0, 1e4], dtype=tocha.float64)
+    wanted = [0.99986893129493751, -0.16569533952294186, 0.046527091950970347, -0.10003808980165681]
+    wanted += [-50339181.678781459, 210.74335930925041, 1, math.nan]
+    assert tocha.special.laguerre_polynomial_l(x, n).tolist() == pytest.approx(wanted, rel=1e-9, nan_ok=True)
+    # Just outside (-1, 1) the four kinds of Chebyshev's grow slowly: the formulas continue the recurrences.
+    for kind in "tuvw":
+        f = getattr(tocha.special, f"chebyshev_polynomial_{kind}")
+        for x in (1 + 1e-10, -1 - 1e-10, 0.6):
+            at = tocha.tensor(x, dtype=tocha.float64)
+            before, last = f(at, n - 2).item(), f(at, n - 1).item()  # by recurrence outside
+            assert f(at, n).item() == pytest.approx(2 * x * last - before, rel=1e-6)

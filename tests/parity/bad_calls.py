@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import argparse
 import collections
-import io
+import contextlib
 import json
 import os
 import pickle
@@ -18,7 +18,7 @@ import traceback
 import warnings
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, BinaryIO, NamedTuple
 
 import torch
 from torch.testing._internal.common_methods_invocations import op_db
@@ -145,7 +145,7 @@ def spoiled_outs(result: Any) -> Iterator[tuple[str, Any]]:
     elif isinstance(result, tuple) and result and isinstance(result[0], torch.Tensor):
         yield "one", torch.empty_like(result[0])
         for d in DTYPES:
-            yield str(d), tuple(torch.empty_like(r, dtype=d) for r in result)
+            yield str(d), tuple(torch.empty_like(r, dtype=d) for r in result if isinstance(r, torch.Tensor))
 
 
 def find(library: Any, path: str) -> Any:
@@ -172,7 +172,8 @@ def samples_of(op: Any) -> list[Any]:
 
 def bad_calls(op: Any) -> Iterator[tuple[str, str, tuple[Any, ...], dict[str, Any]]]:
     """(what is called and how it is spoiled, the path of the function, arguments); a form that refuses the good call is left out"""
-    methods = [f"Tensor.{v.__name__}" for v in (op.method_variant, op.inplace_variant) if v]
+    variants = [v for v in (op.method_variant, op.inplace_variant) if v]
+    methods = [f"Tensor.{v.__name__}" for v in variants if hasattr(v, "__name__")]
     for s in samples_of(op):
         args = (s.input, *s.args)
         for path in (op.name, *(m for m in methods if isinstance(s.input, torch.Tensor))):
@@ -236,44 +237,82 @@ def shown(e: BaseException | None) -> str:
     return "" if e is None else f"{type(e).__name__}: {' '.join(str(e).split())[:300]}"
 
 
-def answers(op: Any) -> list[Answer]:
-    """Every bad call of the operator that PyTorch or tocha refuses."""
+def answer(call: str, path: str, args: Any, kwargs: Any, calling: Callable[[str], None]) -> Answer | None:
+    """What both say to one bad call; None when both take it. `calling` hears who is about to be called."""
+    own_args, own_kwargs = ours(args), ours(kwargs)
+    calling("tocha")
+    got = attempt(find(tocha, path), own_args, own_kwargs)
+    calling("torch")
+    wanted = attempt(find(torch, path), *copied((args, kwargs)))
+    if wanted is None and got is None:
+        return None
+    return Answer(call, verdict(wanted, got), shown(wanted), shown(got))
+
+
+def work(op: Any, first: int, file: BinaryIO) -> None:
+    """The operator's bad calls from `first` on: who is being called, and every answer, as it comes; None at the end."""
     torch.set_num_threads(1)
     warnings.simplefilter("ignore")
-    out = []
-    for call, path, args, kwargs in bad_calls(op):
-        theirs, mine = find(torch, path), find(tocha, path)
-        own_args, own_kwargs = ours(args), ours(kwargs)
-        wanted = attempt(theirs, *copied((args, kwargs)))
-        got = attempt(mine, own_args, own_kwargs)
-        if wanted is not None or got is not None:
-            out.append(Answer(call, verdict(wanted, got), shown(wanted), shown(got)))
-    return out
+    for i, (call, path, args, kwargs) in enumerate(bad_calls(op)):
+        if i < first:
+            continue
+
+        def calling(library: str, at: tuple[int, str] = (i, call)) -> None:
+            pickle.dump((*at, library), file)
+            file.flush()
+
+        found = answer(call, path, args, kwargs, calling)
+        if found is not None:
+            pickle.dump(tuple(found), file)
+    pickle.dump(None, file)
+
+
+def read_work(file: BinaryIO) -> tuple[list[Answer], tuple[int, str, str] | None]:
+    """The answers, and the call at which the work broke off."""
+    answers, at = [], (0, "", "before any call")
+    with contextlib.suppress(EOFError):
+        while (item := pickle.load(file)) is not None:
+            if len(item) == len(Answer._fields):
+                answers.append(Answer(*item))
+            else:
+                at = item
+        return answers, None
+    return answers, at
 
 
 def in_a_fork(op: Any) -> list[Answer]:
-    """As answers(), but a crash is an answer too."""
-    read, write = os.pipe()
-    child = os.fork()
-    if child == 0:
-        try:
-            with open(write, "wb") as f:
-                pickle.dump([tuple(a) for a in answers(op)], f)
-        except BaseException:
-            traceback.print_exc()
-        os._exit(0)
-    os.close(write)
-    with open(read, "rb") as f:
-        data = f.read()
-    _, status = os.waitpid(child, 0)
-    if status or not data:
-        return [Answer(op.name, "crash", "", f"status {status}")]
-    return [Answer(*a) for a in pickle.load(io.BytesIO(data))]
+    """Every bad call of the operator that PyTorch or tocha refuses. A crash of ours is an answer too; where PyTorch
+    crashes there is nothing to compare, and the work goes on after it."""
+    answers: list[Answer] = []
+    first: int | None = 0
+    while first is not None:
+        read, write = os.pipe()
+        child = os.fork()
+        if child == 0:
+            try:
+                with open(write, "wb") as f:
+                    work(op, first, f)
+            except BaseException:
+                traceback.print_exc()
+            os._exit(0)
+        os.close(write)
+        with open(read, "rb") as f:
+            found, broken_at = read_work(f)
+        _, status = os.waitpid(child, 0)
+        answers += found
+        first = None
+        if broken_at is not None:
+            i, call, library = broken_at
+            if library != "torch":
+                answers.append(Answer(call or op.name, "crash", "", f"{library}: status {status}"))
+            first = i + 1 if call else None
+    return answers
 
 
 def operators(pattern: str = "") -> list[Any]:
     left_out = re.compile(r"sparse|jiterator|^torch\.|^__r|as_strided|^ops\.")
-    return [o for o in op_db if re.search(pattern, o.name) and not left_out.search(o.name)]
+    here = (o for o in op_db if o.supported_dtypes("cpu"))
+    return [o for o in here if re.search(pattern, o.name) and not left_out.search(o.name)]
 
 
 def kind(a: Answer) -> tuple[str, str]:

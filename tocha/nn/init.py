@@ -191,7 +191,7 @@ def dirac_(tensor: Tensor, groups: int = 1) -> Tensor:
     per_group = tensor.size(0) // groups
     middle = tuple(n // 2 for n in tensor.shape[2:])
     tensor.zero_()
-    for group in range(groups):
+    for group in range(min(groups, tensor.size(0))):
         for channel in range(min(per_group, tensor.size(1))):
             tensor[(group * per_group + channel, channel, *middle)] = 1
     return tensor

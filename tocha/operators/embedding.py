@@ -200,6 +200,8 @@ def embedding_bag(
     Also returns the bag of each index, the sizes of the bags without padding, and for maxima the rows they come from.
     """
     check_bags(weight, indices, offsets, include_last_offset)
+    if mode < SUM or mode > MAX:
+        raise RuntimeError(f"[embedding_bag] `mode` must be sum, mean, or max, got {mode}")
     count = offsets.numel() - 1 if include_last_offset else offsets.numel()
     pad = -1
     if padding_idx is not None:

@@ -367,7 +367,7 @@ def grid_sample_backward_gradient(
 
 
 @rule
-def check_grid(self: "Tensor", grid: "Tensor", interpolation: "int", name: "str") -> "none":
+def check_grid(self: "Tensor", grid: "Tensor", interpolation: "int", padding: "int", name: "str") -> "none":
     dims = self.ndim - 2
     if grid.dtype != self.dtype:
         raise RuntimeError(f"[{name}] expected scalar type {self.dtype} but found {grid.dtype}")
@@ -389,6 +389,11 @@ def check_grid(self: "Tensor", grid: "Tensor", interpolation: "int", name: "str"
         )
     if dims == 3 and interpolation == 2:
         raise RuntimeError(f"[{name}] grid_sampler(): bicubic interpolation only supports 4D input")
+    # PyTorch returns memory that nothing was written to.
+    if interpolation < 0 or interpolation > 2 or padding < 0 or padding > 2:
+        raise RuntimeError(
+            f"[{name}] expected an interpolation mode of 0 (bilinear), 1 (nearest) or 2 (bicubic) and a padding mode of 0 (zeros), 1 (border) or 2 (reflection), but got {interpolation} and {padding}"
+        )
     if not self.is_floating_point():
         refuse_dtype(name, self.dtype)
     if product(self.shape[2:]) >= 2147483648:
@@ -410,7 +415,7 @@ def check_grid(self: "Tensor", grid: "Tensor", interpolation: "int", name: "str"
 )
 def grid_sampler_2d(self, grid, interpolation_mode, padding_mode, align_corners):
     """Pictures at the points of a grid, whose coordinates run from -1 to 1."""
-    check_grid(self, grid, interpolation_mode, "grid_sampler_2d")
+    check_grid(self, grid, interpolation_mode, padding_mode, "grid_sampler_2d")
     return op._grid_sample(self, grid, interpolation_mode, padding_mode, align_corners)
 
 
@@ -433,7 +438,7 @@ def grid_sampler_2d_gradient(grad, self, grid, interpolation_mode, padding_mode,
 )
 def grid_sampler_3d(self, grid, interpolation_mode, padding_mode, align_corners):
     """Volumes at the points of a grid, whose coordinates run from -1 to 1."""
-    check_grid(self, grid, interpolation_mode, "grid_sampler_3d")
+    check_grid(self, grid, interpolation_mode, padding_mode, "grid_sampler_3d")
     return op._grid_sample(self, grid, interpolation_mode, padding_mode, align_corners)
 
 

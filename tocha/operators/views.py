@@ -739,7 +739,7 @@ def detach_facts(self):
 @native(
     "resize_(Tensor self, int[] size, *, memory_format? memory_format=None) -> Tensor",
     variants="method",
-    tags=frozenset({"any_device", "any_overlap", "memory_order", "no_gradient"}),
+    tags=frozenset({"any_device", "any_overlap", "memory_order", "no_gradient", "own_version"}),
 )
 def resize_(self, size, memory_format):
     """Gives self another size; memory grows when needed, new elements are not initialised."""

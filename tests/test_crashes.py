@@ -374,7 +374,7 @@ def test_bags_have_the_modes_there_are(mode):
         tocha.embedding_bag(tocha.ones(3, 2), tocha.tensor([0, 1]), tocha.tensor([0]), mode=mode)
 
 
-@pytest.mark.parametrize("split", ["hsplit", "vsplit"])
+@pytest.mark.parametrize("split", ["hsplit", "vsplit", "tensor_split"])
 def test_more_parts_than_memory_holds(split):
     with pytest.raises(MemoryError):
         getattr(tocha.zeros(0, 0), split)(2**60)

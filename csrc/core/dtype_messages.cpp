@@ -73,15 +73,25 @@ void replace(std::string& text, const char* part, const char* by) {
   if (at != std::string::npos) text.replace(at, std::strlen(part), by);
 }
 
+const Refusal* find_refusal(const char* op, DType d) {
+  for (const Refusal& r : refusals())
+    if (std::string(op) == r.op && r.dtypes >> static_cast<int>(d) & 1) return &r;
+  return nullptr;
+}
+
 }  // namespace
 
+bool refuses_first(const char* op, DType d) {
+  const Refusal* r = find_refusal(op, d);
+  return r && r->first;
+}
+
 void refuse_dtype(const char* op, DType d, bool asked) {
-  for (const Refusal& r : refusals()) {
-    if (std::string(op) != r.op || !(r.dtypes >> static_cast<int>(d) & 1)) continue;
-    std::string text = r.text;
+  if (const Refusal* r = find_refusal(op, d)) {
+    std::string text = r->text;
     replace(text, "{}", info(d).name);
     if (asked) replace(text, "Input dtype", "Optional dtype");
-    fail(r.not_implemented ? ErrorKind::NotImplemented : ErrorKind::Runtime, "[", op, "] ", text);
+    fail(r->not_implemented ? ErrorKind::NotImplemented : ErrorKind::Runtime, "[", op, "] ", text);
   }
   fail(ErrorKind::NotImplemented, "[", op, "] \"", op, "_cpu\" not implemented for '", info(d).name, "'");
 }

@@ -18,6 +18,7 @@ struct Refusal {
   const char* op;
   uint32_t dtypes;  // bit d: said of dtype d
   bool not_implemented;
+  bool first;  // said before anything of dims
   const char* text;
 };
 struct RefusalEntry {
@@ -26,5 +27,7 @@ struct RefusalEntry {
 
 // "abs_cpu" not implemented for 'Bool'. `asked`: the dtype is not an input's but was asked for by dtype=.
 [[noreturn]] void refuse_dtype(const char* op, DType d, bool asked = false);
+// Whether that is said before a dim is found wrong.
+bool refuses_first(const char* op, DType d);
 
 }  // namespace tocha

@@ -190,6 +190,7 @@ void resize_(const Tensor& self, IntsView size, std::optional<MemoryFormat> form
   if (self.sizes() == size && !format) return;
   int64_t before = static_cast<int64_t>(self.storage().nbytes);
   tocha::resize_(self, size, format_strides(size, f));
+  self.bump_version();
   if (switches.fill_uninitialized && computes(self)) fill_added(self, before);
 }
 

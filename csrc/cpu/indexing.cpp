@@ -229,6 +229,13 @@ Tensor filling(const Tensor& self, const Tensor& values) {
   return Scalar::load(value.dtype(), value.bytes()).to_complex().im == 0 ? ops::real(value) : value;
 }
 
+// One number may have any dtype where a mask says where it goes.
+void check_put_dtype(const Tensor& self, const Tensor& values, const Tensor* mask) {
+  TOCHA_CHECK(mask || self.dtype() == values.dtype(), Runtime,
+              "[index_put] Index put requires the source and destination dtypes match, got ", self.dtype(),
+              " for the destination and ", values.dtype(), " for the source.");
+}
+
 bool has_mask(const Tensors& indices) {
   return std::any_of(indices.begin(), indices.end(), [](const Tensor& t) { return t && t.dtype() == DType::Bool; });
 }
@@ -274,9 +281,6 @@ Tensor index(const Tensor& self, const Tensors& indices) {
 void index_put_(const Tensor& self, const Tensors& indices, const Tensor& values, bool accumulate) {
   int64_t place = 0;
   const Tensor* mask = accumulate || values.numel() != 1 ? nullptr : only_mask(self, indices, &place);
-  TOCHA_CHECK(mask || self.dtype() == values.dtype(), Runtime,
-              "[index_put] Index put requires the source and destination dtypes match, got ", self.dtype(),
-              " for the destination and ", values.dtype(), " for the source.");
   if (mask && computes(self)) {
     masked_fill_(self, spread_mask(*mask, place, self.dim()), filling(self, values));
     return;
@@ -286,13 +290,15 @@ void index_put_(const Tensor& self, const Tensors& indices, const Tensor& values
   check_no_overlap(self, values, "index_put_", false);
   for (const Tensor& t : indices)
     if (t) check_no_overlap(self, t, "index_put_", false);
-  if (!computes(self) && has_mask(indices)) return;  // how many places a mask picks is not known
+  const bool known = computes(self) || !has_mask(indices);  // how many places are picked
+  if (!known) return check_put_dtype(self, values, mask);
   Selected s(self, indices, "index_put");
   bool fits = values.dim() <= s.sizes.size();
   for (int64_t i = 1; fits && i <= values.dim(); ++i)
     fits = values.size(values.dim() - i) == 1 || values.size(values.dim() - i) == s.sizes[s.sizes.size() - i];
   TOCHA_CHECK(fits, Runtime, "[index_put] shape mismatch: value tensor of shape ", values.sizes(),
               " cannot be broadcast to indexing result of shape ", s.sizes);
+  check_put_dtype(self, values, mask);
   if (computes(self) && s.empty()) check_empty(self, s, "index_put");
   if (!computes(self) || s.empty()) return;
   Tensor source = cpu::plain(cpu::apart_from(values, self));

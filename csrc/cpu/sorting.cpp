@@ -138,7 +138,14 @@ Distinct distinct_slices(const Tensor& self, int64_t dim, bool want_inverse, boo
     found = find(self.dtype(), in.bytes(), rows, self.numel() / rows, firsts.data<int64_t>(),
                  want_inverse ? inverse.data<int64_t>() : nullptr, want_counts ? counts.data<int64_t>() : nullptr);
   }
-  Tensor values = ops::index_select(self, d, first_of_list(firsts, found));
+  // dim was the outermost one, and stays so.
+  Tensor values = ops::index_select(in, 0, first_of_list(firsts, found));
+  sizes = Ints(self.sizes());
+  sizes[d] = found;
+  strides = Ints(values.strides());
+  strides.erase(0);
+  strides.insert(d, values.stride(0));
+  set_sizes_and_strides(values, sizes, strides, 0);
   return {values, inverse, want_counts ? first_of_list(counts, found) : counts};
 }
 

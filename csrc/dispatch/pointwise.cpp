@@ -91,8 +91,8 @@ Ints common_sizes(const PointwiseOp& op, const Tensor* ins) {
   return sizes;
 }
 
-// The result keeps the layout its inputs agree on.
-Ints result_strides(const PointwiseOp& op, IntsView sizes, const Tensor* ins) {
+// The result keeps the layout its inputs agree on. An operand of another dtype counts as it lies once converted: dense.
+Ints result_strides(const PointwiseOp& op, IntsView sizes, const Tensor* ins, DType compute) {
   int64_t n = sizes.size();
   bool plain = true;
   for (int i = 0; i < op.nin && plain; ++i)
@@ -107,9 +107,14 @@ Ints result_strides(const PointwiseOp& op, IntsView sizes, const Tensor* ins) {
     agree = ins[i].sizes() == sizes && ins[i].strides() == model->strides();
   }
   if (agree && model && model->is_non_overlapping_and_dense()) return Ints(model->strides());
+  Ints dense[kMaxOperands];
+  for (int i = 0; i < op.nin; ++i)
+    if (ins[i].dtype() != compute && !ins[i].is_non_overlapping_and_dense())
+      dense[i] = like_strides(ins[i], MemoryFormat::Preserve);
   return strides_by_operands(sizes, op.nin, [&](int i, int64_t d) -> int64_t {
     const int64_t own = d - (n - ins[i].dim());
-    return own < 0 || (ins[i].size(own) == 1 && sizes[d] != 1) ? 0 : ins[i].stride(own);
+    if (own < 0 || (ins[i].size(own) == 1 && sizes[d] != 1)) return 0;
+    return dense[i].empty() ? ins[i].stride(own) : dense[i][own];
   });
 }
 
@@ -161,7 +166,7 @@ void pointwise(const PointwiseOp& op, Tensor* outs, const Tensor* ins, const Sca
   } else {
     check_same_device(op.name, ins, op.nin);
     Ints sizes = common_sizes(op, ins);
-    Ints strides = result_strides(op, sizes, ins);
+    Ints strides = result_strides(op, sizes, ins, compute);
     Device device = device_among(ins, op.nin);
     for (int i = 0; i < op.nout; ++i) outs[i] = empty_strided(sizes, strides, op.types[i].resolve(compute), device);
   }
@@ -236,7 +241,7 @@ void pointwise_out(const PointwiseOp& op, const Tensor* outs, const Tensor* ins,
     }
   }
   for (int i = 0; i < op.nout; ++i) {
-    if (!in_place) resize_output(outs[i], sizes, result_strides(op, sizes, ins), op.name);
+    if (!in_place) resize_output(outs[i], sizes, result_strides(op, sizes, ins, compute), op.name);
     check_no_internal_overlap(outs[i], op.name);
     for (int k = 0; k < op.nin; ++k) check_no_overlap(outs[i], ins[k], op.name, true);
   }

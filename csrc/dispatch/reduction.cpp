@@ -9,12 +9,13 @@ namespace {
 
 void mark_dims(const Tensor& self, IntsView dims, const char* op, bool* reduced) {
   for (int64_t i = 0; i < self.dim(); ++i) reduced[i] = dims.empty();
+  for (int64_t d : dims) wrap_dim(d, self.dim(), op);  // a dim that is not there is said first
+  if (self.dim() == 0) {                               // whose only dim is a figure of speech
+    TOCHA_CHECK(dims.size() <= 1, Runtime, "[", op, "] dim 0 appears multiple times in the list of dims");
+    return;
+  }
   for (int64_t d : dims) {
     int64_t w = wrap_dim(d, self.dim(), op);
-    if (self.dim() == 0) {  // whose only dim is a figure of speech
-      TOCHA_CHECK(dims.size() == 1, Runtime, "[", op, "] dim 0 appears multiple times in the list of dims");
-      continue;
-    }
     TOCHA_CHECK(!reduced[w], Runtime, "[", op, "] dim ", w, " appears multiple times in the list of dims");
     reduced[w] = true;
   }
@@ -26,9 +27,17 @@ DType reduce_compute_dtype(const ReductionOp& op, const Tensor& self, std::optio
   if (op.promote == ReducePromote::to_bool) d = DType::Bool;
   if (!dtype && op.promote == ReducePromote::sum_like && small) d = DType::Int64;
   if (!dtype && op.promote == ReducePromote::int_to_float && small) d = default_dtype();
-  if (!(op.dtypes >> static_cast<int>(d) & 1)) [[unlikely]]
-    refuse_dtype(op.name, dtype.value_or(self.dtype()), dtype.has_value());
   return d;
+}
+
+// Elements are converted to the dtype that is asked for, also where the loop accumulates in a wider one: what does not
+// fit is cut to the narrow one.
+Tensor as_asked(const Tensor& self, std::optional<DType> dtype) {
+  if (!dtype || !is_integral(*dtype) || itemsize(*dtype) == itemsize(DType::Int64)) return self;
+  if (!is_floating(self.dtype()) && !is_complex(self.dtype())) return self;
+  Tensor t = empty(self.sizes(), *dtype, self.device());
+  if (computes(t)) backend(self.device().type).copy(t, self);
+  return t;
 }
 
 DType output_dtype(const ReductionOp& op, int i, DType compute, const Tensor& self) {
@@ -83,6 +92,20 @@ void check_identity(const ReductionOp& op, const Tensor& self, IntsView dims) {
   }
 }
 
+// Which of the dims are reduced. A wrong dtype is said before a wrong dim only by operators that have it so.
+void check(const ReductionOp& op, const Tensor& self, IntsView dims, std::optional<DType> dtype, bool taken,
+           bool* reduced) {
+  const DType given = dtype.value_or(self.dtype());
+  if (!taken && refuses_first(op.name, given)) [[unlikely]]
+    refuse_dtype(op.name, given, dtype.has_value());
+  check_identity(op, self, dims);
+  mark_dims(self, dims, op.name, reduced);
+  if (!taken) [[unlikely]]
+    refuse_dtype(op.name, given, dtype.has_value());
+}
+
+bool takes(const ReductionOp& op, DType compute) { return op.dtypes >> static_cast<int>(compute) & 1; }
+
 }  // namespace
 
 Ints reduced_sizes(const Tensor& self, IntsView dims, bool keepdim, const char* op) {
@@ -94,22 +117,20 @@ Ints reduced_sizes(const Tensor& self, IntsView dims, bool keepdim, const char* 
 void reduction(const ReductionOp& op, Tensor* outs, const Tensor& self, IntsView dims, bool keepdim,
                std::optional<DType> dtype, const Scalar* params) {
   bool reduced[64];
-  check_identity(op, self, dims);
-  mark_dims(self, dims, op.name, reduced);
   DType compute = reduce_compute_dtype(op, self, dtype);
+  check(op, self, dims, dtype, takes(op, compute), reduced);
   Ints sizes = output_sizes(self, reduced, keepdim);
   for (int i = 0; i < op.nout; ++i) outs[i] = empty(sizes, output_dtype(op, i, compute, self), self.device());
-  run(op, compute, outs, self, reduced, params);
+  run(op, compute, outs, as_asked(self, dtype), reduced, params);
 }
 
 void reduction_out(const ReductionOp& op, const Tensor* outs, const Tensor& self, IntsView dims, bool keepdim,
                    std::optional<DType> dtype, const Scalar* params) {
   bool reduced[64];
-  check_identity(op, self, dims);
-  mark_dims(self, dims, op.name, reduced);
   // A sum into a given tensor accumulates in that tensor's dtype.
   if (!dtype && op.promote == ReducePromote::sum_like) dtype = outs[0].dtype();
   DType compute = reduce_compute_dtype(op, self, dtype);
+  check(op, self, dims, dtype, takes(op, compute), reduced);
   Ints sizes = output_sizes(self, reduced, keepdim);
   for (int i = 0; i < op.nout; ++i) {
     check_out_device(op.name, outs[i], self);
@@ -122,7 +143,7 @@ void reduction_out(const ReductionOp& op, const Tensor* outs, const Tensor& self
     check_no_internal_overlap(outs[i], op.name);
     check_no_overlap(outs[i], self, op.name, false);
   }
-  run(op, compute, outs, self, reduced, params);
+  run(op, compute, outs, as_asked(self, dtype), reduced, params);
   for (int i = 0; i < op.nout; ++i) outs[i].bump_version();
 }
 

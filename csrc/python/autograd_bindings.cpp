@@ -182,8 +182,9 @@ PyObject* run_backward(PyObject*, PyObject* args) {
     for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(inputs); ++i) {
       PyObject* o = PyTuple_GET_ITEM(inputs, i);
       Edge e = edge_of(o, "inputs", i);
+      // A view requires grad when its base does, also one with no history of its own: then nothing leads to it.
       TOCHA_CHECK(
-          e || !is_tensor(o), Runtime, "[backward] element ", i,
+          e || !is_tensor(o) || autograd::requires_grad(Tensor::borrow(o)), Runtime, "[backward] element ", i,
           " of the input tensors does not require grad: One of the differentiated Tensors does not require grad");
       if (accumulate && is_tensor(o)) {
         Tensor t = Tensor::borrow(o);

@@ -6,6 +6,7 @@
 #include "dispatch/rules.h"
 #include "ops/copies.h"
 #include "ops/indexing.h"
+#include "ops/masks.h"
 #include "ops/views.h"
 #include "python/new_tensor.h"
 #include "python/parser.h"
@@ -132,13 +133,15 @@ void insert_dim(Indexing& r, int64_t dim) {
   r.sizes.insert(dim, 1);
 }
 
-// A mask of no dims stands at a new dim of size one.
-void pick_tensor(Indexing& r, int64_t* dim, Tensor t) {
+// A mask of no dims stands at a new dim of size one. Written to, it is a list of one index or none: what is assigned
+// must have the tensor's dtype.
+void pick_tensor(Indexing& r, int64_t* dim, Tensor t, bool writes) {
   while (r.places < *dim) r.pick(Tensor(), 1);
   if (is_mask(t) && t.dim() == 0) {
     insert_dim(r, *dim);
     t = view_of(t, Ints{1}, Ints{1}, t.offset());
     if (t.dtype() == DType::UInt8) t = ops::to_dtype(t, DType::Bool, false, false, std::nullopt);
+    if (writes && t.is_cpu()) t = ops::masked_select(scalar_tensor(Scalar(int64_t{0}), DType::Int64), t);
   }
   int64_t n = is_mask(t) ? t.dim() : 1;
   r.pick(t, n);
@@ -192,9 +195,9 @@ Indexing take_apart(const Tensor& self, PyObject* index, bool writes) {
     } else if (PySlice_Check(o)) {
       apply_slice(r, dim++, o);
     } else if (item.tensor) {
-      pick_tensor(r, &dim, item.tensor);
+      pick_tensor(r, &dim, item.tensor, writes);
     } else if (PyBool_Check(o)) {
-      pick_tensor(r, &dim, scalar_tensor(Scalar(o == Py_True), DType::Bool));
+      pick_tensor(r, &dim, scalar_tensor(Scalar(o == Py_True), DType::Bool), writes);
     } else {
       apply_select(r, dim, as_int(o), self);
     }
@@ -294,6 +297,11 @@ int tensor_setitem(PyObject* self, PyObject* index, PyObject* value) {
       return;
     }
     Tensor t = Tensor::borrow(self);
+    if (PyBool_Check(index)) {
+      Tensor v = value_for(t, value);
+      if (index == Py_True) ops::copy_(t, ops::expand(fit_value(v, t.dim()), t.sizes(), false), false);
+      return;
+    }
     Indexing r = take_apart(t, index, true);
     Tensor target = target_of(t, r);
     if (!r.advanced && is_number(value) && !autograd::wanted(target)) {

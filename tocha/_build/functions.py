@@ -166,9 +166,10 @@ def names_in(signature: str) -> list[str]:
 def refusals(o: Operator) -> list[str]:
     """The record's own words for dtypes it does not take, entered into the table that failing calls look at."""
     said = (o.types or {}).get("refused", {})
+    first = str((o.types or {}).get("refused_first", False)).lower()
     return [
         f"static const RefusalEntry refusal_{o.cpp_name}_{i}({{{cpp_string(messages_name(o))}, {mask_of(d)}, "
-        f"{str(isinstance(e, NotImplementedError)).lower()}, {cpp_string(str(e))}}});"
+        f"{str(isinstance(e, NotImplementedError)).lower()}, {first}, {cpp_string(str(e))}}});"
         for i, (d, e) in enumerate(said.items())
     ]
 
@@ -565,7 +566,7 @@ class Family:
                 *check,
                 *self.within_reach(o, first),
                 f"  {self.on_memory(o, first)}native::{kernel}({names});",
-                f"  {first}.bump_version();",
+                *([] if "own_version" in o.tags else [f"  {first}.bump_version();"]),
                 f"  return {first};",
                 "}",
                 "",

@@ -603,6 +603,11 @@ class GradientNode:
                 return lines
             if n == 1 and not self.many and "dynamic" in o.tags:
                 lines += [f"  if ({' || '.join(f'out.is({a.name})' for a in self.inputs if self.count(a) == '1') or 'false'}) return out;"]
+            if any(a.name == "dtype" for a in o.schema.arguments) and (o.kind == "reduction" or "out_dtype" in o.tags):
+                lines += [
+                    "  if (!is_floating(out.dtype()) && !is_complex(out.dtype())) [[unlikely]]",
+                    f'    fail(ErrorKind::Runtime, "[{o.name}] Autograd not support dtype: ", out.dtype());',
+                ]
             for i, v in enumerate(outs):
                 known = o.differentiable is None or i in o.differentiable
                 lines.append(f"  autograd::set_history({v}, ref);" if known else f"  autograd::skip_output({v}, *ref);")

@@ -9,7 +9,7 @@ from tocha.ir import dtypes as dt
 from tocha.ir import scalar as s
 from tocha.operators.blend import largest
 from tocha.operators.record import BOOL, COMPLEX, FLOATS, NUMERIC, composite, gradient, op, pointwise
-from tocha.operators.rules import c_name, wrap_dim
+from tocha.operators.rules import c_name, refuse_dtype, wrap_dim
 
 FUNCTION = "function, inplace, out"
 SELU_ALPHA, SELU_SCALE = 1.6732632423543772848170429916717, 1.0507009873554804934193349852946
@@ -128,7 +128,7 @@ def hardshrink(x, lambd):
 
 @gradient(hardshrink, "self")
 def hardshrink_gradient(grad, self, lambd):
-    return s.where((self < -lambd) | (self > lambd), grad, s.zero_like(grad))
+    return s.where((self >= -lambd) & (self <= lambd), s.zero_like(grad), grad)  # a NaN lets grad pass
 
 
 def check_softshrink(self, lambd):
@@ -147,6 +147,11 @@ def softshrink(x, lambd):
     """self moved toward 0 by lambd, and 0 within [-lambd, lambd]."""
     # The product keeps a NaN.
     return s.where(x > lambd, x - lambd, s.where(x < -lambd, x + lambd, x * 0))
+
+
+@gradient(softshrink, "self")
+def softshrink_gradient(grad, self, lambd):
+    return hardshrink_gradient(grad, self, lambd)
 
 
 @pointwise(
@@ -201,7 +206,7 @@ def exp_below(x, scaled):
 @gradient(elu, "self")
 def elu_gradient(grad, self, alpha, scale, input_scale):
     below = grad * (input_scale * (alpha * scale)) * exp_below(self, self * input_scale)
-    return s.where(self > 0, grad * scale, below)
+    return s.where(self <= 0, below, grad * scale)  # so that a NaN lets grad pass, as in its kin
 
 
 @activation("selu(Tensor self) -> Tensor", node="EluBackward0", variants="function, inplace")
@@ -213,7 +218,7 @@ def selu(x):
 @gradient(selu, "self")
 def selu_gradient(grad, self):
     below = grad * (SELU_ALPHA * SELU_SCALE) * exp_below(self, self)
-    return s.where(self > 0, grad * SELU_SCALE, below)
+    return s.where(self <= 0, below, grad * SELU_SCALE)
 
 
 def check_celu(alpha):
@@ -229,7 +234,7 @@ def celu(x, alpha):
 
 @gradient(celu, "self")
 def celu_gradient(grad, self, alpha):
-    return s.where(self > 0, grad, grad * exp_below(self, self / alpha))
+    return s.where(self <= 0, grad * exp_below(self, self / alpha), grad)
 
 
 @activation("_gelu(Tensor self) -> Tensor", variants="function")
@@ -298,20 +303,21 @@ def softplus_gradient(grad, self, beta, threshold):
     return s.where(scaled > threshold, grad, grad * curve)
 
 
-@activation(
-    "nn_logsigmoid(Tensor self) -> Tensor",
-    node="LogSigmoidBackward0",
-    variants="function, out",
-    aliases=("log_sigmoid",),
-)
-def logsigmoid(x):
+@activation("_logsigmoid(Tensor self) -> Tensor", node="LogSigmoidBackward0", variants="function")
+def logsigmoid_formula(x):
     """log(sigmoid(self))."""
     return -soft_maximum(-x)
 
 
-@gradient(logsigmoid, "self")
+@gradient(logsigmoid_formula, "self")
 def logsigmoid_gradient(grad, self):
     return grad * s.sigmoid(-self)
+
+
+@composite("nn_logsigmoid(Tensor self) -> Tensor", variants="function, out", aliases=("log_sigmoid",))
+def logsigmoid(self):
+    """log(sigmoid(self)); contiguous."""
+    return op._logsigmoid(self.contiguous())
 
 
 @composite("nn_softsign(Tensor self) -> Tensor", variants="function")
@@ -335,4 +341,6 @@ def glu(self, dim):
     half = self.shape[d] // 2
     if self.shape[d] % 2 != 0:
         raise RuntimeError(f"[glu] Halving dimension must be even, but dimension {d} is size {self.shape[d]}")
+    if not (self.is_floating_point() or self.is_complex()):
+        refuse_dtype("glu", self.dtype)
     return self.narrow(d, 0, half) * op.sigmoid(self.narrow(d, half, half))

@@ -339,7 +339,8 @@ def pow(self, exponent):
                 return op.rsqrt(self)
             if p == -2 and not is_integral(result):
                 return op.reciprocal(op.mul(self, self))
-    return op._power(self, exponent)
+    # PyTorch's powers of a number are contiguous.
+    return op._power(self, exponent.contiguous() if is_number(self) else exponent)
 
 
 @composite(
@@ -350,8 +351,8 @@ def pow(self, exponent):
     tags=frozenset({"pointwise"}),
 )
 def pow_scalar(self, exponent):
-    """The number self to the power of each exponent."""
-    return op._power(self, exponent)
+    """The number self to the power of each exponent; contiguous."""
+    return op._power(self, exponent.contiguous())
 
 
 def check_float_power(self, exponent):
@@ -379,7 +380,8 @@ def check_float_power(self, exponent):
 def float_power(self, exponent):
     """self to the power of exponent, computed in double precision."""
     wide = dt.complex128 if self.is_complex() or exponent.is_complex() else dt.float64
-    return op.pow(self.to(wide), exponent.to(wide))
+    raised = exponent.contiguous() if is_number(self) else exponent
+    return op.pow(self.to(wide), raised.to(wide))
 
 
 @composite("square(Tensor self) -> Tensor", node="PowBackward0", variants=UNARY, tags=frozenset({"pointwise"}))

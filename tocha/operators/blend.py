@@ -7,7 +7,7 @@ from functools import partial
 from tocha.ir import dtypes as dt
 from tocha.ir import scalar as s
 from tocha.operators.record import ALL, BINARY, COMPLEX, FLOATS, NUMERIC, REAL, UNARY, composite, op, pointwise, rule
-from tocha.operators.rules import c_name, is_integral, refuse_dtype, warn_once
+from tocha.operators.rules import c_name, is_integral, is_number, refuse_dtype, warn_once
 
 # Choice
 
@@ -67,16 +67,13 @@ def where_condition(condition):
 
 # Bounds
 
-bound = partial(
-    pointwise,
-    dtypes=NUMERIC,
-    types={"refused": {COMPLEX: NotImplementedError("clamp is not supported for complex types")}},
-)
+_BOUNDS = {"refused": {COMPLEX: NotImplementedError("clamp is not supported for complex types")}}
+bound = partial(pointwise, dtypes=NUMERIC)
 
 
 @bound(
     "_clamp(Tensor self, Operand min, Operand max) -> Tensor",
-    types={"in": ("T", "checked", "checked")},
+    types={"in": ("T", "checked", "checked"), **_BOUNDS},
     variants="function",
 )
 def clamp_between(x, min, max):
@@ -84,11 +81,21 @@ def clamp_between(x, min, max):
     return s.clamp(x, min, max)
 
 
+def check_least(self, min):
+    if self.dtype == dt.bool_ and is_number(min) and min.dtype == dt.bool_:
+        refuse_dtype("clamp_min", self.dtype)
+
+
+def check_most(self, max):
+    if self.dtype == dt.bool_ and is_number(max) and max.dtype == dt.bool_:
+        refuse_dtype("clamp_max", self.dtype)
+
+
 @bound(
     "clamp_min(Tensor self, Operand min) -> Tensor",
     node="ClampMinBackward1|min=ClampMinBackward0",
     dtypes=REAL,
-    types={"in": ("T", "checked")},
+    types={"in": ("T", "checked"), "check": check_least, **_BOUNDS},
     variants=UNARY,
     aten=("clamp_min.Tensor", "clamp_min"),
 )
@@ -101,7 +108,7 @@ def clamp_min(x, min):
     "clamp_max(Tensor self, Operand max) -> Tensor",
     node="ClampMaxBackward1|max=ClampMaxBackward0",
     dtypes=REAL,
-    types={"in": ("T", "checked")},
+    types={"in": ("T", "checked"), "check": check_most, **_BOUNDS},
     variants=UNARY,
     aten=("clamp_max.Tensor", "clamp_max"),
 )
@@ -207,7 +214,7 @@ def check_lerp(self, end, weight):
         )
     if not (self.is_floating_point() or self.is_complex()):
         refuse_dtype("lerp", self.dtype)
-    if weight.is_complex() and not self.is_complex():
+    if weight.is_complex() and not self.is_complex() and is_number(weight):
         raise RuntimeError(f"[lerp] value cannot be converted to type {c_name(self.dtype)} without overflow")
 
 

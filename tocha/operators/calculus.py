@@ -42,9 +42,9 @@ def diff(self, n, dim, prepend, append):
         raise RuntimeError("[diff] diff expects input to be at least one-dimensional")
     if n < 0:
         raise RuntimeError(f"[diff] order must be non-negative but got {n}")
-    d = wrap_dim(dim, self.ndim)
     if n == 0:
         return self.clone()
+    d = wrap_dim(dim, self.ndim)
     x = self
     if prepend is not None:
         check_diff_end(self, prepend, d)

@@ -59,12 +59,18 @@ def sigmoid(x):
     return s.sigmoid(x)
 
 
-@elementary("_logit(Tensor self, float eps) -> Tensor", dtypes=FLOATS, variants="function")
+STORED = frozenset({"stored"})  # the formula sees half types as they are
+
+
+@elementary("_logit(Tensor self, float eps) -> Tensor", dtypes=FLOATS, variants="function", tags=STORED)
 def logit_within(x, eps):
-    """logit with self kept within [eps, 1 - eps]; a negative eps lets everything pass."""
-    top = 1 - eps
+    """logit with self kept within [eps, 1 - eps]; a negative eps lets everything pass. Of half types the difference and
+    the quotient are rounded."""
+    dtype = x.dtype
+    x, top = s.compute(x), 1 - eps
     z = s.where(eps < 0, x, s.where(x < eps, eps, s.where(x > top, top, x)))
-    return s.log(z / (1 - z))
+    rest = s.compute(s.cast(1 - z, dtype))
+    return s.log(s.compute(s.cast(z / rest, dtype)))
 
 
 @gradient(logit_within, "self")
@@ -150,7 +156,6 @@ def logaddexp2_other_gradient(grad, self, other):
 
 
 product = partial(pointwise, dtypes=FLOATS, promote=INT_TO_FLOAT, expensive=True)
-STORED = frozenset({"stored"})  # the formula sees half types as they are
 
 
 def product_with(x, y, logarithm):
@@ -186,7 +191,7 @@ def xlogy(x, y):
 
 @gradient(xlogy, "self")
 def xlogy_gradient(grad, self, other):
-    return grad * s.where((self == 0) & (other <= 0), s.zero_like(other), s.log(other))
+    return s.where((self == 0) & (other <= 0), s.zero_like(grad), product_with(grad, other, s.log))
 
 
 @gradient(xlogy, "other")
@@ -211,7 +216,7 @@ def xlog1py(x, y):
 
 @gradient(xlog1py, "self")
 def xlog1py_gradient(grad, self, other):
-    return grad * s.where((self == 0) & (other <= -1), s.zero_like(other), s.log1p(other))
+    return s.where((self == 0) & (other <= -1), s.zero_like(grad), product_with(grad, other, s.log1p))
 
 
 @gradient(xlog1py, "other")

@@ -436,7 +436,7 @@ def take_along_dim(self, indices, dim):
         )
     d = wrap_dim(dim, self.ndim)
     if self.ndim == 0:
-        return op._take_along(self.reshape([1]), indices.reshape([1]), 0).reshape([])
+        raise IndexError(f"[take_along_dim] Dimension specified as {d} but tensor has no dimensions")
     return op._take_along(self, indices, d)
 
 

@@ -625,6 +625,7 @@ def _marked(dims: list[int], ndim: int, op: str) -> list[bool]:
     for d in dims:
         if not -n <= d < n:
             raise IndexError(f"[{op}] Dimension out of range (expected to be in range of [{-n}, {n - 1}], but got {d})")
+    for d in dims:
         if not ndim:
             continue
         if reduced[d % n]:

@@ -11,6 +11,7 @@ from tocha.operators.rules import (
     check_same_device,
     is_integral,
     result_type_of,
+    view_strides,
     wrap_dim,
 )
 
@@ -89,7 +90,11 @@ def stack(tensors, dim):
             raise RuntimeError(
                 f"[stack] stack expects each tensor to be equal size, but got {tensors[0].shape} at entry 0 and {tensors[i].shape} at entry {i}"
             )
-    return op.cat([t.unsqueeze(at) for t in tensors], at)
+    shape = tensors[0].shape
+    if at == len(shape):
+        return op.cat([t.unsqueeze(at) for t in tensors], at)
+    # Laid out as the join along the dim that the new one stands before.
+    return op._unsafe_view(op.cat(tensors, at), [*shape[:at], len(tensors), *shape[at:]])
 
 
 @gradient(stack, "tensors")
@@ -377,7 +382,11 @@ def kron(self, other):
     for i in range(n):
         left.extend([a[i], 1])
         right.extend([1, b[i]])
-    return op._unsafe_view((self.reshape(left) * other.reshape(right)).contiguous(), [a[i] * b[i] for i in range(n)])
+    product = self.reshape(left) * other.reshape(right)
+    sizes = [a[i] * b[i] for i in range(n)]
+    if view_strides(product.shape, product.strides, sizes) is None:
+        product = product.contiguous()
+    return op._unsafe_view(product, sizes)
 
 
 @rule

@@ -7,8 +7,8 @@ import math
 from tocha.ir import dtypes as dt
 from tocha.ir.scalar import abs, cast, imag, maximum, minimum, pow, real, sqrt
 from tocha.operators.record import COMPLEX, FLOATS, Fold, composite, gradient, op, reduction, rule
-from tocha.operators.reductions import shared_among_ties, unreduced
-from tocha.operators.rules import result_type, wrap_dim, wrap_dims
+from tocha.operators.reductions import unreduced
+from tocha.operators.rules import recording, result_type, wrap_dim, wrap_dims
 
 _NORMED = (*FLOATS, *COMPLEX)
 _SCHEMA = "(Tensor self, int[]? dim, bool keepdim, *, dtype? dtype=None) -> Tensor"
@@ -148,20 +148,24 @@ def linalg_vector_norm(x, ord, dim, keepdim, dtype):
 
 @gradient(linalg_vector_norm, "x")
 def vector_norm_gradient(grad, x, ord, dim, keepdim, result):
-    # Where there is no derivative, 0 is a subgradient: what would be a division by zero is one by infinity.
+    # Where there is no derivative, 0 is a subgradient.
     p = float(ord)
     g = unreduced(grad, x, dim, keepdim)
     norm = unreduced(result, x, dim, keepdim)
     if p == 0:
-        return op.zeros_like(x)
+        return None
     if p == 1:
         return x.sgn() * g
     if p == 2:
-        return x * (g / norm.masked_fill(norm == 0, math.inf))
+        if recording():  # PyTorch's second derivative at 0 is NaN
+            return (x / norm).masked_fill(norm == 0, 0) * g
+        return x * (g / norm).masked_fill(norm == 0, 0)
     if math.isinf(p):
-        return x.sgn() * shared_among_ties(g, x.abs(), norm, dim)
+        size = x.abs()
+        hit = (size == norm) | (size != size)
+        return x.sgn() * (hit * (g / hit.sum(dim, True)))
     if p < 1:
-        return x.sgn() * x.abs().masked_fill(x == 0, math.inf).pow(p - 1) * (g * norm.pow(1 - p))
+        return x.sgn() * x.abs().pow(p - 1).masked_fill(x == 0, 0) * (g * norm.pow(1 - p))
     scale = g / norm.masked_fill(norm == 0, math.inf).pow(p - 1)
     if p < 2:
         return x.sgn() * x.abs().pow(p - 1) * scale

@@ -71,7 +71,6 @@ def _fold_patches(self, sizes, kernel, dilation, padding, stride):
 )
 def nn_im2col(self, kernel_size, dilation, padding, stride):
     """The patches of pictures as columns: (N, C, H, W) becomes (N, C kh kw, patches)."""
-    check_patch_dtype(self, "unfold")
     kernel = check_two(kernel_size, "kernel_size", "unfold", 1)
     spread = check_two(dilation, "dilation", "unfold", 1)
     pad = check_two(padding, "padding", "unfold", 0)
@@ -83,6 +82,7 @@ def nn_im2col(self, kernel_size, dilation, padding, stride):
         raise RuntimeError(
             f"[unfold] Expected 3D or 4D (batch mode) tensor with possibly 0 batch size and other non-zero dimensions for input, but got: {self.shape}"
         )
+    check_patch_dtype(self, "unfold")
     x = self if batched else self.unsqueeze(0)
     columns = op._unfold_patches(x, kernel, spread, pad, step)
     return columns if batched else columns.squeeze(0)

@@ -38,8 +38,10 @@ def flipud(self):
 
 @native("_roll_dims(Tensor self, int[] shifts, int[] dims) -> Tensor", variants="")
 def _roll_dims(self, shifts, dims):
-    """Every dim of dims shifted round by its own shift."""
-    return Out(self.shape, self.dtype)
+    """One dim shifted round. Where it moves, two parts change places: that is a join."""
+    n = self.shape[dims[0]]
+    moves = n > 0 and shifts[0] % n != 0
+    return Out(self.shape, self.dtype, strides=cat_strides(self.shape, [self] if moves else []))
 
 
 @composite(
@@ -372,6 +374,12 @@ def constant_pad_nd(self, pad, value):
                 f"[constant_pad_nd] narrow(): length must be non-negative. Got padding ({pad[2 * i]}, {pad[2 * i + 1]}) for a dimension of size {n}"
             )
     sizes = padded_sizes(self, pad, "constant_pad_nd")
+    if all(n <= 0 for n in pad):
+        kept = self
+        for i in range(len(pad) // 2):
+            d = self.ndim - 1 - i
+            kept = kept.narrow(d, -pad[2 * i], sizes[d])
+        return kept.clone()
     out = op._empty_padded(self, sizes)
     out.fill_(value)
     inner = self

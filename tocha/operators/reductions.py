@@ -47,7 +47,7 @@ def _refusing(name, types, said="{}(): does not support complex input", bools=Fa
     refused = {COMPLEX: RuntimeError(said.format(name))}
     if bools:
         refused[BOOL] = RuntimeError(f"{name}(): does not support bool input")
-    return {**types, "refused": refused}
+    return {**types, "refused": refused, "refused_first": bools}
 
 
 _ORDERS = {"loops": (dt.int64, dt.int32, dt.float32, dt.float64)}
@@ -130,10 +130,16 @@ def product_of_others(x: "Tensor", dim: "int") -> "Tensor":
 
 @rule
 def shared_among_ties(grad: "Tensor", self: "Tensor", extreme: "Tensor", dim: "int[]?") -> "Tensor":
-    """grad for the elements that equal the extreme, in equal parts."""
+    """grad for the elements that equal the extreme, in equal parts; NaN where that is NaN, which nothing equals."""
     hit = self == extreme
-    hit = hit | (self != self)
     return hit * (grad / hit.sum(dim, True))
+
+
+@rule
+def shared_among_equals(grad: "Tensor", self: "Tensor", result: "Tensor") -> "Tensor":
+    """grad in equal parts for the elements that are the result."""
+    hit = op.where(result == result, self == result, self != self)
+    return hit * (grad / hit.sum())
 
 
 @rule
@@ -201,7 +207,8 @@ def nansum_gradient(grad, self, dim, keepdim):
             (*BOOL, *INTS): RuntimeError(
                 "mean(): could not infer output dtype. Input dtype must be either a floating point or complex dtype. Got: {}"
             )
-        }
+        },
+        "refused_first": True,  # before a dim that is not there
     },
     aten=(
         "mean(Tensor self, *, ScalarType? dtype=None) -> Tensor",
@@ -554,6 +561,11 @@ def max(self):
     return op.amax(self, [], False)
 
 
+@gradient(max, "self")
+def max_gradient(grad, self, result):
+    return shared_among_equals(grad, self, result)
+
+
 @reduction(
     "max.dim(Tensor self, int dim, bool keepdim=False) -> (Tensor values, Tensor indices)",
     dtypes=_EXTREMES,
@@ -595,6 +607,11 @@ def min(self):
     """The smallest element; NaN if there is one."""
     check_not_empty(self, "min")
     return op.amin(self, [], False)
+
+
+@gradient(min, "self")
+def min_gradient(grad, self, result):
+    return shared_among_equals(grad, self, result)
 
 
 @reduction(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from tocha.ir import dtypes as dt
+from tocha.ir import layout
 from tocha.operators import interpreter
 from tocha.operators.record import composite, facts, gradient, native, op, rule
 from tocha.operators.reductions import placed
@@ -158,8 +159,9 @@ def unique_dim_facts(self, dim, return_inverse, return_counts):
     d = wrap_dim(dim, self.ndim)
     count = interpreter.current().unknown_size("unique_dim")
     sizes = [*self.sizes[:d], count, *self.sizes[d + 1 :]]
+    outermost = layout.contiguous_strides([count, *self.sizes[:d], *self.sizes[d + 1 :]])
     return (
-        self.fresh(sizes),
+        self.fresh(sizes, [*outermost[1 : d + 1], outermost[0], *outermost[d + 1 :]]),
         self.fresh([self.sizes[d] if return_inverse else 0], dtype=dt.int64),
         self.fresh([count if return_counts else 0], dtype=dt.int64),
     )

@@ -9,7 +9,7 @@ from tocha.ir.scalar import cast, conjugate, constant, make_complex, maximum, re
 from tocha.operators import interpreter
 from tocha.operators.record import BOOL, COMPLEX, FLOATS, INTS, Fold, composite, facts, native, op, reduction, rule
 from tocha.operators.record import gradient as derivative
-from tocha.operators.reductions import placed, reduced_count, unreduced
+from tocha.operators.reductions import placed, reduced_count, shared_among_equals, unreduced
 from tocha.operators.rules import Out, apart, is_integral, refuse_dtype, warn, wrap_dim
 
 # -- variance ------------------------------------------------------------------------------------------
@@ -82,6 +82,8 @@ def var_mean_gradient(grad0, grad1, self, dim, keepdim, correction, root, result
 
 @rule
 def check_degrees(op_name: "str", self: "Tensor", dim: "int[]?", correction: "float") -> "none":
+    if not (self.is_floating_point() or self.is_complex()):
+        raise RuntimeError(f"[{op_name}] std and var only support floating point and complex dtypes, got {self.dtype}")
     if reduced_count(self, dim) <= correction or self.numel() == 0:
         warn(
             f"{op_name}(): degrees of freedom is <= 0. Correction should be strictly less than the reduction factor (input numel divided by output numel)."
@@ -300,13 +302,13 @@ def sum_to_size(self, size):
 @rule
 def reduced_shape(self: "Tensor", dim: "int", keepdim: "bool", name: "str") -> "int[]":
     """self's shape without dim (or with 1 there); refuses an empty dim and complex elements."""
+    d = wrap_dim(dim, self.ndim)
+    if self.ndim > 0 and self.size(d) == 0:
+        raise IndexError(f"[{name}] {name}(): Expected reduction dim {d} to have non-zero size. Got shape {self.shape}")
     if self.is_complex():
         refuse_dtype(name, self.dtype)
-    d = wrap_dim(dim, self.ndim)
     if self.ndim == 0:
         return []
-    if self.size(d) == 0:
-        raise IndexError(f"[{name}] {name}(): Expected reduction dim {d} to have non-zero size. Got shape {self.shape}")
     if keepdim:
         return [*self.shape[:d], 1, *self.shape[d + 1 :]]
     return [*self.shape[:d], *self.shape[d + 1 :]]
@@ -325,13 +327,6 @@ def median(self):
     return Out([], self.dtype)
 
 
-@rule
-def shared_among_equals(grad: "Tensor", self: "Tensor", result: "Tensor") -> "Tensor":
-    """grad in equal parts for the elements that are the result."""
-    hit = op.where(result == result, self == result, self != self)
-    return hit * (grad / hit.sum())
-
-
 @derivative(median, "self")
 def median_gradient(grad, self, result):
     return shared_among_equals(grad, self, result)
@@ -346,8 +341,8 @@ def median_gradient(grad, self, result):
 )
 def median_dim(self, dim, keepdim):
     """Medians along dim, the lower of two, and where they are."""
-    check_medians(self, "median")
     shape = reduced_shape(self, dim, keepdim, "median")
+    check_medians(self, "median")
     return Out(shape, self.dtype), Out(shape, dt.int64)
 
 
@@ -377,8 +372,8 @@ def nanmedian_gradient(grad, self, result):
 )
 def nanmedian_dim(self, dim, keepdim):
     """Medians along dim of the elements that are not NaN, and where they are."""
-    check_medians(self, "nanmedian")
     shape = reduced_shape(self, dim, keepdim, "nanmedian")
+    check_medians(self, "nanmedian")
     return Out(shape, self.dtype), Out(shape, dt.int64)
 
 

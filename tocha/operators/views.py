@@ -766,7 +766,7 @@ def detach_facts(self):
     "resize_(Tensor self, SymInt[] size, *, memory_format? memory_format=None) -> Tensor",
     algorithm="memory",
     variants="method",
-    tags=frozenset({"any_device", "any_overlap", "memory_order", "no_gradient", "inplace_view"}),
+    tags=frozenset({"any_device", "any_overlap", "memory_order", "no_gradient", "inplace_view", "own_version"}),
     core=True,
 )
 def resize_(self, size, memory_format):

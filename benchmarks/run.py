@@ -22,12 +22,13 @@ import narrow
 import optim
 import pictures
 import sequence
+import spectra
 import torch
 import training
 
 import tocha
 
-ROOMS = (eager, gradients, convolution, narrow, pictures, sequence, optim, data, training)
+ROOMS = (eager, gradients, convolution, narrow, pictures, sequence, spectra, optim, data, training)
 
 
 def main() -> None:

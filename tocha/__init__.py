@@ -63,6 +63,7 @@ newaxis = None
 from tocha import (  # noqa: E402, F401
     amp,
     autograd,
+    fft,
     functional,
     linalg,
     masked,

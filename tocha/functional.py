@@ -13,11 +13,13 @@ from tocha._unique import unique, unique_consecutive, unravel_index
 
 Tensor = _C.Tensor
 cdist = _C.cdist
+istft = _C.istft
 norm = _C.norm
+stft = _C.stft
 
 __all__ = [
     "atleast_1d", "atleast_2d", "atleast_3d", "block_diag", "broadcast_shapes", "broadcast_tensors", "cartesian_prod", "cdist",
-    "chain_matmul", "einsum", "lobpcg", "lu", "meshgrid", "norm", "pca_lowrank", "split", "spmm", "svd_lowrank", "tensordot", "unique", "unique_consecutive", "unravel_index",
+    "chain_matmul", "einsum", "istft", "lobpcg", "lu", "meshgrid", "norm", "pca_lowrank", "split", "spmm", "stft", "svd_lowrank", "tensordot", "unique", "unique_consecutive", "unravel_index",
 ]  # fmt: skip
 
 

@@ -498,6 +498,7 @@ class Family:
                         f'  TOCHA_CHECK(out{i}.dtype() == {value}.dtype(), Runtime, "[{o.name}] Expected out tensor to have dtype ", '
                         f'{value}.dtype(), ", but got ", out{i}.dtype(), " instead");'
                     )
+                self.lines += kind_of_out(o, f"out{i}")
                 self.lines += self.factory_out(o, f"out{i}", f"{value}.sizes()")
                 self.lines.append(f'  copy_to_out(out{i}, {value}, "{o.name}");')
             self.lines += ["}", ""]
@@ -683,6 +684,15 @@ class Family:
                 "}",
                 "",
             ]
+
+
+def kind_of_out(o: Operator, out: str) -> list[str]:
+    """Checks that out= is complex, or floating point, where the record says so: the name it says it under, and the kind."""
+    if "out_kind" not in (o.types or {}):
+        return []
+    said, kind = o.types["out_kind"]  # type: ignore[index]
+    test = "is_complex" if kind == "complex" else "is_floating"
+    return [f'  TOCHA_CHECK({out}.{test}(), Runtime, "[{o.name}] {said} expects a {kind} output tensor, but got ", {out}.dtype());']
 
 
 def given_out(name: str, out: str, spec: str) -> list[str]:

@@ -473,6 +473,12 @@ def unpad_wrapped_gradient(grad, pad, mode):
 )
 def _pad_edges(self, pad, mode):
     """self continued beyond its edges by its own values there: mirrored (reflect) or repeated (replicate)."""
+    pairs = len(pad) // 2
+    filled = self.shape[1:] if self.ndim == pairs + 2 else self.shape
+    if 0 in filled:
+        raise RuntimeError(
+            f"[pad] Expected {pairs + 1}D or {pairs + 2}D (batch mode) tensor with possibly 0 batch size and other non-zero dimensions for input, but got: {self.shape}"
+        )
     return op._pad_wrapped(self, pad, mode)
 
 

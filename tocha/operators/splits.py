@@ -216,7 +216,10 @@ def tensor_split(self, sections, dim):
         raise RuntimeError(f"[tensor_split] number of sections must be larger than 0, got {sections}")
     n = self.shape[at]
     longer = n % sections  # the first parts, by one
-    return split_at(self, [i * (n // sections) + min(i, longer) for i in range(1, sections)], at)
+    cuts = [0] * (sections - 1)  # memory for all of them at once: for absurdly many there is none
+    for i in range(1, sections):
+        cuts[i - 1] = i * (n // sections) + min(i, longer)
+    return split_at(self, cuts, at)
 
 
 @composite(

@@ -52,6 +52,7 @@ def half_length(n: "int") -> "int":
 @native(
     "_fft_c2c(Tensor self, int[] dim, int normalization, bool forward) -> Tensor",
     kernel="fft_c2c",
+    algorithm="fft",
     dtypes=_COMPLEX,
     variants=_PRIMITIVE,
     node="FftC2CBackward0",
@@ -76,6 +77,7 @@ def c2c_gradient(grad, dim, normalization, forward):
 @native(
     "_fft_r2c(Tensor self, int[] dim, int normalization, bool onesided) -> Tensor",
     kernel="fft_r2c",
+    algorithm="fft",
     dtypes=_REAL,
     variants=_PRIMITIVE,
     node="FftR2CBackward0",
@@ -125,6 +127,7 @@ def r2c_gradient(grad, self, dim, normalization, onesided):
 @native(
     "_fft_c2r(Tensor self, int[] dim, int normalization, int last_dim_size) -> Tensor",
     kernel="fft_c2r",
+    algorithm="fft",
     dtypes=_COMPLEX,
     variants=_PRIMITIVE,
     node="FftC2RBackward0",

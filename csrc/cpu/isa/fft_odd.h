@@ -36,8 +36,9 @@ void real_butterflies(const cpu::FftPass<T>& p, int64_t width, const T* in, T* l
         for (int64_t k = 0; k < half; ++k) {
           at += j;
           if (at >= radix) at -= radix;
-          re = multiply_add<T>(sum[k], broadcast(p.roots[2 * at]), re);
-          im = multiply_add<T>(rest[k], broadcast(p.roots[2 * at + 1]), im);
+          const Factor<T> w(p.roots + 2 * at);
+          re = w.plus_re(re, sum[k]);
+          im = w.plus_im(im, rest[k]);
         }
         store_pair(lines + ((i * half + j - 1) * width + g) * kPair<T>, times(Pair<T>{re, im}, factors + 2 * (j - 1)));
       }
@@ -71,8 +72,9 @@ void real_butterflies_back(const cpu::FftPass<T>& p, int64_t width, const T* lin
         for (int64_t j = 0; j < half; ++j) {
           at += k;
           if (at >= radix) at -= radix;
-          even = multiply_add<T>(line[j].re, broadcast(p.roots[2 * at]), even);
-          odd = multiply_add<T>(line[j].im, broadcast(p.roots[2 * at + 1]), odd);
+          const Factor<T> w(p.roots + 2 * at);
+          even = w.plus_re(even, line[j].re);
+          odd = w.plus_im(odd, line[j].im);
         }
         store(to + k * p.rest * point, even + odd);
         store(to + (radix - k) * p.rest * point, even - odd);

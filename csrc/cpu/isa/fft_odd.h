@@ -8,6 +8,27 @@
 TOCHA_ISA_BEGIN
 namespace fft {
 
+// The sums of a[k] cos(2 pi j (k + 1) / radix) and of b[k] times the sine, in parts as in odd_points.
+template <class T>
+TOCHA_INLINE Pair<T> root_sums(const Vec<T>* a, const Vec<T>* b, int64_t half, const T* roots, int64_t j) {
+  const int64_t radix = 2 * half + 1;
+  Pair<T> total{};
+  int64_t at = 0;
+  for (int64_t begin = 0; begin < half; begin += kSummands) {
+    const int64_t end = begin + kSummands < half ? begin + kSummands : half;
+    Pair<T> part{};
+#pragma GCC unroll 4
+    for (int64_t k = begin; k < end; ++k) {
+      at += j;
+      if (at >= radix) at -= radix;
+      const Factor<T> w(roots + 2 * at);
+      part = {w.plus_re(part.re, a[k]), w.plus_im(part.im, b[k])};
+    }
+    total = total + part;
+  }
+  return total;
+}
+
 // Butterflies of real points, in[k] (only real parts are read): their real sums to `first`, the complex ones times
 // their factors to lines [rest][half][width].
 template <class T, int R>
@@ -30,16 +51,8 @@ void real_butterflies(const cpu::FftPass<T>& p, int64_t width, const T* in, T* l
       store_pair(first + i * point + g * kPair<T>, Pair<T>{total, Vec<T>{}});
 #pragma GCC unroll 4
       for (int64_t j = 1; j <= half; ++j) {
-        Vec<T> re = zero, im{};
-        int64_t at = 0;
-#pragma GCC unroll 4
-        for (int64_t k = 0; k < half; ++k) {
-          at += j;
-          if (at >= radix) at -= radix;
-          const Factor<T> w(p.roots + 2 * at);
-          re = w.plus_re(re, sum[k]);
-          im = w.plus_im(im, rest[k]);
-        }
+        const Pair<T> found = root_sums<T>(sum, rest, half, p.roots, j);
+        const Vec<T> re = zero + found.re, im = found.im;
         store_pair(lines + ((i * half + j - 1) * width + g) * kPair<T>, times(Pair<T>{re, im}, factors + 2 * (j - 1)));
       }
     }
@@ -50,7 +63,7 @@ void real_butterflies(const cpu::FftPass<T>& p, int64_t width, const T* in, T* l
 template <class T, int R>
 void real_butterflies_back(const cpu::FftPass<T>& p, int64_t width, const T* lines, const T* first, T* out) {
   const int64_t radix = R ? R : p.radix, half = radix / 2, point = width * kPair<T>;
-  Pair<T> line[cpu::kFftLargestRadix / 2];
+  Vec<T> re[cpu::kFftLargestRadix / 2], im[cpu::kFftLargestRadix / 2];
   for (int64_t i = 0; i < p.rest; ++i) {
     const T* factors = p.factors + i * 2 * (radix - 1);
     for (int64_t g = 0; g < width; ++g) {
@@ -59,23 +72,17 @@ void real_butterflies_back(const cpu::FftPass<T>& p, int64_t width, const T* lin
 #pragma GCC unroll 4
       for (int64_t j = 0; j < half; ++j) {
         const Pair<T> v = load_pair(lines + ((i * half + j) * width + g) * kPair<T>);
-        line[j] = times(v + v, factors + 2 * j);
-        total += line[j].re;
+        const Pair<T> twisted = times(v + v, factors + 2 * j);
+        re[j] = twisted.re;
+        im[j] = twisted.im;
+        total += twisted.re;
       }
       T* to = out + i * point + g * kPair<T>;
       store(to, total);
 #pragma GCC unroll 4
       for (int64_t k = 1; k <= half; ++k) {
-        Vec<T> even = zero, odd{};
-        int64_t at = 0;
-#pragma GCC unroll 4
-        for (int64_t j = 0; j < half; ++j) {
-          at += k;
-          if (at >= radix) at -= radix;
-          const Factor<T> w(p.roots + 2 * at);
-          even = w.plus_re(even, line[j].re);
-          odd = w.plus_im(odd, line[j].im);
-        }
+        const Pair<T> found = root_sums<T>(re, im, half, p.roots, k);
+        const Vec<T> even = zero + found.re, odd = found.im;
         store(to + k * p.rest * point, even + odd);
         store(to + (radix - k) * p.rest * point, even - odd);
       }

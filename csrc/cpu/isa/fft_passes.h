@@ -199,6 +199,8 @@ void pass(const cpu::FftPass<T>& p, int64_t width, const T* in, T* out) {
   }
 }
 
+constexpr int64_t kSummands = 8;
+
 // Points j and radix - j of an odd butterfly, for J values of j at once, from the sums and differences of points k and
 // radix - k.
 template <class T, int J>
@@ -213,14 +215,24 @@ TOCHA_INLINE void odd_points(const Pair<T>* sum, const Pair<T>* rest, Pair<T> fi
     odd[i] = Pair<T>{};
     at[i] = 0;
   }
-  for (int64_t k = 0; k < half; ++k) {
+  // In parts, whose rounding errors stay small.
+  for (int64_t begin = 0; begin < half; begin += kSummands) {
+    const int64_t end = begin + kSummands < half ? begin + kSummands : half;
+    Pair<T> even_part[J] = {}, odd_part[J] = {};
+    for (int64_t k = begin; k < end; ++k) {
+#pragma GCC unroll 4
+      for (int i = 0; i < J; ++i) {
+        at[i] += j + i;
+        if (at[i] >= radix) at[i] -= radix;
+        const Factor<T> w(roots + 2 * at[i]);
+        even_part[i] = {w.plus_re(even_part[i].re, sum[k].re), w.plus_re(even_part[i].im, sum[k].im)};
+        odd_part[i] = {w.plus_im(odd_part[i].re, rest[k].re), w.plus_im(odd_part[i].im, rest[k].im)};
+      }
+    }
 #pragma GCC unroll 4
     for (int i = 0; i < J; ++i) {
-      at[i] += j + i;
-      if (at[i] >= radix) at[i] -= radix;
-      const Factor<T> w(roots + 2 * at[i]);
-      even[i] = {w.plus_re(even[i].re, sum[k].re), w.plus_re(even[i].im, sum[k].im)};
-      odd[i] = {w.plus_im(odd[i].re, rest[k].re), w.plus_im(odd[i].im, rest[k].im)};
+      even[i] = even[i] + even_part[i];
+      odd[i] = odd[i] + odd_part[i];
     }
   }
 #pragma GCC unroll 4

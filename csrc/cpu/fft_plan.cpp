@@ -89,14 +89,21 @@ void add_passes(FftPlan<T>& plan, const std::vector<int64_t>& factors) {
   }
 }
 
+// What a point takes, roughly: a pass through memory and its share of a butterfly.
+double cost_of(int64_t n) {
+  double cost = 0;
+  for (int64_t r : radices(n)) cost += r == 8 ? 1.3 : r == 2 ? 0.8 : 0.55 + 0.15 * static_cast<double>(r);
+  return cost * static_cast<double>(n);
+}
+
 // The cheapest length of small factors from least on.
 int64_t convolution_length(int64_t least) {
   int64_t best = 1;
   while (best < least) best *= 2;
-  for (int64_t odd : {3, 5, 9, 15, 7, 25, 27, 21, 45}) {
-    int64_t n = odd * 4;
+  for (int64_t odd : {3, 5, 7, 9, 15, 21, 25, 27, 35, 45, 49, 63}) {
+    int64_t n = odd;
     while (n < least) n *= 2;
-    if (n < best) best = n;
+    if (cost_of(n) < cost_of(best)) best = n;
   }
   return best;
 }

@@ -8,8 +8,9 @@
 
 namespace tocha::cpu {
 
-// Lengths whose prime factors are all below this are transformed factor by factor.
-constexpr int kFftLargestRadix = 64;
+// Lengths whose prime factors are all below this are transformed factor by factor: up to here a sum by definition takes
+// less than a convolution.
+constexpr int kFftLargestRadix = 128;
 
 // One factor of the length. The points before it are [radix][rest][done], those after it [rest][radix][done]; point j
 // of butterfly p is multiplied by exp(-2 pi i p j / (radix rest)).

@@ -8,9 +8,11 @@ from tocha.operators.record import composite, gradient, native, op, rule
 from tocha.operators.rules import (
     Out,
     complex_dtype,
+    contiguous_strides,
     default_dtype,
     device_or_default,
     is_integral,
+    like_strides,
     real_dtype,
     wrap_dim,
 )
@@ -66,7 +68,8 @@ def _fft_c2c(self, dim, normalization, forward):
     if not self.is_complex():
         raise RuntimeError(f"[_fft_c2c] Only supports complex dtypes, but found: {self.dtype}")
     check_transform(dim, self.ndim, normalization, "_fft_c2c")
-    return Out(self.shape, self.dtype)
+    strides = like_strides(self, None) if len(dim) == 0 else contiguous_strides(self.shape)
+    return Out(self.shape, self.dtype, strides=strides)
 
 
 @gradient(_fft_c2c, "self")

@@ -150,12 +150,13 @@ bool with_access(const Lines<P>& m, F&& f) {
 template <class T>
 void gather(const Lines<const T>& m, int64_t n, T* buffer, int64_t point) {
   constexpr int lanes = kLanes<T>;
-  const bool direct = with_access<T>(m, [&](const auto& from) {
+  const bool consecutive = m.other == 1 && m.step == 2;
+  const bool direct = !consecutive && with_access<T>(m, [&](const auto& from) {
     for (int64_t k = 0; k < n; ++k) store_pair(buffer + k * point, from.load(k));
   });
   if (direct) return;
   int64_t k = 0;
-  if (m.other == 1 && m.step == 2) {
+  if (consecutive) {
     // Half as many points as lanes: their parts are as many numbers of each line.
     for (; 2 * k + lanes <= 2 * n; k += lanes / 2) {
       Vec<T> v[lanes];
@@ -191,12 +192,13 @@ void scatter(const Lines<T>& m, int64_t n, const T* buffer, int64_t point, T re_
     const Pair<T> v = load_pair(buffer + k * point);
     return Pair<T>{v.re * by_re, v.im * by_im};
   };
-  const bool direct = with_access<T>(m, [&](const auto& to) {
+  const bool consecutive = m.other == 1 && m.step == 2;
+  const bool direct = !consecutive && with_access<T>(m, [&](const auto& to) {
     for (int64_t k = 0; k < n; ++k) to.store(k, at(k));
   });
   if (direct) return;
   int64_t k = 0;
-  if (m.other == 1 && m.step == 2) {
+  if (consecutive) {
     for (; 2 * k + lanes <= 2 * n; k += lanes / 2) {
       Vec<T> v[lanes];
 #pragma GCC unroll 16

@@ -8,6 +8,52 @@
 TOCHA_ISA_BEGIN
 namespace fft {
 
+// For J values of j, the sums of a[k] cos(2 pi j (k + 1) / radix) and of b[k] times the sine; in parts, as in
+// odd_points.
+template <class T, int J>
+TOCHA_INLINE void root_sums(const Vec<T>* a, const Vec<T>* b, int64_t half, const T* roots, int64_t j,
+                            Pair<T> (&total)[J]) {
+  const int64_t radix = 2 * half + 1;
+  int64_t at[J];
+#pragma GCC unroll 4
+  for (int i = 0; i < J; ++i) {
+    total[i] = Pair<T>{};
+    at[i] = 0;
+  }
+  for (int64_t begin = 0; begin < half; begin += kSummands) {
+    const int64_t end = begin + kSummands < half ? begin + kSummands : half;
+    Pair<T> part[J] = {};
+    for (int64_t k = begin; k < end; ++k) {
+#pragma GCC unroll 4
+      for (int i = 0; i < J; ++i) {
+        at[i] += j + i;
+        if (at[i] >= radix) at[i] -= radix;
+        const Factor<T> w(roots + 2 * at[i]);
+        part[i] = {w.plus_re(part[i].re, a[k]), w.plus_im(part[i].im, b[k])};
+      }
+    }
+#pragma GCC unroll 4
+    for (int i = 0; i < J; ++i) total[i] = total[i] + part[i];
+  }
+}
+
+// put(j, its sums) for j from 1 to half.
+template <class T, class Put>
+TOCHA_INLINE void all_root_sums(const Vec<T>* a, const Vec<T>* b, int64_t half, const T* roots, Put put) {
+  int64_t j = 1;
+  for (; j + 3 <= half; j += 4) {
+    Pair<T> found[4];
+    root_sums<T, 4>(a, b, half, roots, j, found);
+#pragma GCC unroll 4
+    for (int i = 0; i < 4; ++i) put(j + i, found[i]);
+  }
+  for (; j <= half; ++j) {
+    Pair<T> found[1];
+    root_sums<T, 1>(a, b, half, roots, j, found);
+    put(j, found[0]);
+  }
+}
+
 // Butterflies of real points, in[k] (only real parts are read): their real sums to `first`, the complex ones times
 // their factors to lines [rest][half][width].
 template <class T, int R>
@@ -28,19 +74,10 @@ void real_butterflies(const cpu::FftPass<T>& p, int64_t width, const T* in, T* l
         total += sum[k];
       }
       store_pair(first + i * point + g * kPair<T>, Pair<T>{total, Vec<T>{}});
-#pragma GCC unroll 4
-      for (int64_t j = 1; j <= half; ++j) {
-        Vec<T> re = zero, im{};
-        int64_t at = 0;
-#pragma GCC unroll 4
-        for (int64_t k = 0; k < half; ++k) {
-          at += j;
-          if (at >= radix) at -= radix;
-          re = multiply_add<T>(sum[k], broadcast(p.roots[2 * at]), re);
-          im = multiply_add<T>(rest[k], broadcast(p.roots[2 * at + 1]), im);
-        }
-        store_pair(lines + ((i * half + j - 1) * width + g) * kPair<T>, times(Pair<T>{re, im}, factors + 2 * (j - 1)));
-      }
+      all_root_sums<T>(sum, rest, half, p.roots, [&](int64_t j, Pair<T> found) __attribute__((always_inline)) {
+        const Pair<T> v{zero + found.re, found.im};
+        store_pair(lines + ((i * half + j - 1) * width + g) * kPair<T>, times(v, factors + 2 * (j - 1)));
+      });
     }
   }
 }
@@ -49,7 +86,7 @@ void real_butterflies(const cpu::FftPass<T>& p, int64_t width, const T* in, T* l
 template <class T, int R>
 void real_butterflies_back(const cpu::FftPass<T>& p, int64_t width, const T* lines, const T* first, T* out) {
   const int64_t radix = R ? R : p.radix, half = radix / 2, point = width * kPair<T>;
-  Pair<T> line[cpu::kFftLargestRadix / 2];
+  Vec<T> re[cpu::kFftLargestRadix / 2], im[cpu::kFftLargestRadix / 2];
   for (int64_t i = 0; i < p.rest; ++i) {
     const T* factors = p.factors + i * 2 * (radix - 1);
     for (int64_t g = 0; g < width; ++g) {
@@ -58,25 +95,18 @@ void real_butterflies_back(const cpu::FftPass<T>& p, int64_t width, const T* lin
 #pragma GCC unroll 4
       for (int64_t j = 0; j < half; ++j) {
         const Pair<T> v = load_pair(lines + ((i * half + j) * width + g) * kPair<T>);
-        line[j] = times(v + v, factors + 2 * j);
-        total += line[j].re;
+        const Pair<T> twisted = times(v + v, factors + 2 * j);
+        re[j] = twisted.re;
+        im[j] = twisted.im;
+        total += twisted.re;
       }
       T* to = out + i * point + g * kPair<T>;
       store(to, total);
-#pragma GCC unroll 4
-      for (int64_t k = 1; k <= half; ++k) {
-        Vec<T> even = zero, odd{};
-        int64_t at = 0;
-#pragma GCC unroll 4
-        for (int64_t j = 0; j < half; ++j) {
-          at += k;
-          if (at >= radix) at -= radix;
-          even = multiply_add<T>(line[j].re, broadcast(p.roots[2 * at]), even);
-          odd = multiply_add<T>(line[j].im, broadcast(p.roots[2 * at + 1]), odd);
-        }
+      all_root_sums<T>(re, im, half, p.roots, [&](int64_t k, Pair<T> found) __attribute__((always_inline)) {
+        const Vec<T> even = zero + found.re, odd = found.im;
         store(to + k * p.rest * point, even + odd);
         store(to + (radix - k) * p.rest * point, even - odd);
-      }
+      });
     }
   }
 }

@@ -46,9 +46,55 @@ template <class T>
 TOCHA_INLINE Pair<T> times(Pair<T> a, Vec<T> re, Vec<T> im) {
   return {multiply_add<T>(-a.im, im, a.re * re), multiply_add<T>(a.im, re, a.re * im)};
 }
+
+// A complex number for all lanes. Where an instruction can multiply by one element of a vector nothing is broadcast.
+template <class T>
+struct Factor {
+  Vec<T> re, im;
+
+  TOCHA_INLINE explicit Factor(const T* w) : re(broadcast(w[0])), im(broadcast(w[1])) {}
+  TOCHA_INLINE Vec<T> times_re(Vec<T> a) const { return a * re; }
+  TOCHA_INLINE Vec<T> times_im(Vec<T> a) const { return a * im; }
+  TOCHA_INLINE Vec<T> plus_re(Vec<T> sum, Vec<T> a) const { return multiply_add<T>(a, re, sum); }
+  TOCHA_INLINE Vec<T> plus_im(Vec<T> sum, Vec<T> a) const { return multiply_add<T>(a, im, sum); }
+  TOCHA_INLINE Vec<T> minus_im(Vec<T> sum, Vec<T> a) const { return multiply_add<T>(-a, im, sum); }
+};
+#if defined(__aarch64__)
+template <>
+struct Factor<float> {
+  float32x2_t w;
+  using V = Vec<float>;
+  using N = float32x4_t;
+
+  TOCHA_INLINE explicit Factor(const float* p) : w(vld1_f32(p)) {}
+  TOCHA_INLINE V times_re(V a) const { return (V)vmulq_lane_f32((N)a, w, 0); }
+  TOCHA_INLINE V times_im(V a) const { return (V)vmulq_lane_f32((N)a, w, 1); }
+  TOCHA_INLINE V plus_re(V sum, V a) const { return (V)vfmaq_lane_f32((N)sum, (N)a, w, 0); }
+  TOCHA_INLINE V plus_im(V sum, V a) const { return (V)vfmaq_lane_f32((N)sum, (N)a, w, 1); }
+  TOCHA_INLINE V minus_im(V sum, V a) const { return (V)vfmsq_lane_f32((N)sum, (N)a, w, 1); }
+};
+template <>
+struct Factor<double> {
+  float64x2_t w;
+  using V = Vec<double>;
+  using N = float64x2_t;
+
+  TOCHA_INLINE explicit Factor(const double* p) : w(vld1q_f64(p)) {}
+  TOCHA_INLINE V times_re(V a) const { return (V)vmulq_laneq_f64((N)a, w, 0); }
+  TOCHA_INLINE V times_im(V a) const { return (V)vmulq_laneq_f64((N)a, w, 1); }
+  TOCHA_INLINE V plus_re(V sum, V a) const { return (V)vfmaq_laneq_f64((N)sum, (N)a, w, 0); }
+  TOCHA_INLINE V plus_im(V sum, V a) const { return (V)vfmaq_laneq_f64((N)sum, (N)a, w, 1); }
+  TOCHA_INLINE V minus_im(V sum, V a) const { return (V)vfmsq_laneq_f64((N)sum, (N)a, w, 1); }
+};
+#endif
+
+template <class T>
+TOCHA_INLINE Pair<T> times(Pair<T> a, Factor<T> w) {
+  return {w.minus_im(w.times_re(a.re), a.im), w.plus_re(w.times_im(a.re), a.im)};
+}
 template <class T>
 TOCHA_INLINE Pair<T> times(Pair<T> a, const T* w) {
-  return times(a, broadcast(w[0]), broadcast(w[1]));
+  return times(a, Factor<T>(w));
 }
 // -i a
 template <class T>
@@ -91,11 +137,10 @@ struct Butterfly {
       Vec<T> odd_re{}, odd_im{};
 #pragma GCC unroll 8
       for (int k = 0; k < half; ++k) {
-        const T* w = roots + 2 * (j * (k + 1) % R);
-        const Vec<T> c = broadcast(w[0]), s = broadcast(w[1]);
-        even = {multiply_add<T>(sum[k].re, c, even.re), multiply_add<T>(sum[k].im, c, even.im)};
-        odd_re = k ? multiply_add<T>(rest[k].re, s, odd_re) : rest[k].re * s;
-        odd_im = k ? multiply_add<T>(rest[k].im, s, odd_im) : rest[k].im * s;
+        const Factor<T> w(roots + 2 * (j * (k + 1) % R));
+        even = {w.plus_re(even.re, sum[k].re), w.plus_re(even.im, sum[k].im)};
+        odd_re = k ? w.plus_im(odd_re, rest[k].re) : w.times_im(rest[k].re);
+        odd_im = k ? w.plus_im(odd_im, rest[k].im) : w.times_im(rest[k].im);
       }
       x[j] = {even.re + odd_im, even.im - odd_re};
       x[R - j] = {even.re - odd_im, even.im + odd_re};
@@ -154,6 +199,49 @@ void pass(const cpu::FftPass<T>& p, int64_t width, const T* in, T* out) {
   }
 }
 
+constexpr int64_t kSummands = 8;
+
+// Points j and radix - j of an odd butterfly, for J values of j at once, from the sums and differences of points k and
+// radix - k.
+template <class T, int J>
+TOCHA_INLINE void odd_points(const Pair<T>* sum, const Pair<T>* rest, Pair<T> first, int64_t half, const T* roots,
+                             int64_t j, Pair<T> (&low)[J], Pair<T> (&high)[J]) {
+  const int64_t radix = 2 * half + 1;
+  Pair<T> even[J], odd[J];
+  int64_t at[J];
+#pragma GCC unroll 4
+  for (int i = 0; i < J; ++i) {
+    even[i] = first;
+    odd[i] = Pair<T>{};
+    at[i] = 0;
+  }
+  // In parts, whose rounding errors stay small.
+  for (int64_t begin = 0; begin < half; begin += kSummands) {
+    const int64_t end = begin + kSummands < half ? begin + kSummands : half;
+    Pair<T> even_part[J] = {}, odd_part[J] = {};
+    for (int64_t k = begin; k < end; ++k) {
+#pragma GCC unroll 4
+      for (int i = 0; i < J; ++i) {
+        at[i] += j + i;
+        if (at[i] >= radix) at[i] -= radix;
+        const Factor<T> w(roots + 2 * at[i]);
+        even_part[i] = {w.plus_re(even_part[i].re, sum[k].re), w.plus_re(even_part[i].im, sum[k].im)};
+        odd_part[i] = {w.plus_im(odd_part[i].re, rest[k].re), w.plus_im(odd_part[i].im, rest[k].im)};
+      }
+    }
+#pragma GCC unroll 4
+    for (int i = 0; i < J; ++i) {
+      even[i] = even[i] + even_part[i];
+      odd[i] = odd[i] + odd_part[i];
+    }
+  }
+#pragma GCC unroll 4
+  for (int i = 0; i < J; ++i) {
+    low[i] = {even[i].re + odd[i].im, even[i].im - odd[i].re};
+    high[i] = {even[i].re - odd[i].im, even[i].im + odd[i].re};
+  }
+}
+
 // The same for any odd radix.
 template <class T>
 void odd_pass(const cpu::FftPass<T>& p, int64_t width, const T* in, T* out) {
@@ -173,19 +261,23 @@ void odd_pass(const cpu::FftPass<T>& p, int64_t width, const T* in, T* out) {
         total = total + sum[k];
       }
       store_pair(to, total);
-      for (int64_t j = 1; j <= half; ++j) {
-        Pair<T> even = first, odd{};
-        int64_t at = 0;
-        for (int64_t k = 0; k < half; ++k) {
-          at += j;
-          if (at >= radix) at -= radix;
-          const Vec<T> c = broadcast(p.roots[2 * at]), s = broadcast(p.roots[2 * at + 1]);
-          even = {multiply_add<T>(sum[k].re, c, even.re), multiply_add<T>(sum[k].im, c, even.im)};
-          odd = {multiply_add<T>(rest[k].re, s, odd.re), multiply_add<T>(rest[k].im, s, odd.im)};
-        }
-        const Pair<T> low{even.re + odd.im, even.im - odd.re}, high{even.re - odd.im, even.im + odd.re};
-        store_pair(to + j * run, i ? times(low, factors + 2 * (j - 1)) : low);
-        store_pair(to + (radix - j) * run, i ? times(high, factors + 2 * (radix - j - 1)) : high);
+      auto put = [&](int64_t j, Pair<T> v) __attribute__((always_inline)) {
+        store_pair(to + j * run, i ? times(v, factors + 2 * (j - 1)) : v);
+      };
+      int64_t j = 1;
+      for (; j + 1 <= half; j += 2) {
+        Pair<T> low[2], high[2];
+        odd_points<T, 2>(sum, rest, first, half, p.roots, j, low, high);
+        put(j, low[0]);
+        put(j + 1, low[1]);
+        put(radix - j, high[0]);
+        put(radix - j - 1, high[1]);
+      }
+      if (j <= half) {
+        Pair<T> low[1], high[1];
+        odd_points<T, 1>(sum, rest, first, half, p.roots, j, low, high);
+        put(j, low[0]);
+        put(radix - j, high[0]);
       }
     }
   }
@@ -297,12 +389,12 @@ T* run_passes(const cpu::FftPlan<T>& plan, size_t first, size_t last, int64_t wi
 template <class T, bool kBefore, bool kAfter>
 void multiply(T* points, const T* by, int64_t n, int64_t width) {
   for (int64_t k = 0; k < n; ++k) {
-    const Vec<T> re = broadcast(by[2 * k]), im = broadcast(by[2 * k + 1]);
+    const Factor<T> w(by + 2 * k);
     for (int64_t g = 0; g < width; ++g) {
       T* at = points + (k * width + g) * kPair<T>;
       Pair<T> v = load_pair(at);
       if (kBefore) v.im = -v.im;
-      v = times(v, re, im);
+      v = times(v, w);
       if (kAfter) v.im = -v.im;
       store_pair(at, v);
     }

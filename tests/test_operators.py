@@ -361,7 +361,7 @@ def test_in_place_agrees(o):
             assert target._version == version
             continue
         assert run(f, (target, *rest), kwargs) is target
-        assert target._version > version
+        assert target._version > version or "inplace_view" in o.tags  # resize_as_ of the same size writes nothing
         if "random" not in o.tags or o in WRITING:
             s.same(target, expected.to(target.dtype))
         s.same((rest, list(kwargs.values())), (sample.args[1:], list(sample.kwargs.values())))

@@ -166,6 +166,11 @@ def product_with(x, y, logarithm):
     return s.where(s.isnan(y), y, s.where(x == 0, s.zero_like(x), x * factor))
 
 
+def times_logarithm(grad, y, logarithm, regular):
+    """product_with, linear in grad wherever the logarithm is a number: forward mode differentiates it at grad = 0."""
+    return s.where(regular, grad * logarithm(y), product_with(grad, y, logarithm))
+
+
 @product(
     "xlogy(Operand self, Operand other) -> Tensor",
     node="XlogyBackward0|self=XlogyBackward1|other=XlogyBackward2",
@@ -191,7 +196,8 @@ def xlogy(x, y):
 
 @gradient(xlogy, "self")
 def xlogy_gradient(grad, self, other):
-    return s.where((self == 0) & (other <= 0), s.zero_like(grad), product_with(grad, other, s.log))
+    regular = (other > 0) & (other < math.inf)
+    return s.where((self == 0) & (other <= 0), s.zero_like(grad), times_logarithm(grad, other, s.log, regular))
 
 
 @gradient(xlogy, "other")
@@ -216,7 +222,8 @@ def xlog1py(x, y):
 
 @gradient(xlog1py, "self")
 def xlog1py_gradient(grad, self, other):
-    return s.where((self == 0) & (other <= -1), s.zero_like(grad), product_with(grad, other, s.log1p))
+    regular = (other > -1) & (other < math.inf)
+    return s.where((self == 0) & (other <= -1), s.zero_like(grad), times_logarithm(grad, other, s.log1p, regular))
 
 
 @gradient(xlog1py, "other")

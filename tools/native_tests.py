@@ -38,7 +38,7 @@ COMPILER = [*filter(None, [shutil.which("ccache")]), os.environ.get("CXX", "g++"
 
 
 def sources_of(test: Path) -> list[Path]:
-    """A test's first lines name the sources it needs: `// sources: core/parallel.cpp cpu/sort_*.cpp`, or none."""
+    """A test's first lines name the sources it needs: `// sources: core/parallel.cpp cpu/sort/*.cpp`, or none."""
     lines = [line for line in test.read_text().splitlines()[:10] if line.startswith("// sources:")]
     if not lines:
         raise SystemExit(f"{test.name} has no line `// sources: ...`")

@@ -1,5 +1,5 @@
 // The CPU's random engine: mt19937 with PyTorch's seeding, state bytes and cached normals, so that a seed
-// or a saved state means the same numbers in both. cpu/random*.cpp draw from it; Python's Generator holds one.
+// or a saved state means the same numbers in both. cpu/random draws from it; Python's Generator holds one.
 #pragma once
 
 #include <array>

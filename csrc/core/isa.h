@@ -1,4 +1,4 @@
-// One source, several instruction sets. Files under csrc/cpu/isa (and the generated kernels) are
+// One source, several instruction sets. Files under csrc/cpu/*/isa (and the generated kernels) are
 // compiled once per instruction set with TOCHA_ISA naming the copy; their code lives in an inline
 // namespace of that name, so that no copy's instructions leak into another. Ordinary files are
 // compiled for the architecture's baseline.

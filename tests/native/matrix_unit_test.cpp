@@ -1,8 +1,8 @@
 // Compares every matrix unit that this processor has, and the emulated one, with plain loops: packing, sums and results
 // one by one, then whole products, over odd sizes and strides. Standalone: exits non-zero if anything differs.
-// sources: core/parallel.cpp core/fork.cpp core/dtype.cpp cpu/gemm*.cpp cpu/matrix_unit.cpp
-// sources: cpu/isa/gem*.cpp cpu/units/*.cpp
-#include "cpu/matrix_unit.h"
+// sources: core/parallel.cpp core/fork.cpp core/dtype.cpp cpu/gemm/blas.cpp cpu/gemm/gemm.cpp cpu/gemm/matrix_unit.cpp
+// sources: cpu/gemm/tiles.cpp cpu/gemm/unit.cpp cpu/gemm/vector.cpp cpu/gemm/isa/*.cpp cpu/units/*.cpp
+#include "cpu/gemm/matrix_unit.h"
 
 #include <sys/wait.h>
 #include <unistd.h>
@@ -15,7 +15,7 @@
 #include <vector>
 
 #include "core/parallel.h"
-#include "cpu/gemm_internal.h"
+#include "cpu/gemm/internal.h"
 
 namespace tocha::cpu {
 namespace {

@@ -1,9 +1,9 @@
 // Sorting, searching and scanning kernels against plain reference code. A program of its own: prints what
 // failed and exits non-zero.
-// sources: core/parallel.cpp core/fork.cpp core/dtype.cpp cpu/sort.cpp cpu/sort_*.cpp
-// sources: cpu/search.cpp cpu/search_*.cpp cpu/scan.cpp
-// sources: cpu/scan_*.cpp cpu/isa/s[ce]*_kernels.cpp cpu/isa/sort_kernels.cpp
-#include "cpu/sort.h"
+// sources: core/parallel.cpp core/fork.cpp core/dtype.cpp cpu/sort/[rsu]*.cpp cpu/sort/isa/*.cpp
+// sources: cpu/search/nonzero.cpp cpu/search/search.cpp cpu/search/isa/*.cpp
+// sources: cpu/scan/extrema.cpp cpu/scan/logsumexp.cpp cpu/scan/scan.cpp cpu/scan/isa/*.cpp
+#include "cpu/sort/sort.h"
 
 #include <algorithm>
 #include <cmath>
@@ -17,8 +17,8 @@
 
 #include "core/dtype.h"
 #include "core/parallel.h"
-#include "cpu/scan.h"
-#include "cpu/search.h"
+#include "cpu/scan/scan.h"
+#include "cpu/search/search.h"
 
 namespace {
 

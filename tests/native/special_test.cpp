@@ -1,7 +1,7 @@
-// Checks csrc/cpu/special_*.h and complexmath.h against values from mpmath (40 digits), the values PyTorch gives at
+// Checks csrc/cpu/special and vecmath/complex.h against values from mpmath (40 digits), the values PyTorch gives at
 // special arguments, and identities. A program of its own: prints what failed and exits non-zero.
 // sources:
-#include "cpu/special.h"
+#include "cpu/special/special.h"
 
 #include <cmath>
 #include <cstdint>
@@ -9,7 +9,7 @@
 #include <initializer_list>
 #include <limits>
 
-#include "cpu/complexmath.h"
+#include "cpu/vecmath/complex.h"
 
 namespace {
 

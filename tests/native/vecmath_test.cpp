@@ -1,8 +1,8 @@
-// Holds every function of cpu/vecmath.h to its accuracy: prints the largest error in ulp per function and type, and
+// Holds every function of cpu/vecmath to its accuracy: prints the largest error in ulp per function and type, and
 // exits with 1 if one is above its bound or an edge case is wrong. Built once per instruction set by the test-suite;
 // `vecmath_test [stride] [count]` takes every stride-th float and count random doubles.
 // sources:
-#include "cpu/vecmath.h"
+#include "cpu/vecmath/vecmath.h"
 
 #include <algorithm>
 #include <cstdio>
@@ -10,7 +10,7 @@
 #include <random>
 #include <vector>
 
-#include "cpu/scalar_ops.h"
+#include "cpu/engine/scalar_ops.h"
 
 namespace {
 

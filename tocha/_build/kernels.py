@@ -18,7 +18,7 @@ from tocha.operators.record import Fold, Operator, operators
 
 LOOPS_PER_FILE = 110
 HEADER = """// Generated from tocha/operators/{module}.py; do not edit.
-#include "cpu/loop_prelude.h"
+#include "cpu/engine/loop_prelude.h"
 
 namespace tocha::cpu {{
 namespace {{

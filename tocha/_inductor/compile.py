@@ -38,7 +38,7 @@ def include_directory() -> Path:
     """The headers that kernels include: installed beside the package, or in the source tree."""
     here = Path(tocha.__file__).parent
     for candidate in (here / "include", here.parent / "csrc"):
-        if (candidate / "cpu" / "loop_prelude.h").exists():
+        if (candidate / "cpu" / "engine" / "loop_prelude.h").exists():
             return candidate
     raise FileNotFoundError("tocha's kernel headers are not installed")
 

@@ -14,7 +14,7 @@ from tocha.ir.loops import Buffer, Kernel, Load, Loop
 from tocha.ir.rewrite import simplify
 
 LANES = 64
-PRELUDE = """#include "cpu/loop_prelude.h"
+PRELUDE = """#include "cpu/engine/loop_prelude.h"
 
 namespace {
 using namespace tocha;

@@ -1,7 +1,7 @@
 """Formulas as C++ statements: one constant per node, shared subexpressions once, loop invariants apart.
 
 Called by the build for the eager kernels and by the compiler for fused loops; the text depends only on the formulas
-and the names. Functions in the text live in csrc/cpu (namespace tocha::math: scalar_ops.h, vecmath.h, special_*.h).
+and the names. Functions in the text live in csrc/cpu (namespace tocha::math: engine/scalar_ops.h, vecmath, special).
 """
 
 from __future__ import annotations

@@ -109,7 +109,7 @@ class Primitive:
     operand, None for an operand whose derivative is unknown.
     evaluate: the value in Python, from (node, *values). exact: evaluate gives the bits the kernel gives.
     shortcut: loops may use it for runs of elements none of which fails the test.
-    vector: the C++ for floats also takes whole vectors of float32 (see csrc/cpu/vecmath_avx512.h).
+    vector: the C++ for floats also takes whole vectors of float32 (see csrc/cpu/vecmath/avx512.h).
     """
 
     name: str

@@ -1,6 +1,6 @@
 """The special functions of the table of primitives: error functions, gamma family, Bessel family, polynomials.
 
-An entry names the function of csrc/cpu/special_*.h that computes it and its gradient; the Python values are
+An entry names the function of csrc/cpu/special that computes it and its gradient; the Python values are
 tocha.ir.reference. Formulas import these from tocha.ir.scalar.
 """
 

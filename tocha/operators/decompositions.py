@@ -1,6 +1,6 @@
 """Matrix decompositions: Cholesky, LU, LDL, QR.
 
-The kernels (csrc/cpu/lapack_*.cpp) report failures per matrix in `info`; the public operators turn those into
+The kernels (csrc/cpu/lapack) report failures per matrix in `info`; the public operators turn those into
 LinAlgError. What solves systems with the factors is in solvers.py, singular values and eigenvalues in spectra.py.
 """
 

@@ -1,4 +1,4 @@
-"""Discrete Fourier transforms. Three primitives have kernels (csrc/cpu/fft.cpp): complex to complex, real to complex
+"""Discrete Fourier transforms. Three primitives have kernels (csrc/cpu/fft/fft.cpp): complex to complex, real to complex
 and back. They are each other's gradients; everything else here only prepares their arguments."""
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Products of vectors, matrices and batches of them. The kernels are in csrc/cpu/products.cpp, on top of csrc/cpu/gemm.h."""
+"""Products of vectors, matrices and batches of them. The kernels are in csrc/cpu/gemm/products.cpp, on top of csrc/cpu/gemm.h."""
 
 from __future__ import annotations
 

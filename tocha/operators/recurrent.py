@@ -13,7 +13,7 @@ from tocha.ir import dtypes as dt
 from tocha.operators.record import composite, gradient, native, op, rule
 from tocha.operators.rules import Out, apart, ints_of, recording, refuse_dtype
 
-LSTM, GRU, TANH, RELU = 0, 1, 2, 3  # as csrc/cpu/recurrent.cpp numbers them
+LSTM, GRU, TANH, RELU = 0, 1, 2, 3  # as csrc/cpu/recurrent/layers.cpp numbers them
 
 
 @rule

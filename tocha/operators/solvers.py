@@ -1,6 +1,6 @@
 """Systems of linear equations, inverses, determinants.
 
-The factors come from decompositions.py; the kernels are in csrc/cpu/lapack_*.cpp.
+The factors come from decompositions.py; the kernels are in csrc/cpu/lapack.
 """
 
 from __future__ import annotations

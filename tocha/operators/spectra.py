@@ -1,4 +1,4 @@
-"""Singular values and eigenvalues. The kernels are in csrc/cpu/lapack_spectra.cpp; failures become LinAlgError."""
+"""Singular values and eigenvalues. The kernels are in csrc/cpu/lapack/spectra.cpp; failures become LinAlgError."""
 
 from __future__ import annotations
 

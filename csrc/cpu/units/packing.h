@@ -4,8 +4,8 @@
 
 #include <cstring>
 
-#include "cpu/isa/gemm_convert.h"
-#include "cpu/matrix_unit.h"
+#include "cpu/gemm/isa/convert.h"
+#include "cpu/gemm/matrix_unit.h"
 
 TOCHA_ISA_BEGIN
 namespace units {

@@ -1,0 +1,226 @@
+// Conversions between all dtypes over strided runs, and the small movers the copy engine uses.
+#include "cpu/engine/casts.h"
+
+#include <algorithm>
+#include <cstring>
+#include <type_traits>
+
+#if defined(__AVX2__)
+#include <immintrin.h>
+#endif
+
+namespace tocha::cpu {
+namespace {
+
+template <class T>
+constexpr bool is_small_float = std::is_same_v<T, Half> || std::is_same_v<T, BFloat16> ||
+                                std::is_same_v<T, Float8_e4m3fn> || std::is_same_v<T, Float8_e5m2>;
+template <class T>
+constexpr bool is_complex_type = std::is_same_v<T, Complex<float>> || std::is_same_v<T, Complex<double>>;
+
+template <class To, class From>
+[[gnu::always_inline]] inline To convert(From v) {
+  if constexpr (std::is_same_v<To, From>) {
+    return v;
+  } else if constexpr (is_complex_type<From>) {
+    if constexpr (is_complex_type<To>) {
+      return To(v);
+    } else if constexpr (std::is_same_v<To, bool>) {
+      return v.re != 0 || v.im != 0;
+    } else {
+      return convert<To>(v.re);
+    }
+  } else if constexpr (is_small_float<From>) {
+    return convert<To>(static_cast<float>(v));
+  } else if constexpr (is_complex_type<To>) {
+    return To(convert<typename To::value_type>(v));
+  } else if constexpr (is_small_float<To>) {
+    return To(static_cast<float>(v));
+  } else if constexpr (std::is_same_v<To, bool>) {
+    return v != From(0);
+  } else if constexpr (std::is_floating_point_v<From> && std::is_integral_v<To>) {
+    // Out-of-range values take the low bits of a wider conversion, as PyTorch's do.
+    if constexpr (sizeof(To) < 4)
+      return static_cast<To>(static_cast<int32_t>(v));
+    else if constexpr (std::is_same_v<To, uint32_t>)
+      return static_cast<To>(static_cast<int64_t>(v));
+    else
+      return static_cast<To>(v);
+  } else {
+    return static_cast<To>(v);
+  }
+}
+
+template <class To, class From>
+void cast(char* dst, int64_t ds, const char* src, int64_t ss, int64_t n) {
+  if (ss == 0) {
+    if (n <= 0) return;
+    To v = convert<To>(*reinterpret_cast<const From*>(src));
+    if (ds == static_cast<int64_t>(sizeof(To))) {
+      To* d = reinterpret_cast<To*>(dst);
+#pragma GCC ivdep
+      for (int64_t i = 0; i < n; ++i) d[i] = v;
+    } else {
+      for (int64_t i = 0; i < n; ++i) *reinterpret_cast<To*>(dst + i * ds) = v;
+    }
+    return;
+  }
+  if (ds == static_cast<int64_t>(sizeof(To)) && ss == static_cast<int64_t>(sizeof(From))) {
+    if constexpr (std::is_same_v<To, From>) {
+      std::memmove(dst, src, static_cast<size_t>(n) * sizeof(To));
+    } else {
+      To* d = reinterpret_cast<To*>(dst);
+      const From* s = reinterpret_cast<const From*>(src);
+      int64_t i = 0;
+#if defined(__F16C__)
+      if constexpr (std::is_same_v<From, Half> && std::is_same_v<To, float>) {
+        for (; i + 8 <= n; i += 8)
+          _mm256_storeu_ps(d + i, _mm256_cvtph_ps(_mm_loadu_si128(reinterpret_cast<const __m128i*>(s + i))));
+      } else if constexpr (std::is_same_v<From, float> && std::is_same_v<To, Half>) {
+        for (; i + 8 <= n; i += 8)
+          _mm_storeu_si128(reinterpret_cast<__m128i*>(d + i), _mm256_cvtps_ph(_mm256_loadu_ps(s + i), 0));
+      }
+#endif
+#pragma GCC ivdep
+      for (; i < n; ++i) d[i] = convert<To>(s[i]);
+    }
+    return;
+  }
+  if constexpr (std::is_same_v<To, From>) {
+    constexpr int64_t size = sizeof(To);
+    if (ds == size && ss == -size) {
+      // Read forward: prefetching of reads that go backward is poor.
+      To* __restrict last = reinterpret_cast<To*>(dst) + (n - 1);
+      const To* __restrict s = reinterpret_cast<const To*>(src) - (n - 1);
+      for (int64_t i = 0; i < n; ++i) last[-i] = s[i];
+      return;
+    }
+  }
+  for (int64_t i = 0; i < n; ++i)
+    *reinterpret_cast<To*>(dst + i * ds) = convert<To>(*reinterpret_cast<const From*>(src + i * ss));
+}
+
+template <class T>
+void conj_run(char* data, int64_t n) {
+  T* p = reinterpret_cast<T*>(data);
+  for (int64_t i = 0; i < n; ++i) p[i].im = -p[i].im;
+}
+
+void conj(DType d, char* data, int64_t n) {
+  if (d == DType::Complex64) conj_run<Complex<float>>(data, n);
+  if (d == DType::Complex128) conj_run<Complex<double>>(data, n);
+}
+
+template <class T>
+void negate_run(char* data, int64_t n) {
+  T* p = reinterpret_cast<T*>(data);
+  if constexpr (is_small_float<T>) {
+    for (int64_t i = 0; i < n; ++i) p[i] = T(-static_cast<float>(p[i]));
+  } else if constexpr (!std::is_same_v<T, bool>) {
+    for (int64_t i = 0; i < n; ++i) p[i] = static_cast<T>(-p[i]);
+  }
+}
+
+void negate(DType d, char* data, int64_t n) {
+  switch (d) {
+#define _(e, t, name, code) \
+  case DType::e:            \
+    return negate_run<t>(data, n);
+    TOCHA_FORALL_DTYPES(_)
+#undef _
+    default:
+      return;
+  }
+}
+
+void stream(char* dst, const char* src, int64_t bytes) {
+#if defined(__AVX512F__)
+  int64_t head = std::min<int64_t>(bytes, (64 - (reinterpret_cast<uintptr_t>(dst) & 63)) & 63);
+  std::memcpy(dst, src, static_cast<size_t>(head));
+  int64_t i = head;
+  for (; i + 64 <= bytes; i += 64)
+    _mm512_stream_si512(reinterpret_cast<__m512i*>(dst + i), _mm512_loadu_si512(src + i));
+  std::memcpy(dst + i, src + i, static_cast<size_t>(bytes - i));
+#elif defined(__AVX2__)
+  int64_t head = std::min<int64_t>(bytes, (32 - (reinterpret_cast<uintptr_t>(dst) & 31)) & 31);
+  std::memcpy(dst, src, static_cast<size_t>(head));
+  int64_t i = head;
+  for (; i + 32 <= bytes; i += 32)
+    _mm256_stream_si256(reinterpret_cast<__m256i*>(dst + i),
+                        _mm256_loadu_si256(reinterpret_cast<const __m256i*>(src + i)));
+  std::memcpy(dst + i, src + i, static_cast<size_t>(bytes - i));
+#else
+  std::memcpy(dst, src, static_cast<size_t>(bytes));
+#endif
+}
+
+struct Bytes16 {
+  uint64_t low, high;
+};
+
+template <class T>
+void transpose_tile(char* dst, int64_t dst_row, const char* src, int64_t src_row, int64_t rows, int64_t cols) {
+  constexpr int64_t kBlock = 16;
+  for (int64_t i0 = 0; i0 < rows; i0 += kBlock) {
+    int64_t i1 = i0 + kBlock < rows ? i0 + kBlock : rows;
+    for (int64_t j0 = 0; j0 < cols; j0 += kBlock) {
+      int64_t j1 = j0 + kBlock < cols ? j0 + kBlock : cols;
+      if (i1 - i0 == kBlock && j1 - j0 == kBlock) {
+        T tile[kBlock][kBlock];
+        for (int64_t i = 0; i < kBlock; ++i) {
+          const T* s = reinterpret_cast<const T*>(src + (i0 + i) * src_row) + j0;
+          for (int64_t j = 0; j < kBlock; ++j) tile[j][i] = s[j];
+        }
+        for (int64_t j = 0; j < kBlock; ++j)
+          std::memcpy(reinterpret_cast<T*>(dst + (j0 + j) * dst_row) + i0, tile[j], sizeof(tile[j]));
+      } else {
+        for (int64_t j = j0; j < j1; ++j)
+          for (int64_t i = i0; i < i1; ++i)
+            reinterpret_cast<T*>(dst + j * dst_row)[i] = reinterpret_cast<const T*>(src + i * src_row)[j];
+      }
+    }
+  }
+}
+
+void transpose(int itemsize, char* dst, int64_t dst_row, const char* src, int64_t src_row, int64_t rows, int64_t cols) {
+  switch (itemsize) {
+    case 1:
+      return transpose_tile<uint8_t>(dst, dst_row, src, src_row, rows, cols);
+    case 2:
+      return transpose_tile<uint16_t>(dst, dst_row, src, src_row, rows, cols);
+    case 4:
+      return transpose_tile<uint32_t>(dst, dst_row, src, src_row, rows, cols);
+    case 8:
+      return transpose_tile<uint64_t>(dst, dst_row, src, src_row, rows, cols);
+    default:
+      return transpose_tile<Bytes16>(dst, dst_row, src, src_row, rows, cols);
+  }
+}
+
+template <class From>
+constexpr void fill_row(CastTable& t) {
+  CastLoop* row = t.loops[static_cast<int>(DTypeOf<From>::value)];
+#define _(e, type, name, code) row[static_cast<int>(DType::e)] = cast<type, From>;
+  TOCHA_FORALL_DTYPES(_)
+#undef _
+}
+
+constexpr CastTable make_table() {
+  CastTable t{};
+#define _(e, type, name, code) fill_row<type>(t);
+  TOCHA_FORALL_DTYPES(_)
+#undef _
+  t.conj = conj;
+  t.negate = negate;
+  t.stream = stream;
+  t.transpose = transpose;
+  return t;
+}
+
+}  // namespace
+
+namespace TOCHA_ISA_TABLES {
+constexpr CastTable cast_table = make_table();
+}
+
+}  // namespace tocha::cpu

@@ -1,0 +1,228 @@
+// Entry points of matrix multiplication: degenerate cases, the choice of the engine, and batches.
+#include "cpu/gemm/gemm.h"
+
+#include <atomic>
+#include <cstdlib>
+#include <cstring>
+#include <memory>
+#include <new>
+#include <type_traits>
+
+#include "core/error.h"
+#include "core/parallel.h"
+#include "cpu/gemm/internal.h"
+#include "cpu/gemm/kernels.h"
+#include "cpu/gemm/matrix_unit.h"
+
+namespace tocha::cpu {
+namespace {
+
+constexpr int64_t kPlacedPerThread = 16384;  // elements
+constexpr int64_t kWorkForUnit = 16 * 16 * 16;
+
+struct Free {
+  void operator()(void* p) const { std::free(p); }
+};
+
+struct Buffer {
+  std::unique_ptr<void, Free> memory;
+  int64_t bytes = 0;
+};
+
+thread_local Buffer buffers[static_cast<int>(Purpose::count)];
+
+}  // namespace
+
+void* work_buffer(Purpose purpose, int64_t bytes) {
+  Buffer& buffer = buffers[static_cast<int>(purpose)];
+  if (buffer.bytes >= bytes) return buffer.memory.get();
+  buffer.memory.reset();
+  buffer.bytes = 0;
+  const int64_t rounded = ceil_div(bytes, 4096) * 4096;
+  buffer.memory.reset(std::aligned_alloc(64, static_cast<size_t>(rounded)));
+  if (!buffer.memory) return nullptr;
+  buffer.bytes = rounded;
+  return buffer.memory.get();
+}
+
+Grid choose_grid(int64_t m, int64_t n, int64_t work, int64_t row_unit, int64_t col_unit, int64_t most_rows) {
+  const int64_t threads = in_parallel_region() ? 1 : std::min<int64_t>(num_threads(), work / kWorkPerThread);
+  int64_t rows = ceil_div(m, most_rows);
+  if (threads <= 1) return {rows, 1};
+  // Few large tasks while the whole is short; otherwise some to spare for threads that are late.
+  const int64_t wanted = threads * std::clamp<int64_t>(work / kWorkPerThread / threads / 8, 1, 4);
+  rows = std::max(rows, std::min(wanted, ceil_div(m, row_unit)));
+  if (rows >= threads) rows = ceil_div(rows, threads) * threads;
+  rows = std::min(rows, m);
+  const int64_t cols = rows >= wanted ? 1 : std::min(ceil_div(wanted, rows), ceil_div(n, col_unit));
+  return {rows, cols};
+}
+
+namespace {
+
+template <class T>
+void scale(const Problem& p) {
+  const T beta = p.beta.to<T>();
+  for (int64_t i = 0; i < p.m; ++i) {
+    for (int64_t j = 0; j < p.n; ++j) {
+      T& c = static_cast<T*>(p.c.data)[i * p.c.row_stride + j * p.c.col_stride];
+      if constexpr (std::is_integral_v<T>) {
+        c = static_cast<T>(uint64_t{beta} * c);  // modulo 2^n, never in a signed int
+      } else {
+        c = beta == T(0) ? T(0) : beta * c;
+      }
+    }
+  }
+}
+
+template <class T>
+void scale_half(const Problem& p) {
+  const float beta = p.beta.to<float>();
+  for (int64_t i = 0; i < p.m; ++i) {
+    for (int64_t j = 0; j < p.n; ++j) {
+      T& c = static_cast<T*>(p.c.data)[i * p.c.row_stride + j * p.c.col_stride];
+      c = T(beta == 0 ? 0.0f : beta * static_cast<float>(c));
+    }
+  }
+}
+
+// c = beta * c
+void scale(const Problem& p) {
+  switch (p.c_dtype) {
+    case DType::UInt8:
+    case DType::Int8:
+      return scale<uint8_t>(p);
+    case DType::UInt16:
+    case DType::Int16:
+      return scale<uint16_t>(p);
+    case DType::UInt32:
+    case DType::Int32:
+      return scale<uint32_t>(p);
+    case DType::UInt64:
+    case DType::Int64:
+      return scale<uint64_t>(p);
+    case DType::Float16:
+      return scale_half<Half>(p);
+    case DType::BFloat16:
+      return scale_half<BFloat16>(p);
+    case DType::Float32:
+      return scale<float>(p);
+    case DType::Float64:
+      return scale<double>(p);
+    case DType::Complex64:
+      return scale<Complex<float>>(p);
+    default:
+      return scale<Complex<double>>(p);
+  }
+}
+
+bool is_zero(DType dtype, const Scalar& s) {
+  return is_integral(dtype) ? s.to_int() == 0 : s.to_complex() == Complex<double>(0.0);
+}
+
+// OpenBLAS has complex kernels and knows every CPU; our own real kernels are faster where they have
+// wide vectors, and on matrices too small to pay for its entry.
+bool prefers_blas(const Problem& p) {
+  if (is_complex(p.dtype)) return true;
+  const bool real = p.dtype == DType::Float32 || p.dtype == DType::Float64;
+  return real && gemm_tiles().f32.vector_bytes < 32 && p.m * p.n * p.k > 32 * 32 * 32;
+}
+
+// The stride of a dimension of size 1 is of no account: 1 lets every fast path see it.
+Problem with_plain_strides(Problem p) {
+  if (p.m == 1) p.a.row_stride = p.c.row_stride = 1;
+  if (p.n == 1) p.b.col_stride = p.c.col_stride = 1;
+  if (p.k == 1) p.a.col_stride = p.b.row_stride = 1;
+  return p;
+}
+
+// Every row of c becomes the bias, to be added to with beta = 1.
+void place_bias(Problem& p) {
+  const int64_t size = itemsize(p.dtype);
+  const char* bias = static_cast<const char*>(p.bias);
+  parallel_for(p.m, std::max<int64_t>(1, kPlacedPerThread / p.n), [&](int64_t begin, int64_t end) {
+    for (int64_t i = begin; i < end; ++i) {
+      if (p.c.col_stride == 1) {
+        std::memcpy(element(p.c, i, 0, size), bias, static_cast<size_t>(p.n * size));
+      } else {
+        for (int64_t j = 0; j < p.n; ++j) {
+          std::memcpy(element(p.c, i, j, size), bias + j * size, static_cast<size_t>(size));
+        }
+      }
+    }
+  });
+  p.beta = 1;
+  p.bias = nullptr;
+}
+
+bool multiply(const Problem& given) {
+  Problem p = with_plain_strides(given);
+  if (p.m == 0 || p.n == 0) return true;
+  const bool no_product = p.k == 0 || is_zero(p.dtype, p.alpha);
+  const bool tiled = !no_product && !prefers_blas(p) && p.m > 1 && p.n > 1;
+  if (tiled && p.m * p.n * p.k >= kWorkForUnit) {
+    if (const MatrixUnit* unit = matrix_unit(p.dtype)) return multiply_unit(*unit, p);
+  }
+  if (p.bias && !(tiled && tiles_add_bias(p))) place_bias(p);
+  if (tiled) return multiply_tiles(p);
+  if (no_product) {
+    scale(p);
+    return true;
+  }
+  return prefers_blas(p) ? multiply_blas(p) : multiply_vector(p);
+}
+
+void check_dtype(DType dtype) {
+  TOCHA_CHECK(dtype != DType::Bool && !is_float8(dtype), NotImplemented, "[gemm] \"gemm_cpu\" not implemented for '",
+              info(dtype).name, "'");
+}
+
+}  // namespace
+
+void gemm(DType dtype, int64_t m, int64_t n, int64_t k, Scalar alpha, MatrixRef a, MatrixRef b, Scalar beta,
+          MatrixRef c, bool conj_a, bool conj_b, const void* bias) {
+  check_dtype(dtype);
+  if (!multiply({dtype, m, n, k, alpha, a, b, beta, c, conj_a, conj_b, bias})) throw std::bad_alloc();
+}
+
+void gemm_int32(DType dtype, int64_t m, int64_t n, int64_t k, MatrixRef a, MatrixRef b, MatrixRef c) {
+  if (!multiply({dtype, m, n, k, 1, a, b, 0, c, false, false, nullptr, DType::Int32})) throw std::bad_alloc();
+}
+
+void gemm_batched(DType dtype, int64_t batch, int64_t m, int64_t n, int64_t k, Scalar alpha, MatrixRef a,
+                  int64_t a_batch, MatrixRef b, int64_t b_batch, Scalar beta, MatrixRef c, int64_t c_batch, bool conj_a,
+                  bool conj_b, const void* bias) {
+  check_dtype(dtype);
+  const Problem p{dtype, m, n, k, alpha, a, b, beta, c, conj_a, conj_b, bias};
+  // One b for all, and rows that continue from matrix to matrix: a single tall product.
+  if (b_batch == 0 && a_batch == m * a.row_stride && c_batch == m * c.row_stride) {
+    Problem tall = p;
+    tall.m = batch * m;
+    if (!multiply(tall)) throw std::bad_alloc();
+    return;
+  }
+  const int64_t size = itemsize(dtype);
+  auto matrix = [&](int64_t i) {
+    Problem q = p;
+    q.a.data = static_cast<char*>(a.data) + i * a_batch * size;
+    q.b.data = static_cast<char*>(b.data) + i * b_batch * size;
+    q.c.data = static_cast<char*>(c.data) + i * c_batch * size;
+    return q;
+  };
+  std::atomic<bool> ok{true};
+  auto run = [&](int64_t begin, int64_t end) {
+    for (int64_t i = begin; i < end; ++i) {
+      if (!multiply(matrix(i))) ok.store(false, std::memory_order_relaxed);
+    }
+  };
+  // Whole matrices are the better share of work where there are enough of them.
+  const int64_t threads = num_threads();
+  if (batch >= 4 * threads || (batch >= threads && batch % threads == 0) || m * n * k < kWorkPerThread) {
+    parallel_for(batch, std::max<int64_t>(1, kWorkPerThread / std::max<int64_t>(1, m * n * k)), run);
+  } else {
+    run(0, batch);
+  }
+  if (!ok.load(std::memory_order_relaxed)) throw std::bad_alloc();
+}
+
+}  // namespace tocha::cpu

@@ -1,0 +1,69 @@
+// What the engines of matrix multiplication share: the problem, and the threads' work buffers.
+// gemm.cpp holds the entry points and chooses; tiles.cpp drives our own kernels, unit.cpp the processor's
+// matrix unit, blas.cpp calls OpenBLAS on tiles.
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+
+#include "cpu/gemm/gemm.h"
+
+namespace tocha::cpu {
+
+struct MatrixUnit;
+
+struct Problem {
+  DType dtype;
+  int64_t m, n, k;  // all positive
+  Scalar alpha;
+  MatrixRef a, b;
+  Scalar beta;
+  MatrixRef c;
+  bool conj_a, conj_b;
+  const void* bias = nullptr;  // a row that every row of c starts from, instead of beta * c
+  DType c_dtype = dtype;       // int32 for products of int8 that do not wrap around
+};
+
+// What one thread should have at least to do before a second one helps, in multiplications.
+constexpr int64_t kWorkPerThread = 64 * 64 * 32;
+
+// The same product with every matrix transposed; without the bias.
+inline Problem transposed(const Problem& p) {
+  auto flip = [](MatrixRef r) { return MatrixRef{r.data, r.col_stride, r.row_stride}; };
+  return {p.dtype, p.n,       p.m,      p.k,      p.alpha, flip(p.b), flip(p.a),
+          p.beta,  flip(p.c), p.conj_b, p.conj_a, nullptr, p.c_dtype};
+}
+
+inline char* element(MatrixRef r, int64_t row, int64_t col, int64_t itemsize) {
+  return static_cast<char*>(r.data) + (row * r.row_stride + col * r.col_stride) * itemsize;
+}
+
+inline int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
+
+// Memory that a thread keeps between calls. The purposes nest: a caller's packed b and accumulators
+// stay alive while the same thread packs its share of a.
+enum class Purpose { packed_a, packed_b, accumulator, vector, staged, gathered, count };
+
+// 64-byte aligned memory of this thread, or null when there is none; valid until the thread asks
+// again for the same purpose.
+void* work_buffer(Purpose purpose, int64_t bytes);
+
+// A grid of tasks over c: rows and columns are cut into nearly equal blocks.
+struct Grid {
+  int64_t row_blocks, col_blocks;
+  int64_t tasks() const { return row_blocks * col_blocks; }
+};
+
+// Enough tasks for the threads that `work` multiplications keep busy, of at most most_rows rows, and
+// no smaller than row_unit x col_unit unless the matrix is.
+Grid choose_grid(int64_t m, int64_t n, int64_t work, int64_t row_unit, int64_t col_unit, int64_t most_rows);
+
+// False when memory ran out; c is then unspecified.
+[[nodiscard]] bool multiply_tiles(const Problem& p);
+bool tiles_add_bias(const Problem& p);                 // the other engines, and some of these products, want it in c
+[[nodiscard]] bool multiply_vector(const Problem& p);  // m == 1 or n == 1
+[[nodiscard]] bool multiply_blas(const Problem& p);
+[[nodiscard]] bool multiply_unit(const MatrixUnit& unit, const Problem& p);  // takes any bias
+
+}  // namespace tocha::cpu

@@ -1,0 +1,200 @@
+// Register-tiled matrix multiplication on one thread: the inner loops of gemm.cpp.
+#include "cpu/engine/isa/simd.h"
+#include "cpu/gemm/kernels.h"
+
+TOCHA_ISA_BEGIN
+namespace gemm {
+
+using cpu::TileJob;
+using cpu::TileKernels;
+
+// The first tiles on a packed panel of b fetch the next panel, this many bytes for every k; an
+// unpacked panel is fetched a few rows ahead, because its rows are too far apart for the hardware.
+constexpr int64_t kAheadInPanel = 32;
+constexpr int64_t kRowsAhead = 12;
+
+template <class T>
+struct Tile {
+  int64_t k;
+  const T* a;
+  int64_t a_row, a_k;
+  const T* b;
+  int64_t b_k;
+  T* c;
+  int64_t c_row;
+  const T* addend;
+  int64_t addend_row;
+  int64_t last_lanes;  // columns in the last vector
+  uintptr_t ahead;     // two cache lines to fetch ...
+  int64_t ahead_k;     // ... and how far they move for every k
+  T alpha, beta;
+};
+
+template <class T, int kVectors, bool kPartial>
+inline __attribute__((always_inline)) void write_row(const Tile<T>& t, int row, const Vec<T> (&acc)[kVectors]) {
+#pragma GCC unroll 2
+  for (int j = 0; j < kVectors; ++j) {
+    T* p = t.c + row * t.c_row + j * kLanes<T>;
+    const T* addend = t.addend + row * t.addend_row + j * kLanes<T>;
+    Vec<T> value = acc[j] * broadcast(t.alpha);
+    if (kPartial && j == kVectors - 1) {
+      if (t.beta != 0) value = multiply_add<T>(load_first(addend, t.last_lanes), broadcast(t.beta), value);
+      store_first(p, value, t.last_lanes);
+    } else {
+      if (t.beta != 0) value = multiply_add<T>(load(addend), broadcast(t.beta), value);
+      store(p, value);
+    }
+  }
+}
+
+// Reads one column of a tile after the other: element i of column k is `at(i)` after k calls of
+// `advance`. Packed panels have the rows side by side ...
+template <class T, int kRows>
+struct UnitRowReader {
+  const T* p;
+  int64_t step;
+
+  explicit UnitRowReader(const Tile<T>& t) : p(t.a), step(t.a_k) {}
+  T at(int i) const { return p[i]; }
+  void advance() { p += step; }
+};
+
+// ... and unpacked row-major matrices the columns. One pointer serves three rows, because an x86
+// address is base + {0, 1, 2} * index; the empty asm keeps the compiler from merging the pointers.
+template <class T, int kRows>
+struct UnitColumnReader {
+  static constexpr int kGroups = (kRows + 2) / 3;
+  const T* p[kGroups];
+  int64_t row;
+
+  explicit UnitColumnReader(const Tile<T>& t) : row(t.a_row) {
+#pragma GCC unroll 8
+    for (int g = 0; g < kGroups; ++g) {
+      p[g] = t.a + 3 * g * row;
+      asm("" : "+r"(p[g]));
+    }
+  }
+  T at(int i) const { return p[i / 3][i % 3 * row]; }
+  void advance() {
+#pragma GCC unroll 8
+    for (int g = 0; g < kGroups; ++g) ++p[g];
+  }
+};
+
+// One tile of kRows x (kVectors vectors).
+template <class T, template <class, int> class Reader, int kRows, int kVectors>
+void multiply_tile(const Tile<T>& t) {
+  Vec<T> acc[kRows][kVectors];
+#pragma GCC unroll 16
+  for (int i = 0; i < kRows; ++i) {
+#pragma GCC unroll 2
+    for (int j = 0; j < kVectors; ++j) {
+      acc[i][j] = Vec<T>{};
+      __builtin_prefetch(t.c + i * t.c_row + j * kLanes<T>, 1);
+    }
+  }
+  Reader<T, kRows> a(t);
+  const T* b = t.b;
+  const int64_t b_k = t.b_k;
+  uintptr_t ahead = t.ahead;
+  auto step = [&]() __attribute__((always_inline)) {
+    __builtin_prefetch(reinterpret_cast<const void*>(ahead));
+    __builtin_prefetch(reinterpret_cast<const void*>(ahead + 64));
+    ahead += static_cast<uintptr_t>(t.ahead_k);
+    Vec<T> row[kVectors];
+#pragma GCC unroll 2
+    for (int j = 0; j < kVectors; ++j) row[j] = load(b + j * kLanes<T>);
+#pragma GCC unroll 16
+    for (int i = 0; i < kRows; ++i) {
+      Vec<T> x = broadcast(a.at(i));
+#pragma GCC unroll 2
+      for (int j = 0; j < kVectors; ++j) acc[i][j] = multiply_add<T>(x, row[j], acc[i][j]);
+    }
+    a.advance();
+    b += b_k;
+  };
+  int64_t k = t.k;
+  for (; k >= 4; k -= 4) {
+    step();
+    step();
+    step();
+    step();
+  }
+  for (; k > 0; --k) step();
+  if (t.last_lanes == kLanes<T>) {
+#pragma GCC unroll 16
+    for (int i = 0; i < kRows; ++i) write_row<T, kVectors, false>(t, i, acc[i]);
+  } else {
+#pragma GCC unroll 16
+    for (int i = 0; i < kRows; ++i) write_row<T, kVectors, true>(t, i, acc[i]);
+  }
+}
+
+template <class T>
+struct TileFunctions {
+  void (*by_height[kTileRows<T>])(const Tile<T>&);  // height - 1
+};
+
+template <class T, template <class, int> class Reader, int kVectors, int... kHeight>
+constexpr TileFunctions<T> tile_functions(std::integer_sequence<int, kHeight...>) {
+  return {{multiply_tile<T, Reader, kHeight + 1, kVectors>...}};
+}
+template <class T, template <class, int> class Reader, int kVectors>
+constexpr auto kTileFunctions = tile_functions<T, Reader, kVectors>(std::make_integer_sequence<int, kTileRows<T>>{});
+
+template <class T>
+void multiply(const TileJob<T>& job) {
+  constexpr int64_t nr = kTileColumns<T>;
+  const bool unit_row = job.a_packed || job.a_row == 1;
+  for (int64_t column = 0; column < job.n; column += nr) {
+    const int64_t width = job.n - column < nr ? job.n - column : nr;
+    const int64_t vectors = (width + kLanes<T> - 1) / kLanes<T>;
+    const auto& functions =
+        vectors == 1 ? (unit_row ? kTileFunctions<T, UnitRowReader, 1> : kTileFunctions<T, UnitColumnReader, 1>)
+                     : (unit_row ? kTileFunctions<T, UnitRowReader, 2> : kTileFunctions<T, UnitColumnReader, 2>);
+    Tile<T> tile{.k = job.k,
+                 .a = job.a,
+                 .a_row = job.a_row,
+                 .a_k = job.a_k,
+                 .b = width == nr ? job.b + column / nr * job.b_panel : job.b_edge,
+                 .b_k = width == nr ? job.b_k : nr,
+                 .c = job.c + column,
+                 .c_row = job.c_row,
+                 .addend = nullptr,
+                 .addend_row = job.addend ? job.addend_row : job.c_row,
+                 .last_lanes = width - (vectors - 1) * kLanes<T>,
+                 .ahead = 0,
+                 .ahead_k = kAheadInPanel,
+                 .alpha = job.alpha,
+                 .beta = job.beta};
+    const bool packed = tile.b_k == nr;
+    if (!packed) tile.ahead_k = tile.b_k * static_cast<int64_t>(sizeof(T));
+    const uintptr_t here = reinterpret_cast<uintptr_t>(tile.b);
+    const uintptr_t next = here + static_cast<uintptr_t>(job.b_panel) * sizeof(T);
+    for (int64_t panel = 0; panel < job.panels; ++panel) {
+      const int64_t first = panel * job.rows / job.panels;
+      const int64_t height = (panel + 1) * job.rows / job.panels - first;
+      tile.a = job.a + first * (job.a_packed ? job.k : job.a_row);
+      if (job.a_packed) tile.a_k = height;
+      tile.c = job.c + column + first * job.c_row;
+      tile.addend = (job.addend ? job.addend : job.c) + column + first * tile.addend_row;
+      tile.ahead = packed ? next + static_cast<uintptr_t>(panel * job.k * kAheadInPanel)
+                          : here + static_cast<uintptr_t>(kRowsAhead * tile.ahead_k);
+      functions.by_height[height - 1](tile);
+    }
+  }
+}
+
+template <class T>
+constexpr TileKernels<T> tiles() {
+  return {kTileRows<T>, kTileColumns<T>, kVectorBytes, multiply<T>};
+}
+
+}  // namespace gemm
+TOCHA_ISA_END
+
+namespace tocha::cpu::TOCHA_ISA_TABLES {
+extern const GemmTiles gemm_tiles;
+const GemmTiles gemm_tiles = {gemm::tiles<float>(), gemm::tiles<double>(), gemm::tiles<uint32_t>(),
+                              gemm::tiles<uint64_t>()};
+}  // namespace tocha::cpu::TOCHA_ISA_TABLES

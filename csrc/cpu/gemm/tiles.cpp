@@ -1,0 +1,280 @@
+// Matrix multiplication on our own kernels: blocks for the caches, packing, and threads.
+//
+// The product is cut into slabs that bound the memory for packing. Within a slab each thread packs
+// the part of b that it multiplies with, or b is packed once for all threads; every task multiplies
+// a block of rows, packing its part of a as it goes.
+// Operands that lie well in memory are read in place.
+#include <atomic>
+
+#include "core/parallel.h"
+#include "cpu/gemm/internal.h"
+#include "cpu/gemm/kernels.h"
+
+namespace tocha::cpu {
+namespace {
+
+constexpr int64_t kBlockK = 512;
+constexpr int64_t kBlockRows = 112;  // a block of a, this high and kBlockK deep, stays in the second-level cache
+constexpr int64_t kSlabK = 2048;
+constexpr int64_t kSlabColumns = 1024;
+constexpr int64_t kSlabRows = 2048;            // only where results pass through an accumulator
+constexpr int64_t kRowsApart = 128;            // with so many, packing b is a small part of the work
+constexpr int64_t kPackedPerThread = 8192;     // elements: packing one takes as long as many multiplications
+constexpr int64_t kDirectBytes = 1024 * 1024;  // a larger b is packed even if its rows are contiguous
+
+template <class T>
+struct Kernels;
+template <>
+struct Kernels<float> {
+  static const TileKernels<float>& tiles() { return gemm_tiles().f32; }
+  static const PackKernels<float>& packing() { return gemm_packing().f32; }
+};
+template <>
+struct Kernels<double> {
+  static const TileKernels<double>& tiles() { return gemm_tiles().f64; }
+  static const PackKernels<double>& packing() { return gemm_packing().f64; }
+};
+template <>
+struct Kernels<uint32_t> {
+  static const TileKernels<uint32_t>& tiles() { return gemm_tiles().u32; }
+  static const PackKernels<uint32_t>& packing() { return gemm_packing().u32; }
+};
+template <>
+struct Kernels<uint64_t> {
+  static const TileKernels<uint64_t>& tiles() { return gemm_tiles().u64; }
+  static const PackKernels<uint64_t>& packing() { return gemm_packing().u64; }
+};
+
+template <class T>
+class Multiplication {
+ public:
+  explicit Multiplication(const Problem& p) : p_(p), tiles_(Kernels<T>::tiles()), packing_(Kernels<T>::packing()) {
+    const bool stored_as_computed = itemsize(p.dtype) == sizeof(T);
+    a_direct_ = stored_as_computed && a_reads_well();
+    b_direct_ = stored_as_computed && b_reads_well();
+    c_direct_ = itemsize(p.c_dtype) == sizeof(T) && p.c.col_stride == 1;
+  }
+
+  bool run() {
+    const int64_t slab_rows = c_direct_ ? p_.m : kSlabRows;
+    for (int64_t m0 = 0; m0 < p_.m; m0 += slab_rows) {
+      for (int64_t n0 = 0; n0 < p_.n; n0 += kSlabColumns) {
+        for (int64_t k0 = 0; k0 < p_.k; k0 += kSlabK) {
+          Slab s{m0, std::min(slab_rows, p_.m - m0), n0, std::min(kSlabColumns, p_.n - n0),
+                 k0, std::min(kSlabK, p_.k - k0)};
+          if (!run_slab(s)) return false;
+        }
+      }
+    }
+    return true;
+  }
+
+ private:
+  struct Slab {
+    int64_t m0, m, n0, n, k0, k;
+    const T* b = nullptr;  // full panels, packed or in place
+    int64_t b_k = 0, b_panel = 0;
+    const T* b_edge = nullptr;
+    T* acc = nullptr;
+    int64_t acc_row = 0;
+  };
+
+  static constexpr int64_t size() { return sizeof(T); }
+
+  // Packing pays where an element is used again often enough: a once for every panel of b, b once
+  // for every panel of a.
+  bool a_reads_well() const {
+    return (p_.a.col_stride == 1 || p_.a.row_stride == 1) && (p_.k <= kBlockK || p_.n <= 2 * tiles_.nr);
+  }
+  bool b_reads_well() const {
+    if (p_.b.col_stride != 1) return false;
+    // Rows a multiple of 4096 bytes apart fall into the same cache sets and evict each other.
+    const bool collides = p_.b.row_stride * size() % 4096 == 0;
+    if (p_.m <= 4 * tiles_.mr) return true;
+    return !collides && (p_.m <= 384 || p_.k * p_.n * size() <= kDirectBytes);
+  }
+  char* at(MatrixRef r, int64_t row, int64_t col) const { return element(r, row, col, itemsize(p_.dtype)); }
+  char* result_at(int64_t row, int64_t col) const { return element(p_.c, row, col, itemsize(p_.c_dtype)); }
+
+  bool run_slab(Slab& s) {
+    if (!prepare_c(s)) return false;
+    if (!b_direct_) {
+      if (const Grid grid = apart(s); grid.tasks() > 1) return run_apart(s, grid);
+    }
+    if (!prepare_b(s)) return false;
+    const Grid grid = choose_grid(s.m, s.n, s.m * s.n * s.k, tiles_.mr, tiles_.nr, kBlockRows);
+    std::atomic<bool> ok{true};
+    parallel_for(grid.tasks(), 1, [&](int64_t begin, int64_t end) {
+      for (int64_t t = begin; t < end; ++t) {
+        if (!run_task(s, grid, t)) ok.store(false, std::memory_order_relaxed);
+      }
+    });
+    return ok.load(std::memory_order_relaxed);
+  }
+
+  // A thread that packs for itself what it multiplies with needs no line of another core's cache. Threads that share
+  // columns pack them both, so they get many rows each; one task where the columns cannot be dealt out evenly.
+  Grid apart(const Slab& s) const {
+    const int64_t threads =
+        in_parallel_region() ? 1 : std::min<int64_t>(num_threads(), s.m * s.n * s.k / kWorkPerThread);
+    if (threads <= 1) return {1, 1};
+    int64_t row_parts = std::clamp<int64_t>(s.m / kRowsApart, 1, threads);
+    while (threads % row_parts != 0) --row_parts;
+    const int64_t col_parts = threads / row_parts, panels = ceil_div(s.n, tiles_.nr);
+    const bool even = panels % col_parts == 0 || panels >= 4 * col_parts;
+    if (!even || (!a_direct_ && s.n < kRowsApart * col_parts)) return {1, 1};
+    return {row_parts, col_parts};
+  }
+
+  bool run_apart(const Slab& s, Grid grid) {
+    std::atomic<bool> ok{true};
+    const int64_t nr = tiles_.nr, panels = ceil_div(s.n, nr);
+    parallel_for(grid.tasks(), 1, [&](int64_t begin, int64_t end) {
+      for (int64_t t = begin; t < end; ++t) {
+        const int64_t row_part = t / grid.col_blocks, col_part = t % grid.col_blocks;
+        const int64_t row = row_part * s.m / grid.row_blocks, col = col_part * panels / grid.col_blocks * nr;
+        Slab part = s;
+        part.m0 += row;
+        part.m = (row_part + 1) * s.m / grid.row_blocks - row;
+        part.n0 += col;
+        part.n = std::min(s.n, (col_part + 1) * panels / grid.col_blocks * nr) - col;
+        part.acc += row * s.acc_row + col;
+        const Grid blocks{ceil_div(part.m, kBlockRows), 1};
+        bool done = prepare_b(part);
+        for (int64_t block = 0; done && block < blocks.row_blocks; ++block) done = run_task(part, blocks, block);
+        if (!done) ok.store(false, std::memory_order_relaxed);
+      }
+    });
+    return ok.load(std::memory_order_relaxed);
+  }
+
+  bool prepare_b(Slab& s) {
+    const int64_t nr = tiles_.nr;
+    const int64_t panels = ceil_div(s.n, nr);
+    const int64_t full = s.n / nr;
+    if (b_direct_) {
+      s.b = reinterpret_cast<const T*>(at(p_.b, s.k0, s.n0));
+      s.b_k = p_.b.row_stride;
+      s.b_panel = nr;
+      if (full == panels) return true;
+      T* edge = static_cast<T*>(work_buffer(Purpose::packed_b, s.k * nr * size()));
+      if (!edge) return false;
+      packing_.pack_b(p_.dtype, at(p_.b, s.k0, s.n0 + full * nr), p_.b.row_stride, 1, s.k, s.n - full * nr, edge);
+      s.b_edge = edge;
+      return true;
+    }
+    T* packed = static_cast<T*>(work_buffer(Purpose::packed_b, panels * nr * s.k * size()));
+    if (!packed) return false;
+    const int64_t grain = std::max<int64_t>(1, kPackedPerThread / (s.k * nr));
+    parallel_for(panels, grain, [&](int64_t begin, int64_t end) {
+      packing_.pack_b(p_.dtype, at(p_.b, s.k0, s.n0 + begin * nr), p_.b.row_stride, p_.b.col_stride, s.k,
+                      std::min(s.n, end * nr) - begin * nr, packed + begin * nr * s.k);
+    });
+    s.b = packed;
+    s.b_k = nr;
+    s.b_panel = nr * s.k;
+    s.b_edge = packed + full * nr * s.k;
+    return true;
+  }
+
+  bool prepare_c(Slab& s) {
+    if (c_direct_) {
+      s.acc = reinterpret_cast<T*>(result_at(s.m0, s.n0));
+      s.acc_row = p_.c.row_stride;
+      return true;
+    }
+    s.acc_row = ceil_div(s.n, tiles_.nr) * tiles_.nr;
+    s.acc = static_cast<T*>(work_buffer(Purpose::accumulator, s.m * s.acc_row * size()));
+    return s.acc != nullptr;
+  }
+
+  bool run_task(const Slab& s, Grid grid, int64_t task) const {
+    const int64_t nr = tiles_.nr;
+    const int64_t row_block = task / grid.col_blocks, col_block = task % grid.col_blocks;
+    const int64_t row = row_block * s.m / grid.row_blocks;
+    const int64_t rows = (row_block + 1) * s.m / grid.row_blocks - row;
+    const int64_t panels = ceil_div(s.n, nr);
+    const int64_t col = col_block * panels / grid.col_blocks * nr;
+    const int64_t cols = std::min(s.n, (col_block + 1) * panels / grid.col_blocks * nr) - col;
+
+    TileJob<T> job{};
+    job.rows = rows;
+    job.panels = ceil_div(rows, tiles_.mr);
+    job.n = cols;
+    job.a_packed = !a_direct_;
+    job.a_row = p_.a.row_stride;
+    job.a_k = p_.a.col_stride;
+    job.b_k = s.b_k;
+    job.b_panel = s.b_panel;
+    job.c = s.acc + row * s.acc_row + col;
+    job.c_row = s.acc_row;
+
+    const int64_t steps = ceil_div(s.k, kBlockK);
+    T* packed = nullptr;
+    if (!a_direct_) {
+      packed = static_cast<T*>(work_buffer(Purpose::packed_a, (rows * ceil_div(s.k, steps) + kPackSlack) * size()));
+      if (!packed) return false;
+    }
+    for (int64_t step = 0; step < steps; ++step) {
+      const int64_t k = step * s.k / steps;
+      job.k = (step + 1) * s.k / steps - k;
+      const char* a = at(p_.a, s.m0 + row, s.k0 + k);
+      if (packed) packing_.pack_a(p_.dtype, a, p_.a.row_stride, p_.a.col_stride, rows, job.panels, job.k, packed);
+      job.a = packed ? packed : reinterpret_cast<const T*>(a);
+      job.b = s.b + col / nr * s.b_panel + k * s.b_k;
+      job.b_edge = s.b_edge + k * nr;
+      const bool first = s.k0 + k == 0, biased = first && p_.bias;
+      job.alpha = c_direct_ ? p_.alpha.to<T>() : T(1);
+      job.beta = !first || biased ? T(1) : c_direct_ ? p_.beta.to<T>() : T(0);
+      job.addend = biased ? static_cast<const T*>(p_.bias) + s.n0 + col : nullptr;
+      tiles_.multiply(job);
+    }
+    if (!c_direct_ && s.k0 + s.k == p_.k) {
+      packing_.finish(p_.c_dtype, rows, cols, job.c, s.acc_row, 1, result_at(s.m0 + row, s.n0 + col), p_.c.row_stride,
+                      p_.c.col_stride, p_.alpha.to<T>(), p_.beta.to<T>());
+    }
+    return true;
+  }
+
+  const Problem p_;
+  const TileKernels<T>& tiles_;
+  const PackKernels<T>& packing_;
+  bool a_direct_, b_direct_, c_direct_;
+};
+
+// Whether to compute the transposed product: c is written by columns, or b would have to be
+// transposed for the sake of a few rows of a.
+bool flips(const Problem& p) {
+  if (p.c.col_stride != 1 && p.c.row_stride == 1) return true;
+  return p.b.col_stride != 1 && p.b.row_stride == 1 && p.m <= 64 && p.n > 2 * p.m && p.k >= 128;
+}
+
+template <class T>
+bool multiply(const Problem& p) {
+  return Multiplication<T>(flips(p) ? transposed(p) : p).run();
+}
+
+}  // namespace
+
+bool tiles_add_bias(const Problem& p) {
+  const bool stored_as_computed = p.dtype == DType::Float32 || p.dtype == DType::Float64;
+  return stored_as_computed && p.c.col_stride == 1 && !flips(p);
+}
+
+bool multiply_tiles(const Problem& p) {
+  switch (p.dtype) {
+    case DType::Float32:
+    case DType::BFloat16:
+    case DType::Float16:
+      return multiply<float>(p);
+    case DType::Float64:
+      return multiply<double>(p);
+    case DType::Int64:
+    case DType::UInt64:
+      return multiply<uint64_t>(p);
+    default:
+      return multiply<uint32_t>(p);
+  }
+}
+
+}  // namespace tocha::cpu

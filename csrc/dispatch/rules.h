@@ -77,7 +77,8 @@ inline Ints repeat_list(IntsView a, int64_t n) {
   Ints r;
   if (n <= 0) return r;
   int64_t size;  // memory for all at once: for absurdly many there is none
-  if (__builtin_mul_overflow(a.size(), n, &size) || size > std::numeric_limits<int64_t>::max() / 8) throw std::bad_alloc();
+  if (__builtin_mul_overflow(a.size(), n, &size) || size > std::numeric_limits<int64_t>::max() / 8)
+    throw std::bad_alloc();
   r.reserve(size);
   for (int64_t k = 0; k < n; ++k)
     for (int64_t x : a) r.push_back(x);

@@ -52,7 +52,7 @@ def half_length(n: "int") -> "int":
 
 
 @native(
-    "_fft_c2c(Tensor self, int[] dim, int normalization, bool forward) -> Tensor",
+    "_fft_c2c(Tensor self, SymInt[] dim, int normalization, bool forward) -> Tensor",
     kernel="fft_c2c",
     algorithm="fft",
     dtypes=_COMPLEX,
@@ -81,6 +81,7 @@ def c2c_gradient(grad, dim, normalization, forward):
     "_fft_r2c(Tensor self, int[] dim, int normalization, bool onesided) -> Tensor",
     kernel="fft_r2c",
     algorithm="fft",
+    core=True,
     dtypes=_REAL,
     variants=_PRIMITIVE,
     node="FftR2CBackward0",
@@ -128,9 +129,10 @@ def r2c_gradient(grad, self, dim, normalization, onesided):
 
 
 @native(
-    "_fft_c2r(Tensor self, int[] dim, int normalization, int last_dim_size) -> Tensor",
+    "_fft_c2r(Tensor self, int[] dim, int normalization, SymInt last_dim_size) -> Tensor",
     kernel="fft_c2r",
     algorithm="fft",
+    core=True,
     dtypes=_COMPLEX,
     variants=_PRIMITIVE,
     node="FftC2RBackward0",
@@ -310,7 +312,7 @@ def to_real_line(name: "str", self: "Tensor", n: "int?", dim: "int", norm: "str?
     return op._fft_c2r(x.conj() if forward else x, [at], code, length)
 
 
-_ONE = "(Tensor self, int? n=None, int dim=-1, str? norm=None) -> Tensor"
+_ONE = "(Tensor self, SymInt? n=None, int dim=-1, str? norm=None) -> Tensor"
 _OUT = "function, out"
 
 
@@ -405,8 +407,8 @@ def half_from_real(self: "Tensor", s: "int[]?", dim: "int[]?", norm: "str?") -> 
     return op._fft_c2c(found, dims[:-1], code, False)
 
 
-_SEVERAL = "(Tensor self, int[1]? s=None, int[1]? dim=None, str? norm=None) -> Tensor"
-_TWO = "(Tensor self, int[1]? s=None, int[1] dim=[-2,-1], str? norm=None) -> Tensor"
+_SEVERAL = "(Tensor self, SymInt[1]? s=None, int[1]? dim=None, str? norm=None) -> Tensor"
+_TWO = "(Tensor self, SymInt[1]? s=None, int[1] dim=[-2,-1], str? norm=None) -> Tensor"
 
 
 @composite(f"fft_fftn{_SEVERAL}", dtypes=_FFT, variants=_OUT, types={"out_kind": ("fftn", "complex")})

@@ -79,6 +79,10 @@ class Maker:
         result = tocha.tensor(values)
         return result if result.dtype == tocha.int64 else result.to(native_dtype(self.dtype))
 
+    def call(self, name: str, *args: Any) -> Any:
+        """What another operator gives: factors, for those that read them."""
+        return getattr(tocha.ops.aten, name)(*args)
+
 
 # Required arguments that mean the same wherever they appear; else the type decides.
 BY_NAME = {

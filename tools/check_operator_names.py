@@ -18,8 +18,8 @@ SHARE = 0.8
 EXEMPT = (
     "tocha/operators/",
     "tocha/ir/",
-    "tocha/codegen/native.py",
-    "tocha/codegen/native_types.py",
+    "tocha/codegen/translator.py",
+    "tocha/codegen/translator_types.py",
     "tocha/_build/",
     "tests/",
     "benchmarks/",

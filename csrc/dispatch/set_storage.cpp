@@ -1,8 +1,8 @@
-// set_: a tensor on other memory. The kernels of tocha/operators/views.py; no elements are touched, so they serve every
+// set_: a tensor on other memory. The kernels of tocha/operators/resizing.py; no elements are touched, so they serve every
 // device.
 #include "core/sparse.h"
 #include "dispatch/native.h"
-#include "kernels/views.h"
+#include "kernels/resizing.h"
 
 namespace tocha::native {
 namespace {

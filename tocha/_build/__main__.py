@@ -6,27 +6,18 @@ Runs before the native module exists, so `tocha` itself is replaced by an empty 
 from __future__ import annotations
 
 import argparse
-import importlib
-import pkgutil
 import sys
 import types
 from pathlib import Path
 
 
-def bare_package() -> Path:
+def bare_package() -> None:
     """Makes `tocha` importable as a namespace only."""
     root = Path(__file__).resolve().parents[1]
     package = types.ModuleType("tocha")
     package.__path__ = [str(root)]
     sys.modules["tocha"] = package
     sys.path[:] = [p for p in sys.path if Path(p or ".").resolve() not in (root, Path(__file__).resolve().parent)]
-    return root
-
-
-def load_records(root: Path) -> None:
-    """The families; decompositions, in a package beside them, are for the compiler."""
-    for m in sorted(m.name for m in pkgutil.iter_modules([str(root / "operators")]) if not m.ispkg):
-        importlib.import_module(f"tocha.operators.{m}")
 
 
 def write(path: Path, text: str) -> None:
@@ -41,10 +32,11 @@ def main() -> None:
     parser.add_argument("--stubs", type=Path, help="where the type stubs go")
     parser.add_argument("--list", action="store_true", help="print the files that would be written, by kind")
     options = parser.parse_args()
-    root = bare_package()
-    load_records(root)
+    bare_package()
     from tocha._build import bindings, functions, kernels, stubs
+    from tocha.operators import import_families
 
+    import_families()  # not the decompositions beside them, which are for the compiler
     files: dict[str, str] = {}
     files |= kernels.generate()
     files |= functions.generate()

@@ -6,7 +6,7 @@ from collections import defaultdict
 from dataclasses import dataclass, field
 
 from tocha._build.functions import includes, mutates, returns_tensors
-from tocha.codegen.native_types import cpp_string, default_cpp
+from tocha.codegen.translator_types import cpp_string, default_cpp
 from tocha.operators.record import Operator, operators
 from tocha.operators.schema import Argument
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tocha.codegen.native_types import default_cpp
+from tocha.codegen.translator_types import default_cpp
 from tocha.operators.record import Operator
 from tocha.operators.resolve import matched
 from tocha.operators.schema import Argument

@@ -25,18 +25,12 @@ from tocha._build.gradients import (
     zero_table,
 )
 from tocha._build.kernels import fold_of, is_ordered, loop_dtypes, states
-from tocha.codegen.native import Translator
-from tocha.codegen.native_types import Value, annotations_of, coerce, cpp_string, default_cpp, own_type, parameter_type, return_type
+from tocha.codegen.translator import Translator
+from tocha.codegen.translator_types import Value, annotations_of, coerce, cpp_string, default_cpp, own_type, parameter_type, return_type
 from tocha.ir import dtypes as dt
 from tocha.operators.derived import operands, params, type_codes
 from tocha.operators.record import AS_COMPUTED, Operator, operators
 
-CPP_ENUM = {
-    "bool": "Bool", "uint8": "UInt8", "int8": "Int8", "int16": "Int16", "int32": "Int32", "int64": "Int64",
-    "uint16": "UInt16", "uint32": "UInt32", "uint64": "UInt64", "float16": "Float16", "bfloat16": "BFloat16",
-    "float32": "Float32", "float64": "Float64", "complex64": "Complex64", "complex128": "Complex128",
-    "float8_e4m3fn": "Float8_e4m3fn", "float8_e5m2": "Float8_e5m2",
-}  # fmt: skip
 SOURCE = """// Generated from tocha/operators/{module}.py; do not edit.
 #include "autograd/record.h"
 #include "dispatch/autocast.h"
@@ -140,7 +134,7 @@ def type_code(code: object) -> str:
     if code == "wide":
         return "{TypeCode::wide_T, DType::Undefined}"
     assert isinstance(code, dt.DType)
-    return f"{{TypeCode::fixed, DType::{CPP_ENUM[code.name]}}}"
+    return f"{{TypeCode::fixed, DType::{code.cpp_enum}}}"
 
 
 def checks_numbers(ins: list) -> bool:

@@ -14,8 +14,8 @@ from functools import cache
 
 from tocha._build.reads import ALWAYS, Condition, Reads, reads, weakest
 from tocha._build.tensor_formulas import TensorFormula
-from tocha.codegen.native import Translator
-from tocha.codegen.native_types import TranslationError, own_type, return_type
+from tocha.codegen.translator import Translator
+from tocha.codegen.translator_types import TranslationError, own_type, return_type
 from tocha.ir import dtypes as dt
 from tocha.ir import scalar
 from tocha.ir.derivative import saved

@@ -14,7 +14,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 
-from tocha.codegen.native_types import TENSOR_ATTRIBUTES, TENSOR_FACTS
+from tocha.codegen.translator_types import TENSOR_ATTRIBUTES, TENSOR_FACTS
 
 Condition = frozenset[tuple[str, bool]]  # what holds: ("wanted[0]", True), ("compute_uv", False)
 ALWAYS: Condition = frozenset()

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from tocha.codegen.native import Translator
-from tocha.codegen.native_types import Value
+from tocha.codegen.translator import Translator
+from tocha.codegen.translator_types import Value
 from tocha.ir import dtypes as dt
 from tocha.ir.node import CONSTANT, GRAD, INPUT, OUTPUT, PARAM, Node
 from tocha.ir.select import CAST
-from tocha.operators.derived import is_number, whole_formulas
-from tocha.operators.record import overloads
+from tocha.operators.derived import is_number, operator_for, whole_formulas
 
 
 def _blank():
@@ -17,12 +16,6 @@ def _blank():
 
 class TensorFormula:
     """Prints scalar formulas as calls of operators on tensors."""
-
-    SPELLED: dict[str, tuple[str, dict[str, Value]]] = {
-        "make_complex": ("complex", {}),
-        "floordiv": ("div", {"rounding_mode": Value('std::string("floor")', "str")}),
-        "truncdiv": ("div", {"rounding_mode": Value('std::string("trunc")', "str")}),
-    }
 
     def __init__(self) -> None:
         self.translator = Translator(_blank, {}, "none", lambda f: None)
@@ -84,10 +77,9 @@ class TensorFormula:
         return args[0].code if n.op is CAST else self.call(n, args)
 
     def call(self, n: Node, args: list[Value]) -> str:
-        name, keywords = self.SPELLED.get(n.op.name, (n.op.name, {}))
-        if not overloads(name):
-            name = f"special_{name}"
-        return self.translator.op_call(name, args, keywords).code
+        name, keywords = operator_for(n.op.name)
+        given = {k: Value(f'std::string("{v}")', "str") for k, v in keywords.items()}
+        return self.translator.op_call(name, args, given).code
 
 
 def integer(n: Node) -> str:

@@ -116,7 +116,11 @@ class Graph:
     def input(self, name: str, sizes: tuple[int, ...], dtype: DType) -> Value:
         b = Buffer(name, tuple(sizes), dtype)
         self.inputs.append(b)
-        return Value(self, b)
+        return self.value(b)
+
+    def value(self, producer: Buffer | Loop) -> Value:
+        """What an input or a loop computes, for further operators."""
+        return Value(self, producer)
 
     def output(self, value: Value) -> Value:
         self.outputs.append(value)

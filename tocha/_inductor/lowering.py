@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import reduce
 from typing import TYPE_CHECKING, Any
 
 from tocha.ir import dtypes as dt
@@ -10,7 +11,9 @@ from tocha.ir.dtypes import DType
 from tocha.ir.loops import Buffer, Load, Loop
 from tocha.ir.promotion import Priority, number_dtype, result_type
 from tocha.ir.rewrite import simplify
-from tocha.operators.record import AS_COMPUTED, INT_TO_FLOAT, SUM_LIKE, Operator
+from tocha.operators.derived import resolve
+from tocha.operators.interpreter import broadcast
+from tocha.operators.record import INT_TO_FLOAT, SUM_LIKE, Operator
 
 if TYPE_CHECKING:
     from tocha._inductor.graph import Value
@@ -35,27 +38,8 @@ def lower(o: Operator, arguments: dict[str, Any]) -> Any:
     raise NotLowered(f"{o.full_name} has no loop form")
 
 
-def type_code(code: object, t: DType) -> DType:
-    if isinstance(code, DType):
-        return code
-    if code in AS_COMPUTED:
-        return t
-    return {"real": dt.real_of(t), "complex": dt.complex_of(t) if t in (dt.float32, dt.float64) else t}[str(code)]
-
-
 def is_value(v: object) -> bool:
     return hasattr(v, "producer")
-
-
-def broadcast(shapes: list[tuple[int, ...]]) -> tuple[int, ...]:
-    n = max(map(len, shapes))
-    out = [1] * n
-    for shape in shapes:
-        for i, s in enumerate(shape, n - len(shape)):
-            if s != 1 and out[i] not in (1, s):
-                raise RuntimeError(f"shapes {shapes} do not broadcast")
-            out[i] = max(out[i], s) if s != 0 else 0
-    return tuple(out)
 
 
 def load(v: Value, sizes: tuple[int, ...]) -> Load:
@@ -71,8 +55,6 @@ def load(v: Value, sizes: tuple[int, ...]) -> Load:
 
 
 def pointwise(o: Operator, arguments: dict[str, Any]) -> Any:
-    from tocha._inductor.graph import Value
-
     schema = o.schema.arguments
     operands = [arguments[a.name] for a in schema if a.is_tensor]
     params = {a.name: arguments[a.name] for a in schema if not a.is_tensor}
@@ -91,44 +73,40 @@ def pointwise(o: Operator, arguments: dict[str, Any]) -> Any:
         common = dt.float32
     values = [v for v in operands if is_value(v)]
     graph = values[0].graph
-    sizes = broadcast([v.shape for v in values])
+    sizes = reduce(lambda a, b: broadcast(a, b, o.name), (v.shape for v in values))
     compute = common.compute
 
     def body(*inputs: scalar.Node) -> Any:
         rest = iter(inputs)
         xs = []
         for v, code in zip(operands, in_codes, strict=True):
-            t = type_code(code, compute)
+            t = resolve(code, compute)
             xs.append(scalar.cast(next(rest), t) if is_value(v) else scalar.constant(t.convert(v), t))
         ps = {
-            n: scalar.constant(type_code(param_codes[n], compute).convert(v), type_code(param_codes[n], compute))
+            n: scalar.constant(resolve(param_codes[n], compute).convert(v), resolve(param_codes[n], compute))
             for n, v in params.items()
         }
         return o.body(*xs, **ps)
 
-    results = [type_code(c, common) for c in out_codes]
+    results = [resolve(c, common) for c in out_codes]
     nodes = simplify(scalar.trace(body, [v.dtype for v in values], None, results))
     loops = [
         Loop(graph.name(o.name), sizes, d, tuple(load(v, sizes) for v in values), n)
         for n, d in zip(nodes, results, strict=True)
     ]
-    made = [Value(graph, loop) for loop in loops]
+    made = [graph.value(loop) for loop in loops]
     return made[0] if len(made) == 1 else tuple(made)
 
 
 def cast(v: Value, to: DType) -> Value:
     """v in another dtype; v itself where it has that dtype."""
-    from tocha._inductor.graph import Value
-
     if v.dtype == to:
         return v
     formula = scalar.cast(scalar.Input(0, v.dtype), to)
-    return Value(v.graph, Loop(v.graph.name("cast"), v.shape, to, (load(v, v.shape),), formula))
+    return v.graph.value(Loop(v.graph.name("cast"), v.shape, to, (load(v, v.shape),), formula))
 
 
 def reduction(o: Operator, arguments: dict[str, Any]) -> Any:
-    from tocha._inductor.graph import Value
-
     v = arguments["self"]
     dims = arguments.get("dim")
     dims = [dims] if isinstance(dims, int) else list(dims or range(v.ndim))
@@ -138,7 +116,7 @@ def reduction(o: Operator, arguments: dict[str, Any]) -> Any:
     if wanted is None and not t.is_differentiable:
         t = dt.int64 if o.promote == SUM_LIKE else dt.float32 if o.promote == INT_TO_FLOAT else t
     fold = o.body(t.compute)
-    out = type_code(fold.out_types[0], t)
+    out = resolve(fold.out_types[0], t)
     extra = {a.name: arguments[a.name] for a in o.schema.arguments if a.name not in ("self", "dim", "keepdim", "dtype")}
     if len(fold.out_types) != 1 or extra:
         raise NotLowered(f"{o.full_name}: only reductions with one result and no parameters so far")
@@ -153,7 +131,7 @@ def reduction(o: Operator, arguments: dict[str, Any]) -> Any:
         reduced=reduced,
         keepdim=bool(arguments.get("keepdim", False)),
     )
-    return Value(v.graph, loop)
+    return v.graph.value(loop)
 
 
 __all__ = ["Buffer", "NotLowered", "lower"]

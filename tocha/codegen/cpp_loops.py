@@ -12,6 +12,7 @@ from tocha.ir import scalar
 from tocha.ir.dtypes import DType
 from tocha.ir.loops import Buffer, Kernel, Load, Loop
 from tocha.ir.rewrite import simplify
+from tocha.operators.derived import resolve
 
 LANES = 64
 PRELUDE = """#include "cpu/engine/loop_prelude.h"
@@ -130,7 +131,7 @@ class KernelWriter:
     def fold(self, loop: Loop) -> None:
         t: DType = loop.formula.dtype
         fold = loop.fold
-        states = [d if isinstance(d, DType) else {"T": t, "real": dt.real_of(t)}[d] for d in fold.state_types]
+        states = [resolve(d, t) for d in fold.state_types]
         ins = tuple(scalar.Input(len(loop.loads) + i, d) for i, d in enumerate(states))
         one = len(states) == 1
         new = fold.combine(ins[0] if one else ins, loop.formula, scalar.index())

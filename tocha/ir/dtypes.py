@@ -62,6 +62,12 @@ class DType:
         return by_name, (self.name,)
 
     @property
+    def cpp_enum(self) -> str:
+        """Its name in csrc/core/dtype.h: Float32, UInt8, BFloat16."""
+        start = 2 if self.name.startswith(("ui", "bf")) else 1
+        return self.name[:start].upper() + self.name[start:]
+
+    @property
     def bits(self) -> int:
         return 8 * self.itemsize
 

@@ -12,7 +12,7 @@ from tocha.ir import scalar
 from tocha.ir.derivative import gradient
 from tocha.ir.node import CONSTANT, PARAM, Node, NoDerivative
 from tocha.ir.rewrite import simplify
-from tocha.operators.record import AS_COMPUTED, Operator, operators
+from tocha.operators.record import AS_COMPUTED, Operator, operators, overloads
 
 
 def resolve(code: object, t: dt.DType) -> dt.DType:
@@ -113,6 +113,19 @@ def whole_formulas(t: dt.DType) -> dict[Node, Operator]:
             if len(nodes) == 1 and any(a.args for a in nodes[0].args):
                 known.setdefault(nodes[0], o)
     return known
+
+
+_SPELLED: dict[str, tuple[str, dict[str, str]]] = {
+    "make_complex": ("complex", {}),
+    "floordiv": ("div", {"rounding_mode": "floor"}),
+    "truncdiv": ("div", {"rounding_mode": "trunc"}),
+}
+
+
+def operator_for(primitive: str) -> tuple[str, dict[str, str]]:
+    """The operator on tensors that does what a primitive of formulas does, and its keywords."""
+    name, keywords = _SPELLED.get(primitive, (primitive, {}))
+    return name if overloads(name) else f"special_{name}", keywords
 
 
 def is_number(n: Node) -> bool:

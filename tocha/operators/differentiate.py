@@ -12,10 +12,10 @@ from typing import Any
 from tocha.ir import dtypes as dt
 from tocha.ir.node import CONSTANT, GRAD, INPUT, OUTPUT, PARAM, Node
 from tocha.ir.select import CAST
-from tocha.operators.derived import formulas, usable, whole_formulas
+from tocha.operators.derived import formulas, operator_for, usable, whole_formulas
 from tocha.operators.facts import Facts, Scalar
 from tocha.operators.interpreter import Interpreter, as_operand, formula_of
-from tocha.operators.record import Operator, overloads
+from tocha.operators.record import Operator
 
 
 class Call:
@@ -102,12 +102,6 @@ def _through_view(it: Interpreter, call: Call, grads: Sequence[Any]) -> Any:
 
 # ---- derived ones --------------------------------------------------------------------------------
 
-SPELLED: dict[str, tuple[str, dict[str, Any]]] = {
-    "make_complex": ("complex", {}),
-    "floordiv": ("div", {"rounding_mode": "floor"}),
-    "truncdiv": ("div", {"rounding_mode": "trunc"}),
-}
-
 
 def _by_formula(it: Interpreter, call: Call, grads: Sequence[Any], name: str) -> Any:
     o = call.operator
@@ -160,8 +154,8 @@ class FormulaOnTensors:
         args = tuple(self.value(a) for a in n.args)
         if n.op is CAST:
             return self.cast(n, args[0])
-        name, keywords = SPELLED.get(n.op.name, (n.op.name, {}))
-        return self.it.apply(name if overloads(name) else f"special_{name}", args, keywords)
+        name, keywords = operator_for(n.op.name)
+        return self.it.apply(name, args, keywords)
 
     def cast(self, n: Node, value: Any) -> Any:
         source = n.args[0].dtype

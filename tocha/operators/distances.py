@@ -1,4 +1,4 @@
-"""Cross products, and distances between points. The kernels are in csrc/cpu/distances.cpp."""
+"""Cross products, and distances between points. The kernels are in csrc/cpu/distances."""
 
 from __future__ import annotations
 

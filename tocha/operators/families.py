@@ -4,20 +4,17 @@ from __future__ import annotations
 
 import builtins
 import importlib
-import pkgutil
 from collections.abc import Callable
 from functools import cache
-from pathlib import Path
 from typing import Any
 
 from tocha.ir.sym_types import Symbolic, sym_max, sym_min
-from tocha.operators import interpreter
+from tocha.operators import import_families, interpreter
 
 
 @cache
 def load() -> None:
-    for m in sorted(m.name for m in pkgutil.iter_modules([str(Path(__file__).parent)]) if not m.ispkg):
-        family = importlib.import_module(f"tocha.operators.{m}")
+    for family in import_families():
         # Rules are plain Python; Python's own would ask which symbol is the greater one, which is a guard.
         for name, extremum in EXTREMA.items():
             vars(family).setdefault(name, extremum)

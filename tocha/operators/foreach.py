@@ -6,16 +6,11 @@ over all elements of all tensors at once where they lie flat.
 
 from __future__ import annotations
 
-import importlib
-import pkgutil
-from pathlib import Path
-
+from tocha.operators import import_families
 from tocha.operators.record import OPERATORS, Operator, composite, native, operators, register
 from tocha.operators.schema import parse
 
-for _family in pkgutil.iter_modules([str(Path(__file__).parent)]):
-    if _family.name != "foreach" and not _family.ispkg:
-        importlib.import_module(f"tocha.operators.{_family.name}")
+import_families(besides="foreach")
 
 BOTH = "function, inplace"
 

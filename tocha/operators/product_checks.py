@@ -199,3 +199,36 @@ def check_square(name: "str", self: "Tensor") -> "none":
         raise RuntimeError(
             f"[{name}] {name}: A must be batches of square matrices, but they are {self.shape[-2]} by {self.shape[-1]} matrices"
         )
+
+
+@rule
+def check_bilinear(input1: "Tensor", input2: "Tensor", weight: "Tensor", bias: "Tensor?") -> "none":
+    if bias is not None and (
+        bias.dtype != input1.dtype or input2.dtype != input1.dtype or weight.dtype != input1.dtype
+    ):
+        raise RuntimeError(
+            f"[bilinear] All tensors must have the same dtype, got input1: {c_name(input1.dtype)}, input2: {c_name(input2.dtype)}, weight: {c_name(weight.dtype)}, bias: {c_name(bias.dtype)}"
+        )
+    if input1.dim() != input2.dim() or input1.dim() == 0:
+        raise RuntimeError(
+            f"[bilinear] bilinear(): input dimensions do not match: got {input1.dim()} and {input2.dim()}"
+        )
+    for i in range(input1.dim() - 1):
+        if input1.shape[i] != input2.shape[i]:
+            raise RuntimeError(
+                f"[bilinear] bilinear(): input batch dimensions do not match at dim {i}: got {input1.shape[i]} and {input2.shape[i]}"
+            )
+    if weight.dim() != 3:
+        raise RuntimeError(f"[bilinear] expected a weight with 3 dims, but got {weight.shape}")
+    if input1.shape[-1] != weight.shape[1]:
+        raise RuntimeError(
+            f"[bilinear] bilinear(): input1 size does not match weight size: got {input1.shape[-1]} but expected {weight.shape[1]}"
+        )
+    if input2.shape[-1] != weight.shape[2]:
+        raise RuntimeError(
+            f"[bilinear] bilinear(): input2 size does not match weight size: got {input2.shape[-1]} but expected {weight.shape[2]}"
+        )
+    if bias is not None and (bias.dim() != 1 or bias.shape[0] != weight.shape[0]):
+        raise RuntimeError(
+            f"[bilinear] bilinear(): bias size does not match weight size: got {bias.numel()} but expected {weight.shape[0]}"
+        )

@@ -7,7 +7,7 @@ import math
 from tocha.ir import dtypes as dt
 from tocha.ir.sym_types import sym_max, sym_min
 from tocha.operators import interpreter
-from tocha.operators.decompositions import LAPACK, check_matrices, check_same_kind, check_square_matrices, positive
+from tocha.operators.factorizations import LAPACK, check_matrices, check_same_kind, check_square_matrices, positive
 from tocha.operators.record import composite, facts, gradient, native, op, rule
 from tocha.operators.rules import broadcast_shapes, column_strides, real_dtype
 

@@ -1,6 +1,6 @@
 """Random tensors and in-place random fills: number for number PyTorch's for the same generator state.
 
-The kernels are in csrc/cpu/random/operators.cpp, the distributions in csrc/cpu/random.h. Dropout is in dropout.py.
+The kernels are in csrc/cpu/random/operators.cpp, the distributions in csrc/cpu/random/random.h. Dropout is in dropout.py.
 """
 
 from __future__ import annotations

@@ -298,7 +298,7 @@ def _taking_scalars(f: Callable) -> Callable:
 
 
 def intrinsic(cpp: str) -> Callable:
-    """Marks a helper that C++ has under the name `cpp`; the Python body serves the compiler."""
+    """Marks a helper that C++ has under the name `cpp`; its Python body runs where records are interpreted, on facts."""
 
     def decorate(f: Callable) -> Callable:
         f._tocha_intrinsic = cpp  # type: ignore[attr-defined]

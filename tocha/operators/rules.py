@@ -1,5 +1,5 @@
 """Helpers that shape rules, view rules and composites share. Those marked `rule` are translated to C++
-like the records' bodies; those marked `intrinsic` exist in C++ by hand, and here for graph values.
+like the records' bodies; those marked `intrinsic` exist in C++ by hand, and here for facts.
 """
 
 from __future__ import annotations

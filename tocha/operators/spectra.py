@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tocha.ir import dtypes as dt
-from tocha.operators.decompositions import LAPACK, check_matrices, check_square_matrices, squares
+from tocha.operators.factorizations import LAPACK, check_matrices, check_square_matrices, squares
 from tocha.operators.record import composite, gradient, native, op, rule
 from tocha.operators.rules import Out, check_info, column_major, complex_dtype, real_dtype, wants_gradient
 

@@ -1,7 +1,7 @@
-// Cholesky factors and what is computed from them: kernels of tocha/operators/decompositions.py and solvers.py.
+// Cholesky factors and what is computed from them: kernels of tocha/operators/factorizations.py and solvers.py.
 #include "cpu/lapack/batch.h"
 #include "cpu/lapack/blocked.h"
-#include "kernels/decompositions.h"
+#include "kernels/factorizations.h"
 #include "kernels/solvers.h"
 
 namespace tocha::native {

@@ -1,8 +1,8 @@
 // LU factors, and the systems, inverses and determinants that come from them: kernels of
-// tocha/operators/decompositions.py and solvers.py.
+// tocha/operators/factorizations.py and solvers.py.
 #include "cpu/lapack/batch.h"
 #include "cpu/lapack/blocked.h"
-#include "kernels/decompositions.h"
+#include "kernels/factorizations.h"
 #include "kernels/solvers.h"
 
 namespace tocha::native {

@@ -1,7 +1,7 @@
-// QR factors by Householder reflections: kernels of tocha/operators/decompositions.py.
+// QR factors by Householder reflections: kernels of tocha/operators/factorizations.py.
 #include "cpu/lapack/batch.h"
 #include "cpu/lapack/blocked.h"
-#include "kernels/decompositions.h"
+#include "kernels/factorizations.h"
 
 namespace tocha::native {
 

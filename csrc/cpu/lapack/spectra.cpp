@@ -1,4 +1,4 @@
-// Singular values, eigenvalues and their vectors: kernels of tocha/operators/decompositions.py.
+// Singular values, eigenvalues and their vectors: kernels of tocha/operators/spectra.py.
 #include "kernels/spectra.h"
 
 #include "cpu/lapack/batch.h"

@@ -1,7 +1,7 @@
-// Triangular and symmetric indefinite systems: kernels of tocha/operators/decompositions.py and solvers.py.
+// Triangular and symmetric indefinite systems: kernels of tocha/operators/factorizations.py and solvers.py.
 #include "cpu/lapack/batch.h"
 #include "cpu/lapack/blocked.h"
-#include "kernels/decompositions.h"
+#include "kernels/factorizations.h"
 #include "kernels/solvers.h"
 
 namespace tocha::native {

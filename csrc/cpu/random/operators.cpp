@@ -1,5 +1,5 @@
 // Random operators: the kernels of tocha/operators/random.py and dropout.py. They check arguments, find the
-// order in which elements are filled, and call cpu/random.h.
+// order in which elements are filled, and call random.h.
 #include <algorithm>
 #include <cmath>
 #include <limits>

@@ -1,4 +1,4 @@
-// Searching in sorted sequences: the kernels of tocha/operators/searching.py on cpu/search.h.
+// Searching in sorted sequences: the kernels of tocha/operators/searching.py on search.h.
 #include "core/gil.h"
 #include "cpu/indexing/offset_slices.h"
 #include "cpu/search/search.h"

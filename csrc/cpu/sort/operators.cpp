@@ -1,4 +1,4 @@
-// Sorting, selection by rank and distinct elements: the kernels of tocha/operators/sorting.py on cpu/sort.h.
+// Sorting, selection by rank and distinct elements: the kernels of tocha/operators/sorting.py on sort.h.
 #include "core/gil.h"
 #include "cpu/indexing/offset_slices.h"
 #include "cpu/sort/sort.h"

@@ -1,5 +1,5 @@
 // Vector loops of searching and counting, written so that the compiler vectorizes them for each instruction
-// set. Reached through search_kernels() of cpu/search_kernels.h.
+// set. Reached through search_kernels() of kernels.h.
 #include "cpu/search/kernels.h"
 
 #include <type_traits>

@@ -1,5 +1,5 @@
 // Vector loops of sorting, written so that the compiler vectorizes them for each instruction set.
-// Reached through sort_kernels() of cpu/sort_kernels.h.
+// Reached through sort_kernels() of kernels.h.
 #include "cpu/sort/kernels.h"
 
 #include "core/dtype.h"

@@ -9,9 +9,8 @@ import ast
 import inspect
 import textwrap
 from collections.abc import Callable
-from typing import Any
 
-from tocha.codegen.native_types import (
+from tocha.codegen.translator_types import (
     BINARY,
     COMPARE,
     DTYPES,
@@ -34,15 +33,11 @@ from tocha.codegen.native_types import (
     parameter_type,
     return_type,
     tuple_items,
+    typed,
     unify,
 )
-from tocha.operators.record import Operator
+from tocha.operators.record import OPERATORS, Operator
 from tocha.operators.resolve import Bound, NoOverload, resolve
-
-
-def typed(v: Value) -> Any:
-    """What the resolver of overloads sees of a value: displays are tuples of types."""
-    return tuple(typed(i) for i in v.items) if v.items else v.type
 
 
 class Translator:
@@ -419,8 +414,6 @@ class Translator:
         raise TranslationError("unary operator outside the subset")
 
     def operator_call(self, dunder: str, args: list[Value]) -> Value:
-        from tocha.operators.record import OPERATORS
-
         for o in OPERATORS.values():
             if o.operator == dunder:
                 return self.op_call(o.name, args, {})

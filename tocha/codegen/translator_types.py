@@ -1,6 +1,6 @@
 """The types of the translated subset and how they stand in C++: names, facts about values, conversions, defaults.
 
-tocha/codegen/native.py translates with them; the build asks for declarations and defaults.
+tocha/codegen/translator.py translates with them; the build asks for declarations and defaults.
 """
 
 from __future__ import annotations
@@ -8,7 +8,9 @@ from __future__ import annotations
 import ast
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import Any
 
+from tocha.ir import dtypes as dt
 from tocha.operators.record import Operator
 from tocha.operators.schema import CPP_TYPES
 
@@ -32,12 +34,7 @@ ERRORS = {
     "NotImplementedError": "NotImplemented",
     "ZeroDivisionError": "ZeroDivision",
 }
-DTYPES = {
-    "bool": "Bool", "uint8": "UInt8", "int8": "Int8", "int16": "Int16", "int32": "Int32", "int64": "Int64",
-    "uint16": "UInt16", "uint32": "UInt32", "uint64": "UInt64", "float16": "Float16", "bfloat16": "BFloat16",
-    "float32": "Float32", "float64": "Float64", "complex64": "Complex64", "complex128": "Complex128",
-    "float8_e4m3fn": "Float8_e4m3fn", "float8_e5m2": "Float8_e5m2",
-}  # fmt: skip
+DTYPES = {d.name: d.cpp_enum for d in dt.DTYPES}
 # What a tensor answers without being an operator: (arguments) -> type, C++.
 TENSOR_FACTS = {
     "dim": ((), "int", "{0}.dim()"),
@@ -136,6 +133,11 @@ class Value:
     code: str
     type: str
     items: list[Value] = field(default_factory=list)  # for tuple displays
+
+
+def typed(v: Value) -> Any:
+    """What the resolver of overloads sees of a value: displays are tuples of types."""
+    return tuple(typed(i) for i in v.items) if v.items else v.type
 
 
 def element(list_type: str) -> str:

@@ -7,29 +7,23 @@ import math as _math
 import sys as _sys
 from typing import TYPE_CHECKING
 
-from tocha._load import _C
+from tocha._core.load import _C
 
 # Every operator, dtype and native function that _C holds is public here under its name.
 globals().update({_name: _value for _name, _value in vars(_C).items() if not _name.startswith("_")})
 if TYPE_CHECKING:
     from tocha._C import *  # noqa: F403
 
-from tocha import _functions as _functions  # noqa: E402
-from tocha import _lowrank as _lowrank_module  # noqa: E402
-from tocha import _return_types as _return_types_module  # noqa: E402
-from tocha import _sparse_methods as _sparse_methods_module  # noqa: E402
-from tocha import _tensor as _tensor_module  # noqa: E402
-from tocha import _tensor_methods as _tensor_methods_module  # noqa: E402
-from tocha import _tensor_types as _tensor_types_module  # noqa: E402
-from tocha import _unique as _unique_module  # noqa: E402
-from tocha._errors import *  # noqa: E402, F403
-from tocha._functions import *  # noqa: E402, F403
-from tocha._functions import _assert as _assert  # noqa: E402
-from tocha._switches import *  # noqa: E402, F403
+from tocha import _functions, _tensor  # noqa: E402
+from tocha._core import return_types as _return_types  # noqa: E402
+from tocha._core.errors import *  # noqa: E402, F403
+from tocha._core.switches import *  # noqa: E402, F403
+from tocha._core.type_info import finfo, iinfo  # noqa: E402, F401
+from tocha._functions.basics import *  # noqa: E402, F403
+from tocha._functions.basics import _assert as _assert  # noqa: E402
+from tocha._functions.unique import nonzero  # noqa: E402, F401
+from tocha._tensor.types import set_default_tensor_type  # noqa: E402, F401
 from tocha._tensor_str import get_printoptions, printoptions, set_printoptions  # noqa: E402, F401
-from tocha._tensor_types import set_default_tensor_type  # noqa: E402, F401
-from tocha._type_info import finfo, iinfo  # noqa: E402, F401
-from tocha._unique import nonzero  # noqa: E402, F401
 from tocha.amp._older_names import *  # noqa: E402, F403
 from tocha.amp.autocast_mode import autocast  # noqa: E402, F401
 from tocha.amp.grad_scaler import GradScaler  # noqa: E402, F401
@@ -45,13 +39,10 @@ from tocha.random import get_rng_state, initial_seed, manual_seed, seed, set_rng
 from tocha.storage import *  # noqa: E402, F403
 from tocha.version import __version__  # noqa: E402, F401
 
-_tensor_module.install()
-_tensor_methods_module.install()
-_sparse_methods_module.install()
-_lowrank_module.install()
-_unique_module.install()
-_return_types_module.install()
-globals().update(_tensor_types_module.types_of("tocha"))
+_tensor.install()
+_functions.install()
+_return_types.install()
+globals().update(_tensor.types.types_of("tocha"))
 _sys.modules["tocha.return_types"] = _C.return_types  # type: ignore[assignment]
 Storage = globals()["FloatStorage"]
 inf = _math.inf

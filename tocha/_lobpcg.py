@@ -6,7 +6,7 @@ from __future__ import annotations
 from typing import Any
 
 from tocha import _C
-from tocha._type_info import finfo
+from tocha._core.type_info import finfo
 
 Tensor = _C.Tensor
 linalg = _C._linalg

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tocha import _C
-from tocha._switches import warn_once
+from tocha._core.switches import warn_once
 from tocha.overrides import add_method
 
 Tensor = _C.Tensor

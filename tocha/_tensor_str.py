@@ -11,7 +11,8 @@ from collections.abc import Iterator
 from itertools import chain, compress, islice
 from typing import Any, NamedTuple
 
-import tocha
+from tocha import _C
+from tocha.nn.parameter import Parameter
 
 __all__ = ["get_printoptions", "printoptions", "set_printoptions", "tensor_repr"]
 
@@ -232,11 +233,11 @@ def _write_member(name: str, member: Any, indent: int) -> str:
 
 def _sparse_members(tensor: Any) -> dict[str, Any]:
     layout = tensor.layout
-    if layout == tocha.sparse_coo:
+    if layout == _C.sparse_coo:
         return {"indices": tensor._indices(), "values": tensor._values()}
-    if layout in (tocha.sparse_csr, tocha.sparse_bsr):
+    if layout in (_C.sparse_csr, _C.sparse_bsr):
         indices = {"crow_indices": tensor.crow_indices(), "col_indices": tensor.col_indices()}
-    elif layout in (tocha.sparse_csc, tocha.sparse_bsc):
+    elif layout in (_C.sparse_csc, _C.sparse_bsc):
         indices = {"ccol_indices": tensor.ccol_indices(), "row_indices": tensor.row_indices()}
     else:
         raise NotImplementedError(f"[repr] no text form for a tensor of layout {layout}")
@@ -244,7 +245,7 @@ def _sparse_members(tensor: Any) -> dict[str, Any]:
 
 
 def _write_contents(tensor: Any, indent: int) -> str:
-    if tensor.layout == tocha.strided:
+    if tensor.layout == _C.strided:
         return _write_elements(tensor, indent)
     members = [_write_member(name, member, indent) for name, member in _sparse_members(tensor).items()]
     return (",\n" + " " * indent).join(members)
@@ -252,11 +253,11 @@ def _write_contents(tensor: Any, indent: int) -> str:
 
 def _dtype_goes_without_saying(tensor: Any, has_elements: bool) -> bool:
     """Whether building a tensor from the printed elements would give this dtype anyway."""
-    default = tocha.get_default_dtype()
+    default = _C.get_default_dtype()
     if not has_elements:
         return tensor.dtype == default
-    default_complex = tocha.complex128 if default == tocha.float64 else tocha.complex64
-    return tensor.dtype in (default, default_complex, tocha.int64, tocha.bool)
+    default_complex = _C.complex128 if default == _C.float64 else _C.complex64
+    return tensor.dtype in (default, default_complex, _C.int64, _C.bool)
 
 
 def _write_gradient(tensor: Any) -> list[str]:
@@ -273,7 +274,7 @@ def _write_gradient(tensor: Any) -> list[str]:
 def _suffixes(tensor: Any) -> list[str]:
     """What is said about a tensor after its elements."""
     meta = tensor.device.type == "meta"
-    sparse = tensor.layout != tocha.strided
+    sparse = tensor.layout != _C.strided
     empty = tensor.numel() == 0 and not sparse
     texts = []
     if tensor.device.type != "cpu":
@@ -307,7 +308,7 @@ def _append_suffixes(text: str, suffixes: list[str], indent: int, on_new_line: b
 def _write_tensor(tensor: Any, opening: str, contents: str | None) -> str:
     indent = len(opening)
     text = opening + (_write_contents(tensor, indent) if contents is None else contents)
-    return _append_suffixes(text, _suffixes(tensor), indent, on_new_line=tensor.layout == tocha.sparse_coo)
+    return _append_suffixes(text, _suffixes(tensor), indent, on_new_line=tensor.layout == _C.sparse_coo)
 
 
 def tensor_repr(self: Any, *, tensor_contents: str | None = None) -> str:
@@ -316,11 +317,11 @@ def tensor_repr(self: Any, *, tensor_contents: str | None = None) -> str:
     A subclass is named in the text. A Parameter is not: its own __repr__ puts "Parameter containing:" above.
     """
     kind = type(self)
-    if kind is tocha.Tensor:
+    if kind is _C.Tensor:
         return _write_tensor(self, "tensor(", tensor_contents)
     # A subclass must not see the slices that printing takes.
-    with tocha._C.DisableTorchFunctionSubclass():
-        if kind is tocha.nn.Parameter or self.is_sparse:
+    with _C.DisableTorchFunctionSubclass():
+        if kind is Parameter or self.is_sparse:
             return _write_tensor(self, "tensor(", tensor_contents)
         text = _write_tensor(self, f"{kind.__name__}(", tensor_contents)
-        return f"Parameter({text})" if isinstance(self, tocha.nn.Parameter) else text
+        return f"Parameter({text})" if isinstance(self, Parameter) else text

@@ -6,11 +6,13 @@ A file may call them with anything: sizes are held against the storage, which ne
 from __future__ import annotations
 
 import importlib
-import types
 from collections import OrderedDict
 from typing import Any
 
 from tocha import _C
+from tocha._core.saved_state import set_state as _set_state
+from tocha._tensor import _rebuild_from_type_v2
+from tocha.nn.parameter import Parameter
 from tocha.overrides import DisableTorchFunctionSubclass
 from tocha.storage import TypedStorage, UntypedStorage, has_legacy_class, typed_storage, untyped_of
 
@@ -130,8 +132,6 @@ def _rebuild_sparse_tensor(layout: Any, data: Any) -> Tensor:
 
 
 def _rebuild_parameter(data: Tensor, requires_grad: bool, backward_hooks: Any) -> Tensor:
-    from tocha.nn.parameter import Parameter
-
     if not isinstance(data, Tensor):
         raise TypeError(f"a parameter is made of a tensor, not of {type(data).__name__}")
     return Parameter(data, requires_grad is True)
@@ -141,28 +141,8 @@ def _rebuild_parameter_with_state(data: Tensor, requires_grad: bool, backward_ho
     return _set_state(_rebuild_parameter(data, requires_grad, backward_hooks), state)
 
 
-def _set_state(obj: Any, state: Any) -> Any:
-    """Gives an object the attributes it was saved with: a dict, or a pair of those in __dict__ and those in slots.
-
-    No attribute is set that was not one of those: not the class, not a property.
-    """
-    attributes, slots = state if isinstance(state, tuple) and len(state) == 2 else (state, None)
-    for part in (attributes, slots):
-        if part is not None and not (isinstance(part, dict) and all(isinstance(name, str) for name in part)):
-            raise TypeError(f"the attributes of a {type(obj).__name__} must be a dict with names as keys")
-    if attributes:
-        vars(obj).update(attributes)
-    for name, value in (slots or {}).items():
-        if not isinstance(getattr(type(obj), name, None), types.MemberDescriptorType):
-            raise TypeError(f"{type(obj).__name__} has no slot {name[:100]!r}")
-        setattr(obj, name, value)
-    return obj
-
-
 def _reduce_tensor(t: Tensor) -> tuple:
     """(function, arguments) that make t again, in PyTorch's terms; its storage is handed on as an object."""
-    from tocha.nn.parameter import Parameter
-
     with DisableTorchFunctionSubclass():
         if type(t) is Parameter:
             plain: tuple = (t.detach(), t.requires_grad, OrderedDict())
@@ -170,8 +150,6 @@ def _reduce_tensor(t: Tensor) -> tuple:
         rebuilt = _reduce_plain(t)
     if type(t) is Tensor and not t.__dict__:
         return rebuilt
-    from tocha._tensor import _rebuild_from_type_v2
-
     return _rebuild_from_type_v2, (rebuilt[0], type(t), rebuilt[1], t.__dict__)
 
 

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from tocha import _C
-from tocha._errors import refusing
+from tocha._core.errors import refusing
 
 
 def is_available() -> bool:

@@ -6,10 +6,10 @@ import warnings
 from collections.abc import Sequence
 
 from tocha import _C
-from tocha._einsum import chain_matmul, einsum, spmm, tensordot
+from tocha._functions.einsum import chain_matmul, einsum, spmm, tensordot
+from tocha._functions.unique import unique, unique_consecutive, unravel_index
 from tocha._lobpcg import lobpcg
 from tocha._lowrank import lu, pca_lowrank, svd_lowrank
-from tocha._unique import unique, unique_consecutive, unravel_index
 
 Tensor = _C.Tensor
 cdist = _C.cdist

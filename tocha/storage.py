@@ -7,12 +7,13 @@ uses one is told once that it is deprecated. The library itself goes through `_E
 import functools
 import warnings
 
-import tocha
+from tocha import _C
 from tocha._C import UntypedStorage
 
 __all__ = ["TypedStorage", "UntypedStorage"]
 
-_LEGACY_DTYPES = {
+# The old names of storages (and, in tocha/_tensor/types.py, of tensors) and their dtypes.
+LEGACY_DTYPES = {
     "DoubleStorage": "float64",
     "FloatStorage": "float32",
     "HalfStorage": "float16",
@@ -57,7 +58,7 @@ def _new_untyped(args, dtype, device):
         return UntypedStorage(source * dtype.itemsize, device=device)
     if isinstance(source, (str, bytes)):
         raise TypeError(f"new(): invalid data type '{type(source).__name__}'")
-    return tocha.tensor(source, dtype=dtype, device=device).untyped_storage()
+    return _C.tensor(source, dtype=dtype, device=device).untyped_storage()
 
 
 class _Elements:
@@ -67,8 +68,8 @@ class _Elements:
     is_hpu = False
 
     def __init__(self, *args, wrap_storage=None, dtype=None, device=None):
-        self.dtype = tocha.get_default_dtype() if dtype is None else dtype
-        if not isinstance(self.dtype, tocha.dtype):
+        self.dtype = _C.get_default_dtype() if dtype is None else dtype
+        if not isinstance(self.dtype, _C.dtype):
             raise TypeError(f"dtype must be tocha.dtype, not {type(dtype).__name__}")
         if wrap_storage is None:
             wrap_storage = _new_untyped(args, self.dtype, device)
@@ -206,12 +207,12 @@ class _Elements:
 
     def cuda(self, device=None, non_blocking=False):
         """A copy on a GPU."""
-        where = tocha.device("cuda") if device is None else tocha.device(device)
+        where = _C.device("cuda") if device is None else _C.device(device)
         return self._like(self._tensor().to(where, non_blocking=non_blocking).untyped_storage())
 
     def to(self, *, device, non_blocking=False):
         """A copy on another device."""
-        return self._like(self._tensor().to(tocha.device(device), non_blocking=non_blocking).untyped_storage())
+        return self._like(self._tensor().to(_C.device(device), non_blocking=non_blocking).untyped_storage())
 
     def new(self):
         return self._like(self._untyped_storage.new())
@@ -273,10 +274,8 @@ def _dtype_named(kind):
 def _conversion(name, dtype):
     def convert(self):
         if isinstance(self, UntypedStorage):
-            return typed_storage(
-                self._as_tensor(tocha.uint8).to(getattr(tocha, dtype)).untyped_storage(), getattr(tocha, dtype)
-            )
-        return self._to(getattr(tocha, dtype))
+            return typed_storage(self._as_tensor(_C.uint8).to(getattr(_C, dtype)).untyped_storage(), getattr(_C, dtype))
+        return self._to(getattr(_C, dtype))
 
     convert.__name__ = name
     convert.__qualname__ = f"TypedStorage.{name}"
@@ -285,7 +284,7 @@ def _conversion(name, dtype):
 
 
 _CONVERSIONS = {
-    name.removesuffix("Storage").lower().replace("complex", "complex_"): dtype for name, dtype in _LEGACY_DTYPES.items()
+    name.removesuffix("Storage").lower().replace("complex", "complex_"): dtype for name, dtype in LEGACY_DTYPES.items()
 } | {"float8_e4m3fn": "float8_e4m3fn", "float8_e5m2": "float8_e5m2"}
 for _name, _dtype in _CONVERSIONS.items():
     setattr(_Elements, _name, _conversion(_name, _dtype))
@@ -319,7 +318,7 @@ class _LegacyStorageMeta(type):
 
     @property
     def dtype(cls):
-        return getattr(tocha, _LEGACY_DTYPES[cls.__name__])
+        return getattr(_C, LEGACY_DTYPES[cls.__name__])
 
     def __call__(cls, *args, wrap_storage=None, **unknown):
         _warn_typed_storage_removal()
@@ -337,21 +336,21 @@ class _LegacyStorageMeta(type):
         return cls(wrap_storage=UntypedStorage.from_buffer(*args, dtype=cls.dtype, **kwargs))
 
 
-for _name in _LEGACY_DTYPES:
+for _name in LEGACY_DTYPES:
     globals()[_name] = _LegacyStorageMeta(_name, (), {"__module__": "tocha", "__doc__": f"Makes a {_name}."})
     __all__.append(_name)
 
 
 def legacy_class(dtype):
     """The storage class named after a dtype; KeyError for those that never had one."""
-    for name, own in _LEGACY_DTYPES.items():
-        if getattr(tocha, own) == dtype:
+    for name, own in LEGACY_DTYPES.items():
+        if getattr(_C, own) == dtype:
             return globals()[name]
     raise KeyError(f"no storage class is named after {dtype}")
 
 
 def has_legacy_class(dtype):
-    return any(getattr(tocha, own) == dtype for own in _LEGACY_DTYPES.values())
+    return any(getattr(_C, own) == dtype for own in LEGACY_DTYPES.values())
 
 
 def is_legacy_class(obj):

@@ -1,4 +1,4 @@
-// Switches of the whole program that native code asks; tocha/_switches.py sets them.
+// Switches of the whole program that native code asks; tocha/_core/switches.py sets them.
 #pragma once
 
 namespace tocha {

@@ -270,7 +270,7 @@ Tensor tensor_from_data(PyObject* data, std::optional<DType> dtype, std::optiona
 }
 
 PyObject* legacy_tensor(PyTypeObject* type, PyObject* args, PyObject* kwargs) {
-  PyObject* construct = cached_attribute("tocha._tensor_types", "construct_default");
+  PyObject* construct = cached_attribute("tocha._tensor.types", "construct_default");
   Ref options = kwargs ? Ref::borrow(kwargs) : own(PyDict_New());
   Ref made = own(PyObject_CallFunctionObjArgs(construct, args, options.get(), nullptr));
   if (type == tensor_type) return made.give();

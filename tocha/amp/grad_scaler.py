@@ -6,11 +6,13 @@ import warnings
 from collections import defaultdict
 from collections.abc import Iterable
 from enum import Enum
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import tocha
 from tocha import _C
 from tocha.autograd.grad_mode import no_grad
+
+if TYPE_CHECKING:
+    from tocha.optim.optimizer import Optimizer
 
 __all__ = ["GradScaler", "OptState"]
 
@@ -35,8 +37,7 @@ class GradScaler:
     `step` leaves a step out when a gradient is infinite or no number; `update` then makes the factor smaller, and greater again after
     growth_interval good steps.
 
-    >>> import tocha
-    >>> w = tocha.nn.Parameter(tocha.ones(2))
+    >>>     >>> w = tocha.nn.Parameter(tocha.ones(2))
     >>> optimizer = tocha.optim.SGD([w], lr=0.5)
     >>> scaler = tocha.amp.GradScaler("cpu", init_scale=1024.0)
     >>> scaler.scale(w.sum()).backward()
@@ -104,7 +105,7 @@ class GradScaler:
 
     @no_grad()
     def _unscale_grads_(
-        self, optimizer: tocha.optim.Optimizer, inv_scale: Tensor, found_inf: Tensor, allow_fp16: bool
+        self, optimizer: Optimizer, inv_scale: Tensor, found_inf: Tensor, allow_fp16: bool
     ) -> dict[Any, Tensor]:
         by_kind: dict[Any, list[Tensor]] = {}
         devices: dict[str, Any] = {}
@@ -121,7 +122,7 @@ class GradScaler:
             _C._amp_foreach_non_finite_check_and_unscale_(grads, found[name], inv_scale.to(device=devices[name]))
         return found
 
-    def unscale_(self, optimizer: tocha.optim.Optimizer) -> None:
+    def unscale_(self, optimizer: Optimizer) -> None:
         """Takes the factor out of the optimizer's gradients, before they are clipped or looked at; `step` does it otherwise."""
         if not self._enabled:
             return
@@ -136,7 +137,7 @@ class GradScaler:
         state["found_inf_per_device"] = self._unscale_grads_(optimizer, inverse, found, False)
         state["stage"] = OptState.UNSCALED
 
-    def step(self, optimizer: tocha.optim.Optimizer, *args: Any, **kwargs: Any) -> Any:
+    def step(self, optimizer: Optimizer, *args: Any, **kwargs: Any) -> Any:
         """The optimizer's step with the unscaled gradients, if they are all finite; returns what that returns."""
         if not self._enabled:
             return optimizer.step(*args, **kwargs)
@@ -172,7 +173,7 @@ class GradScaler:
             del optimizer.grad_scale
             del optimizer.found_inf
 
-    def _check_inf_per_device(self, optimizer: tocha.optim.Optimizer) -> dict[Any, Tensor]:
+    def _check_inf_per_device(self, optimizer: Optimizer) -> dict[Any, Tensor]:
         scale, _ = self._scale_and_tracker("_check_inf_per_device")
         one = _C.full((), 1.0, dtype=_C.float32, device=scale.device)
         found = _C.full((), 0.0, dtype=_C.float32, device=scale.device)
@@ -294,5 +295,6 @@ class GradScaler:
 
 
 def _cuda_is_available() -> bool:
-    cuda = getattr(tocha, "cuda", None)
-    return cuda is not None and cuda.is_available()
+    from tocha import cuda
+
+    return cuda.is_available()

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from tocha import _C
-from tocha.autograd.graph import saved_tensors_hooks
+from tocha.autograd._saved_hooks import saved_tensors_hooks
 from tocha.overrides import TorchFunctionMode
 
 Tensor = _C.Tensor

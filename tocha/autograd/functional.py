@@ -6,6 +6,8 @@ from collections.abc import Callable
 from typing import Any
 
 from tocha import _C
+from tocha.autograd._backward import grad
+from tocha.autograd.grad_mode import set_grad_enabled
 
 __all__ = ["hessian", "hvp", "jacobian", "jvp", "vhp", "vjp"]
 
@@ -48,13 +50,11 @@ def _grad(
     outputs: tuple, inputs: tuple, grads: tuple | None, create_graph: bool, retain_graph: bool | None = None
 ) -> tuple:
     """autograd.grad, where outputs that need no gradient give none."""
-    from tocha import autograd
-
     given = (None,) * len(outputs) if grads is None else grads
     kept = [(o, g) for o, g in zip(outputs, given, strict=True) if o is not None and o.requires_grad]
     if not kept:
         return (None,) * len(inputs)
-    return autograd.grad(
+    return grad(
         tuple(o for o, _ in kept),
         inputs,
         tuple(g for _, g in kept),
@@ -292,6 +292,4 @@ def _vector(v: Any, given: tuple, was: bool, where: str) -> tuple | None:
 
 
 def _enabled(on: bool = True) -> Any:
-    from tocha.autograd.grad_mode import set_grad_enabled
-
     return set_grad_enabled(on)

@@ -10,7 +10,9 @@ from itertools import product
 from typing import Any
 
 from tocha import _C
-from tocha.autograd.grad_mode import no_grad
+from tocha.autograd import forward_ad
+from tocha.autograd._backward import grad
+from tocha.autograd.grad_mode import enable_grad, no_grad
 
 __all__ = [
     "GradcheckError",
@@ -99,9 +101,7 @@ def _numerical(f: Callable, inputs: tuple, target: Tensor, outputs: tuple, eps: 
 
 
 def _gradients(out: Tensor, wanted: list, cotangent: Tensor) -> tuple:
-    from tocha import autograd
-
-    return autograd.grad(out, wanted, cotangent, retain_graph=True, allow_unused=True)
+    return grad(out, wanted, cotangent, retain_graph=True, allow_unused=True)
 
 
 def _analytical(out: Tensor, wanted: list, dtypes: bool) -> list[Tensor]:
@@ -227,7 +227,6 @@ def _check_undefined(outputs: tuple, wanted: list) -> None:
 
 def _tangents(f: Callable, inputs: tuple, target: Tensor, tangent: Tensor) -> list[Tensor]:
     """The tangents of the outputs when target has this one and no other input has any."""
-    from tocha.autograd import forward_ad
 
     def entering(t: Any) -> Any:
         if t is target:
@@ -328,8 +327,6 @@ def gradgradcheck(
     masked: bool = False,
 ) -> bool:
     """gradcheck of the gradients: second derivatives against finite differences."""
-    from tocha import autograd
-
     given = _tuple(inputs)
     if grad_outputs is None:
         made = _made_cotangents(_wanted(_outputs(func(*given))), gen_non_contig_grad_outputs)
@@ -342,9 +339,9 @@ def gradgradcheck(
         for x, y in zip(xs, given, strict=True):
             if isinstance(x, Tensor) and y.requires_grad and not x.requires_grad:
                 x.requires_grad_()  # forward mode comes with tensors of its own
-        with autograd.enable_grad():
+        with enable_grad():
             outs = _wanted(_outputs(func(*xs)))
-            found = autograd.grad(outs, _wanted(xs), cotangents, create_graph=True, allow_unused=True)
+            found = grad(outs, _wanted(xs), cotangents, create_graph=True, allow_unused=True)
         return tuple(g for g in found if g is not None)
 
     return gradcheck(

@@ -7,6 +7,8 @@ from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 from tocha import _C
+from tocha.autograd._mutation import allow_mutation_on_saved_tensors
+from tocha.autograd._saved_hooks import disable_saved_tensors_hooks, save_on_cpu, saved_tensors_hooks
 from tocha.utils.hooks import RemovableHandle
 
 __all__ = [
@@ -79,86 +81,6 @@ def increment_version(tensor: Any) -> None:
         t._bump_version()
 
 
-class _Stack(threading.local):
-    def __init__(self) -> None:
-        self.pairs: list[tuple[Callable, Callable]] = []
-        self.disabled: list[str] = []
-
-
-_stack = _Stack()
-
-
-def _apply_stack() -> None:
-    pack, unpack = _stack.pairs[-1] if _stack.pairs else (None, None)
-    _C._set_saved_hooks(pack, unpack)
-
-
-class saved_tensors_hooks:
-    """What operations keep for backward passes through pack_hook, and through unpack_hook when it is used.
-
-    >>> import tocha
-    >>> x = tocha.ones(2, requires_grad=True)
-    >>> with saved_tensors_hooks(lambda t: t.numpy(), lambda a: tocha.from_numpy(a)):
-    ...     y = (x * x).sum()
-    >>> y.backward()
-    >>> x.grad
-    tensor([2., 2.])
-    """
-
-    def __init__(self, pack_hook: Callable[[Tensor], Any], unpack_hook: Callable[[Any], Tensor]) -> None:
-        self.pack_hook, self.unpack_hook = pack_hook, unpack_hook
-
-    def __enter__(self) -> None:
-        if _stack.disabled:
-            raise RuntimeError(_stack.disabled[-1])
-        _stack.pairs.append((self.pack_hook, self.unpack_hook))
-        _apply_stack()
-
-    def __exit__(self, *exc: object) -> None:
-        _stack.pairs.pop()
-        _apply_stack()
-
-
-class disable_saved_tensors_hooks:
-    """Within it, using saved_tensors_hooks is an error with this message."""
-
-    def __init__(self, error_message: str) -> None:
-        self.message = error_message
-
-    def __enter__(self) -> None:
-        if _stack.pairs:
-            raise RuntimeError(self.message)
-        _stack.disabled.append(self.message)
-
-    def __exit__(self, *exc: object) -> None:
-        _stack.disabled.pop()
-
-    def __call__(self, f: Callable) -> Callable:
-        def call(*args: Any, **kwargs: Any) -> Any:
-            with type(self)(self.message):
-                return f(*args, **kwargs)
-
-        return call
-
-
-class save_on_cpu(saved_tensors_hooks):
-    """Keeps what backward needs in the CPU's memory (pinned, if asked)."""
-
-    def __init__(self, pin_memory: bool = False, device_type: str = "cuda") -> None:
-        def pack(t: Tensor) -> tuple:
-            if not pin_memory:
-                return t.device, t.cpu()
-            held = _C.empty(t.size(), dtype=t.dtype, layout=t.layout, pin_memory=not t.is_cpu)
-            held.copy_(t)
-            return t.device, held
-
-        def unpack(packed: tuple) -> Tensor:
-            device, held = packed
-            return held.to(device, non_blocking=pin_memory)
-
-        super().__init__(pack, unpack)
-
-
 class _MultiHandle(RemovableHandle):
     def __init__(self, handles: Sequence[RemovableHandle]) -> None:
         self.handles = tuple(handles)
@@ -220,7 +142,3 @@ def register_multi_grad_hook(tensors: Sequence[Tensor], fn: Callable, *, mode: s
         return arrived
 
     return _MultiHandle([t.register_hook(hook_for(i)) for i, t in enumerate(tensors) if t.requires_grad])
-
-
-# Built on saved_tensors_hooks, so it can only be loaded once that is defined.
-from tocha.autograd._mutation import allow_mutation_on_saved_tensors  # noqa: E402

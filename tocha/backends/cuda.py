@@ -6,8 +6,8 @@ import contextlib
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from tocha import _switches
-from tocha._switches import set_float32_matmul_precision
+from tocha._core import switches
+from tocha._core.switches import set_float32_matmul_precision
 from tocha.backends._flags import check_flag
 from tocha.nn import attention
 from tocha.nn.attention import SDPBackend
@@ -60,7 +60,7 @@ class cuBLASModule:
 
     def __getattr__(self, name: str) -> Any:
         if name == "allow_tf32":
-            return _switches.get_float32_matmul_precision() != "highest"
+            return switches.get_float32_matmul_precision() != "highest"
         raise AttributeError(f"Unknown attribute {name}")
 
     def __setattr__(self, name: str, value: Any) -> None:

@@ -11,8 +11,9 @@ import warnings
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from tocha import _C, _tensor_types
-from tocha._errors import AcceleratorError, OutOfMemoryError, refusing
+from tocha import _C
+from tocha._core.errors import AcceleratorError, OutOfMemoryError, refusing
+from tocha._tensor.types import types_of
 
 has_half = True
 has_magma = False
@@ -299,7 +300,7 @@ graph_pool_handle = _refusing("graph_pool_handle", "A name for the memory of rec
 make_graphed_callables = _refusing("make_graphed_callables", "Functions with their work recorded.")
 
 
-globals().update(_tensor_types.types_of("tocha.cuda"))
+globals().update(types_of("tocha.cuda"))
 
 
 def __getattr__(name: str) -> Any:

@@ -11,9 +11,9 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import tocha
-from tocha._overridable import _is_overridable, _parameters
 from tocha.fx._names import NAMESPACES, public_name
 from tocha.fx.proxy import Proxy, _find_proxies
+from tocha.overrides._overridable import _is_overridable, _parameters
 
 # (id of a module's dict, name) -> the dict: functions that fx.wrap named.
 wrapped_functions: dict[tuple[int, str], dict[str, Any]] = {}

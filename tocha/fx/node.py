@@ -10,11 +10,11 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import tocha
-from tocha._overridable import _parameters
 from tocha.fx._describe import describe_tensor
 from tocha.fx._names import qualified_name
 from tocha.fx.immutable_collections import immutable_dict, immutable_list
 from tocha.fx.operator_schemas import ArgsKwargsPair, normalize_function, normalize_module
+from tocha.overrides._overridable import _parameters
 
 if TYPE_CHECKING:
     from tocha.fx.graph import Graph

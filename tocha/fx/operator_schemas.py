@@ -12,7 +12,7 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import tocha
-from tocha._overridable import _parameters
+from tocha.overrides._overridable import _parameters
 
 __all__ = [
     "ArgsKwargsPair", "check_for_mutable_operation", "create_type_hint", "get_signature_for_torch_op", "normalize_function",

@@ -10,7 +10,7 @@ import math
 from collections.abc import Sequence
 
 from tocha import _C
-from tocha._type_info import iinfo
+from tocha._core.type_info import iinfo
 
 Tensor = _C.Tensor
 Dims = int | Sequence[int] | None

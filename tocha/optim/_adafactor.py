@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from tocha import _C
-from tocha._type_info import finfo
+from tocha._core.type_info import finfo
 from tocha.optim._update import number, unscaled
 from tocha.optim.optimizer import GroupOptimizer, ParamsT, check_lr, step_counter, zeros_like
 

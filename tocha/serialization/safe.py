@@ -10,8 +10,9 @@ import collections
 from collections.abc import Callable, Iterable
 from typing import Any
 
-import tocha
-from tocha import _C, _tensor, _tensor_types, _utils, storage
+from tocha import _C, _tensor, _utils, storage
+from tocha._tensor.types import types_of
+from tocha.nn.parameter import Parameter
 from tocha.serialization import names
 
 Named = Callable | tuple[Callable, str]
@@ -149,8 +150,6 @@ def copied_by(obj: Any, arguments: tuple) -> int:
 
 
 def _defaults() -> dict[str, Any]:
-    from tocha.nn.parameter import Parameter
-
     found: dict[str, Any] = {
         "collections.OrderedDict": collections.OrderedDict,
         "collections.Counter": collections.Counter,
@@ -173,7 +172,7 @@ def _defaults() -> dict[str, Any]:
     found |= {f"tocha.{n}": v for n, v in vars(storage).items() if n in storage.__all__}
     values = (_C.dtype, _C.memory_format, _C.layout)
     found |= {f"tocha.{n}": v for n, v in vars(_C).items() if isinstance(v, values)}
-    found |= {f"tocha.{n}": v for n, v in vars(tocha).items() if isinstance(v, _tensor_types.tensortype)}
+    found |= {f"tocha.{n}": v for n, v in types_of("tocha").items()}
     return found
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 from tocha import _C
-from tocha.sparse import _geometry
+from tocha.sparse import _geometry, _saved  # noqa: F401
 from tocha.sparse._construct import check_sparse_tensor_invariants
 from tocha.sparse._geometry import addmm
 from tocha.sparse._tensor import Tensor, is_sparse

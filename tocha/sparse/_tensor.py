@@ -11,7 +11,6 @@ from collections.abc import Callable, Sequence
 from typing import Any, TypeGuard
 
 from tocha import _C
-from tocha._utils import _rebuild_sparse_tensor
 from tocha.overrides import DisableTorchFunctionSubclass
 
 Tensor = _C.Tensor
@@ -38,12 +37,6 @@ class SparseTensor(Tensor):
         if form is None:
             raise NotImplementedError(f"[{_name_of(func)}] has no form for sparse tensors; call to_dense() first")
         return form(*args, **(kwargs or {}))
-
-    def __reduce_ex__(self, protocol: Any) -> tuple:
-        return _rebuild_sparse_tensor, (
-            _C.sparse_coo,
-            (self._coo_indices, self._coo_values, self.shape, self._coo_coalesced),
-        )
 
     def __deepcopy__(self, memo: dict) -> Tensor:
         if id(self) in memo:

@@ -7,7 +7,7 @@ import warnings
 from typing import Any
 
 from tocha import _C
-from tocha._type_info import finfo, iinfo
+from tocha._core.type_info import finfo, iinfo
 
 __all__ = ["make_tensor"]
 

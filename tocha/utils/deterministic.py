@@ -14,18 +14,18 @@ the greatest integer, and `resize_` fills what it adds.
 import sys
 import types
 
-from tocha import _switches
+from tocha._core import switches
 
 
 class _Deterministic(types.ModuleType):
     @property
     def fill_uninitialized_memory(self) -> bool:
         """Whether tensors without values are filled while deterministic algorithms are asked for; True unless set."""
-        return _switches.fills_uninitialized()
+        return switches.fills_uninitialized()
 
     @fill_uninitialized_memory.setter
     def fill_uninitialized_memory(self, value: bool) -> None:
-        _switches.set_fill_uninitialized(value)
+        switches.set_fill_uninitialized(value)
 
 
 sys.modules[__name__].__class__ = _Deterministic

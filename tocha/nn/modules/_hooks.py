@@ -9,9 +9,8 @@ import warnings
 import weakref
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any
+from typing import Any, Protocol
 
-import tocha
 from tocha import _C
 from tocha.autograd.function import Function
 from tocha.utils.hooks import RemovableHandle
@@ -109,7 +108,22 @@ def register_module_parameter_registration_hook(hook: Callable[..., None]) -> Re
     return add_hook(global_parameter_registration_hooks, hook)
 
 
-def passed_through(hooks: OrderedDict, module: tocha.nn.Module, name: str, value: Any) -> Any:
+class Hooked(Protocol):
+    """What hooks see of a module; Module itself is built on this file."""
+
+    _backward_pre_hooks: OrderedDict[int, Callable]
+    _backward_hooks: OrderedDict[int, Callable]
+    _is_full_backward_hook: bool | None
+    _forward_hooks: OrderedDict[int, Callable]
+    _forward_hooks_with_kwargs: OrderedDict[int, bool]
+    _forward_hooks_always_called: OrderedDict[int, bool]
+    _forward_pre_hooks: OrderedDict[int, Callable]
+    _forward_pre_hooks_with_kwargs: OrderedDict[int, bool]
+
+    def forward(self, *input: Any) -> Any: ...
+
+
+def passed_through(hooks: OrderedDict, module: Hooked, name: str, value: Any) -> Any:
     """A value about to be registered, as the registration hooks leave it."""
     for hook in hooks.values():
         replaced = hook(module, name, value)
@@ -121,7 +135,7 @@ def passed_through(hooks: OrderedDict, module: tocha.nn.Module, name: str, value
 class WrappedHook:
     """A hook that is handed its module first, without keeping the module alive; survives pickling and copies."""
 
-    def __init__(self, hook: Callable, module: tocha.nn.Module | None = None) -> None:
+    def __init__(self, hook: Callable, module: Hooked | None = None) -> None:
         self.hook = hook
         self.with_module = module is not None
         self.module = weakref.ref(module) if module is not None else None
@@ -166,7 +180,7 @@ class BackwardHookFunction(Function):
 class BackwardHook:
     """The full backward hooks of one call of a module: a node around its inputs and one around its outputs."""
 
-    def __init__(self, module: tocha.nn.Module, hooks: Sequence[Callable], pre_hooks: Sequence[Callable]) -> None:
+    def __init__(self, module: Hooked, hooks: Sequence[Callable], pre_hooks: Sequence[Callable]) -> None:
         self.module, self.hooks, self.pre_hooks = module, hooks, pre_hooks
         self.grad_outputs: tuple | None = None
         self.inputs_count = self.outputs_count = -1
@@ -277,7 +291,7 @@ def _same_count(returned: Any, expected: Any, who: str, what: str) -> tuple:
     return found
 
 
-def backward_hooks(module: tocha.nn.Module) -> tuple[list[Callable], list[Callable]]:
+def backward_hooks(module: Hooked) -> tuple[list[Callable], list[Callable]]:
     """The full hooks of a module and its old kind of hooks, global ones first."""
     full: list[Callable] = []
     old: list[Callable] = []
@@ -288,7 +302,7 @@ def backward_hooks(module: tocha.nn.Module) -> tuple[list[Callable], list[Callab
     return full, old
 
 
-def backward_pre_hooks(module: tocha.nn.Module) -> list[Callable]:
+def backward_pre_hooks(module: Hooked) -> list[Callable]:
     """The hooks of a module that run before its gradients are computed, global ones first."""
     return [*global_backward_pre_hooks.values(), *module._backward_pre_hooks.values()]
 
@@ -296,7 +310,7 @@ def backward_pre_hooks(module: tocha.nn.Module) -> list[Callable]:
 class _HookedCall:
     """One call of a module with hooks."""
 
-    def __init__(self, module: tocha.nn.Module, args: tuple, kwargs: dict) -> None:
+    def __init__(self, module: Hooked, args: tuple, kwargs: dict) -> None:
         self.module, self.args, self.kwargs = module, args, kwargs
         self.result: Any = None
         self.ran: set[int] = set()
@@ -386,7 +400,7 @@ class _HookedCall:
             warn_of_missing_gradients(self.args, self.result, node)
 
 
-def call_with_hooks(module: tocha.nn.Module, args: tuple, kwargs: dict) -> Any:
+def call_with_hooks(module: Hooked, args: tuple, kwargs: dict) -> Any:
     """module(*args, **kwargs) with every hook that is registered on it or on all modules."""
     call = _HookedCall(module, args, kwargs)
     if not (module._forward_hooks_always_called or global_forward_hooks_always_called):

@@ -7,7 +7,6 @@ from collections import OrderedDict, namedtuple
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, ClassVar
 
-import tocha
 from tocha import _C, overrides
 from tocha.autograd.grad_mode import no_grad
 from tocha.nn.modules._hooks import WrappedHook, add_hook
@@ -40,7 +39,7 @@ class StateDict:
 
     _parameters: dict[str, Parameter | None]
     _buffers: dict[str, Tensor | None]
-    _modules: dict[str, tocha.nn.Module | None]  # type: ignore[valid-type]
+    _modules: dict[str, Any]
     _non_persistent_buffers_set: set[str]
     _state_dict_hooks: OrderedDict[int, Callable]
     _state_dict_pre_hooks: OrderedDict[int, Callable]

@@ -10,8 +10,8 @@ from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, ClassVar, Self, TypeVar
 
-import tocha
 from tocha import _C
+from tocha._functions.basics import typename as _typename
 from tocha.autograd.grad_mode import no_grad
 from tocha.nn.modules import _hooks
 from tocha.nn.modules._hooks import (
@@ -58,10 +58,6 @@ T_destination = TypeVar("T_destination", bound=dict[str, Any])
 def _addindent(text: str, spaces: int) -> str:
     """text with every line but the first indented."""
     return text.replace("\n", "\n" + " " * spaces)
-
-
-def _typename(value: object) -> str:
-    return tocha.typename(value)
 
 
 class Module(StateDict):

@@ -8,6 +8,7 @@ from itertools import chain, repeat
 from typing import Any
 
 from tocha import _C
+from tocha.nn import init
 
 Tensor = _C.Tensor
 
@@ -80,8 +81,6 @@ def _with_inplace(text: str, inplace: bool) -> str:
 
 def _fan_in_uniform_(weight: Tensor, bias: Tensor | None) -> None:
     """The first values of linear and convolution layers: uniform within 1 / sqrt(fan_in) of 0, weight first."""
-    from tocha.nn import init
-
     init.kaiming_uniform_(weight, a=math.sqrt(5))
     if bias is None:
         return

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import tocha
-from tocha import _C
+from tocha import _C, cuda
 
 DeviceLike = int | str | _C.device
 
 
 def accelerators() -> list[_C.device]:
     """The devices that modules can be spread over: none on a machine with a CPU alone."""
-    cuda = getattr(tocha, "cuda", None)
-    if cuda is None or not cuda.is_available():
+    if not cuda.is_available():
         return []
     return [_C.device("cuda", i) for i in range(cuda.device_count())]
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-import tocha
 from tocha import _C
+from tocha._functions.basics import typename
 
 __all__ = ["parameters_to_vector", "vector_to_parameters"]
 
@@ -41,7 +41,7 @@ def vector_to_parameters(vec: Tensor, parameters: Iterable[Tensor]) -> None:
     [[1.0, 2.0]]
     """
     if not isinstance(vec, Tensor):
-        raise TypeError(f"expected tocha.Tensor, but got: {tocha.typename(vec)}")
+        raise TypeError(f"expected tocha.Tensor, but got: {typename(vec)}")
     start = 0
     for p in _checked(parameters):
         end = start + p.numel()

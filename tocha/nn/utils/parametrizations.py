@@ -6,7 +6,7 @@ from enum import Enum, auto
 from typing import Any
 
 from tocha import _C
-from tocha._type_info import finfo
+from tocha._core.type_info import finfo
 from tocha.autograd.grad_mode import no_grad
 from tocha.nn import functional as F
 from tocha.nn.modules.module import Module

@@ -5,7 +5,7 @@ from __future__ import annotations
 import collections.abc
 from typing import Any
 
-from tocha import _C
+from tocha import _C, cuda
 from tocha.utils.data._utils.collate import _is_namedtuple, rebuild_mapping, rebuild_sequence
 
 __all__ = ["has_accelerator", "pin_memory"]
@@ -13,10 +13,7 @@ __all__ = ["has_accelerator", "pin_memory"]
 
 def has_accelerator() -> bool:
     """Whether there is a device that pinned memory serves."""
-    import tocha
-
-    cuda = getattr(tocha, "cuda", None)
-    return cuda is not None and bool(cuda.is_available())
+    return bool(cuda.is_available())
 
 
 def pin_memory(data: Any, device: Any = None) -> Any:

@@ -5,21 +5,19 @@ Tensor.type speaks in their names; set_default_tensor_type takes them; tocha.cud
 
 from __future__ import annotations
 
+import functools
 import importlib
 import operator
 from typing import Any
 
 from tocha import _C
-from tocha._switches import warn_once
+from tocha._core.switches import warn_once
 from tocha.overrides import DisableTorchFunction
-from tocha.storage import TypedStorage, UntypedStorage, has_legacy_class, untyped_of
+from tocha.storage import LEGACY_DTYPES, TypedStorage, UntypedStorage, has_legacy_class, untyped_of
 
 Tensor = _C.Tensor
 
-_NAMES = {
-    _C.float32: "FloatTensor", _C.float64: "DoubleTensor", _C.float16: "HalfTensor", _C.bfloat16: "BFloat16Tensor",
-    _C.uint8: "ByteTensor", _C.int8: "CharTensor", _C.int16: "ShortTensor", _C.int32: "IntTensor", _C.int64: "LongTensor",
-    _C.bool: "BoolTensor", _C.complex64: "ComplexFloatTensor", _C.complex128: "ComplexDoubleTensor",
+_NAMES = {getattr(_C, dtype): f"{name.removesuffix('Storage')}Tensor" for name, dtype in LEGACY_DTYPES.items()} | {
     _C.uint16: "UInt16Tensor", _C.uint32: "UInt32Tensor", _C.uint64: "UInt64Tensor",
     _C.float8_e4m3fn: "Float8_e4m3fnTensor", _C.float8_e5m2: "Float8_e5m2Tensor",
 }  # fmt: skip
@@ -84,6 +82,7 @@ def _refuse_subclass(cls: Any, **kwargs: Any) -> None:
     raise TypeError(f"type '{base.__module__}.{base.__name__}' is not an acceptable base type")
 
 
+@functools.cache
 def types_of(module: str) -> dict[str, tensortype]:
     """FloatTensor, ... of a module: those with a storage class of their own, complex numbers excepted."""
     return {

@@ -9,7 +9,7 @@ import importlib
 from typing import Any
 
 from tocha import _C
-from tocha._errors import refusing
+from tocha._core.errors import refusing
 from tocha.overrides import add_method, add_property
 
 Tensor = _C.Tensor

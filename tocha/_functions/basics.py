@@ -9,6 +9,7 @@ from typing import Any
 
 from tocha import _C
 from tocha.overrides import wrap_torch_function
+from tocha.storage import TypedStorage
 
 __all__ = [
     "asarray", "detach_", "get_device", "get_device_module", "is_complex", "is_conj", "is_floating_point", "is_inference",
@@ -34,8 +35,6 @@ def is_tensor(obj: object) -> bool:
 
 def is_storage(obj: object) -> bool:
     """Whether obj is a storage."""
-    from tocha.storage import TypedStorage
-
     return isinstance(obj, _C.UntypedStorage | TypedStorage)
 
 

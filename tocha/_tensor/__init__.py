@@ -7,9 +7,13 @@ from collections import OrderedDict
 from collections.abc import Callable
 from typing import Any
 
-from tocha import _C, _tensor_types, overrides
+from tocha import _C, autograd, overrides
+from tocha._core.saved_state import set_state
+from tocha._tensor import methods, sparse, types
 from tocha._tensor_str import tensor_repr
+from tocha.nn import functional
 from tocha.overrides import DisableTorchFunctionSubclass
+from tocha.storage import _warn_typed_storage_removal, typed_storage
 from tocha.utils.hooks import RemovableHandle
 
 Tensor = _C.Tensor
@@ -52,9 +56,7 @@ def _rebuild_from_type_v2(function, new_type, args, state):
     if hasattr(new_type, "__setstate__"):
         t.__setstate__(state)
         return t
-    from tocha._utils import _set_state
-
-    return _set_state(t, state)
+    return set_state(t, state)
 
 
 def _deepcopy(self, memo: dict):
@@ -108,8 +110,6 @@ def _own(func):
     """PyTorch's functions ask our tensors too, by this protocol: they mean ours of the same name. None if there is none."""
     if (getattr(func, "__module__", None) or "").partition(".")[0] != "torch":
         return func
-    from tocha.nn import functional
-
     name = getattr(func, "__name__", "")
     return getattr(functional, name, None) or getattr(_C, name, None)
 
@@ -142,14 +142,10 @@ def _array_wrap(self, array, context=None, return_scalar=False):
 
 
 def _typed_storage(self):
-    from tocha.storage import typed_storage
-
     return typed_storage(self.untyped_storage(), self.dtype)
 
 
 def _storage(self):
-    from tocha.storage import _warn_typed_storage_removal
-
     _warn_typed_storage_removal()
     return _typed_storage(self)
 
@@ -189,7 +185,7 @@ def _new(self, *args, **kwargs):
     """The old constructor with self's dtype; new_empty and new_tensor say what they do."""
     if self.is_meta:
         return self.new_empty(*args, **kwargs)
-    return _tensor_types.construct(self.dtype, args, kwargs)
+    return types.construct(self.dtype, args, kwargs)
 
 
 def _new_tensor(self, data, *, dtype=None, device=None, requires_grad=False, layout=None, pin_memory=False):
@@ -209,8 +205,6 @@ def _backward(self, gradient=None, retain_graph=None, create_graph: bool = False
             inputs=inputs,
         )
         return
-    from tocha import autograd
-
     autograd.backward(self, gradient, retain_graph, create_graph, inputs=inputs)
 
 
@@ -263,7 +257,7 @@ def install() -> None:
         "__module__": "tocha",
         "_typed_storage": _typed_storage,  # overrides get the untyped one that it asks for
     }
-    methods: dict[str, Callable] = {
+    own: dict[str, Callable] = {
         "__repr__": _repr,
         "__reduce_ex__": _reduce_ex,
         "__deepcopy__": _deepcopy,
@@ -280,12 +274,14 @@ def install() -> None:
         "cuda": _cuda,
         "new": _new,
         "new_tensor": _new_tensor,
-        "type": _tensor_types.type_of,
+        "type": types.type_of,
         "register_hook": _register_hook,
         "register_post_accumulate_grad_hook": _register_post_accumulate_grad_hook,
         "reinforce": _reinforce,
     }
     for name, value in attributes.items():
         setattr(Tensor, name, value)
-    for name, method in methods.items():
+    for name, method in own.items():
         overrides.add_method(name, method)
+    methods.install()
+    sparse.install()

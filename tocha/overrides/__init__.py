@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from tocha import _C
-from tocha._overridable import (
+from tocha.overrides._overridable import (
     get_ignored_functions,
     get_overridable_functions,
     get_testing_overrides,

@@ -12,7 +12,7 @@ from functools import lru_cache
 from typing import Any
 
 from tocha import _C
-from tocha._switches import warn_once
+from tocha._core.switches import warn_once
 from tocha.overrides import handle_torch_function, has_torch_function
 
 __all__ = ["chain_matmul", "einsum", "spmm", "tensordot"]

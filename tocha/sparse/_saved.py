@@ -1,0 +1,17 @@
+"""How sparse tensors are pickled: as PyTorch does it, by a function that files name (tocha._utils)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tocha import _C
+from tocha._utils import _rebuild_sparse_tensor
+from tocha.sparse._tensor import SparseTensor
+
+
+def _reduce_ex(self: SparseTensor, protocol: Any) -> tuple:
+    parts = (self._coo_indices, self._coo_values, self.shape, self._coo_coalesced)
+    return _rebuild_sparse_tensor, (_C.sparse_coo, parts)
+
+
+SparseTensor.__reduce_ex__ = _reduce_ex  # type: ignore[method-assign]

@@ -290,3 +290,15 @@ def test_modules_are_loaded_when_asked_for():
         "import sys, tocha; print([m for m in ('cuda', 'backends', 'testing', 'cpu') if f'tocha.{m}' in sys.modules])"
     )
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "[]\n"
+
+
+def test_private_modules_have_pytorchs_names():
+    """Programs reach into these as attributes of the package; each in a new process, where nothing else has loaded it."""
+    import subprocess
+    import sys
+
+    names = ("_tensor", "_tensor_str", "_utils", "_ops", "_lowrank", "_lobpcg", "_library", "storage")
+    code = "import sys, tocha; print(getattr(tocha, sys.argv[1]).__name__)"
+    for name in names:
+        done = subprocess.run([sys.executable, "-c", code, name], capture_output=True, text=True, check=True)
+        assert done.stdout == f"tocha.{name}\n"

@@ -70,6 +70,13 @@ def test_native_rooms_include_what_is_below(tmp_path, room, include, refused):
     assert [refused in problem for problem in found] == ([True] if refused else [])
 
 
+def test_families_of_kernels_do_not_include_each_other(tmp_path):
+    files = {"sort/a.cpp": '#include "cpu/scan/b.h"\n', "scan/b.h": '#include "cpu/engine/c.h"\n'}
+    assert check_rooms.family_circles(planted(tmp_path, files)) == []
+    planted(tmp_path, {"engine/isa/d.cpp": '#include "cpu/sort/e.h"\n'})
+    assert check_rooms.family_circles(tmp_path) == ["a circle of includes: engine -> sort -> scan -> engine"]
+
+
 @pytest.mark.parametrize(
     ("name", "include", "refused"),
     [

@@ -69,8 +69,8 @@ from tocha import (  # noqa: E402, F401
 )
 
 _ON_DEMAND = (
-    "__config__", "accelerator", "backends", "cpu", "cuda", "func", "fx", "library", "multiprocessing", "serialization", "sparse",
-    "testing", "types",
+    "__config__", "_library", "_ops", "_utils", "accelerator", "backends", "cpu", "cuda", "func", "fx", "library",
+    "multiprocessing", "serialization", "sparse", "testing", "types",
 )  # fmt: skip
 _SCHEMA_TYPES = (
     "FunctionSchema", "Type", "AnyType", "BoolType", "ComplexType", "DeviceObjType", "FloatType", "IntType", "ListType", "NoneType",

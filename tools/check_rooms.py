@@ -133,14 +133,18 @@ def circles(root: Path) -> list[str]:
     uses = {
         m: {n for _, n in python_imports(p, known, with_types=False) if n in known and n != m} for m, p in known.items()
     }
+    return circles_among(uses, "imports")
+
+
+def circles_among(uses: dict[str, set[str]], what: str) -> list[str]:
     problems: list[str] = []
     done: set[str] = set()
 
     def visit(module: str, path: list[str]) -> None:
         if module in path:
-            problems.append(f"a circle of imports: {' -> '.join([*path[path.index(module) :], module])}")
+            problems.append(f"a circle of {what}: {' -> '.join([*path[path.index(module) :], module])}")
         elif module not in done:
-            for other in sorted(uses[module]):
+            for other in sorted(uses.get(module, ())):
                 visit(other, [*path, module])
             done.add(module)
 
@@ -178,6 +182,16 @@ def native_problems(csrc: Path) -> list[str]:
     return [p for path in paths for p in include_problems(path, path.relative_to(csrc).parts[0])]
 
 
+def family_circles(cpu: Path) -> list[str]:
+    """Families of kernels that include each other."""
+    uses: dict[str, set[str]] = {}
+    for path in sorted([*cpu.rglob("*.h"), *cpu.rglob("*.cpp")]):
+        family = path.relative_to(cpu).parts[0]
+        others = {name.split("/")[1] for _, name in native_includes(path) if name.startswith("cpu/")}
+        uses.setdefault(family, set()).update(others - {family})
+    return circles_among(uses, "includes")
+
+
 def generated_room(name: str) -> str:
     """Loops are kernels of the CPU, bindings belong to Python; the rest defines the operators."""
     return "cpu" if name.endswith("_loops.cpp") else "python" if name.startswith("bind_") else "ops"
@@ -202,6 +216,7 @@ def generate(out: Path) -> None:
 
 def main() -> int:
     problems = [*python_problems(ROOT), *circles(ROOT), *native_problems(ROOT / "csrc")]
+    problems += family_circles(ROOT / "csrc" / "cpu")
     with tempfile.TemporaryDirectory() as folder:
         generate(Path(folder))
         problems += generated_problems(Path(folder))

@@ -7,7 +7,7 @@
 #include "core/parallel.h"
 #include "core/switches.h"
 #include "cpu/engine/backend.h"
-#include "cpu/gemm/matrix_unit.h"
+#include "cpu/units/matrix_unit.h"
 #include "dispatch/promotion.h"
 #include "dispatch/rules.h"
 #include "python/autocast_bindings.h"

@@ -14,4 +14,4 @@ def _reduce_ex(self: SparseTensor, protocol: Any) -> tuple:
     return _rebuild_sparse_tensor, (_C.sparse_coo, parts)
 
 
-SparseTensor.__reduce_ex__ = _reduce_ex  # type: ignore[method-assign]
+SparseTensor.__reduce_ex__ = _reduce_ex  # type: ignore[assignment, method-assign]

@@ -4,7 +4,7 @@
 
 #include <cmath>
 
-#include "cpu/gemm/matrix_unit.h"
+#include "cpu/units/matrix_unit.h"
 
 namespace tocha::native::attention {
 namespace {

@@ -1,4 +1,4 @@
-// Attention in bfloat16 on a matrix unit (see gemm/matrix_unit.h).
+// Attention in bfloat16 on a matrix unit (see units/matrix_unit.h).
 #pragma once
 
 #include "cpu/attention/parts.h"

@@ -94,7 +94,7 @@ bool few_serves(const Correlation& c);
 void correlate_few(const Correlation& c);
 bool few_serves(const Spreading& s);
 void spread_few(const Spreading& s);
-// On a matrix unit (see gemm/matrix_unit.h).
+// On a matrix unit (see units/matrix_unit.h).
 bool unit_serves(const Correlation& c);
 bool unit_serves(const Spreading& s);  // as correlations
 void correlate_unit(const Correlation& c);

@@ -14,7 +14,7 @@
 
 #include "cpu/convolution/convolution.h"
 #include "cpu/gemm/internal.h"
-#include "cpu/gemm/matrix_unit.h"
+#include "cpu/units/matrix_unit.h"
 
 namespace tocha::cpu {
 

@@ -12,7 +12,7 @@
 #include "core/parallel.h"
 #include "cpu/gemm/internal.h"
 #include "cpu/gemm/kernels.h"
-#include "cpu/gemm/matrix_unit.h"
+#include "cpu/units/matrix_unit.h"
 
 namespace tocha::cpu {
 namespace {

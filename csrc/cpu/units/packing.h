@@ -5,7 +5,7 @@
 #include <cstring>
 
 #include "cpu/gemm/isa/convert.h"
-#include "cpu/gemm/matrix_unit.h"
+#include "cpu/units/matrix_unit.h"
 
 TOCHA_ISA_BEGIN
 namespace units {

@@ -7,7 +7,7 @@
 #include <cstring>
 
 #include "core/isa.h"
-#include "cpu/gemm/matrix_unit.h"
+#include "cpu/units/matrix_unit.h"
 
 TOCHA_ISA_BEGIN
 namespace units {

@@ -2,7 +2,7 @@
 // what it is compiled with, and TOCHA_ISA in it names its copy of the shared headers (see core/isa.h).
 #pragma once
 
-#include "cpu/gemm/matrix_unit.h"
+#include "cpu/units/matrix_unit.h"
 
 namespace tocha::cpu {
 

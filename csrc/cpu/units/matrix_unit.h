@@ -6,7 +6,7 @@
 //   b: rows of words. A word holds as many neighbours along the depth as fit, of one column; the words of neighbouring
 //      columns lie side by side. As many rows of words as make a block of a are a block of b.
 //
-// Each unit is compiled by itself (csrc/cpu/units) and chosen once, at run time. unit.cpp, convolution/unit.cpp
+// Each unit is compiled by itself (csrc/cpu/units) and chosen once, at run time. gemm/unit.cpp, convolution/unit.cpp
 // and attention/unit.cpp drive them; without a unit these products are computed in float, or 32-bit integers.
 #pragma once
 

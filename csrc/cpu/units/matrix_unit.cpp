@@ -1,5 +1,5 @@
 // Which matrix unit this processor has, and what all of them share.
-#include "cpu/gemm/matrix_unit.h"
+#include "cpu/units/matrix_unit.h"
 
 #include <cstdlib>
 #include <cstring>

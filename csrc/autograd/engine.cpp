@@ -173,9 +173,10 @@ class Walk {
       return;
     }
     // In place where the first sum is ours alone.
-    bool ours = !grad_enabled() && Py_REFCNT(have.object()) == 1 && have.storage().refs == 1 && !have.get()->base &&
-                have.dtype() == g.dtype() && have.sizes() == g.sizes() && have.is_non_overlapping_and_dense() &&
-                Py_TYPE(have.object()) == tensor_type && !have.is_conj() && !have.is_neg();
+    bool ours = !grad_enabled() && !dispatch_forced && Py_REFCNT(have.object()) == 1 && have.storage().refs == 1 &&
+                !have.get()->base && have.dtype() == g.dtype() && have.sizes() == g.sizes() &&
+                have.is_non_overlapping_and_dense() && Py_TYPE(have.object()) == tensor_type && !have.is_conj() &&
+                !have.is_neg();
     if (ours)
       ops::add_(have, g, Scalar(int64_t{1}));
     else

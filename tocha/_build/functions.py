@@ -41,6 +41,7 @@ SOURCE = """// Generated from tocha/operators/{module}.py; do not edit.
 #include "autograd/record.h"
 #include "dispatch/autocast.h"
 #include "dispatch/native.h"
+#include "dispatch/taken_over.h"
 {includes}#include "rules_generated.h"
 
 #pragma GCC diagnostic ignored "-Wunused-parameter"
@@ -123,6 +124,32 @@ def kernel_declarations(o: Operator) -> list[str]:
     if is_free(o):
         return [f"{result_type(o)} {o.kernel}({rest});"]
     return [f"void {o.kernel}({out_parameters(o)});"]
+
+
+def cut(given: str) -> list[str]:
+    """C++ parameters, one by one."""
+    found, depth = [""], 0
+    for c in given:
+        depth += {"<": 1, ">": -1}.get(c, 0)
+        if c == "," and not depth:
+            found.append("")
+        else:
+            found[-1] += c
+    return [p.strip() for p in found if p.strip()]
+
+
+def gives_view(o: Operator) -> bool:
+    """Whether the result looks into the first argument, and counts as a view of it."""
+    shared = o.schema.returns and o.schema.returns[0].alias and o.schema.returns[0].alias[0] == o.schema.arguments[0].alias[:1]
+    return o.kind == "view" or bool(shared and "no_gradient" not in o.tags and "!" not in o.schema.returns[0].alias)
+
+
+SPOKEN_RESULTS = ("Tensor", "Tensor?", "Tensor[]", "bool", "int", "float")
+
+
+def outspoken(o: Operator) -> bool:
+    """Whether Python can answer for it: results are tensors or numbers."""
+    return all(r.type in SPOKEN_RESULTS for r in o.schema.returns)
 
 
 def is_free(o: Operator) -> bool:
@@ -253,13 +280,63 @@ class Family:
         return [f'  autograd::check_constant({c}, "{name}", "{c}");' for c in o.constants]
 
     def guard(self, o: Operator, form: str) -> list[str]:
-        """The first statement of an operator: goes the recording way when a gradient is wanted."""
-        tensors = ", ".join(a.name for a in o.schema.arguments if a.is_tensor)
-        if not tensors:
-            return []
+        """The first statement of an operator: goes the recording way when a gradient is wanted, or hands the call over."""
         if form == "function":
-            return [*self.autocast(o), *self.recording(o, form)]
-        return self.recording(o, form)
+            return [*self.autocast(o), *self.asked(o, form)]
+        return self.asked(o, form)
+
+    def asked(self, o: Operator, form: str) -> list[str]:
+        """What happens where somebody asks to be told of the call: it is recorded first, and below that taken over."""
+        tensors = [a.name for a in o.schema.arguments if a.is_tensor]
+        outs = [f"out{i}" for i in range(len(o.schema.returns))] if form == "out" else []
+        test = f"autograd::noticed({', '.join([*outs, *tensors])})" if outs or tensors else "factories_forced"
+        record = self.recording(o, form) if tensors else []
+        if o.parts is not None and form == "function":
+            return self.in_parts(o, test, record)
+        if form == "out":
+            return [*record, f"  if ({test}) [[unlikely]] {{", *self.handed_over(o, form), "  }"]
+        return [f"  if ({test}) [[unlikely]] {{", *("  " + line for line in record), *self.handed_over(o, form), "  }"]
+
+    def in_parts(self, o: Operator, test: str, record: list[str]) -> list[str]:
+        """An operator that is taken apart above autograd for those who take operators over: they see its parts."""
+        assert o.parts is not None
+        types = {a.name: "Tensor" if a.type == "Operand" else a.type for a in o.schema.arguments}
+        t = Translator(o.parts, types, return_type(o), self.use_rule)
+        signature = t.signature()
+        self.statics.append(f"static {result_type(o)} parts_{o.cpp_name}({signature}) {{\n" + "\n".join(t.body()) + "\n}")
+        name = self.described_call(o, "function")
+        take = f"if (dispatch::taken({name}, given)) return parts_{o.cpp_name}({', '.join(argument_names(o))});"
+        return [f"  if ({test}) [[unlikely]] {{", f"    {self.given(o, 'function')}", f"    {take}", *("  " + line for line in record), "  }"]
+
+    def described_call(self, o: Operator, form: str) -> str:
+        """The static that names this form of the record to Python."""
+        suffix = {"function": "", "inplace": "_", "out": "_out"}[form]
+        name = f"taken_{o.cpp_name}{'' if suffix == '_' and mutates(o) else suffix}"
+        outs = len(o.schema.returns) if form == "out" else 0
+        kind = {"function": "view" if gives_view(o) else "functional", "inplace": "inplace", "out": "out"}[form]
+        line = f'static dispatch::Call {name} = {{"{o.full_name}", dispatch::Call::{kind}, {outs + len(o.schema.arguments)}, {outs}}};'
+        if line not in self.statics:
+            self.statics.append(line)
+        return name
+
+    def given(self, o: Operator, form: str, names: list[str] | None = None) -> str:
+        """The arguments of a call as values of any type; `names`: what they are called here."""
+        outs = [f"out{i}" for i in range(len(o.schema.returns))] if form == "out" else []
+        return f"const dispatch::Value given[] = {{{', '.join([*outs, *(names or argument_names(o))])}}};"
+
+    def handed_over(self, o: Operator, form: str, names: list[str] | None = None) -> list[str]:
+        if not outspoken(o):
+            return []
+        name = self.described_call(o, form)
+        run = f"dispatch::run({name}, given)"
+        nothing = form == "out" or result_type(o) == "void" or (form == "inplace" and o.kind == "foreach")
+        if nothing:
+            leave = f"{{ {run}; return; }}"
+        elif form == "inplace":
+            leave = f"{{ {run}; return {argument_names(o)[0]}; }}"
+        else:
+            leave = f"return {run}.as<{result_type(o)}>();"
+        return [f"    {self.given(o, form, names)}", f"    if (dispatch::taken({name}, given)) {leave}"]
 
     def alert(self, o: Operator) -> list[str]:
         """Says that results may differ from run to run, to those who asked for results that do not."""
@@ -336,14 +413,15 @@ class Family:
             self.statics += zero_table(o)
         label = node_label(o, self.use_rule)
         named = f", {label}" if label else ""
+        results = "  return std::move(outs[0]);" if nout == 1 else f"  return {{{', '.join(f'std::move(outs[{i}])' for i in range(nout))}}};"
         record = []
         if formulas:
-            record = [f"  if (autograd::wanted(ins, {nin})) [[unlikely]]", f"    autograd::pointwise(gradient_{name}, op_{name}, outs, ins, params{named});", "  else"]
-        self.lines += prologue + [f"  Tensor outs[{nout}];", *record, f"  tocha::pointwise(op_{name}, outs, ins, params);"]
-        if nout == 1:
-            self.lines += ["  return std::move(outs[0]);", "}", ""]
-        else:
-            self.lines += [f"  return {{{', '.join(f'std::move(outs[{i}])' for i in range(nout))}}};", "}", ""]
+            told = f"{{&{self.described_call(o, 'function')}, given}}"
+            recorded = f"autograd::pointwise(gradient_{name}, op_{name}, outs, ins, params, {told}{named});"
+            record = [f"    if (autograd::wanted(ins, {nin})) {{", f"      {recorded}", f"    {results}", "    }"]
+        first, take = self.handed_over(o, "function")
+        asked = [f"  if (autograd::noticed(ins, {nin})) [[unlikely]] {{", first, *record, take, "  }"]
+        self.lines += prologue + [f"  Tensor outs[{nout}];", *asked, f"  tocha::pointwise(op_{name}, outs, ins, params);", results, "}", ""]
         if "out" in o.variants:
             self.lines.append(f"void {name}_out({out_parameters(o)}) {{")
             self.lines += self.guard(o, "out")
@@ -356,8 +434,12 @@ class Family:
             prologue += self.checks(o, "check_inplace")
             record = []
             if formulas or forgets_inputs(o):
-                record = [f"  if (autograd::wanted(ins, {nin})) [[unlikely]]", f"    autograd::pointwise_inplace(gradient_{name}, op_{name}, ins, params{named});", "  else"]
-            self.lines += prologue + [*record, f"  pointwise_out(op_{name}, &{first}, ins, params, true);", f"  return {first};", "}", ""]
+                told = f"{{&{self.described_call(o, 'inplace')}, given}}"
+                recorded = f"autograd::pointwise_inplace(gradient_{name}, op_{name}, ins, params, {told}{named});"
+                record = [f"    if (autograd::wanted(ins, {nin})) {{", f"      {recorded}", f"      return {first};", "    }"]
+            given, take = self.handed_over(o, "inplace")
+            asked = [f"  if (autograd::noticed(ins, {nin})) [[unlikely]] {{", given, *record, take, "  }"]
+            self.lines += prologue + [*asked, f"  pointwise_out(op_{name}, &{first}, ins, params, true);", f"  return {first};", "}", ""]
 
     def sharing(self, o: Operator, target: str, allowed: str, first: int = 0) -> list[str]:
         """Refuses tensor arguments that share memory with the one that is written to."""
@@ -434,7 +516,9 @@ class Family:
         assert o.each is not None
         if o.each.kind == "pointwise":
             self.describe(o.each)
-        self.lines += Foreach(o, mutates(o)).definitions()
+        guard = self.whole(o, "function") if not mutates(o) else []
+        inplace = self.whole(o, "inplace") if mutates(o) or "inplace" in o.variants else []
+        self.lines += Foreach(o, mutates(o), guard, inplace).definitions()
 
     # -- translated kinds --------------------------------------------------------------------------
 
@@ -466,6 +550,8 @@ class Family:
     def composite(self, o: Operator) -> None:
         signature, body = self.translate(o, return_type(o))
         guard = self.constants(o) + (self.guard(o, "function") if o.gradients else self.autocast(o, signature)) + self.alert(o)
+        if o.whole and not o.gradients:
+            guard += self.whole(o, "function", names_in(signature))
         label = node_label(o, self.use_rule) or (f'"{o.node}"' if o.node else None)
         if label is None or o.gradients or not all(r.type in ("Tensor", "Tensor[]") for r in o.schema.returns):
             self.lines += [f"{result_type(o)} {o.cpp_name}({signature}) {{", *guard, *body, "}", ""]
@@ -483,13 +569,20 @@ class Family:
             ]
         self.derived_variants(o)
 
+    def whole(self, o: Operator, form: str, names: list[str] | None = None) -> list[str]:
+        """A composite that is taken over as one operator, unless its parts are to be recorded."""
+        names = names or argument_names(o)
+        tensors = ", ".join(n for n, a in zip(names, o.schema.arguments, strict=True) if a.is_tensor)
+        test = f"autograd::noticed({tensors}) && !autograd::wanted({tensors})" if tensors else "factories_forced"
+        return [f"  if ({test}) [[unlikely]] {{", *self.handed_over(o, form, names), "  }"]
+
     def derived_variants(self, o: Operator) -> None:
         """out= and in-place forms of operators that return fresh tensors."""
         names = ", ".join(argument_names(o))
         n = len(o.schema.returns)
         if "out" in o.variants:
             self.lines.append(f"void {o.cpp_name}_out({out_parameters(o)}) {{")
-            self.lines += self.guard(o, "out") + self.out_sharing(o)
+            self.lines += (self.guard(o, "out") if o.kind != "composite" or o.whole or o.gradients else self.recording(o, "out")) + self.out_sharing(o)
             self.lines.append(f"  auto result = {o.cpp_name}({names});")
             for i in range(n):
                 value = "result" if n == 1 else f"std::get<{i}>(result)"
@@ -505,6 +598,10 @@ class Family:
         if "inplace" in o.variants:
             first = o.schema.arguments[0].name
             guard = [*(self.guard(o, "inplace") if self.node else self.overwriting(o)), *self.checks(o, "check_inplace")]
+            if o.kind == "composite" and o.whole and not self.node:
+                guard += self.whole(o, "inplace")
+            if o.kind == "composite" and not self.node:
+                guard += self.by_copy(o)
             guard += self.sharing(o, first, "whole", 1) if self.elementwise(o) else []
             straight = o.kind == "composite" and not o.autocast
             if straight:
@@ -550,12 +647,19 @@ class Family:
         call = ", ".join([f"autograd::before_overwriting({first})", *rest])
         return [f'  if (autograd::wanted({tensors})) [[unlikely]] return autograd::overwritten({first}, {o.cpp_name}({call}), "{o.name}_");']
 
+    def by_copy(self, o: Operator) -> list[str]:
+        """The in-place form where somebody takes its parts over: they make the result, which is copied."""
+        first = o.schema.arguments[0].name
+        tensors = ", ".join(a.name for a in o.schema.arguments if a.is_tensor)
+        names = ", ".join(argument_names(o))
+        return [f'  if (autograd::noticed({tensors})) [[unlikely]] return autograd::overwritten({first}, {o.cpp_name}({names}), "{o.name}_");']
+
     # -- native ------------------------------------------------------------------------------------
 
     def native(self, o: Operator) -> None:
         names = ", ".join(argument_names(o))
         if writes_lists(o):
-            self.lines += [f"void {o.cpp_name}({parameters(o)}) {{", f"  native::{o.kernel}({names});", "}", ""]
+            self.lines += [f"void {o.cpp_name}({parameters(o)}) {{", *self.asked(o, "inplace"), f"  native::{o.kernel}({names});", "}", ""]
             return
         if mutates(o):
             first = o.schema.arguments[0].name
@@ -566,7 +670,7 @@ class Family:
                 *self.guard(o, "inplace"),
                 *check,
                 *self.within_reach(o, first),
-                f"  {self.on_memory(o, first)}native::{kernel}({names});",
+                f"  {self.on_memory(o, first, kernel, names)}",
                 *([] if "own_version" in o.tags else [f"  {first}.bump_version();"]),
                 f"  return {first};",
                 "}",
@@ -578,18 +682,32 @@ class Family:
             return
         if is_free(o):
             tensors = ", ".join(a.name for a in o.schema.arguments if a.is_tensor)
-            guard = [] if "any_device" in o.tags else [f'  refuse_meta("{o.name}", {tensors});']
+            guard = []
+            if "any_device" not in o.tags and tensors:
+                elsewhere = f"return {self.kernel_elsewhere(o, o.kernel, 'place', result_type(o), parameters(o), names)}"
+                guard = [f'  const Device place = refuse_meta("{o.name}", {tensors});', f"  if (!place.is_cpu()) [[unlikely]] {elsewhere}"]
             self.lines += [f"{result_type(o)} {o.cpp_name}({parameters(o)}) {{", *self.guard(o, "function"), *guard, f"  return native::{o.kernel}({names});", "}", ""]
             if returns_tensors(o):
                 self.derived_variants(o)
             return
         self.structured(o)
 
-    def on_memory(self, o: Operator, tensor: str) -> str:
-        """Kernels see meta tensors only if their record says that they can."""
+    def on_memory(self, o: Operator, tensor: str, kernel: str, names: str) -> str:
+        """Calls a kernel that writes to a tensor. Kernels see meta tensors only if their record says that they can."""
         if "any_device" in o.tags:
-            return ""
-        return f'if (computes_into("{o.name}", {self.tensors_among(o, tensor)})) '
+            return f"native::{kernel}({names});"
+        call = self.on_device(o, tensor, kernel, "void", parameters(o), names)
+        return f'if (computes_into("{o.name}", {self.tensors_among(o, tensor)})) {{ {call} }}'
+
+    def on_device(self, o: Operator, tensor: str, kernel: str, result: str, given: str, names: str) -> str:
+        """The kernel of the device of `tensor`: the CPU's directly, another's from the table."""
+        elsewhere = self.kernel_elsewhere(o, kernel, f"{tensor}.device()", result, given, names)
+        gate = "if (computes(out0)) " if tensor == "out0" else ""
+        return f"if ({tensor}.is_cpu()) [[likely]] native::{kernel}({names}); else {gate}{elsewhere}"
+
+    def kernel_elsewhere(self, o: Operator, kernel: str, device: str, result: str, given: str, names: str) -> str:
+        types = ", ".join(re.sub(r"\w+$", "", p).strip() for p in cut(given))
+        return f'kernel_on<{result}({types})>("{o.name}", "{kernel}", {device})({names});'
 
     def tensors_among(self, o: Operator, written: str) -> str:
         """What is written, then the other tensors of a call that writes in place of its first argument."""
@@ -615,7 +733,7 @@ class Family:
             *self.alert(o),
             f"  Tensor result = {f'clone({first}, MemoryFormat::Contiguous)' if 'contiguous' in o.tags else f'clone_dense({first})'};",
             *self.within_reach(o, "result"),
-            f"  {self.on_memory(o, 'result')}native::{kernel}(result{others});",
+            f"  {self.on_memory(o, 'result', kernel, 'result' + others)}",
             "  return result;",
             "}",
             "",
@@ -628,7 +746,7 @@ class Family:
                 *self.writable(o, f"{o.name}_"),
                 *([] if "any_overlap" in o.tags else self.sharing(o, first, "none", 1)),
                 *self.within_reach(o, first),
-                f"  {self.on_memory(o, first)}native::{kernel}({first}{others});",
+                f"  {self.on_memory(o, first, kernel, first + others)}",
                 f"  {first}.bump_version();",
                 f"  return {first};",
                 "}",
@@ -648,11 +766,11 @@ class Family:
         device = f'common_device("{o.name}", {", ".join(tensors)})' if tensors else "Device{}"
         specs = ["spec"] if n == 1 else [f"std::get<{i}>(spec)" for i in range(n)]
         outs = ", ".join(f"out{i}" for i in range(n))
-        call = f"native::{o.kernel}({outs}{', ' + names if names else ''})"
+        kernel_arguments = f"{outs}{', ' + names if names else ''}"
         self.lines += [f"{result_type(o)} {o.cpp_name}({parameters(o)}) {{", *self.guard(o, "function"), f"  auto spec = shape_{o.cpp_name}({names});"]
         self.lines += [f"  const Device place = {device};"]
         self.lines += [f"  Tensor out{i} = make_out({s}, place);" for i, s in enumerate(specs)]
-        self.lines += [f"  if (computes(out0)) {call};"]
+        self.lines += [f"  {self.on_device(o, 'out0', o.kernel, 'void', out_parameters(o), kernel_arguments)}"]
         self.lines += ["  return out0;" if n == 1 else f"  return {{{outs}}};", "}", ""]
         if "out" in o.variants:
             self.lines += [f"void {o.cpp_name}_out({out_parameters(o)}) {{", *self.guard(o, "out"), *self.out_sharing(o), f"  auto spec = shape_{o.cpp_name}({names});"]
@@ -672,7 +790,8 @@ class Family:
                 self.lines.append(f'  OutScope scope{i}(out{i}, {s}, "{o.name}");')
                 self.lines += [f"  scope{i}.avoid({t});" for t in tensors + lists]
             scoped = ", ".join(f"scope{i}.target()" for i in range(n))
-            self.lines += [f"  if (computes(out0)) native::{o.kernel}({scoped}{', ' + names if names else ''});"]
+            scoped += ", " + names if names else ""
+            self.lines += [f"  {self.on_device(o, 'out0', o.kernel, 'void', out_parameters(o), scoped)}"]
             self.lines += [f"  scope{i}.finish();" for i in range(n)] + ["}", ""]
         if "inplace" in o.variants:
             first = o.schema.arguments[0].name

@@ -255,6 +255,7 @@ def gelu_tanh(x):
     variants=FUNCTION,
     core=True,
     tags=frozenset({"pointwise"}),
+    whole=True,
 )
 def gelu(self, approximate):
     """self times the probability that a normal variable is below it."""
@@ -332,7 +333,7 @@ def tanhshrink(self):
     return self - op.tanh(self)
 
 
-@composite("nn_glu(Tensor self, int dim=-1) -> Tensor", node="GluBackward0", variants="function, out")
+@composite("nn_glu(Tensor self, int dim=-1) -> Tensor", node="GluBackward0", variants="function, out", whole=True)
 def glu(self, dim):
     """The first half of self along dim, times the sigmoid of the second."""
     if self.ndim == 0:

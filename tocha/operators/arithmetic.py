@@ -109,6 +109,7 @@ def sub(x, y, alpha):
     variants="function",
     aten=("rsub.Tensor", "rsub.Scalar(Tensor self, Scalar other, Scalar alpha=1) -> Tensor"),
     tags=frozenset({"pointwise"}),
+    whole=True,
 )
 def rsub(self, other, alpha):
     """other - alpha * self."""
@@ -215,6 +216,7 @@ def rdiv(self, other):
     aten=("div.Tensor_mode", "div.Scalar_mode", "div.out_mode"),
     core=True,
     tags=frozenset({"pointwise"}),
+    whole=True,
 )
 def div_rounding(self, other, rounding_mode):
     """self / other, rounded: "floor" toward minus infinity, "trunc" toward zero, None not at all."""
@@ -313,6 +315,7 @@ def power(x, y):
     aten=("pow.Tensor_Tensor", "pow.Tensor_Scalar", "pow_.Tensor", "pow_.Scalar"),
     core=True,
     tags=frozenset({"pointwise"}),
+    whole=True,
 )
 def pow(self, exponent):
     """self to the power of exponent."""
@@ -349,6 +352,7 @@ def pow(self, exponent):
     variants="function, out",
     core=("pow.Scalar",),
     tags=frozenset({"pointwise"}),
+    whole=True,
 )
 def pow_scalar(self, exponent):
     """The number self to the power of each exponent; contiguous."""

@@ -87,6 +87,7 @@ def logit_gradient(grad, self, eps):
     variants=UNARY,
     aliases=("special.logit",),
     tags=frozenset({"pointwise"}),
+    whole=True,
 )
 def logit(self, eps):
     """log(self / (1 - self)), with self kept within [eps, 1 - eps] if eps is given."""

@@ -79,6 +79,10 @@ class Operator:
     aten: tuple[str, ...] | None = None
     # In PyTorch's core set, into which exported programs are taken apart; or which of its overloads are.
     core: bool | tuple[str, ...] = False
+    # A composite without gradients of its own that PyTorch keeps whole below autograd, where others see operators.
+    whole: bool = False
+    # The opposite, where PyTorch takes apart what has a kernel or gradient here: its operators, in the subset (docs/inside/dispatch.md).
+    parts: Callable | None = None
     samples: Callable | None = None
     tags: frozenset[str] = frozenset()
     aliases: tuple[str, ...] = ()
@@ -259,6 +263,20 @@ def decomposition(o: Operator) -> Callable:
 
     def decorate(f: Callable) -> Callable:
         o.decomposition = f
+        return f
+
+    return decorate
+
+
+def parts(*records: Operator) -> Callable:
+    """Registers the operators that an operator is for those who take operators over: PyTorch takes it apart above autograd.
+
+    The function is given the record's arguments, is written in the subset, and runs natively.
+    """
+
+    def decorate(f: Callable) -> Callable:
+        for o in records:
+            o.parts = f
         return f
 
     return decorate

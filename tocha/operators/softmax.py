@@ -94,13 +94,15 @@ def nn_softmin(self, dim, _stacklevel, dtype):
     return op.softmax(-self, legacy_softmax_dim(self.ndim) if dim is None else dim, dtype)
 
 
-@composite("_softmax(Tensor self, int dim, bool half_to_float) -> Tensor", variants="function", core=True)
+@composite("_softmax(Tensor self, int dim, bool half_to_float) -> Tensor", variants="function", core=True, whole=True)
 def _softmax(self, dim, half_to_float):
     """softmax without a dtype of its own."""
     return op.softmax(self, dim, None)
 
 
-@composite("_log_softmax(Tensor self, int dim, bool half_to_float) -> Tensor", variants="function", core=True)
+@composite(
+    "_log_softmax(Tensor self, int dim, bool half_to_float) -> Tensor", variants="function", core=True, whole=True
+)
 def _log_softmax(self, dim, half_to_float):
     """log_softmax without a dtype of its own."""
     return op.log_softmax(self, dim, None)

@@ -65,7 +65,7 @@ class PointwiseNode final : public Node {
     for (const Tensor& g : grads) plain = plain && is_plain(g);
     for (const Tensor& t : ins) plain = plain && is_plain(t);
     for (const Tensor& t : outs) plain = plain && is_plain(t);
-    int wanted_count = 0, last = 0;
+    int wanted_count = 0;
     for (int i = 0; i < rule_.nin; ++i) {
       if (!wants(static_cast<size_t>(i))) continue;
       if (rule_.passes[i]) {
@@ -73,7 +73,6 @@ class PointwiseNode final : public Node {
         continue;
       }
       ++wanted_count;
-      last = i;
     }
     if (!wanted_count) return;
     const FusedGradient& whole = rule_.fused[rule_.nin];
@@ -83,7 +82,7 @@ class PointwiseNode final : public Node {
       for (int i = 0; i < rule_.nin; ++i) out[static_cast<size_t>(i)] = std::move(results[i]);
       return;
     }
-    for (int i = 0; i <= last; ++i) {
+    for (int i = rule_.nin - 1; i >= 0; --i) {  // PyTorch's order
       if (!wants(static_cast<size_t>(i)) || rule_.passes[i]) continue;
       if (plain && rule_.fused[i].op) {
         Tensor result[1];

@@ -7,6 +7,25 @@ PyObject* (*call_python)(Call& call, const Value* given) = nullptr;
 namespace {
 
 bool takes_over(const Tensor& t) { return t && t.get()->dispatches; }
+bool takes_over(Device d) { return python_device && *python_device == d.type; }
+
+// Whether an argument alone makes Python answer for the call.
+bool takes_over(const Value& v) {
+  switch (v.kind) {
+    case Value::tensor:
+      return takes_over(v.as<Tensor>());
+    case Value::tensors:
+      for (const Tensor& t : v.as<Tensors>())
+        if (takes_over(t)) return true;
+      return false;
+    case Value::device:
+      return takes_over(v.as<Device>());
+    case Value::opt_device:
+      return takes_over(v.as<std::optional<Device>>().value_or(Device{}));
+    default:
+      return false;
+  }
+}
 
 // Below autograd nothing is recorded, whoever computes.
 class Below {
@@ -73,12 +92,8 @@ void make_views_of(const Tensor& self, PyObject* result) {
 bool taken(const Call& call, const Value* given) {
   if (modes().dispatch_off) return false;
   if (modes().dispatch_modes) return true;
-  for (int i = 0; i < call.count; ++i) {
-    if (given[i].kind == Value::tensor && takes_over(given[i].as<Tensor>())) return true;
-    if (given[i].kind != Value::tensors) continue;
-    for (const Tensor& t : given[i].as<Tensors>())
-      if (takes_over(t)) return true;
-  }
+  for (int i = 0; i < call.count; ++i)
+    if (takes_over(given[i])) return true;
   return false;
 }
 

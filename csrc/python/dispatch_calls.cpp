@@ -169,6 +169,57 @@ PyObject* share_storage(PyObject*, PyObject* args) {
   });
 }
 
+void* allocate_in_memory(size_t nbytes, Device) { return cpu_allocate(nbytes); }
+
+// _rename_privateuse1(name): the device that a program adds, whose operators Python answers for from now on.
+PyObject* rename_device(PyObject*, PyObject* text) {
+  return guarded([&]() -> PyObject* {
+    TOCHA_CHECK(PyUnicode_Check(text), Type, "rename_privateuse1_backend(): the name must be str, not ",
+                Py_TYPE(text)->tp_name);
+    rename_privateuse1(text_of(text));
+    static const DeviceType type = DeviceType::privateuseone;
+    python_device = &type;
+    register_allocator(type, {allocate_in_memory, cpu_free});
+    devices_in_python = true;
+    force();
+    return none();
+  });
+}
+
+PyObject* device_name(PyObject*, PyObject*) { return PyUnicode_FromString(name(DeviceType::privateuseone)); }
+
+// _memory_of(t): the memory of a tensor of a device that Python has made, as a tensor of the CPU.
+PyObject* memory_of(PyObject*, PyObject* o) {
+  return guarded([&]() -> PyObject* {
+    TOCHA_CHECK(is_tensor(o), Type, "_memory_of(): a Tensor is needed, got ", Py_TYPE(o)->tp_name);
+    Tensor t = Tensor::borrow(o);
+    TOCHA_CHECK(python_device && *python_device == t.device().type, Runtime, "_memory_of(): got a tensor on ",
+                t.device());
+    Storage& s = t.storage();
+    ++s.refs;
+    StorageRef memory = borrow_storage(
+        s.data, s.nbytes, Device{}, [](Storage& alias) { StorageRef drop(static_cast<Storage*>(alias.context)); }, &s);
+    return make_tensor(std::move(memory), t.dtype(), t.sizes(), t.strides(), t.offset()).give();
+  });
+}
+
+// _on_device(t, device): the memory of a CPU tensor as a tensor of a device that Python has made.
+PyObject* on_device(PyObject*, PyObject* args) {
+  return guarded([&]() -> PyObject* {
+    PyObject *o, *where;
+    if (!PyArg_ParseTuple(args, "O!O", tensor_type, &o, &where)) throw PythonError();
+    Tensor t = Tensor::borrow(o);
+    Device d = as_device(where);
+    TOCHA_CHECK(t.is_cpu() && python_device && *python_device == d.type, Runtime,
+                "_on_device(): cannot see a tensor on ", t.device(), " as one on ", d);
+    Storage& s = t.storage();
+    ++s.refs;
+    StorageRef memory = borrow_storage(
+        s.data, s.nbytes, d, [](Storage& alias) { StorageRef drop(static_cast<Storage*>(alias.context)); }, &s);
+    return make_tensor(std::move(memory), t.dtype(), t.sizes(), t.strides(), t.offset()).give();
+  });
+}
+
 PyObject* disabled_torch_dispatch(PyObject*, PyObject*) { return Py_NewRef(Py_NotImplemented); }
 
 PyMethodDef table[] = {
@@ -176,6 +227,10 @@ PyMethodDef table[] = {
     {"_disable_dispatch", disable_dispatch, METH_O, nullptr},
     {"_dispatch_disabled", dispatch_disabled, METH_NOARGS, nullptr},
     {"_has_torch_dispatch", has_torch_dispatch, METH_O, "Whether a tensor's class or device takes operators over."},
+    {"_rename_privateuse1", rename_device, METH_O, nullptr},
+    {"_get_privateuse1_backend_name", device_name, METH_NOARGS, nullptr},
+    {"_memory_of", memory_of, METH_O, nullptr},
+    {"_on_device", on_device, METH_VARARGS, nullptr},
     {"_share_storage", share_storage, METH_VARARGS, nullptr},
     {"_disabled_torch_dispatch_impl", disabled_torch_dispatch, METH_VARARGS,
      "As a class's __torch_dispatch__: it takes no operators over."},

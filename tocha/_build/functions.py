@@ -408,7 +408,7 @@ class Family:
         self.lines += [f"{result_type(o)} {name}({parameters(o)}) {{", *self.autocast(o)]
         formulas = has_formulas(o)
         if formulas:
-            self.statics += pointwise_tables(o, type_code)
+            self.statics += pointwise_tables(o, type_code, self.use_rule)
         elif forgets_inputs(o):
             self.statics += zero_table(o)
         label = node_label(o, self.use_rule)

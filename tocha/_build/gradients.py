@@ -161,10 +161,41 @@ def generated_kernels(o: Operator) -> list[Fused]:
 # ---- the same formulas with operators ------------------------------------------------------------
 
 
-def composite_function(o: Operator) -> list[str]:
+def seen_functions(o: Operator, use_rule: Callable) -> tuple[list[str], list[str]]:
+    """PyTorch's gradients of an elementwise operator: functions, and the tests that call them."""
+    functions, calls = [], []
+    places = {a.name: f"x[{i}]" for i, a in enumerate(operands(o))} | {a.name: f"p[{i}]" for i, a in enumerate(params(o))}
+    places |= {"grad": "g[0]", "result": "y[0]"}
+    kinds = {a.name: "Tensor" for a in operands(o)} | {a.name: "Scalar" for a in params(o)} | {"grad": "Tensor", "result": "Tensor"}
+    for i, a in enumerate(operands(o)):
+        f = o.seen_gradients.get(a.name)
+        if f is None:
+            continue
+        given = list(inspect.signature(f).parameters)
+        t = Translator(f, {n: kinds[n] for n in given}, "Tensor", use_rule)
+        signature = t.signature()
+        functions += [f"static Tensor seen_{o.cpp_name}_{a.name}({signature}) {{", *t.body(), "}"]
+        calls.append(f"    if (which == {i}) return seen_{o.cpp_name}_{a.name}({', '.join(places[n] for n in given)});")
+    if calls:
+        read = " && ".join(f"(!x[{i}] || !x[{i}].is_complex())" for i in range(len(operands(o))))
+        calls = [f"  if (((dispatch_forced | autograd::marks(g[0])) & kDispatches) && {read} && !g[0].is_complex()) {{", *calls, "  }"]
+    return functions, calls
+
+
+def check_kept(o: Operator, which: int, inputs: set[int], outputs: set[int]) -> None:
+    """A seen gradient reads what the node keeps for the derived one."""
+    f = o.seen_gradients.get(operands(o)[which].name)
+    asked = set(inspect.signature(f).parameters) if f else set()
+    kept = {operands(o)[k].name for k in inputs} | ({"result"} if outputs else set()) | {"grad"} | {a.name for a in params(o)}
+    if asked - kept:
+        raise TranslationError(f"seen gradient of {o.full_name}: {sorted(asked - kept)} is not kept")
+
+
+def composite_function(o: Operator, use_rule: Callable) -> list[str]:
     """static Tensor gradient_of_X(which, grads, inputs, outputs, params)"""
-    lines = [f"static Tensor gradient_of_{o.cpp_name}(int which, const Tensor* g, const Tensor* x, const Tensor* y, const Scalar* p) {{"]
-    lines += ["  (void)which; (void)g; (void)x; (void)y; (void)p;"]
+    functions, seen = seen_functions(o, use_rule)
+    lines = [*functions, f"static Tensor gradient_of_{o.cpp_name}(int which, const Tensor* g, const Tensor* x, const Tensor* y, const Scalar* p) {{"]
+    lines += ["  (void)which; (void)g; (void)x; (void)y; (void)p;", *seen]
     versions = []
     wide = (dt.complex128 if dt.complex128 in o.dtypes else dt.complex64, dt.float64 if dt.float64 in o.dtypes else dt.float32)
     for t in wide:  # constants are as exact as the widest inputs need
@@ -190,7 +221,7 @@ def composite_function(o: Operator) -> list[str]:
     return [*lines, "}"]
 
 
-def pointwise_tables(o: Operator, type_code: Callable) -> list[str]:
+def pointwise_tables(o: Operator, type_code: Callable, use_rule: Callable) -> list[str]:
     """Static tables: kernels, leaves, what is kept; ends with `gradient_X`."""
     name = o.cpp_name
     own, reused = kernels_of(o)
@@ -236,10 +267,11 @@ def pointwise_tables(o: Operator, type_code: Callable) -> list[str]:
             keep[0].update(read.inputs)
             keep[1].update(read.outputs)
             pass_all = pass_all and passes(n) and n.attr == 0
+        check_kept(o, i, *keep)
         needs_in.append(str(sum(1 << k for k in keep[0])))
         needs_out.append(str(sum(1 << k for k in keep[1])))
         through.append(str(int(pass_all)))
-    return [*lines, *composite_function(o), *gradient_table(o, rows, through, needs_in, needs_out, f"gradient_of_{name}")]
+    return [*lines, *composite_function(o, use_rule), *gradient_table(o, rows, through, needs_in, needs_out, f"gradient_of_{name}")]
 
 
 def gradient_table(o: Operator, kernels: list[str], passing: list[str], keeps_in: list[str], keeps_out: list[str], composite: str) -> list[str]:
@@ -471,7 +503,7 @@ class GradientNode:
             lines.append(f"    const size_t at_{a.name} = at;")
             lines.append(f"    at += {self.count(a)};")
         lines.append("    (void)at;")
-        for names, f in self.rules.items():
+        for names, f in sorted(self.rules.items(), key=lambda rule: rule[0]):  # PyTorch's order
             test = " || ".join(self.wants(n) for n in names)
             lines.append(f"    if ({test}) {{")
             if f is None:

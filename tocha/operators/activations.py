@@ -37,6 +37,14 @@ def relu(x):
     return s.relu(x)
 
 
+@pointwise(
+    "threshold_backward(Tensor grad_output, Tensor self, Scalar threshold) -> Tensor", dtypes=NUMERIC, variants=""
+)
+def threshold_backward(grad, x, threshold):
+    """The gradient of threshold, and of relu: grad where self is above the threshold, else 0."""
+    return s.where(x <= threshold, 0, grad)
+
+
 @cheap("nn_leaky_relu(Tensor self, Scalar negative_slope=0.01) -> Tensor", core=True)
 def leaky_relu(x, negative_slope):
     """self where it is positive, else negative_slope * self."""
@@ -270,6 +278,15 @@ def gelu(self, approximate):
 def silu(x):
     """self * sigmoid(self)."""
     return x * s.sigmoid(x)
+
+
+@pointwise(
+    "silu_backward(Tensor grad_output, Tensor self) -> Tensor", dtypes=(*FLOATS, *COMPLEX), variants="", expensive=True
+)
+def silu_backward(grad, x):
+    """The gradient of silu."""
+    y = s.sigmoid(x)
+    return grad * (y * (1 + x * (1 - y)))
 
 
 @activation("nn_mish(Tensor self) -> Tensor")

@@ -75,7 +75,7 @@ def check_sub(self, other, alpha):
     types={"check": check_add, "params": ("rounded",)},
     variants=BINARY,
     operator="__add__",
-    tags=HALVES | {"numbers_first"},
+    tags=HALVES | {"numbers_first", "number_is_tensor"},
     aten=("add.Tensor", "add.Scalar(Tensor self, Scalar other, Scalar alpha=1) -> Tensor", "add.out"),
     core=True,
 )
@@ -94,7 +94,7 @@ def add(x, y, alpha):
     variants=BINARY,
     operator="__sub__",
     aliases=("subtract",),
-    tags=HALVES | {"numbers_first"},
+    tags=HALVES | {"numbers_first", "number_is_tensor"},
     aten=("sub.Tensor", "sub.Scalar(Tensor self, Scalar other, Scalar alpha=1) -> Tensor", "sub.out"),
     core=True,
 )
@@ -123,7 +123,7 @@ def rsub(self, other, alpha):
     variants=BINARY,
     operator="__mul__",
     aliases=("multiply",),
-    tags=HALVES,
+    tags=HALVES | {"number_is_tensor"},
     aten=("mul.out",),
     core=True,
 )
@@ -178,7 +178,7 @@ PRECISE = {"in": ("T", "scalar")}
     variants=BINARY,
     operator="__truediv__",
     aliases=("divide", "true_divide"),
-    tags=HALVES | {"keeps_inputs"},
+    tags=HALVES | {"keeps_inputs", "number_is_tensor"},
     aten=("div.out",),
     core=True,
 )

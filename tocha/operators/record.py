@@ -83,6 +83,8 @@ class Operator:
     whole: bool = False
     # The opposite, where PyTorch takes apart what has a kernel or gradient here: its operators, in the subset (docs/inside/dispatch.md).
     parts: Callable | None = None
+    # pointwise: its gradients in PyTorch's operators, by input, for those who see operators; others run the derived formulas.
+    seen_gradients: dict[str, Callable] = field(default_factory=dict)
     samples: Callable | None = None
     tags: frozenset[str] = frozenset()
     aliases: tuple[str, ...] = ()
@@ -277,6 +279,19 @@ def parts(*records: Operator) -> Callable:
     def decorate(f: Callable) -> Callable:
         for o in records:
             o.parts = f
+        return f
+
+    return decorate
+
+
+def seen_gradient(o: Operator, input: str) -> Callable:
+    """Registers the gradient of an elementwise operator as PyTorch computes it, where somebody takes operators over.
+
+    The parameters are as those of `gradient`; tensors and Scalars, in the subset. Values are those of the derived formula.
+    """
+
+    def decorate(f: Callable) -> Callable:
+        o.seen_gradients[input] = f
         return f
 
     return decorate

@@ -94,18 +94,26 @@ def nn_softmin(self, dim, _stacklevel, dtype):
     return op.softmax(-self, legacy_softmax_dim(self.ndim) if dim is None else dim, dtype)
 
 
-@composite("_softmax(Tensor self, int dim, bool half_to_float) -> Tensor", variants="function", core=True, whole=True)
+@composite("_softmax(Tensor self, int dim, bool half_to_float) -> Tensor", variants="function", core=True)
 def _softmax(self, dim, half_to_float):
     """softmax without a dtype of its own."""
     return op.softmax(self, dim, None)
 
 
-@composite(
-    "_log_softmax(Tensor self, int dim, bool half_to_float) -> Tensor", variants="function", core=True, whole=True
-)
+@gradient(_softmax, "self")
+def whole_softmax_gradient(grad, self, dim, result):
+    return op._softmax_backward_data(grad, result, dim, self.dtype)
+
+
+@composite("_log_softmax(Tensor self, int dim, bool half_to_float) -> Tensor", variants="function", core=True)
 def _log_softmax(self, dim, half_to_float):
     """log_softmax without a dtype of its own."""
     return op.log_softmax(self, dim, None)
+
+
+@gradient(_log_softmax, "self")
+def whole_log_softmax_gradient(grad, self, dim, result):
+    return op._log_softmax_backward_data(grad, result, dim, self.dtype)
 
 
 @rule

@@ -213,16 +213,17 @@ class Walk {
     }
     Grads out;
     if (needed) call(node, grads, out);
+    out.resize(node.next.size());
+    for (size_t i = 0; i < node.next.size(); ++i) {
+      const Edge& e = node.next[i];
+      if (!e || !out[i] || e.input >= e.node->inputs.size()) continue;
+      out[i] = fit(std::move(out[i]), e.node->inputs[e.input], node, i);
+    }
     for (size_t i = 0; i < node.next.size(); ++i) {
       const Edge& e = node.next[i];
       if (!e) continue;
       uint32_t next = slots_.find(e.node.get());
-      Tensor g = i < out.size() ? std::move(out[i]) : Tensor();
-      if (g) {
-        const Shape* shape = e.input < e.node->inputs.size() ? &e.node->inputs[e.input] : nullptr;
-        if (shape) g = fit(std::move(g), *shape, node, i);
-      }
-      deliver(slots_.slots[next], e.input, std::move(g));
+      deliver(slots_.slots[next], e.input, std::move(out[i]));
       if (--slots_.slots[next].waiting == 0) push(next);
     }
     slots_.slots[index].grads.clear();

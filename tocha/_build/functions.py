@@ -22,6 +22,7 @@ from tocha._build.gradients import (
     node_label,
     node_name,
     pointwise_tables,
+    seen_whole,
     zero_table,
 )
 from tocha._build.kernels import fold_of, is_ordered, loop_dtypes, states
@@ -245,6 +246,9 @@ class Family:
         if self.node is not None:
             self.statics += self.node.definition()
             self.nodes(o, self.node)
+        if seen_whole(o):
+            node = GradientNode(o, self.use_rule)
+            self.statics += [*node.definition(), *node.record(parameters(o), result_type(o))]
         getattr(self, o.kind)(o)
 
     # -- autograd and autocast ---------------------------------------------------------------------
@@ -573,6 +577,10 @@ class Family:
         """A composite that is taken over as one operator, unless its parts are to be recorded."""
         names = names or argument_names(o)
         tensors = ", ".join(n for n, a in zip(names, o.schema.arguments, strict=True) if a.is_tensor)
+        if seen_whole(o) and form == "function":
+            given, take = self.handed_over(o, form, names)
+            record = f"    if (dispatch::taken({self.described_call(o, form)}, given) && autograd::wanted({tensors})) return record_{o.cpp_name}({', '.join(names)});"
+            return [f"  if (autograd::noticed({tensors})) [[unlikely]] {{", given, record, take.replace("if (dispatch", f"if (!autograd::wanted({tensors}) && dispatch", 1), "  }"]
         test = f"autograd::noticed({tensors}) && !autograd::wanted({tensors})" if tensors else "factories_forced"
         return [f"  if ({test}) [[unlikely]] {{", *self.handed_over(o, form, names), "  }"]
 

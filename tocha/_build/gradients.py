@@ -339,6 +339,9 @@ class GradientNode:
         self.use_rule = use_rule
         self.by_name = {a.name: a for a in o.schema.arguments}
         self.rules: dict[tuple[str, ...], Callable | None] = dict(o.gradients)
+        self.seen = {(name,): f for name, f in o.seen_gradients.items()}
+        if seen_whole(o):
+            self.rules, self.seen = dict(self.seen), {}
         if o.kind == "view" and not self.rules:
             self.rules = {(o.schema.arguments[0].name,): None}  # through the view itself
         listed = {n for names in self.rules for n in names}
@@ -351,6 +354,10 @@ class GradientNode:
                 if p in ("grad", "grads", "wanted") or (p.startswith("grad") and p[4:].isdigit()):
                     continue
                 self.keep(p, names, r)
+        for names, seen in self.seen.items():
+            unkept = [p for p in inspect.signature(seen).parameters if p not in ("grad", "grads") and p not in self.keeps]
+            if unkept or names not in self.rules:
+                raise TranslationError(f"seen gradient of {o.full_name}: {unkept or names} is not kept")
 
     def view_reads(self) -> dict[str, Reads]:
         """What the gradient through a view needs: the view's arguments, and the shape of what it looks into."""
@@ -405,7 +412,7 @@ class GradientNode:
                 wanted = [f"({wanted[0]})"]
         return " && ".join([*wanted, *flags])
 
-    def function(self, names: tuple[str, ...], f: Callable) -> list[str]:
+    def function(self, names: tuple[str, ...], f: Callable, prefix: str = "gradient") -> list[str]:
         types: dict[str, str] = {}
         for p in inspect.signature(f).parameters:
             types[p] = self.type_of(p)
@@ -416,7 +423,7 @@ class GradientNode:
         t = Translator(f, types, returns, self.use_rule)
         signature = t.signature()
         body = t.body()
-        return [f"static {own_type(returns)} gradient_{self.o.cpp_name}_{'_'.join(names)}({signature}) {{", *body, "}"]
+        return [f"static {own_type(returns)} {prefix}_{self.o.cpp_name}_{'_'.join(names)}({signature}) {{", *body, "}"]
 
     def type_of(self, p: str) -> str:
         if p == "grads":
@@ -437,6 +444,8 @@ class GradientNode:
         for names, f in self.rules.items():
             if f is not None:
                 lines += self.function(names, f)
+        for names, f in self.seen.items():
+            lines += self.function(names, f, "seen")
         lines += [f"struct {self.struct} final : autograd::Node {{", f'  const char* name() const override {{ return {self.name_text()}; }}']
         lines += [f"  {k.declaration}" for k in self.keeps.values()]
         lines += [f"  size_t count_{a.name} = 0;" for a in self.inputs if a.type.startswith("Tensor") and a.type.endswith("[]")]
@@ -506,28 +515,37 @@ class GradientNode:
         for names, f in sorted(self.rules.items(), key=lambda rule: rule[0]):  # PyTorch's order
             test = " || ".join(self.wants(n) for n in names)
             lines.append(f"    if ({test}) {{")
+            if names in self.seen:
+                call = f"seen_{o.cpp_name}_{names[0]}({self.arguments(self.seen[names], names)})"
+                lines += ["    if (((dispatch_forced | autograd::marks(grads[0])) & kDispatches) && !grads[0].is_complex()) {", *self.put(names[0], call), "    } else {"]
             if f is None:
                 lines += self.through_view()
             else:
-                args = []
-                for p in inspect.signature(f).parameters:
-                    if p in ("grad", "grads"):
-                        args.append(p)
-                    elif p == "wanted":
-                        args.append("std::vector<bool>{" + ", ".join(self.wants(n) for n in names) + "}")
-                    elif p.startswith("grad") and p[4:].isdigit():
-                        args.append(f"grads[{p[4:]}]")
-                    else:
-                        args.append(self.keeps[p].read)
-                call = f"gradient_{o.cpp_name}_{'_'.join(names)}({', '.join(args)})"
+                call = f"gradient_{o.cpp_name}_{'_'.join(names)}({self.arguments(f, names)})"
                 if len(names) > 1:
                     lines.append(f"      auto found = {call};")
                     for i, n in enumerate(names):
                         lines += self.put(n, f"std::get<{i}>(found)")
                 else:
                     lines += self.put(names[0], call)
+            if names in self.seen:
+                lines.append("    }")
             lines.append("    }")
         return lines
+
+    def arguments(self, f: Callable, names: tuple[str, ...]) -> str:
+        """What a gradient function is called with."""
+        args = []
+        for p in inspect.signature(f).parameters:
+            if p in ("grad", "grads"):
+                args.append(p)
+            elif p == "wanted":
+                args.append("std::vector<bool>{" + ", ".join(self.wants(n) for n in names) + "}")
+            elif p.startswith("grad") and p[4:].isdigit():
+                args.append(f"grads[{p[4:]}]")
+            else:
+                args.append(self.keeps[p].read)
+        return ", ".join(args)
 
     def count(self, a) -> str:
         return f"count_{a.name}" if a.type.startswith("Tensor") and a.type.endswith("[]") else "1"
@@ -682,6 +700,11 @@ def node_for(o: Operator, use_rule: Callable) -> GradientNode | None:
     if o.gradients or o.kind == "view":
         return GradientNode(o, use_rule)
     return None
+
+
+def seen_whole(o: Operator) -> bool:
+    """A composite that is recorded as one operator where somebody takes it over; else its parts are."""
+    return o.kind == "composite" and o.whole and bool(o.seen_gradients) and not o.gradients
 
 
 def lacks_gradient(o: Operator) -> bool:

@@ -231,7 +231,7 @@ def run(plan: Plan, values: tuple, takers: list[Any], from_body: int) -> Any:
 
 def ask(func: Any, takers: list[Any], args: tuple, kwargs: dict[str, Any]) -> Any:
     """The innermost mode, then the classes of the tensors; the first that answers has taken the call over."""
-    types = tuple(type(t) for t in takers)
+    types = tuple(type(t) for t in takers if hasattr(type(t), "__torch_dispatch__"))
     mode = None
     if modes.stack:
         mode = pop_mode()
@@ -242,9 +242,13 @@ def ask(func: Any, takers: list[Any], args: tuple, kwargs: dict[str, Any]) -> An
         if result is not NotImplemented:
             return result
     for t in takers:
+        if not hasattr(type(t), "__torch_dispatch__"):
+            continue  # a device speaks for it
         result = answer(type(t), type(t), type(t).__torch_dispatch__, func, types, args, kwargs)
         if result is not NotImplemented:
             return result
+    if on_program_device((args, kwargs)):
+        return device_call(func, args, kwargs)
     return refuse(func, mode, types)
 
 
@@ -264,3 +268,95 @@ def refuse(func: Any, mode: Any, types: tuple) -> Any:
         f"Multiple dispatch failed for 'tocha.ops.{func}'; all __torch_dispatch__ handlers returned NotImplemented:\n{lines}\n\n"
         "For more information, try re-running with TORCH_LOGS=not_implemented"
     )
+
+
+# ---- devices of programs -----------------------------------------------------------------------------
+
+KEY = "PrivateUse1"
+
+
+class Kernels:
+    """What programs have registered; the registry fills it in."""
+
+    of: Callable[[str], dict[str, Callable]]
+
+
+fallbacks: dict[str, Callable] = {}  # by dispatch key; the registry's own
+
+
+def on_program_device(values: Any) -> bool:
+    """Whether a tensor among the values, or the device that is asked for, is one that the program has made."""
+    if isinstance(values, Tensor):
+        return values.device.type == _C._get_privateuse1_backend_name()
+    if isinstance(values, _C.device):
+        return values.type == _C._get_privateuse1_backend_name()
+    if isinstance(values, list | tuple):
+        return any(map(on_program_device, values))
+    return isinstance(values, dict) and any(map(on_program_device, values.values()))
+
+
+class without_dispatch:
+    """Operators see memory within it."""
+
+    def __enter__(self) -> None:
+        _C._disable_dispatch(1)
+
+    def __exit__(self, *exc: object) -> None:
+        _C._disable_dispatch(-1)
+
+
+def device_call(func: Any, args: tuple, kwargs: dict[str, Any]) -> Any:
+    """The program's kernel; what needs none (views, memory, copies); a composite's body; the program's fallback."""
+    name = func.name()
+    known = Kernels.of(name)
+    kernel = known.get(KEY)
+    if kernel is not None:
+        return kernel(*args, **kwargs)
+    own = needs_no_kernel(func, args, kwargs)
+    if own is not None:
+        return own()
+    if getattr(func._target, "overload", None) is not None and is_composite(func._target.overload):
+        return func.decompose(*args, **kwargs)
+    if KEY in fallbacks:
+        return fallbacks[KEY](func, *args, **kwargs)
+    raise NotImplementedError(
+        f"[{name}] Could not run '{name}' with arguments from the '{KEY}' backend. This could be because the operator doesn't exist "
+        f"for this backend: no kernel is registered for it, and there is no fallback for {KEY}. It is available for these backends: "
+        "[CPU, Meta]"
+    )
+
+
+def is_composite(overload: Overload) -> bool:
+    """Whether the record is made of other operators."""
+    return overload.record.kind == "composite" and overload.form == FUNCTIONAL
+
+
+def needs_no_kernel(func: Any, args: tuple, kwargs: dict[str, Any]) -> Callable | None:
+    """How an operator runs that computes nothing: geometry, memory from the device's allocator, copies from and to it."""
+
+    def natively() -> Any:
+        with without_dispatch():
+            return func(*args, **kwargs)
+
+    name = func._schema.name
+    if func._schema._is_view_op() or name in ("aten::empty", "aten::empty_strided", "aten::set_", "aten::_unsafe_view"):
+        return natively
+    if name == "aten::copy_":
+        return lambda: copy_between(args[0], args[1])
+    return None
+
+
+def in_memory(t: Tensor) -> Tensor:
+    """A tensor of the program's device as one of the CPU, on the same memory."""
+    return _C._memory_of(t) if on_program_device(t) else t
+
+
+def copy_between(to: Tensor, source: Tensor) -> Tensor:
+    """Registered under `_copy_from` (source, to) where a program moves memory itself; memory of the CPU's kind is copied here."""
+    kernel = Kernels.of("aten::_copy_from").get(KEY)
+    if kernel is not None:
+        kernel(source, to)
+        return to
+    with without_dispatch():
+        in_memory(to).copy_(in_memory(source))
+    return to

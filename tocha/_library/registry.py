@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from tocha import _C, overrides
-from tocha._library import fake
+from tocha._library import dispatch, fake
 from tocha._library.arguments import bound, is_number, tensors_in
 from tocha._library.autograd import Formula, recorded
 from tocha._library.dispatch import ask, modes, ordered, same
@@ -43,6 +43,10 @@ definitions: dict[str, dict[str, CustomTarget]] = {}  # "ns::name" to overloads 
 registrations: dict[str, Registrations] = {}  # "ns::name.overload"
 fallbacks: dict[str, Callable] = {}  # by dispatch key
 changed: list[Callable[[str], None]] = []  # told the name of an operator that was defined or removed
+
+
+dispatch.fallbacks = fallbacks
+dispatch.Kernels.of = staticmethod(lambda name: registrations[name].kernels if name in registrations else {})
 
 
 def of(full_name: str) -> Registrations:
@@ -265,7 +269,7 @@ def device_of(tensors: list[Tensor], found: dict[str, Any]) -> str:
 def key_of(device: str) -> str:
     """The dispatch key of a type of device: cpu is CPU, meta is Meta."""
     known = _C.device(device).type
-    return {"meta": "Meta", "privateuseone": "PrivateUse1"}.get(known, known.upper())
+    return {"meta": "Meta", _C._get_privateuse1_backend_name(): "PrivateUse1"}.get(known, known.upper())
 
 
 def checked_result(s: FunctionSchema, result: Any) -> Any:

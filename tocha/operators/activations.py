@@ -51,6 +51,16 @@ def leaky_relu(x, negative_slope):
     return s.where(x > 0, x, x * negative_slope)
 
 
+@composite(
+    "leaky_relu_backward(Tensor grad_output, Tensor self, Scalar negative_slope, bool self_is_result) -> Tensor",
+    variants="",
+    whole=True,
+)
+def leaky_relu_backward(grad_output, self, negative_slope, self_is_result):
+    """The gradient of leaky_relu; `self_is_result`: from its result, whose sign is the same."""
+    return op.where(self > 0, grad_output, grad_output * negative_slope)
+
+
 def check_hardtanh(self, min_val, max_val):
     if min_val > max_val:
         raise ValueError(f"[hardtanh] min_val cannot be greater than max_val: got {min_val} and {max_val}")
@@ -272,6 +282,21 @@ def gelu(self, approximate):
     if approximate != "none":
         raise RuntimeError(f"[gelu] approximate argument must be either none or tanh. Got '{approximate}'")
     return op._gelu(self)
+
+
+@composite(
+    "gelu_backward(Tensor grad_output, Tensor self, *, str approximate='none') -> Tensor", variants="", whole=True
+)
+def gelu_backward(grad_output, self, approximate):
+    """The gradient of gelu."""
+    if approximate == "tanh":
+        inner = (self + self * self * self * 0.044715) * math.sqrt(2 / math.pi)
+        t = op.tanh(inner)
+        slope = (self * self * (3 * 0.044715) + 1) * math.sqrt(2 / math.pi)
+        return grad_output * ((t + 1) * 0.5 + self * (1 - t * t) * slope * 0.5)
+    below = (op.erf(self * math.sqrt(0.5)) + 1) * 0.5
+    density = op.exp(self * self * -0.5) * (1 / math.sqrt(2 * math.pi))
+    return grad_output * (below + self * density)
 
 
 @activation("nn_silu(Tensor self) -> Tensor", dtypes=(*FLOATS, *COMPLEX))

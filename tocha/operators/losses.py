@@ -51,6 +51,17 @@ def mse_loss(self, target, reduction):
     return reduced(op._squared_error(self, target), reduction)
 
 
+@composite(
+    "mse_loss_backward(Tensor grad_output, Tensor self, Tensor target, int reduction) -> Tensor",
+    variants="",
+    whole=True,
+)
+def mse_loss_backward(grad_output, self, target, reduction):
+    """The gradient of mse_loss by self."""
+    scale = 2.0 / self.numel() if reduction == 1 else 2.0
+    return (self - target) * scale * grad_output
+
+
 @loss("nn_l1_loss(Tensor self, Tensor target, int reduction=1) -> Tensor")
 def l1_loss(self, target, reduction):
     """The mean absolute error."""

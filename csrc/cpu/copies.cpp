@@ -157,6 +157,13 @@ Tensor _to_cpu(const Tensor& self, std::optional<MemoryFormat> format) {
   return to_device(self, Device{}, std::nullopt, false, false, format);
 }
 
+Scalar _local_scalar_dense(const Tensor& self) {
+  TOCHA_CHECK(self.numel() == 1, Runtime, "a Tensor with ", self.numel(), " elements cannot be converted to Scalar");
+  Scalar s = Scalar::load(self.dtype(), self.bytes());
+  if (self.is_conj()) s = Scalar(Complex<double>(s.to_complex().re, -s.to_complex().im));
+  return self.is_neg() ? -s : s;
+}
+
 Tensor detach(const Tensor& self) { return alias_of(self, true); }
 
 Tensor _unsafe_view(const Tensor& self, IntsView size) {

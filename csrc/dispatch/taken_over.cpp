@@ -139,6 +139,22 @@ void Result::read(PyObject* o, double& out) {
   if (out == -1 && PyErr_Occurred()) throw PythonError();
 }
 
+void Result::read(PyObject* o, Scalar& out) {
+  if (PyBool_Check(o)) {
+    out = Scalar(o == Py_True);
+  } else if (PyLong_Check(o)) {
+    int64_t v;
+    read(o, v);
+    out = Scalar(v);
+  } else if (PyComplex_Check(o)) {
+    out = Scalar(Complex<double>{PyComplex_RealAsDouble(o), PyComplex_ImagAsDouble(o)});
+  } else {
+    double v;
+    read(o, v);
+    out = Scalar(v);
+  }
+}
+
 PyObject* Result::item(PyObject* o, size_t i, size_t n) {
   bool fits = (PyList_Check(o) || PyTuple_Check(o)) && PySequence_Fast_GET_SIZE(o) == static_cast<Py_ssize_t>(n);
   TOCHA_CHECK(fits, Runtime, "__torch_dispatch__ has to return ", n, " results here, got ", Py_TYPE(o)->tp_name);

@@ -116,6 +116,7 @@ class Result {
   static void read(PyObject* o, bool& out);
   static void read(PyObject* o, int64_t& out);
   static void read(PyObject* o, double& out);
+  static void read(PyObject* o, Scalar& out);
   // Item i of a sequence of n, borrowed.
   static PyObject* item(PyObject* o, size_t i, size_t n);
   template <class... T>

@@ -145,12 +145,12 @@ def gives_view(o: Operator) -> bool:
     return o.kind == "view" or bool(shared and "no_gradient" not in o.tags and "!" not in o.schema.returns[0].alias)
 
 
-SPOKEN_RESULTS = ("Tensor", "Tensor?", "Tensor[]", "bool", "int", "float")
+SPOKEN_RESULTS = ("Tensor", "Tensor?", "Tensor[]", "bool", "int", "float", "Scalar")
 
 
 def outspoken(o: Operator) -> bool:
-    """Whether Python can answer for it: results are tensors or numbers."""
-    return all(r.type in SPOKEN_RESULTS for r in o.schema.returns)
+    """Whether Python can answer for it: results are tensors or numbers. Not questions that any device answers from its facts."""
+    return not (o.algorithm == "answer" and "any_device" in o.tags) and all(r.type in SPOKEN_RESULTS for r in o.schema.returns)
 
 
 def is_free(o: Operator) -> bool:

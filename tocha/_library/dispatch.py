@@ -161,15 +161,21 @@ class Plan:
         self.choices = sorted(map(Choice, found), key=lambda c: len(c.parameters))
         # `x + 2` in Python is PyTorch's add.Tensor; other operators have an overload for numbers there too.
         self.numbers_are_tensors = "number_is_tensor" in record.tags
+        self.orders: dict[tuple, list[Choice]] = {}  # by the types of the values
+
+    def order(self, values: tuple, from_body: int) -> list[Choice]:
+        """The overloads as they are tried for values of these types: those that take numbers as numbers first."""
+        if self.numbers_are_tensors and not from_body:
+            return [c for c in self.choices if not any(p.number and p.default is Required for p in c.parameters)]
+        return sorted(self.choices, key=lambda c: c.numbers_for_tensors(values))
 
     def arrange(self, values: tuple, from_body: int) -> Call:
-        choices = self.choices
-        if len(choices) == 1:
-            return choices[0].arrange(values)
-        if self.numbers_are_tensors and not from_body:
-            choices = [c for c in choices if not any(p.number and p.default is Required for p in c.parameters)]
-        else:
-            choices = sorted(choices, key=lambda c: c.numbers_for_tensors(values))
+        if len(self.choices) == 1:
+            return self.choices[0].arrange(values)
+        key = (bool(from_body), *map(type, values))
+        choices = self.orders.get(key)
+        if choices is None:
+            choices = self.orders[key] = self.order(values, from_body)
         for c in choices:
             try:
                 return c.arrange(values)

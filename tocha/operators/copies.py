@@ -263,6 +263,16 @@ def to_copy_gradient(grad, self):
 
 
 @native(
+    "_local_scalar_dense(Tensor self) -> Scalar",
+    algorithm="answer",
+    variants="",
+    tags=frozenset({"data_dependent_output"}),
+)
+def _local_scalar_dense(self):
+    """The one element as a number: what `item` is."""
+
+
+@native(
     "_to_cpu(Tensor self, memory_format? memory_format=None) -> Tensor",
     algorithm="memory",
     tags=_FREE,

@@ -26,8 +26,28 @@ from tocha._build.gradients import (
     zero_table,
 )
 from tocha._build.kernels import fold_of, is_ordered, loop_dtypes, states
+from tocha._build.signatures import (
+    argument_names,
+    cut,
+    mutates,
+    names_in,
+    out_parameters,
+    parameters,
+    result_type,
+    returns_tensors,
+)
+from tocha._build.taken_over import TakenOver
 from tocha.codegen.native import Translator
-from tocha.codegen.native_types import Value, annotations_of, coerce, cpp_string, default_cpp, own_type, parameter_type, return_type
+from tocha.codegen.native_types import (
+    Value,
+    annotations_of,
+    coerce,
+    cpp_string,
+    default_cpp,
+    own_type,
+    parameter_type,
+    return_type,
+)
 from tocha.ir import dtypes as dt
 from tocha.operators.derived import operands, params, type_codes
 from tocha.operators.record import AS_COMPUTED, Operator, operators
@@ -49,34 +69,6 @@ SOURCE = """// Generated from tocha/operators/{module}.py; do not edit.
 
 namespace tocha {{
 """
-
-
-def result_type(o: Operator) -> str:
-    t = return_type(o)
-    return "void" if t == "none" else own_type(t)
-
-
-def parameters(o: Operator) -> str:
-    return ", ".join(f"{a.cpp_parameter} {a.name}" for a in o.schema.arguments)
-
-
-def argument_names(o: Operator) -> list[str]:
-    return [a.name for a in o.schema.arguments]
-
-
-def mutates(o: Operator) -> bool:
-    """An operator that exists only in place: uniform_, copy_."""
-    return o.name.endswith("_")
-
-
-def returns_tensors(o: Operator) -> bool:
-    return bool(o.schema.returns) and all(r.type == "Tensor" for r in o.schema.returns)
-
-
-def out_parameters(o: Operator) -> str:
-    outs = ", ".join(f"const Tensor& out{i}" for i in range(len(o.schema.returns)))
-    rest = parameters(o)
-    return f"{outs}, {rest}" if rest else outs
 
 
 def writes_lists(o: Operator) -> bool:
@@ -127,32 +119,6 @@ def kernel_declarations(o: Operator) -> list[str]:
     return [f"void {o.kernel}({out_parameters(o)});"]
 
 
-def cut(given: str) -> list[str]:
-    """C++ parameters, one by one."""
-    found, depth = [""], 0
-    for c in given:
-        depth += {"<": 1, ">": -1}.get(c, 0)
-        if c == "," and not depth:
-            found.append("")
-        else:
-            found[-1] += c
-    return [p.strip() for p in found if p.strip()]
-
-
-def gives_view(o: Operator) -> bool:
-    """Whether the result looks into the first argument, and counts as a view of it."""
-    shared = o.schema.returns and o.schema.returns[0].alias and o.schema.returns[0].alias[0] == o.schema.arguments[0].alias[:1]
-    return o.kind == "view" or bool(shared and "no_gradient" not in o.tags and "!" not in o.schema.returns[0].alias)
-
-
-SPOKEN_RESULTS = ("Tensor", "Tensor?", "Tensor[]", "bool", "int", "float", "Scalar")
-
-
-def outspoken(o: Operator) -> bool:
-    """Whether Python can answer for it: results are tensors or numbers. Not questions that any device answers from its facts."""
-    return not (o.algorithm == "answer" and "any_device" in o.tags) and all(r.type in SPOKEN_RESULTS for r in o.schema.returns)
-
-
 def is_free(o: Operator) -> bool:
     """A kernel that makes its own results."""
     return "dynamic" in o.tags or not returns_tensors(o)
@@ -186,11 +152,6 @@ def scalar_of(a) -> str:
     return a.name if a.type == "Scalar" else f"Scalar({a.name})"
 
 
-def names_in(signature: str) -> list[str]:
-    """The names of a C++ function's parameters."""
-    return re.findall(r"(\w+)(?:,|$)", signature)
-
-
 def refusals(o: Operator) -> list[str]:
     """The record's own words for dtypes it does not take, entered into the table that failing calls look at."""
     said = (o.types or {}).get("refused", {})
@@ -218,7 +179,7 @@ def pointwise_op(o: Operator) -> list[str]:
     ]
 
 
-class Family:
+class Family(TakenOver):
     """The generated source of one family."""
 
     def __init__(self, module: str, use_rule: Callable[[Callable], None]):
@@ -288,59 +249,6 @@ class Family:
         if form == "function":
             return [*self.autocast(o), *self.asked(o, form)]
         return self.asked(o, form)
-
-    def asked(self, o: Operator, form: str) -> list[str]:
-        """What happens where somebody asks to be told of the call: it is recorded first, and below that taken over."""
-        tensors = [a.name for a in o.schema.arguments if a.is_tensor]
-        outs = [f"out{i}" for i in range(len(o.schema.returns))] if form == "out" else []
-        test = f"autograd::noticed({', '.join([*outs, *tensors])})" if outs or tensors else "factories_forced"
-        record = self.recording(o, form) if tensors else []
-        if o.parts is not None and form == "function":
-            return self.in_parts(o, test, record)
-        if form == "out":
-            return [*record, f"  if ({test}) [[unlikely]] {{", *self.handed_over(o, form), "  }"]
-        return [f"  if ({test}) [[unlikely]] {{", *("  " + line for line in record), *self.handed_over(o, form), "  }"]
-
-    def in_parts(self, o: Operator, test: str, record: list[str]) -> list[str]:
-        """An operator that is taken apart above autograd for those who take operators over: they see its parts."""
-        assert o.parts is not None
-        types = {a.name: "Tensor" if a.type == "Operand" else a.type for a in o.schema.arguments}
-        t = Translator(o.parts, types, return_type(o), self.use_rule)
-        signature = t.signature()
-        self.statics.append(f"static {result_type(o)} parts_{o.cpp_name}({signature}) {{\n" + "\n".join(t.body()) + "\n}")
-        name = self.described_call(o, "function")
-        take = f"if (dispatch::taken({name}, given)) return parts_{o.cpp_name}({', '.join(argument_names(o))});"
-        return [f"  if ({test}) [[unlikely]] {{", f"    {self.given(o, 'function')}", f"    {take}", *("  " + line for line in record), "  }"]
-
-    def described_call(self, o: Operator, form: str) -> str:
-        """The static that names this form of the record to Python."""
-        suffix = {"function": "", "inplace": "_", "out": "_out"}[form]
-        name = f"taken_{o.cpp_name}{'' if suffix == '_' and mutates(o) else suffix}"
-        outs = len(o.schema.returns) if form == "out" else 0
-        kind = {"function": "view" if gives_view(o) else "functional", "inplace": "inplace", "out": "out"}[form]
-        line = f'static dispatch::Call {name} = {{"{o.full_name}", dispatch::Call::{kind}, {outs + len(o.schema.arguments)}, {outs}}};'
-        if line not in self.statics:
-            self.statics.append(line)
-        return name
-
-    def given(self, o: Operator, form: str, names: list[str] | None = None) -> str:
-        """The arguments of a call as values of any type; `names`: what they are called here."""
-        outs = [f"out{i}" for i in range(len(o.schema.returns))] if form == "out" else []
-        return f"const dispatch::Value given[] = {{{', '.join([*outs, *(names or argument_names(o))])}}};"
-
-    def handed_over(self, o: Operator, form: str, names: list[str] | None = None) -> list[str]:
-        if not outspoken(o):
-            return []
-        name = self.described_call(o, form)
-        run = f"dispatch::run({name}, given)"
-        nothing = form == "out" or result_type(o) == "void" or (form == "inplace" and o.kind == "foreach")
-        if nothing:
-            leave = f"{{ {run}; return; }}"
-        elif form == "inplace":
-            leave = f"{{ {run}; return {argument_names(o)[0]}; }}"
-        else:
-            leave = f"return {run}.as<{result_type(o)}>();"
-        return [f"    {self.given(o, form, names)}", f"    if (dispatch::taken({name}, given)) {leave}"]
 
     def alert(self, o: Operator) -> list[str]:
         """Says that results may differ from run to run, to those who asked for results that do not."""
@@ -573,17 +481,6 @@ class Family:
             ]
         self.derived_variants(o)
 
-    def whole(self, o: Operator, form: str, names: list[str] | None = None) -> list[str]:
-        """A composite that is taken over as one operator, unless its parts are to be recorded."""
-        names = names or argument_names(o)
-        tensors = ", ".join(n for n, a in zip(names, o.schema.arguments, strict=True) if a.is_tensor)
-        if seen_whole(o) and form == "function":
-            given, take = self.handed_over(o, form, names)
-            record = f"    if (dispatch::taken({self.described_call(o, form)}, given) && autograd::wanted({tensors})) return record_{o.cpp_name}({', '.join(names)});"
-            return [f"  if (autograd::noticed({tensors})) [[unlikely]] {{", given, record, take.replace("if (dispatch", f"if (!autograd::wanted({tensors}) && dispatch", 1), "  }"]
-        test = f"autograd::noticed({tensors}) && !autograd::wanted({tensors})" if tensors else "factories_forced"
-        return [f"  if ({test}) [[unlikely]] {{", *self.handed_over(o, form, names), "  }"]
-
     def derived_variants(self, o: Operator) -> None:
         """out= and in-place forms of operators that return fresh tensors."""
         names = ", ".join(argument_names(o))
@@ -654,13 +551,6 @@ class Family:
         tensors = ", ".join(a.name for a in o.schema.arguments if a.is_tensor)
         call = ", ".join([f"autograd::before_overwriting({first})", *rest])
         return [f'  if (autograd::wanted({tensors})) [[unlikely]] return autograd::overwritten({first}, {o.cpp_name}({call}), "{o.name}_");']
-
-    def by_copy(self, o: Operator) -> list[str]:
-        """The in-place form where somebody takes its parts over: they make the result, which is copied."""
-        first = o.schema.arguments[0].name
-        tensors = ", ".join(a.name for a in o.schema.arguments if a.is_tensor)
-        names = ", ".join(argument_names(o))
-        return [f'  if (autograd::noticed({tensors})) [[unlikely]] return autograd::overwritten({first}, {o.cpp_name}({names}), "{o.name}_");']
 
     # -- native ------------------------------------------------------------------------------------
 

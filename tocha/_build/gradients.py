@@ -339,7 +339,7 @@ class GradientNode:
         self.use_rule = use_rule
         self.by_name = {a.name: a for a in o.schema.arguments}
         self.rules: dict[tuple[str, ...], Callable | None] = dict(o.gradients)
-        self.seen = {(name,): f for name, f in o.seen_gradients.items()}
+        self.seen: dict[tuple[str, ...], Callable] = {(name,): f for name, f in o.seen_gradients.items()}
         if seen_whole(o):
             self.rules, self.seen = dict(self.seen), {}
         if o.kind == "view" and not self.rules:

@@ -13,13 +13,13 @@ from dataclasses import replace
 from typing import Any
 
 from tocha import _C
+from tocha._C import Tensor
 from tocha._library.native_calls import default_object, paired, read_default, type_text
 from tocha.operators.function_schema import Required, SchemaArgument
 from tocha.operators.overloads import FUNCTIONAL, OUT, Overload, derived, names, table
 from tocha.operators.record import OPERATORS, Operator
 from tocha.operators.schema import Argument
 
-Tensor = _C.Tensor
 Call = tuple[Any, tuple, dict[str, Any]]  # handle, args, kwargs
 
 

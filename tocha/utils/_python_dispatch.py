@@ -18,9 +18,8 @@ from collections.abc import Callable, Iterator
 from typing import Any, Protocol, TypeGuard, runtime_checkable
 
 from tocha import _C
+from tocha._C import Tensor
 from tocha._library.dispatch import modes, pop_mode, push_mode
-
-Tensor = _C.Tensor
 
 
 class TorchDispatchMode:

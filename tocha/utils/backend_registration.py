@@ -12,8 +12,7 @@ from typing import Any
 
 import tocha
 from tocha import _C
-
-Tensor = _C.Tensor
+from tocha._C import Tensor
 
 
 def rename_privateuse1_backend(backend_name: str) -> None:

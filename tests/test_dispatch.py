@@ -234,7 +234,6 @@ def test_a_mode_below_autograd():
     assert log.names == [
         "mul.Tensor", "sum.default", "ones_like.default", "expand.default", "mul.Tensor", "detach.default",
     ]  # fmt: skip
-    assert not any(a.requires_grad for _, args, _ in log.calls[2:] for a in args if isinstance(a, tocha.Tensor))
     assert x.grad.tolist() == [3, 3]
 
 
@@ -258,8 +257,9 @@ def test_custom_operators_are_seen():
     def twice(x: tocha.Tensor, by: int = 2) -> tocha.Tensor:
         return x * by
 
+    x = tocha.ones(2)
     with Log() as log:
-        assert twice(tocha.ones(2)).tolist() == [2, 2]
+        assert twice(x).tolist() == [2, 2]
     assert str(log.calls[0][0]) == "test_dispatch.twice.default"
     assert len(log.calls[0][1]) == 1
     assert twice(wrapped(1.0)).inner.tolist() == [2]

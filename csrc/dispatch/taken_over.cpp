@@ -46,13 +46,31 @@ class Below {
   int64_t level_;
 };
 
-void count_write(const Value& v) {
-  if (v.kind == Value::tensors) {
-    for (const Tensor& t : v.as<Tensors>()) t.bump_version();
-  } else if (v.kind == Value::tensor) {
-    v.as<Tensor>().bump_version();
+// The versions of what a call writes to: each goes up by one, whether or not Python has written natively.
+class Writes {
+ public:
+  Writes(const Call& call, const Value* given) {
+    for (int i = 0; i < (call.form == Call::inplace ? 1 : call.outs); ++i) {
+      if (given[i].kind == Value::tensors)
+        for (const Tensor& t : given[i].as<Tensors>()) add(t);
+      if (given[i].kind == Value::tensor) add(given[i].as<Tensor>());
+    }
   }
-}
+  void count() const {
+    for (const auto& [t, before] : written_) {
+      if (t.version() == before)
+        t.bump_version();
+      else
+        t.get()->version->version = before + 1;
+    }
+  }
+
+ private:
+  void add(const Tensor& t) {
+    if (t) written_.emplace_back(t, t.version());
+  }
+  std::vector<std::pair<Tensor, int64_t>> written_;
+};
 
 // What Python made for a view operator is a view of self, with or without memory.
 void make_view_of(const Tensor& self, PyObject* result) {
@@ -98,14 +116,14 @@ bool taken(const Call& call, const Value* given) {
 }
 
 Result run(Call& call, const Value* given) {
+  const Writes writes(call, given);
   PyObject* result;
   {
     Below off;
     result = call_python(call, given);
   }
   if (call.form == Call::view) make_views_of(given[0].as<Tensor>(), result);
-  if (call.form == Call::inplace) count_write(given[0]);
-  for (int i = 0; i < call.outs; ++i) count_write(given[i]);
+  writes.count();
   return Result(result);
 }
 

@@ -281,7 +281,7 @@ PyObject* tensor_getitem(PyObject* self, PyObject* index) {
     if (overridden(self, index, nullptr, who)) return override_item("__getitem__", self, index, nullptr, who);
     Tensor t = Tensor::borrow(self);
     Indexing r = take_apart(t, index, false);
-    Tensor v = basic_view(t, r);
+    Tensor v = r.advanced && r.recorded ? target_of(t, r) : basic_view(t, r);
     if (!r.advanced) return v.give();
     return ops::index(v, r.picks).give();
   });

@@ -173,9 +173,10 @@ class Walk {
       return;
     }
     // In place where the first sum is ours alone.
-    bool ours = !grad_enabled() && Py_REFCNT(have.object()) == 1 && have.storage().refs == 1 && !have.get()->base &&
-                have.dtype() == g.dtype() && have.sizes() == g.sizes() && have.is_non_overlapping_and_dense() &&
-                Py_TYPE(have.object()) == tensor_type && !have.is_conj() && !have.is_neg();
+    bool ours = !grad_enabled() && !dispatch_forced && Py_REFCNT(have.object()) == 1 && have.storage().refs == 1 &&
+                !have.get()->base && have.dtype() == g.dtype() && have.sizes() == g.sizes() &&
+                have.is_non_overlapping_and_dense() && Py_TYPE(have.object()) == tensor_type && !have.is_conj() &&
+                !have.is_neg();
     if (ours)
       ops::add_(have, g, Scalar(int64_t{1}));
     else
@@ -212,16 +213,17 @@ class Walk {
     }
     Grads out;
     if (needed) call(node, grads, out);
+    out.resize(node.next.size());
+    for (size_t i = 0; i < node.next.size(); ++i) {
+      const Edge& e = node.next[i];
+      if (!e || !out[i] || e.input >= e.node->inputs.size()) continue;
+      out[i] = fit(std::move(out[i]), e.node->inputs[e.input], node, i);
+    }
     for (size_t i = 0; i < node.next.size(); ++i) {
       const Edge& e = node.next[i];
       if (!e) continue;
       uint32_t next = slots_.find(e.node.get());
-      Tensor g = i < out.size() ? std::move(out[i]) : Tensor();
-      if (g) {
-        const Shape* shape = e.input < e.node->inputs.size() ? &e.node->inputs[e.input] : nullptr;
-        if (shape) g = fit(std::move(g), *shape, node, i);
-      }
-      deliver(slots_.slots[next], e.input, std::move(g));
+      deliver(slots_.slots[next], e.input, std::move(out[i]));
       if (--slots_.slots[next].waiting == 0) push(next);
     }
     slots_.slots[index].grads.clear();

@@ -86,6 +86,14 @@ std::string explain(ViewOrigin origin) {
   }
 }
 
+// Operators that only make history: nobody takes them over.
+struct Unseen {
+  Unseen() { ++modes().dispatch_off; }
+  ~Unseen() { --modes().dispatch_off; }
+  Unseen(const Unseen&) = delete;
+  Unseen& operator=(const Unseen&) = delete;
+};
+
 // The history of a view after a write to its memory: that of its base, seen through the view.
 void renew_history(const Tensor& t) {
   TensorObject* o = t.get();
@@ -93,6 +101,7 @@ void renew_history(const Tensor& t) {
     fail(ErrorKind::Runtime, introduce(o, "its base or another view of its base has been"), explain(o->origin));
   Unrecorded off;  // no tangents
   GradMode on(true);
+  Unseen unseen;
   Tensor again = ViewRelation(t).of(Tensor::borrow(o->base));
   set_fn(t, autograd_meta(again.get()).grad_fn, 0);
 }

@@ -7,6 +7,8 @@
 #include "dispatch/native.h"
 #include "ops/arithmetic.h"
 #include "ops/copies.h"
+#include "ops/factories.h"
+#include "ops/views.h"
 
 namespace tocha::autograd {
 namespace {
@@ -17,13 +19,18 @@ bool has_layout_of(const Tensor& g, const Tensor& variable) {
 }
 
 bool only_ours(const Tensor& g) {
-  return Py_REFCNT(g.object()) == 1 && g.storage().refs == 1 && !g.get()->base && Py_TYPE(g.object()) == tensor_type;
+  return Py_REFCNT(g.object()) == 1 && g.storage().refs == 1 && !g.get()->base &&
+         (Py_TYPE(g.object()) == tensor_type || g.get()->dispatches);
 }
 
 Tensor in_layout_of(const Tensor& g, const Tensor& variable) {
   if (is_sparse(g)) return grad_enabled() ? g : sparse_copy(g);
   if (!variable.is_non_overlapping_and_dense()) return ops::clone(g, MemoryFormat::Contiguous);
   if (grad_enabled()) return ops::clone(g, std::nullopt);
+  if (noticed(g)) {
+    Tensor copy = ops::new_empty_strided(g, variable.sizes(), variable.strides(), std::nullopt, std::nullopt);
+    return ops::copy_(copy, g, false);
+  }
   Tensor copy = empty_strided(variable.sizes(), variable.strides(), g.dtype(), g.device());
   if (computes(copy)) backend(copy.device().type).copy(copy, g);
   return copy;
@@ -103,7 +110,7 @@ void accumulate_grad(const Tensor& t, Tensor g) {
     if (!grad_enabled() && is_sparse(g) && Py_REFCNT(g.object()) == 1) {
       m.grad = std::move(g);
     } else if (!grad_enabled() && only_ours(g) && has_layout_of(g, t) && !g.is_conj() && !g.is_neg()) {
-      m.grad = std::move(g);
+      m.grad = noticed(g) ? ops::detach(g) : std::move(g);
     } else {
       m.grad = in_layout_of(g, t);
     }

@@ -59,6 +59,34 @@ inline bool wanted(const Tensor* ts, int n) {
   return false;
 }
 
+inline uint32_t marks(const Tensor& t) {
+  if (!t) return 0;
+  const TensorObject* o = t.get();
+  return marks_of(o) | (o->base ? marks_of(o->base) & kDifferentiates : 0);
+}
+inline uint32_t marks(const Tensors& ts) {
+  uint32_t found = 0;
+  for (const Tensor& t : ts) found |= marks(t);
+  return found;
+}
+// Whether anybody asks to be told of an operation on tensors with these marks: to record it, or to take it over.
+inline bool anybody_asks(uint32_t found) {
+  found |= dispatch_forced;
+  if (!found) [[likely]]
+    return false;
+  return (found & kDispatches) || ((found & kRequiresGrad) && modes().grad) ||
+         ((found & kHasTangent) && modes().forward_level);
+}
+template <class... T>
+inline bool noticed(const T&... ts) {
+  return anybody_asks((marks(ts) | ...));
+}
+inline bool noticed(const Tensor* ts, int n) {
+  uint32_t found = 0;
+  for (int i = 0; i < n; ++i) found |= marks(ts[i]);
+  return anybody_asks(found);
+}
+
 // Operators run plain within it: nothing is recorded or carried along.
 class Unrecorded {
  public:

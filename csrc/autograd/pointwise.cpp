@@ -61,11 +61,11 @@ class PointwiseNode final : public Node {
       if (inputs_mask_ >> i & 1) ins[i] = saved_[rank_of(inputs_mask_, i)].get(*this);
     for (int i = 0; i < rule_.nout; ++i)
       if (outputs_mask_ >> i & 1) outs[i] = output_slot(i).get(*this);
-    bool plain = !grad_enabled();
+    bool plain = !grad_enabled() && !dispatch_forced;
     for (const Tensor& g : grads) plain = plain && is_plain(g);
     for (const Tensor& t : ins) plain = plain && is_plain(t);
     for (const Tensor& t : outs) plain = plain && is_plain(t);
-    int wanted_count = 0, last = 0;
+    int wanted_count = 0;
     for (int i = 0; i < rule_.nin; ++i) {
       if (!wants(static_cast<size_t>(i))) continue;
       if (rule_.passes[i]) {
@@ -73,7 +73,6 @@ class PointwiseNode final : public Node {
         continue;
       }
       ++wanted_count;
-      last = i;
     }
     if (!wanted_count) return;
     const FusedGradient& whole = rule_.fused[rule_.nin];
@@ -83,7 +82,7 @@ class PointwiseNode final : public Node {
       for (int i = 0; i < rule_.nin; ++i) out[static_cast<size_t>(i)] = std::move(results[i]);
       return;
     }
-    for (int i = 0; i <= last; ++i) {
+    for (int i = rule_.nin - 1; i >= 0; --i) {  // PyTorch's order
       if (!wants(static_cast<size_t>(i)) || rule_.passes[i]) continue;
       if (plain && rule_.fused[i].op) {
         Tensor result[1];
@@ -125,9 +124,9 @@ class PointwiseNode final : public Node {
   }
 
  private:
-  // A kernel can read it: real numbers, and no tangent to carry along.
+  // A kernel can read it: real numbers, no tangent to carry along, nobody who takes operators over.
   static bool is_plain(const Tensor& t) {
-    return !t || !(t.is_complex() || (modes().forward_level && t.get()->has_tangent));
+    return !t || !(t.is_complex() || t.get()->dispatches || (modes().forward_level && t.get()->has_tangent));
   }
   static bool is_differentiable(DType d) { return is_floating(d) || is_complex(d); }
   Saved& output_slot(int i) { return saved_[std::popcount(inputs_mask_) + rank_of(outputs_mask_, i)]; }
@@ -158,6 +157,13 @@ NodeRef node_for(const PointwiseGradient& rule, const Tensor* ins, const Scalar*
   return node;
 }
 
+// Whether somebody takes the call over, who is asked only where a mark says so.
+bool taken(const dispatch::Given& given, const Tensor* ins, int n) {
+  uint32_t found = dispatch_forced;
+  for (int i = 0; i < n; ++i) found |= ins[i] ? marks_of(ins[i].get()) : 0;
+  return (found & kDispatches) && dispatch::taken(*given.call, given.values);
+}
+
 }  // namespace
 
 Tensor zero_gradient(int, const Tensor* grads, const Tensor*, const Tensor*, const Scalar*) {
@@ -171,10 +177,13 @@ Tensor as_complex(const Tensor& t) {
 }
 
 void pointwise(const PointwiseGradient& rule, const PointwiseOp& op, Tensor* outs, const Tensor* ins,
-               const Scalar* params, const char* label) {
+               const Scalar* params, dispatch::Given given, const char* label) {
   {
     Unrecorded off;
-    tocha::pointwise(op, outs, ins, params);
+    if (taken(given, ins, rule.nin)) [[unlikely]]
+      dispatch::run(*given.call, given.values).fill(outs, rule.nout);
+    else
+      tocha::pointwise(op, outs, ins, params);
   }
   NodeRef ref = node_for(rule, ins, params, label);
   auto* node = static_cast<PointwiseNode*>(ref.get());
@@ -185,7 +194,7 @@ void pointwise(const PointwiseGradient& rule, const PointwiseOp& op, Tensor* out
 }
 
 void pointwise_inplace(const PointwiseGradient& rule, const PointwiseOp& op, const Tensor* ins, const Scalar* params,
-                       const char* label) {
+                       dispatch::Given given, const char* label) {
   const Tensor& self = ins[0];
   check_writable(self, op.name);
   NodeRef ref = node_for(rule, ins, params, label);
@@ -194,7 +203,10 @@ void pointwise_inplace(const PointwiseGradient& rule, const PointwiseOp& op, con
   node->save_inputs(ins, node->reads_input(0, ins) ? before_overwriting(self) : Tensor());
   {
     Unrecorded off;
-    pointwise_out(op, &self, ins, params, true);
+    if (taken(given, ins, rule.nin)) [[unlikely]]
+      dispatch::run(*given.call, given.values);
+    else
+      pointwise_out(op, &self, ins, params, true);
   }
   rebase_history(self, ref);
   node->save_outputs(&self);

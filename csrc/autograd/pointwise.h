@@ -3,6 +3,7 @@
 
 #include "autograd/saved.h"
 #include "dispatch/pointwise.h"
+#include "dispatch/taken_over.h"
 
 namespace tocha::autograd {
 
@@ -36,10 +37,10 @@ struct PointwiseGradient {
 // A composite for gradients that are 0.
 Tensor zero_gradient(int which, const Tensor* grads, const Tensor* ins, const Tensor* outs, const Scalar* params);
 
-// `label`: what the node is called instead, this time.
+// `given`: the call, for whoever takes it over below. `label`: what the node is called instead, this time.
 void pointwise(const PointwiseGradient& rule, const PointwiseOp& op, Tensor* outs, const Tensor* ins,
-               const Scalar* params, const char* label = nullptr);
+               const Scalar* params, dispatch::Given given, const char* label = nullptr);
 void pointwise_inplace(const PointwiseGradient& rule, const PointwiseOp& op, const Tensor* ins, const Scalar* params,
-                       const char* label = nullptr);
+                       dispatch::Given given, const char* label = nullptr);
 
 }  // namespace tocha::autograd

@@ -3,6 +3,7 @@
 #include "autograd/forward.h"
 #include "autograd/leaf.h"
 #include "core/sparse.h"
+#include "ops/views.h"
 
 namespace tocha::autograd {
 namespace {
@@ -21,6 +22,14 @@ void check_not_released(const Node& owner) {
       owner.title(),
       " has let go of what it saved. Specify retain_graph=True if you need to backward through the graph a second "
       "time or if you need to access saved tensors after calling backward.");
+}
+
+// Another tensor on the same memory, without history; of a class that takes operators over, what that makes of it.
+Tensor without_history(const Tensor& t) {
+  if (!((marks_of(t.get()) | dispatch_forced) & kDispatches)) [[likely]]
+    return alias_of(t, true);
+  Unrecorded off;
+  return ops::detach(t);
 }
 
 // Takes the place of a tensor whose memory is elsewhere.
@@ -70,7 +79,7 @@ void Saved::keep(const Tensor& t) {
   if (modes().pack && !t.is_wrapped_number()) {
     pack(t, t, modes().pack, modes().unpack);
   } else if (is_output_) {
-    tensor_ = alias_of(t, true);
+    tensor_ = without_history(t);
   } else {
     tensor_ = t;
     ++t.get()->held;
@@ -85,7 +94,7 @@ void Saved::register_hooks(const Node& owner, PyObject* pack_hook, PyObject* unp
       kind_ != Kind::packed, Runtime,
       "Calling register_hooks on a saved tensor whose hooks have already been set. Hint: only one pair of hooks "
       "is allowed at a time.");
-  pack(alias_of(tensor_, true), Tensor(tensor_), pack_hook, unpack_hook);
+  pack(without_history(tensor_), Tensor(tensor_), pack_hook, unpack_hook);
 }
 
 void Saved::input(const Tensor& t) {
@@ -126,7 +135,7 @@ Tensor Saved::get(const Node& owner, bool with_history) const {
       " instead. Hint: enable anomaly detection to find the operation that failed to compute its gradient, with "
       "tocha.autograd.set_detect_anomaly(True).");
   if (!is_output_ || !with_history) return tensor_;
-  Tensor result = alias_of(tensor_, true);
+  Tensor result = without_history(tensor_);
   add_history(result, owner);
   return result;
 }
@@ -140,7 +149,7 @@ Tensor Saved::unpacked(const Node& owner) const {
   }
   Tensor result = Tensor::steal(reinterpret_cast<TensorObject*>(r));
   if (is_sparse(result)) return result;
-  result = alias_of(result, true);  // whatever its history is, here it has that of the tensor that was packed
+  result = without_history(result);  // whatever its history is, here it has that of the tensor that was packed
   if (is_output_)
     add_history(result, owner);
   else if (tensor_)

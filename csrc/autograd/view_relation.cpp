@@ -1,7 +1,9 @@
 #include "autograd/view_relation.h"
 
+#include "autograd/mode.h"
 #include "ops/complex.h"
 #include "ops/copies.h"
+#include "ops/factories.h"
 #include "ops/views.h"
 
 namespace tocha::autograd {
@@ -86,6 +88,10 @@ Tensor ViewRelation::of(const Tensor& base) const {
 }
 
 Tensor ViewRelation::in_place_of_base(const Tensor& values) const {
+  if (noticed(values)) {
+    Tensor t = ops::new_empty_strided(values, base_.sizes, base_.strides, std::nullopt, std::nullopt);
+    return ops::copy_(t, values, false);
+  }
   const int64_t offset = base_.offset % 2;  // pairs of reals are complex numbers only from an even place on
   const size_t bytes = bytes_needed(base_.sizes, base_.strides, offset, itemsize(values.dtype()));
   Tensor t = make_tensor(new_storage(bytes, values.device()), values.dtype(), base_.sizes, base_.strides, offset);

@@ -13,13 +13,31 @@ struct DefaultDevice {
 };
 thread_local DefaultDevice the_default;
 
+std::string privateuse1_name = "privateuseone";
+bool renamed = false;
+
 std::string all_names() {
   std::string text;
-  for (const char* name : kDeviceNames) text += (text.empty() ? "" : ", ") + std::string(name);
+  for (int t = 0; t < kNumDeviceTypes; ++t) text += (t ? ", " : "") + std::string(name(static_cast<DeviceType>(t)));
   return text;
 }
 
 }  // namespace
+
+const char* name(DeviceType t) {
+  return t == DeviceType::privateuseone ? privateuse1_name.c_str() : kDeviceNames[static_cast<int>(t)];
+}
+
+void rename_privateuse1(const std::string& name) {
+  TOCHA_CHECK(!renamed || privateuse1_name == name, Runtime,
+              "torch.register_privateuse1_backend() has already been set! Current backend: ", privateuse1_name);
+  for (const char* known : kDeviceNames)
+    TOCHA_CHECK(name != known || name == privateuse1_name, Runtime, "Cannot register privateuse1 backend with name ",
+                name, ": it is the name of another device");
+  privateuse1_name = name;
+  renamed = true;
+}
+bool is_privateuse1_renamed() { return renamed; }
 
 Device default_device() { return the_default.entered.empty() ? the_default.set : the_default.entered.back(); }
 void set_default_device(Device d) { the_default.set = d; }
@@ -36,7 +54,7 @@ Device parse_device(const std::string& text) {
   Device d;
   bool known = false;
   for (int t = 0; t < kNumDeviceTypes; ++t) {
-    if (type == name(static_cast<DeviceType>(t))) {
+    if (type == name(static_cast<DeviceType>(t)) || type == kDeviceNames[t]) {
       d.type = static_cast<DeviceType>(t);
       known = true;
     }

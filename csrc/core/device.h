@@ -40,7 +40,10 @@ struct Device {
   friend bool operator==(Device a, Device b) { return a.type == b.type && a.index == b.index; }
 };
 
-inline const char* name(DeviceType t) { return kDeviceNames[static_cast<int>(t)]; }
+const char* name(DeviceType t);
+// Another name for privateuseone, the device that a program adds. Once.
+void rename_privateuse1(const std::string& name);
+bool is_privateuse1_renamed();
 
 // Where factories put tensors when no device is given: the innermost `with device:`, else what was set; per thread.
 Device default_device();

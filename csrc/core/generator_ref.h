@@ -21,6 +21,7 @@ class GeneratorRef {
   }
   ~GeneratorRef() { Py_XDECREF(owner_); }
   explicit operator bool() const { return generator_ != nullptr; }
+  PyObject* owner() const { return owner_; }
   Generator& get() const { return generator_ ? *generator_ : default_generator(); }
 
  private:

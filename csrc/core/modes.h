@@ -15,9 +15,16 @@ struct Modes {
   int64_t forward_level = 0;  // forward mode: the level that is open, or 0
   PyObject* pack = nullptr;   // the innermost pair of saved-tensor hooks; Python's stack holds them
   PyObject* unpack = nullptr;
+  int dispatch_modes = 0;  // how many dispatch modes are active
+  int dispatch_off = 0;    // above 0: nobody takes operators over
 };
 
 extern thread_local Modes current_modes __attribute__((tls_model("initial-exec")));
 inline Modes& modes() { return current_modes; }
+
+// kDispatches while a dispatch mode is active on some thread: then operators ask, plain tensors or not.
+[[gnu::visibility("hidden")]] inline uint32_t dispatch_forced = 0;
+// The same for factories, which may be asked for tensors of a device that Python has made.
+[[gnu::visibility("hidden")]] inline uint32_t factories_forced = 0;
 
 }  // namespace tocha

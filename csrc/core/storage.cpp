@@ -106,7 +106,19 @@ Storage* take_storage() {
 
 void release_cpu(Storage& s) { cpu_free(s.data, s.reach); }
 
+Allocator allocators[kNumDeviceTypes] = {};
+const Allocator& allocator_of(Device d) {
+  const Allocator& a = allocators[static_cast<int>(d.type)];
+  if (!a.allocate) refuse_device(d);
+  return a;
+}
+void release_elsewhere(Storage& s) { allocator_of(s.device).free(s.data, s.reach); }
+
 }  // namespace
+
+const DeviceType* python_device = nullptr;
+
+void register_allocator(DeviceType type, const Allocator& allocator) { allocators[static_cast<int>(type)] = allocator; }
 
 void* cpu_allocate(size_t nbytes) {
   int c = size_class(nbytes);
@@ -181,10 +193,12 @@ StorageRef new_storage(size_t nbytes, Device device) {
   if (device.is_cpu()) {
     if (nbytes) data = cpu_allocate(nbytes);
   } else if (!device.is_meta()) {
-    refuse_device(device);
+    const Allocator& other = allocator_of(device);
+    if (nbytes) data = other.allocate(nbytes, device);
   }
+  void (*release)(Storage&) = !data ? nullptr : device.is_cpu() ? release_cpu : release_elsewhere;
   Storage* s = take_storage();
-  *s = Storage{1, data, nbytes, nbytes, device, true, false, data ? release_cpu : nullptr, nullptr, nullptr};
+  *s = Storage{1, data, nbytes, nbytes, device, true, false, release, nullptr, nullptr};
   return StorageRef(s);
 }
 
@@ -196,10 +210,11 @@ StorageRef borrow_storage(void* data, size_t nbytes, Device device, void (*relea
 
 void resize_storage(Storage& s, size_t nbytes) {
   TOCHA_CHECK(s.resizable, Runtime, "Trying to resize storage that is not resizable");
-  if (!s.device.is_cpu()) {
+  if (s.device.is_meta()) {
     s.nbytes = nbytes;
     return;
   }
+  TOCHA_CHECK(s.device.is_cpu(), NotImplemented, "[resize_storage] storages on ", s.device, " cannot be resized");
   if (nbytes && s.data && nbytes <= s.reach) {
     s.nbytes = nbytes;
     return;

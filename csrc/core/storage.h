@@ -50,6 +50,15 @@ class StorageRef {
   Storage* p_ = nullptr;
 };
 
+// Where the memory of other devices comes from; a device without one is refused.
+struct Allocator {
+  void* (*allocate)(size_t nbytes, Device device);
+  void (*free)(void* data, size_t nbytes);
+};
+void register_allocator(DeviceType type, const Allocator& allocator);
+// The device whose operators Python takes over, if there is one: its tensors are marked so (kDispatches).
+extern const DeviceType* python_device;
+
 // A fresh block; contents undefined. Throws MemoryError-kind errors.
 StorageRef new_storage(size_t nbytes, Device device);
 // Wraps foreign memory; `release` runs when the last tensor lets go.

@@ -130,6 +130,8 @@ Tensor make_tensor(StorageRef storage, DType dtype, IntsView sizes, IntsView str
   t->offset = offset;
   t->storage = storage.give();
   t->inference = modes().inference;
+  if (!t->device.is_cpu() && python_device && *python_device == t->device.type) [[unlikely]]
+    t->dispatches = true;
   init_descriptor(t, sizes, strides);
   return handle;
 }
@@ -168,7 +170,7 @@ Tensor wrapped_number(const Scalar& s) {
       d = DType::Complex128;
   }
   Tensor t = scalar_tensor(s, d);
-  t.get()->wrapped_number = true;
+  t.get()->number = NumberFrom::body;
   return t;
 }
 

@@ -5,6 +5,8 @@
 
 #include <Python.h>
 
+#include <cstddef>
+#include <cstring>
 #include <utility>
 #include <vector>
 
@@ -30,6 +32,8 @@ enum class MemoryFormat : int8_t { Contiguous, Preserve, ChannelsLast, ChannelsL
 enum class ViewOrigin : uint8_t { plain, one_of_many, custom_function, no_grad, inference };
 // The last step from its base to a view: another geometry, or one of those that change what the memory means.
 enum class ViewStep : uint8_t { geometry, conj, neg, as_real, as_complex };
+// A 0-d tensor that stands for a number: of an operator inside another's body, or of the call in Python.
+enum class NumberFrom : uint8_t { none, body, call };
 
 struct TensorObject {
   PyObject_HEAD PyObject* dict;
@@ -49,16 +53,29 @@ struct TensorObject {
   uint8_t ndim;
   uint8_t dims_capacity;  // sizes that fit in dims
   bool contiguous;
-  bool wrapped_number;  // a Python number on its way through an operator
-  bool conj;            // reads as its complex conjugate
-  bool neg;             // reads negated
-  bool requires_grad;   // a leaf that was asked to, or a result of recorded operations
-  bool has_tangent;     // forward mode: carries a derivative (of some level) in its autograd part
-  ViewOrigin origin;    // of a view
-  ViewStep step;        // of a view
-  bool inference;       // made in inference mode
-  bool sparse;          // holds indices and values in Python; reads as zeros here (core/sparse.h)
+  NumberFrom number;  // a Python number on its way through an operator
+  bool conj;          // reads as its complex conjugate
+  bool neg;           // reads negated
+  // Who has a say in operators on it besides the kernel; read together by marks_of.
+  alignas(4) bool requires_grad;  // a leaf that was asked to, or a result of recorded operations
+  bool has_tangent;               // forward mode: carries a derivative (of some level) in its autograd part
+  bool dispatches;                // its class, or its device, takes operators over (dispatch/taken_over.h)
+  ViewOrigin origin;              // of a view
+  ViewStep step;                  // of a view
+  bool inference;                 // made in inference mode
+  bool sparse;                    // holds indices and values in Python; reads as zeros here (core/sparse.h)
 };
+
+// Bits of marks_of; both architectures put the first byte lowest.
+constexpr uint32_t kRequiresGrad = 1, kHasTangent = 1u << 8, kDispatches = 1u << 16;
+constexpr uint32_t kDifferentiates = kRequiresGrad | kHasTangent;
+inline uint32_t marks_of(const TensorObject* t) {
+  static_assert(offsetof(TensorObject, has_tangent) == offsetof(TensorObject, requires_grad) + 1 &&
+                offsetof(TensorObject, dispatches) == offsetof(TensorObject, requires_grad) + 2);
+  uint32_t marks;
+  std::memcpy(&marks, &t->requires_grad, sizeof marks);
+  return marks & (kDifferentiates | kDispatches);
+}
 
 // A view stops being one.
 inline void forget_base(TensorObject* t) {
@@ -123,7 +140,7 @@ class Tensor {
   bool is_contiguous() const { return p_->contiguous; }
   bool is_contiguous(MemoryFormat f) const;
   bool is_non_overlapping_and_dense() const;
-  bool is_wrapped_number() const { return p_->wrapped_number; }
+  bool is_wrapped_number() const { return p_->number != NumberFrom::none; }
   bool is_conj() const { return p_->conj; }
   bool is_neg() const { return p_->neg; }
   bool is_complex() const { return tocha::is_complex(p_->dtype); }

@@ -5,9 +5,10 @@ namespace {
 const Backend* backends[kNumDeviceTypes] = {};
 }
 
-const Backend& backend(DeviceType type) {
+const Backend& backend(DeviceType type, const char* op) {
   const Backend* b = backends[static_cast<int>(type)];
-  TOCHA_CHECK(b, Runtime, "device ", name(type), " is not available");
+  if (!b) [[unlikely]]
+    refuse_backend(op, Device{type});
   return *b;
 }
 

@@ -17,7 +17,8 @@ struct Backend {
   void (*fill)(const Tensor& dst, const Scalar& value);
 };
 
-const Backend& backend(DeviceType type);
+// `op`: who asks, for the refusal.
+const Backend& backend(DeviceType type, const char* op = "copy_");
 void register_backend(DeviceType type, const Backend& b);
 
 }  // namespace tocha

@@ -6,6 +6,17 @@
 
 namespace tocha {
 
+// Kernels of other devices by the name of the kernel, with the parameters of the CPU's, which is called directly.
+using AnyKernel = void (*)();
+void register_kernel(const char* kernel, DeviceType type, AnyKernel function);
+// The kernel, or a refusal that names the operator.
+AnyKernel find_kernel(const char* op, const char* kernel, Device device);
+[[noreturn]] void refuse_backend(const char* op, Device device);
+template <class F>
+F* kernel_on(const char* op, const char* kernel, Device device) {
+  return reinterpret_cast<F*>(find_kernel(op, kernel, device));
+}
+
 // True when results must be computed; meta tensors stop at shapes.
 inline bool computes(const Tensor& t) { return !t.is_meta(); }
 
@@ -84,10 +95,10 @@ void check_out_device(const char* op, const Tensor& out, const Arguments&... arg
 
 // For kernels whose results depend on values.
 template <class... Arguments>
-void refuse_meta(const char* op, const Arguments&... arguments) {
-  Devices d = Devices::of(arguments...);
-  bool meta = d.mixed() ? common_device(op, arguments...).is_meta() : d.first().is_meta();
-  TOCHA_CHECK(!meta, NotImplemented, "[", op, "] depends on values and cannot run on meta tensors");
+Device refuse_meta(const char* op, const Arguments&... arguments) {
+  const Device place = common_device(op, arguments...);
+  TOCHA_CHECK(!place.is_meta(), NotImplemented, "[", op, "] depends on values and cannot run on meta tensors");
+  return place;
 }
 
 }  // namespace tocha

@@ -144,7 +144,7 @@ void run(const PointwiseOp& op, DType compute, const Tensor* outs, const Tensor*
   for (int i = 0; i < op.nin; ++i) operands[op.nout + i] = &ins[i];
   alignas(16) char stored[kMaxParams * kParamBytes];
   store_params(op, compute, params, stored);
-  backend(outs[0].device().type).pointwise(op, compute, operands, stored);
+  backend(outs[0].device().type, op.name).pointwise(op, compute, operands, stored);
 }
 
 }  // namespace

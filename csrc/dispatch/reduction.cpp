@@ -58,7 +58,7 @@ void run(const ReductionOp& op, DType compute, const Tensor* outs, const Tensor&
   call.in = &self;
   std::copy(reduced, reduced + self.dim(), call.reduced);
   call.params = stored;
-  backend(self.device().type).reduce(op, compute, call);
+  backend(self.device().type, op.name).reduce(op, compute, call);
 }
 
 Ints output_sizes(const Tensor& self, const bool* reduced, bool keepdim) {

@@ -1,3 +1,4 @@
+#include "ops/factories.h"
 #include "python/autograd_bindings.h"
 
 #include <map>
@@ -235,7 +236,10 @@ PyObject* tensor_backward(PyObject* self, PyObject* const* args, Py_ssize_t n, P
     Edge e = autograd::gradient_edge(t);
     TOCHA_CHECK(e, Runtime, "[backward] element 0 of tensors does not require grad and does not have a grad_fn");
     Tensor start;
-    if (given[0] == Py_None) {
+    if (given[0] == Py_None && ((autograd::marks(t) | dispatch_forced) & kDispatches)) {
+      autograd::Unrecorded off;
+      start = ops::ones_like(t, std::nullopt, std::nullopt, MemoryFormat::Preserve);
+    } else if (given[0] == Py_None) {
       start = empty_strided(t.sizes(), t.strides(), t.dtype(), t.device());
       if (!t.is_meta()) Scalar(1.0).store(t.dtype(), start.bytes());
     } else {

@@ -153,7 +153,7 @@ Indexing take_apart(const Tensor& self, PyObject* index, bool writes) {
   r.sizes = self.sizes();
   r.strides = self.strides();
   r.offset = self.offset();
-  if (autograd::wanted(self)) r.recorded = self;
+  if (autograd::noticed(self)) r.recorded = self;
   // The commonest forms first.
   if (is_select(index)) {
     TOCHA_CHECK(self.dim() > 0, Index,
@@ -281,7 +281,7 @@ PyObject* tensor_getitem(PyObject* self, PyObject* index) {
     if (overridden(self, index, nullptr, who)) return override_item("__getitem__", self, index, nullptr, who);
     Tensor t = Tensor::borrow(self);
     Indexing r = take_apart(t, index, false);
-    Tensor v = basic_view(t, r);
+    Tensor v = r.advanced && r.recorded ? target_of(t, r) : basic_view(t, r);
     if (!r.advanced) return v.give();
     return ops::index(v, r.picks).give();
   });

@@ -15,6 +15,7 @@
 #include "python/bindings.h"
 #include "python/exchange.h"
 #include "python/new_tensor.h"
+#include "python/dispatch_calls.h"
 #include "python/operator_handles.h"
 #include "python/optimizer_bindings.h"
 #include "python/tensor_methods.h"
@@ -308,6 +309,7 @@ void add_functions(PyObject* module) {
       add_autocast_functions(extra);
       add_optimizer_functions(extra);
       add_operator_handle_functions(extra);
+      add_dispatch_functions(extra);
       table.insert(table.end(), extra.begin(), extra.end());
     }
     table.push_back({nullptr, nullptr, 0, nullptr});

@@ -476,7 +476,9 @@ PyObject* invoke_binary(Function& f, PyObject* a, PyObject* b) {
 
 Tensor as_operand(PyObject* o) {
   if (is_tensor(o)) return Tensor::borrow(o);
-  return wrapped_number(as_scalar(o));
+  Tensor number = wrapped_number(as_scalar(o));
+  number.get()->number = NumberFrom::call;
+  return number;
 }
 
 Tensors as_tensors(PyObject* o) {

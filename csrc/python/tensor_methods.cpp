@@ -6,6 +6,7 @@
 #include "core/sparse.h"
 #include "dispatch/backend.h"
 #include "dispatch/rules.h"
+#include "ops/copies.h"
 #include "ops/views.h"
 #include "python/autograd_bindings.h"
 #include "python/bindings.h"
@@ -37,9 +38,7 @@ Scalar item(const Tensor& t) {
   TOCHA_CHECK(t.numel() == 1, Runtime, "a Tensor with ", t.numel(), " elements cannot be converted to Scalar");
   TOCHA_CHECK(!t.is_meta(), Runtime, "Tensor.item() cannot be called on meta tensors");
   check_strided(t, "item");
-  Scalar s = Scalar::load(t.dtype(), t.bytes());
-  if (t.is_conj()) s = Scalar(Complex<double>(s.to_complex().re, -s.to_complex().im));
-  return t.is_neg() ? -s : s;
+  return ops::_local_scalar_dense(t);
 }
 
 namespace {

@@ -31,6 +31,7 @@ void exchange_contents(TensorObject* a, TensorObject* b) {
   std::memcpy(between, first, kContentBytes);
   std::memcpy(first, second, kContentBytes);
   std::memcpy(second, between, kContentBytes);
+  std::swap(a->dispatches, b->dispatches);  // which goes with the class
   if (a->dims == b->inline_dims) a->dims = a->inline_dims;
   if (b->dims == a->inline_dims) b->dims = b->inline_dims;
 }
@@ -49,6 +50,7 @@ PyObject* swap_tensors(PyObject*, PyObject* args) {
     autograd::disown_accumulator(b);
     exchange_contents(a, b);
     std::swap(a->dict, b->dict);
+    std::swap(a->dispatches, b->dispatches);  // the classes follow
     return Py_NewRef(Py_None);
   });
 }

@@ -8,6 +8,7 @@
 #include "autograd/gc.h"
 #include "autograd/history.h"
 #include "python/bindings.h"
+#include "python/dispatch_calls.h"
 #include "python/indexing.h"
 #include "python/new_tensor.h"
 #include "python/tensor_methods.h"
@@ -46,8 +47,9 @@ void reset(TensorObject* t) {
   t->ndim = 0;
   t->dims_capacity = 5;
   t->contiguous = true;
-  t->wrapped_number = t->conj = t->neg = t->requires_grad = t->inference = false;
-  t->has_tangent = t->sparse = false;
+  t->number = NumberFrom::none;
+  t->conj = t->neg = t->requires_grad = t->inference = false;
+  t->has_tangent = t->sparse = t->dispatches = false;
   t->origin = ViewOrigin::plain;
   t->step = ViewStep::geometry;
 }
@@ -168,6 +170,7 @@ Tensor new_subclass_object(PyTypeObject* type) {
   auto* t = reinterpret_cast<TensorObject*>(o);
   // tp_alloc zeroed the object; the dict, if any, is made on demand.
   reset(t);
+  t->dispatches = takes_operators_over(type);
   return Tensor::steal(t);
 }
 

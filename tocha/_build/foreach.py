@@ -13,8 +13,10 @@ MANY = ("Tensor[]", "Scalar[]")
 class Foreach:
     """The functions of one operator on lists."""
 
-    def __init__(self, o: Operator, inplace_only: bool):
+    def __init__(self, o: Operator, inplace_only: bool, guard: list[str], inplace_guard: list[str]):
         self.o = o
+        self.guard = guard  # what comes before all else, in either form
+        self.inplace_guard = inplace_guard
         self.inplace_only = inplace_only
         self.pairs = matched(o)
         self.lists = [a for a in o.schema.arguments if a.type in MANY]
@@ -69,6 +71,7 @@ class Foreach:
         first = self.tensors[0]
         return [
             f"Tensors {name}({self.parameters}) {{",
+            *self.guard,
             *self.checks(),
             "  Tensors out;",
             f"  out.reserve({first}.size());",
@@ -91,7 +94,7 @@ class Foreach:
     def inplace(self, name: str) -> list[str]:
         each = self.o.each
         assert each is not None
-        lines = [f"void {name}({self.parameters}) {{", *self.checks()]
+        lines = [f"void {name}({self.parameters}) {{", *self.inplace_guard, *self.checks()]
         first = self.tensors[0]
         loop = f"  for (size_t i = 0; i < {first}.size(); ++i) {self.inplace_call()};"
         if each.kind != "pointwise" or not self.is_flat():

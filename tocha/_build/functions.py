@@ -22,11 +22,32 @@ from tocha._build.gradients import (
     node_label,
     node_name,
     pointwise_tables,
+    seen_whole,
     zero_table,
 )
 from tocha._build.kernels import fold_of, is_ordered, loop_dtypes, states
+from tocha._build.signatures import (
+    argument_names,
+    cut,
+    mutates,
+    names_in,
+    out_parameters,
+    parameters,
+    result_type,
+    returns_tensors,
+)
+from tocha._build.taken_over import TakenOver
 from tocha.codegen.translator import Translator
-from tocha.codegen.translator_types import Value, annotations_of, coerce, cpp_string, default_cpp, own_type, parameter_type, return_type
+from tocha.codegen.translator_types import (
+    Value,
+    annotations_of,
+    coerce,
+    cpp_string,
+    default_cpp,
+    own_type,
+    parameter_type,
+    return_type,
+)
 from tocha.ir import dtypes as dt
 from tocha.operators.derived import operands, params, type_codes
 from tocha.operators.record import AS_COMPUTED, Operator, operators
@@ -35,40 +56,13 @@ SOURCE = """// Generated from tocha/operators/{module}.py; do not edit.
 #include "autograd/record.h"
 #include "dispatch/autocast.h"
 #include "dispatch/native.h"
+#include "dispatch/taken_over.h"
 {includes}#include "rules_generated.h"
 
 #pragma GCC diagnostic ignored "-Wunused-parameter"
 
 namespace tocha {{
 """
-
-
-def result_type(o: Operator) -> str:
-    t = return_type(o)
-    return "void" if t == "none" else own_type(t)
-
-
-def parameters(o: Operator) -> str:
-    return ", ".join(f"{a.cpp_parameter} {a.name}" for a in o.schema.arguments)
-
-
-def argument_names(o: Operator) -> list[str]:
-    return [a.name for a in o.schema.arguments]
-
-
-def mutates(o: Operator) -> bool:
-    """An operator that exists only in place: uniform_, copy_."""
-    return o.name.endswith("_")
-
-
-def returns_tensors(o: Operator) -> bool:
-    return bool(o.schema.returns) and all(r.type == "Tensor" for r in o.schema.returns)
-
-
-def out_parameters(o: Operator) -> str:
-    outs = ", ".join(f"const Tensor& out{i}" for i in range(len(o.schema.returns)))
-    rest = parameters(o)
-    return f"{outs}, {rest}" if rest else outs
 
 
 def writes_lists(o: Operator) -> bool:
@@ -152,11 +146,6 @@ def scalar_of(a) -> str:
     return a.name if a.type == "Scalar" else f"Scalar({a.name})"
 
 
-def names_in(signature: str) -> list[str]:
-    """The names of a C++ function's parameters."""
-    return re.findall(r"(\w+)(?:,|$)", signature)
-
-
 def refusals(o: Operator) -> list[str]:
     """The record's own words for dtypes it does not take, entered into the table that failing calls look at."""
     said = (o.types or {}).get("refused", {})
@@ -184,7 +173,7 @@ def pointwise_op(o: Operator) -> list[str]:
     ]
 
 
-class Family:
+class Family(TakenOver):
     """The generated source of one family."""
 
     def __init__(self, module: str, use_rule: Callable[[Callable], None]):
@@ -212,6 +201,9 @@ class Family:
         if self.node is not None:
             self.statics += self.node.definition()
             self.nodes(o, self.node)
+        if seen_whole(o):
+            node = GradientNode(o, self.use_rule)
+            self.statics += [*node.definition(), *node.record(parameters(o), result_type(o))]
         getattr(self, o.kind)(o)
 
     # -- autograd and autocast ---------------------------------------------------------------------
@@ -247,13 +239,10 @@ class Family:
         return [f'  autograd::check_constant({c}, "{name}", "{c}");' for c in o.constants]
 
     def guard(self, o: Operator, form: str) -> list[str]:
-        """The first statement of an operator: goes the recording way when a gradient is wanted."""
-        tensors = ", ".join(a.name for a in o.schema.arguments if a.is_tensor)
-        if not tensors:
-            return []
+        """The first statement of an operator: goes the recording way when a gradient is wanted, or hands the call over."""
         if form == "function":
-            return [*self.autocast(o), *self.recording(o, form)]
-        return self.recording(o, form)
+            return [*self.autocast(o), *self.asked(o, form)]
+        return self.asked(o, form)
 
     def alert(self, o: Operator) -> list[str]:
         """Says that results may differ from run to run, to those who asked for results that do not."""
@@ -325,19 +314,20 @@ class Family:
         self.lines += [f"{result_type(o)} {name}({parameters(o)}) {{", *self.autocast(o)]
         formulas = has_formulas(o)
         if formulas:
-            self.statics += pointwise_tables(o, type_code)
+            self.statics += pointwise_tables(o, type_code, self.use_rule)
         elif forgets_inputs(o):
             self.statics += zero_table(o)
         label = node_label(o, self.use_rule)
         named = f", {label}" if label else ""
+        results = "  return std::move(outs[0]);" if nout == 1 else f"  return {{{', '.join(f'std::move(outs[{i}])' for i in range(nout))}}};"
         record = []
         if formulas:
-            record = [f"  if (autograd::wanted(ins, {nin})) [[unlikely]]", f"    autograd::pointwise(gradient_{name}, op_{name}, outs, ins, params{named});", "  else"]
-        self.lines += prologue + [f"  Tensor outs[{nout}];", *record, f"  tocha::pointwise(op_{name}, outs, ins, params);"]
-        if nout == 1:
-            self.lines += ["  return std::move(outs[0]);", "}", ""]
-        else:
-            self.lines += [f"  return {{{', '.join(f'std::move(outs[{i}])' for i in range(nout))}}};", "}", ""]
+            told = f"{{&{self.described_call(o, 'function')}, given}}"
+            recorded = f"autograd::pointwise(gradient_{name}, op_{name}, outs, ins, params, {told}{named});"
+            record = [f"    if (autograd::wanted(ins, {nin})) {{", f"      {recorded}", f"    {results}", "    }"]
+        first, take = self.handed_over(o, "function")
+        asked = [f"  if (autograd::noticed(ins, {nin})) [[unlikely]] {{", first, *record, take, "  }"]
+        self.lines += prologue + [f"  Tensor outs[{nout}];", *asked, f"  tocha::pointwise(op_{name}, outs, ins, params);", results, "}", ""]
         if "out" in o.variants:
             self.lines.append(f"void {name}_out({out_parameters(o)}) {{")
             self.lines += self.guard(o, "out")
@@ -350,8 +340,12 @@ class Family:
             prologue += self.checks(o, "check_inplace")
             record = []
             if formulas or forgets_inputs(o):
-                record = [f"  if (autograd::wanted(ins, {nin})) [[unlikely]]", f"    autograd::pointwise_inplace(gradient_{name}, op_{name}, ins, params{named});", "  else"]
-            self.lines += prologue + [*record, f"  pointwise_out(op_{name}, &{first}, ins, params, true);", f"  return {first};", "}", ""]
+                told = f"{{&{self.described_call(o, 'inplace')}, given}}"
+                recorded = f"autograd::pointwise_inplace(gradient_{name}, op_{name}, ins, params, {told}{named});"
+                record = [f"    if (autograd::wanted(ins, {nin})) {{", f"      {recorded}", f"      return {first};", "    }"]
+            given, take = self.handed_over(o, "inplace")
+            asked = [f"  if (autograd::noticed(ins, {nin})) [[unlikely]] {{", given, *record, take, "  }"]
+            self.lines += prologue + [*asked, f"  pointwise_out(op_{name}, &{first}, ins, params, true);", f"  return {first};", "}", ""]
 
     def sharing(self, o: Operator, target: str, allowed: str, first: int = 0) -> list[str]:
         """Refuses tensor arguments that share memory with the one that is written to."""
@@ -428,7 +422,9 @@ class Family:
         assert o.each is not None
         if o.each.kind == "pointwise":
             self.describe(o.each)
-        self.lines += Foreach(o, mutates(o)).definitions()
+        guard = self.whole(o, "function") if not mutates(o) else []
+        inplace = self.whole(o, "inplace") if mutates(o) or "inplace" in o.variants else []
+        self.lines += Foreach(o, mutates(o), guard, inplace).definitions()
 
     # -- translated kinds --------------------------------------------------------------------------
 
@@ -460,6 +456,8 @@ class Family:
     def composite(self, o: Operator) -> None:
         signature, body = self.translate(o, return_type(o))
         guard = self.constants(o) + (self.guard(o, "function") if o.gradients else self.autocast(o, signature)) + self.alert(o)
+        if o.whole and not o.gradients:
+            guard += self.whole(o, "function", names_in(signature))
         label = node_label(o, self.use_rule) or (f'"{o.node}"' if o.node else None)
         if label is None or o.gradients or not all(r.type in ("Tensor", "Tensor[]") for r in o.schema.returns):
             self.lines += [f"{result_type(o)} {o.cpp_name}({signature}) {{", *guard, *body, "}", ""]
@@ -483,7 +481,7 @@ class Family:
         n = len(o.schema.returns)
         if "out" in o.variants:
             self.lines.append(f"void {o.cpp_name}_out({out_parameters(o)}) {{")
-            self.lines += self.guard(o, "out") + self.out_sharing(o)
+            self.lines += (self.guard(o, "out") if o.kind != "composite" or o.whole or o.gradients else self.recording(o, "out")) + self.out_sharing(o)
             self.lines.append(f"  auto result = {o.cpp_name}({names});")
             for i in range(n):
                 value = "result" if n == 1 else f"std::get<{i}>(result)"
@@ -499,6 +497,10 @@ class Family:
         if "inplace" in o.variants:
             first = o.schema.arguments[0].name
             guard = [*(self.guard(o, "inplace") if self.node else self.overwriting(o)), *self.checks(o, "check_inplace")]
+            if o.kind == "composite" and o.whole and not self.node:
+                guard += self.whole(o, "inplace")
+            if o.kind == "composite" and not self.node:
+                guard += self.by_copy(o)
             guard += self.sharing(o, first, "whole", 1) if self.elementwise(o) else []
             straight = o.kind == "composite" and not o.autocast
             if straight:
@@ -549,7 +551,7 @@ class Family:
     def native(self, o: Operator) -> None:
         names = ", ".join(argument_names(o))
         if writes_lists(o):
-            self.lines += [f"void {o.cpp_name}({parameters(o)}) {{", f"  native::{o.kernel}({names});", "}", ""]
+            self.lines += [f"void {o.cpp_name}({parameters(o)}) {{", *self.asked(o, "inplace"), f"  native::{o.kernel}({names});", "}", ""]
             return
         if mutates(o):
             first = o.schema.arguments[0].name
@@ -560,7 +562,7 @@ class Family:
                 *self.guard(o, "inplace"),
                 *check,
                 *self.within_reach(o, first),
-                f"  {self.on_memory(o, first)}native::{kernel}({names});",
+                f"  {self.on_memory(o, first, kernel, names)}",
                 *([] if "own_version" in o.tags else [f"  {first}.bump_version();"]),
                 f"  return {first};",
                 "}",
@@ -572,18 +574,32 @@ class Family:
             return
         if is_free(o):
             tensors = ", ".join(a.name for a in o.schema.arguments if a.is_tensor)
-            guard = [] if "any_device" in o.tags else [f'  refuse_meta("{o.name}", {tensors});']
+            guard = []
+            if "any_device" not in o.tags and tensors:
+                elsewhere = f"return {self.kernel_elsewhere(o, o.kernel, 'place', result_type(o), parameters(o), names)}"
+                guard = [f'  const Device place = refuse_meta("{o.name}", {tensors});', f"  if (!place.is_cpu()) [[unlikely]] {elsewhere}"]
             self.lines += [f"{result_type(o)} {o.cpp_name}({parameters(o)}) {{", *self.guard(o, "function"), *guard, f"  return native::{o.kernel}({names});", "}", ""]
             if returns_tensors(o):
                 self.derived_variants(o)
             return
         self.structured(o)
 
-    def on_memory(self, o: Operator, tensor: str) -> str:
-        """Kernels see meta tensors only if their record says that they can."""
+    def on_memory(self, o: Operator, tensor: str, kernel: str, names: str) -> str:
+        """Calls a kernel that writes to a tensor. Kernels see meta tensors only if their record says that they can."""
         if "any_device" in o.tags:
-            return ""
-        return f'if (computes_into("{o.name}", {self.tensors_among(o, tensor)})) '
+            return f"native::{kernel}({names});"
+        call = self.on_device(o, tensor, kernel, "void", parameters(o), names)
+        return f'if (computes_into("{o.name}", {self.tensors_among(o, tensor)})) {{ {call} }}'
+
+    def on_device(self, o: Operator, tensor: str, kernel: str, result: str, given: str, names: str) -> str:
+        """The kernel of the device of `tensor`: the CPU's directly, another's from the table."""
+        elsewhere = self.kernel_elsewhere(o, kernel, f"{tensor}.device()", result, given, names)
+        gate = "if (computes(out0)) " if tensor == "out0" else ""
+        return f"if ({tensor}.is_cpu()) [[likely]] native::{kernel}({names}); else {gate}{elsewhere}"
+
+    def kernel_elsewhere(self, o: Operator, kernel: str, device: str, result: str, given: str, names: str) -> str:
+        types = ", ".join(re.sub(r"\w+$", "", p).strip() for p in cut(given))
+        return f'kernel_on<{result}({types})>("{o.name}", "{kernel}", {device})({names});'
 
     def tensors_among(self, o: Operator, written: str) -> str:
         """What is written, then the other tensors of a call that writes in place of its first argument."""
@@ -609,7 +625,7 @@ class Family:
             *self.alert(o),
             f"  Tensor result = {f'clone({first}, MemoryFormat::Contiguous)' if 'contiguous' in o.tags else f'clone_dense({first})'};",
             *self.within_reach(o, "result"),
-            f"  {self.on_memory(o, 'result')}native::{kernel}(result{others});",
+            f"  {self.on_memory(o, 'result', kernel, 'result' + others)}",
             "  return result;",
             "}",
             "",
@@ -622,7 +638,7 @@ class Family:
                 *self.writable(o, f"{o.name}_"),
                 *([] if "any_overlap" in o.tags else self.sharing(o, first, "none", 1)),
                 *self.within_reach(o, first),
-                f"  {self.on_memory(o, first)}native::{kernel}({first}{others});",
+                f"  {self.on_memory(o, first, kernel, first + others)}",
                 f"  {first}.bump_version();",
                 f"  return {first};",
                 "}",
@@ -642,11 +658,11 @@ class Family:
         device = f'common_device("{o.name}", {", ".join(tensors)})' if tensors else "Device{}"
         specs = ["spec"] if n == 1 else [f"std::get<{i}>(spec)" for i in range(n)]
         outs = ", ".join(f"out{i}" for i in range(n))
-        call = f"native::{o.kernel}({outs}{', ' + names if names else ''})"
+        kernel_arguments = f"{outs}{', ' + names if names else ''}"
         self.lines += [f"{result_type(o)} {o.cpp_name}({parameters(o)}) {{", *self.guard(o, "function"), f"  auto spec = shape_{o.cpp_name}({names});"]
         self.lines += [f"  const Device place = {device};"]
         self.lines += [f"  Tensor out{i} = make_out({s}, place);" for i, s in enumerate(specs)]
-        self.lines += [f"  if (computes(out0)) {call};"]
+        self.lines += [f"  {self.on_device(o, 'out0', o.kernel, 'void', out_parameters(o), kernel_arguments)}"]
         self.lines += ["  return out0;" if n == 1 else f"  return {{{outs}}};", "}", ""]
         if "out" in o.variants:
             self.lines += [f"void {o.cpp_name}_out({out_parameters(o)}) {{", *self.guard(o, "out"), *self.out_sharing(o), f"  auto spec = shape_{o.cpp_name}({names});"]
@@ -666,7 +682,8 @@ class Family:
                 self.lines.append(f'  OutScope scope{i}(out{i}, {s}, "{o.name}");')
                 self.lines += [f"  scope{i}.avoid({t});" for t in tensors + lists]
             scoped = ", ".join(f"scope{i}.target()" for i in range(n))
-            self.lines += [f"  if (computes(out0)) native::{o.kernel}({scoped}{', ' + names if names else ''});"]
+            scoped += ", " + names if names else ""
+            self.lines += [f"  {self.on_device(o, 'out0', o.kernel, 'void', out_parameters(o), scoped)}"]
             self.lines += [f"  scope{i}.finish();" for i in range(n)] + ["}", ""]
         if "inplace" in o.variants:
             first = o.schema.arguments[0].name

@@ -161,10 +161,41 @@ def generated_kernels(o: Operator) -> list[Fused]:
 # ---- the same formulas with operators ------------------------------------------------------------
 
 
-def composite_function(o: Operator) -> list[str]:
+def seen_functions(o: Operator, use_rule: Callable) -> tuple[list[str], list[str]]:
+    """PyTorch's gradients of an elementwise operator: functions, and the tests that call them."""
+    functions, calls = [], []
+    places = {a.name: f"x[{i}]" for i, a in enumerate(operands(o))} | {a.name: f"p[{i}]" for i, a in enumerate(params(o))}
+    places |= {"grad": "g[0]", "result": "y[0]"}
+    kinds = {a.name: "Tensor" for a in operands(o)} | {a.name: "Scalar" for a in params(o)} | {"grad": "Tensor", "result": "Tensor"}
+    for i, a in enumerate(operands(o)):
+        f = o.seen_gradients.get(a.name)
+        if f is None:
+            continue
+        given = list(inspect.signature(f).parameters)
+        t = Translator(f, {n: kinds[n] for n in given}, "Tensor", use_rule)
+        signature = t.signature()
+        functions += [f"static Tensor seen_{o.cpp_name}_{a.name}({signature}) {{", *t.body(), "}"]
+        calls.append(f"    if (which == {i}) return seen_{o.cpp_name}_{a.name}({', '.join(places[n] for n in given)});")
+    if calls:
+        read = " && ".join(f"(!x[{i}] || !x[{i}].is_complex())" for i in range(len(operands(o))))
+        calls = [f"  if (((dispatch_forced | autograd::marks(g[0])) & kDispatches) && {read} && !g[0].is_complex()) {{", *calls, "  }"]
+    return functions, calls
+
+
+def check_kept(o: Operator, which: int, inputs: set[int], outputs: set[int]) -> None:
+    """A seen gradient reads what the node keeps for the derived one."""
+    f = o.seen_gradients.get(operands(o)[which].name)
+    asked = set(inspect.signature(f).parameters) if f else set()
+    kept = {operands(o)[k].name for k in inputs} | ({"result"} if outputs else set()) | {"grad"} | {a.name for a in params(o)}
+    if asked - kept:
+        raise TranslationError(f"seen gradient of {o.full_name}: {sorted(asked - kept)} is not kept")
+
+
+def composite_function(o: Operator, use_rule: Callable) -> list[str]:
     """static Tensor gradient_of_X(which, grads, inputs, outputs, params)"""
-    lines = [f"static Tensor gradient_of_{o.cpp_name}(int which, const Tensor* g, const Tensor* x, const Tensor* y, const Scalar* p) {{"]
-    lines += ["  (void)which; (void)g; (void)x; (void)y; (void)p;"]
+    functions, seen = seen_functions(o, use_rule)
+    lines = [*functions, f"static Tensor gradient_of_{o.cpp_name}(int which, const Tensor* g, const Tensor* x, const Tensor* y, const Scalar* p) {{"]
+    lines += ["  (void)which; (void)g; (void)x; (void)y; (void)p;", *seen]
     versions = []
     wide = (dt.complex128 if dt.complex128 in o.dtypes else dt.complex64, dt.float64 if dt.float64 in o.dtypes else dt.float32)
     for t in wide:  # constants are as exact as the widest inputs need
@@ -190,7 +221,7 @@ def composite_function(o: Operator) -> list[str]:
     return [*lines, "}"]
 
 
-def pointwise_tables(o: Operator, type_code: Callable) -> list[str]:
+def pointwise_tables(o: Operator, type_code: Callable, use_rule: Callable) -> list[str]:
     """Static tables: kernels, leaves, what is kept; ends with `gradient_X`."""
     name = o.cpp_name
     own, reused = kernels_of(o)
@@ -236,10 +267,11 @@ def pointwise_tables(o: Operator, type_code: Callable) -> list[str]:
             keep[0].update(read.inputs)
             keep[1].update(read.outputs)
             pass_all = pass_all and passes(n) and n.attr == 0
+        check_kept(o, i, *keep)
         needs_in.append(str(sum(1 << k for k in keep[0])))
         needs_out.append(str(sum(1 << k for k in keep[1])))
         through.append(str(int(pass_all)))
-    return [*lines, *composite_function(o), *gradient_table(o, rows, through, needs_in, needs_out, f"gradient_of_{name}")]
+    return [*lines, *composite_function(o, use_rule), *gradient_table(o, rows, through, needs_in, needs_out, f"gradient_of_{name}")]
 
 
 def gradient_table(o: Operator, kernels: list[str], passing: list[str], keeps_in: list[str], keeps_out: list[str], composite: str) -> list[str]:
@@ -307,6 +339,9 @@ class GradientNode:
         self.use_rule = use_rule
         self.by_name = {a.name: a for a in o.schema.arguments}
         self.rules: dict[tuple[str, ...], Callable | None] = dict(o.gradients)
+        self.seen: dict[tuple[str, ...], Callable] = {(name,): f for name, f in o.seen_gradients.items()}
+        if seen_whole(o):
+            self.rules, self.seen = dict(self.seen), {}
         if o.kind == "view" and not self.rules:
             self.rules = {(o.schema.arguments[0].name,): None}  # through the view itself
         listed = {n for names in self.rules for n in names}
@@ -319,6 +354,10 @@ class GradientNode:
                 if p in ("grad", "grads", "wanted") or (p.startswith("grad") and p[4:].isdigit()):
                     continue
                 self.keep(p, names, r)
+        for names, seen in self.seen.items():
+            unkept = [p for p in inspect.signature(seen).parameters if p not in ("grad", "grads") and p not in self.keeps]
+            if unkept or names not in self.rules:
+                raise TranslationError(f"seen gradient of {o.full_name}: {unkept or names} is not kept")
 
     def view_reads(self) -> dict[str, Reads]:
         """What the gradient through a view needs: the view's arguments, and the shape of what it looks into."""
@@ -373,7 +412,7 @@ class GradientNode:
                 wanted = [f"({wanted[0]})"]
         return " && ".join([*wanted, *flags])
 
-    def function(self, names: tuple[str, ...], f: Callable) -> list[str]:
+    def function(self, names: tuple[str, ...], f: Callable, prefix: str = "gradient") -> list[str]:
         types: dict[str, str] = {}
         for p in inspect.signature(f).parameters:
             types[p] = self.type_of(p)
@@ -384,7 +423,7 @@ class GradientNode:
         t = Translator(f, types, returns, self.use_rule)
         signature = t.signature()
         body = t.body()
-        return [f"static {own_type(returns)} gradient_{self.o.cpp_name}_{'_'.join(names)}({signature}) {{", *body, "}"]
+        return [f"static {own_type(returns)} {prefix}_{self.o.cpp_name}_{'_'.join(names)}({signature}) {{", *body, "}"]
 
     def type_of(self, p: str) -> str:
         if p == "grads":
@@ -405,6 +444,8 @@ class GradientNode:
         for names, f in self.rules.items():
             if f is not None:
                 lines += self.function(names, f)
+        for names, f in self.seen.items():
+            lines += self.function(names, f, "seen")
         lines += [f"struct {self.struct} final : autograd::Node {{", f'  const char* name() const override {{ return {self.name_text()}; }}']
         lines += [f"  {k.declaration}" for k in self.keeps.values()]
         lines += [f"  size_t count_{a.name} = 0;" for a in self.inputs if a.type.startswith("Tensor") and a.type.endswith("[]")]
@@ -471,31 +512,40 @@ class GradientNode:
             lines.append(f"    const size_t at_{a.name} = at;")
             lines.append(f"    at += {self.count(a)};")
         lines.append("    (void)at;")
-        for names, f in self.rules.items():
+        for names, f in sorted(self.rules.items(), key=lambda rule: rule[0]):  # PyTorch's order
             test = " || ".join(self.wants(n) for n in names)
             lines.append(f"    if ({test}) {{")
+            if names in self.seen:
+                call = f"seen_{o.cpp_name}_{names[0]}({self.arguments(self.seen[names], names)})"
+                lines += ["    if (((dispatch_forced | autograd::marks(grads[0])) & kDispatches) && !grads[0].is_complex()) {", *self.put(names[0], call), "    } else {"]
             if f is None:
                 lines += self.through_view()
             else:
-                args = []
-                for p in inspect.signature(f).parameters:
-                    if p in ("grad", "grads"):
-                        args.append(p)
-                    elif p == "wanted":
-                        args.append("std::vector<bool>{" + ", ".join(self.wants(n) for n in names) + "}")
-                    elif p.startswith("grad") and p[4:].isdigit():
-                        args.append(f"grads[{p[4:]}]")
-                    else:
-                        args.append(self.keeps[p].read)
-                call = f"gradient_{o.cpp_name}_{'_'.join(names)}({', '.join(args)})"
+                call = f"gradient_{o.cpp_name}_{'_'.join(names)}({self.arguments(f, names)})"
                 if len(names) > 1:
                     lines.append(f"      auto found = {call};")
                     for i, n in enumerate(names):
                         lines += self.put(n, f"std::get<{i}>(found)")
                 else:
                     lines += self.put(names[0], call)
+            if names in self.seen:
+                lines.append("    }")
             lines.append("    }")
         return lines
+
+    def arguments(self, f: Callable, names: tuple[str, ...]) -> str:
+        """What a gradient function is called with."""
+        args = []
+        for p in inspect.signature(f).parameters:
+            if p in ("grad", "grads"):
+                args.append(p)
+            elif p == "wanted":
+                args.append("std::vector<bool>{" + ", ".join(self.wants(n) for n in names) + "}")
+            elif p.startswith("grad") and p[4:].isdigit():
+                args.append(f"grads[{p[4:]}]")
+            else:
+                args.append(self.keeps[p].read)
+        return ", ".join(args)
 
     def count(self, a) -> str:
         return f"count_{a.name}" if a.type.startswith("Tensor") and a.type.endswith("[]") else "1"
@@ -650,6 +700,11 @@ def node_for(o: Operator, use_rule: Callable) -> GradientNode | None:
     if o.gradients or o.kind == "view":
         return GradientNode(o, use_rule)
     return None
+
+
+def seen_whole(o: Operator) -> bool:
+    """A composite that is recorded as one operator where somebody takes it over; else its parts are."""
+    return o.kind == "composite" and o.whole and bool(o.seen_gradients) and not o.gradients
 
 
 def lacks_gradient(o: Operator) -> bool:

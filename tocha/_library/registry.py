@@ -13,14 +13,15 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from tocha import _C, overrides
-from tocha._library import fake
+from tocha._library import dispatch, fake
 from tocha._library.arguments import bound, is_number, tensors_in
 from tocha._library.autograd import Formula, recorded
+from tocha._library.dispatch import ask, modes, ordered, same
 from tocha._library.native_calls import default_object
 from tocha._library.tags import Tag
 from tocha.amp.autocast_mode import autocast
 from tocha.autograd.graph import increment_version
-from tocha.operators.function_schema import FunctionSchema, SchemaArgument
+from tocha.operators.function_schema import FunctionSchema, Required, SchemaArgument
 
 Tensor = _C.Tensor
 EXPLICIT, IMPLICIT = "CompositeExplicitAutograd", "CompositeImplicitAutograd"
@@ -42,6 +43,10 @@ definitions: dict[str, dict[str, CustomTarget]] = {}  # "ns::name" to overloads 
 registrations: dict[str, Registrations] = {}  # "ns::name.overload"
 fallbacks: dict[str, Callable] = {}  # by dispatch key
 changed: list[Callable[[str], None]] = []  # told the name of an operator that was defined or removed
+
+
+dispatch.fallbacks = fallbacks
+dispatch.Kernels.of = staticmethod(lambda name: registrations[name].kernels if name in registrations else {})
 
 
 def of(full_name: str) -> Registrations:
@@ -150,6 +155,9 @@ class CustomTarget:
 
     def computed(self, device: str, args: tuple, kwargs: dict[str, Any]) -> Any:
         """The kernel of the device, and what must be true of its results."""
+        takers = [t for t in tensors_in((*args, *kwargs.values())) if _C._has_torch_dispatch(t)]
+        if (takers or modes.stack) and not _C._dispatch_disabled() and not self.is_composite(device):
+            return self.handed_over(takers, args, kwargs)
         kernel = self.kernel(device)
         result = kernel(*args, **kwargs)
         if self.definition is not None:
@@ -158,6 +166,21 @@ class CustomTarget:
                 if a.is_write:
                     increment_version(tensors_in([v]))
         return checked_result(self.schema, result)
+
+    def is_composite(self, device: str) -> bool:
+        """Whether only its body is known, whose operators are taken over instead."""
+        kernels = self.known.kernels
+        return IMPLICIT in kernels and key_of(device) not in kernels and EXPLICIT not in kernels
+
+    def handed_over(self, takers: list[Tensor], args: tuple, kwargs: dict[str, Any]) -> Any:
+        """A mode, or the class of an argument, takes the call over: it sees what was given, without defaults."""
+        positional = [a for a in self.schema._arguments if not a.kwarg_only]
+        while args and same(args[-1], default_of(positional[len(args) - 1])):
+            args = args[:-1]
+        named = {a.name: a for a in self.schema._arguments if a.kwarg_only}
+        kwargs = {k: v for k, v in kwargs.items() if not same(v, default_of(named[k]))}
+        with no_grad():
+            return ask(self.handle, ordered(takers), args, kwargs)
 
     def given(self, args: tuple, kwargs: dict[str, Any]) -> Iterator[tuple[SchemaArgument, Any]]:
         positional = iter(args)
@@ -202,6 +225,10 @@ class CustomTarget:
         )
 
 
+def default_of(a: SchemaArgument) -> Any:
+    return default_object(a) if a.has_default_value() else Required
+
+
 class no_grad:
     """What a kernel calls is not recorded: the operator's formula speaks for it."""
 
@@ -242,7 +269,7 @@ def device_of(tensors: list[Tensor], found: dict[str, Any]) -> str:
 def key_of(device: str) -> str:
     """The dispatch key of a type of device: cpu is CPU, meta is Meta."""
     known = _C.device(device).type
-    return {"meta": "Meta", "privateuseone": "PrivateUse1"}.get(known, known.upper())
+    return {"meta": "Meta", _C._get_privateuse1_backend_name(): "PrivateUse1"}.get(known, known.upper())
 
 
 def checked_result(s: FunctionSchema, result: Any) -> Any:

@@ -37,10 +37,28 @@ def relu(x):
     return s.relu(x)
 
 
+@pointwise(
+    "threshold_backward(Tensor grad_output, Tensor self, Scalar threshold) -> Tensor", dtypes=NUMERIC, variants=""
+)
+def threshold_backward(grad, x, threshold):
+    """The gradient of threshold, and of relu: grad where self is above the threshold, else 0."""
+    return s.where(x <= threshold, 0, grad)
+
+
 @cheap("nn_leaky_relu(Tensor self, Scalar negative_slope=0.01) -> Tensor", core=True)
 def leaky_relu(x, negative_slope):
     """self where it is positive, else negative_slope * self."""
     return s.where(x > 0, x, x * negative_slope)
+
+
+@composite(
+    "leaky_relu_backward(Tensor grad_output, Tensor self, Scalar negative_slope, bool self_is_result) -> Tensor",
+    variants="",
+    whole=True,
+)
+def leaky_relu_backward(grad_output, self, negative_slope, self_is_result):
+    """The gradient of leaky_relu; `self_is_result`: from its result, whose sign is the same."""
+    return op.where(self > 0, grad_output, grad_output * negative_slope)
 
 
 def check_hardtanh(self, min_val, max_val):
@@ -255,6 +273,7 @@ def gelu_tanh(x):
     variants=FUNCTION,
     core=True,
     tags=frozenset({"pointwise"}),
+    whole=True,
 )
 def gelu(self, approximate):
     """self times the probability that a normal variable is below it."""
@@ -265,10 +284,34 @@ def gelu(self, approximate):
     return op._gelu(self)
 
 
+@composite(
+    "gelu_backward(Tensor grad_output, Tensor self, *, str approximate='none') -> Tensor", variants="", whole=True
+)
+def gelu_backward(grad_output, self, approximate):
+    """The gradient of gelu."""
+    if approximate == "tanh":
+        inner = (self + self * self * self * 0.044715) * math.sqrt(2 / math.pi)
+        t = op.tanh(inner)
+        slope = (self * self * (3 * 0.044715) + 1) * math.sqrt(2 / math.pi)
+        return grad_output * ((t + 1) * 0.5 + self * (1 - t * t) * slope * 0.5)
+    below = (op.erf(self * math.sqrt(0.5)) + 1) * 0.5
+    density = op.exp(self * self * -0.5) * (1 / math.sqrt(2 * math.pi))
+    return grad_output * (below + self * density)
+
+
 @activation("nn_silu(Tensor self) -> Tensor", dtypes=(*FLOATS, *COMPLEX))
 def silu(x):
     """self * sigmoid(self)."""
     return x * s.sigmoid(x)
+
+
+@pointwise(
+    "silu_backward(Tensor grad_output, Tensor self) -> Tensor", dtypes=(*FLOATS, *COMPLEX), variants="", expensive=True
+)
+def silu_backward(grad, x):
+    """The gradient of silu."""
+    y = s.sigmoid(x)
+    return grad * (y * (1 + x * (1 - y)))
 
 
 @activation("nn_mish(Tensor self) -> Tensor")
@@ -332,7 +375,7 @@ def tanhshrink(self):
     return self - op.tanh(self)
 
 
-@composite("nn_glu(Tensor self, int dim=-1) -> Tensor", node="GluBackward0", variants="function, out")
+@composite("nn_glu(Tensor self, int dim=-1) -> Tensor", node="GluBackward0", variants="function, out", whole=True)
 def glu(self, dim):
     """The first half of self along dim, times the sigmoid of the second."""
     if self.ndim == 0:

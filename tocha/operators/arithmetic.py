@@ -75,7 +75,7 @@ def check_sub(self, other, alpha):
     types={"check": check_add, "params": ("rounded",)},
     variants=BINARY,
     operator="__add__",
-    tags=HALVES | {"numbers_first"},
+    tags=HALVES | {"numbers_first", "number_is_tensor"},
     aten=("add.Tensor", "add.Scalar(Tensor self, Scalar other, Scalar alpha=1) -> Tensor", "add.out"),
     core=True,
 )
@@ -94,7 +94,7 @@ def add(x, y, alpha):
     variants=BINARY,
     operator="__sub__",
     aliases=("subtract",),
-    tags=HALVES | {"numbers_first"},
+    tags=HALVES | {"numbers_first", "number_is_tensor"},
     aten=("sub.Tensor", "sub.Scalar(Tensor self, Scalar other, Scalar alpha=1) -> Tensor", "sub.out"),
     core=True,
 )
@@ -109,6 +109,7 @@ def sub(x, y, alpha):
     variants="function",
     aten=("rsub.Tensor", "rsub.Scalar(Tensor self, Scalar other, Scalar alpha=1) -> Tensor"),
     tags=frozenset({"pointwise"}),
+    whole=True,
 )
 def rsub(self, other, alpha):
     """other - alpha * self."""
@@ -122,7 +123,7 @@ def rsub(self, other, alpha):
     variants=BINARY,
     operator="__mul__",
     aliases=("multiply",),
-    tags=HALVES,
+    tags=HALVES | {"number_is_tensor"},
     aten=("mul.out",),
     core=True,
 )
@@ -177,7 +178,7 @@ PRECISE = {"in": ("T", "scalar")}
     variants=BINARY,
     operator="__truediv__",
     aliases=("divide", "true_divide"),
-    tags=HALVES | {"keeps_inputs"},
+    tags=HALVES | {"keeps_inputs", "number_is_tensor"},
     aten=("div.out",),
     core=True,
 )
@@ -215,6 +216,7 @@ def rdiv(self, other):
     aten=("div.Tensor_mode", "div.Scalar_mode", "div.out_mode"),
     core=True,
     tags=frozenset({"pointwise"}),
+    whole=True,
 )
 def div_rounding(self, other, rounding_mode):
     """self / other, rounded: "floor" toward minus infinity, "trunc" toward zero, None not at all."""
@@ -313,6 +315,7 @@ def power(x, y):
     aten=("pow.Tensor_Tensor", "pow.Tensor_Scalar", "pow_.Tensor", "pow_.Scalar"),
     core=True,
     tags=frozenset({"pointwise"}),
+    whole=True,
 )
 def pow(self, exponent):
     """self to the power of exponent."""
@@ -349,6 +352,7 @@ def pow(self, exponent):
     variants="function, out",
     core=("pow.Scalar",),
     tags=frozenset({"pointwise"}),
+    whole=True,
 )
 def pow_scalar(self, exponent):
     """The number self to the power of each exponent; contiguous."""

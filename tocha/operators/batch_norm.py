@@ -233,6 +233,7 @@ def nn_batch_norm(self, running_mean, running_var, weight, bias, training, momen
         "_native_batch_norm_legit(Tensor input, Tensor? weight, Tensor? bias, Tensor(a!) running_mean, Tensor(b!) running_var, bool training, float momentum, float eps) -> (Tensor, Tensor, Tensor)",
     ),
     core=True,
+    whole=True,
 )
 def _native_batch_norm_legit(self, weight, bias, running_mean, running_var, training, momentum, eps):
     """native_batch_norm with running statistics."""
@@ -247,6 +248,7 @@ def _native_batch_norm_legit(self, weight, bias, running_mean, running_var, trai
         "_native_batch_norm_legit.no_stats(Tensor input, Tensor? weight, Tensor? bias, bool training, float momentum, float eps) -> (Tensor, Tensor, Tensor)",
     ),
     core=True,
+    whole=True,
 )
 def _native_batch_norm_legit_no_stats(self, weight, bias, training, momentum, eps):
     """native_batch_norm without running statistics."""
@@ -262,6 +264,7 @@ def _native_batch_norm_legit_no_stats(self, weight, bias, training, momentum, ep
         "_native_batch_norm_legit_no_training(Tensor input, Tensor? weight, Tensor? bias, Tensor running_mean, Tensor running_var, float momentum, float eps) -> (Tensor, Tensor, Tensor)",
     ),
     core=True,
+    whole=True,
 )
 def _native_batch_norm_legit_no_training(self, weight, bias, running_mean, running_var, momentum, eps):
     """native_batch_norm in evaluation."""
@@ -276,6 +279,7 @@ def _native_batch_norm_legit_no_training(self, weight, bias, running_mean, runni
     aten=(
         "_batch_norm_with_update(Tensor input, Tensor? weight, Tensor? bias, Tensor(a!) running_mean, Tensor(b!) running_var, float momentum, float eps) -> (Tensor, Tensor, Tensor, Tensor)",
     ),
+    whole=True,
 )
 def _batch_norm_with_update(self, weight, bias, running_mean, running_var, momentum, eps):
     """native_batch_norm in training, with an empty reserve."""

@@ -125,6 +125,7 @@ def clamp_max(x, max):
     samples=lambda t: [((t(3, 4), 0.3, 0.6), {}), ((t(3, 4),), {"max": 0.5})],
     core=True,
     tags=frozenset({"pointwise"}),
+    whole=True,
 )
 def clamp(self, min, max):
     """self kept within [min, max]; either may be None."""
@@ -145,6 +146,7 @@ def clamp(self, min, max):
     samples=lambda t: [((t(3, 4), t(3, 4), t(4)), {}), ((t(3, 4),), {"min": t(4)})],
     core=True,
     tags=frozenset({"pointwise"}),
+    whole=True,
 )
 def clamp_tensor(self, min, max):
     """self kept within [min, max]; either may be None."""
@@ -191,6 +193,7 @@ def replace_special(x, nan, posinf, neginf):
     node="NanToNumBackward0",
     variants=UNARY,
     tags=frozenset({"pointwise"}),
+    whole=True,
 )
 def nan_to_num(self, nan, posinf, neginf):
     """self with NaN as 0 and infinities as the largest finite numbers, or as given."""

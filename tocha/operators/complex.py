@@ -166,6 +166,19 @@ def conj_gradient(grad):
     return grad.conj()
 
 
+@native("_conj(Tensor(a) self) -> Tensor(a)", algorithm="memory", kernel="conj", variants="", tags=VIEW)
+def _conj(self):
+    """conj of complex numbers: what `conj` is for them."""
+
+
+facts(_conj)(conj_facts)
+
+
+@gradient(_conj, "self")
+def whole_conj_gradient(grad):
+    return grad.conj()
+
+
 @native("_neg_view(Tensor(a) self) -> Tensor(a)", algorithm="memory", variants="function", tags=VIEW)
 def _neg_view(self):
     """A view that negates when it is read."""

@@ -278,6 +278,7 @@ def weight_gradient_to_input(grad, grad_output, input, stride, padding, dilation
     variants="function",
     samples=_convolution_samples,
     core=True,
+    whole=True,
 )
 def convolution(input, weight, bias, stride, padding, dilation, transposed, output_padding, groups):
     """The convolution that the rank of weight, `transposed` and the settings describe."""
@@ -319,6 +320,7 @@ def convolution(input, weight, bias, stride, padding, dilation, transposed, outp
         "_convolution.deprecated(Tensor input, Tensor weight, Tensor? bias, SymInt[] stride, SymInt[] padding, SymInt[] dilation, bool transposed, int[] output_padding, SymInt groups, bool benchmark, bool deterministic, bool cudnn_enabled) -> Tensor",
         "_convolution(Tensor input, Tensor weight, Tensor? bias, SymInt[] stride, SymInt[] padding, SymInt[] dilation, bool transposed, SymInt[] output_padding, SymInt groups, bool benchmark, bool deterministic, bool cudnn_enabled, bool allow_tf32) -> Tensor",
     ),
+    whole=True,
 )
 def _convolution(
     input,
@@ -350,6 +352,7 @@ def _convolution(
         )
     ],
     core=True,
+    whole=True,
 )
 def convolution_backward(
     grad_output,
@@ -588,6 +591,7 @@ def conv_transpose3d(input, weight, bias, stride, padding, output_padding, group
     variants="function",
     aliases=("nn.conv_tbc",),
     samples=lambda t: [((t(5, 2, 3), t(3, 3, 4), t(4), 1), {})],
+    whole=True,
 )
 def conv_tbc(self, weight, bias, pad):
     """conv1d of an input laid out [time, batch, channels], with weight [k, in, out]."""

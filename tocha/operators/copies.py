@@ -242,6 +242,36 @@ def cpu(self, memory_format):
     return op._to_cpu(self, memory_format)
 
 
+@composite(
+    "_to_copy(Tensor self, *, dtype? dtype=None, device? device=None, bool non_blocking=False, memory_format? memory_format=None) -> Tensor",
+    variants="",
+    node="ToCopyBackward0",
+    aten=(
+        "_to_copy(Tensor self, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None, bool non_blocking=False, MemoryFormat? memory_format=None) -> Tensor",
+    ),
+    core=True,
+)
+def _to_copy(self, dtype, device, non_blocking, memory_format):
+    """A copy of self in another dtype or on another device: what `to` is where something changes."""
+    out = op.empty_like(self, dtype=dtype, device=device, memory_format=memory_format)
+    return op.copy_(out, self, non_blocking)
+
+
+@gradient(_to_copy, "self")
+def to_copy_gradient(grad, self):
+    return op.to(grad, self.device, self.dtype)
+
+
+@native(
+    "_local_scalar_dense(Tensor self) -> Scalar",
+    algorithm="answer",
+    variants="",
+    tags=frozenset({"data_dependent_output"}),
+)
+def _local_scalar_dense(self):
+    """The one element as a number: what `item` is."""
+
+
 @native(
     "_to_cpu(Tensor self, memory_format? memory_format=None) -> Tensor",
     algorithm="memory",

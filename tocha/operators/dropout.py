@@ -143,6 +143,7 @@ def feature_alpha_dropout_(self, p, train):
     tags=_RANDOM,
     samples=lambda t: [((t(3, 4), 0.5, True), {}), ((t(3, 4), 0.5, False), {})],
     core=True,
+    whole=True,
 )
 def native_dropout(input, p, train):
     """dropout together with its mask."""
@@ -153,7 +154,9 @@ def native_dropout(input, p, train):
     return input.mul(mask).mul_(scale), mask
 
 
-@composite("native_dropout_backward(Tensor grad_output, Tensor mask, float scale) -> Tensor", variants="function")
+@composite(
+    "native_dropout_backward(Tensor grad_output, Tensor mask, float scale) -> Tensor", variants="function", whole=True
+)
 def native_dropout_backward(grad_output, mask, scale):
     """The gradient of native_dropout: what went through the mask, scaled."""
     return grad_output * (mask.to(grad_output.dtype) * scale)

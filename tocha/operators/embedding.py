@@ -85,6 +85,7 @@ def keeps(indices: "Tensor", padding_idx: "int", dtype: "dtype") -> "Tensor?":
     variants="function",
     samples=lambda t: [((t(2, 4, 3), t.index(2, 4, below=5), 5, -1, False), {})],
     core=True,
+    whole=True,
 )
 def embedding_dense_backward(grad_output, indices, num_weights, padding_idx, scale_grad_by_freq):
     """The gradient of embedding's weight: each row's sum of what came to where its index stood."""

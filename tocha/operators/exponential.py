@@ -59,6 +59,14 @@ def sigmoid(x):
     return s.sigmoid(x)
 
 
+@pointwise(
+    "sigmoid_backward(Tensor grad_output, Tensor output) -> Tensor", dtypes=(*FLOATS, *COMPLEX), variants="", core=True
+)
+def sigmoid_backward(grad, y):
+    """The gradient of sigmoid from its result."""
+    return grad * (y * (1 - y))
+
+
 STORED = frozenset({"stored"})  # the formula sees half types as they are
 
 
@@ -87,6 +95,7 @@ def logit_gradient(grad, self, eps):
     variants=UNARY,
     aliases=("special.logit",),
     tags=frozenset({"pointwise"}),
+    whole=True,
 )
 def logit(self, eps):
     """log(self / (1 - self)), with self kept within [eps, 1 - eps] if eps is given."""

@@ -121,6 +121,7 @@ def empty_like(self, dtype, device, memory_format):
     "new_empty(Tensor self, SymInt[] size, *, dtype? dtype=None, device? device=None) -> Tensor",
     variants="method",
     tags=_EMPTY,
+    whole=True,
 )
 def new_empty(self, size, dtype, device):
     """An uninitialised tensor with self's dtype and device."""
@@ -134,6 +135,7 @@ def new_empty(self, size, dtype, device):
     variants="method",
     tags=_EMPTY,
     samples=lambda t: [((t(3, 4), (2, 3), (1, 2)), {})],
+    whole=True,
 )
 def new_empty_strided(self, size, stride, dtype, device):
     """An uninitialised tensor with these strides and self's dtype and device."""
@@ -231,6 +233,7 @@ def full_like(self, fill_value, dtype, device, memory_format):
     "new_zeros(Tensor self, SymInt[] size, *, dtype? dtype=None, device? device=None) -> Tensor",
     variants="method",
     tags=_FACTORY,
+    whole=True,
 )
 def new_zeros(self, size, dtype, device):
     """Zeros with self's dtype and device."""
@@ -243,6 +246,7 @@ def new_zeros(self, size, dtype, device):
     "new_ones(Tensor self, SymInt[] size, *, dtype? dtype=None, device? device=None) -> Tensor",
     variants="method",
     tags=_FACTORY,
+    whole=True,
 )
 def new_ones(self, size, dtype, device):
     """Ones with self's dtype and device."""
@@ -253,6 +257,7 @@ def new_ones(self, size, dtype, device):
     "new_full(Tensor self, SymInt[] size, Scalar fill_value, *, dtype? dtype=None, device? device=None) -> Tensor",
     variants="method",
     tags=_FACTORY,
+    whole=True,
 )
 def new_full(self, size, fill_value, dtype, device):
     """One value with self's dtype and device."""

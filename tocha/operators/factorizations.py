@@ -119,6 +119,7 @@ def cholesky_gradient(grad, upper, result0):
     variants=_OUT,
     constraints={"self": "hermitian"},
     samples=lambda t: [((positive(t, 3, 3),), {}), ((positive(t, 2, 3, 3),), {"upper": True})],
+    whole=True,
 )
 def linalg_cholesky_ex(self, upper, check_errors):
     """The Cholesky factor, with a code per matrix (0: fine) in place of an error unless check_errors."""
@@ -153,6 +154,7 @@ def linalg_cholesky(self, upper):
     tags={"exact_out"},
     constraints={"self": "hermitian"},
     samples=lambda t: [((positive(t, 2, 3, 3),), {})],
+    whole=True,
 )
 def cholesky(self, upper):
     """Deprecated form of linalg.cholesky."""
@@ -220,6 +222,7 @@ def check_pivot(name: "str", pivot: "bool") -> "none":
     variants=_OUT,
     samples=squares,
     aten=("linalg_lu_factor_ex.out",),
+    whole=True,
 )
 def linalg_lu_factor_ex(A, pivot, check_errors):
     """L and U in one matrix and the row swaps, with a code per matrix (0: fine) in place of an error."""
@@ -316,6 +319,7 @@ def _unpack_samples(t):
     variants=_OUT,
     samples=lambda t: [((t(3, 4),), {}), ((t(2, 4, 3),), {})],
     aten=("linalg_lu.out",),
+    whole=True,
 )
 def linalg_lu(A, pivot):
     """A = P @ L @ U: a permutation, a lower triangle with ones on its diagonal, an upper triangle."""
@@ -347,6 +351,7 @@ def _ldl_factor(self, hermitian):
     tags=frozenset({"no_derivative"}),
     samples=lambda t: [((positive(t, 3, 3),), {}), ((positive(t, 2, 3, 3),), {"hermitian": True})],
     aten=("linalg_ldl_factor_ex.out",),
+    whole=True,
 )
 def linalg_ldl_factor_ex(self, hermitian, check_errors):
     """The LDL factors of symmetric (or Hermitian) matrices, with a code per matrix in place of an error."""
@@ -494,6 +499,7 @@ def qr_gradient(grad0, grad1, A, complete, compute_q, result0, result1):
     variants=_OUT,
     samples=lambda t: [((t(3, 4),), {}), ((t(2, 4, 3),), {"mode": "complete"}), ((t(4, 3),), {"mode": "r"})],
     aten=("linalg_qr.out",),
+    whole=True,
 )
 def linalg_qr(A, mode):
     """A = Q @ R: orthonormal columns and an upper triangle. mode is reduced, complete or r (without Q)."""

@@ -506,6 +506,7 @@ def frequency_step(n: "int", d: "float") -> "float":
     "fft_fftfreq(int n, float d=1.0, *, dtype? dtype=None, device? device=None) -> Tensor",
     variants=_OUT,
     tags={"factory", "computed_length"},
+    whole=True,
 )
 def fft_fftfreq(n, d, dtype, device):
     """The frequencies of fft for n points that lie d apart: 0 and up, then the negative ones."""
@@ -523,6 +524,7 @@ def fft_fftfreq(n, d, dtype, device):
     "fft_rfftfreq(int n, float d=1.0, *, dtype? dtype=None, device? device=None) -> Tensor",
     variants=_OUT,
     tags={"factory", "computed_length"},
+    whole=True,
 )
 def fft_rfftfreq(n, d, dtype, device):
     """The frequencies of rfft for n points that lie d apart."""

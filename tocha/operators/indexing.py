@@ -545,6 +545,7 @@ def isin(elements, test_elements, assume_unique, invert):
 @composite(
     "isin.Tensor_Scalar(Tensor elements, Scalar test_element, *, bool assume_unique=False, bool invert=False) -> Tensor",
     variants="function, out",
+    whole=True,
 )
 def isin_tensor_scalar(elements, test_element, assume_unique, invert):
     """For each element whether it equals the test element."""
@@ -554,6 +555,7 @@ def isin_tensor_scalar(elements, test_element, assume_unique, invert):
 @composite(
     "isin.Scalar_Tensor(Scalar element, Tensor test_elements, *, bool assume_unique=False, bool invert=False) -> Tensor",
     variants="function, out",
+    whole=True,
 )
 def isin_scalar_tensor(element, test_elements, assume_unique, invert):
     """Whether the element occurs among the test elements."""

@@ -106,6 +106,7 @@ def stack_gradient(grad, dim):
     "_chunk_cat(Tensor[] tensors, int dim, int num_chunks) -> Tensor",
     variants="function, out",
     samples=lambda t: [(([t(3, 4), t(3, 2)], 1, 3), {})],
+    whole=True,
 )
 def _chunk_cat(tensors, dim, num_chunks):
     """Cuts every tensor into num_chunks padded chunks along dim and joins the flattened chunks row by row."""

@@ -45,10 +45,21 @@ def squared_error(x, y):
     return d * d
 
 
-@loss("nn_mse_loss(Tensor self, Tensor target, int reduction=1) -> Tensor", node="MseLossBackward0")
+@loss("nn_mse_loss(Tensor self, Tensor target, int reduction=1) -> Tensor", node="MseLossBackward0", whole=True)
 def mse_loss(self, target, reduction):
     """The mean squared error."""
     return reduced(op._squared_error(self, target), reduction)
+
+
+@composite(
+    "mse_loss_backward(Tensor grad_output, Tensor self, Tensor target, int reduction) -> Tensor",
+    variants="",
+    whole=True,
+)
+def mse_loss_backward(grad_output, self, target, reduction):
+    """The gradient of mse_loss by self."""
+    scale = 2.0 / self.numel() if reduction == 1 else 2.0
+    return (self - target) * scale * grad_output
 
 
 @loss("nn_l1_loss(Tensor self, Tensor target, int reduction=1) -> Tensor")
@@ -82,6 +93,7 @@ def smooth_error_target_gradient(grad, self, target, beta):
 @loss(
     "nn_smooth_l1_loss(Tensor self, Tensor target, int reduction=1, float beta=1.0) -> Tensor",
     node="SmoothL1LossBackward0",
+    whole=True,
 )
 def smooth_l1_loss(self, target, reduction, beta):
     """Squared error below beta, absolute error beyond, joined smoothly."""
@@ -110,7 +122,9 @@ def huber_error_target_gradient(grad, self, target, delta):
 
 
 @loss(
-    "nn_huber_loss(Tensor self, Tensor target, int reduction=1, float delta=1.0) -> Tensor", node="HuberLossBackward0"
+    "nn_huber_loss(Tensor self, Tensor target, int reduction=1, float delta=1.0) -> Tensor",
+    node="HuberLossBackward0",
+    whole=True,
 )
 def huber_loss(self, target, reduction, delta):
     """Half the squared error up to delta, delta times the absolute error beyond."""
@@ -175,6 +189,7 @@ def bce_target_gradient(grad, self):
 @loss(
     "nn_binary_cross_entropy(Tensor self, Tensor target, Tensor? weight=None, int reduction=1) -> Tensor",
     node="BinaryCrossEntropyBackward0",
+    whole=True,
 )
 def binary_cross_entropy(self, target, weight, reduction):
     """The cross entropy of probabilities self and target, of two classes."""
@@ -231,6 +246,7 @@ def logistic_losses(self: "Tensor", target: "Tensor", pos_weight: "Tensor?") -> 
     aten=(
         "binary_cross_entropy_with_logits(Tensor self, Tensor target, Tensor? weight=None, Tensor? pos_weight=None, int reduction=1) -> Tensor",
     ),
+    whole=True,
 )
 def binary_cross_entropy_with_logits(self, target, weight, pos_weight, reduction):
     """binary_cross_entropy of sigmoid(self), computed from self."""
@@ -534,7 +550,11 @@ def margin_ranking_loss(input1, input2, target, margin, reduction):
     return reduced((-target * (input1 - input2) + margin).clamp_min(0), reduction)
 
 
-@loss("nn_soft_margin_loss(Tensor self, Tensor target, int reduction=1) -> Tensor", node="SoftMarginLossBackward0")
+@loss(
+    "nn_soft_margin_loss(Tensor self, Tensor target, int reduction=1) -> Tensor",
+    node="SoftMarginLossBackward0",
+    whole=True,
+)
 def soft_margin_loss(self, target, reduction):
     """The logistic loss of two classes, 1 and -1."""
     if not self.is_floating_point():
@@ -597,6 +617,7 @@ def multilabel_margin_loss(self, target, reduction):
     "nn_multi_margin_loss(Tensor self, Tensor target, Scalar p=1, Scalar margin=1, Tensor? weight=None, int reduction=1) -> Tensor",
     node="MultiMarginLossBackward0",
     samples=lambda t: [((t(3, 4), t.index(3, below=4)), {}), ((t(3, 4), t.index(3, below=4), 2, 0.5, t(4), 0), {})],
+    whole=True,
 )
 def multi_margin_loss(self, target, p, margin, weight, reduction):
     """max(0, margin - self[target] + self[i]) to the power p, averaged over the other classes i."""

@@ -312,6 +312,7 @@ def norm(self, p, dim, keepdim, dtype):
         "norm.dtype_out",
     ),
     tags=frozenset({"reduction"}),
+    whole=True,
 )
 def norm_p(self, p, dim, keepdim, dtype):
     """The p-norm of all elements, or over dim."""
@@ -346,7 +347,7 @@ def nuclear_norm_dim(self, dim, keepdim):
     return op.linalg_matrix_norm(self, "nuc", dim, keepdim)
 
 
-@composite("dist(Tensor self, Tensor other, Scalar p=2) -> Tensor", node="DistBackward0")
+@composite("dist(Tensor self, Tensor other, Scalar p=2) -> Tensor", node="DistBackward0", whole=True)
 def dist(self, other, p):
     """The p-norm of self - other."""
     return op.linalg_vector_norm(self - other, p)
@@ -357,6 +358,7 @@ def dist(self, other, p):
     node="RenormBackward0",
     variants="function, method, inplace, out",
     tags=frozenset({"out_whole"}),
+    whole=True,
 )
 def renorm(self, p, dim, maxnorm):
     """Scales down every slice along dim whose p-norm exceeds maxnorm."""

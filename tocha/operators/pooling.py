@@ -229,6 +229,7 @@ def max_pool3d_gradient(grad, self, result1):
     "max_pool2d_with_indices_backward(Tensor grad_output, Tensor self, int[2] kernel_size, int[2] stride, int[2] padding, int[2] dilation, bool ceil_mode, Tensor indices) -> Tensor",
     variants="",
     core=True,
+    whole=True,
 )
 def max_pool2d_with_indices_backward(grad_output, self, kernel_size, stride, padding, dilation, ceil_mode, indices):
     """The gradient of max_pool2d's input."""

@@ -452,6 +452,7 @@ def _add_outer(s, x, y, beta, alpha):
     node="AddrBackward0",
     variants=_EVERYWHERE,
     samples=lambda t: [((t(3, 4), t(3), t(4)), {})],
+    whole=True,
 )
 def addr(self, vec1, vec2, beta, alpha):
     """beta * self + alpha * the outer product of vec1 and vec2; with beta = 0 self is not read."""

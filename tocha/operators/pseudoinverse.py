@@ -189,6 +189,7 @@ def linalg_pinv_atol_rtol_float(self, atol, rtol, hermitian):
     dtypes=LAPACK,
     variants=_OUT,
     samples=lambda t: [((t(3, 4),), {})],
+    whole=True,
 )
 def linalg_pinv_atol_rtol_tensor(self, atol, rtol, hermitian):
     """The pseudoinverse with tolerances per matrix."""
@@ -296,6 +297,7 @@ def least_squares_gradient(grad0, grad1, A, B, result0):
     samples=lambda t: [((t(4, 3), t(4, 2)), {"driver": "gelsd"}), ((t(2, 3, 4), t(2, 3)), {})],
     tags=frozenset({"reads_values", "dynamic_output_shape"}),
     aten=("linalg_lstsq.out",),
+    whole=True,
 )
 def linalg_lstsq(self, b, rcond, driver):
     """X that minimizes the norm of self @ X - b, by LAPACK's gels, gelsy (the default), gelsd or gelss."""

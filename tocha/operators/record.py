@@ -79,6 +79,12 @@ class Operator:
     aten: tuple[str, ...] | None = None
     # In PyTorch's core set, into which exported programs are taken apart; or which of its overloads are.
     core: bool | tuple[str, ...] = False
+    # A composite without gradients of its own that PyTorch keeps whole below autograd, where others see operators.
+    whole: bool = False
+    # The opposite, where PyTorch takes apart what has a kernel or gradient here: its operators, in the subset (docs/inside/dispatch.md).
+    parts: Callable | None = None
+    # pointwise: its gradients in PyTorch's operators, by input, for those who see operators; others run the derived formulas.
+    seen_gradients: dict[str, Callable] = field(default_factory=dict)
     samples: Callable | None = None
     tags: frozenset[str] = frozenset()
     aliases: tuple[str, ...] = ()
@@ -259,6 +265,33 @@ def decomposition(o: Operator) -> Callable:
 
     def decorate(f: Callable) -> Callable:
         o.decomposition = f
+        return f
+
+    return decorate
+
+
+def parts(*records: Operator) -> Callable:
+    """Registers the operators that an operator is for those who take operators over: PyTorch takes it apart above autograd.
+
+    The function is given the record's arguments, is written in the subset, and runs natively.
+    """
+
+    def decorate(f: Callable) -> Callable:
+        for o in records:
+            o.parts = f
+        return f
+
+    return decorate
+
+
+def seen_gradient(o: Operator, input: str) -> Callable:
+    """Registers the gradient of an elementwise operator as PyTorch computes it, where somebody takes operators over.
+
+    The parameters are as those of `gradient`; tensors and Scalars, in the subset. Values are those of the derived formula.
+    """
+
+    def decorate(f: Callable) -> Callable:
+        o.seen_gradients[input] = f
         return f
 
     return decorate

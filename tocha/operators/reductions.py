@@ -323,6 +323,7 @@ def _all(t):
     ),
     core=True,
     tags=frozenset({"reduction"}),
+    whole=True,
 )
 def any(self, dim, keepdim):
     """Whether any element is true, over all dims or those given; uint8 gives uint8, everything else bool."""
@@ -342,6 +343,7 @@ def any(self, dim, keepdim):
         "all.out",
     ),
     tags=frozenset({"reduction"}),
+    whole=True,
 )
 def all(self, dim, keepdim):
     """Whether all elements are true, over all dims or those given; uint8 gives uint8, everything else bool."""
@@ -702,6 +704,7 @@ def logsumexp_gradient(grad, self, dim, keepdim, result):
     "logsumexp(Tensor self, int[1] dim, bool keepdim=False) -> Tensor",
     variants="function, method, out",
     tags=frozenset({"reduction"}),
+    whole=True,
 )
 def logsumexp(self, dim, keepdim):
     """log(sum(exp(self))) over dim, without overflow."""

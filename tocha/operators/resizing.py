@@ -71,6 +71,7 @@ def set_to_part_of_tensor(self, source, storage_offset, size, stride):
     "resize_as_(Tensor self, Tensor the_template, *, memory_format? memory_format=None) -> Tensor",
     variants="function, method",
     tags=frozenset({"any_overlap", "no_gradient", "inplace_view"}),
+    whole=True,
 )
 def resize_as_(self, the_template, memory_format):
     """Gives self the template's size."""

@@ -74,6 +74,7 @@ def searchsorted(sorted_sequence, input, out_int32, right, side, sorter):
     aten=(
         "searchsorted.Scalar(Tensor sorted_sequence, Scalar self, *, bool out_int32=False, bool right=False, str? side=None, Tensor? sorter=None) -> Tensor",
     ),
+    whole=True,
 )
 def searchsorted_scalar(sorted_sequence, input, out_int32, right, side, sorter):
     """Where a number goes into the sorted sequence so that it stays sorted."""
@@ -85,6 +86,7 @@ def searchsorted_scalar(sorted_sequence, input, out_int32, right, side, sorter):
     variants="function, out",
     samples=lambda t: [((t(3, 4), t.of([0.3, 0.5, 0.8])), {})],
     aten=("bucketize.Tensor",),
+    whole=True,
 )
 def bucketize(self, boundaries, out_int32, right):
     """The number of the bucket between boundaries that each element is in."""
@@ -99,6 +101,7 @@ def bucketize(self, boundaries, out_int32, right):
     "bucketize.Scalar(Scalar self, Tensor boundaries, *, bool out_int32=False, bool right=False) -> Tensor",
     variants="function, out",
     samples=lambda t: [((0.5, t.of([0.3, 0.5, 0.8])), {"right": True})],
+    whole=True,
 )
 def bucketize_scalar(self, boundaries, out_int32, right):
     """The number of the bucket between boundaries that a number is in."""

@@ -100,10 +100,20 @@ def _softmax(self, dim, half_to_float):
     return op.softmax(self, dim, None)
 
 
+@gradient(_softmax, "self")
+def whole_softmax_gradient(grad, self, dim, result):
+    return op._softmax_backward_data(grad, result, dim, self.dtype)
+
+
 @composite("_log_softmax(Tensor self, int dim, bool half_to_float) -> Tensor", variants="function", core=True)
 def _log_softmax(self, dim, half_to_float):
     """log_softmax without a dtype of its own."""
     return op.log_softmax(self, dim, None)
+
+
+@gradient(_log_softmax, "self")
+def whole_log_softmax_gradient(grad, self, dim, result):
+    return op._log_softmax_backward_data(grad, result, dim, self.dtype)
 
 
 @rule

@@ -128,6 +128,7 @@ def _systems(t):
     dtypes=LAPACK,
     variants=_OUT,
     samples=_systems,
+    whole=True,
 )
 def _linalg_solve_ex(A, B, left, check_errors):
     """The solution and the factors it came from."""
@@ -217,6 +218,7 @@ def column_major_copy_gradient(grad):
     aten=(
         "triangular_solve.X(Tensor self, Tensor A, bool upper=True, bool transpose=False, bool unitriangular=False, *, Tensor(a!) X, Tensor(b!) M) -> (Tensor(a!) solution, Tensor(b!) cloned_coefficient)",
     ),
+    whole=True,
 )
 def triangular_solve(self, A, upper, transpose, unitriangular):
     """Deprecated form of linalg.solve_triangular, which also copies A."""
@@ -370,6 +372,7 @@ def inverse_gradient(grad, result0):
     dtypes=LAPACK,
     variants=_OUT,
     samples=squares,
+    whole=True,
 )
 def linalg_inv_ex(A, check_errors):
     """linalg.inv with a code per matrix (0: fine) in place of an error."""
@@ -434,6 +437,7 @@ def cholesky_inverse_gradient(grad, self, upper, result0):
     tags={"exact_out"},
     constraints={"self": "factor"},
     samples=lambda t: [((positive(t, 3, 3),), {}), ((positive(t, 2, 3, 3),), {"upper": True})],
+    whole=True,
 )
 def cholesky_inverse(self, upper):
     """The inverses of Hermitian positive-definite matrices, from their Cholesky factors."""

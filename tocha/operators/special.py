@@ -93,6 +93,7 @@ def polygamma_of(x, n):
     aliases=("special.polygamma",),
     aten=("polygamma(int n, Tensor self) -> Tensor",),
     tags=frozenset({"pointwise"}),
+    whole=True,
 )
 def polygamma(n, input):
     """The n-th derivative of digamma."""
@@ -114,6 +115,7 @@ def polygamma_method(self, n):
     aliases=("special.multigammaln",),
     samples=lambda t: [((t(3, 4, low=2, high=5), 3), {})],
     tags=frozenset({"pointwise"}),
+    whole=True,
 )
 def mvlgamma(self, p):
     """The logarithm of the multivariate gamma function of dimension p."""

@@ -128,6 +128,7 @@ def svd_gradient(grad0, grad1, grad2, A, full_matrices, compute_uv, result0, res
     variants=_OUT,
     tags=frozenset({"phases"}),
     samples=squares,
+    whole=True,
 )
 def _linalg_svd(A, full_matrices, compute_uv, driver):
     """The singular value decomposition, without vectors where they are not wanted."""
@@ -233,6 +234,7 @@ def eigh_gradient(grad0, grad1, A, upper, compute_v, result0, result1):
     constraints={"A": "hermitian"},
     tags=frozenset({"phases"}),
     samples=squares,
+    whole=True,
 )
 def _linalg_eigh(A, UPLO, compute_v):
     """The eigenvalues of Hermitian matrices, without vectors where they are not wanted."""
@@ -316,6 +318,7 @@ def eig_gradient(grad0, grad1, A, compute_v, result0, result1):
     tags=frozenset({"phases"}),
     samples=squares,
     aten=("linalg_eig.out",),
+    whole=True,
 )
 def linalg_eig(self):
     """self = V @ diag(w) @ inverse(V), complex, for square matrices."""

@@ -345,6 +345,7 @@ def dsplit_array(self, indices):
     variants="function",
     aten=("unbind_copy.int",),
     tags=frozenset({"view_copy"}),
+    whole=True,
 )
 def unbind_copy(self, dim):
     """unbind, copied."""
@@ -358,6 +359,7 @@ def unbind_copy(self, dim):
     samples=lambda t: [((t(3, 5), 2, 1), {})],
     aten=("split_copy.Tensor",),
     tags=frozenset({"view_copy"}),
+    whole=True,
 )
 def split_copy(self, split_size, dim):
     """split, copied."""
@@ -370,6 +372,7 @@ def split_copy(self, split_size, dim):
     variants="function",
     samples=lambda t: [((t(3, 5), (1, 4), 1), {})],
     tags=frozenset({"view_copy"}),
+    whole=True,
 )
 def split_with_sizes_copy(self, split_sizes, dim):
     """split_with_sizes, copied."""

@@ -117,6 +117,7 @@ def var_dim(self, dim, unbiased, keepdim):
     variants="function, method, out",
     core=True,
     tags=frozenset({"reduction"}),
+    whole=True,
 )
 def var_correction(self, dim, correction, keepdim):
     """The variance over dim, divided by n - correction."""
@@ -149,6 +150,7 @@ def std_dim(self, dim, unbiased, keepdim):
     node="StdBackward0",
     variants="function, method, out",
     tags=frozenset({"reduction"}),
+    whole=True,
 )
 def std_correction(self, dim, correction, keepdim):
     """The standard deviation over dim, with n - correction under the root."""
@@ -195,6 +197,7 @@ def var_mean_dim(self, dim, unbiased, keepdim):
     node="VarMeanBackward0",
     variants="function",
     tags=frozenset({"reduction"}),
+    whole=True,
 )
 def var_mean_correction(self, dim, correction, keepdim):
     """Variance and mean over dim."""
@@ -237,6 +240,7 @@ def std_mean_dim(self, dim, unbiased, keepdim):
     node="StdMeanBackward0",
     variants="function",
     tags=frozenset({"reduction"}),
+    whole=True,
 )
 def std_mean_correction(self, dim, correction, keepdim):
     """Standard deviation and mean over dim."""
@@ -267,7 +271,7 @@ def nanmean(self, dim, keepdim, dtype):
     return self.nansum(dim, keepdim, dtype=dtype) / (~self.isnan()).sum(dim, keepdim)
 
 
-@composite("trace(Tensor self) -> Tensor", node="TraceBackward0", autocast="float32")
+@composite("trace(Tensor self) -> Tensor", node="TraceBackward0", autocast="float32", whole=True)
 def trace(self):
     """The sum of a matrix's diagonal."""
     if self.ndim != 2:

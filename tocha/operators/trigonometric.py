@@ -73,6 +73,12 @@ def tanh(x):
     return s.tanh(x)
 
 
+@pointwise("tanh_backward(Tensor grad_output, Tensor output) -> Tensor", dtypes=(*FLOATS, *COMPLEX), variants="")
+def tanh_backward(grad, y):
+    """The gradient of tanh from its result."""
+    return grad * (1 - y * y)
+
+
 @elementary("asinh(Tensor self) -> Tensor", aliases=("arcsinh",), core=True)
 def asinh(x):
     """The number whose hyperbolic sine is self."""

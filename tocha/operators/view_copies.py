@@ -20,13 +20,13 @@ def dense_copy_gradient(grad):
     return grad
 
 
-@composite("alias_copy(Tensor self) -> Tensor", node="AliasBackward0_copy", variants=_COPY)
+@composite("alias_copy(Tensor self) -> Tensor", node="AliasBackward0_copy", variants=_COPY, whole=True)
 def alias_copy(self):
     """A contiguous copy."""
     return op._dense_copy(self)
 
 
-@composite("detach_copy(Tensor self) -> Tensor", variants=_COPY, tags=frozenset({"no_gradient"}))
+@composite("detach_copy(Tensor self) -> Tensor", variants=_COPY, tags=frozenset({"no_gradient"}), whole=True)
 def detach_copy(self):
     """A contiguous copy without history."""
     return op._dense_copy(self.detach())
@@ -38,6 +38,7 @@ def detach_copy(self):
     variants=_COPY,
     samples=lambda t: [((t(3, 4), (2, 2), (4, 2), 1), {})],
     tags=frozenset({"memory_order"}),
+    whole=True,
 )
 def as_strided_copy(self, size, stride, storage_offset):
     """as_strided, copied."""
@@ -49,6 +50,7 @@ def as_strided_copy(self, size, stride, storage_offset):
     node="ExpandBackward0_copy",
     variants=_COPY,
     samples=lambda t: [((t(3, 1), (2, 3, 4)), {})],
+    whole=True,
 )
 def expand_copy(self, size, implicit):
     """expand, copied."""
@@ -60,6 +62,7 @@ def expand_copy(self, size, implicit):
     node="PermuteBackward0_copy",
     variants=_COPY,
     samples=lambda t: [((t(3, 4), (1, 0)), {})],
+    whole=True,
 )
 def permute_copy(self, dims):
     """permute, copied."""
@@ -71,37 +74,40 @@ def permute_copy(self, dims):
     node="TransposeBackward0_copy",
     variants=_COPY,
     aten=("transpose_copy.int",),
+    whole=True,
 )
 def transpose_copy(self, dim0, dim1):
     """transpose, copied."""
     return op._dense_copy(self.transpose(dim0, dim1))
 
 
-@composite("t_copy(Tensor self) -> Tensor", node="TBackward0_copy", variants=_COPY)
+@composite("t_copy(Tensor self) -> Tensor", node="TBackward0_copy", variants=_COPY, whole=True)
 def t_copy(self):
     """t, copied."""
     return op._dense_copy(self.t())
 
 
-@composite("squeeze_copy(Tensor self) -> Tensor", node="SqueezeBackward0_copy", variants=_COPY)
+@composite("squeeze_copy(Tensor self) -> Tensor", node="SqueezeBackward0_copy", variants=_COPY, whole=True)
 def squeeze_copy(self):
     """squeeze, copied."""
     return op._dense_copy(self.squeeze())
 
 
-@composite("squeeze_copy.dim(Tensor self, int dim) -> Tensor", node="SqueezeBackward1_copy", variants=_COPY)
+@composite("squeeze_copy.dim(Tensor self, int dim) -> Tensor", node="SqueezeBackward1_copy", variants=_COPY, whole=True)
 def squeeze_copy_dim(self, dim):
     """squeeze, copied."""
     return op._dense_copy(self.squeeze(dim))
 
 
-@composite("squeeze_copy.dims(Tensor self, int[] dim) -> Tensor", node="SqueezeBackward2_copy", variants=_COPY)
+@composite(
+    "squeeze_copy.dims(Tensor self, int[] dim) -> Tensor", node="SqueezeBackward2_copy", variants=_COPY, whole=True
+)
 def squeeze_copy_dims(self, dim):
     """squeeze, copied."""
     return op._dense_copy(squeeze_dims(self, dim))
 
 
-@composite("unsqueeze_copy(Tensor self, int dim) -> Tensor", node="UnsqueezeBackward0_copy", variants=_COPY)
+@composite("unsqueeze_copy(Tensor self, int dim) -> Tensor", node="UnsqueezeBackward0_copy", variants=_COPY, whole=True)
 def unsqueeze_copy(self, dim):
     """unsqueeze, copied."""
     return op._dense_copy(self.unsqueeze(dim))
@@ -112,6 +118,7 @@ def unsqueeze_copy(self, dim):
     node="SelectBackward0_copy",
     variants=_COPY,
     aten=("select_copy.int",),
+    whole=True,
 )
 def select_copy(self, dim, index):
     """select, copied."""
@@ -123,6 +130,7 @@ def select_copy(self, dim, index):
     node="SliceBackward0_copy",
     variants=_COPY,
     aten=("slice_copy.Tensor",),
+    whole=True,
 )
 def slice_copy(self, dim, start, end, step):
     """A slice along dim, copied."""
@@ -133,6 +141,7 @@ def slice_copy(self, dim, start, end, step):
     "narrow_copy(Tensor self, int dim, SymInt start, SymInt length) -> Tensor",
     node="NarrowCopyBackward0",
     variants="function, method, out",
+    whole=True,
 )
 def narrow_copy(self, dim, start, length):
     """narrow, copied."""
@@ -144,6 +153,7 @@ def narrow_copy(self, dim, start, length):
     node="UnfoldBackward0_copy",
     variants=_COPY,
     samples=lambda t: [((t(3, 7), 1, 3, 2), {})],
+    whole=True,
 )
 def unfold_copy(self, dimension, size, step):
     """unfold, copied."""
@@ -154,6 +164,7 @@ def unfold_copy(self, dimension, size, step):
     "diagonal_copy(Tensor self, int offset=0, int dim1=0, int dim2=1) -> Tensor",
     node="DiagonalBackward0_copy",
     variants=_COPY,
+    whole=True,
 )
 def diagonal_copy(self, offset, dim1, dim2):
     """diagonal, copied."""
@@ -165,6 +176,7 @@ def diagonal_copy(self, offset, dim1, dim2):
     node="ViewBackward0_copy",
     variants=_COPY,
     samples=lambda t: [((t(3, 4), (3, 2, 2)), {})],
+    whole=True,
 )
 def view_copy(self, size):
     """view, copied."""
@@ -175,6 +187,7 @@ def view_copy(self, size):
     "view_copy.dtype(Tensor self, dtype dtype) -> Tensor",
     variants=_COPY,
     samples=lambda t: [((t(3, 4), t(1, dtype="int32").dtype), {})],
+    whole=True,
 )
 def view_copy_dtype(self, dtype):
     """view as another dtype, copied."""

@@ -542,6 +542,30 @@ def select(self, dim, index):
     return View([*self.shape[:at], *self.shape[at + 1 :]], [*self.strides[:at], *self.strides[at + 1 :]], offset)
 
 
+@composite(
+    "select_backward(Tensor grad_output, SymInt[] input_sizes, int dim, SymInt index) -> Tensor",
+    variants="",
+    whole=True,
+)
+def select_backward(grad_output, input_sizes, dim, index):
+    """The gradient of select: zeros, and grad_output at the index."""
+    whole = op.new_zeros(grad_output, input_sizes)
+    op.copy_(op.select(whole, dim, index), grad_output)
+    return whole
+
+
+@composite(
+    "slice_backward(Tensor grad_output, SymInt[] input_sizes, int dim, SymInt start, SymInt end, SymInt step) -> Tensor",
+    variants="",
+    whole=True,
+)
+def slice_backward(grad_output, input_sizes, dim, start, end, step):
+    """The gradient of slice: zeros, and grad_output in the slice."""
+    whole = op.new_zeros(grad_output, input_sizes)
+    op.copy_(op.slice(whole, dim, start, end, step), grad_output)
+    return whole
+
+
 @rule
 def sliced(self: "Tensor", dim: "int", start: "int", end: "int", step: "int") -> "View":
     sizes = list(self.shape)

@@ -107,6 +107,7 @@ def kaiser_window(window_length, periodic, beta, dtype, device):
         "hann_window(int window_length) -> Tensor",
         "hann_window.periodic(int window_length, bool periodic) -> Tensor",
     ),
+    whole=True,
 )
 def hann_window(window_length, periodic, dtype, device):
     """0.5 - 0.5 cos(x) over one period."""
@@ -124,6 +125,7 @@ def hann_window(window_length, periodic, dtype, device):
         "hamming_window.periodic_alpha(int window_length, bool periodic, float alpha) -> Tensor",
         "hamming_window.periodic_alpha_beta(int window_length, bool periodic, float alpha, float beta) -> Tensor",
     ),
+    whole=True,
 )
 def hamming_window(window_length, periodic, alpha, beta, dtype, device):
     """alpha - beta cos(x) over one period."""
@@ -139,6 +141,7 @@ def hamming_window(window_length, periodic, alpha, beta, dtype, device):
         "blackman_window(int window_length) -> Tensor",
         "blackman_window.periodic(int window_length, bool periodic) -> Tensor",
     ),
+    whole=True,
 )
 def blackman_window(window_length, periodic, dtype, device):
     """0.42 - 0.5 cos(x) + 0.08 cos(2 x) over one period."""

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from tocha.utils._swap import swap_tensors
 
 if TYPE_CHECKING:
+    from tocha.utils import backend_registration as backend_registration
     from tocha.utils import checkpoint as checkpoint
     from tocha.utils import data as data
     from tocha.utils import deterministic as deterministic
@@ -18,6 +19,8 @@ __all__ = ["swap_tensors"]
 
 def __getattr__(name: str) -> Any:
     """Modules are loaded when somebody asks for them."""
-    if name in ("checkpoint", "data", "deterministic", "dlpack"):
+    if name in ("generate_methods_for_privateuse1_backend", "rename_privateuse1_backend"):
+        return getattr(importlib.import_module("tocha.utils.backend_registration"), name)
+    if name in ("backend_registration", "checkpoint", "data", "deterministic", "dlpack"):
         return importlib.import_module(f"tocha.utils.{name}")
     raise AttributeError(f"module 'tocha.utils' has no attribute {name!r}")

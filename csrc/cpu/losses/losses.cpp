@@ -218,7 +218,7 @@ struct Sequences {
 }  // namespace
 
 void _check_probabilities(const Tensor& self) {
-  if (!computes(self)) return;
+  if (!computes(self) || self.get()->dispatches) return;
   Tensor values = contiguous(self);
   cpu::visit_floating("binary_cross_entropy", self.dtype(), [&]<class T>(cpu::Type<T>) {
     const T* v = values.data<T>();

@@ -1,4 +1,6 @@
 // Copies, fills and conversions: the kernels of tocha/operators/copies.py and views.py.
+#include "ops/copies.h"
+
 #include <cmath>
 #include <cstring>
 #include <limits>
@@ -10,6 +12,7 @@
 #include "core/switches.h"
 #include "cpu/engine/elementwise.h"
 #include "dispatch/native.h"
+#include "ops/factories.h"
 #include "ops/views.h"
 
 namespace tocha::cpu {
@@ -76,6 +79,8 @@ void warn_discarded_imaginary(const Tensor& src, DType to) {
 // src on another device, in another dtype or layout.
 Tensor converted(const Tensor& src, Device device, DType dtype, MemoryFormat format) {
   warn_discarded_imaginary(src, dtype);
+  if (python_device && *python_device == device.type) [[unlikely]]
+    return ops::copy_(ops::empty_strided(src.sizes(), like_strides(src, format), dtype, device), src, false);
   Tensor out = empty_strided(src.sizes(), like_strides(src, format), dtype, device);
   if (!computes(out)) return out;
   TOCHA_CHECK(!src.is_meta(), NotImplemented, "[to] Cannot copy out of meta tensor; no data!");
@@ -150,6 +155,13 @@ Tensor to_device(const Tensor& self, std::optional<Device> device, std::optional
 
 Tensor _to_cpu(const Tensor& self, std::optional<MemoryFormat> format) {
   return to_device(self, Device{}, std::nullopt, false, false, format);
+}
+
+Scalar _local_scalar_dense(const Tensor& self) {
+  TOCHA_CHECK(self.numel() == 1, Runtime, "a Tensor with ", self.numel(), " elements cannot be converted to Scalar");
+  Scalar s = Scalar::load(self.dtype(), self.bytes());
+  if (self.is_conj()) s = Scalar(Complex<double>(s.to_complex().re, -s.to_complex().im));
+  return self.is_neg() ? -s : s;
 }
 
 Tensor detach(const Tensor& self) { return alias_of(self, true); }

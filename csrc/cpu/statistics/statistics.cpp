@@ -107,7 +107,7 @@ void mode(const Tensor& values, const Tensor& indices, const Tensor& self, int64
 }
 
 bool _has_negative(const Tensor& self) {
-  if (self.is_meta() || self.numel() == 0) return false;
+  if (self.is_meta() || self.get()->dispatches || self.numel() == 0) return false;
   Tensor least = ops::amin(self, {}, false);
   return Scalar::load(least.dtype(), least.bytes()).to_double() < 0;
 }

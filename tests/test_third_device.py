@@ -1,0 +1,165 @@
+"""A device that a program adds in Python: a name, a few kernels, the rest on the CPU. Run in a process of its own: the name stays."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import textwrap
+
+import pytest
+
+SETUP = """
+import tocha
+from tocha.utils._pytree import tree_map
+from tocha.utils.backend_registration import _setup_privateuseone_for_python_backend
+
+_setup_privateuseone_for_python_backend("paper")
+computed = []
+
+def fallback(op, *args, **kwargs):
+    computed.append(op.name())
+    cpu = lambda t: t.cpu() if isinstance(t, tocha.Tensor) else tocha.device("cpu") if isinstance(t, tocha.device) else t
+    result = op(*tree_map(cpu, args), **tree_map(cpu, kwargs))
+    written = [a for s, a in zip(op._schema.arguments, args) if s.is_write]
+    if written:
+        written[0].copy_(result)
+        return written[0]
+    return tree_map(lambda t: t.to("paper") if isinstance(t, tocha.Tensor) else t, result)
+
+library = tocha.library.Library("_", "IMPL")
+library.fallback(fallback, "PrivateUse1")
+"""
+
+
+def run(program: str, setup: str = SETUP) -> str:
+    done = subprocess.run(
+        [sys.executable, "-c", setup + textwrap.dedent(program)], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def test_tensors_move_there_and_back():
+    run("""
+    x = tocha.arange(6.0).reshape(2, 3)
+    y = x.to("paper")
+    assert y.device == tocha.device("paper") and y.is_paper and not x.is_paper
+    assert str(y.device) == "paper"
+    assert y.cpu().tolist() == x.tolist() and x.paper().cpu().tolist() == x.tolist()
+    assert y.shape == x.shape and y.stride() == x.stride()
+    assert y.t().cpu().tolist() == x.t().tolist()
+    assert tocha.empty(2, device="paper").is_paper
+    assert tocha.device("privateuseone").type == "paper"
+    """)
+
+
+def test_operators_run_by_the_fallback():
+    run("""
+    x = tocha.arange(6.0).reshape(2, 3)
+    y = x.to("paper")
+    assert ((y + 1) * y).is_paper
+    assert ((y + 1) * y).cpu().tolist() == ((x + 1) * x).tolist()
+    assert "aten::add.Tensor" in computed
+    assert y.sum(1).cpu().tolist() == x.sum(1).tolist()
+    y.add_(1)
+    assert y.cpu().tolist() == (x + 1).tolist()
+    assert (y @ y.t()).cpu().tolist() == ((x + 1) @ (x + 1).t()).tolist()
+    """)
+
+
+def test_a_kernel_of_its_own_comes_first():
+    run("""
+    @tocha.library.impl("aten::mm", "PrivateUse1")
+    def mm(a, b):
+        computed.append("own mm")
+        return (a.cpu() @ b.cpu()).to("paper")
+
+    y = tocha.ones(2, 2).to("paper")
+    assert (y @ y).cpu().tolist() == [[2, 2], [2, 2]]
+    assert "own mm" in computed and "aten::mm" not in computed
+    """)
+
+
+def test_a_network_forward_and_backward():
+    run("""
+    tocha.manual_seed(0)
+    net = tocha.nn.Sequential(tocha.nn.Linear(4, 8), tocha.nn.ReLU(), tocha.nn.Linear(8, 3))
+    x, t = tocha.randn(5, 4), tocha.tensor([0, 1, 2, 0, 1])
+    loss = tocha.nn.functional.cross_entropy(net(x), t)
+    loss.backward()
+    grads = [p.grad.clone() for p in net.parameters()]
+
+    import copy
+    there = copy.deepcopy(net)
+    there.zero_grad()
+    there.to("paper")
+    assert all(p.device.type == "paper" for p in there.parameters())
+    other = tocha.nn.functional.cross_entropy(there(x.to("paper")), t.to("paper"))
+    other.backward()
+    assert abs(other.item() - loss.item()) < 1e-6
+    for p, g in zip(there.parameters(), grads):
+        assert p.grad.device.type == "paper"
+        assert tocha.allclose(p.grad.cpu(), g, atol=1e-6)
+    optimizer = tocha.optim.SGD(there.parameters(), lr=0.1, foreach=False)
+    optimizer.step()
+    for p, q, g in zip(there.parameters(), net.parameters(), grads):
+        assert tocha.allclose(p.detach().cpu(), q.detach() - 0.1 * g, atol=1e-6)
+    """)
+
+
+def test_without_a_kernel_it_says_so_by_name():
+    out = run(
+        """
+    import tocha
+    tocha.utils.rename_privateuse1_backend("bare")
+    y = tocha.ones(2).to("bare")
+    try:
+        y + y
+    except NotImplementedError as e:
+        print(e)
+    """,
+        setup="",
+    )
+    assert "Could not run 'aten::add.Tensor' with arguments from the 'PrivateUse1' backend" in out
+
+
+def test_the_name_is_given_once():
+    run("""
+    tocha.utils.rename_privateuse1_backend("paper")
+    try:
+        tocha.utils.rename_privateuse1_backend("other")
+    except RuntimeError as e:
+        assert "has already been set" in str(e)
+    else:
+        raise AssertionError
+    """)
+
+
+def test_modes_see_its_operators_first():
+    run("""
+    from tocha.utils._python_dispatch import TorchDispatchMode
+    seen = []
+    class Log(TorchDispatchMode):
+        def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+            seen.append(str(func))
+            return func(*args, **(kwargs or {}))
+    y = tocha.ones(2).to("paper")
+    with Log():
+        y.neg()
+    assert seen[0] == "aten.neg.default"
+    """)
+
+
+@pytest.mark.parametrize("name", ["cuda", "cpu"])
+def test_names_of_other_devices_are_refused(name):
+    out = run(
+        f"""
+    import tocha
+    try:
+        tocha.utils.rename_privateuse1_backend("{name}")
+    except RuntimeError as e:
+        print(e)
+    """,
+        setup="",
+    )
+    assert "Cannot register privateuse1 backend" in out

@@ -19,8 +19,8 @@ Ref answered(PyObject* table, const char* name, PyObject* args, PyObject* kwargs
   return result.get() == Py_NotImplemented ? Ref() : std::move(result);
 }
 
-// A size, stride or offset of the native part. One that is a symbol is not to be read by anybody: -1.
-int64_t native_extent(PyObject* o) { return is_symbolic(o) ? -1 : as_int(o); }
+// A size, stride or offset of the native part; a symbol's is set apart afterwards.
+int64_t native_extent(PyObject* o) { return is_symbolic(o) ? 0 : as_int(o); }
 
 struct Geometry {
   Ints sizes, strides;
@@ -39,8 +39,11 @@ struct Geometry {
   }
 };
 
-// Native code that gets past the bindings finds elements without memory, and refuses (Tensor::bytes).
+// Nobody is to take symbols for numbers: extents are -1. Native code that gets past the bindings finds elements without
+// memory, and refuses (Tensor::bytes).
 void mark_unknown(TensorObject* o) {
+  for (int i = 0; i < 2 * o->ndim; ++i) o->dims[i] = -1;
+  o->offset = 0;
   o->numel = -1;
   o->contiguous = false;
 }
@@ -121,8 +124,11 @@ PyObject* set_fake_data(PyObject*, PyObject* args) {
     o->device = v.device();
     o->conj = v.is_conj();
     o->neg = v.is_neg();
-    set_sizes_and_strides(Tensor::borrow(t), v.sizes(), v.strides(), v.offset());
-    if (v.numel() < 0) mark_unknown(o);
+    const bool known = v.numel() >= 0;
+    const Ints nothing(v.dim(), 0);
+    set_sizes_and_strides(Tensor::borrow(t), known ? v.sizes() : IntsView(nothing),
+                          known ? v.strides() : IntsView(nothing), v.offset());
+    if (!known) mark_unknown(o);
     return Py_NewRef(Py_None);
   });
 }

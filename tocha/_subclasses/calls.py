@@ -82,6 +82,7 @@ class Form:
         if outs is ABSENT or outs is None:
             outs = None
         before = [t._facts.memory.version for t in given] if self.writes or outs is not None else None
+        known = [t.constant for t in given] if given and given[0]._constant is not None else [None]
         if outs is not None:
             several = outs if isinstance(outs, tuple | list) else (outs,)
             history.refuse_out(o, given)
@@ -91,8 +92,8 @@ class Form:
         if before is not None:
             settle_writes(given, before)
         shown = self.shown(mode, reader, result, given)
-        if outs is None and mode.keeps_constants:
-            self.fold(mode, slots, given, shown)
+        if outs is None and None not in known:
+            self.fold(mode, slots, given, known, shown)
         if self.requires_grad >= 0 and slots[self.requires_grad] is True:
             shown.requires_grad_(True)
         return shown
@@ -137,28 +138,23 @@ class Form:
             return native_device(result)
         return result.value if isinstance(result, Scalar) else result
 
-    def fold(self, mode: Any, slots: tuple, given: list[FakeTensor], shown: Any) -> None:
+    def fold(self, mode: Any, slots: tuple, given: list[FakeTensor], known: list[Any], shown: Any) -> None:
         """Where all elements that go in are known, and what comes out is one number, that is known too."""
-        if not given or type(shown) is not FakeTensor or "nondeterministic_seeded" in self.operator.tags:
+        if type(shown) is not FakeTensor or shown._symbolic or shown.numel() > CONSTANT_NUMEL_LIMIT:
             return
-        if any([t.constant is None for t in given]) or shown._symbolic or shown.numel() > CONSTANT_NUMEL_LIMIT:
+        if "nondeterministic_seeded" in self.operator.tags or any(isinstance(v, Symbolic) for v in slots):
             return
-        if any(isinstance(v, Symbolic) for v in slots):
-            return
+        real = {id(t): c for t, c in zip(given, known, strict=True)}
+
+        def of(v: Any) -> Any:
+            if type(v) is FakeTensor:
+                return real[id(v)].clone() if self.writes else real[id(v)]
+            return type(v)(of(x) for x in v) if isinstance(v, list | tuple) else v
+
         with outside(), history.unrecorded():
-            args = [
-                real_of(slots[i]) if i >= 0 and slots[i] is not ABSENT else default_of(a) for a, i, _ in self.arguments
-            ]
-            try:
-                shown.constant = mode.native(self.operator, False)(*args)
-            except (TypeError, RuntimeError, NotImplementedError):
-                return
-
-
-def real_of(v: Any) -> Any:
-    if type(v) is FakeTensor:
-        return v.constant
-    return type(v)(real_of(x) for x in v) if isinstance(v, list | tuple) else v
+            args = [of(slots[i]) if i >= 0 and slots[i] is not ABSENT else default_of(a) for a, i, _ in self.arguments]
+            result = mode.native(self.operator, self.inplace)(*args)
+        shown.constant = result if isinstance(result, Tensor) else None
 
 
 def tensors_of(v: Any) -> Iterator[Any]:

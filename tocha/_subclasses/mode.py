@@ -139,7 +139,6 @@ class FakeTensorMode:
         self.export = export
         self.in_kernel_invocation = False
         self.allow_meta = False
-        self.keeps_constants = True
         self.fake_tensor_converter = FakeTensorConverter(export=export)
         self.reader = FakeInterpreter(self)
         self.enter_stack: list[bool] = []

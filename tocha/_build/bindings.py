@@ -372,7 +372,8 @@ class Source:
         assert o.operator is not None
         ident = f"operator_{o.name}"
         kind = o.schema.arguments[1].type
-        params = f'{{"self", ArgType::{kind}, 0, false, false}}, {{"other", ArgType::{kind}, 0, false, false}}'
+        first, second = (a.name for a in o.schema.arguments[:2])
+        params = f'{{"{first}", ArgType::{kind}, 0, false, false}}, {{"{second}", ArgType::{kind}, 0, false, false}}'
         rest = "".join(", " + default_cpp(a) for a in o.schema.arguments[2:])
         swapped = o if o.operator in COMMUTATIVE else next((r for r in operators() if r.reverse == o.operator), None)
         turn = ""
@@ -399,7 +400,8 @@ class Source:
         assert o.operator is not None
         ident = f"operator_inplace_{o.name}"
         dunder = "__i" + o.operator[2:]
-        params = '{"self", ArgType::Tensor, 0, false, false}, {"other", ArgType::Operand, 0, false, false}'
+        second = o.schema.arguments[1].name
+        params = f'{{"self", ArgType::Tensor, 0, false, false}}, {{"{second}", ArgType::Operand, 0, false, false}}'
         rest = "".join(", " + default_cpp(a) for a in o.schema.arguments[2:])
         self.calls[f"call_{ident}"] = (
             f"PyObject* call_{ident}(PyObject* const* a) {{\n  return wrap(ops::{o.cpp_name}_(as_tensor(a[0]), as_operand(a[1]){rest}));\n}}\n"

@@ -27,6 +27,8 @@ from tocha.operators.schema import Argument
 
 Tensor = _C.Tensor
 ABSENT = NotImplemented
+CPU = _C.device("cpu")  # where elements are kept, whatever the device of the fake
+UNKNOWN = frozenset({"nondeterministic_seeded", "uninitialized"})  # of operators: nobody can say what comes out
 TENSOR_TYPES = ("Tensor", "Operand", "Tensor?", "Tensor[]", "Tensor?[]")
 
 
@@ -142,7 +144,7 @@ class Form:
         """Where all elements that go in are known, and what comes out is one number, that is known too."""
         if type(shown) is not FakeTensor or shown._symbolic or shown.numel() > CONSTANT_NUMEL_LIMIT:
             return
-        if "nondeterministic_seeded" in self.operator.tags or any(isinstance(v, Symbolic) for v in slots):
+        if self.operator.tags & UNKNOWN or any(isinstance(v, Symbolic) for v in slots):
             return
         real = {id(t): c for t, c in zip(given, known, strict=True)}
 
@@ -152,7 +154,10 @@ class Form:
             return type(v)(of(x) for x in v) if isinstance(v, list | tuple) else v
 
         with outside(), history.unrecorded():
-            args = [of(slots[i]) if i >= 0 and slots[i] is not ABSENT else default_of(a) for a, i, _ in self.arguments]
+            args = [
+                default_of(a) if i < 0 or slots[i] is ABSENT else CPU if a.type.startswith("device") else of(slots[i])
+                for a, i, _ in self.arguments
+            ]
             result = mode.native(self.operator, self.inplace)(*args)
         shown.constant = result if isinstance(result, Tensor) else None
 

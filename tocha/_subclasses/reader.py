@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import copy
 import threading
 from collections.abc import Iterator
 from functools import cache
@@ -13,6 +14,7 @@ from tocha._subclasses import history
 from tocha._subclasses.convert import dtype_facts, plain_number
 from tocha._subclasses.errors import DynamicOutputShapeException
 from tocha._subclasses.fake import FakeTensor, new
+from tocha._subclasses.mixed_precision import cast, wanted_dtype
 from tocha.ir.devices import Device
 from tocha.ir.dtypes import DType
 from tocha.ir.promotion import number_dtype
@@ -78,6 +80,17 @@ class FakeInterpreter(Interpreter):
     def __init__(self, mode: Any):
         super().__init__()
         self.mode = mode
+        self.casts = True  # mixed precision applies: not within an operator that has been given its dtypes
+
+    def call(self, o: Operator, arguments: dict[str, Any], inplace: bool = False) -> Any:
+        if o.autocast and self.casts:
+            to = wanted_dtype(o, arguments)
+            if to is not None:
+                within = copy.copy(self)
+                within.casts = False
+                arguments = {n: cast(within, v, to) for n, v in arguments.items()}
+                return within.call(o, arguments, inplace)
+        return super().call(o, arguments, inplace)
 
     def default_dtype(self) -> DType:
         return dtype_facts(_C.get_default_dtype())
@@ -128,6 +141,8 @@ class Recorder(FakeInterpreter):
 
     def call(self, o: Operator, arguments: dict[str, Any], inplace: bool = False) -> Any:
         if self.quiet or (o.kind == "composite" and not o.gradients) or o.kind == "foreach":
+            return super().call(o, arguments, inplace)
+        if o.autocast and self.casts and wanted_dtype(o, arguments) is not None:
             return super().call(o, arguments, inplace)
         return history.recorded(self, o, arguments, inplace)
 

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 from tocha import _C
-from tocha.ir.sym_types import (
+from tocha.ir.sym_types import (  # noqa: F401
     SymBool,
     SymFloat,
     SymInt,
@@ -83,9 +83,7 @@ def _check_is_size(i: Any, message: Callable[[], object] | None = None, *, max: 
         _check(i <= max, message)
 
 
-def _check_tensor_all_with(
-    error_type: type[Exception], cond: Any, message: Callable[[], object] | None = None
-) -> None:
+def _check_tensor_all_with(error_type: type[Exception], cond: Any, message: Callable[[], object] | None = None) -> None:
     if not isinstance(cond, _C.Tensor):
         raise TypeError(f"cond must be a tensor, but got {type(cond)}")
     if cond.dtype is not _C.bool:

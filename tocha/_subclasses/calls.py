@@ -14,13 +14,13 @@ from tocha import _C
 from tocha._subclasses import history
 from tocha._subclasses.convert import conversion, native_device, native_dtype
 from tocha._subclasses.errors import DataDependentOutputException
-from tocha._subclasses.fake import CONSTANT_NUMEL_LIMIT, FakeTensor, new, refresh
-from tocha._subclasses.reader import FakeInterpreter, Recorder, active_mode, operand, outside, overload_of
+from tocha._subclasses.fake import CONSTANT_NUMEL_LIMIT, FakeTensor, outside, refresh
+from tocha._subclasses.reader import FakeInterpreter, Recorder, active_mode, operand, overload_of
 from tocha.ir.devices import Device
 from tocha.ir.dtypes import DType
 from tocha.ir.sym_types import Symbolic
-from tocha.operators.families import load
 from tocha.operators.facts import Facts, Scalar
+from tocha.operators.families import load
 from tocha.operators.interpreter import DataDependent, default_of
 from tocha.operators.record import OPERATORS, Operator
 from tocha.operators.schema import Argument
@@ -142,7 +142,8 @@ class Form:
 
     def fold(self, mode: Any, slots: tuple, given: list[FakeTensor], known: list[Any], shown: Any) -> None:
         """Where all elements that go in are known, and what comes out is one number, that is known too."""
-        if type(shown) is not FakeTensor or shown._symbolic or shown.numel() > CONSTANT_NUMEL_LIMIT:
+        made = list(tensors_of((shown,) if type(shown) is FakeTensor else shown))
+        if any(t._symbolic or t.numel() > CONSTANT_NUMEL_LIMIT for t in made):
             return
         if self.operator.tags & UNKNOWN or any(isinstance(v, Symbolic) for v in slots):
             return
@@ -150,7 +151,7 @@ class Form:
 
         def of(v: Any) -> Any:
             if type(v) is FakeTensor:
-                return real[id(v)].clone() if self.writes else real[id(v)]
+                return real[id(v)]
             return type(v)(of(x) for x in v) if isinstance(v, list | tuple) else v
 
         with outside(), history.unrecorded():
@@ -159,7 +160,8 @@ class Form:
                 for a, i, _ in self.arguments
             ]
             result = mode.native(self.operator, self.inplace)(*args)
-        shown.constant = result if isinstance(result, Tensor) else None
+        for t, value in zip(made, tensors_of((result,) if isinstance(result, Tensor) else result), strict=True):
+            t.constant = value
 
 
 def tensors_of(v: Any) -> Iterator[Any]:
@@ -210,6 +212,3 @@ def invoke(record: str, *args: Any) -> Any:
         call = _forms[record] = make_form(record, tuple(a.name for a in o.schema.arguments))
     count = len(record_named(record)[0].schema.arguments)
     return call(*args, *([ABSENT] * (count - len(args))))
-
-
-__all__ = ["Form", "invoke", "make_form", "new"]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import cache
+from functools import cache, partial
 from typing import Any
 
 from tocha import _C
@@ -105,19 +105,15 @@ def conversion(a: Argument) -> Callable[[Any], Any]:
     """What makes the body's value of what is given for an argument that is no tensor."""
     base = a.type.removesuffix("?")
     if base == "int[]":
-        size = a.size or 1
-        convert: Callable[[Any], Any] = lambda v: (
-            plain_ints(v) if isinstance(v, list | tuple) else [plain_int(v)] * size
-        )
-        if a.size and a.size > 1:
-            one = convert
-            convert = lambda v: _spread(one(v), size)
+        convert: Callable[[Any], Any] = partial(sized_ints, a.size or 1)
     else:
         convert = CONVERSIONS.get(base, lambda v: v)
     return (lambda v: None if v is None else convert(v)) if a.type.endswith("?") else convert
 
 
-def _spread(values: list[Any], size: int) -> list[Any]:
+def sized_ints(size: int, v: Any) -> list[Any]:
+    """int[2]: one int stands for two."""
+    values = plain_ints(v) if isinstance(v, list | tuple) else [plain_int(v)]
     return values * size if len(values) == 1 else values
 
 

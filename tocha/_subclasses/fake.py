@@ -6,6 +6,8 @@ autograd knows. Where a size is a symbol the native part has no shape that anybo
 
 from __future__ import annotations
 
+import contextlib
+from collections.abc import Iterator
 from typing import Any
 
 from tocha import _C
@@ -15,6 +17,16 @@ from tocha.operators.facts import Facts, Memory
 
 Tensor = _C.Tensor
 CONSTANT_NUMEL_LIMIT = 1  # how many elements are kept of a tensor whose values are known
+
+
+@contextlib.contextmanager
+def outside() -> Iterator[None]:
+    """Calls made here are real: no mode takes them."""
+    before = _C._set_fake_mode(False)
+    try:
+        yield
+    finally:
+        _C._set_fake_mode(before)
 
 
 class FakeStorage(_C.UntypedStorage):
@@ -55,7 +67,6 @@ class FakeTensor(Tensor):
     _facts: Facts
     _symbolic: bool
     _constant: Any = None
-    _constant_version: int = 0
     item_memo: Any = None
     item_version: int = -1
 
@@ -95,12 +106,14 @@ class FakeTensor(Tensor):
     @property
     def constant(self) -> Tensor | None:
         """The real tensor, where its elements are known and nobody has written to it since."""
-        kept = self._constant
-        return kept if kept is not None and self._facts.memory.version == self._constant_version else None
+        memory = self._facts.memory
+        return self._constant if memory.known_at == memory.version else None
 
     @constant.setter
     def constant(self, value: Tensor | None) -> None:
-        self._constant, self._constant_version = value, self._facts.memory.version
+        self._constant = value
+        if value is not None:
+            self._facts.memory.known_at = self._facts.memory.version
 
     @staticmethod
     def from_tensor(t: Tensor, fake_mode: Any) -> FakeTensor:
@@ -145,11 +158,11 @@ class FakeTensor(Tensor):
                 "Only Tensors created explicitly by the user (graph leaves) support the deepcopy protocol at the moment."
             )
         f = self._facts
-        copied = Facts(
-            f.sizes, f.dtype, f.device, f.steps, f.offset, Memory(f.memory.nbytes), f.conjugated, f.negated
-        )
+        copied = Facts(f.sizes, f.dtype, f.device, f.steps, f.offset, Memory(f.memory.nbytes), f.conjugated, f.negated)
         made = new(self.fake_mode, copied)
-        made.constant = self.constant
+        if self.constant is not None:
+            with outside():
+                made.constant = self.constant.clone()
         made.requires_grad_(self.requires_grad)
         if getattr(self, "_is_param", False):
             made._is_param = True  # type: ignore[attr-defined]

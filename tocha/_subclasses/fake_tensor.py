@@ -7,7 +7,8 @@ from collections.abc import Iterator
 from typing import Any
 
 from tocha import _C
-from tocha._subclasses.calls import make_form
+from tocha._library.registry import fake_modes
+from tocha._subclasses.calls import make_form, mode_of
 from tocha._subclasses.errors import (
     DataDependentOutputException,
     DynamicOutputShapeException,
@@ -107,5 +108,6 @@ class FakeCopyMode(TorchFunctionMode):
         return func(*args, **kwargs)
 
 
+fake_modes.append(mode_of)
 _C._set_symbolic_types(SymInt, SymFloat, SymBool)
 _C._set_fakes(FakeTensor, make_form, METHODS, FUNCTIONS)

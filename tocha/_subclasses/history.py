@@ -139,9 +139,8 @@ def wanting_inputs(reader: Any, o: Operator, arguments: dict[str, Any]) -> list[
         v = arguments[n]
         if isinstance(v, list):
             found += [(n, i, t) for i, x in enumerate(v) if (t := reader.wanting(x)) is not None]
-        elif (t := reader.wanting(v)) is not None:
-            if o.kind != "pointwise" or has_formula(o, n, arguments):
-                found.append((n, None, t))
+        elif (t := reader.wanting(v)) is not None and (o.kind != "pointwise" or has_formula(o, n, arguments)):
+            found.append((n, None, t))
     return found
 
 
@@ -234,7 +233,9 @@ class Part:
         reader.quiet = not _C.is_grad_enabled()
         b = self.base
         with reader:
-            whole = reader.apply("empty_strided", (list(b.sizes), list(b.steps)), {"dtype": b.dtype, "device": b.device})
+            whole = reader.apply(
+                "empty_strided", (list(b.sizes), list(b.steps)), {"dtype": b.dtype, "device": b.device}
+            )
             reader.apply("zero_", (whole,), {})
             reader.apply("copy_", (self.part_of(reader, whole), grad._facts), {})
         return (reader.tensor_of(whole, []),)
@@ -252,7 +253,9 @@ class Slices(Part):
         reader.quiet = not _C.is_grad_enabled()
         b = self.base
         with reader:
-            whole = reader.apply("empty_strided", (list(b.sizes), list(b.steps)), {"dtype": b.dtype, "device": b.device})
+            whole = reader.apply(
+                "empty_strided", (list(b.sizes), list(b.steps)), {"dtype": b.dtype, "device": b.device}
+            )
             reader.apply("copy_", (whole, grad._facts), {})
             part = self.part_of(reader, whole)
             arrived = reader.apply("clone", (part,), {})

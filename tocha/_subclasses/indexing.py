@@ -7,8 +7,7 @@ from typing import Any
 
 from tocha import _C
 from tocha._subclasses.calls import invoke, mode_of, tensors_of
-from tocha._subclasses.fake import FakeTensor
-from tocha._subclasses.reader import outside
+from tocha._subclasses.fake import FakeTensor, outside
 from tocha.ir.sym_types import SymInt
 
 Tensor = _C.Tensor
@@ -28,17 +27,21 @@ def is_select(v: Any) -> bool:
     return isinstance(v, int | SymInt) or (hasattr(v, "__index__") and not is_sequence(v))
 
 
+def no_element(v: Any) -> bool:
+    """Whether no tensor is made of a list with this in it: then the list stands for a tuple."""
+    return v is None or v is Ellipsis or isinstance(v, slice | Tensor | list | tuple)
+
+
 def as_tuple(index: Any) -> tuple:
     if isinstance(index, tuple):
         return index
-    if isinstance(index, list) and len(index) < 32:
-        if any(isinstance(x, slice | Tensor | list | tuple) or x is None or x is Ellipsis for x in index):
-            warnings.warn(
-                "Using a non-tuple sequence for multidimensional indexing is deprecated; use x[tuple(seq)] instead of x[seq].",
-                UserWarning,
-                stacklevel=3,
-            )
-            return tuple(index)
+    if isinstance(index, list) and len(index) < 32 and any(map(no_element, index)):
+        warnings.warn(
+            "Using a non-tuple sequence for multidimensional indexing is deprecated; use x[tuple(seq)] instead of x[seq].",
+            UserWarning,
+            stacklevel=3,
+        )
+        return tuple(index)
     return (index,)
 
 
@@ -110,7 +113,9 @@ class Taken:
             self.slice(v, dim)
             return dim + 1
         if isinstance(v, bool):
-            return self.pick(self.mode.lifted(real_bool(v)), dim)
+            # A mask of no dims stands at a new dim, of which it takes all or nothing.
+            self.view = invoke("unsqueeze", self.view, dim)
+            return self.pick(invoke("zeros", [int(v)], _C.int64), dim)
         if is_select(v):
             n = self.view._facts.sizes[dim]
             i = v.item() if isinstance(v, Tensor) else v if isinstance(v, SymInt) else v.__index__()
@@ -146,11 +151,6 @@ class Taken:
         return dim + n
 
 
-def real_bool(v: bool) -> Tensor:
-    with outside():
-        return _C.tensor(v)
-
-
 def plain_bound(v: Any) -> Any:
     if v is None or isinstance(v, int | SymInt):
         return v
@@ -158,7 +158,11 @@ def plain_bound(v: Any) -> Any:
 
 
 def taken(t: Any, index: Any, value: Any = None) -> Taken:
-    given = [*tensors_of((t,)), *tensors_of(index if isinstance(index, list | tuple) else (index,)), *tensors_of((value,))]
+    given = [
+        *tensors_of((t,)),
+        *tensors_of(index if isinstance(index, list | tuple) else (index,)),
+        *tensors_of((value,)),
+    ]
     mode = mode_of(given)
     return Taken(mode, mode.fake_of(t), index)
 

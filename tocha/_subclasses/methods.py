@@ -11,9 +11,9 @@ from tocha import _C
 from tocha._subclasses.calls import invoke
 from tocha._subclasses.convert import format_facts, normalised
 from tocha._subclasses.errors import DataDependentOutputException
-from tocha._subclasses.fake import CONSTANT_NUMEL_LIMIT, FakeTensor, new
+from tocha._subclasses.fake import FakeTensor, new, outside
 from tocha._subclasses.indexing import getitem, setitem
-from tocha._subclasses.reader import active_mode, outside
+from tocha._subclasses.reader import active_mode
 from tocha.operators.facts import Facts
 
 Tensor = _C.Tensor
@@ -194,10 +194,8 @@ def set_data(t: FakeTensor, value: Any) -> None:
 
 def lifted(real: Tensor) -> FakeTensor:
     """A tensor that was just made of Python's data as a fake one; a single number is remembered."""
-    mode = active_mode()
-    made = new(mode, mode.facts_of(real))
-    if real.numel() <= CONSTANT_NUMEL_LIMIT:
-        made.constant = real.detach()
+    with outside():
+        made = active_mode().lifted(real.detach())
     return made.requires_grad_() if real.requires_grad else made
 
 
@@ -274,5 +272,4 @@ METHODS = {
     "__getitem__": getitem,
     "__setitem__": setitem,
 }
-FUNCTIONS = {"tensor": tensor, "as_tensor": as_tensor, "Tensor": legacy_tensor}
-
+FUNCTIONS = {"tensor": tensor, "as_tensor": as_tensor, "Tensor": legacy_tensor, "from_numpy": lifted}

@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
+import math
 import weakref
 from typing import Any
 
 from tocha import _C
 from tocha._library.native_calls import record_call
 from tocha._subclasses.convert import dtype_facts
-from tocha._subclasses.errors import UnsupportedFakeTensorException
+from tocha._subclasses.errors import (
+    DynamicOutputShapeException,
+    UnsupportedFakeTensorException,
+    UnsupportedOperatorException,
+)
 from tocha._subclasses.fake import CONSTANT_NUMEL_LIMIT, FakeTensor, new
 from tocha._subclasses.history import unrecorded
 from tocha._subclasses.reader import FakeInterpreter, Recorder, modes
 from tocha.ir.devices import Device
+from tocha.ir.symbolic import free_symbols
 from tocha.nn.parameter import Parameter
 from tocha.operators.facts import Facts, Memory
 
@@ -66,7 +72,7 @@ class FakeTensorConverter:
             found = self.made(fake_mode, t, shape_env, source, symbolic_context)
             self.remember(t, found)
         if make_constant:
-            found.constant = t
+            found.constant = t.detach().clone()
         return found
 
     def made(
@@ -188,9 +194,7 @@ class FakeTensorMode:
     def _from_fake(self, t: FakeTensor) -> FakeTensor:
         """Another fake like one of any mode."""
         f = t._facts
-        copied = Facts(
-            f.sizes, f.dtype, f.device, f.steps, f.offset, Memory(f.memory.nbytes), f.conjugated, f.negated
-        )
+        copied = Facts(f.sizes, f.dtype, f.device, f.steps, f.offset, Memory(f.memory.nbytes), f.conjugated, f.negated)
         made = new(self, copied)
         if getattr(t, "_is_param", False):
             made._is_param = True  # type: ignore[attr-defined]
@@ -201,7 +205,14 @@ class FakeTensorMode:
         memory = Memory(t.untyped_storage().nbytes())
         device = Device(t.device.type, t.device.index)
         return Facts(
-            tuple(t.shape), dtype_facts(t.dtype), device, t.stride(), t.storage_offset(), memory, t.is_conj(), t.is_neg()
+            tuple(t.shape),
+            dtype_facts(t.dtype),
+            device,
+            t.stride(),
+            t.storage_offset(),
+            memory,
+            t.is_conj(),
+            t.is_neg(),
         )
 
     def lifted(self, real: Tensor) -> FakeTensor:
@@ -239,6 +250,38 @@ class FakeTensorMode:
             return type(v)(convert(x) for x in v) if type(v) in (list, tuple) else v
 
         return tuple(convert(v) if i in form.tensors else v for i, v in enumerate(slots))
+
+    def run_rule(self, target: Any, tensors: list[Tensor], args: tuple, kwargs: dict[str, Any]) -> Any:
+        """A custom operator's rule for results without elements, on fakes."""
+        fakes = {id(t): self.fake_of(t, target.handle) for t in tensors}
+
+        def convert(v: Any) -> Any:
+            if isinstance(v, Tensor):
+                return fakes[id(v)]
+            return [convert(x) for x in v] if isinstance(v, list | tuple) else v
+
+        meta = target.known.kernels.get("Meta")
+        try:
+            rule = meta if meta is not None and target.known.fake is None else target.fake_kernel(self.unknown_size)
+        except NotImplementedError as e:
+            raise UnsupportedOperatorException(target.handle) from e
+        with self:
+            result = rule(*map(convert, args), **{k: convert(v) for k, v in kwargs.items()})
+        for a, v in target.given(args, kwargs):
+            for t in (v if isinstance(v, list) else [v]) if a.is_write else []:
+                if isinstance(t, FakeTensor):
+                    t._facts.memory.version += 1
+        return result
+
+    def unknown_size(self, least: int = 0, most: int | None = None) -> Any:
+        """A size that depends on elements, for rules that ask for one."""
+        env = self.shape_env
+        if env is None or not env.allow_dynamic_output_shape_ops:
+            raise DynamicOutputShapeException("a custom operator")
+        made = env.create_unbacked_symint(size_like=True)
+        for atom in free_symbols(made.expr):
+            env.constrain_range(atom, least, math.inf if most is None else most)
+        return made
 
     def recorder(self, given: list[FakeTensor]) -> Recorder:
         return Recorder(self, given)

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import contextlib
 import copy
 import threading
-from collections.abc import Iterator
 from functools import cache
 from typing import Any
 
@@ -34,16 +32,6 @@ modes = _Modes()
 
 def active_mode() -> Any:
     return modes.stack[-1] if modes.stack else None
-
-
-@contextlib.contextmanager
-def outside() -> Iterator[None]:
-    """Calls made here are real: no mode takes them."""
-    before = _C._set_fake_mode(False)
-    try:
-        yield
-    finally:
-        _C._set_fake_mode(before)
 
 
 class Unlisted:

@@ -96,13 +96,15 @@ PyObject* new_fake(PyObject*, PyObject* args) {
   });
 }
 
-// _set_fake_geometry(t, sizes, strides, offset): the tensor itself takes another shape.
+// _set_fake_geometry(t, sizes, strides, offset, storage): the tensor itself takes another shape, perhaps other memory.
 PyObject* set_fake_geometry(PyObject*, PyObject* args) {
   return guarded([&]() -> PyObject* {
-    PyObject *t, *sizes, *strides, *offset;
-    if (!PyArg_ParseTuple(args, "OOOO", &t, &sizes, &strides, &offset)) throw PythonError();
+    PyObject *t, *sizes, *strides, *offset, *storage;
+    if (!PyArg_ParseTuple(args, "OOOOO", &t, &sizes, &strides, &offset, &storage)) throw PythonError();
     TOCHA_CHECK(is_fake(t), Type, "_set_fake_geometry() takes a fake tensor");
     Geometry g(sizes, strides, offset);
+    StorageRef fresh = as_storage(storage);
+    StorageRef old(std::exchange(reinterpret_cast<TensorObject*>(t)->storage, fresh.give()));
     set_sizes_and_strides(Tensor::borrow(t), g.sizes, g.strides, g.offset);
     if (!g.known) mark_unknown(reinterpret_cast<TensorObject*>(t));
     return Py_NewRef(Py_None);

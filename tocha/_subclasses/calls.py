@@ -19,7 +19,7 @@ from tocha._subclasses.reader import FakeInterpreter, Recorder, active_mode, ope
 from tocha.ir.devices import Device
 from tocha.ir.dtypes import DType
 from tocha.ir.sym_types import Symbolic
-from tocha.operators.facts import Facts, Scalar
+from tocha.operators.facts import Facts, Memory, Scalar
 from tocha.operators.families import load
 from tocha.operators.interpreter import DataDependent, default_of
 from tocha.operators.record import OPERATORS, Operator
@@ -57,7 +57,7 @@ class Form:
         known = {a.name for a in o.schema.arguments}
         self.out = places.get("out", -1) if "out" not in known else -1
         self.requires_grad = places.get("requires_grad", -1) if "requires_grad" not in known else -1
-        self.writes = inplace or o.name.endswith("_")
+        self.writes = inplace or o.name.endswith("_") or any(a.alias.endswith("!") for a in o.schema.arguments)
         self.tensors = [i for a, i, _ in self.arguments if a.type in TENSOR_TYPES and i >= 0]
         self.tensors += [self.out] if self.out >= 0 else []
         returns = o.schema.returns
@@ -83,7 +83,7 @@ class Form:
         outs = slots[self.out] if self.out >= 0 else None
         if outs is ABSENT or outs is None:
             outs = None
-        before = [t._facts.memory.version for t in given] if self.writes or outs is not None else None
+        before = [(t._facts.memory, t._facts.memory.version) for t in given] if self.writes or outs is not None else None
         known = [t.constant for t in given] if given and given[0]._constant is not None else [None]
         if outs is not None:
             several = outs if isinstance(outs, tuple | list) else (outs,)
@@ -128,7 +128,7 @@ class Form:
     def shown(self, mode: Any, reader: FakeInterpreter, result: Any, given: list[FakeTensor]) -> Any:
         """Results as Python gets them."""
         if isinstance(result, Facts):
-            return reader.tensor_of(result, given, "no_gradient" in self.operator.tags)
+            return reader.tensor_of(result, given)
         if isinstance(result, tuple | list):
             parts = [self.shown(mode, reader, r, given) for r in result]
             if self.operator.kind == "foreach" and self.writes:
@@ -185,13 +185,13 @@ def mode_of(given: list[Any]) -> Any:
     return found if found is not None else active_mode()
 
 
-def settle_writes(given: list[FakeTensor], before: list[int]) -> None:
-    """Tensors that were written to count it, and take the shape that they may have got."""
+def settle_writes(given: list[FakeTensor], before: list[tuple[Memory, int]]) -> None:
+    """Tensors that were written to count it, and take the shape and memory that they may have got."""
     seen: set[int] = set()
-    for t, version in zip(given, before, strict=True):
+    for t, (memory, version) in zip(given, before, strict=True):
         f = t._facts
-        if f.memory.version != version and f.memory.number not in seen:
-            seen.add(f.memory.number)
+        if (f.memory is not memory or memory.version != version) and memory.number not in seen:
+            seen.add(memory.number)
             t._bump_version()
         if not f.is_plain:
             refresh(t)

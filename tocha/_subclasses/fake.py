@@ -97,7 +97,9 @@ class FakeTensor(Tensor):
         if constant is not None:
             made.constant = constant
         wants = shown.requires_grad if requires_grad is None else requires_grad
-        return made.requires_grad_() if wants else made
+        if wants:
+            made.requires_grad_()
+        return made
 
     @property
     def fake_device(self) -> _C.device:
@@ -193,7 +195,7 @@ def refresh(t: FakeTensor) -> None:
     """The native part takes the geometry that the facts have now."""
     f = t._facts
     t._symbolic = is_symbolic_geometry(f)
-    _C._set_fake_geometry(t, f.sizes, f.steps, f.offset)
+    _C._set_fake_geometry(t, f.sizes, f.steps, f.offset, storage_of(f))
 
 
 def laid_out_as(grad: FakeTensor, variable: Tensor) -> Tensor:

@@ -144,7 +144,7 @@ class Taken:
             self.view = invoke("unsqueeze", self.view, dim)
             t = invoke("unsqueeze", t, 0)
             if t.dtype is _C.uint8:
-                t = t.to(_C.bool)
+                t = invoke("to.dtype", t, _C.bool)
         n = t.dim() if mask else 1
         self.picks.append(t)
         self.places += n

@@ -8,6 +8,7 @@ from typing import Any
 
 from tocha import _C
 from tocha._library.native_calls import record_call
+from tocha._subclasses.calls import invoke
 from tocha._subclasses.convert import dtype_facts
 from tocha._subclasses.errors import (
     DynamicOutputShapeException,
@@ -112,7 +113,7 @@ class FakeTensorConverter:
             if not t.is_leaf:
                 before = _C.is_grad_enabled()
                 _C._set_grad_enabled(True)
-                fake = fake.clone() if fake._base is None else fake.view_as(fake)
+                fake = invoke("clone", fake) if fake._base is None else invoke("view_as", fake, fake)
                 _C._set_grad_enabled(before)
         if t.is_leaf and t.grad is not None:
             fake.grad = self.from_real_tensor(mode, t.grad, shape_env=env)
@@ -198,7 +199,9 @@ class FakeTensorMode:
         made = new(self, copied)
         if getattr(t, "_is_param", False):
             made._is_param = True  # type: ignore[attr-defined]
-        return made.requires_grad_() if t.requires_grad else made
+        if t.requires_grad:
+            made.requires_grad_()
+        return made
 
     def facts_of(self, t: Tensor) -> Facts:
         """The facts of a real tensor, on memory of their own."""

@@ -100,7 +100,7 @@ class FakeInterpreter(Interpreter):
     def recording(self) -> bool:
         return False
 
-    def tensor_of(self, f: Facts, given: list[FakeTensor], apart: bool = False) -> FakeTensor:
+    def tensor_of(self, f: Facts, given: list[FakeTensor]) -> FakeTensor:
         """The tensor that has these facts: an argument, a view of one, or a new one."""
         near = None
         for t in given:
@@ -112,7 +112,7 @@ class FakeInterpreter(Interpreter):
             f = Facts(f.sizes, f.dtype, f.device)
         if near is None and f.base is not None and f.base is not f:
             near = self.tensor_of(f.base, [])
-        return new(self.mode, f, near, apart and near is not None)
+        return new(self.mode, f, near, near is not None and f.base is None)
 
 
 class Recorder(FakeInterpreter):
@@ -151,8 +151,8 @@ class Recorder(FakeInterpreter):
         self.held.append(f)
         return t
 
-    def tensor_of(self, f: Facts, given: list[FakeTensor], apart: bool = False) -> FakeTensor:
+    def tensor_of(self, f: Facts, given: list[FakeTensor]) -> FakeTensor:
         known = self.tensors.get(id(f))
         if known is not None:
             return known
-        return self.adopt(f, super().tensor_of(f, [*given, *self.tensors.values()], apart))
+        return self.adopt(f, super().tensor_of(f, [*given, *self.tensors.values()]))

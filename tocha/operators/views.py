@@ -756,7 +756,9 @@ def detach(self):
 
 @facts(detach)
 def detach_facts(self):
-    return self.with_geometry(self.sizes, self.steps, self.offset)
+    result = self.with_geometry(self.sizes, self.steps, self.offset)
+    result.base = None
+    return result
 
 
 # -- other layouts of self itself --------------------------------------------------------------------
@@ -775,6 +777,8 @@ def resize_(self, size, memory_format):
 
 @facts(resize_)
 def resize_facts(self, size, memory_format):
+    if not layout.same_sizes(tuple(size), self.sizes):
+        self.memory.version += 1
     self.reshape_in_place(size, layout.format_strides(size, memory_format), self.offset)
     return self
 

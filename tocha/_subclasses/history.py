@@ -8,7 +8,6 @@ from functools import cache
 from typing import Any
 
 from tocha import _C
-from tocha.operators.derived import formulas
 from tocha.operators.differentiate import Call, gradients
 from tocha.operators.facts import Facts
 from tocha.operators.interpreter import formula_of
@@ -40,15 +39,9 @@ def known_inputs(o: Operator) -> tuple[str, ...]:
         return tuple(formula_of(o).operands)
     if o.gradients:
         return tuple(n for names in o.gradients for n in names)
-    return (o.schema.arguments[0].name,) if o.kind == "view" else ()
-
-
-def has_formula(o: Operator, name: str, arguments: dict[str, Any]) -> bool:
-    """Of a pointwise operator: whether its formula has a derivative by this operand."""
-    operands = formula_of(o).operands
-    t = next((v.dtype.compute for n in operands if (v := arguments[n]).dtype.is_differentiable), None)
-    found = formulas(o, t) if t is not None else None
-    return found is None or found[operands.index(name)] is not None
+    if o.kind == "view":
+        return (o.schema.arguments[0].name,)
+    return tuple(a.name for a in o.schema.arguments if a.is_tensor or a.type == "Tensor[]")
 
 
 def node_name(o: Operator, arguments: dict[str, Any], inplace: bool) -> str:
@@ -77,6 +70,9 @@ class FakeNode(_C._FunctionBase):
 
     materialize_grads = False
 
+    def name(self) -> str:
+        return type(self).__name__
+
 
 @cache
 def node_class(name: str) -> type[FakeNode]:
@@ -100,6 +96,8 @@ class Backward:
     def __call__(self, *grads: Any) -> tuple:
         reader = self.reader()
         o = self.call.operator
+        if not (o.gradients or o.kind in ("pointwise", "view")):
+            raise RuntimeError(f"[{o.name}] derivative for {o.name} is not implemented")
         given = [None if g is None else self.mode.fake_of(g) for g in grads]
         reader.tensors.update({id(g._facts): g for g in given if g is not None})
         lists = {p for f in o.gradients.values() for p in f.__code__.co_varnames[: f.__code__.co_argcount]}
@@ -124,6 +122,16 @@ class Backward:
             return reader.apply("zeros_like", (result,), {})
 
 
+def label(reader: Any, o: Operator, arguments: dict[str, Any], inplace: bool, result: Any) -> None:
+    """The node of a composite's result goes by the composite's own name."""
+    given = {id(f) for v in arguments.values() for f in facts_in(v)}
+    for f in facts_in(result):
+        t = reader.tensors.get(id(f))
+        node = t.grad_fn if t is not None and id(f) not in given else None
+        if isinstance(node, FakeNode):
+            node.__class__ = node_class(node_name(o, arguments, inplace))
+
+
 def facts_in(v: Any) -> Iterator[Facts]:
     if isinstance(v, Facts):
         yield v
@@ -139,7 +147,7 @@ def wanting_inputs(reader: Any, o: Operator, arguments: dict[str, Any]) -> list[
         v = arguments[n]
         if isinstance(v, list):
             found += [(n, i, t) for i, x in enumerate(v) if (t := reader.wanting(x)) is not None]
-        elif (t := reader.wanting(v)) is not None and (o.kind != "pointwise" or has_formula(o, n, arguments)):
+        elif (t := reader.wanting(v)) is not None:
             found.append((n, None, t))
     return found
 
@@ -153,8 +161,15 @@ def refuse_constants(reader: Any, o: Operator, arguments: dict[str, Any]) -> Non
             )
 
 
+@cache
 def is_differentiable(o: Operator) -> bool:
-    return bool(o.gradients or o.kind in ("pointwise", "view")) and "no_gradient" not in o.tags
+    """Whether results have a history; a kernel whose gradient nobody knows says so when it is asked for."""
+    if "no_gradient" in o.tags:
+        return False
+    if o.gradients or o.kind in ("pointwise", "view"):
+        return True
+    returns = [r.type for r in o.schema.returns]
+    return "factory" not in o.tags and (returns == ["Tensor[]"] or (bool(returns) and set(returns) == {"Tensor"}))
 
 
 def recorded(reader: Any, o: Operator, arguments: dict[str, Any], inplace: bool) -> Any:
@@ -186,6 +201,8 @@ def recorded(reader: Any, o: Operator, arguments: dict[str, Any], inplace: bool)
         flows = isinstance(r, Facts) and r.dtype.is_differentiable
         flows = flows and (o.differentiable is None or i in o.differentiable)
         chosen.append(reader.tensor_of(r, given) if flows else None)
+    if not any(t is not None for t in chosen):
+        return result
     node.apply = Backward(reader, Call(o, before, results), slots, [])
     _C._record_node(node, tuple(given), tuple(chosen), isinstance(result, list))
     return result

@@ -115,7 +115,9 @@ class Taken:
         if isinstance(v, bool):
             # A mask of no dims stands at a new dim, of which it takes all or nothing.
             self.view = invoke("unsqueeze", self.view, dim)
-            return self.pick(invoke("zeros", [int(v)], _C.int64), dim)
+            with outside():
+                picked = _C.zeros(int(v), dtype=_C.int64)
+            return self.pick(self.mode.lifted(picked), dim)
         if is_select(v):
             n = self.view._facts.sizes[dim]
             i = v.item() if isinstance(v, Tensor) else v if isinstance(v, SymInt) else v.__index__()

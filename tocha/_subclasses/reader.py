@@ -128,8 +128,13 @@ class Recorder(FakeInterpreter):
         return not self.quiet and _C.is_grad_enabled()
 
     def call(self, o: Operator, arguments: dict[str, Any], inplace: bool = False) -> Any:
-        if self.quiet or (o.kind == "composite" and not o.gradients) or o.kind == "foreach":
+        if self.quiet or o.kind == "foreach":
             return super().call(o, arguments, inplace)
+        if o.kind == "composite" and not o.gradients:
+            result = super().call(o, arguments, inplace)
+            if o.node:
+                history.label(self, o, arguments, inplace, result)
+            return result
         if o.autocast and self.casts and wanted_dtype(o, arguments) is not None:
             return super().call(o, arguments, inplace)
         return history.recorded(self, o, arguments, inplace)

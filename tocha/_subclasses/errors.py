@@ -56,6 +56,9 @@ class MetadataMismatchError(RuntimeError):
 
     reason: str
 
+    def __str__(self) -> str:
+        return self.reason
+
 
 class FakeTensorDeviceMismatchError(RuntimeError):
     """Operands on different devices."""

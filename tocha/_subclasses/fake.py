@@ -58,6 +58,7 @@ class FakeTensor(Tensor):
     """A tensor of a FakeTensorMode.
 
     >>> import tocha
+    >>> from tocha._subclasses import FakeTensorMode
     >>> with FakeTensorMode():
     ...     tocha.ones(2, 3) @ tocha.ones(3, 4)
     FakeTensor(..., size=(2, 4))

@@ -259,6 +259,16 @@ def test_shapes_that_depend_on_elements(mode, symbolic, name):
     assert any(isinstance(n, tocha.SymInt) for n in found.shape)
 
 
+def test_the_same_mask_gives_the_same_size(symbolic):
+    x, y = symbolic.from_tensor(tocha.rand(5)), symbolic.from_tensor(tocha.rand(5))
+    mask = x > 0
+    assert (x[mask] + y[mask]).shape == x[mask].shape
+    assert len(symbolic.shape_env.unbacked) == 1
+    mask.logical_not_()
+    x[mask]
+    assert len(symbolic.shape_env.unbacked) == 2
+
+
 def test_numbers_that_nobody_knows(symbolic):
     x = symbolic.from_tensor(tocha.ones(2, 3))
     total = x.sum()

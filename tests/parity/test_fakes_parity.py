@@ -40,6 +40,8 @@ def ours(v: Any) -> Any:
         return getattr(tocha, str(v).split(".")[1])
     if isinstance(v, torch.device):
         return tocha.device(str(v))
+    if isinstance(v, torch.nn.Module):
+        raise NotImplementedError
     if isinstance(v, torch.Generator):
         return tocha.Generator()
     if isinstance(v, list | tuple):

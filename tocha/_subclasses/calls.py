@@ -65,11 +65,11 @@ class Form:
         self.fields = getattr(_C.return_types, o.name, None) if named else None
 
     def call(self, *slots: Any) -> Any:
-        given = [t for i in self.tensors for t in tensors_of(slots[i])]
+        given = self.tensors_given(slots)
         mode = mode_of(given)
         if any([type(t) is not FakeTensor for t in given]):
             slots = mode.with_fakes(self, slots, overload_of(self.operator))
-            given = [t for i in self.tensors for t in tensors_of(slots[i])]
+            given = self.tensors_given(slots)
         wants = _C.is_grad_enabled() and any([t.requires_grad for t in given])
         reader = Recorder(mode, given) if wants else mode.reader
         try:
@@ -77,13 +77,25 @@ class Form:
         except DataDependent as e:
             raise DataDependentOutputException(overload_of(self.operator)) from e
 
+    def tensors_given(self, slots: tuple) -> list[Any]:
+        found: list[Any] = []
+        for i in self.tensors:
+            v = slots[i]
+            if type(v) is FakeTensor:
+                found.append(v)
+            elif v is not None and v is not ABSENT:
+                found += tensors_of(v)
+        return found
+
     def run(self, mode: Any, reader: FakeInterpreter, slots: tuple, given: list[FakeTensor]) -> Any:
         o = self.operator
         arguments = self.converted(reader, slots)
         outs = slots[self.out] if self.out >= 0 else None
         if outs is ABSENT or outs is None:
             outs = None
-        before = [(t._facts.memory, t._facts.memory.version) for t in given] if self.writes or outs is not None else None
+        before = (
+            [(t._facts.memory, t._facts.memory.version) for t in given] if self.writes or outs is not None else None
+        )
         known = [t.constant for t in given] if given and given[0]._constant is not None else [None]
         if outs is not None:
             several = outs if isinstance(outs, tuple | list) else (outs,)

@@ -12,7 +12,6 @@ from typing import Any
 
 from tocha import _C
 from tocha._subclasses.convert import bytes_needed, is_symbolic_geometry, native_device, native_dtype, normalised
-from tocha.ir.sym_types import Symbolic
 from tocha.operators.facts import Facts, Memory
 
 Tensor = _C.Tensor
@@ -29,13 +28,17 @@ def outside() -> Iterator[None]:
         _C._set_fake_mode(before)
 
 
-class FakeStorage(_C.UntypedStorage):
-    """Memory that is not there. It may have a symbolic size."""
+META = _C.device("meta")
 
-    extent: Any = None
+
+class FakeStorage(_C.UntypedStorage):
+    """Memory that is not there. It may have a symbolic size, which is computed when somebody asks."""
+
+    first: Facts | None = None  # the tensor that it was made for
 
     def nbytes(self) -> Any:
-        return super().nbytes() if self.extent is None else self.extent
+        f = self.first
+        return super().nbytes() if f is None else bytes_needed(f.sizes, f.steps, f.offset, f.dtype.itemsize)
 
     size = nbytes
 
@@ -45,12 +48,11 @@ def storage_of(f: Facts) -> Any:
     memory = f.memory
     if memory.storage is None:
         n = memory.nbytes
-        if n is None:
+        if n is None and not is_symbolic_geometry(f):
             n = bytes_needed(f.sizes, f.steps, f.offset, f.dtype.itemsize)
-        known = not isinstance(n, Symbolic)
-        memory.storage = FakeStorage(n if known else 0, device="meta")
-        if not known:
-            memory.storage.extent = n
+        memory.storage = FakeStorage(n if type(n) is int else 0, device=META)
+        if type(n) is not int:
+            memory.storage.first = f
     return memory.storage
 
 
@@ -117,6 +119,17 @@ class FakeTensor(Tensor):
         self._constant = value
         if value is not None:
             self._facts.memory.known_at = self._facts.memory.version
+
+    @classmethod
+    def __torch_dispatch__(cls, func: Any, types: Any, args: tuple = (), kwargs: dict[str, Any] | None = None) -> Any:
+        """Operators below autograd: the same interpreter, nothing recorded."""
+        found = [
+            v
+            for given in (*args, *(kwargs or {}).values())
+            for v in (given if isinstance(given, list | tuple) else [given])
+        ]
+        mode = next(v.fake_mode for v in found if isinstance(v, FakeTensor))
+        return mode.dispatch(func, types, args, kwargs or {})
 
     @staticmethod
     def from_tensor(t: Tensor, fake_mode: Any) -> FakeTensor:

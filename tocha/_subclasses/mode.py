@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import weakref
+from collections.abc import Sequence
 from typing import Any
 
 from tocha import _C
@@ -18,6 +19,7 @@ from tocha._subclasses.errors import (
 from tocha._subclasses.fake import CONSTANT_NUMEL_LIMIT, FakeTensor, new
 from tocha._subclasses.history import unrecorded
 from tocha._subclasses.reader import FakeInterpreter, Recorder, modes
+from tocha.ir import layout
 from tocha.ir.devices import Device
 from tocha.ir.symbolic import free_symbols
 from tocha.nn.parameter import Parameter
@@ -100,7 +102,8 @@ class FakeTensorConverter:
             if memory.storage is None and any(type(n) is not int for n in sizes):
                 memory.nbytes = None
         device = Device(t.device.type, t.device.index)
-        return Facts(sizes, dtype_facts(t.dtype), device, strides, offset, memory, t.is_conj(), t.is_neg())
+        shown = unless_plain(sizes, strides)
+        return Facts(sizes, dtype_facts(t.dtype), device, shown, offset, memory, t.is_conj(), t.is_neg())
 
     def with_autograd(self, mode: FakeTensorMode, t: Tensor, fake: FakeTensor, env: Any) -> FakeTensor:
         for mark in ("_is_param", "_is_buffer"):
@@ -118,6 +121,11 @@ class FakeTensorConverter:
         if t.is_leaf and t.grad is not None:
             fake.grad = self.from_real_tensor(mode, t.grad, shape_env=env)
         return fake
+
+
+def unless_plain(sizes: Sequence[Any], strides: Sequence[Any]) -> Sequence[Any] | None:
+    """No strides for those of a new contiguous tensor: rules for such are quicker."""
+    return None if layout.same_sizes(strides, layout.contiguous_strides(sizes)) else strides
 
 
 class FakeTensorMode:
@@ -148,6 +156,7 @@ class FakeTensorMode:
         self.allow_meta = False
         self.fake_tensor_converter = FakeTensorConverter(export=export)
         self.reader = FakeInterpreter(self)
+        self.unknown_sizes: dict[Any, Any] = {}  # by what was asked of which elements
         self.enter_stack: list[bool] = []
 
     # -- being active
@@ -207,16 +216,8 @@ class FakeTensorMode:
         """The facts of a real tensor, on memory of their own."""
         memory = Memory(t.untyped_storage().nbytes())
         device = Device(t.device.type, t.device.index)
-        return Facts(
-            tuple(t.shape),
-            dtype_facts(t.dtype),
-            device,
-            t.stride(),
-            t.storage_offset(),
-            memory,
-            t.is_conj(),
-            t.is_neg(),
-        )
+        sizes, strides = tuple(t.shape), unless_plain(t.shape, t.stride())
+        return Facts(sizes, dtype_facts(t.dtype), device, strides, t.storage_offset(), memory, t.is_conj(), t.is_neg())
 
     def lifted(self, real: Tensor) -> FakeTensor:
         """A fake of a tensor that nobody else knows; a single element is remembered."""

@@ -25,6 +25,7 @@ from tocha.operators.record import Operator
 class _Modes(threading.local):
     def __init__(self) -> None:
         self.stack: list[Any] = []
+        self.kernel: tuple[str, dict[str, Any]] | None = None  # the kernel whose rule runs, and its arguments
 
 
 modes = _Modes()
@@ -52,6 +53,19 @@ def overload_of(o: Operator) -> Any:
             if form.record is o:
                 return f"aten.{packet}.{overload or 'default'}"
     return repr(Unlisted(o.name))
+
+
+def elements_asked() -> Any:
+    """What tells the elements of a kernel's arguments apart from others: memory, the writes to it, geometry; numbers."""
+    assert modes.kernel is not None
+    _, arguments = modes.kernel
+    return tuple((n, element_key(v)) for n, v in arguments.items())
+
+
+def element_key(v: Any) -> Any:
+    if isinstance(v, Facts):
+        return v.memory.number, v.memory.version, v.dtype, str(v.sizes), str(v.steps), str(v.offset)
+    return tuple(map(element_key, v)) if isinstance(v, list) else repr(v)
 
 
 def operand(reader: Interpreter, value: Any) -> Facts:
@@ -87,12 +101,24 @@ class FakeInterpreter(Interpreter):
         device = _C.get_default_device()
         return Device(device.type, device.index)
 
+    def native(self, o: Operator, arguments: dict[str, Any]) -> Any:
+        before, modes.kernel = modes.kernel, (o.full_name, arguments)
+        try:
+            return super().native(o, arguments)
+        finally:
+            modes.kernel = before
+
     def unknown_size(self, op: str, least: Any = 0) -> Any:
+        """A size without a hint: the same one where the same is asked of the same elements again."""
         env = self.mode.shape_env
         if env is None or not env.allow_dynamic_output_shape_ops:
             raise DynamicOutputShapeException(f"aten.{op}.default")
-        made = env.create_unbacked_symint(size_like=True)
-        return made + least if least else made
+        key = (op, least, elements_asked())
+        known = self.mode.unknown_sizes.get(key)
+        if known is None:
+            made = env.create_unbacked_symint(size_like=True)
+            known = self.mode.unknown_sizes[key] = made + least if least else made
+        return known
 
     def elements(self, op: str, t: Facts) -> list[Any]:
         raise DataDependent(op, f"the elements of {t} are not known")

@@ -76,6 +76,10 @@ _SCHEMA_TYPES = (
     "FunctionSchema", "Type", "AnyType", "BoolType", "ComplexType", "DeviceObjType", "FloatType", "IntType", "ListType", "NoneType",
     "NumberType", "OptionalType", "StringType", "SymIntType", "TensorType",
 )  # fmt: skip
+_SYMBOLIC = (
+    "SymBool", "SymFloat", "SymInt", "sym_constrain_range", "sym_constrain_range_for_size", "sym_float", "sym_int", "sym_ite",
+    "sym_max", "sym_min", "sym_not", "sym_sqrt", "sym_sum",
+)  # fmt: skip
 
 
 def __getattr__(name: str) -> object:
@@ -86,6 +90,9 @@ def __getattr__(name: str) -> object:
         return getattr(_importlib.import_module("tocha.serialization"), name)
     if name in ("ops", "Tag"):
         globals()[name] = found = getattr(_importlib.import_module("tocha._ops"), name)
+        return found
+    if name in _SYMBOLIC or name.startswith(("_check", "_sym_")):
+        globals()[name] = found = getattr(_importlib.import_module("tocha._symbolic"), name)
         return found
     if name in _SCHEMA_TYPES:
         return getattr(_importlib.import_module("tocha.operators.function_schema"), name)

@@ -19,12 +19,12 @@ PYTHON = [
     {"operators", "codegen"},
     {"_build"},
     {
-        "_C", "__config__", "_core", "_functions", "_lobpcg", "_lowrank", "_tensor", "_tensor_str", "_utils",
+        "_C", "__config__", "_core", "_functions", "_lobpcg", "_lowrank", "_symbolic", "_tensor", "_tensor_str", "_utils",
         "accelerator", "amp", "autograd", "backends", "cpu", "cuda", "fft", "func", "functional", "linalg", "masked",
         "multiprocessing", "nn", "optim", "overrides", "random", "serialization", "signal", "sparse", "special",
         "storage", "testing", "types", "utils", "version",
     },
-    {"", "_library", "_ops", "_subclasses", "library"},  # "" is tocha itself: what all of the library makes together
+    {"", "_guards", "_library", "_ops", "_subclasses", "library"},  # "" is tocha itself: what all of the library makes together
     {"fx"},
     {"_functorch"},
     {"_inductor"},
@@ -32,7 +32,11 @@ PYTHON = [
     {"export", "ao", "onnx", "distributed", "jit", "profiler", "compat"},
 ]  # fmt: skip
 # A lower room opens these when a program asks for them.
-ON_DEMAND = {("tocha.utils.data.distributed", "tocha.distributed")}
+ON_DEMAND = {
+    ("tocha.utils.data.distributed", "tocha.distributed"),
+    ("tocha.utils._python_dispatch", "tocha._library.dispatch"),
+    ("tocha.utils.backend_registration", "tocha"),
+}
 NATIVE = [{"core"}, {"dispatch"}, {"autograd"}, {"ops"}, {"cpu", "cuda"}, {"capture"}, {"python"}]
 # The generated headers only declare: they know this one file, and all rooms from dispatch on may call what they declare.
 # Rooms below the definitions say here what they call, family by family.

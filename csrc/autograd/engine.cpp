@@ -4,6 +4,7 @@
 
 #include "autograd/anomaly.h"
 #include "autograd/leaf.h"
+#include "core/fake.h"
 #include "core/sparse.h"
 #include "ops/arithmetic.h"
 
@@ -170,6 +171,10 @@ class Walk {
     }
     if (is_sparse(have) || is_sparse(g)) {
       have = sparse_sum(have, g);
+      return;
+    }
+    if (is_fake(have) || is_fake(g)) {
+      have = fake_sum(have, g);
       return;
     }
     // In place where the first sum is ours alone.

@@ -7,6 +7,7 @@
 #include "autograd/copy_slices.h"
 #include "autograd/leaf.h"
 #include "autograd/view_relation.h"
+#include "core/fake.h"
 #include "core/sparse.h"
 #include "dispatch/native.h"
 #include "ops/complex.h"
@@ -262,6 +263,7 @@ void retain_grad(const Tensor& t) {
 
 Tensor fit(Tensor g, const Shape& shape, const Node& from, size_t index) {
   if (!g || shape.dtype == DType::Undefined) return g;
+  if (is_fake(g)) return g;  // whoever made it saw to that: sizes may be symbols
   if (is_sparse(g) && (!(g.sizes() == IntsView(shape.sizes)) || g.dtype() != shape.dtype)) g = sparse_to_dense(g);
   if (!(g.sizes() == IntsView(shape.sizes))) {
     int64_t lead = g.dim() - shape.sizes.size();

@@ -3,6 +3,7 @@
 #include <limits>
 
 #include "autograd/forward.h"
+#include "core/fake.h"
 #include "core/sparse.h"
 #include "dispatch/native.h"
 #include "ops/arithmetic.h"
@@ -106,6 +107,15 @@ void stand_in(const Tensor& copy, const Tensor& t) {
 
 void accumulate_grad(const Tensor& t, Tensor g) {
   AutogradMeta& m = autograd_meta(t.get());
+  if (is_fake(g)) {
+    if (!m.grad)
+      m.grad = fake_kept_gradient(g, t);
+    else if (grad_enabled() || requires_grad(m.grad))
+      m.grad = fake_sum(m.grad, g);
+    else
+      fake_add_(m.grad, g);
+    return;
+  }
   if (!m.grad) {
     if (!grad_enabled() && is_sparse(g) && Py_REFCNT(g.object()) == 1) {
       m.grad = std::move(g);
@@ -129,6 +139,7 @@ void accumulate_grad(const Tensor& t, Tensor g) {
 }
 
 Tensor sum_of(const Tensor& a, const Tensor& b) {
+  if (is_fake(a) || is_fake(b)) return fake_sum(a, b);
   return is_sparse(a) || is_sparse(b) ? sparse_sum(a, b) : ops::add(a, b, Scalar(int64_t{1}));
 }
 

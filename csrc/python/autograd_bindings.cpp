@@ -8,6 +8,7 @@
 #include "autograd/forward.h"
 #include "autograd/gc.h"
 #include "autograd/leaf.h"
+#include "core/fake.h"
 #include "core/sparse.h"
 #include "ops/views.h"
 #include "python/parser.h"
@@ -150,6 +151,7 @@ Edge edge_of(PyObject* o, const char* what, Py_ssize_t i) {
 void check_start(const Tensor& grad, const Edge& e, Py_ssize_t i) {
   if (!grad || e.input >= e.node->inputs.size()) return;
   const auto& shape = e.node->inputs[e.input];
+  if (is_fake(grad)) return;  // sizes may be symbols
   TOCHA_CHECK(grad.sizes() == IntsView(shape.sizes), Runtime, "[backward] Mismatch in shape: grad_output[", i,
               "] has a shape of torch.Size(", grad.sizes(), ") and output[", i, "] has a shape of torch.Size(",
               IntsView(shape.sizes), ").");
@@ -391,6 +393,8 @@ PyMethodDef function_table[] = {
     {"_current_node", current_node, METH_NOARGS, nullptr},
     {"_gradient_edge", gradient_edge, METH_O, nullptr},
     {"_record_function", record_function, METH_VARARGS, nullptr},
+    {"_record_node", record_node, METH_VARARGS, nullptr},
+    {"_record_write", record_write, METH_VARARGS, nullptr},
 };
 
 }  // namespace

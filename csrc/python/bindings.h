@@ -28,6 +28,7 @@ struct RecordCall {
   Param* params;
   int count;
   PyObject* (*call)(PyObject* const* slots);
+  mutable FakeForm fake{};
 };
 
 // The tables themselves are static; this only remembers where they are.

@@ -1,6 +1,7 @@
 // The Python names of exchange.h: methods of Tensor and functions of the module. tensor_type.cpp and module.cpp add
 // them.
 #include "python/exchange.h"
+#include "python/fakes.h"
 #include "python/overrides.h"
 #include "python/types.h"
 
@@ -95,7 +96,12 @@ PyObject* tensor_dlpack_device(PyObject* self, PyObject*) {
 // ---- Functions
 
 PyObject* function_from_numpy(PyObject*, PyObject* array) {
-  return guarded([&] { return from_numpy(array).give(); });
+  return guarded([&]() -> PyObject* {
+    Tensor made = from_numpy(array);
+    if (!fake_mode_active()) return made.give();
+    Ref args = own(PyTuple_Pack(1, made.object()));
+    return fake_function("from_numpy", args.get(), nullptr).give();
+  });
 }
 
 PyObject* function_frombuffer(PyObject*, PyObject* args, PyObject* kwargs) {

@@ -213,11 +213,14 @@ Tensor basic_view(const Tensor& self, const Indexing& r) {
 // What is written to; self, where an index takes all of it.
 Tensor target_of(const Tensor& self, const Indexing& r) { return r.recorded.is(self) ? self : basic_view(self, r); }
 
-bool overridden(PyObject* self, PyObject* index, PyObject* value, std::vector<PyObject*>& out) {
+bool overridden(PyObject* self, PyObject* index, PyObject* value, std::vector<PyObject*>& out, bool* fake) {
+  *fake = fake_mode_active();
   auto look = [&](PyObject* o) {
     if (!o || Py_TYPE(o) == tensor_type) return;
     if (has_override(o))
       out.push_back(o);
+    else if (is_fake(o))
+      *fake = true;
     else if (overrides != Overrides::on)
       check_not_sparse(o);
   };
@@ -227,6 +230,11 @@ bool overridden(PyObject* self, PyObject* index, PyObject* value, std::vector<Py
     for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(index); ++i) look(PyTuple_GET_ITEM(index, i));
   look(value);
   return !out.empty() || modes_ask();
+}
+
+Ref fake_item(const char* name, PyObject* self, PyObject* index, PyObject* value) {
+  Ref args = value ? own(PyTuple_Pack(3, self, index, value)) : own(PyTuple_Pack(2, self, index));
+  return fake_method(name, args.get(), nullptr);
 }
 
 PyObject* override_item(const char* name, PyObject* self, PyObject* index, PyObject* value,
@@ -278,7 +286,10 @@ void assign(const Tensor& target, const Tensor& value) {
 PyObject* tensor_getitem(PyObject* self, PyObject* index) {
   return guarded([&]() -> PyObject* {
     std::vector<PyObject*> who;
-    if (overridden(self, index, nullptr, who)) return override_item("__getitem__", self, index, nullptr, who);
+    bool fake;
+    if (overridden(self, index, nullptr, who, &fake)) return override_item("__getitem__", self, index, nullptr, who);
+    if (fake) [[unlikely]]
+      if (Ref found = fake_item("__getitem__", self, index, nullptr)) return found.give();
     Tensor t = Tensor::borrow(self);
     Indexing r = take_apart(t, index, false);
     Tensor v = r.advanced && r.recorded ? target_of(t, r) : basic_view(t, r);
@@ -291,11 +302,14 @@ int tensor_setitem(PyObject* self, PyObject* index, PyObject* value) {
   return guarded_status([&] {
     TOCHA_CHECK(value, Type, "Tensor does not support deleting items");
     std::vector<PyObject*> who;
-    if (overridden(self, index, value, who)) {
+    bool fake;
+    if (overridden(self, index, value, who, &fake)) {
       Ref done(override_item("__setitem__", self, index, value, who));
       if (!done) throw PythonError();
       return;
     }
+    if (fake) [[unlikely]]
+      if (fake_item("__setitem__", self, index, value)) return;
     Tensor t = Tensor::borrow(self);
     if (PyBool_Check(index)) {
       Tensor v = value_for(t, value);

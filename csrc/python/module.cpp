@@ -142,8 +142,17 @@ PyObject* as_tensor_(PyObject*, PyObject* args, PyObject* kwargs) {
   });
 }
 
+// _set_symbolic_types(SymInt, SymFloat, SymBool): numbers of those classes stand where numbers do.
+PyObject* set_symbolic_types(PyObject*, PyObject* args) {
+  PyObject *ints, *floats, *bools;
+  if (!PyArg_ParseTuple(args, "OOO", &ints, &floats, &bools)) return nullptr;
+  symbolic_types = {reinterpret_cast<PyTypeObject*>(Py_NewRef(ints)),
+                    reinterpret_cast<PyTypeObject*>(Py_NewRef(floats)),
+                    reinterpret_cast<PyTypeObject*>(Py_NewRef(bools))};
+  return Py_NewRef(Py_None);
+}
 PyObject* set_function_modes(PyObject*, PyObject* n) {
-  function_modes = static_cast<int>(PyLong_AsLong(n));
+  function_modes = (function_modes & kFakeMode) | static_cast<int>(PyLong_AsLong(n));
   return Py_NewRef(Py_None);
 }
 PyObject* set_overrides(PyObject*, PyObject* on) {
@@ -248,6 +257,7 @@ PyMethodDef module_table[] = {
      "tensor(data, *, dtype=None, device=None, requires_grad=False): a new tensor with a copy of data."},
     {"as_tensor", reinterpret_cast<PyCFunction>(as_tensor_), METH_VARARGS | METH_KEYWORDS,
      "as_tensor(data, dtype=None, device=None): data as a tensor, sharing memory where possible."},
+    {"_set_symbolic_types", set_symbolic_types, METH_VARARGS, nullptr},
     {"_set_function_modes", set_function_modes, METH_O, nullptr},
     {"_set_overrides", set_overrides, METH_O, nullptr},
     {"_disabled_torch_function_impl", disabled_torch_function, METH_VARARGS, nullptr},
@@ -310,6 +320,7 @@ void add_functions(PyObject* module) {
       add_optimizer_functions(extra);
       add_operator_handle_functions(extra);
       add_dispatch_functions(extra);
+      add_fake_functions(extra);
       table.insert(table.end(), extra.begin(), extra.end());
     }
     table.push_back({nullptr, nullptr, 0, nullptr});

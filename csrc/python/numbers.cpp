@@ -1,7 +1,11 @@
 // Numbers between Python and C++: int, float, complex, bool, NumPy's scalars and 0-d tensors. The parser calls this.
+#include "core/fake.h"
 #include "python/types.h"
 
 namespace tocha::python {
+
+SymbolicTypes symbolic_types{};
+
 namespace {
 
 enum class NumpyKind { none, boolean, integer, floating, complex };
@@ -36,6 +40,10 @@ Scalar negated_or_conjugated(const Scalar& s, const Tensor& t) {
 
 Scalar scalar_of_tensor(PyObject* o) {
   Tensor t = Tensor::borrow(o);
+  if (is_fake(t)) {
+    Ref number = own(PyObject_CallMethod(o, "item", nullptr));
+    return as_scalar(number.get());
+  }
   TOCHA_CHECK(t.numel() == 1, Runtime, "a Tensor with ", t.numel(), " elements cannot be converted to Scalar");
   TOCHA_CHECK(!t.is_meta(), Runtime, "Tensor.item() cannot be called on meta tensors");
   if (t.is_cpu()) return negated_or_conjugated(Scalar::load(t.dtype(), t.bytes()), t);
@@ -105,7 +113,7 @@ bool is_int(PyObject* o) {
 
 bool is_number(PyObject* o) {
   if (PyFloat_Check(o) || PyLong_Check(o) || PyComplex_Check(o)) return true;
-  return numpy_kind(o) != NumpyKind::none;
+  return is_symbolic(o) || numpy_kind(o) != NumpyKind::none;
 }
 
 int64_t as_int(PyObject* o) {
@@ -128,6 +136,7 @@ double as_double(PyObject* o) {
     TOCHA_CHECK(!s.is_complex(), Type, "a float is required, got a tensor of ", Tensor::borrow(o).dtype());
     return s.to_double();
   }
+  if (is_symbolic(o)) return double_of(o);
   NumpyKind kind = numpy_kind(o);
   TOCHA_CHECK(kind != NumpyKind::none && kind != NumpyKind::complex, Type, "a float is required, not ",
               Py_TYPE(o)->tp_name);
@@ -140,6 +149,13 @@ Scalar as_scalar(PyObject* o) {
   if (PyLong_Check(o)) return scalar_of_long(o);
   if (PyComplex_Check(o)) return scalar_of_complex(o);
   if (is_tensor(o)) return scalar_of_tensor(o);
+  if (is_symbolic(o)) {
+    if (Py_TYPE(o) == symbolic_types.floating) return Scalar(double_of(o));
+    if (Py_TYPE(o) == symbolic_types.integer) return scalar_of_long(own(PyNumber_Index(o)).get());
+    int truth = PyObject_IsTrue(o);
+    if (truth < 0) throw PythonError();
+    return Scalar(truth == 1);
+  }
   switch (numpy_kind(o)) {
     case NumpyKind::boolean:
       return Scalar(PyObject_IsTrue(o) == 1);

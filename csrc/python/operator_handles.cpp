@@ -63,7 +63,7 @@ bool takes(const OverloadObject* f, const HandleArgument& a, PyObject* value, Ha
   if (a.wants == Wants::nothing) return value == Py_None || value == Py_False || value == layout_object();
   if (a.wants == Wants::result) {
     if (!is_tensor(value)) return false;
-    if (has_override(value)) c.overridden.push_back(value);
+    if (has_override(value) || is_fake(value)) c.overridden.push_back(value);
     PyTuple_SET_ITEM(c.results.get(), a.slot, Py_NewRef(value));
     return true;
   }
@@ -142,9 +142,14 @@ PyObject* call_overload(PyObject* self, PyObject* const* args, size_t flags, PyO
       return own(PyObject_Call(refused.get(), positional(args, nargs).get(), keywords_of(args + nargs, names).get()))
           .give();
     }
-    if (!c.overridden.empty() || modes_ask()) [[unlikely]]
-      return call_override(f->owner, c.overridden, positional(args, nargs).get(),
-                           keywords_of(args + nargs, names).get());
+    if (!c.overridden.empty() || function_modes) [[unlikely]] {
+      std::vector<PyObject*> who = overriders(c.overridden);
+      if (!who.empty() || modes_ask())
+        return call_override(f->owner, who, positional(args, nargs).get(), keywords_of(args + nargs, names).get());
+      const RecordCall& r = *f->record;
+      if (!c.overridden.empty() || fake_mode_active())
+        return plain_result(own(fake_call(r.fake, r.name, r.params, r.count, c.slots)), f->list);
+    }
     return plain_result(own(f->record->call(c.slots)), f->list);
   });
 }

@@ -1,6 +1,7 @@
 #include "python/optimizer_bindings.h"
 
 #include "autograd/meta.h"
+#include "core/fake.h"
 #include "python/types.h"
 
 namespace tocha::python {
@@ -53,7 +54,7 @@ PyObject* gather_state(PyObject*, PyObject* args) {
 double value_of(PyObject* o) {
   TOCHA_CHECK(is_tensor(o), Type, "[optimizer] state_steps must be tensors, one is ", Py_TYPE(o)->tp_name);
   Tensor t = Tensor::borrow(o);
-  if (t.is_cpu() && t.numel() == 1) return Scalar::load(t.dtype(), t.bytes()).to_double();
+  if (t.is_cpu() && t.numel() == 1 && !is_fake(t)) return Scalar::load(t.dtype(), t.bytes()).to_double();
   Ref item = own(PyObject_CallMethod(o, "item", nullptr));
   double value = PyFloat_AsDouble(item.get());
   if (value == -1 && PyErr_Occurred()) throw PythonError();
@@ -63,7 +64,7 @@ double value_of(PyObject* o) {
 void add_one(PyObject* o) {
   TOCHA_CHECK(is_tensor(o), Type, "[optimizer] state_steps must be tensors, one is ", Py_TYPE(o)->tp_name);
   Tensor t = Tensor::borrow(o);
-  if (t.is_cpu() && t.dtype() == DType::Float32 && t.numel() == 1) {
+  if (t.is_cpu() && t.dtype() == DType::Float32 && t.numel() == 1 && !is_fake(t)) {
     *t.data<float>() += 1;
     t.bump_version();
   } else {

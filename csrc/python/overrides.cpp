@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "core/sparse.h"
+#include "python/fakes.h"
 
 namespace tocha::python {
 
@@ -73,27 +74,31 @@ Ref public_object(const std::string& path) {
 
 Ref taken_over(PyObject* self, const char* name, const FastArguments& a) {
   std::vector<PyObject*> operands;
-  if (!asks(self, operands)) return Ref();
+  bool asked = asks(self, operands);
+  if (!asked && !is_fake(self)) return Ref();
   Ref kwargs;
   for (Py_ssize_t i = 0; a.names && i < PyTuple_GET_SIZE(a.names); ++i) {
     if (!kwargs) kwargs = own(PyDict_New());
     check(PyDict_SetItem(kwargs.get(), PyTuple_GET_ITEM(a.names, i), a.items[a.count + i]));
   }
+  if (!asked) return fake_method(name, with_self(self, a.items, a.count).get(), kwargs.get());
   Ref callable = public_object(std::string("Tensor.") + name);
   return Ref(call_override(callable.get(), operands, with_self(self, a.items, a.count).get(), kwargs.get()));
 }
 
 Ref taken_over(PyObject* self, const char* name, const TupleArguments& a) {
   std::vector<PyObject*> operands;
-  if (!asks(self, operands)) return Ref();
-  Ref callable = public_object(std::string("Tensor.") + name);
+  bool asked = asks(self, operands);
+  if (!asked && !is_fake(self)) return Ref();
   Ref all = with_self(self, PySequence_Fast_ITEMS(a.args), PyTuple_GET_SIZE(a.args));
+  if (!asked) return fake_method(name, all.get(), a.kwargs);
+  Ref callable = public_object(std::string("Tensor.") + name);
   return Ref(call_override(callable.get(), operands, all.get(), a.kwargs));
 }
 
 Ref function_taken_over(const char* name, PyObject* args, PyObject* kwargs) {
-  if (!modes_ask()) return Ref();
-  return Ref(call_override(public_object(name).get(), {}, args, kwargs));
+  if (modes_ask()) return Ref(call_override(public_object(name).get(), {}, args, kwargs));
+  return fake_mode_active() ? fake_function(name, args, kwargs) : Ref();
 }
 
 }  // namespace tocha::python

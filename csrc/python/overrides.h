@@ -11,10 +11,13 @@
 namespace tocha::python {
 
 enum class Overrides : uint8_t { on, modes_only, off };  // DisableTorchFunctionSubclass, DisableTorchFunction
-extern constinit thread_local int function_modes;        // how many modes are active
+extern constinit thread_local int function_modes;        // how many modes are active, and kFakeMode
 extern constinit thread_local Overrides overrides;
 
-inline bool modes_ask() { return function_modes != 0 && overrides != Overrides::off; }
+// In function_modes, so that plain calls look only once: a FakeTensorMode is active, which no switch turns off.
+constexpr int kFakeMode = 1 << 20;
+inline bool modes_ask() { return (function_modes & (kFakeMode - 1)) != 0 && overrides != Overrides::off; }
+inline bool fake_mode_active() { return (function_modes & kFakeMode) != 0; }
 bool has_override(PyObject* o);
 // Where overrides are switched off a sparse tensor has nobody to speak for it.
 void check_not_sparse(PyObject* o);

@@ -25,7 +25,7 @@ struct Match {
 
 // Whether a subclass or a look-alike takes the call over.
 bool takes_over(PyObject* o, std::vector<PyObject*>& overridden) {
-  if (has_override(o)) {
+  if (has_override(o) || is_fake(o)) {
     overridden.push_back(o);
     return true;
   }
@@ -75,6 +75,13 @@ void each_item(PyObject* o, F f) {
 }
 
 }  // namespace
+
+std::vector<PyObject*> overriders(const std::vector<PyObject*>& noted) {
+  std::vector<PyObject*> found;
+  for (PyObject* o : noted)
+    if (has_override(o)) found.push_back(o);
+  return found;
+}
 
 bool accepts(const Param& p, PyObject* o, std::vector<PyObject*>& overridden) {
   switch (p.type) {
@@ -441,9 +448,13 @@ PyObject* invoke_matched(Function& f, PyObject* self, PyObject* const* args, Py_
   for (int i = 0; i < f.count; ++i) {
     Signature& s = f.signatures[i];
     if (!match(s, f, self, args, nargs, kwnames, m)) continue;
-    if (!m.overridden.empty() || modes_ask()) [[unlikely]] {
-      if (f.reflected && !is_tensor(args[0])) return override_reflected(f, m.overridden, args);
-      return override_call(f, m.overridden, self, args, nargs, kwnames);
+    if (!m.overridden.empty() || function_modes) [[unlikely]] {
+      std::vector<PyObject*> who = overriders(m.overridden);
+      if (!who.empty() || modes_ask()) {
+        if (f.reflected && !is_tensor(args[0])) return override_reflected(f, who, args);
+        return override_call(f, who, self, args, nargs, kwnames);
+      }
+      if (!m.overridden.empty() || fake_mode_active()) return fake_call(s.fake, s.record, s.params, s.count, m.slots);
     }
     return s.call(m.slots);
   }

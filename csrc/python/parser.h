@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "core/tensor.h"
+#include "python/fakes.h"
 #include "python/object.h"
 #include "python/overrides.h"
 #include "python/types.h"
@@ -58,7 +59,9 @@ struct Signature {
   int count;
   bool varargs;  // x.view(2, 3): loose ints make the first int list
   PyObject* (*call)(PyObject* const* slots);
-  const char* text;  // shown in errors; null for a deprecated form, which comes after all others
+  const char* text;    // shown in errors; null for a deprecated form, which comes after all others
+  const char* record;  // the form of the record that this is: "sum.dim", "add_"
+  FakeForm fake{};
 };
 
 constexpr int kMaxArguments = 24;
@@ -74,9 +77,11 @@ struct Function {
   PyObject* reflected_callable = nullptr;
 };
 
-// Whether a value can be passed for a parameter; operands that take the call over are noted.
+// Whether a value can be passed for a parameter; operands that take the call over, fakes too, are noted.
 bool accepts(const Param& p, PyObject* o, std::vector<PyObject*>& overridden);
 PyObject* invoke(Function& f, PyObject* self, PyObject* const* args, Py_ssize_t nargs, PyObject* kwnames);
+// Of the operands that were noted, those that have a __torch_function__.
+std::vector<PyObject*> overriders(const std::vector<PyObject*>& noted);
 // For number slots: returns NotImplemented when the operands do not fit.
 PyObject* invoke_binary(Function& f, PyObject* a, PyObject* b);
 

@@ -298,6 +298,57 @@ PyObject* record_function(PyObject*, PyObject* args) {
   });
 }
 
+namespace {
+
+NodeRef node_of(PyObject* ctx, PyObject* inputs) {
+  TOCHA_CHECK(PyObject_TypeCheck(ctx, context_type), Type, "a node's context is needed, not ", Py_TYPE(ctx)->tp_name);
+  NodeRef ref = autograd::make_node<PythonNode>(ctx);
+  if (modes().anomaly) autograd::remember_call(*ref);
+  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(inputs); ++i) {
+    PyObject* o = PyTuple_GET_ITEM(inputs, i);
+    TOCHA_CHECK(is_tensor(o), Type, "the inputs of a node are tensors, not ", Py_TYPE(o)->tp_name);
+    static_cast<PythonNode*>(ref.get())->is_tensor_.push_back(true);
+    autograd::collect(*ref, Tensor::borrow(o));
+  }
+  return ref;
+}
+
+}  // namespace
+
+PyObject* record_node(PyObject*, PyObject* args) {
+  return guarded([&]() -> PyObject* {
+    PyObject *ctx, *inputs, *outputs;
+    int one_of_many;
+    if (!PyArg_ParseTuple(args, "OO!O!p", &ctx, &PyTuple_Type, &inputs, &PyTuple_Type, &outputs, &one_of_many))
+      throw PythonError();
+    NodeRef ref = node_of(ctx, inputs);
+    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(outputs); ++i) {
+      PyObject* o = PyTuple_GET_ITEM(outputs, i);
+      if (o == Py_None) {
+        autograd::skip_output(Tensor(), *ref);
+        continue;
+      }
+      TOCHA_CHECK(is_tensor(o), Type, "the outputs of a node are tensors, not ", Py_TYPE(o)->tp_name);
+      Tensor t = Tensor::borrow(o);
+      if (t.get()->base && PyTuple_GET_SIZE(inputs))
+        autograd::set_view_history(t, Tensor::borrow(PyTuple_GET_ITEM(inputs, 0)), ref, one_of_many);
+      else
+        autograd::set_history(t, ref);
+    }
+    return Py_NewRef(Py_None);
+  });
+}
+
+PyObject* record_write(PyObject*, PyObject* args) {
+  return guarded([&]() -> PyObject* {
+    PyObject *ctx, *inputs, *target;
+    if (!PyArg_ParseTuple(args, "OO!O", &ctx, &PyTuple_Type, &inputs, &target)) throw PythonError();
+    TOCHA_CHECK(is_tensor(target), Type, "what is written to is a tensor, not ", Py_TYPE(target)->tp_name);
+    autograd::replace_history(Tensor::borrow(target), node_of(ctx, inputs));
+    return Py_NewRef(Py_None);
+  });
+}
+
 void add_function_type(PyObject* module) {
   static PyType_Slot slots[] = {
       {Py_tp_dealloc, reinterpret_cast<void*>(context_dealloc)},

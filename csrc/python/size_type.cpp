@@ -9,8 +9,9 @@ namespace {
 
 PyObject* new_size(Py_ssize_t n) { return own(size_type->tp_alloc(size_type, n)).give(); }
 
-// A dimension as an exact int that fits int64; a new reference.
+// A dimension as an exact int that fits int64, or a symbolic one as it is; a new reference.
 PyObject* checked_dimension(PyObject* item, Py_ssize_t position) {
+  if (Py_TYPE(item) == symbolic_types.integer) return Py_NewRef(item);
   TOCHA_CHECK(PyIndex_Check(item), Type, "tocha.Size() takes an iterable of 'int' (item ", position, " is '",
               Py_TYPE(item)->tp_name, "')");
   return own(PyLong_FromLongLong(as_int(item))).give();

@@ -9,6 +9,7 @@
 #include "autograd/history.h"
 #include "python/bindings.h"
 #include "python/dispatch_calls.h"
+#include "python/fakes.h"
 #include "python/indexing.h"
 #include "python/new_tensor.h"
 #include "python/tensor_methods.h"
@@ -114,7 +115,11 @@ int tensor_clear(PyObject* self) {
 }
 
 PyObject* tensor_new(PyTypeObject* type, PyObject* args, PyObject* kwargs) {
-  return python::guarded([&] { return python::legacy_tensor(type, args, kwargs); });
+  return python::guarded([&]() -> PyObject* {
+    if (python::fake_mode_active() && type == tensor_type)
+      if (python::Ref made = python::fake_function("Tensor", args, kwargs)) return made.give();
+    return python::legacy_tensor(type, args, kwargs);
+  });
 }
 
 int tensor_init(PyObject*, PyObject*, PyObject*) { return 0; }  // all is done in __new__

@@ -47,8 +47,18 @@ PyObject* layout_object(bool sparse = false);  // borrowed: strided, or sparse_c
 PyObject* size_object(IntsView sizes);  // new tocha.Size
 PyObject* int_tuple(IntsView v);        // new tuple
 
-bool is_int(PyObject* o);         // int (not bool), NumPy integers and other objects with __index__; no tensors
-bool is_number(PyObject* o);      // bool, int, float, complex and NumPy's scalars
+bool is_int(PyObject* o);     // int (not bool), NumPy integers and other objects with __index__; no tensors
+bool is_number(PyObject* o);  // bool, int, float, complex, NumPy's scalars and symbolic numbers
+// Numbers that depend on sizes (tocha/ir/sym_types.py); null as long as there are none. Read as plain numbers they say
+// what they are now, and add a guard.
+struct SymbolicTypes {
+  PyTypeObject *integer, *floating, *boolean;
+};
+extern SymbolicTypes symbolic_types;
+inline bool is_symbolic(PyObject* o) {
+  PyTypeObject* t = Py_TYPE(o);
+  return t == symbolic_types.integer || t == symbolic_types.floating || t == symbolic_types.boolean;
+}
 bool is_numpy_bool(PyObject* o);  // numpy.bool_
 int64_t as_int(PyObject* o);
 double as_double(PyObject* o);

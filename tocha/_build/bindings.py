@@ -111,6 +111,11 @@ def entries() -> list[Entry]:
     return list(table.values())
 
 
+def form_name(o: Operator, form: str) -> str:
+    """What a form of a record is called where records are looked up: sum.dim, add_."""
+    return f"{o.name}_.{o.schema.overload}".rstrip(".") if "inplace" in form else o.full_name
+
+
 def python_name(a: Argument, index: int, form: str) -> str:
     renamed = a.name == "self" and index == 0 and a.type != "Tensor[]" and form.startswith("function")
     return "input" if renamed else a.name
@@ -296,7 +301,8 @@ class Source:
                 array = f"params_{ident}_{k}"
                 self.lines.append(f"Param {array}[] = {{{', '.join(params)}}};")
             text = cpp_string(signature_text(o, e.form))
-            signatures.append(f"{{{array}, {len(params)}, {str(is_varargs(o, e.form)).lower()}, {name}, {text}}}")
+            varargs = str(is_varargs(o, e.form)).lower()
+            signatures.append(f'{{{array}, {len(params)}, {varargs}, {name}, {text}, "{form_name(o, e.form)}"}}')
         signatures += [line for o in e.overloads if e.name.removesuffix("_") == o.name for line in self.older_signatures(o, e)]
         self.lines.append(f"Signature signatures_{ident}[] = {{{', '.join(signatures)}}};")
         is_method = str(form != "function").lower()
@@ -331,15 +337,14 @@ class Source:
                 params.append('{"out", ArgType::OptTensor, 0, true, true}')
             array = f"params_{e.identifier}_older_{k}"
             self.lines.append(f"Param {array}[] = {{{', '.join(params)}}};")
-            lines.append(f"{{{array}, {len(params)}, false, {name}, nullptr}}")
+            lines.append(f'{{{array}, {len(params)}, false, {name}, nullptr, "{form_name(o, e.form)}"}}')
         return lines
 
     def record(self, o: Operator) -> None:
         """The forms of a record as operator handles call them, whether or not Python has a name for them."""
-        forms = [("function", o.full_name)]
-        if "inplace" in o.variants:
-            forms.append(("function_inplace", f"{o.name}_.{o.schema.overload}".rstrip(".")))
-        for form, name in forms:
+        forms = ["function", "function_inplace"] if "inplace" in o.variants else ["function"]
+        for form in forms:
+            name = form_name(o, form)
             call, text = call_function(o, form)
             self.calls[call] = text
             params = [param_line(a, i, "method") for i, a in enumerate(o.schema.arguments)] + more_params(o, form)
@@ -367,7 +372,8 @@ class Source:
         assert o.operator is not None
         ident = f"operator_{o.name}"
         kind = o.schema.arguments[1].type
-        params = f'{{"self", ArgType::{kind}, 0, false, false}}, {{"other", ArgType::{kind}, 0, false, false}}'
+        first, second = (a.name for a in o.schema.arguments[:2])
+        params = f'{{"{first}", ArgType::{kind}, 0, false, false}}, {{"{second}", ArgType::{kind}, 0, false, false}}'
         rest = "".join(", " + default_cpp(a) for a in o.schema.arguments[2:])
         swapped = o if o.operator in COMMUTATIVE else next((r for r in operators() if r.reverse == o.operator), None)
         turn = ""
@@ -378,7 +384,7 @@ class Source:
             f"PyObject* call_{ident}(PyObject* const* a) {{\n{turn}  return wrap(ops::{o.cpp_name}(as_operand(a[0]), as_operand(a[1]){rest}));\n}}\n"
         )
         self.lines.append(f"Param params_{ident}[] = {{{params}}};")
-        self.lines.append(f'Signature signatures_{ident}[] = {{{{params_{ident}, 2, false, call_{ident}, "(Tensor self, Tensor other)"}}}};')
+        self.lines.append(f'Signature signatures_{ident}[] = {{{{params_{ident}, 2, false, call_{ident}, "(Tensor self, Tensor other)", "{o.full_name}"}}}};')
         forward, reflected = overridden_names(o)
         self.lines.append(f'Function function_{ident} = {{"{o.operator}", {forward}, false, signatures_{ident}, 1, {reflected}}};')
         if o.operator in SLOTS:
@@ -394,13 +400,14 @@ class Source:
         assert o.operator is not None
         ident = f"operator_inplace_{o.name}"
         dunder = "__i" + o.operator[2:]
-        params = '{"self", ArgType::Tensor, 0, false, false}, {"other", ArgType::Operand, 0, false, false}'
+        second = o.schema.arguments[1].name
+        params = f'{{"self", ArgType::Tensor, 0, false, false}}, {{"{second}", ArgType::Operand, 0, false, false}}'
         rest = "".join(", " + default_cpp(a) for a in o.schema.arguments[2:])
         self.calls[f"call_{ident}"] = (
             f"PyObject* call_{ident}(PyObject* const* a) {{\n  return wrap(ops::{o.cpp_name}_(as_tensor(a[0]), as_operand(a[1]){rest}));\n}}\n"
         )
         self.lines.append(f"Param params_{ident}[] = {{{params}}};")
-        self.lines.append(f'Signature signatures_{ident}[] = {{{{params_{ident}, 2, false, call_{ident}, "(Tensor self, Tensor other)"}}}};')
+        self.lines.append(f'Signature signatures_{ident}[] = {{{{params_{ident}, 2, false, call_{ident}, "(Tensor self, Tensor other)", "{form_name(o, "inplace")}"}}}};')
         public = dunder if o.operator in OWN_NAMES and o.operator != "__floordiv__" else o.name + "_"
         self.lines.append(f'Function function_{ident} = {{"{dunder}", "Tensor.{public}", false, signatures_{ident}, 1}};')
         if o.operator == "__pow__":

@@ -59,7 +59,9 @@ def einsum(*args: Any) -> Tensor:
         raise RuntimeError(
             f"[einsum] einsum(): {fewer} operands were provided than specified in the equation: {len(operands)} for {len(terms)} terms"
         )
-    return _plan(terms, output, tuple(x.shape for x in operands))(operands)
+    shapes = tuple(x.shape for x in operands)
+    plain = all([type(x) is Tensor for x in operands]) or all([type(n) is int for shape in shapes for n in shape])
+    return (_plan if plain else _plan.__wrapped__)(terms, output, shapes)(operands)  # symbols are no keys of a cache
 
 
 # -- reading ---------------------------------------------------------------------------------------------------

@@ -42,6 +42,7 @@ class Registrations:
 definitions: dict[str, dict[str, CustomTarget]] = {}  # "ns::name" to overloads by name
 registrations: dict[str, Registrations] = {}  # "ns::name.overload"
 fallbacks: dict[str, Callable] = {}  # by dispatch key
+fake_modes: list[Callable[[list[Tensor]], Any]] = []  # says which fake mode a call belongs to, once there are fakes
 changed: list[Callable[[str], None]] = []  # told the name of an operator that was defined or removed
 
 
@@ -155,11 +156,12 @@ class CustomTarget:
 
     def computed(self, device: str, args: tuple, kwargs: dict[str, Any]) -> Any:
         """The kernel of the device, and what must be true of its results."""
-        takers = [t for t in tensors_in((*args, *kwargs.values())) if _C._has_torch_dispatch(t)]
+        tensors = tensors_in((*args, *kwargs.values()))
+        mode = next((m for find in fake_modes if (m := find(tensors)) is not None), None)
+        takers = [t for t in tensors if _C._has_torch_dispatch(t)] if mode is None else []
         if (takers or modes.stack) and not _C._dispatch_disabled() and not self.is_composite(device):
             return self.handed_over(takers, args, kwargs)
-        kernel = self.kernel(device)
-        result = kernel(*args, **kwargs)
+        result = mode.run_rule(self, tensors, args, kwargs) if mode is not None else self.kernel(device)(*args, **kwargs)
         if self.definition is not None:
             check_sharing(self.schema, result, args, kwargs)
             for a, v in self.given(args, kwargs):
@@ -202,11 +204,11 @@ class CustomTarget:
             f"doesn't exist for this backend. '{self.full_name}' is only available for these backends: [{available}]."
         )
 
-    def fake_kernel(self) -> Callable:
-        """The rule for results without elements."""
+    def fake_kernel(self, unknown_size: Callable[[int, int | None], Any] | None = None) -> Callable:
+        """The rule for results without elements; `unknown_size(min, max)` makes sizes that depend on elements."""
         rule = self.known.fake
         if rule is not None:
-            return lambda *args, **kwargs: fake.run(self.full_name, rule, args, kwargs)
+            return lambda *args, **kwargs: fake.run(self.full_name, rule, args, kwargs, unknown_size)
         if not self.schema._returns:
             return lambda *args, **kwargs: None
         composite = self.known.kernels.get(IMPLICIT) or (

@@ -102,6 +102,8 @@ def trunc_normal_(
             "mean is more than 2 std from [a, b] in nn.init.trunc_normal_. The distribution of values may be incorrect.",
             stacklevel=3,
         )
+    if tensor.untyped_storage().device.type == "meta":  # a meta tensor or a fake one: there is nothing to look at
+        return tensor.normal_(mean, std, generator=generator)
     inside = _normal_cdf((b - mean) / std) - _normal_cdf((a - mean) / std)
     if inside > 0.3:
         return _drawn_again(tensor, mean, std, a, b, generator)

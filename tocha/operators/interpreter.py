@@ -388,7 +388,10 @@ class Interpreter:
         base = arguments[o.schema.arguments[0].name]
         if isinstance(spec, list):
             return [base.with_geometry(s.sizes, s.strides, s.offset, s.dtype) for s in spec]
-        return base.with_geometry(spec.sizes, spec.strides, spec.offset, spec.dtype)
+        result = base.with_geometry(spec.sizes, spec.strides, spec.offset, spec.dtype)
+        if "no_gradient" in o.tags:  # the same memory, but nothing that autograd calls a view
+            result.base = None
+        return result
 
     def composite(self, o: Operator, arguments: dict[str, Any]) -> Any:
         return self.run(o, arguments)
@@ -403,6 +406,9 @@ class Interpreter:
             _running.within = before
 
     def native(self, o: Operator, arguments: dict[str, Any]) -> Any:
+        for a in o.schema.arguments:
+            if a.alias.endswith("!") and arguments[a.name] is not None:
+                arguments[a.name].memory.version += 1
         if "inplace_kernel" in o.tags:
             self.run(o, arguments)
             return self.like(arguments[o.schema.arguments[0].name])
@@ -497,6 +503,7 @@ class Interpreter:
         if o.kind == "view":
             spec = self.run(o, arguments)
             target.reshape_in_place(spec.sizes, spec.strides, spec.offset)
+            target.memory.version += 1
             return target
         result = self.call(o, arguments)
         if list(result.sizes) != list(target.sizes):

@@ -22,6 +22,8 @@ def resize_(self, size, memory_format):
 
 @facts(resize_)
 def resize_facts(self, size, memory_format):
+    if not layout.same_sizes(tuple(size), self.sizes):
+        self.memory.version += 1
     self.reshape_in_place(size, layout.format_strides(size, memory_format), self.offset)
     return self
 

@@ -551,6 +551,12 @@ def _has_negative(self):
     """Whether any element is below zero; a meta tensor has none."""
 
 
+@facts(_has_negative)
+def has_negative_facts(self):
+    """It is asked in order to refuse arguments, which a value without elements cannot be."""
+    return False
+
+
 @composite("cov(Tensor self, *, int correction=1, Tensor? fweights=None, Tensor? aweights=None) -> Tensor")
 def cov(self, correction, fweights, aweights):
     """The covariance matrix of variables (rows) over observations (columns)."""

@@ -751,7 +751,8 @@ def as_strided_gradient(grad, self, size, stride, storage_offset):
         0, from_view, total.reshape([total.numel()])
     )
     own = places.as_strided(self.shape, self.strides, base).reshape([self.numel()])
-    counts = op.bincount(own, minlength=length).clamp(min=1)
+    ones = op.ones([self.numel()], dtype=dt.int64, device=grad.device)
+    counts = op.zeros([length], dtype=dt.int64, device=grad.device).index_add(0, own, ones).clamp(min=1)
     shared = (flat / counts).index_select(0, own)
     return shared.reshape(self.shape)
 
@@ -776,4 +777,6 @@ def detach(self):
 
 @facts(detach)
 def detach_facts(self):
-    return self.with_geometry(self.sizes, self.steps, self.offset)
+    result = self.with_geometry(self.sizes, self.steps, self.offset)
+    result.base = None
+    return result

@@ -1,0 +1,286 @@
+"""Fake tensors in the graph of operations: nodes whose backward is the record's gradient, interpreted on fakes."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from functools import cache
+from typing import Any
+
+from tocha import _C
+from tocha.operators.differentiate import Call, gradients
+from tocha.operators.facts import Facts
+from tocha.operators.interpreter import formula_of
+from tocha.operators.record import Operator
+
+
+@contextlib.contextmanager
+def unrecorded() -> Iterator[None]:
+    before = _C.is_grad_enabled()
+    _C._set_grad_enabled(False)
+    try:
+        yield
+    finally:
+        _C._set_grad_enabled(before)
+
+
+def refuse_out(o: Operator, given: list[Any]) -> None:
+    if _C.is_grad_enabled() and any(t.requires_grad for t in given):
+        raise RuntimeError(
+            f"[{o.name}] {o.name}(): functions with out=... arguments don't support automatic differentiation, but one of the "
+            "arguments requires grad."
+        )
+
+
+@cache
+def known_inputs(o: Operator) -> tuple[str, ...]:
+    """The inputs for which the record knows a gradient."""
+    if o.kind == "pointwise":
+        return tuple(formula_of(o).operands)
+    if o.gradients:
+        return tuple(n for names in o.gradients for n in names)
+    if o.kind == "view":
+        return (o.schema.arguments[0].name,)
+    return tuple(a.name for a in o.schema.arguments if a.is_tensor or a.type == "Tensor[]")
+
+
+def node_name(o: Operator, arguments: dict[str, Any], inplace: bool) -> str:
+    """PyTorch's name of the node."""
+    if inplace and o.inplace_node:
+        return o.inplace_node
+    if callable(o.node):
+        names = o.node.__code__.co_varnames[: o.node.__code__.co_argcount]
+        return o.node(*(arguments[n] for n in names))
+    if o.node:
+        usual, *others = o.node.split("|")
+        for other in others:
+            argument, _, name = other.partition("=")
+            if name and getattr(arguments[argument], "number", None) is not None:
+                return name
+            if not name and arguments.get("dim") not in (None, []):
+                return other
+        return usual
+    name = o.name.removeprefix("nn_").strip("_")
+    parts = [p.title() if any(map(str.isdigit, p)) else p[:1].upper() + p[1:] for p in name.split("_")]
+    return "".join(parts) + "Backward0"
+
+
+class FakeNode(_C._FunctionBase):
+    """What remembers a call and gives its gradients."""
+
+    materialize_grads = False
+
+    def name(self) -> str:
+        return type(self).__name__
+
+
+@cache
+def node_class(name: str) -> type[FakeNode]:
+    return type(name, (FakeNode,), {})
+
+
+class Backward:
+    """The gradients of one call, for the inputs that want some."""
+
+    def __init__(self, reader: Any, call: Call, inputs: list[tuple[str, int | None]], tensors: list[Any]):
+        self.mode, self.call, self.inputs = reader.mode, call, inputs
+        kept = [f for v in (*call.arguments.values(), *call.results) for f in facts_in(v)]
+        self.tensors = {id(f): t for f in kept if (t := reader.tensors.get(id(f))) is not None}
+
+    def reader(self) -> Any:
+        made = self.mode.recorder([])
+        made.tensors.update(self.tensors)
+        made.quiet = not _C.is_grad_enabled()
+        return made
+
+    def __call__(self, *grads: Any) -> tuple:
+        reader = self.reader()
+        o = self.call.operator
+        if not (o.gradients or o.kind in ("pointwise", "view")):
+            raise RuntimeError(f"[{o.name}] derivative for {o.name} is not implemented")
+        given = [None if g is None else self.mode.fake_of(g) for g in grads]
+        reader.tensors.update({id(g._facts): g for g in given if g is not None})
+        lists = {p for f in o.gradients.values() for p in f.__code__.co_varnames[: f.__code__.co_argcount]}
+        shown = [
+            g._facts if g is not None else None if "grads" in lists else self.zeros(reader, r)
+            for g, r in zip(given, self.call.results, strict=True)
+        ]
+        wanted = list(dict.fromkeys(n for n, _ in self.inputs))
+        found = gradients(reader, self.call, shown, wanted)
+        out = []
+        for name, at in self.inputs:
+            g = found[name]
+            g = g if at is None or g is None else g[at]
+            out.append(None if g is None else reader.tensor_of(g, [t for t in given if t is not None]))
+        return tuple(out)
+
+    def zeros(self, reader: Any, result: Any) -> Any:
+        floating = isinstance(result, Facts) and result.dtype.is_differentiable
+        if not floating:
+            return None
+        with reader:
+            return reader.apply("zeros_like", (result,), {})
+
+
+def label(reader: Any, o: Operator, arguments: dict[str, Any], inplace: bool, result: Any) -> None:
+    """The node of a composite's result goes by the composite's own name."""
+    given = {id(f) for v in arguments.values() for f in facts_in(v)}
+    for f in facts_in(result):
+        t = reader.tensors.get(id(f))
+        node = t.grad_fn if t is not None and id(f) not in given else None
+        if isinstance(node, FakeNode):
+            node.__class__ = node_class(node_name(o, arguments, inplace))
+
+
+def facts_in(v: Any) -> Iterator[Facts]:
+    if isinstance(v, Facts):
+        yield v
+    elif isinstance(v, list | tuple):
+        for x in v:
+            yield from facts_in(x)
+
+
+def wanting_inputs(reader: Any, o: Operator, arguments: dict[str, Any]) -> list[tuple[str, int | None, Any]]:
+    """(argument, place in a list, tensor) of what a gradient flows to."""
+    found: list[tuple[str, int | None, Any]] = []
+    for n in known_inputs(o):
+        v = arguments[n]
+        if isinstance(v, list):
+            found += [(n, i, t) for i, x in enumerate(v) if (t := reader.wanting(x)) is not None]
+        elif (t := reader.wanting(v)) is not None:
+            found.append((n, None, t))
+    return found
+
+
+def refuse_constants(reader: Any, o: Operator, arguments: dict[str, Any]) -> None:
+    for n in o.constants:
+        if reader.wanting(arguments.get(n)) is not None:
+            raise RuntimeError(
+                f"[{o.name}] The function '{o.name}' is not differentiable with respect to argument '{n}'. This input cannot have "
+                "requires_grad True."
+            )
+
+
+@cache
+def is_differentiable(o: Operator) -> bool:
+    """Whether results have a history; a kernel whose gradient nobody knows says so when it is asked for."""
+    if "no_gradient" in o.tags:
+        return False
+    if o.gradients or o.kind in ("pointwise", "view"):
+        return True
+    returns = [r.type for r in o.schema.returns]
+    return "factory" not in o.tags and (returns == ["Tensor[]"] or (bool(returns) and set(returns) == {"Tensor"}))
+
+
+def recorded(reader: Any, o: Operator, arguments: dict[str, Any], inplace: bool) -> Any:
+    """Runs an operator on facts and puts a node on the tensors that come out."""
+    writes = inplace or o.name.endswith("_")
+    target = next(iter(arguments.values()), None) if writes else None
+    if isinstance(target, Facts) and (written := reader.tensors.get(id(target))) is not None and o.kind != "view":
+        _C._check_writable(written, o.name)
+    refuse_constants(reader, o, arguments)
+    inputs = wanting_inputs(reader, o, arguments) if is_differentiable(o) else []
+    before = dict(arguments)
+    if writes and inputs and isinstance(target, Facts):
+        before[next(iter(arguments))] = snapshot(target)
+    result = reader.silently(o, arguments, inplace)
+    if not inputs or any(result is v for v in arguments.values() if not writes):
+        return result
+    results = list(result) if isinstance(result, list | tuple) else [result]
+    slots = [(n, i) for n, i, _ in inputs]
+    node = node_class(node_name(o, arguments, inplace))()
+    if writes and isinstance(target, Facts):
+        keep_tensor(reader, before, arguments)
+        node.apply = Backward(reader, Call(o, before, [target]), slots, [])
+        written = reader.tensor_of(target, [])
+        record_write(reader, node, [t for *_, t in inputs], written, slots[0][0] == next(iter(arguments)))
+        return result
+    given = [t for *_, t in inputs]
+    chosen = []
+    for i, r in enumerate(results):
+        flows = isinstance(r, Facts) and r.dtype.is_differentiable
+        flows = flows and (o.differentiable is None or i in o.differentiable)
+        chosen.append(reader.tensor_of(r, given) if flows else None)
+    if not any(t is not None for t in chosen):
+        return result
+    node.apply = Backward(reader, Call(o, before, results), slots, [])
+    _C._record_node(node, tuple(given), tuple(chosen), isinstance(result, list))
+    return result
+
+
+def keep_tensor(reader: Any, before: dict[str, Any], arguments: dict[str, Any]) -> None:
+    """What an in-place operator wrote over goes without a tensor: its history is the node's own edge."""
+
+
+def snapshot(f: Facts) -> Facts:
+    """The facts of a tensor before it is written to."""
+    made = Facts(f.sizes, f.dtype, f.device, f.steps, f.offset, None, f.conjugated, f.negated)
+    made.is_plain, made._contiguous = f.is_plain, f._contiguous
+    return made
+
+
+def record_write(reader: Any, node: FakeNode, inputs: list[Any], target: Any, first: bool) -> None:
+    """The target's history after a write; for a view, its base's is that of the written part and of the rest."""
+    base = target._base
+    if base is None:
+        _C._record_write(node, tuple(inputs), target)
+        return
+    target._bump_version()
+    slices = node_class("CopySlices")()
+    others = inputs[1:] if first else inputs
+    slices.apply = Slices(reader.mode, node.apply, base._facts, target._facts, first)
+    _C._record_write(slices, (base, *others), base)
+    again = node_class("AsStridedBackward0")()
+    again.apply = Part(reader.mode, base._facts, target._facts)
+    _C._record_node(again, (base,), (target,), False)
+
+
+class Part:
+    """The gradient of a base from that of a view of it: zeros but for the view."""
+
+    def __init__(self, mode: Any, base: Facts, view: Facts):
+        self.mode, self.base, self.view = mode, snapshot(base), snapshot(view)
+
+    def part_of(self, reader: Any, whole: Facts) -> Facts:
+        offset = self.view.offset - self.base.offset
+        return reader.apply("as_strided", (whole, list(self.view.sizes), list(self.view.steps), offset), {})
+
+    def __call__(self, grad: Any) -> tuple:
+        reader = self.mode.recorder([self.mode.fake_of(grad)])
+        reader.quiet = not _C.is_grad_enabled()
+        b = self.base
+        with reader:
+            whole = reader.apply(
+                "empty_strided", (list(b.sizes), list(b.steps)), {"dtype": b.dtype, "device": b.device}
+            )
+            reader.apply("zero_", (whole,), {})
+            reader.apply("copy_", (self.part_of(reader, whole), grad._facts), {})
+        return (reader.tensor_of(whole, []),)
+
+
+class Slices(Part):
+    """The gradient of a base of which a part was written: through the operation for that part, as it is for the rest."""
+
+    def __init__(self, mode: Any, through: Any, base: Facts, view: Facts, first: bool):
+        super().__init__(mode, base, view)
+        self.through, self.first = through, first
+
+    def __call__(self, grad: Any) -> tuple:
+        reader = self.mode.recorder([self.mode.fake_of(grad)])
+        reader.quiet = not _C.is_grad_enabled()
+        b = self.base
+        with reader:
+            whole = reader.apply(
+                "empty_strided", (list(b.sizes), list(b.steps)), {"dtype": b.dtype, "device": b.device}
+            )
+            reader.apply("copy_", (whole, grad._facts), {})
+            part = self.part_of(reader, whole)
+            arrived = reader.apply("clone", (part,), {})
+            passed = self.through(reader.tensor_of(arrived, []))
+            inner, others = (passed[0], passed[1:]) if self.first else (None, passed)
+            if inner is None:
+                reader.apply("zero_", (part,), {})
+            else:
+                reader.tensors[id(inner._facts)] = inner
+                reader.apply("copy_", (part, inner._facts), {})
+        return (reader.tensor_of(whole, []), *others)

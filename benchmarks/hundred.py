@@ -27,6 +27,7 @@ from catalogue import SIZES, Case, cases
 SEED = 11
 COUNT = 100
 ROUNDS = 21
+REST = 0.025  # seconds: PyTorch's threads stay awake for some milliseconds after their work, on the same processors
 
 
 @dataclass(frozen=True)
@@ -111,10 +112,12 @@ class Library:
 
 
 def compare(case: Case, ours: Library, theirs: Library, rounds: int, seconds: float) -> Timing:
-    """Rounds of so many seconds alternate, so that a noisy neighbour hits both."""
+    """Rounds of so many seconds alternate, so that a noisy neighbour hits both; between them the other's threads go to
+    sleep."""
     sides = [(library, library.calls_for(case, seconds), []) for library in (ours, theirs)]
     for i in range(rounds):
         for library, number, times in sides[:: 1 if i % 2 else -1]:
+            time.sleep(REST)
             times.append(library.per_call(case, number))
     a, b = (statistics.median(times) for _, _, times in sides)
     return Timing(case.operator.family, case.name, SIZES[case.size], a, b)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterator
 
-from tocha.codegen.cpp_scalar import Emitted, Names, emit, shortcut_tests, shortcuts, vectorizes
+from tocha.codegen.cpp_scalar import Emitted, Names, emit, on_vectors, shortcut_tests, shortcuts, vectorizes
 from tocha.ir import dtypes as dt
 from tocha.ir import scalar
 from tocha.ir.rewrite import simplify
@@ -25,6 +25,7 @@ namespace {{
 """
 PARAM_BYTES = 16
 ROW_LANES = 64  # accumulators of a reduction along a contiguous run
+ROW_VECTORS = 4  # the same as whole vectors
 ROW_SHORT = 16  # shorter runs are reduced in order
 SHORTCUT_RUN = 512
 
@@ -105,7 +106,8 @@ def stored_as(d: dt.DType, element: str, value: str) -> list[str]:
 
 
 def element_loops(nodes: tuple, leaves: Names, code: Emitted, loads: list[str], stores: list[str]) -> list[str]:
-    """The loop over the elements; in runs, where some formula has a shortcut that all of a run can take."""
+    """The loop over the elements; in runs, where some formula has a shortcut: where not all of a run can take it, the
+    others are done again, aside, as the result may lie where the operand does."""
     plain = "for (int64_t i = 0; i < n; ++i) {"
     special = shortcuts(nodes)
     if not special:
@@ -120,17 +122,19 @@ def element_loops(nodes: tuple, leaves: Names, code: Emitted, loads: list[str], 
         "    unsigned long_way = 0;",
         f"    {run}",
     ]
-    lines += [
-        "      " + c
-        for c in (*loads, *tests.prologue, *tests.body, f"long_way |= {' | '.join(tests.results)} ? 1 : 0;")
-    ] + ["    }", "    if (long_way) {"]
-    lines += [
-        f"      {run}",
-        *("        " + c for c in (*loads, *code.body, *stores)),
-        "      }",
-        "    } else {",
-        "#pragma GCC ivdep",
-    ]
+    test = " | ".join(tests.results)
+    lines += ["      " + c for c in (*loads, *tests.prologue, *tests.body, f"long_way |= {test} ? 1 : 0;")]
+    lines += ["    }", "    if (long_way) {"]
+    if len(nodes) == 1 and nodes[0].dtype in (dt.float32, dt.float64) and not code.faults:
+        kept = f"held[i - begin] = {code.results[0]};"
+        lines += [f"      {nodes[0].dtype.cpp} held[{SHORTCUT_RUN}];", "#pragma GCC ivdep", f"      {run}"]
+        lines += [*("        " + c for c in (*loads, *short.body, kept)), "      }", f"      {run}"]
+        lines += [*("        " + c for c in (*loads, *tests.body)), f"        if (!({test})) continue;", "        {"]
+        lines += [*("          " + c for c in (*code.body, kept)), "        }", "      }"]
+        lines.append("      for (int64_t i = begin; i < end; ++i) o0[i] = held[i - begin];")
+    else:
+        lines += [f"      {run}", *("        " + c for c in (*loads, *code.body, *stores)), "      }"]
+    lines += ["    } else {", "#pragma GCC ivdep"]
     lines += [f"      {run}", *("        " + c for c in (*loads, *short.body, *stores)), "      }", "    }", "  }"]
     return lines
 
@@ -190,13 +194,19 @@ class FoldEmitter:
     def emit(
         self, values: object, targets: list[dt.DType], inputs: list[str], index: str = "i", prefix: str = "t"
     ) -> Emitted:
+        return emit(self.typed(values, targets), self.names(inputs, index, prefix))
+
+    def names(self, inputs: list[str], index: str = "i", prefix: str = "t") -> Names:
+        return Names(inputs, [f"p{i}" for i in range(len(self.param_types))], index=index, prefix=prefix)
+
+    @staticmethod
+    def typed(values: object, targets: list[dt.DType]) -> tuple[scalar.Node, ...]:
         values = values if isinstance(values, tuple) else (values,)
-        nodes = tuple(
-            scalar.cast(v, d) if isinstance(v, scalar.Node) else scalar.constant(v, d)
-            for v, d in zip(values, targets, strict=True)
-        )
-        return emit(
-            simplify(nodes), Names(inputs, [f"p{i}" for i in range(len(self.param_types))], index=index, prefix=prefix)
+        return simplify(
+            tuple(
+                scalar.cast(v, d) if isinstance(v, scalar.Node) else scalar.constant(v, d)
+                for v, d in zip(values, targets, strict=True)
+            )
         )
 
     def head(self, name: str, arguments: str) -> list[str]:
@@ -255,9 +265,58 @@ class FoldEmitter:
         ]
         if self.fold.search is not None:
             return lines + self.search_row() + ["}", ""]
-        return lines + self.lanes_row(self.states, self.fold.init(**self.nodes()), self.merged(), "fold") + [
-            f"  merge({', '.join(f's{i}, l{i}' for i in range(k))});", "}", "",
-        ]  # fmt: skip
+        lanes = self.lanes_row(self.states, self.fold.init(**self.nodes()), self.merged(), "fold")
+        lanes.append(f"  merge({', '.join(f's{i}, l{i}' for i in range(k))});")
+        if vectors := self.vectors_row():
+            lanes = ["#if TOCHA_VECTOR_F32", *vectors, "#else", *lanes, "#endif"]
+        return [*lines, *lanes, "}", ""]
+
+    def vectors_row(self) -> list[str] | None:
+        """The same on whole vectors, whose accumulators never leave their registers; None where formulas have no
+        vector form."""
+        combined, merged = self.typed(self.combined(), self.states), self.typed(self.merged(), self.states)
+        if self.t is not dt.float32 or on_vectors(combined) is None or on_vectors(merged) is None:
+            return None
+        k = len(self.states)
+        start = self.emit(self.fold.init(**self.nodes()), self.states, [], prefix="i")
+        step = emit(combined, self.names([*(f"c{i}" for i in range(k)), "v"], prefix="f"), vector=True)
+        join = emit(
+            merged, self.names([f"a{i}" for i in range(k)] + [f"b{i}" for i in range(k)], prefix="m"), vector=True
+        )
+        lines = ["  " + c for c in (*start.prologue, *start.body, *join.prologue)]
+
+        def function(name: str, changed: str, others: str, code: Emitted) -> list[str]:
+            given = ", ".join(f"math::F32x16& {changed}{i}" for i in range(k))
+            text = [f"  auto {name} = [&]({given}, {others}) {{", *("    " + c for c in code.body)]
+            text += [f"    const auto n{i} = {r};" for i, r in enumerate(code.results)]
+            return [*text, *(f"    {changed}{i} = n{i};" for i in range(k)), "  };"]
+
+        def group(u: int, prefix: str = "l") -> str:
+            return ", ".join(f"{prefix}{i}_{u}" for i in range(k))
+
+        lines += function("fold_vector", "c", "const math::F32x16 v", step)
+        lines += function("merge_vector", "a", ", ".join(f"const math::F32x16 b{i}" for i in range(k)), join)
+        for u in range(ROW_VECTORS):
+            lines += [f"  auto l{i}_{u} = math::splat({r});" for i, r in enumerate(start.results)]
+        lines += [
+            "  int64_t i = 0;",
+            f"  for (; i + {ROW_VECTORS} * math::kLanes <= n; i += {ROW_VECTORS} * math::kLanes) {{",
+        ]
+        lines += [f"    fold_vector({group(u)}, math::load(p + i + {u} * math::kLanes));" for u in range(ROW_VECTORS)]
+        lines += [
+            "  }",
+            f"  for (; i + math::kLanes <= n; i += math::kLanes) fold_vector({group(0)}, math::load(p + i));",
+        ]
+        lines += [f"  merge_vector({group(u)}, {group(u + s)});" for s in (2, 1) for u in range(s)]
+        lines += ["  if (i < n) {", *(f"    auto t{i}_0 = l{i}_0;" for i in range(k))]
+        lines += [f"    fold_vector({group(0, 't')}, math::load_first(p + i, n - i));"]
+        lines += [f"    l{i}_0 = math::keep_first(t{i}_0, l{i}_0, n - i);" for i in range(k)] + ["  }"]
+        for distance in (8, 4, 2, 1):
+            swapped = ", ".join(f"math::swapped<{distance}>(l{i}_0)" for i in range(k))
+            lines.append(f"  merge_vector({group(0)}, {swapped});")
+        lines += [f"  auto t{i} = math::splat(s{i}[0]);" for i in range(k)]
+        lines.append(f"  merge_vector({', '.join(f't{i}' for i in range(k))}, {group(0)});")
+        return [*lines, *(f"  s{i}[0] = math::first(t{i});" for i in range(k))]
 
     def lanes_row(self, types: list[dt.DType], init: object, merged: object, fold: str) -> list[str]:
         """Folds the run into lanes l0, l1, ... and merges those into their first."""

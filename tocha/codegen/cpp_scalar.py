@@ -56,21 +56,25 @@ def shortcut_tests(nodes: Sequence[Node], names: Names) -> Emitted:
     return Emitted(code.prologue, code.body, tuple(dict.fromkeys(tests)), code.faults)
 
 
-def vectorizes(outputs: Sequence[Node]) -> bool:
-    """Whether the formulas can be written on vectors of float32, and gain by it: a compiler does well on arithmetic."""
-    nodes = topological(outputs)
+def on_vectors(outputs: Sequence[Node]) -> set[Node] | None:
+    """The nodes that are vectors if the inputs are vectors of float32; None if some formula has no such form."""
     varying: set[Node] = set()
-    for node in nodes:
+    for node in topological(outputs):
         if node.op is INDEX or (node.dtype is not float32 and (node.dtype is not bool_ or not node.args)):
-            return False
+            return None
         if node.op not in (CONSTANT, PARAM) and (not node.args or any(arg in varying for arg in node.args)):
             if node.args and not node.op.vector:
-                return False
+                return None
             if any(arg.dtype is bool_ and arg not in varying for arg in node.args):
-                return False
+                return None
             varying.add(node)
-    gains = any(node.op.vector and node.op.cost is Cost.EXPENSIVE for node in varying)
-    return gains and all(output in varying and output.dtype is float32 for output in outputs)
+    return varying if all(output in varying and output.dtype is float32 for output in outputs) else None
+
+
+def vectorizes(outputs: Sequence[Node]) -> bool:
+    """Whether the formulas can be written on vectors of float32, and gain by it: a compiler does well on arithmetic."""
+    varying = on_vectors(outputs)
+    return varying is not None and any(node.op.vector and node.op.cost is Cost.EXPENSIVE for node in varying)
 
 
 def emit(outputs: Sequence[Node], names: Names, *, short: bool = False, vector: bool = False) -> Emitted:

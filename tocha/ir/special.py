@@ -86,6 +86,7 @@ lgamma = _unary(
     lambda g, y, x: g * digamma(x),
     ev.lgamma,
     "libdevice.lgamma({0})",
+    vector=True,
     shortcut=Shortcut("math::lgamma_fast({0})", "math::lgamma_needs_slow({0})"),
 )
 digamma: Primitive = _unary(

@@ -73,6 +73,15 @@ def occurrences(indices: "Tensor", count: "int", kept: "Tensor?") -> "Tensor":
 
 
 @rule
+def bag_sizes(offsets: "Tensor", count: "int", total: "int", bags: "Tensor", kept: "Tensor?") -> "Tensor":
+    """How many indices each bag has that are kept: where all are, from one offset to the next."""
+    if kept is not None or count == 0:
+        return occurrences(bags, count, kept)
+    end = op.full([1], total, dtype=dt.int64, device=offsets.device)
+    return op.cat([offsets.narrow(0, 1, count - 1), end]) - offsets.narrow(0, 0, count)
+
+
+@rule
 def keeps(indices: "Tensor", padding_idx: "int", dtype: "dtype") -> "Tensor?":
     """Factors that leave out the padding."""
     if padding_idx < 0:
@@ -213,9 +222,10 @@ def embedding_bag(
             )
         pad = pad + weight.size(0) if pad < 0 else pad
     flat = indices.to(dt.int64)
-    bags = op._bag_of_each(offsets.to(dt.int64), flat.numel(), include_last_offset)
+    starts = offsets.to(dt.int64)
+    bags = op._bag_of_each(starts, flat.numel(), include_last_offset)
     kept = keeps(flat, pad, weight.dtype)
-    sizes = occurrences(bags, count, kept)
+    sizes = bag_sizes(starts, count, flat.numel(), bags, kept)
     if mode == MAX:
         found = op._bag_max(weight, flat, bags, count, pad)
         return found[0], bags, sizes, found[1]

@@ -1,10 +1,10 @@
 // Correlation with 3x3 kernels by Winograd's algorithm, in float32: per tile of 2x2 results 16 products instead of 36,
 // or per tile of 4x4 results 36 instead of 144, as so many matrix products over blocks of tiles. The gradient for the
-// weight is the same computation transposed.
+// weight is the same computation transposed. A kernel of several planes is the sum of as many 3x3 kernels: the channels
+// of the pictures that its planes meet stand side by side, and one product sums over all of them.
 //
 // Threads share out the tiles. Where these are few, most of the work is in the weights, and the threads share out the
 // rows (output channels) instead: each transforms and reads its own weights only, and meets all tiles.
-#include <array>
 #include <atomic>
 
 #include "core/parallel.h"
@@ -183,13 +183,19 @@ class Winograd {
       : c_(c),
         tiles_(gemm_tiles().f32),
         tiling_(c.out.size, c.batch),
-        reader_(tiling_, c.in, first_offset(c.taps), 2),
+        taps_(static_cast<int64_t>(c.taps.size())),
+        depth_(taps_ / 9 * c.channels),
         by_rows_(splits_rows(tiling_, c.rows)),
-        blocks_(by_rows_ ? 1 : line_blocks(tiling_, c.channels + c.rows)),
-        most_tiles_(longest_block(tiling_, blocks_) * tiling_.across) {
+        blocks_(by_rows_ ? 1 : line_blocks(tiling_, depth_ + c.rows)),
+        most_tiles_(longest_block(tiling_, blocks_) * tiling_.across),
+        place_(c.taps.size()) {
     const Extent first = first_offset(c.taps);
+    for (int64_t plane = 0; plane < taps_ / 9; ++plane) {
+      readers_.emplace_back(tiling_, c.in, Extent{first[0] + plane, first[1], first[2]}, 2);
+    }
     for (const Tap& t : c.taps) {
-      place_[static_cast<size_t>((t.offset[1] - first[1]) * 3 + t.offset[2] - first[2])] = t.weight;
+      const int64_t plane = t.offset[0] - first[0], y = t.offset[1] - first[1], x = t.offset[2] - first[2];
+      place_[static_cast<size_t>(plane * 9 + y * 3 + x)] = t.weight;
     }
   }
 
@@ -200,8 +206,8 @@ class Winograd {
 
  private:
   int64_t panels() const { return ceil_div(c_.rows, tiles_.nr); }
-  int64_t weight_point() const { return point_stride(c_.channels * tiles_.nr); }
-  int64_t input_point() const { return point_stride(most_tiles_ * c_.channels); }
+  int64_t weight_point() const { return point_stride(depth_ * tiles_.nr); }
+  int64_t input_point() const { return point_stride(most_tiles_ * depth_); }
   int64_t panel_elements() const { return tiling_.points() * weight_point(); }
 
   void run_by_tiles() {
@@ -237,30 +243,34 @@ class Winograd {
     });
   }
 
-  // The transformed kernels of a panel of rows, for some channels: out is [point][channel][row of the panel].
+  // The transformed kernels of a panel of rows, for some channels: out is [point][plane, channel][row of the panel].
   void transform_weights(int64_t panel, const Range& channels, float* out) {
     const int64_t nr = tiles_.nr, row = panel * nr, count = std::min(nr, c_.rows - row);
-    float* taps = scratch<float>(Purpose::vector, kKernelsAtOnce * 9 * nr + kMoveSlack);
+    float* taps = scratch<float>(Purpose::vector, kKernelsAtOnce * taps_ * nr + kMoveSlack);
     if (!taps) return ok_.store(false, std::memory_order_relaxed);
     const float* weight = reinterpret_cast<const float*>(c_.weight) + row * c_.weight_row;
-    const bool together = c_.weight_channel == 9;  // all kernels of a row lie side by side
+    const bool together = c_.weight_channel == taps_;  // all kernels of a row lie side by side
     if (together) {
-      gemm_packing().f32.pack_b(DType::Float32, weight + channels.first * 9, 1, c_.weight_row, channels.count * 9,
-                                count, taps);
+      gemm_packing().f32.pack_b(DType::Float32, weight + channels.first * taps_, 1, c_.weight_row,
+                                channels.count * taps_, count, taps);
     }
     for (int64_t i = 0; i < channels.count; ++i) {
       const int64_t c = channels.first + i;
       if (!together) {
-        gemm_packing().f32.pack_b(DType::Float32, weight + c * c_.weight_channel, 1, c_.weight_row, 9, count, taps);
+        gemm_packing().f32.pack_b(DType::Float32, weight + c * c_.weight_channel, 1, c_.weight_row, taps_, count, taps);
       }
-      tiling_.transforms.weights(
-          {taps + (together ? i * 9 * nr : 0), nr, place_.data(), nr, out + c * nr, weight_point()});
+      const float* from = taps + (together ? i * taps_ * nr : 0);
+      for (int64_t plane = 0; plane < taps_ / 9; ++plane) {
+        tiling_.transforms.weights(
+            {from, nr, place_.data() + plane * 9, nr, out + (plane * c_.channels + c) * nr, weight_point()});
+      }
     }
   }
 
-  // This thread's [point][tile][channel], or null.
+  // This thread's [point][tile][plane, channel], or null.
   const float* transform_input(const Range& block) {
-    float* staged = scratch<float>(Purpose::staged, reader_.most_pixels(block.count) * c_.channels + kPackSlack);
+    const int64_t pixels = readers_[0].most_pixels(block.count);
+    float* staged = scratch<float>(Purpose::staged, pixels * c_.channels + kPackSlack);
     float* out = scratch<float>(Purpose::packed_b, tiling_.points() * input_point());
     int32_t* names = scratch<int32_t>(Purpose::gathered, most_tiles_ * tiling_.points());
     if (!staged || !out || !names) {
@@ -271,8 +281,11 @@ class Winograd {
     job.out = out;
     job.out_point = input_point();
     job.panel = job.out_panel = tiles_.nr;
-    job.out_tile = c_.channels;
-    reader_.transform(block, {0, c_.channels}, tiling_.transforms.input, job, staged, names);
+    job.out_tile = depth_;
+    for (const TileReader& reader : readers_) {
+      reader.transform(block, {0, c_.channels}, tiling_.transforms.input, job, staged, names);
+      job.out += c_.channels;
+    }
     return out;
   }
 
@@ -300,9 +313,9 @@ class Winograd {
     job.rows = tiles;
     job.panels = ceil_div(tiles, tiles_.mr);
     job.n = rows;
-    job.k = c_.channels;
+    job.k = depth_;
     job.a = input;
-    job.a_row = c_.channels;
+    job.a_row = depth_;
     job.a_k = 1;
     job.b = weights;
     job.b_k = tiles_.nr;
@@ -355,11 +368,13 @@ class Winograd {
   const Correlation& c_;
   const TileKernels<float>& tiles_;
   const Tiling tiling_;
-  const TileReader reader_;
+  const int64_t taps_;
+  const int64_t depth_;  // planes of the kernel x channels
   const bool by_rows_;
   const int64_t blocks_;
-  const int64_t most_tiles_;  // of a block
-  std::array<int64_t, 9> place_{};
+  const int64_t most_tiles_;         // of a block
+  std::vector<int64_t> place_;       // of each tap in the weights
+  std::vector<TileReader> readers_;  // of each plane
   std::atomic<bool> ok_{true};
 };
 
@@ -496,30 +511,34 @@ class WinogradWeight {
   std::atomic<bool> ok_{true};
 };
 
-// What both directions ask for: 3x3 neighbouring taps, enough channels to pay for the transforms, and enough tiles.
+// What both directions ask for: planes of 3x3 neighbouring taps, enough channels to pay for the transforms, and enough
+// tiles.
 bool serves(DType dtype, int64_t groups, const Extent& step, const std::vector<Tap>& taps, int64_t rows,
             int64_t channels, const Tiling& tiling) {
-  if (dtype != DType::Float32 || groups != 1 || step != Extent{1, 1, 1} || taps.size() != 9) return false;
+  const int64_t planes = static_cast<int64_t>(taps.size()) / 9, depth = planes * channels;
+  if (dtype != DType::Float32 || groups != 1 || step != Extent{1, 1, 1} || taps.size() % 9 != 0 || planes == 0)
+    return false;
   const Extent first = first_offset(taps);
   for (const Tap& t : taps) {
-    if (t.offset[0] != first[0] || t.offset[1] > first[1] + 2 || t.offset[2] > first[2] + 2) return false;
+    if (t.offset[0] >= first[0] + planes || t.offset[1] > first[1] + 2 || t.offset[2] > first[2] + 2) return false;
   }
-  return std::min(channels, rows) >= kLeastChannels && std::max(channels, rows) <= kMostChannels &&
-         tiling.tiles() >= kLeastTiles && tiling.across * tiling.points() * (channels + rows) <= 2 * kScratchElements;
+  return std::min(channels, rows) >= kLeastChannels && std::max(depth, rows) <= kMostChannels &&
+         tiling.tiles() >= kLeastTiles && tiling.across * tiling.points() * (depth + rows) <= 2 * kScratchElements;
 }
 
 }  // namespace
 
 bool winograd_serves(const Correlation& c) {
+  const int64_t taps = static_cast<int64_t>(c.taps.size());
   return serves(c.dtype, c.groups, c.step, c.taps, c.rows, c.channels, Tiling(c.out.size, c.batch)) &&
-         (c.weight_channel == 9 || c.weight_row == 9) && (c.out.stride[2] == 1 || c.out.channel_stride == 1);
+         (c.weight_channel == taps || c.weight_row == taps) && (c.out.stride[2] == 1 || c.out.channel_stride == 1);
 }
 
 void correlate_winograd(const Correlation& c) { Winograd(c).run(); }
 
 bool winograd_serves(const WeightGradient& w) {
   const Tiling tiling(w.grad.size, w.batch);
-  return serves(w.dtype, w.groups, w.step, w.taps, w.rows, w.channels, tiling) &&
+  return w.taps.size() == 9 && serves(w.dtype, w.groups, w.step, w.taps, w.rows, w.channels, tiling) &&
          (w.rows * w.channels <= kMostWeights || splits_rows(tiling, w.rows));
 }
 

@@ -8,6 +8,7 @@
 #include "core/gil.h"
 #include "core/parallel.h"
 #include "cpu/engine/casts.h"
+#include "cpu/engine/grain.h"
 
 namespace tocha::cpu {
 namespace {
@@ -277,7 +278,7 @@ bool run_flat(const Elementwise& call, unsigned* faults) {
   }
   ReleaseGil unlocked(n);
   std::atomic<unsigned> all{0};
-  parallel_for(n, grain, [&](int64_t b, int64_t e) {
+  parallel_for(n, even_grain(n, grain), [&](int64_t b, int64_t e) {
     if (unsigned f = range(b, e)) all |= f;
   });
   *faults = all;
@@ -296,7 +297,8 @@ unsigned run(const Elementwise& call) {
   make_plan(call, *plan);
   ReleaseGil unlocked(plan->numel);
   std::atomic<unsigned> all{0};
-  parallel_for(plan->numel, call.expensive ? kGrainExpensive : kGrainCheap, [&](int64_t b, int64_t e) {
+  const int64_t grain = call.expensive ? kGrainExpensive : kGrainCheap;
+  parallel_for(plan->numel, even_grain(plan->numel, grain), [&](int64_t b, int64_t e) {
     if (unsigned f = run_range(call, *plan, b, e)) all |= f;
   });
   return all;
@@ -376,7 +378,7 @@ void copy(const Tensor& dst, const Tensor& src) {
   const Operand& from = plan->ops[1];
   if (!to.conj && !to.neg && !from.conj && !from.neg) {
     // Straight from place to place, without a buffer between.
-    parallel_for(plan->numel, kGrainCheap, [&](int64_t b, int64_t e) {
+    parallel_for(plan->numel, even_grain(plan->numel, kGrainCheap), [&](int64_t b, int64_t e) {
       for_runs(
           *plan, b, e - b,
           [&](int64_t, int64_t run, char* dst, char* src) { from.cast(dst, to.strides[0], src, from.strides[0], run); },
@@ -384,7 +386,8 @@ void copy(const Tensor& dst, const Tensor& src) {
     });
     return;
   }
-  parallel_for(plan->numel, kGrainCheap, [&](int64_t b, int64_t e) { run_range(call, *plan, b, e); });
+  parallel_for(plan->numel, even_grain(plan->numel, kGrainCheap),
+               [&](int64_t b, int64_t e) { run_range(call, *plan, b, e); });
 }
 
 }  // namespace tocha::cpu

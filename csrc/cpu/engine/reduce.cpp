@@ -13,13 +13,14 @@
 namespace tocha::cpu {
 namespace {
 
-constexpr int64_t kChunk = 8192;         // elements of a run that are summed before they join the total
-constexpr int64_t kBlock = 512;          // outputs that are reduced side by side
-constexpr int64_t kGather = 2048;        // elements a gather buffer holds
-constexpr int64_t kChunkRows = 64;       // rows that one accumulator takes before it is merged
-constexpr int64_t kFewReduced = 16;      // shorter runs are reduced side by side even if strided
-constexpr int64_t kBlockWork = 1 << 14;  // elements of a block of runs
-constexpr int64_t kPartWork = 1 << 16;   // elements that make a part of a split reduction worth while
+constexpr int64_t kChunk = 8192;          // elements of a run that are summed before they join the total
+constexpr int64_t kBlock = 512;           // outputs that are reduced side by side
+constexpr int64_t kGather = 2048;         // elements a gather buffer holds
+constexpr int64_t kChunkRows = 64;        // rows that one accumulator takes before it is merged
+constexpr int64_t kFewReduced = 16;       // shorter runs are reduced side by side even if strided
+constexpr int64_t kBlockWork = 1 << 14;   // elements of a block of runs
+constexpr int64_t kSharedWork = 1 << 15;  // elements that are worth a second thread
+constexpr int64_t kPartWork = 1 << 16;    // elements that make a part of a split reduction worth while
 constexpr int64_t kMaxParts = 16;
 constexpr int kMaxDims = 64;
 
@@ -43,6 +44,7 @@ struct Plan {
   int nkept = 0, nreduced = 0;
   Dim kept[kMaxDims], reduced[kMaxDims];  // innermost first
   int64_t outputs = 1, count = 1;
+  int64_t block = 1;  // outputs of the innermost kept dim that are reduced together
   bool side_by_side;  // lanes are outputs (else lanes run along the reduced dim)
 };
 
@@ -285,14 +287,19 @@ struct Block {
   int64_t m;
 };
 
-// Outputs that are reduced one after the other need no more company than makes a block worth a thread's while.
+// Outputs that are reduced one after the other need no more company than makes a block worth a thread's while, and
+// their blocks are dealt out evenly.
 int64_t block_size(const Plan& p) {
-  int64_t most = p.side_by_side ? kBlock : std::clamp<int64_t>(kBlockWork / std::max<int64_t>(p.count, 1), 1, kBlock);
-  return std::min(most, p.kept[0].size);
+  const int64_t size = p.kept[0].size;
+  if (p.side_by_side) return std::min(kBlock, size);
+  const int64_t most = std::clamp<int64_t>(kBlockWork / std::max<int64_t>(p.count, 1), 1, kBlock);
+  if (size <= most) return size;
+  const int64_t even = 2 * num_threads(), blocks = ((size + most - 1) / most + even - 1) / even * even;
+  return (size + blocks - 1) / blocks;
 }
 
 Block block_at(const Plan& p, int64_t number) {
-  int64_t size = block_size(p);
+  int64_t size = p.block;
   int64_t per_row = (p.kept[0].size + size - 1) / size;
   int64_t rest = number / per_row, first = number % per_row * size;
   Block b{p.in + first * p.kept[0].in, {}, std::min(size, p.kept[0].size - first)};
@@ -325,16 +332,22 @@ void reduce_part(const Plan& p, const Block& b, int64_t part, int64_t parts, Scr
   }
   p.loops->init(states, b.m, p.params);
   if (p.count == 0) return;
+  const bool one_run = p.nreduced == 1 && p.fits && outer.in == p.item && end - begin <= kChunk;
   for (int64_t j = 0; j < b.m; ++j) {
     States one;
     shift(p, states, j, one);
+    if (one_run) {
+      p.loops->row(one, b.in + j * p.kept[0].in + begin * p.item, end - begin, begin, p.params);
+      continue;
+    }
     reduce_along(p, b.in + j * p.kept[0].in, begin, end, one, s.buffer);
   }
 }
 
 void run_whole(const Plan& p, int64_t blocks, int64_t work) {
-  int64_t block_work = std::max<int64_t>(1, work / blocks);
-  parallel_for(blocks, std::max<int64_t>(1, 32768 / block_work), [&](int64_t b, int64_t e) {
+  const int64_t block_work = std::max<int64_t>(1, work / blocks);
+  const int64_t grain = p.side_by_side || work < kSharedWork ? kSharedWork / block_work : kBlockWork / 2 / block_work;
+  parallel_for(blocks, std::max<int64_t>(1, grain), [&](int64_t b, int64_t e) {
     Scratch scratch;
     prepare(p, scratch);
     alignas(64) char memory[kBlock * 16 * kMaxStates];
@@ -350,7 +363,7 @@ void run_whole(const Plan& p, int64_t blocks, int64_t work) {
 
 // Few outputs over much input: the input is cut into parts, merged in order at the end.
 void run_parts(const Plan& p, int64_t blocks, int64_t parts) {
-  int64_t size = block_size(p), bytes = state_bytes(p) * size;
+  int64_t size = p.block, bytes = state_bytes(p) * size;
   std::unique_ptr<char[]> memory(new char[static_cast<size_t>(bytes * parts * blocks)]);
   parallel_for(blocks * parts, 1, [&](int64_t b, int64_t e) {
     Scratch scratch;
@@ -374,8 +387,8 @@ void run_parts(const Plan& p, int64_t blocks, int64_t parts) {
   }
 }
 
-void run_plan(const Plan& p) {
-  int64_t size = block_size(p);
+void run_plan(Plan& p) {
+  const int64_t size = p.block = block_size(p);
   int64_t blocks = (p.kept[0].size + size - 1) / size * (p.outputs / p.kept[0].size);
   int64_t work = p.outputs * p.count;
   int64_t parts = 1;

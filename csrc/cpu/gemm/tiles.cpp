@@ -84,15 +84,18 @@ class Multiplication {
   // Packing pays where an element is used again often enough: a once for every panel of b, b once
   // for every panel of a.
   bool a_reads_well() const {
-    return (p_.a.col_stride == 1 || p_.a.row_stride == 1) && (p_.k <= kBlockK || p_.n <= 2 * tiles_.nr);
+    if (p_.a.col_stride != 1 && p_.a.row_stride != 1) return false;
+    if (p_.n <= 2 * tiles_.nr) return true;
+    const bool evicts = p_.a.col_stride == 1 && collides(p_.a.row_stride) && p_.n >= kRowsApart;
+    return p_.k <= kBlockK && !evicts;
   }
   bool b_reads_well() const {
     if (p_.b.col_stride != 1) return false;
-    // Rows a multiple of 4096 bytes apart fall into the same cache sets and evict each other.
-    const bool collides = p_.b.row_stride * size() % 4096 == 0;
     if (p_.m <= 4 * tiles_.mr) return true;
-    return !collides && (p_.m <= 384 || p_.k * p_.n * size() <= kDirectBytes);
+    return !collides(p_.b.row_stride) && (p_.m <= 384 || p_.k * p_.n * size() <= kDirectBytes);
   }
+  // Rows a multiple of 4096 bytes apart fall into the same cache sets and evict each other.
+  static bool collides(int64_t row_stride) { return row_stride * size() % 4096 == 0; }
   char* at(MatrixRef r, int64_t row, int64_t col) const { return element(r, row, col, itemsize(p_.dtype)); }
   char* result_at(int64_t row, int64_t col) const { return element(p_.c, row, col, itemsize(p_.c_dtype)); }
 
@@ -112,13 +115,14 @@ class Multiplication {
     return ok.load(std::memory_order_relaxed);
   }
 
-  // A thread that packs for itself what it multiplies with needs no line of another core's cache. Threads that share
-  // columns pack them both, so they get many rows each; one task where the columns cannot be dealt out evenly.
+  // A thread that packs for itself what it multiplies with needs no line of another core's cache. Threads have columns
+  // of their own where these are many; those that share columns pack them both, so they get many rows each. One task
+  // where the columns cannot be dealt out evenly.
   Grid apart(const Slab& s) const {
     const int64_t threads =
         in_parallel_region() ? 1 : std::min<int64_t>(num_threads(), s.m * s.n * s.k / kWorkPerThread);
     if (threads <= 1) return {1, 1};
-    int64_t row_parts = std::clamp<int64_t>(s.m / kRowsApart, 1, threads);
+    int64_t row_parts = s.n >= kRowsApart * threads ? 1 : std::clamp<int64_t>(s.m / kRowsApart, 1, threads);
     while (threads % row_parts != 0) --row_parts;
     const int64_t col_parts = threads / row_parts, panels = ceil_div(s.n, tiles_.nr);
     const bool even = panels % col_parts == 0 || panels >= 4 * col_parts;

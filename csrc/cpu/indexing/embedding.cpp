@@ -31,8 +31,9 @@ struct Indices {
     if (held) data = held.data<int64_t>();
   }
   int64_t operator[](int64_t i) const { return data ? data[i] : i; }
-  void check(int64_t count, int64_t limit) const {
-    for (int64_t i = 0; data && i < count; ++i)
+  void check(int64_t count, int64_t limit) const { check(0, count, limit); }
+  void check(int64_t first, int64_t count, int64_t limit) const {
+    for (int64_t i = first; data && i < first + count; ++i)
       TOCHA_CHECK(data[i] >= 0 && data[i] < limit, Runtime, "[embedding_bag] Index ", i, " of input takes value ",
                   data[i], " which is not in the valid range [0, ", limit, ")");
   }
@@ -97,13 +98,15 @@ void for_bags(const int64_t* bag_of, int64_t count, int64_t bags, int64_t work, 
   });
 }
 
-// Sums of rows that go to the same place one after the other.
+// Sums of rows that go to the same place one after the other; threads check the indices as they come to them.
 template <class T>
-void sum_bags(const Tensor& sums, const Tensor& table, const int64_t* from, const int64_t* bag_of, int64_t count,
+void sum_bags(const Tensor& sums, const Tensor& table, const Indices& from, const int64_t* bag_of, int64_t count,
               const T* factors) {
-  const int64_t n = table.size(1);
+  const int64_t n = table.size(1), rows = table.size(0);
   for_bags(bag_of, count, sums.size(0), count * n + sums.numel(), [&](int64_t bag, int64_t first, int64_t some) {
-    loops<T>().sum_bag({table.data<T>(), table.stride(0), from + first, factors ? factors + first : nullptr, some, n},
+    from.check(first, some, rows);
+    loops<T>().sum_bag({table.data<T>(), table.stride(0), from.data + first, factors ? factors + first : nullptr, some,
+                        n, count - first},
                        sums.data<T>() + bag * n);
   });
 }
@@ -131,16 +134,21 @@ void add_rows(const Tensor& out, const Tensor& source, const Tensor& origin, con
   const int64_t count = origin ? origin.numel() : to ? to.numel() : source.size(0);
   Tensor sums = out.dtype() == DTypeOf<T>::value ? out : empty(out.sizes(), DTypeOf<T>::value, out.device());
   const Indices from(origin), target(to);
-  from.check(count, source.size(0));
-  target.check(count, out.size(0));
   const Tensor given = factors ? cpu::dense(factors, DTypeOf<T>::value) : Tensor();
   const T* factor = given ? given.data<T>() : nullptr;
   const bool bags = origin && to && reads_table<T>(source, count) && never_falls(target.data, count);
+  if (bags && count > 0) {  // they do not fall: the ends tell of all
+    target.check(0, 1, out.size(0));
+    target.check(count - 1, 1, out.size(0));
+  } else {
+    from.check(count, source.size(0));
+    target.check(count, out.size(0));
+  }
   const Tensor table = bags ? as_table<T>(source) : source;
   {
     ReleaseGil released(count * source.size(1) + sums.numel());
     if (bags)
-      sum_bags<T>(sums, table, from.data, target.data, count, factor);
+      sum_bags<T>(sums, table, from, target.data, count, factor);
     else
       scatter_rows<T>(sums, source, from, target, count, factor);
   }
@@ -163,9 +171,9 @@ void bag_max(const Tensor& out, const Tensor& places, const Tensor& weight, cons
   {
     ReleaseGil released(count * n + best.numel());
     for_bags(bag.data, count, out.size(0), count * n + best.numel(), [&](int64_t b, int64_t first, int64_t some) {
-      loops<T>().max_bag(
-          {table.data<T>(), table.stride(0), index.data + first, kept ? kept.get() + first : nullptr, some, n},
-          best.data<T>() + b * n, places.data<int64_t>() + b * n);
+      loops<T>().max_bag({table.data<T>(), table.stride(0), index.data + first, kept ? kept.get() + first : nullptr,
+                          some, n, count - first},
+                         best.data<T>() + b * n, places.data<int64_t>() + b * n);
     });
   }
   if (!best.is(out)) cpu::copy(out, best);

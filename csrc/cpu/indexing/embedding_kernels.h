@@ -15,7 +15,8 @@ struct BagJob {
   const int64_t* index;
   const T* factors;  // of each index, or null for ones; rows with a factor of zero are not read
   int64_t count;
-  int64_t n;  // elements of a row
+  int64_t n;      // elements of a row
+  int64_t known;  // indices that may be looked at: those of the bags after this one too
 };
 
 template <class T>

@@ -3,9 +3,10 @@
 // cholesky.cpp and triangular.cpp.
 #pragma once
 
+#include "cpu/engine/casts.h"
+#include "cpu/lapack/factor_kernels.h"
 #include "cpu/gemm/gemm.h"
 #include "cpu/lapack/batch.h"
-#include "cpu/lapack/factor_kernels.h"
 
 namespace tocha::lapack {
 
@@ -54,46 +55,73 @@ const cpu::FactorKernels<T>& leaves() {
     return cpu::factor_kernels().f64;
 }
 
+// Right-hand sides: their rows or their columns lie side by side.
 template <class T>
-void solve_leaf(const Triangle<T>& a, int k, int n, int columns, T* x, int64_t ldx) {
+struct Sides {
+  T* data;
+  int64_t row, column;  // element strides, one of them 1
+
+  Sides from(int64_t i, int64_t j) const { return {data + i * row + j * column, row, column}; }
+  cpu::MatrixRef matrix() const { return {data, row, column}; }
+};
+template <class T>
+Sides<T> in_columns(T* data, int64_t ld) {
+  return {data, 1, ld};
+}
+template <class T>
+Sides<T> in_rows(T* data, int64_t ld) {
+  return {data, ld, 1};
+}
+
+template <class T>
+void solve_leaf(const Triangle<T>& a, int k, int n, int columns, Sides<T> x) {
   const T* data = a.data + k * a.ld + k;
-  if constexpr (is_complex_type<T>) {
-    trsm<T>(CblasLeft, a.part, a.op, a.diagonal, n, columns, data, static_cast<int>(a.ld), x + k,
-            static_cast<int>(ldx));
-  } else {
+  x = x.from(k, 0);
+  if constexpr (!is_complex_type<T>) {
     const int64_t row = a.turned() ? a.ld : 1, column = a.turned() ? 1 : a.ld;
-    leaves<T>().solve_triangle({n, columns, data, row, column, a.forward(), a.diagonal == CblasUnit, x + k, ldx});
+    leaves<T>().solve_triangle(
+        {n, columns, data, row, column, a.forward(), a.diagonal == CblasUnit, x.data, x.row, x.column});
+  } else if (x.row == 1) {
+    trsm<T>(CblasLeft, a.part, a.op, a.diagonal, n, columns, data, static_cast<int>(a.ld), x.data,
+            static_cast<int>(x.column));
+  } else {  // the transposed system, which a conjugate triangle has none of
+    trsm<T>(CblasRight, a.part, a.turned() ? CblasNoTrans : CblasTrans, a.diagonal, columns, n, data,
+            static_cast<int>(a.ld), x.data, static_cast<int>(x.row));
   }
 }
 
 // x = inverse(op(a)) @ x for the rows [k, k + n): one half, an update of the other by a product, the other half.
 template <class T>
-void solve_rows(const Triangle<T>& a, int k, int n, int columns, T* x, int64_t ldx) {
+void solve_rows(const Triangle<T>& a, int k, int n, int columns, Sides<T> x) {
   constexpr int leaf = cpu::kLeafOrder;
-  if (n <= leaf) return solve_leaf(a, k, n, columns, x, ldx);
+  if (n <= leaf) return solve_leaf(a, k, n, columns, x);
   const int half = (n / 2 + leaf - 1) / leaf * leaf;
   const int first = a.forward() ? k : k + half, second = a.forward() ? k + half : k;
   const int first_size = a.forward() ? half : n - half, second_size = n - first_size;
-  solve_rows(a, first, first_size, columns, x, ldx);
-  cpu::gemm(a.dtype, second_size, columns, first_size, -1, a.block(second, first), {x + first, 1, ldx}, 1,
-            {x + second, 1, ldx}, a.op == CblasConjTrans && is_complex_type<T>, false);
-  solve_rows(a, second, second_size, columns, x, ldx);
+  solve_rows(a, first, first_size, columns, x);
+  cpu::gemm(a.dtype, second_size, columns, first_size, -1, a.block(second, first), x.from(first, 0).matrix(), 1,
+            x.from(second, 0).matrix(), a.op == CblasConjTrans && is_complex_type<T>, false);
+  solve_rows(a, second, second_size, columns, x);
 }
 
 // The same, where each thread takes some of the columns through the whole triangle.
 template <class T>
-void blocked_trsm(const Triangle<T>& a, int k, int n, int columns, T* x, int64_t ldx) {
+void blocked_trsm(const Triangle<T>& a, int k, int n, int columns, Sides<T> x) {
   for_stripes(columns, static_cast<double>(n) * n,
-              [&](int first, int count) { solve_rows(a, k, n, count, x + first * ldx, ldx); });
+              [&](int first, int count) { solve_rows(a, k, n, count, x.from(0, first)); });
 }
 
-// Exchanges rows of some columns of a as a panel's pivots say, which count from 1.
+// Exchanges rows of some columns of a row-major matrix as a panel's pivots say, which count from 1.
 template <class T>
 void swap_rows(T* a, int64_t ld, int columns, const int32_t* pivots, int count) {
-  for_stripes(columns, 4.0 * count, [&](int first, int some) {
-    for (int64_t c = first; c < first + some; ++c) {
-      T* column = a + c * ld;
-      for (int i = 0; i < count; ++i) std::swap(column[i], column[pivots[i] - 1]);
+  for_stripes(columns, 0.5 * count, [&](int first, int some) {
+    if constexpr (!is_complex_type<T>) {
+      leaves<T>().exchange_rows(a + first, ld, some, pivots, count);
+    } else {
+      for (int i = 0; i < count; ++i) {
+        T* row = a + i * ld + first;
+        if (pivots[i] != i + 1) std::swap_ranges(row, row + some, a + (pivots[i] - 1) * ld + first);
+      }
     }
   });
 }
@@ -102,39 +130,58 @@ void swap_rows(T* a, int64_t ld, int columns, const int32_t* pivots, int count) 
 template <class T>
 constexpr int kPanelWidth = is_complex_type<T> ? 48 : cpu::kLeafOrder;
 
-// A matrix with at least as many rows as columns: the left half, an update of the right half, the right half.
+// A panel whose columns lie side by side.
 template <class T>
-int factor_columns(DType dtype, int m, int n, T* a, int64_t ld, int32_t* pivots) {
+int factor_panel(int m, int n, T* a, int64_t ld, int32_t* pivots) {
+  if constexpr (is_complex_type<T>)
+    return getrf<T>(m, n, a, static_cast<int>(ld), pivots);
+  else
+    return leaves<T>().factor_panel(m, n, a, ld, pivots);
+}
+
+// Columns (or rows) so far apart that they do not all fall into the same sets of the first cache.
+template <class T>
+int64_t spaced(int64_t n) {
+  return n * static_cast<int64_t>(sizeof(T)) % 512 == 0 && n >= 64 ? n + 64 / static_cast<int64_t>(sizeof(T)) : n;
+}
+
+// A row-major matrix with at least as many rows as columns: the left half, an update of the right half, the right half.
+// Rows are exchanged in runs of them; panels, which are searched by columns, are factored apart, in `panel`.
+template <class T>
+int factor_columns(DType dtype, int m, int n, T* a, int64_t ld, int32_t* pivots, T* panel) {
   constexpr int width = kPanelWidth<T>;
+  constexpr int64_t size = sizeof(T);
   if (n <= width) {
-    if constexpr (is_complex_type<T>)
-      return getrf<T>(m, n, a, static_cast<int>(ld), pivots);
-    else
-      return leaves<T>().factor_panel(m, n, a, ld, pivots);
+    const int64_t apart = spaced<T>(m);
+    auto move = cpu::cast_table().transpose;
+    move(size, reinterpret_cast<char*>(panel), apart * size, reinterpret_cast<const char*>(a), ld * size, m, n);
+    const int info = factor_panel(m, n, panel, apart, pivots);
+    move(size, reinterpret_cast<char*>(a), ld * size, reinterpret_cast<const char*>(panel), apart * size, n, m);
+    return info;
   }
   const int left = (n / 2 + width - 1) / width * width, right = n - left;
-  T *beside = a + left * ld, *below = beside + left;
-  int info = factor_columns<T>(dtype, m, left, a, ld, pivots);
+  T *beside = a + left, *under = a + left * ld, *below = under + left;
+  int info = factor_columns<T>(dtype, m, left, a, ld, pivots, panel);
   swap_rows(beside, ld, right, pivots, left);
-  blocked_trsm(Triangle<T>{dtype, CblasLower, CblasNoTrans, CblasUnit, a, ld}, 0, left, right, beside, ld);
-  cpu::gemm(dtype, m - left, right, left, -1, {a + left, 1, ld}, {beside, 1, ld}, 1, {below, 1, ld});
-  const int failed = factor_columns<T>(dtype, m - left, right, below, ld, pivots + left);
+  blocked_trsm(Triangle<T>{dtype, CblasUpper, CblasTrans, CblasUnit, a, ld}, 0, left, right, in_rows(beside, ld));
+  cpu::gemm(dtype, m - left, right, left, -1, {under, ld, 1}, {beside, ld, 1}, 1, {below, ld, 1});
+  const int failed = factor_columns<T>(dtype, m - left, right, below, ld, pivots + left, panel);
   if (failed && info == 0) info = failed + left;
-  swap_rows(a + left, ld, left, pivots + left, right);
+  swap_rows(under, ld, left, pivots + left, right);
   for (int i = left; i < n; ++i) pivots[i] += left;
   return info;
 }
 
-// a = P L U in place, as getrf.
+// a = P L U in place, as getrf, of a row-major matrix.
 template <class T>
 int blocked_getrf(DType dtype, int m, int n, T* a, int64_t ld, int32_t* pivots) {
   const int least = std::min(m, n);
   if (least == 0) return 0;
-  const int info = factor_columns<T>(dtype, m, least, a, ld, pivots);
+  auto panel = workspace<T>(spaced<T>(m) * std::min(least, kPanelWidth<T>));
+  const int info = factor_columns<T>(dtype, m, least, a, ld, pivots, panel.get());
   if (n > m) {
-    T* rest = a + static_cast<int64_t>(m) * ld;
-    swap_rows(rest, ld, n - m, pivots, m);
-    blocked_trsm(Triangle<T>{dtype, CblasLower, CblasNoTrans, CblasUnit, a, ld}, 0, m, n - m, rest, ld);
+    swap_rows(a + m, ld, n - m, pivots, m);
+    blocked_trsm(Triangle<T>{dtype, CblasUpper, CblasTrans, CblasUnit, a, ld}, 0, m, n - m, in_rows(a + m, ld));
   }
   return info;
 }
@@ -159,37 +206,46 @@ int blocked_potrf(DType dtype, int n, T* a, int64_t ld) {
   return 0;
 }
 
-// x = inverse(op(a)) @ x from a's LU factors, as getrs.
+// LU factors as systems read them: of a column-major matrix, or of a row-major one, which is the transpose of that.
 template <class T>
-void blocked_getrs(DType dtype, char op, int n, int columns, const T* lu, int64_t ld, const int32_t* pivots, T* x,
-                   int64_t ldx) {
-  const CBLAS_TRANSPOSE turn = op == 'N' ? CblasNoTrans : op == 'T' ? CblasTrans : CblasConjTrans;
-  const Triangle<T> lower{dtype, CblasLower, turn, CblasUnit, lu, ld},
-      upper{dtype, CblasUpper, turn, CblasNonUnit, lu, ld};
+struct Factors {
+  DType dtype;
+  const T* data;
+  int64_t ld;
+  bool rows;
+
+  // The triangles of op(a); a conjugate only of column-major factors.
+  Triangle<T> lower(char op) const { return {dtype, rows ? CblasUpper : CblasLower, turn(op), CblasUnit, data, ld}; }
+  Triangle<T> upper(char op) const { return {dtype, rows ? CblasLower : CblasUpper, turn(op), CblasNonUnit, data, ld}; }
+
+ private:
+  CBLAS_TRANSPOSE turn(char op) const {
+    if (op == 'C') return CblasConjTrans;
+    return (op == 'T') != rows ? CblasTrans : CblasNoTrans;
+  }
+};
+
+// x = inverse(op(a)) @ x from a's LU factors, as getrs; the columns of x lie side by side.
+template <class T>
+void blocked_getrs(char op, int n, int columns, const Factors<T>& lu, const int32_t* pivots, T* x, int64_t ldx) {
+  const Triangle<T> lower = lu.lower(op), upper = lu.upper(op);
   for_stripes(columns, 2.0 * n * n, [&](int first, int count) {
     T* part = x + first * ldx;
-    if (op == 'N') swap_rows(part, ldx, count, pivots, n);
-    solve_rows(op == 'N' ? lower : upper, 0, n, count, part, ldx);
-    solve_rows(op == 'N' ? upper : lower, 0, n, count, part, ldx);
-    if (op != 'N') {
-      for (int64_t c = 0; c < count; ++c)
-        for (int i = n - 1; i >= 0; --i) std::swap(part[c * ldx + i], part[c * ldx + pivots[i] - 1]);
-    }
+    for (int64_t c = 0; op == 'N' && c < count; ++c)
+      for (int i = 0; i < n; ++i) std::swap(part[c * ldx + i], part[c * ldx + pivots[i] - 1]);
+    solve_rows(op == 'N' ? lower : upper, 0, n, count, in_columns(part, ldx));
+    solve_rows(op == 'N' ? upper : lower, 0, n, count, in_columns(part, ldx));
+    for (int64_t c = 0; op != 'N' && c < count; ++c)
+      for (int i = n - 1; i >= 0; --i) std::swap(part[c * ldx + i], part[c * ldx + pivots[i] - 1]);
   });
 }
 
-// Columns so far apart that they do not all fall into the same sets of the first cache.
-template <class T>
-int64_t spaced(int64_t n) {
-  return n * static_cast<int64_t>(sizeof(T)) % 512 == 0 && n >= 64 ? n + 64 / static_cast<int64_t>(sizeof(T)) : n;
-}
-
-// out = the inverse of a (n x n, columns side by side) from its LU factors. L's inverse has zeros above its diagonal,
-// which are not computed; the columns of U^-1 L^-1 are put where the pivots want them.
+// out = the inverse of a (n x n, columns side by side) from its row-major LU factors. L's inverse has zeros above its
+// diagonal, which are not computed; the columns of U^-1 L^-1 are put where the pivots want them.
 template <class T>
 void blocked_inverse(DType dtype, int n, const T* lu, int64_t ld, const int32_t* pivots, T* out) {
-  const Triangle<T> lower{dtype, CblasLower, CblasNoTrans, CblasUnit, lu, ld},
-      upper{dtype, CblasUpper, CblasNoTrans, CblasNonUnit, lu, ld};
+  const Factors<T> factors{dtype, lu, ld, true};
+  const Triangle<T> lower = factors.lower('N'), upper = factors.upper('N');
   std::vector<int64_t> place(static_cast<size_t>(n));
   for (int i = 0; i < n; ++i) place[static_cast<size_t>(i)] = i;
   for (int i = 0; i < n; ++i) std::swap(place[static_cast<size_t>(i)], place[static_cast<size_t>(pivots[i] - 1)]);
@@ -205,8 +261,8 @@ void blocked_inverse(DType dtype, int n, const T* lu, int64_t ld, const int32_t*
                 count = std::min(width, n - first);
       std::fill(x.get(), x.get() + ldx * count, T(0));
       for (int c = 0; c < count; ++c) x[c * ldx + first + c] = T(1);
-      solve_rows(lower, first, n - first, count, x.get(), ldx);
-      solve_rows(upper, 0, n, count, x.get(), ldx);
+      solve_rows(lower, first, n - first, count, in_columns(x.get(), ldx));
+      solve_rows(upper, 0, n, count, in_columns(x.get(), ldx));
       for (int c = 0; c < count; ++c)
         std::copy_n(x.get() + c * ldx, n, out + place[static_cast<size_t>(first + c)] * n);
     }

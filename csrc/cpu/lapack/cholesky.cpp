@@ -104,22 +104,24 @@ void cholesky_solve(const Tensor& solution, const Tensor& self, const Tensor& fa
     T* data = out.data<T>();
     T* factors = L.data<T>();
     if (s.step() == 0) return;
+    auto triangle_of = [&](int64_t i, bool adjoint) {
+      return Triangle<T>{self.dtype(),
+                         upper ? CblasUpper : CblasLower,
+                         adjoint ? CblasConjTrans : CblasNoTrans,
+                         CblasNonUnit,
+                         factors + places[static_cast<size_t>(i)] * f.step(),
+                         f.ld()};
+    };
     if (shares_threads(s.batch, std::min(s.rows, 8 * s.cols))) {
       one_by_one(s.batch, [&](int64_t i) {
-        const T* l = factors + places[static_cast<size_t>(i)] * f.step();
-        for (bool adjoint : {upper, !upper}) {
-          const Triangle<T> triangle{
-              self.dtype(), upper ? CblasUpper : CblasLower, adjoint ? CblasConjTrans : CblasNoTrans, CblasNonUnit, l,
-              f.ld()};
-          blocked_trsm(triangle, 0, s.rows, s.cols, data + i * s.step(), s.ld());
-        }
+        for (bool adjoint : {upper, !upper})
+          blocked_trsm(triangle_of(i, adjoint), 0, s.rows, s.cols, in_columns(data + i * s.step(), s.ld()));
       });
       return;
     }
     for_columns(s.batch, s.cols, std::pow(s.rows, 2), [&](int64_t i, int first, int count) {
-      const T* l = factors + places[static_cast<size_t>(i)] * f.step();
-      T* columns = data + i * s.step() + static_cast<int64_t>(first) * s.rows;
-      potrs<T>(upper ? 'U' : 'L', s.rows, count, l, f.ld(), columns, s.ld());
+      const Sides<T> x = in_columns(data + i * s.step(), s.ld()).from(0, first);
+      for (bool adjoint : {upper, !upper}) solve_rows(triangle_of(i, adjoint), 0, s.rows, count, x);
     });
   });
   out.finish();

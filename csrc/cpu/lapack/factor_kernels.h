@@ -1,5 +1,5 @@
-// The leaves of recursive factorizations, one table per instruction set: narrow panels and small triangles of
-// column-major matrices. blocked.h drives them.
+// The leaves of recursive factorizations, one table per instruction set: narrow column-major panels and small
+// triangles. blocked.h drives them.
 #pragma once
 
 #include <cstdint>
@@ -18,7 +18,7 @@ struct TriangleJob {
   int64_t a_row, a_column;  // element strides
   bool lower, unit;
   T* x;
-  int64_t ldx;
+  int64_t x_row, x_column;  // element strides, one of them 1
 };
 
 template <class T>
@@ -27,6 +27,8 @@ struct FactorKernels {
   // the first column without a pivot is returned, counted from 1, or 0.
   int (*factor_panel)(int64_t rows, int64_t columns, T* a, int64_t ld, int32_t* pivots);
   void (*solve_triangle)(const TriangleJob<T>& job);
+  // Exchanges row i of a row-major matrix with row pivots[i] - 1, for i = 0, 1, ...
+  void (*exchange_rows)(T* a, int64_t ld, int64_t columns, const int32_t* pivots, int64_t count);
 };
 
 struct FactorTable {

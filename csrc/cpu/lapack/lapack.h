@@ -42,7 +42,6 @@ constexpr bool is_complex_type = !std::is_same_v<T, Real<T>>;
       return scipy_LAPACKE_##Z##_work(LAPACK_COL_MAJOR, a...); \
   }
 TOCHA_LAPACK(potrf, spotrf, dpotrf, cpotrf, zpotrf)
-TOCHA_LAPACK(potrs, spotrs, dpotrs, cpotrs, zpotrs)
 TOCHA_LAPACK(potri, spotri, dpotri, cpotri, zpotri)
 TOCHA_LAPACK(getrf, sgetrf, dgetrf, cgetrf, zgetrf)
 TOCHA_LAPACK(getrs, sgetrs, dgetrs, cgetrs, zgetrs)

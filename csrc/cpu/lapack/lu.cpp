@@ -20,33 +20,55 @@ void for_matrices(int64_t batch, int order, double work, F&& f) {
   });
 }
 
-// Factors every matrix of A into lu (column-major, written over), pivots and info.
+// A row-major copy of A to factor, whose rows lie apart.
+Tensor spaced_copy(const Tensor& A) {
+  const Shape s(A);
+  int64_t ld = s.cols;
+  with_type(A.dtype(), [&](auto type) { ld = spaced<decltype(type)>(s.cols); });
+  const Tensor memory = empty(Ints{s.batch, s.rows, ld}, A.dtype(), A.device());
+  Ints strides(A.sizes());
+  int64_t step = s.rows * ld;
+  for (int64_t d = A.dim() - 3; d >= 0; --d) {
+    strides[d] = step;
+    step *= A.size(d);
+  }
+  strides[A.dim() - 2] = ld;
+  strides[A.dim() - 1] = 1;
+  const Tensor rows = view_of(memory, A.sizes(), strides, 0);
+  if (A.numel()) backend(A.device().type).copy(rows, A);
+  return rows;
+}
+
+// The factors of all of A: where there is more than one panel they are computed, and read, row-major.
+struct AllFactors {
+  Tensor tensor;
+  int64_t ld, step;
+  bool rows;
+
+  template <class T>
+  Factors<T> at(int64_t i) const {
+    return {tensor.dtype(), tensor.data<T>() + i * step, ld, rows};
+  }
+};
+
 template <class T>
-void factor_all(DType dtype, const Shape& s, T* lu, int32_t* pivots, int32_t* infos) {
-  const int64_t ld = spaced<T>(s.ld());
+void factor_all(const AllFactors& lu, const Shape& s, int32_t* pivots, int32_t* infos) {
   for_matrices(s.batch, s.least(), std::pow(s.least(), 2) * std::max(s.rows, s.cols) / 3, [&](int64_t i) {
-    T* m = lu + i * s.step();
+    T* m = lu.tensor.data<T>() + i * lu.step;
     int32_t* swaps = pivots + i * s.least();
-    if (ld == s.ld()) {
-      infos[i] = blocked_getrf<T>(dtype, s.rows, s.cols, m, ld, swaps);
-      return;
-    }
-    auto apart = workspace<T>(ld * s.cols);
-    for (int64_t c = 0; c < s.cols; ++c) std::copy_n(m + c * s.rows, s.rows, apart.get() + c * ld);
-    infos[i] = blocked_getrf<T>(dtype, s.rows, s.cols, apart.get(), ld, swaps);
-    for (int64_t c = 0; c < s.cols; ++c) std::copy_n(apart.get() + c * ld, s.rows, m + c * s.rows);
+    infos[i] = lu.rows ? blocked_getrf<T>(lu.tensor.dtype(), s.rows, s.cols, m, lu.ld, swaps)
+                       : factor_panel<T>(s.rows, s.cols, m, lu.ld, swaps);
   });
 }
 
 // x = inverse(op(a)) @ x, where a of place[i] serves the i-th right-hand side.
 template <class T>
-void solve_all(DType dtype, char op, const Shape& a, const T* lu, const int32_t* pivots,
-               const std::vector<int64_t>& places, const Shape& x, T* data) {
+void solve_all(char op, const Shape& a, const AllFactors& lu, const int32_t* pivots, const std::vector<int64_t>& places,
+               const Shape& x, T* data) {
   if (x.step() == 0) return;
   for_matrices(x.batch, std::min(x.rows, 8 * x.cols), std::pow(x.rows, 2) * x.cols, [&](int64_t i) {
     const int64_t k = places[static_cast<size_t>(i)];
-    blocked_getrs<T>(dtype, op, x.rows, x.cols, lu + k * a.step(), a.ld(), pivots + k * a.rows, data + i * x.step(),
-                     x.ld());
+    blocked_getrs<T>(op, x.rows, x.cols, lu.at<T>(k), pivots + k * a.rows, data + i * x.step(), x.ld());
   });
 }
 
@@ -82,12 +104,23 @@ void over_diagonals(const Shape& s, const T* lu, const int32_t* pivots, F&& f) {
     f(i, lu + i * s.step(), has_odd_swaps(pivots + i * s.rows, s.rows) ? T(-1) : T(1));
 }
 
-void factor_into(const Tensor& lu, const Tensor& pivots, int32_t* infos, const Tensor& A) {
-  if (A.numel()) backend(A.device().type).copy(lu, A);
+// A's factors into lu, which is column-major; returned as they are best read.
+AllFactors factor_into(const Tensor& lu, const Tensor& pivots, int32_t* infos, const Tensor& A) {
+  const Shape s(A);
+  AllFactors factors{lu, s.ld(), s.step(), false};
   with_type(A.dtype(), [&](auto type) {
     using T = decltype(type);
-    factor_all<T>(A.dtype(), Shape(A), lu.data<T>(), pivots.data<int32_t>(), infos);
+    const Backend& device = backend(A.device().type);
+    if (s.cols > kPanelWidth<T> || s.cols > s.rows) {
+      const Tensor rows = spaced_copy(A);
+      factors = {rows, rows.stride(A.dim() - 2), s.rows * rows.stride(A.dim() - 2), true};
+    } else if (A.numel()) {
+      device.copy(lu, A);
+    }
+    factor_all<T>(factors, s, pivots.data<int32_t>(), infos);
+    if (factors.rows && A.numel()) device.copy(lu, factors.tensor);
   });
+  return factors;
 }
 
 }  // namespace
@@ -102,7 +135,7 @@ void lu_factor(const Tensor& LU, const Tensor& pivots, const Tensor& info, const
 void solve(const Tensor& result, const Tensor& LU, const Tensor& pivots, const Tensor& info, const Tensor& A,
            const Tensor& B, bool left, bool vectors) {
   ColumnMajorOut lu(LU);
-  factor_into(lu.tensor(), pivots, info.data<int32_t>(), A);
+  const AllFactors factors = factor_into(lu.tensor(), pivots, info.data<int32_t>(), A);
   Tensor b = B, x = result;
   if (vectors) {
     auto as_columns = [](const Tensor& t) {
@@ -123,8 +156,7 @@ void solve(const Tensor& result, const Tensor& LU, const Tensor& pivots, const T
   const std::vector<int64_t> places = batch_map(batch_of(A), batch_of(x));
   with_type(A.dtype(), [&](auto type) {
     using T = decltype(type);
-    solve_all<T>(A.dtype(), left ? 'N' : 'T', Shape(A), lu.tensor().template data<T>(), pivots.data<int32_t>(), places,
-                 Shape(x), out.data<T>());
+    solve_all<T>(left ? 'N' : 'T', Shape(A), factors, pivots.data<int32_t>(), places, Shape(x), out.data<T>());
   });
   out.finish();
   lu.finish();
@@ -139,12 +171,8 @@ void inverse_of(const Tensor& inverse, const Tensor& info, const Tensor& A) {
   if (n == 0) return;
   with_type(A.dtype(), [&](auto type) {
     using T = decltype(type);
-    const int64_t ld = spaced<T>(n);
-    Ints strides = column_major_strides(A.sizes());
-    for (int64_t d = 0; d < A.dim(); ++d) strides[d] = strides[d] / n * ld + (d == A.dim() - 2);
-    const Tensor memory = empty(Ints{s.batch, n, ld}, A.dtype(), A.device());
-    const Tensor lu = view_of(memory, A.sizes(), strides, 0);
-    if (A.numel()) backend(A.device().type).copy(lu, A);
+    const Tensor lu = spaced_copy(A);
+    const int64_t ld = lu.stride(A.dim() - 2);
     auto pivots = workspace<int32_t>(s.batch * n);
     for_matrices(s.batch, n, std::pow(n, 3), [&](int64_t i) {
       T* a = lu.data<T>() + i * n * ld;
@@ -182,7 +210,7 @@ void lu_solve_with(const Tensor& result, const Tensor& LU, const Tensor& pivots,
     };
     const char op = left ? (adjoint ? 'C' : 'N') : (adjoint ? 'N' : 'T');
     conjugate_all();
-    solve_all<T>(B.dtype(), op, a, lu.data<T>(), p, places, s, data);
+    solve_all<T>(op, a, AllFactors{lu, a.ld(), a.step(), false}, p, places, s, data);
     conjugate_all();
   });
   out.finish();

@@ -11,6 +11,8 @@ using namespace lapack;
 
 namespace {
 
+constexpr int kHalved = 48;  // order from which the eigenvectors of one symmetric matrix come from halves
+
 constexpr int kNotFinite = -1;  // info of a matrix with an infinity or a NaN, which no routine is shown
 
 // Real workspace of the complex divide-and-conquer SVD, from its documentation.
@@ -119,10 +121,14 @@ int shared_eigen(DType dtype, char part, int n, T* a, T* values) {
   if (const int info = Tridiagonal<T>(dtype, n, values, off.get(), vectors.get()).solve()) return info;
   for_stripes(n, 2.0 * n * n, [&](int first, int count) {
     T* columns = vectors.get() + int64_t{first} * n;
-    const int room = workspace_size<T>(
-        [&](T* w, int ask) { ormtr<T>('L', part, 'N', n, count, a, n, tau.get(), columns, n, w, ask); });
-    auto own = workspace<T>(room);
-    ormtr<T>('L', part, 'N', n, count, a, n, tau.get(), columns, n, own.get(), room);
+    // LAPACK writes ones over the diagonal of the reflections while it applies them: each thread has its own.
+    auto reflections = workspace<T>(square);
+    std::copy_n(a, square, reflections.get());
+    auto reflect = [&](T* w, int room) {
+      ormtr<T>('L', part, 'N', n, count, reflections.get(), n, tau.get(), columns, n, w, room);
+    };
+    const int room = workspace_size<T>(reflect);
+    reflect(workspace<T>(room).get(), room);
   });
   std::copy_n(vectors.get(), square, a);
   return 0;
@@ -254,7 +260,7 @@ void hermitian_eigen(const Tensor& values, const Tensor& vectors, const Tensor& 
       }
     };
     if constexpr (!is_complex_type<T>) {
-      if (compute_v && shares_threads(s.batch, s.rows)) {
+      if (compute_v && s.batch == 1 && s.rows >= kHalved && !in_parallel_region()) {
         return one_by_one(s.batch, [&](int64_t i) {
           T* m = data + i * s.step();
           if (scales_well(m, s.rows, upper))

@@ -30,25 +30,27 @@ void triangular_solution(const Tensor& solution, const Tensor& self, const Tenso
     const CBLAS_UPLO part = upper != row_major ? CblasUpper : CblasLower;
     const CBLAS_TRANSPOSE turn = row_major ? CblasTrans : CblasNoTrans;
     const CBLAS_DIAG diagonal = unitriangular ? CblasUnit : CblasNonUnit;
+    auto triangle_of = [&](int64_t i) {
+      return Triangle<T>{B.dtype(), part, turn, diagonal, triangles + places[static_cast<size_t>(i)] * a.step(),
+                         a.ld()};
+    };
     if (left && shares_threads(s.batch, std::min(s.rows, 8 * s.cols))) {
       one_by_one(s.batch, [&](int64_t i) {
-        const Triangle<T> triangle{
-            B.dtype(), part, turn, diagonal, triangles + places[static_cast<size_t>(i)] * a.step(), a.ld()};
-        blocked_trsm(triangle, 0, s.rows, s.cols, data + i * s.step(), s.ld());
+        const Triangle<T> triangle = triangle_of(i);
+        blocked_trsm(triangle, 0, s.rows, s.cols, in_columns(data + i * s.step(), s.ld()));
       });
       return;
     }
     // Right-hand sides are columns (left) or rows of B, each solved by itself.
-    for_columns(s.batch, left ? s.cols : s.rows, static_cast<double>(a.step()) / 2,
-                [&](int64_t i, int first, int count) {
-                  const T* triangle = triangles + places[static_cast<size_t>(i)] * a.step();
-                  T* x = data + i * s.step();
-                  if (left)
-                    trsm<T>(CblasLeft, part, turn, diagonal, s.rows, count, triangle, a.ld(),
-                            x + static_cast<int64_t>(first) * s.rows, s.ld());
-                  else
-                    trsm<T>(CblasRight, part, turn, diagonal, count, s.cols, triangle, a.ld(), x + first, s.ld());
-                });
+    for_columns(
+        s.batch, left ? s.cols : s.rows, static_cast<double>(a.step()) / 2, [&](int64_t i, int first, int count) {
+          const Triangle<T> triangle = triangle_of(i);
+          const Sides<T> x = in_columns(data + i * s.step(), s.ld());
+          if (left)
+            solve_rows(triangle, 0, s.rows, count, x.from(0, first));
+          else
+            trsm<T>(CblasRight, part, turn, diagonal, count, s.cols, triangle.data, a.ld(), x.data + first, s.ld());
+        });
   });
   out.finish();
 }

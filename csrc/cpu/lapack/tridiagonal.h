@@ -22,7 +22,8 @@ TOCHA_LAED(d, double)
 
 namespace tocha::lapack {
 
-constexpr int kTridiagonalLeaf = 128;  // larger ones are halved
+// Larger ones are halved: a small matrix into as many leaves as its threads can share, a large one while that pays.
+constexpr int kLeastLeaf = 32, kMostLeaf = 128;
 
 // Finds which vectors of two joined halves change, and sorts out the others.
 template <class T, class... Arguments>
@@ -75,10 +76,11 @@ class Tridiagonal {
 
  private:
   int64_t square() const { return static_cast<int64_t>(n_) * n_; }
+  int leaf() const { return n_ < 2 * kMostLeaf ? kLeastLeaf : kMostLeaf; }
 
   // Bounds of the leaves under [begin, begin + n).
-  static void cut(int begin, int n, std::vector<int>& bounds) {
-    if (n <= kTridiagonalLeaf) {
+  void cut(int begin, int n, std::vector<int>& bounds) const {
+    if (n <= leaf()) {
       bounds.push_back(begin + n);
       return;
     }
@@ -111,7 +113,7 @@ class Tridiagonal {
   }
 
   int join(int begin, int n) {
-    if (n <= kTridiagonalLeaf) return 0;
+    if (n <= leaf()) return 0;
     const int half = n / 2;
     if (const int info = join(begin, half)) return info;
     if (const int info = join(begin + half, n - half)) return info;
@@ -203,7 +205,7 @@ class Tridiagonal {
     auto values = workspace<T>(n_);
     std::copy_n(q_, square(), spare_.get());
     for (int j = 0; j < n_; ++j) {
-      const int from = n_ <= kTridiagonalLeaf ? j : order_[static_cast<size_t>(j)] - 1;
+      const int from = n_ <= leaf() ? j : order_[static_cast<size_t>(j)] - 1;
       values[j] = d_[from] * norm;
       std::copy_n(spare_.get() + int64_t{from} * n_, n_, q_ + int64_t{j} * n_);
     }

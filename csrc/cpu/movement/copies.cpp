@@ -11,6 +11,7 @@
 #include "core/parallel.h"
 #include "core/switches.h"
 #include "cpu/engine/elementwise.h"
+#include "cpu/engine/grain.h"
 #include "dispatch/native.h"
 #include "ops/factories.h"
 #include "ops/views.h"
@@ -35,7 +36,7 @@ void fill_dense(char* out, int64_t n, DType dtype, const char* value) {
   const int64_t size = itemsize(dtype);
   const bool zero = std::memcmp(value, zeros, static_cast<size_t>(size)) == 0;
   const CastLoop repeat = cast_loop(dtype, dtype);
-  parallel_for(n, kGrain, [&](int64_t b, int64_t e) {
+  parallel_for(n, even_grain(n, kGrain), [&](int64_t b, int64_t e) {
     if (zero)
       std::memset(out + b * size, 0, static_cast<size_t>((e - b) * size));
     else

@@ -6,6 +6,7 @@
 #include <cstdint>
 
 #include "cpu/special/series.h"
+#include "cpu/vecmath/avx512_gamma.h"
 #include "cpu/vecmath/gamma.h"
 
 TOCHA_ISA_BEGIN
@@ -103,7 +104,8 @@ inline double polygamma(int64_t n, double x) {
 // The fast forms where they are right, so that an element's value does not depend on its neighbours'.
 template <class T>
 inline T lgamma(T x) {
-  return lgamma_needs_slow(x) ? static_cast<T>(special::lgamma(x)) : lgamma_fast(x);
+  if (!lgamma_needs_slow(x)) return lgamma_fast(x);
+  return static_cast<T>(sizeof(T) == 4 ? lgamma_reflected(-x) : special::lgamma(x));
 }
 template <class T>
 inline T digamma(T x) {

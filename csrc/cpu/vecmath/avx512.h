@@ -32,6 +32,20 @@ TOCHA_MATH __mmask16 first_lanes(int64_t count) { return static_cast<__mmask16>(
 TOCHA_MATH F32x16 load_first(const float* p, int64_t count) { return _mm512_maskz_loadu_ps(first_lanes(count), p); }
 TOCHA_MATH void store_first(float* p, F32x16 x, int64_t count) { _mm512_mask_storeu_ps(p, first_lanes(count), x); }
 
+// The first `count` lanes of one, the others of the other.
+TOCHA_MATH F32x16 keep_first(F32x16 one, F32x16 other, int64_t count) {
+  return _mm512_mask_mov_ps(other, first_lanes(count), one);
+}
+TOCHA_MATH float first(F32x16 x) { return _mm512_cvtss_f32(x); }
+// Every lane exchanged with the one so far from it.
+template <int kDistance>
+TOCHA_MATH F32x16 swapped(F32x16 x) {
+  if constexpr (kDistance == 8) return _mm512_maskz_shuffle_f32x4(kAllLanes, x, x, 0x4e);
+  if constexpr (kDistance == 4) return _mm512_maskz_shuffle_f32x4(kAllLanes, x, x, 0xb1);
+  if constexpr (kDistance == 2) return _mm512_maskz_permute_ps(kAllLanes, x, 0x4e);
+  if constexpr (kDistance == 1) return _mm512_maskz_permute_ps(kAllLanes, x, 0xb1);
+}
+
 TOCHA_MATH F32x16 madd(F32x16 a, F32x16 b, F32x16 c) { return _mm512_fmadd_ps(a, b, c); }
 TOCHA_MATH F32x16 madd(F32x16 a, F32x16 b, float c) { return madd(a, b, splat(c)); }
 TOCHA_MATH F32x16 madd(F32x16 a, float b, F32x16 c) { return madd(a, splat(b), c); }
@@ -46,14 +60,13 @@ TOCHA_MATH F32x16 horner(F32x16 x, float c0, C... c) {
 
 TOCHA_MATH F32x16 abs(F32x16 x) { return _mm512_abs_ps(x); }
 TOCHA_MATH F32x16 sqrt(F32x16 x) { return _mm512_maskz_sqrt_ps(kAllLanes, x); }
-// As the scalar forms in engine/scalar_ops.h: a NaN wins, and of two equal operands the first.
+// As the scalar forms in engine/scalar_ops.h: a NaN wins, and of two equal operands the first. The instructions give their
+// second operand where both are equal or one is NaN.
 TOCHA_MATH F32x16 maximum(F32x16 a, F32x16 b) {
-  __mmask16 second = _mm512_cmp_ps_mask(a, b, _CMP_LT_OQ) | _mm512_cmp_ps_mask(b, b, _CMP_UNORD_Q);
-  return _mm512_mask_mov_ps(a, second, b);
+  return _mm512_mask_mov_ps(_mm512_maskz_max_ps(kAllLanes, b, a), _mm512_cmp_ps_mask(b, b, _CMP_UNORD_Q), b);
 }
 TOCHA_MATH F32x16 minimum(F32x16 a, F32x16 b) {
-  __mmask16 second = _mm512_cmp_ps_mask(a, b, _CMP_GT_OQ) | _mm512_cmp_ps_mask(b, b, _CMP_UNORD_Q);
-  return _mm512_mask_mov_ps(a, second, b);
+  return _mm512_mask_mov_ps(_mm512_maskz_min_ps(kAllLanes, b, a), _mm512_cmp_ps_mask(b, b, _CMP_UNORD_Q), b);
 }
 // Both keep a NaN that comes as x: the instructions give their second operand then.
 TOCHA_MATH F32x16 at_least(F32x16 x, float low) { return _mm512_maskz_max_ps(kAllLanes, splat(low), x); }

@@ -3,6 +3,10 @@
 // it becomes SIMD code; include "cpu/vecmath/vecmath.h", not this.
 #pragma once
 
+#if defined(__AVX512F__)
+#include <immintrin.h>
+#endif
+
 #include <bit>
 #include <cmath>
 #include <cstdint>
@@ -80,6 +84,20 @@ template <class T, class... C>
 TOCHA_MATH T poly(T x, T c0, C... c) {
   return madd(x, poly(x, c...), c0);
 }
+
+#if defined(__AVX512F__) && defined(__AVX512DQ__)
+// Eight doubles at once, for what vectors of floats compute in double (vecmath_avx512.h and its kin).
+using F64x8 = __m512d;
+TOCHA_MATH F64x8 splat8(double x) { return _mm512_set1_pd(x); }
+TOCHA_MATH F64x8 madd(F64x8 a, F64x8 b, F64x8 c) { return _mm512_fmadd_pd(a, b, c); }
+TOCHA_MATH F64x8 madd(F64x8 a, F64x8 b, double c) { return madd(a, b, splat8(c)); }
+TOCHA_MATH F64x8 madd(F64x8 a, double b, F64x8 c) { return madd(a, splat8(b), c); }
+TOCHA_MATH F64x8 poly(F64x8, double c0) { return splat8(c0); }
+template <class... C>
+TOCHA_MATH F64x8 poly(F64x8 x, double c0, C... c) {
+  return madd(x, poly(x, c...), c0);
+}
+#endif
 
 TOCHA_MATH float fabs(float x) { return __builtin_fabsf(x); }
 TOCHA_MATH double fabs(double x) { return __builtin_fabs(x); }

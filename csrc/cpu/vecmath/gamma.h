@@ -1,15 +1,16 @@
-// lgamma, digamma and trigamma of positive numbers, without branches: a loop over them becomes SIMD code.
-// special/gamma.h has the rest of the line. Computed in double; a float is rounded once at the end.
+// lgamma, digamma and trigamma of positive numbers, and lgamma of negative floats, without branches: a loop over them
+// becomes SIMD code. special/gamma.h has the rest of the line. Computed in double; a float is rounded once at the end.
 #pragma once
 
 #include "cpu/vecmath/log.h"
+#include "cpu/vecmath/trig.h"
 
 TOCHA_ISA_BEGIN
 namespace math {
 
 // lgamma(2 + t) / t on |t| <= 1/2: relative error 2^-34 for floats.
-template <class T>
-TOCHA_MATH double lgamma_near_two(double t) {
+template <class T, class V>
+TOCHA_MATH V lgamma_near_two(V t) {
   if constexpr (sizeof(T) == 4) {
     return poly(t, 0x1.b0ee6072259f2p-2, 0x1.4a34cc4ea454p-2, -0x1.13e00205e2db3p-4, 0x1.51321578b0e48p-6,
                 -0x1.e404237e58114p-8, 0x1.7aec45884a4c4p-9, -0x1.38d912fbd0483p-10, 0x1.091ec8c7e157p-11,
@@ -23,8 +24,8 @@ TOCHA_MATH double lgamma_near_two(double t) {
   }
 }
 // x (lgamma(x) - the rest of Stirling's formula), in 1 / x^2; for floats from x = 4 on, else from 8.
-template <class T>
-TOCHA_MATH double lgamma_stirling(double z) {
+template <class T, class V>
+TOCHA_MATH V lgamma_stirling(V z) {
   if constexpr (sizeof(T) == 4) {
     return poly(z, 0.08333333333333333, -0.002777777777777778, 0.0007936507936507937, -0.0005952380952380953,
                 0.0008417508417508417, -0.0019175269175269176, 0.00641025641025641);
@@ -65,6 +66,16 @@ TOCHA_MATH double lgamma_positive(double x) {
   double result = far ? stirling : near_two;
   result = (x == 0.0) | (x == kInf<double>) ? kInf<double> : result;
   return x == x ? result : x;
+}
+
+// lgamma(-x) of x >= 0, by Gamma(x) Gamma(-x) = -pi / (x sin(pi x)). Doubles have the digits that floats need around
+// the zeros between negative integers, where the two terms cancel.
+TOCHA_MATH double lgamma_reflected(double x) {
+  constexpr double most = FloatFormat<double>::kRounder / 3.0;  // beyond, what was a float is an integer
+  const auto [whole, bits] = nearest(x, 1.0);
+  const double r = x < most ? x - whole : 0.0, z = r * r;
+  const double result = -log(x * fabs(madd(r * z, sinc_tail(z), r))) - lgamma_positive<double>(x);
+  return x == kInf<double> ? x : result;
 }
 
 // digamma(1.5 + s) / (1.5 + s - root) on |s| <= 1/2, where root is the positive zero: relative error 2^-35 for floats.
@@ -130,13 +141,22 @@ TOCHA_MATH double trigamma_positive(double x) {
   return value + (shifted ? eight_reciprocal_squares(x) : 0.0);
 }
 
+// Floats down to the first zero between negative integers come out of a shorter sum.
+constexpr float kLgammaShort = -2.4f;
 template <class T>
 TOCHA_MATH T lgamma_fast(T x) {
-  return static_cast<T>(lgamma_positive<T>(x));
+  const double size = fabs(static_cast<double>(x)), positive = lgamma_positive<T>(size);
+  if constexpr (sizeof(T) == 8) {
+    return positive;
+  } else {
+    const double r = size - nearest(size, 1.0).n, z = r * r, sine = size * fabs(madd(r * z, sinc_tail(z), r));
+    const double negative = sine > 0.0 ? -log_lite(sine) - positive : kInf<double>;
+    return static_cast<T>(x < T(0) ? negative : positive);
+  }
 }
 template <class T>
 TOCHA_MATH bool lgamma_needs_slow(T x) {
-  return x < T(0);
+  return x < (sizeof(T) == 4 ? T(kLgammaShort) : T(0));
 }
 template <class T>
 TOCHA_MATH T digamma_fast(T x) {

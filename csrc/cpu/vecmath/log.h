@@ -58,10 +58,11 @@ TOCHA_MATH double log_sum(double k, double f) {
 }
 
 // The same to 2^-35, without a division: for floats that go through double.
-TOCHA_MATH double log_sum_lite(double k, double f) {
-  double p = poly(f, 0x1.555555b564807p-2, -0x1.fffffc13c1123p-3, 0x1.9999227ab2fd2p-3, -0x1.5556522407fcbp-3,
-                  0x1.24a9abaf01ee5p-3, -0x1.ffee0cbd06f84p-4, 0x1.c32a70837b049p-4, -0x1.96823af7a48afp-4,
-                  0x1.9920cdec10787p-4, -0x1.93fe42abb944p-4, 0x1.b949cd8eb3cbp-5);
+template <class V>
+TOCHA_MATH V log_sum_lite(V k, V f) {
+  V p = poly(f, 0x1.555555b564807p-2, -0x1.fffffc13c1123p-3, 0x1.9999227ab2fd2p-3, -0x1.5556522407fcbp-3,
+             0x1.24a9abaf01ee5p-3, -0x1.ffee0cbd06f84p-4, 0x1.c32a70837b049p-4, -0x1.96823af7a48afp-4,
+             0x1.9920cdec10787p-4, -0x1.93fe42abb944p-4, 0x1.b949cd8eb3cbp-5);
   return madd(k, 0x1.62e42fefa39efp-1, madd(f * f, madd(f, p, -0.5), f));
 }
 TOCHA_MATH double log_lite(double x) {

@@ -173,7 +173,8 @@ TOCHA_MATH void map_trig(T* out, const T* in, int64_t size, Fast fast, Full full
 TOCHA_MATH float sinc_tail(float z) {
   return poly(z, -0x1.a51a66p0f, 0x1.9f9cacp-1f, -0x1.86a6dep-3f, 0x1.abe8f6p-6f, -0x1.253aa4p-9f);
 }
-TOCHA_MATH double sinc_tail(double z) {
+template <class V>
+TOCHA_MATH V sinc_tail(V z) {
   return poly(z, -0x1.a51a6625307d3p0, 0x1.9f9cb402bc46cp-1, -0x1.86a8e4720db2cp-3, 0x1.ac6805cf31fd9p-6,
               -0x1.33816aa2f1ffbp-9, 0x1.3747192a554d8p-13, -0x1.d424067beaaa7p-18, 0x1.0faa881d047d6p-22,
               -0x1.e75de6c1f4a48p-28);

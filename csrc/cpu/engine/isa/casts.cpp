@@ -4,10 +4,9 @@
 #include <algorithm>
 #include <cstring>
 #include <type_traits>
+#include <utility>
 
-#if defined(__AVX2__)
-#include <immintrin.h>
-#endif
+#include "cpu/isa/gemm_simd.h"
 
 namespace tocha::cpu {
 namespace {
@@ -51,6 +50,46 @@ template <class To, class From>
   }
 }
 
+#if defined(__AVX512F__)
+constexpr int kMoved = 64;  // bytes that are turned round in one register
+#elif defined(__AVX2__)
+constexpr int kMoved = 32;
+#else
+constexpr int kMoved = 16;
+#endif
+
+template <class Word, size_t... lane>
+[[gnu::always_inline]] inline void reverse_vector(char* dst, const char* src, std::index_sequence<lane...>) {
+  typedef Word Vector __attribute__((vector_size(kMoved)));
+  Vector v;
+  std::memcpy(&v, src, sizeof(v));
+  v = __builtin_shufflevector(v, v, (static_cast<int>(sizeof...(lane)) - 1 - static_cast<int>(lane))...);
+  std::memcpy(dst, &v, sizeof(v));
+}
+
+// n elements, the first of which lies at src and the others before it. They are read forward: prefetching of reads
+// that go backward is poor.
+template <class T>
+void copy_reversed(char* dst, const char* src, int64_t n) {
+  constexpr int64_t size = sizeof(T), lanes = kMoved / size;
+  const char* first = src - (n - 1) * size;
+  char* last = dst + (n - 1) * size;
+  if constexpr (size <= 8) {
+    using Word =
+        std::conditional_t<size == 8, uint64_t,
+                           std::conditional_t<size == 4, uint32_t, std::conditional_t<size == 2, uint16_t, uint8_t>>>;
+    constexpr auto order = std::make_index_sequence<lanes>{};
+    if (n >= lanes) {
+      for (int64_t i = 0; i + lanes <= n; i += lanes)
+        reverse_vector<Word>(last - (i + lanes - 1) * size, first + i * size, order);
+      // The rest and some of what is done already.
+      if (n % lanes) reverse_vector<Word>(dst, first + (n - lanes) * size, order);
+      return;
+    }
+  }
+  for (int64_t i = 0; i < n; ++i) std::memcpy(last - i * size, first + i * size, size);
+}
+
 template <class To, class From>
 void cast(char* dst, int64_t ds, const char* src, int64_t ss, int64_t n) {
   if (ss == 0) {
@@ -88,13 +127,7 @@ void cast(char* dst, int64_t ds, const char* src, int64_t ss, int64_t n) {
   }
   if constexpr (std::is_same_v<To, From>) {
     constexpr int64_t size = sizeof(To);
-    if (ds == size && ss == -size) {
-      // Read forward: prefetching of reads that go backward is poor.
-      To* __restrict last = reinterpret_cast<To*>(dst) + (n - 1);
-      const To* __restrict s = reinterpret_cast<const To*>(src) - (n - 1);
-      for (int64_t i = 0; i < n; ++i) last[-i] = s[i];
-      return;
-    }
+    if (ds == size && ss == -size) return copy_reversed<To>(dst, src, n);
   }
   for (int64_t i = 0; i < n; ++i)
     *reinterpret_cast<To*>(dst + i * ds) = convert<To>(*reinterpret_cast<const From*>(src + i * ss));
@@ -158,9 +191,42 @@ struct Bytes16 {
   uint64_t low, high;
 };
 
+// Squares of whole vectors, transposed in registers; the rest is left to transpose_tile. Only moves: any bits will do.
+template <class T>
+void transpose_squares(char* dst, int64_t dst_row, const char* src, int64_t src_row, int64_t rows, int64_t cols) {
+  constexpr int64_t n = gemm::kLanes<T>, size = sizeof(T);
+  for (int64_t j = 0; j < cols; j += n) {
+    for (int64_t i = 0; i < rows; i += n) {
+      gemm::Vec<T> v[n];
+#pragma GCC unroll 16
+      for (int64_t k = 0; k < n; ++k) std::memcpy(&v[k], src + (i + k) * src_row + j * size, sizeof(v[k]));
+      gemm::transpose<T>(v);
+#pragma GCC unroll 16
+      for (int64_t k = 0; k < n; ++k) std::memcpy(dst + (j + k) * dst_row + i * size, &v[k], sizeof(v[k]));
+    }
+  }
+}
+
 template <class T>
 void transpose_tile(char* dst, int64_t dst_row, const char* src, int64_t src_row, int64_t rows, int64_t cols) {
   constexpr int64_t kBlock = 16;
+  if constexpr (sizeof(T) == 4 || sizeof(T) == 8) {
+    using Real = std::conditional_t<sizeof(T) == 4, float, double>;
+    constexpr int64_t n = gemm::kLanes<Real>, size = sizeof(T);
+    const int64_t whole_rows = rows / n * n, whole_cols = cols / n * n;
+    if (whole_rows && whole_cols) {
+      transpose_squares<Real>(dst, dst_row, src, src_row, whole_rows, whole_cols);
+      if (whole_rows < rows) {
+        transpose_tile<T>(dst + whole_rows * size, dst_row, src + whole_rows * src_row, src_row, rows - whole_rows,
+                          whole_cols);
+      }
+      if (whole_cols < cols) {
+        transpose_tile<T>(dst + whole_cols * dst_row, dst_row, src + whole_cols * size, src_row, rows,
+                          cols - whole_cols);
+      }
+      return;
+    }
+  }
   for (int64_t i0 = 0; i0 < rows; i0 += kBlock) {
     int64_t i1 = i0 + kBlock < rows ? i0 + kBlock : rows;
     for (int64_t j0 = 0; j0 < cols; j0 += kBlock) {

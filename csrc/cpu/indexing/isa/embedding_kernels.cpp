@@ -11,7 +11,7 @@ namespace gemm {
 
 using cpu::BagJob;
 
-constexpr int64_t kRowsAhead = 6;  // rows that are fetched while others are added
+constexpr int64_t kRowsAhead = 8;  // rows that are fetched while others are added
 constexpr int64_t kLine = 64;      // bytes
 
 template <class T>
@@ -24,9 +24,14 @@ void add_scaled(T* y, const T* x, T factor, int64_t n) {
 
 template <class T>
 inline void fetch(const BagJob<T>& job, int64_t i, int64_t column, int64_t width) {
-  if (i >= job.count) return;
-  const char* p = reinterpret_cast<const char*>(job.table + job.index[i] * job.row + column);
-  for (int64_t b = 0; b < width * static_cast<int64_t>(sizeof(T)); b += kLine) __builtin_prefetch(p + b);
+  if (i >= job.known) return;
+  // An address only, of indices that nobody has checked yet.
+  const uintptr_t p =
+      reinterpret_cast<uintptr_t>(job.table) +
+      (static_cast<uintptr_t>(job.index[i]) * static_cast<uintptr_t>(job.row) + static_cast<uintptr_t>(column)) *
+          sizeof(T);
+  for (int64_t b = 0; b < width * static_cast<int64_t>(sizeof(T)); b += kLine)
+    __builtin_prefetch(reinterpret_cast<const void*>(p + static_cast<uintptr_t>(b)));
 }
 
 // Columns [column, column + width) of a bag's sum, in registers; `last` is how many of the last vector exist.

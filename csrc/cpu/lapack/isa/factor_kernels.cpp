@@ -146,18 +146,10 @@ __attribute__((always_inline)) inline void store_square(T* x, int64_t ldx, int64
   }
 }
 
-// A vector's worth of columns, transposed so that each row lies in one vector.
+// Row by row, where each row's right-hand sides lie in one vector.
 template <class T, bool kLower>
-void solve_columns(const Triangle<T>& t, int64_t order, int64_t columns, T* x, int64_t ldx) {
-  constexpr int n = kLanes<T>, last = kLeafOrder - 1;
-  Vec<T> row[kLeafOrder];
-#pragma GCC unroll 8
-  for (int s = 0; s < kLeafOrder; s += n) {
-    Vec<T> v[n];
-    load_square<T>(x + s, ldx, order - s, columns, v);
-#pragma GCC unroll 16
-    for (int i = 0; i < n; ++i) row[s + i] = v[i];
-  }
+__attribute__((always_inline)) inline void substitute(const Triangle<T>& t, Vec<T> (&row)[kLeafOrder]) {
+  constexpr int last = kLeafOrder - 1;
 #pragma GCC unroll 16
   for (int step = 0; step < kLeafOrder; ++step) {
     const int k = kLower ? step : last - step;
@@ -168,6 +160,21 @@ void solve_columns(const Triangle<T>& t, int64_t order, int64_t columns, T* x, i
       row[i] = multiply_add<T>(row[k], broadcast(t.factor[i][k]), row[i]);
     }
   }
+}
+
+// A vector's worth of columns that lie side by side, transposed on the way.
+template <class T, bool kLower>
+void solve_columns(const Triangle<T>& t, int64_t order, int64_t columns, T* x, int64_t ldx) {
+  constexpr int n = kLanes<T>;
+  Vec<T> row[kLeafOrder];
+#pragma GCC unroll 8
+  for (int s = 0; s < kLeafOrder; s += n) {
+    Vec<T> v[n];
+    load_square<T>(x + s, ldx, order - s, columns, v);
+#pragma GCC unroll 16
+    for (int i = 0; i < n; ++i) row[s + i] = v[i];
+  }
+  substitute<T, kLower>(t, row);
 #pragma GCC unroll 8
   for (int s = 0; s < kLeafOrder; s += n) {
     Vec<T> v[n];
@@ -177,21 +184,69 @@ void solve_columns(const Triangle<T>& t, int64_t order, int64_t columns, T* x, i
   }
 }
 
+// The same of rows that lie side by side.
+template <class T, bool kLower>
+void solve_rows(const Triangle<T>& t, int64_t order, int64_t columns, T* x, int64_t ldx) {
+  const int64_t count = columns < kLanes<T> ? columns : kLanes<T>;
+  Vec<T> row[kLeafOrder];
+  if (order == kLeafOrder && count == kLanes<T>) {
+#pragma GCC unroll 16
+    for (int i = 0; i < kLeafOrder; ++i) row[i] = load(x + i * ldx);
+    substitute<T, kLower>(t, row);
+#pragma GCC unroll 16
+    for (int i = 0; i < kLeafOrder; ++i) store(x + i * ldx, row[i]);
+    return;
+  }
+#pragma GCC unroll 16
+  for (int i = 0; i < kLeafOrder; ++i) row[i] = i < order ? load_first(x + i * ldx, count) : Vec<T>{};
+  substitute<T, kLower>(t, row);
+#pragma GCC unroll 16
+  for (int i = 0; i < kLeafOrder; ++i)
+    if (i < order) store_first(x + i * ldx, row[i], count);
+}
+
+template <class T, bool kLower>
+void solve_all(const Triangle<T>& t, const TriangleJob<T>& job) {
+  for (int64_t c = 0; c < job.columns; c += kLanes<T>) {
+    T* x = job.x + c * job.x_column;
+    if (job.x_row == 1)
+      solve_columns<T, kLower>(t, job.order, job.columns - c, x, job.x_column);
+    else
+      solve_rows<T, kLower>(t, job.order, job.columns - c, x, job.x_row);
+  }
+}
+
 template <class T>
 void solve_triangle(const TriangleJob<T>& job) {
   const Triangle<T> t(job);
-  for (int64_t c = 0; c < job.columns; c += kLanes<T>) {
-    T* x = job.x + c * job.ldx;
-    if (job.lower)
-      solve_columns<T, true>(t, job.order, job.columns - c, x, job.ldx);
-    else
-      solve_columns<T, false>(t, job.order, job.columns - c, x, job.ldx);
+  if (job.lower)
+    solve_all<T, true>(t, job);
+  else
+    solve_all<T, false>(t, job);
+}
+
+template <class T>
+void exchange_rows(T* a, int64_t ld, int64_t columns, const int32_t* pivots, int64_t count) {
+  constexpr int64_t ahead = 4, line = 64 / static_cast<int64_t>(sizeof(T));
+  for (int64_t i = 0; i < count; ++i) {
+    if (i + ahead < count) {
+      const T* soon = a + (pivots[i + ahead] - 1) * ld;
+      for (int64_t c = 0; c < columns && c < 4 * line; c += line) __builtin_prefetch(soon + c, 1);
+    }
+    if (pivots[i] == i + 1) continue;
+    T *one = a + i * ld, *other = a + (pivots[i] - 1) * ld;
+#pragma GCC ivdep
+    for (int64_t c = 0; c < columns; ++c) {
+      const T kept = one[c];
+      one[c] = other[c];
+      other[c] = kept;
+    }
   }
 }
 
 template <class T>
 constexpr FactorKernels<T> factor_kernels_of() {
-  return {factor_panel<T>, solve_triangle<T>};
+  return {factor_panel<T>, solve_triangle<T>, exchange_rows<T>};
 }
 
 }  // namespace gemm

@@ -86,8 +86,12 @@ def cumprod_gradient(grad, self, dim, result):
 
 
 @rule
-def check_ordered(self: "Tensor", name: "str") -> "none":
-    if self.is_complex():
+def check_ordered(self: "Tensor", dim: "int", name: "str") -> "none":
+    """Nothing is asked of a tensor without elements, and a number is its own extreme."""
+    if self.numel() == 0:
+        return
+    wrap_dim(dim, self.ndim)
+    if self.ndim > 0 and self.is_complex():
         refuse_dtype(name, self.dtype)
 
 
@@ -99,8 +103,7 @@ def check_ordered(self: "Tensor", name: "str") -> "none":
 )
 def cummax(self, dim):
     """The largest element so far along dim and where it is: the last of equal ones. NaN wins and stays."""
-    wrap_dim(dim, self.ndim)
-    check_ordered(self, "cummax")
+    check_ordered(self, dim, "cummax")
     return Out(self.shape, self.dtype), Out(self.shape, dt.int64)
 
 
@@ -122,8 +125,7 @@ def cummax_gradient(grad, dim, result1):
 )
 def cummin(self, dim):
     """The smallest element so far along dim and where it is: the last of equal ones. NaN wins and stays."""
-    wrap_dim(dim, self.ndim)
-    check_ordered(self, "cummin")
+    check_ordered(self, dim, "cummin")
     return Out(self.shape, self.dtype), Out(self.shape, dt.int64)
 
 
@@ -152,5 +154,6 @@ def logcumsumexp_gradient(grad, self, dim, result):
     if self.ndim == 0:
         return grad
     change = shifted(result, dim, 0) - result
-    decay = change.masked_fill(change != change, 0).exp()  # from infinity to infinity nothing changes
+    # From infinity to infinity nothing changes; a NaN is one for everything that went into it.
+    decay = change.masked_fill((change != change) & (result == result), 0).exp()
     return (self - result).exp().conj() * op._recurrence(grad, decay.conj(), dim, True)

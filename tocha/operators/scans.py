@@ -86,12 +86,8 @@ def cumprod_gradient(grad, self, dim, result):
 
 
 @rule
-def check_ordered(self: "Tensor", dim: "int", name: "str") -> "none":
-    """Nothing is asked of a tensor without elements, and a number is its own extreme."""
-    if self.numel() == 0:
-        return
-    wrap_dim(dim, self.ndim)
-    if self.ndim > 0 and self.is_complex():
+def check_ordered(self: "Tensor", name: "str") -> "none":
+    if self.is_complex():
         refuse_dtype(name, self.dtype)
 
 
@@ -103,7 +99,8 @@ def check_ordered(self: "Tensor", dim: "int", name: "str") -> "none":
 )
 def cummax(self, dim):
     """The largest element so far along dim and where it is: the last of equal ones. NaN wins and stays."""
-    check_ordered(self, dim, "cummax")
+    wrap_dim(dim, self.ndim)
+    check_ordered(self, "cummax")
     return Out(self.shape, self.dtype), Out(self.shape, dt.int64)
 
 
@@ -125,7 +122,8 @@ def cummax_gradient(grad, dim, result1):
 )
 def cummin(self, dim):
     """The smallest element so far along dim and where it is: the last of equal ones. NaN wins and stays."""
-    check_ordered(self, dim, "cummin")
+    wrap_dim(dim, self.ndim)
+    check_ordered(self, "cummin")
     return Out(self.shape, self.dtype), Out(self.shape, dt.int64)
 
 

@@ -278,7 +278,7 @@ void assign(const Tensor& target, const Tensor& value) {
   else if (value.sizes() == target.sizes())
     ops::copy_(target, value, false);
   else
-    ops::copy_(target, ops::expand(value, target.sizes(), false), false);
+    ops::copy_(target, ops::expand(fit_value(value, 0), target.sizes(), false), false);
 }
 
 }  // namespace

@@ -2,7 +2,7 @@
 
 python tests/parity/bad_calls.py [REGEX]             # the classes of calls that are answered otherwise, most frequent first
 python tests/parity/bad_calls.py [REGEX] --verbose   # every such call
-python tests/parity/bad_calls.py --update            # and write how many there are into the ratchet
+python tests/parity/bad_calls.py --update            # write the ratchet: how many of fewer calls each operator answers otherwise
 """
 
 from __future__ import annotations
@@ -37,6 +37,7 @@ RAW = {
 class Answer(NamedTuple):
     """How both libraries answered one bad call."""
 
+    operator: str
     call: str
     verdict: str  # same, phrase, type, only-torch, only-tocha
     wanted: str
@@ -170,11 +171,12 @@ def samples_of(op: Any) -> list[Any]:
     return out[:1] + [s for s in most if s is not out[0]]
 
 
-def bad_calls(op: Any) -> Iterator[tuple[str, str, tuple[Any, ...], dict[str, Any]]]:
-    """(what is called and how it is spoiled, the path of the function, arguments); a form that refuses the good call is left out"""
-    variants = [v for v in (op.method_variant, op.inplace_variant) if v]
+def bad_calls(op: Any, every: bool) -> Iterator[tuple[str, str, tuple[Any, ...], dict[str, Any]]]:
+    """(what is called and how it is spoiled, the path of the function, arguments); a form that refuses the good call is
+    left out. Not `every`: the function alone, with the sample that has the most arguments."""
+    variants = [v for v in (op.method_variant, op.inplace_variant) if v and every]
     methods = [f"Tensor.{v.__name__}" for v in variants if hasattr(v, "__name__")]
-    for s in samples_of(op):
+    for s in samples_of(op)[0 if every else -1 :]:
         args = (s.input, *s.args)
         for path in (op.name, *(m for m in methods if isinstance(s.input, torch.Tensor))):
             function = find(torch, path)
@@ -237,7 +239,13 @@ def shown(e: BaseException | None) -> str:
     return "" if e is None else f"{type(e).__name__}: {' '.join(str(e).split())[:300]}"
 
 
-def answer(call: str, path: str, args: Any, kwargs: Any, calling: Callable[[str], None]) -> Answer | None:
+def title(op: Any) -> str:
+    return f"{op.name} {op.variant_test_name}".strip()
+
+
+def answer(
+    operator: str, call: str, path: str, args: Any, kwargs: Any, calling: Callable[[str], None]
+) -> Answer | None:
     """What both say to one bad call; None when both take it. `calling` hears who is about to be called."""
     own_args, own_kwargs = ours(args), ours(kwargs)
     calling("tocha")
@@ -246,42 +254,52 @@ def answer(call: str, path: str, args: Any, kwargs: Any, calling: Callable[[str]
     wanted = attempt(find(torch, path), *copied((args, kwargs)))
     if wanted is None and got is None:
         return None
-    return Answer(call, verdict(wanted, got), shown(wanted), shown(got))
+    return Answer(operator, call, verdict(wanted, got), shown(wanted), shown(got))
 
 
-def work(op: Any, first: int, file: BinaryIO) -> None:
-    """The operator's bad calls from `first` on: who is being called, and every answer, as it comes; None at the end."""
+class Place(NamedTuple):
+    """Who is being called: where work that breaks off has come to."""
+
+    number: int = 0
+    operator: str = ""
+    call: str = ""
+    library: str = "before any call"
+
+
+def work(ops: list[Any], every: bool, first: int, file: BinaryIO) -> None:
+    """The operators' bad calls from `first` on: who is being called, and every answer, as it comes; None at the end."""
     torch.set_num_threads(1)
     warnings.simplefilter("ignore")
-    for i, (call, path, args, kwargs) in enumerate(bad_calls(op)):
+    calls = ((title(op), *bad) for op in ops for bad in bad_calls(op, every))
+    for i, (operator, call, path, args, kwargs) in enumerate(calls):
         if i < first:
             continue
 
-        def calling(library: str, at: tuple[int, str] = (i, call)) -> None:
+        def calling(library: str, at: tuple[int, str, str] = (i, operator, call)) -> None:
             pickle.dump((*at, library), file)
             file.flush()
 
-        found = answer(call, path, args, kwargs, calling)
+        found = answer(operator, call, path, args, kwargs, calling)
         if found is not None:
             pickle.dump(tuple(found), file)
     pickle.dump(None, file)
 
 
-def read_work(file: BinaryIO) -> tuple[list[Answer], tuple[int, str, str] | None]:
+def read_work(file: BinaryIO) -> tuple[list[Answer], Place | None]:
     """The answers, and the call at which the work broke off."""
-    answers, at = [], (0, "", "before any call")
+    answers, at = [], Place()
     with contextlib.suppress(EOFError):
         while (item := pickle.load(file)) is not None:
             if len(item) == len(Answer._fields):
                 answers.append(Answer(*item))
             else:
-                at = item
+                at = Place(*item)
         return answers, None
     return answers, at
 
 
-def in_a_fork(op: Any) -> list[Answer]:
-    """Every bad call of the operator that PyTorch or tocha refuses. A crash of ours is an answer too; where PyTorch
+def in_a_fork(ops: list[Any], every: bool) -> list[Answer]:
+    """Every bad call of the operators that PyTorch or tocha refuses. A crash of ours is an answer too; where PyTorch
     crashes there is nothing to compare, and the work goes on after it."""
     answers: list[Answer] = []
     first: int | None = 0
@@ -291,7 +309,7 @@ def in_a_fork(op: Any) -> list[Answer]:
         if child == 0:
             try:
                 with open(write, "wb") as f:
-                    work(op, first, f)
+                    work(ops, every, first, f)
             except BaseException:
                 traceback.print_exc()
             os._exit(0)
@@ -302,10 +320,11 @@ def in_a_fork(op: Any) -> list[Answer]:
         answers += found
         first = None
         if broken_at is not None:
-            i, call, library = broken_at
-            if library != "torch":
-                answers.append(Answer(call or op.name, "crash", "", f"{library}: status {status}"))
-            first = i + 1 if call else None
+            if broken_at.library != "torch":
+                answers.append(
+                    Answer(broken_at.operator, broken_at.call, "crash", "", f"{broken_at.library}: status {status}")
+                )
+            first = broken_at.number + 1 if broken_at.call else None
     return answers
 
 
@@ -315,14 +334,28 @@ def operators(pattern: str = "") -> list[Any]:
     return [o for o in here if re.search(pattern, o.name) and not left_out.search(o.name)]
 
 
+def groups() -> dict[str, list[Any]]:
+    """The operators by the letter they begin with: a fork for each operator would take longer than the calls."""
+    found = collections.defaultdict(list)
+    for op in operators():
+        found[op.name.removeprefix("nn.functional.")[0].lower()].append(op)
+    return dict(sorted(found.items()))
+
+
 def kind(a: Answer) -> tuple[str, str]:
     """The class of an answer: its verdict and what PyTorch says, without names and numbers."""
     said = re.sub(r"'[^']*'|\"[^\"]*\"|\[[^\]]*\]|\([^)]*\)|[-\d.]+", "_", a.wanted or a.got)
     return a.verdict, re.sub(r"^(\w+: )?\w+\(\)", r"\1f()", said)[:110]
 
 
-def counted(answers: list[Answer]) -> dict[str, int]:
-    return dict(sorted(collections.Counter(a.verdict for a in answers if a.verdict != "same").items()))
+def counted(answers: list[Answer]) -> dict[str, dict[str, int]]:
+    """How many disagreements of each kind every operator has."""
+    found: dict[str, dict[str, int]] = {}
+    for a in answers:
+        if a.verdict != "same":
+            of_operator = found.setdefault(a.operator, {})
+            of_operator[a.verdict] = of_operator.get(a.verdict, 0) + 1
+    return {name: dict(sorted(counts.items())) for name, counts in sorted(found.items())}
 
 
 def main() -> None:
@@ -334,11 +367,13 @@ def main() -> None:
     options = parser.parse_args()
     total: collections.Counter[str] = collections.Counter()
     classes: dict[tuple[str, str], list[Answer]] = collections.defaultdict(list)
-    ratchet = json.loads(RATCHET.read_text()) if RATCHET.exists() else {}
+    if options.update:
+        ratchet = counted([a for ops in groups().values() for a in in_a_fork(ops, every=False)])
+        rows = (f"{json.dumps(name)}: {json.dumps(counts)}" for name, counts in ratchet.items())
+        RATCHET.write_text("{\n" + ",\n".join(rows) + "\n}\n")
+        return
     for op in operators(options.pattern):
-        found = in_a_fork(op)
-        ratchet[f"{op.name} {op.variant_test_name}".strip()] = counted(found)
-        for a in found:
+        for a in in_a_fork([op], every=True):
             total[a.verdict] += 1
             if a.verdict != "same":
                 classes[kind(a)].append(a)
@@ -347,9 +382,6 @@ def main() -> None:
     for (what, said), members in sorted(classes.items(), key=lambda c: -len(c[1]))[: options.top]:
         print(f"{len(members):5d} {what:10s} {said}\n        {members[0].call}: {members[0].got or 'accepted'}")
     print(dict(total))
-    if options.update:
-        rows = (f"{json.dumps(name)}: {json.dumps(counts)}" for name, counts in sorted(ratchet.items()) if counts)
-        RATCHET.write_text("{\n" + ",\n".join(rows) + "\n}\n")
 
 
 if __name__ == "__main__":

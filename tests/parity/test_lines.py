@@ -16,9 +16,12 @@ import torch
 import tocha
 
 CHANNELS_LAST = "m.ones(2, 3, 4, 5).contiguous(memory_format=m.channels_last)"
+THIN = "m.ones(5, 3, 2, 1).contiguous(memory_format=m.channels_last)"
 PERMUTED = "m.arange(24.).view(4, 3, 2).permute(2, 1, 0)"
 
 LAYOUTS = (
+    f"m.einsum('...ij,...kj->...ik', {THIN}, {THIN}).stride()",
+    "m.einsum('ijl,kjl->ik', m.ones(3, 1, 2), m.ones(4, 1, 2)).stride()",
     *(f"m.unique_consecutive({PERMUTED}, dim={d}).stride()" for d in range(3)),
     *(f"m.unique({PERMUTED}, dim={d}).stride()" for d in range(3)),
     *(f"m.nn.functional.pad({PERMUTED}, {p}).stride()" for p in ((-1, -1), (-1, 0), (0, 0), (1, -1), (0, 0, -1, 0))),
@@ -52,6 +55,12 @@ REFUSALS = (
     "m.nn.functional.glu(m.ones(2, 4, dtype=m.bool))",
     *(f"m.ones(2, dtype=m.bool).clamp({a})" for a in ("None, True", "True", "True, True", "1")),
     "m.ones(2, dtype=m.complex64).clamp(1)",
+    *(f"m.tensor([True, False]).clamp({a})" for a in ("m.tensor(True)", "None, m.tensor(False)", "m.tensor([True])")),
+    "m.tensor([1, 2]).clamp(m.tensor(1.5), 2)",
+    "m.nn.functional.cosine_similarity(m.ones(2, 2, dtype=m.complex64), m.ones(2, 2, dtype=m.complex64))",
+    *(f"m.trapezoid(m.ones(1, 3, dtype=m.bool), {a}dim=4)" for a in ("", "dx=2, ", "m.ones(3), ")),
+    *(f"m.nanmean(m.ones(1, 3, dtype=m.{d}), dim={i})" for d in ("complex64", "int64") for i in ("0", "(0, 2)")),
+    *(f"put_into_itself(m.ones({s}), {i})" for s in ("1", "1, 1", "2, 2") for i in ("None", "(..., None)", "...")),
     "m.take_along_dim(m.ones(()), m.tensor(0), -1)",
     "m.ones(1).diff(n=0, dim=-2)",
     "m.lerp(m.ones(3), m.zeros(3), m.tensor(1 + 2j))",
@@ -80,11 +89,51 @@ VALUES = (
     "m.linspace(.01, .99, 50).half().logit(eps=.1).tolist()",
     "m.sum(m.tensor([inf, 0.]), dtype=m.int32).item()",
     "m.prod(m.tensor([300.7, 2.]), dtype=m.int8).item()",
+    *(
+        f"m.zeros(0, dtype=m.{d}).{f}()"
+        for d in ("uint8", "int32", "int64", "float32")
+        for f in ("median", "nanmedian")
+    ),
+    "m.nn.functional.cosine_similarity(m.ones(2, 2, dtype=m.int64), m.ones(2, 2))",
+    "m.einsum('ij,kj->ik', m.ones(3, 1, dtype=m.bool), m.ones(3, 1, dtype=m.bool))",
+    "m.ones(2, 3).repeat_interleave(2, 0)._is_view()",
+    "m.tensor([1., 2.]).clamp(m.tensor(1.5, requires_grad=True)).requires_grad",
+    "m.tensor([1., 2.]).clamp(m.tensor(1.5, requires_grad=True), m.tensor(2.)).requires_grad",
+    *(
+        f"[f'{{v:.4g}}' for v in m.polygamma(1, m.tensor([-1., -2., 0.], dtype=m.{d})).tolist()]"
+        for d in ("float32", "float64")
+    ),
+)
+
+# Which of equal elements are picked: from short rows PyTorch's own.
+TIES = (
+    *(
+        f"m.{f}(ties({n}, m.{d}), {k}).indices.tolist()"
+        for f in ("topk", "kthvalue")
+        for d in ("float32", "int64", "bfloat16")
+        for n, k in ((7, 2), (40, 3), (130, 2), (130, 100), (1000, 10), (1000, 999))
+    ),
+    "m.topk(ties(60, m.float32), 9, largest=False).indices.tolist()",
+    "m.topk(ties(60, m.float32).view(3, 20), 2, 0).indices.tolist()",
+    "m.topk(ties(60, m.float32).sub(2).log(), 9).indices.tolist()",
 )
 
 NAN_AND_INF = (
     *(f"slopes(lambda x: m.{f}(x), [nan, 1., 2.])" for f in ("amax", "amin", "max", "min")),
     "slopes(lambda x: m.aminmax(x, dim=0)[1], [nan, 1., 2.])",
+    *(f"slopes(lambda x: m.lerp(x, x, {w}) * inf, [1., 2.])" for w in ("0", ".25", ".75", "m.tensor([.25, 1.])")),
+    *(f"slopes(lambda x: m.linalg.vector_norm(x, {p}).sqrt(), [0., 0.])" for p in (0.5, 1.5, 2, 3, "inf")),
+    "slopes(lambda x: m.dist(x, x).sqrt(), [1., 2.])",
+    *(
+        f"slopes(lambda x: m.nn.functional.gelu(x, approximate='{a}') * inf, [0., 1., -1., .5, -.5, -3.])"
+        for a in ("none", "tanh")
+    ),
+    *(f"slopes(lambda x: m.{f}(x), [1., inf, 3.])" for f in ("var", "std")),
+    "slopes(lambda x: m.var_mean(x, 0)[0], [1., inf, 3.])",
+    *(f"slopes(lambda x: m.logcumsumexp(x, 0), [1., {v}, 3.])" for v in ("nan", "inf", "-inf")),
+    "slopes(lambda x: m.nan_to_num(x) * inf, [nan, inf, -inf, 1.])",
+    "curves(lambda x: m.addcdiv(m.ones(2), m.tensor([1., 0.]), x), [0., 0.])",
+    "slopes(m.digamma, [-1., -2., -3., 0.])",
     *(
         f"slopes(m.nn.functional.{f}, [inf, -inf, nan, 0.])"
         for f in ("elu", "selu", "celu", "hardshrink", "softshrink")
@@ -125,6 +174,12 @@ def names(m: Any) -> dict[str, Any]:
         x[index] = value
         return x.tolist()
 
+    def put_into_itself(x: Any, index: Any) -> None:
+        x[index] = x
+
+    def ties(n: int, dtype: Any) -> Any:
+        return m.tensor([(i * i * 7 + i * 3) % 5 for i in range(n)]).to(dtype)
+
     def version(f: Any) -> int:
         x = m.ones(2, 3)
         f(x)
@@ -142,6 +197,6 @@ def answer(m: Any, line: str) -> str:
         return type(e).__name__
 
 
-@pytest.mark.parametrize("line", [*LAYOUTS, *REFUSALS, *WRITES, *VALUES, *NAN_AND_INF])
+@pytest.mark.parametrize("line", [*LAYOUTS, *REFUSALS, *WRITES, *VALUES, *TIES, *NAN_AND_INF])
 def test_line(line: str) -> None:
     assert answer(tocha, line) == answer(torch, line)

@@ -258,13 +258,16 @@ def _join(
     lone_right = tuple(i for i, x in enumerate(right) if x not in left and x not in kept)
     a = tuple(x for i, x in enumerate(left) if i not in lone_left)
     b = tuple(x for i, x in enumerate(right) if i not in lone_right)
-    if not summed:
-        labels = tuple(sorted({*a, *b}, key=lambda x: out.index(x) if x in out else len(out)))
-        spread_a, spread_b = _spread(a, labels), _spread(b, labels)
+    if all(sizes[x] == 1 for x in summed):  # nothing to add up: the layout and dtypes of a plain product
+        thin_a, thin_b = (tuple(i for i, x in enumerate(own) if x in summed) for own in (a, b))
+        labels = tuple(sorted({*a, *b} - {*summed}, key=lambda x: out.index(x) if x in out else len(out)))
+        spread_a, spread_b = (_spread(tuple(x for x in own if x not in summed), labels) for own in (a, b))
 
         def multiply(x: Tensor, y: Tensor) -> Tensor:
             x = x.sum(lone_left) if lone_left else x
             y = y.sum(lone_right) if lone_right else y
+            if summed:
+                x, y = x.squeeze(thin_a), y.squeeze(thin_b)
             return spread_a(x) * spread_b(y)
 
         return labels, multiply

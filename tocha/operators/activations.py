@@ -261,11 +261,24 @@ def gelu_exact(x):
     return 0.5 * x * (1 + s.erf(x * math.sqrt(0.5)))
 
 
+@gradient(gelu_exact, "self")
+def gelu_gradient(grad, self):
+    below = 0.5 * (1 + s.erf(self * math.sqrt(0.5)))
+    return grad * (below + self * (s.exp(self * self * -0.5) * (1 / math.sqrt(2 * math.pi))))
+
+
 @activation("_gelu_tanh(Tensor self) -> Tensor", node="GeluBackward0", variants="function")
 def gelu_tanh(x):
     """gelu with the distribution function approximated by tanh."""
     inner = math.sqrt(2 / math.pi) * (x + 0.044715 * (x * x * x))
     return 0.5 * x * (1 + s.tanh(inner))
+
+
+@gradient(gelu_tanh, "self")
+def gelu_tanh_gradient(grad, self):
+    t = s.tanh(math.sqrt(2 / math.pi) * (self + 0.044715 * (self * self * self)))
+    slope = math.sqrt(2 / math.pi) * (1 + 3 * 0.044715 * (self * self))
+    return grad * (0.5 * (1 + t) + 0.5 * self * (1 - t * t) * slope)
 
 
 @composite(

@@ -6,7 +6,20 @@ from functools import partial
 
 from tocha.ir import dtypes as dt
 from tocha.ir import scalar as s
-from tocha.operators.record import ALL, BINARY, COMPLEX, FLOATS, NUMERIC, REAL, UNARY, composite, op, pointwise, rule
+from tocha.operators.record import (
+    ALL,
+    BINARY,
+    COMPLEX,
+    FLOATS,
+    NUMERIC,
+    REAL,
+    UNARY,
+    composite,
+    gradient,
+    op,
+    pointwise,
+    rule,
+)  # fmt: skip
 from tocha.operators.rules import c_name, is_integral, is_number, refuse_dtype, warn_once
 
 # Choice
@@ -117,25 +130,7 @@ def clamp_max(x, max):
     return x & max if x.dtype is dt.bool_ else s.clamp_max(x, max)
 
 
-@composite(
-    "clamp(Tensor self, Scalar? min=None, Scalar? max=None) -> Tensor",
-    node="ClampBackward1",
-    variants=UNARY,
-    aliases=("clip",),
-    samples=lambda t: [((t(3, 4), 0.3, 0.6), {}), ((t(3, 4),), {"max": 0.5})],
-    core=True,
-    tags=frozenset({"pointwise"}),
-    whole=True,
-)
-def clamp(self, min, max):
-    """self kept within [min, max]; either may be None."""
-    if min is None:
-        if max is None:
-            raise RuntimeError("[clamp] torch.clamp: At least one of 'min' or 'max' must not be None")
-        return op.clamp_max(self, max)
-    if max is None:
-        return op.clamp_min(self, min)
-    return op._clamp(self, min, max)
+# A tensor without dims is one before it is a number, or it would get no gradient: its overload comes first.
 
 
 @composite(
@@ -149,6 +144,27 @@ def clamp(self, min, max):
     whole=True,
 )
 def clamp_tensor(self, min, max):
+    """self kept within [min, max]; either may be None."""
+    if min is None:
+        if max is None:
+            raise RuntimeError("[clamp] torch.clamp: At least one of 'min' or 'max' must not be None")
+        return op.clamp_max(self, max)
+    if max is None:
+        return op.clamp_min(self, min)
+    return op._clamp(self, min, max)
+
+
+@composite(
+    "clamp(Tensor self, Scalar? min=None, Scalar? max=None) -> Tensor",
+    node="ClampBackward1",
+    variants=UNARY,
+    aliases=("clip",),
+    samples=lambda t: [((t(3, 4), 0.3, 0.6), {}), ((t(3, 4),), {"max": 0.5})],
+    core=True,
+    tags=frozenset({"pointwise"}),
+    whole=True,
+)
+def clamp(self, min, max):
     """self kept within [min, max]; either may be None."""
     if min is None:
         if max is None:
@@ -186,6 +202,16 @@ def replace_special(x, nan, posinf, neginf):
     if x.dtype.is_complex:
         return s.make_complex(part(s.real(x)), part(s.imag(x)))
     return part(x)
+
+
+@gradient(replace_special, "self")
+def replace_special_gradient(grad, self):
+    def part(g, x):
+        return s.where(s.abs(x) < float("inf"), g, g * 0)  # the product keeps what is not finite
+
+    if self.dtype.is_complex:
+        return s.make_complex(part(s.real(grad), s.real(self)), part(s.imag(grad), s.imag(self)))
+    return part(grad, self)
 
 
 @composite(
@@ -235,6 +261,24 @@ def lerp(x, end, weight):
     return s.where(size < 0.5, x + weight * (end - x), end - (end - x) * (1 - weight))
 
 
+# Shares of an infinite gradient that are added, never subtracted.
+
+
+@gradient(lerp, "self")
+def lerp_gradient(grad, weight):
+    return grad * s.conjugate(1 - weight)
+
+
+@gradient(lerp, "end")
+def lerp_gradient_of_end(grad, weight):
+    return grad * s.conjugate(weight)
+
+
+@gradient(lerp, "weight")
+def lerp_gradient_of_weight(grad, self, end):
+    return grad * s.conjugate(end - self)
+
+
 @pointwise(
     "addcmul(Tensor self, Tensor tensor1, Tensor tensor2, *, Scalar value=1) -> Tensor",
     tags=frozenset({"numbers_first"}),
@@ -263,3 +307,18 @@ def check_addcdiv(tensor1, tensor2):
 def addcdiv(x, a, b, value):
     """self + value * tensor1 / tensor2."""
     return x + value * a / b
+
+
+@gradient(addcdiv, "self")
+def addcdiv_gradient(grad):
+    return grad
+
+
+@gradient(addcdiv, "tensor1")
+def addcdiv_gradient_of_dividend(grad, tensor2, value):
+    return grad * s.conjugate(value / tensor2)
+
+
+@gradient(addcdiv, "tensor2")
+def addcdiv_gradient_of_divisor(grad, tensor1, tensor2, value):
+    return -grad * s.conjugate(value * tensor1 / (tensor2 * tensor2))

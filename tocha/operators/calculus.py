@@ -96,8 +96,8 @@ def check_samples(y: "Tensor", name: "str") -> "none":
 @composite("trapezoid.x(Tensor y, Tensor x, *, int dim=-1) -> Tensor", variants="function", aliases=("trapz",))
 def trapezoid_x(y, x, dim):
     """The integral of y over the points x by the trapezoidal rule."""
-    check_samples(y, "trapezoid")
     d = wrap_dim(dim, y.ndim)
+    check_samples(y, "trapezoid")
     return (neighbour_sums(y, d) * spacing(y, x, d, "trapezoid")).sum(dim) / 2.0
 
 
@@ -109,8 +109,8 @@ def trapezoid_x(y, x, dim):
 )
 def trapezoid_dx(y, dx, dim):
     """The integral of y at points dx apart by the trapezoidal rule."""
-    check_samples(y, "trapezoid")
     d = wrap_dim(dim, y.ndim)
+    check_samples(y, "trapezoid")
     n = y.size(d)
     if n == 0:
         return neighbour_sums(y, d).sum(d) * dx

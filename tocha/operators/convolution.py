@@ -188,8 +188,10 @@ def _convolution_samples(t):
 def _real_convolution(input, weight, bias, stride, padding, dilation, transposed, output_padding, groups):
     """A convolution of real numbers, with one number per dim for each setting."""
     name = convolution_name(weight.shape, transposed)
-    if any(n == 0 for n in input.shape[2:]):
-        raise RuntimeError(f"[{name}] only zero batch or zero channel inputs are supported, but got {input.shape}")
+    if input.shape[0] != 0 and input.shape[1] != 0 and any(n == 0 for n in input.shape[2:]):
+        raise RuntimeError(
+            f"[{name}] Only zero batch or zero channel inputs are supported, but got input shape: {input.shape}"
+        )
     if transposed:
         sizes = transposed_sizes(name, input, weight, stride, padding, dilation, output_padding, groups)
         return Out(sizes, input.dtype, strides=convolution_strides(sizes, input, weight))

@@ -159,14 +159,14 @@ def vector_norm_gradient(grad, x, ord, dim, keepdim, result):
     if p == 2:
         if recording():  # PyTorch's second derivative at 0 is NaN
             return (x / norm).masked_fill(norm == 0, 0) * g
-        return x * (g / norm).masked_fill(norm == 0, 0)
+        return x * (g / norm.masked_fill(norm == 0, 1))
     if math.isinf(p):
         size = x.abs()
         hit = (size == norm) | (size != size)
         return x.sgn() * (hit * (g / hit.sum(dim, True)))
     if p < 1:
         return x.sgn() * x.abs().pow(p - 1).masked_fill(x == 0, 0) * (g * norm.pow(1 - p))
-    scale = g / norm.masked_fill(norm == 0, math.inf).pow(p - 1)
+    scale = (g / norm.pow(p - 1)).masked_fill(norm == 0, 0)
     if p < 2:
         return x.sgn() * x.abs().pow(p - 1) * scale
     return x * x.abs().pow(p - 2) * scale
@@ -390,10 +390,12 @@ def nn_normalize(self, p, dim, eps):
 def cosine_similarity(x1, x2, dim, eps):
     """The cosine of the angle between x1 and x2 along dim."""
     a, b = op.broadcast_tensors([x1, x2])
-    if not (a.is_floating_point() or a.is_complex()) or not (b.is_floating_point() or b.is_complex()):
+    common = result_type(x1, x2)
+    if not common.is_floating_point:
         raise RuntimeError(
-            f"[cosine_similarity] expected common dtype to be floating point, yet common dtype is {result_type(x1, x2)}: got {x1.dtype} and {x2.dtype}"
+            f"[cosine_similarity] expected common dtype to be floating point, yet common dtype is {common}: got {x1.dtype} and {x2.dtype}"
         )
+    a, b = a.to(common), b.to(common)
     a = a / op.linalg_vector_norm(a, 2, [dim], True).clamp_min(eps)
     b = b / op.linalg_vector_norm(b, 2, [dim], True).clamp_min(eps)
     return (a * b).sum(dim)

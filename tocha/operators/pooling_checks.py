@@ -99,11 +99,17 @@ def check_windows(name: "str", kernel: "int[]", stride: "int[]", padding: "int[]
 
 
 @rule
-def is_picture(self: "Tensor", spatial: "int") -> "bool":
-    """(C, spatial...) or (N, C, spatial...), empty at most in N."""
+def is_picture(self: "Tensor", spatial: "int", name: "str") -> "bool":
+    """(C, spatial...) or (N, C, spatial...), empty at most in N. Adaptive pooling asks less: some of it of the spatial
+    dims alone, the rest of all dims but the first."""
     if self.ndim != spatial + 1 and self.ndim != spatial + 2:
         return False
-    return not any(n == 0 for n in self.shape[self.ndim - spatial - 1 :])
+    first = self.ndim - spatial - 1
+    if name in ("adaptive_avg_pool1d", "adaptive_avg_pool2d"):
+        first = self.ndim - spatial
+    elif is_adaptive_max(name) or name == "adaptive_avg_pool3d":
+        first = 1
+    return not any(n == 0 for n in self.shape[first:])
 
 
 @rule
@@ -139,7 +145,7 @@ def refuse_picture(self: "Tensor", spatial: "int", name: "str") -> "none":
 
 @rule
 def check_picture(self: "Tensor", spatial: "int", name: "str") -> "none":
-    if not is_picture(self, spatial):
+    if not is_picture(self, spatial, name):
         refuse_picture(self, spatial, name)
 
 

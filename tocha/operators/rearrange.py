@@ -218,7 +218,7 @@ def repeat_interleave_int(self, repeats, dim, output_size):
     wide.insert(at + 1, repeats)
     total = list(x.shape)
     total[at] = x.shape[at] * repeats
-    return op._unsafe_view(op._dense_copy(x.unsqueeze(at + 1).expand(wide)), total)
+    return op._dense_copy(x.unsqueeze(at + 1).expand(wide)).view(total)
 
 
 # -- channels and pixels -----------------------------------------------------------------------------

@@ -152,5 +152,6 @@ def logcumsumexp_gradient(grad, self, dim, result):
     if self.ndim == 0:
         return grad
     change = shifted(result, dim, 0) - result
-    decay = change.masked_fill(change != change, 0).exp()  # from infinity to infinity nothing changes
+    # From infinity to infinity nothing changes; a NaN is one for everything that went into it.
+    decay = change.masked_fill((change != change) & (result == result), 0).exp()
     return (self - result).exp().conj() * op._recurrence(grad, decay.conj(), dim, True)

@@ -65,14 +65,15 @@ def _var_mean(t):
 
 
 @derivative(_var_mean, "self")
-def var_mean_gradient(grad0, grad1, self, dim, keepdim, correction, root, result0, result1):
+def var_mean_gradient(grad0, grad1, self, dim, keepdim, correction, root, result0):
     n = reduced_count(self, dim)
     total: "Tensor?" = None
     if grad0 is not None:
         spread = grad0
         if root:  # where nothing varies the root has no derivative: 0 is one of its subgradients
             spread = grad0 / (result0 * 2).masked_fill(result0 == 0, math.inf)
-        centered = self - unreduced(result1, self, dim, keepdim)
+        # The recurrence has no mean of infinities; PyTorch's gradients are those of the plain one.
+        centered = self - (self.mean() if dim is None else self.mean(dim, True))
         total = unreduced(spread, self, dim, keepdim) * (2.0 / (n - correction)) * centered
     if grad1 is not None:
         share = (unreduced(grad1, self, dim, keepdim) / n).expand(self.shape)
@@ -264,7 +265,7 @@ def correction_or_one(correction: "Scalar?") -> "float":
 )
 def nanmean(self, dim, keepdim, dtype):
     """The mean of the elements that are not NaN."""
-    if not self.is_floating_point():
+    if not self.is_floating_point() and not self.is_complex():
         raise RuntimeError(
             f"[nanmean] nanmean(): expected input to have floating point or complex dtype but got {self.dtype}"
         )

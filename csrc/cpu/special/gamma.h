@@ -4,6 +4,7 @@
 
 #include <cmath>
 #include <cstdint>
+#include <numbers>
 
 #include "cpu/special/series.h"
 #include "cpu/vecmath/avx512_gamma.h"
@@ -91,6 +92,13 @@ inline double zeta(double s, double q) {
   return zeta_positive(s, q);
 }
 
+// At its poles left of zero trigamma is what PyTorch's reflection makes of a rounded pi: large, and finite.
+template <class T>
+inline T trigamma_pole(T x) {
+  T ratio = std::numbers::pi_v<T> / std::sin(std::numbers::pi_v<T> * x);
+  return ratio * ratio;
+}
+
 inline double polygamma(int64_t n, double x) {
   if (n == 0) return digamma(x);
   if (n == 1 && x > 0) return trigamma_positive(x);
@@ -119,6 +127,7 @@ inline T zeta(T x, T q) {
 // The n-th derivative of digamma.
 template <class T>
 inline T polygamma(int64_t n, T x) {
+  if (n == 1 && x < 0 && x == std::floor(x) && !std::isinf(x)) return special::trigamma_pole(x);
   return static_cast<T>(special::polygamma(n, x));
 }
 

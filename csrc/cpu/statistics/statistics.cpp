@@ -11,6 +11,7 @@
 #include "cpu/search/search.h"
 #include "cpu/sort/sort.h"
 #include "dispatch/native.h"
+#include "ops/copies.h"
 #include "ops/reductions.h"
 
 namespace tocha::native {
@@ -67,9 +68,8 @@ void find_modes(const Tensor& rows, int64_t* indices, int64_t count, int64_t n) 
 
 void median_of_all(const Tensor& out, const Tensor& self, bool skip_nan) {
   if (self.numel() == 0) {
-    Scalar nothing = self.is_floating() ? Scalar(std::numeric_limits<double>::quiet_NaN())
-                                        : Scalar(std::numeric_limits<int64_t>::min());
-    backend(out.device().type).fill(out, nothing);
+    Tensor nan = scalar_tensor(Scalar(std::numeric_limits<double>::quiet_NaN()), DType::Float64);
+    ops::copy_(out, nan, false);  // what a NaN is as an integer, the processor says
     return;
   }
   Tensor flat = cpu::dense(self);

@@ -1,4 +1,4 @@
-// lgamma on whole AVX-512 vectors of float, computed in double as the scalar form of vecmath_gamma.h.
+// lgamma on whole AVX-512 vectors of float, computed in double as the scalar form of vecmath/gamma.h.
 #pragma once
 
 #include "cpu/vecmath/avx512.h"

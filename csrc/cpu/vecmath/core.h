@@ -86,7 +86,7 @@ TOCHA_MATH T poly(T x, T c0, C... c) {
 }
 
 #if defined(__AVX512F__) && defined(__AVX512DQ__)
-// Eight doubles at once, for what vectors of floats compute in double (vecmath_avx512.h and its kin).
+// Eight doubles at once, for what vectors of floats compute in double (vecmath/avx512.h and its kin).
 using F64x8 = __m512d;
 TOCHA_MATH F64x8 splat8(double x) { return _mm512_set1_pd(x); }
 TOCHA_MATH F64x8 madd(F64x8 a, F64x8 b, F64x8 c) { return _mm512_fmadd_pd(a, b, c); }

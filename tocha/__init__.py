@@ -78,7 +78,7 @@ from tocha import (  # noqa: E402, F401
 )
 
 _ON_DEMAND = (
-    "__config__", "accelerator", "backends", "cpu", "cuda", "func", "fx", "library", "multiprocessing", "serialization", "sparse",
+    "__config__", "accelerator", "backends", "cpu", "cuda", "distributions", "func", "fx", "library", "multiprocessing", "serialization", "sparse",
     "testing", "types",
 )  # fmt: skip
 _SCHEMA_TYPES = (

@@ -53,6 +53,7 @@ PYTHON = [
         "library",
         "linalg",
         "fft",
+        "distributions",
         "nn",
         "optim",
         "amp",

@@ -20,7 +20,7 @@ constexpr double kAccuracy = 0x1p-52;
 // A continued fraction 1 / (1 + d1 / (1 + d2 / ...)) and its logarithmic derivative, taken forward (Lentz).
 struct Fraction {
   double value = 1, log_slope = 0;
-  double upper = 1, upper_slope = 0, lower = 1, lower_slope = 0;
+  double upper = 1, upper_slope = 0, lower = 0, lower_slope = 0;
 
   // One coefficient and its derivative; says whether it no longer mattered.
   bool add(double d, double d_slope) {

@@ -41,7 +41,7 @@ class ContinuousBernoulli(OddsParameters, ExponentialFamily):
     ) -> None:
         self._given = only_one(type(self).__name__, probs, logits)
         (value,) = broadcast_all(logits if probs is None else probs)
-        if probs is not None and validate_args is not False and not constraints.unit_interval.check(value).all():
+        if probs is not None and validate_args is not None and not constraints.unit_interval.check(value).all():
             raise ValueError("[ContinuousBernoulli] The parameter probs has invalid values")
         self.__dict__[self._given] = value if probs is None else clamp_probs(value)
         self._lims = lims

@@ -41,8 +41,8 @@ class Dirichlet(ExponentialFamily):
     def mode(self) -> Tensor:
         above = (self.concentration - 1).clamp(min=0.0)
         mode = above / above.sum(-1, True)
-        # All below 1: the density is greatest at the corner of the greatest concentration.
-        corner = one_hot(self.concentration.argmax(-1), self.concentration.shape[-1]).to(mode)
+        # All below 1: the density is infinite at every corner, and the first stands for them.
+        corner = one_hot(tocha.zeros_like(mode[..., 0], dtype=tocha.long), mode.shape[-1]).to(mode)
         return tocha.where((self.concentration < 1).all(-1, True), corner, mode)
 
     @property

@@ -295,9 +295,11 @@ def _kl_normal_vectors(p: Any, q: Any) -> Tensor:
             f"shapes cannot be computed: {p.event_shape} and {q.event_shape}"
         )
     # The trace of C_q^-1 C_p is the sum of the distances of the columns of C_p's roots.
-    trace = sum(_distance(q, root.movedim(-1, 0)).sum(0) for root in _root(p))
+    shape = tocha.broadcast_shapes(p.batch_shape, q.batch_shape)
+    columns = (root.expand(shape + root.shape[-2:]).movedim(-1, 0) for root in _root(p))
+    trace = sum(_distance(q, each).sum(0) for each in columns)
     kl = 0.5 * (_log_det(q) - _log_det(p) + trace + _distance(q, q.loc - p.loc) - p.event_shape[0])
-    return kl.expand(tocha.broadcast_shapes(p.batch_shape, q.batch_shape))
+    return kl.expand(shape)
 
 
 # -- pairs of different families: what q asks for ----------------------------------------------------------
@@ -396,9 +398,14 @@ for _p, _others in {
 
 
 @register_kl(Beta, Uniform)
-@register_kl(ContinuousBernoulli, Uniform)
-def _kl_unit_uniform(p: Any, q: Any) -> Tensor:
+def _kl_beta_uniform(p: Any, q: Any) -> Tensor:
     return _to_uniform(p, q).masked_fill((q.low > 0) | (q.high < 1), inf)
+
+
+@register_kl(ContinuousBernoulli, Uniform)
+def _kl_continuous_bernoulli_uniform(p: Any, q: Any) -> Tensor:
+    # PyTorch counts uniform distributions that end at 0 or 1 as too narrow.
+    return _to_uniform(p, q).masked_fill((q.low >= 0) | (q.high <= 1), inf)
 
 
 @register_kl(Bernoulli, Poisson)

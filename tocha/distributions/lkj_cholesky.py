@@ -35,11 +35,12 @@ class LKJCholesky(Distribution):
                 f"[LKJCholesky] Expected dim to be an integer greater than or equal to 2. Found dim={dim}."
             )
         self.dim = dim
+        event_shape = Size((dim, dim))
         if isinstance(concentration, (int, float)):
             concentration = tocha.tensor(concentration, dtype=tocha.get_default_dtype())
         self.concentration = concentration
         self._beta = self._squared_radii(concentration)
-        super().__init__(concentration.size(), Size((dim, dim)), validate_args)
+        super().__init__(concentration.size(), event_shape, validate_args)
 
     def _squared_radii(self, concentration: Tensor) -> Beta:
         """What rows have below the diagonal: nothing in the first, then k / 2 of length against the rest of the matrix."""

@@ -161,21 +161,22 @@ class Wishart(ExponentialFamily):
         return chol @ chol.mT
 
     def rsample(self, sample_shape: Any = Size(), max_try_correction: int | None = None) -> Tensor:
-        """Draws by Bartlett's decomposition; singular ones are drawn again, at most max_try_correction times."""
+        """Draws by Bartlett's decomposition; singular ones are drawn again, at most max_try_correction (10) times."""
         tries = 10 if max_try_correction is None else max_try_correction
         sample_shape = _size(sample_shape)
-        sample = self._bartlett_sampling(sample_shape)
+        # PyTorch draws every matrix twice and keeps the second; its numbers for a seed are those.
+        self._bartlett_sampling(sample_shape)
+        sample = self._bartlett_sampling(Size((sample_shape.numel(),)))
         singular = self._singular(sample)
-        if not singular.any():
-            return sample
-        warnings.warn("Singular sample detected.", stacklevel=2)
-        for _ in range(tries):
-            again = self._bartlett_sampling(singular[singular].shape)
-            sample[singular] = again
-            singular[singular.clone()] = self._singular(again)
-            if not singular.any():
-                break
-        return sample
+        if singular.any():
+            warnings.warn("Singular sample detected.", stacklevel=2)
+            for _ in range(tries):
+                again = self._bartlett_sampling(singular[singular].shape)
+                sample[singular] = again
+                singular[singular.clone()] = self._singular(again)
+                if not singular.any():
+                    break
+        return sample.reshape(self._extended_shape(sample_shape))
 
     def _singular(self, sample: Tensor) -> Tensor:
         """Whether any matrix of a draw's batch is not positive definite."""

@@ -197,8 +197,11 @@ def test_classes(name):
 def test_samples(name, i, dtype):
     ours, theirs = both(name, i, dtype)
     for shape in ((), (5,), (2, 30)):
-        close(*(drawn(m, lambda d=d: d.sample(shape)) for m, d in ((tocha, ours), (torch, theirs))))
-        r = [outcome(lambda m=m, d=d: drawn(m, lambda: d.rsample(shape))) for m, d in ((tocha, ours), (torch, theirs))]
+        close(*(drawn(m, lambda d=d, s=shape: d.sample(s)) for m, d in ((tocha, ours), (torch, theirs))))
+        r = [
+            outcome(lambda m=m, d=d, s=shape: drawn(m, lambda: d.rsample(s)))
+            for m, d in ((tocha, ours), (torch, theirs))
+        ]
         same(*r)
 
 
@@ -246,7 +249,10 @@ def test_densities(name, i, dtype):
         else:
             same(a, b, **tolerance)
     levels = np.linspace(0.05, 0.95, 7).reshape((7,) + (1,) * len(theirs.batch_shape))
-    a, b = (outcome(lambda m=m, d=d: d.icdf(m.tensor(levels, dtype=getattr(m, dtype)))) for m, d in ((tocha, ours), (torch, theirs)))
+    a, b = (
+        outcome(lambda m=m, d=d: d.icdf(m.tensor(levels, dtype=getattr(m, dtype))))
+        for m, d in ((tocha, ours), (torch, theirs))
+    )
     same(a, b, **tolerance)
 
 
@@ -339,7 +345,9 @@ def test_bad_parameters(name, i):
         else:
             bad = value.copy() if spoil != "scalar" else np.array(-1.0)
             bad[(0,) * bad.ndim] = {"nan": math.nan, "negative": -1.5, "scalar": -1.0}[spoil]
-        ours, theirs = (outcome(lambda m=m, b=bad: make(m, name, CASES[name][i] | {key: b})) for m in (tocha, torch))
+        ours, theirs = (
+            outcome(lambda m=m, b=bad, k=key: make(m, name, CASES[name][i] | {k: b})) for m in (tocha, torch)
+        )
         assert isinstance(ours, Exception) == isinstance(theirs, Exception), (key, spoil, ours, theirs)
         if isinstance(theirs, ValueError):
             assert type(ours) is type(theirs), (key, spoil, ours, theirs)
@@ -359,7 +367,10 @@ def test_bad_values(name, i):
     for value in bad:
         mine = tocha.tensor(value.numpy()) if isinstance(value, torch.Tensor) else value
         for method in ("log_prob", "cdf"):
-            a, b = outcome(lambda m=method, v=mine: getattr(ours, m)(v)), outcome(lambda m=method, v=value: getattr(theirs, m)(v))
+            a, b = (
+                outcome(lambda m=method, v=mine: getattr(ours, m)(v)),
+                outcome(lambda m=method, v=value: getattr(theirs, m)(v)),
+            )
             assert isinstance(a, Exception) == isinstance(b, Exception), (method, value, a, b)
             if isinstance(b, Exception):
                 assert type(a) is type(b), (method, value, a, b)
@@ -426,14 +437,31 @@ def test_composed(case):
         pair.append(COMPOSED[case](m.distributions, lambda a, m=m: m.tensor(a, dtype=m.float64)))
     ours, theirs = pair
     assert words(ours) == repr(theirs)
-    for what in ("batch_shape", "event_shape", "support", "has_rsample", "has_enumerate_support", "mean", "variance", "mode"):
+    for what in (
+        "batch_shape",
+        "event_shape",
+        "support",
+        "has_rsample",
+        "has_enumerate_support",
+        "mean",
+        "variance",
+        "mode",
+    ):
         same(outcome(lambda w=what: getattr(ours, w)), outcome(lambda w=what: getattr(theirs, w)))
     for shape in ((), (4,)):
-        close(*(drawn(m, lambda d=d: d.sample(shape)) for m, d in ((tocha, ours), (torch, theirs))))
-        same(*(outcome(lambda m=m, d=d: drawn(m, lambda: d.rsample(shape))) for m, d in ((tocha, ours), (torch, theirs))))
+        close(*(drawn(m, lambda d=d, s=shape: d.sample(s)) for m, d in ((tocha, ours), (torch, theirs))))
+        same(
+            *(
+                outcome(lambda m=m, d=d, s=shape: drawn(m, lambda: d.rsample(s)))
+                for m, d in ((tocha, ours), (torch, theirs))
+            )
+        )
     x = drawn(torch, lambda: theirs.sample((5,)))
     for method in ("log_prob", "cdf"):
-        same(outcome(lambda m=method: getattr(ours, m)(tocha.tensor(x.numpy()))), outcome(lambda m=method: getattr(theirs, m)(x)))
+        same(
+            outcome(lambda m=method: getattr(ours, m)(tocha.tensor(x.numpy()))),
+            outcome(lambda m=method: getattr(theirs, m)(x)),
+        )
     q = np.full(theirs.batch_shape + theirs.event_shape, 0.3)
     same(outcome(lambda: ours.icdf(tocha.tensor(q))), outcome(lambda: theirs.icdf(torch.tensor(q))))
     for method in ("entropy", "enumerate_support"):
@@ -483,7 +511,9 @@ FOR_KL = {
 
 def test_registered_pairs():
     names = [
-        sorted((p.__name__, q.__name__) for p, q in m.distributions.kl._KL_REGISTRY if p.__module__.startswith(m.__name__))
+        sorted(
+            (p.__name__, q.__name__) for p, q in m.distributions.kl._KL_REGISTRY if p.__module__.startswith(m.__name__)
+        )
         for m in (tocha, torch)
     ]
     assert names[0] == names[1]
@@ -506,7 +536,9 @@ def test_kl(p, q):
     same(ours, theirs)
     if isinstance(theirs, torch.Tensor) and theirs.requires_grad and bool(theirs.isfinite().all()):
         for x, y in zip(
-            tocha.autograd.grad(ours.sum(), a, allow_unused=True), torch.autograd.grad(theirs.sum(), b, allow_unused=True), strict=True
+            tocha.autograd.grad(ours.sum(), a, allow_unused=True),
+            torch.autograd.grad(theirs.sum(), b, allow_unused=True),
+            strict=True,
         ):
             if y is not None and bool(y.isfinite().all()):
                 np.testing.assert_allclose(x.numpy(), y.numpy(), rtol=1e-7, atol=1e-8)

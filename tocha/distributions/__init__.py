@@ -105,4 +105,4 @@ __all__ = [
     "register_kl",
     "transform_to",
 ]
-__all__ += transforms.__all__  # noqa: PLE0605
+__all__ += transforms.__all__

@@ -91,7 +91,7 @@ class Categorical(Distribution):
     def log_prob(self, value: Tensor) -> Tensor:
         if self._validate_args:
             self._validate_sample(value)
-        index, logits = tocha.broadcast_tensors(value.long().unsqueeze(-1), self.logits)
+        index, logits = tocha.functional.broadcast_tensors(value.long().unsqueeze(-1), self.logits)
         return logits.gather(-1, index[..., :1]).squeeze(-1)
 
     def entropy(self) -> Tensor:
@@ -100,6 +100,6 @@ class Categorical(Distribution):
         return -(logits * self.probs).sum(-1)
 
     def enumerate_support(self, expand: bool = True) -> Tensor:
-        values = tocha.arange(self._num_events, dtype=tocha.long, device=self._param.device)
+        values = tocha.arange(self._num_events, dtype=tocha.int64, device=self._param.device)
         values = values.view((-1,) + (1,) * len(self._batch_shape))
         return values.expand((-1, *self._batch_shape)) if expand else values

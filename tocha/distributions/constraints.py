@@ -11,9 +11,11 @@ from typing import Any
 
 import tocha
 from tocha import Tensor
+from tocha.distributions.utils import linalg
 
 __all__ = [
     "Constraint",
+    "MixtureSameFamilyConstraint",
     "boolean",
     "cat",
     "corr_cholesky",
@@ -21,23 +23,22 @@ __all__ = [
     "dependent_property",
     "greater_than",
     "greater_than_eq",
+    "half_open_interval",
     "independent",
     "integer_interval",
     "interval",
-    "half_open_interval",
     "is_dependent",
     "less_than",
     "lower_cholesky",
     "lower_triangular",
-    "MixtureSameFamilyConstraint",
     "multinomial",
     "nonnegative",
     "nonnegative_integer",
     "one_hot",
     "positive",
-    "positive_semidefinite",
     "positive_definite",
     "positive_integer",
+    "positive_semidefinite",
     "real",
     "real_vector",
     "simplex",
@@ -152,9 +153,7 @@ class _IndependentConstraint(Constraint):
     def check(self, value: Tensor) -> Tensor:
         result, n = self.base_constraint.check(value), self.reinterpreted_batch_ndims
         if result.dim() < n:
-            raise ValueError(
-                f"Expected value.dim() >= {self.base_constraint.event_dim + n} but got {value.dim()}"
-            )
+            raise ValueError(f"Expected value.dim() >= {self.base_constraint.event_dim + n} but got {value.dim()}")
         return result.reshape(result.shape[: result.dim() - n] + (-1,)).all(-1)
 
     def __repr__(self) -> str:
@@ -355,7 +354,7 @@ class _CorrCholesky(Constraint):
 
     def check(self, value: Tensor) -> Tensor:
         tolerance = tocha.finfo(value.dtype).eps * value.size(-1) * 10
-        unit = (tocha.linalg.norm(value.detach(), dim=-1) - 1).abs() <= tolerance
+        unit = (linalg.norm(value.detach(), dim=-1) - 1).abs() <= tolerance
         return lower_cholesky.check(value) & unit.all(-1)
 
 
@@ -366,7 +365,7 @@ class _Square(Constraint):
 
     def check(self, value: Tensor) -> Tensor:
         is_square = value.shape[-2] == value.shape[-1]
-        return tocha.full(value.shape[:-2], is_square, dtype=tocha.bool, device=value.device)
+        return tocha.full(value.shape[:-2], is_square, device=value.device)
 
 
 class _Symmetric(_Square):
@@ -385,7 +384,7 @@ class _PositiveSemidefinite(_Symmetric):
         symmetric_ones = super().check(value)
         if not symmetric_ones.all():
             return symmetric_ones
-        return (tocha.linalg.eigvalsh(value) >= 0).all(-1)
+        return (linalg.eigvalsh(value) >= 0).all(-1)
 
 
 class _PositiveDefinite(_Symmetric):
@@ -395,7 +394,7 @@ class _PositiveDefinite(_Symmetric):
         symmetric_ones = super().check(value)
         if not symmetric_ones.all():
             return symmetric_ones
-        return tocha.linalg.cholesky_ex(value).info == 0
+        return linalg.cholesky_ex(value).info == 0
 
 
 class _Sequence(Constraint):

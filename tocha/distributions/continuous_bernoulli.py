@@ -120,5 +120,5 @@ class ContinuousBernoulli(OddsParameters, ExponentialFamily):
         """log of (e^x - 1) / x, which is 1 at 0."""
         away = (x <= self._lims[0] - 0.5) | (x > self._lims[1] - 0.5)
         cut = tocha.where(away, x, self._lims[0] - 0.5)
-        log_norm = tocha.log(tocha.special.expm1(cut).abs()) - tocha.log(cut.abs())
+        log_norm = tocha.log(tocha.expm1(cut).abs()) - tocha.log(cut.abs())
         return tocha.where(away, log_norm, 0.5 * x + x.pow(2) / 24.0 - x.pow(4) / 2880.0)

@@ -42,7 +42,7 @@ class Dirichlet(ExponentialFamily):
         above = (self.concentration - 1).clamp(min=0.0)
         mode = above / above.sum(-1, True)
         # All below 1: the density is infinite at every corner, and the first stands for them.
-        corner = one_hot(tocha.zeros_like(mode[..., 0], dtype=tocha.long), mode.shape[-1]).to(mode)
+        corner = one_hot(tocha.zeros_like(mode[..., 0], dtype=tocha.int64), mode.shape[-1]).to(mode)
         return tocha.where((self.concentration < 1).all(-1, True), corner, mode)
 
     @property
@@ -51,7 +51,7 @@ class Dirichlet(ExponentialFamily):
         return self.concentration * (total - self.concentration) / (total.pow(2) * (total + 1))
 
     def rsample(self, sample_shape: Any = ()) -> Tensor:
-        return tocha._sample_dirichlet(self.concentration.expand(self._extended_shape(sample_shape)))
+        return tocha._C._sample_dirichlet(self.concentration.expand(self._extended_shape(sample_shape)))
 
     def log_prob(self, value: Tensor) -> Tensor:
         if self._validate_args:

@@ -38,9 +38,7 @@ class Distribution:
             raise ValueError(f"[Distribution] expected True or False: got {value!r}")
         Distribution._validate_args = value
 
-    def __init__(
-        self, batch_shape: Size = Size(), event_shape: Size = Size(), validate_args: bool | None = None
-    ) -> None:  # fmt: skip
+    def __init__(self, batch_shape: Any = Size(), event_shape: Any = Size(), validate_args: bool | None = None) -> None:
         self._batch_shape = batch_shape
         self._event_shape = event_shape
         if validate_args is not None:
@@ -113,7 +111,7 @@ class Distribution:
         """Hands over to an expanded copy what is not in _batched."""
 
     def _get_checked_instance(self, cls: type, _instance: Any = None) -> Any:
-        if _instance is None and type(self).__init__ != cls.__init__:
+        if _instance is None and type(self).__init__ is not cls.__init__:  # type: ignore[misc]
             raise NotImplementedError(
                 f"Subclass {self.__class__.__name__} of {cls.__name__} that defines a custom __init__ method must also "
                 "define a custom .expand() method."

@@ -8,7 +8,7 @@ import tocha
 from tocha import Size, Tensor
 from tocha.distributions import constraints
 from tocha.distributions.exp_family import ExponentialFamily
-from tocha.distributions.utils import broadcast_all
+from tocha.distributions.utils import broadcast_all, special
 
 __all__ = ["Gamma"]
 
@@ -45,7 +45,7 @@ class Gamma(ExponentialFamily):
 
     def rsample(self, sample_shape: Any = Size()) -> Tensor:
         shape = self._extended_shape(sample_shape)
-        value = tocha._standard_gamma(self.concentration.expand(shape)) / self.rate.expand(shape)
+        value = tocha._C._standard_gamma(self.concentration.expand(shape)) / self.rate.expand(shape)
         value.detach().clamp_(min=tocha.finfo(value.dtype).tiny)  # no zeros, and the slope there is not cut off
         return value
 
@@ -59,7 +59,7 @@ class Gamma(ExponentialFamily):
     def cdf(self, value: Tensor) -> Tensor:
         if self._validate_args:
             self._validate_sample(value)
-        return tocha.special.gammainc(self.concentration, self.rate * value)
+        return special.gammainc(self.concentration, self.rate * value)
 
     def entropy(self) -> Tensor:
         a = self.concentration

@@ -52,7 +52,7 @@ class Geometric(OddsParameters, Distribution):
     def sample(self, sample_shape: Any = Size()) -> Tensor:
         shape = self._extended_shape(sample_shape)
         with tocha.no_grad():
-            u = self.probs.new(shape).uniform_(tocha.finfo(self.probs.dtype).tiny, 1)
+            u = self.probs.new_empty(shape).uniform_(tocha.finfo(self.probs.dtype).tiny, 1)
             return (u.log() / (-self.probs).log1p()).floor()
 
     def log_prob(self, value: Tensor) -> Tensor:

@@ -39,9 +39,7 @@ class Independent(Distribution):
         super().__init__(shape[:cut], shape[cut:], validate_args=validate_args)
 
     def _expand_rest(self, new: Any, batch_shape: Size) -> None:
-        new.base_dist = self.base_dist.expand(
-            _size(batch_shape + self._event_shape[: self.reinterpreted_batch_ndims])
-        )
+        new.base_dist = self.base_dist.expand(_size(batch_shape + self._event_shape[: self.reinterpreted_batch_ndims]))
         new.reinterpreted_batch_ndims = self.reinterpreted_batch_ndims
 
     @property

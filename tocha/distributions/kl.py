@@ -175,11 +175,7 @@ def _kl_exponential_exponential(p: Any, q: Any) -> Tensor:
 def _kl_gamma_gamma(p: Any, q: Any) -> Tensor:
     a, b = p.concentration, q.concentration
     return (
-        b * (p.rate / q.rate).log()
-        + b.lgamma()
-        - a.lgamma()
-        + (a - b) * a.digamma()
-        + (q.rate - p.rate) * (a / p.rate)
+        b * (p.rate / q.rate).log() + b.lgamma() - a.lgamma() + (a - b) * a.digamma() + (q.rate - p.rate) * (a / p.rate)
     )
 
 
@@ -306,7 +302,7 @@ def _kl_normal_vectors(p: Any, q: Any) -> Tensor:
 
 
 def _x_log_x(x: Tensor) -> Tensor:
-    return tocha.special.xlogy(x, x)
+    return tocha.xlogy(x, x)
 
 
 def _uniform_mean_log(low: Tensor, high: Tensor) -> Tensor:
@@ -371,30 +367,25 @@ def _infinite(p: Any, q: Any) -> Tensor:
     return tocha.full(shape, inf, dtype=like.dtype, device=like.device)
 
 
-for _p in (Beta, ContinuousBernoulli, Exponential, Gamma, Gumbel, Laplace, Pareto, Uniform):
-    register_kl(_p, Normal)(_to_normal)
-for _p in (Beta, ContinuousBernoulli, Gamma, Pareto):
-    register_kl(_p, Exponential)(_to_exponential)
-for _p in (Beta, Exponential, Pareto):
-    register_kl(_p, Gamma)(_to_gamma)
-for _p in (Exponential, Gamma, Normal):
-    register_kl(_p, Gumbel)(_to_gumbel)
-for _p in (Beta, ContinuousBernoulli):
-    register_kl(_p, ContinuousBernoulli)(_to_continuous_bernoulli)
+def _register_all(function: Callable, kinds: tuple[type, ...], q: type) -> None:
+    for p in kinds:
+        register_kl(p, q)(function)
 
-for _p, _others in {
-    Beta: (Pareto,),
-    ContinuousBernoulli: (Pareto,),
-    Exponential: (Beta, ContinuousBernoulli, Pareto, Uniform),
-    Gamma: (Beta, ContinuousBernoulli, Pareto, Uniform),
-    Gumbel: (Beta, ContinuousBernoulli, Exponential, Gamma, Pareto, Uniform),
-    Laplace: (Beta, ContinuousBernoulli, Exponential, Gamma, Pareto, Uniform),
-    Normal: (Beta, ContinuousBernoulli, Exponential, Gamma, Pareto, Uniform),
-    Pareto: (Beta, ContinuousBernoulli, Uniform),
-    Poisson: (Bernoulli, Binomial),
-}.items():
-    for _q in _others:
-        register_kl(_p, _q)(_infinite)
+
+_register_all(_to_normal, (Beta, ContinuousBernoulli, Exponential, Gamma, Gumbel, Laplace, Pareto, Uniform), Normal)
+_register_all(_to_exponential, (Beta, ContinuousBernoulli, Gamma, Pareto), Exponential)
+_register_all(_to_gamma, (Beta, Exponential, Pareto), Gamma)
+_register_all(_to_gumbel, (Exponential, Gamma, Normal, Uniform), Gumbel)
+_register_all(_to_continuous_bernoulli, (Beta, ContinuousBernoulli), ContinuousBernoulli)
+
+_register_all(_infinite, (Exponential, Gamma, Gumbel, Laplace, Normal, Pareto), Beta)
+_register_all(_infinite, (Exponential, Gamma, Gumbel, Laplace, Normal, Pareto), ContinuousBernoulli)
+_register_all(_infinite, (Exponential, Gamma, Gumbel, Laplace, Normal, Pareto), Uniform)
+_register_all(_infinite, (Beta, ContinuousBernoulli, Exponential, Gamma, Gumbel, Laplace, Normal), Pareto)
+_register_all(_infinite, (Gumbel, Laplace, Normal), Exponential)
+_register_all(_infinite, (Gumbel, Laplace, Normal), Gamma)
+_register_all(_infinite, (Poisson,), Bernoulli)
+_register_all(_infinite, (Poisson,), Binomial)
 
 
 @register_kl(Beta, Uniform)
@@ -449,11 +440,6 @@ def _kl_uniform_exponential(p: Any, q: Any) -> Tensor:
 @register_kl(Uniform, Gamma)
 def _kl_uniform_gamma(p: Any, q: Any) -> Tensor:
     return _to_gamma(p, q).masked_fill(p.low < 0, inf)
-
-
-@register_kl(Uniform, Gumbel)
-def _kl_uniform_gumbel(p: Any, q: Any) -> Tensor:
-    return _to_gumbel(p, q)
 
 
 @register_kl(Uniform, Pareto)

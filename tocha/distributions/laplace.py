@@ -49,7 +49,7 @@ class Laplace(Distribution):
 
     def rsample(self, sample_shape: Any = Size()) -> Tensor:
         # Uniform in (-1, 1): the sign chooses the side, the size the quantile of the distance.
-        u = self.loc.new(self._extended_shape(sample_shape)).uniform_(tocha.finfo(self.loc.dtype).eps - 1, 1)
+        u = self.loc.new_empty(self._extended_shape(sample_shape)).uniform_(tocha.finfo(self.loc.dtype).eps - 1, 1)
         return self.loc - self.scale * u.sign() * tocha.log1p(-u.abs())
 
     def log_prob(self, value: Tensor) -> Tensor:

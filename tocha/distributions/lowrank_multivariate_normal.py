@@ -10,7 +10,7 @@ from tocha import Size, Tensor
 from tocha.distributions import constraints
 from tocha.distributions.distribution import Distribution
 from tocha.distributions.multivariate_normal import _batch_mahalanobis, _batch_mv, _half_log_det
-from tocha.distributions.utils import _standard_normal, lazy_property
+from tocha.distributions.utils import _standard_normal, lazy_property, linalg
 
 __all__ = ["LowRankMultivariateNormal"]
 
@@ -18,7 +18,7 @@ __all__ = ["LowRankMultivariateNormal"]
 def _capacitance_tril(W: Tensor, D: Tensor) -> Tensor:
     """The Cholesky factor of I + W^T D^-1 W, the small matrix through which W W^T + D is inverted (Woodbury)."""
     small = tocha.matmul(W.mT / D.unsqueeze(-2), W)
-    return tocha.linalg.cholesky(small + tocha.eye(W.shape[-1], dtype=W.dtype, device=W.device))
+    return linalg.cholesky(small + tocha.eye(W.shape[-1], dtype=W.dtype, device=W.device))
 
 
 def _lowrank_log_det(D: Tensor, capacitance_tril: Tensor) -> Tensor:
@@ -48,9 +48,7 @@ class LowRankMultivariateNormal(Distribution):
     has_rsample = True
     _batched = {"loc": 1, "cov_factor": 2, "cov_diag": 1}
 
-    def __init__(
-        self, loc: Tensor, cov_factor: Tensor, cov_diag: Tensor, validate_args: bool | None = None
-    ) -> None:
+    def __init__(self, loc: Tensor, cov_factor: Tensor, cov_diag: Tensor, validate_args: bool | None = None) -> None:
         if loc.dim() < 1:
             raise ValueError("[LowRankMultivariateNormal] loc must be at least one-dimensional.")
         event_shape = loc.shape[-1:]
@@ -111,7 +109,7 @@ class LowRankMultivariateNormal(Distribution):
         root = self._unbroadcasted_cov_diag.sqrt().unsqueeze(-1)
         V = self._unbroadcasted_cov_factor / root
         inside = tocha.matmul(V, V.mT) + tocha.eye(V.shape[-2], dtype=V.dtype, device=V.device)
-        return self._expanded(root * tocha.linalg.cholesky(inside))
+        return self._expanded(root * linalg.cholesky(inside))
 
     @lazy_property
     def covariance_matrix(self) -> Tensor:
@@ -124,7 +122,7 @@ class LowRankMultivariateNormal(Distribution):
         """The inverse of the covariance matrix."""
         D = self._unbroadcasted_cov_diag
         scaled = self._unbroadcasted_cov_factor.mT / D.unsqueeze(-2)
-        A = tocha.linalg.solve_triangular(self._capacitance_tril, scaled, upper=False)
+        A = linalg.solve_triangular(self._capacitance_tril, scaled, upper=False)
         return self._expanded(tocha.diag_embed(D.reciprocal()) - A.mT @ A)
 
     def rsample(self, sample_shape: Any = Size()) -> Tensor:

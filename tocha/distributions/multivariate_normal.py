@@ -9,7 +9,7 @@ import tocha
 from tocha import Size, Tensor
 from tocha.distributions import constraints
 from tocha.distributions.distribution import Distribution
-from tocha.distributions.utils import _standard_normal, lazy_property
+from tocha.distributions.utils import _standard_normal, lazy_property, linalg
 
 __all__ = ["MultivariateNormal"]
 
@@ -24,16 +24,16 @@ def _batch_mahalanobis(tril: Tensor, x: Tensor) -> Tensor:
     extra = max(x.dim() + 1 - tril.dim(), 0)
     shape = x.shape[:extra]
     columns = x.reshape((-1,) + x.shape[extra:]).movedim(0, -1)
-    solved = tocha.linalg.solve_triangular(tril, columns, upper=False).pow(2).sum(-2)
+    solved = linalg.solve_triangular(tril, columns, upper=False).pow(2).sum(-2)
     return solved.movedim(-1, 0).reshape(shape + solved.shape[:-1])
 
 
 def _precision_to_scale_tril(precision: Tensor) -> Tensor:
     """L with L L^T = P^-1: the Cholesky factor of P read from its other end is L^-1 transposed."""
-    flipped = tocha.linalg.cholesky(tocha.flip(precision, (-2, -1)))
+    flipped = linalg.cholesky(tocha.flip(precision, (-2, -1)))
     inverse = tocha.flip(flipped, (-2, -1)).mT
     identity = tocha.eye(precision.shape[-1], dtype=precision.dtype, device=precision.device)
-    return tocha.linalg.solve_triangular(inverse, identity, upper=False)
+    return linalg.solve_triangular(inverse, identity, upper=False)
 
 
 def _half_log_det(tril: Tensor) -> Tensor:
@@ -92,7 +92,7 @@ class MultivariateNormal(Distribution):
         if scale_tril is not None:
             self._unbroadcasted_scale_tril = scale_tril
         elif covariance_matrix is not None:
-            self._unbroadcasted_scale_tril = tocha.linalg.cholesky(covariance_matrix)
+            self._unbroadcasted_scale_tril = linalg.cholesky(covariance_matrix)
         else:
             self._unbroadcasted_scale_tril = _precision_to_scale_tril(matrix)
 

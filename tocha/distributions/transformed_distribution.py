@@ -37,9 +37,7 @@ class TransformedDistribution(Distribution):
                 )
             self.transforms = transforms
         else:
-            raise ValueError(
-                f"[{type(self).__name__}] transforms must be a Transform or list, but was {transforms}"
-            )
+            raise ValueError(f"[{type(self).__name__}] transforms must be a Transform or list, but was {transforms}")
         base_shape = base_distribution.batch_shape + base_distribution.event_shape
         whole = ComposeTransform(self.transforms)
         if len(base_shape) < whole.domain.event_dim:
@@ -52,7 +50,7 @@ class TransformedDistribution(Distribution):
         if base_shape != needed:
             base_distribution = base_distribution.expand(needed[: len(needed) - len(base_distribution.event_shape)])
         joined = whole.domain.event_dim - len(base_distribution.event_shape)
-        self.base_dist = Independent(base_distribution, joined) if joined > 0 else base_distribution
+        self.base_dist: Any = Independent(base_distribution, joined) if joined > 0 else base_distribution
         change = whole.codomain.event_dim - whole.domain.event_dim
         event_dim = max(whole.codomain.event_dim, len(self.base_dist.event_shape) + change)
         cut = len(shape) - event_dim

@@ -11,6 +11,9 @@ from tocha import Size, Tensor
 from tocha.overrides import is_tensor_like
 
 euler_constant = 0.57721566490153286060
+# Their names come from the native tables, so type checkers do not know them.
+linalg: Any = tocha.linalg
+special: Any = tocha.special
 
 __all__ = [
     "broadcast_all",

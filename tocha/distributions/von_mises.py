@@ -9,7 +9,7 @@ import tocha
 from tocha import Size, Tensor
 from tocha.distributions import constraints
 from tocha.distributions.distribution import Distribution
-from tocha.distributions.utils import broadcast_all, lazy_property
+from tocha.distributions.utils import broadcast_all, lazy_property, special
 
 __all__ = ["VonMises"]
 
@@ -19,7 +19,7 @@ class VonMises(Distribution):
 
     >>> from tocha.distributions import VonMises
     >>> VonMises(tocha.tensor(0.0), tocha.tensor(1.0)).log_prob(tocha.tensor([0.0, 3.0]))
-    tensor([-1.0739, -3.0639])
+    tensor([-1.0738, -3.0638])
     """
 
     arg_constraints = {"loc": constraints.real, "concentration": constraints.positive}
@@ -31,7 +31,7 @@ class VonMises(Distribution):
         super().__init__(self.loc.shape, validate_args=validate_args)
 
     def _log_i0(self) -> Tensor:
-        return tocha.log(tocha.special.i0e(self.concentration)) + self.concentration
+        return tocha.log(special.i0e(self.concentration)) + self.concentration
 
     @property
     def mean(self) -> Tensor:
@@ -46,7 +46,7 @@ class VonMises(Distribution):
     def variance(self) -> Tensor:
         """The circular variance: 1 - I1(concentration) / I0(concentration)."""
         k = self.concentration
-        return 1 - tocha.special.i1e(k) / tocha.special.i0e(k)
+        return 1 - special.i1e(k) / special.i0e(k)
 
     def log_prob(self, value: Tensor) -> Tensor:
         if self._validate_args:
@@ -68,7 +68,7 @@ class VonMises(Distribution):
         shape = self._extended_shape(sample_shape)
         loc, k, r = self.loc.double(), self.concentration.double(), self._proposal_r
         angle = tocha.empty(shape, dtype=tocha.float64, device=loc.device)
-        done = tocha.zeros(shape, dtype=tocha.bool, device=loc.device)
+        done = tocha.full(shape, False, device=loc.device)
         while not done.all():
             u1, u2, u3 = tocha.rand((3, *shape), dtype=tocha.float64, device=loc.device).unbind()
             z = tocha.cos(math.pi * u1)

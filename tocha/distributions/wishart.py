@@ -12,7 +12,7 @@ from tocha.distributions import constraints
 from tocha.distributions.chi2 import Chi2
 from tocha.distributions.exp_family import ExponentialFamily
 from tocha.distributions.multivariate_normal import _half_log_det, _precision_to_scale_tril
-from tocha.distributions.utils import _size, lazy_property
+from tocha.distributions.utils import _size, lazy_property, linalg
 
 __all__ = ["Wishart"]
 
@@ -88,7 +88,7 @@ class Wishart(ExponentialFamily):
         if scale_tril is not None:
             self._unbroadcasted_scale_tril = scale_tril
         elif covariance_matrix is not None:
-            self._unbroadcasted_scale_tril = tocha.linalg.cholesky(covariance_matrix)
+            self._unbroadcasted_scale_tril = linalg.cholesky(covariance_matrix)
         else:
             self._unbroadcasted_scale_tril = _precision_to_scale_tril(matrix)
         self._dist_chi2 = self._diagonal_squares()
@@ -191,7 +191,7 @@ class Wishart(ExponentialFamily):
         return (
             -nu * (p * _LOG_2 / 2 + _half_log_det(tril))
             - tocha.mvlgamma(nu / 2, p=p)
-            + (nu - p - 1) / 2 * tocha.linalg.slogdet(value).logabsdet
+            + (nu - p - 1) / 2 * linalg.slogdet(value).logabsdet
             - trace / 2
         )
 
@@ -212,4 +212,4 @@ class Wishart(ExponentialFamily):
     def _log_normalizer(self, x: Tensor, y: Tensor) -> Tensor:  # type: ignore[override]
         p = self._event_shape[-1]
         half = y + (p + 1) / 2
-        return half * (-tocha.linalg.slogdet(-2 * x).logabsdet + _LOG_2 * p) + tocha.mvlgamma(half, p=p)
+        return half * (-linalg.slogdet(-2 * x).logabsdet + _LOG_2 * p) + tocha.mvlgamma(half, p=p)

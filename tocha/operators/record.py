@@ -126,7 +126,19 @@ def overloads(name: str) -> list[Operator]:
 # What kernels without a decomposition are: numerical algorithms; then "memory" allocates, shows or moves elements as they
 # are, "fill" writes numbers, "index" reads and writes at places that other elements name, "selection" has as many results as
 # elements decide, "answer" tells Python something.
-ALGORITHMS = ("", "product", "convolution", "sort", "search", "scan", "histogram", "recursion", "random", "LAPACK", "fft")
+ALGORITHMS = (
+    "",
+    "product",
+    "convolution",
+    "sort",
+    "search",
+    "scan",
+    "histogram",
+    "recursion",
+    "random",
+    "LAPACK",
+    "fft",
+)
 ALGORITHMS += ("memory", "fill", "index", "selection", "answer")
 NAMESPACES = ("special", "linalg", "fft", "nn")
 

@@ -11,6 +11,7 @@ import sys
 
 import convolution
 import data
+import distributions
 import eager
 import facts
 import footprint
@@ -28,7 +29,7 @@ import training
 
 import tocha
 
-ROOMS = (eager, gradients, convolution, narrow, pictures, sequence, spectra, optim, data, training)
+ROOMS = (eager, gradients, convolution, narrow, pictures, sequence, spectra, distributions, optim, data, training)
 
 
 def main() -> None:

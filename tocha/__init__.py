@@ -69,7 +69,7 @@ from tocha import (  # noqa: E402, F401
 )
 
 _ON_DEMAND = (
-    "__config__", "_library", "_ops", "_utils", "accelerator", "backends", "cpu", "cuda", "func", "fx", "library",
+    "__config__", "_library", "_ops", "_utils", "accelerator", "backends", "cpu", "cuda", "distributions", "func", "fx", "library",
     "multiprocessing", "serialization", "sparse", "testing", "types",
 )  # fmt: skip
 _SCHEMA_TYPES = (

@@ -24,7 +24,7 @@ PYTHON = [
         "multiprocessing", "nn", "optim", "overrides", "random", "serialization", "signal", "sparse", "special",
         "storage", "testing", "types", "utils", "version",
     },
-    {"", "_guards", "_library", "_ops", "_subclasses", "library"},  # "" is tocha itself: what all of the library makes together
+    {"", "_guards", "_library", "_ops", "_subclasses", "distributions", "library"},  # "" is tocha itself: what all of the library makes together
     {"fx"},
     {"_functorch"},
     {"_inductor"},

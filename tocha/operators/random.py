@@ -401,11 +401,36 @@ def _standard_gamma_grad(self, output):
     "_sample_dirichlet(Tensor self, Generator? generator=None) -> Tensor",
     algorithm="random",
     variants="function",
-    tags=_RANDOM,
+    tags=_DRAWN,
 )
 def _sample_dirichlet(self, generator):
     """Points of the simplex along the last dim, with the concentrations that self holds."""
     return Out(self.shape, self.dtype)
+
+
+@gradient(_sample_dirichlet, "self")
+def sample_dirichlet_gradient(grad, self, result):
+    # One coordinate moves as a Beta number does; the others keep their proportions.
+    slopes = op._dirichlet_grad(result, self, self.sum([-1], True).expand(self.shape))
+    return slopes * (grad - (result * grad).sum([-1], True))
+
+
+@native(
+    "_dirichlet_grad(Tensor x, Tensor alpha, Tensor total) -> Tensor",
+    algorithm="recursion",
+    kernel="beta_slopes",
+    variants="function",
+    samples=lambda t: [((t(4).abs() * 0.5 + 0.2, t(4).abs() + 0.5, t(4).abs() + 2.5), {})],
+)
+def _dirichlet_grad(x, alpha, total):
+    """How Beta(alpha, total - alpha) numbers x move with alpha when their quantile stays, in units of 1 - x."""
+    if alpha.dtype != x.dtype or total.dtype != x.dtype:
+        other = alpha.dtype if alpha.dtype != x.dtype else total.dtype
+        raise RuntimeError(f"[_dirichlet_grad] Found dtype {other} but expected {x.dtype}")
+    return Out(
+        broadcast_shapes(broadcast_shapes(x.shape, alpha.shape, "_dirichlet_grad"), total.shape, "_dirichlet_grad"),
+        x.dtype,
+    )
 
 
 # -- in place ----------------------------------------------------------------------------------------

@@ -1,0 +1,147 @@
+"""The multivariate normal distribution."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import tocha
+from tocha import Size, Tensor
+from tocha.distributions import constraints
+from tocha.distributions.distribution import Distribution
+from tocha.distributions.utils import _standard_normal, lazy_property, linalg
+
+__all__ = ["MultivariateNormal"]
+
+
+def _batch_mv(matrix: Tensor, vector: Tensor) -> Tensor:
+    """Matrices times vectors, both batched."""
+    return tocha.matmul(matrix, vector.unsqueeze(-1)).squeeze(-1)
+
+
+def _batch_mahalanobis(tril: Tensor, x: Tensor) -> Tensor:
+    """x^T (L L^T)^-1 x. Leading dims that only x has become columns, so that one factor serves them all."""
+    extra = max(x.dim() + 1 - tril.dim(), 0)
+    shape = x.shape[:extra]
+    columns = x.reshape((-1,) + x.shape[extra:]).movedim(0, -1)
+    solved = linalg.solve_triangular(tril, columns, upper=False).pow(2).sum(-2)
+    return solved.movedim(-1, 0).reshape(shape + solved.shape[:-1])
+
+
+def _precision_to_scale_tril(precision: Tensor) -> Tensor:
+    """L with L L^T = P^-1: the Cholesky factor of P read from its other end is L^-1 transposed."""
+    flipped = linalg.cholesky(tocha.flip(precision, (-2, -1)))
+    inverse = tocha.flip(flipped, (-2, -1)).mT
+    identity = tocha.eye(precision.shape[-1], dtype=precision.dtype, device=precision.device)
+    return linalg.solve_triangular(inverse, identity, upper=False)
+
+
+def _half_log_det(tril: Tensor) -> Tensor:
+    return tril.diagonal(dim1=-2, dim2=-1).log().sum(-1)
+
+
+class MultivariateNormal(Distribution):
+    """Normal vectors of mean `loc` with a covariance matrix, its inverse, or its Cholesky factor `scale_tril` (which serves fastest).
+
+    >>> from tocha.distributions import MultivariateNormal
+    >>> MultivariateNormal(tocha.zeros(2), tocha.eye(2)).log_prob(tocha.zeros(2))
+    tensor(-1.8379)
+    """
+
+    arg_constraints = {
+        "loc": constraints.real_vector,
+        "covariance_matrix": constraints.positive_definite,
+        "precision_matrix": constraints.positive_definite,
+        "scale_tril": constraints.lower_cholesky,
+    }
+    support = constraints.real_vector
+    has_rsample = True
+    _batched = {"loc": 1, "covariance_matrix": 2, "precision_matrix": 2, "scale_tril": 2}
+
+    def __init__(
+        self,
+        loc: Tensor,
+        covariance_matrix: Tensor | None = None,
+        precision_matrix: Tensor | None = None,
+        scale_tril: Tensor | None = None,
+        validate_args: bool | None = None,
+    ) -> None:
+        if loc.dim() < 1:
+            raise ValueError("[MultivariateNormal] loc must be at least one-dimensional.")
+        matrices = {
+            "covariance_matrix": covariance_matrix,
+            "scale_tril": scale_tril,
+            "precision_matrix": precision_matrix,
+        }
+        given = {name: m for name, m in matrices.items() if m is not None}
+        if len(given) != 1:
+            raise ValueError(
+                "[MultivariateNormal] Exactly one of covariance_matrix or precision_matrix or scale_tril may be specified."
+            )
+        ((name, matrix),) = given.items()
+        if matrix.dim() < 2:
+            kind = "scale_tril matrix" if name == "scale_tril" else name
+            raise ValueError(
+                f"[MultivariateNormal] {kind} must be at least two-dimensional, with optional leading batch dimensions: "
+                f"got {matrix.shape}"
+            )
+        batch_shape = tocha.broadcast_shapes(matrix.shape[:-2], loc.shape[:-1])
+        self.__dict__[name] = matrix.expand(batch_shape + (-1, -1))
+        self.loc = loc.expand(batch_shape + (-1,))
+        super().__init__(batch_shape, self.loc.shape[-1:], validate_args=validate_args)
+        if scale_tril is not None:
+            self._unbroadcasted_scale_tril = scale_tril
+        elif covariance_matrix is not None:
+            self._unbroadcasted_scale_tril = linalg.cholesky(covariance_matrix)
+        else:
+            self._unbroadcasted_scale_tril = _precision_to_scale_tril(matrix)
+
+    def _expand_rest(self, new: Any, batch_shape: Size) -> None:
+        new._unbroadcasted_scale_tril = self._unbroadcasted_scale_tril
+
+    def _expanded(self, matrix: Tensor) -> Tensor:
+        return matrix.expand(self._batch_shape + self._event_shape + self._event_shape)
+
+    @lazy_property
+    def scale_tril(self) -> Tensor:
+        """The Cholesky factor of the covariance matrix."""
+        return self._expanded(self._unbroadcasted_scale_tril)
+
+    @lazy_property
+    def covariance_matrix(self) -> Tensor:
+        """The covariance matrix."""
+        tril = self._unbroadcasted_scale_tril
+        return self._expanded(tocha.matmul(tril, tril.mT))
+
+    @lazy_property
+    def precision_matrix(self) -> Tensor:
+        """The inverse of the covariance matrix."""
+        return self._expanded(tocha.cholesky_inverse(self._unbroadcasted_scale_tril))
+
+    @property
+    def mean(self) -> Tensor:
+        return self.loc
+
+    @property
+    def mode(self) -> Tensor:
+        return self.loc
+
+    @property
+    def variance(self) -> Tensor:
+        return self._unbroadcasted_scale_tril.pow(2).sum(-1).expand(self._batch_shape + self._event_shape)
+
+    def rsample(self, sample_shape: Any = Size()) -> Tensor:
+        eps = _standard_normal(self._extended_shape(sample_shape), self.loc.dtype, self.loc.device)
+        return self.loc + _batch_mv(self._unbroadcasted_scale_tril, eps)
+
+    def log_prob(self, value: Tensor) -> Tensor:
+        if self._validate_args:
+            self._validate_sample(value)
+        tril = self._unbroadcasted_scale_tril
+        distance = _batch_mahalanobis(tril, value - self.loc)
+        return -0.5 * (self._event_shape[0] * math.log(2 * math.pi) + distance) - _half_log_det(tril)
+
+    def entropy(self) -> Tensor:
+        constant = 0.5 * self._event_shape[0] * (1.0 + math.log(2 * math.pi))
+        entropy = constant + _half_log_det(self._unbroadcasted_scale_tril)
+        return entropy.expand(self._batch_shape) if self._batch_shape else entropy

@@ -69,7 +69,7 @@ from tocha import (  # noqa: E402, F401
 )
 
 _ON_DEMAND = (
-    "__config__", "_library", "_ops", "_utils", "accelerator", "backends", "cpu", "cuda", "func", "fx", "library",
+    "__config__", "_dynamo", "_library", "_ops", "_utils", "accelerator", "backends", "compiler", "cpu", "cuda", "func", "fx", "library",
     "multiprocessing", "serialization", "sparse", "testing", "types",
 )  # fmt: skip
 _SCHEMA_TYPES = (
@@ -82,6 +82,8 @@ def __getattr__(name: str) -> object:
     """Rarely used modules, checkpoints, and operators with a leading underscore (tocha._unique2): when somebody asks."""
     if name in _ON_DEMAND:
         return _importlib.import_module(f"tocha.{name}")
+    if name == "compile":
+        return _importlib.import_module("tocha._dynamo.eval_frame").compile
     if name in ("save", "load"):
         return getattr(_importlib.import_module("tocha.serialization"), name)
     if name in ("ops", "Tag"):

@@ -233,11 +233,11 @@ def _object(f: Frame, real: Any, source: Source | None) -> Value:
     cls = type(real)
     if isinstance(real, (types.GeneratorType, types.CoroutineType)) or (hasattr(cls, "__next__") and not _in_python(cls)):
         raise Unsupported("native_iterator", f"a {cls.__name__} from outside")
-    if not _in_python(cls):
+    if not _in_python(cls) and cls is not types.SimpleNamespace:
         if cls is object:
             _same(f, real, source)
             return ObjectValue(cls, real, source)
-        if isinstance(real, types.CodeType) or cls.__module__ in ("tocha", "tocha._C", "typing", "types"):
+        if isinstance(real, types.CodeType) or cls.__module__ in ("tocha", "tocha._C", "typing"):
             _same(f, real, source)
             return BuiltinValue(real, source)
         raise Unsupported("value", f"an object of type {cls.__module__}.{cls.__qualname__}")

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 import tocha
 from tocha import _C
-from tocha._dynamo import leaves, operators, polyfills
+from tocha._dynamo import leaves, modes, operators, polyfills
 from tocha._dynamo.refusals import Unsupported
 from tocha._dynamo.values.base import NotConstant, Observed, Value
 from tocha._dynamo.values.constant import Constant
@@ -174,12 +174,11 @@ _STATE = {"manual_seed", "seed", "set_rng_state", "set_default_dtype", "set_num_
 
 def _library(f: Frame, function: Any, args: list[Value], kwargs: dict[str, Value]) -> Value:
     name = getattr(function, "__name__", "")
-    if function in (_C._set_grad_enabled,):
-        mode = args[0].truth(f)
-        f.out.state_call(function, [mode])
-        function(mode)
-        return Constant(None)
-    if name in _STATE:
+    if name in modes.SWITCHES:
+        plain = [a.constant() for a in args]
+        f.out.state_call(function, plain)
+        return f.wrap_known(modes.switch(function, plain))
+    if name in _STATE or name.startswith("_set_"):
         raise Unsupported("library_state", f"tocha.{name}")
     if name in ("backward", "grad") and "autograd" in _module_of(function):
         raise Unsupported("autograd", f"{_module_of(function)}.{name}")

@@ -13,7 +13,7 @@ from typing import Any
 
 import tocha
 from tocha import _C
-from tocha._dynamo import config
+from tocha._dynamo import config, modes
 from tocha._dynamo.output import Output
 from tocha._dynamo.refusals import Break, SkipFrame, Unsupported
 from tocha._dynamo.root import RootFrame
@@ -103,14 +103,14 @@ class Capture:
 
     def capture(self, code: types.CodeType, globals_: dict, args: tuple, closure: Any) -> tuple[Any, types.CodeType]:
         break_at, refused = None, None
-        grad = tocha.is_grad_enabled()
         while True:
             count = code.co_argcount + code.co_kwonlyargcount + bool(code.co_flags & 4) + bool(code.co_flags & 8)
             out = Output(code, globals_, code.co_varnames[:count])
             root = RootFrame(out, code, globals_, args, closure)
             root.break_at, root.refused = break_at, refused
             try:
-                made = root.capture(self.compile_graph)
+                with modes.Preserved():
+                    made = root.capture(self.compile_graph)
                 return out.guards.build(self.keep), made
             except Unsupported as unsupported:
                 if self.fullgraph:
@@ -121,8 +121,6 @@ class Capture:
                 BREAKS.append(Break(unsupported.refusal, unsupported.detail, unsupported.stack))
                 for listen in LISTENERS:
                     listen("break", code, unsupported)
-            finally:
-                _C._set_grad_enabled(grad)
 
     def compile_graph(self, module: Any, examples: list[Any]) -> Callable[..., Any]:
         for listen in LISTENERS:

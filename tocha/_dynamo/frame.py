@@ -300,6 +300,8 @@ class Frame:
         frame = Frame(self.out, code, function.globals, self)
         frame.function = function
         bind_arguments(self, frame, function, args, kwargs)
+        for name in code.co_cellvars:
+            frame.cells[name] = CellValue(frame.locals.pop(name, None), None, name)
         frame.cells.update(zip(code.co_freevars, function.cells))
         if code.co_flags & _GENERATOR:
             if code.co_flags & (0x80 | 0x200):

@@ -104,6 +104,8 @@ class Value:
 
     def iterate(self, f: Frame) -> Value:
         if not self.has_method("__iter__"):
+            if self.has_method("__getitem__"):
+                return f.inline(f.wrap_known(by_index), [self], {})  # type: ignore[arg-type]
             f.raise_(TypeError, f"'{self.python_type().__name__}' object is not iterable")
         return self.call_method(f, "__iter__", [], {})
 
@@ -147,6 +149,18 @@ class Value:
     def reconstruct(self, cg: Codegen) -> None:
         """Emits instructions that push it, where it has no source."""
         self.refuse("reconstruct", "making anew")
+
+
+def by_index(value):
+    """Iterates the way of before there was __iter__; traced."""
+    n = 0
+    while True:
+        try:
+            item = value[n]
+        except IndexError:
+            return
+        yield item
+        n += 1
 
 
 class Null(Value):

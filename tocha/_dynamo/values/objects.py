@@ -472,8 +472,9 @@ class SuperValue(Value):
         return super
 
     def _line(self) -> list[type]:
-        of = self.owner.value if isinstance(self.owner, ClassValue) else self.owner.python_type()
-        line = of.__mro__
+        line = self.owner.python_type().__mro__
+        if isinstance(self.owner, ClassValue) and self.cls in self.owner.value.__mro__:
+            line = self.owner.value.__mro__
         return list(line[line.index(self.cls) + 1 :])
 
     def get_attribute(self, f: Frame, name: str) -> Value:
@@ -481,7 +482,7 @@ class SuperValue(Value):
             if name not in c.__dict__:
                 continue
             found = c.__dict__[name]
-            if isinstance(self.owner, ClassValue):
+            if isinstance(self.owner, ClassValue) and self.cls in self.owner.value.__mro__:
                 if isinstance(found, classmethod):
                     return MethodValue(f.wrap(found.__func__, None), self.owner)
                 return f.wrap(getattr(found, "__func__", found), None)

@@ -278,11 +278,14 @@ struct Walk {
 
   // Tensors of different slots must be different objects.
   bool distinct() {
+    static PyObject* text = PyUnicode_FromString("inputs that were different tensors are different tensors");
     std::vector<PyObject*> found;
     for (PyObject* p : slots)
       if (p) found.push_back(p);
     std::sort(found.begin(), found.end());
-    return std::adjacent_find(found.begin(), found.end()) == found.end();
+    if (std::adjacent_find(found.begin(), found.end()) == found.end()) return true;
+    failed = text;
+    return false;
   }
 };
 

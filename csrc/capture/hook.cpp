@@ -5,6 +5,7 @@
 #include "capture/frame.h"
 #include "capture/guards.h"
 #include "core/error.h"
+#include "core/modes.h"
 
 namespace tocha::capture {
 
@@ -108,8 +109,8 @@ PyObject* arguments_tuple(const Surroundings& at) {
   return out;
 }
 
-// Asks the thread's callback what is to become of a frame: None (run it this time), False (always run it), or
-// (guards, code). Null with an error set: capturing raised.
+// Asks the thread's callback what is to become of a frame: None (run it this time), False (always run it), True
+// (another thread has captured it meanwhile: look again), or (guards, code). Null with an error set: capturing raised.
 PyObject* ask(PyCodeObject* code, PyObject* function, const Surroundings& at) {
   PyObject* callback = Py_NewRef(current_callback);
   Paused paused;
@@ -138,7 +139,8 @@ bool add_entry(CodeState* state, PyObject* answer, const Surroundings& at) {
 
 PyObject* evaluate(PyThreadState* thread, struct _PyInterpreterFrame* frame, int throwing) {
   auto plainly = [&] { return _PyEval_EvalFrameDefault(thread, frame, throwing); };
-  if (!current_callback || throwing) return plainly();
+  // What saved-tensor hooks see of a function must not depend on whether it was captured.
+  if (!current_callback || throwing || modes().pack) return plainly();
   PyCodeObject* code = capture_frame_code(frame);
   CodeState* state = state_of(code);
   if (state && state->skip) return plainly();
@@ -156,9 +158,11 @@ PyObject* evaluate(PyThreadState* thread, struct _PyInterpreterFrame* frame, int
       Py_DECREF(answer);
       return plainly();
     }
-    bool added = answer && add_entry(state, answer, at);
+    bool again = answer == Py_True;
+    bool added = answer && !again && add_entry(state, answer, at);
     Py_XDECREF(answer);
     if (added) entry = &state->entries.front();
+    if (again && !(entry = find_entry(state, current_callback, at))) return plainly();
   }
   if (entry) result = run_entry(*entry, at);
   capture_frame_end(thread, frame, return_none);
@@ -197,7 +201,7 @@ PyObject* code_entries(PyObject*, PyObject* code) {
   CodeState* state = state_of(reinterpret_cast<PyCodeObject*>(code));
   if (!out || !state) return out;
   for (const Entry& e : state->entries) {
-    PyObject* pair = PyTuple_Pack(3, e.owner, e.guards ? e.guards : Py_None, e.code);
+    PyObject* pair = PyTuple_Pack(4, e.owner, e.guards ? e.guards : Py_None, e.code, e.globals);
     if (!pair || PyList_Append(out, pair) < 0) Py_CLEAR(out);
     Py_XDECREF(pair);
     if (!out) break;
@@ -210,7 +214,8 @@ PyObject* get_callback(PyObject*, PyObject*) { return Py_NewRef(current_callback
 PyMethodDef functions[] = {
     {"skip_code", skip_code, METH_O, "Frames of this code are never captured."},
     {"forget_code", forget_code, METH_O, "Drops what is known of a code object."},
-    {"code_entries", code_entries, METH_O, "[(callback, guards, code)] of a code object, the last used one first."},
+    {"code_entries", code_entries, METH_O,
+     "[(callback, guards, code, globals)] of a code object, the last used one first."},
     {"get_callback", get_callback, METH_NOARGS, "The callback of this thread, or None."},
     {nullptr, nullptr, 0, nullptr},
 };

@@ -28,6 +28,7 @@ from tocha._dynamo.values.functions import BuiltinValue, MethodValue, PartialVal
 from tocha._dynamo.values.lazy import Lazy
 from tocha._dynamo.values.mappings import DictValue, SetValue
 from tocha._dynamo.values.objects import ClassValue, ExceptionValue, ModuleValue, ObjectValue, function_of
+from tocha._dynamo.values.subclasses import ContainerObject, base_of, empty
 
 if TYPE_CHECKING:
     from tocha._dynamo.frame import Frame
@@ -81,6 +82,8 @@ def _same(f: Frame, real: Any, source: Source | None) -> None:
 
 
 def _sequence(f: Frame, real: Any, source: Source | None) -> Value:
+    if isinstance(real, list) and type(real) is not list:
+        return _subclass(f, real, source)
     _guard_type(f, real, source)
     step = None
     if source is not None:
@@ -107,8 +110,10 @@ def _deque(f: Frame, real: Any, source: Source | None) -> Value:
 
 
 def _dict(f: Frame, real: Any, source: Source | None) -> Value:
-    if type(real) not in (dict, collections.OrderedDict, collections.defaultdict, collections.Counter):
-        return _dict_subclass(f, real, source)
+    if isinstance(real, types.MappingProxyType):
+        return _dict(f, dict(real), None)
+    if type(real) not in (dict, collections.OrderedDict, collections.defaultdict):
+        return _subclass(f, real, source)
     _guard_type(f, real, source)
     if source is not None:
         f.out.guards.add(source, "keys", tuple(real))
@@ -123,13 +128,31 @@ def _dict(f: Frame, real: Any, source: Source | None) -> Value:
     return value
 
 
-def _dict_subclass(f: Frame, real: Any, source: Source | None) -> Value:
-    if isinstance(real, types.MappingProxyType):
-        return _dict(f, dict(real), None)
-    raise Unsupported("value", f"an object of type {type(real).__name__}, a subclass of dict")
+def _subclass(f: Frame, real: Any, source: Source | None) -> Value:
+    """An object of a class derived from list, dict or set."""
+    _guard_type(f, real, source)
+    inner = empty(base_of(type(real)))  # type: ignore[arg-type]
+    value = ContainerObject(type(real), inner, real, source)
+    f.out.memo[id(real)] = (real, value)
+    if isinstance(inner, DictValue):
+        if source is not None:
+            f.out.guards.add(source, "keys", tuple(dict.keys(real)))
+        for k, v in dict.items(real):
+            inner.put(f, wrap(f, k, None), Lazy(f, v, source.dict_item(k) if source else None))
+    elif isinstance(inner, ListValue) and isinstance(real, list):
+        if source is not None:
+            f.out.guards.add(source, "length", list.__len__(real))
+        inner.items[:] = [
+            Lazy(f, v, source.list_item(i) if source else None) for i, v in enumerate(list.__iter__(real))
+        ]
+    else:
+        raise Unsupported("value", f"an object of type {type(real).__name__}")
+    return value
 
 
 def _set(f: Frame, real: Any, source: Source | None) -> Value:
+    if type(real) not in (set, frozenset):
+        return _subclass(f, real, source)
     _guard_type(f, real, source)
     if source is not None:
         if not all(is_plain(r) for r in real):
@@ -153,7 +176,7 @@ def _slice(f: Frame, real: Any, source: Source | None) -> Value:
 
 
 def _function(f: Frame, real: Any, source: Source | None) -> Value:
-    if leaves.is_leaf(real):
+    if id(real) in leaves.KNOWN or leaves.is_leaf(real):
         _same(f, real, source)
         return BuiltinValue(real, source)
     return function_of(f, real, source)
@@ -231,7 +254,9 @@ def _exception(f: Frame, real: Any, source: Source | None) -> Value:
 
 def _object(f: Frame, real: Any, source: Source | None) -> Value:
     cls = type(real)
-    if isinstance(real, (types.GeneratorType, types.CoroutineType)) or (hasattr(cls, "__next__") and not _in_python(cls)):
+    if isinstance(real, (types.GeneratorType, types.CoroutineType)) or (
+        hasattr(cls, "__next__") and not _in_python(cls)
+    ):
         raise Unsupported("native_iterator", f"a {cls.__name__} from outside")
     if not _in_python(cls) and cls is not types.SimpleNamespace:
         if cls is object:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import builtins
-import collections
+import copyreg
 import functools
 import inspect
 import math
@@ -20,11 +20,11 @@ from tocha._dynamo import leaves, modes, operators, polyfills
 from tocha._dynamo.refusals import Unsupported
 from tocha._dynamo.values.base import NotConstant, Observed, Value
 from tocha._dynamo.values.constant import Constant
-from tocha._dynamo.values.containers import Container, ListValue, NativeMethod, Sequence
+from tocha._dynamo.values.containers import Container, ListValue, NativeMethod, TupleValue
 from tocha._dynamo.values.functions import BuiltinValue, FunctionValue, MethodValue
-from tocha._dynamo.values.iterators import IteratorValue
 from tocha._dynamo.values.mappings import DictValue
 from tocha._dynamo.values.objects import MISSING, ClassValue, ExceptionValue, ObjectValue, find_in_class
+from tocha._dynamo.values.subclasses import ContainerObject
 from tocha._dynamo.values.tensor import TensorValue
 
 if TYPE_CHECKING:
@@ -39,6 +39,7 @@ def known(*functions: Any) -> Callable:
     def register(handler: Callable) -> Callable:
         for function in functions:
             CALLS[function] = handler
+            leaves.know(function)
         return handler
 
     return register
@@ -69,7 +70,10 @@ def call_builtin(f: Frame, function: Any, args: list[Value], kwargs: dict[str, V
     if leaves.is_leaf(function) or _module_of(function).split(".")[0] == "tocha":
         return _library(f, function, args, kwargs)
     if isinstance(function, types.MethodWrapperType):
-        return f.wrap_known(function.__self__).call_method(f, function.__name__, args, kwargs)
+        owner = f.wrap_known(function.__self__)
+        if isinstance(owner, BuiltinValue):
+            return f.fold(function, args, kwargs)
+        return owner.call_method(f, function.__name__, args, kwargs)
     if _module_of(function) in _PURE or isinstance(getattr(function, "__self__", None), type):
         return f.fold(function, args, kwargs)
     raise Unsupported("builtin", f"{_module_of(function)}.{getattr(function, '__qualname__', function)}")
@@ -93,6 +97,8 @@ def _descriptor(f: Frame, function: Any, args: list[Value], kwargs: dict[str, Va
     if not args:
         f.raise_(TypeError, f"unbound method {function.__qualname__}() needs an argument")
     owner, rest, name, cls = args[0], args[1:], function.__name__, function.__objclass__
+    if isinstance(owner, ContainerObject) and cls is not object:
+        return owner.native(f, name, rest, kwargs)
     if cls is object or cls is type:
         return _of_object(f, owner, name, rest, kwargs)
     if isinstance(owner, ExceptionValue) and name == "__init__":
@@ -131,6 +137,10 @@ def _of_object(f: Frame, owner: Any, name: str, args: list[Value], kwargs: dict[
         return Constant(True if operators.is_same(owner, args[0]) else NotImplemented)
     if name == "__ne__":
         return Constant(False if operators.is_same(owner, args[0]) else NotImplemented)
+    if name in ("__reduce_ex__", "__reduce__") and type(owner) is ObjectValue:
+        state = owner.state(f).as_dict(f)  # type: ignore[attr-defined]
+        new = TupleValue([f.wrap_class_of(owner)])
+        return TupleValue([f.wrap_known(copyreg.__newobj__), new, state if state.entries else Constant(None), Constant(None), Constant(None)])  # type: ignore[attr-defined]  # fmt: skip
     if name == "__init_subclass__" or name == "__subclasshook__":
         return Constant(None)
     if name == "__call__" and isinstance(owner, ClassValue):
@@ -339,7 +349,37 @@ def hash_(f: Frame, value: Value) -> Value:
 
 @known(builtins.id)
 def id_(f: Frame, value: Value) -> Value:
-    raise Unsupported("builtin", "id()")
+    real = getattr(value, "real", None)
+    if real is None:
+        real = getattr(value, "value", None)
+    if real is not None and not isinstance(value, TensorValue) and not getattr(value, "new", False):
+        if value.source is not None:
+            f.out.guards.add(value.source, "same", real)
+        return Constant(id(real))
+    return Identity(value)
+
+
+class Identity(Value):
+    """id() of a value: good for comparing and as a key, but no number."""
+
+    def __init__(self, of: Value) -> None:
+        self.of = of
+
+    def python_type(self) -> type:
+        return int
+
+    def hash_key(self, f: Frame) -> Any:
+        return ("id", id(self.of))
+
+    def call_method(self, f: Frame, name: str, args: list[Value], kwargs: dict[str, Value]) -> Value:
+        if name in ("__eq__", "__ne__") and isinstance(args[0], Identity):
+            return Constant((args[0].of is self.of) == (name == "__eq__"))
+        self.refuse("builtin", name)
+
+    def reconstruct(self, cg: Any) -> None:
+        cg.start_call(id)
+        cg.load(self.of)
+        cg.end_call(1)
 
 
 @known(builtins.vars)
@@ -363,8 +403,6 @@ def round_(f: Frame, value: Value, digits: Value | None = None) -> Value:
 
 @known(builtins.divmod)
 def divmod_(f: Frame, a: Value, b: Value) -> Value:
-    from tocha._dynamo.values.containers import TupleValue
-
     if a.is_constant() and b.is_constant():
         return f.fold(divmod, [a, b], {})
     return TupleValue([operators.binary(f, "//", a, b), operators.binary(f, "%", a, b)])
@@ -405,11 +443,6 @@ for _symbol, (_function, *_) in operators.COMPARE.items():
     CALLS[_function] = _operator(_symbol, operators.COMPARE)
 
 
-@known(operator.neg, operator.pos, operator.invert)
-def _never(f: Frame, value: Value) -> Value:
-    raise AssertionError
-
-
 CALLS[operator.neg] = lambda f, v: operators.unary(f, "-", v)
 CALLS[operator.pos] = lambda f, v: operators.unary(f, "+", v)
 CALLS[operator.invert] = lambda f, v: operators.unary(f, "~", v)
@@ -434,19 +467,17 @@ def delitem(f: Frame, container: Value, key: Value) -> Value:
     return Constant(None)
 
 
-@known(math.sqrt, math.floor, math.ceil, math.trunc)
-def _math(f: Frame, value: Value) -> Value:
-    raise AssertionError
-
-
-for _function in (math.sqrt, math.floor, math.ceil, math.trunc):
-
-    def _folded(f: Frame, value: Value, _function: Any = _function) -> Value:
+def _folded(function: Any) -> Callable:
+    def call(f: Frame, value: Value) -> Value:
         if isinstance(value, TensorValue):
-            raise Unsupported("tensor_to_python", f"math.{_function.__name__}")
-        return f.fold(_function, [value], {})
+            raise Unsupported("tensor_to_python", f"math.{function.__name__}")
+        return f.fold(function, [value], {})
 
-    CALLS[_function] = _folded
+    return call
+
+
+for _rounding in (math.sqrt, math.floor, math.ceil, math.trunc):
+    CALLS[_rounding] = _folded(_rounding)
 
 
 @known(builtins.__build_class__)
@@ -473,14 +504,21 @@ def is_tensor(f: Frame, value: Value) -> Value:
 
 @known(tocha.is_grad_enabled)
 def is_grad_enabled(f: Frame) -> Value:
-    return Constant(tocha.is_grad_enabled())
+    return Constant(_C.is_grad_enabled())
 
 
-@known(object.__new__)
+def register(graph_break: Any, is_compiling: Any) -> None:
+    """The functions by which programs talk to capture itself."""
+
+    def refuse(f: Frame, msg: Value | None = None, *args: Value, **kwargs: Value) -> Value:
+        raise Unsupported("graph_break", f"graph_break({msg.constant() if msg else ''})")
+
+    known(graph_break)(refuse)
+    known(is_compiling)(lambda f: Constant(True))
+
+
+@known(object.__new__, list.__new__, dict.__new__, set.__new__)
 def object_new(f: Frame, cls: Value, *args: Value, **kwargs: Value) -> Value:
     from tocha._dynamo.construct import new_object
 
     return new_object(f, cls.constant())
-
-
-_ = (collections, IteratorValue, Sequence)

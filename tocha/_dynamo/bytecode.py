@@ -98,10 +98,10 @@ def decode(code: types.CodeType) -> Body:
     for instruction, offset in jumps:
         instruction.target = by_offset[offset]
     ends = {found[k].offset: found[k - 1] for k in range(1, len(found))}
-    handlers = [
-        Handler(by_offset[s], ends.get(by_offset[e].offset, found[-1]) if e in by_offset else found[-1], by_offset[t], d, l)
-        for s, e, t, d, l in read_exception_table(code.co_exceptiontable)
-    ]  # fmt: skip
+    handlers = []
+    for start_at, end_at, target, depth, lasti in read_exception_table(code.co_exceptiontable):
+        last = ends.get(by_offset[end_at].offset, found[-1]) if end_at in by_offset else found[-1]
+        handlers.append(Handler(by_offset[start_at], last, by_offset[target], depth, lasti))
     return Body(found, handlers)
 
 

@@ -155,7 +155,7 @@ class Codegen:
             self.fill(value)
 
     def load_real_cell(self, cell: CellValue) -> None:
-        source = cell.source
+        source: Any = cell.source
         if source.fetch == "free":
             self.emit("LOAD_CLOSURE" if VERSION < (3, 13) else "LOAD_FAST", source.shown)
             return
@@ -218,8 +218,8 @@ def is_outside(value: Value) -> bool:
     """Does it exist already, though no source leads to it (a class that the code closes over)?"""
     from tocha._dynamo.values.objects import ClassValue
 
-    return (
-        isinstance(value, ClassValue) or (getattr(value, "real", None) is not None and not getattr(value, "new", False))
+    return isinstance(value, ClassValue) or (
+        getattr(value, "real", None) is not None and not getattr(value, "new", False)
     )
 
 

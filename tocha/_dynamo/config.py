@@ -38,6 +38,10 @@ _TABLE: dict[str, tuple[type | tuple[type, ...], Any, str]] = {
 }
 
 
+def __getattr__(name: str) -> Any:
+    raise AttributeError(f"[config] no such setting: {name!r}")
+
+
 class _Config(types.ModuleType):
     def __setattr__(self, name: str, value: Any) -> None:
         if name.startswith("_"):

@@ -22,9 +22,10 @@ from tocha._dynamo.values.containers import (
     SliceValue,
     TupleValue,
 )
-from tocha._dynamo.values.functions import BuiltinValue, CellValue, FunctionValue, MethodValue, PartialValue
+from tocha._dynamo.values.functions import CellValue, MethodValue, PartialValue
 from tocha._dynamo.values.mappings import DictValue, SetValue, pairs_of
 from tocha._dynamo.values.objects import ClassValue, ExceptionValue, ObjectValue, SuperValue, find_in_class
+from tocha._dynamo.values.subclasses import BASES, ContainerObject, base_of, empty
 from tocha._dynamo.values.tensor import TensorValue
 
 if TYPE_CHECKING:
@@ -36,9 +37,11 @@ def call_class(f: Frame, cls: ClassValue, args: list[Value], kwargs: dict[str, V
     kwargs = {k: v.realize() for k, v in kwargs.items()}
     if cls.value in TYPES:
         return f.checked(TYPES[cls.value], f, *args, **kwargs)
-    if cls.value in polyfills.TABLE:
-        from tocha._dynamo.builtin_calls import call_polyfill
+    from tocha._dynamo.builtin_calls import CALLS, call_polyfill
 
+    if cls.value in CALLS:
+        return f.checked(CALLS[cls.value], f, *args, **kwargs)
+    if cls.value in polyfills.TABLE:
         return call_polyfill(f, cls.value, args, kwargs)
     custom = find_in_class(type(cls.value), "__call__")[0]
     if isinstance(custom, types.FunctionType) and not isinstance(cls.value, enum.EnumMeta):
@@ -64,12 +67,16 @@ def construct(f: Frame, cls: ClassValue, args: list[Value], kwargs: dict[str, Va
         if not real.__flags__ & 1 << 9:
             raise Unsupported("value", f"an object of type {real.__name__}")
         made = new_object(f, real)
+    elif base_of(real) is not None and holder in (*BASES, collections.OrderedDict):
+        made = new_object(f, real)
     elif _is_constant_maker(real):
         return f.fold(real, args, kwargs)
     else:
         raise Unsupported("value", f"a new object of type {real.__module__}.{real.__qualname__}")
     init = find_in_class(real, "__init__")[0]
-    if isinstance(init, types.FunctionType):
+    if isinstance(made, ContainerObject) and not isinstance(init, types.FunctionType):
+        made.native(f, "__init__", args, kwargs)
+    elif isinstance(init, types.FunctionType):
         f.wrap(init, f.class_source(cls, None, "__init__", init)).call(f, [made, *args], kwargs)
     elif init is object.__init__ and holder is object and (args or kwargs):
         f.raise_(TypeError, f"{real.__name__}() takes no arguments")
@@ -81,6 +88,9 @@ def _is_constant_maker(real: type) -> bool:
 
 
 def new_object(f: Frame, real: type) -> ObjectValue:
+    base = base_of(real)
+    if base is not None and real is not base and not issubclass(real, collections.defaultdict):
+        return ContainerObject(real, empty(base), new=True)
     if issubclass(real, (int, float, str, bytes, list, dict, tuple, set)):
         raise Unsupported("value", f"a new object of type {real.__name__}, a subclass of a builtin type")
     if getattr(real, "__abstractmethods__", None):
@@ -98,10 +108,8 @@ def _exception(f: Frame, cls: ClassValue, args: list[Value], kwargs: dict[str, V
 
 
 def _named_tuple(f: Frame, cls: ClassValue, args: list[Value], kwargs: dict[str, Value]) -> Value:
-    fields, defaults = cls.value._fields, getattr(cls.value, "_field_defaults", {})
-    own = cls.value.__dict__.get("__new__")
-    if own is not None and "_tuple_new" not in getattr(own, "__globals__", getattr(getattr(own, "__func__", None), "__globals__", {})) and "namedtuple" not in str(getattr(own, "__qualname__", "namedtuple")):  # fmt: skip
-        pass
+    real: Any = cls.value
+    fields, defaults = real._fields, getattr(real, "_field_defaults", {})
     given = dict(zip(fields, args))
     given.update(kwargs)
     if len(args) > len(fields) or any(k not in fields for k in kwargs):
@@ -240,7 +248,14 @@ def _cell(f: Frame, contents: Value | None = None) -> Value:
     return CellValue(contents)
 
 
+def _namespace(f: Frame, **attributes: Value) -> Value:
+    made = ObjectValue(types.SimpleNamespace, None, new=True)
+    made.written.update(attributes)
+    return made
+
+
 TYPES: dict[Any, Any] = {
+    types.SimpleNamespace: _namespace,
     list: _list,
     tuple: _tuple,
     tocha.Size: _size,
@@ -271,6 +286,3 @@ TYPES: dict[Any, Any] = {
 
 def make_class(f: Frame, body: Value, name: Value, bases: list[Value], kwargs: dict[str, Value]) -> Value:
     raise Unsupported("class_body", f"class {name.constant()}")
-
-
-_ = (BuiltinValue, FunctionValue)

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import sysconfig
 import threading
-import traceback
 import types
 import warnings
 from collections.abc import Callable
@@ -21,6 +21,7 @@ from tocha._dynamo.root import RootFrame
 _LIBRARY = os.path.dirname(tocha.__file__) + os.sep
 _STANDARD = tuple({sysconfig.get_paths()[p] + os.sep for p in ("stdlib", "platstdlib")})
 _LOCK = threading.RLock()
+LOG = logging.getLogger("tocha._dynamo")
 
 
 class InternalError(RuntimeError):
@@ -43,12 +44,15 @@ class FailOnRecompileLimitHit(RuntimeError):
 
 
 CODES: list[types.CodeType] = []  # everything that was captured: for reset()
+FORCED: dict[int, types.CodeType] = {}  # the library's own code that is captured all the same
 BREAKS: list[Break] = []  # of the running explain(), else empty
 LISTENERS: list[Any] = []
 
 
 def is_user_code(code: types.CodeType) -> bool:
     """Frames of the library and of the standard library run as they are; what they call is offered again."""
+    if id(code) in FORCED:
+        return True
     file = code.co_filename
     if file.startswith(_LIBRARY):
         return False
@@ -64,14 +68,16 @@ class Capture:
 
     def __call__(self, code: types.CodeType, function: Any, globals_: dict, args: tuple, closure: Any) -> Any:
         if not is_user_code(code):
-            return None if _is_module_call(code) else False
+            return False
         with _LOCK:
             return self.convert(code, globals_, args, closure)
 
     def convert(self, code: types.CodeType, globals_: dict, args: tuple, closure: Any) -> Any:
         if not worth(code, globals_, args, closure):
             return None
-        before = [e for e in _C._capture.code_entries(code) if e[0] is self]
+        before = [e for e in _C._capture.code_entries(code) if e[0] is self and e[3] is globals_]
+        if any(e[1].first_failure(args, globals_, closure) is None for e in before):
+            return True  # another thread was quicker
         if before and not self.may_recompile(code, before, args, globals_, closure):
             return None
         try:
@@ -79,11 +85,17 @@ class Capture:
         except SkipFrame as skipped:
             if self.fullgraph:
                 raise skipped.cause or Unsupported("opcode", str(skipped)) from None
+            LOG.info("%s is not captured: %s\n%s", code.co_qualname, skipped, skipped.cause or "")
             return False
-        except (Unsupported, BackendCompilerFailed):
+        except Exception as error:
             if config.suppress_errors:
+                LOG.warning("%s runs uncaptured: %s", code.co_qualname, error)
                 return False
-            raise
+            if isinstance(error, (Unsupported, BackendCompilerFailed)):
+                raise
+            raise InternalError(
+                f"[capture] the tracer failed in {code.co_qualname}: {type(error).__name__}: {error}"
+            ) from error
         CODES.append(code)
         return guards, made
 
@@ -112,6 +124,8 @@ class Capture:
                 with modes.Preserved():
                     made = root.capture(self.compile_graph)
                 return out.guards.build(self.keep), made
+            except RecursionError:
+                raise SkipFrame("calls are nested too deeply") from None
             except Unsupported as unsupported:
                 if self.fullgraph:
                     raise
@@ -119,6 +133,7 @@ class Capture:
                     raise SkipFrame("the state at a graph break cannot be made again", unsupported) from unsupported
                 break_at, refused = root.count - 1, unsupported
                 BREAKS.append(Break(unsupported.refusal, unsupported.detail, unsupported.stack))
+                LOG.info("graph break in %s: %s", code.co_qualname, unsupported)
                 for listen in LISTENERS:
                     listen("break", code, unsupported)
 
@@ -134,10 +149,6 @@ class Capture:
                 self.backend, TypeError(f"a backend returns a callable, got {type(compiled).__name__}")
             )
         return compiled
-
-
-def _is_module_call(code: types.CodeType) -> bool:
-    return False
 
 
 def worth(code: types.CodeType, globals_: dict, args: tuple, closure: Any) -> bool:
@@ -172,7 +183,3 @@ def _has_tensors(value: Any, seen: set[int], depth: int) -> bool:
         return _has_tensors(value.__self__, seen, depth)
     state = getattr(value, "__dict__", None)
     return isinstance(state, dict) and any(_has_tensors(v, seen, depth - 1) for v in state.values())
-
-
-def internal(error: Exception) -> InternalError:
-    return InternalError(f"[capture] the tracer failed: {error}\n{traceback.format_exc()}")

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from tocha import _C, nn
-from tocha._dynamo import config, convert, leaves, resume
+from tocha._dynamo import builtin_calls, config, convert, leaves, resume
 from tocha._dynamo.backends import lookup_backend
 from tocha._dynamo.convert import Capture
 from tocha._dynamo.refusals import Unsupported
@@ -49,6 +49,18 @@ def innermost(function: Any) -> Any:
     return function
 
 
+def inlined(function: Any) -> Any:
+    """A function of the user's that calls one of the library's: frames of the library itself are not captured."""
+
+    def call(*args: Any, **kwargs: Any) -> Any:
+        return function(*args, **kwargs)
+
+    code = call.__code__.replace(co_name=getattr(function, "__name__", "call"))  # of its own: limits are per code
+    convert.FORCED[id(code)] = code
+    made = types.FunctionType(code, globals(), code.co_name, None, call.__closure__)
+    return functools.wraps(function)(made) if hasattr(function, "__name__") else made
+
+
 class OptimizedModule(nn.Module):
     """A compiled module: calls are captured, everything else is the original's."""
 
@@ -62,7 +74,8 @@ class OptimizedModule(nn.Module):
 
     def _initialize(self) -> None:
         mod = self._orig_mod
-        self.__dict__["forward"] = wrapper(mod.__call__, self.dynamo_ctx)
+        own = getattr(mod.forward, "__code__", None) is not None and convert.is_user_code(mod.forward.__code__)
+        self.__dict__["forward"] = wrapper(mod.__call__ if own else inlined(mod), self.dynamo_ctx)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         return self.__dict__["forward"](*args, **kwargs)
@@ -164,9 +177,11 @@ def optimized(model: Any, callback: Capture) -> Any:
     if not callable(model):
         raise RuntimeError(f"A callable function is expected, but {type(model)} is provided.")
     function = innermost(model)
-    if isinstance(function, types.FunctionType | types.MethodType | functools.partial) or callable(function):
-        return wrapper(function, callback)
-    raise AssertionError
+    code = getattr(function, "__code__", None)
+    if code is None and not isinstance(function, functools.partial) and hasattr(type(function).__call__, "__code__"):
+        code = type(function).__call__.__code__  # an object that can be called
+    own = code is not None and convert.is_user_code(code)
+    return wrapper(function if own else inlined(function), callback)
 
 
 def optimize(backend: Any = "inductor", *, nopython: bool = False, dynamic: bool | None = None, disable: bool = False, **more: Any) -> Any:  # fmt: skip
@@ -210,6 +225,11 @@ def disable(fn: Any = None, recursive: bool = True, *, reason: str | None = None
 
 def graph_break(msg: str = "") -> None:
     """Ends the graph here, when captured; nothing otherwise."""
+
+
+def is_compiling() -> bool:
+    """True in captured code, False where it runs as it is."""
+    return False
 
 
 def allow_in_graph(fn: Any) -> Any:
@@ -293,6 +313,8 @@ def explain(f: Callable[..., Any], *extra: Any, **more: Any) -> Any:
     return inner(*extra, **more) if extra or more else inner
 
 
+builtin_calls.register(graph_break, is_compiling)
+
 __all__ = [
     "ExplainOutput",
     "OptimizedModule",
@@ -303,6 +325,7 @@ __all__ = [
     "disallow_in_graph",
     "explain",
     "graph_break",
+    "is_compiling",
     "optimize",
     "optimize_assert",
     "reset",

@@ -29,7 +29,7 @@ def of(tensor: Any) -> Any:
 
 class _no_grad:
     def __enter__(self) -> None:
-        self.before = tocha.is_grad_enabled()
+        self.before = tocha._C.is_grad_enabled()
         tocha._C._set_grad_enabled(False)
 
     def __exit__(self, *error: object) -> None:

@@ -15,7 +15,13 @@ _INLINED = tuple(
 )  # fmt: skip
 
 ALLOWED: set[int] = set()  # allow_in_graph
+KNOWN: set[int] = set()  # Python functions that the tracer handles itself
 _KEPT: list[Any] = []
+
+
+def know(function: Any) -> None:
+    KNOWN.add(id(function))
+    _KEPT.append(function)
 
 
 def allow(function: Any) -> None:

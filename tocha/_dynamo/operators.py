@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import operator
+import types
 from typing import TYPE_CHECKING, Any
 
 from tocha._dynamo.refusals import Unsupported
@@ -12,6 +13,7 @@ from tocha._dynamo.values.constant import Constant
 from tocha._dynamo.values.containers import Container, ListValue, NamedTupleValue, RangeValue, Sequence, TupleValue
 from tocha._dynamo.values.mappings import DictValue, DictView, SetValue
 from tocha._dynamo.values.objects import MISSING, InstanceDict, find_in_class
+from tocha._dynamo.values.subclasses import ContainerObject
 from tocha._dynamo.values.tensor import TensorValue
 
 if TYPE_CHECKING:
@@ -63,15 +65,25 @@ UNARY = {
 }
 
 
+def builtin_part(v: Value, *methods: str) -> Value:
+    """Of an object whose class derives from a container: the container, where the class leaves these methods alone."""
+    if isinstance(v, ContainerObject) and not any(
+        isinstance(find_in_class(v.cls, m)[0], types.FunctionType) for m in methods
+    ):
+        return v.inner
+    return v
+
+
 def binary(f: Frame, symbol: str, a: Value, b: Value, inplace: bool = False) -> Value:
+    if not inplace:
+        a, b = builtin_part(a, *BINARY[symbol][1:]), builtin_part(b, *BINARY[symbol][1:])
     if inplace:
         done = _in_place(f, symbol, a, b)
         if done is not None:
             return done
     function, method, reflected = BINARY[symbol]
-    if isinstance(a, TensorValue) or isinstance(b, TensorValue):
-        if all(isinstance(v, (TensorValue, Constant)) for v in (a, b)):
-            return f.out.call(f, "call_function", function, [a, b], {})
+    if _with_tensor(a, b):
+        return f.out.call(f, "call_function", function, [a, b], {})
     if isinstance(a, Sequence) or isinstance(b, Sequence):
         done = _sequences(f, symbol, a, b)
         if done is not None:
@@ -81,6 +93,12 @@ def binary(f: Frame, symbol: str, a: Value, b: Value, inplace: bool = False) -> 
     if a.is_constant() and b.is_constant() and not isinstance(a, Container):
         return f.fold(function, [a, b], {})
     return _by_methods(f, symbol, a, b, method, reflected)
+
+
+def _with_tensor(a: Value, b: Value) -> bool:
+    """Two tensors, or one and a number."""
+    both = (a, b)
+    return any(isinstance(v, TensorValue) for v in both) and all(isinstance(v, (TensorValue, Constant)) for v in both)
 
 
 def _in_place(f: Frame, symbol: str, a: Value, b: Value) -> Value | None:
@@ -168,11 +186,12 @@ def _identity(v: Value) -> Any:
 
 def compare(f: Frame, symbol: str, a: Value, b: Value) -> Value:
     function, method, reflected = COMPARE[symbol]
-    if isinstance(a, TensorValue) or isinstance(b, TensorValue):
-        if all(isinstance(v, (TensorValue, Constant)) for v in (a, b)):
-            if symbol in ("==", "!=") and any(isinstance(v, Constant) and v.value is None for v in (a, b)):
-                return Constant(symbol == "!=")
-            return f.out.call(f, "call_function", function, [a, b], {})
+    if not is_same(a, b):
+        a, b = builtin_part(a, method, reflected), builtin_part(b, method, reflected)
+    if _with_tensor(a, b):
+        if symbol in ("==", "!=") and any(isinstance(v, Constant) and v.value is None for v in (a, b)):
+            return Constant(symbol == "!=")
+        return f.out.call(f, "call_function", function, [a, b], {})
     if a.is_constant() and b.is_constant():
         return f.fold(function, [a, b], {})
     if isinstance(a, InstanceDict):
@@ -236,6 +255,7 @@ def _compare_objects(f: Frame, symbol: str, a: Value, b: Value, method: str, ref
 
 
 def contains(f: Frame, container: Value, item: Value) -> bool:
+    container = builtin_part(container, "__contains__")
     if isinstance(container, (DictValue, SetValue)):
         return item.hash_key(f) in container.entries
     if isinstance(container, DictView) and container.what == "keys":
@@ -315,6 +335,7 @@ def to_text(f: Frame, v: Value, how: str) -> str:
         pass
     if isinstance(v, TensorValue):
         raise Unsupported("tensor_to_python", "a tensor as text")
+    v = builtin_part(v, "__str__", "__repr__")
     if isinstance(v, (Sequence, DictValue, SetValue)) and not isinstance(v, NamedTupleValue):
         return _container_text(f, v)
     for found in (name, "__repr__"):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 import types
 from typing import TYPE_CHECKING, Any
 
@@ -122,7 +123,7 @@ class Output:
             raise
         except Exception as error:
             f.raise_real(error)
-        if not _has_tensor(result) and target is not __import__("operator").setitem and not _writes(args, result):
+        if not _has_tensor(result) and target is not operator.setitem and not _writes(args, result):
             return f.wrap_known(result)
         node = getattr(self.graph, op)(
             target, tuple(a.graph_argument() for a in args), {k: v.graph_argument() for k, v in kwargs.items()}
@@ -146,12 +147,10 @@ class Output:
         if isinstance(result, tocha.Size):
             return SizeValue([Constant(n) for n in result])
         if isinstance(result, (tuple, list)):
-            items = []
+            items: list[Value] = []
             for i, r in enumerate(result):
                 if isinstance(r, (tocha.Tensor, tuple, list)) and not isinstance(r, tocha.Size):
-                    with self.graph.inserting_after(node if not items else None):
-                        pass
-                    piece = self.graph.call_function(__import__("operator").getitem, (node, i))
+                    piece = self.graph.call_function(operator.getitem, (node, i))
                     items.append(self.result(f, piece, r, device))
                 else:
                     items.append(f.wrap_known(r))

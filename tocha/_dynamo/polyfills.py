@@ -6,6 +6,7 @@ They are ordinary Python and mean what the originals mean; the tracer knows noth
 from __future__ import annotations
 
 import builtins
+import collections
 import functools
 import itertools
 import operator
@@ -32,7 +33,7 @@ def polyfill(original: Any, iterator: bool = False) -> Any:
 
 @polyfill(builtins.any)
 def any_(items):
-    for i in items:
+    for i in items:  # noqa: SIM110
         if i:
             return True
     return False
@@ -40,7 +41,7 @@ def any_(items):
 
 @polyfill(builtins.all)
 def all_(items):
-    for i in items:
+    for i in items:  # noqa: SIM110
         if not i:
             return False
     return True
@@ -202,16 +203,15 @@ def accumulate(iterable, func=None, *, initial=None):
 def islice(iterable, *bounds):
     limits = slice(*bounds)
     start, stop, step = limits.start or 0, limits.stop, limits.step or 1
-    wanted, n = start, 0
+    wanted = start
     if stop is not None and wanted >= stop:
         return
-    for i in iterable:
+    for n, i in enumerate(iterable):
         if n == wanted:
             yield i
             wanted += step
             if stop is not None and wanted >= stop:
                 return
-        n += 1
 
 
 @polyfill(itertools.starmap, iterator=True)
@@ -384,6 +384,12 @@ def index_of(items, value):
         if i is value or i == value:
             return n
     raise ValueError("sequence.index(x): x not in sequence")
+
+
+@polyfill(collections._count_elements)  # type: ignore[attr-defined]
+def count_elements(mapping, iterable):
+    for i in iterable:
+        mapping[i] = mapping.get(i, 0) + 1
 
 
 SUBSTITUTES: dict[int, tuple[Any, Any]] = {}  # substitute_in_graph: a function's id -> it, its substitute

@@ -15,12 +15,9 @@ from tocha._dynamo.output import Output
 from tocha._dynamo.refusals import SkipFrame, Unsupported
 from tocha._dynamo.resume import Resumption, cells_of, in_loop, live_locals, resume_code
 from tocha._dynamo.source import argument, free_variable
-from tocha._dynamo.values.base import NULL, Observed, Value
-from tocha._dynamo.values.constant import Constant
-from tocha._dynamo.values.containers import ListValue, TupleValue
+from tocha._dynamo.values.base import NULL, NotConstant, Observed, Value
 from tocha._dynamo.values.functions import CellValue, _make_function
 from tocha._dynamo.values.lazy import Lazy
-from tocha._dynamo.values.mappings import DictValue
 
 # How many values an instruction takes from the stack; the rest stays below and is not touched.
 _TAKES = {
@@ -71,6 +68,10 @@ class RootFrame(Frame):
     def run(self) -> tuple[str, Value]:
         try:
             return self._run()
+        except NotConstant as unknown:
+            refused = Unsupported("value", f"a constant was needed, not {unknown}")
+            refused.stack = self.user_stack()
+            raise refused from None
         except Unsupported as refused:
             refused.stack = refused.stack or self.user_stack()
             raise
@@ -161,6 +162,7 @@ class RootFrame(Frame):
         compiled = compile_graph(module, [v.real for v in used])
         cg.start_call(_C._capture.Wrapper(compiled, None))
         for v in used:
+            assert v.source is not None
             cg.load_source(v.source)
         cg.end_call(len(used))
         if not results:
@@ -218,20 +220,26 @@ class RootFrame(Frame):
         names = self.code.co_names
         match i.name:
             case "LOAD_GLOBAL":
-                arg = cg.names.number(names[i.arg >> 1]) << 1 | i.arg & 1
+                arg = cg.names.number(names[i.arg >> 1]) << 1
             case "LOAD_ATTR" if VERSION >= (3, 12):
-                arg = cg.names.number(names[i.arg >> 1]) << 1 | i.arg & 1
+                arg = cg.names.number(names[i.arg >> 1]) << 1
             case "LOAD_SUPER_ATTR":
-                arg = cg.names.number(names[i.arg >> 2]) << 2 | i.arg & 3
+                arg = cg.names.number(names[i.arg >> 2]) << 2 | i.arg & 2
             case "LOAD_ATTR" | "LOAD_METHOD" | "STORE_ATTR" | "DELETE_ATTR" | "IMPORT_NAME" | "IMPORT_FROM" | "STORE_GLOBAL" | "DELETE_GLOBAL" | "LOAD_NAME":  # fmt: skip
                 arg = cg.names.number(names[i.arg])
             case "LOAD_DEREF" | "STORE_DEREF" | "LOAD_FAST" | "STORE_FAST":
                 raise SkipFrame(f"a graph break at {i.name}", self.refused)
             case _:
                 arg = i.arg
-        made = cg.emit(i.name, arg)
+        made = cg.emit("LOAD_ATTR" if i.name == "LOAD_METHOD" else i.name, arg)
         made.positions = i.positions
         return made
+
+    def _asks_for_null(self, i: Instruction) -> bool:
+        if i.name == "LOAD_METHOD":
+            return True
+        named = ("LOAD_GLOBAL", "LOAD_SUPER_ATTR", *(("LOAD_ATTR",) if VERSION >= (3, 12) else ()))
+        return i.name in named and bool(i.arg & 1)
 
     def _emit_rest(self, cg: Codegen, i: Instruction, broken: Instruction, below: list[Value], names: tuple[str, ...], takes: int) -> None:  # fmt: skip
         if i.name == "RAISE_VARARGS":
@@ -241,7 +249,9 @@ class RootFrame(Frame):
             effect = dis.stack_effect(dis.opmap[i.name], i.arg if isinstance(i.arg, int) else None)
             count = 1 if i.name.startswith("CALL") else takes + effect
             results = [cg.new_local() for _ in range(count)]
-            layout = _layout(i, count)
+            layout = (True,) * count
+            if self._asks_for_null(i):  # what would be a method and its object is a bound method and a NULL
+                layout = (False, True) if VERSION < (3, 13) else (True, False)
             for name in reversed([r for r, real in zip(results, layout) if real]):
                 cg.emit("STORE_FAST", name)
             self._call_resume(cg, at + 1, below, layout, results, names)
@@ -295,21 +305,11 @@ class RootFrame(Frame):
         raised = cg.new_local()
         label = cg.emit("STORE_FAST", raised)
         handlers.append(Handler(broken, broken, label, 0, False))
-        results, layout = [raised], (True,)
+        results = [raised]
         if handler.lasti:
             place = cg.new_local()
             cg.load_constant(self.current.offset // 2 if self.current else 0)
             cg.emit("STORE_FAST", place)
-            results, layout = [place, raised], (True, True)
+            results = [place, raised]
         at = self.decoded.place[id(handler.target)]
-        self._call_resume(cg, at, below, layout, results, names, handler.depth)
-
-
-def _layout(i: Instruction, count: int) -> tuple[bool, ...]:
-    """Which of an instruction's results are values: LOAD_METHOD and its kin leave a NULL."""
-    if i.name in ("LOAD_METHOD", "LOAD_GLOBAL", "LOAD_ATTR", "LOAD_SUPER_ATTR") and count == 2:
-        raise SkipFrame(f"a graph break at {i.name}")
-    return (True,) * count
-
-
-_ = (Constant, DictValue, ListValue, TupleValue)
+        self._call_resume(cg, at, below, (True,) * len(results), results, names, handler.depth)

@@ -10,7 +10,7 @@ from tocha import _C
 from tocha._dynamo import backends as _backends
 from tocha._dynamo import eval_frame as _eval_frame
 from tocha._dynamo import polyfills as _polyfills
-from tocha._dynamo.eval_frame import allow_in_graph, compile, disable, reset
+from tocha._dynamo.eval_frame import allow_in_graph, compile, disable, is_compiling, reset
 
 __all__ = [
     "allow_in_graph",
@@ -28,13 +28,7 @@ __all__ = [
 ]
 
 
-def is_compiling() -> bool:
-    """True in captured code, False where it runs as it is."""
-    return False
-
-
-def is_dynamo_compiling() -> bool:
-    return False
+is_dynamo_compiling = is_compiling
 
 
 def is_exporting() -> bool:

@@ -49,7 +49,7 @@ def pop_except(f: Any, i: Any) -> None:
 def check_exc_match(f: Any, i: Any) -> None:
     kinds = f.pop()
     raised = f.top()
-    classes = [k.realize() for k in kinds.items] if isinstance(kinds, TupleValue) else [kinds]
+    classes: list[Any] = [k.realize() for k in kinds.items] if isinstance(kinds, TupleValue) else [kinds]
     if not all(isinstance(c, ClassValue) and issubclass(c.value, BaseException) for c in classes):
         f.raise_(TypeError, "catching classes that do not inherit from BaseException is not allowed")
     f.push(Constant(any(raised.is_a(c.value) for c in classes)))

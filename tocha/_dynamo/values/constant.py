@@ -16,7 +16,7 @@ PLAIN = (int, float, bool, str, bytes, complex, type(None), type(Ellipsis), type
 
 
 def is_plain(value: Any) -> bool:
-    return type(value) in PLAIN or isinstance(value, enum.Enum)
+    return type(value) in PLAIN or isinstance(value, enum.Enum) or type(value).__module__ == "sys"
 
 
 class Constant(Value):

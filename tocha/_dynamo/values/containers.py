@@ -66,8 +66,10 @@ class Container(Value):
             f.raise_(AttributeError, f"'{self.python_type().__name__}' object has no attribute '{name}'")
         self.refuse("attribute", f"attribute {name!r}")
 
+    owner: Any = None  # of a subclass: the object that this is the builtin part of
+
     def touch(self, f: Frame) -> None:
-        f.out.effects.add(self)
+        f.out.effects.add(self.owner or self)
 
     def m___len__(self, f: Frame) -> Value:
         return Constant(self.length(f))
@@ -91,7 +93,7 @@ class Container(Value):
 
 
 class Sequence(Container):
-    type_: type = list
+    type_: Any = list
 
     def __init__(self, items: list[Value], source: Any = None) -> None:
         self.items = items
@@ -153,7 +155,7 @@ class Sequence(Container):
 
 
 class ListValue(Sequence):
-    type_ = list
+    type_: Any = list
 
     def iterate(self, f: Frame) -> Value:
         return SequenceIterator(self.items, type(iter([])), self)
@@ -254,7 +256,7 @@ class ListValue(Sequence):
 
 
 class TupleValue(Sequence):
-    type_ = tuple
+    type_: Any = tuple
     has_identity = True
 
     def hash_key(self, f: Frame) -> Any:
@@ -262,7 +264,7 @@ class TupleValue(Sequence):
 
 
 class SizeValue(TupleValue):
-    type_ = tocha.Size
+    type_: Any = tocha.Size
 
     def like(self, items: list[Value]) -> Value:
         return SizeValue(items)
@@ -406,7 +408,7 @@ class SliceValue(Container):
 
 
 class DequeValue(ListValue):
-    type_ = collections.deque
+    type_: Any = collections.deque
 
     def __init__(self, items: list[Value], maxlen: int | None = None, source: Any = None) -> None:
         super().__init__(items, source)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import types
 from typing import TYPE_CHECKING, Any
 
 from tocha._dynamo.refusals import Unsupported
@@ -123,7 +124,7 @@ class GeneratorValue(IteratorValue):
         self.started = self.finished = self.running = False
 
     def python_type(self) -> type:
-        return type(i for i in ())
+        return types.GeneratorType
 
     def next(self, f: Frame) -> Value:
         return self.send(f, Constant(None))

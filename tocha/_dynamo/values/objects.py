@@ -5,7 +5,8 @@ from __future__ import annotations
 import types
 from typing import TYPE_CHECKING, Any
 
-from tocha._dynamo.values.base import NotConstant, Value
+from tocha import _C
+from tocha._dynamo.values.base import Value
 from tocha._dynamo.values.constant import Constant
 from tocha._dynamo.values.functions import BuiltinValue, FunctionValue, MethodValue
 
@@ -32,6 +33,8 @@ def bind(f: Frame, found: Any, owner: Value, cls: type, source: Any) -> Value:
     """The descriptor protocol: what obj.name is, when the class holds `found`."""
     if isinstance(found, types.FunctionType):
         return MethodValue(f.wrap(found, source), owner)
+    if isinstance(found, _C._capture.Wrapper):
+        return MethodValue(f.wrap(found, source), owner)
     if isinstance(found, classmethod):
         inner = f.wrap(found.__func__, source.attribute("__func__") if source and source.fetch == "dict_item" else None)
         return MethodValue(inner, f.wrap_known(cls))
@@ -49,6 +52,21 @@ def bind(f: Frame, found: Any, owner: Value, cls: type, source: Any) -> Value:
     if isinstance(found, (types.MethodDescriptorType, types.WrapperDescriptorType, types.ClassMethodDescriptorType)):
         return MethodValue(BuiltinValue(found), owner)
     owner.refuse("attribute", f"descriptor {type(found).__name__}")
+
+
+class ObjectKey:
+    """An object with __hash__ and __eq__ of its own, as a key of tracked dicts."""
+
+    def __init__(self, f: Frame, value: Value, hashed: int) -> None:
+        self.frame, self.value, self.hashed = f, value, hashed
+
+    def __hash__(self) -> int:
+        return self.hashed
+
+    def __eq__(self, other: object) -> bool:
+        if isinstance(other, ObjectKey):
+            return self.frame.same_or_equal(self.value, other.value)
+        return self.frame.same_or_equal(self.value, Constant(other))
 
 
 class ObjectValue(Value):
@@ -182,25 +200,10 @@ class ObjectValue(Value):
     def hash_key(self, f: Frame) -> Any:
         found = find_in_class(self.cls, "__hash__")[0]
         if isinstance(found, types.FunctionType):
-            if self.new or self.written:
-                return ("hash", self.cls, self.special(f, "__hash__", [], {}).constant(), self._by_equality(f))
-            return self.real
+            return ObjectKey(f, self, self.special(f, "__hash__", [], {}).constant())
         if found is None:
             f.raise_(TypeError, f"unhashable type: '{self.cls.__name__}'")
         return ("object", id(self))
-
-    def _by_equality(self, f: Frame) -> Any:
-        state = {k: v for k, v in self.written.items() if v is not None}
-        try:
-            return tuple((k, v.constant()) for k, v in sorted(state.items()))
-        except NotConstant:
-            return id(self)
-
-    def constant(self) -> Any:
-        if not self.new and not self.written and self.cls.__module__.split(".")[0] in ("tocha", "re", "datetime"):
-            if hasattr(self.cls, "__setattr__") and self.cls.__dict__.get("__capture_constant__"):
-                return self.real
-        return super().constant()
 
     # ---- generated code
 
@@ -210,7 +213,10 @@ class ObjectValue(Value):
     def reconstruct(self, cg: Codegen) -> None:
         if not self.new:
             self.refuse("reconstruct", "making anew")
-        cg.start_call(object.__new__)
+        native = next(
+            c.__new__ for c in self.cls.__mro__ if isinstance(c.__dict__.get("__new__"), types.BuiltinFunctionType)
+        )
+        cg.start_call(native)
         cg.load_constant(self.cls)
         for a in self.new_args:
             cg.load(a)
@@ -220,7 +226,7 @@ class ObjectValue(Value):
     def apply(self, cg: Codegen) -> None:
         for name, value in self.written.items():
             if value is None:
-                if not self.new:
+                if not self.new and hasattr(self.real, name):
                     cg.start_call(object.__delattr__)
                     cg.load(self)
                     cg.load_constant(name)
@@ -376,7 +382,7 @@ class ClassValue(Value):
             if isinstance(meta, property):
                 return f.wrap(meta.fget, None).call(f, [self], {})
             return f.wrap_known(getattr(self.value, name))
-        found, holder = find_in_class(self.value, name)
+        found = find_in_class(self.value, name)[0]
         if found is MISSING:
             if isinstance(meta, types.FunctionType):
                 return MethodValue(f.wrap(meta, None), self)
@@ -549,7 +555,7 @@ class ExceptionValue(ObjectValue):
             cg.fill_later(self)
 
 
-def _make_exception(cls: type, args: tuple) -> BaseException:
+def _make_exception(cls: Any, args: tuple) -> BaseException:
     made = cls.__new__(cls, *args)
     made.args = args
     if cls.__init__ in (BaseException.__init__, Exception.__init__) or cls.__module__ == "builtins":

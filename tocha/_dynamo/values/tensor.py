@@ -24,6 +24,7 @@ class TensorValue(Value):
     def __init__(self, node: Any, fact: Any, device: Any, source: Any = None, real: Any = None) -> None:
         self.node, self.fact, self.device, self.source = node, fact, device, source
         self.real = real  # of an input
+        self.written: dict[str, Value] = {}  # attributes that were set
 
     def __repr__(self) -> str:
         return f"Tensor({self.node}, {self.fact.dtype}, {list(self.fact.shape)})"
@@ -57,6 +58,8 @@ class TensorValue(Value):
         f.out.call(f, "call_function", operator.setitem, [self, key, value], {})
 
     def get_attribute(self, f: Frame, name: str) -> Value:
+        if name in self.written:
+            return self.written[name].realize()
         if name == "shape":
             return SizeValue([Constant(n) for n in self.fact.shape])
         if name == "device":
@@ -89,7 +92,19 @@ class TensorValue(Value):
         return Constant(None)
 
     def set_attribute(self, f: Frame, name: str, value: Value) -> None:
-        self.refuse("mutation", f"setting {name!r}")
+        if name != "grad" and hasattr(tocha.Tensor, name):
+            self.refuse("mutation", f"setting {name!r}")
+        self.written[name] = value
+        f.out.effects.add(self)
+
+    def parts(self) -> list[Value]:
+        return list(self.written.values())
+
+    def apply(self, cg: Codegen) -> None:
+        for name, value in self.written.items():
+            cg.load(value)
+            cg.load(self)
+            cg.store_attribute(name)
 
     def call_method(self, f: Frame, name: str, args: list[Value], kwargs: dict[str, Value]) -> Value:
         if name == "__len__":

@@ -50,7 +50,8 @@ enum class Test {
   constant,      // the same type and equal
   length,        // len(value) == key
   keys,          // tuple(value) == key, in order, of a dict
-  without,       // key not in value, of a dict
+  contains,      // key in value, of a dict
+  without,       // key not in value
   empty_cell,    // a cell without contents
   tensor,        // the facts of key, a tensor
   number,        // an int or float of that very type; any value
@@ -64,6 +65,7 @@ const std::unordered_map<std::string, Test> kTests = {
     {"constant", Test::constant},
     {"length", Test::length},
     {"keys", Test::keys},
+    {"contains", Test::contains},
     {"without", Test::without},
     {"empty_cell", Test::empty_cell},
     {"tensor", Test::tensor},
@@ -232,6 +234,8 @@ struct Walk {
       }
       case Test::keys:
         return same_keys(value, c.key);
+      case Test::contains:
+        return PyDict_Check(value) && PyDict_Contains(value, c.key) == 1;
       case Test::without:
         return PyDict_Check(value) && PyDict_Contains(value, c.key) == 0;
       case Test::empty_cell:

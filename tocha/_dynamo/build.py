@@ -115,10 +115,8 @@ def _dict(f: Frame, real: Any, source: Source | None) -> Value:
     if type(real) not in (dict, collections.OrderedDict, collections.defaultdict):
         return _subclass(f, real, source)
     _guard_type(f, real, source)
-    if source is not None:
-        f.out.guards.add(source, "keys", tuple(real))
-        f.out.guards.kept.append(real)
     value = DictValue({}, type(real), source)
+    value.all_keys = tuple(real) if source is not None else None
     f.out.memo[id(real)] = (real, value)
     for k, v in real.items():
         key = wrap(f, k, None)
@@ -258,11 +256,18 @@ def _object(f: Frame, real: Any, source: Source | None) -> Value:
         hasattr(cls, "__next__") and not _in_python(cls)
     ):
         raise Unsupported("native_iterator", f"a {cls.__name__} from outside")
+    if leaves.is_operator(real):
+        _same(f, real, source)
+        return BuiltinValue(real, source)
     if not _in_python(cls) and cls is not types.SimpleNamespace:
         if cls is object:
             _same(f, real, source)
             return ObjectValue(cls, real, source)
-        if isinstance(real, types.CodeType) or cls.__module__ in ("tocha", "tocha._C", "typing"):
+        if isinstance(real, (types.CodeType, types.UnionType, types.GenericAlias)) or cls.__module__ in (
+            "tocha",
+            "tocha._C",
+            "typing",
+        ):
             _same(f, real, source)
             return BuiltinValue(real, source)
         raise Unsupported("value", f"an object of type {cls.__module__}.{cls.__qualname__}")

@@ -8,6 +8,7 @@ import functools
 import inspect
 import math
 import operator
+import re
 import types
 import typing
 import warnings
@@ -67,9 +68,13 @@ def call_builtin(f: Frame, function: Any, args: list[Value], kwargs: dict[str, V
         return f.wrap(function.__wrapped__, None).call(f, args, kwargs)
     if isinstance(function, (types.MethodDescriptorType, types.WrapperDescriptorType, types.GetSetDescriptorType)):
         return _descriptor(f, function, args, kwargs)
+    if leaves.is_operator(function):
+        return f.out.call(f, "call_function", getattr(function, "_opoverload", function), args, kwargs)
     if leaves.is_leaf(function) or _module_of(function).split(".")[0] == "tocha":
         return _library(f, function, args, kwargs)
     if isinstance(function, types.MethodWrapperType):
+        if isinstance(function.__self__, types.MemberDescriptorType):
+            return _slot(f, function, args)
         owner = f.wrap_known(function.__self__)
         if isinstance(owner, BuiltinValue):
             return f.fold(function, args, kwargs)
@@ -77,6 +82,21 @@ def call_builtin(f: Frame, function: Any, args: list[Value], kwargs: dict[str, V
     if _module_of(function) in _PURE or isinstance(getattr(function, "__self__", None), type):
         return f.fold(function, args, kwargs)
     raise Unsupported("builtin", f"{_module_of(function)}.{getattr(function, '__qualname__', function)}")
+
+
+def _slot(f: Frame, function: Any, args: list[Value]) -> Value:
+    """Cls.slot.__set__(obj, value) and __get__."""
+    owner, name = args[0], function.__self__.__name__
+    if not isinstance(owner, ObjectValue) or function.__name__ not in ("__get__", "__set__"):
+        raise Unsupported("builtin", f"{function.__name__} of a slot")
+    if function.__name__ == "__set__":
+        f.out.effects.add(owner)
+        owner.written[name] = args[1]
+        return Constant(None)
+    found = owner.slot(f, name)
+    if found is None:
+        f.raise_(AttributeError, name)
+    return found
 
 
 def _module_of(function: Any) -> str:
@@ -485,6 +505,17 @@ def build_class(f: Frame, body: Value, name: Value, *bases: Value, **kwargs: Val
     from tocha._dynamo.construct import make_class
 
     return make_class(f, body, name, list(bases), kwargs)
+
+
+def _on_constants(function: Any) -> Callable:
+    def call(f: Frame, *args: Value, **kwargs: Value) -> Value:
+        return f.fold(function, list(args), kwargs)
+
+    return call
+
+
+for _matching in (re.match, re.search, re.fullmatch, re.sub, re.subn, re.split, re.findall, re.compile, re.escape):
+    known(_matching)(_on_constants(_matching))
 
 
 @known(typing.cast)

@@ -154,7 +154,7 @@ class Capture:
 def worth(code: types.CodeType, globals_: dict, args: tuple, closure: Any) -> bool:
     """Does the frame have anything to do with tensors?"""
     seen: set[int] = set()
-    if any(_has_tensors(a, seen, 3) for a in args):
+    if id(code) in FORCED or any(_has_tensors(a, seen, 3) for a in args):
         return True
     for cell in closure or ():
         try:
@@ -169,8 +169,13 @@ def _is_library(value: Any) -> bool:
     return isinstance(value, types.ModuleType) and value.__name__.split(".")[0] == "tocha"
 
 
+def _of_library(value: Any) -> bool:
+    """An optimizer, a distribution: objects of the library that hold tensors somewhere."""
+    return type(value).__module__.startswith("tocha.") and not isinstance(value, type)
+
+
 def _has_tensors(value: Any, seen: set[int], depth: int) -> bool:
-    if isinstance(value, (tocha.Tensor, tocha.nn.Module)) or _is_library(value):
+    if isinstance(value, (tocha.Tensor, tocha.nn.Module)) or _is_library(value) or _of_library(value):
         return True
     if depth == 0 or id(value) in seen or isinstance(value, (int, str, float, type(None), type)):
         return False

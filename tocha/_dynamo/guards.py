@@ -35,6 +35,7 @@ _TEXTS: dict[str, Callable[[str, Any], str]] = {
     "constant": lambda s, k: f"{s} == {k!r}",
     "length": lambda s, k: f"len({s}) == {k}",
     "keys": lambda s, k: f"tuple({s}) == {k!r}",
+    "contains": lambda s, k: f"{k!r} in {s}",
     "without": lambda s, k: f"{k!r} not in {s}",
     "empty_cell": lambda s, k: f"{s} is empty",
     "number": lambda s, k: f"type({s}) is {k.__name__}",

@@ -29,6 +29,11 @@ def allow(function: Any) -> None:
     _KEPT.append(function)
 
 
+def is_operator(value: Any) -> bool:
+    """tocha.ops.aten.add, tocha.ops.aten.add.Tensor, and what tocha.library.custom_op returns."""
+    return type(value).__module__ in ("tocha._ops", "tocha._library.custom_ops") and callable(value)
+
+
 def is_leaf(function: Any) -> bool:
     if id(function) in ALLOWED:
         return True

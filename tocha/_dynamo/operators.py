@@ -202,6 +202,9 @@ def compare(f: Frame, symbol: str, a: Value, b: Value) -> Value:
         if isinstance(a, NamedTupleValue) and find_in_class(a.cls, method)[1] not in (tuple, object):
             return a.call_method(f, method, [b], {})
         return _compare_sequences(f, symbol, a, b)
+    for d in (a, b):
+        if isinstance(d, DictValue):
+            d.settle_keys(f)
     if isinstance(a, DictValue) and isinstance(b, DictValue) and symbol in ("==", "!="):
         same = len(a.entries) == len(b.entries) and all(k in b.entries and f.same_or_equal(v, b.entries[k][1]) for k, (_, v) in a.entries.items())  # fmt: skip
         return Constant(same == (symbol == "=="))
@@ -256,7 +259,9 @@ def _compare_objects(f: Frame, symbol: str, a: Value, b: Value, method: str, ref
 
 def contains(f: Frame, container: Value, item: Value) -> bool:
     container = builtin_part(container, "__contains__")
-    if isinstance(container, (DictValue, SetValue)):
+    if isinstance(container, DictValue):
+        return container.has(f, item)
+    if isinstance(container, SetValue):
         return item.hash_key(f) in container.entries
     if isinstance(container, DictView) and container.what == "keys":
         return item.hash_key(f) in container.owner.entries

@@ -112,7 +112,7 @@ class Output:
     # ---- the graph
 
     def call(self, f: Frame, op: str, target: Any, args: list[Value], kwargs: dict[str, Value]) -> Value:
-        """A call that may become a node: it does when tensors come out of it."""
+        """A call that may become a node: it does when tensors come out of it, or go into one that returns nothing."""
         args = [a.realize() for a in args]
         kwargs = {k: v.realize() for k, v in kwargs.items()}
         examples = tuple(a.example() for a in args)
@@ -123,7 +123,7 @@ class Output:
             raise
         except Exception as error:
             f.raise_real(error)
-        if not _has_tensor(result) and target is not operator.setitem and not _writes(args, result):
+        if not _has_tensor(result) and not (result is None and _has_tensor([examples, *named.values()])):
             return f.wrap_known(result)
         node = getattr(self.graph, op)(
             target, tuple(a.graph_argument() for a in args), {k: v.graph_argument() for k, v in kwargs.items()}
@@ -170,12 +170,9 @@ class Output:
 def _has_tensor(value: Any) -> bool:
     if isinstance(value, tocha.Tensor):
         return True
+    if isinstance(value, dict):
+        return any(_has_tensor(v) for v in value.values())
     return isinstance(value, (tuple, list)) and any(_has_tensor(v) for v in value)
-
-
-def _writes(args: list[Value], result: Any) -> bool:
-    """A call on tensors for its effect alone."""
-    return result is None and any(isinstance(a, TensorValue) for a in args)
 
 
 def _device_of(values: list[Any]) -> Any:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import enum
+import re
 from typing import TYPE_CHECKING, Any
 
 import tocha
@@ -12,7 +13,7 @@ if TYPE_CHECKING:
     from tocha._dynamo.codegen import Codegen
     from tocha._dynamo.frame import Frame
 
-PLAIN = (int, float, bool, str, bytes, complex, type(None), type(Ellipsis), type(NotImplemented), tocha.dtype, tocha.device, tocha.layout, tocha.memory_format)  # fmt: skip
+PLAIN = (re.Pattern, re.Match, int, float, bool, str, bytes, complex, type(None), type(Ellipsis), type(NotImplemented), tocha.dtype, tocha.device, tocha.layout, tocha.memory_format)  # fmt: skip
 
 
 def is_plain(value: Any) -> bool:

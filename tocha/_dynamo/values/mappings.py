@@ -22,6 +22,26 @@ class DictValue(Container):
     def __init__(self, entries: dict[Any, tuple[Value, Value]], cls: type = dict, source: Any = None) -> None:
         self.entries, self.cls, self.source = entries, cls, source
         self.factory: Value | None = None
+        self.all_keys: tuple | None = None  # of one from outside, until they are guarded as a whole
+
+    def settle_keys(self, f: Frame) -> None:
+        """Somebody asks for more than single keys: which there are, in which order, is guarded."""
+        if self.all_keys is not None:
+            f.out.guards.add(self.source, "keys", self.all_keys)
+            self.all_keys = None
+
+    def touch(self, f: Frame) -> None:
+        self.settle_keys(f)
+        super().touch(f)
+
+    def has(self, f: Frame, key: Value) -> bool:
+        h = key.hash_key(f)
+        if self.all_keys is not None:
+            if key.is_constant():
+                f.out.guards.add(self.source, "contains" if h in self.entries else "without", key.constant())
+            else:
+                self.settle_keys(f)
+        return h in self.entries
 
     def __repr__(self) -> str:
         return f"{self.cls.__name__}({[v for v in self.entries.values()]})"
@@ -51,21 +71,27 @@ class DictValue(Container):
         return self._plain(lambda v: v.example())
 
     def length(self, f: Frame) -> int:
+        self.settle_keys(f)
         return len(self.entries)
 
     def truth(self, f: Frame) -> bool:
+        self.settle_keys(f)
         return bool(self.entries)
 
     def keys(self) -> list[Value]:
         return [k for k, _ in self.entries.values()]
 
     def unpack(self, f: Frame) -> list[Value]:
+        self.settle_keys(f)
         return self.keys()
 
     def iterate(self, f: Frame) -> Value:
+        self.settle_keys(f)
         return SequenceIterator(self.keys(), type(iter({})), self)
 
     def find(self, f: Frame, key: Value) -> Value | None:
+        if not self.has(f, key):
+            return None
         found = self.entries.get(key.hash_key(f))
         return found[1].realize() if found else None
 
@@ -92,17 +118,20 @@ class DictValue(Container):
         return self.find(f, key) or default or Constant(None)
 
     def m_keys(self, f: Frame) -> Value:
+        self.settle_keys(f)
         return DictView(self, "keys")
 
     def m_values(self, f: Frame) -> Value:
+        self.settle_keys(f)
         return DictView(self, "values")
 
     def m_items(self, f: Frame) -> Value:
+        self.settle_keys(f)
         return DictView(self, "items")
 
     def m_pop(self, f: Frame, key: Value, default: Value | None = None) -> Value:
         h = key.hash_key(f)
-        if h not in self.entries:
+        if not self.has(f, key):
             if default is not None:
                 return default
             f.raise_(KeyError, key)
@@ -110,6 +139,7 @@ class DictValue(Container):
         return self.entries.pop(h)[1].realize()
 
     def m_popitem(self, f: Frame, last: Value | None = None) -> Value:
+        self.settle_keys(f)
         if not self.entries:
             f.raise_(KeyError, "popitem(): dictionary is empty")
         self.touch(f)
@@ -143,6 +173,7 @@ class DictValue(Container):
         return Constant(None)
 
     def m_copy(self, f: Frame) -> Value:
+        self.settle_keys(f)
         made = DictValue(dict(self.entries), self.cls)
         made.factory = self.factory
         return made
@@ -171,6 +202,7 @@ class DictValue(Container):
         return self
 
     def m___reversed__(self, f: Frame) -> Value:
+        self.settle_keys(f)
         return SequenceIterator(self.keys()[::-1], type(reversed({})))
 
     def get_attribute(self, f: Frame, name: str) -> Value:
@@ -203,6 +235,7 @@ class DictValue(Container):
 def pairs_of(f: Frame, value: Value) -> list[tuple[Value, Value]]:
     """What dict(value) would hold."""
     if isinstance(value, DictValue):
+        value.settle_keys(f)
         return list(value.entries.values())
     if value.has_method("keys"):
         keys = value.call_method(f, "keys", [], {}).unpack(f)

@@ -9,6 +9,7 @@ from tocha import _C
 from tocha._dynamo.values.base import Value
 from tocha._dynamo.values.constant import Constant
 from tocha._dynamo.values.functions import BuiltinValue, FunctionValue, MethodValue
+from tocha.autograd.function import Function
 
 if TYPE_CHECKING:
     from tocha._dynamo.codegen import Codegen
@@ -370,6 +371,8 @@ class ClassValue(Value):
         return False
 
     def get_attribute(self, f: Frame, name: str) -> Value:
+        if name == "apply" and issubclass(self.value, Function):
+            return FunctionApply(self.value)
         overlay = f.out.class_writes.get((id(self.value), name))
         if overlay is not None:
             return overlay
@@ -442,6 +445,19 @@ class ClassValue(Value):
                 cg.load(value)
                 cg.load(self)
                 cg.store_attribute(name)
+
+
+class FunctionApply(Value):
+    """apply of an autograd.Function: stands in the graph as it is, its forward and backward are not looked into."""
+
+    def __init__(self, cls: Any) -> None:
+        self.cls = cls
+
+    def python_type(self) -> type:
+        return types.MethodType
+
+    def call(self, f: Frame, args: list[Value], kwargs: dict[str, Value]) -> Value:
+        return f.out.call(f, "call_function", self.cls.apply, args, kwargs)
 
 
 class ModuleValue(Value):

@@ -524,8 +524,8 @@ def cast(f: Frame, kind: Value, value: Value) -> Value:
 
 
 @known(inspect.signature)
-def signature(f: Frame, *args: Value) -> Value:
-    raise Unsupported("builtin", "inspect.signature")
+def signature(f: Frame, function: Value) -> Value:
+    return f.fold(inspect.signature, [function], {})
 
 
 @known(tocha.is_tensor)

@@ -131,6 +131,10 @@ class ObjectValue(Value):
             return own
         if self.source is not None and not self.new and name not in self.written and hasattr(self.real, "__dict__"):
             f.out.guard_without(self, name)
+        for c in self.cls.__mro__ if f.out.class_writes else ():
+            new = f.out.class_writes.get((id(c), name))
+            if new is not None:
+                return MethodValue(new, self) if isinstance(new, FunctionValue) else new
         if found is MISSING:
             return None
         return bind(f, found, self, self.cls, f.class_source(self, holder, name, found))

@@ -1,5 +1,8 @@
 """Graph breaks: what is not captured runs in Python, in order, and the rest goes on."""
 
+import pathlib
+import runpy
+
 import pytest
 
 import tocha
@@ -126,3 +129,9 @@ def test_explain(capsys):
     found = _dynamo.explain(f)(tocha.ones(2))
     assert (found.graph_count, found.graph_break_count, found.op_count) == (2, 1, 2)
     assert "print()" in str(found)
+
+
+def test_the_page_of_graph_breaks_is_made_from_the_registry():
+    root = pathlib.Path(__file__).parents[2]
+    scope = runpy.run_path(str(root / "tools" / "graph_breaks.py"))
+    assert scope["PAGE"].read_text() == scope["text"]()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import operator
+import re
 import types
 from typing import TYPE_CHECKING, Any
 
@@ -72,8 +73,7 @@ class Output:
         return value
 
     def input_name(self, source: Source) -> str:
-        text = "".join(c if c.isalnum() or c == "_" else "_" for c in source.name)
-        return text.strip("_") or "arg"
+        return re.sub(r"[^0-9A-Za-z]+", "_", source.name)
 
     def cell_of(self, f: Frame, cell: Any, source: Source | None, name: str) -> CellValue:
         """The tracked cell of a real one."""

@@ -69,8 +69,8 @@ from tocha import (  # noqa: E402, F401
 )
 
 _ON_DEMAND = (
-    "__config__", "_library", "_ops", "_utils", "accelerator", "backends", "cpu", "cuda", "distributions", "func", "fx", "library",
-    "multiprocessing", "serialization", "sparse", "testing", "types",
+    "__config__", "_dynamo", "_library", "_ops", "_utils", "accelerator", "backends", "compiler", "cpu", "cuda", "distributions", "func", "fx",
+    "library", "multiprocessing", "serialization", "sparse", "testing", "types",
 )  # fmt: skip
 _SCHEMA_TYPES = (
     "FunctionSchema", "Type", "AnyType", "BoolType", "ComplexType", "DeviceObjType", "FloatType", "IntType", "ListType", "NoneType",
@@ -86,6 +86,8 @@ def __getattr__(name: str) -> object:
     """Rarely used modules, checkpoints, and operators with a leading underscore (tocha._unique2): when somebody asks."""
     if name in _ON_DEMAND:
         return _importlib.import_module(f"tocha.{name}")
+    if name == "compile":
+        return _importlib.import_module("tocha._dynamo.eval_frame").compile
     if name in ("save", "load"):
         return getattr(_importlib.import_module("tocha.serialization"), name)
     if name in ("ops", "Tag"):

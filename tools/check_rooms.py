@@ -28,7 +28,7 @@ PYTHON = [
     {"fx"},
     {"_functorch"},
     {"_inductor"},
-    {"_dynamo"},
+    {"_dynamo", "compiler"},
     {"export", "ao", "onnx", "distributed", "jit", "profiler", "compat"},
 ]  # fmt: skip
 # A lower room opens these when a program asks for them.

@@ -2,6 +2,7 @@
 #include <Python.h>
 #include <structmember.h>
 
+#include "capture/hook.h"
 #include "core/denormals.h"
 #include "core/gil.h"
 #include "core/parallel.h"
@@ -354,6 +355,7 @@ PyMODINIT_FUNC PyInit__C() {
     add_return_types(module);
     add_functions(module);
     add_linalg_error(module);
+    tocha::capture::add_capture_module(module);
     tocha::cpu::register_cpu();
   } catch (...) {
     set_python_error();

@@ -4,8 +4,8 @@
 #include <cmath>
 
 #include "core/parallel.h"
-#include "cpu/random_dispatch.h"
-#include "cpu/special.h"
+#include "cpu/random/dispatch.h"
+#include "cpu/special/special.h"
 #include "dispatch/native.h"
 #include "kernels/random.h"
 #include "ops/copies.h"

@@ -400,8 +400,23 @@ class _HookedCall:
             warn_of_missing_gradients(self.args, self.result, node)
 
 
+class CompiledTable(OrderedDict):
+    """The table of backward hooks of a module that was compiled in place: true even when it is empty, so that calls of it
+    leave the quick path, which others then do not pay for.
+    """
+
+    def __bool__(self) -> bool:
+        return True
+
+
 def call_with_hooks(module: Hooked, args: tuple, kwargs: dict) -> Any:
     """module(*args, **kwargs) with every hook that is registered on it or on all modules."""
+    compiled = module.__dict__.get("_compiled_call_impl")
+    return call_hooks(module, args, kwargs) if compiled is None else compiled(*args, **kwargs)
+
+
+def call_hooks(module: Hooked, args: tuple, kwargs: dict) -> Any:
+    """The same, though the module may have been compiled."""
     call = _HookedCall(module, args, kwargs)
     if not (module._forward_hooks_always_called or global_forward_hooks_always_called):
         return call.run()

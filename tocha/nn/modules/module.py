@@ -5,6 +5,7 @@ Hooks are in _hooks.py, state_dict in _state.py.
 
 from __future__ import annotations
 
+import importlib
 import warnings
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator
@@ -15,7 +16,9 @@ from tocha._functions.basics import typename as _typename
 from tocha.autograd.grad_mode import no_grad
 from tocha.nn.modules import _hooks
 from tocha.nn.modules._hooks import (
+    CompiledTable,
     add_hook,
+    call_hooks,
     call_with_hooks,
     global_backward_hooks,
     global_backward_pre_hooks,
@@ -150,6 +153,15 @@ class Module(StateDict):
             return call_with_hooks(self, args, kwargs)
         return self.forward(*args, **kwargs)
 
+    def _call_impl(self, *args: Any, **kwargs: Any) -> Any:
+        return call_hooks(self, args, kwargs)
+
+    def compile(self, *args: Any, **kwargs: Any) -> None:
+        """Compiles calls of this very module; the arguments are tocha.compile's."""
+        compiled = importlib.import_module("tocha._dynamo.eval_frame").compile(self._call_impl, *args, **kwargs)
+        self.__dict__["_compiled_call_impl"] = compiled
+        self.__dict__["_backward_hooks"] = CompiledTable(self.__dict__["_backward_hooks"])
+
     # ---- attributes: parameters, buffers and children live in tables of their own ----
 
     def __getattr__(self, name: str) -> Any:
@@ -239,6 +251,12 @@ class Module(StateDict):
     def __dir__(self) -> list[str]:
         names = [*dir(type(self)), *self.__dict__, *self._parameters, *self._modules, *self._buffers]
         return sorted(name for name in names if not name[0].isdigit())
+
+    def __getstate__(self) -> dict:
+        state = self.__dict__.copy()
+        if state.pop("_compiled_call_impl", None) is not None:
+            state["_backward_hooks"] = OrderedDict(state["_backward_hooks"])
+        return state
 
     def __setstate__(self, state: dict) -> None:
         self.__dict__.update(state)

@@ -1,0 +1,467 @@
+#include "capture/guards.h"
+
+#include <algorithm>
+#include <cstring>
+#include <memory>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "autograd/mode.h"
+#include "capture/hook.h"
+#include "core/switches.h"
+#include "core/tensor.h"
+#include "dispatch/autocast.h"
+
+namespace tocha::capture {
+
+PyTypeObject* guards_type;
+
+namespace {
+
+enum class Fetch {
+  root,           // nothing: the tree's root
+  local,          // an argument, by number
+  free,           // what a cell of the closure holds, by number
+  global,         // by name
+  object,         // an object that the tree itself keeps
+  attribute,      // by name, the ordinary way
+  item,           // value[key]
+  dict_item,      // the same of a dict, past overridden methods
+  tuple_item,     // by number
+  list_item,      // by number
+  type,           // type(value)
+  instance_dict,  // value.__dict__
+  closure,        // what a cell of a function's closure holds, by number
+  cell,           // what a cell holds
+  call,           // key(value)
+};
+const std::unordered_map<std::string, Fetch> kFetches = {
+    {"root", Fetch::root},           {"local", Fetch::local},         {"free", Fetch::free},
+    {"global", Fetch::global},       {"object", Fetch::object},       {"attribute", Fetch::attribute},
+    {"item", Fetch::item},           {"dict_item", Fetch::dict_item}, {"tuple_item", Fetch::tuple_item},
+    {"list_item", Fetch::list_item}, {"type", Fetch::type},           {"instance_dict", Fetch::instance_dict},
+    {"closure", Fetch::closure},     {"cell", Fetch::cell},           {"call", Fetch::call},
+};
+
+enum class Test {
+  type,          // type(value) is key
+  same,          // value is key
+  constant,      // the same type and equal
+  length,        // len(value) == key
+  keys,          // tuple(value) == key, in order, of a dict
+  contains,      // key in value, of a dict
+  without,       // key not in value
+  empty_cell,    // a cell without contents
+  tensor,        // the facts of key, a tensor
+  number,        // an int or float of that very type; any value
+  alias,         // the same object as others of this number
+  holds,         // key(value) is true
+  global_state,  // grad mode, inference, autocast, default dtype, determinism
+};
+const std::unordered_map<std::string, Test> kTests = {
+    {"type", Test::type},
+    {"same", Test::same},
+    {"constant", Test::constant},
+    {"length", Test::length},
+    {"keys", Test::keys},
+    {"contains", Test::contains},
+    {"without", Test::without},
+    {"empty_cell", Test::empty_cell},
+    {"tensor", Test::tensor},
+    {"number", Test::number},
+    {"alias", Test::alias},
+    {"holds", Test::holds},
+    {"global_state", Test::global_state},
+};
+
+// One word for what operators depend on besides their arguments.
+uint64_t global_state() {
+  uint64_t word = modes().grad | modes().inference << 1 | (modes().forward_level != 0) << 2;
+  word |= autocast::region.on << 3 | switches.deterministic << 4 | (autocast::region.cache && autocast::region.on) << 5;
+  word |= static_cast<uint64_t>(default_dtype()) << 8;
+  if (autocast::region.on) {
+    word |= autocast::region.enabled[0] << 6 | autocast::region.enabled[1] << 7;
+    word |= static_cast<uint64_t>(autocast::region.dtype[0]) << 16 | static_cast<uint64_t>(autocast::region.dtype[1])
+                                                                         << 24;
+  }
+  Device d = default_device();
+  return word | static_cast<uint64_t>(d.type) << 32 | static_cast<uint64_t>(static_cast<uint8_t>(d.index)) << 40;
+}
+
+struct TensorFacts {
+  PyTypeObject* type;
+  DType dtype;
+  Device device;
+  bool requires_grad, conj, neg, sparse;
+  std::vector<int64_t> dims;  // sizes, then strides; -1 where any will do
+  int slot;                   // tensors of one slot are one object, those of different slots are not
+
+  bool match(TensorObject* t) const {
+    if (Py_TYPE(t) != type || t->dtype != dtype || !(t->device == device) || t->conj != conj || t->neg != neg ||
+        t->sparse != sparse || t->ndim * 2u != dims.size() || autograd::requires_grad(t) != requires_grad)
+      return false;
+    for (size_t i = 0; i < dims.size(); ++i)
+      if (dims[i] >= 0 && t->dims[i] != dims[i]) return false;
+    return true;
+  }
+};
+
+struct Check {
+  Test test;
+  PyObject* key;
+  PyObject* text;
+  uint64_t number = 0;  // a length, a state, a pointer's value
+  std::unique_ptr<TensorFacts> facts;
+};
+
+struct Node {
+  Fetch fetch = Fetch::root;
+  PyObject* key = nullptr;
+  PyObject* text = nullptr;
+  Py_ssize_t index = 0;
+  std::vector<Check> checks;
+  std::vector<std::unique_ptr<Node>> children;
+
+  ~Node() {
+    Py_XDECREF(key);
+    Py_XDECREF(text);
+    for (Check& c : checks) {
+      Py_XDECREF(c.key);
+      Py_XDECREF(c.text);
+    }
+  }
+};
+
+struct GuardsObject {
+  PyObject_HEAD Node* root;
+  int slots;
+};
+
+struct Walk {
+  const Surroundings& at;
+  std::vector<PyObject*> slots;
+  std::vector<PyObject*> aliases = {};
+  PyObject* failed = nullptr;
+
+  PyObject* cell_contents(PyObject* cells, Py_ssize_t i) {
+    if (!cells || !PyTuple_Check(cells) || i >= PyTuple_GET_SIZE(cells)) return nullptr;
+    PyObject* cell = PyTuple_GET_ITEM(cells, i);
+    return PyCell_Check(cell) ? Py_XNewRef(PyCell_GET(cell)) : nullptr;
+  }
+
+  // A new reference; null, with or without an error, where there is no such value.
+  PyObject* fetch(const Node& n, PyObject* from) {
+    switch (n.fetch) {
+      case Fetch::root:
+        return Py_NewRef(Py_None);
+      case Fetch::local:
+        return n.index < at.count ? Py_XNewRef(at.locals[n.index]) : nullptr;
+      case Fetch::free:
+        return cell_contents(at.closure, n.index);
+      case Fetch::global:
+        return Py_XNewRef(PyDict_GetItemWithError(at.globals, n.key));
+      case Fetch::object:
+        return Py_NewRef(n.key);
+      case Fetch::attribute:
+        return PyObject_GetAttr(from, n.key);
+      case Fetch::item:
+        return PyObject_GetItem(from, n.key);
+      case Fetch::dict_item:
+        return PyDict_Check(from) ? Py_XNewRef(PyDict_GetItemWithError(from, n.key)) : nullptr;
+      case Fetch::tuple_item:
+        return PyTuple_Check(from) && n.index < PyTuple_GET_SIZE(from) ? Py_NewRef(PyTuple_GET_ITEM(from, n.index))
+                                                                       : nullptr;
+      case Fetch::list_item:
+        return PyList_Check(from) && n.index < PyList_GET_SIZE(from) ? Py_NewRef(PyList_GET_ITEM(from, n.index))
+                                                                     : nullptr;
+      case Fetch::type:
+        return Py_NewRef(reinterpret_cast<PyObject*>(Py_TYPE(from)));
+      case Fetch::instance_dict:
+        return PyObject_GenericGetDict(from, nullptr);
+      case Fetch::closure:
+        return PyFunction_Check(from) ? cell_contents(PyFunction_GET_CLOSURE(from), n.index) : nullptr;
+      case Fetch::cell:
+        return PyCell_Check(from) ? Py_XNewRef(PyCell_GET(from)) : nullptr;
+      case Fetch::call:
+        return PyObject_CallOneArg(n.key, from);
+    }
+    return nullptr;
+  }
+
+  static bool same_constant(PyObject* a, PyObject* b) {
+    if (a == b) return true;
+    if (Py_TYPE(a) != Py_TYPE(b)) return false;
+    if (PyFloat_CheckExact(a)) {  // by bits: -0.0 is not 0.0, and nan is nan
+      double x = PyFloat_AS_DOUBLE(a), y = PyFloat_AS_DOUBLE(b);
+      return std::memcmp(&x, &y, sizeof(x)) == 0;
+    }
+    return PyObject_RichCompareBool(a, b, Py_EQ) == 1;
+  }
+
+  static bool same_keys(PyObject* dict, PyObject* keys) {
+    if (!PyDict_Check(dict) || PyDict_GET_SIZE(dict) != PyTuple_GET_SIZE(keys)) return false;
+    PyObject *key, *value;
+    Py_ssize_t position = 0, i = 0;
+    while (PyDict_Next(dict, &position, &key, &value)) {
+      PyObject* wanted = PyTuple_GET_ITEM(keys, i++);
+      if (key != wanted && !same_constant(key, wanted)) return false;
+    }
+    return true;
+  }
+
+  bool tensor_matches(const Check& c, PyObject* value) {
+    if (!PyObject_TypeCheck(value, tensor_type)) return false;
+    if (!c.facts->match(reinterpret_cast<TensorObject*>(value))) return false;
+    if (c.facts->slot < 0) return true;
+    PyObject*& known = slots[c.facts->slot];
+    if (known) return known == value;
+    known = value;
+    return true;
+  }
+
+  bool test(const Check& c, PyObject* value) {
+    switch (c.test) {
+      case Test::type:
+        return reinterpret_cast<PyObject*>(Py_TYPE(value)) == c.key;
+      case Test::same:
+        return value == c.key;
+      case Test::constant:
+        return same_constant(value, c.key);
+      case Test::length: {
+        Py_ssize_t n = PyObject_Size(value);
+        return n >= 0 && static_cast<uint64_t>(n) == c.number;
+      }
+      case Test::keys:
+        return same_keys(value, c.key);
+      case Test::contains:
+        return PyDict_Check(value) && PyDict_Contains(value, c.key) == 1;
+      case Test::without:
+        return PyDict_Check(value) && PyDict_Contains(value, c.key) == 0;
+      case Test::empty_cell:
+        return PyCell_Check(value) && PyCell_GET(value) == nullptr;
+      case Test::tensor:
+        return tensor_matches(c, value);
+      case Test::number:
+        return reinterpret_cast<PyObject*>(Py_TYPE(value)) == c.key;
+      case Test::alias: {
+        if (aliases.size() <= c.number) aliases.resize(c.number + 1, nullptr);
+        PyObject*& known = aliases[c.number];
+        if (!known) known = value;
+        return known == value;
+      }
+      case Test::holds: {
+        PyObject* answer = PyObject_CallOneArg(c.key, value);
+        bool yes = answer && PyObject_IsTrue(answer) == 1;
+        Py_XDECREF(answer);
+        return yes;
+      }
+      case Test::global_state:
+        return global_state() == c.number;
+    }
+    return false;
+  }
+
+  bool visit(const Node& n, PyObject* from) {
+    PyObject* value = fetch(n, from);
+    if (!value) {
+      failed = n.text;
+      return false;
+    }
+    bool good = true;
+    for (const Check& c : n.checks)
+      if (!test(c, value)) {
+        failed = c.text;
+        good = false;
+        break;
+      }
+    for (size_t i = 0; good && i < n.children.size(); ++i) good = visit(*n.children[i], value);
+    Py_DECREF(value);
+    return good;
+  }
+
+  // Tensors of different slots must be different objects.
+  bool distinct() {
+    static PyObject* text = PyUnicode_FromString("inputs that were different tensors are different tensors");
+    std::vector<PyObject*> found;
+    for (PyObject* p : slots)
+      if (p) found.push_back(p);
+    std::sort(found.begin(), found.end());
+    if (std::adjacent_find(found.begin(), found.end()) == found.end()) return true;
+    failed = text;
+    return false;
+  }
+};
+
+// ---- from Python's description: (fetch, key, text, checks, children), a check being (test, key, text)
+
+std::unique_ptr<TensorFacts> facts_of(PyObject* key) {  // (tensor, slot, sizes, strides), with None where any will do
+  PyObject *tensor, *sizes, *strides;
+  int slot;
+  if (!PyArg_ParseTuple(key, "OiO!O!", &tensor, &slot, &PyTuple_Type, &sizes, &PyTuple_Type, &strides)) return nullptr;
+  if (!PyObject_TypeCheck(tensor, tensor_type)) {
+    PyErr_SetString(PyExc_TypeError, "guard on a tensor: no tensor given");
+    return nullptr;
+  }
+  auto* t = reinterpret_cast<TensorObject*>(tensor);
+  auto facts = std::make_unique<TensorFacts>();
+  facts->type = Py_TYPE(tensor);
+  facts->dtype = t->dtype;
+  facts->device = t->device;
+  facts->requires_grad = autograd::requires_grad(t);
+  facts->conj = t->conj;
+  facts->neg = t->neg;
+  facts->sparse = t->sparse;
+  facts->slot = slot;
+  for (PyObject* dims : {sizes, strides})
+    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(dims); ++i) {
+      PyObject* d = PyTuple_GET_ITEM(dims, i);
+      facts->dims.push_back(d == Py_None ? -1 : PyLong_AsLongLong(d));
+    }
+  return PyErr_Occurred() ? nullptr : std::move(facts);
+}
+
+bool read_check(PyObject* described, Check& check, int& slots) {
+  PyObject *key, *text;
+  const char* name;
+  if (!PyArg_ParseTuple(described, "sOO", &name, &key, &text)) return false;
+  auto found = kTests.find(name);
+  if (found == kTests.end()) {
+    PyErr_Format(PyExc_ValueError, "no such guard: %s", name);
+    return false;
+  }
+  check.test = found->second;
+  if (check.test == Test::tensor) {
+    check.facts = facts_of(key);
+    if (!check.facts) return false;
+    slots = std::max(slots, check.facts->slot + 1);
+    key = Py_None;
+  } else if (check.test == Test::length || check.test == Test::alias) {
+    check.number = PyLong_AsUnsignedLongLong(key);
+    if (PyErr_Occurred()) return false;
+  } else if (check.test == Test::global_state) {
+    check.number = global_state();
+  }
+  check.key = Py_NewRef(key);
+  check.text = Py_NewRef(text);
+  return true;
+}
+
+std::unique_ptr<Node> read_node(PyObject* described, int& slots) {
+  PyObject *key, *text, *checks, *children;
+  const char* name;
+  if (!PyArg_ParseTuple(described, "sOOO!O!", &name, &key, &text, &PyTuple_Type, &checks, &PyTuple_Type, &children))
+    return nullptr;
+  auto found = kFetches.find(name);
+  if (found == kFetches.end()) {
+    PyErr_Format(PyExc_ValueError, "no such way to fetch: %s", name);
+    return nullptr;
+  }
+  auto node = std::make_unique<Node>();
+  node->fetch = found->second;
+  node->key = Py_NewRef(key);
+  node->text = Py_NewRef(text);
+  if (PyLong_Check(key) && node->fetch != Fetch::item && node->fetch != Fetch::dict_item &&
+      node->fetch != Fetch::object)
+    node->index = PyLong_AsSsize_t(key);
+  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(checks); ++i) {
+    Check check{};
+    if (!read_check(PyTuple_GET_ITEM(checks, i), check, slots)) return nullptr;
+    node->checks.push_back(std::move(check));
+  }
+  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(children); ++i) {
+    auto child = read_node(PyTuple_GET_ITEM(children, i), slots);
+    if (!child) return nullptr;
+    node->children.push_back(std::move(child));
+  }
+  return node;
+}
+
+// ---- the type
+
+PyObject* make(PyTypeObject* type, PyObject* args, PyObject*) {
+  PyObject* described;
+  if (!PyArg_ParseTuple(args, "O!", &PyTuple_Type, &described)) return nullptr;
+  int slots = 0;
+  auto root = read_node(described, slots);
+  if (!root) return nullptr;
+  auto* self = reinterpret_cast<GuardsObject*>(type->tp_alloc(type, 0));
+  if (!self) return nullptr;
+  self->root = root.release();
+  self->slots = slots;
+  return reinterpret_cast<PyObject*>(self);
+}
+
+int visit_node(const Node& n, visitproc visit, void* arg) {
+  Py_VISIT(n.key);
+  for (const Check& c : n.checks) Py_VISIT(c.key);
+  for (const auto& child : n.children)
+    if (int r = visit_node(*child, visit, arg)) return r;
+  return 0;
+}
+
+int traverse(PyObject* self, visitproc visit, void* arg) {
+  Py_VISIT(Py_TYPE(self));
+  auto* root = reinterpret_cast<GuardsObject*>(self)->root;
+  return root ? visit_node(*root, visit, arg) : 0;
+}
+
+int clear(PyObject* self) {
+  delete std::exchange(reinterpret_cast<GuardsObject*>(self)->root, nullptr);
+  return 0;
+}
+
+void dealloc(PyObject* self) {
+  PyObject_GC_UnTrack(self);
+  clear(self);
+  PyTypeObject* type = Py_TYPE(self);
+  type->tp_free(self);
+  Py_DECREF(type);
+}
+
+PyObject* first_failure(PyObject* self, PyObject* args) {
+  PyObject *locals, *globals, *closure, *failed = nullptr;
+  if (!PyArg_ParseTuple(args, "O!O!O", &PyTuple_Type, &locals, &PyDict_Type, &globals, &closure)) return nullptr;
+  Surroundings at{reinterpret_cast<PyTupleObject*>(locals)->ob_item, PyTuple_GET_SIZE(locals), globals,
+                  closure == Py_None ? nullptr : closure};
+  if (guards_hold(self, at, &failed)) Py_RETURN_NONE;
+  return Py_NewRef(failed ? failed : Py_None);
+}
+
+PyMethodDef methods[] = {
+    {"first_failure", first_failure, METH_VARARGS,
+     "first_failure(locals, globals, closure): the text of the first guard that does not hold, or None."},
+    {nullptr, nullptr, 0, nullptr},
+};
+PyType_Slot slots[] = {
+    {Py_tp_new, reinterpret_cast<void*>(make)},
+    {Py_tp_dealloc, reinterpret_cast<void*>(dealloc)},
+    {Py_tp_traverse, reinterpret_cast<void*>(traverse)},
+    {Py_tp_clear, reinterpret_cast<void*>(clear)},
+    {Py_tp_methods, methods},
+    {Py_tp_doc, const_cast<char*>("Guards(tree): what a captured program assumed, checked natively.")},
+    {0, nullptr},
+};
+PyType_Spec spec = {"tocha._C._capture.Guards", sizeof(GuardsObject), 0, Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC,
+                    slots};
+
+}  // namespace
+
+bool guards_hold(PyObject* guards, const Surroundings& at, PyObject** failed) {
+  auto* self = reinterpret_cast<GuardsObject*>(guards);
+  if (!self->root) return false;
+  Walk walk{at, std::vector<PyObject*>(self->slots, nullptr)};
+  Paused paused;
+  bool good = walk.visit(*self->root, nullptr) && walk.distinct();
+  PyErr_Clear();
+  if (failed) *failed = walk.failed;
+  return good;
+}
+
+void add_guards_type(PyObject* module) {
+  guards_type = reinterpret_cast<PyTypeObject*>(PyType_FromSpec(&spec));
+  if (!guards_type || PyModule_AddObjectRef(module, "Guards", reinterpret_cast<PyObject*>(guards_type)) < 0)
+    throw PythonError();
+}
+
+}  // namespace tocha::capture

@@ -1,0 +1,137 @@
+"""Graph breaks: what is not captured runs in Python, in order, and the rest goes on."""
+
+import pathlib
+import runpy
+
+import pytest
+
+import tocha
+from tocha import _dynamo
+from tocha._dynamo.refusals import REGISTRY, Unsupported
+
+
+def test_print_in_the_middle(check, capsys):
+    def f(x):
+        y = x + 1
+        print("between")
+        return y * 2
+
+    check(f, tocha.ones(2), graphs=2)
+    assert capsys.readouterr().out == "between\n" * 4
+
+
+def test_values_on_the_stack_survive(check):
+    def f(x):
+        return [x + 1, (x * 2) @ opaque(x), x - 1], {"k": opaque(x + 1)}
+
+    check(f, tocha.ones(2), graphs=2)
+
+
+@tocha.compiler.disable
+def opaque(x):
+    assert not tocha.compiler.is_compiling()
+    return x * 10
+
+
+def test_closures_survive(check):
+    def f(x):
+        k = 1
+
+        def bump():
+            nonlocal k
+            k += 1
+            return k
+
+        x = x * bump()
+        _dynamo.graph_break()
+        return x * bump(), k
+
+    check(f, tocha.ones(2), graphs=2)
+
+
+def test_branch_on_a_tensor(check):
+    def f(x):
+        x = x + 1
+        if x.sum() > 0:
+            return x * 2
+        return x * 3
+
+    assert check(f, tocha.ones(2), graphs=2).op_count == 4
+
+
+def test_inside_with_and_try():
+    def f(x, bad):
+        try:
+            with tocha.no_grad():
+                y = x * 2
+                fail(bad)
+                z = y + x
+        except ValueError:
+            z = x - 100
+        finally:
+            x = x + 0.5
+        return z, x, z.requires_grad
+
+    x = tocha.ones(2, requires_grad=True)
+    compiled = tocha.compile(f, backend="eager")
+    for bad, first in ((True, -99.0), (False, 3.0), (True, -99.0)):
+        z, after, recorded = compiled(x, bad)
+        assert (z.tolist(), after.tolist(), recorded) == ([first] * 2, [1.5] * 2, bad)
+    assert tocha.is_grad_enabled()
+
+
+@tocha.compiler.disable
+def fail(bad):
+    if bad:
+        raise ValueError("bad")
+
+
+def test_nested_calls_break_inside_out(check, capsys):
+    def inner(x):
+        x = x + 1
+        print("inner")
+        return x * 2
+
+    check(lambda x: inner(x.sin()).cos(), tocha.ones(2), graphs=4)
+
+
+def test_in_a_loop_the_frame_runs_in_python(check, capsys):
+    def f(x):
+        for i in range(3):
+            x = x + i
+            print(i)
+        return x * 2
+
+    check(f, tocha.ones(2), graphs=0, fullgraph=False)
+
+
+def test_fullgraph_says_why():
+    def f(x):
+        print("no")
+        return x
+
+    with pytest.raises(Unsupported, match=r"(?s)print\(\).*number 6 .*test_breaks.py.*in f"):
+        tocha.compile(f, backend="eager", fullgraph=True)(tocha.ones(1))
+
+
+def test_refusals_are_numbered():
+    numbers = [r.number for r in REGISTRY.values()]
+    assert sorted(numbers) == list(range(1, len(numbers) + 1))
+    assert all(r.explanation and r.hint for r in REGISTRY.values())
+
+
+def test_explain(capsys):
+    def f(x):
+        x = x + 1
+        print(1)
+        return x * 2
+
+    found = _dynamo.explain(f)(tocha.ones(2))
+    assert (found.graph_count, found.graph_break_count, found.op_count) == (2, 1, 2)
+    assert "print()" in str(found)
+
+
+def test_the_page_of_graph_breaks_is_made_from_the_registry():
+    root = pathlib.Path(__file__).parents[2]
+    scope = runpy.run_path(str(root / "tools" / "graph_breaks.py"))
+    assert scope["PAGE"].read_text() == scope["text"]()

@@ -1,0 +1,181 @@
+"""Guards: captured code is used again while nothing it depends on has changed, and only then."""
+
+import gc
+import sys
+import threading
+
+import pytest
+
+import tocha
+from tocha import _C, _dynamo
+from tocha._dynamo.testing import CompileCounter
+
+SCALE = 2
+
+
+def counted(f, **settings):
+    counter = CompileCounter()
+    return tocha.compile(f, backend=counter, fullgraph=True, **settings), counter
+
+
+def test_tensors():
+    f, counter = counted(lambda x: x + 1)
+    x = tocha.ones(2, 3)
+    for other, graphs in ((x, 1), (tocha.zeros(2, 3), 1), (x.double(), 2), (tocha.ones(3, 2).T, 3), (tocha.ones(2, 3, requires_grad=True), 4)):  # fmt: skip
+        assert (f(other) == other + 1).all()
+        assert counter.frame_count == graphs
+
+
+def test_the_same_tensor_twice():
+    f, counter = counted(lambda x, y: x.mul_(2) + y)
+    a, b = tocha.ones(2), tocha.ones(2)
+    assert f(a, b).tolist() == [3.0, 3.0]
+    assert f(a, a).tolist() == [8.0, 8.0]
+    assert counter.frame_count == 2
+
+
+def test_what_nobody_asks_for_is_not_guarded():
+    f, counter = counted(lambda x, config, unused: x * config["k"])
+    f(tocha.ones(2), {"k": 2, "other": 1}, 1)
+    f(tocha.ones(2), {"k": 2, "other": 5}, "text")
+    assert counter.frame_count == 1
+    assert f(tocha.ones(2), {"k": 3, "other": 5}, 1).tolist() == [3.0, 3.0]
+    assert counter.frame_count == 2
+
+
+def test_globals_closures_attributes_defaults(monkeypatch):
+    k = 3
+
+    class Config:
+        rate = 2
+
+    config = Config()
+
+    def helper(x, by=4):
+        return x * by * k
+
+    f, counter = counted(lambda x: helper(x) * SCALE * config.rate)
+    x = tocha.ones(1)
+    assert f(x).item() == f(x).item() == 48.0
+    assert counter.frame_count == 1
+    config.rate = 3
+    assert f(x).item() == 72.0
+    k = 1
+    assert f(x).item() == 24.0
+    monkeypatch.setattr(sys.modules[__name__], "SCALE", 1)
+    assert f(x).item() == 12.0
+    helper.__defaults__ = (1,)
+    assert f(x).item() == 3.0
+    assert counter.frame_count == 5
+
+
+def test_a_method_is_replaced():
+    class Thing:
+        def run(self, x):
+            return x + 1
+
+    thing = Thing()
+    f, _ = counted(lambda x: thing.run(x))
+    assert f(tocha.zeros(1)).item() == 1.0
+    Thing.run = lambda self, x: x + 2
+    assert f(tocha.zeros(1)).item() == 2.0
+
+
+def test_constants_by_type_and_bits():
+    f, counter = counted(lambda x, k: (x + 1, k))
+    x = tocha.ones(1)
+    for k in (1, True, 1.0, -0.0, 0.0, float("nan")):
+        out = f(x, k)[1]
+        assert type(out) is type(k) and str(out) == str(k)
+    f(x, float("nan"))
+    assert counter.frame_count == 6
+
+
+def test_grad_mode_and_default_dtype():
+    f, counter = counted(lambda x: x + tocha.ones(1))
+    x = tocha.ones(1, requires_grad=True)
+    assert f(x).requires_grad
+    with tocha.no_grad():
+        assert not f(x).requires_grad
+    assert counter.frame_count == 2
+    assert f(x).requires_grad
+    assert counter.frame_count == 2
+
+
+def test_the_limit(recwarn):
+    counter = CompileCounter()
+    f = tocha.compile(lambda x, n: x + n, backend=counter)
+    for n in range(12):
+        assert f(tocha.zeros(1), n).item() == n
+    assert counter.frame_count == _dynamo.config.recompile_limit
+    assert any("recompile_limit" in str(w.message) for w in recwarn.list)
+    with _dynamo.config.patch(error_on_recompile=True), pytest.raises(RuntimeError, match="captured again"):
+        tocha.compile(lambda x, n: (f, x + n)[1], backend="eager")(tocha.zeros(1), 1)
+        g = tocha.compile(lambda x, n: x - n, backend="eager")
+        g(tocha.zeros(1), 1)
+        g(tocha.zeros(1), 2)
+
+
+def test_a_tree_by_hand():
+    tree = ("root", None, "", (), (("local", 0, "x exists", (("type", int, "an int"),), (("attribute", "real", "x.real", (("constant", 3, "is 3"),), ()),)),))  # fmt: skip
+    guards = _C._capture.Guards(tree)
+    assert guards.first_failure((3,), {}, None) is None
+    assert guards.first_failure((4,), {}, None) == "is 3"
+    assert guards.first_failure(("s",), {}, None) == "an int"
+    assert guards.first_failure((), {}, None) == "x exists"
+    with pytest.raises(ValueError, match="no such guard"):
+        _C._capture.Guards(("root", None, "", (("nonsense", 1, ""),), ()))
+
+
+def test_threads_capture_on_their_own():
+    f, counter = counted(lambda x: x.sin() + 1)
+    results, plain = [], []
+
+    def work():
+        results.append(f(tocha.zeros(2)))
+        plain.append(_C._capture.get_callback())
+
+    threads = [threading.Thread(target=work) for _ in range(4)]
+    for t in threads:
+        t.start()
+    for t in threads:
+        t.join()
+    assert all(r.tolist() == [1.0, 1.0] for r in results)
+    assert plain == [None] * 4
+    assert counter.frame_count == 1
+
+
+def test_recursion_settrace_and_profiling():
+    def f(x, n):
+        return x if n == 0 else f(x + 1, n - 1)
+
+    compiled, counter = counted(f)
+    lines = []
+    sys.settrace(lambda frame, event, arg: lines.append(event))
+    try:
+        assert compiled(tocha.zeros(1), 5).item() == 5.0
+    finally:
+        sys.settrace(None)
+    assert counter.frame_count == 1 and lines
+
+
+def test_nothing_is_left_behind():
+    def build():
+        f, _ = counted(lambda x: x * 2 + 1)
+        f(tocha.ones(2))
+        _dynamo.reset()
+
+    build()
+    gc.collect()
+    before = len(gc.get_objects())
+    for _ in range(20):
+        build()
+    gc.collect()
+    assert len(gc.get_objects()) - before < 400
+
+
+def test_importing_tocha_imports_none_of_it():
+    import subprocess
+
+    code = "import sys, tocha; print([m for m in sys.modules if m.startswith(('tocha._dynamo', 'tocha.compiler', 'tocha.fx'))])"
+    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stdout.strip() == "[]"

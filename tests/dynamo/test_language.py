@@ -1,0 +1,298 @@
+"""Constructs of the language: one graph each, and the results of plain Python."""
+
+import collections
+import contextlib
+import dataclasses
+import enum
+import functools
+import itertools
+import types
+
+import pytest
+
+import tocha
+
+
+def test_loops_and_branches(check):
+    def f(x, n):
+        total = x
+        for i in range(n):
+            if i % 2:
+                continue
+            if i > 6:
+                break
+            total = total + i
+        else:
+            total = total * 0
+        while n:
+            n -= 1
+            total = total + n
+        return total
+
+    check(f, tocha.ones(2), 9)
+
+
+def test_containers_and_their_methods(check):
+    def f(x):
+        items = [x, x + 1]
+        items.append(x * 2)
+        items.insert(0, 3)
+        items.extend(i for i in (4, 5))
+        last = items.pop()
+        table = {"a": items[1], **{"b": last}}
+        table.update(c=1)
+        table.setdefault("d", []).append(2)
+        first, *rest = items
+        s = {1, 2, 3} & {2, 3, 4}
+        q = collections.deque([1, 2, 3], maxlen=3)
+        q.append(4)
+        counts = collections.defaultdict(int)
+        for k in "abca":
+            counts[k] += 1
+        return items, table, first, rest[::-1], sorted(s), list(q), dict(counts), (x, *rest)[-1], table.pop("a")
+
+    check(f, tocha.ones(2))
+
+
+def test_arguments_are_changed_in_place(check):
+    def f(x, items, table):
+        items.append(x + 1)
+        table["new"] = items[-1] * 2
+        del table["old"]
+        items[0] = len(table)
+        return items
+
+    check(f, tocha.ones(2), [1], {"old": 1, "k": 2})
+
+
+def test_comprehensions_and_closures(check):
+    def f(x):
+        k = 3
+        scale = lambda y: y * k  # noqa: E731
+        return [scale(x) + i for i in range(3) if i != 1], {i: x * i for i in range(2)}, sum(x * j for j in (1, 2))
+
+    check(f, tocha.ones(2))
+
+
+def test_calls_of_every_kind(check):
+    def g(a, /, b, *rest, c=10, **more):
+        return a * b + sum(rest) + c + sum(more.values())
+
+    def f(x):
+        args, kwargs = (1, 2), {"d": 4}
+        return g(x, 2), g(x, *args), g(x, b=3, **kwargs), functools.partial(g, x, c=1)(5), (lambda *a: a[0])(x, 1)
+
+    check(f, tocha.ones(2))
+
+
+def test_generators(check):
+    def numbers(n):
+        got = 0
+        for i in range(n):
+            got = (yield i + (got or 0)) or got
+        return "end"
+
+    def outer(n):
+        end = yield from numbers(n)
+        yield end
+
+    def f(x):
+        g = numbers(3)
+        first = next(g)
+        second = g.send(10)
+        g.close()
+        walk = list(outer(2))
+        return x * first + second, walk, list(itertools.islice(itertools.count(2), 3)), list(zip("ab", [1, 2]))
+
+    check(f, tocha.ones(2))
+
+
+def test_exceptions(check):
+    class Mine(ValueError):
+        def __init__(self, text, code):
+            super().__init__(text)
+            self.code = code
+
+    def f(x):
+        seen = []
+        try:
+            try:
+                raise Mine("no", 7)
+            except KeyError:
+                seen.append("never")
+            finally:
+                seen.append("finally")
+        except Mine as e:
+            seen.append((str(e), e.code, e.args))
+        try:
+            seen.append({}["missing"])
+        except (KeyError, IndexError) as e:
+            seen.append(repr(e))
+        with contextlib.suppress(ZeroDivisionError):
+            seen.append(1 / 0)
+        return x + len(seen), seen
+
+    check(f, tocha.ones(2))
+
+
+def test_an_exception_leaves_the_function(check):
+    def f(x, items):
+        items.append(x + 1)
+        raise LookupError("gone", 3)
+
+    items = []
+    with pytest.raises(LookupError, match="gone") as caught:
+        tocha.compile(f, backend="eager", fullgraph=True)(tocha.ones(1), items)
+    assert caught.value.args == ("gone", 3)
+    assert items[0].tolist() == [2.0]
+
+
+def test_a_shape_error_is_caught(check):
+    def f(x):
+        try:
+            return x @ tocha.ones(5, 5)
+        except RuntimeError as e:
+            return x, "multiplied" in str(e)
+
+    check(f, tocha.ones(2, 3))
+
+
+def test_context_managers(check):
+    class Scope:
+        def __init__(self, log):
+            self.log = log
+
+        def __enter__(self):
+            self.log.append("in")
+            return self
+
+        def __exit__(self, kind, error, trace):
+            self.log.append(kind.__name__ if kind else "out")
+            return kind is KeyError
+
+    @contextlib.contextmanager
+    def scaled(x):
+        yield x * 2
+
+    def f(x, log):
+        with Scope(log) as s, scaled(x) as y:
+            x = x + y
+        with Scope(s.log):
+            raise KeyError("swallowed")
+        return x, len(log)
+
+    check(f, tocha.ones(2), [])
+
+
+def test_classes_and_their_protocols(check):
+    @dataclasses.dataclass
+    class Point:
+        x: tocha.Tensor
+        n: int = 2
+
+        def __add__(self, other):
+            return Point(self.x + other.x, self.n + other.n)
+
+        def __getitem__(self, i):
+            return self.x[i]
+
+        @property
+        def double(self):
+            return self.x * 2
+
+        @classmethod
+        def zero(cls):
+            return cls(tocha.zeros(2))
+
+    class Slots:
+        __slots__ = ("a",)
+
+        def __init__(self, a):
+            self.a = a
+
+    def f(p):
+        q = p + Point.zero() + Point(p.double, n=5)
+        s = Slots(q.x)
+        s.a = s.a + 1
+        p.n = 77
+        p.seen = True
+        return q, q[0], s.a, isinstance(q, Point), getattr(p, "missing", None)
+
+    check(f, Point(tocha.ones(2)))
+
+
+def test_match_strings_and_enums(check):
+    class Color(enum.Enum):
+        RED = 1
+        BLUE = 2
+
+    def name(v):
+        match v:
+            case {"kind": kind, **rest}:
+                return kind, rest
+            case [first, *_]:
+                return first
+            case Color.RED:
+                return "red"
+            case int() | float():
+                return "number"
+            case _:
+                return None
+
+    def f(x):
+        found = [name(v) for v in ({"kind": "k", "z": 1}, [x, 2], Color.RED, 3.5, "s")]
+        return (
+            x + 1,
+            found,
+            f"{len(found):>4}|{Color.BLUE.name!r}|{x.shape}",
+            "%s-%d".__mod__(("a", len(found))),
+            f"{1.5:.2f}",
+        )
+
+    check(f, tocha.ones(2))
+
+
+def test_modules_and_hooks(check):
+    class Net(tocha.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.layers = tocha.nn.ModuleList([tocha.nn.Linear(3, 3) for _ in range(3)])
+            self.norm = tocha.nn.LayerNorm(3)
+            self.register_buffer("calls", tocha.zeros(()))
+
+        def forward(self, x, *, scale=1.0):
+            self.calls += 1
+            for layer in self.layers:
+                x = tocha.relu(layer(x))
+            return self.norm(x) * scale
+
+    net = Net()
+    net.layers[0].register_forward_hook(lambda m, args, out: out * 2)
+    expected = net(tocha.ones(2, 3), scale=2.0)
+    compiled = tocha.compile(net, backend="eager", fullgraph=True)
+    assert (compiled(tocha.ones(2, 3), scale=2.0) - expected).abs().max() == 0
+    assert compiled._orig_mod is net and net.calls.item() == 2
+    assert list(compiled.state_dict()) == [f"_orig_mod.{k}" for k in net.state_dict()]
+
+
+def test_gradients_flow(check):
+    def f(x, w):
+        with tocha.no_grad():
+            scale = w.abs().max()
+        return ((x @ w) / scale).sum()
+
+    x, w = tocha.randn(2, 3), tocha.randn(3, 4, requires_grad=True)
+    f(x, w).backward()
+    expected, w.grad = w.grad, None
+    tocha.compile(f, backend="eager", fullgraph=True)(x, w).backward()
+    assert (w.grad - expected).abs().max() == 0
+
+
+def test_objects_made_inside_keep_their_identity(check):
+    def f(x):
+        a = [x + 1]
+        holder = types.SimpleNamespace()
+        return a, a, (a, {"again": a}), holder is holder
+
+    out = tocha.compile(f, backend="eager", fullgraph=True)(tocha.ones(1))
+    assert out[0] is out[1] is out[2][0] is out[2][1]["again"]

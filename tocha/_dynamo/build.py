@@ -1,0 +1,300 @@
+"""From a real object to a tracked value, with the guards that make it hold."""
+
+from __future__ import annotations
+
+import collections
+import enum
+import functools
+import types
+from typing import TYPE_CHECKING, Any
+
+import tocha
+from tocha import _C
+from tocha._dynamo import leaves
+from tocha._dynamo.refusals import Unsupported
+from tocha._dynamo.source import Source
+from tocha._dynamo.values.base import Value
+from tocha._dynamo.values.constant import Constant, is_plain
+from tocha._dynamo.values.containers import (
+    DequeValue,
+    ListValue,
+    NamedTupleValue,
+    RangeValue,
+    SizeValue,
+    SliceValue,
+    TupleValue,
+)
+from tocha._dynamo.values.functions import BuiltinValue, MethodValue, PartialValue
+from tocha._dynamo.values.lazy import Lazy
+from tocha._dynamo.values.mappings import DictValue, SetValue
+from tocha._dynamo.values.objects import ClassValue, ExceptionValue, ModuleValue, ObjectValue, function_of
+from tocha._dynamo.values.subclasses import ContainerObject, base_of, empty
+
+if TYPE_CHECKING:
+    from tocha._dynamo.frame import Frame
+
+_NATIVE_CALLABLES = (
+    types.BuiltinFunctionType,
+    types.MethodDescriptorType,
+    types.WrapperDescriptorType,
+    types.MethodWrapperType,
+    types.GetSetDescriptorType,
+    types.MemberDescriptorType,
+    types.ClassMethodDescriptorType,
+    functools._lru_cache_wrapper,
+)
+
+
+def wrap(f: Frame, real: Any, source: Source | None) -> Value:
+    """Tracks an object. Without a source it is one that cannot change: reached from code or a class."""
+    if is_plain(real):
+        if source is not None:
+            test = "same" if isinstance(real, (enum.Enum, bool, type(None))) or real is Ellipsis else "constant"
+            f.out.guards.add(source, test, real)
+        return Constant(real)
+    known = f.out.memo.get(id(real))
+    if known is not None and known[0] is real:
+        if source is not None:
+            f.out.guard_alias(known[1], source)
+        return known[1]
+    value = _make(f, real, source)
+    f.out.memo[id(real)] = (real, value)
+    return value
+
+
+def _make(f: Frame, real: Any, source: Source | None) -> Value:
+    if isinstance(real, tocha.Tensor):
+        return f.out.input(f, real, source or Source("object", real, None, "tensor"))
+    for kinds, make in _MAKERS:
+        if isinstance(real, kinds):
+            return make(f, real, source)
+    return _object(f, real, source)
+
+
+def _guard_type(f: Frame, real: Any, source: Source | None) -> None:
+    if source is not None:
+        f.out.guards.add(source, "type", type(real))
+
+
+def _same(f: Frame, real: Any, source: Source | None) -> None:
+    if source is not None:
+        f.out.guards.add(source, "same", real)
+
+
+def _sequence(f: Frame, real: Any, source: Source | None) -> Value:
+    if isinstance(real, list) and type(real) is not list:
+        return _subclass(f, real, source)
+    _guard_type(f, real, source)
+    step = None
+    if source is not None:
+        f.out.guards.add(source, "length", len(real))
+        step = source.list_item if isinstance(real, list) else source.tuple_item
+    items: list[Value] = [Lazy(f, r, step(i) if step else None) for i, r in enumerate(real)]
+    if type(real) is list:
+        return ListValue(items, source)
+    if type(real) is tuple:
+        return TupleValue(items, source)
+    if isinstance(real, tocha.Size):
+        return SizeValue(items, source)
+    if isinstance(real, tuple) and (hasattr(real, "_fields") or type(real).__module__.endswith("return_types")):
+        return NamedTupleValue(type(real), items, source)
+    raise Unsupported("value", f"an object of type {type(real).__name__}, a subclass of {'list' if isinstance(real, list) else 'tuple'}")  # fmt: skip
+
+
+def _deque(f: Frame, real: Any, source: Source | None) -> Value:
+    _guard_type(f, real, source)
+    if source is not None:
+        f.out.guards.add(source, "length", len(real))
+        f.out.guards.add(source.attribute("maxlen"), "constant", real.maxlen)
+    return DequeValue([Lazy(f, r, source.item(i) if source else None) for i, r in enumerate(real)], real.maxlen, source)
+
+
+def _dict(f: Frame, real: Any, source: Source | None) -> Value:
+    if isinstance(real, types.MappingProxyType):
+        return _dict(f, dict(real), None)
+    if type(real) not in (dict, collections.OrderedDict, collections.defaultdict):
+        return _subclass(f, real, source)
+    _guard_type(f, real, source)
+    value = DictValue({}, type(real), source)
+    value.all_keys = tuple(real) if source is not None else None
+    f.out.memo[id(real)] = (real, value)
+    for k, v in real.items():
+        key = wrap(f, k, None)
+        value.put(f, key, Lazy(f, v, source.dict_item(k) if source else None))
+    if isinstance(real, collections.defaultdict) and real.default_factory is not None:
+        value.factory = wrap(f, real.default_factory, source.attribute("default_factory") if source else None)
+    return value
+
+
+def _subclass(f: Frame, real: Any, source: Source | None) -> Value:
+    """An object of a class derived from list, dict or set."""
+    _guard_type(f, real, source)
+    inner = empty(base_of(type(real)))  # type: ignore[arg-type]
+    value = ContainerObject(type(real), inner, real, source)
+    f.out.memo[id(real)] = (real, value)
+    if isinstance(inner, DictValue):
+        if source is not None:
+            f.out.guards.add(source, "keys", tuple(dict.keys(real)))
+        for k, v in dict.items(real):
+            inner.put(f, wrap(f, k, None), Lazy(f, v, source.dict_item(k) if source else None))
+    elif isinstance(inner, ListValue) and isinstance(real, list):
+        if source is not None:
+            f.out.guards.add(source, "length", list.__len__(real))
+        inner.items[:] = [
+            Lazy(f, v, source.list_item(i) if source else None) for i, v in enumerate(list.__iter__(real))
+        ]
+    else:
+        raise Unsupported("value", f"an object of type {type(real).__name__}")
+    return value
+
+
+def _set(f: Frame, real: Any, source: Source | None) -> Value:
+    if type(real) not in (set, frozenset):
+        return _subclass(f, real, source)
+    _guard_type(f, real, source)
+    if source is not None:
+        if not all(is_plain(r) for r in real):
+            raise Unsupported("value", "a set of objects")
+        f.out.guards.add(source, "constant", type(real)(real))
+    made = SetValue.of(f, [wrap(f, r, None) for r in real], type(real))
+    made.source = source
+    return made
+
+
+def _range(f: Frame, real: Any, source: Source | None) -> Value:
+    if source is not None:
+        f.out.guards.add(source, "constant", real)
+    return RangeValue(real, source)
+
+
+def _slice(f: Frame, real: Any, source: Source | None) -> Value:
+    _guard_type(f, real, source)
+    parts = ("start", "stop", "step")
+    return SliceValue([wrap(f, getattr(real, p), source.attribute(p) if source else None) for p in parts], source)
+
+
+def _function(f: Frame, real: Any, source: Source | None) -> Value:
+    if id(real) in leaves.KNOWN or leaves.is_leaf(real):
+        _same(f, real, source)
+        return BuiltinValue(real, source)
+    return function_of(f, real, source)
+
+
+def _method(f: Frame, real: Any, source: Source | None) -> Value:
+    _guard_type(f, real, source)
+    owner = wrap(f, real.__self__, source.attribute("__self__") if source else None)
+    return MethodValue(wrap(f, real.__func__, source.attribute("__func__") if source else None), owner, source)
+
+
+def _class(f: Frame, real: Any, source: Source | None) -> Value:
+    _same(f, real, source)
+    return ClassValue(real, source)
+
+
+def _module(f: Frame, real: Any, source: Source | None) -> Value:
+    _same(f, real, source)
+    return ModuleValue(real, Source("object", real, None, real.__name__))
+
+
+def _native(f: Frame, real: Any, source: Source | None) -> Value:
+    owner = getattr(real, "__self__", None)
+    if (
+        isinstance(real, types.BuiltinFunctionType)
+        and owner is not None
+        and not isinstance(owner, (types.ModuleType, type))
+    ):
+        return _native_method(f, real, owner, source)
+    _same(f, real, source)
+    return BuiltinValue(real, source)
+
+
+def _native_method(f: Frame, real: Any, owner: Any, source: Source | None) -> Value:
+    """A native method with its object: [].append."""
+    from tocha._dynamo.values.containers import NativeMethod
+
+    _guard_type(f, real, source)
+    inner = wrap(f, owner, source.attribute("__self__") if source else None)
+    if source is not None:
+        f.out.guards.add(source.attribute("__name__"), "constant", real.__name__)
+    return NativeMethod(inner, real.__name__)
+
+
+def _partial(f: Frame, real: Any, source: Source | None) -> Value:
+    _guard_type(f, real, source)
+    function = wrap(f, real.func, source.attribute("func") if source else None)
+    args = [wrap(f, a, source.attribute("args").tuple_item(i) if source else None) for i, a in enumerate(real.args)]
+    if source is not None:
+        f.out.guards.add(source.attribute("args"), "length", len(real.args))
+        f.out.guards.add(source.attribute("keywords"), "keys", tuple(real.keywords))
+    kwargs = {
+        k: wrap(f, v, source.attribute("keywords").dict_item(k) if source else None) for k, v in real.keywords.items()
+    }
+    return PartialValue(function, args, kwargs, source)
+
+
+def _compiled(f: Frame, real: Any, source: Source | None) -> Value:
+    """What tocha.compile returned: captured code calls the function itself. What disable returned is not captured."""
+    _guard_type(f, real, source)
+    if real._callback is None:
+        _same(f, real, source)
+        return BuiltinValue(real, source)
+    return wrap(f, real._function, source.attribute("_function") if source else None)
+
+
+def _exception(f: Frame, real: Any, source: Source | None) -> Value:
+    _guard_type(f, real, source)
+    args = [wrap(f, a, source.attribute("args").tuple_item(i) if source else None) for i, a in enumerate(real.args)]
+    if source is None:
+        return ExceptionValue(type(real), args)
+    f.out.guards.add(source.attribute("args"), "length", len(real.args))
+    return ExceptionValue(type(real), args, real, source)
+
+
+def _object(f: Frame, real: Any, source: Source | None) -> Value:
+    cls = type(real)
+    if isinstance(real, (types.GeneratorType, types.CoroutineType)) or (
+        hasattr(cls, "__next__") and not _in_python(cls)
+    ):
+        raise Unsupported("native_iterator", f"a {cls.__name__} from outside")
+    if leaves.is_operator(real):
+        _same(f, real, source)
+        return BuiltinValue(real, source)
+    if not _in_python(cls) and cls is not types.SimpleNamespace:
+        if cls is object:
+            _same(f, real, source)
+            return ObjectValue(cls, real, source)
+        if isinstance(real, (types.CodeType, types.UnionType, types.GenericAlias)) or cls.__module__ in (
+            "tocha",
+            "tocha._C",
+            "typing",
+        ):
+            _same(f, real, source)
+            return BuiltinValue(real, source)
+        raise Unsupported("value", f"an object of type {cls.__module__}.{cls.__qualname__}")
+    if isinstance(real, (int, float, str, bytes, list, dict, tuple, set)):
+        raise Unsupported("value", f"an object of type {cls.__name__}, a subclass of a builtin type")
+    _guard_type(f, real, source)
+    return ObjectValue(cls, real, source)
+
+
+def _in_python(cls: type) -> bool:
+    """Is the class written in Python?"""
+    return bool(cls.__flags__ & 1 << 9)  # Py_TPFLAGS_HEAPTYPE
+
+
+_MAKERS: list[tuple[Any, Any]] = [
+    (_C._capture.Wrapper, _compiled),
+    (types.FunctionType, _function),
+    (types.MethodType, _method),
+    (type, _class),
+    (types.ModuleType, _module),
+    ((list, tuple), _sequence),
+    (collections.deque, _deque),
+    ((dict, types.MappingProxyType), _dict),
+    ((set, frozenset), _set),
+    (range, _range),
+    (slice, _slice),
+    (functools.partial, _partial),
+    (BaseException, _exception),
+    (_NATIVE_CALLABLES, _native),
+]

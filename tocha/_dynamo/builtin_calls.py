@@ -1,0 +1,555 @@
+"""Calls of native functions: what the tracer knows how to do itself, what a polyfill does, what folds, what is a node."""
+
+from __future__ import annotations
+
+import builtins
+import copyreg
+import functools
+import inspect
+import math
+import operator
+import re
+import types
+import typing
+import warnings
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import tocha
+from tocha import _C
+from tocha._dynamo import leaves, modes, operators, polyfills
+from tocha._dynamo.refusals import Unsupported
+from tocha._dynamo.values.base import NotConstant, Observed, Value
+from tocha._dynamo.values.constant import Constant
+from tocha._dynamo.values.containers import Container, ListValue, NativeMethod, TupleValue
+from tocha._dynamo.values.functions import BuiltinValue, FunctionValue, MethodValue
+from tocha._dynamo.values.mappings import DictValue
+from tocha._dynamo.values.objects import MISSING, ClassValue, ExceptionValue, ObjectValue, find_in_class
+from tocha._dynamo.values.subclasses import ContainerObject
+from tocha._dynamo.values.tensor import TensorValue
+
+if TYPE_CHECKING:
+    from tocha._dynamo.frame import Frame
+
+CALLS: dict[Any, Callable[..., Value]] = {}
+# Modules whose native functions are pure: calls on constants are made while capturing.
+_PURE = ("builtins", "math", "cmath", "operator", "_operator", "unicodedata", "binascii", "zlib", "_struct", "re", "itertools", "_bisect", "_functools", "_collections", "time_", "_string", "typing", "_abc", "numbers", "_sre")  # fmt: skip
+
+
+def known(*functions: Any) -> Callable:
+    def register(handler: Callable) -> Callable:
+        for function in functions:
+            CALLS[function] = handler
+            leaves.know(function)
+        return handler
+
+    return register
+
+
+def _hashable(value: Any) -> bool:
+    try:
+        hash(value)
+    except TypeError:
+        return False
+    return True
+
+
+def call_builtin(f: Frame, function: Any, args: list[Value], kwargs: dict[str, Value]) -> Value:
+    args = [a.realize() for a in args]
+    kwargs = {k: v.realize() for k, v in kwargs.items()}
+    hashable = _hashable(function)
+    if hashable and function in CALLS:
+        return f.checked(CALLS[function], f, *args, **kwargs)
+    if hashable and function in polyfills.TABLE:
+        return call_polyfill(f, function, args, kwargs)
+    if isinstance(function, _C._capture.Wrapper):
+        raise Unsupported("disabled", f"{function!r}")
+    if isinstance(function, functools._lru_cache_wrapper):
+        return f.wrap(function.__wrapped__, None).call(f, args, kwargs)
+    if isinstance(function, (types.MethodDescriptorType, types.WrapperDescriptorType, types.GetSetDescriptorType)):
+        return _descriptor(f, function, args, kwargs)
+    if leaves.is_operator(function):
+        return f.out.call(f, "call_function", getattr(function, "_opoverload", function), args, kwargs)
+    if leaves.is_leaf(function) or _module_of(function).split(".")[0] == "tocha":
+        return _library(f, function, args, kwargs)
+    if isinstance(function, types.MethodWrapperType):
+        if isinstance(function.__self__, types.MemberDescriptorType):
+            return _slot(f, function, args)
+        owner = f.wrap_known(function.__self__)
+        if isinstance(owner, BuiltinValue):
+            return f.fold(function, args, kwargs)
+        return owner.call_method(f, function.__name__, args, kwargs)
+    if _module_of(function) in _PURE or isinstance(getattr(function, "__self__", None), type):
+        return f.fold(function, args, kwargs)
+    raise Unsupported("builtin", f"{_module_of(function)}.{getattr(function, '__qualname__', function)}")
+
+
+def _slot(f: Frame, function: Any, args: list[Value]) -> Value:
+    """Cls.slot.__set__(obj, value) and __get__."""
+    owner, name = args[0], function.__self__.__name__
+    if not isinstance(owner, ObjectValue) or function.__name__ not in ("__get__", "__set__"):
+        raise Unsupported("builtin", f"{function.__name__} of a slot")
+    if function.__name__ == "__set__":
+        f.out.effects.add(owner)
+        owner.written[name] = args[1]
+        return Constant(None)
+    found = owner.slot(f, name)
+    if found is None:
+        f.raise_(AttributeError, name)
+    return found
+
+
+def _module_of(function: Any) -> str:
+    return getattr(function, "__module__", None) or ""
+
+
+def call_polyfill(f: Frame, function: Any, args: list[Value], kwargs: dict[str, Value]) -> Value:
+    if (function not in polyfills.ITERATORS and function not in (sum, min, max)) or kwargs:
+        pass
+    elif function in (sum, min, max) and all(a.is_constant() for a in args):
+        return f.fold(function, args, kwargs)
+    made_by = (BuiltinValue(function), args, kwargs) if function in polyfills.ITERATORS else None
+    return f.inline(f.wrap_known(polyfills.TABLE[function]), args, kwargs, made_by)  # type: ignore[arg-type]
+
+
+def _descriptor(f: Frame, function: Any, args: list[Value], kwargs: dict[str, Value]) -> Value:
+    """str.join(", ", items), list.append(items, x), object.__setattr__(self, ...): the method of that class."""
+    if not args:
+        f.raise_(TypeError, f"unbound method {function.__qualname__}() needs an argument")
+    owner, rest, name, cls = args[0], args[1:], function.__name__, function.__objclass__
+    if isinstance(owner, ContainerObject) and cls is not object:
+        return owner.native(f, name, rest, kwargs)
+    if cls is object or cls is type:
+        return _of_object(f, owner, name, rest, kwargs)
+    if isinstance(owner, ExceptionValue) and name == "__init__":
+        owner.args = rest
+        return Constant(None)
+    if isinstance(owner, ObjectValue) and not isinstance(owner, ExceptionValue):
+        raise Unsupported("builtin", f"{cls.__name__}.{name} of {owner.describe()}")
+    if isinstance(owner, ExceptionValue):
+        if name == "__str__":
+            return Constant(operators.to_text(f, ExceptionValue(Exception, owner.args), "s"))
+        if name == "__repr__":
+            return Constant(f"{owner.cls.__name__}({', '.join(operators.to_text(f, a, 'r') for a in owner.args)})")
+        raise Unsupported("builtin", f"{cls.__name__}.{name}")
+    if isinstance(owner, Container) and hasattr(owner, f"m_{name}"):
+        return f.checked(getattr(owner, f"m_{name}"), f, *rest, **kwargs)
+    return owner.call_method(f, name, rest, kwargs)
+
+
+def _of_object(f: Frame, owner: Any, name: str, args: list[Value], kwargs: dict[str, Value]) -> Value:
+    """Methods that every object inherits, called past what its class defines."""
+    if name == "__init__":
+        return Constant(None)
+    if name == "__getattribute__" and isinstance(owner, ObjectValue):
+        found = owner.plain_attribute(f, args[0].constant())
+        if found is None:
+            f.raise_(AttributeError, f"'{owner.cls.__name__}' object has no attribute '{args[0].constant()}'")
+        return found
+    if name == "__setattr__" and isinstance(owner, ObjectValue):
+        owner.plain_set(f, args[0].constant(), args[1])
+        return Constant(None)
+    if name == "__delattr__" and isinstance(owner, ObjectValue):
+        f.out.effects.add(owner)
+        owner.written[args[0].constant()] = None
+        return Constant(None)
+    if name == "__eq__":
+        return Constant(True if operators.is_same(owner, args[0]) else NotImplemented)
+    if name == "__ne__":
+        return Constant(False if operators.is_same(owner, args[0]) else NotImplemented)
+    if name in ("__reduce_ex__", "__reduce__") and type(owner) is ObjectValue:
+        state = owner.state(f).as_dict(f)  # type: ignore[attr-defined]
+        new = TupleValue([f.wrap_class_of(owner)])
+        return TupleValue([f.wrap_known(copyreg.__newobj__), new, state if state.entries else Constant(None), Constant(None), Constant(None)])  # type: ignore[attr-defined]  # fmt: skip
+    if name == "__init_subclass__" or name == "__subclasshook__":
+        return Constant(None)
+    if name == "__call__" and isinstance(owner, ClassValue):
+        from tocha._dynamo.construct import construct
+
+        return construct(f, owner, args, kwargs)
+    if name == "__format__":
+        return Constant(operators.format_value(f, owner, args[0].constant()))
+    if name in ("mro", "__instancecheck__", "__subclasscheck__") and isinstance(owner, ClassValue):
+        if name == "mro":
+            return f.wrap_known(list(owner.value.__mro__))
+        return isinstance_(f, args[0], owner) if name == "__instancecheck__" else issubclass_(f, args[0], owner)
+    raise Unsupported("builtin", f"object.{name} of {owner.describe()}")
+
+
+def call_native_method(f: Frame, owner: Value, name: str, args: list[Value], kwargs: dict[str, Value]) -> Value:
+    """A native method that the tracked value does not implement: folds where all is constant."""
+    cls = owner.python_type()
+    if name == "__class_getitem__":
+        raise Unsupported("builtin", name)
+    for symbol, (_, method, reflected) in operators.BINARY.items():
+        if name == method and len(args) == 1:
+            return operators.binary(f, symbol, owner, args[0])
+        if name == reflected and len(args) == 1:
+            return operators.binary(f, symbol, args[0], owner)
+    for symbol, (_, method, _other) in operators.COMPARE.items():
+        if name == method:
+            return operators.compare(f, symbol, owner, args[0])
+    if name in ("__str__", "__repr__"):
+        return Constant(operators.to_text(f, owner, name[2]))
+    if name == "__hash__":
+        return hash_(f, owner)
+    return f.fold(getattr(cls, name), [owner, *args], kwargs)
+
+
+# ---- the library
+
+
+_STATE = {"manual_seed", "seed", "set_rng_state", "set_default_dtype", "set_num_threads", "use_deterministic_algorithms", "set_printoptions", "set_default_device", "save", "load"}  # fmt: skip
+
+
+def _library(f: Frame, function: Any, args: list[Value], kwargs: dict[str, Value]) -> Value:
+    name = getattr(function, "__name__", "")
+    if name in modes.SWITCHES:
+        plain = [a.constant() for a in args]
+        f.out.state_call(function, plain)
+        return f.wrap_known(modes.switch(function, plain))
+    if name in _STATE or name.startswith("_set_"):
+        raise Unsupported("library_state", f"tocha.{name}")
+    if name in ("backward", "grad") and "autograd" in _module_of(function):
+        raise Unsupported("autograd", f"{_module_of(function)}.{name}")
+    return f.out.call(f, "call_function", function, args, kwargs)
+
+
+# ---- what the tracer does itself
+
+
+@known(builtins.print)
+def print_(f: Frame, *args: Value, **kwargs: Value) -> Value:
+    raise Unsupported("print", "print()")
+
+
+@known(warnings.warn)
+def warn(f: Frame, *args: Value, **kwargs: Value) -> Value:
+    raise Unsupported("print", "warnings.warn()")
+
+
+@known(builtins.len)
+def len_(f: Frame, value: Value) -> Value:
+    return Constant(value.length(f))
+
+
+@known(operator.length_hint)
+def length_hint(f: Frame, value: Value, default: Value | None = None) -> Value:
+    return Constant(value.length(f))
+
+
+def _classes(f: Frame, spec: Value) -> Any:
+    try:
+        return spec.constant()
+    except NotConstant:
+        raise Unsupported("builtin", "isinstance with an unknown class") from None
+
+
+@known(builtins.isinstance)
+def isinstance_(f: Frame, value: Value, spec: Value) -> Value:
+    classes = _classes(f, spec)
+    if isinstance(value, TensorValue):
+        return f.fold_real(isinstance, [value.real if value.real is not None else value.fact, classes], {})
+    try:
+        real = value.constant()
+    except NotConstant:
+        real = getattr(value, "real", None)
+    if real is not None and not getattr(value, "new", False) and not isinstance(value, Container):
+        return f.fold_real(isinstance, [real, classes], {})
+    return f.fold_real(issubclass, [value.python_type(), classes], {})
+
+
+@known(builtins.issubclass)
+def issubclass_(f: Frame, value: Value, spec: Value) -> Value:
+    return f.fold_real(issubclass, [value.constant(), _classes(f, spec)], {})
+
+
+@known(builtins.callable)
+def callable_(f: Frame, value: Value) -> Value:
+    if isinstance(value, (FunctionValue, MethodValue, BuiltinValue, ClassValue, NativeMethod)):
+        return Constant(True)
+    return Constant(find_in_class(value.python_type(), "__call__")[0] is not MISSING)
+
+
+@known(builtins.getattr)
+def getattr_(f: Frame, value: Value, name: Value, *default: Value) -> Value:
+    try:
+        return value.get_attribute(f, name.constant())
+    except Observed as raised:
+        if not default or not raised.value.is_a(AttributeError):
+            raise
+        return default[0]
+
+
+@known(builtins.hasattr)
+def hasattr_(f: Frame, value: Value, name: Value) -> Value:
+    try:
+        value.get_attribute(f, name.constant())
+    except Observed as raised:
+        if not raised.value.is_a(AttributeError):
+            raise
+        return Constant(False)
+    return Constant(True)
+
+
+@known(builtins.setattr)
+def setattr_(f: Frame, value: Value, name: Value, new: Value) -> Value:
+    value.set_attribute(f, name.constant(), new)
+    return Constant(None)
+
+
+@known(builtins.delattr)
+def delattr_(f: Frame, value: Value, name: Value) -> Value:
+    value.delete_attribute(f, name.constant())
+    return Constant(None)
+
+
+@known(builtins.iter)
+def iter_(f: Frame, value: Value, *sentinel: Value) -> Value:
+    if sentinel:
+        return f.inline(f.wrap_known(_until), [value, *sentinel], {})  # type: ignore[arg-type]
+    return value.iterate(f)
+
+
+def _until(function, sentinel):
+    while True:
+        value = function()
+        if value == sentinel:
+            return
+        yield value
+
+
+@known(builtins.next)
+def next_(f: Frame, value: Value, *default: Value) -> Value:
+    try:
+        return value.next(f)
+    except Observed as raised:
+        if not default or not raised.value.is_a(StopIteration):
+            raise
+        return default[0]
+
+
+@known(builtins.sorted)
+def sorted_(f: Frame, items: Value, *, key: Value | None = None, reverse: Value | None = None) -> Value:
+    return ListValue(operators.sort(f, items.unpack(f), key, reverse is not None and reverse.truth(f)))
+
+
+@known(builtins.reversed)
+def reversed_(f: Frame, value: Value) -> Value:
+    if isinstance(value, Container) and hasattr(value, "m___reversed__"):
+        return value.m___reversed__(f)
+    if isinstance(value, ObjectValue) and value.has_method("__reversed__"):
+        return value.special(f, "__reversed__", [], {})
+    if isinstance(value, TensorValue):
+        return ListValue(value.unpack(f)[::-1]).iterate(f)
+    if value.has_method("__getitem__"):
+        items = [value.item(f, Constant(i)) for i in range(value.length(f))]
+        return ListValue(items[::-1]).iterate(f)
+    f.raise_(TypeError, f"'{value.python_type().__name__}' object is not reversible")
+
+
+@known(builtins.repr)
+def repr_(f: Frame, value: Value) -> Value:
+    return Constant(operators.to_text(f, value, "r"))
+
+
+@known(builtins.format)
+def format_(f: Frame, value: Value, spec: Value | None = None) -> Value:
+    return Constant(operators.format_value(f, value, spec.constant() if spec else ""))
+
+
+@known(builtins.hash)
+def hash_(f: Frame, value: Value) -> Value:
+    if value.is_constant():
+        return f.fold(hash, [value], {})
+    if isinstance(value, ObjectValue) and isinstance(find_in_class(value.cls, "__hash__")[0], types.FunctionType):
+        return value.special(f, "__hash__", [], {})
+    raise Unsupported("hash", f"hash() of {value.describe()}")
+
+
+@known(builtins.id)
+def id_(f: Frame, value: Value) -> Value:
+    real = getattr(value, "real", None)
+    if real is None:
+        real = getattr(value, "value", None)
+    if real is not None and not isinstance(value, TensorValue) and not getattr(value, "new", False):
+        if value.source is not None:
+            f.out.guards.add(value.source, "same", real)
+        return Constant(id(real))
+    return Identity(value)
+
+
+class Identity(Value):
+    """id() of a value: good for comparing and as a key, but no number."""
+
+    def __init__(self, of: Value) -> None:
+        self.of = of
+
+    def python_type(self) -> type:
+        return int
+
+    def hash_key(self, f: Frame) -> Any:
+        return ("id", id(self.of))
+
+    def call_method(self, f: Frame, name: str, args: list[Value], kwargs: dict[str, Value]) -> Value:
+        if name in ("__eq__", "__ne__") and isinstance(args[0], Identity):
+            return Constant((args[0].of is self.of) == (name == "__eq__"))
+        self.refuse("builtin", name)
+
+    def reconstruct(self, cg: Any) -> None:
+        cg.start_call(id)
+        cg.load(self.of)
+        cg.end_call(1)
+
+
+@known(builtins.vars)
+def vars_(f: Frame, value: Value) -> Value:
+    return value.get_attribute(f, "__dict__")
+
+
+@known(builtins.abs)
+def abs_(f: Frame, value: Value) -> Value:
+    if isinstance(value, TensorValue):
+        return f.out.call(f, "call_function", abs, [value], {})
+    return f.fold(abs, [value], {}) if value.is_constant() else value.call_method(f, "__abs__", [], {})
+
+
+@known(builtins.round)
+def round_(f: Frame, value: Value, digits: Value | None = None) -> Value:
+    if isinstance(value, TensorValue):
+        return f.out.call(f, "call_function", round, [value], {})
+    return f.fold(round, [value, *([digits] if digits else [])], {})
+
+
+@known(builtins.divmod)
+def divmod_(f: Frame, a: Value, b: Value) -> Value:
+    if a.is_constant() and b.is_constant():
+        return f.fold(divmod, [a, b], {})
+    return TupleValue([operators.binary(f, "//", a, b), operators.binary(f, "%", a, b)])
+
+
+@known(builtins.pow)
+def pow_(f: Frame, a: Value, b: Value, modulus: Value | None = None) -> Value:
+    if modulus is not None:
+        return f.fold(pow, [a, b, modulus], {})
+    return operators.binary(f, "**", a, b)
+
+
+@known(builtins.globals)
+def globals_(f: Frame) -> Value:
+    return f.wrap(f.globals, None)
+
+
+@known(builtins.locals)
+def locals_(f: Frame) -> Value:
+    made = DictValue({})
+    for name, value in f.locals.items():
+        made.put(f, Constant(name), value.realize())
+    return made
+
+
+def _operator(symbol: str, table: dict, inplace: bool = False) -> Callable:
+    def call(f: Frame, a: Value, b: Value) -> Value:
+        return operators.binary(f, symbol, a, b, inplace) if table is not operators.COMPARE else operators.compare(f, symbol, a, b)  # fmt: skip
+
+    return call
+
+
+for _symbol, (_function, *_) in operators.BINARY.items():
+    CALLS[_function] = _operator(_symbol, operators.BINARY)
+for _symbol, (_function, *_) in operators.INPLACE.items():
+    CALLS[_function] = _operator(_symbol, operators.INPLACE, inplace=True)
+for _symbol, (_function, *_) in operators.COMPARE.items():
+    CALLS[_function] = _operator(_symbol, operators.COMPARE)
+
+
+CALLS[operator.neg] = lambda f, v: operators.unary(f, "-", v)
+CALLS[operator.pos] = lambda f, v: operators.unary(f, "+", v)
+CALLS[operator.invert] = lambda f, v: operators.unary(f, "~", v)
+CALLS[operator.not_] = lambda f, v: Constant(not v.truth(f))
+CALLS[operator.truth] = lambda f, v: Constant(v.truth(f))
+CALLS[operator.is_] = lambda f, a, b: Constant(operators.is_same(a, b))
+CALLS[operator.is_not] = lambda f, a, b: Constant(not operators.is_same(a, b))
+CALLS[operator.getitem] = lambda f, a, b: a.item(f, b)
+CALLS[operator.contains] = lambda f, a, b: Constant(f.contains(a, b))
+CALLS[operator.index] = lambda f, a: Constant(f.index(a))
+
+
+@known(operator.setitem)
+def setitem(f: Frame, container: Value, key: Value, value: Value) -> Value:
+    container.set_item(f, key, value)
+    return Constant(None)
+
+
+@known(operator.delitem)
+def delitem(f: Frame, container: Value, key: Value) -> Value:
+    container.delete_item(f, key)
+    return Constant(None)
+
+
+def _folded(function: Any) -> Callable:
+    def call(f: Frame, value: Value) -> Value:
+        if isinstance(value, TensorValue):
+            raise Unsupported("tensor_to_python", f"math.{function.__name__}")
+        return f.fold(function, [value], {})
+
+    return call
+
+
+for _rounding in (math.sqrt, math.floor, math.ceil, math.trunc):
+    CALLS[_rounding] = _folded(_rounding)
+
+
+@known(builtins.__build_class__)
+def build_class(f: Frame, body: Value, name: Value, *bases: Value, **kwargs: Value) -> Value:
+    from tocha._dynamo.construct import make_class
+
+    return make_class(f, body, name, list(bases), kwargs)
+
+
+def _on_constants(function: Any) -> Callable:
+    def call(f: Frame, *args: Value, **kwargs: Value) -> Value:
+        return f.fold(function, list(args), kwargs)
+
+    return call
+
+
+for _matching in (re.match, re.search, re.fullmatch, re.sub, re.subn, re.split, re.findall, re.compile, re.escape):
+    known(_matching)(_on_constants(_matching))
+
+
+@known(typing.cast)
+def cast(f: Frame, kind: Value, value: Value) -> Value:
+    return value
+
+
+@known(inspect.signature)
+def signature(f: Frame, function: Value) -> Value:
+    return f.fold(inspect.signature, [function], {})
+
+
+@known(tocha.is_tensor)
+def is_tensor(f: Frame, value: Value) -> Value:
+    return Constant(isinstance(value, TensorValue))
+
+
+@known(tocha.is_grad_enabled)
+def is_grad_enabled(f: Frame) -> Value:
+    return Constant(_C.is_grad_enabled())
+
+
+def register(graph_break: Any, is_compiling: Any) -> None:
+    """The functions by which programs talk to capture itself."""
+
+    def refuse(f: Frame, msg: Value | None = None, *args: Value, **kwargs: Value) -> Value:
+        raise Unsupported("graph_break", f"graph_break({msg.constant() if msg else ''})")
+
+    known(graph_break)(refuse)
+    known(is_compiling)(lambda f: Constant(True))
+
+
+@known(object.__new__, list.__new__, dict.__new__, set.__new__)
+def object_new(f: Frame, cls: Value, *args: Value, **kwargs: Value) -> Value:
+    from tocha._dynamo.construct import new_object
+
+    return new_object(f, cls.constant())

@@ -1,0 +1,288 @@
+"""Calls of classes: builtin types, classes of the user, exceptions; and classes made in captured code."""
+
+from __future__ import annotations
+
+import collections
+import enum
+import functools
+import types
+from typing import TYPE_CHECKING, Any
+
+import tocha
+from tocha._dynamo import operators, polyfills
+from tocha._dynamo.refusals import Unsupported
+from tocha._dynamo.values.base import Value
+from tocha._dynamo.values.constant import Constant
+from tocha._dynamo.values.containers import (
+    DequeValue,
+    ListValue,
+    NamedTupleValue,
+    RangeValue,
+    SizeValue,
+    SliceValue,
+    TupleValue,
+)
+from tocha._dynamo.values.functions import CellValue, MethodValue, PartialValue
+from tocha._dynamo.values.mappings import DictValue, SetValue, pairs_of
+from tocha._dynamo.values.objects import ClassValue, ExceptionValue, ObjectValue, SuperValue, find_in_class
+from tocha._dynamo.values.subclasses import BASES, ContainerObject, base_of, empty
+from tocha._dynamo.values.tensor import TensorValue
+
+if TYPE_CHECKING:
+    from tocha._dynamo.frame import Frame
+
+
+def call_class(f: Frame, cls: ClassValue, args: list[Value], kwargs: dict[str, Value]) -> Value:
+    args = [a.realize() for a in args]
+    kwargs = {k: v.realize() for k, v in kwargs.items()}
+    if cls.value in TYPES:
+        return f.checked(TYPES[cls.value], f, *args, **kwargs)
+    from tocha._dynamo.builtin_calls import CALLS, call_polyfill
+
+    if cls.value in CALLS:
+        return f.checked(CALLS[cls.value], f, *args, **kwargs)
+    if cls.value in polyfills.TABLE:
+        return call_polyfill(f, cls.value, args, kwargs)
+    custom = find_in_class(type(cls.value), "__call__")[0]
+    if isinstance(custom, types.FunctionType) and not isinstance(cls.value, enum.EnumMeta):
+        return f.wrap(custom, None).call(f, [cls, *args], kwargs)
+    return construct(f, cls, args, kwargs)
+
+
+def construct(f: Frame, cls: ClassValue, args: list[Value], kwargs: dict[str, Value]) -> Value:
+    """type.__call__: __new__, then __init__."""
+    real = cls.value
+    if issubclass(real, BaseException):
+        return _exception(f, cls, args, kwargs)
+    if issubclass(real, enum.Enum):
+        return f.fold(real, args, kwargs)
+    if issubclass(real, tuple) and hasattr(real, "_fields"):
+        return _named_tuple(f, cls, args, kwargs)
+    new, holder = find_in_class(real, "__new__")
+    if isinstance(new, staticmethod):
+        made = f.wrap(new.__func__, None).call(f, [cls, *args], kwargs)
+        if not issubclass(made.python_type(), real):
+            return made
+    elif holder is object:
+        if not real.__flags__ & 1 << 9:
+            raise Unsupported("value", f"an object of type {real.__name__}")
+        made = new_object(f, real)
+    elif base_of(real) is not None and holder in (*BASES, collections.OrderedDict):
+        made = new_object(f, real)
+    elif _is_constant_maker(real):
+        return f.fold(real, args, kwargs)
+    else:
+        raise Unsupported("value", f"a new object of type {real.__module__}.{real.__qualname__}")
+    init = find_in_class(real, "__init__")[0]
+    if isinstance(made, ContainerObject) and not isinstance(init, types.FunctionType):
+        made.native(f, "__init__", args, kwargs)
+    elif isinstance(init, types.FunctionType):
+        f.wrap(init, f.class_source(cls, None, "__init__", init)).call(f, [made, *args], kwargs)
+    elif init is object.__init__ and holder is object and (args or kwargs):
+        f.raise_(TypeError, f"{real.__name__}() takes no arguments")
+    return made
+
+
+def _is_constant_maker(real: type) -> bool:
+    return real in (tocha.device, bytes, complex, bytearray) or real.__module__ in ("tocha._C",)
+
+
+def new_object(f: Frame, real: type) -> ObjectValue:
+    base = base_of(real)
+    if base is not None and real is not base and not issubclass(real, collections.defaultdict):
+        return ContainerObject(real, empty(base), new=True)
+    if issubclass(real, (int, float, str, bytes, list, dict, tuple, set)):
+        raise Unsupported("value", f"a new object of type {real.__name__}, a subclass of a builtin type")
+    if getattr(real, "__abstractmethods__", None):
+        names = ", ".join(sorted(real.__abstractmethods__))  # type: ignore[attr-defined]
+        f.raise_(TypeError, f"Can't instantiate abstract class {real.__name__} with abstract method{'s' * (len(real.__abstractmethods__) > 1)} {names}")  # type: ignore[attr-defined]  # fmt: skip
+    return ObjectValue(real, None, new=True)
+
+
+def _exception(f: Frame, cls: ClassValue, args: list[Value], kwargs: dict[str, Value]) -> Value:
+    made = ExceptionValue(cls.value, list(args))
+    init = find_in_class(cls.value, "__init__")[0]
+    if isinstance(init, types.FunctionType):
+        f.wrap(init, None).call(f, [made, *args], kwargs)
+    return made
+
+
+def _named_tuple(f: Frame, cls: ClassValue, args: list[Value], kwargs: dict[str, Value]) -> Value:
+    real: Any = cls.value
+    fields, defaults = real._fields, getattr(real, "_field_defaults", {})
+    given = dict(zip(fields, args))
+    given.update(kwargs)
+    if len(args) > len(fields) or any(k not in fields for k in kwargs):
+        f.raise_(TypeError, f"{cls.value.__name__}.__new__() got arguments that it does not take")
+    for name in fields:
+        if name not in given:
+            if name not in defaults:
+                f.raise_(TypeError, f"{cls.value.__name__}.__new__() missing 1 required positional argument: '{name}'")
+            given[name] = f.wrap_known(defaults[name])
+    return NamedTupleValue(cls.value, [given[n] for n in fields])
+
+
+# ---- builtin types
+
+
+def _list(f: Frame, items: Value | None = None) -> Value:
+    return ListValue(items.unpack(f) if items else [])
+
+
+def _tuple(f: Frame, items: Value | None = None) -> Value:
+    if type(items) is TupleValue:
+        return items
+    return TupleValue(items.unpack(f) if items else [])
+
+
+def _size(f: Frame, items: Value | None = None) -> Value:
+    return SizeValue([i.realize() for i in items.unpack(f)] if items else [])
+
+
+def _dict(f: Frame, *items: Value, **named: Value) -> Value:
+    made = DictValue({})
+    for other in items:
+        for k, v in pairs_of(f, other):
+            made.put(f, k.realize(), v)
+    for name, value in named.items():
+        made.put(f, Constant(name), value)
+    return made
+
+
+def _ordered_dict(f: Frame, *items: Value, **named: Value) -> Value:
+    made = _dict(f, *items, **named)
+    made.cls = collections.OrderedDict  # type: ignore[attr-defined]
+    return made
+
+
+def _default_dict(f: Frame, factory: Value | None = None, *items: Value, **named: Value) -> Value:
+    made = _dict(f, *items, **named)
+    made.cls = collections.defaultdict  # type: ignore[attr-defined]
+    none = factory is None or (isinstance(factory, Constant) and factory.value is None)
+    made.factory = None if none else factory  # type: ignore[attr-defined]
+    return made
+
+
+def _set(f: Frame, items: Value | None = None) -> Value:
+    return SetValue.of(f, items.unpack(f) if items else [])
+
+
+def _frozenset(f: Frame, items: Value | None = None) -> Value:
+    return SetValue.of(f, items.unpack(f) if items else [], frozenset)
+
+
+def _deque(f: Frame, items: Value | None = None, maxlen: Value | None = None) -> Value:
+    return DequeValue(items.unpack(f) if items else [], maxlen.constant() if maxlen else None)
+
+
+def _range(f: Frame, *bounds: Value) -> Value:
+    return RangeValue(range(*(f.index(b) for b in bounds)))
+
+
+def _slice(f: Frame, *parts: Value) -> Value:
+    if len(parts) == 1:
+        parts = (Constant(None), *parts)
+    return SliceValue([*parts, *[Constant(None)] * (3 - len(parts))])
+
+
+def _number(kind: type) -> Any:
+    def make(f: Frame, value: Value | None = None, *rest: Value, **kwargs: Value) -> Value:
+        if value is None:
+            return Constant(kind())
+        if isinstance(value, TensorValue):
+            raise Unsupported("tensor_to_python", f"{kind.__name__}() of a tensor")
+        method = {int: "__int__", float: "__float__", complex: "__complex__"}[kind]
+        if isinstance(value, ObjectValue) and value.has_method(method):
+            return value.special(f, method, [], {})
+        if isinstance(value, ObjectValue) and value.has_method("__index__"):
+            return value.special(f, "__index__", [], {})
+        return f.fold(kind, [value, *rest], kwargs)
+
+    return make
+
+
+def _bool(f: Frame, value: Value | None = None) -> Value:
+    return Constant(value is not None and value.truth(f))
+
+
+def _str(f: Frame, value: Value | None = None, *rest: Value) -> Value:
+    if value is None:
+        return Constant("")
+    return f.fold(str, [value, *rest], {}) if rest else Constant(operators.to_text(f, value, "s"))
+
+
+def _type(f: Frame, *args: Value) -> Value:
+    if len(args) != 1:
+        raise Unsupported("class_body", "type() with three arguments")
+    value = args[0]
+    return f.wrap_class_of(value) if isinstance(value, ObjectValue) else f.wrap_known(value.python_type())
+
+
+def _super(f: Frame, cls: Value | None = None, owner: Value | None = None) -> Value:
+    if cls is None:
+        held = f.cells.get("__class__")
+        if held is None or held.contents is None or not f.code.co_argcount:
+            f.raise_(RuntimeError, "super(): no arguments")
+        cls = held.contents.realize()
+        name = f.code.co_varnames[0]
+        owner = f.locals[name] if name in f.locals else f.cells[name].contents
+    assert owner is not None
+    return SuperValue(cls.constant(), owner.realize())
+
+
+def _object(f: Frame) -> Value:
+    return ObjectValue(object, None, new=True)
+
+
+def _partial(f: Frame, function: Value, *args: Value, **kwargs: Value) -> Value:
+    if isinstance(function, PartialValue):
+        return PartialValue(function.function, [*function.args, *args], {**function.kwargs, **kwargs})
+    return PartialValue(function, list(args), kwargs)
+
+
+def _method(f: Frame, function: Value, owner: Value) -> Value:
+    return MethodValue(function, owner)
+
+
+def _cell(f: Frame, contents: Value | None = None) -> Value:
+    return CellValue(contents)
+
+
+def _namespace(f: Frame, **attributes: Value) -> Value:
+    made = ObjectValue(types.SimpleNamespace, None, new=True)
+    made.written.update(attributes)
+    return made
+
+
+TYPES: dict[Any, Any] = {
+    types.SimpleNamespace: _namespace,
+    list: _list,
+    tuple: _tuple,
+    tocha.Size: _size,
+    dict: _dict,
+    collections.OrderedDict: _ordered_dict,
+    collections.defaultdict: _default_dict,
+    set: _set,
+    frozenset: _frozenset,
+    collections.deque: _deque,
+    range: _range,
+    slice: _slice,
+    int: _number(int),
+    float: _number(float),
+    complex: _number(complex),
+    bool: _bool,
+    str: _str,
+    type: _type,
+    super: _super,
+    object: _object,
+    functools.partial: _partial,
+    types.MethodType: _method,
+    types.CellType: _cell,
+}
+
+
+# ---- classes made in captured code
+
+
+def make_class(f: Frame, body: Value, name: Value, bases: list[Value], kwargs: dict[str, Value]) -> Value:
+    raise Unsupported("class_body", f"class {name.constant()}")

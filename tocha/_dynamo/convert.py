@@ -1,0 +1,190 @@
+"""The callback of the frame hook: decides whether a frame is captured, captures it, and answers with guards and code."""
+
+from __future__ import annotations
+
+import logging
+import os
+import sysconfig
+import threading
+import types
+import warnings
+from collections.abc import Callable
+from typing import Any
+
+import tocha
+from tocha import _C
+from tocha._dynamo import config, modes
+from tocha._dynamo.output import Output
+from tocha._dynamo.refusals import Break, SkipFrame, Unsupported
+from tocha._dynamo.root import RootFrame
+
+_LIBRARY = os.path.dirname(tocha.__file__) + os.sep
+_STANDARD = tuple({sysconfig.get_paths()[p] + os.sep for p in ("stdlib", "platstdlib")})
+_LOCK = threading.RLock()
+LOG = logging.getLogger("tocha._dynamo")
+
+
+class InternalError(RuntimeError):
+    """The tracer itself failed."""
+
+
+class BackendCompilerFailed(RuntimeError):
+    def __init__(self, backend: Any, error: BaseException) -> None:
+        name = getattr(backend, "__name__", type(backend).__name__)
+        super().__init__(f"backend={name!r} raised:\n{type(error).__name__}: {error}")
+        self.inner_exception = error
+
+
+class RecompileError(RuntimeError):
+    pass
+
+
+class FailOnRecompileLimitHit(RuntimeError):
+    pass
+
+
+CODES: list[types.CodeType] = []  # everything that was captured: for reset()
+FORCED: dict[int, types.CodeType] = {}  # the library's own code that is captured all the same
+BREAKS: list[Break] = []  # of the running explain(), else empty
+LISTENERS: list[Any] = []
+
+
+def is_user_code(code: types.CodeType) -> bool:
+    """Frames of the library and of the standard library run as they are; what they call is offered again."""
+    if id(code) in FORCED:
+        return True
+    file = code.co_filename
+    if file.startswith(_LIBRARY):
+        return False
+    return not (file.startswith(_STANDARD) and "site-packages" not in file) and not file.startswith("<frozen")
+
+
+class Capture:
+    """One way of compiling: a backend and its options. The callback that the hook calls."""
+
+    def __init__(self, backend: Callable[..., Any], fullgraph: bool, dynamic: bool | None, keep: Any = None) -> None:
+        self.backend, self.fullgraph, self.dynamic, self.keep = backend, fullgraph, dynamic, keep
+        self.inside = 0
+
+    def __call__(self, code: types.CodeType, function: Any, globals_: dict, args: tuple, closure: Any) -> Any:
+        if not is_user_code(code):
+            return False
+        with _LOCK:
+            return self.convert(code, globals_, args, closure)
+
+    def convert(self, code: types.CodeType, globals_: dict, args: tuple, closure: Any) -> Any:
+        if not worth(code, globals_, args, closure):
+            return None
+        before = [e for e in _C._capture.code_entries(code) if e[0] is self and e[3] is globals_]
+        if any(e[1].first_failure(args, globals_, closure) is None for e in before):
+            return True  # another thread was quicker
+        if before and not self.may_recompile(code, before, args, globals_, closure):
+            return None
+        try:
+            guards, made = self.capture(code, globals_, args, closure)
+        except SkipFrame as skipped:
+            if self.fullgraph:
+                raise skipped.cause or Unsupported("opcode", str(skipped)) from None
+            LOG.info("%s is not captured: %s\n%s", code.co_qualname, skipped, skipped.cause or "")
+            return False
+        except Exception as error:
+            if config.suppress_errors:
+                LOG.warning("%s runs uncaptured: %s", code.co_qualname, error)
+                return False
+            if isinstance(error, (Unsupported, BackendCompilerFailed)):
+                raise
+            raise InternalError(
+                f"[capture] the tracer failed in {code.co_qualname}: {type(error).__name__}: {error}"
+            ) from error
+        CODES.append(code)
+        return guards, made
+
+    def may_recompile(self, code: Any, before: list, args: tuple, globals_: dict, closure: Any) -> bool:
+        reason = before[0][1].first_failure(args, globals_, closure) if before[0][1] else None
+        for listen in LISTENERS:
+            listen("recompile", code, reason)
+        if config.error_on_recompile:
+            raise RecompileError(f"[capture] {code.co_name} would be captured again: {reason}")
+        if len(before) < config.recompile_limit:
+            return True
+        text = f"[capture] {code.co_qualname} ({code.co_filename}:{code.co_firstlineno}) was captured {len(before)} times (config.recompile_limit); last reason: {reason}"  # fmt: skip
+        if config.fail_on_recompile_limit_hit or self.fullgraph:
+            raise FailOnRecompileLimitHit(text)
+        warnings.warn(text, stacklevel=2)
+        return False
+
+    def capture(self, code: types.CodeType, globals_: dict, args: tuple, closure: Any) -> tuple[Any, types.CodeType]:
+        break_at, refused = None, None
+        while True:
+            count = code.co_argcount + code.co_kwonlyargcount + bool(code.co_flags & 4) + bool(code.co_flags & 8)
+            out = Output(code, globals_, code.co_varnames[:count])
+            root = RootFrame(out, code, globals_, args, closure)
+            root.break_at, root.refused = break_at, refused
+            try:
+                with modes.Preserved():
+                    made = root.capture(self.compile_graph)
+                return out.guards.build(self.keep), made
+            except RecursionError:
+                raise SkipFrame("calls are nested too deeply") from None
+            except Unsupported as unsupported:
+                if self.fullgraph:
+                    raise
+                if break_at is not None:
+                    raise SkipFrame("the state at a graph break cannot be made again", unsupported) from unsupported
+                break_at, refused = root.count - 1, unsupported
+                BREAKS.append(Break(unsupported.refusal, unsupported.detail, unsupported.stack))
+                LOG.info("graph break in %s: %s", code.co_qualname, unsupported)
+                for listen in LISTENERS:
+                    listen("break", code, unsupported)
+
+    def compile_graph(self, module: Any, examples: list[Any]) -> Callable[..., Any]:
+        for listen in LISTENERS:
+            listen("graph", module, examples)
+        try:
+            compiled = self.backend(module, examples)
+        except Exception as error:
+            raise BackendCompilerFailed(self.backend, error) from error
+        if not callable(compiled):
+            raise BackendCompilerFailed(
+                self.backend, TypeError(f"a backend returns a callable, got {type(compiled).__name__}")
+            )
+        return compiled
+
+
+def worth(code: types.CodeType, globals_: dict, args: tuple, closure: Any) -> bool:
+    """Does the frame have anything to do with tensors?"""
+    seen: set[int] = set()
+    if id(code) in FORCED or any(_has_tensors(a, seen, 3) for a in args):
+        return True
+    for cell in closure or ():
+        try:
+            if _has_tensors(cell.cell_contents, seen, 2):
+                return True
+        except ValueError:
+            continue
+    return any(_is_library(globals_.get(n)) or isinstance(globals_.get(n), tocha.Tensor) for n in code.co_names)
+
+
+def _is_library(value: Any) -> bool:
+    return isinstance(value, types.ModuleType) and value.__name__.split(".")[0] == "tocha"
+
+
+def _of_library(value: Any) -> bool:
+    """An optimizer, a distribution: objects of the library that hold tensors somewhere."""
+    return type(value).__module__.startswith("tocha.") and not isinstance(value, type)
+
+
+def _has_tensors(value: Any, seen: set[int], depth: int) -> bool:
+    if isinstance(value, (tocha.Tensor, tocha.nn.Module)) or _is_library(value) or _of_library(value):
+        return True
+    if depth == 0 or id(value) in seen or isinstance(value, (int, str, float, type(None), type)):
+        return False
+    seen.add(id(value))
+    if isinstance(value, dict):
+        return any(_has_tensors(v, seen, depth - 1) for v in value.values())
+    if isinstance(value, (list, tuple, set, frozenset)):
+        return any(_has_tensors(v, seen, depth - 1) for v in value)
+    if isinstance(value, types.MethodType):
+        return _has_tensors(value.__self__, seen, depth)
+    state = getattr(value, "__dict__", None)
+    return isinstance(state, dict) and any(_has_tensors(v, seen, depth - 1) for v in state.values())

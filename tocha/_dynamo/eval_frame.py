@@ -1,0 +1,333 @@
+"""What programs call: compile, disable, explain, reset, and the module that wraps a compiled one."""
+
+from __future__ import annotations
+
+import functools
+import os
+import types
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from tocha import _C, nn
+from tocha._dynamo import builtin_calls, config, convert, leaves, resume
+from tocha._dynamo.backends import lookup_backend
+from tocha._dynamo.convert import Capture
+from tocha._dynamo.refusals import Unsupported
+
+_CAPTURES: dict[tuple, Capture] = {}
+
+
+def capture_for(backend: Any, fullgraph: bool, dynamic: bool | None, options: Any = None) -> Capture:
+    """Compiling twice in the same way shares what was captured."""
+    keep = (options or {}).get("guard_filter_fn")
+    rest = {k: v for k, v in (options or {}).items() if k != "guard_filter_fn"}
+    found = lookup_backend(backend)
+    if rest and not isinstance(backend, str):
+        found = functools.partial(found, options=rest)
+    key = (id(found), fullgraph, dynamic, id(keep))
+    if key not in _CAPTURES:
+        chosen = (lambda guards: [g for g, yes in zip(guards, keep(guards)) if yes]) if keep else None
+        _CAPTURES[key] = Capture(found, fullgraph, dynamic, chosen)
+        _CAPTURES[key].kept = (found, keep)  # type: ignore[attr-defined]
+    return _CAPTURES[key]
+
+
+def wrapper(function: Any, callback: Any) -> Any:
+    made = _C._capture.Wrapper(function, callback)
+    functools.update_wrapper(
+        made, function, assigned=[a for a in functools.WRAPPER_ASSIGNMENTS if hasattr(function, a)]
+    )
+    made._torchdynamo_orig_callable = function
+    return made
+
+
+def innermost(function: Any) -> Any:
+    """The function that a wrapper was made for."""
+    while isinstance(function, _C._capture.Wrapper):
+        function = function._function
+    return function
+
+
+def inlined(function: Any) -> Any:
+    """A function of the user's that calls one of the library's: frames of the library itself are not captured."""
+
+    def call(*args: Any, **kwargs: Any) -> Any:
+        return function(*args, **kwargs)
+
+    code = call.__code__.replace(co_name=getattr(function, "__name__", "call"))  # of its own: limits are per code
+    convert.FORCED[id(code)] = code
+    made = types.FunctionType(code, globals(), code.co_name, None, call.__closure__)
+    return functools.wraps(function)(made) if hasattr(function, "__name__") else made
+
+
+class OptimizedModule(nn.Module):
+    """A compiled module: calls are captured, everything else is the original's."""
+
+    _opt_mod_attributes = frozenset({"_orig_mod", "dynamo_ctx", "_compiled_call", "forward", "training"})
+
+    def __init__(self, mod: nn.Module, callback: Any) -> None:
+        super().__init__()
+        self._orig_mod = mod
+        self.__dict__["dynamo_ctx"] = callback
+        self._initialize()
+
+    def _initialize(self) -> None:
+        mod = self._orig_mod
+        own = getattr(mod.forward, "__code__", None) is not None and convert.is_user_code(mod.forward.__code__)
+        self.__dict__["forward"] = wrapper(mod.__call__ if own else inlined(mod), self.dynamo_ctx)
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        return self.__dict__["forward"](*args, **kwargs)
+
+    def __getattr__(self, name: str) -> Any:
+        if name == "_orig_mod":
+            return self._modules["_orig_mod"]
+        return getattr(self._orig_mod, name)
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        if name in self._opt_mod_attributes or "_modules" not in self.__dict__ or "_orig_mod" not in self._modules:
+            super().__setattr__(name, value)
+            return
+        setattr(self._orig_mod, name, value)
+
+    def __delattr__(self, name: str) -> None:
+        delattr(self._orig_mod, name)
+
+    def __len__(self) -> int:
+        return len(self._orig_mod)  # type: ignore[arg-type]
+
+    def __getitem__(self, key: Any) -> Any:
+        return self._orig_mod[key]  # type: ignore[index]
+
+    def __iter__(self) -> Any:
+        return iter(self._orig_mod)  # type: ignore[call-overload]
+
+    def __contains__(self, key: Any) -> bool:
+        return key in self._orig_mod  # type: ignore[operator]
+
+    def __dir__(self) -> list[str]:
+        return sorted({*dir(self._orig_mod), *self._opt_mod_attributes})
+
+    @property
+    def training(self) -> bool:
+        return self._orig_mod.training
+
+    @training.setter
+    def training(self, value: bool) -> None:
+        if "_modules" in self.__dict__ and "_orig_mod" in self._modules:
+            self._orig_mod.training = value
+
+    def __getstate__(self) -> dict[str, Any]:
+        state = dict(self.__dict__)
+        state.pop("forward", None)
+        state.pop("dynamo_ctx", None)
+        state["_fullgraph"], state["_dynamic"], state["_backend"] = self.dynamo_ctx.fullgraph, self.dynamo_ctx.dynamic, self.dynamo_ctx.backend  # fmt: skip
+        return state
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        backend, fullgraph, dynamic = state.pop("_backend"), state.pop("_fullgraph"), state.pop("_dynamic")
+        self.__dict__.update(state)
+        self.__dict__["dynamo_ctx"] = capture_for(backend, fullgraph, dynamic)
+        self._initialize()
+
+    def __deepcopy__(self, memo: dict) -> OptimizedModule:
+        import copy
+
+        return OptimizedModule(copy.deepcopy(self._orig_mod, memo), self.dynamo_ctx)
+
+
+def compile(
+    model: Any = None,
+    *,
+    fullgraph: bool = False,
+    dynamic: bool | None = None,
+    backend: str | Callable[..., Any] = "inductor",
+    mode: str | None = None,
+    options: dict[str, Any] | None = None,
+    disable: bool = False,
+) -> Any:
+    """Captures a function or module as graphs when it is called, and hands them to a backend.
+
+    >>> import tocha
+    >>> @tocha.compile(backend="eager")
+    ... def f(x):
+    ...     return x.sin() + 1
+    >>> f(tocha.zeros(2))
+    tensor([1., 1.])
+    """
+    if model is None:
+        return lambda m: compile(m, fullgraph=fullgraph, dynamic=dynamic, backend=backend, mode=mode, options=options, disable=disable)  # fmt: skip
+    if mode is not None and options is not None:
+        raise RuntimeError("Either mode or options can be specified, but both can't be specified at the same time.")
+    if disable or config.disable or os.environ.get("TORCH_COMPILE_DISABLE", "0") == "1" or os.environ.get("TORCHDYNAMO_DISABLE", "0") == "1":  # fmt: skip
+        return model
+    callback = capture_for(backend, fullgraph, dynamic, options)
+    return optimized(model, callback)
+
+
+def optimized(model: Any, callback: Capture) -> Any:
+    if isinstance(model, OptimizedModule):
+        model = model._orig_mod
+    if isinstance(model, nn.Module):
+        return OptimizedModule(model, callback)
+    if isinstance(model, type):
+        model.__call__ = wrapper(model.__call__, callback)  # type: ignore[method-assign]
+        return model
+    if not callable(model):
+        raise RuntimeError(f"A callable function is expected, but {type(model)} is provided.")
+    function = innermost(model)
+    code = getattr(function, "__code__", None)
+    if code is None and not isinstance(function, functools.partial) and hasattr(type(function).__call__, "__code__"):
+        code = type(function).__call__.__code__  # an object that can be called
+    own = code is not None and convert.is_user_code(code)
+    return wrapper(function if own else inlined(function), callback)
+
+
+def optimize(backend: Any = "inductor", *, nopython: bool = False, dynamic: bool | None = None, disable: bool = False, **more: Any) -> Any:  # fmt: skip
+    """The older spelling of compile: optimize(backend)(function)."""
+    if disable:
+        return lambda f: f
+    callback = capture_for(backend, nopython, dynamic)
+    return lambda f: optimized(f, callback)
+
+
+def optimize_assert(backend: Any, **more: Any) -> Any:
+    return optimize(backend, nopython=True, **more)
+
+
+def run(function: Any = None) -> Any:
+    """Runs with what was captured, and captures nothing."""
+    return function
+
+
+def disable(fn: Any = None, recursive: bool = True, *, reason: str | None = None, wrapping: bool = True) -> Any:
+    """A function that is not captured, nor anything it calls."""
+    if fn is None:
+        return lambda f: disable(f, recursive, reason=reason, wrapping=wrapping)
+    function = innermost(fn)
+    if isinstance(function, type):
+        for name in ("__init__", "__call__", "forward"):
+            if name in vars(function):
+                setattr(function, name, disable(vars(function)[name]))
+        return function
+    if isinstance(function, nn.Module):
+        function.forward = disable(function.forward)  # type: ignore[method-assign]
+        return function
+    if not recursive:
+        _C._capture.skip_code(function.__code__)
+        return function
+    made = wrapper(function, None)
+    made._torchdynamo_disable = True
+    made._torchdynamo_disable_msg = reason
+    return made
+
+
+def graph_break(msg: str = "") -> None:
+    """Ends the graph here, when captured; nothing otherwise."""
+
+
+def is_compiling() -> bool:
+    """True in captured code, False where it runs as it is."""
+    return False
+
+
+def allow_in_graph(fn: Any) -> Any:
+    """Calls of the function stand in graphs as they are."""
+    if isinstance(fn, (list, tuple)):
+        return [allow_in_graph(f) for f in fn]
+    leaves.allow(fn)
+    return fn
+
+
+def disallow_in_graph(fn: Any) -> Any:
+    if isinstance(fn, (list, tuple)):
+        return [disallow_in_graph(f) for f in fn]
+    leaves.ALLOWED.discard(id(fn))
+    return fn
+
+
+def reset() -> None:
+    """Forgets everything that was captured."""
+    for code in convert.CODES:
+        _C._capture.forget_code(code)
+    convert.CODES.clear()
+    resume.forget()
+    _CAPTURES.clear()
+
+
+@dataclass
+class ExplainOutput:
+    graphs: list[Any] = field(default_factory=list)
+    break_reasons: list[Any] = field(default_factory=list)
+    op_count: int = 0
+    ops_per_graph: list[list[Any]] = field(default_factory=list)
+    out_guards: list[Any] = field(default_factory=list)
+    compile_times: Any = None
+
+    @property
+    def graph_count(self) -> int:
+        return len(self.graphs)
+
+    @property
+    def graph_break_count(self) -> int:
+        return max(0, len(self.graphs) - 1)
+
+    def __str__(self) -> str:
+        lines = [
+            f"Graph Count: {self.graph_count}",
+            f"Graph Break Count: {self.graph_break_count}",
+            f"Op Count: {self.op_count}",
+        ]
+        lines.append("Break Reasons:")
+        for n, b in enumerate(self.break_reasons, 1):
+            lines += [
+                f"  Break Reason {n}:",
+                f"    Reason: {b.detail}",
+                "    User Stack:",
+                *(f"    {p}" for p in b.stack),
+            ]
+        return "\n".join(lines)
+
+
+def explain(f: Callable[..., Any], *extra: Any, **more: Any) -> Any:
+    """explain(f)(*args): the graphs, breaks and operators that calling f with these arguments makes."""
+
+    def inner(*args: Any, **kwargs: Any) -> ExplainOutput:
+        found = ExplainOutput()
+
+        def backend(module: Any, examples: Any) -> Any:
+            found.graphs.append(module)
+            ops = [n.target for n in module.graph.nodes if n.op.startswith("call_")]
+            found.ops_per_graph.append(ops)
+            found.op_count += len(ops)
+            return module.forward
+
+        reset()
+        convert.BREAKS.clear()
+        compile(innermost(f), backend=backend)(*args, **kwargs)
+        found.break_reasons = list(convert.BREAKS)
+        reset()
+        return found
+
+    return inner(*extra, **more) if extra or more else inner
+
+
+builtin_calls.register(graph_break, is_compiling)
+
+__all__ = [
+    "ExplainOutput",
+    "OptimizedModule",
+    "Unsupported",
+    "allow_in_graph",
+    "compile",
+    "disable",
+    "disallow_in_graph",
+    "explain",
+    "graph_break",
+    "is_compiling",
+    "optimize",
+    "optimize_assert",
+    "reset",
+    "run",
+]

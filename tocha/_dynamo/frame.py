@@ -1,0 +1,327 @@
+"""A frame that is executed symbolically: its stack, its variables, and the loop over its instructions."""
+
+from __future__ import annotations
+
+import builtins
+import dis
+import types
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any, NoReturn
+
+from tocha._dynamo import build, operators
+from tocha._dynamo.bytecode import Body, Handler, Instruction, decode
+from tocha._dynamo.calls import bind_arguments
+from tocha._dynamo.refusals import Place, Unsupported
+from tocha._dynamo.source import Source
+from tocha._dynamo.values.base import NULL, NotConstant, Observed, Value
+from tocha._dynamo.values.constant import Constant
+from tocha._dynamo.values.functions import CellValue, FunctionValue, MethodValue
+from tocha._dynamo.values.iterators import GeneratorValue
+from tocha._dynamo.values.objects import MISSING, ClassValue, ExceptionValue, bind, find_in_class
+
+if TYPE_CHECKING:
+    from tocha._dynamo.output import Output
+
+MAX_DEPTH = 60  # nested inlined calls: CPython's own stack carries several frames for each
+MAX_STEPS = 3_000_000
+_GENERATOR = 0x20 | 0x80 | 0x200
+
+
+class Decoded:
+    """A code object's instructions, made once."""
+
+    def __init__(self, code: types.CodeType) -> None:
+        self.body: Body = decode(code)
+        self.place = {id(i): k for k, i in enumerate(self.body.instructions)}
+        self.handlers: list[Handler | None] = [None] * len(self.body.instructions)
+        for h in self.body.handlers:
+            for k in range(self.place[id(h.start)], self.place[id(h.end)] + 1):
+                self.handlers[k] = h
+
+
+@lru_cache(maxsize=4096)
+def decoded(code: types.CodeType) -> Decoded:
+    return Decoded(code)
+
+
+class Frame:
+    def __init__(self, out: Output, code: types.CodeType, globals_: dict, caller: Frame | None) -> None:
+        self.out, self.code, self.globals, self.caller = out, code, globals_, caller
+        self.decoded = decoded(code)
+        self.instructions = self.decoded.body.instructions
+        self.locals: dict[str, Value] = {}
+        self.cells: dict[str, CellValue] = {}
+        self.stack: list[Value] = []
+        self.ip = 0
+        self.current: Instruction | None = None
+        self.keyword_names: tuple[str, ...] = ()
+        self.handling: list[Value] = []  # exceptions being handled, the innermost last
+        self.names: dict[str, Value] | None = None  # of a class body
+        self.depth: int = caller.depth + 1 if caller else 0
+        self.function: FunctionValue | None = None
+        out.scopes.setdefault(id(globals_), globals_)
+
+    # ---- the loop
+
+    def run(self) -> tuple[str, Value]:
+        """Until it returns or yields."""
+        out, handlers = self.out, HANDLERS
+        while True:
+            instruction = self.instructions[self.ip]
+            self.current = instruction
+            self.ip += 1
+            out.steps += 1
+            if out.steps > MAX_STEPS:
+                raise Unsupported("steps", f"{MAX_STEPS} instructions")
+            handler = handlers.get(instruction.name)
+            if handler is None:
+                raise Unsupported("opcode", f"instruction {instruction.name}")
+            try:
+                done = handler(self, instruction)
+            except Observed as raised:
+                self.unwind(raised)
+                continue
+            if done is not None:
+                return done
+
+    def unwind(self, raised: Observed) -> None:
+        """Goes on at the handler of an exception, or lets it out."""
+        at = self.ip - 1 if self.current is self.instructions[self.ip - 1] else self.decoded.place[id(self.current)]
+        handler = self.decoded.handlers[at]
+        if handler is None:
+            raise raised
+        del self.stack[handler.depth :]
+        if handler.lasti:
+            self.push(Constant(self.current.offset // 2 if self.current else 0))
+        self.push(raised.value)
+        self.jump(handler.target)
+
+    def jump(self, target: Instruction | None) -> None:
+        self.ip = self.decoded.place[id(target)]
+
+    def push(self, value: Value) -> None:
+        self.stack.append(value)
+
+    def pop(self) -> Value:
+        return self.stack.pop().realize()
+
+    def pop_many(self, count: int) -> list[Value]:
+        if count == 0:
+            return []
+        items = [v.realize() for v in self.stack[-count:]]
+        del self.stack[-count:]
+        return items
+
+    def top(self) -> Value:
+        return self.stack[-1].realize()
+
+    @property
+    def line(self) -> int:
+        positions = self.current.positions if self.current else None
+        return positions[0] or self.code.co_firstlineno if positions else self.code.co_firstlineno
+
+    def user_stack(self) -> list[Place]:
+        above = self.caller.user_stack() if self.caller else []
+        return [*above, Place(self.code.co_filename, self.line, self.code.co_name)]
+
+    @property
+    def stack_text(self) -> str:
+        return "\n".join(str(p) for p in self.user_stack())
+
+    # ---- values from outside
+
+    def wrap(self, real: Any, source: Source | None) -> Value:
+        return build.wrap(self, real, source)
+
+    def wrap_known(self, real: Any) -> Value:
+        """An object that captured code got hold of and that cannot change behind its back."""
+        return build.wrap(self, real, None)
+
+    def wrap_class_of(self, value: Any) -> Value:
+        return ClassValue(value.python_type(), value.source.type() if value.source else None)
+
+    def class_source(self, value: Value, holder: type | None, name: str, found: Any) -> Source | None:
+        """Where a class attribute is found again: those of user classes may be replaced."""
+        if value.source is None or holder is None or holder.__module__.split(".")[0] in ("tocha", "builtins", "collections", "typing", "functools", "enum", "dataclasses", "abc", "contextlib"):  # fmt: skip
+            return None
+        if not isinstance(found, (classmethod, staticmethod, property)) and (isinstance(found, types.FunctionType) or not hasattr(type(found), "__get__")):  # fmt: skip
+            return value.source.type().attribute(name)
+        return None
+
+    def attribute_of_class(self, value: Value, cls: type, name: str) -> Value | None:
+        """A Python method or property of a class, bound; None where it is native or missing."""
+        found = find_in_class(cls, name)[0]
+        if isinstance(found, (types.FunctionType, property, classmethod, staticmethod)):
+            return bind(self, found, value, cls, None)
+        if found is MISSING or callable(found) or hasattr(type(found), "__get__"):
+            return None
+        return self.wrap_known(found)
+
+    def wrap_constant_attribute(self, owner: Constant, name: str) -> Value:
+        try:
+            found = getattr(owner.value, name)
+        except AttributeError as e:
+            self.raise_real(e)
+        if isinstance(found, types.MethodType):
+            return MethodValue(self.wrap(found.__func__, None), owner)
+        if isinstance(found, types.BuiltinFunctionType | types.MethodWrapperType):
+            from tocha._dynamo.values.containers import NativeMethod
+
+            return NativeMethod(owner, name)
+        return self.wrap_known(found)
+
+    # ---- constants
+
+    def fold(self, function: Any, args: list[Value], kwargs: dict[str, Value]) -> Any:
+        """Calls a pure function of constants."""
+        try:
+            plain = [a.constant() for a in args]
+            named = {k: v.constant() for k, v in kwargs.items()}
+        except NotConstant:
+            raise Unsupported("builtin", f"{getattr(function, '__qualname__', function)} of {[a.describe() for a in args]}") from None  # fmt: skip
+        return self.fold_real(function, plain, named)
+
+    def fold_real(self, function: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:
+        try:
+            result = function(*args, **kwargs)
+        except Exception as error:
+            self.raise_real(error)
+        return self.wrap_known(result)
+
+    def checked(self, function: Any, *args: Any, **kwargs: Any) -> Any:
+        """Runs the tracer's own code for a native one: its TypeErrors are the program's."""
+        try:
+            return function(*args, **kwargs)
+        except (TypeError, ValueError, IndexError, KeyError, OverflowError) as error:
+            self.raise_real(error)
+
+    def index(self, key: Value) -> Any:
+        """An index of a sequence."""
+        try:
+            at = key.constant()
+        except NotConstant:
+            if key.has_method("__index__") and not hasattr(key, "fact"):
+                return key.call_method(self, "__index__", [], {}).constant()
+            raise Unsupported("tensor_to_python", f"{key.describe()} as an index") from None
+        if not hasattr(at, "__index__") and not isinstance(at, slice):
+            self.raise_(TypeError, f"list indices must be integers or slices, not {type(at).__name__}")
+        return at if isinstance(at, slice) else at.__index__()
+
+    # ---- exceptions
+
+    def make_exception(self, cls: type, *args: Any) -> ExceptionValue:
+        return ExceptionValue(cls, [a if isinstance(a, Value) else Constant(a) for a in args])
+
+    def raise_(self, cls: type, *args: Any) -> NoReturn:
+        value = self.make_exception(cls, *args)
+        if self.handling:
+            value.written["__context__"] = self.handling[-1]
+        raise Observed(value)
+
+    def raise_real(self, error: Exception) -> NoReturn:
+        if isinstance(error, Unsupported):
+            raise error
+        try:
+            args = [self.wrap_known(a) for a in error.args]
+        except Unsupported:
+            args = [Constant(str(error))]
+        raise Observed(ExceptionValue(type(error), args)) from error
+
+    def as_exception(self, value: Value) -> Any:
+        """What `raise value` raises."""
+        value = value.realize()
+        if isinstance(value, ClassValue) and issubclass(value.value, BaseException):
+            value = value.call(self, [], {})
+        if not isinstance(value, ExceptionValue):
+            self.raise_(TypeError, "exceptions must derive from BaseException")
+        return value
+
+    # ---- operators that several opcodes share
+
+    def contains(self, container: Value, item: Value) -> bool:
+        return operators.contains(self, container, item)
+
+    def same_or_equal(self, a: Value, b: Value) -> bool:
+        a, b = a.realize(), b.realize()
+        return operators.is_same(a, b) or operators.compare(self, "==", a, b).truth(self)
+
+    def sort(self, items: list[Value], key: Value | None, reverse: bool) -> list[Value]:
+        return operators.sort(self, items, key, reverse)
+
+    def format_string(self, text: str, how: str, args: list[Value], kwargs: dict[str, Value]) -> Value:
+        return operators.format_string(self, text, how, args, kwargs)
+
+    # ---- names
+
+    def load_global(self, name: str) -> Value:
+        written = self.out.global_writes.get((id(self.globals), name))
+        if written is not None:
+            return written
+        if name in self.globals:
+            return self.wrap(self.globals[name], self.global_source(name))
+        if hasattr(builtins, name):
+            return self.wrap_known(getattr(builtins, name))
+        self.raise_(NameError, f"name '{name}' is not defined")
+
+    def global_source(self, name: str) -> Source:
+        if self.globals is self.out.globals:
+            return Source("global", name)
+        shown = f"globals of {self.globals.get('__name__')}"
+        return Source("dict_item", name, Source("object", self.globals, None, shown))
+
+    def load_cell(self, name: str) -> Value:
+        contents = self.cells[name].contents
+        if contents is None:
+            free = name in self.code.co_freevars
+            if free:
+                self.raise_(NameError, f"cannot access free variable '{name}' where it is not associated with a value in enclosing scope")  # fmt: skip
+            self.raise_(
+                UnboundLocalError, f"cannot access local variable '{name}' where it is not associated with a value"
+            )
+        return contents
+
+    # ---- calls
+
+    def call_function(self, function: FunctionValue, args: list[Value], kwargs: dict[str, Value]) -> Value:
+        """Inlines a Python function, or makes a generator of it."""
+        from tocha._dynamo.polyfills import replaced
+
+        other = replaced(self, function, args, kwargs)
+        if other is not None:
+            return other
+        return self.inline(function, args, kwargs)
+
+    def inline(
+        self, function: FunctionValue, args: list[Value], kwargs: dict[str, Value], made_by: Any = None
+    ) -> Value:
+        if self.depth >= MAX_DEPTH:
+            raise Unsupported("recursion", f"{MAX_DEPTH} nested calls")
+        code = function.code
+        frame = Frame(self.out, code, function.globals, self)
+        frame.function = function
+        bind_arguments(self, frame, function, args, kwargs)
+        for name in code.co_cellvars:
+            frame.cells[name] = CellValue(frame.locals.pop(name, None), None, name)
+        frame.cells.update(zip(code.co_freevars, function.cells))
+        if code.co_flags & _GENERATOR:
+            if code.co_flags & (0x80 | 0x200):
+                raise Unsupported("opcode", "a coroutine")
+            return GeneratorValue(frame, made_by or (function, args, kwargs))
+        try:
+            return frame.run()[1]
+        except Unsupported as refused:
+            refused.stack = refused.stack or frame.user_stack()
+            raise
+
+    def resume_generator(self, error: Any = None) -> tuple[bool, Value]:
+        """Runs a generator's frame to its next yield (True) or its end (False)."""
+        if error is not None:
+            self.current = self.instructions[self.ip - 1]
+            self.unwind(Observed(error))
+        kind, value = self.run()
+        return kind == "yield", value
+
+
+from tocha._dynamo.opcodes import HANDLERS  # noqa: E402  the handlers are written in terms of frames
+
+__all__ = ["HANDLERS", "NULL", "Frame", "decoded", "dis"]

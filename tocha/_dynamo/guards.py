@@ -1,0 +1,102 @@
+"""Guards: what was assumed of values from outside, collected while capturing, then made into the native tree."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from tocha import _C
+from tocha._dynamo.source import Source
+
+
+@dataclass(frozen=True)
+class Guard:
+    """`test` is one that csrc/capture/guards.cpp knows, `key` what it takes."""
+
+    source: Source | None  # None: the surroundings as a whole
+    test: str
+    key: Any
+    text: str
+
+    @property
+    def identity(self) -> tuple:
+        where = self.source.identity if self.source else None
+        if self.test in ("tensor", "global_state"):
+            return (where, self.test)
+        if self.test in ("same", "holds"):
+            return (where, self.test, id(self.key))
+        return (where, self.test, type(self.key), repr(self.key))
+
+
+_TEXTS: dict[str, Callable[[str, Any], str]] = {
+    "type": lambda s, k: f"type({s}) is {k.__module__}.{k.__qualname__}",
+    "same": lambda s, k: f"{s} is {_shown(k)}",
+    "constant": lambda s, k: f"{s} == {k!r}",
+    "length": lambda s, k: f"len({s}) == {k}",
+    "keys": lambda s, k: f"tuple({s}) == {k!r}",
+    "contains": lambda s, k: f"{k!r} in {s}",
+    "without": lambda s, k: f"{k!r} not in {s}",
+    "empty_cell": lambda s, k: f"{s} is empty",
+    "number": lambda s, k: f"type({s}) is {k.__name__}",
+    "holds": lambda s, k: f"{getattr(k, '__name__', k)}({s})",
+    "alias": lambda s, k: f"{s} is the same object as before",
+}
+
+
+def _shown(value: Any) -> str:
+    name = getattr(value, "__qualname__", None) or getattr(value, "__name__", None)
+    return name if isinstance(name, str) else type(value).__name__ + " object"
+
+
+class Guards:
+    def __init__(self) -> None:
+        self.found: dict[tuple, Guard] = {}
+        self.tensors: dict[int, int] = {}  # a tensor's id -> its slot
+        self.kept: list[Any] = []
+
+    def add(self, source: Source, test: str, key: Any) -> None:
+        if source.fetch == "object" and test in ("same", "type"):
+            return  # held by the tree itself
+        self._insert(Guard(source, test, key, _TEXTS[test](source.name, key)))
+
+    def add_tensor(self, source: Source, tensor: Any, sizes: tuple, strides: tuple) -> None:
+        slot = self.tensors.setdefault(id(tensor), len(self.tensors))
+        text = f"tensor({source.name}, {tensor.dtype}, device={str(tensor.device)!r}, requires_grad={tensor.requires_grad}, size={list(sizes)}, stride={list(strides)})"  # fmt: skip
+        self._insert(Guard(source, "tensor", (tensor, slot, sizes, strides), text))
+
+    def add_global_state(self) -> None:
+        self._insert(Guard(None, "global_state", None, "the global state (grad mode, autocast, default dtype, ...)"))
+
+    def _insert(self, guard: Guard) -> None:
+        self.found.setdefault(guard.identity, guard)
+
+    def texts(self) -> list[str]:
+        return [g.text for g in self.found.values()]
+
+    def build(self, keep: Callable[[list[Guard]], list[Guard]] | None = None) -> Any:
+        """The native tree. Order: as found, which is the order in which the program would notice."""
+        root = _Node("root", None, "")
+        found = list(self.found.values())
+        for guard in keep(found) if keep else found:
+            node = root.find(guard.source) if guard.source else root
+            node.checks.append((guard.test, guard.key, guard.text))
+        return _C._capture.Guards(root.described())
+
+
+class _Node:
+    def __init__(self, fetch: str, key: Any, text: str) -> None:
+        self.fetch, self.key, self.text = fetch, key, text
+        self.checks: list[tuple] = []
+        self.children: dict[tuple, _Node] = {}
+
+    def find(self, source: Source) -> _Node:
+        parent = self.find(source.base) if source.base else self
+        mine = (source.fetch, type(source.key), source.key if isinstance(source.key, (str, int)) else id(source.key))
+        if mine not in parent.children:
+            parent.children[mine] = _Node(source.fetch, source.key, f"{source.name} exists")
+        return parent.children[mine]
+
+    def described(self) -> tuple:
+        children = tuple(c.described() for c in self.children.values())
+        return (self.fetch, self.key, self.text, tuple(self.checks), children)

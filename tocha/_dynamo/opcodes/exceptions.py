@@ -1,0 +1,87 @@
+"""try, except, finally, with."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tocha._dynamo.opcodes.registry import opcode
+from tocha._dynamo.refusals import Unsupported
+from tocha._dynamo.values.base import NULL, Observed
+from tocha._dynamo.values.constant import Constant
+from tocha._dynamo.values.containers import TupleValue
+from tocha._dynamo.values.objects import MISSING, ClassValue, find_in_class
+
+
+@opcode("RAISE_VARARGS")
+def raise_varargs(f: Any, i: Any) -> None:
+    if i.arg == 0:
+        frame = f
+        while frame is not None and not frame.handling:
+            frame = frame.caller
+        if frame is None:
+            f.raise_(RuntimeError, "No active exception to reraise")
+        raise Observed(frame.handling[-1])
+    cause = f.pop() if i.arg == 2 else None
+    value = f.as_exception(f.pop())
+    if cause is not None:
+        value.written["__cause__"] = cause if isinstance(cause, Constant) else f.as_exception(cause)
+        value.written["__suppress_context__"] = Constant(True)
+    if f.handling and f.handling[-1] is not value and "__context__" not in value.written:
+        value.written["__context__"] = f.handling[-1]
+    raise Observed(value)
+
+
+@opcode("PUSH_EXC_INFO")
+def push_exc_info(f: Any, i: Any) -> None:
+    raised = f.stack.pop()
+    f.push(f.handling[-1] if f.handling else Constant(None))
+    f.push(raised)
+    f.handling.append(raised)
+
+
+@opcode("POP_EXCEPT")
+def pop_except(f: Any, i: Any) -> None:
+    f.stack.pop()
+    f.handling.pop()
+
+
+@opcode("CHECK_EXC_MATCH")
+def check_exc_match(f: Any, i: Any) -> None:
+    kinds = f.pop()
+    raised = f.top()
+    classes: list[Any] = [k.realize() for k in kinds.items] if isinstance(kinds, TupleValue) else [kinds]
+    if not all(isinstance(c, ClassValue) and issubclass(c.value, BaseException) for c in classes):
+        f.raise_(TypeError, "catching classes that do not inherit from BaseException is not allowed")
+    f.push(Constant(any(raised.is_a(c.value) for c in classes)))
+
+
+@opcode("CHECK_EG_MATCH", "PREP_RERAISE_STAR")
+def exception_groups(f: Any, i: Any) -> None:
+    raise Unsupported("opcode", "except*")
+
+
+@opcode("RERAISE")
+def reraise(f: Any, i: Any) -> None:
+    raised = f.pop()
+    if i.arg:
+        f.stack.pop()
+    raise Observed(raised)
+
+
+@opcode("BEFORE_WITH")
+def before_with(f: Any, i: Any) -> None:
+    manager = f.pop()
+    cls = manager.python_type()
+    for name in ("__enter__", "__exit__"):
+        if find_in_class(cls, name)[0] is MISSING:
+            f.raise_(TypeError, f"'{cls.__name__}' object does not support the context manager protocol")
+    f.push(manager.get_attribute(f, "__exit__"))
+    f.push(manager.call_method(f, "__enter__", [], {}))
+
+
+@opcode("WITH_EXCEPT_START")
+def with_except_start(f: Any, i: Any) -> None:
+    raised = f.top()
+    leave = f.stack[-4].realize()
+    assert leave is not NULL
+    f.push(leave.call(f, [f.wrap_known(raised.python_type()), raised, Constant(None)], {}))

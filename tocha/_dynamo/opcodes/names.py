@@ -1,0 +1,214 @@
+"""Variables of all kinds, attributes, imports."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+import types
+from typing import Any
+
+from tocha._dynamo.bytecode import VERSION
+from tocha._dynamo.opcodes.registry import opcode
+from tocha._dynamo.refusals import Unsupported
+from tocha._dynamo.source import Source
+from tocha._dynamo.values.base import NULL, Unbound
+from tocha._dynamo.values.objects import ModuleValue, SuperValue
+
+
+def load_local(f: Any, name: str) -> None:
+    if name in f.cells:  # 3.13 pushes cells as it pushes locals
+        f.push(f.cells[name])
+        return
+    if name not in f.locals:
+        f.raise_(UnboundLocalError, f"cannot access local variable '{name}' where it is not associated with a value")
+    f.push(f.locals[name])
+
+
+@opcode("LOAD_FAST", "LOAD_FAST_CHECK")
+def load_fast(f: Any, i: Any) -> None:
+    load_local(f, i.arg)
+
+
+@opcode("LOAD_FAST_LOAD_FAST", since=(3, 13))
+def load_fast_load_fast(f: Any, i: Any) -> None:
+    load_local(f, i.arg[0])
+    load_local(f, i.arg[1])
+
+
+@opcode("STORE_FAST")
+def store_fast(f: Any, i: Any) -> None:
+    store_local(f, i.arg, f.stack.pop())
+
+
+def store_local(f: Any, name: str, value: Any) -> None:
+    if isinstance(value, Unbound):
+        f.locals.pop(name, None)
+    elif name in f.cells:
+        f.cells[name] = value
+    else:
+        f.locals[name] = value
+
+
+@opcode("STORE_FAST_MAYBE_NULL", since=(3, 12))
+def store_fast_maybe_null(f: Any, i: Any) -> None:
+    store_local(f, i.arg, f.stack.pop())
+
+
+@opcode("STORE_FAST_STORE_FAST", since=(3, 13))
+def store_fast_store_fast(f: Any, i: Any) -> None:
+    store_local(f, i.arg[0], f.stack.pop())
+    store_local(f, i.arg[1], f.stack.pop())
+
+
+@opcode("STORE_FAST_LOAD_FAST", since=(3, 13))
+def store_fast_load_fast(f: Any, i: Any) -> None:
+    store_local(f, i.arg[0], f.stack.pop())
+    load_local(f, i.arg[1])
+
+
+@opcode("LOAD_FAST_AND_CLEAR", since=(3, 12))
+def load_fast_and_clear(f: Any, i: Any) -> None:
+    """A comprehension's variable hides a local of the same name."""
+    if i.arg in f.cells:
+        f.push(f.cells[i.arg])
+        return
+    f.push(f.locals.pop(i.arg, None) or Unbound())
+
+
+@opcode("DELETE_FAST")
+def delete_fast(f: Any, i: Any) -> None:
+    if i.arg not in f.locals:
+        f.raise_(UnboundLocalError, f"cannot access local variable '{i.arg}' where it is not associated with a value")
+    del f.locals[i.arg]
+
+
+@opcode("LOAD_GLOBAL")
+def load_global(f: Any, i: Any) -> None:
+    value = f.load_global(f.code.co_names[i.arg >> 1])
+    if not i.arg & 1:
+        f.push(value)
+    elif VERSION < (3, 13):
+        f.push(NULL)
+        f.push(value)
+    else:
+        f.push(value)
+        f.push(NULL)
+
+
+@opcode("STORE_GLOBAL")
+def store_global(f: Any, i: Any) -> None:
+    f.out.global_writes[(id(f.globals), f.code.co_names[i.arg])] = f.pop()
+
+
+@opcode("DELETE_GLOBAL")
+def delete_global(f: Any, i: Any) -> None:
+    raise Unsupported("mutation", "deleting a global")
+
+
+@opcode("LOAD_DEREF")
+def load_deref(f: Any, i: Any) -> None:
+    f.push(f.load_cell(i.arg))
+
+
+@opcode("STORE_DEREF")
+def store_deref(f: Any, i: Any) -> None:
+    f.cells[i.arg].set(f, f.pop())
+
+
+@opcode("DELETE_DEREF")
+def delete_deref(f: Any, i: Any) -> None:
+    f.load_cell(i.arg)
+    f.cells[i.arg].set(f, None)
+
+
+@opcode("LOAD_CLOSURE")
+def load_closure(f: Any, i: Any) -> None:
+    f.push(f.cells[i.arg])
+
+
+@opcode("LOAD_CLASSDEREF", until=(3, 11))
+def load_classderef(f: Any, i: Any) -> None:
+    f.push(f.names[i.arg] if f.names and i.arg in f.names else f.load_cell(i.arg))
+
+
+@opcode("LOAD_NAME")
+def load_name(f: Any, i: Any) -> None:
+    name = f.code.co_names[i.arg]
+    f.push(f.names[name] if f.names and name in f.names else f.load_global(name))
+
+
+@opcode("STORE_NAME")
+def store_name(f: Any, i: Any) -> None:
+    if f.names is None:
+        raise Unsupported("opcode", "STORE_NAME")
+    f.names[f.code.co_names[i.arg]] = f.pop()
+
+
+@opcode("LOAD_ATTR")
+def load_attr(f: Any, i: Any) -> None:
+    if VERSION < (3, 12):
+        f.push(f.pop().get_attribute(f, f.code.co_names[i.arg]))
+        return
+    value = f.pop().get_attribute(f, f.code.co_names[i.arg >> 1])
+    if not i.arg & 1:
+        f.push(value)
+    elif VERSION < (3, 13):
+        f.push(NULL)
+        f.push(value)
+    else:
+        f.push(value)
+        f.push(NULL)
+
+
+@opcode("LOAD_METHOD", until=(3, 11))
+def load_method(f: Any, i: Any) -> None:
+    owner = f.pop()
+    f.push(NULL)
+    f.push(owner.get_attribute(f, f.code.co_names[i.arg]))
+
+
+@opcode("LOAD_SUPER_ATTR", since=(3, 12))
+def load_super_attr(f: Any, i: Any) -> None:
+    _, cls, owner = f.pop_many(3)
+    value = SuperValue(cls.constant(), owner).get_attribute(f, f.code.co_names[i.arg >> 2])
+    if not i.arg & 1:
+        f.push(value)
+    elif VERSION < (3, 13):
+        f.push(NULL)
+        f.push(value)
+    else:
+        f.push(value)
+        f.push(NULL)
+
+
+@opcode("STORE_ATTR")
+def store_attr(f: Any, i: Any) -> None:
+    value, owner = f.pop_many(2)
+    owner.set_attribute(f, f.code.co_names[i.arg], value)
+
+
+@opcode("DELETE_ATTR")
+def delete_attr(f: Any, i: Any) -> None:
+    f.pop().delete_attribute(f, f.code.co_names[i.arg])
+
+
+@opcode("IMPORT_NAME")
+def import_name(f: Any, i: Any) -> None:
+    level, wanted = f.pop_many(2)
+    name = f.code.co_names[i.arg]
+    if level.constant():
+        name = importlib.util.resolve_name("." * level.constant() + name, f.globals.get("__package__") or "")
+    if name not in sys.modules:
+        raise Unsupported("import", f"import of {name}")
+    module = sys.modules[name if wanted.constant() else name.split(".")[0]]
+    f.push(ModuleValue(module, Source("object", module, None, module.__name__)))
+
+
+@opcode("IMPORT_FROM")
+def import_from(f: Any, i: Any) -> None:
+    module, name = f.top(), f.code.co_names[i.arg]
+    inner = sys.modules.get(f"{module.value.__name__}.{name}")
+    if not hasattr(module.value, name) and isinstance(inner, types.ModuleType):
+        f.push(ModuleValue(inner, Source("object", inner, None, inner.__name__)))
+        return
+    f.push(module.get_attribute(f, name))

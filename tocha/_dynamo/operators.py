@@ -1,0 +1,380 @@
+"""Operators between tracked values: what Python's operators, comparisons, `in`, sorting and formatting do with them."""
+
+from __future__ import annotations
+
+import functools
+import operator
+import types
+from typing import TYPE_CHECKING, Any
+
+from tocha._dynamo.refusals import Unsupported
+from tocha._dynamo.values.base import NotConstant, Observed, Value
+from tocha._dynamo.values.constant import Constant
+from tocha._dynamo.values.containers import Container, ListValue, NamedTupleValue, RangeValue, Sequence, TupleValue
+from tocha._dynamo.values.mappings import DictValue, DictView, SetValue
+from tocha._dynamo.values.objects import MISSING, InstanceDict, find_in_class
+from tocha._dynamo.values.subclasses import ContainerObject
+from tocha._dynamo.values.tensor import TensorValue
+
+if TYPE_CHECKING:
+    from tocha._dynamo.frame import Frame
+
+# symbol -> function, method, reflected method
+BINARY = {
+    "+": (operator.add, "__add__", "__radd__"),
+    "-": (operator.sub, "__sub__", "__rsub__"),
+    "*": (operator.mul, "__mul__", "__rmul__"),
+    "/": (operator.truediv, "__truediv__", "__rtruediv__"),
+    "//": (operator.floordiv, "__floordiv__", "__rfloordiv__"),
+    "%": (operator.mod, "__mod__", "__rmod__"),
+    "**": (operator.pow, "__pow__", "__rpow__"),
+    "@": (operator.matmul, "__matmul__", "__rmatmul__"),
+    "&": (operator.and_, "__and__", "__rand__"),
+    "|": (operator.or_, "__or__", "__ror__"),
+    "^": (operator.xor, "__xor__", "__rxor__"),
+    "<<": (operator.lshift, "__lshift__", "__rlshift__"),
+    ">>": (operator.rshift, "__rshift__", "__rrshift__"),
+}
+INPLACE = {
+    "+": (operator.iadd, "__iadd__"),
+    "-": (operator.isub, "__isub__"),
+    "*": (operator.imul, "__imul__"),
+    "/": (operator.itruediv, "__itruediv__"),
+    "//": (operator.ifloordiv, "__ifloordiv__"),
+    "%": (operator.imod, "__imod__"),
+    "**": (operator.ipow, "__ipow__"),
+    "@": (operator.imatmul, "__imatmul__"),
+    "&": (operator.iand, "__iand__"),
+    "|": (operator.ior, "__ior__"),
+    "^": (operator.ixor, "__ixor__"),
+    "<<": (operator.ilshift, "__ilshift__"),
+    ">>": (operator.irshift, "__irshift__"),
+}
+COMPARE = {
+    "<": (operator.lt, "__lt__", "__gt__"),
+    "<=": (operator.le, "__le__", "__ge__"),
+    "==": (operator.eq, "__eq__", "__eq__"),
+    "!=": (operator.ne, "__ne__", "__ne__"),
+    ">": (operator.gt, "__gt__", "__lt__"),
+    ">=": (operator.ge, "__ge__", "__le__"),
+}
+UNARY = {
+    "-": (operator.neg, "__neg__"),
+    "+": (operator.pos, "__pos__"),
+    "~": (operator.invert, "__invert__"),
+}
+
+
+def builtin_part(v: Value, *methods: str) -> Value:
+    """Of an object whose class derives from a container: the container, where the class leaves these methods alone."""
+    if isinstance(v, ContainerObject) and not any(
+        isinstance(find_in_class(v.cls, m)[0], types.FunctionType) for m in methods
+    ):
+        return v.inner
+    return v
+
+
+def binary(f: Frame, symbol: str, a: Value, b: Value, inplace: bool = False) -> Value:
+    if not inplace:
+        a, b = builtin_part(a, *BINARY[symbol][1:]), builtin_part(b, *BINARY[symbol][1:])
+    if inplace:
+        done = _in_place(f, symbol, a, b)
+        if done is not None:
+            return done
+    function, method, reflected = BINARY[symbol]
+    if _with_tensor(a, b):
+        return f.out.call(f, "call_function", function, [a, b], {})
+    if isinstance(a, Sequence) or isinstance(b, Sequence):
+        done = _sequences(f, symbol, a, b)
+        if done is not None:
+            return done
+    if symbol == "%" and isinstance(a, Constant) and isinstance(a.value, str):
+        return format_string(f, a.value, "__mod__", [b], {})
+    if a.is_constant() and b.is_constant() and not isinstance(a, Container):
+        return f.fold(function, [a, b], {})
+    return _by_methods(f, symbol, a, b, method, reflected)
+
+
+def _with_tensor(a: Value, b: Value) -> bool:
+    """Two tensors, or one and a number."""
+    both = (a, b)
+    return any(isinstance(v, TensorValue) for v in both) and all(isinstance(v, (TensorValue, Constant)) for v in both)
+
+
+def _in_place(f: Frame, symbol: str, a: Value, b: Value) -> Value | None:
+    function, method = INPLACE[symbol]
+    if isinstance(a, TensorValue):
+        return f.out.call(f, "call_function", function, [a, b], {})
+    if isinstance(a, Container):
+        return a.call_method(f, method, [b], {}) if hasattr(a, f"m_{method}") else None
+    if isinstance(a, Constant) or find_in_class(a.python_type(), method)[0] is MISSING:
+        return None
+    done = a.call_method(f, method, [b], {})
+    return None if _is_not_implemented(done) else done
+
+
+def _sequences(f: Frame, symbol: str, a: Value, b: Value) -> Value | None:
+    if symbol == "+" and isinstance(a, Sequence) and isinstance(b, Sequence) and isinstance(b, ListValue) == isinstance(a, ListValue):  # fmt: skip
+        return a.like([*a.items, *b.items])
+    if symbol == "*":
+        many, times = (a, b) if isinstance(a, Sequence) else (b, a)
+        if isinstance(times, Constant) and isinstance(many, Sequence):
+            return many.like(f.checked(operator.mul, many.items, times.value))
+    return None
+
+
+def _is_not_implemented(v: Value) -> bool:
+    return isinstance(v, Constant) and v.value is NotImplemented
+
+
+def _has(v: Value, method: str) -> bool:
+    if isinstance(v, Container):
+        return hasattr(v, f"m_{method}")
+    return find_in_class(v.python_type(), method)[0] is not MISSING
+
+
+def _by_methods(f: Frame, symbol: str, a: Value, b: Value, method: str, reflected: str) -> Value:
+    """Python's order: the right operand first where its class is a subclass, then left, then right."""
+    tries = [(a, method, b), (b, reflected, a)]
+    ta, tb = a.python_type(), b.python_type()
+    if ta is not tb and issubclass(tb, ta) and find_in_class(tb, reflected)[0] is not find_in_class(ta, reflected)[0]:
+        tries.reverse()
+    if ta is tb and method == reflected:
+        tries = tries[:1]
+    for left, name, right in tries:
+        if _has(left, name):
+            if isinstance(left, Constant):
+                if not right.is_constant():
+                    continue
+                done: Value = f.fold(getattr(left.value, name), [right], {})
+            else:
+                done = left.call_method(f, name, [right], {})
+            if not _is_not_implemented(done):
+                return done
+    f.raise_(TypeError, f"unsupported operand type(s) for {symbol}: '{ta.__name__}' and '{tb.__name__}'")
+
+
+def unary(f: Frame, symbol: str, a: Value) -> Value:
+    function, method = UNARY[symbol]
+    if isinstance(a, TensorValue):
+        return f.out.call(f, "call_function", function, [a], {})
+    if a.is_constant():
+        return f.fold(function, [a], {})
+    if not a.has_method(method):
+        f.raise_(TypeError, f"bad operand type for unary {symbol}: '{a.python_type().__name__}'")
+    return a.call_method(f, method, [], {})
+
+
+def is_same(a: Value, b: Value) -> bool:
+    if a is b:
+        return True
+    if isinstance(a, Constant) and isinstance(b, Constant):
+        return a.value is b.value or (
+            type(a.value) is type(b.value) and isinstance(a.value, (int, str)) and a.value == b.value
+        )
+    ca, cb = _identity(a), _identity(b)
+    return ca is not MISSING and ca is cb
+
+
+def _identity(v: Value) -> Any:
+    """The very object, where it is known."""
+    real = getattr(v, "real", None)
+    if real is not None and not getattr(v, "new", False):
+        return real
+    return getattr(v, "value", MISSING)
+
+
+def compare(f: Frame, symbol: str, a: Value, b: Value) -> Value:
+    function, method, reflected = COMPARE[symbol]
+    if not is_same(a, b):
+        a, b = builtin_part(a, method, reflected), builtin_part(b, method, reflected)
+    if _with_tensor(a, b):
+        if symbol in ("==", "!=") and any(isinstance(v, Constant) and v.value is None for v in (a, b)):
+            return Constant(symbol == "!=")
+        return f.out.call(f, "call_function", function, [a, b], {})
+    if a.is_constant() and b.is_constant():
+        return f.fold(function, [a, b], {})
+    if isinstance(a, InstanceDict):
+        a = a.as_dict(f)
+    if isinstance(b, InstanceDict):
+        b = b.as_dict(f)
+    if isinstance(a, (Sequence, RangeValue)) and isinstance(b, (Sequence, RangeValue)):
+        if isinstance(a, NamedTupleValue) and find_in_class(a.cls, method)[1] not in (tuple, object):
+            return a.call_method(f, method, [b], {})
+        return _compare_sequences(f, symbol, a, b)
+    for d in (a, b):
+        if isinstance(d, DictValue):
+            d.settle_keys(f)
+    if isinstance(a, DictValue) and isinstance(b, DictValue) and symbol in ("==", "!="):
+        same = len(a.entries) == len(b.entries) and all(k in b.entries and f.same_or_equal(v, b.entries[k][1]) for k, (_, v) in a.entries.items())  # fmt: skip
+        return Constant(same == (symbol == "=="))
+    if isinstance(a, DictView) and isinstance(b, (DictView, SetValue)):
+        a = SetValue.of(f, a.items())
+        b = SetValue.of(f, b.unpack(f))
+    if isinstance(a, SetValue) and isinstance(b, SetValue) and symbol in ("==", "!="):
+        return Constant((a.entries.keys() == b.entries.keys()) == (symbol == "=="))
+    return _compare_objects(f, symbol, a, b, method, reflected)
+
+
+def _compare_sequences(f: Frame, symbol: str, a: Any, b: Any) -> Value:
+    if isinstance(a, ListValue) != isinstance(b, ListValue) or isinstance(a, RangeValue) != isinstance(b, RangeValue):
+        if symbol in ("==", "!="):
+            return Constant(symbol == "!=")
+        f.raise_(TypeError, f"'{symbol}' not supported between instances of '{a.python_type().__name__}' and '{b.python_type().__name__}'")  # fmt: skip
+    left, right = a.unpack(f), b.unpack(f)
+    if symbol in ("==", "!=") and len(left) != len(right):
+        return Constant(symbol == "!=")
+    for x, y in zip(left, right):
+        if not f.same_or_equal(x, y):
+            if symbol in ("==", "!="):
+                return Constant(symbol == "!=")
+            return compare(f, symbol, x.realize(), y.realize())
+    return Constant(COMPARE[symbol][0](len(left), len(right)))
+
+
+def _compare_objects(f: Frame, symbol: str, a: Value, b: Value, method: str, reflected: str) -> Value:
+    tries = [(a, method, b), (b, reflected, a)]
+    if a.python_type() is not b.python_type() and issubclass(b.python_type(), a.python_type()):
+        tries.reverse()
+    for left, name, right in tries:
+        found = find_in_class(left.python_type(), name)[0]
+        if callable(found) and found is not getattr(object, name) and not isinstance(left, (Constant, Sequence)):
+            if isinstance(left, Container) and not hasattr(left, f"m_{name}"):
+                continue
+            if not hasattr(found, "__code__") and not isinstance(left, Container):
+                continue
+            done = left.call_method(f, name, [right], {})
+            if not _is_not_implemented(done):
+                return done
+        elif name == "__ne__" and find_in_class(left.python_type(), "__eq__")[0] is not object.__eq__ and not isinstance(left, (Constant, Sequence, Container)):  # fmt: skip
+            equal = find_in_class(left.python_type(), "__eq__")[0]
+            if hasattr(equal, "__code__"):
+                done = left.call_method(f, "__eq__", [right], {})
+                if not _is_not_implemented(done):
+                    return Constant(not done.truth(f))
+    if symbol in ("==", "!="):
+        return Constant(is_same(a, b) == (symbol == "=="))
+    f.raise_(TypeError, f"'{symbol}' not supported between instances of '{a.python_type().__name__}' and '{b.python_type().__name__}'")  # fmt: skip
+
+
+def contains(f: Frame, container: Value, item: Value) -> bool:
+    container = builtin_part(container, "__contains__")
+    if isinstance(container, DictValue):
+        return container.has(f, item)
+    if isinstance(container, SetValue):
+        return item.hash_key(f) in container.entries
+    if isinstance(container, DictView) and container.what == "keys":
+        return item.hash_key(f) in container.owner.entries
+    if container.is_constant() and item.is_constant():
+        return f.fold(operator.contains, [container, item], {}).value
+    if isinstance(container, Container):
+        return any(f.same_or_equal(i, item) for i in container.unpack(f))
+    if container.has_method("__contains__"):
+        return container.call_method(f, "__contains__", [item], {}).truth(f)
+    iterator = container.iterate(f)
+    while True:
+        try:
+            found = iterator.next(f)
+        except Observed as stop:
+            if stop.value.is_a(StopIteration):
+                return False
+            raise
+        if f.same_or_equal(found, item):
+            return True
+
+
+def sort(f: Frame, items: list[Value], key: Value | None, reverse: bool) -> list[Value]:
+    if key is not None and isinstance(key, Constant) and key.value is None:
+        key = None
+    items = [i.realize() for i in items]
+    keys = [key.call(f, [i], {}) if key else i for i in items]
+
+    def order(a: int, b: int) -> int:
+        if compare(f, "<", keys[a], keys[b]).truth(f):
+            return -1
+        return 1 if compare(f, "<", keys[b], keys[a]).truth(f) else 0
+
+    return [items[i] for i in sorted(range(len(items)), key=functools.cmp_to_key(order), reverse=reverse)]
+
+
+class _Shown:
+    """Stands for a tracked value in a formatting call."""
+
+    def __init__(self, f: Frame, value: Value) -> None:
+        self.f, self.value = f, value
+
+    def __str__(self) -> str:
+        return to_text(self.f, self.value, "s")
+
+    def __repr__(self) -> str:
+        return to_text(self.f, self.value, "r")
+
+    def __format__(self, spec: str) -> str:
+        return format_value(self.f, self.value, spec)
+
+
+def plain_or_shown(f: Frame, v: Value) -> Any:
+    try:
+        return v.constant()
+    except NotConstant:
+        return _Shown(f, v)
+
+
+def format_string(f: Frame, text: str, how: str, args: list[Value], kwargs: dict[str, Value]) -> Value:
+    named = {k: plain_or_shown(f, v) for k, v in kwargs.items()}
+    if how == "format":
+        return f.fold_real(text.format, [plain_or_shown(f, a) for a in args], named)
+    right = args[0]
+    if isinstance(right, TupleValue):
+        return f.fold_real(operator.mod, [text, tuple(plain_or_shown(f, i.realize()) for i in right.items)], {})
+    return f.fold_real(operator.mod, [text, plain_or_shown(f, right)], {})
+
+
+def to_text(f: Frame, v: Value, how: str) -> str:
+    """str(v) or repr(v)."""
+    v = v.realize()
+    name = "__str__" if how == "s" else "__repr__"
+    try:
+        return (str if how == "s" else repr)(v.constant())
+    except NotConstant:
+        pass
+    if isinstance(v, TensorValue):
+        raise Unsupported("tensor_to_python", "a tensor as text")
+    v = builtin_part(v, "__str__", "__repr__")
+    if isinstance(v, (Sequence, DictValue, SetValue)) and not isinstance(v, NamedTupleValue):
+        return _container_text(f, v)
+    for found in (name, "__repr__"):
+        if hasattr(find_in_class(v.python_type(), found)[0], "__code__"):
+            return v.call_method(f, found, [], {}).constant()
+    args = getattr(v, "args", None)
+    if isinstance(args, list) and how == "s":  # an exception
+        return "" if not args else to_text(f, args[0], "r" if v.python_type() is KeyError else "s") if len(args) == 1 else to_text(f, TupleValue(args), "r")  # fmt: skip
+    if isinstance(args, list):
+        return f"{v.python_type().__name__}({', '.join(to_text(f, a, 'r') for a in args)})"
+    raise Unsupported("builtin", f"{name} of {v.describe()}")
+
+
+def _container_text(f: Frame, v: Any) -> str:
+    if isinstance(v, DictValue):
+        inside = ", ".join(f"{to_text(f, k, 'r')}: {to_text(f, x, 'r')}" for k, x in v.entries.values())
+        if v.cls is not dict:
+            raise Unsupported("builtin", f"repr of a {v.cls.__name__}")
+        return "{" + inside + "}"
+    items = [to_text(f, i, "r") for i in v.unpack(f)]
+    if type(v) is ListValue:
+        return "[" + ", ".join(items) + "]"
+    if type(v) is TupleValue:
+        return "(" + ", ".join(items) + ("," if len(items) == 1 else "") + ")"
+    raise Unsupported("builtin", f"repr of a {v.python_type().__name__}")
+
+
+def format_value(f: Frame, v: Value, spec: str) -> str:
+    try:
+        return format(v.constant(), spec)
+    except NotConstant:
+        pass
+    if hasattr(find_in_class(v.python_type(), "__format__")[0], "__code__"):
+        return v.call_method(f, "__format__", [Constant(spec)], {}).constant()
+    if spec:
+        raise Unsupported("builtin", f"format of {v.describe()}")
+    return to_text(f, v, "s")

@@ -1,0 +1,402 @@
+"""Python in place of native code: these functions are inlined where captured code calls the builtin they stand for.
+
+They are ordinary Python and mean what the originals mean; the tracer knows nothing of them but this table.
+"""
+
+from __future__ import annotations
+
+import builtins
+import collections
+import functools
+import itertools
+import operator
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from tocha._dynamo.frame import Frame
+    from tocha._dynamo.values.base import Value
+
+TABLE: dict[Any, Any] = {}
+ITERATORS: set[Any] = set()  # originals that are iterators: made anew by calling them
+_EMPTY = object()
+
+
+def polyfill(original: Any, iterator: bool = False) -> Any:
+    def register(function: Any) -> Any:
+        TABLE[original] = function
+        if iterator:
+            ITERATORS.add(original)
+        return function
+
+    return register
+
+
+@polyfill(builtins.any)
+def any_(items):
+    for i in items:  # noqa: SIM110
+        if i:
+            return True
+    return False
+
+
+@polyfill(builtins.all)
+def all_(items):
+    for i in items:  # noqa: SIM110
+        if not i:
+            return False
+    return True
+
+
+@polyfill(builtins.sum)
+def sum_(items, /, start=0):
+    total = start
+    for i in items:
+        total = total + i
+    return total
+
+
+@polyfill(builtins.enumerate, iterator=True)
+def enumerate_(iterable, start=0):
+    n = start
+    for i in iterable:
+        yield n, i
+        n += 1
+
+
+@polyfill(builtins.zip, iterator=True)
+def zip_(*iterables, strict=False):
+    iterators = [iter(i) for i in iterables]
+    if not iterators:
+        return
+    while True:
+        found = []
+        for iterator in iterators:
+            try:
+                found.append(next(iterator))
+            except StopIteration:
+                if strict:
+                    if found:
+                        raise ValueError(
+                            f"zip() argument {len(found) + 1} is shorter than argument{'s 1-' if len(found) > 1 else ' '}{len(found)}"
+                        ) from None
+                    for k in range(1, len(iterators)):
+                        try:
+                            next(iterators[k])
+                        except StopIteration:
+                            continue
+                        raise ValueError(
+                            f"zip() argument {k + 1} is longer than argument{'s 1-' if k > 1 else ' '}{k}"
+                        ) from None
+                return
+        yield tuple(found)
+
+
+@polyfill(builtins.map, iterator=True)
+def map_(function, *iterables):
+    for args in zip(*iterables):
+        yield function(*args)
+
+
+@polyfill(builtins.filter, iterator=True)
+def filter_(function, iterable):
+    for i in iterable:
+        if function(i) if function is not None else i:
+            yield i
+
+
+def _best(better, args, key, default):
+    items = iter(args[0] if len(args) == 1 else args)
+    try:
+        found = next(items)
+    except StopIteration:
+        if default is not _EMPTY:
+            return default
+        raise ValueError(f"{'max' if better is operator.gt else 'min'}() iterable argument is empty") from None
+    rank = found if key is None else key(found)
+    for i in items:
+        other = i if key is None else key(i)
+        if better(other, rank):
+            found, rank = i, other
+    return found
+
+
+@polyfill(builtins.max)
+def max_(*args, key=None, default=_EMPTY):
+    return _best(operator.gt, args, key, default)
+
+
+@polyfill(builtins.min)
+def min_(*args, key=None, default=_EMPTY):
+    return _best(operator.lt, args, key, default)
+
+
+@polyfill(functools.reduce)
+def reduce(function, iterable, initial=_EMPTY, /):
+    items = iter(iterable)
+    if initial is _EMPTY:
+        try:
+            value = next(items)
+        except StopIteration:
+            raise TypeError("reduce() of empty iterable with no initial value") from None
+    else:
+        value = initial
+    for i in items:
+        value = function(value, i)
+    return value
+
+
+@polyfill(itertools.chain, iterator=True)
+def chain(*iterables):
+    for iterable in iterables:
+        yield from iterable
+
+
+@polyfill(itertools.chain.from_iterable, iterator=True)
+def chain_from_iterable(iterables):
+    for iterable in iterables:
+        yield from iterable
+
+
+@polyfill(itertools.count, iterator=True)
+def count(start=0, step=1):
+    n = start
+    while True:
+        yield n
+        n += step
+
+
+@polyfill(itertools.cycle, iterator=True)
+def cycle(iterable):
+    saved = []
+    for i in iterable:
+        yield i
+        saved.append(i)
+    while saved:
+        yield from saved
+
+
+@polyfill(itertools.repeat, iterator=True)
+def repeat(value, times=None):
+    if times is None:
+        while True:
+            yield value
+    for _ in range(times):
+        yield value
+
+
+@polyfill(itertools.accumulate, iterator=True)
+def accumulate(iterable, func=None, *, initial=None):
+    items = iter(iterable)
+    total = initial
+    if initial is None:
+        try:
+            total = next(items)
+        except StopIteration:
+            return
+    yield total
+    for i in items:
+        total = total + i if func is None else func(total, i)
+        yield total
+
+
+@polyfill(itertools.islice, iterator=True)
+def islice(iterable, *bounds):
+    limits = slice(*bounds)
+    start, stop, step = limits.start or 0, limits.stop, limits.step or 1
+    wanted = start
+    if stop is not None and wanted >= stop:
+        return
+    for n, i in enumerate(iterable):
+        if n == wanted:
+            yield i
+            wanted += step
+            if stop is not None and wanted >= stop:
+                return
+
+
+@polyfill(itertools.starmap, iterator=True)
+def starmap(function, iterable):
+    for args in iterable:
+        yield function(*args)
+
+
+@polyfill(itertools.takewhile, iterator=True)
+def takewhile(predicate, iterable):
+    for i in iterable:
+        if not predicate(i):
+            return
+        yield i
+
+
+@polyfill(itertools.dropwhile, iterator=True)
+def dropwhile(predicate, iterable):
+    items = iter(iterable)
+    for i in items:
+        if not predicate(i):
+            yield i
+            break
+    yield from items
+
+
+@polyfill(itertools.filterfalse, iterator=True)
+def filterfalse(predicate, iterable):
+    for i in iterable:
+        if not (predicate(i) if predicate is not None else i):
+            yield i
+
+
+@polyfill(itertools.compress, iterator=True)
+def compress(data, selectors):
+    for d, s in zip(data, selectors):
+        if s:
+            yield d
+
+
+@polyfill(itertools.pairwise, iterator=True)
+def pairwise(iterable):
+    items = iter(iterable)
+    try:
+        before = next(items)
+    except StopIteration:
+        return
+    for i in items:
+        yield before, i
+        before = i
+
+
+@polyfill(itertools.zip_longest, iterator=True)
+def zip_longest(*iterables, fillvalue=None):
+    iterators = [iter(i) for i in iterables]
+    alive = len(iterators)
+    done = [False] * alive
+    while alive:
+        row = []
+        for k, iterator in enumerate(iterators):
+            if done[k]:
+                row.append(fillvalue)
+                continue
+            try:
+                row.append(next(iterator))
+            except StopIteration:
+                done[k] = True
+                alive -= 1
+                row.append(fillvalue)
+        if alive:
+            yield tuple(row)
+
+
+@polyfill(itertools.groupby, iterator=True)
+def groupby(iterable, key=None):
+    groups: list = []
+    for i in iterable:
+        k = i if key is None else key(i)
+        if groups and groups[-1][0] == k:
+            groups[-1][1].append(i)
+        else:
+            groups.append((k, [i]))
+    for k, items in groups:
+        yield k, iter(items)
+
+
+@polyfill(itertools.product, iterator=True)
+def product(*iterables, repeat=1):
+    pools = [tuple(i) for i in iterables] * repeat
+    rows: list = [()]
+    for pool in pools:
+        rows = [(*row, i) for row in rows for i in pool]
+    yield from rows
+
+
+def _picks(n, r):
+    """Index tuples of combinations, in order."""
+    chosen = list(range(r))
+    if r > n:
+        return
+    while True:
+        yield tuple(chosen)
+        k = r - 1
+        while k >= 0 and chosen[k] == k + n - r:
+            k -= 1
+        if k < 0:
+            return
+        chosen[k] += 1
+        for j in range(k + 1, r):
+            chosen[j] = chosen[j - 1] + 1
+
+
+@polyfill(itertools.combinations, iterator=True)
+def combinations(iterable, r):
+    pool = tuple(iterable)
+    for chosen in _picks(len(pool), r):
+        yield tuple(pool[k] for k in chosen)
+
+
+@polyfill(itertools.permutations, iterator=True)
+def permutations(iterable, r=None):
+    pool = tuple(iterable)
+    n = len(pool)
+    for chosen in product(range(n), repeat=n if r is None else r):
+        if len(set(chosen)) == len(chosen):
+            yield tuple(pool[k] for k in chosen)
+
+
+@polyfill(operator.itemgetter)
+def itemgetter(*keys):
+    def get(value):
+        return value[keys[0]] if len(keys) == 1 else tuple(value[k] for k in keys)
+
+    return get
+
+
+@polyfill(operator.attrgetter)
+def attrgetter(*names):
+    def one(value, name):
+        for part in name.split("."):
+            value = getattr(value, part)
+        return value
+
+    def get(value):
+        return one(value, names[0]) if len(names) == 1 else tuple(one(value, n) for n in names)
+
+    return get
+
+
+@polyfill(operator.methodcaller)
+def methodcaller(name, /, *args, **kwargs):
+    def call(value):
+        return getattr(value, name)(*args, **kwargs)
+
+    return call
+
+
+@polyfill(operator.countOf)
+def count_of(items, value):
+    n = 0
+    for i in items:
+        if i is value or i == value:
+            n += 1
+    return n
+
+
+@polyfill(operator.indexOf)
+def index_of(items, value):
+    for n, i in enumerate(items):
+        if i is value or i == value:
+            return n
+    raise ValueError("sequence.index(x): x not in sequence")
+
+
+@polyfill(collections._count_elements)  # type: ignore[attr-defined]
+def count_elements(mapping, iterable):
+    for i in iterable:
+        mapping[i] = mapping.get(i, 0) + 1
+
+
+SUBSTITUTES: dict[int, tuple[Any, Any]] = {}  # substitute_in_graph: a function's id -> it, its substitute
+
+
+def replaced(f: Frame, function: Any, args: list[Value], kwargs: dict[str, Value]) -> Value | None:
+    """A call of a Python function that has a substitute."""
+    if function.real is None or id(function.real) not in SUBSTITUTES:
+        return None
+    return f.inline(f.wrap_known(SUBSTITUTES[id(function.real)][1]), args, kwargs)  # type: ignore[arg-type]

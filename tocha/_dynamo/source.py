@@ -1,0 +1,153 @@
+"""Sources: where a value comes from. They print as Python, are fetched by guards, and are loaded by generated code."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from tocha._dynamo.codegen import Codegen
+
+
+@dataclass(frozen=True, eq=False)
+class Source:
+    """`fetch` is a way that csrc/capture/guards.cpp knows, `key` what it takes, `base` the source it starts from."""
+
+    fetch: str
+    key: Any
+    base: Source | None = None
+    shown: str = ""  # for locals and cells: the variable's name
+
+    @property
+    def name(self) -> str:
+        base = self.base.name if self.base else ""
+        match self.fetch:
+            case "local" | "free":
+                return f"L[{self.shown!r}]"
+            case "global":
+                return f"G[{self.key!r}]"
+            case "object":
+                return self.shown or repr(self.key)
+            case "attribute":
+                return f"{base}.{self.key}" if self.key.isidentifier() else f"getattr({base}, {self.key!r})"
+            case "type":
+                return f"type({base})"
+            case "instance_dict":
+                return f"{base}.__dict__"
+            case "closure":
+                return f"{base}.__closure__[{self.key}].cell_contents"
+            case "cell":
+                return f"{base}.cell_contents"
+            case "call":
+                return f"{self.key.__name__}({base})"
+            case "dict_key":
+                return f"list({base})[{self.key}]"
+            case _:
+                return f"{base}[{self.key!r}]"
+
+    @property
+    def identity(self) -> tuple:
+        """Equal for sources that are the same way to the same value."""
+        key = self.key if isinstance(self.key, (str, int)) else id(self.key)
+        return (self.fetch, type(self.key), key, self.base.identity if self.base else None)
+
+    def is_argument(self) -> bool:
+        return self.fetch == "local"
+
+    def __repr__(self) -> str:
+        return self.name
+
+    # ---- steps from here
+
+    def attribute(self, name: str) -> Source:
+        return Source("attribute", name, self)
+
+    def dict_item(self, key: Any) -> Source:
+        return Source("dict_item", key, self)
+
+    def item(self, key: Any) -> Source:
+        return Source("item", key, self)
+
+    def list_item(self, i: int) -> Source:
+        return Source("list_item", i, self)
+
+    def tuple_item(self, i: int) -> Source:
+        return Source("tuple_item", i, self)
+
+    def type(self) -> Source:
+        return Source("type", None, self)
+
+    def closure(self, i: int) -> Source:
+        return Source("closure", i, self)
+
+    def call(self, function: Any) -> Source:
+        return Source("call", function, self)
+
+    # ---- in generated code
+
+    def load(self, cg: Codegen) -> None:
+        """Emits instructions that push the value."""
+        if self.fetch in _ROOTS:
+            _ROOTS[self.fetch](self, cg)
+            return
+        if self.fetch in ("type", "call", "closure"):
+            _CALLS[self.fetch](self, cg)
+            return
+        assert self.base is not None
+        cg.load_source(self.base)
+        match self.fetch:
+            case "attribute":
+                cg.load_attribute(self.key)
+            case "instance_dict":
+                cg.load_attribute("__dict__")
+            case "cell":
+                cg.load_attribute("cell_contents")
+            case _:
+                cg.load_constant(self.key)
+                cg.emit("BINARY_SUBSCR")
+
+
+def _load_call(function: Any, s: Source, cg: Codegen) -> None:
+    assert s.base is not None
+    cg.start_call(function)
+    cg.load_source(s.base)
+    cg.end_call(1)
+
+
+def _load_closure(s: Source, cg: Codegen) -> None:
+    assert s.base is not None
+    cg.load_source(s.base)
+    cg.load_attribute("__closure__")
+    cg.load_constant(s.key)
+    cg.emit("BINARY_SUBSCR")
+    cg.load_attribute("cell_contents")
+
+
+_CALLS = {
+    "type": lambda s, cg: _load_call(type, s, cg),
+    "call": lambda s, cg: _load_call(s.key, s, cg),
+    "closure": _load_closure,
+}
+_ROOTS = {
+    "local": lambda s, cg: cg.load_argument(s.key),
+    "free": lambda s, cg: cg.emit("LOAD_DEREF", s.shown),
+    "global": lambda s, cg: cg.load_global(s.key),
+    "object": lambda s, cg: cg.load_constant(s.key),
+}
+
+
+def argument(i: int, name: str) -> Source:
+    return Source("local", i, None, name)
+
+
+def free_variable(i: int, name: str) -> Source:
+    return Source("free", i, None, name)
+
+
+def global_name(name: str) -> Source:
+    return Source("global", name)
+
+
+def kept_object(value: Any, shown: str) -> Source:
+    """An object that the compiled code itself holds on to: a module, a builtin, a function's globals."""
+    return Source("object", value, None, shown)

@@ -1,0 +1,283 @@
+"""Functions: Python's own, bound methods, native ones, partials; and the cells of closures."""
+
+from __future__ import annotations
+
+import functools
+import types
+from typing import TYPE_CHECKING, Any
+
+from tocha._dynamo.values.base import Value
+from tocha._dynamo.values.constant import Constant
+
+if TYPE_CHECKING:
+    from tocha._dynamo.codegen import Codegen
+    from tocha._dynamo.frame import Frame
+
+
+class CellValue(Value):
+    """A cell of a closure. `load_cell` pushes the real one, where there is one."""
+
+    has_identity = True
+
+    def __init__(self, contents: Value | None, source: Any = None, name: str = "") -> None:
+        self.contents, self.source, self.name = contents, source, name
+
+    def python_type(self) -> type:
+        return types.CellType
+
+    def get_attribute(self, f: Frame, name: str) -> Value:
+        if name == "cell_contents":
+            if self.contents is None:
+                f.raise_(ValueError, "Cell is empty")
+            return self.contents.realize()
+        return super().get_attribute(f, name)
+
+    def set(self, f: Frame, value: Value | None) -> None:
+        f.out.effects.add(self)
+        self.contents = value
+
+    def parts(self) -> list[Value]:
+        return [self.contents] if self.contents is not None else []
+
+    def reconstruct(self, cg: Codegen) -> None:
+        """The cell itself, empty: what it holds is set when everything has been made."""
+        cg.start_call(types.CellType)
+        cg.end_call(0)
+        cg.fill_later(self)
+
+    def apply(self, cg: Codegen) -> None:
+        if self.contents is None:
+            cg.load(self)
+            cg.delete_attribute("cell_contents")
+            return
+        cg.load(self.contents)
+        cg.load(self)
+        cg.store_attribute("cell_contents")
+
+
+class Callable_(Value):
+    has_identity = True
+
+    def python_type(self) -> type:
+        return types.FunctionType
+
+    def truth(self, f: Frame) -> bool:
+        return True
+
+    def hash_key(self, f: Frame) -> Any:
+        return ("function", id(self))
+
+
+class FunctionValue(Callable_):
+    """A Python function. One from outside has `real`; one made by captured code has what MAKE_FUNCTION was given."""
+
+    def __init__(
+        self,
+        code: types.CodeType,
+        globals_: dict,
+        *,
+        name: str,
+        defaults: list[Value],
+        kwdefaults: dict[str, Value],
+        cells: list[CellValue],
+        source: Any = None,
+        real: types.FunctionType | None = None,
+    ) -> None:
+        self.code, self.globals, self.name = code, globals_, name
+        self.defaults, self.kwdefaults, self.cells = defaults, kwdefaults, cells
+        self.source, self.real = source, real
+        self.attributes: dict[str, Value] = {}
+
+    def __repr__(self) -> str:
+        return f"Function({self.name})"
+
+    def constant(self) -> Any:
+        if self.real is None:
+            return super().constant()
+        return self.real
+
+    def call(self, f: Frame, args: list[Value], kwargs: dict[str, Value]) -> Value:
+        return f.call_function(self, args, kwargs)
+
+    def get_attribute(self, f: Frame, name: str) -> Value:
+        if name in self.attributes:
+            return self.attributes[name]
+        if name in ("__name__", "__qualname__"):
+            return Constant(getattr(self.real, name) if self.real else self.name.split(".")[-1] if name == "__name__" else self.name)  # fmt: skip
+        if name == "__code__":
+            return f.wrap_known(self.code)
+        if name == "__get__":
+            return Bound(f, self)
+        if name == "__defaults__" and self.real is None:
+            from tocha._dynamo.values.containers import TupleValue
+
+            return TupleValue(list(self.defaults)) if self.defaults else Constant(None)
+        if name == "__closure__":
+            from tocha._dynamo.values.containers import TupleValue
+
+            return TupleValue(list(self.cells)) if self.cells else Constant(None)
+        if self.real is not None and hasattr(self.real, name):
+            return f.wrap(getattr(self.real, name), self.source.attribute(name) if self.source else None)
+        if name in ("__doc__", "__module__"):
+            return Constant(None if name == "__doc__" else self.globals.get("__name__"))
+        if name in ("__dict__",):
+            self.refuse("attribute", "the __dict__")
+        f.raise_(AttributeError, f"'function' object has no attribute '{name}'")
+
+    def set_attribute(self, f: Frame, name: str, value: Value) -> None:
+        f.out.effects.add(self)
+        self.attributes[name] = value
+
+    def call_method(self, f: Frame, name: str, args: list[Value], kwargs: dict[str, Value]) -> Value:
+        if name == "__call__":
+            return self.call(f, args, kwargs)
+        if name == "__get__":
+            return self if args[0].is_constant() and args[0].constant() is None else MethodValue(self, args[0])
+        return super().call_method(f, name, args, kwargs)
+
+    def parts(self) -> list[Value]:
+        return list(self.attributes.values())
+
+    def reconstruct(self, cg: Codegen) -> None:
+        from tocha._dynamo.values.containers import TupleValue
+
+        if self.real is not None:
+            cg.load_constant(self.real)
+            return
+        cg.start_call(_make_function)
+        cg.load_constant(self.code)
+        cg.load_constant(self.globals)
+        cg.load_constant(self.name)
+        cg.load(TupleValue(list(self.defaults)))
+        for k, v in self.kwdefaults.items():
+            cg.load_constant(k)
+            cg.load(v)
+        cg.emit("BUILD_MAP", len(self.kwdefaults))
+        cg.build("BUILD_TUPLE", list(self.cells))
+        cg.end_call(6)
+        if self.attributes:
+            cg.fill_later(self)
+
+    def apply(self, cg: Codegen) -> None:
+        for name, value in self.attributes.items():
+            cg.load(value)
+            cg.load(self)
+            cg.store_attribute(name)
+
+
+def _make_function(
+    code: types.CodeType, globals_: dict, name: str, defaults: tuple, kwdefaults: dict, cells: tuple
+) -> Any:
+    made = types.FunctionType(code, globals_, name.split(".")[-1], defaults or None, cells)
+    made.__qualname__ = name
+    if kwdefaults:
+        made.__kwdefaults__ = kwdefaults
+    return made
+
+
+class Bound(Callable_):
+    """function.__get__"""
+
+    def __init__(self, f: Frame, function: Value) -> None:
+        self.function = function
+
+    def call(self, f: Frame, args: list[Value], kwargs: dict[str, Value]) -> Value:
+        return self.function.call_method(f, "__get__", args, kwargs)
+
+
+class MethodValue(Callable_):
+    """A callable with its first argument."""
+
+    def __init__(self, function: Value, owner: Value, source: Any = None) -> None:
+        self.function, self.owner, self.source = function, owner, source
+
+    def python_type(self) -> type:
+        return types.MethodType
+
+    def call(self, f: Frame, args: list[Value], kwargs: dict[str, Value]) -> Value:
+        return self.function.call(f, [self.owner, *args], kwargs)
+
+    def get_attribute(self, f: Frame, name: str) -> Value:
+        if name == "__self__":
+            return self.owner
+        if name == "__func__":
+            return self.function
+        return self.function.get_attribute(f, name)
+
+    def hash_key(self, f: Frame) -> Any:
+        return ("method", id(self.function), id(self.owner))
+
+    def reconstruct(self, cg: Codegen) -> None:
+        cg.start_call(types.MethodType)
+        cg.load(self.function)
+        cg.load(self.owner)
+        cg.end_call(2)
+
+
+class BuiltinValue(Callable_):
+    """A native function or method descriptor, or a leaf of the graph."""
+
+    has_identity = False
+
+    def __init__(self, value: Any, source: Any = None) -> None:
+        self.value, self.source = value, source
+
+    def __repr__(self) -> str:
+        return f"Builtin({self.value!r})"
+
+    def python_type(self) -> type:
+        return type(self.value)
+
+    def constant(self) -> Any:
+        return self.value
+
+    def call(self, f: Frame, args: list[Value], kwargs: dict[str, Value]) -> Value:
+        from tocha._dynamo.builtin_calls import call_builtin
+
+        return call_builtin(f, self.value, args, kwargs)
+
+    def get_attribute(self, f: Frame, name: str) -> Value:
+        try:
+            found = getattr(self.value, name)
+        except AttributeError as e:
+            f.raise_(AttributeError, *e.args)
+        return f.wrap_known(found)
+
+    def call_method(self, f: Frame, name: str, args: list[Value], kwargs: dict[str, Value]) -> Value:
+        if name == "__call__":
+            return self.call(f, args, kwargs)
+        if name == "__get__":
+            return MethodValue(self, args[0])
+        return super().call_method(f, name, args, kwargs)
+
+    def hash_key(self, f: Frame) -> Any:
+        return self.value
+
+    def reconstruct(self, cg: Codegen) -> None:
+        cg.load_constant(self.value)
+
+
+class PartialValue(Callable_):
+    def __init__(self, function: Value, args: list[Value], kwargs: dict[str, Value], source: Any = None) -> None:
+        self.function, self.args, self.kwargs, self.source = function, args, kwargs, source
+
+    def python_type(self) -> type:
+        return functools.partial
+
+    def call(self, f: Frame, args: list[Value], kwargs: dict[str, Value]) -> Value:
+        return self.function.call(f, [*self.args, *args], {**self.kwargs, **kwargs})
+
+    def get_attribute(self, f: Frame, name: str) -> Value:
+        from tocha._dynamo.values.containers import TupleValue
+        from tocha._dynamo.values.mappings import DictValue
+
+        if name == "func":
+            return self.function
+        if name == "args":
+            return TupleValue(list(self.args))
+        if name == "keywords":
+            return DictValue({k: (Constant(k), v) for k, v in self.kwargs.items()})
+        return super().get_attribute(f, name)
+
+    def reconstruct(self, cg: Codegen) -> None:
+        cg.call_values(BuiltinValue(functools.partial), [self.function, *self.args], self.kwargs)

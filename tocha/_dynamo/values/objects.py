@@ -1,0 +1,601 @@
+"""User objects and classes, Python modules, super(), exceptions: attributes by the rules of the data model."""
+
+from __future__ import annotations
+
+import types
+from typing import TYPE_CHECKING, Any
+
+from tocha import _C
+from tocha._dynamo.values.base import Value
+from tocha._dynamo.values.constant import Constant
+from tocha._dynamo.values.functions import BuiltinValue, FunctionValue, MethodValue
+from tocha.autograd.function import Function
+
+if TYPE_CHECKING:
+    from tocha._dynamo.codegen import Codegen
+    from tocha._dynamo.frame import Frame
+
+MISSING = object()
+
+
+def find_in_class(cls: type, name: str) -> tuple[Any, type | None]:
+    """What a class or its bases hold under a name, unbound, and whose it is."""
+    for c in cls.__mro__:
+        if name in c.__dict__:
+            return c.__dict__[name], c
+    return MISSING, None
+
+
+def is_data_descriptor(found: Any) -> bool:
+    return hasattr(type(found), "__set__") or hasattr(type(found), "__delete__")
+
+
+def bind(f: Frame, found: Any, owner: Value, cls: type, source: Any) -> Value:
+    """The descriptor protocol: what obj.name is, when the class holds `found`."""
+    if isinstance(found, types.FunctionType):
+        return MethodValue(f.wrap(found, source), owner)
+    if isinstance(found, _C._capture.Wrapper):
+        return MethodValue(f.wrap(found, source), owner)
+    if isinstance(found, classmethod):
+        inner = f.wrap(found.__func__, source.attribute("__func__") if source and source.fetch == "dict_item" else None)
+        return MethodValue(inner, f.wrap_known(cls))
+    if isinstance(found, staticmethod):
+        return f.wrap(found.__func__, None)
+    if isinstance(found, property):
+        if found.fget is None:
+            f.raise_(AttributeError, "property has no getter")
+        return f.wrap(found.fget, None).call(f, [owner], {})
+    if isinstance(found, (types.BuiltinFunctionType, type)) or not hasattr(type(found), "__get__"):
+        return f.wrap(found, source)
+    getter = find_in_class(type(found), "__get__")[0]
+    if isinstance(getter, types.FunctionType):
+        return MethodValue(f.wrap(getter, None), f.wrap(found, source)).call(f, [owner, f.wrap_known(cls)], {})
+    if isinstance(found, (types.MethodDescriptorType, types.WrapperDescriptorType, types.ClassMethodDescriptorType)):
+        return MethodValue(BuiltinValue(found), owner)
+    owner.refuse("attribute", f"descriptor {type(found).__name__}")
+
+
+class ObjectKey:
+    """An object with __hash__ and __eq__ of its own, as a key of tracked dicts."""
+
+    def __init__(self, f: Frame, value: Value, hashed: int) -> None:
+        self.frame, self.value, self.hashed = f, value, hashed
+
+    def __hash__(self) -> int:
+        return self.hashed
+
+    def __eq__(self, other: object) -> bool:
+        if isinstance(other, ObjectKey):
+            return self.frame.same_or_equal(self.value, other.value)
+        return self.frame.same_or_equal(self.value, Constant(other))
+
+
+class ObjectValue(Value):
+    """An instance of a class written in Python. `real` is the object itself, or one made as a stand-in when `new`."""
+
+    has_identity = True
+
+    def __init__(self, cls: type, real: Any, source: Any = None, new: bool = False) -> None:
+        self.cls, self.real, self.source, self.new = cls, real, source, new
+        self.written: dict[str, Value | None] = {}  # attributes set meanwhile; None: deleted
+        self.new_args: list[Value] = []  # what __new__ takes besides the class, where it is native
+
+    def __repr__(self) -> str:
+        return f"Object({self.cls.__name__})"
+
+    def python_type(self) -> type:
+        return self.cls
+
+    def is_a(self, cls: type) -> bool:
+        return issubclass(self.cls, cls)
+
+    # ---- attributes
+
+    def own(self, f: Frame, name: str) -> Value | None:
+        """From the instance's own dict or slots."""
+        if name in self.written:
+            found = self.written[name]
+            return found.realize() if found is not None else None
+        if self.new:
+            return None
+        state = getattr(self.real, "__dict__", None)
+        if state is not None and name in state:
+            return f.wrap(state[name], self.source.attribute(name) if self.source else None)
+        return None
+
+    def get_attribute(self, f: Frame, name: str) -> Value:
+        if name == "__class__":
+            return f.wrap_class_of(self)
+        custom = find_in_class(self.cls, "__getattribute__")[0]
+        if isinstance(custom, types.FunctionType):
+            return f.wrap(custom, None).call(f, [self, Constant(name)], {})
+        found = self.plain_attribute(f, name)
+        if found is not None:
+            return found
+        fallback = find_in_class(self.cls, "__getattr__")[0]
+        if isinstance(fallback, types.FunctionType):
+            return f.wrap(fallback, None).call(f, [self, Constant(name)], {})
+        f.raise_(AttributeError, f"'{self.cls.__name__}' object has no attribute '{name}'")
+
+    def plain_attribute(self, f: Frame, name: str) -> Value | None:
+        """object.__getattribute__; None where there is nothing."""
+        if name == "__dict__":
+            return self.state(f)
+        found, holder = find_in_class(self.cls, name)
+        if isinstance(found, types.MemberDescriptorType):
+            return self.slot(f, name)
+        if found is not MISSING and is_data_descriptor(found) and not isinstance(found, types.GetSetDescriptorType):
+            return bind(f, found, self, self.cls, None)
+        own = self.own(f, name)
+        if own is not None:
+            return own
+        if self.source is not None and not self.new and name not in self.written and hasattr(self.real, "__dict__"):
+            f.out.guard_without(self, name)
+        for c in self.cls.__mro__ if f.out.class_writes else ():
+            new = f.out.class_writes.get((id(c), name))
+            if new is not None:
+                return MethodValue(new, self) if isinstance(new, FunctionValue) else new
+        if found is MISSING:
+            return None
+        return bind(f, found, self, self.cls, f.class_source(self, holder, name, found))
+
+    def slot(self, f: Frame, name: str) -> Value | None:
+        if name in self.written or self.new:
+            found = self.written.get(name)
+            return found.realize() if found is not None else None
+        value = getattr(self.real, name, MISSING)
+        return None if value is MISSING else f.wrap(value, self.source.attribute(name) if self.source else None)
+
+    def state(self, f: Frame) -> Value:
+        return InstanceDict(self)
+
+    def set_attribute(self, f: Frame, name: str, value: Value) -> None:
+        custom = find_in_class(self.cls, "__setattr__")[0]
+        if isinstance(custom, types.FunctionType):
+            f.wrap(custom, None).call(f, [self, Constant(name), value], {})
+            return
+        self.plain_set(f, name, value)
+
+    def plain_set(self, f: Frame, name: str, value: Value) -> None:
+        """object.__setattr__"""
+        found = find_in_class(self.cls, name)[0]
+        if name in ("__class__", "__dict__"):
+            self.refuse("mutation", f"setting {name!r}")
+        if isinstance(found, property):
+            if found.fset is None:
+                f.raise_(AttributeError, f"property '{name}' of '{self.cls.__name__}' object has no setter")
+            f.wrap(found.fset, None).call(f, [self, value], {})
+            return
+        if found is not MISSING and not isinstance(found, types.MemberDescriptorType):
+            setter = find_in_class(type(found), "__set__")[0]
+            if isinstance(setter, types.FunctionType):
+                f.wrap(setter, None).call(f, [f.wrap(found, None), self, value], {})
+                return
+        f.out.effects.add(self)
+        self.written[name] = value
+
+    def delete_attribute(self, f: Frame, name: str) -> None:
+        custom = find_in_class(self.cls, "__delattr__")[0]
+        if isinstance(custom, types.FunctionType):
+            f.wrap(custom, None).call(f, [self, Constant(name)], {})
+            return
+        if self.own(f, name) is None and self.slot(f, name) is None:
+            f.raise_(AttributeError, f"'{self.cls.__name__}' object has no attribute '{name}'")
+        f.out.effects.add(self)
+        self.written[name] = None
+
+    # ---- calls and the rest
+
+    def call(self, f: Frame, args: list[Value], kwargs: dict[str, Value]) -> Value:
+        found = find_in_class(self.cls, "__call__")[0]
+        if found is MISSING:
+            f.raise_(TypeError, f"'{self.cls.__name__}' object is not callable")
+        return self.special(f, "__call__", args, kwargs)
+
+    def special(self, f: Frame, name: str, args: list[Value], kwargs: dict[str, Value]) -> Value:
+        """A method that the interpreter looks up in the class, not in the instance."""
+        found, holder = find_in_class(self.cls, name)
+        return bind(f, found, self, self.cls, f.class_source(self, holder, name, found)).call(f, args, kwargs)
+
+    def call_method(self, f: Frame, name: str, args: list[Value], kwargs: dict[str, Value]) -> Value:
+        if name.startswith("__") and name.endswith("__") and find_in_class(self.cls, name)[0] is not MISSING:
+            return self.special(f, name, args, kwargs)
+        return self.get_attribute(f, name).call(f, args, kwargs)
+
+    def hash_key(self, f: Frame) -> Any:
+        found = find_in_class(self.cls, "__hash__")[0]
+        if isinstance(found, types.FunctionType):
+            return ObjectKey(f, self, self.special(f, "__hash__", [], {}).constant())
+        if found is None:
+            f.raise_(TypeError, f"unhashable type: '{self.cls.__name__}'")
+        return ("object", id(self))
+
+    # ---- generated code
+
+    def parts(self) -> list[Value]:
+        return [v for v in self.written.values() if v is not None]
+
+    def reconstruct(self, cg: Codegen) -> None:
+        if not self.new:
+            self.refuse("reconstruct", "making anew")
+        native = next(
+            c.__new__ for c in self.cls.__mro__ if isinstance(c.__dict__.get("__new__"), types.BuiltinFunctionType)
+        )
+        cg.start_call(native)
+        cg.load_constant(self.cls)
+        for a in self.new_args:
+            cg.load(a)
+        cg.end_call(1 + len(self.new_args))
+        cg.fill_later(self)
+
+    def apply(self, cg: Codegen) -> None:
+        for name, value in self.written.items():
+            if value is None:
+                if not self.new and hasattr(self.real, name):
+                    cg.start_call(object.__delattr__)
+                    cg.load(self)
+                    cg.load_constant(name)
+                    cg.end_call(2, keep=False)
+                continue
+            plain = find_in_class(self.cls, "__setattr__")[0] is object.__setattr__
+            if plain:
+                cg.load(value)
+                cg.load(self)
+                cg.store_attribute(name)
+                continue
+            cg.start_call(object.__setattr__)
+            cg.load(self)
+            cg.load_constant(name)
+            cg.load(value)
+            cg.end_call(3, keep=False)
+
+
+class InstanceDict(Value):
+    """obj.__dict__: reads and writes go to the object's attributes."""
+
+    def __init__(self, owner: ObjectValue) -> None:
+        self.owner = owner
+
+    def python_type(self) -> type:
+        return dict
+
+    def as_dict(self, f: Frame) -> Any:
+        from tocha._dynamo.values.mappings import DictValue
+
+        made = DictValue({})
+        for name in self.names(f):
+            value = self.owner.own(f, name)
+            assert value is not None
+            made.put(f, Constant(name), value)
+        return made
+
+    def names(self, f: Frame) -> list[str]:
+        o = self.owner
+        real = [] if o.new else list(o.real.__dict__)
+        if o.source is not None and not o.new:
+            f.out.guards.add(o.source.attribute("__dict__"), "keys", tuple(o.real.__dict__))
+        return [n for n in real if o.written.get(n, o) is not None] + [n for n, v in o.written.items() if v is not None and n not in real]  # fmt: skip
+
+    def length(self, f: Frame) -> int:
+        return len(self.names(f))
+
+    def unpack(self, f: Frame) -> list[Value]:
+        return [Constant(n) for n in self.names(f)]
+
+    def iterate(self, f: Frame) -> Value:
+        return self.as_dict(f).iterate(f)
+
+    def item(self, f: Frame, key: Value) -> Value:
+        found = self.owner.own(f, key.constant())
+        if found is None:
+            self.miss(f, key.constant())
+            f.raise_(KeyError, key)
+        return found
+
+    def miss(self, f: Frame, name: str) -> None:
+        if self.owner.source is not None and not self.owner.new and name not in self.owner.written:
+            f.out.guard_without(self.owner, name)
+
+    def set_item(self, f: Frame, key: Value, value: Value) -> None:
+        f.out.effects.add(self.owner)
+        self.owner.written[key.constant()] = value
+
+    def delete_item(self, f: Frame, key: Value) -> None:
+        self.item(f, key)
+        f.out.effects.add(self.owner)
+        self.owner.written[key.constant()] = None
+
+    def get_attribute(self, f: Frame, name: str) -> Value:
+        from tocha._dynamo.values.containers import NativeMethod
+
+        return NativeMethod(self, name)
+
+    def call_method(self, f: Frame, name: str, args: list[Value], kwargs: dict[str, Value]) -> Value:
+        if name == "get" or name == "pop":
+            found = self.owner.own(f, args[0].constant())
+            if found is None:
+                self.miss(f, args[0].constant())
+                if name == "pop" and len(args) < 2:
+                    f.raise_(KeyError, args[0])
+                return args[1] if len(args) > 1 else Constant(None)
+            if name == "pop":
+                self.delete_item(f, args[0])
+            return found
+        if name == "__contains__":
+            found = self.owner.own(f, args[0].constant())
+            if found is None:
+                self.miss(f, args[0].constant())
+            return Constant(found is not None)
+        if name == "__setitem__":
+            self.set_item(f, *args)
+            return Constant(None)
+        if name == "__getitem__":
+            return self.item(f, *args)
+        if name == "update":
+            from tocha._dynamo.values.mappings import pairs_of
+
+            for k, v in [p for a in args for p in pairs_of(f, a)] + [(Constant(k), v) for k, v in kwargs.items()]:
+                self.set_item(f, k, v)
+            return Constant(None)
+        if name == "setdefault":
+            found = self.owner.own(f, args[0].constant())
+            if found is None:
+                found = args[1] if len(args) > 1 else Constant(None)
+                self.set_item(f, args[0], found)
+            return found
+        return self.as_dict(f).call_method(f, name, args, kwargs)
+
+    def reconstruct(self, cg: Codegen) -> None:
+        cg.load(self.owner)
+        cg.load_attribute("__dict__")
+
+
+class ClassValue(Value):
+    """A class."""
+
+    def __init__(self, value: type, source: Any = None) -> None:
+        self.value, self.source = value, source
+
+    def __repr__(self) -> str:
+        return f"Class({self.value.__name__})"
+
+    def python_type(self) -> type:
+        return type(self.value)
+
+    def constant(self) -> Any:
+        return self.value
+
+    def truth(self, f: Frame) -> bool:
+        return True
+
+    def hash_key(self, f: Frame) -> Any:
+        return self.value
+
+    def is_a(self, cls: type) -> bool:
+        return False
+
+    def get_attribute(self, f: Frame, name: str) -> Value:
+        if name == "apply" and issubclass(self.value, Function):
+            return FunctionApply(self.value)
+        overlay = f.out.class_writes.get((id(self.value), name))
+        if overlay is not None:
+            return overlay
+        if name in ("__name__", "__qualname__", "__module__", "__doc__"):
+            return Constant(getattr(self.value, name))
+        if name == "__dict__":
+            return f.wrap_known(dict(vars(self.value)))
+        meta, _ = find_in_class(type(self.value), name)
+        if meta is not MISSING and is_data_descriptor(meta):
+            if isinstance(meta, property):
+                return f.wrap(meta.fget, None).call(f, [self], {})
+            return f.wrap_known(getattr(self.value, name))
+        found = find_in_class(self.value, name)[0]
+        if found is MISSING:
+            if isinstance(meta, types.FunctionType):
+                return MethodValue(f.wrap(meta, None), self)
+            if meta is not MISSING:
+                return BuiltinValue(getattr(self.value, name))
+            fallback = find_in_class(type(self.value), "__getattr__")[0]
+            if isinstance(fallback, types.FunctionType):
+                return f.wrap(fallback, None).call(f, [self, Constant(name)], {})
+            f.raise_(AttributeError, f"type object '{self.value.__name__}' has no attribute '{name}'")
+        source = self.source.attribute(name) if self.source else None
+        if isinstance(found, (types.FunctionType, staticmethod)):
+            return f.wrap(getattr(found, "__func__", found), source)
+        if isinstance(found, classmethod):
+            return MethodValue(f.wrap(found.__func__, None), self)
+        if isinstance(found, (property, types.MemberDescriptorType, types.GetSetDescriptorType)):
+            return BuiltinValue(found)
+        getter = find_in_class(type(found), "__get__")[0]
+        if isinstance(getter, types.FunctionType):
+            return f.wrap(getter, None).call(f, [f.wrap(found, None), Constant(None), self], {})
+        return f.wrap(getattr(self.value, name), source)
+
+    def set_attribute(self, f: Frame, name: str, value: Value) -> None:
+        f.out.effects.add(self)
+        f.out.class_writes[(id(self.value), name)] = value
+
+    def call(self, f: Frame, args: list[Value], kwargs: dict[str, Value]) -> Value:
+        from tocha._dynamo.construct import call_class
+
+        return call_class(f, self, args, kwargs)
+
+    def call_method(self, f: Frame, name: str, args: list[Value], kwargs: dict[str, Value]) -> Value:
+        if name == "__call__" and find_in_class(type(self.value), name)[1] is type:
+            return self.call(f, args, kwargs)
+        if name.startswith("__") and isinstance(find_in_class(type(self.value), name)[0], types.FunctionType):
+            return f.wrap(find_in_class(type(self.value), name)[0], None).call(f, [self, *args], kwargs)
+        return self.get_attribute(f, name).call(f, args, kwargs)
+
+    def iterate(self, f: Frame) -> Value:
+        import enum
+
+        if isinstance(self.value, enum.EnumMeta):
+            return f.wrap_known(list(self.value)).iterate(f)  # type: ignore[var-annotated]
+        return super().iterate(f)
+
+    def item(self, f: Frame, key: Value) -> Value:
+        return f.fold(lambda c, k: c[k], [self, key], {})
+
+    def reconstruct(self, cg: Codegen) -> None:
+        cg.load_constant(self.value)
+
+    def parts(self) -> list[Value]:
+        return []
+
+    def apply(self, cg: Codegen) -> None:
+        for (owner, name), value in cg.out.class_writes.items():
+            if owner == id(self.value):
+                cg.load(value)
+                cg.load(self)
+                cg.store_attribute(name)
+
+
+class FunctionApply(Value):
+    """apply of an autograd.Function: stands in the graph as it is, its forward and backward are not looked into."""
+
+    def __init__(self, cls: Any) -> None:
+        self.cls = cls
+
+    def python_type(self) -> type:
+        return types.MethodType
+
+    def call(self, f: Frame, args: list[Value], kwargs: dict[str, Value]) -> Value:
+        return f.out.call(f, "call_function", self.cls.apply, args, kwargs)
+
+
+class ModuleValue(Value):
+    """A Python module."""
+
+    def __init__(self, value: types.ModuleType, source: Any = None) -> None:
+        self.value, self.source = value, source
+
+    def python_type(self) -> type:
+        return types.ModuleType
+
+    def constant(self) -> Any:
+        return self.value
+
+    def hash_key(self, f: Frame) -> Any:
+        return self.value
+
+    def get_attribute(self, f: Frame, name: str) -> Value:
+        try:
+            found = getattr(self.value, name)
+        except AttributeError as e:
+            f.raise_(AttributeError, *e.args)
+        return f.wrap(found, self.source.attribute(name) if self.source else None)
+
+    def reconstruct(self, cg: Codegen) -> None:
+        cg.load_constant(self.value)
+
+
+class SuperValue(Value):
+    def __init__(self, cls: type, owner: Value) -> None:
+        self.cls, self.owner = cls, owner
+
+    def python_type(self) -> type:
+        return super
+
+    def _line(self) -> list[type]:
+        line = self.owner.python_type().__mro__
+        if isinstance(self.owner, ClassValue) and self.cls in self.owner.value.__mro__:
+            line = self.owner.value.__mro__
+        return list(line[line.index(self.cls) + 1 :])
+
+    def get_attribute(self, f: Frame, name: str) -> Value:
+        for c in self._line():
+            if name not in c.__dict__:
+                continue
+            found = c.__dict__[name]
+            if isinstance(self.owner, ClassValue) and self.cls in self.owner.value.__mro__:
+                if isinstance(found, classmethod):
+                    return MethodValue(f.wrap(found.__func__, None), self.owner)
+                return f.wrap(getattr(found, "__func__", found), None)
+            return bind(f, found, self.owner, self.owner.python_type(), None)
+        f.raise_(AttributeError, f"'super' object has no attribute '{name}'")
+
+    def reconstruct(self, cg: Codegen) -> None:
+        cg.start_call(super)
+        cg.load_constant(self.cls)
+        cg.load(self.owner)
+        cg.end_call(2)
+
+
+class ExceptionValue(ObjectValue):
+    """An exception: its args are tracked; __cause__ and the like are attributes as any other."""
+
+    def __init__(self, cls: type, args: list[Value], real: Any = None, source: Any = None) -> None:
+        super().__init__(cls, real, source, new=real is None)
+        self.args = args
+
+    def plain_attribute(self, f: Frame, name: str) -> Value | None:
+        from tocha._dynamo.values.containers import TupleValue
+
+        if name in self.written:
+            return self.written[name]
+        if name == "args":
+            return TupleValue(list(self.args))
+        if name == "value" and issubclass(self.cls, StopIteration):
+            return self.args[0] if self.args else Constant(None)
+        if name in ("__cause__", "__context__", "__traceback__", "__suppress_context__"):
+            return Constant(False if name == "__suppress_context__" else None)
+        if name in ("name", "obj", "errno", "strerror", "filename", "code", "msg") and self.new:
+            return Constant(None)
+        return super().plain_attribute(f, name)
+
+    def plain_set(self, f: Frame, name: str, value: Value) -> None:
+        if name == "args":
+            self.args = value.unpack(f)
+            return
+        super().plain_set(f, name, value)
+
+    def own(self, f: Frame, name: str) -> Value | None:
+        return super().own(f, name)
+
+    def call_method(self, f: Frame, name: str, args: list[Value], kwargs: dict[str, Value]) -> Value:
+        if name == "with_traceback":
+            return self
+        if name == "add_note":
+            self.refuse("mutation", "a note")
+        return super().call_method(f, name, args, kwargs)
+
+    def hash_key(self, f: Frame) -> Any:
+        return ("object", id(self))
+
+    def parts(self) -> list[Value]:
+        return [*super().parts(), *self.args]
+
+    def reconstruct(self, cg: Codegen) -> None:
+        cg.start_call(_make_exception)
+        cg.load_constant(self.cls)
+        cg.build("BUILD_TUPLE", self.args)
+        cg.end_call(2)
+        if self.written:
+            cg.fill_later(self)
+
+
+def _make_exception(cls: Any, args: tuple) -> BaseException:
+    made = cls.__new__(cls, *args)
+    made.args = args
+    if cls.__init__ in (BaseException.__init__, Exception.__init__) or cls.__module__ == "builtins":
+        cls.__init__(made, *args)
+    return made
+
+
+def function_of(f: Frame, real: types.FunctionType, source: Any) -> FunctionValue:
+    """A function from outside, guarded by its code: what it closes over is guarded when it is read."""
+    if source is not None:
+        f.out.guards.add(source.attribute("__code__"), "same", real.__code__)
+    cells = [f.out.cell_of(f, c, source.closure(i) if source else None, n) for i, (c, n) in enumerate(zip(real.__closure__ or (), real.__code__.co_freevars))]  # fmt: skip
+    made = FunctionValue(
+        real.__code__,
+        real.__globals__,
+        name=real.__qualname__,
+        defaults=[],
+        kwdefaults={},
+        cells=cells,
+        source=source,
+        real=real,
+    )
+    return made

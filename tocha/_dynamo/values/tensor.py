@@ -1,0 +1,128 @@
+"""Tensors: a node of the graph and the facts of its value."""
+
+from __future__ import annotations
+
+import operator
+from typing import TYPE_CHECKING, Any
+
+import tocha
+from tocha._dynamo.values.base import Value
+from tocha._dynamo.values.constant import Constant
+from tocha._dynamo.values.containers import NativeMethod, SizeValue
+
+if TYPE_CHECKING:
+    from tocha._dynamo.codegen import Codegen
+    from tocha._dynamo.frame import Frame
+
+_IN_GRAPH = ("data", "T", "mT", "H", "mH", "real", "imag")
+_HOOKS = ("register_hook", "register_post_accumulate_grad_hook")
+
+
+class TensorValue(Value):
+    has_identity = True
+
+    def __init__(self, node: Any, fact: Any, device: Any, source: Any = None, real: Any = None) -> None:
+        self.node, self.fact, self.device, self.source = node, fact, device, source
+        self.real = real  # of an input
+        self.written: dict[str, Value] = {}  # attributes that were set
+
+    def __repr__(self) -> str:
+        return f"Tensor({self.node}, {self.fact.dtype}, {list(self.fact.shape)})"
+
+    def python_type(self) -> type:
+        return type(self.real) if self.real is not None else tocha.Tensor
+
+    def graph_argument(self) -> Any:
+        return self.node
+
+    def example(self) -> Any:
+        return self.fact
+
+    def truth(self, f: Frame) -> bool:
+        self.refuse("data_dependent_branch", "the truth")
+
+    def length(self, f: Frame) -> int:
+        if not self.fact.ndim:
+            f.raise_(TypeError, "len() of a 0-d tensor")
+        return self.fact.shape[0]
+
+    def iterate(self, f: Frame) -> Value:
+        if not self.fact.ndim:
+            f.raise_(TypeError, "iteration over a 0-d tensor")
+        return f.out.call(f, "call_method", "unbind", [self, Constant(0)], {}).iterate(f)
+
+    def item(self, f: Frame, key: Value) -> Value:
+        return f.out.call(f, "call_function", operator.getitem, [self, key], {})
+
+    def set_item(self, f: Frame, key: Value, value: Value) -> None:
+        f.out.call(f, "call_function", operator.setitem, [self, key, value], {})
+
+    def get_attribute(self, f: Frame, name: str) -> Value:
+        if name in self.written:
+            return self.written[name].realize()
+        if name == "shape":
+            return SizeValue([Constant(n) for n in self.fact.shape])
+        if name == "device":
+            return Constant(self.device)
+        if name == "grad":
+            return self._grad(f)
+        if name in _IN_GRAPH:
+            return f.out.call(f, "call_function", getattr, [self, Constant(name)], {})
+        if name == "__class__":
+            return f.wrap_known(self.python_type())
+        if self.real is not None and name in getattr(self.real, "__dict__", {}):
+            return f.wrap(self.real.__dict__[name], self.source.attribute(name) if self.source else None)
+        found = getattr(tocha.Tensor, name, None)
+        if found is None and not hasattr(self.fact, name):
+            f.raise_(AttributeError, f"'{self.python_type().__name__}' object has no attribute '{name}'")
+        if callable(found):
+            return NativeMethod(self, name)
+        if name in ("is_cpu", "is_cuda", "is_meta", "is_mps"):
+            return Constant(self.device.type == name[3:])
+        value = getattr(self.fact if self.real is None else self.real, name)
+        if isinstance(value, tocha.Tensor) or name in ("grad_fn", "_base"):
+            self.refuse("attribute", f"attribute {name!r}")
+        return f.wrap_known(value)
+
+    def _grad(self, f: Frame) -> Value:
+        if self.real is not None and self.source is not None:
+            return f.wrap(self.real.grad, self.source.attribute("grad"))
+        if self.fact.is_leaf:
+            self.refuse("attribute", "the gradient")
+        return Constant(None)
+
+    def set_attribute(self, f: Frame, name: str, value: Value) -> None:
+        if name != "grad" and hasattr(tocha.Tensor, name):
+            self.refuse("mutation", f"setting {name!r}")
+        self.written[name] = value
+        f.out.effects.add(self)
+
+    def parts(self) -> list[Value]:
+        return list(self.written.values())
+
+    def apply(self, cg: Codegen) -> None:
+        for name, value in self.written.items():
+            cg.load(value)
+            cg.load(self)
+            cg.store_attribute(name)
+
+    def call_method(self, f: Frame, name: str, args: list[Value], kwargs: dict[str, Value]) -> Value:
+        if name == "__len__":
+            return Constant(self.length(f))
+        if name == "__iter__":
+            return self.iterate(f)
+        if name in ("backward", "__reduce_ex__", "__deepcopy__", *_HOOKS):
+            self.refuse("autograd", f"{name}()")
+        if name == "is_contiguous" and self.real is None:
+            return f.fold_real(self.fact.is_contiguous, [a.constant() for a in args], {k: v.constant() for k, v in kwargs.items()})  # fmt: skip
+        if name == "get_device":
+            return Constant(-1 if self.device.type == "cpu" else self.device.index or 0)
+        if not hasattr(tocha.Tensor, name):
+            return self.get_attribute(f, name).call(f, args, kwargs)
+        return f.out.call(f, "call_method", name, [self, *args], kwargs)
+
+    def hash_key(self, f: Frame) -> Any:
+        return ("tensor", id(self))
+
+    def reconstruct(self, cg: Codegen) -> None:
+        cg.load_graph_output(self)

@@ -1,0 +1,1 @@
+"""Differentiation of graphs ahead of time: functional form, joint graphs, partitions."""

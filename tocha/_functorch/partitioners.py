@@ -1,0 +1,278 @@
+"""Cuts a joint graph, which computes results and gradients at once, into a forward and a backward graph.
+
+`default_partition` computes nothing twice: every value that backward reads is kept. `min_cut_rematerialization_partition` keeps
+what costs least: each value is a vertex split in two, with the cost of keeping it between the halves, and the cheapest
+cut between forward's inputs and backward's readers is what is kept; backward computes the rest again from that.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+from tocha import fx
+from tocha._functorch import costs
+from tocha._functorch.max_flow import UNCUTTABLE, Network
+from tocha.fx import Graph, GraphModule, Node
+
+TANGENTS = "tangents"  # what the placeholders of gradients are called: tangents_1, ...
+NEAR = 1.05  # a value one step further from backward's readers counts so much more
+
+
+def _is_tangent(node: Node) -> bool:
+    return node.op == "placeholder" and str(node.target).startswith(TANGENTS)
+
+
+class Joint:
+    """A joint graph, with what its nodes are for."""
+
+    def __init__(self, module: GraphModule, num_fwd_outputs: int):
+        self.module, self.graph = module, module.graph
+        self.nodes = [n for n in self.graph.nodes if n.op != "output"]
+        self.inputs = [n for n in self.nodes if n.op == "placeholder" and not _is_tangent(n)]
+        self.tangents = [n for n in self.nodes if _is_tangent(n)]
+        results = self.graph.output_node().args[0]
+        assert isinstance(results, list | tuple)
+        self.outputs, self.gradients = list(results[:num_fwd_outputs]), list(results[num_fwd_outputs:])
+        self.forward = _ancestors(self.outputs)
+        self.forward |= {n for n in self.nodes if n.target is operator.getitem and n.args[0] in self.forward}
+        self.after_tangents = _descendants(self.tangents)
+        if not self.after_tangents.isdisjoint(self.forward):
+            raise RuntimeError("[partition] a result of the forward graph depends on gradients")
+
+    def backward_only(self, n: Node) -> bool:
+        return n in self.after_tangents
+
+    def read_by_backward(self, n: Node) -> bool:
+        return any(u.op != "output" and u in self.after_tangents for u in n.users) or any(
+            n is g for g in self.gradients
+        )
+
+
+def _ancestors(of: Iterable[Any]) -> set[Node]:
+    found: set[Node] = set()
+    waiting = [n for n in of if isinstance(n, Node)]
+    while waiting:
+        n = waiting.pop()
+        if n not in found:
+            found.add(n)
+            waiting += n.all_input_nodes
+    return found
+
+
+def _descendants(of: Iterable[Node]) -> set[Node]:
+    found: set[Node] = set()
+    waiting = list(of)
+    while waiting:
+        n = waiting.pop()
+        if n not in found and n.op != "output":
+            found.add(n)
+            waiting += n.users
+    return found
+
+
+# ---- what is kept ----------------------------------------------------------------------------------
+
+
+def _kept_by_default(joint: Joint) -> list[Node]:
+    """Everything of forward that backward reads; what forward does not need either is left to backward."""
+    given = {*joint.inputs, *joint.forward}
+    return [n for n in joint.nodes if n in given and _needed_outside(joint, n) and _can_be_kept(n)]
+
+
+def _can_be_kept(n: Node) -> bool:
+    return n.op != "get_attr" and not costs.is_several(n)
+
+
+def _needed_outside(joint: Joint, n: Node) -> bool:
+    """Whether something that is not computed by forward reads it."""
+    return any(u.op != "output" and u not in joint.forward for u in n.users) or any(n is g for g in joint.gradients)
+
+
+def _policy_of(node: Node) -> str:
+    """What a checkpointed region asks for: must_save, must_recompute, prefer_..., or nothing."""
+    asked = node.meta.get("recompute")
+    return "" if asked is None else str(getattr(asked, "name", asked)).lower()
+
+
+def _may_compute_again(n: Node) -> bool:
+    asked = _policy_of(n)
+    if asked in ("must_save", "prefer_save"):
+        return False
+    if asked in ("must_recompute", "prefer_recompute"):
+        return not costs.is_random(n)
+    return costs.is_cheap(n)
+
+
+def _distance_to_backward(joint: Joint) -> dict[Node, int]:
+    """How many steps lie between a value and its first reader in backward."""
+    found: dict[Node, int] = {}
+    for n in reversed(joint.nodes):
+        if joint.backward_only(n):
+            found[n] = 0
+        else:
+            found[n] = min((found[u] + 1 for u in n.users if u.op != "output"), default=len(joint.nodes))
+    return found
+
+
+def _cost(joint: Joint, n: Node, distance: int) -> float:
+    """Bytes moved when it is kept: read by backward, and written where forward would not have to."""
+    if not _can_be_kept(n) or _policy_of(n) == "must_recompute":
+        return UNCUTTABLE
+    if costs.is_number(n):
+        return 1.0
+    held = n.op == "placeholder" or any(n is o for o in joint.outputs)
+    if held:
+        return 1.0 + costs.bytes_of(n) / 16  # it lives on anyway
+    size = costs.bytes_of(n)
+    written = not all(costs.is_fused(u) for u in n.users if u in joint.forward) or not costs.is_fused(n)
+    return (size if written else 2 * size) * NEAR ** min(distance, 100) + 1.0
+
+
+def _kept_by_cut(joint: Joint, again: Callable[[Node], bool]) -> list[Node]:
+    network = Network()
+    source, sink = network.vertex(), network.vertex()
+    distance = _distance_to_backward(joint)
+    halves: dict[Node, tuple[int, int]] = {}
+    for n in joint.nodes:
+        if joint.backward_only(n):
+            continue
+        halves[n] = network.vertex(), network.vertex()
+        enters, leaves = halves[n]
+        network.connect(enters, leaves, _cost(joint, n, distance[n]))
+        if n.op == "placeholder" or (n.op != "get_attr" and n in joint.forward and not again(n)):
+            network.connect(source, enters, UNCUTTABLE)
+        for i in n.all_input_nodes:
+            network.connect(halves[i][1], enters, UNCUTTABLE)
+        if joint.read_by_backward(n):
+            network.connect(leaves, sink, UNCUTTABLE)
+    side = network.source_side(source, sink)
+    return [n for n, (enters, leaves) in halves.items() if enters in side and leaves not in side]
+
+
+def _kept_within(joint: Joint, budget: float) -> list[Node]:
+    """What is kept when only a part of the memory of the cheapest cut may be used: between keeping what that keeps (1) and as little
+    as can be (0), values with the least work per byte are computed again first."""
+    usual = _kept_by_cut(joint, _may_compute_again)
+    if budget >= 1:
+        return usual
+    least = _kept_by_cut(
+        joint, lambda n: n.op == "call_function" and not costs.is_random(n) and _policy_of(n) != "must_save"
+    )
+    if budget <= 0:
+        return least
+    low, high = _bytes(joint, least), _bytes(joint, usual)
+    target = low + budget * (high - low)
+    chains = {n: _between(n, set(usual)) for n in usual if n.op == "call_function" and n not in least}
+    lifted: set[Node] = set()
+
+    def again(n: Node) -> bool:
+        return _may_compute_again(n) or n in lifted
+
+    kept = usual
+    for n in sorted(chains, key=lambda n: sum(map(costs.work, chains[n])) / max(1, costs.bytes_of(n))):
+        if _bytes(joint, kept) <= target:
+            break
+        if not any(costs.is_random(m) or _policy_of(m) == "must_save" for m in chains[n]):
+            lifted |= chains[n]
+            kept = _kept_by_cut(joint, again)
+    return kept
+
+
+def _between(n: Node, kept: set[Node]) -> set[Node]:
+    """What computes n from other kept values."""
+    found: set[Node] = set()
+    waiting = [n]
+    while waiting:
+        m = waiting.pop()
+        if m not in found and m.op == "call_function" and (m is n or m not in kept):
+            found.add(m)
+            waiting += m.all_input_nodes
+    return found
+
+
+def _bytes(joint: Joint, kept: Iterable[Node]) -> int:
+    """What keeping costs beyond what lives on anyway."""
+    return sum(costs.bytes_of(n) for n in kept if n.op != "placeholder" and n not in joint.outputs)
+
+
+# ---- graphs ----------------------------------------------------------------------------------------
+
+
+def _extract(inputs: Sequence[Node], outputs: Sequence[Any], order: Sequence[Node]) -> Graph:
+    """The graph that computes outputs from inputs. What only one later value needs is computed just before it."""
+    graph = fx.Graph()
+    made: dict[Node, Node] = {}
+    for n in inputs:
+        made[n] = graph.placeholder(n.name)
+        made[n].meta = dict(n.meta)
+
+    def make(node: Node) -> None:
+        waiting = [node]
+        while waiting:
+            n = waiting[-1]
+            if n in made:
+                waiting.pop()
+                continue
+            missing = [i for i in n.all_input_nodes if i not in made]
+            if missing:
+                waiting += reversed(missing)
+                continue
+            if n.op == "placeholder":
+                raise RuntimeError(f"[partition] backward needs {n.name}, which is not kept")
+            made[n] = graph.node_copy(n, lambda x: made[x])
+            waiting.pop()
+
+    for n in order:
+        make(n)
+    for o in outputs:
+        if isinstance(o, Node):
+            make(o)
+    graph.output(tuple(made[o] if isinstance(o, Node) else o for o in outputs))
+    graph.eliminate_dead_code()
+    return graph
+
+
+def _split(joint: Joint, kept: list[Node]) -> tuple[GraphModule, GraphModule]:
+    numbers = [n for n in kept if costs.is_number(n)]
+    tensors = [n for n in kept if not costs.is_number(n)]
+    forward_needs, backward_needs = _ancestors([*joint.outputs, *kept]), _ancestors(joint.gradients)
+    forward = _extract(
+        joint.inputs, [*joint.outputs, *tensors, *numbers], [n for n in joint.nodes if n in forward_needs]
+    )
+    backward = _extract(
+        [*numbers, *tensors, *joint.tangents],
+        joint.gradients,
+        [n for n in joint.nodes if joint.backward_only(n) and n in backward_needs],
+    )
+    return fx.GraphModule(joint.module, forward, "Forward"), fx.GraphModule(joint.module, backward, "Backward")
+
+
+def default_partition(
+    joint_module: GraphModule, _joint_inputs: Any = None, *, num_fwd_outputs: int, **_: Any
+) -> tuple[GraphModule, GraphModule]:
+    """Keeps every value of forward that backward reads.
+
+    Returns the forward graph, whose results are followed by the kept tensors and sizes, and the backward graph, which takes the
+    kept sizes and tensors and the gradients of the results.
+    """
+    joint = Joint(joint_module, num_fwd_outputs)
+    return _split(joint, _kept_by_default(joint))
+
+
+def min_cut_rematerialization_partition(
+    joint_module: GraphModule,
+    _joint_inputs: Any = None,
+    compiler: str = "inductor",
+    *,
+    num_fwd_outputs: int,
+    memory_budget: float = 1.0,
+    **_: Any,
+) -> tuple[GraphModule, GraphModule]:
+    """Keeps what moves the fewest bytes and computes cheap values again in backward; memory_budget trades work for memory, from 1
+    down to 0, where only what cannot be computed again is kept."""
+    if not 0 <= memory_budget <= 1:
+        raise ValueError(f"[partition] memory_budget is between 0 and 1: got {memory_budget}")
+    joint = Joint(joint_module, num_fwd_outputs)
+    return _split(joint, _kept_within(joint, memory_budget))

@@ -36,7 +36,10 @@ ON_DEMAND = {
     ("tocha.utils.data.distributed", "tocha.distributed"),
     ("tocha.utils._python_dispatch", "tocha._library.dispatch"),
     ("tocha.utils.backend_registration", "tocha"),
+    ("tocha.nn.modules.module", "tocha._dynamo.eval_frame"),
 }
+# Kinds of values that make one another: within these rooms functions may import what imports them.
+MUTUAL = {"_dynamo"}
 NATIVE = [{"core"}, {"dispatch"}, {"autograd"}, {"ops"}, {"cpu", "cuda"}, {"capture"}, {"python"}]
 # The generated headers only declare: they know this one file, and all rooms from dispatch on may call what they declare.
 # Rooms below the definitions say here what they call, family by family.
@@ -134,9 +137,13 @@ def python_problems(root: Path) -> list[str]:
 def circles(root: Path) -> list[str]:
     """Modules that import each other, imports inside functions included: those only hide a circle."""
     known = modules(root)
-    uses = {
-        m: {n for _, n in python_imports(p, known, with_types=False) if n in known and n != m} for m, p in known.items()
-    }
+    uses = {}
+    for module, path in known.items():
+        names = {n for _, n in python_imports(path, known, with_types=False) if (module, n) not in ON_DEMAND}
+        if room_of(module) in MUTUAL:
+            at_once = {n for node in parsed(path).body for n in imported(node, known)}
+            names = {n for n in names if room_of(n) != room_of(module) or n in at_once}
+        uses[module] = {n for n in names if n in known and n != module}
     return circles_among(uses, "imports")
 
 

@@ -1,5 +1,5 @@
-// set_: a tensor on other memory. The kernels of tocha/operators/resizing.py; no elements are touched, so they serve every
-// device.
+// set_: a tensor on other memory. The kernels of tocha/operators/resizing.py; no elements are touched, so they serve
+// every device.
 #include "core/sparse.h"
 #include "dispatch/native.h"
 #include "kernels/resizing.h"

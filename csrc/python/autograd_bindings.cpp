@@ -1,4 +1,3 @@
-#include "ops/factories.h"
 #include "python/autograd_bindings.h"
 
 #include <map>
@@ -10,6 +9,7 @@
 #include "autograd/leaf.h"
 #include "core/fake.h"
 #include "core/sparse.h"
+#include "ops/factories.h"
 #include "ops/views.h"
 #include "python/parser.h"
 #include "python/python_node.h"

@@ -161,7 +161,9 @@ class CustomTarget:
         takers = [t for t in tensors if _C._has_torch_dispatch(t)] if mode is None else []
         if (takers or modes.stack) and not _C._dispatch_disabled() and not self.is_composite(device):
             return self.handed_over(takers, args, kwargs)
-        result = mode.run_rule(self, tensors, args, kwargs) if mode is not None else self.kernel(device)(*args, **kwargs)
+        result = (
+            mode.run_rule(self, tensors, args, kwargs) if mode is not None else self.kernel(device)(*args, **kwargs)
+        )
         if self.definition is not None:
             check_sharing(self.schema, result, args, kwargs)
             for a, v in self.given(args, kwargs):

@@ -4,9 +4,9 @@
 #pragma once
 
 #include "cpu/engine/casts.h"
-#include "cpu/lapack/factor_kernels.h"
 #include "cpu/gemm/gemm.h"
 #include "cpu/lapack/batch.h"
+#include "cpu/lapack/factor_kernels.h"
 
 namespace tocha::lapack {
 

@@ -60,8 +60,8 @@ TOCHA_MATH F32x16 horner(F32x16 x, float c0, C... c) {
 
 TOCHA_MATH F32x16 abs(F32x16 x) { return _mm512_abs_ps(x); }
 TOCHA_MATH F32x16 sqrt(F32x16 x) { return _mm512_maskz_sqrt_ps(kAllLanes, x); }
-// As the scalar forms in engine/scalar_ops.h: a NaN wins, and of two equal operands the first. The instructions give their
-// second operand where both are equal or one is NaN.
+// As the scalar forms in engine/scalar_ops.h: a NaN wins, and of two equal operands the first. The instructions give
+// their second operand where both are equal or one is NaN.
 TOCHA_MATH F32x16 maximum(F32x16 a, F32x16 b) {
   return _mm512_mask_mov_ps(_mm512_maskz_max_ps(kAllLanes, b, a), _mm512_cmp_ps_mask(b, b, _CMP_UNORD_Q), b);
 }

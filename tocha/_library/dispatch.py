@@ -7,6 +7,7 @@ trailing defaults, keyword-only ones by name, numbers as numbers.
 
 from __future__ import annotations
 
+import importlib
 import threading
 from collections.abc import Callable
 from dataclasses import replace
@@ -145,7 +146,7 @@ class Plan:
     """Which overload a call of one form of a record is."""
 
     def __init__(self, record: Operator, form: str):
-        self.record = record
+        self.record, self.form = record, form
         own = next(names(record))
         aliases = {own, own + "_"}
         form = FUNCTIONAL if record.name.endswith("_") else form
@@ -170,6 +171,11 @@ class Plan:
         return sorted(self.choices, key=lambda c: c.numbers_for_tensors(values))
 
     def arrange(self, values: tuple, from_body: int) -> Call:
+        if self.record.seen_as is not None and self.form == FUNCTIONAL:
+            spelled = self.record.seen_as(*values)
+            if spelled is not None:
+                name, given = spelled
+                return Choice(table()[name.partition(".")[0]][name.partition(".")[2]]).arrange(given)
         if len(self.choices) == 1:
             return self.choices[0].arrange(values)
         key = (bool(from_body), *map(type, values))
@@ -190,6 +196,7 @@ _plans: dict[tuple[str, str], Plan] = {}
 def plan(record: str, form: str) -> Plan:
     """Called by native code, once for each form of a record."""
     table()
+    importlib.import_module("tocha.operators.parts")  # what records say of how they are seen
     key = (record, form)
     if key not in _plans:
         _plans[key] = Plan(OPERATORS[record], form)
@@ -345,11 +352,33 @@ def needs_no_kernel(func: Any, args: tuple, kwargs: dict[str, Any]) -> Callable 
             return func(*args, **kwargs)
 
     name = func._schema.name
-    if func._schema._is_view_op() or name in ("aten::empty", "aten::empty_strided", "aten::set_", "aten::_unsafe_view"):
+    if func._schema._is_view_op() or name in ("aten::set_", "aten::_unsafe_view"):
         return natively
+    if name in ("aten::empty", "aten::empty_strided"):
+        return lambda: allocated(func, args, kwargs)
+    if name in ("aten::_to_copy", "tocha::_to_cpu"):
+        given = {"device": _C.device("cpu")} if name == "tocha::_to_cpu" else kwargs
+        return lambda: moved(args[0], **given)
     if name == "aten::copy_":
         return lambda: copy_between(args[0], args[1])
     return None
+
+
+def allocated(func: Any, args: tuple, kwargs: dict[str, Any]) -> Tensor:
+    """Memory of the CPU's kind as that of the device."""
+    where = kwargs["device"]
+    with without_dispatch():
+        return _C._on_device(func(*args, **{**kwargs, "device": _C.device("cpu")}), where)
+
+
+def moved(t: Tensor, dtype: Any = None, device: Any = None, memory_format: Any = None, **rest: Any) -> Tensor:
+    """A copy of t in another dtype or on another device."""
+    with without_dispatch():
+        like = in_memory(t)
+        to = like.to(dtype=dtype or t.dtype, copy=True, memory_format=memory_format or _C.preserve_format)
+        where = device if device is not None else t.device
+        out = _C._on_device(to, where) if on_program_device(where) else to
+    return copy_between(out, t) if KEY in Kernels.of("aten::_copy_from") else out
 
 
 def in_memory(t: Tensor) -> Tensor:

@@ -28,6 +28,7 @@ from tocha.fx.experimental.symbolic_shapes import (
     ShapeEnv,
     StatelessSymbolicContext,
 )
+from tocha.utils._python_dispatch import TorchDispatchMode
 from tocha.utils.checkpoint import checkpoint
 
 
@@ -543,3 +544,30 @@ def test_bad_indices(mode, index):
         x[index]
     with pytest.raises(real.type):
         mode.from_tensor(x)[index]
+
+
+# ---- dispatch ------------------------------------------------------------------------------------
+
+
+class Names(TorchDispatchMode):
+    def __init__(self):
+        super().__init__()
+        self.seen = []
+
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+        self.seen.append(str(func))
+        return func(*args, **(kwargs or {}))
+
+
+def test_dispatch_modes_see_operators_on_fakes(mode):
+    x = mode.from_tensor(tocha.ones(2, 3, requires_grad=True))
+    with Names() as names:
+        y = tocha.nn.functional.linear(x, x).sin().sum()
+        y.backward()
+    assert names.seen[:4] == ["aten.t.default", "aten.mm.default", "aten.sin.default", "aten.sum.default"]
+    assert "aten.cos.default" in names.seen
+    assert type(x.grad) is FakeTensor
+    with mode, Names() as names:
+        tocha.ones(2).add_(1)
+    assert names.seen == ["aten.ones.default", "aten.add_.Tensor"]
+    assert isinstance(mode, TorchDispatchMode)

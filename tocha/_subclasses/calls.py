@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from tocha import _C
+from tocha._library import dispatch
 from tocha._subclasses import history
 from tocha._subclasses.convert import conversion, native_device, native_dtype
 from tocha._subclasses.errors import DataDependentOutputException
@@ -71,7 +72,7 @@ class Form:
             slots = mode.with_fakes(self, slots, overload_of(self.operator))
             given = self.tensors_given(slots)
         wants = _C.is_grad_enabled() and any([t.requires_grad for t in given])
-        reader = Recorder(mode, given) if wants else mode.reader
+        reader = Recorder(mode, given) if wants or dispatch.modes.stack else mode.reader
         try:
             return self.run(mode, reader, slots, given)
         except DataDependent as e:
@@ -105,7 +106,9 @@ class Form:
             result = reader.call(o, arguments, self.inplace)
         if before is not None:
             settle_writes(given, before)
-        shown = self.shown(mode, reader, result, given)
+        shown = self.shown(reader, result, given)
+        if self.operator.kind == "foreach" and self.writes:
+            shown = slots[self.arguments[0][1]]
         if outs is None and None not in known:
             self.fold(mode, slots, given, known, shown)
         if self.requires_grad >= 0 and slots[self.requires_grad] is True:
@@ -137,14 +140,12 @@ class Form:
             out[a.name] = v
         return out
 
-    def shown(self, mode: Any, reader: FakeInterpreter, result: Any, given: list[FakeTensor]) -> Any:
+    def shown(self, reader: FakeInterpreter, result: Any, given: list[FakeTensor]) -> Any:
         """Results as Python gets them."""
         if isinstance(result, Facts):
             return reader.tensor_of(result, given)
         if isinstance(result, tuple | list):
-            parts = [self.shown(mode, reader, r, given) for r in result]
-            if self.operator.kind == "foreach" and self.writes:
-                return parts
+            parts = [self.shown(reader, r, given) for r in result]
             return self.fields(parts) if self.fields is not None and isinstance(result, tuple) else tuple(parts)
         if isinstance(result, DType):
             return native_dtype(result)

@@ -82,7 +82,7 @@ def node_class(name: str) -> type[FakeNode]:
 class Backward:
     """The gradients of one call, for the inputs that want some."""
 
-    def __init__(self, reader: Any, call: Call, inputs: list[tuple[str, int | None]], tensors: list[Any]):
+    def __init__(self, reader: Any, call: Call, inputs: list[tuple[str, int | None]]):
         self.mode, self.call, self.inputs = reader.mode, call, inputs
         kept = [f for v in (*call.arguments.values(), *call.results) for f in facts_in(v)]
         self.tensors = {id(f): t for f in kept if (t := reader.tensors.get(id(f))) is not None}
@@ -190,8 +190,7 @@ def recorded(reader: Any, o: Operator, arguments: dict[str, Any], inplace: bool)
     slots = [(n, i) for n, i, _ in inputs]
     node = node_class(node_name(o, arguments, inplace))()
     if writes and isinstance(target, Facts):
-        keep_tensor(reader, before, arguments)
-        node.apply = Backward(reader, Call(o, before, [target]), slots, [])
+        node.apply = Backward(reader, Call(o, before, [target]), slots)
         written = reader.tensor_of(target, [])
         record_write(reader, node, [t for *_, t in inputs], written, slots[0][0] == next(iter(arguments)))
         return result
@@ -203,17 +202,13 @@ def recorded(reader: Any, o: Operator, arguments: dict[str, Any], inplace: bool)
         chosen.append(reader.tensor_of(r, given) if flows else None)
     if not any(t is not None for t in chosen):
         return result
-    node.apply = Backward(reader, Call(o, before, results), slots, [])
+    node.apply = Backward(reader, Call(o, before, results), slots)
     _C._record_node(node, tuple(given), tuple(chosen), isinstance(result, list))
     return result
 
 
-def keep_tensor(reader: Any, before: dict[str, Any], arguments: dict[str, Any]) -> None:
-    """What an in-place operator wrote over goes without a tensor: its history is the node's own edge."""
-
-
 def snapshot(f: Facts) -> Facts:
-    """The facts of a tensor before it is written to."""
+    """The facts of a tensor before it is written to; no tensor has them: its history is the node's own edge."""
     made = Facts(f.sizes, f.dtype, f.device, f.steps, f.offset, None, f.conjugated, f.negated)
     made.is_plain, made._contiguous = f.is_plain, f._contiguous
     return made

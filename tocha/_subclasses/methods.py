@@ -13,7 +13,7 @@ from tocha._subclasses.convert import format_facts, normalised
 from tocha._subclasses.errors import DataDependentOutputException
 from tocha._subclasses.fake import FakeTensor, new, outside
 from tocha._subclasses.indexing import getitem, setitem
-from tocha._subclasses.reader import active_mode
+from tocha._subclasses.reader import active_mode, handle_named
 from tocha.operators.facts import Facts
 
 Tensor = _C.Tensor
@@ -98,7 +98,7 @@ def item(t: FakeTensor) -> Any:
         return t.item_memo
     env = t.fake_mode.shape_env
     if env is None or not env.allow_scalar_outputs or f.dtype.is_complex:
-        raise DataDependentOutputException("aten._local_scalar_dense.default")
+        raise DataDependentOutputException(handle_named("_local_scalar_dense"))
     if f.dtype.is_floating:
         made = env.create_unbacked_symfloat()
     else:

@@ -24,6 +24,7 @@ from tocha.ir.devices import Device
 from tocha.ir.symbolic import free_symbols
 from tocha.nn.parameter import Parameter
 from tocha.operators.facts import Facts, Memory
+from tocha.utils._python_dispatch import TorchDispatchMode
 
 Tensor = _C.Tensor
 
@@ -128,7 +129,7 @@ def unless_plain(sizes: Sequence[Any], strides: Sequence[Any]) -> Sequence[Any] 
     return None if layout.same_sizes(strides, layout.contiguous_strides(sizes)) else strides
 
 
-class FakeTensorMode:
+class FakeTensorMode(TorchDispatchMode):
     """Inside it everything that is made is fake, and operators on fakes give fakes.
 
     >>> import tocha
@@ -147,6 +148,7 @@ class FakeTensorMode:
         static_shapes: bool | None = None,
         export: bool = False,
     ):
+        super().__init__()
         self.allow_fallback_kernels = allow_fallback_kernels
         self.allow_non_fake_inputs = allow_non_fake_inputs
         self.shape_env = shape_env

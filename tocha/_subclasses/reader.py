@@ -8,15 +8,18 @@ from functools import cache
 from typing import Any
 
 from tocha import _C
+from tocha._library import dispatch
+from tocha._ops import ops
 from tocha._subclasses import history
-from tocha._subclasses.convert import dtype_facts, plain_number
+from tocha._subclasses.convert import dtype_facts, native_device, native_dtype, plain_number
 from tocha._subclasses.errors import DynamicOutputShapeException
 from tocha._subclasses.fake import FakeTensor, new
 from tocha._subclasses.mixed_precision import cast, wanted_dtype
 from tocha.ir.devices import Device
 from tocha.ir.dtypes import DType
+from tocha.ir.layout import MemoryFormat
 from tocha.ir.promotion import number_dtype
-from tocha.operators.facts import Facts
+from tocha.operators.facts import Facts, Scalar
 from tocha.operators.interpreter import DataDependent, Interpreter
 from tocha.operators.overloads import table
 from tocha.operators.record import Operator
@@ -35,24 +38,20 @@ def active_mode() -> Any:
     return modes.stack[-1] if modes.stack else None
 
 
-class Unlisted:
-    """Stands for a record that has no operator handle."""
-
-    def __init__(self, name: str):
-        self.name = name
-
-    def __repr__(self) -> str:
-        return f"aten.{self.name}.default"
-
-
 @cache
 def overload_of(o: Operator) -> Any:
-    """The name under which an operator is shown: aten.add.Tensor."""
+    """The operator handle under which a record is shown; its name where it has none."""
     for packet, forms in table().items():
         for overload, form in forms.items():
             if form.record is o:
-                return f"aten.{packet}.{overload or 'default'}"
-    return repr(Unlisted(o.name))
+                return getattr(getattr(ops.aten, packet), overload or "default")
+    return handle_named(o.name)
+
+
+def handle_named(name: str) -> Any:
+    """The first overload of an operator, or what stands for it where there is none."""
+    packet = getattr(ops.aten, name, None)
+    return f"aten.{name}.default" if packet is None else getattr(packet, packet.overloads()[0])
 
 
 def elements_asked() -> Any:
@@ -92,7 +91,12 @@ class FakeInterpreter(Interpreter):
                 within.casts = False
                 arguments = {n: cast(within, v, to) for n, v in arguments.items()}
                 return within.call(o, arguments, inplace)
+        if dispatch.modes.stack and o.kind not in ("composite", "foreach") and not _C._dispatch_disabled():
+            return self.shown_to_modes(o, arguments, inplace)
         return super().call(o, arguments, inplace)
+
+    def shown_to_modes(self, o: Operator, arguments: dict[str, Any], inplace: bool) -> Any:
+        raise NotImplementedError(f"[{o.name}] dispatch modes see the calls of a recorder only")
 
     def default_dtype(self) -> DType:
         return dtype_facts(_C.get_default_dtype())
@@ -112,7 +116,7 @@ class FakeInterpreter(Interpreter):
         """A size without a hint: the same one where the same is asked of the same elements again."""
         env = self.mode.shape_env
         if env is None or not env.allow_dynamic_output_shape_ops:
-            raise DynamicOutputShapeException(f"aten.{op}.default")
+            raise DynamicOutputShapeException(handle_named(op))
         key = (op, least, elements_asked())
         known = self.mode.unknown_sizes.get(key)
         if known is None:
@@ -164,6 +168,35 @@ class Recorder(FakeInterpreter):
         if o.autocast and self.casts and wanted_dtype(o, arguments) is not None:
             return super().call(o, arguments, inplace)
         return history.recorded(self, o, arguments, inplace)
+
+    def shown_to_modes(self, o: Operator, arguments: dict[str, Any], inplace: bool) -> Any:
+        """A call below autograd: dispatch modes get PyTorch's operator and the tensors."""
+        plan = dispatch.plan(o.full_name, "inplace" if inplace else "functional")
+        with history.unrecorded():
+            found = dispatch.run(plan, tuple(self.shown(v) for v in arguments.values()), [], 0)
+        return self.taken_back(found)
+
+    def shown(self, v: Any) -> Any:
+        if isinstance(v, Facts):
+            return self.tensor_of(v, []) if v.number is None else v.number
+        if isinstance(v, DType):
+            return native_dtype(v)
+        if isinstance(v, Device):
+            return native_device(v)
+        if isinstance(v, MemoryFormat):
+            return getattr(_C, v.value)
+        return [self.shown(x) for x in v] if isinstance(v, list) else v.value if isinstance(v, Scalar) else v
+
+    def taken_back(self, found: Any) -> Any:
+        """What a mode returned as facts."""
+        if isinstance(found, FakeTensor):
+            self.adopt(found._facts, found)
+            return found._facts
+        if isinstance(found, _C.Tensor):
+            raise TypeError("[fake] a dispatch mode gave a real tensor where a fake one was expected")
+        if isinstance(found, list | tuple):
+            return type(found)([self.taken_back(x) for x in found])
+        return found
 
     def silently(self, o: Operator, arguments: dict[str, Any], inplace: bool) -> Any:
         self.quiet = True

@@ -80,7 +80,7 @@ struct Call {
   Form form;
   uint8_t count;             // arguments; those of out= come first
   uint8_t outs = 0;          // of them
-  PyObject* plan = nullptr;  // tocha._library.dispatch.Plan, made at the first call
+  PyObject* plan = nullptr;  // tocha._library.plans.Plan, made at the first call
 };
 
 // A call with its arguments.

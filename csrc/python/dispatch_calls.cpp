@@ -110,7 +110,7 @@ void list_takers(const Value& v, PyObject* list) {
 PyObject* hand_over(Call& call, const Value* given) {
   static const char* const forms[] = {"functional", "functional", "inplace", "out"};
   if (!call.plan) {
-    PyObject* make = cached_attribute("tocha._library.dispatch", "plan");
+    PyObject* make = cached_attribute("tocha._library.plans", "plan");
     call.plan = own(PyObject_CallFunction(make, "ss", call.record, forms[call.form])).give();
   }
   Ref values = own(PyTuple_New(call.count));
@@ -121,7 +121,7 @@ PyObject* hand_over(Call& call, const Value* given) {
     list_takers(given[i], takers.get());
     if (from_body(given[i])) numbers |= 1ull << i;
   }
-  static PyObject* run = cached_attribute("tocha._library.dispatch", "run");
+  static PyObject* run = cached_attribute("tocha._library.plans", "run");
   Ref bits = own(PyLong_FromUnsignedLongLong(numbers));
   return own(PyObject_CallFunctionObjArgs(run, call.plan, values.get(), takers.get(), bits.get(), nullptr)).give();
 }

@@ -1,4 +1,4 @@
-// __torch_dispatch__: calls that operators hand to Python, and the switches around them (tocha/_library/dispatch.py).
+// __torch_dispatch__: calls that operators hand to Python, and the switches around them (tocha/_library/plans.py).
 #pragma once
 
 #include <vector>

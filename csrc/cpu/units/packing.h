@@ -4,7 +4,7 @@
 
 #include <cstring>
 
-#include "cpu/gemm/isa/convert.h"
+#include "cpu/engine/isa/convert.h"
 #include "cpu/units/matrix_unit.h"
 
 TOCHA_ISA_BEGIN

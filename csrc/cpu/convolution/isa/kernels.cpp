@@ -3,7 +3,7 @@
 
 #include <array>
 
-#include "cpu/gemm/isa/convert.h"
+#include "cpu/engine/isa/convert.h"
 
 TOCHA_ISA_BEGIN
 namespace gemm {

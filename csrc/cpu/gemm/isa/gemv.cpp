@@ -1,6 +1,6 @@
 // Matrix-vector products on one thread. Both read the matrix once, in the order it lies in memory.
 // Called by gemm.cpp.
-#include "cpu/gemm/isa/convert.h"
+#include "cpu/engine/isa/convert.h"
 #include "cpu/gemm/kernels.h"
 
 TOCHA_ISA_BEGIN

@@ -1,6 +1,6 @@
 // Packing of operands into panels of the compute type, and the write-out of accumulated results to
 // any dtype and strides. Called by gemm.cpp.
-#include "cpu/gemm/isa/convert.h"
+#include "cpu/engine/isa/convert.h"
 #include "cpu/gemm/kernels.h"
 
 TOCHA_ISA_BEGIN

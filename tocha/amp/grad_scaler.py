@@ -6,13 +6,11 @@ import warnings
 from collections import defaultdict
 from collections.abc import Iterable
 from enum import Enum
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from tocha import _C
 from tocha.autograd.grad_mode import no_grad
-
-if TYPE_CHECKING:
-    from tocha.optim.optimizer import Optimizer
+from tocha.optim.optimizer import Optimizer
 
 __all__ = ["GradScaler", "OptState"]
 

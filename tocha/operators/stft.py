@@ -108,6 +108,7 @@ def stft(
     "bool? onesided=None, bool? return_complex=None, bool? align_to_window=None) -> Tensor",
     dtypes=(dt.float32, dt.float64, dt.complex64, dt.complex128),
     aten=("stft",),
+    variants="",
     samples=lambda t: [((t(2, 20), 8), {"return_complex": True})],
 )
 def stft_inside(self, n_fft, hop_length, win_length, window, normalized, onesided, return_complex, align_to_window):

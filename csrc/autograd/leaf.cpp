@@ -19,9 +19,10 @@ bool has_layout_of(const Tensor& g, const Tensor& variable) {
   return variable.is_non_overlapping_and_dense() ? g.strides() == variable.strides() : g.is_contiguous();
 }
 
+// Who takes operators over is shown PyTorch's steps, and that does not look at who else has the memory.
 bool only_ours(const Tensor& g) {
-  return Py_REFCNT(g.object()) == 1 && g.storage().refs == 1 && !g.get()->base &&
-         (Py_TYPE(g.object()) == tensor_type || g.get()->dispatches);
+  if ((marks_of(g.get()) | dispatch_forced) & kDispatches) return Py_REFCNT(g.object()) == 1;
+  return Py_REFCNT(g.object()) == 1 && g.storage().refs == 1 && !g.get()->base && Py_TYPE(g.object()) == tensor_type;
 }
 
 Tensor in_layout_of(const Tensor& g, const Tensor& variable) {

@@ -134,9 +134,10 @@ Tensor Saved::get(const Node& owner, bool with_history) const {
       tensor_.version(), "; expected version ", version_,
       " instead. Hint: enable anomaly detection to find the operation that failed to compute its gradient, with "
       "tocha.autograd.set_detect_anomaly(True).");
-  if (!is_output_ || !with_history) return tensor_;
+  const bool taken = (marks_of(tensor_.get()) | dispatch_forced) & kDispatches;
+  if (!is_output_ || !(with_history || taken)) return tensor_;
   Tensor result = without_history(tensor_);
-  add_history(result, owner);
+  if (with_history) add_history(result, owner);
   return result;
 }
 

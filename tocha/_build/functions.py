@@ -456,6 +456,9 @@ class Family(TakenOver):
     def composite(self, o: Operator) -> None:
         signature, body = self.translate(o, return_type(o))
         guard = self.constants(o) + (self.guard(o, "function") if o.gradients else self.autocast(o, signature)) + self.alert(o)
+        if o.parts is not None and not o.gradients:
+            tensors = ", ".join(a.name for a in o.schema.arguments if a.is_tensor)
+            guard += self.in_parts(o, f"autograd::noticed({tensors})", [])
         if o.whole and not o.gradients:
             guard += self.whole(o, "function", names_in(signature))
         label = node_label(o, self.use_rule) or (f'"{o.node}"' if o.node else None)

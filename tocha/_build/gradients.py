@@ -355,6 +355,9 @@ class GradientNode:
                     continue
                 self.keep(p, names, r)
         for names, seen in self.seen.items():
+            for p in inspect.signature(seen).parameters:  # values cost nothing to keep
+                if p in self.by_name and p not in self.keeps and not self.by_name[p].is_tensor:
+                    self.keep(p, names, Reads(facts={ALWAYS}))
             unkept = [p for p in inspect.signature(seen).parameters if p not in ("grad", "grads") and p not in self.keeps]
             if unkept or names not in self.rules:
                 raise TranslationError(f"seen gradient of {o.full_name}: {unkept or names} is not kept")

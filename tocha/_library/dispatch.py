@@ -7,6 +7,7 @@ trailing defaults, keyword-only ones by name, numbers as numbers.
 
 from __future__ import annotations
 
+import importlib
 import threading
 from collections.abc import Callable
 from dataclasses import replace
@@ -145,7 +146,7 @@ class Plan:
     """Which overload a call of one form of a record is."""
 
     def __init__(self, record: Operator, form: str):
-        self.record = record
+        self.record, self.form = record, form
         own = next(names(record))
         aliases = {own, own + "_"}
         form = FUNCTIONAL if record.name.endswith("_") else form
@@ -170,6 +171,11 @@ class Plan:
         return sorted(self.choices, key=lambda c: c.numbers_for_tensors(values))
 
     def arrange(self, values: tuple, from_body: int) -> Call:
+        if self.record.seen_as is not None and self.form == FUNCTIONAL:
+            spelled = self.record.seen_as(*values)
+            if spelled is not None:
+                name, given = spelled
+                return Choice(table()[name.partition(".")[0]][name.partition(".")[2]]).arrange(given)
         if len(self.choices) == 1:
             return self.choices[0].arrange(values)
         key = (bool(from_body), *map(type, values))
@@ -190,6 +196,7 @@ _plans: dict[tuple[str, str], Plan] = {}
 def plan(record: str, form: str) -> Plan:
     """Called by native code, once for each form of a record."""
     table()
+    importlib.import_module("tocha.operators.parts")  # what records say of how they are seen
     key = (record, form)
     if key not in _plans:
         _plans[key] = Plan(OPERATORS[record], form)

@@ -7,21 +7,22 @@ gradients of formulas, which are one kernel here. Everything is in the subset th
 from __future__ import annotations
 
 from tocha.operators.activations import gelu, leaky_relu, relu, selu, silu
-from tocha.operators.arithmetic import abs, div, pow, rsub, sqrt
+from tocha.operators.arithmetic import abs, add, div, pow, rsub, sqrt, sub
 from tocha.operators.blend import clamp
 from tocha.operators.complex import conj
 from tocha.operators.copies import to_device, to_dtype
 from tocha.operators.exponential import sigmoid
+from tocha.operators.indexing import index
 from tocha.operators.joins import stack
 from tocha.operators.losses import mse_loss
 from tocha.operators.products import addmm, bmm, matmul, mm, mv, nn_linear
-from tocha.operators.record import op, parts, rule, seen_gradient
+from tocha.operators.record import op, parts, rule, seen_as, seen_gradient
 from tocha.operators.reductions import listed, max_dim, mean, reduced_count, sum
 from tocha.operators.rules import broadcast_shapes, is_number, number, product, wrap_dim
 from tocha.operators.softmax import log_softmax, softmax
-from tocha.operators.statistics import correction_or_one, var_correction
+from tocha.operators.statistics import correction_or_one, std, std_dim, var, var_correction, var_dim
 from tocha.operators.trigonometric import cos, tanh
-from tocha.operators.views import T, narrow, select, swapaxes
+from tocha.operators.views import T, narrow, select, slice_, squeeze_dim, swapaxes, unsqueeze
 
 # ---- products ----------------------------------------------------------------------------------------
 
@@ -45,10 +46,10 @@ def matmul_in_parts(self, other):
     if a == 1:
         return op.matmul(self.unsqueeze(0), other).squeeze(-2)
     batch = broadcast_shapes(self.shape[:-2], other.shape[:-2], "matmul")
-    first = self.expand([*batch, self.shape[-2], self.shape[-1]])
-    second = other.expand([*batch, other.shape[-2], other.shape[-1]])
     count = product(batch)
+    first = self.expand([*batch, self.shape[-2], self.shape[-1]])
     left = first.reshape([count, self.shape[-2], self.shape[-1]])
+    second = other.expand([*batch, other.shape[-2], other.shape[-1]])
     right = second.reshape([count, other.shape[-2], other.shape[-1]])
     return op._unsafe_view(op.bmm(left, right), [*batch, self.shape[-2], other.shape[-1]])
 
@@ -100,6 +101,26 @@ def to_device_in_parts(self, device, dtype, non_blocking, copy, memory_format):
     if same_device and same_dtype and not copy and memory_format is None:
         return self
     return op._to_copy(self, dtype=dtype, device=device, non_blocking=non_blocking, memory_format=memory_format)
+
+
+@parts(var)
+def var_in_parts(self, unbiased):
+    return op.var(self, None, correction=1 if unbiased else 0)
+
+
+@parts(var_dim)
+def var_dim_in_parts(self, dim, unbiased, keepdim):
+    return op.var(self, dim, correction=1 if unbiased else 0, keepdim=keepdim)
+
+
+@parts(std)
+def std_in_parts(self, unbiased):
+    return op.std(self, None, correction=1 if unbiased else 0)
+
+
+@parts(std_dim)
+def std_dim_in_parts(self, dim, unbiased, keepdim):
+    return op.std(self, dim, correction=1 if unbiased else 0, keepdim=keepdim)
 
 
 @parts(conj)
@@ -163,6 +184,16 @@ def cos_seen(grad, self):
 @seen_gradient(sqrt, "self")
 def sqrt_seen(grad, result):
     return grad / (result * 2)
+
+
+@seen_gradient(add, "other")
+def add_other_seen(grad, alpha):
+    return grad if alpha == 1 else grad * alpha
+
+
+@seen_gradient(sub, "other")
+def sub_other_seen(grad, alpha):
+    return -grad if alpha == 1 else -(grad * alpha)
 
 
 @seen_gradient(div, "other")
@@ -260,14 +291,29 @@ def var_seen(grad, self, dim, correction, keepdim):
 # ---- gradients that are functions ----------------------------------------------------------------------
 
 
+@rule
+def first_matrix_seen(grad: "Tensor", like: "Tensor", other: "Tensor") -> "Tensor":
+    """The gradient of the first factor in its own layout."""
+    if like.strides[0] == 1 and like.strides[1] == like.shape[0]:
+        return op.mm(other, grad.t()).t()
+    return op.mm(grad, other.t())
+
+
+@rule
+def second_matrix_seen(grad: "Tensor", like: "Tensor", other: "Tensor") -> "Tensor":
+    if like.strides[0] == 1 and like.strides[1] == like.shape[0]:
+        return op.mm(grad.t(), other).t()
+    return op.mm(other.t(), grad)
+
+
 @seen_gradient(mm, "self")
-def mm_self_seen(grad, mat2):
-    return op.mm(grad, mat2.t())
+def mm_self_seen(grad, self, mat2):
+    return first_matrix_seen(grad, self, mat2)
 
 
 @seen_gradient(mm, "mat2")
-def mm_mat2_seen(grad, self):
-    return op.mm(self.t(), grad)
+def mm_mat2_seen(grad, self, mat2):
+    return second_matrix_seen(grad, mat2, self)
 
 
 @seen_gradient(bmm, "self")
@@ -291,20 +337,42 @@ def mv_vec_seen(grad, self):
 
 
 @seen_gradient(addmm, "mat1")
-def addmm_mat1_seen(grad, mat2, alpha):
-    found = op.mm(grad, mat2.t())
+def addmm_mat1_seen(grad, mat1, mat2, alpha):
+    found = first_matrix_seen(grad, mat1, mat2)
     return found if alpha == 1 else found * alpha
 
 
 @seen_gradient(addmm, "mat2")
-def addmm_mat2_seen(grad, mat1, alpha):
-    found = op.mm(mat1.t(), grad)
+def addmm_mat2_seen(grad, mat1, mat2, alpha):
+    found = second_matrix_seen(grad, mat2, mat1)
     return found if alpha == 1 else found * alpha
 
 
 @seen_gradient(select, "self")
 def select_seen(grad, self, dim, index):
     return op.select_backward(grad, self.shape, dim, index)
+
+
+@seen_gradient(slice_, "self")
+def slice_seen(grad, self, dim, start, end, step):
+    first = 0 if start is None else start
+    last = self.shape[dim] if end is None else end
+    return op.slice_backward(grad, self.shape, dim, first, last, step)
+
+
+@seen_gradient(unsqueeze, "self")
+def unsqueeze_seen(grad, dim):
+    return op.squeeze(grad, dim)
+
+
+@seen_gradient(squeeze_dim, "self")
+def squeeze_dim_seen(grad, self, dim):
+    return op.unsqueeze(grad, dim) if self.ndim > 0 and self.shape[dim] == 1 else grad
+
+
+@seen_gradient(index, "self")
+def index_seen(grad, self, indices):
+    return op.index_put(op.new_zeros(grad, self.shape), indices, grad, True)
 
 
 @seen_gradient(stack, "tensors")
@@ -320,3 +388,13 @@ def max_dim_seen(grad, self, dim, keepdim, result1):
     places = result1 if keepdim else result1.unsqueeze(dim)
     values = grad if keepdim else grad.unsqueeze(dim)
     return op.scatter(op.new_zeros(values, self.shape), dim, places, values)
+
+
+# ---- calls that PyTorch spells differently ---------------------------------------------------------------
+
+
+@seen_as(sub)
+def sub_seen_as(self, other, alpha):
+    if isinstance(self, int | float | complex) and not isinstance(other, int | float | complex):
+        return "rsub.Scalar", (other, self, alpha)
+    return None

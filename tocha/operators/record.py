@@ -83,7 +83,9 @@ class Operator:
     whole: bool = False
     # The opposite, where PyTorch takes apart what has a kernel or gradient here: its operators, in the subset (docs/inside/dispatch.md).
     parts: Callable | None = None
-    # pointwise: its gradients in PyTorch's operators, by input, for those who see operators; others run the derived formulas.
+    # Its gradients in PyTorch's operators, by input, for those who see operators; others run the derived formulas.
+    # The call as PyTorch spells it, where that is another operator's: the name of an overload and its arguments. Runs as Python.
+    seen_as: Callable | None = None
     seen_gradients: dict[str, Callable] = field(default_factory=dict)
     samples: Callable | None = None
     tags: frozenset[str] = frozenset()
@@ -292,6 +294,16 @@ def seen_gradient(o: Operator, input: str) -> Callable:
 
     def decorate(f: Callable) -> Callable:
         o.seen_gradients[input] = f
+        return f
+
+    return decorate
+
+
+def seen_as(o: Operator) -> Callable:
+    """Registers how PyTorch spells some calls of o: `("rsub.Scalar", arguments)`, or None for those that are o's."""
+
+    def decorate(f: Callable) -> Callable:
+        o.seen_as = f
         return f
 
     return decorate

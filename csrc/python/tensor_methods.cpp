@@ -366,7 +366,7 @@ PyObject* make_wrapper_subclass(PyObject*, PyObject* args, PyObject* kwargs) {
     Tensor t = new_subclass_object(reinterpret_cast<PyTypeObject*>(cls));
     TensorObject* o = t.get();
     o->dtype = dtype == Py_None ? default_dtype() : as_dtype(dtype);
-    o->storage = new_storage(0, Device{DeviceType::meta}).give();
+    o->storage = new_storage(bytes_needed(sizes, steps, at, itemsize(o->dtype)), Device{DeviceType::meta}).give();
     o->device = d;
     o->offset = at;
     TOCHA_CHECK(!requires_grad || t.is_floating() || t.is_complex(), Runtime,

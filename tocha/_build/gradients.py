@@ -168,7 +168,7 @@ def seen_functions(o: Operator, use_rule: Callable) -> tuple[list[str], list[str
     places |= {"grad": "g[0]", "result": "y[0]"}
     kinds = {a.name: "Tensor" for a in operands(o)} | {a.name: "Scalar" for a in params(o)} | {"grad": "Tensor", "result": "Tensor"}
     for i, a in enumerate(operands(o)):
-        f = o.seen_gradients.get(a.name)
+        f = o.seen_gradients.get((a.name,))
         if f is None:
             continue
         given = list(inspect.signature(f).parameters)
@@ -184,7 +184,7 @@ def seen_functions(o: Operator, use_rule: Callable) -> tuple[list[str], list[str
 
 def check_kept(o: Operator, which: int, inputs: set[int], outputs: set[int]) -> None:
     """A seen gradient reads what the node keeps for the derived one."""
-    f = o.seen_gradients.get(operands(o)[which].name)
+    f = o.seen_gradients.get((operands(o)[which].name,))
     asked = set(inspect.signature(f).parameters) if f else set()
     kept = {operands(o)[k].name for k in inputs} | ({"result"} if outputs else set()) | {"grad"} | {a.name for a in params(o)}
     if asked - kept:
@@ -339,9 +339,9 @@ class GradientNode:
         self.use_rule = use_rule
         self.by_name = {a.name: a for a in o.schema.arguments}
         self.rules: dict[tuple[str, ...], Callable | None] = dict(o.gradients)
-        self.seen: dict[tuple[str, ...], Callable] = {(name,): f for name, f in o.seen_gradients.items()}
+        self.seen = dict(o.seen_gradients)
         if seen_whole(o):
-            self.rules, self.seen = dict(self.seen), {}
+            self.rules, self.seen = {**self.seen}, {}
         if o.kind == "view" and not self.rules:
             self.rules = {(o.schema.arguments[0].name,): None}  # through the view itself
         listed = {n for names in self.rules for n in names}

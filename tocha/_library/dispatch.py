@@ -352,11 +352,33 @@ def needs_no_kernel(func: Any, args: tuple, kwargs: dict[str, Any]) -> Callable 
             return func(*args, **kwargs)
 
     name = func._schema.name
-    if func._schema._is_view_op() or name in ("aten::empty", "aten::empty_strided", "aten::set_", "aten::_unsafe_view"):
+    if func._schema._is_view_op() or name in ("aten::set_", "aten::_unsafe_view"):
         return natively
+    if name in ("aten::empty", "aten::empty_strided"):
+        return lambda: allocated(func, args, kwargs)
+    if name in ("aten::_to_copy", "tocha::_to_cpu"):
+        given = {"device": _C.device("cpu")} if name == "tocha::_to_cpu" else kwargs
+        return lambda: moved(args[0], **given)
     if name == "aten::copy_":
         return lambda: copy_between(args[0], args[1])
     return None
+
+
+def allocated(func: Any, args: tuple, kwargs: dict[str, Any]) -> Tensor:
+    """Memory of the CPU's kind as that of the device."""
+    where = kwargs["device"]
+    with without_dispatch():
+        return _C._on_device(func(*args, **{**kwargs, "device": _C.device("cpu")}), where)
+
+
+def moved(t: Tensor, dtype: Any = None, device: Any = None, memory_format: Any = None, **rest: Any) -> Tensor:
+    """A copy of t in another dtype or on another device."""
+    with without_dispatch():
+        like = in_memory(t)
+        to = like.to(dtype=dtype or t.dtype, copy=True, memory_format=memory_format or _C.preserve_format)
+        where = device if device is not None else t.device
+        out = _C._on_device(to, where) if on_program_device(where) else to
+    return copy_between(out, t) if KEY in Kernels.of("aten::_copy_from") else out
 
 
 def in_memory(t: Tensor) -> Tensor:

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from tocha.operators.activations import gelu, leaky_relu, relu, selu, silu
 from tocha.operators.arithmetic import abs, add, div, pow, rsub, sqrt, sub
-from tocha.operators.blend import clamp
+from tocha.operators.blend import clamp, where
 from tocha.operators.complex import conj
+from tocha.operators.convolution import convolution
 from tocha.operators.copies import to_device, to_dtype
 from tocha.operators.exponential import sigmoid
 from tocha.operators.indexing import index
@@ -279,6 +280,26 @@ def sum_seen(grad, self, dim, keepdim):
 @seen_gradient(mean, "self")
 def mean_seen(grad, self, dim, keepdim):
     return with_reduced_dims(grad, self, dim, keepdim).expand(self.shape) / reduced_count(self, dim)
+
+
+@seen_gradient(where, "input")
+def where_input_seen(grad, condition):
+    nothing = op.scalar_tensor(0, dtype=grad.dtype, device=grad.device)
+    return op.where(condition, grad, nothing)
+
+
+@seen_gradient(where, "other")
+def where_other_seen(grad, condition):
+    nothing = op.scalar_tensor(0, dtype=grad.dtype, device=grad.device)
+    return op.where(condition, nothing, grad)
+
+
+@seen_gradient(convolution, "input", "weight", "bias")
+def convolution_seen(grad, input, weight, bias, stride, padding, dilation, transposed, output_padding, groups, wanted):
+    by_input, by_weight, by_bias = op.convolution_backward(
+        grad, input, weight, [grad.shape[1]], stride, padding, dilation, transposed, output_padding, groups, wanted
+    )
+    return by_input, by_weight, by_bias
 
 
 @seen_gradient(var_correction, "self")

@@ -86,7 +86,7 @@ class Operator:
     # Its gradients in PyTorch's operators, by input, for those who see operators; others run the derived formulas.
     # The call as PyTorch spells it, where that is another operator's: the name of an overload and its arguments. Runs as Python.
     seen_as: Callable | None = None
-    seen_gradients: dict[str, Callable] = field(default_factory=dict)
+    seen_gradients: dict[tuple[str, ...], Callable] = field(default_factory=dict)
     samples: Callable | None = None
     tags: frozenset[str] = frozenset()
     aliases: tuple[str, ...] = ()
@@ -286,14 +286,14 @@ def parts(*records: Operator) -> Callable:
     return decorate
 
 
-def seen_gradient(o: Operator, input: str) -> Callable:
-    """Registers the gradient of an elementwise operator as PyTorch computes it, where somebody takes operators over.
+def seen_gradient(o: Operator, *inputs: str) -> Callable:
+    """Registers the gradient of some inputs as PyTorch computes it, where somebody takes operators over.
 
-    The parameters are as those of `gradient`; tensors and Scalars, in the subset. Values are those of the derived formula.
+    The parameters are as those of `gradient`, and tensors also where that takes a formula. Values are those of the usual gradient.
     """
 
     def decorate(f: Callable) -> Callable:
-        o.seen_gradients[input] = f
+        o.seen_gradients[inputs] = f
         return f
 
     return decorate

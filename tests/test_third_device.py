@@ -10,7 +10,7 @@ import pytest
 
 SETUP = """
 import tocha
-from tocha.utils._pytree import tree_map
+from tocha.utils._pytree import tree_leaves, tree_map
 from tocha.utils.backend_registration import _setup_privateuseone_for_python_backend
 
 _setup_privateuseone_for_python_backend("paper")
@@ -19,11 +19,14 @@ computed = []
 def fallback(op, *args, **kwargs):
     computed.append(op.name())
     cpu = lambda t: t.cpu() if isinstance(t, tocha.Tensor) else tocha.device("cpu") if isinstance(t, tocha.device) else t
-    result = op(*tree_map(cpu, args), **tree_map(cpu, kwargs))
-    written = [a for s, a in zip(op._schema.arguments, args) if s.is_write]
+    given = tree_map(cpu, args)
+    result = op(*given, **tree_map(cpu, kwargs))
+    written = [i for i, s in enumerate(op._schema.arguments[: len(args)]) if s.is_write]
+    for i in written:
+        for to, source in zip(tree_leaves(args[i]), tree_leaves(given[i])):
+            to.copy_(source)
     if written:
-        written[0].copy_(result)
-        return written[0]
+        return args[written[0]] if result is not None else None
     return tree_map(lambda t: t.to("paper") if isinstance(t, tocha.Tensor) else t, result)
 
 library = tocha.library.Library("_", "IMPL")

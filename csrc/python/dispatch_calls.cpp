@@ -250,6 +250,11 @@ bool takes_operators_over(PyTypeObject* type) {
   return found != disabled;
 }
 
+void mark_dispatch(TensorObject* t, PyTypeObject* type) {
+  t->dispatches =
+      (type != tensor_type && takes_operators_over(type)) || (python_device && *python_device == t->device.type);
+}
+
 void add_dispatch_functions(std::vector<PyMethodDef>& functions) {
   functions.insert(functions.end(), std::begin(table), std::end(table));
   dispatch::call_python = hand_over;

@@ -3,12 +3,15 @@
 
 #include <vector>
 
+#include "core/tensor.h"
 #include "python/object.h"
 
 namespace tocha::python {
 
 // Whether instances of a class take operators over.
 bool takes_operators_over(PyTypeObject* type);
+// Marks a tensor whose contents, device or class have changed, as one of this class.
+void mark_dispatch(TensorObject* t, PyTypeObject* type);
 void add_dispatch_functions(std::vector<PyMethodDef>& functions);
 
 }  // namespace tocha::python

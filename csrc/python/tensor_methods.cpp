@@ -10,6 +10,7 @@
 #include "ops/views.h"
 #include "python/autograd_bindings.h"
 #include "python/bindings.h"
+#include "python/dispatch_calls.h"
 #include "python/exchange.h"
 #include "python/new_tensor.h"
 
@@ -27,6 +28,7 @@ Tensor alias_as(const Tensor& t, PyTypeObject* type, bool share_version) {
   o->conj = t.is_conj();
   o->neg = t.is_neg();
   init_descriptor(o, t.sizes(), t.strides());
+  mark_dispatch(o, type);
   if (share_version) {
     o->version = version_counter(t.get());
     ++o->version->refs;
@@ -192,6 +194,7 @@ int set_data(PyObject* self, PyObject* value, void*) {
     o->device = v.device();
     o->conj = v.is_conj();
     o->neg = v.is_neg();
+    mark_dispatch(o, Py_TYPE(self));
     set_sizes_and_strides(t, v.sizes(), v.strides(), v.offset());
   });
 }
@@ -369,6 +372,7 @@ PyObject* make_wrapper_subclass(PyObject*, PyObject* args, PyObject* kwargs) {
     o->storage = new_storage(bytes_needed(sizes, steps, at, itemsize(o->dtype)), Device{DeviceType::meta}).give();
     o->device = d;
     o->offset = at;
+    mark_dispatch(o, Py_TYPE(o));
     TOCHA_CHECK(!requires_grad || t.is_floating() || t.is_complex(), Runtime,
                 "Only Tensors of floating point and complex dtype can require gradients");
     o->requires_grad = requires_grad;

@@ -4,6 +4,7 @@
 
 #include "autograd/leaf.h"
 #include "dispatch/autocast.h"
+#include "python/dispatch_calls.h"
 #include "python/parser.h"
 #include "python/tensor_methods.h"
 
@@ -31,9 +32,10 @@ void exchange_contents(TensorObject* a, TensorObject* b) {
   std::memcpy(between, first, kContentBytes);
   std::memcpy(first, second, kContentBytes);
   std::memcpy(second, between, kContentBytes);
-  std::swap(a->dispatches, b->dispatches);  // which goes with the class
   if (a->dims == b->inline_dims) a->dims = a->inline_dims;
   if (b->dims == a->inline_dims) b->dims = b->inline_dims;
+  mark_dispatch(a, Py_TYPE(a));
+  mark_dispatch(b, Py_TYPE(b));
 }
 
 PyObject* swap_tensors(PyObject*, PyObject* args) {
@@ -50,7 +52,8 @@ PyObject* swap_tensors(PyObject*, PyObject* args) {
     autograd::disown_accumulator(b);
     exchange_contents(a, b);
     std::swap(a->dict, b->dict);
-    std::swap(a->dispatches, b->dispatches);  // the classes follow
+    mark_dispatch(a, Py_TYPE(b));  // the classes follow
+    mark_dispatch(b, Py_TYPE(a));
     return Py_NewRef(Py_None);
   });
 }

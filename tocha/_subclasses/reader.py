@@ -160,6 +160,9 @@ class Recorder(FakeInterpreter):
     def call(self, o: Operator, arguments: dict[str, Any], inplace: bool = False) -> Any:
         if self.quiet or o.kind == "foreach":
             return super().call(o, arguments, inplace)
+        if o.parts is not None and not inplace and dispatch.modes.stack and not _C._dispatch_disabled():
+            with self.inside(o):  # what PyTorch takes apart before anybody sees it
+                return o.parts(*arguments.values())
         if o.kind == "composite" and not o.gradients:
             result = super().call(o, arguments, inplace)
             if o.node:

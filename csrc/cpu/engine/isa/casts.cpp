@@ -6,7 +6,7 @@
 #include <type_traits>
 #include <utility>
 
-#include "cpu/isa/gemm_simd.h"
+#include "cpu/engine/isa/simd.h"
 
 namespace tocha::cpu {
 namespace {

@@ -321,3 +321,25 @@ ERRORS = [
 def test_errors(kind, call, message):
     with pytest.raises(kind, match=message):
         call(tocha.zeros(2, 3, 5, 5), tocha.zeros(4, 3, 3, 3))
+
+
+@pytest.mark.parametrize("shape", [(1, 3, 12, 13), (2, 5, 9, 8)])
+@pytest.mark.parametrize("kernel", [(3, 3, 3), (2, 3, 3), (1, 3, 3)])
+def test_planes_of_3x3_kernels_with_many_channels(shape, kernel):
+    rng = np.random.default_rng(3)
+    batch, *size = shape
+    x = rng.standard_normal((batch, 32, *size)).astype(np.float32)
+    w = (rng.standard_normal((40, 32, *kernel)) / 20).astype(np.float32)
+    tx, tw = tocha.tensor(x, requires_grad=True), tocha.tensor(w, requires_grad=True)
+    y = tocha.conv3d(tx, tw, padding=1)
+    want = reference(x.astype(np.float64), w.astype(np.float64), (1, 1, 1), (1, 1, 1), (1, 1, 1), 1)
+    np.testing.assert_allclose(y.detach().numpy(), want, atol=2e-5)
+    g = rng.standard_normal(want.shape).astype(np.float32)
+    y.backward(tocha.from_numpy(g))
+    dx, dw = (
+        tocha.tensor(x, dtype=tocha.float64, requires_grad=True),
+        tocha.tensor(w, dtype=tocha.float64, requires_grad=True),
+    )
+    tocha.conv3d(dx, dw, padding=1).backward(tocha.from_numpy(g).double())
+    np.testing.assert_allclose(tx.grad.numpy(), dx.grad.numpy(), atol=2e-5)
+    np.testing.assert_allclose(tw.grad.numpy(), dw.grad.numpy(), atol=1e-3)

@@ -88,3 +88,19 @@ def test_triangles(k):
     assert x.tril(k).tolist() == np.tril(x.numpy(), k).tolist() and x.triu(k).tolist() == np.triu(x.numpy(), k).tolist()
     assert tocha.tril_indices(4, 5, k).tolist() == [list(i) for i in np.tril_indices(4, k, 5)]
     assert tocha.triu_indices(4, 5, k).tolist() == [list(i) for i in np.triu_indices(4, k, 5)]
+
+
+@pytest.mark.parametrize("dtype", ["uint8", "int16", "float32", "float64", "complex128"])
+@pytest.mark.parametrize("n", [1, 3, 4, 15, 16, 17, 33, 64, 131])
+def test_flips_and_transposes_of_every_length_and_width(n, dtype):
+    a = (np.arange(37 * n).reshape(37, n) % 251).astype(dtype)
+    t = tocha.from_numpy(a)
+    assert t.flip([1]).tolist() == a[:, ::-1].tolist()
+    assert t.flip([0, 1]).tolist() == a[::-1, ::-1].tolist()
+    assert t.t().contiguous().tolist() == a.T.tolist()
+
+
+def test_transposed_copies_keep_the_bits_of_nan():
+    bits = np.full((33, 18), 0x7FA00001, np.uint32)
+    copied = tocha.from_numpy(bits.view(np.float32)).t().contiguous().numpy().view(np.uint32)
+    assert (copied == 0x7FA00001).all()

@@ -414,3 +414,43 @@ def test_eigenvectors_of_a_large_symmetric_matrix_are_orthonormal_and_in_order(n
         assert np.abs(a @ vectors - vectors * values).max() < scale
         assert np.abs(vectors.T @ vectors - np.eye(n)).max() < n * np.finfo(a.dtype).eps
         assert (np.diff(values) >= 0).all()
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("shape", [(17, 17), (16, 40), (70, 33), (2, 130, 130), (40, 200)])
+def test_lu_factors_of_several_panels(shape, dtype):
+    a = matrices(*shape, dtype=dtype)
+    p, lower, upper = (t.numpy() for t in L.lu(tocha.from_numpy(a)))
+    assert np.abs(p @ lower @ upper - a).max() < TOLERANCE[dtype]
+    assert np.abs(np.tril(lower, -1)).max() <= 1.42  # pivots are chosen by |re| + |im|
+    if shape[-1] == shape[-2]:
+        b = matrices(*shape[:-1], 5, dtype=dtype, seed=1)
+        x = L.solve(tocha.from_numpy(a), tocha.from_numpy(b)).numpy()
+        assert np.abs(a @ x - b).max() < 50 * TOLERANCE[dtype]
+        y = L.solve(tocha.from_numpy(a), tocha.from_numpy(b.swapaxes(-1, -2).copy()), left=False).numpy()
+        assert np.abs(y @ a - b.swapaxes(-1, -2)).max() < 50 * TOLERANCE[dtype]
+
+
+@pytest.mark.parametrize("n", [48, 65, 100, 255])
+@pytest.mark.parametrize("threads", [1, 2, 7])
+def test_eigenvectors_do_not_depend_on_the_number_of_threads(n, threads):
+    a = hermitian(n, n)
+    before = tocha.get_num_threads()
+    tocha.set_num_threads(threads)
+    try:
+        values, vectors = (t.numpy() for t in L.eigh(tocha.from_numpy(a)))
+    finally:
+        tocha.set_num_threads(before)
+    assert np.abs(a @ vectors - vectors * values).max() < 1e-11 * n
+    np.testing.assert_allclose(values, np.linalg.eigvalsh(a), atol=1e-11 * n)
+
+
+@pytest.mark.parametrize("upper", [False, True])
+@pytest.mark.parametrize("columns", [1, 4, 40])
+def test_triangular_systems_of_few_columns(columns, upper):
+    a = matrices(150, 150) / 150 + np.eye(150)
+    a = np.triu(a) if upper else np.tril(a)
+    b = matrices(150, columns, seed=1)
+    for given in (tocha.from_numpy(a), tocha.from_numpy(a.T.copy()).t()):
+        x = L.solve_triangular(given, tocha.from_numpy(b), upper=upper).numpy()
+        assert np.abs(a @ x - b).max() < 1e-10

@@ -413,3 +413,29 @@ def test_polynomials_of_very_high_degree():
             at = tocha.tensor(x, dtype=tocha.float64)
             before, last = f(at, n - 2).item(), f(at, n - 1).item()  # by recurrence outside
             assert f(at, n).item() == pytest.approx(2 * x * last - before, rel=1e-6)
+
+
+def test_lgamma_of_floats_is_rounded_right_also_around_its_zeros():
+    zeros = [-2.4570247, -2.7476827, -3.1435809, -3.9552943, -4.0393618, -4.9915447, -6.9998016]
+    near = np.concatenate([np.float32(z) + np.arange(-40, 41) * np.spacing(np.float32(z)) for z in zeros])
+    spread = np.linspace(-12, 30, 4001)
+    x = np.concatenate([near, spread, -np.logspace(-40, 30, 300)]).astype(np.float32)
+    want = np.array([math.lgamma(v) if v > 0 or v != math.floor(v) else math.inf for v in x.tolist()])
+    got = tocha.from_numpy(x).lgamma().numpy().astype(np.float64)
+    finite = np.isfinite(want)
+    assert (got[~finite] == math.inf).all()
+    got, want = got[finite], want[finite]
+    assert (np.abs(got - want) <= 0.52 * np.spacing(np.abs(want).astype(np.float32))).all()
+
+
+def test_an_element_does_not_depend_on_its_neighbours():
+    x = tocha.linspace(-9, 20, 700)
+    for name in ("lgamma", "digamma", "sin", "cos"):
+        together = getattr(x * (1e6 if name in ("sin", "cos") else 1), name)()
+        apart = tocha.stack([getattr(v * (1e6 if name in ("sin", "cos") else 1), name)() for v in x])
+        assert together.tolist() == pytest.approx(apart.tolist(), abs=0, nan_ok=True)
+
+
+def test_in_place_forms_whose_long_way_reads_what_they_write():
+    x = tocha.linspace(-9, 20, 700)
+    assert x.clone().lgamma_().tolist() == x.lgamma().tolist()

@@ -152,3 +152,29 @@ def test_quantiles_against_numpy():
         np.testing.assert_allclose(
             tocha.quantile(t(a), t(q), 1, interpolation=mode).numpy(), np.quantile(a, q, 1, method=mode)
         )
+
+
+@pytest.mark.parametrize("threads", [1, 2, 3])
+@pytest.mark.parametrize("n", [15, 16, 17, 63, 64, 79, 200, 255, 321])
+def test_rows_of_every_length_take_every_element_once(n, threads):
+    a = RNG.standard_normal((203, n)).astype(np.float32)
+    before = tocha.get_num_threads()
+    tocha.set_num_threads(threads)
+    try:
+        np.testing.assert_allclose(t(a).sum(1).numpy(), a.astype(np.float64).sum(1), rtol=1e-4, atol=1e-5)
+        np.testing.assert_allclose(t(a).norm(dim=1).numpy(), np.linalg.norm(a.astype(np.float64), axis=1), rtol=1e-6)
+        for name in ("amax", "amin"):
+            assert getattr(t(a), name)(1).tolist() == getattr(a, name[1:])(1).tolist()
+        ones = np.ones_like(a)
+        ones[:, n // 2], ones[:, -1] = 2, -3
+        assert t(ones).prod(1).tolist() == [-6.0] * 203
+    finally:
+        tocha.set_num_threads(before)
+
+
+@pytest.mark.parametrize("place", [0, 15, 16, 63, 64, 199])
+def test_the_extremes_of_rows_know_nan_and_the_first_of_equal_zeros(place):
+    a = np.zeros((3, 200), np.float32)
+    a[1, place] = np.nan
+    high, low = t(a).amax(1).tolist(), t(a).amin(1).tolist()
+    assert high[0] == low[2] == 0 and np.isnan(high[1]) and np.isnan(low[1])

@@ -3,6 +3,7 @@
 import copy
 
 import pytest
+from comparing import same
 
 import tocha
 from tocha import _dynamo
@@ -14,20 +15,6 @@ def fresh():
     _dynamo.reset()
     yield
     _dynamo.reset()
-
-
-def same(a, b):
-    if isinstance(a, tocha.Tensor):
-        return isinstance(b, tocha.Tensor) and a.dtype == b.dtype and a.shape == b.shape and bool((a == b).all())
-    if type(a) is not type(b):
-        return False
-    if isinstance(a, (list, tuple)):
-        return len(a) == len(b) and all(same(x, y) for x, y in zip(a, b))
-    if isinstance(a, dict):
-        return list(a) == list(b) and all(same(a[k], b[k]) for k in a)
-    if hasattr(a, "__dict__") and not callable(a):
-        return same(vars(a), vars(b))
-    return a == b
 
 
 @pytest.fixture

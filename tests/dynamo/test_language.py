@@ -6,11 +6,13 @@ import dataclasses
 import enum
 import functools
 import itertools
+import pickle
 import types
 
 import pytest
 
 import tocha
+from tocha._dynamo.testing import CompileCounter
 
 
 def test_loops_and_branches(check):
@@ -296,3 +298,32 @@ def test_objects_made_inside_keep_their_identity(check):
 
     out = tocha.compile(f, backend="eager", fullgraph=True)(tocha.ones(1))
     assert out[0] is out[1] is out[2][0] is out[2][1]["again"]
+
+
+def test_a_module_compiled_in_place():
+    net = tocha.nn.Sequential(tocha.nn.Linear(2, 2), tocha.nn.ReLU())
+    x = tocha.ones(1, 2)
+    expected, counter = net(x), CompileCounter()
+    net.compile(backend=counter, fullgraph=True)
+    assert (net(x) == expected).all() and (net(x) == expected).all()
+    assert counter.frame_count == 1
+    other = pickle.loads(pickle.dumps(net))
+    assert (other(x) == expected).all() and "_compiled_call_impl" not in vars(other)
+
+
+def test_subclasses_of_containers(check):
+    class Defaults(dict):
+        def __missing__(self, key):
+            return len(key)
+
+    class Stack(list):
+        def push(self, item):
+            self.append(item)
+            return self
+
+    def f(x, d):
+        s = Stack([x]).push(x + 1)
+        d["new"] = s[-1]
+        return s, d["absent"], len(s), collections.Counter("abca").most_common(1), Defaults(k=1)
+
+    check(f, tocha.ones(2), Defaults(a=1))

@@ -4,11 +4,11 @@ import copy
 import linecache
 import textwrap
 
+from comparing import same
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import tocha
-from tests.dynamo.conftest import same
 
 TENSORS, NUMBERS = ("x", "y"), ("a", "b", "n")
 tensor = st.sampled_from(TENSORS)

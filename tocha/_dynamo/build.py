@@ -27,6 +27,7 @@ from tocha._dynamo.values.containers import (
 from tocha._dynamo.values.functions import BuiltinValue, MethodValue, PartialValue
 from tocha._dynamo.values.lazy import Lazy
 from tocha._dynamo.values.mappings import DictValue, SetValue
+from tocha._dynamo.values.native_method import NativeMethod
 from tocha._dynamo.values.objects import ClassValue, ExceptionValue, ModuleValue, ObjectValue, function_of
 from tocha._dynamo.values.subclasses import ContainerObject, base_of, empty
 
@@ -210,8 +211,6 @@ def _native(f: Frame, real: Any, source: Source | None) -> Value:
 
 def _native_method(f: Frame, real: Any, owner: Any, source: Source | None) -> Value:
     """A native method with its object: [].append."""
-    from tocha._dynamo.values.containers import NativeMethod
-
     _guard_type(f, real, source)
     inner = wrap(f, owner, source.attribute("__self__") if source else None)
     if source is not None:

@@ -18,12 +18,15 @@ from typing import TYPE_CHECKING, Any
 import tocha
 from tocha import _C
 from tocha._dynamo import leaves, modes, operators, polyfills
+from tocha._dynamo.construct import construct, make_class, new_object
+from tocha._dynamo.native_calls import CALLS, call_polyfill, known
 from tocha._dynamo.refusals import Unsupported
 from tocha._dynamo.values.base import NotConstant, Observed, Value
 from tocha._dynamo.values.constant import Constant
-from tocha._dynamo.values.containers import Container, ListValue, NativeMethod, TupleValue
+from tocha._dynamo.values.containers import Container, ListValue, TupleValue
 from tocha._dynamo.values.functions import BuiltinValue, FunctionValue, MethodValue
 from tocha._dynamo.values.mappings import DictValue
+from tocha._dynamo.values.native_method import NativeMethod
 from tocha._dynamo.values.objects import MISSING, ClassValue, ExceptionValue, ObjectValue, find_in_class
 from tocha._dynamo.values.subclasses import ContainerObject
 from tocha._dynamo.values.tensor import TensorValue
@@ -31,19 +34,8 @@ from tocha._dynamo.values.tensor import TensorValue
 if TYPE_CHECKING:
     from tocha._dynamo.frame import Frame
 
-CALLS: dict[Any, Callable[..., Value]] = {}
 # Modules whose native functions are pure: calls on constants are made while capturing.
 _PURE = ("builtins", "math", "cmath", "operator", "_operator", "unicodedata", "binascii", "zlib", "_struct", "re", "itertools", "_bisect", "_functools", "_collections", "time_", "_string", "typing", "_abc", "numbers", "_sre")  # fmt: skip
-
-
-def known(*functions: Any) -> Callable:
-    def register(handler: Callable) -> Callable:
-        for function in functions:
-            CALLS[function] = handler
-            leaves.know(function)
-        return handler
-
-    return register
 
 
 def _hashable(value: Any) -> bool:
@@ -103,15 +95,6 @@ def _module_of(function: Any) -> str:
     return getattr(function, "__module__", None) or ""
 
 
-def call_polyfill(f: Frame, function: Any, args: list[Value], kwargs: dict[str, Value]) -> Value:
-    if (function not in polyfills.ITERATORS and function not in (sum, min, max)) or kwargs:
-        pass
-    elif function in (sum, min, max) and all(a.is_constant() for a in args):
-        return f.fold(function, args, kwargs)
-    made_by = (BuiltinValue(function), args, kwargs) if function in polyfills.ITERATORS else None
-    return f.inline(f.wrap_known(polyfills.TABLE[function]), args, kwargs, made_by)  # type: ignore[arg-type]
-
-
 def _descriptor(f: Frame, function: Any, args: list[Value], kwargs: dict[str, Value]) -> Value:
     """str.join(", ", items), list.append(items, x), object.__setattr__(self, ...): the method of that class."""
     if not args:
@@ -164,8 +147,6 @@ def _of_object(f: Frame, owner: Any, name: str, args: list[Value], kwargs: dict[
     if name == "__init_subclass__" or name == "__subclasshook__":
         return Constant(None)
     if name == "__call__" and isinstance(owner, ClassValue):
-        from tocha._dynamo.construct import construct
-
         return construct(f, owner, args, kwargs)
     if name == "__format__":
         return Constant(operators.format_value(f, owner, args[0].constant()))
@@ -502,8 +483,6 @@ for _rounding in (math.sqrt, math.floor, math.ceil, math.trunc):
 
 @known(builtins.__build_class__)
 def build_class(f: Frame, body: Value, name: Value, *bases: Value, **kwargs: Value) -> Value:
-    from tocha._dynamo.construct import make_class
-
     return make_class(f, body, name, list(bases), kwargs)
 
 
@@ -550,6 +529,4 @@ def register(graph_break: Any, is_compiling: Any) -> None:
 
 @known(object.__new__, list.__new__, dict.__new__, set.__new__)
 def object_new(f: Frame, cls: Value, *args: Value, **kwargs: Value) -> Value:
-    from tocha._dynamo.construct import new_object
-
     return new_object(f, cls.constant())

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from tocha._dynamo.values.base import Value
 from tocha._dynamo.values.constant import Constant
 from tocha._dynamo.values.containers import TupleValue
+from tocha._dynamo.values.lazy import Lazy
 from tocha._dynamo.values.mappings import DictValue
 
 if TYPE_CHECKING:
@@ -21,16 +22,14 @@ def defaults_of(f: Frame, function: FunctionValue) -> tuple[list[Value], dict[st
     place = source.attribute("__defaults__") if source else None
     if place is not None and real.__defaults__:
         f.out.guards.add(place, "length", len(real.__defaults__))
-    defaults = [_Later(f, d, place.tuple_item(i) if place else None) for i, d in enumerate(real.__defaults__ or ())]
+    defaults: list[Value] = [
+        Lazy(f, d, place.tuple_item(i) if place else None) for i, d in enumerate(real.__defaults__ or ())
+    ]
     place = source.attribute("__kwdefaults__") if source else None
-    named = {k: _Later(f, d, place.dict_item(k) if place else None) for k, d in (real.__kwdefaults__ or {}).items()}
-    return defaults, named  # type: ignore[return-value]
-
-
-def _Later(f: Frame, real: object, source: object) -> Value:
-    from tocha._dynamo.values.lazy import Lazy
-
-    return Lazy(f, real, source)
+    named: dict[str, Value] = {
+        k: Lazy(f, d, place.dict_item(k) if place else None) for k, d in (real.__kwdefaults__ or {}).items()
+    }
+    return defaults, named
 
 
 def bind_arguments(

@@ -11,10 +11,11 @@ from tocha._dynamo.values.base import NULL, Value
 from tocha._dynamo.values.constant import Constant
 from tocha._dynamo.values.functions import CellValue
 from tocha._dynamo.values.lazy import Lazy
+from tocha._dynamo.values.objects import ClassValue
+from tocha._dynamo.values.tensor import TensorValue
 
 if TYPE_CHECKING:
     from tocha._dynamo.output import Output
-    from tocha._dynamo.values.tensor import TensorValue
 
 
 class Codegen:
@@ -216,7 +217,6 @@ class Codegen:
 
 def is_outside(value: Value) -> bool:
     """Does it exist already, though no source leads to it (a class that the code closes over)?"""
-    from tocha._dynamo.values.objects import ClassValue
 
     return isinstance(value, ClassValue) or (
         getattr(value, "real", None) is not None and not getattr(value, "new", False)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import difflib
 import sys
 import types
 from typing import Any
@@ -48,8 +50,6 @@ class _Config(types.ModuleType):
             super().__setattr__(name, value)
             return
         if name not in _TABLE:
-            import difflib
-
             near = difflib.get_close_matches(name, _TABLE, 1)
             raise AttributeError(
                 f"[config] no such setting: {name!r}" + (f"; did you mean {near[0]!r}?" if near else "")
@@ -63,8 +63,6 @@ class _Config(types.ModuleType):
 
     def patch(self, changes: dict[str, Any] | str | None = None, value: Any = None, **more: Any) -> Any:
         """A context manager and decorator under which settings have other values."""
-        import contextlib
-
         every = {changes: value} if isinstance(changes, str) else {**(changes or {}), **more}
 
         @contextlib.contextmanager

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import tocha
 from tocha._dynamo import operators, polyfills
+from tocha._dynamo.native_calls import CALLS, call_polyfill
 from tocha._dynamo.refusals import Unsupported
 from tocha._dynamo.values.base import Value
 from tocha._dynamo.values.constant import Constant
@@ -37,8 +38,6 @@ def call_class(f: Frame, cls: ClassValue, args: list[Value], kwargs: dict[str, V
     kwargs = {k: v.realize() for k, v in kwargs.items()}
     if cls.value in TYPES:
         return f.checked(TYPES[cls.value], f, *args, **kwargs)
-    from tocha._dynamo.builtin_calls import CALLS, call_polyfill
-
     if cls.value in CALLS:
         return f.checked(CALLS[cls.value], f, *args, **kwargs)
     if cls.value in polyfills.TABLE:

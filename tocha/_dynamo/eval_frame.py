@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import functools
 import os
 import types
@@ -132,8 +133,6 @@ class OptimizedModule(nn.Module):
         self._initialize()
 
     def __deepcopy__(self, memo: dict) -> OptimizedModule:
-        import copy
-
         return OptimizedModule(copy.deepcopy(self._orig_mod, memo), self.dynamo_ctx)
 
 

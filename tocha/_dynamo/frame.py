@@ -3,20 +3,23 @@
 from __future__ import annotations
 
 import builtins
-import dis
 import types
+from collections.abc import Iterable
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from tocha._dynamo import build, operators
+from tocha._dynamo import build, builtin_calls, construct, operators, polyfills
 from tocha._dynamo.bytecode import Body, Handler, Instruction, decode
 from tocha._dynamo.calls import bind_arguments
+from tocha._dynamo.opcodes import HANDLERS
 from tocha._dynamo.refusals import Place, Unsupported
 from tocha._dynamo.source import Source
-from tocha._dynamo.values.base import NULL, NotConstant, Observed, Value
+from tocha._dynamo.values.base import NotConstant, Observed, Value
 from tocha._dynamo.values.constant import Constant
 from tocha._dynamo.values.functions import CellValue, FunctionValue, MethodValue
-from tocha._dynamo.values.iterators import GeneratorValue
+from tocha._dynamo.values.iterators import GeneratorValue, SequenceIterator
+from tocha._dynamo.values.mappings import DictValue
+from tocha._dynamo.values.native_method import NativeMethod
 from tocha._dynamo.values.objects import MISSING, ClassValue, ExceptionValue, bind, find_in_class
 
 if TYPE_CHECKING:
@@ -165,8 +168,6 @@ class Frame:
         if isinstance(found, types.MethodType):
             return MethodValue(self.wrap(found.__func__, None), owner)
         if isinstance(found, types.BuiltinFunctionType | types.MethodWrapperType):
-            from tocha._dynamo.values.containers import NativeMethod
-
             return NativeMethod(owner, name)
         return self.wrap_known(found)
 
@@ -251,6 +252,26 @@ class Frame:
     def format_string(self, text: str, how: str, args: list[Value], kwargs: dict[str, Value]) -> Value:
         return operators.format_string(self, text, how, args, kwargs)
 
+    # ---- what values ask for that lies above them
+
+    def call_builtin(self, function: Any, args: list[Value], kwargs: dict[str, Value]) -> Value:
+        return builtin_calls.call_builtin(self, function, args, kwargs)
+
+    def call_native_method(self, owner: Value, name: str, args: list[Value], kwargs: dict[str, Value]) -> Value:
+        return builtin_calls.call_native_method(self, owner, name, args, kwargs)
+
+    def call_class(self, cls: ClassValue, args: list[Value], kwargs: dict[str, Value]) -> Value:
+        return construct.call_class(self, cls, args, kwargs)
+
+    def iterator(self, items: list[Value], cls: type) -> Value:
+        return SequenceIterator(items, cls)
+
+    def new_dict(self, pairs: Iterable[tuple[str, Value]]) -> Value:
+        made = DictValue({})
+        for name, value in pairs:
+            made.put(self, Constant(name), value)
+        return made
+
     # ---- names
 
     def load_global(self, name: str) -> Value:
@@ -284,9 +305,7 @@ class Frame:
 
     def call_function(self, function: FunctionValue, args: list[Value], kwargs: dict[str, Value]) -> Value:
         """Inlines a Python function, or makes a generator of it."""
-        from tocha._dynamo.polyfills import replaced
-
-        other = replaced(self, function, args, kwargs)
+        other = polyfills.replaced(self, function, args, kwargs)
         if other is not None:
             return other
         return self.inline(function, args, kwargs)
@@ -320,8 +339,3 @@ class Frame:
             self.unwind(Observed(error))
         kind, value = self.run()
         return kind == "yield", value
-
-
-from tocha._dynamo.opcodes import HANDLERS  # noqa: E402  the handlers are written in terms of frames
-
-__all__ = ["HANDLERS", "NULL", "Frame", "decoded", "dis"]

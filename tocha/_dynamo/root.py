@@ -11,6 +11,7 @@ from tocha import _C, fx
 from tocha._dynamo.bytecode import VERSION, Body, Handler, Instruction, assemble, stack_size
 from tocha._dynamo.codegen import Codegen, code_flags
 from tocha._dynamo.frame import Frame
+from tocha._dynamo.opcodes import HANDLERS
 from tocha._dynamo.output import Output
 from tocha._dynamo.refusals import SkipFrame, Unsupported
 from tocha._dynamo.resume import Resumption, cells_of, in_loop, live_locals, resume_code
@@ -77,8 +78,6 @@ class RootFrame(Frame):
             raise
 
     def _run(self) -> tuple[str, Value]:
-        from tocha._dynamo.opcodes import HANDLERS
-
         while True:
             instruction = self.instructions[self.ip]
             self.current = instruction

@@ -6,6 +6,7 @@ from typing import Any
 
 from tocha._dynamo.bytecode import VERSION
 from tocha._dynamo.opcodes.registry import opcode
+from tocha._dynamo.operators import unary
 from tocha._dynamo.refusals import Unsupported
 from tocha._dynamo.values.base import NULL, Value
 from tocha._dynamo.values.constant import Constant
@@ -101,8 +102,6 @@ def load_build_class(f: Any, i: Any) -> None:
 
 @opcode("CALL_INTRINSIC_1", since=(3, 12))
 def call_intrinsic_1(f: Any, i: Any) -> None:
-    from tocha._dynamo.operators import unary
-
     value = f.pop()
     if i.arg == 5:
         f.push(unary(f, "+", value))

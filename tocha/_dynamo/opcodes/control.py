@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from tocha._dynamo.bytecode import VERSION
 from tocha._dynamo.opcodes.registry import opcode
 from tocha._dynamo.values.base import Observed, Value
 from tocha._dynamo.values.constant import Constant
@@ -90,8 +91,6 @@ def _skip_end_for(f: Any) -> None:
 
 
 def _two_step(f: Any) -> bool:
-    from tocha._dynamo.bytecode import VERSION
-
     return VERSION >= (3, 13)
 
 

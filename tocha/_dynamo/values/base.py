@@ -28,6 +28,7 @@ class Value:
     source: Source | None = None
     # Is the object's identity visible to the program (so that generated code must make it only once)?
     has_identity = False
+    is_list = False
 
     def python_type(self) -> type:
         raise Unsupported("value", f"type of {self!r}")

@@ -43,10 +43,8 @@ class Constant(Value):
         return f.fold(len, [self], {}).value
 
     def iterate(self, f: Frame) -> Value:
-        from tocha._dynamo.values.iterators import SequenceIterator
-
         if isinstance(self.value, (str, bytes)):
-            return SequenceIterator([Constant(c) for c in self.value], type(iter(self.value)))
+            return f.iterator([Constant(c) for c in self.value], type(iter(self.value)))
         return super().iterate(f)
 
     def item(self, f: Frame, key: Value) -> Value:
@@ -68,9 +66,7 @@ class Constant(Value):
         if not all(a.is_constant() for a in [*args, *kwargs.values()]):
             if isinstance(self.value, str) and name in ("format", "__mod__"):
                 return f.format_string(self.value, name, args, kwargs)
-            from tocha._dynamo.builtin_calls import call_native_method
-
-            return call_native_method(f, self, name, args, kwargs)
+            return f.call_native_method(self, name, args, kwargs)
         return f.fold(method, args, kwargs)
 
     def hash_key(self, f: Frame) -> Any:

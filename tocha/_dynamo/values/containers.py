@@ -9,37 +9,11 @@ import tocha
 from tocha._dynamo.values.base import NotConstant, Value
 from tocha._dynamo.values.constant import Constant
 from tocha._dynamo.values.iterators import RangeIterator, SequenceIterator
+from tocha._dynamo.values.native_method import NativeMethod
 
 if TYPE_CHECKING:
     from tocha._dynamo.codegen import Codegen
     from tocha._dynamo.frame import Frame
-
-
-class NativeMethod(Value):
-    """A method of a tracked value that is not written in Python: list.append of this list."""
-
-    def __init__(self, owner: Value, name: str) -> None:
-        self.owner, self.name = owner, name
-
-    def python_type(self) -> type:
-        return type([].append)
-
-    def call(self, f: Frame, args: list[Value], kwargs: dict[str, Value]) -> Value:
-        return self.owner.call_method(f, self.name, args, kwargs)
-
-    def get_attribute(self, f: Frame, name: str) -> Value:
-        if name == "__self__":
-            return self.owner
-        if name == "__name__":
-            return Constant(self.name)
-        return super().get_attribute(f, name)
-
-    def hash_key(self, f: Frame) -> Any:
-        return (id(self.owner), self.name)
-
-    def reconstruct(self, cg: Codegen) -> None:
-        cg.load(self.owner)
-        cg.load_attribute(self.name)
 
 
 class Container(Value):
@@ -53,9 +27,7 @@ class Container(Value):
             return f.checked(method, f, *args, **kwargs)
         if not hasattr(self.python_type(), name):
             f.raise_(AttributeError, f"'{self.python_type().__name__}' object has no attribute '{name}'")
-        from tocha._dynamo.builtin_calls import call_native_method
-
-        return call_native_method(f, self, name, args, kwargs)
+        return f.call_native_method(self, name, args, kwargs)
 
     def get_attribute(self, f: Frame, name: str) -> Value:
         if name == "__class__":
@@ -156,6 +128,7 @@ class Sequence(Container):
 
 class ListValue(Sequence):
     type_: Any = list
+    is_list = True
 
     def iterate(self, f: Frame) -> Value:
         return SequenceIterator(self.items, type(iter([])), self)
@@ -323,12 +296,7 @@ class NamedTupleValue(TupleValue):
         return NamedTupleValue(self.cls, [changes.get(n, i) for n, i in zip(fields, self.items)])
 
     def m__asdict(self, f: Frame) -> Value:
-        from tocha._dynamo.values.mappings import DictValue
-
-        made = DictValue({})
-        for name, value in zip(self.cls._fields, self.items):  # type: ignore[attr-defined]
-            made.put(f, Constant(name), value)
-        return made
+        return f.new_dict(zip(self.cls._fields, self.items))  # type: ignore[attr-defined]
 
     def reconstruct(self, cg: Codegen) -> None:
         cg.start_call(self.cls._make if hasattr(self.cls, "_make") else self.cls)

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 from tocha._dynamo.values.base import Value
 from tocha._dynamo.values.constant import Constant
+from tocha._dynamo.values.containers import TupleValue
+from tocha._dynamo.values.mappings import DictValue
 
 if TYPE_CHECKING:
     from tocha._dynamo.codegen import Codegen
@@ -109,12 +111,8 @@ class FunctionValue(Callable_):
         if name == "__get__":
             return Bound(f, self)
         if name == "__defaults__" and self.real is None:
-            from tocha._dynamo.values.containers import TupleValue
-
             return TupleValue(list(self.defaults)) if self.defaults else Constant(None)
         if name == "__closure__":
-            from tocha._dynamo.values.containers import TupleValue
-
             return TupleValue(list(self.cells)) if self.cells else Constant(None)
         if self.real is not None and hasattr(self.real, name):
             return f.wrap(getattr(self.real, name), self.source.attribute(name) if self.source else None)
@@ -139,8 +137,6 @@ class FunctionValue(Callable_):
         return list(self.attributes.values())
 
     def reconstruct(self, cg: Codegen) -> None:
-        from tocha._dynamo.values.containers import TupleValue
-
         if self.real is not None:
             cg.load_constant(self.real)
             return
@@ -232,9 +228,7 @@ class BuiltinValue(Callable_):
         return self.value
 
     def call(self, f: Frame, args: list[Value], kwargs: dict[str, Value]) -> Value:
-        from tocha._dynamo.builtin_calls import call_builtin
-
-        return call_builtin(f, self.value, args, kwargs)
+        return f.call_builtin(self.value, args, kwargs)
 
     def get_attribute(self, f: Frame, name: str) -> Value:
         try:
@@ -268,9 +262,6 @@ class PartialValue(Callable_):
         return self.function.call(f, [*self.args, *args], {**self.kwargs, **kwargs})
 
     def get_attribute(self, f: Frame, name: str) -> Value:
-        from tocha._dynamo.values.containers import TupleValue
-        from tocha._dynamo.values.mappings import DictValue
-
         if name == "func":
             return self.function
         if name == "args":

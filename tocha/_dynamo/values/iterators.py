@@ -6,8 +6,9 @@ import types
 from typing import TYPE_CHECKING, Any
 
 from tocha._dynamo.refusals import Unsupported
-from tocha._dynamo.values.base import Value
+from tocha._dynamo.values.base import Observed, Value
 from tocha._dynamo.values.constant import Constant
+from tocha._dynamo.values.native_method import NativeMethod
 
 if TYPE_CHECKING:
     from tocha._dynamo.codegen import Codegen
@@ -31,8 +32,6 @@ class IteratorValue(Value):
         self.refuse("attribute", f"method {name!r}")
 
     def get_attribute(self, f: Frame, name: str) -> Value:
-        from tocha._dynamo.values.containers import NativeMethod
-
         if callable(getattr(self.python_type(), name, None)):
             return NativeMethod(self, name)
         f.raise_(AttributeError, f"'{self.python_type().__name__}' object has no attribute '{name}'")
@@ -71,9 +70,7 @@ class SequenceIterator(IteratorValue):
         return super().call_method(f, name, args, kwargs)
 
     def reconstruct(self, cg: Codegen) -> None:
-        from tocha._dynamo.values.containers import ListValue
-
-        whole = isinstance(self.owner, ListValue)
+        whole = self.owner is not None and self.owner.is_list
         cg.start_call(advanced if whole else iter)
         if whole:
             assert self.owner is not None
@@ -130,8 +127,6 @@ class GeneratorValue(IteratorValue):
         return self.send(f, Constant(None))
 
     def send(self, f: Frame, value: Value, error: Any = None) -> Value:
-        from tocha._dynamo.values.base import Observed
-
         if self.running:
             f.raise_(ValueError, "generator already executing")
         if self.finished:
@@ -161,8 +156,6 @@ class GeneratorValue(IteratorValue):
         f.raise_(StopIteration, *([] if isinstance(result, Constant) and result.value is None else [result]))
 
     def call_method(self, f: Frame, name: str, args: list[Value], kwargs: dict[str, Value]) -> Value:
-        from tocha._dynamo.values.base import Observed
-
         if name == "send":
             if not self.started and not (args[0].is_constant() and args[0].constant() is None):
                 f.raise_(TypeError, "can't send non-None value to a just-started generator")

@@ -26,7 +26,7 @@ class DictValue(Container):
 
     def settle_keys(self, f: Frame) -> None:
         """Somebody asks for more than single keys: which there are, in which order, is guarded."""
-        if self.all_keys is not None:
+        if self.all_keys is not None and self.source is not None:
             f.out.guards.add(self.source, "keys", self.all_keys)
             self.all_keys = None
 
@@ -36,7 +36,7 @@ class DictValue(Container):
 
     def has(self, f: Frame, key: Value) -> bool:
         h = key.hash_key(f)
-        if self.all_keys is not None:
+        if self.all_keys is not None and self.source is not None:
             if key.is_constant():
                 f.out.guards.add(self.source, "contains" if h in self.entries else "without", key.constant())
             else:

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import enum
 import types
 from typing import TYPE_CHECKING, Any
 
 from tocha import _C
 from tocha._dynamo.values.base import Value
 from tocha._dynamo.values.constant import Constant
+from tocha._dynamo.values.containers import TupleValue
 from tocha._dynamo.values.functions import BuiltinValue, FunctionValue, MethodValue
+from tocha._dynamo.values.mappings import DictValue, pairs_of
+from tocha._dynamo.values.native_method import NativeMethod
 from tocha.autograd.function import Function
 
 if TYPE_CHECKING:
@@ -260,8 +264,6 @@ class InstanceDict(Value):
         return dict
 
     def as_dict(self, f: Frame) -> Any:
-        from tocha._dynamo.values.mappings import DictValue
-
         made = DictValue({})
         for name in self.names(f):
             value = self.owner.own(f, name)
@@ -306,8 +308,6 @@ class InstanceDict(Value):
         self.owner.written[key.constant()] = None
 
     def get_attribute(self, f: Frame, name: str) -> Value:
-        from tocha._dynamo.values.containers import NativeMethod
-
         return NativeMethod(self, name)
 
     def call_method(self, f: Frame, name: str, args: list[Value], kwargs: dict[str, Value]) -> Value:
@@ -332,8 +332,6 @@ class InstanceDict(Value):
         if name == "__getitem__":
             return self.item(f, *args)
         if name == "update":
-            from tocha._dynamo.values.mappings import pairs_of
-
             for k, v in [p for a in args for p in pairs_of(f, a)] + [(Constant(k), v) for k, v in kwargs.items()]:
                 self.set_item(f, k, v)
             return Constant(None)
@@ -416,9 +414,7 @@ class ClassValue(Value):
         f.out.class_writes[(id(self.value), name)] = value
 
     def call(self, f: Frame, args: list[Value], kwargs: dict[str, Value]) -> Value:
-        from tocha._dynamo.construct import call_class
-
-        return call_class(f, self, args, kwargs)
+        return f.call_class(self, args, kwargs)
 
     def call_method(self, f: Frame, name: str, args: list[Value], kwargs: dict[str, Value]) -> Value:
         if name == "__call__" and find_in_class(type(self.value), name)[1] is type:
@@ -428,8 +424,6 @@ class ClassValue(Value):
         return self.get_attribute(f, name).call(f, args, kwargs)
 
     def iterate(self, f: Frame) -> Value:
-        import enum
-
         if isinstance(self.value, enum.EnumMeta):
             return f.wrap_known(list(self.value)).iterate(f)  # type: ignore[var-annotated]
         return super().iterate(f)
@@ -530,8 +524,6 @@ class ExceptionValue(ObjectValue):
         self.args = args
 
     def plain_attribute(self, f: Frame, name: str) -> Value | None:
-        from tocha._dynamo.values.containers import TupleValue
-
         if name in self.written:
             return self.written[name]
         if name == "args":

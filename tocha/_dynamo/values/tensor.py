@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 import tocha
 from tocha._dynamo.values.base import Value
 from tocha._dynamo.values.constant import Constant
-from tocha._dynamo.values.containers import NativeMethod, SizeValue
+from tocha._dynamo.values.containers import SizeValue
+from tocha._dynamo.values.native_method import NativeMethod
 
 if TYPE_CHECKING:
     from tocha._dynamo.codegen import Codegen

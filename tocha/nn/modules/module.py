@@ -5,7 +5,7 @@ Hooks are in _hooks.py, state_dict in _state.py.
 
 from __future__ import annotations
 
-import importlib
+import sys
 import warnings
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator
@@ -158,7 +158,9 @@ class Module(StateDict):
 
     def compile(self, *args: Any, **kwargs: Any) -> None:
         """Compiles calls of this very module; the arguments are tocha.compile's."""
-        compiled = importlib.import_module("tocha._dynamo.eval_frame").compile(self._call_impl, *args, **kwargs)
+        compiled = sys.modules["tocha"].compile(
+            self._call_impl, *args, **kwargs
+        )  # the compiler is opened when asked for
         self.__dict__["_compiled_call_impl"] = compiled
         self.__dict__["_backward_hooks"] = CompiledTable(self.__dict__["_backward_hooks"])
 

@@ -1,0 +1,34 @@
+"""The table of native functions that the tracer handles itself (builtin_calls.py fills it), and calls of polyfills."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from tocha._dynamo import leaves, polyfills
+from tocha._dynamo.values.base import Value
+from tocha._dynamo.values.functions import BuiltinValue
+
+if TYPE_CHECKING:
+    from tocha._dynamo.frame import Frame
+
+CALLS: dict[Any, Callable[..., Value]] = {}
+
+
+def known(*functions: Any) -> Callable:
+    def register(handler: Callable) -> Callable:
+        for function in functions:
+            CALLS[function] = handler
+            leaves.know(function)
+        return handler
+
+    return register
+
+
+def call_polyfill(f: Frame, function: Any, args: list[Value], kwargs: dict[str, Value]) -> Value:
+    if (function not in polyfills.ITERATORS and function not in (sum, min, max)) or kwargs:
+        pass
+    elif function in (sum, min, max) and all(a.is_constant() for a in args):
+        return f.fold(function, args, kwargs)
+    made_by = (BuiltinValue(function), args, kwargs) if function in polyfills.ITERATORS else None
+    return f.inline(f.wrap_known(polyfills.TABLE[function]), args, kwargs, made_by)  # type: ignore[arg-type]

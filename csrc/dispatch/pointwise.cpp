@@ -106,7 +106,11 @@ Ints result_strides(const PointwiseOp& op, IntsView sizes, const Tensor* ins, DT
     if (!model) model = &ins[i];
     agree = ins[i].sizes() == sizes && ins[i].strides() == model->strides();
   }
-  if (agree && model && model->is_non_overlapping_and_dense()) return Ints(model->strides());
+  if (agree && model && model->is_non_overlapping_and_dense()) {
+    // Strides of dims of size one tell later operations the format, too.
+    const bool channels_last = n == 4 && model->is_contiguous(MemoryFormat::ChannelsLast);
+    return channels_last ? format_strides(sizes, MemoryFormat::ChannelsLast) : Ints(model->strides());
+  }
   Ints dense[kMaxOperands];
   for (int i = 0; i < op.nin; ++i)
     if (ins[i].dtype() != compute && !ins[i].is_non_overlapping_and_dense())

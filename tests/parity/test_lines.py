@@ -20,6 +20,9 @@ THIN = "m.ones(5, 3, 2, 1).contiguous(memory_format=m.channels_last)"
 PERMUTED = "m.arange(24.).view(4, 3, 2).permute(2, 1, 0)"
 
 LAYOUTS = (
+    "m.exp(m.ones(3, 17, 3, 1).movedim(2, 1)).stride()",
+    "m.add(m.ones(1, 7, 1, 33).permute(0, 3, 2, 1), m.ones(1, 7, 1, 33).permute(0, 3, 2, 1)).stride()",
+    "m.cat([m.nn.functional.hardsigmoid(m.ones(3, 17, 3, 1).movedim(2, 1))] * 3, 2).stride()",
     f"m.einsum('...ij,...kj->...ik', {THIN}, {THIN}).stride()",
     "m.einsum('ijl,kjl->ik', m.ones(3, 1, 2), m.ones(4, 1, 2)).stride()",
     *(f"m.unique_consecutive({PERMUTED}, dim={d}).stride()" for d in range(3)),
@@ -52,7 +55,7 @@ REFUSALS = (
     "m.sum(m.ones(2), dim=(-1, 0))",
     "m.nn.functional.unfold(m.ones(3, 3, dtype=m.int64), 2)",
     "m.nn.functional.unfold(m.ones(3, 3, 3, 3, dtype=m.int64), 2)",
-    "m.nn.functional.glu(m.ones(2, 4, dtype=m.bool))",
+    *(f"m.nn.functional.glu(m.ones(2, 4, dtype=m.{d}))" for d in ("bool", "complex64")),
     *(f"m.ones(2, dtype=m.bool).clamp({a})" for a in ("None, True", "True", "True, True", "1")),
     "m.ones(2, dtype=m.complex64).clamp(1)",
     *(f"m.tensor([True, False]).clamp({a})" for a in ("m.tensor(True)", "None, m.tensor(False)", "m.tensor([True])")),
@@ -130,6 +133,8 @@ NAN_AND_INF = (
     ),
     *(f"slopes(lambda x: m.{f}(x), [1., inf, 3.])" for f in ("var", "std")),
     "slopes(lambda x: m.var_mean(x, 0)[0], [1., inf, 3.])",
+    "slopes(lambda x: m.std(x).sqrt(), [1., 1.])",
+    *(f"slopes(lambda x: m.var(x, 0, correction={c}), [3.])" for c in (0, 1, 2)),
     *(f"slopes(lambda x: m.logcumsumexp(x, 0), [1., {v}, 3.])" for v in ("nan", "inf", "-inf")),
     "slopes(lambda x: m.nan_to_num(x) * inf, [nan, inf, -inf, 1.])",
     "curves(lambda x: m.addcdiv(m.ones(2), m.tensor([1., 0.]), x), [0., 0.])",

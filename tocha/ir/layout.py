@@ -152,6 +152,9 @@ def result_strides(sizes: Sizes, operands: Sequence[tuple[Sizes, Sizes]]) -> lis
     first = dimensioned[0]
     alike = all(same_sizes(s, sizes) and same_sizes(t, first[1]) for s, t in dimensioned[1:])
     if alike and same_sizes(first[0], sizes) and is_dense(*first):
+        # Strides of dims of size one tell later operations the format, too.
+        if len(sizes) == 4 and not is_contiguous(*first) and is_contiguous(*first, MemoryFormat.channels_last):
+            return format_strides(sizes, MemoryFormat.channels_last)
         return list(first[1])
     n = len(sizes)
 

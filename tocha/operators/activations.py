@@ -397,6 +397,6 @@ def glu(self, dim):
     half = self.shape[d] // 2
     if self.shape[d] % 2 != 0:
         raise RuntimeError(f"[glu] Halving dimension must be even, but dimension {d} is size {self.shape[d]}")
-    if not (self.is_floating_point() or self.is_complex()):
+    if not self.is_floating_point():
         refuse_dtype("glu", self.dtype)
     return self.narrow(d, 0, half) * op.sigmoid(self.narrow(d, half, half))

@@ -286,9 +286,10 @@ def _root(d: Any) -> list[Tensor]:
 @register_kl(MultivariateNormal, MultivariateNormal)
 def _kl_normal_vectors(p: Any, q: Any) -> Tensor:
     if p.event_shape != q.event_shape:
+        low = isinstance(p, LowRankMultivariateNormal) + isinstance(q, LowRankMultivariateNormal)
         raise ValueError(
-            f"[kl_divergence] KL-divergence between two {type(p).__name__} and {type(q).__name__} with different event "
-            f"shapes cannot be computed: {p.event_shape} and {q.event_shape}"
+            f"[kl_divergence] KL-divergence between two {('', '(Low Rank) ', 'Low Rank ')[low]}Multivariate Normals with "
+            f"different event shapes cannot be computed: {p.event_shape} and {q.event_shape}"
         )
     # The trace of C_q^-1 C_p is the sum of the distances of the columns of C_p's roots.
     shape = tocha.broadcast_shapes(p.batch_shape, q.batch_shape)
@@ -361,10 +362,9 @@ def _to_uniform(p: Any, q: Any) -> Tensor:
 
 
 def _infinite(p: Any, q: Any) -> Tensor:
-    """Values of p that q never takes."""
-    shape = tocha.broadcast_shapes(p.batch_shape, q.batch_shape)
+    """Values of p that q never takes; in p's shape, as PyTorch has it."""
     like = next(getattr(p, name) for name in p.arg_constraints)
-    return tocha.full(shape, inf, dtype=like.dtype, device=like.device)
+    return tocha.full(p.batch_shape, inf, dtype=like.dtype, device=like.device)
 
 
 def _register_all(function: Callable, kinds: tuple[type, ...], q: type) -> None:

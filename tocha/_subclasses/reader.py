@@ -8,7 +8,7 @@ from functools import cache
 from typing import Any
 
 from tocha import _C
-from tocha._library import dispatch
+from tocha._library import dispatch, plans
 from tocha._ops import ops
 from tocha._subclasses import history
 from tocha._subclasses.convert import dtype_facts, native_device, native_dtype, plain_number
@@ -174,9 +174,9 @@ class Recorder(FakeInterpreter):
 
     def shown_to_modes(self, o: Operator, arguments: dict[str, Any], inplace: bool) -> Any:
         """A call below autograd: dispatch modes get PyTorch's operator and the tensors."""
-        plan = dispatch.plan(o.full_name, "inplace" if inplace else "functional")
+        plan = plans.plan(o.full_name, "inplace" if inplace else "functional")
         with history.unrecorded():
-            found = dispatch.run(plan, tuple(self.shown(v) for v in arguments.values()), [], 0)
+            found = plans.run(plan, tuple(self.shown(v) for v in arguments.values()), [], 0)
         return self.taken_back(found)
 
     def shown(self, v: Any) -> Any:

@@ -35,7 +35,7 @@ class GradScaler:
     `step` leaves a step out when a gradient is infinite or no number; `update` then makes the factor smaller, and greater again after
     growth_interval good steps.
 
-    >>>     >>> w = tocha.nn.Parameter(tocha.ones(2))
+    >>> w = tocha.nn.Parameter(tocha.ones(2))
     >>> optimizer = tocha.optim.SGD([w], lr=0.5)
     >>> scaler = tocha.amp.GradScaler("cpu", init_scale=1024.0)
     >>> scaler.scale(w.sum()).backward()

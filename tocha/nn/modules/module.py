@@ -85,6 +85,7 @@ class Module(StateDict):
     call_super_init: bool = False
     T_destination: ClassVar = T_destination
 
+    _modules: dict[str, Module | None]
     training: bool
     _backward_pre_hooks: OrderedDict[int, Callable]
     _backward_hooks: OrderedDict[int, Callable]

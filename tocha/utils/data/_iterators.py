@@ -10,7 +10,7 @@ import time
 import warnings
 import weakref
 from collections import deque
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from tocha.utils.data import _utils
 from tocha.utils.data._utils.exceptions import ExceptionWrapper
@@ -18,9 +18,6 @@ from tocha.utils.data._utils.fetch import make_fetcher
 from tocha.utils.data._utils.pin_memory import has_accelerator, pin_memory
 from tocha.utils.data._utils.worker import Exhausted, WorkerHandle, WorkerTask, shut_down, stop_now
 from tocha.utils.data.sampler import draw_seed
-
-if TYPE_CHECKING:
-    from tocha.utils.data.dataloader import DataLoader
 
 __all__: list[str] = []
 
@@ -30,7 +27,7 @@ _SHARDING_HINT = (
 )
 
 
-def _uses_pinned_memory(loader: DataLoader) -> bool:
+def _uses_pinned_memory(loader: Any) -> bool:
     if not loader.pin_memory:
         return False
     if loader.pin_memory_device:
@@ -53,7 +50,7 @@ class _BaseDataLoaderIter:
 
     is_shut_down = False
 
-    def __init__(self, loader: DataLoader) -> None:
+    def __init__(self, loader: Any) -> None:
         self._dataset = loader.dataset
         self._iterable = loader._dataset_kind == 1
         self._auto_collation = loader._auto_collation
@@ -67,7 +64,7 @@ class _BaseDataLoaderIter:
         self._base_seed = draw_seed(loader.generator)
         self._begin(loader)
 
-    def _begin(self, loader: DataLoader) -> None:
+    def _begin(self, loader: Any) -> None:
         self._sampler_iter = iter(self._index_sampler)
         self._num_yielded = 0
         self._IterableDataset_len_called = loader._IterableDataset_len_called
@@ -102,7 +99,7 @@ class _BaseDataLoaderIter:
 
 
 class _SingleProcessDataLoaderIter(_BaseDataLoaderIter):
-    def __init__(self, loader: DataLoader) -> None:
+    def __init__(self, loader: Any) -> None:
         super().__init__(loader)
         if self._timeout != 0:
             raise AssertionError("_SingleProcessDataLoaderIter requires timeout == 0")
@@ -121,7 +118,7 @@ class _MultiProcessingDataLoaderIter(_BaseDataLoaderIter):
     and its socket tells at once.
     """
 
-    def __init__(self, loader: DataLoader) -> None:
+    def __init__(self, loader: Any) -> None:
         super().__init__(loader)
         self._in_order = loader.in_order
         self._persistent = loader.persistent_workers
@@ -143,7 +140,7 @@ class _MultiProcessingDataLoaderIter(_BaseDataLoaderIter):
                 self._by_descriptor[descriptor] = worker
         self._ask_ahead()
 
-    def _start(self, loader: DataLoader) -> None:
+    def _start(self, loader: Any) -> None:
         task = WorkerTask(
             dataset=self._dataset,
             iterable=self._iterable,
@@ -164,7 +161,7 @@ class _MultiProcessingDataLoaderIter(_BaseDataLoaderIter):
         """Whether the workers have been sent home, or are another process's."""
         return not self._finalizer.alive or os.getpid() != self._owner
 
-    def reset(self, loader: DataLoader) -> None:
+    def reset(self, loader: Any) -> None:
         """Begins another pass with the same workers."""
         self._begin(loader)
         for worker in self._workers:

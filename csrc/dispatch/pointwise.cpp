@@ -151,28 +151,42 @@ void run(const PointwiseOp& op, DType compute, const Tensor* outs, const Tensor*
   backend(outs[0].device().type, op.name).pointwise(op, compute, operands, stored);
 }
 
+// Whether all are contiguous, of one shape and on one device: the usual call.
+bool alike(const Tensor* ins, int n) {
+  const TensorObject* first = ins[0].get();
+  if (!first->contiguous) return false;
+  for (int i = 1; i < n; ++i) {
+    const TensorObject* t = ins[i].get();
+    if (!t->contiguous || t->ndim != first->ndim || t->device != first->device) return false;
+    for (int d = 0; d < first->ndim; ++d)  // few: a call of memcmp takes longer
+      if (t->dims[d] != first->dims[d]) return false;
+  }
+  return true;
+}
+
+// Results of the common shape, in the layout that the operands agree on. Apart, so that the usual call has a small
+// frame.
+[[gnu::noinline]] void make_results(const PointwiseOp& op, DType compute, Tensor* outs, const Tensor* ins) {
+  check_same_device(op.name, ins, op.nin);
+  Ints sizes = common_sizes(op, ins);
+  Ints strides = result_strides(op, sizes, ins, compute);
+  Device device = device_among(ins, op.nin);
+  for (int i = 0; i < op.nout; ++i) outs[i] = empty_strided(sizes, strides, op.types[i].resolve(compute), device);
+}
+
 }  // namespace
 
 void pointwise(const PointwiseOp& op, Tensor* outs, const Tensor* ins, const Scalar* params) {
-  DType compute = compute_dtype(op, ins);
-  bool same_shape = true;
-  for (int i = 0; i < op.nin; ++i) {
-    same_shape = same_shape && ins[i].is_contiguous() && ins[i].device() == ins[0].device() &&
-                 (i == 0 || ins[i].sizes() == ins[0].sizes());
-  }
-  if (same_shape) {
+  const DType compute = compute_dtype(op, ins);
+  if (!alike(ins, op.nin)) [[unlikely]] {
+    make_results(op, compute, outs, ins);
+  } else {
+    const TensorObject* t = ins[0].get();
     for (int i = 0; i < op.nout; ++i) {
-      const TensorObject* t = ins[0].get();
       DType d = op.types[i].resolve(compute);
       outs[i] = make_tensor(new_storage(static_cast<size_t>(t->numel * itemsize(d)), t->device), d, ins[0].sizes(),
                             contiguous_strides(ins[0].sizes()), 0);
     }
-  } else {
-    check_same_device(op.name, ins, op.nin);
-    Ints sizes = common_sizes(op, ins);
-    Ints strides = result_strides(op, sizes, ins, compute);
-    Device device = device_among(ins, op.nin);
-    for (int i = 0; i < op.nout; ++i) outs[i] = empty_strided(sizes, strides, op.types[i].resolve(compute), device);
   }
   run(op, compute, outs, ins, params);
 }

@@ -9,10 +9,12 @@
 namespace tocha::cpu {
 namespace {
 
-void run_loop(const PointwiseOp& op, DType math, const Tensor* const* operands, const char* params) {
+[[gnu::always_inline]] inline void run_loop(const PointwiseOp& op, DType math, const Tensor* const* operands,
+                                            const char* params) {
   Loop loop = op.cpu_loops[static_cast<int>(cpu_isa())][static_cast<int>(math)];
   TOCHA_CHECK(loop, NotImplemented, "[", op.name, "] \"", op.name, "_cpu\" not implemented for '", math, "'");
-  Elementwise call{loop, params, op.nout, op.nin, {}, {}, op.expensive};
+  Elementwise call;  // the arrays are filled as far as they are read
+  call.loop = loop, call.params = params, call.nout = op.nout, call.nin = op.nin, call.expensive = op.expensive;
   for (int i = 0; i < op.nout + op.nin; ++i) {
     call.operands[i] = operands[i];
     call.dtypes[i] = op.types[i].resolve(math);

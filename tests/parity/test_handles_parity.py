@@ -258,7 +258,7 @@ def agree(got: Any, want: Any) -> None:
             agree(g, w)
     elif isinstance(want, torch.Tensor):
         assert str(got.dtype).split(".")[1] == str(want.dtype).split(".")[1]
-        raw = got.detach().contiguous()
+        raw = got.detach().resolve_conj().resolve_neg().contiguous()
         raw = raw.view(tocha.int16).numpy() if got.dtype == tocha.bfloat16 else raw.numpy()
         made = torch.from_numpy(raw.copy())
         made = made.view(torch.bfloat16) if want.dtype == torch.bfloat16 else made

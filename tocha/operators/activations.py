@@ -298,7 +298,10 @@ def gelu(self, approximate):
 
 
 @composite(
-    "gelu_backward(Tensor grad_output, Tensor self, *, str approximate='none') -> Tensor", variants="", whole=True
+    "gelu_backward(Tensor grad_output, Tensor self, *, str approximate='none') -> Tensor",
+    variants="",
+    whole=True,
+    tags=frozenset({"pointwise"}),
 )
 def gelu_backward(grad_output, self, approximate):
     """The gradient of gelu."""

@@ -267,6 +267,7 @@ def to_copy_gradient(grad, self):
     algorithm="answer",
     variants="",
     tags=frozenset({"data_dependent_output"}),
+    core=True,
 )
 def _local_scalar_dense(self):
     """The one element as a number: what `item` is."""

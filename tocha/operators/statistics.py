@@ -74,8 +74,11 @@ def var_mean_gradient(grad0, grad1, self, dim, keepdim, correction, root, result
             spread = (grad0 / (result0 * 2)).masked_fill(result0 == 0, 0)
         # The recurrence has no mean of infinities; PyTorch's gradients are those of the plain one.
         centered = self - (self.mean() if dim is None else self.mean(dim, True))
-        scale = 2.0 / (n - correction) if n > correction else math.inf
-        total = unreduced(spread, self, dim, keepdim) * scale * centered
+        slope = unreduced(spread, self, dim, keepdim)
+        if dim is None and n <= correction:  # there PyTorch takes the sides of the mean for one
+            total = slope * op.full_like(self, math.inf).masked_fill(centered == 0, math.nan)
+        else:
+            total = slope * (2.0 / (n - correction) if n != correction else math.inf) * centered
     if grad1 is not None:
         share = (unreduced(grad1, self, dim, keepdim) / n).expand(self.shape)
         total = share if total is None else total + share

@@ -57,6 +57,31 @@ def centred(self: "Tensor", n_fft: "int", pad_mode: "str") -> "Tensor":
 
 
 @composite(
+    "stft.inside(Tensor self, int n_fft, int? hop_length=None, int? win_length=None, Tensor? window=None, bool normalized=False, "
+    "bool? onesided=None, bool? return_complex=None, bool? align_to_window=None) -> Tensor",
+    dtypes=(dt.float32, dt.float64, dt.complex64, dt.complex128),
+    aten=("stft",),
+    variants="",
+    samples=lambda t: [((t(2, 20), 8), {"return_complex": True})],
+)
+def stft_inside(self, n_fft, hop_length, win_length, window, normalized, onesided, return_complex, align_to_window):
+    """stft of windows that lie within the signal."""
+    return op.stft(
+        self,
+        n_fft,
+        hop_length,
+        win_length,
+        window,
+        False,
+        "reflect",
+        normalized,
+        onesided,
+        return_complex,
+        align_to_window,
+    )
+
+
+@composite(
     "stft(Tensor self, int n_fft, int? hop_length=None, int? win_length=None, Tensor? window=None, bool center=True, "
     'str pad_mode="reflect", bool normalized=False, bool? onesided=None, bool? return_complex=None, bool? align_to_window=None) -> Tensor',
     dtypes=(dt.float32, dt.float64, dt.complex64, dt.complex128),
@@ -101,31 +126,6 @@ def stft(
     spectra = op._fft_c2c(frames, [last], code, True) if frames.is_complex() else op._fft_r2c(frames, [last], code, one)
     found = spectra.transpose(-2, -1)
     return op.view_as_real(found) if return_complex is not None and not return_complex else found
-
-
-@composite(
-    "stft.inside(Tensor self, int n_fft, int? hop_length=None, int? win_length=None, Tensor? window=None, bool normalized=False, "
-    "bool? onesided=None, bool? return_complex=None, bool? align_to_window=None) -> Tensor",
-    dtypes=(dt.float32, dt.float64, dt.complex64, dt.complex128),
-    aten=("stft",),
-    variants="",
-    samples=lambda t: [((t(2, 20), 8), {"return_complex": True})],
-)
-def stft_inside(self, n_fft, hop_length, win_length, window, normalized, onesided, return_complex, align_to_window):
-    """stft of windows that lie within the signal."""
-    return op.stft(
-        self,
-        n_fft,
-        hop_length,
-        win_length,
-        window,
-        False,
-        "reflect",
-        normalized,
-        onesided,
-        return_complex,
-        align_to_window,
-    )
 
 
 @rule

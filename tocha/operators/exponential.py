@@ -59,9 +59,7 @@ def sigmoid(x):
     return s.sigmoid(x)
 
 
-@pointwise(
-    "sigmoid_backward(Tensor grad_output, Tensor output) -> Tensor", dtypes=(*FLOATS, *COMPLEX), variants="", core=True
-)
+@pointwise("sigmoid_backward(Tensor grad_output, Tensor output) -> Tensor", dtypes=(*FLOATS, *COMPLEX), variants="")
 def sigmoid_backward(grad, y):
     """The gradient of sigmoid from its result."""
     return grad * (y * (1 - y))

@@ -19,7 +19,6 @@ using namespace sorting;
 
 constexpr int64_t kKeyBlock = 256;
 constexpr int64_t kParallelSelectMin = 1 << 15;
-constexpr int64_t kShortRow = 1024;
 
 template <class K>
 K min_key(const K* keys, int64_t n) {
@@ -169,37 +168,9 @@ void topk_sorted(const T* in, T* values, int64_t* indices, int64_t rows, int64_t
   }
 }
 
-// Which of equal elements are picked from a short row, and in which order, is up to the algorithms of the standard
-// library: programs see it, and PyTorch's choice is the same.
-template <class T>
-void topk_short(const T* in, T* values, int64_t* indices, int64_t rows, int64_t n, int64_t k, bool largest) {
-  using K = KeyOf<T>;
-  auto by_key = [](const Candidate<K>& a, const Candidate<K>& b) { return a.key < b.key; };
-  parallel_for(rows, std::max<int64_t>(1, 4096 / n), [&](int64_t begin, int64_t end) {
-    K keys[kShortRow];
-    Candidate<K> found[kShortRow];
-    for (int64_t r = begin; r < end; ++r) {
-      sort_kernels().make_keys(DTypeOf<T>::value, in + r * n, n, largest, keys);
-      for (int64_t i = 0; i < n; ++i) found[i] = {keys[i], i};
-      if (k * 64 <= n) {
-        std::partial_sort(found, found + k, found + n, by_key);
-      } else {
-        std::nth_element(found, found + (k - 1), found + n, by_key);
-        std::sort(found, found + (k - 1), by_key);
-      }
-      for (int64_t i = 0; i < k; ++i) {
-        indices[r * k + i] = found[i].index;
-        values[r * k + i] = in[r * n + found[i].index];
-      }
-    }
-  });
-}
-
 template <class T>
 void topk_rows(const T* in, T* values, int64_t* indices, int64_t rows, int64_t n, int64_t k, bool largest) {
-  if (n <= kShortRow) {
-    topk_short(in, values, indices, rows, n, k, largest);
-  } else if (k * 8 > n) {
+  if (k * 8 > n) {
     topk_sorted(in, values, indices, rows, n, k, largest);
   } else {
     topk_streamed(in, values, indices, rows, n, k, largest);
@@ -367,52 +338,8 @@ void pick_rows(const T* in, T* values, int64_t* indices, int64_t rows, int64_t n
   });
 }
 
-// Hoare's selection with the median of three as the pivot: which of equal elements ends up at k is as in PyTorch.
-template <class K>
-int64_t select_short(Candidate<K>* c, int64_t n, int64_t k) {
-  int64_t low = 0, high = n - 1;
-  while (high > low + 1) {
-    int64_t middle = low + (high - low) / 2;
-    std::swap(c[middle], c[low + 1]);
-    if (c[low + 1].key > c[high].key) std::swap(c[low + 1], c[high]);
-    if (c[low].key > c[high].key) std::swap(c[low], c[high]);
-    if (c[low + 1].key > c[low].key) std::swap(c[low + 1], c[low]);
-    const K pivot = c[low].key;
-    int64_t up = low + 1, down = high;
-    while (true) {
-      do ++up;
-      while (c[up].key < pivot);
-      do --down;
-      while (c[down].key > pivot);
-      if (down < up) break;
-      std::swap(c[up], c[down]);
-    }
-    std::swap(c[low], c[down]);
-    if (down <= k) low = up;
-    if (down >= k) high = down - 1;
-  }
-  if (high == low + 1 && c[low].key > c[high].key) std::swap(c[low], c[high]);
-  return c[k].index;
-}
-
-template <class T>
-void kthvalue_short(const T* in, T* values, int64_t* indices, int64_t rows, int64_t n, int64_t k) {
-  using K = KeyOf<T>;
-  parallel_for(rows, std::max<int64_t>(1, 4096 / n), [&](int64_t begin, int64_t end) {
-    K keys[kShortRow];
-    Candidate<K> row[kShortRow];
-    for (int64_t r = begin; r < end; ++r) {
-      sort_kernels().make_keys(DTypeOf<T>::value, in + r * n, n, false, keys);
-      for (int64_t i = 0; i < n; ++i) row[i] = {keys[i], i};
-      indices[r] = select_short(row, n, k);
-      values[r] = in[r * n + indices[r]];
-    }
-  });
-}
-
 template <class T>
 void kthvalue_rows(const T* in, T* values, int64_t* indices, int64_t rows, int64_t n, int64_t k) {
-  if (n <= kShortRow) return kthvalue_short(in, values, indices, rows, n, k);
   pick_rows(in, values, indices, rows, n,
             [&](const T* row, KeyOf<T>* keys, int lanes) { return select_index(row, keys, n, k, lanes); });
 }

@@ -210,8 +210,11 @@ def settle_writes(given: list[FakeTensor], before: list[tuple[Memory, int]]) -> 
             refresh(t)
 
 
+answers: dict[str, Callable] = {}  # records whose result is no tensor but an element (methods.py)
+
+
 def make_form(record: str, names: tuple[str, ...]) -> Callable:
-    return Form(record, names).call
+    return answers.get(record) or Form(record, names).call
 
 
 _forms: dict[str, Callable] = {}

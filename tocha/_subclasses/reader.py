@@ -175,9 +175,18 @@ class Recorder(FakeInterpreter):
     def shown_to_modes(self, o: Operator, arguments: dict[str, Any], inplace: bool) -> Any:
         """A call below autograd: dispatch modes get PyTorch's operator and the tensors."""
         plan = plans.plan(o.full_name, "inplace" if inplace else "functional")
+        values = tuple(self.shown(v) for v in arguments.values())
         with history.unrecorded():
-            found = plans.run(plan, tuple(self.shown(v) for v in arguments.values()), [], 0)
+            found = plans.run(plan, values, [], 0)
+        self.settle_views(values, found)
         return self.taken_back(found)
+
+    def settle_views(self, values: tuple, found: Any) -> None:
+        """Views were made below autograd, but count as made here."""
+        of = next((v for v in values if isinstance(v, FakeTensor)), None)
+        for t in found if isinstance(found, list | tuple) else (found,):
+            if of is not None and t is not of and isinstance(t, FakeTensor) and t._base is not None:
+                _C._set_view_origin(t, of)
 
     def shown(self, v: Any) -> Any:
         if isinstance(v, Facts):

@@ -101,7 +101,10 @@ class Form:
         if outs is not None:
             several = outs if isinstance(outs, tuple | list) else (outs,)
             history.refuse_out(o, given)
-            result = mode.reader.into(o, arguments, [t._facts for t in several])
+            if isinstance(reader, Recorder) and dispatch.modes.stack and not _C._dispatch_disabled():
+                result = reader.into_shown(o, arguments, list(several))
+            else:
+                result = mode.reader.into(o, arguments, [t._facts for t in several])
         else:
             result = reader.call(o, arguments, self.inplace)
         if before is not None:

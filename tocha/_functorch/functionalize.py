@@ -132,9 +132,8 @@ class Functionalizer:
         """The base's value after a tensor on it got a new one; all views of it are stale."""
         s = alias.storage
         bases: list[Tensor] = []
-        for step in alias.chain:
-            bases.append(self.traced(previous.apply, bases[-1]) if bases else s.base)
-            previous = step
+        for i in range(len(alias.chain)):
+            bases.append(self.traced(alias.chain[i - 1].apply, bases[-1]) if bases else s.base)
         value = new
         for step, base in zip(reversed(alias.chain), reversed(bases), strict=True):
             value = self.traced(step.undo, base, value)
@@ -169,9 +168,13 @@ class Functionalizer:
     # -- nodes
 
     def run(self) -> GraphModule:
+        return self.finish(self.read_all())
+
+    def read_all(self) -> Node:
+        """Goes through all nodes but the output, which it returns."""
         for n in list(self.module.graph.nodes):
             if n.op == "output":
-                return self.finish(n)
+                return n
             self.of[n] = self.node(n)
         raise AssertionError("a graph has an output")
 
@@ -219,10 +222,7 @@ class Functionalizer:
         args, kwargs = self.current(n.args[1:]), self.current(n.kwargs)
         if not isinstance(of, Alias):
             return self.fresh(self.called(n))
-        if handle is n.target:
-            value = self.called(n)
-        else:
-            value = self.traced(handle, self.read(of), *args, **kwargs)
+        value = self.called(n) if handle is n.target else self.traced(handle, self.read(of), *args, **kwargs)
 
         def part(v: Tensor, index: int | None = None) -> Alias:
             return Alias(of.storage, (*of.chain, Step(handle, args, kwargs, index)), v)
@@ -308,6 +308,23 @@ class Functionalizer:
     def placeholder_value(self, alias: Alias) -> Tensor:
         assert alias.storage.given is not None
         return alias.storage.given.meta["val"]
+
+
+def root_of(n: Node) -> Node:
+    """The node that made the memory on which a value lies, as schemas say it."""
+    while n.op == "call_function":
+        of: Any = n.args[0] if n.target is operator.getitem else n
+        if not isinstance(of, Node) or not isinstance(of.target, _ops.OpOverload):
+            return n
+        schema = of.target._schema
+        place = n.args[1] if of is not n and len(schema._returns) > 1 else 0
+        letters = schema._returns[place].alias if schema._returns else ""  # type: ignore[index]
+        given = arguments_of(schema, of.args, of.kwargs)
+        source = next((given.get(a.name) for a in schema._arguments if letters and a.alias[:1] == letters[:1]), None)
+        if not isinstance(source, Node):
+            return n
+        n = source
+    return n
 
 
 def same_sizes(a: Tensor, b: Tensor) -> bool:

@@ -15,6 +15,7 @@ from tocha._library.arguments import bound, numbers_for_tensors, tensors_in
 from tocha._library.native_calls import Eager, native_call, record_arguments, released
 from tocha._library.registry import changed, definitions
 from tocha._library.tags import Tag, tags_of
+from tocha._library.twins import twins
 from tocha.operators.function_schema import FunctionSchema
 from tocha.operators.overloads import FUNCTIONAL, Overload, table
 
@@ -250,7 +251,8 @@ class _OpNamespace(types.ModuleType):
     def _find(self, name: str) -> dict[str, Any] | None:
         defined = definitions.get(f"{self.name}::{name}")
         if self.name != "aten" or name not in table():
-            return defined
+            derived = twins().get(name) if self.name == "aten" else None
+            return {**derived, **(defined or {})} if derived else defined
         return {n: RecordTarget(o) for n, o in table()[name].items()} | (defined or {})
 
     def __getattr__(self, name: str) -> OpOverloadPacket:

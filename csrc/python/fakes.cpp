@@ -48,6 +48,15 @@ void mark_unknown(TensorObject* o) {
   o->contiguous = false;
 }
 
+// Under which mode of autograd a view is made: what a write to it asks.
+void set_origin(TensorObject* v, const TensorObject* of) {
+  v->origin = of->origin;
+  if (modes().inference)
+    v->origin = ViewOrigin::inference;
+  else if (!modes().grad && of->origin != ViewOrigin::inference)
+    v->origin = ViewOrigin::no_grad;
+}
+
 void become_view(TensorObject* v, TensorObject* of) {
   v->version = version_counter(of);
   ++v->version->refs;
@@ -55,11 +64,7 @@ void become_view(TensorObject* v, TensorObject* of) {
   if (of->inference) return;
   v->base = of->base ? of->base : of;
   v->history_at = static_cast<uint32_t>(v->version->version);
-  v->origin = of->origin;
-  if (modes().inference)
-    v->origin = ViewOrigin::inference;
-  else if (!modes().grad && of->origin != ViewOrigin::inference)
-    v->origin = ViewOrigin::no_grad;
+  set_origin(v, of);
   Py_INCREF(reinterpret_cast<PyObject*>(v->base));
   ++v->base->held;
 }
@@ -135,6 +140,14 @@ PyObject* set_fake_data(PyObject*, PyObject* args) {
   });
 }
 
+// _set_view_origin(view, of): a view that a dispatch mode made, below autograd, is one of the modes active now.
+PyObject* set_view_origin(PyObject*, PyObject* args) {
+  PyObject *view, *of;
+  if (!PyArg_ParseTuple(args, "O!O!", tensor_type, &view, tensor_type, &of)) return nullptr;
+  set_origin(reinterpret_cast<TensorObject*>(view), reinterpret_cast<TensorObject*>(of));
+  return Py_NewRef(Py_None);
+}
+
 PyObject* check_writable(PyObject*, PyObject* args) {
   return guarded([&]() -> PyObject* {
     PyObject* t;
@@ -172,6 +185,7 @@ PyMethodDef table[] = {
     {"_new_fake", new_fake, METH_VARARGS, nullptr},
     {"_set_fake_geometry", set_fake_geometry, METH_VARARGS, nullptr},
     {"_set_fake_data", set_fake_data, METH_VARARGS, nullptr},
+    {"_set_view_origin", set_view_origin, METH_VARARGS, nullptr},
     {"_check_writable", check_writable, METH_VARARGS, nullptr},
     {"_set_fakes", set_fakes, METH_VARARGS, nullptr},
     {"_set_fake_mode", set_fake_mode, METH_O, nullptr},

@@ -3,9 +3,11 @@
 #include <limits>
 
 #include "core/dtype_messages.h"
+#include "core/modes.h"
 #include "core/sparse.h"
 #include "dispatch/backend.h"
 #include "dispatch/promotion.h"
+#include "ops/tracing.h"
 #include "python/exchange.h"
 #include "python/parser.h"
 #include "python/tensor_methods.h"
@@ -264,9 +266,9 @@ Tensor tensor_from_data(PyObject* data, std::optional<DType> dtype, std::optiona
   if (device && !device->is_cpu()) {
     Tensor moved = empty(t.sizes(), t.dtype(), *device);
     if (computes(moved)) backend(device->type).copy(moved, t);
-    return moved;
+    t = moved;
   }
-  return t;
+  return modes().dispatch_modes ? ops::lift_fresh(t) : t;
 }
 
 PyObject* legacy_tensor(PyTypeObject* type, PyObject* args, PyObject* kwargs) {

@@ -22,9 +22,11 @@ CONSTANT_NUMEL_LIMIT = 1  # how many elements are kept of a tensor whose values 
 def outside() -> Iterator[None]:
     """Calls made here are real: no mode takes them."""
     before = _C._set_fake_mode(False)
+    _C._disable_dispatch(1)
     try:
         yield
     finally:
+        _C._disable_dispatch(-1)
         _C._set_fake_mode(before)
 
 
@@ -70,6 +72,7 @@ class FakeTensor(Tensor):
     _facts: Facts
     _symbolic: bool
     _constant: Any = None
+    lifted_from: Any = None  # the real tensor of Python's data that it was made for
     item_memo: Any = None
     item_version: int = -1
 

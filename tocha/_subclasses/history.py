@@ -8,6 +8,7 @@ from functools import cache
 from typing import Any
 
 from tocha import _C
+from tocha._library import dispatch
 from tocha.operators.differentiate import Call, gradients
 from tocha.operators.facts import Facts
 from tocha.operators.interpreter import formula_of
@@ -182,7 +183,7 @@ def recorded(reader: Any, o: Operator, arguments: dict[str, Any], inplace: bool)
     inputs = wanting_inputs(reader, o, arguments) if is_differentiable(o) else []
     before = dict(arguments)
     if writes and inputs and isinstance(target, Facts):
-        before[next(iter(arguments))] = snapshot(target)
+        before[next(iter(arguments))] = value_before(reader, target)
     result = reader.silently(o, arguments, inplace)
     if not inputs or any(result is v for v in arguments.values() if not writes):
         return result
@@ -205,6 +206,14 @@ def recorded(reader: Any, o: Operator, arguments: dict[str, Any], inplace: bool)
     node.apply = Backward(reader, Call(o, before, results), slots)
     _C._record_node(node, tuple(given), tuple(chosen), isinstance(result, list))
     return result
+
+
+def value_before(reader: Any, target: Facts) -> Facts:
+    """What stands for a tensor's elements before a write: somebody who writes operators down needs a copy of them."""
+    if not dispatch.modes.stack or _C._dispatch_disabled():
+        return snapshot(target)
+    with reader, unrecorded():
+        return reader.apply("clone", (target,), {})
 
 
 def snapshot(f: Facts) -> Facts:

@@ -8,10 +8,12 @@ from __future__ import annotations
 from typing import Any
 
 from tocha import _C
-from tocha._subclasses.calls import invoke
+from tocha._library import dispatch
+from tocha._subclasses.calls import answers, invoke
 from tocha._subclasses.convert import format_facts, normalised
 from tocha._subclasses.errors import DataDependentOutputException
 from tocha._subclasses.fake import FakeTensor, new, outside
+from tocha._subclasses.history import unrecorded
 from tocha._subclasses.indexing import getitem, setitem
 from tocha._subclasses.reader import active_mode, handle_named
 from tocha.operators.facts import Facts
@@ -86,6 +88,8 @@ def data_ptr(t: FakeTensor) -> Any:
 
 def item(t: FakeTensor) -> Any:
     """The element where it is known, else a number that nobody knows yet, where the mode makes such."""
+    if dispatch.modes.stack and not _C._dispatch_disabled():
+        return dispatch.ask(handle_named("_local_scalar_dense"), [], (t,), {})
     f = t._facts
     known = t.constant
     if known is not None:
@@ -196,7 +200,15 @@ def lifted(real: Tensor) -> FakeTensor:
     """A tensor that was just made of Python's data as a fake one; a single number is remembered."""
     with outside():
         made = active_mode().lifted(real.detach())
-    return made.requires_grad_() if real.requires_grad else made
+    return shown_fresh(made).requires_grad_(real.requires_grad)
+
+
+def shown_fresh(made: FakeTensor) -> FakeTensor:
+    """Dispatch modes are told of tensors that are made of Python's data."""
+    if not dispatch.modes.stack or _C._dispatch_disabled():
+        return made
+    with unrecorded():
+        return dispatch.ask(handle_named("lift_fresh"), [], (made,), {})
 
 
 def tensor(data: Any, **kwargs: Any) -> Any:
@@ -208,14 +220,17 @@ def tensor(data: Any, **kwargs: Any) -> Any:
         return made.requires_grad_(bool(kwargs.get("requires_grad", False)))
     device = kwargs.pop("device", None)
     where = normalised(_C.device(device) if device is not None else _C.get_default_device())
+    data = materialised(data)
     with outside():
-        made = lifted(_C.tensor(materialised(data), device="cpu", **kwargs))
-    made._facts.device = where
+        real = _C.tensor(data, device="cpu", **kwargs)
     if where.type == "cpu":
-        return made
+        return lifted(real)
+    with outside():
+        made = active_mode().lifted(real.detach())
+    made._facts.device = where
     moved = new(made.fake_mode, made._facts)
-    moved.constant = made.constant
-    return moved.requires_grad_(made.requires_grad)
+    moved.constant, moved.lifted_from = made.constant, real
+    return shown_fresh(moved).requires_grad_(real.requires_grad)
 
 
 def materialised(data: Any) -> Any:
@@ -243,6 +258,8 @@ def legacy_tensor(*args: Any, **kwargs: Any) -> Any:
     sizes = args[0] if len(args) == 1 and isinstance(args[0], _C.Size) else args or (0,)
     return invoke("empty", list(sizes))
 
+
+answers["_local_scalar_dense"] = item
 
 METHODS = {
     "shape.__get__": shape,

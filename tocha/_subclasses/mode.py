@@ -41,6 +41,12 @@ class FakeTensorConverter:
         found = self._fakes.get(id(t))
         return found[1] if found is not None and found[0]() is t else None
 
+    def real_of(self, fake: FakeTensor) -> Tensor | None:
+        """The real tensor that a fake was made of."""
+        return next(
+            (found for reference, f in self._fakes.values() if f is fake and (found := reference()) is not None), None
+        )
+
     def memory_of(self, t: Tensor) -> Memory:
         """The memory that stands for a tensor's; it is forgotten with the last known tensor on it."""
         storage = t.untyped_storage()
@@ -224,6 +230,7 @@ class FakeTensorMode(TorchDispatchMode):
     def lifted(self, real: Tensor) -> FakeTensor:
         """A fake of a tensor that nobody else knows; a single element is remembered."""
         made = new(self, self.facts_of(real))
+        made.lifted_from = real
         if real.numel() <= CONSTANT_NUMEL_LIMIT:
             made.constant = real
         return made

@@ -75,6 +75,11 @@ def operand(reader: Interpreter, value: Any) -> Facts:
     return made
 
 
+def is_seen_whole(o: Operator) -> bool:
+    """Whether dispatch modes see the operator itself, or those that its body calls (docs/inside/dispatch.md)."""
+    return o.kind not in ("composite", "foreach") or o.whole or bool(o.gradients)
+
+
 class FakeInterpreter(Interpreter):
     """Facts of the results of one mode's calls; sizes that depend on elements are unbacked symbols where it makes such."""
 
@@ -91,7 +96,7 @@ class FakeInterpreter(Interpreter):
                 within.casts = False
                 arguments = {n: cast(within, v, to) for n, v in arguments.items()}
                 return within.call(o, arguments, inplace)
-        if dispatch.modes.stack and o.kind not in ("composite", "foreach") and not _C._dispatch_disabled():
+        if dispatch.modes.stack and is_seen_whole(o) and not _C._dispatch_disabled():
             return self.shown_to_modes(o, arguments, inplace)
         return super().call(o, arguments, inplace)
 
@@ -164,7 +169,7 @@ class Recorder(FakeInterpreter):
             with self.inside(o):  # what PyTorch takes apart before anybody sees it
                 return o.parts(*arguments.values())
         if o.kind == "composite" and not o.gradients:
-            result = super().call(o, arguments, inplace)
+            result = self.composed(o, arguments, inplace)
             if o.node:
                 history.label(self, o, arguments, inplace, result)
             return result
@@ -172,12 +177,45 @@ class Recorder(FakeInterpreter):
             return super().call(o, arguments, inplace)
         return history.recorded(self, o, arguments, inplace)
 
+    def composed(self, o: Operator, arguments: dict[str, Any], inplace: bool) -> Any:
+        """A composite: where a gradient flows its operators are recorded, whoever would like to see it whole."""
+        given = [f for v in arguments.values() for f in history.facts_in(v)] if o.whole and self.recording() else []
+        flows = any(self.wanting(f) is not None for f in given)
+        if flows and not (o.autocast and self.casts):
+            return Interpreter.call(self, o, arguments, inplace)
+        return super().call(o, arguments, inplace)
+
+    def into_shown(self, o: Operator, arguments: dict[str, Any], outs: list[FakeTensor]) -> Any:
+        """The out= form for dispatch modes: as one operator, or what computes the result, and a copy of it."""
+        if is_seen_whole(o):
+            given = tuple(self.shown(v) for v in arguments.values())
+            with history.unrecorded():
+                plans.run(plans.plan(o.full_name, "out"), (*outs, *given), [], 0)
+            return outs[0]._facts if len(outs) == 1 else tuple(t._facts for t in outs)
+        results = self.call(o, arguments)
+        for t, r in zip(outs, results if isinstance(results, tuple | list) else (results,), strict=True):
+            self.check_out(o, t._facts, r)
+            with self:
+                if t._facts.sizes != r.sizes:
+                    self.apply("resize_", (t._facts, list(r.sizes)), {})
+                self.apply("copy_", (t._facts, r), {})
+        return outs[0]._facts if len(outs) == 1 else tuple(t._facts for t in outs)
+
     def shown_to_modes(self, o: Operator, arguments: dict[str, Any], inplace: bool) -> Any:
         """A call below autograd: dispatch modes get PyTorch's operator and the tensors."""
         plan = plans.plan(o.full_name, "inplace" if inplace else "functional")
+        values = tuple(self.shown(v) for v in arguments.values())
         with history.unrecorded():
-            found = plans.run(plan, tuple(self.shown(v) for v in arguments.values()), [], 0)
+            found = plans.run(plan, values, [], 0)
+        self.settle_views(values, found)
         return self.taken_back(found)
+
+    def settle_views(self, values: tuple, found: Any) -> None:
+        """Views were made below autograd, but count as made here."""
+        of = next((v for v in values if isinstance(v, FakeTensor)), None)
+        for t in found if isinstance(found, list | tuple) else (found,):
+            if of is not None and t is not of and isinstance(t, FakeTensor) and t._base is not None:
+                _C._set_view_origin(t, of)
 
     def shown(self, v: Any) -> Any:
         if isinstance(v, Facts):

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import itertools
 import math
+import operator
 import weakref
 from collections.abc import Callable, Iterable, Mapping
 from functools import reduce
@@ -383,14 +384,19 @@ def choose(condition: Any, if_true: Any, if_false: Any) -> Any:
 
 
 _PLAIN: dict[str, Callable[..., int]] = {
-    "and": lambda a, b: a & b,
-    "or": lambda a, b: a | b,
-    "xor": lambda a, b: a ^ b,
-    "lshift": lambda a, b: a << b,
-    "rshift": lambda a, b: a >> b,
-    "pow": lambda a, b: a**b,
+    "and": operator.and_,
+    "or": operator.or_,
+    "xor": operator.xor,
+    "lshift": operator.lshift,
+    "rshift": operator.rshift,
+    "pow": operator.pow,
     "abs": abs,
 }
+
+
+def function_of(kind: str) -> Callable[..., int]:
+    """The function that an atom stands for, on plain ints."""
+    return _PLAIN[kind] if kind in _PLAIN else _ROUNDINGS[kind]
 
 
 def opaque(kind: str, *args: Any) -> Any:

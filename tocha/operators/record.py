@@ -87,6 +87,8 @@ class Operator:
     # The call as PyTorch spells it, where that is another operator's: the name of an overload and its arguments. Runs as Python.
     seen_as: Callable | None = None
     seen_gradients: dict[tuple[str, ...], Callable] = field(default_factory=dict)
+    # Of a view: what its base is after a write to it, for graphs without writes (tocha/operators/inverses.py).
+    inverse: Callable | None = None
     samples: Callable | None = None
     tags: frozenset[str] = frozenset()
     aliases: tuple[str, ...] = ()
@@ -304,6 +306,20 @@ def seen_as(o: Operator) -> Callable:
 
     def decorate(f: Callable) -> Callable:
         o.seen_as = f
+        return f
+
+    return decorate
+
+
+def inverse(*records: Operator) -> Callable:
+    """Registers what a view's base becomes when the view is written to: f(self, written, the view's arguments).
+
+    Views that are several tensors give the place of the written one last. It runs as Python only.
+    """
+
+    def decorate(f: Callable) -> Callable:
+        for o in records:
+            o.inverse = f
         return f
 
     return decorate

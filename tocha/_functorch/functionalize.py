@@ -1,0 +1,414 @@
+"""Graphs without writes: in-place and out= operators become functional ones, a write to a view becomes a new value of its base,
+and views of that base are made again where they are read.
+
+The pass goes through a graph that `make_fx` recorded, in program order. Memory is known from schemas: what a view operator returns
+lies on its argument's storage. Nodes that neither write nor read what was written are copied as they are; others are called on the
+fakes of their values under a tracer, which adds their nodes.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import importlib
+import operator
+from collections.abc import Callable
+from typing import Any
+
+from tocha import _C, _ops
+from tocha._library.native_calls import Eager, default_object, held, record_arguments, released
+from tocha._library.twins import functional_names, written
+from tocha._subclasses.fake import FakeTensor
+from tocha._subclasses.history import unrecorded
+from tocha.fx import Graph, GraphModule, Node
+from tocha.fx.experimental.proxy_tensor import (
+    ProxyTorchDispatchMode,
+    PythonKeyTracer,
+    make_fx,
+    track_tensor,
+    track_tensor_tree,
+)
+from tocha.fx.proxy import Proxy
+from tocha.utils import _pytree as pytree
+
+Tensor = _C.Tensor
+
+
+class Storage:
+    """Memory of the traced program: its value now, and how often it was written to."""
+
+    def __init__(self, base: Tensor, given: Node | None = None):
+        self.base, self.version = base, 0
+        self.given = given  # the placeholder or attribute whose memory it is
+        self.root: Alias | None = None
+
+
+class Step:
+    """One view operator between a storage's base and a tensor on it."""
+
+    def __init__(self, handle: Any, args: tuple, kwargs: dict[str, Any], index: int | None = None):
+        self.handle, self.args, self.kwargs, self.index = handle, args, kwargs, index
+
+    def apply(self, t: Tensor) -> Tensor:
+        found = self.handle(t, *self.args, **self.kwargs)
+        return found if self.index is None else found[self.index]
+
+    def undo(self, base: Tensor, new: Tensor) -> Tensor:
+        """The base after the view was written to."""
+        importlib.import_module("tocha.operators.inverses")
+        target = self.handle._target
+        rule = getattr(getattr(target, "overload", None), "record", None)
+        if rule is None or rule.inverse is None:
+            view = self.apply(base)
+            offset = view.storage_offset()
+            return _ops.ops.aten.as_strided_scatter.default(base, new, view.shape, view.stride(), offset)
+        values = record_arguments(target.overload, (base, *self.args), self.kwargs)
+        place = [] if self.index is None else [self.index]
+        reader = Eager()
+        with reader:
+            return released(rule.inverse(values[0], held(new), *values[1:], *place))
+
+
+class Alias:
+    """A tensor of the traced program: a chain of views of a storage, and the functional value that it had when last read."""
+
+    def __init__(self, storage: Storage, chain: tuple[Step, ...], value: Tensor | None):
+        self.storage, self.chain, self.value, self.version = storage, chain, value, storage.version
+
+
+def is_metadata_write(handle: Any) -> bool:
+    """Whether an in-place operator changes the geometry of its tensor and no element: t_, squeeze_."""
+    o = getattr(getattr(handle._target, "overload", None), "record", None)
+    return o is not None and o.kind == "view" and handle._schema.name.endswith("_")
+
+
+class Functionalizer:
+    """Rewrites one graph."""
+
+    def __init__(self, module: GraphModule, keep_input_writes: bool = True):
+        self.module, self.keep_input_writes = module, keep_input_writes
+        self.tracer = PythonKeyTracer()
+        self.tracer.graph, self.tracer.root = Graph(), module
+        self.tracer.tensor_attrs = {}
+        self.mode = ProxyTorchDispatchMode(self.tracer, "fake")
+        self.of: dict[Node, Any] = {}  # by node of the given graph: Alias, a list of such, a number's node
+        self.inputs: list[Alias | None] = []
+        self.fake_mode = self._fake_mode()
+        self.tracer.fake_mode = self.fake_mode
+
+    def _fake_mode(self) -> Any:
+        for n in self.module.graph.nodes:
+            for v in pytree.tree_leaves(n.meta.get("val")):
+                if isinstance(v, FakeTensor):
+                    return v.fake_mode
+        return None
+
+    # -- values
+
+    def node_of(self, t: Any) -> Any:
+        slot = self.tracer.slots.get(t)
+        assert slot is not None, "a value of the graph has a node"
+        return slot.proxy.node
+
+    def traced(self, f: Callable, *args: Any, **kwargs: Any) -> Any:
+        """Calls f on values: what it calls becomes nodes."""
+        with contextlib.ExitStack() as stack:
+            if self.fake_mode is not None:
+                stack.enter_context(self.fake_mode)
+            stack.enter_context(self.mode)
+            stack.enter_context(unrecorded())
+            return f(*args, **kwargs)
+
+    def read(self, alias: Alias) -> Tensor:
+        """The value of a tensor now: made again from the base if that was written to."""
+        s = alias.storage
+        if alias.value is None or alias.version != s.version:
+            value = s.base
+            for step in alias.chain:
+                value = self.traced(step.apply, value)
+            alias.value, alias.version = value, s.version
+        return alias.value
+
+    def write(self, alias: Alias, new: Tensor) -> None:
+        """The base's value after a tensor on it got a new one; all views of it are stale."""
+        s = alias.storage
+        bases: list[Tensor] = []
+        for i in range(len(alias.chain)):
+            bases.append(self.traced(alias.chain[i - 1].apply, bases[-1]) if bases else s.base)
+        value = new
+        for step, base in zip(reversed(alias.chain), reversed(bases), strict=True):
+            value = self.traced(step.undo, base, value)
+        s.base = value
+        s.version += 1
+        if not alias.chain:
+            alias.value, alias.version = value, s.version
+
+    def current(self, value: Any) -> Any:
+        """What stands for an argument of a node: values for tensors, numbers as they are."""
+        if isinstance(value, Node):
+            found = self.of[value]
+            if isinstance(found, Alias):
+                return self.read(found)
+            return [self.read(a) if isinstance(a, Alias) else a for a in found] if isinstance(found, list) else found
+        if isinstance(value, list | tuple):
+            return type(value)(self.current(v) for v in value)
+        if isinstance(value, dict):
+            return {k: self.current(v) for k, v in value.items()}
+        return value
+
+    def fresh(self, value: Any, given: Node | None = None) -> Any:
+        """Values on memory of their own."""
+        if isinstance(value, Tensor):
+            s = Storage(value, given)
+            s.root = Alias(s, (), value)
+            return s.root
+        if isinstance(value, list | tuple):
+            return [self.fresh(v) for v in value]
+        return value
+
+    # -- nodes
+
+    def run(self) -> GraphModule:
+        return self.finish(self.read_all())
+
+    def read_all(self) -> Node:
+        """Goes through all nodes but the output, which it returns."""
+        for n in list(self.module.graph.nodes):
+            if n.op == "output":
+                return n
+            self.of[n] = self.node(n)
+        raise AssertionError("a graph has an output")
+
+    def node(self, n: Node) -> Any:
+        if n.op in ("placeholder", "get_attr"):
+            made = self.fresh(self.copied(n), n)
+            if n.op == "placeholder":
+                self.inputs.append(made if isinstance(made, Alias) else None)
+            return made
+        if n.target is operator.getitem and isinstance(self.of.get(n.args[0]), list):  # type: ignore[arg-type]
+            return self.of[n.args[0]][n.args[1]]  # type: ignore[index]
+        if not isinstance(n.target, _ops.OpOverload):
+            return self.fresh(self.copied(n))
+        schema = n.target._schema
+        if is_metadata_write(n.target):
+            return self.view(n, functional_form(n.target))
+        if written(schema):
+            return self.writing(n)
+        if schema._is_view_op() and isinstance(n.args[0], Node):
+            return self.view(n, n.target)
+        return self.fresh(self.called(n))
+
+    def called(self, n: Node) -> Any:
+        """The results of a node that writes nothing."""
+        if "val" in n.meta and all(looks_recorded(i, self.current(i)) for i in n.all_input_nodes):
+            return self.copied(n)
+        return self.traced(n.target, *self.current(n.args), **self.current(n.kwargs))  # type: ignore[operator]
+
+    def copied(self, n: Node) -> Any:
+        """The same node in the new graph; its value is the one that was recorded."""
+        node = self.tracer.graph.node_copy(n, lambda i: self.tracer.create_arg(self.current(i)))
+        value = n.meta.get("val")
+        proxy = Proxy(node, self.tracer)
+        if value is None:
+            return proxy
+        if isinstance(value, Tensor):
+            track_tensor(value, proxy, tracer=self.tracer)
+        else:
+            track_tensor_tree(value, proxy, tracer=self.tracer)
+        return value
+
+    def view(self, n: Node, handle: Any) -> Any:
+        """A tensor on its argument's storage, or several."""
+        of = self.of[n.args[0]]  # type: ignore[index]
+        args, kwargs = self.current(n.args[1:]), self.current(n.kwargs)
+        if not isinstance(of, Alias):
+            return self.fresh(self.called(n))
+        value = self.called(n) if handle is n.target else self.traced(handle, self.read(of), *args, **kwargs)
+
+        def part(v: Tensor, index: int | None = None) -> Alias:
+            return Alias(of.storage, (*of.chain, Step(handle, args, kwargs, index)), v)
+
+        return [part(v, i) for i, v in enumerate(value)] if isinstance(value, list | tuple) else part(value)
+
+    def writing(self, n: Node) -> Any:
+        """A node that writes: its functional form, whose results are the new values of what is written to."""
+        target: Any = n.target
+        schema = target._schema
+        given = arguments_of(schema, n.args, n.kwargs)
+        targets = [given.get(a.name) for a in written(schema)]
+        form = functional_form(target)
+        if form is None:
+            raise RuntimeError(f"[functionalize] {target} writes to its arguments, and has no form that does not")
+        results = self.results(n, form, given)
+        own = [r for r in schema._returns if not r.alias]
+        fresh, new = results[: len(own)], results[len(own) :]
+        for t, value in zip(targets, new, strict=True):
+            for one, v in zip(t, value, strict=True) if isinstance(t, list | tuple) else [(t, value)]:
+                if one is not None:
+                    self.written(self.of[one], v)
+        returned: list[Any] = []
+        for r in schema._returns:
+            place = next((i for i, a in enumerate(written(schema)) if r.alias and a.alias == r.alias), None)
+            returned.append(self.fresh(fresh.pop(0)) if place is None else self.of[targets[place]])  # type: ignore[index]
+        return returned[0] if len(returned) == 1 else returned
+
+    def results(self, n: Node, form: Any, given: dict[str, Any]) -> list[Any]:
+        """What the functional form gives, one value for each result and each thing that is written to."""
+        schema = form._schema
+        usual = {a.name: default_object(a) for a in n.target._schema._arguments if a.has_default_value()}  # type: ignore[union-attr]
+        given = {
+            a.name: given[a.name] if a.name in given else usual[a.name]
+            for a in schema._arguments
+            if a.name in given or (a.name in usual and not a.has_default_value())
+        }
+        names = [a for a in schema._arguments if a.name in given]
+        values = {a.name: self.current(given[a.name]) for a in names}
+        out = next((a.name for a in n.target._schema._arguments if a.is_out), None)  # type: ignore[union-attr]
+        if out is not None:
+            like = n.meta.get("val")
+            for a in schema._arguments:  # of factories, which take the dtype of out=
+                if a.name in ("dtype", "device") and a.name not in given and isinstance(like, Tensor) and a.kwarg_only:
+                    values[a.name] = getattr(like, a.name)
+                    names.append(a)
+        found = self.traced(
+            form,
+            *(values[a.name] for a in names if not a.kwarg_only),
+            **{a.name: values[a.name] for a in names if a.kwarg_only},
+        )
+        return list(found) if isinstance(found, tuple) or len(schema._returns) != 1 else [found]
+
+    def written(self, alias: Alias, new: Tensor) -> None:
+        """A tensor has a new value, in its own dtype and shape unless out= gave it another shape."""
+        old = self.read(alias)
+
+        def fitted() -> Tensor:
+            value = new
+            if value.dtype != old.dtype:
+                value = value.to(old.dtype)
+            if not same_sizes(value, old) and value.numel() != old.numel() and alias.chain:
+                value = value.expand(old.shape)
+            return value
+
+        self.write(alias, self.traced(fitted))
+
+    # -- the end
+
+    def finish(self, n: Node) -> GraphModule:
+        outputs = self.current(n.args[0])
+        if self.keep_input_writes:
+            for alias in self.inputs:
+                if alias is not None and alias.storage.version:
+                    node = self.node_of(self.placeholder_value(alias))
+                    self.tracer.graph.call_function(
+                        _ops.ops.aten.copy_.default, (node, self.node_of(alias.storage.base))
+                    )
+        made = self.tracer.create_arg(outputs)
+        self.tracer.graph.output(made)
+        return GraphModule(self.module, self.tracer.graph, type(self.module).__name__)
+
+    def placeholder_value(self, alias: Alias) -> Tensor:
+        assert alias.storage.given is not None
+        return alias.storage.given.meta["val"]
+
+
+def root_of(n: Node) -> Node:
+    """The node that made the memory on which a value lies, as schemas say it."""
+    while n.op == "call_function":
+        of: Any = n.args[0] if n.target is operator.getitem else n
+        if not isinstance(of, Node) or not isinstance(of.target, _ops.OpOverload):
+            return n
+        schema = of.target._schema
+        place = n.args[1] if of is not n and len(schema._returns) > 1 else 0
+        letters = schema._returns[place].alias if schema._returns else ""  # type: ignore[index]
+        given = arguments_of(schema, of.args, of.kwargs)
+        source = next((given.get(a.name) for a in schema._arguments if letters and a.alias[:1] == letters[:1]), None)
+        if not isinstance(source, Node):
+            return n
+        n = source
+    return n
+
+
+def same_sizes(a: Tensor, b: Tensor) -> bool:
+    return len(a.shape) == len(b.shape) and all(bool(x == y) for x, y in zip(a.shape, b.shape, strict=True))
+
+
+def looks_recorded(n: Node, value: Any) -> bool:
+    """Whether a value has the geometry and dtype of the one that was recorded for a node."""
+    recorded = n.meta.get("val")
+    if not isinstance(recorded, Tensor) or value is recorded:
+        return True
+    if isinstance(value, FakeTensor) and isinstance(recorded, FakeTensor):
+        a, b = value._facts, recorded._facts
+        return a.dtype is b.dtype and tuple(map(str, (*a.sizes, *a.steps, a.offset))) == tuple(
+            map(str, (*b.sizes, *b.steps, b.offset))
+        )
+    return False
+
+
+def arguments_of(schema: Any, args: tuple, kwargs: dict[str, Any]) -> dict[str, Any]:
+    """A call's arguments by name."""
+    places = [a.name for a in schema._arguments if not a.kwarg_only]
+    return {**dict(zip(places, args, strict=False)), **kwargs}
+
+
+def functional_form(handle: Any) -> Any:
+    """The operator that gives what another one writes; None where there is none."""
+    s = handle._schema
+    found = functional_names().get((s.name.removeprefix("aten::"), s.overload_name))
+    if found is None or handle._namespace != "aten":
+        return None
+    return getattr(getattr(_ops.ops.aten, found[0]), found[1] or "default")
+
+
+def functionalize_graph(module: GraphModule, keep_input_writes: bool = True) -> GraphModule:
+    """The graph without writes, but for those to its inputs, which come last."""
+    return Functionalizer(module, keep_input_writes).run()
+
+
+def functionalize(func: Callable, *, remove: str = "mutations") -> Callable:
+    """func without writes to tensors that it made: `make_fx(functionalize(f))` is a graph without them.
+
+    Writes to arguments are done at the end, as func does them.
+    """
+    if remove not in ("mutations", "mutations_and_views"):
+        raise RuntimeError(
+            f"functionalize(f, remove='mutations'): received invalid argument for kwarg 'remove': {remove}. "
+            "Valid options are:\n     remove='mutations': all inplace and out= operators will be removed from the program, and "
+            "replaced with their out-of-place equivalents.\n     remove='mutations_and_views': In addition to the above, all view "
+            "operators {view} will be replaced with their non-aliasing counterparts, {view}_copy."
+        )
+
+    def wrapped(*args: Any, **kwargs: Any) -> Any:
+        flat, spec = pytree.tree_flatten((args, kwargs))
+        places = [i for i, x in enumerate(flat) if isinstance(x, Tensor)]
+        out_spec: Any = None
+
+        def of_tensors(*tensors: Tensor) -> Any:
+            nonlocal out_spec
+            leaves = list(flat)
+            for i, t in zip(places, tensors, strict=True):
+                leaves[i] = t
+            a, k = pytree.tree_unflatten(leaves, spec)
+            results, out_spec = pytree.tree_flatten(func(*a, **k))
+            return results
+
+        from tocha.fx.experimental.proxy_tensor import disable_proxy_modes_tracing
+
+        with disable_proxy_modes_tracing():
+            traced = make_fx(of_tensors, tracing_mode="fake", _allow_non_fake_inputs=True)(*(flat[i] for i in places))
+            module = functionalize_graph(traced)
+            if remove == "mutations_and_views":
+                copy_views(module)
+        return pytree.tree_unflatten(list(module(*(flat[i] for i in places))), out_spec)
+
+    return wrapped
+
+
+def copy_views(module: GraphModule) -> None:
+    """Views become copies: aten.view_copy for aten.view."""
+    aten = _ops.ops.aten
+    for n in module.graph.nodes:
+        if isinstance(n.target, _ops.OpOverload) and n.target._schema._is_view_op():
+            packet = getattr(aten, f"{n.target._opname}_copy", None)
+            if packet is not None:
+                n.target = getattr(packet, n.target._overloadname)
+    module.recompile()

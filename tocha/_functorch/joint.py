@@ -1,0 +1,290 @@
+"""A function and its gradients as one graph without writes: what ahead-of-time differentiation partitions and compiles.
+
+The function runs once on fakes, under the mode that records operators; then the engine runs backwards through what it did, from
+placeholders for the gradients of its results. The functional pass removes writes from all of it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from tocha import _C, autograd
+from tocha._functorch.functionalize import Alias, Functionalizer, Step, root_of
+from tocha._subclasses.fake import FakeTensor, new
+from tocha._subclasses.fake_tensor import FakeTensorMode
+from tocha._subclasses.history import node_class
+from tocha.fx import Graph, GraphModule, Node
+from tocha.fx.experimental.proxy_tensor import (
+    ProxyTorchDispatchMode,
+    PythonKeyTracer,
+    decompose,
+    disable_autocast_cache,
+    disable_proxy_modes_tracing,
+    track_tensor_tree,
+)
+from tocha.ir.shape_env import ShapeEnv
+from tocha.ir.sym_types import Symbolic
+from tocha.nn import Module
+from tocha.operators.facts import Facts
+from tocha.utils import _pytree as pytree
+
+Tensor = _C.Tensor
+RAW, INPUT, VIEW_OF_INPUT, VIEW_OF_RAW, CONSTANT = "raw", "input", "view of input", "view of raw", "constant"
+
+
+@dataclass
+class Output:
+    """Where a result of the function comes from: the graph, an input, or a view of one of them that is made outside."""
+
+    kind: str
+    index: int = -1
+    chain: tuple[Step, ...] = ()
+    recorded: bool = True  # whether autograd may see the views being made
+    value: Any = None
+
+
+@dataclass
+class Mutation:
+    """An input that the function writes to: which result of the graph is its new value."""
+
+    input: int
+    raw: int
+    recorded: bool  # whether autograd sees the write
+    geometry: tuple | None = None  # its sizes, strides and offset, where those change
+
+
+@dataclass
+class Traced:
+    """A function as a graph, with what has to be done around it."""
+
+    module: GraphModule
+    num_inputs: int
+    num_raw: int  # results of the graph that are no gradients
+    outputs: list[Output]
+    mutations: list[Mutation]
+    differentiable: list[int] = field(
+        default_factory=list
+    )  # raw results that have gradients, in the order of the tangents
+    tangents: list[Any] = field(default_factory=list)  # fakes
+    fakes: list[Any] = field(default_factory=list)
+
+    @property
+    def is_joint(self) -> bool:
+        return bool(self.differentiable)
+
+
+def fakes_of(args: Sequence[Any], dynamic: bool) -> tuple[Any, list[Any]]:
+    """Fakes of the tensors among the arguments, in one mode."""
+    mode = next((a.fake_mode for a in args if isinstance(a, FakeTensor)), None)
+    if mode is None:
+        mode = FakeTensorMode(shape_env=ShapeEnv(), static_shapes=not dynamic, allow_non_fake_inputs=True)
+    return mode, [mode.from_tensor(a) if isinstance(a, Tensor) and not isinstance(a, FakeTensor) else a for a in args]
+
+
+def passed_on(leaf: FakeTensor) -> FakeTensor:
+    """A tensor on a leaf's memory with a history, as the argument it stands for has: it may be written to."""
+    f = leaf._facts
+    same = Facts(f.sizes, f.dtype, f.device, f.steps, f.offset, f.memory, f.conjugated, f.negated)
+    same.is_plain, same._contiguous = f.is_plain, f._contiguous
+    made = new(leaf.fake_mode, same)
+    node = node_class("PassedOn")()
+    node.apply = lambda grad: (grad,)
+    _C._record_node(node, (leaf,), (made,), False)
+    return made
+
+
+class Tracing:
+    """One run of a function, written down."""
+
+    def __init__(self, fn: Callable, args: Sequence[Any], table: Mapping | None, dynamic: bool):
+        self.fn, self.table = fn, table
+        self.fake_mode, self.leaves = fakes_of(args, dynamic)
+        self.given = [
+            passed_on(leaf) if isinstance(leaf, Tensor) and leaf.requires_grad and not arg.is_leaf else leaf
+            for arg, leaf in zip(args, self.leaves, strict=True)
+        ]
+        self.tracer = PythonKeyTracer()
+        self.tracer.graph, self.tracer.root = Graph(), Module()
+        self.tracer.tensor_attrs = {}
+        self.tracer.fake_mode = self.fake_mode
+        self.mode = ProxyTorchDispatchMode(self.tracer, "symbolic" if dynamic else "fake")
+        self.last: Node | None = None
+
+    def placeholder(self, name: str, value: Any) -> None:
+        graph = self.tracer.graph
+        place = graph.inserting_after(self.last) if self.last is not None else contextlib.nullcontext()
+        with place:
+            proxy = self.tracer.create_proxy("placeholder", name, (), {})
+        self.last = proxy.node
+        track_tensor_tree(value, proxy, tracer=self.tracer)
+
+    def active(self) -> contextlib.ExitStack:
+        stack = contextlib.ExitStack()
+        for context in (disable_proxy_modes_tracing(), decompose(self.table), disable_autocast_cache()):
+            stack.enter_context(context)
+        stack.enter_context(self.fake_mode)
+        stack.enter_context(self.mode)
+        return stack
+
+    def node_of(self, value: Any) -> Any:
+        return self.tracer.create_arg(value)
+
+
+def memory_of(t: Any) -> Any:
+    return t._facts.memory if isinstance(t, FakeTensor) else None
+
+
+def trace(
+    fn: Callable, args: Sequence[Any], *, gradients: bool, decompositions: Mapping | None, dynamic: bool
+) -> Traced:
+    """fn, a function of flat arguments with flat results, as a graph; with those of its gradients if any are wanted."""
+    t = Tracing(fn, args, decompositions, dynamic)
+    for i, value in enumerate(t.given):
+        t.placeholder(f"primals_{i + 1}", value)
+    versions = [m.version if (m := memory_of(v)) is not None else 0 for v in t.given]
+    geometries = [geometry_of(v) for v in t.given]
+    histories = [v.grad_fn if isinstance(v, Tensor) else None for v in t.given]
+    with t.active(), autograd.set_grad_enabled(gradients):
+        outs = list(fn(*t.given))
+    written = [
+        i for i, v in enumerate(t.given)
+        if isinstance(v, FakeTensor) and (memory_of(v).version != versions[i] or geometry_of(v) != geometries[i])
+    ]  # fmt: skip
+    raws: list[Any] = []
+    mutations = []
+    for i in written:
+        v = t.given[i]
+        moved = geometry_of(v) != geometries[i]
+        recorded = v.requires_grad and v.grad_fn is not histories[i]
+        mutations.append(Mutation(i, len(raws), recorded, geometry_of(v) if moved else None))
+        raws.append(v)
+    outputs = assign(t, outs, raws)
+    return finish(t, outs, outputs, raws, mutations, gradients)
+
+
+def geometry_of(t: Any) -> tuple | None:
+    if not isinstance(t, FakeTensor):
+        return None
+    return tuple(t._facts.sizes), tuple(t._facts.steps), t._facts.offset
+
+
+def assign(t: Tracing, outs: list[Any], raws: list[Any]) -> list[Output]:
+    """Says for each result where it comes from; what the graph has to give is added to `raws`."""
+    roots = [root_of(t.node_of(o)) if isinstance(o, FakeTensor) else None for o in outs]
+    inputs = {root_of(t.node_of(v)): i for i, v in reversed(list(enumerate(t.given))) if isinstance(v, FakeTensor)}
+    found = []
+    for o, root in zip(outs, roots, strict=True):
+        if isinstance(o, Symbolic):
+            found.append(Output(RAW, place_of(raws, o)))
+        elif not isinstance(o, FakeTensor):
+            found.append(Output(CONSTANT, value=o))
+        elif any(o is v for v in t.given):
+            found.append(Output(INPUT, next(i for i, v in enumerate(t.given) if o is v)))
+        elif root in inputs:
+            base = t.given[inputs[root]]
+            found.append(Output(VIEW_OF_INPUT, inputs[root], recorded=o.requires_grad or not base.requires_grad))
+        else:
+            base = base_among([x for x, r in zip(outs, roots, strict=True) if r is root])
+            kind = RAW if o is base else VIEW_OF_RAW
+            found.append(Output(kind, place_of(raws, base), recorded=o.requires_grad or not base.requires_grad))
+    return found
+
+
+def base_among(sharing: list[Any]) -> Any:
+    """Of results on one memory the graph gives one tensor, with a history if any has; the others are views of it made outside."""
+    if all(x is sharing[0] for x in sharing):
+        return sharing[0]
+    bases = [x._base if x._base is not None else x for x in sharing]
+    return next((b for b in bases if b.requires_grad), bases[0])
+
+
+def place_of(raws: list[Any], value: Any) -> int:
+    """The place of a result of the graph; the same value is one result."""
+    for i, r in enumerate(raws):
+        if r is value:
+            return i
+    raws.append(value)
+    return len(raws) - 1
+
+
+def finish(
+    t: Tracing, outs: list[Any], outputs: list[Output], raws: list[Any], mutations: list[Mutation], gradients: bool
+) -> Traced:
+    recorded = {m.raw: m.recorded for m in mutations}
+    differentiable = [
+        i for i, r in enumerate(raws)
+        if gradients and isinstance(r, FakeTensor) and r.requires_grad and r.grad_fn is not None and recorded.get(i, True)
+    ]  # fmt: skip
+    tangents: list[Any] = []
+    grads: list[Any] = []
+    if differentiable:
+        with t.fake_mode, autograd.no_grad():
+            tangents = [_C.empty_like(raws[i].detach()) for i in differentiable]
+        for k, tangent in enumerate(tangents):
+            t.placeholder(f"tangents_{k + 1}", tangent)
+        grads = gradients_of(t, [raws[i] for i in differentiable], tangents)
+    nodes = [t.node_of(v) for v in (*raws, *grads)]
+    views = [
+        t.node_of(o) if out.kind in (VIEW_OF_INPUT, VIEW_OF_RAW) else None for o, out in zip(outs, outputs, strict=True)
+    ]
+    t.tracer.graph.output(tuple(nodes))
+    module = GraphModule(t.tracer.root, t.tracer.graph, "joint_forward_backward" if grads else "forward")
+    pass_ = Functionalizer(module, keep_input_writes=False)
+    pass_.read_all()
+    values = [pass_.current(n) for n in nodes]
+    for node, out in zip(views, outputs, strict=True):
+        if node is not None:
+            out.chain = chain_of(pass_, node, nodes[out.index] if out.kind == VIEW_OF_RAW else None)
+    pass_.tracer.graph.output(tuple(pass_.tracer.create_arg(v) for v in values))
+    pass_.tracer.graph.eliminate_dead_code()
+    made = GraphModule(module, pass_.tracer.graph, type(module).__name__)
+    refuse_fake_constants(made)
+    return Traced(made, len(t.given), len(raws), outputs, mutations, differentiable, tangents, t.leaves)
+
+
+def gradients_of(t: Tracing, roots: list[Any], tangents: list[Any]) -> list[Any]:
+    """The gradient of each input, None for those that have none."""
+    wanted: list[Any] = []
+    for leaf in t.leaves:
+        if isinstance(leaf, Tensor) and leaf.requires_grad and not any(leaf is w for w in wanted):
+            wanted.append(leaf)
+    with t.active():
+        found = autograd.grad(roots, wanted, grad_outputs=tangents, allow_unused=True)
+    left = list(zip(wanted, found, strict=True))
+    grads = []
+    for leaf in t.leaves:
+        place = next((i for i, (w, _) in enumerate(left) if w is leaf), None)
+        grads.append(None if place is None else left.pop(place)[1])  # an input given twice gets it once
+    return grads
+
+
+def chain_of(pass_: Functionalizer, node: Node, base: Node | None) -> tuple[Step, ...]:
+    """The views between an input, or a result, and another result on its memory."""
+    alias = pass_.of[node]
+    assert isinstance(alias, Alias)
+    start = pass_.of[base] if base is not None else None
+    before = start.chain if isinstance(start, Alias) else ()
+    if len(before) <= len(alias.chain) and all(a is b for a, b in zip(before, alias.chain, strict=False)):
+        return alias.chain[len(before) :]
+    value = pass_.read(alias)
+    import tocha
+
+    return (Step(tocha.ops.aten.as_strided.default, (value.shape, value.stride(), value.storage_offset()), {}),)
+
+
+def refuse_fake_constants(module: GraphModule) -> None:
+    for n in module.graph.find_nodes(op="get_attr"):
+        value = module
+        for part in str(n.target).split("."):
+            value = getattr(value, part)
+        if isinstance(value, FakeTensor):
+            raise RuntimeError(
+                f"[aot_autograd] a value without elements became a constant of the graph: {n.target} {value}"
+            )
+
+
+def leaves_of(values: Any) -> list[Any]:
+    return pytree.tree_leaves(values)

@@ -29,6 +29,7 @@ from tocha._dynamo.values.mappings import DictValue
 from tocha._dynamo.values.native_method import NativeMethod
 from tocha._dynamo.values.objects import MISSING, ClassValue, ExceptionValue, ObjectValue, find_in_class
 from tocha._dynamo.values.subclasses import ContainerObject
+from tocha._dynamo.values.symbol import SymbolValue, symbolic_result
 from tocha._dynamo.values.tensor import TensorValue
 
 if TYPE_CHECKING:
@@ -50,6 +51,10 @@ def call_builtin(f: Frame, function: Any, args: list[Value], kwargs: dict[str, V
     args = [a.realize() for a in args]
     kwargs = {k: v.realize() for k, v in kwargs.items()}
     hashable = _hashable(function)
+    if hashable and any(isinstance(a, SymbolValue) for a in args) and not kwargs:
+        number = symbolic_result(f, function, args)
+        if number is not None:
+            return number
     if hashable and function in CALLS:
         return f.checked(CALLS[function], f, *args, **kwargs)
     if hashable and function in polyfills.TABLE:
@@ -231,10 +236,9 @@ def isinstance_(f: Frame, value: Value, spec: Value) -> Value:
     classes = _classes(f, spec)
     if isinstance(value, TensorValue):
         return f.fold_real(isinstance, [value.real if value.real is not None else value.fact, classes], {})
-    try:
-        real = value.constant()
-    except NotConstant:
-        real = getattr(value, "real", None)
+    if isinstance(value, SymbolValue):
+        return f.fold_real(issubclass, [value.python_type(), classes], {})
+    real = value.constant() if value.is_constant() else getattr(value, "real", None)
     if real is not None and not getattr(value, "new", False) and not isinstance(value, Container):
         return f.fold_real(isinstance, [real, classes], {})
     return f.fold_real(issubclass, [value.python_type(), classes], {})
@@ -406,6 +410,7 @@ def round_(f: Frame, value: Value, digits: Value | None = None) -> Value:
 def divmod_(f: Frame, a: Value, b: Value) -> Value:
     if a.is_constant() and b.is_constant():
         return f.fold(divmod, [a, b], {})
+    a, b = a.realize(), b.realize()
     return TupleValue([operators.binary(f, "//", a, b), operators.binary(f, "%", a, b)])
 
 
@@ -414,6 +419,22 @@ def pow_(f: Frame, a: Value, b: Value, modulus: Value | None = None) -> Value:
     if modulus is not None:
         return f.fold(pow, [a, b, modulus], {})
     return operators.binary(f, "**", a, b)
+
+
+def _extremum(function: Any) -> Callable:
+    def call(f: Frame, *args: Value, **kwargs: Value) -> Value:
+        if len(args) == 1 and not kwargs:
+            args = (TupleValue([i.realize() for i in args[0].unpack(f)]),)
+            number = symbolic_result(f, function, args[0].items)  # type: ignore[attr-defined]
+            if number is not None:
+                return number
+        return call_polyfill(f, function, list(args), kwargs)
+
+    return call
+
+
+known(builtins.max)(_extremum(max))
+known(builtins.min)(_extremum(min))
 
 
 @known(builtins.globals)

@@ -117,12 +117,14 @@ class Capture:
         break_at, refused = None, None
         while True:
             count = code.co_argcount + code.co_kwonlyargcount + bool(code.co_flags & 4) + bool(code.co_flags & 8)
-            out = Output(code, globals_, code.co_varnames[:count])
+            out = Output(code, globals_, code.co_varnames[:count], self.dynamic)
             root = RootFrame(out, code, globals_, args, closure)
             root.break_at, root.refused = break_at, refused
             try:
                 with modes.Preserved():
                     made = root.capture(self.compile_graph)
+                out.promises.check(out.env)
+                out.forget_inputs()
                 return out.guards.build(self.keep), made
             except RecursionError:
                 raise SkipFrame("calls are nested too deeply") from None

@@ -115,7 +115,7 @@ class Expr:
 
 
 def free_symbols(e: Any) -> frozenset[Atom]:
-    return e.symbols if isinstance(e, Expr | Relation) else frozenset()
+    return getattr(e, "symbols", frozenset())  # floats have them too
 
 
 def symbol(name: str) -> Expr:

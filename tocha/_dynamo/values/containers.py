@@ -80,6 +80,9 @@ class Sequence(Container):
     def constant(self) -> Any:
         return self.type_(i.constant() for i in self.items)  # type: ignore[call-arg]
 
+    def is_constant(self) -> bool:
+        return all(i.is_constant() for i in self.items) and super().is_constant()
+
     def graph_argument(self) -> Any:
         return self.type_(i.realize().graph_argument() for i in self.items)  # type: ignore[call-arg]
 
@@ -357,6 +360,9 @@ class SliceValue(Container):
 
     def constant(self) -> Any:
         return slice(*(i.constant() for i in self.items))
+
+    def is_constant(self) -> bool:
+        return all(i.is_constant() for i in self.items)
 
     def graph_argument(self) -> Any:
         return slice(*(i.graph_argument() for i in self.items))

@@ -15,7 +15,7 @@ import tocha
 from tocha import _C
 from tocha._dynamo import config, modes
 from tocha._dynamo.output import Output
-from tocha._dynamo.refusals import Break, SkipFrame, Unsupported
+from tocha._dynamo.refusals import Break, OperatorError, SkipFrame, Unsupported
 from tocha._dynamo.root import RootFrame
 
 _LIBRARY = os.path.dirname(tocha.__file__) + os.sep
@@ -82,6 +82,8 @@ class Capture:
             return None
         try:
             guards, made = self.capture(code, globals_, args, closure)
+        except OperatorError:
+            return None
         except SkipFrame as skipped:
             if self.fullgraph:
                 raise skipped.cause or Unsupported("opcode", str(skipped)) from None
@@ -117,7 +119,7 @@ class Capture:
         break_at, refused = None, None
         while True:
             count = code.co_argcount + code.co_kwonlyargcount + bool(code.co_flags & 4) + bool(code.co_flags & 8)
-            out = Output(code, globals_, code.co_varnames[:count], self.dynamic)
+            out = Output(code, globals_, code.co_varnames[:count], self.dynamic, self.fullgraph)
             root = RootFrame(out, code, globals_, args, closure)
             root.break_at, root.refused = break_at, refused
             try:

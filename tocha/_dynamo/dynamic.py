@@ -28,7 +28,7 @@ class Seen:
 
     def number_changes(self, name: str, value: Any) -> bool:
         known = self.numbers.setdefault(name, value)
-        if known is not ANY and (type(known) is not type(value) or known != value):
+        if known is not ANY and (type(known) is not type(value) or repr(known) != repr(value)):
             self.numbers[name] = ANY
         return self.numbers[name] is ANY
 
@@ -85,12 +85,10 @@ class Policy:
             return False
         if in_module and not config.allow_unspec_int_on_nn_module:
             return False
-        if type(value) is int and (value in (0, 1) or not -(2**63) <= value < 2**63):
-            return self.seen.number_changes(source.name, value) and False
-        if type(value) is float and not math.isfinite(value):
+        changed = self.seen.number_changes(source.name, value) and self.changing
+        if not math.isfinite(value) or not -(2**63) <= value < 2**63:
             return False
-        changed = self.seen.number_changes(source.name, value)
-        return self.all if not changed else self.changing or self.all
+        return changed or (self.all and value not in (0, 1))
 
 
 def _from_defaults(source: Source | None) -> bool:

@@ -30,11 +30,12 @@ _UNKNOWN = (
 )
 
 
-def new_mode() -> FakeTensorMode:
-    """For one compilation. Sizes are plain unless a tensor is asked for with wishes."""
+def new_mode(fullgraph: bool) -> FakeTensorMode:
+    """For one compilation. Sizes are plain unless a tensor is asked for with wishes. Elements asked for as numbers are
+    symbols where nothing may break."""
     env = ShapeEnv(
-        allow_scalar_outputs=config.capture_scalar_outputs,
-        allow_dynamic_output_shape_ops=config.capture_dynamic_output_shape_ops,
+        allow_scalar_outputs=fullgraph or config.capture_scalar_outputs,
+        allow_dynamic_output_shape_ops=fullgraph or config.capture_dynamic_output_shape_ops,
         assume_static_by_default=True,
     )
     return FakeTensorMode(shape_env=env, static_shapes=True, allow_non_fake_inputs=True)

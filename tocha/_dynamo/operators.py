@@ -172,11 +172,18 @@ def plain(v: Value) -> Value:
     return Constant(v.constant()) if isinstance(v, SymbolValue) else v
 
 
+def is_(a: Value, b: Value) -> bool:
+    """The operator `is`: of small ints that is a question of their values."""
+    if a.python_type() is b.python_type() and isinstance(a, SymbolValue) | isinstance(b, SymbolValue):
+        return a is b or is_same(plain(a), plain(b))
+    return is_same(a, b)
+
+
 def is_same(a: Value, b: Value) -> bool:
     if a is b:
         return True
     if isinstance(a, SymbolValue) or isinstance(b, SymbolValue):
-        return a.python_type() is b.python_type() and is_same(plain(a), plain(b))
+        return False  # equal perhaps: whoever wants to know that compares
     if isinstance(a, Constant) and isinstance(b, Constant):
         return a.value is b.value or (
             type(a.value) is type(b.value) and isinstance(a.value, (int, str)) and a.value == b.value
@@ -195,13 +202,13 @@ def _identity(v: Value) -> Any:
 
 def compare(f: Frame, symbol: str, a: Value, b: Value) -> Value:
     function, method, reflected = COMPARE[symbol]
+    if are_symbolic(a, b):
+        return f.out.call(f, "call_function", function, [a, b], {})
     if not is_same(a, b):
         a, b = builtin_part(a, method, reflected), builtin_part(b, method, reflected)
     if _with_tensor(a, b):
         if symbol in ("==", "!=") and any(isinstance(v, Constant) and v.value is None for v in (a, b)):
             return Constant(symbol == "!=")
-        return f.out.call(f, "call_function", function, [a, b], {})
-    if are_symbolic(a, b):
         return f.out.call(f, "call_function", function, [a, b], {})
     if a.is_constant() and b.is_constant():
         return f.fold(function, [a, b], {})

@@ -6,7 +6,7 @@ import operator
 import re
 import types
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import tocha
 from tocha import fx
@@ -16,7 +16,7 @@ from tocha._dynamo.guards import Guards
 from tocha._dynamo.refusals import Unsupported
 from tocha._dynamo.relations import atom_of
 from tocha._dynamo.source import Source
-from tocha._dynamo.values.base import Value
+from tocha._dynamo.values.base import Observed, Value
 from tocha._dynamo.values.constant import Constant, is_plain
 from tocha._dynamo.values.containers import ListValue, NamedTupleValue, SizeValue, TupleValue
 from tocha._dynamo.values.functions import CellValue
@@ -49,11 +49,11 @@ class Effects:
 
 class Output:
     def __init__(
-        self, code: types.CodeType, globals_: dict, arguments: tuple[str, ...], dynamic: bool | None = None
+        self, code: types.CodeType, globals_: dict, arguments: tuple[str, ...], dynamic: bool | None, fullgraph: bool
     ) -> None:
         self.code, self.globals, self.arguments = code, globals_, arguments
         self.graph = fx.Graph()
-        self.fake_mode = facts.new_mode()
+        self.fake_mode = facts.new_mode(fullgraph)
         self.policy = Policy(code, dynamic)
         self.promises = Promises()
         self.numbers: dict[Any, Any] = {}  # an expression of symbols -> its node
@@ -201,7 +201,7 @@ class Output:
         except Unsupported:
             raise
         except Exception as error:
-            f.raise_real(error)
+            self.raise_operator_error(f, error, op, target, examples, named)
         if not _has_tensor(result) and not (result is None and _has_tensor([examples, *named.values()])):
             return f.wrap_known(result)
 
@@ -217,6 +217,23 @@ class Output:
             return self.number(result, node)
         self.calls += 1
         return self.result(f, node(), result)
+
+    def raise_operator_error(self, f: Frame, error: Exception, op: str, target: Any, args: tuple, kwargs: dict) -> NoReturn:  # fmt: skip
+        """An error is one of these very sizes, and says so: symbols become their values first."""
+        atoms = free_symbols([a for a in _leaves([*args, *kwargs.values()]) if _has_tensor(a)])
+        for atom in atoms:
+            if atom in self.env.var_to_val and atom not in self.float_atoms:
+                self.env.specialize(of_atom(atom))
+        if atoms:
+            try:
+                facts.run(self.fake_mode, op, target, args, kwargs)
+            except Exception as again:
+                error = again
+        try:
+            f.raise_real(error)
+        except Observed as raised:
+            raised.value.of_operator = True
+            raise
 
     def result(self, f: Frame, node: Any, result: Any) -> Value:
         """Tracked values for what a node gives."""
@@ -277,3 +294,9 @@ def _has_tensor(value: Any) -> bool:
     if isinstance(value, dict):
         return any(_has_tensor(v) for v in value.values())
     return isinstance(value, (tuple, list)) and any(_has_tensor(v) for v in value)
+
+
+def _leaves(value: Any) -> list[Any]:
+    if isinstance(value, dict):
+        value = list(value.values())
+    return [leaf for v in value for leaf in _leaves(v)] if isinstance(value, (tuple, list)) else [value]

@@ -16,6 +16,8 @@ _BINARY = {ast.Add: "add", ast.Sub: "sub", ast.Mult: "mul", ast.FloorDiv: "floor
 _COMPARE = {ast.Eq: "eq", ast.NotEq: "ne", ast.Lt: "lt", ast.LtE: "le", ast.Gt: "gt", ast.GtE: "ge"}
 _UNARY = {ast.USub: "neg", ast.Not: "not"}
 
+_NAMES = {**vars(math), "math": math}  # what the text of expressions may mention
+
 
 class Numbers:
     """The numbers that guards meet, by place. A symbol stands for the first of them that it is."""
@@ -98,7 +100,7 @@ class Numbers:
             return tuple(_postfix(tree.body))
         except NotImplementedError:
             names = ", ".join(f"_{i}" for i in range(len(self.sources)))
-            return eval(f"lambda {names}: {code}", {"math": math})
+            return eval(f"lambda {names}: {code}", dict(_NAMES))
 
 
 def atom_of(e: Any) -> s.Atom | None:
@@ -111,7 +113,7 @@ def atom_of(e: Any) -> s.Atom | None:
 def function_of(e: Any, atoms: list[s.Atom]) -> Any:
     """An expression as a function of its symbols' values."""
     shown = s.relation_text(e) if isinstance(e, s.Relation) else s.text(e)
-    return eval(f"lambda {', '.join(a.name for a in atoms)}: {shown}", {"math": math})
+    return eval(f"lambda {', '.join(a.name for a in atoms)}: {shown}", dict(_NAMES))
 
 
 def _postfix(node: ast.AST) -> list[tuple[str, int]]:

@@ -13,7 +13,7 @@ from tocha._dynamo.codegen import Codegen, code_flags
 from tocha._dynamo.frame import Frame
 from tocha._dynamo.opcodes import HANDLERS
 from tocha._dynamo.output import Output
-from tocha._dynamo.refusals import SkipFrame, Unsupported
+from tocha._dynamo.refusals import OperatorError, SkipFrame, Unsupported
 from tocha._dynamo.resume import Resumption, cells_of, in_loop, live_locals, resume_code
 from tocha._dynamo.source import argument, free_variable
 from tocha._dynamo.values.base import NULL, NotConstant, Observed, Value
@@ -106,6 +106,8 @@ class RootFrame(Frame):
             kind, value = self.run()
         except Observed as raised:
             value = raised.value
+            if value.of_operator:
+                raise OperatorError from raised  # the operator itself says it best
             cg.side_effects([value])
             cg.load(value)
             cg.emit("RAISE_VARARGS", 1)

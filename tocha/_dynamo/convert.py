@@ -17,6 +17,7 @@ from tocha._dynamo import config, modes
 from tocha._dynamo.output import Output
 from tocha._dynamo.refusals import Break, OperatorError, SkipFrame, Unsupported
 from tocha._dynamo.root import RootFrame
+from tocha.ir.shape_env import ConstraintViolationError
 
 _LIBRARY = os.path.dirname(tocha.__file__) + os.sep
 _STANDARD = tuple({sysconfig.get_paths()[p] + os.sep for p in ("stdlib", "platstdlib")})
@@ -93,7 +94,7 @@ class Capture:
             if config.suppress_errors:
                 LOG.warning("%s runs uncaptured: %s", code.co_qualname, error)
                 return False
-            if isinstance(error, (Unsupported, BackendCompilerFailed)):
+            if isinstance(error, (Unsupported, BackendCompilerFailed, ConstraintViolationError)):
                 raise
             raise InternalError(
                 f"[capture] the tracer failed in {code.co_qualname}: {type(error).__name__}: {error}"

@@ -13,7 +13,7 @@ from typing import Any
 import tocha
 from tocha._dynamo import config
 from tocha._dynamo.source import Source
-from tocha.ir.shape_env import ConstraintViolationError, DimDynamic, ShapeEnv
+from tocha.ir.shape_env import ConstraintViolationError, DimDynamic, ShapeEnv, StatelessSymbolicContext
 from tocha.ir.symbolic import Atom, free_symbols
 
 ANY = object()  # in place of a number that was seen to change
@@ -59,12 +59,16 @@ class Policy:
         self.changing = dynamic is not False and config.automatic_dynamic_shapes
         self.seen = seen_by(code)
 
-    def wishes(self, tensor: Any, source: Source, in_module: bool) -> list[DimDynamic] | None:
-        """For each dim how it is treated; None where all are constants."""
+    def wishes(self, tensor: Any, source: Source, in_module: bool) -> StatelessSymbolicContext | None:
+        """For each dim how its size and stride are treated; None where all are constants."""
         changed = self.seen.dims_that_change(source.name, tuple(tensor.shape))
+        moved = self.seen.dims_that_change(f"{source.name}.stride()", tensor.stride())
         fixed = (isinstance(tensor, tocha.nn.Parameter) and config.force_parameter_static_shapes) or in_module
         made = [self._wish(_marks_of(tensor), i, changed[i], fixed) for i in range(tensor.ndim)]
-        return None if all(w is DimDynamic.STATIC for w in made) else made
+        strides = [DimDynamic.DYNAMIC if m and self.changing and not fixed else DimDynamic.INFER_STRIDE for m in moved]
+        if all(w is DimDynamic.STATIC for w in made) and DimDynamic.DYNAMIC not in strides:
+            return None
+        return StatelessSymbolicContext(made, dynamic_strides=strides)
 
     def _wish(self, marks: Marks, dim: int, changed: bool, fixed: bool) -> DimDynamic:
         if dim in marks.unbacked:
@@ -79,7 +83,7 @@ class Policy:
 
     def number_is_symbol(self, value: Any, source: Source, in_module: bool) -> bool:
         """ints and floats from outside; bools are constants always."""
-        if type(value) is int and config.specialize_int or type(value) is float and config.specialize_float:
+        if (type(value) is int and config.specialize_int) or (type(value) is float and config.specialize_float):
             return False
         if source.root.fetch not in ("local", "free") or _from_defaults(source):
             return False

@@ -41,11 +41,10 @@ def new_mode(fullgraph: bool) -> FakeTensorMode:
     return FakeTensorMode(shape_env=env, static_shapes=True, allow_non_fake_inputs=True)
 
 
-def of(mode: FakeTensorMode, tensor: Any, wishes: list[Any] | None) -> Any:
+def of(mode: FakeTensorMode, tensor: Any, wishes: StatelessSymbolicContext | None) -> Any:
     """The facts of a real tensor; `wishes` says for each dim whether it is a symbol."""
-    context = StatelessSymbolicContext(wishes) if wishes else None
     try:
-        return mode.from_tensor(tensor, symbolic_context=context)
+        return mode.from_tensor(tensor, symbolic_context=wishes)
     except UnsupportedFakeTensorException as error:
         raise Unsupported("value", str(error)) from error
 
@@ -84,5 +83,3 @@ def _shown(target: Any) -> str:
 def is_number(value: Any) -> bool:
     """A number that depends on symbols."""
     return isinstance(value, Symbolic)
-
-

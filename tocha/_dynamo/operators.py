@@ -99,7 +99,9 @@ def binary(f: Frame, symbol: str, a: Value, b: Value, inplace: bool = False) -> 
 def _with_tensor(a: Value, b: Value) -> bool:
     """Two tensors, or one and a number."""
     both = (a, b)
-    return any(isinstance(v, TensorValue) for v in both) and all(isinstance(v, (TensorValue, Constant, SymbolValue)) for v in both)
+    return any(isinstance(v, TensorValue) for v in both) and all(
+        isinstance(v, (TensorValue, Constant, SymbolValue)) for v in both
+    )
 
 
 def _in_place(f: Frame, symbol: str, a: Value, b: Value) -> Value | None:

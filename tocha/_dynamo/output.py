@@ -23,7 +23,6 @@ from tocha._dynamo.values.functions import CellValue
 from tocha._dynamo.values.lazy import Lazy
 from tocha._dynamo.values.symbol import SymbolValue
 from tocha._dynamo.values.tensor import TensorValue
-from tocha._subclasses.mode import FakeTensorConverter
 from tocha.fx.experimental.symbolic_shapes import free_symbols
 from tocha.ir.shape_env import ShapeEnv
 from tocha.ir.sym_types import FloatExpr, float_symbol
@@ -272,7 +271,9 @@ class Output:
                     self.graph.erase_node(node)
         tensors = [v.fact for v in self.inputs if isinstance(v, TensorValue) and v.node.users]
         shown = free_symbols(tensors)
-        used = [v for v in self.inputs if v.node.users or (isinstance(v, SymbolValue) and atom_of(v.fact.expr) in shown)]
+        used = [
+            v for v in self.inputs if v.node.users or (isinstance(v, SymbolValue) and atom_of(v.fact.expr) in shown)
+        ]
         for v in self.inputs:
             if v not in used:
                 self.graph.erase_node(v.node)
@@ -280,7 +281,7 @@ class Output:
 
     def forget_inputs(self) -> None:
         """The graph keeps its facts; they do not keep an eye on the real tensors any longer."""
-        self.fake_mode.fake_tensor_converter = FakeTensorConverter()
+        self.fake_mode.fake_tensor_converter.clear()
 
     def state_call(self, target: Any, args: list[Any]) -> None:
         """A node that changes the state of the library and has no value (grad mode)."""

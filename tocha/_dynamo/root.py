@@ -136,7 +136,12 @@ class RootFrame(Frame):
         for instruction in body:
             instruction.positions = instruction.positions or (self.line, None, None, None)
         full = Body([*cg.code, *body], handlers)
-        varnames = (*self.out.arguments, *cg.locals, *cg.symbols.values(), *(f"___graph{k}" for k in range(len(cg.outputs))))
+        varnames = (
+            *self.out.arguments,
+            *cg.locals,
+            *cg.symbols.values(),
+            *(f"___graph{k}" for k in range(len(cg.outputs))),
+        )
         return assemble(
             full,
             self.code,

@@ -41,6 +41,11 @@ class FakeTensorConverter:
         found = self._fakes.get(id(t))
         return found[1] if found is not None and found[0]() is t else None
 
+    def clear(self) -> None:
+        """Forgets the real tensors: nothing refers to them any longer, not even weakly."""
+        self._fakes.clear()
+        self._memories.clear()
+
     def memory_of(self, t: Tensor) -> Memory:
         """The memory that stands for a tensor's; it is forgotten with the last known tensor on it."""
         storage = t.untyped_storage()

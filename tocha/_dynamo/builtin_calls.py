@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 import tocha
 from tocha import _C
-from tocha._dynamo import leaves, modes, operators, polyfills
+from tocha._dynamo import draws, leaves, modes, operators, polyfills
 from tocha._dynamo.construct import construct, make_class, new_object
 from tocha._dynamo.native_calls import CALLS, call_polyfill, known
 from tocha._dynamo.refusals import Unsupported
@@ -105,6 +105,9 @@ def _descriptor(f: Frame, function: Any, args: list[Value], kwargs: dict[str, Va
     if not args:
         f.raise_(TypeError, f"unbound method {function.__qualname__}() needs an argument")
     owner, rest, name, cls = args[0], args[1:], function.__name__, function.__objclass__
+    drawn = draws.name_of(function)
+    if drawn is not None:
+        return draws.draw(f, drawn, owner, rest)
     if isinstance(owner, ContainerObject) and cls is not object:
         return owner.native(f, name, rest, kwargs)
     if cls is object or cls is type:

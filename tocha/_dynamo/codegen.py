@@ -6,6 +6,7 @@ import types
 from typing import TYPE_CHECKING, Any
 
 from tocha._dynamo.bytecode import VERSION, Instruction, Names
+from tocha._dynamo.draws import Draw
 from tocha._dynamo.relations import atom_of, function_of
 from tocha._dynamo.source import Source
 from tocha._dynamo.values.base import NULL, Value
@@ -118,17 +119,32 @@ class Codegen:
 
     def fetch_symbols(self) -> None:
         """At the start, before anything can change: the values of the symbols in use."""
+        for atom, draw in self.out.draws.items():
+            self.fetch_draw(draw)
+            self.emit("STORE_FAST", self.symbols.setdefault(atom, f"___{atom.name}"))
         for atom, local in self.symbols.items():
+            if atom in self.out.draws:
+                continue
             source = self.out.guards.numbers.source_of(atom)
             assert source is not None
             self.load_source(source)
             self.emit("STORE_FAST", local)
 
+    def fetch_draw(self, draw: Draw) -> None:
+        def load() -> None:
+            self.load_source(draw.owner)
+            self.load_attribute(draw.name)
+
+        self.push_callable(load)
+        for a in draw.args:
+            self.load_constant(a)
+        self.end_call(len(draw.args))
+
     def load_number(self, value: SymbolValue) -> None:
         """A symbolic number: computed from the symbols' values, or by the graph where it depends on elements."""
         expr = value.fact.expr
         atoms = sorted(symbols_of(expr), key=lambda a: a.serial)
-        if any(self.out.guards.numbers.source_of(a) is None for a in atoms):
+        if any(self.out.guards.numbers.source_of(a) is None and a not in self.out.draws for a in atoms):
             self.load_graph_output(value)
             return
         if len(atoms) == 1 and atom_of(expr) is atoms[0]:

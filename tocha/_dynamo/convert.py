@@ -167,7 +167,7 @@ def worth(code: types.CodeType, globals_: dict, args: tuple, closure: Any) -> bo
                 return True
         except ValueError:
             continue
-    return any(_is_library(globals_.get(n)) or isinstance(globals_.get(n), tocha.Tensor) for n in code.co_names)
+    return any(_has_tensors(globals_.get(n), seen, 1) for n in code.co_names)
 
 
 def _is_library(value: Any) -> bool:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import tocha
 from tocha import fx
 from tocha._dynamo import facts
+from tocha._dynamo.draws import Draw
 from tocha._dynamo.dynamic import Policy, Promises
 from tocha._dynamo.guards import Guards
 from tocha._dynamo.refusals import Unsupported
@@ -57,6 +58,7 @@ class Output:
         self.promises = Promises()
         self.numbers: dict[Any, Any] = {}  # an expression of symbols -> its node
         self.float_atoms: set[Any] = set()
+        self.draws: dict[Any, Draw] = {}  # by symbol, in the program's order
         self.modules: set[tuple] = set()  # sources of modules
         self.guards = Guards(self.env)
         self.guards.add_global_state()
@@ -115,6 +117,19 @@ class Output:
         node = self.graph.placeholder(atom.name)
         node.meta["example_value"] = fact
         value = SymbolValue(node, fact, source, self.env.var_to_val.get(atom))
+        self.numbers[fact.expr] = node
+        self.inputs.append(value)
+        return value
+
+    def drawn_number(self, draw: Draw, integer: bool) -> Value:
+        """A random number that generated code draws first thing."""
+        fact = self.env.create_unbacked_symint() if integer else self.env.create_unbacked_symfloat()
+        atom = atom_of(fact.expr)
+        assert atom is not None
+        self.draws[atom] = draw
+        node = self.graph.placeholder(atom.name)
+        node.meta["example_value"] = fact
+        value = SymbolValue(node, fact, None, 1 if integer else 0.5)
         self.numbers[fact.expr] = node
         self.inputs.append(value)
         return value

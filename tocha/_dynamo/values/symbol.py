@@ -98,6 +98,8 @@ def symbolic_result(f: Frame, function: Any, args: list[Value]) -> Value | None:
     """What a native function makes of symbolic numbers; None where it has to have plain ones."""
     if not are_symbolic(*args):
         return None
+    if function in (math.isinf, math.isnan, math.isfinite) and len(args) == 1:
+        return Constant(function is math.isfinite)  # those that are not have been constants from the start
     if function in (builtins.max, builtins.min):
         return number_call(f, tocha.sym_max if function is max else tocha.sym_min, args)
     if function not in FUNCTIONS or len(args) != 1:

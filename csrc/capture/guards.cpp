@@ -35,6 +35,8 @@ enum class Fetch {
   closure,        // what a cell of a function's closure holds, by number
   cell,           // what a cell holds
   call,           // key(value)
+  size,           // a tensor's size, by dim
+  stride,         // a tensor's stride, by dim
 };
 const std::unordered_map<std::string, Fetch> kFetches = {
     {"root", Fetch::root},           {"local", Fetch::local},         {"free", Fetch::free},
@@ -42,6 +44,7 @@ const std::unordered_map<std::string, Fetch> kFetches = {
     {"item", Fetch::item},           {"dict_item", Fetch::dict_item}, {"tuple_item", Fetch::tuple_item},
     {"list_item", Fetch::list_item}, {"type", Fetch::type},           {"instance_dict", Fetch::instance_dict},
     {"closure", Fetch::closure},     {"cell", Fetch::cell},           {"call", Fetch::call},
+    {"size", Fetch::size},           {"stride", Fetch::stride},
 };
 
 enum class Test {
@@ -54,7 +57,7 @@ enum class Test {
   without,       // key not in value
   empty_cell,    // a cell without contents
   tensor,        // the facts of key, a tensor
-  number,        // an int or float of that very type; any value
+  number,        // an int or float of that very type; any value, which relations may ask for
   alias,         // the same object as others of this number
   holds,         // key(value) is true
   global_state,  // grad mode, inference, autocast, default dtype, determinism
@@ -95,6 +98,7 @@ struct TensorFacts {
   Device device;
   bool requires_grad, conj, neg, sparse;
   std::vector<int64_t> dims;  // sizes, then strides; -1 where any will do
+  std::vector<int> numbers;   // for each of dims: its place among the numbers of relations, or -1; empty if all are
   int slot;                   // tensors of one slot are one object, those of different slots are not
 
   bool match(TensorObject* t) const {
@@ -133,14 +137,146 @@ struct Node {
   }
 };
 
+// Integers that guards met, and what must hold between them: Python's arithmetic as a stack machine.
+union Number {
+  int64_t i;
+  double d;
+};
+
+enum class Op {
+  number,
+  constant,
+  add,
+  sub,
+  mul,
+  floordiv,
+  mod,
+  neg,
+  min,
+  max,
+  abs,
+  eq,
+  ne,
+  lt,
+  le,
+  gt,
+  ge,
+  both,
+  either,
+  no
+};
+const std::unordered_map<std::string, Op> kOps = {
+    {"number", Op::number}, {"constant", Op::constant},
+    {"add", Op::add},       {"sub", Op::sub},
+    {"mul", Op::mul},       {"floordiv", Op::floordiv},
+    {"mod", Op::mod},       {"neg", Op::neg},
+    {"min", Op::min},       {"max", Op::max},
+    {"abs", Op::abs},       {"eq", Op::eq},
+    {"ne", Op::ne},         {"lt", Op::lt},
+    {"le", Op::le},         {"gt", Op::gt},
+    {"ge", Op::ge},         {"and", Op::both},
+    {"or", Op::either},     {"not", Op::no},
+};
+
+struct Relation {
+  std::vector<std::pair<Op, int64_t>> steps;
+  size_t depth = 0;          // of the stack
+  PyObject* call = nullptr;  // or a function of all numbers, where floats are compared
+  PyObject* text = nullptr;
+
+  Relation() = default;
+  Relation(Relation&& other) noexcept
+      : steps(std::move(other.steps)),
+        depth(other.depth),
+        call(std::exchange(other.call, nullptr)),
+        text(std::exchange(other.text, nullptr)) {}
+  ~Relation() {
+    Py_XDECREF(call);
+    Py_XDECREF(text);
+  }
+
+  static int64_t floordiv(int64_t a, int64_t b) { return a / b - (a % b != 0 && (a % b < 0) != (b < 0)); }
+
+  // Whether it holds; what overflows or divides by zero does not.
+  bool holds(const std::vector<Number>& numbers, std::vector<int64_t>& stack) const {
+    size_t top = 0;  // how many values the stack holds
+    for (auto [op, arg] : steps) {
+      if (op == Op::number || op == Op::constant) {
+        stack[top++] = op == Op::number ? numbers[arg].i : arg;
+        continue;
+      }
+      int64_t& last = stack[top - 1];
+      if (op == Op::neg || op == Op::abs || op == Op::no) {
+        if (op != Op::no && last == INT64_MIN) return false;
+        last = op == Op::no ? !last : op == Op::neg || last < 0 ? -last : last;
+        continue;
+      }
+      if (!apply(op, stack[top - 2], last)) return false;
+      --top;
+    }
+    return stack[0] != 0;
+  }
+
+  static bool apply(Op op, int64_t& a, int64_t b) {
+    switch (op) {
+      case Op::add:
+        return !__builtin_add_overflow(a, b, &a);
+      case Op::sub:
+        return !__builtin_sub_overflow(a, b, &a);
+      case Op::mul:
+        return !__builtin_mul_overflow(a, b, &a);
+      case Op::floordiv:
+      case Op::mod:
+        if (b == 0 || (a == INT64_MIN && b == -1)) return false;
+        a = op == Op::mod ? a - floordiv(a, b) * b : floordiv(a, b);
+        return true;
+      case Op::min:
+        a = std::min(a, b);
+        return true;
+      case Op::max:
+        a = std::max(a, b);
+        return true;
+      case Op::eq:
+        a = a == b;
+        return true;
+      case Op::ne:
+        a = a != b;
+        return true;
+      case Op::lt:
+        a = a < b;
+        return true;
+      case Op::le:
+        a = a <= b;
+        return true;
+      case Op::gt:
+        a = a > b;
+        return true;
+      case Op::ge:
+        a = a >= b;
+        return true;
+      case Op::both:
+        a = a && b;
+        return true;
+      case Op::either:
+        a = a || b;
+        return true;
+      default:
+        return false;
+    }
+  }
+};
+
 struct GuardsObject {
   PyObject_HEAD Node* root;
+  std::vector<Relation>* relations;
+  std::vector<bool>* floats;  // which of the numbers are floats
   int slots;
 };
 
 struct Walk {
   const Surroundings& at;
   std::vector<PyObject*> slots;
+  std::vector<Number> numbers;
   std::vector<PyObject*> aliases = {};
   PyObject* failed = nullptr;
 
@@ -185,6 +321,13 @@ struct Walk {
         return PyCell_Check(from) ? Py_XNewRef(PyCell_GET(from)) : nullptr;
       case Fetch::call:
         return PyObject_CallOneArg(n.key, from);
+      case Fetch::size:
+      case Fetch::stride: {
+        if (!PyObject_TypeCheck(from, tensor_type)) return nullptr;
+        auto* t = reinterpret_cast<TensorObject*>(from);
+        if (n.index >= t->ndim) return nullptr;
+        return PyLong_FromLongLong(t->dims[n.fetch == Fetch::size ? n.index : t->ndim + n.index]);
+      }
     }
     return nullptr;
   }
@@ -212,12 +355,27 @@ struct Walk {
 
   bool tensor_matches(const Check& c, PyObject* value) {
     if (!PyObject_TypeCheck(value, tensor_type)) return false;
-    if (!c.facts->match(reinterpret_cast<TensorObject*>(value))) return false;
+    auto* t = reinterpret_cast<TensorObject*>(value);
+    if (!c.facts->match(t)) return false;
+    for (size_t i = 0; i < c.facts->numbers.size(); ++i)
+      if (c.facts->numbers[i] >= 0) numbers[c.facts->numbers[i]].i = t->dims[i];
     if (c.facts->slot < 0) return true;
     PyObject*& known = slots[c.facts->slot];
     if (known) return known == value;
     known = value;
     return true;
+  }
+
+  // An int or float: kept for relations.
+  bool number_matches(const Check& c, PyObject* value) {
+    if (reinterpret_cast<PyObject*>(Py_TYPE(value)) != c.key) return false;
+    if (PyFloat_CheckExact(value)) {
+      numbers[c.number].d = PyFloat_AS_DOUBLE(value);
+      return true;
+    }
+    int overflow = 0;
+    numbers[c.number].i = PyLong_AsLongLongAndOverflow(value, &overflow);
+    return !overflow;
   }
 
   bool test(const Check& c, PyObject* value) {
@@ -243,7 +401,7 @@ struct Walk {
       case Test::tensor:
         return tensor_matches(c, value);
       case Test::number:
-        return reinterpret_cast<PyObject*>(Py_TYPE(value)) == c.key;
+        return number_matches(c, value);
       case Test::alias: {
         if (aliases.size() <= c.number) aliases.resize(c.number + 1, nullptr);
         PyObject*& known = aliases[c.number];
@@ -291,14 +449,42 @@ struct Walk {
     failed = text;
     return false;
   }
+
+  bool related(const std::vector<Relation>& relations, const std::vector<bool>& floats) {
+    if (relations.empty()) return true;
+    size_t depth = 0;
+    for (const Relation& r : relations) depth = std::max(depth, r.depth);
+    std::vector<int64_t> stack(depth);
+    for (const Relation& r : relations)
+      if (r.call ? !call_holds(r.call, floats) : !r.holds(numbers, stack)) {
+        failed = r.text;
+        return false;
+      }
+    return true;
+  }
+
+  bool call_holds(PyObject* call, const std::vector<bool>& floats) {
+    PyObject* args = PyTuple_New(static_cast<Py_ssize_t>(numbers.size()));
+    if (!args) return false;
+    for (size_t i = 0; i < numbers.size(); ++i)
+      PyTuple_SET_ITEM(args, i, floats[i] ? PyFloat_FromDouble(numbers[i].d) : PyLong_FromLongLong(numbers[i].i));
+    PyObject* answer = PyObject_Call(call, args, nullptr);
+    Py_DECREF(args);
+    bool yes = answer && PyObject_IsTrue(answer) == 1;
+    Py_XDECREF(answer);
+    return yes;
+  }
 };
 
 // ---- from Python's description: (fetch, key, text, checks, children), a check being (test, key, text)
 
-std::unique_ptr<TensorFacts> facts_of(PyObject* key) {  // (tensor, slot, sizes, strides), with None where any will do
-  PyObject *tensor, *sizes, *strides;
+// (tensor, slot, sizes, strides, numbers), with None where any will do
+std::unique_ptr<TensorFacts> facts_of(PyObject* key) {
+  PyObject *tensor, *sizes, *strides, *numbers;
   int slot;
-  if (!PyArg_ParseTuple(key, "OiO!O!", &tensor, &slot, &PyTuple_Type, &sizes, &PyTuple_Type, &strides)) return nullptr;
+  if (!PyArg_ParseTuple(key, "OiO!O!O!", &tensor, &slot, &PyTuple_Type, &sizes, &PyTuple_Type, &strides, &PyTuple_Type,
+                        &numbers))
+    return nullptr;
   if (!PyObject_TypeCheck(tensor, tensor_type)) {
     PyErr_SetString(PyExc_TypeError, "guard on a tensor: no tensor given");
     return nullptr;
@@ -318,6 +504,8 @@ std::unique_ptr<TensorFacts> facts_of(PyObject* key) {  // (tensor, slot, sizes,
       PyObject* d = PyTuple_GET_ITEM(dims, i);
       facts->dims.push_back(d == Py_None ? -1 : PyLong_AsLongLong(d));
     }
+  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(numbers); ++i)
+    facts->numbers.push_back(static_cast<int>(PyLong_AsLong(PyTuple_GET_ITEM(numbers, i))));
   return PyErr_Occurred() ? nullptr : std::move(facts);
 }
 
@@ -339,6 +527,10 @@ bool read_check(PyObject* described, Check& check, int& slots) {
   } else if (check.test == Test::length || check.test == Test::alias) {
     check.number = PyLong_AsUnsignedLongLong(key);
     if (PyErr_Occurred()) return false;
+  } else if (check.test == Test::number) {
+    unsigned long long place;
+    if (!PyArg_ParseTuple(key, "OK", &key, &place)) return false;
+    check.number = place;
   } else if (check.test == Test::global_state) {
     check.number = global_state();
   }
@@ -377,17 +569,50 @@ std::unique_ptr<Node> read_node(PyObject* described, int& slots) {
   return node;
 }
 
+// (steps, text), steps being ((name, arg), ...) or a function of all numbers
+bool read_relation(PyObject* described, std::vector<Relation>& relations) {
+  PyObject *steps, *text;
+  if (!PyArg_ParseTuple(described, "OO", &steps, &text)) return false;
+  Relation& made = relations.emplace_back();
+  made.text = Py_NewRef(text);
+  if (!PyTuple_Check(steps)) {
+    made.call = Py_NewRef(steps);
+    return true;
+  }
+  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(steps); ++i) {
+    const char* name;
+    long long arg;
+    if (!PyArg_ParseTuple(PyTuple_GET_ITEM(steps, i), "sL", &name, &arg)) return false;
+    auto found = kOps.find(name);
+    if (found == kOps.end()) {
+      PyErr_Format(PyExc_ValueError, "no such step of a relation: %s", name);
+      return false;
+    }
+    made.steps.emplace_back(found->second, arg);
+    made.depth += found->second == Op::number || found->second == Op::constant;
+  }
+  return true;
+}
+
 // ---- the type
 
 PyObject* make(PyTypeObject* type, PyObject* args, PyObject*) {
-  PyObject* described;
-  if (!PyArg_ParseTuple(args, "O!", &PyTuple_Type, &described)) return nullptr;
+  PyObject *described, *relations, *floats;
+  if (!PyArg_ParseTuple(args, "O!O!O!", &PyTuple_Type, &described, &PyTuple_Type, &relations, &PyTuple_Type, &floats))
+    return nullptr;
   int slots = 0;
   auto root = read_node(described, slots);
   if (!root) return nullptr;
+  auto related = std::make_unique<std::vector<Relation>>();
+  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(relations); ++i)
+    if (!read_relation(PyTuple_GET_ITEM(relations, i), *related)) return nullptr;
+  auto kinds = std::make_unique<std::vector<bool>>();
+  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(floats); ++i) kinds->push_back(PyTuple_GET_ITEM(floats, i) == Py_True);
   auto* self = reinterpret_cast<GuardsObject*>(type->tp_alloc(type, 0));
   if (!self) return nullptr;
   self->root = root.release();
+  self->relations = related.release();
+  self->floats = kinds.release();
   self->slots = slots;
   return reinterpret_cast<PyObject*>(self);
 }
@@ -402,12 +627,17 @@ int visit_node(const Node& n, visitproc visit, void* arg) {
 
 int traverse(PyObject* self, visitproc visit, void* arg) {
   Py_VISIT(Py_TYPE(self));
-  auto* root = reinterpret_cast<GuardsObject*>(self)->root;
-  return root ? visit_node(*root, visit, arg) : 0;
+  auto* guards = reinterpret_cast<GuardsObject*>(self);
+  if (guards->relations)
+    for (const Relation& r : *guards->relations) Py_VISIT(r.call);
+  return guards->root ? visit_node(*guards->root, visit, arg) : 0;
 }
 
 int clear(PyObject* self) {
-  delete std::exchange(reinterpret_cast<GuardsObject*>(self)->root, nullptr);
+  auto* guards = reinterpret_cast<GuardsObject*>(self);
+  delete std::exchange(guards->root, nullptr);
+  delete std::exchange(guards->relations, nullptr);
+  delete std::exchange(guards->floats, nullptr);
   return 0;
 }
 
@@ -439,7 +669,8 @@ PyType_Slot slots[] = {
     {Py_tp_traverse, reinterpret_cast<void*>(traverse)},
     {Py_tp_clear, reinterpret_cast<void*>(clear)},
     {Py_tp_methods, methods},
-    {Py_tp_doc, const_cast<char*>("Guards(tree): what a captured program assumed, checked natively.")},
+    {Py_tp_doc,
+     const_cast<char*>("Guards(tree, relations, floats): what a captured program assumed, checked natively.")},
     {0, nullptr},
 };
 PyType_Spec spec = {"tocha._C._capture.Guards", sizeof(GuardsObject), 0, Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC,
@@ -450,9 +681,9 @@ PyType_Spec spec = {"tocha._C._capture.Guards", sizeof(GuardsObject), 0, Py_TPFL
 bool guards_hold(PyObject* guards, const Surroundings& at, PyObject** failed) {
   auto* self = reinterpret_cast<GuardsObject*>(guards);
   if (!self->root) return false;
-  Walk walk{at, std::vector<PyObject*>(self->slots, nullptr)};
+  Walk walk{at, std::vector<PyObject*>(self->slots, nullptr), std::vector<Number>(self->floats->size())};
   Paused paused;
-  bool good = walk.visit(*self->root, nullptr) && walk.distinct();
+  bool good = walk.visit(*self->root, nullptr) && walk.distinct() && walk.related(*self->relations, *self->floats);
   PyErr_Clear();
   if (failed) *failed = walk.failed;
   return good;

@@ -88,7 +88,7 @@ def test_constants_by_type_and_bits():
         out = f(x, k)[1]
         assert type(out) is type(k) and str(out) == str(k)
     f(x, float("nan"))
-    assert counter.frame_count == 6
+    assert counter.frame_count == 3  # an int, a bool, any float
 
 
 def test_grad_mode_and_default_dtype():
@@ -104,7 +104,7 @@ def test_grad_mode_and_default_dtype():
 
 def test_the_limit(recwarn):
     counter = CompileCounter()
-    f = tocha.compile(lambda x, n: x + n, backend=counter)
+    f = tocha.compile(lambda x, n: x + n, backend=counter, dynamic=False)
     for n in range(12):
         assert f(tocha.zeros(1), n).item() == n
     assert counter.frame_count == _dynamo.config.recompile_limit
@@ -118,13 +118,13 @@ def test_the_limit(recwarn):
 
 def test_a_tree_by_hand():
     tree = ("root", None, "", (), (("local", 0, "x exists", (("type", int, "an int"),), (("attribute", "real", "x.real", (("constant", 3, "is 3"),), ()),)),))  # fmt: skip
-    guards = _C._capture.Guards(tree)
+    guards = _C._capture.Guards(tree, (), ())
     assert guards.first_failure((3,), {}, None) is None
     assert guards.first_failure((4,), {}, None) == "is 3"
     assert guards.first_failure(("s",), {}, None) == "an int"
     assert guards.first_failure((), {}, None) == "x exists"
     with pytest.raises(ValueError, match="no such guard"):
-        _C._capture.Guards(("root", None, "", (("nonsense", 1, ""),), ()))
+        _C._capture.Guards(("root", None, "", (("nonsense", 1, ""),), ()), (), ())
 
 
 def test_threads_capture_on_their_own():

@@ -4,6 +4,10 @@ from tocha._dynamo import config as config
 from tocha._dynamo.backends import list_backends as list_backends
 from tocha._dynamo.backends import lookup_backend as lookup_backend
 from tocha._dynamo.backends import register_backend as register_backend
+from tocha._dynamo.dynamic import mark_dynamic as mark_dynamic
+from tocha._dynamo.dynamic import mark_static as mark_static
+from tocha._dynamo.dynamic import mark_unbacked as mark_unbacked
+from tocha._dynamo.dynamic import maybe_mark_dynamic as maybe_mark_dynamic
 from tocha._dynamo.eval_frame import ExplainOutput as ExplainOutput
 from tocha._dynamo.eval_frame import OptimizedModule as OptimizedModule
 from tocha._dynamo.eval_frame import allow_in_graph as allow_in_graph

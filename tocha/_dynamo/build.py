@@ -48,6 +48,10 @@ _NATIVE_CALLABLES = (
 
 def wrap(f: Frame, real: Any, source: Source | None) -> Value:
     """Tracks an object. Without a source it is one that cannot change: reached from code or a class."""
+    if type(real) in (int, float) and source is not None:
+        symbol = f.out.number_input(real, source)
+        if symbol is not None:
+            return symbol
     if is_plain(real):
         if source is not None:
             test = "same" if isinstance(real, (enum.Enum, bool, type(None))) or real is Ellipsis else "constant"
@@ -273,6 +277,8 @@ def _object(f: Frame, real: Any, source: Source | None) -> Value:
     if isinstance(real, (int, float, str, bytes, list, dict, tuple, set)):
         raise Unsupported("value", f"an object of type {cls.__name__}, a subclass of a builtin type")
     _guard_type(f, real, source)
+    if source is not None and isinstance(real, tocha.nn.Module):
+        f.out.modules.add(source.identity)
     return ObjectValue(cls, real, source)
 
 

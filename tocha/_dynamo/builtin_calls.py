@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 import tocha
 from tocha import _C
-from tocha._dynamo import leaves, modes, operators, polyfills
+from tocha._dynamo import draws, leaves, modes, operators, polyfills
 from tocha._dynamo.construct import construct, make_class, new_object
 from tocha._dynamo.native_calls import CALLS, call_polyfill, known
 from tocha._dynamo.refusals import Unsupported
@@ -29,6 +29,7 @@ from tocha._dynamo.values.mappings import DictValue
 from tocha._dynamo.values.native_method import NativeMethod
 from tocha._dynamo.values.objects import MISSING, ClassValue, ExceptionValue, ObjectValue, find_in_class
 from tocha._dynamo.values.subclasses import ContainerObject
+from tocha._dynamo.values.symbol import SymbolValue, symbolic_result
 from tocha._dynamo.values.tensor import TensorValue
 
 if TYPE_CHECKING:
@@ -50,6 +51,10 @@ def call_builtin(f: Frame, function: Any, args: list[Value], kwargs: dict[str, V
     args = [a.realize() for a in args]
     kwargs = {k: v.realize() for k, v in kwargs.items()}
     hashable = _hashable(function)
+    if hashable and any(isinstance(a, SymbolValue) for a in args) and not kwargs:
+        number = symbolic_result(f, function, args)
+        if number is not None:
+            return number
     if hashable and function in CALLS:
         return f.checked(CALLS[function], f, *args, **kwargs)
     if hashable and function in polyfills.TABLE:
@@ -100,6 +105,9 @@ def _descriptor(f: Frame, function: Any, args: list[Value], kwargs: dict[str, Va
     if not args:
         f.raise_(TypeError, f"unbound method {function.__qualname__}() needs an argument")
     owner, rest, name, cls = args[0], args[1:], function.__name__, function.__objclass__
+    drawn = draws.name_of(function)
+    if drawn is not None:
+        return draws.draw(f, drawn, owner, rest)
     if isinstance(owner, ContainerObject) and cls is not object:
         return owner.native(f, name, rest, kwargs)
     if cls is object or cls is type:
@@ -231,10 +239,9 @@ def isinstance_(f: Frame, value: Value, spec: Value) -> Value:
     classes = _classes(f, spec)
     if isinstance(value, TensorValue):
         return f.fold_real(isinstance, [value.real if value.real is not None else value.fact, classes], {})
-    try:
-        real = value.constant()
-    except NotConstant:
-        real = getattr(value, "real", None)
+    if isinstance(value, SymbolValue):
+        return f.fold_real(issubclass, [value.python_type(), classes], {})
+    real = value.constant() if value.is_constant() else getattr(value, "real", None)
     if real is not None and not getattr(value, "new", False) and not isinstance(value, Container):
         return f.fold_real(isinstance, [real, classes], {})
     return f.fold_real(issubclass, [value.python_type(), classes], {})
@@ -406,6 +413,7 @@ def round_(f: Frame, value: Value, digits: Value | None = None) -> Value:
 def divmod_(f: Frame, a: Value, b: Value) -> Value:
     if a.is_constant() and b.is_constant():
         return f.fold(divmod, [a, b], {})
+    a, b = a.realize(), b.realize()
     return TupleValue([operators.binary(f, "//", a, b), operators.binary(f, "%", a, b)])
 
 
@@ -414,6 +422,22 @@ def pow_(f: Frame, a: Value, b: Value, modulus: Value | None = None) -> Value:
     if modulus is not None:
         return f.fold(pow, [a, b, modulus], {})
     return operators.binary(f, "**", a, b)
+
+
+def _extremum(function: Any) -> Callable:
+    def call(f: Frame, *args: Value, **kwargs: Value) -> Value:
+        if len(args) == 1 and not kwargs:
+            args = (TupleValue([i.realize() for i in args[0].unpack(f)]),)
+            number = symbolic_result(f, function, args[0].items)  # type: ignore[attr-defined]
+            if number is not None:
+                return number
+        return call_polyfill(f, function, list(args), kwargs)
+
+    return call
+
+
+known(builtins.max)(_extremum(max))
+known(builtins.min)(_extremum(min))
 
 
 @known(builtins.globals)
@@ -449,8 +473,8 @@ CALLS[operator.pos] = lambda f, v: operators.unary(f, "+", v)
 CALLS[operator.invert] = lambda f, v: operators.unary(f, "~", v)
 CALLS[operator.not_] = lambda f, v: Constant(not v.truth(f))
 CALLS[operator.truth] = lambda f, v: Constant(v.truth(f))
-CALLS[operator.is_] = lambda f, a, b: Constant(operators.is_same(a, b))
-CALLS[operator.is_not] = lambda f, a, b: Constant(not operators.is_same(a, b))
+CALLS[operator.is_] = lambda f, a, b: Constant(operators.is_(a, b))
+CALLS[operator.is_not] = lambda f, a, b: Constant(not operators.is_(a, b))
 CALLS[operator.getitem] = lambda f, a, b: a.item(f, b)
 CALLS[operator.contains] = lambda f, a, b: Constant(f.contains(a, b))
 CALLS[operator.index] = lambda f, a: Constant(f.index(a))

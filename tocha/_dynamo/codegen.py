@@ -6,13 +6,16 @@ import types
 from typing import TYPE_CHECKING, Any
 
 from tocha._dynamo.bytecode import VERSION, Instruction, Names
+from tocha._dynamo.draws import Draw
+from tocha._dynamo.relations import atom_of, function_of
 from tocha._dynamo.source import Source
 from tocha._dynamo.values.base import NULL, Value
 from tocha._dynamo.values.constant import Constant
 from tocha._dynamo.values.functions import CellValue
 from tocha._dynamo.values.lazy import Lazy
 from tocha._dynamo.values.objects import ClassValue
-from tocha._dynamo.values.tensor import TensorValue
+from tocha._dynamo.values.symbol import SymbolValue
+from tocha.ir.symbolic import free_symbols as symbols_of
 
 if TYPE_CHECKING:
     from tocha._dynamo.output import Output
@@ -28,7 +31,8 @@ class Codegen:
         self.making: set[int] = set()
         self.pending: list[Any] = []  # objects made, to be filled
         self.kept: list[Value] = []  # ids above stay theirs
-        self.outputs: dict[int, tuple[int, TensorValue]] = {}
+        self.outputs: dict[int, tuple[int, Any]] = {}
+        self.symbols: dict[Any, str] = {}  # a symbol -> the local that holds its value
 
     # ---- instructions
 
@@ -109,7 +113,49 @@ class Codegen:
     def load_source(self, source: Source) -> None:
         source.load(self)
 
-    def load_graph_output(self, value: TensorValue) -> None:
+    def load_symbol(self, atom: Any) -> None:
+        self.symbols.setdefault(atom, f"___{atom.name}")
+        self.emit("LOAD_FAST", self.symbols[atom])
+
+    def fetch_symbols(self) -> None:
+        """At the start, before anything can change: the values of the symbols in use."""
+        for atom, draw in self.out.draws.items():
+            self.fetch_draw(draw)
+            self.emit("STORE_FAST", self.symbols.setdefault(atom, f"___{atom.name}"))
+        for atom, local in self.symbols.items():
+            if atom in self.out.draws:
+                continue
+            source = self.out.guards.numbers.source_of(atom)
+            assert source is not None
+            self.load_source(source)
+            self.emit("STORE_FAST", local)
+
+    def fetch_draw(self, draw: Draw) -> None:
+        def load() -> None:
+            self.load_source(draw.owner)
+            self.load_attribute(draw.name)
+
+        self.push_callable(load)
+        for a in draw.args:
+            self.load_constant(a)
+        self.end_call(len(draw.args))
+
+    def load_number(self, value: SymbolValue) -> None:
+        """A symbolic number: computed from the symbols' values, or by the graph where it depends on elements."""
+        expr = value.fact.expr
+        atoms = sorted(symbols_of(expr), key=lambda a: a.serial)
+        if any(self.out.guards.numbers.source_of(a) is None and a not in self.out.draws for a in atoms):
+            self.load_graph_output(value)
+            return
+        if len(atoms) == 1 and atom_of(expr) is atoms[0]:
+            self.load_symbol(atoms[0])
+            return
+        self.start_call(function_of(expr, atoms))
+        for a in atoms:
+            self.load_symbol(a)
+        self.end_call(len(atoms))
+
+    def load_graph_output(self, value: Any) -> None:
         if id(value) not in self.outputs:
             self.outputs[id(value)] = (len(self.outputs), value)
         self.emit("LOAD_FAST", f"___graph{self.outputs[id(value)][0]}")
@@ -130,6 +176,9 @@ class Codegen:
             return
         if isinstance(value, Constant) and not value.source:
             self.load_constant(value.value)
+            return
+        if isinstance(value, SymbolValue):
+            self.load_number(value)
             return
         if value.source is not None:
             self.load_source(value.source)

@@ -21,6 +21,7 @@ _TABLE: dict[str, tuple[type | tuple[type, ...], Any, str]] = {
     "capture_dynamic_output_shape_ops": (bool, False, "operators whose result's size depends on elements in graphs"),
     "specialize_int": (bool, False, "ints are constants even after they changed"),
     "specialize_float": (bool, False, "floats are constants even after they changed"),
+    "allow_unspec_int_on_nn_module": (bool, False, "ints of modules become symbols when they change"),
     "inline_inbuilt_nn_modules": (bool, True, "modules are gone through"),
     "guard_nn_modules": (bool, True, "modules are guarded"),
     "cache_size_limit": (int, 8, "the older name of recompile_limit"),

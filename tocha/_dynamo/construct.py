@@ -27,6 +27,7 @@ from tocha._dynamo.values.functions import CellValue, MethodValue, PartialValue
 from tocha._dynamo.values.mappings import DictValue, SetValue, pairs_of
 from tocha._dynamo.values.objects import ClassValue, ExceptionValue, ObjectValue, SuperValue, find_in_class
 from tocha._dynamo.values.subclasses import BASES, ContainerObject, base_of, empty
+from tocha._dynamo.values.symbol import symbolic_result
 from tocha._dynamo.values.tensor import TensorValue
 
 if TYPE_CHECKING:
@@ -190,6 +191,9 @@ def _number(kind: type) -> Any:
             return Constant(kind())
         if isinstance(value, TensorValue):
             raise Unsupported("tensor_to_python", f"{kind.__name__}() of a tensor")
+        number = symbolic_result(f, kind, [value, *rest]) if not kwargs else None
+        if number is not None:
+            return number
         method = {int: "__int__", float: "__float__", complex: "__complex__"}[kind]
         if isinstance(value, ObjectValue) and value.has_method(method):
             return value.special(f, method, [], {})

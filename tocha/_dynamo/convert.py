@@ -15,8 +15,9 @@ import tocha
 from tocha import _C
 from tocha._dynamo import config, modes
 from tocha._dynamo.output import Output
-from tocha._dynamo.refusals import Break, SkipFrame, Unsupported
+from tocha._dynamo.refusals import Break, OperatorError, SkipFrame, Unsupported
 from tocha._dynamo.root import RootFrame
+from tocha.ir.shape_env import ConstraintViolationError
 
 _LIBRARY = os.path.dirname(tocha.__file__) + os.sep
 _STANDARD = tuple({sysconfig.get_paths()[p] + os.sep for p in ("stdlib", "platstdlib")})
@@ -82,6 +83,8 @@ class Capture:
             return None
         try:
             guards, made = self.capture(code, globals_, args, closure)
+        except OperatorError:
+            return None
         except SkipFrame as skipped:
             if self.fullgraph:
                 raise skipped.cause or Unsupported("opcode", str(skipped)) from None
@@ -91,7 +94,7 @@ class Capture:
             if config.suppress_errors:
                 LOG.warning("%s runs uncaptured: %s", code.co_qualname, error)
                 return False
-            if isinstance(error, (Unsupported, BackendCompilerFailed)):
+            if isinstance(error, (Unsupported, BackendCompilerFailed, ConstraintViolationError)):
                 raise
             raise InternalError(
                 f"[capture] the tracer failed in {code.co_qualname}: {type(error).__name__}: {error}"
@@ -117,12 +120,14 @@ class Capture:
         break_at, refused = None, None
         while True:
             count = code.co_argcount + code.co_kwonlyargcount + bool(code.co_flags & 4) + bool(code.co_flags & 8)
-            out = Output(code, globals_, code.co_varnames[:count])
+            out = Output(code, globals_, code.co_varnames[:count], self.dynamic, self.fullgraph)
             root = RootFrame(out, code, globals_, args, closure)
             root.break_at, root.refused = break_at, refused
             try:
                 with modes.Preserved():
                     made = root.capture(self.compile_graph)
+                out.promises.check(out.env)
+                out.forget_inputs()
                 return out.guards.build(self.keep), made
             except RecursionError:
                 raise SkipFrame("calls are nested too deeply") from None
@@ -162,7 +167,7 @@ def worth(code: types.CodeType, globals_: dict, args: tuple, closure: Any) -> bo
                 return True
         except ValueError:
             continue
-    return any(_is_library(globals_.get(n)) or isinstance(globals_.get(n), tocha.Tensor) for n in code.co_names)
+    return any(_has_tensors(globals_.get(n), seen, 1) for n in code.co_names)
 
 
 def _is_library(value: Any) -> bool:

@@ -12,6 +12,7 @@ from typing import Any
 
 from tocha import _C, nn
 from tocha._dynamo import builtin_calls, config, convert, leaves, resume
+from tocha._dynamo import dynamic as dynamic_sizes
 from tocha._dynamo.backends import lookup_backend
 from tocha._dynamo.convert import Capture
 from tocha._dynamo.refusals import Unsupported
@@ -252,6 +253,7 @@ def reset() -> None:
         _C._capture.forget_code(code)
     convert.CODES.clear()
     resume.forget()
+    dynamic_sizes.forget()
     _CAPTURES.clear()
 
 

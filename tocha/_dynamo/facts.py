@@ -1,84 +1,85 @@
 """What is known of tensors while capturing: everything but their elements. The one place that asks.
 
-Facts are meta tensors, with the device that the real one has kept beside. Operators run on them to find the facts of
-their results; what needs elements refuses.
+Facts are fake tensors of one mode per compilation; sizes may be symbols of its ShapeEnv. Operators run on them to find
+the facts of their results; what needs elements refuses.
 """
 
 from __future__ import annotations
 
 from typing import Any
 
-import tocha
+from tocha._dynamo import config
 from tocha._dynamo.refusals import Unsupported
+from tocha._subclasses.errors import (
+    DataDependentOutputException,
+    DynamicOutputShapeException,
+    UnsupportedFakeTensorException,
+    UnsupportedMutationAliasingException,
+    UnsupportedOperatorException,
+)
+from tocha._subclasses.fake_tensor import FakeTensorMode
+from tocha.ir.shape_env import GuardOnDataDependentSymNode, ShapeEnv, StatelessSymbolicContext
+from tocha.ir.sym_types import Symbolic
 
-META = tocha.device("meta")
-_TO_PYTHON = frozenset({"item", "tolist", "numpy", "__array__", "__bool__", "__int__", "__float__", "__index__", "data_ptr", "storage", "untyped_storage"})  # fmt: skip
-
-
-def of(tensor: Any) -> Any:
-    """The facts of a real tensor."""
-    with _no_grad():
-        made = tocha.empty_strided(tuple(tensor.shape), tensor.stride(), dtype=tensor.dtype, device="meta")
-    if tensor.requires_grad:
-        made.requires_grad_()
-    if not tensor.is_leaf:
-        with tocha.enable_grad():
-            made = made.view_as(made)
-    return made
-
-
-class _no_grad:
-    def __enter__(self) -> None:
-        self.before = tocha._C.is_grad_enabled()
-        tocha._C._set_grad_enabled(False)
-
-    def __exit__(self, *error: object) -> None:
-        tocha._C._set_grad_enabled(self.before)
+_TO_PYTHON = frozenset({"tolist", "numpy", "__array__", "data_ptr", "storage", "untyped_storage"})
+_UNKNOWN = (
+    DynamicOutputShapeException,
+    UnsupportedFakeTensorException,
+    UnsupportedMutationAliasingException,
+    UnsupportedOperatorException,
+)
 
 
-def device_given(args: tuple, kwargs: dict) -> Any:
-    """The device that a call names, if it does."""
-    if kwargs.get("device") is not None:
-        return tocha.device(kwargs["device"])
-    return next((a for a in args if isinstance(a, tocha.device)), None)
+def new_mode(fullgraph: bool) -> FakeTensorMode:
+    """For one compilation. Sizes are plain unless a tensor is asked for with wishes. Elements asked for as numbers are
+    symbols where nothing may break."""
+    env = ShapeEnv(
+        allow_scalar_outputs=fullgraph or config.capture_scalar_outputs,
+        allow_dynamic_output_shape_ops=fullgraph or config.capture_dynamic_output_shape_ops,
+        assume_static_by_default=True,
+    )
+    return FakeTensorMode(shape_env=env, static_shapes=True, allow_non_fake_inputs=True)
 
 
-def _on_meta(value: Any) -> Any:
-    return META if isinstance(value, tocha.device) else value
-
-
-def _is_device(text: Any) -> bool:
-    if not isinstance(text, str):
-        return False
+def of(mode: FakeTensorMode, tensor: Any, wishes: StatelessSymbolicContext | None) -> Any:
+    """The facts of a real tensor; `wishes` says for each dim whether it is a symbol."""
     try:
-        tocha.device(text)
-    except RuntimeError:
-        return False
-    return True
+        return mode.from_tensor(tensor, symbolic_context=wishes)
+    except UnsupportedFakeTensorException as error:
+        raise Unsupported("value", str(error)) from error
 
 
-def run(op: str, target: Any, args: tuple, kwargs: dict) -> Any:
+def run(mode: FakeTensorMode, op: str, target: Any, args: tuple, kwargs: dict) -> Any:
     """The facts of a call's result. `op` is the kind of graph node; errors of the program itself are raised as they are."""
-    if op == "call_method":
-        if target in _TO_PYTHON:
-            raise Unsupported("tensor_to_python", f"Tensor.{target}()")
-        if target in ("cpu", "cuda"):
-            return args[0]
-        if target in ("to", "type") and len(args) > 1 and _is_device(args[1]):
-            args = (args[0], META, *args[2:])
-    args = tuple(_on_meta(a) for a in args)
-    if kwargs.get("device") is not None:
-        kwargs = {**kwargs, "device": META}
+    if op == "call_method" and target in _TO_PYTHON:
+        raise Unsupported("tensor_to_python", f"Tensor.{target}()")
     if kwargs.get("generator") is not None:
         kwargs = {k: v for k, v in kwargs.items() if k != "generator"}
     call = getattr(args[0], target) if op == "call_method" else target
     given = args[1:] if op == "call_method" else args
     try:
-        with META:
+        with mode:
             return call(*given, **kwargs)
-    except Unsupported:
-        raise
-    except Exception as error:
-        if any(word in str(error) for word in ("meta", "Meta")):
-            raise Unsupported("facts", f"{getattr(target, '__name__', target)}: {error}") from error
-        raise
+    except DataDependentOutputException as error:
+        raise Unsupported("tensor_to_python", f"{_shown(target)}") from error
+    except GuardOnDataDependentSymNode as error:
+        raise Unsupported("data_dependent_branch", f"{_shown(target)}: {error}") from error
+    except _UNKNOWN as error:
+        raise Unsupported("facts", f"{_shown(target)}: {error}") from error
+
+
+def decided(question: Any) -> Any:
+    """The answer to something that Python asks of a symbolic number; it becomes a guard."""
+    try:
+        return question()
+    except GuardOnDataDependentSymNode as error:
+        raise Unsupported("data_dependent_branch", str(error)) from error
+
+
+def _shown(target: Any) -> str:
+    return target if isinstance(target, str) else getattr(target, "__name__", str(target))
+
+
+def is_number(value: Any) -> bool:
+    """A number that depends on symbols."""
+    return isinstance(value, Symbolic)

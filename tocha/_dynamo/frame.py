@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from tocha._dynamo import build, builtin_calls, construct, operators, polyfills
+from tocha._dynamo import build, builtin_calls, construct, draws, operators, polyfills
 from tocha._dynamo.bytecode import Body, Handler, Instruction, decode
 from tocha._dynamo.calls import bind_arguments
 from tocha._dynamo.opcodes import HANDLERS
@@ -305,6 +305,9 @@ class Frame:
 
     def call_function(self, function: FunctionValue, args: list[Value], kwargs: dict[str, Value]) -> Value:
         """Inlines a Python function, or makes a generator of it."""
+        drawn = draws.name_of(function.real)
+        if drawn is not None and args and not kwargs:
+            return draws.draw(self, drawn, args[0].realize(), [a.realize() for a in args[1:]])
         other = polyfills.replaced(self, function, args, kwargs)
         if other is not None:
             return other

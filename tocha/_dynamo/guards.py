@@ -7,7 +7,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from tocha import _C
+from tocha._dynamo.relations import Numbers
 from tocha._dynamo.source import Source
+from tocha.ir.shape_env import ShapeEnv
+from tocha.ir.sym_types import is_symbolic
 
 
 @dataclass(frozen=True)
@@ -38,7 +41,7 @@ _TEXTS: dict[str, Callable[[str, Any], str]] = {
     "contains": lambda s, k: f"{k!r} in {s}",
     "without": lambda s, k: f"{k!r} not in {s}",
     "empty_cell": lambda s, k: f"{s} is empty",
-    "number": lambda s, k: f"type({s}) is {k.__name__}",
+    "number": lambda s, k: f"type({s}) is {k[0].__name__}",
     "holds": lambda s, k: f"{getattr(k, '__name__', k)}({s})",
     "alias": lambda s, k: f"{s} is the same object as before",
 }
@@ -50,10 +53,11 @@ def _shown(value: Any) -> str:
 
 
 class Guards:
-    def __init__(self) -> None:
+    def __init__(self, env: ShapeEnv) -> None:
         self.found: dict[tuple, Guard] = {}
         self.tensors: dict[int, int] = {}  # a tensor's id -> its slot
         self.kept: list[Any] = []
+        self.numbers = Numbers(env)
 
     def add(self, source: Source, test: str, key: Any) -> None:
         if source.fetch == "object" and test in ("same", "type"):
@@ -61,9 +65,19 @@ class Guards:
         self._insert(Guard(source, test, key, _TEXTS[test](source.name, key)))
 
     def add_tensor(self, source: Source, tensor: Any, sizes: tuple, strides: tuple) -> None:
+        """Sizes and strides that are symbolic may be anything, as far as the relations allow."""
         slot = self.tensors.setdefault(id(tensor), len(self.tensors))
+        steps = [*(source.size(i) for i in range(len(sizes))), *(source.stride(i) for i in range(len(sizes)))]
+        dims = [*sizes, *strides]
+        places = tuple(self.numbers.add(s, n) if is_symbolic(n) else -1 for s, n in zip(steps, dims))
+        sizes, strides = (tuple(None if is_symbolic(n) else n for n in given) for given in (sizes, strides))
         text = f"tensor({source.name}, {tensor.dtype}, device={str(tensor.device)!r}, requires_grad={tensor.requires_grad}, size={list(sizes)}, stride={list(strides)})"  # fmt: skip
-        self._insert(Guard(source, "tensor", (tensor, slot, sizes, strides), text))
+        numbers = places if any(p >= 0 for p in places) else ()
+        self._insert(Guard(source, "tensor", (tensor, slot, sizes, strides, numbers), text))
+
+    def add_number(self, source: Source, number: Any, kind: type) -> None:
+        """An int or float that is a symbol: its type is guarded, and whatever is asked of it."""
+        self.add(source, "number", (kind, self.numbers.add(source, number)))
 
     def add_global_state(self) -> None:
         self._insert(Guard(None, "global_state", None, "the global state (grad mode, autocast, default dtype, ...)"))
@@ -72,7 +86,7 @@ class Guards:
         self.found.setdefault(guard.identity, guard)
 
     def texts(self) -> list[str]:
-        return [g.text for g in self.found.values()]
+        return [*(g.text for g in self.found.values()), *(r[1] for r in self.numbers.relations())]
 
     def build(self, keep: Callable[[list[Guard]], list[Guard]] | None = None) -> Any:
         """The native tree. Order: as found, which is the order in which the program would notice."""
@@ -81,7 +95,7 @@ class Guards:
         for guard in keep(found) if keep else found:
             node = root.find(guard.source) if guard.source else root
             node.checks.append((guard.test, guard.key, guard.text))
-        return _C._capture.Guards(root.described())
+        return _C._capture.Guards(root.described(), self.numbers.relations(), self.numbers.floats())
 
 
 class _Node:

@@ -14,6 +14,7 @@ from tocha._dynamo.values.containers import Container, ListValue, NamedTupleValu
 from tocha._dynamo.values.mappings import DictValue, DictView, SetValue
 from tocha._dynamo.values.objects import MISSING, InstanceDict, find_in_class
 from tocha._dynamo.values.subclasses import ContainerObject
+from tocha._dynamo.values.symbol import SymbolValue, are_symbolic
 from tocha._dynamo.values.tensor import TensorValue
 
 if TYPE_CHECKING:
@@ -82,7 +83,7 @@ def binary(f: Frame, symbol: str, a: Value, b: Value, inplace: bool = False) -> 
         if done is not None:
             return done
     function, method, reflected = BINARY[symbol]
-    if _with_tensor(a, b):
+    if _with_tensor(a, b) or are_symbolic(a, b):
         return f.out.call(f, "call_function", function, [a, b], {})
     if isinstance(a, Sequence) or isinstance(b, Sequence):
         done = _sequences(f, symbol, a, b)
@@ -98,7 +99,9 @@ def binary(f: Frame, symbol: str, a: Value, b: Value, inplace: bool = False) -> 
 def _with_tensor(a: Value, b: Value) -> bool:
     """Two tensors, or one and a number."""
     both = (a, b)
-    return any(isinstance(v, TensorValue) for v in both) and all(isinstance(v, (TensorValue, Constant)) for v in both)
+    return any(isinstance(v, TensorValue) for v in both) and all(
+        isinstance(v, (TensorValue, Constant, SymbolValue)) for v in both
+    )
 
 
 def _in_place(f: Frame, symbol: str, a: Value, b: Value) -> Value | None:
@@ -107,7 +110,7 @@ def _in_place(f: Frame, symbol: str, a: Value, b: Value) -> Value | None:
         return f.out.call(f, "call_function", function, [a, b], {})
     if isinstance(a, Container):
         return a.call_method(f, method, [b], {}) if hasattr(a, f"m_{method}") else None
-    if isinstance(a, Constant) or find_in_class(a.python_type(), method)[0] is MISSING:
+    if isinstance(a, (Constant, SymbolValue)) or find_in_class(a.python_type(), method)[0] is MISSING:
         return None
     done = a.call_method(f, method, [b], {})
     return None if _is_not_implemented(done) else done
@@ -118,8 +121,8 @@ def _sequences(f: Frame, symbol: str, a: Value, b: Value) -> Value | None:
         return a.like([*a.items, *b.items])
     if symbol == "*":
         many, times = (a, b) if isinstance(a, Sequence) else (b, a)
-        if isinstance(times, Constant) and isinstance(many, Sequence):
-            return many.like(f.checked(operator.mul, many.items, times.value))
+        if isinstance(times, (Constant, SymbolValue)) and isinstance(many, Sequence):
+            return many.like(f.checked(operator.mul, many.items, times.constant()))
     return None
 
 
@@ -135,6 +138,7 @@ def _has(v: Value, method: str) -> bool:
 
 def _by_methods(f: Frame, symbol: str, a: Value, b: Value, method: str, reflected: str) -> Value:
     """Python's order: the right operand first where its class is a subclass, then left, then right."""
+    a, b = plain(a), plain(b)
     tries = [(a, method, b), (b, reflected, a)]
     ta, tb = a.python_type(), b.python_type()
     if ta is not tb and issubclass(tb, ta) and find_in_class(tb, reflected)[0] is not find_in_class(ta, reflected)[0]:
@@ -156,7 +160,7 @@ def _by_methods(f: Frame, symbol: str, a: Value, b: Value, method: str, reflecte
 
 def unary(f: Frame, symbol: str, a: Value) -> Value:
     function, method = UNARY[symbol]
-    if isinstance(a, TensorValue):
+    if isinstance(a, (TensorValue, SymbolValue)):
         return f.out.call(f, "call_function", function, [a], {})
     if a.is_constant():
         return f.fold(function, [a], {})
@@ -165,9 +169,23 @@ def unary(f: Frame, symbol: str, a: Value) -> Value:
     return a.call_method(f, method, [], {})
 
 
+def plain(v: Value) -> Value:
+    """A symbolic number as the constant that it is now."""
+    return Constant(v.constant()) if isinstance(v, SymbolValue) else v
+
+
+def is_(a: Value, b: Value) -> bool:
+    """The operator `is`: of small ints that is a question of their values."""
+    if a.python_type() is b.python_type() and isinstance(a, SymbolValue) | isinstance(b, SymbolValue):
+        return a is b or is_same(plain(a), plain(b))
+    return is_same(a, b)
+
+
 def is_same(a: Value, b: Value) -> bool:
     if a is b:
         return True
+    if isinstance(a, SymbolValue) or isinstance(b, SymbolValue):
+        return False  # equal perhaps: whoever wants to know that compares
     if isinstance(a, Constant) and isinstance(b, Constant):
         return a.value is b.value or (
             type(a.value) is type(b.value) and isinstance(a.value, (int, str)) and a.value == b.value
@@ -186,6 +204,8 @@ def _identity(v: Value) -> Any:
 
 def compare(f: Frame, symbol: str, a: Value, b: Value) -> Value:
     function, method, reflected = COMPARE[symbol]
+    if are_symbolic(a, b):
+        return f.out.call(f, "call_function", function, [a, b], {})
     if not is_same(a, b):
         a, b = builtin_part(a, method, reflected), builtin_part(b, method, reflected)
     if _with_tensor(a, b):
@@ -194,6 +214,9 @@ def compare(f: Frame, symbol: str, a: Value, b: Value) -> Value:
         return f.out.call(f, "call_function", function, [a, b], {})
     if a.is_constant() and b.is_constant():
         return f.fold(function, [a, b], {})
+    if isinstance(a, SymbolValue) or isinstance(b, SymbolValue):
+        a, b = plain(a), plain(b)
+        return compare(f, symbol, a, b)
     if isinstance(a, InstanceDict):
         a = a.as_dict(f)
     if isinstance(b, InstanceDict):

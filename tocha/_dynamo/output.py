@@ -5,20 +5,30 @@ from __future__ import annotations
 import operator
 import re
 import types
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import tocha
 from tocha import fx
 from tocha._dynamo import facts
+from tocha._dynamo.draws import Draw
+from tocha._dynamo.dynamic import Policy, Promises
 from tocha._dynamo.guards import Guards
 from tocha._dynamo.refusals import Unsupported
+from tocha._dynamo.relations import atom_of
 from tocha._dynamo.source import Source
-from tocha._dynamo.values.base import Value
+from tocha._dynamo.values.base import Observed, Value
 from tocha._dynamo.values.constant import Constant, is_plain
 from tocha._dynamo.values.containers import ListValue, NamedTupleValue, SizeValue, TupleValue
 from tocha._dynamo.values.functions import CellValue
 from tocha._dynamo.values.lazy import Lazy
+from tocha._dynamo.values.symbol import SymbolValue
 from tocha._dynamo.values.tensor import TensorValue
+from tocha.fx.experimental.symbolic_shapes import free_symbols
+from tocha.ir.shape_env import ShapeEnv
+from tocha.ir.sym_types import FloatExpr, float_symbol
+from tocha.ir.sym_types import wrap as wrap_symbolic
+from tocha.ir.symbolic import Expr, Relation, of_atom
 
 if TYPE_CHECKING:
     from tocha._dynamo.frame import Frame
@@ -38,13 +48,22 @@ class Effects:
 
 
 class Output:
-    def __init__(self, code: types.CodeType, globals_: dict, arguments: tuple[str, ...]) -> None:
+    def __init__(
+        self, code: types.CodeType, globals_: dict, arguments: tuple[str, ...], dynamic: bool | None, fullgraph: bool
+    ) -> None:
         self.code, self.globals, self.arguments = code, globals_, arguments
         self.graph = fx.Graph()
-        self.guards = Guards()
+        self.fake_mode = facts.new_mode(fullgraph)
+        self.policy = Policy(code, dynamic)
+        self.promises = Promises()
+        self.numbers: dict[Any, Any] = {}  # an expression of symbols -> its node
+        self.float_atoms: set[Any] = set()
+        self.draws: dict[Any, Draw] = {}  # by symbol, in the program's order
+        self.modules: set[tuple] = set()  # sources of modules
+        self.guards = Guards(self.env)
         self.guards.add_global_state()
         self.effects = Effects()
-        self.inputs: list[TensorValue] = []
+        self.inputs: list[TensorValue | SymbolValue] = []
         self.memo: dict[int, tuple[Any, Value]] = {}  # a real object's id -> the object, its value
         self.cells: dict[int, tuple[Any, CellValue]] = {}
         self.by_fact: dict[int, TensorValue] = {}
@@ -64,13 +83,87 @@ class Output:
             raise Unsupported("subclass", f"an input of type {type(tensor).__name__}")
         if tensor.layout is not tocha.strided:
             raise Unsupported("value", f"a tensor of layout {tensor.layout}")
-        self.guards.add_tensor(source, tensor, tuple(tensor.shape), tensor.stride())
+        fact = facts.of(self.fake_mode, tensor, self.policy.wishes(tensor, source, self.in_module(source)))
+        self.promises.add(self.env, tensor, source, tuple(fact.shape))
+        before = set(self.guards.numbers.places)
+        self.guards.add_tensor(source, tensor, tuple(fact.shape), fact.stride())
+        for atom, place in self.guards.numbers.places.items():
+            if atom not in before:
+                self.symbol_input(atom, self.guards.numbers.sources[place])
         node = self.graph.placeholder(self.input_name(source))
-        fact = facts.of(tensor)
-        value = TensorValue(node, fact, tensor.device, source, tensor)
+        node.meta["example_value"] = fact
+        value = TensorValue(node, fact, source, tensor)
         self.by_fact[id(fact)] = value
         self.inputs.append(value)
         return value
+
+    @property
+    def env(self) -> ShapeEnv:
+        env = self.fake_mode.shape_env
+        assert env is not None
+        return env
+
+    def in_module(self, source: Source | None) -> bool:
+        """Does a module lie on the way to it?"""
+        while source is not None:
+            if source.identity in self.modules:
+                return True
+            source = source.base
+        return False
+
+    def symbol_input(self, atom: Any, source: Source) -> SymbolValue:
+        """A symbol as an input of the graph: where it is a tensor's size, that is what is passed."""
+        fact = wrap_symbolic(of_atom(atom) if atom not in self.float_atoms else float_symbol(atom), self.env)
+        node = self.graph.placeholder(atom.name)
+        node.meta["example_value"] = fact
+        value = SymbolValue(node, fact, source, self.env.var_to_val.get(atom))
+        self.numbers[fact.expr] = node
+        self.inputs.append(value)
+        return value
+
+    def drawn_number(self, draw: Draw, integer: bool) -> Value:
+        """A random number that generated code draws first thing."""
+        fact = self.env.create_unbacked_symint() if integer else self.env.create_unbacked_symfloat()
+        atom = atom_of(fact.expr)
+        assert atom is not None
+        self.draws[atom] = draw
+        node = self.graph.placeholder(atom.name)
+        node.meta["example_value"] = fact
+        value = SymbolValue(node, fact, None, 1 if integer else 0.5)
+        self.numbers[fact.expr] = node
+        self.inputs.append(value)
+        return value
+
+    def number_input(self, number: Any, source: Source) -> Value | None:
+        """An int or float from outside as a symbol, if it is one in this capture."""
+        if not self.policy.number_is_symbol(number, source, self.in_module(source)):
+            return None
+        expr = self.env.create_unspecified_symbol(number, source)
+        atom = atom_of(expr)
+        assert atom is not None
+        if type(number) is float:
+            self.float_atoms.add(atom)
+        self.guards.add_number(source, wrap_symbolic(expr, self.env), type(number))
+        return self.symbol_input(atom, source)
+
+    def sizes(self, f: Frame, tensor: TensorValue) -> list[Value]:
+        return [
+            self.number(n, lambda i=i: self.graph.call_method("size", (tensor.node, i)))
+            for i, n in enumerate(tensor.fact.shape)
+        ]
+
+    def number(self, number: Any, make: Callable[[], Any]) -> Value:
+        """The value of a number that facts gave: a node of the graph where it is symbolic, made only once."""
+        if not facts.is_number(number):
+            return Constant(number)
+        expr = self.env.simplify(number.expr)
+        if not isinstance(expr, (Expr, FloatExpr, Relation)):
+            return Constant(expr)
+        if expr not in self.numbers:
+            node = make()
+            node.meta["example_value"] = number
+            self.numbers[expr] = node
+        return SymbolValue(self.numbers[expr], number)
 
     def input_name(self, source: Source) -> str:
         return re.sub(r"[^0-9A-Za-z]+", "_", source.name)
@@ -118,40 +211,63 @@ class Output:
         examples = tuple(a.example() for a in args)
         named = {k: v.example() for k, v in kwargs.items()}
         try:
-            result = facts.run(op, target, examples, named)
+            result = facts.run(self.fake_mode, op, target, examples, named)
         except Unsupported:
             raise
         except Exception as error:
-            f.raise_real(error)
+            self.raise_operator_error(f, error, op, target, examples, named)
         if not _has_tensor(result) and not (result is None and _has_tensor([examples, *named.values()])):
             return f.wrap_known(result)
-        node = getattr(self.graph, op)(
-            target, tuple(a.graph_argument() for a in args), {k: v.graph_argument() for k, v in kwargs.items()}
-        )
-        node.meta["stack_trace"] = f.stack_text
-        self.calls += 1
-        device = (
-            facts.device_given(examples, named) or _device_of([*args, *kwargs.values()]) or tocha.get_default_device()
-        )
-        return self.result(f, node, result, device)
 
-    def result(self, f: Frame, node: Any, result: Any, device: Any) -> Value:
+        def node() -> Any:
+            made = getattr(self.graph, op)(
+                target, tuple(a.graph_argument() for a in args), {k: v.graph_argument() for k, v in kwargs.items()}
+            )
+            made.meta["stack_trace"] = f.stack_text
+            return made
+
+        if facts.is_number(result):
+            self.calls += bool(self.env.hint(result.expr) is None)
+            return self.number(result, node)
+        self.calls += 1
+        return self.result(f, node(), result)
+
+    def raise_operator_error(self, f: Frame, error: Exception, op: str, target: Any, args: tuple, kwargs: dict) -> NoReturn:  # fmt: skip
+        """An error is one of these very sizes, and says so: symbols become their values first."""
+        atoms = free_symbols([a for a in _leaves([*args, *kwargs.values()]) if _has_tensor(a)])
+        for atom in atoms:
+            if atom in self.env.var_to_val and atom not in self.float_atoms:
+                self.env.specialize(of_atom(atom))
+        if atoms:
+            try:
+                facts.run(self.fake_mode, op, target, args, kwargs)
+            except Exception as again:
+                error = again
+        try:
+            f.raise_real(error)
+        except Observed as raised:
+            raised.value.of_operator = True
+            raise
+
+    def result(self, f: Frame, node: Any, result: Any) -> Value:
         """Tracked values for what a node gives."""
         if isinstance(result, tocha.Tensor):
             if id(result) in self.by_fact:
                 return self.by_fact[id(result)]
             node.meta["example_value"] = result
-            value = TensorValue(node, result, device)
+            value = TensorValue(node, result)
             self.by_fact[id(result)] = value
             return value
         if isinstance(result, tocha.Size):
-            return SizeValue([Constant(n) for n in result])
+            return SizeValue([self.number(n, lambda i=i: self.graph.call_function(operator.getitem, (node, i))) for i, n in enumerate(result)])  # fmt: skip
         if isinstance(result, (tuple, list)):
             items: list[Value] = []
             for i, r in enumerate(result):
                 if isinstance(r, (tocha.Tensor, tuple, list)) and not isinstance(r, tocha.Size):
                     piece = self.graph.call_function(operator.getitem, (node, i))
-                    items.append(self.result(f, piece, r, device))
+                    items.append(self.result(f, piece, r))
+                elif facts.is_number(r):
+                    items.append(self.number(r, lambda i=i: self.graph.call_function(operator.getitem, (node, i))))
                 else:
                     items.append(f.wrap_known(r))
             if type(result) is list:
@@ -161,6 +277,27 @@ class Output:
             return Constant(result)
         raise Unsupported("value", f"a result of type {type(result).__name__}")
 
+    def used_inputs(self) -> list[TensorValue | SymbolValue]:
+        """The inputs that the finished graph has: nobody's numbers go, and then nobody's inputs."""
+        for node in reversed(list(self.graph.nodes)):
+            if node.op in ("call_function", "call_method") and not node.users:
+                number = node.meta.get("example_value")
+                if facts.is_number(number) and self.env.hint(number.expr) is not None:
+                    self.graph.erase_node(node)
+        tensors = [v.fact for v in self.inputs if isinstance(v, TensorValue) and v.node.users]
+        shown = free_symbols(tensors)
+        used = [
+            v for v in self.inputs if v.node.users or (isinstance(v, SymbolValue) and atom_of(v.fact.expr) in shown)
+        ]
+        for v in self.inputs:
+            if v not in used:
+                self.graph.erase_node(v.node)
+        return used
+
+    def forget_inputs(self) -> None:
+        """The graph keeps its facts; they do not keep an eye on the real tensors any longer."""
+        self.fake_mode.fake_tensor_converter.clear()
+
     def state_call(self, target: Any, args: list[Any]) -> None:
         """A node that changes the state of the library and has no value (grad mode)."""
         self.graph.call_function(target, tuple(args), {})
@@ -168,19 +305,14 @@ class Output:
 
 
 def _has_tensor(value: Any) -> bool:
-    if isinstance(value, tocha.Tensor):
+    if isinstance(value, tocha.Tensor) or facts.is_number(value):
         return True
     if isinstance(value, dict):
         return any(_has_tensor(v) for v in value.values())
     return isinstance(value, (tuple, list)) and any(_has_tensor(v) for v in value)
 
 
-def _device_of(values: list[Any]) -> Any:
-    for v in values:
-        if isinstance(v, TensorValue):
-            return v.device
-        if isinstance(v, (ListValue, TupleValue)):
-            found = _device_of([i.realize() for i in v.items])
-            if found is not None:
-                return found
-    return None
+def _leaves(value: Any) -> list[Any]:
+    if isinstance(value, dict):
+        value = list(value.values())
+    return [leaf for v in value for leaf in _leaves(v)] if isinstance(value, (tuple, list)) else [value]

@@ -9,6 +9,7 @@ import builtins
 import collections
 import functools
 import itertools
+import math
 import operator
 from typing import TYPE_CHECKING, Any
 
@@ -128,6 +129,26 @@ def max_(*args, key=None, default=_EMPTY):
 @polyfill(builtins.min)
 def min_(*args, key=None, default=_EMPTY):
     return _best(operator.lt, args, key, default)
+
+
+@polyfill(math.prod)
+def prod(items, /, *, start=1):
+    total = start
+    for i in items:
+        total = total * i
+    return total
+
+
+@polyfill(math.isclose)
+def isclose(a, b, *, rel_tol=1e-09, abs_tol=0.0):
+    if rel_tol < 0 or abs_tol < 0:
+        raise ValueError("tolerances must be non-negative")
+    if a == b:
+        return True
+    if math.isinf(a) or math.isinf(b):
+        return False
+    apart = abs(b - a)
+    return apart <= abs(rel_tol * b) or apart <= abs(rel_tol * a) or apart <= abs_tol
 
 
 @polyfill(functools.reduce)

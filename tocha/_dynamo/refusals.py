@@ -92,6 +92,10 @@ class SkipFrame(Exception):
         self.cause = cause
 
 
+class OperatorError(Exception):
+    """An operator refused its arguments, and the program let that pass: this call runs uncaptured."""
+
+
 @dataclass
 class Break:
     """A graph break that was made: for explain() and the logs."""

@@ -13,12 +13,13 @@ from tocha._dynamo.codegen import Codegen, code_flags
 from tocha._dynamo.frame import Frame
 from tocha._dynamo.opcodes import HANDLERS
 from tocha._dynamo.output import Output
-from tocha._dynamo.refusals import SkipFrame, Unsupported
+from tocha._dynamo.refusals import OperatorError, SkipFrame, Unsupported
 from tocha._dynamo.resume import Resumption, cells_of, in_loop, live_locals, resume_code
 from tocha._dynamo.source import argument, free_variable
 from tocha._dynamo.values.base import NULL, NotConstant, Observed, Value
 from tocha._dynamo.values.functions import CellValue, _make_function
 from tocha._dynamo.values.lazy import Lazy
+from tocha._dynamo.values.symbol import SymbolValue
 
 # How many values an instruction takes from the stack; the rest stays below and is not touched.
 _TAKES = {
@@ -105,6 +106,8 @@ class RootFrame(Frame):
             kind, value = self.run()
         except Observed as raised:
             value = raised.value
+            if value.of_operator:
+                raise OperatorError from raised  # the operator itself says it best
             cg.side_effects([value])
             cg.load(value)
             cg.emit("RAISE_VARARGS", 1)
@@ -123,13 +126,22 @@ class RootFrame(Frame):
         if free:
             cg.emit("COPY_FREE_VARS", len(free))
         cg.emit("RESUME", 0)
+        start, cg.code = cg.code, []
         self.emit_graph_call(cg, compile_graph)
+        call, cg.code = cg.code, start
+        cg.fetch_symbols()
+        cg.code += call
         for instruction in cg.code:
             instruction.positions = (self.code.co_firstlineno, None, None, None)
         for instruction in body:
             instruction.positions = instruction.positions or (self.line, None, None, None)
         full = Body([*cg.code, *body], handlers)
-        varnames = (*self.out.arguments, *cg.locals, *(f"___graph{k}" for k in range(len(cg.outputs))))
+        varnames = (
+            *self.out.arguments,
+            *cg.locals,
+            *cg.symbols.values(),
+            *(f"___graph{k}" for k in range(len(cg.outputs))),
+        )
         return assemble(
             full,
             self.code,
@@ -153,16 +165,16 @@ class RootFrame(Frame):
             return
         results = [v for _, v in cg.outputs.values()]
         out.graph.output(tuple(v.node for v in results))
-        used = [v for v in out.inputs if v.node.users]
-        for v in out.inputs:
-            if not v.node.users:
-                out.graph.erase_node(v.node)
+        used = out.used_inputs()
         module = fx.GraphModule({}, out.graph)
         compiled = compile_graph(module, [v.real for v in used])
         cg.start_call(_C._capture.Wrapper(compiled, None))
         for v in used:
-            assert v.source is not None
-            cg.load_source(v.source)
+            if isinstance(v, SymbolValue):
+                cg.load_number(v)
+            else:
+                assert v.source is not None
+                cg.load_source(v.source)
         cg.end_call(len(used))
         if not results:
             cg.emit("POP_TOP")

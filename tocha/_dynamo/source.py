@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+import tocha
+
 if TYPE_CHECKING:
     from tocha._dynamo.codegen import Codegen
 
@@ -40,6 +42,8 @@ class Source:
                 return f"{base}.cell_contents"
             case "call":
                 return f"{self.key.__name__}({base})"
+            case "size" | "stride":
+                return f"{base}.{self.fetch}()[{self.key}]"
             case "dict_key":
                 return f"list({base})[{self.key}]"
             case _:
@@ -50,6 +54,10 @@ class Source:
         """Equal for sources that are the same way to the same value."""
         key = self.key if isinstance(self.key, (str, int)) else id(self.key)
         return (self.fetch, type(self.key), key, self.base.identity if self.base else None)
+
+    @property
+    def root(self) -> Source:
+        return self if self.base is None else self.base.root
 
     def is_argument(self) -> bool:
         return self.fetch == "local"
@@ -80,6 +88,12 @@ class Source:
     def closure(self, i: int) -> Source:
         return Source("closure", i, self)
 
+    def size(self, dim: int) -> Source:
+        return Source("size", dim, self)
+
+    def stride(self, dim: int) -> Source:
+        return Source("stride", dim, self)
+
     def call(self, function: Any) -> Source:
         return Source("call", function, self)
 
@@ -90,7 +104,7 @@ class Source:
         if self.fetch in _ROOTS:
             _ROOTS[self.fetch](self, cg)
             return
-        if self.fetch in ("type", "call", "closure"):
+        if self.fetch in _CALLS:
             _CALLS[self.fetch](self, cg)
             return
         assert self.base is not None
@@ -114,6 +128,14 @@ def _load_call(function: Any, s: Source, cg: Codegen) -> None:
     cg.end_call(1)
 
 
+def _load_dim(method: Any, s: Source, cg: Codegen) -> None:
+    assert s.base is not None
+    cg.start_call(method)
+    cg.load_source(s.base)
+    cg.load_constant(s.key)
+    cg.end_call(2)
+
+
 def _load_closure(s: Source, cg: Codegen) -> None:
     assert s.base is not None
     cg.load_source(s.base)
@@ -127,6 +149,8 @@ _CALLS = {
     "type": lambda s, cg: _load_call(type, s, cg),
     "call": lambda s, cg: _load_call(s.key, s, cg),
     "closure": _load_closure,
+    "size": lambda s, cg: _load_dim(tocha.Tensor.size, s, cg),
+    "stride": lambda s, cg: _load_dim(tocha.Tensor.stride, s, cg),
 }
 _ROOTS = {
     "local": lambda s, cg: cg.load_argument(s.key),

@@ -47,6 +47,11 @@ class FakeTensorConverter:
             (found for reference, f in self._fakes.values() if f is fake and (found := reference()) is not None), None
         )
 
+    def clear(self) -> None:
+        """Forgets the real tensors: nothing refers to them any longer, not even weakly."""
+        self._fakes.clear()
+        self._memories.clear()
+
     def memory_of(self, t: Tensor) -> Memory:
         """The memory that stands for a tensor's; it is forgotten with the last known tensor on it."""
         storage = t.untyped_storage()

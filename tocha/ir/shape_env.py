@@ -257,7 +257,10 @@ class ShapeEnv:
             self.create_symbol(n, (source, "size", i), wish, limit)
             for i, (n, wish, limit) in enumerate(zip(sizes, wishes, limits, strict=True))
         ]
-        expressed = self._express_strides(sizes, strides, symbols, source)
+        loose = list(symbolic_context.dynamic_strides) if symbolic_context else []
+        expressed = self._express_strides(
+            sizes, strides, symbols, source, loose or [DimDynamic.INFER_STRIDE] * len(sizes)
+        )
         offset = int(ex.storage_offset())
         shown = self.create_symbol(offset, (source, "offset"), self._usual_wish()) if offset > 1 else offset
         return tuple(wrap(e, self) for e in symbols), tuple(wrap(e, self) for e in expressed), wrap(shown, self)
@@ -265,7 +268,9 @@ class ShapeEnv:
     def _usual_wish(self) -> DimDynamic:
         return DimDynamic.STATIC if self.assume_static_by_default else DimDynamic.DUCK
 
-    def _express_strides(self, sizes: tuple, strides: tuple, symbols: list[Any], source: Any) -> list[Any]:
+    def _express_strides(
+        self, sizes: tuple, strides: tuple, symbols: list[Any], source: Any, wishes: list[DimDynamic]
+    ) -> list[Any]:
         """Each stride as 0 or 1, as the extent of a dim inside it, or as a symbol of its own."""
         out: list[Any] = [None] * len(sizes)
         extents: dict[int, Any] = {1: 1}
@@ -276,8 +281,10 @@ class ShapeEnv:
             elif stride in extents:
                 out[i] = extents[stride]
             else:
-                dynamic = any(isinstance(e, Expr) for e in symbols)
-                out[i] = self.create_symbol(stride, (source, "stride", i), DimDynamic.DUCK) if dynamic else stride
+                wish = wishes[i]
+                if wish is DimDynamic.INFER_STRIDE:
+                    wish = DimDynamic.DUCK if any(isinstance(e, Expr) for e in symbols) else DimDynamic.STATIC
+                out[i] = self.create_symbol(stride, (source, "stride", i), wish)
             extents.setdefault(stride * sizes[i], s.mul(out[i], symbols[i]))
         return out
 

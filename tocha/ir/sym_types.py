@@ -55,6 +55,8 @@ class FloatExpr:
 
     @property
     def symbols(self) -> frozenset[s.Atom]:
+        if self.name == "symbol":
+            return frozenset(self.args)
         return frozenset().union(*(a.symbols for a in self.args if isinstance(a, s.Expr | FloatExpr)))
 
     def evaluate(self, values: Mapping[s.Atom, int]) -> float:

@@ -116,7 +116,7 @@ class Expr:
 
 
 def free_symbols(e: Any) -> frozenset[Atom]:
-    return e.symbols if isinstance(e, Expr | Relation) else frozenset()
+    return getattr(e, "symbols", frozenset())  # floats have them too
 
 
 def symbol(name: str) -> Expr:

@@ -16,6 +16,14 @@ if TYPE_CHECKING:
     from tocha._dynamo.frame import Frame
 
 
+def _product(sizes):
+    """What Size.numel() is; traced."""
+    n = 1
+    for size in sizes:
+        n = n * size
+    return n
+
+
 class Container(Value):
     """What containers share: methods named m_x answer for x."""
 
@@ -79,6 +87,9 @@ class Sequence(Container):
 
     def constant(self) -> Any:
         return self.type_(i.constant() for i in self.items)  # type: ignore[call-arg]
+
+    def is_constant(self) -> bool:
+        return all(i.is_constant() for i in self.items) and super().is_constant()
 
     def graph_argument(self) -> Any:
         return self.type_(i.realize().graph_argument() for i in self.items)  # type: ignore[call-arg]
@@ -239,6 +250,11 @@ class TupleValue(Sequence):
 class SizeValue(TupleValue):
     type_: Any = tocha.Size
 
+    def graph_argument(self) -> Any:
+        """A plain tuple where sizes are nodes."""
+        items = tuple(i.realize().graph_argument() for i in self.items)
+        return tocha.Size(items) if all(type(i) is int for i in items) else items
+
     def like(self, items: list[Value]) -> Value:
         return SizeValue(items)
 
@@ -248,7 +264,7 @@ class SizeValue(TupleValue):
         cg.end_call(1)
 
     def m_numel(self, f: Frame) -> Value:
-        return f.fold(lambda s: s.numel(), [self], {})
+        return f.inline(f.wrap_known(_product), [self], {})  # type: ignore[arg-type]
 
 
 class NamedTupleValue(TupleValue):
@@ -357,6 +373,9 @@ class SliceValue(Container):
 
     def constant(self) -> Any:
         return slice(*(i.constant() for i in self.items))
+
+    def is_constant(self) -> bool:
+        return all(i.is_constant() for i in self.items)
 
     def graph_argument(self) -> Any:
         return slice(*(i.graph_argument() for i in self.items))

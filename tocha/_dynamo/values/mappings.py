@@ -64,6 +64,9 @@ class DictValue(Container):
     def constant(self) -> Any:
         return self._plain(lambda v: v.constant())
 
+    def is_constant(self) -> bool:
+        return all(v.is_constant() for _, v in self.entries.values()) and super().is_constant()
+
     def graph_argument(self) -> Any:
         return self._plain(lambda v: v.graph_argument())
 

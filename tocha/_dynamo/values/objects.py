@@ -522,6 +522,7 @@ class ExceptionValue(ObjectValue):
     def __init__(self, cls: type, args: list[Value], real: Any = None, source: Any = None) -> None:
         super().__init__(cls, real, source, new=real is None)
         self.args = args
+        self.of_operator = False  # raised by an operator for its arguments
 
     def plain_attribute(self, f: Frame, name: str) -> Value | None:
         if name in self.written:

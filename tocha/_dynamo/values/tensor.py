@@ -6,6 +6,7 @@ import operator
 from typing import TYPE_CHECKING, Any
 
 import tocha
+from tocha._dynamo import facts
 from tocha._dynamo.values.base import Value
 from tocha._dynamo.values.constant import Constant
 from tocha._dynamo.values.containers import SizeValue
@@ -22,8 +23,8 @@ _HOOKS = ("register_hook", "register_post_accumulate_grad_hook")
 class TensorValue(Value):
     has_identity = True
 
-    def __init__(self, node: Any, fact: Any, device: Any, source: Any = None, real: Any = None) -> None:
-        self.node, self.fact, self.device, self.source = node, fact, device, source
+    def __init__(self, node: Any, fact: Any, source: Any = None, real: Any = None) -> None:
+        self.node, self.fact, self.source = node, fact, source
         self.real = real  # of an input
         self.written: dict[str, Value] = {}  # attributes that were set
 
@@ -45,7 +46,7 @@ class TensorValue(Value):
     def length(self, f: Frame) -> int:
         if not self.fact.ndim:
             f.raise_(TypeError, "len() of a 0-d tensor")
-        return self.fact.shape[0]
+        return facts.decided(lambda: int(self.fact.shape[0]))
 
     def iterate(self, f: Frame) -> Value:
         if not self.fact.ndim:
@@ -62,9 +63,9 @@ class TensorValue(Value):
         if name in self.written:
             return self.written[name].realize()
         if name == "shape":
-            return SizeValue([Constant(n) for n in self.fact.shape])
+            return SizeValue(f.out.sizes(f, self))
         if name == "device":
-            return Constant(self.device)
+            return Constant(self.fact.device)
         if name == "grad":
             return self._grad(f)
         if name in _IN_GRAPH:
@@ -78,9 +79,7 @@ class TensorValue(Value):
             f.raise_(AttributeError, f"'{self.python_type().__name__}' object has no attribute '{name}'")
         if callable(found):
             return NativeMethod(self, name)
-        if name in ("is_cpu", "is_cuda", "is_meta", "is_mps"):
-            return Constant(self.device.type == name[3:])
-        value = getattr(self.fact if self.real is None else self.real, name)
+        value = getattr(self.fact, name)
         if isinstance(value, tocha.Tensor) or name in ("grad_fn", "_base"):
             self.refuse("attribute", f"attribute {name!r}")
         return f.wrap_known(value)
@@ -114,10 +113,6 @@ class TensorValue(Value):
             return self.iterate(f)
         if name in ("backward", "__reduce_ex__", "__deepcopy__", *_HOOKS):
             self.refuse("autograd", f"{name}()")
-        if name == "is_contiguous" and self.real is None:
-            return f.fold_real(self.fact.is_contiguous, [a.constant() for a in args], {k: v.constant() for k, v in kwargs.items()})  # fmt: skip
-        if name == "get_device":
-            return Constant(-1 if self.device.type == "cpu" else self.device.index or 0)
         if not hasattr(tocha.Tensor, name):
             return self.get_attribute(f, name).call(f, args, kwargs)
         return f.out.call(f, "call_method", name, [self, *args], kwargs)

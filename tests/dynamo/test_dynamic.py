@@ -1,0 +1,181 @@
+"""Sizes and numbers that change: symbols in graphs, guards on what was asked of them."""
+
+import math
+
+import pytest
+
+import tocha
+from tocha import _dynamo
+from tocha._dynamo.testing import EagerAndRecordGraphs
+from tocha.ir.shape_env import ConstraintViolationError
+
+rows = [tocha.arange(4.0 * n).reshape(n, 4) for n in range(12)]
+
+
+def held(f, calls, graphs, **settings):
+    """Compiled does what uncompiled does, in so many graphs; returns them."""
+    backend = EagerAndRecordGraphs()
+    compiled = tocha.compile(f, backend=backend, fullgraph=True, **settings)
+    for args in calls:
+        expected, got = f(*args), compiled(*args)
+        for a, b in zip(*((v if isinstance(v, tuple) else (v,)) for v in (expected, got)), strict=True):
+            assert type(a) is type(b)
+            assert tocha.equal(a, b) if isinstance(a, tocha.Tensor) else a == b
+    assert backend.frame_count == graphs
+    return backend.graphs
+
+
+def test_a_size_that_changes_becomes_a_symbol():
+    graphs = held(lambda x: x.sum(0) * 2 + x.shape[0], [(rows[n],) for n in (2, 3, 4, 5, 6)], 2)
+    placeholders = [n for n in graphs[1].graph.nodes if n.op == "placeholder"]
+    assert [n.name for n in placeholders] == ["s0", "l_x_"]
+    fake = placeholders[1].meta["example_value"]
+    assert str(fake.shape) == "tocha.Size([s0, 4])" and fake.fake_mode.shape_env is not None
+
+
+def test_zero_and_one_are_constants():
+    held(lambda x: (x.sum(0), x.shape[0]), [(rows[n],) for n in (4, 5, 0, 6, 1, 7)], 4)
+
+
+@pytest.mark.parametrize(("dynamic", "graphs"), [(True, 1), (None, 2), (False, 4)])
+def test_the_argument_dynamic(dynamic, graphs):
+    held(lambda x: tocha.relu(x @ x.t()), [(rows[n],) for n in (3, 5, 7, 9)], graphs, dynamic=dynamic)
+
+
+def test_marks():
+    x = rows[3].clone()
+    _dynamo.mark_dynamic(x, 0)
+    held(lambda x: x.mean(0), [(x,), (rows[5],), (rows[7],)], 1)
+    _dynamo.reset()
+    y = rows[3].clone()
+    _dynamo.mark_dynamic(y, -2)
+    with pytest.raises(ConstraintViolationError, match="marked as dynamic"):
+        tocha.compile(lambda x: x + 1 if x.shape[0] == 3 else x, backend="eager")(y)
+    z = rows[3].clone()
+    _dynamo.maybe_mark_dynamic(z, 0)
+    held(lambda x: x + 1 if x.shape[0] == 3 else x - 1, [(z,), (rows[4],), (rows[5],)], 2)
+    _dynamo.reset()
+    fixed = [(rows[n].clone(),) for n in (3, 4, 3)]
+    for (t,) in fixed:
+        _dynamo.mark_static(t)
+    held(lambda x: x * x.shape[0], fixed, 2)
+
+
+def test_guards_are_python_over_sources():
+    f = tocha.compile(lambda x: x.sum() if x.shape[0] > 4 else x.mean(), backend="eager", dynamic=True)
+    f(rows[3])
+    (entry,) = tocha._C._capture.code_entries(f._function.__code__)
+    assert entry[1].first_failure((rows[6],), {}, None) == "L['x'].size()[0] <= 4"
+    assert entry[1].first_failure((rows[1],), {}, None) == "L['x'].size()[0] >= 2"
+    assert entry[1].first_failure((rows[4],), {}, None) is None
+
+
+def test_relations_of_sizes():
+    def f(x, y):
+        return x + y if x.shape[0] == y.shape[0] else tocha.cat([x, y])
+
+    sizes = [(3, 3), (5, 5), (3, 7), (6, 2)]
+    held(f, [(rows[a], rows[b]) for a, b in sizes], 2, dynamic=True)
+
+
+def test_divisibility():
+    def f(x):
+        n = x.shape[0]
+        return x.reshape(-1).view(2, 2 * n).sum(1) if n % 2 == 0 else x[: n - 1].sum(0)
+
+    held(f, [(rows[n],) for n in (6, 8, 7, 9, 10)], 2, dynamic=True)
+
+
+def test_sizes_leave_as_ints():
+    def f(x):
+        n = x.shape[0]
+        return x + 1, n, n * 2, (n, x.numel()), n // 2, n / 2, tuple(x.shape), max(n, 4), n > 4, -n, math.sqrt(n)
+
+    held(f, [(rows[n],) for n in (3, 5, 8)], 1, dynamic=True)
+
+
+def test_numbers():
+    held(lambda x, k: (x * k + k // 2, k % 3, abs(-k)), [(rows[2], k) for k in (2, 3, 5, 7, -8)], 2)
+    held(lambda x, r: (x - r * x, r * 2, int(r), round(r)), [(rows[2], r) for r in (0.1, 0.2, 3.5, -4.25)], 2)
+    held(lambda x, k: x + k, [(rows[2], k) for k in (0, 1, 2, 3, 0)], 2)
+    held(lambda x, n: tocha.zeros(n, 4) + x[:1] + tocha.arange(n).sum(), [(rows[2], n) for n in (3, 4, 5)], 2)
+    held(lambda x, a, b: x[a:b] * 2, [(rows[9], 2, 5), (rows[9], 3, 8), (rows[9], 4, 9)], 2)
+
+
+def test_ints_that_python_needs():
+    held(lambda x, n: [x + i for i in range(n)][-1] + len("ab" * n), [(rows[2], n) for n in (2, 3, 4)], 3)
+    held(lambda x, n: (x, {n: 1}, f"{n}"), [(rows[2], n) for n in (2, 3, 4)], 0)
+
+
+def test_floats_are_compared():
+    held(lambda x, r: x + 1 if r > 0.5 else x - 1, [(rows[2], r) for r in (0.1, 0.2, 0.7, 0.3, 0.9)], 3)
+
+
+def test_a_counter_of_a_closure():
+    count = 0
+
+    def f(x):
+        nonlocal count
+        count += 1
+        return x + count
+
+    backend = EagerAndRecordGraphs()
+    compiled = tocha.compile(f, backend=backend)
+    assert [compiled(tocha.zeros(1)).item() for _ in range(5)] == [1, 2, 3, 4, 5] and count == 5
+    assert backend.frame_count == 2
+
+
+def test_strides_change():
+    held(lambda x: x[:, -1:] * 2, [(rows[n][:, :1].t(),) for n in (2, 3, 4)], 2)
+    held(lambda x: x * 2, [(tocha.ones(1, n)[:, -1:],) for n in (4, 5, 6, 7)], 2)
+
+
+def test_parameters_and_modules_are_constant():
+    layers = [tocha.nn.Linear(4, n) for n in (2, 3, 4)]
+    compiled = tocha.compile(lambda layer, x: layer(x), backend="eager", fullgraph=True)
+    for layer in layers:
+        assert tocha.equal(compiled(layer, rows[2]), layer(rows[2]))
+
+
+def test_elements_as_numbers():
+    def f(x, n):
+        k = n.item()
+        tocha._check(k >= 0)
+        tocha._check(k <= x.shape[0])
+        return x.narrow(0, 0, k).sum() + k
+
+    held(f, [(rows[6], tocha.tensor(2)), (rows[6], tocha.tensor(4))], 1)
+    compiled = tocha.compile(f, backend="eager", fullgraph=True)
+    compiled(rows[6], tocha.tensor(2))
+    with pytest.raises(RuntimeError):
+        compiled(rows[6], tocha.tensor(9))
+
+
+def test_sizes_that_depend_on_elements():
+    held(lambda x: x[x > 0].sum() * 2, [(tocha.tensor([1.0, -1.0, 2.0]),), (tocha.tensor([-1.0, -1.0, 3.0]),)], 1)
+    with _dynamo.config.patch(capture_dynamic_output_shape_ops=True):
+        backend = EagerAndRecordGraphs()
+        f = tocha.compile(lambda x: tocha.nonzero(x > 0).squeeze(1) + 1, backend=backend)
+        assert f(tocha.tensor([1.0, -1.0, 2.0])).tolist() == [1, 3]
+        assert f(tocha.tensor([-1.0, -1.0, 2.0])).tolist() == [3] and backend.frame_count == 1
+
+
+def test_an_error_names_sizes_not_symbols():
+    def f(a, b):
+        try:
+            return a @ b
+        except RuntimeError as e:
+            return str(e)
+
+    calls = [(rows[2], tocha.ones(4, 3)), (rows[2], tocha.ones(5, 3)), (rows[2], tocha.ones(6, 3))]
+    held(f, calls, 1)
+    compiled = tocha.compile(lambda a, b: (a + 1) @ b, backend="eager", dynamic=True)
+    with pytest.raises(RuntimeError, match=r"2x4 and 5x3"):
+        compiled(*calls[1])
+
+
+def test_facts_do_not_hold_on_to_inputs():
+    x, y = tocha.ones(3), tocha.zeros(3)
+    tocha.compile(lambda x: x + 1, backend="eager")(x)
+    tocha.utils.swap_tensors(x, y)
+    assert x.tolist() == [0.0] * 3

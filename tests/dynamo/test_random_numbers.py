@@ -1,0 +1,65 @@
+"""Python's random numbers in captured code: the same numbers, in the same order, at every call."""
+
+import random
+
+import pytest
+
+import tocha
+from tocha._dynamo.testing import CompileCounter
+
+
+def both(f, graphs, calls=4):
+    """The compiled function and the plain one draw the same; afterwards the generators stand at the same place."""
+    counter = CompileCounter()
+    compiled = tocha.compile(f, backend=counter)
+    x = tocha.ones(2)
+    found = []
+    for run in (f, compiled):
+        random.seed(5)
+        found.append(([run(x) for _ in range(calls)], random.random()))
+    (plain, after), (got, then) = found
+    assert after == then
+    for a, b in zip(plain, got):
+        assert tocha.equal(a[0], b[0]) and a[1:] == b[1:]
+    assert counter.frame_count == graphs
+
+
+def test_functions_of_the_module():
+    both(lambda x: (x * random.uniform(0, 1) + random.random(), random.gauss(0.0, 2.0)), 1)
+    both(lambda x: (x * random.randint(1, 6), random.randrange(10), random.getrandbits(7)), 1)
+
+
+def test_drawn_and_not_used():
+    def f(x):
+        random.random()
+        return x + random.random(), 0
+
+    both(f, 1)
+
+
+def test_a_branch_on_a_drawn_number():
+    both(lambda x: (x + 1 if random.random() < 0.5 else x - 1, 0), 2)
+
+
+@pytest.mark.parametrize("make", [lambda: random.Random(3)])
+def test_a_generator_of_the_program(make):
+    plain, ours = make(), make()
+    counter = CompileCounter()
+    compiled = tocha.compile(lambda x: x * ours.random(), backend=counter)
+    for _ in range(4):
+        assert compiled(tocha.ones(1)).item() == pytest.approx(plain.random())
+    assert counter.frame_count == 1
+
+
+def test_what_is_done_with_the_generator_itself_breaks():
+    def f(x):
+        random.seed(1)
+        return x * random.random(), 0
+
+    both(f, 1)
+
+
+def test_errors():
+    compiled = tocha.compile(lambda x: x * random.randint(5, 1), backend="eager")
+    with pytest.raises(ValueError, match="empty range"):
+        compiled(tocha.ones(1))

@@ -1,0 +1,51 @@
+"""Python's random numbers: drawn before the graph runs, in the program's order, and passed to it as numbers of which
+nothing is known. What asks for more breaks the graph."""
+
+from __future__ import annotations
+
+import _random
+import random
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from tocha._dynamo.refusals import Unsupported
+from tocha._dynamo.source import Source
+from tocha._dynamo.values.base import Value
+from tocha._dynamo.values.objects import ObjectValue
+
+if TYPE_CHECKING:
+    from tocha._dynamo.frame import Frame
+
+_FLOATS = (
+    "random", "uniform", "triangular", "gauss", "normalvariate", "lognormvariate", "expovariate", "vonmisesvariate", "gammavariate", "betavariate",
+    "paretovariate", "weibullvariate",
+)  # fmt: skip
+_INTS = ("randint", "randrange", "getrandbits")
+
+
+@dataclass(frozen=True)
+class Draw:
+    """`owner.name(*args)` in generated code; `owner` leads to the random.Random."""
+
+    owner: Source
+    name: str
+    args: tuple
+
+
+def name_of(function: Any) -> str | None:
+    """Of a function that draws: its name."""
+    name = getattr(function, "__name__", "")
+    if name not in _FLOATS and name not in _INTS:
+        return None
+    ours = getattr(_random.Random, name, None) is function or vars(random.Random).get(name) is function
+    return name if ours else None
+
+
+def draw(f: Frame, name: str, owner: Value, args: list[Value]) -> Value:
+    if not isinstance(owner, ObjectValue) or owner.cls is not random.Random or owner.new or owner.source is None:
+        raise Unsupported("random", f"{name} of a generator that is not random.Random from outside")
+    if not all(a.is_constant() for a in args):
+        raise Unsupported("random", f"{name} between bounds that are not constants")
+    plain = tuple(a.constant() for a in args)
+    f.checked(getattr(random.Random(0), name), *plain)  # its errors are the program's
+    return f.out.drawn_number(Draw(owner.source, name, plain), name in _INTS)

@@ -1,0 +1,190 @@
+"""Which sizes and numbers are symbols: the first capture takes all as constants, what then changes becomes a symbol.
+
+What a function has seen is kept with its code, by the names of sources. Marks on tensors (mark_dynamic and its like) and
+compile(dynamic=...) decide beforehand. 0 and 1 are constants always: broadcasting treats them differently.
+"""
+
+from __future__ import annotations
+
+import math
+import types
+from typing import Any
+
+import tocha
+from tocha._dynamo import config
+from tocha._dynamo.source import Source
+from tocha.ir.shape_env import ConstraintViolationError, DimDynamic, ShapeEnv, StatelessSymbolicContext
+from tocha.ir.symbolic import Atom, free_symbols
+
+ANY = object()  # in place of a number that was seen to change
+
+
+class Seen:
+    """What the sources of one code object have been."""
+
+    def __init__(self) -> None:
+        self.numbers: dict[str, Any] = {}
+        self.sizes: dict[str, Any] = {}  # a tuple, or ANY where even the number of dims changed
+
+    def number_changes(self, name: str, value: Any) -> bool:
+        known = self.numbers.setdefault(name, value)
+        if known is not ANY and (type(known) is not type(value) or repr(known) != repr(value)):
+            self.numbers[name] = ANY
+        return self.numbers[name] is ANY
+
+    def dims_that_change(self, name: str, sizes: tuple[int, ...]) -> tuple[bool, ...]:
+        known = self.sizes.setdefault(name, sizes)
+        if known is not ANY:
+            merged = tuple(a if a == b else ANY for a, b in zip(known, sizes))
+            known = self.sizes[name] = merged if len(known) == len(sizes) else ANY
+        return tuple(known is ANY or known[i] is ANY for i in range(len(sizes)))
+
+
+_SEEN: dict[int, tuple[types.CodeType, Seen]] = {}
+
+
+def seen_by(code: types.CodeType) -> Seen:
+    return _SEEN.setdefault(id(code), (code, Seen()))[1]
+
+
+def forget() -> None:
+    _SEEN.clear()
+
+
+class Policy:
+    """What one capture does with sizes and numbers."""
+
+    def __init__(self, code: types.CodeType, dynamic: bool | None) -> None:
+        self.all = dynamic is True or (dynamic is None and not config.assume_static_by_default)
+        self.changing = dynamic is not False and config.automatic_dynamic_shapes
+        self.seen = seen_by(code)
+
+    def wishes(self, tensor: Any, source: Source, in_module: bool) -> StatelessSymbolicContext | None:
+        """For each dim how its size and stride are treated; None where all are constants."""
+        changed = self.seen.dims_that_change(source.name, tuple(tensor.shape))
+        moved = self.seen.dims_that_change(f"{source.name}.stride()", tensor.stride())
+        fixed = (isinstance(tensor, tocha.nn.Parameter) and config.force_parameter_static_shapes) or in_module
+        made = [self._wish(_marks_of(tensor), i, changed[i], fixed) for i in range(tensor.ndim)]
+        strides = [DimDynamic.DYNAMIC if m and self.changing and not fixed else DimDynamic.INFER_STRIDE for m in moved]
+        if all(w is DimDynamic.STATIC for w in made) and DimDynamic.DYNAMIC not in strides:
+            return None
+        return StatelessSymbolicContext(made, dynamic_strides=strides)
+
+    def _wish(self, marks: Marks, dim: int, changed: bool, fixed: bool) -> DimDynamic:
+        if dim in marks.unbacked:
+            return DimDynamic.SIZE_LIKE_UNBACKED
+        if dim in marks.dynamic or dim in marks.weak:
+            return DimDynamic.DYNAMIC
+        if dim in marks.static or fixed:
+            return DimDynamic.STATIC
+        if changed and self.changing:
+            return DimDynamic.DYNAMIC
+        return DimDynamic.DUCK if self.all else DimDynamic.STATIC
+
+    def number_is_symbol(self, value: Any, source: Source, in_module: bool) -> bool:
+        """ints and floats from outside; bools are constants always."""
+        if (type(value) is int and config.specialize_int) or (type(value) is float and config.specialize_float):
+            return False
+        if source.root.fetch not in ("local", "free") or _from_defaults(source):
+            return False
+        if in_module and not config.allow_unspec_int_on_nn_module:
+            return False
+        changed = self.seen.number_changes(source.name, value) and self.changing
+        if not math.isfinite(value) or not -(2**63) <= value < 2**63:
+            return False
+        return changed or (self.all and value not in (0, 1))
+
+
+def _from_defaults(source: Source | None) -> bool:
+    while source is not None:
+        if source.fetch == "attribute" and source.key in ("__defaults__", "__kwdefaults__"):
+            return True
+        source = source.base
+    return False
+
+
+# ---- what users say of tensors
+
+
+class Marks:
+    """Dims of one tensor that the user decided about."""
+
+    def __init__(self) -> None:
+        self.dynamic: dict[int, tuple[int | None, int | None]] = {}
+        self.weak: set[int] = set()
+        self.static: set[int] = set()
+        self.unbacked: set[int] = set()
+
+
+_NONE = Marks()
+
+
+def _marks_of(tensor: Any) -> Marks:
+    return getattr(tensor, "_dynamo_marks", _NONE)
+
+
+def _dims(t: Any, index: Any) -> list[int]:
+    if not isinstance(t, tocha.Tensor):
+        raise TypeError(f"[mark] a tensor is expected, got {type(t).__name__}")
+    return [int(i) % t.ndim if t.ndim else int(i) for i in (index if isinstance(index, list | tuple) else [index])]
+
+
+def _own(t: Any) -> Marks:
+    if not hasattr(t, "_dynamo_marks"):
+        t._dynamo_marks = Marks()
+    return t._dynamo_marks
+
+
+def mark_dynamic(t: Any, index: Any, *, hint_override: int | None = None, min: int | None = None, max: int | None = None, specialize_on: Any = None) -> None:  # fmt: skip
+    """The size of this dim is a symbol; capturing fails where the program makes it a constant."""
+    for i in _dims(t, index):
+        _own(t).dynamic[i] = (min, max)
+
+
+def maybe_mark_dynamic(t: Any, index: Any) -> None:
+    """The size of this dim is a symbol, if the program lets it."""
+    _own(t).weak.update(_dims(t, index))
+
+
+def mark_static(t: Any, index: Any = None) -> None:
+    """The size of this dim (of all dims, without one) is a constant."""
+    dims = _dims(t, list(range(t.ndim)) if index is None else index)
+    _own(t).static.update(dims)
+    for i in dims:
+        _own(t).dynamic.pop(i, None)
+        _own(t).weak.discard(i)
+
+
+def mark_unbacked(t: Any, index: Any, hint_override: int | None = None, strict: bool = False, specialize_on: Any = None) -> None:  # fmt: skip
+    """The size of this dim is a symbol of which nothing is known, not even that it is neither 0 nor 1."""
+    _own(t).unbacked.update(_dims(t, index))
+
+
+class Promises:
+    """Dims that were marked as dynamic, and must be so when capturing is done."""
+
+    def __init__(self) -> None:
+        self.made: list[tuple[Atom, Source, int]] = []
+
+    def add(self, env: ShapeEnv, tensor: Any, source: Source, sizes: tuple) -> None:
+        for dim, (low, high) in _marks_of(tensor).dynamic.items():
+            size = sizes[dim]
+            if isinstance(size, int):
+                if size not in (0, 1):
+                    raise _violated(source, dim, f"it is {size}")
+                continue
+            (atom,) = free_symbols(size.expr)
+            env.constrain_range(atom, 2 if low is None else low, math.inf if high is None else high)
+            self.made.append((atom, source, dim))
+
+    def check(self, env: ShapeEnv) -> None:
+        for atom, source, dim in self.made:
+            known = env.replacements.get(atom)
+            if isinstance(known, int):
+                raise _violated(source, dim, f"the program makes it {known}")
+
+
+def _violated(source: Source, dim: int, why: str) -> ConstraintViolationError:
+    return ConstraintViolationError(
+        f"[mark_dynamic] Constraints violated: {source.name}.size()[{dim}] was marked as dynamic, but {why}. Remove the mark, or use maybe_mark_dynamic."
+    )

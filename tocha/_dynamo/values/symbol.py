@@ -1,0 +1,111 @@
+"""Numbers that are not constants: a node of the graph and an expression of symbols."""
+
+from __future__ import annotations
+
+import builtins
+import math
+import operator
+from typing import TYPE_CHECKING, Any
+
+import tocha
+from tocha._dynamo import facts
+from tocha._dynamo.values.base import Value
+from tocha._dynamo.values.constant import Constant
+from tocha.ir.sym_types import SymBool, SymFloat, SymInt
+
+if TYPE_CHECKING:
+    from tocha._dynamo.codegen import Codegen
+    from tocha._dynamo.frame import Frame
+
+_KINDS: dict[type, type] = {SymInt: int, SymFloat: float, SymBool: bool}
+
+
+class SymbolValue(Value):
+    """`fact` is the symbolic number. Whoever asks for a constant gets its value of now, which then is guarded."""
+
+    def __init__(self, node: Any, fact: Any, source: Any = None, real: Any = None) -> None:
+        self.node, self.fact, self.source, self.real = node, fact, source, real
+
+    def __repr__(self) -> str:
+        return f"{type(self.fact).__name__}({self.fact})"
+
+    def python_type(self) -> type:
+        return _KINDS[type(self.fact)]
+
+    def constant(self) -> Any:
+        kind = self.python_type()
+        return facts.decided(lambda: kind(self.fact))
+
+    def is_constant(self) -> bool:
+        return False
+
+    def graph_argument(self) -> Any:
+        return self.node
+
+    def example(self) -> Any:
+        return self.fact
+
+    def truth(self, f: Frame) -> bool:
+        return facts.decided(lambda: bool(self.fact))
+
+    def get_attribute(self, f: Frame, name: str) -> Value:
+        if name == "real" or (name == "numerator" and isinstance(self.fact, SymInt)):
+            return self
+        return Constant(self.constant()).get_attribute(f, name)
+
+    def call_method(self, f: Frame, name: str, args: list[Value], kwargs: dict[str, Value]) -> Value:
+        if hasattr(self.python_type(), name):
+            return f.call_native_method(self, name, args, kwargs)
+        return Constant(self.constant()).call_method(f, name, args, kwargs)
+
+    def hash_key(self, f: Frame) -> Any:
+        return self.constant()
+
+    def reconstruct(self, cg: Codegen) -> None:
+        cg.load_number(self)
+
+
+def is_number(v: Value) -> bool:
+    return isinstance(v, SymbolValue) or (isinstance(v, Constant) and type(v.value) in (int, float, bool))
+
+
+def are_symbolic(*values: Value) -> bool:
+    """Numbers, one of them a symbol at least."""
+    return any(isinstance(v, SymbolValue) for v in values) and all(is_number(v) for v in values)
+
+
+def number_call(f: Frame, function: Any, args: list[Value]) -> Value:
+    return f.out.call(f, "call_function", function, args, {})
+
+
+# Functions of numbers that stay symbolic, under the name that graphs have them by.
+FUNCTIONS: dict[Any, Any] = {
+    builtins.abs: operator.abs,
+    builtins.int: tocha.sym_int,
+    builtins.float: tocha.sym_float,
+    math.floor: math.floor,
+    math.ceil: math.ceil,
+    math.trunc: tocha.sym_int,
+    builtins.round: builtins.round,
+}
+for _name in ("sqrt", "exp", "log", "log2", "sin", "cos", "tan", "sinh", "cosh", "tanh", "asin", "acos", "atan"):
+    _function = getattr(tocha, f"_sym_{_name}", None)
+    if _function is not None:
+        FUNCTIONS[getattr(math, _name)] = _function
+
+
+def symbolic_result(f: Frame, function: Any, args: list[Value]) -> Value | None:
+    """What a native function makes of symbolic numbers; None where it has to have plain ones."""
+    if not are_symbolic(*args):
+        return None
+    if function in (math.isinf, math.isnan, math.isfinite) and len(args) == 1:
+        return Constant(function is math.isfinite)  # those that are not have been constants from the start
+    if function in (builtins.max, builtins.min):
+        return number_call(f, tocha.sym_max if function is max else tocha.sym_min, args)
+    if function not in FUNCTIONS or len(args) != 1:
+        return None
+    if function is int and isinstance(args[0].fact, SymInt):  # type: ignore[attr-defined]
+        return args[0]
+    if function is float and isinstance(args[0].fact, SymFloat):  # type: ignore[attr-defined]
+        return args[0]
+    return number_call(f, FUNCTIONS[function], args)

@@ -94,7 +94,9 @@ def test_parameters_are_attributes(mode):
 
 
 def test_elements_cannot_be_written_down():
-    with pytest.raises(RuntimeError, match=r"trying to get value out of a tracing tensor with aten\._local_scalar_dense"):
+    with pytest.raises(
+        RuntimeError, match=r"trying to get value out of a tracing tensor with aten\._local_scalar_dense"
+    ):
         make_fx(lambda x: x * x.sum().item())(tocha.ones(3))
 
 

@@ -46,6 +46,7 @@ class FailOnRecompileLimitHit(RuntimeError):
 
 CODES: list[types.CodeType] = []  # everything that was captured: for reset()
 FORCED: dict[int, types.CodeType] = {}  # the library's own code that is captured all the same
+_WARNED: dict[int, types.CodeType] = {}  # those whose limit was spoken of
 BREAKS: list[Break] = []  # of the running explain(), else empty
 LISTENERS: list[Any] = []
 
@@ -108,12 +109,22 @@ class Capture:
             listen("recompile", code, reason)
         if config.error_on_recompile:
             raise RecompileError(f"[capture] {code.co_name} would be captured again: {reason}")
-        if len(before) < config.recompile_limit:
+        LOG.info("%s is captured again: %s", code.co_qualname, reason)
+        total = len(_C._capture.code_entries(code))
+        if len(before) < config.recompile_limit and total < config.accumulated_recompile_limit:
             return True
-        text = f"[capture] {code.co_qualname} ({code.co_filename}:{code.co_firstlineno}) was captured {len(before)} times (config.recompile_limit); last reason: {reason}"  # fmt: skip
+        limit = "recompile_limit" if len(before) >= config.recompile_limit else "accumulated_recompile_limit"
+        failed = [e[1].first_failure(args, globals_, closure) for e in before if e[1]]
+        kept = max(failed, key=failed.count, default=reason)
+        text = (
+            f"[capture] {code.co_qualname} ({code.co_filename}:{code.co_firstlineno}) hit config.{limit} ({getattr(config, limit)}): it was captured "
+            f"{len(before)} times and runs uncaptured from now on. Last reason: {reason}; the guard that failed most: {kept}. {_remedy(str(kept))}"
+        )
         if config.fail_on_recompile_limit_hit or self.fullgraph:
             raise FailOnRecompileLimitHit(text)
-        warnings.warn(text, stacklevel=2)
+        if id(code) not in _WARNED:
+            _WARNED[id(code)] = code
+            warnings.warn(text, stacklevel=2)
         return False
 
     def capture(self, code: types.CodeType, globals_: dict, args: tuple, closure: Any) -> tuple[Any, types.CodeType]:
@@ -154,6 +165,23 @@ class Capture:
                 self.backend, TypeError(f"a backend returns a callable, got {type(compiled).__name__}")
             )
         return compiled
+
+
+def _remedy(guard: str) -> str:
+    """What helps against a guard that keeps failing."""
+    if guard.startswith("tensor(") or ".size()[" in guard:
+        return "If sizes change, compile with dynamic=True or use tocha._dynamo.mark_dynamic."
+    if " == " in guard:
+        return "If a number of a module changes, config.allow_unspec_int_on_nn_module makes it a symbol; globals and defaults are constants: pass it as an argument."
+    return "Keep the object the same from call to call, or raise the limit."
+
+
+def forget() -> None:
+    """Nothing was captured, nobody was warned."""
+    for code in CODES:
+        _C._capture.forget_code(code)
+    CODES.clear()
+    _WARNED.clear()
 
 
 def worth(code: types.CodeType, globals_: dict, args: tuple, closure: Any) -> bool:

@@ -249,9 +249,7 @@ def disallow_in_graph(fn: Any) -> Any:
 
 def reset() -> None:
     """Forgets everything that was captured."""
-    for code in convert.CODES:
-        _C._capture.forget_code(code)
-    convert.CODES.clear()
+    convert.forget()
     resume.forget()
     dynamic_sizes.forget()
     _CAPTURES.clear()

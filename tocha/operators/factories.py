@@ -311,34 +311,29 @@ def arange_dtype(start: "Scalar", end: "Scalar", step: "Scalar", dtype: "dtype?"
 
 
 @rule
-def integers_between(first: "int", last: "int", pace: "int") -> "int":
-    """How many steps from first stay before last."""
-    if (pace > 0 and last < first) or (pace < 0 and last > first):
-        raise RuntimeError(
-            f"[arange] upper bound and lower bound inconsistent with step sign: {first} to {last} by {pace}"
-        )
-    return (last - first + pace - 1) // pace if pace > 0 else (first - last - pace - 1) // -pace
-
-
-@rule
 def arange_length(start: "Scalar", end: "Scalar", step: "Scalar", dtype: "dtype") -> "int":
     """How many steps fit before the end; counted in integers where the result is integral."""
     if step == 0:
         raise RuntimeError("[arange] step must be nonzero")
-    if start.is_integral() and end.is_integral() and step.is_integral():
-        return integers_between(start.to_int(), end.to_int(), step.to_int())
-    a, b, s = start.to_double(), end.to_double(), step.to_double()
-    if math.isnan(a) or math.isinf(a) or math.isnan(b) or math.isinf(b):
-        raise RuntimeError(f"[arange] unsupported range: {start} -> {end}")
-    if (s > 0 and b < a) or (s < 0 and b > a):
+    whole = start.is_integral() and end.is_integral() and step.is_integral()
+    if not whole:
+        a, b, s = start.to_double(), end.to_double(), step.to_double()
+        if math.isnan(a) or math.isinf(a) or math.isnan(b) or math.isinf(b):
+            raise RuntimeError(f"[arange] unsupported range: {start} -> {end}")
+        if (s > 0 and b < a) or (s < 0 and b > a):
+            raise RuntimeError(
+                f"[arange] upper bound and lower bound inconsistent with step sign: {start} to {end} by {step}"
+            )
+        if dtype != dt.int64:
+            return math.ceil((b - a) / s)
+    first, last, pace = start.to_int(), end.to_int(), step.to_int()
+    if pace == 0:
+        raise RuntimeError(f"[arange] step must be nonzero: {step} rounds to zero")
+    if whole and ((pace > 0 and last < first) or (pace < 0 and last > first)):
         raise RuntimeError(
             f"[arange] upper bound and lower bound inconsistent with step sign: {start} to {end} by {step}"
         )
-    if dtype == dt.int64:
-        if step.to_int() == 0:
-            raise RuntimeError(f"[arange] step must be nonzero: {step} rounds to zero")
-        return integers_between(start.to_int(), end.to_int(), step.to_int())
-    return math.ceil((b - a) / s)
+    return (last - first + pace - 1) // pace if pace > 0 else (first - last - pace - 1) // -pace
 
 
 @native(

@@ -9,6 +9,8 @@
 
 #include "autograd/mode.h"
 #include "capture/hook.h"
+#include "capture/relation.h"
+#include "capture/stamp.h"
 #include "core/switches.h"
 #include "core/tensor.h"
 #include "dispatch/autocast.h"
@@ -119,6 +121,28 @@ struct Check {
   std::unique_ptr<TensorFacts> facts;
 };
 
+struct Node;
+
+// What a walk from one object met. While the stamps hold, the walk would meet the same again; only the rest is looked
+// at.
+struct Memo {
+  struct Rest {
+    const Node* node;
+    PyObject* value;
+    bool fetched;  // is it the node's own value, or what it is fetched from?
+  };
+  PyObject* anchor;
+  std::vector<Stamp> stamps;  // what holds an object comes before it
+  std::vector<Rest> rest;
+  std::vector<std::pair<uint64_t, PyObject*>> aliases;
+
+  bool holds() const {
+    return std::all_of(stamps.begin(), stamps.end(), [](const Stamp& s) { return s.holds(); });
+  }
+};
+constexpr size_t kWorthAMemo = 6;
+constexpr int kGiveUp = 16;  // walks in a row that met something new
+
 struct Node {
   Fetch fetch = Fetch::root;
   PyObject* key = nullptr;
@@ -126,6 +150,9 @@ struct Node {
   Py_ssize_t index = 0;
   std::vector<Check> checks;
   std::vector<std::unique_ptr<Node>> children;
+  size_t below = 0;                    // how many nodes
+  mutable std::shared_ptr<Memo> memo;  // of the last walk from here that went well
+  mutable int misses = 0;
 
   ~Node() {
     Py_XDECREF(key);
@@ -137,139 +164,11 @@ struct Node {
   }
 };
 
-// Integers that guards met, and what must hold between them: Python's arithmetic as a stack machine.
-union Number {
-  int64_t i;
-  double d;
-};
-
-enum class Op {
-  number,
-  constant,
-  add,
-  sub,
-  mul,
-  floordiv,
-  mod,
-  neg,
-  min,
-  max,
-  abs,
-  eq,
-  ne,
-  lt,
-  le,
-  gt,
-  ge,
-  both,
-  either,
-  no
-};
-const std::unordered_map<std::string, Op> kOps = {
-    {"number", Op::number}, {"constant", Op::constant},
-    {"add", Op::add},       {"sub", Op::sub},
-    {"mul", Op::mul},       {"floordiv", Op::floordiv},
-    {"mod", Op::mod},       {"neg", Op::neg},
-    {"min", Op::min},       {"max", Op::max},
-    {"abs", Op::abs},       {"eq", Op::eq},
-    {"ne", Op::ne},         {"lt", Op::lt},
-    {"le", Op::le},         {"gt", Op::gt},
-    {"ge", Op::ge},         {"and", Op::both},
-    {"or", Op::either},     {"not", Op::no},
-};
-
-struct Relation {
-  std::vector<std::pair<Op, int64_t>> steps;
-  size_t depth = 0;          // of the stack
-  PyObject* call = nullptr;  // or a function of all numbers, where floats are compared
-  PyObject* text = nullptr;
-
-  Relation() = default;
-  Relation(Relation&& other) noexcept
-      : steps(std::move(other.steps)),
-        depth(other.depth),
-        call(std::exchange(other.call, nullptr)),
-        text(std::exchange(other.text, nullptr)) {}
-  ~Relation() {
-    Py_XDECREF(call);
-    Py_XDECREF(text);
-  }
-
-  static int64_t floordiv(int64_t a, int64_t b) { return a / b - (a % b != 0 && (a % b < 0) != (b < 0)); }
-
-  // Whether it holds; what overflows or divides by zero does not.
-  bool holds(const std::vector<Number>& numbers, std::vector<int64_t>& stack) const {
-    size_t top = 0;  // how many values the stack holds
-    for (auto [op, arg] : steps) {
-      if (op == Op::number || op == Op::constant) {
-        stack[top++] = op == Op::number ? numbers[arg].i : arg;
-        continue;
-      }
-      int64_t& last = stack[top - 1];
-      if (op == Op::neg || op == Op::abs || op == Op::no) {
-        if (op != Op::no && last == INT64_MIN) return false;
-        last = op == Op::no ? !last : op == Op::neg || last < 0 ? -last : last;
-        continue;
-      }
-      if (!apply(op, stack[top - 2], last)) return false;
-      --top;
-    }
-    return stack[0] != 0;
-  }
-
-  static bool apply(Op op, int64_t& a, int64_t b) {
-    switch (op) {
-      case Op::add:
-        return !__builtin_add_overflow(a, b, &a);
-      case Op::sub:
-        return !__builtin_sub_overflow(a, b, &a);
-      case Op::mul:
-        return !__builtin_mul_overflow(a, b, &a);
-      case Op::floordiv:
-      case Op::mod:
-        if (b == 0 || (a == INT64_MIN && b == -1)) return false;
-        a = op == Op::mod ? a - floordiv(a, b) * b : floordiv(a, b);
-        return true;
-      case Op::min:
-        a = std::min(a, b);
-        return true;
-      case Op::max:
-        a = std::max(a, b);
-        return true;
-      case Op::eq:
-        a = a == b;
-        return true;
-      case Op::ne:
-        a = a != b;
-        return true;
-      case Op::lt:
-        a = a < b;
-        return true;
-      case Op::le:
-        a = a <= b;
-        return true;
-      case Op::gt:
-        a = a > b;
-        return true;
-      case Op::ge:
-        a = a >= b;
-        return true;
-      case Op::both:
-        a = a && b;
-        return true;
-      case Op::either:
-        a = a || b;
-        return true;
-      default:
-        return false;
-    }
-  }
-};
-
 struct GuardsObject {
   PyObject_HEAD Node* root;
   std::vector<Relation>* relations;
-  std::vector<bool>* floats;  // which of the numbers are floats
+  std::vector<bool>* floats;        // which of the numbers are floats
+  std::vector<PyObject*>* tensors;  // by slot, those of the last walk: borrowed, and only compared
   int slots;
 };
 
@@ -279,6 +178,7 @@ struct Walk {
   std::vector<Number> numbers;
   std::vector<PyObject*> aliases = {};
   PyObject* failed = nullptr;
+  Memo* recording = nullptr;
 
   PyObject* cell_contents(PyObject* cells, Py_ssize_t i) {
     if (!cells || !PyTuple_Check(cells) || i >= PyTuple_GET_SIZE(cells)) return nullptr;
@@ -378,6 +278,13 @@ struct Walk {
     return !overflow;
   }
 
+  bool same_alias(uint64_t number, PyObject* value) {
+    if (aliases.size() <= number) aliases.resize(number + 1, nullptr);
+    PyObject*& known = aliases[number];
+    if (!known) known = value;
+    return known == value;
+  }
+
   bool test(const Check& c, PyObject* value) {
     switch (c.test) {
       case Test::type:
@@ -402,12 +309,8 @@ struct Walk {
         return tensor_matches(c, value);
       case Test::number:
         return number_matches(c, value);
-      case Test::alias: {
-        if (aliases.size() <= c.number) aliases.resize(c.number + 1, nullptr);
-        PyObject*& known = aliases[c.number];
-        if (!known) known = value;
-        return known == value;
-      }
+      case Test::alias:
+        return same_alias(c.number, value);
       case Test::holds: {
         PyObject* answer = PyObject_CallOneArg(c.key, value);
         bool yes = answer && PyObject_IsTrue(answer) == 1;
@@ -420,32 +323,134 @@ struct Walk {
     return false;
   }
 
-  bool visit(const Node& n, PyObject* from) {
+  // The checks of a node and everything below it.
+  bool examine(const Node& n, PyObject* value, const Stamp* stamp) {
+    for (const Check& c : n.checks)
+      if (!test(c, value)) {
+        failed = c.text;
+        return false;
+      }
+    for (const auto& child : n.children)
+      if (!visit(*child, value, stamp)) return false;
+    return true;
+  }
+
+  bool visit(const Node& n, PyObject* from, const Stamp* held_by = nullptr) {
     PyObject* value = fetch(n, from);
     if (!value) {
       failed = n.text;
       return false;
     }
-    bool good = true;
-    for (const Check& c : n.checks)
-      if (!test(c, value)) {
-        failed = c.text;
-        good = false;
-        break;
-      }
-    for (size_t i = 0; good && i < n.children.size(); ++i) good = visit(*n.children[i], value);
+    bool good;
+    if (!kStamps || n.below + recording_size() < kWorthAMemo)
+      good = examine(n, value, nullptr);
+    else if (recording)
+      good = record(n, from, value, held_by);
+    else
+      good = remembered(n, value);
     Py_DECREF(value);
     return good;
   }
 
+  size_t recording_size() const { return recording ? kWorthAMemo : 0; }
+
+  // A node from which a walk may be remembered.
+  bool remembered(const Node& n, PyObject* value) {
+    std::shared_ptr<Memo> memo = n.memo;  // kept: what is called may walk again
+    if (memo && memo->anchor == value && memo->holds()) {
+      n.misses = 0;
+      return replay(*memo);
+    }
+    n.memo.reset();
+    if (n.misses >= kGiveUp) return examine(n, value, nullptr);
+    ++n.misses;
+    auto made = std::make_shared<Memo>();
+    made->anchor = value;
+    recording = made.get();
+    bool good = record(n, nullptr, value, nullptr);
+    recording = nullptr;
+    if (good && !made->stamps.empty()) n.memo = std::move(made);
+    return good;
+  }
+
+  bool replay(const Memo& memo) {
+    for (auto [number, value] : memo.aliases)
+      if (!same_alias(number, value)) return false;
+    for (const Memo::Rest& r : memo.rest)
+      if (r.fetched ? !examine(*r.node, r.value, nullptr) : !visit(*r.node, r.value)) return false;
+    return true;
+  }
+
+  // Examines a node and writes down by what it will be known to hold: by a stamp, or by looking at it again.
+  bool record(const Node& n, PyObject* from, PyObject* value, const Stamp* held_by) {
+    Memo* memo = recording;
+    bool anchor = from == nullptr, covered = anchor || is_covered(n, from, value, held_by);
+    Stamp stamp = PyDict_Check(value) ? Stamp::of_dict(value) : Stamp::of_object(value);
+    bool followed = n.children.empty() || stamp.dict || PyTuple_CheckExact(value);
+    if (!covered || !followed || !lasting(n, value)) {
+      recording = nullptr;
+      bool good = examine(n, value, nullptr);
+      recording = memo;
+      memo->rest.push_back(covered ? Memo::Rest{&n, value, true} : Memo::Rest{&n, from, false});
+      return good;
+    }
+    if (stamp.dict && (PyDict_Check(value) || !n.children.empty()))
+      memo->stamps.push_back(stamp);
+    else if (Py_TYPE(value)->tp_flags & Py_TPFLAGS_HEAPTYPE)
+      memo->stamps.push_back(Stamp::of_type(value));
+    for (const Check& c : n.checks)
+      if (c.test == Test::alias) memo->aliases.emplace_back(c.number, value);
+    return examine(n, value, &stamp);
+  }
+
+  // Does the same way lead to the same value while what it starts from holds?
+  static bool is_covered(const Node& n, PyObject* from, PyObject* value, const Stamp* held_by) {
+    if (n.fetch == Fetch::tuple_item) return PyTuple_CheckExact(from);
+    if (!held_by || !held_by->dict) return false;
+    if (n.fetch == Fetch::dict_item) return !held_by->type;
+    if (n.fetch != Fetch::attribute) return false;
+    if (value == held_by->dict) return PyUnicode_CompareWithASCIIString(n.key, "__dict__") == 0;
+    return held_by->covers(n.key, value);
+  }
+
+  // Do the checks hold for as long as the value has the same contents?
+  static bool lasting(const Node& n, PyObject* value) {
+    for (const Check& c : n.checks) switch (c.test) {
+        case Test::type:
+        case Test::same:
+        case Test::alias:
+          break;
+        case Test::contains:
+        case Test::without:
+          if (!PyDict_Check(value)) return false;
+          break;
+        case Test::keys:  // an OrderedDict can be put into another order
+          if (!PyDict_CheckExact(value) && PyTuple_GET_SIZE(c.key)) return false;
+          break;
+        case Test::length:
+          if (!PyDict_CheckExact(value) && !PyTuple_CheckExact(value)) return false;
+          break;
+        case Test::constant:
+          if (PyAnySet_Check(value) || PyList_Check(value) || PyDict_Check(value)) return false;
+          break;
+        default:
+          return false;
+      }
+    return true;
+  }
+
   // Tensors of different slots must be different objects.
-  bool distinct() {
+  bool distinct(std::vector<PyObject*>& before) {
+    if (slots == before) return true;
     static PyObject* text = PyUnicode_FromString("inputs that were different tensors are different tensors");
     std::vector<PyObject*> found;
     for (PyObject* p : slots)
       if (p) found.push_back(p);
     std::sort(found.begin(), found.end());
-    if (std::adjacent_find(found.begin(), found.end()) == found.end()) return true;
+    if (std::adjacent_find(found.begin(), found.end()) == found.end()) {
+      before = slots;
+      return true;
+    }
     failed = text;
     return false;
   }
@@ -564,6 +569,7 @@ std::unique_ptr<Node> read_node(PyObject* described, int& slots) {
   for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(children); ++i) {
     auto child = read_node(PyTuple_GET_ITEM(children, i), slots);
     if (!child) return nullptr;
+    node->below += 1 + child->below;
     node->children.push_back(std::move(child));
   }
   return node;
@@ -613,6 +619,7 @@ PyObject* make(PyTypeObject* type, PyObject* args, PyObject*) {
   self->root = root.release();
   self->relations = related.release();
   self->floats = kinds.release();
+  self->tensors = new std::vector<PyObject*>;
   self->slots = slots;
   return reinterpret_cast<PyObject*>(self);
 }
@@ -638,6 +645,7 @@ int clear(PyObject* self) {
   delete std::exchange(guards->root, nullptr);
   delete std::exchange(guards->relations, nullptr);
   delete std::exchange(guards->floats, nullptr);
+  delete std::exchange(guards->tensors, nullptr);
   return 0;
 }
 
@@ -683,7 +691,8 @@ bool guards_hold(PyObject* guards, const Surroundings& at, PyObject** failed) {
   if (!self->root) return false;
   Walk walk{at, std::vector<PyObject*>(self->slots, nullptr), std::vector<Number>(self->floats->size())};
   Paused paused;
-  bool good = walk.visit(*self->root, nullptr) && walk.distinct() && walk.related(*self->relations, *self->floats);
+  bool good = walk.visit(*self->root, nullptr) && walk.distinct(*self->tensors) &&
+              walk.related(*self->relations, *self->floats);
   PyErr_Clear();
   if (failed) *failed = walk.failed;
   return good;

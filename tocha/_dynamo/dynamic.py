@@ -16,7 +16,7 @@ from tocha._dynamo.source import Source
 from tocha.ir.shape_env import ConstraintViolationError, DimDynamic, ShapeEnv, StatelessSymbolicContext
 from tocha.ir.symbolic import Atom, free_symbols
 
-ANY = object()  # in place of a number that was seen to change
+ANY: Any = object()  # in place of a number that was seen to change
 
 
 class Seen:

@@ -147,6 +147,8 @@ class Frame:
         """Where a class attribute is found again: those of user classes may be replaced."""
         if value.source is None or holder is None or holder.__module__.split(".")[0] in ("tocha", "builtins", "collections", "typing", "functools", "enum", "dataclasses", "abc", "contextlib"):  # fmt: skip
             return None
+        if isinstance(found, property):
+            self.out.guards.add(value.source.type().attribute(name), "same", found)
         if not isinstance(found, (classmethod, staticmethod, property)) and (isinstance(found, types.FunctionType) or not hasattr(type(found), "__get__")):  # fmt: skip
             return value.source.type().attribute(name)
         return None

@@ -6,6 +6,7 @@ import operator
 import re
 import types
 from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import tocha
@@ -148,7 +149,7 @@ class Output:
 
     def sizes(self, f: Frame, tensor: TensorValue) -> list[Value]:
         return [
-            self.number(n, lambda i=i: self.graph.call_method("size", (tensor.node, i)))
+            self.number(n, partial(self.graph.call_method, "size", (tensor.node, i)))
             for i, n in enumerate(tensor.fact.shape)
         ]
 
@@ -259,7 +260,7 @@ class Output:
             self.by_fact[id(result)] = value
             return value
         if isinstance(result, tocha.Size):
-            return SizeValue([self.number(n, lambda i=i: self.graph.call_function(operator.getitem, (node, i))) for i, n in enumerate(result)])  # fmt: skip
+            return SizeValue([self.number(n, partial(self.graph.call_function, operator.getitem, (node, i))) for i, n in enumerate(result)])  # fmt: skip
         if isinstance(result, (tuple, list)):
             items: list[Value] = []
             for i, r in enumerate(result):
@@ -267,7 +268,7 @@ class Output:
                     piece = self.graph.call_function(operator.getitem, (node, i))
                     items.append(self.result(f, piece, r))
                 elif facts.is_number(r):
-                    items.append(self.number(r, lambda i=i: self.graph.call_function(operator.getitem, (node, i))))
+                    items.append(self.number(r, partial(self.graph.call_function, operator.getitem, (node, i))))
                 else:
                     items.append(f.wrap_known(r))
             if type(result) is list:
@@ -281,7 +282,7 @@ class Output:
         """The inputs that the finished graph has: nobody's numbers go, and then nobody's inputs."""
         for node in reversed(list(self.graph.nodes)):
             if node.op in ("call_function", "call_method") and not node.users:
-                number = node.meta.get("example_value")
+                number: Any = node.meta.get("example_value")
                 if facts.is_number(number) and self.env.hint(number.expr) is not None:
                     self.graph.erase_node(node)
         tensors = [v.fact for v in self.inputs if isinstance(v, TensorValue) and v.node.users]
@@ -289,8 +290,9 @@ class Output:
         used = [
             v for v in self.inputs if v.node.users or (isinstance(v, SymbolValue) and atom_of(v.fact.expr) in shown)
         ]
+        kept = {id(v) for v in used}
         for v in self.inputs:
-            if v not in used:
+            if id(v) not in kept:
                 self.graph.erase_node(v.node)
         return used
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import math
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from tocha._dynamo.source import Source
@@ -17,6 +18,12 @@ _COMPARE = {ast.Eq: "eq", ast.NotEq: "ne", ast.Lt: "lt", ast.LtE: "le", ast.Gt: 
 _UNARY = {ast.USub: "neg", ast.Not: "not"}
 
 _NAMES = {**vars(math), "math": math}  # what the text of expressions may mention
+
+Text = Callable[[Callable[[s.Atom], str]], str]
+
+
+def _bound(atom: s.Atom, symbol: str, n: int, name: Any) -> str:
+    return f"{name(atom)} {symbol} {n}"
 
 
 class Numbers:
@@ -60,35 +67,31 @@ class Numbers:
     def _source_name(self, atom: s.Atom) -> str:
         return self.sources[self.places[atom]].name
 
-    def _ranges(self) -> list[Callable[[Any], str]]:
-        made: list[Callable[[Any], str]] = []
+    def _ranges(self) -> list[Text]:
+        made: list[Text] = []
         for atom, (low, high) in self.ranges.items():
             if math.isfinite(low):
-                made.append(lambda name, a=atom, n=int(low): f"{name(a)} >= {n}")
+                made.append(partial(_bound, atom, ">=", int(low)))
             if math.isfinite(high):
-                made.append(lambda name, a=atom, n=int(high): f"{name(a)} <= {n}")
+                made.append(partial(_bound, atom, "<=", int(high)))
         return made
 
-    def _equations(self) -> list[Callable[[Any], str]]:
+    def _equations(self) -> list[Text]:
         """Places where an expression of symbols that have places elsewhere was found."""
-        made: list[Callable[[Any], str]] = []
+        made: list[Text] = []
         for place, e in enumerate(self.expressions):
             atom = atom_of(e)
-            if atom is not None and (self.places.get(atom) == place or atom in self.env.unbacked):
-                continue
-
-            def text(name: Any, place: int = place, e: Any = e) -> str:
-                left = f"_{place}" if name == self._place_name else self.sources[place].name
-                return f"{left} == {s.text(e, name)}"
-
-            made.append(text)
+            if atom is None or (self.places.get(atom) != place and atom not in self.env.unbacked):
+                made.append(partial(self._equation, place, e))
         return made
 
-    def _guards(self) -> list[Callable[[Any], str]]:
+    def _equation(self, place: int, e: Any, name: Any) -> str:
+        left = f"_{place}" if name == self._place_name else self.sources[place].name
+        return f"{left} == {s.text(e, name)}"
+
+    def _guards(self) -> list[Text]:
         return [
-            lambda name, r=g.expr: s.relation_text(r, name)
-            for g in self.env.guards
-            if all(a in self.places for a in g.expr.symbols)
+            partial(s.relation_text, g.expr) for g in self.env.guards if all(a in self.places for a in g.expr.symbols)
         ]
 
     def _steps(self, code: str) -> Any:

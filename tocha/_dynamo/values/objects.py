@@ -129,7 +129,7 @@ class ObjectValue(Value):
         if isinstance(found, types.MemberDescriptorType):
             return self.slot(f, name)
         if found is not MISSING and is_data_descriptor(found) and not isinstance(found, types.GetSetDescriptorType):
-            return bind(f, found, self, self.cls, None)
+            return bind(f, found, self, self.cls, f.class_source(self, holder, name, found))
         own = self.own(f, name)
         if own is not None:
             return own

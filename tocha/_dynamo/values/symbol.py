@@ -88,10 +88,10 @@ FUNCTIONS: dict[Any, Any] = {
     math.trunc: tocha.sym_int,
     builtins.round: builtins.round,
 }
-for _name in ("sqrt", "exp", "log", "log2", "sin", "cos", "tan", "sinh", "cosh", "tanh", "asin", "acos", "atan"):
+for _name in dir(math):
     _function = getattr(tocha, f"_sym_{_name}", None)
     if _function is not None:
-        FUNCTIONS[getattr(math, _name)] = _function
+        FUNCTIONS.setdefault(getattr(math, _name), _function)
 
 
 def symbolic_result(f: Frame, function: Any, args: list[Value]) -> Value | None:

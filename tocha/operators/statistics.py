@@ -74,7 +74,7 @@ def var_mean_gradient(grad0, grad1, self, dim, keepdim, correction, root, result
             spread = (grad0 / (result0 * 2)).masked_fill(result0 == 0, 0)
         # The recurrence has no mean of infinities; PyTorch's gradients are those of the plain one.
         centered = self - (self.mean() if dim is None else self.mean(dim, True))
-        scale = 2.0 / (n - correction) if n > correction else math.inf
+        scale = 2.0 / (n - correction) if n != correction else math.inf
         total = unreduced(spread, self, dim, keepdim) * scale * centered
     if grad1 is not None:
         share = (unreduced(grad1, self, dim, keepdim) / n).expand(self.shape)

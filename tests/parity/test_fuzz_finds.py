@@ -133,3 +133,15 @@ def test_layout_of_ldexp(dtypes: tuple[str, str]) -> None:
 
 def test_rms_norm_of_complex_numbers_is_contiguous() -> None:
     same(lambda m: m.nn.functional.rms_norm(m.ones(4, 3, dtype=m.complex64).t(), (4,)).stride())
+
+
+@pytest.mark.parametrize("order", [math.inf, -math.inf])
+@pytest.mark.parametrize("dim", [None, 0, 1])
+def test_extreme_norms_of_complex_numbers(order: float, dim: int | None) -> None:
+    def program(m: Any) -> Any:
+        parts = m.arange(80.0, dtype=m.float64).mul(0.37).sin().view(8, 5, 2)
+        x = m.view_as_complex(parts).requires_grad_()
+        m.linalg.vector_norm(x, order, dim).sum().backward()
+        return [round(v, 6) + 0.0 for v in m.view_as_real(x.grad).reshape(-1).tolist()]
+
+    same(program)

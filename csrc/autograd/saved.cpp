@@ -32,6 +32,9 @@ Tensor without_history(const Tensor& t) {
   return ops::detach(t);
 }
 
+// Whether it was computed, by what it knows of itself. An input keeps the answer where a result keeps its index.
+bool has_history(const Tensor& t) { return t.get()->autograd && t.get()->autograd->grad_fn; }
+
 // Takes the place of a tensor whose memory is elsewhere.
 Tensor shell_of(const Tensor& t) { return empty(Ints{0}, t.dtype(), Device{DeviceType::meta}); }
 
@@ -82,6 +85,7 @@ void Saved::keep(const Tensor& t) {
     tensor_ = without_history(t);
   } else {
     tensor_ = t;
+    index_ = has_history(t);
     ++t.get()->held;
   }
 }
@@ -134,6 +138,9 @@ Tensor Saved::get(const Node& owner, bool with_history) const {
       tensor_.version(), "; expected version ", version_,
       " instead. Hint: enable anomaly detection to find the operation that failed to compute its gradient, with "
       "tocha.autograd.set_detect_anomaly(True).");
+  TOCHA_CHECK(is_output_ || !index_ || has_history(tensor_), Runtime, "[", owner.title(),
+              "] Trying to use a saved tensor that has been detached in-place, i.e. with .detach_(). This is not "
+              "supported, please use out-of-place `.detach()` instead");
   const bool taken = (marks_of(tensor_.get()) | dispatch_forced) & kDispatches;
   if (!is_output_ || !(with_history || taken)) return tensor_;
   Tensor result = without_history(tensor_);

@@ -307,6 +307,43 @@ def power(x, y):
     return x**y
 
 
+# sqrt, reciprocal and rsqrt as powers: their gradients keep self, as those of powers do, and the result may be written over.
+shortcut = partial(pointwise, dtypes=(*FLOATS, *COMPLEX), variants="function")
+
+
+@shortcut("_power_half(Tensor self) -> Tensor")
+def power_half(x):
+    """self to the power of 0.5."""
+    return s.sqrt(x)
+
+
+@gradient(power_half, "self")
+def power_half_gradient(grad, self):
+    return grad * s.conjugate(0.5 / s.sqrt(self))
+
+
+@shortcut("_power_less_one(Tensor self) -> Tensor")
+def power_less_one(x):
+    """self to the power of -1."""
+    return s.reciprocal(x)
+
+
+@gradient(power_less_one, "self")
+def power_less_one_gradient(grad, self):
+    return grad * s.conjugate(-1 / (self * self))
+
+
+@shortcut("_power_less_half(Tensor self) -> Tensor")
+def power_less_half(x):
+    """self to the power of -0.5."""
+    return s.rsqrt(x)
+
+
+@gradient(power_less_half, "self")
+def power_less_half_gradient(grad, self):
+    return grad * s.conjugate(-0.5 * s.rsqrt(self) / self)
+
+
 @composite(
     "pow(Tensor self, Operand exponent) -> Tensor",
     node="PowBackward1|self=PowBackward2|exponent=PowBackward0",
@@ -335,13 +372,13 @@ def pow(self, exponent):
             if p == 3:
                 return op.mul(op.mul(self, self), self)
             if p == 0.5 and not is_integral(result):
-                return op.sqrt(self)
+                return op._power_half(self)
             if p == -1 and not is_integral(result):
-                return op.reciprocal(self)
+                return op._power_less_one(self)
             if p == -0.5 and not is_integral(result):
-                return op.rsqrt(self)
+                return op._power_less_half(self)
             if p == -2 and not is_integral(result):
-                return op.reciprocal(op.mul(self, self))
+                return op._power_less_one(op.mul(self, self))
     # PyTorch's powers of a number are contiguous.
     return op._power(self, exponent.contiguous() if is_number(self) else exponent)
 
@@ -529,7 +566,8 @@ def ldexp(self, other):
         if other.dtype == dt.bool_:
             raise NotImplementedError("[ldexp] \"ldexp_cpu_exp\" not implemented for 'Bool'")
         return op._scale(self, other)
-    return op.mul(self, op.pow(2.0, other))
+    # Powers of a number are contiguous; beside complex numbers PyTorch's are not.
+    return op.mul(self, op._power(2.0, other) if self.is_complex() else op.pow(2.0, other))
 
 
 @gradient(ldexp, "self")

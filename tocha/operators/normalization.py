@@ -255,7 +255,8 @@ def rms_norm(self, normalized_shape, weight, eps):
         check_normalized(self, normalized_shape, weight, None, "rms_norm")
         small = 2.0**-52 if self.dtype == dt.complex128 else 2.0**-23
         dims = [d for d in range(self.ndim - len(normalized_shape), self.ndim)]
-        scaled = self * ((self * self).mean(dims, True) + (small if eps is None else eps)).rsqrt()
+        dense = self.contiguous()
+        scaled = dense * ((dense * dense).mean(dims, True) + (small if eps is None else eps)).rsqrt()
         return scaled if weight is None else scaled * weight
     return op._fused_rms_norm(self, normalized_shape, weight, eps)[0]
 

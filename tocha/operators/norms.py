@@ -162,7 +162,9 @@ def vector_norm_gradient(grad, x, ord, dim, keepdim, result):
         return x * (g / norm.masked_fill(norm == 0, 1))
     if math.isinf(p):
         size = x.abs()
-        hit = (size == norm) | (size != size)
+        # The norm of complex numbers may differ from the largest of these in the last bit.
+        extreme = op.linalg_vector_norm(size, ord, dim, True) if x.is_complex() else norm
+        hit = (size == extreme) | (size != size)
         return x.sgn() * (hit * (g / hit.sum(dim, True)))
     if p < 1:
         return x.sgn() * x.abs().pow(p - 1).masked_fill(x == 0, 0) * (g * norm.pow(1 - p))

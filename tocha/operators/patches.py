@@ -85,7 +85,7 @@ def nn_im2col(self, kernel_size, dilation, padding, stride):
     check_patch_dtype(self, "unfold")
     x = self if batched else self.unsqueeze(0)
     columns = op._unfold_patches(x, kernel, spread, pad, step)
-    return columns if batched else columns.squeeze(0)
+    return columns if batched else columns.squeeze_(0)
 
 
 @gradient(nn_im2col, "self")
@@ -127,7 +127,7 @@ def nn_col2im(self, output_size, kernel_size, dilation, padding, stride):
             f"[fold] Given output_size={sizes}, kernel_size={kernel}, dilation={spread}, padding={pad}, stride={step}, expected size of input's dimension 2 to match the calculated number of sliding blocks {n[0]} * {n[1]} = {n[0] * n[1]}, but got input.size(2)={x.shape[2]}."
         )
     picture = op._fold_patches(x, sizes, kernel, spread, pad, step)
-    return picture if batched else picture.squeeze(0)
+    return picture if batched else picture.squeeze_(0)
 
 
 @gradient(nn_col2im, "self")

@@ -139,7 +139,7 @@ def shared_among_ties(grad: "Tensor", self: "Tensor", extreme: "Tensor", dim: "i
 def shared_among_equals(grad: "Tensor", self: "Tensor", result: "Tensor") -> "Tensor":
     """grad in equal parts for the elements that are the result."""
     hit = op.where(result == result, self == result, self != self)
-    return hit * (grad / hit.sum())
+    return op.where(hit, grad / hit.sum(), 0)  # never a product, which NaN would spread by
 
 
 @rule

@@ -8,12 +8,12 @@ from tocha.operators.rules import Out, refuse_dtype, wrap_dim
 
 @rule
 def softmax_dtype(self: "Tensor", dim: "int", dtype: "dtype?", name: "str") -> "dtype":
-    """The result's dtype; refuses what is not floating."""
+    """The result's dtype; refuses elements that are not floating."""
     wrap_dim(dim, self.ndim)
     result = self.dtype
     if dtype is not None:
         result = dtype
-    if not result.is_floating_point:
+    if not result.is_floating_point and self.numel() > 0:
         refuse_dtype(name, result)
     return result
 

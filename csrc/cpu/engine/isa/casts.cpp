@@ -17,6 +17,19 @@ constexpr bool is_small_float = std::is_same_v<T, Half> || std::is_same_v<T, BFl
 template <class T>
 constexpr bool is_complex_type = std::is_same_v<T, Complex<float>> || std::is_same_v<T, Complex<double>>;
 
+// The low byte of v as an int64. Floats that an int32 cannot hold are multiples of 256, but where int64 saturates.
+inline uint8_t low_byte(double v) { return static_cast<uint8_t>(static_cast<int64_t>(v)); }
+[[gnu::always_inline]] inline uint8_t low_byte(float v) {
+#if defined(__aarch64__)
+  const uint8_t beyond = v >= 0x1p63f ? 255 : 0;
+#else
+  const uint8_t beyond = 0;
+#endif
+  const bool held = v > -0x1p31f && v < 0x1p31f;
+  const auto low = static_cast<uint8_t>(static_cast<int32_t>(held ? v : 0.0f));
+  return held ? low : beyond;
+}
+
 template <class To, class From>
 [[gnu::always_inline]] inline To convert(From v) {
   if constexpr (std::is_same_v<To, From>) {
@@ -39,7 +52,9 @@ template <class To, class From>
     return v != From(0);
   } else if constexpr (std::is_floating_point_v<From> && std::is_integral_v<To>) {
     // Out-of-range values take the low bits of a wider conversion, as PyTorch's do.
-    if constexpr (sizeof(To) < 4)
+    if constexpr (std::is_same_v<To, uint8_t>)
+      return low_byte(v);
+    else if constexpr (sizeof(To) < 4)
       return static_cast<To>(static_cast<int32_t>(v));
     else if constexpr (std::is_same_v<To, uint32_t>)
       return static_cast<To>(static_cast<int64_t>(v));

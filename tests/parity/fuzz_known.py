@@ -1,0 +1,130 @@
+"""Random programs in lockstep with PyTorch, less the differences that fuzz_accepted.txt names with their reasons.
+
+    python tests/parity/fuzz_known.py FUZZ.PY --seed 1 2 3 4 5 --count 20000 [--unused]
+
+FUZZ.PY makes, runs and shrinks the programs. Its own --known looks for substrings of a signature, and a signature of
+gradients holds every operator of the shrunk program: the same difference beside another operator looks new. Here an
+entry `kind | operator` covers a report of that kind when the operator takes part in the shrunk program (or, where a line
+differs, is that line's), and `kind | operator | words` only when the report also holds the words.
+Exit status: 0 nothing new, 1 new signatures, each printed once with its program.
+"""
+
+from __future__ import annotations
+
+import argparse
+import collections
+import importlib.util
+import random
+import re
+import resource
+import sys
+from pathlib import Path
+from typing import Any, NamedTuple
+
+ACCEPTED = Path(__file__).with_name("fuzz_accepted.txt")
+
+
+class Entry(NamedTuple):
+    """A difference that is accepted."""
+
+    kind: str
+    operator: str
+    words: str
+
+    def covers(self, kind: str, operators: set[str], report: str) -> bool:
+        return self.kind == kind and self.operator in operators and self.words in report
+
+
+def entries(path: Path = ACCEPTED) -> list[Entry]:
+    found = []
+    for line in path.read_text().splitlines():
+        if line.strip() and not line.startswith("#"):
+            kind, operator, *words = (part.strip() for part in line.split(" | ", 2))
+            found.append(Entry(kind, operator, words[0] if words else ""))
+    return found
+
+
+def operator_of(signature: str) -> str:
+    """The operator that a signature names: its name, or the sign between or before operands (`//` of `x // N`)."""
+    name = signature.split(" | ", 1)[1]
+    sign = re.fullmatch(r"(?:\S+ )?([^\w\s]+) ?\S+", name)
+    return sign[1] if sign else name
+
+
+def load(path: str) -> Any:
+    spec = importlib.util.spec_from_file_location("fuzz", path)
+    assert spec and spec.loader
+    module = importlib.util.module_from_spec(spec)
+    sys.modules["fuzz"] = module
+    spec.loader.exec_module(module)
+    return module
+
+
+def mismatch(fuzz: Any, seed: int, special_share: float) -> tuple[Any, list[str], bool, int] | None:
+    """The first difference in the program of a seed, shrunk: the report, the lines, whether special values, the mode."""
+    rng = random.Random(seed)
+    special = rng.random() < special_share
+    maker = fuzz.Maker(rng, special, False)
+    mode = rng.choice([0, 1, 1, 1, 2, 3])
+    try:
+        for _ in range(rng.randrange(3, 13)):
+            maker.run.step(maker.line())
+            if any(v.numel() > 20000 for v in maker.run.tensors().values()):
+                break
+        maker.run.finish(mode)
+    except fuzz.Mismatch as found:
+        lines, mode = fuzz.shrink(maker.run.lines, mode, special, found.kind)
+        return fuzz.replay(lines, mode, special) or found, lines, special, mode
+    return None
+
+
+def operators(fuzz: Any, report: Any, lines: list[str]) -> set[str]:
+    plain = [line.replace("float('inf')", "9") for line in lines]  # float is no operator
+    at_fault = plain if report.line.startswith("<grad") else [report.line]
+    return {operator_of(fuzz.signature(fuzz.Mismatch("", line, ""))) for line in at_fault} - {"mk", "x", "x0"}
+
+
+def main() -> int:
+    p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    p.add_argument("fuzz", help="fuzz.py")
+    p.add_argument("--seed", type=int, nargs="+", default=[0])
+    p.add_argument("--count", type=int, default=2000)
+    p.add_argument("--special", type=float, default=0.2, help="share of programs with inf, nan, -0.0")
+    p.add_argument("--unused", action="store_true", help="name the entries that covered nothing")
+    a = p.parse_args()
+    fuzz = load(a.fuzz)
+    resource.setrlimit(resource.RLIMIT_AS, (10 << 30, 10 << 30))
+    fuzz.torch.set_num_threads(1)
+    fuzz.tocha.set_num_threads(1)
+    known, used, new = entries(), collections.Counter[Entry](), collections.Counter[str]()
+    for seed in a.seed:
+        before = sum(new.values()), sum(used.values())
+        for i in range(seed * 1_000_003, seed * 1_000_003 + a.count):
+            found = mismatch(fuzz, i, a.special)
+            if not found:
+                continue
+            report, lines, special, mode = found
+            names = operators(fuzz, report, lines)
+            entry = next((e for e in known if e.covers(report.kind, names, str(report))), None)
+            if entry:
+                used[entry] += 1
+                continue
+            signature = f"{report.kind} | {' '.join(sorted(names))}"
+            new[signature] += 1
+            if new[signature] == 1:
+                program = "\n   ".join(lines)
+                print(
+                    f"== {signature}\n   seed {i} special {special} mode {mode}\n   {program}\n   -> {report}\n",
+                    flush=True,
+                )
+        print(
+            f"seed {seed}: programs {a.count} accepted {sum(used.values()) - before[1]} new {sum(new.values()) - before[0]}",
+            flush=True,
+        )
+    if a.unused:
+        print(*(f"unused: {' | '.join(filter(None, e))}" for e in known if not used[e]), sep="\n")
+    return 1 if new else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

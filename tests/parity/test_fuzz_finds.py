@@ -1,0 +1,147 @@
+"""Differences that random programs found (fuzz_known.py), one minimal program each; PyTorch is the judge."""
+
+from __future__ import annotations
+
+import math
+import warnings
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+
+import tocha
+
+
+def answer(lib: Any, program: Callable[[Any], Any]) -> str:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        try:
+            return str(program(lib))
+        except Exception as e:
+            return type(e).__name__
+
+
+def same(program: Callable[[Any], Any]) -> None:
+    assert answer(tocha, program) == answer(torch, program)
+
+
+def first(lib: Any, x: list[Any], f: Callable[[Any], Any]) -> list[Any]:
+    leaf = lib.tensor(x, requires_grad=True)
+    f(leaf).sum().backward()
+    return [round(v, 4) for v in leaf.grad.reshape(-1).tolist()]
+
+
+def written_over(y: Any) -> Any:
+    y.mul_(2)
+    return y
+
+
+@pytest.mark.parametrize("exponent", [0.5, -0.5, -1, -2, 2, 3, 1, 0, 0.25])
+def test_a_power_may_be_written_over(exponent: float) -> None:
+    same(lambda m: first(m, [1.0, 2.0], lambda x: written_over(x**exponent)))
+
+
+@pytest.mark.parametrize("exponent", [0.5, -0.5, -1, -2])
+def test_a_power_keeps_its_base(exponent: float) -> None:
+    def program(m: Any) -> Any:
+        x = m.tensor([1.0, 2.0], requires_grad=True)
+        base = x * 1
+        y = base**exponent
+        base.fill_(3)
+        y.sum().backward()
+        return x.grad.tolist()
+
+    same(program)
+
+
+@pytest.mark.parametrize("exponent", [0.5, -0.5, -1, -2])
+@pytest.mark.parametrize("value", [0.0, -0.0, 4.0, -4.0, math.inf, math.nan, 1 + 2j])
+def test_derivatives_of_powers(exponent: float, value: complex) -> None:
+    def program(m: Any) -> Any:
+        x = m.tensor([value], requires_grad=True)
+        (g,) = m.autograd.grad((x**exponent).sum(), x, create_graph=True)
+        (h,) = m.autograd.grad(g.sum(), x)
+        parts = [m.view_as_real(v.resolve_conj()) if v.is_complex() else v for v in (g.detach(), h)]
+        return [f"{v + 0.0:.3g}" for p in parts for v in p.reshape(-1).tolist()]
+
+    same(program)
+
+
+@pytest.mark.parametrize("name", ["max", "min", "median", "nanmedian"])
+def test_nan_reaches_only_the_chosen_element(name: str) -> None:
+    same(lambda m: first(m, [[-2.0], [3.0], [-5.0]], lambda x: getattr(x, name)() * math.nan))
+
+
+@pytest.mark.parametrize("correction", [1, 2, 3])
+@pytest.mark.parametrize("rows", [1, 2])
+@pytest.mark.parametrize("name", ["var", "std"])
+def test_gradient_without_degrees_of_freedom(name: str, rows: int, correction: int) -> None:
+    data = [[1.0, 2.0], [3.0, 1.0]][:rows]
+    same(lambda m: [v + 0.0 for v in first(m, data, lambda x: getattr(x, name)(0, correction=correction))])
+
+
+def test_a_saved_input_that_was_detached_in_place() -> None:
+    def program(m: Any) -> Any:
+        x = m.tensor([1.0, 2.0], requires_grad=True)
+        y = x * 2
+        z = y * y
+        y.detach_()
+        z.sum().backward()
+        return x.grad.tolist()
+
+    assert answer(torch, program) == "RuntimeError"
+    same(program)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64", "float16", "bfloat16"])
+@pytest.mark.parametrize("n", [1, 3, 8, 17, 40])
+def test_low_bytes_of_floats_that_do_not_fit(dtype: str, n: int) -> None:
+    values = ([300.0, -1.0, 1e10, -1e10, 3e9, 1e20, -300.5, math.inf, -math.inf, math.nan] * 4)[:n]
+    same(lambda m: m.tensor(values).to(getattr(m, dtype)).to(m.uint8).tolist())
+
+
+@pytest.mark.parametrize("shape", [(0,), (0, 3), (3, 0), (3,)])
+@pytest.mark.parametrize(
+    "name, dtype", [("softmax", "int64"), ("log_softmax", "bool"), ("cummax", "complex64"), ("cummin", "complex64")]
+)
+def test_no_elements_have_no_wrong_dtype(name: str, dtype: str, shape: tuple[int, ...]) -> None:
+    same(lambda m: getattr(m.zeros(shape, dtype=getattr(m, dtype)), name)(0)[0].shape)
+
+
+def test_patches_of_one_picture_are_no_view() -> None:
+    def program(m: Any) -> Any:
+        x = m.arange(12.0).view(1, 3, 4).requires_grad_()
+        columns = m.nn.functional.unfold(x, 2)
+        columns[:, 1:] += 0.5
+        picture = m.nn.functional.fold(columns, (3, 4), 2)
+        picture[..., 1:] *= 2
+        picture.sum().backward()
+        return picture._is_view(), x.grad.tolist()
+
+    same(program)
+
+
+@pytest.mark.parametrize("dtypes", [("complex64", "complex64"), ("float32", "float32"), ("complex64", "int64")])
+def test_layout_of_ldexp(dtypes: tuple[str, str]) -> None:
+    def program(m: Any) -> Any:
+        exponents = m.ones(2, 2, 3).to(getattr(m, dtypes[1])).permute(2, 1, 0)
+        return m.ldexp(m.ones(1).to(getattr(m, dtypes[0])), exponents).stride()
+
+    same(program)
+
+
+def test_rms_norm_of_complex_numbers_is_contiguous() -> None:
+    same(lambda m: m.nn.functional.rms_norm(m.ones(4, 3, dtype=m.complex64).t(), (4,)).stride())
+
+
+@pytest.mark.parametrize("order", [math.inf, -math.inf])
+@pytest.mark.parametrize("dim", [None, 0, 1])
+def test_extreme_norms_of_complex_numbers(order: float, dim: int | None) -> None:
+    def program(m: Any) -> Any:
+        parts = m.arange(80.0, dtype=m.float64).mul(0.37).sin().view(8, 5, 2)
+        x = m.view_as_complex(parts).requires_grad_()
+        m.linalg.vector_norm(x, order, dim).sum().backward()
+        return [round(v, 6) + 0.0 for v in m.view_as_real(x.grad).reshape(-1).tolist()]
+
+    same(program)

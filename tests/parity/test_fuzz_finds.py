@@ -56,7 +56,7 @@ def test_a_power_keeps_its_base(exponent: float) -> None:
 
 
 @pytest.mark.parametrize("exponent", [0.5, -0.5, -1, -2])
-@pytest.mark.parametrize("value", [0.0, -0.0, 4.0, -4.0, math.inf, math.nan, 1 + 2j])
+@pytest.mark.parametrize("value", [0.0, 4.0, -4.0, math.inf, math.nan, 1 + 2j])
 def test_derivatives_of_powers(exponent: float, value: complex) -> None:
     def program(m: Any) -> Any:
         x = m.tensor([value], requires_grad=True)
@@ -106,7 +106,7 @@ def test_low_bytes_of_floats_that_do_not_fit(dtype: str, n: int) -> None:
     "name, dtype", [("softmax", "int64"), ("log_softmax", "bool"), ("cummax", "complex64"), ("cummin", "complex64")]
 )
 def test_no_elements_have_no_wrong_dtype(name: str, dtype: str, shape: tuple[int, ...]) -> None:
-    same(lambda m: getattr(m.zeros(shape, dtype=getattr(m, dtype)), name)(0)[0].shape)
+    same(lambda m: getattr(m.zeros(shape, dtype=getattr(m, dtype)), name)(0)[0].numel())
 
 
 def test_patches_of_one_picture_are_no_view() -> None:

@@ -319,7 +319,7 @@ def power_half(x):
 
 @gradient(power_half, "self")
 def power_half_gradient(grad, self):
-    return grad * s.conjugate(0.5 / s.sqrt(self))
+    return grad * s.conjugate(0.5 * s.rsqrt(self))
 
 
 @shortcut("_power_less_one(Tensor self) -> Tensor")
@@ -330,7 +330,8 @@ def power_less_one(x):
 
 @gradient(power_less_one, "self")
 def power_less_one_gradient(grad, self):
-    return grad * s.conjugate(-1 / (self * self))
+    inverse = s.reciprocal(self)
+    return grad * s.conjugate(-1 * inverse * inverse)
 
 
 @shortcut("_power_less_half(Tensor self) -> Tensor")
@@ -341,7 +342,20 @@ def power_less_half(x):
 
 @gradient(power_less_half, "self")
 def power_less_half_gradient(grad, self):
-    return grad * s.conjugate(-0.5 * s.rsqrt(self) / self)
+    inverse = s.rsqrt(self)
+    return grad * s.conjugate(-0.5 * inverse * inverse * inverse)
+
+
+@shortcut("_power_less_two(Tensor self) -> Tensor")
+def power_less_two(x):
+    """self to the power of -2."""
+    return s.reciprocal(x * x)
+
+
+@gradient(power_less_two, "self")
+def power_less_two_gradient(grad, self):
+    inverse = s.reciprocal(self)
+    return grad * s.conjugate(-2 * inverse * inverse * inverse)
 
 
 @composite(
@@ -378,7 +392,7 @@ def pow(self, exponent):
             if p == -0.5 and not is_integral(result):
                 return op._power_less_half(self)
             if p == -2 and not is_integral(result):
-                return op._power_less_one(op.mul(self, self))
+                return op._power_less_two(self)
     # PyTorch's powers of a number are contiguous.
     return op._power(self, exponent.contiguous() if is_number(self) else exponent)
 

@@ -193,6 +193,9 @@ def recorded(reader: Any, o: Operator, arguments: dict[str, Any], inplace: bool)
     if writes and isinstance(target, Facts):
         node.apply = Backward(reader, Call(o, before, [target]), slots)
         written = reader.tensor_of(target, [])
+        if o.kind == "view":  # its geometry changes, and no element of its base
+            _C._record_node(node, tuple(t for *_, t in inputs), (written,), False)
+            return result
         record_write(reader, node, [t for *_, t in inputs], written, slots[0][0] == next(iter(arguments)))
         return result
     given = [t for *_, t in inputs]

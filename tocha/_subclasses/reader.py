@@ -77,7 +77,7 @@ def operand(reader: Interpreter, value: Any) -> Facts:
 
 def is_seen_whole(o: Operator) -> bool:
     """Whether dispatch modes see the operator itself, or those that its body calls (docs/inside/dispatch.md)."""
-    return o.kind not in ("composite", "foreach") or o.whole or bool(o.gradients)
+    return o.kind != "composite" or o.whole or bool(o.gradients)
 
 
 class FakeInterpreter(Interpreter):
@@ -163,8 +163,10 @@ class Recorder(FakeInterpreter):
         return not self.quiet and _C.is_grad_enabled()
 
     def call(self, o: Operator, arguments: dict[str, Any], inplace: bool = False) -> Any:
-        if self.quiet or o.kind == "foreach":
+        if self.quiet:
             return super().call(o, arguments, inplace)
+        if o.kind == "foreach":
+            return self.composed(o, arguments, inplace)
         if o.parts is not None and not inplace and dispatch.modes.stack and not _C._dispatch_disabled():
             with self.inside(o):  # what PyTorch takes apart before anybody sees it
                 return o.parts(*arguments.values())
@@ -179,11 +181,28 @@ class Recorder(FakeInterpreter):
 
     def composed(self, o: Operator, arguments: dict[str, Any], inplace: bool) -> Any:
         """A composite: where a gradient flows its operators are recorded, whoever would like to see it whole."""
-        given = [f for v in arguments.values() for f in history.facts_in(v)] if o.whole and self.recording() else []
+        seen = is_seen_whole(o) and self.recording()
+        given = [f for v in arguments.values() for f in history.facts_in(v)] if seen else []
         flows = any(self.wanting(f) is not None for f in given)
-        if flows and not (o.autocast and self.casts):
+        if flows and not (o.autocast and self.casts and wanted_dtype(o, arguments) is not None):
             return Interpreter.call(self, o, arguments, inplace)
         return super().call(o, arguments, inplace)
+
+    def write(self, o: Operator, arguments: dict[str, Any]) -> Any:
+        """A composite in place: its result is copied, so that the history and those who watch see the write."""
+        if o.kind != "composite" or self.quiet:
+            return super().write(o, arguments)
+        target = arguments[o.schema.arguments[0].name]
+        version = target.memory.version
+        if dispatch.modes.stack and self.wanting(target) is not None and self.recording():
+            with self:  # gradients are of what it is before the write
+                arguments = {**arguments, o.schema.arguments[0].name: self.apply("clone", (target,), {})}
+        result = self.call(o, arguments)
+        self.check_written(o, target, result)
+        with self:
+            self.apply("copy_", (target, result), {})
+        target.memory.version = version + 1
+        return target
 
     def into_shown(self, o: Operator, arguments: dict[str, Any], outs: list[FakeTensor]) -> Any:
         """The out= form for dispatch modes: as one operator, or what computes the result, and a copy of it."""

@@ -505,7 +505,12 @@ class Interpreter:
             target.reshape_in_place(spec.sizes, spec.strides, spec.offset)
             target.memory.version += 1
             return target
-        result = self.call(o, arguments)
+        self.check_written(o, target, self.call(o, arguments))
+        target.memory.version += 1
+        return target
+
+    def check_written(self, o: Operator, target: Facts, result: Facts) -> None:
+        """Whether a result fits where it is to be written."""
         if list(result.sizes) != list(target.sizes):
             raise RuntimeError(
                 f"[{o.name}_] output with shape {target.shape} doesn't match the broadcast shape {result.shape}"
@@ -514,8 +519,6 @@ class Interpreter:
             raise RuntimeError(
                 f"[{o.name}_] result type {result.dtype} can't be cast to the desired output type {target.dtype}"
             )
-        target.memory.version += 1
-        return target
 
     def into(self, o: Operator, arguments: dict[str, Any], outs: Sequence[Facts]) -> Any:
         """The out= form: each result goes into a tensor that is given, which takes its sizes where its own differ."""

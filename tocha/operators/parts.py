@@ -40,7 +40,7 @@ def matmul_in_parts(self, other):
     if a == 1 and b == 2:
         return op.mm(self.unsqueeze(0), other).squeeze(0)
     if b <= 2:
-        flat = self.reshape([-1, self.shape[-1]])
+        flat = self.reshape([product(self.shape[:-1]), self.shape[-1]])
         if b == 1:
             return op._unsafe_view(op.mv(flat, other), [*self.shape[:-1]])
         return op._unsafe_view(op.mm(flat, other), [*self.shape[:-1], other.shape[-1]])

@@ -1,0 +1,221 @@
+"""Ahead-of-time autograd does what eager mode does: results, gradients, writes to inputs, who shares memory with whom."""
+
+import pytest
+from programs import PROGRAMS
+
+import tocha
+from tocha._functorch.aot_autograd import (
+    aot_export_joint_simple,
+    aot_function,
+    aot_module,
+    aot_module_simplified,
+    make_boxed_compiler,
+    nop,
+)
+from tocha._functorch.partitioners import default_partition, min_cut_rematerialization_partition
+from tocha.utils import _pytree as pytree
+
+
+def inputs(grad=True):
+    tocha.manual_seed(3)
+    x, y, v = tocha.rand(3, 4), tocha.rand(3, 4), tocha.rand(4)
+    for t in (x, y, v):
+        t.requires_grad_(grad)
+    return x, y, v, tocha.rand(3, 4)
+
+
+def memory(t):
+    return t.untyped_storage().data_ptr()
+
+
+def observed(f, grad):
+    """All that can be seen of a call."""
+    args = inputs(grad)
+    if grad:  # a program may write to what its caller computed
+        args = tuple(a * 1 if i == 1 else a for i, a in enumerate(args))
+    leaves = pytree.tree_leaves(f(*args))
+    tensors = [t for t in leaves if isinstance(t, tocha.Tensor)]
+    places = {}
+    for t in (*args, *tensors):
+        places.setdefault(memory(t), len(places))
+    loss = sum((t * t).sum() for t in tensors if t.requires_grad) if grad else 0
+    wanted = [a for a in args if a.requires_grad]
+    grads = tocha.autograd.grad(loss, wanted, allow_unused=True) if isinstance(loss, tocha.Tensor) else ()
+    return {
+        "values": [t.detach().clone() for t in tensors],
+        "others": [v for v in leaves if not isinstance(v, tocha.Tensor)],
+        "inputs": [a.detach().clone() for a in args],
+        "gradients": list(grads),
+        "memory": [places[memory(t)] for t in (*args, *tensors)],
+        "wants": [t.requires_grad for t in (*args, *tensors)],
+        "geometry": [(t.shape, t.stride()) for t in (*args, *tensors)],
+        "same": [[a is b for b in (*args, *tensors)] for a in (*args, *tensors)],
+    }
+
+
+def no_writes(graph, _):
+    for n in graph.graph.nodes:
+        if n.op == "call_function" and hasattr(n.target, "_schema"):
+            assert not any(a.is_write for a in n.target._schema._arguments), n.target
+    graph.graph.lint()
+    return graph
+
+
+@pytest.mark.parametrize("partition", [default_partition, min_cut_rematerialization_partition])
+@pytest.mark.parametrize("grad", [True, False])
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_programs_do_what_they_do_in_eager_mode(name, grad, partition):
+    f = PROGRAMS[name]
+    if not grad and name == "inner_gradient":
+        pytest.skip("asks for gradients itself")
+    compiled = aot_function(f, fw_compiler=no_writes, bw_compiler=no_writes, partition_fn=partition)
+    eager, ours = observed(f, grad), observed(compiled, grad)
+    for what in ("values", "inputs", "gradients"):
+        for a, b in zip(eager[what], ours[what], strict=True):
+            assert (a is None) == (b is None), what
+            if a is not None:
+                tocha.testing.assert_close(b, a, msg=lambda m, what=what: f"{what}: {m}")
+    for what in ("others", "memory", "wants", "geometry", "same"):
+        assert eager[what] == ours[what], what
+
+
+def test_the_graph_is_one_node_whose_saved_values_pass_hooks():
+    packed = []
+
+    def pack(t):
+        packed.append(t)
+        return t
+
+    x = tocha.rand(3, requires_grad=True)
+    f = aot_function(lambda x: x.sin() * x, nop)
+    with tocha.autograd.graph.saved_tensors_hooks(pack, lambda t: t):
+        out = f(x)
+    assert packed
+    assert out.grad_fn.name() == "CompiledFunctionBackward"
+    out.sum().backward()
+    tocha.testing.assert_close(x.grad, (x.cos() * x + x.sin()).detach())
+
+
+def test_double_backward_is_refused():
+    x = tocha.rand(3, requires_grad=True)
+    (g,) = tocha.autograd.grad(aot_function(lambda x: x**3, nop)(x).sum(), x, create_graph=True)
+    with pytest.raises(RuntimeError, match="aot_autograd does not currently support double backward"):
+        g.sum().backward()
+
+
+def test_values_written_to_between_forward_and_backward_are_noticed():
+    x = tocha.rand(3, requires_grad=True)
+    out = aot_function(lambda x: x * x, nop)(x)
+    with tocha.no_grad():
+        x.add_(1)
+    with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+        out.sum().backward()
+
+
+def test_it_is_compiled_once_and_backward_when_it_is_needed():
+    seen = []
+
+    def forward(graph, example_inputs):
+        seen.append("forward")
+        return graph
+
+    def backward(graph, example_inputs):
+        seen.append("backward")
+        return graph
+
+    f = aot_function(lambda x: x.exp(), forward, backward)
+    x = tocha.rand(3, requires_grad=True)
+    out = f(x)
+    f(x)
+    assert seen == ["forward"]
+    out.sum().backward()
+    f(x).sum().backward()
+    assert seen == ["forward", "backward"]
+
+
+def test_boxed_compilers_get_a_list():
+    x = tocha.rand(3, requires_grad=True)
+    aot_function(lambda x: x.exp(), make_boxed_compiler(nop))(x).sum().backward()
+    tocha.testing.assert_close(x.grad, x.exp().detach())
+
+
+def test_decompositions():
+    aten = tocha.ops.aten
+    targets = []
+
+    def look(graph, _):
+        targets.extend(n.target for n in graph.graph.nodes if n.op == "call_function")
+        return graph
+
+    f = aot_function(lambda x: x.sigmoid(), look, decompositions={aten.sigmoid.default: lambda x: 1 / (1 + (-x).exp())})
+    x = tocha.rand(3)
+    tocha.testing.assert_close(f(x), x.sigmoid())
+    assert aten.sigmoid.default not in targets
+    assert aten.exp.default in targets
+
+
+def test_modules_with_tied_weights_and_buffers():
+    class Model(tocha.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.first = tocha.nn.Linear(4, 4)
+            self.second = tocha.nn.Linear(4, 4)
+            self.second.weight = self.first.weight
+            self.norm = tocha.nn.BatchNorm1d(4)
+
+        def forward(self, x):
+            return self.norm(self.second(self.first(x).relu()))
+
+    def train(model, call):
+        optimizer = tocha.optim.SGD(model.parameters(), lr=0.1)
+        for i in range(3):
+            tocha.manual_seed(i)
+            call(tocha.rand(5, 4)).pow(2).sum().backward()
+            optimizer.step()
+            optimizer.zero_grad()
+        return [t.detach().clone() for t in model.state_dict().values()]
+
+    results = []
+    for how in ("eager", "module", "simplified"):
+        tocha.manual_seed(0)
+        model = Model()
+        call = model
+        if how == "module":
+            call = aot_module(model, nop)
+        elif how == "simplified":
+            call = aot_module_simplified(model, [tocha.rand(5, 4)], nop)
+        results.append(train(model, call))
+    for eager, module, simplified in zip(*results, strict=True):
+        tocha.testing.assert_close(module, eager)
+        tocha.testing.assert_close(simplified, eager)
+
+
+def test_exported_joint_graph():
+    x = tocha.rand(3, requires_grad=True)
+    graph = aot_export_joint_simple(lambda x: [x.sin()], [x], trace_joint=True)
+    out, grad = graph(x, tocha.ones(3))
+    tocha.testing.assert_close(out, x.sin())
+    tocha.testing.assert_close(grad, x.cos())
+    with pytest.raises(RuntimeError, match="does not support input mutations"):
+        aot_export_joint_simple(lambda x: [x.add_(1)], [tocha.rand(3)], trace_joint=False)
+
+
+def test_dynamic_sizes_are_not_traced_again():
+    calls = []
+
+    def f(x, w):
+        calls.append(1)
+        return (x @ w).softmax(-1).view(x.shape[0] * w.shape[1])
+
+    compiled = aot_function(f, nop, dynamic=True)
+    for n in (3, 5, 8):
+        x, w = tocha.rand(n, 4, requires_grad=True), tocha.rand(4, 6, requires_grad=True)
+        out = compiled(x, w)
+        seen = len(calls)
+        tocha.testing.assert_close(out, f(x, w))
+        calls[seen:] = []
+        ours = tocha.autograd.grad(out.pow(2).sum(), (x, w))
+        eager = tocha.autograd.grad((x @ w).softmax(-1).view(-1).pow(2).sum(), (x, w))
+        for a, b in zip(ours, eager, strict=True):
+            tocha.testing.assert_close(a, b)
+    assert len(calls) == 1

@@ -13,6 +13,7 @@ from typing import Any
 from tocha import _C
 from tocha._library import dispatch
 from tocha._library.arguments import bound
+from tocha._library.native_calls import native_call
 from tocha._library.tags import Tag, tags_of
 from tocha.operators.function_schema import FunctionSchema, SchemaArgument
 from tocha.operators.overloads import Overload, table
@@ -44,6 +45,8 @@ class TwinTarget:
         self._call: Any = None
 
     def native(self, handle: Any) -> Callable:
+        self._call = native_call(self.inplace, handle)
+
         def call(*args: Any, **kwargs: Any) -> Any:
             if dispatch.modes.stack and not _C._dispatch_disabled():
                 return dispatch.ask(handle, [], args, kwargs)
@@ -52,10 +55,6 @@ class TwinTarget:
         return call
 
     def run(self, args: tuple, kwargs: dict[str, Any]) -> Any:
-        from tocha._library.plans import handle_of
-
-        if self._call is None:
-            self._call = handle_of(self.inplace)
         given = bound(self.schema, args, kwargs)
         if isinstance(given, str):
             raise RuntimeError(given)

@@ -74,7 +74,6 @@ class Output:
         self.aliases = 0
         self.steps = 0
         self.calls = 0
-        self.names_used: set[str] = set()
         self.kept: list[Any] = []
 
     # ---- values from outside

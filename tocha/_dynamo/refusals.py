@@ -80,10 +80,6 @@ class Unsupported(Exception):
         return "\n".join(lines)
 
 
-class Restart(Exception):
-    """Capture starts anew, now knowing where it has to break."""
-
-
 class SkipFrame(Exception):
     """Nothing of this frame can be captured: it runs in Python."""
 

@@ -59,9 +59,6 @@ class Source:
     def root(self) -> Source:
         return self if self.base is None else self.base.root
 
-    def is_argument(self) -> bool:
-        return self.fetch == "local"
-
     def __repr__(self) -> str:
         return self.name
 
@@ -166,12 +163,3 @@ def argument(i: int, name: str) -> Source:
 
 def free_variable(i: int, name: str) -> Source:
     return Source("free", i, None, name)
-
-
-def global_name(name: str) -> Source:
-    return Source("global", name)
-
-
-def kept_object(value: Any, shown: str) -> Source:
-    """An object that the compiled code itself holds on to: a module, a builtin, a function's globals."""
-    return Source("object", value, None, shown)

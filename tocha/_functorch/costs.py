@@ -76,11 +76,6 @@ def is_cheap(node: Node) -> bool:
     return o.kind in ("pointwise", "reduction", "view") or o.algorithm in ("memory", "fill")
 
 
-def is_view(node: Node) -> bool:
-    o = record_of(node)
-    return o is not None and o.kind == "view"
-
-
 def is_fused(node: Node) -> bool:
     """Whether a reader takes its elements as they are computed, without a pass over memory of its own."""
     o = record_of(node)

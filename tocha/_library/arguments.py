@@ -14,10 +14,6 @@ from tocha.operators.function_schema import FunctionSchema, SchemaArgument
 Tensor = _C.Tensor
 
 
-def is_int(v: object) -> bool:
-    return (isinstance(v, int) and not isinstance(v, bool)) or hasattr(v, "__sym_int__")
-
-
 def is_number(v: object) -> bool:
     return isinstance(v, numbers.Number) and not isinstance(v, Tensor)
 

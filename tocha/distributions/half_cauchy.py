@@ -7,15 +7,13 @@ from typing import Any
 
 import tocha
 from tocha import Tensor
-from tocha.distributions import constraints
+from tocha.distributions._folded import Folded
 from tocha.distributions.cauchy import Cauchy
-from tocha.distributions.transformed_distribution import TransformedDistribution
-from tocha.distributions.transforms import AbsTransform
 
 __all__ = ["HalfCauchy"]
 
 
-class HalfCauchy(TransformedDistribution):
+class HalfCauchy(Folded):
     """Absolute values of Cauchy numbers around 0 with width `scale`.
 
     >>> from tocha.distributions import HalfCauchy
@@ -23,26 +21,14 @@ class HalfCauchy(TransformedDistribution):
     tensor(0.5000)
     """
 
-    arg_constraints = {"scale": constraints.positive}
-    support = constraints.nonnegative
-    has_rsample = True
     _batched = {}
 
     def __init__(self, scale: Any, validate_args: bool | None = None) -> None:
-        super().__init__(Cauchy(0, scale, validate_args=False), AbsTransform(), validate_args=validate_args)
-
-    @property
-    def scale(self) -> Tensor:
-        """The width of the Cauchy distribution behind it."""
-        return self.base_dist.scale
+        super().__init__(Cauchy(0, scale, validate_args=False), validate_args)
 
     @property
     def mean(self) -> Tensor:
         return tocha.full(self._extended_shape(), tocha.inf, dtype=self.scale.dtype, device=self.scale.device)
-
-    @property
-    def mode(self) -> Tensor:
-        return tocha.zeros_like(self.scale)
 
     @property
     def variance(self) -> Tensor:
@@ -53,14 +39,3 @@ class HalfCauchy(TransformedDistribution):
             self._validate_sample(value)
         value = tocha.as_tensor(value, dtype=self.scale.dtype, device=self.scale.device)
         return (self.base_dist.log_prob(value) + math.log(2)).masked_fill(value < 0, -tocha.inf)
-
-    def cdf(self, value: Tensor) -> Tensor:
-        if self._validate_args:
-            self._validate_sample(value)
-        return 2 * self.base_dist.cdf(value) - 1
-
-    def icdf(self, value: Tensor) -> Tensor:
-        return self.base_dist.icdf((value + 1) / 2)
-
-    def entropy(self) -> Tensor:
-        return self.base_dist.entropy() - math.log(2)

@@ -8,10 +8,11 @@ from typing import Any
 import tocha
 from tocha import Size, Tensor
 from tocha.distributions import constraints
-from tocha.distributions.distribution import Distribution
-from tocha.distributions.utils import _standard_normal, lazy_property, linalg
+from tocha.distributions._covariance import WithCovariance, _precision_to_scale_tril, given_matrices
+from tocha.distributions.utils import _standard_normal, linalg
 
 __all__ = ["MultivariateNormal"]
+_ALSO = (_precision_to_scale_tril,)  # where PyTorch has it
 
 
 def _batch_mv(matrix: Tensor, vector: Tensor) -> Tensor:
@@ -28,19 +29,11 @@ def _batch_mahalanobis(tril: Tensor, x: Tensor) -> Tensor:
     return solved.movedim(-1, 0).reshape(shape + solved.shape[:-1])
 
 
-def _precision_to_scale_tril(precision: Tensor) -> Tensor:
-    """L with L L^T = P^-1: the Cholesky factor of P read from its other end is L^-1 transposed."""
-    flipped = linalg.cholesky(tocha.flip(precision, (-2, -1)))
-    inverse = tocha.flip(flipped, (-2, -1)).mT
-    identity = tocha.eye(precision.shape[-1], dtype=precision.dtype, device=precision.device)
-    return linalg.solve_triangular(inverse, identity, upper=False)
-
-
 def _half_log_det(tril: Tensor) -> Tensor:
     return tril.diagonal(dim1=-2, dim2=-1).log().sum(-1)
 
 
-class MultivariateNormal(Distribution):
+class MultivariateNormal(WithCovariance):
     """Normal vectors of mean `loc` with a covariance matrix, its inverse, or its Cholesky factor `scale_tril` (which serves fastest).
 
     >>> from tocha.distributions import MultivariateNormal
@@ -68,12 +61,7 @@ class MultivariateNormal(Distribution):
     ) -> None:
         if loc.dim() < 1:
             raise ValueError("[MultivariateNormal] loc must be at least one-dimensional.")
-        matrices = {
-            "covariance_matrix": covariance_matrix,
-            "scale_tril": scale_tril,
-            "precision_matrix": precision_matrix,
-        }
-        given = {name: m for name, m in matrices.items() if m is not None}
+        given = given_matrices(covariance_matrix, precision_matrix, scale_tril)
         if len(given) != 1:
             raise ValueError(
                 "[MultivariateNormal] Exactly one of covariance_matrix or precision_matrix or scale_tril may be specified."
@@ -89,34 +77,10 @@ class MultivariateNormal(Distribution):
         self.__dict__[name] = matrix.expand(batch_shape + (-1, -1))
         self.loc = loc.expand(batch_shape + (-1,))
         super().__init__(batch_shape, self.loc.shape[-1:], validate_args=validate_args)
-        if scale_tril is not None:
-            self._unbroadcasted_scale_tril = scale_tril
-        elif covariance_matrix is not None:
-            self._unbroadcasted_scale_tril = linalg.cholesky(covariance_matrix)
-        else:
-            self._unbroadcasted_scale_tril = _precision_to_scale_tril(matrix)
+        self._keep_factor(name, matrix)
 
     def _expand_rest(self, new: Any, batch_shape: Size) -> None:
         new._unbroadcasted_scale_tril = self._unbroadcasted_scale_tril
-
-    def _expanded(self, matrix: Tensor) -> Tensor:
-        return matrix.expand(self._batch_shape + self._event_shape + self._event_shape)
-
-    @lazy_property
-    def scale_tril(self) -> Tensor:
-        """The Cholesky factor of the covariance matrix."""
-        return self._expanded(self._unbroadcasted_scale_tril)
-
-    @lazy_property
-    def covariance_matrix(self) -> Tensor:
-        """The covariance matrix."""
-        tril = self._unbroadcasted_scale_tril
-        return self._expanded(tocha.matmul(tril, tril.mT))
-
-    @lazy_property
-    def precision_matrix(self) -> Tensor:
-        """The inverse of the covariance matrix."""
-        return self._expanded(tocha.cholesky_inverse(self._unbroadcasted_scale_tril))
 
     @property
     def mean(self) -> Tensor:

@@ -9,10 +9,11 @@ from typing import Any
 import tocha
 from tocha import Size, Tensor
 from tocha.distributions import constraints
+from tocha.distributions._covariance import WithCovariance, given_matrices
 from tocha.distributions.chi2 import Chi2
 from tocha.distributions.exp_family import ExponentialFamily
-from tocha.distributions.multivariate_normal import _half_log_det, _precision_to_scale_tril
-from tocha.distributions.utils import _size, lazy_property, linalg
+from tocha.distributions.multivariate_normal import _half_log_det
+from tocha.distributions.utils import _size, linalg
 
 __all__ = ["Wishart"]
 
@@ -29,7 +30,7 @@ def _clamp_above_eps(x: Tensor) -> Tensor:
     return x.clamp(min=tocha.finfo(x.dtype).eps)
 
 
-class Wishart(ExponentialFamily):
+class Wishart(WithCovariance, ExponentialFamily):
     """Positive-definite matrices: sums of `df` outer products of normal vectors with a covariance matrix (or its inverse, or factor).
 
     >>> from tocha.distributions import Wishart
@@ -51,12 +52,7 @@ class Wishart(ExponentialFamily):
         scale_tril: Tensor | None = None,
         validate_args: bool | None = None,
     ) -> None:
-        matrices = {
-            "covariance_matrix": covariance_matrix,
-            "scale_tril": scale_tril,
-            "precision_matrix": precision_matrix,
-        }
-        given = {name: m for name, m in matrices.items() if m is not None}
+        given = given_matrices(covariance_matrix, precision_matrix, scale_tril)
         if len(given) != 1:
             raise AssertionError(
                 "[Wishart] Exactly one of covariance_matrix or precision_matrix or scale_tril may be specified."
@@ -85,12 +81,7 @@ class Wishart(ExponentialFamily):
                 stacklevel=2,
             )
         super().__init__(batch_shape, event_shape, validate_args=validate_args)
-        if scale_tril is not None:
-            self._unbroadcasted_scale_tril = scale_tril
-        elif covariance_matrix is not None:
-            self._unbroadcasted_scale_tril = linalg.cholesky(covariance_matrix)
-        else:
-            self._unbroadcasted_scale_tril = _precision_to_scale_tril(matrix)
+        self._keep_factor(name, matrix)
         self._dist_chi2 = self._diagonal_squares()
 
     def _diagonal_squares(self) -> Chi2:
@@ -112,25 +103,6 @@ class Wishart(ExponentialFamily):
             "scale_tril": constraints.lower_cholesky,
             "df": constraints.greater_than(self._event_shape[-1] - 1),
         }
-
-    def _expanded(self, matrix: Tensor) -> Tensor:
-        return matrix.expand(self._batch_shape + self._event_shape)
-
-    @lazy_property
-    def scale_tril(self) -> Tensor:
-        """The Cholesky factor of the covariance matrix."""
-        return self._expanded(self._unbroadcasted_scale_tril)
-
-    @lazy_property
-    def covariance_matrix(self) -> Tensor:
-        """The covariance matrix of the vectors."""
-        tril = self._unbroadcasted_scale_tril
-        return self._expanded(tril @ tril.mT)
-
-    @lazy_property
-    def precision_matrix(self) -> Tensor:
-        """The inverse of the covariance matrix."""
-        return self._expanded(tocha.cholesky_inverse(self._unbroadcasted_scale_tril))
 
     @property
     def mean(self) -> Tensor:

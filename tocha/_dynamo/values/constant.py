@@ -7,7 +7,7 @@ import re
 from typing import TYPE_CHECKING, Any
 
 import tocha
-from tocha._dynamo.values.base import NotConstant, Value
+from tocha._dynamo.values.base import Value
 
 if TYPE_CHECKING:
     from tocha._dynamo.codegen import Codegen
@@ -74,11 +74,3 @@ class Constant(Value):
 
     def reconstruct(self, cg: Codegen) -> None:
         cg.load_constant(self.value)
-
-
-def constants_of(values: list[Value]) -> list[Any] | None:
-    """All of them as Python constants, or None."""
-    try:
-        return [v.constant() for v in values]
-    except NotConstant:
-        return None

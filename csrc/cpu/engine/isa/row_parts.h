@@ -24,7 +24,7 @@ inline void store_part(T* p, Vec<T> v, int64_t n) {
 // v in the first n lanes, 0 in the others.
 template <class T>
 inline Vec<T> keep_part(Vec<T> v, int64_t n) {
-  for (int64_t i = n; i < kWidth<T>; ++i) v[i] = 0;
+  for (int64_t i = n; i < kLanes<T>; ++i) v[i] = 0;
   return v;
 }
 #if defined(__AVX512F__)
@@ -55,11 +55,6 @@ inline Vec<double> keep_part<double>(Vec<double> v, int64_t n) {
 }
 #endif
 
-template <class T>
-inline void store(T* p, Vec<T> v) {
-  std::memcpy(p, &v, sizeof(v));
-}
-
 template <class T, int N>
 struct LanesOf {
   typedef T type __attribute__((vector_size(N * sizeof(T)), may_alias));
@@ -78,7 +73,7 @@ inline T sum_halves(typename LanesOf<T, N>::type v) {
 }
 template <class T>
 inline T sum_lanes(Vec<T> v) {
-  return sum_halves<T, kWidth<T>>(v);
+  return sum_halves<T, kLanes<T>>(v);
 }
 
 }  // namespace rows

@@ -5,40 +5,19 @@
 #include <cstring>
 #include <limits>
 
-#include "core/isa.h"
+#include "cpu/engine/isa/vectors.h"
 
 TOCHA_ISA_BEGIN
 namespace rows {
 
-#if defined(__AVX512F__)
-constexpr int kVectorBytes = 64;
-#elif defined(__AVX2__)
-constexpr int kVectorBytes = 32;
-#else
-constexpr int kVectorBytes = 16;
-#endif
+using namespace vectors;
 
-template <class T>
-struct VecOf {
-  typedef T type __attribute__((vector_size(kVectorBytes), may_alias));
-};
-template <class T>
-using Vec = typename VecOf<T>::type;
-template <class T>
-constexpr int kWidth = kVectorBytes / static_cast<int>(sizeof(T));
 constexpr int kStreams = 4;  // accumulators in flight, to cover the latency of an addition
-
-template <class T>
-inline Vec<T> load(const T* p) {
-  Vec<T> v;
-  std::memcpy(&v, p, sizeof(v));
-  return v;
-}
 
 // fold(accumulator, element vector...) over all rows p..., then combine(lane, lane) to one number.
 template <class T, class Fold, class Combine, class... P>
 inline T reduce(int64_t n, T start, Fold fold, Combine combine, const P*... p) {
-  constexpr int64_t w = kWidth<T>;
+  constexpr int64_t w = kLanes<T>;
   Vec<T> acc[kStreams];
   for (auto& a : acc) a = Vec<T>{} + start;
   int64_t i = 0;

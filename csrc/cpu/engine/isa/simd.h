@@ -1,5 +1,4 @@
-// Vectors as wide as the instruction set has them, and the register tile that fits its registers.
-// Included by the gemm files of this folder only.
+// Arithmetic on vectors, and the register tile of matrix products that fits the instruction set's registers.
 #pragma once
 
 #include <cstdint>
@@ -7,7 +6,7 @@
 #include <utility>
 
 #include "core/dtype.h"
-#include "core/isa.h"
+#include "cpu/engine/isa/vectors.h"
 
 #if defined(__x86_64__)
 #include <immintrin.h>
@@ -18,22 +17,7 @@
 TOCHA_ISA_BEGIN
 namespace gemm {
 
-#if defined(__AVX512F__)
-constexpr int kVectorBytes = 64;
-#elif defined(__AVX2__)
-constexpr int kVectorBytes = 32;
-#else
-constexpr int kVectorBytes = 16;
-#endif
-
-template <class T>
-struct VecOf {
-  typedef T type __attribute__((vector_size(kVectorBytes), may_alias));
-};
-template <class T>
-using Vec = typename VecOf<T>::type;
-template <class T>
-constexpr int kLanes = kVectorBytes / static_cast<int>(sizeof(T));
+using namespace vectors;
 
 // Tile height: as many accumulators as the registers hold beside one row of b and a broadcast.
 #if defined(__AVX512F__)
@@ -49,16 +33,6 @@ constexpr int kTileVectors = 2;
 template <class T>
 constexpr int kTileColumns = kTileVectors * kLanes<T>;
 
-template <class T>
-inline Vec<T> load(const T* p) {
-  Vec<T> v;
-  std::memcpy(&v, p, sizeof(v));
-  return v;
-}
-template <class T>
-inline void store(T* p, Vec<T> v) {
-  std::memcpy(p, &v, sizeof(v));
-}
 template <class T>
 inline Vec<T> broadcast(T x) {
   return x - Vec<T>{};

@@ -6,13 +6,13 @@
 namespace tocha::cpu {
 namespace {
 
-using rows::kWidth;
+using rows::kLanes;
 using rows::Vec;
 
 // Calls whole(i) for the vectors of all runs and part(i, lanes) for what is left at their ends.
 template <class T, class Whole, class Part>
 inline void for_vectors(Runs r, Whole whole, Part part) {
-  constexpr int64_t w = kWidth<T>;
+  constexpr int64_t w = kLanes<T>;
   for (int64_t k = 0, at = 0; k < r.samples; ++k, at += r.stride) {
     int64_t i = 0;
     for (; i + 2 * w <= r.n; i += 2 * w) {
@@ -31,7 +31,7 @@ inline void for_vectors(Runs r, Whole whole, Part part) {
 // keep their digits.
 template <class T, class F>
 inline void for_pieces(Runs r, F f) {
-  constexpr int64_t most = 128 * kWidth<T>;
+  constexpr int64_t most = 128 * kLanes<T>;
   const int64_t samples = r.n < most ? most / r.n : 1;
   for (int64_t k = 0; k < r.samples; k += samples) {
     for (int64_t i = 0; i < r.n; i += most) {

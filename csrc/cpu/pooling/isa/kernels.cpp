@@ -22,7 +22,7 @@ constexpr T kLeast =
 template <class P>
 inline rows::Vec<P> counted() {
   rows::Vec<P> v;
-  for (int i = 0; i < rows::kWidth<P>; ++i) v[i] = static_cast<P>(i);
+  for (int i = 0; i < rows::kLanes<P>; ++i) v[i] = static_cast<P>(i);
   return v;
 }
 
@@ -57,7 +57,7 @@ inline void with_stride(int64_t stride, F f) {
 // f must not mind to meet an element twice. Only where there is less than one vector, it has fewer lanes.
 template <class T, class F>
 inline void for_vectors(int64_t n, F f) {
-  constexpr int64_t w = rows::kWidth<T>;
+  constexpr int64_t w = rows::kLanes<T>;
   if (n < w) return f(int64_t{0}, n);
   int64_t i = 0;
   for (; i + w <= n; i += w) f(i, w);
@@ -65,11 +65,11 @@ inline void for_vectors(int64_t n, F f) {
 }
 template <class T>
 inline rows::Vec<T> load_lanes(const T* p, int64_t lanes) {
-  return lanes == rows::kWidth<T> ? rows::load(p) : rows::load_part(p, lanes);
+  return lanes == rows::kLanes<T> ? rows::load(p) : rows::load_part(p, lanes);
 }
 template <class T>
 inline void store_lanes(T* p, rows::Vec<T> v, int64_t lanes) {
-  lanes == rows::kWidth<T> ? rows::store(p, v) : rows::store_part(p, v, lanes);
+  lanes == rows::kLanes<T> ? rows::store(p, v) : rows::store_part(p, v, lanes);
 }
 
 // Every stride-th element from p on; may read up to a vector times the stride.
@@ -79,7 +79,7 @@ inline rows::Vec<T> every_second(rows::Vec<T> a, rows::Vec<T> b, std::index_sequ
 }
 template <class T>
 inline rows::Vec<T> load_strided(const T* p, int64_t stride) {
-  constexpr int w = rows::kWidth<T>;
+  constexpr int w = rows::kLanes<T>;
   if (stride == 1) return rows::load(p);
   if (stride == 2) return every_second<T>(rows::load(p), rows::load(p + w), std::make_index_sequence<w>{});
   rows::Vec<T> v;
@@ -152,14 +152,14 @@ bool max_along(const T* row, const PlaceIn<T>* row_places, const Windows& w, T* 
     const auto odd = (best != best) | (place == kNowhere<T>);
     store_lanes<T>(y + first, best, lanes);
     for (int64_t i = 0; i < lanes; ++i) where[first + i] = place[i];
-    if (lanes == rows::kWidth<T>) {
+    if (lanes == rows::kLanes<T>) {
       strange |= odd;
     } else {
       for (int64_t i = 0; i < lanes; ++i) strange[i] |= odd[i];
     }
   });
   PlaceIn<T> any = 0;
-  for (int i = 0; i < rows::kWidth<T>; ++i) any |= strange[i];
+  for (int i = 0; i < rows::kLanes<T>; ++i) any |= strange[i];
   return any == 0;
 }
 
@@ -250,7 +250,7 @@ void divide(const T* x, T* y, const Pool& p, int64_t od, int64_t oh) {
 
 template <class T>
 void means(const T* x, T* y, int64_t planes, int64_t n, T divisor) {
-  constexpr int64_t w = rows::kWidth<T>;
+  constexpr int64_t w = rows::kLanes<T>;
   if (n >= rows::kStreams * w) {
     for (int64_t p = 0; p < planes; ++p) y[p] = rows::sum(x + p * n, n);
   } else {

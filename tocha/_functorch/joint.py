@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from tocha import _C, autograd
+from tocha import _C, _ops, autograd
 from tocha._functorch.functionalize import Alias, Functionalizer, Step, root_of
 from tocha._subclasses.fake import FakeTensor, new
 from tocha._subclasses.fake_tensor import FakeTensorMode
@@ -103,7 +103,7 @@ class Tracing:
         self.fn, self.table = fn, table
         self.fake_mode, self.leaves = fakes_of(args, dynamic)
         self.given = [
-            passed_on(leaf) if isinstance(leaf, Tensor) and leaf.requires_grad and not arg.is_leaf else leaf
+            passed_on(leaf) if isinstance(leaf, FakeTensor) and leaf.requires_grad and not arg.is_leaf else leaf
             for arg, leaf in zip(args, self.leaves, strict=True)
         ]
         self.tracer = PythonKeyTracer()
@@ -270,9 +270,7 @@ def chain_of(pass_: Functionalizer, node: Node, base: Node | None) -> tuple[Step
     if len(before) <= len(alias.chain) and all(a is b for a, b in zip(before, alias.chain, strict=False)):
         return alias.chain[len(before) :]
     value = pass_.read(alias)
-    import tocha
-
-    return (Step(tocha.ops.aten.as_strided.default, (value.shape, value.stride(), value.storage_offset()), {}),)
+    return (Step(_ops.ops.aten.as_strided.default, (value.shape, value.stride(), value.storage_offset()), {}),)
 
 
 def refuse_fake_constants(module: GraphModule) -> None:

@@ -200,7 +200,9 @@ def lifted(real: Tensor) -> FakeTensor:
     """A tensor that was just made of Python's data as a fake one; a single number is remembered."""
     with outside():
         made = active_mode().lifted(real.detach())
-    return shown_fresh(made).requires_grad_(real.requires_grad)
+    fresh = shown_fresh(made)
+    fresh.requires_grad_(real.requires_grad)
+    return fresh
 
 
 def shown_fresh(made: FakeTensor) -> FakeTensor:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from tocha import _ops
@@ -40,10 +41,10 @@ class SymbolicNodes:
         """The sizes, strides and offset of a tensor can be had from it."""
         aten = _ops.ops.aten
         for dim, size in enumerate(t.shape):
-            self._note(size, lambda dim=dim: self._call(aten.sym_size.int, proxy, dim))
+            self._note(size, partial(self._call, aten.sym_size.int, proxy, dim))
         for dim, stride in enumerate(t.stride()):
-            self._note(stride, lambda dim=dim: self._call(aten.sym_stride.int, proxy, dim))
-        self._note(t.storage_offset(), lambda: self._call(aten.sym_storage_offset.default, proxy))
+            self._note(stride, partial(self._call, aten.sym_stride.int, proxy, dim))
+        self._note(t.storage_offset(), partial(self._call, aten.sym_storage_offset.default, proxy))
 
     def _note(self, value: Any, source: Callable[[], Proxy]) -> None:
         if isinstance(value, Symbolic):
@@ -118,7 +119,7 @@ class SymbolicNodes:
     def _solved(self, atom: s.Atom, env: Any) -> Proxy:
         """A symbol that no tensor shows by itself, but as a multiple: 2 * s0."""
         for e, source in list(self.sources.items()):
-            terms = getattr(e, "terms", ())
+            terms: tuple = getattr(e, "terms", ())
             if len(terms) == 1 and terms[0][0] == ((atom, 1),):
                 whole = self.made[e] = self.made.get(e) or source()
                 return self._call(operator.floordiv, whole, terms[0][1])

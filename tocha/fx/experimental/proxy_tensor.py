@@ -343,7 +343,8 @@ def proxy_call(mode: ProxyTorchDispatchMode, func: Any, pre_dispatch: bool, args
     name = func.overloadpacket.__name__
     shown_args, shown_kwargs = pytree.tree_map(tracer.unwrap_proxy, (args, kwargs))
     was_constant = constant_before(tracer, func, given)
-    proxy = tracer.create_proxy("call_function", func, shown_args, shown_kwargs, name=tracer.graph._target_to_str(name))
+    shown_as = tracer.graph._target_to_str(name)
+    proxy: Any = tracer.create_proxy("call_function", func, shown_args, shown_kwargs, name=shown_as)
     out = func(*args, **kwargs)
     writes = name[-1] == "_" and name[0] != "_"
     constant = True if was_constant and is_small(out) else None

@@ -15,10 +15,10 @@ def forward(self, primals_1):
 def forward(self, primals_1, exp, tangents_1):
     view = tocha.ops.aten.view.default(tangents_1, [1]);  tangents_1 = None
     expand = tocha.ops.aten.expand.default(view, [2]);  view = None
-    mul_1 = tocha.ops.aten.mul.Tensor(expand, primals_1);  primals_1 = None
-    mul_2 = tocha.ops.aten.mul.Tensor(expand, exp);  expand = None
-    mul_3 = tocha.ops.aten.mul.Tensor(mul_1, exp);  mul_1 = exp = None
-    add = tocha.ops.aten.add.Tensor(mul_2, mul_3);  mul_2 = mul_3 = None
+    mul_1 = tocha.ops.aten.mul.Tensor(expand, exp)
+    mul_2 = tocha.ops.aten.mul.Tensor(expand, primals_1);  expand = primals_1 = None
+    mul_3 = tocha.ops.aten.mul.Tensor(mul_2, exp);  mul_2 = exp = None
+    add = tocha.ops.aten.add.Tensor(mul_1, mul_3);  mul_1 = mul_3 = None
     return (add,)
 """
 

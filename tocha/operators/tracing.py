@@ -6,7 +6,10 @@ from tocha.operators.record import composite
 
 
 @composite(
-    "sym_size.int(Tensor self, int dim) -> int", variants="", aten=("sym_size.int(Tensor self, int dim) -> SymInt",)
+    "sym_size.int(Tensor self, int dim) -> int",
+    variants="",
+    aten=("sym_size.int(Tensor self, int dim) -> SymInt",),
+    core=True,
 )
 def sym_size(self, dim):
     """The size of one dim, a symbol where it is one."""
@@ -14,20 +17,28 @@ def sym_size(self, dim):
 
 
 @composite(
-    "sym_stride.int(Tensor self, int dim) -> int", variants="", aten=("sym_stride.int(Tensor self, int dim) -> SymInt",)
+    "sym_stride.int(Tensor self, int dim) -> int",
+    variants="",
+    aten=("sym_stride.int(Tensor self, int dim) -> SymInt",),
+    core=True,
 )
 def sym_stride(self, dim):
     """The stride of one dim, a symbol where it is one."""
     return self.stride(dim)
 
 
-@composite("sym_numel(Tensor self) -> int", variants="", aten=("sym_numel(Tensor self) -> SymInt",))
+@composite("sym_numel(Tensor self) -> int", variants="", aten=("sym_numel(Tensor self) -> SymInt",), core=True)
 def sym_numel(self):
     """The number of elements, a symbol where it is one."""
     return self.numel()
 
 
-@composite("sym_storage_offset(Tensor self) -> int", variants="", aten=("sym_storage_offset(Tensor self) -> SymInt",))
+@composite(
+    "sym_storage_offset(Tensor self) -> int",
+    variants="",
+    aten=("sym_storage_offset(Tensor self) -> SymInt",),
+    core=True,
+)
 def sym_storage_offset(self):
     """Where in the storage the first element lies, a symbol where it is one."""
     return self.storage_offset()

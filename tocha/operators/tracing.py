@@ -48,9 +48,3 @@ def sym_storage_offset(self):
 def lift_fresh(self):
     """self: says to whoever watches that this tensor was just made of Python's data."""
     return self
-
-
-@composite("lift_fresh_copy(Tensor self) -> Tensor", variants="out", whole=True)
-def lift_fresh_copy(self):
-    """A copy of such a tensor, so that a graph may write to it each time it runs."""
-    return self.clone()

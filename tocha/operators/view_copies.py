@@ -192,3 +192,9 @@ def view_copy(self, size):
 def view_copy_dtype(self, dtype):
     """view as another dtype, copied."""
     return op._dense_copy(self.view(dtype))
+
+
+@composite("lift_fresh_copy(Tensor self) -> Tensor", variants="out", whole=True)
+def lift_fresh_copy(self):
+    """A copy of a tensor that was just made of Python's data, so that a graph may write to it each time it runs."""
+    return self.clone()

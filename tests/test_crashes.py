@@ -18,7 +18,8 @@ ONE_DEVICE = "Expected all tensors to be on the same device"
 
 
 def run(*args: str) -> subprocess.CompletedProcess:
-    return subprocess.run([sys.executable, *args], capture_output=True, text=True, cwd=HERE, env=dict(os.environ))
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
+    return subprocess.run([sys.executable, *args], capture_output=True, text=True, cwd=HERE, env=environment)
 
 
 def survives(code: str) -> str:

@@ -11,6 +11,7 @@ from __future__ import annotations
 import contextlib
 import enum
 import math
+import os
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -23,7 +24,7 @@ from tocha.ir.assumptions import Assumptions, Bound, Range
 from tocha.ir.sym_types import Symbolic, SymBool, SymInt, expression, float_symbol, wrap
 from tocha.ir.symbolic import Atom, Expr, Relation
 
-PACKAGE = str(Path(__file__).resolve().parents[1])
+PACKAGE = str(Path(__file__).parents[1]) + os.sep  # as code objects tell it: links are not followed
 
 
 class DimDynamic(enum.Enum):

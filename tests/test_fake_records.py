@@ -6,6 +6,7 @@ No operator is named here. Elements that decide the form of a result make the ca
 from __future__ import annotations
 
 import warnings
+from collections import Counter
 from typing import Any
 
 import facts_harness as h
@@ -19,6 +20,7 @@ from tocha._subclasses.fake_tensor import (
     FakeTensor,
     FakeTensorMode,
 )
+from tocha.autograd.graph import saved_tensors_hooks
 from tocha.ir import dtypes as dt
 
 CALLABLE = [o for o in s.all_operators() if s.function_of(o) is not None]
@@ -165,6 +167,38 @@ def test_gradients_are_the_real_ones(o):
         assert [r.requires_grad for r in found] == [r.requires_grad for r in real]
         assert [title(r) for r in found] == [title(r) for r in real]
         compare_gradients(real, found, tensors([*args, *kwargs.values()]), tensors([*fake.args, *fake.kwargs.values()]))
+
+
+def packed(f: Any, sample: Any) -> Counter:
+    """What a call keeps for its backward, as saved_tensors_hooks see it."""
+    seen: list = []
+    with saved_tensors_hooks(lambda t: seen.append((tuple(t.shape), t.dtype)) or t, lambda t: t):
+        call(f, sample)
+    return Counter(seen)
+
+
+# Composites keep values that they make themselves and nobody else can write to; those are no tensors here.
+KEEPING = [o for o in DIFFERENTIABLE if o.kind != "composite" and (o.gradients or o.kind == "pointwise")]
+
+
+@pytest.mark.parametrize("o", KEEPING, ids=named)
+def test_as_much_is_kept_for_backward(o):
+    d = dt.float64 if not o.dtypes or dt.float64 in o.dtypes else usual_dtype(o)
+    for sample in s.gradient_samples(o, d):
+        names = [a.name for a in o.schema.arguments]
+        args = tuple(live(a, o, n) for n, a in zip(names, sample.args, strict=False))
+        kwargs = {k: live(v, o, k) for k, v in sample.kwargs.items()}
+        mode = FakeTensorMode()
+        fake = s.Sample(mapped(mode.from_tensor, args), mapped(mode.from_tensor, kwargs))
+        try:
+            expected = packed(s.function_of(o), s.Sample(args, kwargs))
+        except RuntimeError:  # not with these inputs
+            continue
+        try:
+            with mode:
+                assert packed(s.function_of(o), fake) == expected
+        except UNKNOWABLE:
+            continue
 
 
 def title(t: tocha.Tensor) -> str:

@@ -571,3 +571,69 @@ def test_dispatch_modes_see_operators_on_fakes(mode):
         tocha.ones(2).add_(1)
     assert names.seen == ["aten.ones.default", "aten.add_.Tensor"]
     assert isinstance(mode, TorchDispatchMode)
+
+
+# ---- what is kept for backward -------------------------------------------------------------------
+
+
+def test_a_value_that_backward_needs_is_not_written_over():
+    with FakeTensorMode():
+        x = tocha.ones(3, requires_grad=True)
+        y = x.exp()
+        y.add_(1)
+        with pytest.raises(RuntimeError, match="has been modified by an inplace operation"):
+            y.sum().backward()
+        z = x.exp() * 2
+        z.add_(1)
+        z.sum().backward()
+        assert x.grad.shape == (3,)
+
+
+def test_in_place_results_may_be_kept():
+    with FakeTensorMode():
+        x = tocha.ones(3, requires_grad=True)
+        z = x.sin()
+        z.mul_(2)
+        z.view(3).exp_()
+        assert z._version == 2
+        z.sum().backward()
+        assert x.grad.shape == (3,)
+
+
+def test_backward_runs_once():
+    with FakeTensorMode():
+        y = tocha.ones(3, requires_grad=True).exp()
+        y.sum().backward()
+        with pytest.raises(RuntimeError, match="Trying to backward through the graph a second time"):
+            y.sum().backward()
+
+
+def test_saved_tensors_hooks_see_fakes():
+    seen = []
+
+    def unpack(t):
+        seen.append("unpacked")
+        return t
+
+    with FakeTensorMode(), tocha.autograd.graph.saved_tensors_hooks(lambda t: seen.append(type(t)) or t, unpack):
+        x = tocha.ones(3, requires_grad=True)
+        (x.exp() * x).sum().backward()
+    assert seen == [FakeTensor] * 3 + ["unpacked"] * 3
+
+
+def test_gradients_that_did_not_come_are_fake_zeros():
+    class Two(tocha.autograd.Function):
+        @staticmethod
+        def forward(ctx, x):
+            return x * 2, x * 3
+
+        @staticmethod
+        def backward(ctx, a, b):
+            assert isinstance(b, FakeTensor)
+            return a * 2 + b
+
+    with FakeTensorMode():
+        x = tocha.ones(3, requires_grad=True)
+        y, _ = Two.apply(x)
+        y.sum().backward()
+        assert isinstance(x.grad, FakeTensor)

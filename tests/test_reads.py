@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tocha._build.reads import ALWAYS, reads, weakest
+from tocha.operators.reads import ALWAYS, reads, weakest
 from tocha.operators.record import rule
 
 

@@ -39,6 +39,15 @@ bool flag(PyObject* ctx, const char* name, bool otherwise) {
   return on > 0;
 }
 
+Ref attribute_or_none(PyObject* o, const char* name) {
+  PyObject* v = PyObject_GetAttrString(o, name);
+  if (!v) {
+    PyErr_Clear();
+    return Ref::borrow(Py_None);
+  }
+  return Ref(v);
+}
+
 class PythonNode final : public Node {
  public:
   explicit PythonNode(PyObject* ctx) : ctx_(Py_NewRef(ctx)), name_(Py_TYPE(ctx)->tp_name) {
@@ -53,12 +62,18 @@ class PythonNode final : public Node {
   const char* name() const override { return name_.c_str(); }
   bool takes_sparse() const override { return true; }
 
+  // A gradient that did not come. Among gradients of a class that takes operators over, one of them makes it.
+  static Tensor zeros_for(const autograd::Shape& meta, const Grads& grads) {
+    for (const Tensor& g : grads)
+      if (g && g.get()->dispatches) return ops::new_zeros(g, meta.sizes, meta.dtype, meta.device);
+    return ops::zeros(meta.sizes, meta.dtype, meta.device);
+  }
+
   void apply(Grads& grads, Grads& out) override {
     bool materialize = flag(ctx_, "materialize_grads", true);
     Ref args = own(PyTuple_New(static_cast<Py_ssize_t>(grads.size())));
     for (size_t i = 0; i < grads.size(); ++i) {
-      if (!grads[i] && materialize && inputs[i].dtype != DType::Undefined)
-        grads[i] = ops::zeros(inputs[i].sizes, inputs[i].dtype, inputs[i].device);
+      if (!grads[i] && materialize && inputs[i].dtype != DType::Undefined) grads[i] = zeros_for(inputs[i], grads);
       PyTuple_SET_ITEM(args.get(), static_cast<Py_ssize_t>(i), Py_NewRef(grads[i] ? grads[i].object() : Py_None));
     }
     grads.clear();
@@ -95,6 +110,12 @@ class PythonNode final : public Node {
       saved_ = std::make_unique<autograd::Saved[]>(count_);
     }
     released = true;
+  }
+
+  // What the context's to_save names, if it does.
+  void save_from_context(PyObject* returned, const std::vector<PyObject*>& results) {
+    Ref to_save = attribute_or_none(ctx_, "to_save");
+    if (to_save.get() != Py_None) save(to_save.get(), returned, results);
   }
 
   // to_save: a tuple of tensors and Nones. What forward returned is kept as the result that was made of it.
@@ -221,15 +242,6 @@ bool in_set(PyObject* tuple, PyObject* o) {
   return false;
 }
 
-Ref attribute_or_none(PyObject* o, const char* name) {
-  PyObject* v = PyObject_GetAttrString(o, name);
-  if (!v) {
-    PyErr_Clear();
-    return Ref::borrow(Py_None);
-  }
-  return Ref(v);
-}
-
 }  // namespace
 
 PyObject* python_face(Node* node) {
@@ -291,8 +303,7 @@ PyObject* record_function(PyObject*, PyObject* args) {
       made.push_back(executable && (!is_input || in_set(dirty.get(), o)) ? t.object() : nullptr);
       PyTuple_SET_ITEM(results.get(), i, t.give());
     }
-    Ref to_save = attribute_or_none(ctx, "to_save");
-    if (to_save.get() != Py_None) node->save(to_save.get(), outputs, made);
+    node->save_from_context(outputs, made);
     // Without a gradient to compute nobody would hold the node: the context remembers its tensors in Python.
     return results.give();
   });
@@ -322,8 +333,10 @@ PyObject* record_node(PyObject*, PyObject* args) {
     if (!PyArg_ParseTuple(args, "OO!O!p", &ctx, &PyTuple_Type, &inputs, &PyTuple_Type, &outputs, &one_of_many))
       throw PythonError();
     NodeRef ref = node_of(ctx, inputs);
+    std::vector<PyObject*> made;
     for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(outputs); ++i) {
       PyObject* o = PyTuple_GET_ITEM(outputs, i);
+      made.push_back(o == Py_None ? nullptr : o);
       if (o == Py_None) {
         autograd::skip_output(Tensor(), *ref);
         continue;
@@ -335,6 +348,7 @@ PyObject* record_node(PyObject*, PyObject* args) {
       else
         autograd::set_history(t, ref);
     }
+    static_cast<PythonNode*>(ref.get())->save_from_context(outputs, made);
     return Py_NewRef(Py_None);
   });
 }
@@ -344,7 +358,9 @@ PyObject* record_write(PyObject*, PyObject* args) {
     PyObject *ctx, *inputs, *target;
     if (!PyArg_ParseTuple(args, "OO!O", &ctx, &PyTuple_Type, &inputs, &target)) throw PythonError();
     TOCHA_CHECK(is_tensor(target), Type, "what is written to is a tensor, not ", Py_TYPE(target)->tp_name);
-    autograd::replace_history(Tensor::borrow(target), node_of(ctx, inputs));
+    NodeRef ref = node_of(ctx, inputs);
+    autograd::replace_history(Tensor::borrow(target), ref);
+    static_cast<PythonNode*>(ref.get())->save_from_context(own(PyTuple_Pack(1, target)).get(), {target});
     return Py_NewRef(Py_None);
   });
 }

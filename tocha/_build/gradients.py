@@ -12,7 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cache
 
-from tocha._build.reads import ALWAYS, Condition, Reads, reads, weakest
+from tocha.operators.reads import ALWAYS, Condition, Reads, reads, weakest
 from tocha._build.tensor_formulas import TensorFormula
 from tocha.codegen.translator import Translator
 from tocha.codegen.translator_types import TranslationError, own_type, return_type

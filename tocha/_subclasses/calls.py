@@ -206,9 +206,11 @@ def settle_writes(given: list[FakeTensor], before: list[tuple[Memory, int]]) -> 
     seen: set[int] = set()
     for t, (memory, version) in zip(given, before, strict=True):
         f = t._facts
-        if (f.memory is not memory or memory.version != version) and memory.number not in seen:
-            seen.add(memory.number)
+        if f.memory is not memory and memory.number not in seen:
             t._bump_version()
+        elif memory.version != version and memory.number not in seen:
+            history.count_write(t)
+        seen.add(memory.number)
         if not f.is_plain:
             refresh(t)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import cache
 from typing import Any
 
@@ -12,6 +12,7 @@ from tocha._library import dispatch
 from tocha.operators.differentiate import Call, gradients
 from tocha.operators.facts import Facts
 from tocha.operators.interpreter import formula_of
+from tocha.operators.reads import kept
 from tocha.operators.record import Operator
 
 
@@ -70,9 +71,13 @@ class FakeNode(_C._FunctionBase):
     """What remembers a call and gives its gradients."""
 
     materialize_grads = False
+    backward: Callable[..., tuple]  # of the node and the gradients of its results
 
     def name(self) -> str:
         return type(self).__name__
+
+    def apply(self, *grads: Any) -> tuple:
+        return self.backward(self, *grads)
 
 
 @cache
@@ -85,17 +90,31 @@ class Backward:
 
     def __init__(self, reader: Any, call: Call, inputs: list[tuple[str, int | None]]):
         self.mode, self.call, self.inputs = reader.mode, call, inputs
-        kept = [f for v in (*call.arguments.values(), *call.results) for f in facts_in(v)]
-        self.tensors = {id(f): t for f in kept if (t := reader.tensors.get(id(f))) is not None}
+        names = kept(call.operator, [n for n, _ in inputs], call.arguments)
+        for f in facts_in([self.value(n) for n in names if n not in call.arguments]):
+            reader.tensor_of(f, [])  # also of a result that has no history
+        known = [f for v in (*call.arguments.values(), *call.results) for f in facts_in(v)]
+        self.tensors = {id(f): t for f in known if (t := reader.tensors.get(id(f))) is not None}
+        # What is read for its elements must not be written to before backward, and goes through saved_tensors_hooks.
+        self.kept = [id(f) for n in names for f in facts_in(self.value(n)) if id(f) in self.tensors]
 
-    def reader(self) -> Any:
+    def value(self, name: str) -> Any:
+        """An argument, or a result by its place ("result1")."""
+        given = self.call.arguments
+        return given[name] if name in given else self.call.results[int(name.removeprefix("result") or 0)]
+
+    def to_save(self) -> tuple:
+        return tuple(self.tensors[i] for i in self.kept)
+
+    def reader(self, node: FakeNode) -> Any:
         made = self.mode.recorder([])
         made.tensors.update(self.tensors)
+        made.tensors.update(zip(self.kept, node.saved_tensors, strict=True))
         made.quiet = not _C.is_grad_enabled()
         return made
 
-    def __call__(self, *grads: Any) -> tuple:
-        reader = self.reader()
+    def __call__(self, node: FakeNode, *grads: Any) -> tuple:
+        reader = self.reader(node)
         o = self.call.operator
         if not (o.gradients or o.kind in ("pointwise", "view")):
             raise RuntimeError(f"[{o.name}] derivative for {o.name} is not implemented")
@@ -185,13 +204,16 @@ def recorded(reader: Any, o: Operator, arguments: dict[str, Any], inplace: bool)
     if writes and inputs and isinstance(target, Facts):
         before[next(iter(arguments))] = value_before(reader, target)
     result = reader.silently(o, arguments, inplace)
+    if isinstance(target, Facts) and (written := reader.tensors.get(id(target))) is not None:
+        count_write(written)  # now: what is kept of it is of this version
     if not inputs or any(result is v for v in arguments.values() if not writes):
         return result
     results = list(result) if isinstance(result, list | tuple) else [result]
     slots = [(n, i) for n, i, _ in inputs]
     node = node_class(node_name(o, arguments, inplace))()
     if writes and isinstance(target, Facts):
-        node.apply = Backward(reader, Call(o, before, [target]), slots)
+        node.backward = Backward(reader, Call(o, before, [target]), slots)
+        node.to_save = node.backward.to_save()
         written = reader.tensor_of(target, [])
         if o.kind == "view":  # its geometry changes, and no element of its base
             _C._record_node(node, tuple(t for *_, t in inputs), (written,), False)
@@ -206,9 +228,18 @@ def recorded(reader: Any, o: Operator, arguments: dict[str, Any], inplace: bool)
         chosen.append(reader.tensor_of(r, given) if flows else None)
     if not any(t is not None for t in chosen):
         return result
-    node.apply = Backward(reader, Call(o, before, results), slots)
+    node.backward = Backward(reader, Call(o, before, results), slots)
+    node.to_save = node.backward.to_save()
     _C._record_node(node, tuple(given), tuple(chosen), isinstance(result, list))
     return result
+
+
+def count_write(t: Any) -> None:
+    """The tensor's version counts a write to its memory, if it does not yet."""
+    memory = t._facts.memory
+    if memory.version > memory.counted:
+        memory.counted = memory.version
+        t._bump_version()
 
 
 def value_before(reader: Any, target: Facts) -> Facts:
@@ -232,13 +263,13 @@ def record_write(reader: Any, node: FakeNode, inputs: list[Any], target: Any, fi
     if base is None:
         _C._record_write(node, tuple(inputs), target)
         return
-    target._bump_version()
     slices = node_class("CopySlices")()
     others = inputs[1:] if first else inputs
-    slices.apply = Slices(reader.mode, node.apply, base._facts, target._facts, first)
+    slices.to_save = node.to_save
+    slices.backward = Slices(reader.mode, node.backward, base._facts, target._facts, first)
     _C._record_write(slices, (base, *others), base)
     again = node_class("AsStridedBackward0")()
-    again.apply = Part(reader.mode, base._facts, target._facts)
+    again.backward = Part(reader.mode, base._facts, target._facts)
     _C._record_node(again, (base,), (target,), False)
 
 
@@ -252,7 +283,7 @@ class Part:
         offset = self.view.offset - self.base.offset
         return reader.apply("as_strided", (whole, list(self.view.sizes), list(self.view.steps), offset), {})
 
-    def __call__(self, grad: Any) -> tuple:
+    def __call__(self, node: FakeNode, grad: Any) -> tuple:
         reader = self.mode.recorder([self.mode.fake_of(grad)])
         reader.quiet = not _C.is_grad_enabled()
         b = self.base
@@ -272,7 +303,7 @@ class Slices(Part):
         super().__init__(mode, base, view)
         self.through, self.first = through, first
 
-    def __call__(self, grad: Any) -> tuple:
+    def __call__(self, node: FakeNode, grad: Any) -> tuple:
         reader = self.mode.recorder([self.mode.fake_of(grad)])
         reader.quiet = not _C.is_grad_enabled()
         b = self.base
@@ -283,7 +314,7 @@ class Slices(Part):
             reader.apply("copy_", (whole, grad._facts), {})
             part = self.part_of(reader, whole)
             arrived = reader.apply("clone", (part,), {})
-            passed = self.through(reader.tensor_of(arrived, []))
+            passed = self.through(node, reader.tensor_of(arrived, []))
             inner, others = (passed[0], passed[1:]) if self.first else (None, passed)
             if inner is None:
                 reader.apply("zero_", (part,), {})

@@ -23,13 +23,14 @@ _numbers = itertools.count()
 class Memory:
     """The identity of a storage: tensors that share it are views of one another. Counts writes."""
 
-    __slots__ = ("known_at", "nbytes", "number", "storage", "version")
+    __slots__ = ("counted", "known_at", "nbytes", "number", "storage", "version")
 
     def __init__(self, nbytes: Any = None) -> None:
         self.number = next(_numbers)
         self.nbytes = nbytes
         self.storage: Any = None  # what stands for it where readers show it (tocha/_subclasses)
         self.version = 0
+        self.counted = 0  # the writes that tensors show in their versions
         self.known_at = -1  # the version of which a reader knows the elements
 
 

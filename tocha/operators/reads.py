@@ -10,11 +10,16 @@ from __future__ import annotations
 import ast
 import inspect
 import textwrap
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
+from typing import Any
 
 from tocha.codegen.translator_types import TENSOR_ATTRIBUTES, TENSOR_FACTS
+from tocha.ir import dtypes as dt
+from tocha.ir.derivative import saved
+from tocha.operators.derived import formulas, usable
+from tocha.operators.record import Operator
 
 Condition = frozenset[tuple[str, bool]]  # what holds: ("wanted[0]", True), ("compute_uv", False)
 ALWAYS: Condition = frozenset()
@@ -134,4 +139,45 @@ class _Reader:
             (known.facts if only_facts else known.elements).add(given)
 
 
-__all__ = ["ALWAYS", "Condition", "Reads", "reads", "weakest"]
+# ---- what a call keeps ---------------------------------------------------------------------------
+
+
+def kept(o: Operator, wanted: Sequence[str], arguments: Mapping[str, Any]) -> list[str]:
+    """The arguments and results ("result", "result1") whose elements the gradients of the wanted inputs read."""
+    if o.kind == "pointwise":
+        return sorted(set().union(*(_kept_by_formula(o, n) for n in wanted)))
+    found = set()
+    for names, f in o.gradients.items():
+        if any(n in wanted for n in names):
+            found |= {p for p, r in reads(f).items() if any(_may_hold(c, names, wanted, arguments) for c in r.elements)}
+    if "list_shapes" in o.tags:  # as the record promises: loops ask lists for nothing else
+        found = {p for p in found if not isinstance(arguments.get(p), list)}
+    return sorted(p for p in found if p in arguments or p.startswith("result"))
+
+
+@cache
+def _kept_by_formula(o: Operator, name: str) -> frozenset[str]:
+    operands = [a.name for a in o.schema.arguments if a.is_tensor]
+    found: set[str] = set()
+    for t in (dt.float32, dt.float64, dt.complex64):
+        if usable(o, t) and (nodes := formulas(o, t)) is not None:
+            read = saved([nodes[operands.index(name)]])
+            found.update(operands[i] for i in read.inputs)
+            found.update(f"result{i or ''}" for i in read.outputs)
+    return frozenset(found)
+
+
+def _may_hold(
+    condition: Condition, names: tuple[str, ...], wanted: Sequence[str], arguments: Mapping[str, Any]
+) -> bool:
+    """Whether backward can come to where this holds. That a gradient is not wanted is unknown: it may want fewer."""
+    for what, value in condition:
+        if what.startswith("wanted["):
+            if value and names[int(what[len("wanted[") : -1])] not in wanted:
+                return False
+        elif isinstance(given := arguments.get(what), bool) and given is not value:
+            return False
+    return True
+
+
+__all__ = ["ALWAYS", "Condition", "Reads", "kept", "reads", "weakest"]

@@ -1,10 +1,12 @@
-"""A device that a program adds in Python: a name, a few kernels, the rest on the CPU. Run in a process of its own: the name stays."""
+"""A device that a program adds: in Python, with a few kernels and the rest on the CPU, and in C++. Each in a process of its own: the name stays."""
 
 from __future__ import annotations
 
 import subprocess
 import sys
+import sysconfig
 import textwrap
+from pathlib import Path
 
 import pytest
 
@@ -166,3 +168,86 @@ def test_names_of_other_devices_are_refused(name):
         setup="",
     )
     assert "Cannot register privateuse1 backend" in out
+
+
+# ---- made in C++ ---------------------------------------------------------------------------------
+
+HERE = Path(__file__).parent
+BUILT = """
+import ctypes, tocha
+tocha.ops.load_library({library!r})
+count = ctypes.CDLL({library!r}).paper_count
+tocha.utils.generate_methods_for_privateuse1_backend()
+"""
+
+
+@pytest.fixture(scope="module")
+def paper(tmp_path_factory) -> str:
+    library = tmp_path_factory.mktemp("device") / "paper.so"
+    includes = [f"-I{path}" for path in (HERE.parent / "csrc", sysconfig.get_paths()["include"])]
+    command = ["g++", "-std=c++20", "-O1", "-shared", "-fPIC", *includes, HERE / "devices" / "paper.cpp", "-o", library]
+    subprocess.run([str(c) for c in command], check=True)
+    return BUILT.format(library=str(library))
+
+
+def test_a_device_in_cpp_has_its_own_memory_and_loops(paper):
+    run(
+        """
+    x = tocha.arange(6.0).reshape(2, 3)
+    y = x.paper()
+    assert y.device == tocha.device("paper") and y.is_paper
+    assert count(b"blocks") == 1 and count(b"copies") == 1
+    assert (y.t() + 1).cpu().tolist() == (x.t() + 1).tolist() and count(b"loops") == 1
+    assert y.sum(1).tolist() == [3, 12] and count(b"folds") == 1
+    assert (y @ y.t()).tolist() == (x @ x.t()).tolist() and count(b"products") == 1
+    y[0] = 7
+    assert y.tolist() == [[7, 7, 7], [3, 4, 5]]
+    assert tocha.full((2,), 3.0, device="paper").tolist() == [3, 3]
+    assert tocha.tensor([1, 2], device="paper").is_paper
+    del y
+    assert count(b"blocks") == 0
+    """,
+        setup=paper,
+    )
+
+
+def test_a_device_in_cpp_trains(paper):
+    run(
+        """
+    tocha.manual_seed(0)
+    weights = [tocha.randn(4, 8), tocha.randn(8, 3)]
+    x, target = tocha.randn(5, 4), tocha.randn(5, 3)
+
+    def step(device):
+        w, v = (t.clone().to(device).requires_grad_() for t in weights)
+        loss = ((x.to(device) @ w).tanh() @ v - target.to(device)).square().mean()
+        loss.backward()
+        optimizer = tocha.optim.SGD([w, v], lr=0.1, momentum=0.9, foreach=False)
+        optimizer.step()
+        assert w.grad.device.type == device
+        return [loss.cpu(), *(t.detach().cpu() for t in (w, v))]
+
+    for a, b in zip(step("cpu"), step("paper")):
+        assert tocha.allclose(a, b, atol=1e-6)
+    assert count(b"products") == 2 + 3
+    """,
+        setup=paper,
+    )
+
+
+def test_a_device_in_cpp_says_what_it_lacks(paper):
+    out = run(
+        """
+    y = tocha.rand(3, 3).to("paper")
+    for ask in (lambda: tocha.linalg.qr(y), lambda: y + tocha.ones(3), lambda: y.double() @ y.double()):
+        try:
+            ask()
+        except RuntimeError as e:
+            print(type(e).__name__, e)
+    """,
+        setup=paper,
+    )
+    lacking, mixed, narrow = out.splitlines()
+    assert lacking.startswith("NotImplementedError") and "with arguments from the 'PrivateUse1' backend" in lacking
+    assert "Expected all tensors to be on the same device" in mixed
+    assert narrow == "NotImplementedError [matmul] paper multiplies float32 matrices"

@@ -6,6 +6,8 @@ namespaces are what programs define through tocha.library.
 
 from __future__ import annotations
 
+import ctypes
+import os
 import types
 from collections.abc import Callable, Iterator
 from typing import Any, Protocol
@@ -294,8 +296,13 @@ class _Ops(types.ModuleType):
         return iter(self._spaces)
 
     def load_library(self, path: str) -> None:
-        """Refused: a library built for PyTorch registers itself with PyTorch, which is not here."""
-        raise OSError(f"Could not load this library: {path}: operators come from Python here (tocha.library)")
+        """Loads a shared library that registers kernels of a device when it is loaded (docs/inside/devices.md)."""
+        ctypes.CDLL(_C.__file__, os.RTLD_NOLOAD | os.RTLD_GLOBAL | os.RTLD_NOW)  # its names are there for the library
+        try:
+            ctypes.CDLL(os.path.abspath(path))
+        except OSError as e:
+            raise OSError(f"Could not load this library: {path}") from e
+        self.loaded_libraries.add(os.path.abspath(path))
 
     def __repr__(self) -> str:
         return "<module 'tocha.ops' from '_ops.py'>"

@@ -5,6 +5,8 @@
 #include <ostream>
 #include <string>
 
+#include "core/export.h"
+
 namespace tocha {
 
 // Every device that a program can name. Most of them are only names here: asking for memory on one is refused.
@@ -42,7 +44,7 @@ struct Device {
 
 const char* name(DeviceType t);
 // Another name for privateuseone, the device that a program adds. Once.
-void rename_privateuse1(const std::string& name);
+TOCHA_API void rename_privateuse1(const std::string& name);
 bool is_privateuse1_renamed();
 
 // Where factories put tensors when no device is given: the innermost `with device:`, else what was set; per thread.

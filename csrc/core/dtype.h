@@ -4,6 +4,7 @@
 #include <cstdint>
 
 #include "core/complex.h"
+#include "core/export.h"
 #include "core/half.h"
 #include "core/isa.h"
 
@@ -46,7 +47,7 @@ struct DTypeInfo {
   bool is_signed;
 };
 
-extern const DTypeInfo kDTypes[kNumDTypes];
+extern TOCHA_API const DTypeInfo kDTypes[kNumDTypes];
 
 inline const DTypeInfo& info(DType d) { return kDTypes[static_cast<int>(d)]; }
 inline int64_t itemsize(DType d) { return info(d).itemsize; }

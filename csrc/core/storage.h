@@ -55,7 +55,7 @@ struct Allocator {
   void* (*allocate)(size_t nbytes, Device device);
   void (*free)(void* data, size_t nbytes);
 };
-void register_allocator(DeviceType type, const Allocator& allocator);
+TOCHA_API void register_allocator(DeviceType type, const Allocator& allocator);
 // The device whose operators Python takes over, if there is one: its tensors are marked so (kDispatches).
 extern const DeviceType* python_device;
 

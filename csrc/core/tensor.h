@@ -152,7 +152,7 @@ class Tensor {
   void bump_version() const;
 
  private:
-  [[noreturn, gnu::cold]] void refuse_without_memory() const;
+  [[noreturn, gnu::cold]] TOCHA_API void refuse_without_memory() const;
   TensorObject* p_ = nullptr;
 };
 
@@ -165,8 +165,8 @@ void init_descriptor(TensorObject* t, IntsView sizes, IntsView strides);  // num
 void set_sizes_and_strides(const Tensor& t, IntsView sizes, IntsView strides, int64_t offset);
 
 Tensor make_tensor(StorageRef storage, DType dtype, IntsView sizes, IntsView strides, int64_t offset);
-Tensor empty(IntsView sizes, DType dtype, Device device);
-Tensor empty_strided(IntsView sizes, IntsView strides, DType dtype, Device device);
+TOCHA_API Tensor empty(IntsView sizes, DType dtype, Device device);
+TOCHA_API Tensor empty_strided(IntsView sizes, IntsView strides, DType dtype, Device device);
 // A 0-d CPU tensor that promotes as a Python number does.
 Tensor wrapped_number(const Scalar& s);
 Tensor scalar_tensor(const Scalar& s, DType dtype, Device device = {});

@@ -18,7 +18,13 @@ struct Backend {
 };
 
 // `op`: who asks, for the refusal.
-const Backend& backend(DeviceType type, const char* op = "copy_");
-void register_backend(DeviceType type, const Backend& b);
+TOCHA_API const Backend& backend(DeviceType type, const char* op = "copy_");
+// `b` is not copied: it lives as long as the process.
+TOCHA_API void register_backend(DeviceType type, const Backend& b);
+
+// Between devices the one that is not the CPU copies.
+inline void copy_between(const Tensor& to, const Tensor& from) {
+  backend((to.is_cpu() ? from : to).device().type).copy(to, from);
+}
 
 }  // namespace tocha

@@ -8,7 +8,7 @@ namespace tocha {
 
 // Kernels of other devices by the name of the kernel, with the parameters of the CPU's, which is called directly.
 using AnyKernel = void (*)();
-void register_kernel(const char* kernel, DeviceType type, AnyKernel function);
+TOCHA_API void register_kernel(const char* kernel, DeviceType type, AnyKernel function);
 // The kernel, or a refusal that names the operator.
 AnyKernel find_kernel(const char* op, const char* kernel, Device device);
 [[noreturn]] void refuse_backend(const char* op, Device device);

@@ -20,7 +20,7 @@ Tensor readable(const Tensor& t) {
 void copy_across(const Tensor& to, const Tensor& from) {
   bool apart =
       to.device() != from.device() || !address_ranges_meet(to, from) || memory_overlap(to, from) == Overlap::full;
-  backend(to.device().type).copy(to, apart ? from : clone_dense(from));
+  copy_between(to, apart ? from : clone_dense(from));
 }
 
 void check_inplace_result(const Tensor& self, const Tensor& result, const char* op) {

@@ -259,13 +259,13 @@ Tensor tensor_from_data(PyObject* data, std::optional<DType> dtype, std::optiona
     }
     Tensor copy = empty_strided(t.sizes(), like_strides(t, MemoryFormat::Preserve), dtype.value_or(t.dtype()),
                                 device.value_or(t.device()));
-    if (computes(copy)) backend(copy.device().type).copy(copy, t);
+    if (computes(copy)) copy_between(copy, t);
     return copy;
   }
   Tensor t = is_array(data) ? from_array(data, dtype) : from_numbers(data, dtype);
   if (device && !device->is_cpu()) {
     Tensor moved = empty(t.sizes(), t.dtype(), *device);
-    if (computes(moved)) backend(device->type).copy(moved, t);
+    if (computes(moved)) copy_between(moved, t);
     t = moved;
   }
   return modes().dispatch_modes ? ops::lift_fresh(t) : t;

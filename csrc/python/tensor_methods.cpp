@@ -284,6 +284,7 @@ PyObject* tolist(PyObject* self, PyObject*) {
     auto t = self_of(self);
     TOCHA_CHECK(!t.is_meta(), NotImplemented, "Cannot copy out of meta tensor; no data!");
     check_strided(t, "tolist");
+    if (!t.is_cpu()) t = ops::cpu(t, {});
     return tolist_at(t, 0, t.numel() ? t.bytes() : nullptr);
   });
 }

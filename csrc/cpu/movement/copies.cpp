@@ -85,7 +85,7 @@ Tensor converted(const Tensor& src, Device device, DType dtype, MemoryFormat for
   Tensor out = empty_strided(src.sizes(), like_strides(src, format), dtype, device);
   if (!computes(out)) return out;
   TOCHA_CHECK(!src.is_meta(), NotImplemented, "[to] Cannot copy out of meta tensor; no data!");
-  backend(device.type).copy(out, src);
+  copy_between(out, src);
   return out;
 }
 
@@ -119,7 +119,7 @@ void fill_(const Tensor& self, const Tensor& value) {
     return;
   }
   TOCHA_CHECK(!value.is_meta(), NotImplemented, "[fill_] Cannot copy out of meta tensor; no data!");
-  backend(self.device().type).copy(self, value);
+  copy_between(self, value);
 }
 
 void zero_(const Tensor& self) {

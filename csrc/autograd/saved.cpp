@@ -2,6 +2,7 @@
 
 #include "autograd/forward.h"
 #include "autograd/leaf.h"
+#include "autograd/levels.h"
 #include "core/sparse.h"
 #include "ops/views.h"
 
@@ -28,6 +29,7 @@ void check_not_released(const Node& owner) {
 Tensor without_history(const Tensor& t) {
   if (!((marks_of(t.get()) | dispatch_forced) & kDispatches)) [[likely]]
     return alias_of(t, true);
+  if (levels::held(t)) return levels::alias(t);
   Unrecorded off;
   return ops::detach(t);
 }

@@ -12,6 +12,7 @@ from collections.abc import Callable
 from typing import Any
 
 from tocha import _C
+from tocha.operators.batched.kinds import DIMS, along_dims, mapped, shifted
 from tocha.operators.families import load
 from tocha.operators.overloads import INPLACE, OUT
 from tocha.operators.record import OPERATORS, Operator
@@ -41,6 +42,10 @@ class Batch:
 
     def has(self, x: Any) -> bool:
         return _C._unwrap_level(x, self.level) is not None
+
+    @staticmethod
+    def is_tensor(x: Any) -> bool:
+        return isinstance(x, Tensor)
 
     def value(self, x: Any) -> tuple[Any, int | None]:
         found = _C._unwrap_level(x, self.level)
@@ -85,6 +90,14 @@ class Batch:
         """The operator itself, in its functional form."""
         return _C._call_record(self.record.full_name, values)
 
+    def counted(self, model: Any) -> Any:
+        """The number of each sample, on the model's device."""
+        return _C.arange(self.size, device=model.device)
+
+    def decomposed(self, *values: Any) -> Any:
+        """By the kernel's body in other operators."""
+        return decomposed(self, *values)
+
     def call(self, record: Operator, *values: Any) -> Any:
         return _C._call_record(record.full_name, values)
 
@@ -114,7 +127,7 @@ def prepare(name: str, form: str) -> tuple[int, bool, Callable]:
     kind = RULE
     if form not in (OUT,) and not draws and record.batching is None:
         kind = {"pointwise": ELEMENTWISE, "view": GEOMETRY}.get(record.kind, RULE)
-    if rule is copied and form != OUT:
+    if record.name == "copy_" and form != OUT:
         kind = ELEMENTWISE
     writes = form == INPLACE or record.name.endswith("_")
 
@@ -203,10 +216,6 @@ def refuse_write(b: Batch) -> None:
 # ---- kinds -------------------------------------------------------------------------------------------
 
 
-def logical_rank(x: Any) -> int:
-    return x.ndim if isinstance(x, Tensor) else 0
-
-
 def tensors_in(values: Any) -> list[Tensor]:
     if isinstance(values, Tensor):
         return [values]
@@ -244,82 +253,6 @@ def cast(b: Batch, t: Tensor, dtype: Any) -> Tensor:
     value, dim = b.value(t)
     moved = value.to(dtype)
     return moved if dim is None else _C._wrap_level(moved, b.level, dim)
-
-
-def copied(b: Batch, *values: Any) -> Any:
-    """`copy_`: the source is aligned with self and written."""
-    own, src = values[0], values[1]
-    rank = own.ndim
-    b.first(own).copy_(b.aligned(src, rank), *values[2:])
-    return b.first(own)
-
-
-copied.writes = True  # type: ignore[attr-defined]
-
-DIMS = ("dim", "dims", "dim0", "dim1", "dim2", "dimension", "axis", "axis0", "axis1", "start_dim", "end_dim")
-
-
-def wrapped_dim(b: Batch, d: int, rank: int) -> int:
-    n = max(rank, 1)
-    if not -n <= d < n:
-        raise IndexError(
-            f"[{b.record.name}] Dimension out of range (expected to be in range of [{-n}, {n - 1}], but got {d})"
-        )
-    return d % n + 1
-
-
-def shifted(b: Batch, values: tuple, rank: int) -> list[Any]:
-    """Arguments that name dims, as those of tensors with a batch dim in front."""
-    found = []
-    for a, v in zip(b.record.schema.arguments, values, strict=False):
-        if a.name in DIMS and isinstance(v, int) and not isinstance(v, bool):
-            v = wrapped_dim(b, v, rank)
-        elif a.name in DIMS and isinstance(v, list | tuple):
-            v = [wrapped_dim(b, d, rank) for d in v]
-        found.append(v)
-    return found
-
-
-def along_dims(b: Batch, *values: Any) -> Any:
-    """Operators along dims of tensors of one rank: the batch dim goes in front and dims count from behind it."""
-    rank = max(logical_rank(v) for v in values)
-    reduces = b.record.kind == "reduction"
-    if reduces:
-        values, shape = over_all(b, values, rank)
-    found = shifted(b, values, rank)
-    for i, v in enumerate(found):
-        if isinstance(v, Tensor):
-            t = b.first(v) if b.has(v) else b.all(v)
-            found[i] = t.unsqueeze(-1) if rank == 0 else t
-    if reduces and shape is not None:
-        at = [a.name for a in b.record.schema.arguments]
-        found[0] = found[0].reshape([found[0].shape[0], -1])
-        found[at.index("dim")] = 1
-        if "keepdim" in at and found[at.index("keepdim")]:
-            return mapped(lambda r: r.reshape([r.shape[0], *shape]), b.run(*found))
-    result = b.run(*found)
-    return mapped(lambda r: r.squeeze(1) if r.ndim == 2 else r, result) if rank == 0 else result
-
-
-def over_all(b: Batch, values: tuple, rank: int) -> tuple[tuple, list[int] | None]:
-    """A reduction of everything: of all dims but the batch's. Where one dim is taken, of the elements in a row (then also the shape
-    that keepdim asks for)."""
-    arguments = b.record.schema.arguments
-    for i, a in enumerate(arguments[: len(values)]):
-        if a.name != "dim" or not (values[i] is None or values[i] == []):
-            continue
-        if a.type.startswith("int["):
-            return (*values[:i], list(range(max(rank, 1))), *values[i + 1 :]), None
-        return values, [1] * rank
-    return values, None
-
-
-def mapped(f: Callable, result: Any) -> Any:
-    if isinstance(result, Tensor):
-        return f(result)
-    if isinstance(result, list | tuple):
-        return tuple(mapped(f, r) for r in result) if isinstance(result, tuple) else [mapped(f, r) for r in result]
-    return result
 
 
 def as_strided_view(b: Batch, *values: Any) -> Any:

@@ -361,12 +361,18 @@ void queue_callback(PyObject* callback) {
 
 Grads backward(const std::vector<Edge>& roots, Grads grads, const std::vector<Edge>& inputs, BackwardOptions options) {
   struct Depth {
-    explicit Depth(bool records) : asked_(std::exchange(levels::asked_to_record, records)) { ++depth; }
+    explicit Depth(bool records)
+        : asked_(std::exchange(levels::asked_to_record, records)),
+          level_(std::exchange(levels::walk_level, std::exchange(levels::next_walk_level, 0))) {
+      ++depth;
+    }
     ~Depth() {
       --depth;
       levels::asked_to_record = asked_;
+      levels::walk_level = level_;
     }
     bool asked_;
+    int64_t level_;
   };
   Grads result;
   {

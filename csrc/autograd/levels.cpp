@@ -143,6 +143,7 @@ int64_t new_forward_level() {
 }
 
 thread_local bool asked_to_record = true;
+thread_local int64_t walk_level = 0, next_walk_level = 0;
 
 Outside::Outside(const Level& level)
     : grad_(modes().grad), asked_(asked_to_record), forward_(modes().forward_level) {

@@ -73,6 +73,16 @@ int64_t forward_level_of(const TensorObject* t);
 // grad mode off for what they are made of; levels outside record on their own.
 extern thread_local bool asked_to_record;
 
+// The level whose graph this thread's walk of the engine goes through, where a transform began it; and that of the walk
+// that begins next.
+extern thread_local int64_t walk_level, next_walk_level;
+// A tensor that a node kept, as a walk that does not record sees it: one of an outer level belongs to the walk's level for
+// the time, so that what is computed of it is recorded outside.
+inline Tensor seen_in_walk(const Tensor& t) {
+  const bool lifts = walk_level && !modes().grad && autograd::tracked(t) && level_of(t) != walk_level;
+  return lifts ? wrap(t, walk_level, -1) : t;
+}
+
 // A number for a level of forward mode that opens.
 int64_t new_forward_level();
 

@@ -144,7 +144,7 @@ Tensor Saved::get(const Node& owner, bool with_history) const {
               "] Trying to use a saved tensor that has been detached in-place, i.e. with .detach_(). This is not "
               "supported, please use out-of-place `.detach()` instead");
   const bool taken = (marks_of(tensor_.get()) | dispatch_forced) & kDispatches;
-  if (!is_output_ || !(with_history || taken)) return tensor_;
+  if (!is_output_ || !(with_history || taken)) return levels::seen_in_walk(tensor_);
   Tensor result = without_history(tensor_);
   if (with_history) add_history(result, owner);
   return result;

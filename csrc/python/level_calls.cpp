@@ -350,6 +350,14 @@ void make_room(const Call& call, const Value* given, const Level& level) {
   levels::hold(self, view_of(value, sizes, strides, self.offset()), level.id, 0);
 }
 
+// What is made inside a vmap from no tensors is the same for all samples.
+PyObject* shared_by_all(Call& call, const Value* given, const Level& level) {
+  levels::Outside outside(level);
+  Slots slots(call, given);
+  slots.fill([](const Tensor& t) { return t; });
+  return slots.call();
+}
+
 PyObject* batched(Call& call, const Value* given, const Level& level) {
   int64_t rank;
   make_room(call, given, level);
@@ -395,7 +403,8 @@ PyObject* call_levels(Call& call, const Value* given) {
       if (l.order > level->order && l.kind == Kind::vmap) level = &l;
   }
   const Level here = *level;  // while operators run outside of it, the stack has no such level
-  return here.kind == Kind::vmap ? batched(call, given, here) : differentiated(call, given, here);
+  if (here.kind != Kind::vmap) return differentiated(call, given, here);
+  return id || batching(call).draws ? batched(call, given, here) : shared_by_all(call, given, here);
 }
 
 namespace {
@@ -517,6 +526,14 @@ PyObject* open_levels(PyObject*, PyObject*) {
   });
 }
 
+// _walk_at(id): the walk of the engine that begins next goes through that level's graph.
+PyObject* walk_at(PyObject*, PyObject* id) {
+  return guarded([&]() -> PyObject* {
+    levels::next_walk_level = as_int(id);
+    return Py_NewRef(Py_None);
+  });
+}
+
 // _outside(id, f): f() with that level and those inside it out of the way.
 PyObject* outside(PyObject*, PyObject* args) {
   return guarded([&]() -> PyObject* {
@@ -561,6 +578,7 @@ PyObject* call_record(PyObject*, PyObject* args) {
 PyMethodDef table[] = {
     {"_call_record", call_record, METH_VARARGS, nullptr},
     {"_reopen_level", reopen_level, METH_O, nullptr},
+    {"_walk_at", walk_at, METH_O, nullptr},
     {"_push_level", push_level, METH_VARARGS, nullptr},     {"_pop_level", pop_level, METH_NOARGS, nullptr},
     {"_wrap_level", wrap_level, METH_VARARGS, nullptr},     {"_unwrap_level", unwrap_level, METH_VARARGS, nullptr},
     {"_level_of", level_of, METH_O, nullptr},               {"_hold", hold, METH_VARARGS, nullptr},

@@ -81,7 +81,7 @@ def untracked_args(args: tuple, at: int, argnums: int | tuple[int, ...], variabl
     return tuple(new[places.index(i)] if i in places else entered(a, at) for i, a in enumerate(args))
 
 
-def gradients(outputs: list, variables: list, cotangents: list | None) -> list:
+def gradients(at: int, outputs: list, variables: list, cotangents: list | None) -> list:
     """Gradients at the innermost level, zeros where nothing flows. What is outside is recorded on its own: no graph is made here."""
     pairs = [
         (o, None if cotangents is None else cotangents[i])
@@ -92,6 +92,7 @@ def gradients(outputs: list, variables: list, cotangents: list | None) -> list:
         return [_C.zeros_like(v).detach() for v in variables]
     roots = tuple(o for o, _ in pairs)
     starts = tuple(_C.ones_like(o).detach() if g is None else g for o, g in pairs)
+    _C._walk_at(at)
     found = _C._backward(roots, starts, True, False, tuple(variables), True, False)
     return [_C.zeros_like(v).detach() if g is None else g for g, v in zip(found, variables, strict=True)]
 
@@ -150,7 +151,7 @@ def grad_and_value_impl(func: Callable, argnums: Any, has_aux: bool, args: tuple
                 "Maybe you wanted to use the vjp or jacrev APIs instead?"
             )
         flat, spec = tree_flatten(variables)
-        found = tree_unflatten(gradients([output], flat, None), spec)
+        found = tree_unflatten(gradients(at, [output], flat, None), spec)
         result, value = leave_tree(found, at), leave(output, at)
         return (result, (value, aux_outside(aux, at))) if has_aux else (result, value)
 
@@ -218,7 +219,7 @@ def vjp_impl(func: Callable, args: tuple, argnums: Any, has_aux: bool, where: st
             )
         check_cotangents(given, flat_outputs)
         with reopened(at):
-            found = gradients(flat_outputs, flat_variables, given)
+            found = gradients(at, flat_outputs, flat_variables, [enter(g, at) for g in given])
             return leave_tree(tree_unflatten(found, in_spec), at)
 
     return (results, pull_back, aux) if has_aux else (results, pull_back)

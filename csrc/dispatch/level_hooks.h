@@ -15,6 +15,9 @@ struct Batching {
 };
 extern const Batching& (*batching_of)(const Call& call);
 
+// The memory behind a tensor of levels: all samples together. Others are themselves.
+extern Tensor (*value_behind)(const Tensor& t);
+
 // Levels that are open in this thread, and how many of them are vmaps.
 extern thread_local int open_levels, vmaps;
 

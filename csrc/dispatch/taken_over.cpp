@@ -6,6 +6,7 @@ namespace tocha::dispatch {
 
 PyObject* (*call_python)(Call& call, const Value* given) = nullptr;
 const Batching& (*batching_of)(const Call& call) = nullptr;
+Tensor (*value_behind)(const Tensor& t) = nullptr;
 thread_local int open_levels = 0, vmaps = 0;
 
 namespace {

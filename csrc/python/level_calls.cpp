@@ -340,7 +340,7 @@ void make_room(const Call& call, const Value* given, const Level& level) {
     return;
   }
   Tensor base = Tensor::borrow(whole);
-  if (!unseen(self, 1) || !unseen(base, 3) || !base.is_contiguous() || base.offset() != 0 || base.dtype() != self.dtype())
+  if (!unseen(self, 1) || !unseen(base, 2 + static_cast<int>(whole->held)) || !base.is_contiguous() || base.offset() != 0 || base.dtype() != self.dtype())
     return;
   become_batch(base, level);
   Tensor value = levels::value_of(*levels::held(base));
@@ -591,6 +591,11 @@ void add_level_functions(std::vector<PyMethodDef>& functions) {
   functions.insert(functions.end(), std::begin(table), std::end(table));
   levels::make_held_type();
   dispatch::batching_of = batching;
+  dispatch::value_behind = [](const Tensor& t) {
+    Tensor found = t;
+    while (const Held* h = levels::held(found)) found = levels::value_of(*h);
+    return found;
+  };
 }
 
 }  // namespace tocha::python

@@ -65,6 +65,10 @@ class Batch:
             return value.expand([self.size, *value.shape])
         return value if dim == 0 else value.movedim(dim, 0)
 
+    def repeated(self, x: Any) -> Any:
+        """A tensor of the batch, whether or not it was one."""
+        return x if self.has(x) else _C._wrap_level(self.all(x), self.level, 0)
+
     def aligned(self, x: Any, rank: int) -> Any:
         """With the batch dim in front and ones up to `rank` dims besides: as broadcasting wants it."""
         if not isinstance(x, Tensor):

@@ -18,11 +18,18 @@ from tocha.operators.scatter import (
     scatter_value,
     scatter_value_reduce,
 )
-from tocha.operators.softmax import _log_softmax_backward_data, _softmax_backward_data, log_softmax, softmax
+from tocha.operators.softmax import (
+    _log_softmax,
+    _log_softmax_backward_data,
+    _softmax,
+    _softmax_backward_data,
+    log_softmax,
+    softmax,
+)
 from tocha.operators.sorting import kthvalue, sort, topk
 from tocha.operators.statistics import median, median_dim, mode, nanmedian, nanmedian_dim
 
-register(along_dims, softmax, log_softmax, _softmax_backward_data, _log_softmax_backward_data)
+register(along_dims, softmax, log_softmax, _softmax, _log_softmax, _softmax_backward_data, _log_softmax_backward_data)
 register(along_dims, _recurrence, cumsum, cumprod, cummax, cummin, logcumsumexp)
 register(along_dims, sort, topk, kthvalue, median_dim, nanmedian_dim, mode)
 register(along_dims, _fft_c2c, _fft_r2c, _fft_c2r, flip, _roll_dims)
@@ -34,8 +41,8 @@ def broadcast_along(b, *values):
     """The same where operands are broadcast: ones go between the batch dim and the others."""
     rank = max(v.ndim for v in values if b.is_tensor(v))
     at = next(i for i, a in enumerate(b.record.schema.arguments) if a.name == "dim")
-    found = [b.aligned(v, rank) if b.is_tensor(v) else v for v in values]
-    found[at] = values[at] % rank + 1 - (rank + 1)
+    found = [b.aligned(b.repeated(v), rank) if b.is_tensor(v) else v for v in values]
+    found[at] = values[at] % rank + 1
     return b.run(*found)
 
 

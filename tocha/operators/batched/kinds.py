@@ -41,7 +41,7 @@ def along_dims(b: Any, *values: Any) -> Any:
     for i, v in enumerate(found):
         if b.is_tensor(v):
             t = b.first(v) if b.has(v) else b.all(v)
-            found[i] = t.unsqueeze(-1) if rank == 0 else t
+            found[i] = t.unsqueeze(-1) if v.ndim == 0 else t
     if reduces and shape is not None:
         at = [a.name for a in b.record.schema.arguments]
         found[0] = found[0].reshape([found[0].shape[0], -1])

@@ -6,6 +6,7 @@ from tocha.operators.batched.kinds import register, wrapped_dim
 from tocha.operators.complex import _conj, _neg_view, conj, imag, real, view_as_complex, view_as_real
 from tocha.operators.copies import (
     _is_laid_out,
+    _to_copy,
     _to_cpu,
     clone,
     copy_,
@@ -44,7 +45,7 @@ register(of_value, conj, _conj, _neg_view, real, imag, view_as_real, view_as_com
 register(of_value, _column_major_copy, _dense_copy)
 
 
-@batching(clone, to_dtype, to_device, _to_cpu, zeros_like, ones_like, full_like, empty_like)
+@batching(clone, to_dtype, to_device, _to_copy, _to_cpu, zeros_like, ones_like, full_like, empty_like)
 def in_format(b, self, *rest):
     """A memory format is that of a sample: those with channels last are of one rank."""
     value = b.first(self)

@@ -4,6 +4,7 @@
 
 #include "autograd/anomaly.h"
 #include "autograd/leaf.h"
+#include "autograd/levels.h"
 #include "core/fake.h"
 #include "core/sparse.h"
 #include "ops/arithmetic.h"
@@ -360,12 +361,22 @@ void queue_callback(PyObject* callback) {
 
 Grads backward(const std::vector<Edge>& roots, Grads grads, const std::vector<Edge>& inputs, BackwardOptions options) {
   struct Depth {
-    Depth() { ++depth; }
-    ~Depth() { --depth; }
+    explicit Depth(bool records)
+        : asked_(std::exchange(levels::asked_to_record, records)),
+          level_(std::exchange(levels::walk_level, std::exchange(levels::next_walk_level, 0))) {
+      ++depth;
+    }
+    ~Depth() {
+      --depth;
+      levels::asked_to_record = asked_;
+      levels::walk_level = level_;
+    }
+    bool asked_;
+    int64_t level_;
   };
   Grads result;
   {
-    Depth inside;
+    Depth inside(options.create_graph);
     GradMode mode(options.create_graph);
     Walk walk(options, inputs);
     result = walk.run(roots, std::move(grads));

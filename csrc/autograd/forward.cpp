@@ -4,6 +4,7 @@
 #include <unordered_set>
 
 #include "autograd/engine.h"
+#include "autograd/levels.h"
 #include "autograd/saved.h"
 #include "autograd/view_relation.h"
 #include "ops/copies.h"
@@ -39,7 +40,8 @@ class Level {  // for a scope
 namespace {
 
 Tensor own_tangent(const TensorObject* t) {
-  return t->has_tangent && t->autograd->tangent_level == modes().forward_level ? t->autograd->tangent : Tensor();
+  const bool open = t->has_tangent && modes().forward_level;
+  return open && t->autograd->tangent_level == levels::forward_level_of(t) ? t->autograd->tangent : Tensor();
 }
 
 // After a write to a view: the same write to the tangent of its base, where the tangents of other views come from.
@@ -74,7 +76,7 @@ Tensor tangent_of(const Tensor& t) {
 void set_tangent(const Tensor& t, const Tensor& tangent) {
   AutogradMeta& m = autograd_meta(t.get());
   m.tangent = tangent;
-  m.tangent_level = modes().forward_level;
+  m.tangent_level = levels::forward_level_of(t.get());
   m.tangent_at = static_cast<uint32_t>(t.version());
   t.get()->has_tangent = static_cast<bool>(tangent);
   if (tangent)
@@ -113,8 +115,11 @@ void drop_tangents() {
 void carry(Node& node, const Tensors& ins, const Tensors& outs) {
   Tensors tangents;
   bool any = false;
+  int64_t level = 0;
+  for (const Tensor& out : outs) level = out ? levels::level_of(out) : level;
   for (const Tensor& t : ins) {
-    tangents.push_back(t ? tangent_of(t) : Tensor());
+    const bool here = t && levels::level_of(t) == level;  // those of outer levels have been carried along there
+    tangents.push_back(here ? tangent_of(t) : Tensor());
     any = any || tangents.back();
   }
   if (!any) return;
@@ -123,6 +128,7 @@ void carry(Node& node, const Tensors& ins, const Tensors& outs) {
   for (const Tensor& out : outs) {
     bool carries = out && (out.is_floating() || out.is_complex());
     Tensor v = carries ? ops::zeros(out.sizes(), out.dtype(), out.device()) : Tensor();
+    if (v && level) v = levels::wrap(v, level, -1);
     if (v) v.get()->requires_grad = true;
     leaves.push_back(v ? gradient_edge(v) : Edge());
     stand_ins.push_back(std::move(v));

@@ -2,6 +2,7 @@
 
 #include "autograd/forward.h"
 #include "autograd/leaf.h"
+#include "autograd/levels.h"
 #include "core/sparse.h"
 #include "ops/views.h"
 
@@ -28,6 +29,7 @@ void check_not_released(const Node& owner) {
 Tensor without_history(const Tensor& t) {
   if (!((marks_of(t.get()) | dispatch_forced) & kDispatches)) [[likely]]
     return alias_of(t, true);
+  if (levels::held(t)) return levels::alias(t);
   Unrecorded off;
   return ops::detach(t);
 }
@@ -142,7 +144,7 @@ Tensor Saved::get(const Node& owner, bool with_history) const {
               "] Trying to use a saved tensor that has been detached in-place, i.e. with .detach_(). This is not "
               "supported, please use out-of-place `.detach()` instead");
   const bool taken = (marks_of(tensor_.get()) | dispatch_forced) & kDispatches;
-  if (!is_output_ || !(with_history || taken)) return tensor_;
+  if (!is_output_ || !(with_history || taken)) return levels::seen_in_walk(tensor_);
   Tensor result = without_history(tensor_);
   if (with_history) add_history(result, owner);
   return result;

@@ -7,6 +7,7 @@
 #include "core/switches.h"
 #include "dispatch/backend.h"
 #include "dispatch/native.h"
+#include "dispatch/level_hooks.h"
 #include "ops/copies.h"
 
 namespace tocha {
@@ -26,6 +27,7 @@ Scalar element_of(const Tensor& t) {
 Tensor rewrapped(const Tensor& t) { return wrapped_number(element_of(t)); }
 
 Tensor fill_value(const Tensor& value, DType dtype) {
+  if (value.get()->dispatches) return ops::to_dtype(value, dtype, false, false, std::nullopt);
   alignas(16) char stored[16];
   if (value.is_cpu()) element_of(value).store(dtype, stored);
   if (!value.is_wrapped_number()) return ops::to_dtype(value, dtype, false, false, std::nullopt);
@@ -112,8 +114,9 @@ void alert_not_deterministic(const std::string& name) {
   warn(text);
 }
 
-void check_info(const std::string& op, const Tensor& info, const std::string& reason) {
-  if (!computes(info)) return;
+void check_info(const std::string& op, const Tensor& given, const std::string& reason) {
+  const Tensor info = given.get()->dispatches ? dispatch::value_behind(given) : given;
+  if (!computes(info) || info.get()->dispatches) return;
   for (int64_t i = 0; i < info.numel(); ++i) {
     const int32_t code = info.data<int32_t>()[i];
     if (code == 0) continue;

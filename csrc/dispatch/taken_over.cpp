@@ -1,8 +1,13 @@
 #include "dispatch/taken_over.h"
 
+#include "dispatch/level_hooks.h"
+
 namespace tocha::dispatch {
 
 PyObject* (*call_python)(Call& call, const Value* given) = nullptr;
+const Batching& (*batching_of)(const Call& call) = nullptr;
+Tensor (*value_behind)(const Tensor& t) = nullptr;
+thread_local int open_levels = 0, vmaps = 0;
 
 namespace {
 
@@ -99,6 +104,30 @@ void make_view_of(const Tensor& self, PyObject* result) {
     t->origin = ViewOrigin::no_grad;
 }
 
+// What is made of other operators falls apart into them above levels of transforms; only classes and devices see it
+// whole.
+bool seen_whole(const Call& call, const Value* given) {
+  if (batching_of(call).kind != Batching::body) return true;
+  auto by_class = [](const Tensor& t) {
+    return t && t.get()->dispatches && (Py_TYPE(t.object()) != tensor_type || takes_over(t.device()));
+  };
+  for (int i = 0; i < call.count; ++i) {
+    if (given[i].kind == Value::tensor && by_class(given[i].as<Tensor>())) return true;
+    if (given[i].kind == Value::tensors)
+      for (const Tensor& t : given[i].as<Tensors>())
+        if (by_class(t)) return true;
+  }
+  return false;
+}
+
+// A factory: what it makes inside a level belongs there, and may be written to.
+bool makes_tensors(const Call& call, const Value* given) {
+  if (call.form != Call::functional) return false;
+  for (int i = 0; i < call.count; ++i)
+    if (given[i].kind == Value::tensor || given[i].kind == Value::tensors) return false;
+  return batching_of(call).kind != Batching::body;
+}
+
 void make_views_of(const Tensor& self, PyObject* result) {
   if (!PyList_Check(result) && !PyTuple_Check(result)) return make_view_of(self, result);
   for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(result); ++i)
@@ -111,8 +140,8 @@ bool taken(const Call& call, const Value* given) {
   if (modes().dispatch_off) return false;
   if (modes().dispatch_modes) return true;
   for (int i = 0; i < call.count; ++i)
-    if (takes_over(given[i])) return true;
-  return false;
+    if (takes_over(given[i])) return seen_whole(call, given);
+  return open_levels && (makes_tensors(call, given) || (vmaps && batching_of(call).draws));
 }
 
 Result run(Call& call, const Value* given) {

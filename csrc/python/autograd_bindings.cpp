@@ -5,6 +5,7 @@
 
 #include "autograd/engine.h"
 #include "autograd/forward.h"
+#include "autograd/levels.h"
 #include "autograd/gc.h"
 #include "autograd/leaf.h"
 #include "core/fake.h"
@@ -259,7 +260,7 @@ PyObject* tensor_backward(PyObject* self, PyObject* const* args, Py_ssize_t n, P
 
 PyObject* is_grad_enabled(PyObject*, PyObject*) { return PyBool_FromLong(modes().grad); }
 PyObject* set_grad_enabled(PyObject*, PyObject* on) {
-  modes().grad = on == Py_True;
+  modes().grad = levels::asked_to_record = on == Py_True;
   return Py_NewRef(Py_None);
 }
 PyObject* is_inference_enabled(PyObject*, PyObject*) { return PyBool_FromLong(modes().inference); }
@@ -316,10 +317,9 @@ PyObject* reached(PyObject*, PyObject* tensors) {
   });
 }
 
-int64_t levels = 0;
 PyObject* enter_dual_level(PyObject*, PyObject*) {
-  modes().forward_level = ++levels;
-  return PyLong_FromLongLong(levels - 1);
+  modes().forward_level = levels::new_forward_level();
+  return PyLong_FromLongLong(modes().forward_level - 1);
 }
 PyObject* exit_dual_level(PyObject*, PyObject*) {
   return guarded([&] {

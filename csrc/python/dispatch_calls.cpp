@@ -1,6 +1,7 @@
 #include "python/dispatch_calls.h"
 
 #include "dispatch/taken_over.h"
+#include "python/level_calls.h"
 #include "python/parser.h"
 
 namespace tocha::python {
@@ -35,6 +36,8 @@ PyObject* from_tensor(const Tensor& t) {
   if (t.is_wrapped_number()) return scalar_object(Scalar::load(t.dtype(), t.bytes()));
   return Py_NewRef(t.object());
 }
+
+}  // namespace
 
 PyObject* as_object(const Value& v) {
   switch (v.kind) {
@@ -92,6 +95,8 @@ PyObject* as_object(const Value& v) {
   return none();
 }
 
+namespace {
+
 bool from_body(const Value& v) {
   return v.kind == Value::tensor && v.as<Tensor>() && v.as<Tensor>().get()->number == NumberFrom::body;
 }
@@ -109,6 +114,7 @@ void list_takers(const Value& v, PyObject* list) {
 // A handle of several results is called with tuples; numbers that bodies made are told apart by a bit each.
 PyObject* hand_over(Call& call, const Value* given) {
   static const char* const forms[] = {"functional", "functional", "inplace", "out"};
+  if (PyObject* result = call_levels(call, given)) return result;
   if (!call.plan) {
     PyObject* make = cached_attribute("tocha._library.plans", "plan");
     call.plan = own(PyObject_CallFunction(make, "ss", call.record, forms[call.form])).give();
@@ -127,11 +133,12 @@ PyObject* hand_over(Call& call, const Value* given) {
 }
 
 int active_everywhere = 0;  // modes, on all threads
+int levels_everywhere = 0;
 bool devices_in_python = false;
 
 void force() {
-  dispatch_forced = active_everywhere ? kDispatches : 0;
-  factories_forced = active_everywhere || devices_in_python ? kDispatches : 0;
+  dispatch_forced = active_everywhere || levels_everywhere ? kDispatches : 0;
+  factories_forced = active_everywhere || levels_everywhere || devices_in_python ? kDispatches : 0;
 }
 
 // _set_dispatch_modes(n): how many are active on this thread; returns how many were.
@@ -253,6 +260,11 @@ bool takes_operators_over(PyTypeObject* type) {
 void mark_dispatch(TensorObject* t, PyTypeObject* type) {
   t->dispatches =
       (type != tensor_type && takes_operators_over(type)) || (python_device && *python_device == t->device.type);
+}
+
+void count_levels(int by) {
+  levels_everywhere += by;
+  force();
 }
 
 void add_dispatch_functions(std::vector<PyMethodDef>& functions) {

@@ -4,14 +4,19 @@
 #include <vector>
 
 #include "core/tensor.h"
+#include "dispatch/taken_over.h"
 #include "python/object.h"
 
 namespace tocha::python {
 
+// An argument of an operator as Python sees it.
+PyObject* as_object(const dispatch::Value& v);
 // Whether instances of a class take operators over.
 bool takes_operators_over(PyTypeObject* type);
 // Marks a tensor whose contents, device or class have changed, as one of this class.
 void mark_dispatch(TensorObject* t, PyTypeObject* type);
+// Levels of transforms begin or end, in some thread.
+void count_levels(int by);
 void add_dispatch_functions(std::vector<PyMethodDef>& functions);
 
 }  // namespace tocha::python

@@ -15,6 +15,7 @@
 #include "python/autograd_bindings.h"
 #include "python/bindings.h"
 #include "python/dispatch_calls.h"
+#include "python/level_calls.h"
 #include "python/exchange.h"
 #include "python/new_tensor.h"
 #include "python/operator_handles.h"
@@ -321,6 +322,7 @@ void add_functions(PyObject* module) {
       add_optimizer_functions(extra);
       add_operator_handle_functions(extra);
       add_dispatch_functions(extra);
+      add_level_functions(extra);
       add_fake_functions(extra);
       table.insert(table.end(), extra.begin(), extra.end());
     }

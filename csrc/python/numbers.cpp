@@ -46,7 +46,7 @@ Scalar scalar_of_tensor(PyObject* o) {
   }
   TOCHA_CHECK(t.numel() == 1, Runtime, "a Tensor with ", t.numel(), " elements cannot be converted to Scalar");
   TOCHA_CHECK(!t.is_meta(), Runtime, "Tensor.item() cannot be called on meta tensors");
-  if (t.is_cpu()) return negated_or_conjugated(Scalar::load(t.dtype(), t.bytes()), t);
+  if (t.is_cpu() && !t.get()->dispatches) return negated_or_conjugated(Scalar::load(t.dtype(), t.bytes()), t);
   Ref number = own(PyObject_CallMethod(o, "item", nullptr));
   return as_scalar(number.get());
 }

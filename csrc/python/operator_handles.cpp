@@ -40,6 +40,8 @@ struct OverloadObject {
 
 PyTypeObject* overload_type = nullptr;
 
+}  // namespace
+
 const RecordCall* find_record(const std::string& name) {
   static const auto* table = [] {
     auto* all = new std::unordered_map<std::string, const RecordCall*>;
@@ -50,6 +52,8 @@ const RecordCall* find_record(const std::string& name) {
   auto at = table->find(name);
   return at == table->end() ? nullptr : at->second;
 }
+
+namespace {
 
 // The arguments of one call on their way to the record.
 struct HandleCall {

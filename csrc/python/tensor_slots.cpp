@@ -1,4 +1,5 @@
 // What Python's own functions and operators ask of a tensor: len, bool, int, float, complex, `in`, ~, iteration.
+#include "autograd/levels.h"
 #include "ops/comparison.h"
 #include "ops/logic.h"
 #include "ops/reductions.h"
@@ -37,6 +38,7 @@ int tensor_bool(PyObject* self) {
     auto t = self_of(self);
     TOCHA_CHECK(t.numel() != 0, Runtime, "Boolean value of Tensor with no values is ambiguous");
     TOCHA_CHECK(t.numel() == 1, Runtime, "Boolean value of Tensor with more than one value is ambiguous");
+    levels::check_no_branch(t);
     return item(t).to_bool();
   });
 }

@@ -72,6 +72,7 @@ class Operator:
     # from the arguments, "" for calls that are deterministic.
     nondeterministic: str | Callable = ""
     decomposition: Callable | None = None  # native: the same results from other operators (tocha/operators/decomposed)
+    batching: Callable | None = None  # how it runs on a batch, where that does not follow from its kind (tocha/operators/batched)
     # native: what it is where nothing smaller says it, so that it has no decomposition (docs/inside/operators.md).
     algorithm: str = ""
     # PyTorch's overloads that it answers for, where they cannot be read off the schema: schemas, or names of overloads
@@ -269,6 +270,20 @@ def decomposition(o: Operator) -> Callable:
 
     def decorate(f: Callable) -> Callable:
         o.decomposition = f
+        return f
+
+    return decorate
+
+
+def batching(*records: Operator) -> Callable:
+    """Registers how an operator runs on a batch: f(b, the record's arguments), with b the batch (tocha/_functorch/batching.py).
+
+    Tensors of the batch come as they are; `b.first(x)` is one with its batch dim in front. Results have it there. It runs as Python only.
+    """
+
+    def decorate(f: Callable) -> Callable:
+        for o in records:
+            o.batching = f
         return f
 
     return decorate

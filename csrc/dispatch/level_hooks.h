@@ -1,0 +1,24 @@
+// What the door below autograd asks about levels of transforms (autograd/levels.h, python/level_calls.cpp).
+#pragma once
+
+#include "dispatch/taken_over.h"
+
+namespace tocha::dispatch {
+
+// How a level treats a call; found at the first call on a tensor of a level.
+struct Batching {
+  // An operator with a rule of its own, a formula, a view, or one that is made of others.
+  enum Kind : uint8_t { rule = 1, elementwise, geometry, body } kind;
+  bool draws;          // random numbers: a vmap has a say although no operand is of a level
+  const void* native;  // the form as Python calls it
+  PyObject* python;    // what Python makes of a batch
+};
+extern const Batching& (*batching_of)(const Call& call);
+
+// The memory behind a tensor of levels: all samples together. Others are themselves.
+extern Tensor (*value_behind)(const Tensor& t);
+
+// Levels that are open in this thread, and how many of them are vmaps.
+extern thread_local int open_levels, vmaps;
+
+}  // namespace tocha::dispatch

@@ -1,0 +1,15 @@
+// Operators on tensors of levels (tocha.func): handed on to their values, below autograd.
+#pragma once
+
+#include <vector>
+
+#include "dispatch/taken_over.h"
+#include "python/object.h"
+
+namespace tocha::python {
+
+// The result of a call in which a level of transforms has a say; null where none has.
+PyObject* call_levels(dispatch::Call& call, const dispatch::Value* given);
+void add_level_functions(std::vector<PyMethodDef>& functions);
+
+}  // namespace tocha::python

@@ -13,7 +13,8 @@ from typing import Any
 
 from tocha import _C, autograd
 from tocha._functorch.functionalize import Alias, Functionalizer, Step, root_of
-from tocha._subclasses.fake import FakeTensor, new
+from tocha._functorch.synthetic_bases import OnBases, groups_of
+from tocha._subclasses.fake import FakeTensor, new, outside
 from tocha._subclasses.fake_tensor import FakeTensorMode
 from tocha._subclasses.history import node_class
 from tocha.fx import Graph, GraphModule, Node
@@ -23,6 +24,7 @@ from tocha.fx.experimental.proxy_tensor import (
     decompose,
     disable_autocast_cache,
     disable_proxy_modes_tracing,
+    snapshot_fake,
     track_tensor_tree,
 )
 from tocha.ir.shape_env import ShapeEnv
@@ -51,9 +53,10 @@ class Mutation:
     """An input that the function writes to: which result of the graph is its new value."""
 
     input: int
-    raw: int
+    raw: int | None  # none where only its geometry changes
     recorded: bool  # whether autograd sees the write
     geometry: tuple | None = None  # its sizes, strides and offset, where those change
+    writes: int = 0  # by how much its version goes up
 
 
 @dataclass
@@ -70,6 +73,7 @@ class Traced:
     )  # raw results that have gradients, in the order of the tangents
     tangents: list[Any] = field(default_factory=list)  # fakes
     fakes: list[Any] = field(default_factory=list)
+    on_bases: OnBases | None = None  # where inputs share memory: what the graph takes in their place
 
     @property
     def is_joint(self) -> bool:
@@ -81,7 +85,19 @@ def fakes_of(args: Sequence[Any], dynamic: bool) -> tuple[Any, list[Any]]:
     mode = next((a.fake_mode for a in args if isinstance(a, FakeTensor)), None)
     if mode is None:
         mode = FakeTensorMode(shape_env=ShapeEnv(), static_shapes=not dynamic, allow_non_fake_inputs=True)
-    return mode, [mode.from_tensor(a) if isinstance(a, Tensor) and not isinstance(a, FakeTensor) else a for a in args]
+    made: dict[int, Any] = {}  # an argument that is given twice is one tensor
+    for a in args:
+        if isinstance(a, Tensor) and id(a) not in made:
+            made[id(a)] = without_history(a if isinstance(a, FakeTensor) else mode.from_tensor(a))
+    return mode, [made[id(a)] if isinstance(a, Tensor) else a for a in args]
+
+
+def without_history(fake: Any) -> Any:
+    """A leaf on the fake's memory: a gradient of one input is not one of another of which it is a view."""
+    if not isinstance(fake, FakeTensor) or fake._base is None:
+        return fake
+    with outside():
+        return snapshot_fake(fake).requires_grad_(fake.requires_grad)
 
 
 def passed_on(leaf: FakeTensor) -> FakeTensor:
@@ -144,25 +160,46 @@ def trace(
     t = Tracing(fn, args, decompositions, dynamic)
     for i, value in enumerate(t.given):
         t.placeholder(f"primals_{i + 1}", value)
-    versions = [m.version if (m := memory_of(v)) is not None else 0 for v in t.given]
+    memories = [m.version if (m := memory_of(v)) is not None else 0 for v in t.given]
+    versions = [v._version if isinstance(v, FakeTensor) else 0 for v in t.given]
     geometries = [geometry_of(v) for v in t.given]
     histories = [v.grad_fn if isinstance(v, Tensor) else None for v in t.given]
     with t.active(), autograd.set_grad_enabled(gradients):
         outs = list(fn(*t.given))
     written = [
         i for i, v in enumerate(t.given)
-        if isinstance(v, FakeTensor) and (memory_of(v).version != versions[i] or geometry_of(v) != geometries[i])
+        if isinstance(v, FakeTensor) and (memory_of(v).version != memories[i] or geometry_of(v) != geometries[i])
     ]  # fmt: skip
+    groups = groups_of(args, written)
+    if groups:
+        return trace_on_bases(OnBases(fn, args, groups), args, gradients, decompositions, dynamic)
     raws: list[Any] = []
     mutations = []
     for i in written:
         v = t.given[i]
         moved = geometry_of(v) != geometries[i]
         recorded = v.requires_grad and v.grad_fn is not histories[i]
-        mutations.append(Mutation(i, len(raws), recorded, geometry_of(v) if moved else None))
+        new = geometry_of(v) if moved else None
+        mutations.append(Mutation(i, len(raws), recorded, new, v._version - versions[i]))
         raws.append(v)
     outputs = assign(t, outs, raws)
     return finish(t, outs, outputs, raws, mutations, gradients)
+
+
+def trace_on_bases(
+    fn: OnBases, args: Sequence[Any], gradients: bool, decompositions: Mapping | None, dynamic: bool
+) -> Traced:
+    """The same where inputs share memory and are written to; results and writes that are such inputs count after the graph's own."""
+    traced = trace(fn, fn.inner(args), gradients=gradients, decompositions=decompositions, dynamic=dynamic)
+    for place, i in fn.same.items():
+        traced.outputs[place] = Output(INPUT, fn.num_inner + i)
+    for i, g in fn.moved.items():
+        traced.mutations.append(Mutation(fn.num_inner + i, None, False, g))
+        base = next(k for k, b in enumerate(fn.bases) if i in b.members)
+        for m in traced.mutations:
+            m.writes -= m.input == base and fn.bases[base].kind != "storage"  # the change of geometry counts itself
+    traced.on_bases = fn
+    return traced
 
 
 def geometry_of(t: Any) -> tuple | None:
@@ -213,7 +250,7 @@ def place_of(raws: list[Any], value: Any) -> int:
 def finish(
     t: Tracing, outs: list[Any], outputs: list[Output], raws: list[Any], mutations: list[Mutation], gradients: bool
 ) -> Traced:
-    recorded = {m.raw: m.recorded for m in mutations}
+    recorded = {m.raw: m.recorded for m in mutations if m.raw is not None}
     differentiable = [
         i for i, r in enumerate(raws)
         if gradients and isinstance(r, FakeTensor) and r.requires_grad and r.grad_fn is not None and recorded.get(i, True)

@@ -23,7 +23,7 @@ from tocha.ir.sym_types import Symbolic
 from tocha.operators.facts import Facts, Memory, Scalar
 from tocha.operators.families import load
 from tocha.operators.interpreter import DataDependent, default_of
-from tocha.operators.record import OPERATORS, Operator
+from tocha.operators.record import COMMUTATIVE, OPERATORS, Operator
 from tocha.operators.schema import Argument
 
 Tensor = _C.Tensor
@@ -95,7 +95,9 @@ class Form:
         if outs is ABSENT or outs is None:
             outs = None
         before = (
-            [(t._facts.memory, t._facts.memory.version) for t in given] if self.writes or outs is not None else None
+            [(t._facts.memory, t._facts.memory.version, t._version) for t in given]
+            if self.writes or outs is not None
+            else None
         )
         known = [t.constant for t in given] if given and given[0]._constant is not None else [None]
         if outs is not None:
@@ -201,14 +203,18 @@ def mode_of(given: list[Any]) -> Any:
     return found if found is not None else active_mode()
 
 
-def settle_writes(given: list[FakeTensor], before: list[tuple[Memory, int]]) -> None:
-    """Tensors that were written to count it, and take the shape and memory that they may have got."""
+def settle_writes(given: list[FakeTensor], before: list[tuple[Memory, int, int]]) -> None:
+    """Tensors that were written to count it once, and take the shape and memory that they may have got.
+
+    Where a mode or a history saw the write, the call that it made has counted.
+    """
     seen: set[int] = set()
-    for t, (memory, version) in zip(given, before, strict=True):
+    for t, (memory, version, counted) in zip(given, before, strict=True):
         f = t._facts
         if (f.memory is not memory or memory.version != version) and memory.number not in seen:
             seen.add(memory.number)
-            t._bump_version()
+            if t._version == counted:
+                t._bump_version()
         if not f.is_plain:
             refresh(t)
 
@@ -217,7 +223,25 @@ answers: dict[str, Callable] = {}  # records whose result is no tensor but an el
 
 
 def make_form(record: str, names: tuple[str, ...]) -> Callable:
-    return answers.get(record) or Form(record, names).call
+    return answers.get(record) or turned(Form(record, names))
+
+
+def turned(form: Form) -> Callable:
+    """A call of a form; where a number stands before the tensor it is one of another operator: 1 - x is rsub, 2 * x is mul(x, 2)."""
+    o = form.operator
+    if o.operator is None or form.inplace or len(form.arguments) < 2 or o.schema.arguments[0].type != "Operand":
+        return form.call
+    swapped = o if o.operator in COMMUTATIVE else next((r for r in OPERATORS.values() if r.reverse == o.operator), None)
+    if swapped is None:
+        return form.call
+    other = form if swapped is o else Form(swapped.full_name, ("self", "other"))
+
+    def call(*slots: Any) -> Any:
+        if isinstance(slots[0], Tensor) or not isinstance(slots[1], Tensor):
+            return form.call(*slots)
+        return other.call(slots[1], slots[0], *(slots[2:] if other is form else ()))
+
+    return call
 
 
 _forms: dict[str, Callable] = {}

@@ -232,7 +232,6 @@ def record_write(reader: Any, node: FakeNode, inputs: list[Any], target: Any, fi
     if base is None:
         _C._record_write(node, tuple(inputs), target)
         return
-    target._bump_version()
     slices = node_class("CopySlices")()
     others = inputs[1:] if first else inputs
     slices.apply = Slices(reader.mode, node.apply, base._facts, target._facts, first)

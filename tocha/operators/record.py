@@ -30,6 +30,14 @@ ALL = (*BOOL, *INTS, *UNSIGNED, *FLOATS, *COMPLEX)
 UNARY = "function, method, inplace, out"
 BINARY = "function, method, inplace_method, out"
 
+COMMUTATIVE = (
+    "__add__",
+    "__mul__",
+    "__and__",
+    "__or__",
+    "__xor__",
+)  # Python's operators whose operands may change places
+
 COMMON, INT_TO_FLOAT = "common", "int_to_float"
 # Type codes of the compute dtype; they differ in how numbers become elements of it (docs/inside/operators.md).
 AS_COMPUTED = ("T", "checked", "filled", "number", "scalar", "rounded")

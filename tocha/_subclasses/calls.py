@@ -112,6 +112,8 @@ class Form:
         if before is not None:
             settle_writes(given, before)
         shown = self.shown(reader, result, given)
+        if self.fields is not None:
+            shown = self.fields(shown)
         if self.operator.kind == "foreach" and self.writes:
             shown = slots[self.arguments[0][1]]
         if outs is None and None not in known:
@@ -150,8 +152,7 @@ class Form:
         if isinstance(result, Facts):
             return reader.tensor_of(result, given)
         if isinstance(result, tuple | list):
-            parts = [self.shown(reader, r, given) for r in result]
-            return self.fields(parts) if self.fields is not None and isinstance(result, tuple) else tuple(parts)
+            return tuple([self.shown(reader, r, given) for r in result])
         if isinstance(result, DType):
             return native_dtype(result)
         if isinstance(result, Device):

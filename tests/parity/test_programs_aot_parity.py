@@ -15,7 +15,7 @@ import tocha
 
 FOLDER = Path(__file__).parents[1] / "functorch"
 sys.path.insert(0, str(FOLDER))
-from observed import agree, observed, separate, views_of_one
+from observed import agree, observed, separate, views_of_one  # noqa: E402
 
 
 def programs(library: str) -> Any:

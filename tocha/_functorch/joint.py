@@ -12,12 +12,13 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from tocha import _C, autograd
-from tocha._functorch.functionalize import Alias, Functionalizer, Step, root_of
+from tocha._functorch.functionalize import Alias, Functionalizer, Step, root_of, writes_any
 from tocha._functorch.synthetic_bases import OnBases, groups_of
 from tocha._subclasses.fake import FakeTensor, new, outside
 from tocha._subclasses.fake_tensor import FakeTensorMode
 from tocha._subclasses.history import node_class
 from tocha.fx import Graph, GraphModule, Node
+from tocha.fx._lazy_graph_module import _LazyGraphModule
 from tocha.fx.experimental.proxy_tensor import (
     ProxyTorchDispatchMode,
     PythonKeyTracer,
@@ -268,7 +269,11 @@ def finish(
         t.node_of(o) if out.kind in (VIEW_OF_INPUT, VIEW_OF_RAW) else None for o, out in zip(outs, outputs, strict=True)
     ]
     t.tracer.graph.output(tuple(nodes))
-    module = GraphModule(t.tracer.root, t.tracer.graph, "joint_forward_backward" if grads else "forward")
+    module = _LazyGraphModule(t.tracer.root, t.tracer.graph, "joint_forward_backward" if grads else "forward")
+    if not any(v is not None for v in views) and not writes_any(t.tracer.graph):
+        t.tracer.graph.eliminate_dead_code()
+        refuse_fake_constants(module)
+        return Traced(module, len(t.given), len(raws), outputs, mutations, differentiable, tangents, t.leaves)
     pass_ = Functionalizer(module, keep_input_writes=False)
     pass_.read_all()
     values = [pass_.current(n) for n in nodes]
@@ -277,7 +282,7 @@ def finish(
             out.chain = chain_of(pass_, node, nodes[out.index] if out.kind == VIEW_OF_RAW else None)
     pass_.tracer.graph.output(tuple(pass_.tracer.create_arg(v) for v in values))
     pass_.tracer.graph.eliminate_dead_code()
-    made = GraphModule(module, pass_.tracer.graph, type(module).__name__)
+    made = _LazyGraphModule(module, pass_.tracer.graph, type(module).__name__)
     refuse_fake_constants(made)
     return Traced(made, len(t.given), len(raws), outputs, mutations, differentiable, tangents, t.leaves)
 

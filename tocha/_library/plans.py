@@ -185,12 +185,12 @@ _plans: dict[tuple[str, str], Plan] = {}
 
 def plan(record: str, form: str) -> Plan:
     """Called by native code, once for each form of a record."""
-    importlib.import_module("tocha.operators.parts")  # what records say of how they are seen
-    table()
-    key = (record, form)
-    if key not in _plans:
-        _plans[key] = Plan(OPERATORS[record], form)
-    return _plans[key]
+    found = _plans.get((record, form))
+    if found is None:
+        importlib.import_module("tocha.operators.parts")  # what records say of how they are seen
+        table()
+        found = _plans[record, form] = Plan(OPERATORS[record], form)
+    return found
 
 
 def run(plan: Plan, values: tuple, takers: list[Any], from_body: int) -> Any:

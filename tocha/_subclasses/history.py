@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Iterator
 from functools import cache
 from typing import Any
@@ -15,14 +14,17 @@ from tocha.operators.interpreter import formula_of
 from tocha.operators.record import Operator
 
 
-@contextlib.contextmanager
-def unrecorded() -> Iterator[None]:
-    before = _C.is_grad_enabled()
-    _C._set_grad_enabled(False)
-    try:
-        yield
-    finally:
-        _C._set_grad_enabled(before)
+class unrecorded:
+    """Operators called here have no history."""
+
+    __slots__ = ("before",)
+
+    def __enter__(self) -> None:
+        self.before = _C.is_grad_enabled()
+        _C._set_grad_enabled(False)
+
+    def __exit__(self, *_: object) -> None:
+        _C._set_grad_enabled(self.before)
 
 
 def refuse_out(o: Operator, given: list[Any]) -> None:

@@ -137,8 +137,20 @@ def operators() -> list[Operator]:
     return list(OPERATORS.values())
 
 
+_named: dict[str, list[Operator]] = {}
+_named_count = 0  # how many records the table was made from
+
+
 def overloads(name: str) -> list[Operator]:
-    return [o for o in OPERATORS.values() if o.name == name or name in o.aliases]
+    """The records of this name or alias."""
+    global _named_count
+    if _named_count != len(OPERATORS):
+        _named.clear()
+        for o in OPERATORS.values():
+            for n in {o.name, *o.aliases}:
+                _named.setdefault(n, []).append(o)
+        _named_count = len(OPERATORS)
+    return list(_named.get(name, ()))
 
 
 # What kernels without a decomposition are: numerical algorithms; then "memory" allocates, shows or moves elements as they

@@ -212,7 +212,7 @@ def snapshot_fake(val: Tensor, include_real: bool = False) -> Tensor:
 def described(tracer: PythonKeyTracer, value: Any) -> Any:
     """A value as `node.meta["val"]` shows it: tensors as fakes."""
     if isinstance(value, FakeTensor):
-        return snapshot_fake(value)
+        return fake_snapshot(value)
     if isinstance(value, Tensor):
         if tracer.fake_mode is None or value.layout is not _C.strided:
             return None

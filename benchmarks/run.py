@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 import sys
 
+import ahead
 import convolution
 import data
 import distributions
@@ -46,6 +47,8 @@ def main() -> None:
         footprint.show()
     if pattern.search("facts"):
         facts.show()
+    if pattern.search("ahead"):
+        ahead.show()
     if pattern.search("hundred"):
         hundred.run(hundred.draw(hundred.SEED))
 

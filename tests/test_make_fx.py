@@ -165,3 +165,63 @@ def test_the_mode_that_traces_can_be_asked_for_and_put_aside():
 
     assert targets(make_fx(f)(tocha.ones(2))) == ["aten.sin.default"]
     assert get_proxy_mode() is None
+
+
+@pytest.mark.parametrize("mode", ["real", "fake"])
+def test_writes_of_composites_with_out_are_seen(mode):
+    def f(x):
+        found = tocha.empty(0)
+        tocha.linalg.inv(x, out=found)
+        tocha.linalg.multi_dot([x, found, x], out=found)
+        return found + 1
+
+    x = tocha.rand(3, 3) + tocha.eye(3)
+    tocha.testing.assert_close(make_fx(f, tracing_mode=mode)(tocha.eye(3))(x), f(x))
+
+
+@pytest.mark.parametrize("mode", ["real", "fake"])
+def test_writes_through_data_are_seen(mode):
+    def f(x):
+        x.data.mul_(2)
+        return x + 1
+
+    graph = make_fx(f, tracing_mode=mode)(tocha.ones(3))
+    x = tocha.ones(3)
+    assert graph(x).tolist() == [3, 3, 3]
+    assert x.tolist() == [2, 2, 2]
+
+
+@pytest.mark.parametrize("mode", ["real", "fake"])
+def test_numbers_before_tensors_are_operators_of_the_tensor(mode):
+    aten = tocha.ops.aten
+    graph = make_fx(lambda x: (2 / x, 2 - x, 2 * x), tracing_mode=mode)(tocha.ones(3))
+    assert [n.target for n in graph.graph.nodes if n.op == "call_function"] == [
+        aten.reciprocal.default,
+        aten.mul.Tensor,
+        aten.rsub.Scalar,
+        aten.mul.Tensor,
+    ]
+
+
+@pytest.mark.parametrize("mode", ["real", "fake"])
+def test_how_distances_are_computed_is_kept(mode):
+    f = lambda x: tocha.cdist(x, x, compute_mode="donot_use_mm_for_euclid_dist")  # noqa: E731
+    (node,) = make_fx(f, tracing_mode=mode)(tocha.rand(3, 2)).graph.find_nodes(
+        op="call_function", target=tocha.ops.aten._cdist_forward.default
+    )
+    assert node.args[2:] == (2.0, 2)
+
+
+def test_fakes_count_each_write_once():
+    def versions(x):
+        found = []
+        for write in (lambda: x.add_(1), lambda: x[0].mul_(2), lambda: x.t_(), lambda: x.detach().zero_()):
+            write()
+            found.append(x._version)
+        return found
+
+    seen = []
+    for wants in (False, True):
+        x = tocha.rand(3, 3, requires_grad=wants)
+        make_fx(lambda x: seen.append(versions(x * 1)), tracing_mode="fake")(x)
+    assert seen == [[1, 2, 3, 4]] * 2 == [versions(tocha.rand(3, 3))] * 2

@@ -10,6 +10,7 @@ import ctypes
 import os
 import types
 from collections.abc import Callable, Iterator
+from functools import cached_property
 from typing import Any, Protocol
 
 from tocha import _C, overrides
@@ -43,8 +44,12 @@ class RecordTarget:
     def native(self, handle: OpOverload) -> Callable:
         return native_call(self.overload, handle)
 
-    def tags(self) -> list[Tag]:
+    @cached_property
+    def _tags(self) -> list[Tag]:
         return tags_of(self.overload)
+
+    def tags(self) -> list[Tag]:
+        return self._tags
 
     def body(self) -> Callable | None:
         o = self.overload.record

@@ -4,11 +4,13 @@
 #include <unordered_set>
 
 #include "core/dtype_messages.h"
+#include "core/modes.h"
 #include "core/switches.h"
 #include "dispatch/backend.h"
 #include "dispatch/native.h"
 #include "dispatch/level_hooks.h"
 #include "ops/copies.h"
+#include "ops/resizing.h"
 
 namespace tocha {
 
@@ -148,10 +150,19 @@ void warn_of_length(const Tensor& out, IntsView sizes) {
       sizes, "."));
 }
 
+static bool is_watched(const Tensor& t) {
+  return (modes().dispatch_modes || t.get()->dispatches) && !modes().dispatch_off;
+}
+
 void copy_to_out(const Tensor& out, const Tensor& result, const char* op) {
   TOCHA_CHECK(can_cast(result.dtype(), out.dtype()), Runtime, "[", op, "] result type ", result.dtype(),
               " can't be cast to the desired output type ", out.dtype());
   if (out.device() != result.device()) refuse_out_device(op, result.device(), out.device());
+  if (is_watched(out)) {  // whoever saw how the result is made sees where it goes
+    if (out.sizes() != result.sizes()) ops::resize_(out, result.sizes(), std::nullopt);
+    ops::copy_(out, result, false);
+    return;
+  }
   resize_output(out, result.sizes(), op);
   check_no_internal_overlap(out, op);
   if (computes(out)) copy_across(out, result);

@@ -79,7 +79,20 @@ GETTER(requires_grad, return PyBool_FromLong(autograd::requires_grad(t));)
 GETTER(is_leaf, return PyBool_FromLong(autograd::is_leaf(t));)
 GETTER(grad_fn, return node_object(autograd::grad_fn(t));)
 GETTER(grad, return read_grad(t);)
-GETTER(data, return alias_as(t, has_override(self) ? Py_TYPE(self) : tensor_type, false).give();)
+void give_own_version(TensorObject* o) {
+  if (o->version && --o->version->refs == 0) delete o->version;
+  o->version = nullptr;
+}
+
+// Whoever watches operators sees a detach, else writes to what comes back would be lost on them.
+Tensor data_of(const Tensor& t, PyTypeObject* type) {
+  if (!modes().dispatch_modes || modes().dispatch_off) return alias_as(t, type, false);
+  Tensor shown = ops::detach(t);
+  give_own_version(shown.get());
+  return shown;
+}
+
+GETTER(data, return data_of(t, has_override(self) ? Py_TYPE(self) : tensor_type).give();)
 GETTER(_version, TOCHA_CHECK(!t.get()->inference, Runtime, "Inference tensors do not track version counter.");
        return PyLong_FromLongLong(t.version());)
 GETTER(_base, return t.get()->base ? Py_NewRef(reinterpret_cast<PyObject*>(t.get()->base)) : Py_NewRef(Py_None);)
@@ -137,6 +150,10 @@ PyObject* bump_version(PyObject* self, PyObject*) {
     self_of(self).bump_version();
     return Py_NewRef(Py_None);
   });
+}
+PyObject* own_version(PyObject* self, PyObject*) {
+  give_own_version(object_of(self));
+  return Py_NewRef(Py_None);
 }
 PyObject* retain_grad(PyObject* self, PyObject*) {
   return overridable(self, "retain_grad", [&] {
@@ -436,6 +453,7 @@ PyMethodDef tensor_table[] = {
     {"requires_grad_", reinterpret_cast<PyCFunction>(requires_grad_), METH_FASTCALL | METH_KEYWORDS,
      "requires_grad_(requires_grad=True): sets it and returns the tensor."},
     {"_bump_version", bump_version, METH_NOARGS, nullptr},
+    {"_own_version", own_version, METH_NOARGS, nullptr},
     {"_register_hook_dict", register_hook_dict, METH_NOARGS, nullptr},
     {"retain_grad", retain_grad, METH_NOARGS, "Keeps the gradient of a tensor that is no leaf."},
     {"detach_", detach_inplace, METH_NOARGS, "Forgets how the tensor was made."},

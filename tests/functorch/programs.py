@@ -1,15 +1,22 @@
 """Programs that write to tensors and hand out views: what they do in eager mode is what they must do through graphs.
 
-Each takes tensors and returns tensors. `x` and `y` are 3 x 4, `v` has 4 elements, `b` is a buffer that wants no gradient.
+Each takes tensors and returns tensors. `x` and `y` are 3 x 4, `v` has 4 elements, `b` is a buffer that wants no gradient. Those of
+SHARED take three views of one tensor: `z` itself, 3 x 4, its first row, and all of it flat.
 """
 
 import tocha
 
 PROGRAMS = {}
+SHARED = {}
 
 
 def program(f):
     PROGRAMS[f.__name__] = f
+    return f
+
+
+def shared(f):
+    SHARED[f.__name__] = f
     return f
 
 
@@ -558,3 +565,183 @@ def contiguous_that_copies(x, y, v, b):
     z = x.t().contiguous()
     z.mul_(y.t())
     return z
+
+
+# -- geometry and memory of inputs
+
+
+@program
+def input_transposed_in_place(x, y, v, b):
+    b.t_()
+    return x @ b
+
+
+@program
+def input_unsqueezed_and_written(x, y, v, b):
+    b.unsqueeze_(0)
+    b.add_(1)
+    return x * b
+
+
+@program
+def input_squeezed_after_a_view_is_taken(x, y, v, b):
+    row = b[0]
+    b.unsqueeze_(1)
+    row.zero_()
+    return b.squeeze(1) * x
+
+
+@program
+def written_through_data(x, y, v, b):
+    b.data.mul_(2)
+    return x * b
+
+
+@program
+def written_through_detach(x, y, v, b):
+    z = x * 2
+    z.detach().mul_(3)
+    return z + y
+
+
+@program
+def written_several_times(x, y, v, b):
+    b.add_(1)
+    b.mul_(2)
+    b[0].sub_(1)
+    return x + b
+
+
+@program
+def own_tensor_resized(x, y, v, b):
+    z = tocha.zeros(0)
+    z.resize_(3, 4).fill_(2)
+    return z * x
+
+
+@program
+def own_tensor_set(x, y, v, b):
+    z = tocha.zeros(2)
+    z.set_(x.detach() * 2)
+    z.add_(1)
+    return z * y
+
+
+@program
+def set_to_a_view_then_written(x, y, v, b):
+    whole = x.detach() * 2
+    z = tocha.zeros(1)
+    z.set_(whole[1])
+    z.add_(1)
+    return z * v
+
+
+@program
+def out_resizes(x, y, v, b):
+    z = tocha.empty(0)
+    tocha.mul(x.detach(), 3, out=z)
+    return z + x
+
+
+@program
+def written_input_has_a_history(x, y, v, b):
+    y.mul_(x)
+    return y + 1
+
+
+@program
+def view_of_a_written_input_with_a_history(x, y, v, b):
+    y[0].mul_(v)
+    return y[1:], y.sum()
+
+
+# -- inputs that share memory
+
+
+@shared
+def row_written_flat_read(z, row, flat):
+    row.add_(1)
+    return flat * 2
+
+
+@shared
+def flat_written_row_read(z, row, flat):
+    flat.mul_(3)
+    return row + z.sum(0)
+
+
+@shared
+def base_written_views_read(z, row, flat):
+    z.add_(1)
+    return row * 2, flat * 3
+
+
+@shared
+def both_written(z, row, flat):
+    row.mul_(2)
+    flat[2:6].add_(10)
+    return z * 1
+
+
+@shared
+def written_and_returned(z, row, flat):
+    row.mul_(2)
+    return row, flat
+
+
+@shared
+def view_of_written_returned(z, row, flat):
+    row.fill_(2)
+    return flat.view(4, 3), z[:, 1]
+
+
+@shared
+def nothing_written(z, row, flat):
+    return row * flat[:4], z
+
+
+@shared
+def own_memory_written(z, row, flat):
+    w = row.clone()
+    w.add_(flat[4:8])
+    return w
+
+
+@shared
+def written_under_no_grad(z, row, flat):
+    out = z * 2
+    with tocha.no_grad():
+        row.add_(1)
+    return out, flat + 1
+
+
+@shared
+def read_before_and_after(z, row, flat):
+    before = flat * 1
+    row.zero_()
+    return before + flat
+
+
+@shared
+def only_one_is_used(z, row, flat):
+    row.add_(1)
+    return row * 2
+
+
+@shared
+def geometry_of_one_changes(z, row, flat):
+    row.unsqueeze_(0)
+    flat.add_(1)
+    return z + row
+
+
+@shared
+def copied_from_each_other(z, row, flat):
+    row.copy_(flat[8:])
+    return z * 1
+
+
+@shared
+def written_without_results(z, row, flat):
+    row.add_(flat[4:8].detach())
+    return ()

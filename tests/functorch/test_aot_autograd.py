@@ -1,7 +1,8 @@
 """Ahead-of-time autograd does what eager mode does: results, gradients, writes to inputs, who shares memory with whom."""
 
 import pytest
-from programs import PROGRAMS
+from observed import agree, observed, views_of_one
+from programs import PROGRAMS, SHARED
 
 import tocha
 from tocha._functorch.aot_autograd import (
@@ -13,44 +14,6 @@ from tocha._functorch.aot_autograd import (
     nop,
 )
 from tocha._functorch.partitioners import default_partition, min_cut_rematerialization_partition
-from tocha.utils import _pytree as pytree
-
-
-def inputs(grad=True):
-    tocha.manual_seed(3)
-    x, y, v = tocha.rand(3, 4), tocha.rand(3, 4), tocha.rand(4)
-    for t in (x, y, v):
-        t.requires_grad_(grad)
-    return x, y, v, tocha.rand(3, 4)
-
-
-def memory(t):
-    return t.untyped_storage().data_ptr()
-
-
-def observed(f, grad):
-    """All that can be seen of a call."""
-    args = inputs(grad)
-    if grad:  # a program may write to what its caller computed
-        args = tuple(a * 1 if i == 1 else a for i, a in enumerate(args))
-    leaves = pytree.tree_leaves(f(*args))
-    tensors = [t for t in leaves if isinstance(t, tocha.Tensor)]
-    places = {}
-    for t in (*args, *tensors):
-        places.setdefault(memory(t), len(places))
-    loss = sum((t * t).sum() for t in tensors if t.requires_grad) if grad else 0
-    wanted = [a for a in args if a.requires_grad]
-    grads = tocha.autograd.grad(loss, wanted, allow_unused=True) if isinstance(loss, tocha.Tensor) else ()
-    return {
-        "values": [t.detach().clone() for t in tensors],
-        "others": [v for v in leaves if not isinstance(v, tocha.Tensor)],
-        "inputs": [a.detach().clone() for a in args],
-        "gradients": list(grads),
-        "memory": [places[memory(t)] for t in (*args, *tensors)],
-        "wants": [t.requires_grad for t in (*args, *tensors)],
-        "geometry": [(t.shape, t.stride()) for t in (*args, *tensors)],
-        "same": [[a is b for b in (*args, *tensors)] for a in (*args, *tensors)],
-    }
 
 
 def no_writes(graph, _):
@@ -69,14 +32,15 @@ def test_programs_do_what_they_do_in_eager_mode(name, grad, partition):
     if not grad and name == "inner_gradient":
         pytest.skip("asks for gradients itself")
     compiled = aot_function(f, fw_compiler=no_writes, bw_compiler=no_writes, partition_fn=partition)
-    eager, ours = observed(f, grad), observed(compiled, grad)
-    for what in ("values", "inputs", "gradients"):
-        for a, b in zip(eager[what], ours[what], strict=True):
-            assert (a is None) == (b is None), what
-            if a is not None:
-                tocha.testing.assert_close(b, a, msg=lambda m, what=what: f"{what}: {m}")
-    for what in ("others", "memory", "wants", "geometry", "same"):
-        assert eager[what] == ours[what], what
+    agree(observed(tocha, f, grad), observed(tocha, compiled, grad), tocha.testing.assert_close)
+
+
+@pytest.mark.parametrize("grad", [True, False])
+@pytest.mark.parametrize("name", SHARED)
+def test_programs_whose_inputs_share_memory(name, grad):
+    compiled = aot_function(SHARED[name], fw_compiler=no_writes, bw_compiler=no_writes)
+    eager, ours = (observed(tocha, f, grad, views_of_one) for f in (SHARED[name], compiled))
+    agree(eager, ours, tocha.testing.assert_close)
 
 
 def test_the_graph_is_one_node_whose_saved_values_pass_hooks():

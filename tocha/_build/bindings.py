@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from tocha._build.functions import includes, mutates, returns_tensors
 from tocha.codegen.translator_types import cpp_string, default_cpp
-from tocha.operators.record import Operator, operators
+from tocha.operators.record import COMMUTATIVE, Operator, operators
 from tocha.operators.schema import Argument
 
 ARG_TYPES = {
@@ -45,7 +45,6 @@ UNARY = ("__neg__", "__pos__", "__invert__", "__abs__")
 # Operators that overrides get under their own names; of the others they get the method (x + y is Tensor.add).
 OWN_NAMES = ("__floordiv__", "__and__", "__or__", "__xor__", "__lshift__", "__rshift__", "__eq__")
 COMPARISONS = ("__eq__", "__ne__", "__lt__", "__le__", "__gt__", "__ge__")
-COMMUTATIVE = ("__add__", "__mul__", "__and__", "__or__", "__xor__")
 
 
 # What every factory takes besides its schema; csrc/python/parser.cpp applies them to the result.

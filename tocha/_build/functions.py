@@ -325,8 +325,12 @@ class Family(TakenOver):
             told = f"{{&{self.described_call(o, 'function')}, given}}"
             recorded = f"autograd::pointwise(gradient_{name}, op_{name}, outs, ins, params, {told}{named});"
             record = [f"    if (autograd::wanted(ins, {nin})) {{", f"      {recorded}", f"    {results}", "    }"]
-        first, take = self.handed_over(o, "function")
-        asked = [f"  if (autograd::noticed(ins, {nin})) [[unlikely]] {{", first, *record, take, "  }"]
+        noticed = f"autograd::noticed(ins, {nin})"
+        if o.parts is not None:
+            asked = self.in_parts(o, noticed, record)
+        else:
+            first, take = self.handed_over(o, "function")
+            asked = [f"  if ({noticed}) [[unlikely]] {{", first, *record, take, "  }"]
         self.lines += prologue + [f"  Tensor outs[{nout}];", *asked, f"  tocha::pointwise(op_{name}, outs, ins, params);", results, "}", ""]
         if "out" in o.variants:
             self.lines.append(f"void {name}_out({out_parameters(o)}) {{")

@@ -426,7 +426,9 @@ def check_loop(b: Batch, values: tuple) -> None:
             f"aten::{record.name}. Please file an issue at https://github.com/pytorch/pytorch/issues if you need this feature."
         )
     if record.name == "allclose":
-        raise RuntimeError("vmap over torch.allclose isn't supported yet. Please file an issue at https://github.com/pytorch/pytorch/issues if you need this feature.")
+        raise RuntimeError(
+            "vmap over torch.allclose isn't supported yet. Please file an issue at https://github.com/pytorch/pytorch/issues if you need this feature."
+        )
     if record.name == "equal":
         raise RuntimeError("Batching rule not implemented for aten::equal. We could not generate a fallback.")
     if record.algorithm == "answer":

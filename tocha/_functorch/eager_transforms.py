@@ -345,9 +345,7 @@ def linearize(func: Callable, *primals: Any) -> tuple[Any, Callable]:
     def derivative(*tangents: Any) -> Any:
         flat, spec = tree_flatten(tangents)
         if spec != in_spec:
-            raise RuntimeError(
-                f"Expected the tangents {spec} to have the same argspec as the primals {in_spec}"
-            )
+            raise RuntimeError(f"Expected the tangents {spec} to have the same argspec as the primals {in_spec}")
         for i, (p, t) in enumerate(zip(flat_primals, flat, strict=True)):
             if p.shape != t.shape:
                 raise RuntimeError(

@@ -327,6 +327,14 @@ def root_of(n: Node) -> Node:
     return n
 
 
+def writes_any(graph: Graph) -> bool:
+    """Whether a node of the graph writes to a tensor or changes one's geometry: else it is in functional form already."""
+    return any(
+        n.op == "call_function" and isinstance(n.target, _ops.OpOverload) and written(n.target._schema)
+        for n in graph.nodes
+    )
+
+
 def same_sizes(a: Tensor, b: Tensor) -> bool:
     return len(a.shape) == len(b.shape) and all(bool(x == y) for x, y in zip(a.shape, b.shape, strict=True))
 

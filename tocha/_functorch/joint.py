@@ -12,17 +12,20 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from tocha import _C, _ops, autograd
-from tocha._functorch.functionalize import Alias, Functionalizer, Step, root_of
-from tocha._subclasses.fake import FakeTensor, new
+from tocha._functorch.functionalize import Alias, Functionalizer, Step, root_of, writes_any
+from tocha._functorch.synthetic_bases import OnBases, groups_of
+from tocha._subclasses.fake import FakeTensor, new, outside
 from tocha._subclasses.fake_tensor import FakeTensorMode
 from tocha._subclasses.history import node_class
 from tocha.fx import Graph, GraphModule, Node
+from tocha.fx._lazy_graph_module import _LazyGraphModule
 from tocha.fx.experimental.proxy_tensor import (
     ProxyTorchDispatchMode,
     PythonKeyTracer,
     decompose,
     disable_autocast_cache,
     disable_proxy_modes_tracing,
+    snapshot_fake,
     track_tensor_tree,
 )
 from tocha.ir.shape_env import ShapeEnv
@@ -51,9 +54,10 @@ class Mutation:
     """An input that the function writes to: which result of the graph is its new value."""
 
     input: int
-    raw: int
+    raw: int | None  # none where only its geometry changes
     recorded: bool  # whether autograd sees the write
     geometry: tuple | None = None  # its sizes, strides and offset, where those change
+    writes: int = 0  # by how much its version goes up
 
 
 @dataclass
@@ -70,6 +74,7 @@ class Traced:
     )  # raw results that have gradients, in the order of the tangents
     tangents: list[Any] = field(default_factory=list)  # fakes
     fakes: list[Any] = field(default_factory=list)
+    on_bases: OnBases | None = None  # where inputs share memory: what the graph takes in their place
 
     @property
     def is_joint(self) -> bool:
@@ -81,7 +86,19 @@ def fakes_of(args: Sequence[Any], dynamic: bool) -> tuple[Any, list[Any]]:
     mode = next((a.fake_mode for a in args if isinstance(a, FakeTensor)), None)
     if mode is None:
         mode = FakeTensorMode(shape_env=ShapeEnv(), static_shapes=not dynamic, allow_non_fake_inputs=True)
-    return mode, [mode.from_tensor(a) if isinstance(a, Tensor) and not isinstance(a, FakeTensor) else a for a in args]
+    made: dict[int, Any] = {}  # an argument that is given twice is one tensor
+    for a in args:
+        if isinstance(a, Tensor) and id(a) not in made:
+            made[id(a)] = without_history(a if isinstance(a, FakeTensor) else mode.from_tensor(a))
+    return mode, [made[id(a)] if isinstance(a, Tensor) else a for a in args]
+
+
+def without_history(fake: Any) -> Any:
+    """A leaf on the fake's memory: a gradient of one input is not one of another of which it is a view."""
+    if not isinstance(fake, FakeTensor) or fake._base is None:
+        return fake
+    with outside():
+        return snapshot_fake(fake).requires_grad_(fake.requires_grad)
 
 
 def passed_on(leaf: FakeTensor) -> FakeTensor:
@@ -144,25 +161,46 @@ def trace(
     t = Tracing(fn, args, decompositions, dynamic)
     for i, value in enumerate(t.given):
         t.placeholder(f"primals_{i + 1}", value)
-    versions = [m.version if (m := memory_of(v)) is not None else 0 for v in t.given]
+    memories = [m.version if (m := memory_of(v)) is not None else 0 for v in t.given]
+    versions = [v._version if isinstance(v, FakeTensor) else 0 for v in t.given]
     geometries = [geometry_of(v) for v in t.given]
     histories = [v.grad_fn if isinstance(v, Tensor) else None for v in t.given]
     with t.active(), autograd.set_grad_enabled(gradients):
         outs = list(fn(*t.given))
     written = [
         i for i, v in enumerate(t.given)
-        if isinstance(v, FakeTensor) and (memory_of(v).version != versions[i] or geometry_of(v) != geometries[i])
+        if isinstance(v, FakeTensor) and (memory_of(v).version != memories[i] or geometry_of(v) != geometries[i])
     ]  # fmt: skip
+    groups = groups_of(args, written)
+    if groups:
+        return trace_on_bases(OnBases(fn, args, groups), args, gradients, decompositions, dynamic)
     raws: list[Any] = []
     mutations = []
     for i in written:
         v = t.given[i]
         moved = geometry_of(v) != geometries[i]
         recorded = v.requires_grad and v.grad_fn is not histories[i]
-        mutations.append(Mutation(i, len(raws), recorded, geometry_of(v) if moved else None))
+        new = geometry_of(v) if moved else None
+        mutations.append(Mutation(i, len(raws), recorded, new, v._version - versions[i]))
         raws.append(v)
     outputs = assign(t, outs, raws)
     return finish(t, outs, outputs, raws, mutations, gradients)
+
+
+def trace_on_bases(
+    fn: OnBases, args: Sequence[Any], gradients: bool, decompositions: Mapping | None, dynamic: bool
+) -> Traced:
+    """The same where inputs share memory and are written to; results and writes that are such inputs count after the graph's own."""
+    traced = trace(fn, fn.inner(args), gradients=gradients, decompositions=decompositions, dynamic=dynamic)
+    for place, i in fn.same.items():
+        traced.outputs[place] = Output(INPUT, fn.num_inner + i)
+    for i, g in fn.moved.items():
+        traced.mutations.append(Mutation(fn.num_inner + i, None, False, g))
+        base = next(k for k, b in enumerate(fn.bases) if i in b.members)
+        for m in traced.mutations:
+            m.writes -= m.input == base and fn.bases[base].kind != "storage"  # the change of geometry counts itself
+    traced.on_bases = fn
+    return traced
 
 
 def geometry_of(t: Any) -> tuple | None:
@@ -213,7 +251,7 @@ def place_of(raws: list[Any], value: Any) -> int:
 def finish(
     t: Tracing, outs: list[Any], outputs: list[Output], raws: list[Any], mutations: list[Mutation], gradients: bool
 ) -> Traced:
-    recorded = {m.raw: m.recorded for m in mutations}
+    recorded = {m.raw: m.recorded for m in mutations if m.raw is not None}
     differentiable = [
         i for i, r in enumerate(raws)
         if gradients and isinstance(r, FakeTensor) and r.requires_grad and r.grad_fn is not None and recorded.get(i, True)
@@ -231,7 +269,11 @@ def finish(
         t.node_of(o) if out.kind in (VIEW_OF_INPUT, VIEW_OF_RAW) else None for o, out in zip(outs, outputs, strict=True)
     ]
     t.tracer.graph.output(tuple(nodes))
-    module = GraphModule(t.tracer.root, t.tracer.graph, "joint_forward_backward" if grads else "forward")
+    module = _LazyGraphModule(t.tracer.root, t.tracer.graph, "joint_forward_backward" if grads else "forward")
+    if not any(v is not None for v in views) and not writes_any(t.tracer.graph):
+        t.tracer.graph.eliminate_dead_code()
+        refuse_fake_constants(module)
+        return Traced(module, len(t.given), len(raws), outputs, mutations, differentiable, tangents, t.leaves)
     pass_ = Functionalizer(module, keep_input_writes=False)
     pass_.read_all()
     values = [pass_.current(n) for n in nodes]
@@ -240,7 +282,7 @@ def finish(
             out.chain = chain_of(pass_, node, nodes[out.index] if out.kind == VIEW_OF_RAW else None)
     pass_.tracer.graph.output(tuple(pass_.tracer.create_arg(v) for v in values))
     pass_.tracer.graph.eliminate_dead_code()
-    made = GraphModule(module, pass_.tracer.graph, type(module).__name__)
+    made = _LazyGraphModule(module, pass_.tracer.graph, type(module).__name__)
     refuse_fake_constants(made)
     return Traced(made, len(t.given), len(raws), outputs, mutations, differentiable, tangents, t.leaves)
 

@@ -15,6 +15,7 @@ from tocha import fx
 from tocha._functorch import costs
 from tocha._functorch.max_flow import UNCUTTABLE, Network
 from tocha.fx import Graph, GraphModule, Node
+from tocha.fx._lazy_graph_module import _LazyGraphModule
 
 TANGENTS = "tangents"  # what the placeholders of gradients are called: tangents_1, ...
 NEAR = 1.05  # a value one step further from backward's readers counts so much more
@@ -246,7 +247,7 @@ def _split(joint: Joint, kept: list[Node]) -> tuple[GraphModule, GraphModule]:
         joint.gradients,
         [n for n in joint.nodes if joint.backward_only(n) and n in backward_needs],
     )
-    return fx.GraphModule(joint.module, forward, "Forward"), fx.GraphModule(joint.module, backward, "Backward")
+    return _LazyGraphModule(joint.module, forward, "Forward"), _LazyGraphModule(joint.module, backward, "Backward")
 
 
 def default_partition(

@@ -95,4 +95,3 @@ def refuse_random_write(b: Batch) -> None:
         f"vmap: Cannot ask for different inplace randomness on an unbatched tensor. This will appear like same randomness. "
         f"If this is necessary for your usage, please file an issue with functorch. ({b.record.name})"
     )
-

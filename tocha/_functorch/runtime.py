@@ -6,9 +6,10 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from tocha import _C, autograd
-from tocha._functorch.joint import CONSTANT, INPUT, RAW, VIEW_OF_INPUT, Output, Traced
+from tocha._functorch.functionalize import root_of
+from tocha._functorch.joint import CONSTANT, INPUT, RAW, VIEW_OF_INPUT, Mutation, Output, Traced
 from tocha._subclasses.fake import FakeTensor
-from tocha.fx import GraphModule
+from tocha.fx import GraphModule, Node
 
 Tensor = _C.Tensor
 
@@ -40,9 +41,16 @@ def laid_out(grad: Tensor, like: Any) -> Tensor:
     return made.copy_(grad)
 
 
-def node_for(traced: Traced, forward: Callable, backward: Backward, num_saved: int) -> type[autograd.Function]:
-    """The autograd function whose forward and backward are the compiled graphs."""
+def overwritten_later(traced: Traced, forward: GraphModule) -> set[int]:
+    """Which saved values lie on inputs that are written to after the graph has run, while backward needs them as they are now."""
     mutated = {m.input for m in traced.mutations}
+    places = {n: i for i, n in enumerate(forward.graph.find_nodes(op="placeholder"))}
+    saved = forward.graph.output_node().args[0][traced.num_raw :]  # type: ignore[index]
+    return {i for i, n in enumerate(saved) if isinstance(n, Node) and places.get(root_of(n)) in mutated}  # type: ignore[arg-type]
+
+
+def node_for(traced: Traced, forward: Callable, backward: Backward, copied: set[int]) -> type[autograd.Function]:
+    """The autograd function whose forward and backward are the compiled graphs."""
 
     class CompiledFunctionBackward(autograd.Function):
         @staticmethod
@@ -58,8 +66,8 @@ def node_for(traced: Traced, forward: Callable, backward: Backward, num_saved: i
         def forward(ctx: Any, *args: Any) -> Any:
             found = call(forward, args)
             raw, saved = found[: traced.num_raw], found[traced.num_raw :]
-            for i in mutated:  # written to after this, while backward needs what they are now
-                saved = [s.clone() if s is args[i] else s for s in saved]
+            for i in copied:
+                saved[i] = saved[i].clone()
             ctx.save_for_backward(*(s for s in saved if isinstance(s, Tensor)))
             ctx.numbers = [s for s in saved if not isinstance(s, Tensor)]
             ctx.mark_non_differentiable(
@@ -87,20 +95,31 @@ class Compiled:
         self.traced, self.run = traced, run
 
     def __call__(self, args: Sequence[Any]) -> list[Any]:
-        raw = self.run(args)
+        on_bases = self.traced.on_bases
+        given = args if on_bases is None else on_bases.inner(args)
+        raw = self.run(given)
+        if on_bases is not None:
+            given = [*given, *args]
         for m in self.traced.mutations:
-            self.write(m, args[m.input], raw[m.raw])
-        return [self.result(o, args, raw) for o in self.traced.outputs]
+            self.write(m, given[m.input], raw)
+        return [self.result(o, given, raw) for o in self.traced.outputs]
 
-    def write(self, m: Any, target: Tensor, new: Tensor) -> None:
+    def write(self, m: Mutation, target: Tensor, raw: Sequence[Any]) -> None:
+        """A new value for an input, and as many versions more as the program gave it."""
+        left = m.writes
         if m.geometry is not None:
+            before = target._version
             with autograd.no_grad():
                 target.as_strided_(*m.geometry)
-        if m.recorded:
-            target.copy_(new)
-            return
-        with autograd.no_grad():
-            target.copy_(new)
+            left -= target._version - before
+        if m.raw is not None:
+            if left <= 0:  # written through .data, which has a version of its own
+                target = target.data
+            with autograd.set_grad_enabled(m.recorded and _C.is_grad_enabled()):
+                target.copy_(raw[m.raw])
+            left -= 1
+        for _ in range(left):
+            target._bump_version()
 
     def result(self, o: Output, args: Sequence[Any], raw: Sequence[Any]) -> Any:
         if o.kind == CONSTANT:
@@ -131,8 +150,7 @@ def compile_traced(
     inputs = [*traced.fakes, *traced.tangents]
     forward, backward = partition_fn(traced.module, inputs, num_fwd_outputs=traced.num_raw)
     compiled_forward = fw_compiler(forward, traced.fakes)
-    saved = len(forward.graph.output_node().args[0]) - traced.num_raw
-    function = node_for(traced, compiled_forward, Backward(backward, bw_compiler), saved)
+    function = node_for(traced, compiled_forward, Backward(backward, bw_compiler), overwritten_later(traced, forward))
     return Compiled(traced, lambda args: function.apply(*args))
 
 

@@ -49,12 +49,12 @@ def vmap(
 
 def check_randomness(randomness: str) -> None:
     if randomness not in RANDOMNESS:
-        raise RuntimeError(
-            f"Only allowed values for randomness are 'error', 'different', or 'same'. Got {randomness}"
-        )
+        raise RuntimeError(f"Only allowed values for randomness are 'error', 'different', or 'same'. Got {randomness}")
 
 
-def run(func: Callable, in_dims: Any, out_dims: Any, randomness: str, chunk: int | None, args: tuple, kwargs: dict) -> Any:
+def run(
+    func: Callable, in_dims: Any, out_dims: Any, randomness: str, chunk: int | None, args: tuple, kwargs: dict
+) -> Any:
     check_out_dims(out_dims, func)
     size, dims, flat, spec = inputs_of(in_dims, args, func)
     if chunk is not None:
@@ -65,7 +65,9 @@ def run(func: Callable, in_dims: Any, out_dims: Any, randomness: str, chunk: int
 def at_once(
     func: Callable, size: int, dims: list, flat: list, spec: TreeSpec, out_dims: Any, randomness: str, kwargs: dict
 ) -> Any:
-    with disable_saved_tensors_hooks("torch.func.vmap doesn't yet support saved tensor hooks. Please open an issue with your use case."):
+    with disable_saved_tensors_hooks(
+        "torch.func.vmap doesn't yet support saved tensor hooks. Please open an issue with your use case."
+    ):
         with level(VMAP, size, randomness) as at:
             args = tree_unflatten([put(v, d, at) for v, d in zip(flat, dims, strict=True)], spec)
             named = tree_map(lambda v: put(v, 0, at) if isinstance(v, Tensor) else v, kwargs)
@@ -168,7 +170,9 @@ def take(value: Any, out_dim: int | None, at: int, size: int, func: Callable) ->
     found = _C._unwrap_level(value, at)
     if out_dim is None:
         if found is not None:
-            raise ValueError(f"vmap({name_of(func)}, ...): `{name_of(func)}` can not return a BatchedTensor when out_dim is None")
+            raise ValueError(
+                f"vmap({name_of(func)}, ...): `{name_of(func)}` can not return a BatchedTensor when out_dim is None"
+            )
         return value
     if not isinstance(value, Tensor):
         raise ValueError(
@@ -177,7 +181,9 @@ def take(value: Any, out_dim: int | None, at: int, size: int, func: Callable) ->
         )
     n = value.ndim + 1
     if not -n <= out_dim < n:
-        raise IndexError(f"[vmap] Dimension out of range (expected to be in range of [{-n}, {n - 1}], but got {out_dim})")
+        raise IndexError(
+            f"[vmap] Dimension out of range (expected to be in range of [{-n}, {n - 1}], but got {out_dim})"
+        )
     if found is None:
         where = out_dim % n
         return _C._outside(at, lambda: value.expand([size, *value.shape]).movedim(0, where))
@@ -189,7 +195,15 @@ def take(value: Any, out_dim: int | None, at: int, size: int, func: Callable) ->
 
 
 def chunked(
-    func: Callable, dims: list, flat: list, spec: TreeSpec, out_dims: Any, randomness: str, chunk: int, size: int, kwargs: dict
+    func: Callable,
+    dims: list,
+    flat: list,
+    spec: TreeSpec,
+    out_dims: Any,
+    randomness: str,
+    chunk: int,
+    size: int,
+    kwargs: dict,
 ) -> Any:
     if size == 0 or chunk >= size:
         return at_once(func, size, dims, flat, spec, out_dims, randomness, kwargs)

@@ -169,6 +169,9 @@ class Eager(Interpreter):
     def default_dtype(self) -> DType:
         return dtype_facts(_C.get_default_dtype())
 
+    def computes(self, t: Facts) -> bool:
+        return isinstance(t, Held) and not t.tensor.is_meta
+
     def elements(self, op: str, t: Facts) -> list[Any]:
         return t.tensor.tolist() if isinstance(t, Held) else super().elements(op, t)
 

@@ -31,14 +31,13 @@ class Missing(Exception):
 class Parameter:
     """One parameter of an overload, and the record's value that goes there."""
 
-    __slots__ = ("default", "keyword", "listed", "name", "number", "optional", "single", "slot", "tensor", "text")
+    __slots__ = ("default", "keyword", "listed", "name", "number", "optional", "single", "slot", "tensor")
 
     def __init__(self, a: SchemaArgument, slot: int):
         self.name, self.keyword, self.slot = a.name, a.kwarg_only, slot
         base = a.text.rstrip("?")
         self.tensor = base == "Tensor"
         self.number = base == "Scalar"
-        self.text = base.startswith("str")
         self.optional = a.text.endswith("?") or a.has_default_value()
         self.single = base in ("int", "SymInt")
         self.listed = "[" in base
@@ -60,10 +59,6 @@ class Parameter:
             return v[0]
         elif self.number and isinstance(v, Tensor):
             raise Missing
-        elif isinstance(v, str) and not self.text:
-            return (
-                None  # a record's word for what PyTorch has a number for (cdist's compute_mode): handles do not read it
-            )
         elif self.listed and isinstance(v, int) and not isinstance(v, bool):
             return [v]
         return v
@@ -190,12 +185,12 @@ _plans: dict[tuple[str, str], Plan] = {}
 
 def plan(record: str, form: str) -> Plan:
     """Called by native code, once for each form of a record."""
-    importlib.import_module("tocha.operators.parts")  # what records say of how they are seen
-    table()
-    key = (record, form)
-    if key not in _plans:
-        _plans[key] = Plan(OPERATORS[record], form)
-    return _plans[key]
+    found = _plans.get((record, form))
+    if found is None:
+        importlib.import_module("tocha.operators.parts")  # what records say of how they are seen
+        table()
+        found = _plans[record, form] = Plan(OPERATORS[record], form)
+    return found
 
 
 def run(plan: Plan, values: tuple, takers: list[Any], from_body: int) -> Any:

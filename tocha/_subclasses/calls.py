@@ -23,7 +23,7 @@ from tocha.ir.sym_types import Symbolic
 from tocha.operators.facts import Facts, Memory, Scalar
 from tocha.operators.families import load
 from tocha.operators.interpreter import DataDependent, default_of
-from tocha.operators.record import OPERATORS, Operator
+from tocha.operators.record import COMMUTATIVE, OPERATORS, Operator
 from tocha.operators.schema import Argument
 
 Tensor = _C.Tensor
@@ -110,6 +110,8 @@ class Form:
         if before is not None:
             settle_writes(given, before)
         shown = self.shown(reader, result, given)
+        if self.fields is not None:
+            shown = self.fields(shown)
         if self.operator.kind == "foreach" and self.writes:
             shown = slots[self.arguments[0][1]]
         if outs is None and None not in known:
@@ -148,8 +150,7 @@ class Form:
         if isinstance(result, Facts):
             return reader.tensor_of(result, given)
         if isinstance(result, tuple | list):
-            parts = [self.shown(reader, r, given) for r in result]
-            return self.fields(parts) if self.fields is not None and isinstance(result, tuple) else tuple(parts)
+            return tuple([self.shown(reader, r, given) for r in result])
         if isinstance(result, DType):
             return native_dtype(result)
         if isinstance(result, Device):
@@ -202,7 +203,10 @@ def mode_of(given: list[Any]) -> Any:
 
 
 def settle_writes(given: list[FakeTensor], before: list[tuple[Memory, int]]) -> None:
-    """Tensors that were written to count it, and take the shape and memory that they may have got."""
+    """Tensors that were written to count it once, and take the shape and memory that they may have got.
+
+    Where a mode or a history saw the write, the call that it made has counted.
+    """
     seen: set[int] = set()
     for t, (memory, version) in zip(given, before, strict=True):
         f = t._facts
@@ -219,7 +223,25 @@ answers: dict[str, Callable] = {}  # records whose result is no tensor but an el
 
 
 def make_form(record: str, names: tuple[str, ...]) -> Callable:
-    return answers.get(record) or Form(record, names).call
+    return answers.get(record) or turned(Form(record, names))
+
+
+def turned(form: Form) -> Callable:
+    """A call of a form; where a number stands before the tensor it is one of another operator: 1 - x is rsub, 2 * x is mul(x, 2)."""
+    o = form.operator
+    if o.operator is None or form.inplace or len(form.arguments) < 2 or o.schema.arguments[0].type != "Operand":
+        return form.call
+    swapped = o if o.operator in COMMUTATIVE else next((r for r in OPERATORS.values() if r.reverse == o.operator), None)
+    if swapped is None:
+        return form.call
+    other = form if swapped is o else Form(swapped.full_name, ("self", "other"))
+
+    def call(*slots: Any) -> Any:
+        if isinstance(slots[0], Tensor) or not isinstance(slots[1], Tensor):
+            return form.call(*slots)
+        return other.call(slots[1], slots[0], *(slots[2:] if other is form else ()))
+
+    return call
 
 
 _forms: dict[str, Callable] = {}

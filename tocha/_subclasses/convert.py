@@ -118,11 +118,7 @@ def sized_ints(size: int, v: Any) -> list[Any]:
 
 
 def is_symbolic_geometry(f: Facts) -> bool:
-    return (
-        any([isinstance(n, Symbolic) for n in f.sizes])
-        or any([isinstance(n, Symbolic) for n in f.steps])
-        or isinstance(f.offset, Symbolic)
-    )
+    return any([type(n) is not int and isinstance(n, Symbolic) for n in (*f.sizes, *f.steps, f.offset)])
 
 
 def bytes_needed(sizes: Sequence[Any], strides: Sequence[Any], offset: Any, itemsize: int) -> Any:

@@ -6,8 +6,6 @@ autograd knows. Where a size is a symbol the native part has no shape that anybo
 
 from __future__ import annotations
 
-import contextlib
-from collections.abc import Iterator
 from typing import Any
 
 from tocha import _C
@@ -18,16 +16,18 @@ Tensor = _C.Tensor
 CONSTANT_NUMEL_LIMIT = 1  # how many elements are kept of a tensor whose values are known
 
 
-@contextlib.contextmanager
-def outside() -> Iterator[None]:
+class outside:
     """Calls made here are real: no mode takes them."""
-    before = _C._set_fake_mode(False)
-    _C._disable_dispatch(1)
-    try:
-        yield
-    finally:
+
+    __slots__ = ("before",)
+
+    def __enter__(self) -> None:
+        self.before = _C._set_fake_mode(False)
+        _C._disable_dispatch(1)
+
+    def __exit__(self, *_: object) -> None:
         _C._disable_dispatch(-1)
-        _C._set_fake_mode(before)
+        _C._set_fake_mode(self.before)
 
 
 META = _C.device("meta")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Callable, Iterator
 from functools import cache
 from typing import Any
@@ -16,14 +15,17 @@ from tocha.operators.reads import kept
 from tocha.operators.record import Operator
 
 
-@contextlib.contextmanager
-def unrecorded() -> Iterator[None]:
-    before = _C.is_grad_enabled()
-    _C._set_grad_enabled(False)
-    try:
-        yield
-    finally:
-        _C._set_grad_enabled(before)
+class unrecorded:
+    """Operators called here have no history."""
+
+    __slots__ = ("before",)
+
+    def __enter__(self) -> None:
+        self.before = _C.is_grad_enabled()
+        _C._set_grad_enabled(False)
+
+    def __exit__(self, *_: object) -> None:
+        _C._set_grad_enabled(self.before)
 
 
 def refuse_out(o: Operator, given: list[Any]) -> None:
@@ -120,9 +122,8 @@ class Backward:
             raise RuntimeError(f"[{o.name}] derivative for {o.name} is not implemented")
         given = [None if g is None else self.mode.fake_of(g) for g in grads]
         reader.tensors.update({id(g._facts): g for g in given if g is not None})
-        lists = {p for f in o.gradients.values() for p in f.__code__.co_varnames[: f.__code__.co_argcount]}
         shown = [
-            g._facts if g is not None else None if "grads" in lists else self.zeros(reader, r)
+            g._facts if g is not None else None if takes_absent(o) else self.zeros(reader, r)
             for g, r in zip(given, self.call.results, strict=True)
         ]
         wanted = list(dict.fromkeys(n for n, _ in self.inputs))
@@ -179,6 +180,12 @@ def refuse_constants(reader: Any, o: Operator, arguments: dict[str, Any]) -> Non
                 f"[{o.name}] The function '{o.name}' is not differentiable with respect to argument '{n}'. This input cannot have "
                 "requires_grad True."
             )
+
+
+@cache
+def takes_absent(o: Operator) -> bool:
+    """Whether a gradient function of o takes all gradients as they come, also those that are not there."""
+    return any("grads" in f.__code__.co_varnames[: f.__code__.co_argcount] for f in o.gradients.values())
 
 
 @cache

@@ -176,6 +176,15 @@ def data(t: FakeTensor) -> FakeTensor:
     return made
 
 
+def shown_data(t: FakeTensor) -> FakeTensor:
+    """The same for programs: whoever watches operators sees a detach, else writes to what comes back would be lost on them."""
+    if not dispatch.modes.stack or _C._dispatch_disabled():
+        return data(t)
+    shown = t.detach()
+    shown._own_version()
+    return shown
+
+
 def set_data(t: FakeTensor, value: Any) -> None:
     if not isinstance(value, FakeTensor):
         raise RuntimeError(
@@ -286,7 +295,7 @@ METHODS = {
     "numpy": no_array,
     "__array__": no_array,
     "__dlpack__": no_dlpack,
-    "data.__get__": data,
+    "data.__get__": shown_data,
     "data.__set__": set_data,
     "__getitem__": getitem,
     "__setitem__": setitem,

@@ -241,6 +241,12 @@ class GraphModule(Module):
         cls = type(self)
         name = self._graph._codegen._func_name
         setattr(cls, name, method_from_source(name, generated.src, generated.globals, self._graph._co_fields))
+        self._install_call()
+        return generated
+
+    def _install_call(self) -> None:
+        """Calls of the class show the graph's own line where one fails."""
+        cls = type(self)
         if "_wrapped_call" not in vars(cls):
             cls._wrapped_call = _WrappedCall(cls)
             if "__call__" not in vars(cls):
@@ -249,7 +255,6 @@ class GraphModule(Module):
                     return self._wrapped_call(self, *args, **kwargs)
 
                 cls.__call__ = call_wrapped  # type: ignore[method-assign]
-        return generated
 
     def _recompile_submodules(self) -> list[tuple[str, PythonCode]]:
         return [(n, m.recompile()) for n, m in self.named_modules() if isinstance(m, GraphModule)]

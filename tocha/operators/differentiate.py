@@ -5,7 +5,6 @@ Native autograd has the same formulas and functions in C++ (tocha/_build/gradien
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Sequence
 from typing import Any
 
@@ -67,7 +66,7 @@ def _by_functions(it: Interpreter, call: Call, grads: Sequence[Any], wanted: Seq
     for names, f in call.operator.gradients.items():
         if not any(n in wanted for n in names):
             continue
-        values = f(*(_asked(call, grads, p, names, wanted) for p in inspect.signature(f).parameters))
+        values = f(*(_asked(call, grads, p, names, wanted) for p in f.__code__.co_varnames[: f.__code__.co_argcount]))
         pairs = zip(names, values if len(names) > 1 else (values,), strict=True)
         found |= {n: g for n, g in pairs if n in wanted}
     return found

@@ -74,13 +74,11 @@ def check_points(name: "str", self: "Tensor", p: "float") -> "none":
         raise RuntimeError(f"[{name}] {name} only supports non-negative p values, but got {p}")
 
 
-@native(
+@composite(
     "cdist(Tensor x1, Tensor x2, float p=2.0, str compute_mode='use_mm_for_euclid_dist_if_necessary') -> Tensor",
-    autocast="float32",
-    dtypes=(dt.float32, dt.float64),
     variants="function",
     samples=lambda t: [((t(2, 4, 3), t(5, 3)), {}), ((t(4, 3), t(5, 3)), {"p": 1.5})],
-    aten=("cdist(Tensor x1, Tensor x2, float p=2., int? compute_mode=None) -> Tensor",),
+    aten=(),
 )
 def cdist(x1, x2, p, compute_mode):
     """The p-norm distances between every row of x1 and every row of x2, in batches."""
@@ -90,6 +88,36 @@ def cdist(x1, x2, p, compute_mode):
         "donot_use_mm_for_euclid_dist",
     ):
         raise ValueError(f"[cdist] {compute_mode} is not a valid value for compute_mode")
+    if compute_mode == "use_mm_for_euclid_dist":
+        return op._cdist_forward(x1, x2, p, 1)
+    if compute_mode == "donot_use_mm_for_euclid_dist":
+        return op._cdist_forward(x1, x2, p, 2)
+    return op._cdist_forward(x1, x2, p, None)
+
+
+@composite(
+    "_cdist_by_number(Tensor x1, Tensor x2, float p=2.0, int? compute_mode=None) -> Tensor",
+    variants="",
+    samples=lambda t: [((t(2, 4, 3), t(5, 3)), {})],
+    aten=("cdist(Tensor x1, Tensor x2, float p=2., int? compute_mode=None) -> Tensor",),
+)
+def cdist_by_number(x1, x2, p, compute_mode):
+    """cdist as its handle is called."""
+    return op._cdist_forward(x1, x2, p, compute_mode)
+
+
+@native(
+    "_cdist_forward(Tensor x1, Tensor x2, float p, int? compute_mode) -> Tensor",
+    kernel="cdist",
+    autocast="float32",
+    dtypes=(dt.float32, dt.float64),
+    variants="",
+    samples=lambda t: [((t(2, 4, 3), t(5, 3), 2.0, None), {}), ((t(4, 3), t(5, 3), 1.5, 2), {})],
+    node="CdistBackward0",
+    core=True,
+)
+def _cdist_forward(x1, x2, p, compute_mode):
+    """The distances; compute_mode: 0 or None by products for many points, 1 always, 2 never."""
     if x1.dim() < 2:
         raise RuntimeError(f"[cdist] cdist only supports at least 2D tensors, X1 got: {x1.dim()}D")
     if x2.dim() < 2:
@@ -110,12 +138,12 @@ def cdist(x1, x2, p, compute_mode):
     return Out([*sizes, x1.shape[-2], x2.shape[-2]], x1.dtype)
 
 
-@gradient(cdist, "x1")
+@gradient(_cdist_forward, "x1")
 def cdist_x1_gradient(grad, x1, x2, p, result):
     return op._cdist_backward(grad, x1, x2, p, result)
 
 
-@gradient(cdist, "x2")
+@gradient(_cdist_forward, "x2")
 def cdist_x2_gradient(grad, x1, x2, p, result):
     return op._cdist_backward(grad.mT, x2, x1, p, result.mT)
 

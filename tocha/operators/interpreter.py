@@ -259,6 +259,10 @@ class Interpreter:
         """The elements of a tensor of ints."""
         raise DataDependent(op, f"the elements of {t} are not known")
 
+    def computes(self, t: Facts) -> bool:
+        """Whether there are elements, not only shapes."""
+        return False
+
     def recording(self) -> bool:
         """Whether operators are recorded, so that a gradient's own derivative may be asked for."""
         return False

@@ -109,11 +109,20 @@ def masked_scatter_facts(self, mask, source):
     return self.fresh(sizes)
 
 
-@rule
-def taken_in_order(grad: "Tensor", mask: "Tensor", source: "Tensor") -> "Tensor":
-    """The gradient where the mask holds, for the elements of source that went there; the rest of source was not used."""
-    used = grad.masked_select(mask)
-    return op.constant_pad_nd(used, [0, source.numel() - used.numel()], 0).reshape(source.shape)
+@native(
+    "masked_scatter_backward(Tensor grad_output, Tensor mask, SymInt[] sizes) -> Tensor",
+    algorithm="selection",
+    variants="",
+    samples=lambda t: [((t(3, 4), t.mask(3, 4), [2, 7]), {})],
+)
+def masked_scatter_backward(grad_output, mask, sizes):
+    """The gradient where the mask holds, for the elements of the source that went there; the rest of it was not used."""
+    return Out(sizes, grad_output.dtype)
+
+
+@gradient(masked_scatter_backward, "grad_output")
+def masked_scatter_backward_gradient(grad, grad_output, mask):
+    return op.masked_scatter(op.zeros_like(grad_output), mask, grad)
 
 
 @gradient(masked_scatter, "self")
@@ -123,7 +132,7 @@ def masked_scatter_gradient(grad, mask):
 
 @gradient(masked_scatter, "source")
 def masked_scatter_source_gradient(grad, mask, source):
-    return taken_in_order(grad, mask, source)
+    return op.masked_scatter_backward(grad, mask, source.shape)
 
 
 @native(
@@ -143,7 +152,7 @@ def masked_scatter_inplace_gradient(grad, mask):
 
 @gradient(masked_scatter_, "source")
 def masked_scatter_inplace_source_gradient(grad, mask, source):
-    return taken_in_order(grad, mask, source)
+    return op.masked_scatter_backward(grad, mask, source.shape)
 
 
 @native(

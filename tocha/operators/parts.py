@@ -7,7 +7,7 @@ gradients of formulas, which are one kernel here. Everything is in the subset th
 from __future__ import annotations
 
 from tocha.operators.activations import gelu, leaky_relu, relu, selu, silu
-from tocha.operators.arithmetic import abs, add, div, pow, rsub, sqrt, sub
+from tocha.operators.arithmetic import abs, add, div, pow, reciprocal_times, rsub, sqrt, sub
 from tocha.operators.blend import clamp, where
 from tocha.operators.complex import conj
 from tocha.operators.convolution import convolution
@@ -142,6 +142,11 @@ def swapaxes_in_parts(self, axis0, axis1):
 @parts(T)
 def T_in_parts(self):
     return self.permute([self.ndim - 1 - i for i in range(self.ndim)])
+
+
+@parts(reciprocal_times)
+def reciprocal_times_in_parts(self, other):
+    return op.reciprocal(self) * other
 
 
 # ---- gradients of formulas -----------------------------------------------------------------------------

@@ -30,6 +30,14 @@ ALL = (*BOOL, *INTS, *UNSIGNED, *FLOATS, *COMPLEX)
 UNARY = "function, method, inplace, out"
 BINARY = "function, method, inplace_method, out"
 
+COMMUTATIVE = (
+    "__add__",
+    "__mul__",
+    "__and__",
+    "__or__",
+    "__xor__",
+)  # Python's operators whose operands may change places
+
 COMMON, INT_TO_FLOAT = "common", "int_to_float"
 # Type codes of the compute dtype; they differ in how numbers become elements of it (docs/inside/operators.md).
 AS_COMPUTED = ("T", "checked", "filled", "number", "scalar", "rounded")
@@ -72,7 +80,9 @@ class Operator:
     # from the arguments, "" for calls that are deterministic.
     nondeterministic: str | Callable = ""
     decomposition: Callable | None = None  # native: the same results from other operators (tocha/operators/decomposed)
-    batching: Callable | None = None  # how it runs on a batch, where that does not follow from its kind (tocha/operators/batched)
+    batching: Callable | None = (
+        None  # how it runs on a batch, where that does not follow from its kind (tocha/operators/batched)
+    )
     # native: what it is where nothing smaller says it, so that it has no decomposition (docs/inside/operators.md).
     algorithm: str = ""
     # PyTorch's overloads that it answers for, where they cannot be read off the schema: schemas, or names of overloads
@@ -130,8 +140,20 @@ def operators() -> list[Operator]:
     return list(OPERATORS.values())
 
 
+_named: dict[str, list[Operator]] = {}
+_named_count = 0  # how many records the table was made from
+
+
 def overloads(name: str) -> list[Operator]:
-    return [o for o in OPERATORS.values() if o.name == name or name in o.aliases]
+    """The records of this name or alias."""
+    global _named_count
+    if _named_count != len(OPERATORS):
+        _named.clear()
+        for o in OPERATORS.values():
+            for n in {o.name, *o.aliases}:
+                _named.setdefault(n, []).append(o)
+        _named_count = len(OPERATORS)
+    return list(_named.get(name, ()))
 
 
 # What kernels without a decomposition are: numerical algorithms; then "memory" allocates, shows or moves elements as they

@@ -170,6 +170,12 @@ def wants_gradient(t: "Tensor") -> "bool":
     return False
 
 
+@intrinsic("computes")
+def computes(t: "Tensor") -> "bool":
+    """Whether t has elements that can be looked at: not on the meta device, nor for those who know only its shape."""
+    return interpreter.current().computes(t)
+
+
 @rule
 def apart(t: "Tensor") -> "Tensor":
     """A result whose node keeps it, for users who may write over theirs: then a copy."""

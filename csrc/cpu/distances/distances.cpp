@@ -153,12 +153,11 @@ void euclid_by_product(DType dtype, T* out, T* x1, T* x2, int64_t x2_matrices, c
 constexpr int64_t kFewPoints = 25;  // as documented for compute_mode
 
 template <class T>
-void cdist_of(const Tensor& out, const Tensor& x1, const Tensor& x2, double p, const std::string& mode) {
+void cdist_of(const Tensor& out, const Tensor& x1, const Tensor& x2, double p, int64_t mode) {
   Tensor a = dense(x1, x1.sizes()), b = dense(x2, x2.sizes());
   const Pairs pairs(out, a, b);
   const bool many = pairs.rows1 > kFewPoints || pairs.rows2 > kFewPoints;
-  const bool by_product =
-      p == 2 && (mode == "use_mm_for_euclid_dist" || (mode == "use_mm_for_euclid_dist_if_necessary" && many));
+  const bool by_product = p == 2 && (mode == 1 || (mode == 0 && many));
   if (pairs.coordinates == 0) return backend(out.device().type).fill(out, 0);
   const int64_t x2_matrices = b.numel() / (pairs.rows2 * pairs.coordinates);
   ReleaseGil released(out.numel() * std::max<int64_t>(1, pairs.coordinates));
@@ -234,10 +233,10 @@ void linalg_cross(const Tensor& out, const Tensor& self, const Tensor& other, in
   }
 }
 
-void cdist(const Tensor& out, const Tensor& x1, const Tensor& x2, double p, const std::string& compute_mode) {
+void cdist(const Tensor& out, const Tensor& x1, const Tensor& x2, double p, std::optional<int64_t> compute_mode) {
   if (out.numel() == 0) return;
-  if (out.dtype() == DType::Float64) return cdist_of<double>(out, x1, x2, p, compute_mode);
-  cdist_of<float>(out, x1, x2, p, compute_mode);
+  if (out.dtype() == DType::Float64) return cdist_of<double>(out, x1, x2, p, compute_mode.value_or(0));
+  cdist_of<float>(out, x1, x2, p, compute_mode.value_or(0));
 }
 
 void pdist(const Tensor& out, const Tensor& self, double p) {

@@ -1,4 +1,6 @@
 // Masks and nonzero: the kernels of tocha/operators/masks.py.
+#include <cstring>
+
 #include "core/dtype_messages.h"
 #include "cpu/engine/iterate.h"
 #include "cpu/indexing/kernels.h"
@@ -102,6 +104,13 @@ void masked_scatter_(const Tensor& self, const Tensor& mask, const Tensor& sourc
   check_scatter(self, mask, source);
   check_fits(self, mask, "masked_scatter_");
   if (computes(self)) scatter_masked(self, mask, source);
+}
+
+void masked_scatter_backward(const Tensor& out, const Tensor& grad_output, const Tensor& mask, IntsView) {
+  const Tensor used = masked_select(grad_output, mask);
+  const int64_t n = std::min(used.numel(), out.numel()) * out.itemsize();
+  std::memcpy(out.bytes(), used.bytes(), n);
+  std::memset(out.bytes() + n, 0, out.numel() * out.itemsize() - n);
 }
 
 namespace {

@@ -40,7 +40,7 @@ from tocha.fx.experimental._sym_nodes import SymbolicNodes
 from tocha.fx.graph import Graph
 from tocha.fx.graph_module import GraphModule
 from tocha.fx.node import Argument, Node
-from tocha.fx.passes.shape_prop import _extract_tensor_metadata
+from tocha.fx.passes.shape_prop import TensorMetadata, _extract_tensor_metadata
 from tocha.fx.proxy import Proxy
 from tocha.ir.shape_env import ShapeEnv
 from tocha.ir.sym_types import Symbolic, SymBool, SymFloat, SymInt
@@ -57,6 +57,9 @@ __all__ = [
 
 Tensor = _C.Tensor
 py_sym_types = (SymInt, SymFloat, SymBool)
+PLAIN = frozenset(
+    {int, float, bool, complex, str, type(None), _C.dtype, _C.device}
+)  # types of values that nodes keep as they are
 CONSTANT_NUMEL_LIMIT = 1  # how many elements are remembered of a tensor whose values are known while tracing
 CURRENT_DECOMPOSITION_TABLE: Mapping[Any, Callable] = {}
 
@@ -123,6 +126,14 @@ class PythonKeyTracer(Tracer):
             known = self.slots.get(a)
             return known.proxy.node if known is not None else self._constant(a)
         return super().create_arg(a)
+
+    def argument(self, a: Any) -> Argument:
+        """An argument of an operator, by the short way where it is a value that needs none of the long one's care."""
+        if type(a) in PLAIN:
+            return a
+        if type(a) in (list, tuple):
+            return type(a)([self.argument(v) for v in a])
+        return self.create_arg(a)
 
     def _constant(self, t: Tensor) -> Node:
         """A tensor that no node made is an attribute of the module."""
@@ -201,7 +212,7 @@ def snapshot_fake(val: Tensor, include_real: bool = False) -> Tensor:
 def described(tracer: PythonKeyTracer, value: Any) -> Any:
     """A value as `node.meta["val"]` shows it: tensors as fakes."""
     if isinstance(value, FakeTensor):
-        return snapshot_fake(value)
+        return fake_snapshot(value)
     if isinstance(value, Tensor):
         if tracer.fake_mode is None or value.layout is not _C.strided:
             return None
@@ -222,9 +233,17 @@ def set_meta(proxy: Proxy, val: Any) -> Proxy:
     shown = described(proxy.tracer, val)  # type: ignore[arg-type]
     proxy.node.meta["val"] = shown
     if isinstance(shown, Tensor) and shown.layout is _C.strided:
-        with outside():
-            proxy.node.meta["tensor_meta"] = _extract_tensor_metadata(shown)
+        proxy.node.meta["tensor_meta"] = metadata_of(shown)
     return proxy
+
+
+def metadata_of(t: Tensor) -> TensorMetadata:
+    f = t._facts if isinstance(t, FakeTensor) else None
+    if f is None or len(f.sizes) in (4, 5) or t._symbolic:
+        with outside():
+            return _extract_tensor_metadata(t)
+    format = _C.contiguous_format if f.is_contiguous() else None
+    return TensorMetadata(t.shape, t.dtype, t.requires_grad, t.stride(), format, False, {})
 
 
 def track_tensor(t: Tensor, proxy: Proxy, *, constant: Any = None, tracer: PythonKeyTracer) -> None:
@@ -311,6 +330,17 @@ def tensors_of(values: Any) -> list[Tensor]:
     return [t for t in pytree.tree_leaves(values) if isinstance(t, Tensor)]
 
 
+def tensors_given(args: tuple, kwargs: dict[str, Any]) -> list[Tensor]:
+    """The tensors among the arguments of an operator, which are values and lists of values."""
+    found: list[Tensor] = []
+    for a in (*args, *kwargs.values()) if kwargs else args:
+        if isinstance(a, Tensor):
+            found.append(a)
+        elif isinstance(a, list | tuple):
+            found += [t for t in a if isinstance(t, Tensor)]
+    return found
+
+
 def refuse_unknown_element(mode: ProxyTorchDispatchMode, func: Any, given: list[Tensor]) -> None:
     """A number that depends on what flows through the graph cannot be written down; a symbol can."""
     if not mode._error_on_data_dependent_ops or Tag.data_dependent_output not in func.tags:
@@ -334,17 +364,20 @@ def proxy_call(mode: ProxyTorchDispatchMode, func: Any, pre_dispatch: bool, args
     if found is not NotImplemented:
         return found
     tracer, aten = mode.tracer, _ops.ops.aten
-    given = tensors_of((args, kwargs))
+    given = tensors_given(args, kwargs)
     if func is aten._local_scalar_dense.default and is_constant(tracer, given[0]):
         return func(*args, **kwargs)
     refuse_unknown_element(mode, func, given)
     if func is aten.lift_fresh.default:
         func = aten.lift_fresh_copy.default
     name = func.overloadpacket.__name__
-    shown_args, shown_kwargs = pytree.tree_map(tracer.unwrap_proxy, (args, kwargs))
+    shown_args = tuple([tracer.argument(a) for a in args])
+    shown_kwargs = {k: tracer.argument(a) for k, a in kwargs.items()}
     was_constant = constant_before(tracer, func, given)
-    shown_as = tracer.graph._target_to_str(name)
-    proxy: Any = tracer.create_proxy("call_function", func, shown_args, shown_kwargs, name=shown_as)
+    node = tracer.create_node("call_function", func, shown_args, shown_kwargs, tracer.graph._target_to_str(name))
+    if tracer.record_stack_traces and node.stack_trace is None:
+        node.stack_trace = "".join(tracer._user_stack())
+    proxy: Any = Proxy(node, tracer)
     out = func(*args, **kwargs)
     writes = name[-1] == "_" and name[0] != "_"
     constant = True if was_constant and is_small(out) else None

@@ -33,7 +33,16 @@ register(along_dims, softmax, log_softmax, _softmax, _log_softmax, _softmax_back
 register(along_dims, _recurrence, cumsum, cumprod, cummax, cummin, logcumsumexp)
 register(along_dims, sort, topk, kthvalue, median_dim, nanmedian_dim, mode)
 register(along_dims, _fft_c2c, _fft_r2c, _fft_c2r, flip, _roll_dims)
-register(along_dims, gather, scatter_src, scatter_value, scatter_add, scatter_src_reduce, scatter_value_reduce, scatter_reduce)
+register(
+    along_dims,
+    gather,
+    scatter_src,
+    scatter_value,
+    scatter_add,
+    scatter_src_reduce,
+    scatter_value_reduce,
+    scatter_reduce,
+)
 
 
 @batching(linalg_cross, _take_along)

@@ -41,7 +41,19 @@ def of_value(b, self, *rest):
     return b.run(b.first(self), *rest)
 
 
-register(of_value, conj, _conj, _neg_view, real, imag, view_as_real, view_as_complex, detach, _check_probabilities, _has_negative)
+register(
+    of_value,
+    conj,
+    _conj,
+    _neg_view,
+    real,
+    imag,
+    view_as_real,
+    view_as_complex,
+    detach,
+    _check_probabilities,
+    _has_negative,
+)
 register(of_value, _column_major_copy, _dense_copy)
 
 
@@ -129,5 +141,3 @@ def joined(b, tensors, dim):
     rank = max(t.ndim for t in tensors)
     kept = [t for t in tensors if not (t.ndim == 1 and rank != 1 and t.shape[0] == 0)]
     return b.run([b.all(t) for t in kept], wrapped_dim(b, dim, rank))
-
-

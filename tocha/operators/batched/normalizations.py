@@ -123,9 +123,19 @@ def of_channels(b, x):
 def batch_norm_backward(b, grad_output, self, weight, mean, spread, training, eps, for_input, for_parameters):
     scale, centre, width = parameters(b, weight, mean, spread)
     to_input, to_weight, to_bias = b.run(
-        in_channels(b, grad_output), in_channels(b, self), scale, centre, width, training, eps, for_input, for_parameters
+        in_channels(b, grad_output),
+        in_channels(b, self),
+        scale,
+        centre,
+        width,
+        training,
+        eps,
+        for_input,
+        for_parameters,
     )
-    to_input = to_input.unflatten(1, [b.size, -1]).movedim(1, 0) if for_input else to_input.expand([b.size, *to_input.shape])
+    to_input = (
+        to_input.unflatten(1, [b.size, -1]).movedim(1, 0) if for_input else to_input.expand([b.size, *to_input.shape])
+    )
     return to_input, of_channels(b, to_weight), of_channels(b, to_bias)
 
 

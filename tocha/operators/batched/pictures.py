@@ -105,5 +105,3 @@ def grid_backward(b, grad_output, self, grid, *rest):
 def grid_backward_twice(b, *values):
     found = b.run(*(b.all(v).flatten(0, 1) if b.is_tensor(v) else v for v in values))
     return tuple(r.unflatten(0, [b.size, -1]) for r in found)
-
-

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tocha.operators.decomposed.parts import raised
-from tocha.operators.distances import _cdist_backward, cdist, distance_slopes, linalg_cross, pdist
+from tocha.operators.distances import _cdist_backward, _cdist_forward, distance_slopes, linalg_cross, pdist
 from tocha.operators.products import _identities_like, addbmm, addmv, dot, matmul, mv, nn_linear, vdot
 from tocha.operators.record import decomposition, op
 from tocha.operators.rules import broadcast_shapes, product
@@ -95,7 +95,7 @@ def norms(apart, p):
     return op.linalg_vector_norm(apart, p, [-1])
 
 
-@decomposition(cdist)
+@decomposition(_cdist_forward)
 def cdist_in_parts(x1, x2, p, compute_mode):
     return norms(x1.unsqueeze(-2) - x2.unsqueeze(-3), p)
 

@@ -9,17 +9,17 @@ from collections.abc import Callable
 from functools import cache
 from typing import Any
 
+from tocha import _C, _ops
 from tocha._library.native_calls import Eager, record_arguments, released
 from tocha._library.tags import is_core
 from tocha.ir import dtypes as dt
-from tocha.ir.node import CONSTANT, Node
-from tocha.ir.node import topological
+from tocha.ir.node import CONSTANT, Node, topological
 from tocha.ir.select import CAST, where
 from tocha.operators.derived import operator_for, resolve, traced, type_codes
 from tocha.operators.differentiate import FormulaOnTensors
 from tocha.operators.facts import Facts
 from tocha.operators.interpreter import Interpreter, as_operand, formula_of
-from tocha.operators.overloads import INPLACE, OUT, Overload, names
+from tocha.operators.overloads import FUNCTIONAL, INPLACE, OUT, Overload, names, table
 from tocha.operators.record import Operator, overloads
 
 TRIED = (dt.float32, dt.int64, dt.bool_, dt.complex64)  # formulas differ by these
@@ -174,9 +174,45 @@ def written(outs: list[Any], found: Any) -> Any:
     return outs[0] if len(outs) == 1 else tuple(outs)
 
 
+def own_name(overload: Overload) -> Overload | None:
+    """The overload under the record's own name for one under an alias, and the one of tensors for one with a number first."""
+    o, s = overload.record, overload.schema
+    short, own = s.name.removeprefix("aten::"), next(names(o))
+    if overload.form != FUNCTIONAL:
+        return None
+    if short != own:
+        found = table().get(own, {}).get(s.overload_name)
+        return found if found is not None and found.record is o else None
+    if s._arguments and s._arguments[0].text == "Scalar" and any(a.is_tensor for a in s._arguments):
+        found = table()[own].get("Tensor")
+        return found if found is not None and is_core(found) and not is_core(overload) else None
+    return None
+
+
+class Renamed:
+    """An overload that is another one of the same record: `absolute` is `abs`."""
+
+    def __init__(self, overload: Overload, own: Overload):
+        self.overload, self.own = overload, own
+        self.__name__ = self.__qualname__ = overload.schema.name.removeprefix("aten::")
+        self.__doc__ = overload.record.doc
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        s = self.own.schema
+        if s._arguments and s._arguments[0].is_tensor and not isinstance(args[0], _C.Tensor):
+            args = (_C.scalar_tensor(args[0], dtype=_C.tensor(args[0]).dtype), *args[1:])
+        handle = getattr(getattr(_ops.ops.aten, s.name.removeprefix("aten::")), s.overload_name or "default")
+        return handle(*args, **kwargs)
+
+    __repr__ = Decomposition.__repr__
+
+
 def decomposition_of(overload: Overload) -> Callable | None:
     """The function for an overload; None for what has no parts, and for in-place views, which move no elements."""
     o = overload.record
+    own = own_name(overload)
+    if own is not None:
+        return Renamed(overload, own)
     if not has_parts(o) or (o.kind == "view" and overload.form == INPLACE):
         return None
     if o.kind == "foreach" and overload.form == OUT:
@@ -186,4 +222,4 @@ def decomposition_of(overload: Overload) -> Callable | None:
 
 def is_smallest(overload: Overload) -> bool:
     """Whether nothing smaller says it: PyTorch's core operators, and kernels and primitives outside that set."""
-    return is_core(overload) or not has_parts(overload.record)
+    return is_core(overload) or (not has_parts(overload.record) and own_name(overload) is None)

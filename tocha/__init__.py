@@ -69,7 +69,7 @@ from tocha import (  # noqa: E402, F401
 )
 
 _ON_DEMAND = (
-    "__config__", "_dynamo", "_library", "_ops", "_utils", "accelerator", "backends", "compiler", "cpu", "cuda", "distributions", "func", "fx",
+    "__config__", "_decomp", "_dynamo", "_functorch", "_higher_order_ops", "_library", "_ops", "_prims", "_refs", "_utils", "accelerator", "backends", "compiler", "cpu", "cuda", "distributions", "func", "fx",
     "library", "multiprocessing", "serialization", "sparse", "testing", "types",
 )  # fmt: skip
 _SCHEMA_TYPES = (
@@ -88,6 +88,8 @@ def __getattr__(name: str) -> object:
         return _importlib.import_module(f"tocha.{name}")
     if name == "compile":
         return _importlib.import_module("tocha._dynamo.eval_frame").compile
+    if name in ("cond", "while_loop"):
+        return getattr(_importlib.import_module("tocha._higher_order_ops"), name)
     if name in ("save", "load"):
         return getattr(_importlib.import_module("tocha.serialization"), name)
     if name in ("ops", "Tag"):

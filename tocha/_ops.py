@@ -7,6 +7,7 @@ namespaces are what programs define through tocha.library.
 from __future__ import annotations
 
 import ctypes
+import importlib
 import os
 import types
 from collections.abc import Callable, Iterator
@@ -262,7 +263,11 @@ class _OpNamespace(types.ModuleType):
             return {**derived, **(defined or {})} if derived else defined
         return {n: RecordTarget(o) for n, o in table()[name].items()} | (defined or {})
 
-    def __getattr__(self, name: str) -> OpOverloadPacket:
+    def __getattr__(self, name: str) -> Any:
+        if self.name == "higher_order" and not name.startswith("__"):
+            importlib.import_module("tocha._higher_order_ops")  # which puts its operators here
+            if name in self.__dict__:
+                return self.__dict__[name]
         targets = self._find(name)
         if not targets:
             raise AttributeError(f"'_OpNamespace' '{self.name}' object has no attribute '{name}'")

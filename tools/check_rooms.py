@@ -24,9 +24,9 @@ PYTHON = [
         "multiprocessing", "nn", "optim", "overrides", "random", "serialization", "signal", "sparse", "special",
         "storage", "testing", "types", "utils", "version",
     },
-    {"", "_guards", "_library", "_ops", "_subclasses", "distributions", "library"},  # "" is tocha itself: what all of the library makes together
+    {"", "_decomp", "_guards", "_library", "_ops", "_prims", "_refs", "_subclasses", "distributions", "library"},  # "" is tocha itself: what all of the library makes together
     {"fx"},
-    {"_functorch"},
+    {"_functorch", "_higher_order_ops"},
     {"_inductor"},
     {"_dynamo", "compiler"},
     {"export", "ao", "onnx", "distributed", "jit", "profiler", "compat"},

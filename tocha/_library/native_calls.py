@@ -198,10 +198,11 @@ def record_arguments(overload: Overload, args: tuple, kwargs: dict[str, Any]) ->
     }
     out = []
     for a in overload.record.schema.arguments:
-        if a.name in given or a.name in defaults:
-            out.append(converter(a)(held(given.get(a.name, defaults.get(a.name)))))
-        else:
+        value = given.get(a.name, defaults.get(a.name))
+        if value is None and not a.type.endswith("?"):  # not given, or said in another type than the record's
             out.append(converter(a)(default_of(a)))
+        else:
+            out.append(converter(a)(held(value)))
     return out
 
 

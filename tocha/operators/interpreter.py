@@ -435,8 +435,9 @@ class Interpreter:
     def decompose(self, o: Operator, arguments: dict[str, Any]) -> Any:
         """A kernel's results from its decomposition, laid out as the kernel's are."""
         assert o.decomposition is not None
-        # What changes an argument says so by changing it; there is nothing to lay out.
-        wanted = None if o.name.endswith("_") else Interpreter.native(self, o, arguments)
+        # What changes an argument says so by changing it, a view lies where it lies; there is nothing to lay out.
+        lies = o.name.endswith("_") or o.kind == "view"
+        wanted = None if lies else getattr(Interpreter, o.kind)(self, o, arguments)
         with self.inside(o):
             found = o.decomposition(*arguments.values())
             return found if wanted is None else self.laid_out(found, wanted)

@@ -79,10 +79,10 @@ class Operator:
     # The name under which it says that it has no deterministic form, where PyTorch's says so; or a rule that gives it
     # from the arguments, "" for calls that are deterministic.
     nondeterministic: str | Callable = ""
-    decomposition: Callable | None = None  # native: the same results from other operators (tocha/operators/decomposed)
-    batching: Callable | None = (
-        None  # how it runs on a batch, where that does not follow from its kind (tocha/operators/batched)
-    )
+    # native, view, reduction: the same results from other operators (tocha/operators/decomposed)
+    decomposition: Callable | None = None
+    # How it runs on a batch, where that does not follow from its kind (tocha/operators/batched).
+    batching: Callable | None = None
     # native: what it is where nothing smaller says it, so that it has no decomposition (docs/inside/operators.md).
     algorithm: str = ""
     # PyTorch's overloads that it answers for, where they cannot be read off the schema: schemas, or names of overloads
@@ -287,7 +287,7 @@ def decomposition(o: Operator) -> Callable:
 
     It runs as Python only. Sizes, dtypes and values must be o's; strides may differ (interpreter.decompose sees to them).
     """
-    if o.kind != "native":
+    if o.kind not in ("native", "view", "reduction"):
         raise ValueError(f"decomposition of {o.full_name}: a {o.kind} is its own")
 
     def decorate(f: Callable) -> Callable:

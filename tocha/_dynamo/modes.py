@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import tocha
@@ -29,6 +30,16 @@ class Preserved:
         _C.set_autocast_dtype("meta", self.autocast["cpu"][1])
         self.nesting = _nesting()
         return self
+
+    def during(self, function: Callable[..., Any]) -> Callable[..., Any]:
+        """The function, called in the modes of before: those in which the graph will be called."""
+
+        def call(*args: Any) -> Any:
+            with Preserved():
+                self.__exit__()
+                return function(*args)
+
+        return call
 
     def __exit__(self, *error: object) -> None:
         _C._set_inference(self.inference)

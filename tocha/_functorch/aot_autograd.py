@@ -28,6 +28,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from tocha import _C
+from tocha._functorch.inputs import captured
 from tocha._functorch.joint import trace
 from tocha._functorch.partitioners import default_partition
 from tocha._functorch.runtime import Compiled, compile_traced
@@ -189,8 +190,9 @@ def aot_module_simplified(
         results, out_spec = pytree.tree_flatten(of_flat(*flat))
         return results
 
+    given, dynamic = captured(mod, args)
     compiled = create_compiled(
-        flat_fn, [*state, *args], fw_compiler, bw_compiler, partition_fn, decompositions, inference_compiler, False
+        flat_fn, [*state, *given], fw_compiler, bw_compiler, partition_fn, decompositions, inference_compiler, dynamic
     )
 
     def forward(*runtime_args: Any) -> Any:

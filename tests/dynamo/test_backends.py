@@ -87,6 +87,38 @@ def test_graphs_are_traced_in_the_modes_in_which_they_are_called():
         tocha.set_grad_enabled(True)
 
 
+def test_gradients_are_switched_on_in_a_graph_that_is_called_without():
+    def f(x):
+        with tocha.no_grad():
+            y = x * 2
+            _dynamo.graph_break()
+            z = y + x
+        return z, x * 3
+
+    x = tocha.ones(2, requires_grad=True)
+    z, y = tocha.compile(f, backend="aot_eager")(x)
+    assert not z.requires_grad and same(tocha.autograd.grad(y.sum(), x)[0], tocha.full((2,), 3.0))
+
+
+def test_differentiation_inside_a_graph_whose_inputs_want_no_gradients():
+    def f(x):
+        x = x.detach().requires_grad_()
+        (g,) = tocha.autograd.grad((x**3).sum(), x)
+        return g
+
+    assert same(tocha.compile(f, backend="aot_eager")(tocha.ones(2)), tocha.full((2,), 3.0))
+
+
+def test_leaves_are_made_outside_of_graphs():
+    def f(x):
+        y = x.detach().clone().requires_grad_()
+        return y, (y * y).sum()
+
+    y, z = tocha.compile(f, backend="aot_eager")(tocha.ones(2))
+    z.backward()
+    assert y.is_leaf and same(y.grad, tocha.full((2,), 2.0))
+
+
 def test_state_of_modules_is_written():
     def model():
         tocha.manual_seed(0)

@@ -123,7 +123,7 @@ class Capture:
             root.break_at, root.refused = break_at, refused
             try:
                 with modes.Preserved() as before:
-                    made = root.capture(before.during(self.compile_graph))
+                    made = root.capture(before.during(self.compile_graph), before.switched)
                 out.promises.check(out.env)
                 out.forget_inputs()
                 return out.guards.build(self.keep), made

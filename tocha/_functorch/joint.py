@@ -147,7 +147,7 @@ def trace(
     versions = [m.version if (m := memory_of(v)) is not None else 0 for v in t.given]
     geometries = [geometry_of(v) for v in t.given]
     histories = [v.grad_fn if isinstance(v, Tensor) else None for v in t.given]
-    with t.active(), autograd.set_grad_enabled(gradients):
+    with t.active():
         outs = list(fn(*t.given))
     written = [
         i for i, v in enumerate(t.given)

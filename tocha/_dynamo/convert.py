@@ -14,6 +14,12 @@ from typing import Any
 import tocha
 from tocha import _C
 from tocha._dynamo import config, modes
+from tocha._dynamo.exc import (
+    BackendCompilerFailed,
+    FailOnRecompileLimitHit,
+    InternalTorchDynamoError,
+    RecompileError,
+)
 from tocha._dynamo.output import Output
 from tocha._dynamo.refusals import Break, OperatorError, SkipFrame, Unsupported
 from tocha._dynamo.root import RootFrame
@@ -23,25 +29,6 @@ _LIBRARY = os.path.dirname(tocha.__file__) + os.sep
 _STANDARD = tuple({sysconfig.get_paths()[p] + os.sep for p in ("stdlib", "platstdlib")})
 _LOCK = threading.RLock()
 LOG = logging.getLogger("tocha._dynamo")
-
-
-class InternalError(RuntimeError):
-    """The tracer itself failed."""
-
-
-class BackendCompilerFailed(RuntimeError):
-    def __init__(self, backend: Any, error: BaseException) -> None:
-        name = getattr(backend, "__name__", type(backend).__name__)
-        super().__init__(f"backend={name!r} raised:\n{type(error).__name__}: {error}")
-        self.inner_exception = error
-
-
-class RecompileError(RuntimeError):
-    pass
-
-
-class FailOnRecompileLimitHit(RuntimeError):
-    pass
 
 
 CODES: list[types.CodeType] = []  # everything that was captured: for reset()
@@ -97,7 +84,7 @@ class Capture:
                 return False
             if isinstance(error, (Unsupported, BackendCompilerFailed, ConstraintViolationError)):
                 raise
-            raise InternalError(
+            raise InternalTorchDynamoError(
                 f"[capture] the tracer failed in {code.co_qualname}: {type(error).__name__}: {error}"
             ) from error
         CODES.append(code)
@@ -135,8 +122,8 @@ class Capture:
             root = RootFrame(out, code, globals_, args, closure)
             root.break_at, root.refused = break_at, refused
             try:
-                with modes.Preserved():
-                    made = root.capture(self.compile_graph)
+                with modes.Preserved() as before:
+                    made = root.capture(before.during(self.compile_graph), before.switched)
                 out.promises.check(out.env)
                 out.forget_inputs()
                 return out.guards.build(self.keep), made

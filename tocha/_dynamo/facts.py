@@ -49,6 +49,12 @@ def of(mode: FakeTensorMode, tensor: Any, wishes: StatelessSymbolicContext | Non
         raise Unsupported("value", str(error)) from error
 
 
+def geometry(fact: Any) -> tuple:
+    """Sizes, strides and offset as they are now."""
+    f = fact._facts
+    return tuple(f.sizes), tuple(f.steps), f.offset
+
+
 def run(mode: FakeTensorMode, op: str, target: Any, args: tuple, kwargs: dict) -> Any:
     """The facts of a call's result. `op` is the kind of graph node; errors of the program itself are raised as they are."""
     if op == "call_method" and target in _TO_PYTHON:

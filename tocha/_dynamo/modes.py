@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 import tocha
@@ -18,19 +20,24 @@ def switch(function: Any, args: list[Any]) -> Any:
     return function(*args)
 
 
-class Preserved:
-    """Modes are afterwards what they were."""
+@dataclass
+class State:
+    """The modes of the library at one moment."""
 
-    def __enter__(self) -> Preserved:
-        self.grad, self.inference = _C.is_grad_enabled(), _C.is_inference_mode_enabled()
-        self.cache, self.dtype = _C.is_autocast_cache_enabled(), _C.get_default_dtype()
-        self.autocast = {d: (_C.is_autocast_enabled(d), _C.get_autocast_dtype(d)) for d in ("cpu", "cuda", "meta")}
-        _C.set_autocast_enabled("meta", self.autocast["cpu"][0])
-        _C.set_autocast_dtype("meta", self.autocast["cpu"][1])
-        self.nesting = _nesting()
-        return self
+    grad: bool
+    inference: bool
+    cache: bool
+    dtype: Any
+    autocast: dict[str, tuple[bool, Any]]
+    nesting: int
 
-    def __exit__(self, *error: object) -> None:
+    @staticmethod
+    def now() -> State:
+        autocast = {d: (_C.is_autocast_enabled(d), _C.get_autocast_dtype(d)) for d in ("cpu", "cuda", "meta")}
+        grad, inference = _C.is_grad_enabled(), _C.is_inference_mode_enabled()
+        return State(grad, inference, _C.is_autocast_cache_enabled(), _C.get_default_dtype(), autocast, _nesting())
+
+    def restore(self) -> None:
         _C._set_inference(self.inference)
         _C._set_grad_enabled(self.grad)
         for device, (enabled, dtype) in self.autocast.items():
@@ -42,6 +49,41 @@ class Preserved:
             _C.autocast_decrement_nesting()
         while _nesting() < self.nesting:
             _C.autocast_increment_nesting()
+
+
+class Preserved:
+    """Modes are afterwards what they were."""
+
+    def __enter__(self) -> Preserved:
+        self.before = State.now()
+        _C.set_autocast_enabled("meta", self.before.autocast["cpu"][0])
+        _C.set_autocast_dtype("meta", self.before.autocast["cpu"][1])
+        self.started = State.now()
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.before.restore()
+
+    def during(self, function: Callable[..., Any]) -> Callable[..., Any]:
+        """The function, called in the modes of before: those in which the graph will be called."""
+
+        def call(*args: Any) -> Any:
+            now = State.now()
+            self.before.restore()
+            try:
+                return function(*args)
+            finally:
+                now.restore()
+
+        return call
+
+    def switched(self) -> Callable[[], None] | None:
+        """What sets the modes in which the captured program leaves, if they are others than those it was called in."""
+        now = State.now()
+        if now == self.started:
+            return None
+        now.autocast["meta"] = self.before.autocast["meta"]
+        return now.restore
 
 
 def _nesting() -> int:

@@ -92,6 +92,7 @@ class Output:
                 self.symbol_input(atom, self.guards.numbers.sources[place])
         node = self.graph.placeholder(self.input_name(source))
         node.meta["example_value"] = fact
+        node.meta["geometry"] = facts.geometry(fact)  # the program may give its fact another
         value = TensorValue(node, fact, source, tensor)
         self.by_fact[id(fact)] = value
         self.inputs.append(value)

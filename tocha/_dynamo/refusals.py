@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from tocha._dynamo.exc import TorchDynamoException
+
 
 @dataclass(frozen=True)
 class Refusal:
@@ -62,7 +64,7 @@ class Place:
         return f'  File "{self.file}", line {self.line}, in {self.function}'
 
 
-class Unsupported(Exception):
+class Unsupported(TorchDynamoException):
     """The tracer met something that it does not take into the graph."""
 
     def __init__(self, name: str, detail: str) -> None:

@@ -99,8 +99,9 @@ class RootFrame(Frame):
 
     # ---- the code that replaces the frame's
 
-    def capture(self, compile_graph: Callable[..., Any]) -> types.CodeType:
+    def capture(self, compile_graph: Callable[..., Any], switched: Callable[[], Any]) -> types.CodeType:
         cg = Codegen(self.out)
+        self.switched = switched
         handlers: list[Handler] = []
         try:
             kind, value = self.run()
@@ -167,7 +168,7 @@ class RootFrame(Frame):
         out.graph.output(tuple(v.node for v in results))
         used = out.used_inputs()
         module = fx.GraphModule({}, out.graph)
-        compiled = compile_graph(module, [v.real for v in used])
+        compiled = compile_graph(module, [v.fact if isinstance(v, SymbolValue) else v.real for v in used])
         cg.start_call(_C._capture.Wrapper(compiled, None))
         for v in used:
             if isinstance(v, SymbolValue):
@@ -178,10 +179,14 @@ class RootFrame(Frame):
         cg.end_call(len(used))
         if not results:
             cg.emit("POP_TOP")
-            return
-        cg.emit("UNPACK_SEQUENCE", len(results))
+        else:
+            cg.emit("UNPACK_SEQUENCE", len(results))
         for k in range(len(results)):
             cg.emit("STORE_FAST", f"___graph{k}")
+        switch = self.switched()
+        if switch is not None:  # a backend's code need not switch modes itself
+            cg.start_call(switch)
+            cg.end_call(0, keep=False)
 
     # ---- graph breaks
 

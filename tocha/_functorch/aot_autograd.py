@@ -28,9 +28,11 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from tocha import _C
+from tocha._functorch.inputs import captured
 from tocha._functorch.joint import trace
 from tocha._functorch.partitioners import default_partition
-from tocha._functorch.runtime import Compiled, compile_traced
+from tocha._functorch.runtime import compile_traced
+from tocha.autograd import enable_grad, set_grad_enabled
 from tocha.func import functional_call
 from tocha.nn import Module
 from tocha.utils import _pytree as pytree
@@ -68,7 +70,17 @@ def make_boxed_compiler(compiler: Callable) -> Callable:
 
 
 def wants_gradients(args: Sequence[Any]) -> bool:
-    return _C.is_grad_enabled() and any(isinstance(a, Tensor) and a.requires_grad for a in args)
+    return any(isinstance(a, Tensor) and a.requires_grad for a in args)
+
+
+def with_gradients(compiled: Callable) -> Callable:
+    """For a function that is called without gradients, and switches them on itself."""
+
+    def call(args: Sequence[Any]) -> Any:
+        with enable_grad():
+            return compiled(args)
+
+    return call
 
 
 def create_compiled(
@@ -80,17 +92,19 @@ def create_compiled(
     decompositions: Mapping | None,
     inference_compiler: Callable | None,
     dynamic: bool,
-) -> Compiled:
-    traced = trace(
-        flat_fn, flat_args, gradients=wants_gradients(flat_args), decompositions=decompositions, dynamic=dynamic
-    )
-    return compile_traced(
+) -> Callable[[Sequence[Any]], list[Any]]:
+    with set_grad_enabled(_C.is_grad_enabled()):  # the function may leave it switched
+        traced = trace(
+            flat_fn, flat_args, gradients=wants_gradients(flat_args), decompositions=decompositions, dynamic=dynamic
+        )
+    compiled = compile_traced(
         traced,
         fw_compiler,
         bw_compiler or fw_compiler,
         partition_fn or default_partition,
         inference_compiler or fw_compiler,
     )
+    return with_gradients(compiled) if traced.is_joint and not _C.is_grad_enabled() else compiled
 
 
 def aot_function(
@@ -111,7 +125,7 @@ def aot_function(
 
     Each compiler gets a graph and its example inputs and returns a callable. It is not compiled again for other arguments.
     """
-    compiled: Compiled | None = None
+    compiled: Callable | None = None
     out_spec: Any = None
 
     def returned(*args: Any, **kwargs: Any) -> Any:
@@ -189,8 +203,9 @@ def aot_module_simplified(
         results, out_spec = pytree.tree_flatten(of_flat(*flat))
         return results
 
+    given, dynamic = captured(mod, args)
     compiled = create_compiled(
-        flat_fn, [*state, *args], fw_compiler, bw_compiler, partition_fn, decompositions, inference_compiler, False
+        flat_fn, [*state, *given], fw_compiler, bw_compiler, partition_fn, decompositions, inference_compiler, dynamic
     )
 
     def forward(*runtime_args: Any) -> Any:

@@ -165,7 +165,7 @@ def trace(
     versions = [v._version if isinstance(v, FakeTensor) else 0 for v in t.given]
     geometries = [geometry_of(v) for v in t.given]
     histories = [v.grad_fn if isinstance(v, Tensor) else None for v in t.given]
-    with t.active(), autograd.set_grad_enabled(gradients):
+    with t.active():
         outs = list(fn(*t.given))
     written = [
         i for i, v in enumerate(t.given)

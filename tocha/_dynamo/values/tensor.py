@@ -91,6 +91,13 @@ class TensorValue(Value):
             self.refuse("attribute", "the gradient")
         return Constant(None)
 
+    def _require_grad(self, f: Frame, requires_grad: Value | None = None) -> Value:
+        """Which tensors are leaves is not for graphs to change: they are differentiated for their inputs."""
+        wanted = requires_grad.truth(f) if requires_grad is not None else True
+        if wanted != self.fact.requires_grad:
+            self.refuse("autograd", "requires_grad_()")
+        return self
+
     def set_attribute(self, f: Frame, name: str, value: Value) -> None:
         if name != "grad" and hasattr(tocha.Tensor, name):
             self.refuse("mutation", f"setting {name!r}")
@@ -113,6 +120,8 @@ class TensorValue(Value):
             return self.iterate(f)
         if name in ("backward", "__reduce_ex__", "__deepcopy__", *_HOOKS):
             self.refuse("autograd", f"{name}()")
+        if name == "requires_grad_":
+            return self._require_grad(f, *args, **kwargs)
         if not hasattr(tocha.Tensor, name):
             return self.get_attribute(f, name).call(f, args, kwargs)
         return f.out.call(f, "call_method", name, [self, *args], kwargs)

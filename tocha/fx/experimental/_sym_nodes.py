@@ -131,7 +131,8 @@ class SymbolicNodes:
             return self._call(sym_types.sym_float, *args)
         if e.name in _OPERATORS:
             return self._call(getattr(operator, e.name), *args)
-        return self._call(sym_types.sym_function(e.name), *args)
+        extrema = {"max": sym_types.sym_max, "min": sym_types.sym_min}
+        return self._call(extrema.get(e.name) or sym_types.sym_function(e.name), *args)
 
     def _relation(self, r: s.Relation, env: Any) -> Proxy:
         if r.kind in ("and", "or"):

@@ -72,6 +72,8 @@ class Operator:
     # from the arguments, "" for calls that are deterministic.
     nondeterministic: str | Callable = ""
     decomposition: Callable | None = None  # native: the same results from other operators (tocha/operators/decomposed)
+    # native: one element of its result, for loops: f(reader, index, arguments...) (tocha/operators/decomposed/elements.py).
+    elements: Callable | None = None
     # native: what it is where nothing smaller says it, so that it has no decomposition (docs/inside/operators.md).
     algorithm: str = ""
     # PyTorch's overloads that it answers for, where they cannot be read off the schema: schemas, or names of overloads
@@ -269,6 +271,20 @@ def decomposition(o: Operator) -> Callable:
 
     def decorate(f: Callable) -> Callable:
         o.decomposition = f
+        return f
+
+    return decorate
+
+
+def elements(*records: Operator) -> Callable:
+    """Registers what one element of a kernel's result is: a formula of elements read at index expressions.
+
+    f(reader, index, arguments...) gives a scalar node; `reader` reads tensors at indices (tocha/_inductor/lowering.py).
+    """
+
+    def decorate(f: Callable) -> Callable:
+        for o in records:
+            o.elements = f
         return f
 
     return decorate

@@ -10,7 +10,6 @@ from tocha import fx
 
 _BACKENDS: dict[str, Callable[..., Any]] = {}
 _LATER = (
-    "inductor",
     "aot_eager",
     "aot_eager_decomp_partition",
     "cudagraphs",
@@ -40,6 +39,14 @@ def register_backend(compiler_fn: Any = None, name: str | None = None, tags: Any
 def eager(module: fx.GraphModule, examples: list[Any], **options: Any) -> Callable[..., Any]:
     """The graph as it is."""
     return module.forward
+
+
+@register_backend
+def inductor(module: fx.GraphModule, examples: list[Any], **options: Any) -> Callable[..., Any]:
+    """Fused native code."""
+    from tocha._inductor.compile_fx import compile_fx  # the compiler's back end is loaded when it is first asked for
+
+    return compile_fx(module, examples, **options)
 
 
 def _entry_points() -> dict[str, Any]:

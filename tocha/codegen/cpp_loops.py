@@ -23,6 +23,7 @@ from tocha.ir.node import INDEX, INPUT, OUTPUT, PARAM, Node, topological
 from tocha.ir.rewrite import simplify
 
 ROW_BYTES = 1 << 16  # rows up to this size are kept on the stack
+SHORT_BODY = 6  # statements
 TASK_WORK = 1 << 15  # elements that make a task worth a thread
 
 
@@ -525,10 +526,14 @@ class KernelWriter:
         self.step_lines(code, outputs, folds, tag)
         t.close("};")
         t.put("int64_t c = 0;")
-        t.open(f"for (; c + kLanes <= {end}; c += kLanes) {{")
-        t.put("#pragma GCC ivdep")
-        t.put("for (int64_t l = 0; l < kLanes; ++l) step(c + l, l);")
-        t.close()
+        # Several elements go into a lane at once where that is little code: the states are then read and written less often.
+        for times in (4, 1) if len(code.body) <= SHORT_BODY else (1,):
+            t.open(f"for (; c + {times} * kLanes <= {end}; c += {times} * kLanes) {{")
+            t.put("#pragma GCC ivdep")
+            t.put("#pragma GCC unroll 1")  # unrolled, it would not be vectors
+            steps = " ".join(f"step(c + {k} * kLanes + l, l);" for k in range(times))
+            t.put(f"for (int64_t l = 0; l < kLanes; ++l) {{ {steps} }}")
+            t.close()
         t.put(f"for (int64_t l = 0; c + l < {end}; ++l) step(c + l, l);")
         for _ in variables[:-1]:
             t.close()

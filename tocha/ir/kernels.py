@@ -12,7 +12,7 @@ from tocha.ir.layout import contiguous_strides
 from tocha.ir.loops import Buffer, Call, Loop
 
 ROWS, POINTS, LANES = "rows", "points", "lanes"
-LANE_BLOCK = 64  # results that a lanes kernel folds side by side
+LANE_BLOCK = 256  # results that a lanes kernel folds side by side
 
 
 @dataclass(eq=False)

@@ -13,7 +13,7 @@
 
 namespace tocha {
 
-constexpr int64_t kLanes = 16;  // elements that a fold keeps apart, so that it vectorizes
+constexpr int64_t kLanes = 32;  // elements that a fold keeps apart, so that it vectorizes
 
 inline int64_t floor_division(int64_t a, int64_t b) {
   int64_t q = a / b;

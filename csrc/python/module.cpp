@@ -14,6 +14,7 @@
 #include "python/autocast_bindings.h"
 #include "python/autograd_bindings.h"
 #include "python/bindings.h"
+#include "python/compiled_program.h"
 #include "python/dispatch_calls.h"
 #include "python/level_calls.h"
 #include "python/exchange.h"
@@ -321,6 +322,7 @@ void add_functions(PyObject* module) {
       add_autocast_functions(extra);
       add_optimizer_functions(extra);
       add_operator_handle_functions(extra);
+      add_compiled_program_functions(extra);
       add_dispatch_functions(extra);
       add_level_functions(extra);
       add_fake_functions(extra);
@@ -354,6 +356,7 @@ PyMODINIT_FUNC PyInit__C() {
     add_types(module);
     add_autograd_types(module);
     add_operator_handle_type(module);
+    add_compiled_program_type(module);
     add_return_types(module);
     add_functions(module);
     add_linalg_error(module);

@@ -1,131 +1,195 @@
-"""A straight-line program of operators on named inputs, and how it is lowered to loops.
-
->>> from tocha.ir import dtypes as dt
->>> g = Graph()
->>> x = g.input("x", (4, 8), dt.float32)
->>> y = g.output(op.exp(x).sum(-1))
->>> [loop.name for loop in g.outputs[0].producers()]
-['exp_0', 'sum_1']
-"""
+"""FX graphs to programs of the loop IR: every node goes through the interpreter of records, or becomes a native call."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import operator
+from functools import cache
 from typing import Any
 
-from tocha._inductor import lowering
-from tocha.ir.dtypes import DType
-from tocha.ir.loops import Buffer, Loop
-from tocha.operators import families
-from tocha.operators.binding import resolve
-from tocha.operators.record import OPERATORS, Operator, op
+from tocha import _C, fx
+from tocha._inductor.lowering import REFUSALS, Lowering, NotLowered, template
+from tocha._library.native_calls import default_object, dtype_facts, held, paired
+from tocha._ops import OpOverload
+from tocha._subclasses.fake import FakeTensor
+from tocha.ir import symbolic as s
+from tocha.ir.assumptions import Assumptions
+from tocha.ir.devices import Device
+from tocha.ir.loops import Buffer, Geometry, Program, is_dense, plain, verify
+from tocha.ir.sym_types import Symbolic
+from tocha.operators.facts import Facts
+from tocha.operators.interpreter import converter, default_of
+from tocha.operators.overloads import FUNCTIONAL, Overload
 
-__all__ = ["Graph", "Value", "op"]
-
-
-class Value:
-    """A tensor of the graph: what records' bodies see when the compiler runs them."""
-
-    def __init__(self, graph: Graph, producer: Buffer | Loop):
-        self.graph = graph
-        self.producer = producer
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        return self.producer.out_sizes if isinstance(self.producer, Loop) else self.producer.sizes
-
-    @property
-    def dtype(self) -> DType:
-        return self.producer.dtype
-
-    @property
-    def ndim(self) -> int:
-        return len(self.shape)
-
-    def dim(self) -> int:
-        return len(self.shape)
-
-    def size(self, dim: int) -> int:
-        return self.shape[dim]
-
-    def numel(self) -> int:
-        n = 1
-        for s in self.shape:
-            n *= s
-        return n
-
-    def is_complex(self) -> bool:
-        return self.dtype.is_complex
-
-    def is_floating_point(self) -> bool:
-        return self.dtype.is_floating
-
-    def producers(self) -> Iterator[Loop]:
-        """The loops this value needs, in an order they can run in."""
-        seen: set[int] = set()
-
-        def visit(source: Buffer | Loop) -> Iterator[Loop]:
-            if isinstance(source, Buffer) or id(source) in seen:
-                return
-            seen.add(id(source))
-            for load in source.loads:
-                yield from visit(load.source)
-            yield source
-
-        yield from visit(self.producer)
-
-    @classmethod
-    def __tocha_op__(cls, name: str, args: tuple, kwargs: dict[str, Any]) -> Any:
-        o, arguments = resolve(name, args, kwargs, lambda v: isinstance(v, Value))
-        return lowering.lower(o, arguments)
-
-    def __getattr__(self, name: str) -> Any:
-        if name.startswith("__"):
-            raise AttributeError(name)
-
-        def method(*args: Any, **kwargs: Any) -> Any:
-            return Value.__tocha_op__(name, (self, *args), kwargs)
-
-        return method
+Tensor = _C.Tensor
 
 
-def _python_operator(o: Operator, swapped: bool) -> Any:
-    def apply(self: Value, *other: Any) -> Any:
-        args = (*other, self) if swapped else (self, *other)
-        return Value.__tocha_op__(o.name, args, {})
-
-    return apply
-
-
-families.load()
-for _o in list(OPERATORS.values()):
-    if _o.operator:
-        setattr(Value, _o.operator, _python_operator(_o, False))
-        if len(_o.schema.arguments) > 1:
-            setattr(Value, "__r" + _o.operator[2:], _python_operator(_o, True))
+@cache
+def argument_plan(overload: Overload) -> tuple[dict[str, str], dict[str, Any]]:
+    """The record's arguments by the handle's names, and the handle's defaults."""
+    partners = paired(overload)
+    defaults = {
+        partners[a.name]: default_object(a)
+        for a in overload.schema._arguments
+        if a.name in partners and a.has_default_value()
+    }
+    return partners, defaults
 
 
-class Graph:
-    """Inputs, and the values that are wanted."""
+def record_arguments(overload: Overload, args: tuple, kwargs: dict[str, Any]) -> dict[str, Any]:
+    """The arguments of a node in the order of the record's, as bodies take them."""
+    partners, defaults = argument_plan(overload)
+    named = {a.name: v for a, v in zip(overload.schema._arguments, args, strict=False)} | kwargs
+    given = {partners[k]: v for k, v in named.items() if k in partners}
+    out = {}
+    for a in overload.record.schema.arguments:
+        if a.name in given or a.name in defaults:
+            out[a.name] = converter(a)(held(given.get(a.name, defaults.get(a.name))))
+        else:
+            out[a.name] = converter(a)(default_of(a))
+    return out
 
-    def __init__(self) -> None:
-        self.inputs: list[Buffer] = []
-        self.outputs: list[Value] = []
-        self.count = 0
 
-    def input(self, name: str, sizes: tuple[int, ...], dtype: DType) -> Value:
-        b = Buffer(name, tuple(sizes), dtype)
-        self.inputs.append(b)
-        return self.value(b)
+def facts_of(t: Tensor) -> Facts:
+    """Facts of a tensor on memory of its own, which begins at its first element."""
+    if isinstance(t, FakeTensor):
+        f = t._facts
+        made = Facts(f.sizes, f.dtype, f.device, f.steps, 0, None, f.conjugated, f.negated)
+        made.is_plain, made._contiguous = f.is_plain, f._contiguous
+        return made
+    return Facts(
+        tuple(t.shape), dtype_facts(t.dtype), Device(t.device.type, t.device.index), t.stride(), 0, None, t.is_conj(), t.is_neg()
+    )  # fmt: skip
 
-    def value(self, producer: Buffer | Loop) -> Value:
-        """What an input or a loop computes, for further operators."""
-        return Value(self, producer)
 
-    def output(self, value: Value) -> Value:
-        self.outputs.append(value)
-        return value
+class GraphLowering:
+    """One graph on its way to a program."""
 
-    def name(self, base: str) -> str:
-        self.count += 1
-        return f"{base}_{self.count - 1}"
+    def __init__(self, module: fx.GraphModule):
+        self.module = module
+        self.env: dict[fx.Node, Any] = {}
+        self.inputs: list[Buffer | None] = []
+        self.constants: list[tuple[Buffer, Any]] = []
+        self.symbols: dict[s.Atom, tuple[int, int]] = {}
+        self.lowering = Lowering(self.assumptions(), dtype_facts(_C.get_default_dtype()))
+
+    def assumptions(self) -> Assumptions:
+        """What is known of the sizes; loop variables are added to a copy."""
+        known = Assumptions()
+        for node in self.module.graph.nodes:
+            value = node.meta.get("val")
+            if isinstance(value, FakeTensor) and value._symbolic:
+                source = value.fake_mode.shape_env.known
+                known.ranges = dict(source.ranges)
+                known.replacements = dict(source.replacements)
+                known.multiples = dict(source.multiples)
+                known.nonnegative = list(source.nonnegative)
+                known.nonzero, known.true = set(source.nonzero), set(source.true)
+                break
+        return known
+
+    def program(self) -> Program:
+        outputs: list[Any] = []
+        for node in self.module.graph.nodes:
+            if node.op == "placeholder":
+                self.env[node] = self.placeholder(node)
+            elif node.op == "get_attr":
+                self.env[node] = self.constant(node)
+            elif node.op == "output":
+                outputs = [self.output(v) for v in node.args[0]]
+            elif node.op == "call_function":
+                self.env[node] = self.call(node)
+            else:
+                raise NotLowered(f"a graph with {node.op}")
+        lowering = self.lowering
+        made = Program(self.inputs, self.constants, lowering.steps, outputs, lowering.known, self.symbols)
+        verify(made)
+        return made
+
+    # -- leaves
+
+    def placeholder(self, node: fx.Node) -> Any:
+        value = node.meta.get("val")
+        if isinstance(value, Tensor):
+            f = facts_of(value)
+            self.inputs.append(self.lowering.buffer(f, node.name))
+            self.learn_sizes(len(self.inputs) - 1, f)
+            return f
+        self.inputs.append(None)
+        e = plain(value)
+        if isinstance(e, s.Expr):
+            atom = s.atom_of(e)
+            if atom is not None:
+                self.symbols[atom] = (len(self.inputs) - 1, -1)
+            return value
+        if isinstance(value, int | float | bool | type(None)):
+            return value
+        raise NotLowered(f"an input that is {type(value).__name__}")
+
+    def learn_sizes(self, position: int, f: Facts) -> None:
+        for d, n in enumerate(f.sizes):
+            e = plain(n)
+            atom = s.atom_of(e) if isinstance(e, s.Expr) else None
+            if atom is not None and atom.kind == "symbol":
+                self.symbols.setdefault(atom, (position, d))
+
+    def constant(self, node: fx.Node) -> Any:
+        value: Any = self.module
+        for part in str(node.target).split("."):
+            value = getattr(value, part)
+        if not isinstance(value, Tensor):
+            raise NotLowered(f"a constant that is {type(value).__name__}")
+        f = facts_of(value)
+        self.constants.append((self.lowering.buffer(f, "constant"), value))
+        return f
+
+    def output(self, value: Any) -> Any:
+        if isinstance(value, fx.Node):
+            value = self.env[value]
+        if isinstance(value, Facts):
+            return self.lowering.geometry(value)
+        if value is None:
+            return None
+        raise NotLowered(f"a result that is {value!r}")
+
+    # -- operators
+
+    def call(self, node: fx.Node) -> Any:
+        args, kwargs = fx.map_arg((node.args, dict(node.kwargs)), lambda n: self.env[n])
+        target = node.target
+        if target is operator.getitem:
+            return args[0][args[1]]
+        val = node.meta.get("val")
+        if isinstance(val, Symbolic | int | float | bool):
+            return val
+        if not isinstance(target, OpOverload):
+            raise NotLowered(f"a call of {target}")
+        self.lowering.origin = node.name
+        overload = getattr(target._target, "overload", None)
+        if overload is not None and overload.form == FUNCTIONAL and self.is_plain(args, kwargs):
+            try:
+                with self.lowering:
+                    return self.lowering.call(overload.record, record_arguments(overload, args, kwargs))
+            except REFUSALS:
+                pass
+        return self.whole(node, target, args, kwargs, val)
+
+    def is_plain(self, args: Any, kwargs: Any) -> bool:
+        return True
+
+    def whole(self, node: fx.Node, target: OpOverload, args: Any, kwargs: Any, val: Any) -> Any:
+        """The node as a call of its handle; what comes out is what the fake says."""
+        call = template(target._op, tuple(args), tuple(kwargs.items()), self.lowering)
+        call.name = target.__name__.replace(".", "_")
+        call.key, call.ordered = f"handle {target}", target._nondeterministic_seeded or not isinstance(val, Tensor | tuple | list)
+        values = list(val) if isinstance(val, tuple | list) else [val] if val is not None else []
+        found = [facts_of(v) if isinstance(v, Tensor) else None for v in values]
+        self.lowering.add_call(call, found)
+        return type(val)(found) if isinstance(val, list) else tuple(found) if isinstance(val, tuple) else found[0] if found else None
+
+
+def lower_graph(module: fx.GraphModule) -> Program:
+    """The program of a functional graph whose nodes know their values (meta["val"])."""
+    return GraphLowering(module).program()
+
+
+__all__ = ["Geometry", "is_dense", "lower_graph"]

@@ -1,137 +1,430 @@
-"""Operators to loops: formulas and folds of the records, composites by running their bodies."""
+"""A functional graph of operators to the loop IR: formulas, folds, views and decompositions of the records, interpreted.
+
+`Lowering` is a reader over the one interpreter of records: its facts are those of the interpreter, and every memory that an
+operator makes is a `Buffer` that a `Loop` or a `Call` fills. Views need nothing: their geometry is in the facts.
+"""
 
 from __future__ import annotations
 
-from functools import reduce
-from typing import TYPE_CHECKING, Any
+import itertools
+from collections.abc import Callable, Sequence
+from typing import Any
 
+from tocha._library.native_calls import record_call, released
 from tocha.ir import dtypes as dt
 from tocha.ir import scalar
+from tocha.ir import symbolic as s
+from tocha.ir.assumptions import Assumptions
+from tocha.ir.devices import CPU
 from tocha.ir.dtypes import DType
-from tocha.ir.loops import Buffer, Load, Loop
-from tocha.ir.promotion import Priority, number_dtype, result_type
+from tocha.ir.loops import (
+    Buffer,
+    Call,
+    FoldNodes,
+    Geometry,
+    Indirect,
+    Load,
+    Loop,
+    Position,
+    Step,
+    address_of,
+    is_dense,
+    plain,
+)
+from tocha.ir.node import Node, NoDerivative
 from tocha.ir.rewrite import simplify
-from tocha.operators.derived import resolve
-from tocha.operators.interpreter import broadcast
-from tocha.operators.record import INT_TO_FLOAT, SUM_LIKE, Operator
+from tocha.operators.derived import params, resolve, type_codes
+from tocha.operators.facts import Facts, Memory, Scalar
+from tocha.operators.interpreter import DataDependent, Interpreter, flat_facts, formula_of
+from tocha.operators.record import Fold, Operator
 
-if TYPE_CHECKING:
-    from tocha._inductor.graph import Value
+LONGEST_DECOMPOSITION = 48  # loops; a kernel is called whole where its parts are more
 
 
 class NotLowered(NotImplementedError):
     """An operator that has no loop form."""
 
 
-def lower(o: Operator, arguments: dict[str, Any]) -> Any:
-    """The result of calling o, as values of the graph the arguments belong to."""
-    if o.kind == "pointwise":
-        return pointwise(o, arguments)
-    if o.kind == "reduction":
-        return reduction(o, arguments)
-    if o.kind == "composite":
-        return o.body(**arguments)
-    if "cast" in o.tags:
-        return cast(arguments["self"], arguments["dtype"])
-    if o.decomposition is not None:
-        return o.decomposition(**arguments)
-    raise NotLowered(f"{o.full_name} has no loop form")
+REFUSALS = (NotLowered, DataDependent, NotImplementedError, NoDerivative, TypeError, AttributeError, KeyError)
 
 
-def is_value(v: object) -> bool:
-    return hasattr(v, "producer")
+class Reader:
+    """Collects what one loop reads, while its formulas are made."""
+
+    def __init__(self, lowering: Lowering, result: Facts | None):
+        self.lowering, self.result = lowering, result
+        self.reads: dict[Load | Position, int] = {}
+        self.indirect: dict[Node, Indirect] = {}
+
+    def refusal(self, message: str) -> NotLowered:
+        return NotLowered(message)
+
+    def size(self, t: Facts, d: int) -> Any:
+        return plain(t.sizes[d])
+
+    def is_one(self, t: Facts, d: int) -> bool:
+        return isinstance(t.sizes[d], int) and t.sizes[d] == 1
+
+    def number(self, value: Any, dtype: DType) -> Node:
+        value = value.value if isinstance(value, Scalar) else value
+        value = plain(value)
+        if isinstance(value, s.Expr):
+            return scalar.cast(self.position(value), dtype)
+        if not isinstance(value, bool | int | float | complex):
+            raise NotLowered(f"a number that is {value!r}")
+        return scalar.constant(dtype.convert(value), dtype)
+
+    def position(self, value: Any) -> Node:
+        value = plain(value)
+        if isinstance(value, int):
+            return scalar.constant(value, dt.int64)
+        return self._input(Position(value), dt.int64)
+
+    def read(self, t: Facts, index: Sequence[Any], guard: Any = True) -> Node:
+        if t.number is not None:
+            return self.number(t.number, t.dtype)
+        buffer = self.lowering.readable(t)
+        address = address_of(index, [plain(n) for n in t.steps], plain(t.offset))
+        return self._input(Load(buffer, self.lowering.known.simplify(address), guard), t.dtype)
+
+    def broadcast(self, t: Facts, index: Sequence[Any]) -> Node:
+        """t's element at an index of something that it broadcasts to."""
+        lead = len(index) - t.ndim
+        return self.read(t, [0 if self.is_one(t, d) else index[lead + d] for d in range(t.ndim)])
+
+    def loaded(self, value: Node, size: Any) -> Any:
+        found = self.indirect.get(value)
+        if found is None:
+            atom = s.atom_of(s.symbol(f"x{len(self.indirect)}"))
+            assert atom is not None
+            self.lowering.known.constrain(atom, 0, size - 1 if isinstance(size, int) else float("inf"))
+            found = self.indirect[value] = Indirect(atom, value, size)
+        return s.of_atom(found.atom)
+
+    def _input(self, read: Load | Position, dtype: DType) -> Node:
+        return scalar.Input(self.reads.setdefault(read, len(self.reads)), dtype)
 
 
-def load(v: Value, sizes: tuple[int, ...]) -> Load:
-    """Reads v at the points of a loop over sizes; strides are those of a contiguous v, 0 along broadcast dims."""
-    shape = v.shape
-    lead = len(sizes) - len(shape)
-    strides = [0] * len(sizes)
-    step = 1
-    for i in reversed(range(len(shape))):
-        strides[lead + i] = 0 if shape[i] == 1 and sizes[lead + i] != 1 else step
-        step *= shape[i]
-    return Load(v.producer, tuple(strides))
+class Lowering(Interpreter):
+    """Runs operators on facts, and writes down the loops and calls that compute them."""
 
+    def __init__(self, known: Assumptions, default_dtype: DType = dt.float32):
+        self.known = known
+        self.steps: list[Step] = []
+        self.buffers: dict[Memory, Buffer] = {}
+        self.names = itertools.count()
+        self.origin = ""
+        self.default = default_dtype
+        self._variables: dict[tuple[int, Any], Any] = {}
 
-def pointwise(o: Operator, arguments: dict[str, Any]) -> Any:
-    schema = o.schema.arguments
-    operands = [arguments[a.name] for a in schema if a.is_tensor]
-    params = {a.name: arguments[a.name] for a in schema if not a.is_tensor}
-    types = o.types or {}
-    in_codes = types.get("in", ("T",) * len(operands))
-    out_codes = types.get("out", ("T",) * len(o.schema.returns))
-    param_codes = dict(zip(params, types.get("params", ("T",) * len(params)), strict=True))
-    common = result_type(
-        (v.dtype, Priority.DIMENSIONED if v.shape else Priority.ZERO_DIM)
-        if is_value(v)
-        else (number_dtype(v), Priority.NUMBER)
-        for v, code in zip(operands, in_codes, strict=True)
-        if not isinstance(code, DType)
-    )
-    if o.promote == INT_TO_FLOAT and not common.is_differentiable:
-        common = dt.float32
-    values = [v for v in operands if is_value(v)]
-    graph = values[0].graph
-    sizes = reduce(lambda a, b: broadcast(a, b, o.name), (v.shape for v in values))
-    compute = common.compute
+    def default_dtype(self) -> DType:
+        return self.default
 
-    def body(*inputs: scalar.Node) -> Any:
-        rest = iter(inputs)
-        xs = []
-        for v, code in zip(operands, in_codes, strict=True):
-            t = resolve(code, compute)
-            xs.append(scalar.cast(next(rest), t) if is_value(v) else scalar.constant(t.convert(v), t))
+    # -- memory
+
+    def variable(self, dim: int, size: Any) -> Any:
+        """The symbol of a loop over a size: the same one for the same place in the nest."""
+        found = self._variables.get((dim, size))
+        if found is None:
+            found = self._variables[dim, size] = s.symbol(f"i{dim}")
+            atom = s.atom_of(found)
+            assert atom is not None
+            self.known.constrain(atom, 0, size - 1 if isinstance(size, int) else float("inf"))
+            if isinstance(size, s.Expr):
+                self.known.learn(s.lt(found, size))
+        return found
+
+    def variables(self, sizes: Sequence[Any]) -> tuple[Any, ...]:
+        # A dim of one element has one index.
+        return tuple(0 if isinstance(n, int) and n <= 1 else self.variable(d, n) for d, n in enumerate(sizes))
+
+    def buffer(self, t: Facts, name: str, producer: Step | None = None) -> Buffer:
+        made = Buffer(
+            f"{name}_{next(self.names)}", tuple(map(plain, t.sizes)), tuple(map(plain, t.steps)), t.dtype, producer
+        )
+        self.buffers[t.memory] = made
+        return made
+
+    def readable(self, t: Facts) -> Buffer:
+        """The buffer that t is a view of, where loops can read it."""
+        found = self.buffers.get(t.memory)
+        if found is None or t.conjugated or t.negated or found.dtype is not t.dtype or t.device != CPU:
+            raise NotLowered(f"{t} is not read by loops")
+        return found
+
+    def geometry(self, t: Facts) -> Geometry:
+        found = self.buffers.get(t.memory)
+        if found is None:
+            raise NotLowered(f"{t} has no memory")
+        if t.conjugated or t.negated:
+            raise NotLowered(f"{t} reads as the conjugate of its memory")
+        return Geometry(found, tuple(map(plain, t.sizes)), tuple(map(plain, t.steps)), plain(t.offset), t.dtype)
+
+    # -- the kinds
+
+    def call(self, o: Operator, arguments: dict[str, Any], inplace: bool = False) -> Any:
+        if inplace or (o.kind == "native" and o.name.endswith("_")):
+            raise NotLowered(f"{o.name} writes")
+        return getattr(self, o.kind)(o, arguments)
+
+    def pointwise(self, o: Operator, arguments: dict[str, Any]) -> Any:
+        made = super().pointwise(o, arguments)
+        if "nondeterministic_seeded" in o.tags or o.types and o.types.get("check_inplace"):
+            return self.native_call(o, arguments, made)
+        results = made if isinstance(made, tuple) else (made,)
+        f = formula_of(o)
+        operands = [arguments[n] for n in f.operands]
+        t = self.compute_dtype(o, f, operands)
+        outs, ins, codes = type_codes(o)
+        reader = Reader(self, results[0])
+        sizes = tuple(map(plain, results[0].sizes))
+        index = self.variables(sizes)
+        xs = [self.operand(reader, v, c, t, index, o) for v, c in zip(operands, ins, strict=True)]
         ps = {
-            n: scalar.constant(resolve(param_codes[n], compute).convert(v), resolve(param_codes[n], compute))
-            for n, v in params.items()
+            a.name: self.parameter(reader, arguments[a.name], resolve(c, t.compute), c, t)
+            for a, c in zip(params(o), codes, strict=True)
         }
-        return o.body(*xs, **ps)
+        found = o.body(*xs, **ps)
+        nodes = simplify(
+            tuple(
+                scalar.cast(n if isinstance(n, Node) else scalar.constant(n, resolve(c, t.compute)), r.dtype)
+                for n, r, c in zip(found if isinstance(found, tuple) else (found,), results, outs, strict=True)
+            )
+        )
+        self.loop(o.name, sizes, index, reader, nodes, results)
+        return made
 
-    results = [resolve(c, common) for c in out_codes]
-    nodes = simplify(scalar.trace(body, [v.dtype for v in values], None, results))
-    loops = [
-        Loop(graph.name(o.name), sizes, d, tuple(load(v, sizes) for v in values), n)
-        for n, d in zip(nodes, results, strict=True)
-    ]
-    made = [graph.value(loop) for loop in loops]
-    return made[0] if len(made) == 1 else tuple(made)
+    def operand(self, reader: Reader, v: Facts, code: Any, t: DType, index: Sequence[Any], o: Operator) -> Node:
+        """An operand's element in the dtype that the formula computes in, rounded on the way as eager rounds it."""
+        wanted = resolve(code, t)
+        element = reader.broadcast(v, index)
+        single = v.number is not None or not v.sizes
+        kept = code == "scalar" and single or code == "number" and v.number is not None
+        stored = "stored" in o.tags
+        if not kept and wanted.is_reduced and element.dtype is not wanted:
+            element = scalar.cast(element, wanted)
+        return scalar.cast(element, wanted if stored else wanted.compute)
+
+    def parameter(self, reader: Reader, value: Any, dtype: DType, code: Any, t: DType) -> Any:
+        node = reader.number(value, dtype)
+        return scalar.cast(scalar.cast(node, t), dtype) if code == "rounded" and t.is_reduced else node
+
+    def loop(
+        self, name: str, sizes: tuple[Any, ...], index: tuple[Any, ...], reader: Reader, nodes: tuple[Node, ...],
+        results: Sequence[Facts], fold: FoldNodes | None = None, folded: int = 0,
+    ) -> Loop:  # fmt: skip
+        made = Loop(
+            f"{name}_{len(self.steps)}", sizes, index, tuple(reader.reads), nodes, [], fold, folded,
+            tuple(reader.indirect.values()), (self.origin or name,),
+        )  # fmt: skip
+        for r in results:
+            if not is_dense(tuple(map(plain, r.sizes)), tuple(map(plain, r.steps))):
+                raise NotLowered(f"{name}: a result with holes")
+            made.results.append(self.buffer(r, name, made))
+        self.steps.append(made)
+        return made
+
+    def reduction(self, o: Operator, arguments: dict[str, Any]) -> Any:
+        made = super().reduction(o, arguments)
+        results = made if isinstance(made, tuple) else (made,)
+        x = arguments["self"]
+        t = self.reduced_dtype(o, x, arguments.get("dtype")).compute
+        dims = arguments.get("dim")
+        dims = [dims] if dims is not None and not isinstance(dims, list) else dims or list(range(x.ndim))
+        folded = [d for d in range(x.ndim) if d in {e % x.ndim for e in dims}]
+        kept = [d for d in range(x.ndim) if d not in folded]
+        order = [*kept, *folded]
+        sizes = tuple(plain(x.sizes[d]) for d in order)
+        index = self.variables(sizes)
+        place = [index[order.index(d)] for d in range(x.ndim)]
+        reader = Reader(self, results[0])
+        element = scalar.cast(self.element_of(o, reader, x, place, t), t)
+        extra = {
+            a.name: reader.number(arguments[a.name], resolve(c, t))
+            for a, c in zip(*self.fold_params(o), strict=True)
+        }
+        fold = fold_nodes(o.body(t), t, extra, [r.dtype for r in results])
+        # Without the dims that keepdim leaves, which are the same memory.
+        flat = [Facts([x.sizes[d] for d in kept], r.dtype, r.device, memory=r.memory) for r in results]
+        self.loop(o.name, sizes, index, reader, simplify((element,)), flat, fold, len(folded))
+        return made
+
+    def element_of(self, o: Operator, reader: Reader, x: Facts, place: Sequence[Any], t: DType) -> Node:
+        return reader.read(x, place)
+
+    @staticmethod
+    def fold_params(o: Operator) -> tuple[list[Any], Sequence[Any]]:
+        extra = [a for a in params(o) if a.name not in ("dim", "keepdim", "dtype")]
+        return extra, (o.types or {}).get("params", ("T",) * len(extra))
+
+    def composite(self, o: Operator, arguments: dict[str, Any]) -> Any:
+        return self.attempt(lambda: self.run(o, dict(arguments)), lambda: self.whole(o, arguments), allow_calls=True)
+
+    def native(self, o: Operator, arguments: dict[str, Any]) -> Any:
+        if o.elements is not None:
+            return self.attempt(lambda: self.by_elements(o, arguments), lambda: self.whole(o, arguments))
+        if o.decomposition is not None:
+            return self.attempt(lambda: self.decompose(o, dict(arguments)), lambda: self.whole(o, arguments))
+        return self.whole(o, arguments)
+
+    def attempt(self, parts: Callable[[], Any], whole: Callable[[], Any], allow_calls: bool = False) -> Any:
+        """The parts of an operator if they are loops, and not too many; else the operator whole."""
+        mark, buffers = len(self.steps), dict(self.buffers)
+        try:
+            found = parts()
+            new = self.steps[mark:]
+            calls = [] if allow_calls else [n for n in new if isinstance(n, Call)]
+            if not calls and len(new) <= LONGEST_DECOMPOSITION and self.all_here(found):
+                return found
+        except REFUSALS:
+            pass
+        del self.steps[mark:]
+        self.buffers = buffers
+        return whole()
+
+    def all_here(self, found: Any) -> bool:
+        return all(f.memory in self.buffers for f in flat_facts([found]))
+
+    def by_elements(self, o: Operator, arguments: dict[str, Any]) -> Any:
+        made = Interpreter.native(self, o, arguments)
+        if made is arguments.get("self"):
+            return made
+        reader = Reader(self, made)
+        sizes = tuple(map(plain, made.sizes))
+        index = self.variables(sizes)
+        assert o.elements is not None
+        node = o.elements(reader, list(index), *arguments.values())
+        self.loop(o.name, sizes, index, reader, simplify((node,)), [made])
+        return made
+
+    def foreach(self, o: Operator, arguments: dict[str, Any], inplace: bool = False) -> Any:
+        raise NotLowered(f"{o.name} is several operators")
+
+    # -- calls
+
+    def whole(self, o: Operator, arguments: dict[str, Any]) -> Any:
+        """The operator as a call of its native form."""
+        made = getattr(Facts_only, o.kind)(o, arguments)
+        return self.native_call(o, arguments, made)
+
+    def native_call(self, o: Operator, arguments: dict[str, Any], made: Any) -> Any:
+        results = list(flat_facts([made]))
+        if all(r.memory in self.buffers for r in results):  # a view, or an argument as it is
+            return made
+        call = template(record_call(o, False)._op, tuple(arguments.values()), (), self)
+        call.name, call.key = o.full_name, f"record {o.full_name}"
+        call.ordered = o.algorithm == "random" or "nondeterministic_seeded" in o.tags
+        self.add_call(call, results)
+        return made
+
+    def add_call(self, call: Call, results: Sequence[Facts | None]) -> None:
+        for r in results:
+            call.results.append(None if r is None else self.buffer(r, call.name.split(".")[0], call))
+        self.steps.append(call)
 
 
-def cast(v: Value, to: DType) -> Value:
-    """v in another dtype; v itself where it has that dtype."""
-    if v.dtype == to:
-        return v
-    formula = scalar.cast(scalar.Input(0, v.dtype), to)
-    return v.graph.value(Loop(v.graph.name("cast"), v.shape, to, (load(v, v.shape),), formula))
+class _FactsOnly(Interpreter):
+    """Facts of results without loops: what whole operators give."""
 
 
-def reduction(o: Operator, arguments: dict[str, Any]) -> Any:
-    v = arguments["self"]
-    dims = arguments.get("dim")
-    dims = [dims] if isinstance(dims, int) else list(dims or range(v.ndim))
-    reduced = frozenset(d % max(v.ndim, 1) for d in dims)
-    wanted = arguments.get("dtype")
-    t = wanted or v.dtype
-    if wanted is None and not t.is_differentiable:
-        t = dt.int64 if o.promote == SUM_LIKE else dt.float32 if o.promote == INT_TO_FLOAT else t
-    fold = o.body(t.compute)
-    out = resolve(fold.out_types[0], t)
-    extra = {a.name: arguments[a.name] for a in o.schema.arguments if a.name not in ("self", "dim", "keepdim", "dtype")}
-    if len(fold.out_types) != 1 or extra:
-        raise NotLowered(f"{o.full_name}: only reductions with one result and no parameters so far")
-    element = simplify((scalar.cast(scalar.Input(0, v.dtype), t.compute),))[0]
-    loop = Loop(
-        v.graph.name(o.name),
-        v.shape,
-        out,
-        (load(v, v.shape),),
-        element,
-        fold=fold,
-        reduced=reduced,
-        keepdim=bool(arguments.get("keepdim", False)),
+Facts_only = _FactsOnly()
+
+
+def template(function: Any, args: tuple, keywords: Sequence[tuple[str, Any]], lowering: Lowering) -> Call:
+    """A call with its tensors taken out. Those inside lists, and symbolic sizes, are put back by a function of Python."""
+    values = [*args, *(v for _, v in keywords)]
+    names = tuple(k for k, _ in keywords)
+    tensors: list[Geometry] = []
+    holes: list[int] = []
+    for i, v in enumerate(values):
+        if isinstance(v, Facts) and v.number is None:
+            tensors.append(lowering.geometry(v))
+            holes.append(i)
+    rest = [v for i, v in enumerate(values) if i not in holes]
+    if not any(_is_inside(v) for v in rest):
+        fixed = tuple(None if i in holes else released(v) for i, v in enumerate(values))
+        return Call("", function, fixed, tuple(holes), names, tuple(tensors))
+    tensors, sizes = [], []
+
+    def taken_out(v: Any) -> Any:
+        if isinstance(v, Facts) and v.number is None:
+            tensors.append(lowering.geometry(v))
+            return _Tensor(len(tensors) - 1)
+        e = plain(v.value if isinstance(v, Scalar) else v)
+        if isinstance(e, s.Expr):
+            sizes.append(e)
+            return _Size(len(sizes) - 1)
+        if isinstance(v, list | tuple):
+            return type(v)(map(taken_out, v))
+        return released(v)
+
+    form = [taken_out(v) for v in values]
+    return Call("", Assembled(function, form, names), (), (), (), tuple(tensors), sizes=tuple(sizes))
+
+
+class _Tensor(int):
+    pass
+
+
+class _Size(int):
+    pass
+
+
+class Assembled:
+    """Calls a function with tensors and sizes put back where they were in its arguments."""
+
+    def __init__(self, function: Any, form: list[Any], names: tuple[str, ...]):
+        self.function, self.form, self.names = function, form, names
+
+    def __call__(self, *given: Any) -> Any:
+        tensors, sizes = given[:-1], given[-1]
+
+        def put_back(v: Any) -> Any:
+            if isinstance(v, _Tensor):
+                return tensors[v]
+            if isinstance(v, _Size):
+                return sizes[v]
+            if isinstance(v, list | tuple):
+                return type(v)(map(put_back, v))
+            return v
+
+        values = [put_back(v) for v in self.form]
+        split = len(values) - len(self.names)
+        return self.function(*values[:split], **dict(zip(self.names, values[split:], strict=True)))
+
+
+def _is_inside(v: Any) -> bool:
+    """Whether there are tensors or symbolic sizes in a value that is not a tensor."""
+    if isinstance(v, list | tuple):
+        return any(_is_inside(x) or (isinstance(x, Facts) and x.number is None) for x in v)
+    return isinstance(plain(v.value if isinstance(v, Scalar) else v), s.Expr)
+
+
+def fold_nodes(fold: Fold, t: DType, extra: dict[str, Node], results: Sequence[DType]) -> FoldNodes:
+    """A fold as nodes: states are params."""
+    states = tuple(resolve(c, t) for c in fold.state_types)
+    k = len(states)
+    mine = tuple(scalar.Param(i, d) for i, d in enumerate(states))
+    others = tuple(scalar.Param(k + i, d) for i, d in enumerate(states))
+    if any(n.args or n.op is scalar.INPUT for n in extra.values()):
+        raise NotLowered("a reduction with a parameter that is not known beforehand")
+
+    def one(values: tuple) -> Any:
+        return values[0] if k == 1 else values
+
+    def typed(values: Any, targets: Sequence[DType]) -> tuple[Node, ...]:
+        values = values if isinstance(values, tuple) else (values,)
+        return simplify(
+            tuple(
+                scalar.cast(v, d) if isinstance(v, Node) else scalar.constant(v, d)
+                for v, d in zip(values, targets, strict=True)
+            )
+        )
+
+    return FoldNodes(
+        states,
+        typed(fold.init(**extra), states),
+        typed(fold.combine(one(mine), scalar.Input(0, t), scalar.index(), **extra), states),
+        typed(fold.merge(one(mine), one(others), **extra), states),
+        typed(fold.finish(one(mine), scalar.Param(k, dt.int64), **extra), results),
     )
-    return v.graph.value(loop)
-
-
-__all__ = ["Buffer", "NotLowered", "lower"]

@@ -1,166 +1,333 @@
-"""Loops to kernels: elementwise loops dissolve into their readers, reductions over the same rows share a kernel.
+"""Steps to kernels: loops over the same rows, points or lanes share one.
 
-A kernel walks rows; for each row it runs its loops over the columns, so that a row is read from memory once
-and from cache after that. A reduction over everything is cut in two: one state per row, then the rows.
+A *rows* kernel goes through rows; for each it runs its loops over the columns, so that a row is read from memory once and from
+cache after that. A *points* kernel computes elements that do not depend on each other. A *lanes* kernel folds across rows: many sums
+side by side. Loops join a kernel when they read what it computes, row by row, or the same memory.
 """
 
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
+from tocha._inductor.inlining import inline, needed_in_memory
 from tocha.ir import scalar
-from tocha.ir.loops import Buffer, Kernel, Load, Loop, verify
-from tocha.ir.rewrite import simplify
-from tocha.operators.record import Fold
+from tocha.ir import symbolic as s
+from tocha.ir.assumptions import Assumptions
+from tocha.ir.kernels import LANE_BLOCK, LANES, POINTS, ROWS, Item, Kernel, Member, fold_count, fold_number, linear, refine
+from tocha.ir.layout import contiguous_strides
+from tocha.ir.loops import Buffer, Call, Load, Loop, Program, Step, in_memory_order, index_of
+from tocha.ir.symbolic import product
+
+FEW_TASKS = 16  # kernels with fewer rows than this are cut, if there is much to fold
+MUCH_TO_FOLD = 1 << 14
+LOOK_BACK = 24  # kernels that a loop may join
 
 
-def product(sizes: tuple[int, ...]) -> int:
-    n = 1
-    for s in sizes:
-        n *= s
-    return n
+def coefficient(address: Any, variable: Any) -> int | None:
+    """How far apart neighbours along a variable lie; None if that varies."""
+    atom = s.atom_of(variable) if isinstance(variable, s.Expr) else None
+    if atom is None or atom not in s.free_symbols(address):
+        return 0
+    step = s.add(s.substitute(address, {atom: s.add(variable, 1)}), s.scale(address, -1))
+    return step if isinstance(step, int) else None
 
 
-def row_dims(loop: Loop) -> int:
-    """How many leading dims are rows: all but the reduced ones, which must be trailing."""
-    n = len(loop.sizes)
-    if not loop.is_reduction:
-        return n - 1 if n else 0
-    first = min(loop.reduced, default=n)
-    if loop.reduced != frozenset(range(first, n)):
-        raise NotImplementedError(
-            f"{loop.name}: only trailing dims are reduced so far, got {sorted(loop.reduced)} of {n}"
-        )
-    return first
+def largest_loads(loop: Loop) -> list[Load]:
+    loads = list(loop.loads())
+    sizes = [b if isinstance(b := load.buffer.numel(), int) else 1 << 40 for load in loads]
+    top = max(sizes, default=0)
+    return [load for load, n in zip(loads, sizes, strict=True) if n == top]
 
 
-def split_full(loop: Loop) -> list[Loop]:
-    """A reduction over all dims as one over the last dim and one over the rest."""
-    fold: Fold = loop.fold
-    if len(loop.sizes) < 2 or len(loop.reduced) != len(loop.sizes) or len(fold.state_types) != 1:
-        return [loop]
-    partial_fold = replace(fold, finish=lambda s, n: s, out_types=fold.state_types)
-    state = loop.formula.dtype
-    partial = replace(
-        loop,
-        name=loop.name + "_rows",
-        dtype=state,
-        fold=partial_fold,
-        reduced=frozenset({len(loop.sizes) - 1}),
-        users=[],
-    )
-    total = loop.numel
-    final_fold = replace(
-        fold,
-        combine=lambda s, x, i: fold.merge(s, x),
-        finish=lambda s, n: fold.finish(s, scalar.constant(total, n.dtype)),
-    )
-    rows = partial.out_sizes
-    strides = [1] * len(rows)
-    for d in reversed(range(len(rows) - 1)):
-        strides[d] = strides[d + 1] * rows[d + 1]
-    element = scalar.Input(0, state)
-    final = Loop(
-        loop.name,
-        rows,
-        loop.dtype,
-        (Load(partial, tuple(strides)),),
-        element,
-        fold=final_fold,
-        reduced=frozenset(range(len(rows))),
-        keepdim=False,
-    )
-    return [partial, final]
-
-
-class Inliner:
-    """Rewrites a loop so that it reads only memory and reductions: producers' formulas are composed into it."""
-
-    def __init__(self, stored: dict[Loop, Loop]):
-        self.stored = stored  # original loop -> the loop that computes it (after inlining and splitting)
-
-    def __call__(self, loop: Loop) -> Loop:
-        loads: list[Load] = []
-        nodes = {}
-        for i, read in enumerate(loop.loads):
-            nodes[scalar.Input(i, read.source.dtype)] = self.node(read, loads)
-        (formula,) = scalar.substitute((loop.formula,), nodes)
-        return replace(loop, loads=tuple(loads), formula=simplify((formula,))[0], users=[])
-
-    def node(self, read: Load, loads: list[Load]) -> scalar.Node:
-        source = read.source
-        if isinstance(source, Loop) and source in self.stored:
-            source = self.stored[source]
-        elif isinstance(source, Loop):
-            inner = {}
-            lead = len(read.strides) - len(source.sizes)
-            for i, deeper in enumerate(source.loads):
-                strides = tuple(
-                    0
-                    if d < lead or (read.strides[d] == 0 and source.sizes[d - lead] == 1)
-                    else deeper.strides[d - lead]
-                    for d in range(len(read.strides))
-                )
-                inner[scalar.Input(i, deeper.source.dtype)] = self.node(replace(deeper, strides=strides), loads)
-            return scalar.substitute((source.formula,), inner)[0]
-        wanted = replace(read, source=source)
-        for i, have in enumerate(loads):
-            if have.source is wanted.source and have.strides == wanted.strides and have.offset == wanted.offset:
-                return scalar.Input(i, source.dtype)
-        loads.append(wanted)
-        return scalar.Input(len(loads) - 1, source.dtype)
-
-
-def schedule(outputs: list[Loop], order: list[Loop]) -> list[Kernel]:
-    """Kernels that compute `outputs`; `order` lists all loops, producers first."""
-    stored: dict[Loop, Loop] = {}
-    inline = Inliner(stored)
-    wanted = set(outputs)
-    roots: list[Loop] = []
-    for loop in order:
-        if not loop.is_reduction and loop not in wanted:
-            continue
-        parts = split_full(loop) if loop.is_reduction else [loop]
-        for k, part in enumerate(parts):
-            done = inline(part)
-            roots.append(done)
-            if len(parts) > 1 and k == 0:
-                stored[part] = done
-        stored[loop] = roots[-1]
-    finals = {stored[o] for o in outputs}
-    groups: list[list[Loop]] = []
-    for loop in roots:
-        space = (product(loop.sizes[: row_dims(loop)]), product(loop.sizes[row_dims(loop) :]))
-        if groups and fits(groups[-1], loop, space):
-            groups[-1].append(loop)
-        else:
-            groups.append([loop])
-    kernels = []
-    for i, group in enumerate(groups):
-        later = {load.source for g in groups[i + 1 :] for loop in g for load in loop.loads}
-        first = group[0]
-        rows, columns = product(first.sizes[: row_dims(first)]), product(first.sizes[row_dims(first) :])
-        written = tuple(loop for loop in group if loop in finals or loop in later)
-        kernels.append(Kernel(f"kernel_{i}", rows, columns, tuple(group), written))
-    verify(kernels)
-    return kernels
-
-
-def fits(group: list[Loop], loop: Loop, space: tuple[int, int]) -> bool:
-    """Whether loop can run in the group's kernel: the same rows and columns, and of the group's results it reads
-    only reductions of its own row."""
-    first = group[0]
-    n = row_dims(first)
-    if space != (product(first.sizes[:n]), product(first.sizes[n:])):
+def folds_lanes(loop: Loop) -> bool:
+    """Whether neighbours in memory belong to different results."""
+    outer = len(loop.sizes) - loop.folded
+    if outer == 0 or not loop.folded:
         return False
-    for load in loop.loads:
-        if load.source in group:
-            source = load.source
-            assert isinstance(source, Loop)
-            own_row = source.is_reduction and all(s == 0 for s in load.strides[row_dims(loop) :])
-            if not own_row:
+    loads = [load for load in largest_loads(loop)]
+    last = outer - 1
+    along = [coefficient(load.address, loop.variables[last]) for load in loads]
+    across = [coefficient(load.address, v) for load in loads for v in loop.variables[outer:]]
+    n = loop.sizes[last]
+    return bool(loads) and all(a == 1 for a in along) and 1 not in across and not (isinstance(n, int) and n < 4)
+
+
+def member_of(loop: Loop) -> Member:
+    outer = len(loop.sizes) - loop.folded
+    if loop.fold is None:
+        order = in_memory_order(loop.results[0].sizes, loop.results[0].strides)
+        return Member(loop, [], order)
+    loads = largest_loads(loop)
+
+    def step(d: int) -> int:
+        found = coefficient(loads[0].address, loop.variables[d]) if loads else 0
+        return found or 0
+
+    columns = sorted(range(outer, len(loop.sizes)), key=lambda d: -abs(step(d)))
+    return Member(loop, list(range(outer)), columns)
+
+
+class Scheduler:
+    def __init__(self, program: Program):
+        self.program, self.known = program, program.known
+        self.items: list[Item] = []
+        self.made_by: dict[Buffer, Item] = {}
+        self.place: dict[int, int] = {}
+
+    def run(self) -> list[Item]:
+        for step in cut_long_folds(inline(self.program), self.known):
+            if isinstance(step, Call):
+                self.append(step)
+            else:
+                self.add(step)
+        self.find_inner()
+        kernels = [k for k in self.items if isinstance(k, Kernel)]
+        for i, k in enumerate(kernels):
+            k.name = f"kernel_{i}"
+        return self.items
+
+    def append(self, item: Item) -> None:
+        self.place[id(item)] = len(self.items)
+        self.items.append(item)
+        results = item.results() if isinstance(item, Kernel) else item.results
+        for b in results:
+            if b is not None:
+                self.made_by[b] = item
+
+    def add(self, loop: Loop) -> None:
+        member = member_of(loop)
+        kind = LANES if loop.fold is not None and folds_lanes(loop) else ROWS if loop.fold is not None else POINTS
+        after = max((self.place[id(k)] for load in loop.loads() if (k := self.made_by.get(load.buffer))), default=-1)
+        for item in reversed(self.items[max(after, 0, len(self.items) - LOOK_BACK) :]):
+            if isinstance(item, Kernel) and self.join(item, member, kind):
+                for b in loop.results:
+                    self.made_by[b] = item
+                return
+        self.append(Kernel("", kind, [member]))
+
+    # -- joining
+
+    def join(self, k: Kernel, m: Member, kind: str) -> bool:
+        """Puts a loop into a kernel if it fits and gains something by it."""
+        mine = set(k.results())
+        reads = {load.buffer for load in m.loop.loads()}
+        vertical = bool(mine & reads)
+        if not vertical and not any(b in k.reads() for b in reads):
+            return False
+        if LANES in (k.kind, kind):
+            return self.join_lanes(k, m, kind)
+        if k.kind == POINTS and kind == POINTS:
+            return self.join_points(k, m, mine)
+        return self.join_rows(k, m, kind, mine)
+
+    def join_points(self, k: Kernel, m: Member, mine: set[Buffer]) -> bool:
+        first = k.members[0]
+        if refine(k.column_sizes(first), [m.loop.sizes[d] for d in m.columns]) is None:
+            return False
+        if not all(refine(k.column_sizes(o), [m.loop.sizes[d] for d in m.columns]) is not None for o in k.members):
+            return False
+        if not self.same_points(k, m, mine):
+            return False
+        k.members.append(m)
+        return True
+
+    def same_points(self, k: Kernel, m: Member, mine: set[Buffer]) -> bool:
+        here = linear([*m.rows, *m.columns], m.loop.sizes, m.loop.variables)
+        for load in m.loop.loads():
+            if load.buffer in mine:
+                producer = next(o for o in k.members if load.buffer in o.loop.results)
+                index = index_of(load.address, load.buffer.sizes, load.buffer.strides, self.known)
+                there = linear([*producer.rows, *producer.columns], producer.loop.sizes, index)
+                if self.known.simplify(there) is not here or load.guard is not True:
+                    return False
+        return True
+
+    def join_rows(self, k: Kernel, m: Member, kind: str, mine: set[Buffer]) -> bool:
+        rows = product(k.row_sizes(k.members[0])) if k.kind == ROWS else product([m.loop.sizes[d] for d in m.rows])
+        members = [self.split(o, rows) for o in k.members]
+        joined = self.split(m, rows)
+        if joined is None or any(o is None for o in members):
+            return False
+        together = [o for o in [*members, joined] if o is not None]
+        common: list[Any] | None = []
+        for i, o in enumerate(together):
+            sizes = [o.loop.sizes[d] for d in o.rows]
+            common = sizes if i == 0 else refine(common, sizes) if common is not None else None
+        if common is None or not self.columns_fit(together):
+            return False
+        if not self.same_rows(together[:-1], joined, mine):
+            return False
+        k.kind, k.members = ROWS, together
+        return True
+
+    def columns_fit(self, members: list[Member]) -> bool:
+        """Columns of the same number must be gone through together."""
+        by_count: dict[Any, list[Any]] = {}
+        for o in members:
+            sizes = [o.loop.sizes[d] for d in o.columns]
+            n = product(sizes)
+            if n in by_count:
+                found = refine(by_count[n], sizes)
+                if found is None:
+                    return False
+                by_count[n] = found
+            else:
+                by_count[n] = [x for x in sizes if x != 1]
+        return True
+
+    def split(self, m: Member, rows: Any) -> Member | None:
+        """A member with its first dims as rows, so that there are this many."""
+        if m.loop.fold is not None:
+            return m if product([m.loop.sizes[d] for d in m.rows]) == rows else None
+        order = [*m.rows, *m.columns]
+        count: Any = 1
+        for i in range(len(order) + 1):
+            if count is rows or count == rows:
+                while i < len(order) and m.loop.sizes[order[i]] == 1:
+                    i += 1
+                return Member(m.loop, order[:i], order[i:])
+            if i < len(order):
+                count = s.mul(count, m.loop.sizes[order[i]])
+        return None
+
+    def same_rows(self, members: list[Member], m: Member, mine: set[Buffer]) -> bool:
+        here = self.known.simplify(linear(m.rows, m.loop.sizes, m.loop.variables))
+        for load in m.loop.loads():
+            if load.buffer not in mine:
+                continue
+            producer = next(o for o in members if load.buffer in o.loop.results)
+            index = index_of(load.address, load.buffer.sizes, load.buffer.strides, self.known)
+            dims = producer.rows
+            if self.known.simplify(linear(dims, producer.loop.sizes, index)) is not here and here != 0:
                 return False
-    return True
+            if here == 0 and self.known.simplify(linear(dims, producer.loop.sizes, index)) != 0:
+                return False
+            if load.guard is not True:
+                return False
+        return True
+
+    def join_lanes(self, k: Kernel, m: Member, kind: str) -> bool:
+        first = k.members[0]
+        mine = set(k.results())
+        outer = [first.loop.sizes[d] for d in first.rows]
+        if k.kind != LANES:
+            return False
+        reads_mine = any(load.buffer in mine for load in m.loop.loads())
+        if kind == LANES:
+            same = [m.loop.sizes[d] for d in m.rows] == outer and k.column_sizes(first) == k.column_sizes(m)
+            if same and not reads_mine:
+                k.members.append(m)
+                return True
+            return False
+        if kind == POINTS and [m.loop.sizes[d] for d in m.columns] == outer:
+            as_rows = Member(m.loop, m.columns, [])
+            if self.same_rows(k.members, as_rows, mine):
+                k.members.append(as_rows)
+                return True
+        return False
+
+    # -- what stays inside
+
+    def find_inner(self) -> None:
+        outside = needed_in_memory(self.program)
+        for item in self.items:
+            if not isinstance(item, Kernel):
+                continue
+            for other in self.items:
+                if other is not item and isinstance(other, Kernel):
+                    outside |= other.reads() & set(item.results())
+        for item in self.items:
+            if isinstance(item, Kernel):
+                item.inner = set(item.results()) - outside
 
 
-__all__ = ["Buffer", "schedule"]
+def cut_long_folds(steps: list[Step], known: Assumptions) -> list[Step]:
+    """Folds of much into little become two: partial states, then their merge."""
+    out: list[Step] = []
+    for step in steps:
+        parts = cut(step, known) if isinstance(step, Loop) and step.fold is not None else None
+        out += parts if parts is not None else [step]
+    return out
+
+
+def cut(loop: Loop, known: Assumptions) -> list[Step] | None:
+    fold = loop.fold
+    assert fold is not None
+    outer = len(loop.sizes) - loop.folded
+    sizes = loop.sizes
+    if not all(isinstance(n, int) for n in sizes):
+        return None
+    results = product(sizes[:outer])
+    lanes = folds_lanes(loop)
+    tasks = -(-results // LANE_BLOCK) if lanes else results
+    folded = product(sizes[outer:])
+    if tasks >= FEW_TASKS or results * folded < MUCH_TO_FOLD or folded < 64:
+        return None
+    # Whole leading dims become rows; if the first is too long, it is cut at a divisor.
+    first, rest = sizes[outer], sizes[outer + 1 :]
+    chunks = divisor_near(first, max(2, FEW_TASKS * 4 // tasks)) if first > 256 or not rest else first
+    if chunks <= 1 or folded // chunks < 8:
+        return None
+    return two_folds(loop, chunks, known)
+
+
+def divisor_near(n: int, wanted: int) -> int:
+    """A divisor of n that is at least `wanted` if there is one below 4096, else the greatest below."""
+    divisors = [d for d in range(1, min(n, 4096) + 1) if n % d == 0]
+    return next((d for d in divisors if d >= wanted), divisors[-1])
+
+
+_made = iter(range(1 << 60))
+
+
+def two_folds(loop: Loop, chunks: int, known: Assumptions) -> list[Step]:
+    fold = loop.fold
+    assert fold is not None
+    outer = len(loop.sizes) - loop.folded
+    first = loop.sizes[outer]
+    inner = first // chunks
+    c, e = s.symbol("k"), s.symbol("j")
+    known.constrain(s.atom_of(c), 0, chunks - 1)  # type: ignore[arg-type]
+    known.constrain(s.atom_of(e), 0, inner - 1)  # type: ignore[arg-type]
+    old = s.atom_of(loop.variables[outer]) if isinstance(loop.variables[outer], s.Expr) else None
+    at = {old: s.add(s.scale(c, inner), e)} if old is not None else {}
+    reads = tuple(substituted_read(r, at, known) for r in loop.reads)
+    indirect = loop.indirect
+    # The states of a chunk are one element each; chunks come first, so that lanes stay neighbours.
+    sizes = (chunks, *loop.sizes[:outer], inner, *loop.sizes[outer + 1 :])
+    variables = (c, *loop.variables[:outer], e, *loop.variables[outer + 1 :])
+    k = len(fold.states)
+    states = tuple(scalar.Param(i, d) for i, d in enumerate(fold.states))
+    partial = replace(fold, finish=states)
+    head = replace(
+        loop, name=f"{loop.name}_parts", sizes=sizes, variables=variables, reads=reads, fold=partial, results=[], indirect=indirect
+    )  # fmt: skip
+    shape = (chunks, *loop.sizes[:outer])
+    for i, d in enumerate(fold.states):
+        head.results.append(Buffer(f"{loop.name}_state{i}_{next(_made)}", shape, tuple(contiguous_strides(shape)), d, head))
+    loads = tuple(
+        Load(b, s.total([s.mul(v, n) for v, n in zip((c, *loop.variables[:outer]), b.strides, strict=True)])) for b in head.results
+    )
+    merge = scalar.substitute(fold.merge, {scalar.Param(k + i, d): scalar.Input(i, d) for i, d in enumerate(fold.states)})
+    tail = replace(
+        loop, sizes=(*loop.sizes[:outer], chunks), variables=(*loop.variables[:outer], c), reads=loads, folded=1,
+        formulas=tuple(scalar.Input(i, d) for i, d in enumerate(fold.states)), fold=replace(fold, combine=merge), indirect=(),
+    )  # fmt: skip
+    tail.count = head.count = fold_count(loop)
+    head.number = fold_number(loop, at, known)
+    for b in tail.results:
+        b.producer = tail
+    return [head, tail]
+
+
+def substituted_read(r: Any, at: dict, known: Assumptions) -> Any:
+    if isinstance(r, Load):
+        guard = r.guard if r.guard is True else s.substitute(r.guard, at)
+        return Load(r.buffer, known.simplify(s.substitute(r.address, at)), guard)
+    return type(r)(known.simplify(s.substitute(r.value, at)))
+
+
+def schedule(program: Program) -> list[Item]:
+    return Scheduler(program).run()
+

@@ -1,245 +1,701 @@
-"""Kernels as C++: rows outside (shared among threads), each loop of the kernel over the columns inside.
+"""Kernels as C++: rows, points and lanes of loops, with scalar formulas that the compiler makes vectors of.
 
-Scalar formulas are printed by cpp_scalar, as in the build; folds keep an array of lanes that the C++
-compiler vectorizes.
+A kernel is a function over a range of rows (or of points, or of blocks of lanes). Inside, loops of one level share a pass over
+the columns; what one pass folds, the next may read. Values stay in variables, or in an array that holds a row, where nobody
+outside of the kernel wants them.
 """
 
 from __future__ import annotations
 
-from tocha.codegen.cpp_scalar import Names, emit, vectorizes
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from tocha.codegen.cpp_index import IndexPrinter
+from tocha.codegen.cpp_scalar import Emitted, Names, emit
 from tocha.ir import dtypes as dt
 from tocha.ir import scalar
-from tocha.ir.dtypes import DType
-from tocha.ir.loops import Buffer, Kernel, Load, Loop
+from tocha.ir import symbolic as s
+from tocha.ir.assumptions import Assumptions
+from tocha.ir.kernels import LANE_BLOCK, LANES, POINTS, ROWS, Kernel, Member, fold_count, fold_number, linear, refine
+from tocha.ir.loops import Buffer, Load, Position, index_of
+from tocha.ir.node import INDEX, INPUT, OUTPUT, PARAM, Node, topological
 from tocha.ir.rewrite import simplify
-from tocha.operators.derived import resolve
 
-LANES = 64
-PRELUDE = """#include "cpu/engine/loop_prelude.h"
+ROW_BYTES = 1 << 16  # rows up to this size are kept on the stack
+SHORT_BODY = 6  # statements
+TASK_WORK = 1 << 15  # elements that make a task worth a thread
 
-namespace {
-using namespace tocha;
-constexpr int64_t kLanes = 64;
-"""
+
+@dataclass
+class Text:
+    """Lines of C++ with their depth."""
+
+    lines: list[str] = field(default_factory=list)
+    depth: int = 1
+
+    def put(self, line: str) -> None:
+        self.lines.append(line if line.startswith("#") else "  " * self.depth + line)
+
+    def open(self, line: str) -> None:
+        self.put(line)
+        self.depth += 1
+
+    def close(self, line: str = "}") -> None:
+        self.depth -= 1
+        self.put(line)
+
+
+class Pass:
+    """Formulas that are computed at the same points: what they read, and their nodes in terms of that."""
+
+    def __init__(self, writer: KernelWriter):
+        self.writer = writer
+        self.reads: dict[Any, int] = {}  # Load, Position or the name of a variable
+        self.indirect: dict[Node, tuple[s.Atom, Any]] = {}
+        self.values: dict[Buffer, Node] = {}  # computed in this pass
+
+    def input(self, read: Any, dtype: dt.DType) -> Node:
+        return scalar.Input(self.reads.setdefault(read, len(self.reads)), dtype)
+
+    def nodes(self, m: Member, formulas: Sequence[Node]) -> tuple[Node, ...]:
+        """A member's formulas on this pass's inputs."""
+        places = dict(self.writer.places[m])
+        indirect = {i.atom: i for i in m.loop.indirect}
+
+        def index_symbols(e: Any) -> None:
+            for atom in sorted(s.free_symbols(e)):
+                if atom in indirect and atom not in places:
+                    (value,) = substituted((indirect[atom].value,))
+                    size = s.substitute(indirect[atom].size, places)
+                    if value not in self.indirect:
+                        made = s.atom_of(s.symbol(f"at{len(self.indirect)}"))
+                        assert made is not None
+                        self.writer.known.constrain(made, 0, size - 1 if isinstance(size, int) else float("inf"))
+                        self.indirect[value] = (made, size)
+                    places[atom] = s.of_atom(self.indirect[value][0])
+
+        def element(n: Node) -> Node:
+            read = m.loop.reads[n.attr]  # type: ignore[index]
+            if isinstance(read, Position):
+                index_symbols(read.value)
+                return self.input(Position(self.writer.simplified(read.value, places)), n.dtype)
+            index_symbols(read.address)
+            index_symbols(read.guard)
+            if read.buffer in self.values:
+                return self.values[read.buffer]
+            if read.buffer in self.writer.variables:
+                return self.input(self.writer.variables[read.buffer], n.dtype)
+            address = self.writer.simplified(read.address, places)
+            guard = read.guard if isinstance(read.guard, bool) else s.substitute(read.guard, places)
+            if read.buffer in self.writer.scratch:
+                address = self.writer.scratch_address(read.buffer, address)
+            return self.input(Load(read.buffer, address, guard), n.dtype)
+
+        def substituted(nodes: Sequence[Node]) -> tuple[Node, ...]:
+            leaves = [n for n in topological(nodes) if n.op is INPUT]
+            return scalar.substitute(nodes, {n: element(n) for n in leaves})
+
+        return substituted(formulas)
 
 
 class KernelWriter:
-    """One kernel: `void name(char* const* p, int64_t begin, int64_t end)` over rows [begin, end)."""
+    """One kernel: what its pointers are, and its text."""
 
-    def __init__(self, kernel: Kernel):
-        self.kernel = kernel
-        self.buffers: list[Buffer | Loop] = []  # what p points at: inputs first, then outputs
-        for loop in kernel.loops:
-            for load in loop.loads:
-                if load.source not in kernel.loops and load.source not in self.buffers:
-                    self.buffers.append(load.source)
-        self.inputs = len(self.buffers)
-        self.buffers += kernel.outputs
-        self.lines: list[str] = []
+    def __init__(self, kernel: Kernel, known: Assumptions):
+        self.kernel, self.known = kernel, known
+        self.text = Text()
+        self.buffers: dict[Buffer, str] = {}  # memory that the kernel is given
+        self.sizes: dict[s.Atom, str] = {}  # sizes that are symbols
+        self.variables: dict[Buffer, str] = {}  # one value per row
+        self.scratch: dict[Buffer, Member] = {}
+        self.places: dict[Member, dict[s.Atom, Any]] = {}
+        self.names: dict[s.Atom, str] = {}
+        self.faults = False
+        self.index = IndexPrinter(known, self.symbol_name)
+        self.passes = 0
 
-    def text(self) -> str:
-        k = self.kernel
-        self.put(0, f"void {k.name}(char* const* p, int64_t begin, int64_t end) {{")
-        for i, b in enumerate(self.buffers):
-            const = "const " if i < self.inputs else ""
-            self.put(
-                1,
-                f"auto* {b.name} = reinterpret_cast<{const}{b.dtype.cpp}*>(p[{i}]);  // {b.dtype.name}{list(shape(b))}",
-            )
-        self.put(1, "for (int64_t r = begin; r < end; ++r) {")
-        for loop in k.loops:
-            self.put(2, f"// {loop.name}: {loop.dtype.name}{list(loop.out_sizes)}")
-            (self.fold if loop.is_reduction else self.elementwise)(loop)
-        self.put(1, "}")
-        self.put(0, "}")
-        return "\n".join(self.lines)
+    # -- names
 
-    def put(self, depth: int, line: str) -> None:
-        self.lines.append("  " * depth + line)
+    def symbol_name(self, a: s.Atom) -> str:
+        if a in self.names:
+            return self.names[a]
+        if a not in self.sizes:
+            self.sizes[a] = f"n{len(self.sizes)}"
+        return self.sizes[a]
 
-    def column_terms(self, loop: Loop, load: Load, column: str) -> list[str]:
-        """What of a load's position depends on the column."""
-        if load.source in self.kernel.loops:
-            return []
-        n = len(loop.sizes) - count_trailing(loop.sizes, self.kernel.columns)
-        return index_terms(loop.sizes[n:], load.strides[n:], column)
+    def pointer(self, b: Buffer) -> str:
+        if b in self.scratch:
+            return f"row_{b.name}"
+        return self.buffers.setdefault(b, f"p{len(self.buffers)}")
 
-    def read(self, loop: Loop, load: Load, column: str) -> str:
-        """C++ for the element that a load gives at row r and this column."""
-        if load.source in self.kernel.loops:
-            return f"{load.source.name}_row"
-        n = len(loop.sizes) - count_trailing(loop.sizes, self.kernel.columns)
-        terms = [*index_terms(loop.sizes[:n], load.strides[:n], "r"), *self.column_terms(loop, load, column)]
-        if load.offset:
-            terms.append(str(load.offset))
-        return f"{load.source.name}[{' + '.join(terms) or '0'}]"
+    def new_variables(self, prefix: str, sizes: Sequence[Any]) -> list[Any]:
+        made = []
+        for i, n in enumerate(sizes):
+            v = s.symbol(f"{prefix}{i}")
+            atom = s.atom_of(v)
+            assert atom is not None
+            self.known.constrain(atom, 0, n - 1 if isinstance(n, int) else float("inf"))
+            if isinstance(n, s.Expr):
+                self.known.learn(s.lt(v, n))
+            self.names[atom] = f"{prefix}{i}"
+            made.append(v)
+        return made
 
-    def elementwise(self, loop: Loop) -> None:
-        names = Names([f"x{i}" for i in range(len(loop.loads))])
-        # Vectors are of neighbours, or of one value that serves the whole row.
-        runs = all(self.column_terms(loop, load, "c") in ([], ["c"]) for load in loop.loads)
-        vector = runs and vectorizes((loop.formula,))
-        if vector:
-            self.put(0, "#if TOCHA_VECTOR_F32")
-            self.vectors(loop, names)
-            self.put(0, "#else")
-        code = emit((loop.formula,), names)
-        for line in code.prologue:
-            self.put(2, line)
-        self.put(0, "#pragma GCC ivdep")
-        self.put(2, f"for (int64_t c = 0; c < {self.kernel.columns}; ++c) {{")
-        self.body(loop, code.body, "c", 3)
-        self.put(3, f"{loop.name}[r * {self.kernel.columns} + c] = {code.results[0]};")
-        self.put(2, "}")
-        if vector:
-            self.put(0, "#endif")
+    def simplified(self, e: Any, places: dict[s.Atom, Any]) -> Any:
+        return self.known.simplify(s.substitute(e, places))
 
-    def vectors(self, loop: Loop, names: Names) -> None:
-        """The loop over whole vectors of columns; what remains is a part of one more vector."""
-        code = emit((loop.formula,), names, vector=True)
-        columns = self.kernel.columns
-        for line in code.prologue:
-            self.put(2, line)
-
-        def step(suffix: str, rest: str) -> None:
-            for i, load in enumerate(loop.loads):
-                element = self.read(loop, load, "c")
-                whole = (
-                    f"math::load{suffix}(&{element}{rest})"
-                    if self.column_terms(loop, load, "c")
-                    else f"math::splat({element})"
-                )
-                self.put(3, f"const auto x{i} = {whole};")
-            for line in code.body:
-                self.put(3, line)
-            self.put(3, f"math::store{suffix}(&{loop.name}[r * {columns} + c], {code.results[0]}{rest});")
-
-        self.put(2, "int64_t c = 0;")
-        self.put(2, f"for (; c + math::kLanes <= {columns}; c += math::kLanes) {{")
-        step("", "")
-        self.put(2, "}")
-        self.put(2, f"if (c < {columns}) {{")
-        step("_first", f", {columns} - c")
-        self.put(2, "}")
-
-    def body(self, loop: Loop, lines: tuple[str, ...], column: str, depth: int) -> None:
-        for i, load in enumerate(loop.loads):
-            self.put(depth, f"const {load.source.dtype.cpp} x{i} = {self.read(loop, load, column)};")
-        for line in lines:
-            self.put(depth, line)
-
-    def fold(self, loop: Loop) -> None:
-        t: DType = loop.formula.dtype
-        fold = loop.fold
-        states = [resolve(d, t) for d in fold.state_types]
-        ins = tuple(scalar.Input(len(loop.loads) + i, d) for i, d in enumerate(states))
-        one = len(states) == 1
-        new = fold.combine(ins[0] if one else ins, loop.formula, scalar.index())
-        columns = self.kernel.columns
-        result = f"{loop.name}_row"
-        self.put(2, f"{loop.dtype.cpp} {result};")
-        self.put(2, "{")
-        initial = emitted(fold.init(), states, [])
-        for i, (d, value) in enumerate(zip(states, initial.results, strict=True)):
-            self.put(3, f"{d.cpp} s{i}[kLanes];")
-            self.put(3, f"for (int64_t l = 0; l < kLanes; ++l) s{i}[l] = {value};")
-        names = [*(f"x{i}" for i in range(len(loop.loads))), *(f"s{i}[l]" for i in range(len(states)))]
-        code = emitted(new, states, names, index="at")
-        for line in code.prologue:
-            self.put(3, line)
-        whole = columns // LANES * LANES
-        for start, stop, lanes in ((0, whole, LANES), (whole, columns, columns - whole)):
-            if stop <= start:
+    def place(self, m: Member, dims: Sequence[int], sizes: Sequence[Any], variables: Sequence[Any]) -> None:
+        """A member's variables in terms of the kernel's, whose sizes are factors of the member's."""
+        at = self.places.setdefault(m, {})
+        j = len(sizes) - 1
+        for d in reversed(dims):
+            n = m.loop.sizes[d]
+            if n == 1:
                 continue
-            self.put(3, f"for (int64_t c = {start}; c < {stop}; c += kLanes) {{")
-            self.put(0, "#pragma GCC ivdep")
-            self.put(4, f"for (int64_t l = 0; l < {lanes}; ++l) {{")
-            self.put(5, "const int64_t at = c + l;")
-            self.body(loop, code.body, "at", 5)
-            for i, (d, value) in enumerate(zip(states, code.results, strict=True)):
-                self.put(5, f"const {d.cpp} n{i} = {value};")
-            for i in range(len(states)):
-                self.put(5, f"s{i}[l] = n{i};")
-            self.put(4, "}")
-            self.put(3, "}")
-        others = tuple(scalar.Input(len(states) + i, d) for i, d in enumerate(states))
-        mine = tuple(scalar.Input(i, d) for i, d in enumerate(states))
-        merged = fold.merge(mine[0] if one else mine, others[0] if one else others)
-        code = emitted(
-            merged, states, [*(f"s{i}[l]" for i in range(len(states))), *(f"s{i}[l + h]" for i in range(len(states)))]
-        )
-        self.put(3, "for (int64_t h = kLanes / 2; h > 0; h /= 2) {")
-        self.put(4, "for (int64_t l = 0; l < h; ++l) {")
-        for line in code.prologue + code.body:
-            self.put(5, line)
-        for i, (d, value) in enumerate(zip(states, code.results, strict=True)):
-            self.put(5, f"const {d.cpp} n{i} = {value};")
-        for i in range(len(states)):
-            self.put(5, f"s{i}[l] = n{i};")
-        self.put(4, "}")
-        self.put(3, "}")
-        count = 1
-        for axis in loop.reduced:
-            count *= loop.sizes[axis]
-        finished = fold.finish(mine[0] if one else mine, scalar.constant(count, dt.int64))
-        code = emitted(finished, [loop.dtype], [f"s{i}[0]" for i in range(len(states))])
-        for line in code.prologue + code.body:
-            self.put(3, line)
-        self.put(3, f"{result} = {code.results[0]};")
-        self.put(2, "}")
-        if loop in self.kernel.outputs:
-            self.put(2, f"{loop.name}[r] = {result};")
+            value: Any = 0
+            step: Any = 1
+            while step is not n and step != n:
+                value = s.add(value, s.mul(variables[j], step))
+                step = s.mul(step, sizes[j])
+                j -= 1
+            atom = s.atom_of(m.loop.variables[d]) if isinstance(m.loop.variables[d], s.Expr) else None
+            if atom is not None:
+                at[atom] = value
+
+    # -- the whole
+
+    def write(self) -> str:
+        body = self.lanes if self.kernel.kind == LANES else self.points if self.kernel.kind == POINTS else self.rows
+        body()
+        inner = self.text
+        head = Text()
+        head.lines.append(f"// {', '.join(dict.fromkeys(o for loop in self.kernel.loops for o in loop.origins))}")
+        head.lines.append(f"void {self.kernel.name}(void* context, int64_t begin, int64_t end) {{")
+        head.put("auto& frame = *static_cast<KernelFrame*>(context);")
+        written = set(self.kernel.results())
+        for i, (b, name) in enumerate(self.buffers.items()):
+            const = "" if b in written else "const "
+            head.put(f"{const}{b.dtype.cpp}* __restrict {name} = reinterpret_cast<{const}{b.dtype.cpp}*>(frame.memory[{i}]);")
+        for i, name in enumerate(self.sizes.values()):
+            head.put(f"const int64_t {name} = frame.sizes[{i}];")
+        if self.faults:
+            head.put("unsigned fault = 0;")
+            inner.put("if (fault) __atomic_fetch_or(&frame.fault, fault, __ATOMIC_RELAXED);")
+        return "\n".join([*head.lines, *inner.lines, "}"]) + "\n"
+
+    # -- points
+
+    def points(self) -> None:
+        members = self.kernel.members
+        sizes: list[Any] = [n for n in self.kernel.column_sizes(members[0]) if n != 1]
+        for m in members[1:]:
+            found = refine(sizes, self.kernel.column_sizes(m))
+            assert found is not None
+            sizes = found
+        variables = self.new_variables("i", sizes)
+        for m in members:
+            self.place(m, m.columns, sizes, variables)
+        sizes, variables = self.coalesced(sizes, variables, members)
+        self.task_rows, self.task_columns = s.product(sizes[:-1]), sizes[-1] if sizes else 1
+        p = Pass(self)
+        outputs = self.pass_values(p, members)
+        if len(sizes) <= 1:
+            self.task_rows, self.task_columns = self.task_columns, 1
+            self.emit_points(p, outputs, variables[0] if variables else None, "begin", "end")
+            return
+        self.text.open("for (int64_t r = begin; r < end; ++r) {")
+        self.decode("r", sizes[:-1], variables[:-1])
+        self.emit_points(p, outputs, variables[-1], "0", self.index(sizes[-1]))
+        self.text.close()
+
+    def pass_values(self, p: Pass, members: Sequence[Member]) -> list[tuple[Buffer, Node]]:
+        """Nodes of the members' results, and which of them are stored."""
+        outputs = []
+        for m in members:
+            nodes = p.nodes(m, m.loop.formulas)
+            for b, n in zip(m.loop.results, nodes, strict=True):
+                p.values[b] = n
+                if b not in self.kernel.inner or b in self.scratch:
+                    outputs.append((b, n))
+        return outputs
+
+    def emit_points(self, p: Pass, outputs: list[tuple[Buffer, Node]], variable: Any, begin: str, end: str) -> None:
+        t = self.text
+        name = self.names[s.atom_of(variable)] if variable is not None else "once"  # type: ignore[index]
+        code = self.emitted(p, [n for _, n in outputs], {})
+        t.open("{")
+        for line in code.prologue:
+            t.put(line)
+        if variable is None:
+            begin, end = "begin", "end"
+        t.put("#pragma GCC ivdep")
+        t.open(f"for (int64_t {name} = {begin}; {name} < {end}; ++{name}) {{")
+        for line in code.body:
+            t.put(line)
+        for (b, _), r in zip(outputs, code.results, strict=True):
+            t.put(f"{self.pointer(b)}[{self.store_address(b)}] = {r};")
+        t.close()
+        t.close()
+
+    def store_address(self, b: Buffer) -> str:
+        m = self.member_of(b)
+        at = self.places[m]
+        outer = len(m.loop.sizes) - m.loop.folded
+        index = [self.simplified(v, at) for v in m.loop.variables[:outer]]
+        if b in self.scratch:
+            return self.index(self.column_number(m, index))
+        return self.index(s.total([s.mul(i, n) for i, n in zip(index, b.strides, strict=True)]))
+
+    def member_of(self, b: Buffer) -> Member:
+        return next(m for m in self.kernel.members if b in m.loop.results)
+
+    def column_number(self, m: Member, index: Sequence[Any]) -> Any:
+        return self.known.simplify(linear(m.columns, m.loop.sizes, index))
+
+    def scratch_address(self, b: Buffer, address: Any) -> Any:
+        m = self.scratch[b]
+        return self.column_number(m, index_of(address, b.sizes, b.strides, self.known))
+
+    def decode(self, number: str, sizes: Sequence[Any], variables: Sequence[Any]) -> None:
+        """Declares the variables of a point given by its number."""
+        rest = number
+        for i in reversed(range(len(sizes))):
+            name = self.names[s.atom_of(variables[i])]  # type: ignore[index]
+            if i == 0:
+                self.text.put(f"const int64_t {name} = {rest};")
+            else:
+                n = self.index.grouped(sizes[i])
+                self.text.put(f"const int64_t {name} = {rest} % {n};")
+                if i > 0:
+                    self.text.put(f"const int64_t rest_{name} = {rest} / {n};")
+                    rest = f"rest_{name}"
+
+    def coalesced(self, sizes: list[Any], variables: list[Any], members: Sequence[Member], columns: bool = True) -> tuple[list[Any], list[Any]]:
+        """Neighbouring dims as one, where every address goes on across them."""
+        expressions = self.expressions(members)
+        i = len(sizes) - 2
+        sizes, variables = list(sizes), list(variables)
+        while i >= 0:
+            outer, inner = variables[i], variables[i + 1]
+            (both,) = self.new_variables(f"{'c' if columns else 'q'}{i}_", [s.mul(sizes[i], sizes[i + 1])])
+            change = {s.atom_of(inner): s.add(both, s.scale(s.mul(outer, sizes[i + 1]), -1))}
+            changed = [s.substitute(e, change) for e in expressions]  # type: ignore[arg-type]
+            atom = s.atom_of(outer)
+            if not any(atom in s.free_symbols(e) for e in changed):
+                for m in members:
+                    self.places[m] = {k: s.substitute(v, change) for k, v in self.places[m].items()}  # type: ignore[arg-type]
+                expressions = changed
+                sizes[i : i + 2] = [s.mul(sizes[i], sizes[i + 1])]
+                variables[i : i + 2] = [both]
+            i -= 1
+        return sizes, variables
+
+    def expressions(self, members: Sequence[Member]) -> list[Any]:
+        """Every index expression of the members, on the kernel's variables."""
+        found = []
+        for m in members:
+            at = self.places[m]
+            for r in m.loop.reads:
+                if isinstance(r, Load):
+                    if r.guard is not True:
+                        found.append(s.substitute(r.guard, at))
+                    found.append(self.simplified(r.address, at))
+                else:
+                    found.append(self.simplified(r.value, at))
+            outer = len(m.loop.sizes) - m.loop.folded
+            for b in m.loop.results:
+                index = [self.simplified(v, at) for v in m.loop.variables[:outer]]
+                found.append(s.total([s.mul(i, n) for i, n in zip(index, b.strides, strict=True)]))
+                if b in self.scratch:
+                    found.append(self.column_number(m, index))
+            if m.loop.fold is not None and any(n.op is INDEX for n in topological(m.loop.fold.combine)):
+                found.append(fold_number(m.loop, at, self.known))
+        return found
+
+    # -- formulas
+
+    def emitted(self, p: Pass, nodes: Sequence[Node], states: dict[int, str]) -> Emitted:
+        """C++ of nodes: reads first, then what depends on them; results in order."""
+        prefix = f"t{self.passes}_"
+        self.passes += 1
+        outputs = simplify(tuple(nodes))
+        needed = {n.attr for n in topological((*outputs, *p.indirect)) if n.op is INPUT}
+        texts = [self.read_name(r, i, prefix) for i, r in enumerate(p.reads)]
+        names = Names(texts, outputs=[states.get(i, "") for i in range(max(states, default=-1) + 1)], prefix=prefix)
+        lines: list[str] = []
+        prologue: list[str] = []
+        declared: set[s.Atom] = set()
+        waiting = [(r, i) for r, i in p.reads.items() if i in needed and not isinstance(r, str)]
+        indirect = list(p.indirect.items())
+        mine = {atom for atom, _ in p.indirect.values()}
+        done: set[int] = {i for r, i in p.reads.items() if isinstance(r, str)}
+        while waiting or indirect:
+            before = len(waiting) + len(indirect)
+            for r, i in list(waiting):
+                used = s.free_symbols(r.value) if isinstance(r, Position) else s.free_symbols(r.address) | s.free_symbols(r.guard)
+                if not (used & mine) - declared:
+                    lines.append(self.read_line(r, texts[i]))
+                    waiting.remove((r, i))
+                    done.add(i)
+            for value, (atom, size) in list(indirect):
+                if all(n.attr in done for n in topological((value,)) if n.op is INPUT):
+                    code = emit((value,), Names(texts, prefix=f"{prefix}{atom.name}_"))
+                    prologue += code.prologue
+                    lines += code.body
+                    self.faults = True
+                    self.names[atom] = f"{prefix}{atom.name}"
+                    lines.append(f"const int64_t {self.names[atom]} = checked_index({code.results[0]}, {self.index(size)}, fault);")
+                    declared.add(atom)
+                    indirect.remove((value, (atom, size)))
+            assert len(waiting) + len(indirect) < before, "reads that wait for each other"
+        code = emit(outputs, names)
+        self.faults |= code.faults
+        return Emitted((*prologue, *code.prologue), (*lines, *code.body), code.results, code.faults)
+
+    def read_name(self, r: Any, i: int, prefix: str) -> str:
+        return r if isinstance(r, str) else f"x{prefix}{i}"
+
+    def read_line(self, r: Load | Position, name: str) -> str:
+        if isinstance(r, Position):
+            return f"const int64_t {name} = {self.index(r.value)};"
+        t = r.buffer.dtype.cpp
+        element = f"{self.pointer(r.buffer)}[{self.index(r.address)}]"
+        if r.guard is not True:
+            element = f"{self.index.relation(r.guard)} ? {element} : {t}()"
+        return f"const {t} {name} = {element};"
+
+    # -- rows
+
+    def rows(self) -> None:
+        members = self.kernel.members
+        sizes: list[Any] = []
+        for i, m in enumerate(members):
+            own = [n for n in self.kernel.row_sizes(m) if n != 1]
+            found = own if i == 0 else refine(sizes, own)
+            assert found is not None
+            sizes = found
+        variables = self.new_variables("r", sizes)
+        groups: dict[Any, list[Any]] = {}
+        for m in members:
+            self.place(m, m.rows, sizes, variables)
+            count = s.product(self.kernel.column_sizes(m))
+            own = [n for n in self.kernel.column_sizes(m) if n != 1]
+            merged = refine(groups[count], own) if count in groups else own
+            assert merged is not None
+            groups[count] = merged
+        columns: dict[Any, tuple[list[Any], list[Any]]] = {}
+        self.group_of = {m: s.product(self.kernel.column_sizes(m)) for m in members}
+        for g, (count, own) in enumerate(groups.items()):
+            made = self.new_variables(f"j{g}_", own)
+            for m in members:
+                if self.group_of[m] is count or self.group_of[m] == count:
+                    self.place(m, m.columns, own, made)
+            columns[count] = (own, made)
+        self.levels = self.leveled()
+        self.choose_scratch(members)
+        for count, (own, made) in columns.items():
+            mine = [m for m in members if self.group_of[m] == count]
+            columns[count] = self.coalesced(own, made, mine)
+        sizes, variables = self.coalesced(sizes, variables, members, columns=False)
+        self.task_rows = s.product(sizes)
+        self.task_columns = s.total([c for c in groups])
+        for b, m in self.scratch.items():
+            self.text.put(f"alignas(64) {b.dtype.cpp} row_{b.name}[{self.group_of[m]}];")
+        self.text.open("for (int64_t r = begin; r < end; ++r) {")
+        if sizes:
+            self.decode("r", sizes, variables)
+        for level in range(max(self.levels.values()) + 1):
+            here = [m for m in members if self.levels[m] == level]
+            single = [m for m in here if m.loop.fold is None and self.group_of[m] == 1]
+            if single:
+                self.row_values(single)
+            for count, (own, made) in columns.items():
+                mine = [m for m in here if m not in single and self.group_of[m] == count]
+                if mine:
+                    self.column_pass(mine, own, made)
+        self.text.close()
+
+    def leveled(self) -> dict[Member, int]:
+        """The pass in which each member can run: after the folds that it reads."""
+        levels: dict[Member, int] = {}
+        for m in self.kernel.members:
+            level = 0
+            for load in m.loop.loads():
+                producer = next((o for o in self.kernel.members if load.buffer in o.loop.results), None)
+                if producer is None or producer is m:
+                    continue
+                later = 1
+                if producer.loop.fold is None:
+                    later = 0 if self.group_of[producer] == 1 or self.at_same_column(producer, m, load) else 1
+                level = max(level, levels[producer] + later)
+            levels[m] = level
+        return levels
+
+    def at_same_column(self, producer: Member, m: Member, load: Load) -> bool:
+        if self.group_of[producer] != self.group_of[m]:
+            return False
+        address = self.simplified(load.address, self.places[m])
+        index = index_of(address, load.buffer.sizes, load.buffer.strides, self.known)
+        here = self.column_number(m, [self.simplified(v, self.places[m]) for v in m.loop.variables])
+        return self.column_number(producer, index) is here
+
+    def choose_scratch(self, members: Sequence[Member]) -> None:
+        """Rows that only later passes of this kernel read stay on the stack."""
+        room = ROW_BYTES
+        for m in members:
+            if m.loop.fold is not None or self.group_of[m] == 1:
+                continue
+            for b in m.loop.results:
+                if b not in self.kernel.inner:
+                    continue
+                readers = [o for o in members if any(load.buffer is b for load in o.loop.loads())]
+                if all(self.levels[o] == self.levels[m] for o in readers):
+                    continue
+                count = self.group_of[m]
+                if isinstance(count, int) and count * b.dtype.itemsize <= room:
+                    room -= count * b.dtype.itemsize
+                    self.scratch[b] = m
+                else:
+                    self.kernel.inner.discard(b)
+
+    def row_values(self, members: Sequence[Member]) -> None:
+        """Members with one value per row."""
+        p = Pass(self)
+        outputs = []
+        for m in members:
+            for b, n in zip(m.loop.results, p.nodes(m, m.loop.formulas), strict=True):
+                p.values[b] = n
+                outputs.append((b, n))
+        code = self.emitted(p, [n for _, n in outputs], {})
+        for line in (*code.prologue, *code.body):
+            self.text.put(line)
+        for (b, _), r in zip(outputs, code.results, strict=True):
+            self.variables[b] = f"v_{b.name}"
+            self.text.put(f"const {b.dtype.cpp} v_{b.name} = {r};")
+            if b not in self.kernel.inner:
+                self.text.put(f"{self.pointer(b)}[{self.store_address(b)}] = v_{b.name};")
+
+    def column_pass(self, members: Sequence[Member], sizes: list[Any], variables: list[Any]) -> None:
+        """One pass over the columns of a row: elements that are stored, and folds."""
+        t = self.text
+        p = Pass(self)
+        plain = [m for m in members if m.loop.fold is None]
+        folds = [m for m in members if m.loop.fold is not None]
+        outputs = []
+        for m in [m for m in members if m.loop.fold is None]:
+            for b, n in zip(m.loop.results, p.nodes(m, m.loop.formulas), strict=True):
+                p.values[b] = n
+                if b not in self.kernel.inner or b in self.scratch:
+                    outputs.append((b, n))
+        last = variables[-1] if variables else None
+        if not folds:
+            for v, n in zip(variables[:-1], sizes[:-1], strict=True):
+                name = self.names[s.atom_of(v)]  # type: ignore[index]
+                t.open(f"for (int64_t {name} = 0; {name} < {self.index(n)}; ++{name}) {{")
+            if last is None:
+                self.emit_points(p, outputs, None, "0", "1")
+            else:
+                self.emit_points(p, outputs, last, "0", self.index(sizes[-1]))
+            for _ in variables[:-1]:
+                t.close()
+            return
+        assert plain is not None
+        self.fold_pass(p, outputs, folds, sizes, variables)
+
+    def fold_pass(self, p: Pass, outputs: list[tuple[Buffer, Node]], folds: Sequence[Member], sizes: list[Any], variables: list[Any]) -> None:
+        t = self.text
+        tag = f"s{self.passes}"
+        states, combined = self.combined(p, folds, lambda k: f"{tag}_{k}[l]")
+        code = self.emitted(p, [*(n for _, n in outputs), *combined], dict(enumerate(states)))
+        for m in folds:
+            for b in m.loop.results:
+                t.put(f"{b.dtype.cpp} v_{b.name};")
+        t.open("{")
+        for line in code.prologue:
+            t.put(line)
+        self.start_states(folds, tag, "kLanes")
+        for v, n in zip(variables[:-1], sizes[:-1], strict=True):
+            name = self.names[s.atom_of(v)]  # type: ignore[index]
+            t.open(f"for (int64_t {name} = 0; {name} < {self.index(n)}; ++{name}) {{")
+        name = self.names[s.atom_of(variables[-1])] if variables else "once"  # type: ignore[index]
+        end = self.index(sizes[-1]) if sizes else "1"
+        t.open(f"auto step = [&](int64_t {name}, int64_t l) __attribute__((always_inline)) {{")
+        if not variables:
+            t.put(f"(void){name};")
+        self.step_lines(code, outputs, folds, tag)
+        t.close("};")
+        t.put("int64_t c = 0;")
+        # Several elements go into a lane at once where that is little code: the states are then read and written less often.
+        for times in (4, 1) if len(code.body) <= SHORT_BODY else (1,):
+            t.open(f"for (; c + {times} * kLanes <= {end}; c += {times} * kLanes) {{")
+            t.put("#pragma GCC ivdep")
+            t.put("#pragma GCC unroll 1")  # unrolled, it would not be vectors
+            steps = " ".join(f"step(c + {k} * kLanes + l, l);" for k in range(times))
+            t.put(f"for (int64_t l = 0; l < kLanes; ++l) {{ {steps} }}")
+            t.close()
+        t.put(f"for (int64_t l = 0; c + l < {end}; ++l) step(c + l, l);")
+        for _ in variables[:-1]:
+            t.close()
+        self.finish_states(folds, tag)
+        t.close()
+        for m in folds:
+            for b in m.loop.results:
+                self.variables[b] = f"v_{b.name}"
+                if b not in self.kernel.inner:
+                    t.put(f"{self.pointer(b)}[{self.store_address(b)}] = v_{b.name};")
+
+    def combined(self, p: Pass, folds: Sequence[Member], state: Any) -> tuple[list[str], list[Node]]:
+        """The states after one more element, as nodes; states are Output leaves."""
+        names: list[str] = []
+        nodes: list[Node] = []
+        for m in folds:
+            fold = m.loop.fold
+            assert fold is not None
+            elements = p.nodes(m, m.loop.formulas)
+            base = len(names)
+            change = {scalar.Param(i, d): scalar.Output(base + i, d) for i, d in enumerate(fold.states)}
+            change |= {scalar.Input(i, e.dtype): e for i, e in enumerate(elements)}
+            if any(n.op is INDEX for n in topological(fold.combine)):
+                number = fold_number(m.loop, self.places[m], self.known)
+                change[scalar.index()] = p.input(Position(number), dt.int64)
+            nodes += scalar.substitute(fold.combine, change)
+            names += [state(base + i) for i in range(len(fold.states))]
+        return names, nodes
+
+    def start_states(self, folds: Sequence[Member], tag: str, width: str) -> None:
+        k = 0
+        for m in folds:
+            fold = m.loop.fold
+            assert fold is not None
+            code = emit(fold.init, Names(prefix=f"init{k}_"))
+            for line in (*code.prologue, *code.body):
+                self.text.put(line)
+            for d, r in zip(fold.states, code.results, strict=True):
+                self.text.put(f"alignas(64) {d.cpp} {tag}_{k}[{width}];")
+                self.text.put(f"for (int64_t l = 0; l < {width}; ++l) {tag}_{k}[l] = {r};")
+                k += 1
+
+    def step_lines(self, code: Emitted, outputs: list[tuple[Buffer, Node]], folds: Sequence[Member], tag: str) -> None:
+        for line in code.body:
+            self.text.put(line)
+        for (b, _), r in zip(outputs, code.results, strict=False):
+            self.text.put(f"{self.pointer(b)}[{self.store_address(b)}] = {r};")
+        dtypes = [d for m in folds for d in m.loop.fold.states]  # type: ignore[union-attr]
+        news = code.results[len(outputs) :]
+        for k, (d, r) in enumerate(zip(dtypes, news, strict=True)):
+            self.text.put(f"const {d.cpp} new_{k} = {r};")
+        for k in range(len(dtypes)):
+            self.text.put(f"{tag}_{k}[l] = new_{k};")
+
+    def finish_states(self, folds: Sequence[Member], tag: str) -> None:
+        """Merges the lanes, and finishes what is in the first."""
+        t = self.text
+        t.open("for (int64_t h = kLanes / 2; h > 0; h /= 2) {")
+        t.open("for (int64_t l = 0; l < h; ++l) {")
+        k = 0
+        for f, m in enumerate(folds):
+            fold = m.loop.fold
+            assert fold is not None
+            n = len(fold.states)
+            mine = [f"{tag}_{k + i}[l]" for i in range(n)]
+            others = [f"{tag}_{k + i}[l + h]" for i in range(n)]
+            code = self.of_states(fold.merge, [*mine, *others], f"m{f}_")
+            for line in (*code.prologue, *code.body):
+                t.put(line)
+            for i, (d, r) in enumerate(zip(fold.states, code.results, strict=True)):
+                t.put(f"const {d.cpp} new_{k + i} = {r};")
+            for i in range(n):
+                t.put(f"{mine[i]} = new_{k + i};")
+            k += n
+        t.close()
+        t.close()
+        k = 0
+        for f, m in enumerate(folds):
+            k = self.finish(m, [f"{tag}_{k + i}[0]" for i in range(len(m.loop.fold.states))], f"f{f}_", k)  # type: ignore[union-attr]
+
+    def finish(self, m: Member, states: list[str], prefix: str, k: int) -> int:
+        fold = m.loop.fold
+        assert fold is not None
+        count = f"int64_t({self.index(fold_count(m.loop))})"
+        code = self.of_states(fold.finish, [*states, count], prefix)
+        for line in (*code.prologue, *code.body):
+            self.text.put(line)
+        for b, r in zip(m.loop.results, code.results, strict=True):
+            self.text.put(f"v_{b.name} = {r};")
+        return k + len(fold.states)
+
+    def of_states(self, nodes: Sequence[Node], names: list[str], prefix: str) -> Emitted:
+        leaves = {n for n in topological(nodes) if n.op is PARAM}
+        changed = scalar.substitute(nodes, {n: scalar.Output(n.attr, n.dtype) for n in leaves})  # type: ignore[arg-type]
+        return emit(changed, Names(outputs=names, prefix=prefix))
+
+    # -- lanes
+
+    def lanes(self) -> None:
+        """Folds across rows: blocks of neighbouring results, each with its states side by side."""
+        members = self.kernel.members
+        first = members[0]
+        outer = [first.loop.sizes[d] for d in first.rows]
+        folded = [n for n in self.kernel.column_sizes(first) if n != 1]
+        rows = self.new_variables("r", outer)
+        steps = self.new_variables("j", folded)
+        for m in members:
+            self.place(m, m.rows, outer, rows)
+            if m.loop.fold is not None:
+                self.place(m, m.columns, folded, steps)
+        # Only what is folded may be taken together: the last dim of the results is the lanes.
+        folds = [m for m in members if m.loop.fold is not None]
+        folded, steps = self.coalesced(folded, steps, folds)
+        lane, width = rows[-1], outer[-1]
+        blocks = s.ceildiv(width, LANE_BLOCK)
+        self.task_rows = s.mul(s.product(outer[:-1]), blocks)
+        self.task_columns = s.mul(s.product(folded), LANE_BLOCK)
+        t = self.text
+        lane_name = self.names[s.atom_of(lane)]  # type: ignore[index]
+        t.open("for (int64_t task = begin; task < end; ++task) {")
+        t.put(f"const int64_t block = task % {self.index.grouped(blocks)} * {LANE_BLOCK};")
+        if len(outer) > 1:
+            t.put(f"const int64_t q = task / {self.index.grouped(blocks)};")
+            self.decode("q", outer[:-1], rows[:-1])
+        t.put(f"const int64_t width = index_min({LANE_BLOCK}, {self.index.grouped(width)} - block);")
+        p = Pass(self)
+        states, combined = self.combined(p, folds, lambda k: f"s_{k}[l]")
+        code = self.emitted(p, combined, dict(enumerate(states)))
+        for line in code.prologue:
+            t.put(line)
+        self.start_states(folds, "s", str(LANE_BLOCK))
+        for v, n in zip(steps, folded, strict=True):
+            name = self.names[s.atom_of(v)]  # type: ignore[index]
+            t.open(f"for (int64_t {name} = 0; {name} < {self.index(n)}; ++{name}) {{")
+        t.put("#pragma GCC ivdep")
+        t.open("for (int64_t l = 0; l < width; ++l) {")
+        t.put(f"const int64_t {lane_name} = block + l;")
+        self.step_lines(code, [], folds, "s")
+        t.close()
+        for _ in steps:
+            t.close()
+        t.open("for (int64_t l = 0; l < width; ++l) {")
+        t.put(f"const int64_t {lane_name} = block + l;")
+        k = 0
+        for f, m in enumerate(folds):
+            for b in m.loop.results:
+                t.put(f"{b.dtype.cpp} v_{b.name};")
+            k = self.finish(m, [f"s_{k + i}[l]" for i in range(len(m.loop.fold.states))], f"f{f}_", k)  # type: ignore[union-attr]
+            for b in m.loop.results:
+                self.variables[b] = f"v_{b.name}"
+                if b not in self.kernel.inner:
+                    t.put(f"{self.pointer(b)}[{self.store_address(b)}] = v_{b.name};")
+        rest = [m for m in members if m.loop.fold is None]
+        if rest:
+            self.row_values(rest)
+        t.close()
+        t.close()
+
+    @property
+    def grain(self) -> Any:
+        """Rows that are worth a thread."""
+        return s.maximum(1, s.floordiv(TASK_WORK, s.maximum(self.task_columns, 1)))
 
 
-def emitted(values, targets: list[DType], names: list[str], index: str = "i"):
-    values = values if isinstance(values, tuple) else (values,)
-    nodes = tuple(
-        scalar.cast(v, d) if isinstance(v, scalar.Node) else scalar.constant(v, d)
-        for v, d in zip(values, targets, strict=True)
-    )
-    return emit(simplify(nodes), Names(names, index=index))
-
-
-def shape(b: Buffer | Loop) -> tuple[int, ...]:
-    return b.sizes if isinstance(b, Buffer) else b.out_sizes
-
-
-def count_trailing(sizes: tuple[int, ...], columns: int) -> int:
-    """How many trailing dims make up the columns."""
-    n, total = 0, 1
-    while n < len(sizes) and total != columns:
-        n += 1
-        total *= sizes[-n]
-    return n
-
-
-def index_terms(sizes: tuple[int, ...], strides: tuple[int, ...], variable: str) -> list[str]:
-    """A position over several dims, given as one running number, times the strides; dims that run on are merged."""
-    dims: list[tuple[int, int]] = []  # innermost first: (size, stride)
-    for size, stride in reversed(list(zip(sizes, strides, strict=True))):
-        if size == 1:
-            continue
-        if dims and stride == dims[-1][1] * dims[-1][0]:
-            dims[-1] = (dims[-1][0] * size, dims[-1][1])
-        else:
-            dims.append((size, stride))
-    terms, below = [], 1
-    for i, (size, stride) in enumerate(dims):
-        part = variable if below == 1 else f"({variable} / {below})"
-        if i + 1 < len(dims):
-            part = f"({part} % {size})"
-        if stride:
-            terms.append(part if stride == 1 else f"{part} * {stride}")
-        below *= size
-    return terms
-
-
-def module(kernels: list[Kernel]) -> tuple[str, list[KernelWriter]]:
-    """The C++ of a whole program, and what each kernel's pointers are."""
-    writers = [KernelWriter(k) for k in kernels]
-    parts = [PRELUDE, *(w.text() + "\n" for w in writers), "}  // namespace\n"]
-    for k in kernels:
-        parts.append(
-            f'extern "C" [[gnu::visibility("default")]] void run_{k.name}(void* p, int64_t begin, int64_t end) {{ {k.name}(static_cast<char* const*>(p), begin, end); }}'
-        )
-    return "\n".join(parts) + "\n", writers
+__all__ = ["OUTPUT", "ROWS", "KernelWriter"]

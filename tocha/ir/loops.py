@@ -1,131 +1,268 @@
-"""The loop IR: what operators become on the way to fused kernels.
+"""The loop IR: what a program computes, as loops over index expressions, and calls of native operators.
 
-A `Loop` computes one value over a rectangular range. Its body is a scalar formula whose inputs are
-`Load`s from buffers or from other loops; a reduction also has a `Fold` and the dims it folds. The
-scheduler groups loops into `Kernel`s, and tocha/codegen prints those.
-
-    >>> from tocha.ir import dtypes as dt
-    >>> x = Buffer("x", (4, 8), dt.float32)
-    >>> y = Loop("y", (4, 8), dt.float32, (Load(x, strides=(8, 1)),), formula=None)
-    >>> y.numel
-    32
+A `Buffer` is memory. A `Loop` computes the elements of buffers at every point of its domain: it reads other buffers at
+*addresses* (symbolic integers over its variables, so that views, broadcasting, slices and flips are all arithmetic), combines
+what it read by formulas of the scalar IR, and may fold its last dims. A `Call` is a native operator. Programs print, and `verify` says
+what is wrong with one.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from tocha.ir import layout
+from tocha.ir import symbolic as s
+from tocha.ir.assumptions import Assumptions
 from tocha.ir.dtypes import DType
+from tocha.ir.node import INPUT, Node, topological
+from tocha.ir.sym_types import expression
 
 
-@dataclass(frozen=True, eq=False)
+class VerificationError(ValueError):
+    """A program that does not mean anything."""
+
+
+@dataclass(eq=False)
 class Buffer:
-    """Memory with a name: a graph input, or a result that some kernel writes."""
+    """Elements in memory: dense, in some order of the dims."""
 
     name: str
-    sizes: tuple[int, ...]
+    sizes: tuple[Any, ...]
+    strides: tuple[Any, ...]
     dtype: DType
+    producer: Loop | Call | None = None  # None: an input or a constant
 
-    @property
-    def numel(self) -> int:
-        n = 1
-        for s in self.sizes:
-            n *= s
-        return n
+    def numel(self) -> Any:
+        return s.product(self.sizes)
+
+    def __repr__(self) -> str:
+        return f"{self.name}: {self.dtype.name}[{', '.join(map(str, self.sizes))}]"
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True)
 class Load:
-    """One element per point of the loop: source[offset + sum(index[d] * strides[d])].
+    """The element of a buffer at an address, counted in elements; where the guard does not hold, nothing is read and it is zero."""
 
-    The source is a Buffer, or a Loop: then the value at the point with the same coordinates, where a
-    stride of 0 marks a dim the source is broadcast along.
+    buffer: Buffer
+    address: Any
+    guard: Any = True
+
+    def __repr__(self) -> str:
+        when = "" if self.guard is True else f" if {self.guard}"
+        return f"{self.buffer.name}[{self.address}]{when}"
+
+
+@dataclass(frozen=True)
+class Position:
+    """An index expression as an int64 element."""
+
+    value: Any
+
+    def __repr__(self) -> str:
+        return f"({self.value})"
+
+
+@dataclass(frozen=True)
+class Indirect:
+    """A symbol in addresses that stands for an int64 element: the index that a gather reads. It lies in [0, size)."""
+
+    atom: s.Atom
+    value: Node
+    size: Any
+
+
+@dataclass(frozen=True)
+class FoldNodes:
+    """A reduction's scalar pieces as nodes: states are params, the element is input 0, its position the index node.
+
+    `merge` has two sets of states, mine first; `finish` has the count after the states.
     """
 
-    source: Buffer | Loop
-    strides: tuple[int, ...]
-    offset: int = 0
+    states: tuple[DType, ...]
+    init: tuple[Node, ...]
+    combine: tuple[Node, ...]
+    merge: tuple[Node, ...]
+    finish: tuple[Node, ...]
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(eq=False)
 class Loop:
-    """A value over `sizes`: `outputs` formulas of loads; `fold` if the dims in `reduced` are folded away."""
+    """for each point of `sizes`: results = formulas(reads); with a fold, its last `folded` dims go into one element."""
 
     name: str
-    sizes: tuple[int, ...]  # the iteration space, reduced dims included
-    dtype: DType
-    loads: tuple[Load, ...]
-    formula: Any  # a scalar Node over Input(i) = loads[i]
-    params: tuple[float, ...] = ()
-    fold: Any = None  # operators.record.Fold
-    reduced: frozenset[int] = frozenset()
-    keepdim: bool = False
-    users: list[Loop] = field(default_factory=list)
+    sizes: tuple[Any, ...]
+    variables: tuple[Any, ...]  # symbols, one per dim
+    reads: tuple[Load | Position, ...]
+    formulas: tuple[Node, ...]  # Input(k) is reads[k]
+    results: list[Buffer] = field(default_factory=list)
+    fold: FoldNodes | None = None
+    folded: int = 0
+    indirect: tuple[Indirect, ...] = ()
+    origins: tuple[str, ...] = ()  # the operators that it came from
+    count: Any = None  # how many elements a fold is of, where not those of the loop
+    number: Any = None  # an element's place among them, likewise
 
     @property
-    def is_reduction(self) -> bool:
-        return self.fold is not None
+    def outer(self) -> tuple[Any, ...]:
+        """The dims of the results."""
+        return self.sizes[: len(self.sizes) - self.folded]
 
-    @property
-    def out_sizes(self) -> tuple[int, ...]:
-        if not self.is_reduction:
-            return self.sizes
-        return tuple(
-            1 if d in self.reduced else s for d, s in enumerate(self.sizes) if self.keepdim or d not in self.reduced
-        )
+    def loads(self) -> Iterator[Load]:
+        for r in self.reads:
+            if isinstance(r, Load):
+                yield r
 
-    @property
-    def numel(self) -> int:
-        n = 1
-        for s in self.sizes:
-            n *= s
-        return n
+    def __repr__(self) -> str:
+        head = ", ".join(f"{v} < {n}" for v, n in zip(self.variables, self.sizes, strict=True))
+        reads = ", ".join(f"input{i} = {r!r}" for i, r in enumerate(self.reads))
+        targets = ", ".join(map(repr, self.results))
+        kind = f" folds {self.folded}" if self.fold else ""
+        body = ", ".join(map(str, self.formulas))
+        where = "".join(f", {i.atom.name} = {i.value}" for i in self.indirect)
+        return f"{self.name}: for {head or 'once'}{kind}: {targets} = {body} where {reads}{where}"
 
 
 @dataclass(frozen=True, eq=False)
-class Kernel:
-    """Loops over one row space that run together: for each row, each loop in order over its columns."""
+class Geometry:
+    """Part of a buffer, as a tensor: what calls take and programs return."""
+
+    buffer: Buffer
+    sizes: tuple[Any, ...]
+    strides: tuple[Any, ...]
+    offset: Any
+    dtype: DType
+
+    @property
+    def is_whole(self) -> bool:
+        b = self.buffer
+        return (
+            self.dtype is b.dtype and self.sizes == b.sizes and self.strides == b.strides
+            and isinstance(self.offset, int) and self.offset == 0
+        )  # fmt: skip
+
+
+@dataclass(eq=False)
+class Call:
+    """A native operator on tensors. `function` gets `arguments` with the tensors put in at `holes`; or, with `sizes`, tensors and sizes."""
 
     name: str
-    rows: int
-    columns: int
-    loops: tuple[Loop, ...]
-    outputs: tuple[Loop, ...]  # which of them are written to memory
+    function: Any
+    arguments: tuple[Any, ...]
+    holes: tuple[int, ...]
+    keywords: tuple[str, ...]
+    tensors: tuple[Geometry, ...]
+    results: list[Buffer | None] = field(default_factory=list)
+    sizes: tuple[Any, ...] | None = None  # symbolic ones that the function is given
+    key: str = ""  # what it is, for caches
+    ordered: bool = False  # draws random numbers or does something: keeps its place among others that do
+
+    def __repr__(self) -> str:
+        return f"{', '.join(map(repr, self.results))} = {self.name}({', '.join(g.buffer.name for g in self.tensors)})"
 
 
-class VerificationError(Exception):
-    """A program that breaks the loop IR's rules."""
+Step = Loop | Call
 
 
-def verify(kernels: list[Kernel]) -> None:
-    """Every load reads a graph input, an earlier kernel's output, or an earlier loop of its own kernel."""
-    written: set[Loop] = set()
-    for k in kernels:
-        inside: set[Loop] = set()
-        for loop in k.loops:
-            for load in loop.loads:
-                if isinstance(load.source, Loop) and load.source not in written and load.source not in inside:
-                    raise VerificationError(f"{k.name}: {loop.name} reads {load.source.name} before it is computed")
-                if len(load.strides) != len(loop.sizes):
-                    raise VerificationError(
-                        f"{k.name}: {loop.name} has {len(loop.sizes)} dims, its load {len(load.strides)}"
-                    )
-            inside.add(loop)
-        missing = [o.name for o in k.outputs if o not in inside]
-        if missing:
-            raise VerificationError(f"{k.name}: writes {missing} without computing them")
-        written |= set(k.outputs)
+@dataclass(eq=False)
+class Program:
+    """Steps in an order that they can run in."""
+
+    inputs: list[Buffer | None]  # None: a number, or a tensor that nobody reads
+    constants: list[tuple[Buffer, Any]]
+    steps: list[Step]
+    outputs: list[Any]  # Geometry; a symbolic integer; None
+    known: Assumptions
+    sizes: dict[s.Atom, tuple[int, int]] = field(default_factory=dict)  # symbol: (input, dim); dim -1: the input is the number
+
+    def __repr__(self) -> str:
+        lines = [f"inputs: {', '.join(map(repr, self.inputs))}", *map(repr, self.steps)]
+        return "\n".join([*lines, f"outputs: {', '.join(o.buffer.name if isinstance(o, Geometry) else str(o) for o in self.outputs)}"])
 
 
-def show(kernels: list[Kernel]) -> str:
-    """The program as indented text, one line per loop."""
-    lines = []
-    for k in kernels:
-        lines.append(f"{k.name}: for row in range({k.rows}):")
-        for loop in k.loops:
-            reads = ", ".join(load.source.name for load in loop.loads)
-            head = f"fold over {k.columns} columns" if loop.is_reduction else f"for column in range({k.columns})"
-            stored = "  -> memory" if loop in k.outputs else ""
-            lines.append(f"    {head}: {loop.name}: {loop.dtype.name} = {loop.formula}  reads {reads}{stored}")
-    return "\n".join(lines)
+def plain(value: Any) -> Any:
+    """A size or index as an int or an expression."""
+    return expression(value)
+
+
+def address_of(index: Sequence[Any], strides: Sequence[Any], offset: Any = 0) -> Any:
+    return s.total([offset, *(s.mul(i, n) for i, n in zip(index, strides, strict=True))])
+
+
+def index_of(address: Any, sizes: Sequence[Any], strides: Sequence[Any], known: Assumptions) -> tuple[Any, ...]:
+    """Where in a dense tensor an address lies: address_of undone."""
+    index: list[Any] = [0] * len(sizes)
+    rest = address
+    for d in in_memory_order(sizes, strides):
+        if isinstance(sizes[d], int) and sizes[d] == 1:
+            continue
+        index[d] = known.simplify(s.floordiv(rest, strides[d]))
+        rest = known.simplify(s.add(rest, s.scale(s.mul(index[d], strides[d]), -1)))
+    return tuple(index)
+
+
+def in_memory_order(sizes: Sequence[Any], strides: Sequence[Any]) -> list[int]:
+    """Dims, the outermost in memory first."""
+    if all(isinstance(n, int) for n in strides):
+        return sorted(range(len(sizes)), key=lambda d: (-strides[d], d))
+    return list(range(len(sizes)))
+
+
+def is_dense(sizes: Sequence[Any], strides: Sequence[Any]) -> bool:
+    if all(isinstance(n, int) for n in (*sizes, *strides)):
+        return layout.is_dense(sizes, strides)
+    return list(strides) == list(map(plain, layout.contiguous_strides(sizes)))
+
+
+# ---- verification --------------------------------------------------------------------------------
+
+
+def verify(program: Program) -> None:
+    """Raises VerificationError unless every read is of something there by then, inside of it, and of the right type."""
+    there: set[int] = {id(b) for b in program.inputs if b} | {id(b) for b, _ in program.constants}
+    for step in program.steps:
+        if isinstance(step, Loop):
+            _verify_loop(step, there, program.known)
+        else:
+            for g in step.tensors:
+                _require(id(g.buffer) in there, f"{step.name} reads {g.buffer.name} before it is there")
+        for r in step.results:
+            if r is not None:
+                _require(r.producer is step, f"{r.name} is not said to come from {step.name}")
+                there.add(id(r))
+    for o in program.outputs:
+        if isinstance(o, Geometry):
+            _require(id(o.buffer) in there, f"the result {o.buffer.name} is never computed")
+
+
+def _verify_loop(loop: Loop, there: set[int], known: Assumptions) -> None:
+    _require(len(loop.variables) == len(loop.sizes), f"{loop.name} has {len(loop.variables)} variables for {len(loop.sizes)} dims")
+    _require((loop.fold is None) == (loop.folded == 0 and loop.fold is None), f"{loop.name} folds without a fold")
+    for r in loop.reads:
+        if not isinstance(r, Load):
+            continue
+        _require(id(r.buffer) in there, f"{loop.name} reads {r.buffer.name} before it is there")
+        if r.guard is True:
+            low, high = known.bounds(r.address)
+            count = r.buffer.numel()
+            if isinstance(low, int) and isinstance(high, int) and isinstance(count, int) and s.product(loop.sizes) != 0:
+                _require(0 <= low and high < count, f"{loop.name} reads {r!r} outside of its {count} elements")
+    for node in topological(loop.formulas):
+        if node.op is INPUT:
+            at = node.attr
+            _require(isinstance(at, int) and at < len(loop.reads), f"{loop.name} has no input {at}")
+            read = loop.reads[at]  # type: ignore[index]
+            if isinstance(read, Load):
+                _require(read.buffer.dtype is node.dtype, f"{loop.name} takes {read!r} for {node.dtype}")
+    if loop.fold is None:
+        for f, b in zip(loop.formulas, loop.results, strict=True):
+            _require(f.dtype is b.dtype, f"{loop.name} computes {f.dtype} for {b!r}")
+            _require(b.sizes == loop.sizes, f"{loop.name} over {loop.sizes} fills {b!r}")
+    for b in loop.results:
+        _require(is_dense(b.sizes, b.strides), f"{b!r} has holes")
+
+
+def _require(holds: bool, message: str) -> None:
+    if not holds:
+        raise VerificationError(message)

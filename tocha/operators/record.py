@@ -83,6 +83,8 @@ class Operator:
     decomposition: Callable | None = None
     # How it runs on a batch, where that does not follow from its kind (tocha/operators/batched).
     batching: Callable | None = None
+    # native: one element of its result, for loops: f(reader, index, arguments...) (tocha/operators/decomposed/elements.py).
+    elements: Callable | None = None
     # native: what it is where nothing smaller says it, so that it has no decomposition (docs/inside/operators.md).
     algorithm: str = ""
     # PyTorch's overloads that it answers for, where they cannot be read off the schema: schemas, or names of overloads
@@ -306,6 +308,20 @@ def batching(*records: Operator) -> Callable:
     def decorate(f: Callable) -> Callable:
         for o in records:
             o.batching = f
+        return f
+
+    return decorate
+
+
+def elements(*records: Operator) -> Callable:
+    """Registers what one element of a kernel's result is: a formula of elements read at index expressions.
+
+    f(reader, index, arguments...) gives a scalar node; `reader` reads tensors at indices (tocha/_inductor/lowering.py).
+    """
+
+    def decorate(f: Callable) -> Callable:
+        for o in records:
+            o.elements = f
         return f
 
     return decorate

@@ -11,7 +11,7 @@ from tocha._dynamo.exc import InvalidBackend
 
 _BACKENDS: dict[str, Callable[..., Any]] = {}
 # Known by name, and refused until they exist.
-_LATER = ("cudagraphs", "inductor", "ipex", "onnxrt", "openvino", "openxla", "tensorrt", "tvm")
+_LATER = ("cudagraphs", "ipex", "onnxrt", "openvino", "openxla", "tensorrt", "tvm")
 _LATER_FOR_TESTS = ("aot_ts", "ts")
 
 

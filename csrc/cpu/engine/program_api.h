@@ -1,0 +1,36 @@
+// What a compiled graph may ask of the library: a table of functions, so that generated code links against nothing.
+// Tensors are opaque. Functions that return int give 0, or nonzero with a Python error set.
+#pragma once
+
+#include <cstdint>
+
+extern "C" {
+
+struct tocha_api {
+  int64_t version;
+  // Whether t is a tensor of this dtype and geometry; a size or stride of -1 is not looked at.
+  int (*expect)(void* t, int64_t position, int64_t dtype, int64_t ndim, const int64_t* sizes, const int64_t* strides);
+  void* (*data)(void* t);
+  int64_t (*size)(void* t, int64_t dim);
+  int64_t (*stride)(void* t, int64_t dim);
+  void* (*empty)(int64_t dtype, int64_t ndim, const int64_t* sizes, const int64_t* strides);
+  // Another tensor on t's memory; offset counts from t's first element.
+  void* (*view)(void* t, int64_t dtype, int64_t ndim, const int64_t* sizes, const int64_t* strides, int64_t offset);
+  void (*retain)(void* t);
+  void (*release)(void* t);
+  // A native operator: tensors and sizes in, tensors out.
+  int (*call)(void* program, int64_t which, void* const* tensors, int64_t count, const int64_t* sizes,
+              int64_t sizes_count, void** results, int64_t results_count);
+  // fn on disjoint ranges that cover [0, n); `work` says how many elements all of it touches.
+  void (*parallel)(int64_t n, int64_t grain, int64_t work, void (*fn)(void*, int64_t, int64_t), void* context);
+  int (*fail)(int64_t reason);
+  int64_t (*integer)(void* number);  // an input that is a Python int
+};
+
+enum tocha_fault { TOCHA_DIVIDED_BY_ZERO = 1, TOCHA_INDEX_OUT_OF_RANGE = 2, TOCHA_NO_MEMORY = 4 };
+
+typedef int (*tocha_program_entry)(const tocha_api* api, void* program, void* const* inputs, void** outputs);
+
+}  // extern "C"
+
+constexpr int64_t kTochaApiVersion = 1;

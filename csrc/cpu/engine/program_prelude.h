@@ -1,0 +1,71 @@
+// What the source of a compiled graph includes: element types, scalar math, and the table that it calls the library by.
+#pragma once
+
+#include <cstdint>
+#include <cstring>
+
+#include "core/dtype.h"
+#include "cpu/engine/program_api.h"
+#include "cpu/engine/scalar_ops.h"
+#include "cpu/special/special.h"
+#include "cpu/vecmath/complex.h"
+#include "cpu/vecmath/vecmath.h"
+
+namespace tocha {
+
+constexpr int64_t kLanes = 32;  // elements that a fold keeps apart, so that it vectorizes
+
+inline int64_t floor_division(int64_t a, int64_t b) {
+  int64_t q = a / b;
+  return q * b != a && (a < 0) != (b < 0) ? q - 1 : q;
+}
+inline int64_t index_min(int64_t a, int64_t b) { return a < b ? a : b; }
+inline int64_t index_max(int64_t a, int64_t b) { return a > b ? a : b; }
+// An index that was read; one that is out of range is reported, and nothing is read there.
+inline int64_t checked_index(int64_t i, int64_t size, unsigned& fault) {
+  bool inside = i >= 0 && i < size;
+  fault |= inside ? 0 : TOCHA_INDEX_OUT_OF_RANGE;
+  return inside ? i : 0;
+}
+
+// One run of a kernel: memory of its buffers, sizes that are not known beforehand, and what went wrong.
+struct KernelFrame {
+  char* const* memory;
+  const int64_t* sizes;
+  unsigned fault;
+};
+
+// A tensor that a program holds until its last use.
+class Held {
+ public:
+  explicit Held(const tocha_api* api) : api_(api) {}
+  Held(const Held&) = delete;
+  Held& operator=(const Held&) = delete;
+  ~Held() { reset(); }
+  void reset() {
+    if (tensor_) api_->release(tensor_);
+    tensor_ = nullptr;
+  }
+  void take(void* t) {
+    reset();
+    tensor_ = t;
+  }
+  void share(void* t) {
+    api_->retain(t);
+    take(t);
+  }
+  void* give() {
+    void* t = tensor_;
+    tensor_ = nullptr;
+    return t;
+  }
+  void* get() const { return tensor_; }
+  void** slot() { return &tensor_; }
+  char* data() const { return static_cast<char*>(api_->data(tensor_)); }
+
+ private:
+  const tocha_api* api_;
+  void* tensor_ = nullptr;
+};
+
+}  // namespace tocha

@@ -1,0 +1,233 @@
+"""Which values are stored and which dissolve into their readers; loops are rewritten accordingly.
+
+A loop's formula is put in place of the reads of its result, at the index that is read: composing two operators is composing their
+formulas and index maps. Every (buffer, address) is composed once per reader, so the work is linear in the program.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable
+from dataclasses import replace
+from typing import Any
+
+from tocha.ir import scalar
+from tocha.ir import symbolic as s
+from tocha.ir.assumptions import Assumptions
+from tocha.ir.loops import Buffer, Call, Geometry, Indirect, Load, Loop, Position, Program, Step, index_of
+from tocha.ir.node import INPUT, Cost, Node, topological
+from tocha.ir.rewrite import simplify
+
+MOST_NODES, MOST_READS = 256, 24  # in one formula, beyond which a value is stored however few read it
+SHARED_NODES, SHARED_READS = 20, 6  # beyond which a value that several loops read is stored
+
+
+ARITHMETIC = {
+    scalar.add: s.add, scalar.mul: s.mul, scalar.sub: lambda a, b: s.add(a, s.scale(b, -1)), scalar.neg: lambda a: s.scale(a, -1),
+    scalar.maximum: s.maximum, scalar.minimum: s.minimum, scalar.abs: lambda a: s.maximum(a, s.scale(a, -1)),
+    scalar.lt: s.lt, scalar.le: s.le, scalar.gt: s.gt, scalar.ge: s.ge, scalar.eq: s.eq, scalar.ne: s.ne,
+}  # fmt: skip
+
+
+def is_expensive(nodes: Iterable[Node]) -> bool:
+    return any(n.op.cost is Cost.EXPENSIVE for n in topological(nodes))
+
+
+def needed_in_memory(program: Program) -> set[Buffer]:
+    """What calls take and programs return."""
+    found = {o.buffer for o in program.outputs if isinstance(o, Geometry)}
+    for step in program.steps:
+        if isinstance(step, Call):
+            found |= {g.buffer for g in step.tensors}
+    return found
+
+
+def readers_of(steps: Iterable[Step]) -> dict[Buffer, list[Loop]]:
+    found: dict[Buffer, list[Loop]] = defaultdict(list)
+    for step in steps:
+        if isinstance(step, Loop):
+            for load in step.loads():
+                if step not in found[load.buffer]:
+                    found[load.buffer].append(step)
+    return found
+
+
+class Composer:
+    """One loop, with the formulas of what it reads put in their place."""
+
+    def __init__(self, loop: Loop, dissolved: dict[Buffer, Loop], known: Assumptions):
+        self.loop, self.dissolved, self.known = loop, dissolved, known
+        self.reads: dict[Load | Position, int] = {}
+        self.indirect: dict[Node, Indirect] = {}
+        self.done: dict[tuple, Node] = {}
+        self.atoms: dict[s.Atom, Any] = {}
+
+    def composed(self) -> Loop:
+        formulas = self.rewritten(self.loop, self.loop.formulas, {}, True)
+        return replace(
+            self.loop, formulas=simplify(formulas), reads=tuple(self.reads), indirect=tuple(self.indirect.values())
+        )
+
+    def rewritten(self, loop: Loop, formulas: tuple[Node, ...], at: dict[s.Atom, Any], guard: Any) -> tuple[Node, ...]:
+        """Formulas of a loop at a point of this one's domain, in terms of this one's reads."""
+        places: dict[s.Atom, Any] = dict(at)
+        inner = {i.atom: i for i in loop.indirect}
+        memo: dict[int, Node] = {}
+
+        def indirection(atom: s.Atom) -> None:
+            if atom in places or atom not in inner:
+                return
+            i = inner[atom]
+            (value,) = substituted((i.value,))
+            size = s.substitute(i.size, places) if isinstance(i.size, s.Expr) else i.size
+            places[atom] = self.index_value(value, size, i)
+
+        def element(k: int, dtype: Any) -> Node:
+            if k in memo:
+                return memo[k]
+            read = loop.reads[k]
+            e = read.value if isinstance(read, Position) else read.address
+            for atom in sorted(s.free_symbols(e)):
+                indirection(atom)
+            if isinstance(read, Position):
+                found = self.position(self.known.simplify(s.substitute(e, places)))
+            else:
+                for atom in sorted(s.free_symbols(read.guard)):
+                    indirection(atom)
+                address = self.known.simplify(s.substitute(e, places))
+                held = self.holds(s.substitute(read.guard, places) if read.guard is not True else True, guard)
+                found = self.element(read.buffer, address, held, dtype)
+            memo[k] = found
+            return found
+
+        def substituted(nodes: tuple[Node, ...]) -> tuple[Node, ...]:
+            leaves = [n for n in topological(nodes) if n.op is INPUT]
+            return scalar.substitute(nodes, {n: element(n.attr, n.dtype) for n in leaves})  # type: ignore[arg-type]
+
+        return substituted(formulas)
+
+    def holds(self, guard: Any, outer: Any) -> Any:
+        both = s.combine("and", [guard, outer])
+        if isinstance(both, bool):
+            return both
+        parts = both.args if both.kind == "and" else (both,)
+        decided = [self.known.holds(p) for p in parts]
+        if any(d is False for d in decided):
+            return False
+        return s.combine("and", [p for p, d in zip(parts, decided, strict=True) if d is None])
+
+    def position(self, value: Any) -> Node:
+        if isinstance(value, int):
+            return scalar.constant(value, scalar.int64)
+        return self.input(Position(value), scalar.int64)
+
+    def index_value(self, value: Node, size: Any, like: Indirect) -> Any:
+        found = self.indirect.get(value)
+        if found is None:
+            computed = self.as_expression(value)
+            if computed is not None and self.known.holds(s.ge(computed, 0)) and self.known.holds(s.lt(computed, size)):
+                return computed
+            atom = s.atom_of(s.symbol(f"x{len(self.indirect)}"))
+            assert atom is not None
+            self.known.constrain(atom, 0, size - 1 if isinstance(size, int) else float("inf"))
+            found = self.indirect[value] = Indirect(atom, value, size)
+        return s.of_atom(found.atom)
+
+    def as_expression(self, value: Node) -> Any:
+        """An int64 element as an index expression, if it is arithmetic on positions; else None."""
+        positions = list(self.reads)
+        found: dict[Node, Any] = {}
+        for n in topological((value,)):
+            args = [found[a] for a in n.args]
+            if n.op is INPUT and isinstance(read := positions[n.attr], Position):  # type: ignore[index]
+                found[n] = read.value
+            elif n.op is scalar.CONSTANT and isinstance(n.attr, int):
+                found[n] = n.attr
+            elif n.op in ARITHMETIC and None not in args:
+                found[n] = self.known.simplify(ARITHMETIC[n.op](*args))
+            elif n.op is scalar.where and None not in args:
+                decided = args[0] if isinstance(args[0], bool) else self.known.holds(args[0])
+                found[n] = None if decided is None else args[1] if decided else args[2]
+            else:
+                found[n] = None
+        return found[value]
+
+    def element(self, buffer: Buffer, address: Any, guard: Any, dtype: Any) -> Node:
+        if guard is False:
+            return scalar.constant(False if dtype is scalar.bool_ else 0, dtype)
+        producer = self.dissolved.get(buffer)
+        if producer is None:
+            return self.input(Load(buffer, address, guard), dtype)
+        key = (buffer, address, guard)
+        if key not in self.done:
+            index = index_of(address, buffer.sizes, buffer.strides, self.known)
+            at = {s.atom_of(v): i for v, i in zip(producer.variables, index, strict=True) if isinstance(v, s.Expr)}
+            k = producer.results.index(buffer)
+            (self.done[key],) = self.rewritten(producer, (producer.formulas[k],), at, guard)  # type: ignore[arg-type]
+        return self.done[key]
+
+    def input(self, read: Load | Position, dtype: Any) -> Node:
+        return scalar.Input(self.reads.setdefault(read, len(self.reads)), dtype)
+
+
+def dissolves(loop: Loop, buffer: Buffer, readers: list[Loop]) -> bool:
+    """Whether a value is better computed where it is read: cost by bytes saved against work repeated."""
+    nodes = len(topological(loop.formulas))
+    reads = len(loop.reads)
+    if nodes > MOST_NODES or reads > MOST_READS:
+        return False
+    heavy = is_expensive(loop.formulas)
+    if heavy and any(repeats(reader, buffer) for reader in readers):
+        return False
+    if loop.indirect and any(repeats(reader, buffer) for reader in readers):
+        return False
+    return len(readers) == 1 or not (heavy or nodes > SHARED_NODES or reads > SHARED_READS)
+
+
+def repeats(reader: Loop, buffer: Buffer) -> bool:
+    """Whether a loop reads elements of a buffer more than once each, or at places that elements name."""
+    loads = [r for r in reader.loads() if r.buffer is buffer]
+    if len(loads) > 1:
+        return True
+    there, here = buffer.numel(), s.product(reader.sizes)
+    if any(i.atom in s.free_symbols(loads[0].address) for i in reader.indirect):
+        return True
+    return there is not here and there != here
+
+
+def inline(program: Program) -> list[Step]:
+    """The program's steps with values dissolved into their readers; what nobody reads is gone."""
+    fixed = needed_in_memory(program)
+    dissolved: dict[Buffer, Loop] = {}
+    readers = readers_of(program.steps)
+    out: list[Step] = []
+    for step in program.steps:
+        if not isinstance(step, Loop):
+            out.append(step)
+            continue
+        made = Composer(step, dissolved, program.known).composed() if any(
+            load.buffer in dissolved for load in step.loads()
+        ) else step  # fmt: skip
+        for b in made.results:
+            b.producer = made
+        gone = made.fold is None and all(
+            b not in fixed and (not readers[b] or dissolves(made, b, readers[b])) for b in made.results
+        )
+        if gone:
+            for b in made.results:
+                dissolved[b] = made
+        elif made.fold is None or any(b in fixed or readers[b] for b in made.results):
+            out.append(made)
+    return without_unread(out, fixed)
+
+
+def without_unread(steps: list[Step], fixed: set[Buffer]) -> list[Step]:
+    kept: list[Step] = []
+    read = set(fixed)
+    for step in reversed(steps):
+        if isinstance(step, Loop) and not any(b in read for b in step.results):
+            continue
+        if isinstance(step, Loop):
+            read |= {load.buffer for load in step.loads()}
+        kept.append(step)
+    return kept[::-1]

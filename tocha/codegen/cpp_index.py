@@ -1,0 +1,59 @@
+"""Index expressions as C++: sums of products of symbols, with divisions that round as Python's."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from tocha.ir import symbolic as s
+from tocha.ir.assumptions import Assumptions
+
+
+class IndexPrinter:
+    """Prints expressions; `name` says what a symbol is called."""
+
+    def __init__(self, known: Assumptions, name: Callable[[s.Atom], str]):
+        self.known, self.name = known, name
+
+    def __call__(self, e: Any) -> str:
+        if not isinstance(e, s.Expr):
+            return f"{int(e)}"
+        out = ""
+        for monomial, c in sorted(e.terms, key=lambda t: t[1] < 0):
+            factors = [self.atom(a) for a, p in monomial for _ in range(p)]
+            if abs(c) != 1 or not factors:
+                factors.insert(0, str(abs(c)))
+            sign = " - " if c < 0 else " + "
+            out += (sign if out else sign.strip().replace("+", "")) + " * ".join(factors)
+        return out
+
+    def grouped(self, e: Any) -> str:
+        simple = not isinstance(e, s.Expr) or s.atom_of(e) is not None
+        return self(e) if simple else f"({self(e)})"
+
+    def atom(self, a: s.Atom) -> str:
+        if a.kind == "symbol":
+            return self.name(a)
+        if a.kind == "floordiv":
+            x, y = a.args
+            if self.known.bounds(x)[0] >= 0 and self.known.bounds(y)[0] >= 0:
+                return f"({self.grouped(x)} / {self.grouped(y)})"
+            return f"floor_division({self(x)}, {self(y)})"
+        if a.kind in ("min", "max"):
+            text = self(a.args[0])
+            for other in a.args[1:]:
+                text = f"index_{a.kind}({text}, {self(other)})"
+            return text
+        if a.kind == "choose":
+            return f"({self.relation(a.args[0])} ? {self.grouped(a.args[1])} : {self.grouped(a.args[2])})"
+        raise TypeError(f"the index function {a.kind} has no C++")
+
+    def relation(self, r: Any) -> str:
+        if isinstance(r, bool):
+            return "true" if r else "false"
+        if r.kind in ("and", "or"):
+            return "(" + (" & " if r.kind == "and" else " | ").join(self.relation(a) for a in r.args) + ")"
+        if r.kind == "not":
+            return f"(!{self.relation(r.args[0])})"
+        symbol = {"ge": ">=", "eq": "==", "ne": "!="}[r.kind]
+        return f"({self(r.args[0])} {symbol} 0)"

@@ -1,0 +1,225 @@
+"""A scheduled program as one C++ source: kernels, and the entry that allocates, runs them, calls operators and hands out results."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import Any
+
+from tocha.codegen.cpp_index import IndexPrinter
+from tocha.codegen.cpp_loops import KernelWriter
+from tocha.ir import symbolic as s
+from tocha.ir.kernels import Item, Kernel
+from tocha.ir.loops import Buffer, Call, Geometry, Program
+
+HEADER = """#include "cpu/engine/program_prelude.h"
+
+namespace tocha {
+namespace {
+"""
+ENTRY = """
+void run(const tocha_api* api, int64_t rows, int64_t grain, int64_t work, void (*kernel)(void*, int64_t, int64_t),
+         KernelFrame* frame) {
+  if (rows <= grain) {
+    if (rows > 0) kernel(frame, 0, rows);
+  } else {
+    api->parallel(rows, grain, work, kernel, frame);
+  }
+}
+
+}  // namespace
+}  // namespace tocha
+
+using namespace tocha;
+
+extern "C" [[gnu::visibility("default")]] int tocha_program(const tocha_api* api, void* program, void* const* inputs,
+                                                            void** outputs) {
+  if (api->version != kTochaApiVersion) return api->fail(0);
+  (void)program, (void)inputs, (void)outputs;
+"""
+
+
+class ProgramWriter:
+    def __init__(self, program: Program, items: Sequence[Item]):
+        self.program, self.items = program, items
+        self.lines: list[str] = []
+        self.index = IndexPrinter(program.known, self.size_name)
+        self.where: dict[Buffer, str] = {}  # the C++ expression of a buffer's tensor
+        self.data: set[Buffer] = set()
+        self.calls: list[Call] = []
+        self.sizes: dict[s.Atom, str] = {}
+
+    def put(self, line: str) -> None:
+        self.lines.append("  " + line)
+
+    def size_name(self, a: s.Atom) -> str:
+        found = self.sizes.get(a)
+        if found is None:
+            if a not in self.program.sizes:
+                raise KeyError(f"the size {a} is not one of an input")
+            position, dim = self.program.sizes[a]
+            found = self.sizes[a] = f"size_{len(self.sizes)}"
+            read = f"api->integer(inputs[{position}])" if dim < 0 else f"api->size(inputs[{position}], {dim})"
+            self.early.append(f"  const int64_t {found} = {read};")
+        return found
+
+    def write(self) -> str:
+        kernels = [KernelWriter(k, self.program.known) for k in self.items if isinstance(k, Kernel)]
+        texts = [k.write() for k in kernels]
+        writers = {k.kernel: k for k in kernels}
+        self.early: list[str] = []
+        self.inputs()
+        last = self.last_uses()
+        for i, item in enumerate(self.items):
+            if isinstance(item, Kernel):
+                self.kernel(writers[item])
+            else:
+                self.call(item)
+            for b in last.get(i, ()):
+                if b.producer is not None:
+                    self.put(f"{self.where[b].removesuffix('.get()')}.reset();")
+        self.outputs()
+        self.put("return 0;")
+        return HEADER + "\n".join(texts) + ENTRY + "\n".join([*self.early, *self.lines]) + "\n}\n"
+
+    # -- tensors
+
+    def variable(self, b: Buffer) -> str:
+        return "b_" + re.sub(r"\W", "_", b.name)
+
+    def inputs(self) -> None:
+        read = {b for k in self.items if isinstance(k, Kernel) for b in k.reads()}
+        named = [*self.program.inputs, *(b for b, _ in self.program.constants)]
+        for i, b in enumerate(named):
+            if b is None:
+                continue
+            self.where[b] = f"inputs[{i}]"
+            if b in read:
+                self.expect(b, f"inputs[{i}]", i)
+
+    def expect(self, b: Buffer, tensor: str, position: int) -> None:
+        sizes = [n if isinstance(n, int) else -1 for n in b.sizes]
+        strides = [n if isinstance(n, int) else -1 for n in b.strides]
+        n = len(sizes)
+        self.put("{")
+        self.put(f"  static const int64_t sizes[] = {{{self.listed(sizes)}}}, strides[] = {{{self.listed(strides)}}};")
+        self.put(f"  if (api->expect({tensor}, {position}, {self.dtype(b)}, {n}, sizes, strides)) return 1;")
+        self.put("}")
+
+    def listed(self, values: Sequence[Any]) -> str:
+        return ", ".join(self.index(v) for v in values) or "0"
+
+    @staticmethod
+    def dtype(b: Any) -> str:
+        return f"int64_t(DType::{b.dtype.cpp_enum})"
+
+    def pointer(self, b: Buffer) -> str:
+        name = "d_" + self.variable(b)
+        if b not in self.data:
+            self.data.add(b)
+            self.put(f"char* const {name} = static_cast<char*>(api->data({self.where[b]}));")
+        return name
+
+    def held(self, b: Buffer) -> str:
+        name = self.variable(b)
+        self.put(f"Held {name}(api);")
+        self.where[b] = f"{name}.get()"
+        return name
+
+    # -- steps
+
+    def kernel(self, w: KernelWriter) -> None:
+        k = w.kernel
+        for b in k.results():
+            if b in w.buffers:
+                name = self.held(b)
+                self.put("{")
+                self.put(f"  const int64_t sizes[] = {{{self.listed(b.sizes)}}}, strides[] = {{{self.listed(b.strides)}}};")
+                self.put(f"  {name}.take(api->empty({self.dtype(b)}, {len(b.sizes)}, sizes, strides));")
+                self.put(f"  if (!{name}.get()) return 1;")
+                self.put("}")
+        pointers = [self.pointer(b) for b in w.buffers]
+        self.put("{")
+        self.put(f"  char* const memory[] = {{{', '.join(pointers) or 'nullptr'}}};")
+        self.put(f"  const int64_t sizes[] = {{{', '.join(self.size_name(a) for a in w.sizes) or '0'}}};")
+        self.put("  KernelFrame frame{memory, sizes, 0};")
+        rows, grain = self.index(w.task_rows), self.index(w.grain)
+        work = self.index(s.mul(w.task_rows, w.task_columns))
+        self.put(f"  run(api, {rows}, {grain}, {work}, {k.name}, &frame);")
+        if w.faults:
+            self.put("  if (frame.fault) return api->fail(frame.fault);")
+        self.put("}")
+
+    def tensor(self, g: Geometry, temporaries: list[str]) -> str:
+        if g.is_whole:
+            return self.where[g.buffer]
+        name = f"view_{len(self.lines)}"
+        self.put(f"Held {name}(api);")
+        self.view(g, name)
+        temporaries.append(name)
+        return f"{name}.get()"
+
+    def view(self, g: Geometry, name: str) -> None:
+        self.put("{")
+        self.put(f"  const int64_t sizes[] = {{{self.listed(g.sizes)}}}, strides[] = {{{self.listed(g.strides)}}};")
+        self.put(f"  {name}.take(api->view({self.where[g.buffer]}, {self.dtype(g)}, {len(g.sizes)}, sizes, strides, {self.index(g.offset)}));")
+        self.put(f"  if (!{name}.get()) return 1;")
+        self.put("}")
+
+    def call(self, c: Call) -> None:
+        which = len(self.calls)
+        self.calls.append(c)
+        temporaries: list[str] = []
+        tensors = [self.tensor(g, temporaries) for g in c.tensors]
+        names = [self.held(r) if r is not None else None for r in c.results]
+        read = {b for k in self.items if isinstance(k, Kernel) for b in k.reads()}
+        self.put(f"{{  // {c.name}")
+        self.put(f"  void* const tensors[] = {{{', '.join(tensors) or 'nullptr'}}};")
+        self.put(f"  const int64_t sizes[] = {{{self.listed(c.sizes or ())}}};")
+        self.put(f"  void* results[{max(1, len(names))}] = {{}};")
+        counts = f"tensors, {len(tensors)}, sizes, {len(c.sizes or ())}, results, {len(names)}"
+        self.put(f"  if (api->call(program, {which}, {counts})) return 1;")
+        for i, n in enumerate(names):
+            self.put(f"  {n}.take(results[{i}]);" if n else f"  api->release(results[{i}]);")
+        self.put("}")
+        for t in temporaries:
+            self.put(f"{t}.reset();")
+        for b in c.results:
+            if b is not None and b in read:
+                self.expect(b, self.where[b], which)
+
+    # -- lifetimes
+
+    def last_uses(self) -> dict[int, list[Buffer]]:
+        """After which item each buffer is no longer needed; results of the program live on."""
+        last: dict[Buffer, int] = {}
+        kept = {o.buffer for o in self.program.outputs if isinstance(o, Geometry)}
+        for i, item in enumerate(self.items):
+            if isinstance(item, Kernel):
+                used = [b for b in (*item.reads(), *item.results()) if b not in item.inner]
+            else:
+                used = [*(g.buffer for g in item.tensors), *(r for r in item.results if r is not None)]
+            for b in used:
+                last[b] = i
+        out: dict[int, list[Buffer]] = {}
+        for b, i in sorted(last.items(), key=lambda t: t[0].name):
+            if b not in kept:
+                out.setdefault(i, []).append(b)
+        return out
+
+    def outputs(self) -> None:
+        for i, o in enumerate(self.program.outputs):
+            if o is None:
+                self.put(f"outputs[{i}] = nullptr;")
+                continue
+            if not o.is_whole:
+                name = f"result_{i}"
+                self.put(f"Held {name}(api);")
+                self.view(o, name)
+                self.put(f"outputs[{i}] = {name}.give();")
+                continue
+            self.put(f"api->retain({self.where[o.buffer]});")
+            self.put(f"outputs[{i}] = {self.where[o.buffer]};")
+
+
+__all__ = ["ProgramWriter"]

@@ -1,0 +1,99 @@
+"""Kernels: loops that run together, over common rows, points or lanes; made by the scheduler, printed by the code generators."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from tocha.ir import symbolic as s
+from tocha.ir.assumptions import Assumptions
+from tocha.ir.layout import contiguous_strides
+from tocha.ir.loops import Buffer, Call, Loop
+
+ROWS, POINTS, LANES = "rows", "points", "lanes"
+LANE_BLOCK = 256  # results that a lanes kernel folds side by side
+
+
+@dataclass(eq=False)
+class Member:
+    """A loop in a kernel: which of its dims are rows, which columns, in the order in which they are gone through."""
+
+    loop: Loop
+    rows: list[int]
+    columns: list[int]
+
+
+@dataclass(eq=False)
+class Kernel:
+    name: str
+    kind: str
+    members: list[Member]
+    inner: set[Buffer] = field(default_factory=set)  # results that nobody outside reads
+
+    @property
+    def loops(self) -> list[Loop]:
+        return [m.loop for m in self.members]
+
+    def row_sizes(self, m: Member) -> list[Any]:
+        return [m.loop.sizes[d] for d in m.rows]
+
+    def column_sizes(self, m: Member) -> list[Any]:
+        return [m.loop.sizes[d] for d in m.columns]
+
+    def results(self) -> list[Buffer]:
+        return [b for loop in self.loops for b in loop.results]
+
+    def reads(self) -> set[Buffer]:
+        return {load.buffer for loop in self.loops for load in loop.loads()}
+
+    def __repr__(self) -> str:
+        return f"{self.name} ({self.kind}):\n" + "\n".join(f"  {loop!r}" for loop in self.loops)
+
+
+def refine(a: Sequence[Any], b: Sequence[Any]) -> list[Any] | None:
+    """The coarsest sizes of which both are products of neighbours; None if there are none."""
+    left, right = [n for n in a if n != 1], [n for n in b if n != 1]
+    out: list[Any] = []
+    x = y = None
+    while True:
+        x = left.pop() if x is None and left else x
+        y = right.pop() if y is None and right else y
+        if x is None and y is None:
+            return out[::-1]
+        if x is None or y is None:
+            return None
+        if x is y or x == y:
+            out.append(x)
+            x = y = None
+        elif isinstance(x, int) and isinstance(y, int) and x and y and x % y == 0:
+            out.append(y)
+            x, y = x // y, None
+        elif isinstance(x, int) and isinstance(y, int) and x and y and y % x == 0:
+            out.append(x)
+            x, y = None, y // x
+        else:
+            return None
+
+
+def linear(dims: Sequence[int], sizes: Sequence[Any], index: Sequence[Any]) -> Any:
+    """The number of a point when some dims are counted through, the last fastest."""
+    strides = contiguous_strides([sizes[d] for d in dims])
+    return s.total([s.mul(index[d], n) for d, n in zip(dims, strides, strict=True)])
+
+
+def fold_count(loop: Loop) -> Any:
+    """How many elements go into one result."""
+    return loop.count if loop.count is not None else s.product(loop.sizes[len(loop.sizes) - loop.folded :])
+
+
+def fold_number(loop: Loop, at: dict, known: Assumptions) -> Any:
+    """The place of an element among those that go into its result."""
+    found = loop.number
+    if found is None:
+        outer = len(loop.sizes) - loop.folded
+        found = linear(range(outer, len(loop.sizes)), loop.sizes, loop.variables)
+    return known.simplify(s.substitute(found, at))
+
+
+Item = Kernel | Call

@@ -1,0 +1,85 @@
+"""Kernels that move elements, as loops: what one element of the result is, read at index expressions.
+
+`reader.read(t, index)` is t's element there, `reader.position(i)` an index as a number, `reader.loaded(node, size)` a
+number that was read as an index in [0, size). With `guard`, nothing is read where it does not hold.
+"""
+
+from __future__ import annotations
+
+from tocha.ir import dtypes as dt
+from tocha.ir import scalar
+from tocha.ir import symbolic as s
+from tocha.operators.copies import clone, to_dtype
+from tocha.operators.factories import arange_step, full
+from tocha.operators.indexing import index
+from tocha.operators.joins import cat, is_skipped
+from tocha.operators.record import elements
+from tocha.operators.rearrange import _in_format_of
+from tocha.operators.view_copies import _dense_copy
+
+
+@elements(clone, _dense_copy, _in_format_of)
+def same_element(reader, at, self, *layout):
+    return reader.read(self, at)
+
+
+@elements(to_dtype)
+def converted_element(reader, at, self, dtype, *others):
+    return scalar.cast(reader.read(self, at), dtype)
+
+
+@elements(full)
+def filled_element(reader, at, size, fill_value, dtype, device):
+    return reader.number(fill_value, reader.result.dtype)
+
+
+@elements(arange_step)
+def arange_element(reader, at, start, end, step, dtype, device):
+    t = reader.result.dtype
+    wide = dt.int64 if t.is_integer else dt.float64
+    here = scalar.cast(reader.position(at[0]), wide)
+    return scalar.cast(reader.number(start, wide) + here * reader.number(step, wide), t)
+
+
+@elements(cat)
+def joined_element(reader, at, tensors, dim):
+    pieces = [t for t in tensors if not is_skipped(t)]
+    d = dim % pieces[0].ndim
+    t = reader.result.dtype
+    begin, found, ends = 0, [], []
+    for x in pieces:
+        end = s.add(begin, reader.size(x, d))
+        inside = s.combine("and", [s.ge(at[d], begin), s.lt(at[d], end)])
+        place = [s.add(i, s.scale(begin, -1)) if k == d else i for k, i in enumerate(at)]
+        found.append(scalar.cast(reader.read(x, place, guard=inside), t))
+        ends.append(end)
+        begin = end
+    value = found[-1]
+    for element, end in zip(reversed(found[:-1]), reversed(ends[:-1]), strict=True):
+        value = scalar.where(reader.position(at[d]) < reader.position(end), element, value)
+    return value
+
+
+@elements(index)
+def indexed_element(reader, at, self, indices):
+    given = [i for i in indices if i is not None]
+    if not given or any(i.dtype in (dt.bool_, dt.uint8) for i in given):
+        raise reader.refusal("index: masks choose as many elements as they have")
+    width = max(i.ndim for i in given)
+    places = [k for k, i in enumerate(indices) if i is not None]
+    together = places == list(range(places[0], places[-1] + 1))
+    first = places[0] if together else 0
+    chosen = at[first : first + width]
+    rest = [*at[:first], *at[first + width :]]
+    where = []
+    for k in range(self.ndim):
+        i = indices[k] if k < len(indices) else None
+        if i is None:
+            where.append(rest.pop(0))
+            continue
+        lead = width - i.ndim
+        own = [0 if reader.is_one(i, d) else chosen[lead + d] for d in range(i.ndim)]
+        n = scalar.cast(reader.read(i, own), dt.int64)
+        size = reader.size(self, k)
+        where.append(reader.loaded(scalar.where(n < 0, n + reader.position(size), n), size))
+    return reader.read(self, where)

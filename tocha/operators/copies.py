@@ -116,7 +116,12 @@ def zeroed_gradient(grad):
     return op.zeros_like(grad)
 
 
-@native("clone(Tensor self, *, memory_format? memory_format=None) -> Tensor", algorithm="memory", core=True)
+@native(
+    "clone(Tensor self, *, memory_format? memory_format=None) -> Tensor",
+    algorithm="memory",
+    tags=frozenset({"by_table"}),
+    core=True,
+)
 def clone(self, memory_format):
     """A copy with memory of its own."""
     return Out(self.shape, self.dtype, strides=like_strides(self, memory_format))

@@ -19,7 +19,8 @@ from tocha.operators.rules import (
 )
 
 _FACTORY = frozenset({"factory"})
-_EMPTY = _FACTORY | {"uninitialized"}
+_FILLED = _FACTORY | {"by_table"}
+_EMPTY = _FILLED | {"uninitialized"}
 _MAKER = "function, out"
 
 
@@ -147,13 +148,13 @@ def new_empty_strided(self, size, stride, dtype, device):
 # -- constants ---------------------------------------------------------------------------------------
 
 
-@native("zeros(SymInt[] size, *, dtype? dtype=None, device? device=None) -> Tensor", variants=_MAKER, tags=_FACTORY)
+@native("zeros(SymInt[] size, *, dtype? dtype=None, device? device=None) -> Tensor", variants=_MAKER, tags=_FILLED)
 def zeros(size, dtype, device):
     """A tensor of zeros."""
     return Out(size, dtype_or_default(dtype), device=device_or_default(device))
 
 
-@native("ones(SymInt[] size, *, dtype? dtype=None, device? device=None) -> Tensor", variants=_MAKER, tags=_FACTORY)
+@native("ones(SymInt[] size, *, dtype? dtype=None, device? device=None) -> Tensor", variants=_MAKER, tags=_FILLED)
 def ones(size, dtype, device):
     """A tensor of ones."""
     return Out(size, dtype_or_default(dtype), device=device_or_default(device))
@@ -163,7 +164,7 @@ def ones(size, dtype, device):
     "full(SymInt[] size, Scalar fill_value, *, dtype? dtype=None, device? device=None) -> Tensor",
     algorithm="fill",
     variants=_MAKER,
-    tags=_FACTORY,
+    tags=_FILLED,
     samples=lambda t: [(((2, 3), 1.5), {})],
     core=True,
 )
@@ -175,7 +176,7 @@ def full(size, fill_value, dtype, device):
 @native(
     "scalar_tensor(Scalar s, *, dtype? dtype=None, device? device=None) -> Tensor",
     variants="function",
-    tags=_FACTORY,
+    tags=_FILLED,
     core=True,
 )
 def scalar_tensor(s, dtype, device):
@@ -186,7 +187,7 @@ def scalar_tensor(s, dtype, device):
 @native(
     "zeros_like(Tensor self, *, dtype? dtype=None, device? device=None, memory_format? memory_format=None) -> Tensor",
     variants="function",
-    tags=_FACTORY,
+    tags=_FILLED,
 )
 def zeros_like(self, dtype, device, memory_format):
     """Zeros in self's size."""
@@ -201,7 +202,7 @@ def zeros_like(self, dtype, device, memory_format):
 @native(
     "ones_like(Tensor self, *, dtype? dtype=None, device? device=None, memory_format? memory_format=None) -> Tensor",
     variants="function",
-    tags=_FACTORY,
+    tags=_FILLED,
 )
 def ones_like(self, dtype, device, memory_format):
     """Ones in self's size."""
@@ -216,7 +217,7 @@ def ones_like(self, dtype, device, memory_format):
 @native(
     "full_like(Tensor self, Scalar fill_value, *, dtype? dtype=None, device? device=None, memory_format? memory_format=None) -> Tensor",
     variants="function",
-    tags=_FACTORY,
+    tags=_FILLED,
     core=True,
 )
 def full_like(self, fill_value, dtype, device, memory_format):
@@ -269,7 +270,7 @@ def new_full(self, size, fill_value, dtype, device):
 @native(
     "eye(SymInt n, *, dtype? dtype=None, device? device=None) -> Tensor",
     variants=_MAKER,
-    tags=_FACTORY,
+    tags=_FILLED,
     samples=lambda t: [((3,), {})],
 )
 def eye(n, dtype, device):
@@ -283,7 +284,7 @@ def eye(n, dtype, device):
     "eye.m(SymInt n, SymInt m, *, dtype? dtype=None, device? device=None) -> Tensor",
     kernel="eye_m",
     variants=_MAKER,
-    tags=_FACTORY,
+    tags=_FILLED,
     samples=lambda t: [((2, 3), {})],
 )
 def eye_m(n, m, dtype, device):

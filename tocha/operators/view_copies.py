@@ -9,7 +9,7 @@ from tocha.operators.views import squeeze_dims
 _COPY = "function, out"
 
 
-@native("_dense_copy(Tensor self) -> Tensor", algorithm="memory", variants="")
+@native("_dense_copy(Tensor self) -> Tensor", algorithm="memory", variants="", tags=frozenset({"by_table"}))
 def _dense_copy(self):
     """A contiguous copy."""
     return Out(self.shape, self.dtype)

@@ -64,7 +64,7 @@ void fill(const Tensor& dst, const Scalar& value) {
 void fill_uninitialized(const Tensor& t) {
   if (!switches.fill_uninitialized) [[likely]]
     return;
-  fill(t, unlikely_value(t.dtype()));
+  backend(t.device().type).fill(t, unlikely_value(t.dtype()));
 }
 
 }  // namespace tocha::cpu

@@ -259,7 +259,10 @@ Tensor tensor_from_data(PyObject* data, std::optional<DType> dtype, std::optiona
     }
     Tensor copy = empty_strided(t.sizes(), like_strides(t, MemoryFormat::Preserve), dtype.value_or(t.dtype()),
                                 device.value_or(t.device()));
-    if (computes(copy)) copy_between(copy, t);
+    if (computes(copy)) {
+      TOCHA_CHECK(!t.is_meta(), NotImplemented, "[tensor] Cannot copy out of meta tensor; no data!");
+      copy_between(copy, t);
+    }
     return copy;
   }
   Tensor t = is_array(data) ? from_array(data, dtype) : from_numbers(data, dtype);

@@ -219,16 +219,10 @@ def call_function(o: Operator, form: str, order: list[Argument] | None = None, w
             given = out_arguments(o, args) if factory else joined
             lines.append(f"    Tensor out = as_tensor(a[{k}]);")
             lines.append(f"    ops::{o.cpp_name}_out(out, {given});" if given else f"    ops::{o.cpp_name}_out(out);")
-            lines.append(
-                f"    return wrap(finish_factory(std::move(out), {extra}));"
-                if factory
-                else "    return wrap(std::move(out));"
-            )
+            lines.append(f"    return wrap(finish_factory(std::move(out), {extra}));" if factory else "    return wrap(std::move(out));")
         else:
             lines.append(f"    Tensors outs = as_tensors(a[{k}]);")
-            lines.append(
-                f'    TOCHA_CHECK(outs.size() == {n}, Type, "[{o.name}] expected tuple of {n} elements but got ", outs.size(), " for out");'
-            )
+            lines.append(f'    TOCHA_CHECK(outs.size() == {n}, Type, "[{o.name}] expected tuple of {n} elements but got ", outs.size(), " for out");')
             outs = ", ".join(f"outs[{i}]" for i in range(n))
             lines.append(f"    ops::{o.cpp_name}_out({outs}, {joined});")
             named = f"fields_{o.name}" if all(r.name for r in o.schema.returns) else "nullptr"
@@ -308,9 +302,7 @@ class Source:
             text = cpp_string(signature_text(o, e.form))
             varargs = str(is_varargs(o, e.form)).lower()
             signatures.append(f'{{{array}, {len(params)}, {varargs}, {name}, {text}, "{form_name(o, e.form)}"}}')
-        signatures += [
-            line for o in e.overloads if e.name.removesuffix("_") == o.name for line in self.older_signatures(o, e)
-        ]
+        signatures += [line for o in e.overloads if e.name.removesuffix("_") == o.name for line in self.older_signatures(o, e)]
         self.lines.append(f"Signature signatures_{ident}[] = {{{', '.join(signatures)}}};")
         is_method = str(form != "function").lower()
         self.lines.append(
@@ -319,9 +311,7 @@ class Source:
         doc = cpp_string(documentation(e))
         if form == "property":
             assigned = any("assignable" in o.tags for o in e.overloads)
-            setter = (
-                f'assign_property, {doc}, const_cast<char*>("{e.name}")' if assigned else f"nullptr, {doc}, nullptr"
-            )
+            setter = f'assign_property, {doc}, const_cast<char*>("{e.name}")' if assigned else f"nullptr, {doc}, nullptr"
             self.tables["getters"].append(f'{{"{e.name}", property_entry<function_{ident}>, {setter}}}')
         elif form == "function":
             where = "functions_" + (e.namespace or "root")
@@ -340,8 +330,7 @@ class Source:
             name, text = call_function(o, e.form, order, warning)
             self.calls[name] = text
             params = [
-                f'{{"{python_name(a, o.schema.arguments.index(a), e.form)}", ArgType::{ARG_TYPES[a.type]}, 0, false, false}}'
-                for a in order
+                f'{{"{python_name(a, o.schema.arguments.index(a), e.form)}", ArgType::{ARG_TYPES[a.type]}, 0, false, false}}' for a in order
             ]
             if e.form == "function" and "out" in o.variants:
                 params.append('{"out", ArgType::OptTensor, 0, true, true}')
@@ -369,15 +358,11 @@ class Source:
     def operators(self, ops: list[Operator]) -> None:
         """Number slots, for records that name a Python operator."""
         for o in ops:
-            if (
-                o.operator is None or o.operator == "__invert__"
-            ):  # ~ is in csrc/python/tensor_slots.cpp: it refuses in its own way
+            if o.operator is None or o.operator == "__invert__":  # ~ is in csrc/python/tensor_slots.cpp: it refuses in its own way
                 continue
             ident = f"tensor_method_{o.name}"
             if o.operator in UNARY:
-                self.tables["slots"].append(
-                    f"{{Py_{SLOTS[o.operator]}, reinterpret_cast<void*>(unary_entry<function_{ident}>)}}"
-                )
+                self.tables["slots"].append(f"{{Py_{SLOTS[o.operator]}, reinterpret_cast<void*>(unary_entry<function_{ident}>)}}")
                 continue
             self.binary_operator(o)
 
@@ -398,17 +383,11 @@ class Source:
             f"PyObject* call_{ident}(PyObject* const* a) {{\n{turn}  return wrap(ops::{o.cpp_name}(as_operand(a[0]), as_operand(a[1]){rest}));\n}}\n"
         )
         self.lines.append(f"Param params_{ident}[] = {{{params}}};")
-        self.lines.append(
-            f'Signature signatures_{ident}[] = {{{{params_{ident}, 2, false, call_{ident}, "(Tensor self, Tensor other)", "{o.full_name}"}}}};'
-        )
+        self.lines.append(f'Signature signatures_{ident}[] = {{{{params_{ident}, 2, false, call_{ident}, "(Tensor self, Tensor other)", "{o.full_name}"}}}};')
         forward, reflected = overridden_names(o)
-        self.lines.append(
-            f'Function function_{ident} = {{"{o.operator}", {forward}, false, signatures_{ident}, 1, {reflected}}};'
-        )
+        self.lines.append(f'Function function_{ident} = {{"{o.operator}", {forward}, false, signatures_{ident}, 1, {reflected}}};')
         if o.operator in SLOTS:
-            self.tables["slots"].append(
-                f"{{Py_{SLOTS[o.operator]}, reinterpret_cast<void*>(binary_entry<function_{ident}>)}}"
-            )
+            self.tables["slots"].append(f"{{Py_{SLOTS[o.operator]}, reinterpret_cast<void*>(binary_entry<function_{ident}>)}}")
         elif o.operator == "__pow__":
             self.tables["pow"].append(f"binary_entry<function_{ident}>")
         else:
@@ -427,13 +406,9 @@ class Source:
             f"PyObject* call_{ident}(PyObject* const* a) {{\n  return wrap(ops::{o.cpp_name}_(as_tensor(a[0]), as_operand(a[1]){rest}));\n}}\n"
         )
         self.lines.append(f"Param params_{ident}[] = {{{params}}};")
-        self.lines.append(
-            f'Signature signatures_{ident}[] = {{{{params_{ident}, 2, false, call_{ident}, "(Tensor self, Tensor other)", "{form_name(o, "inplace")}"}}}};'
-        )
+        self.lines.append(f'Signature signatures_{ident}[] = {{{{params_{ident}, 2, false, call_{ident}, "(Tensor self, Tensor other)", "{form_name(o, "inplace")}"}}}};')
         public = dunder if o.operator in OWN_NAMES and o.operator != "__floordiv__" else o.name + "_"
-        self.lines.append(
-            f'Function function_{ident} = {{"{dunder}", "Tensor.{public}", false, signatures_{ident}, 1}};'
-        )
+        self.lines.append(f'Function function_{ident} = {{"{dunder}", "Tensor.{public}", false, signatures_{ident}, 1}};')
         if o.operator == "__pow__":
             self.tables["ipow"].append(f"binary_entry<function_{ident}>")
         else:
@@ -444,14 +419,7 @@ class Source:
         fields = [o for o in ops if len(o.schema.returns) > 1 and all(r.name for r in o.schema.returns)]
         out = [f"// Generated from tocha/operators/{self.module}.py; do not edit."]
         called = "".join([*self.calls.values(), *self.lines])
-        out += [
-            '#include "dispatch/rules.h"',
-            includes(called) + '#include "python/bindings.h"\n#include "python/indexing.h"',
-            "",
-            "namespace tocha::python {",
-            "namespace {",
-            "",
-        ]
+        out += ['#include "dispatch/rules.h"', includes(called) + '#include "python/bindings.h"\n#include "python/indexing.h"', "", "namespace tocha::python {", "namespace {", ""]
         seen = set()
         for o in fields:
             if o.name in seen:
@@ -474,9 +442,7 @@ class Source:
         out += ["", "}  // namespace", "", f"void bind_{self.module}(Bindings& b) {{"]
         for key in sorted(k for k in self.tables if self.tables[k]):
             if key.startswith("functions_"):
-                out.append(
-                    f'  b.functions("{key.removeprefix("functions_").replace("root", "")}", table_{key}, std::size(table_{key}));'
-                )
+                out.append(f'  b.functions("{key.removeprefix("functions_").replace("root", "")}", table_{key}, std::size(table_{key}));')
             else:
                 out.append(f"  b.{key}(table_{key}, std::size(table_{key}));")
         out += ["  (void)b;", "}", "", "}  // namespace tocha::python", ""]

@@ -43,9 +43,7 @@ class Foreach:
             if wanted.is_tensor:
                 lines.append(f'  foreach::check_scalar_tensor("{self.o.name}", {given.name});')
             else:
-                lines.append(
-                    f'  const auto {given.name}_list = foreach::scalars_of("{self.o.name}", {given.name}, {first}.size());'
-                )
+                lines.append(f'  const auto {given.name}_list = foreach::scalars_of("{self.o.name}", {given.name}, {first}.size());')
         for wanted, given in self.pairs:
             if given is not None and wanted.is_tensor and given.type == "Scalar":
                 lines.append(f"  const Tensor {given.name}_number = wrapped_number({given.name});")
@@ -104,23 +102,13 @@ class Foreach:
         lists = [given.name for wanted, given in self.pairs if wanted.is_tensor and given is not None]
         numbers = [self.value(*pair) for pair in self.pairs if not pair[0].is_tensor]
         lines.append(f"  const Tensors* const lists[] = {{{', '.join('&' + n for n in lists)}}};")
-        lines.append(
-            f"  const Scalar params[] = {{{', '.join(f'Scalar({n})' for n in numbers)}}};"
-            if numbers
-            else "  const Scalar* const params = nullptr;"
-        )
+        lines.append(f"  const Scalar params[] = {{{', '.join(f'Scalar({n})' for n in numbers)}}};" if numbers else "  const Scalar* const params = nullptr;")
         walk = f"foreach::pointwise_(op_{each.cpp_name}, lists, params)"
         recorded = f"autograd::wanted({', '.join(lists)})"
         if self.inplace_only:
             name = self.o.name
             refuse = f'fail(ErrorKind::Runtime, "[{name}] derivative for {name} is not implemented");'
-            return [
-                *lines,
-                f'  if ({recorded}) {{ autograd::check_writable({first}[0], "{name}"); {refuse} }}',
-                f"  {walk};",
-                "}",
-                "",
-            ]
+            return [*lines, f'  if ({recorded}) {{ autograd::check_writable({first}[0], "{name}"); {refuse} }}', f"  {walk};", "}", ""]
         return [*lines, f"  if (!{recorded}) return {walk};", loop, "}", ""]
 
     def is_flat(self) -> bool:
@@ -129,8 +117,6 @@ class Foreach:
         if {"check", "check_inplace"} & (self.o.each.types or {}).keys():
             return False
         return all(
-            given is not None and given.type == "Tensor[]"
-            if wanted.is_tensor
-            else given is None or given.type == "Scalar"
+            given is not None and given.type == "Tensor[]" if wanted.is_tensor else given is None or given.type == "Scalar"
             for wanted, given in self.pairs
         )

@@ -193,13 +193,7 @@ class Family(TakenOver):
         if "foreach::" in body:
             kernels += '#include "dispatch/foreach.h"\n'
         out = SOURCE.format(module=self.module, includes=kernels + includes(body + "".join(self.statics)))
-        return (
-            out
-            + "\n".join(self.statics)
-            + "\n\nnamespace ops {\n\n"
-            + body
-            + "\n\n}  // namespace ops\n}  // namespace tocha\n"
-        )
+        return out + "\n".join(self.statics) + "\n\nnamespace ops {\n\n" + body + "\n\n}  // namespace ops\n}  // namespace tocha\n"
 
     def add(self, o: Operator) -> None:
         self.kernels += kernel_declarations(o)
@@ -257,9 +251,7 @@ class Family(TakenOver):
         name = f'"{o.nondeterministic}"'
         if not isinstance(o.nondeterministic, str):
             self.use_rule(o.nondeterministic)
-            name = (
-                f"rules::{o.nondeterministic.__name__}({', '.join(inspect.signature(o.nondeterministic).parameters)})"
-            )
+            name = f"rules::{o.nondeterministic.__name__}({', '.join(inspect.signature(o.nondeterministic).parameters)})"
         return [f"  if (switches.deterministic) [[unlikely]] alert_not_deterministic({name});"]
 
     def recording(self, o: Operator, form: str) -> list[str]:
@@ -290,13 +282,7 @@ class Family(TakenOver):
             count = len(o.schema.returns)
             listed = o.schema.returns[0].type == "Tensor[]"
             outs = "out.data(), static_cast<int>(out.size())" if listed else "outs, " + str(count)
-            unpack = (
-                []
-                if listed
-                else [
-                    f"    const Tensor outs[] = {{{'out' if count == 1 else ', '.join(f'std::get<{i}>(out)' for i in range(count))}}};"
-                ]
-            )
+            unpack = [] if listed else [f"    const Tensor outs[] = {{{'out' if count == 1 else ', '.join(f'std::get<{i}>(out)' for i in range(count))}}};"]
             return [
                 f"  if (autograd::wanted({tensors})) [[unlikely]] {{",
                 f"    auto out = [&] {{ autograd::Unrecorded off; return {o.cpp_name}({names}); }}();",
@@ -333,11 +319,7 @@ class Family(TakenOver):
             self.statics += zero_table(o)
         label = node_label(o, self.use_rule)
         named = f", {label}" if label else ""
-        results = (
-            "  return std::move(outs[0]);"
-            if nout == 1
-            else f"  return {{{', '.join(f'std::move(outs[{i}])' for i in range(nout))}}};"
-        )
+        results = "  return std::move(outs[0]);" if nout == 1 else f"  return {{{', '.join(f'std::move(outs[{i}])' for i in range(nout))}}};"
         record = []
         if formulas:
             told = f"{{&{self.described_call(o, 'function')}, given}}"
@@ -349,29 +331,13 @@ class Family(TakenOver):
         else:
             first, take = self.handed_over(o, "function")
             asked = [f"  if ({noticed}) [[unlikely]] {{", first, *record, take, "  }"]
-        self.lines += prologue + [
-            f"  Tensor outs[{nout}];",
-            *asked,
-            f"  tocha::pointwise(op_{name}, outs, ins, params);",
-            results,
-            "}",
-            "",
-        ]
+        self.lines += prologue + [f"  Tensor outs[{nout}];", *asked, f"  tocha::pointwise(op_{name}, outs, ins, params);", results, "}", ""]
         if "out" in o.variants:
             self.lines.append(f"void {name}_out({out_parameters(o)}) {{")
             self.lines += self.guard(o, "out")
             out_list = ", ".join(f"out{i}" for i in range(nout))
             exact = [f"  check_out_dtype(op_{name}, out0, ins);"] if "exact_out" in o.tags else []
-            self.lines += (
-                prologue
-                + exact
-                + [
-                    f"  const Tensor outs[] = {{{out_list}}};",
-                    f"  pointwise_out(op_{name}, outs, ins, params, false);",
-                    "}",
-                    "",
-                ]
-            )
+            self.lines += prologue + exact + [f"  const Tensor outs[] = {{{out_list}}};", f"  pointwise_out(op_{name}, outs, ins, params, false);", "}", ""]
         if "inplace" in o.variants:
             self.lines.append(f"Tensor {name}_({parameters(o)}) {{")
             first = operands(o)[0].name
@@ -380,21 +346,10 @@ class Family(TakenOver):
             if formulas or forgets_inputs(o):
                 told = f"{{&{self.described_call(o, 'inplace')}, given}}"
                 recorded = f"autograd::pointwise_inplace(gradient_{name}, op_{name}, ins, params, {told}{named});"
-                record = [
-                    f"    if (autograd::wanted(ins, {nin})) {{",
-                    f"      {recorded}",
-                    f"      return {first};",
-                    "    }",
-                ]
+                record = [f"    if (autograd::wanted(ins, {nin})) {{", f"      {recorded}", f"      return {first};", "    }"]
             given, take = self.handed_over(o, "inplace")
             asked = [f"  if (autograd::noticed(ins, {nin})) [[unlikely]] {{", given, *record, take, "  }"]
-            self.lines += prologue + [
-                *asked,
-                f"  pointwise_out(op_{name}, &{first}, ins, params, true);",
-                f"  return {first};",
-                "}",
-                "",
-            ]
+            self.lines += prologue + [*asked, f"  pointwise_out(op_{name}, &{first}, ins, params, true);", f"  return {first};", "}", ""]
 
     def sharing(self, o: Operator, target: str, allowed: str, first: int = 0) -> list[str]:
         """Refuses tensor arguments that share memory with the one that is written to."""
@@ -405,11 +360,7 @@ class Family(TakenOver):
     def out_sharing(self, o: Operator) -> list[str]:
         """What the record says of out=: `out_apart`, no argument may share memory with it; `out_whole`, not only some."""
         allowed = "none" if "out_apart" in o.tags else "whole" if "out_whole" in o.tags or self.elementwise(o) else ""
-        return (
-            [line for i in range(len(o.schema.returns)) for line in self.sharing(o, f"out{i}", allowed)]
-            if allowed
-            else []
-        )
+        return [line for i in range(len(o.schema.returns)) for line in self.sharing(o, f"out{i}", allowed)] if allowed else []
 
     def elementwise(self, o: Operator) -> bool:
         """A composite whose result comes from an elementwise operator; in place some of its cases may be copies and fills."""
@@ -431,12 +382,7 @@ class Family(TakenOver):
         if check is None:
             return []
         parameters_of = {a.name: a.type for a in o.schema.arguments}
-        t = Translator(
-            check,
-            {n: parameters_of[n] for n in check.__code__.co_varnames[: check.__code__.co_argcount]},
-            "none",
-            self.use_rule,
-        )
+        t = Translator(check, {n: parameters_of[n] for n in check.__code__.co_varnames[: check.__code__.co_argcount]}, "none", self.use_rule)
         signature = t.signature()
         body = t.body()
         self.statics.append(f"static void {which}_{o.cpp_name}({signature}) {{\n" + "\n".join(body) + "\n}")
@@ -462,42 +408,17 @@ class Family(TakenOver):
         have = {a.name: a for a in o.schema.arguments}
         dims = "IntsView()"
         if "dim" in have:
-            dims = {
-                "int": "IntsView(&dim, 1)",
-                "int[]": "dim",
-                "int[]?": "dim ? IntsView(*dim) : IntsView()",
-                "int?": "dim ? IntsView(&*dim, 1) : IntsView()",
-            }[have["dim"].type]
+            dims = {"int": "IntsView(&dim, 1)", "int[]": "dim", "int[]?": "dim ? IntsView(*dim) : IntsView()", "int?": "dim ? IntsView(&*dim, 1) : IntsView()"}[have["dim"].type]
         keepdim = "keepdim" if "keepdim" in have else "false"
         dtype = "dtype" if "dtype" in have else "std::nullopt"
         scalars = ", ".join(scalar_of(a) for a in extra)
         head = f"  const Scalar params[] = {{{scalars}}};" if scalars else "  const Scalar* params = nullptr;"
         call = f"self, {dims}, {keepdim}, {dtype}, params"
-        self.lines += [
-            f"{result_type(o)} {name}({parameters(o)}) {{",
-            *self.guard(o, "function"),
-            head,
-            f"  Tensor outs[{nout}];",
-            f"  tocha::reduction(op_{name}, outs, {call});",
-        ]
-        self.lines += [
-            "  return std::move(outs[0]);"
-            if nout == 1
-            else f"  return {{{', '.join(f'std::move(outs[{i}])' for i in range(nout))}}};",
-            "}",
-            "",
-        ]
+        self.lines += [f"{result_type(o)} {name}({parameters(o)}) {{", *self.guard(o, "function"), head, f"  Tensor outs[{nout}];", f"  tocha::reduction(op_{name}, outs, {call});"]
+        self.lines += ["  return std::move(outs[0]);" if nout == 1 else f"  return {{{', '.join(f'std::move(outs[{i}])' for i in range(nout))}}};", "}", ""]
         if "out" in o.variants:
             out_list = ", ".join(f"out{i}" for i in range(nout))
-            self.lines += [
-                f"void {name}_out({out_parameters(o)}) {{",
-                *self.guard(o, "out"),
-                head,
-                f"  const Tensor outs[] = {{{out_list}}};",
-                f"  reduction_out(op_{name}, outs, {call});",
-                "}",
-                "",
-            ]
+            self.lines += [f"void {name}_out({out_parameters(o)}) {{", *self.guard(o, "out"), head, f"  const Tensor outs[] = {{{out_list}}};", f"  reduction_out(op_{name}, outs, {call});", "}", ""]
 
     # -- lists ---------------------------------------------------------------------------------------
 
@@ -525,13 +446,7 @@ class Family(TakenOver):
         names = ", ".join(argument_names(o))
         make = "make_views" if many else "make_view"
         base = argument_names(o)[0]
-        self.lines += [
-            f"{result_type(o)} {o.cpp_name}({parameters(o)}) {{",
-            *self.guard(o, "function"),
-            f"  return {make}({base}, view_{o.cpp_name}({names}));",
-            "}",
-            "",
-        ]
+        self.lines += [f"{result_type(o)} {o.cpp_name}({parameters(o)}) {{", *self.guard(o, "function"), f"  return {make}({base}, view_{o.cpp_name}({names}));", "}", ""]
         if "inplace" in o.variants:
             self.lines += [
                 f"Tensor {o.cpp_name}_({parameters(o)}) {{",
@@ -544,11 +459,7 @@ class Family(TakenOver):
 
     def composite(self, o: Operator) -> None:
         signature, body = self.translate(o, return_type(o))
-        guard = (
-            self.constants(o)
-            + (self.guard(o, "function") if o.gradients else self.autocast(o, signature))
-            + self.alert(o)
-        )
+        guard = self.constants(o) + (self.guard(o, "function") if o.gradients else self.autocast(o, signature)) + self.alert(o)
         if o.parts is not None and not o.gradients:
             tensors = ", ".join(a.name for a in o.schema.arguments if a.is_tensor)
             guard += self.in_parts(o, f"autograd::noticed({tensors})", [])
@@ -577,9 +488,7 @@ class Family(TakenOver):
         n = len(o.schema.returns)
         if "out" in o.variants:
             self.lines.append(f"void {o.cpp_name}_out({out_parameters(o)}) {{")
-            self.lines += (
-                self.guard(o, "out") if o.kind != "composite" or o.whole or o.gradients else self.recording(o, "out")
-            ) + self.out_sharing(o)
+            self.lines += (self.guard(o, "out") if o.kind != "composite" or o.whole or o.gradients else self.recording(o, "out")) + self.out_sharing(o)
             self.lines.append(f"  auto result = {o.cpp_name}({names});")
             for i in range(n):
                 value = "result" if n == 1 else f"std::get<{i}>(result)"
@@ -594,10 +503,7 @@ class Family(TakenOver):
             self.lines += ["}", ""]
         if "inplace" in o.variants:
             first = o.schema.arguments[0].name
-            guard = [
-                *(self.guard(o, "inplace") if self.node else self.overwriting(o)),
-                *self.checks(o, "check_inplace"),
-            ]
+            guard = [*(self.guard(o, "inplace") if self.node else self.overwriting(o)), *self.checks(o, "check_inplace")]
             if o.kind == "composite" and o.whole and not self.node:
                 guard += self.whole(o, "inplace")
             if o.kind == "composite" and not self.node:
@@ -631,9 +537,7 @@ class Family(TakenOver):
             self.describe(step)
             given = dict(zip((a.name for a in step.schema.arguments), codes, strict=True))
             ins = ", ".join(given[a.name] for a in operands(step))
-            scalars = ", ".join(
-                given[a.name] if a.type == "Scalar" else f"Scalar({given[a.name]})" for a in params(step)
-            )
+            scalars = ", ".join(given[a.name] if a.type == "Scalar" else f"Scalar({given[a.name]})" for a in params(step))
             values = f"const Scalar params[] = {{{scalars}}};" if scalars else "const Scalar* params = nullptr;"
             call = f"return pointwise_into(op_{step.cpp_name}, {first}, ins, params, {label});"
             return f"{{ const Tensor ins[] = {{{ins}}}; {values} {call} }}"
@@ -647,22 +551,14 @@ class Family(TakenOver):
         first, *rest = argument_names(o)
         tensors = ", ".join(a.name for a in o.schema.arguments if a.is_tensor)
         call = ", ".join([f"autograd::before_overwriting({first})", *rest])
-        return [
-            f'  if (autograd::wanted({tensors})) [[unlikely]] return autograd::overwritten({first}, {o.cpp_name}({call}), "{o.name}_");'
-        ]
+        return [f'  if (autograd::wanted({tensors})) [[unlikely]] return autograd::overwritten({first}, {o.cpp_name}({call}), "{o.name}_");']
 
     # -- native ------------------------------------------------------------------------------------
 
     def native(self, o: Operator) -> None:
         names = ", ".join(argument_names(o))
         if writes_lists(o):
-            self.lines += [
-                f"void {o.cpp_name}({parameters(o)}) {{",
-                *self.asked(o, "inplace"),
-                f"  native::{o.kernel}({names});",
-                "}",
-                "",
-            ]
+            self.lines += [f"void {o.cpp_name}({parameters(o)}) {{", *self.asked(o, "inplace"), f"  native::{o.kernel}({names});", "}", ""]
             return
         if mutates(o):
             first = o.schema.arguments[0].name
@@ -687,21 +583,9 @@ class Family(TakenOver):
             tensors = ", ".join(a.name for a in o.schema.arguments if a.is_tensor)
             guard = []
             if "any_device" not in o.tags and tensors:
-                elsewhere = (
-                    f"return {self.kernel_elsewhere(o, o.kernel, 'place', result_type(o), parameters(o), names)}"
-                )
-                guard = [
-                    f'  const Device place = refuse_meta("{o.name}", {tensors});',
-                    f"  if (!place.is_cpu()) [[unlikely]] {elsewhere}",
-                ]
-            self.lines += [
-                f"{result_type(o)} {o.cpp_name}({parameters(o)}) {{",
-                *self.guard(o, "function"),
-                *guard,
-                f"  return native::{o.kernel}({names});",
-                "}",
-                "",
-            ]
+                elsewhere = f"return {self.kernel_elsewhere(o, o.kernel, 'place', result_type(o), parameters(o), names)}"
+                guard = [f'  const Device place = refuse_meta("{o.name}", {tensors});', f"  if (!place.is_cpu()) [[unlikely]] {elsewhere}"]
+            self.lines += [f"{result_type(o)} {o.cpp_name}({parameters(o)}) {{", *self.guard(o, "function"), *guard, f"  return native::{o.kernel}({names});", "}", ""]
             if returns_tensors(o):
                 self.derived_variants(o)
             return
@@ -738,11 +622,7 @@ class Family(TakenOver):
 
     def writable(self, o: Operator, name: str) -> list[str]:
         first = o.schema.arguments[0].name
-        return (
-            [f"  check_not_inference({first});"]
-            if "any_overlap" in o.tags
-            else [f'  check_inplace({first}, "{name}");']
-        )
+        return [f"  check_not_inference({first});"] if "any_overlap" in o.tags else [f'  check_inplace({first}, "{name}");']
 
     def inplace_kernel(self, o: Operator) -> None:
         kernel = o.kernel if o.kernel.endswith("_") else o.kernel + "_"
@@ -774,15 +654,7 @@ class Family(TakenOver):
                 "",
             ]
         if "out" in o.variants:
-            self.lines += [
-                f"void {o.cpp_name}_out({out_parameters(o)}) {{",
-                *self.guard(o, "out"),
-                *self.sharing(o, "out0", "none", 1),
-                f'  check_sharing("{o.name}", Sharing::whole, out0, {first});',
-                f'  copy_to_out(out0, {o.cpp_name}({first}{others}), "{o.name}");',
-                "}",
-                "",
-            ]
+            self.lines += [f"void {o.cpp_name}_out({out_parameters(o)}) {{", *self.guard(o, "out"), *self.sharing(o, "out0", "none", 1), f'  check_sharing("{o.name}", Sharing::whole, out0, {first});', f'  copy_to_out(out0, {o.cpp_name}({first}{others}), "{o.name}");', "}", ""]
 
     def structured(self, o: Operator) -> None:
         """Outputs are made by the shape rule, then the kernel fills them."""
@@ -796,22 +668,13 @@ class Family(TakenOver):
         specs = ["spec"] if n == 1 else [f"std::get<{i}>(spec)" for i in range(n)]
         outs = ", ".join(f"out{i}" for i in range(n))
         kernel_arguments = f"{outs}{', ' + names if names else ''}"
-        self.lines += [
-            f"{result_type(o)} {o.cpp_name}({parameters(o)}) {{",
-            *self.guard(o, "function"),
-            f"  auto spec = shape_{o.cpp_name}({names});",
-        ]
+        self.lines += [f"{result_type(o)} {o.cpp_name}({parameters(o)}) {{", *self.guard(o, "function"), f"  auto spec = shape_{o.cpp_name}({names});"]
         self.lines += [f"  const Device place = {device};"]
         self.lines += [f"  Tensor out{i} = make_out({s}, place);" for i, s in enumerate(specs)]
         self.lines += [f"  {self.on_device(o, 'out0', o.kernel, 'void', out_parameters(o), kernel_arguments)}"]
         self.lines += ["  return out0;" if n == 1 else f"  return {{{outs}}};", "}", ""]
         if "out" in o.variants:
-            self.lines += [
-                f"void {o.cpp_name}_out({out_parameters(o)}) {{",
-                *self.guard(o, "out"),
-                *self.out_sharing(o),
-                f"  auto spec = shape_{o.cpp_name}({names});",
-            ]
+            self.lines += [f"void {o.cpp_name}_out({out_parameters(o)}) {{", *self.guard(o, "out"), *self.out_sharing(o), f"  auto spec = shape_{o.cpp_name}({names});"]
             if tensors:
                 self.lines += [f'  check_out_device("{o.name}", out{i}, {", ".join(tensors)});' for i in range(n)]
             tensors = [a.name for a in o.schema.arguments if a.type in ("Tensor", "Operand", "Tensor?")]
@@ -821,9 +684,7 @@ class Family(TakenOver):
                     given = "if (!dtype) " if any(a.name == "dtype" for a in o.schema.arguments) else ""
                     self.lines.append(f"  {given}{s}.dtype = out{i}.dtype();")
                 if "exact_out" in o.tags:
-                    self.lines.append(
-                        f'  TOCHA_CHECK(out{i}.dtype() == {s}.dtype, Runtime, "[{o.name}] {o.name} expects ", {s}.dtype, " tensor out, got: ", out{i}.dtype());'
-                    )
+                    self.lines.append(f'  TOCHA_CHECK(out{i}.dtype() == {s}.dtype, Runtime, "[{o.name}] {o.name} expects ", {s}.dtype, " tensor out, got: ", out{i}.dtype());')
                 self.lines += self.factory_out(o, f"out{i}", f"{s}.sizes")
                 if "given_out" in o.tags:
                     self.lines += given_out(o.name, f"out{i}", s)
@@ -851,9 +712,7 @@ def kind_of_out(o: Operator, out: str) -> list[str]:
         return []
     said, kind = o.types["out_kind"]  # type: ignore[index]
     test = "is_complex" if kind == "complex" else "is_floating"
-    return [
-        f'  TOCHA_CHECK({out}.{test}(), Runtime, "[{o.name}] {said} expects a {kind} output tensor, but got ", {out}.dtype());'
-    ]
+    return [f'  TOCHA_CHECK({out}.{test}(), Runtime, "[{o.name}] {said} expects a {kind} output tensor, but got ", {out}.dtype());']
 
 
 def given_out(name: str, out: str, spec: str) -> list[str]:
@@ -912,29 +771,16 @@ def generate() -> dict[str, str]:
 
     def header(namespace: str, lines: list[str]) -> str:
         space = f"namespace tocha::{namespace}"
-        return (
-            f'{head}\n#include "dispatch/op_types.h"\n\n{space} {{\n\n'
-            + "\n".join(dict.fromkeys(lines))
-            + f"\n\n}}  // {space}\n"
-        )
+        return f'{head}\n#include "dispatch/op_types.h"\n\n{space} {{\n\n' + "\n".join(dict.fromkeys(lines)) + f"\n\n}}  // {space}\n"
 
     for m, family in families.items():
         files[f"ops/{m}.h"] = header("ops", declared[m])
         if family.kernels:  # written by hand under csrc
             files[f"kernels/{m}.h"] = header("native", family.kernels)
-    files["rules_generated.h"] = (
-        head
-        + '\n#include "dispatch/rules.h"\n\nnamespace tocha::rules {\n\n'
-        + "\n".join(rules.declarations)
-        + "\n\n}\n"
-    )
+    files["rules_generated.h"] = head + '\n#include "dispatch/rules.h"\n\nnamespace tocha::rules {\n\n' + "\n".join(rules.declarations) + "\n\n}\n"
     body = "\n".join(rules.definitions)
     files["rules_generated.cpp"] = (
-        '// Generated; do not edit.\n#include "rules_generated.h"\n#include "autograd/mode.h"\n'
-        + includes(body)
-        + "\nnamespace tocha::rules {\n\n"
-        + body
-        + "\n}\n"
+        '// Generated; do not edit.\n#include "rules_generated.h"\n#include "autograd/mode.h"\n' + includes(body) + "\nnamespace tocha::rules {\n\n" + body + "\n}\n"
     )
     return files
 

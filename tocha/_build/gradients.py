@@ -32,9 +32,7 @@ def node_name(o: Operator) -> str:
     if isinstance(o.node, str) and o.node:
         return o.node.partition("|")[0] if "=" in o.node else o.node
     name = o.name.removeprefix("nn_").strip("_")
-    return (
-        "".join(p.title() if any(map(str.isdigit, p)) else p[:1].upper() + p[1:] for p in name.split("_")) + "Backward0"
-    )
+    return "".join(p.title() if any(map(str.isdigit, p)) else p[:1].upper() + p[1:] for p in name.split("_")) + "Backward0"
 
 
 def node_label(o: Operator, use_rule: Callable) -> str | None:
@@ -118,13 +116,7 @@ def known_operators() -> dict[Node, Operator]:
     """Operators without parameters by their float32 formula: a backward kernel that is one of them needs no code."""
     known: dict[Node, Operator] = {}
     for o in operators():
-        if (
-            o.kind == "pointwise"
-            and not params(o)
-            and dt.float32 in o.dtypes
-            and dt.float64 in o.dtypes
-            and has_one_dtype(o)
-        ):
+        if o.kind == "pointwise" and not params(o) and dt.float32 in o.dtypes and dt.float64 in o.dtypes and has_one_dtype(o):
             nodes = traced(o, dt.float32)
             if len(nodes) == 1:
                 known.setdefault(nodes[0], o)
@@ -155,9 +147,7 @@ def kernels_of(o: Operator) -> tuple[list[Fused | None], list[Operator | None]]:
 
 
 def has_formulas(o: Operator) -> bool:
-    return o.kind == "pointwise" and any(
-        formulas(o, t) is not None for t in (dt.float32, dt.float64, dt.complex64) if usable(o, t)
-    )
+    return o.kind == "pointwise" and any(formulas(o, t) is not None for t in (dt.float32, dt.float64, dt.complex64) if usable(o, t))
 
 
 def generated_kernels(o: Operator) -> list[Fused]:
@@ -174,15 +164,9 @@ def generated_kernels(o: Operator) -> list[Fused]:
 def seen_functions(o: Operator, use_rule: Callable) -> tuple[list[str], list[str]]:
     """PyTorch's gradients of an elementwise operator: functions, and the tests that call them."""
     functions, calls = [], []
-    places = {a.name: f"x[{i}]" for i, a in enumerate(operands(o))} | {
-        a.name: f"p[{i}]" for i, a in enumerate(params(o))
-    }
+    places = {a.name: f"x[{i}]" for i, a in enumerate(operands(o))} | {a.name: f"p[{i}]" for i, a in enumerate(params(o))}
     places |= {"grad": "g[0]", "result": "y[0]"}
-    kinds = (
-        {a.name: "Tensor" for a in operands(o)}
-        | {a.name: "Scalar" for a in params(o)}
-        | {"grad": "Tensor", "result": "Tensor"}
-    )
+    kinds = {a.name: "Tensor" for a in operands(o)} | {a.name: "Scalar" for a in params(o)} | {"grad": "Tensor", "result": "Tensor"}
     for i, a in enumerate(operands(o)):
         f = o.seen_gradients.get((a.name,))
         if f is None:
@@ -194,11 +178,7 @@ def seen_functions(o: Operator, use_rule: Callable) -> tuple[list[str], list[str
         calls.append(f"    if (which == {i}) return seen_{o.cpp_name}_{a.name}({', '.join(places[n] for n in given)});")
     if calls:
         read = " && ".join(f"(!x[{i}] || !x[{i}].is_complex())" for i in range(len(operands(o))))
-        calls = [
-            f"  if (((dispatch_forced | autograd::marks(g[0])) & kDispatches) && {read} && !g[0].is_complex()) {{",
-            *calls,
-            "  }",
-        ]
+        calls = [f"  if (((dispatch_forced | autograd::marks(g[0])) & kDispatches) && {read} && !g[0].is_complex()) {{", *calls, "  }"]
     return functions, calls
 
 
@@ -206,12 +186,7 @@ def check_kept(o: Operator, which: int, inputs: set[int], outputs: set[int]) -> 
     """A seen gradient reads what the node keeps for the derived one."""
     f = o.seen_gradients.get((operands(o)[which].name,))
     asked = set(inspect.signature(f).parameters) if f else set()
-    kept = (
-        {operands(o)[k].name for k in inputs}
-        | ({"result"} if outputs else set())
-        | {"grad"}
-        | {a.name for a in params(o)}
-    )
+    kept = {operands(o)[k].name for k in inputs} | ({"result"} if outputs else set()) | {"grad"} | {a.name for a in params(o)}
     if asked - kept:
         raise TranslationError(f"seen gradient of {o.full_name}: {sorted(asked - kept)} is not kept")
 
@@ -219,16 +194,10 @@ def check_kept(o: Operator, which: int, inputs: set[int], outputs: set[int]) -> 
 def composite_function(o: Operator, use_rule: Callable) -> list[str]:
     """static Tensor gradient_of_X(which, grads, inputs, outputs, params)"""
     functions, seen = seen_functions(o, use_rule)
-    lines = [
-        *functions,
-        f"static Tensor gradient_of_{o.cpp_name}(int which, const Tensor* g, const Tensor* x, const Tensor* y, const Scalar* p) {{",
-    ]
+    lines = [*functions, f"static Tensor gradient_of_{o.cpp_name}(int which, const Tensor* g, const Tensor* x, const Tensor* y, const Scalar* p) {{"]
     lines += ["  (void)which; (void)g; (void)x; (void)y; (void)p;", *seen]
     versions = []
-    wide = (
-        dt.complex128 if dt.complex128 in o.dtypes else dt.complex64,
-        dt.float64 if dt.float64 in o.dtypes else dt.float32,
-    )
+    wide = (dt.complex128 if dt.complex128 in o.dtypes else dt.complex64, dt.float64 if dt.float64 in o.dtypes else dt.float32)
     for t in wide:  # constants are as exact as the widest inputs need
         if usable(o, t) and formulas(o, t) is not None:
             versions.append(t)
@@ -236,10 +205,7 @@ def composite_function(o: Operator, use_rule: Callable) -> list[str]:
         found = formulas(o, t)
         assert found is not None
         if len(versions) > 1 and t.is_complex:
-            tensors = [
-                *(f"g[{i}]" for i in range(len(o.schema.returns))),
-                *(f"x[{i}]" for i in range(len(operands(o)))),
-            ]
+            tensors = [*(f"g[{i}]" for i in range(len(o.schema.returns))), *(f"x[{i}]" for i in range(len(operands(o))))]
             lines.append("  if (" + " || ".join(f"({v} && {v}.is_complex())" for v in tensors) + ") {")
         else:
             lines.append("  {")
@@ -251,9 +217,7 @@ def composite_function(o: Operator, use_rule: Callable) -> list[str]:
             lines.append(f"    if (which == {i}) {{")
             lines += ["      " + c for c in w.lines] + [f"      return {result};", "    }"]
         lines.append("  }")
-    lines.append(
-        f'  fail(ErrorKind::Runtime, "[{o.name}] derivative for {o.name} by its operand ", which, " is not implemented");'
-    )
+    lines.append(f'  fail(ErrorKind::Runtime, "[{o.name}] derivative for {o.name} by its operand ", which, " is not implemented");')
     return [*lines, "}"]
 
 
@@ -307,16 +271,10 @@ def pointwise_tables(o: Operator, type_code: Callable, use_rule: Callable) -> li
         needs_in.append(str(sum(1 << k for k in keep[0])))
         needs_out.append(str(sum(1 << k for k in keep[1])))
         through.append(str(int(pass_all)))
-    return [
-        *lines,
-        *composite_function(o, use_rule),
-        *gradient_table(o, rows, through, needs_in, needs_out, f"gradient_of_{name}"),
-    ]
+    return [*lines, *composite_function(o, use_rule), *gradient_table(o, rows, through, needs_in, needs_out, f"gradient_of_{name}")]
 
 
-def gradient_table(
-    o: Operator, kernels: list[str], passing: list[str], keeps_in: list[str], keeps_out: list[str], composite: str
-) -> list[str]:
+def gradient_table(o: Operator, kernels: list[str], passing: list[str], keeps_in: list[str], keeps_out: list[str], composite: str) -> list[str]:
     """The static `gradient_X`: rows of C++ values per input."""
     name = o.cpp_name
     quoted = [f'"{a.name}"' for a in (*operands(o), *params(o))]
@@ -339,9 +297,7 @@ def forgets_inputs(o: Operator) -> bool:
 
 def zero_table(o: Operator) -> list[str]:
     n = len(operands(o))
-    return gradient_table(
-        o, ["{nullptr, nullptr}"] * (n + 1), ["0"] * n, ["0"] * n, ["0"] * n, "autograd::zero_gradient"
-    )
+    return gradient_table(o, ["{nullptr, nullptr}"] * (n + 1), ["0"] * n, ["0"] * n, ["0"] * n, "autograd::zero_gradient")
 
 
 # ---- gradient functions ---------------------------------------------------------------------------
@@ -402,9 +358,7 @@ class GradientNode:
             for p in inspect.signature(seen).parameters:  # values cost nothing to keep
                 if p in self.by_name and p not in self.keeps and not self.by_name[p].is_tensor:
                     self.keep(p, names, Reads(facts={ALWAYS}))
-            unkept = [
-                p for p in inspect.signature(seen).parameters if p not in ("grad", "grads") and p not in self.keeps
-            ]
+            unkept = [p for p in inspect.signature(seen).parameters if p not in ("grad", "grads") and p not in self.keeps]
             if unkept or names not in self.rules:
                 raise TranslationError(f"seen gradient of {o.full_name}: {unkept or names} is not kept")
 
@@ -468,11 +422,7 @@ class GradientNode:
         single = self.by_name[names[0]]
         returns = "Tensor[]" if single.type in ("Tensor[]", "Tensor?[]") else "Tensor?"
         if len(names) > 1:
-            returns = (
-                "("
-                + "|".join("Tensor[]" if self.by_name[n].type.startswith("Tensor[") else "Tensor?" for n in names)
-                + ")"
-            )
+            returns = "(" + "|".join("Tensor[]" if self.by_name[n].type.startswith("Tensor[") else "Tensor?" for n in names) + ")"
         t = Translator(f, types, returns, self.use_rule)
         signature = t.signature()
         body = t.body()
@@ -499,16 +449,9 @@ class GradientNode:
                 lines += self.function(names, f)
         for names, f in self.seen.items():
             lines += self.function(names, f, "seen")
-        lines += [
-            f"struct {self.struct} final : autograd::Node {{",
-            f"  const char* name() const override {{ return {self.name_text()}; }}",
-        ]
+        lines += [f"struct {self.struct} final : autograd::Node {{", f'  const char* name() const override {{ return {self.name_text()}; }}']
         lines += [f"  {k.declaration}" for k in self.keeps.values()]
-        lines += [
-            f"  size_t count_{a.name} = 0;"
-            for a in self.inputs
-            if a.type.startswith("Tensor") and a.type.endswith("[]")
-        ]
+        lines += [f"  size_t count_{a.name} = 0;" for a in self.inputs if a.type.startswith("Tensor") and a.type.endswith("[]")]
         if self.name_choice():
             lines.append("  bool variant_ = false;")
         lines += ["  void apply(autograd::Grads& grads, autograd::Grads& out) override {", *self.apply(), "  }"]
@@ -558,21 +501,13 @@ class GradientNode:
         parameters = {p for f in self.rules.values() if f is not None for p in inspect.signature(f).parameters}
         numbered = any(p.startswith("grad") and p[4:].isdigit() for p in parameters)
         if self.many:
-            lines += [
-                "    bool any = false;",
-                "    for (const Tensor& g : grads) any = any || g;",
-                "    if (!any) return;",
-            ]
+            lines += ["    bool any = false;", "    for (const Tensor& g : grads) any = any || g;", "    if (!any) return;"]
             lines += [
                 "    for (size_t i = 0; i < grads.size(); ++i)",
                 "      if (!grads[i]) grads[i] = ops::zeros(inputs[i].sizes, inputs[i].dtype, inputs[i].device);",
             ]
         elif numbered:
-            lines += [
-                "    bool any = false;",
-                "    for (const Tensor& g : grads) any = any || g;",
-                "    if (!any) return;",
-            ]
+            lines += ["    bool any = false;", "    for (const Tensor& g : grads) any = any || g;", "    if (!any) return;"]
         else:
             lines += ["    if (!grads[0]) return;", "    const Tensor& grad = grads[0];", "    (void)grad;"]
         lines.append("    size_t at = 0;")
@@ -585,11 +520,7 @@ class GradientNode:
             lines.append(f"    if ({test}) {{")
             if names in self.seen:
                 call = f"seen_{o.cpp_name}_{names[0]}({self.arguments(self.seen[names], names)})"
-                lines += [
-                    "    if (((dispatch_forced | autograd::marks(grads[0])) & kDispatches) && !grads[0].is_complex()) {",
-                    *self.put(names[0], call),
-                    "    } else {",
-                ]
+                lines += ["    if (((dispatch_forced | autograd::marks(grads[0])) & kDispatches) && !grads[0].is_complex()) {", *self.put(names[0], call), "    } else {"]
             if f is None:
                 lines += self.through_view()
             else:
@@ -668,9 +599,7 @@ class GradientNode:
             whole, shape = ("inputs", "shapes_of") if k.kind in ("list", "shapes") else ("input", "shape_of")
             rest = [] if "true" in k.elements else [t for t in k.facts if t not in k.elements]
             ways = [(k.elements, f"{whole}({value})"), (rest, f"{shape}({k.name})")]
-            lines.append(
-                "  " + " else ".join(f"{where(tests)}node->{k.field}.{call};" for tests, call in ways if tests)
-            )
+            lines.append("  " + " else ".join(f"{where(tests)}node->{k.field}.{call};" for tests, call in ways if tests))
         return [line for line in lines if line.strip()]
 
     def collect(self) -> list[str]:
@@ -713,36 +642,20 @@ class GradientNode:
         o = self.o
         names = ", ".join(a.name for a in o.schema.arguments)
         lines = [f"static {result} record_{o.cpp_name}({parameters}) {{", *self.start(), *self.saves()]
-        lines += [
-            f"  {result} out = [&] {{",
-            "    autograd::Unrecorded off;",
-            f"    return ops::{o.cpp_name}({names});",
-            "  }();",
-        ]
+        lines += [f"  {result} out = [&] {{", "    autograd::Unrecorded off;", f"    return ops::{o.cpp_name}({names});", "  }();"]
         n = len(o.schema.returns)
         outs = ["out"] if n == 1 else [f"std::get<{i}>(out)" for i in range(n)]
         if o.kind == "view":
             if self.many:
-                lines += [
-                    f"  for (const Tensor& t : out) autograd::set_view_history(t, {self.inputs[0].name}, ref, true);"
-                ]
+                lines += [f"  for (const Tensor& t : out) autograd::set_view_history(t, {self.inputs[0].name}, ref, true);"]
             else:
                 lines += [f"  autograd::set_view_history(out, {self.inputs[0].name}, ref, false);"]
         else:
             if n == 1 and not self.many and "view" in o.tags:
-                lines += [
-                    f"  if (out.is({self.inputs[0].name})) return out;",
-                    f"  autograd::set_view_history(out, {self.inputs[0].name}, ref, false);",
-                    *self.outputs(outs),
-                    *self.forward(outs),
-                    "  return out;",
-                    "}",
-                ]
+                lines += [f"  if (out.is({self.inputs[0].name})) return out;", f"  autograd::set_view_history(out, {self.inputs[0].name}, ref, false);", *self.outputs(outs), *self.forward(outs), "  return out;", "}"]
                 return lines
             if n == 1 and not self.many and "dynamic" in o.tags:
-                lines += [
-                    f"  if ({' || '.join(f'out.is({a.name})' for a in self.inputs if self.count(a) == '1') or 'false'}) return out;"
-                ]
+                lines += [f"  if ({' || '.join(f'out.is({a.name})' for a in self.inputs if self.count(a) == '1') or 'false'}) return out;"]
             if any(a.name == "dtype" for a in o.schema.arguments) and (o.kind == "reduction" or "out_dtype" in o.tags):
                 lines += [
                     "  if (!is_floating(out.dtype()) && !is_complex(out.dtype())) [[unlikely]]",
@@ -758,16 +671,9 @@ class GradientNode:
         names = ", ".join(a.name for a in o.schema.arguments)
         first = o.schema.arguments[0].name
         overwritten = first in self.keeps and self.keeps[first].kind == "tensor"
-        lines = [
-            f"static Tensor record_{function}({parameters}) {{",
-            f'  autograd::check_writable({first}, "{o.name}");',
-            *self.start(o.inplace_node),
-        ]
+        lines = [f"static Tensor record_{function}({parameters}) {{", f'  autograd::check_writable({first}, "{o.name}");', *self.start(o.inplace_node)]
         if overwritten:
-            lines += [
-                "  Tensor before;",
-                f"  {where(self.keeps[first].elements)}before = autograd::before_overwriting({first});",
-            ]
+            lines += ["  Tensor before;", f"  {where(self.keeps[first].elements)}before = autograd::before_overwriting({first});"]
         lines += self.saves("before" if overwritten else None)
         reshapes = o.kind == "view"
         if reshapes:
@@ -806,17 +712,10 @@ def seen_whole(o: Operator) -> bool:
 
 def lacks_gradient(o: Operator) -> bool:
     """Differentiable results, perhaps, but nobody has said how: recorded, and refused when backward gets there."""
-    if (
-        o.kind in ("pointwise", "composite", "view", "foreach")
-        or o.gradients
-        or "no_gradient" in o.tags
-        or "factory" in o.tags
-    ):
+    if o.kind in ("pointwise", "composite", "view", "foreach") or o.gradients or "no_gradient" in o.tags or "factory" in o.tags:
         return False
     returns = [r.type for r in o.schema.returns]
-    return (returns == ["Tensor[]"] or (bool(returns) and set(returns) == {"Tensor"})) and any(
-        a.is_tensor for a in o.schema.arguments
-    )
+    return (returns == ["Tensor[]"] or (bool(returns) and set(returns) == {"Tensor"})) and any(a.is_tensor for a in o.schema.arguments)
 
 
 __all__ = [

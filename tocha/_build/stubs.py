@@ -22,9 +22,7 @@ DEFAULTS = {"True", "False", "None"}
 
 def default(a: Argument) -> str:
     assert a.default is not None
-    return (
-        f" = {a.default}" if a.default in DEFAULTS or a.default.lstrip("-").replace(".", "", 1).isdigit() else " = ..."
-    )
+    return f" = {a.default}" if a.default in DEFAULTS or a.default.lstrip("-").replace(".", "", 1).isdigit() else " = ..."
 
 
 def parameter(a: Argument, i: int, form: str) -> str:
@@ -53,18 +51,12 @@ def parameters(o: Operator, form: str) -> str:
             continue
         parts.append(parameter(a, i, form))
     if is_factory(o, form):
-        parts += ([] if star else ["*"]) + [
-            "layout: layout | None = None",
-            "pin_memory: _bool | None = None",
-            "requires_grad: _bool = False",
-        ]
+        parts += ([] if star else ["*"]) + ["layout: layout | None = None", "pin_memory: _bool | None = None", "requires_grad: _bool = False"]
         star = True
     if form == "function" and "out" in o.variants:
         if not star:
             parts.append("*")
-        parts.append(
-            "out: Tensor | None = None" if len(o.schema.returns) == 1 else "out: Sequence[Tensor] | None = None"
-        )
+        parts.append("out: Tensor | None = None" if len(o.schema.returns) == 1 else "out: Sequence[Tensor] | None = None")
     return ", ".join(parts)
 
 
@@ -73,15 +65,7 @@ def result(o: Operator, form: str) -> str:
         return PYTHON["Tensor[]"]
     if form in ("inplace", "function_inplace"):
         return "Tensor"
-    kinds = {
-        "Tensor": "Tensor",
-        "Tensor[]": "tuple[Tensor, ...]",
-        "int": "_int",
-        "bool": "_bool",
-        "float": "_float",
-        "Scalar": "Number",
-        "dtype": "dtype",
-    }
+    kinds = {"Tensor": "Tensor", "Tensor[]": "tuple[Tensor, ...]", "int": "_int", "bool": "_bool", "float": "_float", "Scalar": "Number", "dtype": "dtype"}
     returns = [kinds[r.type] for r in o.schema.returns]
     if not returns:
         return "None"

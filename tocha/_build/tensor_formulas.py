@@ -52,9 +52,7 @@ class TensorFormula:
         if n.op is CONSTANT:
             return f"wrapped_number(Scalar({number(n)}))"
         if n.op.name == "polygamma":  # its order is an int, not a tensor
-            return self.translator.op_call(
-                "polygamma", [Value(integer(n.args[0]), "int"), Value(self.name(n.args[1]), "Tensor")], {}
-            ).code
+            return self.translator.op_call("polygamma", [Value(integer(n.args[0]), "int"), Value(self.name(n.args[1]), "Tensor")], {}).code
         if whole := whole_formulas(n.dtype).get(n):
             return self.translator.op_call(whole.name, [Value("x[0]", "Tensor")], {}).code
         if is_number(n):

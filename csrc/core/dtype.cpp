@@ -2,41 +2,8 @@
 
 #include <cstdlib>
 #include <cstring>
-#include <type_traits>
 
 namespace tocha {
-
-namespace {
-
-template <class T>
-constexpr Kind kind_of() {
-  if (std::is_same_v<T, bool>) return Kind::boolean;
-  if (std::is_integral_v<T>) return Kind::integer;
-  if (std::is_same_v<T, Complex<float>> || std::is_same_v<T, Complex<double>>) return Kind::complex;
-  return Kind::floating;
-}
-
-template <class T>
-constexpr bool signed_of() {
-  return !(std::is_same_v<T, bool> || std::is_unsigned_v<T>);
-}
-
-}  // namespace
-
-// PyTorch's word for a dtype, which messages use.
-constexpr const char* scalar_name(DType d) {
-  constexpr const char* names[kNumDTypes] = {
-      "Bool", "Byte",     "Char",  "Short",  "Int",          "Long",          "UInt16",        "UInt32",      "UInt64",
-      "Half", "BFloat16", "Float", "Double", "ComplexFloat", "ComplexDouble", "Float8_e4m3fn", "Float8_e5m2",
-  };
-  return names[static_cast<int>(d)];
-}
-
-const DTypeInfo kDTypes[kNumDTypes] = {
-#define _(e, t, n, c) {scalar_name(DType::e), sizeof(t), kind_of<t>(), signed_of<t>()},
-    TOCHA_FORALL_DTYPES(_)
-#undef _
-};
 
 Isa cpu_isa() {
   static const Isa chosen = [] {

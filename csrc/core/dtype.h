@@ -2,9 +2,9 @@
 #pragma once
 
 #include <cstdint>
+#include <type_traits>
 
 #include "core/complex.h"
-#include "core/export.h"
 #include "core/half.h"
 #include "core/isa.h"
 
@@ -47,7 +47,34 @@ struct DTypeInfo {
   bool is_signed;
 };
 
-extern TOCHA_API const DTypeInfo kDTypes[kNumDTypes];
+template <class T>
+constexpr Kind kind_of() {
+  if (std::is_same_v<T, bool>) return Kind::boolean;
+  if (std::is_integral_v<T>) return Kind::integer;
+  if (std::is_same_v<T, Complex<float>> || std::is_same_v<T, Complex<double>>) return Kind::complex;
+  return Kind::floating;
+}
+
+template <class T>
+constexpr bool signed_of() {
+  return !(std::is_same_v<T, bool> || std::is_unsigned_v<T>);
+}
+
+// PyTorch's word for a dtype, which messages use.
+constexpr const char* scalar_name(DType d) {
+  constexpr const char* names[kNumDTypes] = {
+      "Bool", "Byte",     "Char",  "Short",  "Int",          "Long",          "UInt16",        "UInt32",      "UInt64",
+      "Half", "BFloat16", "Float", "Double", "ComplexFloat", "ComplexDouble", "Float8_e4m3fn", "Float8_e5m2",
+  };
+  return names[static_cast<int>(d)];
+}
+
+// In the header, so that what asks for a dtype's size knows the table.
+inline constexpr DTypeInfo kDTypes[kNumDTypes] = {
+#define _(e, t, n, c) {scalar_name(DType::e), sizeof(t), kind_of<t>(), signed_of<t>()},
+    TOCHA_FORALL_DTYPES(_)
+#undef _
+};
 
 inline const DTypeInfo& info(DType d) { return kDTypes[static_cast<int>(d)]; }
 inline int64_t itemsize(DType d) { return info(d).itemsize; }

@@ -168,7 +168,7 @@ class Recorder(FakeInterpreter):
         if o.kind == "foreach":
             return self.composed(o, arguments, inplace)
         if o.parts is not None and not inplace and dispatch.modes.stack and not _C._dispatch_disabled():
-            with self.inside(o):  # what PyTorch takes apart before anybody sees it
+            with self.inside(o, o.parts):  # what PyTorch takes apart before anybody sees it
                 return o.parts(*arguments.values())
         if o.kind == "composite" and not o.gradients:
             result = self.composed(o, arguments, inplace)

@@ -166,7 +166,9 @@ def test_gradients_are_the_real_ones(o):
             continue
         assert [r.requires_grad for r in found] == [r.requires_grad for r in real]
         assert [title(r) for r in found] == [title(r) for r in real]
-        compare_gradients(real, found, tensors([*args, *kwargs.values()]), tensors([*fake.args, *fake.kwargs.values()]))
+        compare_gradients(
+            o, real, found, tensors([*args, *kwargs.values()]), tensors([*fake.args, *fake.kwargs.values()])
+        )
 
 
 def packed(f: Any, sample: Any) -> Counter:
@@ -205,7 +207,7 @@ def title(t: tocha.Tensor) -> str:
     return t.grad_fn.name().split(".")[-1] if t.grad_fn is not None else ""
 
 
-def compare_gradients(real, found, inputs, fakes) -> None:
+def compare_gradients(o, real, found, inputs, fakes) -> None:
     def gradients(results, of):
         roots = [r for r in results if r.requires_grad]
         wanted = [t for t in of if t.requires_grad]
@@ -216,6 +218,8 @@ def compare_gradients(real, found, inputs, fakes) -> None:
     try:
         expected = gradients(real, inputs)
     except RuntimeError:
+        if "phases" in o.tags:
+            return  # refused for its elements, which fakes do not have
         with pytest.raises(RuntimeError):
             gradients(found, fakes)
         return

@@ -92,6 +92,8 @@ class Functionalizer:
         self.mode = ProxyTorchDispatchMode(self.tracer, "fake")
         self.of: dict[Node, Any] = {}  # by node of the given graph: Alias, a list of such, a number's node
         self.inputs: list[Alias | None] = []
+        self.first: dict[Node, Node] = {}  # of a node that changed a tensor's geometry: the one that made the tensor
+        self.moved: dict[Node, Alias] = {}  # by the latter: what the tensor is now
         self.fake_mode = self._fake_mode()
         self.tracer.fake_mode = self.fake_mode
 
@@ -190,7 +192,10 @@ class Functionalizer:
             return self.fresh(self.copied(n))
         schema = n.target._schema
         if is_metadata_write(n.target):
-            return self.view(n, functional_form(n.target))
+            made = self.view(n, functional_form(n.target))
+            self.first[n] = first = self.first.get(n.args[0], n.args[0])  # type: ignore[arg-type, assignment]
+            self.moved[first] = made
+            return made
         if written(schema):
             return self.writing(n)
         if schema._is_view_op() and isinstance(n.args[0], Node):
@@ -301,9 +306,20 @@ class Functionalizer:
                     self.tracer.graph.call_function(
                         _ops.ops.aten.copy_.default, (node, self.node_of(alias.storage.base))
                     )
+            self.move_inputs()
         made = self.tracer.create_arg(outputs)
         self.tracer.graph.output(made)
         return GraphModule(self.module, self.tracer.graph, type(self.module).__name__)
+
+    def move_inputs(self) -> None:
+        """Inputs whose geometry the program changed get it at the end."""
+        for first, alias in self.moved.items():
+            if first.op == "placeholder":
+                value = self.read(alias)
+                given = (value.shape, value.stride(), value.storage_offset())
+                node = self.node_of(self.placeholder_value(self.of[first]))
+                shown = self.tracer.create_arg(tuple(list(g) if isinstance(g, tuple) else g for g in given))
+                self.tracer.graph.call_function(_ops.ops.aten.as_strided_.default, (node, *shown))  # type: ignore[misc]
 
     def placeholder_value(self, alias: Alias) -> Tensor:
         assert alias.storage.given is not None

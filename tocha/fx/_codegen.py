@@ -146,7 +146,10 @@ class _Writer:
         if (known := self.name_by_id.get(id(obj))) is not None:
             return known
         if is_from_tocha(obj) and obj is not tocha.device:
-            return qualified_name(obj)  # reached through `tocha`, which is always there
+            name = qualified_name(obj)  # reached through `tocha`, which is always there
+            if not any(keyword.iskeyword(part) for part in name.split(".")):
+                return name
+            hint = name  # random_.from is no Python
         name = hint if hint in CUSTOM_BUILTINS else self.namespace.create_name(hint.replace(".", "_"), None)
         return self._set_global(name, obj)
 

@@ -10,7 +10,7 @@ from typing import Any
 
 from tocha.ir import dtypes as dt
 from tocha.ir.node import CONSTANT, GRAD, INPUT, OUTPUT, PARAM, Node
-from tocha.ir.select import CAST
+from tocha.ir.select import CAST, where
 from tocha.operators.derived import formulas, operator_for, usable, whole_formulas
 from tocha.operators.facts import Facts, Scalar
 from tocha.operators.interpreter import Interpreter, as_operand, formula_of
@@ -117,7 +117,8 @@ def _by_formula(it: Interpreter, call: Call, grads: Sequence[Any], name: str) ->
     params = [call.arguments[a.name] for a in o.schema.arguments if not a.is_tensor]
     if node.op is CONSTANT:  # zero, or a slope that depends on nothing but the gradient's shape
         return it.apply("full_like", (grads[0], node.attr), {})
-    return FormulaOnTensors(it, grads, operands, call.results, params).value(node)
+    slope = FormulaOnTensors(it, grads, operands, call.results, params).value(node)
+    return it.apply("full_like", (grads[0], slope.number), {}) if slope.number is not None else slope
 
 
 class FormulaOnTensors:
@@ -151,6 +152,12 @@ class FormulaOnTensors:
         if whole := whole_formulas(n.dtype).get(n):
             return self.it.apply(whole.name, (self.leaves[INPUT][0],), {})
         args = tuple(self.value(a) for a in n.args)
+        if args and all(
+            type(v.number) in (bool, int, float) for v in args
+        ):  # of numbers alone: a number, no operator's call
+            return as_operand(n.dtype.convert(n.op.evaluate(n, *(v.number for v in args))))
+        if n.op is where and type(args[0].number) is bool:
+            return args[1] if args[0].number else args[2]
         if n.op is CAST:
             return self.cast(n, args[0])
         name, keywords = operator_for(n.op.name)

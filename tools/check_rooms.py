@@ -35,6 +35,7 @@ PYTHON = [
 STANDS_IN = {
     "tocha.utils._mode_utils": "_library",
     "tocha.utils._python_dispatch": "_library",
+    "tocha.utils._selective_checkpoint": "_library",
     "tocha.utils.backend_registration": "_library",
 }
 # A lower room opens these when a program asks for them.

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 import tocha
 from tocha import fx
 from tocha._functorch import costs
-from tocha._functorch.partitioners import default_partition, min_cut_rematerialization_partition
+from tocha._functorch.partitioners import default_partition, memory_budget_curve, min_cut_rematerialization_partition
 
 aten = tocha.ops.aten
 
@@ -222,3 +222,12 @@ def test_random_graphs(steps, budget):
         min_cut_rematerialization_partition(module, args, num_fwd_outputs=1, memory_budget=budget),
     ):
         agree(module, cut, args, 1)
+
+
+def test_the_curve_of_memory_against_work():
+    module = traced(activation, ARGS)
+    points = memory_budget_curve(module, num_fwd_outputs=1, budgets=(0, 0.5, 1))
+    assert [p.budget for p in points] == [0, 0.5, 1]
+    assert points[0].bytes_kept <= points[1].bytes_kept <= points[2].bytes_kept
+    assert points[0].work_again >= points[1].work_again >= points[2].work_again
+    assert points[0].bytes_kept == 0 < points[2].bytes_kept

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from tocha import fx
@@ -41,6 +42,24 @@ class Joint:
         self.after_tangents = _descendants(self.tangents)
         if not self.after_tangents.isdisjoint(self.forward):
             raise RuntimeError("[partition] a result of the forward graph depends on gradients")
+        self.policies = {n: policy for n in self.nodes if (policy := self._policy(n))}
+
+    def _policy(self, n: Node) -> str:
+        """What a checkpointed region asks for a value: `save`, `recompute`, or nothing.
+
+        What others read of a region is kept, and so is what cannot be had twice: random numbers.
+        """
+        asked = n.meta.get("recompute")
+        name = "" if asked is None else str(getattr(asked, "name", asked)).lower()
+        if name.endswith("save"):
+            return "save"
+        if not name.endswith("recompute"):
+            return ""
+        region = n.meta.get("ac_graph_id")
+        leaves = any(u in self.forward and u.meta.get("ac_graph_id") != region for u in n.users if u.op != "output")
+        if costs.is_random(n):
+            return "save"
+        return "" if leaves or any(n is o for o in self.outputs) else "recompute"
 
     def backward_only(self, n: Node) -> bool:
         return n in self.after_tangents
@@ -91,18 +110,12 @@ def _needed_outside(joint: Joint, n: Node) -> bool:
     return any(u.op != "output" and u not in joint.forward for u in n.users) or any(n is g for g in joint.gradients)
 
 
-def _policy_of(node: Node) -> str:
-    """What a checkpointed region asks for: must_save, must_recompute, prefer_..., or nothing."""
-    asked = node.meta.get("recompute")
-    return "" if asked is None else str(getattr(asked, "name", asked)).lower()
-
-
-def _may_compute_again(n: Node) -> bool:
-    asked = _policy_of(n)
-    if asked in ("must_save", "prefer_save"):
+def _may_compute_again(joint: Joint, n: Node) -> bool:
+    asked = joint.policies.get(n, "")
+    if asked:
+        return asked == "recompute"
+    if n.meta.get("recompute") is not None:  # read outside of its region
         return False
-    if asked in ("must_recompute", "prefer_recompute"):
-        return not costs.is_random(n)
     return costs.is_cheap(n)
 
 
@@ -119,7 +132,7 @@ def _distance_to_backward(joint: Joint) -> dict[Node, int]:
 
 def _cost(joint: Joint, n: Node, distance: int) -> float:
     """Bytes moved when it is kept: read by backward, and written where forward would not have to."""
-    if not _can_be_kept(n) or _policy_of(n) == "must_recompute":
+    if not _can_be_kept(n) or joint.policies.get(n) == "recompute":
         return UNCUTTABLE
     if costs.is_number(n):
         return 1.0
@@ -155,12 +168,10 @@ def _kept_by_cut(joint: Joint, again: Callable[[Node], bool]) -> list[Node]:
 def _kept_within(joint: Joint, budget: float) -> list[Node]:
     """What is kept when only a part of the memory of the cheapest cut may be used: between keeping what that keeps (1) and as little
     as can be (0), values with the least work per byte are computed again first."""
-    usual = _kept_by_cut(joint, _may_compute_again)
+    usual = _kept_by_cut(joint, lambda n: _may_compute_again(joint, n))
     if budget >= 1:
         return usual
-    least = _kept_by_cut(
-        joint, lambda n: n.op == "call_function" and not costs.is_random(n) and _policy_of(n) != "must_save"
-    )
+    least = _kept_by_cut(joint, lambda n: n.op == "call_function" and _can_be_had_again(joint, n))
     if budget <= 0:
         return least
     low, high = _bytes(joint, least), _bytes(joint, usual)
@@ -169,16 +180,20 @@ def _kept_within(joint: Joint, budget: float) -> list[Node]:
     lifted: set[Node] = set()
 
     def again(n: Node) -> bool:
-        return _may_compute_again(n) or n in lifted
+        return _may_compute_again(joint, n) or n in lifted
 
     kept = usual
     for n in sorted(chains, key=lambda n: sum(map(costs.work, chains[n])) / max(1, costs.bytes_of(n))):
         if _bytes(joint, kept) <= target:
             break
-        if not any(costs.is_random(m) or _policy_of(m) == "must_save" for m in chains[n]):
+        if all(_can_be_had_again(joint, m) for m in chains[n]):
             lifted |= chains[n]
             kept = _kept_by_cut(joint, again)
     return kept
+
+
+def _can_be_had_again(joint: Joint, n: Node) -> bool:
+    return not costs.is_random(n) and joint.policies.get(n) != "save"
 
 
 def _between(n: Node, kept: set[Node]) -> set[Node]:
@@ -259,6 +274,8 @@ def default_partition(
     kept sizes and tensors and the gradients of the results.
     """
     joint = Joint(joint_module, num_fwd_outputs)
+    if any("recompute" in n.meta for n in joint.nodes):  # checkpointed regions say what is computed again
+        return _split(joint, _kept_within(joint, 1.0))
     return _split(joint, _kept_by_default(joint))
 
 
@@ -277,3 +294,41 @@ def min_cut_rematerialization_partition(
         raise ValueError(f"[partition] memory_budget is between 0 and 1: got {memory_budget}")
     joint = Joint(joint_module, num_fwd_outputs)
     return _split(joint, _kept_within(joint, memory_budget))
+
+
+@dataclass(frozen=True)
+class Point:
+    """A point of the curve of memory against work."""
+
+    budget: float
+    bytes_kept: int  # beyond inputs and results, which live on anyway
+    work_again: int  # operations that backward repeats
+
+
+def memory_budget_curve(
+    joint_module: GraphModule, *, num_fwd_outputs: int, budgets: Sequence[float] = (0.0, 0.25, 0.5, 0.75, 1.0)
+) -> list[Point]:
+    """What each memory_budget keeps, and what it has backward compute again."""
+    joint = Joint(joint_module, num_fwd_outputs)
+    needed = _ancestors(joint.gradients)
+    points = []
+    for budget in budgets:
+        kept = _kept_within(joint, budget)
+        again = _computed_from(joint, kept, needed)
+        points.append(Point(budget, _bytes(joint, kept), sum(costs.work(n) for n in again if n in joint.forward)))
+    return points
+
+
+def _computed_from(joint: Joint, kept: Iterable[Node], needed: set[Node]) -> set[Node]:
+    """What backward computes besides gradients, when it has the kept values."""
+    found: set[Node] = set()
+    have = {*kept, *joint.tangents}
+    waiting = [i for n in joint.nodes if n in needed and joint.backward_only(n) for i in n.all_input_nodes]
+    waiting += [g for g in joint.gradients if isinstance(g, Node)]
+    while waiting:
+        n = waiting.pop()
+        if n in have or n in found or joint.backward_only(n):
+            continue
+        found.add(n)
+        waiting += n.all_input_nodes
+    return found

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import contextlib
+import importlib
+import sys
 import warnings
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
@@ -15,17 +17,20 @@ from tocha.autograd.graph import saved_tensors_hooks
 __all__ = [
     "CheckpointError",
     "CheckpointFunction",
+    "CheckpointPolicy",
     "DefaultDeviceType",
+    "SelectiveCheckpointContext",
     "check_backward_validity",
     "checkpoint",
     "checkpoint_sequential",
+    "create_selective_checkpoint_contexts",
     "detach_variable",
     "get_device_states",
     "noop_context_fn",
     "set_checkpoint_debug_enabled",
     "set_checkpoint_early_stop",
     "set_device_states",
-]
+]  # noqa: F822: some are made when somebody asks
 
 Tensor = _C.Tensor
 _early_stop: bool | None = None
@@ -112,8 +117,25 @@ def checkpoint(
             raise ValueError("Unexpected keyword arguments: " + ",".join(kwargs))
         if context_fn is not noop_context_fn or debug:
             raise ValueError("Passing `context_fn` or `debug` is only supported when use_reentrant=False.")
+    if _is_traced():
+        tagged = importlib.import_module("tocha._higher_order_ops.checkpoint").tagged
+        return tagged(function, None if context_fn is noop_context_fn else context_fn, args, kwargs)
+    if use_reentrant:
         return CheckpointFunction.apply(function, preserve, *args)
     return _hooked(function, preserve, context_fn, determinism_check, early_stop, args, kwargs)
+
+
+def _is_traced() -> bool:
+    """Whether a graph is being made of what runs: then the region's nodes are marked, and the partitioner sees to the rest."""
+    tracing = sys.modules.get("tocha.fx.experimental.proxy_tensor")
+    return tracing is not None and tracing.get_proxy_mode() is not None
+
+
+def __getattr__(name: str) -> Any:
+    """Selective checkpointing, which needs dispatch modes."""
+    if name in ("CheckpointPolicy", "SelectiveCheckpointContext", "create_selective_checkpoint_contexts"):
+        return getattr(importlib.import_module("tocha.utils._selective_checkpoint"), name)
+    raise AttributeError(f"module 'tocha.utils.checkpoint' has no attribute {name!r}")
 
 
 def check_backward_validity(inputs: Iterable[Any]) -> None:
@@ -220,13 +242,13 @@ def _hooked(
         return len(facts) - 1
 
     def unpack(number: int) -> Tensor:
+        # A node may ask twice for a value. All of them go with the last node of the region, or when another walk begins.
         task = _C._graph_task()
         held = again.get(task)
-        if held is None or number not in held:
+        if held is None:
+            again.clear()
             held = again[task] = recompute()
-        found = held.pop(number)
-        if not held:
-            del again[task]
+        found = held[number]
         if check == "default" and _facts(found) != facts[number]:
             raise CheckpointError(
                 f"tocha.utils.checkpoint: Recomputed values for the following tensors have different metadata than during the forward pass. "

@@ -1,0 +1,136 @@
+"""Selective checkpointing: which operators of a checkpointed region are kept, and which backward computes again.
+
+`tocha.utils.checkpoint` shows these names; they need dispatch modes, which stand above it.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections import defaultdict
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from tocha import _C
+from tocha._ops import OpOverload
+from tocha.utils import _pytree as pytree
+from tocha.utils._python_dispatch import TorchDispatchMode
+
+Tensor = _C.Tensor
+
+
+class CheckpointPolicy(enum.Enum):
+    """What is asked for an operator's results; compilers may decide otherwise where it says `prefer`."""
+
+    MUST_SAVE = 0
+    PREFER_SAVE = 1
+    MUST_RECOMPUTE = 2
+    PREFER_RECOMPUTE = 3
+    MUST_CPU_OFFLOAD = 4
+
+
+SAVED = (CheckpointPolicy.MUST_SAVE, CheckpointPolicy.PREFER_SAVE)
+
+
+class SelectiveCheckpointContext:
+    """What a policy is told besides the operator: whether this is the second run."""
+
+    def __init__(self, *, is_recompute: bool):
+        self.is_recompute = is_recompute
+
+
+def asked(policy_fn: Callable, again: bool, func: Any, args: tuple, kwargs: dict[str, Any]) -> CheckpointPolicy:
+    """What a policy says of a call; True and False are must-save and prefer-recompute."""
+    found = policy_fn(SelectiveCheckpointContext(is_recompute=again), func, *args, **kwargs)
+    if isinstance(found, bool):
+        return CheckpointPolicy.MUST_SAVE if found else CheckpointPolicy.PREFER_RECOMPUTE
+    return found
+
+
+def is_free(func: Any) -> bool:
+    """Operators that nothing has to be kept of: they show what is there."""
+    return isinstance(func, OpOverload) and func._opname in ("detach", "alias")
+
+
+class _CachingTorchDispatchMode(TorchDispatchMode):
+    """The first run: keeps what the policy says."""
+
+    def __init__(self, policy_fn: Callable, storage: dict[Any, list[Any]]):
+        super().__init__()
+        self.policy_fn, self.storage = policy_fn, storage
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: tuple = (), kwargs: dict[str, Any] | None = None) -> Any:
+        out = func(*args, **(kwargs or {}))
+        if not is_free(func) and asked(self.policy_fn, False, func, args, kwargs or {}) in SAVED:
+            self.storage[func].append(pytree.tree_map_only(Tensor, lambda t: (t.detach(), t._version), out))
+        return out
+
+
+class _CachedTorchDispatchMode(TorchDispatchMode):
+    """The second run: takes what was kept, computes the rest."""
+
+    def __init__(self, policy_fn: Callable, storage: dict[Any, list[Any]], allow_cache_entry_mutation: bool):
+        super().__init__()
+        self.policy_fn, self.storage, self.allows_writes = policy_fn, storage, allow_cache_entry_mutation
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: tuple = (), kwargs: dict[str, Any] | None = None) -> Any:
+        if is_free(func) or asked(self.policy_fn, True, func, args, kwargs or {}) not in SAVED:
+            return func(*args, **(kwargs or {}))
+        if func not in self.storage:
+            raise RuntimeError(f"{func} encountered during backward, but not found in storage")
+        if not self.storage[func]:
+            raise RuntimeError(
+                "Trying to backward an extra time. You are only allowed to backward once on any region computed under selective "
+                "activation checkpoint."
+            )
+        return pytree.tree_map(self.taken, self.storage[func].pop(0), is_leaf=is_kept)
+
+    def taken(self, entry: Any) -> Any:
+        if not is_kept(entry):
+            return entry
+        t, version = entry
+        if t._version != version and not self.allows_writes:
+            raise RuntimeError("Tensor cached during selective activation checkpoint has been mutated")
+        return t
+
+
+def is_kept(entry: Any) -> bool:
+    return isinstance(entry, tuple) and len(entry) == 2 and isinstance(entry[0], Tensor) and isinstance(entry[1], int)
+
+
+def create_selective_checkpoint_contexts(
+    policy_fn_or_list: Callable | Sequence[Any], allow_cache_entry_mutation: bool = False
+) -> tuple[TorchDispatchMode, TorchDispatchMode]:
+    """The contexts for `checkpoint(..., context_fn=...)` of a policy, or of a list of operators whose results are kept.
+
+    >>> import functools, tocha
+    >>> from tocha.utils.checkpoint import checkpoint
+    >>> x = tocha.ones(2, 2, requires_grad=True)
+    >>> kept = functools.partial(create_selective_checkpoint_contexts, [tocha.ops.aten.mm.default])
+    >>> checkpoint(lambda t: (t @ t).sin(), x, use_reentrant=False, context_fn=kept).sum().backward()
+    """
+    if isinstance(policy_fn_or_list, list):
+        for op in policy_fn_or_list:
+            if not isinstance(op, OpOverload):
+                extra = (
+                    "Please update the OpOverloadPacket to a specific OpOverload."
+                    f"For example, if you have `{op}`, change it to `{op}.default`."
+                    if hasattr(op, "overloads")
+                    else ""
+                )
+                raise ValueError(
+                    f"Expected op in `op_list` to be an OpOverload but got: {op} of type {type(op)}. {extra}"
+                )
+        kept = list(policy_fn_or_list)
+
+        def policy_fn(ctx: Any, op: Any, *args: Any, **kwargs: Any) -> CheckpointPolicy:
+            return CheckpointPolicy.MUST_SAVE if op in kept else CheckpointPolicy.PREFER_RECOMPUTE
+
+    elif callable(policy_fn_or_list):
+        policy_fn = policy_fn_or_list
+    else:
+        raise TypeError("policy_fn_or_list must be either a function or a list of ops.")
+    storage: dict[Any, list[Any]] = defaultdict(list)
+    return (
+        _CachingTorchDispatchMode(policy_fn, storage),
+        _CachedTorchDispatchMode(policy_fn, storage, allow_cache_entry_mutation),
+    )

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from tocha import _C, nn
-from tocha._dynamo import builtin_calls, config, convert, leaves, resume
+from tocha._dynamo import builtin_calls, config, convert, leaves, optimizers, resume
 from tocha._dynamo import dynamic as dynamic_sizes
 from tocha._dynamo.backends import lookup_backend
 from tocha._dynamo.convert import Capture
@@ -313,6 +313,7 @@ def explain(f: Callable[..., Any], *extra: Any, **more: Any) -> Any:
 
 
 builtin_calls.register(graph_break, is_compiling)
+_ = optimizers  # registers what captured code does in place of its steps
 
 __all__ = [
     "ExplainOutput",

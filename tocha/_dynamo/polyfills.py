@@ -416,8 +416,15 @@ def count_elements(mapping, iterable):
 SUBSTITUTES: dict[int, tuple[Any, Any]] = {}  # substitute_in_graph: a function's id -> it, its substitute
 
 
+BEFORE: dict[int, tuple[Any, Any]] = {}  # a function's id -> it, and what is done before it is gone through
+
+
 def replaced(f: Frame, function: Any, args: list[Value], kwargs: dict[str, Value]) -> Value | None:
     """A call of a Python function that has a substitute."""
-    if function.real is None or id(function.real) not in SUBSTITUTES:
+    if function.real is None:
+        return None
+    if id(function.real) in BEFORE:
+        BEFORE[id(function.real)][1](f, args)
+    if id(function.real) not in SUBSTITUTES:
         return None
     return f.inline(f.wrap_known(SUBSTITUTES[id(function.real)][1]), args, kwargs)  # type: ignore[arg-type]

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 import tocha
 from tocha import fx
-from tocha._dynamo import facts
+from tocha._dynamo import config, facts
 from tocha._dynamo.draws import Draw
 from tocha._dynamo.dynamic import Policy, Promises
 from tocha._dynamo.guards import Guards
@@ -75,6 +75,7 @@ class Output:
         self.aliases = 0
         self.steps = 0
         self.calls = 0
+        self.error_on_break = fullgraph or config.error_on_graph_break
         self.kept: list[Any] = []
 
     # ---- values from outside

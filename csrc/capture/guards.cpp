@@ -30,6 +30,7 @@ enum class Fetch {
   attribute,      // by name, the ordinary way
   item,           // value[key]
   dict_item,      // the same of a dict, past overridden methods
+  dict_key,       // a dict's key, by number
   tuple_item,     // by number
   list_item,      // by number
   type,           // type(value)
@@ -46,7 +47,7 @@ const std::unordered_map<std::string, Fetch> kFetches = {
     {"item", Fetch::item},           {"dict_item", Fetch::dict_item}, {"tuple_item", Fetch::tuple_item},
     {"list_item", Fetch::list_item}, {"type", Fetch::type},           {"instance_dict", Fetch::instance_dict},
     {"closure", Fetch::closure},     {"cell", Fetch::cell},           {"call", Fetch::call},
-    {"size", Fetch::size},           {"stride", Fetch::stride},
+    {"size", Fetch::size},           {"stride", Fetch::stride},       {"dict_key", Fetch::dict_key},
 };
 
 enum class Test {
@@ -186,6 +187,15 @@ struct Walk {
     return PyCell_Check(cell) ? Py_XNewRef(PyCell_GET(cell)) : nullptr;
   }
 
+  static PyObject* key_of(PyObject* dict, Py_ssize_t i) {
+    if (!PyDict_Check(dict)) return nullptr;
+    PyObject *key, *value;
+    Py_ssize_t position = 0;
+    while (PyDict_Next(dict, &position, &key, &value))
+      if (i-- == 0) return Py_NewRef(key);
+    return nullptr;
+  }
+
   // A new reference; null, with or without an error, where there is no such value.
   PyObject* fetch(const Node& n, PyObject* from) {
     switch (n.fetch) {
@@ -205,6 +215,8 @@ struct Walk {
         return PyObject_GetItem(from, n.key);
       case Fetch::dict_item:
         return PyDict_Check(from) ? Py_XNewRef(PyDict_GetItemWithError(from, n.key)) : nullptr;
+      case Fetch::dict_key:
+        return key_of(from, n.index);
       case Fetch::tuple_item:
         return PyTuple_Check(from) && n.index < PyTuple_GET_SIZE(from) ? Py_NewRef(PyTuple_GET_ITEM(from, n.index))
                                                                        : nullptr;

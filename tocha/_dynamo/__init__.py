@@ -1,9 +1,22 @@
 """Capture: ordinary Python becomes graphs. docs/inside/capture.md follows one function through it."""
 
+from tocha._dynamo import backends as backends
 from tocha._dynamo import config as config
+from tocha._dynamo import exc as exc
 from tocha._dynamo.backends import list_backends as list_backends
 from tocha._dynamo.backends import lookup_backend as lookup_backend
 from tocha._dynamo.backends import register_backend as register_backend
+from tocha._dynamo.callbacks import on_compile_end as on_compile_end
+from tocha._dynamo.callbacks import on_compile_start as on_compile_start
+from tocha._dynamo.comptime import comptime as comptime
+from tocha._dynamo.decorators import disable_nested_graph_breaks as disable_nested_graph_breaks
+from tocha._dynamo.decorators import dont_skip_tracing as dont_skip_tracing
+from tocha._dynamo.decorators import error_on_graph_break as error_on_graph_break
+from tocha._dynamo.decorators import forbid_in_graph as forbid_in_graph
+from tocha._dynamo.decorators import nonstrict_trace as nonstrict_trace
+from tocha._dynamo.decorators import patch_dynamo_config as patch_dynamo_config
+from tocha._dynamo.decorators import skip_frame as skip_frame
+from tocha._dynamo.decorators import step_unsupported as step_unsupported
 from tocha._dynamo.dynamic import mark_dynamic as mark_dynamic
 from tocha._dynamo.dynamic import mark_static as mark_static
 from tocha._dynamo.dynamic import mark_unbacked as mark_unbacked
@@ -15,7 +28,11 @@ from tocha._dynamo.eval_frame import disable as disable
 from tocha._dynamo.eval_frame import disallow_in_graph as disallow_in_graph
 from tocha._dynamo.eval_frame import explain as explain
 from tocha._dynamo.eval_frame import graph_break as graph_break
+from tocha._dynamo.eval_frame import is_compiling as is_compiling
+from tocha._dynamo.eval_frame import is_dynamo_supported as is_dynamo_supported
+from tocha._dynamo.eval_frame import is_inductor_supported as is_inductor_supported
 from tocha._dynamo.eval_frame import optimize as optimize
 from tocha._dynamo.eval_frame import optimize_assert as optimize_assert
 from tocha._dynamo.eval_frame import reset as reset
-from tocha._dynamo.eval_frame import run as run
+from tocha._dynamo.stance import run as run
+from tocha._dynamo.stance import set_stance as set_stance

@@ -123,8 +123,8 @@ def _dict(f: Frame, real: Any, source: Source | None) -> Value:
     value = DictValue({}, type(real), source)
     value.all_keys = tuple(real) if source is not None else None
     f.out.memo[id(real)] = (real, value)
-    for k, v in real.items():
-        key = wrap(f, k, None)
+    for i, (k, v) in enumerate(real.items()):
+        key = wrap(f, k, source.dict_key(i) if source and isinstance(k, tocha.Tensor) else None)
         value.put(f, key, Lazy(f, v, source.dict_item(k) if source else None))
     if isinstance(real, collections.defaultdict) and real.default_factory is not None:
         value.factory = wrap(f, real.default_factory, source.attribute("default_factory") if source else None)

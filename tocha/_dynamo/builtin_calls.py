@@ -51,6 +51,7 @@ def call_builtin(f: Frame, function: Any, args: list[Value], kwargs: dict[str, V
     args = [a.realize() for a in args]
     kwargs = {k: v.realize() for k, v in kwargs.items()}
     hashable = _hashable(function)
+    _check_marks(function)
     if hashable and any(isinstance(a, SymbolValue) for a in args) and not kwargs:
         number = symbolic_result(f, function, args)
         if number is not None:
@@ -79,6 +80,14 @@ def call_builtin(f: Frame, function: Any, args: list[Value], kwargs: dict[str, V
     if _module_of(function) in _PURE or isinstance(getattr(function, "__self__", None), type):
         return f.fold(function, args, kwargs)
     raise Unsupported("builtin", f"{_module_of(function)}.{getattr(function, '__qualname__', function)}")
+
+
+def _check_marks(function: Any) -> None:
+    """disallow_in_graph and forbid_in_graph."""
+    if id(function) in leaves.FORBIDDEN:
+        raise AssertionError(f"Attempt to trace forbidden callable {function}")
+    if id(function) in leaves.DISALLOWED:
+        raise Unsupported("disallowed", f"{_module_of(function)}.{getattr(function, '__qualname__', function)}")
 
 
 def _slot(f: Frame, function: Any, args: list[Value]) -> Value:

@@ -37,7 +37,7 @@ _TABLE: dict[str, tuple[type | tuple[type, ...], Any, str]] = {
     "enable_trace_contextlib": (bool, True, "no effect"),
     "trace_numpy": (bool, True, "no effect"),
     "raise_on_ctx_manager_usage": (bool, True, "no effect"),
-    "error_on_graph_break": (bool, False, "no effect"),
+    "error_on_graph_break": (bool, False, "a graph break is an error"),
 }
 
 

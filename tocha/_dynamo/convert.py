@@ -13,7 +13,7 @@ from typing import Any
 
 import tocha
 from tocha import _C
-from tocha._dynamo import config, modes
+from tocha._dynamo import callbacks, config, modes, stance
 from tocha._dynamo.exc import (
     BackendCompilerFailed,
     FailOnRecompileLimitHit,
@@ -33,6 +33,7 @@ LOG = logging.getLogger("tocha._dynamo")
 
 CODES: list[types.CodeType] = []  # everything that was captured: for reset()
 FORCED: dict[int, types.CodeType] = {}  # the library's own code that is captured all the same
+_SEEN: dict[int, types.CodeType] = {}  # those that ran once under eager_then_compile
 _WARNED: dict[int, types.CodeType] = {}  # those whose limit was spoken of
 BREAKS: list[Break] = []  # of the running explain(), else empty
 LISTENERS: list[Any] = []
@@ -51,6 +52,8 @@ def is_user_code(code: types.CodeType) -> bool:
 class Capture:
     """One way of compiling: a backend and its options. The callback that the hook calls."""
 
+    limit: int | None = None  # in place of config.recompile_limit
+
     def __init__(self, backend: Callable[..., Any], fullgraph: bool, dynamic: bool | None, keep: Any = None) -> None:
         self.backend, self.fullgraph, self.dynamic, self.keep = backend, fullgraph, dynamic, keep
         self.inside = 0
@@ -67,10 +70,13 @@ class Capture:
         before = [e for e in _C._capture.code_entries(code) if e[0] is self and e[3] is globals_]
         if any(e[1].first_failure(args, globals_, closure) is None for e in before):
             return True  # another thread was quicker
+        if not self.may_capture(code, before):
+            return None
         if before and not self.may_recompile(code, before, args, globals_, closure):
             return None
         try:
-            guards, made = self.capture(code, globals_, args, closure)
+            with callbacks.told(code):
+                guards, made = self.capture(code, globals_, args, closure)
         except OperatorError:
             return None
         except SkipFrame as skipped:
@@ -90,6 +96,18 @@ class Capture:
         CODES.append(code)
         return guards, made
 
+    def may_capture(self, code: types.CodeType, before: list) -> bool:
+        """What tocha.compiler.set_stance says of a function that has to be captured, or captured again."""
+        how = stance.current().stance
+        if how == "fail_on_recompile":
+            raise RuntimeError(
+                f"Detected recompile when torch.compile stance is 'fail_on_recompile'. {code.co_qualname} ({code.co_filename}:{code.co_firstlineno})"
+            )
+        if how in ("eager_then_compile", "aot_eager_then_compile") and not before and id(code) not in _SEEN:
+            _SEEN[id(code)] = code
+            return False
+        return how != "eager_on_recompile"
+
     def may_recompile(self, code: Any, before: list, args: tuple, globals_: dict, closure: Any) -> bool:
         reason = before[0][1].first_failure(args, globals_, closure) if before[0][1] else None
         for listen in LISTENERS:
@@ -98,13 +116,16 @@ class Capture:
             raise RecompileError(f"[capture] {code.co_name} would be captured again: {reason}")
         LOG.info("%s is captured again: %s", code.co_qualname, reason)
         total = len(_C._capture.code_entries(code))
-        if len(before) < config.recompile_limit and total < config.accumulated_recompile_limit:
+        allowed = self.limit if self.limit is not None else config.recompile_limit
+        if len(before) < allowed and total < config.accumulated_recompile_limit:
             return True
-        limit = "recompile_limit" if len(before) >= config.recompile_limit else "accumulated_recompile_limit"
+        limit, most = "recompile_limit", allowed
+        if len(before) < allowed:
+            limit, most = "accumulated_recompile_limit", config.accumulated_recompile_limit
         failed = [e[1].first_failure(args, globals_, closure) for e in before if e[1]]
         kept = max(failed, key=failed.count, default=reason)
         text = (
-            f"[capture] {code.co_qualname} ({code.co_filename}:{code.co_firstlineno}) hit config.{limit} ({getattr(config, limit)}): it was captured "
+            f"[capture] {code.co_qualname} ({code.co_filename}:{code.co_firstlineno}) hit config.{limit} ({most}): it was captured "
             f"{len(before)} times and runs uncaptured from now on. Last reason: {reason}; the guard that failed most: {kept}. {_remedy(str(kept))}"
         )
         if config.fail_on_recompile_limit_hit or self.fullgraph:
@@ -130,7 +151,7 @@ class Capture:
             except RecursionError:
                 raise SkipFrame("calls are nested too deeply") from None
             except Unsupported as unsupported:
-                if self.fullgraph:
+                if self.fullgraph or out.error_on_break:
                     raise
                 if break_at is not None:
                     raise SkipFrame("the state at a graph break cannot be made again", unsupported) from unsupported
@@ -144,7 +165,7 @@ class Capture:
         for listen in LISTENERS:
             listen("graph", module, examples)
         try:
-            compiled = self.backend(module, examples)
+            compiled = (stance.current().backend or self.backend)(module, examples)
         except Exception as error:
             raise BackendCompilerFailed(self.backend, error) from error
         if not callable(compiled):
@@ -168,6 +189,7 @@ def forget() -> None:
     for code in CODES:
         _C._capture.forget_code(code)
     CODES.clear()
+    _SEEN.clear()
     _WARNED.clear()
 
 

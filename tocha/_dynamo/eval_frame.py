@@ -11,26 +11,41 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from tocha import _C, nn
-from tocha._dynamo import builtin_calls, config, convert, leaves, resume
+from tocha._dynamo import builtin_calls, comptime, config, convert, decorators, guards, leaves, optimizers, resume
 from tocha._dynamo import dynamic as dynamic_sizes
 from tocha._dynamo.backends import lookup_backend
 from tocha._dynamo.convert import Capture
 from tocha._dynamo.refusals import Unsupported
 
 _CAPTURES: dict[tuple, Capture] = {}
+MODES = ("default", "lite", "reduce-overhead", "max-autotune-no-cudagraphs", "max-autotune")
+_default_backend: Any = "inductor"
 
 
-def capture_for(backend: Any, fullgraph: bool, dynamic: bool | None, options: Any = None) -> Capture:
+def get_default_backend() -> Any:
+    """The backend of functions that are compiled without naming one."""
+    return _default_backend
+
+
+def set_default_backend(backend: Any) -> None:
+    """Another backend for functions that are compiled without naming one; None: the one that it was at first."""
+    global _default_backend
+    if isinstance(backend, str) and backend != "inductor":
+        lookup_backend(backend)
+    _default_backend = "inductor" if backend is None else backend
+
+
+def capture_for(backend: Any, fullgraph: bool, dynamic: bool | None, options: Any = None, limit: int | None = None) -> Capture:  # fmt: skip
     """Compiling twice in the same way shares what was captured."""
     keep = (options or {}).get("guard_filter_fn")
     rest = {k: v for k, v in (options or {}).items() if k != "guard_filter_fn"}
     found = lookup_backend(backend)
     if rest and not isinstance(backend, str):
         found = functools.partial(found, options=rest)
-    key = (id(found), fullgraph, dynamic, id(keep))
+    key = (id(found), fullgraph, dynamic, id(keep), limit)
     if key not in _CAPTURES:
-        chosen = (lambda guards: [g for g, yes in zip(guards, keep(guards)) if yes]) if keep else None
-        _CAPTURES[key] = Capture(found, fullgraph, dynamic, chosen)
+        _CAPTURES[key] = Capture(found, fullgraph, dynamic, guards.filtered(keep) if keep else None)
+        _CAPTURES[key].limit = limit
         _CAPTURES[key].kept = (found, keep)  # type: ignore[attr-defined]
     return _CAPTURES[key]
 
@@ -142,10 +157,14 @@ def compile(
     *,
     fullgraph: bool = False,
     dynamic: bool | None = None,
-    backend: str | Callable[..., Any] = "inductor",
+    backend: str | Callable[..., Any] | None = None,
     mode: str | None = None,
     options: dict[str, Any] | None = None,
+    name: str | None = None,
     disable: bool = False,
+    recompile_limit: int | None = None,
+    isolate_recompiles: bool = False,
+    shapes_spec: Any = None,
 ) -> Any:
     """Captures a function or module as graphs when it is called, and hands them to a backend.
 
@@ -157,12 +176,24 @@ def compile(
     tensor([1., 1.])
     """
     if model is None:
-        return lambda m: compile(m, fullgraph=fullgraph, dynamic=dynamic, backend=backend, mode=mode, options=options, disable=disable)  # fmt: skip
+        return lambda m: compile(
+            m, fullgraph=fullgraph, dynamic=dynamic, backend=backend, mode=mode, options=options, name=name,
+            disable=disable, recompile_limit=recompile_limit, isolate_recompiles=isolate_recompiles, shapes_spec=shapes_spec,
+        )  # fmt: skip
     if mode is not None and options is not None:
         raise RuntimeError("Either mode or options can be specified, but both can't be specified at the same time.")
     if disable or config.disable or os.environ.get("TORCH_COMPILE_DISABLE", "0") == "1" or os.environ.get("TORCHDYNAMO_DISABLE", "0") == "1":  # fmt: skip
         return model
-    callback = capture_for(backend, fullgraph, dynamic, options)
+    if mode is not None and mode not in MODES and backend in (None, "inductor"):
+        raise RuntimeError(f"Unrecognized mode={mode}, should be one of: {', '.join(MODES)}")
+    if shapes_spec is not None:
+        raise NotImplementedError("[compile] shapes_spec is not here yet: mark sizes with tocha._dynamo.mark_dynamic")
+    assert callable(model), f"A callable function is expected, but {type(model)} is provided."
+    chosen = backend if backend is not None else get_default_backend()
+    callback = capture_for(chosen, fullgraph, dynamic, options, recompile_limit)
+    if isolate_recompiles:  # a cache of its own
+        own = Capture(callback.backend, fullgraph, dynamic, callback.keep)
+        own.limit, callback = recompile_limit, own
     return optimized(model, callback)
 
 
@@ -174,8 +205,6 @@ def optimized(model: Any, callback: Capture) -> Any:
     if isinstance(model, type):
         model.__call__ = wrapper(model.__call__, callback)  # type: ignore[method-assign]
         return model
-    if not callable(model):
-        raise RuntimeError(f"A callable function is expected, but {type(model)} is provided.")
     function = innermost(model)
     code = getattr(function, "__code__", None)
     if code is None and not isinstance(function, functools.partial) and hasattr(type(function).__call__, "__code__"):
@@ -194,11 +223,6 @@ def optimize(backend: Any = "inductor", *, nopython: bool = False, dynamic: bool
 
 def optimize_assert(backend: Any, **more: Any) -> Any:
     return optimize(backend, nopython=True, **more)
-
-
-def run(function: Any = None) -> Any:
-    """Runs with what was captured, and captures nothing."""
-    return function
 
 
 def disable(fn: Any = None, recursive: bool = True, *, reason: str | None = None, wrapping: bool = True) -> Any:
@@ -232,10 +256,19 @@ def is_compiling() -> bool:
     return False
 
 
+def is_dynamo_supported() -> bool:
+    return True
+
+
+def is_inductor_supported() -> bool:
+    return True
+
+
 def allow_in_graph(fn: Any) -> Any:
     """Calls of the function stand in graphs as they are."""
     if isinstance(fn, (list, tuple)):
         return [allow_in_graph(f) for f in fn]
+    assert callable(fn), "allow_in_graph expects a callable"
     leaves.allow(fn)
     return fn
 
@@ -243,7 +276,7 @@ def allow_in_graph(fn: Any) -> Any:
 def disallow_in_graph(fn: Any) -> Any:
     if isinstance(fn, (list, tuple)):
         return [disallow_in_graph(f) for f in fn]
-    leaves.ALLOWED.discard(id(fn))
+    leaves.disallow(fn)
     return fn
 
 
@@ -313,6 +346,7 @@ def explain(f: Callable[..., Any], *extra: Any, **more: Any) -> Any:
 
 
 builtin_calls.register(graph_break, is_compiling)
+_ = (optimizers, comptime, decorators)  # they register what captured code does in place of some calls
 
 __all__ = [
     "ExplainOutput",
@@ -328,5 +362,4 @@ __all__ = [
     "optimize",
     "optimize_assert",
     "reset",
-    "run",
 ]

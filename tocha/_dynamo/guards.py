@@ -52,6 +52,46 @@ def _shown(value: Any) -> str:
     return name if isinstance(name, str) else type(value).__name__ + " object"
 
 
+# What PyTorch calls these tests.
+_KINDS = {
+    "type": "TYPE_MATCH", "same": "ID_MATCH", "constant": "CONSTANT_MATCH", "length": "SEQUENCE_LENGTH", "keys": "DICT_KEYS_MATCH",
+    "contains": "DICT_CONTAINS", "without": "DICT_CONTAINS", "empty_cell": "EMPTY_CELL", "tensor": "TENSOR_MATCH", "number": "TYPE_MATCH",
+    "alias": "DUPLICATE_INPUT", "holds": "LAMBDA_GUARD", "global_state": "GLOBAL_STATE",
+}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class GuardFilterEntry:
+    """A guard as `guard_filter_fn` sees it."""
+
+    name: str
+    has_value: bool
+    value: Any
+    guard_type: str
+    derived_guard_types: tuple[str, ...]
+    is_global: bool
+    orig_guard: Guard
+
+    @staticmethod
+    def of(guard: Guard) -> GuardFilterEntry:
+        value = guard.key[0] if guard.test == "tensor" else guard.key
+        known = guard.test in ("tensor", "same", "constant")
+        where = guard.source.name if guard.source else ""
+        is_global = guard.source is None or guard.source.root.fetch in ("global", "object")
+        return GuardFilterEntry(where, known, value if known else None, _KINDS[guard.test], (), is_global, guard)
+
+
+def filtered(keep: Callable[[list[GuardFilterEntry]], list[bool]]) -> Callable[[list[Guard]], list[Guard]]:
+    """What a `guard_filter_fn` leaves of a list of guards."""
+
+    def chosen(found: list[Guard]) -> list[Guard]:
+        answers = keep([GuardFilterEntry.of(g) for g in found])
+        assert len(answers) == len(found) and all(type(a) is bool for a in answers), "guard_filter_fn returns a bool for each guard"  # fmt: skip
+        return [g for g, yes in zip(found, answers) if yes]
+
+    return chosen
+
+
 class Guards:
     def __init__(self, env: ShapeEnv) -> None:
         self.found: dict[tuple, Guard] = {}

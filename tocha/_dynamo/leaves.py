@@ -15,6 +15,8 @@ _INLINED = tuple(
 )  # fmt: skip
 
 ALLOWED: set[int] = set()  # allow_in_graph
+DISALLOWED: set[int] = set()  # disallow_in_graph
+FORBIDDEN: set[int] = set()  # forbid_in_graph
 KNOWN: set[int] = set()  # Python functions that the tracer handles itself
 _KEPT: list[Any] = []
 
@@ -25,7 +27,19 @@ def know(function: Any) -> None:
 
 
 def allow(function: Any) -> None:
+    DISALLOWED.discard(id(function))
     ALLOWED.add(id(function))
+    _KEPT.append(function)
+
+
+def disallow(function: Any) -> None:
+    ALLOWED.discard(id(function))
+    DISALLOWED.add(id(function))
+    _KEPT.append(function)
+
+
+def forbid(function: Any) -> None:
+    FORBIDDEN.add(id(function))
     _KEPT.append(function)
 
 

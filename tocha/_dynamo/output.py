@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 import tocha
 from tocha import fx
-from tocha._dynamo import facts
+from tocha._dynamo import config, facts
 from tocha._dynamo.draws import Draw
 from tocha._dynamo.dynamic import Policy, Promises
 from tocha._dynamo.guards import Guards
@@ -65,6 +65,7 @@ class Output:
         self.guards.add_global_state()
         self.effects = Effects()
         self.inputs: list[TensorValue | SymbolValue] = []
+        self.names: dict[str, int] = {}  # of inputs: how often each was taken
         self.memo: dict[int, tuple[Any, Value]] = {}  # a real object's id -> the object, its value
         self.cells: dict[int, tuple[Any, CellValue]] = {}
         self.by_fact: dict[int, TensorValue] = {}
@@ -74,6 +75,7 @@ class Output:
         self.aliases = 0
         self.steps = 0
         self.calls = 0
+        self.error_on_break = fullgraph or config.error_on_graph_break
         self.kept: list[Any] = []
 
     # ---- values from outside
@@ -167,7 +169,9 @@ class Output:
         return SymbolValue(self.numbers[expr], number)
 
     def input_name(self, source: Source) -> str:
-        return re.sub(r"[^0-9A-Za-z]+", "_", source.name)
+        name = re.sub(r"[^0-9A-Za-z]+", "_", source.name)
+        self.names[name] = count = self.names.get(name, -1) + 1
+        return f"{name}_{count}" if count else name
 
     def cell_of(self, f: Frame, cell: Any, source: Source | None, name: str) -> CellValue:
         """The tracked cell of a real one."""

@@ -13,6 +13,9 @@ import math
 import operator
 from typing import TYPE_CHECKING, Any
 
+from tocha._dynamo import leaves
+from tocha._dynamo.refusals import Unsupported
+
 if TYPE_CHECKING:
     from tocha._dynamo.frame import Frame
     from tocha._dynamo.values.base import Value
@@ -416,8 +419,19 @@ def count_elements(mapping, iterable):
 SUBSTITUTES: dict[int, tuple[Any, Any]] = {}  # substitute_in_graph: a function's id -> it, its substitute
 
 
+BEFORE: dict[int, tuple[Any, Any]] = {}  # a function's id -> it, and what is done before it is gone through
+
+
 def replaced(f: Frame, function: Any, args: list[Value], kwargs: dict[str, Value]) -> Value | None:
     """A call of a Python function that has a substitute."""
-    if function.real is None or id(function.real) not in SUBSTITUTES:
+    if function.real is None:
+        return None
+    if id(function.real) in leaves.FORBIDDEN:
+        raise AssertionError(f"Attempt to trace forbidden callable {function.real}")
+    if id(function.real) in leaves.DISALLOWED:
+        raise Unsupported("disallowed", function.real.__qualname__)
+    if id(function.real) in BEFORE:
+        BEFORE[id(function.real)][1](f, args)
+    if id(function.real) not in SUBSTITUTES:
         return None
     return f.inline(f.wrap_known(SUBSTITUTES[id(function.real)][1]), args, kwargs)  # type: ignore[arg-type]

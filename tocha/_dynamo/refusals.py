@@ -50,6 +50,7 @@ _add(24, "random", "Python's or NumPy's random numbers were drawn.", "Draw them 
 _add(
     25, "native_iterator", "An iterator made outside of compiled code was advanced.", "Make it inside, or pass a list."
 )
+_add(26, "disallowed", "The function is marked with tocha._dynamo.disallow_in_graph.", "Remove the mark.")
 
 
 @dataclass

@@ -168,6 +168,7 @@ class RootFrame(Frame):
         out.graph.output(tuple(v.node for v in results))
         used = out.used_inputs()
         module = fx.GraphModule({}, out.graph)
+        out.env.allow_scalar_outputs = True  # what is in the graph was allowed
         compiled = compile_graph(module, [v.fact if isinstance(v, SymbolValue) else v.real for v in used])
         cg.start_call(_C._capture.Wrapper(compiled, None))
         for v in used:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -46,6 +47,8 @@ class Source:
                 return f"{base}.{self.fetch}()[{self.key}]"
             case "dict_key":
                 return f"list({base})[{self.key}]"
+            case "dict_item" if isinstance(self.key, tocha.Tensor):
+                return f"{base}[tensor]"
             case _:
                 return f"{base}[{self.key!r}]"
 
@@ -78,6 +81,9 @@ class Source:
 
     def tuple_item(self, i: int) -> Source:
         return Source("tuple_item", i, self)
+
+    def dict_key(self, i: int) -> Source:
+        return Source("dict_key", i, self)
 
     def type(self) -> Source:
         return Source("type", None, self)
@@ -133,6 +139,10 @@ def _load_dim(method: Any, s: Source, cg: Codegen) -> None:
     cg.end_call(2)
 
 
+def _dict_key(d: dict, i: int) -> Any:
+    return next(itertools.islice(d, i, None))
+
+
 def _load_closure(s: Source, cg: Codegen) -> None:
     assert s.base is not None
     cg.load_source(s.base)
@@ -146,6 +156,7 @@ _CALLS = {
     "type": lambda s, cg: _load_call(type, s, cg),
     "call": lambda s, cg: _load_call(s.key, s, cg),
     "closure": _load_closure,
+    "dict_key": lambda s, cg: _load_dim(_dict_key, s, cg),
     "size": lambda s, cg: _load_dim(tocha.Tensor.size, s, cg),
     "stride": lambda s, cg: _load_dim(tocha.Tensor.stride, s, cg),
 }

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import random
+import re
 from collections.abc import Callable
 from typing import Any
 
+import tocha
 from tocha._dynamo.backends import lookup_backend
 
 
@@ -17,6 +20,7 @@ class CompileCounter:
     def clear(self) -> None:
         self.frame_count = self.op_count = 0
         self.graphs: list[Any] = []
+        self.example_inputs: list[Any] = []
 
     def __call__(self, module: Any, examples: list[Any]) -> Callable[..., Any]:
         self.frame_count += 1
@@ -44,4 +48,73 @@ class EagerAndRecordGraphs(CompileCounter):
 
     def inner(self, module: Any, examples: list[Any]) -> Callable[..., Any]:
         self.graphs.append(module)
+        self.example_inputs.append(examples)
         return module.forward
+
+
+class AotEagerAndRecordGraphs(CompileCounter):
+    """Keeps the graphs, and those that ahead-of-time autograd makes of them."""
+
+    def clear(self) -> None:
+        super().clear()
+        self.fw_graphs: list[Any] = []
+        self.bw_graphs: list[Any] = []
+
+    def inner(self, module: Any, examples: list[Any]) -> Callable[..., Any]:
+        from tocha._dynamo.backends.common import aot_autograd
+
+        self.graphs.append(module)
+        kept = aot_autograd(fw_compiler=self._keeps(self.fw_graphs), bw_compiler=self._keeps(self.bw_graphs))
+        return kept(module, examples)
+
+    def _keeps(self, graphs: list[Any]) -> Callable[..., Any]:
+        def compiler(module: Any, examples: Any) -> Any:
+            graphs.append(module)
+            return module.forward
+
+        return compiler
+
+
+def rand_strided(
+    size: Any, stride: Any, dtype: Any = None, device: Any = "cpu", extra_size: int = 0, memory_format: Any = None
+) -> Any:
+    """A tensor of random numbers with these sizes and strides."""
+    dtype = dtype or tocha.float32
+    needed = sum((n - 1) * s for n, s in zip(size, stride)) + 1 + extra_size if all(size) else extra_size
+    if dtype.is_floating_point or dtype.is_complex:
+        buffer = tocha.randn(needed, dtype=dtype, device=device)
+    else:
+        buffer = tocha.zeros(needed, dtype=dtype, device=device)
+    return tocha.as_strided(buffer, size, stride)
+
+
+def reduce_to_scalar_loss(out: Any) -> Any:
+    """The mean of all that a model returns."""
+    if isinstance(out, tocha.Tensor):
+        return out.sum() / out.numel()
+    if isinstance(out, (list, tuple, set)):
+        return sum(reduce_to_scalar_loss(x) for x in out) / len(out)
+    if isinstance(out, dict):
+        return sum(reduce_to_scalar_loss(v) for v in out.values()) / len(out)
+    raise NotImplementedError(f"Don't know how to reduce {type(out)}")
+
+
+def requires_bwd_pass(out: Any) -> bool:
+    """Does anything in it have a gradient?"""
+    if isinstance(out, tocha.Tensor):
+        return out.requires_grad
+    values = out.values() if isinstance(out, dict) else out
+    return isinstance(out, (list, tuple, dict)) and any(requires_bwd_pass(v) for v in values)
+
+
+def normalize_gm(text: str) -> str:
+    """A graph's text without comments, empty lines and spaces at the ends of lines."""
+    text = re.sub(r"(?m)^ *#.*\n?", "", text)
+    lines = (re.sub(r" +#.*$", "", line).rstrip() for line in text.splitlines())
+    return "\n".join(line for line in lines if line)
+
+
+def reset_rng_state(use_xla: bool = False) -> None:
+    """Random numbers begin anew, Python's and the library's."""
+    tocha.manual_seed(1337)
+    random.seed(1337)

@@ -250,6 +250,8 @@ class Functionalizer:
             for one, v in zip(t, value, strict=True) if isinstance(t, list | tuple) else [(t, value)]:
                 if one is not None:
                     self.written(self.of[one], v)
+        if not schema._returns and len(targets) == 1 and isinstance(targets[0], list | tuple):
+            return [self.of[one] for one in targets[0]]  # _foreach_add_ and its like return what they wrote to
         returned: list[Any] = []
         for r in schema._returns:
             place = next((i for i, a in enumerate(written(schema)) if r.alias and a.alias == r.alias), None)

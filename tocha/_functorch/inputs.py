@@ -26,7 +26,7 @@ def captured(mod: Module, args: Sequence[Any]) -> tuple[list[Any], bool]:
         return list(args), False
     memories: dict[int, Memory] = {}
     found = [before(n.meta, a, memories) if "geometry" in n.meta else a for n, a in zip(nodes, args, strict=True)]
-    return found, any(is_symbolic(a) for a in found)
+    return found, any(is_symbolic(n.meta.get("example_value")) for n in mod.graph.nodes)
 
 
 def is_symbolic(value: Any) -> bool:

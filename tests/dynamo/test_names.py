@@ -1,0 +1,241 @@
+"""What programs call by name: stances, marks, comptime, filters of guards, limits, and callbacks."""
+
+import operator
+
+import pytest
+from comparing import same
+
+import tocha
+from tocha import _dynamo
+from tocha._dynamo import comptime
+from tocha._dynamo.backends.registry import InvalidBackend
+from tocha._dynamo.refusals import Unsupported
+from tocha._dynamo.testing import (
+    AotEagerAndRecordGraphs,
+    CompileCounter,
+    normalize_gm,
+    rand_strided,
+    reduce_to_scalar_loss,
+)
+
+
+@pytest.fixture
+def counter():
+    return CompileCounter()
+
+
+@pytest.fixture
+def added(counter):
+    return tocha.compile(lambda x: x + 1, backend=counter)
+
+
+def test_nothing_is_captured_where_that_must_fail(added, counter):
+    with (
+        tocha.compiler.set_stance("fail_on_recompile"),
+        pytest.raises(RuntimeError, match=r"Detected recompile when torch.compile stance is 'fail_on_recompile'"),
+    ):
+        added(tocha.ones(2))
+    added(tocha.ones(2))
+    with tocha.compiler.set_stance("fail_on_recompile"):
+        added(tocha.ones(2))
+        with pytest.raises(RuntimeError, match="Detected recompile"):
+            added(tocha.ones(3))
+    assert counter.frame_count == 1
+
+
+def test_what_was_captured_runs_and_the_rest_is_eager(added, counter):
+    added(tocha.ones(2))
+    with tocha.compiler.set_stance("eager_on_recompile"):
+        assert same(added(tocha.ones(4)), tocha.ones(4) + 1)
+    assert counter.frame_count == 1
+    assert same(_dynamo.run(added)(tocha.ones(5)), tocha.ones(5) + 1) and counter.frame_count == 1
+    added(tocha.ones(4))
+    assert counter.frame_count == 2
+
+
+def test_the_first_call_is_eager(added, counter):
+    seen = []
+    with tocha.compiler.set_stance("eager_then_compile"):
+        for n in (2, 2, 3):
+            added(tocha.ones(n))
+            seen.append(counter.frame_count)
+    assert seen == [0, 1, 2]
+
+
+def test_a_stance_as_a_decorator_holds_in_calls_only(added, counter):
+    @tocha.compiler.set_stance("force_eager")
+    def f(x):
+        return added(x)
+
+    f(tocha.ones(2))
+    assert counter.frame_count == 0
+    added(tocha.ones(2))
+    assert counter.frame_count == 1
+
+
+def test_another_backend_is_forced(added, counter):
+    other = CompileCounter()
+    with tocha.compiler.set_stance(force_backend=other):
+        added(tocha.ones(2))
+    assert (other.frame_count, counter.frame_count) == (1, 0)
+    with pytest.raises(RuntimeError, match="non-default stance cannot have force_backend set"):
+        tocha.compiler.set_stance("force_eager", force_backend="eager")
+    with pytest.raises(RuntimeError, match=r"invalid torch.compile stance"):
+        tocha.compiler.set_stance("upright")
+
+
+def test_breaks_are_errors_within_a_block():
+    def f(x):
+        y = x + 1
+        with _dynamo.error_on_graph_break(True):
+            _dynamo.graph_break()
+        return y
+
+    def g(x):
+        with _dynamo.error_on_graph_break(True):
+            y = x + 1
+        _dynamo.graph_break()
+        return y * 2
+
+    with pytest.raises(Unsupported):
+        tocha.compile(f, backend="eager")(tocha.ones(2))
+    assert same(tocha.compile(g, backend="eager")(tocha.ones(2)), tocha.full((2,), 4.0))
+
+
+def test_breaks_are_errors_in_a_marked_function():
+    @_dynamo.error_on_graph_break(True)
+    def inner(x):
+        _dynamo.graph_break()
+        return x + 1
+
+    with pytest.raises(Unsupported):
+        tocha.compile(lambda x: inner(x), backend="eager")(tocha.ones(2))
+    assert same(inner(tocha.ones(2)), tocha.ones(2) + 1)
+
+
+def test_functions_that_must_not_stand_in_graphs(counter):
+    _dynamo.disallow_in_graph(tocha.sub)
+    try:
+        f = tocha.compile(lambda a: tocha.sub(tocha.add(a, 1), 1) + 1, backend=counter)
+        assert same(f(tocha.ones(2)), tocha.ones(2) + 1) and counter.frame_count == 2
+    finally:
+        _dynamo.allow_in_graph(tocha.sub)
+    with pytest.raises(AssertionError, match=r"allow_in_graph expects a callable"):
+        _dynamo.allow_in_graph(3)
+
+
+def test_a_function_that_stands_in_graphs_as_it_is():
+    seen = []
+
+    @_dynamo.nonstrict_trace
+    def odd(x):
+        seen.append(type(x))
+        return x.sin() if x.shape[0] > 1 else x
+
+    backend = AotEagerAndRecordGraphs()
+    x = tocha.ones(2, requires_grad=True)
+    tocha.compile(lambda a: odd(a) * 2, backend=backend, fullgraph=True)(x).sum().backward()
+    assert seen and same(x.grad, 2 * tocha.ones(2).cos())
+    assert tocha.ops.aten.sin.default in [n.target for n in backend.fw_graphs[0].graph.nodes]
+    assert len(backend.bw_graphs) == 1
+
+
+def test_frames_are_skipped_on_demand(counter):
+    def f(x):
+        _dynamo.skip_frame()
+        return x + 1
+
+    assert same(tocha.compile(f, backend=counter)(tocha.ones(2)), tocha.ones(2) + 1) and counter.frame_count == 0
+
+
+def test_code_that_runs_while_capturing(capsys):
+    seen = []
+
+    @tocha.compile(backend="eager", fullgraph=True)
+    def f(x, n):
+        y = x + n
+        comptime.print_locals()
+        comptime.print_graph()
+        comptime.print_guards()
+        comptime.print_bt()
+        comptime.print(y)
+        comptime.assert_static(x)
+        comptime(lambda ctx: seen.append((ctx.get_local("y").as_fake().shape, ctx.get_local("n").as_python_constant())))
+        return y
+
+    for _ in range(2):
+        assert same(f(tocha.ones(2), 3), tocha.full((2,), 4.0))
+    assert seen == [(tocha.Size([2]), 3)]
+    shown = capsys.readouterr().out
+    assert "y = Tensor(add" in shown and "L['n'] == 3" in shown and "test_names.py" in shown
+
+
+def test_polyfills_of_programs_are_checked():
+    with pytest.raises(TypeError, match="substitute_in_graph expects a function"):
+        tocha.compiler.substitute_in_graph(3)
+    with pytest.raises(TypeError, match="Signature mismatch between"):
+        tocha.compiler.substitute_in_graph(operator.indexOf)(lambda a: 1)
+
+
+def test_the_backend_of_those_who_name_none():
+    assert tocha.compiler.get_default_backend() == "inductor"
+    try:
+        tocha.compiler.set_default_backend("eager")
+        assert same(tocha.compile(lambda x: x + 1)(tocha.ones(2)), tocha.ones(2) + 1)
+        with pytest.raises(InvalidBackend):
+            tocha.compiler.set_default_backend("no_such_backend")
+    finally:
+        tocha.compiler.set_default_backend(None)
+    assert tocha.compiler.get_default_backend() == "inductor"
+
+
+def test_guards_are_filtered(counter):
+    kinds = []
+
+    def only_tensors(entries):
+        kinds.extend(e.guard_type for e in entries)
+        return tocha.compiler.keep_tensor_guards_unsafe(entries)
+
+    f = tocha.compile(lambda x, n: x * n, backend=counter, options={"guard_filter_fn": only_tensors})
+    assert same(f(tocha.ones(2), 2), tocha.full((2,), 2.0))
+    assert same(f(tocha.ones(2), 3), tocha.full((2,), 2.0))  # nobody looks at the number any longer
+    assert {"TENSOR_MATCH", "CONSTANT_MATCH"} <= set(kinds) and counter.frame_count == 1
+
+
+def test_arguments_of_compile_are_checked():
+    with pytest.raises(RuntimeError, match="Unrecognized mode=fast, should be one of: default"):
+        tocha.compile(lambda x: x, mode="fast")
+    with pytest.raises(RuntimeError, match="Either mode or options can be specified"):
+        tocha.compile(lambda x: x, backend="eager", mode="default", options={})
+    with pytest.raises(AssertionError, match="A callable function is expected"):
+        tocha.compile(3, backend="eager")
+
+
+def test_a_limit_of_its_own(counter):
+    f = tocha.compile(lambda x: x + 1, backend=counter, dynamic=False, recompile_limit=1)
+    f(tocha.ones(2))
+    with pytest.warns(UserWarning, match=r"recompile_limit \(1\)"):
+        f(tocha.ones(3))
+    assert counter.frame_count == 1
+
+
+def test_callbacks_around_captures():
+    from tocha._dynamo import callbacks
+
+    seen = []
+    _dynamo.on_compile_start(lambda args: seen.append("start"))
+    _dynamo.on_compile_end(lambda args: seen.append("end"))
+    try:
+        f = tocha.compile(lambda x: x + 1, backend="eager")
+        f(tocha.ones(2))
+        f(tocha.ones(2))
+    finally:
+        callbacks.clear()
+    assert seen == ["start", "end"]
+
+
+def test_helpers_of_tests():
+    made = rand_strided((2, 3), (1, 2))
+    assert made.stride() == (1, 2) and made.shape == (2, 3)
+    assert same(reduce_to_scalar_loss([tocha.ones(2), {"a": tocha.ones(2)}]), tocha.tensor(1.0))
+    assert normalize_gm("a = 1  # one\n\n# two\nb = 2 ") == "a = 1\nb = 2"

@@ -15,7 +15,7 @@ import tocha
 from tocha import _C
 from tocha._dynamo import config, modes
 from tocha._dynamo.output import Output
-from tocha._dynamo.refusals import Break, OperatorError, SkipFrame, Unsupported
+from tocha._dynamo.refusals import Break, Escapes, SkipFrame, Unsupported
 from tocha._dynamo.root import RootFrame
 from tocha.ir.shape_env import ConstraintViolationError
 
@@ -23,6 +23,7 @@ _LIBRARY = os.path.dirname(tocha.__file__) + os.sep
 _STANDARD = tuple({sysconfig.get_paths()[p] + os.sep for p in ("stdlib", "platstdlib")})
 _LOCK = threading.RLock()
 LOG = logging.getLogger("tocha._dynamo")
+_OWN = ("tocha._dynamo", "tocha.ir", "tocha.fx", "tocha._subclasses")  # whose exceptions no program handles
 
 
 class InternalError(RuntimeError):
@@ -44,7 +45,7 @@ class FailOnRecompileLimitHit(RuntimeError):
     pass
 
 
-CODES: list[types.CodeType] = []  # everything that was captured: for reset()
+CODES: dict[int, types.CodeType] = {}  # everything that was captured: for reset()
 FORCED: dict[int, types.CodeType] = {}  # the library's own code that is captured all the same
 _WARNED: dict[int, types.CodeType] = {}  # those whose limit was spoken of
 BREAKS: list[Break] = []  # of the running explain(), else empty
@@ -77,19 +78,23 @@ class Capture:
     def convert(self, code: types.CodeType, globals_: dict, args: tuple, closure: Any) -> Any:
         if not worth(code, globals_, args, closure):
             return None
-        before = [e for e in _C._capture.code_entries(code) if e[0] is self and e[3] is globals_]
-        if any(e[1].first_failure(args, globals_, closure) is None for e in before):
+        entries = [e for e in _C._capture.code_entries(code) if e[0] is self and e[3] is globals_]
+        if any(e[1].first_failure(args, globals_, closure) is None for e in entries):
             return True  # another thread was quicker
+        before = [e for e in entries if e[2] is not None]
         if before and not self.may_recompile(code, before, args, globals_, closure):
             return None
         try:
             guards, made = self.capture(code, globals_, args, closure)
-        except OperatorError:
-            return None
+        except Escapes as escapes:
+            forget_trace(escapes)
+            CODES[id(code)] = code
+            return (escapes.guards, None) if len(entries) == len(before) else None
         except SkipFrame as skipped:
             if self.fullgraph:
                 raise skipped.cause or Unsupported("opcode", str(skipped)) from None
             LOG.info("%s is not captured: %s\n%s", code.co_qualname, skipped, skipped.cause or "")
+            forget_trace(skipped)
             return False
         except Exception as error:
             if config.suppress_errors:
@@ -100,7 +105,7 @@ class Capture:
             raise InternalError(
                 f"[capture] the tracer failed in {code.co_qualname}: {type(error).__name__}: {error}"
             ) from error
-        CODES.append(code)
+        CODES[id(code)] = code
         return guards, made
 
     def may_recompile(self, code: Any, before: list, args: tuple, globals_: dict, closure: Any) -> bool:
@@ -142,16 +147,24 @@ class Capture:
                 return out.guards.build(self.keep), made
             except RecursionError:
                 raise SkipFrame("calls are nested too deeply") from None
+            except (Escapes, SkipFrame) as stopped:
+                if isinstance(stopped, SkipFrame) and (refused is None or refused.refusal.name != "exception"):
+                    raise
+                raise Escapes(out.guards.build(self.keep)) from stopped
             except Unsupported as unsupported:
                 if self.fullgraph:
                     raise
                 if break_at is not None:
                     raise SkipFrame("the state at a graph break cannot be made again", unsupported) from unsupported
-                break_at, refused = root.count - 1, unsupported
+                break_at = root.count - 1 if unsupported.at is None else unsupported.at
+                refused = unsupported
                 BREAKS.append(Break(unsupported.refusal, unsupported.detail, unsupported.stack))
                 LOG.info("graph break in %s: %s", code.co_qualname, unsupported)
                 for listen in LISTENERS:
                     listen("break", code, unsupported)
+                forget_trace(unsupported)
+            finally:
+                root.release()
 
     def compile_graph(self, module: Any, examples: list[Any]) -> Callable[..., Any]:
         for listen in LISTENERS:
@@ -167,6 +180,17 @@ class Capture:
         return compiled
 
 
+def forget_trace(error: BaseException | None) -> None:
+    """A traceback holds all frames of the stack, and they hold the program's objects. Exceptions of the program itself,
+    which it may be handling just now, are not touched."""
+    while type(error).__module__.startswith(_OWN):
+        assert error is not None
+        error.__traceback__ = None
+        behind = error.__cause__ or error.__context__
+        error.__context__ = None
+        error = behind
+
+
 def _remedy(guard: str) -> str:
     """What helps against a guard that keeps failing."""
     if guard.startswith("tensor(") or ".size()[" in guard:
@@ -178,7 +202,7 @@ def _remedy(guard: str) -> str:
 
 def forget() -> None:
     """Nothing was captured, nobody was warned."""
-    for code in CODES:
+    for code in CODES.values():
         _C._capture.forget_code(code)
     CODES.clear()
     _WARNED.clear()

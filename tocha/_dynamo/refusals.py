@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import Any
 
 
 @dataclass(frozen=True)
@@ -48,6 +49,7 @@ _add(24, "random", "Python's or NumPy's random numbers were drawn.", "Draw them 
 _add(
     25, "native_iterator", "An iterator made outside of compiled code was advanced.", "Make it inside, or pass a list."
 )
+_add(26, "exception", "An exception leaves compiled code: its traceback shows the functions that it came through.", "Catch it in compiled code.")  # fmt: skip
 
 
 @dataclass
@@ -69,6 +71,7 @@ class Unsupported(Exception):
         self.refusal = REGISTRY[name]
         self.detail = detail
         self.stack: list[Place] = []
+        self.at: int | None = None  # the captured frame's instruction to break at, where it is not the last one
         super().__init__(detail)
 
     def __str__(self) -> str:
@@ -88,8 +91,11 @@ class SkipFrame(Exception):
         self.cause = cause
 
 
-class OperatorError(Exception):
-    """An operator refused its arguments, and the program let that pass: this call runs uncaptured."""
+class Escapes(Exception):
+    """An exception leaves the frame, and what raised it says it best: wherever these guards hold it runs uncaptured."""
+
+    def __init__(self, guards: Any = None) -> None:
+        self.guards = guards
 
 
 @dataclass

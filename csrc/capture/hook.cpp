@@ -17,7 +17,7 @@ namespace {
 struct Entry {
   PyObject* owner;     // the callback that captured it: other ones do not use it
   PyObject* guards;    // or null: always holds
-  PyObject* code;      // what runs instead; takes all arguments by position
+  PyObject* code;      // what runs instead, with all arguments by position; or null: the frame runs as it is
   PyObject* globals;   // those of the frame it was captured from
   PyObject* function;  // code as a function, where no closure is needed
 
@@ -110,7 +110,8 @@ PyObject* arguments_tuple(const Surroundings& at) {
 }
 
 // Asks the thread's callback what is to become of a frame: None (run it this time), False (always run it), True
-// (another thread has captured it meanwhile: look again), or (guards, code). Null with an error set: capturing raised.
+// (another thread has captured it meanwhile: look again), (guards, code), or (guards, None): run it wherever these
+// guards hold. Null with an error set: capturing raised.
 PyObject* ask(PyCodeObject* code, PyObject* function, const Surroundings& at) {
   PyObject* callback = Py_NewRef(current_callback);
   Paused paused;
@@ -126,14 +127,16 @@ PyObject* ask(PyCodeObject* code, PyObject* function, const Surroundings& at) {
 
 bool add_entry(CodeState* state, PyObject* answer, const Surroundings& at) {
   PyObject *guards, *code;
-  if (!PyArg_ParseTuple(answer, "OO!", &guards, &PyCode_Type, &code)) return false;
-  make_state(reinterpret_cast<PyCodeObject*>(code))->skip = true;
+  if (!PyArg_ParseTuple(answer, "OO", &guards, &code)) return false;
+  bool replaced = PyCode_Check(code);
+  if (replaced) make_state(reinterpret_cast<PyCodeObject*>(code))->skip = true;
   Entry& e = state->entries.emplace_front();
   e.owner = Py_NewRef(current_callback);
   e.guards = guards == Py_None ? nullptr : Py_NewRef(guards);
-  e.code = Py_NewRef(code);
+  e.code = replaced ? Py_NewRef(code) : nullptr;
   e.globals = Py_NewRef(at.globals);
-  if (reinterpret_cast<PyCodeObject*>(code)->co_nfreevars == 0) e.function = make_function(code, at.globals, nullptr);
+  if (replaced && reinterpret_cast<PyCodeObject*>(code)->co_nfreevars == 0)
+    e.function = make_function(code, at.globals, nullptr);
   return e.function || !PyErr_Occurred();
 }
 
@@ -164,6 +167,7 @@ PyObject* evaluate(PyThreadState* thread, struct _PyInterpreterFrame* frame, int
     if (added) entry = &state->entries.front();
     if (again && !(entry = find_entry(state, current_callback, at))) return plainly();
   }
+  if (entry && !entry->code) return plainly();
   if (entry) result = run_entry(*entry, at);
   capture_frame_end(thread, frame, return_none);
   return result;
@@ -201,7 +205,7 @@ PyObject* code_entries(PyObject*, PyObject* code) {
   CodeState* state = state_of(reinterpret_cast<PyCodeObject*>(code));
   if (!out || !state) return out;
   for (const Entry& e : state->entries) {
-    PyObject* pair = PyTuple_Pack(4, e.owner, e.guards ? e.guards : Py_None, e.code, e.globals);
+    PyObject* pair = PyTuple_Pack(4, e.owner, e.guards ? e.guards : Py_None, e.code ? e.code : Py_None, e.globals);
     if (!pair || PyList_Append(out, pair) < 0) Py_CLEAR(out);
     Py_XDECREF(pair);
     if (!out) break;

@@ -204,6 +204,11 @@ class Codegen:
             self.pending.pop()
             self.fill(value)
 
+    def drop(self, value: Value) -> None:
+        """The local that holds it is not needed any longer."""
+        if id(value) in self.made:
+            self.emit("DELETE_FAST", self.made.pop(id(value)))
+
     def load_real_cell(self, cell: CellValue) -> None:
         source: Any = cell.source
         if source.fetch == "free":

@@ -21,7 +21,7 @@ from tocha._dynamo.exc import (
     RecompileError,
 )
 from tocha._dynamo.output import Output
-from tocha._dynamo.refusals import Break, OperatorError, SkipFrame, Unsupported
+from tocha._dynamo.refusals import Break, Escapes, SkipFrame, Unsupported
 from tocha._dynamo.root import RootFrame
 from tocha.ir.shape_env import ConstraintViolationError
 
@@ -29,9 +29,10 @@ _LIBRARY = os.path.dirname(tocha.__file__) + os.sep
 _STANDARD = tuple({sysconfig.get_paths()[p] + os.sep for p in ("stdlib", "platstdlib")})
 _LOCK = threading.RLock()
 LOG = logging.getLogger("tocha._dynamo")
+_OWN = ("tocha._dynamo", "tocha.ir", "tocha.fx", "tocha._subclasses")  # whose exceptions no program handles
 
 
-CODES: list[types.CodeType] = []  # everything that was captured: for reset()
+CODES: dict[int, types.CodeType] = {}  # everything that was captured: for reset()
 FORCED: dict[int, types.CodeType] = {}  # the library's own code that is captured all the same
 _SEEN: dict[int, types.CodeType] = {}  # those that ran once under eager_then_compile
 _WARNED: dict[int, types.CodeType] = {}  # those whose limit was spoken of
@@ -67,9 +68,10 @@ class Capture:
     def convert(self, code: types.CodeType, globals_: dict, args: tuple, closure: Any) -> Any:
         if not worth(code, globals_, args, closure):
             return None
-        before = [e for e in _C._capture.code_entries(code) if e[0] is self and e[3] is globals_]
-        if any(e[1].first_failure(args, globals_, closure) is None for e in before):
+        entries = [e for e in _C._capture.code_entries(code) if e[0] is self and e[3] is globals_]
+        if any(e[1].first_failure(args, globals_, closure) is None for e in entries):
             return True  # another thread was quicker
+        before = [e for e in entries if e[2] is not None]
         if not self.may_capture(code, before):
             return None
         if before and not self.may_recompile(code, before, args, globals_, closure):
@@ -77,12 +79,15 @@ class Capture:
         try:
             with callbacks.told(code):
                 guards, made = self.capture(code, globals_, args, closure)
-        except OperatorError:
-            return None
+        except Escapes as escapes:
+            forget_trace(escapes)
+            CODES[id(code)] = code
+            return (escapes.guards, None) if len(entries) == len(before) else None
         except SkipFrame as skipped:
             if self.fullgraph:
                 raise skipped.cause or Unsupported("opcode", str(skipped)) from None
             LOG.info("%s is not captured: %s\n%s", code.co_qualname, skipped, skipped.cause or "")
+            forget_trace(skipped)
             return False
         except Exception as error:
             if config.suppress_errors:
@@ -93,7 +98,7 @@ class Capture:
             raise InternalTorchDynamoError(
                 f"[capture] the tracer failed in {code.co_qualname}: {type(error).__name__}: {error}"
             ) from error
-        CODES.append(code)
+        CODES[id(code)] = code
         return guards, made
 
     def may_capture(self, code: types.CodeType, before: list) -> bool:
@@ -150,16 +155,24 @@ class Capture:
                 return out.guards.build(self.keep), made
             except RecursionError:
                 raise SkipFrame("calls are nested too deeply") from None
+            except (Escapes, SkipFrame) as stopped:
+                if isinstance(stopped, SkipFrame) and (refused is None or refused.refusal.name != "exception"):
+                    raise
+                raise Escapes(out.guards.build(self.keep)) from stopped
             except Unsupported as unsupported:
                 if self.fullgraph or out.error_on_break:
                     raise
                 if break_at is not None:
                     raise SkipFrame("the state at a graph break cannot be made again", unsupported) from unsupported
-                break_at, refused = root.count - 1, unsupported
+                break_at = root.count - 1 if unsupported.at is None else unsupported.at
+                refused = unsupported
                 BREAKS.append(Break(unsupported.refusal, unsupported.detail, unsupported.stack))
                 LOG.info("graph break in %s: %s", code.co_qualname, unsupported)
                 for listen in LISTENERS:
                     listen("break", code, unsupported)
+                forget_trace(unsupported)
+            finally:
+                root.release()
 
     def compile_graph(self, module: Any, examples: list[Any]) -> Callable[..., Any]:
         for listen in LISTENERS:
@@ -175,6 +188,17 @@ class Capture:
         return compiled
 
 
+def forget_trace(error: BaseException | None) -> None:
+    """A traceback holds all frames of the stack, and they hold the program's objects. Exceptions of the program itself,
+    which it may be handling just now, are not touched."""
+    while type(error).__module__.startswith(_OWN):
+        assert error is not None
+        error.__traceback__ = None
+        behind = error.__cause__ or error.__context__
+        error.__context__ = None
+        error = behind
+
+
 def _remedy(guard: str) -> str:
     """What helps against a guard that keeps failing."""
     if guard.startswith("tensor(") or ".size()[" in guard:
@@ -186,7 +210,7 @@ def _remedy(guard: str) -> str:
 
 def forget() -> None:
     """Nothing was captured, nobody was warned."""
-    for code in CODES:
+    for code in CODES.values():
         _C._capture.forget_code(code)
     CODES.clear()
     _SEEN.clear()

@@ -15,6 +15,7 @@ from tocha._dynamo import builtin_calls, comptime, config, convert, decorators, 
 from tocha._dynamo import dynamic as dynamic_sizes
 from tocha._dynamo.backends import lookup_backend
 from tocha._dynamo.convert import Capture
+from tocha._dynamo.frame import forget_decoded
 from tocha._dynamo.refusals import Unsupported
 
 _CAPTURES: dict[tuple, Capture] = {}
@@ -284,6 +285,7 @@ def reset() -> None:
     """Forgets everything that was captured."""
     convert.forget()
     resume.forget()
+    forget_decoded()
     dynamic_sizes.forget()
     _CAPTURES.clear()
 

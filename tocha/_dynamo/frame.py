@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import builtins
+import os
 import types
 from collections.abc import Iterable
-from functools import lru_cache
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from tocha._dynamo import build, builtin_calls, construct, draws, operators, polyfills
@@ -28,12 +28,14 @@ if TYPE_CHECKING:
 MAX_DEPTH = 60  # nested inlined calls: CPython's own stack carries several frames for each
 MAX_STEPS = 3_000_000
 _GENERATOR = 0x20 | 0x80 | 0x200
+_TRACER = os.path.dirname(__file__) + os.sep
 
 
 class Decoded:
     """A code object's instructions, made once."""
 
     def __init__(self, code: types.CodeType) -> None:
+        self.code = code
         self.body: Body = decode(code)
         self.place = {id(i): k for k, i in enumerate(self.body.instructions)}
         self.handlers: list[Handler | None] = [None] * len(self.body.instructions)
@@ -42,9 +44,19 @@ class Decoded:
                 self.handlers[k] = h
 
 
-@lru_cache(maxsize=4096)
+_DECODED: dict[int, Decoded] = {}  # by id: equal code objects may come from different lines
+
+
 def decoded(code: types.CodeType) -> Decoded:
-    return Decoded(code)
+    if id(code) not in _DECODED:
+        if len(_DECODED) >= 4096:
+            forget_decoded()
+        _DECODED[id(code)] = Decoded(code)
+    return _DECODED[id(code)]
+
+
+def forget_decoded() -> None:
+    _DECODED.clear()
 
 
 class Frame:
@@ -82,22 +94,24 @@ class Frame:
             try:
                 done = handler(self, instruction)
             except Observed as raised:
-                self.unwind(raised)
+                if not self.unwind(raised.value):
+                    raise
                 continue
             if done is not None:
                 return done
 
-    def unwind(self, raised: Observed) -> None:
-        """Goes on at the handler of an exception, or lets it out."""
+    def unwind(self, error: Value) -> bool:
+        """Goes on at the handler of an exception, if there is one."""
         at = self.ip - 1 if self.current is self.instructions[self.ip - 1] else self.decoded.place[id(self.current)]
         handler = self.decoded.handlers[at]
         if handler is None:
-            raise raised
+            return False
         del self.stack[handler.depth :]
         if handler.lasti:
             self.push(Constant(self.current.offset // 2 if self.current else 0))
-        self.push(raised.value)
+        self.push(error)
         self.jump(handler.target)
+        return True
 
     def jump(self, target: Instruction | None) -> None:
         self.ip = self.decoded.place[id(target)]
@@ -217,9 +231,17 @@ class Frame:
 
     def raise_(self, cls: type, *args: Any) -> NoReturn:
         value = self.make_exception(cls, *args)
-        if self.handling:
-            value.written["__context__"] = self.handling[-1]
+        active = self.active_exception()
+        if active is not None:
+            value.set_context(active)
         raise Observed(value)
+
+    def active_exception(self) -> Any:
+        """What is being handled, here or in a caller."""
+        frame: Frame | None = self
+        while frame is not None and not frame.handling:
+            frame = frame.caller
+        return frame.handling[-1] if frame is not None else None
 
     def raise_real(self, error: Exception) -> NoReturn:
         if isinstance(error, Unsupported):
@@ -228,7 +250,11 @@ class Frame:
             args = [self.wrap_known(a) for a in error.args]
         except Unsupported:
             args = [Constant(str(error))]
-        raise Observed(ExceptionValue(type(error), args)) from error
+        value = ExceptionValue(type(error), args)
+        active = self.active_exception()
+        if active is not None:
+            value.set_context(active)
+        raise Observed(value)
 
     def as_exception(self, value: Value) -> Any:
         """What `raise value` raises."""
@@ -253,6 +279,10 @@ class Frame:
 
     def format_string(self, text: str, how: str, args: list[Value], kwargs: dict[str, Value]) -> Value:
         return operators.format_string(self, text, how, args, kwargs)
+
+    def shown(self, value: Value) -> Any:
+        """The value itself where it is known, else something that prints as it does."""
+        return operators.plain_or_shown(self, value)
 
     # ---- what values ask for that lies above them
 
@@ -325,7 +355,7 @@ class Frame:
         frame.function = function
         bind_arguments(self, frame, function, args, kwargs)
         for name in code.co_cellvars:
-            frame.cells[name] = CellValue(frame.locals.pop(name, None), None, name)
+            frame.cells[name] = self.out.new_cell(frame.locals.pop(name, None), name)
         frame.cells.update(zip(code.co_freevars, function.cells))
         if code.co_flags & _GENERATOR:
             if code.co_flags & (0x80 | 0x200):
@@ -336,11 +366,25 @@ class Frame:
         except Unsupported as refused:
             refused.stack = refused.stack or frame.user_stack()
             raise
+        except Observed as raised:
+            frame.passed_by(raised.value)
+            raise
+
+    def is_protected(self) -> bool:
+        """Does the place where it stands have a handler of the program's own?"""
+        handler = self.decoded.handlers[self.ip - 1]
+        return handler is not None and handler.target.name != "CALL_INTRINSIC_1"  # which every generator has, from 3.12
+
+    def passed_by(self, error: Any) -> None:
+        """An exception left this frame: its traceback would show it, unless the frame stands for native code."""
+        if not self.code.co_filename.startswith(_TRACER):
+            error.from_below = True
 
     def resume_generator(self, error: Any = None) -> tuple[bool, Value]:
         """Runs a generator's frame to its next yield (True) or its end (False)."""
         if error is not None:
             self.current = self.instructions[self.ip - 1]
-            self.unwind(Observed(error))
+            if not self.unwind(error):
+                raise Observed(error)
         kind, value = self.run()
         return kind == "yield", value

@@ -52,7 +52,7 @@ class Output:
     def __init__(
         self, code: types.CodeType, globals_: dict, arguments: tuple[str, ...], dynamic: bool | None, fullgraph: bool
     ) -> None:
-        self.code, self.globals, self.arguments = code, globals_, arguments
+        self.code, self.globals, self.arguments, self.fullgraph = code, globals_, arguments, fullgraph
         self.graph = fx.Graph()
         self.fake_mode = facts.new_mode(fullgraph)
         self.policy = Policy(code, dynamic)
@@ -74,6 +74,9 @@ class Output:
         self.scopes: dict[int, dict] = {}
         self.aliases = 0
         self.steps = 0
+        self.root: Any = None  # the captured frame
+        self.new_cells: list[CellValue] = []
+        self.generators: list[Any] = []  # those that were advanced
         self.calls = 0
         self.error_on_break = fullgraph or config.error_on_graph_break
         self.kept: list[Any] = []
@@ -173,6 +176,10 @@ class Output:
         self.names[name] = count = self.names.get(name, -1) + 1
         return f"{name}_{count}" if count else name
 
+    def new_cell(self, contents: Value | None, name: str) -> CellValue:
+        self.new_cells.append(CellValue(contents, None, name))
+        return self.new_cells[-1]
+
     def cell_of(self, f: Frame, cell: Any, source: Source | None, name: str) -> CellValue:
         """The tracked cell of a real one."""
         if id(cell) not in self.cells:
@@ -206,6 +213,18 @@ class Output:
             self.aliases += 1
             self.guards.add(first, "alias", number)
         self.guards.add(source, "alias", number)
+
+    def note_generator(self, generator: Any) -> int:
+        self.generators.append(generator)
+        return self.root.count - 1
+
+    def check_generators(self) -> None:
+        """Nobody knows when a generator that waits inside a try is dropped: it runs as it is from its start."""
+        for g in self.generators:
+            if g.owes_cleanup():
+                refused = Unsupported("generator", f"{g.frame.code.co_name} waits inside a try")
+                refused.at = g.started_at
+                raise refused
 
     # ---- the graph
 
@@ -299,6 +318,13 @@ class Output:
             if id(v) not in kept:
                 self.graph.erase_node(v.node)
         return used
+
+    def release(self) -> None:
+        for cell in self.new_cells:  # a function that calls itself is a cycle
+            cell.contents = None
+        for held in (self.memo, self.cells, self.by_fact, self.inputs, self.kept, self.generators, self.new_cells, self.class_writes, self.global_writes, self.scopes, self.numbers, self.effects.order):  # fmt: skip
+            held.clear()  # type: ignore[attr-defined]
+        self.root = None
 
     def forget_inputs(self) -> None:
         """The graph keeps its facts; they do not keep an eye on the real tensors any longer."""

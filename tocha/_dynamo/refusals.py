@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import Any
 
 from tocha._dynamo.exc import TorchDynamoException
 
@@ -51,6 +52,7 @@ _add(
     25, "native_iterator", "An iterator made outside of compiled code was advanced.", "Make it inside, or pass a list."
 )
 _add(26, "disallowed", "The function is marked with tocha._dynamo.disallow_in_graph.", "Remove the mark.")
+_add(27, "exception", "An exception leaves compiled code: its traceback shows the functions that it came through.", "Catch it in compiled code.")  # fmt: skip
 
 
 @dataclass
@@ -72,6 +74,7 @@ class Unsupported(TorchDynamoException):
         self.refusal = REGISTRY[name]
         self.detail = detail
         self.stack: list[Place] = []
+        self.at: int | None = None  # the captured frame's instruction to break at, where it is not the last one
         super().__init__(detail)
 
     def __str__(self) -> str:
@@ -91,8 +94,11 @@ class SkipFrame(Exception):
         self.cause = cause
 
 
-class OperatorError(Exception):
-    """An operator refused its arguments, and the program let that pass: this call runs uncaptured."""
+class Escapes(Exception):
+    """An exception leaves the frame, and what raised it says it best: wherever these guards hold it runs uncaptured."""
+
+    def __init__(self, guards: Any = None) -> None:
+        self.guards = guards
 
 
 @dataclass

@@ -13,12 +13,13 @@ from tocha._dynamo.codegen import Codegen, code_flags
 from tocha._dynamo.frame import Frame
 from tocha._dynamo.opcodes import HANDLERS
 from tocha._dynamo.output import Output
-from tocha._dynamo.refusals import OperatorError, SkipFrame, Unsupported
+from tocha._dynamo.refusals import Escapes, SkipFrame, Unsupported
 from tocha._dynamo.resume import Resumption, cells_of, in_loop, live_locals, resume_code
 from tocha._dynamo.source import argument, free_variable
 from tocha._dynamo.values.base import NULL, NotConstant, Observed, Value
-from tocha._dynamo.values.functions import CellValue, _make_function
+from tocha._dynamo.values.functions import _make_function
 from tocha._dynamo.values.lazy import Lazy
+from tocha._dynamo.values.objects import ExceptionValue
 from tocha._dynamo.values.symbol import SymbolValue
 
 # How many values an instruction takes from the stack; the rest stays below and is not touched.
@@ -53,19 +54,28 @@ def _takes(i: Instruction) -> int | None:
 class RootFrame(Frame):
     def __init__(self, out: Output, code: types.CodeType, globals_: dict, args: tuple, closure: tuple | None) -> None:
         super().__init__(out, code, globals_, None)
+        out.root = self
         self.break_at: int | None = None
         self.count = 0
         self.refused: Unsupported | None = None
         for i, (name, value) in enumerate(zip(out.arguments, args)):
             self.locals[name] = self._argument(i, name, value)
         for name in code.co_cellvars:
-            self.cells[name] = CellValue(self.locals.pop(name, None), None, name)
+            self.cells[name] = out.new_cell(self.locals.pop(name, None), name)
         for i, (name, cell) in enumerate(zip(code.co_freevars, closure or ())):
             self.cells[name] = out.cell_of(self, cell, free_variable(i, name), name)
 
     def _argument(self, i: int, name: str, value: Any) -> Value:
         """*args and **kwargs are made anew for each call: no identity to keep, no length to guard before it is asked."""
         return Lazy(self, value, argument(i, name))
+
+    def release(self) -> None:
+        """Nothing of this capture keeps the program's objects alive."""
+        self.locals.clear()
+        self.cells.clear()
+        self.stack.clear()
+        self.handling.clear()
+        self.out.release()
 
     def run(self) -> tuple[str, Value]:
         try:
@@ -92,7 +102,8 @@ class RootFrame(Frame):
             try:
                 done = handler(self, instruction)
             except Observed as raised:
-                self.unwind(raised)
+                if not self.unwind(raised.value):
+                    raise
                 continue
             if done is not None:
                 return done
@@ -108,11 +119,16 @@ class RootFrame(Frame):
         except Observed as raised:
             value = raised.value
             if value.of_operator:
-                raise OperatorError from raised  # the operator itself says it best
+                raise Escapes from raised
+            self.out.check_generators()
+            if value.from_below and not self.out.fullgraph:
+                raise Unsupported("exception", value.describe()) from raised
             cg.side_effects([value])
             cg.load(value)
+            cg.drop(value)  # a frame that holds its own exception is a cycle
             cg.emit("RAISE_VARARGS", 1)
         else:
+            self.out.check_generators()
             if kind == "return":
                 cg.side_effects([value])
                 cg.load(value)
@@ -223,6 +239,9 @@ class RootFrame(Frame):
             cg.settle(v)
         for v in taken:
             cg.load(v)
+        for v in taken:
+            if isinstance(v, ExceptionValue) and v not in kept:
+                cg.drop(v)
         if self.keyword_names:
             cg.emit("KW_NAMES", self.keyword_names)
         if i.name == "CALL" and VERSION < (3, 12):

@@ -15,19 +15,18 @@ from tocha._dynamo.values.objects import MISSING, ClassValue, find_in_class
 @opcode("RAISE_VARARGS")
 def raise_varargs(f: Any, i: Any) -> None:
     if i.arg == 0:
-        frame = f
-        while frame is not None and not frame.handling:
-            frame = frame.caller
-        if frame is None:
-            f.raise_(RuntimeError, "No active exception to reraise")
-        raise Observed(frame.handling[-1])
+        active = f.active_exception()
+        if active is None:
+            raise Unsupported("exception", "raising again what a caller handles")
+        raise Observed(active)
     cause = f.pop() if i.arg == 2 else None
     value = f.as_exception(f.pop())
     if cause is not None:
         value.written["__cause__"] = cause if isinstance(cause, Constant) else f.as_exception(cause)
         value.written["__suppress_context__"] = Constant(True)
-    if f.handling and f.handling[-1] is not value and "__context__" not in value.written:
-        value.written["__context__"] = f.handling[-1]
+    active = f.active_exception()
+    if active is not None and active is not value:
+        value.set_context(active)
     raise Observed(value)
 
 

@@ -128,7 +128,7 @@ class Sequence(Container):
         for i in range(*slice(*(b.constant() for b in bounds), *([None] if len(bounds) < 2 else [])).indices(len(self.items))) if bounds else range(len(self.items)):  # fmt: skip
             if f.same_or_equal(self.items[i], value):
                 return Constant(i)
-        f.raise_(ValueError, f"{self.type_.__name__}.index(x): x not in {self.type_.__name__}")
+        return f.checked(self.type_().index, f.shown(value))  # raises, in the interpreter's words
 
     def m_count(self, f: Frame, value: Value) -> Value:
         return Constant(sum(f.same_or_equal(i, value) for i in self.items))

@@ -119,6 +119,7 @@ class GeneratorValue(IteratorValue):
         self.frame = frame
         self.made_by = made_by
         self.started = self.finished = self.running = False
+        self.started_at = 0  # the captured frame's instruction that advanced it first
 
     def python_type(self) -> type:
         return types.GeneratorType
@@ -135,16 +136,20 @@ class GeneratorValue(IteratorValue):
             f.raise_(StopIteration)
         if error is not None and not self.started:
             self.finished = True
+            self.frame.passed_by(error)
             raise Observed(error)
         frame = self.frame
         frame.caller = f
         if self.started and error is None:
             frame.push(value)
+        if not self.started:
+            self.started_at = f.out.note_generator(self)
         self.started, self.running = True, True
         try:
             yielded, result = frame.resume_generator(error)
         except Observed as raised:
             self.finished = True
+            frame.passed_by(raised.value)
             if raised.value.is_a(StopIteration):
                 f.raise_(RuntimeError, "generator raised StopIteration")
             raise
@@ -174,6 +179,10 @@ class GeneratorValue(IteratorValue):
                 raise
             f.raise_(RuntimeError, "generator ignored GeneratorExit")
         return super().call_method(f, name, args, kwargs)
+
+    def owes_cleanup(self) -> bool:
+        """Suspended inside a try or with: something runs when it is dropped."""
+        return self.started and not self.finished and self.frame.is_protected()
 
     def reconstruct(self, cg: Codegen) -> None:
         if self.started or self.made_by is None:

@@ -523,6 +523,7 @@ class ExceptionValue(ObjectValue):
         super().__init__(cls, real, source, new=real is None)
         self.args = args
         self.of_operator = False  # raised by an operator for its arguments
+        self.from_below = False  # came out of a function that was inlined
 
     def plain_attribute(self, f: Frame, name: str) -> Value | None:
         if name in self.written:
@@ -543,8 +544,16 @@ class ExceptionValue(ObjectValue):
             return
         super().plain_set(f, name, value)
 
-    def own(self, f: Frame, name: str) -> Value | None:
-        return super().own(f, name)
+    def set_context(self, active: Any) -> None:
+        """It was raised while `active` was handled: no exception is in the chain behind itself."""
+        seen: Any = active
+        while seen is not None and seen is not self:
+            behind = seen.written.get("__context__") if isinstance(seen, ExceptionValue) else None
+            if behind is self:
+                del seen.written["__context__"]
+            seen = behind
+        if active is not self:
+            self.written["__context__"] = active
 
     def call_method(self, f: Frame, name: str, args: list[Value], kwargs: dict[str, Value]) -> Value:
         if name == "with_traceback":

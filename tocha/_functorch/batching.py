@@ -425,6 +425,12 @@ def check_loop(b: Batch, values: tuple) -> None:
             "vmap: We do not support batching operators that can output dynamic shape. Attempted to vmap over "
             f"aten::{record.name}. Please file an issue at https://github.com/pytorch/pytorch/issues if you need this feature."
         )
+    if record.name == "masked_select":
+        raise RuntimeError(
+            "vmap: Attempted to vmap over `mask` in torch.masked_select(self, mask) We cannot support this because for each batch "
+            "this would return a differently shaped Tensor. Please file an issue at https://github.com/pytorch/pytorch/issues if you "
+            "need this feature."
+        )
     if record.name == "allclose":
         raise RuntimeError("vmap over torch.allclose isn't supported yet. Please file an issue at https://github.com/pytorch/pytorch/issues if you need this feature.")
     if record.name == "equal":

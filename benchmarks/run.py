@@ -27,10 +27,11 @@ import sequence
 import spectra
 import torch
 import training
+import transforms
 
 import tocha
 
-ROOMS = (eager, gradients, convolution, narrow, pictures, sequence, spectra, distributions, optim, data, training)
+ROOMS = (eager, gradients, convolution, narrow, pictures, sequence, spectra, distributions, optim, data, training, transforms)
 
 
 def main() -> None:

@@ -86,6 +86,9 @@ def __getattr__(name: str) -> object:
     """Rarely used modules, checkpoints, and operators with a leading underscore (tocha._unique2): when somebody asks."""
     if name in _ON_DEMAND:
         return _importlib.import_module(f"tocha.{name}")
+    if name == "vmap":
+        globals()[name] = found = _importlib.import_module("tocha._functorch.vmap").vmap
+        return found
     if name == "compile":
         return _importlib.import_module("tocha._dynamo.eval_frame").compile
     if name in ("cond", "while_loop"):

@@ -7,6 +7,7 @@ huge tensor costs no more than printing a small one.
 import contextlib
 import dataclasses
 import math
+import textwrap
 from collections.abc import Iterator
 from itertools import chain, compress, islice
 from typing import Any, NamedTuple
@@ -311,6 +312,13 @@ def _write_tensor(tensor: Any, opening: str, contents: str | None) -> str:
     return _append_suffixes(text, _suffixes(tensor), indent, on_new_line=tensor.layout == _C.sparse_coo)
 
 
+def _write_level(at: int, value: Any, dim: int) -> str:
+    """A tensor inside a transform: which of the open ones, counted from outside, and its value there."""
+    number = next((i + 1 for i, row in enumerate(_C._levels()) if row[0] == at), 0)
+    kind = f"GradTrackingTensor(lvl={number}" if dim < 0 else f"BatchedTensor(lvl={number}, bdim={dim}"
+    return f"{kind}, value=\n{textwrap.indent(tensor_repr(value), '    ')}\n)"
+
+
 def tensor_repr(self: Any, *, tensor_contents: str | None = None) -> str:
     """The text of a tensor; `tensor_contents`, where given, stands in for its elements.
 
@@ -318,6 +326,9 @@ def tensor_repr(self: Any, *, tensor_contents: str | None = None) -> str:
     """
     kind = type(self)
     if kind is _C.Tensor:
+        level = _C._level_of(self)
+        if level is not None:
+            return _write_level(*level)
         return _write_tensor(self, "tensor(", tensor_contents)
     # A subclass must not see the slices that printing takes.
     with _C.DisableTorchFunctionSubclass():

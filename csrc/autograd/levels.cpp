@@ -127,6 +127,19 @@ void check_no_branch(const Tensor& t) {
                 "support that yet, please file an issue at https://github.com/pytorch/pytorch/issues .");
 }
 
+void check_none_open(const char* what, const char* call) {
+  TOCHA_CHECK(stack().empty(), Runtime, "You are attempting to call ", what,
+              " inside of a function being transformed by a functorch transform. This is unsupported, please attempt to use "
+              "the functorch transforms (e.g. grad, vjp, jacrev, jacfwd, hessian) or call ",
+              call, " outside of a function being transformed instead.");
+}
+
+void check_backward_outside() {
+  TOCHA_CHECK(stack().empty(), Runtime,
+              "backward() called inside a functorch transform. This is not supported, please use functorch.grad or "
+              "functorch.vjp instead or call backward() outside of functorch transforms.");
+}
+
 int64_t forward_level_of(const TensorObject* t) {
   const std::vector<Level>& all = stack();
   if (all.empty()) return modes().forward_level;

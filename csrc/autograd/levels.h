@@ -66,6 +66,11 @@ void set_order(int64_t id, int64_t order);
 // Refuses a batch where Python is to choose a branch by it.
 void check_no_branch(const Tensor& t);
 
+// Refuses what changes a tensor's part in autograd while transforms run.
+void check_none_open(const char* what, const char* call);
+// backward() adds to leaves outside of all transforms.
+void check_backward_outside();
+
 // Where tangents of t live: the level of forward mode that t's own level has opened.
 int64_t forward_level_of(const TensorObject* t);
 

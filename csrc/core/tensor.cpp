@@ -187,6 +187,8 @@ void check_not_inference(const Tensor& t) {
 
 void Tensor::refuse_without_memory() const {
   TOCHA_CHECK(!is_meta(), NotImplemented, "Cannot copy out of meta tensor; no data!");
+  TOCHA_CHECK(!p_->dispatches || Py_TYPE(object()) != tensor_type, Runtime,
+              "Cannot access data pointer of Tensor that doesn't have storage: got ", *this, " of a transform");
   fail(ErrorKind::Runtime, "The tensor has a non-zero number of elements, but its data is not allocated yet: got ",
        *this, " on a storage of ", storage().nbytes, " bytes");
 }

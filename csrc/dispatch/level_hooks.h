@@ -7,14 +7,17 @@ namespace tocha::dispatch {
 
 // How a level treats a call; found at the first call on a tensor of a level.
 struct Batching {
-  // An operator with a rule of its own, a formula, a view, or one that is made of others.
-  enum Kind : uint8_t { rule = 1, elementwise, geometry, body } kind;
+  // An operator with a rule of its own, a formula, a view, one that is made of others, or such a one with a gradient of
+  // its own, which levels of differentiation see whole.
+  enum Kind : uint8_t { rule = 1, elementwise, geometry, body, body_with_gradient } kind;
   bool draws;          // random numbers: a vmap has a say although no operand is of a level
   const void* native;  // the form as Python calls it
   PyObject* python;    // what Python makes of a batch
 };
 extern const Batching& (*batching_of)(const Call& call);
 
+// Whether the innermost level of a call's tensors is a vmap.
+extern bool (*innermost_maps)(const Call& call, const Value* given);
 // The memory behind a tensor of levels: all samples together. Others are themselves.
 extern Tensor (*value_behind)(const Tensor& t);
 

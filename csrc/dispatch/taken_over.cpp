@@ -7,6 +7,7 @@ namespace tocha::dispatch {
 PyObject* (*call_python)(Call& call, const Value* given) = nullptr;
 const Batching& (*batching_of)(const Call& call) = nullptr;
 Tensor (*value_behind)(const Tensor& t) = nullptr;
+bool (*innermost_maps)(const Call& call, const Value* given) = nullptr;
 thread_local int open_levels = 0, vmaps = 0;
 
 namespace {
@@ -107,7 +108,8 @@ void make_view_of(const Tensor& self, PyObject* result) {
 // What is made of other operators falls apart into them above levels of transforms; only classes and devices see it
 // whole.
 bool seen_whole(const Call& call, const Value* given) {
-  if (batching_of(call).kind != Batching::body) return true;
+  const Batching::Kind kind = batching_of(call).kind;
+  if (kind != Batching::body && kind != Batching::body_with_gradient) return true;
   auto by_class = [](const Tensor& t) {
     return t && t.get()->dispatches && (Py_TYPE(t.object()) != tensor_type || takes_over(t.device()));
   };
@@ -117,7 +119,7 @@ bool seen_whole(const Call& call, const Value* given) {
       for (const Tensor& t : given[i].as<Tensors>())
         if (by_class(t)) return true;
   }
-  return false;
+  return kind == Batching::body_with_gradient && !innermost_maps(call, given);
 }
 
 // A factory: what it makes inside a level belongs there, and may be written to.
@@ -125,7 +127,7 @@ bool makes_tensors(const Call& call, const Value* given) {
   if (call.form != Call::functional) return false;
   for (int i = 0; i < call.count; ++i)
     if (given[i].kind == Value::tensor || given[i].kind == Value::tensors) return false;
-  return batching_of(call).kind != Batching::body;
+  return batching_of(call).kind < Batching::body;
 }
 
 void make_views_of(const Tensor& self, PyObject* result) {

@@ -214,6 +214,7 @@ PyObject* run_backward(PyObject*, PyObject* args) {
 // rest, and what subclasses override, in Python (tocha.autograd.backward).
 PyObject* tensor_backward(PyObject* self, PyObject* const* args, Py_ssize_t n, PyObject* kwnames) {
   return guarded([&]() -> PyObject* {
+    levels::check_backward_outside();
     static const char* names[] = {"gradient", "retain_graph", "create_graph", "inputs"};
     PyObject* given[4] = {Py_None, Py_None, Py_False, Py_None};
     Py_ssize_t count = PyVectorcall_NARGS(static_cast<size_t>(n));

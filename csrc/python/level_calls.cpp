@@ -6,12 +6,14 @@
 #include "autograd/engine.h"
 #include "autograd/forward.h"
 #include "autograd/levels.h"
+#include "autograd/view_relation.h"
 #include "dispatch/level_hooks.h"
 #include "ops/copies.h"
 #include "ops/views.h"
 #include "python/bindings.h"
 #include "python/dispatch_calls.h"
 #include "python/operator_handles.h"
+#include "python/tensor_methods.h"
 
 namespace tocha::python {
 
@@ -163,11 +165,100 @@ void take_geometry(const Tensor& t) {
   set_sizes_and_strides(t, sizes, strides, v.offset());
 }
 
+// A tensor that only operators' own bodies hold, as they write into what they have made: nobody sees it become a batch.
+bool unseen(const Tensor& t, int refs) {
+  return Py_REFCNT(t.object()) == refs && Py_TYPE(t.object()) == tensor_type && !t.get()->dispatches &&
+         !autograd::tracked(t);
+}
+
+void lose_memory(const Tensor& t, size_t bytes) {
+  StorageRef nothing = borrow_storage(nullptr, bytes, t.device(), nullptr, nullptr);
+  StorageRef old(std::exchange(t.get()->storage, nothing.give()));
+}
+
+void become_batch(const Tensor& t, const Level& level) {
+  Ints sizes{level.size};
+  for (int64_t n : t.sizes()) sizes.push_back(n);
+  Tensor value = empty(sizes, t.dtype(), t.device());
+  ops::copy_(value, alias_of(t, false), false);
+  lose_memory(t, t.storage().nbytes);
+  levels::hold(t, value, level.id, 0);
+  take_geometry(t);
+}
+
+void drop_history(const Tensor& t) {
+  if (t.get()->has_tangent) autograd::set_tangent(t, Tensor());
+  if (t.get()->autograd) t.get()->autograd->grad_fn = autograd::NodeRef();
+  t.get()->requires_grad = false;
+}
+
+// Makes t one of the level, with what it was, history and all, as its value.
+void become_value(const Tensor& t, const Level& level) {
+  Tensor value = empty(Ints{0}, t.dtype(), t.device());
+  Tensor tangent = autograd::tangent_of(t);
+  if (t.get()->has_tangent) autograd::set_tangent(t, Tensor());
+  const bool dispatches = t.get()->dispatches;
+  exchange_contents(t.get(), value.get());
+  std::swap(t.get()->dict, value.get()->dict);
+  value.get()->dispatches = dispatches;
+  std::swap(t.get()->held, value.get()->held);  // views are of t still
+  lose_memory(t, value.storage().nbytes);
+  set_sizes_and_strides(t, value.sizes(), value.strides(), value.offset());
+  levels::hold(t, value, level.id, -1);
+  if (tangent) autograd::set_tangent(value, tangent);
+}
+
+// A tensor of an outer level that only an operator's own body holds, which writes something of this level into it.
+void join(const Tensor& self, const Level& level) {
+  auto ours = [](const Tensor& t, int refs) {
+    return Py_REFCNT(t.object()) == refs && Py_TYPE(t.object()) == tensor_type;
+  };
+  TensorObject* whole = self.get()->base;
+  if (!whole) {
+    if (ours(self, 1) && !self.get()->held) become_value(self, level);
+    return;
+  }
+  Tensor base = Tensor::borrow(whole);
+  if (!ours(self, 1) || !ours(base, 2 + static_cast<int>(whole->held))) return;
+  const autograd::ViewRelation relation(self);
+  become_value(base, level);
+  Tensor part = relation.of(levels::value_of(*levels::held(base)));
+  drop_history(self);
+  lose_memory(self, self.storage().nbytes);
+  levels::hold(self, part, level.id, -1);
+}
+
+void make_room(const Call& call, const Value* given, const Level& level) {
+  if (call.form != Call::inplace || given[0].kind != Value::tensor) return;
+  const Tensor& self = given[0].as<Tensor>();
+  if (levels::level_of(self) == level.id || innermost(call, given) != level.id || fake_mode_active() ||
+      modes().dispatch_modes)
+    return;
+  levels::Outside outside(level);
+  if (level.kind != Kind::vmap) return join(self, level);
+  if (levels::level_of(self)) return;
+  TensorObject* whole = self.get()->base;
+  if (!whole) {
+    if (unseen(self, 1)) become_batch(self, level);
+    return;
+  }
+  Tensor base = Tensor::borrow(whole);
+  if (!unseen(self, 1) || !unseen(base, 2 + static_cast<int>(whole->held)) || !base.is_contiguous() || base.offset() != 0 || base.dtype() != self.dtype())
+    return;
+  become_batch(base, level);
+  Tensor value = levels::value_of(*levels::held(base));
+  Ints sizes{level.size}, strides{value.stride(0)};
+  for (int64_t n : self.sizes()) sizes.push_back(n);
+  for (int64_t n : self.strides()) strides.push_back(n);
+  levels::hold(self, view_of(value, sizes, strides, self.offset()), level.id, 0);
+}
+
 std::string spoken(const Call& call) { return "aten::" + form_name(call); }
 
 // What a level of differentiation makes of a call: the same on the values.
 PyObject* differentiated(Call& call, const Value* given, const Level& level) {
   const int64_t id = level.id;
+  make_room(call, given, level);
   const int written = call.form == Call::inplace ? 1 : call.outs;
   for (int i = 0; i < written; ++i)
     TOCHA_CHECK(given[i].kind != Value::tensor || levels::level_of(given[i].as<Tensor>()) == id, Runtime,
@@ -309,45 +400,6 @@ PyObject* by_rule(Call& call, const Value* given, const Level& level) {
   PyObject* rule = batching(call).python;
   levels::Outside outside(level);
   return own(PyObject_CallFunctionObjArgs(rule, id.get(), size.get(), randomness.get(), values.get(), nullptr)).give();
-}
-
-// A tensor that only operators' own bodies hold, as they write into what they have made: nobody sees it become a batch.
-bool unseen(const Tensor& t, int refs) {
-  return Py_REFCNT(t.object()) == refs && Py_TYPE(t.object()) == tensor_type && !t.get()->dispatches &&
-         !autograd::tracked(t);
-}
-
-void become_batch(const Tensor& t, const Level& level) {
-  Ints sizes{level.size};
-  for (int64_t n : t.sizes()) sizes.push_back(n);
-  Tensor value = empty(sizes, t.dtype(), t.device());
-  ops::copy_(value, alias_of(t, false), false);
-  StorageRef nothing = borrow_storage(nullptr, t.storage().nbytes, t.device(), nullptr, nullptr);
-  StorageRef old(std::exchange(t.get()->storage, nothing.give()));
-  levels::hold(t, value, level.id, 0);
-  take_geometry(t);
-}
-
-void make_room(const Call& call, const Value* given, const Level& level) {
-  if (call.form != Call::inplace || given[0].kind != Value::tensor) return;
-  const Tensor& self = given[0].as<Tensor>();
-  if (levels::level_of(self) || innermost(call, given) != level.id || fake_mode_active() || modes().dispatch_modes)
-    return;
-  levels::Outside outside(level);
-  TensorObject* whole = self.get()->base;
-  if (!whole) {
-    if (unseen(self, 1)) become_batch(self, level);
-    return;
-  }
-  Tensor base = Tensor::borrow(whole);
-  if (!unseen(self, 1) || !unseen(base, 2 + static_cast<int>(whole->held)) || !base.is_contiguous() || base.offset() != 0 || base.dtype() != self.dtype())
-    return;
-  become_batch(base, level);
-  Tensor value = levels::value_of(*levels::held(base));
-  Ints sizes{level.size}, strides{value.stride(0)};
-  for (int64_t n : self.sizes()) sizes.push_back(n);
-  for (int64_t n : self.strides()) strides.push_back(n);
-  levels::hold(self, view_of(value, sizes, strides, self.offset()), level.id, 0);
 }
 
 // What is made inside a vmap from no tensors is the same for all samples.
@@ -591,6 +643,10 @@ void add_level_functions(std::vector<PyMethodDef>& functions) {
   functions.insert(functions.end(), std::begin(table), std::end(table));
   levels::make_held_type();
   dispatch::batching_of = batching;
+  dispatch::innermost_maps = [](const Call& call, const Value* given) {
+    const Level* level = levels::find(innermost(call, given));
+    return level && level->kind == Kind::vmap;
+  };
   dispatch::value_behind = [](const Tensor& t) {
     Tensor found = t;
     while (const Held* h = levels::held(found)) found = levels::value_of(*h);

@@ -1,6 +1,7 @@
 #include "python/tensor_methods.h"
 
 #include "autograd/forward.h"
+#include "autograd/levels.h"
 #include "autograd/history.h"
 #include "core/dtype_messages.h"
 #include "core/sparse.h"
@@ -157,6 +158,7 @@ PyObject* own_version(PyObject* self, PyObject*) {
 }
 PyObject* retain_grad(PyObject* self, PyObject*) {
   return overridable(self, "retain_grad", [&] {
+    levels::check_none_open("Tensor.retain_grad()", "retain_grad()");
     autograd::retain_grad(self_of(self));
     return Py_NewRef(Py_None);
   });
@@ -308,6 +310,8 @@ PyObject* tolist(PyObject* self, PyObject*) {
 
 PyObject* requires_grad_(PyObject* self, PyObject* const* args, Py_ssize_t n, PyObject* kwnames) {
   return overridable(self, "requires_grad_", FastArguments{args, n, kwnames}, [&]() -> PyObject* {
+    levels::check_none_open("Tensor.requires_grad_() (or perhaps using tocha.autograd.functional.* APIs)",
+                            "requires_grad_()");
     PyObject* value = only_argument("requires_grad_", "requires_grad", args, n, kwnames);
     if (!value) value = Py_True;
     TOCHA_CHECK(PyBool_Check(value), Type, "requires_grad_(): argument 'requires_grad' must be bool, not ",

@@ -19,7 +19,7 @@ from tocha.operators.record import OPERATORS, Operator
 
 Tensor = _C.Tensor
 
-RULE, ELEMENTWISE, GEOMETRY, BODY = 1, 2, 3, 4  # as csrc/dispatch/taken_over.h has them
+RULE, ELEMENTWISE, GEOMETRY, BODY, BODY_WITH_GRADIENT = 1, 2, 3, 4, 5  # as csrc/dispatch/level_hooks.h has them
 ERROR, SAME, DIFFERENT = range(3)
 
 
@@ -126,7 +126,7 @@ def prepare(name: str, form: str) -> tuple[int, bool, Callable]:
     record = OPERATORS[name]
     draws = "random" in record.tags
     if record.kind in ("composite", "foreach") and record.batching is None:
-        return BODY, draws, refuse
+        return BODY_WITH_GRADIENT if record.gradients else BODY, draws, refuse
     rule = functional_rule(record)
     kind = RULE
     if form not in (OUT,) and not draws and record.batching is None:
@@ -424,6 +424,12 @@ def check_loop(b: Batch, values: tuple) -> None:
         raise RuntimeError(
             "vmap: We do not support batching operators that can output dynamic shape. Attempted to vmap over "
             f"aten::{record.name}. Please file an issue at https://github.com/pytorch/pytorch/issues if you need this feature."
+        )
+    if record.name == "masked_select":
+        raise RuntimeError(
+            "vmap: Attempted to vmap over `mask` in torch.masked_select(self, mask) We cannot support this because for each batch "
+            "this would return a differently shaped Tensor. Please file an issue at https://github.com/pytorch/pytorch/issues if you "
+            "need this feature."
         )
     if record.name == "allclose":
         raise RuntimeError(

@@ -92,6 +92,6 @@ def multinomial(b: Batch, own: Tensor, count: int, replacement: bool, generator:
 
 def refuse_random_write(b: Batch) -> None:
     raise RuntimeError(
-        f"vmap: Cannot ask for different inplace randomness on an unbatched tensor. This will appear like same randomness. "
-        f"If this is necessary for your usage, please file an issue with functorch. ({b.record.name})"
+        f"[{b.record.name}] vmap: Cannot ask for different inplace randomness on an unbatched tensor. This will appear like same randomness. "
+        "If this is necessary for your usage, please file an issue with functorch."
     )

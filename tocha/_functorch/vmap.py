@@ -7,11 +7,15 @@ from collections.abc import Callable
 from typing import Any
 
 from tocha import _C
+from tocha._functorch import custom_functions
 from tocha._functorch.levels import RANDOMNESS, VMAP, level
 from tocha.autograd._saved_hooks import disable_saved_tensors_hooks
 from tocha.utils._pytree import TreeSpec, _broadcast_to_and_flatten, tree_flatten, tree_map, tree_unflatten
 
 Tensor = _C.Tensor
+
+
+custom_functions.install()
 
 
 def name_of(func: Callable) -> str:

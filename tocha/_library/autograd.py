@@ -47,6 +47,8 @@ def function_of(name: str) -> type[Function]:
 
 
 class _Generated(Function):
+    _sees_levels = True
+
     @staticmethod
     def forward(ctx: Any, call: _Call, *tensors: Any) -> Any:
         result = call.compute()

@@ -43,6 +43,8 @@ definitions: dict[str, dict[str, CustomTarget]] = {}  # "ns::name" to overloads 
 registrations: dict[str, Registrations] = {}  # "ns::name.overload"
 fallbacks: dict[str, Callable] = {}  # by dispatch key
 fake_modes: list[Callable[[list[Tensor]], Any]] = []  # says which fake mode a call belongs to, once there are fakes
+# What transforms make of a call on their tensors, and of its kernel below autograd (tocha/_functorch), once there are any.
+across_levels: tuple[Callable, Callable] | None = None
 changed: list[Callable[[str], None]] = []  # told the name of an operator that was defined or removed
 
 
@@ -139,6 +141,10 @@ class CustomTarget:
             return self.run(tuple(map(cast, args)), {k: cast(v) for k, v in kwargs.items()})
 
     def differentiated(self, device: str, tensors: list[Tensor], args: tuple, kwargs: dict[str, Any]) -> Any:
+        if across_levels is not None:
+            result = across_levels[0](self, args, kwargs)
+            if result is not NotImplemented:
+                return result
         if _level.below_autograd:
             return self.computed(device, args, kwargs)
         kernels = self.known.kernels
@@ -156,6 +162,10 @@ class CustomTarget:
 
     def computed(self, device: str, args: tuple, kwargs: dict[str, Any]) -> Any:
         """The kernel of the device, and what must be true of its results."""
+        if across_levels is not None:
+            result = across_levels[1](self, args, kwargs)
+            if result is not NotImplemented:
+                return result
         tensors = tensors_in((*args, *kwargs.values()))
         mode = next((m for find in fake_modes if (m := find(tensors)) is not None), None)
         takers = [t for t in tensors if _C._has_torch_dispatch(t)] if mode is None else []

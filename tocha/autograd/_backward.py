@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import warnings
 from collections.abc import Sequence
 from typing import Any
@@ -71,6 +72,11 @@ def backward(
     >>> x.grad
     tensor([3., 3., 3.])
     """
+    if _C._levels():
+        raise RuntimeError(
+            "backward() called inside a functorch transform. This is not supported, please use functorch.grad or functorch.vjp instead "
+            "or call backward() outside of functorch transforms."
+        )
     if grad_variables is not None:
         warnings.warn("`grad_variables` is deprecated. Use `grad_tensors` instead.", FutureWarning, stacklevel=2)
         if grad_tensors is not None:
@@ -143,15 +149,17 @@ def grad(
 
 
 def _batched(roots: tuple, wanted: tuple, grads: Sequence, keep: bool, create: bool, unused: bool) -> tuple:
-    """One backward per row of the given gradients, stacked."""
-    rows = []
-    size = next(g.size(0) for g in grads if g is not None)
-    for i in range(size):
-        row = tuple(None if g is None else g[i] for g in grads)
-        rows.append(_C._backward(roots, row, keep or i + 1 < size, create, wanted, unused, False))
-    return tuple(
-        None
-        if all(r[k] is None for r in rows)
-        else _C.stack([_C.zeros_like(wanted[k]) if r[k] is None else r[k] for r in rows])
-        for k in range(len(wanted))
-    )
+    """One backward for all rows of the given gradients at once: a vmap of it."""
+    vmap = importlib.import_module("tocha._functorch.vmap").vmap
+    reached: list[bool] = []
+
+    def one(*rows: Tensor) -> tuple:
+        found = _C._backward(roots, _starting_grads(roots, rows), keep, create, wanted, unused, False)
+        reached[:] = [g is not None for g in found]
+        return tuple(g for g in found if g is not None)
+
+    if not any(isinstance(g, Tensor) for g in grads):
+        return _C._backward(roots, _starting_grads(roots, tuple(grads)), keep, create, wanted, unused, False)
+    dims = tuple(0 if isinstance(g, Tensor) else None for g in grads)
+    found = iter(vmap(one, in_dims=dims, randomness="error")(*grads))
+    return tuple(next(found) if there else None for there in reached)

@@ -110,6 +110,7 @@ class Function(metaclass=FunctionMeta):
     """
 
     generate_vmap_rule = False
+    _sees_levels = False  # whether it runs on tensors of transforms itself
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         raise RuntimeError(
@@ -157,6 +158,10 @@ class Function(metaclass=FunctionMeta):
     @classmethod
     def apply(cls, *args: Any, **kwargs: Any) -> Any:
         """Runs forward and records the call."""
+        if across_levels is not None and not cls._sees_levels:
+            result = across_levels(cls, args, kwargs)
+            if result is not NotImplemented:
+                return result
         separate = cls.setup_context is not Function.setup_context
         if separate:
             args = _with_defaults(cls.forward, args, kwargs)
@@ -175,22 +180,32 @@ class Function(metaclass=FunctionMeta):
                 output = cls.forward(ctx, *args, **kwargs)
         finally:
             _C._set_grad_enabled(before)
-        single = not isinstance(output, tuple)
-        outputs = (output,) if single else output
-        for dirty in getattr(ctx, "dirty_tensors", None) or ():
-            if not any(dirty is o for o in outputs):
-                raise RuntimeError(
-                    "Some elements marked as dirty during the forward method were not returned as output. The inputs that are modified inplace must all be outputs of the Function."
-                )
-        results = _C._record_function(ctx, args, outputs, recording)
-        ctx.__dict__.pop("to_save", None)
-        tangents = [_tangent(a) for a in args]
-        if any(t is not None for t in tangents):
-            carried = ctx.apply_jvp(*tangents)
-            for out, t in zip(results, carried if isinstance(carried, tuple) else (carried,), strict=True):
-                if t is not None:
-                    _C._set_tangent(out, t)
-        return results[0] if single else results
+        return _recorded(ctx, args, output, recording)
+
+
+# What transforms make of a call on their tensors (tocha/_functorch), as long as there are any: (class, args, kwargs) -> result, or
+# NotImplemented.
+across_levels: Callable | None = None
+
+
+def _recorded(ctx: Any, args: tuple, output: Any, recording: bool) -> Any:
+    """The results of a call, with its node and tangents."""
+    single = not isinstance(output, tuple)
+    outputs = (output,) if single else output
+    for dirty in getattr(ctx, "dirty_tensors", None) or ():
+        if not any(dirty is o for o in outputs):
+            raise RuntimeError(
+                "Some elements marked as dirty during the forward method were not returned as output. The inputs that are modified inplace must all be outputs of the Function."
+            )
+    results = _C._record_function(ctx, args, outputs, recording)
+    ctx.__dict__.pop("to_save", None)
+    tangents = [_tangent(a) for a in args]
+    if any(t is not None for t in tangents):
+        carried = ctx.apply_jvp(*tangents)
+        for out, t in zip(results, carried if isinstance(carried, tuple) else (carried,), strict=True):
+            if t is not None:
+                _C._set_tangent(out, t)
+    return results[0] if single else results
 
 
 def _tangent(value: Any) -> Tensor | None:

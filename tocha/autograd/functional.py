@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 from collections.abc import Callable
 from typing import Any
 
@@ -171,6 +172,8 @@ def jacobian(
         )
     if strict and vectorize:
         raise RuntimeError("[jacobian] `strict=True` and `vectorized=True` are not supported together.")
+    if vectorize:
+        return _at_once(func, inputs, create_graph, strategy)
     with _enabled():
         given, was = _tuple(inputs, "inputs", "jacobian")
         given = _leaves(given, create_graph)
@@ -202,9 +205,52 @@ def jacobian(
                 )
             )
         result = tuple(_finished(r, create_graph) for r in rows)
+    return _arranged(result, was, out_was)
+
+
+def _at_once(func: Callable, inputs: Any, create_graph: bool, strategy: str) -> Any:
+    """The Jacobian with all its rows, or in forward mode all its columns, computed together."""
+    jacobians = importlib.import_module("tocha._functorch.jacobians")
+    given, was = _tuple(inputs, "inputs", "jacobian")
+    if strategy == "forward-mode":
+        kind: list[bool] = []
+
+        def run(*xs: Tensor) -> tuple:
+            outputs, out_was = _run(func, xs, "jacobian")
+            kind[:] = [out_was]
+            return outputs
+
+        rows = jacobians.jacfwd(run, argnums=tuple(range(len(given))))(*given)
+        return _arranged(tuple(_finished(r, create_graph) for r in rows), was, kind[0])
+    with _enabled():
+        given = _leaves(given, create_graph)
+        outputs, out_was = _run(func, given, "jacobian")
+        sizes = [o.nelement() for o in outputs]
+        tracked = [o.requires_grad for o in outputs]
+        basis = jacobians.basis(list(outputs))
+        pairs = [(o, b) for o, b, t in zip(outputs, basis, tracked, strict=True) if t]
+        found: tuple = (None,) * len(given)
+        if pairs:
+            found = grad(
+                tuple(o for o, _ in pairs), given, tuple(b for _, b in pairs),
+                create_graph=create_graph, allow_unused=True, is_grads_batched=True,
+            )  # fmt: skip
+        total = sum(sizes)
+        whole = [_C.zeros([total, *t.shape], dtype=t.dtype) if g is None else g for g, t in zip(found, given, strict=True)]
+        parts = [g.split(sizes, 0) for g in whole]
+        rows = tuple(
+            tuple(p[i].view(out.size() + t.size()) for p, t in zip(parts, given, strict=True))
+            for i, out in enumerate(outputs)
+        )
+        rows = tuple(_finished(r, create_graph) for r in rows)
+    return _arranged(rows, was, out_was)
+
+
+def _arranged(rows: tuple, was: bool, out_was: bool) -> Any:
+    """Jacobians by output and input, without the tuples that were not given."""
     if out_was:
-        return tuple(r if was else r[0] for r in result)
-    return result[0] if was else result[0][0]
+        return tuple(r if was else r[0] for r in rows)
+    return rows[0] if was else rows[0][0]
 
 
 def _one_number(func: Callable, where: str) -> Callable:
@@ -243,9 +289,13 @@ def hessian(
     single = _one_number(func, "hessian")
 
     def gradient(*xs: Tensor) -> Any:
+        if outer_jacobian_strategy == "forward-mode":  # tangents go through levels of transforms
+            return importlib.import_module("tocha._functorch.jacobians").jacrev(single, tuple(range(len(xs))))(*xs)
         return jacobian(single, xs, create_graph=True, strict=strict)
 
-    rows = jacobian(gradient, given, create_graph=create_graph, strict=strict, vectorize=vectorize)
+    rows = jacobian(
+        gradient, given, create_graph=create_graph, strict=strict, vectorize=vectorize, strategy=outer_jacobian_strategy
+    )
     return rows if was else rows[0][0]
 
 

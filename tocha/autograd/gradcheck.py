@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import math
 import warnings
 from collections.abc import Callable, Iterator
@@ -225,7 +226,53 @@ def _check_undefined(outputs: tuple, wanted: list) -> None:
                 raise GradcheckError(f"Expected zero gradients for a zero gradient of output {k}, but got {g}")
 
 
-def _tangents(f: Callable, inputs: tuple, target: Tensor, tangent: Tensor) -> list[Tensor]:
+def _check_batched(outputs: tuple, wanted: list, tolerance: _Tolerance) -> None:
+    """Backward under vmap gives for two cotangents at once what it gives for each."""
+    for out in outputs:
+        if not out.requires_grad:
+            continue
+        rows = [_C.randn(out.shape, dtype=out.dtype, device=out.device) for _ in range(2)]
+        each = [_gradients(out, wanted, r) for r in rows]
+        try:
+            found = grad(out, wanted, _C.stack(rows), is_grads_batched=True, allow_unused=True, retain_graph=True)
+        except RuntimeError as error:
+            raise GradcheckError(
+                f"While computing batched gradients, got: {error}\n\nPlease look at the formulas of the operators that were used."
+            ) from error
+        for i, got in enumerate(found):
+            _compare_rows(got, [e[i] for e in each], f"output by input {i} with batched gradients", tolerance)
+
+
+def _compare_rows(got: Tensor | None, each: list, what: str, tolerance: _Tolerance) -> None:
+    if got is None or each[0] is None:
+        same = got is None and all(e is None or not bool((e != 0).any()) for e in each)
+    else:
+        same = bool(_C.isclose(got, _C.stack(each), rtol=tolerance.rtol, atol=tolerance.atol, equal_nan=True).all())
+    if not same:
+        raise GradcheckError(
+            f"For {what}: the batched gradients do not agree with those computed one by one.\ngot: {got}\nexpected: {each}"
+        )
+
+
+def _check_batched_forward(f: Callable, inputs: tuple, tolerance: _Tolerance) -> None:
+    """Forward mode under vmap gives for two tangents at once what it gives for each."""
+    vmap = importlib.import_module("tocha._functorch.vmap").vmap
+    for j, target in enumerate(_wanted(inputs)):
+        rows = _C.stack([_C.randn(target.shape, dtype=target.dtype, device=target.device) for _ in range(2)])
+
+        def moved(tangent: Tensor, target: Tensor = target) -> tuple:
+            return tuple(_tangents(f, inputs, target, tangent, plain=True))
+
+        each = [moved(rows[0]), moved(rows[1])]
+        try:
+            found = vmap(moved)(rows)
+        except RuntimeError as error:
+            raise GradcheckError(f"While computing batched gradients, got: {error}") from error
+        for k, got in enumerate(found):
+            _compare_rows(got, [e[k] for e in each], f"output {k} by input {j} with batched tangents", tolerance)
+
+
+def _tangents(f: Callable, inputs: tuple, target: Tensor, tangent: Tensor, plain: bool = False) -> list[Tensor]:
     """The tangents of the outputs when target has this one and no other input has any."""
 
     def entering(t: Any) -> Any:
@@ -235,6 +282,8 @@ def _tangents(f: Callable, inputs: tuple, target: Tensor, tangent: Tensor) -> li
 
     with forward_ad.dual_level():
         found = [forward_ad.unpack_dual(o) for o in _outputs(f(*map(entering, inputs)))]
+    if plain:
+        return [_C.zeros_like(d.primal) if d.tangent is None else d.tangent for d in found]
     return [_numbers(d.primal) * 0 if d.tangent is None else _numbers(d.tangent) for d in found]
 
 
@@ -288,8 +337,12 @@ def gradcheck(
                 _check_backward(func, inputs, outputs, tolerance, check_grad_dtypes)
             if check_undefined_grad:
                 _check_undefined(outputs, wanted)
+            if check_batched_grad:
+                _check_batched(outputs, wanted, tolerance)
         if check_forward_ad:
             _check_forward(func, inputs, outputs, tolerance)
+        if check_batched_forward_grad:
+            _check_batched_forward(func, inputs, tolerance)
     except GradcheckError:
         if raise_exception:
             raise
@@ -354,6 +407,7 @@ def gradgradcheck(
         nondet_tol=nondet_tol,
         check_undefined_grad=check_undefined_grad,
         check_grad_dtypes=check_grad_dtypes,
+        check_batched_grad=check_batched_grad,
         check_forward_ad=check_fwd_over_rev,
         check_backward_ad=check_rev_over_rev,
         fast_mode=fast_mode,

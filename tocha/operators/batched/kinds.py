@@ -34,7 +34,7 @@ def shifted(b: Any, values: tuple, rank: int) -> list[Any]:
 def along_dims(b: Any, *values: Any) -> Any:
     """Operators along dims of tensors of one rank: the batch dim goes in front and dims count from behind it."""
     rank = max(v.ndim for v in values if b.is_tensor(v))
-    reduces = b.record.kind == "reduction"
+    reduces = b.record.kind == "reduction" or "keepdim" in (a.name for a in b.record.schema.arguments)
     if reduces:
         values, shape = over_all(b, values, rank)
     found = shifted(b, values, rank)

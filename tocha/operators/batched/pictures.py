@@ -2,14 +2,24 @@
 
 from __future__ import annotations
 
-from tocha.operators.batched.kinds import of_samples, register
-from tocha.operators.patches import _fold_patches, _unfold_patches
+from tocha.operators.batched.kinds import mapped, of_samples, register
+from tocha.operators.patches import _fold_patches, _unfold_patches, nn_col2im, nn_im2col
 from tocha.operators.pooling import (
     _average_windows,
     _average_windows_backward,
     _fractional_max,
     _max_windows,
     _scatter_places,
+    nn_adaptive_avg_pool2d,
+    nn_adaptive_avg_pool3d,
+    nn_adaptive_max_pool2d,
+    nn_adaptive_max_pool3d,
+    nn_avg_pool2d,
+    nn_avg_pool3d,
+    nn_max_pool2d_with_indices,
+    nn_max_pool3d_with_indices,
+    nn_max_unpool2d,
+    nn_max_unpool3d,
 )
 from tocha.operators.rearrange import _empty_padded, _in_format_of, _pad_wrapped, _unpad_wrapped
 from tocha.operators.record import batching
@@ -19,10 +29,34 @@ from tocha.operators.resampling import (
     _grid_sample_backward_twice,
     _resample,
     _resample_backward,
+    grid_sampler_2d,
+    grid_sampler_3d,
 )
 
 register(of_samples(), _unfold_patches, _fold_patches, _resample, _grid_sample)
 register(of_samples("shape"), _resample_backward)
+
+
+def of_pictures(spatial):
+    """For (C, ...) and (N, C, ...) with so many dims after the channels: the batch is a dim of pictures, or more of them."""
+
+    def rule(b, self, *rest):
+        if b.is_tensor(rest[0] if rest else None):
+            rest = (*(b.all(v).flatten(0, 1) if self.ndim > spatial + 1 else b.all(v) for v in rest[:1]), *rest[1:])
+        value = b.all(self)
+        if self.ndim == spatial + 1:
+            return b.run(value, *rest)
+        return mapped(lambda r: r.unflatten(0, [b.size, -1]), b.run(value.flatten(0, 1), *rest))
+
+    return rule
+
+
+register(of_pictures(2), nn_max_pool2d_with_indices, nn_avg_pool2d, nn_adaptive_avg_pool2d, nn_adaptive_max_pool2d, nn_im2col)
+register(of_pictures(3), nn_max_pool3d_with_indices, nn_avg_pool3d, nn_adaptive_avg_pool3d, nn_adaptive_max_pool3d)
+register(of_pictures(2), nn_max_unpool2d)
+register(of_pictures(3), nn_max_unpool3d)
+register(of_pictures(1), nn_col2im)
+register(of_samples(), grid_sampler_2d, grid_sampler_3d)
 
 
 def flat_planes(b, count, sizes_at, *values):

@@ -47,7 +47,9 @@ def compiled(f, *args) -> CompiledGraph:
         want = f(*args)
     for g, w in zip(leaves(got), leaves(want), strict=True):
         assert (g.shape, g.stride(), g.dtype) == (w.shape, w.stride(), w.dtype)
-        assert_close(g, w, rtol=2e-5 if w.dtype == tocha.float32 else None, atol=1e-5 if w.dtype == tocha.float32 else None)
+        assert_close(
+            g, w, rtol=2e-5 if w.dtype == tocha.float32 else None, atol=1e-5 if w.dtype == tocha.float32 else None
+        )
     return found[0]
 
 

@@ -76,6 +76,11 @@ void* view(void* p, int64_t dtype, int64_t ndim, const int64_t* sizes, const int
   return made([&] {
     TensorObject* t = object_of(p);
     size_t n = static_cast<size_t>(ndim);
+    if (static_cast<int64_t>(t->dtype) == dtype) {  // writes to the base are seen where it is kept for backward
+      Tensor alias = alias_of(Tensor::borrow(t), true);
+      set_sizes_and_strides(alias, {sizes, n}, {strides, n}, t->offset + offset);
+      return alias;
+    }
     ++t->storage->refs;
     return make_tensor(StorageRef(t->storage), static_cast<DType>(dtype), {sizes, n}, {strides, n}, t->offset + offset);
   });

@@ -180,11 +180,22 @@ class GraphLowering:
         """The node as a call of its handle; what comes out is what the fake says."""
         call = template(target._op, tuple(args), tuple(kwargs.items()), self.lowering)
         call.name = target.__name__.replace(".", "_")
-        call.key, call.ordered = f"handle {target}", target._nondeterministic_seeded or not isinstance(val, Tensor | tuple | list)
+        call.key, call.ordered = (
+            f"handle {target}",
+            target._nondeterministic_seeded or not isinstance(val, Tensor | tuple | list),
+        )
         values = list(val) if isinstance(val, tuple | list) else [val] if val is not None else []
         found = [facts_of(v) if isinstance(v, Tensor) else None for v in values]
         self.lowering.add_call(call, found)
-        return type(val)(found) if isinstance(val, list) else tuple(found) if isinstance(val, tuple) else found[0] if found else None
+        return (
+            type(val)(found)
+            if isinstance(val, list)
+            else tuple(found)
+            if isinstance(val, tuple)
+            else found[0]
+            if found
+            else None
+        )
 
 
 def lower_graph(module: fx.GraphModule) -> Program:

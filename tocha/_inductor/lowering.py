@@ -169,7 +169,7 @@ class Lowering(Interpreter):
 
     def pointwise(self, o: Operator, arguments: dict[str, Any]) -> Any:
         made = super().pointwise(o, arguments)
-        if "nondeterministic_seeded" in o.tags or o.types and o.types.get("check_inplace"):
+        if "nondeterministic_seeded" in o.tags or (o.types and o.types.get("check_inplace")):
             return self.native_call(o, arguments, made)
         results = made if isinstance(made, tuple) else (made,)
         f = formula_of(o)
@@ -199,7 +199,7 @@ class Lowering(Interpreter):
         wanted = resolve(code, t)
         element = reader.broadcast(v, index)
         single = v.number is not None or not v.sizes
-        kept = code == "scalar" and single or code == "number" and v.number is not None
+        kept = (code == "scalar" and single) or (code == "number" and v.number is not None)
         stored = "stored" in o.tags
         if not kept and wanted.is_reduced and element.dtype is not wanted:
             element = scalar.cast(element, wanted)
@@ -240,8 +240,7 @@ class Lowering(Interpreter):
         reader = Reader(self, results[0])
         element = scalar.cast(self.element_of(o, reader, x, place, t), t)
         extra = {
-            a.name: reader.number(arguments[a.name], resolve(c, t))
-            for a, c in zip(*self.fold_params(o), strict=True)
+            a.name: reader.number(arguments[a.name], resolve(c, t)) for a, c in zip(*self.fold_params(o), strict=True)
         }
         fold = fold_nodes(o.body(t), t, extra, [r.dtype for r in results])
         # Without the dims that keepdim leaves, which are the same memory.

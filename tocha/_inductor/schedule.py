@@ -14,7 +14,19 @@ from tocha._inductor.inlining import inline, needed_in_memory
 from tocha.ir import scalar
 from tocha.ir import symbolic as s
 from tocha.ir.assumptions import Assumptions
-from tocha.ir.kernels import LANE_BLOCK, LANES, POINTS, ROWS, Item, Kernel, Member, fold_count, fold_number, linear, refine
+from tocha.ir.kernels import (
+    LANE_BLOCK,
+    LANES,
+    POINTS,
+    ROWS,
+    Item,
+    Kernel,
+    Member,
+    fold_count,
+    fold_number,
+    linear,
+    refine,
+)
 from tocha.ir.layout import contiguous_strides
 from tocha.ir.loops import Buffer, Call, Load, Loop, Program, Step, in_memory_order, index_of
 from tocha.ir.symbolic import product
@@ -305,11 +317,16 @@ def two_folds(loop: Loop, chunks: int, known: Assumptions) -> list[Step]:
     )  # fmt: skip
     shape = (chunks, *loop.sizes[:outer])
     for i, d in enumerate(fold.states):
-        head.results.append(Buffer(f"{loop.name}_state{i}_{next(_made)}", shape, tuple(contiguous_strides(shape)), d, head))
+        head.results.append(
+            Buffer(f"{loop.name}_state{i}_{next(_made)}", shape, tuple(contiguous_strides(shape)), d, head)
+        )
     loads = tuple(
-        Load(b, s.total([s.mul(v, n) for v, n in zip((c, *loop.variables[:outer]), b.strides, strict=True)])) for b in head.results
+        Load(b, s.total([s.mul(v, n) for v, n in zip((c, *loop.variables[:outer]), b.strides, strict=True)]))
+        for b in head.results
     )
-    merge = scalar.substitute(fold.merge, {scalar.Param(k + i, d): scalar.Input(i, d) for i, d in enumerate(fold.states)})
+    merge = scalar.substitute(
+        fold.merge, {scalar.Param(k + i, d): scalar.Input(i, d) for i, d in enumerate(fold.states)}
+    )
     tail = replace(
         loop, sizes=(*loop.sizes[:outer], chunks), variables=(*loop.variables[:outer], c), reads=loads, folded=1,
         formulas=tuple(scalar.Input(i, d) for i, d in enumerate(fold.states)), fold=replace(fold, combine=merge), indirect=(),
@@ -330,4 +347,3 @@ def substituted_read(r: Any, at: dict, known: Assumptions) -> Any:
 
 def schedule(program: Program) -> list[Item]:
     return Scheduler(program).run()
-

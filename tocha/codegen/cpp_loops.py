@@ -176,7 +176,9 @@ class KernelWriter:
         written = set(self.kernel.results())
         for i, (b, name) in enumerate(self.buffers.items()):
             const = "" if b in written else "const "
-            head.put(f"{const}{b.dtype.cpp}* __restrict {name} = reinterpret_cast<{const}{b.dtype.cpp}*>(frame.memory[{i}]);")
+            head.put(
+                f"{const}{b.dtype.cpp}* __restrict {name} = reinterpret_cast<{const}{b.dtype.cpp}*>(frame.memory[{i}]);"
+            )
         for i, name in enumerate(self.sizes.values()):
             head.put(f"const int64_t {name} = frame.sizes[{i}];")
         if self.faults:
@@ -271,7 +273,9 @@ class KernelWriter:
                     self.text.put(f"const int64_t rest_{name} = {rest} / {n};")
                     rest = f"rest_{name}"
 
-    def coalesced(self, sizes: list[Any], variables: list[Any], members: Sequence[Member], columns: bool = True) -> tuple[list[Any], list[Any]]:
+    def coalesced(
+        self, sizes: list[Any], variables: list[Any], members: Sequence[Member], columns: bool = True
+    ) -> tuple[list[Any], list[Any]]:
         """Neighbouring dims as one, where every address goes on across them."""
         expressions = self.expressions(members)
         i = len(sizes) - 2
@@ -333,7 +337,11 @@ class KernelWriter:
         while waiting or indirect:
             before = len(waiting) + len(indirect)
             for r, i in list(waiting):
-                used = s.free_symbols(r.value) if isinstance(r, Position) else s.free_symbols(r.address) | s.free_symbols(r.guard)
+                used = (
+                    s.free_symbols(r.value)
+                    if isinstance(r, Position)
+                    else s.free_symbols(r.address) | s.free_symbols(r.guard)
+                )
                 if not (used & mine) - declared:
                     lines.append(self.read_line(r, texts[i]))
                     waiting.remove((r, i))
@@ -345,7 +353,9 @@ class KernelWriter:
                     lines += code.body
                     self.faults = True
                     self.names[atom] = f"{prefix}{atom.name}"
-                    lines.append(f"const int64_t {self.names[atom]} = checked_index({code.results[0]}, {self.index(size)}, fault);")
+                    lines.append(
+                        f"const int64_t {self.names[atom]} = checked_index({code.results[0]}, {self.index(size)}, fault);"
+                    )
                     declared.add(atom)
                     indirect.remove((value, (atom, size)))
             assert len(waiting) + len(indirect) < before, "reads that wait for each other"
@@ -503,7 +513,14 @@ class KernelWriter:
         assert plain is not None
         self.fold_pass(p, outputs, folds, sizes, variables)
 
-    def fold_pass(self, p: Pass, outputs: list[tuple[Buffer, Node]], folds: Sequence[Member], sizes: list[Any], variables: list[Any]) -> None:
+    def fold_pass(
+        self,
+        p: Pass,
+        outputs: list[tuple[Buffer, Node]],
+        folds: Sequence[Member],
+        sizes: list[Any],
+        variables: list[Any],
+    ) -> None:
         t = self.text
         tag = f"s{self.passes}"
         states, combined = self.combined(p, folds, lambda k: f"{tag}_{k}[l]")

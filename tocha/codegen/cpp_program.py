@@ -134,7 +134,9 @@ class ProgramWriter:
             if b in w.buffers:
                 name = self.held(b)
                 self.put("{")
-                self.put(f"  const int64_t sizes[] = {{{self.listed(b.sizes)}}}, strides[] = {{{self.listed(b.strides)}}};")
+                self.put(
+                    f"  const int64_t sizes[] = {{{self.listed(b.sizes)}}}, strides[] = {{{self.listed(b.strides)}}};"
+                )
                 self.put(f"  {name}.take(api->empty({self.dtype(b)}, {len(b.sizes)}, sizes, strides));")
                 self.put(f"  if (!{name}.get()) return 1;")
                 self.put("}")
@@ -162,7 +164,9 @@ class ProgramWriter:
     def view(self, g: Geometry, name: str) -> None:
         self.put("{")
         self.put(f"  const int64_t sizes[] = {{{self.listed(g.sizes)}}}, strides[] = {{{self.listed(g.strides)}}};")
-        self.put(f"  {name}.take(api->view({self.where[g.buffer]}, {self.dtype(g)}, {len(g.sizes)}, sizes, strides, {self.index(g.offset)}));")
+        self.put(
+            f"  {name}.take(api->view({self.where[g.buffer]}, {self.dtype(g)}, {len(g.sizes)}, sizes, strides, {self.index(g.offset)}));"
+        )
         self.put(f"  if (!{name}.get()) return 1;")
         self.put("}")
 

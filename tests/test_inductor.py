@@ -9,7 +9,7 @@ import pytest
 import tocha
 import tocha.nn.functional as F
 from tocha._functorch.aot_autograd import aot_function
-from tocha._inductor import codecache
+from tocha._inductor import codecache, config
 from tocha._inductor.compile_fx import CompiledGraph, compile_graph
 from tocha._inductor.graph import lower_graph
 from tocha._inductor.inlining import inline
@@ -330,6 +330,34 @@ def test_compile_takes_the_backend():
     x.requires_grad_()
     f(x, y).sum().backward()
     assert_close(x.grad, ((x.detach() + y) > 0) * y)
+
+
+def test_options_are_checked():
+    f = tocha.compile(lambda x: x + 1, backend="inductor", options={"fallback_to_eagle": True})
+    with pytest.raises(Exception, match="did you mean 'fallback_to_eager'"):
+        f(randn(3))
+    with pytest.warns(UserWarning, match="no effect"), config.patch(max_autotune=True):
+        pass
+    with pytest.raises(TypeError, match="takes"), config.patch(look_back="far"):
+        pass
+    assert "reduce-overhead" in tocha._inductor.list_mode_options()
+
+
+def test_without_a_compiler(monkeypatch):
+    def nothing(source):
+        raise codecache.CompilerError("[compile] no C++ compiler found")
+
+    monkeypatch.setattr(codecache, "library_of", nothing)
+    with pytest.raises(Exception, match="no C\\+\\+ compiler"):
+        tocha.compile(lambda x: x * 2.5 + 1, backend="inductor")(randn(3))
+    with pytest.warns(UserWarning, match="operator by operator"), config.patch(fallback_to_eager=True):
+        x = randn(3)
+        assert_close(tocha.compile(lambda x: x * 2.5 - 1, backend="inductor")(x), x * 2.5 - 1)
+
+
+def test_conditions_on_a_loops_variable_cut_it():
+    c = compiled(lambda x, y: tocha.cat([x, y], 1) * 2, randn(3, 10), randn(3, 12))
+    assert " ? " not in c.source and c.source.count("#pragma GCC ivdep") == 2
 
 
 # ---- the IR --------------------------------------------------------------------------------------

@@ -17,6 +17,7 @@ from functools import cache
 from pathlib import Path
 
 import tocha
+from tocha._inductor import config
 
 FLAGS = (
     "-std=c++20", "-O3", "-fPIC", "-fvisibility=hidden", "-fno-math-errno", "-fno-trapping-math",
@@ -114,7 +115,7 @@ def library_of(source: str) -> Path:
     root = cache_directory() / "programs"
     root.mkdir(mode=0o700, exist_ok=True)
     path = root / f"{digest(key_parts(source))}.so"
-    if not path.exists():
+    if config.force_disable_caches or not path.exists():
         compile_source(source, path)
     return path
 

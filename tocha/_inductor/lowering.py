@@ -10,6 +10,7 @@ import itertools
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from tocha._inductor import config
 from tocha._library.native_calls import record_call, released
 from tocha.ir import dtypes as dt
 from tocha.ir import scalar
@@ -37,8 +38,6 @@ from tocha.operators.derived import params, resolve, type_codes
 from tocha.operators.facts import Facts, Memory, Scalar
 from tocha.operators.interpreter import DataDependent, Interpreter, flat_facts, formula_of
 from tocha.operators.record import Fold, Operator
-
-LONGEST_DECOMPOSITION = 48  # loops; a kernel is called whole where its parts are more
 
 
 class NotLowered(NotImplementedError):
@@ -273,7 +272,7 @@ class Lowering(Interpreter):
             found = parts()
             new = self.steps[mark:]
             calls = [] if allow_calls else [n for n in new if isinstance(n, Call)]
-            if not calls and len(new) <= LONGEST_DECOMPOSITION and self.all_here(found):
+            if not calls and len(new) <= config.longest_decomposition and self.all_here(found):
                 return found
         except REFUSALS:
             pass

@@ -10,6 +10,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
+from tocha._inductor import config
 from tocha._inductor.inlining import inline, needed_in_memory
 from tocha.ir import scalar
 from tocha.ir import symbolic as s
@@ -33,7 +34,6 @@ from tocha.ir.symbolic import product
 
 FEW_TASKS = 16  # kernels with fewer rows than this are cut, if there is much to fold
 MUCH_TO_FOLD = 1 << 14
-LOOK_BACK = 24  # kernels that a loop may join
 
 
 def coefficient(address: Any, variable: Any) -> int | None:
@@ -111,7 +111,7 @@ class Scheduler:
         member = member_of(loop)
         kind = LANES if loop.fold is not None and folds_lanes(loop) else ROWS if loop.fold is not None else POINTS
         after = max((self.place[id(k)] for load in loop.loads() if (k := self.made_by.get(load.buffer))), default=-1)
-        for item in reversed(self.items[max(after, 0, len(self.items) - LOOK_BACK) :]):
+        for item in reversed(self.items[max(after, 0, len(self.items) - config.look_back) :]):
             if isinstance(item, Kernel) and self.join(item, member, kind):
                 for b in loop.results:
                     self.made_by[b] = item

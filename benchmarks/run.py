@@ -10,6 +10,7 @@ import re
 import sys
 
 import ahead
+import compiled
 import convolution
 import data
 import distributions
@@ -30,7 +31,20 @@ import training
 
 import tocha
 
-ROOMS = (eager, gradients, convolution, narrow, pictures, sequence, spectra, distributions, optim, data, training)
+ROOMS = (
+    eager,
+    gradients,
+    convolution,
+    narrow,
+    pictures,
+    sequence,
+    spectra,
+    distributions,
+    optim,
+    data,
+    training,
+    compiled,
+)
 
 
 def main() -> None:

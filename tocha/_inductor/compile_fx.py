@@ -14,11 +14,10 @@ from tocha._functorch.joint import RAW
 from tocha._functorch.partitioners import min_cut_rematerialization_partition
 from tocha._inductor import codecache, config
 from tocha._inductor.graph import lower_graph
-from tocha._inductor.lowering import NotLowered
 from tocha._inductor.schedule import schedule
 from tocha.codegen.cpp_program import ProgramWriter
 from tocha.ir.kernels import Item, Kernel
-from tocha.ir.loops import Call, Program
+from tocha.ir.loops import Call, NotLowered, Program
 
 log = logging.getLogger("tocha._inductor")
 

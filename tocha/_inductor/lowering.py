@@ -26,6 +26,7 @@ from tocha.ir.loops import (
     Indirect,
     Load,
     Loop,
+    NotLowered,
     Position,
     Step,
     address_of,
@@ -38,11 +39,6 @@ from tocha.operators.derived import params, resolve, type_codes
 from tocha.operators.facts import Facts, Memory, Scalar
 from tocha.operators.interpreter import DataDependent, Interpreter, flat_facts, formula_of
 from tocha.operators.record import Fold, Operator
-
-
-class NotLowered(NotImplementedError):
-    """An operator that has no loop form."""
-
 
 REFUSALS = (NotLowered, DataDependent, NotImplementedError, NoDerivative, TypeError, AttributeError, KeyError)
 
@@ -139,8 +135,9 @@ class Lowering(Interpreter):
 
     def buffer(self, t: Facts, name: str, producer: Step | None = None) -> Buffer:
         made = Buffer(
-            f"{name}_{next(self.names)}", tuple(map(plain, t.sizes)), tuple(map(plain, t.steps)), t.dtype, producer
-        )
+            f"{name}_{next(self.names)}", tuple(map(plain, t.sizes)), tuple(map(plain, t.steps)), t.dtype, producer,
+            (t.conjugated, t.negated),
+        )  # fmt: skip
         self.buffers[t.memory] = made
         return made
 
@@ -155,7 +152,7 @@ class Lowering(Interpreter):
         found = self.buffers.get(t.memory)
         if found is None:
             raise NotLowered(f"{t} has no memory")
-        if t.conjugated or t.negated:
+        if (t.conjugated, t.negated) != found.bits:
             raise NotLowered(f"{t} reads as the conjugate of its memory")
         return Geometry(found, tuple(map(plain, t.sizes)), tuple(map(plain, t.steps)), plain(t.offset), t.dtype)
 
@@ -308,7 +305,12 @@ class Lowering(Interpreter):
     def native_call(self, o: Operator, arguments: dict[str, Any], made: Any) -> Any:
         results = list(flat_facts([made]))
         if all(r.memory in self.buffers for r in results):  # a view, or an argument as it is
-            return made
+            if all(self.buffers[r.memory].bits == (r.conjugated, r.negated) for r in results):
+                return made
+            if len(results) != 1:
+                raise NotLowered(f"{o.name}: several views that read as conjugates")
+            made.memory = Memory()  # the tensor that the operator gives
+            made.offset = 0
         call = template(record_call(o, False)._op, tuple(arguments.values()), (), self)
         call.name, call.key = o.full_name, f"record {o.full_name}"
         call.ordered = o.algorithm == "random" or "nondeterministic_seeded" in o.tags

@@ -24,6 +24,10 @@ class VerificationError(ValueError):
     """A program that does not mean anything."""
 
 
+class NotLowered(NotImplementedError):
+    """What has no form in the loop IR, or none in its printed form."""
+
+
 @dataclass(eq=False)
 class Buffer:
     """Elements in memory: dense, in some order of the dims."""
@@ -33,6 +37,7 @@ class Buffer:
     strides: tuple[Any, ...]
     dtype: DType
     producer: Loop | Call | None = None  # None: an input or a constant
+    bits: tuple[bool, bool] = (False, False)  # whether the tensor reads as the conjugate of its memory, and negated
 
     def numel(self) -> Any:
         return s.product(self.sizes)

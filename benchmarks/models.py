@@ -13,7 +13,7 @@ import sys
 import time
 import types
 from collections.abc import Callable
-from functools import cache
+from functools import cache, cached_property
 from pathlib import Path
 from typing import Any
 from unittest import mock
@@ -64,6 +64,26 @@ class Case:
     def infer(self) -> Any:
         with self.library.no_grad():
             return self.model(self.batch[0])
+
+    @cached_property
+    def compiled_loss(self) -> Any:
+        return self.library.compile(self.model.loss)
+
+    @cached_property
+    def compiled_model(self) -> Any:
+        return self.library.compile(self.model)
+
+    def compiled_step(self) -> Any:
+        """A step whose forward and backward are compiled."""
+        self.optimizer.zero_grad()
+        loss = self.compiled_loss(*self.batch)
+        loss.backward()
+        self.optimizer.step()
+        return loss
+
+    def compiled_infer(self) -> Any:
+        with self.library.no_grad():
+            return self.compiled_model(self.batch[0])
 
 
 def case(library: Any, make: Callable) -> Case:

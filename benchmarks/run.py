@@ -10,6 +10,7 @@ import re
 import sys
 
 import ahead
+import compiled
 import convolution
 import data
 import distributions
@@ -31,7 +32,21 @@ import transforms
 
 import tocha
 
-ROOMS = (eager, gradients, convolution, narrow, pictures, sequence, spectra, distributions, optim, data, training, transforms)
+ROOMS = (
+    eager,
+    gradients,
+    convolution,
+    narrow,
+    pictures,
+    sequence,
+    spectra,
+    distributions,
+    optim,
+    data,
+    training,
+    transforms,
+    compiled,
+)
 
 
 def main() -> None:

@@ -1,146 +1,412 @@
-"""Graphs of recorded operators through the loop IR to fused C++: what is fused, and that the values are right."""
+"""Functional graphs through the loop IR to native programs: values, what is fused, what the IR and the caches refuse."""
 
 from __future__ import annotations
 
-import math
+import shutil
 
-import numpy as np
 import pytest
 
 import tocha
-from tocha._inductor.compile import compile_graph
-from tocha._inductor.graph import Graph, op
-from tocha._inductor.lowering import NotLowered
+import tocha.nn.functional as F
+from tocha._functorch.aot_autograd import aot_function
+from tocha._inductor import codecache, config
+from tocha._inductor.compile_fx import CompiledGraph, compile_graph
+from tocha._inductor.graph import lower_graph
+from tocha._inductor.inlining import inline
+from tocha.fx.experimental.proxy_tensor import make_fx
 from tocha.ir import dtypes as dt
-from tocha.ir.loops import Kernel, Load, Loop, VerificationError, verify
+from tocha.ir.kernels import refine
+from tocha.ir.loops import Buffer, Geometry, Load, Loop, Program, VerificationError, verify
+from tocha.ir.node import Input
+from tocha.testing import assert_close
 
 
 @pytest.fixture(autouse=True)
 def own_cache(tmp_path_factory, monkeypatch):
-    monkeypatch.setenv("TOCHA_CACHE_DIR", str(tmp_path_factory.getbasetemp() / "kernels"))
+    monkeypatch.setenv("TORCHINDUCTOR_CACHE_DIR", str(tmp_path_factory.getbasetemp() / "kernels"))
 
 
-def uniform(*shape: int, seed: int = 0) -> np.ndarray:
-    return np.random.default_rng(seed).uniform(-2, 2, shape).astype(np.float32)
+def randn(*shape: int, seed: int = 0, **kwargs) -> tocha.Tensor:
+    return tocha.randn(shape, generator=tocha.Generator().manual_seed(seed), **kwargs)
 
 
-def erf(x: np.ndarray) -> np.ndarray:
-    return np.vectorize(math.erf)(x)
+def traced(f, *args):
+    return make_fx(f, tracing_mode="fake")(*args)
 
 
-def normalized(x: np.ndarray) -> np.ndarray:
-    x = x.astype(np.float64)
-    centered = x - x.mean(-1, keepdims=True)
-    return centered / np.sqrt((centered**2).mean(-1, keepdims=True) + 1e-5)
+def compiled(f, *args) -> CompiledGraph:
+    """f compiled for these arguments, and held against eager on them."""
+    found: list[CompiledGraph] = []
+
+    def keep(graph, inputs):
+        found.append(compile_graph(graph))
+        return found[-1]
+
+    with tocha.no_grad():
+        got = aot_function(f, fw_compiler=keep)(*args)
+        want = f(*args)
+    for g, w in zip(leaves(got), leaves(want), strict=True):
+        assert (g.shape, g.stride(), g.dtype) == (w.shape, w.stride(), w.dtype)
+        assert_close(
+            g, w, rtol=2e-5 if w.dtype == tocha.float32 else None, atol=1e-5 if w.dtype == tocha.float32 else None
+        )
+    return found[0]
 
 
-def test_layer_norm_gelu_multiply_sum_is_two_kernels():
-    n = 1024
-    g = Graph()
-    x, m = g.input("x", (n, n), dt.float32), g.input("m", (n, n), dt.float32)
-    w, b = g.input("w", (n,), dt.float32), g.input("b", (n,), dt.float32)
-    g.output((op.nn_gelu(op.layer_norm(x, [n], w, b)) * m).sum())
-    program = compile_graph(g)
-    assert len(program.kernels) <= 2
-    arrays = [uniform(n, n), uniform(n, n, seed=1), uniform(n, seed=2), uniform(n, seed=3)]
-    (got,) = program(*map(tocha.tensor, arrays))
-    y = normalized(arrays[0]) * arrays[2] + arrays[3]
-    terms = 0.5 * y * (1 + erf(y / math.sqrt(2))) * arrays[1]
-    assert got.shape == () and got.dtype == tocha.float32
-    assert abs(got.item() - terms.sum()) <= 1e-5 * np.abs(terms).sum()
-    eager = tocha.nn.functional.gelu(
-        tocha.layer_norm(*map(tocha.tensor, (arrays[0],)), [n], *map(tocha.tensor, arrays[2:]))
+def leaves(x):
+    return list(x) if isinstance(x, tuple | list) else [x]
+
+
+def gradients_agree(f, *args) -> list[CompiledGraph]:
+    """Forward and backward compiled, against eager."""
+    found: list[CompiledGraph] = []
+
+    def keep(graph, inputs):
+        found.append(compile_graph(graph))
+        return found[-1]
+
+    mine = [a.clone().requires_grad_(a.is_floating_point()) for a in args]
+    theirs = [a.clone().requires_grad_(a.is_floating_point()) for a in args]
+    got, want = aot_function(f, fw_compiler=keep)(*mine), f(*theirs)
+    assert_close(got, want, rtol=1e-5, atol=1e-5)
+    weight = randn(*want.shape, seed=9)
+    (got * weight).sum().backward()
+    (want * weight).sum().backward()
+    for a, b in zip(mine, theirs, strict=True):
+        if b.grad is not None:
+            assert_close(a.grad, b.grad, rtol=1e-4, atol=1e-5)
+    return found
+
+
+# ---- fusion, counted ------------------------------------------------------------------------------
+
+
+def test_layer_norm_gelu_softmax_gate_is_one_kernel():
+    def f(x, gate, w, b):
+        return F.softmax(F.gelu(F.layer_norm(x, (96,), w, b)), -1) * gate
+
+    c = compiled(f, randn(33, 96), randn(33, 96, seed=1), randn(96, seed=2), randn(96, seed=3))
+    assert len(c.kernels) == 1 and not c.calls
+
+
+def test_softmax_reads_its_input_from_memory_and_keeps_the_row():
+    c = compiled(lambda x: x.softmax(-1), randn(5, 70))
+    (k,) = c.kernels
+    assert "row_exp" in c.source and len(k.reads() - set(k.results())) == 1
+
+
+def test_a_reduction_takes_its_prologue_and_epilogue():
+    c = compiled(lambda x, y: ((x * y).sum(-1) + 1).sqrt().abs(), randn(8, 50).abs(), randn(8, 50, seed=1).abs())
+    assert len(c.kernels) == 1
+
+
+def test_sums_side_by_side_share_a_kernel():
+    c = compiled(lambda x: (x.sum(0), (x * x).sum(0), x.amax(0)), randn(40, 300))
+    assert len(c.kernels) == 1 and c.kernels[0].kind == "lanes"
+
+
+def test_elementwise_chains_with_views_are_one_kernel():
+    c = compiled(lambda x, y: (x.t() + y.reshape(6, 4)).relu() * 2 - x.t(), randn(4, 6), randn(24, seed=1))
+    assert len(c.kernels) == 1
+
+
+def test_several_results_of_the_same_points_are_one_kernel():
+    c = compiled(lambda x, y: (x + y, x * y, (x - y).tanh()), randn(7, 9), randn(7, 9, seed=1))
+    assert len(c.kernels) == 1
+
+
+def test_a_long_sum_is_cut_for_the_threads():
+    c = compiled(lambda x: x.sum(), randn(512, 512))
+    assert len(c.kernels) == 2
+
+
+def test_products_are_calls_between_kernels():
+    (forward, backward) = gradients_agree(
+        lambda x, w, b: F.gelu(F.linear(x, w, b)), randn(6, 8), randn(5, 8, seed=1), randn(5, seed=2)
     )
-    assert abs((eager * tocha.tensor(arrays[1])).sum().item() - got.item()) <= 1e-5 * np.abs(terms).sum()
+    assert len(forward.calls) == 1 and len(forward.kernels) == 1
+    assert len(backward.calls) == 2
 
 
-def test_rows_are_read_once_and_their_results_written():
-    g = Graph()
-    x = g.input("x", (33, 70), dt.float32)
-    e = op.exp(x - op.amax(x, [-1], True))
-    g.output(e / e.sum(-1, True))
-    program = compile_graph(g)
-    a = uniform(33, 70)
-    (got,) = program(tocha.tensor(a))
-    assert len(program.kernels) == 1
-    np.testing.assert_allclose(got.numpy(), tocha.softmax(tocha.tensor(a), -1).numpy(), rtol=1e-6)
+# ---- defects that must not come back -------------------------------------------------------------
 
 
-@pytest.mark.parametrize("dtype", [dt.float16, dt.bfloat16, dt.float64], ids=lambda d: d.name)
-def test_other_dtypes_compute_as_eager_does(dtype):
-    g = Graph()
-    x = g.input("x", (5, 40), dtype)
-    g.output(op.layer_norm(x, [40]))
-    t = tocha.tensor(uniform(5, 40)).to(getattr(tocha, dtype.name))
-    (got,) = compile_graph(g)(t)
-    want = tocha.layer_norm(t, [40])
-    assert got.dtype == want.dtype
-    tolerance = {"float16": 2e-3, "bfloat16": 2e-2, "float64": 1e-12}[dtype.name]
-    np.testing.assert_allclose(
-        got.to(tocha.float64).numpy(), want.to(tocha.float64).numpy(), rtol=tolerance, atol=tolerance
-    )
+def test_integer_floor_division():
+    x = tocha.tensor([7, -7, 9, -9])
+    compiled(lambda a: a // 2, x)
+    compiled(lambda a, b: a // b, x, tocha.tensor([2, 2, -4, -4]))
 
 
-def test_operands_broadcast_and_promote():
-    g = Graph()
-    x, y = g.input("x", (4, 1, 6), dt.int64), g.input("y", (3, 1), dt.float32)
-    g.output(x * y + 2)
-    a, b = np.arange(24).reshape(4, 1, 6), uniform(3, 1)
-    (got,) = compile_graph(g)(tocha.tensor(a), tocha.tensor(b))
-    assert got.dtype == tocha.float32
-    np.testing.assert_array_equal(got.numpy(), a.astype(np.float32) * b + np.float32(2))
+def test_integer_division_by_zero_is_an_error():
+    x, zero = tocha.tensor([1, 2]), tocha.tensor([1, 0])
+    c = compile_graph(traced(lambda a, b: [a // b], x, tocha.tensor([1, 1])))
+    with pytest.raises(RuntimeError, match="ZeroDivisionError"):
+        c(x, zero)
 
 
-def test_several_outputs_share_what_they_can():
-    g = Graph()
-    x = g.input("x", (20, 30), dt.float32)
-    y = op.sin(x)
-    g.output(y)
-    g.output(y.sum(-1))
-    a = uniform(20, 30)
-    y, s = compile_graph(g)(tocha.tensor(a))
-    np.testing.assert_allclose(y.numpy(), np.sin(a), rtol=1e-6)
-    np.testing.assert_allclose(s.numpy(), np.sin(a).sum(-1), rtol=1e-5, atol=1e-5)
+def test_two_passes_with_vector_loops_in_one_kernel():
+    compiled(lambda x: (x.exp() - x.exp().amax(-1, True)).exp().sum(-1, True) * x.tanh().exp(), randn(3, 130))
 
 
-def test_a_strided_input_is_taken_as_it_is_read():
-    g = Graph()
-    g.output(op.exp(g.input("x", (8, 6), dt.float32)))
-    a = uniform(6, 8)
-    (got,) = compile_graph(g)(tocha.tensor(a).t())
-    np.testing.assert_allclose(got.numpy(), np.exp(a.T), rtol=1e-6)
+def test_residual_chains_compose_in_linear_time():
+    def residual(x):
+        for _ in range(40):
+            x = x + x.relu()
+        return x
+
+    x = randn(4, 4)
+    program = lower_graph(traced(lambda a: [residual(a * 0.5)], x))
+    steps = inline(program)
+    assert len(steps) <= 40
+    compiled(lambda a: residual(a * 1e-12), x)
 
 
-def test_the_same_text_is_compiled_once():
-    def program():
-        g = Graph()
-        g.output(op.exp(g.input("x", (7,), dt.float32)))
-        return compile_graph(g)
+def test_an_output_that_is_an_input_is_that_tensor():
+    c = compile_graph(traced(lambda x, y: [x, x + y, x.t()], randn(2, 3), randn(2, 3)))
+    x, y = randn(2, 3), randn(2, 3)
+    same, total, view = c(x, y)
+    assert same is x
+    assert_close(total, x + y)
+    assert view.data_ptr() == x.data_ptr() and view.shape == (3, 2)
 
-    first, second = program(), program()
-    assert first.source == second.source and first.library is second.library
+
+def test_the_installed_headers_are_enough(tmp_path, monkeypatch):
+    root = codecache.include_directory()
+    for folder in ("core", "cpu"):  # what CMakeLists.txt installs
+        shutil.copytree(root / folder, tmp_path / "include" / folder, ignore=shutil.ignore_patterns("*.cpp"))
+    monkeypatch.setattr(codecache, "include_directory", lambda: tmp_path / "include")
+    codecache.headers_digest.cache_clear()
+    codecache.precompiled_flags.cache_clear()
+    try:
+        monkeypatch.setenv("TORCHINDUCTOR_CACHE_DIR", str(tmp_path / "cache"))
+        compiled(lambda x: x.exp().sum(-1), randn(3, 4))
+    finally:
+        codecache.headers_digest.cache_clear()
+        codecache.precompiled_flags.cache_clear()
+
+
+@pytest.mark.parametrize("part", ["source", "compiler", "compiler version", "flags", "processor", "headers"])
+def test_the_cache_key_holds_everything_that_decides_the_code(part):
+    parts = codecache.key_parts("int x;")
+    assert codecache.digest(parts) == codecache.digest(dict(parts))
+    assert codecache.digest({**parts, part: "another"}) != codecache.digest(parts)
+
+
+def test_the_same_program_is_compiled_once(monkeypatch):
+    count = 0
+    compile_source = codecache.compile_source
+
+    def counting(source, path):
+        nonlocal count
+        count += 1
+        compile_source(source, path)
+
+    monkeypatch.setattr(codecache, "compile_source", counting)
+    for _ in range(2):
+        compiled(lambda x: x * 3.25 + 1.75, randn(5))
+    assert count == 1
+
+
+# ---- breadth -------------------------------------------------------------------------------------
+
+SHAPES = [(), (1,), (3,), (4, 5), (2, 3, 4), (2, 1, 3, 5), (0, 3)]
+
+
+@pytest.mark.parametrize("shape", SHAPES, ids=str)
+def test_elementwise_over_any_dims(shape):
+    compiled(lambda x, y: (x * 2 + y).sigmoid() - x, randn(*shape), randn(*shape, seed=1))
+
+
+@pytest.mark.parametrize("dims", [(0,), (1,), (2,), (0, 2), (1, 2), (0, 1, 2), (0, 1)], ids=str)
+@pytest.mark.parametrize("keepdim", [False, True])
+def test_reductions_over_any_dims(dims, keepdim):
+    x = randn(6, 35, 20)
+    compiled(lambda x: (x.sum(dims, keepdim), x.amax(dims, keepdim), (x * x).mean(dims, keepdim)), x)
+    compiled(lambda x: x.permute(2, 0, 1).sum(dims, keepdim), x)
+
+
+@pytest.mark.parametrize("dim", [0, 1])
+def test_reductions_with_several_results(dim):
+    x = randn(70, 41)
+    compiled(lambda x: (*x.max(dim), x.argmin(dim), x.var(dim), x.logsumexp(dim)), x)
+
+
+@pytest.mark.parametrize("dtype", [tocha.float16, tocha.bfloat16, tocha.float64], ids=str)
+def test_dtypes_round_as_eager_does(dtype):
+    x, y = randn(5, 40).to(dtype), randn(5, 40, seed=1).to(dtype)
+    with tocha.no_grad():
+        f = lambda x, y: ((x + y) * 1.7 - x / 3) * y  # noqa: E731
+        c = compile_graph(traced(lambda x, y: [f(x, y)], x, y))
+        assert tocha.equal(c(x, y)[0], f(x, y))
+    compiled(lambda x: F.layer_norm(x, (40,)), x)
+
+
+@pytest.mark.parametrize("dtype", [tocha.int32, tocha.uint8, tocha.bool], ids=str)
+def test_integers(dtype):
+    x = tocha.arange(20).reshape(4, 5).to(dtype)
+    compiled(lambda x: (x & x, x.sum(), x == x.t().t(), tocha.where(x > 2, x, x)), x)
+
+
+def test_reads_at_other_places():
+    x = randn(6, 8)
+    compiled(lambda x: tocha.cat([x, x * 2, x[:2]], 0)[1:-1].flip(1), x)
+    compiled(lambda x: F.pad(x, (1, 2, 0, 1), value=3.0) + 1, x)
+    compiled(lambda x: x.roll((1, -2), (0, 1)) * 2, x)
+    compiled(lambda x: tocha.stack([x, x + 1], 1).sum(1), x)
+    compiled(lambda x: x.unfold(1, 3, 2).exp(), x)
+    compiled(lambda x: x.tril() + x.triu(1), x)
+
+
+def test_reads_at_places_that_elements_name():
+    table, at = randn(11, 5), tocha.tensor([[3, 0], [10, 7]])
+    compiled(lambda t, i: F.embedding(i, t) * 2, table, at)
+    compiled(lambda t, i: t[i, 1], table, at)
+    compiled(lambda t, i: t[i].relu(), table, tocha.tensor([-1, 2, -11]))
+    compiled(lambda t, i: t.gather(1, i) + 1, table, tocha.tensor([[0, 4], [1, 1]]))
+    compiled(lambda t, i: t.index_select(0, i) - 1, table, tocha.tensor([4, 4, 0]))
+
+
+def test_a_place_that_is_not_there_is_an_error():
+    c = compile_graph(traced(lambda t, i: [t[i] * 2], randn(4, 3), tocha.tensor([0, 1])))
+    with pytest.raises(IndexError, match="out of range"):
+        c(randn(4, 3), tocha.tensor([0, 4]))
+
+
+@pytest.mark.parametrize(
+    "f",
+    [
+        lambda x: x.softmax(-1),
+        lambda x: x.log_softmax(0),
+        lambda x: F.layer_norm(x, (12,)),
+        lambda x: F.gelu(x) * x.mean(),
+        lambda x: F.dropout(x, 0.0) + x.var(1, keepdim=True),
+        lambda x: tocha.cat([x, x.exp()], 1)[:, 3:17],
+        lambda x: x.reshape(4, 3, 6).transpose(0, 2).cumsum(1),
+        lambda x: (x @ x.t()).tanh(),
+        lambda x: F.cross_entropy(x, tocha.tensor([1, 2, 3, 4, 5, 6])),
+        lambda x: x[tocha.tensor([1, 1, 4])] * 3,
+        lambda x: F.max_pool1d(x[None], 3)[0],
+    ],
+)
+def test_forward_and_backward(f):
+    gradients_agree(f, randn(6, 12))
+
+
+def test_batch_norm_and_convolution_train():
+    def f(x, w, g, b):
+        y = F.batch_norm(F.conv2d(x, w, padding=1), None, None, g, b, True)
+        return F.relu(y).mean((2, 3))
+
+    gradients_agree(f, randn(2, 3, 8, 8), randn(4, 3, 3, 3, seed=1), randn(4, seed=2), randn(4, seed=3))
 
 
 def test_wrong_inputs_are_refused():
-    g = Graph()
-    g.output(op.exp(g.input("x", (8,), dt.float32)))
-    program = compile_graph(g)
-    with pytest.raises(RuntimeError, match=r"x must be float32\[8\], got tocha.float32\[9\]"):
-        program(tocha.zeros(9))
-    with pytest.raises(RuntimeError, match=r"got tocha.float64\[8\]"):
-        program(tocha.zeros(8, dtype=tocha.float64))
-    with pytest.raises(TypeError, match="takes 1 tensors, got 0"):
-        program()
+    c = compile_graph(traced(lambda x: [x + 1], randn(2, 3)))
+    for bad in (randn(3, 2), randn(2, 3).to(tocha.float64), randn(3, 2).t()):
+        with pytest.raises(RuntimeError, match="input 0 must be float32"):
+            c(bad)
+    with pytest.raises(TypeError, match="takes 1 arguments"):
+        c(randn(2, 3), randn(2, 3))
 
 
-def test_an_operator_without_a_loop_form_says_so():
-    g = Graph()
-    with pytest.raises(NotLowered, match="sort"):
-        op.sort(g.input("x", (8,), dt.float32))
+def test_random_numbers_are_eagers():
+    f = lambda x: F.dropout(x * 2, 0.5) + tocha.rand_like(x)  # noqa: E731
+    x = randn(50)
+    with tocha.no_grad():
+        run = aot_function(f, fw_compiler=lambda g, _: compile_graph(g))
+        tocha.manual_seed(3)
+        got = run(x)
+        tocha.manual_seed(3)
+        assert_close(got, f(x))
 
 
-def test_a_kernel_that_reads_what_is_not_there_is_refused():
-    a = Loop("a", (4,), dt.float32, (), formula=None)
-    b = Loop("b", (4,), dt.float32, (Load(a, (1,)),), formula=None)
-    with pytest.raises(VerificationError, match="b reads a before it is computed"):
-        verify([Kernel("k", 1, 4, (b,), (b,))])
+def test_compile_takes_the_backend():
+    @tocha.compile(backend="inductor")
+    def f(x, y):
+        return (x + y).relu() * y
+
+    x, y = randn(4, 6), randn(4, 6, seed=1)
+    assert_close(f(x, y), (x + y).relu() * y)
+    x.requires_grad_()
+    f(x, y).sum().backward()
+    assert_close(x.grad, ((x.detach() + y) > 0) * y)
+
+
+def test_options_are_checked():
+    f = tocha.compile(lambda x: x + 1, backend="inductor", options={"fallback_to_eagle": True})
+    with pytest.raises(Exception, match="did you mean 'fallback_to_eager'"):
+        f(randn(3))
+    with pytest.warns(UserWarning, match="no effect"), config.patch(max_autotune=True):
+        pass
+    with pytest.raises(TypeError, match="takes"), config.patch(look_back="far"):
+        pass
+    assert "reduce-overhead" in tocha._inductor.list_mode_options()
+
+
+def test_without_a_compiler(monkeypatch):
+    def nothing(source):
+        raise codecache.CompilerError("[compile] no C++ compiler found")
+
+    monkeypatch.setattr(codecache, "library_of", nothing)
+    with pytest.raises(Exception, match="no C\\+\\+ compiler"):
+        tocha.compile(lambda x: x * 2.5 + 1, backend="inductor")(randn(3))
+    with pytest.warns(UserWarning, match="operator by operator"), config.patch(fallback_to_eager=True):
+        x = randn(3)
+        assert_close(tocha.compile(lambda x: x * 2.5 - 1, backend="inductor")(x), x * 2.5 - 1)
+
+
+def test_conditions_on_a_loops_variable_cut_it():
+    c = compiled(lambda x, y: tocha.cat([x, y], 1) * 2, randn(3, 10), randn(3, 12))
+    assert " ? " not in c.source and c.source.count("#pragma GCC ivdep") == 2
+
+
+# ---- the IR --------------------------------------------------------------------------------------
+
+
+def test_sizes_refine():
+    assert refine([4, 6], [2, 12]) == [2, 2, 6]
+    assert refine([1, 24], [4, 6]) == [4, 6]
+    assert refine([4, 6], [6, 4]) is None
+    assert refine([4], [8]) is None
+
+
+def small_program() -> Program:
+    return lower_graph(traced(lambda x: [(x + 1).sum(0)], randn(3, 4)))
+
+
+def test_programs_print():
+    assert "add_0: for i0 < 3, i1 < 4" in repr(small_program()) and "folds 1" in repr(small_program())
+
+
+def test_the_verifier_takes_what_lowering_makes():
+    verify(small_program())
+
+
+def test_the_verifier_refuses():
+    p = small_program()
+    loop = p.steps[0]
+    assert isinstance(loop, Loop)
+    other = Buffer("nowhere", (3, 4), (4, 1), dt.float32)
+    broken = {
+        "before it is there": {"reads": (Load(other, 0),)},
+        "outside of its": {"reads": (Load(p.inputs[0], 12),)},
+        "no input": {"formulas": (Input(5, dt.float32),)},
+        "computes": {"formulas": (Input(0, dt.float32) > 0,)},
+    }
+    for message, change in broken.items():
+        before = {k: getattr(loop, k) for k in change}
+        for k, v in change.items():
+            setattr(loop, k, v)
+        with pytest.raises(VerificationError, match=message):
+            verify(p)
+        for k, v in before.items():
+            setattr(loop, k, v)
+    p.outputs = [Geometry(other, (3, 4), (4, 1), 0, dt.float32)]
+    with pytest.raises(VerificationError, match="never computed"):
+        verify(p)
+
+
+def test_the_source_depends_only_on_the_graph():
+    f = lambda x: (x.softmax(-1) * 2).sum(0)  # noqa: E731
+    sources = {compile_graph(traced(lambda x: [f(x)], randn(5, 6))).source for _ in range(2)}
+    assert len(sources) == 1

@@ -76,8 +76,15 @@ void* view(void* p, int64_t dtype, int64_t ndim, const int64_t* sizes, const int
   return made([&] {
     TensorObject* t = object_of(p);
     size_t n = static_cast<size_t>(ndim);
+    if (static_cast<int64_t>(t->dtype) == dtype) {  // writes to the base are seen where it is kept for backward
+      Tensor alias = alias_of(Tensor::borrow(t), true);
+      set_sizes_and_strides(alias, {sizes, n}, {strides, n}, t->offset + offset);
+      return alias;
+    }
+    auto other = static_cast<DType>(dtype);
     ++t->storage->refs;
-    return make_tensor(StorageRef(t->storage), static_cast<DType>(dtype), {sizes, n}, {strides, n}, t->offset + offset);
+    int64_t first = t->offset * itemsize(t->dtype) / itemsize(other);
+    return make_tensor(StorageRef(t->storage), other, {sizes, n}, {strides, n}, first + offset);
   });
 }
 void retain(void* t) { Py_XINCREF(static_cast<PyObject*>(t)); }

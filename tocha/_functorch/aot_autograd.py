@@ -211,6 +211,8 @@ def aot_module_simplified(
     def forward(*runtime_args: Any) -> Any:
         return pytree.tree_unflatten(compiled([*state, *runtime_args]), out_spec)
 
+    forward.compiled = compiled  # type: ignore[attr-defined]
+    forward.out_spec = out_spec  # type: ignore[attr-defined]
     forward.zero_grad = mod.zero_grad  # type: ignore[attr-defined]
     forward.named_parameters = mod.named_parameters  # type: ignore[attr-defined]
     forward.named_buffers = mod.named_buffers  # type: ignore[attr-defined]

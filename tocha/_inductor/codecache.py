@@ -17,11 +17,15 @@ from functools import cache
 from pathlib import Path
 
 import tocha
+from tocha._inductor import config
 
 FLAGS = (
-    "-std=c++20", "-O3", "-fPIC", "-shared", "-fvisibility=hidden", "-fno-math-errno", "-fno-trapping-math",
+    "-std=c++20", "-O3", "-fPIC", "-fvisibility=hidden", "-fno-math-errno", "-fno-trapping-math",
     "-ffp-contract=off", "-fno-semantic-interposition", "-w", "-DTOCHA_SINGLE_ISA",
 )  # fmt: skip
+
+
+PRELUDE = "cpu/engine/program_prelude.h"
 
 
 class CompilerError(RuntimeError):
@@ -32,7 +36,7 @@ def include_directory() -> Path:
     """The headers that sources include: installed beside the package, or in the source tree."""
     here = Path(tocha.__file__).parent
     for candidate in (here / "include", here.parent / "csrc"):
-        if (candidate / "cpu" / "engine" / "program_prelude.h").exists():
+        if (candidate / PRELUDE).exists():
             return candidate
     raise CompilerError("[compile] tocha's kernel headers are not installed")
 
@@ -111,7 +115,7 @@ def library_of(source: str) -> Path:
     root = cache_directory() / "programs"
     root.mkdir(mode=0o700, exist_ok=True)
     path = root / f"{digest(key_parts(source))}.so"
-    if not path.exists():
+    if config.force_disable_caches or not path.exists():
         compile_source(source, path)
     return path
 
@@ -121,9 +125,29 @@ def compile_source(source: str, path: Path) -> None:
         text = Path(work) / "program.cpp"
         text.write_text(source)
         made = Path(work) / "program.so"
-        command = [*compiler(), *all_flags(), f"-I{include_directory()}", str(text), "-o", str(made)]
-        result = subprocess.run(command, capture_output=True, text=True, check=False)
-        if result.returncode:
-            raise CompilerError(f"[compile] {command[0]} refused the generated code:\n{result.stderr[:4000]}")
+        run_compiler([*precompiled_flags(), "-shared", str(text), "-o", str(made)])
         os.replace(text, path.with_suffix(".cpp"))
         os.replace(made, path)
+
+
+def run_compiler(arguments: list[str]) -> None:
+    command = [*compiler(), *all_flags(), *arguments, f"-I{include_directory()}"]
+    result = subprocess.run(command, capture_output=True, text=True, check=False)
+    if result.returncode:
+        raise CompilerError(f"[compile] {command[0]} refused the generated code:\n{result.stderr[:4000]}")
+
+
+@cache
+def precompiled_flags() -> tuple[str, ...]:
+    """What makes GCC take the prelude in its precompiled form, which is made once; other compilers read the header."""
+    if "clang" in compiler_version(compiler()).lower() or "zig" in " ".join(compiler()):
+        return ()
+    root = cache_directory() / "headers" / digest(key_parts(""))
+    made = root / f"{PRELUDE}.gch"
+    if not made.exists():
+        made.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(dir=root) as work:
+            new = Path(work) / "prelude.gch"
+            run_compiler(["-x", "c++-header", str(include_directory() / PRELUDE), "-o", str(new)])
+            os.replace(new, made)
+    return (f"-I{root}",)

@@ -3,20 +3,21 @@
 from __future__ import annotations
 
 import logging
+import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from tocha import _C, fx
 from tocha._functorch.aot_autograd import aot_module_simplified
+from tocha._functorch.joint import RAW
 from tocha._functorch.partitioners import min_cut_rematerialization_partition
-from tocha._inductor import codecache
+from tocha._inductor import codecache, config
 from tocha._inductor.graph import lower_graph
-from tocha._inductor.lowering import NotLowered
 from tocha._inductor.schedule import schedule
 from tocha.codegen.cpp_program import ProgramWriter
 from tocha.ir.kernels import Item, Kernel
-from tocha.ir.loops import Call, Program
+from tocha.ir.loops import Call, NotLowered, Program
 
 log = logging.getLogger("tocha._inductor")
 
@@ -61,12 +62,39 @@ def compile_inner(module: fx.GraphModule, example_inputs: Sequence[Any]) -> Call
         return compile_graph(module).run
     except NotLowered as reason:
         log.warning("[inductor] a graph runs operator by operator: %s", reason)
-        return module.forward
+    except codecache.CompilerError as reason:
+        if not config.fallback_to_eager:
+            raise
+        warnings.warn(f"[inductor] a graph runs operator by operator: {reason}", stacklevel=2)
+    return module.forward
 
 
-def compile_fx(module: fx.GraphModule, example_inputs: Sequence[Any], **options: Any) -> Callable[..., Any]:
-    """The backend: differentiates, partitions and compiles."""
-    return aot_module_simplified(
-        module, example_inputs, fw_compiler=compile_inner, bw_compiler=compile_inner,
+def compile_fx(
+    module: fx.GraphModule, example_inputs: Sequence[Any], options: dict[str, Any] | None = None
+) -> Callable[..., Any]:
+    """The backend: differentiates, partitions and compiles, backward under the same options when it is first needed."""
+    forwards: list[Callable[..., Any]] = []
+
+    def compiler(graph: fx.GraphModule, inputs: Sequence[Any]) -> Callable[..., Any]:
+        with config.patch(options):
+            return compile_inner(graph, inputs)
+
+    def forward_compiler(graph: fx.GraphModule, inputs: Sequence[Any]) -> Callable[..., Any]:
+        forwards.append(compiler(graph, inputs))
+        return forwards[-1]
+
+    forward = aot_module_simplified(
+        module, example_inputs, fw_compiler=forward_compiler, bw_compiler=compiler,
         partition_fn=min_cut_rematerialization_partition,
     )  # fmt: skip
+    has_state = next(module.parameters(), None) is not None or next(module.buffers(), None) is not None
+    return forwards[0] if is_direct(forward) and not has_state else forward
+
+
+def is_direct(forward: Any) -> bool:
+    """Whether a graph's results are the function's as they are: nothing is written, nothing aliases, nothing differentiates."""
+    traced, spec = forward.compiled.traced, forward.out_spec
+    in_order = all(o.kind == RAW and o.index == i for i, o in enumerate(traced.outputs))
+    flat = spec.type is tuple and all(child.is_leaf() for child in spec.children())
+    plain = not traced.is_joint and not traced.mutations and traced.on_bases is None
+    return plain and in_order and traced.num_raw == len(traced.outputs) and flat

@@ -7,14 +7,14 @@ from functools import cache
 from typing import Any
 
 from tocha import _C, fx
-from tocha._inductor.lowering import REFUSALS, Lowering, NotLowered, template
+from tocha._inductor.lowering import REFUSALS, Lowering, template
 from tocha._library.native_calls import default_object, dtype_facts, held, paired
 from tocha._ops import OpOverload
 from tocha._subclasses.fake import FakeTensor
 from tocha.ir import symbolic as s
 from tocha.ir.assumptions import Assumptions
 from tocha.ir.devices import Device
-from tocha.ir.loops import Buffer, Geometry, Program, is_dense, plain, verify
+from tocha.ir.loops import Buffer, NotLowered, Program, plain, verify
 from tocha.ir.sym_types import Symbolic
 from tocha.operators.facts import Facts
 from tocha.operators.interpreter import converter, default_of
@@ -165,7 +165,7 @@ class GraphLowering:
             raise NotLowered(f"a call of {target}")
         self.lowering.origin = node.name
         overload = getattr(target._target, "overload", None)
-        if overload is not None and overload.form == FUNCTIONAL and self.is_plain(args, kwargs):
+        if overload is not None and overload.form == FUNCTIONAL:
             try:
                 with self.lowering:
                     return self.lowering.call(overload.record, record_arguments(overload, args, kwargs))
@@ -173,23 +173,29 @@ class GraphLowering:
                 pass
         return self.whole(node, target, args, kwargs, val)
 
-    def is_plain(self, args: Any, kwargs: Any) -> bool:
-        return True
-
     def whole(self, node: fx.Node, target: OpOverload, args: Any, kwargs: Any, val: Any) -> Any:
         """The node as a call of its handle; what comes out is what the fake says."""
         call = template(target._op, tuple(args), tuple(kwargs.items()), self.lowering)
         call.name = target.__name__.replace(".", "_")
-        call.key, call.ordered = f"handle {target}", target._nondeterministic_seeded or not isinstance(val, Tensor | tuple | list)
+        call.key, call.ordered = (
+            f"handle {target}",
+            target._nondeterministic_seeded or not isinstance(val, Tensor | tuple | list),
+        )
         values = list(val) if isinstance(val, tuple | list) else [val] if val is not None else []
         found = [facts_of(v) if isinstance(v, Tensor) else None for v in values]
         self.lowering.add_call(call, found)
-        return type(val)(found) if isinstance(val, list) else tuple(found) if isinstance(val, tuple) else found[0] if found else None
+        return (
+            type(val)(found)
+            if isinstance(val, list)
+            else tuple(found)
+            if isinstance(val, tuple)
+            else found[0]
+            if found
+            else None
+        )
 
 
 def lower_graph(module: fx.GraphModule) -> Program:
     """The program of a functional graph whose nodes know their values (meta["val"])."""
     return GraphLowering(module).program()
 
-
-__all__ = ["Geometry", "is_dense", "lower_graph"]

@@ -10,6 +10,7 @@ import itertools
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from tocha._inductor import config
 from tocha._library.native_calls import record_call, released
 from tocha.ir import dtypes as dt
 from tocha.ir import scalar
@@ -25,6 +26,7 @@ from tocha.ir.loops import (
     Indirect,
     Load,
     Loop,
+    NotLowered,
     Position,
     Step,
     address_of,
@@ -37,13 +39,6 @@ from tocha.operators.derived import params, resolve, type_codes
 from tocha.operators.facts import Facts, Memory, Scalar
 from tocha.operators.interpreter import DataDependent, Interpreter, flat_facts, formula_of
 from tocha.operators.record import Fold, Operator
-
-LONGEST_DECOMPOSITION = 48  # loops; a kernel is called whole where its parts are more
-
-
-class NotLowered(NotImplementedError):
-    """An operator that has no loop form."""
-
 
 REFUSALS = (NotLowered, DataDependent, NotImplementedError, NoDerivative, TypeError, AttributeError, KeyError)
 
@@ -140,8 +135,9 @@ class Lowering(Interpreter):
 
     def buffer(self, t: Facts, name: str, producer: Step | None = None) -> Buffer:
         made = Buffer(
-            f"{name}_{next(self.names)}", tuple(map(plain, t.sizes)), tuple(map(plain, t.steps)), t.dtype, producer
-        )
+            f"{name}_{next(self.names)}", tuple(map(plain, t.sizes)), tuple(map(plain, t.steps)), t.dtype, producer,
+            (t.conjugated, t.negated),
+        )  # fmt: skip
         self.buffers[t.memory] = made
         return made
 
@@ -156,7 +152,7 @@ class Lowering(Interpreter):
         found = self.buffers.get(t.memory)
         if found is None:
             raise NotLowered(f"{t} has no memory")
-        if t.conjugated or t.negated:
+        if (t.conjugated, t.negated) != found.bits:
             raise NotLowered(f"{t} reads as the conjugate of its memory")
         return Geometry(found, tuple(map(plain, t.sizes)), tuple(map(plain, t.steps)), plain(t.offset), t.dtype)
 
@@ -169,7 +165,7 @@ class Lowering(Interpreter):
 
     def pointwise(self, o: Operator, arguments: dict[str, Any]) -> Any:
         made = super().pointwise(o, arguments)
-        if "nondeterministic_seeded" in o.tags or o.types and o.types.get("check_inplace"):
+        if "nondeterministic_seeded" in o.tags or (o.types and o.types.get("check_inplace")):
             return self.native_call(o, arguments, made)
         results = made if isinstance(made, tuple) else (made,)
         f = formula_of(o)
@@ -199,7 +195,7 @@ class Lowering(Interpreter):
         wanted = resolve(code, t)
         element = reader.broadcast(v, index)
         single = v.number is not None or not v.sizes
-        kept = code == "scalar" and single or code == "number" and v.number is not None
+        kept = (code == "scalar" and single) or (code == "number" and v.number is not None)
         stored = "stored" in o.tags
         if not kept and wanted.is_reduced and element.dtype is not wanted:
             element = scalar.cast(element, wanted)
@@ -240,8 +236,7 @@ class Lowering(Interpreter):
         reader = Reader(self, results[0])
         element = scalar.cast(self.element_of(o, reader, x, place, t), t)
         extra = {
-            a.name: reader.number(arguments[a.name], resolve(c, t))
-            for a, c in zip(*self.fold_params(o), strict=True)
+            a.name: reader.number(arguments[a.name], resolve(c, t)) for a, c in zip(*self.fold_params(o), strict=True)
         }
         fold = fold_nodes(o.body(t), t, extra, [r.dtype for r in results])
         # Without the dims that keepdim leaves, which are the same memory.
@@ -274,7 +269,7 @@ class Lowering(Interpreter):
             found = parts()
             new = self.steps[mark:]
             calls = [] if allow_calls else [n for n in new if isinstance(n, Call)]
-            if not calls and len(new) <= LONGEST_DECOMPOSITION and self.all_here(found):
+            if not calls and len(new) <= config.longest_decomposition and self.all_here(found):
                 return found
         except REFUSALS:
             pass
@@ -310,7 +305,12 @@ class Lowering(Interpreter):
     def native_call(self, o: Operator, arguments: dict[str, Any], made: Any) -> Any:
         results = list(flat_facts([made]))
         if all(r.memory in self.buffers for r in results):  # a view, or an argument as it is
-            return made
+            if all(self.buffers[r.memory].bits == (r.conjugated, r.negated) for r in results):
+                return made
+            if len(results) != 1:
+                raise NotLowered(f"{o.name}: several views that read as conjugates")
+            made.memory = Memory()  # the tensor that the operator gives
+            made.offset = 0
         call = template(record_call(o, False)._op, tuple(arguments.values()), (), self)
         call.name, call.key = o.full_name, f"record {o.full_name}"
         call.ordered = o.algorithm == "random" or "nondeterministic_seeded" in o.tags

@@ -10,18 +10,30 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
+from tocha._inductor import config
 from tocha._inductor.inlining import inline, needed_in_memory
 from tocha.ir import scalar
 from tocha.ir import symbolic as s
 from tocha.ir.assumptions import Assumptions
-from tocha.ir.kernels import LANE_BLOCK, LANES, POINTS, ROWS, Item, Kernel, Member, fold_count, fold_number, linear, refine
+from tocha.ir.kernels import (
+    LANE_BLOCK,
+    LANES,
+    POINTS,
+    ROWS,
+    Item,
+    Kernel,
+    Member,
+    fold_count,
+    fold_number,
+    linear,
+    refine,
+)
 from tocha.ir.layout import contiguous_strides
 from tocha.ir.loops import Buffer, Call, Load, Loop, Program, Step, in_memory_order, index_of
 from tocha.ir.symbolic import product
 
 FEW_TASKS = 16  # kernels with fewer rows than this are cut, if there is much to fold
 MUCH_TO_FOLD = 1 << 14
-LOOK_BACK = 24  # kernels that a loop may join
 
 
 def coefficient(address: Any, variable: Any) -> int | None:
@@ -99,7 +111,7 @@ class Scheduler:
         member = member_of(loop)
         kind = LANES if loop.fold is not None and folds_lanes(loop) else ROWS if loop.fold is not None else POINTS
         after = max((self.place[id(k)] for load in loop.loads() if (k := self.made_by.get(load.buffer))), default=-1)
-        for item in reversed(self.items[max(after, 0, len(self.items) - LOOK_BACK) :]):
+        for item in reversed(self.items[max(after, 0, len(self.items) - config.look_back) :]):
             if isinstance(item, Kernel) and self.join(item, member, kind):
                 for b in loop.results:
                     self.made_by[b] = item
@@ -305,11 +317,16 @@ def two_folds(loop: Loop, chunks: int, known: Assumptions) -> list[Step]:
     )  # fmt: skip
     shape = (chunks, *loop.sizes[:outer])
     for i, d in enumerate(fold.states):
-        head.results.append(Buffer(f"{loop.name}_state{i}_{next(_made)}", shape, tuple(contiguous_strides(shape)), d, head))
+        head.results.append(
+            Buffer(f"{loop.name}_state{i}_{next(_made)}", shape, tuple(contiguous_strides(shape)), d, head)
+        )
     loads = tuple(
-        Load(b, s.total([s.mul(v, n) for v, n in zip((c, *loop.variables[:outer]), b.strides, strict=True)])) for b in head.results
+        Load(b, s.total([s.mul(v, n) for v, n in zip((c, *loop.variables[:outer]), b.strides, strict=True)]))
+        for b in head.results
     )
-    merge = scalar.substitute(fold.merge, {scalar.Param(k + i, d): scalar.Input(i, d) for i, d in enumerate(fold.states)})
+    merge = scalar.substitute(
+        fold.merge, {scalar.Param(k + i, d): scalar.Input(i, d) for i, d in enumerate(fold.states)}
+    )
     tail = replace(
         loop, sizes=(*loop.sizes[:outer], chunks), variables=(*loop.variables[:outer], c), reads=loads, folded=1,
         formulas=tuple(scalar.Input(i, d) for i, d in enumerate(fold.states)), fold=replace(fold, combine=merge), indirect=(),
@@ -330,4 +347,3 @@ def substituted_read(r: Any, at: dict, known: Assumptions) -> Any:
 
 def schedule(program: Program) -> list[Item]:
     return Scheduler(program).run()
-

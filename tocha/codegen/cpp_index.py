@@ -7,6 +7,7 @@ from typing import Any
 
 from tocha.ir import symbolic as s
 from tocha.ir.assumptions import Assumptions
+from tocha.ir.loops import NotLowered
 
 
 class IndexPrinter:
@@ -46,7 +47,7 @@ class IndexPrinter:
             return text
         if a.kind == "choose":
             return f"({self.relation(a.args[0])} ? {self.grouped(a.args[1])} : {self.grouped(a.args[2])})"
-        raise TypeError(f"the index function {a.kind} has no C++")
+        raise NotLowered(f"the index function {a.kind} has no C++")
 
     def relation(self, r: Any) -> str:
         if isinstance(r, bool):

@@ -12,14 +12,15 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from tocha.codegen.cpp_index import IndexPrinter
+from tocha.codegen.cpp_pass import Cuts, Pass
 from tocha.codegen.cpp_scalar import Emitted, Names, emit
 from tocha.ir import dtypes as dt
 from tocha.ir import scalar
 from tocha.ir import symbolic as s
 from tocha.ir.assumptions import Assumptions
-from tocha.ir.kernels import LANE_BLOCK, LANES, POINTS, ROWS, Kernel, Member, fold_count, fold_number, linear, refine
+from tocha.ir.kernels import LANE_BLOCK, LANES, POINTS, Kernel, Member, fold_count, fold_number, linear, refine
 from tocha.ir.loops import Buffer, Load, Position, index_of
-from tocha.ir.node import INDEX, INPUT, OUTPUT, PARAM, Node, topological
+from tocha.ir.node import INDEX, INPUT, PARAM, Node, topological
 from tocha.ir.rewrite import simplify
 
 ROW_BYTES = 1 << 16  # rows up to this size are kept on the stack
@@ -44,59 +45,6 @@ class Text:
     def close(self, line: str = "}") -> None:
         self.depth -= 1
         self.put(line)
-
-
-class Pass:
-    """Formulas that are computed at the same points: what they read, and their nodes in terms of that."""
-
-    def __init__(self, writer: KernelWriter):
-        self.writer = writer
-        self.reads: dict[Any, int] = {}  # Load, Position or the name of a variable
-        self.indirect: dict[Node, tuple[s.Atom, Any]] = {}
-        self.values: dict[Buffer, Node] = {}  # computed in this pass
-
-    def input(self, read: Any, dtype: dt.DType) -> Node:
-        return scalar.Input(self.reads.setdefault(read, len(self.reads)), dtype)
-
-    def nodes(self, m: Member, formulas: Sequence[Node]) -> tuple[Node, ...]:
-        """A member's formulas on this pass's inputs."""
-        places = dict(self.writer.places[m])
-        indirect = {i.atom: i for i in m.loop.indirect}
-
-        def index_symbols(e: Any) -> None:
-            for atom in sorted(s.free_symbols(e)):
-                if atom in indirect and atom not in places:
-                    (value,) = substituted((indirect[atom].value,))
-                    size = s.substitute(indirect[atom].size, places)
-                    if value not in self.indirect:
-                        made = s.atom_of(s.symbol(f"at{len(self.indirect)}"))
-                        assert made is not None
-                        self.writer.known.constrain(made, 0, size - 1 if isinstance(size, int) else float("inf"))
-                        self.indirect[value] = (made, size)
-                    places[atom] = s.of_atom(self.indirect[value][0])
-
-        def element(n: Node) -> Node:
-            read = m.loop.reads[n.attr]  # type: ignore[index]
-            if isinstance(read, Position):
-                index_symbols(read.value)
-                return self.input(Position(self.writer.simplified(read.value, places)), n.dtype)
-            index_symbols(read.address)
-            index_symbols(read.guard)
-            if read.buffer in self.values:
-                return self.values[read.buffer]
-            if read.buffer in self.writer.variables:
-                return self.input(self.writer.variables[read.buffer], n.dtype)
-            address = self.writer.simplified(read.address, places)
-            guard = read.guard if isinstance(read.guard, bool) else s.substitute(read.guard, places)
-            if read.buffer in self.writer.scratch:
-                address = self.writer.scratch_address(read.buffer, address)
-            return self.input(Load(read.buffer, address, guard), n.dtype)
-
-        def substituted(nodes: Sequence[Node]) -> tuple[Node, ...]:
-            leaves = [n for n in topological(nodes) if n.op is INPUT]
-            return scalar.substitute(nodes, {n: element(n) for n in leaves})
-
-        return substituted(formulas)
 
 
 class KernelWriter:
@@ -176,7 +124,9 @@ class KernelWriter:
         written = set(self.kernel.results())
         for i, (b, name) in enumerate(self.buffers.items()):
             const = "" if b in written else "const "
-            head.put(f"{const}{b.dtype.cpp}* __restrict {name} = reinterpret_cast<{const}{b.dtype.cpp}*>(frame.memory[{i}]);")
+            head.put(
+                f"{const}{b.dtype.cpp}* __restrict {name} = reinterpret_cast<{const}{b.dtype.cpp}*>(frame.memory[{i}]);"
+            )
         for i, name in enumerate(self.sizes.values()):
             head.put(f"const int64_t {name} = frame.sizes[{i}];")
         if self.faults:
@@ -221,14 +171,21 @@ class KernelWriter:
         return outputs
 
     def emit_points(self, p: Pass, outputs: list[tuple[Buffer, Node]], variable: Any, begin: str, end: str) -> None:
+        """A loop over points; several where conditions on its variable hold for a part of it only."""
+        cuts = Cuts(p, [n for _, n in outputs], variable)
+        for low, high in cuts.ranges:
+            part, nodes = cuts.within(low, high)
+            first = begin if low is None else f"index_max({begin}, {low})"
+            past = end if high is None else f"index_min({end}, {high})"
+            self.emit_range(part, [(b, n) for (b, _), n in zip(outputs, nodes, strict=True)], variable, first, past)
+
+    def emit_range(self, p: Pass, outputs: list[tuple[Buffer, Node]], variable: Any, begin: str, end: str) -> None:
         t = self.text
         name = self.names[s.atom_of(variable)] if variable is not None else "once"  # type: ignore[index]
         code = self.emitted(p, [n for _, n in outputs], {})
         t.open("{")
         for line in code.prologue:
             t.put(line)
-        if variable is None:
-            begin, end = "begin", "end"
         t.put("#pragma GCC ivdep")
         t.open(f"for (int64_t {name} = {begin}; {name} < {end}; ++{name}) {{")
         for line in code.body:
@@ -271,7 +228,9 @@ class KernelWriter:
                     self.text.put(f"const int64_t rest_{name} = {rest} / {n};")
                     rest = f"rest_{name}"
 
-    def coalesced(self, sizes: list[Any], variables: list[Any], members: Sequence[Member], columns: bool = True) -> tuple[list[Any], list[Any]]:
+    def coalesced(
+        self, sizes: list[Any], variables: list[Any], members: Sequence[Member], columns: bool = True
+    ) -> tuple[list[Any], list[Any]]:
         """Neighbouring dims as one, where every address goes on across them."""
         expressions = self.expressions(members)
         i = len(sizes) - 2
@@ -333,7 +292,11 @@ class KernelWriter:
         while waiting or indirect:
             before = len(waiting) + len(indirect)
             for r, i in list(waiting):
-                used = s.free_symbols(r.value) if isinstance(r, Position) else s.free_symbols(r.address) | s.free_symbols(r.guard)
+                used = (
+                    s.free_symbols(r.value)
+                    if isinstance(r, Position)
+                    else s.free_symbols(r.address) | s.free_symbols(r.guard)
+                )
                 if not (used & mine) - declared:
                     lines.append(self.read_line(r, texts[i]))
                     waiting.remove((r, i))
@@ -345,7 +308,9 @@ class KernelWriter:
                     lines += code.body
                     self.faults = True
                     self.names[atom] = f"{prefix}{atom.name}"
-                    lines.append(f"const int64_t {self.names[atom]} = checked_index({code.results[0]}, {self.index(size)}, fault);")
+                    lines.append(
+                        f"const int64_t {self.names[atom]} = checked_index({code.results[0]}, {self.index(size)}, fault);"
+                    )
                     declared.add(atom)
                     indirect.remove((value, (atom, size)))
             assert len(waiting) + len(indirect) < before, "reads that wait for each other"
@@ -503,7 +468,14 @@ class KernelWriter:
         assert plain is not None
         self.fold_pass(p, outputs, folds, sizes, variables)
 
-    def fold_pass(self, p: Pass, outputs: list[tuple[Buffer, Node]], folds: Sequence[Member], sizes: list[Any], variables: list[Any]) -> None:
+    def fold_pass(
+        self,
+        p: Pass,
+        outputs: list[tuple[Buffer, Node]],
+        folds: Sequence[Member],
+        sizes: list[Any],
+        variables: list[Any],
+    ) -> None:
         t = self.text
         tag = f"s{self.passes}"
         states, combined = self.combined(p, folds, lambda k: f"{tag}_{k}[l]")
@@ -696,6 +668,3 @@ class KernelWriter:
     def grain(self) -> Any:
         """Rows that are worth a thread."""
         return s.maximum(1, s.floordiv(TASK_WORK, s.maximum(self.task_columns, 1)))
-
-
-__all__ = ["OUTPUT", "ROWS", "KernelWriter"]

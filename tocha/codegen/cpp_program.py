@@ -10,7 +10,7 @@ from tocha.codegen.cpp_index import IndexPrinter
 from tocha.codegen.cpp_loops import KernelWriter
 from tocha.ir import symbolic as s
 from tocha.ir.kernels import Item, Kernel
-from tocha.ir.loops import Buffer, Call, Geometry, Program
+from tocha.ir.loops import Buffer, Call, Geometry, NotLowered, Program
 
 HEADER = """#include "cpu/engine/program_prelude.h"
 
@@ -56,7 +56,7 @@ class ProgramWriter:
         found = self.sizes.get(a)
         if found is None:
             if a not in self.program.sizes:
-                raise KeyError(f"the size {a} is not one of an input")
+                raise NotLowered(f"the size {a} is not one of an input")
             position, dim = self.program.sizes[a]
             found = self.sizes[a] = f"size_{len(self.sizes)}"
             read = f"api->integer(inputs[{position}])" if dim < 0 else f"api->size(inputs[{position}], {dim})"
@@ -134,7 +134,9 @@ class ProgramWriter:
             if b in w.buffers:
                 name = self.held(b)
                 self.put("{")
-                self.put(f"  const int64_t sizes[] = {{{self.listed(b.sizes)}}}, strides[] = {{{self.listed(b.strides)}}};")
+                self.put(
+                    f"  const int64_t sizes[] = {{{self.listed(b.sizes)}}}, strides[] = {{{self.listed(b.strides)}}};"
+                )
                 self.put(f"  {name}.take(api->empty({self.dtype(b)}, {len(b.sizes)}, sizes, strides));")
                 self.put(f"  if (!{name}.get()) return 1;")
                 self.put("}")
@@ -162,7 +164,9 @@ class ProgramWriter:
     def view(self, g: Geometry, name: str) -> None:
         self.put("{")
         self.put(f"  const int64_t sizes[] = {{{self.listed(g.sizes)}}}, strides[] = {{{self.listed(g.strides)}}};")
-        self.put(f"  {name}.take(api->view({self.where[g.buffer]}, {self.dtype(g)}, {len(g.sizes)}, sizes, strides, {self.index(g.offset)}));")
+        self.put(
+            f"  {name}.take(api->view({self.where[g.buffer]}, {self.dtype(g)}, {len(g.sizes)}, sizes, strides, {self.index(g.offset)}));"
+        )
         self.put(f"  if (!{name}.get()) return 1;")
         self.put("}")
 

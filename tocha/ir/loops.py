@@ -24,6 +24,10 @@ class VerificationError(ValueError):
     """A program that does not mean anything."""
 
 
+class NotLowered(NotImplementedError):
+    """What has no form in the loop IR, or none in its printed form."""
+
+
 @dataclass(eq=False)
 class Buffer:
     """Elements in memory: dense, in some order of the dims."""
@@ -33,6 +37,7 @@ class Buffer:
     strides: tuple[Any, ...]
     dtype: DType
     producer: Loop | Call | None = None  # None: an input or a constant
+    bits: tuple[bool, bool] = (False, False)  # whether the tensor reads as the conjugate of its memory, and negated
 
     def numel(self) -> Any:
         return s.product(self.sizes)
@@ -174,11 +179,18 @@ class Program:
     steps: list[Step]
     outputs: list[Any]  # Geometry; a symbolic integer; None
     known: Assumptions
-    sizes: dict[s.Atom, tuple[int, int]] = field(default_factory=dict)  # symbol: (input, dim); dim -1: the input is the number
+    sizes: dict[s.Atom, tuple[int, int]] = field(
+        default_factory=dict
+    )  # symbol: (input, dim); dim -1: the input is the number
 
     def __repr__(self) -> str:
         lines = [f"inputs: {', '.join(map(repr, self.inputs))}", *map(repr, self.steps)]
-        return "\n".join([*lines, f"outputs: {', '.join(o.buffer.name if isinstance(o, Geometry) else str(o) for o in self.outputs)}"])
+        return "\n".join(
+            [
+                *lines,
+                f"outputs: {', '.join(o.buffer.name if isinstance(o, Geometry) else str(o) for o in self.outputs)}",
+            ]
+        )
 
 
 def plain(value: Any) -> Any:
@@ -237,7 +249,10 @@ def verify(program: Program) -> None:
 
 
 def _verify_loop(loop: Loop, there: set[int], known: Assumptions) -> None:
-    _require(len(loop.variables) == len(loop.sizes), f"{loop.name} has {len(loop.variables)} variables for {len(loop.sizes)} dims")
+    _require(
+        len(loop.variables) == len(loop.sizes),
+        f"{loop.name} has {len(loop.variables)} variables for {len(loop.sizes)} dims",
+    )
     _require((loop.fold is None) == (loop.folded == 0 and loop.fold is None), f"{loop.name} folds without a fold")
     for r in loop.reads:
         if not isinstance(r, Load):
@@ -247,7 +262,7 @@ def _verify_loop(loop: Loop, there: set[int], known: Assumptions) -> None:
             low, high = known.bounds(r.address)
             count = r.buffer.numel()
             if isinstance(low, int) and isinstance(high, int) and isinstance(count, int) and s.product(loop.sizes) != 0:
-                _require(0 <= low and high < count, f"{loop.name} reads {r!r} outside of its {count} elements")
+                _require(low >= 0 and high < count, f"{loop.name} reads {r!r} outside of its {count} elements")
     for node in topological(loop.formulas):
         if node.op is INPUT:
             at = node.attr

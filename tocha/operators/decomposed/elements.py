@@ -13,8 +13,8 @@ from tocha.operators.copies import clone, to_dtype
 from tocha.operators.factories import arange_step, full
 from tocha.operators.indexing import index
 from tocha.operators.joins import cat, is_skipped
-from tocha.operators.record import elements
 from tocha.operators.rearrange import _in_format_of
+from tocha.operators.record import elements
 from tocha.operators.view_copies import _dense_copy
 
 

@@ -1,0 +1,156 @@
+"""What is computed at the same points of a kernel: reads, formulas on them, and where along a variable conditions change."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from tocha.ir import dtypes as dt
+from tocha.ir import scalar
+from tocha.ir import symbolic as s
+from tocha.ir.kernels import Member
+from tocha.ir.loops import Buffer, Load, Position
+from tocha.ir.node import CONSTANT, INPUT, Node, topological
+from tocha.ir.rewrite import simplify
+
+if TYPE_CHECKING:
+    from tocha.codegen.cpp_loops import KernelWriter
+
+
+class Pass:
+    """Formulas that are computed at the same points: what they read, and their nodes in terms of that."""
+
+    def __init__(self, writer: KernelWriter):
+        self.writer = writer
+        self.reads: dict[Any, int] = {}  # Load, Position or the name of a variable
+        self.indirect: dict[Node, tuple[s.Atom, Any]] = {}
+        self.values: dict[Buffer, Node] = {}  # computed in this pass
+
+    def input(self, read: Any, dtype: dt.DType) -> Node:
+        return scalar.Input(self.reads.setdefault(read, len(self.reads)), dtype)
+
+    def nodes(self, m: Member, formulas: Sequence[Node]) -> tuple[Node, ...]:
+        """A member's formulas on this pass's inputs."""
+        places = dict(self.writer.places[m])
+        indirect = {i.atom: i for i in m.loop.indirect}
+
+        def index_symbols(e: Any) -> None:
+            for atom in sorted(s.free_symbols(e)):
+                if atom in indirect and atom not in places:
+                    (value,) = substituted((indirect[atom].value,))
+                    size = s.substitute(indirect[atom].size, places)
+                    if value not in self.indirect:
+                        made = s.atom_of(s.symbol(f"at{len(self.indirect)}"))
+                        assert made is not None
+                        self.writer.known.constrain(made, 0, size - 1 if isinstance(size, int) else float("inf"))
+                        self.indirect[value] = (made, size)
+                    places[atom] = s.of_atom(self.indirect[value][0])
+
+        def element(n: Node) -> Node:
+            read = m.loop.reads[n.attr]  # type: ignore[index]
+            if isinstance(read, Position):
+                index_symbols(read.value)
+                return self.input(Position(self.writer.simplified(read.value, places)), n.dtype)
+            index_symbols(read.address)
+            index_symbols(read.guard)
+            if read.buffer in self.values:
+                return self.values[read.buffer]
+            if read.buffer in self.writer.variables:
+                return self.input(self.writer.variables[read.buffer], n.dtype)
+            address = self.writer.simplified(read.address, places)
+            guard = read.guard if isinstance(read.guard, bool) else s.substitute(read.guard, places)
+            if read.buffer in self.writer.scratch:
+                address = self.writer.scratch_address(read.buffer, address)
+            return self.input(Load(read.buffer, address, guard), n.dtype)
+
+        def substituted(nodes: Sequence[Node]) -> tuple[Node, ...]:
+            leaves = [n for n in topological(nodes) if n.op is INPUT]
+            return scalar.substitute(nodes, {n: element(n) for n in leaves})
+
+        return substituted(formulas)
+
+
+COMPARISONS = {scalar.lt: s.lt, scalar.le: s.le, scalar.gt: s.gt, scalar.ge: s.ge, scalar.eq: s.eq, scalar.ne: s.ne}
+MOST_CUTS = 4
+
+
+class Cuts:
+    """Where along a variable the conditions of a pass change, and the pass between two such places."""
+
+    def __init__(self, p: Pass, nodes: Sequence[Node], variable: Any):
+        self.p, self.nodes = p, nodes
+        self.atom = s.atom_of(variable) if isinstance(variable, s.Expr) else None
+        self.reads = list(p.reads)
+        self.compared = {n: r for n in topological(nodes) if (r := self.relation(n)) is not None}
+        found: set[int] = set()
+        for r in self.reads:
+            if isinstance(r, Load) and not isinstance(r.guard, bool):
+                self.scan(r.guard, found)
+        for r in self.compared.values():
+            self.scan(r, found)
+        places = sorted(found) if len(found) <= MOST_CUTS else []
+        self.ranges: list[tuple[int | None, int | None]] = list(zip([None, *places], [*places, None], strict=True))
+
+    def relation(self, n: Node) -> Any:
+        """A comparison of positions, as a relation of the variable alone."""
+        if n.op not in COMPARISONS or self.atom is None:
+            return None
+        sides = []
+        for a in n.args:
+            if a.op is CONSTANT and isinstance(a.attr, int):
+                sides.append(a.attr)
+            elif a.op is INPUT and isinstance(r := self.reads[a.attr], Position):  # type: ignore[index]
+                sides.append(r.value)
+            else:
+                return None
+        found = COMPARISONS[n.op](*sides)
+        return found if not isinstance(found, bool) and s.free_symbols(found) == {self.atom} else None
+
+    def scan(self, r: Any, found: set[int]) -> None:
+        if isinstance(r, bool) or self.atom is None:
+            return
+        if r.kind in ("and", "or", "not"):
+            for a in r.args:
+                self.scan(a, found)
+        elif s.free_symbols(r) == {self.atom} and r.kind in ("ge", "eq", "ne"):
+            v = s.of_atom(self.atom)
+            for sign in (1, -1):
+                rest = s.add(r.args[0], s.scale(v, -sign))
+                if isinstance(rest, int):  # sign * v + rest
+                    at = -rest if sign == 1 else rest + 1
+                    found |= {at} if r.kind == "ge" else {-rest * sign, -rest * sign + 1}
+
+    def within(self, low: int | None, high: int | None) -> tuple[Pass, list[Node]]:
+        """The pass with what is known between two cuts put in."""
+        if low is None and high is None:
+            return self.p, list(self.nodes)
+        at = {self.atom: low if low is not None else high - 1}  # type: ignore[operator]
+        made = Pass(self.p.writer)
+        made.indirect, made.values = self.p.indirect, self.p.values
+        change: dict[Node, Node] = {}
+        for i, r in enumerate(self.reads):
+            guard = self.decided(r.guard, at) if isinstance(r, Load) else True
+            if isinstance(r, Load) and guard is False:
+                made.reads[f"nothing{i}"] = i
+                t = r.buffer.dtype
+                change[scalar.Input(i, t)] = scalar.constant(False if t is dt.bool_ else 0, t)
+            elif isinstance(r, Load) and Load(r.buffer, r.address, guard) in made.reads:
+                made.reads[f"again{i}"] = i
+                change[scalar.Input(i, r.buffer.dtype)] = scalar.Input(
+                    made.reads[Load(r.buffer, r.address, guard)], r.buffer.dtype
+                )
+            else:
+                made.reads[Load(r.buffer, r.address, guard) if isinstance(r, Load) else r] = i
+        for n, r in self.compared.items():
+            value = self.decided(r, at)
+            if isinstance(value, bool):
+                change[n] = scalar.constant(value, dt.bool_)
+        return made, list(simplify(scalar.substitute(self.nodes, change)))
+
+    def decided(self, r: Any, at: dict) -> Any:
+        """A relation where the variable lies in the range that `at` stands for; parts with other symbols stay."""
+        if isinstance(r, bool):
+            return r
+        if r.kind in ("and", "or"):
+            return s.combine(r.kind, [self.decided(a, at) for a in r.args])
+        return s.evaluate(r, at) if s.free_symbols(r) == {self.atom} and r.kind in ("ge", "eq", "ne") else r

@@ -6,6 +6,8 @@ FUZZ.PY makes, runs and shrinks the programs. Its own --known looks for substrin
 gradients holds every operator of the shrunk program: the same difference beside another operator looks new. Here an
 entry `kind | operator` covers a report of that kind when the operator takes part in the shrunk program (or, where a line
 differs, is that line's), and `kind | operator | words` only when the report also holds the words.
+The programs run in a process of their own. One that kills it is run again on tocha alone: if it kills that too, it is new
+(`crash`), else the crash is PyTorch's, and is named.
 Exit status: 0 nothing new, 1 new signatures, each printed once with its program.
 """
 
@@ -13,15 +15,20 @@ from __future__ import annotations
 
 import argparse
 import collections
+import contextlib
 import importlib.util
+import multiprocessing
 import random
 import re
 import resource
 import sys
+from collections.abc import Iterator
+from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any, NamedTuple
 
 ACCEPTED = Path(__file__).with_name("fuzz_accepted.txt")
+PYTORCH_CRASHED = "PyTorch crashed"
 
 
 class Entry(NamedTuple):
@@ -60,8 +67,19 @@ def load(path: str) -> Any:
     return module
 
 
-def mismatch(fuzz: Any, seed: int, special_share: float) -> tuple[Any, list[str], bool, int] | None:
-    """The first difference in the program of a seed, shrunk: the report, the lines, whether special values, the mode."""
+class Found(NamedTuple):
+    """The first difference in the program of a seed, shrunk; a crash has the signal for a report and no program."""
+
+    seed: int
+    kind: str
+    line: str
+    report: str
+    lines: list[str]
+    special: bool = False
+    mode: int = 0
+
+
+def mismatch(fuzz: Any, seed: int, special_share: float) -> Found | None:
     rng = random.Random(seed)
     special = rng.random() < special_share
     maker = fuzz.Maker(rng, special, False)
@@ -74,14 +92,66 @@ def mismatch(fuzz: Any, seed: int, special_share: float) -> tuple[Any, list[str]
         maker.run.finish(mode)
     except fuzz.Mismatch as found:
         lines, mode = fuzz.shrink(maker.run.lines, mode, special, found.kind)
-        return fuzz.replay(lines, mode, special) or found, lines, special, mode
+        report = fuzz.replay(lines, mode, special) or found
+        return Found(seed, report.kind, report.line, str(report), lines, special, mode)
     return None
 
 
-def operators(fuzz: Any, report: Any, lines: list[str]) -> set[str]:
-    plain = [line.replace("float('inf')", "9") for line in lines]  # float is no operator
-    at_fault = plain if report.line.startswith("<grad") else [report.line]
-    return {operator_of(fuzz.signature(fuzz.Mismatch("", line, ""))) for line in at_fault} - {"mk", "x", "x0"}
+def surveyed(fuzz: Any, seeds: range, special_share: float, send: Connection) -> None:
+    """In the child: what is found, and before each program its seed, so that the parent knows which one was the last."""
+    resource.setrlimit(resource.RLIMIT_AS, (10 << 30, 10 << 30))
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    for seed in seeds:
+        send.send(seed)
+        if found := mismatch(fuzz, seed, special_share):
+            send.send(found)
+
+
+def survey(fuzz: Any, seeds: range, special_share: float) -> Iterator[Found]:
+    context = multiprocessing.get_context("fork")
+    while seeds:
+        receive, send = context.Pipe(duplex=False)
+        child = context.Process(target=surveyed, args=(fuzz, seeds, special_share, send))
+        child.start()
+        send.close()
+        at = seeds.start
+        with contextlib.suppress(EOFError):
+            while True:
+                message = receive.recv()
+                if isinstance(message, Found):
+                    yield message
+                else:
+                    at = message
+        child.join()
+        if child.exitcode == 0:
+            return
+        yield Found(at, crashed_alone(fuzz, at, special_share), "", f"exit status {child.exitcode}", [])
+        seeds = range(at + 1, seeds.stop)
+
+
+def crashed_alone(fuzz: Any, seed: int, special_share: float) -> str:
+    """Whose crash it is: `crash` if the program kills the process also with tocha on both sides."""
+
+    def alone() -> None:
+        fuzz.LIBS["torch"] = fuzz.tocha
+        mismatch(fuzz, seed, special_share)
+
+    child = multiprocessing.get_context("fork").Process(target=alone)
+    child.start()
+    child.join()
+    return "crash" if child.exitcode else PYTORCH_CRASHED
+
+
+def operators(fuzz: Any, found: Found) -> set[str]:
+    plain = [line.replace("float('inf')", "9") for line in found.lines]  # float is no operator
+    at_fault = plain if found.line.startswith("<grad") else [found.line]
+    return {operator_of(fuzz.signature(fuzz.Mismatch("", line, ""))) for line in at_fault if line} - {"mk", "x", "x0"}
+
+
+def show(signature: str, found: Found) -> None:
+    program = "\n   ".join(found.lines)
+    seed = f"seed {found.seed} special {found.special} mode {found.mode}"
+    print(f"== {signature}\n   {seed}\n   {program}\n   -> {found.report}\n", flush=True)
 
 
 def main() -> int:
@@ -93,30 +163,25 @@ def main() -> int:
     p.add_argument("--unused", action="store_true", help="name the entries that covered nothing")
     a = p.parse_args()
     fuzz = load(a.fuzz)
-    resource.setrlimit(resource.RLIMIT_AS, (10 << 30, 10 << 30))
     fuzz.torch.set_num_threads(1)
     fuzz.tocha.set_num_threads(1)
     known, used, new = entries(), collections.Counter[Entry](), collections.Counter[str]()
     for seed in a.seed:
         before = sum(new.values()), sum(used.values())
-        for i in range(seed * 1_000_003, seed * 1_000_003 + a.count):
-            found = mismatch(fuzz, i, a.special)
-            if not found:
+        first = seed * 1_000_003
+        for found in survey(fuzz, range(first, first + a.count), a.special):
+            if found.kind == PYTORCH_CRASHED:
+                print(f"PyTorch crashed alone: seed {found.seed} {found.report}", flush=True)
                 continue
-            report, lines, special, mode = found
-            names = operators(fuzz, report, lines)
-            entry = next((e for e in known if e.covers(report.kind, names, str(report))), None)
+            names = operators(fuzz, found)
+            entry = next((e for e in known if e.covers(found.kind, names, found.report)), None)
             if entry:
                 used[entry] += 1
                 continue
-            signature = f"{report.kind} | {' '.join(sorted(names))}"
+            signature = f"{found.kind} | {' '.join(sorted(names))}"
             new[signature] += 1
             if new[signature] == 1:
-                program = "\n   ".join(lines)
-                print(
-                    f"== {signature}\n   seed {i} special {special} mode {mode}\n   {program}\n   -> {report}\n",
-                    flush=True,
-                )
+                show(signature, found)
         print(
             f"seed {seed}: programs {a.count} accepted {sum(used.values()) - before[1]} new {sum(new.values()) - before[0]}",
             flush=True,

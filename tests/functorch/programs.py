@@ -5,6 +5,7 @@ SHARED take three views of one tensor: `z` itself, 3 x 4, its first row, and all
 """
 
 import tocha
+import tocha.utils.checkpoint
 
 PROGRAMS = {}
 SHARED = {}
@@ -745,3 +746,76 @@ def copied_from_each_other(z, row, flat):
 def written_without_results(z, row, flat):
     row.add_(flat[4:8].detach())
     return ()
+
+
+@program
+def input_set(x, y, v, b):
+    b.set_(x.detach() * 2)
+    return b + 1
+
+
+@program
+def input_set_to_more_elements(x, y, v, b):
+    b.set_(tocha.ones(5, 6))
+    return b * 2
+
+
+@program
+def input_resized(x, y, v, b):
+    b.resize_(2, 2)
+    b.fill_(3)
+    return b + 1
+
+
+@program
+def input_grows(x, y, v, b):
+    b.resize_(5, 6)
+    b.fill_(3)
+    return b + 1
+
+
+@program
+def lists_written(x, y, v, b):
+    z, w = x * 2, b * 2
+    tocha._foreach_add_([z, w], 1)
+    return z, w * y
+
+
+@program
+def dropout(x, y, v, b):
+    return tocha.nn.functional.dropout(x, 0.5) * x
+
+
+@program
+def random_numbers_twice(x, y, v, b):
+    return x * tocha.rand(3, 4), y * tocha.randn(3, 4)
+
+
+@program
+def checkpointed(x, y, v, b):
+    inner = lambda t: (t.sin() * t).exp()  # noqa: E731
+    return tocha.utils.checkpoint.checkpoint(inner, x, use_reentrant=False) * y
+
+
+@program
+def hooked(x, y, v, b):
+    z = x * 2
+    if z.requires_grad:
+        z.register_hook(lambda g: g * 3)
+    return z.sin()
+
+
+@program
+def function_that_marks_dirty(x, y, v, b):
+    class AddOne(tocha.autograd.Function):
+        @staticmethod
+        def forward(ctx, t):
+            t.add_(1)
+            ctx.mark_dirty(t)
+            return t
+
+        @staticmethod
+        def backward(ctx, grad):
+            return grad * 7
+
+    return AddOne.apply(x * 2)

@@ -28,6 +28,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from tocha import _C
+from tocha._functorch.export import BackwardSignature, GraphSignature, aot_export_module
 from tocha._functorch.inputs import captured
 from tocha._functorch.joint import trace
 from tocha._functorch.partitioners import default_partition
@@ -38,7 +39,7 @@ from tocha.nn import Module
 from tocha.utils import _pytree as pytree
 
 __all__ = [
-    "aot_export_joint_simple", "aot_function", "aot_module", "aot_module_simplified", "compiled_function",
+    "BackwardSignature", "GraphSignature", "aot_export_joint_simple", "aot_export_module", "aot_function", "aot_module", "aot_module_simplified", "compiled_function",
     "make_boxed_compiler", "make_boxed_func", "nop",
 ]  # fmt: skip
 

@@ -253,6 +253,8 @@ class Functionalizer:
         if not schema._returns and len(targets) == 1 and isinstance(targets[0], list | tuple):
             return [self.of[one] for one in targets[0]]  # _foreach_add_ and its like return what they wrote to
         returned: list[Any] = []
+        if not schema._returns and isinstance(targets[0], list | tuple):
+            return [self.of[t] for t in targets[0]]  # make_fx takes what was written to from the node
         for r in schema._returns:
             place = next((i for i, a in enumerate(written(schema)) if r.alias and a.alias == r.alias), None)
             returned.append(self.fresh(fresh.pop(0)) if place is None else self.of[targets[place]])  # type: ignore[index]

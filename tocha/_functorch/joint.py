@@ -57,6 +57,7 @@ class Mutation:
     raw: int | None  # none where only its geometry changes
     recorded: bool  # whether autograd sees the write
     geometry: tuple | None = None  # its sizes, strides and offset, where those change
+    memory: bool = False  # it lies on other memory afterwards (set_)
     writes: int = 0  # by how much its version goes up
 
 
@@ -149,6 +150,36 @@ class Tracing:
     def node_of(self, value: Any) -> Any:
         return self.tracer.create_arg(value)
 
+    def run(self) -> tuple[list[Any], list[Mutation]]:
+        """Calls the function: its results, and what it does to its inputs."""
+        before = [Before(v) for v in self.given]
+        with self.active():
+            outs = list(self.fn(*self.given))
+        found: list[Mutation] = []
+        for i, (v, b) in enumerate(zip(self.given, before, strict=True)):
+            if isinstance(v, FakeTensor) and not b.is_still(v):
+                found.append(b.change(i, len(found), v))
+        return outs, found
+
+
+class Before:
+    """What an input is before the function runs."""
+
+    def __init__(self, v: Any):
+        self.geometry = geometry_of(v)
+        self.memory = memory_of(v)
+        if isinstance(v, FakeTensor):
+            self.written, self.version, self.history = self.memory.version, v._version, v.grad_fn
+
+    def is_still(self, v: FakeTensor) -> bool:
+        same = memory_of(v) is self.memory and self.memory.version == self.written
+        return same and geometry_of(v) == self.geometry
+
+    def change(self, place: int, raw: int, v: FakeTensor) -> Mutation:
+        recorded = v.requires_grad and v.grad_fn is not self.history
+        geometry = geometry_of(v) if geometry_of(v) != self.geometry else None
+        return Mutation(place, raw, recorded, geometry, memory_of(v) is not self.memory, v._version - self.version)
+
 
 def memory_of(t: Any) -> Any:
     return t._facts.memory if isinstance(t, FakeTensor) else None
@@ -161,28 +192,11 @@ def trace(
     t = Tracing(fn, args, decompositions, dynamic)
     for i, value in enumerate(t.given):
         t.placeholder(f"primals_{i + 1}", value)
-    memories = [m.version if (m := memory_of(v)) is not None else 0 for v in t.given]
-    versions = [v._version if isinstance(v, FakeTensor) else 0 for v in t.given]
-    geometries = [geometry_of(v) for v in t.given]
-    histories = [v.grad_fn if isinstance(v, Tensor) else None for v in t.given]
-    with t.active():
-        outs = list(fn(*t.given))
-    written = [
-        i for i, v in enumerate(t.given)
-        if isinstance(v, FakeTensor) and (memory_of(v).version != memories[i] or geometry_of(v) != geometries[i])
-    ]  # fmt: skip
-    groups = groups_of(args, written)
+    outs, mutations = t.run()
+    groups = groups_of(args, [m.input for m in mutations])
     if groups:
         return trace_on_bases(OnBases(fn, args, groups), args, gradients, decompositions, dynamic)
-    raws: list[Any] = []
-    mutations = []
-    for i in written:
-        v = t.given[i]
-        moved = geometry_of(v) != geometries[i]
-        recorded = v.requires_grad and v.grad_fn is not histories[i]
-        new = geometry_of(v) if moved else None
-        mutations.append(Mutation(i, len(raws), recorded, new, v._version - versions[i]))
-        raws.append(v)
+    raws = [t.given[m.input] for m in mutations]
     outputs = assign(t, outs, raws)
     return finish(t, outs, outputs, raws, mutations, gradients)
 

@@ -88,6 +88,17 @@ def node_for(traced: Traced, forward: Callable, backward: Backward, copied: set[
     return CompiledFunction
 
 
+def make_room(target: Tensor, geometry: tuple) -> None:
+    """Memory for a tensor that is about to grow."""
+    sizes, strides, offset = geometry
+    if 0 in sizes:
+        return
+    last = offset + sum((n - 1) * step for n, step in zip(sizes, strides, strict=True))
+    needed = (last + 1) * target.element_size()
+    if needed > target.untyped_storage().nbytes():
+        target.untyped_storage().resize_(needed)
+
+
 class Compiled:
     """A function of flat arguments: the graph, and what is done around it."""
 
@@ -106,13 +117,15 @@ class Compiled:
 
     def write(self, m: Mutation, target: Tensor, raw: Sequence[Any]) -> None:
         """A new value for an input, and as many versions more as the program gave it."""
-        left = m.writes
-        if m.geometry is not None:
-            before = target._version
-            with autograd.no_grad():
+        left, before = m.writes, target._version
+        with autograd.no_grad():
+            if m.memory:
+                target.set_(raw[m.raw])
+            elif m.geometry is not None:
+                make_room(target, m.geometry)
                 target.as_strided_(*m.geometry)
-            left -= target._version - before
-        if m.raw is not None:
+        left -= target._version - before
+        if m.raw is not None and not m.memory:
             if left <= 0:  # written through .data, which has a version of its own
                 target = target.data
             with autograd.set_grad_enabled(m.recorded and _C.is_grad_enabled()):

@@ -7,6 +7,7 @@ from programs import PROGRAMS, SHARED
 import tocha
 from tocha._functorch.aot_autograd import (
     aot_export_joint_simple,
+    aot_export_module,
     aot_function,
     aot_module,
     aot_module_simplified,
@@ -183,3 +184,95 @@ def test_dynamic_sizes_are_not_traced_again():
         for a, b in zip(ours, eager, strict=True):
             tocha.testing.assert_close(a, b)
     assert len(calls) == 1
+
+
+class Counting(tocha.nn.Module):
+    """A layer and a buffer that counts."""
+
+    def __init__(self):
+        super().__init__()
+        self.layer = tocha.nn.Linear(2, 3)
+        self.register_buffer("count", tocha.zeros(()))
+
+    def forward(self, x):
+        self.count.add_(1)
+        y = self.layer(x) * self.count
+        return y.sum(), y.detach()
+
+
+@pytest.mark.parametrize("joint", [False, True])
+def test_exported_modules(joint):
+    model, x = Counting(), tocha.rand(4, 2)
+    graph, signature = aot_export_module(model, [x], trace_joint=joint, output_loss_index=0 if joint else None)
+    assert signature.parameters == ["layer.weight", "layer.bias"]
+    assert signature.buffers_to_mutate == {"add": "count"}
+    assert signature.user_inputs == ["arg3_1"]
+    state = [*model.parameters(), *model.buffers()]
+    found = graph(*state, x)
+    assert model.count == 0, "nothing is written to"
+    loss, y = model(x)
+    for a, b in zip(found, (model.count, loss, y), strict=False):
+        tocha.testing.assert_close(a, b)
+    if joint:
+        assert list(signature.backward_signature.gradients_to_parameters.values()) == signature.parameters
+        loss.backward()
+        for a, p in zip(found[3:], model.parameters(), strict=True):
+            tocha.testing.assert_close(a, p.grad)
+
+
+def test_exported_joint_modules_have_one_loss():
+    with pytest.raises(RuntimeError, match="one of your forward outputs must be a scalar loss"):
+        aot_export_module(Counting(), [tocha.rand(4, 2)], trace_joint=True)
+
+    class Two(tocha.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.layer = tocha.nn.Linear(2, 3)
+
+        def forward(self, x):
+            return self.layer(x).sum(), self.layer(x)
+
+    with pytest.raises(RuntimeError, match="that was not the scalar loss"):
+        aot_export_module(Two(), [tocha.rand(4, 2)], trace_joint=True, output_loss_index=0)
+
+
+def test_gradients_are_in_the_operators_that_pytorch_shows():
+    aten, targets = tocha.ops.aten, []
+
+    def look(graph, _):
+        targets.extend(n.target for n in graph.graph.nodes if n.op == "call_function")
+        return graph
+
+    w, x = tocha.rand(3, 2, requires_grad=True), tocha.rand(4, 3)
+    aot_function(lambda w, x: (x @ w).tanh().sigmoid(), nop, look)(w, x).sum().backward()
+    assert targets == [aten.sigmoid_backward.default, aten.tanh_backward.default, aten.t.default, aten.mm.default]
+
+
+def test_inputs_that_share_memory_must_lie_as_they_were_traced():
+    def f(a, b):
+        a.add_(1)
+        return b * 2
+
+    compiled = aot_function(f, nop)
+    z = tocha.zeros(6)
+    assert compiled(z[:3], z).tolist() == [2, 2, 2, 0, 0, 0]
+    assert compiled(z[:3], z).tolist() == [4, 4, 4, 0, 0, 0]
+    with pytest.raises(RuntimeError, match="must lie on it as when they were traced"):
+        compiled(z[3:], z)
+
+
+def test_inputs_on_one_storage_that_do_not_meet_stay_inputs():
+    seen = []
+
+    def look(graph, _):
+        seen.append(len(graph.graph.find_nodes(op="placeholder")))
+        return graph
+
+    def f(a, b):
+        a.add_(1)
+        return a * b
+
+    z = tocha.ones(6)
+    assert aot_function(f, look)(z[::2], z[1::2]).tolist() == [2, 2, 2]
+    assert seen == [2]
+    assert z.tolist() == [2, 1, 2, 1, 2, 1]

@@ -13,8 +13,7 @@ def forward(self, primals_1):
     sum_1 = tocha.ops.aten.sum.default(mul);  mul = None
     return (sum_1, primals_1, exp)
 def forward(self, primals_1, exp, tangents_1):
-    view = tocha.ops.aten.view.default(tangents_1, [1]);  tangents_1 = None
-    expand = tocha.ops.aten.expand.default(view, [2]);  view = None
+    expand = tocha.ops.aten.expand.default(tangents_1, [2]);  tangents_1 = None
     mul_1 = tocha.ops.aten.mul.Tensor(expand, exp)
     mul_2 = tocha.ops.aten.mul.Tensor(expand, primals_1);  expand = primals_1 = None
     mul_3 = tocha.ops.aten.mul.Tensor(mul_2, exp);  mul_2 = exp = None

@@ -159,17 +159,20 @@ class Recorder(FakeInterpreter):
         self.held: list[Facts] = []  # so that no two facts have one id
         self.quiet = False
 
+    def watched(self) -> bool:
+        return bool(dispatch.modes.stack) and not _C._dispatch_disabled()
+
     def recording(self) -> bool:
         return not self.quiet and _C.is_grad_enabled()
 
     def call(self, o: Operator, arguments: dict[str, Any], inplace: bool = False) -> Any:
+        if o.parts is not None and not inplace and self.watched():
+            with self:  # what PyTorch takes apart before anybody sees it; parts may be the operator itself on other shapes
+                return o.parts(*arguments.values())
         if self.quiet:
             return super().call(o, arguments, inplace)
         if o.kind == "foreach":
             return self.composed(o, arguments, inplace)
-        if o.parts is not None and not inplace and dispatch.modes.stack and not _C._dispatch_disabled():
-            with self:  # what PyTorch takes apart before anybody sees it; parts may be the operator itself on other shapes
-                return o.parts(*arguments.values())
         if o.kind == "composite" and not o.gradients:
             result = self.composed(o, arguments, inplace)
             if o.node:

@@ -28,12 +28,14 @@ def gradients(it: Interpreter, call: Call, grads: Sequence[Any], wanted: Sequenc
     """The gradient of each wanted input, by name, from those of the results; None where nothing flows."""
     o = call.operator
     with it:
+        found = _by_functions(o.seen_gradients, call, grads, wanted) if o.seen_gradients and it.watched() else {}
+        wanted = [n for n in wanted if n not in found]
         if o.kind == "pointwise":
-            found = {n: _by_formula(it, call, grads, n) for n in wanted}
+            found |= {n: _by_formula(it, call, grads, n) for n in wanted}
         elif o.kind == "view" and not o.gradients:
-            found = {wanted[0]: _through_view(it, call, grads)}
+            found |= {n: _through_view(it, call, grads) for n in wanted}
         else:
-            found = _by_functions(it, call, grads, wanted)
+            found |= _by_functions(o.gradients, call, grads, wanted)
         return {n: fitted(it, g, call.arguments[n]) for n, g in found.items()}
 
 
@@ -61,9 +63,9 @@ def _is_one(n: Any) -> bool:
     return isinstance(n, int) and n == 1
 
 
-def _by_functions(it: Interpreter, call: Call, grads: Sequence[Any], wanted: Sequence[str]) -> dict[str, Any]:
+def _by_functions(functions: dict, call: Call, grads: Sequence[Any], wanted: Sequence[str]) -> dict[str, Any]:
     found: dict[str, Any] = {}
-    for names, f in call.operator.gradients.items():
+    for names, f in functions.items():
         if not any(n in wanted for n in names):
             continue
         values = f(*(_asked(call, grads, p, names, wanted) for p in f.__code__.co_varnames[: f.__code__.co_argcount]))

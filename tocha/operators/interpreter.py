@@ -263,6 +263,10 @@ class Interpreter:
         """Whether there are elements, not only shapes."""
         return False
 
+    def watched(self) -> bool:
+        """Whether somebody is told of the operators: gradients are then in PyTorch's (seen_gradient)."""
+        return False
+
     def recording(self) -> bool:
         """Whether operators are recorded, so that a gradient's own derivative may be asked for."""
         return False

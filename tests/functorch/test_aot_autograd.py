@@ -245,6 +245,7 @@ def test_gradients_are_in_the_operators_that_pytorch_shows():
 
     w, x = tocha.rand(3, 2, requires_grad=True), tocha.rand(4, 3)
     aot_function(lambda w, x: (x @ w).tanh().sigmoid(), nop, look)(w, x).sum().backward()
+    targets = [t for t in targets if t is not aten.detach.default]
     assert targets == [aten.sigmoid_backward.default, aten.tanh_backward.default, aten.t.default, aten.mm.default]
 
 

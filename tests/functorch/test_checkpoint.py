@@ -30,7 +30,12 @@ def compiled(f, partition):
 
 
 def count(graph, target) -> int:
-    return len(graph.graph.find_nodes(op="call_function", target=target))
+    """How often an operator of forward is called: not on gradients."""
+    gradients = set()
+    for n in graph.graph.nodes:
+        if n.name.startswith("tangents") or any(i in gradients for i in n.all_input_nodes):
+            gradients.add(n)
+    return len([n for n in graph.graph.find_nodes(op="call_function", target=target) if n not in gradients])
 
 
 def kept(graph) -> int:

@@ -95,7 +95,9 @@ class Form:
         if outs is ABSENT or outs is None:
             outs = None
         before = (
-            [(t._facts.memory, t._facts.memory.version) for t in given] if self.writes or outs is not None else None
+            [(t._facts.memory, t._facts.memory.version, t._version) for t in given]
+            if self.writes or outs is not None
+            else None
         )
         known = [t.constant for t in given] if given and given[0]._constant is not None else [None]
         if outs is not None:
@@ -202,16 +204,17 @@ def mode_of(given: list[Any]) -> Any:
     return found if found is not None else active_mode()
 
 
-def settle_writes(given: list[FakeTensor], before: list[tuple[Memory, int]]) -> None:
+def settle_writes(given: list[FakeTensor], before: list[tuple[Memory, int, int]]) -> None:
     """Tensors that were written to count it once, and take the shape and memory that they may have got.
 
     Where a mode or a history saw the write, the call that it made has counted.
     """
     seen: set[int] = set()
-    for t, (memory, version) in zip(given, before, strict=True):
+    for t, (memory, version, counted) in zip(given, before, strict=True):
         f = t._facts
         if f.memory is not memory and memory.number not in seen:
-            t._bump_version()
+            if t._version == counted:
+                t._bump_version()
         elif memory.version != version and memory.number not in seen:
             history.count_write(t)
         seen.add(memory.number)

@@ -167,7 +167,9 @@ class Recorder(FakeInterpreter):
 
     def call(self, o: Operator, arguments: dict[str, Any], inplace: bool = False) -> Any:
         if o.parts is not None and not inplace and self.watched():
-            with self:  # what PyTorch takes apart before anybody sees it; parts may be the operator itself on other shapes
+            with (
+                self
+            ):  # what PyTorch takes apart before anybody sees it; parts may be the operator itself on other shapes
                 return o.parts(*arguments.values())
         if self.quiet:
             return super().call(o, arguments, inplace)

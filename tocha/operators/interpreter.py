@@ -286,9 +286,9 @@ class Interpreter:
         return getattr(self, o.kind)(o, arguments)
 
     @contextmanager
-    def inside(self, o: Operator, body: Callable | None = None) -> Iterator[None]:
-        """While o's body runs, calls of its name mean other overloads, and operators come here; another function of it may call it."""
-        before, _running.within = _running.within, body or o.body
+    def inside(self, o: Operator) -> Iterator[None]:
+        """While o's body runs, calls of its name mean other overloads, and operators come here."""
+        before, _running.within = _running.within, o.body
         _running.interpreters.append(self)
         try:
             yield

@@ -310,7 +310,7 @@ def gradients_of(t: Tracing, roots: list[Any], tangents: list[Any]) -> list[Any]
     with t.active():
         found = autograd.grad(roots, wanted, grad_outputs=tangents, allow_unused=True)
     left = list(zip(wanted, found, strict=True))
-    grads = []
+    grads: list[Any] = []
     for leaf in t.leaves:
         place = next((i for i, (w, _) in enumerate(left) if w is leaf), None)
         grads.append(None if place is None else left.pop(place)[1])  # an input given twice gets it once

@@ -119,7 +119,7 @@ class Compiled:
         """A new value for an input, and as many versions more as the program gave it."""
         left, before = m.writes, target._version
         with autograd.no_grad():
-            if m.memory:
+            if m.memory and m.raw is not None:
                 target.set_(raw[m.raw])
             elif m.geometry is not None:
                 make_room(target, m.geometry)

@@ -9,6 +9,7 @@
 #include "autograd/view_relation.h"
 #include "dispatch/level_hooks.h"
 #include "ops/copies.h"
+#include "ops/factories.h"
 #include "ops/views.h"
 #include "python/bindings.h"
 #include "python/dispatch_calls.h"
@@ -165,6 +166,11 @@ void take_geometry(const Tensor& t) {
   set_sizes_and_strides(t, sizes, strides, v.offset());
 }
 
+const Held* at(const Tensor& t, int64_t level) {
+  const Held* h = levels::held(t);
+  return h && h->level == level ? h : nullptr;
+}
+
 // A tensor that only operators' own bodies hold, as they write into what they have made: nobody sees it become a batch.
 bool unseen(const Tensor& t, int refs) {
   return Py_REFCNT(t.object()) == refs && Py_TYPE(t.object()) == tensor_type && !t.get()->dispatches &&
@@ -228,9 +234,49 @@ void join(const Tensor& self, const Level& level) {
   levels::hold(self, part, level.id, -1);
 }
 
+std::vector<int64_t> levels_behind(const Tensor& t) {
+  std::vector<int64_t> found;
+  for (const Held* h = levels::held(t); h; h = levels::held(h->value)) found.push_back(h->level);
+  return found;
+}
+
+// Whether all of some levels are among others, which are more.
+bool fewer(const std::vector<int64_t>& some, const std::vector<int64_t>& others) {
+  auto among = [&](int64_t id) { return std::find(others.begin(), others.end(), id) != others.end(); };
+  return some.size() < others.size() && std::all_of(some.begin(), some.end(), among);
+}
+
+// The value of a tensor that only an operator's own body holds, with room for what is of further levels outside.
+void widen(const Call& call, const Value* given, const Tensor& self, const Level& level) {
+  const bool view = self.get()->base != nullptr;
+  Tensor whole = view ? Tensor::borrow(self.get()->base) : Tensor();
+  const bool ours = Py_REFCNT(self.object()) == 1 &&
+                    (!view || (Py_REFCNT(whole.object()) == 2 + static_cast<int>(whole.get()->held) && at(whole, level.id)));
+  if (!ours) return;
+  Tensor value = levels::value_of(*levels::held(view ? whole : self)), model;
+  each_tensor(call, given, [&](const Tensor& t) {
+    const Held* h = at(t, level.id);
+    Tensor other = h ? levels::value_of(*h) : t;
+    if (fewer(levels_behind(model ? model : value), levels_behind(other))) model = other;
+  });
+  if (!model) return;
+  levels::Outside outside(level);
+  Tensor room;
+  {
+    autograd::Unrecorded off;
+    room = ops::new_zeros(model, value.sizes(), value.dtype(), value.device());
+  }
+  ops::copy_(room, value, false);
+  Tensor part = view ? autograd::ViewRelation(self).of(room) : room;
+  if (view) levels::hold(whole, room, level.id, -1);
+  levels::hold(self, part, level.id, -1);
+}
+
 void make_room(const Call& call, const Value* given, const Level& level) {
   if (call.form != Call::inplace || given[0].kind != Value::tensor) return;
   const Tensor& self = given[0].as<Tensor>();
+  if (level.kind != Kind::vmap && levels::level_of(self) == level.id && !fake_mode_active() && !modes().dispatch_modes)
+    return widen(call, given, self, level);
   if (levels::level_of(self) == level.id || innermost(call, given) != level.id || fake_mode_active() ||
       modes().dispatch_modes)
     return;
@@ -303,11 +349,6 @@ Tensor batch_first(const Held& h, int64_t rank) {
   }
   while (v.dim() <= rank) v = ops::unsqueeze(v, 1);
   return v;
-}
-
-const Held* at(const Tensor& t, int64_t level) {
-  const Held* h = levels::held(t);
-  return h && h->level == level ? h : nullptr;
 }
 
 // Whether aligning dims is all that a formula needs: promotion must not see a batch of 0-d tensors as one of 1-d.

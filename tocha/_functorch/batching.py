@@ -262,8 +262,9 @@ def cast(b: Batch, t: Tensor, dtype: Any) -> Tensor:
 def as_strided_view(b: Batch, *values: Any) -> Any:
     """Views of values that are tracked: the view's rule on the geometry without the batch dim, or with dims counted behind it."""
     own = values[0]
-    if b.record.name == "as_strided":
-        return strided(b, *values)
+    special = VIEWS.get(b.record.full_name)
+    if special is not None:
+        return special(b, *values)
     names = [a.name for a in b.record.schema.arguments]
     if any(n in DIMS for n in names):
         if own.ndim == 0:
@@ -281,6 +282,19 @@ def as_strided_view(b: Batch, *values: Any) -> Any:
             return b.run(first, [-1, *size], *values[2:])
         return b.run(first, [first.shape[0], *inferred(size, own)])
     return by_geometry(b, values)
+
+
+def squeezed(b: Batch, own: Tensor) -> Any:
+    ones = [d + 1 for d, n in enumerate(own.shape) if n == 1]
+    first = b.first(own)
+    return first.squeeze(ones) if ones else first.view(first.shape)
+
+
+def transposed(b: Batch, own: Tensor) -> Any:
+    first = b.first(own)
+    if own.ndim > 2:
+        raise RuntimeError(f"[t] t() expects a tensor with <= 2 dimensions, but self is {own.ndim}D")
+    return first.transpose(1, 2) if own.ndim == 2 else first.view(first.shape)
 
 
 def inferred(size: list[int], t: Tensor) -> list[int]:
@@ -322,6 +336,16 @@ def strided(b: Batch, own: Tensor, size: list[int], stride: list[int], storage_o
     first = b.first(own)
     at = first.storage_offset() if storage_offset is None else storage_offset
     return first.as_strided([first.shape[0], *size], [first.stride(0), *stride], at)
+
+
+# Views that name no dims, where the value is tracked.
+VIEWS: dict[str, Rule] = {
+    "as_strided": strided,
+    "alias": lambda b, own: b.run(b.first(own)),
+    "view.dtype": lambda b, own, dtype: b.run(b.first(own), dtype),
+    "squeeze": squeezed,
+    "t": transposed,
+}
 
 
 def decomposed(b: Batch, *values: Any) -> Any:

@@ -38,7 +38,9 @@ def close(found, expected, what, rtol=1e-6):
 
 def inner(a, b):
     """The real inner product, in which vjp and jvp are transposes of each other."""
-    return sum((x.conj() * y).sum().real if x.is_complex() else (x * y).sum() for x, y in zip(a, b, strict=True)).double()
+    return sum(
+        (x.conj() * y).sum().real if x.is_complex() else (x * y).sum() for x, y in zip(a, b, strict=True)
+    ).double()
 
 
 def cotangents(results):
@@ -102,7 +104,9 @@ def test_jvp_of_vjp_is_a_second_derivative(o, d):
         results = case(*case.inputs)
         given = cotangents(results)
         tangents = cotangents(inputs)
-        first = tocha.autograd.grad(results, case.inputs, given, create_graph=True, allow_unused=True, materialize_grads=True)
+        first = tocha.autograd.grad(
+            results, case.inputs, given, create_graph=True, allow_unused=True, materialize_grads=True
+        )
 
         def gradient(*xs, case=case, given=given):
             return vjp(lambda *ys: case(*ys), *xs)[1](given)
@@ -119,7 +123,9 @@ def test_jvp_of_vjp_is_a_second_derivative(o, d):
         close([inner(moved, weights)], [backward], "inner product")
 
 
-MAPPED = [o for o in s.all_operators() if s.function_of(o) is not None and not o.tags & {"uninitialized", "random", "factory"}]
+MAPPED = [
+    o for o in s.all_operators() if s.function_of(o) is not None and not o.tags & {"uninitialized", "random", "factory"}
+]
 
 
 def float_samples(o):

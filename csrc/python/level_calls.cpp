@@ -97,7 +97,8 @@ class Slots {
     if (!results_) return;
     for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(results_.get()); ++i)
       PyTuple_SET_ITEM(results_.get(), i, object(*outs_[i], f).give());
-    slots_[record_.count - 1] = PyTuple_GET_SIZE(results_.get()) == 1 ? PyTuple_GET_ITEM(results_.get(), 0) : results_.get();
+    slots_[record_.count - 1] =
+        PyTuple_GET_SIZE(results_.get()) == 1 ? PyTuple_GET_ITEM(results_.get(), 0) : results_.get();
   }
   PyObject* call() {
     bool fake = fake_mode_active();
@@ -173,23 +174,12 @@ const Held* at(const Tensor& t, int64_t level) {
 
 // A tensor that only operators' own bodies hold, as they write into what they have made: nobody sees it become a batch.
 bool unseen(const Tensor& t, int refs) {
-  return Py_REFCNT(t.object()) == refs && Py_TYPE(t.object()) == tensor_type && !t.get()->dispatches &&
-         !autograd::tracked(t);
+  return Py_REFCNT(t.object()) == refs && Py_TYPE(t.object()) == tensor_type && !t.get()->dispatches;
 }
 
 void lose_memory(const Tensor& t, size_t bytes) {
   StorageRef nothing = borrow_storage(nullptr, bytes, t.device(), nullptr, nullptr);
   StorageRef old(std::exchange(t.get()->storage, nothing.give()));
-}
-
-void become_batch(const Tensor& t, const Level& level) {
-  Ints sizes{level.size};
-  for (int64_t n : t.sizes()) sizes.push_back(n);
-  Tensor value = empty(sizes, t.dtype(), t.device());
-  ops::copy_(value, alias_of(t, false), false);
-  lose_memory(t, t.storage().nbytes);
-  levels::hold(t, value, level.id, 0);
-  take_geometry(t);
 }
 
 void drop_history(const Tensor& t) {
@@ -198,8 +188,8 @@ void drop_history(const Tensor& t) {
   t.get()->requires_grad = false;
 }
 
-// Makes t one of the level, with what it was, history and all, as its value.
-void become_value(const Tensor& t, const Level& level) {
+// What t was, history and all, in a tensor of its own. t keeps its geometry, without memory.
+Tensor taken_out_of(const Tensor& t) {
   Tensor value = empty(Ints{0}, t.dtype(), t.device());
   Tensor tangent = autograd::tangent_of(t);
   if (t.get()->has_tangent) autograd::set_tangent(t, Tensor());
@@ -210,8 +200,21 @@ void become_value(const Tensor& t, const Level& level) {
   std::swap(t.get()->held, value.get()->held);  // views are of t still
   lose_memory(t, value.storage().nbytes);
   set_sizes_and_strides(t, value.sizes(), value.strides(), value.offset());
-  levels::hold(t, value, level.id, -1);
   if (tangent) autograd::set_tangent(value, tangent);
+  return value;
+}
+
+// Makes t one of the level, with what it was as its value.
+void become_value(const Tensor& t, const Level& level) { levels::hold(t, taken_out_of(t), level.id, -1); }
+
+// Makes t one of the level, where it is the same for all samples.
+void become_batch(const Tensor& t, const Level& level) {
+  Ints sizes{level.size};
+  for (int64_t n : t.sizes()) sizes.push_back(n);
+  Tensor one = taken_out_of(t);
+  Tensor value = ops::clone(ops::expand(ops::unsqueeze(one, 0), sizes, false), MemoryFormat::Contiguous);
+  levels::hold(t, value, level.id, 0);
+  take_geometry(t);
 }
 
 // A tensor of an outer level that only an operator's own body holds, which writes something of this level into it.
@@ -250,8 +253,9 @@ bool fewer(const std::vector<int64_t>& some, const std::vector<int64_t>& others)
 void widen(const Call& call, const Value* given, const Tensor& self, const Level& level) {
   const bool view = self.get()->base != nullptr;
   Tensor whole = view ? Tensor::borrow(self.get()->base) : Tensor();
-  const bool ours = Py_REFCNT(self.object()) == 1 &&
-                    (!view || (Py_REFCNT(whole.object()) == 2 + static_cast<int>(whole.get()->held) && at(whole, level.id)));
+  const bool ours =
+      Py_REFCNT(self.object()) == 1 &&
+      (!view || (Py_REFCNT(whole.object()) == 2 + static_cast<int>(whole.get()->held) && at(whole, level.id)));
   if (!ours) return;
   Tensor value = levels::value_of(*levels::held(view ? whole : self)), model;
   each_tensor(call, given, [&](const Tensor& t) {
@@ -289,14 +293,17 @@ void make_room(const Call& call, const Value* given, const Level& level) {
     return;
   }
   Tensor base = Tensor::borrow(whole);
-  if (!unseen(self, 1) || !unseen(base, 2 + static_cast<int>(whole->held)) || !base.is_contiguous() || base.offset() != 0 || base.dtype() != self.dtype())
+  if (!unseen(self, 1) || !unseen(base, 2 + static_cast<int>(whole->held)) || !base.is_contiguous() ||
+      base.offset() != 0 || base.dtype() != self.dtype())
     return;
   become_batch(base, level);
   Tensor value = levels::value_of(*levels::held(base));
   Ints sizes{level.size}, strides{value.stride(0)};
   for (int64_t n : self.sizes()) sizes.push_back(n);
   for (int64_t n : self.strides()) strides.push_back(n);
-  levels::hold(self, view_of(value, sizes, strides, self.offset()), level.id, 0);
+  drop_history(self);
+  lose_memory(self, self.storage().nbytes);
+  levels::hold(self, ops::as_strided(value, sizes, strides, self.offset()), level.id, 0);
 }
 
 std::string spoken(const Call& call) { return "aten::" + form_name(call); }
@@ -331,11 +338,12 @@ PyObject* differentiated(Call& call, const Value* given, const Level& level) {
     return Py_NewRef(given[0].as<Tensor>().object());
   }
   for (int i = 0; i < call.outs; ++i) take_geometry(given[i].as<Tensor>());
-  return map_tensors(result.get(), [&](const Tensor& r) {
-           for (const auto& [value, whose] : seen)
-             if (value == r.get()) return Ref::borrow(reinterpret_cast<PyObject*>(whose));
-           return own(levels::wrap(r, id, -1).give());
-         })
+  return map_tensors(result.get(),
+                     [&](const Tensor& r) {
+                       for (const auto& [value, whose] : seen)
+                         if (value == r.get()) return Ref::borrow(reinterpret_cast<PyObject*>(whose));
+                       return own(levels::wrap(r, id, -1).give());
+                     })
       .give();
 }
 
@@ -672,10 +680,14 @@ PyMethodDef table[] = {
     {"_call_record", call_record, METH_VARARGS, nullptr},
     {"_reopen_level", reopen_level, METH_O, nullptr},
     {"_walk_at", walk_at, METH_O, nullptr},
-    {"_push_level", push_level, METH_VARARGS, nullptr},     {"_pop_level", pop_level, METH_NOARGS, nullptr},
-    {"_wrap_level", wrap_level, METH_VARARGS, nullptr},     {"_unwrap_level", unwrap_level, METH_VARARGS, nullptr},
-    {"_level_of", level_of, METH_O, nullptr},               {"_hold", hold, METH_VARARGS, nullptr},
-    {"_levels", open_levels, METH_NOARGS, nullptr},         {"_outside", outside, METH_VARARGS, nullptr},
+    {"_push_level", push_level, METH_VARARGS, nullptr},
+    {"_pop_level", pop_level, METH_NOARGS, nullptr},
+    {"_wrap_level", wrap_level, METH_VARARGS, nullptr},
+    {"_unwrap_level", unwrap_level, METH_VARARGS, nullptr},
+    {"_level_of", level_of, METH_O, nullptr},
+    {"_hold", hold, METH_VARARGS, nullptr},
+    {"_levels", open_levels, METH_NOARGS, nullptr},
+    {"_outside", outside, METH_VARARGS, nullptr},
 };
 
 }  // namespace

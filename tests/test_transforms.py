@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import typing
 import warnings
 
 import pytest
@@ -65,7 +66,10 @@ def test_perturbations_are_not_confused():
         for inner in (forward, reverse):
             close(outer(lambda x, inner=inner: x * inner(lambda y, x=x: x + y, one), one), one)
             # What is computed of the outer variable alone inside the inner level is still tracked outside.
-            close(outer(lambda x, inner=inner: inner(lambda y, x=x: y * (x * x), one), tocha.tensor(3.0)), tocha.tensor(6.0))
+            close(
+                outer(lambda x, inner=inner: inner(lambda y, x=x: y * (x * x), one), tocha.tensor(3.0)),
+                tocha.tensor(6.0),
+            )
 
 
 def test_captured_variables_are_differentiated_outside():
@@ -101,7 +105,14 @@ def test_levels_end_with_exceptions():
     def broken(x):
         raise KeyError("here")
 
-    for f in (vmap(broken), grad(broken), lambda x: jvp(broken, (x,), (x,)), vmap(grad(broken)), jacrev(broken), jacfwd(broken)):
+    for f in (
+        vmap(broken),
+        grad(broken),
+        lambda x: jvp(broken, (x,), (x,)),
+        vmap(grad(broken)),
+        jacrev(broken),
+        jacfwd(broken),
+    ):
         with pytest.raises(KeyError):
             f(tocha.ones(2))
         assert depth() == 0
@@ -133,9 +144,9 @@ def made_inside(z):
 
 def test_hooks_inside_grad():
     close(grad(lambda y: (y.register_hook(lambda g: g * 2), y.sum())[1])(tocha.ones(3)), tocha.full((3,), 2.0))
-    with tocha.autograd.graph.saved_tensors_hooks(lambda t: t, lambda t: t):
-        with pytest.raises(RuntimeError, match="don't yet support saved tensor hooks"):
-            grad(lambda y: y.sin().sum())(tocha.ones(3))
+    hooks = tocha.autograd.graph.saved_tensors_hooks(lambda t: t, lambda t: t)
+    with hooks, pytest.raises(RuntimeError, match="don't yet support saved tensor hooks"):
+        grad(lambda y: y.sin().sum())(tocha.ones(3))
 
 
 # ---- vmap --------------------------------------------------------------------------------------------
@@ -165,7 +176,12 @@ def test_promotion_is_that_of_a_sample():
 @pytest.mark.parametrize("randomness", ["same", "different"])
 def test_randomness(randomness):
     x = tocha.zeros(4, 3)
-    for f in (lambda a: a + tocha.randn(3), lambda a: F.dropout(a + 1), lambda a: tocha.bernoulli(a + 0.5), lambda a: tocha.rand_like(a)):
+    for f in (
+        lambda a: a + tocha.randn(3),
+        lambda a: F.dropout(a + 1),
+        lambda a: tocha.bernoulli(a + 0.5),
+        lambda a: tocha.rand_like(a),
+    ):
         rows = vmap(f, randomness=randomness)(x)
         alike = bool((rows == rows[0]).all())
         assert alike == (randomness == "same")
@@ -230,7 +246,10 @@ def test_what_is_printed_inside():
 FUNCTIONS = {
     "sin": (lambda x: x.sin(), lambda x, n: [x.sin(), x.cos(), -x.sin(), -x.cos()][n % 4]),
     "exp": (lambda x: (2 * x).exp(), lambda x, n: 2**n * (2 * x).exp()),
-    "cube": (lambda x: x * x * x, lambda x, n: [x**3, 3 * x**2, 6 * x, tocha.full_like(x, 6.0), tocha.zeros_like(x)][min(n, 4)]),
+    "cube": (
+        lambda x: x * x * x,
+        lambda x, n: [x**3, 3 * x**2, 6 * x, tocha.full_like(x, 6.0), tocha.zeros_like(x)][min(n, 4)],
+    ),
 }
 
 
@@ -425,7 +444,7 @@ class Cube(tocha.autograd.Function):
 
 class Own(Cube):
     generate_vmap_rule = False
-    seen: list = []
+    seen: typing.ClassVar[list] = []
 
     @staticmethod
     def vmap(info, in_dims, x):

@@ -128,10 +128,11 @@ void check_no_branch(const Tensor& t) {
 }
 
 void check_none_open(const char* what, const char* call) {
-  TOCHA_CHECK(stack().empty(), Runtime, "You are attempting to call ", what,
-              " inside of a function being transformed by a functorch transform. This is unsupported, please attempt to use "
-              "the functorch transforms (e.g. grad, vjp, jacrev, jacfwd, hessian) or call ",
-              call, " outside of a function being transformed instead.");
+  TOCHA_CHECK(
+      stack().empty(), Runtime, "You are attempting to call ", what,
+      " inside of a function being transformed by a functorch transform. This is unsupported, please attempt to use "
+      "the functorch transforms (e.g. grad, vjp, jacrev, jacfwd, hessian) or call ",
+      call, " outside of a function being transformed instead.");
 }
 
 void check_backward_outside() {
@@ -158,8 +159,7 @@ int64_t new_forward_level() {
 thread_local bool asked_to_record = true;
 thread_local int64_t walk_level = 0, next_walk_level = 0;
 
-Outside::Outside(const Level& level)
-    : grad_(modes().grad), asked_(asked_to_record), forward_(modes().forward_level) {
+Outside::Outside(const Level& level) : grad_(modes().grad), asked_(asked_to_record), forward_(modes().forward_level) {
   const auto at = std::find_if(stack().begin(), stack().end(), [&](const Level& l) { return l.id == level.id; });
   // A walk of the engine inside the level need not record there; what is outside is recorded all the same.
   const bool inside = asked_ || (level.kind != Kind::vmap && autograd::backward_depth() > level.walks_before);

@@ -1,8 +1,8 @@
 // Levels of function transforms (tocha.func): vmap, grad and jvp nest, and each call of one is a level of its thread.
 //
-// A tensor of a level is a Tensor without memory that holds a value of the level outside: with a batch dim that only the
-// value has (vmap), or with a history or tangent of its own (grad, jvp). Operators on it are recorded at its level as on any
-// tensor, and below autograd handed on to the value (python/level_calls.cpp).
+// A tensor of a level is a Tensor without memory that holds a value of the level outside: with a batch dim that only
+// the value has (vmap), or with a history or tangent of its own (grad, jvp). Operators on it are recorded at its level
+// as on any tensor, and below autograd handed on to the value (python/level_calls.cpp).
 #pragma once
 
 #include <vector>
@@ -26,7 +26,8 @@ struct Level {
   int walks_before;        // walks of the engine underway outside
 };
 
-// Those of this thread that are open, outermost first. While operators run outside of one, it and those inside it are not.
+// Those of this thread that are open, outermost first. While operators run outside of one, it and those inside it are
+// not.
 std::vector<Level>& stack();
 // Tells the operators' doors how many there are, after a change.
 void count_open();
@@ -59,7 +60,8 @@ void hold(const Tensor& t, const Tensor& value, int64_t level, int64_t dim);
 // Another tensor of t's level on t's value, without history; shares the version counter.
 Tensor alias(const Tensor& t);
 
-// How far inside a level is. One that is opened again, for a backward after its end, is inside those that are open then.
+// How far inside a level is. One that is opened again, for a backward after its end, is inside those that are open
+// then.
 int64_t order_of(int64_t id);
 void set_order(int64_t id, int64_t order);
 
@@ -74,15 +76,15 @@ void check_backward_outside();
 // Where tangents of t live: the level of forward mode that t's own level has opened.
 int64_t forward_level_of(const TensorObject* t);
 
-// What `set_grad_enabled` and walks of the engine last asked for in this thread. Operators that record themselves switch
-// grad mode off for what they are made of; levels outside record on their own.
+// What `set_grad_enabled` and walks of the engine last asked for in this thread. Operators that record themselves
+// switch grad mode off for what they are made of; levels outside record on their own.
 extern thread_local bool asked_to_record;
 
 // The level whose graph this thread's walk of the engine goes through, where a transform began it; and that of the walk
 // that begins next.
 extern thread_local int64_t walk_level, next_walk_level;
-// A tensor that a node kept, as a walk that does not record sees it: one of an outer level belongs to the walk's level for
-// the time, so that what is computed of it is recorded outside.
+// A tensor that a node kept, as a walk that does not record sees it: one of an outer level belongs to the walk's level
+// for the time, so that what is computed of it is recorded outside.
 inline Tensor seen_in_walk(const Tensor& t) {
   const bool lifts = walk_level && !modes().grad && autograd::tracked(t) && level_of(t) != walk_level;
   return lifts ? wrap(t, walk_level, -1) : t;

@@ -1,12 +1,20 @@
 #include "autograd/record.h"
 
 #include "autograd/leaf.h"
+#include "autograd/levels.h"
+#include "autograd/view_relation.h"
 #include "dispatch/native.h"
 #include "ops/copies.h"
+#include "ops/factories.h"
 
 namespace tocha::autograd {
 
 Tensor written(const Tensor& whole, const Tensor& part, const Tensor& g) {
+  if (levels::held(g)) {  // room that is of all the levels that g is of
+    Tensor room = ops::new_zeros(g, whole.sizes(), whole.dtype(), whole.device());
+    ops::copy_(ViewRelation(part).of(room), g, false);
+    return room;
+  }
   ops::copy_(part, g, false);
   return whole;
 }

@@ -7,8 +7,8 @@
 #include "core/modes.h"
 #include "core/switches.h"
 #include "dispatch/backend.h"
-#include "dispatch/native.h"
 #include "dispatch/level_hooks.h"
+#include "dispatch/native.h"
 #include "ops/copies.h"
 #include "ops/resizing.h"
 

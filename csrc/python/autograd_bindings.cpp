@@ -5,9 +5,9 @@
 
 #include "autograd/engine.h"
 #include "autograd/forward.h"
-#include "autograd/levels.h"
 #include "autograd/gc.h"
 #include "autograd/leaf.h"
+#include "autograd/levels.h"
 #include "core/fake.h"
 #include "core/sparse.h"
 #include "ops/factories.h"

@@ -9,6 +9,7 @@
 #include "autograd/view_relation.h"
 #include "dispatch/level_hooks.h"
 #include "ops/copies.h"
+#include "ops/factories.h"
 #include "ops/views.h"
 #include "python/bindings.h"
 #include "python/dispatch_calls.h"
@@ -96,7 +97,8 @@ class Slots {
     if (!results_) return;
     for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(results_.get()); ++i)
       PyTuple_SET_ITEM(results_.get(), i, object(*outs_[i], f).give());
-    slots_[record_.count - 1] = PyTuple_GET_SIZE(results_.get()) == 1 ? PyTuple_GET_ITEM(results_.get(), 0) : results_.get();
+    slots_[record_.count - 1] =
+        PyTuple_GET_SIZE(results_.get()) == 1 ? PyTuple_GET_ITEM(results_.get(), 0) : results_.get();
   }
   PyObject* call() {
     bool fake = fake_mode_active();
@@ -165,25 +167,19 @@ void take_geometry(const Tensor& t) {
   set_sizes_and_strides(t, sizes, strides, v.offset());
 }
 
+const Held* at(const Tensor& t, int64_t level) {
+  const Held* h = levels::held(t);
+  return h && h->level == level ? h : nullptr;
+}
+
 // A tensor that only operators' own bodies hold, as they write into what they have made: nobody sees it become a batch.
 bool unseen(const Tensor& t, int refs) {
-  return Py_REFCNT(t.object()) == refs && Py_TYPE(t.object()) == tensor_type && !t.get()->dispatches &&
-         !autograd::tracked(t);
+  return Py_REFCNT(t.object()) == refs && Py_TYPE(t.object()) == tensor_type && !t.get()->dispatches;
 }
 
 void lose_memory(const Tensor& t, size_t bytes) {
   StorageRef nothing = borrow_storage(nullptr, bytes, t.device(), nullptr, nullptr);
   StorageRef old(std::exchange(t.get()->storage, nothing.give()));
-}
-
-void become_batch(const Tensor& t, const Level& level) {
-  Ints sizes{level.size};
-  for (int64_t n : t.sizes()) sizes.push_back(n);
-  Tensor value = empty(sizes, t.dtype(), t.device());
-  ops::copy_(value, alias_of(t, false), false);
-  lose_memory(t, t.storage().nbytes);
-  levels::hold(t, value, level.id, 0);
-  take_geometry(t);
 }
 
 void drop_history(const Tensor& t) {
@@ -192,8 +188,8 @@ void drop_history(const Tensor& t) {
   t.get()->requires_grad = false;
 }
 
-// Makes t one of the level, with what it was, history and all, as its value.
-void become_value(const Tensor& t, const Level& level) {
+// What t was, history and all, in a tensor of its own. t keeps its geometry, without memory.
+Tensor taken_out_of(const Tensor& t) {
   Tensor value = empty(Ints{0}, t.dtype(), t.device());
   Tensor tangent = autograd::tangent_of(t);
   if (t.get()->has_tangent) autograd::set_tangent(t, Tensor());
@@ -204,8 +200,21 @@ void become_value(const Tensor& t, const Level& level) {
   std::swap(t.get()->held, value.get()->held);  // views are of t still
   lose_memory(t, value.storage().nbytes);
   set_sizes_and_strides(t, value.sizes(), value.strides(), value.offset());
-  levels::hold(t, value, level.id, -1);
   if (tangent) autograd::set_tangent(value, tangent);
+  return value;
+}
+
+// Makes t one of the level, with what it was as its value.
+void become_value(const Tensor& t, const Level& level) { levels::hold(t, taken_out_of(t), level.id, -1); }
+
+// Makes t one of the level, where it is the same for all samples.
+void become_batch(const Tensor& t, const Level& level) {
+  Ints sizes{level.size};
+  for (int64_t n : t.sizes()) sizes.push_back(n);
+  Tensor one = taken_out_of(t);
+  Tensor value = ops::clone(ops::expand(ops::unsqueeze(one, 0), sizes, false), MemoryFormat::Contiguous);
+  levels::hold(t, value, level.id, 0);
+  take_geometry(t);
 }
 
 // A tensor of an outer level that only an operator's own body holds, which writes something of this level into it.
@@ -228,9 +237,50 @@ void join(const Tensor& self, const Level& level) {
   levels::hold(self, part, level.id, -1);
 }
 
+std::vector<int64_t> levels_behind(const Tensor& t) {
+  std::vector<int64_t> found;
+  for (const Held* h = levels::held(t); h; h = levels::held(h->value)) found.push_back(h->level);
+  return found;
+}
+
+// Whether all of some levels are among others, which are more.
+bool fewer(const std::vector<int64_t>& some, const std::vector<int64_t>& others) {
+  auto among = [&](int64_t id) { return std::find(others.begin(), others.end(), id) != others.end(); };
+  return some.size() < others.size() && std::all_of(some.begin(), some.end(), among);
+}
+
+// The value of a tensor that only an operator's own body holds, with room for what is of further levels outside.
+void widen(const Call& call, const Value* given, const Tensor& self, const Level& level) {
+  const bool view = self.get()->base != nullptr;
+  Tensor whole = view ? Tensor::borrow(self.get()->base) : Tensor();
+  const bool ours =
+      Py_REFCNT(self.object()) == 1 &&
+      (!view || (Py_REFCNT(whole.object()) == 2 + static_cast<int>(whole.get()->held) && at(whole, level.id)));
+  if (!ours) return;
+  Tensor value = levels::value_of(*levels::held(view ? whole : self)), model;
+  each_tensor(call, given, [&](const Tensor& t) {
+    const Held* h = at(t, level.id);
+    Tensor other = h ? levels::value_of(*h) : t;
+    if (fewer(levels_behind(model ? model : value), levels_behind(other))) model = other;
+  });
+  if (!model) return;
+  levels::Outside outside(level);
+  Tensor room;
+  {
+    autograd::Unrecorded off;
+    room = ops::new_zeros(model, value.sizes(), value.dtype(), value.device());
+  }
+  ops::copy_(room, value, false);
+  Tensor part = view ? autograd::ViewRelation(self).of(room) : room;
+  if (view) levels::hold(whole, room, level.id, -1);
+  levels::hold(self, part, level.id, -1);
+}
+
 void make_room(const Call& call, const Value* given, const Level& level) {
   if (call.form != Call::inplace || given[0].kind != Value::tensor) return;
   const Tensor& self = given[0].as<Tensor>();
+  if (level.kind != Kind::vmap && levels::level_of(self) == level.id && !fake_mode_active() && !modes().dispatch_modes)
+    return widen(call, given, self, level);
   if (levels::level_of(self) == level.id || innermost(call, given) != level.id || fake_mode_active() ||
       modes().dispatch_modes)
     return;
@@ -243,14 +293,17 @@ void make_room(const Call& call, const Value* given, const Level& level) {
     return;
   }
   Tensor base = Tensor::borrow(whole);
-  if (!unseen(self, 1) || !unseen(base, 2 + static_cast<int>(whole->held)) || !base.is_contiguous() || base.offset() != 0 || base.dtype() != self.dtype())
+  if (!unseen(self, 1) || !unseen(base, 2 + static_cast<int>(whole->held)) || !base.is_contiguous() ||
+      base.offset() != 0 || base.dtype() != self.dtype())
     return;
   become_batch(base, level);
   Tensor value = levels::value_of(*levels::held(base));
   Ints sizes{level.size}, strides{value.stride(0)};
   for (int64_t n : self.sizes()) sizes.push_back(n);
   for (int64_t n : self.strides()) strides.push_back(n);
-  levels::hold(self, view_of(value, sizes, strides, self.offset()), level.id, 0);
+  drop_history(self);
+  lose_memory(self, self.storage().nbytes);
+  levels::hold(self, ops::as_strided(value, sizes, strides, self.offset()), level.id, 0);
 }
 
 std::string spoken(const Call& call) { return "aten::" + form_name(call); }
@@ -285,11 +338,12 @@ PyObject* differentiated(Call& call, const Value* given, const Level& level) {
     return Py_NewRef(given[0].as<Tensor>().object());
   }
   for (int i = 0; i < call.outs; ++i) take_geometry(given[i].as<Tensor>());
-  return map_tensors(result.get(), [&](const Tensor& r) {
-           for (const auto& [value, whose] : seen)
-             if (value == r.get()) return Ref::borrow(reinterpret_cast<PyObject*>(whose));
-           return own(levels::wrap(r, id, -1).give());
-         })
+  return map_tensors(result.get(),
+                     [&](const Tensor& r) {
+                       for (const auto& [value, whose] : seen)
+                         if (value == r.get()) return Ref::borrow(reinterpret_cast<PyObject*>(whose));
+                       return own(levels::wrap(r, id, -1).give());
+                     })
       .give();
 }
 
@@ -303,11 +357,6 @@ Tensor batch_first(const Held& h, int64_t rank) {
   }
   while (v.dim() <= rank) v = ops::unsqueeze(v, 1);
   return v;
-}
-
-const Held* at(const Tensor& t, int64_t level) {
-  const Held* h = levels::held(t);
-  return h && h->level == level ? h : nullptr;
 }
 
 // Whether aligning dims is all that a formula needs: promotion must not see a batch of 0-d tensors as one of 1-d.
@@ -631,10 +680,14 @@ PyMethodDef table[] = {
     {"_call_record", call_record, METH_VARARGS, nullptr},
     {"_reopen_level", reopen_level, METH_O, nullptr},
     {"_walk_at", walk_at, METH_O, nullptr},
-    {"_push_level", push_level, METH_VARARGS, nullptr},     {"_pop_level", pop_level, METH_NOARGS, nullptr},
-    {"_wrap_level", wrap_level, METH_VARARGS, nullptr},     {"_unwrap_level", unwrap_level, METH_VARARGS, nullptr},
-    {"_level_of", level_of, METH_O, nullptr},               {"_hold", hold, METH_VARARGS, nullptr},
-    {"_levels", open_levels, METH_NOARGS, nullptr},         {"_outside", outside, METH_VARARGS, nullptr},
+    {"_push_level", push_level, METH_VARARGS, nullptr},
+    {"_pop_level", pop_level, METH_NOARGS, nullptr},
+    {"_wrap_level", wrap_level, METH_VARARGS, nullptr},
+    {"_unwrap_level", unwrap_level, METH_VARARGS, nullptr},
+    {"_level_of", level_of, METH_O, nullptr},
+    {"_hold", hold, METH_VARARGS, nullptr},
+    {"_levels", open_levels, METH_NOARGS, nullptr},
+    {"_outside", outside, METH_VARARGS, nullptr},
 };
 
 }  // namespace

@@ -1,8 +1,8 @@
 #include "python/tensor_methods.h"
 
 #include "autograd/forward.h"
-#include "autograd/levels.h"
 #include "autograd/history.h"
+#include "autograd/levels.h"
 #include "core/dtype_messages.h"
 #include "core/sparse.h"
 #include "dispatch/backend.h"

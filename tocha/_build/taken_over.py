@@ -115,7 +115,8 @@ class TakenOver:
                 take.replace("if (dispatch", f"if (!autograd::wanted({tensors}) && dispatch", 1),
                 "  }",
             ]
-        test = f"autograd::noticed({tensors}) && !autograd::wanted({tensors})" if tensors else "factories_forced"
+        recorded = "" if "factory" in o.tags else f" && !autograd::wanted({tensors})"  # no history in what is made afresh
+        test = f"autograd::noticed({tensors}){recorded}" if tensors else "factories_forced"
         return [f"  if ({test}) [[unlikely]] {{", *self.handed_over(o, form, names), "  }"]
 
     def by_copy(self, o: Operator) -> list[str]:

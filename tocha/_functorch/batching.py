@@ -9,9 +9,11 @@ from __future__ import annotations
 import importlib
 import warnings
 from collections.abc import Callable
-from typing import Any
+from typing import Any, ClassVar
 
 from tocha import _C
+from tocha._functorch.batch import Batch, any_batched, native_name, sample
+from tocha._functorch.randomness import different, same
 from tocha.operators.batched.kinds import DIMS, along_dims, mapped, shifted
 from tocha.operators.families import load
 from tocha.operators.overloads import INPLACE, OUT
@@ -26,93 +28,12 @@ ERROR, SAME, DIFFERENT = range(3)
 class Loops:
     """Which operators ran sample by sample, for tests; and whether to say so."""
 
-    seen: set[str] = set()
-    warned: set[str] = set()
+    seen: ClassVar[set[str]] = set()
+    warned: ClassVar[set[str]] = set()
     warn = True
 
 
-class Batch:
-    """A vmap's level, as rules see it."""
-
-    __slots__ = ("form", "level", "randomness", "record", "size")
-
-    def __init__(self, level: int, size: int, randomness: int, record: Operator, form: str):
-        self.level, self.size, self.randomness = level, size, randomness
-        self.record, self.form = record, form
-
-    def has(self, x: Any) -> bool:
-        return _C._unwrap_level(x, self.level) is not None
-
-    @staticmethod
-    def is_tensor(x: Any) -> bool:
-        return isinstance(x, Tensor)
-
-    def value(self, x: Any) -> tuple[Any, int | None]:
-        found = _C._unwrap_level(x, self.level)
-        return (x, None) if found is None else found
-
-    def first(self, x: Any) -> Any:
-        """A tensor of the batch with its batch dim in front; another as it is."""
-        value, dim = self.value(x)
-        return value if dim is None or dim == 0 else value.movedim(dim, 0)
-
-    def all(self, x: Any) -> Any:
-        """The same, where one that is not of the batch is repeated for each sample."""
-        if x is None:
-            return None
-        value, dim = self.value(x)
-        if dim is None:
-            return value.expand([self.size, *value.shape])
-        return value if dim == 0 else value.movedim(dim, 0)
-
-    def repeated(self, x: Any) -> Any:
-        """A tensor of the batch, whether or not it was one."""
-        return x if self.has(x) else _C._wrap_level(self.all(x), self.level, 0)
-
-    def aligned(self, x: Any, rank: int) -> Any:
-        """With the batch dim in front and ones up to `rank` dims besides: as broadcasting wants it."""
-        if not isinstance(x, Tensor):
-            return x
-        value, dim = self.value(x)
-        if dim is None:
-            return value
-        value = value if dim == 0 else value.movedim(dim, 0)
-        missing = rank - (value.ndim - 1)
-        return value.reshape([value.shape[0], *[1] * missing, *value.shape[1:]]) if missing > 0 else value
-
-    def wrap(self, result: Any, dim: int = 0) -> Any:
-        """Results with the batch dim in front, as tensors of the level."""
-        if isinstance(result, Tensor):
-            return _C._wrap_level(result, self.level, dim)
-        if isinstance(result, list | tuple):
-            return type(result)(self.wrap(r, dim) for r in result) if type(result) in (list, tuple) else tuple(
-                self.wrap(r, dim) for r in result
-            )  # fmt: skip
-        return result
-
-    def run(self, *values: Any) -> Any:
-        """The operator itself, in its functional form."""
-        return _C._call_record(self.record.full_name, values)
-
-    def counted(self, model: Any) -> Any:
-        """The number of each sample, on the model's device."""
-        return _C.arange(self.size, device=model.device)
-
-    def decomposed(self, *values: Any) -> Any:
-        """By the kernel's body in other operators."""
-        return decomposed(self, *values)
-
-    def call(self, record: Operator, *values: Any) -> Any:
-        return _C._call_record(record.full_name, values)
-
-
 Rule = Callable[..., Any]
-
-
-def any_batched(b: Batch, values: Any) -> bool:
-    if isinstance(values, list | tuple):
-        return any(any_batched(b, v) for v in values)
-    return isinstance(values, Tensor) and b.has(values)
 
 
 # ---- what native code calls --------------------------------------------------------------------------
@@ -201,12 +122,6 @@ def written_out(b: Batch, rule: Rule, values: tuple) -> Any:
     return outs if len(outs) > 1 else outs[0]
 
 
-def native_name(record: Operator, form: str) -> str:
-    if form != INPLACE or record.name.endswith("_"):
-        return record.full_name
-    return f"{record.name}_.{record.schema.overload}".rstrip(".")
-
-
 def refuse_write(b: Batch) -> None:
     name = "inplace arithmetic"
     raise RuntimeError(
@@ -218,14 +133,6 @@ def refuse_write(b: Batch) -> None:
 
 
 # ---- kinds -------------------------------------------------------------------------------------------
-
-
-def tensors_in(values: Any) -> list[Tensor]:
-    if isinstance(values, Tensor):
-        return [values]
-    if isinstance(values, list | tuple):
-        return [t for v in values for t in tensors_in(v)]
-    return []
 
 
 def elementwise(b: Batch, *values: Any) -> Any:
@@ -248,8 +155,6 @@ def promoted(b: Batch, values: tuple, operands: list[Tensor]) -> tuple:
     for t in plain[1:]:
         dtype = _C.result_type(seen, t)
         seen = _C.empty([1] * max(seen.ndim, t.ndim), dtype=dtype, device="meta")
-    if any(isinstance(v, float | complex) for v in values) and not (dtype.is_floating_point or dtype.is_complex):
-        return tuple(v if not isinstance(v, Tensor) or b.has(v) else v for v in values)
     return tuple(v if not isinstance(v, Tensor) or v.dtype == dtype else cast(b, v, dtype) for v in values)
 
 
@@ -262,8 +167,9 @@ def cast(b: Batch, t: Tensor, dtype: Any) -> Tensor:
 def as_strided_view(b: Batch, *values: Any) -> Any:
     """Views of values that are tracked: the view's rule on the geometry without the batch dim, or with dims counted behind it."""
     own = values[0]
-    if b.record.name == "as_strided":
-        return strided(b, *values)
+    special = VIEWS.get(b.record.full_name)
+    if special is not None:
+        return special(b, *values)
     names = [a.name for a in b.record.schema.arguments]
     if any(n in DIMS for n in names):
         if own.ndim == 0:
@@ -281,6 +187,19 @@ def as_strided_view(b: Batch, *values: Any) -> Any:
             return b.run(first, [-1, *size], *values[2:])
         return b.run(first, [first.shape[0], *inferred(size, own)])
     return by_geometry(b, values)
+
+
+def squeezed(b: Batch, own: Tensor) -> Any:
+    ones = [d + 1 for d, n in enumerate(own.shape) if n == 1]
+    first = b.first(own)
+    return first.squeeze(ones) if ones else first.view(first.shape)
+
+
+def transposed(b: Batch, own: Tensor) -> Any:
+    first = b.first(own)
+    if own.ndim > 2:
+        raise RuntimeError(f"[t] t() expects a tensor with <= 2 dimensions, but self is {own.ndim}D")
+    return first.transpose(1, 2) if own.ndim == 2 else first.view(first.shape)
 
 
 def inferred(size: list[int], t: Tensor) -> list[int]:
@@ -324,45 +243,18 @@ def strided(b: Batch, own: Tensor, size: list[int], stride: list[int], storage_o
     return first.as_strided([first.shape[0], *size], [first.stride(0), *stride], at)
 
 
+# Views that name no dims, where the value is tracked.
+VIEWS: dict[str, Rule] = {
+    "as_strided": strided,
+    "alias": lambda b, own: b.run(b.first(own)),
+    "view.dtype": lambda b, own, dtype: b.run(b.first(own), dtype),
+    "squeeze": squeezed,
+    "t": transposed,
+}
+
+
 def decomposed(b: Batch, *values: Any) -> Any:
-    """A kernel that has its body in other operators: they run on the batch, inside a level of their own that stands for it."""
-    return inside(b, lambda given: run_body(b.record, given), values)
-
-
-def run_body(record: Operator, values: list[Any]) -> Any:
-    from tocha._functorch.bodies import decompose
-
-    return decompose(record, values)
-
-
-def inside(b: Batch, f: Callable, values: Any) -> Any:
-    """f on the values as a batch, with the batch dim of its results in front."""
-    level = _C._push_level(0, b.size, b.randomness)
-    try:
-        given = moved_to(b, values, level)
-        result = f(given)
-        return taken_out(result, level, b.size)
-    finally:
-        _C._pop_level()
-
-
-def moved_to(b: Batch, values: Any, level: int) -> Any:
-    if isinstance(values, list | tuple):
-        return [moved_to(b, v, level) for v in values]
-    found = _C._unwrap_level(values, b.level)
-    return values if found is None else _C._wrap_level(found[0], level, found[1])
-
-
-def taken_out(result: Any, level: int, size: int) -> Any:
-    if isinstance(result, list | tuple):
-        return tuple(taken_out(r, level, size) for r in result)
-    if not isinstance(result, Tensor):
-        return result
-    found = _C._unwrap_level(result, level)
-    if found is None:
-        return result.expand([size, *result.shape])
-    value, dim = found
-    return value if dim == 0 else value.movedim(dim, 0)
+    return b.decomposed(*values)
 
 
 # ---- sample by sample --------------------------------------------------------------------------------
@@ -383,20 +275,6 @@ def looped(b: Batch, *values: Any) -> Any:
         )
     results = [b.run(*(sample(b, v, i) for v in values)) for i in range(b.size)]
     return stacked(results)
-
-
-def looped_silently(b: Batch, values: tuple, i: int) -> Any:
-    """One sample."""
-    return _C._call_record(native_name(b.record, b.form), tuple(sample(b, v, i) for v in values))
-
-
-def sample(b: Batch, v: Any, i: int) -> Any:
-    if isinstance(v, list | tuple):
-        return type(v)(sample(b, x, i) for x in v)
-    if not isinstance(v, Tensor):
-        return v
-    value, dim = b.value(v)
-    return value if dim is None else value.select(dim, i)
 
 
 def stacked(results: list[Any]) -> Any:
@@ -458,6 +336,4 @@ def drawn(b: Batch, values: tuple) -> Any:
             "vmap: called random operation while in randomness error mode. Please either use the 'same' or 'different' randomness "
             "flags on vmap or perform the randomness operation out of vmap"
         )
-    from tocha._functorch.randomness import different, same
-
     return different(b, values) if b.randomness == DIFFERENT else same(b, values)

@@ -90,7 +90,9 @@ def apply(cls: type[Function], args: tuple, kwargs: dict) -> Any:
 def differentiated(cls: type[Function], row: tuple, args: tuple) -> Any:
     """Recorded at the level; what it computes is the Function on the values."""
     at = row[0]
-    inside = tuple(v if not isinstance(v, Tensor) or dim_of(v, at) is not None else _C._wrap_level(v, at, -1) for v in args)
+    inside = tuple(
+        v if not isinstance(v, Tensor) or dim_of(v, at) is not None else _C._wrap_level(v, at, -1) for v in args
+    )
     ctx = cls._backward_cls()
     ctx.needs_input_grad = tuple(isinstance(a, Tensor) and a.requires_grad for a in inside)
     recording = any(ctx.needs_input_grad) and _C.is_grad_enabled()
@@ -202,7 +204,9 @@ def generated(cls: type[Function], info: VmapInfo, in_dims: tuple, values: tuple
             cls.setup_context(seen, args, out)
             return getattr_own(seen, "_kept"), getattr_own(seen, "_kept_forward")
 
-        (kept, forward_kept), (dims, forward_dims) = run_mapped(info, inner, (inputs, in_dims), (output, state["out_dims"]))
+        (kept, forward_kept), (dims, forward_dims) = run_mapped(
+            info, inner, (inputs, in_dims), (output, state["out_dims"])
+        )
         ctx.save_for_backward(*kept)
         ctx._kept_dims = dims
         ctx._forward = (forward_kept or kept, forward_dims if forward_kept else dims)
@@ -322,7 +326,9 @@ def custom_compute(target: Any, args: tuple, kwargs: dict[str, Any]) -> Any:
     at = row[0]
     values = tree_map(lambda v: leave_once(v, at), (args, kwargs))
     whose = {
-        id(v): a for v, a in zip(tree_flatten(values)[0], tree_flatten((args, kwargs))[0], strict=True) if isinstance(v, Tensor)
+        id(v): a
+        for v, a in zip(tree_flatten(values)[0], tree_flatten((args, kwargs))[0], strict=True)
+        if isinstance(v, Tensor)
     }
     result = _C._outside(at, lambda: target.handle(*values[0], **values[1]))
     return tree_map(lambda v: whose.get(id(v), _C._wrap_level(v, at, -1)) if isinstance(v, Tensor) else v, result)

@@ -8,14 +8,17 @@ from contextlib import contextmanager
 from typing import Any
 
 from tocha import _C
+from tocha._functorch import custom_functions
 from tocha._functorch.levels import GRAD, JVP, enter, leave, leave_tree, level
-from tocha._functorch.vmap import vmap
 from tocha.autograd._saved_hooks import disable_saved_tensors_hooks
 from tocha.autograd.grad_mode import enable_grad
 from tocha.utils._pytree import tree_flatten, tree_map, tree_unflatten
 
 Tensor = _C.Tensor
 NO_HOOKS = "torch.func.{grad, vjp, jacrev, hessian} don't yet support saved tensor hooks. Please open an issue with your use case."
+
+
+custom_functions.install()
 
 
 # ---- arguments ---------------------------------------------------------------------------------------

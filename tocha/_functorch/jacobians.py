@@ -9,24 +9,10 @@ from typing import Any
 from tocha import _C
 from tocha._functorch.eager_transforms import checked_argnums, chosen, jvp_impl, vjp_impl
 from tocha._functorch.vmap import check_randomness, vmap
+from tocha.autograd.functional import _basis as basis
 from tocha.utils._pytree import tree_flatten, tree_unflatten
 
 Tensor = _C.Tensor
-
-
-def basis(tensors: list[Tensor], start: int = 0, stop: int | None = None) -> tuple[Tensor, ...]:
-    """Unit vectors of all the tensors' elements together, one per row; rows start to stop."""
-    total = sum(t.numel() for t in tensors)
-    stop = total if stop is None else stop
-    rows = stop - start
-    found, before = [], 0
-    for t in tensors:
-        n = t.numel()
-        part = _C.zeros([rows, n], dtype=t.dtype, device=t.device)
-        part.diagonal(start - before).fill_(1)
-        found.append(part.view([rows, *t.shape]))
-        before += n
-    return tuple(found)
 
 
 def refuse_complex(name: str, tree: Any, is_input: bool) -> None:
@@ -130,7 +116,7 @@ def jacfwd(func: Callable, argnums: Any = 0, has_aux: bool = False, *, randomnes
             return (moved[1], moved[0], moved[2]) if has_aux else (moved[1], moved[0])
 
         dims: tuple = (0, None, None) if has_aux else (0, None)
-        found = vmap(push, out_dims=dims if has_aux else dims, randomness=randomness)(*basis(flat_primals))
+        found = vmap(push, out_dims=dims, randomness=randomness)(*basis(flat_primals))
         columns, output = found[0], found[1]
         refuse_complex("jacfwd", output, False)
         flat, out_spec = tree_flatten(columns)

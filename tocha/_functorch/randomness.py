@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from tocha import _C
-from tocha._functorch.batching import Batch, any_batched, looped_silently, native_name, tensors_in
+from tocha._functorch.batch import Batch, any_batched, looped_silently, native_name, tensors_in
 from tocha.operators.overloads import INPLACE
 
 Tensor = _C.Tensor

@@ -69,13 +69,15 @@ def run(
 def at_once(
     func: Callable, size: int, dims: list, flat: list, spec: TreeSpec, out_dims: Any, randomness: str, kwargs: dict
 ) -> Any:
-    with disable_saved_tensors_hooks(
-        "torch.func.vmap doesn't yet support saved tensor hooks. Please open an issue with your use case."
+    with (
+        disable_saved_tensors_hooks(
+            "torch.func.vmap doesn't yet support saved tensor hooks. Please open an issue with your use case."
+        ),
+        level(VMAP, size, randomness) as at,
     ):
-        with level(VMAP, size, randomness) as at:
-            args = tree_unflatten([put(v, d, at) for v, d in zip(flat, dims, strict=True)], spec)
-            named = tree_map(lambda v: put(v, 0, at) if isinstance(v, Tensor) else v, kwargs)
-            return results_of(func(*args, **named), out_dims, at, size, func)
+        args = tree_unflatten([put(v, d, at) for v, d in zip(flat, dims, strict=True)], spec)
+        named = tree_map(lambda v: put(v, 0, at) if isinstance(v, Tensor) else v, kwargs)
+        return results_of(func(*args, **named), out_dims, at, size, func)
 
 
 def put(value: Any, dim: int | None, at: int) -> Any:

@@ -150,7 +150,7 @@ def grad(
 
 def _batched(roots: tuple, wanted: tuple, grads: Sequence, keep: bool, create: bool, unused: bool) -> tuple:
     """One backward for all rows of the given gradients at once: a vmap of it."""
-    vmap = importlib.import_module("tocha._functorch.vmap").vmap
+    vmap = importlib.import_module("tocha.func").vmap
     reached: list[bool] = []
 
     def one(*rows: Tensor) -> tuple:

@@ -208,9 +208,24 @@ def jacobian(
     return _arranged(result, was, out_was)
 
 
+def _basis(tensors: list[Tensor], start: int = 0, stop: int | None = None) -> tuple[Tensor, ...]:
+    """Unit vectors of all the tensors' elements together, one per row; rows start to stop."""
+    total = sum(t.numel() for t in tensors)
+    stop = total if stop is None else stop
+    rows = stop - start
+    found, before = [], 0
+    for t in tensors:
+        n = t.numel()
+        part = _C.zeros([rows, n], dtype=t.dtype, device=t.device)
+        part.diagonal(start - before).fill_(1)
+        found.append(part.view([rows, *t.shape]))
+        before += n
+    return tuple(found)
+
+
 def _at_once(func: Callable, inputs: Any, create_graph: bool, strategy: str) -> Any:
     """The Jacobian with all its rows, or in forward mode all its columns, computed together."""
-    jacobians = importlib.import_module("tocha._functorch.jacobians")
+    func_module = importlib.import_module("tocha.func")
     given, was = _tuple(inputs, "inputs", "jacobian")
     if strategy == "forward-mode":
         kind: list[bool] = []
@@ -220,14 +235,14 @@ def _at_once(func: Callable, inputs: Any, create_graph: bool, strategy: str) -> 
             kind[:] = [out_was]
             return outputs
 
-        rows = jacobians.jacfwd(run, argnums=tuple(range(len(given))))(*given)
+        rows = func_module.jacfwd(run, argnums=tuple(range(len(given))))(*given)
         return _arranged(tuple(_finished(r, create_graph) for r in rows), was, kind[0])
     with _enabled():
         given = _leaves(given, create_graph)
         outputs, out_was = _run(func, given, "jacobian")
         sizes = [o.nelement() for o in outputs]
         tracked = [o.requires_grad for o in outputs]
-        basis = jacobians.basis(list(outputs))
+        basis = _basis(list(outputs))
         pairs = [(o, b) for o, b, t in zip(outputs, basis, tracked, strict=True) if t]
         found: tuple = (None,) * len(given)
         if pairs:
@@ -236,7 +251,9 @@ def _at_once(func: Callable, inputs: Any, create_graph: bool, strategy: str) -> 
                 create_graph=create_graph, allow_unused=True, is_grads_batched=True,
             )  # fmt: skip
         total = sum(sizes)
-        whole = [_C.zeros([total, *t.shape], dtype=t.dtype) if g is None else g for g, t in zip(found, given, strict=True)]
+        whole = [
+            _C.zeros([total, *t.shape], dtype=t.dtype) if g is None else g for g, t in zip(found, given, strict=True)
+        ]
         parts = [g.split(sizes, 0) for g in whole]
         rows = tuple(
             tuple(p[i].view(out.size() + t.size()) for p, t in zip(parts, given, strict=True))
@@ -290,7 +307,7 @@ def hessian(
 
     def gradient(*xs: Tensor) -> Any:
         if outer_jacobian_strategy == "forward-mode":  # tangents go through levels of transforms
-            return importlib.import_module("tocha._functorch.jacobians").jacrev(single, tuple(range(len(xs))))(*xs)
+            return importlib.import_module("tocha.func").jacrev(single, tuple(range(len(xs))))(*xs)
         return jacobian(single, xs, create_graph=True, strict=strict)
 
     rows = jacobian(

@@ -256,7 +256,7 @@ def _compare_rows(got: Tensor | None, each: list, what: str, tolerance: _Toleran
 
 def _check_batched_forward(f: Callable, inputs: tuple, tolerance: _Tolerance) -> None:
     """Forward mode under vmap gives for two tangents at once what it gives for each."""
-    vmap = importlib.import_module("tocha._functorch.vmap").vmap
+    vmap = importlib.import_module("tocha.func").vmap
     for j, target in enumerate(_wanted(inputs)):
         rows = _C.stack([_C.randn(target.shape, dtype=target.dtype, device=target.device) for _ in range(2)])
 

@@ -19,7 +19,7 @@ _EXPANDED = _IN_PLACE | {"any_overlap"}  # warns, where elements of self share m
 @rule
 def no_gradient_yet(self: "Tensor", grad: "Tensor") -> "Tensor":
     """Zeros of self's shape, for a gradient to be written into."""
-    return op.zeros(self.shape, dtype=grad.dtype, device=grad.device)
+    return grad.new_zeros(self.shape)
 
 
 @native(
@@ -413,7 +413,7 @@ def take_along_gradient(grad, self, indices, dim):
     sizes = list(grad.shape)
     sizes[dim] = self.size(dim)
     places = op._wrapped_indices(indices, self.size(dim)).expand(grad.shape)
-    return op.zeros(sizes, dtype=grad.dtype, device=grad.device).scatter_add_(dim, places, grad)
+    return grad.new_zeros(sizes).scatter_add_(dim, places, grad)
 
 
 @composite(

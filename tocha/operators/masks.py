@@ -90,7 +90,7 @@ def masked_select_facts(self, mask):
 @gradient(masked_select, "self")
 def masked_select_gradient(grad, self, mask):
     sizes = broadcast_shapes(self.shape, mask.shape, "masked_select")
-    return op.zeros(sizes, dtype=grad.dtype, device=grad.device).masked_scatter_(mask, grad)
+    return grad.new_zeros(sizes).masked_scatter_(mask, grad)
 
 
 @native(

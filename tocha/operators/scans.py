@@ -106,7 +106,7 @@ def cummax(self, dim):
 
 @rule
 def added_where_found(grad: "Tensor", dim: "int", indices: "Tensor") -> "Tensor":
-    return op.zeros(grad.shape, dtype=grad.dtype, device=grad.device).scatter_add_(dim, indices, grad)
+    return grad.new_zeros(grad.shape).scatter_add_(dim, indices, grad)
 
 
 @gradient(cummax, "self")

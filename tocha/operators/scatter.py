@@ -60,7 +60,7 @@ def gather(self, dim, index, sparse_grad):
 @gradient(gather, "self")
 def gather_gradient(grad, self, dim, index):
     places = index.to(dt.int64) if index.numel() == 0 else index  # an empty index may have any dtype
-    return op.zeros(self.shape, dtype=grad.dtype, device=grad.device).scatter_add_(dim, places, grad)
+    return grad.new_zeros(self.shape).scatter_add_(dim, places, grad)
 
 
 @native(

@@ -62,7 +62,7 @@ def broadcast(shapes):
 @batching(index, _unsafe_index)
 def read(b, self, indices):
     indices = as_places(b, indices)
-    first, count, together = spread(indices)
+    first, _, together = spread(indices)
     rank = max(i.ndim for i in indices if i is not None)
     moved = [None if i is None else b.aligned(i, rank) for i in indices]
     if not b.has(self):

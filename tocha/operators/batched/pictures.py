@@ -51,7 +51,9 @@ def of_pictures(spatial):
     return rule
 
 
-register(of_pictures(2), nn_max_pool2d_with_indices, nn_avg_pool2d, nn_adaptive_avg_pool2d, nn_adaptive_max_pool2d, nn_im2col)
+register(
+    of_pictures(2), nn_max_pool2d_with_indices, nn_avg_pool2d, nn_adaptive_avg_pool2d, nn_adaptive_max_pool2d, nn_im2col
+)
 register(of_pictures(3), nn_max_pool3d_with_indices, nn_avg_pool3d, nn_adaptive_avg_pool3d, nn_adaptive_max_pool3d)
 register(of_pictures(2), nn_max_unpool2d)
 register(of_pictures(3), nn_max_unpool3d)

@@ -143,7 +143,7 @@ def crashed_alone(fuzz: Any, seed: int, special_share: float) -> str:
 
 
 def operators(fuzz: Any, found: Found) -> set[str]:
-    plain = [line.replace("float('inf')", "9") for line in found.lines]  # float is no operator
+    plain = [re.sub(r"float\('\w+'\)", "9", line) for line in found.lines]  # float is no operator
     at_fault = plain if found.line.startswith("<grad") else [found.line]
     return {operator_of(fuzz.signature(fuzz.Mismatch("", line, ""))) for line in at_fault if line} - {"mk", "x", "x0"}
 

@@ -136,12 +136,54 @@ def test_rms_norm_of_complex_numbers_is_contiguous() -> None:
 
 
 @pytest.mark.parametrize("order", [math.inf, -math.inf])
-@pytest.mark.parametrize("dim", [None, 0, 1])
+@pytest.mark.parametrize("dim", [None, -2, -1])
 def test_extreme_norms_of_complex_numbers(order: float, dim: int | None) -> None:
+    """The norm and abs() round differently: no element need be equal to its norm."""
+
     def program(m: Any) -> Any:
-        parts = m.arange(80.0, dtype=m.float64).mul(0.37).sin().view(8, 5, 2)
-        x = m.view_as_complex(parts).requires_grad_()
-        m.linalg.vector_norm(x, order, dim).sum().backward()
-        return [round(v, 6) + 0.0 for v in m.view_as_real(x.grad).reshape(-1).tolist()]
+        parts = m.arange(240.0, dtype=m.float64).mul(0.37).sin().view(40, 1, 3, 2)
+        leaf = m.view_as_complex(parts).requires_grad_()
+        factors = m.view_as_complex(m.arange(30.0, dtype=m.float64).mul(0.73).cos().view(3, 5, 2))
+        m.norm(leaf.matmul(factors), order, dim=dim, keepdim=True).sum().backward()
+        return [round(v, 6) + 0.0 for v in m.view_as_real(leaf.grad).reshape(-1).tolist()]
+
+    same(program)
+
+
+@pytest.mark.parametrize("order", [1, 2, 3, 0, 0.5, -1, math.inf])
+@pytest.mark.parametrize(
+    "shape, dim", [((1, 3), 0), ((3, 1), -1), ((1,), None), ((), None), ((1, 3), None), ((1, 1, 3), (0, 1))]
+)
+def test_the_norm_of_a_single_element_does_not_overflow(order: float, shape: tuple[int, ...], dim: Any) -> None:
+    def program(m: Any) -> Any:
+        x = m.tensor([1e30, -3.0, 2e-30])[: math.prod(shape)].view(shape)
+        return [f"{v:.5g}" for v in m.linalg.vector_norm(x, order, dim).reshape(-1).tolist()]
+
+    same(program)
+
+
+@pytest.mark.parametrize("name", ["cummax", "cummin"])
+@pytest.mark.parametrize("shape", [(), (1,), (0,)])
+@pytest.mark.parametrize("dtype", ["complex64", "bool", "float32"])
+def test_an_extreme_of_one_number(name: str, shape: tuple[int, ...], dtype: str) -> None:
+    def program(m: Any) -> Any:
+        values, indices = getattr(m.ones(shape, dtype=getattr(m, dtype)), name)(-1)
+        return values.tolist(), indices.tolist()
+
+    same(program)
+
+
+@pytest.mark.parametrize("sign", [1.0, -1.0])
+def test_slope_of_logit_at_its_ends(sign: float) -> None:
+    same(lambda m: first(m, [0.0, -0.0, 1.0, 0.5, 2.0, -1.0], lambda x: x.logit() * sign))
+
+
+@pytest.mark.parametrize("weight", ["float16", "float32", "float64", "complex64", "int64", None])
+@pytest.mark.parametrize("dtype", ["int64", "uint8", "bool"])
+def test_integers_mixed_by_a_number_in_a_tensor(dtype: str, weight: str | None) -> None:
+    def program(m: Any) -> Any:
+        a, b = (m.tensor(v).to(getattr(m, dtype)) for v in ([1, 2, 10], [5, 6, 0]))
+        mixed = m.lerp(a, b, 0.5 if weight is None else m.tensor(0.5).to(getattr(m, weight)))
+        return mixed.tolist(), str(mixed.dtype).partition(".")[2]
 
     same(program)

@@ -241,7 +241,9 @@ def check_lerp(self, end, weight):
         raise RuntimeError(
             f"[lerp] expected dtype {c_name(self.dtype)} for `weight` but got dtype {c_name(weight.dtype)}"
         )
-    if not (self.is_floating_point() or self.is_complex()):
+    # Integers are mixed only by a number in a tensor of floats, whose dtype the result has.
+    floats = self.is_floating_point() or self.is_complex()
+    if not floats and (is_number(weight) or is_integral(weight.dtype)):
         refuse_dtype("lerp", self.dtype)
     if weight.is_complex() and not self.is_complex() and is_number(weight):
         raise RuntimeError(f"[lerp] value cannot be converted to type {c_name(self.dtype)} without overflow")

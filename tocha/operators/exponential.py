@@ -81,11 +81,11 @@ def logit_within(x, eps):
 
 @gradient(logit_within, "self")
 def logit_gradient(grad, self, eps):
-    """NaN outside of (0, 1), or 0 outside of what eps leaves."""
+    """NaN outside of (0, 1), or 0 outside of what eps leaves. Infinite at -0.0 as it is at 0."""
     low = s.where(eps < 0, s.zero_like(eps), eps)
     inside = (self >= low) & (self <= 1 - low)
     outside = s.where(eps < 0, s.constant(float("nan"), eps.dtype), s.zero_like(eps))
-    return s.where(inside, grad / (self * (1 - self)), outside)
+    return s.where(inside, grad / s.abs(self * (1 - self)), outside)
 
 
 @composite(

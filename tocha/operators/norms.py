@@ -135,10 +135,14 @@ def linalg_vector_norm(x, ord, dim, keepdim, dtype):
         )
     p = float(ord)
     check_norm_range(x, p, dim, "linalg.vector_norm")
+    single = x.numel() == 1
+    if dim is not None and len(dim) != 0 and not single:
+        single = all(x.size(d) == 1 for d in wrap_dims(dim, x.ndim))
+    # A single element is its own norm, of whatever order: its power might overflow.
+    if p == 1 or (p != 0 and single):
+        return op._norm_one(x, dim, keepdim, dtype=dtype)
     if p == 2:
         return op._norm_two(x, dim, keepdim, dtype=dtype)
-    if p == 1:
-        return op._norm_one(x, dim, keepdim, dtype=dtype)
     if p == 0:
         return op._norm_zero(x, dim, keepdim, dtype=dtype)
     if math.isinf(p):

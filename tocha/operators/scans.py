@@ -87,7 +87,7 @@ def cumprod_gradient(grad, self, dim, result):
 
 @rule
 def check_ordered(self: "Tensor", name: "str") -> "none":
-    if self.is_complex() and self.numel() > 0:
+    if self.is_complex() and self.numel() > 0 and self.ndim > 0:
         refuse_dtype(name, self.dtype)
 
 

@@ -27,17 +27,20 @@ constexpr int64_t kKernelsAtOnce = 16;
 // once, which must not all fall into the same sets of the first cache.
 int64_t point_stride(int64_t n) { return ceil_div(n, 1024) * 1024 + 32; }
 
-constexpr int64_t kDepth = 64;  // products that are summed in a row
+// Products that are summed in a row, of sums that are short or long.
+constexpr int64_t kShortSum = 128, kShortPiece = 32, kPiece = 64;
 
 struct Range {
   int64_t first, count;
 };
 
-// The transforms magnify what a sum has lost: long ones are made of pieces, each summed for itself.
+// The transforms magnify what a sum has lost: it is made of pieces, each summed for itself. Pieces of 32 cost a tenth
+// more time than pieces of 64 and lose a quarter less, which counts where a plain sum is short and loses little.
 void multiply_in_pieces(const TileKernels<float>& tiles, const TileJob<float>& job) {
-  for (int64_t at = 0; at < job.k; at += kDepth) {
+  const int64_t depth = job.k <= kShortSum ? kShortPiece : kPiece;
+  for (int64_t at = 0; at < job.k; at += depth) {
     TileJob<float> piece = job;
-    piece.k = std::min(kDepth, job.k - at);
+    piece.k = std::min(depth, job.k - at);
     piece.a += at * job.a_k;
     piece.b += at * job.b_k;
     piece.b_edge += at * tiles.nr;

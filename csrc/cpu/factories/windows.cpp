@@ -1,9 +1,12 @@
-// Window functions: the kernels of tocha/operators/windows.py. Computed in double, one value at a time.
+// Window functions: the kernels of tocha/operators/windows.py. Computed in double; sums of cosines, which are the
+// windows that one meets, in vectors, others one value at a time.
 #include <cmath>
 #include <numbers>
+#include <utility>
 
 #include "cpu/special/special.h"
 #include "dispatch/native.h"
+#include "ops/trigonometric.h"
 
 namespace tocha::native {
 namespace {
@@ -23,16 +26,30 @@ void sample(const Tensor& out, bool periodic, F value) {
   if (!wide.is(out)) backend(out.device().type).copy(out, wide);
 }
 
+// a[0] - a[1] cos(x) + a[2] cos(2 x) - ..., where c is cos(x): cos((k + 1) x) = 2 c cos(k x) - cos((k - 1) x).
+double cosine_sum(const std::vector<double>& a, double c) {
+  double sum = 0, sign = 1, before = c, here = 1;
+  for (double factor : a) {
+    sum += sign * factor * here;
+    before = std::exchange(here, 2 * c * here - before);
+    sign = -sign;
+  }
+  return sum;
+}
+
 }  // namespace
 
 void _cosine_sum_window(const Tensor& out, int64_t, bool periodic, const std::optional<std::vector<double>>& a,
                         MaybeDType, MaybeDevice) {
-  sample(out, periodic, [&](double n, double last) {
-    double sum = 0, sign = 1;
-    for (size_t k = 0; k < a->size(); ++k, sign = -sign)
-      sum += sign * (*a)[k] * std::cos(2 * std::numbers::pi * static_cast<double>(k) * n / last);
-    return sum;
-  });
+  if (out.numel() == 0) return;
+  const int64_t n = out.numel(), last = periodic ? n : n - 1;
+  const Tensor angles = empty(Ints{n}, DType::Float64, Device{});
+  auto* p = angles.data<double>();
+  for (int64_t i = 0; i < n; ++i) p[i] = 2 * std::numbers::pi * static_cast<double>(i) / static_cast<double>(last);
+  const Tensor cosines = ops::cos(angles);
+  const auto* c = cosines.data<const double>();
+  for (int64_t i = 0; i < n; ++i) p[i] = n == 1 ? 1.0 : cosine_sum(*a, c[i]);
+  backend(out.device().type).copy(out, angles);
 }
 
 void _sine_window(const Tensor& out, int64_t, bool periodic, MaybeDType, MaybeDevice) {

@@ -21,6 +21,17 @@ void accumulate(Accumulate scan, const Tensor& out, const Tensor& self, int64_t 
   scan(in.dtype(), in.bytes(), out.dtype(), out.bytes(), shape_of(self, dim));
 }
 
+template <class F>
+void extrema(F scan, const Tensor& values, const Tensor& indices, const Tensor& self, int64_t dim) {
+  if (self.dim() == 0) {  // of any dtype
+    backend(values.device().type).copy(values, self);
+    return backend(indices.device().type).fill(indices, 0);
+  }
+  Tensor in = cpu::dense(self);
+  ReleaseGil unlocked(self.numel());
+  scan(in.dtype(), in.bytes(), values.bytes(), indices.data<int64_t>(), shape_of(self, dim));
+}
+
 }  // namespace
 
 void cumsum(const Tensor& out, const Tensor& self, int64_t dim, std::optional<DType>) {
@@ -31,15 +42,10 @@ void cumprod(const Tensor& out, const Tensor& self, int64_t dim, std::optional<D
 }
 
 void cummax(const Tensor& values, const Tensor& indices, const Tensor& self, int64_t dim) {
-  Tensor in = cpu::dense(self);
-  ReleaseGil unlocked(self.numel());
-  cpu::cummax(in.dtype(), in.bytes(), values.bytes(), indices.data<int64_t>(), shape_of(self, dim));
+  extrema(cpu::cummax, values, indices, self, dim);
 }
-
 void cummin(const Tensor& values, const Tensor& indices, const Tensor& self, int64_t dim) {
-  Tensor in = cpu::dense(self);
-  ReleaseGil unlocked(self.numel());
-  cpu::cummin(in.dtype(), in.bytes(), values.bytes(), indices.data<int64_t>(), shape_of(self, dim));
+  extrema(cpu::cummin, values, indices, self, dim);
 }
 
 void logcumsumexp(const Tensor& out, const Tensor& self, int64_t dim) {

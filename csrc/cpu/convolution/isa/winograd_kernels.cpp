@@ -49,11 +49,11 @@ struct Transforms<2> {
   }
 };
 
-// Polynomials through 0, a, -a, b, -b and infinity. With a = 3/4 and b = 3/2 the rounding errors are about twice those
+// Polynomials through 0, a, -a, b, -b and infinity. With a = 5/8 and b = 3/2 the rounding errors are about twice those
 // of a plain sum; with the usual 1 and 2 they are four times as large.
 template <>
 struct Transforms<4> {
-  static constexpr float a = 0.75f, b = 1.5f, aa = a * a, bb = b * b;
+  static constexpr float a = 0.625f, b = 1.5f, aa = a * a, bb = b * b;
   static constexpr float kZero = 1 / (aa * bb), kA = 1 / (2 * aa * (aa - bb)), kB = 1 / (2 * bb * (bb - aa));
 
   TOCHA_INLINE static void kernel(const V (&g)[3], V (&out)[6]) {

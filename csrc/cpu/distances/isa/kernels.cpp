@@ -121,11 +121,34 @@ void add_power_slopes(T p, T* out, const T* x, const T* y, int64_t coordinates, 
   }
 }
 
+// out += the sum over points of (x - y) * grad / distance. Four points at a time share the reading and writing of out.
+template <class T>
+void add_euclid_slopes(T* out, const T* x, const T* y, int64_t coordinates, int64_t n, const T* grad,
+                       const T* distances) {
+  auto scale = [&](int64_t j) { return distances[j] == 0 ? T(0) : grad[j] / distances[j]; };
+  int64_t j = 0;
+  for (; j + 4 <= n; j += 4, y += 4 * coordinates) {
+    const T s0 = scale(j), s1 = scale(j + 1), s2 = scale(j + 2), s3 = scale(j + 3);
+    const T *y0 = y, *y1 = y0 + coordinates, *y2 = y1 + coordinates, *y3 = y2 + coordinates;
+#pragma GCC ivdep
+    for (int64_t k = 0; k < coordinates; ++k) {
+      const T a = x[k];
+      out[k] += (s0 * (a - y0[k]) + s1 * (a - y1[k])) + (s2 * (a - y2[k]) + s3 * (a - y3[k]));
+    }
+  }
+  for (; j < n; ++j, y += coordinates) {
+    const T s = scale(j);
+#pragma GCC ivdep
+    for (int64_t k = 0; k < coordinates; ++k) out[k] += s * (x[k] - y[k]);
+  }
+}
+
 template <class T>
 void add_slopes(Norm norm, T p, T* out, const T* x, const T* y, int64_t coordinates, int64_t n, const T* grad,
                 const T* distances) {
   for (int64_t k = 0; k < coordinates; ++k) out[k] = 0;
   if (norm == Norm::count) return;
+  if (norm == Norm::euclid) return add_euclid_slopes(out, x, y, coordinates, n, grad, distances);
   for (int64_t j = 0; j < n; ++j, y += coordinates) {
     const T g = grad[j], distance = distances[j];
     if (norm == Norm::sum) {
@@ -136,10 +159,6 @@ void add_slopes(Norm norm, T p, T* out, const T* x, const T* y, int64_t coordina
       for (int64_t k = 0; k < coordinates; ++k) out[k] += g * slope<T, Norm::largest>(x[k] - y[k], distance);
     } else if (distance == 0) {
       continue;
-    } else if (norm == Norm::euclid) {
-      const T scale = g / distance;
-#pragma GCC ivdep
-      for (int64_t k = 0; k < coordinates; ++k) out[k] += scale * (x[k] - y[k]);
     } else {
       add_power_slopes(p, out, x, y, coordinates, g, distance);
     }

@@ -1,6 +1,6 @@
 """Bytes kept between forward and backward for the demo's GPT, by both libraries' partitioners, and the curve of memory budgets.
 
-    .venv-parity/bin/python benchmarks/partition.py [--batch 8]
+.venv-parity/bin/python benchmarks/partition.py [--batch 8]
 """
 
 from __future__ import annotations
@@ -21,7 +21,9 @@ def models_of(library: types.ModuleType) -> types.ModuleType:
     name = f"models_of_{library.__name__}"
     module = types.ModuleType(name)
     sys.modules[name] = module
-    source = MODELS.read_text().replace("import tocha\nfrom tocha import nn", f"import {library.__name__} as tocha\nfrom {library.__name__} import nn")
+    source = MODELS.read_text().replace(
+        "import tocha\nfrom tocha import nn", f"import {library.__name__} as tocha\nfrom {library.__name__} import nn"
+    )
     exec(compile(source, str(MODELS), "exec"), module.__dict__)
     return module
 
@@ -95,7 +97,9 @@ def main() -> None:
             from tocha._functorch.partitioners import memory_budget_curve
 
             for point in memory_budget_curve(found["joint"], num_fwd_outputs=found["results"]):
-                print(f"       budget {point.budget:4.2f}: {point.bytes_kept / 1e6:8.2f} MB kept, {point.work_again / 1e6:8.1f} M operations again")
+                print(
+                    f"       budget {point.budget:4.2f}: {point.bytes_kept / 1e6:8.2f} MB kept, {point.work_again / 1e6:8.1f} M operations again"
+                )
 
 
 if __name__ == "__main__":

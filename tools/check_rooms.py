@@ -43,6 +43,9 @@ ON_DEMAND = {
     ("tocha.utils.data.distributed", "tocha.distributed"),
     ("tocha.utils._python_dispatch", "tocha._library.dispatch"),
     ("tocha.utils.backend_registration", "tocha"),
+    ("tocha.utils.checkpoint", "tocha._higher_order_ops.checkpoint"),
+    ("tocha.utils.checkpoint", "tocha.utils._selective_checkpoint"),
+    ("tocha._ops", "tocha._higher_order_ops"),
     ("tocha.nn.modules.module", "tocha._dynamo.eval_frame"),
 }
 # Kinds of values that make one another: within these rooms functions may import what imports them.

@@ -109,7 +109,7 @@ def in_dtype(it: Interpreter, v: Facts, dtype: dt.DType) -> Facts:
 def fitted(it: Interpreter, found: Facts, wanted: Facts) -> Any:
     """A result in the dtype, shape and layout that the operator gives it."""
     if found.number is not None:
-        return it.apply("full", (wanted.shape, found.number), {"dtype": wanted.dtype, "device": wanted.device})
+        found = it.apply("full", (wanted.shape, found.number), {"dtype": wanted.dtype, "device": wanted.device})
     if found.dtype is not wanted.dtype:
         found = it.apply("to", (found, wanted.dtype), {})
     if list(found.sizes) != list(wanted.sizes):
@@ -150,7 +150,7 @@ class Decomposition:
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         overload = self.overload
-        outs = [kwargs.pop(a.name) for a in overload.schema._arguments if a.is_out] if overload.form == OUT else []
+        outs = [kwargs[a.name] for a in overload.schema._arguments if a.is_out] if overload.form == OUT else []
         values = record_arguments(overload, args, kwargs)
         arguments = {a.name: v for a, v in zip(overload.record.schema.arguments, values, strict=True)}
         inplace = overload.form == INPLACE

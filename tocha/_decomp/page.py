@@ -24,10 +24,10 @@ What graphs consist of when `core_aten_decompositions()` has taken everything ap
 >>> f = lambda x: tocha.nn.functional.hardswish(x)
 >>> print(make_fx(f, core_aten_decompositions())(tocha.ones(2)).code.strip())
 def forward(self, x_1):
-    add = tocha.ops.aten.add.Tensor(x_1, 3)
-    clamp = tocha.ops.aten.clamp.default(add, 0, 6);  add = None
+    add = tocha.ops.aten.add.Tensor(x_1, 3.0)
+    clamp = tocha.ops.aten.clamp.default(add, 0.0, 6.0);  add = None
     mul = tocha.ops.aten.mul.Tensor(x_1, clamp);  x_1 = clamp = None
-    div = tocha.ops.aten.div.Tensor(mul, 6);  mul = None
+    div = tocha.ops.aten.div.Tensor(mul, 6.0);  mul = None
     return div
 ```
 

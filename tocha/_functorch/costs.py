@@ -7,20 +7,11 @@ from collections.abc import Iterator
 from typing import Any
 
 from tocha import _C
-from tocha._ops import OpOverload, RecordTarget
 from tocha.fx import Node
+from tocha.fx.passes.functional.nodes import record_of
 from tocha.ir.sym_types import Symbolic
-from tocha.operators.record import Operator
 
 UNKNOWN_SIZE = 8192  # what a size that only elements decide is taken for
-
-
-def record_of(node: Node) -> Operator | None:
-    """The record that a node calls, if it calls one."""
-    target = node.target
-    if isinstance(target, OpOverload) and isinstance(target._target, RecordTarget):
-        return target._target.overload.record
-    return None
 
 
 def values(node: Node) -> Iterator[Any]:

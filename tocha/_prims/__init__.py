@@ -1,9 +1,9 @@
 """Operators that are not made of smaller ones, by name: `_prims.sin`, `_prims.amax`. They come from the records.
 
 >>> import tocha
->>> sin
+>>> tocha._prims.sin
 <OpOverloadPacket(op='aten.sin')>
->>> sin(tocha.zeros(2))
+>>> tocha._prims.sin(tocha.zeros(2))
 tensor([0., 0.])
 """
 

@@ -1,7 +1,7 @@
 """Operators as functions of smaller operators, by their public names: `_refs.addcmul`, `_refs.nn.functional.silu`. From the records.
 
 >>> import tocha
->>> addcmul(tocha.ones(2), tocha.ones(2), tocha.ones(2), value=3)
+>>> tocha._refs.addcmul(tocha.ones(2), tocha.ones(2), tocha.ones(2), value=3)
 tensor([4., 4.])
 """
 

@@ -30,10 +30,13 @@ __all__ = [
     "set_checkpoint_debug_enabled",
     "set_checkpoint_early_stop",
     "set_device_states",
-]  # noqa: F822: some are made when somebody asks
+]
 
 Tensor = _C.Tensor
 _early_stop: bool | None = None
+CheckpointPolicy: Any  # these three are made when somebody asks
+SelectiveCheckpointContext: Any
+create_selective_checkpoint_contexts: Any
 
 
 class CheckpointError(RuntimeError):

@@ -14,7 +14,7 @@ from tocha.operators.statistics import _var_mean
 
 def all_dims(self, dim):
     """The dims that a reduction is over: all of them where none is said."""
-    return list(range(self.ndim)) if not dim else dim
+    return dim or list(range(self.ndim))
 
 
 def truth(self):

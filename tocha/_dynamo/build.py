@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import tocha
 from tocha import _C
-from tocha._dynamo import leaves
+from tocha._dynamo import leaves, native_calls
 from tocha._dynamo.refusals import Unsupported
 from tocha._dynamo.source import Source
 from tocha._dynamo.values.base import Value
@@ -179,6 +179,7 @@ def _slice(f: Frame, real: Any, source: Source | None) -> Value:
 
 
 def _function(f: Frame, real: Any, source: Source | None) -> Value:
+    native_calls.meet(real)
     if id(real) in leaves.KNOWN or leaves.is_leaf(real):
         _same(f, real, source)
         return BuiltinValue(real, source)

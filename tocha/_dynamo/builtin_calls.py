@@ -206,6 +206,8 @@ def _library(f: Frame, function: Any, args: list[Value], kwargs: dict[str, Value
         plain = [a.constant() for a in args]
         f.out.state_call(function, plain)
         return f.wrap_known(modes.switch(function, plain))
+    if _module_of(function).startswith("tocha._functorch."):  # it works with levels, which facts know nothing of
+        raise Unsupported("call", f"tocha.func.{name}")
     if name in _STATE or name.startswith("_set_"):
         raise Unsupported("library_state", f"tocha.{name}")
     if name in ("backward", "grad") and "autograd" in _module_of(function):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sys
 import time
-import types
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
@@ -12,8 +11,7 @@ from tocha._dynamo.native_calls import known
 from tocha._dynamo.refusals import Unsupported
 from tocha._dynamo.values.base import Value
 from tocha._dynamo.values.constant import Constant
-from tocha._dynamo.values.functions import FunctionValue
-from tocha._dynamo.values.lazy import Lazy
+from tocha._dynamo.values.functions import FunctionValue, real_function
 from tocha._dynamo.values.symbol import SymbolValue
 from tocha._dynamo.values.tensor import TensorValue
 from tocha.ir.sym_types import is_symbolic
@@ -161,28 +159,8 @@ def _call(f: Frame, self: Value, fn: Value, fallback_fn: Value | None = None) ->
     fn = fn.realize()
     if not isinstance(fn, FunctionValue):
         raise Unsupported("call", f"comptime of {fn.describe()}")
-    _real(f, fn)(ComptimeContext(f))
+    real_function(f, fn, ComptimeVar)(ComptimeContext(f))
     return Constant(None)
-
-
-def _real(f: Frame, function: FunctionValue) -> Callable:
-    """The function itself, or one made of its code and what its closure holds."""
-    if function.real is not None:
-        return function.real
-    closure = tuple(types.CellType(_contents(f, cell.contents)) for cell in function.cells)
-    return types.FunctionType(function.code, function.globals, function.code.co_name, None, closure)
-
-
-def _contents(f: Frame, value: Value | None) -> Any:
-    """The object of the program that a value stands for."""
-    if value is None:
-        raise Unsupported("value", "a variable without a value, given to comptime")
-    if isinstance(value, Lazy):
-        return value.real  # and nothing is guarded
-    for real, known_as in f.out.memo.values():
-        if known_as is value:
-            return real
-    return value.constant() if value.is_constant() else ComptimeVar(value)
 
 
 def _print(f: Frame, name: str, args: list[Value]) -> Value:

@@ -21,7 +21,7 @@ from tocha._dynamo.exc import (
     RecompileError,
 )
 from tocha._dynamo.output import Output
-from tocha._dynamo.refusals import Break, Escapes, SkipFrame, Unsupported
+from tocha._dynamo.refusals import Break, Escapes, SkipFrame, Unsupported, Untraceable
 from tocha._dynamo.root import RootFrame
 from tocha.ir.shape_env import ConstraintViolationError
 
@@ -76,6 +76,7 @@ class Capture:
             return None
         if before and not self.may_recompile(code, before, args, globals_, closure):
             return None
+        CODES[id(code)] = code
         try:
             with callbacks.told(code):
                 guards, made = self.capture(code, globals_, args, closure)
@@ -98,7 +99,6 @@ class Capture:
             raise InternalTorchDynamoError(
                 f"[capture] the tracer failed in {code.co_qualname}: {type(error).__name__}: {error}"
             ) from error
-        CODES[id(code)] = code
         return guards, made
 
     def may_capture(self, code: types.CodeType, before: list) -> bool:
@@ -141,10 +141,11 @@ class Capture:
         return False
 
     def capture(self, code: types.CodeType, globals_: dict, args: tuple, closure: Any) -> tuple[Any, types.CodeType]:
-        break_at, refused = None, None
+        break_at, refused, transforms = None, None, True
         while True:
             count = code.co_argcount + code.co_kwonlyargcount + bool(code.co_flags & 4) + bool(code.co_flags & 8)
             out = Output(code, globals_, code.co_varnames[:count], self.dynamic, self.fullgraph)
+            out.transforms = transforms
             root = RootFrame(out, code, globals_, args, closure)
             root.break_at, root.refused = break_at, refused
             try:
@@ -159,6 +160,10 @@ class Capture:
                 if isinstance(stopped, SkipFrame) and (refused is None or refused.refusal.name != "exception"):
                     raise
                 raise Escapes(out.guards.build(self.keep)) from stopped
+            except BackendCompilerFailed as failed:
+                if not isinstance(failed.inner_exception, Untraceable) or not transforms:
+                    raise
+                break_at, refused, transforms = None, None, False
             except Unsupported as unsupported:
                 if self.fullgraph or out.error_on_break:
                     raise

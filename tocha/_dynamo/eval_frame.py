@@ -11,7 +11,18 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from tocha import _C, nn
-from tocha._dynamo import builtin_calls, comptime, config, convert, decorators, guards, leaves, optimizers, resume
+from tocha._dynamo import (
+    builtin_calls,
+    comptime,
+    config,
+    convert,
+    decorators,
+    guards,
+    leaves,
+    optimizers,
+    resume,
+    subgraphs,
+)
 from tocha._dynamo import dynamic as dynamic_sizes
 from tocha._dynamo.backends import lookup_backend
 from tocha._dynamo.convert import Capture
@@ -348,7 +359,7 @@ def explain(f: Callable[..., Any], *extra: Any, **more: Any) -> Any:
 
 
 builtin_calls.register(graph_break, is_compiling)
-_ = (optimizers, comptime, decorators)  # they register what captured code does in place of some calls
+_ = (optimizers, comptime, decorators, subgraphs)  # they register what captured code does in place of some calls
 
 __all__ = [
     "ExplainOutput",

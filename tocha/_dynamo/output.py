@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 import tocha
 from tocha import fx
-from tocha._dynamo import config, facts
+from tocha._dynamo import config, facts, overrides
 from tocha._dynamo.draws import Draw
 from tocha._dynamo.dynamic import Policy, Promises
 from tocha._dynamo.guards import Guards
@@ -78,6 +78,7 @@ class Output:
         self.new_cells: list[CellValue] = []
         self.generators: list[Any] = []  # those that were advanced
         self.calls = 0
+        self.transforms = True  # may transforms be leaves of the graph?
         self.error_on_break = fullgraph or config.error_on_graph_break
         self.kept: list[Any] = []
 
@@ -232,6 +233,10 @@ class Output:
         """A call that may become a node: it does when tensors come out of it, or go into one that returns nothing."""
         args = [a.realize() for a in args]
         kwargs = {k: v.realize() for k, v in kwargs.items()}
+        asked = overrides.overloaded([*args, *kwargs.values()])
+        if asked:
+            function = getattr(tocha.Tensor, target) if op == "call_method" else target
+            return overrides.answer(f, function, asked, args, kwargs)
         examples = tuple(a.example() for a in args)
         named = {k: v.example() for k, v in kwargs.items()}
         try:

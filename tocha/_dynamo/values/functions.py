@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import functools
 import types
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from tocha._dynamo.values.base import Value
+from tocha._dynamo.refusals import Unsupported
+from tocha._dynamo.values.base import NotConstant, Value
 from tocha._dynamo.values.constant import Constant
 from tocha._dynamo.values.containers import TupleValue
+from tocha._dynamo.values.lazy import Lazy
 from tocha._dynamo.values.mappings import DictValue
 
 if TYPE_CHECKING:
@@ -272,3 +275,41 @@ class PartialValue(Callable_):
 
     def reconstruct(self, cg: Codegen) -> None:
         cg.call_values(BuiltinValue(functools.partial), [self.function, *self.args], self.kwargs)
+
+
+def real_function(f: Frame, value: Value, stand_in: Callable[[Value], Any] | None = None) -> Callable[..., Any]:
+    """The function itself, or one made of its code and what its closure holds; values that captured code made have a
+    stand-in, or cannot be held."""
+    if isinstance(value, BuiltinValue):
+        return value.value
+    if not isinstance(value, FunctionValue):
+        raise Unsupported("call", f"{value.describe()}, to be called outside of captured code")
+    if value.real is not None:
+        if stand_in is None and value.source is not None:
+            f.out.guards.add(value.source, "same", value.real)
+        return value.real
+    if value.defaults or value.kwdefaults:
+        raise Unsupported("call", "a function with defaults, to be called outside of captured code")
+    closure = tuple(types.CellType(_held(f, cell.contents, stand_in)) for cell in value.cells)
+    return types.FunctionType(value.code, value.globals, value.code.co_name, None, closure)
+
+
+def _held(f: Frame, value: Value | None, stand_in: Callable[[Value], Any] | None) -> Any:
+    """The object of the program that a value stands for."""
+    if value is None:
+        raise Unsupported("value", "a variable without a value in a closure")
+    if isinstance(value, Lazy) and stand_in is not None:
+        return value.real  # and nothing is guarded
+    value = value.realize()
+    for real, known in f.out.memo.values():
+        if known is value:
+            if stand_in is None and value.source is not None:
+                f.out.guards.add(value.source, "same", real)
+            return real
+    try:
+        return value.constant()
+    except NotConstant:
+        pass
+    if stand_in is None:
+        raise Unsupported("value", f"{value.describe()} in the closure of a function that is called outside of captured code")  # fmt: skip
+    return stand_in(value)

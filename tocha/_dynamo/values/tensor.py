@@ -10,7 +10,9 @@ from tocha._dynamo import facts
 from tocha._dynamo.values.base import Value
 from tocha._dynamo.values.constant import Constant
 from tocha._dynamo.values.containers import SizeValue
+from tocha._dynamo.values.functions import real_function
 from tocha._dynamo.values.native_method import NativeMethod
+from tocha.utils.hooks import RemovableHandle
 
 if TYPE_CHECKING:
     from tocha._dynamo.codegen import Codegen
@@ -18,6 +20,13 @@ if TYPE_CHECKING:
 
 _IN_GRAPH = ("data", "T", "mT", "H", "mH", "real", "imag")
 _HOOKS = ("register_hook", "register_post_accumulate_grad_hook")
+
+
+class HandleValue(Value):
+    """What register_hook returned: nothing can be done with it in captured code."""
+
+    def python_type(self) -> type:
+        return RemovableHandle
 
 
 class TensorValue(Value):
@@ -98,6 +107,17 @@ class TensorValue(Value):
             self.refuse("autograd", "requires_grad_()")
         return self
 
+    def _hook(self, f: Frame, hook: Value) -> Value:
+        """A hook on a tensor that the graph makes: whoever runs or differentiates the graph sets it."""
+        real = real_function(f, hook.realize())
+
+        def register_hook(tensor: Any) -> None:
+            tensor.register_hook(real)
+
+        f.out.graph.call_function(register_hook, (self.node,))
+        f.out.calls += 1
+        return HandleValue()
+
     def set_attribute(self, f: Frame, name: str, value: Value) -> None:
         if name != "grad" and hasattr(tocha.Tensor, name):
             self.refuse("mutation", f"setting {name!r}")
@@ -118,6 +138,8 @@ class TensorValue(Value):
             return Constant(self.length(f))
         if name == "__iter__":
             return self.iterate(f)
+        if name == "register_hook" and self.real is None:
+            return self._hook(f, *args, **kwargs)
         if name in ("backward", "__reduce_ex__", "__deepcopy__", *_HOOKS):
             self.refuse("autograd", f"{name}()")
         if name == "requires_grad_":

@@ -1,0 +1,59 @@
+"""Objects that answer calls of the library themselves, and hooks on tensors that graphs make."""
+
+import pytest
+from comparing import same
+
+import tocha
+from tocha._dynamo.testing import CompileCounterWithBackend
+
+
+class Scaled:
+    def __init__(self, value, scale):
+        self.value, self.scale = value, scale
+
+    @classmethod
+    def __torch_function__(cls, func, types, args=(), kwargs=None):
+        if func is tocha.sub:
+            return NotImplemented
+        plain = [a.value * a.scale if isinstance(a, cls) else a for a in args]
+        return cls(func(*plain, **(kwargs or {})), 1)
+
+
+@pytest.mark.parametrize("backend", ["eager", "aot_eager"])
+def test_objects_answer_calls_of_functions(backend):
+    def f(x):
+        s = Scaled(x, 2)
+        return tocha.add(s, 1).value, tocha.mul(s, s).value
+
+    counter = CompileCounterWithBackend(backend)
+    x = tocha.ones(2)
+    assert same(tocha.compile(f, backend=counter, fullgraph=True)(x), f(x)) and counter.frame_count == 1
+
+
+def test_nobody_answers():
+    def f(x):
+        try:
+            return tocha.sub(Scaled(x, 2), 1)
+        except TypeError as error:
+            return x + ("no implementation found" in str(error))
+
+    assert same(tocha.compile(f, backend="eager")(tocha.ones(2)), tocha.ones(2) + 1)
+
+
+@pytest.mark.parametrize("backend", ["eager", "aot_eager"])
+def test_hooks_on_tensors_of_the_graph(backend):
+    factor = 10.0
+
+    def f(x):
+        y = x * 2
+        y.register_hook(lambda g: g * factor)
+        return y.sum()
+
+    counter = CompileCounterWithBackend(backend)
+    compiled = tocha.compile(f, backend=counter, fullgraph=True)
+    for _ in range(2):
+        x = tocha.ones(2, requires_grad=True)
+        compiled(x).backward()
+        assert same(x.grad, tocha.full((2,), 2 * factor))
+        factor = 5.0  # guarded: captured again
+    assert counter.frame_count == 2

@@ -1,0 +1,350 @@
+"""Functions that captured code hands to transforms and to control flow: each is captured as a graph of its own.
+
+The function is gone through like any other; what it added to the graph is then taken out of it. Values from outside that it
+uses become inputs of its graph.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import tocha
+from tocha import fx
+from tocha._dynamo import facts
+from tocha._dynamo.native_calls import LATE
+from tocha._dynamo.refusals import Unsupported, Untraceable
+from tocha._dynamo.values.base import Value
+from tocha._dynamo.values.containers import ListValue, TupleValue
+from tocha._dynamo.values.mappings import DictValue
+from tocha._dynamo.values.tensor import TensorValue
+from tocha._library import dispatch
+
+if TYPE_CHECKING:
+    from tocha._dynamo.frame import Frame
+
+
+@dataclass(frozen=True)
+class Slot:
+    """The place of a tensor in a structure of Python objects."""
+
+    index: int
+
+
+def structure_of(f: Frame, value: Value, tensors: list[TensorValue]) -> Any:
+    """A tracked structure as Python objects, with slots for its tensors."""
+    value = value.realize()
+    if isinstance(value, TensorValue):
+        tensors.append(value)
+        return Slot(len(tensors) - 1)
+    if isinstance(value, (TupleValue, ListValue)):
+        items = [structure_of(f, v, tensors) for v in value.items]
+        return items if isinstance(value, ListValue) else tuple(items)
+    if isinstance(value, DictValue):
+        value.settle_keys(f)
+        return {k.constant(): structure_of(f, v, tensors) for k, v in value.entries.values()}
+    if value.is_constant():
+        return value.constant()
+    raise Unsupported("value", f"{value.describe()}, given to a transform or returned in one")
+
+
+def filled(structure: Any, items: Any) -> Any:
+    """The structure with things in its slots."""
+    if isinstance(structure, Slot):
+        return items[structure.index]
+    if isinstance(structure, (tuple, list)):
+        return type(structure)(filled(s, items) for s in structure)
+    if isinstance(structure, dict):
+        return {k: filled(v, items) for k, v in structure.items()}
+    return structure
+
+
+def tracked(f: Frame, structure: Any) -> Value:
+    """A structure of Python objects around tracked values as a tracked one."""
+    if isinstance(structure, Value):
+        return structure
+    if isinstance(structure, tuple):
+        return TupleValue([tracked(f, s) for s in structure])
+    if isinstance(structure, list):
+        return ListValue([tracked(f, s) for s in structure])
+    if isinstance(structure, dict):
+        return f.new_dict((k, tracked(f, v)) for k, v in structure.items())
+    return f.wrap_known(structure)
+
+
+def _argument() -> None:
+    """Stands for an argument while a function is gone through."""
+
+
+class Body:
+    """A captured function: its nodes, the nodes outside that it uses, and the structure of what it returns."""
+
+    def __init__(self, f: Frame, function: Value, args: list[Value], once: bool = False) -> None:
+        """`once`: the function is called a single time, as it is while capturing."""
+        out = f.out
+        before = set(out.graph.nodes)
+        changed = len(out.effects.order)
+        given: list[TensorValue] = []
+        structures = [structure_of(f, a, given) for a in args]
+        inner = [self.inner(f, g.fact) for g in given]
+        self.arguments = [i.node for i in inner]
+        result = function.call(f, [tracked(f, filled(s, inner)) for s in structures], {})
+        if len(out.effects.order) != changed and not once:
+            raise Unsupported("mutation", "a change of an object in a function given to a transform")
+        self.returned: list[TensorValue] = []
+        self.structure = structure_of(f, result, self.returned)
+        self.nodes = [n for n in out.graph.nodes if n not in before and n.op != "placeholder"]
+        mine = set(self.nodes)
+        kept = [p for v in out.effects.order if v.source is not None for p in v.parts()]
+        if any(isinstance(p, TensorValue) and p.node in mine for p in kept):
+            raise Unsupported("mutation", "an object that keeps a tensor of a function given to a transform")
+        used = [i for n in self.nodes for i in n.all_input_nodes] + [r.node for r in self.returned]
+        self.lifted = list(dict.fromkeys(n for n in used if n not in mine))
+
+    @staticmethod
+    def inner(f: Frame, fact: Any) -> TensorValue:
+        node = f.out.graph.call_function(_argument, ())
+        node.meta["example_value"] = fact
+        return TensorValue(node, fact)
+
+    def module(self, lifted: list[fx.Node]) -> fx.GraphModule:
+        """The graph of a function of its arguments and these nodes."""
+        graph = fx.Graph()
+        found: dict[fx.Node, fx.Node] = {}
+        for n in (*self.arguments, *lifted):
+            if n not in found:
+                found[n] = graph.placeholder(n.name)
+                found[n].meta.update(n.meta)
+            else:
+                graph.placeholder(f"{n.name}_again")
+        for n in self.nodes:
+            if n not in found:
+                found[n] = graph.node_copy(n, found.__getitem__)
+        graph.output(tuple(found[r.node] for r in self.returned))
+        return fx.GraphModule({}, graph)
+
+    def remove(self, f: Frame) -> None:
+        """Takes the nodes out of the graph around."""
+        gone = set(self.nodes)
+        for n in reversed(self.nodes):
+            f.out.graph.erase_node(n)
+        f.out.by_fact = {k: v for k, v in f.out.by_fact.items() if v.node not in gone}
+        f.out.numbers = {k: v for k, v in f.out.numbers.items() if v not in gone}
+
+
+def _called(f: Frame, target: Callable, nodes: tuple, examples: tuple) -> list[Value]:
+    """A node that gives a tuple of tensors."""
+    result = facts.run(f.out.fake_mode, "call_function", target, examples, {})
+    node = f.out.graph.call_function(target, nodes)
+    node.meta["stack_trace"] = f.stack_text
+    f.out.calls += 1
+    made = f.out.result(f, node, tuple(result))
+    assert isinstance(made, TupleValue)
+    return made.items
+
+
+# ---- what is done with captured functions
+
+
+def apply_to(f: Frame, bodies: list[Body], given: list[TensorValue], use: Callable[..., Any]) -> Value:
+    """The node that applies use(items, functions...) to captured functions, and what comes out of it."""
+    modules, count = [b.module(b.lifted) for b in bodies], len(given)
+    lifted = list(dict.fromkeys(n for b in bodies for n in b.lifted))
+    places = [[lifted.index(n) + count for n in b.lifted] for b in bodies]
+    structures = [b.structure for b in bodies]
+    shown: dict[str, Any] = {}
+
+    def transformed(*items: Any) -> tuple:
+        def function(k: int) -> Callable:
+            def call(*args: Any) -> Any:
+                flat: list[Any] = []
+                _slots(args, flat)
+                return filled(structures[k], modules[k](*flat, *(items[i] for i in places[k])))
+
+            return call
+
+        found: list[Any] = []
+        shown["structure"] = _slots(use(items[:count], *(function(k) for k in range(len(modules)))), found)
+        return tuple(found)
+
+    for b in reversed(bodies):
+        b.remove(f)
+    examples = (*(g.fact for g in given), *(n.meta["example_value"] for n in lifted))
+    made = _called(f, transformed, (*(g.node for g in given), *lifted), examples)
+    return tracked(f, filled(shown["structure"], made))
+
+
+def _slots(value: Any, found: list[Any]) -> Any:
+    """The structure of what a function returned; its tensors are added to the list."""
+    if isinstance(value, tocha.Tensor):
+        found.append(value)
+        return Slot(len(found) - 1)
+    if isinstance(value, (tuple, list)):
+        items = [_slots(v, found) for v in value]
+        return items if isinstance(value, list) else tuple(items)
+    if isinstance(value, dict):
+        return {k: _slots(v, found) for k, v in value.items()}
+    return value
+
+
+def _inside(f: Frame, value: Value, dims: Any) -> Value:
+    """A structure as functions see it that are called for one slice after another: without these dims."""
+    given: list[TensorValue] = []
+    structure = structure_of(f, value, given)
+    found: list[Any] = []
+
+    def add(s: Any, dim: Any) -> None:
+        if isinstance(s, Slot):
+            found.append(dim)
+        elif isinstance(s, (tuple, list)):
+            for one, d in zip(s, dim if isinstance(dim, (tuple, list)) else [dim] * len(s)):
+                add(one, d)
+        elif isinstance(s, dict):
+            for k, one in s.items():
+                add(one, dim[k] if isinstance(dim, dict) else dim)
+
+    add(structure, dims)
+    inner = [
+        g if d is None else TensorValue(g.node, facts.run(f.out.fake_mode, "call_method", "select", (g.fact, d, 0), {}))
+        for g, d in zip(given, found)
+    ]
+    return tracked(f, filled(structure, inner))
+
+
+class TransformValue(Value):
+    """What tocha.func.grad(function) returned."""
+
+    def __init__(self, transform: Callable, function: Value, options: dict[str, Any]) -> None:
+        self.transform, self.function, self.options = transform, function, options
+
+    def python_type(self) -> type:
+        return type(_argument)
+
+    def call(self, f: Frame, args: list[Value], kwargs: dict[str, Value]) -> Value:
+        if kwargs or not f.out.transforms:
+            raise Unsupported(
+                "call", f"{self.transform.__name__}(...) with keyword arguments, or for a backend that traces graphs"
+            )
+        given: list[TensorValue] = []
+        structures = tuple(structure_of(f, a, given) for a in args)
+        inner: Any = args
+        if self.transform.__name__ == "vmap":
+            inner = _inside(f, TupleValue(args), self.options.get("in_dims", 0)).items  # type: ignore[attr-defined]
+        body = Body(f, self.function, inner, once=True)
+        transform, options = untraced(self.transform), self.options
+        return apply_to(f, [body], given, lambda items, fn: transform(fn, **options)(*filled(structures, items)))
+
+
+def untraced(transform: Callable) -> Callable:
+    """Levels of transforms and modes that trace do not see one another."""
+
+    def call(*args: Any, **kwargs: Any) -> Any:
+        if dispatch.modes.stack:
+            raise Untraceable(f"[capture] {transform.__name__} of a captured function cannot be traced")
+        return transform(*args, **kwargs)
+
+    return call
+
+
+def _transform(*names: str) -> Callable:
+    def handler(real: Callable) -> Callable:
+        def make(f: Frame, function: Value, *args: Value, **kwargs: Value) -> Value:
+            options = dict(zip(names, args)) | kwargs
+            return TransformValue(real, function.realize(), {k: v.constant() for k, v in options.items()})
+
+        return make
+
+    return handler
+
+
+for _home, _name, _options in (
+    ("eager_transforms", "grad", ("argnums", "has_aux")),
+    ("eager_transforms", "grad_and_value", ("argnums", "has_aux")),
+    ("vmap", "vmap", ("in_dims", "out_dims", "randomness")),
+    ("jacobians", "jacrev", ("argnums",)),
+    ("jacobians", "jacfwd", ("argnums", "has_aux", "randomness")),
+    ("jacobians", "hessian", ("argnums",)),
+):
+    LATE[f"tocha._functorch.{_home}", _name] = _transform(*_options)
+
+
+def _jvp(real: Callable) -> Callable:
+    def jvp(f: Frame, func: Value, primals: Value, tangents: Value, **kwargs: Value) -> Value:
+        given: list[TensorValue] = []
+        at, along = structure_of(f, primals, given), structure_of(f, tangents, given)
+        options = {k: v.constant() for k, v in kwargs.items()}
+        body = Body(f, func.realize(), primals.realize().unpack(f), once=True)
+        if not f.out.transforms:
+            raise Unsupported("call", "jvp for a backend that traces graphs")
+        use = untraced(real)
+        return apply_to(f, [body], given, lambda items, fn: use(fn, filled(at, items), filled(along, items), **options))
+
+    return jvp
+
+
+def _cond(real: Callable) -> Callable:
+    def cond(f: Frame, pred: Value, true_fn: Value, false_fn: Value, operands: Value | None = None) -> Value:
+        pred, args = pred.realize(), operands.realize().unpack(f) if operands is not None else []
+        if not isinstance(pred, TensorValue):
+            return (true_fn if pred.truth(f) else false_fn).realize().call(f, args, {})
+        given = [pred]
+        at = tuple(structure_of(f, a, given) for a in args)
+        bodies = [Body(f, branch.realize(), args) for branch in (true_fn, false_fn)]
+        return apply_to(f, bodies, given, lambda items, yes, no: real(items[0], yes, no, filled(at, items)))
+
+    return cond
+
+
+def _while_loop(real: Callable) -> Callable:
+    def while_loop(f: Frame, cond_fn: Value, body_fn: Value, carried_inputs: Value) -> Value:
+        args, given = carried_inputs.realize().unpack(f), []  # type: ignore[var-annotated]
+        at = tuple(structure_of(f, a, given) for a in args)
+        bodies = [Body(f, function.realize(), args) for function in (cond_fn, body_fn)]
+        return apply_to(f, bodies, given, lambda items, test, body: real(test, body, filled(at, items)))
+
+    return while_loop
+
+
+def _map(real: Callable) -> Callable:
+    def map_(f: Frame, function: Value, xs: Value, *args: Value) -> Value:
+        given: list[TensorValue] = []
+        at, rest = structure_of(f, xs, given), tuple(structure_of(f, a, given) for a in args)
+        body = Body(f, function.realize(), [_inside(f, xs, 0), *args])
+        return apply_to(f, [body], given, lambda items, fn: real(fn, filled(at, items), *filled(rest, items)))
+
+    return map_
+
+
+def _scan(real: Callable) -> Callable:
+    def scan(f: Frame, combine_fn: Value, init: Value, xs: Value, **kwargs: Value) -> Value:
+        options = {k: v.constant() for k, v in kwargs.items()}
+        given: list[TensorValue] = []
+        start, at = structure_of(f, init, given), structure_of(f, xs, given)
+        body = Body(f, combine_fn.realize(), [init, _inside(f, xs, options.get("dim", 0))])
+        return apply_to(
+            f, [body], given, lambda items, fn: real(fn, filled(start, items), filled(at, items), **options)
+        )
+
+    return scan
+
+
+def _associative_scan(real: Callable) -> Callable:
+    def scan(f: Frame, combine_fn: Value, xs: Value, dim: Value, *args: Value, **kwargs: Value) -> Value:
+        options = {"dim": dim.constant()} | dict(zip(("reverse", "combine_mode"), (a.constant() for a in args)))
+        options |= {k: v.constant() for k, v in kwargs.items()}
+        given: list[TensorValue] = []
+        at = structure_of(f, xs, given)
+        inner = _inside(f, xs, options["dim"])
+        body = Body(f, combine_fn.realize(), [inner, inner])
+        return apply_to(f, [body], given, lambda items, fn: real(fn, filled(at, items), **options))
+
+    return scan
+
+
+LATE["tocha._functorch.eager_transforms", "jvp"] = _jvp
+LATE["tocha._higher_order_ops.cond", "cond"] = _cond
+LATE["tocha._higher_order_ops.while_loop", "while_loop"] = _while_loop
+LATE["tocha._higher_order_ops.map", "map"] = _map
+LATE["tocha._higher_order_ops.scan", "scan"] = _scan
+LATE["tocha._higher_order_ops.associative_scan", "associative_scan"] = _associative_scan

@@ -88,7 +88,10 @@ class Cuts:
                 self.scan(r.guard, found)
         for r in self.compared.values():
             self.scan(r, found)
-        places = sorted(found) if len(found) <= MOST_CUTS else []
+        low, high = p.writer.known.bounds(variable) if self.atom is not None else (0, 0)
+        places = sorted(c for c in found if low < c <= high)
+        if len(places) > MOST_CUTS:
+            places = []
         self.ranges: list[tuple[int | None, int | None]] = list(zip([None, *places], [*places, None], strict=True))
 
     def relation(self, n: Node) -> Any:

@@ -52,7 +52,7 @@ def capture_for(backend: Any, fullgraph: bool, dynamic: bool | None, options: An
     keep = (options or {}).get("guard_filter_fn")
     rest = {k: v for k, v in (options or {}).items() if k != "guard_filter_fn"}
     found = lookup_backend(backend)
-    if rest and not isinstance(backend, str):
+    if rest and (backend == "inductor" or not isinstance(backend, str)):
         found = functools.partial(found, options=rest)
     key = (id(found), fullgraph, dynamic, id(keep), limit)
     if key not in _CAPTURES:

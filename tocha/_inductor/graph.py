@@ -198,4 +198,3 @@ class GraphLowering:
 def lower_graph(module: fx.GraphModule) -> Program:
     """The program of a functional graph whose nodes know their values (meta["val"])."""
     return GraphLowering(module).program()
-

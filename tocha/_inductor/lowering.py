@@ -193,6 +193,9 @@ class Lowering(Interpreter):
     def operand(self, reader: Reader, v: Facts, code: Any, t: DType, index: Sequence[Any], o: Operator) -> Node:
         """An operand's element in the dtype that the formula computes in, rounded on the way as eager rounds it."""
         wanted = resolve(code, t)
+        if v.number is not None:  # in full, unless it is to be rounded like an element
+            whole = not wanted.is_reduced or code in ("scalar", "number")
+            return scalar.cast(reader.number(v.number, wanted.compute if whole else wanted), wanted.compute)
         element = reader.broadcast(v, index)
         single = v.number is not None or not v.sizes
         kept = (code == "scalar" and single) or (code == "number" and v.number is not None)

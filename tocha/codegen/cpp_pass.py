@@ -29,6 +29,16 @@ class Pass:
     def input(self, read: Any, dtype: dt.DType) -> Node:
         return scalar.Input(self.reads.setdefault(read, len(self.reads)), dtype)
 
+    def settled(self, guard: Any) -> Any:
+        """A guard without the parts that always hold; False if one never does."""
+        if isinstance(guard, bool):
+            return guard
+        parts = guard.args if guard.kind == "and" else (guard,)
+        decided = [self.writer.known.holds(part) for part in parts]
+        if False in decided:
+            return False
+        return s.combine("and", [part for part, holds in zip(parts, decided, strict=True) if holds is None])
+
     def nodes(self, m: Member, formulas: Sequence[Node]) -> tuple[Node, ...]:
         """A member's formulas on this pass's inputs."""
         places = dict(self.writer.places[m])
@@ -58,7 +68,9 @@ class Pass:
             if read.buffer in self.writer.variables:
                 return self.input(self.writer.variables[read.buffer], n.dtype)
             address = self.writer.simplified(read.address, places)
-            guard = read.guard if isinstance(read.guard, bool) else s.substitute(read.guard, places)
+            guard = self.settled(read.guard if isinstance(read.guard, bool) else s.substitute(read.guard, places))
+            if guard is False:
+                return scalar.constant(False if n.dtype is dt.bool_ else 0, n.dtype)
             if read.buffer in self.writer.scratch:
                 address = self.writer.scratch_address(read.buffer, address)
             return self.input(Load(read.buffer, address, guard), n.dtype)
@@ -88,7 +100,10 @@ class Cuts:
                 self.scan(r.guard, found)
         for r in self.compared.values():
             self.scan(r, found)
-        places = sorted(found) if len(found) <= MOST_CUTS else []
+        low, high = p.writer.known.bounds(variable) if self.atom is not None else (0, 0)
+        places = sorted(c for c in found if low < c <= high)
+        if len(places) > MOST_CUTS:
+            places = []
         self.ranges: list[tuple[int | None, int | None]] = list(zip([None, *places], [*places, None], strict=True))
 
     def relation(self, n: Node) -> Any:

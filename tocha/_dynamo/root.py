@@ -124,9 +124,10 @@ class RootFrame(Frame):
             if value.of_operator:
                 raise Escapes from raised
             self.out.check_generators()
-            if value.from_below and not self.out.calls and not self.out.fullgraph:
+            whole = self.out.fullgraph or self.out.error_on_break
+            if value.from_below and not self.out.calls and not whole:
                 raise Escapes from raised  # nothing to capture before it
-            if value.from_below and not self.out.fullgraph:
+            if value.from_below and not whole:
                 raise Unsupported("exception", value.describe()) from raised
             cg.side_effects([value])
             cg.load(value)

@@ -3,6 +3,8 @@
 import collections
 import random
 
+import numpy as np
+
 import tocha
 
 
@@ -83,3 +85,37 @@ def test_tuple_count_of_tensors():
     x, y = tocha.ones(1), tocha.zeros(1)
     compiled = tocha.compile(lambda a, b: (a, b, a).count(a) + (a + b), backend="eager")
     assert compiled(x, y).item() == 3.0
+
+
+def test_a_method_is_replaced_on_the_class(monkeypatch):
+    class Scaler:
+        def scale(self, x):
+            return x * 2
+
+    compiled = tocha.compile(lambda x, s: s.scale(x), backend="eager", fullgraph=True)
+    s = Scaler()
+    assert compiled(tocha.ones(1), s).item() == 2.0
+    monkeypatch.setattr(Scaler, "scale", lambda self, x: x * 5)
+    assert compiled(tocha.ones(1), s).item() == 5.0
+
+
+def test_a_shape_error_is_caught_inside():
+    def f(x, w):
+        try:
+            return x @ w
+        except RuntimeError:
+            return x - 1
+
+    compiled = tocha.compile(f, backend="eager")
+    for w in (tocha.ones(7, 7), tocha.ones(2, 2), tocha.ones(7, 7)):
+        assert compiled(tocha.ones(2, 2), w).tolist() == f(tocha.ones(2, 2), w).tolist()
+
+
+def test_full_reductions_of_arrays_are_scalars():
+    def f(x):
+        return np.sum(x.numpy()), x.numpy().mean(), np.max(x.numpy() * 2)
+
+    compiled = tocha.compile(f, backend="eager")
+    for _ in range(2):
+        expected, got = f(tocha.ones(3)), compiled(tocha.ones(3))
+        assert [type(v) for v in got] == [type(v) for v in expected] and got == expected

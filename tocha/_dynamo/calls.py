@@ -63,6 +63,10 @@ def bind_arguments(
             places[parameter] = named[parameter]
     missing = [p for p in parameters if p not in places]
     if missing:
+        if function.real is not None and function.source is not None:
+            for place, given in (("__defaults__", function.real.__defaults__), ("__kwdefaults__", function.real.__kwdefaults__)):  # fmt: skip
+                if given is None:
+                    f.out.guards.add(function.source.attribute(place), "same", None)
         f.raise_(TypeError, f"{name}() missing {len(missing)} required {'positional' if missing[0] in parameters[:count] else 'keyword-only'} argument{'s' * (len(missing) > 1)}: {' and '.join(map(repr, missing))}")  # fmt: skip
     frame.locals.update(places)
     at = count + only

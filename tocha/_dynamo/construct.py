@@ -73,11 +73,11 @@ def construct(f: Frame, cls: ClassValue, args: list[Value], kwargs: dict[str, Va
         return f.fold(real, args, kwargs)
     else:
         raise Unsupported("value", f"a new object of type {real.__module__}.{real.__qualname__}")
-    init = find_in_class(real, "__init__")[0]
+    init, init_holder = find_in_class(real, "__init__")
     if isinstance(made, ContainerObject) and not isinstance(init, types.FunctionType):
         made.native(f, "__init__", args, kwargs)
     elif isinstance(init, types.FunctionType):
-        f.wrap(init, f.class_source(cls, None, "__init__", init)).call(f, [made, *args], kwargs)
+        f.wrap(init, f.class_source(real, init_holder, "__init__", init)).call(f, [made, *args], kwargs)
     elif init is object.__init__ and holder is object and (args or kwargs):
         f.raise_(TypeError, f"{real.__name__}() takes no arguments")
     return made

@@ -6,6 +6,7 @@ import builtins
 import os
 import types
 from collections.abc import Iterable
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from tocha._dynamo import build, builtin_calls, construct, draws, operators, polyfills
@@ -26,9 +27,25 @@ if TYPE_CHECKING:
     from tocha._dynamo.output import Output
 
 MAX_DEPTH = 60  # nested inlined calls: CPython's own stack carries several frames for each
-MAX_STEPS = 3_000_000
 _GENERATOR = 0x20 | 0x80 | 0x200
 _TRACER = os.path.dirname(__file__) + os.sep
+_LIBRARY = os.path.dirname(os.path.dirname(__file__)) + os.sep
+_LIBRARIES = ("tocha", "builtins", "collections", "typing", "functools", "enum", "dataclasses", "abc", "contextlib")
+
+
+def is_of_library(cls: type) -> bool:
+    return cls.__module__.split(".")[0] in _LIBRARIES
+
+
+@lru_cache(maxsize=1024)
+def lacks(name: str) -> Any:
+    """A test of classes, the same one for each name."""
+
+    def test(cls: type) -> bool:
+        return all(name not in c.__dict__ and "__getattr__" not in c.__dict__ for c in cls.__mro__)
+
+    test.__name__ = f"lacks_{name}"
+    return test
 
 
 class Decoded:
@@ -86,8 +103,8 @@ class Frame:
             self.current = instruction
             self.ip += 1
             out.steps += 1
-            if out.steps > MAX_STEPS:
-                raise Unsupported("steps", f"{MAX_STEPS} instructions")
+            if out.steps > out.step_limit:
+                out.check_steps()
             handler = handlers.get(instruction.name)
             if handler is None:
                 raise Unsupported("opcode", f"instruction {instruction.name}")
@@ -157,15 +174,21 @@ class Frame:
     def wrap_class_of(self, value: Any) -> Value:
         return ClassValue(value.python_type(), value.source.type() if value.source else None)
 
-    def class_source(self, value: Value, holder: type | None, name: str, found: Any) -> Source | None:
-        """Where a class attribute is found again: those of user classes may be replaced."""
-        if value.source is None or holder is None or holder.__module__.split(".")[0] in ("tocha", "builtins", "collections", "typing", "functools", "enum", "dataclasses", "abc", "contextlib"):  # fmt: skip
+    def class_source(self, cls: type, holder: type | None, name: str, found: Any) -> Source | None:
+        """Where a class attribute is found again: those of user classes may be replaced, and the forward of any module."""
+        if holder is None or (is_of_library(holder) and name != "forward"):
             return None
+        source = Source("object", cls, None, cls.__qualname__).attribute(name)
         if isinstance(found, property):
-            self.out.guards.add(value.source.type().attribute(name), "same", found)
-        if not isinstance(found, (classmethod, staticmethod, property)) and (isinstance(found, types.FunctionType) or not hasattr(type(found), "__get__")):  # fmt: skip
-            return value.source.type().attribute(name)
+            self.out.guards.add(source, "same", found)
+        if isinstance(found, (types.FunctionType, classmethod, staticmethod)) or not hasattr(type(found), "__get__"):
+            return source
         return None
+
+    def guard_missing(self, cls: type, name: str) -> None:
+        """Neither the class nor a base has the attribute, or a way to make it up."""
+        if not is_of_library(cls):
+            self.out.guards.add(Source("object", cls, None, cls.__qualname__), "holds", lacks(name))
 
     def attribute_of_class(self, value: Value, cls: type, name: str) -> Value | None:
         """A Python method or property of a class, bound; None where it is native or missing."""
@@ -313,8 +336,22 @@ class Frame:
         if name in self.globals:
             return self.wrap(self.globals[name], self.global_source(name))
         if hasattr(builtins, name):
+            if not self.code.co_filename.startswith(_LIBRARY):
+                self.guard_builtin(name)
             return self.wrap_known(getattr(builtins, name))
+        for scope, shown in (
+            (self.globals, f"globals of {self.globals.get('__name__')}"),
+            (builtins.__dict__, "builtins"),
+        ):
+            self.out.guards.add(Source("object", scope, None, shown), "without", name)
         self.raise_(NameError, f"name '{name}' is not defined")
+
+    def guard_builtin(self, name: str) -> None:
+        """No global hides it, nobody has replaced it."""
+        shown = f"globals of {self.globals.get('__name__')}"
+        self.out.guards.add(Source("object", self.globals, None, shown), "without", name)
+        scope = Source("object", builtins.__dict__, None, "builtins")
+        self.out.guards.add(scope.dict_item(name), "same", getattr(builtins, name))
 
     def global_source(self, name: str) -> Source:
         if self.globals is self.out.globals:

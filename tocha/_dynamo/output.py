@@ -34,6 +34,9 @@ from tocha.ir.symbolic import Expr, Relation, of_atom
 if TYPE_CHECKING:
     from tocha._dynamo.frame import Frame
 
+MAX_STEPS = 3_000_000
+STEPS_WITHOUT_CALL = 50_000
+
 
 class Effects:
     """Objects that captured code changed, in the order of their first change."""
@@ -73,11 +76,11 @@ class Output:
         self.global_writes: dict[tuple[int, str], Value] = {}
         self.scopes: dict[int, dict] = {}
         self.aliases = 0
-        self.steps = 0
+        self.steps, self.step_limit = 0, STEPS_WITHOUT_CALL
         self.root: Any = None  # the captured frame
         self.new_cells: list[CellValue] = []
         self.generators: list[Any] = []  # those that were advanced
-        self.calls = 0
+        self.calls = self.calls_then = 0
         self.transforms = True  # may transforms be leaves of the graph?
         self.error_on_break = fullgraph or config.error_on_graph_break
         self.kept: list[Any] = []
@@ -215,6 +218,12 @@ class Output:
             self.guards.add(first, "alias", number)
         self.guards.add(source, "alias", number)
 
+    def check_steps(self) -> None:
+        """Unrolling goes on as long as the graph grows: a loop of Python alone is better run than captured."""
+        if self.calls == self.calls_then or self.steps > MAX_STEPS:
+            raise Unsupported("steps", f"{self.steps} instructions")
+        self.calls_then, self.step_limit = self.calls, self.steps + STEPS_WITHOUT_CALL
+
     def note_generator(self, generator: Any) -> int:
         self.generators.append(generator)
         return self.root.count - 1
@@ -272,6 +281,7 @@ class Output:
                 facts.run(self.fake_mode, op, target, args, kwargs)
             except Exception as again:
                 error = again
+        error.__traceback__ = None  # frames that hold the error itself
         try:
             f.raise_real(error)
         except Observed as raised:

@@ -96,6 +96,9 @@ class RootFrame(Frame):
                 return ("break", NULL)
             self.count += 1
             self.ip += 1
+            self.out.steps += 1
+            if self.out.steps > self.out.step_limit:
+                self.out.check_steps()
             handler = HANDLERS.get(instruction.name)
             if handler is None:
                 raise Unsupported("opcode", f"instruction {instruction.name}")
@@ -121,7 +124,10 @@ class RootFrame(Frame):
             if value.of_operator:
                 raise Escapes from raised
             self.out.check_generators()
-            if value.from_below and not self.out.fullgraph:
+            whole = self.out.fullgraph or self.out.error_on_break
+            if value.from_below and not self.out.calls and not whole:
+                raise Escapes from raised  # nothing to capture before it
+            if value.from_below and not whole:
                 raise Unsupported("exception", value.describe()) from raised
             cg.side_effects([value])
             cg.load(value)

@@ -7,6 +7,7 @@ import types
 from typing import TYPE_CHECKING, Any
 
 from tocha import _C
+from tocha._dynamo.source import Source
 from tocha._dynamo.values.base import Value
 from tocha._dynamo.values.constant import Constant
 from tocha._dynamo.values.containers import TupleValue
@@ -41,10 +42,10 @@ def bind(f: Frame, found: Any, owner: Value, cls: type, source: Any) -> Value:
     if isinstance(found, _C._capture.Wrapper):
         return MethodValue(f.wrap(found, source), owner)
     if isinstance(found, classmethod):
-        inner = f.wrap(found.__func__, source.attribute("__func__") if source and source.fetch == "dict_item" else None)
-        return MethodValue(inner, f.wrap_known(cls))
+        inner = f.wrap(found.__func__, source.attribute("__func__") if source else None)
+        return MethodValue(inner, f.wrap(cls, Source("object", cls, None, cls.__qualname__)))
     if isinstance(found, staticmethod):
-        return f.wrap(found.__func__, None)
+        return f.wrap(found.__func__, source)
     if isinstance(found, property):
         if found.fget is None:
             f.raise_(AttributeError, "property has no getter")
@@ -116,9 +117,11 @@ class ObjectValue(Value):
         found = self.plain_attribute(f, name)
         if found is not None:
             return found
-        fallback = find_in_class(self.cls, "__getattr__")[0]
+        fallback, holder = find_in_class(self.cls, "__getattr__")
         if isinstance(fallback, types.FunctionType):
-            return f.wrap(fallback, None).call(f, [self, Constant(name)], {})
+            source = f.class_source(self.cls, holder, "__getattr__", fallback)
+            return f.wrap(fallback, source).call(f, [self, Constant(name)], {})
+        f.guard_missing(self.cls, name)
         f.raise_(AttributeError, f"'{self.cls.__name__}' object has no attribute '{name}'")
 
     def plain_attribute(self, f: Frame, name: str) -> Value | None:
@@ -129,7 +132,7 @@ class ObjectValue(Value):
         if isinstance(found, types.MemberDescriptorType):
             return self.slot(f, name)
         if found is not MISSING and is_data_descriptor(found) and not isinstance(found, types.GetSetDescriptorType):
-            return bind(f, found, self, self.cls, f.class_source(self, holder, name, found))
+            return bind(f, found, self, self.cls, f.class_source(self.cls, holder, name, found))
         own = self.own(f, name)
         if own is not None:
             return own
@@ -141,7 +144,7 @@ class ObjectValue(Value):
                 return MethodValue(new, self) if isinstance(new, FunctionValue) else new
         if found is MISSING:
             return None
-        return bind(f, found, self, self.cls, f.class_source(self, holder, name, found))
+        return bind(f, found, self, self.cls, f.class_source(self.cls, holder, name, found))
 
     def slot(self, f: Frame, name: str) -> Value | None:
         if name in self.written or self.new:
@@ -199,7 +202,7 @@ class ObjectValue(Value):
     def special(self, f: Frame, name: str, args: list[Value], kwargs: dict[str, Value]) -> Value:
         """A method that the interpreter looks up in the class, not in the instance."""
         found, holder = find_in_class(self.cls, name)
-        return bind(f, found, self, self.cls, f.class_source(self, holder, name, found)).call(f, args, kwargs)
+        return bind(f, found, self, self.cls, f.class_source(self.cls, holder, name, found)).call(f, args, kwargs)
 
     def call_method(self, f: Frame, name: str, args: list[Value], kwargs: dict[str, Value]) -> Value:
         if name.startswith("__") and name.endswith("__") and find_in_class(self.cls, name)[0] is not MISSING:
@@ -387,7 +390,7 @@ class ClassValue(Value):
             if isinstance(meta, property):
                 return f.wrap(meta.fget, None).call(f, [self], {})
             return f.wrap_known(getattr(self.value, name))
-        found = find_in_class(self.value, name)[0]
+        found, holder = find_in_class(self.value, name)
         if found is MISSING:
             if isinstance(meta, types.FunctionType):
                 return MethodValue(f.wrap(meta, None), self)
@@ -396,12 +399,13 @@ class ClassValue(Value):
             fallback = find_in_class(type(self.value), "__getattr__")[0]
             if isinstance(fallback, types.FunctionType):
                 return f.wrap(fallback, None).call(f, [self, Constant(name)], {})
+            f.guard_missing(self.value, name)
             f.raise_(AttributeError, f"type object '{self.value.__name__}' has no attribute '{name}'")
-        source = self.source.attribute(name) if self.source else None
+        source = self.source.attribute(name) if self.source else f.class_source(self.value, holder, name, found)
         if isinstance(found, (types.FunctionType, staticmethod)):
             return f.wrap(getattr(found, "__func__", found), source)
         if isinstance(found, classmethod):
-            return MethodValue(f.wrap(found.__func__, None), self)
+            return MethodValue(f.wrap(found.__func__, source.attribute("__func__") if source else None), self)
         if isinstance(found, (property, types.MemberDescriptorType, types.GetSetDescriptorType)):
             return BuiltinValue(found)
         getter = find_in_class(type(found), "__get__")[0]

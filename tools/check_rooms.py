@@ -56,7 +56,7 @@ NATIVE = [{"core"}, {"dispatch"}, {"autograd"}, {"ops"}, {"cpu", "cuda"}, {"capt
 DECLARED = ("ops", "kernels")
 DECLARATIONS_KNOW = {"dispatch/op_types.h"}
 CALLED_FROM_BELOW = {
-    "dispatch": {"ops/copies.h", "kernels/resizing.h"},
+    "dispatch": {"ops/copies.h", "ops/resizing.h", "kernels/resizing.h"},
     "autograd": {
         f"ops/{f}.h" for f in ("arithmetic", "comparison", "complex", "copies", "factories", "reductions", "views")
     },

@@ -235,7 +235,7 @@ def generated(cls: type[Function], info: VmapInfo, in_dims: tuple, values: tuple
         return at_dims(found, dims, wanted, info.batch_size)
 
     members = {"forward": forward, "setup_context": setup_context, "backward": backward, "jvp": jvp}
-    made = type(f"Vmapped{cls.__name__}", (Function,), {k: staticmethod(f) for k, f in members.items()})
+    made: Any = type(f"Vmapped{cls.__name__}", (Function,), {k: staticmethod(f) for k, f in members.items()})
     return made.apply(*values), state["out_dims"]
 
 

@@ -140,6 +140,6 @@ def associative_scan(
         a, b = (pytree.tree_unflatten(given[i : i + count], spec) for i in (0, count))
         return pytree.tree_leaves(combine_fn(a, b))
 
-    found = associative_scan_op(flat, rows)
-    found = [v.flip(0) for v in found] if reverse else list(found)
+    found = list(associative_scan_op(flat, rows))
+    found = [v.flip(0) for v in found] if reverse else found
     return pytree.tree_unflatten([v.movedim(0, at) if at else v for v in found], spec)

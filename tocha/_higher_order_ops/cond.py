@@ -73,7 +73,7 @@ class Cond(HigherOrderOperator):
             around = [v for v, w in zip(given[1 + count :], wanted[count:], strict=True) if w]
             functions = [gradient_function(s.function, wanted[:count], around, differentiable) for s in plain]
             tangents = [g for g, d in zip(grads, differentiable, strict=True) if d]
-            found = iter(self(given[0], *functions, (*given[1 : 1 + count], *tangents)))
+            found = iter(self(given[0], functions[0], functions[1], (*given[1 : 1 + count], *tangents)))
             return [None, *(next(found) if w else None for w in wanted)]
 
         return Differentiable.apply(forward, backward, pred, *values)

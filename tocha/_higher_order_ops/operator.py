@@ -83,7 +83,7 @@ def emit(
         out = tuple(run() if real else facts())
     if mode is None:
         return out
-    tracer = mode.tracer
+    tracer: Any = mode.tracer
     names = iter(prefixes)
 
     def shown(v: Any) -> Any:
@@ -179,7 +179,7 @@ def gradient_function(
 
 def own_memory(values: Sequence[Any], inputs: Sequence[Any]) -> list[Any]:
     """Tensors none of which shares memory with another or with an input."""
-    taken = {v._facts.memory for v in inputs if isinstance(v, FakeTensor)}
+    taken: set[Any] = {v._facts.memory for v in inputs if isinstance(v, FakeTensor)}
     out = []
     for v in values:
         memory = v._facts.memory if isinstance(v, FakeTensor) else None

@@ -207,10 +207,11 @@ def scan(combine_fn: Callable, init: Any, xs: Any, *, dim: int = 0, reverse: boo
         if len(rows[0]) == 0 and not specs:
             check()
     found = scan_op(flat, carry, rows)
-    last, ys = found[: len(carry)], found[len(carry) :]
+    last = list(found[: len(carry)])
+    ys = list(found[len(carry) :])
     ys = [v.flip(0) for v in ys] if reverse else ys
     ys = [v.movedim(0, at) for v in ys] if at else ys
-    return pytree.tree_unflatten(list(last), carry_spec), pytree.tree_unflatten(list(ys), specs[0][1])
+    return pytree.tree_unflatten(last, carry_spec), pytree.tree_unflatten(ys, specs[0][1])
 
 
 def wrapped_dim(x: Tensor, dim: int) -> int:

@@ -251,7 +251,7 @@ def closure_of(function: Callable) -> tuple | None:
     code = getattr(function, "__code__", None)
     if code is None or getattr(function, "__defaults__", None) or getattr(function, "__kwdefaults__", None):
         return None
-    cells = []
+    cells: list[Any] = []
     for cell in function.__closure__ or ():
         try:
             value = cell.cell_contents

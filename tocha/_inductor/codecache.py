@@ -48,7 +48,7 @@ def compiler() -> tuple[str, ...]:
         if name and shutil.which(name.split()[0]):
             return tuple(name.split())
     try:
-        import ziglang  # noqa: F401
+        import ziglang  # type: ignore[import-not-found]  # noqa: F401
     except ImportError:
         raise CompilerError(
             "[compile] no C++ compiler found: set CXX, install g++ or clang++, or pip install tocha[compiler]"

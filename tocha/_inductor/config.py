@@ -44,13 +44,14 @@ def _known(name: str) -> None:
         raise AttributeError(f"[config] no such setting: {name!r}" + (f"; did you mean {near[0]!r}?" if near else ""))
 
 
-class _Config(types.ModuleType):
-    def __getattr__(self, name: str) -> Any:
-        if name.startswith("__"):
-            raise AttributeError(name)
-        _known(name)
-        return _WITHOUT_EFFECT[name]
+def __getattr__(name: str) -> Any:
+    if name.startswith("__"):
+        raise AttributeError(name)
+    _known(name)
+    return _WITHOUT_EFFECT[name]
 
+
+class _Config(types.ModuleType):
     def __setattr__(self, name: str, value: Any) -> None:
         if name.startswith("_"):
             super().__setattr__(name, value)

@@ -7,7 +7,7 @@ formulas and index maps. Every (buffer, address) is composed once per reader, so
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from typing import Any
 
@@ -22,7 +22,7 @@ MOST_NODES, MOST_READS = 256, 24  # in one formula, beyond which a value is stor
 SHARED_NODES, SHARED_READS = 20, 6  # beyond which a value that several loops read is stored
 
 
-ARITHMETIC = {
+ARITHMETIC: dict[Any, Callable[..., Any]] = {
     scalar.add: s.add, scalar.mul: s.mul, scalar.sub: lambda a, b: s.add(a, s.scale(b, -1)), scalar.neg: lambda a: s.scale(a, -1),
     scalar.maximum: s.maximum, scalar.minimum: s.minimum, scalar.abs: lambda a: s.maximum(a, s.scale(a, -1)),
     scalar.lt: s.lt, scalar.le: s.le, scalar.gt: s.gt, scalar.ge: s.ge, scalar.eq: s.eq, scalar.ne: s.ne,

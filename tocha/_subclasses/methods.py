@@ -180,7 +180,7 @@ def shown_data(t: FakeTensor) -> FakeTensor:
     """The same for programs: whoever watches operators sees a detach, else writes to what comes back would be lost on them."""
     if not dispatch.modes.stack or _C._dispatch_disabled():
         return data(t)
-    shown = t.detach()
+    shown: Any = t.detach()
     shown._own_version()
     return shown
 

@@ -68,10 +68,12 @@ def refine(a: Sequence[Any], b: Sequence[Any]) -> list[Any] | None:
             x = y = None
         elif isinstance(x, int) and isinstance(y, int) and x and y and x % y == 0:
             out.append(y)
-            x, y = x // y, None
+            x = x // y
+            y = None
         elif isinstance(x, int) and isinstance(y, int) and x and y and y % x == 0:
             out.append(x)
-            x, y = None, y // x
+            y = y // x
+            x = None
         else:
             return None
 

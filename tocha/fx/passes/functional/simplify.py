@@ -180,8 +180,8 @@ def holds(wide: Any, narrow: Any) -> bool:
     if narrow.is_floating_point:
         if not wide.is_floating_point:
             return False
-        a, b = finfo(wide), finfo(narrow)
-        return a.max >= b.max and a.eps <= b.eps and a.tiny <= b.tiny
+        f, g = finfo(wide), finfo(narrow)
+        return f.max >= g.max and f.eps <= g.eps and f.tiny <= g.tiny
     if wide.is_floating_point:
         return iinfo(narrow).max <= 2 / finfo(wide).eps
     a, b = iinfo(wide), iinfo(narrow)

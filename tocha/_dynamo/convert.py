@@ -62,6 +62,8 @@ class Capture:
     def __call__(self, code: types.CodeType, function: Any, globals_: dict, args: tuple, closure: Any) -> Any:
         if not is_user_code(code):
             return False
+        if _C._levels():  # graphs know nothing of the levels of transforms
+            return None
         with _LOCK:
             return self.convert(code, globals_, args, closure)
 

@@ -103,7 +103,7 @@ class Slots {
   PyObject* call() {
     bool fake = fake_mode_active();
     for (PyObject* o : slots_) fake = fake || (o && is_fake(o));
-    if (fake) [[unlikely]]
+    if (fake && !meets_level(slots_, kMaxArguments)) [[unlikely]]
       return own(fake_call(record_.fake, record_.name, record_.params, record_.count, slots_)).give();
     return own(record_.call(slots_)).give();
   }
@@ -649,6 +649,24 @@ PyObject* outside(PyObject*, PyObject* args) {
   });
 }
 
+}  // namespace
+
+bool meets_level(PyObject* const* slots, int count) {
+  if (!dispatch::open_levels) return false;
+  auto is_held = [](PyObject* o) { return is_tensor(o) && levels::held(reinterpret_cast<TensorObject*>(o)); };
+  for (int i = 0; i < count; ++i) {
+    PyObject* o = slots[i];
+    if (!o) continue;
+    if (is_held(o)) return true;
+    if (PyTuple_Check(o) || PyList_Check(o))
+      for (Py_ssize_t k = 0; k < PySequence_Fast_GET_SIZE(o); ++k)
+        if (is_held(PySequence_Fast_ITEMS(o)[k])) return true;
+  }
+  return false;
+}
+
+namespace {
+
 // _call_record(name, values): one form of a record ("sum.dim", "add_") with all its arguments in order; of out= a tuple
 // of results comes last.
 PyObject* call_record(PyObject*, PyObject* args) {
@@ -671,7 +689,8 @@ PyObject* call_record(PyObject*, PyObject* args) {
       }
       fake = fake || is_fake(slots[i]);
     }
-    if (fake) return own(fake_call(record->fake, record->name, record->params, record->count, slots)).give();
+    if (fake && !meets_level(slots, static_cast<int>(n)))
+      return own(fake_call(record->fake, record->name, record->params, record->count, slots)).give();
     return own(record->call(slots)).give();
   });
 }

@@ -6,6 +6,7 @@
 #include <unordered_map>
 
 #include "python/bindings.h"
+#include "python/level_calls.h"
 
 namespace tocha::python {
 
@@ -151,7 +152,7 @@ PyObject* call_overload(PyObject* self, PyObject* const* args, size_t flags, PyO
       if (!who.empty() || modes_ask())
         return call_override(f->owner, who, positional(args, nargs).get(), keywords_of(args + nargs, names).get());
       const RecordCall& r = *f->record;
-      if (!c.overridden.empty() || fake_mode_active())
+      if ((!c.overridden.empty() || fake_mode_active()) && !meets_level(c.slots, r.count))
         return plain_result(own(fake_call(r.fake, r.name, r.params, r.count, c.slots)), f->list);
     }
     return plain_result(own(f->record->call(c.slots)), f->list);

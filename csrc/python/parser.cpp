@@ -4,6 +4,8 @@
 #include <cstring>
 #include <tuple>
 
+#include "python/level_calls.h"
+
 namespace tocha::python {
 
 namespace {
@@ -454,7 +456,8 @@ PyObject* invoke_matched(Function& f, PyObject* self, PyObject* const* args, Py_
         if (f.reflected && !is_tensor(args[0])) return override_reflected(f, who, args);
         return override_call(f, who, self, args, nargs, kwnames);
       }
-      if (!m.overridden.empty() || fake_mode_active()) return fake_call(s.fake, s.record, s.params, s.count, m.slots);
+      if ((!m.overridden.empty() || fake_mode_active()) && !meets_level(m.slots, s.count))
+        return fake_call(s.fake, s.record, s.params, s.count, m.slots);
     }
     return s.call(m.slots);
   }

@@ -16,7 +16,9 @@ def forward(self, primals_1, exp, tangents_1):
     expand = tocha.ops.aten.expand.default(tangents_1, [2]);  tangents_1 = None
     mul_1 = tocha.ops.aten.mul.Tensor(expand, exp)
     mul_2 = tocha.ops.aten.mul.Tensor(expand, primals_1);  expand = primals_1 = None
-    mul_3 = tocha.ops.aten.mul.Tensor(mul_2, exp);  mul_2 = exp = None
+    detach = tocha.ops.aten.detach.default(exp);  exp = None
+    detach_1 = tocha.ops.aten.detach.default(detach);  detach = None
+    mul_3 = tocha.ops.aten.mul.Tensor(mul_2, detach_1);  mul_2 = detach_1 = None
     add = tocha.ops.aten.add.Tensor(mul_1, mul_3);  mul_1 = mul_3 = None
     return (add,)
 """

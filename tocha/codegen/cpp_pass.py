@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from tocha.ir import dtypes as dt
 from tocha.ir import scalar
@@ -13,15 +13,12 @@ from tocha.ir.loops import Buffer, Load, Position
 from tocha.ir.node import CONSTANT, INPUT, Node, topological
 from tocha.ir.rewrite import simplify
 
-if TYPE_CHECKING:
-    from tocha.codegen.cpp_loops import KernelWriter
-
 
 class Pass:
     """Formulas that are computed at the same points: what they read, and their nodes in terms of that."""
 
-    def __init__(self, writer: KernelWriter):
-        self.writer = writer
+    def __init__(self, writer: Any):
+        self.writer = writer  # of the kernel: a KernelWriter (cpp_loops.py)
         self.reads: dict[Any, int] = {}  # Load, Position or the name of a variable
         self.indirect: dict[Node, tuple[s.Atom, Any]] = {}
         self.values: dict[Buffer, Node] = {}  # computed in this pass

@@ -168,7 +168,6 @@ def overlap_added(frames: "Tensor", hop: "int") -> "Tensor":
     "istft(Tensor self, int n_fft, int? hop_length=None, int? win_length=None, Tensor? window=None, bool center=True, "
     "bool normalized=False, bool? onesided=None, int? length=None, bool return_complex=False) -> Tensor",
     dtypes=(dt.float32, dt.float64),
-    tags={"reads_values"},
     samples=lambda t: [((t(2, 5, 6, dtype="complex"), 8, 2), {"window": t(8)})],
 )
 def istft(self, n_fft, hop_length, win_length, window, center, normalized, onesided, length, return_complex):

@@ -393,10 +393,13 @@ def test_nothing_leaks(call):
     a, x = np.arange(6.0), tocha.arange(6.0)
     for _ in range(20):
         call(a, x)
-    gc.collect()
-    references, blocks = (sys.getrefcount(a), sys.getrefcount(x)), sys.getallocatedblocks()
-    for _ in range(500):
-        call(a, x)
-    gc.collect()
-    assert (sys.getrefcount(a), sys.getrefcount(x)) == references
-    assert sys.getallocatedblocks() - blocks < 100
+    growth = []
+    for _ in range(3):  # other threads allocate too
+        gc.collect()
+        references, blocks = (sys.getrefcount(a), sys.getrefcount(x)), sys.getallocatedblocks()
+        for _ in range(500):
+            call(a, x)
+        gc.collect()
+        assert (sys.getrefcount(a), sys.getrefcount(x)) == references
+        growth.append(sys.getallocatedblocks() - blocks)
+    assert min(growth) < 100

@@ -59,6 +59,11 @@ def exception_groups(f: Any, i: Any) -> None:
     raise Unsupported("opcode", "except*")
 
 
+@opcode("CALL_INTRINSIC_2", since=(3, 12))
+def call_intrinsic_2(f: Any, i: Any) -> None:
+    raise Unsupported("opcode", "except*" if i.arg == 1 else "type parameters")
+
+
 @opcode("RERAISE")
 def reraise(f: Any, i: Any) -> None:
     raised = f.pop()

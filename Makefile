@@ -16,7 +16,7 @@ demo: build
 	$(PY) examples/train.py $(ARGS)
 
 test: build native-test
-	$(PY) -m pytest tests --ignore tests/parity
+	$(PY) -m pytest tests --ignore tests/parity -n $(JOBS)
 
 build: $(VENV)/.built
 

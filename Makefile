@@ -55,14 +55,14 @@ check: $(VENV)/.ready
 	$(PY) -m ruff format --check tocha tests tools benchmarks examples
 	$(PY) tools/check_rooms.py
 	$(PY) tools/check_operator_names.py
-	find csrc tests/native -name '*.cpp' -o -name '*.h' | xargs $(VENV)/bin/clang-format --dry-run --Werror
+	find csrc tests/native tests/devices -name '*.cpp' -o -name '*.h' | xargs $(VENV)/bin/clang-format --dry-run --Werror
 	$(PY) tocha/_build/__main__.py --stubs tocha
 	$(PY) -m mypy
 
 format: $(VENV)/.ready
 	$(PY) -m ruff check --fix tocha tests tools benchmarks examples
 	$(PY) -m ruff format tocha tests tools benchmarks examples
-	find csrc tests/native -name '*.cpp' -o -name '*.h' | xargs $(VENV)/bin/clang-format -i
+	find csrc tests/native tests/devices -name '*.cpp' -o -name '*.h' | xargs $(VENV)/bin/clang-format -i
 
 # AddressSanitizer and UndefinedBehaviorSanitizer over the native tests and the Python tests.
 sanitize: $(VENV)/.ready

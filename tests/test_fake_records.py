@@ -137,6 +137,14 @@ def live(value: Any, o, name: str) -> Any:
     return value if name in o.constants else mapped(wanting, value)
 
 
+def wanting_and_fake(o, sample, mode: FakeTensorMode) -> tuple[tuple, dict, s.Sample]:
+    """A sample's arguments with tensors that want gradients, and fakes of them."""
+    names = [a.name for a in o.schema.arguments]
+    args = tuple(live(a, o, n) for n, a in zip(names, sample.args, strict=False))
+    kwargs = {k: live(v, o, k) for k, v in sample.kwargs.items()}
+    return args, kwargs, s.Sample(mapped(mode.from_tensor, args), mapped(mode.from_tensor, kwargs))
+
+
 DIFFERENTIABLE = [
     o for o in CALLABLE if "no_gradient" not in o.tags and not o.name.endswith("_") and o.kind != "foreach"
 ]
@@ -148,11 +156,8 @@ def test_gradients_are_the_real_ones(o):
     if o.dtypes and dt.float64 not in o.dtypes:
         pytest.skip("has no gradient in float64")
     for sample in s.gradient_samples(o, dt.float64):
-        names = [a.name for a in o.schema.arguments]
-        args = tuple(live(a, o, n) for n, a in zip(names, sample.args, strict=False))
-        kwargs = {k: live(v, o, k) for k, v in sample.kwargs.items()}
         mode = FakeTensorMode()
-        fake = s.Sample(mapped(mode.from_tensor, args), mapped(mode.from_tensor, kwargs))
+        args, kwargs, fake = wanting_and_fake(o, sample, mode)
         try:
             real = tensors(call(s.function_of(o), s.Sample(args, kwargs)))
         except RuntimeError as e:
@@ -187,11 +192,8 @@ KEEPING = [o for o in DIFFERENTIABLE if o.kind != "composite" and (o.gradients o
 def test_as_much_is_kept_for_backward(o):
     d = dt.float64 if not o.dtypes or dt.float64 in o.dtypes else usual_dtype(o)
     for sample in s.gradient_samples(o, d):
-        names = [a.name for a in o.schema.arguments]
-        args = tuple(live(a, o, n) for n, a in zip(names, sample.args, strict=False))
-        kwargs = {k: live(v, o, k) for k, v in sample.kwargs.items()}
         mode = FakeTensorMode()
-        fake = s.Sample(mapped(mode.from_tensor, args), mapped(mode.from_tensor, kwargs))
+        args, kwargs, fake = wanting_and_fake(o, sample, mode)
         try:
             expected = packed(s.function_of(o), s.Sample(args, kwargs))
         except RuntimeError:  # not with these inputs

@@ -2,7 +2,8 @@
 
 import pytest
 from observed import agree, observed, views_of_one
-from programs import PROGRAMS, SHARED
+from programs import PROGRAMS
+from shared_programs import SHARED
 
 import tocha
 from tocha._functorch.aot_autograd import (

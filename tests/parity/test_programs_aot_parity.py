@@ -1,4 +1,4 @@
-"""Programs that write and alias (tests/functorch/programs.py) do in eager mode what they do in PyTorch."""
+"""Programs that write and alias (tests/functorch/{programs,shared_programs}.py) do in eager mode what they do in PyTorch."""
 
 from __future__ import annotations
 
@@ -21,8 +21,9 @@ from observed import agree, observed, separate, views_of_one  # noqa: E402
 def programs(library: str) -> Any:
     """The same text, about one library or the other."""
     made = ModuleType(f"programs_of_{library}")
-    text = (FOLDER / "programs.py").read_text().replace("tocha", library)
-    exec(compile(text, made.__name__, "exec"), made.__dict__)
+    for file in ("programs.py", "shared_programs.py"):
+        text = (FOLDER / file).read_text().replace("tocha", library)
+        exec(compile(text, made.__name__, "exec"), made.__dict__)
     return made
 
 

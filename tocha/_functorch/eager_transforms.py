@@ -195,6 +195,15 @@ def vjp(func: Callable, *primals: Any, has_aux: bool = False) -> Any:
     return vjp_impl(func, primals, None, has_aux)
 
 
+def called(func: Callable, args: Any, has_aux: bool, at: Any, where: str) -> tuple[Any, Any]:
+    """What a function gives inside of a level, and what it gives beside, outside."""
+    outputs = func(*args)
+    if not has_aux:
+        return outputs, None
+    outputs, aux = with_aux(outputs, f"{where}: ")
+    return outputs, aux_outside(aux, at)
+
+
 def vjp_impl(func: Callable, args: tuple, argnums: Any, has_aux: bool, where: str = "vjp(f, *primals)") -> Any:
     with disable_saved_tensors_hooks(NO_HOOKS), level(GRAD) as at, enable_grad():
         if argnums is None:
@@ -204,10 +213,7 @@ def vjp_impl(func: Callable, args: tuple, argnums: Any, has_aux: bool, where: st
             argnums = checked_argnums(argnums, len(args))
             variables = tracked(chosen(args, argnums), at)
             inside = untracked_args(args, at, argnums, variables)
-        outputs, aux = func(*inside), None
-        if has_aux:
-            outputs, aux = with_aux(outputs, f"{where}: ")
-            aux = aux_outside(aux, at)
+        outputs, aux = called(func, inside, has_aux, at, where)
         flat_outputs, out_spec = tree_flatten(outputs)
         check_outputs(flat_outputs, outputs, where)
         flat_variables, in_spec = tree_flatten(variables)
@@ -292,10 +298,7 @@ def jvp_impl(func: Callable, primals: Any, tangents: Any, argnums: Any, strict: 
         if argnums is not None:
             others = tuple(entered(a, at) for a in primals)
             inside = replaced(others, duals, argnums)
-        outputs, aux = func(*inside), None
-        if has_aux:
-            outputs, aux = with_aux(outputs, f"{where}: ")
-            aux = aux_outside(aux, at)
+        outputs, aux = called(func, inside, has_aux, at, where)
         flat_outputs, out_spec = tree_flatten(outputs)
         check_outputs(flat_outputs, outputs, where)
         values = [leave(o, at) for o in flat_outputs]

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from tocha import _C
+from tocha._higher_order_ops.errors import uncaptured
 from tocha._higher_order_ops.operator import (
     Differentiable,
     HigherOrderOperator,
@@ -93,9 +94,7 @@ def map(f: Callable, xs: Any, *args: Any) -> Any:
         raise RuntimeError(f"Mapped xs can only consist of tensors. Got xs {leaves}.")
     sizes = [tuple(t.shape) for t in leaves]
     lead = sizes[0][0]
-    if not isinstance(lead, int):
-        pass
-    elif lead == 0:
+    if isinstance(lead, int) and lead == 0:
         raise RuntimeError("Leading dimensions of mapped xs cannot be 0.")
     if any(bool(s[0] != lead) for s in sizes):
         raise RuntimeError(
@@ -125,8 +124,6 @@ def map(f: Callable, xs: Any, *args: Any) -> Any:
 
 
 def check_results(sub: Subgraph) -> None:
-    from tocha._higher_order_ops.errors import uncaptured
-
     for o in sub.outputs:
         if not isinstance(o, Tensor):
             raise uncaptured(

@@ -7,7 +7,7 @@ nothing else lists operators.
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -299,18 +299,23 @@ def decomposition(o: Operator) -> Callable:
     return decorate
 
 
+def _stored(slot: str, records: Sequence[Operator]) -> Callable:
+    """Stores what it decorates in that slot of records."""
+
+    def decorate(f: Callable) -> Callable:
+        for o in records:
+            setattr(o, slot, f)
+        return f
+
+    return decorate
+
+
 def batching(*records: Operator) -> Callable:
     """Registers how an operator runs on a batch: f(b, the record's arguments), with b the batch (tocha/_functorch/batching.py).
 
     Tensors of the batch come as they are; `b.first(x)` is one with its batch dim in front. Results have it there. It runs as Python only.
     """
-
-    def decorate(f: Callable) -> Callable:
-        for o in records:
-            o.batching = f
-        return f
-
-    return decorate
+    return _stored("batching", records)
 
 
 def elements(*records: Operator) -> Callable:
@@ -318,13 +323,7 @@ def elements(*records: Operator) -> Callable:
 
     f(reader, index, arguments...) gives a scalar node; `reader` reads tensors at indices (tocha/_inductor/lowering.py).
     """
-
-    def decorate(f: Callable) -> Callable:
-        for o in records:
-            o.elements = f
-        return f
-
-    return decorate
+    return _stored("elements", records)
 
 
 def parts(*records: Operator) -> Callable:
@@ -332,13 +331,7 @@ def parts(*records: Operator) -> Callable:
 
     The function is given the record's arguments, is written in the subset, and runs natively.
     """
-
-    def decorate(f: Callable) -> Callable:
-        for o in records:
-            o.parts = f
-        return f
-
-    return decorate
+    return _stored("parts", records)
 
 
 def seen_gradient(o: Operator, *inputs: str) -> Callable:

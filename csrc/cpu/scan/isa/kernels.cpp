@@ -9,6 +9,7 @@
 
 #include "core/complex.h"
 #include "core/dtype.h"
+#include "cpu/engine/isa/vectors.h"
 
 TOCHA_ISA_BEGIN
 namespace scans {
@@ -95,13 +96,7 @@ void save(ScanCarry& carry, Acc a) {
   std::memcpy(carry.bytes, &a, sizeof(Acc));
 }
 
-#if defined(__AVX512F__)
-constexpr int kVectorBytes = 64;
-#elif defined(__AVX2__)
-constexpr int kVectorBytes = 32;
-#else
-constexpr int kVectorBytes = 16;
-#endif
+using vectors::kVectorBytes;
 
 // A register's worth of accumulators, added up from the left in log2(kWidth) steps.
 template <class Acc>

@@ -26,12 +26,6 @@ AutogradMeta::~AutogradMeta() {
 namespace autograd {
 namespace {
 
-// "Unbind" of UnbindBackward0: PyTorch names the function, not its node.
-std::string spoken_name(const Node& node) {
-  std::string name = node.title();
-  return name.substr(0, name.rfind("Backward"));
-}
-
 bool differentiable(DType d) { return is_floating(d) || is_complex(d); }
 
 void set_fn(const Tensor& t, const NodeRef& node, uint32_t output) {

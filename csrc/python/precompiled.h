@@ -1,5 +1,5 @@
-// What most files of the module read, compiled once for all of them where there is no compiler cache (CMakeLists.txt). Nothing includes it:
-// each file names what it uses.
+// What most files of the module read, compiled once for all of them where there is no compiler cache (CMakeLists.txt).
+// Nothing includes it: each file names what it uses.
 #pragma once
 
 #include <Python.h>

@@ -16,6 +16,7 @@
 #include "python/python_node.h"
 #include "python/saved_fields.h"
 #include "python/types.h"
+#include "python/walk_bindings.h"
 
 namespace tocha::python {
 namespace {
@@ -448,6 +449,7 @@ void add_autograd_methods(std::vector<PyMethodDef>& methods) {
 
 void add_autograd_functions(std::vector<PyMethodDef>& functions) {
   functions.insert(functions.end(), std::begin(function_table), std::end(function_table));
+  add_walk_functions(functions);
 }
 
 void add_autograd_types(PyObject* module) {
@@ -456,6 +458,7 @@ void add_autograd_types(PyObject* module) {
       {Py_tp_traverse, reinterpret_cast<void*>(node_traverse)},
       {Py_tp_clear, reinterpret_cast<void*>(node_clear)},
       {Py_tp_getattro, reinterpret_cast<void*>(node_getattr)},
+      {Py_tp_call, reinterpret_cast<void*>(call_node)},
       {Py_tp_methods, node_methods},
       {Py_tp_getset, node_getters},
       {0, nullptr},

@@ -204,8 +204,7 @@ def _library(f: Frame, function: Any, args: list[Value], kwargs: dict[str, Value
     name = getattr(function, "__name__", "")
     if name in modes.SWITCHES:
         plain = [a.constant() for a in args]
-        f.out.state_call(function, plain)
-        return f.wrap_known(modes.switch(function, plain))
+        return f.wrap_known(f.out.switch(function, plain))
     if _module_of(function).startswith("tocha._functorch."):  # it works with levels, which facts know nothing of
         raise Unsupported("call", f"tocha.func.{name}")
     if name in _STATE or name.startswith("_set_"):
@@ -249,6 +248,8 @@ def _classes(f: Frame, spec: Value) -> Any:
 def isinstance_(f: Frame, value: Value, spec: Value) -> Value:
     classes = _classes(f, spec)
     if isinstance(value, TensorValue):
+        if value.cls is not None:
+            return f.fold_real(issubclass, [value.cls, classes], {})
         return f.fold_real(isinstance, [value.real if value.real is not None else value.fact, classes], {})
     if isinstance(value, SymbolValue):
         return f.fold_real(issubclass, [value.python_type(), classes], {})

@@ -13,7 +13,7 @@ from typing import Any
 
 import tocha
 from tocha import _C
-from tocha._dynamo import callbacks, config, modes, stance
+from tocha._dynamo import callbacks, config, modes, overrides, stance
 from tocha._dynamo.exc import (
     BackendCompilerFailed,
     FailOnRecompileLimitHit,
@@ -62,7 +62,7 @@ class Capture:
     def __call__(self, code: types.CodeType, function: Any, globals_: dict, args: tuple, closure: Any) -> Any:
         if not is_user_code(code):
             return False
-        if _C._levels():  # graphs know nothing of the levels of transforms
+        if _C._levels() or overrides.outer_modes():  # graphs know nothing of transforms' levels, nor of others' modes
             return None
         with _LOCK:
             return self.convert(code, globals_, args, closure)

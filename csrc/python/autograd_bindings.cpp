@@ -87,15 +87,7 @@ PyObject* node_metadata(PyObject* self, void*) {
   });
 }
 PyObject* node_input_metadata(PyObject* self, void*) {
-  return guarded([&]() -> PyObject* {
-    const auto& shapes = node_of(self)->inputs;
-    Ref list = own(PyList_New(0));
-    for (const auto& s : shapes) {
-      Ref item = own(Py_BuildValue("(NON)", size_object(s.sizes), dtype_object(s.dtype), device_object(s.device)));
-      check(PyList_Append(list.get(), item.get()));
-    }
-    return list.give();
-  });
+  return guarded([&] { return input_metadata(*node_of(self)); });
 }
 PyObject* node_variable(PyObject* self, void*) {
   return guarded([&]() -> PyObject* {
@@ -419,6 +411,15 @@ PyObject* next_functions(Node& node) {
     PyTuple_SET_ITEM(all.get(), static_cast<Py_ssize_t>(i), pair.give());
   }
   return all.give();
+}
+
+PyObject* input_metadata(const Node& node) {
+  Ref list = own(PyList_New(0));
+  for (const auto& s : node.inputs) {
+    Ref item = own(Py_BuildValue("(NON)", size_object(s.sizes), dtype_object(s.dtype), device_object(s.device)));
+    check(PyList_Append(list.get(), item.get()));
+  }
+  return list.give();
 }
 
 PyObject* node_object(const NodeRef& ref) {

@@ -38,6 +38,7 @@ _SEEN: dict[int, types.CodeType] = {}  # those that ran once under eager_then_co
 _WARNED: dict[int, types.CodeType] = {}  # those whose limit was spoken of
 BREAKS: list[Break] = []  # of the running explain(), else empty
 LISTENERS: list[Any] = []
+CONTEXTS: list[Callable[[], str]] = []  # what programs add to the reasons for which functions are captured again
 
 
 def is_user_code(code: types.CodeType) -> bool:
@@ -121,7 +122,8 @@ class Capture:
             listen("recompile", code, reason)
         if config.error_on_recompile:
             raise RecompileError(f"[capture] {code.co_name} would be captured again: {reason}")
-        LOG.info("%s is captured again: %s", code.co_qualname, reason)
+        said = "".join(f" [{hook()[:256]}]" for hook in CONTEXTS)
+        LOG.info("%s is captured again: %s%s", code.co_qualname, reason, said)
         total = len(_C._capture.code_entries(code))
         allowed = self.limit if self.limit is not None else config.recompile_limit
         if len(before) < allowed and total < config.accumulated_recompile_limit:

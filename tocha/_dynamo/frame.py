@@ -26,7 +26,7 @@ from tocha._dynamo.values.objects import MISSING, ClassValue, ExceptionValue, bi
 if TYPE_CHECKING:
     from tocha._dynamo.output import Output
 
-MAX_DEPTH = 60  # nested inlined calls: CPython's own stack carries several frames for each
+MAX_DEPTH = DEFAULT_DEPTH = 60  # nested inlined calls: CPython's own stack carries several frames for each
 _GENERATOR = 0x20 | 0x80 | 0x200
 _TRACER = os.path.dirname(__file__) + os.sep
 _LIBRARY = os.path.dirname(os.path.dirname(__file__)) + os.sep
@@ -387,6 +387,10 @@ class Frame:
     ) -> Value:
         if self.depth >= MAX_DEPTH:
             raise Unsupported("recursion", f"{MAX_DEPTH} nested calls")
+        if function.real is not None:
+            logged = builtin_calls.log_call(self, function.real, function, args, kwargs)
+            if logged is not None:
+                return logged
         code = function.code
         frame = Frame(self.out, code, function.globals, self)
         frame.function = function

@@ -102,6 +102,8 @@ class Output:
         for atom, place in self.guards.numbers.places.items():
             if atom not in before:
                 self.symbol_input(atom, self.guards.numbers.sources[place])
+        if getattr(tensor, "_dynamo_static_input_type", None) == "guarded":
+            self.guards.add(source.call(tocha.Tensor.data_ptr), "constant", tensor.data_ptr())
         node = self.graph.placeholder(self.input_name(source))
         node.meta["example_value"] = fact
         node.meta["geometry"] = facts.geometry(fact)  # the program may give its fact another

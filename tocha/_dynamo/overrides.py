@@ -197,4 +197,3 @@ def _is_none(value: Value) -> bool:
 def outer_modes() -> bool:
     """Is a mode active that captured code has not entered?"""
     return bool(_modes.stack)
-

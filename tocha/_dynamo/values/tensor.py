@@ -175,7 +175,9 @@ class TensorValue(Value):
             self.refuse("autograd", f"{name}()")
         if name == "requires_grad_":
             return self._require_grad(f, *args, **kwargs)
-        if not hasattr(tocha.Tensor, name) or (self.cls and find_in_class(self.cls, name)[1] not in tocha.Tensor.__mro__):
+        if not hasattr(tocha.Tensor, name) or (
+            self.cls and find_in_class(self.cls, name)[1] not in tocha.Tensor.__mro__
+        ):
             return self.get_attribute(f, name).call(f, args, kwargs)
         return f.out.call(f, "call_method", name, [self, *args], kwargs)
 

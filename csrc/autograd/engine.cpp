@@ -350,6 +350,8 @@ void run_callbacks() {
 
 }  // namespace
 
+thread_local OtherWalk other_walk = nullptr;
+
 Node* current_node() { return running; }
 int backward_depth() { return depth; }
 int64_t current_walk() { return walking ? walking->number : -1; }
@@ -375,6 +377,7 @@ Grads backward(const std::vector<Edge>& roots, Grads grads, const std::vector<Ed
     int64_t level_;
   };
   Grads result;
+  if (other_walk && other_walk(roots, grads, inputs, options, result)) return result;
   {
     Depth inside(options.create_graph);
     GradMode mode(options.create_graph);

@@ -16,6 +16,11 @@ struct BackwardOptions {
 // where nothing does) unless accumulate, when it is added to their grad.
 Grads backward(const std::vector<Edge>& roots, Grads grads, const std::vector<Edge>& inputs, BackwardOptions options);
 
+// Takes walks over in this thread, where it is set (compiled autograd); false: it leaves this one to the engine.
+using OtherWalk = bool (*)(const std::vector<Edge>& roots, const Grads& grads, const std::vector<Edge>& inputs,
+                           const BackwardOptions& options, Grads& found);
+extern thread_local OtherWalk other_walk;
+
 // The node that is running in this thread, for anomaly reports and nested graphs; null outside.
 Node* current_node();
 int backward_depth();

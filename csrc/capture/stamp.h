@@ -13,14 +13,12 @@ namespace tocha::capture {
 #if PY_VERSION_HEX < 0x030C0000
 inline constexpr bool kStamps = true;
 inline uint64_t dict_version(PyObject* dict) { return reinterpret_cast<PyDictObject*>(dict)->ma_version_tag; }
-inline PyObject* dict_of(PyObject* object) {  // its attributes; null where it has none
-  PyObject** place = _PyObject_GetDictPtr(object);
-  return place ? *place : nullptr;
-}
+// Where an object keeps its attributes; null where it has none.
+inline PyObject** dict_place(PyObject* object) { return _PyObject_GetDictPtr(object); }
 #else
 inline constexpr bool kStamps = false;
 inline uint64_t dict_version(PyObject*) { return 0; }
-inline PyObject* dict_of(PyObject*) { return nullptr; }
+inline PyObject** dict_place(PyObject*) { return nullptr; }
 #endif
 
 struct Stamp {
@@ -29,12 +27,13 @@ struct Stamp {
   unsigned tag;        // the type's own version, 0 where attributes do not matter
   PyObject* dict;      // null where attributes do not matter
   uint64_t version;
+  PyObject** place = nullptr;  // where the object keeps the dict
 
   bool holds() const {
     if (type) {
       if (Py_TYPE(object) != type) return false;
       if (!dict) return true;
-      if (type->tp_version_tag != tag || dict_of(object) != dict) return false;
+      if (type->tp_version_tag != tag || *place != dict) return false;
     }
     return dict_version(dict) == version;
   }
@@ -49,9 +48,9 @@ struct Stamp {
     PyTypeObject* type = Py_TYPE(object);
     if (PyType_Check(object) || PyModule_Check(object) || _PyType_Lookup(type, name) != plain || !type->tp_version_tag)
       return of_type(object);
-    PyObject* dict = dict_of(object);
-    if (!dict) return of_type(object);
-    return {object, type, type->tp_version_tag, dict, dict_version(dict)};
+    PyObject** place = dict_place(object);
+    if (!place || !*place) return of_type(object);
+    return {object, type, type->tp_version_tag, *place, dict_version(*place), place};
   }
 
   // Is this attribute the one in the dict, whatever the class has?

@@ -16,6 +16,7 @@
 #include "python/python_node.h"
 #include "python/saved_fields.h"
 #include "python/types.h"
+#include "python/walk_bindings.h"
 
 namespace tocha::python {
 namespace {
@@ -86,15 +87,7 @@ PyObject* node_metadata(PyObject* self, void*) {
   });
 }
 PyObject* node_input_metadata(PyObject* self, void*) {
-  return guarded([&]() -> PyObject* {
-    const auto& shapes = node_of(self)->inputs;
-    Ref list = own(PyList_New(0));
-    for (const auto& s : shapes) {
-      Ref item = own(Py_BuildValue("(NON)", size_object(s.sizes), dtype_object(s.dtype), device_object(s.device)));
-      check(PyList_Append(list.get(), item.get()));
-    }
-    return list.give();
-  });
+  return guarded([&] { return input_metadata(*node_of(self)); });
 }
 PyObject* node_variable(PyObject* self, void*) {
   return guarded([&]() -> PyObject* {
@@ -420,6 +413,15 @@ PyObject* next_functions(Node& node) {
   return all.give();
 }
 
+PyObject* input_metadata(const Node& node) {
+  Ref list = own(PyList_New(0));
+  for (const auto& s : node.inputs) {
+    Ref item = own(Py_BuildValue("(NON)", size_object(s.sizes), dtype_object(s.dtype), device_object(s.device)));
+    check(PyList_Append(list.get(), item.get()));
+  }
+  return list.give();
+}
+
 PyObject* node_object(const NodeRef& ref) {
   Node* node = ref.get();
   if (!node) return Py_NewRef(Py_None);
@@ -448,6 +450,7 @@ void add_autograd_methods(std::vector<PyMethodDef>& methods) {
 
 void add_autograd_functions(std::vector<PyMethodDef>& functions) {
   functions.insert(functions.end(), std::begin(function_table), std::end(function_table));
+  add_walk_functions(functions);
 }
 
 void add_autograd_types(PyObject* module) {
@@ -456,6 +459,7 @@ void add_autograd_types(PyObject* module) {
       {Py_tp_traverse, reinterpret_cast<void*>(node_traverse)},
       {Py_tp_clear, reinterpret_cast<void*>(node_clear)},
       {Py_tp_getattro, reinterpret_cast<void*>(node_getattr)},
+      {Py_tp_call, reinterpret_cast<void*>(call_node)},
       {Py_tp_methods, node_methods},
       {Py_tp_getset, node_getters},
       {0, nullptr},

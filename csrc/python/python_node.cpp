@@ -196,6 +196,12 @@ PyObject* get_next_functions(PyObject* self, void*) {
     return node ? next_functions(*node) : own(PyTuple_New(0)).give();
   });
 }
+PyObject* get_input_metadata(PyObject* self, void*) {
+  return guarded([&]() -> PyObject* {
+    PythonNode* node = context_of(self)->node;
+    return node ? input_metadata(*node) : own(PyList_New(0)).give();
+  });
+}
 PyObject* get_metadata(PyObject* self, void*) {
   return guarded([&] {
     PythonNode* node = context_of(self)->node;
@@ -226,6 +232,7 @@ PyGetSetDef context_getters[] = {
     {"saved_variables", get_saved_tensors, nullptr, nullptr, nullptr},
     {"next_functions", get_next_functions, nullptr, "Where its gradients go.", nullptr},
     {"metadata", get_metadata, nullptr, "A dict for notes.", nullptr},
+    {"_input_metadata", get_input_metadata, nullptr, nullptr, nullptr},
     {"__dict__", PyObject_GenericGetDict, PyObject_GenericSetDict, nullptr, nullptr},
     {},
 };

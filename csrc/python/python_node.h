@@ -22,6 +22,7 @@ autograd::Node* function_node(PyObject* o);
 // Shared with csrc/python/autograd_bindings.cpp.
 autograd::Node* node_behind(PyObject* o);
 PyObject* next_functions(autograd::Node& node);
+PyObject* input_metadata(const autograd::Node& node);
 PyObject* node_hooks(PyObject* self, PyObject* kind);
 
 }  // namespace tocha::python

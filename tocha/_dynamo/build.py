@@ -264,6 +264,10 @@ def _object(f: Frame, real: Any, source: Source | None) -> Value:
         _same(f, real, source)
         return BuiltinValue(real, source)
     if not _in_python(cls) and cls is not types.SimpleNamespace:
+        if cls in leaves.PURE_CLASSES:
+            if source is not None:
+                f.out.guards.add(source, "constant", real)
+            return BuiltinValue(real, source)
         if cls is object:
             _same(f, real, source)
             return ObjectValue(cls, real, source)

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 import tocha
 from tocha import _C
-from tocha._dynamo import draws, leaves, modes, operators, polyfills
+from tocha._dynamo import config, draws, leaves, modes, operators, polyfills
 from tocha._dynamo.construct import construct, make_class, new_object
 from tocha._dynamo.native_calls import CALLS, call_polyfill, known
 from tocha._dynamo.refusals import Unsupported
@@ -52,6 +52,10 @@ def call_builtin(f: Frame, function: Any, args: list[Value], kwargs: dict[str, V
     kwargs = {k: v.realize() for k, v in kwargs.items()}
     hashable = _hashable(function)
     _check_marks(function)
+    if hashable:
+        logged = log_call(f, function, BuiltinValue(function), args, kwargs)
+        if logged is not None:
+            return logged
     if hashable and any(isinstance(a, SymbolValue) for a in args) and not kwargs:
         number = symbolic_result(f, function, args)
         if number is not None:
@@ -80,6 +84,35 @@ def call_builtin(f: Frame, function: Any, args: list[Value], kwargs: dict[str, V
     if _module_of(function) in _PURE or isinstance(getattr(function, "__self__", None), type):
         return f.fold(function, args, kwargs)
     raise Unsupported("builtin", f"{_module_of(function)}.{getattr(function, '__qualname__', function)}")
+
+
+class LoggedCall(Value):
+    """A call of a logging function, made after the graph has run."""
+
+    new = False  # it happens, whoever asks for it
+
+    def __init__(self, function: Value, args: list[Value], kwargs: dict[str, Value]) -> None:
+        self.function, self.args, self.kwargs = function, args, kwargs
+
+    def parts(self) -> list[Value]:
+        return [*self.args, *self.kwargs.values()]
+
+    def reconstruct(self, cg: Any) -> None:
+        cg.load_constant(None)
+
+    def apply(self, cg: Any) -> None:
+        cg.call_values(self.function, self.args, self.kwargs)
+        cg.emit("POP_TOP")
+
+
+def log_call(f: Frame, real: Any, function: Value, args: list[Value], kwargs: dict[str, Value]) -> Value | None:
+    """What config.ignore_logging_functions and config.reorderable_logging_functions say of a call; None: nothing."""
+    if real in config.ignore_logging_functions:
+        return Constant(None)
+    if real not in config.reorderable_logging_functions:
+        return None
+    f.out.effects.add(LoggedCall(function, args, kwargs))
+    return Constant(None)
 
 
 def _check_marks(function: Any) -> None:
@@ -204,8 +237,7 @@ def _library(f: Frame, function: Any, args: list[Value], kwargs: dict[str, Value
     name = getattr(function, "__name__", "")
     if name in modes.SWITCHES:
         plain = [a.constant() for a in args]
-        f.out.state_call(function, plain)
-        return f.wrap_known(modes.switch(function, plain))
+        return f.wrap_known(f.out.switch(function, plain))
     if _module_of(function).startswith("tocha._functorch."):  # it works with levels, which facts know nothing of
         raise Unsupported("call", f"tocha.func.{name}")
     if name in _STATE or name.startswith("_set_"):
@@ -249,6 +281,8 @@ def _classes(f: Frame, spec: Value) -> Any:
 def isinstance_(f: Frame, value: Value, spec: Value) -> Value:
     classes = _classes(f, spec)
     if isinstance(value, TensorValue):
+        if value.cls is not None:
+            return f.fold_real(issubclass, [value.cls, classes], {})
         return f.fold_real(isinstance, [value.real if value.real is not None else value.fact, classes], {})
     if isinstance(value, SymbolValue):
         return f.fold_real(issubclass, [value.python_type(), classes], {})

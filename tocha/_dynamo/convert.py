@@ -13,7 +13,7 @@ from typing import Any
 
 import tocha
 from tocha import _C
-from tocha._dynamo import callbacks, config, modes, stance
+from tocha._dynamo import callbacks, config, modes, overrides, stance
 from tocha._dynamo.exc import (
     BackendCompilerFailed,
     FailOnRecompileLimitHit,
@@ -38,6 +38,7 @@ _SEEN: dict[int, types.CodeType] = {}  # those that ran once under eager_then_co
 _WARNED: dict[int, types.CodeType] = {}  # those whose limit was spoken of
 BREAKS: list[Break] = []  # of the running explain(), else empty
 LISTENERS: list[Any] = []
+CONTEXTS: list[Callable[[], str]] = []  # what programs add to the reasons for which functions are captured again
 
 
 def is_user_code(code: types.CodeType) -> bool:
@@ -62,7 +63,7 @@ class Capture:
     def __call__(self, code: types.CodeType, function: Any, globals_: dict, args: tuple, closure: Any) -> Any:
         if not is_user_code(code):
             return False
-        if _C._levels():  # graphs know nothing of the levels of transforms
+        if _C._levels() or overrides.outer_modes():  # graphs know nothing of transforms' levels, nor of others' modes
             return None
         with _LOCK:
             return self.convert(code, globals_, args, closure)
@@ -121,7 +122,8 @@ class Capture:
             listen("recompile", code, reason)
         if config.error_on_recompile:
             raise RecompileError(f"[capture] {code.co_name} would be captured again: {reason}")
-        LOG.info("%s is captured again: %s", code.co_qualname, reason)
+        said = "".join(f" [{hook()[:256]}]" for hook in CONTEXTS)
+        LOG.info("%s is captured again: %s%s", code.co_qualname, reason, said)
         total = len(_C._capture.code_entries(code))
         allowed = self.limit if self.limit is not None else config.recompile_limit
         if len(before) < allowed and total < config.accumulated_recompile_limit:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import functools
+import inspect
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from tocha._dynamo import config, convert, leaves
+import tocha
+from tocha._dynamo import config, convert, frame, leaves, polyfills
 from tocha._dynamo.native_calls import known
 from tocha._dynamo.refusals import SkipFrame, Unsupported
 from tocha._dynamo.values.base import Value
@@ -111,3 +113,109 @@ def disable_nested_graph_breaks(fn: Any = None) -> Any:
 def patch_dynamo_config(arg1: Any = None, arg2: Any = None, **kwargs: Any) -> Any:
     """config.patch, for use in captured code too."""
     return config.patch(dict(arg1) if isinstance(arg1, tuple) else arg1, arg2, **kwargs)  # type: ignore[attr-defined]
+
+
+def assume_constant_result(fn: Callable) -> Callable:
+    """Calls of the function are made while capturing; their results are constants."""
+    fn._dynamo_marked_constant = True  # type: ignore[attr-defined]
+    return fn
+
+
+def substitute_in_graph(original_fn: Any, *, can_constant_fold_through: bool = False, skip_signature_check: bool = False, **more: Any) -> Any:  # fmt: skip
+    """Registers Python that captured code goes through instead of a native function."""
+    if not callable(original_fn):
+        raise TypeError(f"substitute_in_graph expects a function but got {type(original_fn)!r}")
+
+    def register(function: Callable) -> Callable:
+        if not inspect.isfunction(function):
+            raise TypeError(f"@substitute_in_graph(...) expects a function but got {type(function)!r}")
+        if not skip_signature_check:
+            _check_signatures(original_fn, function)
+        if hasattr(original_fn, "__code__"):
+            polyfills.SUBSTITUTES[id(original_fn)] = (original_fn, function)
+        else:
+            polyfills.TABLE[original_fn] = function
+        return function
+
+    return register
+
+
+def _check_signatures(original: Any, function: Callable) -> None:
+    try:
+        wanted = inspect.signature(original)
+    except ValueError:
+        return  # a native function that says nothing of its arguments
+    given = inspect.signature(function)
+    plain = [[(max(p.kind, p.POSITIONAL_OR_KEYWORD), p.name) for p in s.parameters.values()] for s in (wanted, given)]
+    if plain[0] != plain[1]:
+        raise TypeError(f"Signature mismatch between {original} and {function}: {wanted} != {given}")
+
+
+def allow_c_slot(tp: type, *, tp_hash: bool = True, tp_richcompare: bool = True) -> type:
+    """Objects of a native class may be hashed and compared while capturing: nothing but their value decides."""
+    if not isinstance(tp, type):
+        raise TypeError(f"allow_c_slot expects a type, got {type(tp)}")
+    leaves.PURE_CLASSES.add(tp)
+    return tp
+
+
+def mark_static_address(t: Any, guard: bool = False) -> None:
+    """The tensor's memory stays where it is; with guard, moving it captures the function again."""
+    if not isinstance(t, tocha.Tensor):
+        raise TypeError(f"mark_static_address expects a tensor but received {type(t).__name__}")
+    t._dynamo_static_input_type = "guarded" if guard else "unguarded"
+
+
+def is_dynamo_disable_recursive(method: Any) -> bool | None:
+    """True: neither the function nor what it calls is captured; False: it itself is not; None: it may be."""
+    return getattr(method, "_torchdynamo_disable_recursive", None)
+
+
+class override_cudagraphs:
+    """Whether graphs within the block, or in calls of the function, are recorded for replay on the device."""
+
+    def __init__(self, fwd: bool | None = None, bwd: bool | None = None) -> None:
+        self.fwd, self.bwd = fwd, bwd
+
+    def __enter__(self) -> None: ...
+
+    def __exit__(self, kind: Any, value: Any, traceback: Any) -> None: ...
+
+    def __call__(self, function: Callable) -> Callable:
+        return function
+
+
+def override_optimization_hint(x: Any, val: int) -> None:
+    """The value that a number of which nothing is known probably has: for choices between ways to compute the same."""
+    if isinstance(val, bool) or not isinstance(val, int):
+        raise TypeError(f"override_optimization_hint expects an int, got {type(val).__name__}")
+
+
+@known(override_optimization_hint)
+def _override_hint(f: Frame, x: Value, val: Value) -> Value:
+    return Constant(None)
+
+
+def set_recursion_limit(limit: int) -> None:
+    """How deeply calls may be nested in captured code; -1: as deeply as by default."""
+    if limit != -1 and limit < 1:
+        raise ValueError("recursion limit must be >= 1, or -1 to reset")
+    frame.MAX_DEPTH = frame.DEFAULT_DEPTH if limit == -1 else limit
+
+
+def get_recursion_limit() -> int:
+    return -1 if frame.MAX_DEPTH == frame.DEFAULT_DEPTH else frame.MAX_DEPTH
+
+
+def register_hook_for_recompile_user_context(hook: Callable[[], str]) -> None:
+    """What the hook says (256 characters of it) stands beside the reason for which a function is captured again."""
+    convert.CONTEXTS.append(hook)
+
+
+def reset_recompile_user_contexts() -> None:
+    convert.CONTEXTS.clear()
+
+
+def replay(filename: str) -> None:
+    """Runs a recorded capture again."""
+    raise NotImplementedError("[replay] captures are not recorded: config.replay_record_enabled has no effect")

@@ -30,6 +30,7 @@ from tocha._dynamo.frame import forget_decoded
 from tocha._dynamo.refusals import Unsupported
 
 _CAPTURES: dict[tuple, Capture] = {}
+ON_RESET: list[Callable[[], None]] = []  # what reset() calls besides
 MODES = ("default", "lite", "reduce-overhead", "max-autotune-no-cudagraphs", "max-autotune")
 _default_backend: Any = "inductor"
 
@@ -206,7 +207,40 @@ def compile(
     if isolate_recompiles:  # a cache of its own
         own = Capture(callback.backend, fullgraph, dynamic, callback.keep)
         own.limit, callback = recompile_limit, own
-    return optimized(model, callback)
+    made = optimized(model, callback)
+    if config.compiled_autograd and not isinstance(model, type):
+        how = {
+            "backend": chosen,
+            "fullgraph": fullgraph,
+            "dynamic": dynamic,
+            **config.compiled_autograd_kwargs_override,
+        }
+        return with_compiled_backward(made, how)
+    return made
+
+
+def with_compiled_backward(compiled: Any, how: dict[str, Any]) -> Any:
+    """backward() that is called in compiled code is compiled in the same way."""
+    from tocha._dynamo import compiled_autograd
+
+    def compiler(module: Any) -> Any:
+        with config.patch(compiled_autograd=False):
+            return compile(module, **how)
+
+    def around(function: Any) -> Any:
+        @functools.wraps(function)
+        def call(*args: Any, **kwargs: Any) -> Any:
+            with compiled_autograd._enable(compiler, dynamic=how["dynamic"] is not False):
+                return function(*args, **kwargs)
+
+        return call
+
+    if isinstance(compiled, OptimizedModule):
+        compiled.__dict__["forward"] = around(compiled.__dict__["forward"])
+        return compiled
+    made = around(compiled)
+    made._torchdynamo_orig_callable = innermost(compiled)  # type: ignore[attr-defined]
+    return made
 
 
 def optimized(model: Any, callback: Capture) -> Any:
@@ -252,10 +286,12 @@ def disable(fn: Any = None, recursive: bool = True, *, reason: str | None = None
         return function
     if not recursive:
         _C._capture.skip_code(function.__code__)
+        function._torchdynamo_disable_recursive = False
         return function
     made = wrapper(function, None)
     made._torchdynamo_disable = True
     made._torchdynamo_disable_msg = reason
+    made._torchdynamo_disable_recursive = True
     return made
 
 
@@ -292,12 +328,19 @@ def disallow_in_graph(fn: Any) -> Any:
     return fn
 
 
+def reset_code(code: Any) -> None:
+    """Forgets what a code object was captured as."""
+    _C._capture.forget_code(code)
+
+
 def reset() -> None:
     """Forgets everything that was captured."""
     convert.forget()
     resume.forget()
     forget_decoded()
     dynamic_sizes.forget()
+    for forget in ON_RESET:
+        forget()
     _CAPTURES.clear()
 
 

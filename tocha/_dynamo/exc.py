@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import enum
+import importlib
 from typing import Any
 
 
@@ -37,5 +39,27 @@ class ResetRequired(TorchDynamoException):
     pass
 
 
+class UserErrorType(enum.Enum):
+    DYNAMIC_CONTROL_FLOW = enum.auto()
+    ANTI_PATTERN = enum.auto()
+    STANDARD_LIBRARY = enum.auto()
+    CONSTRAINT_VIOLATION = enum.auto()
+    DYNAMIC_DIM = enum.auto()
+    INVALID_INPUT = enum.auto()
+    INVALID_OUTPUT = enum.auto()
+    UNSUPPORTED_ALIASED_MUTATED_DYNAMIC_INPUTS = enum.auto()
+
+
 class UserError(TorchDynamoException):
     """The program asks for what cannot be."""
+
+    def __init__(self, error_type: UserErrorType, msg: str, case_name: str | None = None) -> None:
+        super().__init__(msg)
+        self.error_type, self.message = error_type, msg
+
+
+def __getattr__(name: str) -> Any:
+    """What is raised for a graph break stands beside the list of them, which is made of these classes."""
+    if name == "Unsupported":
+        return importlib.import_module("tocha._dynamo.refusals").Unsupported
+    raise AttributeError(f"module 'tocha._dynamo.exc' has no attribute {name!r}")

@@ -26,7 +26,7 @@ from tocha._dynamo.values.objects import MISSING, ClassValue, ExceptionValue, bi
 if TYPE_CHECKING:
     from tocha._dynamo.output import Output
 
-MAX_DEPTH = 60  # nested inlined calls: CPython's own stack carries several frames for each
+MAX_DEPTH = DEFAULT_DEPTH = 60  # nested inlined calls: CPython's own stack carries several frames for each
 _GENERATOR = 0x20 | 0x80 | 0x200
 _TRACER = os.path.dirname(__file__) + os.sep
 _LIBRARY = os.path.dirname(os.path.dirname(__file__)) + os.sep
@@ -387,6 +387,10 @@ class Frame:
     ) -> Value:
         if self.depth >= MAX_DEPTH:
             raise Unsupported("recursion", f"{MAX_DEPTH} nested calls")
+        if function.real is not None:
+            logged = builtin_calls.log_call(self, function.real, function, args, kwargs)
+            if logged is not None:
+                return logged
         code = function.code
         frame = Frame(self.out, code, function.globals, self)
         frame.function = function
@@ -409,8 +413,42 @@ class Frame:
 
     def is_protected(self) -> bool:
         """Does the place where it stands have a handler of the program's own?"""
-        handler = self.decoded.handlers[self.ip - 1]
+        return self._has_handler(self.ip - 1)
+
+    def closes_quietly(self) -> bool:
+        """Would GeneratorExit, raised where it stands, leave it without running anything of the program's?"""
+        at: int | None = self.ip - 1
+        while at is not None and self._has_handler(at):
+            handler = self.decoded.handlers[at]
+            assert handler is not None
+            at = self._reraised_at(self.decoded.place[id(handler.target)])
+            if at is None:
+                return False
+        return True
+
+    def _has_handler(self, at: int) -> bool:
+        handler = self.decoded.handlers[at]
         return handler is not None and handler.target.name != "CALL_INTRINSIC_1"  # which every generator has, from 3.12
+
+    def _reraised_at(self, at: int) -> int | None:
+        """Follows a handler that only asks whether the exception is another one, to where it goes on; None if it does more."""
+        asked: Any = None
+        while True:
+            i = self.instructions[at]
+            if i.name == "LOAD_GLOBAL":
+                name = self.code.co_names[i.arg >> 1]
+                asked = self.globals.get(name, getattr(builtins, name, None))
+            elif i.name == "CHECK_EXC_MATCH":
+                if not isinstance(asked, type) or issubclass(GeneratorExit, asked):
+                    return None
+            elif i.name == "RERAISE":
+                return at
+            elif i.target is not None and "IF_FALSE" in i.name:
+                at = self.decoded.place[id(i.target)]
+                continue
+            elif i.name not in ("PUSH_EXC_INFO", "COPY", "POP_EXCEPT", "NOP"):
+                return None
+            at += 1
 
     def passed_by(self, error: Any) -> None:
         """An exception left this frame: its traceback would show it, unless the frame stands for native code."""

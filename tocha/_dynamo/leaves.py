@@ -18,6 +18,7 @@ ALLOWED: set[int] = set()  # allow_in_graph
 DISALLOWED: set[int] = set()  # disallow_in_graph
 FORBIDDEN: set[int] = set()  # forbid_in_graph
 KNOWN: set[int] = set()  # Python functions that the tracer handles itself
+PURE_CLASSES: set[type] = set()  # allow_c_slot
 _KEPT: list[Any] = []
 
 

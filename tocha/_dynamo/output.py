@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 import tocha
 from tocha import fx
-from tocha._dynamo import config, facts, overrides
+from tocha._dynamo import config, facts, modes, overrides
 from tocha._dynamo.draws import Draw
 from tocha._dynamo.dynamic import Policy, Promises
 from tocha._dynamo.guards import Guards
@@ -72,6 +72,8 @@ class Output:
         self.memo: dict[int, tuple[Any, Value]] = {}  # a real object's id -> the object, its value
         self.cells: dict[int, tuple[Any, CellValue]] = {}
         self.by_fact: dict[int, TensorValue] = {}
+        self.overriding = overrides.Overriding()
+        self.plains: dict[int, tuple[TensorValue, TensorValue]] = {}  # tensors of subclasses -> as the graph has them
         self.class_writes: dict[tuple[int, str], Value] = {}
         self.global_writes: dict[tuple[int, str], Value] = {}
         self.scopes: dict[int, dict] = {}
@@ -88,8 +90,9 @@ class Output:
     # ---- values from outside
 
     def input(self, f: Frame, tensor: Any, source: Source) -> TensorValue:
-        if type(tensor) not in (tocha.Tensor, tocha.nn.Parameter, tocha.nn.Buffer):
-            raise Unsupported("subclass", f"an input of type {type(tensor).__name__}")
+        cls = type(tensor)
+        if cls not in (tocha.Tensor, tocha.nn.Parameter, tocha.nn.Buffer):
+            return self.subclass_input(f, tensor, source)
         if tensor.layout is not tocha.strided:
             raise Unsupported("value", f"a tensor of layout {tensor.layout}")
         fact = facts.of(self.fake_mode, tensor, self.policy.wishes(tensor, source, self.in_module(source)))
@@ -99,6 +102,8 @@ class Output:
         for atom, place in self.guards.numbers.places.items():
             if atom not in before:
                 self.symbol_input(atom, self.guards.numbers.sources[place])
+        if getattr(tensor, "_dynamo_static_input_type", None) == "guarded":
+            self.guards.add(source.call(tocha.Tensor.data_ptr), "constant", tensor.data_ptr())
         node = self.graph.placeholder(self.input_name(source))
         node.meta["example_value"] = fact
         node.meta["geometry"] = facts.geometry(fact)  # the program may give its fact another
@@ -106,6 +111,28 @@ class Output:
         self.by_fact[id(fact)] = value
         self.inputs.append(value)
         return value
+
+    def subclass_input(self, f: Frame, tensor: Any, source: Source) -> TensorValue:
+        """The graph gets a plain tensor; what the class makes of calls happens while capturing."""
+        cls = type(tensor)
+        if hasattr(cls, "__torch_dispatch__") or overrides.takes_no_calls(cls):
+            raise Unsupported("subclass", f"an input of type {cls.__name__}")
+        self.guards.add(source, "type", cls)
+        plain = overrides.as_plain(tensor)
+        self.kept.append(plain)
+        at = source.call(overrides.as_plain)
+        inner = self.input(f, plain, at)
+        inner.source, inner.input_source = None, at
+        value = TensorValue(inner.node, inner.fact, source, tensor)
+        value.cls = cls
+        self.plains[id(value)] = (value, inner)
+        return value
+
+    def plain(self, value: TensorValue) -> TensorValue:
+        """A tensor of a subclass as the graph has it."""
+        if id(value) not in self.plains:
+            self.plains[id(value)] = (value, TensorValue(value.node, value.fact))
+        return self.plains[id(value)][1]
 
     @property
     def env(self) -> ShapeEnv:
@@ -242,10 +269,9 @@ class Output:
         """A call that may become a node: it does when tensors come out of it, or go into one that returns nothing."""
         args = [a.realize() for a in args]
         kwargs = {k: v.realize() for k, v in kwargs.items()}
-        asked = overrides.overloaded([*args, *kwargs.values()])
-        if asked:
-            function = getattr(tocha.Tensor, target) if op == "call_method" else target
-            return overrides.answer(f, function, asked, args, kwargs)
+        taken = overrides.take_over(f, op, target, args, kwargs)
+        if taken is not None:
+            return taken
         examples = tuple(a.example() for a in args)
         named = {k: v.example() for k, v in kwargs.items()}
         try:
@@ -337,13 +363,18 @@ class Output:
     def release(self) -> None:
         for cell in self.new_cells:  # a function that calls itself is a cycle
             cell.contents = None
-        for held in (self.memo, self.cells, self.by_fact, self.inputs, self.kept, self.generators, self.new_cells, self.class_writes, self.global_writes, self.scopes, self.numbers, self.effects.order):  # fmt: skip
+        for held in (self.memo, self.cells, self.by_fact, self.plains, self.inputs, self.kept, self.generators, self.new_cells, self.class_writes, self.global_writes, self.scopes, self.numbers, self.effects.order):  # fmt: skip
             held.clear()  # type: ignore[attr-defined]
         self.root = None
 
     def forget_inputs(self) -> None:
         """The graph keeps its facts; they do not keep an eye on the real tensors any longer."""
         self.fake_mode.fake_tensor_converter.clear()
+
+    def switch(self, function: Any, args: list[Any]) -> Any:
+        """Switches a mode of the library, here and in the graph."""
+        self.state_call(function, args)
+        return modes.switch(function, args)
 
     def state_call(self, target: Any, args: list[Any]) -> None:
         """A node that changes the state of the library and has no value (grad mode)."""

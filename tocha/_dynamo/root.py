@@ -197,8 +197,9 @@ class RootFrame(Frame):
             if isinstance(v, SymbolValue):
                 cg.load_number(v)
             else:
-                assert v.source is not None
-                cg.load_source(v.source)
+                source = v.input_source or v.source
+                assert source is not None
+                cg.load_source(source)
         cg.end_call(len(used))
         if not results:
             cg.emit("POP_TOP")
@@ -238,11 +239,12 @@ class RootFrame(Frame):
         if handler is not None:
             live |= live_locals(body, self.decoded.place[id(handler.target)])
         names = tuple(sorted(n for n in self.locals if n in live and n not in self.cells))
-        kept = [v for v in below if v is not NULL] + [self.locals[n] for n in names]
+        kept = [v for v in below if v is not NULL] + [self.locals[n] for n in names] + self.out.overriding.modes
         cells = [self.cells[n] for n in cells_of(self.code)]
         cg.side_effects([*kept, *taken, *cells])
         for v in [*kept, *cells]:
             cg.settle(v)
+        self._enter_modes(cg)
         for v in taken:
             cg.load(v)
         for v in taken:
@@ -256,6 +258,16 @@ class RootFrame(Frame):
         self._emit_rest(cg, i, broken, below, names, takes)
         if handler is not None:
             self._emit_handler(cg, handlers, handler, broken, below, names)
+
+    def _enter_modes(self, cg: Codegen) -> None:
+        """Function modes that captured code has entered and not left are entered for what runs uncaptured."""
+        overriding = self.out.overriding
+        for mode in overriding.modes:
+            cg.call_method_of(mode, "__enter__", [])
+        if overriding.level:
+            cg.start_call(_C._set_overrides)
+            cg.load_constant(overriding.level)
+            cg.end_call(1, keep=False)
 
     def _copy(self, cg: Codegen, i: Instruction) -> Instruction:
         """The instruction in the new code: names are numbered anew there."""

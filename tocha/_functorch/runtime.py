@@ -28,6 +28,8 @@ class Backward:
         self.compiled: Callable | None = None
 
     def __call__(self, args: Sequence[Any]) -> list[Any]:
+        if any(isinstance(a, FakeTensor) for a in args):  # whoever traces sees the graph itself
+            return call(self.module, args)
         if self.compiled is None:
             self.compiled = self.compiler(self.module, list(args))
         return call(self.compiled, args)
@@ -62,6 +64,8 @@ def node_for(traced: Traced, forward: Callable, backward: Backward, copied: set[
             raise RuntimeError("tocha.compile with aot_autograd does not currently support double backward")
 
     class CompiledFunction(autograd.Function):
+        is_compiled_graph = True  # what its backward calls is a graph, and may become part of another
+
         @staticmethod
         def forward(ctx: Any, *args: Any) -> Any:
             found = call(forward, args)

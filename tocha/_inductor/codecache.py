@@ -110,11 +110,15 @@ def digest(parts: dict[str, str]) -> str:
     return hashlib.sha256("\0".join(f"{k}={v}" for k, v in parts.items()).encode()).hexdigest()[:40]
 
 
+USED: set[Path] = set()  # the libraries that this process has asked for
+
+
 def library_of(source: str) -> Path:
     """The shared library of a source; compiled if it is not in the cache."""
     root = cache_directory() / "programs"
     root.mkdir(mode=0o700, exist_ok=True)
     path = root / f"{digest(key_parts(source))}.so"
+    USED.add(path)
     if config.force_disable_caches or not path.exists():
         compile_source(source, path)
     return path

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-import inspect
+import functools as _functools
+import importlib as _importlib
+import io as _io
 from collections.abc import Callable, Sequence
 from typing import Any
 
 from tocha import nn as _nn
 from tocha._dynamo import backends as _backends
 from tocha._dynamo import config as config
-from tocha._dynamo import polyfills as _polyfills
+from tocha._dynamo.decorators import assume_constant_result, substitute_in_graph
 from tocha._dynamo.eval_frame import (
     allow_in_graph,
     compile,
@@ -35,14 +37,20 @@ __all__ = [
     "keep_portable_guards_unsafe",
     "keep_tensor_guards_unsafe",
     "list_backends",
+    "load_cache_artifacts",
+    "load_compiled_function",
+    "nested_compile_region",
     "reset",
+    "save_cache_artifacts",
     "set_default_backend",
+    "set_enable_guard_collectives",
     "set_stance",
     "skip_all_guards_unsafe",
     "skip_guard_on_all_nn_modules_unsafe",
     "skip_guard_on_globals_unsafe",
     "skip_guard_on_inbuilt_nn_modules_unsafe",
     "substitute_in_graph",
+    "wrap_numpy",
 ]
 
 
@@ -61,40 +69,43 @@ def cudagraph_mark_step_begin() -> None:
     """A new step begins: memory of the last one may be used again."""
 
 
-def assume_constant_result(fn: Callable) -> Callable:
-    """Calls of the function are made while capturing; their results are constants."""
-    fn._dynamo_marked_constant = True  # type: ignore[attr-defined]
-    return fn
+def save_cache_artifacts() -> tuple[bytes, Any] | None:
+    """What compiling took in this process, as bytes, and what that is; None where nothing was compiled."""
+    return _importlib.import_module("tocha.compiler._cache").save_cache_artifacts()
 
 
-def substitute_in_graph(original_fn: Any, *, can_constant_fold_through: bool = False, skip_signature_check: bool = False, **more: Any) -> Any:  # fmt: skip
-    """Registers Python that captured code goes through instead of a native function."""
-    if not callable(original_fn):
-        raise TypeError(f"substitute_in_graph expects a function but got {type(original_fn)!r}")
-
-    def register(function: Callable) -> Callable:
-        if not inspect.isfunction(function):
-            raise TypeError(f"@substitute_in_graph(...) expects a function but got {type(function)!r}")
-        if not skip_signature_check:
-            _check_signatures(original_fn, function)
-        if hasattr(original_fn, "__code__"):
-            _polyfills.SUBSTITUTES[id(original_fn)] = (original_fn, function)
-        else:
-            _polyfills.TABLE[original_fn] = function
-        return function
-
-    return register
+def load_cache_artifacts(serialized_artifacts: bytes) -> Any:
+    """Puts what save_cache_artifacts gave, here or elsewhere, into this machine's cache."""
+    return _importlib.import_module("tocha.compiler._cache").load_cache_artifacts(serialized_artifacts)
 
 
-def _check_signatures(original: Any, function: Callable) -> None:
-    try:
-        wanted = inspect.signature(original)
-    except ValueError:
-        return  # a native function that says nothing of its arguments
-    given = inspect.signature(function)
-    plain = [[(max(p.kind, p.POSITIONAL_OR_KEYWORD), p.name) for p in s.parameters.values()] for s in (wanted, given)]
-    if plain[0] != plain[1]:
-        raise TypeError(f"Signature mismatch between {original} and {function}: {wanted} != {given}")
+def nested_compile_region(fn: Any = None, *, options: Any = None, max_reuse_entries: int = 8, reuse_hash_fn: Any = None) -> Any:  # fmt: skip
+    """Marks a function that models call again and again. Captured code goes through each call of it."""
+    if fn is None:
+        return _functools.partial(nested_compile_region, options=options, max_reuse_entries=max_reuse_entries, reuse_hash_fn=reuse_hash_fn)  # fmt: skip
+
+    @_functools.wraps(fn)
+    def region(*args: Any, **kwargs: Any) -> Any:
+        return fn(*args, **kwargs)
+
+    return region
+
+
+def wrap_numpy(fn: Callable) -> Callable:
+    """A function of NumPy arrays as one of tensors."""
+    return _importlib.import_module("tocha._dynamo.external_utils").wrap_numpy(fn)
+
+
+def load_compiled_function(file: _io.IOBase, *, f_globals: dict[str, object] | None = None, external_data: dict[str, Any] | None = None) -> Callable:  # fmt: skip
+    """A compiled function from a file."""
+    raise NotImplementedError("[compiler] compiled functions are not written to files: save_cache_artifacts() keeps what compiling them takes")  # fmt: skip
+
+
+def set_enable_guard_collectives(enabled: bool) -> bool:
+    """Whether processes that work together tell each other before one of them captures again; returns what it was."""
+    if enabled:
+        raise RuntimeError("[compiler] guard collectives need tocha.distributed")
+    return False
 
 
 # ---- guard_filter_fn

@@ -182,7 +182,7 @@ class GeneratorValue(IteratorValue):
 
     def owes_cleanup(self) -> bool:
         """Suspended inside a try or with: something runs when it is dropped."""
-        return self.started and not self.finished and self.frame.is_protected()
+        return self.started and not self.finished and self.frame.is_protected() and not self.frame.closes_quietly()
 
     def reconstruct(self, cg: Codegen) -> None:
         if self.started or self.made_by is None:

@@ -12,6 +12,7 @@ from tocha._dynamo.values.constant import Constant
 from tocha._dynamo.values.containers import SizeValue
 from tocha._dynamo.values.functions import real_function
 from tocha._dynamo.values.native_method import NativeMethod
+from tocha._dynamo.values.objects import MISSING, bind, find_in_class
 from tocha.utils.hooks import RemovableHandle
 
 if TYPE_CHECKING:
@@ -35,13 +36,23 @@ class TensorValue(Value):
     def __init__(self, node: Any, fact: Any, source: Any = None, real: Any = None) -> None:
         self.node, self.fact, self.source = node, fact, source
         self.real = real  # of an input
+        self.cls: type | None = None  # where it is a subclass of Tensor that overrides the library's functions
+        self.input_source: Any = None  # of an input of such a class: the plain tensor that the graph gets
         self.written: dict[str, Value] = {}  # attributes that were set
 
     def __repr__(self) -> str:
         return f"Tensor({self.node}, {self.fact.dtype}, {list(self.fact.shape)})"
 
     def python_type(self) -> type:
+        if self.cls is not None:
+            return self.cls
         return type(self.real) if self.real is not None else tocha.Tensor
+
+    def as_class(self, cls: type) -> TensorValue:
+        """The same tensor as an object of a subclass."""
+        made = TensorValue(self.node, self.fact)
+        made.cls = cls if cls is not tocha.Tensor else None
+        return made
 
     def graph_argument(self) -> Any:
         return self.node
@@ -71,6 +82,11 @@ class TensorValue(Value):
     def get_attribute(self, f: Frame, name: str) -> Value:
         if name in self.written:
             return self.written[name].realize()
+        if self.cls is not None:
+            found = find_in_class(self.cls, name)
+            if found[0] is not MISSING and found[1] not in tocha.Tensor.__mro__:
+                source = f.class_source(self.cls, found[1], name, found[0])
+                return bind(f, found[0], self, self.cls, source)
         if name == "shape":
             return SizeValue(f.out.sizes(f, self))
         if name == "device":
@@ -119,10 +135,23 @@ class TensorValue(Value):
         return HandleValue()
 
     def set_attribute(self, f: Frame, name: str, value: Value) -> None:
+        if name == "data":
+            self._set_data(f, value)
+            return
         if name != "grad" and hasattr(tocha.Tensor, name):
             self.refuse("mutation", f"setting {name!r}")
         self.written[name] = value
         f.out.effects.add(self)
+
+    def _set_data(self, f: Frame, value: Value) -> None:
+        """x.data = y: other memory under the same tensor, behind the back of autograd."""
+        new = value.realize()
+        if not isinstance(new, TensorValue) or new.fact.dtype != self.fact.dtype or new.fact.device != self.fact.device:
+            self.refuse("mutation", "setting 'data' to another kind of tensor")
+        was = tocha.is_grad_enabled()
+        f.out.switch(tocha._C._set_grad_enabled, [False])
+        f.out.call(f, "call_method", "set_", [self, new], {})
+        f.out.switch(tocha._C._set_grad_enabled, [was])
 
     def parts(self) -> list[Value]:
         return list(self.written.values())
@@ -140,11 +169,15 @@ class TensorValue(Value):
             return self.iterate(f)
         if name == "register_hook" and self.real is None:
             return self._hook(f, *args, **kwargs)
+        if name == "as_subclass":
+            return self.as_class(args[0].constant())
         if name in ("backward", "__reduce_ex__", "__deepcopy__", *_HOOKS):
             self.refuse("autograd", f"{name}()")
         if name == "requires_grad_":
             return self._require_grad(f, *args, **kwargs)
-        if not hasattr(tocha.Tensor, name):
+        if not hasattr(tocha.Tensor, name) or (
+            self.cls and find_in_class(self.cls, name)[1] not in tocha.Tensor.__mro__
+        ):
             return self.get_attribute(f, name).call(f, args, kwargs)
         return f.out.call(f, "call_method", name, [self, *args], kwargs)
 
@@ -152,4 +185,10 @@ class TensorValue(Value):
         return ("tensor", id(self))
 
     def reconstruct(self, cg: Codegen) -> None:
-        cg.load_graph_output(self)
+        if self.cls is None:
+            cg.load_graph_output(self)
+            return
+        cg.start_call(tocha.Tensor.as_subclass)
+        cg.load(cg.out.plain(self))
+        cg.load_constant(self.cls)
+        cg.end_call(2)

@@ -1,0 +1,183 @@
+"""__torch_function__ in captured code: subclasses of Tensor and modes; graphs hold what they called."""
+
+import pytest
+from comparing import same
+
+import tocha
+from tocha._dynamo.refusals import Unsupported
+from tocha._dynamo.testing import CompileCounter, EagerAndRecordGraphs
+from tocha.overrides import TorchFunctionMode
+
+
+class Named(tocha.Tensor):
+    def twice(self):
+        return self * 2
+
+    @property
+    def third(self):
+        return self / 3
+
+
+class Logged(tocha.Tensor):
+    calls: list[str] = []
+
+    @classmethod
+    def __torch_function__(cls, func, types, args=(), kwargs=None):
+        Logged.calls.append(func.__name__)
+        return super().__torch_function__(func, types, args, kwargs or {})
+
+
+class Adds(TorchFunctionMode):
+    """Adds to every result, and counts."""
+
+    def __init__(self):
+        self.count = 0
+
+    def __torch_function__(self, func, types, args=(), kwargs=None):
+        self.count += 1
+        return func(*args, **(kwargs or {})) + 1
+
+
+def plain(t):
+    return t.as_subclass(tocha.Tensor)
+
+
+def agree(mine, expected):
+    assert [type(t) for t in mine] == [type(t) for t in expected]
+    return all(same(plain(a), plain(b)) if isinstance(a, tocha.Tensor) else a == b for a, b in zip(mine, expected))
+
+
+def test_a_subclass_gives_objects_of_its_own_class():
+    def f(x, y):
+        z = x * 2 + y
+        z = z.twice() + z.third
+        return tocha.cat([z, x]), isinstance(z, Named), type(z) is Named, 2 - x, x, tocha.sin(z).sum(), y + 1
+
+    x, counter = tocha.ones(2).as_subclass(Named), CompileCounter()
+    compiled = tocha.compile(f, backend=counter, fullgraph=True)
+    for _ in range(2):
+        found = compiled(x, tocha.ones(2))
+        assert agree(found, f(x, tocha.ones(2))) and found[4] is x
+    assert counter.frame_count == 1
+
+
+def test_the_graph_is_of_plain_tensors():
+    backend = EagerAndRecordGraphs()
+    tocha.compile(lambda x: x + 1, backend=backend)(tocha.ones(2).as_subclass(Named))
+    (graph,) = backend.graphs
+    assert all(type(n.meta["example_value"]) is not Named for n in graph.graph.nodes if "example_value" in n.meta)
+
+
+def test_a_subclass_sees_the_calls_that_it_sees_uncaptured():
+    def f(x):
+        return tocha.sin(x * 2), 2 - x, tocha.cat([x, x]).sum()
+
+    x = tocha.ones(2).as_subclass(Logged)
+    Logged.calls.clear()
+    expected, seen = f(x), list(Logged.calls)
+    Logged.calls.clear()
+    assert agree(tocha.compile(f, backend="eager", fullgraph=True)(x), expected)
+    assert Logged.calls == seen
+
+
+def test_gradients_flow_to_the_leaf_behind_a_subclass():
+    leaf = tocha.ones(3, requires_grad=True)
+    tocha.compile(lambda x: (x * x).sum(), backend="aot_eager")(leaf.as_subclass(Named)).backward()
+    assert same(leaf.grad, tocha.full((3,), 2.0))
+
+
+def test_writes_reach_the_object():
+    x = tocha.ones(3).as_subclass(Named)
+    tocha.compile(lambda t: t.mul_(3), backend="aot_eager")(x)
+    assert same(plain(x), tocha.full((3,), 3.0))
+
+
+def test_another_class_is_captured_again():
+    counter = CompileCounter()
+    f = tocha.compile(lambda x: x + 1, backend=counter)
+    assert type(f(tocha.ones(2).as_subclass(Named))) is Named
+    assert type(f(tocha.ones(2))) is tocha.Tensor
+    assert counter.frame_count == 2
+
+
+def test_classes_that_dispatch_are_refused_by_name():
+    class Dispatching(tocha.Tensor):
+        @classmethod
+        def __torch_dispatch__(cls, func, types, args=(), kwargs=None):
+            raise AssertionError
+
+    x = tocha.ones(2).as_subclass(Dispatching)
+    with pytest.raises(Unsupported, match="Dispatching") as refused:
+        tocha.compile(lambda x: x + 1, backend="eager", fullgraph=True)(x)
+    assert refused.value.refusal.name == "subclass"
+
+
+def test_a_mode_inside_is_gone_through():
+    def f(x, mode):
+        with mode:
+            y = tocha.sin(x)
+            z = 2 - y
+        return y, z, z * 2
+
+    first, second, counter = Adds(), Adds(), CompileCounter()
+    expected = f(tocha.ones(2), first)
+    assert same(tocha.compile(f, backend=counter, fullgraph=True)(tocha.ones(2), second), expected)
+    assert first.count == second.count == 2 and counter.frame_count == 1
+
+
+def test_a_break_inside_a_mode():
+    def f(x, mode):
+        with mode:
+            y = tocha.sin(x)
+            tocha._dynamo.graph_break()
+            z = 2 - y
+            z.add_(1)
+        return y, z * 2
+
+    first, second = Adds(), Adds()
+    expected = f(tocha.ones(2), first)
+    assert same(tocha.compile(f, backend="eager")(tocha.ones(2), second), expected)
+    assert first.count == second.count
+
+
+def test_modes_that_are_active_outside_see_every_call():
+    def f(x):
+        return tocha.sin(x) * 2
+
+    with Adds() as first:
+        expected = f(tocha.ones(2))
+    with Adds() as second:
+        found = tocha.compile(f, backend="eager")(tocha.ones(2))
+    assert same(found, expected) and first.count == second.count
+
+
+def test_data_of_a_parameter_is_replaced_in_the_graph():
+    def f(p, x):
+        p.data = p.data - 0.5 * x
+        p.data.mul_(2)
+        return (p * x).sum()
+
+    for backend in ("eager", "aot_eager"):
+        mine, expected = tocha.nn.Parameter(tocha.ones(2)), tocha.nn.Parameter(tocha.ones(2))
+        x = tocha.full((2,), 3.0)
+        found = tocha.compile(f, backend=backend, fullgraph=True)(mine, x)
+        assert same(found, f(expected, x)) and same(mine.data, expected.data) and mine.requires_grad
+
+
+def test_a_generator_that_waits_where_nothing_catches_its_end():
+    def worker(x):
+        k = 1
+        while True:
+            try:
+                yield x * k
+                k += 1
+            except ValueError:
+                k = 100
+
+    def f(x):
+        g = worker(x)
+        return next(g), g.throw(ValueError("again")), next(g)
+
+    counter = CompileCounter()
+    assert same(tocha.compile(f, backend=counter, fullgraph=True)(tocha.ones(2)), f(tocha.ones(2)))
+    assert counter.frame_count == 1

@@ -1,5 +1,6 @@
 #include "python/dispatch_calls.h"
 
+#include "core/fake.h"
 #include "dispatch/taken_over.h"
 #include "python/level_calls.h"
 #include "python/parser.h"
@@ -260,6 +261,21 @@ bool takes_operators_over(PyTypeObject* type) {
 void mark_dispatch(TensorObject* t, PyTypeObject* type) {
   t->dispatches =
       (type != tensor_type && takes_operators_over(type)) || (python_device && *python_device == t->device.type);
+}
+
+bool meets_wrapper(PyObject* const* slots, int count) {
+  auto is_wrapper = [](PyObject* o) {
+    return is_tensor(o) && Py_TYPE(o) != tensor_type && reinterpret_cast<TensorObject*>(o)->dispatches && !is_fake(o);
+  };
+  for (int i = 0; i < count; ++i) {
+    PyObject* o = slots[i];
+    if (!o) continue;
+    if (is_wrapper(o)) return true;
+    if (PyTuple_Check(o) || PyList_Check(o))
+      for (Py_ssize_t k = 0; k < PySequence_Fast_GET_SIZE(o); ++k)
+        if (is_wrapper(PySequence_Fast_ITEMS(o)[k])) return true;
+  }
+  return false;
 }
 
 void count_levels(int by) {

@@ -15,6 +15,8 @@ PyObject* as_object(const dispatch::Value& v);
 bool takes_operators_over(PyTypeObject* type);
 // Marks a tensor whose contents, device or class have changed, as one of this class.
 void mark_dispatch(TensorObject* t, PyTypeObject* type);
+// Whether a wrapper, which knows operators itself, is among the objects of a call: its class is asked, on fakes too.
+bool meets_wrapper(PyObject* const* slots, int count);
 // Levels of transforms begin or end, in some thread.
 void count_levels(int by);
 void add_dispatch_functions(std::vector<PyMethodDef>& functions);

@@ -6,6 +6,7 @@
 #include <unordered_map>
 
 #include "python/bindings.h"
+#include "python/dispatch_calls.h"
 #include "python/level_calls.h"
 
 namespace tocha::python {
@@ -152,7 +153,8 @@ PyObject* call_overload(PyObject* self, PyObject* const* args, size_t flags, PyO
       if (!who.empty() || modes_ask())
         return call_override(f->owner, who, positional(args, nargs).get(), keywords_of(args + nargs, names).get());
       const RecordCall& r = *f->record;
-      if ((!c.overridden.empty() || fake_mode_active()) && !meets_level(c.slots, r.count))
+      if ((!c.overridden.empty() || fake_mode_active()) && !meets_level(c.slots, r.count) &&
+          !meets_wrapper(c.slots, r.count))
         return plain_result(own(fake_call(r.fake, r.name, r.params, r.count, c.slots)), f->list);
     }
     return plain_result(own(f->record->call(c.slots)), f->list);

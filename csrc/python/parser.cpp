@@ -4,6 +4,7 @@
 #include <cstring>
 #include <tuple>
 
+#include "python/dispatch_calls.h"
 #include "python/level_calls.h"
 
 namespace tocha::python {
@@ -456,7 +457,8 @@ PyObject* invoke_matched(Function& f, PyObject* self, PyObject* const* args, Py_
         if (f.reflected && !is_tensor(args[0])) return override_reflected(f, who, args);
         return override_call(f, who, self, args, nargs, kwnames);
       }
-      if ((!m.overridden.empty() || fake_mode_active()) && !meets_level(m.slots, s.count))
+      if ((!m.overridden.empty() || fake_mode_active()) && !meets_level(m.slots, s.count) &&
+          !meets_wrapper(m.slots, s.count))
         return fake_call(s.fake, s.record, s.params, s.count, m.slots);
     }
     return s.call(m.slots);

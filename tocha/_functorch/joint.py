@@ -14,6 +14,7 @@ from typing import Any
 from tocha import _C, _ops, autograd
 from tocha._functorch.functionalize import Alias, Functionalizer, Step, root_of, writes_any
 from tocha._functorch.synthetic_bases import OnBases, groups_of
+from tocha._functorch.wrappers import Wrappers, WrapperViews, around, flat, flat_all, is_wrapper, paths
 from tocha._subclasses.fake import FakeTensor, new, outside
 from tocha._subclasses.fake_tensor import FakeTensorMode
 from tocha._subclasses.history import node_class
@@ -36,6 +37,7 @@ from tocha.utils import _pytree as pytree
 
 Tensor = _C.Tensor
 RAW, INPUT, VIEW_OF_INPUT, VIEW_OF_RAW, CONSTANT = "raw", "input", "view of input", "view of raw", "constant"
+PART = "part of input"  # an inner tensor of a wrapper
 
 
 @dataclass
@@ -47,6 +49,7 @@ class Output:
     chain: tuple[Step, ...] = ()
     recorded: bool = True  # whether autograd may see the views being made
     value: Any = None
+    path: tuple[str, ...] = ()  # to the part of an input
 
 
 @dataclass
@@ -75,6 +78,7 @@ class Traced:
     )  # raw results that have gradients, in the order of the tangents
     tangents: list[Any] = field(default_factory=list)  # fakes
     fakes: list[Any] = field(default_factory=list)
+    wrappers: Wrappers | None = None  # which arguments and results are made of several of the graph's
     on_bases: OnBases | None = None  # where inputs share memory: what the graph takes in their place
 
     @property
@@ -84,13 +88,26 @@ class Traced:
 
 def fakes_of(args: Sequence[Any], dynamic: bool) -> tuple[Any, list[Any]]:
     """Fakes of the tensors among the arguments, in one mode."""
-    mode = next((a.fake_mode for a in args if isinstance(a, FakeTensor)), None)
+    mode = next((a.fake_mode for a in flat_all(args) if isinstance(a, FakeTensor)), None)
     if mode is None:
         mode = FakeTensorMode(shape_env=ShapeEnv(), static_shapes=not dynamic, allow_non_fake_inputs=True)
     made: dict[int, Any] = {}  # an argument that is given twice is one tensor
+
+    def fake_of(a: Any) -> Any:
+        if id(a) not in made:
+            if is_wrapper(a):
+                made[id(a)] = around(a, fake_of).requires_grad_(a.requires_grad)
+            else:
+                made[id(a)] = without_history(a if isinstance(a, FakeTensor) else mode.from_tensor(a))
+        return made[id(a)]
+
     for a in args:
-        if isinstance(a, Tensor) and id(a) not in made:
-            made[id(a)] = without_history(a if isinstance(a, FakeTensor) else mode.from_tensor(a))
+        if dynamic and is_wrapper(a):
+            raise NotImplementedError(
+                f"[aot_autograd] symbolic sizes of tensor subclasses are not supported: got {type(a).__name__} with dynamic=True"
+            )
+        if isinstance(a, Tensor):
+            fake_of(a)
     return mode, [made[id(a)] if isinstance(a, Tensor) else a for a in args]
 
 
@@ -102,12 +119,15 @@ def without_history(fake: Any) -> Any:
         return snapshot_fake(fake).requires_grad_(fake.requires_grad)
 
 
-def passed_on(leaf: FakeTensor) -> FakeTensor:
+def passed_on(leaf: Any) -> Any:
     """A tensor on a leaf's memory with a history, as the argument it stands for has: it may be written to."""
-    f = leaf._facts
-    same = Facts(f.sizes, f.dtype, f.device, f.steps, f.offset, f.memory, f.conjugated, f.negated)
-    same.is_plain, same._contiguous = f.is_plain, f._contiguous
-    made = new(leaf.fake_mode, same)
+    if is_wrapper(leaf):
+        made = around(leaf, lambda inner: inner)
+    else:
+        f = leaf._facts
+        same = Facts(f.sizes, f.dtype, f.device, f.steps, f.offset, f.memory, f.conjugated, f.negated)
+        same.is_plain, same._contiguous = f.is_plain, f._contiguous
+        made = new(leaf.fake_mode, same)
     node = node_class("PassedOn")()
     node.backward = lambda node, grad: (grad,)
     _C._record_node(node, (leaf,), (made,), False)
@@ -121,7 +141,7 @@ class Tracing:
         self.fn, self.table = fn, table
         self.fake_mode, self.leaves = fakes_of(args, dynamic)
         self.given = [
-            passed_on(leaf) if isinstance(leaf, FakeTensor) and leaf.requires_grad and not arg.is_leaf else leaf
+            passed_on(leaf) if is_traced(leaf) and leaf.requires_grad and not arg.is_leaf else leaf
             for arg, leaf in zip(args, self.leaves, strict=True)
         ]
         self.tracer = PythonKeyTracer()
@@ -130,6 +150,7 @@ class Tracing:
         self.tracer.fake_mode = self.fake_mode
         self.mode = ProxyTorchDispatchMode(self.tracer, "symbolic" if dynamic else "fake")
         self.last: Node | None = None
+        self.views = WrapperViews() if any(map(is_wrapper, self.given)) else None
 
     def placeholder(self, name: str, value: Any) -> None:
         graph = self.tracer.graph
@@ -145,6 +166,8 @@ class Tracing:
             stack.enter_context(context)
         stack.enter_context(self.fake_mode)
         stack.enter_context(self.mode)
+        if self.views is not None:
+            stack.enter_context(self.views)
         return stack
 
     def node_of(self, value: Any) -> Any:
@@ -152,12 +175,12 @@ class Tracing:
 
     def run(self) -> tuple[list[Any], list[Mutation]]:
         """Calls the function: its results, and what it does to its inputs."""
-        before = [Before(v) for v in self.given]
+        before = [WrapperBefore(v) if is_wrapper(v) else Before(v) for v in self.given]
         with self.active():
             outs = list(self.fn(*self.given))
         found: list[Mutation] = []
         for i, (v, b) in enumerate(zip(self.given, before, strict=True)):
-            if isinstance(v, FakeTensor) and not b.is_still(v):
+            if is_traced(v) and not b.is_still(v):
                 found.append(b.change(i, len(found), v))
         return outs, found
 
@@ -181,6 +204,32 @@ class Before:
         return Mutation(place, raw, recorded, geometry, memory_of(v) is not self.memory, v._version - self.version)
 
 
+class WrapperBefore:
+    """The same of a wrapper: what its parts are."""
+
+    def __init__(self, v: Any):
+        self.parts = [Before(p) for p in flat(v)]
+        self.version, self.history, self.geometry = v._version, v.grad_fn, (v.shape, v.stride(), v.storage_offset())
+
+    def is_still(self, v: Any) -> bool:
+        same = self.geometry == (v.shape, v.stride(), v.storage_offset())
+        return same and all(b.is_still(p) for b, p in zip(self.parts, flat(v), strict=True))
+
+    def change(self, place: int, raw: int, v: Any) -> Mutation:
+        moved = any(geometry_of(p) != b.geometry for b, p in zip(self.parts, flat(v), strict=True))
+        if moved or self.geometry != (v.shape, v.stride(), v.storage_offset()):
+            raise RuntimeError(
+                "Metadata mutations are currently not allowed on tensor subclasses\n"
+                f"[aot_autograd] input {place}, a {type(v).__name__}, is {tuple(v.shape)} after the call"
+            )
+        return Mutation(place, raw, v.requires_grad and v.grad_fn is not self.history, writes=v._version - self.version)
+
+
+def is_traced(v: Any) -> bool:
+    """Whether a value is a tensor of the trace, or a wrapper around such."""
+    return isinstance(v, FakeTensor) or is_wrapper(v)
+
+
 def memory_of(t: Any) -> Any:
     return t._facts.memory if isinstance(t, FakeTensor) else None
 
@@ -190,15 +239,29 @@ def trace(
 ) -> Traced:
     """fn, a function of flat arguments with flat results, as a graph; with those of its gradients if any are wanted."""
     t = Tracing(fn, args, decompositions, dynamic)
-    for i, value in enumerate(t.given):
+    for i, value in enumerate(flat_all(t.given)):
         t.placeholder(f"primals_{i + 1}", value)
     outs, mutations = t.run()
-    groups = groups_of(args, [m.input for m in mutations])
+    written = [m.input for m in mutations]
+    groups = groups_of(args, written)
+    if any(map(is_wrapper, (*args, *outs))):
+        refuse_shared(args, written, groups)
     if groups:
         return trace_on_bases(OnBases(fn, args, groups), args, gradients, decompositions, dynamic)
     raws = [t.given[m.input] for m in mutations]
     outputs = assign(t, outs, raws)
     return finish(t, outs, outputs, raws, mutations, gradients)
+
+
+def refuse_shared(args: Sequence[Any], written: Sequence[int], groups: list[list[int]]) -> None:
+    """Inputs on one memory, one of which is written to, are made from one base: wrappers cannot be."""
+    owners = [i for i, a in enumerate(args) for _ in flat(a)]
+    if groups or groups_of(flat_all(args), [k for k, i in enumerate(owners) if i in written]):
+        raise RuntimeError(
+            "Encountered aliased inputs that are mutated in the graph, but at least one input/output\n"
+            "to the graph is a tensor subclass. This is not supported today. You can try to\n"
+            f"remove the aliasing yourself as a workaround.\n[aot_autograd] inputs {groups or 'inside the subclasses'}"
+        )
 
 
 def trace_on_bases(
@@ -231,10 +294,14 @@ def assign(t: Tracing, outs: list[Any], raws: list[Any]) -> list[Output]:
     for o, root in zip(outs, roots, strict=True):
         if isinstance(o, Symbolic):
             found.append(Output(RAW, place_of(raws, o)))
+        elif is_wrapper(o):
+            found.append(assign_wrapper(t, o, raws))
         elif not isinstance(o, FakeTensor):
             found.append(Output(CONSTANT, value=o))
         elif any(o is v for v in t.given):
             found.append(Output(INPUT, next(i for i, v in enumerate(t.given) if o is v)))
+        elif (part := part_of_input(t, o)) is not None:
+            found.append(part)
         elif root in inputs:
             base = t.given[inputs[root]]
             found.append(Output(VIEW_OF_INPUT, inputs[root], recorded=o.requires_grad or not base.requires_grad))
@@ -243,6 +310,27 @@ def assign(t: Tracing, outs: list[Any], raws: list[Any]) -> list[Output]:
             kind = RAW if o is base else VIEW_OF_RAW
             found.append(Output(kind, place_of(raws, base), recorded=o.requires_grad or not base.requires_grad))
     return found
+
+
+def assign_wrapper(t: Tracing, o: Any, raws: list[Any]) -> Output:
+    """Where a wrapper comes from. Views of inputs are made outside; of other memory every wrapper is one of its own."""
+    base, chain = (o, ()) if t.views is None else t.views.chain(o)
+    place = next((i for i, v in enumerate(t.given) if v is base), None)
+    if place is None:
+        return Output(RAW, place_of(raws, o))
+    if not chain:
+        return Output(INPUT, place)
+    return Output(VIEW_OF_INPUT, place, chain, recorded=o.requires_grad or not base.requires_grad)
+
+
+def part_of_input(t: Tracing, o: Any) -> Output | None:
+    """An inner tensor of an input, as it is."""
+    for i, v in enumerate(t.given):
+        if is_wrapper(v):
+            for part, path in zip(flat(v), paths(v), strict=True):
+                if part is o:
+                    return Output(PART, i, path=path)
+    return None
 
 
 def base_among(sharing: list[Any]) -> Any:
@@ -268,37 +356,48 @@ def finish(
     recorded = {m.raw: m.recorded for m in mutations if m.raw is not None}
     differentiable = [
         i for i, r in enumerate(raws)
-        if gradients and isinstance(r, FakeTensor) and r.requires_grad and r.grad_fn is not None and recorded.get(i, True)
+        if gradients and is_traced(r) and r.requires_grad and r.grad_fn is not None and recorded.get(i, True)
     ]  # fmt: skip
     tangents: list[Any] = []
     grads: list[Any] = []
     if differentiable:
         with t.fake_mode, autograd.no_grad():
-            tangents = [_C.empty_like(raws[i].detach()) for i in differentiable]
-        for k, tangent in enumerate(tangents):
+            tangents = [like(raws[i]) for i in differentiable]
+        for k, tangent in enumerate(flat_all(tangents)):
             t.placeholder(f"tangents_{k + 1}", tangent)
         grads = gradients_of(t, [raws[i] for i in differentiable], tangents)
-    nodes = [t.node_of(v) for v in (*raws, *grads)]
+    nodes = [t.node_of(v) for v in flat_all((*raws, *grads))]
     views = [
-        t.node_of(o) if out.kind in (VIEW_OF_INPUT, VIEW_OF_RAW) else None for o, out in zip(outs, outputs, strict=True)
+        t.node_of(o) if out.kind in (VIEW_OF_INPUT, VIEW_OF_RAW) and not is_wrapper(o) else None
+        for o, out in zip(outs, outputs, strict=True)
     ]
+    around_graph = dict(
+        num_inputs=len(flat_all(t.given)), num_raw=len(flat_all(raws)), outputs=outputs, mutations=mutations,
+        differentiable=differentiable, tangents=flat_all(tangents), fakes=flat_all(t.leaves),
+        wrappers=Wrappers.of(t.given, raws, tangents, grads),
+    )  # fmt: skip
     t.tracer.graph.output(tuple(nodes))
     module = _LazyGraphModule(t.tracer.root, t.tracer.graph, "joint_forward_backward" if grads else "forward")
     if not any(v is not None for v in views) and not writes_any(t.tracer.graph):
         t.tracer.graph.eliminate_dead_code()
         refuse_fake_constants(module)
-        return Traced(module, len(t.given), len(raws), outputs, mutations, differentiable, tangents, t.leaves)
+        return Traced(module, **around_graph)  # type: ignore[arg-type]
     pass_ = Functionalizer(module, keep_input_writes=False)
     pass_.read_all()
     values = [pass_.current(n) for n in nodes]
     for node, out in zip(views, outputs, strict=True):
         if node is not None:
-            out.chain = chain_of(pass_, node, nodes[out.index] if out.kind == VIEW_OF_RAW else None)
+            out.chain = chain_of(pass_, node, t.node_of(raws[out.index]) if out.kind == VIEW_OF_RAW else None)
     pass_.tracer.graph.output(tuple(pass_.tracer.create_arg(v) for v in values))
     pass_.tracer.graph.eliminate_dead_code()
     made = _LazyGraphModule(module, pass_.tracer.graph, type(module).__name__)
     refuse_fake_constants(made)
-    return Traced(made, len(t.given), len(raws), outputs, mutations, differentiable, tangents, t.leaves)
+    return Traced(made, **around_graph)  # type: ignore[arg-type]
+
+
+def like(raw: Any) -> Any:
+    """A tensor in the place of a result's gradient."""
+    return around(raw, like) if is_wrapper(raw) else _C.empty_like(raw.detach())
 
 
 def gradients_of(t: Tracing, roots: list[Any], tangents: list[Any]) -> list[Any]:

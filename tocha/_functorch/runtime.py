@@ -7,7 +7,8 @@ from typing import Any
 
 from tocha import _C, autograd
 from tocha._functorch.functionalize import root_of
-from tocha._functorch.joint import CONSTANT, INPUT, RAW, VIEW_OF_INPUT, Mutation, Output, Traced
+from tocha._functorch.joint import CONSTANT, INPUT, PART, RAW, VIEW_OF_INPUT, Mutation, Output, Traced
+from tocha._functorch.wrappers import as_traced, at_path, built_all, count, flat_all
 from tocha._subclasses.fake import FakeTensor
 from tocha.fx import GraphModule, Node
 
@@ -46,18 +47,45 @@ def laid_out(grad: Tensor, like: Any) -> Tensor:
 def overwritten_later(traced: Traced, forward: GraphModule) -> set[int]:
     """Which saved values lie on inputs that are written to after the graph has run, while backward needs them as they are now."""
     mutated = {m.input for m in traced.mutations}
+    mutated = mutated if traced.wrappers is None else traced.wrappers.places(mutated)
     places = {n: i for i, n in enumerate(forward.graph.find_nodes(op="placeholder"))}
     saved = forward.graph.output_node().args[0][traced.num_raw :]  # type: ignore[index]
     return {i for i, n in enumerate(saved) if isinstance(n, Node) and places.get(root_of(n)) in mutated}  # type: ignore[arg-type]
 
 
+def tangents_of(traced: Traced, grads: Sequence[Any]) -> list[Any]:
+    """The gradients of results as backward takes them: of the classes and layouts that it was traced with."""
+    given = [grads[i] for i in traced.differentiable]
+    wrappers = traced.wrappers
+    if wrappers is None:
+        for k, g in enumerate(given):
+            if type(g) is not Tensor:
+                given[k] = as_traced(g, None, traced.differentiable[k])
+    else:
+        left = iter(traced.tangents)
+        for k, (g, layout) in enumerate(zip(given, wrappers.tangents, strict=True)):
+            likes = [next(left) for _ in range(count(layout))]
+            if g is None:
+                zeros = [_C.zeros(t.shape, dtype=t.dtype, device=t.device) for t in likes]
+                given[k] = built_all([layout], zeros)[0]
+            else:
+                given[k] = as_traced(g, layout, traced.differentiable[k])
+        given = flat_all(given)
+    return [laid_out(g, like) for g, like in zip(given, traced.tangents, strict=True)]
+
+
 def node_for(traced: Traced, forward: Callable, backward: Backward, copied: set[int]) -> type[autograd.Function]:
     """The autograd function whose forward and backward are the compiled graphs."""
+    wrappers = traced.wrappers
+
+    def gradients(args: Sequence[Any]) -> tuple:
+        found = backward(args)
+        return tuple(found if wrappers is None else built_all(wrappers.grads, found))
 
     class CompiledFunctionBackward(autograd.Function):
         @staticmethod
-        def forward(ctx: Any, *args: Any) -> Any:
-            return tuple(backward(args))
+        def forward(ctx: Any, args: Sequence[Any], *recorded: Any) -> Any:
+            return gradients(args)
 
         @staticmethod
         def backward(ctx: Any, *grads: Any) -> Any:
@@ -68,12 +96,15 @@ def node_for(traced: Traced, forward: Callable, backward: Backward, copied: set[
 
         @staticmethod
         def forward(ctx: Any, *args: Any) -> Any:
-            found = call(forward, args)
+            found = call(forward, args if wrappers is None else wrappers.taken_apart(args))
             raw, saved = found[: traced.num_raw], found[traced.num_raw :]
             for i in copied:
                 saved[i] = saved[i].clone()
             ctx.save_for_backward(*(s for s in saved if isinstance(s, Tensor)))
             ctx.numbers = [s for s in saved if not isinstance(s, Tensor)]
+            if wrappers is not None:
+                raw = built_all(wrappers.raws, raw)
+                ctx.set_materialize_grads(False)  # zeros of which class, nobody but the trace knows
             ctx.mark_non_differentiable(
                 *(r for i, r in enumerate(raw) if isinstance(r, Tensor) and i not in traced.differentiable)
             )
@@ -81,13 +112,12 @@ def node_for(traced: Traced, forward: Callable, backward: Backward, copied: set[
 
         @staticmethod
         def backward(ctx: Any, *grads: Any) -> Any:
-            tangents = [
-                laid_out(grads[i], like) for i, like in zip(traced.differentiable, traced.tangents, strict=True)
-            ]
-            args = [*ctx.numbers, *ctx.saved_tensors, *tangents]
-            if _C.is_grad_enabled() and any(isinstance(a, Tensor) and a.requires_grad for a in args):
-                return CompiledFunctionBackward.apply(*args)
-            return tuple(backward(args))
+            args = [*ctx.numbers, *ctx.saved_tensors, *tangents_of(traced, grads)]
+            if _C.is_grad_enabled():
+                recorded = [a for a in (*ctx.saved_tensors, *grads) if isinstance(a, Tensor) and a.requires_grad]
+                if recorded:
+                    return CompiledFunctionBackward.apply(args, *recorded)
+            return gradients(args)
 
     return CompiledFunction
 
@@ -145,6 +175,8 @@ class Compiled:
             return raw[o.index]
         if o.kind == INPUT:
             return args[o.index]
+        if o.kind == PART:
+            return at_path(args[o.index], o.path)
         base = args[o.index] if o.kind == VIEW_OF_INPUT else raw[o.index]
         with autograd.set_grad_enabled(_C.is_grad_enabled() and o.recorded):
             for step in o.chain:
@@ -161,7 +193,10 @@ def compile_traced(
 
         def infer(args: Sequence[Any]) -> Sequence[Any]:
             with autograd.no_grad():
-                return call(compiled, args)
+                wrappers = traced.wrappers
+                if wrappers is None:
+                    return call(compiled, args)
+                return built_all(wrappers.raws, call(compiled, wrappers.taken_apart(args)))
 
         return Compiled(traced, infer)
     inputs = [*traced.fakes, *traced.tangents]

@@ -96,5 +96,5 @@ def is_direct(forward: Any) -> bool:
     traced, spec = forward.compiled.traced, forward.out_spec
     in_order = all(o.kind == RAW and o.index == i for i, o in enumerate(traced.outputs))
     flat = spec.type is tuple and all(child.is_leaf() for child in spec.children())
-    plain = not traced.is_joint and not traced.mutations and traced.on_bases is None
+    plain = not traced.is_joint and not traced.mutations and traced.on_bases is None and traced.wrappers is None
     return plain and in_order and traced.num_raw == len(traced.outputs) and flat

@@ -125,7 +125,9 @@ class FakeTensor(Tensor):
 
     @classmethod
     def __torch_dispatch__(cls, func: Any, types: Any, args: tuple = (), kwargs: dict[str, Any] | None = None) -> Any:
-        """Operators below autograd: the same interpreter, nothing recorded."""
+        """Operators below autograd: the same interpreter, nothing recorded. Wrappers around fakes know better."""
+        if any(not issubclass(t, FakeTensor) for t in types):
+            return NotImplemented
         found = [
             v
             for given in (*args, *(kwargs or {}).values())

@@ -13,6 +13,7 @@ from tocha.operators.facts import Facts
 from tocha.operators.interpreter import formula_of
 from tocha.operators.reads import kept
 from tocha.operators.record import Operator
+from tocha.utils._python_dispatch import is_traceable_wrapper_subclass
 
 
 class unrecorded:
@@ -120,19 +121,23 @@ class Backward:
         o = self.call.operator
         if not (o.gradients or o.kind in ("pointwise", "view")):
             raise RuntimeError(f"[{o.name}] derivative for {o.name} is not implemented")
-        given = [None if g is None else self.mode.fake_of(g) for g in grads]
-        reader.tensors.update({id(g._facts): g for g in given if g is not None})
-        shown = [
-            g._facts if g is not None else None if takes_absent(o) else self.zeros(reader, r)
-            for g, r in zip(given, self.call.results, strict=True)
-        ]
+        shown, given = [], []
+        for g, r in zip(grads, self.call.results, strict=True):
+            if g is None:
+                shown.append(None if takes_absent(o) else self.zeros(reader, r))
+            elif is_traceable_wrapper_subclass(g):
+                shown.append(reader.adopt_wrapper(g))
+            else:
+                given.append(self.mode.fake_of(g))
+                reader.tensors[id(given[-1]._facts)] = given[-1]
+                shown.append(given[-1]._facts)
         wanted = list(dict.fromkeys(n for n, _ in self.inputs))
         found = gradients(reader, self.call, shown, wanted)
         out = []
         for name, at in self.inputs:
             g = found[name]
             g = g if at is None or g is None else g[at]
-            out.append(None if g is None else reader.tensor_of(g, [t for t in given if t is not None]))
+            out.append(None if g is None else reader.tensor_of(g, given))
         return tuple(out)
 
     def zeros(self, reader: Any, result: Any) -> Any:

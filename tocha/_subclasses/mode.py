@@ -24,7 +24,7 @@ from tocha.ir.devices import Device
 from tocha.ir.symbolic import free_symbols
 from tocha.nn.parameter import Parameter
 from tocha.operators.facts import Facts, Memory
-from tocha.utils._python_dispatch import TorchDispatchMode
+from tocha.utils._python_dispatch import TorchDispatchMode, is_traceable_wrapper_subclass, transform_subclass
 
 Tensor = _C.Tensor
 
@@ -60,7 +60,8 @@ class FakeTensorConverter:
 
     def remember(self, t: Tensor, fake: FakeTensor) -> None:
         key, place = id(t), t.untyped_storage()._cdata
-        entry = self._memories.setdefault(place, [fake._facts.memory, 0])
+        facts = getattr(fake, "_facts", None)  # a wrapper around fakes has none
+        entry = self._memories.setdefault(place, [Memory(0) if facts is None else facts.memory, 0])
         entry[1] += 1
 
         def forget(_: Any) -> None:
@@ -206,6 +207,8 @@ class FakeTensorMode(TorchDispatchMode):
         env = self.shape_env if symbolic_context is not None or not static else None
         if isinstance(tensor, FakeTensor):
             return self._from_fake(tensor)
+        if is_traceable_wrapper_subclass(tensor):
+            return self._from_wrapper(tensor, static)
         before = _C._set_fake_mode(False)
         try:
             return self.fake_tensor_converter.from_real_tensor(
@@ -213,6 +216,16 @@ class FakeTensorMode(TorchDispatchMode):
             )
         finally:
             _C._set_fake_mode(before)
+
+    def _from_wrapper(self, t: Any, static: bool) -> Any:
+        """A wrapper of the same class around fakes of what it is made of."""
+        converter = self.fake_tensor_converter
+        found = converter.known(t)
+        if found is None:
+            found = transform_subclass(t, lambda _, inner: self.from_tensor(inner, static_shapes=static))
+            found.requires_grad_(t.requires_grad)
+            converter.remember(t, found)
+        return found
 
     def _from_fake(self, t: FakeTensor) -> FakeTensor:
         """Another fake like one of any mode."""

@@ -23,6 +23,7 @@ from tocha.operators.facts import Facts, Scalar
 from tocha.operators.interpreter import DataDependent, Interpreter
 from tocha.operators.overloads import table
 from tocha.operators.record import Operator
+from tocha.utils._python_dispatch import is_traceable_wrapper_subclass
 
 
 class _Modes(threading.local):
@@ -86,6 +87,7 @@ class FakeInterpreter(Interpreter):
     def __init__(self, mode: Any):
         super().__init__()
         self.mode = mode
+        self.wrapped = False  # whether some of the tensors are wrappers around fakes
         self.casts = True  # mixed precision applies: not within an operator that has been given its dtypes
 
     def call(self, o: Operator, arguments: dict[str, Any], inplace: bool = False) -> Any:
@@ -96,9 +98,13 @@ class FakeInterpreter(Interpreter):
                 within.casts = False
                 arguments = {n: cast(within, v, to) for n, v in arguments.items()}
                 return within.call(o, arguments, inplace)
-        if dispatch.modes.stack and is_seen_whole(o) and not _C._dispatch_disabled():
+        asked = dispatch.modes.stack or (self.wrapped and self.meets_wrapper(arguments))
+        if asked and is_seen_whole(o) and not _C._dispatch_disabled():
             return self.shown_to_modes(o, arguments, inplace)
         return super().call(o, arguments, inplace)
+
+    def meets_wrapper(self, arguments: dict[str, Any]) -> bool:
+        return False
 
     def shown_to_modes(self, o: Operator, arguments: dict[str, Any], inplace: bool) -> Any:
         raise NotImplementedError(f"[{o.name}] dispatch modes see the calls of a recorder only")
@@ -160,7 +166,12 @@ class Recorder(FakeInterpreter):
         self.quiet = False
 
     def watched(self) -> bool:
-        return bool(dispatch.modes.stack) and not _C._dispatch_disabled()
+        return (bool(dispatch.modes.stack) or self.wrapped) and not _C._dispatch_disabled()
+
+    def meets_wrapper(self, arguments: dict[str, Any]) -> bool:
+        """Whether an argument is a wrapper: its class says what operators do to it."""
+        found = (self.tensors.get(id(f)) for v in arguments.values() for f in history.facts_in(v))
+        return any(t is not None and not isinstance(t, FakeTensor) for t in found)
 
     def recording(self) -> bool:
         return not self.quiet and _C.is_grad_enabled()
@@ -230,7 +241,8 @@ class Recorder(FakeInterpreter):
         plan = plans.plan(o.full_name, "inplace" if inplace else "functional")
         values = tuple(self.shown(v) for v in arguments.values())
         with history.unrecorded():
-            found = plans.run(plan, values, [], 0)
+            takers = [v for v in values if isinstance(v, _C.Tensor)] if self.wrapped else []
+            found = plans.run(plan, values, takers, 0)
         self.settle_views(values, found)
         return self.taken_back(found)
 
@@ -257,6 +269,8 @@ class Recorder(FakeInterpreter):
         if isinstance(found, FakeTensor):
             self.adopt(found._facts, found)
             return found._facts
+        if self.wrapped and is_traceable_wrapper_subclass(found):
+            return self.adopt_wrapper(found)
         if isinstance(found, _C.Tensor):
             raise TypeError("[fake] a dispatch mode gave a real tensor where a fake one was expected")
         if isinstance(found, list | tuple):
@@ -280,8 +294,16 @@ class Recorder(FakeInterpreter):
         self.held.append(f)
         return t
 
+    def adopt_wrapper(self, t: Any) -> Facts:
+        """Facts for a wrapper around fakes: what its class shows of it."""
+        self.wrapped = True
+        f = self.mode.facts_of(t)
+        self.adopt(f, t)
+        return f
+
     def tensor_of(self, f: Facts, given: list[FakeTensor]) -> FakeTensor:
         known = self.tensors.get(id(f))
         if known is not None:
             return known
-        return self.adopt(f, super().tensor_of(f, [*given, *self.tensors.values()]))
+        near = [t for t in (*given, *self.tensors.values()) if not self.wrapped or isinstance(t, FakeTensor)]
+        return self.adopt(f, super().tensor_of(f, near))

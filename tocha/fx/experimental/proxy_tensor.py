@@ -46,7 +46,11 @@ from tocha.ir.shape_env import ShapeEnv
 from tocha.ir.sym_types import Symbolic, SymBool, SymFloat, SymInt
 from tocha.nn import Module, Parameter
 from tocha.utils import _pytree as pytree
-from tocha.utils._python_dispatch import TorchDispatchMode
+from tocha.utils._python_dispatch import (
+    TorchDispatchMode,
+    is_traceable_wrapper_subclass,
+    is_traceable_wrapper_subclass_type,
+)
 
 __all__ = [
     "DecompositionInterpreter", "ProxyTorchDispatchMode", "PythonKeyTracer", "decompose", "disable_autocast_cache",
@@ -306,7 +310,13 @@ class ProxyTorchDispatchMode(TorchDispatchMode):
     def __torch_dispatch__(self, func: Any, types: Any, args: tuple = (), kwargs: dict[str, Any] | None = None) -> Any:
         if not self.enable_tracing:
             return func(*args, **(kwargs or {}))
+        if any(is_traceable_wrapper_subclass_type(t) for t in types) and self.meets_unknown_wrapper(args, kwargs or {}):
+            return NotImplemented  # its class calls operators on what it is made of, and these are seen
         return proxy_call(self, func, self.pre_dispatch, args, kwargs or {})
+
+    def meets_unknown_wrapper(self, args: tuple, kwargs: dict[str, Any]) -> bool:
+        given = tensors_given(args, kwargs)
+        return any(is_traceable_wrapper_subclass(t) and self.tracer.slots.get(t) is None for t in given)
 
 
 def maybe_handle_decomp(mode: ProxyTorchDispatchMode, op: Any, args: tuple, kwargs: dict[str, Any]) -> Any:

@@ -8,6 +8,7 @@
 #include "ops/indexing.h"
 #include "ops/masks.h"
 #include "ops/views.h"
+#include "python/level_calls.h"
 #include "python/new_tensor.h"
 #include "python/parser.h"
 #include "python/tensor_methods.h"
@@ -229,6 +230,10 @@ bool overridden(PyObject* self, PyObject* index, PyObject* value, std::vector<Py
   if (PyTuple_Check(index))
     for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(index); ++i) look(PyTuple_GET_ITEM(index, i));
   look(value);
+  if (*fake) {
+    PyObject* all[] = {self, index, value};
+    *fake = !meets_level(all, 3);
+  }
   return !out.empty() || modes_ask();
 }
 

@@ -273,7 +273,9 @@ Scalar assigned_number(PyObject* value, DType dtype) {
 Tensor value_for(const Tensor& t, PyObject* value) {
   if (is_tensor(value)) return Tensor::borrow(value);
   TOCHA_CHECK(is_number(value), Type, "can't assign a ", Py_TYPE(value)->tp_name, " to a torch.", t.dtype(), "Tensor");
-  return scalar_tensor(assigned_number(value, t.dtype()), t.dtype(), t.device());
+  const Scalar number = assigned_number(value, t.dtype());
+  if (t.get()->dispatches) return wrapped_number(number);  // whoever takes the write over
+  return scalar_tensor(number, t.dtype(), t.device());
 }
 
 // A value that is broadcast may be a part of what it is written to.

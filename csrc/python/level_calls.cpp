@@ -112,12 +112,8 @@ class Slots {
   PyObject* call() {
     bool fake = fake_mode_active();
     for (PyObject* o : slots_) fake = fake || holds_fake(o);
-    if (fake && !meets_level(slots_, kMaxArguments)) [[unlikely]] {
-      for (int i = 0; i < kMaxArguments; ++i)
-        if (slots_[i] && is_tensor(slots_[i]) && Tensor::borrow(slots_[i]).is_wrapped_number())
-          put(i, own(as_object(*values_[i])));
+    if (fake && !meets_level(slots_, kMaxArguments)) [[unlikely]]
       return own(fake_call(record_.fake, record_.name, record_.params, record_.count, slots_)).give();
-    }
     return own(record_.call(slots_)).give();
   }
   PyObject* first() const { return slots_[0]; }
@@ -445,11 +441,12 @@ PyObject* geometry(Call& call, const Value* given, const Level& level) {
 }
 
 PyObject* by_rule(Call& call, const Value* given, const Level& level) {
+  const bool formula = batching(call).kind == Batching::elementwise;  // numbers stay numbers in it
   Ref values = own(PyTuple_New(call.count));
   for (int i = 0; i < call.count; ++i) {
     const Value& v = given[i];
     PyObject* o;
-    if (v.kind == Value::tensor) {
+    if (v.kind == Value::tensor && !(formula && v.as<Tensor>() && v.as<Tensor>().is_wrapped_number())) {
       o = v.as<Tensor>() ? Py_NewRef(v.as<Tensor>().object()) : Py_NewRef(Py_None);
     } else {
       o = own(as_object(v)).give();

@@ -128,7 +128,7 @@ void carry(Node& node, const Tensors& ins, const Tensors& outs) {
   for (const Tensor& out : outs) {
     bool carries = out && (out.is_floating() || out.is_complex());
     Tensor v = carries ? ops::zeros(out.sizes(), out.dtype(), out.device()) : Tensor();
-    if (v && level) v = levels::wrap(v, level, -1);
+    if (v && level && levels::level_of(v) != level) v = levels::wrap(v, level, -1);
     if (v) v.get()->requires_grad = true;
     leaves.push_back(v ? gradient_edge(v) : Edge());
     stand_ins.push_back(std::move(v));

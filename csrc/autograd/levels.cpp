@@ -5,6 +5,7 @@
 
 #include "autograd/engine.h"
 #include "core/error.h"
+#include "core/fake.h"
 #include "dispatch/level_hooks.h"
 
 namespace tocha::levels {
@@ -104,6 +105,7 @@ void hold(const Tensor& t, const Tensor& value, int64_t level, int64_t dim) {
 }
 
 Tensor wrap(const Tensor& value, int64_t level, int64_t dim) {
+  if (has_symbols(value)) fake_settle(value);
   const Ints sizes = without(value.sizes(), dim), strides = without(value.strides(), dim);
   const size_t bytes = bytes_needed(sizes, strides, value.offset(), value.itemsize());
   StorageRef nothing = borrow_storage(nullptr, bytes, value.device(), nullptr, nullptr);

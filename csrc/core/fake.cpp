@@ -23,6 +23,12 @@ Tensor fake_sum(const Tensor& a, const Tensor& b) { return owned(PyNumber_Add(a.
 
 void fake_add_(Tensor& a, const Tensor& b) { a = owned(PyNumber_InPlaceAdd(a.object(), b.object())); }
 
+void fake_settle(const Tensor& t) {
+  PyObject* done = PyObject_CallMethod(t.object(), "_settle", nullptr);
+  if (!done) throw PythonError();
+  Py_DECREF(done);
+}
+
 Tensor fake_kept_gradient(const Tensor& grad, const Tensor& variable) {
   PyObject* type = reinterpret_cast<PyObject*>(fake_type);
   return owned(PyObject_CallMethod(type, "_kept_gradient", "OO", grad.object(), variable.object()));

@@ -16,6 +16,9 @@ inline bool is_fake(const Tensor& t) { return fake_type && t && is_fake(t.object
 // a + b as Python computes it.
 Tensor fake_sum(const Tensor& a, const Tensor& b);
 void fake_add_(Tensor& a, const Tensor& b);
+// Makes the sizes of a fake plain numbers, with a guard for each symbol: native code is to read them.
+void fake_settle(const Tensor& t);
+inline bool has_symbols(const Tensor& t) { return is_fake(t) && t.numel() < 0; }
 // A gradient as the variable keeps it: in its layout, on memory of its own.
 Tensor fake_kept_gradient(const Tensor& grad, const Tensor& variable);
 

@@ -1,5 +1,6 @@
 #include "dispatch/taken_over.h"
 
+#include "core/fake.h"
 #include "dispatch/level_hooks.h"
 
 namespace tocha::dispatch {
@@ -105,20 +106,30 @@ void make_view_of(const Tensor& self, PyObject* result) {
     t->origin = ViewOrigin::no_grad;
 }
 
+template <class F>
+bool any_tensor(const Call& call, const Value* given, F f) {
+  for (int i = 0; i < call.count; ++i) {
+    if (given[i].kind == Value::tensor && given[i].as<Tensor>() && f(given[i].as<Tensor>())) return true;
+    if (given[i].kind == Value::tensors)
+      for (const Tensor& t : given[i].as<Tensors>())
+        if (t && f(t)) return true;
+  }
+  return false;
+}
+
+bool of_level(const Tensor& t) { return t.get()->dispatches && !value_behind(t).is(t); }
+
 // What is made of other operators falls apart into them above levels of transforms; only classes and devices see it
 // whole.
 bool seen_whole(const Call& call, const Value* given) {
   const Batching::Kind kind = batching_of(call).kind;
   if (kind != Batching::body && kind != Batching::body_with_gradient) return true;
-  auto by_class = [](const Tensor& t) {
-    return t && t.get()->dispatches && (Py_TYPE(t.object()) != tensor_type || takes_over(t.device()));
+  const bool levels = open_levels && any_tensor(call, given, of_level);
+  auto by_class = [&](const Tensor& t) {
+    const bool of_class = Py_TYPE(t.object()) != tensor_type && !(levels && is_fake(t));
+    return t.get()->dispatches && (of_class || takes_over(t.device()));
   };
-  for (int i = 0; i < call.count; ++i) {
-    if (given[i].kind == Value::tensor && by_class(given[i].as<Tensor>())) return true;
-    if (given[i].kind == Value::tensors)
-      for (const Tensor& t : given[i].as<Tensors>())
-        if (by_class(t)) return true;
-  }
+  if (any_tensor(call, given, by_class)) return true;
   return kind == Batching::body_with_gradient && !innermost_maps(call, given);
 }
 
@@ -140,7 +151,8 @@ void make_views_of(const Tensor& self, PyObject* result) {
 
 bool taken(const Call& call, const Value* given) {
   if (modes().dispatch_off) return false;
-  if (modes().dispatch_modes) return true;
+  // A mode sees what levels make of a call, not the call.
+  if (modes().dispatch_modes) return !(open_levels && any_tensor(call, given, of_level)) || seen_whole(call, given);
   for (int i = 0; i < call.count; ++i)
     if (takes_over(given[i])) return seen_whole(call, given);
   return open_levels && (makes_tensors(call, given) || (vmaps && batching_of(call).draws));

@@ -201,7 +201,14 @@ PyObject* fake_call(FakeForm& form, const char* record, const Param* params, int
     form.callable = own(PyObject_CallFunction(make_form, "sO", record, names.get())).give();
   }
   PyObject* given[kMaxArguments];
-  for (int i = 0; i < count; ++i) given[i] = slots[i] ? slots[i] : Py_NotImplemented;
+  Ref numbers[kMaxArguments];  // native code has them as tensors
+  for (int i = 0; i < count; ++i) {
+    given[i] = slots[i] ? slots[i] : Py_NotImplemented;
+    if (!is_tensor(given[i]) || !Tensor::borrow(given[i]).is_wrapped_number()) continue;
+    const Tensor t = Tensor::borrow(given[i]);
+    numbers[i] = own(scalar_object(Scalar::load(t.dtype(), t.bytes())));
+    given[i] = numbers[i].get();
+  }
   return own(PyObject_Vectorcall(form.callable, given, static_cast<size_t>(count), nullptr)).give();
 }
 

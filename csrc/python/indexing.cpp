@@ -9,6 +9,7 @@
 #include "ops/masks.h"
 #include "ops/views.h"
 #include "python/dispatch_calls.h"
+#include "python/level_calls.h"
 #include "python/new_tensor.h"
 #include "python/parser.h"
 #include "python/tensor_methods.h"
@@ -231,7 +232,7 @@ bool overridden(PyObject* self, PyObject* index, PyObject* value, std::vector<Py
     for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(index); ++i) look(PyTuple_GET_ITEM(index, i));
   look(value);
   PyObject* const all[] = {self, index, value};
-  if (*fake) *fake = !meets_wrapper(all, 3);
+  if (*fake) *fake = !meets_wrapper(all, 3) && !meets_level(all, 3);
   return !out.empty() || modes_ask();
 }
 
@@ -271,7 +272,9 @@ Scalar assigned_number(PyObject* value, DType dtype) {
 Tensor value_for(const Tensor& t, PyObject* value) {
   if (is_tensor(value)) return Tensor::borrow(value);
   TOCHA_CHECK(is_number(value), Type, "can't assign a ", Py_TYPE(value)->tp_name, " to a torch.", t.dtype(), "Tensor");
-  return scalar_tensor(assigned_number(value, t.dtype()), t.dtype(), t.device());
+  const Scalar number = assigned_number(value, t.dtype());
+  if (t.get()->dispatches) return wrapped_number(number);  // whoever takes the write over
+  return scalar_tensor(number, t.dtype(), t.device());
 }
 
 // A value that is broadcast may be a part of what it is written to.

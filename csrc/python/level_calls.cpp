@@ -77,6 +77,15 @@ int64_t innermost(const Call& call, const Value* given) {
   return found;
 }
 
+// Whether an argument is a fake, or a list with one.
+bool holds_fake(PyObject* o) {
+  if (!o) return false;
+  if (!PyList_Check(o) && !PyTuple_Check(o)) return is_fake(o);
+  for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(o); ++i)
+    if (is_fake(PySequence_Fast_GET_ITEM(o, i))) return true;
+  return false;
+}
+
 // A call's arguments as the native form takes them.
 class Slots {
  public:
@@ -102,7 +111,7 @@ class Slots {
   }
   PyObject* call() {
     bool fake = fake_mode_active();
-    for (PyObject* o : slots_) fake = fake || (o && is_fake(o));
+    for (PyObject* o : slots_) fake = fake || holds_fake(o);
     if (fake && !meets_level(slots_, kMaxArguments)) [[unlikely]]
       return own(fake_call(record_.fake, record_.name, record_.params, record_.count, slots_)).give();
     return own(record_.call(slots_)).give();
@@ -432,11 +441,12 @@ PyObject* geometry(Call& call, const Value* given, const Level& level) {
 }
 
 PyObject* by_rule(Call& call, const Value* given, const Level& level) {
+  const bool formula = batching(call).kind == Batching::elementwise;  // numbers stay numbers in it
   Ref values = own(PyTuple_New(call.count));
   for (int i = 0; i < call.count; ++i) {
     const Value& v = given[i];
     PyObject* o;
-    if (v.kind == Value::tensor) {
+    if (v.kind == Value::tensor && !(formula && v.as<Tensor>() && v.as<Tensor>().is_wrapped_number())) {
       o = v.as<Tensor>() ? Py_NewRef(v.as<Tensor>().object()) : Py_NewRef(Py_None);
     } else {
       o = own(as_object(v)).give();
@@ -653,16 +663,20 @@ PyObject* outside(PyObject*, PyObject* args) {
 
 bool meets_level(PyObject* const* slots, int count) {
   if (!dispatch::open_levels) return false;
-  auto is_held = [](PyObject* o) { return is_tensor(o) && levels::held(reinterpret_cast<TensorObject*>(o)); };
+  std::vector<Tensor> found;
   for (int i = 0; i < count; ++i) {
     PyObject* o = slots[i];
     if (!o) continue;
-    if (is_held(o)) return true;
+    if (is_tensor(o)) found.push_back(Tensor::borrow(o));
     if (PyTuple_Check(o) || PyList_Check(o))
       for (Py_ssize_t k = 0; k < PySequence_Fast_GET_SIZE(o); ++k)
-        if (is_held(PySequence_Fast_ITEMS(o)[k])) return true;
+        if (is_tensor(PySequence_Fast_ITEMS(o)[k])) found.push_back(Tensor::borrow(PySequence_Fast_ITEMS(o)[k]));
   }
-  return false;
+  const bool meets = std::any_of(found.begin(), found.end(), [](const Tensor& t) { return levels::held(t); });
+  if (meets)
+    for (const Tensor& t : found)
+      if (has_symbols(t)) fake_settle(t);
+  return meets || found.empty();
 }
 
 namespace {
@@ -682,15 +696,16 @@ PyObject* call_record(PyObject*, PyObject* args) {
     bool fake = fake_mode_active();
     for (Py_ssize_t i = 0; i < n; ++i) {
       slots[i] = PyTuple_GET_ITEM(values, i);
-      const ArgType type = record->params[i].type;
-      if ((type == ArgType::Tensor || type == ArgType::OptTensor) && is_number(slots[i])) {
-        numbers.emplace_back(as_operand(slots[i]).give());
-        slots[i] = numbers.back().get();
-      }
-      fake = fake || is_fake(slots[i]);
+      fake = fake || holds_fake(slots[i]);
     }
     if (fake && !meets_level(slots, static_cast<int>(n)))
       return own(fake_call(record->fake, record->name, record->params, record->count, slots)).give();
+    for (Py_ssize_t i = 0; i < n; ++i) {
+      const ArgType type = record->params[i].type;
+      if ((type != ArgType::Tensor && type != ArgType::OptTensor) || !is_number(slots[i])) continue;
+      numbers.emplace_back(as_operand(slots[i]).give());
+      slots[i] = numbers.back().get();
+    }
     return own(record->call(slots)).give();
   });
 }

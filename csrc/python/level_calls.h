@@ -10,7 +10,8 @@ namespace tocha::python {
 
 // The result of a call in which a level of transforms has a say; null where none has.
 PyObject* call_levels(dispatch::Call& call, const dispatch::Value* given);
-// Whether a tensor of a level is among a call's arguments: it is asked before fakes are, which it may hold.
+// Whether levels are asked before fakes, which their tensors may hold: a tensor of a level is among the arguments, or
+// no tensor at all, and what is made belongs to the level.
 bool meets_level(PyObject* const* slots, int count);
 void add_level_functions(std::vector<PyMethodDef>& functions);
 

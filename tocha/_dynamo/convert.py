@@ -21,7 +21,7 @@ from tocha._dynamo.exc import (
     RecompileError,
 )
 from tocha._dynamo.output import Output
-from tocha._dynamo.refusals import Break, Escapes, SkipFrame, Unsupported, Untraceable
+from tocha._dynamo.refusals import Break, Escapes, SkipFrame, Unsupported
 from tocha._dynamo.root import RootFrame
 from tocha.ir.shape_env import ConstraintViolationError
 
@@ -145,11 +145,10 @@ class Capture:
         return False
 
     def capture(self, code: types.CodeType, globals_: dict, args: tuple, closure: Any) -> tuple[Any, types.CodeType]:
-        break_at, refused, transforms = None, None, True
+        break_at, refused = None, None
         while True:
             count = code.co_argcount + code.co_kwonlyargcount + bool(code.co_flags & 4) + bool(code.co_flags & 8)
             out = Output(code, globals_, code.co_varnames[:count], self.dynamic, self.fullgraph)
-            out.transforms = transforms
             root = RootFrame(out, code, globals_, args, closure)
             root.break_at, root.refused = break_at, refused
             try:
@@ -164,10 +163,6 @@ class Capture:
                 if isinstance(stopped, SkipFrame) and (refused is None or refused.refusal.name != "exception"):
                     raise
                 raise Escapes(out.guards.build(self.keep)) from stopped
-            except BackendCompilerFailed as failed:
-                if not isinstance(failed.inner_exception, Untraceable) or not transforms:
-                    raise
-                break_at, refused, transforms = None, None, False
             except Unsupported as unsupported:
                 if self.fullgraph or out.error_on_break:
                     raise

@@ -83,7 +83,6 @@ class Output:
         self.new_cells: list[CellValue] = []
         self.generators: list[Any] = []  # those that were advanced
         self.calls = self.calls_then = 0
-        self.transforms = True  # may transforms be leaves of the graph?
         self.error_on_break = fullgraph or config.error_on_graph_break
         self.kept: list[Any] = []
 

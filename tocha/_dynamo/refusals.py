@@ -86,10 +86,6 @@ class Unsupported(TorchDynamoException):
         return "\n".join(lines)
 
 
-class Untraceable(RuntimeError):
-    """A backend that traces the graph cannot look into one of its leaves: captured again without it."""
-
-
 class SkipFrame(Exception):
     """Nothing of this frame can be captured: it runs in Python."""
 

@@ -6,6 +6,7 @@ uses become inputs of its graph.
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -14,12 +15,11 @@ import tocha
 from tocha import fx
 from tocha._dynamo import facts
 from tocha._dynamo.native_calls import LATE
-from tocha._dynamo.refusals import Unsupported, Untraceable
+from tocha._dynamo.refusals import Unsupported
 from tocha._dynamo.values.base import Value
 from tocha._dynamo.values.containers import ListValue, TupleValue
 from tocha._dynamo.values.mappings import DictValue
 from tocha._dynamo.values.tensor import TensorValue
-from tocha._library import dispatch
 
 if TYPE_CHECKING:
     from tocha._dynamo.frame import Frame
@@ -80,16 +80,25 @@ def _argument() -> None:
 class Body:
     """A captured function: its nodes, the nodes outside that it uses, and the structure of what it returns."""
 
-    def __init__(self, f: Frame, function: Value, args: list[Value], once: bool = False) -> None:
+    def __init__(
+        self,
+        f: Frame,
+        function: Value,
+        args: list[Value],
+        once: bool = False,
+        kwargs: dict[str, Value] | None = None,
+    ) -> None:
         """`once`: the function is called a single time, as it is while capturing."""
         out = f.out
         before = set(out.graph.nodes)
         changed = len(out.effects.order)
         given: list[TensorValue] = []
         structures = [structure_of(f, a, given) for a in args]
+        named = {k: structure_of(f, v, given) for k, v in (kwargs or {}).items()}
         inner = [self.inner(f, g.fact) for g in given]
         self.arguments = [i.node for i in inner]
-        result = function.call(f, [tracked(f, filled(s, inner)) for s in structures], {})
+        values = {k: tracked(f, filled(s, inner)) for k, s in named.items()}
+        result = function.call(f, [tracked(f, filled(s, inner)) for s in structures], values)
         if len(out.effects.order) != changed and not once:
             raise Unsupported("mutation", "a change of an object in a function given to a transform")
         self.returned: list[TensorValue] = []
@@ -134,14 +143,16 @@ class Body:
 
 
 def _called(f: Frame, target: Callable, nodes: tuple, examples: tuple) -> list[Value]:
-    """A node that gives a tuple of tensors."""
+    """A node that gives a tuple of tensors, and of functions of tensors."""
     result = facts.run(f.out.fake_mode, "call_function", target, examples, {})
     node = f.out.graph.call_function(target, nodes)
     node.meta["stack_trace"] = f.stack_text
     f.out.calls += 1
-    made = f.out.result(f, node, tuple(result))
-    assert isinstance(made, TupleValue)
-    return made.items
+    made: list[Value] = []
+    for i, r in enumerate(result):
+        piece = f.out.graph.call_function(operator.getitem, (node, i))
+        made.append(CalledLater(piece, r) if callable(r) else f.out.result(f, piece, r))
+    return made
 
 
 # ---- what is done with captured functions
@@ -157,9 +168,9 @@ def apply_to(f: Frame, bodies: list[Body], given: list[TensorValue], use: Callab
 
     def transformed(*items: Any) -> tuple:
         def function(k: int) -> Callable:
-            def call(*args: Any) -> Any:
+            def call(*args: Any, **kwargs: Any) -> Any:
                 flat: list[Any] = []
-                _slots(args, flat)
+                _slots((args, kwargs), flat)
                 return filled(structures[k], modules[k](*flat, *(items[i] for i in places[k])))
 
             return call
@@ -177,7 +188,7 @@ def apply_to(f: Frame, bodies: list[Body], given: list[TensorValue], use: Callab
 
 def _slots(value: Any, found: list[Any]) -> Any:
     """The structure of what a function returned; its tensors are added to the list."""
-    if isinstance(value, tocha.Tensor):
+    if isinstance(value, tocha.Tensor) or callable(value):
         found.append(value)
         return Slot(len(found) - 1)
     if isinstance(value, (tuple, list)):
@@ -222,29 +233,44 @@ class TransformValue(Value):
         return type(_argument)
 
     def call(self, f: Frame, args: list[Value], kwargs: dict[str, Value]) -> Value:
-        if kwargs or not f.out.transforms:
-            raise Unsupported(
-                "call", f"{self.transform.__name__}(...) with keyword arguments, or for a backend that traces graphs"
-            )
         given: list[TensorValue] = []
         structures = tuple(structure_of(f, a, given) for a in args)
-        inner: Any = args
+        named = {k: structure_of(f, v, given) for k, v in kwargs.items()}
+        inner, inner_named = args, kwargs
         if self.transform.__name__ == "vmap":
             inner = _inside(f, TupleValue(args), self.options.get("in_dims", 0)).items  # type: ignore[attr-defined]
-        body = Body(f, self.function, inner, once=True)
-        transform, options = untraced(self.transform), self.options
-        return apply_to(f, [body], given, lambda items, fn: transform(fn, **options)(*filled(structures, items)))
+            inner_named = {k: _inside(f, v, 0) for k, v in kwargs.items()}
+        body = Body(f, self.function, inner, once=True, kwargs=inner_named)
+        transform, options = self.transform, self.options
+        return apply_to(
+            f, [body], given,
+            lambda items, fn: transform(fn, **options)(*filled(structures, items), **filled(named, items)),
+        )  # fmt: skip
 
 
-def untraced(transform: Callable) -> Callable:
-    """Levels of transforms and modes that trace do not see one another."""
+class CalledLater(Value):
+    """A function of tensors that a node of the graph gives: what vjp and linearize return beside their values."""
 
-    def call(*args: Any, **kwargs: Any) -> Any:
-        if dispatch.modes.stack:
-            raise Untraceable(f"[capture] {transform.__name__} of a captured function cannot be traced")
-        return transform(*args, **kwargs)
+    def __init__(self, node: fx.Node, example: Callable) -> None:
+        self.node, self.example_function = node, example
 
-    return call
+    def python_type(self) -> type:
+        return type(_argument)
+
+    def call(self, f: Frame, args: list[Value], kwargs: dict[str, Value]) -> Value:
+        given: list[TensorValue] = []
+        at = tuple(structure_of(f, a, given) for a in args)
+        options = {k: v.constant() for k, v in kwargs.items()}
+        shown: dict[str, Any] = {}
+
+        def called(function: Callable, *items: Any) -> tuple:
+            found: list[Any] = []
+            shown["structure"] = _slots(function(*filled(at, items), **options), found)
+            return tuple(found)
+
+        examples = (self.example_function, *(g.fact for g in given))
+        made = _called(f, called, (self.node, *(g.node for g in given)), examples)
+        return tracked(f, filled(shown["structure"], made))
 
 
 def _transform(*names: str) -> Callable:
@@ -262,8 +288,8 @@ for _home, _name, _options in (
     ("eager_transforms", "grad", ("argnums", "has_aux")),
     ("eager_transforms", "grad_and_value", ("argnums", "has_aux")),
     ("vmap", "vmap", ("in_dims", "out_dims", "randomness")),
-    ("jacobians", "jacrev", ("argnums",)),
-    ("jacobians", "jacfwd", ("argnums", "has_aux", "randomness")),
+    ("jacobians", "jacrev", ("argnums", "has_aux")),
+    ("jacobians", "jacfwd", ("argnums", "has_aux")),
     ("jacobians", "hessian", ("argnums",)),
 ):
     LATE[f"tocha._functorch.{_home}", _name] = _transform(*_options)
@@ -275,12 +301,24 @@ def _jvp(real: Callable) -> Callable:
         at, along = structure_of(f, primals, given), structure_of(f, tangents, given)
         options = {k: v.constant() for k, v in kwargs.items()}
         body = Body(f, func.realize(), primals.realize().unpack(f), once=True)
-        if not f.out.transforms:
-            raise Unsupported("call", "jvp for a backend that traces graphs")
-        use = untraced(real)
-        return apply_to(f, [body], given, lambda items, fn: use(fn, filled(at, items), filled(along, items), **options))
+        return apply_to(
+            f, [body], given, lambda items, fn: real(fn, filled(at, items), filled(along, items), **options)
+        )
 
     return jvp
+
+
+def _at_primals(real: Callable) -> Callable:
+    """vjp, linearize: the value of a function at its arguments, and a function."""
+
+    def transform(f: Frame, func: Value, *primals: Value, **kwargs: Value) -> Value:
+        given: list[TensorValue] = []
+        at = tuple(structure_of(f, p, given) for p in primals)
+        options = {k: v.constant() for k, v in kwargs.items()}
+        body = Body(f, func.realize(), list(primals), once=True)
+        return apply_to(f, [body], given, lambda items, fn: real(fn, *filled(at, items), **options))
+
+    return transform
 
 
 def _cond(real: Callable) -> Callable:
@@ -343,6 +381,8 @@ def _associative_scan(real: Callable) -> Callable:
 
 
 LATE["tocha._functorch.eager_transforms", "jvp"] = _jvp
+LATE["tocha._functorch.eager_transforms", "vjp"] = _at_primals
+LATE["tocha._functorch.eager_transforms", "linearize"] = _at_primals
 LATE["tocha._higher_order_ops.cond", "cond"] = _cond
 LATE["tocha._higher_order_ops.while_loop", "while_loop"] = _while_loop
 LATE["tocha._higher_order_ops.map", "map"] = _map

@@ -169,6 +169,12 @@ class FakeTensor(Tensor):
     def __format__(self, spec: str) -> str:
         return repr(self)
 
+    def _settle(self) -> None:
+        """Makes symbols of the geometry plain numbers, with a guard for each: native code is to read them."""
+        f = self._facts
+        f.sizes, f.steps, f.offset = tuple(map(int, f.sizes)), tuple(map(int, f.steps)), int(f.offset)
+        refresh(self)
+
     __hash__ = Tensor.__hash__
 
     def __deepcopy__(self, memo: dict) -> FakeTensor:

@@ -222,7 +222,8 @@ def described(tracer: PythonKeyTracer, value: Any) -> Any:
             return None
         with outside():
             made = tracer.fake_mode.from_tensor(value.detach(), static_shapes=True)
-        return made.requires_grad_(value.requires_grad and value.is_leaf)
+        made.requires_grad = value.requires_grad and value.is_leaf
+        return made
     if isinstance(value, list | tuple):
         return (
             type(value)([described(tracer, v) for v in value])

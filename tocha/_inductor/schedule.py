@@ -299,9 +299,7 @@ def two_folds(loop: Loop, chunks: int, known: Assumptions) -> list[Step]:
     outer = len(loop.sizes) - loop.folded
     first = loop.sizes[outer]
     inner = first // chunks
-    c, e = s.symbol("k"), s.symbol("j")
-    known.constrain(s.atom_of(c), 0, chunks - 1)  # type: ignore[arg-type]
-    known.constrain(s.atom_of(e), 0, inner - 1)  # type: ignore[arg-type]
+    c, e = loop_variable("k", chunks, known), loop_variable("j", inner, known)
     old = s.atom_of(loop.variables[outer]) if isinstance(loop.variables[outer], s.Expr) else None
     at = {old: s.add(s.scale(c, inner), e)} if old is not None else {}
     reads = tuple(substituted_read(r, at, known) for r in loop.reads)
@@ -336,6 +334,14 @@ def two_folds(loop: Loop, chunks: int, known: Assumptions) -> list[Step]:
     for b in tail.results:
         b.producer = tail
     return [head, tail]
+
+
+def loop_variable(name: str, size: int, known: Assumptions) -> Any:
+    if size == 1:
+        return 0
+    made = s.symbol(name)
+    known.constrain(s.atom_of(made), 0, size - 1)  # type: ignore[arg-type]
+    return made
 
 
 def substituted_read(r: Any, at: dict, known: Assumptions) -> Any:

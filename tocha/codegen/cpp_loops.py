@@ -14,6 +14,7 @@ from typing import Any
 from tocha.codegen.cpp_index import IndexPrinter
 from tocha.codegen.cpp_pass import Cuts, Pass
 from tocha.codegen.cpp_scalar import Emitted, Names, emit
+from tocha.codegen.cpp_vectors import write_vector_fold
 from tocha.ir import dtypes as dt
 from tocha.ir import scalar
 from tocha.ir import symbolic as s
@@ -45,6 +46,13 @@ class Text:
     def close(self, line: str = "}") -> None:
         self.depth -= 1
         self.put(line)
+
+
+def symbols_of(r: Any) -> frozenset | set:
+    """What a read depends on."""
+    if isinstance(r, str):
+        return frozenset()
+    return s.free_symbols(r.value) if isinstance(r, Position) else s.free_symbols(r.address) | s.free_symbols(r.guard)
 
 
 class KernelWriter:
@@ -182,7 +190,7 @@ class KernelWriter:
     def emit_range(self, p: Pass, outputs: list[tuple[Buffer, Node]], variable: Any, begin: str, end: str) -> None:
         t = self.text
         name = self.names[s.atom_of(variable)] if variable is not None else "once"  # type: ignore[index]
-        code = self.emitted(p, [n for _, n in outputs], {})
+        code = self.emitted(p, [n for _, n in outputs], {}, self.hoistable(variable))
         t.open("{")
         for line in code.prologue:
             t.put(line)
@@ -195,14 +203,23 @@ class KernelWriter:
         t.close()
         t.close()
 
+    def hoistable(self, variable: Any) -> Any:
+        """The variable, if its loop surely runs: where it may not, nothing may be read before it."""
+        if variable is None or self.known.bounds(variable)[1] < 0:
+            return None
+        return variable
+
     def store_address(self, b: Buffer) -> str:
+        return self.index(self.store_place(b))
+
+    def store_place(self, b: Buffer) -> Any:
         m = self.member_of(b)
         at = self.places[m]
         outer = len(m.loop.sizes) - m.loop.folded
         index = [self.simplified(v, at) for v in m.loop.variables[:outer]]
         if b in self.scratch:
-            return self.index(self.column_number(m, index))
-        return self.index(s.total([s.mul(i, n) for i, n in zip(index, b.strides, strict=True)]))
+            return self.column_number(m, index)
+        return s.total([s.mul(i, n) for i, n in zip(index, b.strides, strict=True)])
 
     def member_of(self, b: Buffer) -> Member:
         return next(m for m in self.kernel.members if b in m.loop.results)
@@ -274,31 +291,34 @@ class KernelWriter:
 
     # -- formulas
 
-    def emitted(self, p: Pass, nodes: Sequence[Node], states: dict[int, str]) -> Emitted:
-        """C++ of nodes: reads first, then what depends on them; results in order."""
+    def emitted(
+        self, p: Pass, nodes: Sequence[Node], states: dict[int, str], along: Any = None, vector: bool = False
+    ) -> Emitted:
+        """C++ of nodes: reads first, then what depends on them; results in order.
+
+        What does not change `along` a variable is read and computed before its loop. With `vector`, whole vectors are read.
+        """
         prefix = f"t{self.passes}_"
         self.passes += 1
         outputs = simplify(tuple(nodes))
         needed = {n.attr for n in topological((*outputs, *p.indirect)) if n.op is INPUT}
         texts = [self.read_name(r, i, prefix) for i, r in enumerate(p.reads)]
-        names = Names(texts, outputs=[states.get(i, "") for i in range(max(states, default=-1) + 1)], prefix=prefix)
+        names = Names(texts, texts, [states.get(i, "") for i in range(max(states, default=-1) + 1)], prefix=prefix)
+        fixed = self.fixed_reads(p, along)
         lines: list[str] = []
-        prologue: list[str] = []
+        prologue = [
+            self.read_line(r, texts[i]) for r, i in p.reads.items() if i in fixed & needed and not isinstance(r, str)
+        ]
         declared: set[s.Atom] = set()
-        waiting = [(r, i) for r, i in p.reads.items() if i in needed and not isinstance(r, str)]
+        waiting = [(r, i) for r, i in p.reads.items() if i in needed - fixed]
         indirect = list(p.indirect.items())
         mine = {atom for atom, _ in p.indirect.values()}
-        done: set[int] = {i for r, i in p.reads.items() if isinstance(r, str)}
+        done = set(fixed)
         while waiting or indirect:
             before = len(waiting) + len(indirect)
             for r, i in list(waiting):
-                used = (
-                    s.free_symbols(r.value)
-                    if isinstance(r, Position)
-                    else s.free_symbols(r.address) | s.free_symbols(r.guard)
-                )
-                if not (used & mine) - declared:
-                    lines.append(self.read_line(r, texts[i]))
+                if not (symbols_of(r) & mine) - declared:
+                    lines.append(self.vector_line(r, texts[i]) if vector else self.read_line(r, texts[i]))
                     waiting.remove((r, i))
                     done.add(i)
             for value, (atom, size) in list(indirect):
@@ -314,9 +334,30 @@ class KernelWriter:
                     declared.add(atom)
                     indirect.remove((value, (atom, size)))
             assert len(waiting) + len(indirect) < before, "reads that wait for each other"
-        code = emit(outputs, names)
+        code = emit(self.with_fixed(outputs, fixed), names, vector=vector, splat="vec::all")
         self.faults |= code.faults
         return Emitted((*prologue, *code.prologue), (*lines, *code.body), code.results, code.faults)
+
+    def fixed_reads(self, p: Pass, along: Any) -> set[int]:
+        """Numbers of the reads that do not change along a variable."""
+        found = {i for r, i in p.reads.items() if isinstance(r, str)}
+        if along is None:
+            return found
+        changing = {s.atom_of(along), *(atom for atom, _ in p.indirect.values())}
+        for r, i in p.reads.items():
+            empty = isinstance(r, Load) and r.buffer.numel() == 0
+            if not isinstance(r, str) and not (symbols_of(r) & changing) and not empty:
+                found.add(i)
+        return found
+
+    @staticmethod
+    def with_fixed(nodes: Sequence[Node], fixed: set[int]) -> tuple[Node, ...]:
+        """Nodes with the reads that do not change as parameters, so that what is made of them alone is computed once."""
+        leaves = [n for n in topological(nodes) if n.op is INPUT and n.attr in fixed]
+        return scalar.substitute(tuple(nodes), {n: scalar.Param(n.attr, n.dtype) for n in leaves})  # type: ignore[arg-type]
+
+    def vector_line(self, r: Load, name: str) -> str:
+        return f"const auto {name} = vec::load({self.pointer(r.buffer)} + {self.index(r.address)});"
 
     def read_name(self, r: Any, i: int, prefix: str) -> str:
         return r if isinstance(r, str) else f"x{prefix}{i}"
@@ -477,9 +518,13 @@ class KernelWriter:
         variables: list[Any],
     ) -> None:
         t = self.text
+        if write_vector_fold(self, p, outputs, folds, sizes, variables):
+            self.name_results(folds)
+            return
         tag = f"s{self.passes}"
         states, combined = self.combined(p, folds, lambda k: f"{tag}_{k}[l]")
-        code = self.emitted(p, [*(n for _, n in outputs), *combined], dict(enumerate(states)))
+        last = self.hoistable(variables[-1]) if len(variables) == 1 else None
+        code = self.emitted(p, [*(n for _, n in outputs), *combined], dict(enumerate(states)), last)
         for m in folds:
             for b in m.loop.results:
                 t.put(f"{b.dtype.cpp} v_{b.name};")
@@ -509,13 +554,18 @@ class KernelWriter:
         t.put(f"for (int64_t l = 0; c + l < {end}; ++l) step(c + l, l);")
         for _ in variables[:-1]:
             t.close()
-        self.finish_states(folds, tag)
+        self.merge_lanes(folds, tag, "kLanes")
+        self.finish_first(folds, tag)
         t.close()
+        self.name_results(folds)
+
+    def name_results(self, folds: Sequence[Member]) -> None:
+        """What was folded is in variables from now on, and in memory where somebody wants it."""
         for m in folds:
             for b in m.loop.results:
                 self.variables[b] = f"v_{b.name}"
                 if b not in self.kernel.inner:
-                    t.put(f"{self.pointer(b)}[{self.store_address(b)}] = v_{b.name};")
+                    self.text.put(f"{self.pointer(b)}[{self.store_address(b)}] = v_{b.name};")
 
     def combined(self, p: Pass, folds: Sequence[Member], state: Any) -> tuple[list[str], list[Node]]:
         """The states after one more element, as nodes; states are Output leaves."""
@@ -560,10 +610,10 @@ class KernelWriter:
         for k in range(len(dtypes)):
             self.text.put(f"{tag}_{k}[l] = new_{k};")
 
-    def finish_states(self, folds: Sequence[Member], tag: str) -> None:
-        """Merges the lanes, and finishes what is in the first."""
+    def merge_lanes(self, folds: Sequence[Member], tag: str, lanes: str) -> None:
+        """Merges the lanes into the first."""
         t = self.text
-        t.open("for (int64_t h = kLanes / 2; h > 0; h /= 2) {")
+        t.open(f"for (int64_t h = {lanes} / 2; h > 0; h /= 2) {{")
         t.open("for (int64_t l = 0; l < h; ++l) {")
         k = 0
         for f, m in enumerate(folds):
@@ -582,6 +632,9 @@ class KernelWriter:
             k += n
         t.close()
         t.close()
+
+    def finish_first(self, folds: Sequence[Member], tag: str) -> None:
+        """Finishes what is in the first lane."""
         k = 0
         for f, m in enumerate(folds):
             k = self.finish(m, [f"{tag}_{k + i}[0]" for i in range(len(m.loop.fold.states))], f"f{f}_", k)  # type: ignore[union-attr]
@@ -597,10 +650,10 @@ class KernelWriter:
             self.text.put(f"v_{b.name} = {r};")
         return k + len(fold.states)
 
-    def of_states(self, nodes: Sequence[Node], names: list[str], prefix: str) -> Emitted:
+    def of_states(self, nodes: Sequence[Node], names: list[str], prefix: str, vector: bool = False) -> Emitted:
         leaves = {n for n in topological(nodes) if n.op is PARAM}
         changed = scalar.substitute(nodes, {n: scalar.Output(n.attr, n.dtype) for n in leaves})  # type: ignore[arg-type]
-        return emit(changed, Names(outputs=names, prefix=prefix))
+        return emit(changed, Names(outputs=names, prefix=prefix), vector=vector, splat="vec::all")
 
     # -- lanes
 
@@ -637,15 +690,24 @@ class KernelWriter:
         for line in code.prologue:
             t.put(line)
         self.start_states(folds, "s", str(LANE_BLOCK))
-        for v, n in zip(steps, folded, strict=True):
+        for v, n in zip(steps[:-1], folded[:-1], strict=True):
             name = self.names[s.atom_of(v)]  # type: ignore[index]
             t.open(f"for (int64_t {name} = 0; {name} < {self.index(n)}; ++{name}) {{")
-        t.put("#pragma GCC ivdep")
-        t.open("for (int64_t l = 0; l < width; ++l) {")
+        name = self.names[s.atom_of(steps[-1])] if steps else "once"  # type: ignore[index]
+        t.open(f"auto step = [&](int64_t {name}, int64_t l) __attribute__((always_inline)) {{")
         t.put(f"const int64_t {lane_name} = block + l;")
         self.step_lines(code, [], folds, "s")
-        t.close()
-        for _ in steps:
+        t.close("};")
+        end = self.index(folded[-1]) if folded else "1"
+        t.put("int64_t c = 0;")
+        # Several rows at once where that is little code: the states are then read and written less often.
+        for times in (4, 1) if len(code.body) <= SHORT_BODY else (1,):
+            t.open(f"for (; c + {times} <= {end}; c += {times}) {{")
+            t.put("#pragma GCC ivdep")
+            calls = " ".join(f"step(c + {k}, l);" for k in range(times))
+            t.put(f"for (int64_t l = 0; l < width; ++l) {{ {calls} }}")
+            t.close()
+        for _ in steps[:-1]:
             t.close()
         t.open("for (int64_t l = 0; l < width; ++l) {")
         t.put(f"const int64_t {lane_name} = block + l;")

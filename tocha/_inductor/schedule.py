@@ -12,6 +12,7 @@ from typing import Any
 
 from tocha._inductor import config
 from tocha._inductor.inlining import inline, needed_in_memory
+from tocha._inductor.rewrites import rewritten
 from tocha.ir import scalar
 from tocha.ir import symbolic as s
 from tocha.ir.assumptions import Assumptions
@@ -88,7 +89,7 @@ class Scheduler:
         self.place: dict[int, int] = {}
 
     def run(self) -> list[Item]:
-        for step in cut_long_folds(inline(self.program), self.known):
+        for step in cut_long_folds(rewritten(inline(self.program), self.known), self.known):
             if isinstance(step, Call):
                 self.append(step)
             else:

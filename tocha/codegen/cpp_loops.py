@@ -13,7 +13,7 @@ from typing import Any
 
 from tocha.codegen.cpp_index import IndexPrinter
 from tocha.codegen.cpp_pass import Cuts, Pass
-from tocha.codegen.cpp_scalar import Emitted, Names, emit
+from tocha.codegen.cpp_scalar import Emitted, Names, emit, loaded, memory_type, stored_as
 from tocha.codegen.cpp_vectors import write_vector_fold
 from tocha.ir import dtypes as dt
 from tocha.ir import scalar
@@ -65,6 +65,7 @@ class KernelWriter:
         self.sizes: dict[s.Atom, str] = {}  # sizes that are symbols
         self.variables: dict[Buffer, str] = {}  # one value per row
         self.scratch: dict[Buffer, Member] = {}
+        self.strips: dict[Buffer, Any] = {}  # arrays between two loops of a pass, and where in them an element goes
         self.places: dict[Member, dict[s.Atom, Any]] = {}
         self.names: dict[s.Atom, str] = {}
         self.faults = False
@@ -81,7 +82,7 @@ class KernelWriter:
         return self.sizes[a]
 
     def pointer(self, b: Buffer) -> str:
-        if b in self.scratch:
+        if b in self.scratch or b in self.strips:
             return f"row_{b.name}"
         return self.buffers.setdefault(b, f"p{len(self.buffers)}")
 
@@ -96,6 +97,11 @@ class KernelWriter:
                 self.known.learn(s.lt(v, n))
             self.names[atom] = f"{prefix}{i}"
             made.append(v)
+        return made
+
+    def new_variable(self, name: str, size: Any) -> Any:
+        (made,) = self.new_variables(name, [size])
+        self.names[s.atom_of(made)] = name  # type: ignore[index]
         return made
 
     def simplified(self, e: Any, places: dict[s.Atom, Any]) -> Any:
@@ -133,7 +139,7 @@ class KernelWriter:
         for i, (b, name) in enumerate(self.buffers.items()):
             const = "" if b in written else "const "
             head.put(
-                f"{const}{b.dtype.cpp}* __restrict {name} = reinterpret_cast<{const}{b.dtype.cpp}*>(frame.memory[{i}]);"
+                f"{const}{memory_type(b.dtype)}* __restrict {name} = reinterpret_cast<{const}{memory_type(b.dtype)}*>(frame.memory[{i}]);"
             )
         for i, name in enumerate(self.sizes.values()):
             head.put(f"const int64_t {name} = frame.sizes[{i}];")
@@ -199,7 +205,7 @@ class KernelWriter:
         for line in code.body:
             t.put(line)
         for (b, _), r in zip(outputs, code.results, strict=True):
-            t.put(f"{self.pointer(b)}[{self.store_address(b)}] = {r};")
+            self.store(b, r)
         t.close()
         t.close()
 
@@ -209,10 +215,14 @@ class KernelWriter:
             return None
         return variable
 
-    def store_address(self, b: Buffer) -> str:
-        return self.index(self.store_place(b))
+    def store(self, b: Buffer, value: str) -> None:
+        """Writes an element of b, at the point at hand."""
+        for line in stored_as(b.dtype, f"{self.pointer(b)}[{self.index(self.store_place(b))}]", value):
+            self.text.put(line)
 
     def store_place(self, b: Buffer) -> Any:
+        if b in self.strips:
+            return self.strips[b]
         m = self.member_of(b)
         at = self.places[m]
         outer = len(m.loop.sizes) - m.loop.folded
@@ -366,7 +376,7 @@ class KernelWriter:
         if isinstance(r, Position):
             return f"const int64_t {name} = {self.index(r.value)};"
         t = r.buffer.dtype.cpp
-        element = f"{self.pointer(r.buffer)}[{self.index(r.address)}]"
+        element = loaded(r.buffer.dtype, f"{self.pointer(r.buffer)}[{self.index(r.address)}]")
         if r.guard is not True:
             element = f"{self.index.relation(r.guard)} ? {element} : {t}()"
         return f"const {t} {name} = {element};"
@@ -407,7 +417,7 @@ class KernelWriter:
         self.task_rows = s.product(sizes)
         self.task_columns = s.total([c for c in groups])
         for b, m in self.scratch.items():
-            self.text.put(f"alignas(64) {b.dtype.cpp} row_{b.name}[{self.group_of[m]}];")
+            self.text.put(f"alignas(64) {memory_type(b.dtype)} row_{b.name}[{self.group_of[m]}];")
         self.text.open("for (int64_t r = begin; r < end; ++r) {")
         if sizes:
             self.decode("r", sizes, variables)
@@ -480,7 +490,7 @@ class KernelWriter:
             self.variables[b] = f"v_{b.name}"
             self.text.put(f"const {b.dtype.cpp} v_{b.name} = {r};")
             if b not in self.kernel.inner:
-                self.text.put(f"{self.pointer(b)}[{self.store_address(b)}] = v_{b.name};")
+                self.store(b, f"v_{b.name}")
 
     def column_pass(self, members: Sequence[Member], sizes: list[Any], variables: list[Any]) -> None:
         """One pass over the columns of a row: elements that are stored, and folds."""
@@ -565,25 +575,26 @@ class KernelWriter:
             for b in m.loop.results:
                 self.variables[b] = f"v_{b.name}"
                 if b not in self.kernel.inner:
-                    self.text.put(f"{self.pointer(b)}[{self.store_address(b)}] = v_{b.name};")
+                    self.store(b, f"v_{b.name}")
 
     def combined(self, p: Pass, folds: Sequence[Member], state: Any) -> tuple[list[str], list[Node]]:
         """The states after one more element, as nodes; states are Output leaves."""
-        names: list[str] = []
+        nodes = self.combined_elements(folds, lambda m: p.nodes(m, m.loop.formulas), p)
+        return [state(k) for k in range(len(nodes))], nodes
+
+    def combined_elements(self, folds: Sequence[Member], elements: Any, p: Pass | None = None) -> list[Node]:
         nodes: list[Node] = []
         for m in folds:
             fold = m.loop.fold
             assert fold is not None
-            elements = p.nodes(m, m.loop.formulas)
-            base = len(names)
+            base = len(nodes)
             change = {scalar.Param(i, d): scalar.Output(base + i, d) for i, d in enumerate(fold.states)}
-            change |= {scalar.Input(i, e.dtype): e for i, e in enumerate(elements)}
-            if any(n.op is INDEX for n in topological(fold.combine)):
+            change |= {scalar.Input(i, e.dtype): e for i, e in enumerate(elements(m))}
+            if p is not None and any(n.op is INDEX for n in topological(fold.combine)):
                 number = fold_number(m.loop, self.places[m], self.known)
                 change[scalar.index()] = p.input(Position(number), dt.int64)
             nodes += scalar.substitute(fold.combine, change)
-            names += [state(base + i) for i in range(len(fold.states))]
-        return names, nodes
+        return nodes
 
     def start_states(self, folds: Sequence[Member], tag: str, width: str) -> None:
         k = 0
@@ -602,7 +613,7 @@ class KernelWriter:
         for line in code.body:
             self.text.put(line)
         for (b, _), r in zip(outputs, code.results, strict=False):
-            self.text.put(f"{self.pointer(b)}[{self.store_address(b)}] = {r};")
+            self.store(b, r)
         dtypes = [d for m in folds for d in m.loop.fold.states]  # type: ignore[union-attr]
         news = code.results[len(outputs) :]
         for k, (d, r) in enumerate(zip(dtypes, news, strict=True)):
@@ -719,7 +730,7 @@ class KernelWriter:
             for b in m.loop.results:
                 self.variables[b] = f"v_{b.name}"
                 if b not in self.kernel.inner:
-                    t.put(f"{self.pointer(b)}[{self.store_address(b)}] = v_{b.name};")
+                    self.store(b, f"v_{b.name}")
         rest = [m for m in members if m.loop.fold is None]
         if rest:
             self.row_values(rest)

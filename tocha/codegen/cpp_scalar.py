@@ -175,3 +175,20 @@ def _floating(value: float, dtype: DType) -> str:
     # The shortest decimal that reads back as this double; as the value is one of dtype's, it reads back in that too.
     text = repr(abs(value))
     return f"({sign}{text}{suffix})" if sign else text + suffix
+
+
+# GCC vectorizes neither loops over bool nor those that copy a struct: bytes and members it does.
+
+
+def memory_type(d: DType) -> str:
+    return "uint8_t" if d is bool_ else d.cpp
+
+
+def loaded(d: DType, element: str) -> str:
+    return f"{element} != 0" if d is bool_ else element
+
+
+def stored_as(d: DType, element: str, value: str) -> list[str]:
+    if d.is_complex:
+        return [f"{element}.re = {value}.re;", f"{element}.im = {value}.im;"]
+    return [f"{element}.bits = {value}.bits;" if d.is_reduced else f"{element} = {value};"]

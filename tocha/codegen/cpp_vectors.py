@@ -23,6 +23,7 @@ COPIES = 4  # accumulators per state
 LONG_BODY = 24  # statements, beyond which registers do not last for so many
 SHORT_ROW = 8  # elements, below which there is nothing for vectors
 WIDEST = 16  # elements that a vector has at most
+STRIP = 512  # elements that are computed before they are folded
 
 
 def lanewise(outputs: Sequence[Node]) -> dt.DType | None:
@@ -96,16 +97,73 @@ def write_vector_fold(
     names, combined = w.combined(p, folds, lambda k: f"a{k}")
     nodes = [*(n for _, n in outputs), *combined]
     t = vector_type(w, p, nodes, outputs, folds, last)
+    if t is not None:
+        VectorFold(w, p, outputs, folds, t).write(nodes, names, sizes, variables)
+        return True
+    strips = Strips(w, p, outputs, folds, last)
+    t = strips.vector_type()
     if t is None:
         return False
-    VectorFold(w, p, outputs, folds, t).write(nodes, names, sizes, variables)
+    VectorFold(w, strips.pass_, [], folds, t, strips).write(strips.combined, names, sizes, variables)
     return True
+
+
+class Strips:
+    """Elements that have no form on vectors, computed into arrays from which they are then folded."""
+
+    def __init__(self, w: Any, p: Any, outputs: list[tuple[Buffer, Node]], folds: Sequence[Member], variable: Any):
+        self.w, self.p, self.folds, self.variable = w, p, folds, variable
+        self.outputs = list(outputs)
+        self.base, self.at = w.new_variable("base", STRIP), w.new_variable("e", STRIP)
+        self.pass_ = type(p)(w)
+        made: dict[Node, Node] = {}
+        self.arrays: list[Buffer] = []
+        for m in folds:
+            for n in simplify(p.nodes(m, m.loop.formulas)):
+                if n not in made:
+                    made[n] = self.array(n)
+        self.combined = w.combined_elements(folds, lambda m: [made[n] for n in simplify(p.nodes(m, m.loop.formulas))])
+
+    def array(self, n: Node) -> Node:
+        """An element where it is read again: where the pass puts it anyway, or in an array of its own."""
+        for b, stored in self.outputs:
+            place = self.w.store_place(b)
+            if simplify((stored,))[0] is n and is_one(step_of(place, self.variable)):
+                there = s.substitute(place, {s.atom_of(self.variable): s.add(self.base, self.at)})
+                return self.pass_.input(Load(b, there), n.dtype)
+        b = Buffer(f"strip{self.w.passes}_{len(self.arrays)}", (STRIP,), (1,), n.dtype)
+        self.w.strips[b] = s.add(self.variable, s.scale(self.base, -1))
+        self.arrays.append(b)
+        self.outputs.append((b, n))
+        return self.pass_.input(Load(b, self.at), n.dtype)
+
+    def vector_type(self) -> dt.DType | None:
+        ordered = any(n.op is INDEX for m in self.folds for n in topological(m.loop.fold.combine))  # type: ignore[union-attr]
+        return None if ordered else vector_type(self.w, self.pass_, self.combined, [], self.folds, self.at)
+
+    def open(self, end: str) -> None:
+        """The loop over strips, and what computes one."""
+        w, text = self.w, self.w.text
+        for b in self.arrays:
+            text.put(f"alignas(64) {b.dtype.cpp} row_{b.name}[{STRIP}];")
+        text.open(f"for (int64_t base = 0; base < {end}; base += {STRIP}) {{")
+        text.put(f"const int64_t size = index_min({STRIP}, {end} - base);")
+        w.emit_range(self.p, self.outputs, self.variable, "base", "base + size")
 
 
 class VectorFold:
     """The text of one pass: `w` is the kernel's writer (cpp_loops.py)."""
 
-    def __init__(self, w: Any, p: Any, outputs: list[tuple[Buffer, Node]], folds: Sequence[Member], t: dt.DType):
+    def __init__(
+        self,
+        w: Any,
+        p: Any,
+        outputs: list[tuple[Buffer, Node]],
+        folds: Sequence[Member],
+        t: dt.DType,
+        strips: Strips | None = None,
+    ):
+        self.strips = strips
         self.w, self.p, self.outputs, self.folds = w, p, outputs, folds
         self.t, self.vector = t, TYPES[t]
         self.states = sum(len(m.loop.fold.states) for m in folds)  # type: ignore[union-attr]
@@ -114,7 +172,7 @@ class VectorFold:
     def write(self, nodes: list[Node], names: list[str], sizes: list[Any], variables: list[Any]) -> None:
         w, text = self.w, self.w.text
         end = w.index(sizes[-1])
-        states, last = dict(enumerate(names)), variables[-1]
+        states, last = dict(enumerate(names)), variables[-1] if self.strips is None else self.strips.at
         whole = w.emitted(self.p, nodes, states, last, vector=True)
         rest = w.emitted(self.p, nodes, states, last) if self.has_rest(sizes[-1]) else None
         self.copies = COPIES if len(whole.body) <= LONG_BODY else 1
@@ -127,7 +185,10 @@ class VectorFold:
         for v, n in zip(variables[:-1], sizes[:-1], strict=True):
             name = w.names[s.atom_of(v)]
             text.open(f"for (int64_t {name} = 0; {name} < {w.index(n)}; ++{name}) {{")
-        name = w.names[s.atom_of(variables[-1])]
+        if self.strips is not None:
+            self.strips.open(end)
+            end = "size"
+        name = w.names[s.atom_of(last)]
         self.function("step", name, self.vector, whole, "vec::store({0} + {1}, {2});")
         if rest is not None:
             self.function("rest", name, self.t.cpp, rest, "{0}[{1}] = {2};")
@@ -140,7 +201,7 @@ class VectorFold:
         text.put(f"for (; c + W <= {end}; c += W) step(c, {self.group(0)});")
         if rest is not None:
             text.put(f"for (; c < {end}; ++c) rest(c, {', '.join(f'z{k}' for k in range(self.states))});")
-        for _ in variables[:-1]:
+        for _ in variables[:-1] if self.strips is None else variables:
             text.close()
         self.merge_copies()
         self.finish(rest is not None)

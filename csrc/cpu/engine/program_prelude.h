@@ -10,6 +10,7 @@
 #include "cpu/engine/scalar_ops.h"
 #include "cpu/special/special.h"
 #include "cpu/vecmath/complex.h"
+#include "cpu/vecmath/exp_below_zero.h"
 #include "cpu/vecmath/vecmath.h"
 
 namespace tocha {

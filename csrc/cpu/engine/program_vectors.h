@@ -1,5 +1,5 @@
-// Whole vectors of float and double for the folds of compiled graphs, where accumulators are to stay in registers: GCC's and
-// Clang's vector types, so that arithmetic, comparison and choice are the language's own operators.
+// Whole vectors of float and double for the folds of compiled graphs, where accumulators are to stay in registers:
+// GCC's and Clang's vector types, so that arithmetic, comparison and choice are the language's own operators.
 #pragma once
 
 #include <cstdint>

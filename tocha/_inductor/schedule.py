@@ -26,7 +26,6 @@ from tocha.ir.kernels import (
     Member,
     fold_count,
     fold_number,
-    linear,
     refine,
 )
 from tocha.ir.layout import contiguous_strides
@@ -136,9 +135,9 @@ class Scheduler:
 
     def join_points(self, k: Kernel, m: Member, mine: set[Buffer]) -> bool:
         first = k.members[0]
-        if refine(k.column_sizes(first), [m.loop.sizes[d] for d in m.columns]) is None:
+        if refine(first.column_sizes, m.column_sizes) is None:
             return False
-        if not all(refine(k.column_sizes(o), [m.loop.sizes[d] for d in m.columns]) is not None for o in k.members):
+        if not all(refine(o.column_sizes, m.column_sizes) is not None for o in k.members):
             return False
         if not self.same_points(k, m, mine):
             return False
@@ -146,18 +145,18 @@ class Scheduler:
         return True
 
     def same_points(self, k: Kernel, m: Member, mine: set[Buffer]) -> bool:
-        here = linear([*m.rows, *m.columns], m.loop.sizes, m.loop.variables)
+        here = self.known.simplify(m.number(m.loop.variables))
         for load in m.loop.loads():
             if load.buffer in mine:
                 producer = next(o for o in k.members if load.buffer in o.loop.results)
                 index = index_of(load.address, load.buffer.sizes, load.buffer.strides, self.known)
-                there = linear([*producer.rows, *producer.columns], producer.loop.sizes, index)
+                there = producer.number(index)
                 if self.known.simplify(there) is not here or load.guard is not True:
                     return False
         return True
 
     def join_rows(self, k: Kernel, m: Member, kind: str, mine: set[Buffer]) -> bool:
-        rows = product(k.row_sizes(k.members[0])) if k.kind == ROWS else product([m.loop.sizes[d] for d in m.rows])
+        rows = product(k.members[0].row_sizes) if k.kind == ROWS else product(m.row_sizes)
         members = [self.split(o, rows) for o in k.members]
         joined = self.split(m, rows)
         if joined is None or any(o is None for o in members):
@@ -165,7 +164,7 @@ class Scheduler:
         together = [o for o in [*members, joined] if o is not None]
         common: list[Any] | None = []
         for i, o in enumerate(together):
-            sizes = [o.loop.sizes[d] for d in o.rows]
+            sizes = o.row_sizes
             common = sizes if i == 0 else refine(common, sizes) if common is not None else None
         if common is None or not self.columns_fit(together):
             return False
@@ -178,7 +177,7 @@ class Scheduler:
         """Columns of the same number must be gone through together."""
         by_count: dict[Any, list[Any]] = {}
         for o in members:
-            sizes = [o.loop.sizes[d] for d in o.columns]
+            sizes = o.column_sizes
             n = product(sizes)
             if n in by_count:
                 found = refine(by_count[n], sizes)
@@ -192,8 +191,8 @@ class Scheduler:
     def split(self, m: Member, rows: Any) -> Member | None:
         """A member with its first dims as rows, so that there are this many."""
         if m.loop.fold is not None:
-            return m if product([m.loop.sizes[d] for d in m.rows]) == rows else None
-        order = [*m.rows, *m.columns]
+            return m if product(m.row_sizes) == rows else None
+        order = [*m.rows, *(m.columns if m.inner is None else m.columns[1:])]
         count: Any = 1
         for i in range(len(order) + 1):
             if count is rows or count == rows:
@@ -201,20 +200,29 @@ class Scheduler:
                     i += 1
                 return Member(m.loop, order[:i], order[i:])
             if i < len(order):
+                inner = self.run_length(m.loop.sizes[order[i]], count, rows)
+                if inner is not None:
+                    return Member(m.loop, order[: i + 1], order[i:], inner)
                 count = s.mul(count, m.loop.sizes[order[i]])
         return None
 
+    @staticmethod
+    def run_length(n: Any, before: Any, rows: Any) -> int | None:
+        """How many neighbours of a dim are in one row, where rows end inside of the dim."""
+        if not all(isinstance(x, int) and x > 0 for x in (n, before, rows)) or rows % before or before * n <= rows:
+            return None
+        outer = rows // before
+        return n // outer if outer > 1 and n % outer == 0 else None
+
     def same_rows(self, members: list[Member], m: Member, mine: set[Buffer]) -> bool:
-        here = self.known.simplify(linear(m.rows, m.loop.sizes, m.loop.variables))
+        here = self.known.simplify(m.row_number(m.loop.variables))
         for load in m.loop.loads():
             if load.buffer not in mine:
                 continue
             producer = next(o for o in members if load.buffer in o.loop.results)
             index = index_of(load.address, load.buffer.sizes, load.buffer.strides, self.known)
-            dims = producer.rows
-            if self.known.simplify(linear(dims, producer.loop.sizes, index)) is not here and here != 0:
-                return False
-            if here == 0 and self.known.simplify(linear(dims, producer.loop.sizes, index)) != 0:
+            there = self.known.simplify(producer.row_number(index))
+            if there is not here and (here != 0 or there != 0):
                 return False
             if load.guard is not True:
                 return False
@@ -223,17 +231,17 @@ class Scheduler:
     def join_lanes(self, k: Kernel, m: Member, kind: str) -> bool:
         first = k.members[0]
         mine = set(k.results())
-        outer = [first.loop.sizes[d] for d in first.rows]
+        outer = first.row_sizes
         if k.kind != LANES:
             return False
         reads_mine = any(load.buffer in mine for load in m.loop.loads())
         if kind == LANES:
-            same = [m.loop.sizes[d] for d in m.rows] == outer and k.column_sizes(first) == k.column_sizes(m)
+            same = m.row_sizes == outer and first.column_sizes == m.column_sizes
             if same and not reads_mine:
                 k.members.append(m)
                 return True
             return False
-        if kind == POINTS and [m.loop.sizes[d] for d in m.columns] == outer:
+        if kind == POINTS and m.column_sizes == outer:
             as_rows = Member(m.loop, m.columns, [])
             if self.same_rows(k.members, as_rows, mine):
                 k.members.append(as_rows)

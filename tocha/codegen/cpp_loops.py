@@ -19,7 +19,7 @@ from tocha.ir import dtypes as dt
 from tocha.ir import scalar
 from tocha.ir import symbolic as s
 from tocha.ir.assumptions import Assumptions
-from tocha.ir.kernels import LANE_BLOCK, LANES, POINTS, Kernel, Member, fold_count, fold_number, linear, refine
+from tocha.ir.kernels import LANE_BLOCK, LANES, POINTS, Kernel, Member, fold_count, fold_number, refine
 from tocha.ir.loops import Buffer, Load, Position, index_of
 from tocha.ir.node import INDEX, INPUT, PARAM, Node, topological
 from tocha.ir.rewrite import simplify
@@ -107,12 +107,19 @@ class KernelWriter:
     def simplified(self, e: Any, places: dict[s.Atom, Any]) -> Any:
         return self.known.simplify(s.substitute(e, places))
 
-    def place(self, m: Member, dims: Sequence[int], sizes: Sequence[Any], variables: Sequence[Any]) -> None:
+    def place_rows(self, m: Member, sizes: Sequence[Any], variables: Sequence[Any]) -> None:
+        self.place(m, m.rows, m.row_sizes, sizes, variables, [*([1] * (len(m.rows) - 1)), m.inner or 1])
+
+    def place_columns(self, m: Member, sizes: Sequence[Any], variables: Sequence[Any]) -> None:
+        self.place(m, m.columns, m.column_sizes, sizes, variables, [1] * len(m.columns))
+
+    def place(
+        self, m: Member, dims: Sequence[int], own: Sequence[Any], sizes: Sequence[Any], variables: Sequence[Any], units: Sequence[int]
+    ) -> None:  # fmt: skip
         """A member's variables in terms of the kernel's, whose sizes are factors of the member's."""
         at = self.places.setdefault(m, {})
         j = len(sizes) - 1
-        for d in reversed(dims):
-            n = m.loop.sizes[d]
+        for d, n, unit in reversed(list(zip(dims, own, units, strict=False))):
             if n == 1:
                 continue
             value: Any = 0
@@ -123,7 +130,7 @@ class KernelWriter:
                 j -= 1
             atom = s.atom_of(m.loop.variables[d]) if isinstance(m.loop.variables[d], s.Expr) else None
             if atom is not None:
-                at[atom] = value
+                at[atom] = s.add(at.get(atom, 0), s.scale(value, unit))
 
     # -- the whole
 
@@ -152,14 +159,14 @@ class KernelWriter:
 
     def points(self) -> None:
         members = self.kernel.members
-        sizes: list[Any] = [n for n in self.kernel.column_sizes(members[0]) if n != 1]
+        sizes: list[Any] = [n for n in members[0].column_sizes if n != 1]
         for m in members[1:]:
-            found = refine(sizes, self.kernel.column_sizes(m))
+            found = refine(sizes, m.column_sizes)
             assert found is not None
             sizes = found
         variables = self.new_variables("i", sizes)
         for m in members:
-            self.place(m, m.columns, sizes, variables)
+            self.place_columns(m, sizes, variables)
         sizes, variables = self.coalesced(sizes, variables, members)
         self.task_rows, self.task_columns = s.product(sizes[:-1]), sizes[-1] if sizes else 1
         p = Pass(self)
@@ -235,7 +242,7 @@ class KernelWriter:
         return next(m for m in self.kernel.members if b in m.loop.results)
 
     def column_number(self, m: Member, index: Sequence[Any]) -> Any:
-        return self.known.simplify(linear(m.columns, m.loop.sizes, index))
+        return self.known.simplify(m.column_number(index))
 
     def scratch_address(self, b: Buffer, address: Any) -> Any:
         m = self.scratch[b]
@@ -387,26 +394,26 @@ class KernelWriter:
         members = self.kernel.members
         sizes: list[Any] = []
         for i, m in enumerate(members):
-            own = [n for n in self.kernel.row_sizes(m) if n != 1]
+            own = [n for n in m.row_sizes if n != 1]
             found = own if i == 0 else refine(sizes, own)
             assert found is not None
             sizes = found
         variables = self.new_variables("r", sizes)
         groups: dict[Any, list[Any]] = {}
         for m in members:
-            self.place(m, m.rows, sizes, variables)
-            count = s.product(self.kernel.column_sizes(m))
-            own = [n for n in self.kernel.column_sizes(m) if n != 1]
+            self.place_rows(m, sizes, variables)
+            count = s.product(m.column_sizes)
+            own = [n for n in m.column_sizes if n != 1]
             merged = refine(groups[count], own) if count in groups else own
             assert merged is not None
             groups[count] = merged
         columns: dict[Any, tuple[list[Any], list[Any]]] = {}
-        self.group_of = {m: s.product(self.kernel.column_sizes(m)) for m in members}
+        self.group_of = {m: s.product(m.column_sizes) for m in members}
         for g, (count, own) in enumerate(groups.items()):
             made = self.new_variables(f"j{g}_", own)
             for m in members:
                 if self.group_of[m] is count or self.group_of[m] == count:
-                    self.place(m, m.columns, own, made)
+                    self.place_columns(m, own, made)
             columns[count] = (own, made)
         self.levels = self.leveled()
         self.choose_scratch(members)
@@ -672,14 +679,14 @@ class KernelWriter:
         """Folds across rows: blocks of neighbouring results, each with its states side by side."""
         members = self.kernel.members
         first = members[0]
-        outer = [first.loop.sizes[d] for d in first.rows]
-        folded = [n for n in self.kernel.column_sizes(first) if n != 1]
+        outer = first.row_sizes
+        folded = [n for n in first.column_sizes if n != 1]
         rows = self.new_variables("r", outer)
         steps = self.new_variables("j", folded)
         for m in members:
-            self.place(m, m.rows, outer, rows)
+            self.place_rows(m, outer, rows)
             if m.loop.fold is not None:
-                self.place(m, m.columns, folded, steps)
+                self.place_columns(m, folded, steps)
         # Only what is folded may be taken together: the last dim of the results is the lanes.
         folds = [m for m in members if m.loop.fold is not None]
         folded, steps = self.coalesced(folded, steps, folds)

@@ -13,6 +13,7 @@ from typing import Any
 from tocha._inductor import config
 from tocha._inductor.inlining import inline, needed_in_memory
 from tocha._inductor.rewrites import rewritten
+from tocha._inductor.side_by_side import side_by_side
 from tocha.ir import scalar
 from tocha.ir import symbolic as s
 from tocha.ir.assumptions import Assumptions
@@ -29,11 +30,12 @@ from tocha.ir.kernels import (
     refine,
 )
 from tocha.ir.layout import contiguous_strides
-from tocha.ir.loops import Buffer, Call, Load, Loop, Program, Step, in_memory_order, index_of
+from tocha.ir.loops import Buffer, Call, Geometry, Load, Loop, Program, Step, in_memory_order, index_of
 from tocha.ir.symbolic import product
 
 FEW_TASKS = 16  # kernels with fewer rows than this are cut, if there is much to fold
 MUCH_TO_FOLD = 1 << 14
+MOST_STREAMS = 16  # buffers that a loop goes through at once
 
 
 def coefficient(address: Any, variable: Any) -> int | None:
@@ -94,9 +96,12 @@ class Scheduler:
             else:
                 self.add(step)
         self.find_inner()
+        self.items = side_by_side(self.items, {o.buffer for o in self.program.outputs if isinstance(o, Geometry)})
         kernels = [k for k in self.items if isinstance(k, Kernel)]
         for i, k in enumerate(kernels):
             k.name = f"kernel_{i}"
+            for j, part in enumerate(k.parts):
+                part.name = f"part_{j}"
         return self.items
 
     def append(self, item: Item) -> None:
@@ -125,13 +130,27 @@ class Scheduler:
         mine = set(k.results())
         reads = {load.buffer for load in m.loop.loads()}
         vertical = bool(mine & reads)
-        if not vertical and not any(b in k.reads() for b in reads):
+        if not vertical and not self.shares(k, m, reads):
             return False
         if LANES in (k.kind, kind):
             return self.join_lanes(k, m, kind)
         if k.kind == POINTS and kind == POINTS:
             return self.join_points(k, m, mine)
         return self.join_rows(k, m, kind, mine)
+
+    @staticmethod
+    def shares(k: Kernel, m: Member, reads: set[Buffer]) -> bool:
+        """Whether a kernel reads memory that a loop reads too: enough of it, and not too much beside it."""
+        points = product(m.loop.sizes)
+        known = k.reads()
+        if len({*known, *reads, *k.results(), *m.loop.results}) > MOST_STREAMS:
+            return False
+
+        def counts(b: Buffer) -> bool:
+            n = b.numel()
+            return not isinstance(n, int) or not isinstance(points, int) or n * 8 >= points
+
+        return any(b in known and counts(b) for b in reads)
 
     def join_points(self, k: Kernel, m: Member, mine: set[Buffer]) -> bool:
         first = k.members[0]
@@ -159,7 +178,7 @@ class Scheduler:
         rows = product(k.members[0].row_sizes) if k.kind == ROWS else product(m.row_sizes)
         members = [self.split(o, rows) for o in k.members]
         joined = self.split(m, rows)
-        if joined is None or any(o is None for o in members):
+        if joined is None or any(o is None for o in members) or self.wants_more_rows(joined, rows):
             return False
         together = [o for o in [*members, joined] if o is not None]
         common: list[Any] | None = []
@@ -172,6 +191,14 @@ class Scheduler:
             return False
         k.kind, k.members = ROWS, together
         return True
+
+    @staticmethod
+    def wants_more_rows(m: Member, rows: Any) -> bool:
+        """Whether a loop has much to do in rows that are too few for the threads."""
+        columns = product(m.column_sizes)
+        if m.loop.fold is not None or not isinstance(rows, int) or rows >= FEW_TASKS:
+            return False
+        return not isinstance(columns, int) or rows * columns > MUCH_TO_FOLD
 
     def columns_fit(self, members: list[Member]) -> bool:
         """Columns of the same number must be gone through together."""

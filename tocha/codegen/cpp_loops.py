@@ -62,6 +62,7 @@ class KernelWriter:
         self.kernel, self.known = kernel, known
         self.text = Text()
         self.buffers: dict[Buffer, str] = {}  # memory that the kernel is given
+        self.shared: set[Buffer] = set()  # of it, what lies on the memory of another buffer
         self.sizes: dict[s.Atom, str] = {}  # sizes that are symbols
         self.variables: dict[Buffer, str] = {}  # one value per row
         self.scratch: dict[Buffer, Member] = {}
@@ -145,8 +146,9 @@ class KernelWriter:
         written = set(self.kernel.results())
         for i, (b, name) in enumerate(self.buffers.items()):
             const = "" if b in written else "const "
+            alone = "" if b in self.shared else " __restrict"
             head.put(
-                f"{const}{memory_type(b.dtype)}* __restrict {name} = reinterpret_cast<{const}{memory_type(b.dtype)}*>(frame.memory[{i}]);"
+                f"{const}{memory_type(b.dtype)}*{alone} {name} = reinterpret_cast<{const}{memory_type(b.dtype)}*>(frame.memory[{i}]);"
             )
         for i, name in enumerate(self.sizes.values()):
             head.put(f"const int64_t {name} = frame.sizes[{i}];")
@@ -743,6 +745,14 @@ class KernelWriter:
             self.row_values(rest)
         t.close()
         t.close()
+
+    @property
+    def memory(self) -> list[Buffer]:
+        return list(self.buffers)
+
+    @property
+    def work(self) -> Any:
+        return s.mul(self.task_rows, self.task_columns)
 
     @property
     def grain(self) -> Any:

@@ -11,7 +11,7 @@ from tocha.ir.assumptions import Assumptions
 from tocha.ir.layout import contiguous_strides
 from tocha.ir.loops import Buffer, Call, Loop
 
-ROWS, POINTS, LANES = "rows", "points", "lanes"
+ROWS, POINTS, LANES, MANY = "rows", "points", "lanes", "many"
 LANE_BLOCK = 256  # results that a lanes kernel folds side by side
 
 
@@ -60,6 +60,7 @@ class Kernel:
     kind: str
     members: list[Member]
     inner: set[Buffer] = field(default_factory=set)  # results that nobody outside reads
+    parts: list[Kernel] = field(default_factory=list)  # of MANY: kernels that do not need each other, run as one
 
     @property
     def loops(self) -> list[Loop]:

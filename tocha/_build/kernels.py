@@ -9,7 +9,18 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterator
 
-from tocha.codegen.cpp_scalar import Emitted, Names, emit, on_vectors, shortcut_tests, shortcuts, vectorizes
+from tocha.codegen.cpp_scalar import (
+    Emitted,
+    Names,
+    emit,
+    loaded,
+    memory_type,
+    on_vectors,
+    shortcut_tests,
+    shortcuts,
+    stored_as,
+    vectorizes,
+)
 from tocha.ir import dtypes as dt
 from tocha.ir import scalar
 from tocha.ir.rewrite import simplify
@@ -86,23 +97,6 @@ def loop_text(
         lines.append("#endif")
     lines += [f"  return {'fault' if code.faults else '0'};", "}", ""]
     return "\n".join(lines)
-
-
-# GCC vectorizes neither loops over bool nor those that copy a struct: bytes and members it does.
-
-
-def memory_type(d: dt.DType) -> str:
-    return "uint8_t" if d is dt.bool_ else d.cpp
-
-
-def loaded(d: dt.DType, element: str) -> str:
-    return f"{element} != 0" if d is dt.bool_ else element
-
-
-def stored_as(d: dt.DType, element: str, value: str) -> list[str]:
-    if d.is_complex:
-        return [f"{element}.re = {value}.re;", f"{element}.im = {value}.im;"]
-    return [f"{element}.bits = {value}.bits;" if d.is_reduced else f"{element} = {value};"]
 
 
 def element_loops(nodes: tuple, leaves: Names, code: Emitted, loads: list[str], stores: list[str]) -> list[str]:

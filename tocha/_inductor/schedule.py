@@ -12,6 +12,8 @@ from typing import Any
 
 from tocha._inductor import config
 from tocha._inductor.inlining import inline, needed_in_memory
+from tocha._inductor.rewrites import rewritten
+from tocha._inductor.side_by_side import side_by_side
 from tocha.ir import scalar
 from tocha.ir import symbolic as s
 from tocha.ir.assumptions import Assumptions
@@ -25,15 +27,15 @@ from tocha.ir.kernels import (
     Member,
     fold_count,
     fold_number,
-    linear,
     refine,
 )
 from tocha.ir.layout import contiguous_strides
-from tocha.ir.loops import Buffer, Call, Load, Loop, Program, Step, in_memory_order, index_of
+from tocha.ir.loops import Buffer, Call, Geometry, Load, Loop, Program, Step, in_memory_order, index_of
 from tocha.ir.symbolic import product
 
 FEW_TASKS = 16  # kernels with fewer rows than this are cut, if there is much to fold
 MUCH_TO_FOLD = 1 << 14
+MOST_STREAMS = 16  # buffers that a loop goes through at once
 
 
 def coefficient(address: Any, variable: Any) -> int | None:
@@ -88,15 +90,18 @@ class Scheduler:
         self.place: dict[int, int] = {}
 
     def run(self) -> list[Item]:
-        for step in cut_long_folds(inline(self.program), self.known):
+        for step in cut_long_folds(rewritten(inline(self.program), self.known), self.known):
             if isinstance(step, Call):
                 self.append(step)
             else:
                 self.add(step)
         self.find_inner()
+        self.items = side_by_side(self.items, {o.buffer for o in self.program.outputs if isinstance(o, Geometry)})
         kernels = [k for k in self.items if isinstance(k, Kernel)]
         for i, k in enumerate(kernels):
             k.name = f"kernel_{i}"
+            for j, part in enumerate(k.parts):
+                part.name = f"part_{j}"
         return self.items
 
     def append(self, item: Item) -> None:
@@ -125,7 +130,7 @@ class Scheduler:
         mine = set(k.results())
         reads = {load.buffer for load in m.loop.loads()}
         vertical = bool(mine & reads)
-        if not vertical and not any(b in k.reads() for b in reads):
+        if not vertical and not self.shares(k, m, reads):
             return False
         if LANES in (k.kind, kind):
             return self.join_lanes(k, m, kind)
@@ -133,11 +138,25 @@ class Scheduler:
             return self.join_points(k, m, mine)
         return self.join_rows(k, m, kind, mine)
 
+    @staticmethod
+    def shares(k: Kernel, m: Member, reads: set[Buffer]) -> bool:
+        """Whether a kernel reads memory that a loop reads too: enough of it, and not too much beside it."""
+        points = product(m.loop.sizes)
+        known = k.reads()
+        if len({*known, *reads, *k.results(), *m.loop.results}) > MOST_STREAMS:
+            return False
+
+        def counts(b: Buffer) -> bool:
+            n = b.numel()
+            return not isinstance(n, int) or not isinstance(points, int) or n * 8 >= points
+
+        return any(b in known and counts(b) for b in reads)
+
     def join_points(self, k: Kernel, m: Member, mine: set[Buffer]) -> bool:
         first = k.members[0]
-        if refine(k.column_sizes(first), [m.loop.sizes[d] for d in m.columns]) is None:
+        if refine(first.column_sizes, m.column_sizes) is None:
             return False
-        if not all(refine(k.column_sizes(o), [m.loop.sizes[d] for d in m.columns]) is not None for o in k.members):
+        if not all(refine(o.column_sizes, m.column_sizes) is not None for o in k.members):
             return False
         if not self.same_points(k, m, mine):
             return False
@@ -145,26 +164,26 @@ class Scheduler:
         return True
 
     def same_points(self, k: Kernel, m: Member, mine: set[Buffer]) -> bool:
-        here = linear([*m.rows, *m.columns], m.loop.sizes, m.loop.variables)
+        here = self.known.simplify(m.number(m.loop.variables))
         for load in m.loop.loads():
             if load.buffer in mine:
                 producer = next(o for o in k.members if load.buffer in o.loop.results)
                 index = index_of(load.address, load.buffer.sizes, load.buffer.strides, self.known)
-                there = linear([*producer.rows, *producer.columns], producer.loop.sizes, index)
+                there = producer.number(index)
                 if self.known.simplify(there) is not here or load.guard is not True:
                     return False
         return True
 
     def join_rows(self, k: Kernel, m: Member, kind: str, mine: set[Buffer]) -> bool:
-        rows = product(k.row_sizes(k.members[0])) if k.kind == ROWS else product([m.loop.sizes[d] for d in m.rows])
+        rows = product(k.members[0].row_sizes) if k.kind == ROWS else product(m.row_sizes)
         members = [self.split(o, rows) for o in k.members]
         joined = self.split(m, rows)
-        if joined is None or any(o is None for o in members):
+        if joined is None or any(o is None for o in members) or self.wants_more_rows(joined, rows):
             return False
         together = [o for o in [*members, joined] if o is not None]
         common: list[Any] | None = []
         for i, o in enumerate(together):
-            sizes = [o.loop.sizes[d] for d in o.rows]
+            sizes = o.row_sizes
             common = sizes if i == 0 else refine(common, sizes) if common is not None else None
         if common is None or not self.columns_fit(together):
             return False
@@ -173,11 +192,19 @@ class Scheduler:
         k.kind, k.members = ROWS, together
         return True
 
+    @staticmethod
+    def wants_more_rows(m: Member, rows: Any) -> bool:
+        """Whether a loop has much to do in rows that are too few for the threads."""
+        columns = product(m.column_sizes)
+        if m.loop.fold is not None or not isinstance(rows, int) or rows >= FEW_TASKS:
+            return False
+        return not isinstance(columns, int) or rows * columns > MUCH_TO_FOLD
+
     def columns_fit(self, members: list[Member]) -> bool:
         """Columns of the same number must be gone through together."""
         by_count: dict[Any, list[Any]] = {}
         for o in members:
-            sizes = [o.loop.sizes[d] for d in o.columns]
+            sizes = o.column_sizes
             n = product(sizes)
             if n in by_count:
                 found = refine(by_count[n], sizes)
@@ -191,8 +218,8 @@ class Scheduler:
     def split(self, m: Member, rows: Any) -> Member | None:
         """A member with its first dims as rows, so that there are this many."""
         if m.loop.fold is not None:
-            return m if product([m.loop.sizes[d] for d in m.rows]) == rows else None
-        order = [*m.rows, *m.columns]
+            return m if product(m.row_sizes) == rows else None
+        order = [*m.rows, *(m.columns if m.inner is None else m.columns[1:])]
         count: Any = 1
         for i in range(len(order) + 1):
             if count is rows or count == rows:
@@ -200,20 +227,29 @@ class Scheduler:
                     i += 1
                 return Member(m.loop, order[:i], order[i:])
             if i < len(order):
+                inner = self.run_length(m.loop.sizes[order[i]], count, rows)
+                if inner is not None:
+                    return Member(m.loop, order[: i + 1], order[i:], inner)
                 count = s.mul(count, m.loop.sizes[order[i]])
         return None
 
+    @staticmethod
+    def run_length(n: Any, before: Any, rows: Any) -> int | None:
+        """How many neighbours of a dim are in one row, where rows end inside of the dim."""
+        if not all(isinstance(x, int) and x > 0 for x in (n, before, rows)) or rows % before or before * n <= rows:
+            return None
+        outer = rows // before
+        return n // outer if outer > 1 and n % outer == 0 else None
+
     def same_rows(self, members: list[Member], m: Member, mine: set[Buffer]) -> bool:
-        here = self.known.simplify(linear(m.rows, m.loop.sizes, m.loop.variables))
+        here = self.known.simplify(m.row_number(m.loop.variables))
         for load in m.loop.loads():
             if load.buffer not in mine:
                 continue
             producer = next(o for o in members if load.buffer in o.loop.results)
             index = index_of(load.address, load.buffer.sizes, load.buffer.strides, self.known)
-            dims = producer.rows
-            if self.known.simplify(linear(dims, producer.loop.sizes, index)) is not here and here != 0:
-                return False
-            if here == 0 and self.known.simplify(linear(dims, producer.loop.sizes, index)) != 0:
+            there = self.known.simplify(producer.row_number(index))
+            if there is not here and (here != 0 or there != 0):
                 return False
             if load.guard is not True:
                 return False
@@ -222,17 +258,17 @@ class Scheduler:
     def join_lanes(self, k: Kernel, m: Member, kind: str) -> bool:
         first = k.members[0]
         mine = set(k.results())
-        outer = [first.loop.sizes[d] for d in first.rows]
+        outer = first.row_sizes
         if k.kind != LANES:
             return False
         reads_mine = any(load.buffer in mine for load in m.loop.loads())
         if kind == LANES:
-            same = [m.loop.sizes[d] for d in m.rows] == outer and k.column_sizes(first) == k.column_sizes(m)
+            same = m.row_sizes == outer and first.column_sizes == m.column_sizes
             if same and not reads_mine:
                 k.members.append(m)
                 return True
             return False
-        if kind == POINTS and [m.loop.sizes[d] for d in m.columns] == outer:
+        if kind == POINTS and m.column_sizes == outer:
             as_rows = Member(m.loop, m.columns, [])
             if self.same_rows(k.members, as_rows, mine):
                 k.members.append(as_rows)
@@ -299,9 +335,7 @@ def two_folds(loop: Loop, chunks: int, known: Assumptions) -> list[Step]:
     outer = len(loop.sizes) - loop.folded
     first = loop.sizes[outer]
     inner = first // chunks
-    c, e = s.symbol("k"), s.symbol("j")
-    known.constrain(s.atom_of(c), 0, chunks - 1)  # type: ignore[arg-type]
-    known.constrain(s.atom_of(e), 0, inner - 1)  # type: ignore[arg-type]
+    c, e = loop_variable("k", chunks, known), loop_variable("j", inner, known)
     old = s.atom_of(loop.variables[outer]) if isinstance(loop.variables[outer], s.Expr) else None
     at = {old: s.add(s.scale(c, inner), e)} if old is not None else {}
     reads = tuple(substituted_read(r, at, known) for r in loop.reads)
@@ -336,6 +370,14 @@ def two_folds(loop: Loop, chunks: int, known: Assumptions) -> list[Step]:
     for b in tail.results:
         b.producer = tail
     return [head, tail]
+
+
+def loop_variable(name: str, size: int, known: Assumptions) -> Any:
+    if size == 1:
+        return 0
+    made = s.symbol(name)
+    known.constrain(s.atom_of(made), 0, size - 1)  # type: ignore[arg-type]
+    return made
 
 
 def substituted_read(r: Any, at: dict, known: Assumptions) -> Any:

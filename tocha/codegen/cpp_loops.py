@@ -13,12 +13,13 @@ from typing import Any
 
 from tocha.codegen.cpp_index import IndexPrinter
 from tocha.codegen.cpp_pass import Cuts, Pass
-from tocha.codegen.cpp_scalar import Emitted, Names, emit
+from tocha.codegen.cpp_scalar import Emitted, Names, emit, loaded, memory_type, stored_as
+from tocha.codegen.cpp_vectors import write_vector_fold
 from tocha.ir import dtypes as dt
 from tocha.ir import scalar
 from tocha.ir import symbolic as s
 from tocha.ir.assumptions import Assumptions
-from tocha.ir.kernels import LANE_BLOCK, LANES, POINTS, Kernel, Member, fold_count, fold_number, linear, refine
+from tocha.ir.kernels import LANE_BLOCK, LANES, POINTS, Kernel, Member, fold_count, fold_number, refine
 from tocha.ir.loops import Buffer, Load, Position, index_of
 from tocha.ir.node import INDEX, INPUT, PARAM, Node, topological
 from tocha.ir.rewrite import simplify
@@ -47,6 +48,13 @@ class Text:
         self.put(line)
 
 
+def symbols_of(r: Any) -> frozenset | set:
+    """What a read depends on."""
+    if isinstance(r, str):
+        return frozenset()
+    return s.free_symbols(r.value) if isinstance(r, Position) else s.free_symbols(r.address) | s.free_symbols(r.guard)
+
+
 class KernelWriter:
     """One kernel: what its pointers are, and its text."""
 
@@ -54,9 +62,11 @@ class KernelWriter:
         self.kernel, self.known = kernel, known
         self.text = Text()
         self.buffers: dict[Buffer, str] = {}  # memory that the kernel is given
+        self.shared: set[Buffer] = set()  # of it, what lies on the memory of another buffer
         self.sizes: dict[s.Atom, str] = {}  # sizes that are symbols
         self.variables: dict[Buffer, str] = {}  # one value per row
         self.scratch: dict[Buffer, Member] = {}
+        self.strips: dict[Buffer, Any] = {}  # arrays between two loops of a pass, and where in them an element goes
         self.places: dict[Member, dict[s.Atom, Any]] = {}
         self.names: dict[s.Atom, str] = {}
         self.faults = False
@@ -73,7 +83,7 @@ class KernelWriter:
         return self.sizes[a]
 
     def pointer(self, b: Buffer) -> str:
-        if b in self.scratch:
+        if b in self.scratch or b in self.strips:
             return f"row_{b.name}"
         return self.buffers.setdefault(b, f"p{len(self.buffers)}")
 
@@ -90,15 +100,27 @@ class KernelWriter:
             made.append(v)
         return made
 
+    def new_variable(self, name: str, size: Any) -> Any:
+        (made,) = self.new_variables(name, [size])
+        self.names[s.atom_of(made)] = name  # type: ignore[index]
+        return made
+
     def simplified(self, e: Any, places: dict[s.Atom, Any]) -> Any:
         return self.known.simplify(s.substitute(e, places))
 
-    def place(self, m: Member, dims: Sequence[int], sizes: Sequence[Any], variables: Sequence[Any]) -> None:
+    def place_rows(self, m: Member, sizes: Sequence[Any], variables: Sequence[Any]) -> None:
+        self.place(m, m.rows, m.row_sizes, sizes, variables, [*([1] * (len(m.rows) - 1)), m.inner or 1])
+
+    def place_columns(self, m: Member, sizes: Sequence[Any], variables: Sequence[Any]) -> None:
+        self.place(m, m.columns, m.column_sizes, sizes, variables, [1] * len(m.columns))
+
+    def place(
+        self, m: Member, dims: Sequence[int], own: Sequence[Any], sizes: Sequence[Any], variables: Sequence[Any], units: Sequence[int]
+    ) -> None:  # fmt: skip
         """A member's variables in terms of the kernel's, whose sizes are factors of the member's."""
         at = self.places.setdefault(m, {})
         j = len(sizes) - 1
-        for d in reversed(dims):
-            n = m.loop.sizes[d]
+        for d, n, unit in reversed(list(zip(dims, own, units, strict=False))):
             if n == 1:
                 continue
             value: Any = 0
@@ -109,7 +131,7 @@ class KernelWriter:
                 j -= 1
             atom = s.atom_of(m.loop.variables[d]) if isinstance(m.loop.variables[d], s.Expr) else None
             if atom is not None:
-                at[atom] = value
+                at[atom] = s.add(at.get(atom, 0), s.scale(value, unit))
 
     # -- the whole
 
@@ -124,8 +146,9 @@ class KernelWriter:
         written = set(self.kernel.results())
         for i, (b, name) in enumerate(self.buffers.items()):
             const = "" if b in written else "const "
+            alone = "" if b in self.shared else " __restrict"
             head.put(
-                f"{const}{b.dtype.cpp}* __restrict {name} = reinterpret_cast<{const}{b.dtype.cpp}*>(frame.memory[{i}]);"
+                f"{const}{memory_type(b.dtype)}*{alone} {name} = reinterpret_cast<{const}{memory_type(b.dtype)}*>(frame.memory[{i}]);"
             )
         for i, name in enumerate(self.sizes.values()):
             head.put(f"const int64_t {name} = frame.sizes[{i}];")
@@ -138,14 +161,14 @@ class KernelWriter:
 
     def points(self) -> None:
         members = self.kernel.members
-        sizes: list[Any] = [n for n in self.kernel.column_sizes(members[0]) if n != 1]
+        sizes: list[Any] = [n for n in members[0].column_sizes if n != 1]
         for m in members[1:]:
-            found = refine(sizes, self.kernel.column_sizes(m))
+            found = refine(sizes, m.column_sizes)
             assert found is not None
             sizes = found
         variables = self.new_variables("i", sizes)
         for m in members:
-            self.place(m, m.columns, sizes, variables)
+            self.place_columns(m, sizes, variables)
         sizes, variables = self.coalesced(sizes, variables, members)
         self.task_rows, self.task_columns = s.product(sizes[:-1]), sizes[-1] if sizes else 1
         p = Pass(self)
@@ -182,7 +205,7 @@ class KernelWriter:
     def emit_range(self, p: Pass, outputs: list[tuple[Buffer, Node]], variable: Any, begin: str, end: str) -> None:
         t = self.text
         name = self.names[s.atom_of(variable)] if variable is not None else "once"  # type: ignore[index]
-        code = self.emitted(p, [n for _, n in outputs], {})
+        code = self.emitted(p, [n for _, n in outputs], {}, self.hoistable(variable))
         t.open("{")
         for line in code.prologue:
             t.put(line)
@@ -191,24 +214,37 @@ class KernelWriter:
         for line in code.body:
             t.put(line)
         for (b, _), r in zip(outputs, code.results, strict=True):
-            t.put(f"{self.pointer(b)}[{self.store_address(b)}] = {r};")
+            self.store(b, r)
         t.close()
         t.close()
 
-    def store_address(self, b: Buffer) -> str:
+    def hoistable(self, variable: Any) -> Any:
+        """The variable, if its loop surely runs: where it may not, nothing may be read before it."""
+        if variable is None or self.known.bounds(variable)[1] < 0:
+            return None
+        return variable
+
+    def store(self, b: Buffer, value: str) -> None:
+        """Writes an element of b, at the point at hand."""
+        for line in stored_as(b.dtype, f"{self.pointer(b)}[{self.index(self.store_place(b))}]", value):
+            self.text.put(line)
+
+    def store_place(self, b: Buffer) -> Any:
+        if b in self.strips:
+            return self.strips[b]
         m = self.member_of(b)
         at = self.places[m]
         outer = len(m.loop.sizes) - m.loop.folded
         index = [self.simplified(v, at) for v in m.loop.variables[:outer]]
         if b in self.scratch:
-            return self.index(self.column_number(m, index))
-        return self.index(s.total([s.mul(i, n) for i, n in zip(index, b.strides, strict=True)]))
+            return self.column_number(m, index)
+        return s.total([s.mul(i, n) for i, n in zip(index, b.strides, strict=True)])
 
     def member_of(self, b: Buffer) -> Member:
         return next(m for m in self.kernel.members if b in m.loop.results)
 
     def column_number(self, m: Member, index: Sequence[Any]) -> Any:
-        return self.known.simplify(linear(m.columns, m.loop.sizes, index))
+        return self.known.simplify(m.column_number(index))
 
     def scratch_address(self, b: Buffer, address: Any) -> Any:
         m = self.scratch[b]
@@ -274,31 +310,34 @@ class KernelWriter:
 
     # -- formulas
 
-    def emitted(self, p: Pass, nodes: Sequence[Node], states: dict[int, str]) -> Emitted:
-        """C++ of nodes: reads first, then what depends on them; results in order."""
+    def emitted(
+        self, p: Pass, nodes: Sequence[Node], states: dict[int, str], along: Any = None, vector: bool = False
+    ) -> Emitted:
+        """C++ of nodes: reads first, then what depends on them; results in order.
+
+        What does not change `along` a variable is read and computed before its loop. With `vector`, whole vectors are read.
+        """
         prefix = f"t{self.passes}_"
         self.passes += 1
         outputs = simplify(tuple(nodes))
         needed = {n.attr for n in topological((*outputs, *p.indirect)) if n.op is INPUT}
         texts = [self.read_name(r, i, prefix) for i, r in enumerate(p.reads)]
-        names = Names(texts, outputs=[states.get(i, "") for i in range(max(states, default=-1) + 1)], prefix=prefix)
+        names = Names(texts, texts, [states.get(i, "") for i in range(max(states, default=-1) + 1)], prefix=prefix)
+        fixed = self.fixed_reads(p, along)
         lines: list[str] = []
-        prologue: list[str] = []
+        prologue = [
+            self.read_line(r, texts[i]) for r, i in p.reads.items() if i in fixed & needed and not isinstance(r, str)
+        ]
         declared: set[s.Atom] = set()
-        waiting = [(r, i) for r, i in p.reads.items() if i in needed and not isinstance(r, str)]
+        waiting = [(r, i) for r, i in p.reads.items() if i in needed - fixed]
         indirect = list(p.indirect.items())
         mine = {atom for atom, _ in p.indirect.values()}
-        done: set[int] = {i for r, i in p.reads.items() if isinstance(r, str)}
+        done = set(fixed)
         while waiting or indirect:
             before = len(waiting) + len(indirect)
             for r, i in list(waiting):
-                used = (
-                    s.free_symbols(r.value)
-                    if isinstance(r, Position)
-                    else s.free_symbols(r.address) | s.free_symbols(r.guard)
-                )
-                if not (used & mine) - declared:
-                    lines.append(self.read_line(r, texts[i]))
+                if not (symbols_of(r) & mine) - declared:
+                    lines.append(self.vector_line(r, texts[i]) if vector else self.read_line(r, texts[i]))
                     waiting.remove((r, i))
                     done.add(i)
             for value, (atom, size) in list(indirect):
@@ -314,9 +353,30 @@ class KernelWriter:
                     declared.add(atom)
                     indirect.remove((value, (atom, size)))
             assert len(waiting) + len(indirect) < before, "reads that wait for each other"
-        code = emit(outputs, names)
+        code = emit(self.with_fixed(outputs, fixed), names, vector=vector, splat="vec::all")
         self.faults |= code.faults
         return Emitted((*prologue, *code.prologue), (*lines, *code.body), code.results, code.faults)
+
+    def fixed_reads(self, p: Pass, along: Any) -> set[int]:
+        """Numbers of the reads that do not change along a variable."""
+        found = {i for r, i in p.reads.items() if isinstance(r, str)}
+        if along is None:
+            return found
+        changing = {s.atom_of(along), *(atom for atom, _ in p.indirect.values())}
+        for r, i in p.reads.items():
+            empty = isinstance(r, Load) and r.buffer.numel() == 0
+            if not isinstance(r, str) and not (symbols_of(r) & changing) and not empty:
+                found.add(i)
+        return found
+
+    @staticmethod
+    def with_fixed(nodes: Sequence[Node], fixed: set[int]) -> tuple[Node, ...]:
+        """Nodes with the reads that do not change as parameters, so that what is made of them alone is computed once."""
+        leaves = [n for n in topological(nodes) if n.op is INPUT and n.attr in fixed]
+        return scalar.substitute(tuple(nodes), {n: scalar.Param(n.attr, n.dtype) for n in leaves})  # type: ignore[arg-type]
+
+    def vector_line(self, r: Load, name: str) -> str:
+        return f"const auto {name} = vec::load({self.pointer(r.buffer)} + {self.index(r.address)});"
 
     def read_name(self, r: Any, i: int, prefix: str) -> str:
         return r if isinstance(r, str) else f"x{prefix}{i}"
@@ -325,7 +385,7 @@ class KernelWriter:
         if isinstance(r, Position):
             return f"const int64_t {name} = {self.index(r.value)};"
         t = r.buffer.dtype.cpp
-        element = f"{self.pointer(r.buffer)}[{self.index(r.address)}]"
+        element = loaded(r.buffer.dtype, f"{self.pointer(r.buffer)}[{self.index(r.address)}]")
         if r.guard is not True:
             element = f"{self.index.relation(r.guard)} ? {element} : {t}()"
         return f"const {t} {name} = {element};"
@@ -336,26 +396,26 @@ class KernelWriter:
         members = self.kernel.members
         sizes: list[Any] = []
         for i, m in enumerate(members):
-            own = [n for n in self.kernel.row_sizes(m) if n != 1]
+            own = [n for n in m.row_sizes if n != 1]
             found = own if i == 0 else refine(sizes, own)
             assert found is not None
             sizes = found
         variables = self.new_variables("r", sizes)
         groups: dict[Any, list[Any]] = {}
         for m in members:
-            self.place(m, m.rows, sizes, variables)
-            count = s.product(self.kernel.column_sizes(m))
-            own = [n for n in self.kernel.column_sizes(m) if n != 1]
+            self.place_rows(m, sizes, variables)
+            count = s.product(m.column_sizes)
+            own = [n for n in m.column_sizes if n != 1]
             merged = refine(groups[count], own) if count in groups else own
             assert merged is not None
             groups[count] = merged
         columns: dict[Any, tuple[list[Any], list[Any]]] = {}
-        self.group_of = {m: s.product(self.kernel.column_sizes(m)) for m in members}
+        self.group_of = {m: s.product(m.column_sizes) for m in members}
         for g, (count, own) in enumerate(groups.items()):
             made = self.new_variables(f"j{g}_", own)
             for m in members:
                 if self.group_of[m] is count or self.group_of[m] == count:
-                    self.place(m, m.columns, own, made)
+                    self.place_columns(m, own, made)
             columns[count] = (own, made)
         self.levels = self.leveled()
         self.choose_scratch(members)
@@ -366,7 +426,7 @@ class KernelWriter:
         self.task_rows = s.product(sizes)
         self.task_columns = s.total([c for c in groups])
         for b, m in self.scratch.items():
-            self.text.put(f"alignas(64) {b.dtype.cpp} row_{b.name}[{self.group_of[m]}];")
+            self.text.put(f"alignas(64) {memory_type(b.dtype)} row_{b.name}[{self.group_of[m]}];")
         self.text.open("for (int64_t r = begin; r < end; ++r) {")
         if sizes:
             self.decode("r", sizes, variables)
@@ -439,7 +499,7 @@ class KernelWriter:
             self.variables[b] = f"v_{b.name}"
             self.text.put(f"const {b.dtype.cpp} v_{b.name} = {r};")
             if b not in self.kernel.inner:
-                self.text.put(f"{self.pointer(b)}[{self.store_address(b)}] = v_{b.name};")
+                self.store(b, f"v_{b.name}")
 
     def column_pass(self, members: Sequence[Member], sizes: list[Any], variables: list[Any]) -> None:
         """One pass over the columns of a row: elements that are stored, and folds."""
@@ -477,9 +537,13 @@ class KernelWriter:
         variables: list[Any],
     ) -> None:
         t = self.text
+        if write_vector_fold(self, p, outputs, folds, sizes, variables):
+            self.name_results(folds)
+            return
         tag = f"s{self.passes}"
         states, combined = self.combined(p, folds, lambda k: f"{tag}_{k}[l]")
-        code = self.emitted(p, [*(n for _, n in outputs), *combined], dict(enumerate(states)))
+        last = self.hoistable(variables[-1]) if len(variables) == 1 else None
+        code = self.emitted(p, [*(n for _, n in outputs), *combined], dict(enumerate(states)), last)
         for m in folds:
             for b in m.loop.results:
                 t.put(f"{b.dtype.cpp} v_{b.name};")
@@ -509,31 +573,37 @@ class KernelWriter:
         t.put(f"for (int64_t l = 0; c + l < {end}; ++l) step(c + l, l);")
         for _ in variables[:-1]:
             t.close()
-        self.finish_states(folds, tag)
+        self.merge_lanes(folds, tag, "kLanes")
+        self.finish_first(folds, tag)
         t.close()
+        self.name_results(folds)
+
+    def name_results(self, folds: Sequence[Member]) -> None:
+        """What was folded is in variables from now on, and in memory where somebody wants it."""
         for m in folds:
             for b in m.loop.results:
                 self.variables[b] = f"v_{b.name}"
                 if b not in self.kernel.inner:
-                    t.put(f"{self.pointer(b)}[{self.store_address(b)}] = v_{b.name};")
+                    self.store(b, f"v_{b.name}")
 
     def combined(self, p: Pass, folds: Sequence[Member], state: Any) -> tuple[list[str], list[Node]]:
         """The states after one more element, as nodes; states are Output leaves."""
-        names: list[str] = []
+        nodes = self.combined_elements(folds, lambda m: p.nodes(m, m.loop.formulas), p)
+        return [state(k) for k in range(len(nodes))], nodes
+
+    def combined_elements(self, folds: Sequence[Member], elements: Any, p: Pass | None = None) -> list[Node]:
         nodes: list[Node] = []
         for m in folds:
             fold = m.loop.fold
             assert fold is not None
-            elements = p.nodes(m, m.loop.formulas)
-            base = len(names)
+            base = len(nodes)
             change = {scalar.Param(i, d): scalar.Output(base + i, d) for i, d in enumerate(fold.states)}
-            change |= {scalar.Input(i, e.dtype): e for i, e in enumerate(elements)}
-            if any(n.op is INDEX for n in topological(fold.combine)):
+            change |= {scalar.Input(i, e.dtype): e for i, e in enumerate(elements(m))}
+            if p is not None and any(n.op is INDEX for n in topological(fold.combine)):
                 number = fold_number(m.loop, self.places[m], self.known)
                 change[scalar.index()] = p.input(Position(number), dt.int64)
             nodes += scalar.substitute(fold.combine, change)
-            names += [state(base + i) for i in range(len(fold.states))]
-        return names, nodes
+        return nodes
 
     def start_states(self, folds: Sequence[Member], tag: str, width: str) -> None:
         k = 0
@@ -552,7 +622,7 @@ class KernelWriter:
         for line in code.body:
             self.text.put(line)
         for (b, _), r in zip(outputs, code.results, strict=False):
-            self.text.put(f"{self.pointer(b)}[{self.store_address(b)}] = {r};")
+            self.store(b, r)
         dtypes = [d for m in folds for d in m.loop.fold.states]  # type: ignore[union-attr]
         news = code.results[len(outputs) :]
         for k, (d, r) in enumerate(zip(dtypes, news, strict=True)):
@@ -560,10 +630,10 @@ class KernelWriter:
         for k in range(len(dtypes)):
             self.text.put(f"{tag}_{k}[l] = new_{k};")
 
-    def finish_states(self, folds: Sequence[Member], tag: str) -> None:
-        """Merges the lanes, and finishes what is in the first."""
+    def merge_lanes(self, folds: Sequence[Member], tag: str, lanes: str) -> None:
+        """Merges the lanes into the first."""
         t = self.text
-        t.open("for (int64_t h = kLanes / 2; h > 0; h /= 2) {")
+        t.open(f"for (int64_t h = {lanes} / 2; h > 0; h /= 2) {{")
         t.open("for (int64_t l = 0; l < h; ++l) {")
         k = 0
         for f, m in enumerate(folds):
@@ -582,6 +652,9 @@ class KernelWriter:
             k += n
         t.close()
         t.close()
+
+    def finish_first(self, folds: Sequence[Member], tag: str) -> None:
+        """Finishes what is in the first lane."""
         k = 0
         for f, m in enumerate(folds):
             k = self.finish(m, [f"{tag}_{k + i}[0]" for i in range(len(m.loop.fold.states))], f"f{f}_", k)  # type: ignore[union-attr]
@@ -597,10 +670,10 @@ class KernelWriter:
             self.text.put(f"v_{b.name} = {r};")
         return k + len(fold.states)
 
-    def of_states(self, nodes: Sequence[Node], names: list[str], prefix: str) -> Emitted:
+    def of_states(self, nodes: Sequence[Node], names: list[str], prefix: str, vector: bool = False) -> Emitted:
         leaves = {n for n in topological(nodes) if n.op is PARAM}
         changed = scalar.substitute(nodes, {n: scalar.Output(n.attr, n.dtype) for n in leaves})  # type: ignore[arg-type]
-        return emit(changed, Names(outputs=names, prefix=prefix))
+        return emit(changed, Names(outputs=names, prefix=prefix), vector=vector, splat="vec::all")
 
     # -- lanes
 
@@ -608,14 +681,14 @@ class KernelWriter:
         """Folds across rows: blocks of neighbouring results, each with its states side by side."""
         members = self.kernel.members
         first = members[0]
-        outer = [first.loop.sizes[d] for d in first.rows]
-        folded = [n for n in self.kernel.column_sizes(first) if n != 1]
+        outer = first.row_sizes
+        folded = [n for n in first.column_sizes if n != 1]
         rows = self.new_variables("r", outer)
         steps = self.new_variables("j", folded)
         for m in members:
-            self.place(m, m.rows, outer, rows)
+            self.place_rows(m, outer, rows)
             if m.loop.fold is not None:
-                self.place(m, m.columns, folded, steps)
+                self.place_columns(m, folded, steps)
         # Only what is folded may be taken together: the last dim of the results is the lanes.
         folds = [m for m in members if m.loop.fold is not None]
         folded, steps = self.coalesced(folded, steps, folds)
@@ -637,15 +710,24 @@ class KernelWriter:
         for line in code.prologue:
             t.put(line)
         self.start_states(folds, "s", str(LANE_BLOCK))
-        for v, n in zip(steps, folded, strict=True):
+        for v, n in zip(steps[:-1], folded[:-1], strict=True):
             name = self.names[s.atom_of(v)]  # type: ignore[index]
             t.open(f"for (int64_t {name} = 0; {name} < {self.index(n)}; ++{name}) {{")
-        t.put("#pragma GCC ivdep")
-        t.open("for (int64_t l = 0; l < width; ++l) {")
+        name = self.names[s.atom_of(steps[-1])] if steps else "once"  # type: ignore[index]
+        t.open(f"auto step = [&](int64_t {name}, int64_t l) __attribute__((always_inline)) {{")
         t.put(f"const int64_t {lane_name} = block + l;")
         self.step_lines(code, [], folds, "s")
-        t.close()
-        for _ in steps:
+        t.close("};")
+        end = self.index(folded[-1]) if folded else "1"
+        t.put("int64_t c = 0;")
+        # Several rows at once where that is little code: the states are then read and written less often.
+        for times in (4, 1) if len(code.body) <= SHORT_BODY else (1,):
+            t.open(f"for (; c + {times} <= {end}; c += {times}) {{")
+            t.put("#pragma GCC ivdep")
+            calls = " ".join(f"step(c + {k}, l);" for k in range(times))
+            t.put(f"for (int64_t l = 0; l < width; ++l) {{ {calls} }}")
+            t.close()
+        for _ in steps[:-1]:
             t.close()
         t.open("for (int64_t l = 0; l < width; ++l) {")
         t.put(f"const int64_t {lane_name} = block + l;")
@@ -657,12 +739,20 @@ class KernelWriter:
             for b in m.loop.results:
                 self.variables[b] = f"v_{b.name}"
                 if b not in self.kernel.inner:
-                    t.put(f"{self.pointer(b)}[{self.store_address(b)}] = v_{b.name};")
+                    self.store(b, f"v_{b.name}")
         rest = [m for m in members if m.loop.fold is None]
         if rest:
             self.row_values(rest)
         t.close()
         t.close()
+
+    @property
+    def memory(self) -> list[Buffer]:
+        return list(self.buffers)
+
+    @property
+    def work(self) -> Any:
+        return s.mul(self.task_rows, self.task_columns)
 
     @property
     def grain(self) -> Any:

@@ -8,6 +8,7 @@ from typing import Any
 
 from tocha.codegen.cpp_index import IndexPrinter
 from tocha.codegen.cpp_loops import KernelWriter
+from tocha.codegen.cpp_many import ManyWriter, writer_of
 from tocha.ir import symbolic as s
 from tocha.ir.kernels import Item, Kernel
 from tocha.ir.loops import Buffer, Call, Geometry, NotLowered, Program
@@ -64,7 +65,7 @@ class ProgramWriter:
         return found
 
     def write(self) -> str:
-        kernels = [KernelWriter(k, self.program.known) for k in self.items if isinstance(k, Kernel)]
+        kernels = [writer_of(k, self.program.known) for k in self.items if isinstance(k, Kernel)]
         texts = [k.write() for k in kernels]
         writers = {k.kernel: k for k in kernels}
         self.early: list[str] = []
@@ -128,7 +129,7 @@ class ProgramWriter:
 
     # -- steps
 
-    def kernel(self, w: KernelWriter) -> None:
+    def kernel(self, w: KernelWriter | ManyWriter) -> None:
         k = w.kernel
         for b in k.results():
             if b in w.buffers:
@@ -140,13 +141,13 @@ class ProgramWriter:
                 self.put(f"  {name}.take(api->empty({self.dtype(b)}, {len(b.sizes)}, sizes, strides));")
                 self.put(f"  if (!{name}.get()) return 1;")
                 self.put("}")
-        pointers = [self.pointer(b) for b in w.buffers]
+        pointers = [self.pointer(b) for b in w.memory]
         self.put("{")
         self.put(f"  char* const memory[] = {{{', '.join(pointers) or 'nullptr'}}};")
         self.put(f"  const int64_t sizes[] = {{{', '.join(self.size_name(a) for a in w.sizes) or '0'}}};")
         self.put("  KernelFrame frame{memory, sizes, 0};")
         rows, grain = self.index(w.task_rows), self.index(w.grain)
-        work = self.index(s.mul(w.task_rows, w.task_columns))
+        work = self.index(w.work)
         self.put(f"  run(api, {rows}, {grain}, {work}, {k.name}, &frame);")
         if w.faults:
             self.put("  if (frame.fault) return api->fail(frame.fault);")

@@ -77,10 +77,12 @@ def vectorizes(outputs: Sequence[Node]) -> bool:
     return varying is not None and any(node.op.vector and node.op.cost is Cost.EXPENSIVE for node in varying)
 
 
-def emit(outputs: Sequence[Node], names: Names, *, short: bool = False, vector: bool = False) -> Emitted:
+def emit(
+    outputs: Sequence[Node], names: Names, *, short: bool = False, vector: bool = False, splat: str = "math::splat"
+) -> Emitted:
     """The C++ of the formulas with these outputs; with `short`, taking shortcuts.
 
-    With `vector` the inputs are vectors of float32; what does not depend on them is computed as a scalar.
+    With `vector` the inputs are vectors; what does not depend on them is computed as a scalar, and made a vector by `splat`.
 
     >>> from tocha.ir.dtypes import float32
     >>> from tocha.ir.scalar import exp, trace
@@ -109,7 +111,7 @@ def emit(outputs: Sequence[Node], names: Names, *, short: bool = False, vector: 
         faults |= "{fault}" in template
         name = f"{names.prefix}{len(prologue) + len(body)}"
         wide = vector and not hoisted
-        operands = [f"math::splat({text[arg]})" if wide and arg in invariant else text[arg] for arg in node.args]
+        operands = [f"{splat}({text[arg]})" if wide and arg in invariant else text[arg] for arg in node.args]
         value = _fill(template, node, operands, names)
         (prologue if hoisted else body).append(f"const {'auto' if wide else node.dtype.cpp} {name} = {value};")
         if hoisted:
@@ -173,3 +175,20 @@ def _floating(value: float, dtype: DType) -> str:
     # The shortest decimal that reads back as this double; as the value is one of dtype's, it reads back in that too.
     text = repr(abs(value))
     return f"({sign}{text}{suffix})" if sign else text + suffix
+
+
+# GCC vectorizes neither loops over bool nor those that copy a struct: bytes and members it does.
+
+
+def memory_type(d: DType) -> str:
+    return "uint8_t" if d is bool_ else d.cpp
+
+
+def loaded(d: DType, element: str) -> str:
+    return f"{element} != 0" if d is bool_ else element
+
+
+def stored_as(d: DType, element: str, value: str) -> list[str]:
+    if d.is_complex:
+        return [f"{element}.re = {value}.re;", f"{element}.im = {value}.im;"]
+    return [f"{element}.bits = {value}.bits;" if d.is_reduced else f"{element} = {value};"]

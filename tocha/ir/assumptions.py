@@ -214,6 +214,19 @@ class Assumptions:
                 return int(low)
             if isinstance(b, Expr) and self.holds(s.ge(a, 0)) and self.holds(s.lt(a, b)):
                 return 0
+            if isinstance(b, int):
+                return self._without_small_terms(q, *atom.args)
+        return q
+
+    def _without_small_terms(self, q: Any, a: Any, b: Any) -> Any:
+        """q = a // b, without terms that never carry into the next multiple: (8x + y) // 32 = x // 4 for 0 <= y < 8."""
+        if not isinstance(b, int) or not isinstance(a, Expr):
+            return q
+        for step in sorted({math.gcd(b, c) for m, c in a.terms if m} - {1, b}, reverse=True):
+            small = s.from_terms({m: c for m, c in a.terms if c % step})
+            low, high = self.bounds(small)
+            if isinstance(small, Expr) and low >= 0 and high < step:
+                return self._divided(s.add(a, s.scale(small, -1)), b)
         return q
 
     # -- ranges

@@ -11,17 +11,47 @@ from tocha.ir.assumptions import Assumptions
 from tocha.ir.layout import contiguous_strides
 from tocha.ir.loops import Buffer, Call, Loop
 
-ROWS, POINTS, LANES = "rows", "points", "lanes"
+ROWS, POINTS, LANES, MANY = "rows", "points", "lanes", "many"
 LANE_BLOCK = 256  # results that a lanes kernel folds side by side
 
 
 @dataclass(eq=False)
 class Member:
-    """A loop in a kernel: which of its dims are rows, which columns, in the order in which they are gone through."""
+    """A loop in a kernel: which of its dims are rows, which columns, in the order in which they are gone through.
+
+    With `inner`, the last of the rows is also the first of the columns: runs of so many of its elements are in one row.
+    """
 
     loop: Loop
     rows: list[int]
     columns: list[int]
+    inner: int | None = None
+
+    @property
+    def row_sizes(self) -> list[Any]:
+        sizes = [self.loop.sizes[d] for d in self.rows]
+        return sizes if self.inner is None else [*sizes[:-1], sizes[-1] // self.inner]
+
+    @property
+    def column_sizes(self) -> list[Any]:
+        sizes = [self.loop.sizes[d] for d in self.columns]
+        return sizes if self.inner is None else [self.inner, *sizes[1:]]
+
+    def row_number(self, index: Sequence[Any]) -> Any:
+        """Of the row in which a point of the loop lies."""
+        places = [index[d] for d in self.rows]
+        if self.inner is not None:
+            places[-1] = s.floordiv(places[-1], self.inner)
+        return counted(self.row_sizes, places)
+
+    def column_number(self, index: Sequence[Any]) -> Any:
+        places = [index[d] for d in self.columns]
+        if self.inner is not None:
+            places[0] = s.mod(places[0], self.inner)
+        return counted(self.column_sizes, places)
+
+    def number(self, index: Sequence[Any]) -> Any:
+        return s.add(s.mul(self.row_number(index), s.product(self.column_sizes)), self.column_number(index))
 
 
 @dataclass(eq=False)
@@ -30,16 +60,11 @@ class Kernel:
     kind: str
     members: list[Member]
     inner: set[Buffer] = field(default_factory=set)  # results that nobody outside reads
+    parts: list[Kernel] = field(default_factory=list)  # of MANY: kernels that do not need each other, run as one
 
     @property
     def loops(self) -> list[Loop]:
         return [m.loop for m in self.members]
-
-    def row_sizes(self, m: Member) -> list[Any]:
-        return [m.loop.sizes[d] for d in m.rows]
-
-    def column_sizes(self, m: Member) -> list[Any]:
-        return [m.loop.sizes[d] for d in m.columns]
 
     def results(self) -> list[Buffer]:
         return [b for loop in self.loops for b in loop.results]
@@ -80,8 +105,12 @@ def refine(a: Sequence[Any], b: Sequence[Any]) -> list[Any] | None:
 
 def linear(dims: Sequence[int], sizes: Sequence[Any], index: Sequence[Any]) -> Any:
     """The number of a point when some dims are counted through, the last fastest."""
-    strides = contiguous_strides([sizes[d] for d in dims])
-    return s.total([s.mul(index[d], n) for d, n in zip(dims, strides, strict=True)])
+    return counted([sizes[d] for d in dims], [index[d] for d in dims])
+
+
+def counted(sizes: Sequence[Any], places: Sequence[Any]) -> Any:
+    """The number of a point of a nest of these sizes, the last fastest."""
+    return s.total([s.mul(i, n) for i, n in zip(places, contiguous_strides(list(sizes)), strict=True)])
 
 
 def fold_count(loop: Loop) -> Any:

@@ -399,6 +399,10 @@ rsqrt = define(
 exp = _elementary(
     "exp", "tl.exp({0})", lambda g, y, x: g * conjugate(y), ev.elementary(math.exp, cmath.exp, {}), vector=True
 )
+# exp where the operand is known not to be above 0, as in softmax: shorter, and what would be subnormal is 0.
+exp_below_zero = _elementary(
+    "exp_below_zero", "tl.exp({0})", lambda g, y, x: g * y, ev.elementary(math.exp, cmath.exp, {}), FLOATING
+)
 exp2 = _elementary(
     "exp2",
     "tl.exp2({0})",

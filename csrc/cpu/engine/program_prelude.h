@@ -6,9 +6,11 @@
 
 #include "core/dtype.h"
 #include "cpu/engine/program_api.h"
+#include "cpu/engine/program_vectors.h"
 #include "cpu/engine/scalar_ops.h"
 #include "cpu/special/special.h"
 #include "cpu/vecmath/complex.h"
+#include "cpu/vecmath/exp_below_zero.h"
 #include "cpu/vecmath/vecmath.h"
 
 namespace tocha {
@@ -34,6 +36,28 @@ struct KernelFrame {
   const int64_t* sizes;
   unsigned fault;
 };
+
+// One of several kernels that run as one: its rows in tasks of `grain`, its share of the frame's memory and sizes.
+struct KernelPart {
+  void (*run)(void*, int64_t, int64_t);
+  int64_t memory, sizes, rows, grain;
+};
+
+// Tasks [begin, end) of the parts, which are numbered through.
+inline void run_parts(const KernelPart* parts, int64_t count, KernelFrame& frame, int64_t begin, int64_t end) {
+  int64_t first = 0;
+  for (int64_t k = 0; k < count && first < end; ++k) {
+    const KernelPart& part = parts[k];
+    int64_t past = first + (part.rows + part.grain - 1) / part.grain;
+    int64_t low = index_max(begin, first) - first, high = index_min(end, past) - first;
+    if (low < high) {
+      KernelFrame own{frame.memory + part.memory, frame.sizes + part.sizes, 0};
+      part.run(&own, low * part.grain, index_min(high * part.grain, part.rows));
+      if (own.fault) __atomic_fetch_or(&frame.fault, own.fault, __ATOMIC_RELAXED);
+    }
+    first = past;
+  }
+}
 
 // A tensor that a program holds until its last use.
 class Held {

@@ -199,14 +199,19 @@ def diagonals(self):
     return counted(self.size(-1), self) - counted(self.size(-2), self).unsqueeze(1)
 
 
+def nothing(self):
+    """Zero as a number that does not promote."""
+    return False if self.dtype is dt.bool_ else 0
+
+
 @decomposition(tril)
 def tril_in_parts(self, diagonal):
-    return op.where(diagonals(self) <= diagonal, self, 0)
+    return op.where(diagonals(self) <= diagonal, self, nothing(self))
 
 
 @decomposition(triu)
 def triu_in_parts(self, diagonal):
-    return op.where(diagonals(self) >= diagonal, self, 0)
+    return op.where(diagonals(self) >= diagonal, self, nothing(self))
 
 
 def triangle(first, counts, total, dtype):

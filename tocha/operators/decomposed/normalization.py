@@ -26,7 +26,7 @@ def less_maximum(x, dim):
 @decomposition(softmax)
 def softmax_in_parts(self, dim, dtype):
     powers = op.exp(less_maximum(raised(self.to(dtype or self.dtype)), dim))
-    return (powers / op.sum(powers, [dim], True)).to(dtype or self.dtype)
+    return (powers * op.reciprocal(op.sum(powers, [dim], True))).to(dtype or self.dtype)
 
 
 @decomposition(log_softmax)

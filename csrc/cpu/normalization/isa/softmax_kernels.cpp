@@ -4,21 +4,13 @@
 #include "cpu/engine/isa/each.h"
 #include "cpu/engine/isa/row_sums.h"
 #include "cpu/normalization/row_kernels.h"
+#include "cpu/vecmath/exp_below_zero.h"
 #include "cpu/vecmath/vecmath.h"
 
 namespace tocha::cpu {
 namespace {
 
 constexpr int64_t kPiece = 2048;  // exponentials are summed while they are still in the first cache
-
-// e^x for x <= 0: nothing overflows, and what would be subnormal is 0, as little beside a sum that is at least 1.
-template <class T>
-TOCHA_MATH T exp_below_zero(T x) {
-  constexpr T kLeast = sizeof(T) == 4 ? T(-87.33) : T(-708.39);
-  auto a = math::reduce_exp(x);
-  T y = math::exp_reduced(a.r) * math::power_of_two<T>(a.bits);
-  return x < kLeast ? T(0) : y;
-}
 
 template <class T>
 T largest(const T* x, int64_t n) {
@@ -47,7 +39,7 @@ T exp_and_sum(const T* x, T* y, int64_t n, T m) {
     const T* a = x + i;
     T* b = y + i;
 #pragma GCC ivdep
-    for (int64_t j = 0; j < k; ++j) b[j] = exp_below_zero(a[j] - m);
+    for (int64_t j = 0; j < k; ++j) b[j] = math::exp_below_zero(a[j] - m);
     total += rows::sum(b, k);
   }
   return total;
@@ -107,11 +99,11 @@ void columns(const T* x, T* y, int64_t n, int64_t stride, int64_t width, bool lo
     T* b = y + r * stride;
     if (log) {
 #pragma GCC ivdep
-      for (int64_t j = 0; j < width; ++j) s[j] += exp_below_zero(a[j] - m[j]);
+      for (int64_t j = 0; j < width; ++j) s[j] += math::exp_below_zero(a[j] - m[j]);
     } else {
 #pragma GCC ivdep
       for (int64_t j = 0; j < width; ++j) {
-        T e = exp_below_zero(a[j] - m[j]);
+        T e = math::exp_below_zero(a[j] - m[j]);
         b[j] = e;
         s[j] += e;
       }

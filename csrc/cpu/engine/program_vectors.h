@@ -1,0 +1,55 @@
+// Whole vectors of float and double for the folds of compiled graphs, where accumulators are to stay in registers:
+// GCC's and Clang's vector types, so that arithmetic, comparison and choice are the language's own operators.
+#pragma once
+
+#include <cstdint>
+#include <cstring>
+
+#include "cpu/engine/scalar_ops.h"
+
+TOCHA_ISA_BEGIN
+namespace vec {
+
+#if defined(__AVX__)
+constexpr int kBytes = 32;
+#else
+constexpr int kBytes = 16;
+#endif
+
+typedef float F32 __attribute__((vector_size(kBytes)));
+typedef double F64 __attribute__((vector_size(kBytes)));
+typedef int32_t I32 __attribute__((vector_size(kBytes)));
+typedef int64_t I64 __attribute__((vector_size(kBytes)));
+template <class T>
+constexpr int64_t width = kBytes / static_cast<int64_t>(sizeof(T));
+
+TOCHA_MATH F32 all(float x) { return x - F32{}; }
+TOCHA_MATH F64 all(double x) { return x - F64{}; }
+TOCHA_MATH F32 load(const float* p) {
+  F32 x;
+  std::memcpy(&x, p, sizeof x);
+  return x;
+}
+TOCHA_MATH F64 load(const double* p) {
+  F64 x;
+  std::memcpy(&x, p, sizeof x);
+  return x;
+}
+TOCHA_MATH void store(float* p, F32 x) { std::memcpy(p, &x, sizeof x); }
+TOCHA_MATH void store(double* p, F64 x) { std::memcpy(p, &x, sizeof x); }
+
+}  // namespace vec
+
+// As the scalar forms in engine/scalar_ops.h: a NaN wins, and of two equal operands the first.
+namespace math {
+
+TOCHA_MATH vec::F32 maximum(vec::F32 a, vec::F32 b) { return (a < b) | (b != b) ? b : a; }
+TOCHA_MATH vec::F64 maximum(vec::F64 a, vec::F64 b) { return (a < b) | (b != b) ? b : a; }
+TOCHA_MATH vec::F32 minimum(vec::F32 a, vec::F32 b) { return (a > b) | (b != b) ? b : a; }
+TOCHA_MATH vec::F64 minimum(vec::F64 a, vec::F64 b) { return (a > b) | (b != b) ? b : a; }
+
+TOCHA_MATH vec::F32 abs(vec::F32 x) { return (vec::F32)((vec::I32)x & 0x7fffffff); }
+TOCHA_MATH vec::F64 abs(vec::F64 x) { return (vec::F64)((vec::I64)x & 0x7fffffffffffffff); }
+
+}  // namespace math
+TOCHA_ISA_END

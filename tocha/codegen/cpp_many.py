@@ -1,0 +1,86 @@
+"""Kernels that run as one: a table of functions, memory and rows, whose tasks the threads share.
+
+Parts with the same text are one function: an optimizer's update of many parameters is written once.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tocha.codegen.cpp_index import IndexPrinter
+from tocha.codegen.cpp_loops import TASK_WORK, KernelWriter
+from tocha.ir import symbolic as s
+from tocha.ir.assumptions import Assumptions
+from tocha.ir.kernels import MANY, Kernel
+from tocha.ir.loops import Buffer
+
+
+class ManyWriter:
+    """What a KernelWriter is for one kernel, for several side by side."""
+
+    def __init__(self, kernel: Kernel, known: Assumptions):
+        self.kernel = kernel
+        self.parts = [KernelWriter(k, known) for k in kernel.parts]
+        self.shared: set[Buffer] = set()
+        self.own: dict[s.Atom, str] = {}
+        self.index = IndexPrinter(known, self.symbol_name)
+
+    def symbol_name(self, a: s.Atom) -> str:
+        return self.own.setdefault(a, f"frame.sizes[{sum(len(p.sizes) for p in self.parts) + len(self.own)}]")
+
+    @property
+    def memory(self) -> list[Buffer]:
+        return [b for p in self.parts for b in p.buffers]
+
+    @property
+    def buffers(self) -> set[Buffer]:
+        return set(self.memory)
+
+    @property
+    def sizes(self) -> list[s.Atom]:
+        return [*(a for p in self.parts for a in p.sizes), *self.own]
+
+    @property
+    def faults(self) -> bool:
+        return any(p.faults for p in self.parts)
+
+    @property
+    def task_rows(self) -> Any:
+        return s.total([s.ceildiv(p.task_rows, p.grain) for p in self.parts])
+
+    @property
+    def work(self) -> Any:
+        return s.total([p.work for p in self.parts])
+
+    @property
+    def grain(self) -> Any:
+        """One task, but all of them if there is little to do."""
+        work = self.work
+        return self.task_rows if isinstance(work, int) and work <= TASK_WORK else 1
+
+    def write(self) -> str:
+        texts: dict[str, str] = {}
+        rows: list[str] = []
+        memory = sizes = 0
+        for p in self.parts:
+            p.shared = self.shared & {*p.kernel.results(), *p.kernel.reads()}
+            text = p.write().replace(f"void {p.kernel.name}(", "void @(")
+            name = texts.setdefault(text, f"{self.kernel.name}_{len(texts)}")
+            rows.append(f"{{{name}, {memory}, {sizes}, @{len(rows)}@}}")
+            memory, sizes = memory + len(p.buffers), sizes + len(p.sizes)
+        for i, p in enumerate(self.parts):
+            rows[i] = rows[i].replace(f"@{i}@", f"{self.index(p.task_rows)}, {self.index(p.grain)}")
+        functions = [text.replace("void @(", f"void {name}(") for text, name in texts.items()]
+        table = ",\n      ".join(rows)
+        return "\n".join([
+            *functions,
+            f"void {self.kernel.name}(void* context, int64_t begin, int64_t end) {{",
+            "  auto& frame = *static_cast<KernelFrame*>(context);",
+            f"  const KernelPart parts[] = {{\n      {table}}};",
+            f"  run_parts(parts, {len(rows)}, frame, begin, end);",
+            "}\n",
+        ])  # fmt: skip
+
+
+def writer_of(kernel: Kernel, known: Assumptions) -> KernelWriter | ManyWriter:
+    return ManyWriter(kernel, known) if kernel.kind == MANY else KernelWriter(kernel, known)

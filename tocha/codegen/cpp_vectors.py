@@ -1,0 +1,285 @@
+"""Folds on whole vectors: accumulators that never leave their registers, several of them so that additions overlap.
+
+For formulas that are arithmetic, comparison and choice on one floating type, read and written at neighbouring places; the
+others are written as loops that the compiler makes vectors of (cpp_loops.py).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from tocha.codegen.cpp_scalar import Emitted, Names, emit
+from tocha.ir import dtypes as dt
+from tocha.ir import scalar
+from tocha.ir import symbolic as s
+from tocha.ir.kernels import Member
+from tocha.ir.loops import Buffer, Load
+from tocha.ir.node import CONSTANT, INDEX, INPUT, OUTPUT, PARAM, Cost, Node, topological
+from tocha.ir.rewrite import simplify
+
+TYPES = {dt.float32: "vec::F32", dt.float64: "vec::F64"}
+COPIES = 4  # accumulators per state
+LONG_BODY = 24  # statements, beyond which registers do not last for so many
+SHORT_ROW = 8  # elements, below which there is nothing for vectors
+WIDEST = 16  # elements that a vector has at most
+STRIP = 512  # elements that are computed before they are folded
+
+
+def lanewise(outputs: Sequence[Node]) -> dt.DType | None:
+    """The type of vectors on which these nodes can be computed; params are the same for all lanes. None if there is none."""
+    varying: set[Node] = set()
+    t: dt.DType | None = None
+    for n in topological(outputs):
+        if n.op in (CONSTANT, PARAM):
+            continue
+        if n.op in (INPUT, OUTPUT):
+            t = n.dtype if t is None else t
+            if n.dtype is not t or t not in TYPES:
+                return None
+            varying.add(n)
+            continue
+        if n.op is INDEX:
+            return None
+        if not any(a in varying for a in n.args):
+            continue
+        vector = n.op.vector and n.op.cost is Cost.CHEAP and n.op is not scalar.sqrt
+        masks = all(a in varying for a in n.args if a.dtype is dt.bool_)
+        if not vector or not masks or (n.dtype is not t and n.dtype is not dt.bool_):
+            return None
+        varying.add(n)
+    return t if all(o in varying and o.dtype is t for o in outputs) else None
+
+
+def step_of(address: Any, variable: Any) -> Any:
+    """How far apart neighbours along a variable lie."""
+    atom = s.atom_of(variable)
+    assert atom is not None
+    return s.add(s.substitute(address, {atom: s.add(variable, 1)}), s.scale(address, -1))
+
+
+def is_one(step: Any) -> bool:
+    return isinstance(step, int) and step == 1
+
+
+def vector_type(w: Any, p: Any, nodes: Sequence[Node], outputs: Sequence[tuple[Buffer, Node]], folds: Sequence[Member], last: Any) -> dt.DType | None:  # fmt: skip
+    """The type of a pass that can go by vectors along its last variable; None if it cannot."""
+    if p.indirect:
+        return None
+    fixed = w.fixed_reads(p, last)
+    outputs_ = simplify(tuple(nodes))
+    needed = {n.attr for n in topological(outputs_) if n.op is INPUT} - fixed
+    for r, i in p.reads.items():
+        if i in needed and not (isinstance(r, Load) and r.guard is True and is_one(step_of(r.address, last))):
+            return None
+    t = lanewise(w.with_fixed(outputs_, fixed))
+    if t is None:
+        return None
+    for b, _ in outputs:
+        if b.dtype is not t or not is_one(step_of(w.store_place(b), last)):
+            return None
+    for m in folds:
+        fold = m.loop.fold
+        assert fold is not None
+        leaves = {n: scalar.Output(n.attr, n.dtype) for n in topological(fold.merge) if n.op is PARAM}
+        if any(d is not t for d in fold.states) or lanewise(scalar.substitute(fold.merge, leaves)) is not t:  # type: ignore[arg-type]
+            return None
+    return t
+
+
+def write_vector_fold(
+    w: Any, p: Any, outputs: list[tuple[Buffer, Node]], folds: Sequence[Member], sizes: list[Any], variables: list[Any]
+) -> bool:
+    """Writes a pass over the columns of a row that folds, on vectors; False if it has no such form."""
+    last = w.hoistable(variables[-1]) if variables else None
+    if last is None or (isinstance(sizes[-1], int) and sizes[-1] < SHORT_ROW):
+        return False
+    names, combined = w.combined(p, folds, lambda k: f"a{k}")
+    nodes = [*(n for _, n in outputs), *combined]
+    t = vector_type(w, p, nodes, outputs, folds, last)
+    if t is not None:
+        VectorFold(w, p, outputs, folds, t).write(nodes, names, sizes, variables)
+        return True
+    strips = Strips(w, p, outputs, folds, last)
+    t = strips.vector_type()
+    if t is None:
+        return False
+    VectorFold(w, strips.pass_, [], folds, t, strips).write(strips.combined, names, sizes, variables)
+    return True
+
+
+class Strips:
+    """Elements that have no form on vectors, computed into arrays from which they are then folded."""
+
+    def __init__(self, w: Any, p: Any, outputs: list[tuple[Buffer, Node]], folds: Sequence[Member], variable: Any):
+        self.w, self.p, self.folds, self.variable = w, p, folds, variable
+        self.outputs = list(outputs)
+        self.base, self.at = w.new_variable("base", STRIP), w.new_variable("e", STRIP)
+        self.pass_ = type(p)(w)
+        made: dict[Node, Node] = {}
+        self.arrays: list[Buffer] = []
+        for m in folds:
+            for n in simplify(p.nodes(m, m.loop.formulas)):
+                if n not in made:
+                    made[n] = self.array(n)
+        self.combined = w.combined_elements(folds, lambda m: [made[n] for n in simplify(p.nodes(m, m.loop.formulas))])
+
+    def array(self, n: Node) -> Node:
+        """An element where it is read again: where the pass puts it anyway, or in an array of its own."""
+        for b, stored in self.outputs:
+            place = self.w.store_place(b)
+            if simplify((stored,))[0] is n and is_one(step_of(place, self.variable)):
+                there = s.substitute(place, {s.atom_of(self.variable): s.add(self.base, self.at)})
+                return self.pass_.input(Load(b, there), n.dtype)
+        b = Buffer(f"strip{self.w.passes}_{len(self.arrays)}", (STRIP,), (1,), n.dtype)
+        self.w.strips[b] = s.add(self.variable, s.scale(self.base, -1))
+        self.arrays.append(b)
+        self.outputs.append((b, n))
+        return self.pass_.input(Load(b, self.at), n.dtype)
+
+    def vector_type(self) -> dt.DType | None:
+        ordered = any(n.op is INDEX for m in self.folds for n in topological(m.loop.fold.combine))  # type: ignore[union-attr]
+        return None if ordered else vector_type(self.w, self.pass_, self.combined, [], self.folds, self.at)
+
+    def open(self, end: str) -> None:
+        """The loop over strips, and what computes one."""
+        w, text = self.w, self.w.text
+        for b in self.arrays:
+            text.put(f"alignas(64) {b.dtype.cpp} row_{b.name}[{STRIP}];")
+        text.open(f"for (int64_t base = 0; base < {end}; base += {STRIP}) {{")
+        text.put(f"const int64_t size = index_min({STRIP}, {end} - base);")
+        w.emit_range(self.p, self.outputs, self.variable, "base", "base + size")
+
+
+class VectorFold:
+    """The text of one pass: `w` is the kernel's writer (cpp_loops.py)."""
+
+    def __init__(
+        self,
+        w: Any,
+        p: Any,
+        outputs: list[tuple[Buffer, Node]],
+        folds: Sequence[Member],
+        t: dt.DType,
+        strips: Strips | None = None,
+    ):
+        self.strips = strips
+        self.w, self.p, self.outputs, self.folds = w, p, outputs, folds
+        self.t, self.vector = t, TYPES[t]
+        self.states = sum(len(m.loop.fold.states) for m in folds)  # type: ignore[union-attr]
+        self.tag = f"s{w.passes}"
+
+    def write(self, nodes: list[Node], names: list[str], sizes: list[Any], variables: list[Any]) -> None:
+        w, text = self.w, self.w.text
+        end = w.index(sizes[-1])
+        states, last = dict(enumerate(names)), variables[-1] if self.strips is None else self.strips.at
+        whole = w.emitted(self.p, nodes, states, last, vector=True)
+        rest = w.emitted(self.p, nodes, states, last) if self.has_rest(sizes[-1]) else None
+        self.copies = COPIES if len(whole.body) <= LONG_BODY else 1
+        for m in self.folds:
+            for b in m.loop.results:
+                text.put(f"{b.dtype.cpp} v_{b.name};")
+        text.open("{")
+        text.put(f"constexpr int64_t W = vec::width<{self.t.cpp}>;")
+        self.start(rest is not None)
+        for v, n in zip(variables[:-1], sizes[:-1], strict=True):
+            name = w.names[s.atom_of(v)]
+            text.open(f"for (int64_t {name} = 0; {name} < {w.index(n)}; ++{name}) {{")
+        if self.strips is not None:
+            self.strips.open(end)
+            end = "size"
+        name = w.names[s.atom_of(last)]
+        self.function("step", name, self.vector, whole, "vec::store({0} + {1}, {2});")
+        if rest is not None:
+            self.function("rest", name, self.t.cpp, rest, "{0}[{1}] = {2};")
+        text.put("int64_t c = 0;")
+        if self.copies > 1:
+            text.open(f"for (; c + {self.copies} * W <= {end}; c += {self.copies} * W) {{")
+            for u in range(self.copies):
+                text.put(f"step(c + {u} * W, {self.group(u)});")
+            text.close()
+        text.put(f"for (; c + W <= {end}; c += W) step(c, {self.group(0)});")
+        if rest is not None:
+            text.put(f"for (; c < {end}; ++c) rest(c, {', '.join(f'z{k}' for k in range(self.states))});")
+        for _ in variables[:-1] if self.strips is None else variables:
+            text.close()
+        self.merge_copies()
+        self.finish(rest is not None)
+        text.close()
+
+    @staticmethod
+    def has_rest(n: Any) -> bool:
+        return not isinstance(n, int) or n % WIDEST != 0
+
+    def group(self, u: int) -> str:
+        return ", ".join(f"{self.tag}_{k}_{u}" for k in range(self.states))
+
+    def start(self, rest: bool) -> None:
+        k = 0
+        for m in self.folds:
+            fold = m.loop.fold
+            assert fold is not None
+            code = emit(fold.init, Names(prefix=f"init{k}_"))
+            for line in (*code.prologue, *code.body):
+                self.w.text.put(line)
+            for r in code.results:
+                copies = ", ".join(f"{self.tag}_{k}_{u} = vec::all({r})" for u in range(self.copies))
+                self.w.text.put(f"{self.vector} {copies};")
+                if rest:
+                    self.w.text.put(f"{self.t.cpp} z{k} = {r};")
+                k += 1
+
+    def function(self, name: str, variable: str, state: str, code: Emitted, store: str) -> None:
+        text = self.w.text
+        for line in code.prologue:
+            text.put(line)
+        given = ", ".join(f"{state}& a{k}" for k in range(self.states))
+        text.open(f"auto {name} = [&](int64_t {variable}, {given}) __attribute__((always_inline)) {{")
+        for line in code.body:
+            text.put(line)
+        for (b, _), r in zip(self.outputs, code.results, strict=False):
+            text.put(store.format(self.w.pointer(b), self.w.index(self.w.store_place(b)), r))
+        for k, r in enumerate(code.results[len(self.outputs) :]):
+            text.put(f"const auto new_{k} = {r};")
+        for k in range(self.states):
+            text.put(f"a{k} = new_{k};")
+        text.close("};")
+
+    def merged(self, mine: list[str], others: list[str], vector: bool, tag: str) -> None:
+        """Writes mine = merge(mine, others), fold by fold."""
+        k = 0
+        text = self.w.text
+        for f, m in enumerate(self.folds):
+            fold = m.loop.fold
+            assert fold is not None
+            n = len(fold.states)
+            code = self.w.of_states(fold.merge, [*mine[k : k + n], *others[k : k + n]], f"{tag}{f}_", vector)
+            text.open("{")
+            for line in (*code.prologue, *code.body):
+                text.put(line)
+            for i, r in enumerate(code.results):
+                text.put(f"const auto new_{i} = {r};")
+            for i in range(n):
+                text.put(f"{mine[k + i]} = new_{i};")
+            text.close()
+            k += n
+
+    def merge_copies(self) -> None:
+        distance = self.copies // 2
+        while distance:
+            for u in range(distance):
+                mine = [f"{self.tag}_{k}_{u}" for k in range(self.states)]
+                others = [f"{self.tag}_{k}_{u + distance}" for k in range(self.states)]
+                self.merged(mine, others, True, f"m{u}_")
+            distance //= 2
+
+    def finish(self, rest: bool) -> None:
+        """Merges the lanes of what is left, and finishes."""
+        text = self.w.text
+        for k in range(self.states):
+            text.put(f"alignas(64) {self.t.cpp} {self.tag}_{k}[W];")
+            text.put(f"vec::store({self.tag}_{k}, {self.tag}_{k}_0);")
+        self.w.merge_lanes(self.folds, self.tag, "W")
+        if rest:
+            self.merged([f"{self.tag}_{k}[0]" for k in range(self.states)], [f"z{k}" for k in range(self.states)], False, "r")  # fmt: skip
+        self.w.finish_first(self.folds, self.tag)

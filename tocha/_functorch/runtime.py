@@ -26,11 +26,20 @@ class Backward:
     def __init__(self, module: GraphModule, compiler: Callable):
         self.module, self.compiler = module, compiler
         self.compiled: Callable | None = None
+        self.examples = [n.meta.get("val") for n in module.graph.find_nodes(op="placeholder")]
 
-    def __call__(self, args: Sequence[Any]) -> list[Any]:
+    def compile(self, args: Sequence[Any]) -> Callable:
         if self.compiled is None:
             self.compiled = self.compiler(self.module, list(args))
-        return call(self.compiled, args)
+        return self.compiled
+
+    def __call__(self, args: Sequence[Any]) -> list[Any]:
+        return call(self.compile(args), args)
+
+    def callable(self) -> Callable:
+        """What takes its arguments one by one."""
+        compiled = self.compile(self.examples)
+        return (lambda *args: compiled(list(args))) if getattr(compiled, "_boxed_call", False) else compiled
 
 
 def laid_out(grad: Tensor, like: Any) -> Tensor:
@@ -49,8 +58,8 @@ def overwritten_later(traced: Traced, forward: GraphModule) -> set[int]:
     return {i for i, n in enumerate(saved) if isinstance(n, Node) and places.get(root_of(n)) in mutated}  # type: ignore[arg-type]
 
 
-def node_for(traced: Traced, forward: Callable, backward: Backward, copied: set[int]) -> type[autograd.Function]:
-    """The autograd function whose forward and backward are the compiled graphs."""
+def node_for(traced: Traced, forward: Callable, backward: Backward, copied: set[int]) -> tuple[type[autograd.Function], type[autograd.Function]]:  # fmt: skip
+    """The autograd function whose forward and backward are the compiled graphs, and the one that refuses to be differentiated."""
 
     class CompiledFunctionBackward(autograd.Function):
         @staticmethod
@@ -85,7 +94,7 @@ def node_for(traced: Traced, forward: Callable, backward: Backward, copied: set[
                 return CompiledFunctionBackward.apply(*args)
             return tuple(backward(args))
 
-    return CompiledFunction
+    return CompiledFunction, CompiledFunctionBackward
 
 
 def make_room(target: Tensor, geometry: tuple) -> None:
@@ -99,16 +108,23 @@ def make_room(target: Tensor, geometry: tuple) -> None:
         target.untyped_storage().resize_(needed)
 
 
-class Compiled:
-    """A function of flat arguments: the graph, and what is done around it."""
+NATIVE_KINDS = {RAW: 0, INPUT: 1, CONSTANT: 2}
 
-    def __init__(self, traced: Traced, run: Callable[[Sequence[Any]], Sequence[Any]]):
+
+class Compiled:
+    """A function of flat arguments: the graph, and what is done around it. `run` takes arguments and returns the graph's results;
+    where all that is done around the graph is native, it returns the function's."""
+
+    def __init__(self, traced: Traced, run: Callable[..., Sequence[Any]]):
         self.traced, self.run = traced, run
+        self.is_whole = is_native_around(traced)
 
     def __call__(self, args: Sequence[Any]) -> list[Any]:
+        if self.is_whole:
+            return list(self.run(*args))
         on_bases = self.traced.on_bases
         given = args if on_bases is None else on_bases.inner(args)
-        raw = self.run(given)
+        raw = self.run(*given)
         if on_bases is not None:
             given = [*given, *args]
         for m in self.traced.mutations:
@@ -148,23 +164,73 @@ class Compiled:
         return base
 
 
+def is_plain_write(m: Mutation) -> bool:
+    """Whether a write only puts values in: no other geometry or memory, and not through .data."""
+    return m.raw is not None and m.geometry is None and not m.memory and m.writes > 0
+
+
+def is_native_around(traced: Traced) -> bool:
+    plain = all(o.kind in NATIVE_KINDS for o in traced.outputs) and all(map(is_plain_write, traced.mutations))
+    return plain and traced.on_bases is None
+
+
+def written_inputs(traced: Traced) -> dict[int, int]:
+    """Results of the graph that are new values of inputs and nothing else, where the graph may write to the input itself."""
+    if not is_native_around(traced):
+        return {}
+    handed_out = {o.index for o in traced.outputs if o.kind == RAW}
+    places: dict[int, int] = {}
+    for m in traced.mutations:
+        given_twice = sum(f is traced.fakes[m.input] for f in traced.fakes) > 1
+        seen = m.raw in traced.differentiable or (m.recorded and traced.fakes[m.input].requires_grad)
+        if m.raw is not None and m.raw not in handed_out and not seen and not given_twice:
+            places[m.raw] = m.input
+    return places
+
+
+def native(traced: Traced, forward: Callable, slow: Callable, copied: set[int] | None = None, backward: Backward | None = None, refuse: Any = None) -> Callable:  # fmt: skip
+    """The graph with its node and its writes, as one native function. `slow`: the same for tensors that others take over."""
+    outputs = writes = None
+    if is_native_around(traced):
+        outputs = tuple((NATIVE_KINDS[o.kind], max(o.index, 0), o.value) for o in traced.outputs)
+        writes = tuple((m.input, m.raw, m.recorded, m.writes) for m in traced.mutations)
+
+        def otherwise(*args: Any) -> tuple:
+            return tuple(around(args))
+
+        around = Compiled(traced, slow)
+        around.is_whole = False
+    else:
+        otherwise = slow
+    layouts = tuple(None if t._symbolic else (tuple(t.shape), tuple(t.stride())) for t in traced.tangents)
+    boxed = getattr(forward, "_boxed_call", False)
+    return _C._CompiledFunction(
+        forward, boxed, traced.num_raw, tuple(traced.differentiable), layouts, tuple(sorted(copied or ())),
+        backward.callable if backward else None, refuse, otherwise, outputs, writes or (),
+    )  # fmt: skip
+
+
 def compile_traced(
     traced: Traced, fw_compiler: Callable, bw_compiler: Callable, partition_fn: Callable, inference_compiler: Callable
 ) -> Compiled:
     """Partitions and compiles a traced function."""
     if not traced.is_joint:
+        traced.module.meta["written_inputs"] = written_inputs(traced)
         compiled = inference_compiler(traced.module, traced.fakes)
 
-        def infer(args: Sequence[Any]) -> Sequence[Any]:
+        def infer(*args: Any) -> Sequence[Any]:
             with autograd.no_grad():
                 return call(compiled, args)
 
-        return Compiled(traced, infer)
+        return Compiled(traced, native(traced, compiled, infer))
     inputs = [*traced.fakes, *traced.tangents]
     forward, backward = partition_fn(traced.module, inputs, num_fwd_outputs=traced.num_raw)
+    copied = overwritten_later(traced, forward)
+    forward.meta["written_inputs"] = {} if copied else written_inputs(traced)
     compiled_forward = fw_compiler(forward, traced.fakes)
-    function = node_for(traced, compiled_forward, Backward(backward, bw_compiler), overwritten_later(traced, forward))
-    return Compiled(traced, lambda args: function.apply(*args))
+    later = Backward(backward, bw_compiler)
+    function, refusal = node_for(traced, compiled_forward, later, copied)
+    return Compiled(traced, native(traced, compiled_forward, function.apply, copied, later, refusal.apply))
 
 
 def is_fake(t: object) -> bool:

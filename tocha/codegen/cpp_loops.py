@@ -54,6 +54,7 @@ class KernelWriter:
         self.kernel, self.known = kernel, known
         self.text = Text()
         self.buffers: dict[Buffer, str] = {}  # memory that the kernel is given
+        self.shared: set[Buffer] = set()  # of it, what lies on the memory of another buffer
         self.sizes: dict[s.Atom, str] = {}  # sizes that are symbols
         self.variables: dict[Buffer, str] = {}  # one value per row
         self.scratch: dict[Buffer, Member] = {}
@@ -124,8 +125,9 @@ class KernelWriter:
         written = set(self.kernel.results())
         for i, (b, name) in enumerate(self.buffers.items()):
             const = "" if b in written else "const "
+            alone = "" if b in self.shared else " __restrict"
             head.put(
-                f"{const}{b.dtype.cpp}* __restrict {name} = reinterpret_cast<{const}{b.dtype.cpp}*>(frame.memory[{i}]);"
+                f"{const}{b.dtype.cpp}*{alone} {name} = reinterpret_cast<{const}{b.dtype.cpp}*>(frame.memory[{i}]);"
             )
         for i, name in enumerate(self.sizes.values()):
             head.put(f"const int64_t {name} = frame.sizes[{i}];")

@@ -75,6 +75,7 @@ class Walk {
   ~Walk() { walking = outer_; }
   const int64_t number;
 
+  bool keeps_graph() const { return options_.keep_graph; }
   bool runs(const Node* n) const {
     uint32_t index = slots_.find(n);
     return index != Slots::kNone && (slots_.slots[index].needed || slots_.slots[index].captured);
@@ -355,6 +356,7 @@ thread_local OtherWalk other_walk = nullptr;
 Node* current_node() { return running; }
 int backward_depth() { return depth; }
 int64_t current_walk() { return walking ? walking->number : -1; }
+bool keeps_graph() { return !walking || walking->keeps_graph(); }
 bool will_run(const Node* node) { return walking && walking->runs(node); }
 void queue_callback(PyObject* callback) {
   TOCHA_CHECK(depth > 0, Runtime, "Final callbacks can only be installed during backward pass.");

@@ -31,6 +31,8 @@ struct ProgramObject {
   std::vector<Ref>* constants;
   std::vector<NativeCall>* calls;
   int inputs, outputs;
+  bool keeps_arena;
+  PyObject* arena;  // between calls, where it is kept
 };
 
 PyTypeObject* program_type = nullptr;
@@ -145,8 +147,43 @@ int call(void* program, int64_t which, void* const* tensors, int64_t count, cons
   });
 }
 
-const tocha_api api = {kTochaApiVersion, expect,  data, size,     stride, empty,  view,
-                       retain,           release, call, parallel, fail,   integer};
+void* arena(void* program, int64_t bytes) {
+  auto* p = static_cast<ProgramObject*>(program);
+  // Taken for the time of the call: another thread, or a call within this one, gets memory of its own.
+  if (p->arena) return std::exchange(p->arena, nullptr);
+  int64_t one = 1;
+  return empty(static_cast<int64_t>(DType::UInt8), 1, &bytes, &one);
+}
+int reusable(void* p) {
+  TensorObject* t = object_of(p);
+  return Py_REFCNT(p) == 1 && Py_TYPE(p) == tensor_type && t->storage->refs == 1 && !t->base && !t->autograd &&
+         !t->offset;
+}
+void end_arena(void* program, void* t) {
+  auto* p = static_cast<ProgramObject*>(program);
+  if (p->keeps_arena && !p->arena)
+    p->arena = static_cast<PyObject*>(t);
+  else
+    release(t);
+}
+
+const tocha_api api = {kTochaApiVersion, expect, data,     size, stride,  empty, view,     retain,
+                       release,          call,   parallel, fail, integer, arena, reusable, end_arena};
+
+// inputs: room for the constants behind those that are given. Throws what the program raises.
+Ref enter(ProgramObject* p, void** inputs, size_t given, bool owned) {
+  for (size_t i = 0; i < p->constants->size(); ++i) inputs[given + i] = (*p->constants)[i].get();
+  Ref result = own(PyTuple_New(p->outputs));
+  constexpr size_t kInline = 32;
+  void* few[kInline] = {};
+  std::vector<void*> many(p->outputs > static_cast<int>(kInline) ? static_cast<size_t>(p->outputs) : 0);
+  void** outputs = many.empty() ? few : many.data();
+  int failed = p->entry(&api, p, inputs, owned, outputs);
+  for (int i = 0; i < p->outputs; ++i)
+    PyTuple_SET_ITEM(result.get(), i, outputs[i] ? static_cast<PyObject*>(outputs[i]) : Py_NewRef(Py_None));
+  if (failed) throw PythonError();
+  return result;
+}
 
 PyObject* run_program(PyObject* self, PyObject* const* args, size_t flags, PyObject* names) {
   return guarded([&]() -> PyObject* {
@@ -167,16 +204,7 @@ PyObject* run_program(PyObject* self, PyObject* const* args, size_t flags, PyObj
                   " must be a tensor or an int");
       inputs[i] = args[i];
     }
-    for (size_t i = 0; i < p->constants->size(); ++i) inputs[static_cast<size_t>(n) + i] = (*p->constants)[i].get();
-    Ref result = own(PyTuple_New(p->outputs));
-    void* found_few[kInline] = {};
-    std::vector<void*> found_many(p->outputs > static_cast<int>(kInline) ? static_cast<size_t>(p->outputs) : 0);
-    void** outputs = found_many.empty() ? found_few : found_many.data();
-    int failed = p->entry(&api, p, inputs, outputs);
-    for (int i = 0; i < p->outputs; ++i)
-      PyTuple_SET_ITEM(result.get(), i, outputs[i] ? static_cast<PyObject*>(outputs[i]) : Py_NewRef(Py_None));
-    if (failed) throw PythonError();
-    return result.give();
+    return enter(p, inputs, static_cast<size_t>(n), false).give();
   });
 }
 
@@ -199,12 +227,13 @@ NativeCall native_call(PyObject* row) {
   return c;
 }
 
-// _load_program(path, constants, calls, inputs, outputs)
+// _load_program(path, constants, calls, inputs, outputs, keeps_arena=False)
 PyObject* load_program(PyObject*, PyObject* args) {
   return guarded([&]() -> PyObject* {
     PyObject *path, *constants, *calls;
-    int inputs, outputs;
-    if (!PyArg_ParseTuple(args, "UO!O!ii", &path, &PyTuple_Type, &constants, &PyTuple_Type, &calls, &inputs, &outputs))
+    int inputs, outputs, keeps_arena = 0;
+    if (!PyArg_ParseTuple(args, "UO!O!ii|p", &path, &PyTuple_Type, &constants, &PyTuple_Type, &calls, &inputs, &outputs,
+                          &keeps_arena))
       throw PythonError();
     std::vector<NativeCall> rows;
     for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(calls); ++i) rows.push_back(native_call(PyTuple_GET_ITEM(calls, i)));
@@ -224,6 +253,8 @@ PyObject* load_program(PyObject*, PyObject* args) {
     made->calls = new std::vector<NativeCall>(std::move(rows));
     made->inputs = inputs;
     made->outputs = outputs;
+    made->keeps_arena = keeps_arena != 0;
+    made->arena = nullptr;
     return reinterpret_cast<PyObject*>(made);
   });
 }
@@ -232,6 +263,7 @@ void free_program(PyObject* self) {
   auto* p = reinterpret_cast<ProgramObject*>(self);
   delete p->constants;
   delete p->calls;
+  Py_XDECREF(p->arena);
   dlclose(p->library);
   PyTypeObject* type = Py_TYPE(self);
   PyObject_Free(self);
@@ -253,6 +285,24 @@ PyType_Spec type_spec = {"tocha._C._CompiledProgram", sizeof(ProgramObject), 0,
                          type_slots};
 
 }  // namespace
+
+bool is_program(PyObject* o) { return Py_TYPE(o) == program_type; }
+
+Ref run_program_on(PyObject* program, std::vector<Ref>&& given) {
+  auto* p = reinterpret_cast<ProgramObject*>(program);
+  TOCHA_CHECK(given.size() == static_cast<size_t>(p->inputs), Type, "[compiled graph] takes ", p->inputs,
+              " arguments, got ", given.size());
+  struct Owned {
+    explicit Owned(size_t n) : inputs(n), count(0) {}
+    ~Owned() {
+      for (size_t i = 0; i < count; ++i) Py_XDECREF(static_cast<PyObject*>(inputs[i]));
+    }
+    std::vector<void*> inputs;
+    size_t count;
+  } owned(given.size() + p->constants->size());
+  for (Ref& r : given) owned.inputs[owned.count++] = r.give();
+  return enter(p, owned.inputs.data(), owned.count, true);
+}
 
 void add_compiled_program_type(PyObject* module) {
   Ref type = own(PyType_FromSpec(&type_spec));

@@ -14,6 +14,7 @@
 #include "python/autocast_bindings.h"
 #include "python/autograd_bindings.h"
 #include "python/bindings.h"
+#include "python/compiled_function.h"
 #include "python/compiled_program.h"
 #include "python/dispatch_calls.h"
 #include "python/exchange.h"
@@ -357,6 +358,7 @@ PyMODINIT_FUNC PyInit__C() {
     add_autograd_types(module);
     add_operator_handle_type(module);
     add_compiled_program_type(module);
+    add_compiled_function_type(module);
     add_return_types(module);
     add_functions(module);
     add_linalg_error(module);

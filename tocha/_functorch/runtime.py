@@ -27,13 +27,22 @@ class Backward:
     def __init__(self, module: GraphModule, compiler: Callable):
         self.module, self.compiler = module, compiler
         self.compiled: Callable | None = None
+        self.examples = [n.meta.get("val") for n in module.graph.find_nodes(op="placeholder")]
+
+    def compile(self, args: Sequence[Any]) -> Callable:
+        if self.compiled is None:
+            self.compiled = self.compiler(self.module, list(args))
+        return self.compiled
 
     def __call__(self, args: Sequence[Any]) -> list[Any]:
         if any(isinstance(a, FakeTensor) for a in args):  # whoever traces sees the graph itself
             return call(self.module, args)
-        if self.compiled is None:
-            self.compiled = self.compiler(self.module, list(args))
-        return call(self.compiled, args)
+        return call(self.compile(args), args)
+
+    def callable(self) -> Callable:
+        """What takes its arguments one by one."""
+        compiled = self.compile(self.examples)
+        return (lambda *args: compiled(list(args))) if getattr(compiled, "_boxed_call", False) else compiled
 
 
 def laid_out(grad: Tensor, like: Any) -> Tensor:
@@ -74,8 +83,8 @@ def tangents_of(traced: Traced, grads: Sequence[Any]) -> list[Any]:
     return [laid_out(g, like) for g, like in zip(given, traced.tangents, strict=True)]
 
 
-def node_for(traced: Traced, forward: Callable, backward: Backward, copied: set[int]) -> type[autograd.Function]:
-    """The autograd function whose forward and backward are the compiled graphs."""
+def node_for(traced: Traced, forward: Callable, backward: Backward, copied: set[int]) -> tuple[type[autograd.Function], Callable]:  # fmt: skip
+    """The autograd function whose forward and backward are the compiled graphs, and a backward that refuses to be differentiated."""
     wrappers = traced.wrappers
 
     def gradients(args: Sequence[Any]) -> tuple:
@@ -119,7 +128,10 @@ def node_for(traced: Traced, forward: Callable, backward: Backward, copied: set[
                     return CompiledFunctionBackward.apply(args, *recorded)
             return gradients(args)
 
-    return CompiledFunction
+    def refuse(*args: Any) -> tuple:
+        return CompiledFunctionBackward.apply(args, *(a for a in args if isinstance(a, Tensor) and a.requires_grad))
+
+    return CompiledFunction, refuse
 
 
 def make_room(target: Tensor, geometry: tuple) -> None:
@@ -133,16 +145,23 @@ def make_room(target: Tensor, geometry: tuple) -> None:
         target.untyped_storage().resize_(needed)
 
 
-class Compiled:
-    """A function of flat arguments: the graph, and what is done around it."""
+NATIVE_KINDS = {RAW: 0, INPUT: 1, CONSTANT: 2}
 
-    def __init__(self, traced: Traced, run: Callable[[Sequence[Any]], Sequence[Any]]):
+
+class Compiled:
+    """A function of flat arguments: the graph, and what is done around it. `run` takes arguments and returns the graph's results;
+    where all that is done around the graph is native, it returns the function's."""
+
+    def __init__(self, traced: Traced, run: Callable[..., Sequence[Any]]):
         self.traced, self.run = traced, run
+        self.is_whole = is_native_around(traced)
 
     def __call__(self, args: Sequence[Any]) -> list[Any]:
+        if self.is_whole:
+            return list(self.run(*args))
         on_bases = self.traced.on_bases
         given = args if on_bases is None else on_bases.inner(args)
-        raw = self.run(given)
+        raw = self.run(*given)
         if on_bases is not None:
             given = [*given, *args]
         for m in self.traced.mutations:
@@ -184,26 +203,78 @@ class Compiled:
         return base
 
 
+def is_plain_write(m: Mutation) -> bool:
+    """Whether a write only puts values in: no other geometry or memory, and not through .data."""
+    return m.raw is not None and m.geometry is None and not m.memory and m.writes > 0
+
+
+def is_native_around(traced: Traced) -> bool:
+    plain = all(o.kind in NATIVE_KINDS for o in traced.outputs) and all(map(is_plain_write, traced.mutations))
+    return plain and traced.on_bases is None and traced.wrappers is None
+
+
+def written_inputs(traced: Traced) -> dict[int, int]:
+    """Results of the graph that are new values of inputs and nothing else, where the graph may write to the input itself."""
+    if not is_native_around(traced):
+        return {}
+    handed_out = {o.index for o in traced.outputs if o.kind == RAW}
+    places: dict[int, int] = {}
+    for m in traced.mutations:
+        given_twice = sum(f is traced.fakes[m.input] for f in traced.fakes) > 1
+        seen = m.raw in traced.differentiable or (m.recorded and traced.fakes[m.input].requires_grad)
+        if m.raw is not None and m.raw not in handed_out and not seen and not given_twice:
+            places[m.raw] = m.input
+    return places
+
+
+def native(traced: Traced, forward: Callable, slow: Callable, copied: set[int] | None = None, backward: Backward | None = None, refuse: Any = None) -> Callable:  # fmt: skip
+    """The graph with its node and its writes, as one native function. `slow`: the same for tensors that others take over."""
+    outputs = writes = None
+    if is_native_around(traced):
+        outputs = tuple((NATIVE_KINDS[o.kind], max(o.index, 0), o.value) for o in traced.outputs)
+        writes = tuple((m.input, m.raw, m.recorded, m.writes) for m in traced.mutations)
+
+        def otherwise(*args: Any) -> tuple:
+            return tuple(around(args))
+
+        around = Compiled(traced, slow)
+        around.is_whole = False
+    else:
+        otherwise = slow
+    layouts = tuple(None if t._symbolic else (tuple(t.shape), tuple(t.stride())) for t in traced.tangents)
+    boxed = getattr(forward, "_boxed_call", False)
+    return _C._CompiledFunction(
+        forward, boxed, traced.num_raw, tuple(traced.differentiable), layouts, tuple(sorted(copied or ())),
+        backward.callable if backward else None, refuse, otherwise, outputs, writes or (),
+    )  # fmt: skip
+
+
 def compile_traced(
     traced: Traced, fw_compiler: Callable, bw_compiler: Callable, partition_fn: Callable, inference_compiler: Callable
 ) -> Compiled:
     """Partitions and compiles a traced function."""
     if not traced.is_joint:
+        traced.module.meta["written_inputs"] = written_inputs(traced)
         compiled = inference_compiler(traced.module, traced.fakes)
 
-        def infer(args: Sequence[Any]) -> Sequence[Any]:
+        def infer(*args: Any) -> Sequence[Any]:
             with autograd.no_grad():
                 wrappers = traced.wrappers
                 if wrappers is None:
                     return call(compiled, args)
                 return built_all(wrappers.raws, call(compiled, wrappers.taken_apart(args)))
 
-        return Compiled(traced, infer)
+        return Compiled(traced, native(traced, compiled, infer) if traced.wrappers is None else infer)
     inputs = [*traced.fakes, *traced.tangents]
     forward, backward = partition_fn(traced.module, inputs, num_fwd_outputs=traced.num_raw)
+    copied = overwritten_later(traced, forward)
+    forward.meta["written_inputs"] = {} if copied else written_inputs(traced)
     compiled_forward = fw_compiler(forward, traced.fakes)
-    function = node_for(traced, compiled_forward, Backward(backward, bw_compiler), overwritten_later(traced, forward))
-    return Compiled(traced, lambda args: function.apply(*args))
+    later = Backward(backward, bw_compiler)
+    function, refuse = node_for(traced, compiled_forward, later, copied)
+    if traced.wrappers is not None:
+        return Compiled(traced, function.apply)
+    return Compiled(traced, native(traced, compiled_forward, function.apply, copied, later, refuse))
 
 
 def is_fake(t: object) -> bool:

@@ -10,14 +10,15 @@ from typing import Any
 
 from tocha import _C, fx
 from tocha._functorch.aot_autograd import aot_module_simplified
-from tocha._functorch.joint import RAW
 from tocha._functorch.partitioners import min_cut_rematerialization_partition
+from tocha._functorch.runtime import Compiled
 from tocha._inductor import codecache, config
 from tocha._inductor.graph import lower_graph
 from tocha._inductor.schedule import schedule
 from tocha.codegen.cpp_program import ProgramWriter
 from tocha.ir.kernels import Item, Kernel
 from tocha.ir.loops import Call, NotLowered, Program
+from tocha.ir.memory import MemoryPlan, plan_memory
 
 log = logging.getLogger("tocha._inductor")
 
@@ -28,6 +29,7 @@ class CompiledGraph:
 
     program: Program
     items: list[Item]
+    memory: MemoryPlan
     source: str
     run: Callable[..., tuple]
 
@@ -47,13 +49,14 @@ def compile_graph(module: fx.GraphModule) -> CompiledGraph:
     """From a functional graph to a native program."""
     program = lower_graph(module)
     items = schedule(program)
-    writer = ProgramWriter(program, items)
+    memory = plan_memory(program, items, module.meta.get("written_inputs"))
+    writer = ProgramWriter(program, items, memory)
     source = writer.write()
     library = codecache.library_of(source)
     calls = tuple((c.function, c.arguments, c.holes, c.keywords or None, c.sizes is not None) for c in writer.calls)
     constants = tuple(value for _, value in program.constants)
     run = _C._load_program(str(library), constants, calls, len(program.inputs), len(program.outputs))
-    return CompiledGraph(program, items, source, run)
+    return CompiledGraph(program, items, memory, source, run)
 
 
 def compile_inner(module: fx.GraphModule, example_inputs: Sequence[Any]) -> Callable[..., Any]:
@@ -73,28 +76,21 @@ def compile_fx(
     module: fx.GraphModule, example_inputs: Sequence[Any], options: dict[str, Any] | None = None
 ) -> Callable[..., Any]:
     """The backend: differentiates, partitions and compiles, backward under the same options when it is first needed."""
-    forwards: list[Callable[..., Any]] = []
 
     def compiler(graph: fx.GraphModule, inputs: Sequence[Any]) -> Callable[..., Any]:
         with config.patch(options):
             return compile_inner(graph, inputs)
 
-    def forward_compiler(graph: fx.GraphModule, inputs: Sequence[Any]) -> Callable[..., Any]:
-        forwards.append(compiler(graph, inputs))
-        return forwards[-1]
-
     forward = aot_module_simplified(
-        module, example_inputs, fw_compiler=forward_compiler, bw_compiler=compiler,
+        module, example_inputs, fw_compiler=compiler, bw_compiler=compiler,
         partition_fn=min_cut_rematerialization_partition,
     )  # fmt: skip
     has_state = next(module.parameters(), None) is not None or next(module.buffers(), None) is not None
-    return forwards[0] if is_direct(forward) and not has_state else forward
+    return forward.compiled.run if is_direct(forward) and not has_state else forward
 
 
 def is_direct(forward: Any) -> bool:
-    """Whether a graph's results are the function's as they are: nothing is written, nothing aliases, nothing differentiates."""
-    traced, spec = forward.compiled.traced, forward.out_spec
-    in_order = all(o.kind == RAW and o.index == i for i, o in enumerate(traced.outputs))
+    """Whether the native function of the graph returns what the captured function does."""
+    spec = forward.out_spec
     flat = spec.type is tuple and all(child.is_leaf() for child in spec.children())
-    plain = not traced.is_joint and not traced.mutations and traced.on_bases is None and traced.wrappers is None
-    return plain and in_order and traced.num_raw == len(traced.outputs) and flat
+    return flat and isinstance(forward.compiled, Compiled) and forward.compiled.is_whole

@@ -12,6 +12,7 @@ from tocha.codegen.cpp_many import ManyWriter, writer_of
 from tocha.ir import symbolic as s
 from tocha.ir.kernels import Item, Kernel
 from tocha.ir.loops import Buffer, Call, Geometry, NotLowered, Program
+from tocha.ir.memory import MemoryPlan, last_uses
 
 HEADER = """#include "cpu/engine/program_prelude.h"
 
@@ -33,16 +34,17 @@ void run(const tocha_api* api, int64_t rows, int64_t grain, int64_t work, void (
 
 using namespace tocha;
 
-extern "C" [[gnu::visibility("default")]] int tocha_program(const tocha_api* api, void* program, void* const* inputs,
-                                                            void** outputs) {
+extern "C" [[gnu::visibility("default")]] int tocha_program(const tocha_api* api, void* program, void** inputs,
+                                                            int owned, void** outputs) {
   if (api->version != kTochaApiVersion) return api->fail(0);
-  (void)program, (void)inputs, (void)outputs;
+  (void)program, (void)inputs, (void)owned, (void)outputs;
 """
 
 
 class ProgramWriter:
-    def __init__(self, program: Program, items: Sequence[Item]):
+    def __init__(self, program: Program, items: Sequence[Item], memory: MemoryPlan | None = None):
         self.program, self.items = program, items
+        self.memory = memory or MemoryPlan()
         self.lines: list[str] = []
         self.index = IndexPrinter(program.known, self.size_name)
         self.where: dict[Buffer, str] = {}  # the C++ expression of a buffer's tensor
@@ -66,30 +68,43 @@ class ProgramWriter:
 
     def write(self) -> str:
         kernels = [writer_of(k, self.program.known) for k in self.items if isinstance(k, Kernel)]
+        for k in kernels:
+            k.shared = self.memory.shared.get(k.kernel, set())
         texts = [k.write() for k in kernels]
         writers = {k.kernel: k for k in kernels}
         self.early: list[str] = []
         self.inputs()
         last = self.last_uses()
+        if self.memory.arena:
+            self.put(f"Arena arena(api, program, {self.memory.arena});")
+            self.put("if (!arena) return 1;")
+            self.put("char* const memory_of_call = arena.data();")
         for i, item in enumerate(self.items):
             if isinstance(item, Kernel):
                 self.kernel(writers[item])
             else:
                 self.call(item)
             for b in last.get(i, ()):
-                if b.producer is not None:
-                    self.put(f"{self.where[b].removesuffix('.get()')}.reset();")
+                self.forget(b)
         self.outputs()
         self.put("return 0;")
         return HEADER + "\n".join(texts) + ENTRY + "\n".join([*self.early, *self.lines]) + "\n}\n"
 
     # -- tensors
 
+    def forget(self, b: Buffer) -> None:
+        """After the last use of a buffer."""
+        if b in self.places:
+            self.put(f"used_up(api, inputs, {self.places[b]}, owned);")
+        elif b.producer is not None and b not in self.memory.offsets and b not in self.memory.written:
+            self.put(f"{self.where[b].removesuffix('.get()')}.reset();")
+
     def variable(self, b: Buffer) -> str:
         return "b_" + re.sub(r"\W", "_", b.name)
 
     def inputs(self) -> None:
-        read = {b for k in self.items if isinstance(k, Kernel) for b in k.reads()}
+        read = {b for k in self.items if isinstance(k, Kernel) for b in k.reads()} | set(self.memory.written.values())
+        self.places = {b: i for i, b in enumerate(self.program.inputs) if b is not None}
         named = [*self.program.inputs, *(b for b, _ in self.program.constants)]
         for i, b in enumerate(named):
             if b is None:
@@ -118,7 +133,10 @@ class ProgramWriter:
         name = "d_" + self.variable(b)
         if b not in self.data:
             self.data.add(b)
-            self.put(f"char* const {name} = static_cast<char*>(api->data({self.where[b]}));")
+            if b in self.memory.offsets:
+                self.put(f"char* const {name} = memory_of_call + {self.memory.offsets[b]};")
+            else:
+                self.put(f"char* const {name} = static_cast<char*>(api->data({self.where[b]}));")
         return name
 
     def held(self, b: Buffer) -> str:
@@ -133,14 +151,7 @@ class ProgramWriter:
         k = w.kernel
         for b in k.results():
             if b in w.buffers:
-                name = self.held(b)
-                self.put("{")
-                self.put(
-                    f"  const int64_t sizes[] = {{{self.listed(b.sizes)}}}, strides[] = {{{self.listed(b.strides)}}};"
-                )
-                self.put(f"  {name}.take(api->empty({self.dtype(b)}, {len(b.sizes)}, sizes, strides));")
-                self.put(f"  if (!{name}.get()) return 1;")
-                self.put("}")
+                self.allocate(b)
         pointers = [self.pointer(b) for b in w.memory]
         self.put("{")
         self.put(f"  char* const memory[] = {{{', '.join(pointers) or 'nullptr'}}};")
@@ -151,6 +162,27 @@ class ProgramWriter:
         self.put(f"  run(api, {rows}, {grain}, {work}, {k.name}, &frame);")
         if w.faults:
             self.put("  if (frame.fault) return api->fail(frame.fault);")
+        self.put("}")
+
+    def allocate(self, b: Buffer) -> None:
+        """Memory for what a kernel makes."""
+        if b in self.memory.offsets:
+            return
+        if b in self.memory.written:
+            self.where[b] = self.where[self.memory.written[b]]
+            return
+        old = self.memory.reused.get(b)
+        if old is not None:
+            self.pointer(old)  # while it is still there under its own name
+        name = self.held(b)
+        self.put("{")
+        self.put(f"  const int64_t sizes[] = {{{self.listed(b.sizes)}}}, strides[] = {{{self.listed(b.strides)}}};")
+        made = f"api->empty({self.dtype(b)}, {len(b.sizes)}, sizes, strides)"
+        if old is not None:
+            holder = self.where[old].removesuffix(".get()")
+            made = f"api->reusable({holder}.get()) ? {holder}.give() : {made}"
+        self.put(f"  {name}.take({made});")
+        self.put(f"  if (!{name}.get()) return 1;")
         self.put("}")
 
     def tensor(self, g: Geometry, temporaries: list[str]) -> str:
@@ -197,15 +229,8 @@ class ProgramWriter:
 
     def last_uses(self) -> dict[int, list[Buffer]]:
         """After which item each buffer is no longer needed; results of the program live on."""
-        last: dict[Buffer, int] = {}
-        kept = {o.buffer for o in self.program.outputs if isinstance(o, Geometry)}
-        for i, item in enumerate(self.items):
-            if isinstance(item, Kernel):
-                used = [b for b in (*item.reads(), *item.results()) if b not in item.inner]
-            else:
-                used = [*(g.buffer for g in item.tensors), *(r for r in item.results if r is not None)]
-            for b in used:
-                last[b] = i
+        last = last_uses(self.items)
+        kept = {o.buffer for o in self.program.outputs if isinstance(o, Geometry)} | set(self.memory.written.values())
         out: dict[int, list[Buffer]] = {}
         for b, i in sorted(last.items(), key=lambda t: t[0].name):
             if b not in kept:

@@ -25,12 +25,18 @@ struct tocha_api {
   void (*parallel)(int64_t n, int64_t grain, int64_t work, void (*fn)(void*, int64_t, int64_t), void* context);
   int (*fail)(int64_t reason);
   int64_t (*integer)(void* number);  // an input that is a Python int
+  // Memory for what lives only during a call, as a tensor of bytes. Programs that keep it get the same one every time.
+  void* (*arena)(void* program, int64_t bytes);
+  // Whether nobody else holds t or its memory, so that it may become another result.
+  int (*reusable)(void* t);
+  void (*end_arena)(void* program, void* arena);
 };
 
 enum tocha_fault { TOCHA_DIVIDED_BY_ZERO = 1, TOCHA_INDEX_OUT_OF_RANGE = 2, TOCHA_NO_MEMORY = 4 };
 
-typedef int (*tocha_program_entry)(const tocha_api* api, void* program, void* const* inputs, void** outputs);
+// owned: the caller gives its references to the inputs away, and the program drops each when it is used up.
+typedef int (*tocha_program_entry)(const tocha_api* api, void* program, void** inputs, int owned, void** outputs);
 
 }  // extern "C"
 
-constexpr int64_t kTochaApiVersion = 1;
+constexpr int64_t kTochaApiVersion = 2;

@@ -92,4 +92,30 @@ class Held {
   void* tensor_ = nullptr;
 };
 
+// The memory of what lives only during one call of a program.
+class Arena {
+ public:
+  Arena(const tocha_api* api, void* program, int64_t bytes)
+      : api_(api), program_(program), tensor_(api->arena(program, bytes)) {}
+  Arena(const Arena&) = delete;
+  Arena& operator=(const Arena&) = delete;
+  ~Arena() {
+    if (tensor_) api_->end_arena(program_, tensor_);
+  }
+  explicit operator bool() const { return tensor_ != nullptr; }
+  char* data() const { return static_cast<char*>(api_->data(tensor_)); }
+
+ private:
+  const tocha_api* api_;
+  void* program_;
+  void* tensor_;
+};
+
+// An input that nothing reads any more.
+inline void used_up(const tocha_api* api, void** inputs, int64_t i, int owned) {
+  if (!owned) return;
+  api->release(inputs[i]);
+  inputs[i] = nullptr;
+}
+
 }  // namespace tocha

@@ -1,0 +1,392 @@
+#include "python/compiled_function.h"
+
+#include <structmember.h>
+
+#include <optional>
+
+#include "autograd/anomaly.h"
+#include "autograd/engine.h"
+#include "autograd/saved.h"
+#include "core/sparse.h"
+#include "core/tensor.h"
+#include "ops/copies.h"
+#include "ops/factories.h"
+#include "python/compiled_program.h"
+#include "python/parser.h"
+
+namespace tocha::python {
+namespace {
+
+using autograd::Grads;
+using autograd::NodeRef;
+
+enum OutputKind { kRaw = 0, kInput = 1, kConstant = 2 };
+
+struct Output {
+  int kind;
+  size_t index;
+  Ref value;
+};
+struct Write {  // a result of the graph becomes the new value of an input
+  size_t input, raw;
+  bool recorded;
+  int64_t count;  // by how much the input's version goes up
+};
+struct Layout {
+  Ints sizes, strides;
+};
+
+// What is done around the graph, settled when it is compiled. Nodes hold it while they live.
+struct Plan {
+  Ref forward, backward, make_backward, refuse_twice, otherwise;
+  bool boxed = false, whole = false;
+  size_t raws = 0;
+  std::vector<size_t> differentiable, copied;
+  std::vector<std::optional<Layout>> tangents;  // contiguous where there is none
+  std::vector<Output> outputs;
+  std::vector<Write> writes;
+};
+using PlanRef = std::shared_ptr<Plan>;
+
+Ref as_tuple(Ref found) {
+  if (PyTuple_Check(found.get())) return found;
+  if (PyList_Check(found.get())) return own(PyList_AsTuple(found.get()));
+  return own(PyTuple_Pack(1, found.get()));
+}
+PyObject* item(const Ref& tuple, size_t i) { return PyTuple_GET_ITEM(tuple.get(), static_cast<Py_ssize_t>(i)); }
+
+Tensor laid_out(Tensor grad, const std::optional<Layout>& like) {
+  if (is_sparse(grad)) return grad;
+  if (!like) return ops::contiguous(grad, std::nullopt);
+  if (grad.strides() == IntsView(like->strides)) return grad;
+  Tensor made = tocha::empty_strided(like->sizes, like->strides, grad.dtype(), grad.device());
+  ops::copy_(made, grad, false);
+  return made;
+}
+
+class CompiledNode final : public autograd::Node {
+ public:
+  explicit CompiledNode(PlanRef plan) : plan_(std::move(plan)) {}
+  const char* name() const override { return "CompiledFunctionBackward"; }
+
+  void apply(Grads& grads, Grads& out) override {
+    Ref found = as_tuple(run(arguments(grads)));
+    auto n = static_cast<size_t>(PyTuple_GET_SIZE(found.get()));
+    TOCHA_CHECK(n >= is_tensor_.size(), Runtime, "[compiled graph] backward returned ", n, " gradients for ",
+                is_tensor_.size(), " inputs");
+    size_t at = 0;
+    for (size_t i = 0; i < is_tensor_.size(); ++i) {
+      if (!is_tensor_[i]) continue;
+      PyObject* g = item(found, i);
+      if (next[at] && is_tensor(g)) out[at] = Tensor::borrow(g);
+      ++at;
+    }
+  }
+
+  void release_saved() override {
+    for (size_t i = 0; i < count_; ++i) saved_[i].reset();
+    released = true;
+  }
+  void fields(autograd::Fields& f) override {
+    for (size_t i = 0; i < count_; ++i) f.tensor("saved", saved_[i]);
+  }
+
+  void keep(const Ref& found, const std::vector<Tensor>& results) {
+    auto n = static_cast<size_t>(PyTuple_GET_SIZE(found.get()));
+    saved_ = std::make_unique<autograd::Saved[]>(n - plan_->raws);
+    for (size_t i = plan_->raws; i < n; ++i) {
+      PyObject* o = item(found, i);
+      if (!is_tensor(o)) {
+        numbers_.push_back(Ref::borrow(o));
+        continue;
+      }
+      Tensor t = Tensor::borrow(o);
+      for (size_t c : plan_->copied)
+        if (c == i - plan_->raws) t = ops::clone(t, std::nullopt);
+      size_t k = 0;
+      while (k < plan_->raws && !(results[k] && item(found, k) == t.object())) ++k;
+      if (k < plan_->raws)
+        saved_[count_].output(results[k], static_cast<uint32_t>(k));
+      else
+        saved_[count_].input(t);
+      ++count_;
+    }
+  }
+  std::vector<bool> is_tensor_;  // per argument of the function
+
+ private:
+  // Numbers, saved values and gradients. Saved values leave the node here where nobody will ask for them again.
+  std::vector<Ref> arguments(Grads& grads) {
+    std::vector<Ref> all;
+    for (const Ref& n : numbers_) all.push_back(n);
+    bool keep = autograd::keeps_graph();
+    for (size_t i = 0; i < count_; ++i) all.push_back(Ref(saved_[i].get(*this).give()));
+    if (!keep)
+      for (size_t i = 0; i < count_; ++i) saved_[i].reset();
+    for (size_t k = 0; k < plan_->differentiable.size(); ++k) {
+      Tensor& g = grads[plan_->differentiable[k]];
+      const autograd::Shape& shape = inputs[plan_->differentiable[k]];
+      if (!g) g = ops::zeros(shape.sizes, shape.dtype, shape.device);
+      all.push_back(Ref(laid_out(std::move(g), plan_->tangents[k]).give()));
+    }
+    grads.clear();
+    return all;
+  }
+
+  Ref run(std::vector<Ref> args) {
+    if (!plan_->backward) plan_->backward = own(PyObject_CallNoArgs(plan_->make_backward.get()));
+    PyObject* f = plan_->backward.get();
+    if (autograd::grad_enabled())
+      for (const Ref& a : args)
+        if (is_tensor(a.get()) && autograd::requires_grad(Tensor::borrow(a.get()))) f = plan_->refuse_twice.get();
+    std::optional<autograd::GradMode> off;
+    if (f == plan_->backward.get()) off.emplace(false);
+    if (is_program(f)) return run_program_on(f, std::move(args));
+    std::vector<PyObject*> borrowed;
+    for (const Ref& a : args) borrowed.push_back(a.get());
+    return own(PyObject_Vectorcall(f, borrowed.data(), borrowed.size(), nullptr));
+  }
+
+  PlanRef plan_;
+  std::unique_ptr<autograd::Saved[]> saved_;
+  size_t count_ = 0;
+  std::vector<Ref> numbers_;
+};
+
+struct FunctionObject {
+  PyObject_HEAD vectorcallfunc vectorcall;
+  PlanRef* plan;
+};
+PyTypeObject* function_type = nullptr;
+Plan& plan_of(PyObject* self) { return **reinterpret_cast<FunctionObject*>(self)->plan; }
+
+Ref run_forward(const Plan& plan, PyObject* const* args, size_t n) {
+  autograd::GradMode off(false);
+  if (!plan.boxed) return as_tuple(own(PyObject_Vectorcall(plan.forward.get(), args, n, nullptr)));
+  Ref list = own(PyList_New(static_cast<Py_ssize_t>(n)));
+  for (size_t i = 0; i < n; ++i) PyList_SET_ITEM(list.get(), static_cast<Py_ssize_t>(i), Py_NewRef(args[i]));
+  return as_tuple(own(PyObject_CallOneArg(plan.forward.get(), list.get())));
+}
+
+// Whether somebody takes these over, or carries tangents along: what a function of Python does is done then.
+bool is_special(PyObject* const* args, size_t n) {
+  uint32_t found = dispatch_forced;
+  for (size_t i = 0; i < n; ++i)
+    if (is_tensor(args[i])) found |= marks_of(reinterpret_cast<TensorObject*>(args[i]));
+  return (found & (kDispatches | kHasTangent)) != 0;
+}
+
+bool among(PyObject* const* args, size_t n, PyObject* o) {
+  for (size_t i = 0; i < n; ++i)
+    if (args[i] == o) return true;
+  return false;
+}
+
+// The results of the graph with their history, as an autograd.Function's get it.
+std::vector<Tensor> recorded(const PlanRef& plan, PyObject* const* args, size_t n, const Ref& found) {
+  NodeRef ref = autograd::make_node<CompiledNode>(plan);
+  auto* node = static_cast<CompiledNode*>(ref.get());
+  if (modes().anomaly) autograd::remember_call(*ref);
+  for (size_t i = 0; i < n; ++i) {
+    node->is_tensor_.push_back(is_tensor(args[i]));
+    if (is_tensor(args[i])) autograd::collect(*ref, Tensor::borrow(args[i]));
+  }
+  std::vector<Tensor> results(plan->raws), kept(plan->raws);
+  size_t next = 0;
+  for (size_t i = 0; i < plan->raws; ++i) {
+    PyObject* o = item(found, i);
+    if (!is_tensor(o)) {
+      autograd::skip_output(Tensor(), *ref);
+      continue;
+    }
+    Tensor t = Tensor::borrow(o);
+    bool is_input = among(args, n, o);
+    if (next < plan->differentiable.size() && plan->differentiable[next] == i) {
+      ++next;
+      if (is_input || t.get()->base) {
+        t = view_of(t, t.sizes(), t.strides(), t.offset());
+        t.get()->origin = ViewOrigin::custom_function;
+      }
+      autograd::set_history(t, ref);
+    } else {
+      if (is_input) t = alias_of(t, true);
+      autograd::skip_output(t, *ref);
+    }
+    if (!is_input) kept[i] = t;
+    results[i] = std::move(t);
+  }
+  node->keep(found, kept);
+  return results;
+}
+
+void write(const Write& w, PyObject* target, PyObject* found, const Tensor& value) {
+  Tensor t = Tensor::borrow(target);
+  int64_t left = w.count;
+  if (found != target) {  // the program has not written to the input itself
+    autograd::GradMode mode(w.recorded && autograd::grad_enabled());
+    ops::copy_(t, value, false);
+    --left;
+  }
+  for (; left > 0; --left) t.bump_version();
+}
+
+PyObject* call_function(PyObject* self, PyObject* const* args, size_t flags, PyObject* names) {
+  return guarded([&]() -> PyObject* {
+    PlanRef plan = *reinterpret_cast<FunctionObject*>(self)->plan;
+    auto n = static_cast<size_t>(PyVectorcall_NARGS(flags));
+    TOCHA_CHECK(!names, Type, "[compiled graph] takes no keywords");
+    if (is_special(args, n)) return own(PyObject_Vectorcall(plan->otherwise.get(), args, n, nullptr)).give();
+    bool records = false;
+    if (!plan->differentiable.empty() && autograd::grad_enabled())
+      for (size_t i = 0; i < n && !records; ++i)
+        records = is_tensor(args[i]) && autograd::requires_grad(Tensor::borrow(args[i]));
+    Ref found = run_forward(*plan, args, n);
+    TOCHA_CHECK(static_cast<size_t>(PyTuple_GET_SIZE(found.get())) >= plan->raws, Runtime, "[compiled graph] returned ",
+                PyTuple_GET_SIZE(found.get()), " results, ", plan->raws, " were expected");
+    std::vector<Tensor> results;
+    if (records) results = recorded(plan, args, n, found);
+    auto raw = [&](size_t i) { return records && results[i] ? results[i].object() : item(found, i); };
+    for (const Write& w : plan->writes) write(w, args[w.input], item(found, w.raw), Tensor::borrow(raw(w.raw)));
+    size_t count = plan->whole ? plan->outputs.size() : plan->raws;
+    Ref out = own(PyTuple_New(static_cast<Py_ssize_t>(count)));
+    for (size_t i = 0; i < count; ++i) {
+      PyObject* o = nullptr;
+      if (!plan->whole || plan->outputs[i].kind == kRaw)
+        o = raw(plan->whole ? plan->outputs[i].index : i);
+      else
+        o = plan->outputs[i].kind == kInput ? args[plan->outputs[i].index] : plan->outputs[i].value.get();
+      PyTuple_SET_ITEM(out.get(), static_cast<Py_ssize_t>(i), Py_NewRef(o));
+    }
+    return out.give();
+  });
+}
+
+size_t index_of(PyObject* o) {
+  Py_ssize_t i = PyLong_AsSsize_t(o);
+  if (i < 0 && PyErr_Occurred()) throw PythonError();
+  TOCHA_CHECK(i >= 0, Value, "[compiled graph] an index is not negative, got ", i);
+  return static_cast<size_t>(i);
+}
+std::vector<size_t> indices_of(PyObject* tuple) {
+  std::vector<size_t> out;
+  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(tuple); ++i) out.push_back(index_of(PyTuple_GET_ITEM(tuple, i)));
+  return out;
+}
+Ints ints_of(PyObject* tuple) {
+  Ints out;
+  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(tuple); ++i)
+    out.push_back(static_cast<int64_t>(index_of(PyTuple_GET_ITEM(tuple, i))));
+  return out;
+}
+
+void read_layouts(Plan& plan, PyObject* tangents) {
+  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(tangents); ++i) {
+    PyObject* t = PyTuple_GET_ITEM(tangents, i);
+    if (t == Py_None)
+      plan.tangents.emplace_back();
+    else
+      plan.tangents.emplace_back(Layout{ints_of(PyTuple_GET_ITEM(t, 0)), ints_of(PyTuple_GET_ITEM(t, 1))});
+  }
+}
+
+// _CompiledFunction(forward, boxed, raws, differentiable, tangents, copied, make_backward, refuse_twice, otherwise,
+//                   outputs or None, writes)
+PyObject* new_function(PyTypeObject* type, PyObject* args, PyObject*) {
+  return guarded([&]() -> PyObject* {
+    PyObject *forward, *raws, *differentiable, *tangents, *copied, *make_backward, *refuse_twice, *otherwise, *outputs,
+        *writes;
+    int boxed;
+    if (!PyArg_ParseTuple(args, "OpOO!O!O!OOOOO!", &forward, &boxed, &raws, &PyTuple_Type, &differentiable,
+                          &PyTuple_Type, &tangents, &PyTuple_Type, &copied, &make_backward, &refuse_twice, &otherwise,
+                          &outputs, &PyTuple_Type, &writes))
+      throw PythonError();
+    auto plan = std::make_shared<Plan>();
+    plan->forward = Ref::borrow(forward);
+    plan->make_backward = Ref::borrow(make_backward);
+    plan->refuse_twice = Ref::borrow(refuse_twice);
+    plan->otherwise = Ref::borrow(otherwise);
+    plan->boxed = boxed != 0;
+    plan->raws = index_of(raws);
+    plan->differentiable = indices_of(differentiable);
+    plan->copied = indices_of(copied);
+    read_layouts(*plan, tangents);
+    TOCHA_CHECK(plan->tangents.size() == plan->differentiable.size(), Value, "[compiled graph] a layout per gradient");
+    plan->whole = outputs != Py_None;
+    for (Py_ssize_t i = 0; plan->whole && i < PyTuple_GET_SIZE(outputs); ++i) {
+      PyObject *kind, *index, *value;
+      if (!PyArg_ParseTuple(PyTuple_GET_ITEM(outputs, i), "OOO", &kind, &index, &value)) throw PythonError();
+      plan->outputs.push_back({static_cast<int>(index_of(kind)), index_of(index), Ref::borrow(value)});
+    }
+    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(writes); ++i) {
+      PyObject *input, *raw;
+      int recorded;
+      long long count;
+      if (!PyArg_ParseTuple(PyTuple_GET_ITEM(writes, i), "OOpL", &input, &raw, &recorded, &count)) throw PythonError();
+      plan->writes.push_back({index_of(input), index_of(raw), recorded != 0, count});
+    }
+    auto* made = reinterpret_cast<FunctionObject*>(own(type->tp_alloc(type, 0)).give());
+    made->vectorcall = call_function;
+    made->plan = new PlanRef(std::move(plan));
+    return reinterpret_cast<PyObject*>(made);
+  });
+}
+
+int traverse(PyObject* self, visitproc visit, void* arg) {
+  Py_VISIT(Py_TYPE(self));
+  FunctionObject* f = reinterpret_cast<FunctionObject*>(self);
+  if (!f->plan || f->plan->use_count() != 1) return 0;  // nodes hold it too
+  const Plan& plan = **f->plan;
+  for (const Ref* r : {&plan.forward, &plan.backward, &plan.make_backward, &plan.refuse_twice, &plan.otherwise})
+    Py_VISIT(r->get());
+  return 0;
+}
+int clear(PyObject* self) {
+  FunctionObject* f = reinterpret_cast<FunctionObject*>(self);
+  delete std::exchange(f->plan, nullptr);
+  return 0;
+}
+void dealloc(PyObject* self) {
+  PyObject_GC_UnTrack(self);
+  clear(self);
+  PyTypeObject* type = Py_TYPE(self);
+  type->tp_free(self);
+  Py_DECREF(type);
+}
+
+PyMemberDef members[] = {
+    {"__vectorcalloffset__", T_PYSSIZET, offsetof(FunctionObject, vectorcall), READONLY, nullptr},
+    {nullptr, 0, 0, 0, nullptr},
+};
+PyObject* get_forward(PyObject* self, void*) { return Py_NewRef(plan_of(self).forward.get()); }
+PyObject* get_backward(PyObject* self, void*) {
+  PyObject* b = plan_of(self).backward.get();
+  return Py_NewRef(b ? b : Py_None);
+}
+PyGetSetDef getters[] = {
+    {"forward", get_forward, nullptr, "The compiled forward graph.", nullptr},
+    {"backward", get_backward, nullptr, "The compiled backward graph, once there is one.", nullptr},
+    {},
+};
+PyType_Slot type_slots[] = {
+    {Py_tp_new, reinterpret_cast<void*>(new_function)},
+    {Py_tp_dealloc, reinterpret_cast<void*>(dealloc)},
+    {Py_tp_traverse, reinterpret_cast<void*>(traverse)},
+    {Py_tp_clear, reinterpret_cast<void*>(clear)},
+    {Py_tp_call, reinterpret_cast<void*>(PyVectorcall_Call)},
+    {Py_tp_members, members},
+    {Py_tp_getset, getters},
+    {0, nullptr},
+};
+PyType_Spec type_spec = {"tocha._C._CompiledFunction", sizeof(FunctionObject), 0,
+                         Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_HAVE_VECTORCALL, type_slots};
+
+}  // namespace
+
+void add_compiled_function_type(PyObject* module) {
+  Ref type = own(PyType_FromSpec(&type_spec));
+  function_type = reinterpret_cast<PyTypeObject*>(type.get());
+  check(PyModule_AddObjectRef(module, "_CompiledFunction", type.get()));
+  type.give();
+}
+
+}  // namespace tocha::python

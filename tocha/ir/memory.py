@@ -1,0 +1,151 @@
+"""The memory plan of a scheduled program: which results take over memory that is there, and where the others lie in one arena.
+
+A result may be written over a value that dies in the same kernel, if the kernel reads that value at the very elements it writes. Inputs
+that the program gives new values are written to directly in the same way. What only kernels touch lies in the arena of the call; what
+operators are called with, and what is handed out, are tensors.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from tocha.ir.assumptions import Assumptions
+from tocha.ir.kernels import POINTS, ROWS, Item, Kernel
+from tocha.ir.loops import Buffer, Geometry, Loop, Program, address_of
+
+ALIGNMENT = 64
+
+
+@dataclass
+class MemoryPlan:
+    written: dict[Buffer, Buffer] = field(default_factory=dict)  # a result: the input whose new value it is
+    reused: dict[Buffer, Buffer] = field(default_factory=dict)  # a result: the tensor that ends where it is made
+    offsets: dict[Buffer, int] = field(default_factory=dict)  # bytes from the beginning of the arena
+    arena: int = 0
+    shared: dict[Kernel, set[Buffer]] = field(default_factory=dict)  # buffers of a kernel on the memory of another one
+
+
+def used(item: Item) -> list[Buffer]:
+    """What an item reads or makes, as memory."""
+    if isinstance(item, Kernel):
+        return [b for b in (*item.reads(), *item.results()) if b not in item.inner]
+    return [*(g.buffer for g in item.tensors), *(r for r in item.results if r is not None)]
+
+
+def last_uses(items: Sequence[Item]) -> dict[Buffer, int]:
+    return {b: i for i, item in enumerate(items) for b in used(item)}
+
+
+def nbytes(b: Buffer) -> int | None:
+    """None where it is known only when the program runs."""
+    n = b.numel()
+    return n * b.dtype.itemsize if isinstance(n, int) else None
+
+
+def same_layout(a: Buffer, b: Buffer) -> bool:
+    return a.dtype is b.dtype and a.sizes == b.sizes and a.strides == b.strides and a.bits == b.bits
+
+
+def reads_where_it_writes(kernel: Kernel, old: Buffer, result: Buffer, known: Assumptions) -> bool:
+    """Whether every element of `old` is read before, and in the same turn as, the result's element in its place is written."""
+    if kernel.kind not in (POINTS, ROWS) or not same_layout(old, result):
+        return False
+    makers = [loop for loop in kernel.loops if result in loop.results]
+    if kernel.kind == ROWS and makers != kernel.loops[-1:]:  # later passes over a row would read what was written
+        return False
+    readers = [loop for loop in kernel.loops if any(load.buffer is old for load in loop.loads())]
+    return all(reads_its_own_elements(loop, old, known) for loop in (*makers, *readers))
+
+
+def reads_its_own_elements(loop: Loop, old: Buffer, known: Assumptions) -> bool:
+    if tuple(loop.sizes) != tuple(old.sizes) or loop.indirect:
+        return False
+    own = known.simplify(address_of(loop.variables, old.strides))
+    return all(known.simplify(load.address) == own for load in loop.loads() if load.buffer is old)
+
+
+class Planner:
+    def __init__(self, program: Program, items: Sequence[Item], written: Mapping[int, int]):
+        self.program, self.items = program, items
+        self.plan = MemoryPlan()
+        self.last = last_uses(items)
+        self.kept = {o.buffer for o in program.outputs if isinstance(o, Geometry)}
+        self.called = {b for i in items if not isinstance(i, Kernel) for b in used(i)}
+        self.targets = self.written_inputs(written)
+
+    def written_inputs(self, written: Mapping[int, int]) -> dict[Buffer, Buffer]:
+        """Results that are new values of inputs, where nothing else wants the result or the old value afterwards."""
+        outputs = self.program.outputs
+        found: dict[Buffer, Buffer] = {}
+        for output, place in written.items():
+            o, target = outputs[output], self.program.inputs[place]
+            if not isinstance(o, Geometry) or not o.is_whole or target is None or target in self.kept:
+                continue
+            alone = sum(isinstance(x, Geometry) and x.buffer is o.buffer for x in outputs) == 1
+            if alone and same_layout(o.buffer, target) and o.buffer not in found and target not in found.values():
+                found[o.buffer] = target
+        return found
+
+    def make(self) -> MemoryPlan:
+        groups: dict[Buffer, list[Buffer]] = {}  # buffers of the arena by the one whose memory they take
+        first: dict[Buffer, int] = {}
+        end: dict[Buffer, int] = {}
+        for i, item in enumerate(self.items):
+            if not isinstance(item, Kernel):
+                continue
+            taken: set[Buffer] = set()
+            for b in item.results():
+                if b in item.inner:
+                    continue
+                old = self.memory_for(i, item, b, taken)
+                if old is not None:
+                    taken.add(old)
+                    self.plan.shared.setdefault(item, set()).update((b, old))
+                if not self.in_arena(b):
+                    if old is not None and b not in self.plan.written:
+                        self.plan.reused[b] = old
+                    continue
+                head = next((h for h, g in groups.items() if old in g), b) if old is not None else b
+                groups.setdefault(head, []).append(b)
+                first.setdefault(head, i)
+                end[head] = self.last[b]
+        self.place(groups, first, end)
+        return self.plan
+
+    def in_arena(self, b: Buffer) -> bool:
+        return b not in self.kept and b not in self.called and nbytes(b) is not None
+
+    def memory_for(self, i: int, kernel: Kernel, b: Buffer, taken: set[Buffer]) -> Buffer | None:
+        """A buffer that ends in this kernel and that b may be written over."""
+        known = self.program.known
+        target = self.targets.get(b)
+        if target is not None:
+            read_later = self.last.get(target, -1) > i
+            if not read_later and reads_where_it_writes(kernel, target, b, known):
+                self.plan.written[b] = target
+                return target
+        for old in sorted(kernel.reads() - kernel.inner - taken, key=lambda x: x.name):
+            mine = old.producer is not None and old not in self.kept and self.last[old] == i
+            if mine and self.in_arena(old) == self.in_arena(b) and reads_where_it_writes(kernel, old, b, known):
+                return old
+        return None
+
+    def place(self, groups: dict[Buffer, list[Buffer]], first: dict[Buffer, int], end: dict[Buffer, int]) -> None:
+        """Offsets: the largest first, each as low as what lives at the same time allows."""
+        placed: list[tuple[int, int, int, int]] = []  # offset, past, first, end
+        for head in sorted(groups, key=lambda h: (-(nbytes(h) or 0), first[h], h.name)):
+            size = -(-(nbytes(head) or 0) // ALIGNMENT) * ALIGNMENT
+            at = 0
+            for low, past, begins, ends in sorted(placed):
+                if begins <= end[head] and first[head] <= ends and low < at + size and at < past:
+                    at = past
+            placed.append((at, at + size, first[head], end[head]))
+            for b in groups[head]:
+                self.plan.offsets[b] = at
+            self.plan.arena = max(self.plan.arena, at + size)
+
+
+def plan_memory(program: Program, items: Sequence[Item], written: Mapping[int, int] | None = None) -> MemoryPlan:
+    """`written`: which outputs are new values of which inputs, and may be written there."""
+    return Planner(program, items, written or {}).make()

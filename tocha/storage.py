@@ -9,6 +9,7 @@ import warnings
 
 from tocha import _C
 from tocha._C import UntypedStorage
+from tocha._core.library_name import spoken
 
 __all__ = ["TypedStorage", "UntypedStorage"]
 
@@ -224,7 +225,7 @@ class _Elements:
     def type(self, dtype=None):
         """The name of the type, or with a dtype or a class of storages a copy with elements of that dtype."""
         if dtype is None:
-            return f"tocha.{legacy_class(self.dtype).__name__}"
+            return f"{spoken()}.{legacy_class(self.dtype).__name__}"
         return self._to(_dtype_named(dtype))
 
     def _to(self, dtype):

@@ -19,6 +19,7 @@
 #include "python/dispatch_calls.h"
 #include "python/exchange.h"
 #include "python/level_calls.h"
+#include "python/library_name.h"
 #include "python/new_tensor.h"
 #include "python/operator_handles.h"
 #include "python/optimizer_bindings.h"
@@ -327,6 +328,7 @@ void add_functions(PyObject* module) {
       add_dispatch_functions(extra);
       add_level_functions(extra);
       add_fake_functions(extra);
+      add_library_name_functions(extra);
       table.insert(table.end(), extra.begin(), extra.end());
     }
     table.push_back({nullptr, nullptr, 0, nullptr});

@@ -1,4 +1,5 @@
 // tocha.Size: the tuple of ints that x.shape gives. Native, because shapes are made and indexed everywhere.
+#include "python/library_name.h"
 #include "python/types.h"
 
 namespace tocha::python {
@@ -52,7 +53,7 @@ void size_dealloc(PyObject* self) {
 
 PyObject* size_repr(PyObject* self) {
   return guarded([&] {
-    std::string text = "tocha.Size([";
+    std::string text = std::string(library_name) + ".Size([";
     for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(self); ++i) {
       if (i) text += ", ";
       text += text_of(own(PyObject_Repr(PyTuple_GET_ITEM(self, i))).get());

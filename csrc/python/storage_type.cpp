@@ -7,6 +7,7 @@
 #include <memory>
 #include <string>
 
+#include "python/library_name.h"
 #include "python/pinned_storage.h"
 #include "python/shared_memory.h"
 #include "python/types.h"
@@ -429,7 +430,9 @@ PyObject* storage_is_shared(PyObject* self, PyObject*) {
   return PyBool_FromLong(s.from_shared_memory || s.device.type == DeviceType::cuda);
 }
 PyObject* storage_is_pinned(PyObject*, PyObject*) { return Py_NewRef(Py_False); }
-PyObject* storage_type_name(PyObject*, PyObject*) { return PyUnicode_FromString("tocha.storage.UntypedStorage"); }
+PyObject* storage_type_name(PyObject*, PyObject*) {
+  return PyUnicode_FromFormat("%s.storage.UntypedStorage", library_name);
+}
 
 PyObject* storage_device(PyObject* self, void*) {
   return guarded([&] { return device_object(storage_of(self).device); });

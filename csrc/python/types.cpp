@@ -6,6 +6,7 @@
 #include <string>
 
 #include "core/dtype_messages.h"
+#include "python/library_name.h"
 
 namespace tocha::python {
 
@@ -32,7 +33,9 @@ const char* const kShortNames[kNumDTypes] = {
 
 DType dtype_of(PyObject* self) { return reinterpret_cast<DTypeObject*>(self)->value; }
 
-PyObject* dtype_repr(PyObject* self) { return PyUnicode_FromFormat("tocha.%s", python_name(dtype_of(self))); }
+PyObject* dtype_repr(PyObject* self) {
+  return PyUnicode_FromFormat("%s.%s", library_name, python_name(dtype_of(self)));
+}
 // Pickle and copy look the name up in module tocha, and so find the same object.
 PyObject* dtype_reduce(PyObject* self, PyObject*) { return PyUnicode_FromString(python_name(dtype_of(self))); }
 
@@ -96,7 +99,7 @@ void add_dtypes(PyObject* module) {
 }
 
 PyObject* named_repr(PyObject* self) {
-  return PyUnicode_FromFormat("tocha.%s", reinterpret_cast<NamedObject*>(self)->name);
+  return PyUnicode_FromFormat("%s.%s", library_name, reinterpret_cast<NamedObject*>(self)->name);
 }
 PyObject* named_reduce(PyObject* self, PyObject*) {
   return PyUnicode_FromString(reinterpret_cast<NamedObject*>(self)->name);

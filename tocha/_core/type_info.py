@@ -39,7 +39,7 @@ class finfo(_TypeInfo):
         if not (d.is_floating_point or d.is_complex):
             raise TypeError(f"tocha.finfo() requires a floating point input type. Use tocha.iinfo to handle '{d}'")
         real = d.to_real() if d.is_complex else d
-        name = str(real).removeprefix("tocha.")
+        name = str(real).rpartition(".")[2]
         bits, low, high, digits = _FLOATS[name]
         self.dtype = name
         self.bits = real.itemsize * 8
@@ -72,7 +72,7 @@ class iinfo(_TypeInfo):
             raise TypeError(f"tocha.iinfo() requires an integer input type. Use tocha.finfo to handle '{type}'")
         if type is _C.bool:
             raise TypeError("tocha.bool is not supported by tocha.iinfo")
-        self.dtype = str(type).removeprefix("tocha.")
+        self.dtype = str(type).rpartition(".")[2]
         self.bits = type.itemsize * 8
         self.min = -(2 ** (self.bits - 1)) if type.is_signed else 0
         self.max = 2 ** (self.bits - 1) - 1 if type.is_signed else 2**self.bits - 1

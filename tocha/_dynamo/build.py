@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import tocha
 from tocha import _C
+from tocha._core.library_name import ours
 from tocha._dynamo import leaves, native_calls
 from tocha._dynamo.refusals import Unsupported
 from tocha._dynamo.source import Source
@@ -271,7 +272,7 @@ def _object(f: Frame, real: Any, source: Source | None) -> Value:
         if cls is object:
             _same(f, real, source)
             return ObjectValue(cls, real, source)
-        if isinstance(real, (types.CodeType, types.UnionType, types.GenericAlias)) or cls.__module__ in (
+        if isinstance(real, (types.CodeType, types.UnionType, types.GenericAlias)) or ours(cls.__module__) in (
             "tocha",
             "tocha._C",
             "typing",

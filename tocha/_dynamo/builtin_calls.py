@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 import tocha
 from tocha import _C
+from tocha._core.library_name import ours
 from tocha._dynamo import config, draws, leaves, modes, operators, polyfills
 from tocha._dynamo.construct import construct, make_class, new_object
 from tocha._dynamo.native_calls import CALLS, call_polyfill, known
@@ -139,7 +140,7 @@ def _slot(f: Frame, function: Any, args: list[Value]) -> Value:
 
 
 def _module_of(function: Any) -> str:
-    return getattr(function, "__module__", None) or ""
+    return ours(getattr(function, "__module__", None))
 
 
 def _descriptor(f: Frame, function: Any, args: list[Value], kwargs: dict[str, Value]) -> Value:

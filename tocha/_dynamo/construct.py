@@ -9,6 +9,7 @@ import types
 from typing import TYPE_CHECKING, Any
 
 import tocha
+from tocha._core.library_name import ours
 from tocha._dynamo import operators, polyfills
 from tocha._dynamo.native_calls import CALLS, call_polyfill
 from tocha._dynamo.refusals import Unsupported
@@ -84,7 +85,7 @@ def construct(f: Frame, cls: ClassValue, args: list[Value], kwargs: dict[str, Va
 
 
 def _is_constant_maker(real: type) -> bool:
-    return real in (tocha.device, bytes, complex, bytearray) or real.__module__ in ("tocha._C",)
+    return real in (tocha.device, bytes, complex, bytearray) or ours(real.__module__) in ("tocha._C",)
 
 
 def new_object(f: Frame, real: type) -> ObjectValue:

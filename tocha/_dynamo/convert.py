@@ -13,6 +13,7 @@ from typing import Any
 
 import tocha
 from tocha import _C
+from tocha._core.library_name import is_ours, ours
 from tocha._dynamo import callbacks, config, modes, overrides, stance
 from tocha._dynamo.exc import (
     BackendCompilerFailed,
@@ -195,7 +196,7 @@ class Capture:
 def forget_trace(error: BaseException | None) -> None:
     """A traceback holds all frames of the stack, and they hold the program's objects. Exceptions of the program itself,
     which it may be handling just now, are not touched."""
-    while type(error).__module__.startswith(_OWN):
+    while ours(type(error).__module__).startswith(_OWN):
         assert error is not None
         error.__traceback__ = None
         behind = error.__cause__ or error.__context__
@@ -236,12 +237,12 @@ def worth(code: types.CodeType, globals_: dict, args: tuple, closure: Any) -> bo
 
 
 def _is_library(value: Any) -> bool:
-    return isinstance(value, types.ModuleType) and value.__name__.split(".")[0] == "tocha"
+    return isinstance(value, types.ModuleType) and is_ours(value.__name__)
 
 
 def _of_library(value: Any) -> bool:
     """An optimizer, a distribution: objects of the library that hold tensors somewhere."""
-    return type(value).__module__.startswith("tocha.") and not isinstance(value, type)
+    return ours(type(value).__module__).startswith("tocha.") and not isinstance(value, type)
 
 
 def _has_tensors(value: Any, seen: set[int], depth: int) -> bool:

@@ -9,6 +9,7 @@ from collections.abc import Iterable
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, NoReturn
 
+from tocha._core.library_name import ours
 from tocha._dynamo import build, builtin_calls, construct, draws, operators, polyfills
 from tocha._dynamo.bytecode import Body, Handler, Instruction, decode
 from tocha._dynamo.calls import bind_arguments
@@ -34,7 +35,7 @@ _LIBRARIES = ("tocha", "builtins", "collections", "typing", "functools", "enum",
 
 
 def is_of_library(cls: type) -> bool:
-    return cls.__module__.split(".")[0] in _LIBRARIES
+    return ours(cls.__module__).split(".")[0] in _LIBRARIES
 
 
 @lru_cache(maxsize=1024)

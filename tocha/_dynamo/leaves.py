@@ -5,6 +5,8 @@ from __future__ import annotations
 import types
 from typing import Any
 
+from tocha._core.library_name import is_ours, ours
+
 # Rooms whose Python code is gone through: it is written in terms of leaves.
 _INLINED = tuple(
     f"tocha.{room}"
@@ -46,14 +48,14 @@ def forbid(function: Any) -> None:
 
 def is_operator(value: Any) -> bool:
     """tocha.ops.aten.add, tocha.ops.aten.add.Tensor, and what tocha.library.custom_op returns."""
-    return type(value).__module__ in ("tocha._ops", "tocha._library.custom_ops") and callable(value)
+    return ours(type(value).__module__) in ("tocha._ops", "tocha._library.custom_ops") and callable(value)
 
 
 def is_leaf(function: Any) -> bool:
     if id(function) in ALLOWED:
         return True
-    module = getattr(function, "__module__", None) or ""
-    if not isinstance(function, types.FunctionType) or not (module == "tocha" or module.startswith("tocha.")):
+    module = ours(getattr(function, "__module__", None))
+    if not isinstance(function, types.FunctionType) or not is_ours(module):
         return False
     if "." in function.__qualname__ and "<locals>" not in function.__qualname__:
         return False  # methods

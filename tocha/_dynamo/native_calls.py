@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+from tocha._core.library_name import ours
 from tocha._dynamo import leaves, polyfills
 from tocha._dynamo.values.base import Value
 from tocha._dynamo.values.functions import BuiltinValue
@@ -31,7 +32,7 @@ LATE: dict[tuple[str, str], Callable[[Any], Callable[..., Value]]] = {}
 
 def meet(function: Any) -> None:
     """Called with each Python function that capture meets."""
-    make = LATE.get((function.__module__, function.__qualname__))
+    make = LATE.get((ours(function.__module__), function.__qualname__))
     if make is not None and id(function) not in leaves.KNOWN:
         known(function)(make(function))
 

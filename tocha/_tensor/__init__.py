@@ -8,6 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 from tocha import _C, autograd, overrides
+from tocha._core.library_name import is_ours
 from tocha._core.saved_state import set_state
 from tocha._tensor import methods, sparse, types
 from tocha._tensor_str import tensor_repr
@@ -108,7 +109,8 @@ def _torch_function(cls, func, types, args=(), kwargs=None):
 
 def _own(func):
     """PyTorch's functions ask our tensors too, by this protocol: they mean ours of the same name. None if there is none."""
-    if (getattr(func, "__module__", None) or "").partition(".")[0] != "torch":
+    module = getattr(func, "__module__", None) or ""
+    if module.partition(".")[0] != "torch" or is_ours(module):
         return func
     name = getattr(func, "__name__", "")
     return getattr(functional, name, None) or getattr(_C, name, None)

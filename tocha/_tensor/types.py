@@ -11,6 +11,7 @@ import operator
 from typing import Any
 
 from tocha import _C
+from tocha._core.library_name import spoken
 from tocha._core.switches import warn_once
 from tocha.overrides import DisableTorchFunction
 from tocha.storage import LEGACY_DTYPES, TypedStorage, UntypedStorage, has_legacy_class, untyped_of
@@ -115,7 +116,7 @@ _HEAP_TYPE = 1 << 9
 
 
 def _shown(value: object) -> str:
-    return "tocha.dtype" if isinstance(value, _C.dtype) else type(value).__name__
+    return f"{spoken()}.dtype" if isinstance(value, _C.dtype) else type(value).__name__
 
 
 def _bad_arguments(args: tuple, kwargs: dict[str, Any]) -> TypeError:
@@ -232,7 +233,7 @@ def _alias(dtype: _C.dtype, other: Tensor) -> Tensor:
 
 def _name_of(t: Tensor) -> str:
     where = "" if t.device.type == "cpu" else t.device.type + "."
-    return f"tocha.{where}{_NAMES[t.dtype]}"
+    return f"{spoken()}.{where}{_NAMES[t.dtype]}"
 
 
 def _parsed(name: str) -> tuple[str, _C.dtype]:

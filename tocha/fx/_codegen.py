@@ -19,6 +19,7 @@ from typing import Any, NamedTuple
 import tocha
 import tocha.fx._pytree as fx_pytree
 import tocha.utils._pytree as pytree
+from tocha._core.library_name import ours
 from tocha.fx import config
 from tocha.fx._describe import describe_tensor, painter
 from tocha.fx._names import Namespace, is_from_tocha, qualified_name
@@ -231,7 +232,7 @@ class _Writer:
             return f"float('{value}')"
         if isinstance(value, tocha.device) and "device" in self.shadowed:
             return f"tocha.{value!r}"
-        return repr(value)
+        return ours(repr(value))
 
     def arguments(self, args: Iterable, kwargs: dict[str, Argument]) -> str:
         shown = [self.text(a) for a in args]

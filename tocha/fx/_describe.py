@@ -12,7 +12,7 @@ _LETTERS = {"uint": "u", "int": "i", "float": "f", "complex": "c", "bfloat": "bf
 
 def _abbreviation(dtype: tocha.dtype) -> str:
     """f32 for float32, b8 for bool, f8e4m3fn for float8_e4m3fn."""
-    name = str(dtype).removeprefix("tocha.")
+    name = str(dtype).rpartition(".")[2]
     kind = name.rstrip("0123456789") if "_" not in name else name.partition("8")[0]
     return "b8" if name == "bool" else _LETTERS[kind] + name[len(kind) :].replace("_", "")
 

@@ -14,6 +14,7 @@ from functools import lru_cache
 from typing import Any
 
 import tocha
+from tocha._core.library_name import is_ours, ours
 
 _ILLEGAL = re.compile(r"[^0-9a-zA-Z_]+")
 _HUMP = re.compile(r"(?<=[a-z])(?=[A-Z])")
@@ -158,7 +159,7 @@ def qualified_name(func: Any) -> str:
     if name == "<lambda>":
         name = _name_of_lambda(func)
     module = getattr(func, "__module__", None) or _module_holding(func)
-    module = module.replace("tocha._ops.", "tocha.ops.")
+    module = ours(module).replace("tocha._ops.", "tocha.ops.")
     qualname = getattr(func, "__qualname__", name)
     if isinstance(func, type) and "<locals>" not in qualname:
         return f"{module}.{qualname}"
@@ -180,7 +181,7 @@ def is_from_tocha(obj: Any) -> bool:
     if public_name(obj) is not None:
         return True
     module = getattr(obj, "__module__", None)
-    if not isinstance(module, str) or module.partition(".")[0] != "tocha":
+    if not isinstance(module, str) or not is_ours(module):
         return False
     found: Any = tocha
     try:

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import tocha
+from tocha._core.library_name import is_ours
 from tocha.fx._names import NAMESPACES, public_name
 from tocha.fx.proxy import Proxy, _find_proxies
 from tocha.overrides._overridable import _is_overridable, _parameters
@@ -151,7 +152,7 @@ def _is_computation(f: Any) -> bool:
     """Functions in Python of tensors, and native ones that make tensors: not questions and not settings."""
     if isinstance(f, types.FunctionType):
         of_tensors = any("Tensor" in str(a) for k, a in f.__annotations__.items() if k != "return")
-        return f.__module__.startswith("tocha") and of_tensors
+        return is_ours(f.__module__) and of_tensors
     is_native = isinstance(f, types.BuiltinFunctionType) and not _is_overridable(f)
     return is_native and any("dtype dtype" in p or "Tensor" in p for p in _parameters(f))
 
@@ -182,7 +183,7 @@ def patch_globals(patcher: Patcher, names: dict[str, Any], autowrapped: set[int]
     """Functions that a module of the program has imported by name."""
     if not patcher.visit_once(names):
         return
-    if str(names.get("__name__", "")).partition(".")[0] == "tocha":
+    if is_ours(str(names.get("__name__", ""))):
         return
     library = library_functions_by_id()
     for name, value in list(names.items()):

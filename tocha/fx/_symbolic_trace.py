@@ -14,6 +14,7 @@ from typing import Any
 
 import tocha
 import tocha.utils._pytree as pytree
+from tocha._core.library_name import ours
 from tocha.fx._patching import Patcher, patch_globals, patch_library, patch_wrapped, wrapped_functions
 from tocha.fx.graph import Graph, _PyTreeCodeGen, _PyTreeInfo
 from tocha.fx.graph_module import GraphModule
@@ -189,7 +190,7 @@ class Tracer(TracerBase):
 
     def is_leaf_module(self, m: Module, module_qualified_name: str) -> bool:
         """Whether the call of a module becomes one node: the library's own modules do, but for containers."""
-        is_own = m.__module__.startswith(("tocha.nn", "tocha.ao.nn"))
+        is_own = ours(m.__module__).startswith(("tocha.nn", "tocha.ao.nn"))
         return is_own and not isinstance(m, tocha.nn.Sequential)
 
     def path_of_module(self, mod: Module) -> str:

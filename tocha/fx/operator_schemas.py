@@ -12,6 +12,7 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import tocha
+from tocha._core.library_name import is_ours
 from tocha.overrides._overridable import _parameters
 
 __all__ = [
@@ -85,7 +86,7 @@ def get_signature_for_torch_op(op: Callable, return_schemas: bool = False) -> An
     >>> [list(s.parameters) for s in get_signature_for_torch_op(tocha.relu)]
     [['input']]
     """
-    found = _signature(op) if (getattr(op, "__module__", "") or "").startswith("tocha") else None
+    found = _signature(op) if is_ours(getattr(op, "__module__", "")) else None
     signatures = None if found is None else [found]
     schema = getattr(op, "_schema", None)
     return (signatures, [schema] if schema is not None else None) if return_schemas else signatures
@@ -93,7 +94,7 @@ def get_signature_for_torch_op(op: Callable, return_schemas: bool = False) -> An
 
 def check_for_mutable_operation(target: Callable, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
     """Raises for a function that writes to its arguments: one whose name ends in _, or called with out=."""
-    if not (getattr(target, "__module__", "") or "").startswith("tocha"):
+    if not is_ours(getattr(target, "__module__", "")):
         return
     name = getattr(target, "__name__", "")
     schema = getattr(target, "_schema", None)

@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from tocha import _C
+from tocha._core.library_name import ours, spoken
 
 _NAMESPACES = ("tocha", "tocha.functional", "tocha.nn.functional", "tocha.linalg", "tocha.special", "tocha.fft")
 _NATIVE = (types.BuiltinFunctionType, types.MethodDescriptorType, types.WrapperDescriptorType)
@@ -79,8 +80,8 @@ def _named() -> dict[Callable, str]:
         for name, f in _functions_of(namespace):
             if _is_overridable(f):
                 found.setdefault(f, f"{namespace.__name__}.{name}")
-    found |= {f: f"tocha.Tensor.{name}" for name, f in _methods().items()}
-    found |= {p.__get__: f"tocha.Tensor.{name}.__get__" for name, p in _properties().items()}
+    found |= {f: f"{spoken()}.Tensor.{name}" for name, f in _methods().items()}
+    found |= {p.__get__: f"{spoken()}.Tensor.{name}.__get__" for name, p in _properties().items()}
     return found
 
 
@@ -174,6 +175,6 @@ def resolve_name(f: Callable) -> str | None:
     if name is None:
         return None
     if getattr(f, "__objclass__", None) is not None:
-        return f"tocha.Tensor.{f.__name__}"
-    module = getattr(f, "__module__", None) or "tocha"
-    return f"{'tocha' if module.startswith('tocha._') else module}.{name}"
+        return f"{spoken()}.Tensor.{f.__name__}"
+    module = getattr(f, "__module__", None) or spoken()
+    return f"{spoken() if ours(module).startswith('tocha._') else module}.{name}"

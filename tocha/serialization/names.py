@@ -7,6 +7,8 @@ import sys
 from typing import Any
 
 from tocha import _C
+from tocha._core.library_name import is_ours
+from tocha._core.library_name import ours as ours_here
 
 _MOVED = {  # PyTorch's private homes of public things
     ("torch.storage", "_LegacyStorage"): ("tocha.storage", "TypedStorage"),
@@ -44,8 +46,8 @@ def home_of(obj: Any, name: str | None) -> tuple[str, str]:
     qualified = name or getattr(obj, "__qualname__", None) or obj.__name__
     module = getattr(obj, "__module__", None)
     if module is None:  # dtypes
-        module = "tocha" if type(obj).__module__ == "tocha" else "__main__"
-    return module, qualified
+        module = "tocha" if is_ours(type(obj).__module__) else "__main__"
+    return ours_here(module), qualified
 
 
 def _get_layout(name: str) -> Any:

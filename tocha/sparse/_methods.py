@@ -160,7 +160,7 @@ _convert_type = _converting("type")
 def _type(self: SparseTensor, dtype: Any = None, *args: Any, **kwargs: Any) -> Any:
     """The name of the old class of such tensors, or a tensor of another dtype."""
     if dtype is None:
-        return self._coo_values.type().replace("tocha.", "tocha.sparse.")  # type: ignore[union-attr]
+        return self._coo_values.type().replace(".", ".sparse.", 1)  # type: ignore[union-attr]
     return _convert_type(self, dtype, *args, **kwargs)
 
 

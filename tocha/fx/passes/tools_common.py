@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 import tocha
+from tocha._core.library_name import ours
 from tocha.fx._names import qualified_name
 from tocha.fx.graph_module import GraphModule
 from tocha.fx.node import Node
@@ -23,7 +24,7 @@ def get_acc_ops_name(k: str | Any) -> str:
     """The full name of an operator or class."""
     if isinstance(k, str):
         return k
-    module = (k.__module__ or "").replace("tocha._ops", "tocha.ops")
+    module = ours(k.__module__).replace("tocha._ops", "tocha.ops")
     return f"acc_ops.{k.__name__}" if "acc_ops" in module else f"{module}.{k.__name__}"
 
 

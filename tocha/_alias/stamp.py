@@ -1,0 +1,62 @@
+"""Names under the alias: what is loaded says that it is of torch.x, as PyTorch's objects do."""
+
+from __future__ import annotations
+
+import sys
+import types
+
+from tocha import _C
+from tocha._core.library_name import speak_as
+
+# Rooms that PyTorch has no counterpart of keep their names; some of their code compares them.
+_OWN_ROOMS = frozenset({"ir", "operators", "codegen", "_build", "_alias", "as_torch", "_core"})
+_FUNCTIONS = (types.FunctionType, types.BuiltinFunctionType)
+
+
+def has_twin(name: str) -> bool:
+    """Whether a module of tocha is known by a torch name too."""
+    root, _, rest = name.partition(".")
+    return root == "tocha" and rest.partition(".")[0] not in _OWN_ROOMS
+
+
+def theirs(name: str) -> str:
+    return "torch" + name[len("tocha") :]
+
+
+def values(found: types.ModuleType, native: bool = False) -> None:
+    """Stamps the classes and functions that a module holds. Types made in C++ carry their module in their name too."""
+    for value in list(vars(found).values()):
+        is_class = isinstance(value, type)
+        if not is_class and type(value) not in _FUNCTIONS:
+            continue
+        own = value.__module__
+        if type(own) is not str or not own.startswith("tocha") or not has_twin(own):
+            continue
+        if is_class and native:
+            _C._set_type_module(value, theirs(own))
+        else:
+            value.__module__ = theirs(own)
+
+
+def module(found: types.ModuleType, name: str) -> None:
+    """The module says that this is its name; its spec too, from which its repr is made."""
+    found.__name__ = name
+    if found.__spec__ is not None:
+        found.__spec__.name = name
+    if found.__package__:
+        found.__package__ = theirs(found.__package__) if found.__package__.startswith("tocha") else found.__package__
+
+
+def everything() -> None:
+    """Stamps what is loaded, and registers it by its torch names."""
+    speak_as("torch")
+    loaded = [(n, m) for n, m in list(sys.modules.items()) if n == "tocha" or n.startswith("tocha.")]
+    native = [(m.__name__, m) for m in (_C, *vars(_C).values()) if isinstance(m, types.ModuleType)]
+    for _, found in native:
+        values(found, native=True)
+    for name, found in (*native, *loaded):
+        values(found)
+        if has_twin(name):
+            module(found, theirs(name))
+            sys.modules.setdefault(theirs(name), found)
+            sys.modules.setdefault(name, found)

@@ -2,6 +2,7 @@
 
 #include <structmember.h>
 
+#include <atomic>
 #include <optional>
 
 #include "autograd/anomaly.h"
@@ -13,6 +14,7 @@
 #include "ops/factories.h"
 #include "python/compiled_program.h"
 #include "python/parser.h"
+#include "python/types.h"
 
 namespace tocha::python {
 namespace {
@@ -36,9 +38,12 @@ struct Layout {
   Ints sizes, strides;
 };
 
+std::atomic<int64_t> plans{0};
+
 // What is done around the graph, settled when it is compiled. Nodes hold it while they live.
 struct Plan {
-  Ref forward, backward, make_backward, refuse_twice, otherwise;
+  Ref forward, backward, make_backward, refuse_twice, otherwise, backward_otherwise;
+  int64_t number = ++plans;  // tells graphs apart for whoever looks at their nodes
   bool boxed = false, whole = false;
   size_t raws = 0;
   std::vector<size_t> differentiable, copied;
@@ -62,6 +67,14 @@ Tensor laid_out(Tensor grad, const std::optional<Layout>& like) {
   Tensor made = tocha::empty_strided(like->sizes, like->strides, grad.dtype(), grad.device());
   ops::copy_(made, grad, false);
   return made;
+}
+
+// Whether somebody takes these over, or carries tangents along: what a function of Python does is done then.
+bool is_special(PyObject* const* args, size_t n) {
+  uint32_t found = dispatch_forced;
+  for (size_t i = 0; i < n; ++i)
+    if (is_tensor(args[i])) found |= marks_of(reinterpret_cast<TensorObject*>(args[i]));
+  return (found & (kDispatches | kHasTangent)) != 0;
 }
 
 class CompiledNode final : public autograd::Node {
@@ -88,6 +101,8 @@ class CompiledNode final : public autograd::Node {
     released = true;
   }
   void fields(autograd::Fields& f) override {
+    f.number("graph", Scalar(plan_->number));
+    for (const Ref& n : numbers_) f.number("number", as_scalar(n.get()));
     for (size_t i = 0; i < count_; ++i) f.tensor("saved", saved_[i]);
   }
 
@@ -127,13 +142,21 @@ class CompiledNode final : public autograd::Node {
       Tensor& g = grads[plan_->differentiable[k]];
       const autograd::Shape& shape = inputs[plan_->differentiable[k]];
       if (!g) g = ops::zeros(shape.sizes, shape.dtype, shape.device);
-      all.push_back(Ref(laid_out(std::move(g), plan_->tangents[k]).give()));
+      PyObject* given = g.object();
+      bool special = is_special(&given, 1);  // whoever takes it over sees to its layout
+      all.push_back(Ref((special ? std::move(g) : laid_out(std::move(g), plan_->tangents[k])).give()));
     }
     grads.clear();
     return all;
   }
 
   Ref run(std::vector<Ref> args) {
+    std::vector<PyObject*> borrowed;
+    for (const Ref& a : args) borrowed.push_back(a.get());
+    if (is_special(borrowed.data(), borrowed.size())) {
+      autograd::GradMode off(false);
+      return own(PyObject_Vectorcall(plan_->backward_otherwise.get(), borrowed.data(), borrowed.size(), nullptr));
+    }
     if (!plan_->backward) plan_->backward = own(PyObject_CallNoArgs(plan_->make_backward.get()));
     PyObject* f = plan_->backward.get();
     if (autograd::grad_enabled())
@@ -142,8 +165,6 @@ class CompiledNode final : public autograd::Node {
     std::optional<autograd::GradMode> off;
     if (f == plan_->backward.get()) off.emplace(false);
     if (is_program(f)) return run_program_on(f, std::move(args));
-    std::vector<PyObject*> borrowed;
-    for (const Ref& a : args) borrowed.push_back(a.get());
     return own(PyObject_Vectorcall(f, borrowed.data(), borrowed.size(), nullptr));
   }
 
@@ -166,14 +187,6 @@ Ref run_forward(const Plan& plan, PyObject* const* args, size_t n) {
   Ref list = own(PyList_New(static_cast<Py_ssize_t>(n)));
   for (size_t i = 0; i < n; ++i) PyList_SET_ITEM(list.get(), static_cast<Py_ssize_t>(i), Py_NewRef(args[i]));
   return as_tuple(own(PyObject_CallOneArg(plan.forward.get(), list.get())));
-}
-
-// Whether somebody takes these over, or carries tangents along: what a function of Python does is done then.
-bool is_special(PyObject* const* args, size_t n) {
-  uint32_t found = dispatch_forced;
-  for (size_t i = 0; i < n; ++i)
-    if (is_tensor(args[i])) found |= marks_of(reinterpret_cast<TensorObject*>(args[i]));
-  return (found & (kDispatches | kHasTangent)) != 0;
 }
 
 bool among(PyObject* const* args, size_t n, PyObject* o) {
@@ -290,21 +303,22 @@ void read_layouts(Plan& plan, PyObject* tangents) {
 }
 
 // _CompiledFunction(forward, boxed, raws, differentiable, tangents, copied, make_backward, refuse_twice, otherwise,
-//                   outputs or None, writes)
+//                   backward_otherwise, outputs or None, writes)
 PyObject* new_function(PyTypeObject* type, PyObject* args, PyObject*) {
   return guarded([&]() -> PyObject* {
-    PyObject *forward, *raws, *differentiable, *tangents, *copied, *make_backward, *refuse_twice, *otherwise, *outputs,
-        *writes;
+    PyObject *forward, *raws, *differentiable, *tangents, *copied, *make_backward, *refuse_twice, *otherwise,
+        *backward_otherwise, *outputs, *writes;
     int boxed;
-    if (!PyArg_ParseTuple(args, "OpOO!O!O!OOOOO!", &forward, &boxed, &raws, &PyTuple_Type, &differentiable,
+    if (!PyArg_ParseTuple(args, "OpOO!O!O!OOOOOO!", &forward, &boxed, &raws, &PyTuple_Type, &differentiable,
                           &PyTuple_Type, &tangents, &PyTuple_Type, &copied, &make_backward, &refuse_twice, &otherwise,
-                          &outputs, &PyTuple_Type, &writes))
+                          &backward_otherwise, &outputs, &PyTuple_Type, &writes))
       throw PythonError();
     auto plan = std::make_shared<Plan>();
     plan->forward = Ref::borrow(forward);
     plan->make_backward = Ref::borrow(make_backward);
     plan->refuse_twice = Ref::borrow(refuse_twice);
     plan->otherwise = Ref::borrow(otherwise);
+    plan->backward_otherwise = Ref::borrow(backward_otherwise);
     plan->boxed = boxed != 0;
     plan->raws = index_of(raws);
     plan->differentiable = indices_of(differentiable);
@@ -336,7 +350,8 @@ int traverse(PyObject* self, visitproc visit, void* arg) {
   FunctionObject* f = reinterpret_cast<FunctionObject*>(self);
   if (!f->plan || f->plan->use_count() != 1) return 0;  // nodes hold it too
   const Plan& plan = **f->plan;
-  for (const Ref* r : {&plan.forward, &plan.backward, &plan.make_backward, &plan.refuse_twice, &plan.otherwise})
+  for (const Ref* r : {&plan.forward, &plan.backward, &plan.make_backward, &plan.refuse_twice, &plan.otherwise,
+                       &plan.backward_otherwise})
     Py_VISIT(r->get());
   return 0;
 }

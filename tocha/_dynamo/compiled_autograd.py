@@ -250,6 +250,7 @@ class Builder:
         for real, fake, proxy in zip(plan.tensors, held, self.proxies):
             track_tensor_tree(fake, proxy, tracer=self.tracer)
             self.tracer.slots.set(real, ProxyTensor(proxy))
+            self.fakes.fake_tensor_converter.remember(real, fake)  # what a node keeps meets operators as it is
         mode = ProxyTorchDispatchMode(self.tracer, "fake")
         with tocha.no_grad(), self.fakes, mode:
             for (node, i), g in zip(plan.roots, plan.grads):

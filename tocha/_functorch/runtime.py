@@ -241,11 +241,19 @@ def native(traced: Traced, forward: Callable, slow: Callable, copied: set[int] |
         around.is_whole = False
     else:
         otherwise = slow
+
+    def backward_otherwise(*args: Any) -> tuple:
+        assert backward is not None
+        first = len(args) - len(traced.differentiable)
+        tangents = [as_traced(g, None, i) for g, i in zip(args[first:], traced.differentiable, strict=True)]
+        laid = [laid_out(g, like) for g, like in zip(tangents, traced.tangents, strict=True)]
+        return tuple(backward([*args[:first], *laid]))
+
     layouts = tuple(None if t._symbolic else (tuple(t.shape), tuple(t.stride())) for t in traced.tangents)
     boxed = getattr(forward, "_boxed_call", False)
     return _C._CompiledFunction(
         forward, boxed, traced.num_raw, tuple(traced.differentiable), layouts, tuple(sorted(copied or ())),
-        backward.callable if backward else None, refuse, otherwise, outputs, writes or (),
+        backward.callable if backward else None, refuse, otherwise, backward_otherwise, outputs, writes or (),
     )  # fmt: skip
 
 

@@ -48,7 +48,7 @@ def is_maximum_of(loop: Loop, read: Any, x: Node, known: Assumptions) -> bool:
     index = index_of(read.address, read.buffer.sizes, read.buffer.strides, known)
     used = set().union(*(s.free_symbols(i) for i in index))
     free = [
-        (v, n) for v, n in zip(loop.variables, loop.sizes, strict=True) if s.atom_of(v) not in used and not is_single(n)
+        (v, n) for v, n in zip(loop.variables, loop.sizes, strict=True) if not is_single(n) and s.atom_of(v) not in used
     ]
     folded = [(v, n) for v, n in zip(maker.variables[outer:], maker.sizes[outer:], strict=True) if not is_single(n)]
     if [n for _, n in free] != [n for _, n in folded]:

@@ -39,6 +39,12 @@ class Buffer:
     producer: Loop | Call | None = None  # None: an input or a constant
     bits: tuple[bool, bool] = (False, False)  # whether the tensor reads as the conjugate of its memory, and negated
 
+    def span(self) -> Any:
+        """How many elements lie from the first to the last; more than there are, where a layout has holes."""
+        if any(isinstance(n, int) and n == 0 for n in self.sizes):
+            return 0
+        return s.total([1, *(s.mul(s.add(n, -1), step) for n, step in zip(self.sizes, self.strides, strict=True))])
+
     def numel(self) -> Any:
         return s.product(self.sizes)
 
@@ -260,7 +266,7 @@ def _verify_loop(loop: Loop, there: set[int], known: Assumptions) -> None:
         _require(id(r.buffer) in there, f"{loop.name} reads {r.buffer.name} before it is there")
         if r.guard is True:
             low, high = known.bounds(r.address)
-            count = r.buffer.numel()
+            count = r.buffer.span()
             if isinstance(low, int) and isinstance(high, int) and isinstance(count, int) and s.product(loop.sizes) != 0:
                 _require(low >= 0 and high < count, f"{loop.name} reads {r!r} outside of its {count} elements")
     for node in topological(loop.formulas):

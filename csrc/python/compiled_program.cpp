@@ -3,6 +3,7 @@
 #include <dlfcn.h>
 #include <structmember.h>
 
+#include <bit>
 #include <string>
 
 #include "core/gil.h"
@@ -62,6 +63,12 @@ void* data(void* t) {
 }
 int64_t size(void* t, int64_t dim) { return object_of(t)->dims[dim]; }
 int64_t integer(void* number) { return PyLong_AsLongLong(static_cast<PyObject*>(number)); }
+int64_t real_bits(void* number) {
+  double value = PyFloat_AsDouble(static_cast<PyObject*>(number));
+  return std::bit_cast<int64_t>(value);
+}
+void* number(int64_t value) { return PyLong_FromLongLong(value); }
+void* real(double value) { return PyFloat_FromDouble(value); }
 int64_t stride(void* t, int64_t dim) { return object_of(t)->dims[object_of(t)->ndim + dim]; }
 
 template <class F>
@@ -167,8 +174,8 @@ void end_arena(void* program, void* t) {
     release(t);
 }
 
-const tocha_api api = {kTochaApiVersion, expect, data,     size, stride,  empty, view,     retain,
-                       release,          call,   parallel, fail, integer, arena, reusable, end_arena};
+const tocha_api api = {kTochaApiVersion, expect, data,    size,  stride,   empty,     view,      retain, release, call,
+                       parallel,         fail,   integer, arena, reusable, end_arena, real_bits, number, real};
 
 // inputs: room for the constants behind those that are given. Throws what the program raises.
 Ref enter(ProgramObject* p, void** inputs, size_t given, bool owned) {
@@ -200,8 +207,8 @@ PyObject* run_program(PyObject* self, PyObject* const* args, size_t flags, PyObj
       inputs = many.data();
     }
     for (Py_ssize_t i = 0; i < n; ++i) {
-      TOCHA_CHECK(is_tensor(args[i]) || PyLong_Check(args[i]), Type, "[compiled graph] input ", i,
-                  " must be a tensor or an int");
+      TOCHA_CHECK(is_tensor(args[i]) || PyLong_Check(args[i]) || PyFloat_Check(args[i]), Type,
+                  "[compiled graph] input ", i, " must be a tensor or a number");
       inputs[i] = args[i];
     }
     return enter(p, inputs, static_cast<size_t>(n), false).give();

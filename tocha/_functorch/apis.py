@@ -11,7 +11,9 @@ from tocha._functorch.vmap import inputs_of, vmap
 __all__ = ["chunk_vmap", "grad", "grad_and_value", "vmap"]
 
 
-def chunk_vmap(func: Callable, in_dims: Any = 0, out_dims: Any = 0, randomness: str = "error", chunks: int = 2) -> Callable:
+def chunk_vmap(
+    func: Callable, in_dims: Any = 0, out_dims: Any = 0, randomness: str = "error", chunks: int = 2
+) -> Callable:
     """vmap in so many pieces, one after the other.
 
     >>> import tocha

@@ -7,7 +7,9 @@ import warnings
 from collections.abc import Callable
 from typing import Any
 
-from tocha._functorch import apis, eager_transforms, functionalize as functional, jacobians, make_functional as modules
+from tocha._functorch import apis, eager_transforms, jacobians
+from tocha._functorch import functionalize as functional
+from tocha._functorch import make_functional as modules
 
 __all__ = [
     "combine_state_for_ensemble", "functionalize", "grad", "grad_and_value", "hessian", "jacfwd", "jacrev", "jvp", "make_functional",

@@ -30,7 +30,11 @@ def emptied(model: Module) -> Module:
         for table in (module._parameters, module._buffers):
             for name, t in table.items():
                 if t is not None:
-                    table[name] = t.to("meta") if not isinstance(t, Parameter) else Parameter(t.detach().to("meta"), t.requires_grad)
+                    table[name] = (
+                        t.to("meta")
+                        if not isinstance(t, Parameter)
+                        else Parameter(t.detach().to("meta"), t.requires_grad)
+                    )
     return made
 
 
@@ -61,7 +65,9 @@ class FunctionalModule(Module):
         self.stateless_model, self.param_names, self.names_map = stateless_model, param_names, dict(names_map)
 
     @staticmethod
-    def _create_from(model: Module, disable_autograd_tracking: bool = False) -> tuple[FunctionalModule, tuple[Tensor, ...]]:
+    def _create_from(
+        model: Module, disable_autograd_tracking: bool = False
+    ) -> tuple[FunctionalModule, tuple[Tensor, ...]]:
         names = names_of(model.named_parameters)
         params = state_of(model.named_parameters, names, not disable_autograd_tracking)
         return FunctionalModule(emptied(model), tuple(names), names), params
@@ -100,7 +106,9 @@ class FunctionalModuleWithBuffers(Module):
         return called(self.stateless_model, maps, [params, buffers], args, kwargs)
 
 
-def make_functional(model: Module, disable_autograd_tracking: bool = False) -> tuple[FunctionalModule, tuple[Tensor, ...]]:
+def make_functional(
+    model: Module, disable_autograd_tracking: bool = False
+) -> tuple[FunctionalModule, tuple[Tensor, ...]]:
     """(function of parameters and arguments, parameters) of a module without buffers.
 
     >>> import tocha

@@ -14,8 +14,8 @@ from tocha._subclasses.fake import FakeTensor
 from tocha.ir import symbolic as s
 from tocha.ir.assumptions import Assumptions
 from tocha.ir.devices import Device
-from tocha.ir.loops import Buffer, NotLowered, Program, plain, verify
-from tocha.ir.sym_types import Symbolic
+from tocha.ir.loops import INTEGER, REAL, Buffer, NotLowered, Program, plain, verify
+from tocha.ir.sym_types import FloatExpr, Symbolic
 from tocha.operators.facts import Facts
 from tocha.operators.interpreter import converter, default_of
 from tocha.operators.overloads import FUNCTIONAL, Overload
@@ -119,7 +119,10 @@ class GraphLowering:
         if isinstance(e, s.Expr):
             atom = s.atom_of(e)
             if atom is not None:
-                self.symbols[atom] = (len(self.inputs) - 1, -1)
+                self.symbols[atom] = (len(self.inputs) - 1, INTEGER)
+            return value
+        if isinstance(e, FloatExpr) and e.name == "symbol":
+            self.symbols[e.args[0]] = (len(self.inputs) - 1, REAL)
             return value
         if isinstance(value, int | float | bool | type(None)):
             return value
@@ -147,8 +150,9 @@ class GraphLowering:
             value = self.env[value]
         if isinstance(value, Facts):
             return self.lowering.geometry(value)
-        if value is None:
-            return None
+        value = plain(value)
+        if value is None or isinstance(value, s.Expr | FloatExpr | float) or type(value) is int:
+            return value
         raise NotLowered(f"a result that is {value!r}")
 
     # -- operators

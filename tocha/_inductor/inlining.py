@@ -117,9 +117,9 @@ class Composer:
         return s.combine("and", [p for p, d in zip(parts, decided, strict=True) if d is None])
 
     def position(self, value: Any) -> Node:
-        if isinstance(value, int):
-            return scalar.constant(value, scalar.int64)
-        return self.input(Position(value), scalar.int64)
+        if isinstance(value, int | float):
+            return scalar.constant(value, scalar.int64 if isinstance(value, int) else scalar.float64)
+        return self.input(Position(value), scalar.int64 if isinstance(value, s.Expr) else scalar.float64)
 
     def index_value(self, value: Node, size: Any, like: Indirect) -> Any:
         found = self.indirect.get(value)
@@ -140,7 +140,7 @@ class Composer:
         for n in topological((value,)):
             args = [found[a] for a in n.args]
             if n.op is INPUT and isinstance(read := positions[n.attr], Position):  # type: ignore[index]
-                found[n] = read.value
+                found[n] = read.value if isinstance(read.value, s.Expr) else None
             elif n.op is scalar.CONSTANT and isinstance(n.attr, int):
                 found[n] = n.attr
             elif n.op in ARITHMETIC and None not in args:

@@ -7,6 +7,7 @@ operator makes is a `Buffer` that a `Loop` or a `Call` fills. Views need nothing
 from __future__ import annotations
 
 import itertools
+import struct
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -35,6 +36,7 @@ from tocha.ir.loops import (
 )
 from tocha.ir.node import Node, NoDerivative
 from tocha.ir.rewrite import simplify
+from tocha.ir.sym_types import FloatExpr
 from tocha.operators.derived import params, resolve, type_codes
 from tocha.operators.facts import Facts, Memory, Scalar
 from tocha.operators.interpreter import DataDependent, Interpreter, flat_facts, formula_of
@@ -65,6 +67,8 @@ class Reader:
         value = plain(value)
         if isinstance(value, s.Expr):
             return scalar.cast(self.position(value), dtype)
+        if isinstance(value, FloatExpr):
+            return scalar.cast(self._input(Position(value), dt.float64), dtype)
         if not isinstance(value, bool | int | float | complex):
             raise NotLowered(f"a number that is {value!r}")
         return scalar.constant(dtype.convert(value), dtype)
@@ -354,9 +358,9 @@ def template(function: Any, args: tuple, keywords: Sequence[tuple[str, Any]], lo
             tensors.append(lowering.geometry(v))
             return _Tensor(len(tensors) - 1)
         e = plain(v.value if isinstance(v, Scalar) else v)
-        if isinstance(e, s.Expr):
+        if isinstance(e, s.Expr | FloatExpr):
             sizes.append(e)
-            return _Size(len(sizes) - 1)
+            return (_Size if isinstance(e, s.Expr) else _Real)(len(sizes) - 1)
         if isinstance(v, list | tuple):
             return type(v)(map(taken_out, v))
         return released(v)
@@ -370,6 +374,10 @@ class _Tensor(int):
 
 
 class _Size(int):
+    pass
+
+
+class _Real(int):
     pass
 
 
@@ -387,6 +395,8 @@ class Assembled:
                 return tensors[v]
             if isinstance(v, _Size):
                 return sizes[v]
+            if isinstance(v, _Real):
+                return struct.unpack("d", struct.pack("q", sizes[v]))[0]
             if isinstance(v, list | tuple):
                 return type(v)(map(put_back, v))
             return v
@@ -400,7 +410,7 @@ def _is_inside(v: Any) -> bool:
     """Whether there are tensors or symbolic sizes in a value that is not a tensor."""
     if isinstance(v, list | tuple):
         return any(_is_inside(x) or (isinstance(x, Facts) and x.number is None) for x in v)
-    return isinstance(plain(v.value if isinstance(v, Scalar) else v), s.Expr)
+    return isinstance(plain(v.value if isinstance(v, Scalar) else v), s.Expr | FloatExpr)
 
 
 def fold_nodes(fold: Fold, t: DType, extra: dict[str, Node], results: Sequence[DType]) -> FoldNodes:

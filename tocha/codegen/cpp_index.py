@@ -8,6 +8,10 @@ from typing import Any
 from tocha.ir import symbolic as s
 from tocha.ir.assumptions import Assumptions
 from tocha.ir.loops import NotLowered
+from tocha.ir.sym_types import FloatExpr
+
+REAL_OPERATORS = {"add": "+", "sub": "-", "mul": "*", "truediv": "/"}
+REAL_CONSTANTS = {"inf": "(1.0 / 0.0)", "-inf": "(-1.0 / 0.0)", "nan": "(0.0 / 0.0)"}
 
 
 class IndexPrinter:
@@ -48,6 +52,25 @@ class IndexPrinter:
         if a.kind == "choose":
             return f"({self.relation(a.args[0])} ? {self.grouped(a.args[1])} : {self.grouped(a.args[2])})"
         raise NotLowered(f"the index function {a.kind} has no C++")
+
+    def real(self, e: Any) -> str:
+        """A float of symbols, computed in double as Python does."""
+        if isinstance(e, s.Expr):
+            return f"double({self(e)})"
+        if not isinstance(e, FloatExpr):
+            return REAL_CONSTANTS.get(str(float(e)), repr(float(e)))
+        if e.name == "symbol":
+            return f"real_of({self.name(e.args[0])})"
+        args = [self.real(a) for a in e.args]
+        if e.name in REAL_OPERATORS:
+            return f"({args[0]} {REAL_OPERATORS[e.name]} {args[1]})"
+        if e.name in ("float", "neg"):
+            return f"({'-' if e.name == 'neg' else ''}{args[0]})"
+        if e.name in ("min", "max"):  # of equal ones the first, as Python
+            return f"({args[1]} {'<' if e.name == 'min' else '>'} {args[0]} ? {args[1]} : {args[0]})"
+        if e.name in ("floordiv", "mod"):
+            return f"real_{e.name}({args[0]}, {args[1]})"
+        return f"std::{'fabs' if e.name == 'abs' else e.name}({', '.join(args)})"
 
     def relation(self, r: Any) -> str:
         if isinstance(r, bool):

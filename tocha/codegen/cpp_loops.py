@@ -23,6 +23,7 @@ from tocha.ir.kernels import LANE_BLOCK, LANES, POINTS, Kernel, Member, fold_cou
 from tocha.ir.loops import Buffer, Load, Position, index_of
 from tocha.ir.node import INDEX, INPUT, PARAM, Node, topological
 from tocha.ir.rewrite import simplify
+from tocha.ir.sym_types import FloatExpr
 
 ROW_BYTES = 1 << 16  # rows up to this size are kept on the stack
 SHORT_BODY = 6  # statements
@@ -383,6 +384,8 @@ class KernelWriter:
 
     def read_line(self, r: Load | Position, name: str) -> str:
         if isinstance(r, Position):
+            if isinstance(r.value, FloatExpr):
+                return f"const double {name} = {self.index.real(r.value)};"
             return f"const int64_t {name} = {self.index(r.value)};"
         t = r.buffer.dtype.cpp
         element = loaded(r.buffer.dtype, f"{self.pointer(r.buffer)}[{self.index(r.address)}]")

@@ -111,7 +111,7 @@ class Cuts:
         for a in n.args:
             if a.op is CONSTANT and isinstance(a.attr, int):
                 sides.append(a.attr)
-            elif a.op is INPUT and isinstance(r := self.reads[a.attr], Position):  # type: ignore[index]
+            elif a.op is INPUT and isinstance(r := self.reads[a.attr], Position) and isinstance(r.value, s.Expr):  # type: ignore[index]
                 sides.append(r.value)
             else:
                 return None

@@ -11,8 +11,9 @@ from tocha.codegen.cpp_loops import KernelWriter
 from tocha.codegen.cpp_many import ManyWriter, writer_of
 from tocha.ir import symbolic as s
 from tocha.ir.kernels import Item, Kernel
-from tocha.ir.loops import Buffer, Call, Geometry, NotLowered, Program
+from tocha.ir.loops import INTEGER, REAL, Buffer, Call, Geometry, NotLowered, Program
 from tocha.ir.memory import MemoryPlan, last_uses
+from tocha.ir.sym_types import FloatExpr
 
 HEADER = """#include "cpu/engine/program_prelude.h"
 
@@ -62,7 +63,8 @@ class ProgramWriter:
                 raise NotLowered(f"the size {a} is not one of an input")
             position, dim = self.program.sizes[a]
             found = self.sizes[a] = f"size_{len(self.sizes)}"
-            read = f"api->integer(inputs[{position}])" if dim < 0 else f"api->size(inputs[{position}], {dim})"
+            reads = {INTEGER: f"api->integer(inputs[{position}])", REAL: f"api->real_bits(inputs[{position}])"}
+            read = reads.get(dim, f"api->size(inputs[{position}], {dim})")
             self.early.append(f"  const int64_t {found} = {read};")
         return found
 
@@ -123,7 +125,10 @@ class ProgramWriter:
         self.put("}")
 
     def listed(self, values: Sequence[Any]) -> str:
-        return ", ".join(self.index(v) for v in values) or "0"
+        return (
+            ", ".join(f"bits_of({self.index.real(v)})" if isinstance(v, FloatExpr) else self.index(v) for v in values)
+            or "0"
+        )
 
     @staticmethod
     def dtype(b: Any) -> str:
@@ -241,6 +246,12 @@ class ProgramWriter:
         for i, o in enumerate(self.program.outputs):
             if o is None:
                 self.put(f"outputs[{i}] = nullptr;")
+                continue
+            if isinstance(o, float | FloatExpr):
+                self.put(f"outputs[{i}] = api->real({self.index.real(o)});")
+                continue
+            if isinstance(o, int | s.Expr):
+                self.put(f"outputs[{i}] = api->number({self.index(o)});")
                 continue
             if not o.is_whole:
                 name = f"result_{i}"

@@ -67,7 +67,7 @@ class Load:
 
 @dataclass(frozen=True)
 class Position:
-    """An index expression as an int64 element."""
+    """An index expression as an int64 element, or a float of symbols as a float64 element."""
 
     value: Any
 
@@ -197,6 +197,9 @@ class Program:
                 f"outputs: {', '.join(o.buffer.name if isinstance(o, Geometry) else str(o) for o in self.outputs)}",
             ]
         )
+
+
+INTEGER, REAL = -1, -2  # in Program.sizes, in place of a dim: the input is the number itself
 
 
 def plain(value: Any) -> Any:

@@ -30,6 +30,9 @@ struct tocha_api {
   // Whether nobody else holds t or its memory, so that it may become another result.
   int (*reusable)(void* t);
   void (*end_arena)(void* program, void* arena);
+  int64_t (*real_bits)(void* number);  // an input that is a Python float, as the bits of a double
+  void* (*number)(int64_t value);      // results that are Python numbers
+  void* (*real)(double value);
 };
 
 enum tocha_fault { TOCHA_DIVIDED_BY_ZERO = 1, TOCHA_INDEX_OUT_OF_RANGE = 2, TOCHA_NO_MEMORY = 4 };
@@ -39,4 +42,4 @@ typedef int (*tocha_program_entry)(const tocha_api* api, void* program, void** i
 
 }  // extern "C"
 
-constexpr int64_t kTochaApiVersion = 2;
+constexpr int64_t kTochaApiVersion = 3;

@@ -1,6 +1,7 @@
 // What the source of a compiled graph includes: element types, scalar math, and the table that it calls the library by.
 #pragma once
 
+#include <cmath>
 #include <cstdint>
 #include <cstring>
 
@@ -23,6 +24,26 @@ inline int64_t floor_division(int64_t a, int64_t b) {
 }
 inline int64_t index_min(int64_t a, int64_t b) { return a < b ? a : b; }
 inline int64_t index_max(int64_t a, int64_t b) { return a > b ? a : b; }
+// Floats that are not known beforehand travel among the sizes, as their bits.
+inline double real_of(int64_t bits) {
+  double value;
+  std::memcpy(&value, &bits, sizeof value);
+  return value;
+}
+inline int64_t bits_of(double value) {
+  int64_t bits;
+  std::memcpy(&bits, &value, sizeof bits);
+  return bits;
+}
+// Python's division and remainder of floats.
+inline double real_mod(double a, double b) {
+  double rest = std::fmod(a, b);
+  return rest != 0 && (b < 0) != (rest < 0) ? rest + b : rest == 0 ? std::copysign(0.0, b) : rest;
+}
+inline double real_floordiv(double a, double b) {
+  double quotient = (a - real_mod(a, b)) / b, whole = std::floor(quotient);
+  return quotient - whole > 0.5 ? whole + 1 : whole;
+}
 // An index that was read; one that is out of range is reported, and nothing is read there.
 inline int64_t checked_index(int64_t i, int64_t size, unsigned& fault) {
   bool inside = i >= 0 && i < size;

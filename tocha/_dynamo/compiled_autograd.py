@@ -394,7 +394,7 @@ class Walker:
         key = (id(self.compiler), plan.key)
         found = _CACHE.get(key)
         if found is None:
-            module = Builder(plan).build()
+            module = _C._capture.Wrapper(Builder(plan).build, None)()  # what nodes call is not for capture
             LOG.info("backward is compiled: %d nodes\n%s", len(plan.steps), module.code)
             _CACHE[key] = found = self.compiler(module)
             _KEPT.append(self.compiler)

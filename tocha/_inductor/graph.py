@@ -166,6 +166,8 @@ class GraphLowering:
         if isinstance(val, Symbolic | int | float | bool):
             return val
         if not isinstance(target, OpOverload):
+            if not kwargs and all(isinstance(a, Symbolic | int | float) for a in args):  # arithmetic on sizes
+                return target(*args)  # type: ignore[operator]
             raise NotLowered(f"a call of {target}")
         self.lowering.origin = node.name
         overload = getattr(target._target, "overload", None)

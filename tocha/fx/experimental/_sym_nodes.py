@@ -21,6 +21,7 @@ _RELATIONS: dict[str, Callable] = {"eq": operator.eq, "ne": operator.ne, "ge": o
 _COMPARISONS: dict[str, Callable] = {
     "==": operator.eq, "!=": operator.ne, "<": operator.lt, "<=": operator.le, ">": operator.gt, ">=": operator.ge,
 }  # fmt: skip
+_ARITHMETIC = (operator.add, operator.mul, operator.pow, operator.floordiv)
 _OPERATORS = ("add", "sub", "mul", "truediv", "floordiv", "mod", "pow", "neg")
 
 
@@ -51,7 +52,12 @@ class SymbolicNodes:
             self.sources.setdefault(value.expr, source)
 
     def _call(self, target: Any, *args: Any) -> Proxy:
-        return self.tracer.create_proxy("call_function", target, args, {})
+        made = self.tracer.create_proxy("call_function", target, args, {})
+        if target in _ARITHMETIC:  # parts of expressions are numbers too, for whoever asks their nodes
+            values = [a.node.meta.get("val") if isinstance(a, Proxy) else a for a in args]
+            if all(isinstance(v, Symbolic | int | float) for v in values):
+                made.node.meta["val"] = target(*values)
+        return made
 
     def of(self, value: Symbolic) -> Any:
         """The proxy of a symbolic number; what is known to be plain is a plain number."""

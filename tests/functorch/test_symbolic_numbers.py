@@ -1,0 +1,62 @@
+"""Numbers that depend on sizes, between forward and backward and in compiled graphs."""
+
+import pytest
+
+import tocha
+
+
+def windows(x):
+    b, h, w, c = x.shape
+    x = x.view(b, h // 4, 4, w // 4, 4, c).permute(0, 1, 3, 2, 4, 5).reshape(-1, 16, c)
+    return x @ x.transpose(1, 2)
+
+
+@pytest.mark.parametrize("backend", ["aot_eager", "inductor"])
+def test_parts_of_expressions_are_kept_as_numbers(backend):
+    f = tocha.compile(windows, dynamic=True, backend=backend)
+    for size in ((2, 8, 8, 3), (3, 12, 12, 5)):
+        a = tocha.randn(size, requires_grad=True)
+        b = a.detach().clone().requires_grad_()
+        expected, found = windows(a), f(b)
+        tocha.testing.assert_close(found, expected)
+        expected.square().sum().backward()
+        found.square().sum().backward()
+        tocha.testing.assert_close(b.grad, a.grad, rtol=1e-4, atol=1e-4)
+
+
+def scaled(x, factor):
+    return (x * factor + x.shape[0] ** -0.5).softmax(-1) * (factor / 3 // 0.25)
+
+
+def test_floats_that_change_are_arguments_of_kernels(caplog):
+    f = tocha.compile(scaled)
+    x = tocha.randn(4, 9)
+    graphs = tocha._dynamo.testing.CompileCounterWithBackend("inductor")
+    f = tocha.compile(scaled, backend=graphs)
+    for factor in (0.5, 1.5, -2.25, 7.0):
+        tocha.testing.assert_close(f(x, factor), scaled(x, factor))
+    assert graphs.frame_count == 2  # the first float is taken as it is
+    assert not caplog.records  # nothing runs operator by operator
+
+
+def test_numbers_are_results(caplog):
+    def f(x):
+        return x.sin(), x.shape[0] * 3 + 1, x.shape[0] / 4
+
+    g = tocha.compile(f, dynamic=True)
+    for n in (3, 8):
+        x = tocha.randn(n)
+        assert g(x)[1:] == (n * 3 + 1, n / 4)
+    assert not caplog.records
+
+
+def test_views_with_holes_are_kept_for_backward():
+    def f(x):
+        a, b = x.chunk(2, -1)
+        return (a + b.exp()).pow(2).sum()
+
+    a = tocha.randn(4, 16, requires_grad=True)
+    b = a.detach().clone().requires_grad_()
+    f(a).backward()
+    tocha.compile(f)(b).backward()
+    tocha.testing.assert_close(b.grad, a.grad)

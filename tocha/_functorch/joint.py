@@ -15,7 +15,7 @@ from tocha import _C, _ops, autograd
 from tocha._functorch.functionalize import Alias, Functionalizer, Step, root_of, writes_any
 from tocha._functorch.synthetic_bases import OnBases, groups_of
 from tocha._functorch.wrappers import Wrappers, WrapperViews, around, flat, flat_all, is_wrapper, paths
-from tocha._subclasses.fake import FakeTensor, new, outside
+from tocha._subclasses.fake import FakeTensor, new, outside, version_of
 from tocha._subclasses.fake_tensor import FakeTensorMode
 from tocha._subclasses.history import node_class
 from tocha.fx import Graph, GraphModule, Node
@@ -192,7 +192,7 @@ class Before:
         self.geometry = geometry_of(v)
         self.memory = memory_of(v)
         if isinstance(v, FakeTensor):
-            self.written, self.version, self.history = self.memory.version, v._version, v.grad_fn
+            self.written, self.version, self.history = self.memory.version, version_of(v), v.grad_fn
 
     def is_still(self, v: FakeTensor) -> bool:
         same = memory_of(v) is self.memory and self.memory.version == self.written
@@ -201,7 +201,7 @@ class Before:
     def change(self, place: int, raw: int, v: FakeTensor) -> Mutation:
         recorded = v.requires_grad and v.grad_fn is not self.history
         geometry = geometry_of(v) if geometry_of(v) != self.geometry else None
-        return Mutation(place, raw, recorded, geometry, memory_of(v) is not self.memory, v._version - self.version)
+        return Mutation(place, raw, recorded, geometry, memory_of(v) is not self.memory, version_of(v) - self.version)
 
 
 class WrapperBefore:
@@ -209,7 +209,7 @@ class WrapperBefore:
 
     def __init__(self, v: Any):
         self.parts = [Before(p) for p in flat(v)]
-        self.version, self.history, self.geometry = v._version, v.grad_fn, (v.shape, v.stride(), v.storage_offset())
+        self.version, self.history, self.geometry = version_of(v), v.grad_fn, (v.shape, v.stride(), v.storage_offset())
 
     def is_still(self, v: Any) -> bool:
         same = self.geometry == (v.shape, v.stride(), v.storage_offset())
@@ -222,7 +222,7 @@ class WrapperBefore:
                 "Metadata mutations are currently not allowed on tensor subclasses\n"
                 f"[aot_autograd] input {place}, a {type(v).__name__}, is {tuple(v.shape)} after the call"
             )
-        return Mutation(place, raw, v.requires_grad and v.grad_fn is not self.history, writes=v._version - self.version)
+        return Mutation(place, raw, v.requires_grad and v.grad_fn is not self.history, writes=version_of(v) - self.version)
 
 
 def is_traced(v: Any) -> bool:

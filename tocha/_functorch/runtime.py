@@ -9,7 +9,7 @@ from tocha import _C, autograd
 from tocha._functorch.functionalize import root_of
 from tocha._functorch.joint import CONSTANT, INPUT, PART, RAW, VIEW_OF_INPUT, Mutation, Output, Traced
 from tocha._functorch.wrappers import as_traced, at_path, built_all, count, flat_all
-from tocha._subclasses.fake import FakeTensor
+from tocha._subclasses.fake import FakeTensor, version_of
 from tocha.fx import GraphModule, Node
 
 Tensor = _C.Tensor
@@ -170,16 +170,16 @@ class Compiled:
 
     def write(self, m: Mutation, target: Tensor, raw: Sequence[Any]) -> None:
         """A new value for an input, and as many versions more as the program gave it."""
-        left, before = m.writes, target._version
+        left, before = m.writes, version_of(target)
         with autograd.no_grad():
             if m.memory and m.raw is not None:
                 target.set_(raw[m.raw])
             elif m.geometry is not None:
                 make_room(target, m.geometry)
                 target.as_strided_(*m.geometry)
-        left -= target._version - before
+        left -= version_of(target) - before
         if m.raw is not None and not m.memory:
-            if left <= 0:  # written through .data, which has a version of its own
+            if left <= 0 and not target.is_inference():  # written through .data, which has a version of its own
                 target = target.data
             with autograd.set_grad_enabled(m.recorded and _C.is_grad_enabled()):
                 target.copy_(raw[m.raw])

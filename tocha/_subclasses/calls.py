@@ -15,7 +15,7 @@ from tocha._library import dispatch
 from tocha._subclasses import history
 from tocha._subclasses.convert import conversion, native_device, native_dtype
 from tocha._subclasses.errors import DataDependentOutputException
-from tocha._subclasses.fake import CONSTANT_NUMEL_LIMIT, FakeTensor, outside, refresh
+from tocha._subclasses.fake import CONSTANT_NUMEL_LIMIT, FakeTensor, outside, refresh, version_of
 from tocha._subclasses.reader import FakeInterpreter, Recorder, active_mode, operand, overload_of
 from tocha.ir.devices import Device
 from tocha.ir.dtypes import DType
@@ -95,7 +95,7 @@ class Form:
         if outs is ABSENT or outs is None:
             outs = None
         before = (
-            [(t._facts.memory, t._facts.memory.version, t._version) for t in given]
+            [(t._facts.memory, t._facts.memory.version, version_of(t)) for t in given]
             if self.writes or outs is not None
             else None
         )
@@ -213,7 +213,7 @@ def settle_writes(given: list[FakeTensor], before: list[tuple[Memory, int, int]]
     for t, (memory, version, counted) in zip(given, before, strict=True):
         f = t._facts
         if f.memory is not memory and memory.number not in seen:
-            if t._version == counted:
+            if version_of(t) == counted and not t.is_inference():
                 t._bump_version()
         elif memory.version != version and memory.number not in seen:
             history.count_write(t)

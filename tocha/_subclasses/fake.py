@@ -16,6 +16,11 @@ Tensor = _C.Tensor
 CONSTANT_NUMEL_LIMIT = 1  # how many elements are kept of a tensor whose values are known
 
 
+def version_of(t: Any) -> int:
+    """How often a tensor was written to; those of inference mode do not count it."""
+    return 0 if t.is_inference() else t._version
+
+
 class outside:
     """Calls made here are real: no mode takes them."""
 

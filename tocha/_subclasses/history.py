@@ -211,7 +211,8 @@ def recorded(reader: Any, o: Operator, arguments: dict[str, Any], inplace: bool)
     if isinstance(target, Facts) and (written := reader.tensors.get(id(target))) is not None and o.kind != "view":
         _C._check_writable(written, o.name)
     refuse_constants(reader, o, arguments)
-    inputs = wanting_inputs(reader, o, arguments) if is_differentiable(o) else []
+    records = is_differentiable(o) and not _C.is_inference_mode_enabled()
+    inputs = wanting_inputs(reader, o, arguments) if records else []
     before = dict(arguments)
     if writes and inputs and isinstance(target, Facts):
         before[next(iter(arguments))] = value_before(reader, target)
@@ -251,7 +252,8 @@ def count_write(t: Any) -> None:
     memory = t._facts.memory
     if memory.version > memory.counted:
         memory.counted = memory.version
-        t._bump_version()
+        if not t.is_inference():
+            t._bump_version()
 
 
 def value_before(reader: Any, target: Facts) -> Facts:

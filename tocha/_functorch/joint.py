@@ -222,7 +222,9 @@ class WrapperBefore:
                 "Metadata mutations are currently not allowed on tensor subclasses\n"
                 f"[aot_autograd] input {place}, a {type(v).__name__}, is {tuple(v.shape)} after the call"
             )
-        return Mutation(place, raw, v.requires_grad and v.grad_fn is not self.history, writes=version_of(v) - self.version)
+        return Mutation(
+            place, raw, v.requires_grad and v.grad_fn is not self.history, writes=version_of(v) - self.version
+        )
 
 
 def is_traced(v: Any) -> bool:

@@ -9,7 +9,7 @@ from typing import Any
 from tocha import _C, fx
 from tocha._inductor.lowering import REFUSALS, Lowering, template
 from tocha._library.native_calls import default_object, dtype_facts, held, paired
-from tocha._ops import OpOverload
+from tocha._ops import OpOverload, ops
 from tocha._subclasses.fake import FakeTensor
 from tocha.ir import symbolic as s
 from tocha.ir.assumptions import Assumptions
@@ -21,6 +21,7 @@ from tocha.operators.interpreter import converter, default_of
 from tocha.operators.overloads import FUNCTIONAL, Overload
 
 Tensor = _C.Tensor
+ITEM = ops.aten._local_scalar_dense.default
 
 
 @cache
@@ -164,6 +165,9 @@ class GraphLowering:
             return args[0][args[1]]
         val = node.meta.get("val")
         if isinstance(val, Symbolic | int | float | bool):
+            e = plain(val)
+            if target is ITEM and isinstance(e, FloatExpr) and isinstance(args[0], Facts):
+                self.lowering.items[e.args[0]] = args[0]
             return val
         if not isinstance(target, OpOverload):
             if not kwargs and all(isinstance(a, Symbolic | int | float) for a in args):  # arithmetic on sizes

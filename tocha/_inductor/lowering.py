@@ -45,6 +45,9 @@ from tocha.operators.record import Fold, Operator
 REFUSALS = (NotLowered, DataDependent, NotImplementedError, NoDerivative, TypeError, AttributeError, KeyError)
 
 
+FORMULAS = {"truediv": "div", "abs": "absolute", "min": "minimum", "max": "maximum"}
+
+
 class Reader:
     """Collects what one loop reads, while its formulas are made."""
 
@@ -68,10 +71,26 @@ class Reader:
         if isinstance(value, s.Expr):
             return scalar.cast(self.position(value), dtype)
         if isinstance(value, FloatExpr):
+            if value.symbols & self.lowering.items.keys():
+                return scalar.cast(self.read(self.lowering.computed(value), []), dtype)
             return scalar.cast(self._input(Position(value), dt.float64), dtype)
         if not isinstance(value, bool | int | float | complex):
             raise NotLowered(f"a number that is {value!r}")
         return scalar.constant(dtype.convert(value), dtype)
+
+    def formula(self, e: Any) -> Node:
+        """A float of symbols in float64, those that are elements of tensors included."""
+        if isinstance(e, FloatExpr) and e.name == "symbol" and e.args[0] in self.lowering.items:
+            return scalar.cast(self.read(self.lowering.items[e.args[0]], []), dt.float64)
+        if not isinstance(e, FloatExpr) or not e.symbols & self.lowering.items.keys():
+            return self.number(e, dt.float64)
+        args = [self.formula(a) for a in e.args]
+        if e.name == "float":
+            return args[0]
+        name = FORMULAS.get(e.name, e.name)
+        if name in ("floordiv", "mod") or not hasattr(scalar, name):
+            raise NotLowered(f"{e.name} of an element")
+        return getattr(scalar, name)(*args)
 
     def position(self, value: Any) -> Node:
         value = plain(value)
@@ -115,9 +134,21 @@ class Lowering(Interpreter):
         self.origin = ""
         self.default = default_dtype
         self._variables: dict[tuple[int, Any], Any] = {}
+        self.items: dict[s.Atom, Facts] = {}  # floats that are elements of tensors: x.item()
+        self._computed: dict[FloatExpr, Facts] = {}
 
     def default_dtype(self) -> DType:
         return self.default
+
+    def computed(self, value: FloatExpr) -> Facts:
+        """A float that depends on elements, as a tensor of one float64: computed once, however many loops read it."""
+        found = self._computed.get(value)
+        if found is None or found.memory not in self.buffers:
+            found = self._computed[value] = Facts([], dt.float64, CPU)
+            reader = Reader(self, found)
+            node = reader.formula(value)
+            self.loop("number", (), (), reader, simplify((node,)), [found])
+        return found
 
     # -- memory
 
@@ -357,7 +388,10 @@ def template(function: Any, args: tuple, keywords: Sequence[tuple[str, Any]], lo
         if isinstance(v, Facts) and v.number is None:
             tensors.append(lowering.geometry(v))
             return _Tensor(len(tensors) - 1)
-        e = plain(v.value if isinstance(v, Scalar) else v)
+        e = number_in(v)
+        if isinstance(e, FloatExpr) and e.symbols & lowering.items.keys():
+            tensors.append(lowering.geometry(lowering.computed(e)))
+            return _Element(len(tensors) - 1)
         if isinstance(e, s.Expr | FloatExpr):
             sizes.append(e)
             return (_Size if isinstance(e, s.Expr) else _Real)(len(sizes) - 1)
@@ -381,6 +415,10 @@ class _Real(int):
     pass
 
 
+class _Element(int):
+    pass
+
+
 class Assembled:
     """Calls a function with tensors and sizes put back where they were in its arguments."""
 
@@ -395,6 +433,8 @@ class Assembled:
                 return tensors[v]
             if isinstance(v, _Size):
                 return sizes[v]
+            if isinstance(v, _Element):
+                return tensors[v].item()
             if isinstance(v, _Real):
                 return struct.unpack("d", struct.pack("q", sizes[v]))[0]
             if isinstance(v, list | tuple):
@@ -410,7 +450,13 @@ def _is_inside(v: Any) -> bool:
     """Whether there are tensors or symbolic sizes in a value that is not a tensor."""
     if isinstance(v, list | tuple):
         return any(_is_inside(x) or (isinstance(x, Facts) and x.number is None) for x in v)
-    return isinstance(plain(v.value if isinstance(v, Scalar) else v), s.Expr | FloatExpr)
+    return isinstance(number_in(v), s.Expr | FloatExpr)
+
+
+def number_in(v: Any) -> Any:
+    """The number that a value is, also one that stands where a tensor may; other values as they are."""
+    v = v.number if isinstance(v, Facts) and v.number is not None else v
+    return plain(v.value if isinstance(v, Scalar) else v)
 
 
 def fold_nodes(fold: Fold, t: DType, extra: dict[str, Node], results: Sequence[DType]) -> FoldNodes:

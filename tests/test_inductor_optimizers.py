@@ -1,0 +1,45 @@
+"""Steps of optimizers, compiled: their counts are elements of tensors, and stay so."""
+
+import copy
+
+import pytest
+
+import tocha
+from tocha import nn
+
+OPTIMIZERS = ("Adam", "AdamW", "NAdam", "Adamax", "Adagrad", "RMSprop", "Adadelta", "Rprop", "ASGD")
+
+
+@pytest.mark.parametrize("name", OPTIMIZERS)
+def test_twelve_steps_are_one_compilation(name, caplog):
+    tocha.manual_seed(0)
+    model = nn.Sequential(nn.Linear(4, 4), nn.LayerNorm(4), nn.Linear(4, 8))
+    other = copy.deepcopy(model)
+    eager, compiled = (getattr(tocha.optim, name)(m.parameters(), lr=1e-2) for m in (model, other))
+    counter = tocha._dynamo.testing.CompileCounterWithBackend("inductor")
+    step = tocha.compile(compiled.step, backend=counter)
+    for _ in range(12):
+        for p, q in zip(model.parameters(), other.parameters(), strict=True):
+            p.grad = tocha.randn_like(p)
+            q.grad = p.grad.clone()
+        eager.step()
+        step()
+    for p, q in zip(model.parameters(), other.parameters(), strict=True):
+        tocha.testing.assert_close(q, p, rtol=1e-5, atol=1e-6)
+    assert counter.frame_count == 1
+    assert not caplog.records  # nothing runs operator by operator
+
+
+def test_a_number_of_an_element_is_computed_once():
+    def f(x, count):
+        count.add_(1)
+        k = 1 - 0.9 ** count.item()
+        return x * k, x + k, tocha.full_like(x, k)
+
+    with tocha._dynamo.config.patch(capture_scalar_outputs=True):
+        compiled = tocha.compile(f, fullgraph=True)
+        x, mine, theirs = tocha.randn(5), tocha.tensor(0.0), tocha.tensor(0.0)
+        for _ in range(3):
+            for found, expected in zip(compiled(x, mine), f(x, theirs), strict=True):
+                tocha.testing.assert_close(found, expected)
+        assert mine.item() == 3

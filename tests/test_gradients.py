@@ -56,6 +56,16 @@ def test_distances_of_equal_points_have_no_slope():
     assert g.tolist() == [[0.0] * 3] * 2
 
 
+@pytest.mark.parametrize("batch", [(), (2,)])
+def test_distances_of_many_points(batch):
+    x, y = make(*batch, 30, 3), make(26, 3)
+    found = tocha.autograd.grad(tocha.cdist(x, y).square().sum(), (x, y))
+    apart = x.unsqueeze(-2) - y.unsqueeze(-3)
+    expected = tocha.autograd.grad(apart.square().sum(), (x, y))
+    for a, b in zip(found, expected, strict=True):
+        assert a.shape == b.shape and tocha.allclose(a, b)
+
+
 @pytest.mark.parametrize("dim", [0, 1, -1])
 @pytest.mark.parametrize("f", [tocha.softmax, tocha.log_softmax])
 def test_softmax(f, dim):

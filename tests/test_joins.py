@@ -104,3 +104,24 @@ def test_transposed_copies_keep_the_bits_of_nan():
     bits = np.full((33, 18), 0x7FA00001, np.uint32)
     copied = tocha.from_numpy(bits.view(np.float32)).t().contiguous().numpy().view(np.uint32)
     assert (copied == 0x7FA00001).all()
+
+
+@pytest.mark.parametrize("dtype", [tocha.bool, tocha.int16, tocha.float32, tocha.float64, tocha.complex128])
+@pytest.mark.parametrize("times", [1, 2, 3, 4, 5, 16, 17])
+def test_elements_repeated_side_by_side(times, dtype):
+    x = (tocha.arange(2 * 5 * 6) % 7).reshape(2, 5, 6).to(dtype)
+    for t in (x, x.transpose(0, 2), x[:, ::2], x[..., 1::2]):
+        for dim in range(3):
+            expected = np.repeat(np.array(t.tolist()), times, dim)
+            assert t.repeat_interleave(times, dim).tolist() == expected.tolist()
+
+
+@pytest.mark.parametrize(
+    "a, b", [((3, 4), (2, 5)), ((4,), (3, 2)), ((2, 1, 3), (4, 2)), ((5, 1), (1, 6)), ((2, 0), (3, 4))]
+)
+def test_kron(a, b):
+    x, y = numbers(*a) + 1, numbers(*b) - 2
+    expected = np.kron(x.numpy(), y.numpy())
+    for left, right in ((x, y), (x.mT.contiguous().mT if x.ndim > 1 else x, y)):
+        found = tocha.kron(left, right)
+        assert found.shape == expected.shape and found.tolist() == expected.tolist()

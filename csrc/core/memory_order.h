@@ -8,6 +8,9 @@
 
 namespace tocha {
 
+// Whether elements with these strides fill their memory without gaps, each in a place of its own.
+bool is_non_overlapping_and_dense(IntsView sizes, IntsView strides);
+
 // step(i, d): operand i's stride along dim d of the result, 0 where it is broadcast.
 template <class Step>
 Ints strides_by_operands(IntsView sizes, int operands, Step step) {

@@ -247,18 +247,21 @@ bool Tensor::is_contiguous(MemoryFormat f) const {
   return true;
 }
 
-bool Tensor::is_non_overlapping_and_dense() const {
-  if (p_->contiguous) return true;
+bool is_non_overlapping_and_dense(IntsView sizes, IntsView strides) {
   Ints order;
-  for (int64_t i = 0; i < dim(); ++i)
-    if (size(i) != 1) order.push_back(i);
-  std::sort(order.begin(), order.end(), [&](int64_t a, int64_t b) { return stride(a) < stride(b); });
+  for (int64_t i = 0; i < static_cast<int64_t>(sizes.size()); ++i)
+    if (sizes[i] != 1) order.push_back(i);
+  std::sort(order.begin(), order.end(), [&](int64_t a, int64_t b) { return strides[a] < strides[b]; });
   int64_t expected = 1;
   for (int64_t d : order) {
-    if (stride(d) != expected) return false;
-    expected *= size(d);
+    if (strides[d] != expected) return false;
+    expected *= sizes[d];
   }
   return true;
+}
+
+bool Tensor::is_non_overlapping_and_dense() const {
+  return p_->contiguous || tocha::is_non_overlapping_and_dense(sizes(), strides());
 }
 
 MemoryFormat suggested_format(const Tensor& t) {

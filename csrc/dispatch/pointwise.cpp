@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <numeric>
+#include <optional>
 
 #include "core/dtype_messages.h"
 #include "core/memory_order.h"
@@ -91,34 +92,61 @@ Ints common_sizes(const PointwiseOp& op, const Tensor* ins) {
   return sizes;
 }
 
-// The result keeps the layout its inputs agree on. An operand of another dtype counts as it lies once converted: dense.
+// How an operand lies once it has the dtype that the loop reads: what is converted becomes dense.
+Ints strides_as(DType dtype, const Tensor& t) {
+  return t.dtype() == dtype ? Ints(t.strides()) : like_strides(t, MemoryFormat::Preserve);
+}
+
+// The usual operands: contiguous ones of the full shape, and numbers. Beside a number the strides of dims of size one
+// count, as they do where operands differ in shape.
+bool plain(IntsView sizes, IntsView contiguous, const Tensor* ins, int n) {
+  bool numbers = false;
+  for (int i = 0; i < n; ++i) {
+    if (ins[i].dim() == 0)
+      numbers = true;
+    else if (!ins[i].is_contiguous() || ins[i].sizes() != sizes)
+      return false;
+  }
+  if (!numbers) return true;
+  for (int i = 0; i < n; ++i)
+    if (ins[i].dim() != 0 && ins[i].strides() != contiguous) return false;
+  return true;
+}
+
+// The layout that operands of one shape agree on, if they do.
+std::optional<Ints> common_strides(IntsView sizes, const Ints* strides, int n) {
+  const int64_t dims = sizes.size();
+  auto follow = [&](const Ints& expected) {
+    for (int i = 0; i < n; ++i)
+      for (int64_t d = 0; d < dims; ++d)
+        if (sizes[d] != 1 && strides[i][d] != expected[d]) return false;
+    return true;
+  };
+  if (Ints expected = contiguous_strides(sizes); follow(expected)) return expected;
+  if (dims == 4)
+    if (Ints expected = format_strides(sizes, MemoryFormat::ChannelsLast); follow(expected)) return expected;
+  for (int i = 1; i < n; ++i)
+    if (IntsView(strides[i]) != IntsView(strides[0])) return std::nullopt;
+  if (!is_non_overlapping_and_dense(sizes, strides[0])) return std::nullopt;
+  return strides[0];
+}
+
+// The result keeps the layout its inputs agree on.
 Ints result_strides(const PointwiseOp& op, IntsView sizes, const Tensor* ins, DType compute) {
-  int64_t n = sizes.size();
-  bool plain = true;
-  for (int i = 0; i < op.nin && plain; ++i)
-    plain = ins[i].dim() == 0 || (ins[i].is_contiguous() && ins[i].sizes() == sizes);
-  if (plain || n < 2) return contiguous_strides(sizes);
-  // Inputs of the full shape with one dense layout hand it on unchanged.
-  const Tensor* model = nullptr;
-  bool agree = true;
-  for (int i = 0; i < op.nin && agree; ++i) {
-    if (ins[i].dim() == 0) continue;
-    if (!model) model = &ins[i];
-    agree = ins[i].sizes() == sizes && ins[i].strides() == model->strides();
+  const int64_t n = sizes.size();
+  Ints contiguous = contiguous_strides(sizes);
+  if (n == 0 || plain(sizes, contiguous, ins, op.nin)) return contiguous;
+  Ints strides[kMaxOperands];
+  bool same_shape = true;
+  for (int i = 0; i < op.nin; ++i) {
+    strides[i] = strides_as(op.types[op.nout + i].resolve(compute), ins[i]);
+    same_shape = same_shape && ins[i].sizes() == sizes;
   }
-  if (agree && model && model->is_non_overlapping_and_dense()) {
-    // Strides of dims of size one tell later operations the format, too.
-    const bool channels_last = n == 4 && model->is_contiguous(MemoryFormat::ChannelsLast);
-    return channels_last ? format_strides(sizes, MemoryFormat::ChannelsLast) : Ints(model->strides());
-  }
-  Ints dense[kMaxOperands];
-  for (int i = 0; i < op.nin; ++i)
-    if (ins[i].dtype() != compute && !ins[i].is_non_overlapping_and_dense())
-      dense[i] = like_strides(ins[i], MemoryFormat::Preserve);
+  if (same_shape)
+    if (std::optional<Ints> common = common_strides(sizes, strides, op.nin)) return *common;
   return strides_by_operands(sizes, op.nin, [&](int i, int64_t d) -> int64_t {
     const int64_t own = d - (n - ins[i].dim());
-    if (own < 0 || (ins[i].size(own) == 1 && sizes[d] != 1)) return 0;
-    return dense[i].empty() ? ins[i].stride(own) : dense[i][own];
+    return own < 0 || (ins[i].size(own) == 1 && sizes[d] != 1) ? 0 : strides[i][own];
   });
 }
 

@@ -8,6 +8,7 @@ entry `kind | operator` covers a report of that kind when the operator takes par
 differs, is that line's), and `kind | operator | words` only when the report also holds the words.
 The programs run in a process of their own. One that kills it is run again on tocha alone: if it kills that too, it is new
 (`crash`), else the crash is PyTorch's, and is named.
+A report of a line that writes into memory which another of its tensors reads, too, ends with the words `shares memory`.
 Exit status: 0 nothing new, 1 new signatures, each printed once with its program.
 """
 
@@ -93,8 +94,23 @@ def mismatch(fuzz: Any, seed: int, special_share: float) -> Found | None:
     except fuzz.Mismatch as found:
         lines, mode = fuzz.shrink(maker.run.lines, mode, special, found.kind)
         report = fuzz.replay(lines, mode, special) or found
-        return Found(seed, report.kind, report.line, str(report), lines, special, mode)
+        shared = "; shares memory" if writes_what_it_reads(fuzz, lines, report.line) else ""
+        return Found(seed, report.kind, report.line, str(report) + shared, lines, special, mode)
     return None
+
+
+def writes_what_it_reads(fuzz: Any, lines: list[str], line: str) -> bool:
+    """Whether a line writes into a tensor and names another one in the same memory."""
+    written = re.match(r"(x\d+)(?:\.\w+_\(|\[.*\] [^=]*=|\.\w+ = | [^\s\w]*= )", line)
+    if line not in lines or not written:
+        return False
+    env = fuzz.Run().env["torch"]
+    for before in lines[: lines.index(line)]:
+        with contextlib.suppress(Exception):
+            exec(before, env)
+    target, read = written[1], set(re.findall(r"\bx\d+\b", line[written.end() :]))
+    memory = {name: env[name].untyped_storage().data_ptr() for name in {target, *read} if fuzz.is_t(env.get(name))}
+    return any(memory.get(name) == memory.get(target) for name in read - {target})
 
 
 def surveyed(fuzz: Any, seeds: range, special_share: float, send: Connection) -> None:

@@ -187,3 +187,81 @@ def test_integers_mixed_by_a_number_in_a_tensor(dtype: str, weight: str | None) 
         return mixed.tolist(), str(mixed.dtype).partition(".")[2]
 
     same(program)
+
+
+@pytest.mark.parametrize("grad", [math.inf, -math.inf, 0.0, 2.0])
+@pytest.mark.parametrize("name", ["silu", "sinc"])
+def test_an_infinite_gradient_stays_one(name: str, grad: float) -> None:
+    def program(m: Any) -> Any:
+        x = m.tensor([0.0, -0.0, -1.0, 3.0, -3.0, 0.5, 100.0, 1.0], requires_grad=True)
+        y = (getattr(m, name, None) or getattr(m.nn.functional, name))(x)
+        (found,) = m.autograd.grad(y, x, m.full_like(x, grad).detach())
+        return [round(v, 4) + 0.0 for v in found.tolist()]
+
+    same(program)
+
+
+@pytest.mark.parametrize("correction", [0, 1, 2, 5])
+@pytest.mark.parametrize("name", ["var", "std", "var_mean", "std_mean"])
+def test_spread_of_one_number_along_a_dim(name: str, correction: int) -> None:
+    def program(m: Any) -> Any:
+        x = m.tensor(3.0, requires_grad=True)
+        found = getattr(m, name)(x, -1, correction=correction)
+        sum(found).backward() if isinstance(found, tuple) else found.backward()
+        return x.grad.item()
+
+    same(program)
+
+
+@pytest.mark.parametrize("repeats", [1, 3, 8, 9])
+@pytest.mark.parametrize("order", [2, 1, 3])
+@pytest.mark.parametrize("number", [complex(math.nan, math.inf), complex(math.inf, 1), complex(math.nan, 1), 3 + 4j])
+def test_norm_of_complex_infinities(number: complex, order: float, repeats: int) -> None:
+    same(lambda m: round(m.linalg.vector_norm(m.tensor([number] * repeats), order).item(), 3))
+
+
+SHAPES = [
+    ((0, 3), (3, 2)),
+    ((2, 0), (0, 3)),
+    ((2, 3), (3, 0)),
+    ((0, 2, 3), (3, 4)),
+    ((2, 2, 0), (2, 0, 4)),
+    ((2, 0), (0,)),
+]
+
+
+@pytest.mark.parametrize("shapes", [*SHAPES, ((2, 3), (3, 2)), ((0,), (0,)), ((3,), (3,))], ids=str)
+@pytest.mark.parametrize("name", ["matmul", "linear", "inner", "mm", "mv", "bmm"])
+def test_products_of_nothing_in_bool(name: str, shapes: tuple[tuple[int, ...], tuple[int, ...]]) -> None:
+    def program(m: Any) -> Any:
+        a, b = (m.zeros(s, dtype=m.bool) for s in shapes)
+        if name in ("linear", "inner") and b.ndim > 1:
+            b = b.mT
+        found = m.nn.functional.linear(a, b) if name == "linear" else getattr(m, name)(a, b)
+        return tuple(found.shape), str(found.dtype).partition(".")[2], found.tolist()
+
+    same(program)
+
+
+ODD = [((1, 2, 1, 1), (2, 1, 10, 10)), ((3, 1), (1, 10)), ((1, 1, 1, 3), (1, 2, 3, 2)), ((2, 1, 3), (3, 7, 1))]
+
+
+@pytest.mark.parametrize("geometry", ODD, ids=str)
+@pytest.mark.parametrize(
+    "f",
+    [
+        lambda m, x: x <= 0,
+        lambda m, x: x + m.tensor(1.0),
+        lambda m, x: 2 - x,
+        lambda m, x: x.exp(),
+        lambda m, x: x + x,
+        lambda m, x: m.where(x > 0, x, 0.0),
+        lambda m, x: x * m.ones(x.shape, dtype=m.float64),
+        lambda m, x: x.masked_fill(x > 0, 1.0),
+        lambda m, x: (x <= 0)[..., None] | (x > 0)[..., None, :],
+    ],
+)
+def test_strides_of_dims_of_size_one(
+    f: Callable[[Any, Any], Any], geometry: tuple[tuple[int, ...], tuple[int, ...]]
+) -> None:
+    same(lambda m: f(m, m.arange(1.0, 60.0).as_strided(*geometry)).stride())

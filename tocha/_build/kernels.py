@@ -22,7 +22,8 @@ from tocha.codegen.cpp_scalar import (
     vectorizes,
 )
 from tocha.ir import dtypes as dt
-from tocha.ir import scalar
+from tocha.ir import primitives, scalar
+from tocha.ir.node import topological
 from tocha.ir.rewrite import simplify
 from tocha.operators.derived import params, resolve, type_codes
 from tocha.operators.record import Fold, Operator, operators
@@ -30,7 +31,7 @@ from tocha.operators.record import Fold, Operator, operators
 LOOPS_PER_FILE = 110
 HEADER = """// Generated from tocha/operators/{module}.py; do not edit.
 #include "cpu/engine/loop_prelude.h"
-
+{more}
 namespace tocha::cpu {{
 namespace {{
 """
@@ -39,6 +40,7 @@ ROW_LANES = 64  # accumulators of a reduction along a contiguous run
 ROW_VECTORS = 4  # the same as whole vectors
 ROW_SHORT = 16  # shorter runs are reduced in order
 SHORTCUT_RUN = 512
+FOLD_PRIMITIVES = {primitives.add, primitives.mul, primitives.maximum, primitives.minimum}  # of csrc/cpu/vecmath/neon.h
 
 
 def loop_dtypes(o: Operator) -> list[dt.DType]:
@@ -167,7 +169,7 @@ def is_ordered(o: Operator) -> bool:
     """Whether a reduction's combine asks where an element is."""
     e = FoldEmitter(o, loop_dtypes(o)[0])
     values = e.combined()
-    return any(n.op is scalar.INDEX for n in scalar.topological(values if isinstance(values, tuple) else (values,)))
+    return any(n.op is scalar.INDEX for n in topological(values if isinstance(values, tuple) else (values,)))
 
 
 class FoldEmitter:
@@ -262,8 +264,14 @@ class FoldEmitter:
         lanes = self.lanes_row(self.states, self.fold.init(**self.nodes()), self.merged(), "fold")
         lanes.append(f"  merge({', '.join(f's{i}, l{i}' for i in range(k))});")
         if vectors := self.vectors_row():
-            lanes = ["#if TOCHA_VECTOR_F32", *vectors, "#else", *lanes, "#endif"]
+            lanes = [f"#if {self.vector_guard()}", *vectors, "#else", *lanes, "#endif"]
         return [*lines, *lanes, "}", ""]
+
+    def vector_guard(self) -> str:
+        """What says that the instruction set has the vectors that this fold needs (csrc/cpu/vecmath)."""
+        formulas = [*self.typed(self.combined(), self.states), *self.typed(self.merged(), self.states)]
+        used = {node.op for node in topological(formulas) if node.args}
+        return "TOCHA_FOLDS_F32" if used <= FOLD_PRIMITIVES else "TOCHA_VECTOR_F32"
 
     def vectors_row(self) -> list[str] | None:
         """The same on whole vectors, whose accumulators never leave their registers; None where formulas have no
@@ -518,7 +526,7 @@ def backward_files(families: dict[str, list[Operator]]) -> dict[str, str]:
     for module, ops in families.items():
         pairs = [(o, f) for o in ops for f in generated_kernels(o)]
         for number, at in enumerate(range(0, len(pairs), LOOPS_PER_FILE // 2)):
-            text, tables_text = HEADER.format(module=module), ""
+            text, tables_text = HEADER.format(module=module, more=""), ""
             for o, f in pairs[at : at + LOOPS_PER_FILE // 2]:
                 slots = {}
                 for t, nodes in f.formulas.items():
@@ -546,7 +554,8 @@ def generate() -> dict[str, str]:
     files = backward_files(families)
     for module, ops in families.items():
         for number, shard in enumerate(shards(ops)):
-            text = HEADER.format(module=module)
+            folds = any(o.kind == "reduction" for o in shard)
+            text = HEADER.format(module=module, more='#include "cpu/vecmath/neon.h"\n' if folds else "")
             for o in shard:
                 for t in loop_dtypes(o):
                     text += "\n" + (pointwise_loop(o, t) if o.kind == "pointwise" else FoldEmitter(o, t).text())

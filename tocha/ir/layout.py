@@ -147,15 +147,16 @@ def result_strides(sizes: Sizes, operands: Sequence[tuple[Sizes, Sizes]]) -> lis
     the operands' strides, the first operand deciding before the next."""
     sizes = list(sizes)
     dimensioned = [(list(s), list(t)) for s, t in operands if len(s)]
-    if len(sizes) < 2 or not dimensioned:
+    if not sizes or not dimensioned:
         return contiguous_strides(sizes)
-    first = dimensioned[0]
-    alike = all(same_sizes(s, sizes) and same_sizes(t, first[1]) for s, t in dimensioned[1:])
-    if alike and same_sizes(first[0], sizes) and is_dense(*first):
-        # Strides of dims of size one tell later operations the format, too.
-        if len(sizes) == 4 and not is_contiguous(*first) and is_contiguous(*first, MemoryFormat.channels_last):
-            return format_strides(sizes, MemoryFormat.channels_last)
-        return list(first[1])
+    if all(same_sizes(s, sizes) for s, _ in dimensioned):
+        plain = contiguous_strides(sizes)
+        if all(same_sizes(t, plain) for _, t in dimensioned):
+            return plain
+        # Beside a number the strides of dims of size one count, as they do where operands differ in shape.
+        common = _common_strides(sizes, [t for _, t in dimensioned]) if len(dimensioned) == len(operands) else None
+        if common is not None:
+            return common
     n = len(sizes)
 
     def step(s: list[Any], t: list[Any], d: int) -> Any:
@@ -184,6 +185,16 @@ def result_strides(sizes: Sizes, operands: Sequence[tuple[Sizes, Sizes]]) -> lis
             elif c < 0:
                 break
     return strides_in_order(sizes, order)
+
+
+def _common_strides(sizes: Sizes, strides: Sequence[Sizes]) -> list[Any] | None:
+    """The layout that operands of one shape agree on, if they do."""
+    for format in (MemoryFormat.contiguous_format, MemoryFormat.channels_last):
+        if all(is_contiguous(sizes, t, format) for t in strides):
+            return format_strides(sizes, format)
+    if all(same_sizes(t, strides[0]) for t in strides) and is_dense(sizes, strides[0]):
+        return list(strides[0])
+    return None
 
 
 def joined_strides(sizes: Sizes, parts: Sequence[tuple[Sizes, Sizes]]) -> list[Any]:

@@ -321,6 +321,12 @@ def silu(x):
     return x * s.sigmoid(x)
 
 
+@gradient(silu, "self")
+def silu_gradient(grad, self):
+    y = s.sigmoid(self)
+    return grad * s.conjugate(y * (1 + self * (1 - y)))  # grad once: what is infinite would become NaN at 0
+
+
 @pointwise(
     "silu_backward(Tensor grad_output, Tensor self) -> Tensor", dtypes=(*FLOATS, *COMPLEX), variants="", expensive=True
 )

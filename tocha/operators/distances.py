@@ -8,7 +8,7 @@ from tocha.ir import dtypes as dt
 from tocha.operators.product_checks import check_multiplies
 from tocha.operators.products import PRODUCT
 from tocha.operators.record import composite, gradient, native, op, rule
-from tocha.operators.rules import Out, broadcast_shapes, refuse_dtype, warn_once, wrap_dim
+from tocha.operators.rules import Out, broadcast_shapes, recording, refuse_dtype, warn_once, wrap_dim
 
 
 @native(
@@ -138,14 +138,24 @@ def _cdist_forward(x1, x2, p, compute_mode):
     return Out([*sizes, x1.shape[-2], x2.shape[-2]], x1.dtype)
 
 
-@gradient(_cdist_forward, "x1")
-def cdist_x1_gradient(grad, x1, x2, p, result):
-    return op._cdist_backward(grad, x1, x2, p, result)
-
-
-@gradient(_cdist_forward, "x2")
-def cdist_x2_gradient(grad, x1, x2, p, result):
-    return op._cdist_backward(grad.mT, x2, x1, p, result.mT)
+@gradient(_cdist_forward, "x1", "x2")
+def cdist_gradient(grad, x1, x2, p, compute_mode, result, wanted):
+    by_products = p == 2 and compute_mode != 2 and (compute_mode == 1 or x1.shape[-2] > 25 or x2.shape[-2] > 25)
+    first: "Tensor?" = None
+    second: "Tensor?" = None
+    if recording() or not by_products:
+        if wanted[0]:
+            first = op._cdist_backward(grad, x1, x2, p, result)
+        if wanted[1]:
+            second = op._cdist_backward(grad.mT, x2, x1, p, result.mT)
+        return first, second
+    # The sums of (x1 - x2) * slope, where points meet 0.
+    slopes = (grad / result).masked_fill(result == 0, 0)
+    if wanted[0]:
+        first = x1 * slopes.sum([-1], True) - op.matmul(slopes, x2)
+    if wanted[1]:
+        second = x2 * slopes.sum([-2]).unsqueeze(-1) - op.matmul(slopes.mT, x1)
+    return first, second
 
 
 @native(

@@ -9,6 +9,7 @@ from tocha.operators.rules import (
     broadcast_shapes,
     cat_strides,
     check_same_device,
+    computes,
     is_integral,
     result_type_of,
     view_strides,
@@ -383,8 +384,14 @@ def kron(self, other):
     for i in range(n):
         left.extend([a[i], 1])
         right.extend([1, b[i]])
-    product = self.reshape(left) * other.reshape(right)
     sizes = [a[i] * b[i] for i in range(n)]
+    if computes(self) and n > 1 and self.is_contiguous() and other.is_contiguous() and b[n - 1] < 256:
+        # Along the last dim both are spelled out: rows of the product are then runs of memory, not of a few elements.
+        last = [a[n - 1], b[n - 1]]
+        rows = self.reshape(left).expand([*left[:-2], *last]).reshape([*left[:-2], sizes[n - 1]])
+        columns = other.reshape(right).expand([*right[:-2], *last]).reshape([*right[:-2], sizes[n - 1]])
+        return op._unsafe_view(rows * columns, sizes)
+    product = self.reshape(left) * other.reshape(right)
     if view_strides(product.shape, product.strides, sizes) is None:
         product = product.contiguous()
     return op._unsafe_view(product, sizes)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 from tocha.ir import dtypes as dt
-from tocha.ir.scalar import abs, cast, imag, maximum, minimum, pow, real, sqrt
+from tocha.ir.scalar import abs, cast, constant, fmax, imag, maximum, minimum, pow, real, sqrt, where
 from tocha.operators.record import COMPLEX, FLOATS, Fold, composite, gradient, op, reduction, rule
 from tocha.operators.reductions import unreduced
 from tocha.operators.rules import recording, result_type, wrap_dim, wrap_dims
@@ -25,10 +25,16 @@ def _total(term, finish):
     )
 
 
+def _squared_magnitude(z):
+    a, b = abs(real(z)), abs(imag(z))
+    # An infinite part makes the magnitude infinite, also beside a NaN.
+    return where(fmax(a, b) == math.inf, constant(math.inf, a.dtype), a * a + b * b)
+
+
 @reduction("_norm_two" + _SCHEMA, dtypes=_NORMED, variants="")
 def _norm_two(t):
     """The root of the sum of squared magnitudes."""
-    return _total(lambda x: real(x) * real(x) + imag(x) * imag(x) if t.is_complex else x * x, sqrt)
+    return _total(lambda x: _squared_magnitude(x) if t.is_complex else x * x, sqrt)
 
 
 @reduction("_norm_one" + _SCHEMA, dtypes=_NORMED, variants="")

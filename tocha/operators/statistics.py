@@ -75,7 +75,7 @@ def var_mean_gradient(grad0, grad1, self, dim, keepdim, correction, root, result
         # The recurrence has no mean of infinities; PyTorch's gradients are those of the plain one.
         centered = self - (self.mean() if dim is None else self.mean(dim, True))
         slope = unreduced(spread, self, dim, keepdim)
-        if dim is None and n <= correction:  # there PyTorch takes the sides of the mean for one
+        if (dim is None or self.ndim == 0) and n <= correction:  # there PyTorch takes the sides of the mean for one
             total = slope * op.full_like(self, math.inf).masked_fill(centered == 0, math.nan)
         else:
             total = slope * (2.0 / (n - correction) if n != correction else math.inf) * centered

@@ -6,7 +6,7 @@ import math
 from functools import partial
 
 from tocha.ir import scalar as s
-from tocha.operators.record import BINARY, COMPLEX, FLOATS, INT_TO_FLOAT, UNARY, pointwise
+from tocha.operators.record import BINARY, COMPLEX, FLOATS, INT_TO_FLOAT, UNARY, gradient, pointwise
 
 elementary = partial(pointwise, dtypes=(*FLOATS, *COMPLEX), promote=INT_TO_FLOAT, variants=UNARY, expensive=True)
 
@@ -102,6 +102,13 @@ def sinc(x):
     """sin(pi * self) / (pi * self), and 1 at 0."""
     angle = x * math.pi
     return s.where(x == 0, s.constant(1, x.dtype), s.sin(angle) / angle)
+
+
+@gradient(sinc, "self")
+def sinc_gradient(grad, self):
+    angle = self * math.pi
+    slope = (s.cos(angle) - s.sin(angle) / angle) / self  # grad once: what is infinite would become NaN
+    return s.where(self == 0, s.zero_like(grad), grad * s.conjugate(slope))
 
 
 @elementary("deg2rad(Tensor self) -> Tensor", dtypes=FLOATS, expensive=False)

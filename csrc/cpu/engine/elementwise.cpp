@@ -360,6 +360,54 @@ bool copy_transposed(const Plan& plan) {
   return true;
 }
 
+// dst[i * times + j] = src[i] for every j < times; step: bytes between elements of src.
+template <class T, class Times, class Step>
+void repeat_elements(T* dst, const char* src, int64_t n, Times times, Step step) {
+  for (int64_t i = 0; i < n; ++i) {
+    T v;
+    std::memcpy(&v, src + i * step(), sizeof(T));
+    for (int64_t j = 0; j < times(); ++j) dst[i * times() + j] = v;
+  }
+}
+
+template <class T>
+void repeat_each(char* dst, const char* src, int64_t step, int64_t n, int64_t times) {
+  auto run = [&](auto count) {
+    auto* to = reinterpret_cast<T*>(dst);
+    if (step == sizeof(T)) return repeat_elements(to, src, n, count, [] { return int64_t{sizeof(T)}; });
+    repeat_elements(to, src, n, count, [step] { return step; });
+  };
+  if (times == 2) return run([] { return int64_t{2}; });
+  if (times == 3) return run([] { return int64_t{3}; });
+  if (times == 4) return run([] { return int64_t{4}; });
+  run([times] { return times; });
+}
+
+// Elements that are each repeated a few times, side by side: too short to be runs of their own.
+bool copy_repeated(const Plan& plan) {
+  const Operand &dst = plan.ops[0], &src = plan.ops[1];
+  const int64_t size = itemsize(dst.dtype), times = plan.sizes[0];
+  constexpr int64_t kMostTimes = 16;
+  if (!src.fits || !dst.fits || plan.ndim < 2 || times > kMostTimes || size > 8) return false;
+  if (src.strides[0] != 0 || dst.strides[0] != size || dst.strides[1] != times * size) return false;
+  auto rest = std::make_unique<Plan>(plan);  // without the innermost dim
+  rest->ndim = plan.ndim - 1;
+  rest->numel = plan.numel / times;
+  std::copy(plan.sizes + 1, plan.sizes + plan.ndim, rest->sizes);
+  for (int k = 0; k < 2; ++k) std::copy(plan.ops[k].strides + 1, plan.ops[k].strides + plan.ndim, rest->ops[k].strides);
+  auto repeat = size == 1   ? repeat_each<uint8_t>
+                : size == 2 ? repeat_each<uint16_t>
+                : size == 4 ? repeat_each<uint32_t>
+                            : repeat_each<uint64_t>;
+  parallel_for(rest->numel, even_grain(rest->numel, kGrainCheap / times), [&](int64_t b, int64_t e) {
+    for_runs(
+        *rest, b, e - b,
+        [&](int64_t, int64_t run, char* to, char* from) { repeat(to, from, rest->ops[1].strides[0], run, times); },
+        rest->ops[0], rest->ops[1]);
+  });
+  return true;
+}
+
 }  // namespace
 
 void copy(const Tensor& dst, const Tensor& src) {
@@ -373,7 +421,7 @@ void copy(const Tensor& dst, const Tensor& src) {
   make_plan(call, *plan);
   ReleaseGil unlocked(plan->numel);
   turn_backward_dims(*plan);
-  if (copy_transposed(*plan)) return;
+  if (copy_transposed(*plan) || copy_repeated(*plan)) return;
   const Operand& to = plan->ops[0];
   const Operand& from = plan->ops[1];
   if (!to.conj && !to.neg && !from.conj && !from.neg) {

@@ -172,7 +172,11 @@ Scalar place_addend(const Tensor& out, const Tensor& addend, const Scalar& beta)
 
 }  // namespace
 
-void matmul(const Tensor& out, const Tensor& self, const Tensor& other) { product_of(out, self, other).run(); }
+void matmul(const Tensor& out, const Tensor& self, const Tensor& other) {
+  // Sums of nothing are zeros, also of dtypes that have no products.
+  if (self.numel() == 0 || other.numel() == 0) return backend(out.device().type).fill(out, 0);
+  product_of(out, self, other).run();
+}
 
 void _int_mm(const Tensor& out, const Tensor& self, const Tensor& mat2) {
   // Bytes of both signs meet in the next wider type.
@@ -230,6 +234,7 @@ void addbmm(const Tensor& out, const Tensor& self, const Tensor& batch1, const T
 }
 
 void nn_linear(const Tensor& out, const Tensor& input, const Tensor& weight, const Tensor& bias) {
+  if (!bias && (input.numel() == 0 || weight.numel() == 0)) return backend(out.device().type).fill(out, 0);
   Product p;
   const int64_t d = input.dim();
   p.dtype = out.dtype();

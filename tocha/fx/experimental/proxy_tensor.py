@@ -36,6 +36,7 @@ from tocha._subclasses.fake import FakeTensor, outside
 from tocha._subclasses.fake_tensor import FakeTensorMode
 from tocha._subclasses.methods import data as fake_snapshot
 from tocha.fx._symbolic_trace import PH, Tracer
+from tocha.fx.experimental._above_autograd import AboveAutograd
 from tocha.fx.experimental._sym_nodes import SymbolicNodes
 from tocha.fx.graph import Graph
 from tocha.fx.graph_module import GraphModule
@@ -303,6 +304,17 @@ class ProxyTorchDispatchMode(TorchDispatchMode):
         self._allow_fake_constant = _allow_fake_constant
         self._error_on_data_dependent_ops = _error_on_data_dependent_ops
         self.enable_tracing = True
+        self.above = AboveAutograd(self, proxy_call) if pre_dispatch else None
+
+    def __enter__(self) -> Any:
+        if self.above is not None:
+            self.above.open()
+        return super().__enter__()
+
+    def __exit__(self, *exc: Any) -> None:
+        super().__exit__(*exc)
+        if self.above is not None:
+            self.above.close()
 
     @classmethod
     def is_infra_mode(cls) -> bool:
@@ -555,9 +567,8 @@ def make_fx(
 
     tracing_mode: "real" runs on the tensors as they are, "fake" on tensors without elements, "symbolic" on such whose sizes are
     symbols, so that the graph serves other sizes. decomposition_table replaces operators by functions of other ones.
+    pre_dispatch: operators are seen above autograd, composites whole, with the program's switches of grad mode and autocast.
     """
-    if pre_dispatch:
-        raise NotImplementedError("[make_fx] pre_dispatch=True is not supported: operators are seen below autograd")
 
     @functools.wraps(f)
     def wrapped(*args: Any) -> GraphModule:

@@ -91,7 +91,8 @@ class GraphTransformObserver:
         gm._register_create_node_hook(self.on_node_creation)
         gm._register_erase_node_hook(self.on_node_erase)
         gm._register_replace_node_hook(self.on_node_replace)
-        gm._register_deepcopy_hook(self.on_deepcopy)
+        if self.on_deepcopy not in gm._deepcopy_hooks:  # a copy has those of its original
+            gm._register_deepcopy_hook(self.on_deepcopy)
 
     def __enter__(self) -> GraphTransformObserver:
         self.draw("before")

@@ -158,7 +158,8 @@ class FlexAttention(HigherOrderOperator):
         wanted = wanted_of(values)
 
         def forward(*given: Any) -> tuple:
-            return self.below(s, *given[:3], given[3:]), ()
+            query, key, value, *buffers = given
+            return self.below(s, query, key, value, buffers), ()
 
         def backward(given: Sequence[Any], kept: Sequence[Any], grads: Sequence[Any]) -> list[Any]:
             flowing = list(grads[: 1 + s.lse])
@@ -216,7 +217,8 @@ def gradients(s: Settings, values: Sequence[Any], grads: Sequence[Any], wanted: 
     """The gradients of results as a function of values, in the layout of these."""
     with autograd.enable_grad():
         leaves = [v.detach().requires_grad_() if w else v for v, w in zip(values, wanted, strict=True)]
-        results = s.run(*leaves[:3], leaves[3:])[: len(grads)]
+        query, key, value, *buffers = leaves
+        results = s.run(query, key, value, buffers)[: len(grads)]
     inputs = [v for v, w in zip(leaves, wanted, strict=True) if w]
     pairs = [(r, g) for r, g in zip(results, grads, strict=True) if r.requires_grad]
     found: Sequence[Any] = [None] * len(inputs)

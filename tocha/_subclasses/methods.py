@@ -205,7 +205,7 @@ def set_data(t: FakeTensor, value: Any) -> None:
 # ---- Python's data -------------------------------------------------------------------------------
 
 
-def lifted(real: Tensor) -> FakeTensor:
+def lifted(real: Tensor) -> Any:
     """A tensor that was just made of Python's data as a fake one; a single number is remembered."""
     if active_mode() is None:  # real tensors, seen above autograd
         return real

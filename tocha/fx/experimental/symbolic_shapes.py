@@ -137,7 +137,9 @@ def guarding_hint_or_throw(a: Any) -> int | bool:
     if not is_symbolic(a):
         return a
     if has_free_unbacked_symbols(a):
-        raise GuardOnDataDependentSymNode(f"[guarding_hint_or_throw] {a} depends on elements and has no hint")
+        raise GuardOnDataDependentSymNode(
+            a.node.expr, f"[guarding_hint_or_throw] {a} depends on elements and has no hint"
+        )
     return a.node.hint
 
 
@@ -187,9 +189,9 @@ def check_consistent(new: Any, old: Any) -> None:
     if hasattr(new, "storage_offset"):
         if new.dim() != old.dim():
             raise AssertionError(f"[check_consistent] {old.shape} != {new.shape} (old != new)")
-        pairs = zip(new.shape, old.shape, strict=True)
+        pairs = list(zip(new.shape, old.shape, strict=True))
     else:
-        pairs = iter([(new, old)])
+        pairs = [(new, old)]
     for a, b in pairs:
         if statically_known_false(sym_eq(a, b)):
             raise AssertionError(f"[check_consistent] {b} != {a} (old != new)")

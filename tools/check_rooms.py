@@ -44,6 +44,8 @@ ON_DEMAND = {
     ("tocha.utils._python_dispatch", "tocha._library.dispatch"),
     ("tocha.utils.backend_registration", "tocha"),
     ("tocha.utils.checkpoint", "tocha._higher_order_ops.checkpoint"),
+    ("tocha.nn.attention._mods", "tocha._higher_order_ops.operator"),
+    ("tocha.nn.attention.flex_attention", "tocha._higher_order_ops.flex_attention"),
     ("tocha.utils.checkpoint", "tocha.utils._selective_checkpoint"),
     ("tocha._ops", "tocha._higher_order_ops"),
     ("tocha.nn.modules.module", "tocha._dynamo.eval_frame"),

@@ -197,16 +197,17 @@ def capture(op: str, function: Callable, operands: Sequence[Any]) -> Subgraph:
     tracer = SubgraphTracer(fake_mode, outer.tracer if outer is not None else None)
     grads = [bool(wanted) and wanted[i] for i in range(len(operands))]
     given = [fresh(fake_mode, v, g) for v, g in zip(operands, grads, strict=True)]
-    mode = ProxyTorchDispatchMode(tracer, outer.tracing_mode if outer is not None else "fake")
+    how, above = ("fake", False) if outer is None else (outer.tracing_mode, outer.pre_dispatch)
+    mode = ProxyTorchDispatchMode(tracer, how, above)
     with contextlib.ExitStack() as stack:
         stack.enter_context(disable_proxy_modes_tracing())
         stack.enter_context(disable_autocast_cache())
         for v in given:
             tracer.placeholder(v)
         stack.enter_context(fake_mode)
-        stack.enter_context(mode)
         if not wanted:
             stack.enter_context(autograd.no_grad())
+        stack.enter_context(mode)
         results = function(*given)
         outputs, spec = pytree.tree_flatten(results)
     check_memory(op, tracer, given, outputs)

@@ -8,6 +8,7 @@ from typing import Any
 from tocha import _C
 from tocha._subclasses.calls import invoke, mode_of, tensors_of
 from tocha._subclasses.fake import FakeTensor, outside
+from tocha._subclasses.reader import active_mode
 from tocha.ir.sym_types import SymInt
 
 Tensor = _C.Tensor
@@ -169,7 +170,14 @@ def taken(t: Any, index: Any, value: Any = None) -> Taken:
     return Taken(mode, mode.fake_of(t), index)
 
 
+def is_real(*values: Any) -> bool:
+    """Whether native code does it: calls are only watched, and no fake is among them."""
+    return active_mode() is None and not any(isinstance(v, FakeTensor) for v in tensors_of(values))
+
+
 def getitem(t: Tensor, index: Any) -> Any:
+    if is_real(t, *as_tuple(index)):
+        return NotImplemented
     found = taken(t, index)
     if any(p is not None for p in found.picks):
         return invoke("index", found.view, found.picks)
@@ -185,7 +193,9 @@ def fitting(value: FakeTensor, ndim: int) -> FakeTensor:
     return invoke("reshape", value, sizes[drop:]) if drop else value
 
 
-def setitem(t: Tensor, index: Any, value: Any) -> None:
+def setitem(t: Tensor, index: Any, value: Any) -> Any:
+    if is_real(t, value, *as_tuple(index)):
+        return NotImplemented
     if isinstance(index, bool):
         index = (index,)
     found = taken(t, index, value)
@@ -196,7 +206,7 @@ def setitem(t: Tensor, index: Any, value: Any) -> None:
             raise TypeError(f"can't assign a {type(value).__name__} to a torch.{t.dtype}Tensor")
         if not advanced:
             invoke("fill_", target, value)
-            return
+            return None
         with outside():
             number = _C.tensor(value if isinstance(value, bool | int | float | complex) else 0).to(t.dtype)
         value = found.mode.lifted(number)
@@ -205,9 +215,10 @@ def setitem(t: Tensor, index: Any, value: Any) -> None:
     value = found.mode.fake_of(value)
     if advanced:
         invoke("index_put_", target, found.picks, fitting(value, 0))
-        return
+        return None
     value = fitting(value, target.dim())
     if value.dim() == 0 and value.device == target.device:
         invoke("fill_", target, value)
     else:
         invoke("copy_", target, value)
+    return None

@@ -205,8 +205,10 @@ def set_data(t: FakeTensor, value: Any) -> None:
 # ---- Python's data -------------------------------------------------------------------------------
 
 
-def lifted(real: Tensor) -> FakeTensor:
+def lifted(real: Tensor) -> Any:
     """A tensor that was just made of Python's data as a fake one; a single number is remembered."""
+    if active_mode() is None:  # real tensors, seen above autograd
+        return real
     with outside():
         made = active_mode().lifted(real.detach())
     fresh = shown_fresh(made)
@@ -223,6 +225,8 @@ def shown_fresh(made: FakeTensor) -> FakeTensor:
 
 
 def tensor(data: Any, **kwargs: Any) -> Any:
+    if active_mode() is None:  # real tensors, seen above autograd
+        return NotImplemented
     if isinstance(data, Tensor):
         source = active_mode().fake_of(data)
         made = invoke("clone", source.detach())
@@ -254,6 +258,8 @@ def materialised(data: Any) -> Any:
 
 
 def as_tensor(data: Any, dtype: Any = None, device: Any = None) -> Any:
+    if active_mode() is None:
+        return NotImplemented
     if isinstance(data, Tensor):
         fake = active_mode().fake_of(data)
         return fake if dtype is None and device is None else fake.to(dtype=dtype, device=device)
@@ -262,6 +268,8 @@ def as_tensor(data: Any, dtype: Any = None, device: Any = None) -> Any:
 
 def legacy_tensor(*args: Any, **kwargs: Any) -> Any:
     """Tensor(2, 3) and Tensor([1, 2])."""
+    if active_mode() is None:
+        return NotImplemented
     if len(args) == 1 and isinstance(args[0], list | tuple) and not isinstance(args[0], _C.Size):
         return tensor(args[0], dtype=_C.get_default_dtype())
     if len(args) == 1 and isinstance(args[0], Tensor):

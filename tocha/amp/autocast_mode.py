@@ -24,6 +24,9 @@ def is_autocast_available(device_type: str) -> bool:
     return _C.device(device_type).type in _SUPPORTED
 
 
+watchers: list[Any] = []  # those who write programs down: told of regions that begin (`entered`) and end (`left`)
+
+
 class autocast:
     """A region of mixed precision, as a context or a decorator: matrix products and convolutions run in `dtype`, what
     needs the range (losses, decompositions) in float32, the rest in what it is given.
@@ -77,6 +80,8 @@ class autocast:
         return True
 
     def __enter__(self) -> autocast:
+        for w in watchers:
+            w.entered(self)
         device = self.device
         self._before.append(
             (_C.is_autocast_enabled(device), _C.get_autocast_dtype(device), _C.is_autocast_cache_enabled())
@@ -88,6 +93,8 @@ class autocast:
         return self
 
     def __exit__(self, *exception: object) -> None:
+        for w in watchers:
+            w.left(self)
         if _C.autocast_decrement_nesting() == 0:
             _C.clear_autocast_cache()
         enabled, dtype, cache = self._before.pop()
@@ -159,3 +166,15 @@ def custom_bwd(bwd: Callable | None = None, *, device_type: str) -> Callable:
 
 
 __all__ = ["autocast", "custom_bwd", "custom_fwd", "is_autocast_available"]
+
+
+def _enter_autocast(*vals: Any) -> autocast:
+    """Begins a region, as a call in a graph."""
+    region = autocast(*vals)
+    region.__enter__()
+    return region
+
+
+def _exit_autocast(mode: autocast) -> None:
+    """Ends a region that _enter_autocast began."""
+    mode.__exit__(None, None, None)

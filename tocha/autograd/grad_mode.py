@@ -20,6 +20,15 @@ __all__ = [
 ]
 
 
+watchers: list[Callable[[bool], None]] = []  # those who write programs down, with their switches
+
+
+def _set(on: bool) -> None:
+    for watch in watchers:
+        watch(on)
+    _C._set_grad_enabled(on)
+
+
 class _Context:
     """A context manager that also decorates functions (each call in the context) and generators (each step)."""
 
@@ -77,10 +86,10 @@ class _Switch(_Context):
 
     def __enter__(self) -> None:
         self.before = _C.is_grad_enabled()
-        _C._set_grad_enabled(self.on)
+        _set(self.on)
 
     def __exit__(self, *exc: object) -> None:
-        _C._set_grad_enabled(self.before)
+        _set(self.before)
 
 
 class _OnOrOff(type):
@@ -123,17 +132,17 @@ class set_grad_enabled(_Context):
     def __init__(self, mode: bool) -> None:
         self.before = _C.is_grad_enabled()
         self.mode = bool(mode)
-        _C._set_grad_enabled(self.mode)
+        _set(self.mode)
 
     def __call__(self, function: Callable) -> Callable:
-        _C._set_grad_enabled(self.before)
+        _set(self.before)
         return super().__call__(function)
 
     def __enter__(self) -> None:
-        _C._set_grad_enabled(self.mode)
+        _set(self.mode)
 
     def __exit__(self, *exc: object) -> None:
-        _C._set_grad_enabled(self.before)
+        _set(self.before)
 
     def __str__(self) -> str:
         return f"tocha.autograd.grad_mode.set_grad_enabled(mode={self.mode})"
@@ -163,11 +172,11 @@ class inference_mode(_Context):
     def __enter__(self) -> None:
         self.before = (_C.is_inference_mode_enabled(), _C.is_grad_enabled())
         _C._set_inference(self.mode)
-        _C._set_grad_enabled(not self.mode)
+        _set(not self.mode)
 
     def __exit__(self, *exc: object) -> None:
         _C._set_inference(self.before[0])
-        _C._set_grad_enabled(self.before[1])
+        _set(self.before[1])
 
     def clone(self) -> inference_mode:
         return type(self)(self.mode)

@@ -31,7 +31,9 @@ base_types = (
 # Places in the list leave room for this many insertions at one point before they are numbered again.
 _GAP = 1 << 40
 
-_side_effectful_functions: set[Callable] = {operator.setitem, tocha._assert, tocha._C._set_grad_enabled}
+_side_effectful_functions: set[Callable] = {
+    operator.setitem, tocha._assert, tocha._C._set_grad_enabled, tocha.amp._enter_autocast, tocha.amp._exit_autocast,
+}  # fmt: skip
 
 
 def has_side_effect(fn: Callable) -> Callable:

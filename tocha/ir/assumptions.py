@@ -286,50 +286,50 @@ class Assumptions:
             return 0, next(x for x in atom.args if isinstance(x, int) and x >= 0)
         return EVERYTHING
 
-    def _least(self, e: Any) -> Bound:
+    def _least(self, e: Expr) -> Bound:
         """A lower bound that sees how terms belong together: divisions are opened, then every atom is counted from its
         least value; where no coefficient is negative after that, the constant is the least value."""
-        e, over = self._opened(e)
-        if not isinstance(e, Expr):
-            return e // over if isinstance(e, int) else e
-        moved: dict[Atom, Any] = {}
-        for monomial, _ in e.terms:
+        terms, over = self._opened(e)
+        if not any(terms):
+            return terms.get((), 0) // over
+        lows: dict[Atom, int] = {}
+        for monomial in terms:
             for atom, _ in monomial:
-                low = self._atom_range(atom)[0]
-                if math.isinf(low):
-                    return -math.inf
-                moved[atom] = s.add(s.of_atom(atom), int(low))
-        shifted = s.total(s.scale(s.product(s.power(moved[a], p) for a, p in m), c) for m, c in e.terms)
-        if any(c < 0 for m, c in s.terms_of(shifted) if m):
+                if atom not in lows:
+                    low = self._atom_range(atom)[0]
+                    if math.isinf(low):
+                        return -math.inf
+                    lows[atom] = int(low)
+        shifted = s.shifted(terms, lows)
+        if any(c < 0 for m, c in shifted.items() if m):
             return -math.inf
-        return -(-s.constant_of(shifted) // over)
+        return -(-shifted.get((), 0) // over)
 
-    def _opened(self, e: Any) -> tuple[Any, int]:
+    def _opened(self, e: Expr) -> tuple[dict[s.Monomial, int], int]:
         """A lower bound of over * e without divisions: b * (a // b) is more than a - b and at most a, for b > 0."""
-        over = 1
+        terms, over = dict(e.terms), 1
         for _ in range(4):
-            if not isinstance(e, Expr):
+            found = [(m, a) for m in terms for a, p in m if a.kind == "floordiv" and p == 1]
+            if not found:
                 break
-            found = next(((m, c, a) for m, c in e.terms for a, p in m if a.kind == "floordiv" and p == 1), None)
-            if found is None:
-                break
-            monomial, coefficient, atom = found
+            monomial, atom = found[0] if len(found) == 1 else min(found, key=lambda t: s.order_of(t[0]))
+            coefficient = terms[monomial]
             a, b = atom.args
-            others = s.from_terms({tuple(t for t in monomial if t[0] is not atom): 1})
+            others = tuple(t for t in monomial if t[0] is not atom)
             if isinstance(b, int):
-                if b < 0 or self.bounds(others)[0] < 0:
+                if b < 0 or self.bounds(s.from_terms({others: 1}))[0] < 0:
                     break
-                e, over = s.scale(e, b), over * b
-                rest = s.add(e, s.scale(s.from_terms({monomial: 1}), -coefficient * b))
-                e = s.add(rest, s.scale(s.mul(others, a if coefficient < 0 else s.add(a, 1 - b)), coefficient))
+                terms, over = {m: c * b for m, c in terms.items()}, over * b
+                least, times = a if coefficient < 0 else s.add(a, 1 - b), others
             else:
-                times = s.exact_quotient(others, b)
-                if times is None or self.bounds(b)[0] < 1 or self.bounds(times)[0] < 0:
+                quotient = s.exact_quotient(s.from_terms({others: 1}), b)
+                if quotient is None or self.bounds(b)[0] < 1 or self.bounds(quotient)[0] < 0:
                     break
-                rest = s.add(e, s.from_terms({monomial: -coefficient}))
                 least = a if coefficient < 0 else s.add(s.add(a, 1), s.scale(b, -1))
-                e = s.add(rest, s.scale(s.mul(times, least), coefficient))
-        return e, over
+                least, times = s.mul(quotient, least), ()
+            del terms[monomial]
+            s.add_product(terms, least, times, coefficient)
+        return terms, over
 
     # -- proofs
 

@@ -479,14 +479,14 @@ def statically_known_true(x: Any) -> bool:
     return x.env.known.holds(x.expr) is True if isinstance(x, SymBool) else bool(x)
 
 
-def guard_or_false(x: Any) -> bool:
+def guard_or_false(a: Any) -> bool:
     """Its value, guarded where there is a hint; False where nobody can know."""
-    return _guard_or(x, False)
+    return _guard_or(a, False)
 
 
-def guard_or_true(x: Any) -> bool:
+def guard_or_true(a: Any) -> bool:
     """Its value, guarded where there is a hint; True where nobody can know."""
-    return _guard_or(x, True)
+    return _guard_or(a, True)
 
 
 def _guard_or(x: Any, otherwise: bool) -> bool:

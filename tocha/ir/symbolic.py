@@ -148,7 +148,7 @@ def _function(kind: str, args: tuple) -> Expr:
 # ---- polynomials ---------------------------------------------------------------------------------
 
 
-def _order(monomial: Monomial) -> tuple:
+def order_of(monomial: Monomial) -> tuple:
     return tuple((a.serial, p) for a, p in monomial)
 
 
@@ -159,7 +159,7 @@ def from_terms(terms: dict[Monomial, int]) -> Any:
         return 0
     if len(kept) == 1:
         return kept[0][1] if not kept[0][0] else Expr((kept[0],))
-    kept.sort(key=lambda t: _order(t[0]))
+    kept.sort(key=lambda t: order_of(t[0]))
     return Expr(tuple(kept))
 
 
@@ -223,6 +223,34 @@ def mul(a: Any, b: Any) -> Any:
             key = _times(m, n)
             out[key] = out.get(key, 0) + c * d
     return from_terms(out)
+
+
+def add_product(terms: dict[Monomial, int], e: Any, monomial: Monomial, coefficient: int) -> None:
+    """Adds e * monomial * coefficient to terms: sums under way need not be expressions."""
+    for m, c in terms_of(e):
+        key = _times(m, monomial)
+        left = terms.get(key, 0) + c * coefficient
+        if left:
+            terms[key] = left
+        else:
+            del terms[key]
+
+
+def shifted(terms: dict[Monomial, int], by: dict[Atom, int]) -> dict[Monomial, int]:
+    """The terms with atom + by[atom] for each atom."""
+    out: dict[Monomial, int] = {}
+    for monomial, coefficient in terms.items():
+        parts: dict[Monomial, int] = {(): coefficient}
+        for atom, p in monomial:  # in order, so that what is made is in order
+            n = by[atom]
+            if n == 0:
+                parts = {(*m, (atom, p)): c for m, c in parts.items()}
+                continue
+            steps = [(k, math.comb(p, k) * n ** (p - k)) for k in range(p + 1)]
+            parts = {(*m, (atom, k)) if k else m: c * w for m, c in parts.items() for k, w in steps}
+        for m, c in parts.items():
+            out[m] = out.get(m, 0) + c
+    return out
 
 
 def power(base: Any, exponent: int) -> Any:
@@ -364,7 +392,7 @@ def extremum(kind: str, values: Iterable[Any]) -> Any:
     items = [add(k, c) for k, c in best.items()]
     if len(items) == 1:
         return items[0]
-    items.sort(key=lambda e: [(_order(m), c) for m, c in terms_of(e)])
+    items.sort(key=lambda e: [(order_of(m), c) for m, c in terms_of(e)])
     return _function(kind, tuple(items))
 
 
@@ -660,7 +688,7 @@ def text(e: Any, name: Callable[[Atom], str] | None = None) -> str:
         return repr(e) if isinstance(e, int | float) else e.text(name)
     shown = name or (lambda a: a.name)
     rest, modulos = _with_modulos(e)
-    parts = [_term_text(m, c, shown) for m, c in sorted(terms_of(rest), key=lambda t: (not t[0], _order(t[0])))]
+    parts = [_term_text(m, c, shown) for m, c in sorted(terms_of(rest), key=lambda t: (not t[0], order_of(t[0])))]
     parts += [
         (c < 0, ("" if abs(c) == 1 else f"{abs(c)}*") + f"({_operand(a, name)} % {_operand(b, name)})")
         for c, a, b in modulos

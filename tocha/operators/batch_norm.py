@@ -221,7 +221,7 @@ def nn_batch_norm(self, running_mean, running_var, weight, bias, training, momen
         raise ValueError(
             f"[batch_norm] Expected more than 1 value per channel when training, got input size torch.Size({self.shape})"
         )
-    return batch_norm_of(self, weight, bias, running_mean, running_var, training, momentum, eps)
+    return op.batch_norm(self, weight, bias, running_mean, running_var, training, momentum, eps, True)
 
 
 @composite(

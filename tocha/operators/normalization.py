@@ -185,7 +185,7 @@ def layer_norm(self, normalized_shape, weight, bias, eps, cudnn_enable):
 )
 def nn_layer_norm(self, normalized_shape, weight, bias, eps):
     """(x - mean) / sqrt(var + eps) over the last dims, times weight plus bias."""
-    return op.native_layer_norm(self, normalized_shape, weight, bias, eps)[0]
+    return op.layer_norm(self, normalized_shape, weight, bias, eps)
 
 
 @native(

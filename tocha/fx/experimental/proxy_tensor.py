@@ -36,9 +36,11 @@ from tocha._subclasses.fake import FakeTensor, outside
 from tocha._subclasses.fake_tensor import FakeTensorMode
 from tocha._subclasses.methods import data as fake_snapshot
 from tocha.fx._symbolic_trace import PH, Tracer
+from tocha.fx.experimental._above_autograd import AboveAutograd
 from tocha.fx.experimental._sym_nodes import SymbolicNodes
 from tocha.fx.graph import Graph
 from tocha.fx.graph_module import GraphModule
+from tocha.fx.interpreter import Interpreter
 from tocha.fx.node import Argument, Node
 from tocha.fx.passes.shape_prop import TensorMetadata, _extract_tensor_metadata
 from tocha.fx.proxy import Proxy
@@ -55,8 +57,8 @@ from tocha.utils._python_dispatch import (
 __all__ = [
     "DecompositionInterpreter", "ProxyTorchDispatchMode", "PythonKeyTracer", "decompose", "disable_autocast_cache",
     "disable_proxy_modes_tracing", "dispatch_trace", "get_innermost_proxy_mode", "get_proxy_mode", "get_proxy_slot",
-    "has_proxy_slot", "is_sym_node", "make_fx", "maybe_disable_fake_tensor_mode", "maybe_handle_decomp", "py_sym_types",
-    "set_proxy_slot", "snapshot_fake", "track_tensor_tree",
+    "has_proxy_slot", "is_sym_node", "make_fx", "maybe_disable_fake_tensor_mode",
+    "maybe_disable_thunkify", "maybe_enable_thunkify", "maybe_handle_decomp", "py_sym_types", "selective_decompose", "set_proxy_slot", "snapshot_fake", "track_tensor_tree",
 ]  # fmt: skip
 
 Tensor = _C.Tensor
@@ -303,6 +305,17 @@ class ProxyTorchDispatchMode(TorchDispatchMode):
         self._allow_fake_constant = _allow_fake_constant
         self._error_on_data_dependent_ops = _error_on_data_dependent_ops
         self.enable_tracing = True
+        self.above = AboveAutograd(self, proxy_call) if pre_dispatch else None
+
+    def __enter__(self) -> Any:
+        if self.above is not None:
+            self.above.open()
+        return super().__enter__()
+
+    def __exit__(self, *exc: Any) -> None:
+        super().__exit__(*exc)
+        if self.above is not None:
+            self.above.close()
 
     @classmethod
     def is_infra_mode(cls) -> bool:
@@ -555,9 +568,8 @@ def make_fx(
 
     tracing_mode: "real" runs on the tensors as they are, "fake" on tensors without elements, "symbolic" on such whose sizes are
     symbols, so that the graph serves other sizes. decomposition_table replaces operators by functions of other ones.
+    pre_dispatch: operators are seen above autograd, composites whole, with the program's switches of grad mode and autocast.
     """
-    if pre_dispatch:
-        raise NotImplementedError("[make_fx] pre_dispatch=True is not supported: operators are seen below autograd")
 
     @functools.wraps(f)
     def wrapped(*args: Any) -> GraphModule:
@@ -597,15 +609,58 @@ def get_isolated_graphmodule(
         return make_fx(of_leaves, decomposition_table, tracing_mode)(*flat)
 
 
-class DecompositionInterpreter:
+class DecompositionInterpreter(Interpreter):
     """Runs a graph and writes it into another one, operators of a table replaced by what their functions call."""
 
     def __init__(
         self, module: GraphModule, new_graph: Graph, decomposition_table: Mapping[Any, Callable] | None = None, **_: Any
     ):
-        self.module, self.new_graph, self.decomposition_table = module, new_graph, decomposition_table or {}
+        super().__init__(module)
+        self.new_graph, self.decomposition_table = new_graph, decomposition_table or {}
 
-    def run(self, *args: Any) -> GraphModule:
-        traced = make_fx(self.module, self.decomposition_table)(*args)
+    def run(self, *args: Any, **_: Any) -> GraphModule:
+        traced = make_fx(self.module, self.decomposition_table)(*args)  # type: ignore[arg-type]
         self.new_graph.output(self.new_graph.graph_copy(traced.graph, {}))
         return traced
+
+
+class Selective(Interpreter):
+    """Runs a graph under a trace; a table of decompositions counts for the nodes that are chosen."""
+
+    def __init__(self, module: GraphModule, table: Mapping[Any, Callable], chosen: Callable[[Node], bool]):
+        super().__init__(module)
+        self.table, self.chosen = table, chosen
+
+    def run_node(self, n: Node) -> Any:
+        with decompose(self.table if n.op == "call_function" and self.chosen(n) else {}):
+            return super().run_node(n)
+
+
+def selective_decompose(
+    joint_gm: GraphModule,
+    *args: Any,
+    decomposition: Mapping[Any, Callable] | None,
+    should_decompose: Callable[[Node], bool],
+    trace_joint_graph: bool,
+) -> GraphModule:
+    """The graph traced again; the decompositions count for those of its nodes that should_decompose chooses."""
+    runner = Selective(joint_gm, decomposition or {}, should_decompose)
+    if not trace_joint_graph:
+        return make_fx(lambda *given: runner.run(*given))(*args)
+    primals, tangents = args  # a joint graph is a function of two lists
+
+    def joint(primals: Any, tangents: Any) -> Any:
+        return runner.run(primals, tangents)
+
+    return make_fx(joint)(primals, tangents)
+
+
+@contextlib.contextmanager
+def maybe_enable_thunkify() -> Iterator[None]:
+    """Numbers become nodes only where they are used, in this context and outside of it."""
+    yield
+
+
+@contextlib.contextmanager
+def maybe_disable_thunkify() -> Iterator[None]:
+    yield

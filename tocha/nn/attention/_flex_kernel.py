@@ -27,6 +27,15 @@ def working_dtype(query: Tensor) -> _C.dtype:
     return _C.float64 if query.dtype == _C.float64 else _C.float32
 
 
+def in_layout_of(query: Tensor, out: Tensor) -> Tensor:
+    """The output with its dims in memory in the order of the query's."""
+    order = sorted(range(4), key=lambda d: -query.stride(d))
+    if order == [0, 1, 2, 3] or out.numel() == 0:
+        return out
+    back = sorted(range(4), key=order.__getitem__)
+    return out.permute(order).contiguous().permute(back)
+
+
 def check_heads(heads: int, groups: int, enable_gqa: bool) -> None:
     """Raises unless query's heads go with those of key and value."""
     if not enable_gqa and heads != groups:

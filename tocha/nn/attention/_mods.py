@@ -7,15 +7,18 @@ broadcast (it sums, or indexes step by step) is called row by row or score by sc
 from __future__ import annotations
 
 import enum
+import importlib
 import inspect
 import itertools
 import math
 import operator
+import sys
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from tocha import _C
 from tocha.autograd.grad_mode import no_grad
+from tocha.overrides import TorchFunctionMode
 
 Tensor = _C.Tensor
 MaskMod = Callable[[Tensor, Tensor, Tensor, Tensor], Tensor]
@@ -99,6 +102,41 @@ def _one_by_one(function: Callable, score: Tensor | None, at: Positions) -> Tens
     return _C.stack(found).view(at.shape)
 
 
+def is_staged(values: Any) -> bool:
+    """Whether graphs are made, or tensors have no elements: nothing can be tried out then."""
+    if "tocha._subclasses.fake" not in sys.modules:
+        return False
+    return importlib.import_module("tocha._higher_order_ops.operator").is_staged(values)
+
+
+class PositionsAreTensors(TorchFunctionMode):
+    """A position that is used as an index stays a tensor: nobody asks for its element."""
+
+    def __torch_function__(self, func: Any, types: Any, args: tuple = (), kwargs: dict[str, Any] | None = None) -> Any:
+        if func is Tensor.__getitem__:
+            items = args[1] if isinstance(args[1], tuple) else (args[1],)
+            if any(isinstance(i, Tensor) for i in items) and all(type(i) is int or _is_position(i) for i in items):
+                like = next(i for i in items if isinstance(i, Tensor))
+                tensors = [i if isinstance(i, Tensor) else _C.full_like(like, i) for i in items]
+                return _C._call_record("index", (args[0], tensors))
+        return func(*args, **(kwargs or {}))
+
+
+def _is_position(i: Any) -> bool:
+    return isinstance(i, Tensor) and i.dim() == 0 and not i.is_floating_point() and i.dtype is not _C.bool
+
+
+def _vectorized(function: Callable, score: Tensor | None, at: Positions) -> Tensor:
+    """The function of each position, as `vmap` has it: what the definition says, and nothing has to be tried."""
+    vmap = importlib.import_module("tocha.func").vmap
+    first = () if score is None else (0,)
+    call = function
+    for dim in (3, 2, 1, 0):
+        call = vmap(call, (*first, *(0 if d == dim else None for d in range(4))))
+    with PositionsAreTensors():
+        return call(*at) if score is None else call(score, *at)
+
+
 _Way = Callable[[Callable, Tensor | None, Positions], Tensor]
 
 
@@ -157,7 +195,9 @@ class Mod:
         """Tries the function at the corner of the positions; dtype is what the scores are in."""
         self._function = function
         self._way: _Way = _at_once
-        if 0 not in at.shape:
+        if is_staged(tuple(at)):
+            self._way = _vectorized
+        elif 0 not in at.shape:
             with no_grad():
                 self._way = _fastest_way(function, kind, at.corner(), dtype)
 

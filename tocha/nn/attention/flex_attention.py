@@ -7,6 +7,7 @@ functions that users write.
 from __future__ import annotations
 
 import functools
+import importlib
 import math
 import warnings
 from collections.abc import Iterator
@@ -22,8 +23,19 @@ from tocha.nn.attention._block_mask import (
     rows_of,
     write_order,
 )
-from tocha.nn.attention._flex_kernel import SCORES_AT_ONCE, Attention, check_heads
-from tocha.nn.attention._mods import Kind, MaskMod, Mod, Positions, ScoreMod, and_masks, kind_of, noop_mask, or_masks
+from tocha.nn.attention._flex_kernel import SCORES_AT_ONCE, Attention, check_heads, in_layout_of
+from tocha.nn.attention._mods import (
+    Kind,
+    MaskMod,
+    Mod,
+    Positions,
+    ScoreMod,
+    and_masks,
+    is_staged,
+    kind_of,
+    noop_mask,
+    or_masks,
+)
 
 Tensor = _C.Tensor
 _nn = _C._nn
@@ -251,15 +263,6 @@ def _warn_of_return_lse() -> None:
     )
 
 
-def _in_layout_of(query: Tensor, out: Tensor) -> Tensor:
-    """The output with its dims in memory in the order of the query's."""
-    order = sorted(range(4), key=lambda d: -query.stride(d))
-    if order == [0, 1, 2, 3] or out.numel() == 0:
-        return out
-    back = sorted(range(4), key=order.__getitem__)
-    return out.permute(order).contiguous().permute(back)
-
-
 def _lowered(query: Tensor, key: Tensor, value: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     """The inputs in the precision of an autocast region, if there is one."""
     kind = query.device.type
@@ -268,6 +271,25 @@ def _lowered(query: Tensor, key: Tensor, value: Tensor) -> tuple[Tensor, Tensor,
     dtype = _C.get_autocast_dtype(kind)
     q, k, v = (x.to(dtype) if x.is_floating_point() and x.dtype != _C.float64 else x for x in (query, key, value))
     return q, k, v
+
+
+def _staged(
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    score_mod: ScoreMod | None,
+    block_mask: BlockMask | None,
+    scale: float | None,
+    kernel_options: FlexKernelOptions | None,
+    wanted: AuxRequest,
+) -> tuple[Any, ...] | None:
+    """The results where graphs are made, or tensors have no elements: the call is one node there."""
+    mask = None if block_mask is None else block_mask.as_tuple()
+    if not is_staged((query, key, value, mask)):
+        return None
+    node = importlib.import_module("tocha._higher_order_ops.flex_attention")
+    options = {**(kernel_options or {}), "OUTPUT_LOGSUMEXP": wanted.lse, "OUTPUT_MAX": wanted.max_scores}
+    return node.flex_attention_op(query, key, value, score_mod, mask, scale, options)
 
 
 def flex_attention(
@@ -312,9 +334,12 @@ def flex_attention(
     wanted = AuxRequest(lse=True) if return_lse else return_aux or AuxRequest()
     query, key, value = _lowered(query, key, value)
     with autocast(query.device.type, enabled=False):
-        attention = Attention.of(query, key, value, score_mod, block_mask, scale, wanted.lse, wanted.max_scores)
-        found = attention.run(block_mask)
-    out = _in_layout_of(query, found[0])
+        found = _staged(query, key, value, score_mod, block_mask, scale, kernel_options, wanted)
+        if found is None:
+            attention = Attention.of(query, key, value, score_mod, block_mask, scale, wanted.lse, wanted.max_scores)
+            out, *rest = attention.run(block_mask)
+            found = (in_layout_of(query, out), *rest)
+    out = found[0]
     if return_lse:
         return out, found[1]
     if return_aux is None:

@@ -149,8 +149,15 @@ void make_views_of(const Tensor& self, PyObject* result) {
 
 }  // namespace
 
+bool only_numbers(const Call& call, const Value* given) {
+  if (!open_levels || call.form != Call::functional) return false;
+  return any_tensor(call, given, [](const Tensor& t) { return t.is_wrapped_number(); }) &&
+         !any_tensor(call, given, [](const Tensor& t) { return !t.is_wrapped_number(); });
+}
+
 bool taken(const Call& call, const Value* given) {
   if (modes().dispatch_off) return false;
+  if (only_numbers(call, given)) return fake_type || modes().dispatch_modes;
   // A mode sees what levels make of a call, not the call.
   if (modes().dispatch_modes) return !(open_levels && any_tensor(call, given, of_level)) || seen_whole(call, given);
   for (int i = 0; i < call.count; ++i)

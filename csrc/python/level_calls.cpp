@@ -116,6 +116,8 @@ class Slots {
       return own(fake_call(record_.fake, record_.name, record_.params, record_.count, slots_)).give();
     return own(record_.call(slots_)).give();
   }
+  // The kernel, whoever would take the call over.
+  PyObject* compute() { return own(record_.call(slots_)).give(); }
   PyObject* first() const { return slots_[0]; }
 
  private:
@@ -493,9 +495,36 @@ PyObject* after_the_end(Call& call, const Value* given, int64_t id) {
   return slots.call();
 }
 
+// What operators' own bodies compute of numbers alone is a number: it has elements although tensors have none.
+PyObject* of_numbers(Call& call, const Value* given) {
+  struct Unseen {
+    Unseen() : before(function_modes) {
+      ++modes().dispatch_off;
+      function_modes &= ~kFakeMode;
+    }
+    ~Unseen() {
+      --modes().dispatch_off;
+      function_modes = before;
+    }
+    decltype(function_modes) before;
+  };
+  const bool seen = fake_mode_active() || modes().dispatch_modes;
+  Unseen unseen;
+  Slots slots(call, given);
+  slots.fill([](const Tensor& t) { return t; });
+  Ref result(slots.compute());
+  if (seen)
+    map_tensors(result.get(), [](const Tensor& r) {
+      if (r.dim() == 0) r.get()->number = NumberFrom::body;
+      return Ref::borrow(Py_None);
+    });
+  return result.give();
+}
+
 }  // namespace
 
 PyObject* call_levels(Call& call, const Value* given) {
+  if (dispatch::only_numbers(call, given)) return of_numbers(call, given);
   int64_t id = innermost(call, given);
   if (!id && !dispatch::open_levels) return nullptr;
   const Level* level = nullptr;

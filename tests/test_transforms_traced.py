@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 import tocha
+from tocha._dynamo.testing import CompileCounterWithBackend
 from tocha._functorch.aot_autograd import aot_function, nop
 from tocha._subclasses.fake_tensor import FakeTensor, FakeTensorMode
 from tocha.func import functional_call, grad, grad_and_value, hessian, jacfwd, jacrev, jvp, linearize, vjp, vmap
@@ -169,7 +170,7 @@ def test_sizes_that_change_are_captured_again():
 def test_a_transform_itself_is_compiled(name):
     f, args = PROGRAMS[name]
     tocha._dynamo.reset()
-    counter = tocha._dynamo.testing.CompileCounterWithBackend("aot_eager")
+    counter = CompileCounterWithBackend("aot_eager")
     made = tocha.compile(f, backend=counter, fullgraph=True)
     same(made(*args), f(*args))
     assert counter.frame_count == 1

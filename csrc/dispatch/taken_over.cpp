@@ -65,18 +65,19 @@ class Writes {
   }
   void count() const {
     for (const auto& [t, before] : written_) {
-      if (t.version() == before)
-        t.bump_version();
+      if (t->version() == before)
+        t->bump_version();
       else
-        t.get()->version->version = before + 1;
+        t->get()->version->version = before + 1;
     }
   }
 
  private:
   void add(const Tensor& t) {
-    if (t) written_.emplace_back(t, t.version());
+    if (t) written_.emplace_back(&t, t.version());
   }
-  std::vector<std::pair<Tensor, int64_t>> written_;
+  // The caller's: levels ask whether anybody else holds what is written to.
+  std::vector<std::pair<const Tensor*, int64_t>> written_;
 };
 
 // What Python made for a view operator is a view of self, with or without memory.

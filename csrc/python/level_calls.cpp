@@ -185,7 +185,8 @@ const Held* at(const Tensor& t, int64_t level) {
 
 // A tensor that only operators' own bodies hold, as they write into what they have made: nobody sees it become a batch.
 bool unseen(const Tensor& t, int refs) {
-  return Py_REFCNT(t.object()) == refs && Py_TYPE(t.object()) == tensor_type && !t.get()->dispatches;
+  const bool plain = Py_TYPE(t.object()) == tensor_type && !t.get()->dispatches;
+  return Py_REFCNT(t.object()) == refs && (plain || (is_fake(t) && !levels::held(t)));
 }
 
 void lose_memory(const Tensor& t, size_t bytes) {
@@ -222,8 +223,11 @@ void become_value(const Tensor& t, const Level& level) { levels::hold(t, taken_o
 void become_batch(const Tensor& t, const Level& level) {
   Ints sizes{level.size};
   for (int64_t n : t.sizes()) sizes.push_back(n);
-  Tensor one = taken_out_of(t);
+  const bool watched = is_fake(t) || modes().dispatch_modes;  // whoever knows t by its object sees the batch being made
+  Tensor one = watched ? t : taken_out_of(t);
   Tensor value = ops::clone(ops::expand(ops::unsqueeze(one, 0), sizes, false), MemoryFormat::Contiguous);
+  if (watched) drop_history(t);
+  if (watched && !is_fake(t)) lose_memory(t, t.storage().nbytes);
   levels::hold(t, value, level.id, 0);
   take_geometry(t);
 }
@@ -290,13 +294,13 @@ void widen(const Call& call, const Value* given, const Tensor& self, const Level
 void make_room(const Call& call, const Value* given, const Level& level) {
   if (call.form != Call::inplace || given[0].kind != Value::tensor) return;
   const Tensor& self = given[0].as<Tensor>();
-  if (level.kind != Kind::vmap && levels::level_of(self) == level.id && !fake_mode_active() && !modes().dispatch_modes)
-    return widen(call, given, self, level);
-  if (levels::level_of(self) == level.id || innermost(call, given) != level.id || fake_mode_active() ||
-      modes().dispatch_modes)
-    return;
+  if (level.kind != Kind::vmap && levels::level_of(self) == level.id) return widen(call, given, self, level);
+  if (levels::level_of(self) == level.id || innermost(call, given) != level.id) return;
   levels::Outside outside(level);
-  if (level.kind != Kind::vmap) return join(self, level);
+  if (level.kind != Kind::vmap) {
+    if (!fake_mode_active() && !modes().dispatch_modes) join(self, level);
+    return;
+  }
   if (levels::level_of(self)) return;
   TensorObject* whole = self.get()->base;
   if (!whole) {

@@ -35,7 +35,6 @@ Tensor fill_value(const Tensor& value, DType dtype) {
   if (!value.is_wrapped_number()) return ops::to_dtype(value, dtype, false, false, std::nullopt);
   Tensor out = empty({}, dtype, Device{});
   std::memcpy(out.bytes(), stored, static_cast<size_t>(itemsize(dtype)));
-  if (dispatch_forced) out.get()->number = value.get()->number;  // whoever takes the fill over is given a number
   return out;
 }
 

@@ -77,6 +77,14 @@ int64_t innermost(const Call& call, const Value* given) {
   return found;
 }
 
+// A real 0-d tensor that only an operator's own body holds, and the operator that it calls: a number that it computed.
+bool is_own_number(const Tensor& t, int refs) {
+  return Py_REFCNT(t.object()) <= refs && Py_TYPE(t.object()) == tensor_type && !t.get()->dispatches && t.dim() == 0 &&
+         t.is_cpu() && !t.get()->requires_grad;
+}
+
+PyObject* element_object(const Tensor& t) { return scalar_object(Scalar::load(t.dtype(), t.bytes())); }
+
 // Whether an argument is a fake, or a list with one.
 bool holds_fake(PyObject* o) {
   if (!o) return false;
@@ -112,8 +120,12 @@ class Slots {
   PyObject* call() {
     bool fake = fake_mode_active();
     for (PyObject* o : slots_) fake = fake || holds_fake(o);
-    if (fake && !meets_level(slots_, kMaxArguments)) [[unlikely]]
+    if (fake && !meets_level(slots_, kMaxArguments)) [[unlikely]] {
+      for (int i = 0; i < kMaxArguments; ++i)
+        if (slots_[i] && is_tensor(slots_[i]) && is_own_number(Tensor::borrow(slots_[i]), 4))
+          put(i, own(element_object(Tensor::borrow(slots_[i]))));
       return own(fake_call(record_.fake, record_.name, record_.params, record_.count, slots_)).give();
+    }
     return own(record_.call(slots_)).give();
   }
   // The kernel, whoever would take the call over.
@@ -317,8 +329,10 @@ void make_room(const Call& call, const Value* given, const Level& level) {
   for (int64_t n : self.sizes()) sizes.push_back(n);
   for (int64_t n : self.strides()) strides.push_back(n);
   drop_history(self);
-  lose_memory(self, self.storage().nbytes);
-  levels::hold(self, ops::as_strided(value, sizes, strides, self.offset()), level.id, 0);
+  if (!is_fake(self)) lose_memory(self, self.storage().nbytes);
+  Tensor part = ops::as_strided(value, sizes, strides, self.offset());
+  part.get()->origin = value.get()->origin;  // the view is the body's, not one of what is below autograd
+  levels::hold(self, part, level.id, 0);
 }
 
 std::string spoken(const Call& call) { return "aten::" + form_name(call); }
@@ -452,7 +466,10 @@ PyObject* by_rule(Call& call, const Value* given, const Level& level) {
   for (int i = 0; i < call.count; ++i) {
     const Value& v = given[i];
     PyObject* o;
-    if (v.kind == Value::tensor && !(formula && v.as<Tensor>() && v.as<Tensor>().is_wrapped_number())) {
+    if (formula && fake_mode_active() && v.kind == Value::tensor && v.as<Tensor>() &&
+        is_own_number(v.as<Tensor>(), 2)) {
+      o = own(element_object(v.as<Tensor>())).give();
+    } else if (v.kind == Value::tensor && !(formula && v.as<Tensor>() && v.as<Tensor>().is_wrapped_number())) {
       o = v.as<Tensor>() ? Py_NewRef(v.as<Tensor>().object()) : Py_NewRef(Py_None);
     } else {
       o = own(as_object(v)).give();
@@ -512,12 +529,12 @@ PyObject* of_numbers(Call& call, const Value* given) {
     }
     decltype(function_modes) before;
   };
-  const bool seen = fake_mode_active() || modes().dispatch_modes;
+  const bool fake = fake_mode_active();
   Unseen unseen;
   Slots slots(call, given);
   slots.fill([](const Tensor& t) { return t; });
   Ref result(slots.compute());
-  if (seen)
+  if (fake)
     map_tensors(result.get(), [](const Tensor& r) {
       if (r.dim() == 0) r.get()->number = NumberFrom::body;
       return Ref::borrow(Py_None);

@@ -48,7 +48,7 @@ def test_make_functional_has_copies_and_knows_tied_weights():
 
 @pytest.mark.filterwarnings("ignore::FutureWarning")
 def test_modules_with_buffers_and_ensembles():
-    with pytest.raises(RuntimeError, match="`model` has buffers. Please use make_functional_with_buffers"):
+    with pytest.raises(RuntimeError, match=r"`model` has buffers\. Please use make_functional_with_buffers"):
         functorch.make_functional(tocha.nn.BatchNorm1d(2))
     models = [tocha.nn.BatchNorm1d(2).eval() for _ in range(3)]
     for i, m in enumerate(models):

@@ -84,7 +84,9 @@ def test_batches_are_traced(part, mode):
                 if not tensors:
                     continue
 
-                def call(*xs, f=s.function_of(o), shape=shape, marker=marker):
+                f = s.function_of(o)
+
+                def call(*xs, f=f, shape=shape, marker=marker):
                     out = f(*eager.put(shape[0], marker, xs), **eager.put(shape[1], marker, xs))
                     return tuple(t for t in s.leaves(out) if isinstance(t, tocha.Tensor))
 

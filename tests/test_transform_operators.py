@@ -92,7 +92,8 @@ def test_vmap_of_vjp_is_a_loop(o, d):
         try:
             found, expected = mapped_vjp(case, batched, given)
         except RuntimeError as error:
-            if any(text in str(error) for text in UNMAPPED):
+            own_write = "more elements than `self`" in str(error)  # into what only an operator's own body holds
+            if any(text in str(error) for text in UNMAPPED) and not own_write:
                 pytest.skip(f"vmap refuses it: {str(error)[:80]}")
             raise
         close(found, expected, "gradient of input")

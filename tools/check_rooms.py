@@ -26,7 +26,7 @@ PYTHON = [
     },
     {"", "_decomp", "_guards", "_library", "_ops", "_prims", "_refs", "_subclasses", "distributions", "library"},  # "" is tocha itself: what all of the library makes together
     {"fx"},
-    {"_functorch", "_higher_order_ops"},
+    {"_functorch", "_higher_order_ops", "functorch"},
     {"_inductor"},
     {"_dynamo", "compiler"},
     {"export", "ao", "onnx", "distributed", "jit", "profiler", "compat"},

@@ -21,6 +21,9 @@ extern bool (*innermost_maps)(const Call& call, const Value* given);
 // The memory behind a tensor of levels: all samples together. Others are themselves.
 extern Tensor (*value_behind)(const Tensor& t);
 
+// Inside of a level: a call whose only tensors are numbers, which modes and fakes have no part in.
+bool only_numbers(const Call& call, const Value* given);
+
 // Levels that are open in this thread, and how many of them are vmaps.
 extern thread_local int open_levels, vmaps;
 

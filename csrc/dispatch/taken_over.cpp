@@ -65,18 +65,19 @@ class Writes {
   }
   void count() const {
     for (const auto& [t, before] : written_) {
-      if (t.version() == before)
-        t.bump_version();
+      if (t->version() == before)
+        t->bump_version();
       else
-        t.get()->version->version = before + 1;
+        t->get()->version->version = before + 1;
     }
   }
 
  private:
   void add(const Tensor& t) {
-    if (t) written_.emplace_back(t, t.version());
+    if (t) written_.emplace_back(&t, t.version());
   }
-  std::vector<std::pair<Tensor, int64_t>> written_;
+  // The caller's: levels ask whether anybody else holds what is written to.
+  std::vector<std::pair<const Tensor*, int64_t>> written_;
 };
 
 // What Python made for a view operator is a view of self, with or without memory.
@@ -149,8 +150,15 @@ void make_views_of(const Tensor& self, PyObject* result) {
 
 }  // namespace
 
+bool only_numbers(const Call& call, const Value* given) {
+  if (!open_levels || call.form != Call::functional) return false;
+  return any_tensor(call, given, [](const Tensor& t) { return t.is_wrapped_number(); }) &&
+         !any_tensor(call, given, [](const Tensor& t) { return !t.is_wrapped_number(); });
+}
+
 bool taken(const Call& call, const Value* given) {
   if (modes().dispatch_off) return false;
+  if (only_numbers(call, given)) return fake_type || modes().dispatch_modes;
   // A mode sees what levels make of a call, not the call.
   if (modes().dispatch_modes) return !(open_levels && any_tensor(call, given, of_level)) || seen_whole(call, given);
   for (int i = 0; i < call.count; ++i)

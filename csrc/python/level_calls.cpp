@@ -77,6 +77,14 @@ int64_t innermost(const Call& call, const Value* given) {
   return found;
 }
 
+// A real 0-d tensor that only an operator's own body holds, and the operator that it calls: a number that it computed.
+bool is_own_number(const Tensor& t, int refs) {
+  return Py_REFCNT(t.object()) <= refs && Py_TYPE(t.object()) == tensor_type && !t.get()->dispatches && t.dim() == 0 &&
+         t.is_cpu() && !t.get()->requires_grad;
+}
+
+PyObject* element_object(const Tensor& t) { return scalar_object(Scalar::load(t.dtype(), t.bytes())); }
+
 // Whether an argument is a fake, or a list with one.
 bool holds_fake(PyObject* o) {
   if (!o) return false;
@@ -112,10 +120,16 @@ class Slots {
   PyObject* call() {
     bool fake = fake_mode_active();
     for (PyObject* o : slots_) fake = fake || holds_fake(o);
-    if (fake && !meets_level(slots_, kMaxArguments)) [[unlikely]]
+    if (fake && !meets_level(slots_, kMaxArguments)) [[unlikely]] {
+      for (int i = 0; i < kMaxArguments; ++i)
+        if (slots_[i] && is_tensor(slots_[i]) && is_own_number(Tensor::borrow(slots_[i]), 4))
+          put(i, own(element_object(Tensor::borrow(slots_[i]))));
       return own(fake_call(record_.fake, record_.name, record_.params, record_.count, slots_)).give();
+    }
     return own(record_.call(slots_)).give();
   }
+  // The kernel, whoever would take the call over.
+  PyObject* compute() { return own(record_.call(slots_)).give(); }
   PyObject* first() const { return slots_[0]; }
 
  private:
@@ -183,7 +197,8 @@ const Held* at(const Tensor& t, int64_t level) {
 
 // A tensor that only operators' own bodies hold, as they write into what they have made: nobody sees it become a batch.
 bool unseen(const Tensor& t, int refs) {
-  return Py_REFCNT(t.object()) == refs && Py_TYPE(t.object()) == tensor_type && !t.get()->dispatches;
+  const bool plain = Py_TYPE(t.object()) == tensor_type && !t.get()->dispatches;
+  return Py_REFCNT(t.object()) == refs && (plain || (is_fake(t) && !levels::held(t)));
 }
 
 void lose_memory(const Tensor& t, size_t bytes) {
@@ -220,8 +235,11 @@ void become_value(const Tensor& t, const Level& level) { levels::hold(t, taken_o
 void become_batch(const Tensor& t, const Level& level) {
   Ints sizes{level.size};
   for (int64_t n : t.sizes()) sizes.push_back(n);
-  Tensor one = taken_out_of(t);
+  const bool watched = is_fake(t) || modes().dispatch_modes;  // whoever knows t by its object sees the batch being made
+  Tensor one = watched ? t : taken_out_of(t);
   Tensor value = ops::clone(ops::expand(ops::unsqueeze(one, 0), sizes, false), MemoryFormat::Contiguous);
+  if (watched) drop_history(t);
+  if (watched && !is_fake(t)) lose_memory(t, t.storage().nbytes);
   levels::hold(t, value, level.id, 0);
   take_geometry(t);
 }
@@ -288,13 +306,13 @@ void widen(const Call& call, const Value* given, const Tensor& self, const Level
 void make_room(const Call& call, const Value* given, const Level& level) {
   if (call.form != Call::inplace || given[0].kind != Value::tensor) return;
   const Tensor& self = given[0].as<Tensor>();
-  if (level.kind != Kind::vmap && levels::level_of(self) == level.id && !fake_mode_active() && !modes().dispatch_modes)
-    return widen(call, given, self, level);
-  if (levels::level_of(self) == level.id || innermost(call, given) != level.id || fake_mode_active() ||
-      modes().dispatch_modes)
-    return;
+  if (level.kind != Kind::vmap && levels::level_of(self) == level.id) return widen(call, given, self, level);
+  if (levels::level_of(self) == level.id || innermost(call, given) != level.id) return;
   levels::Outside outside(level);
-  if (level.kind != Kind::vmap) return join(self, level);
+  if (level.kind != Kind::vmap) {
+    if (!fake_mode_active() && !modes().dispatch_modes) join(self, level);
+    return;
+  }
   if (levels::level_of(self)) return;
   TensorObject* whole = self.get()->base;
   if (!whole) {
@@ -311,8 +329,10 @@ void make_room(const Call& call, const Value* given, const Level& level) {
   for (int64_t n : self.sizes()) sizes.push_back(n);
   for (int64_t n : self.strides()) strides.push_back(n);
   drop_history(self);
-  lose_memory(self, self.storage().nbytes);
-  levels::hold(self, ops::as_strided(value, sizes, strides, self.offset()), level.id, 0);
+  if (!is_fake(self)) lose_memory(self, self.storage().nbytes);
+  Tensor part = ops::as_strided(value, sizes, strides, self.offset());
+  part.get()->origin = value.get()->origin;  // the view is the body's, not one of what is below autograd
+  levels::hold(self, part, level.id, 0);
 }
 
 std::string spoken(const Call& call) { return "aten::" + form_name(call); }
@@ -446,7 +466,10 @@ PyObject* by_rule(Call& call, const Value* given, const Level& level) {
   for (int i = 0; i < call.count; ++i) {
     const Value& v = given[i];
     PyObject* o;
-    if (v.kind == Value::tensor && !(formula && v.as<Tensor>() && v.as<Tensor>().is_wrapped_number())) {
+    if (formula && fake_mode_active() && v.kind == Value::tensor && v.as<Tensor>() &&
+        is_own_number(v.as<Tensor>(), 2)) {
+      o = own(element_object(v.as<Tensor>())).give();
+    } else if (v.kind == Value::tensor && !(formula && v.as<Tensor>() && v.as<Tensor>().is_wrapped_number())) {
       o = v.as<Tensor>() ? Py_NewRef(v.as<Tensor>().object()) : Py_NewRef(Py_None);
     } else {
       o = own(as_object(v)).give();
@@ -493,9 +516,36 @@ PyObject* after_the_end(Call& call, const Value* given, int64_t id) {
   return slots.call();
 }
 
+// What operators' own bodies compute of numbers alone is a number: it has elements although tensors have none.
+PyObject* of_numbers(Call& call, const Value* given) {
+  struct Unseen {
+    Unseen() : before(function_modes) {
+      ++modes().dispatch_off;
+      function_modes &= ~kFakeMode;
+    }
+    ~Unseen() {
+      --modes().dispatch_off;
+      function_modes = before;
+    }
+    decltype(function_modes) before;
+  };
+  const bool fake = fake_mode_active();
+  Unseen unseen;
+  Slots slots(call, given);
+  slots.fill([](const Tensor& t) { return t; });
+  Ref result(slots.compute());
+  if (fake)
+    map_tensors(result.get(), [](const Tensor& r) {
+      if (r.dim() == 0) r.get()->number = NumberFrom::body;
+      return Ref::borrow(Py_None);
+    });
+  return result.give();
+}
+
 }  // namespace
 
 PyObject* call_levels(Call& call, const Value* given) {
+  if (dispatch::only_numbers(call, given)) return of_numbers(call, given);
   int64_t id = innermost(call, given);
   if (!id && !dispatch::open_levels) return nullptr;
   const Level* level = nullptr;

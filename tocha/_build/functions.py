@@ -192,6 +192,8 @@ class Family(TakenOver):
             kernels += '#include "dispatch/overlap.h"\n'
         if "foreach::" in body:
             kernels += '#include "dispatch/foreach.h"\n'
+        if any("computed_number" in s for s in self.statics):
+            kernels += '#include "dispatch/numbers.h"\n'
         out = SOURCE.format(module=self.module, includes=kernels + includes(body + "".join(self.statics)))
         return out + "\n".join(self.statics) + "\n\nnamespace ops {\n\n" + body + "\n\n}  // namespace ops\n}  // namespace tocha\n"
 

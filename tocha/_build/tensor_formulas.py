@@ -56,7 +56,7 @@ class TensorFormula:
         if whole := whole_formulas(n.dtype).get(n):
             return self.translator.op_call(whole.name, [Value("x[0]", "Tensor")], {}).code
         if is_number(n):
-            return f"rewrapped({self.number_text(n)})"
+            return f"computed_number([&] {{ return {self.number_text(n)}; }})"
         args = [Value(self.operand(n, a), "Tensor") for a in n.args]
         if n.op is CAST:
             source = n.args[0].dtype

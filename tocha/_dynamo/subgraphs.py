@@ -6,6 +6,7 @@ uses become inputs of its graph.
 
 from __future__ import annotations
 
+import importlib
 import operator
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -293,6 +294,34 @@ for _home, _name, _options in (
     ("jacobians", "hessian", ("argnums",)),
 ):
     LATE[f"tocha._functorch.{_home}", _name] = _transform(*_options)
+
+
+def _made_before(transform: str, *names: str, named: bool = True) -> Callable:
+    """What a transform that was made elsewhere calls, with its options, args and kwargs: here it is one made in captured code."""
+
+    def handler(real: Callable) -> Callable:
+        public = getattr(importlib.import_module(real.__module__), transform)
+
+        def call(f: Frame, function: Value, *values: Value) -> Value:
+            rest = values[len(names) :]
+            options = {k: v.constant() for k, v in zip(names, values)}
+            kwargs = rest[1].realize() if named else None
+            given = {} if kwargs is None else {k.constant(): v for k, v in kwargs.entries.values()}  # type: ignore[attr-defined]
+            return TransformValue(public, function.realize(), options).call(f, rest[0].realize().unpack(f), given)
+
+        return call
+
+    return handler
+
+
+LATE["tocha._functorch.eager_transforms", "grad_and_value_impl"] = _made_before("grad_and_value", "argnums", "has_aux")
+LATE["tocha._functorch.vmap", "run"] = _made_before("vmap", "in_dims", "out_dims", "randomness", "chunk_size")
+LATE["tocha._functorch.jacobians", "jacrev_impl"] = _made_before(
+    "jacrev", "argnums", "has_aux", "chunk_size", named=False
+)
+LATE["tocha._functorch.jacobians", "jacfwd_impl"] = _made_before(
+    "jacfwd", "argnums", "has_aux", "randomness", named=False
+)
 
 
 def _jvp(real: Callable) -> Callable:

@@ -123,7 +123,8 @@ def written_out(b: Batch, rule: Rule, values: tuple) -> Any:
 
 
 def refuse_write(b: Batch) -> None:
-    name = "inplace arithmetic"
+    kernel = b.record.kind == "native" and b.record.name != "copy_"
+    name = f"{b.record.name.rstrip('_')}_" if kernel else "inplace arithmetic"
     raise RuntimeError(
         f"[{b.record.name.rstrip('_')}_] vmap: {name}(self, *extra_args) is not possible because there exists a Tensor `other` in extra_args that has more "
         "elements than `self`. This happened due to `other` being vmapped over but `self` not being vmapped over in a vmap. "

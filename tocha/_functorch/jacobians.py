@@ -45,19 +45,23 @@ def jacrev(
 
     @functools.wraps(func)
     def jacobian(*args: Any) -> Any:
-        refuse_complex("jacrev", args, True)
-        found = vjp_impl(func, args, argnums, has_aux)
-        output, pull_back = found[0], found[1]
-        flat, out_spec = tree_flatten(output)
-        refuse_complex("jacrev", output, False)
-        places = checked_argnums(argnums, len(args))
-        primals = chosen(args, places)
-        flat_primals, in_spec = tree_flatten(primals)
-        rows = pulled(pull_back, flat, out_spec, chunk_size)
-        whole = tree_unflatten(split_by_output(rows, flat, flat_primals, in_spec), out_spec)
-        return (whole, found[2]) if has_aux else whole
+        return jacrev_impl(func, argnums, has_aux, chunk_size, args)
 
     return jacobian
+
+
+def jacrev_impl(func: Callable, argnums: Any, has_aux: bool, chunk_size: int | None, args: tuple) -> Any:
+    refuse_complex("jacrev", args, True)
+    found = vjp_impl(func, args, argnums, has_aux)
+    output, pull_back = found[0], found[1]
+    flat, out_spec = tree_flatten(output)
+    refuse_complex("jacrev", output, False)
+    places = checked_argnums(argnums, len(args))
+    primals = chosen(args, places)
+    flat_primals, in_spec = tree_flatten(primals)
+    rows = pulled(pull_back, flat, out_spec, chunk_size)
+    whole = tree_unflatten(split_by_output(rows, flat, flat_primals, in_spec), out_spec)
+    return (whole, found[2]) if has_aux else whole
 
 
 def pulled(pull_back: Callable, outputs: list[Tensor], spec: Any, chunk: int | None) -> list[Tensor]:
@@ -103,36 +107,40 @@ def jacfwd(func: Callable, argnums: Any = 0, has_aux: bool = False, *, randomnes
 
     @functools.wraps(func)
     def jacobian(*args: Any) -> Any:
-        refuse_complex("jacfwd", args, True)
-        places = checked_argnums(argnums, len(args))
-        primals = chosen(args, places)
-        flat_primals, in_spec = tree_flatten(primals)
-        if not all(isinstance(p, Tensor) for p in flat_primals):
-            raise RuntimeError("jacfwd: Expected the arguments that are differentiated by to be Tensors")
-
-        def push(*tangents: Tensor) -> Any:
-            given = tree_unflatten(list(tangents), in_spec)
-            moved = jvp_impl(func, args, (given,) if isinstance(places, int) else given, places, False, has_aux)
-            return (moved[1], moved[0], moved[2]) if has_aux else (moved[1], moved[0])
-
-        dims: tuple = (0, None, None) if has_aux else (0, None)
-        found = vmap(push, out_dims=dims, randomness=randomness)(*basis(flat_primals))
-        columns, output = found[0], found[1]
-        refuse_complex("jacfwd", output, False)
-        flat, out_spec = tree_flatten(columns)
-        flat_outputs = tree_flatten(output)[0]
-        sizes = [p.numel() for p in flat_primals]
-        rows = []
-        for c, out in zip(flat, flat_outputs, strict=True):
-            each = [
-                part.movedim(0, -1).reshape([*out.shape, *p.shape])
-                for part, p in zip(c.split(sizes, 0), flat_primals, strict=True)
-            ]
-            rows.append(tree_unflatten(each, in_spec))
-        whole = tree_unflatten(rows, out_spec)
-        return (whole, found[2]) if has_aux else whole
+        return jacfwd_impl(func, argnums, has_aux, randomness, args)
 
     return jacobian
+
+
+def jacfwd_impl(func: Callable, argnums: Any, has_aux: bool, randomness: str, args: tuple) -> Any:
+    refuse_complex("jacfwd", args, True)
+    places = checked_argnums(argnums, len(args))
+    primals = chosen(args, places)
+    flat_primals, in_spec = tree_flatten(primals)
+    if not all(isinstance(p, Tensor) for p in flat_primals):
+        raise RuntimeError("jacfwd: Expected the arguments that are differentiated by to be Tensors")
+
+    def push(*tangents: Tensor) -> Any:
+        given = tree_unflatten(list(tangents), in_spec)
+        moved = jvp_impl(func, args, (given,) if isinstance(places, int) else given, places, False, has_aux)
+        return (moved[1], moved[0], moved[2]) if has_aux else (moved[1], moved[0])
+
+    dims: tuple = (0, None, None) if has_aux else (0, None)
+    found = vmap(push, out_dims=dims, randomness=randomness)(*basis(flat_primals))
+    columns, output = found[0], found[1]
+    refuse_complex("jacfwd", output, False)
+    flat, out_spec = tree_flatten(columns)
+    flat_outputs = tree_flatten(output)[0]
+    sizes = [p.numel() for p in flat_primals]
+    rows = []
+    for c, out in zip(flat, flat_outputs, strict=True):
+        each = [
+            part.movedim(0, -1).reshape([*out.shape, *p.shape])
+            for part, p in zip(c.split(sizes, 0), flat_primals, strict=True)
+        ]
+        rows.append(tree_unflatten(each, in_spec))
+    whole = tree_unflatten(rows, out_spec)
+    return (whole, found[2]) if has_aux else whole
 
 
 def hessian(func: Callable, argnums: Any = 0) -> Callable:

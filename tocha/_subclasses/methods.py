@@ -212,7 +212,8 @@ def lifted(real: Tensor) -> Any:
     with outside():
         made = active_mode().lifted(real.detach())
     fresh = shown_fresh(made)
-    fresh.requires_grad_(real.requires_grad)
+    if real.requires_grad:
+        fresh.requires_grad_()
     return fresh
 
 

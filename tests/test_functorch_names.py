@@ -1,0 +1,74 @@
+"""The package functorch, whose names are those of tocha.func in an older coat."""
+
+from __future__ import annotations
+
+import pytest
+
+import tocha
+from tocha import functorch
+from tocha.functorch import compile as ahead_of_time
+from tocha.functorch import experimental
+
+
+class Tied(tocha.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.a, self.b = tocha.nn.Linear(2, 2), tocha.nn.Linear(2, 2)
+        self.b.weight = self.a.weight
+
+    def forward(self, x):
+        return self.b(self.a(x))
+
+
+@pytest.mark.parametrize("name", ["vmap", "grad", "grad_and_value", "jacrev", "jacfwd", "hessian", "functionalize"])
+def test_transforms_say_where_they_are_now(name):
+    instead = "torch.vmap" if name == "vmap" else f"torch.func.{name}"
+    with pytest.warns(FutureWarning, match=rf"`functorch\.{name}` is deprecated.*Please use `{instead}` instead"):
+        made = getattr(functorch, name)(tocha.sin)
+    x = tocha.tensor([0.5, 0.7]) if name in ("vmap", "functionalize") else tocha.tensor(0.5)
+    expected = getattr(tocha.func, name)(tocha.sin)(x)
+    assert str(made(x)) == str(expected)
+
+
+@pytest.mark.filterwarnings("ignore::FutureWarning")
+def test_make_functional_has_copies_and_knows_tied_weights():
+    model = Tied()
+    f, params = functorch.make_functional(model)
+    assert f.param_names == ("a.weight", "a.bias", "b.bias")
+    assert f.names_map == {"a.weight": ["a.weight", "b.weight"], "a.bias": ["a.bias"], "b.bias": ["b.bias"]}
+    assert all(p is not q and p.requires_grad for p, q in zip(params, model.parameters(), strict=True))
+    x = tocha.ones(3, 2)
+    assert tocha.equal(f(params, x), model(x))
+    assert not tocha.equal(f([p * 2 for p in params], x), model(x))
+    assert not any(p.requires_grad for p in functorch.make_functional(model, disable_autograd_tracking=True)[1])
+    grads = tocha.func.grad(lambda p: f(p, x).sum())(params)
+    model(x).sum().backward()
+    assert all(tocha.allclose(g, p.grad) for g, p in zip(grads, model.parameters(), strict=True))
+
+
+@pytest.mark.filterwarnings("ignore::FutureWarning")
+def test_modules_with_buffers_and_ensembles():
+    with pytest.raises(RuntimeError, match=r"`model` has buffers\. Please use make_functional_with_buffers"):
+        functorch.make_functional(tocha.nn.BatchNorm1d(2))
+    models = [tocha.nn.BatchNorm1d(2).eval() for _ in range(3)]
+    for i, m in enumerate(models):
+        m.running_mean.fill_(float(i))
+    f, params, buffers = functorch.combine_state_for_ensemble(models)
+    x = tocha.randn(4, 2)
+    found = tocha.func.vmap(f, in_dims=(0, 0, None))(params, buffers, x)
+    assert tocha.allclose(found, tocha.stack([m(x) for m in models]))
+    for bad, text in (
+        ([], "Expected at least one model, got 0"),
+        ([models[0], tocha.nn.Linear(2, 2).eval()], "Expected all models to be of the same class"),
+        ([models[0], tocha.nn.BatchNorm1d(2)], "same training/eval mode"),
+    ):
+        with pytest.raises(RuntimeError, match=text):
+            functorch.combine_state_for_ensemble(bad)
+
+
+def test_chunks_and_ahead_of_time():
+    x = tocha.arange(7.0)
+    assert tocha.equal(experimental.chunk_vmap(tocha.sin, chunks=3)(x), x.sin())
+    with pytest.raises(ValueError, match="at least 1"):
+        experimental.chunk_vmap(tocha.sin, chunks=0)
+    assert tocha.equal(ahead_of_time.aot_function(tocha.sin, fw_compiler=ahead_of_time.nop)(x), x.sin())

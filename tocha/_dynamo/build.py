@@ -70,10 +70,21 @@ def wrap(f: Frame, real: Any, source: Source | None) -> Value:
 def _make(f: Frame, real: Any, source: Source | None) -> Value:
     if isinstance(real, tocha.Tensor):
         return f.out.input(f, real, source or Source("object", real, None, "tensor"))
+    if type(real).__module__.split(".")[0] == "numpy" or is_numpy_function(real):
+        from tocha._dynamo import arrays
+
+        return arrays.wrap(f, real, source)
     for kinds, make in _MAKERS:
         if isinstance(real, kinds):
             return make(f, real, source)
     return _object(f, real, source)
+
+
+def is_numpy_function(real: Any) -> bool:
+    return (
+        isinstance(real, types.FunctionType | types.BuiltinFunctionType)
+        and (real.__module__ or "").split(".")[0] == "numpy"
+    )
 
 
 def _guard_type(f: Frame, real: Any, source: Source | None) -> None:

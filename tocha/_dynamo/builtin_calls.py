@@ -18,9 +18,11 @@ from typing import TYPE_CHECKING, Any
 import tocha
 from tocha import _C
 from tocha._dynamo import config, draws, leaves, modes, operators, polyfills
+from tocha._dynamo.build import is_numpy_function
 from tocha._dynamo.construct import construct, make_class, new_object
 from tocha._dynamo.native_calls import CALLS, call_polyfill, known
 from tocha._dynamo.refusals import Unsupported
+from tocha._dynamo.values.array import ArrayValue
 from tocha._dynamo.values.base import NotConstant, Observed, Value
 from tocha._dynamo.values.constant import Constant
 from tocha._dynamo.values.containers import Container, ListValue, TupleValue
@@ -64,6 +66,10 @@ def call_builtin(f: Frame, function: Any, args: list[Value], kwargs: dict[str, V
         return f.checked(CALLS[function], f, *args, **kwargs)
     if hashable and function in polyfills.TABLE:
         return call_polyfill(f, function, args, kwargs)
+    if type(function).__module__.split(".")[0] == "numpy" or is_numpy_function(function):
+        from tocha._dynamo import arrays
+
+        return arrays.call(f, function, args, kwargs)
     if isinstance(function, _C._capture.Wrapper):
         raise Unsupported("disabled", f"{function!r}")
     if isinstance(function, functools._lru_cache_wrapper):
@@ -244,6 +250,12 @@ def _library(f: Frame, function: Any, args: list[Value], kwargs: dict[str, Value
         raise Unsupported("library_state", f"tocha.{name}")
     if name in ("backward", "grad") and "autograd" in _module_of(function):
         raise Unsupported("autograd", f"{_module_of(function)}.{name}")
+    if args and isinstance(args[0], ArrayValue):
+        from tocha._dynamo import arrays
+
+        found = arrays.to_tensor(f, function, args[0], args[1:], kwargs)
+        if found is not None:
+            return found
     return f.out.call(f, "call_function", function, args, kwargs)
 
 

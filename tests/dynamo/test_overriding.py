@@ -1,5 +1,7 @@
 """__torch_function__ in captured code: subclasses of Tensor and modes; graphs hold what they called."""
 
+from typing import ClassVar
+
 import pytest
 from comparing import same
 
@@ -19,7 +21,7 @@ class Named(tocha.Tensor):
 
 
 class Logged(tocha.Tensor):
-    calls: list[str] = []
+    calls: ClassVar[list[str]] = []
 
     @classmethod
     def __torch_function__(cls, func, types, args=(), kwargs=None):

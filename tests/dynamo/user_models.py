@@ -124,7 +124,7 @@ class GPT(nn.Module):
             nn.init.normal_(module.weight, mean=0.0, std=0.2)
 
     def forward(self, idx, targets=None):
-        b, t = idx.size()
+        _b, t = idx.size()
         assert t <= self.config.block_size, f"sequence of length {t}, block size is only {self.config.block_size}"
         pos = tocha.arange(0, t, dtype=tocha.long, device=idx.device)
         x = self.transformer.drop(self.transformer.wte(idx) + self.transformer.wpe(pos))

@@ -29,7 +29,7 @@ from tocha._dynamo.values.containers import Container, ListValue, TupleValue
 from tocha._dynamo.values.functions import BuiltinValue, FunctionValue, MethodValue
 from tocha._dynamo.values.mappings import DictValue
 from tocha._dynamo.values.native_method import NativeMethod
-from tocha._dynamo.values.objects import MISSING, ClassValue, ExceptionValue, ObjectValue, find_in_class
+from tocha._dynamo.values.objects import MISSING, ClassValue, ExceptionValue, InstanceDict, ObjectValue, find_in_class
 from tocha._dynamo.values.subclasses import ContainerObject
 from tocha._dynamo.values.symbol import SymbolValue, symbolic_result
 from tocha._dynamo.values.tensor import TensorValue
@@ -66,7 +66,7 @@ def call_builtin(f: Frame, function: Any, args: list[Value], kwargs: dict[str, V
         return f.checked(CALLS[function], f, *args, **kwargs)
     if hashable and function in polyfills.TABLE:
         return call_polyfill(f, function, args, kwargs)
-    if type(function).__module__.split(".")[0] == "numpy" or is_numpy_function(function):
+    if type(function).__module__.startswith("numpy") or is_numpy_function(function):
         from tocha._dynamo import arrays
 
         return arrays.call(f, function, args, kwargs)
@@ -230,6 +230,8 @@ def call_native_method(f: Frame, owner: Value, name: str, args: list[Value], kwa
         return Constant(operators.to_text(f, owner, name[2]))
     if name == "__hash__":
         return hash_(f, owner)
+    if isinstance(find_in_class(cls, name)[0], (types.ClassMethodDescriptorType, staticmethod)):
+        return f.fold(getattr(cls, name), args, kwargs)
     return f.fold(getattr(cls, name), [owner, *args], kwargs)
 
 
@@ -383,6 +385,8 @@ def sorted_(f: Frame, items: Value, *, key: Value | None = None, reverse: Value 
 def reversed_(f: Frame, value: Value) -> Value:
     if isinstance(value, Container) and hasattr(value, "m___reversed__"):
         return value.m___reversed__(f)
+    if isinstance(value, InstanceDict):
+        return value.as_dict(f).m___reversed__(f)
     if isinstance(value, ObjectValue) and value.has_method("__reversed__"):
         return value.special(f, "__reversed__", [], {})
     if isinstance(value, TensorValue):

@@ -67,6 +67,9 @@ UNARY = {
 }
 
 
+MOST_ITEMS = 1_000_000  # of one container that captured code makes
+
+
 def builtin_part(v: Value, *methods: str) -> Value:
     """Of an object whose class derives from a container: the container, where the class leaves these methods alone."""
     if isinstance(v, ContainerObject) and not any(
@@ -136,7 +139,10 @@ def _sequences(f: Frame, symbol: str, a: Value, b: Value) -> Value | None:
     if symbol == "*":
         many, times = (a, b) if isinstance(a, Sequence) else (b, a)
         if isinstance(times, (Constant, SymbolValue)) and isinstance(many, Sequence):
-            return many.like(f.checked(operator.mul, many.items, times.constant()))
+            count = times.constant()
+            if isinstance(count, int) and count * len(many.items) > MOST_ITEMS:
+                raise Unsupported("steps", f"a sequence of {count * len(many.items)} items")
+            return many.like(f.checked(operator.mul, many.items, count))
     return None
 
 

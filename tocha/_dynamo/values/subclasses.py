@@ -39,7 +39,7 @@ class ContainerObject(ObjectValue):
 
     def _own(self, name: str) -> bool:
         """Is the method written in Python?"""
-        return isinstance(find_in_class(self.cls, name)[0], types.FunctionType)
+        return isinstance(find_in_class(self.cls, name)[0], (types.FunctionType, staticmethod))
 
     def length(self, f: Frame) -> int:
         return super().length(f) if self._own("__len__") else self.inner.length(f)

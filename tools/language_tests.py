@@ -25,6 +25,8 @@ from typing import Any
 
 FILES = ("test_generators", "test_contextlib", "test_dict", "test_list", "test_exceptions", "test_functools", "test_itertools")  # fmt: skip
 AT_LEAST = 0.9
+# Tests that change what the tracer itself stands on: they count as failed.
+NOT_RUN = {"test_lru_reentrancy_with_len": "replaces builtins.len by one that lists cannot be given to"}
 LIMIT = 60  # seconds of the processor's time for one test: a test that takes longer has failed
 
 
@@ -82,6 +84,9 @@ def run_here(file: str, compile_: bool, only: str | None) -> dict[str, str]:
     for case in cases:
         name = f"{type(case).__qualname__}.{case._testMethodName}"
         if only and only not in name:
+            continue
+        if compile_ and case._testMethodName in NOT_RUN:
+            ended[name] = NOT_RUN[case._testMethodName]
             continue
         print(f"-> {name}", file=sys.stderr, flush=True)
         if compile_:

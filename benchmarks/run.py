@@ -10,6 +10,7 @@ import re
 import sys
 
 import ahead
+import capture
 import compiled
 import convolution
 import data
@@ -65,6 +66,8 @@ def main() -> None:
         facts.show()
     if pattern.search("ahead"):
         ahead.show()
+    if pattern.search("capture"):
+        capture.show()
     if pattern.search("hundred"):
         hundred.run(hundred.draw(hundred.SEED))
 

@@ -179,3 +179,25 @@ def test_facts_do_not_hold_on_to_inputs():
     tocha.compile(lambda x: x + 1, backend="eager")(x)
     tocha.utils.swap_tensors(x, y)
     assert x.tolist() == [0.0] * 3
+
+
+def test_division_by_a_symbol_that_is_zero():
+    def f(x, a, b):
+        c = a * 2 - b
+        return x + (a + 1) // (c - c + b)
+
+    compiled = tocha.compile(f, backend="eager")
+    for a, b in ((5, 3), (6, 4), (9, 5)):
+        assert compiled(tocha.ones(1), a, b).tolist() == f(tocha.ones(1), a, b).tolist()
+    with pytest.raises(ZeroDivisionError, match="division or modulo by zero"):
+        compiled(tocha.ones(1), 7, 0)
+
+    def caught(x, a, b):
+        try:
+            return x + a // b
+        except ZeroDivisionError:
+            return x - 1
+
+    compiled = tocha.compile(caught, backend="eager")
+    for a, b in ((5, 3), (6, 4), (7, 0), (8, 2)):
+        assert compiled(tocha.ones(1), a, b).tolist() == caught(tocha.ones(1), a, b).tolist()

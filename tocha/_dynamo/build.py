@@ -71,10 +71,22 @@ def wrap(f: Frame, real: Any, source: Source | None) -> Value:
 def _make(f: Frame, real: Any, source: Source | None) -> Value:
     if isinstance(real, tocha.Tensor):
         return f.out.input(f, real, source or Source("object", real, None, "tensor"))
+    if type(real).__module__.startswith("numpy"):
+        return _of_numpy(f, real, source)
     for kinds, make in _MAKERS:
         if isinstance(real, kinds):
             return make(f, real, source)
     return _object(f, real, source)
+
+
+def is_numpy_function(real: Any) -> bool:
+    return (getattr(real, "__module__", None) or "").startswith("numpy")
+
+
+def _of_numpy(f: Frame, real: Any, source: Source | None) -> Value:
+    from tocha._dynamo import arrays
+
+    return arrays.wrap(f, real, source)
 
 
 def _guard_type(f: Frame, real: Any, source: Source | None) -> None:
@@ -181,6 +193,8 @@ def _slice(f: Frame, real: Any, source: Source | None) -> Value:
 
 def _function(f: Frame, real: Any, source: Source | None) -> Value:
     native_calls.meet(real)
+    if is_numpy_function(real):
+        return _of_numpy(f, real, source)
     if id(real) in leaves.KNOWN or leaves.is_leaf(real):
         _same(f, real, source)
         return BuiltinValue(real, source)
@@ -211,6 +225,8 @@ def _native(f: Frame, real: Any, source: Source | None) -> Value:
         and not isinstance(owner, (types.ModuleType, type))
     ):
         return _native_method(f, real, owner, source)
+    if is_numpy_function(real):
+        return _of_numpy(f, real, source)
     _same(f, real, source)
     return BuiltinValue(real, source)
 

@@ -19,16 +19,18 @@ import tocha
 from tocha import _C
 from tocha._core.library_name import ours
 from tocha._dynamo import config, draws, leaves, modes, operators, polyfills
+from tocha._dynamo.build import is_numpy_function
 from tocha._dynamo.construct import construct, make_class, new_object
 from tocha._dynamo.native_calls import CALLS, call_polyfill, known
 from tocha._dynamo.refusals import Unsupported
+from tocha._dynamo.values.array import ArrayValue
 from tocha._dynamo.values.base import NotConstant, Observed, Value
 from tocha._dynamo.values.constant import Constant
 from tocha._dynamo.values.containers import Container, ListValue, TupleValue
 from tocha._dynamo.values.functions import BuiltinValue, FunctionValue, MethodValue
 from tocha._dynamo.values.mappings import DictValue
 from tocha._dynamo.values.native_method import NativeMethod
-from tocha._dynamo.values.objects import MISSING, ClassValue, ExceptionValue, ObjectValue, find_in_class
+from tocha._dynamo.values.objects import MISSING, ClassValue, ExceptionValue, InstanceDict, ObjectValue, find_in_class
 from tocha._dynamo.values.subclasses import ContainerObject
 from tocha._dynamo.values.symbol import SymbolValue, symbolic_result
 from tocha._dynamo.values.tensor import TensorValue
@@ -65,6 +67,10 @@ def call_builtin(f: Frame, function: Any, args: list[Value], kwargs: dict[str, V
         return f.checked(CALLS[function], f, *args, **kwargs)
     if hashable and function in polyfills.TABLE:
         return call_polyfill(f, function, args, kwargs)
+    if type(function).__module__.startswith("numpy") or is_numpy_function(function):
+        from tocha._dynamo import arrays
+
+        return arrays.call(f, function, args, kwargs)
     if isinstance(function, _C._capture.Wrapper):
         raise Unsupported("disabled", f"{function!r}")
     if isinstance(function, functools._lru_cache_wrapper):
@@ -225,6 +231,8 @@ def call_native_method(f: Frame, owner: Value, name: str, args: list[Value], kwa
         return Constant(operators.to_text(f, owner, name[2]))
     if name == "__hash__":
         return hash_(f, owner)
+    if isinstance(find_in_class(cls, name)[0], (types.ClassMethodDescriptorType, staticmethod)):
+        return f.fold(getattr(cls, name), args, kwargs)
     return f.fold(getattr(cls, name), [owner, *args], kwargs)
 
 
@@ -245,6 +253,12 @@ def _library(f: Frame, function: Any, args: list[Value], kwargs: dict[str, Value
         raise Unsupported("library_state", f"tocha.{name}")
     if name in ("backward", "grad") and "autograd" in _module_of(function):
         raise Unsupported("autograd", f"{_module_of(function)}.{name}")
+    if args and isinstance(args[0], ArrayValue):
+        from tocha._dynamo import arrays
+
+        found = arrays.to_tensor(f, function, args[0], args[1:], kwargs)
+        if found is not None:
+            return found
     return f.out.call(f, "call_function", function, args, kwargs)
 
 
@@ -372,6 +386,8 @@ def sorted_(f: Frame, items: Value, *, key: Value | None = None, reverse: Value 
 def reversed_(f: Frame, value: Value) -> Value:
     if isinstance(value, Container) and hasattr(value, "m___reversed__"):
         return value.m___reversed__(f)
+    if isinstance(value, InstanceDict):
+        return value.as_dict(f).m___reversed__(f)
     if isinstance(value, ObjectValue) and value.has_method("__reversed__"):
         return value.special(f, "__reversed__", [], {})
     if isinstance(value, TensorValue):

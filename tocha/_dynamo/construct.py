@@ -55,7 +55,7 @@ def construct(f: Frame, cls: ClassValue, args: list[Value], kwargs: dict[str, Va
     real = cls.value
     if issubclass(real, BaseException):
         return _exception(f, cls, args, kwargs)
-    if issubclass(real, enum.Enum):
+    if issubclass(real, enum.Enum) or real.__module__ == "numpy":
         return f.fold(real, args, kwargs)
     if issubclass(real, tuple) and hasattr(real, "_fields"):
         return _named_tuple(f, cls, args, kwargs)

@@ -30,6 +30,7 @@ _LIBRARY = os.path.dirname(tocha.__file__) + os.sep
 _STANDARD = tuple({sysconfig.get_paths()[p] + os.sep for p in ("stdlib", "platstdlib")})
 _LOCK = threading.RLock()
 LOG = logging.getLogger("tocha._dynamo")
+_NUMPY = os.sep + os.path.join("site-packages", "numpy") + os.sep
 _OWN = ("tocha._dynamo", "tocha.ir", "tocha.fx", "tocha._subclasses")  # whose exceptions no program handles
 
 
@@ -47,7 +48,7 @@ def is_user_code(code: types.CodeType) -> bool:
     if id(code) in FORCED:
         return True
     file = code.co_filename
-    if file.startswith(_LIBRARY):
+    if file.startswith(_LIBRARY) or _NUMPY in file:
         return False
     return not (file.startswith(_STANDARD) and "site-packages" not in file) and not file.startswith("<frozen")
 
@@ -247,6 +248,8 @@ def _of_library(value: Any) -> bool:
 
 def _has_tensors(value: Any, seen: set[int], depth: int) -> bool:
     if isinstance(value, (tocha.Tensor, tocha.nn.Module)) or _is_library(value) or _of_library(value):
+        return True
+    if type(value).__module__ == "numpy" and type(value).__name__ == "ndarray":
         return True
     if depth == 0 or id(value) in seen or isinstance(value, (int, str, float, type(None), type)):
         return False

@@ -121,7 +121,7 @@ def assume_constant_result(fn: Callable) -> Callable:
     return fn
 
 
-def substitute_in_graph(original_fn: Any, *, can_constant_fold_through: bool = False, skip_signature_check: bool = False, **more: Any) -> Any:  # fmt: skip
+def substitute_in_graph(original_fn: Any, *, can_constant_fold_through: bool = False, skip_signature_check: bool = False, is_embedded_type: bool = False) -> Any:  # fmt: skip
     """Registers Python that captured code goes through instead of a native function."""
     if not callable(original_fn):
         raise TypeError(f"substitute_in_graph expects a function but got {type(original_fn)!r}")

@@ -132,8 +132,9 @@ class Guards:
         """The native tree. Order: as found, which is the order in which the program would notice."""
         root = _Node("root", None, "")
         found = list(self.found.values())
+        places: dict[tuple, _Node] = {}
         for guard in keep(found) if keep else found:
-            node = root.find(guard.source) if guard.source else root
+            node = root.find(guard.source, places) if guard.source else root
             node.checks.append((guard.test, guard.key, guard.text))
         return _C._capture.Guards(root.described(), self.numbers.relations(), self.numbers.floats())
 
@@ -144,12 +145,15 @@ class _Node:
         self.checks: list[tuple] = []
         self.children: dict[tuple, _Node] = {}
 
-    def find(self, source: Source) -> _Node:
-        parent = self.find(source.base) if source.base else self
-        mine = (source.fetch, type(source.key), source.key if isinstance(source.key, (str, int)) else id(source.key))
-        if mine not in parent.children:
-            parent.children[mine] = _Node(source.fetch, source.key, f"{source.name} exists")
-        return parent.children[mine]
+    def find(self, source: Source, places: dict[tuple, _Node]) -> _Node:
+        """The node of a source below the root, made where there is none yet; `places` remembers them."""
+        known = places.get(source.identity)
+        if known is not None:
+            return known
+        parent = self.find(source.base, places) if source.base else self
+        made = parent.children[source.identity] = _Node(source.fetch, source.key, f"{source.name} exists")
+        places[source.identity] = made
+        return made
 
     def described(self) -> tuple:
         children = tuple(c.described() for c in self.children.values())

@@ -8,6 +8,7 @@ import types
 from typing import TYPE_CHECKING, Any
 
 from tocha._dynamo.refusals import Unsupported
+from tocha._dynamo.values.array import ArrayValue
 from tocha._dynamo.values.base import NotConstant, Observed, Value
 from tocha._dynamo.values.constant import Constant
 from tocha._dynamo.values.containers import Container, ListValue, NamedTupleValue, RangeValue, Sequence, TupleValue
@@ -66,6 +67,9 @@ UNARY = {
 }
 
 
+MOST_ITEMS = 1_000_000  # of one container that captured code makes
+
+
 def builtin_part(v: Value, *methods: str) -> Value:
     """Of an object whose class derives from a container: the container, where the class leaves these methods alone."""
     if isinstance(v, ContainerObject) and not any(
@@ -78,6 +82,8 @@ def builtin_part(v: Value, *methods: str) -> Value:
 def binary(f: Frame, symbol: str, a: Value, b: Value, inplace: bool = False) -> Value:
     if not inplace:
         a, b = builtin_part(a, *BINARY[symbol][1:]), builtin_part(b, *BINARY[symbol][1:])
+    if isinstance(a, ArrayValue) or isinstance(b, ArrayValue):
+        return _arrays(f, symbol, a, b, inplace)
     if inplace:
         done = _in_place(f, symbol, a, b)
         if done is not None:
@@ -94,6 +100,17 @@ def binary(f: Frame, symbol: str, a: Value, b: Value, inplace: bool = False) -> 
     if a.is_constant() and b.is_constant() and not isinstance(a, Container):
         return f.fold(function, [a, b], {})
     return _by_methods(f, symbol, a, b, method, reflected)
+
+
+def _arrays(f: Frame, symbol: str, a: Value, b: Value, inplace: bool) -> Value:
+    from tocha._dynamo import arrays
+
+    function = BINARY[symbol][0]
+    return (
+        arrays.in_place(f, function, a, b)
+        if inplace and isinstance(a, ArrayValue)
+        else arrays.binary(f, function, a, b)
+    )
 
 
 def _with_tensor(a: Value, b: Value) -> bool:
@@ -122,7 +139,10 @@ def _sequences(f: Frame, symbol: str, a: Value, b: Value) -> Value | None:
     if symbol == "*":
         many, times = (a, b) if isinstance(a, Sequence) else (b, a)
         if isinstance(times, (Constant, SymbolValue)) and isinstance(many, Sequence):
-            return many.like(f.checked(operator.mul, many.items, times.constant()))
+            count = times.constant()
+            if isinstance(count, int) and count * len(many.items) > MOST_ITEMS:
+                raise Unsupported("steps", f"a sequence of {count * len(many.items)} items")
+            return many.like(f.checked(operator.mul, many.items, count))
     return None
 
 
@@ -162,6 +182,10 @@ def unary(f: Frame, symbol: str, a: Value) -> Value:
     function, method = UNARY[symbol]
     if isinstance(a, (TensorValue, SymbolValue)):
         return f.out.call(f, "call_function", function, [a], {})
+    if isinstance(a, ArrayValue):
+        from tocha._dynamo import arrays
+
+        return arrays.unary(f, function, a)
     if a.is_constant():
         return f.fold(function, [a], {})
     if not a.has_method(method):
@@ -206,6 +230,10 @@ def compare(f: Frame, symbol: str, a: Value, b: Value) -> Value:
     function, method, reflected = COMPARE[symbol]
     if are_symbolic(a, b):
         return f.out.call(f, "call_function", function, [a, b], {})
+    if isinstance(a, ArrayValue) or isinstance(b, ArrayValue):
+        from tocha._dynamo import arrays
+
+        return arrays.binary(f, function, a, b)
     if not is_same(a, b):
         a, b = builtin_part(a, method, reflected), builtin_part(b, method, reflected)
     if _with_tensor(a, b):

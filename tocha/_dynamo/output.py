@@ -27,7 +27,7 @@ from tocha._dynamo.values.symbol import SymbolValue
 from tocha._dynamo.values.tensor import TensorValue
 from tocha.fx.experimental.symbolic_shapes import free_symbols
 from tocha.ir.shape_env import ShapeEnv
-from tocha.ir.sym_types import FloatExpr, float_symbol
+from tocha.ir.sym_types import FloatExpr, SymFloat, float_symbol
 from tocha.ir.sym_types import wrap as wrap_symbolic
 from tocha.ir.symbolic import Expr, Relation, of_atom
 
@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from tocha._dynamo.frame import Frame
 
 MAX_STEPS = 3_000_000
+_DIVISIONS = (operator.truediv, operator.floordiv, operator.mod)
 STEPS_WITHOUT_CALL = 50_000
 
 
@@ -273,6 +274,8 @@ class Output:
             return taken
         examples = tuple(a.example() for a in args)
         named = {k: v.example() for k, v in kwargs.items()}
+        if target in _DIVISIONS and facts.is_number(examples[1]) and not isinstance(args[0], TensorValue):
+            self.check_divisor(f, target, *examples)
         try:
             result = facts.run(self.fake_mode, op, target, examples, named)
         except Unsupported:
@@ -294,6 +297,16 @@ class Output:
             return self.number(result, node)
         self.calls += 1
         return self.result(f, node(), result)
+
+    def check_divisor(self, f: Frame, target: Any, dividend: Any, divisor: Any) -> None:
+        """A number is divided by a symbol: that it is not zero is guarded; if it is, that is the program's error."""
+        if facts.decided(lambda: bool(divisor != 0)):
+            return
+        kind = float if any(isinstance(n, (float, SymFloat)) for n in (dividend, divisor)) else int
+        try:
+            target(kind(1), kind(0))
+        except ZeroDivisionError as error:
+            f.raise_real(error)
 
     def raise_operator_error(self, f: Frame, error: Exception, op: str, target: Any, args: tuple, kwargs: dict) -> NoReturn:  # fmt: skip
         """An error is one of these very sizes, and says so: symbols become their values first."""

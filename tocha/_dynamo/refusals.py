@@ -44,7 +44,12 @@ _add(17, "generator", "A generator that has started cannot leave captured code."
 _add(18, "class_body", "A class was made inside captured code in a way that cannot be replayed.", "Make it outside.")
 _add(19, "operator", "An operator between values of these kinds cannot be captured.", "Write it in another way.")
 _add(20, "library_state", "The call changes the state of the library.", "Call it outside of compiled code.")
-_add(21, "subclass", "A subclass of Tensor is not captured.", "Use plain tensors in compiled code.")
+_add(
+    21,
+    "subclass",
+    "A subclass of Tensor that takes operators over (__torch_dispatch__) is not captured.",
+    "Use plain tensors in compiled code.",
+)
 _add(22, "autograd", "Differentiation inside captured code is not captured.", "Differentiate outside of compiled code.")
 _add(23, "import", "An import that would load a module cannot be captured.", "Import at the top of the file.")
 _add(24, "random", "Python's or NumPy's random numbers were drawn.", "Draw them outside, or use tocha's.")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -10,6 +11,17 @@ import tocha
 
 if TYPE_CHECKING:
     from tocha._dynamo.codegen import Codegen
+
+
+class once:
+    """An attribute that is computed when first asked for: functools.cached_property without its lock."""
+
+    def __init__(self, compute: Callable[[Any], Any]) -> None:
+        self.compute, self.name = compute, compute.__name__
+
+    def __get__(self, owner: Any, cls: Any = None) -> Any:
+        found = owner.__dict__[self.name] = self.compute(owner)
+        return found
 
 
 @dataclass(frozen=True, eq=False)
@@ -21,7 +33,7 @@ class Source:
     base: Source | None = None
     shown: str = ""  # for locals and cells: the variable's name
 
-    @property
+    @once
     def name(self) -> str:
         base = self.base.name if self.base else ""
         match self.fetch:
@@ -52,7 +64,7 @@ class Source:
             case _:
                 return f"{base}[{self.key!r}]"
 
-    @property
+    @once
     def identity(self) -> tuple:
         """Equal for sources that are the same way to the same value."""
         key = self.key if isinstance(self.key, (str, int)) else id(self.key)

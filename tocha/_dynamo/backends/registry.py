@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-import importlib.metadata
+import importlib
 from collections.abc import Callable, Iterable
 from typing import Any
 
@@ -33,7 +33,8 @@ register_experimental_backend = functools.partial(register_backend, tags=("exper
 
 @functools.cache
 def _entry_points() -> dict[str, Any]:
-    found = importlib.metadata.entry_points(group="torch_dynamo_backends")
+    metadata = importlib.import_module("importlib.metadata")  # takes a while, for names that few programs use
+    found = metadata.entry_points(group="torch_dynamo_backends")
     return {e.name: e for e in found}
 
 

@@ -180,6 +180,16 @@ class GeneratorValue(IteratorValue):
             f.raise_(RuntimeError, "generator ignored GeneratorExit")
         return super().call_method(f, name, args, kwargs)
 
+    def get_attribute(self, f: Frame, name: str) -> Value:
+        if name in ("__name__", "__qualname__"):
+            whole = self.frame.function.name if self.frame.function is not None else self.frame.code.co_qualname
+            return Constant(whole if name == "__qualname__" else self.frame.code.co_name)
+        if name == "gi_running":
+            return Constant(self.running)
+        if name.startswith("gi_"):
+            self.refuse("attribute", name)
+        return super().get_attribute(f, name)
+
     def owes_cleanup(self) -> bool:
         """Suspended inside a try or with: something runs when it is dropped."""
         return self.started and not self.finished and self.frame.is_protected() and not self.frame.closes_quietly()

@@ -195,7 +195,15 @@ class DictValue(Container):
     def m___init__(self, f: Frame, *others: Value, **more: Value) -> Value:
         return self.m_update(f, *others, **more)
 
+    def m_fromkeys(self, f: Frame, keys: Value, value: Value | None = None) -> Value:
+        made = DictValue({}, self.cls)
+        for key in keys.unpack(f):
+            made.put(f, key.realize(), value or Constant(None))
+        return made
+
     def m___or__(self, f: Frame, other: Value) -> Value:
+        if not issubclass(other.python_type(), dict):
+            return Constant(NotImplemented)
         made = self.m_copy(f)
         made.call_method(f, "update", [other], {})
         return made
@@ -283,6 +291,9 @@ class DictView(Container):
 
     def m___sub__(self, f: Frame, other: Value) -> Value:
         return self._set(f).m___sub__(f, SetValue.of(f, other.unpack(f)))
+
+    def m___xor__(self, f: Frame, other: Value) -> Value:
+        return self._set(f).m___xor__(f, SetValue.of(f, other.unpack(f)))
 
     def m_isdisjoint(self, f: Frame, other: Value) -> Value:
         return self._set(f).m_isdisjoint(f, other)

@@ -39,7 +39,7 @@ class ContainerObject(ObjectValue):
 
     def _own(self, name: str) -> bool:
         """Is the method written in Python?"""
-        return isinstance(find_in_class(self.cls, name)[0], types.FunctionType)
+        return isinstance(find_in_class(self.cls, name)[0], (types.FunctionType, staticmethod))
 
     def length(self, f: Frame) -> int:
         return super().length(f) if self._own("__len__") else self.inner.length(f)
@@ -92,6 +92,12 @@ class ContainerObject(ObjectValue):
     def apply(self, cg: Codegen) -> None:
         super().apply(cg)
         base: Any = base_of(self.cls)
+        if issubclass(self.cls, collections.OrderedDict):
+            cg.start_call(refill)
+            cg.load(self)
+            cg.load(DictValue(self.inner.entries))
+            cg.end_call(2, keep=False)
+            return
         cg.start_call(base.clear)
         cg.load(self)
         cg.end_call(1, keep=False)
@@ -99,3 +105,10 @@ class ContainerObject(ObjectValue):
         cg.load(self)
         cg.load(DictValue(self.inner.entries) if base is dict else ListValue(self.inner.parts()))
         cg.end_call(2, keep=False)
+
+
+def refill(target: collections.OrderedDict, entries: dict) -> None:
+    """An OrderedDict keeps its order beside the dict that it is: past overridden methods, but not past its own."""
+    collections.OrderedDict.clear(target)
+    for key, value in entries.items():
+        collections.OrderedDict.__setitem__(target, key, value)

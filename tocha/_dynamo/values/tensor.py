@@ -173,6 +173,10 @@ class TensorValue(Value):
             return self.as_class(args[0].constant())
         if name in ("backward", "__reduce_ex__", "__deepcopy__", *_HOOKS):
             self.refuse("autograd", f"{name}()")
+        if name == "numpy":
+            from tocha._dynamo import arrays
+
+            return arrays.of_tensor(f, self)
         if name == "requires_grad_":
             return self._require_grad(f, *args, **kwargs)
         if not hasattr(tocha.Tensor, name) or (

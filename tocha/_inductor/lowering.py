@@ -260,6 +260,8 @@ class Lowering(Interpreter):
         return extra, (o.types or {}).get("params", ("T",) * len(extra))
 
     def composite(self, o: Operator, arguments: dict[str, Any]) -> Any:
+        if o.elements is not None:
+            return self.attempt(lambda: self.by_elements(o, arguments), lambda: self.whole(o, arguments))
         return self.attempt(lambda: self.run(o, dict(arguments)), lambda: self.whole(o, arguments), allow_calls=True)
 
     def native(self, o: Operator, arguments: dict[str, Any]) -> Any:
@@ -288,7 +290,7 @@ class Lowering(Interpreter):
         return all(f.memory in self.buffers for f in flat_facts([found]))
 
     def by_elements(self, o: Operator, arguments: dict[str, Any]) -> Any:
-        made = Interpreter.native(self, o, arguments)
+        made = getattr(Facts_only, o.kind)(o, arguments)
         if made is arguments.get("self"):
             return made
         reader = Reader(self, made)

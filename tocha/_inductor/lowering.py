@@ -228,7 +228,13 @@ class Lowering(Interpreter):
         return made
 
     def reduction(self, o: Operator, arguments: dict[str, Any]) -> Any:
-        made = super().reduction(o, arguments)
+        # A recurrence with divisions is slower than the passes that it saves.
+        if o.decomposition is not None and len(o.body(dt.float32).state_types) > 2:
+            return self.attempt(lambda: self.decompose(o, dict(arguments)), lambda: self.fold(o, arguments))
+        return self.fold(o, arguments)
+
+    def fold(self, o: Operator, arguments: dict[str, Any]) -> Any:
+        made = Interpreter.reduction(self, o, arguments)
         results = made if isinstance(made, tuple) else (made,)
         x = arguments["self"]
         t = self.reduced_dtype(o, x, arguments.get("dtype")).compute

@@ -28,6 +28,7 @@ from tocha.ir.sym_types import FloatExpr
 
 ROW_BYTES = 1 << 16  # rows up to this size are kept on the stack
 SHORT_BODY = 6  # statements
+UNROLLED_BODY = 10
 TASK_WORK = 1 << 15  # elements that make a task worth a thread
 
 
@@ -221,6 +222,8 @@ class KernelWriter:
         for line in code.prologue:
             t.put(line)
         t.put("#pragma GCC ivdep")
+        if len(code.body) <= UNROLLED_BODY:
+            t.put("#pragma GCC unroll 4")
         t.open(f"for (int64_t {name} = {begin}; {name} < {end}; ++{name}) {{")
         for line in code.body:
             t.put(line)

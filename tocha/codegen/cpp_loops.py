@@ -183,6 +183,10 @@ class KernelWriter:
         outputs = self.pass_values(p, members)
         if len(sizes) <= 1:
             self.task_rows, self.task_columns = self.task_columns, 1
+            for (
+                v
+            ) in variables:  # named alike whatever the dims were, so that kernels that do the same have the same text
+                self.names[s.atom_of(v)] = "i"  # type: ignore[index]
             self.emit_points(p, outputs, variables[0] if variables else None, "begin", "end")
             return
         across = transposed_along(p, sizes, variables)

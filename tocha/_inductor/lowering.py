@@ -259,7 +259,13 @@ class Lowering(Interpreter):
         return made
 
     def reduction(self, o: Operator, arguments: dict[str, Any]) -> Any:
-        made = super().reduction(o, arguments)
+        # A recurrence with divisions is slower than the passes that it saves.
+        if o.decomposition is not None and len(o.body(dt.float32).state_types) > 2:
+            return self.attempt(lambda: self.decompose(o, dict(arguments)), lambda: self.fold(o, arguments))
+        return self.fold(o, arguments)
+
+    def fold(self, o: Operator, arguments: dict[str, Any]) -> Any:
+        made = Interpreter.reduction(self, o, arguments)
         results = made if isinstance(made, tuple) else (made,)
         x = arguments["self"]
         t = self.reduced_dtype(o, x, arguments.get("dtype")).compute
@@ -291,6 +297,8 @@ class Lowering(Interpreter):
         return extra, (o.types or {}).get("params", ("T",) * len(extra))
 
     def composite(self, o: Operator, arguments: dict[str, Any]) -> Any:
+        if o.elements is not None:
+            return self.attempt(lambda: self.by_elements(o, arguments), lambda: self.whole(o, arguments))
         return self.attempt(lambda: self.run(o, dict(arguments)), lambda: self.whole(o, arguments), allow_calls=True)
 
     def native(self, o: Operator, arguments: dict[str, Any]) -> Any:
@@ -319,7 +327,7 @@ class Lowering(Interpreter):
         return all(f.memory in self.buffers for f in flat_facts([found]))
 
     def by_elements(self, o: Operator, arguments: dict[str, Any]) -> Any:
-        made = Interpreter.native(self, o, arguments)
+        made = getattr(Facts_only, o.kind)(o, arguments)
         if made is arguments.get("self"):
             return made
         reader = Reader(self, made)

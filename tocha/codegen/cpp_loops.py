@@ -14,6 +14,7 @@ from typing import Any
 from tocha.codegen.cpp_index import IndexPrinter
 from tocha.codegen.cpp_pass import Cuts, Pass
 from tocha.codegen.cpp_scalar import Emitted, Names, emit, loaded, memory_type, stored_as
+from tocha.codegen.cpp_tiles import transposed_along, write_tiles
 from tocha.codegen.cpp_vectors import write_vector_fold
 from tocha.ir import dtypes as dt
 from tocha.ir import scalar
@@ -27,6 +28,7 @@ from tocha.ir.sym_types import FloatExpr
 
 ROW_BYTES = 1 << 16  # rows up to this size are kept on the stack
 SHORT_BODY = 6  # statements
+UNROLLED_BODY = 10
 TASK_WORK = 1 << 15  # elements that make a task worth a thread
 
 
@@ -47,6 +49,11 @@ class Text:
     def close(self, line: str = "}") -> None:
         self.depth -= 1
         self.put(line)
+
+
+def later(bound: str, cut: int, function: str) -> str:
+    """A bound of a range that is also cut; where it is a number, the cut lies within."""
+    return str(cut) if bound.isdigit() else f"{function}({bound}, {cut})"
 
 
 def symbols_of(r: Any) -> frozenset | set:
@@ -176,7 +183,15 @@ class KernelWriter:
         outputs = self.pass_values(p, members)
         if len(sizes) <= 1:
             self.task_rows, self.task_columns = self.task_columns, 1
+            for (
+                v
+            ) in variables:  # named alike whatever the dims were, so that kernels that do the same have the same text
+                self.names[s.atom_of(v)] = "i"  # type: ignore[index]
             self.emit_points(p, outputs, variables[0] if variables else None, "begin", "end")
+            return
+        across = transposed_along(p, sizes, variables)
+        if across is not None:
+            write_tiles(self, p, outputs, sizes, variables, across)
             return
         self.text.open("for (int64_t r = begin; r < end; ++r) {")
         self.decode("r", sizes[:-1], variables[:-1])
@@ -199,8 +214,8 @@ class KernelWriter:
         cuts = Cuts(p, [n for _, n in outputs], variable)
         for low, high in cuts.ranges:
             part, nodes = cuts.within(low, high)
-            first = begin if low is None else f"index_max({begin}, {low})"
-            past = end if high is None else f"index_min({end}, {high})"
+            first = begin if low is None else later(begin, low, "index_max")
+            past = end if high is None else later(end, high, "index_min")
             self.emit_range(part, [(b, n) for (b, _), n in zip(outputs, nodes, strict=True)], variable, first, past)
 
     def emit_range(self, p: Pass, outputs: list[tuple[Buffer, Node]], variable: Any, begin: str, end: str) -> None:
@@ -211,6 +226,8 @@ class KernelWriter:
         for line in code.prologue:
             t.put(line)
         t.put("#pragma GCC ivdep")
+        if len(code.body) <= UNROLLED_BODY:
+            t.put("#pragma GCC unroll 4")
         t.open(f"for (int64_t {name} = {begin}; {name} < {end}; ++{name}) {{")
         for line in code.body:
             t.put(line)

@@ -60,17 +60,19 @@ class ManyWriter:
 
     def write(self) -> str:
         texts: dict[str, str] = {}
+        comments: dict[str, str] = {}
         rows: list[str] = []
         memory = sizes = 0
         for p in self.parts:
             p.shared = self.shared & {*p.kernel.results(), *p.kernel.reads()}
-            text = p.write().replace(f"void {p.kernel.name}(", "void @(")
+            comment, text = p.write().replace(f"void {p.kernel.name}(", "void @(").split("\n", 1)
             name = texts.setdefault(text, f"{self.kernel.name}_{len(texts)}")
+            comments.setdefault(name, comment)
             rows.append(f"{{{name}, {memory}, {sizes}, @{len(rows)}@}}")
             memory, sizes = memory + len(p.buffers), sizes + len(p.sizes)
         for i, p in enumerate(self.parts):
             rows[i] = rows[i].replace(f"@{i}@", f"{self.index(p.task_rows)}, {self.index(p.grain)}")
-        functions = [text.replace("void @(", f"void {name}(") for text, name in texts.items()]
+        functions = [comments[name] + "\n" + text.replace("void @(", f"void {name}(") for text, name in texts.items()]
         table = ",\n      ".join(rows)
         return "\n".join([
             *functions,

@@ -141,6 +141,8 @@ class Cuts:
         made.indirect, made.values = self.p.indirect, self.p.values
         change: dict[Node, Node] = {}
         for i, r in enumerate(self.reads):
+            if isinstance(r, Load):
+                r = Load(r.buffer, self.narrowed(r.address, low, high), r.guard)
             guard = self.decided(r.guard, at) if isinstance(r, Load) else True
             if isinstance(r, Load) and guard is False:
                 made.reads[f"nothing{i}"] = i
@@ -158,6 +160,19 @@ class Cuts:
             if isinstance(value, bool):
                 change[n] = scalar.constant(value, dt.bool_)
         return made, list(simplify(scalar.substitute(self.nodes, change)))
+
+    def narrowed(self, address: Any, low: int | None, high: int | None) -> Any:
+        """An address where the variable lies between two cuts: divisions may have one value there."""
+        if s.atom_of(address) is not None or self.atom not in s.free_symbols(address):
+            return address
+        known = self.p.writer.known
+        least, most = known.bounds(s.of_atom(self.atom))
+        inside = s.symbol("within")
+        atom = s.atom_of(inside)
+        assert atom is not None
+        known.constrain(atom, least if low is None else low, most if high is None else high - 1)
+        found = known.simplify(s.substitute(address, {self.atom: inside}))
+        return s.substitute(found, {atom: s.of_atom(self.atom)})
 
     def decided(self, r: Any, at: dict) -> Any:
         """A relation where the variable lies in the range that `at` stands for; parts with other symbols stay."""

@@ -100,7 +100,7 @@ def write_vector_fold(
     if t is not None:
         VectorFold(w, p, outputs, folds, t).write(nodes, names, sizes, variables)
         return True
-    strips = Strips(w, p, outputs, folds, last)
+    strips = Strips(w, p, outputs, folds, last, sizes[-1])
     t = strips.vector_type()
     if t is None:
         return False
@@ -111,10 +111,12 @@ def write_vector_fold(
 class Strips:
     """Elements that have no form on vectors, computed into arrays from which they are then folded."""
 
-    def __init__(self, w: Any, p: Any, outputs: list[tuple[Buffer, Node]], folds: Sequence[Member], variable: Any):
+    def __init__(
+        self, w: Any, p: Any, outputs: list[tuple[Buffer, Node]], folds: Sequence[Member], variable: Any, size: Any
+    ):
         self.w, self.p, self.folds, self.variable = w, p, folds, variable
         self.outputs = list(outputs)
-        self.base, self.at = w.new_variable("base", STRIP), w.new_variable("e", STRIP)
+        self.base, self.at = w.new_variable("base", size), w.new_variable("e", STRIP)
         self.pass_ = type(p)(w)
         made: dict[Node, Node] = {}
         self.arrays: list[Buffer] = []

@@ -83,7 +83,7 @@ class Operator:
     decomposition: Callable | None = None
     # How it runs on a batch, where that does not follow from its kind (tocha/operators/batched).
     batching: Callable | None = None
-    # native: one element of its result, for loops: f(reader, index, arguments...) (tocha/operators/decomposed/elements.py).
+    # native, composite: one element of its result, for loops: f(reader, index, arguments...) (tocha/operators/decomposed/elements.py).
     elements: Callable | None = None
     # native: what it is where nothing smaller says it, so that it has no decomposition (docs/inside/operators.md).
     algorithm: str = ""

@@ -9,11 +9,12 @@ from __future__ import annotations
 from tocha.ir import dtypes as dt
 from tocha.ir import scalar
 from tocha.ir import symbolic as s
+from tocha.ir.sym_types import expression as plain
 from tocha.operators.copies import clone, to_dtype
 from tocha.operators.factories import arange_step, full
 from tocha.operators.indexing import index
 from tocha.operators.joins import cat, is_skipped
-from tocha.operators.rearrange import _in_format_of
+from tocha.operators.rearrange import _in_format_of, constant_pad_nd
 from tocha.operators.record import elements
 from tocha.operators.view_copies import _dense_copy
 
@@ -58,6 +59,25 @@ def joined_element(reader, at, tensors, dim):
     for element, end in zip(reversed(found[:-1]), reversed(ends[:-1]), strict=True):
         value = scalar.where(reader.position(at[d]) < reader.position(end), element, value)
     return value
+
+
+@elements(constant_pad_nd)
+def padded_element(reader, at, self, pad, value):
+    place, guards, inside = list(at), [], scalar.constant(True, dt.bool_)
+    for i in range(len(pad) // 2):
+        d, before, after = self.ndim - 1 - i, plain(pad[2 * i]), plain(pad[2 * i + 1])
+        size = reader.size(self, d)
+        place[d] = s.add(at[d], s.scale(before, -1))
+        past = s.add(before, size)
+        if not (isinstance(before, int) and before <= 0):
+            guards.append(s.ge(at[d], before))
+            inside = scalar.logical_and(inside, reader.position(at[d]) >= reader.position(before))
+        if not (isinstance(after, int) and after <= 0):
+            guards.append(s.lt(at[d], past))
+            inside = scalar.logical_and(inside, reader.position(at[d]) < reader.position(past))
+    element = reader.read(self, place, guard=s.combine("and", guards) if guards else True)
+    fill = reader.number(value, reader.result.dtype)
+    return scalar.where(inside, element, fill)
 
 
 @elements(index)

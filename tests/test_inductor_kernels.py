@@ -1,0 +1,300 @@
+"""The quality of compiled kernels: what folds, tiles, strips and joined kernels look like, and that their values are eager's."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+
+import tocha
+import tocha.nn as nn
+import tocha.nn.functional as F
+from tocha._functorch.aot_autograd import aot_function
+from tocha._inductor import compile_fx
+from tocha._inductor.compile_fx import CompiledGraph, compile_graph
+from tocha.ir import symbolic as s
+from tocha.ir.assumptions import Assumptions
+from tocha.ir.kernels import MANY, Kernel
+from tocha.testing import assert_close
+
+
+@pytest.fixture(autouse=True)
+def own_cache(tmp_path_factory, monkeypatch):
+    monkeypatch.setenv("TORCHINDUCTOR_CACHE_DIR", str(tmp_path_factory.getbasetemp() / "kernels"))
+
+
+def randn(*shape: int, seed: int = 0, **kwargs) -> tocha.Tensor:
+    return tocha.randn(shape, generator=tocha.Generator().manual_seed(seed), **kwargs)
+
+
+def compiled(f, *args, exact: bool = False) -> CompiledGraph:
+    """f compiled for these arguments, and held against eager on them."""
+    found: list[CompiledGraph] = []
+
+    def keep(graph, inputs):
+        found.append(compile_graph(graph))
+        return found[-1]
+
+    with tocha.no_grad():
+        got, want = aot_function(f, fw_compiler=keep)(*args), f(*args)
+    for g, w in zip(leaves(got), leaves(want), strict=True):
+        assert (g.shape, g.stride(), g.dtype) == (w.shape, w.stride(), w.dtype)
+        if exact:
+            assert tocha.equal(g.nan_to_num(7.0), w.nan_to_num(7.0))
+        else:
+            assert_close(g, w, rtol=2e-5, atol=1e-5, equal_nan=True)
+    return found[0]
+
+
+def leaves(x):
+    return [y for part in x for y in leaves(part)] if isinstance(x, tuple | list) else [x]
+
+
+# ---- folds ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("n", [1, 7, 8, 9, 15, 16, 17, 31, 64, 70, 511, 513, 1030])
+@pytest.mark.parametrize("dtype", [tocha.float32, tocha.float64])
+def test_folds_of_every_length(n, dtype):
+    x = randn(3, n, dtype=dtype)
+    compiled(lambda x: (x.sum(-1), x.amax(-1), x.amin(-1), (x * x + 1).mean(-1)), x)
+    compiled(lambda x: x.exp().sum(-1), x)
+
+
+def test_a_cheap_fold_keeps_several_vectors_in_registers():
+    c = compiled(lambda x: (x * x).sum(-1), randn(20, 64))
+    assert "vec::F32" in c.source and "vec::load" in c.source and "kLanes" not in c.source
+    assert "rest(" not in c.source  # 64 elements are whole vectors
+    assert "rest(" in compiled(lambda x: (x * x).sum(-1), randn(20, 65)).source
+
+
+def test_a_dear_fold_computes_strips_first():
+    c = compiled(lambda x: x.sin().sum(-1), randn(20, 700))
+    assert "row_strip" in c.source and "vec::F32" in c.source
+
+
+def test_folds_of_several_dims():
+    compiled(lambda x: (x.sum((0, 2)), x.amax((0, 2)), x.var((0, 2))), randn(5, 6, 37))
+    compiled(lambda x: x.sum((1, 3)), randn(3, 4, 5, 18))
+
+
+def test_maxima_of_nans_and_zeros():
+    x = randn(4, 40)
+    x[1, 17] = math.nan
+    x[2] = -math.inf
+    compiled(lambda x: (x.amax(-1), x.amin(-1), x.abs().amax(-1)), x, exact=True)
+
+
+def test_folds_of_nothing():
+    compiled(lambda x: (x.sum(-1), (x + 1).sum(-1)), tocha.zeros(3, 0), exact=True)
+    compiled(lambda x: x.sum(0), tocha.zeros(0, 5), exact=True)
+
+
+@pytest.mark.parametrize("dtype", [tocha.int64, tocha.int32, tocha.bfloat16, tocha.float16, tocha.bool])
+def test_folds_of_other_dtypes(dtype):
+    x = (randn(5, 33) * 4).to(dtype)
+    compiled(lambda x: x.sum(-1), x)
+    compiled(lambda x: (x.any(-1), x.all(-1)), x)
+
+
+def test_places_of_maxima():
+    compiled(lambda x: (x.argmax(-1), x.argmin(0), x.max(-1)), randn(6, 50))
+
+
+@pytest.mark.parametrize("correction", [0, 1])
+@pytest.mark.parametrize("shape", [(4, 40), (3, 1), (600, 3)])
+def test_variances(correction, shape):
+    x = randn(*shape) + 1000
+    compiled(lambda x: (x.var(-1, correction=correction), x.std(0, correction=correction)), x)
+
+
+def test_a_long_fold_over_a_dim_that_is_cut_whole():
+    compiled(lambda x, m: (x * m).sum() / m.sum().clamp(min=1), randn(64, 4096), (randn(64, 4096, seed=1) > 0).float())
+
+
+def test_softmax_takes_the_short_exponential():
+    for dim in (-1, 0, 1):
+        c = compiled(lambda x, d=dim: (x * 0.5).softmax(d), randn(4, 33, 20))
+        assert "exp_below_zero" in c.source
+    assert "exp_below_zero" not in compiled(lambda x: (x - x.amin(-1, True)).exp(), randn(4, 33)).source
+    assert (
+        "exp_below_zero" not in compiled(lambda x, y: (y - x.amax(-1, True)).exp(), randn(4, 33), randn(4, 33)).source
+    )
+
+
+def test_softmax_of_rows_that_are_masked():
+    x = randn(4, 40)
+    x[1] = -math.inf
+    x[2, :39] = -math.inf
+    x[3, 0] = math.nan
+    compiled(lambda x: (x.softmax(-1), x.log_softmax(-1)), x)
+
+
+# ---- points --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("dtype", [tocha.float32, tocha.float64])
+def test_points_round_as_eager_rounds(dtype):
+    def f(x, y):
+        return F.silu(x) * y + tocha.sigmoid(y), (x * y - x / 3).tanh(), tocha.erf(x) + y.exp(), (x + y).clamp(-1, 1)
+
+    compiled(f, randn(50, 77, dtype=dtype), randn(50, 77, seed=1, dtype=dtype), exact=True)
+
+
+def test_bools_are_bytes_so_that_loops_are_vectors():
+    c = compiled(
+        lambda x, m: (x.masked_fill(m, 0.0), ~m, m & (x > 0)), randn(9, 30), randn(9, 30, seed=1) > 0, exact=True
+    )
+    assert "bool*" not in c.source
+
+
+def test_triangles_of_bools_are_bools():
+    def f(x):
+        mask = tocha.ones(x.shape[-1], x.shape[-1], dtype=tocha.bool).tril()
+        return x.masked_fill(~mask, -math.inf).softmax(-1)
+
+    compiled(f, randn(3, 20, 20))
+
+
+def test_what_does_not_change_is_computed_before_the_loop():
+    c = compiled(lambda x, w: x * tocha.rsqrt(w + 1).unsqueeze(1), randn(30, 40), randn(30, seed=1).abs())
+    before, after = c.source.split("#pragma GCC ivdep")[:2]
+    assert "math::rsqrt" in before and "math::rsqrt" not in after
+
+
+@pytest.mark.parametrize("shape", [(2, 16, 32, 32), (2, 16, 33, 5), (1, 70, 70), (3, 17, 129)])
+@pytest.mark.parametrize("dtype", [tocha.float32, tocha.float64, tocha.uint8])
+def test_what_is_read_across_is_read_in_tiles(shape, dtype):
+    x = (randn(*shape) * 50).abs().to(dtype)
+    order = [0, *range(2, len(shape)), 1]
+    compiled(lambda x: (x.permute(order) + 1).contiguous(), x, exact=True)
+
+
+def test_tiles_in_the_text():
+    assert "transpose_tile" in compiled(lambda x: (x.t() + 1).contiguous(), randn(64, 80), exact=True).source
+    assert "transpose_tile" not in compiled(lambda x: x + 1, randn(64, 80), exact=True).source
+
+
+def test_joining_across_is_one_kernel_of_tiles():
+    parts = randn(2, 16, 8, 8), randn(2, 20, 8, 8, seed=1)
+    c = compiled(lambda a, b: tocha.cat((a.permute(0, 2, 3, 1), b.permute(0, 2, 3, 1)), -1), *parts, exact=True)
+    assert len(c.kernels) == 1 and not c.calls
+
+
+@pytest.mark.parametrize("pad", [(4, 4), (1, 0, 0, 3), (-1, 2, 3, -2), (0, 0, 1, 1), (-2, -1)])
+@pytest.mark.parametrize("value", [0.0, 1.5])
+def test_padding_is_a_guarded_load(pad, value):
+    c = compiled(lambda x: F.pad(x * 2, pad, value=value) + 1, randn(3, 9, 11), exact=True)
+    assert len(c.kernels) == 1 and not c.calls
+
+
+def test_flips_and_pads_have_no_division_left():
+    c = compiled(lambda x: F.pad(x.flip(-1), (4, 4, 4, 4)) * 2, randn(2, 3, 16, 16), exact=True)
+    assert len(c.kernels) == 1 and "/ 16" not in c.source
+
+
+# ---- rows, and kernels side by side --------------------------------------------------------------
+
+
+def test_rows_may_end_inside_of_a_dim():
+    c = compiled(
+        lambda x, w, b: F.silu(F.group_norm(x, 4, w, b)), randn(3, 12, 5, 7), randn(12, seed=1), randn(12, seed=2)
+    )
+    assert len(c.kernels) == 1
+
+
+def test_an_update_of_many_parameters_is_one_kernel():
+    def f(params, grads, ms, vs):
+        out = []
+        for p, g, m, v in zip(params, grads, ms, vs, strict=True):
+            m, v = m * 0.9 + g * 0.1, v * 0.999 + g * g * 0.001
+            out.append((p - 1e-3 * m / (v.sqrt() + 1e-8), m, v))
+        return out
+
+    shapes = [(40, 40), (40,), (70, 40), (70,), (3, 5, 7)]
+    lists = [[randn(*n, seed=i).abs() for n in shapes] for i in range(4)]
+    c = compiled(f, *lists, exact=True)
+    (kernel,) = c.kernels
+    assert kernel.kind == MANY and len(kernel.parts) == len(shapes)
+    assert c.source.count("math::sqrt") == 1  # written once for all parameters
+
+
+def test_clipping_does_not_put_large_tensors_into_one_row():
+    def f(grads):
+        norm = tocha.sqrt(sum((g * g).sum() for g in grads))
+        return [g * (1 / (norm + 1e-6)).clamp(max=1.0) for g in grads]
+
+    c = compiled(f, [randn(200, 200), randn(300, 200), randn(50)])
+    last = c.kernels[-1]
+    assert all(part.kind == "points" for part in (last.parts or [last]))
+
+
+def test_kernels_that_need_each_other_are_apart():
+    c = compiled(lambda x: ((x.sum() + x).sum(), x.t().contiguous()), randn(300, 300))
+    for k in c.kernels:
+        for part in k.parts:
+            others = {b for o in k.parts if o is not part for b in o.results()}
+            assert not part.reads() & others
+
+
+class Block(nn.Module):
+    def __init__(self, width: int = 32, heads: int = 2):
+        super().__init__()
+        self.first, self.second, self.heads = nn.LayerNorm(width), nn.LayerNorm(width), heads
+        self.qkv, self.project = nn.Linear(width, 3 * width), nn.Linear(width, width)
+        self.up, self.down = nn.Linear(width, 4 * width), nn.Linear(4 * width, width)
+
+    def forward(self, x):
+        b, t, c = x.shape
+        q, k, v = (y.view(b, t, self.heads, -1).transpose(1, 2) for y in self.qkv(self.first(x)).split(c, 2))
+        y = F.scaled_dot_product_attention(q, k, v, is_causal=True)
+        x = x + self.project(y.transpose(1, 2).reshape(b, t, c))
+        return x + self.down(F.gelu(self.up(self.second(x))))
+
+
+def test_a_block_of_a_transformer_has_few_kernels_beside_its_products(monkeypatch):
+    found: list[CompiledGraph] = []
+    plain = compile_fx.compile_graph
+    monkeypatch.setattr(compile_fx, "compile_graph", lambda graph: found.append(plain(graph)) or found[-1])
+    block, x = Block(), randn(2, 16, 32)
+    with tocha.no_grad():
+        assert_close(tocha.compile(block)(x), block(x), rtol=2e-5, atol=1e-5)
+    assert len(found) == 1 and len(found[0].kernels) <= 6
+    assert all(isinstance(i, Kernel) or "mm" in i.name or "attention" in i.name for i in found[0].items)
+
+
+# ---- sizes that are symbols ----------------------------------------------------------------------
+
+
+def test_one_kernel_for_many_sizes():
+    def f(x, w):
+        return F.softmax(x * w, -1), (x * x).sum(0), F.pad(x.t(), (1, 2)).contiguous()
+
+    count = [0]
+
+    def counting(graph, inputs):
+        count[0] += 1
+        return compile_fx.compile_fx(graph, inputs)
+
+    c = tocha.compile(f, backend=counting)
+    for n in range(2, 22):
+        x, w = randn(n, 33, seed=n), randn(33, seed=1)
+        for got, want in zip(c(x, w), f(x, w), strict=True):
+            assert_close(got, want, rtol=2e-5, atol=1e-5)
+    assert count[0] == 2  # the first size, then a symbol
+
+
+# ---- index expressions ---------------------------------------------------------------------------
+
+
+def test_terms_that_never_carry_leave_a_division():
+    known = Assumptions()
+    x, y = s.symbol("x"), s.symbol("y")
+    known.constrain(s.atom_of(x), 0, 63)
+    known.constrain(s.atom_of(y), 0, 7)
+    assert known.simplify(s.floordiv(s.add(s.scale(x, 8), y), 32)) is s.floordiv(x, 4)
+    known.constrain(s.atom_of(y), 0, 8)
+    wide = s.symbol("z")
+    known.constrain(s.atom_of(wide), 0, 8)
+    kept = s.floordiv(s.add(s.scale(x, 8), wide), 32)
+    assert known.simplify(kept) is kept  # 8 carries

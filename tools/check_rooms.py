@@ -19,17 +19,18 @@ PYTHON = [
     {"operators", "codegen"},
     {"_build"},
     {
-        "_C", "__config__", "_core", "_functions", "_lobpcg", "_lowrank", "_symbolic", "_tensor", "_tensor_str", "_utils",
+        "_C", "__config__", "__future__", "_core", "_functions", "_lobpcg", "_lowrank", "_symbolic", "_tensor", "_tensor_str", "_utils",
         "accelerator", "amp", "autograd", "backends", "cpu", "cuda", "fft", "func", "functional", "linalg", "masked",
         "multiprocessing", "nn", "optim", "overrides", "random", "serialization", "signal", "sparse", "special",
-        "storage", "testing", "types", "utils", "version",
+        "storage", "testing", "torch_version", "types", "utils", "version", "xpu", "mps", "mtia", "futures", "hub",
     },
     {"", "_decomp", "_guards", "_library", "_ops", "_prims", "_refs", "_subclasses", "distributions", "library"},  # "" is tocha itself: what all of the library makes together
     {"fx"},
     {"_functorch", "_higher_order_ops", "functorch"},
     {"_inductor"},
     {"_dynamo", "compiler"},
-    {"export", "ao", "onnx", "distributed", "jit", "profiler", "compat"},
+    {"export", "ao", "onnx", "distributed", "jit", "_jit_internal", "profiler", "compat"},
+    {"_alias", "as_torch", "__main__"},  # over everything: the whole library under another name
 ]  # fmt: skip
 # Modules that have their place in PyTorch's order of names, and stand in another room by what they do.
 STANDS_IN = {
@@ -41,6 +42,7 @@ STANDS_IN = {
 # A lower room opens these when a program asks for them.
 ON_DEMAND = {
     ("tocha.utils.data.distributed", "tocha.distributed"),
+    ("tocha.nn.parallel.distributed", "tocha.distributed"),
     ("tocha.utils._python_dispatch", "tocha._library.dispatch"),
     ("tocha.utils.backend_registration", "tocha"),
     ("tocha.utils.checkpoint", "tocha._higher_order_ops.checkpoint"),

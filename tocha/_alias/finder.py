@@ -10,7 +10,7 @@ import sys
 from collections.abc import Sequence
 from types import ModuleType
 
-from tocha._alias import stamp
+from tocha._alias import refused, stamp
 
 PATH = os.path.join(os.path.dirname(os.path.abspath(__file__)), "path")
 # Functions that PyTorch's functorch package holds at its top; the rest of its modules are tocha.func's.
@@ -70,6 +70,16 @@ class _TwinLoader(importlib.machinery.SourceFileLoader):
         module.__spec__ = self._spec  # the machinery has put its own there
 
 
+class _RefusedLoader:
+    """A module that only PyTorch has."""
+
+    def create_module(self, spec: importlib.machinery.ModuleSpec) -> None:
+        return None
+
+    def exec_module(self, module: ModuleType) -> None:
+        refused.fill(module)
+
+
 class AliasFinder:
     """On sys.meta_path while the alias is on."""
 
@@ -95,10 +105,16 @@ class AliasFinder:
             spec = None
         loaded = sys.modules.get(source)
         if spec is None and loaded is None:
-            return None
+            return self._refused(name)
         origin = getattr(loaded, "__file__", None) or (spec.origin if spec else None) or ""
         twin = importlib.machinery.ModuleSpec(name, _TwinLoader(name, origin, source), origin=origin)
         where = getattr(loaded, "__path__", None) or (spec.submodule_search_locations if spec else None)
         twin.submodule_search_locations = list(where) if where is not None else None
         twin.has_location = bool(origin)
         return twin
+
+    def _refused(self, name: str) -> importlib.machinery.ModuleSpec | None:
+        kinds = refused.known(name)
+        if kinds is None:
+            return None
+        return importlib.machinery.ModuleSpec(name, _RefusedLoader(), is_package="package" in kinds)  # type: ignore[arg-type]

@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+from tocha._core.on_demand import parts_of
 from tocha.fx import config, immutable_collections, traceback
 from tocha.fx._symbolic_trace import PH, ProxyableClassMeta, Tracer, symbolic_trace, wrap
 from tocha.fx.graph import CodeGen, Graph
@@ -19,4 +20,5 @@ __all__ = [
     "Graph", "GraphModule", "Interpreter", "Node", "Proxy", "Tracer", "Transformer", "has_side_effect", "map_arg",
     "replace_pattern", "symbolic_trace", "wrap",
 ]  # fmt: skip
+__getattr__ = parts_of("tocha.fx", "_compatibility _lazy_graph_module experimental passes")
 _ALSO = (PH, CodeGen, ProxyableClassMeta, config, immutable_collections, traceback)

@@ -56,7 +56,33 @@ _HOMES = {
 }
 
 
+# Modules that PyTorch has loaded by then.
+_HOMES_OF_CLASSES = frozenset(
+    [
+        "_adafactor",
+        "_functional",
+        "_muon",
+        "_stateless",
+        "adadelta",
+        "adagrad",
+        "adam",
+        "adamax",
+        "adamw",
+        "asgd",
+        "lbfgs",
+        "nadam",
+        "radam",
+        "rmsprop",
+        "rprop",
+        "sgd",
+        "sparse_adam",
+    ]
+)
+
+
 def __getattr__(name: str) -> Any:
+    if name in _HOMES_OF_CLASSES:
+        return importlib.import_module(f"tocha.optim.{name}")
     if name not in __all__:
         raise AttributeError(f"module 'tocha.optim' has no attribute {name!r}")
     module = importlib.import_module(f"tocha.optim.{_HOMES.get(name, name.lower())}")

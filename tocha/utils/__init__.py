@@ -17,10 +17,24 @@ if TYPE_CHECKING:
 __all__ = ["swap_tensors"]
 
 
+_PARTS = (
+    "_mode_utils",
+    "_python_dispatch",
+    "_pytree",
+    "backend_registration",
+    "checkpoint",
+    "data",
+    "deterministic",
+    "dlpack",
+    "hooks",
+    "model_zoo",
+)
+
+
 def __getattr__(name: str) -> Any:
     """Modules are loaded when somebody asks for them."""
     if name in ("generate_methods_for_privateuse1_backend", "rename_privateuse1_backend"):
         return getattr(importlib.import_module("tocha.utils.backend_registration"), name)
-    if name in ("backend_registration", "checkpoint", "data", "deterministic", "dlpack"):
+    if name in _PARTS:
         return importlib.import_module(f"tocha.utils.{name}")
     raise AttributeError(f"module 'tocha.utils' has no attribute {name!r}")

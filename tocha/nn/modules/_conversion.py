@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from tocha import _C
+from tocha.__future__ import get_overwrite_module_params_on_conversion
 from tocha.autograd.grad_mode import no_grad
 from tocha.nn.parameter import Parameter
 
@@ -20,7 +21,8 @@ def converted(param: Parameter, fn: Callable[[Tensor], Tensor]) -> Parameter:
         new_grad = None if grad is None else fn(grad)
     if value is param:
         return param
-    if type(value) is not type(param) and not _same_kind(param, value):
+    other_kind = type(value) is not type(param) and not _same_kind(param, value)
+    if other_kind or get_overwrite_module_params_on_conversion():
         param, grad = Parameter(value, param.requires_grad), new_grad
     else:
         param.grad = None  # a gradient of the old dtype or device would not fit the new memory

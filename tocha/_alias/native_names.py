@@ -1,0 +1,99 @@
+"""Names of PyTorch's native module that packages ask for by `torch._C`, and that have a meaning here.
+
+They are put there when the alias is switched on: tocha itself has no use for them.
+"""
+
+from __future__ import annotations
+
+import enum
+from typing import Any
+
+from tocha import _C
+from tocha.amp.autocast_mode import autocast
+from tocha.nn.modules._conversion import parse_to
+
+DispatchKey = enum.Enum(
+    "DispatchKey",
+    "Undefined CPU CUDA XPU MPS HPU Meta PrivateUse1 SparseCPU QuantizedCPU BackendSelect Python PythonDispatcher FuncTorchBatched "
+    "Functionalize ADInplaceOrView AutogradCPU AutogradCUDA Autograd AutogradOther AutogradFunctionality AutocastCPU AutocastCUDA AutocastXPU "
+    "AutocastMPS AutocastHPU AutocastPrivateUse1 CompositeImplicitAutograd CompositeExplicitAutograd Conjugate Negative ZeroTensor",
+    module="torch._C",
+)
+
+
+class DispatchKeySet:
+    """A set of dispatch keys."""
+
+    def __init__(self, *keys: Any):
+        self._keys = frozenset(keys)
+
+    def __or__(self, other: DispatchKeySet) -> DispatchKeySet:
+        return DispatchKeySet(*(self._keys | other._keys))
+
+    def __and__(self, other: DispatchKeySet) -> DispatchKeySet:
+        return DispatchKeySet(*(self._keys & other._keys))
+
+    def __sub__(self, other: DispatchKeySet) -> DispatchKeySet:
+        return DispatchKeySet(*(self._keys - other._keys))
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, DispatchKeySet) and self._keys == other._keys
+
+    def __hash__(self) -> int:
+        return hash(self._keys)
+
+    def has(self, key: Any) -> bool:
+        return key in self._keys
+
+    def add(self, key: Any) -> DispatchKeySet:
+        return DispatchKeySet(*self._keys, key)
+
+    def remove(self, key: Any) -> DispatchKeySet:
+        return DispatchKeySet(*(self._keys - {key}))
+
+    def __repr__(self) -> str:
+        return f"DispatchKeySet({', '.join(sorted(k.name for k in self._keys))})"
+
+
+class _ExcludeDispatchKeyGuard:
+    """Leaves layers of dispatch out: autocast's is the one that programs leave out. Others are refused."""
+
+    def __init__(self, keys: DispatchKeySet):
+        names = {k.name for k in keys._keys}
+        if any(not n.startswith("Autocast") for n in names):
+            raise NotImplementedError(f"[_ExcludeDispatchKeyGuard] only autocast can be left out, not {sorted(names)}")
+        self._off = autocast("cpu", enabled=False)
+
+    def __enter__(self) -> None:
+        self._off.__enter__()
+
+    def __exit__(self, *exception: Any) -> None:
+        self._off.__exit__(*exception)
+
+
+def _log_api_usage_once(event: str) -> None:
+    """Nothing is logged."""
+
+
+def _get_tracing_state() -> None:
+    """The state of a trace under way: none ever is."""
+    return None
+
+
+def _parse_to(*args: Any, **kwargs: Any) -> tuple:
+    """The arguments of `to` in order: device, dtype, non_blocking, memory_format."""
+    return parse_to(*args, **kwargs)
+
+
+_NAMES = (DispatchKey, DispatchKeySet, _ExcludeDispatchKeyGuard, _log_api_usage_once, _get_tracing_state)
+
+
+def install() -> None:
+    """Gives torch._C these names."""
+    for value in _NAMES:
+        if not hasattr(_C, value.__name__):
+            setattr(_C, value.__name__, value)
+    if not hasattr(_C, "_TensorMeta"):
+        _C._TensorMeta = type(_C.Tensor)
+    if not hasattr(_C._nn, "_parse_to"):
+        _C._nn._parse_to = _parse_to

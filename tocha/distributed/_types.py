@@ -1,0 +1,164 @@
+"""Groups of one process, their stores, and the kinds of reductions."""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Callable
+from typing import Any, ClassVar
+
+
+class Backend(str):
+    """The name of a backend, in lower case."""
+
+    UNDEFINED: ClassVar[str] = "undefined"
+    GLOO: ClassVar[str] = "gloo"
+    NCCL: ClassVar[str] = "nccl"
+    UCC: ClassVar[str] = "ucc"
+    MPI: ClassVar[str] = "mpi"
+    XCCL: ClassVar[str] = "xccl"
+    FAKE: ClassVar[str] = "fake"
+
+    def __new__(cls, name: str) -> Backend:
+        if not isinstance(name, str):
+            raise ValueError(f"Backend constructor parameter must be string-ish: {name!r}")
+        return super().__new__(cls, name.lower())
+
+
+class ReduceOp(enum.Enum):
+    """How the tensors of the ranks become one."""
+
+    SUM = 0
+    AVG = 1
+    PRODUCT = 2
+    MIN = 3
+    MAX = 4
+    BAND = 5
+    BOR = 6
+    BXOR = 7
+    PREMUL_SUM = 8
+
+
+reduce_op = ReduceOp
+
+
+class Work:
+    """A collective that is under way: with one rank it is done."""
+
+    def __init__(self, result: Any = None):
+        self._result = result
+
+    def wait(self, timeout: Any = None) -> bool:
+        """Waits until it is done."""
+        return True
+
+    def is_completed(self) -> bool:
+        """Whether it is done."""
+        return True
+
+    def is_success(self) -> bool:
+        """Whether it did not fail."""
+        return True
+
+    def result(self) -> Any:
+        """The tensors it wrote."""
+        return self._result
+
+
+class ProcessGroup:
+    """A group of one rank."""
+
+    def __init__(self, backend: str, name: str):
+        self._backend, self.group_name = Backend(backend), name
+
+    def rank(self) -> int:
+        """This process's place: 0."""
+        return 0
+
+    def size(self) -> int:
+        """The number of processes: 1."""
+        return 1
+
+    def name(self) -> str:
+        """The backend's name."""
+        return self._backend
+
+
+class Store:
+    """Keys and values that the processes of a group share: one process has them in a dict."""
+
+    def __init__(self, *args: Any, **kwargs: Any):
+        self._values: dict[str, bytes] = {}
+
+    def set(self, key: str, value: Any) -> None:
+        """Sets a value."""
+        self._values[key] = value if isinstance(value, bytes) else str(value).encode()
+
+    def get(self, key: str) -> bytes:
+        """A value; no other process will set one that is not there."""
+        if key not in self._values:
+            raise RuntimeError(f"[Store.get] no process has set {key!r}, and this one is the only one")
+        return self._values[key]
+
+    def add(self, key: str, amount: int) -> int:
+        """Adds to a number."""
+        total = int(self._values.get(key, b"0")) + amount
+        self._values[key] = str(total).encode()
+        return total
+
+    def check(self, keys: list[str]) -> bool:
+        """Whether all keys have values."""
+        return all(k in self._values for k in keys)
+
+    def delete_key(self, key: str) -> bool:
+        """Removes a key; whether it was there."""
+        return self._values.pop(key, None) is not None
+
+    def num_keys(self) -> int:
+        """How many keys there are."""
+        return len(self._values)
+
+    def wait(self, keys: list[str], timeout: Any = None) -> None:
+        """Checks that the keys are there."""
+        for key in keys:
+            self.get(key)
+
+
+class HashStore(Store):
+    """A store within a process."""
+
+
+class TCPStore(Store):
+    """A store that PyTorch reaches over the network; of one process here."""
+
+
+class FileStore(Store):
+    """A store that PyTorch keeps in a file; of one process here."""
+
+
+class PrefixStore(Store):
+    """Another store, with a prefix to its keys."""
+
+    def __init__(self, prefix: str, store: Store):
+        super().__init__()
+        self._prefix, self._store = prefix, store
+
+    def __getattribute__(self, name: str) -> Any:
+        own = super().__getattribute__(name)
+        if name not in ("set", "get", "add", "delete_key"):
+            return own
+        call: Callable = getattr(super().__getattribute__("_store"), name)
+        prefix = super().__getattribute__("_prefix")
+        return lambda key, *args: call(f"{prefix}/{key}", *args)
+
+
+class GroupMember:
+    """Whether a process is in a group."""
+
+    WORLD: ClassVar[Any] = None
+    NON_GROUP_MEMBER: ClassVar[int] = -100
+
+
+class group:
+    """The default group's older name."""
+
+    WORLD: ClassVar[Any] = None

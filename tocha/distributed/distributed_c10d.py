@@ -1,0 +1,13 @@
+"""PyTorch's home of groups and collectives, which programs import from."""
+
+from tocha.distributed import *  # noqa: F403
+from tocha.distributed import __all__ as _group_names
+from tocha.distributed.collectives import *  # noqa: F403
+from tocha.distributed.collectives import __all__ as _collective_names
+from tocha.distributed.collectives import _check_member as _get_default_group_of
+
+__all__ = [*_group_names, *_collective_names]
+
+
+def _get_default_group() -> object:
+    return _get_default_group_of(None)

@@ -1,0 +1,187 @@
+"""torch.hub: models from folders and from what was fetched before, and weights from addresses, kept in a folder.
+
+Repositories are not fetched: `load` takes source="local", or a repository that is in the folder already.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.util
+import os
+import re
+import shutil
+import sys
+import tempfile
+import urllib.parse
+import urllib.request
+import zipfile
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from tocha.serialization import load as _load_file
+
+__all__ = ["download_url_to_file", "get_dir", "help", "list", "load", "load_state_dict_from_url", "set_dir"]
+
+_HASH = re.compile(r"-([a-f0-9]*)\.")
+_BLOCK = 128 * 1024
+_folder: str | None = None
+
+
+def _get_torch_home() -> str:
+    cache = os.environ.get("XDG_CACHE_HOME", "~/.cache")
+    return os.path.expanduser(os.environ.get("TORCH_HOME", os.path.join(cache, "torch")))
+
+
+def get_dir() -> str:
+    """The folder that things are kept in: set_dir's, $TORCH_HOME/hub, or ~/.cache/torch/hub."""
+    return _folder if _folder is not None else os.path.join(_get_torch_home(), "hub")
+
+
+def set_dir(d: str | os.PathLike) -> None:
+    """Sets the folder that things are kept in."""
+    global _folder
+    _folder = os.path.expanduser(d)
+
+
+# -- weights -----------------------------------------------------------------------------------------------
+
+
+def _copy_with_progress(source: Any, target: Any, total: int | None, progress: bool) -> str:
+    """Copies, says how far it is, and returns the hash."""
+    sha, done = hashlib.sha256(), 0
+    while block := source.read(_BLOCK):
+        target.write(block)
+        sha.update(block)
+        done += len(block)
+        if progress:
+            part = f"{100 * done / total:.0f}%" if total else ""
+            print(f"\r{done / 2**20:.1f}M {part}", end="", file=sys.stderr)
+    if progress:
+        print(file=sys.stderr)
+    return sha.hexdigest()
+
+
+def download_url_to_file(url: str, dst: str, hash_prefix: str | None = None, progress: bool = True) -> None:
+    """Fetches an address into a file, which appears when it is whole and its hash begins as said."""
+    dst = os.path.expanduser(dst)
+    request = urllib.request.Request(url, headers={"User-Agent": "torch.hub"})
+    with urllib.request.urlopen(request) as source:
+        length = source.headers.get("Content-Length")
+        handle, path = tempfile.mkstemp(dir=os.path.dirname(dst) or ".", suffix=".partial")
+        try:
+            with os.fdopen(handle, "wb") as part:
+                found = _copy_with_progress(source, part, int(length) if length else None, progress)
+            if hash_prefix is not None and not found.startswith(hash_prefix):
+                raise RuntimeError(f'invalid hash value (expected "{hash_prefix}", got "{found}")')
+            shutil.move(path, dst)
+        finally:
+            if os.path.exists(path):
+                os.remove(path)
+
+
+def _unzipped(path: str, folder: str) -> str:
+    """The one file in an archive of the kind that PyTorch's oldest checkpoints came in."""
+    with zipfile.ZipFile(path) as archive:
+        members = archive.infolist()
+        if len(members) != 1:
+            raise RuntimeError("Only one file(not dir) is allowed in the zipfile")
+        archive.extractall(folder)
+        return os.path.join(folder, members[0].filename)
+
+
+def _is_plain_archive(path: str) -> bool:
+    """A zip archive that is no checkpoint itself."""
+    if not zipfile.is_zipfile(path):
+        return False
+    with zipfile.ZipFile(path) as archive:
+        return not any(name.endswith("data.pkl") for name in archive.namelist())
+
+
+def load_state_dict_from_url(
+    url: str, model_dir: str | None = None, map_location: Any = None, progress: bool = True, check_hash: bool = False,
+    file_name: str | None = None, weights_only: bool = False,
+) -> Any:  # fmt: skip
+    """Loads a checkpoint from an address, fetched once. With check_hash the file's name holds the hash's beginning: name-<sha256>.pt."""
+    folder = model_dir or os.path.join(get_dir(), "checkpoints")
+    os.makedirs(folder, exist_ok=True)
+    name = file_name or os.path.basename(urllib.parse.urlparse(url).path)
+    path = os.path.join(folder, name)
+    if not os.path.exists(path):
+        print(f'Downloading: "{url}" to {path}\n', file=sys.stderr)
+        marked = _HASH.search(name) if check_hash else None
+        download_url_to_file(url, path, marked[1] if marked else None, progress)
+    if _is_plain_archive(path):
+        path = _unzipped(path, folder)
+    return _load_file(path, map_location=map_location, weights_only=weights_only)
+
+
+# -- models ------------------------------------------------------------------------------------------------
+
+
+def _cached_repository(repository: str) -> str:
+    """The folder of owner/name[:branch], if it was fetched before."""
+    owner_name, _, branch = repository.partition(":")
+    owner, _, name = owner_name.partition("/")
+    if not owner or not name:
+        raise ValueError(f"[hub] a repository is named owner/name[:branch], not {repository!r}")
+    branches = [branch.replace("/", "_")] if branch else ["main", "master"]
+    for b in branches:
+        path = Path(get_dir()) / f"{owner}_{name}_{b}"
+        if path.is_dir():
+            return str(path)
+    raise RuntimeError(
+        f"[hub] {repository} is not in {get_dir()}, and repositories are not fetched: put it there as "
+        f"{owner}_{name}_{branches[0]}, or use source='local' with its folder"
+    )
+
+
+def _entries(folder: str) -> ModuleType:
+    """A repository's hubconf, run with the folder on the path."""
+    path = os.path.join(folder, "hubconf.py")
+    if not os.path.exists(path):
+        raise FileNotFoundError(f"[hub] there is no hubconf.py in {folder}")
+    sys.path.insert(0, folder)
+    try:
+        spec = importlib.util.spec_from_file_location("hubconf", path)
+        module = importlib.util.module_from_spec(spec)  # type: ignore[arg-type]
+        spec.loader.exec_module(module)  # type: ignore[union-attr]
+    finally:
+        sys.path.remove(folder)
+    missing = [d for d in getattr(module, "dependencies", ()) if importlib.util.find_spec(d) is None]
+    if missing:
+        raise RuntimeError(f"Missing dependencies: {', '.join(missing)}")
+    return module
+
+
+def _folder_of(repo_or_dir: str, source: str) -> str:
+    if source not in ("github", "local"):
+        raise ValueError(f'Unknown source: "{source}". Allowed values: "github" | "local".')
+    return os.path.realpath(repo_or_dir) if source == "local" else _cached_repository(repo_or_dir)
+
+
+def _entry(module: ModuleType, name: str) -> Any:
+    found = getattr(module, name, None)
+    if not isinstance(name, str) or not callable(found):
+        raise RuntimeError(f"Cannot find callable {name} in hubconf")
+    return found
+
+
+def list(github: str, force_reload: bool = False, source: str = "github", **kwargs: Any) -> Any:
+    """The names of a repository's models."""
+    module = _entries(_folder_of(github, source))
+    return [n for n, v in vars(module).items() if callable(v) and not n.startswith("_")]
+
+
+def help(github: str, model: str, force_reload: bool = False, source: str = "github", **kwargs: Any) -> str | None:
+    """What a repository says of a model."""
+    return _entry(_entries(_folder_of(github, source)), model).__doc__
+
+
+def load(repo_or_dir: str, model: str, *args: Any, source: str = "github", force_reload: bool = False, verbose: bool = True,
+         trust_repo: Any = None, skip_validation: bool = False, **kwargs: Any) -> Any:  # fmt: skip
+    """Calls a function of a repository's hubconf.py."""
+    return _entry(_entries(_folder_of(repo_or_dir, source)), model)(*args, **kwargs)
+
+
+_download_url_to_file = download_url_to_file

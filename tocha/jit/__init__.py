@@ -1,0 +1,336 @@
+"""torch.jit as eager programs meet it: decorators and predicates, and script and trace, whose results run eagerly.
+
+There is no compiled program behind them: saving, loading and looking at one (`save`, `load`, `graph`, `code`) refuse.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+from collections.abc import Callable, Iterator
+from typing import Any, Final, NoReturn, TypeVar
+
+from tocha.autograd.grad_mode import no_grad
+from tocha.futures import Future
+from tocha.jit.annotations import Attribute, annotate
+from tocha.nn.modules.module import Module
+
+__all__ = [
+    "Attribute", "CompilationUnit", "Error", "Final", "Future", "ScriptFunction", "ScriptModule", "annotate", "enable_onednn_fusion",
+    "export", "export_opnames", "fork", "freeze", "ignore", "interface", "is_scripting", "is_tracing", "isinstance", "load",
+    "onednn_fusion_enabled", "optimize_for_inference", "optimized_execution", "run_frozen_optimizations", "save", "script",
+    "script_if_tracing", "script_method", "set_fusion_strategy", "set_module", "strict_fusion", "trace", "trace_module", "unused", "wait",
+]  # fmt: skip
+
+_isinstance = isinstance
+F = TypeVar("F", bound=Callable)
+
+
+class Error(RuntimeError):
+    """What a compiled program raises."""
+
+
+def _refuse(what: str) -> NoReturn:
+    raise NotImplementedError(f"[torch.jit] {what} is not built in tocha: scripted and traced programs run eagerly")
+
+
+# -- what stands for a program -----------------------------------------------------------------------------
+
+
+class _Program:
+    """What scripted functions and modules have in common: there is no graph to look at."""
+
+    @property
+    def graph(self) -> Any:
+        _refuse("graph")
+
+    @property
+    def inlined_graph(self) -> Any:
+        _refuse("inlined_graph")
+
+    @property
+    def code(self) -> str:
+        _refuse("code")
+
+    def save(self, *args: Any, **kwargs: Any) -> None:
+        _refuse("save")
+
+    def save_to_buffer(self, *args: Any, **kwargs: Any) -> bytes:
+        _refuse("save_to_buffer")
+
+
+class ScriptFunction(_Program):
+    """A function given to script or trace."""
+
+    def __init__(self, function: Callable):
+        functools.update_wrapper(self, function)
+        self._function = function
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        return self._function(*args, **kwargs)
+
+    def __get__(self, instance: Any, owner: type | None = None) -> Any:
+        return self if instance is None else functools.partial(self, instance)
+
+    @property
+    def name(self) -> str:
+        return self._function.__name__
+
+
+class ScriptModule(_Program, Module):
+    """A base for modules, and what script and trace make of one."""
+
+
+class RecursiveScriptModule(ScriptModule):
+    """A module given to script or trace: its own parameters, buffers, children and attributes."""
+
+    def __init__(self, original: Module):
+        super().__init__()
+        for shared in ("_parameters", "_buffers", "_modules", "_non_persistent_buffers_set"):
+            self.__dict__[shared] = original.__dict__[shared]
+        self.__dict__["_original"] = original
+        self.__dict__["training"] = original.training
+
+    @property
+    def original_name(self) -> str:
+        return type(self._original).__name__
+
+    def forward(self, *args: Any, **kwargs: Any) -> Any:
+        return self._original(*args, **kwargs)
+
+    def train(self, mode: bool = True) -> Any:
+        self._original.train(mode)
+        return super().train(mode)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.__dict__["_original"], name)
+
+    def __len__(self) -> int:
+        return len(self._original)
+
+    def __bool__(self) -> bool:
+        return True
+
+    def __iter__(self) -> Iterator:
+        return iter(self._original)
+
+    def __getitem__(self, key: Any) -> Any:
+        return self._original[key]
+
+    def __contains__(self, key: Any) -> bool:
+        return key in self._original
+
+
+class TopLevelTracedModule(RecursiveScriptModule):
+    """What trace makes of a module."""
+
+
+class CompilationUnit:
+    """Programs by name, from source text."""
+
+    def __init__(self, *args: Any, **kwargs: Any):
+        _refuse("CompilationUnit")
+
+
+# -- making them -------------------------------------------------------------------------------------------
+
+
+def script(obj: Any, optimize: Any = None, _frames_up: int = 0, _rcb: Any = None, example_inputs: Any = None) -> Any:
+    """A callable that does what the function or module does; classes stay as they are.
+
+    >>> import tocha
+    >>> tocha.jit.script(lambda x: x + 1)(1)
+    2
+    """
+    if _isinstance(obj, _Program | type):
+        return obj
+    if _isinstance(obj, Module):
+        return RecursiveScriptModule(obj)
+    return ScriptFunction(obj) if callable(obj) else obj
+
+
+def trace(
+    func: Any, example_inputs: Any = None, *args: Any, example_kwarg_inputs: dict | None = None, **kwargs: Any
+) -> Any:
+    """Runs a function or module once with the inputs, and returns a callable that does the same."""
+    inputs = example_inputs if _isinstance(example_inputs, tuple | list) else (example_inputs,)
+    if example_inputs is None and example_kwarg_inputs is None:
+        raise RuntimeError("example_kwarg_inputs should be a dict")
+    with no_grad():
+        func(**example_kwarg_inputs) if example_kwarg_inputs is not None else func(*inputs)
+    if _isinstance(func, Module):
+        return func if _isinstance(func, ScriptModule) else TopLevelTracedModule(func)
+    return ScriptFunction(func)
+
+
+def trace_module(mod: Module, inputs: dict[str, Any], *args: Any, **kwargs: Any) -> Any:
+    """Runs methods of a module once each, and returns the module as trace does."""
+    for name, given in inputs.items():
+        getattr(mod, name)(*(given if _isinstance(given, tuple | list) else (given,)))
+    return TopLevelTracedModule(mod)
+
+
+def freeze(mod: Any, preserved_attrs: Any = None, optimize_numerics: bool = True) -> Any:
+    """The scripted module, which must be in evaluation mode."""
+    if not _isinstance(mod, ScriptModule):
+        raise RuntimeError(
+            "Freezing expects a ScriptModule as input. Please use torch.jit.script or torch.jit.trace first"
+        )
+    if mod.training:
+        raise RuntimeError("Freezing is currently only implemented for modules in eval mode. Please call .eval() first")
+    return mod
+
+
+def optimize_for_inference(mod: Any, other_methods: Any = None) -> Any:
+    """The module as it is."""
+    return mod
+
+
+def run_frozen_optimizations(mod: Any, *args: Any, **kwargs: Any) -> None:
+    """Nothing is to be done for an eager program."""
+
+
+def save(m: Any, f: Any, _extra_files: Any = None) -> None:
+    """Refused: there is no compiled program."""
+    _refuse("save")
+
+
+def load(f: Any, map_location: Any = None, _extra_files: Any = None, _restore_shapes: bool = False) -> Any:
+    """Refused: compiled programs cannot be run."""
+    _refuse("load")
+
+
+def export_opnames(m: Any) -> list[str]:
+    """Refused: there is no graph."""
+    _refuse("export_opnames")
+
+
+# -- decorators and predicates -----------------------------------------------------------------------------
+
+
+def is_scripting() -> bool:
+    """Whether this runs as a compiled program: never here."""
+    return False
+
+
+def is_tracing() -> bool:
+    """Whether trace is recording: it does not, here."""
+    return False
+
+
+def export(fn: F) -> F:
+    """Marks a method that a scripted module keeps."""
+    fn._torchscript_modifier = "export"  # type: ignore[attr-defined]
+    return fn
+
+
+def unused(fn: F) -> F:
+    """Marks a method that compiled programs do not call."""
+    if not _isinstance(fn, property):
+        fn._torchscript_modifier = "unused (ignored and replaced with raising of an exception)"  # type: ignore[attr-defined]
+    return fn
+
+
+def ignore(drop: Any = False, **kwargs: Any) -> Any:
+    """Marks a method that stays Python; also called with arguments."""
+    if callable(drop):
+        drop._torchscript_modifier = "ignore (leave as a call to Python, cannot be torch.jit.save'd)"
+        return drop
+    return ignore
+
+
+def script_method(fn: F) -> F:
+    """Marks a method of a ScriptModule."""
+    return fn
+
+
+def script_if_tracing(fn: F) -> F:
+    """Scripts a function while trace records: here it stays as it is."""
+    return fn
+
+
+def interface(obj: type) -> type:
+    """Marks a class as an interface of modules."""
+    return obj
+
+
+def isinstance(obj: Any, target_type: Any) -> bool:
+    """isinstance, as programs write it for type refinement."""
+    return _isinstance(obj, target_type)
+
+
+def _overload(func: F) -> F:
+    return func
+
+
+def _overload_method(func: F) -> F:
+    return func
+
+
+def _script_if_tracing(fn: F) -> F:
+    return fn
+
+
+def _unwrap_optional(x: Any) -> Any:
+    if x is None:
+        raise AssertionError("Unwrapping null optional")
+    return x
+
+
+@contextlib.contextmanager
+def optimized_execution(should_optimize: bool) -> Iterator[None]:
+    """A context without effect on eager programs."""
+    yield
+
+
+@contextlib.contextmanager
+def fuser(name: str) -> Iterator[None]:
+    """A context without effect on eager programs."""
+    yield
+
+
+class strict_fusion:
+    """A context without effect on eager programs."""
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, *exception: object) -> None:
+        pass
+
+
+def set_fusion_strategy(strategy: list[tuple[str, int]]) -> list[tuple[str, int]]:
+    """Without effect on eager programs; returns the strategy before."""
+    return []
+
+
+def enable_onednn_fusion(enabled: bool) -> None:
+    """Without effect on eager programs."""
+
+
+def onednn_fusion_enabled() -> bool:
+    """Whether oneDNN fuses graphs: there are none."""
+    return False
+
+
+def set_module(obj: Any, mod: str) -> None:
+    """Sets the module that an object says it is of."""
+    obj.__module__ = mod
+
+
+# -- tasks -------------------------------------------------------------------------------------------------
+
+
+def fork(func: Callable, *args: Any, **kwargs: Any) -> Any:
+    """Runs at once, as PyTorch's eager mode does; wait gives the result."""
+    future = Future()
+    future.set_result(func(*args, **kwargs))
+    return future
+
+
+def wait(future: Any) -> Any:
+    """The result of a fork."""
+    return future.wait()
+
+
+_fork, _wait = fork, wait

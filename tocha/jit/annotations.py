@@ -1,0 +1,28 @@
+"""Names for types that programs write for scripts."""
+
+from __future__ import annotations
+
+import builtins
+from typing import Any, NamedTuple
+
+__all__ = ["Attribute", "BroadcastingList1", "BroadcastingList2", "BroadcastingList3", "annotate"]
+
+
+class Attribute(NamedTuple):
+    """A value with the type that a script gives it."""
+
+    value: Any
+    type: Any
+
+
+def annotate(the_type: Any, the_value: Any) -> Any:
+    """The value."""
+    return the_value
+
+
+class _Lists:
+    def __getitem__(self, kind: Any) -> Any:
+        return builtins.list[kind]
+
+
+BroadcastingList1 = BroadcastingList2 = BroadcastingList3 = _Lists()

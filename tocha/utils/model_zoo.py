@@ -1,0 +1,5 @@
+"""The older home of functions of tocha.hub."""
+
+from tocha.hub import load_state_dict_from_url as load_url
+
+__all__ = ["load_url"]

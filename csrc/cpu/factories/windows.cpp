@@ -7,6 +7,7 @@
 #include <numbers>
 #include <utility>
 
+#include "core/parallel.h"
 #include "cpu/special/special.h"
 #include "dispatch/native.h"
 

@@ -409,6 +409,24 @@ def _associative_scan(real: Callable) -> Callable:
     return scan
 
 
+_CHECKPOINTS = ("use_reentrant", "context_fn", "determinism_check", "debug", "early_stop", "preserve_rng_state")
+
+
+def _checkpoint(real: Callable) -> Callable:
+    def checkpoint(f: Frame, function: Value, *args: Value, **kwargs: Value) -> Value:
+        options = {k: kwargs.pop(k).realize().constant() for k in _CHECKPOINTS if k in kwargs}
+        given: list[TensorValue] = []
+        at = tuple(structure_of(f, a, given) for a in args)
+        named = {k: structure_of(f, v, given) for k, v in kwargs.items()}
+        body = Body(f, function.realize(), list(args), once=True, kwargs=kwargs)
+        return apply_to(
+            f, [body], given, lambda items, fn: real(fn, *filled(at, items), **filled(named, items), **options)
+        )
+
+    return checkpoint
+
+
+LATE["tocha.utils.checkpoint", "checkpoint"] = _checkpoint
 LATE["tocha._functorch.eager_transforms", "jvp"] = _jvp
 LATE["tocha._functorch.eager_transforms", "vjp"] = _at_primals
 LATE["tocha._functorch.eager_transforms", "linearize"] = _at_primals

@@ -124,9 +124,9 @@ def symbol(name: str) -> Expr:
     return Expr(((((Atom("symbol", (), name), 1),), 1),))
 
 
-def atom_of(e: Expr) -> Atom | None:
+def atom_of(e: Any) -> Atom | None:
     """The atom that e is, if it is just one."""
-    if len(e.terms) == 1:
+    if isinstance(e, Expr) and len(e.terms) == 1:
         monomial, coefficient = e.terms[0]
         if coefficient == 1 and len(monomial) == 1 and monomial[0][1] == 1:
             return monomial[0][0]

@@ -130,14 +130,11 @@ class CompiledNode final : public autograd::Node {
   std::vector<bool> is_tensor_;  // per argument of the function
 
  private:
-  // Numbers, saved values and gradients. Saved values leave the node here where nobody will ask for them again.
+  // Numbers, saved values and gradients.
   std::vector<Ref> arguments(Grads& grads) {
     std::vector<Ref> all;
     for (const Ref& n : numbers_) all.push_back(n);
-    bool keep = autograd::keeps_graph();
     for (size_t i = 0; i < count_; ++i) all.push_back(Ref(saved_[i].get(*this).give()));
-    if (!keep)
-      for (size_t i = 0; i < count_; ++i) saved_[i].reset();
     for (size_t k = 0; k < plan_->differentiable.size(); ++k) {
       Tensor& g = grads[plan_->differentiable[k]];
       const autograd::Shape& shape = inputs[plan_->differentiable[k]];
@@ -164,7 +161,10 @@ class CompiledNode final : public autograd::Node {
         if (is_tensor(a.get()) && autograd::requires_grad(Tensor::borrow(a.get()))) f = plan_->refuse_twice.get();
     std::optional<autograd::GradMode> off;
     if (f == plan_->backward.get()) off.emplace(false);
-    if (is_program(f)) return run_program_on(f, std::move(args));
+    if (is_program(f)) {
+      if (!autograd::keeps_graph()) release_saved();  // the program frees each value when it is used up
+      return run_program_on(f, std::move(args));
+    }
     return own(PyObject_Vectorcall(f, borrowed.data(), borrowed.size(), nullptr));
   }
 

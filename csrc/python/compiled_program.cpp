@@ -114,20 +114,23 @@ int fail(int64_t reason) {
   return 1;
 }
 
-// Hands the tensors of a result on to the program, which owns them from now on.
+void flatten(PyObject* result, std::vector<PyObject*>& out) {
+  if (!PyTuple_Check(result) && !PyList_Check(result)) return out.push_back(result);
+  for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(result); ++i) flatten(PySequence_Fast_GET_ITEM(result, i), out);
+}
+
+// Hands the tensors of a result on to the program, which owns them from now on; those in lists one after the other.
 void take_results(PyObject* result, void** results, int64_t count) {
   if (is_tensor(result)) {
     TOCHA_CHECK(count == 1, Runtime, "[compiled graph] one result, ", count, " were expected");
     results[0] = Py_NewRef(result);
     return;
   }
-  Ref all = own(PySequence_Fast(result, "[compiled graph] an operator must return tensors"));
-  TOCHA_CHECK(PySequence_Fast_GET_SIZE(all.get()) == count, Runtime, "[compiled graph] ",
-              PySequence_Fast_GET_SIZE(all.get()), " results, ", count, " were expected");
-  for (int64_t i = 0; i < count; ++i) {
-    PyObject* one = PySequence_Fast_GET_ITEM(all.get(), i);
-    results[i] = is_tensor(one) ? Py_NewRef(one) : nullptr;
-  }
+  std::vector<PyObject*> all;
+  flatten(result, all);
+  TOCHA_CHECK(static_cast<int64_t>(all.size()) == count, Runtime, "[compiled graph] ", all.size(), " results, ", count,
+              " were expected");
+  for (size_t i = 0; i < all.size(); ++i) results[i] = is_tensor(all[i]) ? Py_NewRef(all[i]) : nullptr;
 }
 
 int call(void* program, int64_t which, void* const* tensors, int64_t count, const int64_t* sizes, int64_t sizes_count,

@@ -28,6 +28,7 @@ from tocha._dynamo.backends import lookup_backend
 from tocha._dynamo.convert import Capture
 from tocha._dynamo.frame import forget_decoded
 from tocha._dynamo.refusals import Unsupported
+from tocha._inductor import check_options, list_mode_options
 
 _CAPTURES: dict[tuple, Capture] = {}
 ON_RESET: list[Callable[[], None]] = []  # what reset() calls besides
@@ -203,6 +204,9 @@ def compile(
         raise NotImplementedError("[compile] shapes_spec is not here yet: mark sizes with tocha._dynamo.mark_dynamic")
     assert callable(model), f"A callable function is expected, but {type(model)} is provided."
     chosen = backend if backend is not None else get_default_backend()
+    if chosen == "inductor":
+        options = list_mode_options(mode) or None if mode is not None else options
+        check_options({k: v for k, v in (options or {}).items() if k != "guard_filter_fn"})
     callback = capture_for(chosen, fullgraph, dynamic, options, recompile_limit)
     if isolate_recompiles:  # a cache of its own
         own = Capture(callback.backend, fullgraph, dynamic, callback.keep)

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 from tocha import _C, autograd
 from tocha._functorch.functionalize import root_of
 from tocha._functorch.joint import CONSTANT, INPUT, PART, RAW, VIEW_OF_INPUT, Mutation, Output, Traced
+from tocha._functorch.synthetic_bases import OnBases
 from tocha._functorch.wrappers import as_traced, at_path, built_all, count, flat_all
 from tocha._subclasses.fake import FakeTensor, version_of
 from tocha.fx import GraphModule, Node
@@ -45,12 +47,51 @@ class Backward:
         return (lambda *args: compiled(list(args))) if getattr(compiled, "_boxed_call", False) else compiled
 
 
-def laid_out(grad: Tensor, like: Any) -> Tensor:
+Layout = tuple[tuple[int, ...], tuple[int, ...]]  # sizes and strides
+NATIVE_KINDS = {RAW: 0, INPUT: 1, CONSTANT: 2}
+
+
+@dataclass
+class Wrapping:
+    """What is done around a compiled graph. It holds nothing of the graph, and can be written down."""
+
+    num_raw: int
+    outputs: list[Output]
+    mutations: list[Mutation]
+    differentiable: list[int] = field(default_factory=list)
+    layouts: list[Layout | None] = field(default_factory=list)  # that backward was traced with; None: contiguous
+    copied: list[int] = field(default_factory=list)  # saved values that are written to after the graph has run
+    on_bases: OnBases | None = None
+    wrappers: Any = None
+    tangents: list[Any] = field(default_factory=list)  # fakes, for those that wrappers are made of
+
+    @property
+    def is_native(self) -> bool:
+        """Whether nothing but the native function is needed."""
+        plain = all(o.kind in NATIVE_KINDS for o in self.outputs) and all(map(is_plain_write, self.mutations))
+        return plain and self.on_bases is None and self.wrappers is None
+
+
+def is_plain_write(m: Mutation) -> bool:
+    """Whether a write only puts values in: no other geometry or memory, and not through .data."""
+    return m.raw is not None and m.geometry is None and not m.memory and m.writes > 0
+
+
+def wrapping_of(traced: Traced) -> Wrapping:
+    layouts = [None if t._symbolic else (tuple(t.shape), tuple(t.stride())) for t in traced.tangents]
+    return Wrapping(
+        traced.num_raw, traced.outputs, traced.mutations, traced.differentiable, layouts, [], traced.on_bases,
+        traced.wrappers, traced.tangents if traced.wrappers is not None else [],
+    )  # fmt: skip
+
+
+def laid_out(grad: Tensor, like: Layout | None) -> Tensor:
     """A gradient in the layout that backward was traced with."""
-    if like._symbolic or grad.stride() == like.stride() or grad.layout is not _C.strided:
-        return grad if not like._symbolic else grad.contiguous()
-    made = _C.empty_strided(like.shape, like.stride(), dtype=grad.dtype, device=grad.device)
-    return made.copy_(grad)
+    if like is None or grad.layout is not _C.strided:
+        return grad.contiguous() if like is None else grad
+    if grad.stride() == like[1]:
+        return grad
+    return _C.empty_strided(*like, dtype=grad.dtype, device=grad.device).copy_(grad)
 
 
 def overwritten_later(traced: Traced, forward: GraphModule) -> set[int]:
@@ -62,30 +103,30 @@ def overwritten_later(traced: Traced, forward: GraphModule) -> set[int]:
     return {i for i, n in enumerate(saved) if isinstance(n, Node) and places.get(root_of(n)) in mutated}  # type: ignore[arg-type]
 
 
-def tangents_of(traced: Traced, grads: Sequence[Any]) -> list[Any]:
+def tangents_of(w: Wrapping, grads: Sequence[Any]) -> list[Any]:
     """The gradients of results as backward takes them: of the classes and layouts that it was traced with."""
-    given = [grads[i] for i in traced.differentiable]
-    wrappers = traced.wrappers
+    given = [grads[i] for i in w.differentiable]
+    wrappers = w.wrappers
     if wrappers is None:
         for k, g in enumerate(given):
             if type(g) is not Tensor:
-                given[k] = as_traced(g, None, traced.differentiable[k])
+                given[k] = as_traced(g, None, w.differentiable[k])
     else:
-        left = iter(traced.tangents)
+        left = iter(w.tangents)
         for k, (g, layout) in enumerate(zip(given, wrappers.tangents, strict=True)):
             likes = [next(left) for _ in range(count(layout))]
             if g is None:
                 zeros = [_C.zeros(t.shape, dtype=t.dtype, device=t.device) for t in likes]
                 given[k] = built_all([layout], zeros)[0]
             else:
-                given[k] = as_traced(g, layout, traced.differentiable[k])
+                given[k] = as_traced(g, layout, w.differentiable[k])
         given = flat_all(given)
-    return [laid_out(g, like) for g, like in zip(given, traced.tangents, strict=True)]
+    return [laid_out(g, like) for g, like in zip(given, w.layouts, strict=True)]
 
 
-def node_for(traced: Traced, forward: Callable, backward: Backward, copied: set[int]) -> tuple[type[autograd.Function], Callable]:  # fmt: skip
+def node_for(w: Wrapping, forward: Callable, backward: Callable) -> tuple[type[autograd.Function], Callable]:  # fmt: skip
     """The autograd function whose forward and backward are the compiled graphs, and a backward that refuses to be differentiated."""
-    wrappers = traced.wrappers
+    wrappers = w.wrappers
 
     def gradients(args: Sequence[Any]) -> tuple:
         found = backward(args)
@@ -106,8 +147,8 @@ def node_for(traced: Traced, forward: Callable, backward: Backward, copied: set[
         @staticmethod
         def forward(ctx: Any, *args: Any) -> Any:
             found = call(forward, args if wrappers is None else wrappers.taken_apart(args))
-            raw, saved = found[: traced.num_raw], found[traced.num_raw :]
-            for i in copied:
+            raw, saved = found[: w.num_raw], found[w.num_raw :]
+            for i in w.copied:
                 saved[i] = saved[i].clone()
             ctx.save_for_backward(*(s for s in saved if isinstance(s, Tensor)))
             ctx.numbers = [s for s in saved if not isinstance(s, Tensor)]
@@ -115,13 +156,13 @@ def node_for(traced: Traced, forward: Callable, backward: Backward, copied: set[
                 raw = built_all(wrappers.raws, raw)
                 ctx.set_materialize_grads(False)  # zeros of which class, nobody but the trace knows
             ctx.mark_non_differentiable(
-                *(r for i, r in enumerate(raw) if isinstance(r, Tensor) and i not in traced.differentiable)
+                *(r for i, r in enumerate(raw) if isinstance(r, Tensor) and i not in w.differentiable)
             )
             return tuple(raw)
 
         @staticmethod
         def backward(ctx: Any, *grads: Any) -> Any:
-            args = [*ctx.numbers, *ctx.saved_tensors, *tangents_of(traced, grads)]
+            args = [*ctx.numbers, *ctx.saved_tensors, *tangents_of(w, grads)]
             if _C.is_grad_enabled():
                 recorded = [a for a in (*ctx.saved_tensors, *grads) if isinstance(a, Tensor) and a.requires_grad]
                 if recorded:
@@ -145,28 +186,25 @@ def make_room(target: Tensor, geometry: tuple) -> None:
         target.untyped_storage().resize_(needed)
 
 
-NATIVE_KINDS = {RAW: 0, INPUT: 1, CONSTANT: 2}
-
-
 class Compiled:
     """A function of flat arguments: the graph, and what is done around it. `run` takes arguments and returns the graph's results;
     where all that is done around the graph is native, it returns the function's."""
 
-    def __init__(self, traced: Traced, run: Callable[..., Sequence[Any]]):
-        self.traced, self.run = traced, run
-        self.is_whole = is_native_around(traced)
+    def __init__(self, wrapping: Wrapping, run: Callable[..., Sequence[Any]], is_whole: bool = False):
+        self.wrapping, self.run, self.is_whole = wrapping, run, is_whole
+        self.backward: Any = None  # what compiles the backward graph
 
     def __call__(self, args: Sequence[Any]) -> list[Any]:
         if self.is_whole:
             return list(self.run(*args))
-        on_bases = self.traced.on_bases
+        on_bases = self.wrapping.on_bases
         given = args if on_bases is None else on_bases.inner(args)
         raw = self.run(*given)
         if on_bases is not None:
             given = [*given, *args]
-        for m in self.traced.mutations:
+        for m in self.wrapping.mutations:
             self.write(m, given[m.input], raw)
-        return [self.result(o, given, raw) for o in self.traced.outputs]
+        return [self.result(o, given, raw) for o in self.wrapping.outputs]
 
     def write(self, m: Mutation, target: Tensor, raw: Sequence[Any]) -> None:
         """A new value for an input, and as many versions more as the program gave it."""
@@ -203,57 +241,63 @@ class Compiled:
         return base
 
 
-def is_plain_write(m: Mutation) -> bool:
-    """Whether a write only puts values in: no other geometry or memory, and not through .data."""
-    return m.raw is not None and m.geometry is None and not m.memory and m.writes > 0
-
-
-def is_native_around(traced: Traced) -> bool:
-    plain = all(o.kind in NATIVE_KINDS for o in traced.outputs) and all(map(is_plain_write, traced.mutations))
-    return plain and traced.on_bases is None and traced.wrappers is None
-
-
-def written_inputs(traced: Traced) -> dict[int, int]:
+def written_inputs(traced: Traced, w: Wrapping) -> dict[int, int]:
     """Results of the graph that are new values of inputs and nothing else, where the graph may write to the input itself."""
-    if not is_native_around(traced):
+    if not w.is_native or w.copied:
         return {}
-    handed_out = {o.index for o in traced.outputs if o.kind == RAW}
+    handed_out = {o.index for o in w.outputs if o.kind == RAW}
     places: dict[int, int] = {}
-    for m in traced.mutations:
+    for m in w.mutations:
         given_twice = sum(f is traced.fakes[m.input] for f in traced.fakes) > 1
-        seen = m.raw in traced.differentiable or (m.recorded and traced.fakes[m.input].requires_grad)
+        seen = m.raw in w.differentiable or (m.recorded and traced.fakes[m.input].requires_grad)
         if m.raw is not None and m.raw not in handed_out and not seen and not given_twice:
             places[m.raw] = m.input
     return places
 
 
-def native(traced: Traced, forward: Callable, slow: Callable, copied: set[int] | None = None, backward: Backward | None = None, refuse: Any = None) -> Callable:  # fmt: skip
-    """The graph with its node and its writes, as one native function. `slow`: the same for tensors that others take over."""
-    outputs = writes = None
-    if is_native_around(traced):
-        outputs = tuple((NATIVE_KINDS[o.kind], max(o.index, 0), o.value) for o in traced.outputs)
-        writes = tuple((m.input, m.raw, m.recorded, m.writes) for m in traced.mutations)
+def wrapped(w: Wrapping, forward: Callable, backward: Any = None) -> Compiled:
+    """A compiled graph with its node and its writes, natively. For tensors that others take over, functions of Python do the same.
 
-        def otherwise(*args: Any) -> tuple:
-            return tuple(around(args))
+    `backward`: runs the backward graph on a list of arguments; its `callable()` is what takes them one by one.
+    """
 
-        around = Compiled(traced, slow)
-        around.is_whole = False
-    else:
-        otherwise = slow
+    def infer(*args: Any) -> Sequence[Any]:
+        with autograd.no_grad():
+            if w.wrappers is None:
+                return call(forward, args)
+            return built_all(w.wrappers.raws, call(forward, w.wrappers.taken_apart(args)))
+
+    slow: Callable = infer
+    refuse = None
+    if backward is not None:
+        node, refuse = node_for(w, forward, backward)
+        slow = node.apply
+    made = Compiled(w, slow if w.wrappers is not None else native(w, forward, slow, backward, refuse), w.is_native)
+    made.backward = backward
+    return made
+
+
+def native(w: Wrapping, forward: Callable, slow: Callable, backward: Any, refuse: Callable | None) -> Callable:
+    """The graph with its node and its writes, as one native function."""
+    outputs: tuple | None = None
+    writes: tuple = ()
+    otherwise = slow
+    if w.is_native:
+        outputs = tuple((NATIVE_KINDS[o.kind], max(o.index, 0), o.value) for o in w.outputs)
+        writes = tuple((m.input, m.raw, m.recorded, m.writes) for m in w.mutations)
+        around = Compiled(w, slow)
+        otherwise = lambda *args: tuple(around(args))  # noqa: E731
 
     def backward_otherwise(*args: Any) -> tuple:
-        assert backward is not None
-        first = len(args) - len(traced.differentiable)
-        tangents = [as_traced(g, None, i) for g, i in zip(args[first:], traced.differentiable, strict=True)]
-        laid = [laid_out(g, like) for g, like in zip(tangents, traced.tangents, strict=True)]
+        first = len(args) - len(w.differentiable)
+        tangents = [as_traced(g, None, i) for g, i in zip(args[first:], w.differentiable, strict=True)]
+        laid = [laid_out(g, like) for g, like in zip(tangents, w.layouts, strict=True)]
         return tuple(backward([*args[:first], *laid]))
 
-    layouts = tuple(None if t._symbolic else (tuple(t.shape), tuple(t.stride())) for t in traced.tangents)
-    boxed = getattr(forward, "_boxed_call", False)
     return _C._CompiledFunction(
-        forward, boxed, traced.num_raw, tuple(traced.differentiable), layouts, tuple(sorted(copied or ())),
-        backward.callable if backward else None, refuse, otherwise, backward_otherwise, outputs, writes or (),
+        forward, getattr(forward, "_boxed_call", False), w.num_raw, tuple(w.differentiable), tuple(w.layouts),
+        tuple(w.copied), backward.callable if backward is not None else None, refuse, otherwise, backward_otherwise,
+        outputs, writes,
     )  # fmt: skip
 
 
@@ -261,28 +305,15 @@ def compile_traced(
     traced: Traced, fw_compiler: Callable, bw_compiler: Callable, partition_fn: Callable, inference_compiler: Callable
 ) -> Compiled:
     """Partitions and compiles a traced function."""
+    w = wrapping_of(traced)
     if not traced.is_joint:
-        traced.module.meta["written_inputs"] = written_inputs(traced)
-        compiled = inference_compiler(traced.module, traced.fakes)
-
-        def infer(*args: Any) -> Sequence[Any]:
-            with autograd.no_grad():
-                wrappers = traced.wrappers
-                if wrappers is None:
-                    return call(compiled, args)
-                return built_all(wrappers.raws, call(compiled, wrappers.taken_apart(args)))
-
-        return Compiled(traced, native(traced, compiled, infer) if traced.wrappers is None else infer)
+        traced.module.meta["written_inputs"] = written_inputs(traced, w)
+        return wrapped(w, inference_compiler(traced.module, traced.fakes))
     inputs = [*traced.fakes, *traced.tangents]
     forward, backward = partition_fn(traced.module, inputs, num_fwd_outputs=traced.num_raw)
-    copied = overwritten_later(traced, forward)
-    forward.meta["written_inputs"] = {} if copied else written_inputs(traced)
-    compiled_forward = fw_compiler(forward, traced.fakes)
-    later = Backward(backward, bw_compiler)
-    function, refuse = node_for(traced, compiled_forward, later, copied)
-    if traced.wrappers is not None:
-        return Compiled(traced, function.apply)
-    return Compiled(traced, native(traced, compiled_forward, function.apply, copied, later, refuse))
+    w.copied = sorted(overwritten_later(traced, forward))
+    forward.meta["written_inputs"] = written_inputs(traced, w)
+    return wrapped(w, fw_compiler(forward, traced.fakes), Backward(backward, bw_compiler))
 
 
 def is_fake(t: object) -> bool:

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import importlib
 from collections.abc import Callable, Sequence
 from typing import Any
 
-__all__ = ["compile", "list_mode_options", "list_options"]
+from tocha._inductor import config
+
+__all__ = ["aot_compile", "check_options", "compile", "list_mode_options", "list_options"]
 
 _MODES: dict[str, dict[str, Any]] = {
     "default": {},
+    "lite": {},
     "reduce-overhead": {"triton.cudagraphs": True},
     "max-autotune-no-cudagraphs": {"max_autotune": True, "coordinate_descent_tuning": True},
     "max-autotune": {"max_autotune": True, "triton.cudagraphs": True, "coordinate_descent_tuning": True},
@@ -17,9 +21,13 @@ _MODES: dict[str, dict[str, Any]] = {
 
 def compile(gm: Any, example_inputs: Sequence[Any], options: dict[str, Any] | None = None) -> Callable[..., Any]:
     """A graph module compiled for these inputs."""
-    from tocha._inductor.compile_fx import compile_fx  # the back end is loaded when it is first asked for
+    back_end = importlib.import_module("tocha._inductor.compile_fx")  # loaded when it is first asked for
+    return back_end.compile_fx(gm, list(example_inputs), options=options)
 
-    return compile_fx(gm, list(example_inputs), options=options)
+
+def aot_compile(gm: Any, args: Any, kwargs: Any = None, *, options: dict[str, Any] | None = None) -> Any:
+    """A library that runs without Python; there is none yet."""
+    raise NotImplementedError("[aot_compile] programs that run without Python are not here yet; use tocha.compile")
 
 
 def list_mode_options(mode: str | None = None, dynamic: bool | None = None) -> dict[str, Any]:
@@ -35,6 +43,25 @@ def list_mode_options(mode: str | None = None, dynamic: bool | None = None) -> d
 
 def list_options() -> list[str]:
     """The names that `options` of compile may have."""
-    from tocha._inductor import config
-
     return config.names()
+
+
+def check_options(options: dict[str, Any]) -> None:
+    """Raises RuntimeError for a name that is no option, or a value of another type.
+
+    >>> check_options({"max_autotune": 3})
+    Traceback (most recent call last):
+    RuntimeError: [compile] Unexpected type of attr max_autotune, got int should be bool
+    """
+    for name, value in options.items():
+        known = name.replace("-", "_")
+        try:
+            wanted = type(getattr(config, known))
+        except AttributeError as unknown:
+            raise RuntimeError(
+                f"[compile] Unexpected optimization option {name}, known options are {list_options()}: {unknown}"
+            ) from None
+        if wanted is not type(None) and type(value) is not wanted:
+            raise RuntimeError(
+                f"[compile] Unexpected type of attr {name}, got {type(value).__name__} should be {wanted.__name__}"
+            )

@@ -1,8 +1,4 @@
-"""Sources to shared libraries, through a cache on disk.
-
-An entry is named by a digest of named parts (source, compiler and its version, flags, processor, version of the interface), so that
-a miss can say what changed. Files appear whole or not at all, under a folder that only the user may enter.
-"""
+"""Sources to shared libraries: which compiler, with which flags, and the cache of what it made."""
 
 from __future__ import annotations
 
@@ -17,7 +13,8 @@ from functools import cache
 from pathlib import Path
 
 import tocha
-from tocha._inductor import config
+from tocha._inductor import store
+from tocha._inductor.store import Folder, Parts, digest
 
 FLAGS = (
     "-std=c++20", "-O3", "-fPIC", "-fvisibility=hidden", "-fno-math-errno", "-fno-trapping-math",
@@ -26,6 +23,8 @@ FLAGS = (
 
 
 PRELUDE = "cpu/engine/program_prelude.h"
+LIBRARIES = Folder("programs", ".so")
+COMPILERS = Folder("compilers", ".txt")
 
 
 class CompilerError(RuntimeError):
@@ -58,7 +57,16 @@ def compiler() -> tuple[str, ...]:
 
 @cache
 def compiler_version(command: tuple[str, ...]) -> str:
-    return subprocess.run([*command, "--version"], capture_output=True, text=True, check=True).stdout.splitlines()[0]
+    """What the compiler says of itself. Asking it takes a process: the answer is kept for as long as its file is the same."""
+    file = Path(shutil.which(command[0]) or command[0]).resolve()
+    state = file.stat()
+    parts = {"command": " ".join(command), "file": f"{file} {state.st_size} {state.st_mtime_ns}"}
+    known = COMPILERS.read(parts)
+    if known is not None:
+        return known.decode()
+    said = subprocess.run([*command, "--version"], capture_output=True, text=True, check=True).stdout.splitlines()[0]
+    COMPILERS.write(parts, said.encode())
+    return said
 
 
 @cache
@@ -71,14 +79,7 @@ def processor() -> str:
     return f"{platform.machine()} {platform.processor()}"
 
 
-def cache_directory() -> Path:
-    named = os.environ.get("TORCHINDUCTOR_CACHE_DIR") or os.environ.get("TOCHA_CACHE_DIR")
-    root = Path(named) if named else Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "tocha"
-    root.mkdir(mode=0o700, parents=True, exist_ok=True)
-    return root
-
-
-def key_parts(source: str) -> dict[str, str]:
+def key_parts(source: str) -> Parts:
     command = compiler()
     return {
         "source": source,
@@ -106,32 +107,32 @@ def all_flags() -> tuple[str, ...]:
     return (*FLAGS, native)
 
 
-def digest(parts: dict[str, str]) -> str:
-    return hashlib.sha256("\0".join(f"{k}={v}" for k, v in parts.items()).encode()).hexdigest()[:40]
-
-
-USED: set[Path] = set()  # the libraries that this process has asked for
-
-
 def library_of(source: str) -> Path:
     """The shared library of a source; compiled if it is not in the cache."""
-    root = cache_directory() / "programs"
-    root.mkdir(mode=0o700, exist_ok=True)
-    path = root / f"{digest(key_parts(source))}.so"
-    USED.add(path)
-    if config.force_disable_caches or not path.exists():
-        compile_source(source, path)
+    parts = key_parts(source)
+    return LIBRARIES.find(parts) or compile_source(source, parts)
+
+
+def compile_source(source: str, parts: Parts) -> Path:
+    """Compiles, and keeps the library and its source; where the disk takes nothing, for this process alone."""
+    with tempfile.TemporaryDirectory(dir=work_folder()) as work:
+        text, made = Path(work) / "program.cpp", Path(work) / "program.so"
+        text.write_text(source)
+        run_compiler([*precompiled_flags(), "-shared", str(text), "-o", str(made)])
+        library = made.read_bytes()
+    path = LIBRARIES.write(parts, library)
+    if path is None:
+        path = store.private_folder() / f"{digest(parts)}.so"
+        path.write_bytes(store.sealed(library))
+        return path
+    store.put(path.with_suffix(".cpp"), source.encode())
     return path
 
 
-def compile_source(source: str, path: Path) -> None:
-    with tempfile.TemporaryDirectory(dir=path.parent) as work:
-        text = Path(work) / "program.cpp"
-        text.write_text(source)
-        made = Path(work) / "program.so"
-        run_compiler([*precompiled_flags(), "-shared", str(text), "-o", str(made)])
-        os.replace(text, path.with_suffix(".cpp"))
-        os.replace(made, path)
+def work_folder() -> str | None:
+    """Where the compiler works: memory, if there is any to be had as files."""
+    shared = Path("/dev/shm")
+    return str(shared) if shared.is_dir() and os.access(shared, os.W_OK | os.X_OK) else None
 
 
 def run_compiler(arguments: list[str]) -> None:
@@ -146,12 +147,15 @@ def precompiled_flags() -> tuple[str, ...]:
     """What makes GCC take the prelude in its precompiled form, which is made once; other compilers read the header."""
     if "clang" in compiler_version(compiler()).lower() or "zig" in " ".join(compiler()):
         return ()
-    root = cache_directory() / "headers" / digest(key_parts(""))
+    root = store.root() / "headers" / digest(key_parts(""))
     made = root / f"{PRELUDE}.gch"
-    if not made.exists():
-        made.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory(dir=root) as work:
-            new = Path(work) / "prelude.gch"
-            run_compiler(["-x", "c++-header", str(include_directory() / PRELUDE), "-o", str(new)])
-            os.replace(new, made)
+    try:
+        if not made.exists():
+            made.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            with tempfile.TemporaryDirectory(dir=root) as work:
+                new = Path(work) / "prelude.gch"
+                run_compiler(["-x", "c++-header", str(include_directory() / PRELUDE), "-o", str(new)])
+                os.replace(new, made)
+    except OSError:  # a disk that takes nothing: the header is read
+        return ()
     return (f"-I{root}",)

@@ -1,92 +1,102 @@
-"""The backend `inductor`: a graph module and its inputs to a callable, by the steps that are listed in `compile_graph`."""
+"""The backend `inductor`: a captured graph and its inputs to a callable, from the cache or through differentiation and `compile_graph`."""
 
 from __future__ import annotations
 
 import logging
 import warnings
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any
 
-from tocha import _C, fx
+from tocha import fx
 from tocha._functorch.aot_autograd import aot_module_simplified
 from tocha._functorch.partitioners import min_cut_rematerialization_partition
 from tocha._functorch.runtime import Compiled
 from tocha._inductor import codecache, config
-from tocha._inductor.graph import lower_graph
-from tocha._inductor.schedule import schedule
-from tocha.codegen.cpp_program import ProgramWriter
-from tocha.ir.kernels import Item, Kernel
-from tocha.ir.loops import Call, NotLowered, Program
-from tocha.ir.memory import MemoryPlan, plan_memory
+from tocha._inductor.graph_cache import GraphEntry, key_of
+from tocha._inductor.programs import CompiledGraph, compile_graph
+from tocha._inductor.verify import Verified
+from tocha.ir.loops import NotLowered
+
+__all__ = ["CompiledGraph", "compile_fx", "compile_graph", "compile_inner"]
 
 log = logging.getLogger("tocha._inductor")
 
 
-@dataclass
-class CompiledGraph:
-    """A graph as a native program: called with tensors in the order of its inputs, it returns a tuple."""
-
-    program: Program
-    items: list[Item]
-    memory: MemoryPlan
-    source: str
-    run: Callable[..., tuple]
-
-    def __call__(self, *args: Any) -> tuple:
-        return self.run(*args)
-
-    @property
-    def kernels(self) -> list[Kernel]:
-        return [i for i in self.items if isinstance(i, Kernel)]
-
-    @property
-    def calls(self) -> list[Call]:
-        return [i for i in self.items if isinstance(i, Call)]
-
-
-def compile_graph(module: fx.GraphModule) -> CompiledGraph:
-    """From a functional graph to a native program."""
-    program = lower_graph(module)
-    items = schedule(program)
-    memory = plan_memory(program, items, module.meta.get("written_inputs"))
-    writer = ProgramWriter(program, items, memory)
-    source = writer.write()
-    library = codecache.library_of(source)
-    calls = tuple((c.function, c.arguments, c.holes, c.keywords or None, c.sizes is not None) for c in writer.calls)
-    constants = tuple(value for _, value in program.constants)
-    run = _C._load_program(str(library), constants, calls, len(program.inputs), len(program.outputs))
-    return CompiledGraph(program, items, memory, source, run)
-
-
 def compile_inner(module: fx.GraphModule, example_inputs: Sequence[Any]) -> Callable[..., Any]:
     """What differentiation ahead of time calls for each graph. A graph that has no native form runs as it is."""
+    return runnable(module, compiled_or_none(module))
+
+
+def runnable(module: fx.GraphModule, found: CompiledGraph | None) -> Callable[..., Any]:
+    if found is None:
+        return module.forward
+    return Verified(module, found.run, lambda piece: compile_graph(piece).run) if config.verify else found.run
+
+
+def compiled_or_none(module: fx.GraphModule) -> CompiledGraph | None:
+    if config.verify:
+        module.meta["written_inputs"] = {}  # eager reads the inputs too
     try:
-        return compile_graph(module).run
+        return compile_graph(module)
     except NotLowered as reason:
         log.warning("[inductor] a graph runs operator by operator: %s", reason)
     except codecache.CompilerError as reason:
         if not config.fallback_to_eager:
             raise
         warnings.warn(f"[inductor] a graph runs operator by operator: {reason}", stacklevel=2)
-    return module.forward
+    return None
 
 
-def compile_fx(
-    module: fx.GraphModule, example_inputs: Sequence[Any], options: dict[str, Any] | None = None
-) -> Callable[..., Any]:
-    """The backend: differentiates, partitions and compiles, backward under the same options when it is first needed."""
+class Compilation:
+    """One captured graph: compiled forward now and backward when it is first needed, under the same options, and kept."""
 
-    def compiler(graph: fx.GraphModule, inputs: Sequence[Any]) -> Callable[..., Any]:
-        with config.patch(options):
-            return compile_inner(graph, inputs)
+    def __init__(self, module: fx.GraphModule, inputs: list[Any], options: dict[str, Any] | None):
+        self.module, self.inputs = module, inputs
+        self.options = {k.replace("-", "_"): v for k, v in (options or {}).items()}
+        self.entry: GraphEntry | None = None
+        self.programs: list[CompiledGraph | None] = []
 
-    forward = aot_module_simplified(
-        module, example_inputs, fw_compiler=compiler, bw_compiler=compiler,
-        partition_fn=min_cut_rematerialization_partition,
-    )  # fmt: skip
-    has_state = next(module.parameters(), None) is not None or next(module.buffers(), None) is not None
-    return forward.compiled.run if is_direct(forward) and not has_state else forward
+    def run(self) -> Callable[..., Any]:
+        with config.patch(self.options):
+            if any(True for _ in self.module.parameters()) or any(True for _ in self.module.buffers()):
+                return self.traced()
+            parts = key_of(self.module, self.inputs)
+            if parts is None:
+                return direct(self.traced())
+            self.entry = GraphEntry(parts, self.module)
+            found = self.entry.load(self.traced_again)
+            if found is not None:
+                return found.run
+            forward = self.traced()
+            if is_direct(forward) and self.programs[0] is not None:
+                self.entry.save(forward.compiled, self.programs[0])
+            return direct(forward)
+
+    def traced(self) -> Any:
+        return aot_module_simplified(
+            self.module, self.inputs, fw_compiler=self.compile, bw_compiler=self.compile_backward,
+            partition_fn=min_cut_rematerialization_partition,
+        )  # fmt: skip
+
+    def compile(self, graph: fx.GraphModule, inputs: Sequence[Any]) -> Callable[..., Any]:
+        self.programs.append(compiled_or_none(graph))
+        return runnable(graph, self.programs[-1])
+
+    def compile_backward(self, graph: fx.GraphModule, inputs: Sequence[Any]) -> Callable[..., Any]:
+        with config.patch(self.options):
+            run = self.compile(graph, inputs)
+            if self.entry is not None and self.programs[-1] is not None:
+                self.entry.save_backward(self.programs[-1])
+            return run
+
+    def traced_again(self) -> Compiled:
+        """For the backward graph of a function whose forward came from the cache."""
+        with config.patch(self.options):
+            return self.traced().compiled
+
+
+def direct(forward: Any) -> Callable[..., Any]:
+    return forward.compiled.run if is_direct(forward) else forward
 
 
 def is_direct(forward: Any) -> bool:
@@ -94,3 +104,10 @@ def is_direct(forward: Any) -> bool:
     spec = forward.out_spec
     flat = spec.type is tuple and all(child.is_leaf() for child in spec.children())
     return flat and isinstance(forward.compiled, Compiled) and forward.compiled.is_whole
+
+
+def compile_fx(
+    module: fx.GraphModule, example_inputs: Sequence[Any], options: dict[str, Any] | None = None
+) -> Callable[..., Any]:
+    """The backend: differentiates, partitions and compiles, or finds what was made of the same graph before."""
+    return Compilation(module, list(example_inputs), options).run()

@@ -334,7 +334,8 @@ class Lowering(Interpreter):
         sizes = tuple(map(plain, made.sizes))
         index = self.variables(sizes)
         assert o.elements is not None
-        node = o.elements(reader, list(index), *arguments.values())
+        nothing = 0 in sizes  # then there is no element to ask about
+        node = reader.number(0, made.dtype) if nothing else o.elements(reader, list(index), *arguments.values())
         self.loop(o.name, sizes, index, reader, simplify((node,)), [made])
         return made
 

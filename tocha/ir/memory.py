@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from tocha.ir.assumptions import Assumptions
-from tocha.ir.kernels import POINTS, ROWS, Item, Kernel
+from tocha.ir.kernels import MANY, POINTS, ROWS, Item, Kernel
 from tocha.ir.loops import Buffer, Geometry, Loop, Program, address_of
 
 ALIGNMENT = 64
@@ -49,13 +49,33 @@ def same_layout(a: Buffer, b: Buffer) -> bool:
 
 def reads_where_it_writes(kernel: Kernel, old: Buffer, result: Buffer, known: Assumptions) -> bool:
     """Whether every element of `old` is read before, and in the same turn as, the result's element in its place is written."""
-    if kernel.kind not in (POINTS, ROWS) or not same_layout(old, result):
+    if not same_layout(old, result):
         return False
-    makers = [loop for loop in kernel.loops if result in loop.results]
-    if kernel.kind == ROWS and makers != kernel.loops[-1:]:  # later passes over a row would read what was written
+    if kernel.kind == MANY:  # the parts run at the same time
+        (part,) = (k for k in kernel.parts if result in k.results())
+        elsewhere = any(old in k.reads() for k in kernel.parts if k is not part)
+        return not elsewhere and reads_where_it_writes(part, old, result, known)
+    if kernel.kind not in (POINTS, ROWS):
         return False
-    readers = [loop for loop in kernel.loops if any(load.buffer is old for load in loop.loads())]
-    return all(reads_its_own_elements(loop, old, known) for loop in (*makers, *readers))
+    maker = next(m for m in kernel.members if result in m.loop.results)
+    readers = [m for m in kernel.members if any(load.buffer is old for load in m.loop.loads())]
+    if kernel.kind == ROWS and not {id(m.loop) for m in readers} <= needed_by(kernel, maker.loop):
+        return False  # a later pass over the row might read what was written
+    together = all((m.rows, m.columns, m.inner) == (maker.rows, maker.columns, maker.inner) for m in readers)
+    in_place = all(reads_its_own_elements(m.loop, old, known) for m in (maker, *readers))
+    return maker.loop.fold is None and together and in_place
+
+
+def needed_by(kernel: Kernel, loop: Loop) -> set[int]:
+    """The loops of a kernel that run before this one, or with it: those whose results it needs."""
+    found, left = {id(loop)}, [loop]
+    while left:
+        for load in left.pop().loads():
+            producer = next((x for x in kernel.loops if load.buffer in x.results), None)
+            if producer is not None and id(producer) not in found:
+                found.add(id(producer))
+                left.append(producer)
+    return found
 
 
 def reads_its_own_elements(loop: Loop, old: Buffer, known: Assumptions) -> bool:

@@ -7,7 +7,7 @@ import difflib
 import sys
 import types
 import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from typing import Any
 
 Table = Mapping[str, tuple[type | tuple[type, ...], Any, str]]  # name: type, default, what it does
@@ -71,6 +71,10 @@ class ConfigModule(types.ModuleType):
 
     def describe(self) -> str:
         return "\n".join(f"{n} = {getattr(self, n)!r}  # {doc}" for n, (_, _, doc) in self._table.items())
+
+    def key_text(self, without: Collection[str] = ()) -> str:
+        """The values of all settings that have an effect, as part of a cache's key."""
+        return ", ".join(f"{n}={getattr(self, n)!r}" for n in sorted(self._table) if n not in without)
 
     def names(self) -> list[str]:
         return sorted([*self._table, *self._without_effect, *self._aliases])

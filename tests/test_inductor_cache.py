@@ -1,0 +1,221 @@
+"""The caches of the compiler: what is found again, what a key holds, what damage and full disks do, artifacts."""
+
+from __future__ import annotations
+
+import json
+import os
+import stat
+import subprocess
+import sys
+
+import pytest
+
+import tocha
+from tocha import compiler
+from tocha._inductor import codecache, config, graph_cache, programs, store
+from tocha.testing import assert_close
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    monkeypatch.setenv("TORCHINDUCTOR_CACHE_DIR", str(tmp_path / "cache"))
+    codecache.precompiled_flags.cache_clear()
+    yield tmp_path / "cache"
+    codecache.precompiled_flags.cache_clear()
+
+
+@pytest.fixture
+def compilations(monkeypatch):
+    """How often graphs were lowered and sources compiled."""
+    seen = {"lowered": 0, "compiled": 0}
+    lower, compile_source = programs.lower_graph, codecache.compile_source
+
+    def lowering(module):
+        seen["lowered"] += 1
+        return lower(module)
+
+    def compiling(source, parts):
+        seen["compiled"] += 1
+        return compile_source(source, parts)
+
+    monkeypatch.setattr(programs, "lower_graph", lowering)
+    monkeypatch.setattr(codecache, "compile_source", compiling)
+    return seen
+
+
+def parts(**other: str) -> store.Parts:
+    return {"source": "int x;", "compiler": "g++", "processor": "this", **other}
+
+
+ENTRIES = store.Folder("tests", ".json")
+
+
+def test_entries_come_back(folder):
+    assert ENTRIES.read(parts()) is None
+    ENTRIES.write(parts(), b"content")
+    assert ENTRIES.read(parts()) == b"content"
+    assert ENTRIES.read(parts(compiler="clang")) is None
+
+
+def test_folders_are_the_users_own(folder):
+    ENTRIES.write(parts(), b"content")
+    for made in (folder, folder / "tests"):
+        assert stat.S_IMODE(os.stat(made).st_mode) == 0o700
+
+
+def test_a_miss_says_which_part_changed(folder):
+    ENTRIES.write(parts(), b"content")
+    assert ENTRIES.what_changed(parts(processor="another")) == "changed: processor"
+    assert ENTRIES.what_changed(parts(processor="another", compiler="clang")) == "changed: compiler, processor"
+    assert ENTRIES.what_changed({"source": "int y;"}) == "the source is new"
+
+
+@pytest.mark.parametrize("damage", [lambda b: b[:-1], lambda b: b"x" + b[1:], lambda b: b""])
+def test_damaged_entries_are_dropped(folder, damage):
+    path = ENTRIES.write(parts(), b"content")
+    path.write_bytes(damage(path.read_bytes()))
+    assert ENTRIES.read(parts()) is None and not path.exists()
+
+
+def test_what_was_not_used_goes_first(folder):
+    paths = [ENTRIES.write(parts(compiler=str(i)), bytes(1000)) for i in range(4)]
+    for i, path in enumerate(paths):
+        os.utime(path, (i, i))
+    ENTRIES.find(parts(compiler="0"))  # used now
+    store.shrink(folder, 3000)
+    assert [p.exists() for p in paths] == [True, False, False, True]
+    assert len(list((folder / "tests").iterdir())) == 4  # what lies beside an entry goes with it
+
+
+def test_a_disk_that_takes_nothing_is_done_without(folder, monkeypatch):
+    def full(*args, **kwargs):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(store.tempfile, "mkstemp", full)
+    assert ENTRIES.write(parts(), b"content") is None
+    f = tocha.compile(lambda x: x * 1.25 - 7, backend="inductor")
+    assert_close(f(tocha.ones(3)), tocha.full((3,), -5.75))
+
+
+def test_caches_can_be_switched_off(folder, compilations):
+    with config.patch(force_disable_caches=True):
+        for _ in range(2):
+            tocha._dynamo.reset()
+            tocha.compile(lambda x: x * 1.5 - 7, backend="inductor")(tocha.ones(3))
+    assert compilations == {"lowered": 2, "compiled": 2}
+
+
+def step(x, w, b):
+    return ((x @ w + b).relu() * 1.5).sum()
+
+
+def gradients(*tensors):
+    given = [t.clone().requires_grad_() for t in tensors]
+    loss = tocha.compile(step, backend="inductor")(*given)
+    loss.backward()
+    return loss.detach(), [g.grad for g in given]
+
+
+def test_a_known_graph_is_neither_differentiated_nor_lowered_nor_compiled(folder, compilations, monkeypatch):
+    tensors = tocha.randn(4, 6), tocha.randn(6, 5), tocha.randn(5)
+    want = gradients(*tensors)
+    assert compilations == {"lowered": 2, "compiled": 2}
+    tocha._dynamo.reset()
+    from tocha._functorch import aot_autograd
+
+    monkeypatch.setattr(aot_autograd, "trace", None)
+    assert_close(gradients(*tensors), want)
+    assert compilations == {"lowered": 2, "compiled": 2}
+
+
+def test_a_backward_that_was_never_made_is_made(folder, compilations):
+    tensors = [t.requires_grad_() for t in (tocha.randn(4, 6), tocha.randn(6, 5), tocha.randn(5))]
+    tocha.compile(step, backend="inductor")(*tensors)
+    assert compilations["lowered"] == 1
+    tocha._dynamo.reset()
+    loss, grads = gradients(*(t.detach() for t in tensors))
+    want = step(*tensors)
+    want.backward()
+    assert_close(loss, want.detach())
+    assert_close(grads, [t.grad for t in tensors])
+
+
+def test_writes_and_constants_come_back(folder, compilations):
+    def f(x, count):
+        count.add_(1)
+        return x + tocha.tensor([1.0, 2.0]), x
+
+    for _ in range(2):
+        tocha._dynamo.reset()
+        x, count = tocha.ones(2), tocha.zeros(1)
+        y, same = tocha.compile(f, backend="inductor")(x, count)
+        assert same is x and count.item() == 1 and count._version == 1
+        assert_close(y, tocha.tensor([2.0, 3.0]))
+    assert compilations["lowered"] == 1
+
+
+def test_other_facts_are_other_entries(folder, compilations):
+    f = lambda x: x * 2.25  # noqa: E731
+    for x in (tocha.ones(3), tocha.ones(3, dtype=tocha.float64), tocha.ones(3, 4), tocha.ones(4, 3).t()):
+        tocha._dynamo.reset()
+        assert_close(tocha.compile(f, backend="inductor")(x), x * 2.25)
+    assert compilations["lowered"] == 4
+
+
+def test_functions_of_the_user_are_not_kept(folder):
+    module = tocha.fx.symbolic_trace(lambda x: tocha.fx.wrap("len") and x + 1)
+    graph = tocha.fx.Graph()
+    x = graph.placeholder("x")
+    graph.output(graph.call_function(lambda t: t, (x,)))
+    assert graph_cache.key_of(tocha.fx.GraphModule(module, graph), [tocha.ones(1)]) is None
+
+
+def test_an_entry_that_nobody_understands_is_as_good_as_none(folder, compilations):
+    f = lambda x: x * 2.5 + 3  # noqa: E731
+    tocha.compile(f, backend="inductor")(tocha.ones(3))
+    (path,) = (folder / "graphs").glob("*.json")
+    path.write_bytes(store.sealed(json.dumps({"around": {}}).encode()))
+    tocha._dynamo.reset()
+    assert_close(tocha.compile(f, backend="inductor")(tocha.ones(3)), tocha.full((3,), 5.5))
+    assert compilations["lowered"] == 2
+
+
+PROGRAM = """
+import sys, tocha
+from tocha._inductor import programs
+if sys.argv[1:]:
+    tocha.compiler.load_cache_artifacts(open(sys.argv[1], "rb").read())
+    programs.lower_graph = programs.codecache.run_compiler = None
+x = tocha.arange(6.0, requires_grad=True)
+def f(x):
+    return (x.sin() * x).sum()
+tocha.compile(f, backend="inductor")(x).backward()
+print(x.grad.tolist())
+if not sys.argv[1:]:
+    sys.stdout.flush()
+    open("artifacts", "wb").write(tocha.compiler.save_cache_artifacts()[0])
+"""
+
+
+def test_artifacts_move_to_another_folder(tmp_path):
+    script = tmp_path / "program.py"
+    script.write_text(PROGRAM)
+    said = []
+    for k, arguments in enumerate(([], ["artifacts"])):
+        environment = {**os.environ, "TORCHINDUCTOR_CACHE_DIR": str(tmp_path / f"cache{k}")}
+        command = [sys.executable, str(script), *arguments]
+        made = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False)
+        assert made.returncode == 0, made.stderr
+        said.append(made.stdout)
+    assert said[0] == said[1]
+
+
+def test_artifacts_are_refused_when_made_elsewhere(folder, monkeypatch):
+    tocha.compile(lambda x: x * 4.5, backend="inductor")(tocha.ones(3))
+    content, info = compiler.save_cache_artifacts()
+    assert info.aot_autograd_artifacts and info.inductor_artifacts
+    with pytest.warns(UserWarning, match="damaged"):
+        assert compiler.load_cache_artifacts(content[:-3]) is None
+    monkeypatch.setattr(codecache, "processor", lambda: "another")
+    with pytest.warns(UserWarning, match="another processor"):
+        assert compiler.load_cache_artifacts(content) is None

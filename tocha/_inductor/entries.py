@@ -1,0 +1,143 @@
+"""What a compiled graph consists of beside its library, as JSON: arguments of the operators it calls, constants, what is done around it.
+
+Everything is written by kind and read back by kind; what has no kind here is `NotKept`, and its graph is compiled in every process.
+"""
+
+from __future__ import annotations
+
+import base64
+import math
+from collections.abc import Callable
+from typing import Any
+
+import tocha
+from tocha import _C
+from tocha._functorch.joint import Mutation, Output
+from tocha._functorch.runtime import Wrapping
+from tocha._inductor.lowering import Assembled, _Real, _Size, _Tensor
+from tocha._library.native_calls import record_call
+from tocha._subclasses.calls import record_named
+from tocha.ir.loops import Call
+
+LARGEST_CONSTANT = 1 << 16  # bytes
+FORMATS = ("contiguous_format", "preserve_format", "channels_last", "channels_last_3d")
+
+
+class NotKept(ValueError):
+    """A graph with something that has no form in the cache."""
+
+
+def encode(v: Any) -> Any:
+    if v is None or isinstance(v, str) or type(v) in (bool, int):
+        return v
+    if isinstance(v, _Tensor | _Size | _Real):
+        return {"tensor" if isinstance(v, _Tensor) else "size" if isinstance(v, _Size) else "real": int(v)}
+    if type(v) is float:
+        return v if math.isfinite(v) else {"float": repr(v)}
+    if type(v) is complex:
+        return {"complex": [encode(v.real), encode(v.imag)]}
+    if isinstance(v, list):
+        return [encode(x) for x in v]
+    if type(v) in (tuple, _C.Size):
+        return {"tuple": [encode(x) for x in v]}
+    if isinstance(v, _C.dtype):
+        return {"dtype": str(v).split(".")[-1]}
+    if isinstance(v, _C.device):
+        return {"device": str(v)}
+    if any(v is getattr(_C, name) for name in FORMATS):
+        return {"format": next(name for name in FORMATS if v is getattr(_C, name))}
+    if v is _C.strided:
+        return {"layout": "strided"}
+    raise NotKept(f"a value that is {type(v).__name__}")
+
+
+DECODERS: dict[str, Callable[[Any], Any]] = {
+    "tensor": _Tensor,
+    "size": _Size,
+    "real": _Real,
+    "float": float,
+    "complex": lambda v: complex(*map(decode, v)),
+    "tuple": lambda v: tuple(map(decode, v)),
+    "dtype": lambda v: getattr(_C, v),
+    "device": _C.device,
+    "format": lambda v: getattr(_C, v),
+    "layout": lambda v: _C.strided,
+}
+
+
+def decode(v: Any) -> Any:
+    if isinstance(v, list):
+        return [decode(x) for x in v]
+    if not isinstance(v, dict):
+        return v
+    ((kind, value),) = v.items()
+    return DECODERS[kind](value)
+
+
+def encode_constant(t: _C.Tensor) -> Any:
+    if t.is_conj() or t.is_neg() or not t.is_contiguous() or t.nbytes > LARGEST_CONSTANT or t.device.type != "cpu":
+        raise NotKept("a constant that is large or no plain tensor")
+    content = t.detach().reshape(-1).view(tocha.uint8).numpy().tobytes() if t.numel() else b""
+    return {"dtype": str(t.dtype).split(".")[-1], "sizes": list(t.shape), "bytes": base64.b64encode(content).decode()}
+
+
+def decode_constant(v: Any) -> _C.Tensor:
+    dtype, content = getattr(_C, v["dtype"]), bytearray(base64.b64decode(v["bytes"]))
+    if not content:
+        return tocha.empty(v["sizes"], dtype=dtype)
+    return tocha.frombuffer(content, dtype=tocha.uint8).clone().view(dtype).reshape(v["sizes"])
+
+
+def encode_call(c: Call) -> Any:
+    function = c.function
+    form: Any = None
+    if isinstance(function, Assembled):
+        form, names = [encode(v) for v in function.form], function.names
+    else:
+        names = c.keywords
+    if not c.key.startswith(("record ", "handle aten.")):
+        raise NotKept(f"a call of {c.key or c.name}")
+    return {
+        "key": c.key, "form": form, "names": list(names), "arguments": [encode(v) for v in c.arguments],
+        "holes": list(c.holes), "sized": c.sizes is not None,
+    }  # fmt: skip
+
+
+def decode_call(v: Any) -> tuple:
+    """What the native loader takes."""
+    function = operator_named(v["key"])
+    if v["form"] is not None:
+        return Assembled(function, decode(v["form"]), tuple(v["names"])), (), (), None, v["sized"]
+    return function, tuple(decode(v["arguments"])), tuple(v["holes"]), tuple(v["names"]) or None, v["sized"]
+
+
+def operator_named(key: str) -> Callable:
+    kind, name = key.split(" ", 1)
+    if kind == "record":
+        return record_call(record_named(name)[0], False)._op
+    found: Any = tocha.ops
+    for part in name.split("."):
+        found = getattr(found, part)
+    return found._op
+
+
+def encode_wrapping(w: Wrapping) -> Any:
+    return {
+        "raws": w.num_raw,
+        "outputs": [[o.kind, o.index, encode(o.value)] for o in w.outputs],
+        "mutations": [[m.input, m.raw, m.recorded, m.writes] for m in w.mutations],
+        "differentiable": list(w.differentiable),
+        "layouts": [None if x is None else [list(x[0]), list(x[1])] for x in w.layouts],
+        "copied": list(w.copied),
+    }
+
+
+def decode_wrapping(v: Any) -> Wrapping:
+    return Wrapping(
+        v["raws"],
+        [Output(kind, index, value=decode(value)) for kind, index, value in v["outputs"]],
+        [Mutation(place, raw, recorded, writes=writes) for place, raw, recorded, writes in v["mutations"]],
+        v["differentiable"],
+        [None if x is None else (tuple(x[0]), tuple(x[1])) for x in v["layouts"]],
+        v["copied"],
+    )

@@ -1,0 +1,78 @@
+"""One functional graph as a native program: the steps from lowering to loading, and the form in which a program is kept."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from tocha import _C, fx
+from tocha._inductor import codecache, config
+from tocha._inductor.entries import decode_call, decode_constant, encode_call, encode_constant
+from tocha._inductor.graph import lower_graph
+from tocha._inductor.schedule import schedule
+from tocha.codegen.cpp_program import ProgramWriter
+from tocha.ir.kernels import Item, Kernel
+from tocha.ir.loops import Call, Program
+from tocha.ir.memory import MemoryPlan, plan_memory
+
+
+@dataclass
+class CompiledGraph:
+    """A graph as a native program: called with tensors in the order of its inputs, it returns a tuple."""
+
+    program: Program
+    items: list[Item]
+    memory: MemoryPlan
+    source: str
+    run: Callable[..., tuple]
+    called: list[Call]  # in the order in which the source numbers them
+
+    def __call__(self, *args: Any) -> tuple:
+        return self.run(*args)
+
+    @property
+    def kernels(self) -> list[Kernel]:
+        return [i for i in self.items if isinstance(i, Kernel)]
+
+    @property
+    def calls(self) -> list[Call]:
+        return [i for i in self.items if isinstance(i, Call)]
+
+    def kept(self) -> dict[str, Any]:
+        """What a process needs to load it; raises NotKept where there is no such form."""
+        return {
+            "source": self.source,
+            "constants": [encode_constant(value) for _, value in self.program.constants],
+            "calls": [encode_call(c) for c in self.called],
+            "inputs": len(self.program.inputs),
+            "outputs": len(self.program.outputs),
+        }
+
+
+def compile_graph(module: fx.GraphModule) -> CompiledGraph:
+    """From a functional graph to a native program."""
+    program = lower_graph(module)
+    items = schedule(program)
+    memory = plan_memory(program, items, module.meta.get("written_inputs"))
+    writer = ProgramWriter(program, items, memory)
+    source = writer.write()
+    calls = tuple((c.function, c.arguments, c.holes, c.keywords or None, c.sizes is not None) for c in writer.calls)
+    constants = tuple(value for _, value in program.constants)
+    run = loaded(source, constants, calls, len(program.inputs), len(program.outputs))
+    return CompiledGraph(program, items, memory, source, run, writer.calls)
+
+
+def load_kept(entry: dict[str, Any]) -> Callable[..., tuple]:
+    """The program of an entry."""
+    constants = tuple(map(decode_constant, entry["constants"]))
+    calls = tuple(map(decode_call, entry["calls"]))
+    return loaded(entry["source"], constants, calls, entry["inputs"], entry["outputs"])
+
+
+def loaded(source: str, constants: tuple, calls: tuple, inputs: int, outputs: int) -> Callable[..., tuple]:
+    path = codecache.library_of(source)
+    keeps_arena = getattr(config, "triton.cudagraphs")
+    if not path.exists():  # another process made room just now
+        path = codecache.compile_source(source, codecache.key_parts(source))
+    return _C._load_program(str(path), constants, calls, inputs, outputs, keeps_arena)

@@ -300,8 +300,8 @@ class Output:
 
     def check_divisor(self, f: Frame, target: Any, dividend: Any, divisor: Any) -> None:
         """A number is divided by a symbol: that it is not zero is guarded; if it is, that is the program's error."""
-        if facts.decided(lambda: bool(divisor != 0)):
-            return
+        if self.env.hint(divisor.expr) is None or facts.decided(lambda: bool(divisor != 0)):
+            return  # what nothing is known of is divided by when the program runs
         kind = float if any(isinstance(n, (float, SymFloat)) for n in (dividend, divisor)) else int
         try:
             target(kind(1), kind(0))

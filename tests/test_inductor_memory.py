@@ -64,26 +64,6 @@ def test_a_result_that_is_handed_out_is_not_the_input():
     assert all(o.data_ptr() != x.data_ptr() for o in outs if o is not x)
 
 
-def test_a_saved_input_keeps_its_old_value_for_backward():
-    def f(w, x):
-        y = w * x
-        with tocha.no_grad():
-            x.mul_(2)
-        return y.sum()
-
-    found = []
-
-    def keep(graph, inputs):
-        found.append(compile_graph(graph))
-        return found[-1].run
-
-    w, x = tocha.randn(5, requires_grad=True), tocha.randn(5)
-    before = x.clone()
-    aot_function(f, fw_compiler=keep)(w, x).backward()
-    assert_close(w.grad, before)
-    assert_close(x, before * 2)
-
-
 def test_temporaries_of_kernels_share_an_arena():
     def f(x):
         for _ in range(4):

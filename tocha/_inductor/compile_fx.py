@@ -7,7 +7,7 @@ import warnings
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from tocha import fx
+from tocha import _C, fx
 from tocha._functorch.aot_autograd import aot_module_simplified
 from tocha._functorch.partitioners import min_cut_rematerialization_partition
 from tocha._functorch.runtime import Compiled
@@ -15,6 +15,7 @@ from tocha._inductor import codecache, config
 from tocha._inductor.graph_cache import GraphEntry, key_of
 from tocha._inductor.programs import CompiledGraph, compile_graph
 from tocha._inductor.verify import Verified
+from tocha.autograd import set_grad_enabled
 from tocha.ir.loops import NotLowered
 
 __all__ = ["CompiledGraph", "compile_fx", "compile_graph", "compile_inner"]
@@ -55,6 +56,7 @@ class Compilation:
         self.options = {k.replace("-", "_"): v for k, v in (options or {}).items()}
         self.entry: GraphEntry | None = None
         self.programs: list[CompiledGraph | None] = []
+        self.recorded = _C.is_grad_enabled()
 
     def run(self) -> Callable[..., Any]:
         with config.patch(self.options):
@@ -91,7 +93,7 @@ class Compilation:
 
     def traced_again(self) -> Compiled:
         """For the backward graph of a function whose forward came from the cache."""
-        with config.patch(self.options):
+        with config.patch(self.options), set_grad_enabled(self.recorded):  # a walk is under way, which records nothing
             return self.traced().compiled
 
 

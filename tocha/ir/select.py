@@ -202,7 +202,7 @@ CAST = define(
     "T -> T",
     ANY,
     cpp="math::cast<{type}>({0})",
-    triton="{0}.to({type})",
+    triton="tl.cast({0}, {type})",
     gradients=(lambda g, y, x: cast(real(g) if g.dtype.is_complex and not x.dtype.is_complex else g, x.dtype),),
     evaluate=lambda n, x: ev.cast(x, n.args[0].dtype, n.dtype),
     exact=True,

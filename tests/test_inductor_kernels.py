@@ -88,6 +88,7 @@ def test_maxima_of_nans_and_zeros():
 def test_folds_of_nothing():
     compiled(lambda x: (x.sum(-1), (x + 1).sum(-1)), tocha.zeros(3, 0), exact=True)
     compiled(lambda x: x.sum(0), tocha.zeros(0, 5), exact=True)
+    compiled(lambda x: (x + 1).roll(0, 0) * 2, tocha.zeros(0, 0, 0), exact=True)
 
 
 @pytest.mark.parametrize("dtype", [tocha.int64, tocha.int32, tocha.bfloat16, tocha.float16, tocha.bool])

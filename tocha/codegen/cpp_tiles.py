@@ -10,7 +10,7 @@ from typing import Any
 
 from tocha.codegen.cpp_pass import Cuts, Pass
 from tocha.codegen.cpp_scalar import memory_type
-from tocha.codegen.cpp_vectors import is_one, step_of
+from tocha.codegen.cpp_vectors import atom_of, is_one, step_of
 from tocha.ir import symbolic as s
 from tocha.ir.loops import Buffer, Load
 from tocha.ir.node import Node
@@ -79,7 +79,7 @@ def with_tiles(w: Any, p: Pass, sizes: Sequence[Any], variables: Sequence[Any], 
         if isinstance(r, Load) and r.guard is True and is_transposed(r, last, across) and not touches(r, p):
             tile = Buffer(f"tile{w.passes}_{i}", (ROWS, COLUMNS), (COLUMNS, 1), r.buffer.dtype)
             w.strips[tile] = 0
-            place = s.substitute(r.address, {s.atom_of(last): begin, s.atom_of(across): block})
+            place = s.substitute(r.address, {atom_of(last): begin, atom_of(across): block})
             w.text.put(f"alignas(64) {memory_type(tile.dtype)} {w.pointer(tile)}[{ROWS * COLUMNS}];")
             given = f"{w.pointer(tile)}, {w.pointer(r.buffer)} + {w.index(place)}, {w.index(step_of(r.address, last))}"
             w.text.put(f"transpose_tile({given}, past - block, to - from);")

@@ -53,9 +53,13 @@ def lanewise(outputs: Sequence[Node]) -> dt.DType | None:
 
 def step_of(address: Any, variable: Any) -> Any:
     """How far apart neighbours along a variable lie."""
+    return s.add(s.substitute(address, {atom_of(variable): s.add(variable, 1)}), s.scale(address, -1))
+
+
+def atom_of(variable: Any) -> s.Atom:
     atom = s.atom_of(variable)
     assert atom is not None
-    return s.add(s.substitute(address, {atom: s.add(variable, 1)}), s.scale(address, -1))
+    return atom
 
 
 def is_one(step: Any) -> bool:
@@ -81,7 +85,7 @@ def vector_type(w: Any, p: Any, nodes: Sequence[Node], outputs: Sequence[tuple[B
     for m in folds:
         fold = m.loop.fold
         assert fold is not None
-        leaves = {n: scalar.Output(n.attr, n.dtype) for n in topological(fold.merge) if n.op is PARAM}
+        leaves = {n: scalar.Output(n.attr, n.dtype) for n in topological(fold.merge) if n.op is PARAM}  # type: ignore[arg-type]
         if any(d is not t for d in fold.states) or lanewise(scalar.substitute(fold.merge, leaves)) is not t:  # type: ignore[arg-type]
             return None
     return t
@@ -131,7 +135,7 @@ class Strips:
         for b, stored in self.outputs:
             place = self.w.store_place(b)
             if simplify((stored,))[0] is n and is_one(step_of(place, self.variable)):
-                there = s.substitute(place, {s.atom_of(self.variable): s.add(self.base, self.at)})
+                there = s.substitute(place, {atom_of(self.variable): s.add(self.base, self.at)})
                 return self.pass_.input(Load(b, there), n.dtype)
         b = Buffer(f"strip{self.w.passes}_{len(self.arrays)}", (STRIP,), (1,), n.dtype)
         self.w.strips[b] = s.add(self.variable, s.scale(self.base, -1))
@@ -168,7 +172,7 @@ class VectorFold:
         self.strips = strips
         self.w, self.p, self.outputs, self.folds = w, p, outputs, folds
         self.t, self.vector = t, TYPES[t]
-        self.states = sum(len(m.loop.fold.states) for m in folds)  # type: ignore[union-attr]
+        self.states = sum(len(m.loop.fold.states) for m in folds)  # type: ignore[union-attr, misc]
         self.tag = f"s{w.passes}"
 
     def write(self, nodes: list[Node], names: list[str], sizes: list[Any], variables: list[Any]) -> None:

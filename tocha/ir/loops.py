@@ -216,7 +216,9 @@ def index_of(address: Any, sizes: Sequence[Any], strides: Sequence[Any], known: 
     index: list[Any] = [0] * len(sizes)
     rest = address
     for d in in_memory_order(sizes, strides):
-        if isinstance(sizes[d], int) and sizes[d] == 1:
+        if isinstance(sizes[d], int) and (
+            sizes[d] == 1 or strides[d] == 0
+        ):  # a dense tensor without elements has such strides
             continue
         index[d] = known.simplify(s.floordiv(rest, strides[d]))
         rest = known.simplify(s.add(rest, s.scale(s.mul(index[d], strides[d]), -1)))

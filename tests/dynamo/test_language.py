@@ -327,3 +327,26 @@ def test_subclasses_of_containers(check):
         return s, d["absent"], len(s), collections.Counter("abca").most_common(1), Defaults(k=1)
 
     check(f, tocha.ones(2), Defaults(a=1))
+
+
+def test_functions_made_inside_keep_their_annotations(check):
+    def f(x):
+        def inner(a: int, *, b: "str" = "b") -> float:
+            return a
+
+        def bare(a):
+            return a
+
+        bare.__annotations__["a"] = int
+        return x + len(inner.__annotations__), inner.__annotations__, inner, bare.__annotations__
+
+    found = tocha.compile(f, backend="eager")(tocha.ones(2))
+    assert found[1] == {"a": int, "b": "str", "return": float} == found[2].__annotations__
+    assert found[3] == {"a": int}
+
+
+def test_class_attributes_that_are_not_there(check):
+    def f(x):
+        return x + hasattr(int, "__abstractmethods__"), dict.fromkeys("ab"), {1: 2}.fromkeys((3, 4), 5)
+
+    check(f, tocha.ones(2))

@@ -36,6 +36,7 @@ _DTYPES = {
     }.items()
 }  # fmt: skip
 _BACK = {t: n for n, t in _DTYPES.items()}
+_LINALG: Any = tocha.linalg
 
 
 def dtype_of(d: np.dtype) -> Any:
@@ -98,7 +99,7 @@ def has_array(v: Any) -> bool:
     return isinstance(v, ArrayValue) or (isinstance(v, (TupleValue, ListValue)) and any(has_array(i) for i in v.items))
 
 
-def inner(v: Any, dtype: Any = None) -> Value:
+def inner(v: Any, dtype: Any = None) -> Any:
     """Arrays as their tensors, of a dtype where that is given."""
     v = v.realize()
     if isinstance(v, ArrayValue):
@@ -570,9 +571,9 @@ FUNCTIONS: dict[str, tuple[str, Callable]] = {
     "atleast_1d": ("keeps", lambda a: tocha.atleast_1d(a)), "atleast_2d": ("keeps", lambda a: a.reshape(1, -1) if a.ndim < 2 else a), "array_equal": ("gives", lambda a, b: tocha.all(a == b)),
 }  # fmt: skip
 LINALG: dict[str, tuple[str, Callable]] = {
-    "norm": ("promotes", _norm), "inv": ("promotes", lambda a: tocha.linalg.inv(a)), "det": ("promotes", lambda a: tocha.linalg.det(a)),
-    "solve": ("promotes", lambda a, b: tocha.linalg.solve(a, b)), "matrix_power": ("promotes", lambda a, n: tocha.linalg.matrix_power(a, n)),
-    "cholesky": ("promotes", lambda a: tocha.linalg.cholesky(a)),
+    "norm": ("promotes", _norm), "inv": ("promotes", lambda a: _LINALG.inv(a)), "det": ("promotes", lambda a: _LINALG.det(a)),
+    "solve": ("promotes", lambda a, b: _LINALG.solve(a, b)), "matrix_power": ("promotes", lambda a, n: _LINALG.matrix_power(a, n)),
+    "cholesky": ("promotes", lambda a: _LINALG.cholesky(a)),
 }  # fmt: skip
 _SAME_NAME = ["sqrt", "sin", "cos", "tan", "exp", "exp2", "expm1", "log", "log2", "log10", "log1p", "floor", "ceil", "trunc", "sign", "square", "reciprocal", "tanh", "sinh", "cosh", "isnan", "isinf", "isfinite", "logical_not", "signbit", "fmod", "maximum", "minimum", "fmax", "fmin", "hypot", "logaddexp", "logaddexp2", "copysign", "logical_and", "logical_or", "logical_xor", "remainder", "floor_divide"]  # fmt: skip
 _OTHER_NAMES = {"absolute": "abs", "fabs": "abs", "negative": "neg", "positive": "positive", "rint": "round", "arcsin": "asin", "arccos": "acos", "arctan": "atan", "arcsinh": "asinh", "arccosh": "acosh", "arctanh": "atanh", "arctan2": "atan2", "degrees": "rad2deg", "rad2deg": "rad2deg", "radians": "deg2rad", "deg2rad": "deg2rad", "conjugate": "conj_physical", "invert": "bitwise_not", "float_power": "pow"}  # fmt: skip

@@ -105,6 +105,26 @@ def decode(code: types.CodeType) -> Body:
     return Body(found, handlers)
 
 
+_TO_BOOL = 16  # in the argument of 3.13's COMPARE_OP: its result is turned into a bool
+
+
+def decode_apart(code: types.CodeType) -> Body:
+    """Decoded, with a comparison and asking for its truth as two instructions: of tensors, the first is part of a graph."""
+    body = decode(code)
+    if VERSION < (3, 13):
+        return body
+    found: list[Instruction] = []
+    last: dict[int, Instruction] = {}
+    for i in body.instructions:
+        found.append(i)
+        if i.name == "COMPARE_OP" and i.arg & _TO_BOOL:
+            i.arg &= ~_TO_BOOL
+            last[id(i)] = Instruction("TO_BOOL", 0, None, i.positions, i.offset)
+            found.append(last[id(i)])
+    handlers = [Handler(h.start, last.get(id(h.end), h.end), h.target, h.depth, h.lasti) for h in body.handlers]
+    return Body(found, handlers)
+
+
 # ---- the exception table: numbers in groups of six bits, the first of an entry marked
 
 

@@ -338,7 +338,7 @@ class Builder:
     def by_itself(self, step: Step, grads: tuple) -> tuple:
         shapes = tuple(shape_at(n, i) for n, i in step.next)
         self.plan.nodes.append(step.node)
-        made = self.call(call_node, (self.nodes[len(self.plan.nodes) - 1], grads, shapes))
+        made: Any = self.call(call_node, (self.nodes[len(self.plan.nodes) - 1], grads, shapes))
         return tuple(None if s is None else self.stand_in(made[i], *s) for i, s in enumerate(shapes))
 
 

@@ -163,7 +163,7 @@ def mark_static_address(t: Any, guard: bool = False) -> None:
     """The tensor's memory stays where it is; with guard, moving it captures the function again."""
     if not isinstance(t, tocha.Tensor):
         raise TypeError(f"mark_static_address expects a tensor but received {type(t).__name__}")
-    t._dynamo_static_input_type = "guarded" if guard else "unguarded"
+    t._dynamo_static_input_type = "guarded" if guard else "unguarded"  # type: ignore[attr-defined]
 
 
 def is_dynamo_disable_recursive(method: Any) -> bool | None:

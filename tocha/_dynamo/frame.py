@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 from tocha._core.library_name import ours
 from tocha._dynamo import build, builtin_calls, construct, draws, operators, polyfills
-from tocha._dynamo.bytecode import Body, Handler, Instruction, decode
+from tocha._dynamo.bytecode import Body, Handler, Instruction, decode_apart
 from tocha._dynamo.calls import bind_arguments
 from tocha._dynamo.opcodes import HANDLERS
 from tocha._dynamo.refusals import Place, Unsupported
@@ -54,7 +54,7 @@ class Decoded:
 
     def __init__(self, code: types.CodeType) -> None:
         self.code = code
-        self.body: Body = decode(code)
+        self.body: Body = decode_apart(code)
         self.place = {id(i): k for k, i in enumerate(self.body.instructions)}
         self.handlers: list[Handler | None] = [None] * len(self.body.instructions)
         for h in self.body.handlers:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import types
 from dataclasses import dataclass
 
-from tocha._dynamo.bytecode import Body, Handler, Instruction, assemble, decode
+from tocha._dynamo.bytecode import Body, Handler, Instruction, assemble, decode_apart
 from tocha._dynamo.codegen import code_flags
 
 _ENDS = (
@@ -56,7 +56,7 @@ def resume_code(code: types.CodeType, how: Resumption) -> types.CodeType:
 
 
 def _make(code: types.CodeType, how: Resumption) -> types.CodeType:
-    body = decode(code)
+    body = decode_apart(code)
     cells = cells_of(code)
     stack = [f"___stack{k}" for k, real in enumerate(how.stack) if real]
     others = [n for n in code.co_varnames if n not in how.locals and n not in cells and n not in stack]

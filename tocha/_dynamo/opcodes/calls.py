@@ -67,20 +67,26 @@ def make_function(f: Any, i: Any) -> None:
     code = f.pop().constant()
     flags = i.arg if VERSION < (3, 13) else 0
     cells = f.pop().items if flags & 8 else []
-    if flags & 4:
-        f.pop()  # annotations
+    annotations = f.pop() if flags & 4 else None
     named = f.pop() if flags & 2 else None
     defaults = f.pop().unpack(f) if flags & 1 else []
-    f.push(
-        FunctionValue(
-            code,
-            f.globals,
-            name=code.co_qualname,
-            defaults=defaults,
-            kwdefaults={k.constant(): v for k, v in pairs_of(f, named)} if named else {},
-            cells=cells,
-        )
+    made = FunctionValue(
+        code,
+        f.globals,
+        name=code.co_qualname,
+        defaults=defaults,
+        kwdefaults={k.constant(): v for k, v in pairs_of(f, named)} if named else {},
+        cells=cells,
     )
+    if annotations is not None:
+        made.attributes["__annotations__"] = annotations_of(f, annotations)
+    f.push(made)
+
+
+def annotations_of(f: Any, pairs: Any) -> Any:
+    """(name, value, name, value, ...) as a dict."""
+    items = pairs.unpack(f)
+    return f.new_dict([(name.constant(), value) for name, value in zip(items[::2], items[1::2])])
 
 
 @opcode("SET_FUNCTION_ATTRIBUTE", since=(3, 13))
@@ -92,6 +98,8 @@ def set_function_attribute(f: Any, i: Any) -> None:
         function.kwdefaults = {k.constant(): v for k, v in pairs_of(f, value)}
     elif i.arg == 1:
         function.defaults = value.unpack(f)
+    elif i.arg == 4:
+        function.attributes["__annotations__"] = annotations_of(f, value)
     f.push(function)
 
 

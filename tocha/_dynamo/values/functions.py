@@ -119,6 +119,9 @@ class FunctionValue(Callable_):
             return TupleValue(list(self.cells)) if self.cells else Constant(None)
         if self.real is not None and hasattr(self.real, name):
             return f.wrap(getattr(self.real, name), self.source.attribute(name) if self.source else None)
+        if name == "__annotations__":
+            self.attributes[name] = f.new_dict([])
+            return self.attributes[name]
         if name in ("__doc__", "__module__"):
             return Constant(None if name == "__doc__" else self.globals.get("__name__"))
         if name in ("__dict__",):

@@ -389,7 +389,10 @@ class ClassValue(Value):
         if meta is not MISSING and is_data_descriptor(meta):
             if isinstance(meta, property):
                 return f.wrap(meta.fget, None).call(f, [self], {})
-            return f.wrap_known(getattr(self.value, name))
+            try:
+                return f.wrap_known(getattr(self.value, name))
+            except AttributeError as error:
+                f.raise_(AttributeError, *error.args)
         found, holder = find_in_class(self.value, name)
         if found is MISSING:
             if isinstance(meta, types.FunctionType):

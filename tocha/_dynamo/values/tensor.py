@@ -6,6 +6,7 @@ import operator
 from typing import TYPE_CHECKING, Any
 
 import tocha
+from tocha import _C
 from tocha._dynamo import facts
 from tocha._dynamo.values.base import Value
 from tocha._dynamo.values.constant import Constant
@@ -83,10 +84,9 @@ class TensorValue(Value):
         if name in self.written:
             return self.written[name].realize()
         if self.cls is not None:
-            found = find_in_class(self.cls, name)
-            if found[0] is not MISSING and found[1] not in tocha.Tensor.__mro__:
-                source = f.class_source(self.cls, found[1], name, found[0])
-                return bind(f, found[0], self, self.cls, source)
+            held, holder = find_in_class(self.cls, name)
+            if held is not MISSING and holder not in tocha.Tensor.__mro__:
+                return bind(f, held, self, self.cls, f.class_source(self.cls, holder, name, held))
         if name == "shape":
             return SizeValue(f.out.sizes(f, self))
         if name == "device":
@@ -149,9 +149,9 @@ class TensorValue(Value):
         if not isinstance(new, TensorValue) or new.fact.dtype != self.fact.dtype or new.fact.device != self.fact.device:
             self.refuse("mutation", "setting 'data' to another kind of tensor")
         was = tocha.is_grad_enabled()
-        f.out.switch(tocha._C._set_grad_enabled, [False])
+        f.out.switch(_C._set_grad_enabled, [False])
         f.out.call(f, "call_method", "set_", [self, new], {})
-        f.out.switch(tocha._C._set_grad_enabled, [was])
+        f.out.switch(_C._set_grad_enabled, [was])
 
     def parts(self) -> list[Value]:
         return list(self.written.values())

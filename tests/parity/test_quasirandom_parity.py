@@ -57,7 +57,7 @@ PROGRAMS = [
     lambda m, e: (e.draw(1), e.draw(1), e.draw(2), e.draw(0), e.draw(255), e.draw(1000)),
     lambda m, e: (e.draw_base2(3), e.draw_base2(3), e.draw_base2(4)),
     lambda m, e: (e.fast_forward(0).draw(2), e.fast_forward(1).draw(2), e.fast_forward(100).draw(3)),
-    lambda m, e: (e.fast_forward(3), e.reset(), e.draw(5), e.reset().draw(2), e.fast_forward(2**30 - 4).draw(2)),
+    lambda m, e: (e.fast_forward(3), e.reset(), e.draw(5), e.reset().draw(2), e.fast_forward(2**16 - 4).draw(2)),
     lambda m, e: e.draw(3, dtype=m.float64),
     lambda m, e: (e.draw(1, dtype=m.float16), e.draw(2)),
     lambda m, e: e.draw(3, out=m.empty(0, dtype=m.float64)),

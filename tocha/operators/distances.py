@@ -140,7 +140,8 @@ def _cdist_forward(x1, x2, p, compute_mode):
 
 @gradient(_cdist_forward, "x1", "x2")
 def cdist_gradient(grad, x1, x2, p, compute_mode, result, wanted):
-    by_products = p == 2 and compute_mode != 2 and (compute_mode == 1 or x1.shape[-2] > 25 or x2.shape[-2] > 25)
+    mode = 0 if compute_mode is None else compute_mode
+    by_products = p == 2 and mode != 2 and (mode == 1 or x1.shape[-2] > 25 or x2.shape[-2] > 25)
     first: "Tensor?" = None
     second: "Tensor?" = None
     if recording() or not by_products:

@@ -514,7 +514,7 @@ def test_text_is_the_same_in_every_process():
 
 
 COMPILER = shutil.which("g++") or shutil.which("clang++")
-HEADERS = ("vecmath/vecmath", "engine/scalar_ops", "special/special", "vecmath/complex")
+HEADERS = ("vecmath/vecmath", "engine/scalar_ops", "special/special", "vecmath/complex", "vecmath/exp_below_zero")
 NUMPY = {d: np.dtype(d.name) for d in dt.DTYPES if hasattr(np, d.name) or d is dt.bool_}
 
 

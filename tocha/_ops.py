@@ -12,11 +12,9 @@ import os
 import types
 from collections.abc import Callable, Iterator
 from functools import cached_property
-from pathlib import Path
 from typing import Any, Protocol
 
 from tocha import _C, overrides
-from tocha._core.library_name import STAND_INS
 from tocha._library.arguments import bound, numbers_for_tensors, tensors_in
 from tocha._library.native_calls import Eager, native_call, record_arguments, released
 from tocha._library.registry import changed, definitions
@@ -309,10 +307,6 @@ class _Ops(types.ModuleType):
 
     def load_library(self, path: str) -> None:
         """Loads a shared library that registers kernels of a device when it is loaded (docs/inside/devices.md)."""
-        if (stand_in := STAND_INS.get(os.path.join(*Path(path).parts[-2:]))) is not None:
-            importlib.import_module(stand_in)
-            self.loaded_libraries.add(os.path.abspath(path))
-            return
         ctypes.CDLL(_C.__file__, os.RTLD_NOLOAD | os.RTLD_GLOBAL | os.RTLD_NOW)  # its names are there for the library
         try:
             ctypes.CDLL(os.path.abspath(path))

@@ -14,7 +14,6 @@ from tocha import version
 from tocha._alias import native_names, stamp
 from tocha._alias.finder import PATH, AliasFinder
 from tocha._alias.real_torch import check_absent, is_forced
-from tocha._core.library_name import STAND_INS
 from tocha.torch_version import TorchVersion
 
 
@@ -37,8 +36,6 @@ def install() -> None:
     stamp.everything()
     tocha.__version__ = version.__version__ = TorchVersion(f"{version.torch_version}+tocha")
     sys.meta_path.insert(0, AliasFinder())
-    STAND_INS["torchvision/_C.so"] = "tocha._alias.torchvision_ops"
-    STAND_INS["torchvision/image.so"] = "tocha._alias.torchvision_images"
     _tell_children()
 
 

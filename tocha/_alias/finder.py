@@ -13,8 +13,7 @@ from types import ModuleType
 from tocha._alias import refused, stamp
 
 PATH = os.path.join(os.path.dirname(os.path.abspath(__file__)), "path")
-# Functions that PyTorch's functorch package holds at its top; the rest of its modules are tocha.func's.
-_FUNCTORCH = {"functorch": "tocha.func", "functorch.experimental": "tocha._functorch"}
+_FUNCTORCH = {n: f"tocha.{n}" for n in ("functorch", "functorch.experimental", "functorch.compile")}
 
 
 def ours(name: str) -> str | None:

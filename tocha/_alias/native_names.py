@@ -96,4 +96,4 @@ def install() -> None:
     if not hasattr(_C, "_TensorMeta"):
         _C._TensorMeta = type(_C.Tensor)
     if not hasattr(_C._nn, "_parse_to"):
-        _C._nn._parse_to = _parse_to
+        _C._nn._parse_to = _parse_to  # type: ignore[attr-defined]

@@ -9,8 +9,6 @@ from tocha import _C
 
 _NAMES = ("tocha", "torch")
 _spoken = "tocha"
-# Libraries that are linked against PyTorch, by folder and name, and the modules that offer their operators instead.
-STAND_INS: dict[str, str] = {}
 
 
 def is_ours(module: str | None) -> bool:

@@ -62,17 +62,20 @@ def load(artifact: bytes) -> CacheInfo | None:
     """Puts the entries into the cache; None, with a warning, where they are damaged or not for this machine."""
     body = store.unsealed(artifact[len(MAGIC) :]) if artifact.startswith(MAGIC) else None
     if body is None:
-        return refused("is damaged")
+        refused("is damaged")
+        return None
     length = int.from_bytes(body[:8], "little")
     head: dict[str, Any] = json.loads(body[8 : 8 + length])
     for name, mine in made_for().items():
         if head["made for"].get(name) != mine:
-            return refused(f"was made for another {name}")
+            refused(f"was made for another {name}")
+            return None
     info, at = CacheInfo(), 8 + length
     for entry in head["entries"]:
         content, at = body[at : at + entry["size"]], at + entry["size"]
         if entry["kind"] not in KINDS or not NAME.fullmatch(entry["name"]) or store.unsealed(content) is None:
-            return refused("is damaged")
+            refused("is damaged")
+            return None
         path = store.Folder(entry["kind"], "").directory() / entry["name"]
         if store.put(path, content):
             info.add(entry["kind"], entry["name"])

@@ -90,7 +90,8 @@ def function_text(f: Any) -> str:
         if f.namespace != "aten":
             raise NotKept(f"an operator of somebody else: {f}")
         return str(f)
-    home, name = getattr(f, "__module__", None) or "", getattr(f, "__qualname__", None) or getattr(f, "__name__", "")
+    home: str = getattr(f, "__module__", None) or ""
+    name = str(getattr(f, "__qualname__", None) or getattr(f, "__name__", ""))
     owner = getattr(f, "__self__", None)
     if isinstance(owner, ModuleType):  # a native function
         home = owner.__name__

@@ -15,6 +15,7 @@ from typing import Any
 import tocha
 from tocha import _C, fx
 from tocha._inductor import store
+from tocha.serialization import save
 
 log = logging.getLogger("tocha._inductor.verify")
 Tensor = _C.Tensor
@@ -153,6 +154,6 @@ def write_repro(piece: fx.GraphModule, inputs: Sequence[Any]) -> Path:
     folder.mkdir(mode=0o700, exist_ok=True)
     path = folder / f"{store.digest_of(piece.code)}.py"
     data = path.with_suffix(".pt")
-    tocha.save([i.detach() if isinstance(i, Tensor) else i for i in inputs], data)
+    save([i.detach() if isinstance(i, Tensor) else i for i in inputs], data)
     path.write_text(REPRO.format(code=piece.code.strip(), data=str(data)))
     return path

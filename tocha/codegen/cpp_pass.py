@@ -107,7 +107,7 @@ class Cuts:
         """A comparison of positions, as a relation of the variable alone."""
         if n.op not in COMPARISONS or self.atom is None:
             return None
-        sides = []
+        sides: list[Any] = []
         for a in n.args:
             if a.op is CONSTANT and isinstance(a.attr, int):
                 sides.append(a.attr)

@@ -148,7 +148,7 @@ class TensorValue(Value):
         new = value.realize()
         if not isinstance(new, TensorValue) or new.fact.dtype != self.fact.dtype or new.fact.device != self.fact.device:
             self.refuse("mutation", "setting 'data' to another kind of tensor")
-        was = tocha.is_grad_enabled()
+        was = _C.is_grad_enabled()
         f.out.switch(_C._set_grad_enabled, [False])
         f.out.call(f, "call_method", "set_", [self, new], {})
         f.out.switch(_C._set_grad_enabled, [was])

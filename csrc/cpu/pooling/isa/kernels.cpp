@@ -187,13 +187,13 @@ inline T larger(T best, T v) {
   return (v > best) | (v != v) ? v : best;
 }
 
-// y[i] = the largest of `width` elements from x + i * stride on.
+// y[i] = the largest of `width` elements, `step` apart, from x + i * stride on.
 template <class T, class Stride, class Width>
-void max_whole_windows(const T* x, T* y, int64_t n, Stride stride, Width width) {
+void max_whole_windows(const T* x, T* y, int64_t n, Stride stride, Width width, int64_t step) {
 #pragma GCC ivdep
   for (int64_t i = 0; i < n; ++i) {
     T best = x[i * stride()];
-    for (int64_t k = 1; k < width(); ++k) best = larger(best, x[i * stride() + k]);
+    for (int64_t k = 1; k < width(); ++k) best = larger(best, x[i * stride() + k * step]);
     y[i] = best;
   }
 }
@@ -213,9 +213,9 @@ void max_line(const T* x, T* y, const Windows& w) {
   if (begin == end) return;
   const T* from = x + begin * w.stride - w.padding;
   with_stride(w.stride, [&](auto stride) {
-    auto run = [&](auto width) { max_whole_windows(from, y + begin, end - begin, stride, width); };
-    if (w.width == 2 && w.step == 1) return run([] { return int64_t{2}; });
-    if (w.width == 3 && w.step == 1) return run([] { return int64_t{3}; });
+    auto run = [&](auto width) { max_whole_windows(from, y + begin, end - begin, stride, width, w.step); };
+    if (w.width == 2) return run([] { return int64_t{2}; });
+    if (w.width == 3) return run([] { return int64_t{3}; });
     // Any width: the windows' elements one after another, each for all windows, so that the loop is over windows.
     for (int64_t i = begin; i < end; ++i) y[i] = from[(i - begin) * stride()];
     for (int64_t k = 1; k < w.width; ++k) {

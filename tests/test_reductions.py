@@ -178,33 +178,3 @@ def test_the_extremes_of_rows_know_nan_and_the_first_of_equal_zeros(place):
     a[1, place] = np.nan
     high, low = t(a).amax(1).tolist(), t(a).amin(1).tolist()
     assert high[0] == low[2] == 0 and np.isnan(high[1]) and np.isnan(low[1])
-
-
-@pytest.mark.parametrize("n", [15, 16, 17, 63, 64, 65, 100, 1000, 1031])
-@pytest.mark.parametrize("name", ["amax", "amin"])
-def test_extremes_of_rows_of_any_length(name, n):
-    x = np.random.default_rng(n).normal(size=(5, n)).astype(np.float32)
-    x[1, n // 2] = np.nan
-    x[2] = -np.inf
-    x[3, n - 1] = np.inf
-    expected = getattr(np, name)(x, 1)
-    assert np.array_equal(getattr(tocha.tensor(x), name)(1).numpy(), expected, equal_nan=True)
-    low, high = tocha.aminmax(tocha.tensor(x), dim=1)
-    assert np.array_equal((low if name == "amin" else high).numpy(), expected, equal_nan=True)
-
-
-@pytest.mark.parametrize(
-    "shape, dim", [((7, 130), 0), ((130, 7), 1), ((3, 5, 4), 1), ((40,), 0), ((1, 9), 0), ((9, 0), 0)]
-)
-@pytest.mark.parametrize("zeros", [0, 1, 2])
-def test_gradient_of_products_with_zeros(shape, dim, zeros):
-    x = np.random.default_rng(0).uniform(0.5, 1.5, shape)
-    if x.size:
-        x.reshape(-1)[:zeros] = 0
-    leaf = tocha.tensor(x, requires_grad=True)
-    leaf.prod(dim).sum().backward()
-    others = np.stack([np.delete(x, i, dim).prod(dim) for i in range(shape[dim])], dim) if x.size else x
-    assert np.allclose(leaf.grad.numpy(), others)
-    twice = tocha.tensor(x, requires_grad=True)
-    (once,) = tocha.autograd.grad(twice.prod(dim).sum(), twice, create_graph=True)
-    assert np.allclose(once.detach().numpy(), others)

@@ -31,12 +31,11 @@ from tocha.operators.record import (
     Fold,
     composite,
     gradient,
-    native,
     op,
     reduction,
     rule,
 )
-from tocha.operators.rules import Out, computes, recording, wrap_dim
+from tocha.operators.rules import wrap_dim
 
 _ACCUMULATING = (*BOOL, *INTS, *FLOATS, *COMPLEX)
 _INF = float("inf")
@@ -117,26 +116,12 @@ def one_dim(dim: "int?") -> "int[]?":
     return [dim]
 
 
-@native(
-    "_products_of_others(Tensor self, int dim) -> Tensor",
-    algorithm="scan",
-    dtypes=(dt.float32, dt.float64),
-    variants="",
-    samples=lambda t: [((t(4, 3), 0), {}), ((t(2, 5), 1), {})],
-)
-def _products_of_others(self, dim):
-    """For every element the product of all others along dim, in two runs over them."""
-    return Out(self.shape, self.dtype)
-
-
 @rule
 def product_of_others(x: "Tensor", dim: "int") -> "Tensor":
     """For every element the product of all others along dim; right also where some are zero."""
     n = x.size(dim)
     if n == 0:
         return x
-    if x.dtype in (dt.float32, dt.float64) and computes(x) and not recording():
-        return op._products_of_others(x, dim)
     one = op.ones_like(x.narrow(dim, 0, 1))
     before = op.cat([one, x.narrow(dim, 0, n - 1)], dim).cumprod(dim)
     after = op.cat([one, x.narrow(dim, 1, n - 1).flip([dim])], dim).cumprod(dim).flip([dim])

@@ -9,7 +9,6 @@ from tocha.operators.indexing import _take_along
 from tocha.operators.norms import linalg_vector_norm
 from tocha.operators.rearrange import _roll_dims, flip
 from tocha.operators.record import batching
-from tocha.operators.reductions import _products_of_others
 from tocha.operators.scans import _recurrence, cummax, cummin, cumprod, cumsum, logcumsumexp
 from tocha.operators.scatter import (
     gather,
@@ -33,7 +32,7 @@ from tocha.operators.statistics import median, median_dim, mode, nanmedian, nanm
 
 register(along_dims, softmax, log_softmax, _softmax, _log_softmax, _softmax_backward_data, _log_softmax_backward_data)
 register(along_dims, _recurrence, cumsum, cumprod, cummax, cummin, logcumsumexp)
-register(along_dims, linalg_vector_norm, _products_of_others)
+register(along_dims, linalg_vector_norm)
 register(along_dims, sort, topk, kthvalue, median_dim, nanmedian_dim, mode)
 register(along_dims, _fft_c2c, _fft_r2c, _fft_c2r, flip, _roll_dims)
 register(

@@ -118,33 +118,3 @@ def test_arange_is_exact_where_it_can_be():
     for n in (1, 7, 33, 40000):
         assert tocha.arange(n, dtype=tocha.float32).tolist() == list(range(n))
         assert tocha.arange(0, n / 4, 0.25, dtype=tocha.float64).tolist() == [i / 4 for i in range(n)]
-
-
-COSINES = {
-    "hann_window": [0.5, 0.5],
-    "hamming_window": [0.54, 0.46],
-    "blackman_window": [0.42, 0.5, 0.08],
-}
-
-
-@pytest.mark.parametrize("dtype", [tocha.float32, tocha.float64, tocha.bfloat16])
-@pytest.mark.parametrize("periodic", [True, False])
-@pytest.mark.parametrize("n", [0, 1, 2, 3, 16, 401, 20000])
-@pytest.mark.parametrize("name", COSINES)
-def test_windows_of_cosines(name, n, periodic, dtype):
-    last = max(n if periodic else n - 1, 1)
-    turn = 2 * np.pi * np.arange(n) / last
-    exact = sum((-1) ** k * a * np.cos(k * turn) for k, a in enumerate(COSINES[name])) if n != 1 else np.ones(1)
-    window = getattr(tocha, name)(n, periodic, dtype=dtype)
-    bound = {tocha.float32: 4e-7, tocha.float64: 1e-15, tocha.bfloat16: 4e-3}[dtype]
-    assert window.dtype is dtype and np.allclose(window.double().numpy(), exact, rtol=0, atol=bound)
-    if not periodic:
-        assert window.tolist() == window.flip(0).tolist()
-
-
-def test_windows_of_many_cosines():
-    factors = [0.3, 0.25, 0.2, 0.15, 0.1]
-    turn = 2 * np.pi * np.arange(33) / 32
-    exact = sum((-1) ** k * a * np.cos(k * turn) for k, a in enumerate(factors))
-    window = tocha.signal.windows.general_cosine(33, a=factors, dtype=tocha.float64)
-    assert np.allclose(window.numpy(), exact, rtol=0, atol=1e-14)

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from tocha.ir import dtypes as dt
-from tocha.ir import scalar as s
-from tocha.operators.record import composite, native, op, pointwise, rule
+from tocha.operators.record import composite, native, op, rule
 from tocha.operators.rules import Out, default_dtype, device_or_default
 
 _FACTORY = frozenset({"factory"})
@@ -22,19 +20,6 @@ def window_dtype(dtype: "dtype?", name: "str") -> "dtype":
 def check_window_length(n: "int", name: "str") -> "none":
     if n < 0:
         raise RuntimeError(f"[{name}] requires non-negative window_length, got window_length={n}")
-
-
-@pointwise(
-    "_cosine_polynomial(Tensor self, Scalar p0, Scalar p1, Scalar p2, Scalar p3) -> Tensor",
-    dtypes=(dt.float32, dt.float64),
-    variants="function, out",
-    samples=lambda t: [((t(5), 1.5, -0.5, 0.25, 2.0), {})],
-    expensive=True,
-)
-def _cosine_polynomial(x, p0, p1, p2, p3):
-    """p0 + p1 c + p2 c^2 + p3 c^3, where c is the cosine of self."""
-    c = s.cos(x)
-    return ((p3 * c + p2) * c + p1) * c + p0
 
 
 @native(

@@ -279,20 +279,3 @@ def test_node_names():
     assert F.max_pool2d(x, 2).grad_fn.name() == "MaxPool2DWithIndicesBackward0"
     assert F.avg_pool2d(x, 2).grad_fn.name() == "AvgPool2DBackward0"
     assert F.adaptive_avg_pool2d(x, 2).grad_fn.name() == "AdaptiveAvgPool2DBackward0"
-
-
-@pytest.mark.parametrize("dtype", [tocha.float32, tocha.float64, tocha.bfloat16])
-@pytest.mark.parametrize("ceil_mode", [False, True])
-@pytest.mark.parametrize("dilation", [1, 2])
-@pytest.mark.parametrize("kernel, stride, padding", [(2, 2, 0), (2, 1, 1), (3, 2, 1), (3, 1, 0), (5, 3, 2), (4, 4, 1)])
-def test_largest_of_a_signal_without_a_gradient(kernel, stride, padding, dilation, ceil_mode, dtype):
-    x = tocha.randn(2, 3, 37).to(dtype)
-    x[0, 1, 5] = float("nan")
-    for signal in (x, x[..., ::2], x.transpose(0, 1), x[0]):
-        with_places, _ = F.max_pool1d_with_indices(signal, kernel, stride, padding, dilation, ceil_mode)
-        values = F.max_pool1d(signal, kernel, stride, padding, dilation, ceil_mode)
-        assert values.dtype is dtype and np.array_equal(values.double(), with_places.double(), equal_nan=True)
-
-
-def test_largest_of_a_signal_that_is_one_element():
-    assert F.max_pool1d(tocha.tensor([[3.0]]), 3, 2, 1).tolist() == [[3.0]]

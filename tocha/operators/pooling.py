@@ -9,16 +9,7 @@ from __future__ import annotations
 from tocha.ir import dtypes as dt
 from tocha.operators.pooling_checks import check_picture, check_windows, is_adaptive_max, per_dim, refuse_output
 from tocha.operators.record import NUMERIC, composite, gradient, native, op, rule
-from tocha.operators.rules import (
-    Out,
-    cat_strides,
-    computes,
-    contiguous_strides,
-    is_integral,
-    product,
-    refuse_dtype,
-    wants_gradient,
-)
+from tocha.operators.rules import Out, cat_strides, contiguous_strides, is_integral, product, refuse_dtype
 
 # -- sizes -------------------------------------------------------------------------------------------
 
@@ -107,16 +98,6 @@ def _max_windows(self, sizes, kernel, stride, padding, dilation):
     shape = [*self.shape[: self.ndim - len(sizes)], *sizes]
     strides = picture_strides(self, shape, len(sizes))
     return Out(shape, self.dtype, strides=strides), Out(shape, dt.int64, strides=strides)
-
-
-@native(
-    "_max_line(Tensor self, int size, int kernel, int stride, int padding, int dilation) -> Tensor",
-    variants="",
-    samples=lambda t: [((t(2, 3, 7), 4, 3, 2, 1, 1), {})],
-)
-def _max_line(self, size, kernel, stride, padding, dilation):
-    """The largest of each window of a signal without its place, which takes longer to keep than to find."""
-    return Out([*self.shape[:-1], size], self.dtype)
 
 
 @native(
@@ -287,13 +268,7 @@ def max_pool1d_with_indices(self, kernel_size, stride, padding, dilation, ceil_m
 )
 def max_pool1d(self, kernel_size, stride, padding, dilation, ceil_mode):
     """The largest of each window of a signal."""
-    if wants_gradient(self) or not computes(self) or len(padding) != 1 or len(dilation) != 1:
-        return op.max_pool1d_with_indices(self, kernel_size, stride, padding, dilation, ceil_mode)[0]
-    check_pooled_dtype(self, False, "max_pool1d")
-    kernel = per_dim(kernel_size, 1, "kernel_size", "max_pool1d")
-    step = stride_or_kernel(stride, kernel, "max_pool1d")
-    size = pooled_sizes(self, kernel, step, padding, dilation, ceil_mode, "max_pool1d")[0]
-    return op._max_line(self, size, kernel[0], step[0], padding[0], dilation[0])
+    return op.max_pool1d_with_indices(self, kernel_size, stride, padding, dilation, ceil_mode)[0]
 
 
 @composite(

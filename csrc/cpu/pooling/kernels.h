@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <cstdint>
 #include <type_traits>
-#include <utility>
 #include <vector>
 
 #include "core/isa.h"
@@ -22,11 +21,6 @@ struct Windows {
   std::vector<int64_t> first, count;
   std::vector<int64_t> divisor;  // what an average divides by, a factor per dim
 
-  // The windows that nothing cuts: from the first to before the second. Together with stride.
-  std::pair<int64_t, int64_t> whole_windows() const {
-    const int64_t begin = std::min(out, (padding + stride - 1) / stride), room = in + padding - (width - 1) * step;
-    return {begin, std::clamp(room > 0 ? (room - 1) / stride + 1 : 0, begin, out)};
-  }
   // The places that whole windows span, padding included.
   int64_t span() const { return (out - 1) * stride + (width - 1) * step + 1; }
 };
@@ -53,8 +47,6 @@ template <class T>
 struct PoolLoops {
   // Maxima of a plane and their places. row and row_places: scratch for max_row() elements.
   void (*max_plane)(const T* x, T* y, int64_t* where, const Pool& p, T* row, PlaceIn<T>* row_places);
-  // Maxima of windows along a row, without their places.
-  void (*max_line)(const T* x, T* y, const Windows& w);
   // One output pixel of all channels; x is the sample. places: scratch for `channels` elements.
   void (*max_pixel)(const T* x, T* y, int64_t* where, const Pool& p, const int64_t* at, int64_t channels,
                     int32_t* places);

@@ -256,22 +256,6 @@ void _max_windows(const Tensor& out, const Tensor& indices, const Tensor& self, 
   with_math(self.dtype(), [&](auto zero) { max_as<decltype(zero)>(out, indices, self, p, s, last); });
 }
 
-void _max_line(const Tensor& out, const Tensor& self, int64_t size, int64_t kernel, int64_t stride, int64_t padding,
-               int64_t dilation) {
-  const int64_t n = self.size(self.dim() - 1), lines = n == 0 ? 0 : self.numel() / n;
-  const Windows w = regular(n, size, kernel, stride, padding, dilation, false);
-  with_math(self.dtype(), [&](auto zero) {
-    using T = decltype(zero);
-    const DType math = DTypeOf<T>::value;
-    Tensor in = cpu::arranged(self, math, false);
-    Arranged values(out, math, false);
-    const T* x = in.data<T>();
-    T* y = values.data<T>();
-    cpu::for_planes(lines, n, [&] { return [&](int64_t i) { loops<T>().max_line(x + i * n, y + i * size, w); }; });
-    values.finish();
-  });
-}
-
 void _average_windows(const Tensor& out, const Tensor& self, IntsView sizes, IntsView kernel, IntsView stride,
                       IntsView padding, bool count_include_pad, int64_t divisor) {
   const PictureSizes s = cpu::picture_sizes(self.sizes(), sizes.size());

@@ -8,7 +8,6 @@ from tocha.operators.pooling import (
     _average_windows,
     _average_windows_backward,
     _fractional_max,
-    _max_line,
     _max_windows,
     _scatter_places,
     nn_adaptive_avg_pool2d,
@@ -86,11 +85,6 @@ def flat_planes(b, count, sizes_at, *values):
 @batching(_max_windows, _average_windows)
 def windows(b, self, sizes, *rest):
     return flat_planes(b, len(sizes), -1, self, sizes, *rest)
-
-
-@batching(_max_line)
-def lines(b, self, *rest):
-    return b.run(b.first(self), *rest)
 
 
 @batching(_average_windows_backward)

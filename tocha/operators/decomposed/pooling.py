@@ -16,7 +16,6 @@ from tocha.operators.pooling import (
     _average_windows,
     _average_windows_backward,
     _fractional_max,
-    _max_line,
     _max_windows,
     _scatter_places,
 )
@@ -112,12 +111,6 @@ def max_windows_in_parts(self, sizes, kernel, stride, padding, dilation):
 
     best, where = largest(values())
     return best, where.expand(best.shape)
-
-
-@decomposition(_max_line)
-def max_line_in_parts(self, size, kernel, stride, padding, dilation):
-    rows = self.unsqueeze(-2)
-    return op._max_windows(rows, [1, size], [1, kernel], [1, stride], [0, padding], [1, dilation])[0].squeeze(-2)
 
 
 # -- averages ----------------------------------------------------------------------------------------

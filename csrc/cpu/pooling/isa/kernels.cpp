@@ -183,49 +183,6 @@ void max_plane(const T* x, T* y, int64_t* where, const Pool& p, T* row, PlaceIn<
 }
 
 template <class T>
-inline T larger(T best, T v) {
-  return (v > best) | (v != v) ? v : best;
-}
-
-// y[i] = the largest of `width` elements, `step` apart, from x + i * stride on.
-template <class T, class Stride, class Width>
-void max_whole_windows(const T* x, T* y, int64_t n, Stride stride, Width width, int64_t step) {
-#pragma GCC ivdep
-  for (int64_t i = 0; i < n; ++i) {
-    T best = x[i * stride()];
-    for (int64_t k = 1; k < width(); ++k) best = larger(best, x[i * stride() + k * step]);
-    y[i] = best;
-  }
-}
-
-template <class T>
-void max_line(const T* x, T* y, const Windows& w) {
-  auto cut = [&](int64_t from, int64_t to) {
-    for (int64_t i = from; i < to; ++i) {
-      T best = kLeast<T>;
-      for (int64_t k = 0; k < w.count[i]; ++k) best = larger(best, x[w.first[i] + k * w.step]);
-      y[i] = best;
-    }
-  };
-  const auto [begin, end] = w.whole_windows();
-  cut(0, begin);
-  cut(end, w.out);
-  if (begin == end) return;
-  const T* from = x + begin * w.stride - w.padding;
-  with_stride(w.stride, [&](auto stride) {
-    auto run = [&](auto width) { max_whole_windows(from, y + begin, end - begin, stride, width, w.step); };
-    if (w.width == 2) return run([] { return int64_t{2}; });
-    if (w.width == 3) return run([] { return int64_t{3}; });
-    // Any width: the windows' elements one after another, each for all windows, so that the loop is over windows.
-    for (int64_t i = begin; i < end; ++i) y[i] = from[(i - begin) * stride()];
-    for (int64_t k = 1; k < w.width; ++k) {
-#pragma GCC ivdep
-      for (int64_t i = begin; i < end; ++i) y[i] = larger(y[i], from[(i - begin) * stride() + k * w.step]);
-    }
-  });
-}
-
-template <class T>
 void max_pixel(const T* x, T* y, int64_t* where, const Pool& p, const int64_t* at, int64_t channels, int32_t* places) {
   bool begun = false;
   for_places(p, at[0], at[1], at[2], [&](int64_t place) {
@@ -384,7 +341,6 @@ void average_pixel_backward(const T* g, T* dx, const Pool& p, const int64_t* at,
 template <class T>
 constexpr PoolLoops<T> loops() {
   return {max_plane<T>,
-          max_line<T>,
           max_pixel<T>,
           means<T>,
           means_backward<T>,

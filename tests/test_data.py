@@ -213,7 +213,7 @@ def test_distributed_sampler(replicas, rank, shuffle, drop_last, n, expected):
 def test_distributed_sampler_errors():
     with pytest.raises(ValueError, match=r"Invalid rank 2, rank should be in the interval \[0, 1\]"):
         data.DistributedSampler(TEN, 2, 2)
-    with pytest.raises(RuntimeError, match="Requires distributed package"):
+    with pytest.raises(ValueError, match="Default process group has not been initialized"):
         data.DistributedSampler(TEN)
 
 

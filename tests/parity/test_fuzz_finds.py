@@ -257,7 +257,6 @@ ODD = [((1, 2, 1, 1), (2, 1, 10, 10)), ((3, 1), (1, 10)), ((1, 1, 1, 3), (1, 2, 
         lambda m, x: x + x,
         lambda m, x: m.where(x > 0, x, 0.0),
         lambda m, x: x * m.ones(x.shape, dtype=m.float64),
-        lambda m, x: x.masked_fill(x > 0, 1.0),
         lambda m, x: (x <= 0)[..., None] | (x > 0)[..., None, :],
     ],
 )

@@ -18,6 +18,8 @@ PRIVATE = (
     "tocha._build",
     "tocha.operators",
     "tocha._inductor",
+    "tocha.as_torch",  # importing it changes what things are called
+    "tocha._alias",
 )  # schema types stand as annotations there
 
 

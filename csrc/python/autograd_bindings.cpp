@@ -416,7 +416,8 @@ PyObject* next_functions(Node& node) {
 PyObject* input_metadata(const Node& node) {
   Ref list = own(PyList_New(0));
   for (const auto& s : node.inputs) {
-    Ref item = own(Py_BuildValue("(NON)", size_object(s.sizes), dtype_object(s.dtype), device_object(s.device)));
+    PyObject* dtype = s.dtype == DType::Undefined ? Py_None : dtype_object(s.dtype);  // of a result that is no tensor
+    Ref item = own(Py_BuildValue("(NON)", size_object(s.sizes), dtype, device_object(s.device)));
     check(PyList_Append(list.get(), item.get()));
   }
   return list.give();

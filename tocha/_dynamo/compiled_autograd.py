@@ -17,6 +17,7 @@ from typing import Any
 import tocha
 from tocha import _C, fx
 from tocha._dynamo import eval_frame
+from tocha._subclasses.fake import FakeTensor
 from tocha._subclasses.fake_tensor import FakeTensorMode
 from tocha.fx.experimental.proxy_tensor import (
     ProxyTensor,
@@ -376,6 +377,8 @@ class Walker:
         self.compiler, self.dynamic = compiler, dynamic
 
     def __call__(self, roots: tuple, grads: tuple, wanted: tuple, keep: bool, create: bool, accumulate: bool) -> Any:
+        if any(isinstance(g, FakeTensor) for g in grads):
+            return NotImplemented  # somebody traces, and differentiates what he has traced
         if create:
             raise RuntimeError("compiled_autograd does not support create_graph")
         global in_compiled_autograd_region

@@ -366,6 +366,8 @@ class Lowering(Interpreter):
 
     def add_call(self, call: Call, results: Sequence[Facts | None]) -> None:
         for r in results:
+            if r is not None:
+                r.offset = 0  # a buffer begins with the tensor's first element, wherever that lies in its memory
             call.results.append(None if r is None else self.buffer(r, call.name.split(".")[0], call))
         self.steps.append(call)
 

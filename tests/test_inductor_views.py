@@ -38,3 +38,13 @@ def test_gradients(program):
     tocha.compile(program)(*others).square().sum().backward()
     for a, b in zip(given, others, strict=True):
         tocha.testing.assert_close(b.grad, a.grad)
+
+
+def joined(x, y):
+    inner = tocha.cat([y.sin(), y.cos()], -1)
+    return tocha.cat([x[0] * 2, inner, tocha.cat([inner.flip(-1), x[1]], -1)], -1)
+
+
+def test_joins_of_joins():
+    x, y = tocha.randn(3, 3, 2), tocha.randn(3, 3)
+    tocha.testing.assert_close(tocha.compile(joined)(x, y), joined(x, y))

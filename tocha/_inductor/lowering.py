@@ -156,7 +156,8 @@ class Lowering(Interpreter):
         """The symbol of a loop over a size: the same one for the same place in the nest."""
         found = self._variables.get((dim, size))
         if found is None:
-            found = self._variables[dim, size] = s.symbol(f"i{dim}")
+            taken = sum(d == dim for d, _ in self._variables)  # another range is another symbol
+            found = self._variables[dim, size] = s.symbol(f"i{dim}" + "_" * taken)
             atom = s.atom_of(found)
             assert atom is not None
             self.known.constrain(atom, 0, size - 1 if isinstance(size, int) else float("inf"))

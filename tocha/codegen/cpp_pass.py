@@ -125,25 +125,31 @@ class Cuts:
             for a in r.args:
                 self.scan(a, found)
         elif s.free_symbols(r) == {self.atom} and r.kind in ("ge", "eq", "ne"):
-            v = s.of_atom(self.atom)
-            for sign in (1, -1):
-                rest = s.add(r.args[0], s.scale(v, -sign))
-                if isinstance(rest, int):  # sign * v + rest
-                    at = -rest if sign == 1 else rest + 1
-                    found |= {at} if r.kind == "ge" else {-rest * sign, -rest * sign + 1}
+            sign, rest = self.linear(r)
+            if sign:
+                at = -rest if sign == 1 else rest + 1
+                found |= {at} if r.kind == "ge" else {-rest * sign, -rest * sign + 1}
+
+    def linear(self, r: Any) -> tuple[int, int]:
+        """(sign, rest) where a relation is one of sign * v + rest to 0; (0, 0) where it is not."""
+        assert self.atom is not None
+        for sign in (1, -1):
+            rest = s.add(r.args[0], s.scale(s.of_atom(self.atom), -sign))
+            if isinstance(rest, int):
+                return sign, rest
+        return 0, 0
 
     def within(self, low: int | None, high: int | None) -> tuple[Pass, list[Node]]:
         """The pass with what is known between two cuts put in."""
         if low is None and high is None:
             return self.p, list(self.nodes)
-        at = {self.atom: low if low is not None else high - 1}  # type: ignore[operator]
         made = Pass(self.p.writer)
         made.indirect, made.values = self.p.indirect, self.p.values
         change: dict[Node, Node] = {}
         for i, r in enumerate(self.reads):
             if isinstance(r, Load):
                 r = Load(r.buffer, self.narrowed(r.address, low, high), r.guard)
-            guard = self.decided(r.guard, at) if isinstance(r, Load) else True
+            guard = self.decided(r.guard, low, high) if isinstance(r, Load) else True
             if isinstance(r, Load) and guard is False:
                 made.reads[f"nothing{i}"] = i
                 t = r.buffer.dtype
@@ -156,7 +162,7 @@ class Cuts:
             else:
                 made.reads[Load(r.buffer, r.address, guard) if isinstance(r, Load) else r] = i
         for n, r in self.compared.items():
-            value = self.decided(r, at)
+            value = self.decided(r, low, high)
             if isinstance(value, bool):
                 change[n] = scalar.constant(value, dt.bool_)
         return made, list(simplify(scalar.substitute(self.nodes, change)))
@@ -165,19 +171,31 @@ class Cuts:
         """An address where the variable lies between two cuts: divisions may have one value there."""
         if s.atom_of(address) is not None or self.atom not in s.free_symbols(address):
             return address
+        inside = self.inside(low, high)
+        found = self.p.writer.known.simplify(s.substitute(address, {self.atom: inside}))
+        return s.substitute(found, {s.atom_of(inside): s.of_atom(self.atom)})
+
+    def inside(self, low: int | None, high: int | None) -> Any:
+        """A symbol that lies where the variable does between two cuts; ranges are learnt for good, so each has its own."""
+        assert self.atom is not None
         known = self.p.writer.known
         least, most = known.bounds(s.of_atom(self.atom))
-        inside = s.symbol("within")
-        atom = s.atom_of(inside)
+        least, most = least if low is None else low, most if high is None else high - 1
+        made = s.symbol(f"within_{least}_{most}")
+        atom = s.atom_of(made)
         assert atom is not None
-        known.constrain(atom, least if low is None else low, most if high is None else high - 1)
-        found = known.simplify(s.substitute(address, {self.atom: inside}))
-        return s.substitute(found, {atom: s.of_atom(self.atom)})
+        known.constrain(atom, least, most)
+        return made
 
-    def decided(self, r: Any, at: dict) -> Any:
-        """A relation where the variable lies in the range that `at` stands for; parts with other symbols stay."""
+    def decided(self, r: Any, low: int | None, high: int | None) -> Any:
+        """A relation where the variable lies between two cuts; what is not the same everywhere there stays."""
         if isinstance(r, bool):
             return r
         if r.kind in ("and", "or"):
-            return s.combine(r.kind, [self.decided(a, at) for a in r.args])
-        return s.evaluate(r, at) if s.free_symbols(r) == {self.atom} and r.kind in ("ge", "eq", "ne") else r
+            return s.combine(r.kind, [self.decided(a, low, high) for a in r.args])
+        if s.free_symbols(r) != {self.atom} or r.kind not in ("ge", "eq", "ne"):
+            return r
+        if self.linear(r)[0]:  # it changes at cuts only
+            return s.evaluate(r, {self.atom: low if low is not None else high - 1})  # type: ignore[operator]
+        answer = self.p.writer.known.holds(s.substitute(r, {self.atom: self.inside(low, high)}))
+        return r if answer is None else answer

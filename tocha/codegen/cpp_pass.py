@@ -173,7 +173,7 @@ class Cuts:
             return address
         inside = self.inside(low, high)
         found = self.p.writer.known.simplify(s.substitute(address, {self.atom: inside}))
-        return s.substitute(found, {s.atom_of(inside): s.of_atom(self.atom)})
+        return s.substitute(found, {s.atom_of(inside): s.of_atom(self.atom)})  # type: ignore[dict-item, arg-type]
 
     def inside(self, low: int | None, high: int | None) -> Any:
         """A symbol that lies where the variable does between two cuts; ranges are learnt for good, so each has its own."""
@@ -193,7 +193,7 @@ class Cuts:
             return r
         if r.kind in ("and", "or"):
             return s.combine(r.kind, [self.decided(a, low, high) for a in r.args])
-        if s.free_symbols(r) != {self.atom} or r.kind not in ("ge", "eq", "ne"):
+        if self.atom is None or s.free_symbols(r) != {self.atom} or r.kind not in ("ge", "eq", "ne"):
             return r
         if self.linear(r)[0]:  # it changes at cuts only
             return s.evaluate(r, {self.atom: low if low is not None else high - 1})  # type: ignore[operator]

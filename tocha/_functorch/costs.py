@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from tocha import _C
+from tocha._subclasses.fake import FakeTensor
 from tocha.fx import Node
 from tocha.fx.passes.functional.nodes import record_of
 from tocha.ir.sym_types import Symbolic
@@ -39,7 +40,7 @@ def size_of(n: Any) -> int:
 
 def numel(t: Any) -> int:
     count = 1
-    for n in t.shape:
+    for n in t._facts.sizes if isinstance(t, FakeTensor) else t.shape:
         count *= size_of(n)
     return count
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections import deque
+from collections.abc import Iterator
+from itertools import chain
 
 UNCUTTABLE = math.inf
 
@@ -21,10 +22,11 @@ class Network:
         return len(self.edges) - 1
 
     def connect(self, a: int, b: int, capacity: float) -> None:
-        for tail, head, c in ((a, b, capacity), (b, a, 0.0)):
-            self.edges[tail].append(len(self.heads))
-            self.heads.append(head)
-            self.capacity.append(c)
+        number = len(self.heads)
+        self.edges[a].append(number)
+        self.edges[b].append(number + 1)
+        self.heads += (b, a)
+        self.capacity += (capacity, 0.0)
 
     def source_side(self, source: int, sink: int) -> set[int]:
         """What remains connected to the source when the cheapest cut is made, the one nearest to the source of several.
@@ -38,51 +40,53 @@ class Network:
             self._fill(level, source, sink)
 
     def _levels(self, source: int) -> list[int]:
+        heads, capacity = self.heads, self.capacity
         level = [-1] * len(self.edges)
         level[source] = 0
-        queue = deque([source])
-        while queue:
-            v = queue.popleft()
+        queue = [source]
+        for v in queue:
+            above = level[v] + 1
             for e in self.edges[v]:
-                w = self.heads[e]
-                if level[w] < 0 and self.capacity[e] > 0:
-                    level[w] = level[v] + 1
+                w = heads[e]
+                if level[w] < 0 and capacity[e] > 0:
+                    level[w] = above
                     queue.append(w)
         return level
 
     def _fill(self, level: list[int], source: int, sink: int) -> None:
         """A blocking flow along edges that go one level up; depth first without recursion, since paths are long."""
-        unused = [0] * len(self.edges)
+        heads, capacity = self.heads, self.capacity
+        left = [iter(edges) for edges in self.edges]  # of each vertex, the edges that were not tried yet
         path: list[int] = []
         v = source
         while True:
-            if v == sink:
-                least = min(self.capacity[e] for e in path)
-                if least == UNCUTTABLE:
-                    raise ValueError("a path from source to sink cannot be cut")
-                for e in path:
-                    self.capacity[e] -= least
-                    self.capacity[e ^ 1] += least
-                full = next(i for i, e in enumerate(path) if self.capacity[e] <= 0)
-                v = self.heads[path[full] ^ 1]
-                del path[full:]
-                continue
-            e = self._next_edge(v, level, unused)
-            if e >= 0:
-                path.append(e)
-                v = self.heads[e]
-            elif v == source:
-                return
+            above = level[v] + 1
+            for e in left[v]:
+                if level[heads[e]] == above and capacity[e] > 0:
+                    break
             else:
-                back = path.pop()
-                v = self.heads[back ^ 1]
-                unused[v] += 1
+                if v == source:
+                    return
+                v = heads[path.pop() ^ 1]
+                continue
+            path.append(e)
+            v = heads[e]
+            if v == sink:
+                v = self._push(path, left)
 
-    def _next_edge(self, v: int, level: list[int], unused: list[int]) -> int:
-        edges = self.edges[v]
-        while unused[v] < len(edges):
-            e = edges[unused[v]]
-            if self.capacity[e] > 0 and level[self.heads[e]] == level[v] + 1:
-                return e
-            unused[v] += 1
-        return -1
+    def _push(self, path: list[int], left: list[Iterator[int]]) -> int:
+        """Sends along a path what it can take, and goes back to before its first edge that is full then."""
+        capacity = self.capacity
+        least = min([capacity[e] for e in path])
+        if least == UNCUTTABLE:
+            raise ValueError("a path from source to sink cannot be cut")
+        for e in path:
+            capacity[e] -= least
+            capacity[e ^ 1] += least
+        full = next(i for i, e in enumerate(path) if capacity[e] <= 0)
+        for e in path[full + 1 :]:
+            v = self.heads[e ^ 1]
+            left[v] = chain((e,), left[v])  # it may take more from elsewhere
+        v = self.heads[path[full] ^ 1]
+        del path[full:]
+        return v

@@ -37,6 +37,9 @@ class Joint:
         results = self.graph.output_node().args[0]
         assert isinstance(results, list | tuple)
         self.outputs, self.gradients = list(results[:num_fwd_outputs]), list(results[num_fwd_outputs:])
+        self.results, self.given_back = (
+            {n for n in part if isinstance(n, Node)} for part in (self.outputs, self.gradients)
+        )
         self.forward = _ancestors(self.outputs)
         self.forward |= {n for n in self.nodes if n.target is operator.getitem and n.args[0] in self.forward}
         self.after_tangents = _descendants(self.tangents)
@@ -59,15 +62,13 @@ class Joint:
         leaves = any(u in self.forward and u.meta.get("ac_graph_id") != region for u in n.users if u.op != "output")
         if costs.is_random(n):
             return "save"
-        return "" if leaves or any(n is o for o in self.outputs) else "recompute"
+        return "" if leaves or n in self.results else "recompute"
 
     def backward_only(self, n: Node) -> bool:
         return n in self.after_tangents
 
     def read_by_backward(self, n: Node) -> bool:
-        return any(u.op != "output" and u in self.after_tangents for u in n.users) or any(
-            n is g for g in self.gradients
-        )
+        return n in self.given_back or any(u in self.after_tangents for u in n.users)
 
 
 def _ancestors(of: Iterable[Any]) -> set[Node]:
@@ -107,7 +108,7 @@ def _can_be_kept(n: Node) -> bool:
 
 def _needed_outside(joint: Joint, n: Node) -> bool:
     """Whether something that is not computed by forward reads it."""
-    return any(u.op != "output" and u not in joint.forward for u in n.users) or any(n is g for g in joint.gradients)
+    return any(u.op != "output" and u not in joint.forward for u in n.users) or n in joint.given_back
 
 
 def _may_compute_again(joint: Joint, n: Node) -> bool:
@@ -136,7 +137,7 @@ def _cost(joint: Joint, n: Node, distance: int) -> float:
         return UNCUTTABLE
     if costs.is_number(n):
         return 1.0
-    held = n.op == "placeholder" or any(n is o for o in joint.outputs)
+    held = n.op == "placeholder" or n in joint.results
     if held:
         return 1.0 + costs.bytes_of(n) / 16  # it lives on anyway
     size = costs.bytes_of(n)
@@ -210,7 +211,7 @@ def _between(n: Node, kept: set[Node]) -> set[Node]:
 
 def _bytes(joint: Joint, kept: Iterable[Node]) -> int:
     """What keeping costs beyond what lives on anyway."""
-    return sum(costs.bytes_of(n) for n in kept if n.op != "placeholder" and n not in joint.outputs)
+    return sum(costs.bytes_of(n) for n in kept if n.op != "placeholder" and n not in joint.results)
 
 
 # ---- graphs ----------------------------------------------------------------------------------------
@@ -246,7 +247,6 @@ def _extract(inputs: Sequence[Node], outputs: Sequence[Any], order: Sequence[Nod
         if isinstance(o, Node):
             make(o)
     graph.output(tuple(made[o] if isinstance(o, Node) else o for o in outputs))
-    graph.eliminate_dead_code()
     return graph
 
 

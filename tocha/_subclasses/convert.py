@@ -117,8 +117,12 @@ def sized_ints(size: int, v: Any) -> list[Any]:
     return values * size if len(values) == 1 else values
 
 
+INTS = frozenset([int])
+
+
 def is_symbolic_geometry(f: Facts) -> bool:
-    return any([type(n) is not int and isinstance(n, Symbolic) for n in (*f.sizes, *f.steps, f.offset)])
+    given = (*f.sizes, *f.steps, f.offset)
+    return not INTS.issuperset(map(type, given)) and any([isinstance(n, Symbolic) for n in given])
 
 
 def bytes_needed(sizes: Sequence[Any], strides: Sequence[Any], offset: Any, itemsize: int) -> Any:

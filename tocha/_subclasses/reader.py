@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import threading
 from functools import cache
+from types import NoneType
 from typing import Any
 
 from tocha import _C
@@ -79,6 +80,9 @@ def operand(reader: Interpreter, value: Any) -> Facts:
 def is_seen_whole(o: Operator) -> bool:
     """Whether dispatch modes see the operator itself, or those that its body calls (docs/inside/dispatch.md)."""
     return o.kind != "composite" or o.whole or bool(o.gradients)
+
+
+PLAIN = frozenset([int, float, bool, complex, str, NoneType])  # values that are shown as they are
 
 
 class FakeInterpreter(Interpreter):
@@ -254,6 +258,8 @@ class Recorder(FakeInterpreter):
                 _C._set_view_origin(t, of)
 
     def shown(self, v: Any) -> Any:
+        if type(v) in PLAIN:
+            return v
         if isinstance(v, Facts):
             return self.tensor_of(v, []) if v.number is None else v.number
         if isinstance(v, DType):

@@ -42,9 +42,13 @@ def snake_case(name: str) -> str:
 
 
 @lru_cache(maxsize=4096)
-def _split_number(name: str) -> tuple[str, int | None]:
+def _identifier(candidate: str) -> tuple[str, str, int]:
+    """The name that is nearest to a candidate, and its parts: what comes before its number, and that (0 for none)."""
+    name = _ILLEGAL.sub("_", candidate) or "_unnamed"
+    if name[0].isdigit():
+        name = f"_{name}"
     base, _, number = name.rpartition("_")
-    return (base, int(number)) if base and number.isdecimal() else (name, None)
+    return (name, base, int(number)) if base and number.isdecimal() else (name, name, 0)
 
 
 class Namespace:
@@ -59,18 +63,16 @@ class Namespace:
         """A free name as near to the candidate as can be; an object that has a name already keeps it."""
         if obj is not None and obj in self._obj_to_name:
             return self._obj_to_name[obj]
-        candidate = _ILLEGAL.sub("_", candidate) or "_unnamed"
-        if candidate[0].isdigit():
-            candidate = f"_{candidate}"
-        base, number = _split_number(candidate)
+        candidate, base, number = _identifier(candidate)
+        last = self._base_count.get(base, 0)
         if candidate in self._used_names or self._is_taken(candidate, obj):
-            number = self._base_count.get(base, 0)
+            number = last
             while True:
                 number += 1
                 candidate = f"{base}_{number}"
                 if candidate not in self._used_names and not self._is_taken(candidate, obj):
                     break
-        self._base_count[base] = max(self._base_count.get(base, 0), number or 0)
+        self._base_count[base] = number if number > last else last
         self._used_names.add(candidate)
         if obj is not None:
             self._obj_to_name[obj] = candidate

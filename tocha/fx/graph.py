@@ -374,7 +374,7 @@ class Graph:
         if not isinstance(args, tuple):
             raise AssertionError(f"Expected tuple, got {type(args)}")
         result = self.create_node(node.op, node.target, args, kwargs, node.name, node.type)
-        result.meta = copy.copy(node.meta)
+        result.meta = node.meta.copy()
         return result
 
     def graph_copy(self, g: Graph, val_map: dict[Node, Node], return_output_node: bool = False) -> Argument | None:

@@ -42,9 +42,14 @@ def has_side_effect(fn: Callable) -> Callable:
     return fn
 
 
+_LEAVES = frozenset([int, float, bool, complex, str, type(None)])
+
+
 def map_aggregate(a: Argument, fn: Callable[[Argument], Argument]) -> Argument:
     """fn of everything inside tuples, lists, dicts and slices; lists and dicts become immutable ones."""
     kind = type(a)
+    if kind is Node or kind in _LEAVES:
+        return fn(a)
     if kind is tuple:
         return tuple([map_aggregate(x, fn) for x in a])
     if kind is immutable_list or isinstance(a, list):
@@ -72,7 +77,7 @@ def _collect_nodes(a: Argument, found: dict[Node, None]) -> Argument:
     if kind is Node:
         found[a] = None
         return a
-    if kind is int or kind is str or a is None or kind is float or kind is bool:
+    if kind in _LEAVES:
         return a
     if kind is tuple:
         return tuple([_collect_nodes(x, found) for x in a])

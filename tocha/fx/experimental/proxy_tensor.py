@@ -250,7 +250,7 @@ def metadata_of(t: Tensor) -> TensorMetadata:
         with outside():
             return _extract_tensor_metadata(t)
     format = _C.contiguous_format if f.is_contiguous() else None
-    return TensorMetadata(t.shape, t.dtype, t.requires_grad, t.stride(), format, False, {})
+    return TensorMetadata(_C.Size(f.sizes), t.dtype, t.requires_grad, tuple(f.steps), format, False, {})
 
 
 def track_tensor(t: Tensor, proxy: Proxy, *, constant: Any = None, tracer: PythonKeyTracer) -> None:
@@ -324,7 +324,11 @@ class ProxyTorchDispatchMode(TorchDispatchMode):
     def __torch_dispatch__(self, func: Any, types: Any, args: tuple = (), kwargs: dict[str, Any] | None = None) -> Any:
         if not self.enable_tracing:
             return func(*args, **(kwargs or {}))
-        if any(is_traceable_wrapper_subclass_type(t) for t in types) and self.meets_unknown_wrapper(args, kwargs or {}):
+        if (
+            types
+            and any(map(is_traceable_wrapper_subclass_type, types))
+            and self.meets_unknown_wrapper(args, kwargs or {})
+        ):
             return NotImplemented  # its class calls operators on what it is made of, and these are seen
         return proxy_call(self, func, self.pre_dispatch, args, kwargs or {})
 
@@ -382,18 +386,21 @@ def refuse_unknown_element(mode: ProxyTorchDispatchMode, func: Any, given: list[
     )
 
 
+ITEM, LIFT, LIFT_COPY = KNOWN_HANDLES = ("aten::_local_scalar_dense", "aten::lift_fresh", "aten::lift_fresh_copy")
+
+
 def proxy_call(mode: ProxyTorchDispatchMode, func: Any, pre_dispatch: bool, args: tuple, kwargs: dict[str, Any]) -> Any:
     """Runs an operator, and adds a node for it."""
     found = maybe_handle_decomp(mode, func, args, kwargs)
     if found is not NotImplemented:
         return found
-    tracer, aten = mode.tracer, _ops.ops.aten
+    tracer = mode.tracer
     given = tensors_given(args, kwargs)
-    if func is aten._local_scalar_dense.default and is_constant(tracer, given[0]):
-        return func(*args, **kwargs)
+    if func._name in KNOWN_HANDLES:
+        if func._name == ITEM and is_constant(tracer, given[0]):
+            return func(*args, **kwargs)
+        func = _ops.ops.aten.lift_fresh_copy.default if func._name == LIFT else func
     refuse_unknown_element(mode, func, given)
-    if func is aten.lift_fresh.default:
-        func = aten.lift_fresh_copy.default
     name = func.overloadpacket.__name__
     shown_args = tuple([tracer.argument(a) for a in args])
     shown_kwargs = {k: tracer.argument(a) for k, a in kwargs.items()}
@@ -421,11 +428,12 @@ def is_small(out: Any) -> bool:
 
 def constant_before(tracer: PythonKeyTracer, func: Any, given: list[Tensor]) -> bool:
     """Whether real tensors go in whose elements are the same at each run, and so must the result be."""
-    if func is _ops.ops.aten.lift_fresh_copy.default:
+    if func._name == LIFT_COPY:
         return True
-    if not given or Tag.nondeterministic_seeded in func.tags:
-        return False
-    return all(not isinstance(t, FakeTensor) and is_constant(tracer, t) for t in given)
+    for t in given:
+        if isinstance(t, FakeTensor) or not is_constant(tracer, t):
+            return False
+    return bool(given) and Tag.nondeterministic_seeded not in func.tags
 
 
 def get_proxy_mode() -> ProxyTorchDispatchMode | None:

@@ -237,7 +237,7 @@ void write(const Write& w, PyObject* target, PyObject* found, const Tensor& valu
   int64_t left = w.count;
   if (found != target) {  // the program has not written to the input itself
     autograd::GradMode mode(w.recorded && autograd::grad_enabled());
-    ops::copy_(t, value, false);
+    ops::copy_(left ? t : alias_of(t, false), value, false);  // a write that does not count has a version of its own
     --left;
   }
   for (; left > 0; --left) t.bump_version();

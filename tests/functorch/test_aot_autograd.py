@@ -6,6 +6,7 @@ from programs import PROGRAMS
 from shared_programs import SHARED
 
 import tocha
+from tocha import nn
 from tocha._functorch.aot_autograd import (
     aot_export_joint_simple,
     aot_export_module,
@@ -278,3 +279,65 @@ def test_inputs_on_one_storage_that_do_not_meet_stay_inputs():
     assert aot_function(f, look)(z[::2], z[1::2]).tolist() == [2, 2, 2]
     assert seen == [2]
     assert z.tolist() == [2, 1, 2, 1, 2, 1]
+
+
+# ---- operators that write without saying so --------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "make", [lambda: nn.BatchNorm1d(4), lambda: nn.InstanceNorm1d(4, affine=True, track_running_stats=True)]
+)
+def test_running_statistics_are_results_of_the_graph(make):
+    tocha.manual_seed(0)
+    mine, plain = make(), make()  # with the same weights
+    graphs = []
+
+    def keep(graph, _):
+        graphs.append(graph)
+        return graph
+
+    compiled = aot_module(mine, fw_compiler=keep, bw_compiler=keep)
+    x = tocha.randn(3, 4, 5)
+    for _ in range(2):
+        compiled(x).square().sum().backward()
+        plain(x).square().sum().backward()
+    names = {n.target.name() for g in graphs for n in g.graph.nodes if isinstance(n.target, tocha._ops.OpOverload)}
+    assert "aten::_native_batch_norm_legit_functional" in names
+    assert "aten::native_batch_norm" not in names
+    assert tocha.equal(mine.running_mean, plain.running_mean) and tocha.equal(mine.running_var, plain.running_var)
+    assert mine.running_mean._version == plain.running_mean._version
+    assert tocha.equal(mine.weight.grad, plain.weight.grad)
+
+
+class NormAndSwitch(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.linear, self.norm = nn.Linear(3, 4), nn.BatchNorm1d(4)
+
+    def forward(self, x):
+        y = self.norm(self.linear(x))
+        with tocha.no_grad():
+            z = y.detach().relu()
+        return y, z
+
+
+@pytest.mark.parametrize("above", [False, True])
+def test_exported_modules_give_new_running_statistics(above):
+    tocha.manual_seed(0)
+    m = NormAndSwitch()
+    x = tocha.randn(5, 3)
+    graph, signature = aot_export_module(m, [x], trace_joint=False, pre_dispatch=above)
+    assert list(signature.buffers_to_mutate.values()) == [
+        "norm.running_mean",
+        "norm.running_var",
+        "norm.num_batches_tracked",
+    ]
+    before = [t.clone() for t in (*m.parameters(), *m.buffers())]
+    mean, var, count, y, z = graph(*before, x)
+    assert tocha.equal(before[4], tocha.zeros(4)), "the graph writes to nothing"
+    wanted = m(x)
+    assert tocha.equal(y, wanted[0]) and tocha.equal(z, wanted[1]) and count == 1
+    assert tocha.equal(mean, m.norm.running_mean) and tocha.equal(var, m.norm.running_var)
+    targets = [n.target for n in graph.graph.nodes]
+    assert (tocha.ops.aten.linear.default in targets) is above
+    assert (tocha._C._set_grad_enabled in targets) is above

@@ -73,13 +73,13 @@ def check_loss(outs: Sequence[Any], index: int | None) -> None:
 
 
 def traced(
-    fn: Any, args: Sequence[Any], decompositions: Mapping | None, joint: bool, loss: int | None
+    fn: Any, args: Sequence[Any], decompositions: Mapping | None, joint: bool, loss: int | None, above_autograd: bool
 ) -> tuple[GraphModule, list[Mutation], int, list[int]]:
     """The graph without writes: new values of written inputs, results, gradients; how many results, and whose gradients."""
-    t = Tracing(fn, args, decompositions, False)
+    t = Tracing(fn, args, decompositions, False, above_autograd)
     for i, value in enumerate(t.given):
         t.placeholder(f"arg{i}_1", value)
-    with autograd.set_grad_enabled(joint):
+    with autograd.set_grad_enabled(joint or (above_autograd and _C.is_grad_enabled())):
         outs, mutations = t.run()
     grads: list[Any] = []
     wanted = [i for i, leaf in enumerate(t.leaves) if joint and isinstance(leaf, Tensor) and leaf.requires_grad]
@@ -121,10 +121,6 @@ def aot_export_module(
     """
     if pre_dispatch and trace_joint:
         raise RuntimeError("pre_dispatch is not supported when trace_joint is True.")
-    if pre_dispatch:
-        raise NotImplementedError(
-            "[aot_export_module] pre_dispatch=True is not supported: operators are seen below autograd"
-        )
     parameters = dict(mod.named_parameters(remove_duplicate=False))
     buffers = dict(mod.named_buffers(remove_duplicate=False))
     state = {**parameters, **buffers}
@@ -140,7 +136,9 @@ def aot_export_module(
         return results
 
     flat = [*state.values(), *inner]
-    graph, mutations, count, wanted = traced(flat_fn, flat, decompositions, trace_joint, output_loss_index)
+    graph, mutations, count, wanted = traced(
+        flat_fn, flat, decompositions, trace_joint, output_loss_index, pre_dispatch
+    )
     places = [n.name for n in graph.graph.find_nodes(op="placeholder")]
     results = [n.name if isinstance(n, Node) else n for n in graph.graph.output_node().args[0]]  # type: ignore[union-attr]
     names = [*state, *places[len(state) :]]

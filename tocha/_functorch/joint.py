@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cache
 from typing import Any
 
 from tocha import _C, _ops, autograd
@@ -134,10 +135,35 @@ def passed_on(leaf: Any) -> Any:
     return made
 
 
+@cache
+def functional_forms() -> dict[Any, Callable]:
+    """Operators that write to arguments without saying so, as calls of others that do not."""
+    aten = _ops.ops.aten
+
+    def batch_norm(
+        x: Any, weight: Any, bias: Any, mean: Any, var: Any, training: bool, momentum: float, eps: float
+    ) -> Any:
+        if not training or mean is None or var is None:
+            return NotImplemented
+        functional = aten._native_batch_norm_legit_functional.default
+        *found, new_mean, new_var = functional(x, weight, bias, mean, var, training, momentum, eps)
+        mean.data.copy_(new_mean)  # through .data: as in eager mode its version stays
+        var.data.copy_(new_var)
+        return tuple(found)
+
+    whole = {
+        h: h.decompose
+        for h in (aten.batch_norm.default, aten._batch_norm_impl_index.default, aten.instance_norm.default)
+    }
+    return {aten.native_batch_norm.default: batch_norm, **whole}
+
+
 class Tracing:
     """One run of a function, written down."""
 
-    def __init__(self, fn: Callable, args: Sequence[Any], table: Mapping | None, dynamic: bool):
+    def __init__(
+        self, fn: Callable, args: Sequence[Any], table: Mapping | None, dynamic: bool, above_autograd: bool = False
+    ):
         self.fn, self.table = fn, table
         self.fake_mode, self.leaves = fakes_of(args, dynamic)
         self.given = [
@@ -148,7 +174,7 @@ class Tracing:
         self.tracer.graph, self.tracer.root = Graph(), Module()
         self.tracer.tensor_attrs = {}
         self.tracer.fake_mode = self.fake_mode
-        self.mode = ProxyTorchDispatchMode(self.tracer, "symbolic" if dynamic else "fake")
+        self.mode = ProxyTorchDispatchMode(self.tracer, "symbolic" if dynamic else "fake", above_autograd)
         self.last: Node | None = None
         self.views = WrapperViews() if any(map(is_wrapper, self.given)) else None
 
@@ -162,7 +188,8 @@ class Tracing:
 
     def active(self) -> contextlib.ExitStack:
         stack = contextlib.ExitStack()
-        for context in (disable_proxy_modes_tracing(), decompose(self.table), disable_autocast_cache()):
+        table = {**functional_forms(), **(self.table or {})}
+        for context in (disable_proxy_modes_tracing(), decompose(table), disable_autocast_cache()):
             stack.enter_context(context)
         stack.enter_context(self.fake_mode)
         stack.enter_context(self.mode)

@@ -73,8 +73,8 @@ class Wrapping:
 
 
 def is_plain_write(m: Mutation) -> bool:
-    """Whether a write only puts values in: no other geometry or memory, and not through .data."""
-    return m.raw is not None and m.geometry is None and not m.memory and m.writes > 0
+    """Whether a write only puts values in: no other geometry or memory."""
+    return m.raw is not None and m.geometry is None and not m.memory
 
 
 def wrapping_of(traced: Traced) -> Wrapping:

@@ -103,6 +103,38 @@ def batch_norm_gradient(grad, self, weight, running_mean, running_var, training,
 
 
 @native(
+    "_native_batch_norm_legit_functional(Tensor self, Tensor? weight, Tensor? bias, Tensor running_mean, Tensor running_var, bool training, float momentum, float eps) -> (Tensor, Tensor, Tensor, Tensor running_mean_out, Tensor running_var_out)",
+    constants=("running_mean", "running_var"),
+    variants="function",
+    differentiable=(0,),
+    samples=lambda t: [
+        ((t(3, 4, 5), t(4), t(4), t(4), t(4, low=0.5, high=2), True, 0.1, 1e-5), {}),
+        ((t(2, 3, 4, 5), None, None, t(3), t(3, low=0.5, high=2), False, 0.1, 1e-5), {}),
+    ],
+    aten=(
+        "_native_batch_norm_legit_functional(Tensor input, Tensor? weight, Tensor? bias, Tensor running_mean, Tensor running_var, bool training, float momentum, float eps) -> (Tensor, Tensor, Tensor, Tensor running_mean_out, Tensor running_var_out)",
+    ),
+)
+def _native_batch_norm_legit_functional(self, weight, bias, running_mean, running_var, training, momentum, eps):
+    """native_batch_norm that leaves the running statistics alone and gives what they become."""
+    check_batch_statistics(self, weight, bias, running_mean, running_var, training)
+    if training and self.numel() == 0:
+        raise RuntimeError(f"[batch_norm] input tensor must have at least one element, but got {self.shape}")
+    d = batch_statistics_dtype(self, weight, bias, running_mean, running_var)
+    kept = [self.shape[1] if training else 0]
+    return (
+        Out(self.shape, self.dtype, strides=cat_strides(self.shape, [self])),
+        Out(kept, d),
+        Out(kept, d),
+        Out(running_mean.shape, running_mean.dtype),
+        Out(running_var.shape, running_var.dtype),
+    )
+
+
+gradient(_native_batch_norm_legit_functional, "self", "weight", "bias")(batch_norm_gradient)
+
+
+@native(
     "_batch_norm_backward(Tensor grad_output, Tensor self, Tensor? weight, Tensor mean, Tensor spread, bool training, float eps, bool for_input, bool for_parameters) -> (Tensor, Tensor, Tensor)",
     kernel="batch_norm_backward",
     variants="",

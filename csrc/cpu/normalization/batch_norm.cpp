@@ -426,6 +426,15 @@ void native_batch_norm(const Tensor& out, const Tensor& mean, const Tensor& invs
   run(out, mean, invstd, self, weight, bias, running_mean, running_var, training, momentum, eps);
 }
 
+void _native_batch_norm_legit_functional(const Tensor& out, const Tensor& mean, const Tensor& invstd,
+                                         const Tensor& mean_after, const Tensor& var_after, const Tensor& self,
+                                         const Tensor& weight, const Tensor& bias, const Tensor& running_mean,
+                                         const Tensor& running_var, bool training, double momentum, double eps) {
+  copy_across(mean_after, running_mean);
+  copy_across(var_after, running_var);
+  native_batch_norm(out, mean, invstd, self, weight, bias, mean_after, var_after, training, momentum, eps);
+}
+
 void batch_norm_backward(const Tensor& dx, const Tensor& dweight, const Tensor& dbias, const Tensor& grad,
                          const Tensor& self, const Tensor& weight, const Tensor& mean, const Tensor& spread,
                          bool training, double eps, bool for_input, bool) {

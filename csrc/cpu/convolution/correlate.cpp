@@ -17,6 +17,7 @@ constexpr int64_t kBlockPixels = 256;  // of a thread that has the patches for i
 constexpr int64_t kFewPixels = 320;    // up to here patches are shared
 constexpr int64_t kSharedElements = 1 << 20;
 constexpr int64_t kRowBlock = 56;
+constexpr int64_t kStraightRows = 32;  // up to here gathering patches costs more than it spares
 
 template <class T>
 class Correlator {
@@ -32,7 +33,8 @@ class Correlator {
         block_channels_(channel_block(c.channels, taps_, few_ ? kFewDepth : kDepth, plan_)),
         affine_(c.weight_channel == taps_),
         direct_(stored_as_computed() && plan_.contiguous_in(c.out)),
-        in_place_(meets_in_place(plan_, c.taps, c.step, c.in, c.out.size)) {
+        in_place_(meets_in_place(plan_, c.taps, c.step, c.in, c.out.size)),
+        straight_(taps_ > 0 && !few_ && !in_place_ && c.rows <= kStraightRows && shares() == 1) {
     for (int64_t t = 0; t < taps_; ++t) {
       tap_weights_.push_back(c.taps[static_cast<size_t>(t)].weight);
       affine_ = affine_ && tap_weights_.back() == t;
@@ -81,7 +83,8 @@ class Correlator {
     const int64_t first = i * block_channels_, channels = std::min(block_channels_, c_.channels - first);
     return {first, channels, channels * taps_};
   }
-  Rows all_rows() const { return {0, c_.rows, ceil_div(c_.rows, tiles_.mr)}; }
+  int64_t panel_rows() const { return straight_ ? gathering_.sum_rows : tiles_.mr; }
+  Rows all_rows() const { return {0, c_.rows, ceil_div(c_.rows, panel_rows())}; }
 
   const char* weight_at(int64_t group, int64_t row, int64_t channel) const {
     return c_.weight +
@@ -227,7 +230,7 @@ class Correlator {
     const int64_t grain = std::max<int64_t>(1, kWorkPerThread / 8 * tasks / (c_.groups * c_.rows * depth + 1));
     parallel_for(tasks, grain, [&](int64_t begin, int64_t end) {
       // Packing writes beyond a panel's end, where another thread may be at work: hence the detour.
-      T* aside = scratch<T>(Purpose::packed_a, tiles_.mr * block_channels_ * taps_ + kPackSlack);
+      T* aside = scratch<T>(Purpose::packed_a, panel_rows() * block_channels_ * taps_ + kPackSlack);
       if (!aside) return ok_.store(false, std::memory_order_relaxed);
       for (int64_t i = begin; i < end; ++i) {
         const int64_t p = i % r.panels, group = i / r.panels / shares();
@@ -247,9 +250,11 @@ class Correlator {
     const Rows r = all_rows();
     const int64_t panels = ceil_div(b.count(), tiles_.nr);
     T* staged = scratch<T>(Purpose::staged, staged_elements(plan_, block_channels_));
-    T* patches = scratch<T>(Purpose::packed_b, panels * panel_stride(share(0)));
     const Target target = target_of(group, r, b);
-    if (!staged || !patches || !target.data) return ok_.store(false, std::memory_order_relaxed);
+    if (!staged || !target.data) return ok_.store(false, std::memory_order_relaxed);
+    if (straight_) return run_straight(group, b, weights, staged, target);
+    T* patches = scratch<T>(Purpose::packed_b, panels * panel_stride(share(0)));
+    if (!patches) return ok_.store(false, std::memory_order_relaxed);
     begin_with_bias(group, r, b.count(), target);
     for (int64_t i = 0; i < shares(); ++i) {
       const Share s = share(i);
@@ -260,6 +265,33 @@ class Correlator {
         gather(b, s, staged, patches);
       }
       multiply(r, b.count(), s, packed_at(weights, group, s), true, patches, target);
+    }
+    finish(group, r, b, target);
+  }
+
+  // Few rows: each panel of them is summed up from the staged pixels themselves.
+  void run_straight(int64_t group, const PixelBlock& b, T* weights, T* staged, const Target& target) {
+    const Rows r = all_rows();
+    const Share s = share(0);
+    Moves moves;
+    RowsJob<T> job{};
+    job.at.staged = staged;
+    job.at.taps = taps_;
+    job.at.tap = plan_.taps().data();
+    job.at.moves = moves.data();
+    job.at.move_count = plan_.moves(b, 0, b.count(), s.channels, gathering_.lanes, moves.data());
+    job.at.columns = b.count();
+    job.channel = plan_.staged_channel();
+    job.channels = s.channels;
+    job.out_row = target.row;
+    plan_.stage(c_.dtype, c_.in, group * c_.channels, s.channels, b, staged);
+    for (int64_t p = 0; p < r.panels; ++p) {
+      const int64_t first = p * r.count / r.panels;
+      job.rows = (p + 1) * r.count / r.panels - first;
+      job.weight = packed_at(weights, group, s) + first * s.depth;
+      job.start = bias_ ? bias_.get() + group * c_.rows + first : nullptr;
+      job.out = target.data + first * target.row;
+      gathering_.combine_rows(job);
     }
     finish(group, r, b, target);
   }
@@ -322,6 +354,7 @@ class Correlator {
   bool neighbours_;      // those of a row and channel do
   const bool direct_;    // results are summed up where they belong
   const bool in_place_;  // patches are pixels
+  const bool straight_;  // no patches: taps are read from the staged pixels
   std::vector<int64_t> tap_weights_;
   Memory<T> bias_;
   std::atomic<bool> ok_{true};

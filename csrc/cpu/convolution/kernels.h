@@ -92,17 +92,31 @@ struct ChannelJob {
   int64_t columns;
 };
 
+// The same for some rows that share what their taps meet: out[row, column] = start[row] + the sum over channels and
+// taps of weight[channel, tap][row] * what the tap meets.
+template <class T>
+struct RowsJob {
+  ChannelJob<T> at;
+  int64_t channel, channels;  // elements between staged channels
+  const T* weight;
+  int64_t rows;    // at most sum_rows
+  const T* start;  // of each row, or null
+  T* out;
+  int64_t out_row;
+};
+
 template <class T>
 struct PatchKernels {
   int64_t lanes;  // of a move
   void (*stage)(const StageJob<T>& job);
   void (*gather)(const PatchJob<T>& job);
   void (*gather_columns)(const GatherJob<T>& job);
-  int64_t sum_rows, sum_vectors;  // most of a TapSumJob
+  int64_t sum_rows, sum_vectors;  // most of a TapSumJob; the rows also of a RowsJob
   void (*sum_taps)(const TapSumJob<T>& job);
   void (*pack_taps)(const TapJob<T>& job);
   // out[column] = start + the sum over taps of weight[tap] * what the tap meets.
   void (*combine)(const ChannelJob<T>& job, const T* weight, T start, T* out);
+  void (*combine_rows)(const RowsJob<T>& job);
   // sums[tap] += the sum over columns of grad[column] * what the tap meets; a vector of partial sums for each tap.
   void (*correlate)(const ChannelJob<T>& job, const T* grad, T* sums);
 };

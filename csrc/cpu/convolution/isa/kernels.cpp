@@ -13,6 +13,7 @@ using cpu::GatherJob;
 using cpu::Move;
 using cpu::PatchJob;
 using cpu::PatchKernels;
+using cpu::RowsJob;
 using cpu::StageJob;
 using cpu::TapJob;
 using cpu::TapSumJob;
@@ -292,6 +293,62 @@ void combine(const ChannelJob<T>& job, const T* weight, T start, T* out) {
   for (; m < job.move_count; ++m) combine_some<T, 1>(job, weight, start, m, out);
 }
 
+// kVectors moves from `first` on, for all rows.
+template <class T, int kRows, int kVectors>
+void combine_rows_of(const RowsJob<T>& job, int64_t first) {
+  const Move* moves = job.at.moves + first;
+  const T* from[kVectors];
+  Vec<T> acc[kRows][kVectors] = {};
+#pragma GCC unroll 8
+  for (int v = 0; v < kVectors; ++v) from[v] = job.at.staged + moves[v].from;
+  const int64_t *tap = job.at.tap, taps = job.at.taps;
+  const T* weight = job.weight;
+  for (int64_t c = 0; c < job.channels; ++c) {
+    const int64_t base = c * job.channel;
+#pragma GCC unroll 1
+    for (int64_t t = 0; t < taps; ++t, weight += kRows) {
+      const int64_t at = base + tap[t];
+#pragma GCC unroll 8
+      for (int v = 0; v < kVectors; ++v) {
+        const Vec<T> x = load(from[v] + at);
+#pragma GCC unroll 8
+        for (int i = 0; i < kRows; ++i) acc[i][v] = multiply_add<T>(broadcast(weight[i]), x, acc[i][v]);
+      }
+    }
+  }
+#pragma GCC unroll 8
+  for (int i = 0; i < kRows; ++i) {
+    T* out = job.out + i * job.out_row;
+    const Vec<T> start = broadcast(job.start ? job.start[i] : T(0));
+#pragma GCC unroll 8
+    for (int v = 0; v < kVectors; ++v) {
+      const int64_t to = moves[v].to, rest = job.at.columns - to;
+      const Vec<T> sum = start + acc[i][v];
+      if (rest >= kLanes<T>)
+        store(out + to, sum);
+      else
+        store_first(out + to, sum, rest);
+    }
+  }
+}
+
+template <class T, int... kIndex>
+constexpr auto combine_functions(std::integer_sequence<int, kIndex...>) {
+  using Function = void (*)(const RowsJob<T>&, int64_t);
+  return std::array<Function, sizeof...(kIndex)>{
+      combine_rows_of<T, kIndex / kSumVectors + 1, kIndex % kSumVectors + 1>...};
+}
+
+template <class T>
+void combine_rows(const RowsJob<T>& job) {
+  static constexpr auto functions = combine_functions<T>(std::make_integer_sequence<int, kSumRows * kSumVectors>{});
+  const int64_t count = job.at.move_count, groups = (count + kSumVectors - 1) / kSumVectors;
+  for (int64_t g = 0; g < groups; ++g) {
+    const int64_t first = g * count / groups, vectors = (g + 1) * count / groups - first;
+    functions[static_cast<size_t>((job.rows - 1) * kSumVectors + vectors - 1)](job, first);
+  }
+}
+
 // Sums of some taps, in registers.
 template <class T, int kTaps>
 inline void correlate_some(const ChannelJob<T>& job, const T* grad, int64_t first, T* sums) {
@@ -324,8 +381,8 @@ void correlate(const ChannelJob<T>& job, const T* grad, T* sums) {
 template <class T>
 constexpr PatchKernels<T> patches() {
   static_assert(kLanes<T> <= cpu::kMoveSlack);
-  return {kLanes<T>,   stage<T>,    gather<T>,    gather_columns<T>, kSumRows,
-          kSumVectors, sum_taps<T>, pack_taps<T>, combine<T>,        correlate<T>};
+  return {kLanes<T>,   stage<T>,     gather<T>,  gather_columns<T>, kSumRows,    kSumVectors,
+          sum_taps<T>, pack_taps<T>, combine<T>, combine_rows<T>,   correlate<T>};
 }
 
 }  // namespace gemm

@@ -509,7 +509,8 @@ struct Walk {
   }
 };
 
-// ---- from Python's description: (fetch, key, text, checks, children), a check being (test, key, text)
+// ---- from Python's description: (fetch, key, text, checks, children), a check being (test, key, text). A text is a
+// string, or an object whose str() is asked for when it is needed.
 
 // (tensor, slot, sizes, strides, numbers), with None where any will do
 std::unique_ptr<TensorFacts> facts_of(PyObject* key) {
@@ -654,7 +655,11 @@ PyObject* make(PyTypeObject* type, PyObject* args, PyObject*) {
 
 int visit_node(const Node& n, visitproc visit, void* arg) {
   Py_VISIT(n.key);
-  for (const Check& c : n.checks) Py_VISIT(c.key);
+  Py_VISIT(n.text);
+  for (const Check& c : n.checks) {
+    Py_VISIT(c.key);
+    Py_VISIT(c.text);
+  }
   for (const auto& child : n.children)
     if (int r = visit_node(*child, visit, arg)) return r;
   return 0;
@@ -691,7 +696,7 @@ PyObject* first_failure(PyObject* self, PyObject* args) {
   Surroundings at{reinterpret_cast<PyTupleObject*>(locals)->ob_item, PyTuple_GET_SIZE(locals), globals,
                   closure == Py_None ? nullptr : closure};
   if (guards_hold(self, at, &failed)) Py_RETURN_NONE;
-  return Py_NewRef(failed ? failed : Py_None);
+  return failed ? PyObject_Str(failed) : Py_NewRef(Py_None);
 }
 
 PyMethodDef methods[] = {

@@ -124,7 +124,7 @@ struct Check {
 
 struct Node;
 
-// What a walk from one object met. While the stamps hold, the walk would meet the same again; only the rest is looked
+// What a walk from one object met. While the words hold, the walk would meet the same again; only the rest is looked
 // at.
 struct Memo {
   struct Rest {
@@ -133,13 +133,10 @@ struct Memo {
     bool fetched;  // is it the node's own value, or what it is fetched from?
   };
   PyObject* anchor;
-  std::vector<Stamp> stamps;  // what holds an object comes before it
+  Words words;
   std::vector<Rest> rest;
   std::vector<std::pair<uint64_t, PyObject*>> aliases;
-
-  bool holds() const {
-    return std::all_of(stamps.begin(), stamps.end(), [](const Stamp& s) { return s.holds(); });
-  }
+  std::vector<std::pair<int, PyObject*>> slots;  // tensors
 };
 constexpr size_t kWorthAMemo = 6;
 constexpr int kGiveUp = 16;  // walks in a row that met something new
@@ -271,11 +268,14 @@ struct Walk {
     if (!c.facts->match(t)) return false;
     for (size_t i = 0; i < c.facts->numbers.size(); ++i)
       if (c.facts->numbers[i] >= 0) numbers[c.facts->numbers[i]].i = t->dims[i];
-    if (c.facts->slot < 0) return true;
-    PyObject*& known = slots[c.facts->slot];
-    if (known) return known == value;
-    known = value;
-    return true;
+    return same_slot(c.facts->slot, value);
+  }
+
+  bool same_slot(int slot, PyObject* value) {
+    if (slot < 0) return true;
+    PyObject*& known = slots[slot];
+    if (!known) known = value;
+    return known == value;
   }
 
   // An int or float: kept for relations.
@@ -354,7 +354,7 @@ struct Walk {
       return false;
     }
     bool good;
-    if (!kStamps || n.below + recording_size() < kWorthAMemo)
+    if (n.below + recording_size() < kWorthAMemo)
       good = examine(n, value, nullptr);
     else if (recording)
       good = record(n, from, value, held_by);
@@ -369,7 +369,7 @@ struct Walk {
   // A node from which a walk may be remembered.
   bool remembered(const Node& n, PyObject* value) {
     std::shared_ptr<Memo> memo = n.memo;  // kept: what is called may walk again
-    if (memo && memo->anchor == value && memo->holds()) {
+    if (memo && memo->anchor == value && memo->words.hold()) {
       n.misses = 0;
       return replay(*memo);
     }
@@ -381,13 +381,16 @@ struct Walk {
     recording = made.get();
     bool good = record(n, nullptr, value, nullptr);
     recording = nullptr;
-    if (good && !made->stamps.empty()) n.memo = std::move(made);
+    made->words.finish();
+    if (good && !made->words.empty()) n.memo = std::move(made);
     return good;
   }
 
   bool replay(const Memo& memo) {
     for (auto [number, value] : memo.aliases)
       if (!same_alias(number, value)) return false;
+    for (auto [slot, value] : memo.slots)
+      if (!same_slot(slot, value)) return false;
     for (const Memo::Rest& r : memo.rest)
       if (r.fetched ? !examine(*r.node, r.value, nullptr) : !visit(*r.node, r.value)) return false;
     return true;
@@ -407,12 +410,21 @@ struct Walk {
       return good;
     }
     if (stamp.dict && (PyDict_Check(value) || !n.children.empty()))
-      memo->stamps.push_back(stamp);
+      stamp.add_to(memo->words);
     else if (Py_TYPE(value)->tp_flags & Py_TPFLAGS_HEAPTYPE)
-      memo->stamps.push_back(Stamp::of_type(value));
-    for (const Check& c : n.checks)
+      Stamp::of_type(value).add_to(memo->words);
+    for (const Check& c : n.checks) {
       if (c.test == Test::alias) memo->aliases.emplace_back(c.number, value);
+      if (c.test == Test::tensor) remember_tensor(*c.facts, reinterpret_cast<TensorObject*>(value), *memo);
+    }
     return examine(n, value, &stamp);
+  }
+
+  static void remember_tensor(const TensorFacts& facts, TensorObject* t, Memo& memo) {
+    memo.words.add_tensor(t);
+    for (size_t i = 0; i < facts.dims.size(); ++i)
+      if (facts.dims[i] >= 0) memo.words.add(t->dims[i]);
+    if (facts.slot >= 0) memo.slots.emplace_back(facts.slot, reinterpret_cast<PyObject*>(t));
   }
 
   // Does the same way lead to the same value while what it starts from holds?
@@ -444,6 +456,10 @@ struct Walk {
           break;
         case Test::constant:
           if (PyAnySet_Check(value) || PyList_Check(value) || PyDict_Check(value)) return false;
+          break;
+        case Test::tensor:  // a view's requires_grad may be its base's; numbers are read at each walk
+          if (!PyObject_TypeCheck(value, tensor_type) || !c.facts->numbers.empty()) return false;
+          if (auto* t = reinterpret_cast<TensorObject*>(value); t->base || !c.facts->match(t)) return false;
           break;
         default:
           return false;
@@ -493,7 +509,8 @@ struct Walk {
   }
 };
 
-// ---- from Python's description: (fetch, key, text, checks, children), a check being (test, key, text)
+// ---- from Python's description: (fetch, key, text, checks, children), a check being (test, key, text). A text is a
+// string, or an object whose str() is asked for when it is needed.
 
 // (tensor, slot, sizes, strides, numbers), with None where any will do
 std::unique_ptr<TensorFacts> facts_of(PyObject* key) {
@@ -638,7 +655,11 @@ PyObject* make(PyTypeObject* type, PyObject* args, PyObject*) {
 
 int visit_node(const Node& n, visitproc visit, void* arg) {
   Py_VISIT(n.key);
-  for (const Check& c : n.checks) Py_VISIT(c.key);
+  Py_VISIT(n.text);
+  for (const Check& c : n.checks) {
+    Py_VISIT(c.key);
+    Py_VISIT(c.text);
+  }
   for (const auto& child : n.children)
     if (int r = visit_node(*child, visit, arg)) return r;
   return 0;
@@ -675,7 +696,7 @@ PyObject* first_failure(PyObject* self, PyObject* args) {
   Surroundings at{reinterpret_cast<PyTupleObject*>(locals)->ob_item, PyTuple_GET_SIZE(locals), globals,
                   closure == Py_None ? nullptr : closure};
   if (guards_hold(self, at, &failed)) Py_RETURN_NONE;
-  return Py_NewRef(failed ? failed : Py_None);
+  return failed ? PyObject_Str(failed) : Py_NewRef(Py_None);
 }
 
 PyMethodDef methods[] = {

@@ -73,9 +73,13 @@ def _make(f: Frame, real: Any, source: Source | None) -> Value:
         return f.out.input(f, real, source or Source("object", real, None, "tensor"))
     if type(real).__module__.startswith("numpy"):
         return _of_numpy(f, real, source)
-    for kinds, make in _MAKERS:
-        if isinstance(real, kinds):
-            return make(f, real, source)
+    exact = _EXACT.get(type(real))
+    if exact is not None:
+        return exact(f, real, source)
+    if isinstance(real, _KINDS):
+        for kinds, make in _MAKERS:
+            if isinstance(real, kinds):
+                return make(f, real, source)
     return _object(f, real, source)
 
 
@@ -325,3 +329,5 @@ _MAKERS: list[tuple[Any, Any]] = [
     (BaseException, _exception),
     (_NATIVE_CALLABLES, _native),
 ]
+_KINDS = tuple(kinds for kinds, _ in _MAKERS)  # isinstance takes tuples of tuples
+_EXACT = {kind: make for kinds, make in _MAKERS for kind in (kinds if isinstance(kinds, tuple) else (kinds,))}

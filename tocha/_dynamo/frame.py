@@ -10,7 +10,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from tocha._core.library_name import ours
-from tocha._dynamo import build, builtin_calls, construct, draws, operators, polyfills
+from tocha._dynamo import build, builtin_calls, construct, draws, modules, operators, polyfills
 from tocha._dynamo.bytecode import Body, Handler, Instruction, decode_apart
 from tocha._dynamo.calls import bind_arguments
 from tocha._dynamo.opcodes import HANDLERS
@@ -57,6 +57,7 @@ class Decoded:
         self.body: Body = decode_apart(code)
         self.place = {id(i): k for k, i in enumerate(self.body.instructions)}
         self.handlers: list[Handler | None] = [None] * len(self.body.instructions)
+        self.steps = [HANDLERS.get(i.name) for i in self.body.instructions]
         for h in self.body.handlers:
             for k in range(self.place[id(h.start)], self.place[id(h.end)] + 1):
                 self.handlers[k] = h
@@ -98,15 +99,15 @@ class Frame:
 
     def run(self) -> tuple[str, Value]:
         """Until it returns or yields."""
-        out, handlers = self.out, HANDLERS
+        out, instructions, handlers = self.out, self.instructions, self.decoded.steps
         while True:
-            instruction = self.instructions[self.ip]
-            self.current = instruction
-            self.ip += 1
+            at = self.ip
+            self.current = instruction = instructions[at]
+            self.ip = at + 1
             out.steps += 1
             if out.steps > out.step_limit:
                 out.check_steps()
-            handler = handlers.get(instruction.name)
+            handler = handlers[at]
             if handler is None:
                 raise Unsupported("opcode", f"instruction {instruction.name}")
             try:
@@ -331,11 +332,8 @@ class Frame:
     # ---- names
 
     def load_global(self, name: str) -> Value:
-        written = self.out.global_writes.get((id(self.globals), name))
-        if written is not None:
-            return written
-        if name in self.globals:
-            return self.wrap(self.globals[name], self.global_source(name))
+        if name in self.globals or (id(self.globals), name) in self.out.global_writes:
+            return self.load_from(self.globals, name)
         if hasattr(builtins, name):
             if not self.code.co_filename.startswith(_LIBRARY):
                 self.guard_builtin(name)
@@ -347,6 +345,11 @@ class Frame:
             self.out.guards.add(Source("object", scope, None, shown), "without", name)
         self.raise_(NameError, f"name '{name}' is not defined")
 
+    def load_from(self, scope: dict, name: str) -> Value:
+        """A name of these globals, which has a value."""
+        written = self.out.global_writes.get((id(scope), name))
+        return written if written is not None else self.wrap(scope[name], self.source_in(scope, name))
+
     def guard_builtin(self, name: str) -> None:
         """No global hides it, nobody has replaced it."""
         shown = f"globals of {self.globals.get('__name__')}"
@@ -354,11 +357,10 @@ class Frame:
         scope = Source("object", builtins.__dict__, None, "builtins")
         self.out.guards.add(scope.dict_item(name), "same", getattr(builtins, name))
 
-    def global_source(self, name: str) -> Source:
-        if self.globals is self.out.globals:
+    def source_in(self, scope: dict, name: str) -> Source:
+        if scope is self.out.globals:
             return Source("global", name)
-        shown = f"globals of {self.globals.get('__name__')}"
-        return Source("dict_item", name, Source("object", self.globals, None, shown))
+        return Source("dict_item", name, Source("object", scope, None, f"globals of {scope.get('__name__')}"))
 
     def load_cell(self, name: str) -> Value:
         contents = self.cells[name].contents
@@ -379,9 +381,9 @@ class Frame:
         if drawn is not None and args and not kwargs:
             return draws.draw(self, drawn, args[0].realize(), [a.realize() for a in args[1:]])
         other = polyfills.replaced(self, function, args, kwargs)
-        if other is not None:
-            return other
-        return self.inline(function, args, kwargs)
+        if other is None and function.real is not None:
+            other = modules.shortened(self, function.real, args, kwargs)
+        return other if other is not None else self.inline(function, args, kwargs)
 
     def inline(
         self, function: FunctionValue, args: list[Value], kwargs: dict[str, Value], made_by: Any = None

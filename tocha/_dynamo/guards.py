@@ -13,23 +13,34 @@ from tocha.ir.shape_env import ShapeEnv
 from tocha.ir.sym_types import is_symbolic
 
 
-@dataclass(frozen=True)
 class Guard:
-    """`test` is one that csrc/capture/guards.cpp knows, `key` what it takes."""
+    """`test` is one that csrc/capture/guards.cpp knows, `key` what it takes. `source` is None for the surroundings as a whole."""
 
-    source: Source | None  # None: the surroundings as a whole
-    test: str
-    key: Any
-    text: str
+    __slots__ = ("_text", "key", "source", "test")
+
+    def __init__(self, source: Source | None, test: str, key: Any, text: str | None = None) -> None:
+        self.source, self.test, self.key, self._text = source, test, key, text
+
+    @property
+    def text(self) -> str:
+        """Made when asked for: most guards never fail."""
+        if self._text is None:
+            assert self.source is not None
+            self._text = _TEXTS[self.test](self.source.name, self.key)
+        return self._text
+
+    def __str__(self) -> str:
+        return self.text
 
     @property
     def identity(self) -> tuple:
         where = self.source.identity if self.source else None
+        key = self.key
         if self.test in ("tensor", "global_state"):
             return (where, self.test)
         if self.test in ("same", "holds"):
-            return (where, self.test, id(self.key))
-        return (where, self.test, type(self.key), repr(self.key))
+            return (where, self.test, id(key))
+        return (where, self.test, type(key), key if type(key) in (str, int, type) else repr(key))
 
 
 _TEXTS: dict[str, Callable[[str, Any], str]] = {
@@ -102,7 +113,7 @@ class Guards:
     def add(self, source: Source, test: str, key: Any) -> None:
         if source.fetch == "object" and test in ("same", "type"):
             return  # held by the tree itself
-        self._insert(Guard(source, test, key, _TEXTS[test](source.name, key)))
+        self._insert(Guard(source, test, key))
 
     def add_tensor(self, source: Source, tensor: Any, sizes: tuple, strides: tuple) -> None:
         """Sizes and strides that are symbolic may be anything, as far as the relations allow."""
@@ -135,12 +146,23 @@ class Guards:
         places: dict[tuple, _Node] = {}
         for guard in keep(found) if keep else found:
             node = root.find(guard.source, places) if guard.source else root
-            node.checks.append((guard.test, guard.key, guard.text))
+            # One of a tensor would keep it alive.
+            node.checks.append((guard.test, guard.key, guard.text if guard.test == "tensor" else guard))
         return _C._capture.Guards(root.described(), self.numbers.relations(), self.numbers.floats())
 
 
+class _Missing:
+    """What is said where a source leads nowhere."""
+
+    def __init__(self, source: Source) -> None:
+        self.source = source
+
+    def __str__(self) -> str:
+        return f"{self.source.name} exists"
+
+
 class _Node:
-    def __init__(self, fetch: str, key: Any, text: str) -> None:
+    def __init__(self, fetch: str, key: Any, text: Any) -> None:
         self.fetch, self.key, self.text = fetch, key, text
         self.checks: list[tuple] = []
         self.children: dict[tuple, _Node] = {}
@@ -151,7 +173,7 @@ class _Node:
         if known is not None:
             return known
         parent = self.find(source.base, places) if source.base else self
-        made = parent.children[source.identity] = _Node(source.fetch, source.key, f"{source.name} exists")
+        made = parent.children[source.identity] = _Node(source.fetch, source.key, _Missing(source))
         places[source.identity] = made
         return made
 

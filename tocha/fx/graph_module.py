@@ -25,7 +25,6 @@ from tocha.fx._generated import (
 )
 from tocha.fx.graph import Graph, _PyTreeCodeGen
 from tocha.nn import Module, Parameter
-from tocha.serialization import save
 
 __all__ = ["GraphModule", "reduce_graph_module", "reduce_package_graph_module"]
 
@@ -403,7 +402,7 @@ class GraphModule(Module):
         """Writes the module as a Python package: its code, its parameters, and modules that have no code as files."""
         path = Path(folder)
         path.mkdir(parents=True, exist_ok=True)
-        save(self.state_dict(), path / "state_dict.pt")
+        tocha.save(self.state_dict(), path / "state_dict.pt")
         (path / "module.py").write_text(_module_text(self, path, module_name))
         (path / "__init__.py").write_text("from .module import *\n")
 
@@ -541,7 +540,7 @@ def _module_text(module: GraphModule, folder: Path, name: str) -> str:
             made, note = f"tocha.nn.{child!r}", ""
         else:
             file = folder / f"{child_name}.pt"
-            save(child, file)
+            tocha.save(child, file)
             shown = repr(child).replace("\r", " ").replace("\n", " ")
             made, note = f"tocha.load(r'{file}', weights_only=False)", f"  # {shown}"
         lines.append(f"setattr(self, '{child_name}', {made}){note}")

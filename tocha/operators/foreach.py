@@ -66,8 +66,9 @@ def in_lists(o: Operator) -> str:
 
 
 def is_function_of_one(o: Operator) -> bool:
-    whole = len(o.schema.arguments) == 1 and len(o.schema.returns) == 1
-    return o.kind == "pointwise" and whole and {"function", "inplace"} <= o.variants and not o.namespace
+    if o.kind != "pointwise" or o.namespace or not {"function", "inplace"} <= o.variants:
+        return False
+    return len(o.schema.arguments) == 1 and len(o.schema.returns) == 1
 
 
 for _o in operators():

@@ -166,6 +166,16 @@ ALGORITHMS += ("fft", "memory", "fill", "index", "selection", "answer")
 NAMESPACES = ("special", "linalg", "fft", "nn")
 
 
+VARIANTS = frozenset({"function", "method", "inplace", "inplace_method", "out", "property"})
+
+
+@functools.cache
+def forms(variants: str) -> frozenset[str]:
+    """The forms that "function, inplace_method" names; methods in place are forms in place."""
+    found = frozenset(v.strip() for v in variants.split(",") if v.strip())
+    return found | {"inplace"} if "inplace_method" in found else found
+
+
 def register(kind: str, schema: str, body: Callable, variants: str, doc: str | None = None, **fields: Any) -> Operator:
     parsed = parse(schema)
     if parsed.full_name in OPERATORS:
@@ -179,7 +189,7 @@ def register(kind: str, schema: str, body: Callable, variants: str, doc: str | N
         schema=parsed,
         body=body,
         doc=(doc or getattr(body, "__doc__", None) or "").strip(),
-        variants=frozenset(v.strip() for v in variants.split(",") if v.strip()),
+        variants=forms(variants),
         namespace=namespace,
         module=module,
         position=len(OPERATORS),
@@ -189,9 +199,7 @@ def register(kind: str, schema: str, body: Callable, variants: str, doc: str | N
         raise ValueError(f"{parsed.full_name}: algorithm cannot be {o.algorithm!r}")
     if o.autocast not in ("", "lower", "float32", "widest", "state"):
         raise ValueError(f"{parsed.full_name}: autocast cannot be {o.autocast!r}")
-    if "inplace_method" in o.variants:
-        o.variants |= {"inplace"}
-    unknown = o.variants - {"function", "method", "inplace", "inplace_method", "out", "property"}
+    unknown = o.variants - VARIANTS
     if unknown:
         raise ValueError(f"{parsed.full_name}: unknown variants {sorted(unknown)}")
     OPERATORS[parsed.full_name] = o

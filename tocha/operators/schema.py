@@ -7,7 +7,8 @@ it as any other, operator handles show it. Used by the records, the build and th
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from functools import cached_property
 
 # Every type an argument can have, with the C++ type that carries it and how it is passed.
 CPP_TYPES = {
@@ -79,17 +80,27 @@ class Return:
     alias: str = ""
 
 
-@dataclass(frozen=True)
 class Schema:
-    name: str
-    overload: str
-    arguments: tuple[Argument, ...]
-    returns: tuple[Return, ...]
-    text: str = field(compare=False)
+    """A schema, whose arguments and results are read when somebody asks: most records of a process are never called."""
 
-    @property
-    def full_name(self) -> str:
-        return f"{self.name}.{self.overload}" if self.overload else self.name
+    def __init__(self, name: str, overload: str, text: str, arguments: str, returns: str):
+        self.name, self.overload, self.text = name, overload, text
+        self.full_name = f"{name}.{overload}" if overload else name
+        self._written = arguments, returns
+
+    @cached_property
+    def arguments(self) -> tuple[Argument, ...]:
+        parsed, keyword_only = [], False
+        for part in _split(self._written[0]):
+            if part == "*":
+                keyword_only = True
+            else:
+                parsed.append(_argument(part, keyword_only))
+        return tuple(parsed)
+
+    @cached_property
+    def returns(self) -> tuple[Return, ...]:
+        return _returns(self._written[1])
 
     def argument(self, name: str) -> Argument:
         for a in self.arguments:
@@ -154,10 +165,4 @@ def parse(text: str) -> Schema:
     if not m:
         raise SchemaError(f"cannot read the schema {text!r}")
     name, overload, arguments, returns = m.groups()
-    parsed, keyword_only = [], False
-    for part in _split(arguments):
-        if part == "*":
-            keyword_only = True
-        else:
-            parsed.append(_argument(part, keyword_only))
-    return Schema(name, overload or "", tuple(parsed), _returns(returns), text.strip())
+    return Schema(name, overload or "", text.strip(), arguments, returns)

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from tocha import _C
+from tocha._library.tags import Tag
 from tocha._subclasses.fake import FakeTensor
 from tocha.fx import Node
 from tocha.fx.passes.functional.nodes import record_of
@@ -50,8 +51,8 @@ def bytes_of(node: Node) -> int:
 
 
 def is_random(node: Node) -> bool:
-    o = record_of(node)
-    return o is not None and "random" in o.tags
+    """Whether it draws random numbers: also a functional form, such as uniform_ has, which is no record."""
+    return Tag.nondeterministic_seeded in getattr(node.target, "tags", ())
 
 
 def is_cheap(node: Node) -> bool:

@@ -75,6 +75,23 @@ class Alias:
         self.storage, self.chain, self.value, self.version = storage, chain, value, storage.version
 
 
+def repeated_dims(t: Tensor) -> list[int]:
+    """Dims along which all elements are one in memory, as expand makes them."""
+    return [i for i, (n, s) in enumerate(zip(t.shape, t.stride(), strict=True)) if type(s) is int and s == 0 and n != 1]
+
+
+def repeats(t: Tensor) -> bool:
+    return bool(repeated_dims(t))
+
+
+def written_once(base: Tensor, view: Tensor, new: Tensor) -> Tensor:
+    """The base after a write through an expanded view: going back view by view, elements that were not written would win."""
+    for d in repeated_dims(view):
+        view, new = view.narrow(d, 0, 1), new.narrow(d, 0, 1)
+    at = (view.shape, view.stride(), view.storage_offset())
+    return _ops.ops.aten.as_strided_scatter.default(base, new, *at)
+
+
 def is_metadata_write(handle: Any) -> bool:
     """Whether an in-place operator changes the geometry of its tensor and no element: t_, squeeze_."""
     o = getattr(getattr(handle._target, "overload", None), "record", None)
@@ -137,8 +154,11 @@ class Functionalizer:
         for i in range(len(alias.chain)):
             bases.append(self.traced(alias.chain[i - 1].apply, bases[-1]) if bases else s.base)
         value = new
-        for step, base in zip(reversed(alias.chain), reversed(bases), strict=True):
-            value = self.traced(step.undo, base, value)
+        if any(repeats(b) for b in bases) or (alias.chain and repeats(self.read(alias))):
+            value = self.traced(written_once, s.base, self.read(alias), new)
+        else:
+            for step, base in zip(reversed(alias.chain), reversed(bases), strict=True):
+                value = self.traced(step.undo, base, value)
         s.base = value
         s.version += 1
         if not alias.chain:
@@ -243,6 +263,7 @@ class Functionalizer:
         form = functional_form(target)
         if form is None:
             raise RuntimeError(f"[functionalize] {target} writes to its arguments, and has no form that does not")
+        self.refuse_repeated(n, targets)
         results = self.results(n, form, given)
         own = [r for r in schema._returns if not r.alias]
         fresh, new = results[: len(own)], results[len(own) :]
@@ -259,6 +280,21 @@ class Functionalizer:
             place = next((i for i, a in enumerate(written(schema)) if r.alias and a.alias == r.alias), None)
             returned.append(self.fresh(fresh.pop(0)) if place is None else self.of[targets[place]])  # type: ignore[index]
         return returned[0] if len(returned) == 1 else returned
+
+    def refuse_repeated(self, n: Node, targets: list[Any]) -> None:
+        """Elements that are one in memory may only be given one value: fill_ and its like."""
+        record = getattr(getattr(n.target._target, "overload", None), "record", None)  # type: ignore[union-attr]
+        if record is not None and "any_overlap" in record.tags and record.algorithm != "memory":
+            given = [v.meta.get("val") for v in n.all_input_nodes if v not in targets]
+            if not any(isinstance(v, Tensor) and v.ndim for v in given):
+                return
+        for t in targets:
+            alias = self.of[t] if isinstance(t, Node) else None
+            if isinstance(alias, Alias) and alias.chain and repeats(self.read(alias)):
+                raise RuntimeError(
+                    f"[{record.name if record is not None else n.target}] unsupported operation: more than one element of the written-to tensor refers to a single memory "
+                    "location. Please clone() the tensor before performing the operation."
+                )
 
     def results(self, n: Node, form: Any, given: dict[str, Any]) -> list[Any]:
         """What the functional form gives, one value for each result and each thing that is written to."""

@@ -451,10 +451,18 @@ def chain_of(pass_: Functionalizer, node: Node, base: Node | None) -> tuple[Step
     assert isinstance(alias, Alias)
     start = pass_.of[base] if base is not None else None
     before = start.chain if isinstance(start, Alias) else ()
+    if base is None and alias.storage.given in pass_.moved:  # the input has another geometry by then
+        return (as_it_lies(pass_.placeholder_value(alias)), *alias.chain)
     if len(before) <= len(alias.chain) and all(a is b for a, b in zip(before, alias.chain, strict=False)):
         return alias.chain[len(before) :]
-    value = pass_.read(alias)
-    return (Step(_ops.ops.aten.as_strided.default, (value.shape, value.stride(), value.storage_offset()), {}),)
+    root = alias.storage.base
+    if start is not None and pass_.read(start).dtype == root.dtype:  # a view may be of another dtype, or conjugated
+        return (as_it_lies(root), *alias.chain)
+    return (as_it_lies(pass_.read(alias)),)
+
+
+def as_it_lies(t: Any) -> Step:
+    return Step(_ops.ops.aten.as_strided.default, (t.shape, t.stride(), t.storage_offset()), {})
 
 
 def refuse_fake_constants(module: GraphModule) -> None:

@@ -40,7 +40,9 @@ class Joint:
         self.results, self.given_back = (
             {n for n in part if isinstance(n, Node)} for part in (self.outputs, self.gradients)
         )
-        self.forward = _ancestors(self.outputs)
+        used = _ancestors([*self.outputs, *self.gradients])
+        self.drawn = [n for n in self.nodes if costs.is_random(n) and n not in used]  # the generator goes on though
+        self.forward = _ancestors([*self.outputs, *self.drawn])
         self.forward |= {n for n in self.nodes if n.target is operator.getitem and n.args[0] in self.forward}
         self.after_tangents = _descendants(self.tangents)
         if not self.after_tangents.isdisjoint(self.forward):
@@ -253,7 +255,7 @@ def _extract(inputs: Sequence[Node], outputs: Sequence[Any], order: Sequence[Nod
 def _split(joint: Joint, kept: list[Node]) -> tuple[GraphModule, GraphModule]:
     numbers = [n for n in kept if costs.is_number(n)]
     tensors = [n for n in kept if not costs.is_number(n)]
-    forward_needs, backward_needs = _ancestors([*joint.outputs, *kept]), _ancestors(joint.gradients)
+    forward_needs, backward_needs = _ancestors([*joint.outputs, *joint.drawn, *kept]), _ancestors(joint.gradients)
     forward = _extract(
         joint.inputs, [*joint.outputs, *tensors, *numbers], [n for n in joint.nodes if n in forward_needs]
     )

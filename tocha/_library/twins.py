@@ -109,12 +109,15 @@ def functional_names() -> dict[tuple[str, str], tuple[str, str]]:
 def among_records(name: str, overload: str, o: Overload) -> tuple[str, str] | None:
     base = base_name(name)
     forms = table().get(base, {})
-    if base != name and overload in forms and not written(forms[overload].schema):
+    fitting = [
+        other
+        for other, form in forms.items()
+        if not written(form.schema) and matches(signature(form.schema), signature(o.schema))
+    ]
+    same_name = base != name and overload in forms and not written(forms[overload].schema)
+    if same_name and (overload in fitting or not fitting):  # pow_.Scalar raises a tensor, pow.Scalar a number
         return base, overload
-    for other, form in forms.items():
-        if not written(form.schema) and matches(signature(form.schema), signature(o.schema)):
-            return base, other
-    return None
+    return (base, fitting[0]) if fitting else None
 
 
 def matches(functional: tuple, writing: tuple) -> bool:

@@ -124,7 +124,7 @@ class Backward:
         shown, given = [], []
         for g, r in zip(grads, self.call.results, strict=True):
             if g is None:
-                shown.append(None if takes_absent(o) else self.zeros(reader, r))
+                shown.append(self.zeros(reader, r))
             elif is_traceable_wrapper_subclass(g):
                 shown.append(reader.adopt_wrapper(g))
             else:
@@ -185,12 +185,6 @@ def refuse_constants(reader: Any, o: Operator, arguments: dict[str, Any]) -> Non
                 f"[{o.name}] The function '{o.name}' is not differentiable with respect to argument '{n}'. This input cannot have "
                 "requires_grad True."
             )
-
-
-@cache
-def takes_absent(o: Operator) -> bool:
-    """Whether a gradient function of o takes all gradients as they come, also those that are not there."""
-    return any("grads" in f.__code__.co_varnames[: f.__code__.co_argcount] for f in o.gradients.values())
 
 
 @cache

@@ -13,6 +13,14 @@ from tocha.ir.sym_types import FloatExpr
 REAL_OPERATORS = {"add": "+", "sub": "-", "mul": "*", "truediv": "/"}
 REAL_CONSTANTS = {"inf": "(1.0 / 0.0)", "-inf": "(-1.0 / 0.0)", "nan": "(0.0 / 0.0)"}
 
+ROUNDINGS = {
+    "trunc": "trunc",
+    "floor": "floor",
+    "ceil": "ceil",
+    "round": "nearbyint",
+}  # halves to even, as Python's round
+BITS = {"and": "&", "or": "|", "xor": "^", "lshift": "<<", "rshift": ">>"}
+
 
 class IndexPrinter:
     """Prints expressions; `name` says what a symbol is called."""
@@ -51,6 +59,12 @@ class IndexPrinter:
             return text
         if a.kind == "choose":
             return f"({self.relation(a.args[0])} ? {self.grouped(a.args[1])} : {self.grouped(a.args[2])})"
+        if a.kind in ROUNDINGS:
+            return f"int64_t(std::{ROUNDINGS[a.kind]}({self.real(a.args[0])}))"
+        if a.kind in BITS:
+            return f"({self.grouped(a.args[0])} {BITS[a.kind]} {self.grouped(a.args[1])})"
+        if a.kind == "abs":
+            return f"index_max({self(a.args[0])}, {self(s.scale(a.args[0], -1))})"
         raise NotLowered(f"the index function {a.kind} has no C++")
 
     def real(self, e: Any) -> str:
@@ -79,5 +93,8 @@ class IndexPrinter:
             return "(" + (" & " if r.kind == "and" else " | ").join(self.relation(a) for a in r.args) + ")"
         if r.kind == "not":
             return f"(!{self.relation(r.args[0])})"
+        if r.kind == "compare":  # of floats
+            name, a, b = r.args
+            return f"({self.real(a)} {name} {self.real(b)})"
         symbol = {"ge": ">=", "eq": "==", "ne": "!="}[r.kind]
         return f"({self(r.args[0])} {symbol} 0)"

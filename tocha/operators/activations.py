@@ -333,7 +333,7 @@ def silu_gradient(grad, self):
 def silu_backward(grad, x):
     """The gradient of silu."""
     y = s.sigmoid(x)
-    return grad * (y * (1 + x * (1 - y)))
+    return grad * s.conjugate(y * (1 + x * (1 - y)))
 
 
 @activation("nn_mish(Tensor self) -> Tensor")

@@ -113,6 +113,8 @@ def _by_formula(it: Interpreter, call: Call, grads: Sequence[Any], name: str) ->
     # Where results are complex but the formula's own numbers are not, as polar's, the real one serves.
     t = next((c for c in ((*complex_, *real) if is_complex else real) if usable(o, c)), None)
     found = formulas(o, t) if t is not None else None
+    if found is None and t is not None and "no_gradient" not in o.tags:  # a truth, written to floats in place
+        return it.apply("zeros_like", (grads[0],), {})
     node = found[f.operands.index(name)] if found is not None else None
     if node is None:
         raise RuntimeError(f"[{o.name}] derivative for {o.name} by {name} is not implemented")

@@ -62,7 +62,7 @@ def sigmoid(x):
 @pointwise("sigmoid_backward(Tensor grad_output, Tensor output) -> Tensor", dtypes=(*FLOATS, *COMPLEX), variants="")
 def sigmoid_backward(grad, y):
     """The gradient of sigmoid from its result."""
-    return grad * (y * (1 - y))
+    return grad * s.conjugate(y * (1 - y))
 
 
 STORED = frozenset({"stored"})  # the formula sees half types as they are

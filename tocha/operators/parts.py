@@ -16,7 +16,7 @@ from tocha.operators.exponential import sigmoid
 from tocha.operators.indexing import index
 from tocha.operators.joins import stack
 from tocha.operators.losses import mse_loss
-from tocha.operators.products import addmm, bmm, matmul, mm, mv, nn_linear
+from tocha.operators.products import addmm, bmm, matmul, mm, mv, nn_linear, scaled
 from tocha.operators.record import op, parts, rule, seen_as, seen_gradient
 from tocha.operators.reductions import listed, max_dim, mean, reduced_count, sum
 from tocha.operators.rules import broadcast_shapes, is_number, number, product, wrap_dim
@@ -184,27 +184,27 @@ def abs_seen(grad, self):
 
 @seen_gradient(cos, "self")
 def cos_seen(grad, self):
-    return grad * -self.sin()
+    return grad * (-self.sin()).conj()
 
 
 @seen_gradient(sqrt, "self")
 def sqrt_seen(grad, result):
-    return grad / (result * 2)
+    return grad / (result.conj() * 2)
 
 
 @seen_gradient(add, "other")
 def add_other_seen(grad, alpha):
-    return grad if alpha == 1 else grad * alpha
+    return scaled(grad, alpha)
 
 
 @seen_gradient(sub, "other")
 def sub_other_seen(grad, alpha):
-    return -grad if alpha == 1 else -(grad * alpha)
+    return -scaled(grad, alpha)
 
 
 @seen_gradient(div, "other")
 def div_other_seen(grad, self, other):
-    return -grad * ((self / other) / other)
+    return -grad * ((self / other) / other).conj()
 
 
 @seen_gradient(leaky_relu, "self")
@@ -229,7 +229,7 @@ def mse_loss_target_seen(grad, self, target, reduction):
 
 @seen_gradient(rsub, "self")
 def rsub_self_seen(grad, alpha):
-    return -grad if alpha == 1 else -(grad * alpha)
+    return -scaled(grad, alpha)
 
 
 @seen_gradient(rsub, "other")
@@ -243,13 +243,16 @@ def pow_self_seen(grad, self, exponent):
         p = number(exponent)
         if p == 0:
             return op.zeros_like(self)
-        return grad * (op.pow(self, p - 1) * p)
-    return grad * (exponent * op.pow(self, exponent - 1))
+        return grad * (op.pow(self, p - 1) * p).conj()
+    slope = grad * (exponent * op.pow(self, exponent - 1)).conj()
+    return op.where(exponent == 0, op.zeros_like(slope), slope)
 
 
 @seen_gradient(pow, "exponent")
-def pow_exponent_seen(grad, self, result):
-    return grad * op.where(self == 0, op.zeros_like(result), result * op.log(self))
+def pow_exponent_seen(grad, self, exponent, result):
+    real = op.real(exponent) if exponent.is_complex() else exponent
+    flat = op.logical_and(self == 0, real >= 0)
+    return grad * op.where(flat, op.zeros_like(result), (result * op.log(self)).conj())
 
 
 @seen_gradient(clamp, "self")
@@ -321,15 +324,15 @@ def var_seen(grad, self, dim, correction, keepdim):
 def first_matrix_seen(grad: "Tensor", like: "Tensor", other: "Tensor") -> "Tensor":
     """The gradient of the first factor in its own layout."""
     if like.strides[0] == 1 and like.strides[1] == like.shape[0]:
-        return op.mm(other, grad.t()).t()
-    return op.mm(grad, other.t())
+        return op.mm(other.conj(), grad.t()).t()
+    return op.mm(grad, other.t().conj())
 
 
 @rule
 def second_matrix_seen(grad: "Tensor", like: "Tensor", other: "Tensor") -> "Tensor":
     if like.strides[0] == 1 and like.strides[1] == like.shape[0]:
-        return op.mm(grad.t(), other).t()
-    return op.mm(other.t(), grad)
+        return op.mm(grad.t(), other.conj()).t()
+    return op.mm(other.t().conj(), grad)
 
 
 @seen_gradient(mm, "self")
@@ -344,34 +347,34 @@ def mm_mat2_seen(grad, self, mat2):
 
 @seen_gradient(bmm, "self")
 def bmm_self_seen(grad, mat2):
-    return op.bmm(grad, mat2.transpose(1, 2))
+    return op.bmm(grad, mat2.transpose(1, 2).conj())
 
 
 @seen_gradient(bmm, "mat2")
 def bmm_mat2_seen(grad, self):
-    return op.bmm(self.transpose(1, 2), grad)
+    return op.bmm(self.transpose(1, 2).conj(), grad)
 
 
 @seen_gradient(mv, "self")
 def mv_self_seen(grad, vec):
-    return op.outer(grad, vec)
+    return op.outer(grad, vec.conj())
 
 
 @seen_gradient(mv, "vec")
 def mv_vec_seen(grad, self):
-    return op.mv(self.t(), grad)
+    return op.mv(self.t().conj(), grad)
 
 
 @seen_gradient(addmm, "mat1")
 def addmm_mat1_seen(grad, mat1, mat2, alpha):
     found = first_matrix_seen(grad, mat1, mat2)
-    return found if alpha == 1 else found * alpha
+    return scaled(found, alpha)
 
 
 @seen_gradient(addmm, "mat2")
 def addmm_mat2_seen(grad, mat1, mat2, alpha):
     found = second_matrix_seen(grad, mat2, mat1)
-    return found if alpha == 1 else found * alpha
+    return scaled(found, alpha)
 
 
 @seen_gradient(select, "self")

@@ -76,7 +76,7 @@ def tanh(x):
 @pointwise("tanh_backward(Tensor grad_output, Tensor output) -> Tensor", dtypes=(*FLOATS, *COMPLEX), variants="")
 def tanh_backward(grad, y):
     """The gradient of tanh from its result."""
-    return grad * (1 - y * y)
+    return grad * s.conjugate(1 - y * y)
 
 
 @elementary("asinh(Tensor self) -> Tensor", aliases=("arcsinh",), core=True)

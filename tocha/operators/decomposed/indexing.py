@@ -272,7 +272,7 @@ def wrapped_indices_in_parts(indices, size):
 @decomposition(_take_along)
 def take_along_in_parts(self, indices, dim):
     sizes = [
-        op.broadcast_tensors([self.narrow(dim, 0, 1), indices.narrow(dim, 0, 1)])[0].sizes[d] if d != dim else n
+        op.broadcast_tensors([self.narrow(dim, 0, 0), indices.narrow(dim, 0, 0)])[0].sizes[d] if d != dim else n
         for d, n in enumerate(self.sizes)
     ]
     places = op.remainder(indices, self.size(dim))

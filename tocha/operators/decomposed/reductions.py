@@ -13,8 +13,8 @@ from tocha.operators.statistics import _var_mean
 
 
 def all_dims(self, dim):
-    """The dims that a reduction is over: all of them where none is said."""
-    return dim or list(range(self.ndim))
+    """The dims that a reduction is over: all of them where none is said; a number takes dim 0 and has none."""
+    return list(range(self.ndim)) if not dim or not self.ndim else dim
 
 
 def truth(self):

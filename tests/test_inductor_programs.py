@@ -1,0 +1,211 @@
+"""Small programs in the manner of users, compiled and eager: equal results, inputs afterwards and gradients, to the bit."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import pytest
+
+import tocha
+
+BACKENDS = ["aot_eager", "inductor"]
+
+
+@pytest.fixture(autouse=True)
+def own_cache(tmp_path_factory, monkeypatch):
+    monkeypatch.setenv("TORCHINDUCTOR_CACHE_DIR", str(tmp_path_factory.getbasetemp() / "kernels"))
+
+
+def numbers(*shape: int, dtype: Any = tocha.float32, grad: bool = False) -> tocha.Tensor:
+    n = tocha.arange(tocha.Size(shape).numel(), dtype=tocha.float64).view(shape)
+    made = (n * 0.37 - 1).sin() + (1j * (n * 0.61).cos() if dtype.is_complex else 0)
+    return made.to(dtype).requires_grad_(grad)
+
+
+def observed(program: Any, given: list[tocha.Tensor]) -> list[tuple]:
+    """What a program gives and leaves behind: values with their dtypes, strides and conjugation."""
+    results = program(*given)
+    results = [r for r in (results if isinstance(results, list | tuple) else [results])]
+    leaves = [t for t in given if t.requires_grad and t.is_leaf]
+    wanted = [r for r in results if r.requires_grad]
+    grads: list = []
+    if wanted and leaves:
+        total = sum((r.real + 2 * r.imag if r.is_complex() else r).double().sin().sum() for r in wanted)
+        grads = list(tocha.autograd.grad(total, leaves, allow_unused=True))
+    everything = [*results, *given, *grads]
+    return [(t.dtype, t.shape, t.stride(), t.is_conj(), t.requires_grad, t.detach().clone()) if t is not None else None
+            for t in everything]  # fmt: skip
+
+
+def hold(program: Any, make: Any, backend: str, **options: Any) -> None:
+    tocha._dynamo.reset()
+    expected = observed(program, make())
+    found = observed(tocha.compile(program, backend=backend, fullgraph=True, **options), make())
+    for a, b in zip(expected, found, strict=True):
+        assert (a is None) == (b is None)
+        if a is not None:
+            assert a[:-1] == b[:-1]
+            tocha.testing.assert_close(b[-1], a[-1], rtol=1e-6, atol=1e-7, equal_nan=True)
+
+
+def powers_in_place(x):
+    y = x.clone()
+    y **= 2.0
+    z = x.double()
+    z.pow_(-3)
+    return y, z, x.double().float_power_(2)
+
+
+def comparisons_in_place(x):
+    y = x * 2
+    z = y * 3
+    y.lt_(0.5)
+    z.eq_(z)
+    return y + x, z
+
+
+def one_part_of_several(x):
+    return x.split(3, 0)[0].sigmoid(), x.unbind(0)[1].exp(), x.chunk(2)[1] * 2
+
+
+def nothing_taken_along(x):
+    none = x[:, 2:2]
+    return tocha.take_along_dim(none, none.argsort(1), 1)
+
+
+def number_reduced_along_dim_0(x):
+    n = x.sum()
+    return n.var(0), n.std(0), n.norm(dim=0), n.logsumexp(0), tocha.linalg.vector_norm(n, float("inf"), 0)
+
+
+def element_of_an_expanded_tensor(x):
+    y = (x * 2).expand(3, *x.shape)
+    y[1, 0] = 7
+    y.mT[0, 1].zero_()
+    return y
+
+
+def expanded_tensor_filled(x):
+    y = (x * 2)[:1].expand_as(x)
+    y.fill_(3)
+    return y
+
+
+def view_of_another_dtype_beside_a_moved_base(x):
+    y = x.sin()
+    z = y.unsqueeze(0)
+    y.t_()
+    return y, z.view(tocha.int32)
+
+
+def conjugate_beside_a_moved_input(x):
+    c = x.to(tocha.complex64)
+    y = c.conj()
+    c.t_()
+    return c, y, c.imag
+
+
+def input_moved_under_its_views(x):
+    y = x.view(tocha.int16)
+    x.unsqueeze_(0)
+    return x, y
+
+
+PLAIN = [
+    powers_in_place,
+    comparisons_in_place,
+    one_part_of_several,
+    nothing_taken_along,
+    number_reduced_along_dim_0,
+    element_of_an_expanded_tensor,
+    expanded_tensor_filled,
+    view_of_another_dtype_beside_a_moved_base,
+    conjugate_beside_a_moved_input,
+    input_moved_under_its_views,
+]
+RECORDED = [comparisons_in_place, one_part_of_several, element_of_an_expanded_tensor]
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("program", PLAIN)
+@pytest.mark.filterwarnings("ignore:.*degrees of freedom")
+def test_values(program, backend):
+    hold(program, lambda: [numbers(4, 6)], backend)
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("program", RECORDED)
+def test_gradients(program, backend):
+    hold(program, lambda: [numbers(4, 6, grad=True)], backend)
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_gradients_of_complex_products(backend):
+    def program(x, w, b):
+        y = tocha.nn.functional.linear(x, w, b)
+        return tocha.tanh(y) @ w, (y.cos() / w[:, 0]).sqrt(), tocha.bmm(y[None], w[None])
+
+    hold(program, lambda: [numbers(*s, dtype=tocha.complex128, grad=True) for s in ((2, 3), (4, 3), (4,))], backend)
+
+
+@pytest.mark.parametrize("write", [lambda y: y.add_(1), lambda y: y.index_fill_(0, tocha.tensor([2]), 1.0)])
+def test_elements_that_are_one_take_one_value(write):
+    def program(x):
+        return write((x * 2).expand(3, 4))
+
+    with pytest.raises(RuntimeError, match="more than one element of the written-to tensor refers to a single memory"):
+        tocha.compile(program, backend="aot_eager")(numbers(4))
+
+
+def unused_draws(x):
+    tocha.rand(3)
+    tocha.nn.functional.dropout(x, 0.5)
+    x.new_empty(4).exponential_()
+    tocha.multinomial(x.detach().sigmoid(), 2)
+    return x + tocha.rand(6), x * tocha.nn.functional.dropout(x, 0.5)
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("grad", [False, True])
+def test_numbers_that_nobody_uses_are_drawn(grad, backend):
+    """Later draws are eager's, in the program and after it."""
+
+    def seeded(program):
+        def run(x):
+            tocha.manual_seed(7)
+            return (*program(x), tocha.rand(2))
+
+        return run
+
+    expected = observed(seeded(unused_draws), [numbers(4, 6, grad=grad)])
+    tocha._dynamo.reset()
+    found = observed(seeded(tocha.compile(unused_draws, backend=backend, fullgraph=True)), [numbers(4, 6, grad=grad)])
+    for a, b in zip(expected, found, strict=True):
+        assert tocha.equal(a[-1], b[-1])
+
+
+SIZES = [
+    lambda n: int(n * 0.7),
+    lambda n: math.floor(n / 2.5),
+    lambda n: math.ceil(n * 0.3),
+    lambda n: round(n / 2),
+    lambda n: int(n**0.5),
+    lambda n: n & 6,
+    lambda n: (n >> 1) ^ 1,
+    lambda n: abs(3 - n),
+]
+
+
+@pytest.mark.parametrize("size", SIZES)
+def test_sizes_computed_from_sizes(size, caplog):
+    """Rounded floats and bits of symbolic sizes are computed by the program."""
+
+    def program(x):
+        return x.new_ones(size(x.shape[0])) * x[0] + size(x.shape[0])
+
+    tocha._dynamo.reset()
+    compiled = tocha.compile(program, backend="inductor", dynamic=True, fullgraph=True)
+    for n in (9, 17, 33):
+        assert tocha.equal(compiled(numbers(n)), program(numbers(n)))
+    assert "operator by operator" not in caplog.text

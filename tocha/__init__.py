@@ -103,6 +103,11 @@ def __getattr__(name: str) -> object:
         return found
     if name in _SCHEMA_TYPES:
         return getattr(_importlib.import_module("tocha.operators.function_schema"), name)
+    if name == "from_file":
+        return _importlib.import_module("tocha._functions.files").from_file
+    if name in (_elsewhere := _importlib.import_module("tocha._functions.elsewhere")).NAMES:
+        globals()[name] = found = _elsewhere.refused(name)
+        return found
     if name == "sparse_coo_tensor":
         return _importlib.import_module("tocha.sparse._construct").sparse_coo_tensor
     if name.startswith("_") and not name.startswith("__") and hasattr(_C, name):

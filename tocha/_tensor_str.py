@@ -94,6 +94,9 @@ def printoptions(**options: Any) -> Iterator[None]:
         set_printoptions(**before)
 
 
+_LEAST_POWER = 2.0**-127
+
+
 class _Column(NamedTuple):
     """The texts of a tensor's elements, aligned on the right, and the width of the widest that counts."""
 
@@ -108,8 +111,10 @@ def _exact_column(values: list) -> _Column:
     return _Column([text.rjust(width) for text in texts], width)
 
 
-def _which_count(values: list[float]) -> list[bool]:
+def _which_count(values: list[float], dtype: Any) -> list[bool]:
     """Which values have a say in notation and width: zeros, infinities and nans have none."""
+    if dtype == _C.float8_e8m0fnu:  # its least number stands for zero, and PyTorch counts its nan
+        return [value != _LEAST_POWER for value in values]
     return [value != 0 and math.isfinite(value) for value in values]
 
 
@@ -136,7 +141,7 @@ def _float_spec(counted: list[float]) -> tuple[str, str]:
 
 
 def _float_column(values: list[float], dtype: Any) -> _Column:
-    counts = _which_count(values)
+    counts = _which_count(values, dtype)
     spec, point = _float_spec(list(compress(values, counts)))
     texts = [format(value, spec) + (point if math.isfinite(value) else "") for value in values]
     width = max(map(len, compress(texts, counts)), default=1)
@@ -257,7 +262,7 @@ def _dtype_goes_without_saying(tensor: Any, has_elements: bool) -> bool:
     default = _C.get_default_dtype()
     if not has_elements:
         return tensor.dtype == default
-    default_complex = _C.complex128 if default == _C.float64 else _C.complex64
+    default_complex = default.to_complex()
     return tensor.dtype in (default, default_complex, _C.int64, _C.bool)
 
 

@@ -286,7 +286,7 @@ def _conversion(name, dtype):
 
 _CONVERSIONS = {
     name.removesuffix("Storage").lower().replace("complex", "complex_"): dtype for name, dtype in LEGACY_DTYPES.items()
-} | {"float8_e4m3fn": "float8_e4m3fn", "float8_e5m2": "float8_e5m2"}
+} | {name: name for name in ("float8_e4m3fn", "float8_e5m2", "float8_e4m3fnuz", "float8_e5m2fnuz")}
 for _name, _dtype in _CONVERSIONS.items():
     setattr(_Elements, _name, _conversion(_name, _dtype))
 

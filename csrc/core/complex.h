@@ -42,4 +42,9 @@ struct Complex {
   Complex& operator*=(Complex b) { return *this = *this * b; }
 };
 
+template <class T>
+inline constexpr bool is_complex_type = false;
+template <class T>
+inline constexpr bool is_complex_type<Complex<T>> = true;
+
 TOCHA_ISA_END

@@ -35,6 +35,10 @@ const char* c_name(DType d) {
       "c10::complex<double>",
       "c10::Float8_e4m3fn",
       "c10::Float8_e5m2",
+      "c10::complex<c10::Half>",
+      "c10::Float8_e4m3fnuz",
+      "c10::Float8_e5m2fnuz",
+      "c10::Float8_e8m0fnu",
       "undefined",
   };
   return names[static_cast<int>(d)];

@@ -1,9 +1,10 @@
-// Storage-only number types: float16, bfloat16 and the two float8 formats.
+// Storage-only number types: float16, bfloat16 and the float8 formats.
 // Each holds its bits, converts exactly to float, and rounds to nearest-even from float.
 #pragma once
 
 #include <bit>
 #include <cstdint>
+#include <type_traits>
 
 #if defined(__F16C__)
 #include <immintrin.h>
@@ -115,5 +116,61 @@ struct Float8_e5m2 {
   }
   operator float() const { return half_to_float(static_cast<uint16_t>(bits << 8)); }
 };
+
+// The "fnuz" formats: finite, one NaN (0x80), no negative zero. Given are the bits of mantissa and the exponent's bias.
+template <int kMantissa, int kBias>
+struct Float8Fnuz {
+  uint8_t bits;
+
+  Float8Fnuz() = default;
+  explicit Float8Fnuz(float f) {
+    constexpr int kShift = 23 - kMantissa;
+    constexpr uint32_t kRebias = static_cast<uint32_t>(127 - kBias) << 23;
+    // The power of two whose last place among float's 24 bits is that of the subnormals.
+    constexpr uint32_t kMagic = static_cast<uint32_t>(127 + 24 - kBias - kMantissa) << 23;
+    uint32_t u = std::bit_cast<uint32_t>(f);
+    uint32_t a = u & 0x7fffffffu;
+    uint32_t subnormal = std::bit_cast<uint32_t>(std::bit_cast<float>(a) + std::bit_cast<float>(kMagic)) - kMagic;
+    uint32_t normal = (a - kRebias + (1u << (kShift - 1)) - 1 + ((a >> kShift) & 1u)) >> kShift;
+    uint32_t r = a < kRebias + 0x800000u ? subnormal : normal;
+    uint32_t sign = r == 0 ? 0 : (u >> 24) & 0x80u;
+    bits = static_cast<uint8_t>(r > 0x7fu ? 0x80u : sign | r);
+  }
+  operator float() const {
+    uint32_t sign = static_cast<uint32_t>(bits & 0x80u) << 24;
+    uint32_t magnitude = static_cast<uint32_t>(bits & 0x7fu) << (23 - kMantissa);
+    const float scale = std::bit_cast<float>(static_cast<uint32_t>(254 - kBias) << 23);
+    uint32_t value = std::bit_cast<uint32_t>(std::bit_cast<float>(magnitude) * scale);
+    return std::bit_cast<float>(bits == 0x80u ? 0x7fc00000u : sign | value);
+  }
+};
+using Float8_e4m3fnuz = Float8Fnuz<3, 8>;
+using Float8_e5m2fnuz = Float8Fnuz<2, 16>;
+
+// Powers of two from 2^-127 to 2^127: an exponent and nothing else; 0xff is NaN. Signs are dropped, ties go up.
+struct Float8_e8m0fnu {
+  uint8_t bits;
+
+  Float8_e8m0fnu() = default;
+  explicit Float8_e8m0fnu(float f) {
+    uint32_t a = std::bit_cast<uint32_t>(f) & 0x7fffffffu;
+    uint32_t exponent = a >> 23, fraction = a & 0x7fffffu;
+    // Below 2^-126 there is no leading one: 2^-127 itself is no tie but the lower neighbour.
+    uint32_t half = exponent == 0 ? 0x400001u : 0x400000u;
+    uint32_t r = exponent + (fraction >= half ? 1u : 0u);
+    bits = static_cast<uint8_t>(exponent == 0xffu ? 0xffu : r);
+  }
+  operator float() const {
+    uint32_t value = bits == 0 ? 0x00400000u : static_cast<uint32_t>(bits) << 23;
+    return std::bit_cast<float>(bits == 0xffu ? 0x7fc00000u : value);
+  }
+};
+
+// Whether T is one of the types above: held in few bits, computed with in float.
+template <class T>
+inline constexpr bool is_small_float =
+    std::is_same_v<T, Half> || std::is_same_v<T, BFloat16> || std::is_same_v<T, Float8_e4m3fn> ||
+    std::is_same_v<T, Float8_e5m2> || std::is_same_v<T, Float8_e4m3fnuz> || std::is_same_v<T, Float8_e5m2fnuz> ||
+    std::is_same_v<T, Float8_e8m0fnu>;
 
 TOCHA_ISA_END

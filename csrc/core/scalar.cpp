@@ -20,11 +20,6 @@ std::ostream& operator<<(std::ostream& out, const Scalar& s) {
 
 namespace {
 
-template <class T>
-constexpr bool is_complex_type = std::is_same_v<T, Complex<float>> || std::is_same_v<T, Complex<double>>;
-template <class T>
-constexpr bool is_half_type = std::is_same_v<T, Half> || std::is_same_v<T, BFloat16>;
-
 [[noreturn]] void refuse(const Scalar& s, DType d) {
   fail(ErrorKind::Runtime, "value cannot be converted to type ", overflow_name(d), " without overflow: got ", s);
 }
@@ -42,18 +37,27 @@ bool integer_fits(const Scalar& s) {
 
 // The largest finite number of a real floating type.
 template <class T>
-constexpr double kLargest = std::is_same_v<T, Half>       ? 65504
-                            : std::is_same_v<T, BFloat16> ? 3.3895313892515355e38
-                            : std::is_same_v<T, float>    ? static_cast<double>(std::numeric_limits<float>::max())
-                                                          : std::numeric_limits<double>::max();
+constexpr double kLargest = std::is_same_v<T, Half>              ? 65504
+                            : std::is_same_v<T, BFloat16>        ? 3.3895313892515355e38
+                            : std::is_same_v<T, Float8_e4m3fn>   ? 448
+                            : std::is_same_v<T, Float8_e4m3fnuz> ? 240
+                            : std::is_same_v<T, Float8_e5m2>     ? 57344
+                            : std::is_same_v<T, Float8_e5m2fnuz> ? 57344
+                            : std::is_same_v<T, Float8_e8m0fnu>  ? 0x1p127
+                            : std::is_same_v<T, float> ? static_cast<double>(std::numeric_limits<float>::max())
+                                                       : std::numeric_limits<double>::max();
+template <class T>
+constexpr bool has_infinity = !is_small_float<T> || sizeof(T) > 1 || std::is_same_v<T, Float8_e5m2>;
 
 template <class T>
 bool real_fits(double v) {
   if constexpr (std::is_integral_v<T>) {
     return v >= static_cast<double>(std::numeric_limits<T>::min()) &&
            v <= static_cast<double>(std::numeric_limits<T>::max());
+  } else if constexpr (std::is_same_v<T, Float8_e8m0fnu>) {
+    return std::isnan(v) || (v >= 0x1p-127 && v <= kLargest<T>);
   } else {
-    return std::abs(v) <= kLargest<T> || !std::isfinite(v);
+    return std::abs(v) <= kLargest<T> || std::isnan(v) || (has_infinity<T> && std::isinf(v));
   }
 }
 
@@ -63,14 +67,13 @@ bool fits(const Scalar& s) {
     return true;
   } else if constexpr (is_complex_type<T>) {
     using Part = decltype(T().re);
+    if constexpr (std::is_same_v<Part, Half>) return true;  // what is too large becomes infinite
     return real_fits<Part>(s.to_complex().re) && real_fits<Part>(s.to_complex().im);
   } else if constexpr (std::is_integral_v<T>) {
     if (s.is_boolean() || s.is_integral()) return integer_fits<T>(s);
     return real_fits<T>(s.to_double()) && s.to_complex().im == 0;
-  } else if constexpr (std::is_same_v<T, float> || std::is_same_v<T, double> || is_half_type<T>) {
-    return real_fits<T>(s.to_double()) && s.to_complex().im == 0;
   } else {
-    return s.to_complex().im == 0;
+    return real_fits<T>(s.to_double()) && s.to_complex().im == 0;
   }
 }
 
@@ -97,7 +100,7 @@ Scalar load_as(const void* in) {
     return Scalar(v);
   } else if constexpr (std::is_integral_v<T>) {
     return Scalar(static_cast<int64_t>(v));
-  } else if constexpr (std::is_same_v<T, Complex<float>> || std::is_same_v<T, Complex<double>>) {
+  } else if constexpr (is_complex_type<T>) {
     return Scalar(Complex<double>(v));
   } else {
     return Scalar(static_cast<double>(static_cast<std::conditional_t<std::is_same_v<T, double>, double, float>>(v)));
@@ -131,8 +134,8 @@ bool Scalar::fits(DType dtype) const {
 }
 
 Scalar Scalar::rounded_to(DType dtype) const {
-  if (!is_reduced_floating(dtype)) return *this;
-  if (to_complex().im != 0) refuse(*this, DType::Float64);
+  if (!is_reduced(dtype)) return *this;
+  if (!tocha::is_complex(dtype) && to_complex().im != 0) refuse(*this, DType::Float64);
   switch (dtype) {
 #define _(e, t, n, c)      \
   case DType::e: {         \

@@ -46,7 +46,7 @@ class Scalar {
       return static_cast<T>(to_int());
     } else if constexpr (std::is_same_v<T, double> || std::is_same_v<T, float>) {
       return static_cast<T>(to_double());
-    } else if constexpr (std::is_same_v<T, Complex<float>> || std::is_same_v<T, Complex<double>>) {
+    } else if constexpr (is_complex_type<T>) {
       return T(to_complex());
     } else {
       return T(static_cast<float>(to_double()));

@@ -48,7 +48,8 @@ Tensor view_as_real(const Tensor& self) {
 }
 
 Tensor view_as_complex(const Tensor& self) {
-  TOCHA_CHECK(self.dtype() == DType::Float32 || self.dtype() == DType::Float64, Runtime,
+  const DType part = self.dtype();
+  TOCHA_CHECK(part == DType::Float16 || part == DType::Float32 || part == DType::Float64, Runtime,
               "[view_as_complex] view_as_complex is only supported for half, float and double tensors, but got a "
               "tensor of scalar type: ",
               self.dtype());

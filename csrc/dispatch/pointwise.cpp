@@ -12,13 +12,12 @@
 namespace tocha {
 
 void TypeCode::store(const Scalar& value, DType t, void* out) const {
-  bool reduced = is_reduced_floating(t);
-  if (reduced && code == T_rounded) {
+  if (is_reduced(t) && code == T_rounded) {
     alignas(16) char rounded[kParamBytes];
     value.store(t, rounded);
-    Scalar::load(t, rounded).store(DType::Float32, out);
+    Scalar::load(t, rounded).store(math_dtype(t), out);
   } else {
-    value.store(resolve(reduced ? DType::Float32 : t), out);
+    value.store(resolve(math_dtype(t)), out);
   }
 }
 
@@ -163,8 +162,7 @@ void check_numbers(const PointwiseOp& op, DType compute, const Tensor* ins) {
     if (!ins[i].is_wrapped_number() || code < TypeCode::T_checked || code > TypeCode::T_number) continue;
     Scalar number = Scalar::load(ins[i].dtype(), ins[i].bytes());
     if (code == TypeCode::T_filled) number = number.rounded_to(compute);
-    const bool wide = code == TypeCode::T_number && is_reduced_floating(compute);
-    number.store(wide ? DType::Float32 : compute, stored);
+    number.store(code == TypeCode::T_number ? math_dtype(compute) : compute, stored);
   }
 }
 

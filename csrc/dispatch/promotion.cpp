@@ -25,10 +25,12 @@ int rank(DType d) {  // within one kind: the wider type wins
       return 2;
     case DType::Float64:
       return 3;
-    case DType::Complex64:
+    case DType::Complex32:
       return 1;
-    case DType::Complex128:
+    case DType::Complex64:
       return 2;
+    case DType::Complex128:
+      return 3;
     default:
       return 0;
   }
@@ -62,7 +64,7 @@ DType promote_types(DType a, DType b) {
       std::swap(a, b);
       std::swap(ka, kb);
     }
-    if (ka == Kind::complex && b == DType::Float64) return DType::Complex128;
+    if (ka == Kind::complex && is_floating(b)) return promote_types(a, complex_dtype(b));
     return a;
   }
   if (ka == Kind::integer) {

@@ -50,7 +50,7 @@ void run(const ReductionOp& op, DType compute, const Tensor* outs, const Tensor&
          const Scalar* params) {
   if (outs[0].is_meta() || outs[0].numel() == 0) return;
   alignas(16) char stored[kMaxParams * kParamBytes];
-  DType math = is_reduced_floating(compute) ? DType::Float32 : compute;
+  DType math = math_dtype(compute);
   for (int i = 0; i < op.nparams; ++i)
     params[i].store(op.types[op.nout + op.nstates + i].resolve(math), stored + i * kParamBytes);
   ReductionCall call{};

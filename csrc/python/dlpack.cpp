@@ -48,7 +48,19 @@ struct DLManagedTensorVersioned {
 constexpr uint32_t kMajor = 1, kMinor = 1;
 constexpr uint64_t kReadOnly = 1, kCopied = 2;
 constexpr int32_t kCpu = 1, kCuda = 2, kCudaHost = 3;
-enum Code : uint8_t { kInt = 0, kUInt = 1, kFloat = 2, kBfloat = 4, kComplex = 5, kBool = 6, kE4m3fn = 10, kE5m2 = 12 };
+enum Code : uint8_t {
+  kInt = 0,
+  kUInt = 1,
+  kFloat = 2,
+  kBfloat = 4,
+  kComplex = 5,
+  kBool = 6,
+  kE4m3fn = 10,
+  kE4m3fnuz = 11,
+  kE5m2 = 12,
+  kE5m2fnuz = 13,
+  kE8m0fnu = 14
+};
 
 constexpr const char* kName = "dltensor";
 constexpr const char* kVersionedName = "dltensor_versioned";
@@ -60,7 +72,10 @@ constexpr const char* kUsedVersionedName = "used_dltensor_versioned";
 Code code_of(DType d) {
   if (d == DType::BFloat16) return kBfloat;
   if (d == DType::Float8_e4m3fn) return kE4m3fn;
+  if (d == DType::Float8_e4m3fnuz) return kE4m3fnuz;
   if (d == DType::Float8_e5m2) return kE5m2;
+  if (d == DType::Float8_e5m2fnuz) return kE5m2fnuz;
+  if (d == DType::Float8_e8m0fnu) return kE8m0fnu;
   switch (info(d).kind) {
     case Kind::boolean:
       return kBool;

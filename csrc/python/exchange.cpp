@@ -329,8 +329,8 @@ void check_exportable(const Tensor& t) {
               "Can't call numpy() on Tensor that has conjugate bit set. Use tensor.resolve_conj().numpy() instead.");
   TOCHA_CHECK(!t.is_neg(), Runtime,
               "Can't call numpy() on Tensor that has negative bit set. Use tensor.resolve_neg().numpy() instead.");
-  TOCHA_CHECK(t.dtype() != DType::BFloat16 && !is_float8(t.dtype()), Type, "Got unsupported ScalarType ", t.dtype(),
-              ": numpy has no such type");
+  const bool known = t.dtype() != DType::BFloat16 && t.dtype() != DType::Complex32 && !is_float8(t.dtype());
+  TOCHA_CHECK(known, Type, "Got unsupported ScalarType ", t.dtype(), ": numpy has no such type");
 }
 
 Tensor forced(Tensor t) {

@@ -140,7 +140,7 @@ void put(PyObject* o, char* out) {
       if (!number.fits(DTypeOf<T>::value)) refuse_overflow<T>();
       v = number.to<T>();
     }
-  } else if constexpr (std::is_same_v<T, Complex<float>> || std::is_same_v<T, Complex<double>>) {
+  } else if constexpr (is_complex_type<T>) {
     Py_complex c = PyComplex_AsCComplex(o);
     if (c.real == -1.0 && PyErr_Occurred()) throw PythonError();
     v = T(Complex<double>(c.real, c.imag));

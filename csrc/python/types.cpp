@@ -44,8 +44,8 @@ PyObject* dtype_to_real(PyObject* self, PyObject*) { return Py_NewRef(dtype_obje
 PyObject* dtype_to_complex(PyObject* self, PyObject*) {
   return guarded([&] {
     DType d = dtype_of(self);
-    bool known = is_complex(d) || d == DType::BFloat16 || d == DType::Float32 || d == DType::Float64;
-    TOCHA_CHECK(known, Runtime, "[to_complex] there is no complex dtype for ", info(d).name);
+    bool known = is_complex(d) || (is_floating(d) && !is_float8(d));
+    TOCHA_CHECK(known, Runtime, "[to_complex] Unknown Complex ScalarType for ", info(d).name);
     return Py_NewRef(dtype_object(is_complex(d) ? d : complex_dtype(d)));
   });
 }
@@ -92,8 +92,9 @@ void add_dtypes(PyObject* module) {
     check(PyModule_AddObjectRef(module, python_name(static_cast<DType>(i)), o));
   }
   constexpr std::pair<const char*, DType> aliases[] = {
-      {"half", DType::Float16}, {"float", DType::Float32}, {"double", DType::Float64},   {"short", DType::Int16},
-      {"int", DType::Int32},    {"long", DType::Int64},    {"cfloat", DType::Complex64}, {"cdouble", DType::Complex128},
+      {"half", DType::Float16},     {"float", DType::Float32},      {"double", DType::Float64},
+      {"short", DType::Int16},      {"int", DType::Int32},          {"long", DType::Int64},
+      {"cfloat", DType::Complex64}, {"cdouble", DType::Complex128}, {"chalf", DType::Complex32},
   };
   for (auto [name, d] : aliases) check(PyModule_AddObjectRef(module, name, dtype_object(d)));
 }

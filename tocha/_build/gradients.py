@@ -72,7 +72,7 @@ def passes(n: Node | None) -> bool:
 
 def real_dtypes(o: Operator) -> list[dt.DType]:
     """Compute dtypes that get backward kernels."""
-    return [d for d in REAL if d in o.dtypes or (d is dt.float32 and any(x.is_reduced for x in o.dtypes))]
+    return [d for d in REAL if d in o.dtypes or any(x.is_reduced and x.compute is d for x in o.dtypes)]
 
 
 def leaf(n: Node) -> tuple[str, int]:

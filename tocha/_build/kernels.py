@@ -47,8 +47,9 @@ def loop_dtypes(o: Operator) -> list[dt.DType]:
     """Compute dtypes that get a loop: reduced floats share float32's, unless the operator wants its own. A reduction
     may name fewer in types["loops"]: integers without one share int64's."""
     own = [d for d in (o.types or {}).get("loops", o.dtypes) if not d.is_reduced]
-    if any(d.is_reduced for d in o.dtypes) and dt.float32 not in own:
-        own.append(dt.float32)
+    for d in o.dtypes:
+        if d.is_reduced and d.compute not in own:
+            own.append(d.compute)
     if "stored" in o.tags:
         own += [d for d in o.dtypes if d in (dt.float16, dt.bfloat16)]
     elif "direct_half" in o.tags:  # float16 converts quicker a buffer at a time

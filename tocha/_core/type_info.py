@@ -11,8 +11,11 @@ _FLOATS = {  # significant bits, least exponent, greatest exponent, decimal digi
     "bfloat16": (8, -126, 127, 2),
     "float32": (24, -126, 127, 6),
     "float64": (53, -1022, 1023, 15),
-    "float8_e4m3fn": (4, -6, 8, 1),
-    "float8_e5m2": (3, -14, 15, 1),
+    "float8_e4m3fn": (4, -6, 8, 0),
+    "float8_e5m2": (3, -14, 15, 0),
+    "float8_e4m3fnuz": (4, -7, 7, 0),
+    "float8_e5m2fnuz": (3, -15, 15, 0),
+    "float8_e8m0fnu": (1, -127, 127, 0),
 }
 
 
@@ -43,11 +46,12 @@ class finfo(_TypeInfo):
         bits, low, high, digits = _FLOATS[name]
         self.dtype = name
         self.bits = real.itemsize * 8
-        self.eps = 2.0 ** (1 - bits)
+        # PyTorch gives e5m2fnuz the step of e4m3fnuz.
+        self.eps = 0.125 if name == "float8_e5m2fnuz" else 2.0 ** (1 - bits)
         # e4m3fn spends its top code on NaN, not on infinities.
         self.max = 448.0 if name == "float8_e4m3fn" else math.ldexp(2.0 - 2.0 ** (1 - bits), high)
-        self.min = -self.max
         self.tiny = self.smallest_normal = 2.0**low
+        self.min = -self.max if real.is_signed else self.tiny
         self.resolution = 10.0**-digits
 
     def __repr__(self) -> str:

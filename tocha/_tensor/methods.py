@@ -5,11 +5,14 @@
 
 from __future__ import annotations
 
+import functools
 import warnings
 from collections.abc import Callable
 from typing import Any
 
 from tocha import _C
+from tocha._core.errors import refusing
+from tocha._functions import elsewhere
 from tocha.overrides import add_method, add_property
 from tocha.storage import _warn_typed_storage_removal, legacy_class
 
@@ -121,10 +124,45 @@ def _volatile(self: Tensor) -> bool:
     return False
 
 
+def module_load(self: Tensor, other: Tensor, assign: bool = False) -> Tensor:
+    """What load_state_dict puts in self's place when parameters are swapped: other, or self with other's values."""
+    return other.detach() if assign else self.copy_(other).detach()
+
+
+def is_distributed(self: Tensor) -> bool:
+    """Whether the tensor lies on several machines: never."""
+    return False
+
+
+def dequantize(self: Tensor) -> Tensor:
+    """self in float32; no tensor is quantized."""
+    return self.to(_C.float32)
+
+
+def const_data_ptr(self: Tensor) -> int:
+    """The address of the first element, for reading."""
+    return self.data_ptr()
+
+
+def _refuse_elsewhere() -> None:
+    for name in elsewhere.REMOVED_METHODS:
+        add_method(name, elsewhere.refused(name))
+    for name in elsewhere.QUANTIZED_METHODS:
+        add_method(name, elsewhere.without_kernel(name))
+    for kind, error in (("ipu", RuntimeError), ("mtia", AssertionError), ("xpu", AssertionError)):
+        text = f"not compiled with {kind.upper()} enabled: this build has no support for {kind} devices"
+        add_method(kind, refusing(kind, f"To a {kind} device: there is none.", functools.partial(error, text)))
+    text = "record_stream needs a tensor on an accelerator: tensors of the CPU belong to no stream"
+    add_method("record_stream", refusing("record_stream", "For tensors on accelerators.", lambda: RuntimeError(text)))
+
+
 def install() -> None:
     """Puts these onto Tensor; called once by `import tocha`."""
-    for method in (apply_, map_, map2_, is_nonzero, dim_order, resize, resize_as, storage_type):
+    for method in (
+        apply_, map_, map2_, is_nonzero, dim_order, resize, resize_as, storage_type, module_load, is_distributed, dequantize, const_data_ptr
+    ):  # fmt: skip
         add_method(method.__name__, method)
+    _refuse_elsewhere()
     add_property("volatile", _volatile)
     add_property("name", lambda self: None)
     for kind in _ABSENT:

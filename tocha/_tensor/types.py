@@ -20,7 +20,9 @@ Tensor = _C.Tensor
 
 _NAMES = {getattr(_C, dtype): f"{name.removesuffix('Storage')}Tensor" for name, dtype in LEGACY_DTYPES.items()} | {
     _C.uint16: "UInt16Tensor", _C.uint32: "UInt32Tensor", _C.uint64: "UInt64Tensor",
-    _C.float8_e4m3fn: "Float8_e4m3fnTensor", _C.float8_e5m2: "Float8_e5m2Tensor",
+    _C.float8_e4m3fn: "Float8_e4m3fnTensor", _C.float8_e5m2: "Float8_e5m2Tensor", _C.complex32: "ComplexHalfTensor",
+    _C.float8_e4m3fnuz: "Float8_e4m3fnuzTensor", _C.float8_e5m2fnuz: "Float8_e5m2fnuzTensor",
+    _C.float8_e8m0fnu: "Float8_e8m0fnuTensor",
 }  # fmt: skip
 _DTYPES = {name: dtype for dtype, name in _NAMES.items()}
 _FORMS = """

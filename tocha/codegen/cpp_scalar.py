@@ -151,7 +151,7 @@ def literal(value: Number, dtype: DType) -> str:
     if dtype.kind is Kind.COMPLEX:
         part = real_of(dtype)
         z = complex(value)
-        return f"{dtype.cpp}({_floating(z.real, part)}, {_floating(z.imag, part)})"
+        return f"{dtype.cpp}({literal(z.real, part)}, {literal(z.imag, part)})"
     text = _floating(float(value), dtype)  # type: ignore[arg-type]
     return f"{dtype.cpp}({text})" if dtype.is_reduced else text
 

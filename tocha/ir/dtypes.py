@@ -28,9 +28,13 @@ class FloatFormat:
     min_exponent: int
     largest: float
     has_infinity: bool = True
+    one_nan: bool = False  # what is too large becomes NaN, and there is no negative zero
 
     def round(self, value: float) -> float:
         """The nearest value of this format, ties to even; what is too large becomes infinity, or the largest without one."""
+        if self.one_nan:
+            rounded = FloatFormat(self.precision, self.min_exponent, self.largest).round(value)
+            return math.nan if math.isinf(rounded) else rounded + 0.0
         if value == 0.0 or value != value:
             return value
         if math.isinf(value):
@@ -41,6 +45,23 @@ class FloatFormat:
         if abs(rounded) <= self.largest:
             return rounded
         return math.copysign(math.inf if self.has_infinity else self.largest, value)
+
+
+class PowersOfTwo(FloatFormat):
+    """Exponents alone: no sign, no zero, no fraction; ties go up, but for the least power, which has no leading one in float32."""
+
+    __slots__ = ()
+
+    def round(self, value: float) -> float:
+        if value != value or math.isinf(value):
+            return math.nan
+        size = float32.round(abs(value))
+        least = math.ldexp(1.0, self.min_exponent)
+        if size <= least:
+            return least
+        fraction, exponent = math.frexp(size)
+        power = math.ldexp(1.0, exponent if fraction >= 0.75 or size < 2 * least else exponent - 1)
+        return power if power <= self.largest else math.nan
 
 
 # Compared and hashed by identity: there is one object per dtype, and formulas look dtypes up all the time.
@@ -93,13 +114,19 @@ class DType:
 
     @property
     def is_reduced(self) -> bool:
-        """Whether values are only stored in this dtype, and computed with in float32."""
-        return self.is_floating and self.itemsize < 4
+        """Whether values are only stored in this dtype, and computed with in a wider one."""
+        return self.compute is not self
 
     @property
     def compute(self) -> DType:
-        """The dtype formulas compute in: float32 for float16, bfloat16 and float8, else the dtype itself."""
-        return float32 if self.is_reduced else self
+        """The dtype formulas compute in: float32 for float16, bfloat16 and float8, complex64 for complex32, else the dtype itself."""
+        if self.is_floating and self.itemsize < 4:
+            return float32
+        return complex64 if self is complex32 else self
+
+    @property
+    def is_float8(self) -> bool:
+        return self.is_floating and self.itemsize == 1
 
     @property
     def smallest_integer(self) -> int:
@@ -192,16 +219,45 @@ float8_e4m3fn = DType(
 float8_e5m2 = DType(
     "float8_e5m2", "f8e5m2", Kind.FLOATING, 1, "Float8_e5m2", "tl.float8e5", format=FloatFormat(3, -14, 57344.0)
 )
+complex32 = DType("complex32", "c32", Kind.COMPLEX, 4, "Complex<Half>", "")
+float8_e4m3fnuz = DType(
+    "float8_e4m3fnuz",
+    "f8e4m3fnuz",
+    Kind.FLOATING,
+    1,
+    "Float8_e4m3fnuz",
+    "tl.float8e4b8",
+    format=FloatFormat(4, -7, 240.0, has_infinity=False, one_nan=True),
+)
+float8_e5m2fnuz = DType(
+    "float8_e5m2fnuz",
+    "f8e5m2fnuz",
+    Kind.FLOATING,
+    1,
+    "Float8_e5m2fnuz",
+    "tl.float8e5b16",
+    format=FloatFormat(3, -15, 57344.0, has_infinity=False, one_nan=True),
+)
+float8_e8m0fnu = DType(
+    "float8_e8m0fnu",
+    "f8e8m0fnu",
+    Kind.FLOATING,
+    1,
+    "Float8_e8m0fnu",
+    "",
+    is_signed=False,
+    format=PowersOfTwo(1, -127, 2.0**127, has_infinity=False),
+)
 
 # In the order of csrc/core/dtype.h.
 DTYPES: tuple[DType, ...] = (
     bool_, uint8, int8, int16, int32, int64, uint16, uint32, uint64, float16, bfloat16, float32, float64,
-    complex64, complex128, float8_e4m3fn, float8_e5m2,
+    complex64, complex128, float8_e4m3fn, float8_e5m2, complex32, float8_e4m3fnuz, float8_e5m2fnuz, float8_e8m0fnu,
 )  # fmt: skip
 
 _BY_NAME = {d.name: d for d in DTYPES}
-_REAL_OF = {complex64: float32, complex128: float64}
-_COMPLEX_OF = {float32: complex64, float64: complex128, complex64: complex64, complex128: complex128}
+_REAL_OF = {complex32: float16, complex64: float32, complex128: float64}
+_COMPLEX_OF = {r: c for c, r in _REAL_OF.items()} | {bfloat16: complex64} | {c: c for c in _REAL_OF}
 
 
 def by_name(name: str) -> DType:
@@ -209,18 +265,22 @@ def by_name(name: str) -> DType:
 
 
 def real_of(dtype: DType) -> DType:
-    """complex64 -> float32, complex128 -> float64; any other dtype is its own."""
+    """complex64 -> float32 and so on; any other dtype is its own."""
     return _REAL_OF.get(dtype, dtype)
 
 
 def complex_of(dtype: DType) -> DType:
-    """float32 -> complex64, float64 -> complex128; a complex dtype is its own."""
+    """float32 -> complex64 and so on, bfloat16 -> complex64; a complex dtype is its own."""
     return _COMPLEX_OF[dtype]
 
 
 def is_lossless(source: DType, target: DType) -> bool:
     """Whether every value of `source` is a value of `target`."""
-    if source is target or source.kind is Kind.BOOLEAN:
+    if source is target:
+        return True
+    if target is float8_e8m0fnu:
+        return False
+    if source.kind is Kind.BOOLEAN:
         return True
     if target.kind is Kind.BOOLEAN or (source.is_complex and not target.is_complex):
         return False

@@ -11,7 +11,7 @@ import math
 import struct
 from collections.abc import Callable
 
-from tocha.ir.dtypes import DType, Kind, Number, bfloat16, float8_e4m3fn, float8_e5m2, float16, float32, float64
+from tocha.ir.dtypes import DType, Kind, Number, bfloat16, float16, float32, float64
 
 Unary = Callable[[float], float]
 Binary = Callable[[float, float], float]
@@ -282,12 +282,11 @@ def _through(value: float, bits: int) -> int:
 
 
 _PACK = {float64: "<d", float32: "<f", float16: "<e"}
-_FLOAT8 = (float8_e4m3fn, float8_e5m2)
 
 
 def bitcast(value: Number, source: DType, target: DType) -> Number:
     """The same bits read as another dtype."""
-    if source in _FLOAT8 or target in _FLOAT8 or Kind.COMPLEX in (source.kind, target.kind):
+    if source.is_float8 or target.is_float8 or Kind.COMPLEX in (source.kind, target.kind):
         raise NotImplementedError(f"bitcast from {source} to {target} has no Python value")
     if source.format is None:
         raw = int(value) & ((1 << source.bits) - 1)  # type: ignore[arg-type]

@@ -26,7 +26,7 @@ def promote_types(a: DType, b: DType) -> DType:
     if _KINDS[a.kind] < _KINDS[b.kind]:
         a, b = b, a
     if a.kind is not b.kind:
-        return dt.complex128 if a.is_complex and b is dt.float64 else a
+        return promote_types(a, dt.complex_of(b)) if a.is_complex and b.is_floating else a
     if a.is_integer and dt.uint8 in (a, b):
         other = b if a is dt.uint8 else a
         return dt.int16 if other is dt.int8 else other
@@ -64,7 +64,7 @@ def result_type(operands: Iterable[tuple[DType, Priority]]) -> DType:
         if lower is None or _KINDS[lower.kind] <= _KINDS[higher.kind]:
             result = higher
         elif higher.is_floating and lower.is_complex:
-            result = dt.complex_of(higher.compute)
+            result = dt.complex_of(higher)
         else:
             result = promote_types(higher, lower)
     assert result is not None, "no operands"

@@ -18,6 +18,7 @@ from tocha.nn.functional_misc import *  # noqa: E402, F403
 from tocha.nn.functional_norms import *  # noqa: E402, F403
 from tocha.nn.functional_pooling import *  # noqa: E402, F403
 from tocha.nn.functional_resampling import *  # noqa: E402, F403
+from tocha.nn.functional_scaled import *  # noqa: E402, F403
 
 if TYPE_CHECKING:
     # The names that the records give are known when the package runs only.

@@ -10,6 +10,8 @@ from tocha.ir import scalar as s
 from tocha.operators.record import (
     BINARY,
     COMPLEX,
+    COMPLEX32,
+    FLOAT8,
     FLOATS,
     INT_TO_FLOAT,
     INTS,
@@ -71,7 +73,7 @@ def check_sub(self, other, alpha):
 
 @pointwise(
     "add(Operand self, Operand other, *, Scalar alpha=1) -> Tensor",
-    dtypes=(*REAL, *COMPLEX),
+    dtypes=(*REAL, *COMPLEX, *COMPLEX32),
     types={"check": check_add, "params": ("rounded",)},
     variants=BINARY,
     operator="__add__",
@@ -89,7 +91,7 @@ def add(x, y, alpha):
 @pointwise(
     "sub(Operand self, Operand other, *, Scalar alpha=1) -> Tensor",
     node="SubBackward0|self=RsubBackward1",
-    dtypes=(*NUMERIC, *COMPLEX),
+    dtypes=(*NUMERIC, *COMPLEX, *COMPLEX32),
     types={"check": check_sub, "params": ("rounded",)},
     variants=BINARY,
     operator="__sub__",
@@ -118,7 +120,7 @@ def rsub(self, other, alpha):
 
 @pointwise(
     "mul(Operand self, Operand other) -> Tensor",
-    dtypes=(*REAL, *UNSIGNED, *COMPLEX),
+    dtypes=(*REAL, *UNSIGNED, *COMPLEX, *COMPLEX32),
     types={"in": ("T", "scalar")},
     variants=BINARY,
     operator="__mul__",
@@ -143,7 +145,7 @@ def check_neg(self):
 
 @pointwise(
     "neg(Tensor self) -> Tensor",
-    dtypes=(*NUMERIC, *COMPLEX),
+    dtypes=(*NUMERIC, *COMPLEX, *COMPLEX32),
     types={"check": check_neg},
     variants=UNARY,
     operator="__neg__",
@@ -478,7 +480,7 @@ def no_complex_inplace(self):
 
 @pointwise(
     "abs(Tensor self) -> Tensor",
-    dtypes=(*NUMERIC, *COMPLEX),
+    dtypes=(*NUMERIC, *COMPLEX, *COMPLEX32, *FLOAT8[:4]),
     types={"out": ("real",), "check_inplace": no_complex_inplace},
     variants=UNARY,
     operator="__abs__",
@@ -508,7 +510,7 @@ def sign(x):
     return x if x.dtype is dt.bool_ else s.sign(x)
 
 
-@pointwise("sgn(Tensor self) -> Tensor", dtypes=(*REAL, *COMPLEX), variants=BINARY)
+@pointwise("sgn(Tensor self) -> Tensor", dtypes=(*REAL, *COMPLEX, *COMPLEX32), variants=BINARY)
 def sgn(x):
     """sign, and for complex numbers self / abs(self)."""
     if x.dtype.is_complex:

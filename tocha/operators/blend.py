@@ -7,12 +7,13 @@ from functools import partial
 from tocha.ir import dtypes as dt
 from tocha.ir import scalar as s
 from tocha.operators.record import (
-    ALL,
     BINARY,
     COMPLEX,
+    COMPLEX32,
     FLOATS,
     NUMERIC,
     REAL,
+    STORED,
     UNARY,
     composite,
     gradient,
@@ -38,7 +39,7 @@ def check_where(condition):
 
 @pointwise(
     "where(Tensor condition, Operand input, Operand other) -> Tensor",
-    dtypes=ALL,
+    dtypes=STORED,
     types={"in": (dt.bool_, "filled", "filled"), "check": check_where},
     variants="function, out",
     tags=frozenset({"direct_half"}),
@@ -284,7 +285,7 @@ def lerp_gradient_of_weight(grad, self, end):
 @pointwise(
     "addcmul(Tensor self, Tensor tensor1, Tensor tensor2, *, Scalar value=1) -> Tensor",
     tags=frozenset({"numbers_first"}),
-    dtypes=(*NUMERIC, *COMPLEX),
+    dtypes=(*NUMERIC, *COMPLEX, *COMPLEX32),
     variants=BINARY,
 )
 def addcmul(x, a, b, value):

@@ -6,7 +6,7 @@ from functools import partial
 
 from tocha.ir import dtypes as dt
 from tocha.ir import scalar as s
-from tocha.operators.record import ALL, BINARY, COMPLEX, REAL, UNSIGNED, native, pointwise
+from tocha.operators.record import ALL, BINARY, COMPLEX, COMPLEX32, REAL, STORED, UNSIGNED, native, pointwise
 
 TO_BOOL = {"out": (dt.bool_,)}
 comparison = partial(pointwise, dtypes=REAL, types=TO_BOOL, variants=BINARY)
@@ -15,7 +15,7 @@ comparison = partial(pointwise, dtypes=REAL, types=TO_BOOL, variants=BINARY)
 @comparison(
     "eq(Tensor self, Operand other) -> Tensor",
     node="EqBackward1|other=EqBackward0",
-    dtypes=ALL,
+    dtypes=STORED,
     operator="__eq__",
     core=True,
 )
@@ -27,7 +27,7 @@ def eq(x, y):
 @comparison(
     "ne(Tensor self, Operand other) -> Tensor",
     node="NeBackward1|other=NeBackward0",
-    dtypes=ALL,
+    dtypes=STORED,
     operator="__ne__",
     aliases=("not_equal",),
     core=True,
@@ -95,19 +95,19 @@ def never():
     return s.constant(False, dt.bool_)
 
 
-@question("isnan(Tensor self) -> Tensor", core=True)
+@question("isnan(Tensor self) -> Tensor", dtypes=STORED, core=True)
 def isnan(x):
     """Whether an element is NaN."""
     return s.isnan(x) if x.dtype.is_differentiable else never()
 
 
-@question("isinf(Tensor self) -> Tensor", core=True)
+@question("isinf(Tensor self) -> Tensor", dtypes=(*ALL, *COMPLEX32, dt.float8_e5m2), core=True)
 def isinf(x):
     """Whether an element is infinite, or a part of it is."""
     return s.isinf(x) if x.dtype.is_differentiable else never()
 
 
-@question("isfinite(Tensor self) -> Tensor")
+@question("isfinite(Tensor self) -> Tensor", dtypes=(*ALL, *COMPLEX32, dt.float8_e5m2, dt.float8_e8m0fnu))
 def isfinite(x):
     """Whether an element is neither infinite nor NaN."""
     return s.isfinite(x) if x.dtype.is_differentiable else ~never()
@@ -125,7 +125,7 @@ def isneginf(x):
     return x == float("-inf") if x.dtype.is_floating else never()
 
 
-@question("isreal(Tensor self) -> Tensor")
+@question("isreal(Tensor self) -> Tensor", dtypes=STORED)
 def isreal(x):
     """Whether an element has no imaginary part."""
     return s.imag(x) == 0 if x.dtype.is_complex else ~never()
@@ -156,7 +156,7 @@ def tolerance_dtype(t):
 
 @pointwise(
     "isclose(Tensor self, Tensor other, float rtol=1e-05, float atol=1e-08, bool equal_nan=False) -> Tensor",
-    dtypes=(*REAL, *UNSIGNED, *COMPLEX),
+    dtypes=(*REAL, *UNSIGNED, *COMPLEX, *COMPLEX32),
     types={"out": (dt.bool_,), "params": (dt.float64, dt.float64, dt.bool_), "check": check_isclose},
 )
 def isclose(x, y, rtol, atol, equal_nan):

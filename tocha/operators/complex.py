@@ -6,6 +6,7 @@ from tocha.ir import dtypes as dt
 from tocha.ir import scalar as s
 from tocha.operators.record import (
     COMPLEX,
+    COMPLEX32,
     FLOATS,
     INT_TO_FLOAT,
     UNARY,
@@ -212,7 +213,7 @@ def resolve_neg(self):
     return self
 
 
-@pointwise("_conjugate(Tensor self) -> Tensor", dtypes=COMPLEX, variants="function")
+@pointwise("_conjugate(Tensor self) -> Tensor", dtypes=(*COMPLEX, *COMPLEX32), variants="function")
 def conjugate(x):
     """The complex conjugate."""
     return s.conj(x)
@@ -232,7 +233,7 @@ def conj_physical(self):
 
 
 def check_parts(real, imag):
-    if real.dtype not in (dt.float32, dt.float64) or imag.dtype not in (dt.float32, dt.float64):
+    if real.dtype not in (dt.float16, dt.float32, dt.float64) or imag.dtype not in (dt.float16, dt.float32, dt.float64):
         raise RuntimeError(
             f"[complex] Expected both inputs to be Half, Float or Double tensors but got {real.dtype} and {imag.dtype}"
         )
@@ -244,7 +245,7 @@ def check_parts(real, imag):
 
 @pointwise(
     "complex(Tensor real, Tensor imag) -> Tensor",
-    dtypes=(dt.float32, dt.float64),
+    dtypes=(dt.float16, dt.float32, dt.float64),
     types={"out": ("complex",), "check": check_parts},
     variants="function, out",
     tags=EXACT,

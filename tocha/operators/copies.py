@@ -365,6 +365,12 @@ def cfloat(self, memory_format):
     return self.to(dt.complex64, memory_format=memory_format)
 
 
+@composite("chalf.cast(Tensor self, *, memory_format? memory_format=None) -> Tensor", variants="method")
+def chalf(self, memory_format):
+    """self as complex32."""
+    return self.to(dt.complex32, memory_format=memory_format)
+
+
 @composite("cdouble.cast(Tensor self, *, memory_format? memory_format=None) -> Tensor", variants="method")
 def cdouble(self, memory_format):
     """self as complex128."""

@@ -94,7 +94,7 @@ def override(o: Operator, i: int, t: dt.DType) -> Node:
 
 
 def usable(o: Operator, t: dt.DType) -> bool:
-    return t in o.dtypes or (t is dt.float32 and any(d.is_reduced for d in o.dtypes))
+    return t in o.dtypes or any(d.is_reduced and d.compute is t for d in o.dtypes)
 
 
 def has_one_dtype(o: Operator) -> bool:

@@ -8,7 +8,7 @@ from tocha.ir import dtypes as dt
 from tocha.operators.product_checks import check_multiplies
 from tocha.operators.products import PRODUCT
 from tocha.operators.record import composite, gradient, native, op, rule
-from tocha.operators.rules import Out, broadcast_shapes, recording, refuse_dtype, warn_once, wrap_dim
+from tocha.operators.rules import Out, broadcast_shapes, is_float8, recording, refuse_dtype, warn_once, wrap_dim
 
 
 @native(
@@ -68,7 +68,7 @@ def cross(self, other, dim):
 
 @rule
 def check_points(name: "str", self: "Tensor", p: "float") -> "none":
-    if self.dtype in (dt.float16, dt.bfloat16, dt.float8_e4m3fn, dt.float8_e5m2):
+    if self.dtype in (dt.float16, dt.bfloat16) or is_float8(self.dtype):
         refuse_dtype(name, self.dtype)
     if not p >= 0:
         raise RuntimeError(f"[{name}] {name} only supports non-negative p values, but got {p}")

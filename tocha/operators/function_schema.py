@@ -400,7 +400,7 @@ def scalar_type(name: str) -> int:
 
 
 SCALAR_TYPES = (
-    dt.uint8, dt.int8, dt.int16, dt.int32, dt.int64, dt.float16, dt.float32, dt.float64, None, dt.complex64, dt.complex128,
+    dt.uint8, dt.int8, dt.int16, dt.int32, dt.int64, dt.float16, dt.float32, dt.float64, dt.complex32, dt.complex64, dt.complex128,
     dt.bool_, None, None, None, dt.bfloat16,
 )  # fmt: skip
 

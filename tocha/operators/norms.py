@@ -6,11 +6,11 @@ import math
 
 from tocha.ir import dtypes as dt
 from tocha.ir.scalar import abs, cast, constant, fmax, imag, maximum, minimum, pow, real, sqrt, where
-from tocha.operators.record import COMPLEX, FLOATS, Fold, composite, gradient, op, reduction, rule
+from tocha.operators.record import COMPLEX, COMPLEX32, FLOATS, Fold, composite, gradient, op, reduction, rule
 from tocha.operators.reductions import unreduced
 from tocha.operators.rules import recording, result_type, wrap_dim, wrap_dims
 
-_NORMED = (*FLOATS, *COMPLEX)
+_NORMED = (*FLOATS, *COMPLEX, *COMPLEX32)
 _SCHEMA = "(Tensor self, int[]? dim, bool keepdim, *, dtype? dtype=None) -> Tensor"
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tocha.ir import dtypes as dt
 from tocha.operators.record import rule
-from tocha.operators.rules import broadcast_shapes, c_name, product, refuse_dtype
+from tocha.operators.rules import broadcast_shapes, c_name, is_float8, product, refuse_dtype
 from tocha.operators.views import expanded_view
 
 
@@ -15,7 +15,7 @@ def check_multiplies(name: "str", a: "Tensor", b: "Tensor") -> "none":
         raise RuntimeError(
             f"[{name}] Expected all tensors to be on the same device, but found at least two devices, {a.device} and {b.device}!"
         )
-    if a.dtype in (dt.bool_, dt.float8_e4m3fn, dt.float8_e5m2) and (
+    if (a.dtype in (dt.bool_, dt.complex32) or is_float8(a.dtype)) and (
         (a.dim() < 2 and b.dim() < 2) or (a.numel() != 0 and b.numel() != 0)
     ):
         refuse_dtype(name, a.dtype)

@@ -21,10 +21,12 @@ INTS = (dt.uint8, *SIGNED)
 UNSIGNED = (dt.uint16, dt.uint32, dt.uint64)
 FLOATS = (dt.float16, dt.bfloat16, dt.float32, dt.float64)
 COMPLEX = (dt.complex64, dt.complex128)
-FLOAT8 = (dt.float8_e4m3fn, dt.float8_e5m2)
+COMPLEX32 = (dt.complex32,)  # few operators take it, as in PyTorch: those that say so
+FLOAT8 = (dt.float8_e4m3fn, dt.float8_e5m2, dt.float8_e4m3fnuz, dt.float8_e5m2fnuz, dt.float8_e8m0fnu)
 REAL = (*BOOL, *INTS, *FLOATS)
 NUMERIC = (*INTS, *FLOATS)
 ALL = (*BOOL, *INTS, *UNSIGNED, *FLOATS, *COMPLEX)
+STORED = (*ALL, *COMPLEX32, *FLOAT8)  # what can be stored at all
 
 # The forms most operators have. Of two operands, the function form has no in-place twin (tocha.sin_, but not tocha.add_).
 UNARY = "function, method, inplace, out"

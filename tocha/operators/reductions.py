@@ -5,6 +5,7 @@ from __future__ import annotations
 from tocha.ir import dtypes as dt
 from tocha.ir.scalar import (
     abs,
+    bitcast,
     cast,
     constant,
     exp,
@@ -379,6 +380,46 @@ def count_nonzero(t):
         state_types=(dt.int64,),
         out_types=(dt.int64,),
     )
+
+
+@reduction(
+    "_xor_sum(Tensor self, int[]? dim, bool keepdim) -> Tensor",
+    dtypes=REAL,
+    types={"loops": (dt.int64, dt.float32, dt.float64)},
+    variants="",
+    tags=frozenset({"no_gradient"}),
+)
+def _xor_sum(t):
+    """The bits of all elements as float64 or int64, combined by exclusive or."""
+    wide = dt.float64 if t.is_floating else dt.int64
+    return Fold(
+        init=lambda: 0,
+        combine=lambda s, x, i: s ^ bitcast(cast(x, wide), dt.int64),
+        merge=lambda a, b: a ^ b,
+        finish=lambda s, n: bitcast(s, dt.uint64),
+        state_types=(dt.int64,),
+        out_types=(dt.uint64,),
+    )
+
+
+@composite(
+    "hash_tensor(Tensor self, int[1] dim=[], *, bool keepdim=False, int mode=0) -> Tensor",
+    variants="function, method, out",
+    tags=frozenset({"reduction", "exact_out", "no_gradient"}),
+)
+def hash_tensor(self, dim, keepdim, mode):
+    """A number that depends on every bit of the elements, over all dims or those given."""
+    if mode != 0:
+        raise RuntimeError(f"[hash_tensor] Unknown hash_tensor mode: {mode}")
+    if self.numel() == 0:
+        if len(dim) == 0:
+            raise RuntimeError(
+                "[hash_tensor] Expected reduction dim to be specified for input.numel() == 0. Specify the reduction dim with the 'dim' argument."
+            )
+        for d in dim:
+            if self.size(wrap_dim(d, self.ndim)) == 0:
+                raise IndexError(f"[hash_tensor] hash_tensor: Expected reduction dim {d} to have non-zero size.")
+    return op._xor_sum(self, dim, keepdim)
 
 
 # -- extremes: NaN wins, the first of equal elements is reported ------------------------------------------

@@ -88,6 +88,11 @@ def is_integral(d: "dtype") -> "bool":
     return not d.is_differentiable
 
 
+@intrinsic("is_float8")
+def is_float8(d: "dtype") -> "bool":
+    return d.is_float8
+
+
 @intrinsic("c_name_of")
 def c_name(d: "dtype") -> "str":
     """The dtype in the words of C, as PyTorch has them in messages about out=: long int."""

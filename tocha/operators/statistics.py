@@ -7,7 +7,20 @@ import math
 from tocha.ir import dtypes as dt
 from tocha.ir.scalar import cast, conjugate, constant, make_complex, maximum, real, sqrt, where, zero_like
 from tocha.operators import interpreter
-from tocha.operators.record import BOOL, COMPLEX, FLOATS, INTS, Fold, composite, facts, native, op, reduction, rule
+from tocha.operators.record import (
+    BOOL,
+    COMPLEX,
+    COMPLEX32,
+    FLOATS,
+    INTS,
+    Fold,
+    composite,
+    facts,
+    native,
+    op,
+    reduction,
+    rule,
+)
 from tocha.operators.record import gradient as derivative
 from tocha.operators.reductions import placed, reduced_count, shared_among_equals, unreduced
 from tocha.operators.rules import Out, apart, is_integral, refuse_dtype, warn, wrap_dim
@@ -17,7 +30,7 @@ from tocha.operators.rules import Out, apart, is_integral, refuse_dtype, warn, w
 
 @reduction(
     "_var_mean(Tensor self, int[]? dim, bool keepdim, float correction, bool root) -> (Tensor, Tensor)",
-    dtypes=(*FLOATS, *COMPLEX),
+    dtypes=(*FLOATS, *COMPLEX, *COMPLEX32),
     types={
         "params": (dt.float64, dt.bool_),
         "refused": {

@@ -213,6 +213,14 @@ void cdist_backward(const Tensor& out, const Tensor& grad_output, const Tensor& 
     cdist_backward_of<float>(out, grad_output, x1, x2, p, distances);
 }
 
+namespace {
+
+template <class T>
+constexpr bool has_cross =
+    !std::is_same_v<T, bool> && !std::is_same_v<T, Complex<Half>> && (!is_small_float<T> || sizeof(T) == 2);
+
+}  // namespace
+
 void linalg_cross(const Tensor& out, const Tensor& self, const Tensor& other, int64_t dim) {
   if (out.numel() == 0) return;
   Tensor a = dense(self, out.sizes()), b = dense(other, out.sizes());
@@ -221,10 +229,9 @@ void linalg_cross(const Tensor& out, const Tensor& self, const Tensor& other, in
   for (int64_t i = d + 1; i < out.dim(); ++i) inner *= out.size(i);
   const int64_t outer = out.numel() / (3 * inner);
   switch (out.dtype()) {
-#define _(e, t, n, c)                                                                                               \
-  case DType::e:                                                                                                    \
-    if constexpr (!std::is_same_v<t, bool> && !std::is_same_v<t, Float8_e4m3fn> && !std::is_same_v<t, Float8_e5m2>) \
-      cross_vectors(out.data<t>(), a.data<const t>(), b.data<const t>(), outer, inner);                             \
+#define _(e, t, n, c)                                                                                             \
+  case DType::e:                                                                                                  \
+    if constexpr (has_cross<t>) cross_vectors(out.data<t>(), a.data<const t>(), b.data<const t>(), outer, inner); \
     return;
     TOCHA_FORALL_DTYPES(_)
 #undef _

@@ -30,22 +30,23 @@ bool keeps_precision(TypeCode code, const Tensor& t) {
 bool is_exact_in(DType dtype, const Tensor& element) {
   alignas(16) char narrow[16], wide[16], back[16];
   cast_loop(element.dtype(), dtype)(narrow, 0, element.bytes(), 0, 1);
-  cast_loop(element.dtype(), DType::Float32)(wide, 0, element.bytes(), 0, 1);
-  cast_loop(dtype, DType::Float32)(back, 0, narrow, 0, 1);
-  return std::memcmp(wide, back, sizeof(float)) == 0;
+  const DType math = math_dtype(dtype);
+  cast_loop(element.dtype(), math)(wide, 0, element.bytes(), 0, 1);
+  cast_loop(dtype, math)(back, 0, narrow, 0, 1);
+  return std::memcmp(wide, back, static_cast<size_t>(itemsize(math))) == 0;
 }
 
-// What the loop computes in: the half type where it has a loop and every number is exact in it, else float32.
+// What the loop computes in: the half type where it has a loop and every number is exact in it, else the wider one.
 DType loop_dtype(const PointwiseOp& op, DType compute, const Tensor* const* operands) {
-  if (!op.cpu_loops[static_cast<int>(cpu_isa())][static_cast<int>(compute)]) return DType::Float32;
+  if (!op.cpu_loops[static_cast<int>(cpu_isa())][static_cast<int>(compute)]) return math_dtype(compute);
   for (int i = op.nout; i < op.nout + op.nin; ++i) {
     const Tensor& t = *operands[i];
-    if (t.dtype() != compute && keeps_precision(op.types[i], t) && !is_exact_in(compute, t)) return DType::Float32;
+    if (t.dtype() != compute && keeps_precision(op.types[i], t) && !is_exact_in(compute, t)) return math_dtype(compute);
   }
   return compute;
 }
 
-// A half type: operands and results of other dtypes are rounded to it, even though the loop computes in float32.
+// A half type: operands and results of other dtypes are rounded to it, even though the loop computes in a wider one.
 void run_reduced(const PointwiseOp& op, DType compute, const Tensor* const* operands, const char* params) {
   DType math = loop_dtype(op, compute, operands);
   if (math == compute) return run_loop(op, math, operands, params);
@@ -66,7 +67,7 @@ void run_reduced(const PointwiseOp& op, DType compute, const Tensor* const* oper
 }
 
 void run_pointwise(const PointwiseOp& op, DType compute, const Tensor* const* operands, const char* params) {
-  if (is_reduced_floating(compute)) return run_reduced(op, compute, operands, params);
+  if (is_reduced(compute)) return run_reduced(op, compute, operands, params);
   run_loop(op, compute, operands, params);
 }
 

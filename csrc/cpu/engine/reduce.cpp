@@ -403,7 +403,7 @@ void run_plan(Plan& p) {
 // The dtype whose loop serves `compute`: small integers and half floats are widened as they are read.
 DType loop_dtype(const ReduceLoops* table, DType compute) {
   if (table[static_cast<int>(compute)].fold) return compute;
-  return is_reduced_floating(compute) ? DType::Float32 : DType::Int64;
+  return is_reduced(compute) ? math_dtype(compute) : DType::Int64;
 }
 
 }  // namespace

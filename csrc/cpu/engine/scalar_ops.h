@@ -24,12 +24,7 @@ concept Floating = std::is_floating_point_v<T>;
 template <class T>
 concept Real = Integer<T> || Floating<T>;
 template <class T>
-concept Reduced = std::is_same_v<T, Half> || std::is_same_v<T, BFloat16> || std::is_same_v<T, Float8_e4m3fn> ||
-                  std::is_same_v<T, Float8_e5m2>;
-template <class T>
-inline constexpr bool is_complex_v = false;
-template <class T>
-inline constexpr bool is_complex_v<Complex<T>> = true;
+concept Reduced = is_small_float<T>;
 
 // Integers wrap. Unsigned, and at least unsigned int wide: narrower ones would be promoted to int, which overflows.
 template <Integer T>
@@ -250,8 +245,8 @@ template <class To, class From>
 TOCHA_MATH To cast(From x) {
   if constexpr (std::is_same_v<To, From>) {
     return x;
-  } else if constexpr (is_complex_v<From>) {
-    if constexpr (is_complex_v<To>) {
+  } else if constexpr (is_complex_type<From>) {
+    if constexpr (is_complex_type<To>) {
       return To(x);
     } else if constexpr (std::is_same_v<To, bool>) {
       return (x.re != 0) | (x.im != 0);
@@ -260,7 +255,7 @@ TOCHA_MATH To cast(From x) {
     }
   } else if constexpr (Reduced<From>) {
     return cast<To>(static_cast<float>(x));
-  } else if constexpr (is_complex_v<To>) {
+  } else if constexpr (is_complex_type<To>) {
     return To(cast<typename To::value_type>(x));
   } else if constexpr (std::is_same_v<To, bool>) {
     return x != From(0);

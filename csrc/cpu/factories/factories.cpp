@@ -14,8 +14,6 @@ constexpr int64_t kGrain = 16384;
 
 void fill(const Tensor& out, const Scalar& value) { backend(out.device().type).fill(out, value); }
 
-template <class T>
-constexpr bool is_complex_type = std::is_same_v<T, Complex<float>> || std::is_same_v<T, Complex<double>>;
 // out[i] = value(i), for every dtype; value is generic in the element type.
 template <class T, class F>
 void generate(const Tensor& out, F value) {
@@ -30,14 +28,17 @@ void generate(const Tensor& out, F value) {
 template <class F>
 void for_dtype(const char* op, DType d, F f) {
   switch (d) {
-#define _(e, t, n, c) \
-  case DType::e:      \
+#define _(e, t, n, c)                                         \
+  case DType::e:                                              \
+    if constexpr (std::is_same_v<t, Complex<Half>>) break;    \
+    if constexpr (is_small_float<t> && sizeof(t) == 1) break; \
     return f(t{});
     TOCHA_FORALL_DTYPES(_)
 #undef _
     default:
-      fail(ErrorKind::NotImplemented, "[", op, "] \"", op, "_cpu\" not implemented for '", info(d).name, "'");
+      break;
   }
+  fail(ErrorKind::NotImplemented, "[", op, "] \"", op, "_cpu\" not implemented for '", info(d).name, "'");
 }
 
 template <class T>

@@ -25,8 +25,6 @@ struct RealOf<Complex<T>> {
 };
 template <class T>
 using Real = typename RealOf<T>::type;
-template <class T>
-constexpr bool is_complex_type = !std::is_same_v<T, Real<T>>;
 
 // NAME<T>(arguments...) calls one of four routines with the same arguments.
 #define TOCHA_LAPACK(NAME, S, D, C, Z)                         \

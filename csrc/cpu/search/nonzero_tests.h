@@ -22,6 +22,11 @@ struct PairTest {
   };
   static bool nonzero(type x) { return ((x.re | x.im) & Mask) != 0; }
 };
+// A format in which no bits mean zero.
+struct NoZero {
+  using type = uint8_t;
+  static bool nonzero(uint8_t) { return true; }
+};
 
 // f(test) for the dtype's test.
 template <class F>
@@ -47,10 +52,17 @@ void with_zero_test(DType dtype, F&& f) {
     case DType::Float8_e4m3fn:
     case DType::Float8_e5m2:
       return f(BitsTest<uint8_t, 0x7f>());
+    case DType::Float8_e4m3fnuz:
+    case DType::Float8_e5m2fnuz:
+      return f(BitsTest<uint8_t, 0xff>());
+    case DType::Float8_e8m0fnu:
+      return f(NoZero());
     case DType::Float32:
       return f(BitsTest<uint32_t, 0x7fffffffu>());
     case DType::Float64:
       return f(BitsTest<uint64_t, (all >> 1)>());
+    case DType::Complex32:
+      return f(PairTest<uint16_t, 0x7fff>());
     case DType::Complex64:
       return f(PairTest<uint32_t, 0x7fffffffu>());
     case DType::Complex128:

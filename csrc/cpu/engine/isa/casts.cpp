@@ -11,12 +11,6 @@
 namespace tocha::cpu {
 namespace {
 
-template <class T>
-constexpr bool is_small_float = std::is_same_v<T, Half> || std::is_same_v<T, BFloat16> ||
-                                std::is_same_v<T, Float8_e4m3fn> || std::is_same_v<T, Float8_e5m2>;
-template <class T>
-constexpr bool is_complex_type = std::is_same_v<T, Complex<float>> || std::is_same_v<T, Complex<double>>;
-
 // The low byte of v as an int64. Floats that an int32 cannot hold are multiples of 256, but where int64 saturates.
 inline uint8_t low_byte(double v) { return static_cast<uint8_t>(static_cast<int64_t>(v)); }
 [[gnu::always_inline]] inline uint8_t low_byte(float v) {
@@ -151,10 +145,11 @@ void cast(char* dst, int64_t ds, const char* src, int64_t ss, int64_t n) {
 template <class T>
 void conj_run(char* data, int64_t n) {
   T* p = reinterpret_cast<T*>(data);
-  for (int64_t i = 0; i < n; ++i) p[i].im = -p[i].im;
+  for (int64_t i = 0; i < n; ++i) p[i].im = static_cast<typename T::value_type>(-p[i].im);
 }
 
 void conj(DType d, char* data, int64_t n) {
+  if (d == DType::Complex32) conj_run<Complex<Half>>(data, n);
   if (d == DType::Complex64) conj_run<Complex<float>>(data, n);
   if (d == DType::Complex128) conj_run<Complex<double>>(data, n);
 }
@@ -164,6 +159,9 @@ void negate_run(char* data, int64_t n) {
   T* p = reinterpret_cast<T*>(data);
   if constexpr (is_small_float<T>) {
     for (int64_t i = 0; i < n; ++i) p[i] = T(-static_cast<float>(p[i]));
+  } else if constexpr (is_complex_type<T>) {
+    using Part = typename T::value_type;
+    for (int64_t i = 0; i < n; ++i) p[i] = T(static_cast<Part>(-p[i].re), static_cast<Part>(-p[i].im));
   } else if constexpr (!std::is_same_v<T, bool>) {
     for (int64_t i = 0; i < n; ++i) p[i] = static_cast<T>(-p[i]);
   }

@@ -26,14 +26,6 @@ const T& element(const char* p) {
 
 // ---- merges
 
-template <class T>
-constexpr bool is_complex_type = false;
-template <class T>
-constexpr bool is_complex_type<Complex<T>> = true;
-template <class T>
-constexpr bool is_small_float = std::is_same_v<T, Half> || std::is_same_v<T, BFloat16> ||
-                                std::is_same_v<T, Float8_e4m3fn> || std::is_same_v<T, Float8_e5m2>;
-
 // What arithmetic happens in: integers wrap around, small floats go through float.
 template <class T>
 auto widen(T x) {
@@ -41,6 +33,8 @@ auto widen(T x) {
     return static_cast<uint64_t>(x);
   else if constexpr (is_small_float<T>)
     return static_cast<float>(x);
+  else if constexpr (std::is_same_v<T, Complex<Half>>)
+    return Complex<float>(x);
   else
     return x;
 }
@@ -211,7 +205,8 @@ template <class T>
 T quotient(T sum, int64_t count) {
   if constexpr (is_complex_type<T>) {
     using R = typename T::value_type;
-    return {sum.re / static_cast<R>(count), sum.im / static_cast<R>(count)};
+    const auto n = static_cast<R>(count);
+    return {static_cast<R>(sum.re / n), static_cast<R>(sum.im / n)};
   } else if constexpr (std::is_unsigned_v<T>) {
     return static_cast<T>(static_cast<uint64_t>(sum) / static_cast<uint64_t>(count));
   } else if constexpr (std::is_integral_v<T>) {

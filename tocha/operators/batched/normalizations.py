@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
-from tocha.operators.batch_norm import _batch_norm_backward, native_batch_norm
+from tocha.operators.batch_norm import (
+    _batch_norm_backward,
+    _native_batch_norm_legit_functional,
+    native_batch_norm,
+)
 from tocha.operators.losses import _cross_entropy, _cross_entropy_backward, _nll, _nll_backward
 from tocha.operators.normalization import (
     _fused_rms_norm,
@@ -113,6 +117,13 @@ def batch_norm(b, self, weight, bias, running_mean, running_var, training, momen
             if s is not None:
                 b.first(s).copy_(k.unflatten(0, [b.size, -1]))
     return out.unflatten(1, [b.size, -1]).movedim(1, 0), of_channels(b, mean), of_channels(b, spread)
+
+
+@batching(_native_batch_norm_legit_functional)
+def functional_batch_norm(b, self, weight, bias, running_mean, running_var, training, momentum, eps):
+    given = parameters(b, weight, bias, running_mean, running_var)
+    out, *others = b.run(in_channels(b, self), *given, training, momentum, eps)
+    return out.unflatten(1, [b.size, -1]).movedim(1, 0), *(of_channels(b, x) for x in others)
 
 
 def of_channels(b, x):

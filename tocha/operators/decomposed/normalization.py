@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 from tocha.ir import dtypes as dt
-from tocha.operators.batch_norm import _batch_norm_backward, native_batch_norm
+from tocha.operators.batch_norm import (
+    _batch_norm_backward,
+    _native_batch_norm_legit_functional,
+    native_batch_norm,
+)
 from tocha.operators.decomposed.parts import along, empty, raised, summed
 from tocha.operators.normalization import (
     _fused_rms_norm,
@@ -157,25 +161,24 @@ def group_norm_backward_in_parts(
 # -- channels over a batch ---------------------------------------------------------------------------
 
 
-def move_towards(running, batch, momentum):
+def moved(running, batch, momentum):
     """Running statistics after a step."""
-    if running is not None:
-        running.copy_(running * (1 - momentum) + batch * momentum)
+    return (running * (1 - momentum) + batch * momentum).to(running.dtype)
 
 
-@decomposition(native_batch_norm)
-def batch_norm_in_parts(self, weight, bias, running_mean, running_var, training, momentum, eps):
+def normalized_channels(self, weight, bias, running_mean, running_var, training, eps):
+    """The three results of a batch norm, and mean and variance of the batch (in training)."""
     given = next((t for t in (weight, bias, running_mean, running_var) if t is not None), self)
     others = [d for d in range(self.ndim) if d != 1]
     x = raised(self)
+    statistics = None, None
     if training:
         n = self.numel() // self.size(1)
         mean = op.mean(x, others, True)
         centered = x - mean
         squares = op.sum(centered * centered, others, True)
         scale = op.rsqrt(squares / n + eps)
-        move_towards(running_mean, mean.reshape([-1]), momentum)
-        move_towards(running_var, squares.reshape([-1]) / (n - 1), momentum)
+        statistics = mean.reshape([-1]), squares.reshape([-1]) / (n - 1)
         kept = mean.reshape([-1]).to(given.dtype), scale.reshape([-1]).to(given.dtype)
     else:
         centered = x - along(raised(running_mean), 1, self.ndim)
@@ -183,7 +186,24 @@ def batch_norm_in_parts(self, weight, bias, running_mean, running_var, training,
         kept = empty(given), empty(given)
     w = None if weight is None else along(weight, 1, self.ndim)
     b = None if bias is None else along(bias, 1, self.ndim)
-    return scaled(centered * scale, w, b).to(self.dtype), *kept
+    return scaled(centered * scale, w, b).to(self.dtype), *kept, *statistics
+
+
+@decomposition(native_batch_norm)
+def batch_norm_in_parts(self, weight, bias, running_mean, running_var, training, momentum, eps):
+    *results, mean, var = normalized_channels(self, weight, bias, running_mean, running_var, training, eps)
+    for running, batch in ((running_mean, mean), (running_var, var)):
+        if training and running is not None:
+            running.copy_(moved(running, batch, momentum))
+    return tuple(results)
+
+
+@decomposition(_native_batch_norm_legit_functional)
+def functional_batch_norm_in_parts(self, weight, bias, running_mean, running_var, training, momentum, eps):
+    *results, mean, var = normalized_channels(self, weight, bias, running_mean, running_var, training, eps)
+    if training:
+        return *results, moved(running_mean, mean, momentum), moved(running_var, var, momentum)
+    return *results, running_mean.clone(), running_var.clone()
 
 
 @decomposition(_batch_norm_backward)

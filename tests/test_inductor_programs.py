@@ -209,3 +209,27 @@ def test_sizes_computed_from_sizes(size, caplog):
     for n in (9, 17, 33):
         assert tocha.equal(compiled(numbers(n)), program(numbers(n)))
     assert "operator by operator" not in caplog.text
+
+
+def scattered_columns_first(x, i):
+    y = x.mT.scatter_add(1, i, x[:, :3].mT)
+    y[0, 1:3] = 5
+    z = x.mT.index_add(0, i[0], x.mT[:4])
+    z[1][:2] += y[2][:2]
+    return y, z, x.mT.scatter(0, i, 1.0).unsqueeze(0)[0, 1:]
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_results_of_native_calls_lie_as_their_rules_say(backend):
+    hold(scattered_columns_first, lambda: [numbers(5, 6), tocha.tensor([[1, 0, 3, 2]] * 3)], backend)
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_an_input_with_gaps_that_is_read_and_written(backend):
+    """Backward computes from the old value, which it was compiled for as it lies."""
+
+    def program(x, w):
+        x.mul_(x)
+        return tocha.nn.functional.linear(x, w)
+
+    hold(program, lambda: [numbers(4, 1, 10)[..., ::2], numbers(3, 5, grad=True)], backend)

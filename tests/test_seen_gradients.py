@@ -20,7 +20,11 @@ class Watching(TorchDispatchMode):
         return func(*args, **(kwargs or {}))
 
 
-@pytest.mark.parametrize(("o", "d"), KNOWN)
+# What reads values to know its sizes is not traced.
+TRACEABLE = [p for p in KNOWN if "reads_values" not in p.values[0].tags]
+
+
+@pytest.mark.parametrize(("o", "d"), TRACEABLE)
 def test_watched_and_traced_gradients_are_the_usual_ones(o, d):
     for case in cases(o, d):
         expected = first(case(*case.inputs), case.inputs)

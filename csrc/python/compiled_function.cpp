@@ -117,7 +117,8 @@ class CompiledNode final : public autograd::Node {
       }
       Tensor t = Tensor::borrow(o);
       for (size_t c : plan_->copied)
-        if (c == i - plan_->raws) t = ops::clone(t, std::nullopt);
+        if (c == i - plan_->raws)  // with its gaps, if it has some: backward was compiled for its strides
+          t = ops::copy_(empty_strided(t.sizes(), t.strides(), t.dtype(), t.device()), t, false);
       size_t k = 0;
       while (k < plan_->raws && !(results[k] && item(found, k) == t.object())) ++k;
       if (k < plan_->raws)

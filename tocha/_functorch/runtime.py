@@ -149,7 +149,9 @@ def node_for(w: Wrapping, forward: Callable, backward: Callable) -> tuple[type[a
             found = call(forward, args if wrappers is None else wrappers.taken_apart(args))
             raw, saved = found[: w.num_raw], found[w.num_raw :]
             for i in w.copied:
-                saved[i] = saved[i].clone()
+                saved[i] = _C.empty_strided(
+                    saved[i].shape, saved[i].stride(), dtype=saved[i].dtype, device=saved[i].device
+                ).copy_(saved[i])  # with its gaps, if it has some: backward was compiled for its strides
             ctx.save_for_backward(*(s for s in saved if isinstance(s, Tensor)))
             ctx.numbers = [s for s in saved if not isinstance(s, Tensor)]
             if wrappers is not None:

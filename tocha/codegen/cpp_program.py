@@ -52,6 +52,14 @@ class ProgramWriter:
         self.data: set[Buffer] = set()
         self.calls: list[Call] = []
         self.sizes: dict[s.Atom, str] = {}
+        self.relied_on = self.buffers_with_geometry()
+
+    def buffers_with_geometry(self) -> set[Buffer]:
+        """What kernels read or write where it lies, and what is seen through a view of which the program knows the geometry."""
+        read = {b for k in self.items if isinstance(k, Kernel) for b in k.reads()} | set(self.memory.written.values())
+        shown = [g for c in self.items if isinstance(c, Call) for g in c.tensors]
+        shown += [o for o in self.program.outputs if isinstance(o, Geometry)]
+        return read | {g.buffer for g in shown if not g.is_whole}
 
     def put(self, line: str) -> None:
         self.lines.append("  " + line)
@@ -105,14 +113,13 @@ class ProgramWriter:
         return "b_" + re.sub(r"\W", "_", b.name)
 
     def inputs(self) -> None:
-        read = {b for k in self.items if isinstance(k, Kernel) for b in k.reads()} | set(self.memory.written.values())
         self.places = {b: i for i, b in enumerate(self.program.inputs) if b is not None}
         named = [*self.program.inputs, *(b for b, _ in self.program.constants)]
         for i, b in enumerate(named):
             if b is None:
                 continue
             self.where[b] = f"inputs[{i}]"
-            if b in read:
+            if b in self.relied_on:
                 self.expect(b, f"inputs[{i}]", i)
 
     def expect(self, b: Buffer, tensor: str, position: int) -> None:
@@ -214,7 +221,6 @@ class ProgramWriter:
         temporaries: list[str] = []
         tensors = [self.tensor(g, temporaries) for g in c.tensors]
         names = [self.held(r) if r is not None else None for r in c.results]
-        read = {b for k in self.items if isinstance(k, Kernel) for b in k.reads()}
         self.put(f"{{  // {c.name}")
         self.put(f"  void* const tensors[] = {{{', '.join(tensors) or 'nullptr'}}};")
         self.put(f"  const int64_t sizes[] = {{{self.listed(c.sizes or ())}}};")
@@ -227,7 +233,7 @@ class ProgramWriter:
         for t in temporaries:
             self.put(f"{t}.reset();")
         for b in c.results:
-            if b is not None and b in read:
+            if b is not None and b in self.relied_on:
                 self.expect(b, self.where[b], which)
 
     # -- lifetimes

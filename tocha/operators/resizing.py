@@ -24,6 +24,8 @@ def resize_(self, size, memory_format):
 def resize_facts(self, size, memory_format):
     if not layout.same_sizes(tuple(size), self.sizes):
         self.memory.version += 1
+    elif memory_format is None:
+        return self
     self.reshape_in_place(size, layout.format_strides(size, memory_format), self.offset)
     return self
 

@@ -52,7 +52,7 @@ def build_slice(f: Any, i: Any) -> None:
 @opcode("LIST_APPEND")
 def list_append(f: Any, i: Any) -> None:
     item = f.pop()
-    f.stack[-i.arg].items.append(item)
+    f.stack[-i.arg].realize().m_append(f, item)  # after a break the list is a real one: the change is applied to it
 
 
 @opcode("SET_ADD")
@@ -64,13 +64,13 @@ def set_add(f: Any, i: Any) -> None:
 @opcode("MAP_ADD")
 def map_add(f: Any, i: Any) -> None:
     key, value = f.pop_many(2)
-    f.stack[-i.arg].put(f, key, value)
+    f.stack[-i.arg].realize().set_item(f, key, value)
 
 
 @opcode("LIST_EXTEND")
 def list_extend(f: Any, i: Any) -> None:
     items = f.pop()
-    f.stack[-i.arg].items.extend(items.unpack(f))
+    f.stack[-i.arg].realize().m_extend(f, items)
 
 
 @opcode("SET_UPDATE")
@@ -83,17 +83,18 @@ def set_update(f: Any, i: Any) -> None:
 def dict_update(f: Any, i: Any) -> None:
     more = f.pop()
     for k, v in pairs_of(f, more):
-        f.stack[-i.arg].put(f, k, v)
+        f.stack[-i.arg].realize().set_item(f, k, v)
 
 
 @opcode("DICT_MERGE")
 def dict_merge(f: Any, i: Any) -> None:
     """For **kwargs of a call: a name may come only once."""
-    more, into = f.pop(), f.stack[-i.arg]
+    more = f.pop()
+    into = f.stack[-i.arg].realize()
     for k, v in pairs_of(f, more):
         if k.realize().hash_key(f) in into.entries:
             f.raise_(TypeError, f"got multiple values for keyword argument '{k.constant()}'")
-        into.put(f, k.realize(), v)
+        into.set_item(f, k.realize(), v)
 
 
 @opcode("LIST_TO_TUPLE", until=(3, 11))

@@ -29,13 +29,22 @@ using Pack = Lanes<F32>;
 using Bits = Lanes<U32>;
 using Mask = Lanes<I32>;
 
-template <class F>
-TOCHA_MATH auto by_parts(F&& f) -> Lanes<decltype(f(0))> {
-  if constexpr (kParts == 2)
-    return {{f(0), f(1)}};
-  else
-    return {{f(0), f(1), f(2), f(3)}};
-}
+// A function's body: the parts of a pack one by one, i naming them. Written out, as lambdas take a compiler long to see
+// through.
+#define TOCHA_EACH(I, EXPRESSION) \
+  {                               \
+    constexpr int i = I;          \
+    out.part[i] = EXPRESSION;     \
+  }
+#define TOCHA_BY_PARTS(V, EXPRESSION)                            \
+  {                                                              \
+    Lanes<V> out;                                                \
+    TOCHA_EACH(0, EXPRESSION)                                    \
+    TOCHA_EACH(1, EXPRESSION)                                    \
+    if constexpr (kParts > 2) TOCHA_EACH(kParts / 2, EXPRESSION) \
+    if constexpr (kParts > 2) TOCHA_EACH(kParts - 1, EXPRESSION) \
+    return out;                                                  \
+  }
 
 // One register: what the language has no operator for.
 TOCHA_MATH F32 fused(F32 a, F32 b, F32 c) {  // a * b + c, rounded as math::madd rounds
@@ -69,25 +78,16 @@ TOCHA_MATH F32 one_of(I32 m, F32 a, F32 b) {
 #endif
 }
 
-TOCHA_MATH Pack pack(float x) {
-  const F32 v = all(x);
-  return by_parts([&](int) { return v; });
-}
-TOCHA_MATH Pack pack(Pack x) { return x; }
-TOCHA_MATH Mask pack(bool x) {
-  const I32 v = I32{} - static_cast<int32_t>(x);
-  return by_parts([&](int) { return v; });
-}
+TOCHA_MATH Pack pack(float x) TOCHA_BY_PARTS(F32, all(x)) TOCHA_MATH Pack pack(Pack x) { return x; }
+TOCHA_MATH Mask pack(bool x) TOCHA_BY_PARTS(I32, I32{} - static_cast<int32_t>(x))
 
-// How much of a pack is in memory: all of it, or the first so many elements.
-struct Whole {};
+    // How much of a pack is in memory: all of it, or the first so many elements.
+    struct Whole {};
 struct First {
   int64_t count;
 };
-TOCHA_MATH Pack load(const float* p, Whole) {
-  return by_parts([&](int i) { return load(p + i * (kBytes / 4)); });
-}
-TOCHA_MATH Pack load(const float* p, First n) {
+TOCHA_MATH Pack load(const float* p, Whole) TOCHA_BY_PARTS(F32, load(p + i * (kBytes / 4))) TOCHA_MATH Pack
+    load(const float* p, First n) {
   float lanes[kPack] = {};
   for (int64_t i = 0; i < n.count; ++i) lanes[i] = p[i];
   return load(lanes, Whole());
@@ -99,71 +99,47 @@ TOCHA_MATH void store(float* p, Pack x, First n) {
   for (int64_t i = 0; i < n.count; ++i) p[i] = lanes[i];
 }
 
-#define TOCHA_PACK_ARITHMETIC(OP)                                       \
-  TOCHA_MATH Pack operator OP(Pack a, Pack b) {                         \
-    return by_parts([&](int i) { return a.part[i] OP b.part[i]; });     \
-  }                                                                     \
-  TOCHA_MATH Pack operator OP(Pack a, float b) { return a OP pack(b); } \
+#define TOCHA_PACK_ARITHMETIC(OP)                                                                                      \
+  TOCHA_MATH Pack operator OP(Pack a, Pack b) TOCHA_BY_PARTS(F32, a.part[i] OP b.part[i]) TOCHA_MATH Pack operator OP( \
+      Pack a, float b) {                                                                                               \
+    return a OP pack(b);                                                                                               \
+  }                                                                                                                    \
   TOCHA_MATH Pack operator OP(float a, Pack b) { return pack(a) OP b; }
 TOCHA_PACK_ARITHMETIC(+)
 TOCHA_PACK_ARITHMETIC(-)
 TOCHA_PACK_ARITHMETIC(*)
 TOCHA_PACK_ARITHMETIC(/)
 #undef TOCHA_PACK_ARITHMETIC
-TOCHA_MATH Pack operator-(Pack a) {
-  return by_parts([&](int i) { return -a.part[i]; });
-}
-
-#define TOCHA_PACK_COMPARISON(OP)                                          \
-  TOCHA_MATH Mask operator OP(Pack a, Pack b) {                            \
-    return by_parts([&](int i) -> I32 { return a.part[i] OP b.part[i]; }); \
-  }                                                                        \
-  TOCHA_MATH Mask operator OP(Pack a, float b) { return a OP pack(b); }
-TOCHA_PACK_COMPARISON(<)
-TOCHA_PACK_COMPARISON(<=)
-TOCHA_PACK_COMPARISON(>)
-TOCHA_PACK_COMPARISON(>=)
-TOCHA_PACK_COMPARISON(==)
-TOCHA_PACK_COMPARISON(!=)
+TOCHA_MATH Pack operator-(Pack a) TOCHA_BY_PARTS(F32, -a.part[i])
+#define TOCHA_PACK_COMPARISON(OP)                                                                                      \
+  TOCHA_MATH Mask operator OP(Pack a, Pack b) TOCHA_BY_PARTS(I32, a.part[i] OP b.part[i]) TOCHA_MATH Mask operator OP( \
+      Pack a, float b) {                                                                                               \
+    return a OP pack(b);                                                                                               \
+  }
+    TOCHA_PACK_COMPARISON(<) TOCHA_PACK_COMPARISON(<=) TOCHA_PACK_COMPARISON(>) TOCHA_PACK_COMPARISON(>=)
+        TOCHA_PACK_COMPARISON(==) TOCHA_PACK_COMPARISON(!=)
 #undef TOCHA_PACK_COMPARISON
 
-#define TOCHA_PACK_LOGIC(OP)                                               \
-  TOCHA_MATH Mask operator OP(Mask a, Mask b) {                            \
-    return by_parts([&](int i) -> I32 { return a.part[i] OP b.part[i]; }); \
-  }
-TOCHA_PACK_LOGIC(&)
-TOCHA_PACK_LOGIC(|)
-TOCHA_PACK_LOGIC(^)
+#define TOCHA_PACK_LOGIC(OP) TOCHA_MATH Mask operator OP(Mask a, Mask b) TOCHA_BY_PARTS(I32, a.part[i] OP b.part[i])
+            TOCHA_PACK_LOGIC(&) TOCHA_PACK_LOGIC(|) TOCHA_PACK_LOGIC(^)
 #undef TOCHA_PACK_LOGIC
-TOCHA_MATH Mask operator!(Mask a) {
-  return by_parts([&](int i) -> I32 { return ~a.part[i]; });
-}
+                TOCHA_MATH Mask operator!(Mask a) TOCHA_BY_PARTS(I32, ~a.part[i])
 
-#define TOCHA_PACK_BITS(OP)                                                \
-  TOCHA_MATH Bits operator OP(Bits a, Bits b) {                            \
-    return by_parts([&](int i) -> U32 { return a.part[i] OP b.part[i]; }); \
-  }                                                                        \
-  TOCHA_MATH Bits operator OP(Bits a, uint32_t b) {                        \
-    return by_parts([&](int i) -> U32 { return a.part[i] OP b; });         \
-  }
-TOCHA_PACK_BITS(+)
-TOCHA_PACK_BITS(-)
-TOCHA_PACK_BITS(&)
-TOCHA_PACK_BITS(|)
-TOCHA_PACK_BITS(<<)
-TOCHA_PACK_BITS(>>)
+#define TOCHA_PACK_BITS(OP)                                                                                            \
+  TOCHA_MATH Bits operator OP(Bits a, Bits b) TOCHA_BY_PARTS(U32, a.part[i] OP b.part[i]) TOCHA_MATH Bits operator OP( \
+      Bits a, uint32_t b) TOCHA_BY_PARTS(U32, a.part[i] OP b)
+                    TOCHA_PACK_BITS(+) TOCHA_PACK_BITS(-) TOCHA_PACK_BITS(&) TOCHA_PACK_BITS(|) TOCHA_PACK_BITS(<<)
+                        TOCHA_PACK_BITS(>>)
 #undef TOCHA_PACK_BITS
 
-TOCHA_MATH Bits bits_of(Pack x) {
-  return by_parts([&](int i) { return (U32)x.part[i]; });
+                            TOCHA_MATH Bits bits_of(Pack x) TOCHA_BY_PARTS(U32, (U32)x.part[i]) TOCHA_MATH Bits
+    bits_of(Mask x) TOCHA_BY_PARTS(U32, (U32)x.part[i]) TOCHA_MATH Bits operator-(uint32_t a, Bits b)
+        TOCHA_BY_PARTS(U32, a - b.part[i]) TOCHA_MATH Pack
+    roots(Pack x) TOCHA_BY_PARTS(F32, root(x.part[i])) TOCHA_MATH Pack from_bits(Bits x)
+        TOCHA_BY_PARTS(F32, (F32)x.part[i]) TOCHA_MATH Pack madd(Pack a, Pack b, Pack c)
+            TOCHA_BY_PARTS(F32, fused(a.part[i], b.part[i], c.part[i])) TOCHA_MATH Pack madd(Pack a, float b, Pack c) {
+  return madd(a, pack(b), c);
 }
-TOCHA_MATH Pack from_bits(Bits x) {
-  return by_parts([&](int i) { return (F32)x.part[i]; });
-}
-TOCHA_MATH Pack madd(Pack a, Pack b, Pack c) {
-  return by_parts([&](int i) { return fused(a.part[i], b.part[i], c.part[i]); });
-}
-TOCHA_MATH Pack madd(Pack a, float b, Pack c) { return madd(a, pack(b), c); }
 TOCHA_MATH Pack madd(Pack a, Pack b, float c) { return madd(a, b, pack(c)); }
 TOCHA_MATH Pack madd(Pack a, float b, float c) { return madd(a, pack(b), pack(c)); }
 TOCHA_MATH Pack nmadd(Pack a, float b, Pack c) { return madd(-a, b, c); }
@@ -174,14 +150,12 @@ TOCHA_MATH Pack poly(Pack x, float c0, C... c) {
   return madd(x, poly(x, c...), c0);
 }
 
-TOCHA_MATH Pack choose(Mask m, Pack a, Pack b) {
-  return by_parts([&](int i) { return one_of(m.part[i], a.part[i], b.part[i]); });
+TOCHA_MATH Pack choose(Mask m, Pack a, Pack b)
+    TOCHA_BY_PARTS(F32, one_of(m.part[i], a.part[i], b.part[i])) TOCHA_MATH Pack choose(Mask m, float a, Pack b) {
+  return choose(m, pack(a), b);
 }
-TOCHA_MATH Pack choose(Mask m, float a, Pack b) { return choose(m, pack(a), b); }
 TOCHA_MATH Pack choose(Mask m, Pack a, float b) { return choose(m, a, pack(b)); }
-TOCHA_MATH Pack zero_where(Mask m, Pack x) {
-  return by_parts([&](int i) { return (F32)((I32)x.part[i] & ~m.part[i]); });
-}
+TOCHA_MATH Pack zero_where(Mask m, Pack x) TOCHA_BY_PARTS(F32, (F32)((I32)x.part[i] & ~m.part[i]))
 
 }  // namespace vec
 TOCHA_ISA_END

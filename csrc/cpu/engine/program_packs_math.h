@@ -16,9 +16,7 @@ using vec::Mask;
 using vec::Pack;
 
 TOCHA_MATH Pack abs(Pack x) { return vec::from_bits(vec::bits_of(x) & 0x7fffffffu); }
-TOCHA_MATH Pack sqrt(Pack x) {
-  return vec::by_parts([&](int i) { return vec::root(x.part[i]); });
-}
+TOCHA_MATH Pack sqrt(Pack x) { return vec::roots(x); }
 TOCHA_MATH Pack rsqrt(Pack x) { return 1.0f / sqrt(x); }
 TOCHA_MATH Pack copysign(Pack magnitude, Pack sign) {
   return vec::from_bits((vec::bits_of(magnitude) & 0x7fffffffu) | (vec::bits_of(sign) & 0x80000000u));
@@ -140,7 +138,7 @@ TOCHA_MATH PackLogarithm reduce_log(Pack x, Bits lifted = {}) {
 }
 TOCHA_MATH Pack log(Pack x) {
   Mask small = x < std::numeric_limits<float>::min();
-  Bits lifted = vec::by_parts([&](int i) { return (vec::U32)small.part[i] & 23u; });
+  Bits lifted = vec::bits_of(small) & 23u;
   PackLogarithm a = reduce_log(x * choose(small, 0x1p23f, vec::pack(1.0f)), lifted);
   return log_edges(log_sum(a.k, a.f), x);
 }
@@ -149,7 +147,7 @@ TOCHA_MATH Pack log1p(Pack x) {
   Pack u = 1.0f + x;
   Pack lost = choose(x > 1.0f, 1.0f - (u - x), x - (u - 1.0f));
   PackLogarithm a = reduce_log(u);
-  Bits inverse = vec::by_parts([&](int i) { return (F::kBias * 2 - a.exponent.part[i]) << F::kMantissa; });
+  Bits inverse = (F::kBias * 2 - a.exponent) << uint32_t(F::kMantissa);
   Pack scale = vec::zero_where(!(x < 0x1p60f), vec::from_bits(inverse));
   Pack y = log_edges(log_sum(a.k, madd(lost, scale, a.f)), u);
   return choose(abs(x) < std::numeric_limits<float>::epsilon() / 4, x, y);

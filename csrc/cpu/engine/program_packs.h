@@ -92,7 +92,9 @@ TOCHA_MATH Pack load(const float* p, Whole) TOCHA_BY_PARTS(F32, load(p + i * (kB
   for (int64_t i = 0; i < n.count; ++i) lanes[i] = p[i];
   return load(lanes, Whole());
 }
-TOCHA_MATH void store(float* p, Pack x, Whole) { std::memcpy(p, x.part, sizeof x.part); }
+TOCHA_MATH void store(float* p, Pack x, Whole) {  // not as one piece: that would go through the stack
+  for (int i = 0; i < kParts; ++i) store(p + i * (kBytes / 4), x.part[i]);
+}
 TOCHA_MATH void store(float* p, Pack x, First n) {
   float lanes[kPack];
   store(lanes, x, Whole());

@@ -151,6 +151,44 @@ def test_points_round_as_eager_rounds(dtype):
     compiled(functions, *given, exact=SAME_FUNCTIONS or dtype == tocha.float64)
 
 
+DEAR = ("exp", "expm1", "log", "log1p", "tanh", "sigmoid", "erf")
+
+
+@pytest.mark.parametrize("n", [5, 90])  # whole packs, and a part of one
+def test_dear_formulas_go_by_packs(n):
+    ends = tocha.tensor([math.inf, -math.inf, math.nan, 0.0, -0.0, 1e-40, -1e-40, 88.8, -104.5, 3e38, -3e38])
+    x = tocha.cat((randn(n) * 3, ends))
+
+    def f(x):
+        y = [getattr(tocha, name)(x) for name in DEAR]
+        return [
+            *y,
+            F.silu(x) * x,
+            F.gelu(x),
+            tocha.where((x > 0.5) & ~(x > 2), x.exp(), x.relu()),
+            x.clamp(-1, 2).exp(),
+        ]
+
+    assert "vec::Whole()" in compiled(f, x).source
+
+
+def test_packs_are_for_dear_formulas_of_neighbours_in_float32():
+    x = randn(8, 64)
+    plain = [
+        compiled(lambda x: x * 2 + 1, x),  # a compiler does as well
+        compiled(lambda x: x.t().exp() + x.flatten()[: x.numel()].view(64, 8), x),  # not neighbours
+        compiled(lambda x: x.exp(), x.double()),
+        compiled(lambda x: x.sigmoid() * (x.long() % 3), x),
+    ]
+    assert not any("vec::Whole()" in g.source for g in plain)
+
+
+def test_packs_of_what_does_not_change_along_the_loop():
+    x, y = randn(8, 64), randn(8, 1)
+    graph = compiled(lambda x, y: tocha.where(y > 0, (x + y).exp(), y), x, y)
+    assert "vec::Whole()" in graph.source
+
+
 def test_bools_are_bytes_so_that_loops_are_vectors():
     c = compiled(
         lambda x, m: (x.masked_fill(m, 0.0), ~m, m & (x > 0)), randn(9, 30), randn(9, 30, seed=1) > 0, exact=True

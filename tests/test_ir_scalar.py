@@ -14,7 +14,7 @@ import sys
 import numpy as np
 import pytest
 
-from tocha.codegen.cpp_scalar import Names, emit, literal, vectorizes
+from tocha.codegen.cpp_scalar import REGISTERS, Names, emit, literal, vectorizes
 from tocha.ir import dtypes as dt
 from tocha.ir import scalar as s
 from tocha.ir.derivative import Saved, gradient, saved
@@ -439,7 +439,7 @@ def test_emitted_text():
     )
     assert code.results == ("t4",) and not code.faults
     wide = emit(
-        s.trace(lambda x, a: s.where(x > a, s.exp(x), 0), [F32], [("a", F32)]), Names(["x"], ["a"]), vector=True
+        s.trace(lambda x, a: s.where(x > a, s.exp(x), 0), [F32], [("a", F32)]), Names(["x"], ["a"]), vector=REGISTERS
     )
     assert wide.prologue == () and wide.body == (
         "const auto t0 = (x > math::splat(a));",

@@ -10,6 +10,7 @@ from collections import defaultdict
 from collections.abc import Iterator
 
 from tocha.codegen.cpp_scalar import (
+    REGISTERS,
     Emitted,
     Names,
     emit,
@@ -139,7 +140,7 @@ def element_loops(nodes: tuple, leaves: Names, code: Emitted, loads: list[str], 
 def vector_loop(nodes: tuple, leaves: Names) -> list[str]:
     """The loop over whole vectors, and one more vector for the rest: the result of an element never depends on where
     it lies."""
-    code = emit(nodes, leaves, vector=True)
+    code = emit(nodes, leaves, vector=REGISTERS)
 
     def step(suffix: str, rest: str) -> list[str]:
         loads = [f"const auto {x} = math::load{suffix}(a{k} + i{rest});" for k, x in enumerate(leaves.inputs)]
@@ -282,9 +283,9 @@ class FoldEmitter:
             return None
         k = len(self.states)
         start = self.emit(self.fold.init(**self.nodes()), self.states, [], prefix="i")
-        step = emit(combined, self.names([*(f"c{i}" for i in range(k)), "v"], prefix="f"), vector=True)
+        step = emit(combined, self.names([*(f"c{i}" for i in range(k)), "v"], prefix="f"), vector=REGISTERS)
         join = emit(
-            merged, self.names([f"a{i}" for i in range(k)] + [f"b{i}" for i in range(k)], prefix="m"), vector=True
+            merged, self.names([f"a{i}" for i in range(k)] + [f"b{i}" for i in range(k)], prefix="m"), vector=REGISTERS
         )
         lines = ["  " + c for c in (*start.prologue, *start.body, *join.prologue)]
 

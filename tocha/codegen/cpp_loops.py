@@ -12,10 +12,11 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from tocha.codegen.cpp_index import IndexPrinter
+from tocha.codegen.cpp_packs import write_packs
 from tocha.codegen.cpp_pass import Cuts, Pass
-from tocha.codegen.cpp_scalar import Emitted, Names, emit, loaded, memory_type, stored_as
+from tocha.codegen.cpp_scalar import Emitted, Names, VectorForm, emit, loaded, memory_type, stored_as
 from tocha.codegen.cpp_tiles import transposed_along, write_tiles
-from tocha.codegen.cpp_vectors import write_vector_fold
+from tocha.codegen.cpp_vectors import VECTORS, write_vector_fold
 from tocha.ir import dtypes as dt
 from tocha.ir import scalar
 from tocha.ir import symbolic as s
@@ -219,6 +220,8 @@ class KernelWriter:
             self.emit_range(part, [(b, n) for (b, _), n in zip(outputs, nodes, strict=True)], variable, first, past)
 
     def emit_range(self, p: Pass, outputs: list[tuple[Buffer, Node]], variable: Any, begin: str, end: str) -> None:
+        if write_packs(self, p, outputs, variable, begin, end):
+            return
         t = self.text
         name = self.names[s.atom_of(variable)] if variable is not None else "once"  # type: ignore[index]
         code = self.emitted(p, [n for _, n in outputs], {}, self.hoistable(variable))
@@ -329,7 +332,12 @@ class KernelWriter:
     # -- formulas
 
     def emitted(
-        self, p: Pass, nodes: Sequence[Node], states: dict[int, str], along: Any = None, vector: bool = False
+        self,
+        p: Pass,
+        nodes: Sequence[Node],
+        states: dict[int, str],
+        along: Any = None,
+        vector: VectorForm | None = None,
     ) -> Emitted:
         """C++ of nodes: reads first, then what depends on them; results in order.
 
@@ -355,7 +363,7 @@ class KernelWriter:
             before = len(waiting) + len(indirect)
             for r, i in list(waiting):
                 if not (symbols_of(r) & mine) - declared:
-                    lines.append(self.vector_line(r, texts[i]) if vector else self.read_line(r, texts[i]))
+                    lines.append(self.read_line(r, texts[i], vector))
                     waiting.remove((r, i))
                     done.add(i)
             for value, (atom, size) in list(indirect):
@@ -371,7 +379,7 @@ class KernelWriter:
                     declared.add(atom)
                     indirect.remove((value, (atom, size)))
             assert len(waiting) + len(indirect) < before, "reads that wait for each other"
-        code = emit(self.with_fixed(outputs, fixed), names, vector=vector, splat="vec::all")
+        code = emit(self.with_fixed(outputs, fixed), names, vector=vector)
         self.faults |= code.faults
         return Emitted((*prologue, *code.prologue), (*lines, *code.body), code.results, code.faults)
 
@@ -393,13 +401,12 @@ class KernelWriter:
         leaves = [n for n in topological(nodes) if n.op is INPUT and n.attr in fixed]
         return scalar.substitute(tuple(nodes), {n: scalar.Param(n.attr, n.dtype) for n in leaves})  # type: ignore[arg-type]
 
-    def vector_line(self, r: Load, name: str) -> str:
-        return f"const auto {name} = vec::load({self.pointer(r.buffer)} + {self.index(r.address)});"
-
     def read_name(self, r: Any, i: int, prefix: str) -> str:
         return r if isinstance(r, str) else f"x{prefix}{i}"
 
-    def read_line(self, r: Load | Position, name: str) -> str:
+    def read_line(self, r: Load | Position, name: str, vector: VectorForm | None = None) -> str:
+        if vector is not None and isinstance(r, Load):
+            return f"const auto {name} = {vector.load.format(f'{self.pointer(r.buffer)} + {self.index(r.address)}')};"
         if isinstance(r, Position):
             if isinstance(r.value, FloatExpr):
                 return f"const double {name} = {self.index.real(r.value)};"
@@ -693,7 +700,7 @@ class KernelWriter:
     def of_states(self, nodes: Sequence[Node], names: list[str], prefix: str, vector: bool = False) -> Emitted:
         leaves = {n for n in topological(nodes) if n.op is PARAM}
         changed = scalar.substitute(nodes, {n: scalar.Output(n.attr, n.dtype) for n in leaves})  # type: ignore[arg-type]
-        return emit(changed, Names(outputs=names, prefix=prefix), vector=vector, splat="vec::all")
+        return emit(changed, Names(outputs=names, prefix=prefix), vector=VECTORS if vector else None)
 
     # -- lanes
 

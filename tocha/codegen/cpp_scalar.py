@@ -7,8 +7,8 @@ and the names. Functions in the text live in csrc/cpu (namespace tocha::math: en
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 
 from tocha.ir.dtypes import DType, Kind, Number, bool_, float32, float64, int64, real_of, uint64
 from tocha.ir.node import CONSTANT, GRAD, INDEX, INPUT, OUTPUT, PARAM, Cost, Node, Primitive, topological
@@ -25,6 +25,18 @@ class Names:
     index: str = "i"
     fault: str = "fault"
     prefix: str = "t"
+
+
+@dataclass(frozen=True)
+class VectorForm:
+    """How formulas are written on whole vectors: what makes a vector of a scalar, what reads one, and operators of its own."""
+
+    splat: str = "math::splat"
+    load: str = ""
+    templates: Mapping[Primitive, str] = field(default_factory=dict)
+
+
+REGISTERS = VectorForm()  # of csrc/cpu/vecmath/avx512.h and neon.h
 
 
 @dataclass(frozen=True)
@@ -77,12 +89,10 @@ def vectorizes(outputs: Sequence[Node]) -> bool:
     return varying is not None and any(node.op.vector and node.op.cost is Cost.EXPENSIVE for node in varying)
 
 
-def emit(
-    outputs: Sequence[Node], names: Names, *, short: bool = False, vector: bool = False, splat: str = "math::splat"
-) -> Emitted:
+def emit(outputs: Sequence[Node], names: Names, *, short: bool = False, vector: VectorForm | None = None) -> Emitted:
     """The C++ of the formulas with these outputs; with `short`, taking shortcuts.
 
-    With `vector` the inputs are vectors; what does not depend on them is computed as a scalar, and made a vector by `splat`.
+    With `vector` the inputs are vectors; what does not depend on them is computed as a scalar, and made a vector where it is used.
 
     >>> from tocha.ir.dtypes import float32
     >>> from tocha.ir.scalar import exp, trace
@@ -110,8 +120,10 @@ def emit(
         hoisted = "{fault}" not in template and all(arg in invariant for arg in node.args)
         faults |= "{fault}" in template
         name = f"{names.prefix}{len(prologue) + len(body)}"
-        wide = vector and not hoisted
-        operands = [f"{splat}({text[arg]})" if wide and arg in invariant else text[arg] for arg in node.args]
+        wide = vector if not hoisted else None
+        operands = [f"{wide.splat}({text[arg]})" if wide and arg in invariant else text[arg] for arg in node.args]
+        if wide is not None:
+            template = wide.templates.get(node.op, template)
         value = _fill(template, node, operands, names)
         (prologue if hoisted else body).append(f"const {'auto' if wide else node.dtype.cpp} {name} = {value};")
         if hoisted:

@@ -49,7 +49,7 @@ def write_tiles(
     t = w.text
     t.open("for (int64_t task = begin; task < end; ++task) {")
     t.put(f"const int64_t block = task % {w.index.grouped(blocks)} * {ROWS};")
-    t.put(f"const int64_t past = index_min(block + {ROWS}, {w.index(sizes[across])});")
+    t.put(f"const int64_t past = {bounded('block', ROWS, w.index(sizes[across]))};")
     if rest:
         t.put(f"const int64_t r = task / {w.index.grouped(blocks)};")
         w.decode("r", [sizes[i] for i in rest], [variables[i] for i in rest])
@@ -59,7 +59,7 @@ def write_tiles(
         end = w.index(sizes[-1]) if high is None else str(high)
         values = [(b, n) for (b, _), n in zip(outputs, nodes, strict=True)]
         t.open(f"for (int64_t from = {low or 0}; from < {end}; from += {COLUMNS}) {{")
-        t.put(f"const int64_t to = index_min(from + {COLUMNS}, {end});")
+        t.put(f"const int64_t to = {bounded('from', COLUMNS, end, low or 0)};")
         loaded = with_tiles(w, part, sizes, variables, across)
         name = w.names[s.atom_of(variables[across])]
         t.open(f"for (int64_t {name} = block; {name} < past; ++{name}) {{")
@@ -67,6 +67,12 @@ def write_tiles(
         t.close()
         t.close()
     t.close()
+
+
+def bounded(begin: str, step: int, end: str, low: int = 0) -> str:
+    """The end of a step from `begin`, of those from `low` to `end`: where all are whole, their length is known to the compiler."""
+    whole = end.isdigit() and (int(end) - low) % step == 0
+    return f"{begin} + {step}" if whole else f"index_min({begin} + {step}, {end})"
 
 
 def with_tiles(w: Any, p: Pass, sizes: Sequence[Any], variables: Sequence[Any], along: int) -> Pass:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from tocha.codegen.cpp_scalar import Emitted, Names, emit
+from tocha.codegen.cpp_scalar import Emitted, Names, VectorForm, emit
 from tocha.ir import dtypes as dt
 from tocha.ir import scalar
 from tocha.ir import symbolic as s
@@ -19,6 +19,7 @@ from tocha.ir.node import CONSTANT, INDEX, INPUT, OUTPUT, PARAM, Cost, Node, top
 from tocha.ir.rewrite import simplify
 
 TYPES = {dt.float32: "vec::F32", dt.float64: "vec::F64"}
+VECTORS = VectorForm("vec::all", "vec::load({0})")
 COPIES = 4  # accumulators per state
 LONG_BODY = 24  # statements, beyond which registers do not last for so many
 SHORT_ROW = 8  # elements, below which there is nothing for vectors
@@ -179,7 +180,7 @@ class VectorFold:
         w, text = self.w, self.w.text
         end = w.index(sizes[-1])
         states, last = dict(enumerate(names)), variables[-1] if self.strips is None else self.strips.at
-        whole = w.emitted(self.p, nodes, states, last, vector=True)
+        whole = w.emitted(self.p, nodes, states, last, vector=VECTORS)
         rest = w.emitted(self.p, nodes, states, last) if self.has_rest(sizes[-1]) else None
         self.copies = COPIES if len(whole.body) <= LONG_BODY else 1
         for m in self.folds:

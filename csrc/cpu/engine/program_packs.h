@@ -1,0 +1,163 @@
+// Packs of sixteen floats: several registers side by side, so that the long chains of an exponential overlap. What
+// compiled graphs compute dear formulas on (codegen/cpp_packs.py); the functions on them are in program_packs_math.h.
+#pragma once
+
+#include <cstdint>
+#include <cstring>
+
+#if defined(__aarch64__)
+#include <arm_neon.h>
+#elif defined(__x86_64__)
+#include <immintrin.h>
+#endif
+
+#include "cpu/engine/program_vectors.h"
+
+TOCHA_ISA_BEGIN
+namespace vec {
+
+typedef uint32_t U32 __attribute__((vector_size(kBytes)));
+
+constexpr int kPack = 16;
+constexpr int kParts = kPack * 4 / kBytes;
+
+template <class V>
+struct Lanes {
+  V part[kParts];
+};
+using Pack = Lanes<F32>;
+using Bits = Lanes<U32>;
+using Mask = Lanes<I32>;
+
+// A function's body: the parts of a pack one by one, i naming them. Written out, as lambdas take a compiler long to see
+// through.
+#define TOCHA_EACH(I, EXPRESSION) \
+  {                               \
+    constexpr int i = I;          \
+    out.part[i] = EXPRESSION;     \
+  }
+#define TOCHA_BY_PARTS(V, EXPRESSION)                            \
+  {                                                              \
+    Lanes<V> out;                                                \
+    TOCHA_EACH(0, EXPRESSION)                                    \
+    TOCHA_EACH(1, EXPRESSION)                                    \
+    if constexpr (kParts > 2) TOCHA_EACH(kParts / 2, EXPRESSION) \
+    if constexpr (kParts > 2) TOCHA_EACH(kParts - 1, EXPRESSION) \
+    return out;                                                  \
+  }
+
+// One register: what the language has no operator for.
+TOCHA_MATH F32 fused(F32 a, F32 b, F32 c) {  // a * b + c, rounded as math::madd rounds
+#if defined(__aarch64__)
+  return (F32)vfmaq_f32((float32x4_t)c, (float32x4_t)a, (float32x4_t)b);
+#elif defined(__AVX__) && defined(__FMA__)
+  return (F32)_mm256_fmadd_ps((__m256)a, (__m256)b, (__m256)c);
+#else
+  return a * b + c;
+#endif
+}
+TOCHA_MATH F32 root(F32 x) {
+#if defined(__aarch64__)
+  return (F32)vsqrtq_f32((float32x4_t)x);
+#elif defined(__AVX__)
+  return (F32)_mm256_sqrt_ps((__m256)x);
+#elif defined(__x86_64__)
+  return (F32)_mm_sqrt_ps((__m128)x);
+#else
+  for (int i = 0; i < kBytes / 4; ++i) x[i] = __builtin_sqrtf(x[i]);
+  return x;
+#endif
+}
+// A compiler turns `m ? a : b` around where it thinks that better, which costs comparisons that mind NaNs; bits it
+// leaves alone.
+TOCHA_MATH F32 one_of(I32 m, F32 a, F32 b) {
+#if defined(__aarch64__)
+  return (F32)vbslq_f32((uint32x4_t)m, (float32x4_t)a, (float32x4_t)b);
+#else
+  return m ? a : b;
+#endif
+}
+
+TOCHA_MATH Pack pack(float x) TOCHA_BY_PARTS(F32, all(x)) TOCHA_MATH Pack pack(Pack x) { return x; }
+TOCHA_MATH Mask pack(bool x) TOCHA_BY_PARTS(I32, I32{} - static_cast<int32_t>(x))
+
+    // How much of a pack is in memory: all of it, or the first so many elements.
+    struct Whole {};
+struct First {
+  int64_t count;
+};
+TOCHA_MATH Pack load(const float* p, Whole) TOCHA_BY_PARTS(F32, load(p + i * (kBytes / 4))) TOCHA_MATH Pack
+    load(const float* p, First n) {
+  float lanes[kPack] = {};
+  for (int64_t i = 0; i < n.count; ++i) lanes[i] = p[i];
+  return load(lanes, Whole());
+}
+TOCHA_MATH void store(float* p, Pack x, Whole) {  // not as one piece: that would go through the stack
+  for (int i = 0; i < kParts; ++i) store(p + i * (kBytes / 4), x.part[i]);
+}
+TOCHA_MATH void store(float* p, Pack x, First n) {
+  float lanes[kPack];
+  store(lanes, x, Whole());
+  for (int64_t i = 0; i < n.count; ++i) p[i] = lanes[i];
+}
+
+#define TOCHA_PACK_ARITHMETIC(OP)                                                                                      \
+  TOCHA_MATH Pack operator OP(Pack a, Pack b) TOCHA_BY_PARTS(F32, a.part[i] OP b.part[i]) TOCHA_MATH Pack operator OP( \
+      Pack a, float b) {                                                                                               \
+    return a OP pack(b);                                                                                               \
+  }                                                                                                                    \
+  TOCHA_MATH Pack operator OP(float a, Pack b) { return pack(a) OP b; }
+TOCHA_PACK_ARITHMETIC(+)
+TOCHA_PACK_ARITHMETIC(-)
+TOCHA_PACK_ARITHMETIC(*)
+TOCHA_PACK_ARITHMETIC(/)
+#undef TOCHA_PACK_ARITHMETIC
+TOCHA_MATH Pack operator-(Pack a) TOCHA_BY_PARTS(F32, -a.part[i])
+#define TOCHA_PACK_COMPARISON(OP)                                                                                      \
+  TOCHA_MATH Mask operator OP(Pack a, Pack b) TOCHA_BY_PARTS(I32, a.part[i] OP b.part[i]) TOCHA_MATH Mask operator OP( \
+      Pack a, float b) {                                                                                               \
+    return a OP pack(b);                                                                                               \
+  }
+    TOCHA_PACK_COMPARISON(<) TOCHA_PACK_COMPARISON(<=) TOCHA_PACK_COMPARISON(>) TOCHA_PACK_COMPARISON(>=)
+        TOCHA_PACK_COMPARISON(==) TOCHA_PACK_COMPARISON(!=)
+#undef TOCHA_PACK_COMPARISON
+
+#define TOCHA_PACK_LOGIC(OP) TOCHA_MATH Mask operator OP(Mask a, Mask b) TOCHA_BY_PARTS(I32, a.part[i] OP b.part[i])
+            TOCHA_PACK_LOGIC(&) TOCHA_PACK_LOGIC(|) TOCHA_PACK_LOGIC(^)
+#undef TOCHA_PACK_LOGIC
+                TOCHA_MATH Mask operator!(Mask a) TOCHA_BY_PARTS(I32, ~a.part[i])
+
+#define TOCHA_PACK_BITS(OP)                                                                                            \
+  TOCHA_MATH Bits operator OP(Bits a, Bits b) TOCHA_BY_PARTS(U32, a.part[i] OP b.part[i]) TOCHA_MATH Bits operator OP( \
+      Bits a, uint32_t b) TOCHA_BY_PARTS(U32, a.part[i] OP b)
+                    TOCHA_PACK_BITS(+) TOCHA_PACK_BITS(-) TOCHA_PACK_BITS(&) TOCHA_PACK_BITS(|) TOCHA_PACK_BITS(<<)
+                        TOCHA_PACK_BITS(>>)
+#undef TOCHA_PACK_BITS
+
+                            TOCHA_MATH Bits bits_of(Pack x) TOCHA_BY_PARTS(U32, (U32)x.part[i]) TOCHA_MATH Bits
+    bits_of(Mask x) TOCHA_BY_PARTS(U32, (U32)x.part[i]) TOCHA_MATH Bits operator-(uint32_t a, Bits b)
+        TOCHA_BY_PARTS(U32, a - b.part[i]) TOCHA_MATH Pack
+    roots(Pack x) TOCHA_BY_PARTS(F32, root(x.part[i])) TOCHA_MATH Pack from_bits(Bits x)
+        TOCHA_BY_PARTS(F32, (F32)x.part[i]) TOCHA_MATH Pack madd(Pack a, Pack b, Pack c)
+            TOCHA_BY_PARTS(F32, fused(a.part[i], b.part[i], c.part[i])) TOCHA_MATH Pack madd(Pack a, float b, Pack c) {
+  return madd(a, pack(b), c);
+}
+TOCHA_MATH Pack madd(Pack a, Pack b, float c) { return madd(a, b, pack(c)); }
+TOCHA_MATH Pack madd(Pack a, float b, float c) { return madd(a, pack(b), pack(c)); }
+TOCHA_MATH Pack nmadd(Pack a, float b, Pack c) { return madd(-a, b, c); }
+TOCHA_MATH Pack nmadd(Pack a, Pack b, Pack c) { return madd(-a, b, c); }
+TOCHA_MATH Pack poly(Pack, float c0) { return pack(c0); }
+template <class... C>
+TOCHA_MATH Pack poly(Pack x, float c0, C... c) {
+  return madd(x, poly(x, c...), c0);
+}
+
+TOCHA_MATH Pack choose(Mask m, Pack a, Pack b)
+    TOCHA_BY_PARTS(F32, one_of(m.part[i], a.part[i], b.part[i])) TOCHA_MATH Pack choose(Mask m, float a, Pack b) {
+  return choose(m, pack(a), b);
+}
+TOCHA_MATH Pack choose(Mask m, Pack a, float b) { return choose(m, a, pack(b)); }
+TOCHA_MATH Pack zero_where(Mask m, Pack x) TOCHA_BY_PARTS(F32, (F32)((I32)x.part[i] & ~m.part[i]))
+
+}  // namespace vec
+TOCHA_ISA_END

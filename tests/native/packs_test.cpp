@@ -1,0 +1,106 @@
+// Holds every function on packs to the bits of its scalar form, over floats of all exponents, and packs that are not
+// full to what lies in memory. Exits with 1 where they differ. `packs_test [stride]` takes every stride-th float.
+// sources:
+#include <bit>
+#include <cstdio>
+#include <cstdlib>
+
+#include "cpu/engine/program_packs_math.h"
+
+namespace {
+
+using namespace tocha;
+using vec::Pack;
+
+int failures = 0;
+
+bool same(float a, float b) { return std::bit_cast<uint32_t>(a) == std::bit_cast<uint32_t>(b) || (a != a && b != b); }
+
+template <class OnPacks, class OnFloats>
+void compare(const char* name, const float* x, const float* other, OnPacks&& on_packs, OnFloats&& on_floats) {
+  float y[vec::kPack];
+  vec::store(y, on_packs(vec::load(x, vec::Whole()), vec::load(other, vec::Whole())), vec::Whole());
+  for (int i = 0; i < vec::kPack; ++i) {
+    float expected = on_floats(x[i], other[i]);
+    if (same(y[i], expected)) continue;
+    if (++failures < 20) std::printf("%s(%a, %a) is %a on packs, %a else\n", name, x[i], other[i], y[i], expected);
+  }
+}
+
+#define COMPARE(NAME, PACKS, FLOATS) \
+  compare(NAME, x, other, [](Pack a, Pack b) { return PACKS; }, [](float a, float b) { return FLOATS; })
+#define BINARY(F) COMPARE(#F, math::F(a, b), math::F(a, b))
+
+void functions(const float* x, const float* other) {
+#define ONE(F) COMPARE(#F, math::F(a), math::F(a))
+  ONE(abs);
+  ONE(sqrt);
+  ONE(rsqrt);
+  ONE(relu);
+  ONE(exp);
+  ONE(expm1);
+  ONE(tanh);
+  ONE(sigmoid);
+  ONE(log);
+  ONE(log1p);
+  ONE(erf);
+  COMPARE("exp_below_zero", math::exp_below_zero(-math::abs(a)), math::exp_below_zero(-math::abs(a)));
+  BINARY(maximum);
+  BINARY(minimum);
+  BINARY(fmax);
+  BINARY(fmin);
+  BINARY(clamp_min);
+  BINARY(clamp_max);
+  BINARY(copysign);
+  COMPARE("a + b", a + b, a + b);
+  COMPARE("a - b", a - b, a - b);
+  COMPARE("a * b", a * b, a * b);
+  COMPARE("a / b", a / b, a / b);
+  COMPARE("1 / a", 1.0f / a, 1.0f / a);
+  COMPARE("-a", -a, -a);
+  COMPARE("a < b", vec::choose(a < b, a, b), a < b ? a : b);
+  COMPARE("a <= b", vec::choose(a <= b, a, b), a <= b ? a : b);
+  COMPARE("a > b", vec::choose(a > b, a, b), a > b ? a : b);
+  COMPARE("a >= b", vec::choose(a >= b, a, b), a >= b ? a : b);
+  COMPARE("a == b", vec::choose(a == b, a, b), a == b ? a : b);
+  COMPARE("a != b", vec::choose(a != b, a, b), a != b ? a : b);
+  COMPARE("isnan", vec::choose(math::isnan(a), b, a), math::isnan(a) ? b : a);
+  COMPARE("and", vec::choose((a < b) & !(b < 1.0f), a, b), (a < b) && !(b < 1.0f) ? a : b);
+  COMPARE("or", vec::choose((a < b) | (b < 1.0f), a, b), (a < b) || (b < 1.0f) ? a : b);
+  COMPARE("xor", vec::choose((a < b) ^ (b < 1.0f), a, b), (a < b) != (b < 1.0f) ? a : b);
+}
+
+void parts_of_packs() {
+  float from[vec::kPack], to[vec::kPack];
+  for (int64_t count = 0; count <= vec::kPack; ++count) {
+    for (int i = 0; i < vec::kPack; ++i) from[i] = static_cast<float>(i + 1), to[i] = -1;
+    vec::store(to, vec::load(from, vec::First{count}), vec::First{count});
+    for (int i = 0; i < vec::kPack; ++i) failures += to[i] != (i < count ? from[i] : -1);
+  }
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  const uint64_t stride = argc > 1 ? std::strtoull(argv[1], nullptr, 10) : 1009;
+  uint64_t u = 0;
+  while (u < uint64_t{1} << 32) {
+    float x[vec::kPack], other[vec::kPack];
+    for (int i = 0; i < vec::kPack; ++i, u += stride) {
+      x[i] = std::bit_cast<float>(static_cast<uint32_t>(u));
+      other[i] = std::bit_cast<float>(static_cast<uint32_t>(u) * 2654435761u);
+    }
+    functions(x, other);
+  }
+  const float inf = std::numeric_limits<float>::infinity(), nan = std::numeric_limits<float>::quiet_NaN();
+  const float ends[vec::kPack] = {inf,  -inf,  nan,    -nan,    0.0f,  -0.0f,   1e-45f, -1e-45f,
+                                  1.0f, -1.0f, 88.73f, -87.34f, 89.1f, -103.9f, 0.55f,  1e-8f};
+  for (int turn = 0; turn < vec::kPack; ++turn) {
+    float other[vec::kPack];
+    for (int i = 0; i < vec::kPack; ++i) other[i] = ends[(i + turn) % vec::kPack];
+    functions(ends, other);
+  }
+  parts_of_packs();
+  if (failures) std::printf("%d differences\n", failures);
+  return failures != 0;
+}

@@ -1,0 +1,83 @@
+"""Loops over dear formulas (exponentials, logarithms) on packs of sixteen floats: several registers side by side, whose chains of
+operations overlap. Rounded as the scalar forms are (csrc/cpu/engine/program_packs_math.h).
+
+For formulas of float32 at neighbouring places; the others are loops that the compiler makes vectors of (cpp_loops.py).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from tocha.codegen.cpp_pass import Pass
+from tocha.codegen.cpp_scalar import VectorForm
+from tocha.codegen.cpp_vectors import atom_of, is_one, step_of
+from tocha.ir import dtypes as dt
+from tocha.ir import scalar
+from tocha.ir.loops import Buffer, Load
+from tocha.ir.node import CONSTANT, INPUT, PARAM, Cost, Node, topological
+from tocha.ir.rewrite import simplify
+
+PACK = 16  # elements
+# What the header has: scalar forms of it are arithmetic, comparison and choice on float32.
+PACKED = frozenset({
+    scalar.add, scalar.sub, scalar.mul, scalar.div, scalar.neg, scalar.reciprocal, scalar.absolute, scalar.sqrt, scalar.rsqrt,
+    scalar.copysign, scalar.maximum, scalar.minimum, scalar.fmax, scalar.fmin, scalar.clamp, scalar.clamp_min, scalar.clamp_max,
+    scalar.relu, scalar.where, scalar.eq, scalar.ne, scalar.lt, scalar.le, scalar.gt, scalar.ge, scalar.isnan,
+    scalar.bitwise_and, scalar.bitwise_or, scalar.bitwise_xor, scalar.bitwise_not,
+    scalar.exp, scalar.exp_below_zero, scalar.expm1, scalar.log, scalar.log1p, scalar.tanh, scalar.sigmoid, scalar.erf,
+})  # fmt: skip
+PACKS = VectorForm("vec::pack", "vec::load({0}, how)", {scalar.where: "vec::choose({0}, {1}, {2})"})
+
+
+def is_dear(nodes: Sequence[Node]) -> bool:
+    """Whether formulas can be computed on packs, and gain by it: a compiler does well on arithmetic."""
+    varying: set[Node] = set()
+    dear = False
+    for n in topological(nodes):
+        if n.op in (CONSTANT, PARAM) or (n.args and not any(a in varying for a in n.args)):
+            continue
+        if n.dtype not in (dt.float32, dt.bool_) or (n.op is INPUT and n.dtype is dt.bool_):
+            return False
+        if n.op is not INPUT and n.op not in PACKED:
+            return False
+        varying.add(n)
+        dear |= n.op.cost is Cost.EXPENSIVE
+    return dear and all(n.dtype is dt.float32 for n in nodes)
+
+
+def goes_by_packs(w: Any, p: Pass, outputs: Sequence[tuple[Buffer, Node]], variable: Any) -> bool:
+    if variable is None or p.indirect:
+        return False
+    fixed = w.fixed_reads(p, variable)
+    nodes = simplify(tuple(n for _, n in outputs))
+    needed = {n.attr for n in topological(nodes) if n.op is INPUT} - fixed
+    for r, i in p.reads.items():
+        if i in needed and not (isinstance(r, Load) and r.guard is True and is_one(step_of(r.address, variable))):
+            return False
+    places = [(b.dtype is dt.float32 and is_one(step_of(w.store_place(b), variable))) for b, _ in outputs]
+    return all(places) and is_dear(w.with_fixed(nodes, fixed))
+
+
+def write_packs(w: Any, p: Pass, outputs: Sequence[tuple[Buffer, Node]], variable: Any, begin: str, end: str) -> bool:
+    """Writes a loop over points; False if it is none for packs. w is the kernel's writer (cpp_loops.py)."""
+    last = w.hoistable(variable)
+    if not goes_by_packs(w, p, outputs, last):
+        return False
+    t, name = w.text, w.names[atom_of(last)]
+    code = w.emitted(p, [n for _, n in outputs], {}, last, PACKS)
+    t.open("{")
+    for line in code.prologue:
+        t.put(line)
+    t.open(f"auto step = [&](int64_t {name}, auto how) __attribute__((always_inline)) {{")
+    for line in code.body:
+        t.put(line)
+    for (b, _), r in zip(outputs, code.results, strict=True):
+        t.put(f"vec::store({w.pointer(b)} + {w.index(w.store_place(b))}, vec::pack({r}), how);")
+    t.close("};")
+    t.put(f"int64_t c = {begin};")
+    t.put(f"for (; c + {PACK} <= {end}; c += {PACK}) step(c, vec::Whole());")
+    if not (begin.isdigit() and end.isdigit() and (int(end) - int(begin)) % PACK == 0):
+        t.put(f"if (c < {end}) step(c, vec::First{{{end} - c}});")
+    t.close()
+    return True

@@ -103,13 +103,20 @@ def __getattr__(name: str) -> object:
         return found
     if name in _SCHEMA_TYPES:
         return getattr(_importlib.import_module("tocha.operators.function_schema"), name)
+    if name.startswith("sparse_") and name.endswith("_tensor"):
+        room = "_construct" if name == "sparse_coo_tensor" else "_compressed_construct"
+        found = getattr(_importlib.import_module(f"tocha.sparse.{room}"), name, None)
+        if found is not None:
+            return found
+    if name in ("hspmm", "smm", "sspaddmm"):
+        return getattr(_importlib.import_module("tocha.sparse._geometry"), name)
+    if name.startswith("_validate_sparse_"):
+        return getattr(_importlib.import_module("tocha.sparse._validation"), name)
     if name == "from_file":
         return _importlib.import_module("tocha._functions.files").from_file
     if name in (_elsewhere := _importlib.import_module("tocha._functions.elsewhere")).NAMES:
         globals()[name] = found = _elsewhere.refused(name)
         return found
-    if name == "sparse_coo_tensor":
-        return _importlib.import_module("tocha.sparse._construct").sparse_coo_tensor
     if name.startswith("_") and not name.startswith("__") and hasattr(_C, name):
         return getattr(_C, name)
     raise AttributeError(f"module 'tocha' has no attribute {name!r}")

@@ -337,7 +337,7 @@ def tensor_repr(self: Any, *, tensor_contents: str | None = None) -> str:
         return _write_tensor(self, "tensor(", tensor_contents)
     # A subclass must not see the slices that printing takes.
     with _C.DisableTorchFunctionSubclass():
-        if kind is Parameter or self.is_sparse:
+        if kind is Parameter or self.layout != _C.strided:
             return _write_tensor(self, "tensor(", tensor_contents)
         text = _write_tensor(self, f"{kind.__name__}(", tensor_contents)
         return f"Parameter({text})" if isinstance(self, Parameter) else text

@@ -122,7 +122,12 @@ def _rebuild_meta_tensor_no_storage(dtype: _C.dtype, size: Any, stride: Any, req
 
 
 def _rebuild_sparse_tensor(layout: Any, data: Any) -> Tensor:
-    """A sparse tensor of (indices, values, size) or (indices, values, size, is_coalesced)."""
+    """A sparse tensor of (indices, values, size) or (indices, values, size, is_coalesced), or of a compressed one's parts."""
+    if layout in (_C.sparse_csr, _C.sparse_csc, _C.sparse_bsr, _C.sparse_bsc):
+        if not isinstance(data, tuple) or len(data) != 4 or not all(isinstance(part, Tensor) for part in data[:3]):
+            raise ValueError("a compressed sparse tensor is made of two tensors of indices, values and size")
+        compressed: Any = importlib.import_module("tocha.sparse._compressed_construct")
+        return compressed.sparse_compressed_tensor(*data, layout=layout, check_invariants=True)
     if layout is not _C.sparse_coo:
         raise NotImplementedError(f"[load] there are no tensors of layout {layout}")
     if not isinstance(data, tuple) or len(data) not in (3, 4):

@@ -29,12 +29,32 @@ def to_sparse(self: Tensor, *args: Any, **kwargs: Any) -> Tensor:
            values=tensor([2.]),
            size=(2, 2), nnz=1, layout=tocha.sparse_coo)
     """
-    return _construct().to_sparse(self, *args, **kwargs)
+    return importlib.import_module("tocha.sparse._layouts").to_sparse(self, *args, **kwargs)
 
 
 def to_sparse_coo(self: Tensor) -> Tensor:
     """The tensor in coordinate form."""
     return self.to_sparse()
+
+
+def _compressing(name: str, blocked: bool) -> Any:
+    layout = getattr(_C, name.removeprefix("to_"))
+
+    def compress(self: Tensor, dense_dim: int | None = None) -> Tensor:
+        return self.to_sparse(layout=layout, dense_dim=dense_dim)
+
+    def compress_blocks(self: Tensor, blocksize: Any, dense_dim: int | None = None) -> Tensor:
+        return self.to_sparse(layout=layout, blocksize=blocksize, dense_dim=dense_dim)
+
+    method = compress_blocks if blocked else compress
+    method.__name__ = method.__qualname__ = name
+    method.__doc__ = f"""The tensor in layout {layout}.
+
+    >>> import tocha
+    >>> tocha.eye(2).{name}({"(1, 2)" if blocked else ""}).layout
+    {layout}
+    """
+    return method
 
 
 def to_dense(self: Tensor, dtype: Any = None, *, masked_grad: bool | None = None) -> Tensor:
@@ -44,7 +64,7 @@ def to_dense(self: Tensor, dtype: Any = None, *, masked_grad: bool | None = None
 
 def sparse_mask(self: Tensor, mask: Tensor) -> Tensor:
     """The elements at the indices of a sparse mask, as a sparse tensor with those indices."""
-    return _construct().sparse_mask(self, mask)
+    return _construct().sparse_mask(self, mask)  # a mask in a compressed layout answers for itself
 
 
 def sparse_dim(self: Tensor) -> int:
@@ -75,6 +95,10 @@ def install() -> None:
     for name in ("coalesce", "is_coalesced", "indices"):
         add_method(name, _refused(name, "sparse coordinate tensor layout"))
     add_method("values", _refused("values", "sparse tensor layout"))
+    for name in ("to_sparse_csr", "to_sparse_csc", "to_sparse_bsr", "to_sparse_bsc"):
+        add_method(name, _compressing(name, "_bs" in name))
+    for name, what in (("crow", "row"), ("col", "row"), ("ccol", "column"), ("row", "column")):
+        add_method(f"{name}_indices", _refused(f"{name}_indices", f"sparse {what} compressed tensor layout"))
     for name in ("_indices", "_values", "_nnz", "_coalesced_", "_dimI", "_dimV"):
         add_method(name, _without_form(name))
     add_property("is_sparse_csr", lambda self: False)

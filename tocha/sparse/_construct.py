@@ -178,14 +178,8 @@ def _check_coalesced(t: SparseTensor) -> None:
         raise RuntimeError("cannot set is_coalesced to true if indices correspond to uncoalesced COO tensor")
 
 
-def to_sparse(
-    t: Tensor, sparse_dim: int | None = None, *, layout: Any = None, blocksize: Any = None, dense_dim: int | None = None
-) -> Tensor:
+def to_coordinates(t: Tensor, sparse_dim: int | None = None) -> Tensor:
     """The sparse form of a tensor: what is not zero along its first sparse_dim dimensions, all of them by default."""
-    if layout not in (None, _C.sparse_coo):
-        raise NotImplementedError(f"[to_sparse] there is only the layout tocha.sparse_coo, not {layout}")
-    if blocksize is not None or dense_dim is not None:
-        raise RuntimeError("[to_sparse] blocksize and dense_dim are for other layouts than tocha.sparse_coo")
     if is_sparse(t):
         if sparse_dim is not None and sparse_dim != sparse_dims(t):
             raise RuntimeError(

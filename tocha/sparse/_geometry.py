@@ -6,7 +6,7 @@ from typing import Any
 
 from tocha import _C
 from tocha.sparse._arithmetic import mul, with_values_of_none
-from tocha.sparse._history import build, coalesced, values_of
+from tocha.sparse._history import build, coalesced, product, values_of
 from tocha.sparse._tensor import (
     SparseTensor,
     Tensor,
@@ -19,7 +19,7 @@ from tocha.sparse._tensor import (
 )
 
 
-def _wrapped(dim: int, count: int) -> int:
+def wrapped(dim: int, count: int) -> int:
     if not -max(count, 1) <= dim < max(count, 1):
         raise IndexError(
             f"Dimension out of range (expected to be in range of [{-max(count, 1)}, {max(count, 1) - 1}], but got {dim})"
@@ -33,7 +33,7 @@ def _wrapped(dim: int, count: int) -> int:
 @form_of("permute")
 def permute(input: SparseTensor, *dims: Any) -> Tensor:
     """The dimensions in another order; sparse ones stay sparse."""
-    order = [_wrapped(d, input.dim()) for d in (dims[0] if len(dims) == 1 and not isinstance(dims[0], int) else dims)]
+    order = [wrapped(d, input.dim()) for d in (dims[0] if len(dims) == 1 and not isinstance(dims[0], int) else dims)]
     count = sparse_dims(input)
     if sorted(order) != list(range(input.dim())):
         raise RuntimeError(f"[permute] expected each of {input.dim()} dims once, got {dims}")
@@ -50,7 +50,7 @@ def permute(input: SparseTensor, *dims: Any) -> Tensor:
 @form_of("transpose", "swapaxes", "swapdims")
 def transpose(input: SparseTensor, dim0: int, dim1: int) -> Tensor:
     """The tensor with two of its sparse dimensions exchanged."""
-    a, b = _wrapped(dim0, input.dim()), _wrapped(dim1, input.dim())
+    a, b = wrapped(dim0, input.dim()), wrapped(dim1, input.dim())
     if max(a, b) >= sparse_dims(input):
         raise RuntimeError(
             "sparse transpose: transposed dimensions must be sparse "
@@ -79,7 +79,7 @@ def t(input: SparseTensor) -> Tensor:
 @form_of("index_select")
 def index_select(input: SparseTensor, dim: int, index: Tensor, *, out: Any = None) -> Tensor:
     """The slices of a dimension that index names, in its order."""
-    d, count = _wrapped(dim, input.dim()), sparse_dims(input)
+    d, count = wrapped(dim, input.dim()), sparse_dims(input)
     if is_sparse(index) or index.dim() != 1 or index.dtype != _C.int64:
         raise IndexError("index_select() argument index must be 1-D strided (non-sparse) long-tensor.")
     wrong = index[(index < 0) | (index >= input.size(d))]
@@ -114,7 +114,7 @@ def sum(input: SparseTensor, dim: Any = None, keepdim: bool = False, *, dtype: A
     if out is not None:
         raise NotImplementedError("[sum] has no out= for sparse tensors")
     dims = range(input.dim()) if dim is None else [dim] if isinstance(dim, int) else list(dim)
-    gone = {_wrapped(d, input.dim()) for d in dims}
+    gone = {wrapped(d, input.dim()) for d in dims}
     if len(gone) != len(dims):
         raise RuntimeError(f"[sum] a dim appears multiple times in the list of dims: {dim}")
     count, shape = sparse_dims(input), list(input.shape)
@@ -144,7 +144,7 @@ def norm(
     input: SparseTensor, p: Any = "fro", dim: Any = None, keepdim: bool = False, out: Any = None, dtype: Any = None
 ) -> Tensor:
     """The p-norm of all elements."""
-    dims = None if dim is None else {_wrapped(d, input.dim()) for d in ([dim] if isinstance(dim, int) else dim)}
+    dims = None if dim is None else {wrapped(d, input.dim()) for d in ([dim] if isinstance(dim, int) else dim)}
     if dims and len(dims) != input.dim():
         raise RuntimeError(
             "norm_sparse currently only supports full reductions, "
@@ -173,7 +173,7 @@ def _check_matrix(t: Tensor) -> None:
         raise RuntimeError(f"[mm] expected matrices, got a tensor of shape {list(t.shape)}")
 
 
-def _mm_dense(a: SparseTensor, b: Tensor) -> Tensor:
+def mm_dense(a: SparseTensor, b: Tensor) -> Tensor:
     """a @ b with b dense: for each value a row of b is added to a row of the result."""
     rows, columns = a._coo_indices
     positions(a)  # refuses indices beyond the shape
@@ -183,7 +183,7 @@ def _mm_dense(a: SparseTensor, b: Tensor) -> Tensor:
     return add_rows(values.unsqueeze(1) * b.index_select(0, columns), rows, a.size(0))
 
 
-def _mm_sparse(a: SparseTensor, b: SparseTensor) -> SparseTensor:
+def mm_sparse(a: SparseTensor, b: SparseTensor) -> SparseTensor:
     """a @ b of two sparse matrices: every value of a meets the values of b in the row that is its column."""
     a, b = coalesced(a), coalesced(b)
     columns, rows = a._coo_indices[1], b._coo_indices[0].contiguous()
@@ -196,11 +196,8 @@ def _mm_sparse(a: SparseTensor, b: SparseTensor) -> SparseTensor:
     return coalesced(build("Mm", products, indices, (a.size(0), b.size(1))))
 
 
-@form_of("mm", "spmm", "dsmm")
-def mm(input: Tensor, mat2: Tensor, *, out: Any = None) -> Tensor:
-    """The product of two matrices: sparse if both are."""
-    if out is not None:
-        raise NotImplementedError("[mm] has no out= for sparse tensors")
+def check_product(input: Tensor, mat2: Tensor) -> None:
+    """Two matrices that can be multiplied."""
     _check_matrix(input)
     _check_matrix(mat2)
     if input.size(1) != mat2.size(0):
@@ -209,9 +206,104 @@ def mm(input: Tensor, mat2: Tensor, *, out: Any = None) -> Tensor:
         )
     if input.dtype != mat2.dtype:
         raise RuntimeError(f"[mm] expected scalar type {input.dtype} but found {mat2.dtype}")
+
+
+def mm_masked(input: Tensor, mat2: Tensor) -> Tensor:
+    """The product of two matrices, sparse if both are; the gradient of a sparse factor has its places."""
+    check_product(input, mat2)
     if is_sparse(input):
-        return _mm_sparse(input, mat2) if is_sparse(mat2) else _mm_dense(input, mat2)
-    return _mm_dense(t(mat2), input.t()).t()
+        return mm_sparse(input, mat2) if is_sparse(mat2) else mm_dense(input, mat2)
+    return mm_dense(t(mat2), input.t()).t()
+
+
+@form_of("mm", "spmm", "dsmm")
+def mm(input: Tensor, mat2: Tensor, *, out: Any = None) -> Tensor:
+    """The product of two matrices, sparse if both are; with a dense factor the gradient of the sparse one is dense."""
+    if is_sparse(input) == is_sparse(mat2):
+        found = mm_masked(input, mat2)
+    else:
+        check_product(input, mat2)
+        found = product(input, mat2, False, _times) if is_sparse(input) else product(mat2, input.t(), True, _times).t()
+    if out is None:
+        return found
+    if is_sparse(out) or is_sparse(found):
+        raise NotImplementedError("[mm] has no out= for sparse results")
+    return out.resize_(found.shape).copy_(found)
+
+
+def _times(sparse: Any, dense: Tensor, flipped: bool) -> Tensor:
+    return mm_dense(t(sparse) if flipped else sparse, dense)  # type: ignore[arg-type]
+
+
+@form_of("bmm")
+def bmm(input: Tensor, mat2: Tensor, *, out: Any = None) -> Tensor:
+    """The products of matrices in batches, the first sparse and the second dense: one block-diagonal product."""
+    if not is_sparse(input) or is_sparse(mat2):
+        raise NotImplementedError("[bmm] expected a sparse first and a dense second batch of matrices")
+    if input.dim() != 3 or mat2.dim() != 3 or sparse_dims(input) != 3:
+        raise RuntimeError(f"[bmm] batch1 must be a 3D tensor, got {list(input.shape)} and {list(mat2.shape)}")
+    b, n, m = input.shape
+    if mat2.size(0) != b or mat2.size(1) != m:
+        raise RuntimeError(
+            f"[bmm] Expected size for first two dimensions of batch2 tensor to be: [{b}, {m}] "
+            f"but got: [{mat2.size(0)}, {mat2.size(1)}]."
+        )
+    positions(input)  # refuses indices beyond the shape
+    number, row, column = input._coo_indices
+    indices = _C.stack([number * n + row, number * m + column])
+    joined = build("Bmm", values_of(input), indices, (b * n, b * m), input._coo_coalesced)
+    found = mm_masked(joined, mat2.reshape(b * m, -1)).reshape(b, n, mat2.size(2))
+    return found if out is None else out.resize_(found.shape).copy_(found)
+
+
+@form_of("linear")
+def linear(input: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
+    """input @ weight.T + bias, with a sparse weight or input."""
+    if is_sparse(input):
+        made = mm(input, t(weight) if is_sparse(weight) else weight.t())
+    else:
+        rows = input.reshape(-1, input.size(-1))
+        check_product(rows, t(weight.detach()))  # type: ignore[arg-type]
+        made = product(weight, rows.t(), False, _times).t().reshape(*input.shape[:-1], weight.size(0))
+    return made if bias is None else made + bias
+
+
+@form_of("hspmm")
+def hspmm(mat1: SparseTensor, mat2: Tensor) -> Tensor:
+    """mat1 @ mat2 as a tensor whose rows are sparse: those that mat1 has values in."""
+    rows = _rows_with_values(mat1)
+    return build(
+        "Hspmm", mm_masked(mat1, mat2).index_select(0, rows), rows.unsqueeze(0), (mat1.size(0), mat2.size(1)), True
+    )
+
+
+@form_of("smm")
+def smm(input: SparseTensor, mat: Tensor) -> Tensor:
+    """input @ mat as a sparse tensor, with all elements of the rows that input has values in."""
+    return build("Smm", *_rows_of_product(input, mat), (input.size(0), mat.size(1)), True)
+
+
+@form_of("sspaddmm")
+def sspaddmm(
+    input: SparseTensor, mat1: SparseTensor, mat2: Tensor, *, beta: Any = 1, alpha: Any = 1, out: Any = None
+) -> Tensor:
+    """beta * input + alpha * (mat1 @ mat2) as a sparse tensor: the elements of both side by side."""
+    values, indices = _rows_of_product(mat1, mat2)
+    joined = _C.cat([values_of(input) * beta, values * alpha])
+    return build("Sspaddmm", joined, _C.cat([input._coo_indices, indices], 1), input.shape)
+
+
+def _rows_with_values(t: SparseTensor) -> Tensor:
+    _check_matrix(t)
+    return _C._unique2(t._coo_indices[0], True)[0]
+
+
+def _rows_of_product(mat1: SparseTensor, mat2: Tensor) -> tuple[Tensor, Tensor]:
+    rows = _rows_with_values(mat1)
+    made = mm_masked(mat1, mat2)
+    columns = _C.arange(made.size(1))
+    indices = _C.stack([rows.repeat_interleave(columns.size(0)), columns.repeat(rows.size(0))])
+    return made.index_select(0, rows).reshape(-1), indices
 
 
 @form_of("mv")
@@ -241,11 +333,10 @@ def matmul(input: Tensor, other: Tensor, *, out: Any = None) -> Tensor:
 def addmm(input: Tensor, mat1: Tensor, mat2: Tensor, *, beta: Any = 1, alpha: Any = 1, out: Any = None) -> Tensor:
     """beta * input + alpha * (mat1 @ mat2)."""
     if is_sparse(input):
-        raise RuntimeError("[addmm] the matrix that the product is added to must be dense")
-    product = mm(mat1, mat2, out=out)
-    if is_sparse(product):
-        product = product.to_dense()
-    return input * beta + product * alpha
+        raise RuntimeError("addmm_sparse_dense: expected strided result tensor, got tensor with layout Sparse")
+    made = mm(mat1, mat2)
+    total = input * beta + (made.to_dense() if is_sparse(made) else made) * alpha
+    return total if out is None else out.resize_(total.shape).copy_(total)
 
 
 def zeros_like(

@@ -7,7 +7,7 @@ derivatives of any order follow.
 from __future__ import annotations
 
 import functools
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from tocha import _C
@@ -113,6 +113,36 @@ class _Values(Function):
         first = _C.zeros(distinct.size(0), dtype=_C.int64).scatter(0, inverse.flip(0), order)
         rows = grad.index_select(0, first)
         return build("Values", rows, coordinates(distinct, sparse_sizes(t)), t.shape, True)
+
+
+def product(sparse: Tensor, dense: Tensor, flipped: bool, times: Callable) -> Tensor:
+    """A sparse matrix of any layout, or its transpose where flipped, times a dense one, as times(sparse, dense, flipped) computes it."""
+    return _Product.apply(sparse, dense, flipped, times) if is_recorded(sparse) else times(sparse, dense, flipped)
+
+
+class _Product(Function):
+    """sparse @ dense. The gradient of the sparse factor is dense: elements that are not held have one too."""
+
+    @staticmethod
+    def forward(ctx: Any, sparse: Tensor, dense: Tensor, flipped: bool, times: Callable) -> Tensor:
+        ctx.sparse, ctx.flipped, ctx.times = sparse, flipped, times
+        ctx.save_for_backward(dense)
+        return times(sparse.detach(), dense, flipped)
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor) -> tuple:
+        (dense,) = ctx.saved_tensors
+        for_sparse = for_dense = None
+        if ctx.needs_input_grad[0]:
+            for_sparse = grad @ dense.conj().transpose(-2, -1)
+            for_sparse = for_sparse.transpose(-2, -1) if ctx.flipped else for_sparse
+        if ctx.needs_input_grad[1]:
+            sparse = ctx.sparse if _C.is_grad_enabled() else ctx.sparse.detach()
+            for_dense = product(sparse, grad.conj(), not ctx.flipped, ctx.times).conj()
+        return for_sparse, for_dense, None, None
+
+
+_Product._backward_cls.__name__ = "MmBackward0"  # type: ignore[attr-defined]
 
 
 @functools.cache

@@ -7,12 +7,12 @@ from typing import Any
 
 from tocha import autograd
 from tocha.overrides import DisableTorchFunctionSubclass
-from tocha.sparse._construct import sparse_mask, to_dense, to_sparse
+from tocha.sparse._construct import sparse_mask, to_dense
 from tocha.sparse._history import build, coalesced, is_recorded, values_of
 from tocha.sparse._tensor import SparseTensor, Tensor, form_of, make, replace, sparse_dims
 
 
-def _method(*names: str) -> Callable:
+def method_of(*names: str) -> Callable:
     """Puts a function onto the class, and makes it the form of operators of these names."""
 
     def put(f: Callable) -> Callable:
@@ -23,13 +23,24 @@ def _method(*names: str) -> Callable:
     return put
 
 
-_method("to_sparse", "to_sparse_coo")(to_sparse)
-_method("to_dense")(to_dense)
-_method("sparse_mask")(sparse_mask)
-_method("coalesce")(coalesced)
+method_of("to_dense")(to_dense)
+method_of("sparse_mask")(sparse_mask)
+method_of("coalesce")(coalesced)
 
 
-@_method("is_coalesced")
+def _compressed_only(name: str, what: str) -> None:
+    def refuse(self: SparseTensor) -> Tensor:
+        raise RuntimeError(f"{name} expected sparse {what} compressed tensor layout but got Sparse")
+
+    refuse.__doc__ = "For compressed tensors only."
+    method_of(name)(refuse)
+
+
+for _part, _what in (("crow", "row"), ("col", "row"), ("ccol", "column"), ("row", "column")):
+    _compressed_only(f"{_part}_indices", _what)
+
+
+@method_of("is_coalesced")
 def _is_coalesced(self: SparseTensor) -> bool:
     """Whether every coordinate occurs once, in order."""
     return self._coo_coalesced
@@ -40,51 +51,51 @@ def _check_coalesced(t: SparseTensor, part: str) -> None:
         raise RuntimeError(f"Cannot get {part} on an uncoalesced tensor, please call .coalesce() first")
 
 
-@_method("indices")
+@method_of("indices")
 def _indices_of(self: SparseTensor) -> Tensor:
     """The coordinates of a coalesced tensor, a column for each value."""
     _check_coalesced(self, "indices")
     return self._coo_indices.detach()
 
 
-@_method("values")
+@method_of("values")
 def _values_of(self: SparseTensor) -> Tensor:
     """The values of a coalesced tensor; they have its history."""
     _check_coalesced(self, "values")
     return values_of(self) if is_recorded(self) else self._coo_values.detach()
 
 
-@_method("_indices")
+@method_of("_indices")
 def _plain_indices(self: SparseTensor) -> Tensor:
     """The coordinates as they are held."""
     return self._coo_indices.detach()
 
 
-@_method("_values")
+@method_of("_values")
 def _plain_values(self: SparseTensor) -> Tensor:
     """The values as they are held, without history; to write to them changes the tensor."""
     return self._coo_values.detach()
 
 
-@_method("_nnz")
+@method_of("_nnz")
 def _count(self: SparseTensor) -> int:
     """How many values there are, zeros and equal coordinates included."""
     return self._coo_values.size(0)
 
 
-@_method("sparse_dim", "_dimI")
+@method_of("sparse_dim", "_dimI")
 def _sparse_dim(self: SparseTensor) -> int:
     """How many dimensions the coordinates are of."""
     return sparse_dims(self)
 
 
-@_method("dense_dim", "_dimV")
+@method_of("dense_dim", "_dimV")
 def _dense_dim(self: SparseTensor) -> int:
     """How many dimensions a value has."""
     return self.dim() - sparse_dims(self)
 
 
-@_method("_coalesced_")
+@method_of("_coalesced_")
 def _set_coalesced(self: SparseTensor, coalesced: bool) -> SparseTensor:
     """Says that every coordinate occurs once, in order."""
     self._coo_coalesced = bool(coalesced)
@@ -96,14 +107,14 @@ def with_values(t: SparseTensor, name: str, values: Tensor) -> SparseTensor:
     return build(name, values, t._coo_indices, t.shape, t._coo_coalesced, t._coo_checked)
 
 
-@_method("clone")
+@method_of("clone")
 def clone(self: SparseTensor, *, memory_format: Any = None) -> SparseTensor:
     """A copy with its own indices and values."""
     indices = self._coo_indices.clone()
     return build("Clone", values_of(self).clone(), indices, self.shape, self._coo_coalesced, self._coo_checked)
 
 
-@_method("detach")
+@method_of("detach")
 def detach(self: SparseTensor) -> SparseTensor:
     """The same values without history."""
     return make(self._coo_indices, self._coo_values, self.shape, self._coo_coalesced, self._coo_checked)
@@ -118,7 +129,7 @@ def _set_data(self: SparseTensor, new: Tensor) -> None:
 SparseTensor.data = property(detach, _set_data)  # type: ignore[assignment]
 
 
-@_method("copy_")
+@method_of("copy_")
 def copy_(self: Tensor, src: Tensor, non_blocking: bool = False) -> Tensor:
     """Gives self the indices and the values of src, both sparse."""
     if not isinstance(self, SparseTensor) or not isinstance(src, SparseTensor):
@@ -152,11 +163,11 @@ def _converting(name: str) -> Callable:
 
 
 for _name in ("to", "double", "float", "half", "bfloat16", "long", "int", "short", "char", "byte", "bool", "cpu"):
-    _method(_name)(_converting(_name))
+    method_of(_name)(_converting(_name))
 _convert_type = _converting("type")
 
 
-@_method("type")
+@method_of("type")
 def _type(self: SparseTensor, dtype: Any = None, *args: Any, **kwargs: Any) -> Any:
     """The name of the old class of such tensors, or a tensor of another dtype."""
     if dtype is None:
@@ -164,7 +175,7 @@ def _type(self: SparseTensor, dtype: Any = None, *args: Any, **kwargs: Any) -> A
     return _convert_type(self, dtype, *args, **kwargs)
 
 
-@_method("item")
+@method_of("item")
 def _item(self: SparseTensor) -> Any:
     """The one element as a Python number."""
     if self.numel() != 1:
@@ -172,31 +183,31 @@ def _item(self: SparseTensor) -> Any:
     return to_dense(detach(self)).item()
 
 
-@_method("numpy", "__array__")
+@method_of("numpy", "__array__")
 def _numpy(self: SparseTensor, *args: Any, **kwargs: Any) -> Any:
     """Refuses: NumPy has no such arrays."""
     raise TypeError("can't convert Sparse layout tensor to numpy. Use Tensor.to_dense() first.")
 
 
-@_method("__dlpack__")
+@method_of("__dlpack__")
 def _dlpack(self: SparseTensor, *args: Any, **kwargs: Any) -> Any:
     """Refuses: only strided tensors are exchanged."""
     raise BufferError("Can't export tensors with layout other than tocha.strided")
 
 
-@_method("untyped_storage", "storage", "share_memory_")
+@method_of("untyped_storage", "storage", "share_memory_")
 def _storage(self: SparseTensor, *args: Any) -> Any:
     """Refuses: indices and values have storages, the tensor has none."""
     raise NotImplementedError("Cannot access storage of a sparse tensor; its indices and values have one each")
 
 
-@_method("data_ptr")
+@method_of("data_ptr")
 def _data_ptr(self: SparseTensor) -> int:
     """Refuses: there is no memory for all elements."""
     raise RuntimeError("Cannot access data pointer of Tensor that doesn't have storage")
 
 
-@_method("is_pinned", "is_shared")
+@method_of("is_pinned", "is_shared")
 def _false(self: SparseTensor, *args: Any) -> bool:
     """False, for what only storages are."""
     return False

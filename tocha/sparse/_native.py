@@ -5,30 +5,34 @@ from __future__ import annotations
 import tocha.sparse  # noqa: F401, every form has to be known before a tensor is made
 from tocha import _C
 from tocha.sparse._arithmetic import add, add_
-from tocha.sparse._construct import to_dense
+from tocha.sparse._compressed import is_compressed
+from tocha.sparse._compressed_math import accumulate as accumulate_compressed
 from tocha.sparse._history import build
-from tocha.sparse._methods import clone
 from tocha.sparse._tensor import SparseTensor, Tensor, is_sparse
 
 
 def sum_of(a: Tensor, b: Tensor) -> Tensor:
     """The sum of two gradients of which at least one is sparse."""
+    if is_compressed(a) or is_compressed(b):
+        return accumulate_compressed(a, b)
     return add(b, a) if is_sparse(a) and not is_sparse(b) else add(a, b)
 
 
 def accumulate(grad: Tensor, more: Tensor) -> Tensor:
     """The same in grad itself, unless that is sparse and the sum is not."""
+    if is_compressed(grad) or is_compressed(more):
+        return accumulate_compressed(grad, more)
     return sum_of(grad, more) if is_sparse(grad) and not is_sparse(more) else add_(grad, more)
 
 
 def dense_of(t: SparseTensor) -> Tensor:
     """The same numbers in a dense tensor."""
-    return to_dense(t)
+    return t.to_dense()
 
 
 def copy_of(t: SparseTensor) -> Tensor:
     """A tensor with its own indices and values, without history."""
-    return clone(t.detach())
+    return t.detach().clone()
 
 
 def rows_gradient(grads: Tensor, indices: Tensor, rows: int, padding_idx: int) -> Tensor:

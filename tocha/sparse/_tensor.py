@@ -5,52 +5,25 @@ Everything else in this room works on what is here; native code knows only the m
 
 from __future__ import annotations
 
+import importlib
 import inspect
 import math
 from collections.abc import Callable, Sequence
-from typing import Any, TypeGuard
+from typing import Any, NoReturn, TypeGuard
 
 from tocha import _C
 from tocha.overrides import DisableTorchFunctionSubclass
 
 Tensor = _C.Tensor
-# What a function of tocha, or a method of tensors, does with sparse tensors.
+# What a function of tocha, or a method of tensors, does with tensors in coordinate form, and in compressed form.
 FORMS: dict[Any, Callable] = {}
+COMPRESSED_FORMS: dict[Any, Callable] = {}
 
 
-class SparseTensor(Tensor):
-    """A tensor that holds only some of its elements: the others are zero. tocha.sparse_coo_tensor makes one.
+class SparseBase(Tensor):
+    """What sparse tensors of all layouts are: tensors that Python speaks for."""
 
-    `_indices()` has a column of coordinates for each of the `_values()`. There may be fewer coordinates than
-    dimensions: values are then tensors of the others. Equal coordinates may occur several times and are meant to be
-    added; `coalesce()` does that and puts them in order.
-    """
-
-    _coo_indices: Tensor
-    _coo_values: Tensor
-    _coo_coalesced: bool
-    _coo_checked: bool  # whether all indices are known to lie within the shape
-
-    @classmethod
-    def __torch_function__(cls, func: Any, types: Sequence[type], args: tuple = (), kwargs: dict | None = None) -> Any:
-        form = FORMS.get(func)
-        if form is None:
-            raise NotImplementedError(f"[{_name_of(func)}] has no form for sparse tensors; call to_dense() first")
-        return form(*args, **(kwargs or {}))
-
-    def __deepcopy__(self, memo: dict) -> Tensor:
-        if id(self) in memo:
-            return memo[id(self)]
-        if not self.is_leaf:
-            raise RuntimeError(
-                "Only Tensors created explicitly by the user (graph leaves) support the deepcopy protocol at the moment."
-            )
-        parts = (self._coo_indices.clone(), self._coo_values.clone(), self.shape)
-        new = make(*parts, self._coo_coalesced, self._coo_checked, requires_grad=self.requires_grad)
-        if self.grad is not None:
-            new.grad = self.grad.clone()
-        memo[id(self)] = new
-        return new
+    __module__ = "tocha.sparse"
 
     # What the native class answers without asking for overrides.
 
@@ -80,7 +53,98 @@ class SparseTensor(Tensor):
         raise NotImplementedError("[__iter__] has no form for sparse tensors; call to_dense() first")
 
 
-def _name_of(func: Any) -> str:
+class SparseTensor(SparseBase):
+    """A tensor that holds only some of its elements: the others are zero. tocha.sparse_coo_tensor makes one.
+
+    `_indices()` has a column of coordinates for each of the `_values()`. There may be fewer coordinates than
+    dimensions: values are then tensors of the others. Equal coordinates may occur several times and are meant to be
+    added; `coalesce()` does that and puts them in order.
+    """
+
+    _coo_indices: Tensor
+    _coo_values: Tensor
+    _coo_coalesced: bool
+    _coo_checked: bool  # whether all indices are known to lie within the shape
+
+    @classmethod
+    def __torch_function__(cls, func: Any, types: Sequence[type], args: tuple = (), kwargs: dict | None = None) -> Any:
+        if any(issubclass(kind, CompressedTensor) for kind in types):
+            return NotImplemented
+        form = FORMS.get(func)
+        if form is None:
+            raise NotImplementedError(f"[{name_of(func)}] has no form for sparse tensors; call to_dense() first")
+        return form(*args, **(kwargs or {}))
+
+    def __deepcopy__(self, memo: dict) -> Tensor:
+        if id(self) in memo:
+            return memo[id(self)]
+        if not self.is_leaf:
+            raise RuntimeError(
+                "Only Tensors created explicitly by the user (graph leaves) support the deepcopy protocol at the moment."
+            )
+        parts = (self._coo_indices.clone(), self._coo_values.clone(), self.shape)
+        new = make(*parts, self._coo_coalesced, self._coo_checked, requires_grad=self.requires_grad)
+        if self.grad is not None:
+            new.grad = self.grad.clone()
+        memo[id(self)] = new
+        return new
+
+
+class CompressedTensor(SparseBase):
+    """A sparse tensor whose rows or columns follow each other: tocha.sparse_csr_tensor and its kin make one.
+
+    `_groups` says where the values of each row (CSR, BSR) or column (CSC, BSC) begin, `_within` where in it each of the
+    `_held` values lies. docs/inside/sparse.md has the whole picture.
+    """
+
+    _kind: Any  # the layout
+    _groups: Tensor  # crow_indices or ccol_indices
+    _within: Tensor  # col_indices or row_indices
+    _held: Tensor
+    _checked: bool  # whether the indices are known to fit
+
+    @classmethod
+    def __torch_function__(cls, func: Any, types: Sequence[type], args: tuple = (), kwargs: dict | None = None) -> Any:
+        form = COMPRESSED_FORMS.get(func)
+        if form is None:
+            refuse_compressed(name_of(func), (*args, *(kwargs or {}).values()))
+        return form(*args, **(kwargs or {}))
+
+
+def refuse_compressed(name: str, args: Sequence[Any]) -> NoReturn:
+    """Says in PyTorch's words that an operation has no form for a layout."""
+    kind = next((a._kind for a in args if isinstance(a, CompressedTensor)), _C.sparse_csr)
+    plain = name.strip("_")
+    if _is_pointwise(name, plain):
+        raise RuntimeError(f"[{name}] unsupported tensor layout: {layout_name(kind)}")
+    raise NotImplementedError(
+        f"[{name}] Could not run 'aten::{plain}' with arguments from the '{layout_name(kind)}CPU' backend: "
+        "there is no form for this layout; call to_dense() first"
+    )
+
+
+def _is_pointwise(name: str, plain: str) -> bool:
+    """Whether the records, which are read for the message only, have a formula or an operator of Python of this name."""
+    importlib.import_module("tocha.operators.families").load()
+    records = importlib.import_module("tocha.operators.record").OPERATORS.values()
+    return any(
+        (o.kind == "pointwise" and (o.schema.name == plain or plain in o.aliases))
+        or (o.operator and o.operator == name)
+        for o in records
+    )
+
+
+def layout_name(layout: Any) -> str:
+    """What messages call a layout: SparseCsr."""
+    return "".join(word.capitalize() for word in str(layout).split(".")[-1].split("_")).replace("SparseCoo", "Sparse")
+
+
+def layout_of(t: Tensor) -> str:
+    """What messages call a tensor's layout."""
+    return layout_name(t.layout)
+
+
+def name_of(func: Any) -> str:
     """A function's name; a property's where func reads one."""
     owner = getattr(func, "__self__", None)
     return getattr(owner if func.__name__ == "__get__" else func, "__name__", repr(func))
@@ -96,27 +160,27 @@ def _is_property(found: Any) -> bool:
     return inspect.isdatadescriptor(found)
 
 
-def form_of(*names: str) -> Callable:
+def form_of(*names: str, table: dict[Any, Callable] = FORMS) -> Callable:
     """Makes a function the sparse form of tocha's functions and of tensors' methods of these names."""
 
     def register(f: Callable) -> Callable:
         for name in names:
-            for home in (_C, Tensor):
+            for home in (_C, Tensor, _C._nn):
                 found: Any = getattr(home, name, None)
                 if found is not None:
-                    FORMS[found] = f
+                    table[found] = f
                 if _is_property(found):
-                    FORMS[found.__get__] = f
+                    table[found.__get__] = f
         return f
 
     return register
 
 
-def reflected_form_of(*names: str) -> Callable:
+def reflected_form_of(*names: str, table: dict[Any, Callable] = FORMS) -> Callable:
     """Makes a function of two operands the sparse form of reflected operators, which are given them the other way round."""
 
     def register(f: Callable) -> Callable:
-        form_of(*names)(lambda self, other: f(other, self))
+        form_of(*names, table=table)(lambda self, other: f(other, self))
         return f
 
     return register
@@ -124,13 +188,14 @@ def reflected_form_of(*names: str) -> Callable:
 
 def _read_natively(*names: str) -> None:
     """Properties and methods of which the native part of a sparse tensor is right."""
-    for name in names:
-        found: Any = getattr(Tensor, name)
-        if _is_property(found):
-            FORMS[found] = FORMS[found.__get__] = _native(found.__get__)
-            FORMS[found.__set__] = _native(found.__set__)
-        else:
-            FORMS[found] = FORMS[getattr(_C, name, found)] = _native(found)
+    for table in (FORMS, COMPRESSED_FORMS):
+        for name in names:
+            found: Any = getattr(Tensor, name)
+            if _is_property(found):
+                table[found] = table[found.__get__] = _native(found.__get__)
+                table[found.__set__] = _native(found.__set__)
+            else:
+                table[found] = table[getattr(_C, name, found)] = _native(found)
 
 
 def _native(call: Callable) -> Callable:

@@ -410,3 +410,65 @@ def test_graphs_and_compiled_functions():
         """
     )
     assert out.strip() == "torch.Size([2, 3]) torch.Tensor.add torch.nn.functional.relu"
+
+
+# -- what only PyTorch has ---------------------------------------------------------------------------------
+
+
+def test_modules_that_only_pytorch_has_can_be_imported_and_refuse():
+    out = program(
+        """
+        import torch
+        from torch.ao.quantization import QConfig, quantize_dynamic
+        from torch.distributed.fsdp import FullyShardedDataParallel as FSDP
+        from torch.distributed.rpc.api import _require_initialized
+        assert torch.export.__name__ == "torch.export" and not hasattr(torch, "nothing")
+        assert torch.ao.quantization.quantize_dynamic is quantize_dynamic, "one object however it is reached"
+        assert not torch.distributed.rpc.is_available() and not isinstance(torch.nn.Linear(1, 1), FSDP)
+        assert torch.onnx.TrainingMode.EVAL == 0 and not torch.onnx.is_in_onnx_export()
+
+        @_require_initialized
+        def far(): ...
+
+        for use in (QConfig, quantize_dynamic, FSDP, far, torch.cuda.graph, lambda: torch.onnx.export(None)):
+            try:
+                use()
+            except NotImplementedError as error:
+                print(str(error).split()[0])
+        """
+    )
+    assert out.split() == [
+        "[torch.ao.quantization.qconfig.QConfig]", "[torch.ao.quantization.quantize.quantize_dynamic]",
+        "[torch.distributed.fsdp.fully_sharded_data_parallel.FullyShardedDataParallel]", "[torch.distributed.rpc.api._require_initialized]",
+        "[torch.cuda.graphs.graph]", "[onnx.export]",
+    ]  # fmt: skip
+
+
+def test_operators_that_only_pytorch_has_can_be_named():
+    out = program(
+        """
+        import torch
+        named = {torch.ops.aten._pin_memory.default: 1}
+        print(torch.ops.aten._pin_memory.default._schema)
+        try:
+            torch.ops.aten._pin_memory(torch.ones(1))
+        except NotImplementedError as error:
+            print("refused" if "aten::_pin_memory" in str(error) else error)
+        assert not hasattr(torch.ops.aten, "nothing")
+        """
+    )
+    assert out.splitlines() == ["aten::_pin_memory(Tensor self, Device? device=None) -> Tensor", "refused"]
+
+
+def test_parts_of_checkpoints(tmp_path):
+    path = str(tmp_path / "c.pt")
+    out = program(
+        f"""
+        import torch
+        torch.save({{"a": torch.arange(3.0)}}, {path!r})
+        reader = torch._C.PyTorchFileReader({path!r})
+        assert torch.PyTorchFileReader is torch._C.PyTorchFileReader and reader.has_record("data/0")
+        print(reader.get_all_records(), reader.get_storage_from_record("data/0", 3, torch.float32), reader.get_record("version"))
+        """
+    )
+    assert "'data.pkl'" in out and "tensor([0., 1., 2.]) b'3\\n'" in out

@@ -236,6 +236,10 @@ def overridable(values: Any) -> list[Any]:
     ]
 
 
+# Asked for an operator that nobody has defined; whoever knows it defines it (tocha/_alias/operators.py).
+unknown: list[Callable[[str, str], object]] = []
+
+
 def _handle(namespace: str, name: str, overload: str) -> OpOverload:
     return getattr(_packet(namespace, name), overload)
 
@@ -269,6 +273,10 @@ class _OpNamespace(types.ModuleType):
             if name in self.__dict__:
                 return self.__dict__[name]
         targets = self._find(name)
+        if not targets and not name.startswith("__"):
+            for asked in unknown:
+                asked(self.name, name)
+            targets = self._find(name)
         if not targets:
             raise AttributeError(f"'_OpNamespace' '{self.name}' object has no attribute '{name}'")
         packet = OpOverloadPacket(f"{self.name}::{name}", targets)

@@ -33,7 +33,7 @@ _PROFILES: dict[str | None, dict[str, Any]] = {
     "full": {"precision": 4, "threshold": math.inf, "edgeitems": 3, "linewidth": 80},
 }
 
-_options = _PrintOptions()
+PRINT_OPTS = _PrintOptions()
 
 
 def set_printoptions(
@@ -67,13 +67,13 @@ def set_printoptions(
     given = {"precision": precision, "threshold": threshold, "edgeitems": edgeitems, "linewidth": linewidth}
     changes.update((name, value) for name, value in given.items() if value is not None)
     for name, value in changes.items():
-        setattr(_options, name, value)
-    _options.sci_mode = sci_mode
+        setattr(PRINT_OPTS, name, value)
+    PRINT_OPTS.sci_mode = sci_mode
 
 
 def get_printoptions() -> dict[str, Any]:
     """The options in force, as keyword arguments for set_printoptions."""
-    return dataclasses.asdict(_options)
+    return dataclasses.asdict(PRINT_OPTS)
 
 
 @contextlib.contextmanager
@@ -130,14 +130,14 @@ def _needs_scientific(values: list[float], integral: bool) -> bool:
 def _float_spec(counted: list[float]) -> tuple[str, str]:
     """The format specification for all values, and the mark that follows each finite one."""
     integral = all(value.is_integer() for value in counted)
-    scientific = _options.sci_mode
+    scientific = PRINT_OPTS.sci_mode
     if not counted:
         scientific = False
     elif scientific is None:
         scientific = _needs_scientific(counted, integral)
     if scientific:
-        return f".{_options.precision}e", ""
-    return (".0f", ".") if integral else (f".{_options.precision}f", "")
+        return f".{PRINT_OPTS.precision}e", ""
+    return (".0f", ".") if integral else (f".{PRINT_OPTS.precision}f", "")
 
 
 def _float_column(values: list[float], dtype: Any) -> _Column:
@@ -181,13 +181,13 @@ def _edge_values(tensor: Any, cut: list[bool], dim: int = 0) -> list:
     if dim == len(cut):
         return tensor.tolist()
     before = (slice(None),) * dim
-    head = tensor[(*before, slice(None, _options.edgeitems))]
-    tail = tensor[(*before, slice(-_options.edgeitems, None))]
+    head = tensor[(*before, slice(None, PRINT_OPTS.edgeitems))]
+    tail = tensor[(*before, slice(-PRINT_OPTS.edgeitems, None))]
     return _join_along(_edge_values(head, cut, dim + 1), _edge_values(tail, cut, dim + 1), dim)
 
 
 def _write_row(texts: list[str], indent: int, width: int) -> str:
-    room = (_options.linewidth - indent) / (width + 2)
+    room = (PRINT_OPTS.linewidth - indent) / (width + 2)
     per_line = max(1, int(min(room, len(texts))))
     lines = [", ".join(texts[start : start + per_line]) for start in range(0, len(texts), per_line)]
     return "[" + (",\n" + " " * (indent + 1)).join(lines) + "]"
@@ -200,11 +200,11 @@ def _write_nested(texts: Iterator[str], cut: list[bool], shown: list[int], inden
     if len(shown) == 1:
         row = list(islice(texts, shown[0]))
         if cut[0]:
-            row.insert(_options.edgeitems, " ...")
+            row.insert(PRINT_OPTS.edgeitems, " ...")
         return _write_row(row, indent, width)
     blocks = [_write_nested(texts, cut[1:], shown[1:], indent + 1, width) for _ in range(shown[0])]
     if cut[0]:
-        blocks.insert(_options.edgeitems, "...")
+        blocks.insert(PRINT_OPTS.edgeitems, "...")
     return "[" + ("," + "\n" * (len(shown) - 1) + " " * (indent + 1)).join(blocks) + "]"
 
 
@@ -214,11 +214,11 @@ def _write_elements(tensor: Any, indent: int) -> str:
         return "..."
     if tensor.numel() == 0:
         return "[]"
-    summarised = tensor.numel() > _options.threshold
-    if summarised and _options.edgeitems == 0 and tensor.dim() > 0:
+    summarised = tensor.numel() > PRINT_OPTS.threshold
+    if summarised and PRINT_OPTS.edgeitems == 0 and tensor.dim() > 0:
         return "[...]"
-    cut = [summarised and size > 2 * _options.edgeitems for size in tensor.shape]
-    shown = [2 * _options.edgeitems if is_cut else size for is_cut, size in zip(cut, tensor.shape, strict=True)]
+    cut = [summarised and size > 2 * PRINT_OPTS.edgeitems for size in tensor.shape]
+    shown = [2 * PRINT_OPTS.edgeitems if is_cut else size for is_cut, size in zip(cut, tensor.shape, strict=True)]
     values = _edge_values(tensor, cut) if shown else [tensor.item()]
     for _ in shown[1:]:
         values = list(chain.from_iterable(values))
@@ -285,7 +285,7 @@ def _suffixes(tensor: Any) -> list[str]:
     texts = []
     if tensor.device.type != "cpu":
         texts.append(f"device='{tensor.device}'")
-    if meta or sparse or (tensor.dim() != 1 if empty else _options.edgeitems == 0):
+    if meta or sparse or (tensor.dim() != 1 if empty else PRINT_OPTS.edgeitems == 0):
         texts.append(_write_size(tensor))
     if sparse and not meta:
         texts.append(f"nnz={tensor._nnz()}")
@@ -301,7 +301,7 @@ def _append_suffixes(text: str, suffixes: list[str], indent: int, on_new_line: b
     # The line that ends the elements keeps two columns free; a line of suffixes may be full before its last mark.
     column = len(text) - (text.rfind("\n") + 1) + 2
     for suffix in suffixes:
-        if on_new_line or column + len(", ") + len(suffix) > _options.linewidth:
+        if on_new_line or column + len(", ") + len(suffix) > PRINT_OPTS.linewidth:
             text += ",\n" + " " * indent + suffix
             column = indent + len(suffix)
         else:
@@ -341,3 +341,7 @@ def tensor_repr(self: Any, *, tensor_contents: str | None = None) -> str:
             return _write_tensor(self, "tensor(", tensor_contents)
         text = _write_tensor(self, f"{kind.__name__}(", tensor_contents)
         return f"Parameter({text})" if isinstance(self, Parameter) else text
+
+
+# Names by which packages know these.
+_tensor_str, _add_suffixes, _str_intern = _write_contents, _append_suffixes, tensor_repr

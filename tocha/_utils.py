@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import importlib
 from collections import OrderedDict
+from collections.abc import Iterator
 from typing import Any
 
 from tocha import _C
@@ -168,3 +169,66 @@ def _reduce_plain(t: Tensor) -> tuple:
     if has_legacy_class(t.dtype):
         return _rebuild_tensor_v2, (typed_storage(untyped, t.dtype), *place, *metadata)
     return _rebuild_tensor_v3, (untyped, *place, t.dtype, *metadata)
+
+
+# -- helpers that packages take from PyTorch's module of this name ------------------------------------------
+
+
+def _flatten_dense_tensors(tensors: Any) -> Tensor:
+    """One tensor of one dimension that holds the elements of all."""
+    return _C.cat([t.contiguous().view(-1) for t in tensors])
+
+
+def _unflatten_dense_tensors(flat: Tensor, tensors: Any) -> tuple[Tensor, ...]:
+    """Views of a flat tensor in the shapes of others."""
+    parts = flat.split([t.numel() for t in tensors])
+    return tuple(part.view(t.shape) for part, t in zip(parts, tensors, strict=True))
+
+
+def _take_tensors(tensors: Any, size_limit: int) -> Iterator[list[Tensor]]:
+    """Tensors in groups of one type, each of about size_limit bytes."""
+    waiting: dict[str, list[Tensor]] = {}
+    for t in tensors:
+        group = waiting.setdefault(t.type(), [])
+        held = sum(x.numel() * x.element_size() for x in group)
+        if group and held + t.numel() * t.element_size() > size_limit:
+            yield group
+            group = waiting[t.type()] = []
+        group.append(t)
+    yield from (group for group in waiting.values() if group)
+
+
+def _element_size(dtype: _C.dtype) -> int:
+    """How many bytes an element has."""
+    return dtype.itemsize
+
+
+def _get_available_device_type() -> str | None:
+    """The type of the accelerator that is here."""
+    accelerator = importlib.import_module("tocha.accelerator")
+    return accelerator.current_accelerator().type if accelerator.is_available() else None
+
+
+def _get_device_index(device: Any, optional: bool = False, allow_cpu: bool = False) -> int | None:
+    """The number of a device; of the current one where it is optional and none is said."""
+    if isinstance(device, int):
+        return device
+    found = _C.device(device) if isinstance(device, str) else device
+    if isinstance(found, _C.device):
+        if found.type == "cpu" and not allow_cpu:
+            raise ValueError(f"Expected a non cpu device, but got: {device}")
+        if found.type == "cpu" or found.index is not None:
+            return -1 if found.type == "cpu" else found.index
+    if not optional:
+        raise ValueError(f"Expected a torch.device with a specified index or an integer, but got: {device}")
+    return None
+
+
+def _get_device_module(device_type: str) -> Any:
+    """The module of a type of device."""
+    try:
+        return importlib.import_module(f"tocha.{device_type}")
+    except ModuleNotFoundError as error:
+        raise RuntimeError(
+            f"Device '{device_type}' does not have a corresponding module registered as 'torch.{device_type}'."
+        ) from error

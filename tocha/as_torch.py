@@ -11,7 +11,7 @@ import sys
 
 import tocha
 from tocha import version
-from tocha._alias import native_names, stamp
+from tocha._alias import native_names, refused, stamp
 from tocha._alias.finder import PATH, AliasFinder
 from tocha._alias.real_torch import check_absent, is_forced
 from tocha.torch_version import TorchVersion
@@ -36,6 +36,7 @@ def install() -> None:
     stamp.everything()
     tocha.__version__ = version.__version__ = TorchVersion(f"{version.torch_version}+tocha")
     sys.meta_path.insert(0, AliasFinder())
+    refused.fill(tocha)
     _tell_children()
 
 

@@ -12,18 +12,19 @@ import re
 import shutil
 import sys
 import tempfile
-import urllib.parse
 import urllib.request
 import zipfile
+from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
 from typing import Any
+from urllib.parse import urlparse
 
 from tocha.serialization import load as _load_file
 
 __all__ = ["download_url_to_file", "get_dir", "help", "list", "load", "load_state_dict_from_url", "set_dir"]
 
-_HASH = re.compile(r"-([a-f0-9]*)\.")
+HASH_REGEX = re.compile(r"-([a-f0-9]*)\.")
 _BLOCK = 128 * 1024
 _folder: str | None = None
 
@@ -47,18 +48,60 @@ def set_dir(d: str | os.PathLike) -> None:
 # -- weights -----------------------------------------------------------------------------------------------
 
 
+class _Progress:
+    """What is used of tqdm where that package is not installed."""
+
+    def __init__(self, iterable: Any = None, total: int | None = None, disable: bool = False, **options: Any):
+        self.iterable, self.total, self.disable, self.n = iterable, total, disable, 0
+
+    def __iter__(self) -> Iterator[Any]:
+        for item in self.iterable:
+            yield item
+            self.update(1)
+        self.close()
+
+    def update(self, n: int) -> None:
+        """So much more is done."""
+        self.n += n
+        if not self.disable:
+            part = f"{100 * self.n / self.total:.1f}%" if self.total else f"{self.n} bytes"
+            sys.stderr.write(f"\r{part}")
+            sys.stderr.flush()
+
+    def set_description(self, *args: Any, **kwargs: Any) -> None:
+        """Nothing is shown of it."""
+
+    def write(self, text: str) -> None:
+        """A line beside the progress."""
+        sys.stderr.write(f"{text}\n")
+
+    def close(self) -> None:
+        """Ends the line."""
+        if not self.disable:
+            sys.stderr.write("\n")
+            self.disable = True
+
+    def __enter__(self) -> _Progress:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self.close()
+
+
+try:
+    from tqdm import tqdm
+except ImportError:
+    tqdm = _Progress
+
+
 def _copy_with_progress(source: Any, target: Any, total: int | None, progress: bool) -> str:
     """Copies, says how far it is, and returns the hash."""
-    sha, done = hashlib.sha256(), 0
-    while block := source.read(_BLOCK):
-        target.write(block)
-        sha.update(block)
-        done += len(block)
-        if progress:
-            part = f"{100 * done / total:.0f}%" if total else ""
-            print(f"\r{done / 2**20:.1f}M {part}", end="", file=sys.stderr)
-    if progress:
-        print(file=sys.stderr)
+    sha = hashlib.sha256()
+    with tqdm(total=total, disable=not progress, unit="B", unit_scale=True, unit_divisor=1024) as bar:
+        while block := source.read(_BLOCK):
+            target.write(block)
+            sha.update(block)
+            bar.update(len(block))
     return sha.hexdigest()
 
 
@@ -105,11 +148,11 @@ def load_state_dict_from_url(
     """Loads a checkpoint from an address, fetched once. With check_hash the file's name holds the hash's beginning: name-<sha256>.pt."""
     folder = model_dir or os.path.join(get_dir(), "checkpoints")
     os.makedirs(folder, exist_ok=True)
-    name = file_name or os.path.basename(urllib.parse.urlparse(url).path)
+    name = file_name or os.path.basename(urlparse(url).path)
     path = os.path.join(folder, name)
     if not os.path.exists(path):
         print(f'Downloading: "{url}" to {path}\n', file=sys.stderr)
-        marked = _HASH.search(name) if check_hash else None
+        marked = HASH_REGEX.search(name) if check_hash else None
         download_url_to_file(url, path, marked[1] if marked else None, progress)
     if _is_plain_archive(path):
         path = _unzipped(path, folder)

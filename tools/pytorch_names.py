@@ -1,19 +1,23 @@
-"""Writes tocha/_alias/pytorch_names.json: the modules of PyTorch that tocha has no counterpart of, and their public names.
+"""Writes tocha/_alias/pytorch_names.json: the modules of PyTorch that tocha has no counterpart of, and their names.
 
-Read from an installed PyTorch (make parity's environment), without importing it. Under the alias such a module can be
+Read from an installed PyTorch (make parity's environment); modules without importing them. Under the alias such a module can be
 imported, and each of its names refuses when it is used (tocha/_alias/refused.py).
 """
 
 from __future__ import annotations
 
 import ast
+import importlib
 import importlib.util
 import json
 import sys
 from pathlib import Path
 
+from tocha._alias.refused import PARTLY
+
 ROOT = Path(__file__).resolve().parent.parent
-OUT = ROOT / "tocha" / "_alias" / "pytorch_names.json"
+FOLDER = ROOT / "tocha" / "_alias"
+OUT, OPERATORS = FOLDER / "pytorch_names.json", FOLDER / "pytorch_operators.txt"
 # Not for programs: tests, vendored packages, the insides of compilers.
 SKIPPED = (
     "testing.",
@@ -28,8 +32,29 @@ SKIPPED = (
 )
 
 
+# Modules of distributed.tensor that are known by their older names too.
+OLDER_HOMES = ("_shards_wrapper", "_utils", "experimental", "device_mesh")
+# Private packages that are all inside: nobody but PyTorch itself imports from them.
+INSIDE = frozenset(
+    {
+        "_inductor",
+        "_dynamo",
+        "_functorch",
+        "_export",
+        "_vendor",
+        "_native",
+        "_strobelight",
+        "_higher_order_ops",
+        "_refs",
+        "_prims",
+        "_decomp",
+    }
+)
+
+
 def is_private(name: str) -> bool:
-    return any(part.startswith("_") for part in name.split("."))
+    """Whether a module is of PyTorch's insides. Single private modules (_custom_ops) are what packages import."""
+    return bool(INSIDE & set(name.split("."))) or sum(part.startswith("_") for part in name.split(".")) > 1
 
 
 def modules(package: Path) -> dict[str, Path]:
@@ -47,21 +72,48 @@ def has_counterpart(name: str) -> bool:
     return base.with_suffix(".py").exists() or (base / "__init__.py").exists()
 
 
-def _defined(statement: ast.stmt) -> list[tuple[str, str]]:
+Names = dict[str, tuple[str, str]]  # a name: its kind, and where it comes from if it is offered again
+
+
+def _imported_from(statement: ast.ImportFrom, path: Path, package: Path) -> str | None:
+    """The module of torch that a statement takes names from."""
+    if not statement.level:
+        return statement.module if (statement.module or "").split(".")[0] == "torch" else None
+    parts = path.parents[statement.level - 1].relative_to(package.parent).parts
+    return ".".join((*parts, statement.module) if statement.module else parts)
+
+
+def _defined(statement: ast.stmt, path: Path, package: Path) -> Names:
     if isinstance(statement, ast.ClassDef):
-        return [(statement.name, "class")]
+        return {statement.name: ("class", "")} | _members(statement)
     if isinstance(statement, ast.FunctionDef | ast.AsyncFunctionDef):
-        return [(statement.name, "function")]
+        arguments = statement.args
+        asks = statement.name.startswith("is_") and not (arguments.args or arguments.kwonlyargs or arguments.vararg)
+        return {statement.name: ("predicate" if asks else "function", "")}
     if isinstance(statement, ast.Assign):
-        return [(t.id, "value") for t in statement.targets if isinstance(t, ast.Name)]
+        return {t.id: ("value", "") for t in statement.targets if isinstance(t, ast.Name) and t.id[0] != "_"}
     if isinstance(statement, ast.AnnAssign) and isinstance(statement.target, ast.Name):
-        return [(statement.target.id, "value")]
-    if isinstance(statement, ast.ImportFrom) and (statement.level or (statement.module or "").startswith("torch")):
-        # imported from its own package: offered again
-        return [(a.asname or a.name, "class" if a.name[:1].isupper() else "function") for a in statement.names]
+        return {statement.target.id: ("value", "")} if statement.target.id[0] != "_" else {}
+    if isinstance(statement, ast.ImportFrom) and (origin := _imported_from(statement, path, package)):
+        public = [(a.asname or a.name, a.name) for a in statement.names if a.name[0] not in "*_"]
+        return {name: ("again", f"{origin}.{original}") for name, original in public}
     if isinstance(statement, ast.If | ast.Try | ast.With):
-        return [pair for body in _bodies(statement) for s in body for pair in _defined(s)]
-    return []
+        return {n: k for body in _bodies(statement) for s in body for n, k in _defined(s, path, package).items()}
+    return {}
+
+
+def _members(statement: ast.ClassDef) -> Names:
+    """What is named on a class without making one: the members of enumerations, methods of the class or static."""
+    found = []
+    is_enum = any("Enum" in ast.unparse(base) for base in statement.bases)
+    for inner in statement.body:
+        if is_enum and isinstance(inner, ast.Assign):
+            found += [t.id for t in inner.targets if isinstance(t, ast.Name)]
+        elif isinstance(inner, ast.FunctionDef) and any(
+            isinstance(d, ast.Name) and d.id in ("staticmethod", "classmethod") for d in inner.decorator_list
+        ):
+            found.append(inner.name)
+    return {f"{statement.name}.{n}": ("member", "") for n in found if n[0] != "_"}
 
 
 def _bodies(statement: ast.stmt) -> list[list[ast.stmt]]:
@@ -73,21 +125,51 @@ def _starred(statement: ast.stmt, path: Path, package: Path) -> Path | None:
     """The file that `from x import *` takes names from."""
     if not isinstance(statement, ast.ImportFrom) or statement.names[0].name != "*":
         return None
-    if statement.level:
-        base = path.parents[statement.level - 1]
-        base = base / Path(*(statement.module or "").split("."))
-    else:
-        base = package.parent / Path(*(statement.module or "").split("."))
+    origin = _imported_from(statement, path, package)
+    if origin is None:
+        return None
+    base = package.parent / Path(*origin.split("."))
     return next((f for f in (base.with_suffix(".py"), base / "__init__.py") if f.exists()), None)
 
 
-def names(path: Path, package: Path, depth: int = 3) -> dict[str, str]:
+def names(path: Path, package: Path, depth: int = 3) -> Names:
     body = ast.parse(path.read_text()).body
-    found = {name: kind for s in body for name, kind in _defined(s)}
+    found = {name: kind for s in body for name, kind in _defined(s, path, package).items()}
     for statement in body if depth else ():
         if (other := _starred(statement, path, package)) is not None:
-            found = names(other, package, depth - 1) | found
-    return {name: kind for name, kind in found.items() if name != "*" and not name.startswith("_")}
+            parts = other.relative_to(package.parent).with_suffix("").parts
+            home = ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+            starred = names(other, package, depth - 1)
+            again = {n: ("again", k[1] or f"{home}.{n}") for n, k in starred.items() if n[0] != "_" and "." not in n}
+            found = again | found
+    return {name: kind for name, kind in found.items() if not name.startswith("__")}
+
+
+def entry(path: Path, package: Path) -> dict[str, str]:
+    """A module's names by kind, as the table holds them."""
+    is_package, found = path.name == "__init__.py", names(path, package)
+    kinds: dict[str, list[str]] = {"package": []} if is_package else {}
+    # Packages, and modules that define nothing, offer names again on purpose; others have imports of their own needs.
+    offers = is_package or not any(kind in ("class", "function", "predicate") for kind, _ in found.values())
+    for name, (kind, origin) in sorted(found.items()):
+        if kind == "again" and not offers:
+            continue
+        kinds.setdefault(kind, []).append(f"{name}={origin}" if origin else name)
+    return {k: " ".join(v) for k, v in kinds.items()}
+
+
+def missing_operators() -> list[str]:
+    """The schemas of PyTorch's operators that tocha does not have in any form; forms with out= are left out."""
+    ours = importlib.import_module("tocha").ops.aten
+    pytorch = importlib.import_module("torch")._C
+    dispatched = set(pytorch._dispatch_get_all_op_names())
+    found = []
+    for schema in pytorch._jit_get_all_schemas():
+        space, _, name = schema.name.partition("::")
+        full = f"{schema.name}.{schema.overload_name}".rstrip(".")
+        if space == "aten" and full in dispatched and "out" not in schema.overload_name and not hasattr(ours, name):
+            found.append(str(schema).partition("::")[2])
+    return sorted(found)
 
 
 def main() -> int:
@@ -98,14 +180,15 @@ def main() -> int:
     package = Path(spec.origin).parent
     table = {}
     for name, path in modules(package).items():
-        if not has_counterpart(name):
-            kinds: dict[str, list[str]] = {"package": []} if path.name == "__init__.py" else {}
-            for public, kind in sorted(names(path, package).items()):
-                kinds.setdefault(kind, []).append(public)
-            table[name] = {k: " ".join(v) for k, v in kinds.items()}
+        if not has_counterpart(name) or f"torch.{name}" in PARTLY:
+            table[name] = entry(path, package)
+    for name in OLDER_HOMES:
+        table[f"distributed._tensor.{name}"] = table[f"distributed.tensor.{name}"]
     lines = [f"{json.dumps(n)}: {json.dumps(v)}" for n, v in sorted(table.items())]
     OUT.write_text("{\n" + ",\n".join(lines) + "\n}\n")
-    print(f"{len(table)} modules")
+    schemas = missing_operators()
+    OPERATORS.write_text("".join(f"{s}\n" for s in schemas))
+    print(f"{len(table)} modules, {len(schemas)} operators")
     return 0
 
 

@@ -76,6 +76,7 @@ class _RefusedLoader:
         return None
 
     def exec_module(self, module: ModuleType) -> None:
+        vars(module)["__all__"] = refused.names(module.__name__)
         refused.fill(module)
 
 

@@ -6,6 +6,7 @@ They are put there when the alias is switched on: tocha itself has no use for th
 from __future__ import annotations
 
 import enum
+import importlib
 from typing import Any
 
 from tocha import _C
@@ -88,8 +89,25 @@ def _parse_to(*args: Any, **kwargs: Any) -> tuple:
 _NAMES = (DispatchKey, DispatchKeySet, _ExcludeDispatchKeyGuard, _log_api_usage_once, _get_tracing_state)
 
 
+# Names that live in modules which `import tocha` does not load, and are found there when somebody asks.
+LATE = {
+    "PyTorchFileReader": "tocha.serialization.file_reader",
+    "ScriptModule": "tocha.jit",
+    "ScriptFunction": "tocha.jit",
+    "Future": "tocha.futures",
+}
+
+
+def late(name: str) -> Any:
+    """A name of torch._C (and of torch) from the module that has it."""
+    if name not in LATE:
+        raise AttributeError(f"module 'torch._C' has no attribute {name!r}")
+    return getattr(importlib.import_module(LATE[name]), name)
+
+
 def install() -> None:
     """Gives torch._C these names."""
+    vars(_C)["__getattr__"] = late
     for value in _NAMES:
         if not hasattr(_C, value.__name__):
             setattr(_C, value.__name__, value)

@@ -7,10 +7,22 @@ A program may import much more than it uses. What it imports is there, as a clas
 from __future__ import annotations
 
 import functools
+import importlib
 import json
 import types
 from pathlib import Path
 from typing import Any, NoReturn
+
+from tocha._alias import native_names
+
+# Modules of which tocha has a part: their other names refuse, because programs import them before they ask what is there.
+PARTLY = frozenset(
+    f"torch.{n}"
+    for n in (
+        "cuda", "distributed", "distributed.distributed_c10d", "jit", "onnx", "onnx.symbolic_helper", "utils.data",
+        "distributed.tensor", "distributed.tensor.placement_types", "utils.data.datapipes", "utils.data.datapipes.iter",
+    )
+)  # fmt: skip
 
 
 @functools.cache
@@ -19,7 +31,7 @@ def _table() -> dict[str, dict[str, str]]:
 
 
 def known(name: str) -> dict[str, str] | None:
-    """The public names, by kind, of a module torch.x that only PyTorch has."""
+    """The names, by kind, of a module torch.x that only PyTorch has, or has more of."""
     return _table().get(name.removeprefix("torch."))
 
 
@@ -35,7 +47,9 @@ class _Refused(type):
 
 
 def _function(module: str, name: str) -> Any:
-    def refuse(*args: Any, **kwargs: Any) -> NoReturn:
+    def refuse(*args: Any, **kwargs: Any) -> Any:
+        if len(args) == 1 and not kwargs and isinstance(args[0], types.FunctionType):
+            return functools.wraps(args[0])(_function(module, name))  # a decorator: what it decorates refuses
         _refuse(f"{module}.{name}")
 
     refuse.__name__ = refuse.__qualname__ = name
@@ -44,11 +58,96 @@ def _function(module: str, name: str) -> Any:
     return refuse
 
 
+def _predicate(module: str, name: str) -> Any:
+    """A question whether something is there or under way (`rpc.is_available()`): it is not."""
+
+    def answer_no() -> bool:
+        return False
+
+    answer_no.__name__ = answer_no.__qualname__ = name
+    answer_no.__module__ = module
+    answer_no.__doc__ = "False: what is asked for is not built in tocha."
+    return answer_no
+
+
+class _Member:
+    """A member of a refused enumeration: there to be a default argument."""
+
+    def __init__(self, name: str):
+        self._name = name
+
+    def __repr__(self) -> str:
+        return self._name
+
+
+def _class(module: str, name: str) -> Any:
+    return _Refused(name, (), {"__module__": module, "__doc__": "Not built in tocha."})
+
+
+def _made(module: str, name: str, kinds: dict[str, str]) -> Any:
+    """The refusing class or function of a name; None for others. Values are left out: what they are is not known."""
+    if name in kinds.get("class", "").split():
+        made = _class(module, name)
+        for _, _, member in (m.partition(".") for m in kinds.get("member", "").split() if m.startswith(f"{name}.")):
+            full = f"{name}.{member}"
+            setattr(made, member, _Member(f"{module}.{full}") if member.isupper() else _function(module, full))
+        return made
+    if name in kinds.get("function", "").split():
+        return _function(module, name)
+    if name in kinds.get("predicate", "").split():
+        return _predicate(module, name)
+    for again, _, origin in (a.partition("=") for a in kinds.get("again", "").split()):
+        if again == name:
+            return _again(*origin.rpartition(".")[::2])
+    return None
+
+
+def _again(module: str, name: str) -> Any:
+    """What a module offers that comes from another: that module's own, if it is there."""
+    try:
+        found = importlib.import_module(module)
+    except ImportError:
+        found = None
+    if hasattr(found, name):
+        return getattr(found, name)
+    if known(f"{module}.{name}") is not None:
+        return importlib.import_module(f"{module}.{name}")
+    return _class(module, name) if name[:1].isupper() else _function(module, name)
+
+
+def answer(module: types.ModuleType, name: str) -> Any:
+    """A name that a module has in PyTorch and not here: a module, a class or a function that refuses."""
+    full = f"{module.__name__}.{name}"
+    if module.__name__ == "torch" and name in native_names.LATE:
+        return native_names.late(name)
+    if known(full) is not None:
+        return importlib.import_module(full)
+    made = None if name.startswith("__") else _made(module.__name__, name, known(module.__name__) or {})
+    if made is None:
+        raise AttributeError(f"module {module.__name__!r} has no attribute {name!r}", name=name, obj=module)
+    setattr(module, name, made)
+    return made
+
+
 def fill(module: types.ModuleType) -> None:
-    """Gives a module its refusing classes and functions. Values are left out: what they are is not known."""
-    kinds = known(module.__name__) or {}
-    for name in kinds.get("class", "").split():
-        setattr(module, name, _Refused(name, (), {"__module__": module.__name__, "__doc__": "Not built in tocha."}))
-    for name in kinds.get("function", "").split():
-        if not hasattr(module, name):
-            setattr(module, name, _function(module.__name__, name))
+    """Lets a module answer for names that it has in PyTorch only, after its own way of answering."""
+    own = vars(module).get("__getattr__")
+
+    def __getattr__(name: str) -> Any:
+        if own is not None:
+            try:
+                return own(name)
+            except AttributeError:
+                pass
+        return answer(module, name)
+
+    vars(module)["__getattr__"] = __getattr__
+
+
+def names(module: str) -> list[str]:
+    """The public names that a refused module offers, for `import *`."""
+    kinds = known(module) or {}
+    found = [
+        n.partition("=")[0] for kind in ("class", "function", "predicate", "again") for n in kinds.get(kind, "").split()
+    ]
+    return [n for n in found if not n.startswith("_")]

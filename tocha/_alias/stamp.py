@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import importlib
 import sys
 import types
 
 from tocha import _C
+from tocha._alias import refused
 from tocha._core.library_name import speak_as
 
 # Rooms that PyTorch has no counterpart of keep their names; some of their code compares them.
@@ -38,8 +40,16 @@ def values(found: types.ModuleType, native: bool = False) -> None:
             value.__module__ = theirs(own)
 
 
+def _define_operator(namespace: str, name: str) -> None:
+    importlib.import_module("tocha._alias.operators").define(namespace, name)
+
+
 def module(found: types.ModuleType, name: str) -> None:
     """The module says that this is its name; its spec too, from which its repr is made."""
+    if name in refused.PARTLY:
+        refused.fill(found)
+    if name == "torch._ops":
+        found.unknown.append(_define_operator)
     found.__name__ = name
     if found.__spec__ is not None:
         found.__spec__.name = name

@@ -5,6 +5,7 @@ from __future__ import annotations
 import collections
 from typing import Any
 
+from tocha import _C
 from tocha._dynamo import convert
 
 counters: collections.defaultdict[str, collections.Counter[str]] = collections.defaultdict(collections.Counter)
@@ -23,3 +24,12 @@ def _count(event: str, what: Any, detail: Any) -> None:
 
 
 convert.LISTENERS.append(_count)
+
+
+def is_compile_supported(device_type: Any) -> bool:
+    """Whether functions on a type of device can be compiled.
+
+    >>> is_compile_supported("cpu")
+    True
+    """
+    return _C.device(device_type).type == "cpu"

@@ -256,3 +256,14 @@ class _Refusal(Function):
 
 class NestedIOFunction(Function):
     """Functions on nested structures; kept for old programs."""
+
+
+class InplaceFunction(Function):
+    """A function that may work in place; an older base class."""
+
+    def __init__(self, inplace: bool = False):
+        super().__init__()
+        self.inplace = inplace
+
+
+_ContextMethodMixin = FunctionCtx  # its older name

@@ -10,8 +10,10 @@ __all__ = ["emit_itt", "emit_nvtx"]
 
 def __getattr__(name: str) -> Any:
     """The profiler stands above autograd: it is loaded when somebody asks."""
-    if name in ("profile", "record_function", "ProfilerActivity"):
+    if name in ("profile", "record_function", "ProfilerActivity", "kineto_available"):
         return getattr(importlib.import_module("tocha.profiler"), name)
+    if name == "EventList":
+        return importlib.import_module("tocha.profiler._ranges").Averages
     raise AttributeError(f"module 'tocha.autograd.profiler' has no attribute {name!r}")
 
 

@@ -24,8 +24,8 @@ class Backend(str):
         return super().__new__(cls, name.lower())
 
 
-class ReduceOp(enum.Enum):
-    """How the tensors of the ranks become one."""
+class _RedOpType(enum.Enum):
+    """The ways by themselves."""
 
     SUM = 0
     AVG = 1
@@ -36,6 +36,30 @@ class ReduceOp(enum.Enum):
     BOR = 6
     BXOR = 7
     PREMUL_SUM = 8
+
+    def __str__(self) -> str:
+        return f"RedOpType.{self.name}"
+
+
+class _ReduceOpMeta(type):
+    def __instancecheck__(cls, instance: object) -> bool:
+        return super().__instancecheck__(instance) or isinstance(instance, _RedOpType)
+
+
+class ReduceOp(metaclass=_ReduceOpMeta):
+    """How the tensors of the ranks become one: a way, or a way with a factor (PREMUL_SUM)."""
+
+    RedOpType = _RedOpType
+    SUM, AVG, PRODUCT, MIN, MAX, BAND, BOR, BXOR, PREMUL_SUM = _RedOpType
+
+    def __init__(self, op: _RedOpType):
+        self.op = op
+
+    def __eq__(self, other: object) -> bool:
+        return self.op == (other.op if type(other) is ReduceOp else other)
+
+    def __hash__(self) -> int:
+        return hash(self.op)
 
 
 reduce_op = ReduceOp

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import builtins
-from typing import Any, NamedTuple
+from typing import Any, Dict, List, NamedTuple, Optional, Tuple, Union  # noqa: UP035
 
 __all__ = ["Attribute", "BroadcastingList1", "BroadcastingList2", "BroadcastingList3", "annotate"]
+# Taken from here by programs of the time when scripts could not read built-in generics.
+_ALSO = (Dict, List, Optional, Tuple, Union)  # noqa: UP006
 
 
 class Attribute(NamedTuple):

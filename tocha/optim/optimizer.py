@@ -461,3 +461,29 @@ def check_capturable(
     """Refuses capturable steps of parameters on devices that have no graphs."""
     if capturable and any(p.device.type not in devices for p in params):
         raise AssertionError(f"If capturable=True, {what} must be on supported devices: {devices}.")
+
+
+# -- helpers that packages' own optimizers take from here ---------------------------------------------------
+
+
+def _use_grad_for_differentiable(func: Callable) -> Callable:
+    """A step that records gradients where the optimizer's option `differentiable` asks for it, and else none."""
+
+    @functools.wraps(func)
+    def step(self: Any, *args: Any, **kwargs: Any) -> Any:
+        with set_grad_enabled(self.defaults["differentiable"]):
+            return func(self, *args, **kwargs)
+
+    return step
+
+
+def _default_to_fused_or_foreach(
+    params: list[Tensor], differentiable: bool, use_fused: bool = False
+) -> tuple[bool, bool]:
+    """Whether a step is fused or goes over lists where nobody said: neither, for parameters in memory of the CPU."""
+    return False, False
+
+
+def _get_capturable_supported_devices(supports_xla: bool = True) -> list[str]:
+    """Devices whose steps graphs can hold."""
+    return ["cuda", "xpu", "hpu", *(["xla"] if supports_xla else [])]

@@ -28,6 +28,7 @@ from tocha.serialization.locations import (
     location_tag,
     register_package,
 )
+from tocha.serialization.locations import MapLocation as MAP_LOCATION  # noqa: F401
 from tocha.serialization.options import (
     MAP_PRIVATE,
     MAP_SHARED,

@@ -123,6 +123,10 @@ class Reader:
         self._records[name] = info
         self._ends[name] = end
 
+    def names(self) -> list[str]:
+        """The records, in the order in which they lie in the file."""
+        return list(reversed(self._records))
+
     def __contains__(self, name: str) -> bool:
         return name in self._records
 

@@ -23,6 +23,7 @@ from tocha.utils._pytree_nodes import (
     LEAF,
     SERIALIZED_TYPE_TO_PYTHON_TYPE,
     STANDARD_DICT_TYPES,
+    SUPPORTED_NODES,
     SUPPORTED_SERIALIZED_TYPES,
     ConstantNode,
     GetAttrKey,
@@ -69,7 +70,7 @@ __all__ = [
 # Known to programs that use PyTorch's module, though not listed there either.
 _ALSO = (
     BUILTIN_TYPES, CONSTANT_NODES, DEFAULT_TREESPEC_SERIALIZATION_PROTOCOL, SERIALIZED_TYPE_TO_PYTHON_TYPE,
-    STANDARD_DICT_TYPES, SUPPORTED_SERIALIZED_TYPES, ConstantNode, GetAttrKey, MappingKey, NodeDef, SequenceKey,
+    STANDARD_DICT_TYPES, SUPPORTED_NODES, SUPPORTED_SERIALIZED_TYPES, ConstantNode, GetAttrKey, MappingKey, NodeDef, SequenceKey,
     _deregister_pytree_node, _dict_flatten, _dict_flatten_with_keys, _dict_unflatten, _list_flatten, _list_unflatten,
     _private_register_pytree_node, _register_namedtuple, _register_pytree_node, _tuple_flatten,
     _tuple_flatten_with_keys, _tuple_unflatten, is_constant_class, register_constant, register_dataclass,

@@ -23,6 +23,7 @@ from tocha.nn.attention._block_mask import (
     rows_of,
     write_order,
 )
+from tocha.nn.attention._block_mask import DEFAULT_BLOCK_SIZE as _DEFAULT_SPARSE_BLOCK_SIZE  # noqa: F401
 from tocha.nn.attention._flex_kernel import SCORES_AT_ONCE, Attention, check_heads, in_layout_of
 from tocha.nn.attention._mods import (
     Kind,

@@ -22,6 +22,7 @@ from tocha.utils.data.sampler import BatchSampler, RandomSampler, Sampler, Seque
 __all__ = ["DataLoader", "default_collate", "default_convert", "get_worker_info"]
 
 _T_co = TypeVar("_T_co", covariant=True)
+_collate_fn_t = Callable[[list[Any]], Any]
 _FIXED = ("batch_size", "batch_sampler", "sampler", "drop_last", "dataset", "persistent_workers")
 
 

@@ -17,7 +17,7 @@ __all__ = ["collate", "default_collate", "default_collate_fn_map", "default_conv
 CollateMap = dict[type | tuple[type, ...], Callable]
 
 _REFUSAL = "default_collate: batch must contain tensors, numpy arrays, numbers, dicts or lists; found {}"
-_NOT_NUMBERS = re.compile(r"[SaUO]")
+np_str_obj_array_pattern = re.compile(r"[SaUO]")
 
 
 def _is_namedtuple(value: Any) -> bool:
@@ -59,7 +59,7 @@ def default_convert(data: Any) -> Any:
     if isinstance(data, _C.Tensor):
         return data
     if isinstance(data, np.ndarray | np.generic):
-        if isinstance(data, np.ndarray) and _NOT_NUMBERS.search(data.dtype.str):
+        if isinstance(data, np.ndarray) and np_str_obj_array_pattern.search(data.dtype.str):
             return data
         return data if isinstance(data, str | bytes) else _C.as_tensor(data)
     if isinstance(data, collections.abc.Mapping):
@@ -110,7 +110,7 @@ def collate_tensor_fn(batch: Any, *, collate_fn_map: CollateMap | None = None) -
 
 def collate_numpy_array_fn(batch: Any, *, collate_fn_map: CollateMap | None = None) -> Any:
     """NumPy arrays of one shape, stacked."""
-    if _NOT_NUMBERS.search(batch[0].dtype.str):
+    if np_str_obj_array_pattern.search(batch[0].dtype.str):
         raise TypeError(_REFUSAL.format(batch[0].dtype))
     return collate([_C.as_tensor(b) for b in batch], collate_fn_map=collate_fn_map)
 

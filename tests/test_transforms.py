@@ -166,6 +166,22 @@ def test_in_and_out_dims():
     close(vmap(lambda a: a.cos(), chunk_size=2)(y), y.cos())
 
 
+def test_each_sample_has_an_index_of_its_own():
+    x, i = tocha.randn(3, 4, 2), tocha.tensor([2, 0, 3])
+    rows = vmap(lambda row, k: row[k])(x, i)
+    assert tocha.equal(rows, tocha.stack([x[n, k] for n, k in enumerate(i.tolist())]))
+    assert tocha.equal(vmap(lambda k: x[1, k, 1])(i), x[1, i, 1])
+    grads = vmap(grad(lambda row, k: row[k].sum()))(x, i)
+    assert tocha.equal(grads.sum((1, 2)), tocha.full((3,), 2.0)) and grads[1, 0].sum() == 2
+
+    def written(row, k):
+        out = row.clone()
+        out[k] = 0.0
+        return out
+
+    assert tocha.equal(vmap(written)(x, i)[2, 3], tocha.zeros(2))
+
+
 def test_promotion_is_that_of_a_sample():
     ints, doubles = tocha.arange(3), tocha.arange(3, dtype=tocha.float64)
     assert vmap(lambda a, b: a + b)(tocha.ones(3), doubles).dtype == tocha.float64  # both 0-d

@@ -1,5 +1,6 @@
 #include "python/indexing.h"
 
+#include "autograd/levels.h"
 #include "autograd/mode.h"
 #include "core/dtype_messages.h"
 #include "dispatch/backend.h"
@@ -61,12 +62,21 @@ Tensor index_tensor(PyObject* o) {
   return t;
 }
 
+// Whether it stands for an element of each sample (vmap), so that it cannot be read.
+bool is_batched(Tensor t) {
+  while (const levels::Held* h = levels::held(t)) {
+    if (h->dim >= 0) return true;
+    t = levels::value_of(*h);
+  }
+  return false;
+}
+
 bool is_select(PyObject* o) {  // picks one element of a dim
   if (PyLong_CheckExact(o)) return true;
   if (PyBool_Check(o) || is_numpy_bool(o)) return false;
   if (is_tensor(o)) {
     auto* t = reinterpret_cast<TensorObject*>(o);
-    return t->ndim == 0 && is_integral(t->dtype) && t->dtype != DType::UInt8;
+    return t->ndim == 0 && is_integral(t->dtype) && t->dtype != DType::UInt8 && !is_batched(Tensor::borrow(o));
   }
   return is_int(o);
 }
@@ -273,7 +283,7 @@ Tensor value_for(const Tensor& t, PyObject* value) {
   if (is_tensor(value)) return Tensor::borrow(value);
   TOCHA_CHECK(is_number(value), Type, "can't assign a ", Py_TYPE(value)->tp_name, " to a torch.", t.dtype(), "Tensor");
   const Scalar number = assigned_number(value, t.dtype());
-  if (t.get()->dispatches) return wrapped_number(number);  // whoever takes the write over
+  if (t.get()->dispatches && !levels::held(t)) return wrapped_number(number);  // whoever takes the write over
   return scalar_tensor(number, t.dtype(), t.device());
 }
 

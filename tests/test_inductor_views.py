@@ -48,3 +48,15 @@ def joined(x, y):
 def test_joins_of_joins():
     x, y = tocha.randn(3, 3, 2), tocha.randn(3, 3)
     tocha.testing.assert_close(tocha.compile(joined)(x, y), joined(x, y))
+
+
+def test_as_strided_goes_by_the_memory_of_an_argument():
+    memory = tocha.arange(30.0)
+
+    def program(x):
+        return x.as_strided((2, 2), (5, 1), 0) + 1, x.as_strided((3,), (4,)) * 2, x.as_strided((2, 3), (1, 2), 11).sum()
+
+    for x in (memory[3::3][:7], memory[4:11], memory[:7], memory):
+        tocha._dynamo.reset()
+        for mine, wanted in zip(tocha.compile(program)(x), program(x), strict=True):
+            assert tocha.equal(mine, wanted)

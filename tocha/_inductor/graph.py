@@ -16,12 +16,13 @@ from tocha.ir.assumptions import Assumptions
 from tocha.ir.devices import Device
 from tocha.ir.loops import INTEGER, REAL, Buffer, NotLowered, Program, plain, verify
 from tocha.ir.sym_types import FloatExpr, Symbolic
-from tocha.operators.facts import Facts
+from tocha.operators.facts import Facts, Memory
 from tocha.operators.interpreter import converter, default_of
 from tocha.operators.overloads import FUNCTIONAL, Overload
+from tocha.operators.record import OPERATORS
 
 Tensor = _C.Tensor
-ITEM = ops.aten._local_scalar_dense.default
+ITEM, AS_STRIDED = ops.aten._local_scalar_dense.default, ops.aten.as_strided.default
 
 
 @cache
@@ -71,6 +72,7 @@ class GraphLowering:
         self.inputs: list[Buffer | None] = []
         self.constants: list[tuple[Buffer, Any]] = []
         self.symbols: dict[s.Atom, tuple[int, int]] = {}
+        self.given: dict[Memory, Tensor] = {}  # arguments and constants by their memory
         self.lowering = Lowering(self.assumptions(), dtype_facts(_C.get_default_dtype()))
 
     def assumptions(self) -> Assumptions:
@@ -112,6 +114,7 @@ class GraphLowering:
         value = node.meta.get("val")
         if isinstance(value, Tensor):
             f = facts_of(value)
+            self.given[f.memory] = value
             self.inputs.append(self.lowering.buffer(f, node.name))
             self.learn_sizes(len(self.inputs) - 1, f)
             return f
@@ -143,6 +146,7 @@ class GraphLowering:
         if not isinstance(value, Tensor):
             raise NotLowered(f"a constant that is {type(value).__name__}")
         f = facts_of(value)
+        self.given[f.memory] = value
         self.constants.append((self.lowering.buffer(f, "constant"), value))
         return f
 
@@ -174,6 +178,11 @@ class GraphLowering:
                 return target(*args)  # type: ignore[operator]
             raise NotLowered(f"a call of {target}")
         self.lowering.origin = node.name
+        if target is AS_STRIDED and self.shows_more(node, args[0]):
+            with self.lowering:
+                return self.lowering.whole(
+                    OPERATORS["as_strided_copy"], record_arguments(target._target.overload, args, kwargs)
+                )
         overload = getattr(target._target, "overload", None)
         if overload is not None and overload.form == FUNCTIONAL:
             try:
@@ -182,6 +191,16 @@ class GraphLowering:
             except REFUSALS:
                 pass
         return self.whole(node, target, args, kwargs, val)
+
+    def shows_more(self, node: fx.Node, t: Facts) -> bool:
+        """Whether as_strided goes by memory that does not begin and end with the tensor: an argument's, which others share."""
+        given = self.given.get(t.memory)
+        if given is None:
+            return False
+        val = node.meta["val"]
+        ends = [val.storage_offset(), *((n - 1) * k for n, k in zip(val.shape, val.stride(), strict=True))]
+        whole = given.is_contiguous() and type(given.storage_offset()) is int and given.storage_offset() == 0
+        return not whole or any(isinstance(e, Symbolic) for e in ends) or sum(ends) >= given.numel()
 
     def whole(self, node: fx.Node, target: OpOverload, args: Any, kwargs: Any, val: Any) -> Any:
         """The node as a call of its handle; what comes out is what the fake says."""

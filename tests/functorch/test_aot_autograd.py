@@ -341,3 +341,17 @@ def test_exported_modules_give_new_running_statistics(above):
     targets = [n.target for n in graph.graph.nodes]
     assert (tocha.ops.aten.linear.default in targets) is above
     assert (tocha._C._set_grad_enabled in targets) is above
+
+
+def test_results_that_read_bits_as_another_dtype():
+    def f(x):
+        y, mask = x + 1, x > 0
+        return y.view(tocha.int32).view(-1), mask.view(tocha.uint8), y[1:], mask, y
+
+    x = tocha.randn(3, 2)
+    compiled = aot_function(f, lambda graph, _: graph)
+    for mine, wanted in zip(compiled(x), f(x), strict=True):
+        assert mine.dtype == wanted.dtype and tocha.equal(mine, wanted)
+    bits, _, part, _, y = compiled(x)
+    y.zero_()
+    assert not bits.any() and not part.any()

@@ -335,7 +335,7 @@ def assign(t: Tracing, outs: list[Any], raws: list[Any]) -> list[Output]:
             base = t.given[inputs[root]]
             found.append(Output(VIEW_OF_INPUT, inputs[root], recorded=o.requires_grad or not base.requires_grad))
         else:
-            base = base_among([x for x, r in zip(outs, roots, strict=True) if r is root])
+            base = base_among([x for x, r in zip(outs, roots, strict=True) if r is root and based_alike(x, o)])
             kind = RAW if o is base else VIEW_OF_RAW
             found.append(Output(kind, place_of(raws, base), recorded=o.requires_grad or not base.requires_grad))
     return found
@@ -360,6 +360,12 @@ def part_of_input(t: Tracing, o: Any) -> Output | None:
                 if part is o:
                     return Output(PART, i, path=path)
     return None
+
+
+def based_alike(a: Any, b: Any) -> bool:
+    """Whether two results on one memory may be views of one tensor: bits that are read as another dtype are no view to autograd."""
+    first, second = (x._base if x._base is not None else x for x in (a, b))
+    return first.dtype == second.dtype
 
 
 def base_among(sharing: list[Any]) -> Any:

@@ -204,6 +204,38 @@ def test_triangles_of_bools_are_bools():
     compiled(f, randn(3, 20, 20))
 
 
+@pytest.mark.parametrize("diagonal", [-40, -3, 0, 5, 60])
+def test_a_triangle_is_two_loops_of_a_row(diagonal):
+    x = randn(3, 20, 37)
+
+    def f(x):
+        mask = tocha.ones(20, 37, dtype=tocha.bool).tril(diagonal)
+        kept = x.masked_fill(~mask, -1e4)
+        return x.triu(diagonal) * 2, kept.softmax(-1), tocha.where(mask, x, x * x).sum(-1)
+
+    assert " <= int64_t(0LL))" not in compiled(f, x).source
+
+
+def test_a_band_is_three_loops_of_a_row():
+    x = randn(20, 37)
+
+    def f(x):
+        i, j = tocha.arange(20)[:, None], tocha.arange(37)
+        return tocha.where((j <= i + 4) & (j >= i - 4), x, 0.0)
+
+    assert compiled(f, x, exact=True).source.count("for (int64_t i1 = ") == 3
+
+
+def test_edges_that_do_not_move_together_are_asked_per_element():
+    x = randn(20, 37)
+
+    def f(x):
+        i, j = tocha.arange(20)[:, None], tocha.arange(37)
+        return tocha.where((j <= i) | (j + i <= 9), x, 0.0), tocha.where(j == i, x, 1.0)
+
+    compiled(f, x, exact=True)
+
+
 def test_what_does_not_change_is_computed_before_the_loop():
     c = compiled(lambda x, w: x * tocha.rsqrt(w + 1).unsqueeze(1), randn(30, 40), randn(30, seed=1).abs())
     before, after = c.source.split("#pragma GCC ivdep")[:2]

@@ -52,9 +52,9 @@ class Text:
         self.put(line)
 
 
-def later(bound: str, cut: int, function: str) -> str:
-    """A bound of a range that is also cut; where it is a number, the cut lies within."""
-    return str(cut) if bound.isdigit() else f"{function}({bound}, {cut})"
+def later(bound: str, cut: str, function: str) -> str:
+    """A bound of a range that is also cut; where both are numbers, the cut lies within."""
+    return cut if bound.isdigit() and cut.isdigit() else f"{function}({bound}, {cut})"
 
 
 def symbols_of(r: Any) -> frozenset | set:
@@ -212,11 +212,11 @@ class KernelWriter:
 
     def emit_points(self, p: Pass, outputs: list[tuple[Buffer, Node]], variable: Any, begin: str, end: str) -> None:
         """A loop over points; several where conditions on its variable hold for a part of it only."""
-        cuts = Cuts(p, [n for _, n in outputs], variable)
+        cuts = Cuts(p, [n for _, n in outputs], variable, moving=True)
         for low, high in cuts.ranges:
             part, nodes = cuts.within(low, high)
-            first = begin if low is None else later(begin, low, "index_max")
-            past = end if high is None else later(end, high, "index_min")
+            first = begin if low is None else later(begin, self.index(low), "index_max")
+            past = end if high is None else later(end, self.index(high), "index_min")
             self.emit_range(part, [(b, n) for (b, _), n in zip(outputs, nodes, strict=True)], variable, first, past)
 
     def emit_range(self, p: Pass, outputs: list[tuple[Buffer, Node]], variable: Any, begin: str, end: str) -> None:

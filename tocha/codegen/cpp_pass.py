@@ -80,17 +80,26 @@ class Pass:
 
 
 COMPARISONS = {scalar.lt: s.lt, scalar.le: s.le, scalar.gt: s.gt, scalar.ge: s.ge, scalar.eq: s.eq, scalar.ne: s.ne}
+ARITHMETIC: dict[Any, Any] = {
+    scalar.add: s.add,
+    scalar.sub: lambda a, b: s.add(a, s.scale(b, -1)),
+    scalar.neg: lambda a: s.scale(a, -1),
+}
 MOST_CUTS = 4
 
 
 class Cuts:
-    """Where along a variable the conditions of a pass change, and the pass between two such places."""
+    """Where along a variable the conditions of a pass change, and the pass between two such places.
 
-    def __init__(self, p: Pass, nodes: Sequence[Node], variable: Any):
+    With `moving`, also at places that are not the same for every row, if they move together: the edges of a triangle or a band.
+    """
+
+    def __init__(self, p: Pass, nodes: Sequence[Node], variable: Any, moving: bool = False):
         self.p, self.nodes = p, nodes
         self.atom = s.atom_of(variable) if isinstance(variable, s.Expr) else None
         self.reads = list(p.reads)
-        self.compared = {n: r for n in topological(nodes) if (r := self.relation(n)) is not None}
+        relations = {n: r for n in topological(nodes) if (r := self.relation(n)) is not None}
+        self.compared = {n: r for n, r in relations.items() if s.free_symbols(r) == {self.atom}}
         found: set[int] = set()
         for r in self.reads:
             if isinstance(r, Load) and not isinstance(r.guard, bool):
@@ -101,22 +110,47 @@ class Cuts:
         places = sorted(c for c in found if low < c <= high)
         if len(places) > MOST_CUTS:
             places = []
-        self.ranges: list[tuple[int | None, int | None]] = list(zip([None, *places], [*places, None], strict=True))
+        self.edges, self.sides = self.moving_edges(relations) if moving and not places else ([], {})
+        cuts = self.edges or places
+        self.ranges: list[tuple[Any, Any]] = list(zip([None, *cuts], [*cuts, None], strict=True))
 
     def relation(self, n: Node) -> Any:
-        """A comparison of positions, as a relation of the variable alone."""
+        """A comparison of positions, as a relation in which the variable is."""
         if n.op not in COMPARISONS or self.atom is None:
             return None
-        sides: list[Any] = []
-        for a in n.args:
-            if a.op is CONSTANT and isinstance(a.attr, int):
-                sides.append(a.attr)
-            elif a.op is INPUT and isinstance(r := self.reads[a.attr], Position) and isinstance(r.value, s.Expr):  # type: ignore[index]
-                sides.append(r.value)
-            else:
-                return None
-        found = COMPARISONS[n.op](*sides)
-        return found if not isinstance(found, bool) and s.free_symbols(found) == {self.atom} else None
+        left, right = (self.expression(a) for a in n.args)
+        if left is None or right is None:
+            return None
+        found = COMPARISONS[n.op](left, right)
+        return found if not isinstance(found, bool) and self.atom in s.free_symbols(found) else None
+
+    def expression(self, n: Node) -> Any:
+        """A node of sums of positions as an index expression; None if it is none."""
+        if n.op is CONSTANT:
+            return n.attr if isinstance(n.attr, int) else None
+        if n.op is INPUT:
+            r = self.reads[n.attr]  # type: ignore[index]
+            return r.value if isinstance(r, Position) and isinstance(r.value, s.Expr) else None
+        args = [self.expression(a) for a in n.args] if n.op in ARITHMETIC and n.dtype is dt.int64 else [None]
+        return None if None in args else ARITHMETIC[n.op](*args)
+
+    def moving_edges(self, relations: dict[Node, Any]) -> tuple[list[Any], dict[Node, tuple[int, bool]]]:
+        """Places at which comparisons with what is fixed along the variable change, in order; for each comparison which, and whether it
+        holds before it."""
+        varies = {atom for atom, _ in self.p.indirect.values()}
+        found: dict[Any, dict[Node, bool]] = {}
+        for n, r in relations.items():
+            if n in self.compared or r.kind != "ge" or s.free_symbols(r) & varies:
+                continue
+            sign, rest = self.linear(r)
+            if sign:
+                edge = s.scale(rest, -1) if sign == 1 else s.add(rest, 1)
+                found.setdefault(edge, {})[n] = sign == -1
+        distances = {edge: s.add(edge, s.scale(next(iter(found)), -1)) for edge in found}
+        if len(found) > MOST_CUTS or not all(isinstance(d, int) for d in distances.values()):
+            return [], {}
+        edges = sorted(found, key=lambda edge: distances[edge])
+        return edges, {n: (i, before) for i, edge in enumerate(edges) for n, before in found[edge].items()}
 
     def scan(self, r: Any, found: set[int]) -> None:
         if isinstance(r, bool) or self.atom is None:
@@ -130,19 +164,23 @@ class Cuts:
                 at = -rest if sign == 1 else rest + 1
                 found |= {at} if r.kind == "ge" else {-rest * sign, -rest * sign + 1}
 
-    def linear(self, r: Any) -> tuple[int, int]:
+    def linear(self, r: Any) -> tuple[int, Any]:
         """(sign, rest) where a relation is one of sign * v + rest to 0; (0, 0) where it is not."""
         assert self.atom is not None
         for sign in (1, -1):
             rest = s.add(r.args[0], s.scale(s.of_atom(self.atom), -sign))
-            if isinstance(rest, int):
+            if self.atom not in s.free_symbols(rest):
                 return sign, rest
         return 0, 0
 
-    def within(self, low: int | None, high: int | None) -> tuple[Pass, list[Node]]:
+    def within(self, low: Any, high: Any) -> tuple[Pass, list[Node]]:
         """The pass with what is known between two cuts put in."""
         if low is None and high is None:
             return self.p, list(self.nodes)
+        if self.edges:
+            past = 0 if low is None else 1 + self.edges.index(low)
+            known = {n: scalar.constant(before == (past <= i), dt.bool_) for n, (i, before) in self.sides.items()}
+            return self.p, list(simplify(scalar.substitute(self.nodes, known)))
         made = Pass(self.p.writer)
         made.indirect, made.values = self.p.indirect, self.p.values
         change: dict[Node, Node] = {}

@@ -155,7 +155,7 @@ class Strips:
             text.put(f"alignas(64) {b.dtype.cpp} row_{b.name}[{STRIP}];")
         text.open(f"for (int64_t base = 0; base < {end}; base += {STRIP}) {{")
         text.put(f"const int64_t size = index_min({STRIP}, {end} - base);")
-        w.emit_range(self.p, self.outputs, self.variable, "base", "base + size")
+        w.emit_points(self.p, self.outputs, self.variable, "base", "base + size")
 
 
 class VectorFold:

@@ -89,3 +89,35 @@ def test_scaled_products():
     assert rows.tolist() == [[3.0, 9.0], [6.0, 18.0]]
     with pytest.raises(ValueError, match="Invalid scaling configuration"):
         tocha._scaled_mm(a.float(), a.t(), half, half)
+
+
+TEXT = "a b c\nd e f\ng a h\na a a\n"
+
+
+def test_file_check():
+    check = tocha.testing.FileCheck
+    check().check("a").check_next("e").check_same("f").check_not("zz").check("g").run(TEXT)
+    check().check_dag("e").check_dag("b").check_count("a", 4, exactly=True).run(TEXT)
+    check().check_regex("d . f").run(TEXT)
+    check().check_source_highlighted("x + y").run("z = x + y\n    ~~~~~\n")
+    check().run("# CHECK: d\n# CHECK-SAME: f\n", TEXT)
+    bad = [
+        check().check("e").check("b"), check().check("a").check_next("g"), check().check("a").check_same("e"),
+        check().check("a").check_not("e").check("g"), check().check_count("a", 6), check().check_dag("e").check_dag("zz"),
+        check().check_count("a", 4, exactly=True), check().check_regex("d x f"), check().check_source_highlighted("e"), check(),
+    ]  # fmt: skip
+    for checks in bad:
+        with pytest.raises(RuntimeError):
+            checks.run(TEXT)
+
+
+def test_overrides_of_one_and_several_arguments():
+    class Taker:
+        def __torch_function__(self, func, types, args=(), kwargs=None):
+            return None
+
+    assert tocha.overrides.has_torch_function_unary(Taker())
+    assert not tocha.overrides.has_torch_function_unary(tocha.ones(1))
+    assert tocha.overrides.has_torch_function_variadic(1, Taker())
+    assert not tocha.overrides.has_torch_function_variadic(1, 2)
+    assert tocha.Tensor.grad.__get__ in tocha.overrides.get_default_nowrap_functions()

@@ -219,8 +219,10 @@ def leaves(result: Any) -> list:
 def numpy(t: tocha.Tensor) -> np.ndarray:
     t = t.detach()
     t = t.resolve_conj().resolve_neg()
-    if t.dtype in (tocha.bfloat16, tocha.float8_e4m3fn, tocha.float8_e5m2):
+    if t.dtype == tocha.bfloat16 or (t.dtype.is_floating_point and t.itemsize == 1):
         t = t.to(tocha.float32)
+    if t.dtype == tocha.complex32:
+        t = t.to(tocha.complex64)
     return np.array(t.tolist(), dtype=t.numpy().dtype).reshape(tuple(t.shape))
 
 

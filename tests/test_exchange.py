@@ -27,7 +27,10 @@ NUMPY_DTYPES = [
     "complex64",
     "complex128",
 ]
-ALL_DTYPES = NUMPY_DTYPES + ["bfloat16", "float8_e4m3fn", "float8_e5m2"]
+OTHER_DTYPES = [
+    "bfloat16", "complex32", "float8_e4m3fn", "float8_e5m2", "float8_e4m3fnuz", "float8_e5m2fnuz", "float8_e8m0fnu",
+]  # fmt: skip
+ALL_DTYPES = NUMPY_DTYPES + OTHER_DTYPES
 
 
 def address(array):
@@ -143,7 +146,7 @@ def test_numpy_of_views():
     assert tocha.arange(3).expand(2, 3).numpy().tolist() == [[0, 1, 2], [0, 1, 2]]
 
 
-@pytest.mark.parametrize("name", ["bfloat16", "float8_e4m3fn", "float8_e5m2"])
+@pytest.mark.parametrize("name", OTHER_DTYPES)
 def test_numpy_lacks_some_dtypes(name):
     with pytest.raises(TypeError, match="unsupported ScalarType"):
         tocha.zeros(2, dtype=getattr(tocha, name)).numpy()

@@ -43,8 +43,9 @@ def test_dtypes_have_the_native_names_codes_and_sizes():
     for d in dt.DTYPES:
         assert f'{d.cpp}, "{d.name}", {d.code})' in header
         assert dt.by_name(d.name) is d
-    assert [d.itemsize for d in dt.DTYPES] == [1, 1, 1, 2, 4, 8, 2, 4, 8, 2, 2, 4, 8, 8, 16, 1, 1]
+    assert [d.itemsize for d in dt.DTYPES] == [1, 1, 1, 2, 4, 8, 2, 4, 8, 2, 2, 4, 8, 8, 16, 1, 1, 4, 1, 1, 1]
     assert dt.bfloat16.compute is F32 and dt.complex64.compute is dt.complex64
+    assert dt.complex32.compute is dt.complex64 and dt.complex32.is_reduced
     assert dt.real_of(dt.complex128) is F64 and dt.complex_of(F32) is dt.complex64
 
 
@@ -63,6 +64,9 @@ def test_small_formats():
     assert dt.float8_e4m3fn.convert(448.0) == 448.0 and dt.float8_e4m3fn.convert(464.0) == 448.0
     assert dt.float8_e4m3fn.convert(465.0) == 448.0 and dt.float8_e4m3fn.convert(-INF) == -448.0
     assert dt.float8_e5m2.convert(61440.0) == INF and dt.float8_e5m2.convert(61439.0) == 57344.0
+    assert dt.float8_e4m3fnuz.convert(247.9) == 240.0 and math.isnan(dt.float8_e4m3fnuz.convert(248.0))
+    assert math.copysign(1, dt.float8_e5m2fnuz.convert(-1e-9)) == 1 and math.isnan(dt.float8_e5m2fnuz.convert(INF))
+    assert dt.float8_e8m0fnu.convert(-3.0) == 4.0 and dt.float8_e8m0fnu.convert(0.0) == 2.0**-127
     assert dt.bfloat16.convert(1.00390625) == 1.0 and dt.bfloat16.convert(1.01171875) == 1.015625
 
 
@@ -597,7 +601,7 @@ def exact_cases():
     for source, target in itertools.product(NUMPY, NUMPY):
         if source is not target and not source.is_reduced and not target.is_reduced:
             yield f"cast-{source.code}-{target.code}", s.cast(s.Input(0, source), target), [source]
-    for small in (dt.float16, dt.bfloat16, dt.float8_e4m3fn, dt.float8_e5m2):
+    for small in (dt.float16, dt.bfloat16, *(d for d in dt.DTYPES if d.is_float8)):
         yield f"through-{small.code}", s.cast(s.cast(x32(), small), F32), [F32]
     yield "bitcast", s.bitcast(x32(), I32), [F32]
 

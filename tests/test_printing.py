@@ -143,6 +143,8 @@ def test_small_floating_types():
         "tensor([1.5000, 3.0000], dtype=torch.float8_e4m3fn)"
     )
     assert text(tocha.tensor([1.5, 3.0]).to(tocha.float8_e5m2)) == "tensor([1.5000, 3.0000], dtype=torch.float8_e5m2)"
+    assert text(tocha.tensor([1, 2 + 1j]).to(tocha.complex32)) == "tensor([1.+0.j, 2.+1.j], dtype=torch.complex32)"
+    assert text(tocha.zeros(2, dtype=tocha.float8_e8m0fnu)) == "tensor([0., 0.], dtype=torch.float8_e8m0fnu)"
     assert text(tocha.tensor([60000.0, 1.0], dtype=tocha.float16)) == (
         "tensor([6.0000e+04, 1.0000e+00], dtype=torch.float16)"
     )

@@ -32,6 +32,10 @@ DTYPES = {  # name: (itemsize, floating, complex, signed, short name)
     "complex128": (16, False, True, True, "c128"),
     "float8_e4m3fn": (1, True, False, True, "f8e4m3fn"),
     "float8_e5m2": (1, True, False, True, "f8e5m2"),
+    "complex32": (4, False, True, True, "c32"),
+    "float8_e4m3fnuz": (1, True, False, True, "f8e4m3fnuz"),
+    "float8_e5m2fnuz": (1, True, False, True, "f8e5m2fnuz"),
+    "float8_e8m0fnu": (1, True, False, False, "f8e8m0fnu"),
 }
 
 
@@ -69,6 +73,7 @@ def test_dtype_aliases():
         long="int64",
         cfloat="complex64",
         cdouble="complex128",
+        chalf="complex32",
     )
     for alias, name in aliases.items():
         assert getattr(tocha, alias) is getattr(tocha, name)
@@ -80,6 +85,8 @@ def test_dtype_real_and_complex():
     assert tocha.int64.to_real() is tocha.int64
     assert tocha.float32.to_complex() is tocha.complex64
     assert tocha.bfloat16.to_complex() is tocha.complex64
+    assert tocha.float16.to_complex() is tocha.complex32
+    assert tocha.complex32.to_real() is tocha.float16
     assert tocha.float64.to_complex() is tocha.complex128
     assert tocha.complex64.to_complex() is tocha.complex64
     for d in (tocha.bool, tocha.int64, tocha.float8_e5m2):

@@ -70,6 +70,8 @@ DTYPES = [
     "complex64",
     "uint16",
     "float8_e5m2",
+    "float8_e4m3fnuz",
+    "complex32",
 ]
 
 

@@ -151,10 +151,15 @@ def refusals(o: Operator) -> list[str]:
     said = (o.types or {}).get("refused", {})
     first = str((o.types or {}).get("refused_first", False)).lower()
     return [
-        f"static const RefusalEntry refusal_{o.cpp_name}_{i}({{{cpp_string(messages_name(o))}, {mask_of(d)}, "
+        f"static const RefusalEntry refusal_{o.cpp_name}_{i}({{{cpp_string(messages_name(o))}, {mask_of(with_small(d))}, "
         f"{str(isinstance(e, NotImplementedError)).lower()}, {first}, {cpp_string(str(e))}}});"
         for i, (d, e) in enumerate(said.items())
     ]
+
+
+def with_small(dtypes: tuple[dt.DType, ...]) -> tuple[dt.DType, ...]:
+    """What is said of complex numbers is said of complex32 too."""
+    return (*dtypes, dt.complex32) if dt.complex64 in dtypes and dt.complex32 not in dtypes else dtypes
 
 
 def messages_name(o: Operator) -> str:

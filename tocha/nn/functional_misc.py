@@ -23,16 +23,8 @@ GRID_SAMPLE_PADDING_MODES = {"zeros": 0, "border": 1, "reflection": 2}
 native_channel_shuffle = _C.channel_shuffle
 handle_torch_function = overrides.handle_torch_function
 has_torch_function = overrides.has_torch_function
-
-
-def has_torch_function_unary(relevant_arg: object) -> bool:
-    """Whether the argument takes over functions."""
-    return has_torch_function((relevant_arg,))
-
-
-def has_torch_function_variadic(*relevant_args: object) -> bool:
-    """Whether one of the arguments takes over functions."""
-    return has_torch_function(relevant_args)
+has_torch_function_unary = overrides.has_torch_function_unary
+has_torch_function_variadic = overrides.has_torch_function_variadic
 
 
 def _warn_of_implicit_dim(function: str, stacklevel: int) -> None:

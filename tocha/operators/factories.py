@@ -14,6 +14,7 @@ from tocha.operators.rules import (
     device_or_default,
     format_strides,
     like_strides,
+    refuse_dtype,
     scalar_dtype,
     warn,
 )
@@ -277,6 +278,8 @@ def eye(n, dtype, device):
     """The n by n identity matrix."""
     if n < 0:
         raise RuntimeError(f"[eye] n must be greater or equal to 0, got {n}")
+    if dtype_or_default(dtype) == dt.complex32:
+        refuse_dtype("eye", dt.complex32)
     return Out([n, n], dtype_or_default(dtype), device=device_or_default(device))
 
 
@@ -293,6 +296,8 @@ def eye_m(n, m, dtype, device):
         raise RuntimeError(f"[eye] n must be greater or equal to 0, got {n}")
     if m < 0:
         raise RuntimeError(f"[eye] m must be greater or equal to 0, got {m}")
+    if dtype_or_default(dtype) == dt.complex32:
+        refuse_dtype("eye", dt.complex32)
     return Out([n, m], dtype_or_default(dtype), device=device_or_default(device))
 
 

@@ -440,3 +440,19 @@ def pairwise_distance(x1, x2, p, eps, keepdim):
 def nn_pairwise_distance(x1, x2, p, eps, keepdim):
     """The p-norm of x1 - x2 + eps along the last dim."""
     return op.pairwise_distance(x1, x2, p, eps, keepdim)
+
+
+@composite(
+    "norm_except_dim(Tensor v, int pow=2, int dim=0) -> Tensor",
+    variants="function",
+    samples=lambda t: [((t(2, 3, 4),), {}), ((t(2, 3, 4), 2, 2), {}), ((t(2, 3, 4), 2, 1), {})],
+)
+def norm_except_dim(v, pow, dim):
+    """The norm of each slice of dim, all other dims kept with size 1; of all of v where dim is -1."""
+    if dim == -1:
+        return v.norm(pow)
+    d = wrap_dim(dim, v.ndim)
+    others = [i for i in range(v.ndim) if i != d]
+    if len(others) == 0:
+        return v.abs()
+    return op.linalg_vector_norm(v, pow, others, True)

@@ -564,11 +564,12 @@ def linear_bias_gradient(grad):
 
 
 @composite(
-    "nn_bilinear(Tensor input1, Tensor input2, Tensor weight, Tensor? bias=None) -> Tensor",
+    "bilinear(Tensor input1, Tensor input2, Tensor weight, Tensor? bias=None) -> Tensor",
     variants="function",
+    aliases=("nn.bilinear",),
     samples=lambda t: [((t(2, 3), t(2, 4), t(5, 3, 4), t(5)), {})],
 )
-def nn_bilinear(input1, input2, weight, bias):
+def bilinear(input1, input2, weight, bias):
     """input1 @ weight[o] @ input2 for every o, over the last dims of the inputs, plus bias."""
     check_bilinear(input1, input2, weight, bias)
     n = product(input1.shape[:-1])

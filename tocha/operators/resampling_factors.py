@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import math
-
 from tocha.operators.record import composite, op, rule
 
 
@@ -26,7 +24,7 @@ def resized(input: "Tensor", output_size: "int[]?", scale_factors: "float[]?", c
             f"[upsample] expected as many scale_factors as spatial dims, {count}, but got {len(scale_factors)}"
         )
     for i in range(count):
-        sizes.append(int(math.floor(float(input.size(i + 2)) * scale_factors[i])))
+        sizes.append(int(float(input.size(i + 2)) * scale_factors[i]))
     return sizes
 
 

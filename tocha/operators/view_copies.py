@@ -194,6 +194,28 @@ def view_copy_dtype(self, dtype):
     return op._dense_copy(self.view(dtype))
 
 
+@composite(
+    "view_as_real_copy(Tensor self) -> Tensor",
+    variants=_COPY,
+    samples=lambda t: [((t(3, 4, dtype="complex"),), {})],
+    whole=True,
+)
+def view_as_real_copy(self):
+    """view_as_real, copied."""
+    return op._dense_copy(op.view_as_real(self))
+
+
+@composite(
+    "view_as_complex_copy(Tensor self) -> Tensor",
+    variants=_COPY,
+    samples=lambda t: [((t(3, 4, 2),), {})],
+    whole=True,
+)
+def view_as_complex_copy(self):
+    """view_as_complex, copied."""
+    return op._dense_copy(op.view_as_complex(self))
+
+
 @composite("lift_fresh_copy(Tensor self) -> Tensor", variants="out", whole=True)
 def lift_fresh_copy(self):
     """A copy of a tensor that was just made of Python's data, so that a graph may write to it each time it runs."""

@@ -124,6 +124,22 @@ def has_torch_function(relevant_args: Iterable[object]) -> bool:
     return _C._has_torch_function(tuple(relevant_args))
 
 
+def has_torch_function_unary(relevant_arg: object) -> bool:
+    """Whether the argument takes over functions."""
+    return _C._has_torch_function((relevant_arg,))
+
+
+def has_torch_function_variadic(*relevant_args: object) -> bool:
+    """Whether one of the arguments takes over functions."""
+    return _C._has_torch_function(relevant_args)
+
+
+@functools.cache
+def get_default_nowrap_functions() -> set[Callable]:
+    """What gives a subclass's attribute as it is: it is not turned into the subclass."""
+    return {getattr(_C.Tensor, name).__get__ for name in ("_base", "grad", "_grad") if hasattr(_C.Tensor, name)}
+
+
 def handle_torch_function(public_api: Callable, relevant_args: Iterable[object], *args: Any, **kwargs: Any) -> Any:
     """For functions written in Python: hands the call to the overrides among relevant_args."""
     overridden = tuple(

@@ -7,6 +7,7 @@ import warnings
 from typing import Any
 
 from tocha import _C
+from tocha._core.library_name import spoken
 from tocha._core.type_info import finfo, iinfo
 
 __all__ = ["make_tensor"]
@@ -70,6 +71,8 @@ def _drawable(dtype: _C.dtype) -> _C.dtype:
 
 
 def _draw_floats(sizes: tuple[int, ...], dtype: _C.dtype, device: Any, low: float, high: float) -> Tensor:
+    if dtype == _C.float8_e8m0fnu:
+        raise TypeError(f"The requested dtype '{dtype}' is not supported by {spoken()}.testing.make_tensor()")
     narrow = dtype.is_floating_point and dtype.itemsize == 1
     drawn = _C.empty(sizes, dtype=_C.float32 if narrow else dtype, device=device)
     (_C.view_as_real(drawn) if dtype.is_complex else drawn).uniform_(low, high)

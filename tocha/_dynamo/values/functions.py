@@ -260,7 +260,9 @@ class BuiltinValue(Callable_):
 class PartialValue(Callable_):
     def __init__(self, function: Value, args: list[Value], kwargs: dict[str, Value], source: Any = None) -> None:
         self.function, self.args, self.kwargs, self.source = function, args, kwargs, source
-        self.written: dict[str, Value] = {}  # attributes of one that captured code made: functools.partialmethod's __self__
+        self.written: dict[
+            str, Value
+        ] = {}  # attributes of one that captured code made: functools.partialmethod's __self__
 
     def python_type(self) -> type:
         return functools.partial
@@ -286,7 +288,9 @@ class PartialValue(Callable_):
 
     def reconstruct(self, cg: Codegen) -> None:
         if self.written:
-            raise Unsupported("mutation", f"a partial with attributes ({', '.join(self.written)}) that leaves captured code")
+            raise Unsupported(
+                "mutation", f"a partial with attributes ({', '.join(self.written)}) that leaves captured code"
+            )
         cg.call_values(BuiltinValue(functools.partial), [self.function, *self.args], self.kwargs)
 
 

@@ -19,6 +19,12 @@ PyObject** capture_frame_locals(struct _PyInterpreterFrame* frame);
    frame. */
 void capture_frame_end(PyThreadState* thread, struct _PyInterpreterFrame* frame, PyCodeObject* returns);
 
+#if PY_VERSION_HEX >= 0x030D0000
+/* The memory of a dict that shares its keys with others, and how many bytes: writes of attributes go past the dict into
+   it, and watchers are not told. 0 where the dict keeps its own items. */
+size_t capture_inline_values(PyObject* dict, const void** at);
+#endif
+
 #ifdef __cplusplus
 }
 #endif

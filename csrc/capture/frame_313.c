@@ -3,6 +3,7 @@
 
 #if PY_VERSION_HEX >= 0x030D0000
 #define Py_BUILD_CORE 1
+#include <internal/pycore_dict.h>
 #include <internal/pycore_frame.h>
 
 #include "capture/frame.h"
@@ -18,5 +19,11 @@ void capture_frame_end(PyThreadState* thread, _PyInterpreterFrame* frame, PyCode
   PyObject* error = PyErr_GetRaisedException();
   Py_XDECREF(_PyEval_EvalFrameDefault(thread, frame, 0));
   PyErr_SetRaisedException(error);
+}
+
+size_t capture_inline_values(PyObject* dict, const void** at) {
+  PyDictValues* values = ((PyDictObject*)dict)->ma_values;
+  *at = values;
+  return values ? (values->capacity + 1) * sizeof(PyObject*) + _Py_SIZE_ROUND_UP(values->capacity, sizeof(PyObject*)) : 0;
 }
 #endif

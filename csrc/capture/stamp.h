@@ -1,18 +1,17 @@
 // What a walk of guards found behind an object, in a form that is quickly seen to hold still: words of memory that read
-// as they did then. Python numbers the changes of a dict (3.11, 3.12) or tells of them (3.13, capture/watch.h), so a
-// dict with the number it had has the contents it had: the same keys, the same objects. Of a tensor the words are its
-// descriptor's. Lists, cells and the like have none and are looked at each time.
+// as they did then. CPython gives every change of a dict a number of its own, so a dict with the number it had has the
+// contents it had: the same keys, the same objects. Of a tensor the words are its descriptor's. Lists, cells and the
+// like have none and are looked at each time.
 #pragma once
 
 #include <Python.h>
 
 #include <cstdint>
 #include <cstring>
-#include <memory>
 #include <unordered_set>
 #include <vector>
 
-#include "capture/watch.h"
+#include "capture/frame.h"
 #include "core/tensor.h"
 
 namespace tocha::capture {
@@ -36,9 +35,15 @@ class Words {
     add_bytes(reinterpret_cast<uintptr_t>(&field), sizeof(T));
   }
   void add_dict(PyObject* dict) {
-    DictVersion version = version_of(dict);
-    if (version.counter) counters_.push_back(version.counter);
-    add(*version.at);
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wdeprecated-declarations"  // to be gone after 3.13
+    add(reinterpret_cast<PyDictObject*>(dict)->ma_version_tag);
+#pragma GCC diagnostic pop
+#if PY_VERSION_HEX >= 0x030D0000
+    const void* values;
+    size_t bytes = capture_inline_values(dict, &values);
+    for (size_t i = 0; i < bytes; i += 8) add_bytes(reinterpret_cast<uintptr_t>(values) + i, 8);
+#endif
   }
   void add_tensor(const TensorObject* t) {
     add(t->ob_base.ob_type);
@@ -78,7 +83,6 @@ class Words {
 
   std::vector<Word> words_;
   std::unordered_set<uintptr_t> seen_;  // fields that are among the words
-  std::vector<std::shared_ptr<uint64_t>> counters_;
 };
 
 // What is known of an object whose attributes, or items, are followed.

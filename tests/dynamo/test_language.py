@@ -350,3 +350,64 @@ def test_class_attributes_that_are_not_there(check):
         return x + hasattr(int, "__abstractmethods__"), dict.fromkeys("ab"), {1: 2}.fromkeys((3, 4), 5)
 
     check(f, tocha.ones(2))
+
+
+def takes_all(*args, **kwargs):
+    return args, kwargs
+
+
+def test_keywords_named_like_the_tracers_own(check):
+    def f(x):
+        part = functools.partial(takes_all, 1, self=3, function=2)
+        made = {**dict(f=1, self=2, items=3), "g": 1}
+        made.update(f=5, self=7)
+        table = collections.defaultdict(int, f=3, factory=2)
+        ordered, counted = collections.OrderedDict(f=1, items=2), collections.Counter(f=2, iterable=3)
+        return x + 1, takes_all(1, self=3, f=4, args=2), part(self=4, f=1), made, table, ordered, counted["f"]
+
+    check(f, tocha.ones(2))
+
+
+class Named:
+    def show(self, *args, **kwargs):
+        return args, kwargs
+
+    both = functools.partialmethod(show, 3, b=4)
+
+
+def test_partial_methods(check):
+    def f(x, named):
+        return x + 1, named.both(5, c=6), named.both(c=6)
+
+    check(f, tocha.ones(2), Named())
+
+
+def test_keys_made_of_comparisons(check):
+    def f(x):
+        key = functools.cmp_to_key(lambda a, b: b - a)
+        try:
+            functools.cmp_to_key(lambda a, b: 1 // 0)(3) > key(1)
+        except ZeroDivisionError:
+            x = x + 1
+        return x, sorted([3, 1, 2], key=key), max([3, 1, 2], key=key), key(1) > key(2)
+
+    check(f, tocha.ones(2))
+
+
+def test_operators_written_to_a_class():
+    def f(x):
+        @functools.total_ordering
+        class Ordered:
+            def __init__(self, n):
+                self.n = n
+
+            def __lt__(self, other):
+                return self.n < other.n
+
+            def __eq__(self, other):
+                return self.n == other.n
+
+        a, b = Ordered(1), Ordered(2)
+        return x + 1 if a <= b and b > a and not a >= b else x
+
+    assert tocha.compile(f, backend="eager")(tocha.ones(1)).item() == 2

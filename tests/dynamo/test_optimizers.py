@@ -8,7 +8,7 @@ from comparing import same
 import tocha
 from tocha._dynamo.testing import CompileCounterWithBackend
 
-NAMES = ["Adam", "AdamW", "Adagrad", "Adadelta", "Adamax", "ASGD", "NAdam", "RMSprop", "Rprop", "Muon"]
+NAMES = ["Adam", "AdamW", "Adagrad", "Adadelta", "Adamax", "ASGD", "NAdam", "RAdam", "RMSprop", "Rprop", "Muon"]
 
 
 def steps(name, backend, change=None, **options):
@@ -18,7 +18,7 @@ def steps(name, backend, change=None, **options):
     optimizers = [getattr(tocha.optim, name)(n.parameters(), **copy.deepcopy(options)) for n in nets]
     counter = CompileCounterWithBackend(backend)
     compiled = tocha.compile(lambda: optimizers[1].step(), backend=counter)
-    for _ in range(4):
+    for _ in range(7):  # RAdam measures from the sixth on
         x = tocha.randn(4, 3)
         for n, o, step in zip(nets, optimizers, (optimizers[0].step, compiled)):
             n(x).sin().sum().backward()

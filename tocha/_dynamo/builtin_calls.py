@@ -266,12 +266,12 @@ def _library(f: Frame, function: Any, args: list[Value], kwargs: dict[str, Value
 
 
 @known(builtins.print)
-def print_(f: Frame, *args: Value, **kwargs: Value) -> Value:
+def print_(f: Frame, /, *args: Value, **kwargs: Value) -> Value:
     raise Unsupported("print", "print()")
 
 
 @known(warnings.warn)
-def warn(f: Frame, *args: Value, **kwargs: Value) -> Value:
+def warn(f: Frame, /, *args: Value, **kwargs: Value) -> Value:
     raise Unsupported("print", "warnings.warn()")
 
 
@@ -487,7 +487,7 @@ def pow_(f: Frame, a: Value, b: Value, modulus: Value | None = None) -> Value:
 
 
 def _extremum(function: Any) -> Callable:
-    def call(f: Frame, *args: Value, **kwargs: Value) -> Value:
+    def call(f: Frame, /, *args: Value, **kwargs: Value) -> Value:
         if len(args) == 1 and not kwargs:
             args = (TupleValue([i.realize() for i in args[0].unpack(f)]),)
             number = symbolic_result(f, function, args[0].items)  # type: ignore[attr-defined]
@@ -568,12 +568,12 @@ for _rounding in (math.sqrt, math.floor, math.ceil, math.trunc):
 
 
 @known(builtins.__build_class__)
-def build_class(f: Frame, body: Value, name: Value, *bases: Value, **kwargs: Value) -> Value:
+def build_class(f: Frame, body: Value, name: Value, /, *bases: Value, **kwargs: Value) -> Value:
     return make_class(f, body, name, list(bases), kwargs)
 
 
 def _on_constants(function: Any) -> Callable:
-    def call(f: Frame, *args: Value, **kwargs: Value) -> Value:
+    def call(f: Frame, /, *args: Value, **kwargs: Value) -> Value:
         return f.fold(function, list(args), kwargs)
 
     return call
@@ -614,5 +614,5 @@ def register(graph_break: Any, is_compiling: Any) -> None:
 
 
 @known(object.__new__, list.__new__, dict.__new__, set.__new__)
-def object_new(f: Frame, cls: Value, *args: Value, **kwargs: Value) -> Value:
+def object_new(f: Frame, cls: Value, /, *args: Value, **kwargs: Value) -> Value:
     return new_object(f, cls.constant())

@@ -140,7 +140,7 @@ def _size(f: Frame, items: Value | None = None) -> Value:
     return SizeValue([i.realize() for i in items.unpack(f)] if items else [])
 
 
-def _dict(f: Frame, *items: Value, **named: Value) -> Value:
+def _dict(f: Frame, /, *items: Value, **named: Value) -> Value:
     made = DictValue({})
     for other in items:
         for k, v in pairs_of(f, other):
@@ -150,13 +150,13 @@ def _dict(f: Frame, *items: Value, **named: Value) -> Value:
     return made
 
 
-def _ordered_dict(f: Frame, *items: Value, **named: Value) -> Value:
+def _ordered_dict(f: Frame, /, *items: Value, **named: Value) -> Value:
     made = _dict(f, *items, **named)
     made.cls = collections.OrderedDict  # type: ignore[attr-defined]
     return made
 
 
-def _default_dict(f: Frame, factory: Value | None = None, *items: Value, **named: Value) -> Value:
+def _default_dict(f: Frame, factory: Value | None = None, /, *items: Value, **named: Value) -> Value:
     made = _dict(f, *items, **named)
     made.cls = collections.defaultdict  # type: ignore[attr-defined]
     none = factory is None or (isinstance(factory, Constant) and factory.value is None)
@@ -238,7 +238,7 @@ def _object(f: Frame) -> Value:
     return ObjectValue(object, None, new=True)
 
 
-def _partial(f: Frame, function: Value, *args: Value, **kwargs: Value) -> Value:
+def _partial(f: Frame, function: Value, /, *args: Value, **kwargs: Value) -> Value:
     if isinstance(function, PartialValue):
         return PartialValue(function.function, [*function.args, *args], {**function.kwargs, **kwargs})
     return PartialValue(function, list(args), kwargs)

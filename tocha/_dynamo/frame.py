@@ -230,7 +230,7 @@ class Frame:
             self.raise_real(error)
         return self.wrap_known(result)
 
-    def checked(self, function: Any, *args: Any, **kwargs: Any) -> Any:
+    def checked(self, function: Any, /, *args: Any, **kwargs: Any) -> Any:
         """Runs the tracer's own code for a native one: its TypeErrors are the program's."""
         try:
             return function(*args, **kwargs)

@@ -13,7 +13,7 @@ from tocha._dynamo.values.base import Value
 from tocha._dynamo.values.objects import ObjectValue
 from tocha._subclasses.fake import FakeTensor
 from tocha.ir.sym_types import is_symbolic
-from tocha.optim import _update, optimizer
+from tocha.optim import _update, optimizer, radam
 from tocha.optim._recorded import apply_recorded
 
 if TYPE_CHECKING:
@@ -85,6 +85,14 @@ def apply(formula, lists, differentiable, **numbers):
         update(formula, lists, numbers)
 
 
+def rectification(step, beta2, bias2):
+    """Which of its two branches is taken depends on the count: in graphs on a tensor."""
+    longest = 2 / (1 - beta2) - 1
+    length = tocha.scalar_tensor(longest - 2 * step * (beta2**step) / bias2, dtype=tocha.float64)
+    factor = (length - 4) * (length - 2) * longest / ((longest - 4) * (longest - 2) * length)
+    return number_of(tocha.where(length <= 5.0, 0.0, factor.sqrt()))
+
+
 leaves.allow(update)
 leaves.allow(apply_recorded)
 
@@ -96,6 +104,7 @@ def _substitute(original: Any, function: Any) -> None:
 _substitute(_update.number, number)
 _substitute(_update.subsets, subsets)
 _substitute(_update.apply, apply)
+_substitute(radam._rectification, rectification)
 
 
 def _begin(f: Frame, args: list[Value]) -> None:

@@ -393,6 +393,37 @@ def methodcaller(name, /, *args, **kwargs):
     return call
 
 
+class _Key:
+    __slots__ = ("compare", "obj")
+    __hash__ = None  # type: ignore[assignment]
+
+    def __init__(self, compare, obj):
+        self.compare, self.obj = compare, obj
+
+    def __lt__(self, other):
+        return self.compare(self.obj, other.obj) < 0
+
+    def __gt__(self, other):
+        return self.compare(self.obj, other.obj) > 0
+
+    def __eq__(self, other):
+        return self.compare(self.obj, other.obj) == 0
+
+    def __le__(self, other):
+        return self.compare(self.obj, other.obj) <= 0
+
+    def __ge__(self, other):
+        return self.compare(self.obj, other.obj) >= 0
+
+
+@polyfill(functools.cmp_to_key)
+def cmp_to_key(mycmp):
+    def key(obj):
+        return _Key(mycmp, obj)
+
+    return key
+
+
 @polyfill(operator.countOf)
 def count_of(items, value):
     n = 0

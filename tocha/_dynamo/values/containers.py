@@ -307,7 +307,7 @@ class NamedTupleValue(TupleValue):
         found = f.attribute_of_class(self, self.cls, name)
         return found.call(f, args, kwargs) if found else super().call_method(f, name, args, kwargs)
 
-    def m__replace(self, f: Frame, **changes: Value) -> Value:
+    def m__replace(self, f: Frame, /, **changes: Value) -> Value:
         fields = self.cls._fields  # type: ignore[attr-defined]
         return NamedTupleValue(self.cls, [changes.get(n, i) for n, i in zip(fields, self.items)])
 

@@ -260,6 +260,9 @@ class BuiltinValue(Callable_):
 class PartialValue(Callable_):
     def __init__(self, function: Value, args: list[Value], kwargs: dict[str, Value], source: Any = None) -> None:
         self.function, self.args, self.kwargs, self.source = function, args, kwargs, source
+        self.written: dict[
+            str, Value
+        ] = {}  # attributes of one that captured code made: functools.partialmethod's __self__
 
     def python_type(self) -> type:
         return functools.partial
@@ -274,9 +277,20 @@ class PartialValue(Callable_):
             return TupleValue(list(self.args))
         if name == "keywords":
             return DictValue({k: (Constant(k), v) for k, v in self.kwargs.items()})
+        if name in self.written:
+            return self.written[name].realize()
         return super().get_attribute(f, name)
 
+    def set_attribute(self, f: Frame, name: str, value: Value) -> None:
+        if self.source is not None or name in ("func", "args", "keywords"):
+            super().set_attribute(f, name, value)
+        self.written[name] = value
+
     def reconstruct(self, cg: Codegen) -> None:
+        if self.written:
+            raise Unsupported(
+                "mutation", f"a partial with attributes ({', '.join(self.written)}) that leaves captured code"
+            )
         cg.call_values(BuiltinValue(functools.partial), [self.function, *self.args], self.kwargs)
 
 

@@ -183,7 +183,7 @@ class DictValue(Container):
 
     m___copy__ = m_copy
 
-    def m_update(self, f: Frame, *others: Value, **more: Value) -> Value:
+    def m_update(self, f: Frame, /, *others: Value, **more: Value) -> Value:
         self.touch(f)
         for other in others:
             for k, v in pairs_of(f, other):
@@ -192,7 +192,7 @@ class DictValue(Container):
             self.put(f, Constant(name), value)
         return Constant(None)
 
-    def m___init__(self, f: Frame, *others: Value, **more: Value) -> Value:
+    def m___init__(self, f: Frame, /, *others: Value, **more: Value) -> Value:
         return self.m_update(f, *others, **more)
 
     def m_fromkeys(self, f: Frame, keys: Value, value: Value | None = None) -> Value:
@@ -371,7 +371,7 @@ class SetValue(Container):
     def m_copy(self, f: Frame) -> Value:
         return SetValue(dict(self.entries), self.cls)
 
-    def m_update(self, f: Frame, *others: Value) -> Value:
+    def m_update(self, f: Frame, /, *others: Value) -> Value:
         for other in others:
             for v in other.unpack(f):
                 self.m_add(f, v)

@@ -417,6 +417,8 @@ class ClassValue(Value):
         return f.wrap(getattr(self.value, name), source)
 
     def set_attribute(self, f: Frame, name: str, value: Value) -> None:
+        if name.startswith("__") and name.endswith("__") and not isinstance(value, Constant):
+            self.refuse("mutation", f"setting {name!r} of a class")  # operators look for it in the class itself
         f.out.effects.add(self)
         f.out.class_writes[(id(self.value), name)] = value
 

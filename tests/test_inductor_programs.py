@@ -26,7 +26,7 @@ def numbers(*shape: int, dtype: Any = tocha.float32, grad: bool = False) -> toch
 def observed(program: Any, given: list[tocha.Tensor]) -> list[tuple]:
     """What a program gives and leaves behind: values with their dtypes, strides and conjugation."""
     results = program(*given)
-    results = [r for r in (results if isinstance(results, list | tuple) else [results])]
+    results = tocha.utils._pytree.tree_leaves(results)
     leaves = [t for t in given if t.requires_grad and t.is_leaf]
     wanted = [r for r in results if r.requires_grad]
     grads: list = []
@@ -233,3 +233,14 @@ def test_an_input_with_gaps_that_is_read_and_written(backend):
         return tocha.nn.functional.linear(x, w)
 
     hold(program, lambda: [numbers(4, 1, 10)[..., ::2], numbers(3, 5, grad=True)], backend)
+
+
+def test_of_equal_elements_the_first_is_found_in_any_layout():
+    x = tocha.zeros(2, 5, 4, dtype=tocha.int64).permute(2, 1, 0)
+    x[0, 2:4] = tocha.tensor([[1, 7], [7, 3]])
+    x[1, 0, 0] = x[3, 4, 1] = 7
+
+    def program(x):
+        return x.argmax(), x.argmin(), x.max(1), x.min(0), x.flatten(1).argmax(1), x.mT.argmax(0)
+
+    hold(program, lambda: [x.clone()], "inductor")

@@ -28,8 +28,12 @@ TRACEABLE = [p for p in KNOWN if "reads_values" not in p.values[0].tags]
 def test_watched_and_traced_gradients_are_the_usual_ones(o, d):
     for case in cases(o, d):
         expected = first(case(*case.inputs), case.inputs)
-        with Watching():
-            watched = first(case(*case.inputs), case.inputs)
+        try:
+            with Watching():
+                watched = first(case(*case.inputs), case.inputs)
+        except NotImplementedError:  # as PyTorch's convolution_backward has no complex numbers
+            assert d.is_complex
+            continue
         same(watched, expected, "watched")
         traced = aot_function(case, fw_compiler=lambda graph, inputs: graph)
         same(first(traced(*case.inputs), case.inputs), expected, "traced")

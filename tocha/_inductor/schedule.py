@@ -31,6 +31,7 @@ from tocha.ir.kernels import (
 )
 from tocha.ir.layout import contiguous_strides
 from tocha.ir.loops import Buffer, Call, Geometry, Load, Loop, Program, Step, in_memory_order, index_of
+from tocha.ir.node import INDEX, topological
 from tocha.ir.symbolic import product
 
 FEW_TASKS = 16  # kernels with fewer rows than this are cut, if there is much to fold
@@ -78,7 +79,9 @@ def member_of(loop: Loop) -> Member:
         found = coefficient(loads[0].address, loop.variables[d]) if loads else 0
         return found or 0
 
-    columns = sorted(range(outer, len(loop.sizes)), key=lambda d: -abs(step(d)))
+    columns = list(range(outer, len(loop.sizes)))
+    if not any(n.op is INDEX for n in topological(loop.fold.combine)):  # of equal ones argmax gives the first
+        columns.sort(key=lambda d: -abs(step(d)))
     return Member(loop, list(range(outer)), columns)
 
 

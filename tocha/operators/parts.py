@@ -305,17 +305,7 @@ def where_other_seen(grad, condition):
 @seen_gradient(convolution, "input", "weight", "bias")
 def convolution_seen(grad, input, weight, bias, stride, padding, dilation, transposed, output_padding, groups, wanted):
     by_input, by_weight, by_bias = op.convolution_backward(
-        grad,
-        input.conj(),
-        weight.conj(),
-        [grad.shape[1]],
-        stride,
-        padding,
-        dilation,
-        transposed,
-        output_padding,
-        groups,
-        wanted,
+        grad, input, weight, [grad.shape[1]], stride, padding, dilation, transposed, output_padding, groups, wanted
     )
     return by_input, by_weight, by_bias
 

@@ -77,7 +77,7 @@ def splits(o: Operator) -> bool:
     known = set(names(o)) | {o.name}
     for t in (t for t in o.dtypes if t in TRIED):
         for n in topological(traced(o, t)):
-            if n.args and n.op is not CAST:
+            if n.args and n.op is not CAST and n.op.name != "conj":  # which is a view of what it conjugates
                 name, _ = operator_for(n.op.name)
                 if name in known or not any(r.core or r.kind == "pointwise" for r in overloads(name)):
                     return False

@@ -15,7 +15,8 @@ from tocha.ir import symbolic as s
 from tocha.ir.loops import Buffer, Load
 from tocha.ir.node import Node
 
-ROWS, COLUMNS = 64, 16  # of a tile: kTileRows, kTileColumns (csrc/cpu/engine/program_tiles.h)
+FAR = 16  # elements apart, from which on lines of memory are read for one element each
+ROWS, COLUMNS = 256, 16  # of a tile: kTileRows, kTileColumns (csrc/cpu/engine/program_tiles.h)
 
 
 def is_transposed(r: Any, last: Any, across: Any) -> bool:
@@ -23,12 +24,12 @@ def is_transposed(r: Any, last: Any, across: Any) -> bool:
     if not isinstance(r, Load) or not is_one(step_of(r.address, across)):
         return False
     step = step_of(r.address, last)
-    return isinstance(step, int) and abs(step) >= COLUMNS
+    return isinstance(step, int) and abs(step) >= FAR
 
 
 def transposed_along(p: Pass, sizes: Sequence[Any], variables: Sequence[Any]) -> int | None:
     """The variable along which most of what lies far apart along the last one is to be read; None if nothing is."""
-    long = [not (isinstance(n, int) and n < COLUMNS) for n in sizes]
+    long = [not (isinstance(n, int) and n < FAR) for n in sizes]
     found = {
         i: sum(is_transposed(r, variables[-1], v) for r in p.reads)
         for i, v in enumerate(variables[:-1])

@@ -8,7 +8,7 @@
 
 TOCHA_ISA_BEGIN
 
-constexpr int64_t kTileRows = 64, kTileColumns = 16;
+constexpr int64_t kTileRows = 256, kTileColumns = 16;
 
 // Four by four elements of four bytes: row r of `to` is column r of `from`.
 inline void transpose_square(uint32_t* to, const char* from, int64_t step) {
@@ -25,18 +25,21 @@ inline void transpose_square(uint32_t* to, const char* from, int64_t step) {
   for (int k = 0; k < 4; ++k) std::memcpy(to + k * kTileColumns, &rows[k], 16);
 }
 
-// tile[r][c] = from[r + c * step] for r < rows, c < columns.
+// tile[r][c] = from[r + c * step] for r < rows, c < columns. A few columns at a time: lines that lie a power of two
+// apart share a few places in the cache.
 template <class T>
 inline void transpose_tile(T* tile, const T* from, int64_t step, int64_t rows, int64_t columns) {
-  int64_t r = 0;
+  int64_t whole_rows = 0, whole_columns = 0;
   if constexpr (sizeof(T) == 4) {
-    for (; columns == kTileColumns && r + 4 <= rows; r += 4)
-      for (int64_t c = 0; c < kTileColumns; c += 4)
+    whole_rows = rows / 4 * 4, whole_columns = columns / 4 * 4;
+    for (int64_t c = 0; c < whole_columns; c += 4)
+      for (int64_t r = 0; r < whole_rows; r += 4)
         transpose_square(reinterpret_cast<uint32_t*>(tile) + r * kTileColumns + c,
                          reinterpret_cast<const char*>(from + r + c * step), step * 4);
   }
-  for (; r < rows; ++r)
-    for (int64_t c = 0; c < columns; ++c) tile[r * kTileColumns + c] = from[r + c * step];
+  for (int64_t r = 0; r < rows; ++r)
+    for (int64_t c = r < whole_rows ? whole_columns : 0; c < columns; ++c)
+      tile[r * kTileColumns + c] = from[r + c * step];
 }
 
 TOCHA_ISA_END

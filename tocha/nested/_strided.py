@@ -99,6 +99,10 @@ class StridedNestedTensor(Tensor):
         part = components(self)[first]
         return part[tuple(rest)] if rest else part
 
+    def _map_components(self, f: Callable[[Tensor], Tensor]) -> Tensor:
+        """f of each component."""
+        return from_components([f(part) for part in components(self)])
+
     def __deepcopy__(self, memo: dict) -> Tensor:
         return memo.setdefault(
             id(self), make(self._buffer.clone(), self._component_sizes).requires_grad_(self.requires_grad)

@@ -121,6 +121,13 @@ class NestedTensor(Tensor):
         """Refuses, as for other subclasses."""
         raise RuntimeError(".numpy() is not supported for tensor subclasses.")
 
+    def _map_components(self, f: Callable[[Tensor], Tensor]) -> Tensor:
+        """f of each component; it keeps the ragged size."""
+        parts = _C.cat([f(part) for part in self.unbind()], self._ragged_idx - 1)
+        if self._lengths is None:
+            return like(self, parts)
+        return build(parts, offsets_from(self._lengths), None, self._ragged_idx, self._bounds)
+
     def __deepcopy__(self, memo: dict) -> Tensor:
         if id(self) in memo:
             return memo[id(self)]
@@ -249,6 +256,9 @@ class _Values(Function):
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> Tensor:
         return like(ctx.t, grad)
+
+
+_Values._backward_cls.__name__ = "NestedGetValuesBackward0"  # type: ignore[attr-defined]
 
 
 class _Build(Function):

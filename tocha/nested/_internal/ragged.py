@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import weakref
 from typing import Any
 
 from tocha import _C
@@ -35,10 +36,14 @@ class _Lengths:
 _lengths: Any = _Lengths()
 
 
+_known: dict[int, tuple[weakref.ref, SymInt]] = {}  # by the id of the offsets, as long as they live
+
+
 def ragged_size(offsets: Tensor) -> SymInt:
     """The size of a dimension with these offsets: the same for the same tensor."""
-    found = offsets.__dict__.get("_ragged_size")
-    if found is None:
-        found = SymInt(symbolic.symbol(f"j{next(_numbers)}"), _lengths)
-        offsets._ragged_size = found  # type: ignore[attr-defined]
-    return found
+    number = id(offsets)
+    found = _known.get(number)
+    if found is None or found[0]() is not offsets:
+        size = SymInt(symbolic.symbol(f"j{next(_numbers)}"), _lengths)
+        found = _known[number] = (weakref.ref(offsets, lambda _: _known.pop(number, None)), size)
+    return found[1]

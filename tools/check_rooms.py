@@ -21,7 +21,7 @@ PYTHON = [
     {
         "_C", "__config__", "__future__", "_core", "_functions", "_lobpcg", "_lowrank", "_symbolic", "_tensor", "_tensor_str", "_utils",
         "accelerator", "amp", "autograd", "backends", "cpu", "cuda", "fft", "func", "functional", "linalg", "masked",
-        "multiprocessing", "nn", "optim", "overrides", "quasirandom", "random", "serialization", "signal", "sparse", "special",
+        "multiprocessing", "nested", "nn", "optim", "overrides", "quasirandom", "random", "serialization", "signal", "sparse", "special",
         "storage", "testing", "torch_version", "types", "utils", "version", "xpu", "mps", "mtia", "futures", "hub",
     },
     {"", "_decomp", "_guards", "_library", "_ops", "_prims", "_refs", "_subclasses", "distributions", "library"},  # "" is tocha itself: what all of the library makes together

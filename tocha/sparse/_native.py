@@ -15,13 +15,15 @@ def sum_of(a: Tensor, b: Tensor) -> Tensor:
     """The sum of two gradients of which at least one is sparse."""
     if is_compressed(a) or is_compressed(b):
         return accumulate_compressed(a, b)
+    if not is_sparse(a) and not is_sparse(b):
+        return a + b  # nested tensors are marked too
     return add(b, a) if is_sparse(a) and not is_sparse(b) else add(a, b)
 
 
 def accumulate(grad: Tensor, more: Tensor) -> Tensor:
     """The same in grad itself, unless that is sparse and the sum is not."""
-    if is_compressed(grad) or is_compressed(more):
-        return accumulate_compressed(grad, more)
+    if is_compressed(grad) or is_compressed(more) or not (is_sparse(grad) or is_sparse(more)):
+        return sum_of(grad, more)
     return sum_of(grad, more) if is_sparse(grad) and not is_sparse(more) else add_(grad, more)
 
 

@@ -542,6 +542,8 @@ class MultiheadAttention(Module):
 
         Masks are True (or -inf) where attention is forbidden; is_causal says that attn_mask is the causal mask.
         """
+        if query.is_nested or key.is_nested or value.is_nested:
+            return self._attend_within(query, key, value, attn_mask is None and key_padding_mask is None), None
         batch_first = self.batch_first and query.dim() == 3
         if batch_first:
             query, key, value = _sequence_first(query, key, value)
@@ -554,6 +556,32 @@ class MultiheadAttention(Module):
             average_attn_weights=average_attn_weights, is_causal=is_causal,
         )  # fmt: skip
         return (output.transpose(0, 1) if batch_first else output), weights
+
+    def _attend_within(self, query: Tensor, key: Tensor, value: Tensor, unmasked: bool) -> Tensor:
+        """The self-attention of a nested tensor, each component for itself; in inference only, as in PyTorch."""
+        trains = query.requires_grad or any(p.requires_grad for p in self.parameters())
+        obstacles = {
+            "training is enabled": self.training,
+            "grad is enabled and at least one of query or the input/output projection weights or biases requires_grad": _C.is_grad_enabled()
+            and trains,
+            "non-self attention was used (query, key, and value are not the same Tensor)": not (query is key is value),
+            "batch_first was not True": not self.batch_first,
+            "masks were given beside a nested tensor": not unmasked,
+            "key and value have sizes of their own": not self._qkv_same_embed_dim,
+        }
+        why = next((text for text, found in obstacles.items() if found), None)
+        if why is not None:
+            raise AssertionError(
+                f"MultiheadAttention does not support NestedTensor outside of its fast path. The fast path was not hit because {why}"
+            )
+
+        def attend(part: Tensor) -> Tensor:
+            return F.multi_head_attention_forward(
+                part, part, part, self.embed_dim, self.num_heads, self.in_proj_weight, self.in_proj_bias, self.bias_k,
+                self.bias_v, self.add_zero_attn, 0.0, self.out_proj.weight, self.out_proj.bias, training=False, need_weights=False,
+            )[0]  # fmt: skip
+
+        return query._map_components(attend)  # type: ignore[attr-defined]
 
     def merge_masks(
         self, attn_mask: Tensor | None, key_padding_mask: Tensor | None, query: Tensor

@@ -35,6 +35,8 @@ def _generate_square_subsequent_mask(sz: int, device: Any = None, dtype: Any = N
 
 def _get_seq_len(src: Tensor, batch_first: bool) -> int | None:
     """The length of the sequence; None where src is neither 2-D nor 3-D."""
+    if src.is_nested:
+        return None
     if src.dim() not in (2, 3):
         return None
     return src.size(1 if batch_first and src.dim() == 3 else 0)

@@ -12,6 +12,11 @@ from tocha._core.library_name import speak_as
 
 # Rooms that PyTorch has no counterpart of keep their names; some of their code compares them.
 _OWN_ROOMS = frozenset({"ir", "operators", "codegen", "_build", "_alias", "as_torch", "_core"})
+# Extensions that are linked against PyTorch, and what defines their operators here.
+_STAND_INS = {
+    "torchvision/_C.so": "tocha._alias.torchvision_ops",
+    "torchvision/image.so": "tocha._alias.torchvision_images",
+}
 _FUNCTIONS = (types.FunctionType, types.BuiltinFunctionType)
 
 
@@ -50,6 +55,7 @@ def module(found: types.ModuleType, name: str) -> None:
         refused.fill(found)
     if name == "torch._ops":
         found.unknown.append(_define_operator)
+        found.stand_ins.update(_STAND_INS)
     found.__name__ = name
     if found.__spec__ is not None:
         found.__spec__.name = name

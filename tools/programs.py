@@ -1,10 +1,10 @@
-"""make programs: unmodified PyTorch packages on tocha and on PyTorch, the same programs side by side.
+"""Runs unmodified PyTorch packages on tocha and on PyTorch, the same programs side by side.
 
 Makes two environments: one without PyTorch, where `import torch` means tocha (packages from PyPI see the alias's
 metadata and do not fetch PyTorch), and one with PyTorch that reads the same packages. Each program of programs/ runs in
 both; what it records is compared, float32 to rounding; where that does not do the program runs again in float64.
 
-    tools/programs.py [name ...]   some programs only: torchvision_ops, timm:resnet18
+    tools/programs.py [name ...]   some programs only: torchvision_ops, timm_models:resnet18
 """
 
 from __future__ import annotations
@@ -107,26 +107,18 @@ def _numeric(a: np.ndarray, b: np.ndarray) -> float:
     return float(np.abs(a[finite] - b[finite]).max(initial=0.0) / scale)
 
 
-def _worst(ours: dict, theirs: dict) -> tuple[float, str]:
-    if ours.keys() != theirs.keys():
-        return np.inf, f"recorded only once: {sorted(ours.keys() ^ theirs.keys())[:3]}"
-    return max(((_difference(ours[n], theirs[n]), n) for n in ours), default=(np.inf, "nothing recorded"))
-
-
 # -- runs --------------------------------------------------------------------------------------------------
 
 
-def _run(environment: Path, program: str, double: bool) -> tuple[dict, str]:
-    """What a program records, and what it says where it fails. "timm:resnet18" is programs/timm_models.py resnet18."""
-    name, _, case = program.partition(":")
+def _run(environment: Path, program: str, double: bool, only: list[str]) -> tuple[dict, str]:
+    """What a program records, and what it says where it fails."""
     with tempfile.TemporaryDirectory() as folder:
         path = os.path.join(folder, "record")
         env = {k: v for k, v in os.environ.items() if k != "PYTHONPATH"}
-        env |= {"RECORD": path, "PYTHONHASHSEED": "0", "HF_HUB_OFFLINE": "1", "DOUBLE": "1" if double else ""}
+        env |= {"RECORD": path, "PYTHONHASHSEED": "0", "HF_HUB_OFFLINE": "1", "DOUBLE": "1" if double else "", "ONLY": ",".join(only)}
         done = subprocess.run(
-            [_python(environment), "-W", "ignore", f"{name}.py", *([case] if case else [])],
-            cwd=FOLDER, env=env, capture_output=True, text=True,
-        )  # fmt: skip
+            [_python(environment), "-W", "ignore", f"{program}.py"], cwd=FOLDER, env=env, capture_output=True, text=True
+        )
         if done.returncode:
             lines = [line for line in done.stderr.strip().splitlines() if line.strip()]
             return {}, lines[-1][:300] if lines else f"exit status {done.returncode}"
@@ -134,46 +126,61 @@ def _run(environment: Path, program: str, double: bool) -> tuple[dict, str]:
             return pickle.load(file), ""
 
 
-def compare(program: str, alias: Path, pytorch: Path) -> tuple[bool, str]:
-    """Whether a program does the same on both, and how it was seen."""
+def _error(values: list | None) -> str:
+    if values is None:
+        return "not recorded"
+    return values[0]["error"] if values and isinstance(values[0], dict) and "error" in values[0] else ""
+
+
+def _judge(ours: dict, theirs: dict, bound: float) -> dict[str, tuple[bool, str]]:
+    """For each case whether it is the same, and how it was seen."""
+    found = {}
+    for name in {**theirs, **ours}:
+        if problem := _error(theirs.get(name)):
+            found[name] = False, f"on PyTorch: {problem}"
+        elif problem := _error(ours.get(name)):
+            found[name] = False, problem
+        else:
+            apart = _difference(ours[name], theirs[name])
+            found[name] = apart <= bound, f"{apart:.1e}"
+    return found
+
+
+def compare(program: str, alias: Path, pytorch: Path, only: list[str]) -> dict[str, tuple[bool, str]]:
+    """A program's cases on both: in float32 to rounding, and those that differ in float64."""
+    found: dict[str, tuple[bool, str]] = {}
     for double, bound in ((False, SINGLE), (True, DOUBLE)):
-        theirs, problem = _run(pytorch, program, double)
+        theirs, problem = _run(pytorch, program, double, only)
         if problem:
-            return False, f"fails on PyTorch: {problem}"
-        ours, problem = _run(alias, program, double)
+            return found | {program: (False, f"on PyTorch: {problem}")}
+        ours, problem = _run(alias, program, double, only)
         if problem:
-            return False, problem
-        worst, where = _worst(ours, theirs)
-        if worst <= bound:
-            return True, f"{worst:.1e} at {where}{' (float64)' if double else ''}"
-    return False, f"{worst:.1e} at {where}"
-
-
-def programs(named: list[str]) -> list[str]:
-    """The programs that are asked for, or all: a file's CASES are programs of their own."""
-    found = []
-    for path in sorted(FOLDER.glob("*.py")):
-        if path.stem == "recorder":
-            continue
-        cases = [line for line in path.read_text().splitlines() if line.startswith("CASES = ")]
-        names = [f"{path.stem}:{c}" for c in eval(cases[0][8:])] if cases else [path.stem]
-        found += [n for n in names if not named or n in named or path.stem in named]
+            return found | {program: (False, problem)}
+        mark = " (float64)" if double else ""
+        found |= {n: (same, seen + mark) for n, (same, seen) in _judge(ours, theirs, bound).items()}
+        only = [n for n, (same, seen) in found.items() if not same and seen[0].isdigit()]
+        if not only:
+            break
     return found
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("names", nargs="*")
     parser.add_argument("--alias", type=Path, default=ROOT / ".venv-programs")
     parser.add_argument("--pytorch", type=Path, default=ROOT / ".venv-programs-torch")
     chosen = parser.parse_args()
-    make_environments(chosen.alias.absolute(), chosen.pytorch.absolute())
-    failed = 0
-    for program in programs(chosen.names):
-        same, seen = compare(program, chosen.alias.absolute(), chosen.pytorch.absolute())
-        failed += not same
-        print(f"{'same' if same else 'DIFFERS'} {program}: {seen}", flush=True)
-    print(f"{failed} differ" if failed else "all the same")
+    environments = chosen.alias.absolute(), chosen.pytorch.absolute()
+    make_environments(*environments)
+    programs = [n for n in chosen.names if ":" not in n] if chosen.names else []
+    only = [n.partition(":")[2] for n in chosen.names if ":" in n]
+    programs += {n.partition(":")[0] for n in chosen.names if ":" in n}
+    failed = total = 0
+    for program in programs or sorted(p.stem for p in FOLDER.glob("*.py") if p.stem != "recorder"):
+        for name, (same, seen) in compare(program, *environments, only).items():
+            failed, total = failed + (not same), total + 1
+            print(f"{'same   ' if same else 'DIFFERS'} {program}:{name}: {seen}", flush=True)
+    print(f"{total - failed} of {total} the same")
     return 1 if failed else 0
 
 

@@ -25,7 +25,12 @@ def detects(name, **options):
     record(name, losses, norm)
     with torch.no_grad():
         found = model.eval()(images)
-    record(f"{name} finds", [len(f["boxes"]) for f in found], [f["scores"][:5] for f in found], [f["boxes"][:3] for f in found])
+    record(
+        f"{name} finds",
+        [len(f["boxes"]) for f in found],
+        [f["scores"][:5] for f in found],
+        [f["boxes"][:3] for f in found],
+    )
 
 
 def transforms():
@@ -43,11 +48,37 @@ def transforms():
 for name in CLASSIFIERS.split():
     options = {"init_weights": True, "aux_logits": False} if name == "googlenet" else {}
     case(name, lambda n=name, o=options: train(n, get_model(n, num_classes=10, **o), lambda m: m(draw(2, 3, 64, 64))))
-case("vit_b_16", lambda: train("vit_b_16", torchvision.models.VisionTransformer(32, 8, 2, 4, 32, 64), lambda m: m(draw(2, 3, 32, 32))))
-case("swin_t", lambda: train("swin_t", torchvision.models.SwinTransformer([4, 4], 24, [2, 2], [2, 4], [7, 7]), lambda m: m(draw(2, 3, 64, 64))))
-case("lraspp", lambda: train("lraspp", get_model("lraspp_mobilenet_v3_large", weights=None, weights_backbone=None, num_classes=3), lambda m: m(draw(2, 3, 64, 64))))
+case(
+    "vit_b_16",
+    lambda: train(
+        "vit_b_16", torchvision.models.VisionTransformer(32, 8, 2, 4, 32, 64), lambda m: m(draw(2, 3, 32, 32))
+    ),
+)
+case(
+    "swin_t",
+    lambda: train(
+        "swin_t",
+        torchvision.models.SwinTransformer([4, 4], 24, [2, 2], [2, 4], [7, 7]),
+        lambda m: m(draw(2, 3, 64, 64)),
+    ),
+)
+case(
+    "lraspp",
+    lambda: train(
+        "lraspp",
+        get_model("lraspp_mobilenet_v3_large", weights=None, weights_backbone=None, num_classes=3),
+        lambda m: m(draw(2, 3, 64, 64)),
+    ),
+)
 case("r3d_18", lambda: train("r3d_18", get_model("r3d_18", num_classes=4), lambda m: m(draw(1, 3, 4, 32, 32))))
-case("raft", lambda: train("raft", get_model("raft_small", weights=None), lambda m: m(draw(1, 3, 128, 128), draw(1, 3, 128, 128, seed=1), num_flow_updates=2)))
+case(
+    "raft",
+    lambda: train(
+        "raft",
+        get_model("raft_small", weights=None),
+        lambda m: m(draw(1, 3, 128, 128), draw(1, 3, 128, 128, seed=1), num_flow_updates=2),
+    ),
+)
 for name in ("fasterrcnn_mobilenet_v3_large_320_fpn", "retinanet_resnet50_fpn", "fcos_resnet50_fpn"):
     case(name, lambda n=name: detects(n))
 case("transforms", transforms)

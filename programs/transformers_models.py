@@ -13,7 +13,16 @@ COMMON = {
     "vocab_size": 99, "hidden_size": 32, "intermediate_size": 64, "num_hidden_layers": 2, "num_attention_heads": 4,
     "num_key_value_heads": 2, "max_position_embeddings": 64, "pad_token_id": 0, "bos_token_id": 1, "eos_token_id": 2,
 }  # fmt: skip
-GPT = {"vocab_size": 99, "n_embd": 32, "n_layer": 2, "n_head": 4, "n_positions": 64, "bos_token_id": 1, "eos_token_id": 2, "pad_token_id": 0}
+GPT = {
+    "vocab_size": 99,
+    "n_embd": 32,
+    "n_layer": 2,
+    "n_head": 4,
+    "n_positions": 64,
+    "bos_token_id": 1,
+    "eos_token_id": 2,
+    "pad_token_id": 0,
+}
 GENERATORS = {
     "llama": {}, "mistral": {}, "qwen2": {}, "qwen3": {"head_dim": 8}, "gemma": {"head_dim": 8}, "gemma2": {"head_dim": 8}, "phi": {}, "phi3": {},
     "olmo": {}, "olmo2": {}, "stablelm": {}, "starcoder2": {}, "cohere": {}, "granite": {}, "mixtral": {"num_local_experts": 4}, "gpt_neox": {},
@@ -46,7 +55,11 @@ def generates(kind, options):
     greedy = model.generate(ids, attention_mask=torch.ones_like(ids), do_sample=False, **kwargs)
     torch.manual_seed(1)
     sampled = model.generate(ids, attention_mask=torch.ones_like(ids), do_sample=True, top_k=10, **kwargs)
-    beams = [] if kind == "mamba" else model.generate(ids, attention_mask=torch.ones_like(ids), do_sample=False, num_beams=2, **kwargs)
+    beams = (
+        []
+        if kind == "mamba"
+        else model.generate(ids, attention_mask=torch.ones_like(ids), do_sample=False, num_beams=2, **kwargs)
+    )
     record(f"{kind} generate", greedy, sampled, beams)
 
 
@@ -70,12 +83,21 @@ def translates(kind, options):
 
 
 def sees():
-    config = hf.ViTConfig(hidden_size=32, num_hidden_layers=2, num_attention_heads=4, intermediate_size=64, image_size=32, patch_size=8)
+    config = hf.ViTConfig(
+        hidden_size=32, num_hidden_layers=2, num_attention_heads=4, intermediate_size=64, image_size=32, patch_size=8
+    )
     train("vit", hf.ViTForImageClassification(config), lambda m: m(draw(2, 3, 32, 32)).logits)
 
 
 def matches():
-    text = {"vocab_size": 99, "hidden_size": 32, "intermediate_size": 64, "num_hidden_layers": 2, "num_attention_heads": 4, "eos_token_id": 2}
+    text = {
+        "vocab_size": 99,
+        "hidden_size": 32,
+        "intermediate_size": 64,
+        "num_hidden_layers": 2,
+        "num_attention_heads": 4,
+        "eos_token_id": 2,
+    }
     vision = {**text, "image_size": 32, "patch_size": 8}
     model = hf.CLIPModel(hf.CLIPConfig(text_config=text, vision_config=vision, projection_dim=16))
     train("clip", model, lambda m: m(input_ids=tokens(2, 7), pixel_values=draw(2, 3, 32, 32)).logits_per_image)
@@ -87,11 +109,15 @@ def hears():
         decoder_ffn_dim=64, num_mel_bins=16, max_source_positions=20, max_target_positions=20, pad_token_id=0, bos_token_id=1, eos_token_id=2,
         decoder_start_token_id=1, suppress_tokens=None, begin_suppress_tokens=None,
     )  # fmt: skip
-    train("whisper", hf.WhisperForConditionalGeneration(config), lambda m: m(draw(2, 16, 40), labels=tokens(2, 5)).logits)
+    train(
+        "whisper", hf.WhisperForConditionalGeneration(config), lambda m: m(draw(2, 16, 40), labels=tokens(2, 5)).logits
+    )
 
 
 def trainer():
-    model = hf.AutoModelForCausalLM.from_config(configured("llama", {}), dtype=torch.float64 if DOUBLE else torch.float32)
+    model = hf.AutoModelForCausalLM.from_config(
+        configured("llama", {}), dtype=torch.float64 if DOUBLE else torch.float32
+    )
     data = [{"input_ids": tokens(8, seed=i), "labels": tokens(8, seed=i)} for i in range(8)]
     with tempfile.TemporaryDirectory() as folder:
         settings = hf.TrainingArguments(
@@ -103,7 +129,9 @@ def trainer():
         losses = [entry["loss"] for entry in run.state.log_history if "loss" in entry]
         evaluated = run.evaluate()["eval_loss"]
         again = hf.AutoModelForCausalLM.from_pretrained(f"{folder}/checkpoint-4", dtype=model.dtype)
-        same = all(torch.equal(a, b) for a, b in zip(model.state_dict().values(), again.state_dict().values(), strict=True))
+        same = all(
+            torch.equal(a, b) for a, b in zip(model.state_dict().values(), again.state_dict().values(), strict=True)
+        )
     record("trainer", losses, evaluated, same)
 
 

@@ -483,3 +483,16 @@ def test_parts_of_checkpoints(tmp_path):
         """
     )
     assert "'data.pkl'" in out and "tensor([0., 1., 2.]) b'3\\n'" in out
+
+
+def test_whoever_looks_through_optim_finds_every_optimizer():
+    out = program(
+        """
+        import torch
+        found = {n for n, v in torch.optim.__dict__.items() if isinstance(v, type) and issubclass(v, torch.optim.Optimizer)}
+        assert {"Adam", "LBFGS", "SGD", "RMSprop", "Optimizer"} <= found, found
+        assert torch.optim.Adam.__module__ == "torch.optim.adam"
+        print("ok")
+        """
+    )
+    assert out.strip() == "ok"

@@ -115,7 +115,13 @@ def _run(environment: Path, program: str, double: bool, only: list[str]) -> tupl
     with tempfile.TemporaryDirectory() as folder:
         path = os.path.join(folder, "record")
         env = {k: v for k, v in os.environ.items() if k != "PYTHONPATH"}
-        env |= {"RECORD": path, "PYTHONHASHSEED": "0", "HF_HUB_OFFLINE": "1", "DOUBLE": "1" if double else "", "ONLY": ",".join(only)}
+        env |= {
+            "RECORD": path,
+            "PYTHONHASHSEED": "0",
+            "HF_HUB_OFFLINE": "1",
+            "DOUBLE": "1" if double else "",
+            "ONLY": ",".join(only),
+        }
         done = subprocess.run(
             [_python(environment), "-W", "ignore", f"{program}.py"], cwd=FOLDER, env=env, capture_output=True, text=True
         )

@@ -9,7 +9,7 @@ TORCH_PY := $(PARITY_VENV)/bin/python
 
 NATIVE := $(shell find csrc tocha/operators tocha/ir tocha/codegen tocha/_build -name '*.cpp' -o -name '*.c' -o -name '*.h' -o -name '*.py') CMakeLists.txt
 
-.PHONY: demo test parity parity-tests bench check format sanitize native-test wheel docs clean build
+.PHONY: demo test parity parity-tests programs bench check format sanitize native-test wheel wheel-test docs clean build
 
 demo: build
 	$(PY) examples/tour.py
@@ -50,9 +50,13 @@ parity: parity-tests
 bench: build $(PARITY_VENV)/.ready
 	$(TORCH_PY) benchmarks/run.py
 
+# PyTorch's packages on tocha (an environment without PyTorch) and on PyTorch. ARGS: some programs only.
+programs: build
+	$(PY) tools/programs.py $(ARGS)
+
 check: $(VENV)/.ready
-	$(PY) -m ruff check tocha tests tools benchmarks examples
-	$(PY) -m ruff format --check tocha tests tools benchmarks examples
+	$(PY) -m ruff check tocha tests tools benchmarks examples programs
+	$(PY) -m ruff format --check tocha tests tools benchmarks examples programs
 	$(PY) tools/check_rooms.py
 	$(PY) tools/check_operator_names.py
 	find csrc tests/native tests/devices -name '*.cpp' -o -name '*.h' | xargs $(VENV)/bin/clang-format --dry-run --Werror
@@ -60,8 +64,8 @@ check: $(VENV)/.ready
 	$(PY) -m mypy
 
 format: $(VENV)/.ready
-	$(PY) -m ruff check --fix tocha tests tools benchmarks examples
-	$(PY) -m ruff format tocha tests tools benchmarks examples
+	$(PY) -m ruff check --fix tocha tests tools benchmarks examples programs
+	$(PY) -m ruff format tocha tests tools benchmarks examples programs
 	find csrc tests/native tests/devices -name '*.cpp' -o -name '*.h' | xargs $(VENV)/bin/clang-format -i
 
 # AddressSanitizer and UndefinedBehaviorSanitizer over the native tests and the Python tests.
@@ -70,6 +74,16 @@ sanitize: $(VENV)/.ready
 
 wheel: $(VENV)/.ready
 	$(PY) -m pip wheel --no-build-isolation --no-deps --wheel-dir dist .
+
+# A wheel as others get it, in an environment of its own: it computes, compiles and stands for torch.
+wheel-test: wheel
+	$(PYTHON) tools/wheel_test.py dist/*.whl
+
+# The site: guides, what is there of PyTorch, and a page for every public name and operator.
+docs: build
+	$(PY) -m pip install --quiet "mkdocs<2" mkdocs-material
+	$(PY) tools/site.py
+	$(PY) -m mkdocs build --strict --quiet
 
 clean:
 	rm -rf build dist $(VENV) $(PARITY_VENV)

@@ -321,7 +321,9 @@ def environment(tmp_path):
     subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(tmp_path / "e")], check=True)
     site = next((tmp_path / "e" / "lib").glob("python*/site-packages"))
     paths = [p for p in sys.path if p.endswith("site-packages") and not (Path(p) / "torch").exists()]
-    lines = [f"import site; site.addsitedir({p!r})" for p in paths]
+    # Only the folder that holds tocha is read with its .pth files: others' may lead to a PyTorch.
+    has_tocha = [p for p in paths if list(Path(p).glob("*tocha*"))]
+    lines = [f"import site; site.addsitedir({p!r})" if p in has_tocha else p for p in paths]
     (site / "packages.pth").write_text("\n".join(lines) + "\n")
     executable = str(tmp_path / "e" / "bin" / "python")
 
@@ -366,6 +368,15 @@ def test_refused_beside_a_real_pytorch(environment):
     assert run("-c", "import torch; print(torch.__version__)").stdout.strip() == "2.13.0+tocha"
     assert run("-m", "tocha", "alias", "remove").returncode == 0
     assert run("-c", "import torch; print(torch.__version__)").stdout.strip() == "real"
+
+
+@pytest.mark.parametrize("method", ["spawn", "forkserver"])
+def test_workers_agree_beside_a_real_pytorch(environment, script, method):
+    run, site = environment
+    (site / "torch").mkdir()
+    (site / "torch" / "__init__.py").write_text("__version__ = 'real'\n")
+    out = run("-m", "tocha", "run", "--force", script(WORKERS), method)
+    assert out.stdout.splitlines() == ["[[0.0, 1.0], [4.0, 9.0]] ('torch', 'torch')", "1 torch [1.0, 1.0]"], out.stderr
 
 
 def test_a_child_without_tocha_has_its_own_torch(tmp_path):
@@ -472,3 +483,16 @@ def test_parts_of_checkpoints(tmp_path):
         """
     )
     assert "'data.pkl'" in out and "tensor([0., 1., 2.]) b'3\\n'" in out
+
+
+def test_whoever_looks_through_optim_finds_every_optimizer():
+    out = program(
+        """
+        import torch
+        found = {n for n, v in torch.optim.__dict__.items() if isinstance(v, type) and issubclass(v, torch.optim.Optimizer)}
+        assert {"Adam", "LBFGS", "SGD", "RMSprop", "Optimizer"} <= found, found
+        assert torch.optim.Adam.__module__ == "torch.optim.adam"
+        print("ok")
+        """
+    )
+    assert out.strip() == "ok"

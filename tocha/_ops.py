@@ -12,6 +12,7 @@ import os
 import types
 from collections.abc import Callable, Iterator
 from functools import cached_property
+from pathlib import Path
 from typing import Any, Protocol
 
 from tocha import _C, overrides
@@ -236,6 +237,8 @@ def overridable(values: Any) -> list[Any]:
     ]
 
 
+# Shared libraries that cannot be loaded here, by folder and name, and the modules that define their operators instead.
+stand_ins: dict[str, str] = {}
 # Asked for an operator that nobody has defined; whoever knows it defines it (tocha/_alias/operators.py).
 unknown: list[Callable[[str, str], object]] = []
 
@@ -315,6 +318,10 @@ class _Ops(types.ModuleType):
 
     def load_library(self, path: str) -> None:
         """Loads a shared library that registers kernels of a device when it is loaded (docs/inside/devices.md)."""
+        if (stand_in := stand_ins.get("/".join(Path(path).parts[-2:]))) is not None:
+            importlib.import_module(stand_in)
+            self.loaded_libraries.add(os.path.abspath(path))
+            return
         ctypes.CDLL(_C.__file__, os.RTLD_NOLOAD | os.RTLD_GLOBAL | os.RTLD_NOW)  # its names are there for the library
         try:
             ctypes.CDLL(os.path.abspath(path))

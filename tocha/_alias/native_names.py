@@ -11,7 +11,6 @@ from typing import Any
 
 from tocha import _C
 from tocha.amp.autocast_mode import autocast
-from tocha.nn.modules._conversion import parse_to
 
 DispatchKey = enum.Enum(
     "DispatchKey",
@@ -83,7 +82,7 @@ def _get_tracing_state() -> None:
 
 def _parse_to(*args: Any, **kwargs: Any) -> tuple:
     """The arguments of `to` in order: device, dtype, non_blocking, memory_format."""
-    return parse_to(*args, **kwargs)
+    return importlib.import_module("tocha.nn.modules._conversion").parse_to(*args, **kwargs)
 
 
 _NAMES = (DispatchKey, DispatchKeySet, _ExcludeDispatchKeyGuard, _log_api_usage_once, _get_tracing_state)

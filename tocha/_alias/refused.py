@@ -8,9 +8,8 @@ from __future__ import annotations
 
 import functools
 import importlib
-import json
+import os
 import types
-from pathlib import Path
 from typing import Any, NoReturn
 
 from tocha._alias import native_names
@@ -27,7 +26,8 @@ PARTLY = frozenset(
 
 @functools.cache
 def _table() -> dict[str, dict[str, str]]:
-    return json.loads(Path(__file__).with_name("pytorch_names.json").read_text())
+    with open(os.path.join(os.path.dirname(__file__), "pytorch_names.json")) as file:
+        return importlib.import_module("json").load(file)
 
 
 def known(name: str) -> dict[str, str] | None:

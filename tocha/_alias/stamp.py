@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import sys
 import types
+from typing import Any
 
 from tocha import _C
 from tocha._alias import refused
@@ -12,6 +13,11 @@ from tocha._core.library_name import speak_as
 
 # Rooms that PyTorch has no counterpart of keep their names; some of their code compares them.
 _OWN_ROOMS = frozenset({"ir", "operators", "codegen", "_build", "_alias", "as_torch", "_core"})
+# Extensions that are linked against PyTorch, and what defines their operators here.
+_STAND_INS = {
+    "torchvision/_C.so": "tocha._alias.torchvision_ops",
+    "torchvision/image.so": "tocha._alias.torchvision_images",
+}
 _FUNCTIONS = (types.FunctionType, types.BuiltinFunctionType)
 
 
@@ -25,9 +31,24 @@ def theirs(name: str) -> str:
     return "torch" + name[len("tocha") :]
 
 
+class _Listed(types.ModuleType):
+    """A module that loads its classes when they are asked for: whoever looks through its dict finds all of them."""
+
+    @property
+    def __dict__(self) -> dict[str, Any]:  # type: ignore[override]
+        for name in _contents(self)["__all__"]:
+            getattr(self, name)
+        return _contents(self)
+
+
+def _contents(found: types.ModuleType) -> dict[str, Any]:
+    """What a module holds now."""
+    return types.ModuleType.__dict__["__dict__"].__get__(found)
+
+
 def values(found: types.ModuleType, native: bool = False) -> None:
     """Stamps the classes and functions that a module holds. Types made in C++ carry their module in their name too."""
-    for value in list(vars(found).values()):
+    for value in list(_contents(found).values()):
         is_class = isinstance(value, type)
         if not is_class and type(value) not in _FUNCTIONS:
             continue
@@ -48,8 +69,11 @@ def module(found: types.ModuleType, name: str) -> None:
     """The module says that this is its name; its spec too, from which its repr is made."""
     if name in refused.PARTLY:
         refused.fill(found)
+    if name == "torch.optim":
+        found.__class__ = _Listed
     if name == "torch._ops":
         found.unknown.append(_define_operator)
+        found.stand_ins.update(_STAND_INS)
     found.__name__ = name
     if found.__spec__ is not None:
         found.__spec__.name = name

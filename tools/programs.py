@@ -1,0 +1,194 @@
+"""Runs unmodified PyTorch packages on tocha and on PyTorch, the same programs side by side.
+
+Makes two environments: one without PyTorch, where `import torch` means tocha (packages from PyPI see the alias's
+metadata and do not fetch PyTorch), and one with PyTorch that reads the same packages. Each program of programs/ runs in
+both; what it records is compared, float32 to rounding; where that does not do the program runs again in float64.
+
+    tools/programs.py [name ...]   some programs only: torchvision_ops, timm_models:resnet18
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import pickle
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+import numpy as np
+
+ROOT = Path(__file__).resolve().parent.parent
+FOLDER = ROOT / "programs"
+PACKAGES = [
+    "timm",
+    "transformers",
+    "torchvision==0.28.*",
+    "lightning",
+    "accelerate",
+    "peft",
+    "diffusers",
+    "torchmetrics",
+    "torch-geometric",
+    "einops",
+    "safetensors",
+    "sentence-transformers",
+    "gpytorch",
+    "botorch",
+    "stable-baselines3",
+    "opacus",
+    "captum",
+    "monai",
+    "skorch",
+    "torchdiffeq",
+    "x-transformers",
+    "pyro-ppl",
+    "tensorboard",
+    "pytest",
+    "coverage",
+    "ipython",
+]
+SINGLE, DOUBLE = 2e-3, 1e-9  # differences in parts of a tensor's largest element
+
+
+# -- environments ------------------------------------------------------------------------------------------
+
+
+def _python(environment: Path) -> str:
+    return str(environment / "bin" / "python")
+
+
+def _site(environment: Path) -> Path:
+    return next((environment / "lib").glob("python*/site-packages"))
+
+
+def make_environments(alias: Path, pytorch: Path) -> None:
+    """Both environments, once: PyTorch in the second, everything else in the first."""
+    if not alias.exists():
+        subprocess.run([sys.executable, "-m", "venv", str(alias)], check=True)
+        tocha = next(p for p in sys.path if p.endswith("site-packages"))
+        (_site(alias) / "tocha-build.pth").write_text(f"import site; site.addsitedir({tocha!r})\n")
+        subprocess.run([_python(alias), "-m", "tocha", "alias", "install"], check=True)
+        subprocess.run([_python(alias), "-m", "pip", "install", "--quiet", *PACKAGES], check=True)
+    if (_site(alias) / "torch").exists():
+        raise SystemExit(f"{alias} holds a PyTorch: it must not")
+    if not pytorch.exists():
+        subprocess.run([sys.executable, "-m", "venv", str(pytorch)], check=True)
+        (_site(pytorch) / "packages.pth").write_text(f"{_site(alias)}\n")
+        subprocess.run([_python(pytorch), "-m", "pip", "install", "--quiet", "torch==2.13.*"], check=True)
+
+
+# -- comparisons -------------------------------------------------------------------------------------------
+
+
+def _difference(a: object, b: object) -> float:
+    """How far apart two recorded values are, in parts of the largest; infinity where they are of different kinds."""
+    if isinstance(a, dict) and isinstance(b, dict):
+        return max((_difference(a[k], b[k]) for k in a), default=0.0) if a.keys() == b.keys() else np.inf
+    if isinstance(a, list) and isinstance(b, list):
+        return max((_difference(x, y) for x, y in zip(a, b, strict=True)), default=0.0) if len(a) == len(b) else np.inf
+    if isinstance(a, np.ndarray | float | int) and isinstance(b, np.ndarray | float | int):
+        return _numeric(np.asarray(a), np.asarray(b))
+    return 0.0 if a == b else np.inf
+
+
+def _numeric(a: np.ndarray, b: np.ndarray) -> float:
+    if a.shape != b.shape or a.dtype != b.dtype:
+        return np.inf
+    if not a.size:
+        return 0.0
+    if a.dtype.kind not in "fc":
+        return 0.0 if np.array_equal(a, b) else np.inf
+    if not np.array_equal(np.isfinite(a), np.isfinite(b)):
+        return np.inf
+    finite = np.isfinite(a)
+    scale = max(np.abs(b[finite]).max(initial=0.0), 1e-6)
+    return float(np.abs(a[finite] - b[finite]).max(initial=0.0) / scale)
+
+
+# -- runs --------------------------------------------------------------------------------------------------
+
+
+def _run(environment: Path, program: str, double: bool, only: list[str]) -> tuple[dict, str]:
+    """What a program records, and what it says where it fails."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = os.path.join(folder, "record")
+        env = {k: v for k, v in os.environ.items() if k != "PYTHONPATH"}
+        env |= {
+            "RECORD": path,
+            "PYTHONHASHSEED": "0",
+            "HF_HUB_OFFLINE": "1",
+            "DOUBLE": "1" if double else "",
+            "ONLY": ",".join(only),
+        }
+        done = subprocess.run(
+            [_python(environment), "-W", "ignore", f"{program}.py"], cwd=FOLDER, env=env, capture_output=True, text=True
+        )
+        if done.returncode:
+            lines = [line for line in done.stderr.strip().splitlines() if line.strip()]
+            return {}, lines[-1][:300] if lines else f"exit status {done.returncode}"
+        with open(path, "rb") as file:
+            return pickle.load(file), ""
+
+
+def _error(values: list | None) -> str:
+    if values is None:
+        return "not recorded"
+    return values[0]["error"] if values and isinstance(values[0], dict) and "error" in values[0] else ""
+
+
+def _judge(ours: dict, theirs: dict, bound: float) -> dict[str, tuple[bool, str]]:
+    """For each case whether it is the same, and how it was seen."""
+    found = {}
+    for name in {**theirs, **ours}:
+        if problem := _error(theirs.get(name)):
+            found[name] = False, f"on PyTorch: {problem}"
+        elif problem := _error(ours.get(name)):
+            found[name] = False, problem
+        else:
+            apart = _difference(ours[name], theirs[name])
+            found[name] = apart <= bound, f"{apart:.1e}"
+    return found
+
+
+def compare(program: str, alias: Path, pytorch: Path, only: list[str]) -> dict[str, tuple[bool, str]]:
+    """A program's cases on both: in float32 to rounding, and those that differ in float64."""
+    found: dict[str, tuple[bool, str]] = {}
+    for double, bound in ((False, SINGLE), (True, DOUBLE)):
+        theirs, problem = _run(pytorch, program, double, only)
+        if problem:
+            return found | {program: (False, f"on PyTorch: {problem}")}
+        ours, problem = _run(alias, program, double, only)
+        if problem:
+            return found | {program: (False, problem)}
+        mark = " (float64)" if double else ""
+        found |= {n: (same, seen + mark) for n, (same, seen) in _judge(ours, theirs, bound).items()}
+        only = [n for n, (same, seen) in found.items() if not same and seen[0].isdigit()]
+        if not only:
+            break
+    return found
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("names", nargs="*")
+    parser.add_argument("--alias", type=Path, default=ROOT / ".venv-programs")
+    parser.add_argument("--pytorch", type=Path, default=ROOT / ".venv-programs-torch")
+    chosen = parser.parse_args()
+    environments = chosen.alias.absolute(), chosen.pytorch.absolute()
+    make_environments(*environments)
+    programs = [n for n in chosen.names if ":" not in n] if chosen.names else []
+    only = [n.partition(":")[2] for n in chosen.names if ":" in n]
+    programs += {n.partition(":")[0] for n in chosen.names if ":" in n}
+    failed = total = 0
+    for program in programs or sorted(p.stem for p in FOLDER.glob("*.py") if p.stem != "recorder"):
+        for name, (same, seen) in compare(program, *environments, only).items():
+            failed, total = failed + (not same), total + 1
+            print(f"{'same   ' if same else 'DIFFERS'} {program}:{name}: {seen}", flush=True)
+    print(f"{total - failed} of {total} the same")
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

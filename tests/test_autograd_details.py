@@ -607,3 +607,35 @@ def test_a_function_s_view_of_what_was_written_since_has_no_history():
         z.sum().backward()
     with tocha.no_grad():
         assert Doubling.apply(y).mul_(2).tolist() == [4.0, 4.0]
+
+
+def test_what_hooks_queue_is_called_when_the_walk_has_ended():
+    seen, engine = [], tocha.autograd.Variable._execution_engine
+    x = tocha.ones(2, requires_grad=True)
+
+    def queue(grad):
+        engine.queue_callback(lambda: seen.append(x.grad.tolist()))
+        seen.append("hook")
+
+    y = x * 2
+    y.register_hook(queue)
+    y.sum().backward()
+    assert seen == ["hook", [2.0, 2.0]]
+    with pytest.raises(RuntimeError, match="Final callbacks can only be installed during backward pass"):
+        engine.queue_callback(lambda: None)
+
+
+def test_what_a_failed_walk_had_queued_is_never_called():
+    seen, engine = [], tocha.autograd.Variable._execution_engine
+    x = tocha.ones(2, requires_grad=True)
+
+    def fail(grad):
+        engine.queue_callback(lambda: seen.append("called"))
+        raise ValueError("no")
+
+    y = x * 2
+    y.register_hook(fail)
+    with pytest.raises(ValueError, match="no"):
+        y.sum().backward()
+    (x * 3).sum().backward()
+    assert seen == []

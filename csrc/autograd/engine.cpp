@@ -336,6 +336,20 @@ class Walk {
   Grads captured_;
 };
 
+// A walk is under way. What was queued by one that failed is never called.
+struct UnderWay {
+  UnderWay() { ++depth; }
+  ~UnderWay() {
+    if (--depth || callbacks.empty()) return;
+    PyObject *type, *value, *trace;
+    PyErr_Fetch(&type, &value, &trace);
+    std::vector<PyObject*> dropped = std::move(callbacks);
+    callbacks.clear();
+    for (PyObject* c : dropped) Py_DECREF(c);
+    PyErr_Restore(type, value, trace);
+  }
+};
+
 void run_callbacks() {
   while (!callbacks.empty()) {
     std::vector<PyObject*> now = std::move(callbacks);
@@ -367,19 +381,23 @@ Grads backward(const std::vector<Edge>& roots, Grads grads, const std::vector<Ed
   struct Depth {
     explicit Depth(bool records)
         : asked_(std::exchange(levels::asked_to_record, records)),
-          level_(std::exchange(levels::walk_level, std::exchange(levels::next_walk_level, 0))) {
-      ++depth;
-    }
+          level_(std::exchange(levels::walk_level, std::exchange(levels::next_walk_level, 0))) {}
     ~Depth() {
-      --depth;
       levels::asked_to_record = asked_;
       levels::walk_level = level_;
     }
+    UnderWay walk_;
     bool asked_;
     int64_t level_;
   };
   Grads result;
-  if (other_walk && other_walk(roots, grads, inputs, options, result)) return result;
+  if (other_walk) {
+    UnderWay inside;
+    if (other_walk(roots, grads, inputs, options, result)) {
+      if (depth == 1) run_callbacks();
+      return result;
+    }
+  }
   {
     Depth inside(options.create_graph);
     GradMode mode(options.create_graph);

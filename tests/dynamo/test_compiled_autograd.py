@@ -234,3 +234,18 @@ def test_nodes_can_be_called():
     assert same(product(tocha.ones(3))[0], tocha.full((3,), 2.0))
     with pytest.raises(TypeError, match="expected Tensor or None"):
         y.grad_fn(1.0)
+
+
+def test_what_hooks_queue_is_called_when_the_walk_has_ended(compiler):
+    seen = []
+    x = tocha.ones(2, requires_grad=True)
+
+    def queue(grad):
+        tocha.autograd.Variable._execution_engine.queue_callback(lambda: seen.append(x.grad.tolist()))
+        seen.append("hook")
+
+    with compiled_autograd._enable(compiler):
+        y = x * 2
+        y.register_hook(queue)
+        y.sum().backward()
+    assert seen == ["hook", [2.0, 2.0]]

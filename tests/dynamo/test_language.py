@@ -386,7 +386,7 @@ def test_keys_made_of_comparisons(check):
     def f(x):
         key = functools.cmp_to_key(lambda a, b: b - a)
         try:
-            functools.cmp_to_key(lambda a, b: 1 // 0)(3) > key(1)
+            x = x + (functools.cmp_to_key(lambda a, b: 1 // 0)(3) > key(1))
         except ZeroDivisionError:
             x = x + 1
         return x, sorted([3, 1, 2], key=key), max([3, 1, 2], key=key), key(1) > key(2)
@@ -411,3 +411,27 @@ def test_operators_written_to_a_class():
         return x + 1 if a <= b and b > a and not a >= b else x
 
     assert tocha.compile(f, backend="eager")(tocha.ones(1)).item() == 2
+
+
+def test_what_slices_of_iterators_take(check):
+    def f(x):
+        it = iter(range(10))
+        first, nothing, stepped = (list(itertools.islice(it, *b)) for b in ((1,), (3, 3), (0, 4, 3)))
+        return x + 1, first, nothing, stepped, list(it), list(itertools.repeat(object="a", times=2))
+
+    check(f, tocha.ones(2))
+
+
+def test_numbers_beyond_those_of_the_machine(check):
+    def f(x, n):
+        return x + 1, n + 1, n * 2
+
+    check(f, tocha.ones(2), 2**70)
+
+
+def test_identities_are_ordered_uncaptured():
+    def f(x):
+        ids = [id(x), id(x + 1)]
+        return x + 1, min(ids) < max(ids)
+
+    assert tocha.compile(f, backend="eager")(tocha.ones(1))[1]

@@ -282,7 +282,11 @@ def len_(f: Frame, value: Value) -> Value:
 
 @known(operator.length_hint)
 def length_hint(f: Frame, value: Value, default: Value | None = None) -> Value:
-    return Constant(value.length(f))
+    if value.has_method("__len__"):
+        return Constant(value.length(f))
+    if value.has_method("__length_hint__"):
+        return value.call_method(f, "__length_hint__", [], {})
+    value.refuse("builtin", "length_hint")
 
 
 def _classes(f: Frame, spec: Value) -> Any:

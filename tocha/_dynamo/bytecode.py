@@ -320,7 +320,8 @@ def stack_size(body: Body) -> int:
             depth_at[k] = depth
             i = body.instructions[k]
             opcode = dis.opmap[i.name]
-            arg = None if opcode < dis.HAVE_ARGUMENT else i.arg if isinstance(i.arg, int) else 0
+            plain = isinstance(i.arg, int) and i.name not in ("LOAD_CONST", "RETURN_CONST")  # whose arg is the object
+            arg = None if opcode < dis.HAVE_ARGUMENT else i.arg if plain else 0
             for h in body.handlers:
                 if place[id(h.start)] <= k <= place[id(h.end)]:
                     work.append((place[id(h.target)], h.depth + h.lasti + 1))

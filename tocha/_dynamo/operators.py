@@ -305,6 +305,9 @@ def _compare_objects(f: Frame, symbol: str, a: Value, b: Value, method: str, ref
                     return Constant(not done.truth(f))
     if symbol in ("==", "!="):
         return Constant(is_same(a, b) == (symbol == "=="))
+    for number in (a, b):
+        if number.python_type() is int and not isinstance(number, Constant):
+            number.refuse("builtin", f"{symbol} of a number that is not known")  # an id()
     f.raise_(TypeError, f"'{symbol}' not supported between instances of '{a.python_type().__name__}' and '{b.python_type().__name__}'")  # fmt: skip
 
 

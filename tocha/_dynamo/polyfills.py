@@ -200,12 +200,12 @@ def cycle(iterable):
 
 
 @polyfill(itertools.repeat, iterator=True)
-def repeat(value, times=None):
+def repeat(object, times=None):
     if times is None:
         while True:
-            yield value
+            yield object
     for _ in range(times):
-        yield value
+        yield object
 
 
 @polyfill(itertools.accumulate, iterator=True)
@@ -228,14 +228,12 @@ def islice(iterable, *bounds):
     limits = slice(*bounds)
     start, stop, step = limits.start or 0, limits.stop, limits.step or 1
     wanted = start
-    if stop is not None and wanted >= stop:
-        return
-    for n, i in enumerate(iterable):
-        if n == wanted:
+    for at, i in enumerate(iterable if stop is None or start > 0 or stop > 0 else (), 1):
+        if at > wanted and (stop is None or at <= stop):
             yield i
             wanted += step
-            if stop is not None and wanted >= stop:
-                return
+        if stop is not None and at >= stop and at >= start:  # what lies before the end is taken from the iterator
+            return
 
 
 @polyfill(itertools.starmap, iterator=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from tocha import _C
@@ -14,8 +15,18 @@ class _VariableMeta(type):
         return isinstance(other, _C.Tensor)
 
 
+class _Engine:
+    """What hooks may ask of the walk that runs them."""
+
+    def queue_callback(self, callback: Callable[[], Any]) -> None:
+        """Calls callback() when the walk has ended."""
+        _C._queue_callback(callback)
+
+
 class Variable(metaclass=_VariableMeta):
     """Variable(data, requires_grad=False) is data itself, as a leaf."""
+
+    _execution_engine = _Engine()
 
     def __new__(cls, data: Any, requires_grad: bool = False, volatile: bool | None = None) -> Any:
         return data.detach().requires_grad_(requires_grad)

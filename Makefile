@@ -9,7 +9,7 @@ TORCH_PY := $(PARITY_VENV)/bin/python
 
 NATIVE := $(shell find csrc tocha/operators tocha/ir tocha/codegen tocha/_build -name '*.cpp' -o -name '*.c' -o -name '*.h' -o -name '*.py') CMakeLists.txt
 
-.PHONY: demo test parity parity-tests programs bench check format sanitize native-test wheel wheel-test docs clean build
+.PHONY: demo test page-tests browser parity parity-tests programs bench check format sanitize native-test wheel wheel-test docs clean build
 
 demo: build
 	$(PY) examples/tour.py
@@ -23,12 +23,21 @@ build: $(VENV)/.built
 $(VENV)/.ready: pyproject.toml
 	$(PYTHON) -m venv $(VENV)
 	$(PY) -m pip install --quiet --upgrade pip
-	$(PY) -m pip install --quiet scikit-build-core cmake ninja numpy scipy-openblas32 pytest pytest-xdist hypothesis ruff==0.17.4 mypy==2.4.1 clang-format==23.1.3
+	@echo "Fetching what the build needs"
+	$(PY) -m pip install --quiet --progress-bar on scikit-build-core cmake ninja numpy scipy-openblas32 pytest pytest-xdist hypothesis ruff==0.17.4 mypy==2.4.1 clang-format==23.1.3
 	touch $@
 
 $(VENV)/.built: $(VENV)/.ready $(NATIVE)
-	CMAKE_BUILD_PARALLEL_LEVEL=$(JOBS) $(PY) -m pip install --quiet --no-build-isolation --no-deps --editable .
+	CMAKE_BUILD_PARALLEL_LEVEL=$(JOBS) $(PY) tools/with_progress.py build/log.txt "Building tocha" $(PY) -m pip install --verbose --no-build-isolation --no-deps --editable .
 	touch $@
+
+# The report's page in a real browser: Chromium of the distribution, driven by Playwright.
+browser: $(VENV)/.ready
+	command -v chromium chromium-browser google-chrome > /dev/null || { apt-get update -qq && apt-get install -y -qq --no-install-recommends chromium; }
+	$(PY) -c "import playwright" 2> /dev/null || $(PY) -m pip install --quiet playwright
+
+page-tests: build browser
+	TOCHA_PAGE_TESTS=required $(PY) -m pytest tests/test_report.py
 
 # Standalone programs that test raw kernels.
 native-test: $(VENV)/.ready

@@ -3,6 +3,7 @@
 python examples/train.py                     # a GPT on Python's own reference manual
 python examples/train.py --text FILE         # ... on a text of yours
 python examples/train.py --model resnet      # a ResNet that tells shapes apart
+Some steps are eager, the rest compiled; both speeds and a report of what the compiler did are shown at the end.
 Ctrl-C stops after the current step and keeps the checkpoint; the next run resumes from it. --fresh begins anew.
 """
 
@@ -16,6 +17,7 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
+from typing import Any
 
 from curve import write_curve
 from models import GPT, GPTConfig, ResNet
@@ -184,6 +186,54 @@ def resume(path: Path, job: Job, optimizer: tocha.optim.Optimizer) -> list[float
     return saved["losses"]
 
 
+class Clock:
+    """Some steps eagerly, then the rest compiled: how fast each was, and what the compiler did, as a report."""
+
+    def __init__(self, job: Job, options: argparse.Namespace, report: Path) -> None:
+        self.job, self.left = job, options.eager
+        self.loss: Callable[..., tocha.Tensor] = job.model.loss
+        self.phase, self.path = "eager", report
+        self.steps, self.seconds = {"eager": 0, "compiled": 0}, {"eager": 0.0, "compiled": 0.0}
+        self.compiling = 0.0
+        self.report: Any = None
+        self.since = time.perf_counter()
+        if not self.left:
+            self.compile()
+
+    def step(self) -> None:
+        now = time.perf_counter()
+        if self.compiling < 0:  # the first compiled step: its time is the compiler's
+            self.compiling += now
+            print(f"  compiled in {self.compiling:.1f} s")
+        else:
+            self.steps[self.phase] += 1
+            self.seconds[self.phase] += now - self.since
+        self.since = now
+        if self.phase == "eager" and self.steps["eager"] >= self.left:
+            self.compile()
+
+    def compile(self) -> None:
+        self.phase = "compiled"
+        self.report = tocha.compiler.report(self.path)
+        self.loss = tocha.compile(self.job.model.loss)
+        self.compiling = -time.perf_counter()
+
+    def speed(self, phase: str | None = None) -> float:
+        phase = phase or (self.phase if self.steps[self.phase] else "eager")
+        return self.steps[phase] * self.job.per_batch / max(self.seconds[phase], 1e-9)
+
+    def tell(self) -> None:
+        """Both speeds, the graph breaks, where the report is."""
+        if self.report is None or not self.steps["compiled"]:
+            return
+        self.report.close()
+        self.report.write()
+        breaks = [b for c in self.report.collector.compilations for b in c.breaks]
+        if self.steps["eager"]:
+            print(f"Eager: {self.speed('eager'):,.0f} {self.job.unit}/s   compiled: {self.speed('compiled'):,.0f} {self.job.unit}/s ({self.speed('compiled') / self.speed('eager'):.2f} times)")  # fmt: skip
+        print(f"Graph breaks: {', '.join(b.reason for b in breaks) or 'none'}   report: {self.path}")
+
+
 def train(job: Job, options: argparse.Namespace) -> None:
     folder = Path(options.out)
     folder.mkdir(parents=True, exist_ok=True)
@@ -201,26 +251,27 @@ def train(job: Job, options: argparse.Namespace) -> None:
     print(f"Training {job.name} with {tocha.get_num_threads()} threads.")
     batches = job.batches()
     job.model.train()
-    begun, since = time.perf_counter(), len(losses)
+    clock = Clock(job, options, folder / f"{options.model}-report.html")
     with Interrupt() as interrupt:
         while len(losses) < options.steps and not interrupt.asked:
             for group in optimizer.param_groups:
                 group["lr"] = rate(len(losses), options.steps)
             optimizer.zero_grad()
-            loss = job.model.loss(*next(batches))
+            loss = clock.loss(*next(batches))
             loss.backward()
             optimizer.step()
             losses.append(loss.item())
             step = len(losses)
+            clock.step()
             if step % 25 == 0 or step == options.steps:
-                speed = (step - since) * job.per_batch / (time.perf_counter() - begun)
-                show_progress(step, options.steps, sum(losses[-25:]) / len(losses[-25:]), speed, job.unit)
+                show_progress(step, options.steps, sum(losses[-25:]) / len(losses[-25:]), clock.speed(), job.unit)
             if step % 200 == 0:
                 save()
         save()
     picture = folder / f"{options.model}-loss.svg"
     write_curve(picture, losses, title=f"Loss of {job.name}")
     print(f"\nCheckpoint: {checkpoint}   loss curve: {picture}")
+    clock.tell()
     if interrupt.asked:
         print("Stopped; run again to resume.")
     else:
@@ -232,10 +283,12 @@ def main() -> None:
     parser.add_argument("--model", choices=("gpt", "resnet"), default="gpt")
     parser.add_argument("--text", help="a text file to learn from (GPT)")
     parser.add_argument("--steps", type=int, default=None, help="600 for the GPT, 300 for the ResNet")
+    parser.add_argument("--eager", type=int, default=None, help="steps before the model is compiled; a tenth of them")
     parser.add_argument("--out", default="runs", help="folder for checkpoint and picture")
     parser.add_argument("--fresh", action="store_true", help="ignore the checkpoint of an earlier run")
     options = parser.parse_args()
     options.steps = options.steps or {"gpt": 600, "resnet": 300}[options.model]
+    options.eager = options.steps // 10 if options.eager is None else options.eager
     tocha.manual_seed(0)
     train({"gpt": gpt_job, "resnet": resnet_job}[options.model](options), options)
 

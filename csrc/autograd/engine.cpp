@@ -6,6 +6,7 @@
 #include "autograd/leaf.h"
 #include "autograd/levels.h"
 #include "core/fake.h"
+#include "core/profile.h"
 #include "core/sparse.h"
 #include "ops/arithmetic.h"
 
@@ -180,10 +181,10 @@ class Walk {
       return;
     }
     // In place where the first sum is ours alone.
-    bool ours = !grad_enabled() && !dispatch_forced && Py_REFCNT(have.object()) == 1 && have.storage().refs == 1 &&
-                !have.get()->base && have.dtype() == g.dtype() && have.sizes() == g.sizes() &&
-                have.is_non_overlapping_and_dense() && Py_TYPE(have.object()) == tensor_type && !have.is_conj() &&
-                !have.is_neg();
+    bool ours = !grad_enabled() && !(dispatch_forced & kDispatches) && Py_REFCNT(have.object()) == 1 &&
+                have.storage().refs == 1 && !have.get()->base && have.dtype() == g.dtype() &&
+                have.sizes() == g.sizes() && have.is_non_overlapping_and_dense() &&
+                Py_TYPE(have.object()) == tensor_type && !have.is_conj() && !have.is_neg();
     if (ours)
       ops::add_(have, g, Scalar(int64_t{1}));
     else
@@ -253,6 +254,9 @@ class Walk {
     }
     if (modes().anomaly) {
       apply_watched(node, grads, out);
+    } else if (profile::recording) [[unlikely]] {
+      profile::Range range(profile::Kind::node, profile::keep_name(node.title()));
+      node.apply(grads, out);
     } else {
       node.apply(grads, out);
     }

@@ -29,7 +29,7 @@ Tensor in_layout_of(const Tensor& g, const Tensor& variable) {
   if (is_sparse(g)) return grad_enabled() ? g : sparse_copy(g);
   if (!variable.is_non_overlapping_and_dense()) return ops::clone(g, MemoryFormat::Contiguous);
   if (grad_enabled()) return ops::clone(g, std::nullopt);
-  if (noticed(g)) {
+  if (asked(g)) {
     Tensor copy = ops::new_empty_strided(g, variable.sizes(), variable.strides(), std::nullopt, std::nullopt);
     return ops::copy_(copy, g, false);
   }
@@ -121,7 +121,7 @@ void accumulate_grad(const Tensor& t, Tensor g) {
     if (!grad_enabled() && is_sparse(g) && Py_REFCNT(g.object()) == 1) {
       m.grad = std::move(g);
     } else if (!grad_enabled() && only_ours(g) && has_layout_of(g, t) && !g.is_conj() && !g.is_neg()) {
-      m.grad = noticed(g) ? ops::detach(g) : std::move(g);
+      m.grad = asked(g) ? ops::detach(g) : std::move(g);
     } else {
       m.grad = in_layout_of(g, t);
     }

@@ -78,13 +78,19 @@ inline bool anybody_asks(uint32_t found) {
          ((found & kHasTangent) && modes().forward_level);
 }
 template <class... T>
-inline bool noticed(const T&... ts) {
+inline bool asked(const T&... ts) {
   return anybody_asks((marks(ts) | ...));
 }
+// The same, or a profiler records operators: what they do is not another thing for that.
+template <class... T>
+inline bool noticed(const T&... ts) {
+  uint32_t found = (marks(ts) | ...) | dispatch_forced;
+  return found && ((found & kProfiles) || anybody_asks(found));
+}
 inline bool noticed(const Tensor* ts, int n) {
-  uint32_t found = 0;
+  uint32_t found = dispatch_forced;
   for (int i = 0; i < n; ++i) found |= marks(ts[i]);
-  return anybody_asks(found);
+  return found && ((found & kProfiles) || anybody_asks(found));
 }
 
 // Operators run plain within it: nothing is recorded or carried along.

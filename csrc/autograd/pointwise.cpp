@@ -61,7 +61,7 @@ class PointwiseNode final : public Node {
       if (inputs_mask_ >> i & 1) ins[i] = saved_[rank_of(inputs_mask_, i)].get(*this);
     for (int i = 0; i < rule_.nout; ++i)
       if (outputs_mask_ >> i & 1) outs[i] = output_slot(i).get(*this);
-    bool plain = !grad_enabled() && !dispatch_forced;
+    bool plain = !grad_enabled() && !(dispatch_forced & kDispatches);
     for (const Tensor& g : grads) plain = plain && is_plain(g);
     for (const Tensor& t : ins) plain = plain && is_plain(t);
     for (const Tensor& t : outs) plain = plain && is_plain(t);

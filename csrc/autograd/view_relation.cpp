@@ -88,7 +88,7 @@ Tensor ViewRelation::of(const Tensor& base) const {
 }
 
 Tensor ViewRelation::in_place_of_base(const Tensor& values) const {
-  if (noticed(values)) {
+  if (asked(values)) {
     Tensor t = ops::new_empty_strided(values, base_.sizes, base_.strides, std::nullopt, std::nullopt);
     return ops::copy_(t, values, false);
   }

@@ -22,7 +22,10 @@ struct Modes {
 extern thread_local Modes current_modes __attribute__((tls_model("initial-exec")));
 inline Modes& modes() { return current_modes; }
 
-// kDispatches while a dispatch mode is active on some thread: then operators ask, plain tensors or not.
+constexpr uint32_t kProfiles = 1u << 24;  // beside the marks of tensors: a profiler records operators
+
+// kDispatches while a dispatch mode is active on some thread: then operators ask, plain tensors or not. kProfiles while
+// a profiler records them.
 [[gnu::visibility("hidden")]] inline uint32_t dispatch_forced = 0;
 // The same for factories, which may be asked for tensors of a device that Python has made.
 [[gnu::visibility("hidden")]] inline uint32_t factories_forced = 0;

@@ -12,6 +12,7 @@
 
 #include "core/error.h"
 #include "core/fork.h"
+#include "core/profile.h"
 
 namespace tocha {
 namespace {
@@ -124,6 +125,8 @@ void* cpu_allocate(size_t nbytes) {
   int c = size_class(nbytes);
   size_t rounded = nbytes > kLargestCached ? nbytes : class_bytes(c);
   Cache& all = cache();
+  if (profile::recording_memory) [[unlikely]]
+    profile::remember_memory(static_cast<int64_t>(rounded), static_cast<int64_t>(all.in_use + rounded));
   {
     std::lock_guard lock(all.mutex);
     all.in_use += rounded;
@@ -150,6 +153,10 @@ void cpu_free(void* p, size_t nbytes) {
   if (!p) return;
   int c = size_class(nbytes);
   Cache& all = cache();
+  if (profile::recording_memory) [[unlikely]] {
+    const auto freed = static_cast<int64_t>(nbytes > kLargestCached ? nbytes : class_bytes(c));
+    profile::remember_memory(-freed, static_cast<int64_t>(all.in_use) - freed);
+  }
   std::unique_lock lock(all.mutex);
   if (nbytes > kLargestCached) {
     all.in_use -= nbytes;

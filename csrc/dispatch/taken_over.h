@@ -6,6 +6,7 @@
 #include <initializer_list>
 
 #include "core/modes.h"
+#include "core/profile.h"
 #include "dispatch/op_types.h"
 
 namespace tocha::dispatch {
@@ -78,9 +79,10 @@ struct Call {
   enum Form : uint8_t { functional, view, inplace, out };
   const char* record;
   Form form;
-  uint8_t count;             // arguments; those of out= come first
-  uint8_t outs = 0;          // of them
-  PyObject* plan = nullptr;  // tocha._library.plans.Plan, made at the first call
+  uint8_t count;                // arguments; those of out= come first
+  uint8_t outs = 0;             // of them
+  PyObject* plan = nullptr;     // tocha._library.plans.Plan, made at the first call
+  const char* shown = nullptr;  // what profilers call it, likewise
 };
 
 // A call with its arguments.
@@ -91,6 +93,15 @@ struct Given {
 
 // Whether somebody takes the call over: a mode on this thread, or one of the tensors.
 bool taken(const Call& call, const Value* given);
+
+// Whether a profiler wants a range for the call; a call within itself (below autograd) is the same one.
+inline bool profiled(const Call& call) { return (dispatch_forced & kProfiles) && !profile::Range::is_open(&call); }
+
+// The range of one call, which is made again within it.
+class ProfiledCall : profile::Range {
+ public:
+  ProfiledCall(Call& call, const Value* given);
+};
 
 // What Python returned.
 class Result {

@@ -4,10 +4,12 @@
 #include <structmember.h>
 
 #include <bit>
+#include <optional>
 #include <string>
 
 #include "core/gil.h"
 #include "core/parallel.h"
+#include "core/profile.h"
 #include "core/tensor.h"
 #include "cpu/engine/program_api.h"
 #include "python/bindings.h"
@@ -33,7 +35,8 @@ struct ProgramObject {
   std::vector<NativeCall>* calls;
   int inputs, outputs;
   bool keeps_arena;
-  PyObject* arena;  // between calls, where it is kept
+  std::vector<const char*>* names;  // of kernels, for profilers
+  PyObject* arena;                  // between calls, where it is kept
 };
 
 PyTypeObject* program_type = nullptr;
@@ -177,8 +180,16 @@ void end_arena(void* program, void* t) {
     release(t);
 }
 
-const tocha_api api = {kTochaApiVersion, expect, data,    size,  stride,   empty,     view,      retain, release, call,
-                       parallel,         fail,   integer, arena, reusable, end_arena, real_bits, number, real};
+void ran(void* program, int64_t kernel, int64_t began) {
+  const auto& names = *static_cast<ProgramObject*>(program)->names;
+  const char* name = static_cast<size_t>(kernel) < names.size() ? names[static_cast<size_t>(kernel)] : "kernel";
+  profile::add_range(profile::Kind::kernel, name, began);
+}
+
+const tocha_api api = {
+    kTochaApiVersion, expect, data,    size,  stride,   empty,     view,      retain, release, call,
+    parallel,         fail,   integer, arena, reusable, end_arena, real_bits, number, real,    &profile::recording,
+    profile::now,     ran};
 
 // inputs: room for the constants behind those that are given. Throws what the program raises.
 Ref enter(ProgramObject* p, void** inputs, size_t given, bool owned) {
@@ -188,6 +199,9 @@ Ref enter(ProgramObject* p, void** inputs, size_t given, bool owned) {
   void* few[kInline] = {};
   std::vector<void*> many(p->outputs > static_cast<int>(kInline) ? static_cast<size_t>(p->outputs) : 0);
   void** outputs = many.empty() ? few : many.data();
+  std::optional<profile::Range> range;
+  if (profile::recording) [[unlikely]]
+    range.emplace(profile::Kind::kernel, "## Call CompiledFxGraph ##");
   int failed = p->entry(&api, p, inputs, owned, outputs);
   for (int i = 0; i < p->outputs; ++i)
     PyTuple_SET_ITEM(result.get(), i, outputs[i] ? static_cast<PyObject*>(outputs[i]) : Py_NewRef(Py_None));
@@ -237,13 +251,14 @@ NativeCall native_call(PyObject* row) {
   return c;
 }
 
-// _load_program(path, constants, calls, inputs, outputs, keeps_arena=False)
+// _load_program(path, constants, calls, inputs, outputs, keeps_arena=False, names=()): `names` are those of its
+// kernels.
 PyObject* load_program(PyObject*, PyObject* args) {
   return guarded([&]() -> PyObject* {
-    PyObject *path, *constants, *calls;
+    PyObject *path, *constants, *calls, *names = nullptr;
     int inputs, outputs, keeps_arena = 0;
-    if (!PyArg_ParseTuple(args, "UO!O!ii|p", &path, &PyTuple_Type, &constants, &PyTuple_Type, &calls, &inputs, &outputs,
-                          &keeps_arena))
+    if (!PyArg_ParseTuple(args, "UO!O!ii|pO!", &path, &PyTuple_Type, &constants, &PyTuple_Type, &calls, &inputs,
+                          &outputs, &keeps_arena, &PyTuple_Type, &names))
       throw PythonError();
     std::vector<NativeCall> rows;
     for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(calls); ++i) rows.push_back(native_call(PyTuple_GET_ITEM(calls, i)));
@@ -265,6 +280,9 @@ PyObject* load_program(PyObject*, PyObject* args) {
     made->outputs = outputs;
     made->keeps_arena = keeps_arena != 0;
     made->arena = nullptr;
+    made->names = new std::vector<const char*>();
+    for (Py_ssize_t i = 0; names && i < PyTuple_GET_SIZE(names); ++i)
+      made->names->push_back(profile::keep_name(text_of(PyTuple_GET_ITEM(names, i))));
     return reinterpret_cast<PyObject*>(made);
   });
 }
@@ -273,6 +291,7 @@ void free_program(PyObject* self) {
   auto* p = reinterpret_cast<ProgramObject*>(self);
   delete p->constants;
   delete p->calls;
+  delete p->names;
   Py_XDECREF(p->arena);
   dlclose(p->library);
   PyTypeObject* type = Py_TYPE(self);

@@ -1,6 +1,7 @@
 #include "python/dispatch_calls.h"
 
 #include "core/fake.h"
+#include "core/profile.h"
 #include "dispatch/taken_over.h"
 #include "python/level_calls.h"
 #include "python/parser.h"
@@ -138,8 +139,9 @@ int levels_everywhere = 0;
 bool devices_in_python = false;
 
 void force() {
-  dispatch_forced = active_everywhere || levels_everywhere ? kDispatches : 0;
-  factories_forced = active_everywhere || levels_everywhere || devices_in_python ? kDispatches : 0;
+  const uint32_t profiled = profile::recording && profile::options.ops ? kProfiles : 0;
+  dispatch_forced = (active_everywhere || levels_everywhere ? kDispatches : 0) | profiled;
+  factories_forced = (active_everywhere || levels_everywhere || devices_in_python ? kDispatches : 0) | profiled;
 }
 
 // _set_dispatch_modes(n): how many are active on this thread; returns how many were.
@@ -245,6 +247,8 @@ PyMethodDef table[] = {
 };
 
 }  // namespace
+
+void force_operators() { force(); }
 
 bool takes_operators_over(PyTypeObject* type) {
   static PyObject* name = own(PyUnicode_InternFromString("__torch_dispatch__")).give();

@@ -19,6 +19,8 @@ void mark_dispatch(TensorObject* t, PyTypeObject* type);
 bool meets_wrapper(PyObject* const* slots, int count);
 // Levels of transforms begin or end, in some thread.
 void count_levels(int by);
+// A profiler starts or stops: operators ask from now on, or no longer.
+void force_operators();
 void add_dispatch_functions(std::vector<PyMethodDef>& functions);
 
 }  // namespace tocha::python

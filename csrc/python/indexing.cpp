@@ -165,7 +165,7 @@ Indexing take_apart(const Tensor& self, PyObject* index, bool writes) {
   r.sizes = self.sizes();
   r.strides = self.strides();
   r.offset = self.offset();
-  if (autograd::noticed(self)) r.recorded = self;
+  if (autograd::asked(self)) r.recorded = self;
   // The commonest forms first.
   if (is_select(index)) {
     TOCHA_CHECK(self.dim() > 0, Index,

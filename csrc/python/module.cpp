@@ -23,6 +23,7 @@
 #include "python/new_tensor.h"
 #include "python/operator_handles.h"
 #include "python/optimizer_bindings.h"
+#include "python/profiler_bindings.h"
 #include "python/tensor_methods.h"
 
 namespace tocha::python {
@@ -329,6 +330,7 @@ void add_functions(PyObject* module) {
       add_level_functions(extra);
       add_fake_functions(extra);
       add_library_name_functions(extra);
+      add_profiler_functions(extra);
       table.insert(table.end(), extra.begin(), extra.end());
     }
     table.push_back({nullptr, nullptr, 0, nullptr});

@@ -66,6 +66,7 @@ class TakenOver:
         return [
             f"  if ({test}) [[unlikely]] {{",
             f"    {self.given(o, 'function')}",
+            f"    {self.profiled(o, 'function', None, False)}",
             f"    {take}",
             *("  " + line for line in record),
             "  }",
@@ -73,8 +74,7 @@ class TakenOver:
 
     def described_call(self, o: Operator, form: str) -> str:
         """The static that names this form of the record to Python."""
-        suffix = {"function": "", "inplace": "_", "out": "_out"}[form]
-        name = f"taken_{o.cpp_name}{'' if suffix == '_' and mutates(o) else suffix}"
+        name = f"taken_{self.function_name(o, form)}"
         outs = len(o.schema.returns) if form == "out" else 0
         kind = {"function": "view" if gives_view(o) else "functional", "inplace": "inplace", "out": "out"}[form]
         line = f'static dispatch::Call {name} = {{"{o.full_name}", dispatch::Call::{kind}, {outs + len(o.schema.arguments)}, {outs}}};'
@@ -82,10 +82,19 @@ class TakenOver:
             self.statics.append(line)
         return name
 
+    @staticmethod
+    def function_name(o: Operator, form: str) -> str:
+        suffix = {"function": "", "inplace": "_", "out": "_out"}[form]
+        return f"{o.cpp_name}{'' if suffix == '_' and mutates(o) else suffix}"
+
+    @staticmethod
+    def passed(o: Operator, form: str, names: list[str] | None = None) -> list[str]:
+        outs = [f"out{i}" for i in range(len(o.schema.returns))] if form == "out" else []
+        return [*outs, *(names or argument_names(o))]
+
     def given(self, o: Operator, form: str, names: list[str] | None = None) -> str:
         """The arguments of a call as values of any type; `names`: what they are called here."""
-        outs = [f"out{i}" for i in range(len(o.schema.returns))] if form == "out" else []
-        return f"const dispatch::Value given[] = {{{', '.join([*outs, *(names or argument_names(o))])}}};"
+        return f"const dispatch::Value given[] = {{{', '.join(self.passed(o, form, names))}}};"
 
     def handed_over(self, o: Operator, form: str, names: list[str] | None = None) -> list[str]:
         if not outspoken(o):
@@ -99,7 +108,16 @@ class TakenOver:
             leave = f"{{ {run}; return {argument_names(o)[0]}; }}"
         else:
             leave = f"return {run}.as<{result_type(o)}>();"
-        return [f"    {self.given(o, form, names)}", f"    if (dispatch::taken({name}, given)) {leave}"]
+        given = f"    {self.given(o, form, names)}\n    {self.profiled(o, form, names, nothing)}"
+        return [given, f"    if (dispatch::taken({name}, given)) {leave}"]
+
+    def profiled(self, o: Operator, form: str, names: list[str] | None, nothing: bool) -> str:
+        """The call made again within a range, where a profiler wants one."""
+        name, passed, function = self.described_call(o, form), self.passed(o, form, names), self.function_name(o, form)
+        mark = "range" if "range" not in (*passed, function) else "range_of_call"
+        again = f"{'ops::' if function in passed else ''}{function}({', '.join(passed)})"  # an argument may hide the function
+        leave = f"{again}; return;" if nothing else f"return {again};"
+        return f"if (dispatch::profiled({name})) {{ dispatch::ProfiledCall {mark}({name}, given); {leave} }}"
 
     def whole(self, o: Operator, form: str, names: list[str] | None = None) -> list[str]:
         """A composite that is taken over as one operator, unless its parts are to be recorded."""
@@ -115,7 +133,9 @@ class TakenOver:
                 take.replace("if (dispatch", f"if (!autograd::wanted({tensors}) && dispatch", 1),
                 "  }",
             ]
-        recorded = "" if "factory" in o.tags else f" && !autograd::wanted({tensors})"  # no history in what is made afresh
+        recorded = (
+            "" if "factory" in o.tags else f" && !autograd::wanted({tensors})"
+        )  # no history in what is made afresh
         test = f"autograd::noticed({tensors}){recorded}" if tensors else "factories_forced"
         return [f"  if ({test}) [[unlikely]] {{", *self.handed_over(o, form, names), "  }"]
 
@@ -125,5 +145,5 @@ class TakenOver:
         tensors = ", ".join(a.name for a in o.schema.arguments if a.is_tensor)
         names = ", ".join(argument_names(o))
         return [
-            f'  if (autograd::noticed({tensors})) [[unlikely]] return autograd::overwritten({first}, {o.cpp_name}({names}), "{o.name}_");'
+            f'  if (autograd::asked({tensors})) [[unlikely]] return autograd::overwritten({first}, {o.cpp_name}({names}), "{o.name}_");'
         ]

@@ -1,10 +1,12 @@
 """Capture: ordinary Python becomes graphs. docs/inside/capture.md follows one function through it."""
 
 import importlib as _importlib
+import os as _os
 from typing import Any as _Any
 
 from tocha._dynamo import backends as backends
 from tocha._dynamo import config as config
+from tocha._dynamo import debug_mode as debug_mode
 from tocha._dynamo import exc as exc
 from tocha._dynamo.backends import list_backends as list_backends
 from tocha._dynamo.backends import lookup_backend as lookup_backend
@@ -38,12 +40,10 @@ from tocha._dynamo.dynamic import mark_dynamic as mark_dynamic
 from tocha._dynamo.dynamic import mark_static as mark_static
 from tocha._dynamo.dynamic import mark_unbacked as mark_unbacked
 from tocha._dynamo.dynamic import maybe_mark_dynamic as maybe_mark_dynamic
-from tocha._dynamo.eval_frame import ExplainOutput as ExplainOutput
 from tocha._dynamo.eval_frame import OptimizedModule as OptimizedModule
 from tocha._dynamo.eval_frame import allow_in_graph as allow_in_graph
 from tocha._dynamo.eval_frame import disable as disable
 from tocha._dynamo.eval_frame import disallow_in_graph as disallow_in_graph
-from tocha._dynamo.eval_frame import explain as explain
 from tocha._dynamo.eval_frame import graph_break as graph_break
 from tocha._dynamo.eval_frame import is_compiling as is_compiling
 from tocha._dynamo.eval_frame import is_dynamo_supported as is_dynamo_supported
@@ -52,8 +52,17 @@ from tocha._dynamo.eval_frame import optimize as optimize
 from tocha._dynamo.eval_frame import optimize_assert as optimize_assert
 from tocha._dynamo.eval_frame import reset as reset
 from tocha._dynamo.eval_frame import reset_code as reset_code
+from tocha._dynamo.explaining import ExplainOutput as ExplainOutput
+from tocha._dynamo.explaining import explain as explain
 from tocha._dynamo.stance import run as run
 from tocha._dynamo.stance import set_stance as set_stance
+from tocha._logging import _init_from_environment as _init_logs
+from tocha._logging.artifacts import VERBOSE as _VERBOSE
+
+_VERBOSE.append(lambda: config.verbose)
+_init_logs()
+if _os.environ.get("TOCHA_REPORT"):
+    _importlib.import_module("tocha.compiler").report(_os.environ["TOCHA_REPORT"])
 
 
 def __getattr__(name: str) -> _Any:

@@ -615,6 +615,7 @@ def register(graph_break: Any, is_compiling: Any) -> None:
 
     known(graph_break)(refuse)
     known(is_compiling)(lambda f: Constant(True))
+    known(_C._profiler_is_recording)(lambda f: Constant(False))  # marked ranges are not in graphs
 
 
 @known(object.__new__, list.__new__, dict.__new__, set.__new__)

@@ -17,6 +17,7 @@ from typing import Any
 import tocha
 from tocha import _C, fx
 from tocha._dynamo import eval_frame
+from tocha._logging import events
 from tocha._subclasses.fake import FakeTensor
 from tocha._subclasses.fake_tensor import FakeTensorMode
 from tocha.fx.experimental.proxy_tensor import (
@@ -242,7 +243,9 @@ class Builder:
             graph = self.tracer.trace(backward)
         if any(n.op == "get_attr" for n in graph.nodes):
             raise Untraceable("it works on tensors that no node shows")
-        return fx.GraphModule(self.tracer.root, graph, "CompiledAutograd")
+        made = fx.GraphModule(self.tracer.root, graph, "CompiledAutograd")
+        events.tell(events.GraphMade("compiled_autograd", made))
+        return made
 
     def walk(self, tensors: Any, hooks: Any, nodes: Any) -> Any:
         self.hooks, self.nodes, plan = hooks, nodes, self.plan

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import logging
 import os
 import sysconfig
@@ -22,8 +23,9 @@ from tocha._dynamo.exc import (
     RecompileError,
 )
 from tocha._dynamo.output import Output
-from tocha._dynamo.refusals import Break, Escapes, SkipFrame, Unsupported
+from tocha._dynamo.refusals import Escapes, SkipFrame, Unsupported
 from tocha._dynamo.root import RootFrame
+from tocha._logging import events
 from tocha.ir.shape_env import ConstraintViolationError
 
 _LIBRARY = os.path.dirname(tocha.__file__) + os.sep
@@ -38,8 +40,6 @@ CODES: dict[int, types.CodeType] = {}  # everything that was captured: for reset
 FORCED: dict[int, types.CodeType] = {}  # the library's own code that is captured all the same
 _SEEN: dict[int, types.CodeType] = {}  # those that ran once under eager_then_compile
 _WARNED: dict[int, types.CodeType] = {}  # those whose limit was spoken of
-BREAKS: list[Break] = []  # of the running explain(), else empty
-LISTENERS: list[Any] = []
 CONTEXTS: list[Callable[[], str]] = []  # what programs add to the reasons for which functions are captured again
 
 
@@ -83,7 +83,7 @@ class Capture:
             return None
         CODES[id(code)] = code
         try:
-            with callbacks.told(code):
+            with events.capturing(code), callbacks.told(code):
                 guards, made = self.capture(code, globals_, args, closure)
         except Escapes as escapes:
             forget_trace(escapes)
@@ -120,8 +120,7 @@ class Capture:
 
     def may_recompile(self, code: Any, before: list, args: tuple, globals_: dict, closure: Any) -> bool:
         reason = before[0][1].first_failure(args, globals_, closure) if before[0][1] else None
-        for listen in LISTENERS:
-            listen("recompile", code, reason)
+        events.recompiled(code, reason, lambda: failures(before, args, globals_, closure))
         if config.error_on_recompile:
             raise RecompileError(f"[capture] {code.co_name} would be captured again: {reason}")
         said = "".join(f" [{hook()[:256]}]" for hook in CONTEXTS)
@@ -133,7 +132,7 @@ class Capture:
         limit, most = "recompile_limit", allowed
         if len(before) < allowed:
             limit, most = "accumulated_recompile_limit", config.accumulated_recompile_limit
-        failed = [e[1].first_failure(args, globals_, closure) for e in before if e[1]]
+        failed = failures(before, args, globals_, closure)
         kept = max(failed, key=failed.count, default=reason)
         text = (
             f"[capture] {code.co_qualname} ({code.co_filename}:{code.co_firstlineno}) hit config.{limit} ({most}): it was captured "
@@ -158,6 +157,7 @@ class Capture:
                     made = root.capture(before.during(self.compile_graph), before.switched)
                 out.promises.check(out.env)
                 out.forget_inputs()
+                events.tell(events.FrameMade(code, out, made))
                 return out.guards.build(self.keep), made
             except RecursionError:
                 raise SkipFrame("calls are nested too deeply") from None
@@ -172,19 +172,17 @@ class Capture:
                     raise SkipFrame("the state at a graph break cannot be made again", unsupported) from unsupported
                 break_at = root.count - 1 if unsupported.at is None else unsupported.at
                 refused = unsupported
-                BREAKS.append(Break(unsupported.refusal, unsupported.detail, unsupported.stack))
                 LOG.info("graph break in %s: %s", code.co_qualname, unsupported)
-                for listen in LISTENERS:
-                    listen("break", code, unsupported)
+                events.tell(events.GraphBroke(code, unsupported, out.calls))
                 forget_trace(unsupported)
             finally:
                 root.release()
 
     def compile_graph(self, module: Any, examples: list[Any]) -> Callable[..., Any]:
-        for listen in LISTENERS:
-            listen("graph", module, examples)
+        events.tell(events.GraphCaptured(module, examples))
         try:
-            compiled = (stance.current().backend or self.backend)(module, examples)
+            with events.stage("backend"):
+                compiled = watched(stance.current().backend or self.backend)(module, examples)
         except Exception as error:
             raise BackendCompilerFailed(self.backend, error) from error
         if not callable(compiled):
@@ -192,6 +190,18 @@ class Capture:
                 self.backend, TypeError(f"a backend returns a callable, got {type(compiled).__name__}")
             )
         return compiled
+
+
+def watched(backend: Callable[..., Any]) -> Callable[..., Any]:
+    """With config.repro_after, a backend that leaves a script where it fails."""
+    if config.repro_after is None:
+        return backend
+    return importlib.import_module("tocha._dynamo.repro").watched(backend)
+
+
+def failures(before: list, args: tuple, globals_: dict, closure: Any) -> list[str]:
+    """Of each earlier capture, the guard that fails."""
+    return [e[1].first_failure(args, globals_, closure) for e in before if e[1]]
 
 
 def forget_trace(error: BaseException | None) -> None:

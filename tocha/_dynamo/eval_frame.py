@@ -1,13 +1,13 @@
-"""What programs call: compile, disable, explain, reset, and the module that wraps a compiled one."""
+"""What programs call: compile, disable, reset, and the module that wraps a compiled one."""
 
 from __future__ import annotations
 
 import copy
 import functools
+import importlib
 import os
 import types
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from typing import Any
 
 from tocha import _C, nn
@@ -29,6 +29,8 @@ from tocha._dynamo.convert import Capture
 from tocha._dynamo.frame import forget_decoded
 from tocha._dynamo.refusals import Unsupported
 from tocha._inductor import check_options, list_mode_options
+from tocha._logging import events
+from tocha._logging.collect import HISTORY
 
 _CAPTURES: dict[tuple, Capture] = {}
 ON_RESET: list[Callable[[], None]] = []  # what reset() calls besides
@@ -70,7 +72,15 @@ def wrapper(function: Any, callback: Any) -> Any:
         made, function, assigned=[a for a in functools.WRAPPER_ASSIGNMENTS if hasattr(function, a)]
     )
     made._torchdynamo_orig_callable = function
+    if callback is not None:
+        made._torchdynamo_callback = callback
+        made.explain = functools.partial(explain_compiled, made)
     return made
+
+
+def explain_compiled(function: Any, *args: Any, **kwargs: Any) -> Any:
+    """compiled.explain(*args): what a call does; without arguments, what calls have done so far."""
+    return importlib.import_module("tocha._dynamo.explaining").explain_compiled(function, *args, **kwargs)
 
 
 def innermost(function: Any) -> Any:
@@ -110,6 +120,10 @@ class OptimizedModule(nn.Module):
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         return self.__dict__["forward"](*args, **kwargs)
+
+    def explain(self, *args: Any, **kwargs: Any) -> Any:
+        """What compiling it does for a call with these arguments, or has done so far."""
+        return explain_compiled(self, *args, **kwargs)
 
     def __getattr__(self, name: str) -> Any:
         if name == "_orig_mod":
@@ -343,80 +357,23 @@ def reset() -> None:
     resume.forget()
     forget_decoded()
     dynamic_sizes.forget()
+    events.forget()
+    HISTORY.compilations.clear()
     for forget in ON_RESET:
         forget()
     _CAPTURES.clear()
-
-
-@dataclass
-class ExplainOutput:
-    graphs: list[Any] = field(default_factory=list)
-    break_reasons: list[Any] = field(default_factory=list)
-    op_count: int = 0
-    ops_per_graph: list[list[Any]] = field(default_factory=list)
-    out_guards: list[Any] = field(default_factory=list)
-    compile_times: Any = None
-
-    @property
-    def graph_count(self) -> int:
-        return len(self.graphs)
-
-    @property
-    def graph_break_count(self) -> int:
-        return max(0, len(self.graphs) - 1)
-
-    def __str__(self) -> str:
-        lines = [
-            f"Graph Count: {self.graph_count}",
-            f"Graph Break Count: {self.graph_break_count}",
-            f"Op Count: {self.op_count}",
-        ]
-        lines.append("Break Reasons:")
-        for n, b in enumerate(self.break_reasons, 1):
-            lines += [
-                f"  Break Reason {n}:",
-                f"    Reason: {b.detail}",
-                "    User Stack:",
-                *(f"    {p}" for p in b.stack),
-            ]
-        return "\n".join(lines)
-
-
-def explain(f: Callable[..., Any], *extra: Any, **more: Any) -> Any:
-    """explain(f)(*args): the graphs, breaks and operators that calling f with these arguments makes."""
-
-    def inner(*args: Any, **kwargs: Any) -> ExplainOutput:
-        found = ExplainOutput()
-
-        def backend(module: Any, examples: Any) -> Any:
-            found.graphs.append(module)
-            ops = [n.target for n in module.graph.nodes if n.op.startswith("call_")]
-            found.ops_per_graph.append(ops)
-            found.op_count += len(ops)
-            return module.forward
-
-        reset()
-        convert.BREAKS.clear()
-        compile(innermost(f), backend=backend)(*args, **kwargs)
-        found.break_reasons = list(convert.BREAKS)
-        reset()
-        return found
-
-    return inner(*extra, **more) if extra or more else inner
 
 
 builtin_calls.register(graph_break, is_compiling)
 _ = (optimizers, comptime, decorators, subgraphs)  # they register what captured code does in place of some calls
 
 __all__ = [
-    "ExplainOutput",
     "OptimizedModule",
     "Unsupported",
     "allow_in_graph",
     "compile",
     "disable",
     "disallow_in_graph",
-    "explain",
     "graph_break",
     "is_compiling",
     "optimize",

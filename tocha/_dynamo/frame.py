@@ -23,6 +23,7 @@ from tocha._dynamo.values.iterators import GeneratorValue, SequenceIterator
 from tocha._dynamo.values.mappings import DictValue
 from tocha._dynamo.values.native_method import NativeMethod
 from tocha._dynamo.values.objects import MISSING, ClassValue, ExceptionValue, bind, find_in_class
+from tocha._logging import events
 
 if TYPE_CHECKING:
     from tocha._dynamo.output import Output
@@ -107,6 +108,8 @@ class Frame:
             out.steps += 1
             if out.steps > out.step_limit:
                 out.check_steps()
+            if events.STEPS:
+                events.step(self, instruction)
             handler = handlers[at]
             if handler is None:
                 raise Unsupported("opcode", f"instruction {instruction.name}")

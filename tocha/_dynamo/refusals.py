@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 from tocha._dynamo.exc import TorchDynamoException
@@ -104,16 +104,3 @@ class Escapes(Exception):
 
     def __init__(self, guards: Any = None) -> None:
         self.guards = guards
-
-
-@dataclass
-class Break:
-    """A graph break that was made: for explain() and the logs."""
-
-    refusal: Refusal
-    detail: str
-    stack: list[Place] = field(default_factory=list)
-
-    @property
-    def reason(self) -> str:
-        return self.detail

@@ -21,6 +21,7 @@ from tocha._dynamo.values.functions import _make_function
 from tocha._dynamo.values.lazy import Lazy
 from tocha._dynamo.values.objects import ExceptionValue
 from tocha._dynamo.values.symbol import SymbolValue
+from tocha._logging import events
 
 # How many values an instruction takes from the stack; the rest stays below and is not touched.
 _TAKES = {
@@ -99,6 +100,8 @@ class RootFrame(Frame):
             self.out.steps += 1
             if self.out.steps > self.out.step_limit:
                 self.out.check_steps()
+            if events.STEPS:
+                events.step(self, instruction)
             handler = HANDLERS.get(instruction.name)
             if handler is None:
                 raise Unsupported("opcode", f"instruction {instruction.name}")

@@ -34,6 +34,7 @@ from tocha._functorch.inputs import captured
 from tocha._functorch.joint import trace
 from tocha._functorch.partitioners import default_partition
 from tocha._functorch.runtime import compile_traced
+from tocha._logging import events
 from tocha.autograd import enable_grad, set_grad_enabled
 from tocha.func import functional_call
 from tocha.nn import Module
@@ -95,7 +96,7 @@ def create_compiled(
     inference_compiler: Callable | None,
     dynamic: bool,
 ) -> Callable[[Sequence[Any]], list[Any]]:
-    with set_grad_enabled(_C.is_grad_enabled()):  # the function may leave it switched
+    with set_grad_enabled(_C.is_grad_enabled()), events.stage("differentiate"):  # it may leave the mode switched
         traced = trace(
             flat_fn, flat_args, gradients=wants_gradients(flat_args), decompositions=decompositions, dynamic=dynamic
         )

@@ -11,6 +11,7 @@ from tocha._functorch.functionalize import root_of
 from tocha._functorch.joint import CONSTANT, INPUT, PART, RAW, VIEW_OF_INPUT, Mutation, Output, Traced
 from tocha._functorch.synthetic_bases import OnBases
 from tocha._functorch.wrappers import as_traced, at_path, built_all, count, flat_all
+from tocha._logging import events
 from tocha._subclasses.fake import FakeTensor, version_of
 from tocha.fx import GraphModule, Node
 
@@ -310,9 +311,14 @@ def compile_traced(
     w = wrapping_of(traced)
     if not traced.is_joint:
         traced.module.meta["written_inputs"] = written_inputs(traced, w)
+        events.tell(events.GraphMade("inference", traced.module))
         return wrapped(w, inference_compiler(traced.module, traced.fakes))
     inputs = [*traced.fakes, *traced.tangents]
-    forward, backward = partition_fn(traced.module, inputs, num_fwd_outputs=traced.num_raw)
+    events.tell(events.GraphMade("joint", traced.module))
+    with events.stage("partition"):
+        forward, backward = partition_fn(traced.module, inputs, num_fwd_outputs=traced.num_raw)
+    events.tell(events.GraphMade("forward", forward))
+    events.tell(events.GraphMade("backward", backward))
     w.copied = sorted(overwritten_later(traced, forward))
     forward.meta["written_inputs"] = written_inputs(traced, w)
     return wrapped(w, fw_compiler(forward, traced.fakes), Backward(backward, bw_compiler))

@@ -15,6 +15,7 @@ from pathlib import Path
 import tocha
 from tocha._inductor import store
 from tocha._inductor.store import Folder, Parts, digest
+from tocha._logging import events
 
 FLAGS = (
     "-std=c++20", "-O3", "-fPIC", "-fvisibility=hidden", "-fno-math-errno", "-fno-trapping-math",
@@ -118,7 +119,8 @@ def compile_source(source: str, parts: Parts) -> Path:
     with tempfile.TemporaryDirectory(dir=work_folder()) as work:
         text, made = Path(work) / "program.cpp", Path(work) / "program.so"
         text.write_text(source)
-        run_compiler([*precompiled_flags(), "-shared", str(text), "-o", str(made)])
+        with events.stage("c++"):
+            run_compiler([*precompiled_flags(), "-shared", str(text), "-o", str(made)])
         library = made.read_bytes()
     path = LIBRARIES.write(parts, library)
     if path is None:

@@ -15,6 +15,7 @@ from tocha._inductor import codecache, config
 from tocha._inductor.graph_cache import GraphEntry, key_of
 from tocha._inductor.programs import CompiledGraph, compile_graph
 from tocha._inductor.verify import Verified
+from tocha._logging import events
 from tocha.autograd import set_grad_enabled
 from tocha.ir.loops import NotLowered
 
@@ -40,10 +41,12 @@ def compiled_or_none(module: fx.GraphModule) -> CompiledGraph | None:
     try:
         return compile_graph(module)
     except NotLowered as reason:
+        events.tell(events.RanUncompiled(str(reason)))
         log.warning("[inductor] a graph runs operator by operator: %s", reason)
     except codecache.CompilerError as reason:
         if not config.fallback_to_eager:
             raise
+        events.tell(events.RanUncompiled(str(reason)))
         warnings.warn(f"[inductor] a graph runs operator by operator: {reason}", stacklevel=2)
     return None
 
@@ -57,6 +60,7 @@ class Compilation:
         self.entry: GraphEntry | None = None
         self.programs: list[CompiledGraph | None] = []
         self.recorded = _C.is_grad_enabled()
+        self.compile_id = events.compile_id()
 
     def run(self) -> Callable[..., Any]:
         with config.patch(self.options):
@@ -85,7 +89,7 @@ class Compilation:
         return runnable(graph, self.programs[-1])
 
     def compile_backward(self, graph: fx.GraphModule, inputs: Sequence[Any]) -> Callable[..., Any]:
-        with config.patch(self.options):
+        with config.patch(self.options), events.within(self.compile_id), events.stage("backward"):
             run = self.compile(graph, inputs)
             if self.entry is not None and self.programs[-1] is not None:
                 self.entry.save_backward(self.programs[-1])

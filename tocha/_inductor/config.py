@@ -8,25 +8,50 @@ True
 
 from __future__ import annotations
 
-import os
+import sys
 from typing import TYPE_CHECKING, Any
 
 from tocha._inductor.other_settings import OTHER_SETTINGS
 from tocha.utils import _config_module
 
-_DISABLED = os.environ.get("TORCHINDUCTOR_FORCE_DISABLE_CACHES", "0") == "1"
-_GRAPHS = os.environ.get("TORCHINDUCTOR_FX_GRAPH_CACHE", "1") == "1"
-
 _TABLE: _config_module.Table = {
     "fallback_to_eager": (bool, False, "without a C++ compiler, graphs run operator by operator, with a warning"),
-    "force_disable_caches": (bool, _DISABLED, "nothing is read from the caches on disk"),
-    "fx_graph_cache": (bool, _GRAPHS, "captured graphs are looked for in the cache on disk"),
+    "force_disable_caches": (
+        bool,
+        False,
+        "nothing is read from the caches on disk",
+        "TORCHINDUCTOR_FORCE_DISABLE_CACHES",
+    ),
+    "fx_graph_cache": (
+        bool,
+        True,
+        "captured graphs are looked for in the cache on disk",
+        "TORCHINDUCTOR_FX_GRAPH_CACHE",
+    ),
     "cache_size_limit": (int, 4 << 30, "bytes of the cache on disk; what was not used for the longest time goes first"),
     "triton.cudagraphs": (bool, False, "programs keep the memory of temporaries between calls (mode reduce-overhead)"),
     "verify": (str, "", "'sample': eager runs beside compiled at some calls; where they differ its results are kept"),
     "fallback_random": (bool, True, "random numbers are those of eager; there are no others"),
     "emulate_precision_casts": (bool, True, "values are rounded where eager stores them; always so"),
     "look_back": (int, 24, "kernels that a loop may join"),
+    "disabled_passes": (
+        str,
+        "",
+        "passes that are left out, separated by commas: inline, rewrite, cut, fuse, side_by_side, reuse",
+    ),
+    "trace.enabled": (
+        bool,
+        False,
+        "each compilation writes a folder with what was made at every stage",
+        "TORCH_COMPILE_DEBUG",
+    ),
+    "trace.graph_diagram": (bool, False, "and its graphs as drawings"),
+    "trace.debug_dir": (
+        str,
+        "",
+        "where that folder is made; the current folder, if it is empty",
+        "TORCH_COMPILE_DEBUG_DIR",
+    ),
     "longest_decomposition": (int, 48, "loops of which a kernel may consist before it is called whole"),
 }
 
@@ -37,3 +62,9 @@ if TYPE_CHECKING:
 
 
 _config_module.install(__name__, _TABLE, OTHER_SETTINGS)
+PASSES = ("inline", "rewrite", "cut", "fuse", "side_by_side", "reuse")
+
+
+def runs(name: str) -> bool:
+    """Whether a pass is made: disabled_passes leaves some out, to find which one errs."""
+    return name not in sys.modules[__name__].disabled_passes.split(",")

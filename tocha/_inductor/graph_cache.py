@@ -24,6 +24,7 @@ from tocha._inductor import codecache, config
 from tocha._inductor.entries import NotKept, decode_wrapping, encode, encode_constant, encode_wrapping
 from tocha._inductor.programs import CompiledGraph, load_kept
 from tocha._inductor.store import Folder, Parts, counts
+from tocha._logging import events
 from tocha._ops import OpOverload
 from tocha._subclasses.fake import FakeTensor
 from tocha.ir.sym_types import Symbolic
@@ -35,7 +36,7 @@ OWN = ("tocha", "_operator", "math", "builtins")  # packages whose functions are
 
 def key_of(module: fx.GraphModule, inputs: Sequence[Any]) -> Parts | None:
     """The named parts of a graph's key; None where the graph cannot be kept."""
-    if config.force_disable_caches or not config.fx_graph_cache or config.verify:
+    if config.force_disable_caches or not config.fx_graph_cache or config.verify or events.THOROUGH:
         return None
     try:
         return {

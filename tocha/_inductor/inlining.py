@@ -61,12 +61,14 @@ class Composer:
         self.indirect: dict[Node, Indirect] = {}
         self.done: dict[tuple, Node] = {}
         self.atoms: dict[s.Atom, Any] = {}
+        self.origins: dict[str, None] = {}
 
     def composed(self) -> Loop:
         formulas = self.rewritten(self.loop, self.loop.formulas, {}, True)
         return replace(
-            self.loop, formulas=simplify(formulas), reads=tuple(self.reads), indirect=tuple(self.indirect.values())
-        )
+            self.loop, formulas=simplify(formulas), reads=tuple(self.reads), indirect=tuple(self.indirect.values()),
+            origins=tuple(dict.fromkeys((*self.origins, *self.loop.origins))),
+        )  # fmt: skip
 
     def rewritten(self, loop: Loop, formulas: tuple[Node, ...], at: dict[s.Atom, Any], guard: Any) -> tuple[Node, ...]:
         """Formulas of a loop at a point of this one's domain, in terms of this one's reads."""
@@ -160,6 +162,7 @@ class Composer:
             return self.input(Load(buffer, address, guard), dtype)
         key = (buffer, address, guard)
         if key not in self.done:
+            self.origins |= dict.fromkeys(producer.origins)
             index = index_of(address, buffer.sizes, buffer.strides, self.known)
             at = {s.atom_of(v): i for v, i in zip(producer.variables, index, strict=True) if isinstance(v, s.Expr)}
             k = producer.results.index(buffer)

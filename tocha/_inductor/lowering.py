@@ -370,6 +370,7 @@ class Lowering(Interpreter):
             if r is not None:
                 r.offset = 0  # a buffer begins with the tensor's first element, wherever that lies in its memory
             call.results.append(None if r is None else self.buffer(r, call.name.split(".")[0], call))
+        call.origins = (self.origin,) if self.origin else ()
         self.steps.append(call)
 
 

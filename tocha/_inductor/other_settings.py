@@ -103,7 +103,7 @@ OTHER_SETTINGS: dict[str, object] = {
     "dce": False, "debug": False, "debug_fusion": False, "debug_index_asserts": False, "debug_ir_traceback": False,
     "decompose_mem_bound_mm": False, "dedup_reduce_scatters": False, "delay_realize_cheap_outputs": True, "deterministic":
     False, "developer_warnings": False, "disable_cpp_codegen": False, "disable_padding_cpu": True, "disable_progress": True,
-    "disabled_passes": "", "distributed_max_autotune_gemm": False, "do_not_emit_runtime_assertions": False,
+    "distributed_max_autotune_gemm": False, "do_not_emit_runtime_assertions": False,
     "dynamic_scale_rblock": True, "eager_numerics.disable_ftz": False, "eager_numerics.division_rounding": False,
     "eager_numerics.use_pytorch_libdevice": False, "efficient_conv_bn_eval_fx_passes": False,
     "emulate_precision_casts_on_saved_tensors": True, "enable_auto_functionalized_v2": True, "enable_autograd_for_aot":
@@ -170,9 +170,9 @@ OTHER_SETTINGS: dict[str, object] = {
     "test_configs.max_flex_configs": None, "test_configs.max_mm_configs": None, "test_configs.runtime_triton_dtype_assert":
     False, "test_configs.runtime_triton_shape_assert": False, "test_configs.static_cpp_dtype_assert": False,
     "test_configs.track_memory_lifecycle": None, "test_configs.use_libtorch": False, "torchinductor_worker_logpath": "",
-    "tpu_backend": "pallas", "trace.compile_profile": False, "trace.debug_dir": None, "trace.debug_log": False,
-    "trace.dot_graph_shape": None, "trace.draw_orig_fx_graph": False, "trace.enabled": False, "trace.fx_graph": True,
-    "trace.fx_graph_transformed": True, "trace.graph_diagram": False, "trace.graph_diagram_format": "svg", "trace.info_log":
+    "tpu_backend": "pallas", "trace.compile_profile": False,  "trace.debug_log": False,
+    "trace.dot_graph_shape": None, "trace.draw_orig_fx_graph": False,  "trace.fx_graph": True,
+    "trace.fx_graph_transformed": True,  "trace.graph_diagram_format": "svg", "trace.info_log":
     False, "trace.ir_post_fusion": True, "trace.ir_pre_fusion": True, "trace.log_autotuning_results": False,
     "trace.log_url_for_graph_xform": None, "trace.orig_fx_graph_diagram_format": "svg", "trace.output_code": True,
     "trace.provenance_tracking_level": 0, "trace.save_real_tensors": False, "trace.upload_tar": None,

@@ -8,9 +8,11 @@ from typing import Any
 
 from tocha import _C, fx
 from tocha._inductor import codecache, config
+from tocha._inductor.describe import described, kernel_names
 from tocha._inductor.entries import decode_call, decode_constant, encode_call, encode_constant
 from tocha._inductor.graph import lower_graph
 from tocha._inductor.schedule import schedule
+from tocha._logging import events
 from tocha.codegen.cpp_program import ProgramWriter
 from tocha.ir.kernels import Item, Kernel
 from tocha.ir.loops import Call, Program
@@ -39,6 +41,10 @@ class CompiledGraph:
     def calls(self) -> list[Call]:
         return [i for i in self.items if isinstance(i, Call)]
 
+    def described(self, module: fx.GraphModule) -> dict[str, Any]:
+        """Kernels, calls and memory as plain data; `module` is the graph that it was made of."""
+        return described(self.items, self.memory, self.source, module)
+
     def kept(self) -> dict[str, Any]:
         """What a process needs to load it; raises NotKept where there is no such form."""
         return {
@@ -47,32 +53,49 @@ class CompiledGraph:
             "calls": [encode_call(c) for c in self.called],
             "inputs": len(self.program.inputs),
             "outputs": len(self.program.outputs),
+            "kernels": list(kernel_names(self.items)),
         }
 
 
 def compile_graph(module: fx.GraphModule) -> CompiledGraph:
     """From a functional graph to a native program."""
-    program = lower_graph(module)
-    items = schedule(program)
-    memory = plan_memory(program, items, module.meta.get("written_inputs"))
-    writer = ProgramWriter(program, items, memory)
-    source = writer.write()
+    events.tell(events.GraphMade("post_grad", module))
+    with events.stage("lowering"):
+        program = lower_graph(module)
+    events.tell(events.LoopsMade("pre_fusion", program))
+    with events.stage("scheduling"):
+        items = schedule(program)
+    events.tell(events.LoopsMade("post_fusion", items))
+    with events.stage("memory"):
+        memory = (
+            plan_memory(program, items, module.meta.get("written_inputs")) if config.runs("reuse") else MemoryPlan()
+        )
+    with events.stage("code"):
+        writer = ProgramWriter(program, items, memory)
+        source = writer.write()
     calls = tuple((c.function, c.arguments, c.holes, c.keywords or None, c.sizes is not None) for c in writer.calls)
     constants = tuple(value for _, value in program.constants)
-    run = loaded(source, constants, calls, len(program.inputs), len(program.outputs))
-    return CompiledGraph(program, items, memory, source, run, writer.calls)
+    names = kernel_names(items)
+    run = loaded(source, constants, calls, len(program.inputs), len(program.outputs), names)
+    made = CompiledGraph(program, items, memory, source, run, writer.calls)
+    events.tell(events.ProgramMade(module, made, getattr(config, "triton.cudagraphs")))
+    return made
 
 
 def load_kept(entry: dict[str, Any]) -> Callable[..., tuple]:
     """The program of an entry."""
     constants = tuple(map(decode_constant, entry["constants"]))
     calls = tuple(map(decode_call, entry["calls"]))
-    return loaded(entry["source"], constants, calls, entry["inputs"], entry["outputs"])
+    names = tuple(map(str, entry["kernels"]))
+    return loaded(entry["source"], constants, calls, entry["inputs"], entry["outputs"], names)
 
 
-def loaded(source: str, constants: tuple, calls: tuple, inputs: int, outputs: int) -> Callable[..., tuple]:
-    path = codecache.library_of(source)
+def loaded(
+    source: str, constants: tuple, calls: tuple, inputs: int, outputs: int, names: tuple[str, ...] = ()
+) -> Callable[..., tuple]:
+    with events.stage("library"):
+        path = codecache.library_of(source)
     keeps_arena = getattr(config, "triton.cudagraphs")
     if not path.exists():  # another process made room just now
         path = codecache.compile_source(source, codecache.key_parts(source))
-    return _C._load_program(str(path), constants, calls, inputs, outputs, keeps_arena)
+    return _C._load_program(str(path), constants, calls, inputs, outputs, keeps_arena, names)

@@ -93,13 +93,16 @@ class Scheduler:
         self.place: dict[int, int] = {}
 
     def run(self) -> list[Item]:
-        for step in cut_long_folds(rewritten(inline(self.program), self.known), self.known):
+        steps = inline(self.program) if config.runs("inline") else self.program.steps
+        steps = rewritten(steps, self.known) if config.runs("rewrite") else steps
+        for step in cut_long_folds(steps, self.known) if config.runs("cut") else steps:
             if isinstance(step, Call):
                 self.append(step)
             else:
                 self.add(step)
         self.find_inner()
-        self.items = side_by_side(self.items, {o.buffer for o in self.program.outputs if isinstance(o, Geometry)})
+        if config.runs("side_by_side"):
+            self.items = side_by_side(self.items, {o.buffer for o in self.program.outputs if isinstance(o, Geometry)})
         kernels = [k for k in self.items if isinstance(k, Kernel)]
         for i, k in enumerate(kernels):
             k.name = f"kernel_{i}"
@@ -119,7 +122,8 @@ class Scheduler:
         member = member_of(loop)
         kind = LANES if loop.fold is not None and folds_lanes(loop) else ROWS if loop.fold is not None else POINTS
         after = max((self.place[id(k)] for load in loop.loads() if (k := self.made_by.get(load.buffer))), default=-1)
-        for item in reversed(self.items[max(after, 0, len(self.items) - config.look_back) :]):
+        near = self.items[max(after, 0, len(self.items) - config.look_back) :] if config.runs("fuse") else []
+        for item in reversed(near):
             if isinstance(item, Kernel) and self.join(item, member, kind):
                 for b in loop.results:
                     self.made_by[b] = item

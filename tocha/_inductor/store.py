@@ -21,6 +21,7 @@ from functools import cache
 from pathlib import Path
 
 from tocha._inductor import config
+from tocha._logging import events
 
 log = logging.getLogger("tocha._inductor.cache")
 SEAL = b"\ntocha-sha256:"
@@ -114,6 +115,7 @@ class Folder:
             content = path.read_bytes()
         except OSError:
             counts.misses += 1
+            events.tell(events.CacheAsked(self.kind, False, lambda: self.what_changed(parts)))
             if log.isEnabledFor(logging.INFO):
                 log.info("[cache] no %s: %s", self.kind, self.what_changed(parts))
             return None
@@ -124,6 +126,7 @@ class Folder:
                 path.unlink()
             return None
         counts.hits += 1
+        events.tell(events.CacheAsked(self.kind, True, lambda: ""))
         used.add(path)
         with contextlib.suppress(OSError):
             os.utime(path)  # used last now

@@ -14,7 +14,10 @@ from typing import Any
 
 import tocha
 from tocha import _C, fx
+from tocha._functorch.fx_minifier import minify
 from tocha._inductor import store
+from tocha._logging import events
+from tocha.fx._scripts import input_text, short_script
 from tocha.serialization import save
 
 log = logging.getLogger("tocha._inductor.verify")
@@ -67,39 +70,13 @@ class Verified:
 
     def report(self, args: Sequence[Any]) -> None:
         piece, inputs = smallest_difference(self.module, args, self.compiler)
-        path = write_repro(piece, inputs)
+        path = write_repro(piece, inputs, self.compiler)
+        events.tell(events.Differed(self.module, args, piece, str(path)))
         operators = ", ".join(str(n.target) for n in piece.graph.nodes if n.op == "call_function")
         warnings.warn(
             f"[inductor] compiled and eager differ in {operators}: eager's results are kept. To see it: python {path}",
             stacklevel=3,
         )
-
-
-def values_of(module: fx.GraphModule, args: Sequence[Any]) -> dict[fx.Node, Any]:
-    """What eager computes at every node."""
-    found: dict[fx.Node, Any] = {}
-
-    class Recording(fx.Interpreter):
-        def run_node(self, n: fx.Node) -> Any:
-            found[n] = super().run_node(n)
-            return found[n]
-
-    Recording(module, garbage_collect_values=False).run(*args)
-    return found
-
-
-def piece_of(module: fx.GraphModule, nodes: Sequence[fx.Node], values: dict[fx.Node, Any]) -> tuple[fx.GraphModule, list[Any]]:  # fmt: skip
-    """Some nodes as a graph of their own, with the values of what they read; its result is the last node's."""
-    graph, env, inputs = fx.Graph(), {}, []
-    wanted = set(nodes)
-    for n in dict.fromkeys(x for m in nodes for x in m.all_input_nodes if x not in wanted):
-        env[n] = graph.placeholder(n.name)
-        env[n].meta = dict(n.meta)
-        inputs.append(values[n])
-    for n in nodes:
-        env[n] = graph.node_copy(n, lambda x: env[x])
-    graph.output([env[nodes[-1]]])
-    return fx.GraphModule(module, graph), inputs
 
 
 def differs(piece: fx.GraphModule, inputs: Sequence[Any], compiler: Compiler) -> bool:
@@ -110,50 +87,35 @@ def differs(piece: fx.GraphModule, inputs: Sequence[Any], compiler: Compiler) ->
 
 
 def smallest_difference(module: fx.GraphModule, args: Sequence[Any], compiler: Compiler) -> tuple[fx.GraphModule, list[Any]]:  # fmt: skip
-    """The fewest neighbouring operators that differ by themselves; the whole graph if it is all of them together."""
-    values = values_of(module, args)
-    nodes = [n for n in module.graph.nodes if n.op == "call_function"]
-    length = 1
-    while length < len(nodes):
-        for first in range(0, len(nodes) - length + 1, max(1, length // 2)):
-            chosen = nodes[first : first + length]
-            piece, inputs = piece_of(module, chosen, values)
-            stands_alone = isinstance(values[chosen[-1]], Tensor) and not any(
-                isinstance(i, tuple | list) for i in inputs
-            )
-            if stands_alone and differs(piece, inputs, compiler):
-                return piece, inputs
-        length *= 2
-    return module, list(args)
+    """The fewest operators that differ by themselves; the whole graph if it is all of them together."""
+    return minify(module, args, lambda piece, inputs: differs(piece, inputs, compiler))
 
 
-REPRO = '''"""Compiled and eager differ in this graph."""
-
-import tocha
-from tocha import device  # noqa: F401
-from tocha._inductor import compile
-from tocha.fx.experimental.proxy_tensor import make_fx
-
-inf, nan = float("inf"), float("nan")
-
-
-{code}
-
-inputs = tocha.load({data!r})
-graph = make_fx(lambda *args: forward(None, *args), tracing_mode="fake")(*inputs)
-want = graph(*inputs)
-got = compile(graph, inputs)(*inputs)
-for g, w in zip(got, want, strict=True):
-    print((g.double() - w.double()).abs().max() if w.numel() else "no elements")
-'''
-
-
-def write_repro(piece: fx.GraphModule, inputs: Sequence[Any]) -> Path:
-    """A script beside the caches, with its inputs."""
+def write_repro(piece: fx.GraphModule, inputs: Sequence[Any], compiler: Compiler | None = None) -> Path:
+    """A script beside the caches. Its inputs are random numbers where it differs on those too, else they are kept beside it."""
     folder = store.root() / "repros"
     folder.mkdir(mode=0o700, exist_ok=True)
     path = folder / f"{store.digest_of(piece.code)}.py"
-    data = path.with_suffix(".pt")
-    save([i.detach() if isinstance(i, Tensor) else i for i in inputs], data)
-    path.write_text(REPRO.format(code=piece.code.strip(), data=str(data)))
+    operators = ", ".join(str(n.target) for n in piece.graph.nodes if n.op == "call_function")
+    given = random_inputs(inputs)
+    if compiler is not None and given is not None and differs(piece, given, compiler):
+        texts = f"[{', '.join(map(input_text, given))}]"
+    else:
+        data = path.with_suffix(".pt")
+        save([i.detach() if isinstance(i, Tensor) else i for i in inputs], data)
+        texts = f"tocha.load({str(data)!r})"
+    path.write_text(short_script(piece, f"Compiled and eager differ in {operators}.", texts))
     return path
+
+
+def random_inputs(inputs: Sequence[Any]) -> list[Any] | None:
+    """Inputs of the same sizes, as a script makes them; None where there is one that it cannot make."""
+    made: list[Any] = []
+    state = tocha.get_rng_state()
+    tocha.manual_seed(0)
+    for i in inputs:
+        if isinstance(i, Tensor) and (not (i.is_floating_point() or i.is_complex()) or not i.is_contiguous()):
+            return None
+        made.append(tocha.randn(i.shape, dtype=i.dtype) if isinstance(i, Tensor) else i)
+    tocha.set_rng_state(state)
+    return made

@@ -10,6 +10,7 @@ tensor([2., 4.])
 from __future__ import annotations
 
 from tocha.autograd import forward_ad, functional, graph
+from tocha.autograd import profiler as profiler
 from tocha.autograd._backward import backward, grad
 from tocha.autograd.anomaly_mode import detect_anomaly, set_detect_anomaly
 from tocha.autograd.function import Function, NestedIOFunction

@@ -21,13 +21,15 @@ namespace tocha {
 namespace {
 """
 ENTRY = """
-void run(const tocha_api* api, int64_t rows, int64_t grain, int64_t work, void (*kernel)(void*, int64_t, int64_t),
-         KernelFrame* frame) {
+void run(const tocha_api* api, void* program, int64_t number, int64_t rows, int64_t grain, int64_t work,
+         void (*kernel)(void*, int64_t, int64_t), KernelFrame* frame) {
+  const int64_t began = *api->recording ? api->now() : 0;
   if (rows <= grain) {
     if (rows > 0) kernel(frame, 0, rows);
   } else {
     api->parallel(rows, grain, work, kernel, frame);
   }
+  if (began) api->ran(program, number, began);
 }
 
 }  // namespace
@@ -52,6 +54,7 @@ class ProgramWriter:
         self.data: set[Buffer] = set()
         self.calls: list[Call] = []
         self.sizes: dict[s.Atom, str] = {}
+        self.ran = 0  # kernels so far
         self.relied_on = self.buffers_with_geometry()
 
     def buffers_with_geometry(self) -> set[Buffer]:
@@ -171,7 +174,8 @@ class ProgramWriter:
         self.put("  KernelFrame frame{memory, sizes, 0};")
         rows, grain = self.index(w.task_rows), self.index(w.grain)
         work = self.index(w.work)
-        self.put(f"  run(api, {rows}, {grain}, {work}, {k.name}, &frame);")
+        self.put(f"  run(api, program, {self.ran}, {rows}, {grain}, {work}, {k.name}, &frame);")
+        self.ran += 1
         if w.faults:
             self.put("  if (frame.fault) return api->fail(frame.fault);")
         self.put("}")

@@ -10,7 +10,6 @@ from typing import Any
 
 from tocha import nn as _nn
 from tocha._dynamo import backends as _backends
-from tocha._dynamo import config as config
 from tocha._dynamo.decorators import assume_constant_result, substitute_in_graph
 from tocha._dynamo.eval_frame import (
     allow_in_graph,
@@ -22,10 +21,12 @@ from tocha._dynamo.eval_frame import (
     set_default_backend,
 )
 from tocha._dynamo.stance import set_stance
+from tocha.compiler import config as config
 
 __all__ = [
     "allow_in_graph",
     "assume_constant_result",
+    "bisect",
     "compile",
     "config",
     "cudagraph_mark_step_begin",
@@ -40,6 +41,7 @@ __all__ = [
     "load_cache_artifacts",
     "load_compiled_function",
     "nested_compile_region",
+    "report",
     "reset",
     "save_cache_artifacts",
     "set_default_backend",
@@ -77,6 +79,17 @@ def save_cache_artifacts() -> tuple[bytes, Any] | None:
 def load_cache_artifacts(serialized_artifacts: bytes) -> Any:
     """Puts what save_cache_artifacts gave, here or elsewhere, into this machine's cache."""
     return _importlib.import_module("tocha.compiler._cache").load_cache_artifacts(serialized_artifacts)
+
+
+def report(path: Any, compare_with: Any = None) -> Any:
+    """Records what is compiled from now on, for one page at `path` (docs/guide/report.md): with `with`, until the block ends, else until
+    the program does. `compare_with` is another report, whose figures are shown beside these."""
+    return _importlib.import_module("tocha.compiler._report").report(path, compare_with)
+
+
+def bisect(fn: Callable, args: Sequence[Any] = (), kwargs: dict[str, Any] | None = None) -> Any:
+    """Where compiling a function goes wrong: the stage, and of the back end the pass and the kernel (docs/guide/debugging.md)."""
+    return _importlib.import_module("tocha.compiler._bisect").bisect(fn, args, kwargs)
 
 
 def nested_compile_region(fn: Any = None, *, options: Any = None, max_reuse_entries: int = 8, reuse_hash_fn: Any = None) -> Any:  # fmt: skip

@@ -168,6 +168,7 @@ class Call:
     sizes: tuple[Any, ...] | None = None  # symbolic ones that the function is given
     key: str = ""  # what it is, for caches
     ordered: bool = False  # draws random numbers or does something: keeps its place among others that do
+    origins: tuple[str, ...] = ()  # the node that it came from
 
     def __repr__(self) -> str:
         return f"{', '.join(map(repr, self.results))} = {self.name}({', '.join(g.buffer.name for g in self.tensors)})"

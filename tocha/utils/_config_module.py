@@ -1,16 +1,74 @@
-"""Modules of settings: a table says each one's type, default and meaning; what it does not know is refused with the nearest name."""
+"""Modules of settings: a table says each one's type, default, meaning and environment variable; what it does not know is refused with the nearest name.
+
+>>> from tocha._dynamo import config
+>>> config.recompile_limti = 3
+Traceback (most recent call last):
+AttributeError: [config] no such setting: 'recompile_limti'; did you mean 'recompile_limit'?
+>>> saved = config.save_config()
+>>> config.recompile_limit = 3
+>>> config.load_config(saved)
+>>> config.recompile_limit
+8
+"""
 
 from __future__ import annotations
 
 import contextlib
+import copy
 import difflib
+import hashlib
+import json
+import os
 import sys
 import types
 import warnings
 from collections.abc import Collection, Iterator, Mapping
 from typing import Any
 
-Table = Mapping[str, tuple[type | tuple[type, ...], Any, str]]  # name: type, default, what it does
+Row = tuple[type | tuple[type, ...], Any, str] | tuple[type | tuple[type, ...], Any, str, str]
+Table = Mapping[str, Row]  # name: type, default, what it does, and the environment variable that sets it
+_TRUE, _FALSE = ("1", "true", "yes", "on"), ("0", "false", "no", "off", "")
+
+
+def from_environment(name: str, kind: type | tuple[type, ...], variable: str, default: Any) -> Any:
+    """What an environment variable says, as the setting's type; a text that is none is refused."""
+    text = os.environ.get(variable)
+    if text is None:
+        return default
+    kinds = kind if isinstance(kind, tuple) else (kind,)
+    try:
+        if bool in kinds:
+            if text.lower() not in (*_TRUE, *_FALSE):
+                raise ValueError(text)
+            return text.lower() in _TRUE
+        for number in (int, float):
+            if number in kinds:
+                return number(text)
+    except ValueError:
+        raise ValueError(f"[config] {variable} sets {name}, which takes {_shown_type(kind)}: got {text!r}") from None
+    return text
+
+
+def _shown_type(kind: type | tuple[type, ...]) -> str:
+    return " or ".join(k.__name__ for k in (kind if isinstance(kind, tuple) else (kind,)))
+
+
+class Group:
+    """Settings with a common first part: config.trace.enabled is config's "trace.enabled"."""
+
+    def __init__(self, module: ConfigModule, prefix: str) -> None:
+        self.__dict__.update(_module=module, _prefix=prefix)
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        return getattr(self._module, f"{self._prefix}.{name}")
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        setattr(self._module, f"{self._prefix}.{name}", value)
+
+    def __dir__(self) -> list[str]:
+        return [n.removeprefix(f"{self._prefix}.") for n in self._module.names() if n.startswith(f"{self._prefix}.")]
 
 
 class ConfigModule(types.ModuleType):
@@ -21,19 +79,22 @@ class ConfigModule(types.ModuleType):
     _aliases: Mapping[str, str]
     _or_none: bool
     _said: set[str]
+    _elsewhere: Mapping[str, Any]  # settings of other modules that are known here too
 
     def _check_known(self, name: str) -> None:
-        known = [*self._table, *self._without_effect, *self._aliases]
-        if name not in known:
-            near = difflib.get_close_matches(name, known, 1)
-            raise AttributeError(
-                f"[config] no such setting: {name!r}" + (f"; did you mean {near[0]!r}?" if near else "")
-            )
+        if name in self._table or name in self._without_effect or name in self._aliases or name in self._elsewhere:
+            return
+        near = difflib.get_close_matches(name, self.names(), 1)
+        raise AttributeError(f"[config] no such setting: {name!r}" + (f"; did you mean {near[0]!r}?" if near else ""))
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("_"):
             raise AttributeError(name)
+        if any(n.startswith(f"{name}.") for n in (*self._table, *self._without_effect)):
+            return Group(self, name)
         self._check_known(name)
+        if name in self._elsewhere:
+            return getattr(self._elsewhere[name], name)
         return getattr(self, self._aliases[name]) if name in self._aliases else self._without_effect[name]
 
     def __setattr__(self, name: str, value: Any) -> None:
@@ -41,6 +102,9 @@ class ConfigModule(types.ModuleType):
             super().__setattr__(name, value)
             return
         self._check_known(name)
+        if name in self._elsewhere:
+            setattr(self._elsewhere[name], name, value)
+            return
         name = self._aliases.get(name, name)
         if name in self._without_effect:
             if value != self._without_effect[name] and name not in self._said:
@@ -52,16 +116,22 @@ class ConfigModule(types.ModuleType):
             raise TypeError(f"[config] {name} takes {kind}, got {value!r}")
         super().__setattr__(name, value)
 
+    def __delattr__(self, name: str) -> None:
+        self._check_known(name)
+        raise AttributeError(f"[config] a setting cannot be taken away: {name!r}")
+
     def patch(self, changes: dict[str, Any] | str | None = None, value: Any = None, **more: Any) -> Any:
         """A context manager and decorator under which settings have other values."""
         every = {changes: value} if isinstance(changes, str) else {**(changes or {}), **more}
+        for name in every:
+            self._check_known(name)
 
         @contextlib.contextmanager
         def changed() -> Iterator[None]:
             before = {k: getattr(self, k) for k in every}
-            for k, v in every.items():
-                setattr(self, k, v)
             try:
+                for k, v in every.items():
+                    setattr(self, k, v)
                 yield
             finally:
                 for k, v in before.items():
@@ -69,15 +139,68 @@ class ConfigModule(types.ModuleType):
 
         return changed()
 
+    # -- all of them
+
+    def names(self) -> list[str]:
+        return sorted([*self._table, *self._without_effect, *self._aliases, *self._elsewhere])
+
+    def to_dict(self) -> dict[str, Any]:
+        """Every setting by its name."""
+        return {n: copy.deepcopy(getattr(self, n)) for n in sorted([*self._table, *self._without_effect])}
+
+    get_config_copy = shallow_copy_dict = save_config_portable = to_dict
+
+    def save_config(self) -> bytes:
+        """What was changed, as bytes: for load_config, here or in another process."""
+        return json.dumps({n: _encoded(v) for n, v in self._changed().items()}).encode()
+
+    def load_config(self, saved: bytes | str | Mapping[str, Any]) -> None:
+        """Every setting as it was saved; from a dict, those that are in it."""
+        if isinstance(saved, Mapping):
+            for n, v in saved.items():
+                setattr(self, n, v)
+            return
+        changed = {n: _decoded(v) for n, v in json.loads(saved).items()}
+        for n, row in self._table.items():
+            setattr(self, n, changed.get(n, copy.deepcopy(row[1])))
+
+    def codegen_config(self) -> str:
+        """Python that sets what is not as at the beginning."""
+        return "\n".join(f"{self.__name__}.{n} = {v!r}" for n, v in self._changed().items())
+
+    def _changed(self) -> dict[str, Any]:
+        return {n: getattr(self, n) for n, row in self._table.items() if getattr(self, n) != row[1]}
+
+    def is_default(self, name: str) -> bool:
+        self._check_known(name)
+        name = self._aliases.get(name, name)
+        return name not in self._table or getattr(self, name) == self._table[name][1]
+
+    def get_type(self, name: str) -> Any:
+        self._check_known(name)
+        name = self._aliases.get(name, name)
+        return self._table[name][0] if name in self._table else type(self._without_effect[name])
+
+    def get_hash(self) -> bytes:
+        return hashlib.md5(self.key_text().encode(), usedforsecurity=False).digest()
+
     def describe(self) -> str:
-        return "\n".join(f"{n} = {getattr(self, n)!r}  # {doc}" for n, (_, _, doc) in self._table.items())
+        return "\n".join(f"{n} = {getattr(self, n)!r}  # {row[2]}" for n, row in self._table.items())
 
     def key_text(self, without: Collection[str] = ()) -> str:
         """The values of all settings that have an effect, as part of a cache's key."""
         return ", ".join(f"{n}={getattr(self, n)!r}" for n in sorted(self._table) if n not in without)
 
-    def names(self) -> list[str]:
-        return sorted([*self._table, *self._without_effect, *self._aliases])
+
+def _encoded(value: Any) -> Any:
+    """JSON has no sets; functions in them are not kept."""
+    if isinstance(value, set | frozenset):
+        return {"set": sorted(v for v in value if isinstance(v, str))}
+    return {"value": value}
+
+
+def _decoded(value: Mapping[str, Any]) -> Any:
+    return set(value["set"]) if "set" in value else value["value"]
 
 
 def install(
@@ -86,11 +209,14 @@ def install(
     without_effect: Mapping[str, Any] | None = None,
     aliases: Mapping[str, str] | None = None,
     or_none: bool = False,
+    elsewhere: Mapping[str, Any] | None = None,
 ) -> None:
-    """Makes a module one of settings. `aliases`: other names; `or_none`: every setting may be None too."""
+    """Makes a module one of settings. `aliases`: other names; `or_none`: every setting may be None too; `elsewhere`: the module of each
+    setting that is another one's."""
     config: Any = sys.modules[module]
     config.__class__ = ConfigModule
     config._table, config._without_effect, config._aliases = table, without_effect or {}, aliases or {}
-    config._or_none, config._said = or_none, set()
-    for name, (_, default, _) in table.items():
-        setattr(config, name, default)
+    config._or_none, config._said, config._elsewhere = or_none, set(), elsewhere or {}
+    for name, row in table.items():
+        default = copy.deepcopy(row[1])
+        setattr(config, name, from_environment(name, row[0], row[3], default) if len(row) == 4 else default)

@@ -33,6 +33,9 @@ struct tocha_api {
   int64_t (*real_bits)(void* number);  // an input that is a Python float, as the bits of a double
   void* (*number)(int64_t value);      // results that are Python numbers
   void* (*real)(double value);
+  const bool* recording;  // whether a profiler wants to be told of kernels
+  int64_t (*now)();
+  void (*ran)(void* program, int64_t kernel, int64_t began);
 };
 
 enum tocha_fault { TOCHA_DIVIDED_BY_ZERO = 1, TOCHA_INDEX_OUT_OF_RANGE = 2, TOCHA_NO_MEMORY = 4 };
@@ -42,4 +45,4 @@ typedef int (*tocha_program_entry)(const tocha_api* api, void* program, void** i
 
 }  // extern "C"
 
-constexpr int64_t kTochaApiVersion = 3;
+constexpr int64_t kTochaApiVersion = 4;

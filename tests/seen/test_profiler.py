@@ -1,0 +1,230 @@
+"""The profiler: operators, backward nodes, kernels, memory, stacks; tables and traces."""
+
+import gzip
+import json
+
+import pytest
+
+import tocha
+from tocha import profiler
+from tocha.profiler import profile, record_function, schedule
+
+
+def step(x, w):
+    with record_function("forward"):
+        loss = tocha.mm(x, w).relu().sum()
+    loss.backward()
+
+
+@pytest.fixture
+def tensors():
+    return tocha.ones(8, 8), tocha.ones(8, 8, requires_grad=True)
+
+
+def names(p):
+    return [e.key for e in p.events()]
+
+
+def test_operators_and_what_they_lie_in(tensors):
+    with profile() as p:
+        step(*tensors)
+    found = {e.name: e for e in p.events()}
+    assert {"forward", "aten::mm", "aten::relu", "aten::sum", "MmBackward0", "ReluBackward0", "SumBackward0"} <= set(
+        found
+    )
+    assert found["aten::mm"].cpu_parent is found["forward"]
+    inside = [e for e in p.events() if e.cpu_parent is found["MmBackward0"]]
+    assert inside and all(e.name.startswith("aten::") for e in inside)
+    assert found["forward"].cpu_time_total >= sum(c.cpu_time_total for c in found["forward"].cpu_children) > 0
+    assert 0 <= found["forward"].self_cpu_time_total < found["forward"].cpu_time_total
+
+
+def test_an_operator_that_is_recorded_for_backward_is_one_event():
+    x = tocha.ones(3, requires_grad=True)
+    with profile() as p:
+        x.sin()
+        x.exp_() if False else x.exp()
+    assert names(p).count("aten::sin") == names(p).count("aten::exp") == 1
+
+
+def test_in_place_and_out_forms():
+    x, out = tocha.ones(3), tocha.empty(3)
+    with profile() as p:
+        x.add_(1)
+        tocha.add(x, 1, out=out)
+    assert names(p) == ["aten::add_", "aten::add"]
+    assert x.tolist() == [2.0] * 3 and out.tolist() == [3.0] * 3 and x._version == 1
+
+
+def test_results_are_the_same_while_it_records(tensors):
+    x, w = tensors
+    step(x, w)
+    expected, w.grad = w.grad, None
+    with profile(record_shapes=True, profile_memory=True, with_stack=True):
+        step(x, w)
+    assert tocha.equal(w.grad, expected)
+
+
+def test_nothing_is_recorded_when_it_is_off(tensors):
+    with profile() as p:
+        pass
+    step(*tensors)
+    assert names(p) == [] and not tocha._C._profiler_is_recording()
+
+
+def test_kernels_of_compiled_graphs():
+    compiled = tocha.compile(lambda x: (x.sin() * 2).sum())
+    x = tocha.ones(64, requires_grad=True)
+    compiled(x).backward()
+    with profile() as p:
+        compiled(x).backward()
+    graphs = [e for e in p.events() if e.name == "## Call CompiledFxGraph ##"]
+    assert len(graphs) == 2
+    kernels = [e for e in p.events() if e.name.startswith("kernel_0(")]
+    assert kernels[0].name == "kernel_0(sin, mul, sum_1)" and kernels[0].cpu_parent is graphs[0]
+    assert kernels[1].cpu_parent is graphs[1] and graphs[1].cpu_parent.name == "CompiledFunctionBackward"
+
+
+def test_names_of_kernels_survive_the_cache():
+    for _ in range(2):
+        tocha._dynamo.reset()
+        compiled = tocha.compile(lambda x: x.sin() * 7)
+        compiled(tocha.ones(5))
+        with profile() as p:
+            compiled(tocha.ones(5))
+        assert "kernel_0(sin, mul)" in names(p)
+
+
+def test_shapes_flops_and_groups():
+    a, b = tocha.ones(3, 4), tocha.ones(4, 5)
+    with profile(record_shapes=True, with_flops=True) as p:
+        a @ b
+        a @ b
+        tocha.ones(2, 2) @ tocha.ones(2, 2)
+    groups = {str(e.input_shapes): e for e in p.key_averages(group_by_input_shape=True) if e.key == "aten::matmul"}
+    assert groups["[[3, 4], [4, 5]]"].count == 2 and groups["[[3, 4], [4, 5]]"].flops == 2 * 120
+    assert groups["[[2, 2], [2, 2]]"].count == 1
+    assert "Total FLOPs" in p.key_averages().table() and "Input Shapes" in p.key_averages(True).table()
+
+
+def test_memory():
+    with profile(profile_memory=True) as p:
+        x = tocha.empty(1 << 16)
+        del x
+    (made,) = [e for e in p.events() if e.name == "aten::empty"]
+    assert made.cpu_memory_usage >= 4 << 16
+    assert [m.bytes > 0 for m in p.events().memory] == [True, False]
+    assert p.events().memory[0].bytes == -p.events().memory[1].bytes
+    assert "Self CPU Mem" in p.key_averages().table(sort_by="self_cpu_memory_usage")
+
+
+def test_stacks(tmp_path):
+    with profile(with_stack=True) as p:
+        tocha.ones(2).sin()
+    (sine,) = [e for e in p.events() if e.name == "aten::sin"]
+    assert sine.stack[0].startswith(f"{__file__}(") and "test_stacks" in sine.stack[0]
+    p.export_stacks(str(tmp_path / "stacks"), "self_cpu_time_total")
+    for line in (tmp_path / "stacks").read_text().splitlines():
+        frames, _, value = line.rpartition(" ")
+        assert ";" in frames and int(value) > 0
+    with pytest.raises(RuntimeError, match="with_stack=True"), profile() as p:
+        p.export_stacks(str(tmp_path / "none"))
+
+
+def test_the_table(tensors):
+    with profile() as p:
+        step(*tensors)
+    text = p.key_averages().table(sort_by="self_cpu_time_total", row_limit=3, header="one step")
+    assert text.startswith("one step") and "Self CPU %" in text and "# of Calls" in text
+    assert text.rstrip().splitlines()[-1].startswith("Self CPU time total: ")
+    assert (
+        len([line for line in text.splitlines() if "aten::" in line or "Backward0" in line or "forward" in line]) == 3
+    )
+    averages = p.key_averages()
+    assert averages.total_average().count == len(p.events())
+    assert averages.self_cpu_time_total == pytest.approx(sum(e.self_cpu_time_total for e in p.events()))
+
+
+def test_traces_that_viewers_open(tmp_path, tensors):
+    with profile(profile_memory=True, record_shapes=True) as p:
+        step(*tensors)
+    p.add_metadata("note", "mine")
+    p.export_chrome_trace(str(tmp_path / "t.json"))
+    held = json.loads((tmp_path / "t.json").read_text())
+    spans = [e for e in held["traceEvents"] if e["ph"] == "X"]
+    assert len(spans) == len(p.events()) and held["note"] == "mine"
+    assert min(e["ts"] for e in spans) == 0 and all(e["dur"] >= 0 for e in spans)
+    assert {"cpu_op", "user_annotation"} == {e["cat"] for e in spans}
+    assert [e for e in held["traceEvents"] if e["name"] == "[memory]"]
+    p.export_chrome_trace(str(tmp_path / "t.json.gz"))
+    assert json.loads(gzip.decompress((tmp_path / "t.json.gz").read_bytes())) == held
+    p.export_memory_timeline(str(tmp_path / "m.json"))
+    assert json.loads((tmp_path / "m.json").read_text())["rows"]
+
+
+def test_schedules(tmp_path):
+    ready = []
+    with profile(schedule=schedule(wait=1, warmup=1, active=2, repeat=2), on_trace_ready=lambda p: ready.append(names(p))) as p:  # fmt: skip
+        for i in range(9):
+            tocha.ones(1).add(i)
+            p.step()
+    assert len(ready) == 2
+    for cycle, found in enumerate(ready):
+        first = 4 * cycle + 2
+        assert [n for n in found if n.startswith("ProfilerStep")] == [
+            f"ProfilerStep#{first}",
+            f"ProfilerStep#{first + 1}",
+        ]
+        assert found.count("aten::add") == 2
+    handler = profiler.tensorboard_trace_handler(str(tmp_path), use_gzip=True)
+    with profile(on_trace_ready=handler):
+        tocha.ones(1)
+    (file,) = tmp_path.glob("*.gz")
+    assert json.loads(gzip.decompress(file.read_bytes()))["traceEvents"]
+
+
+def test_marks_as_decorators_and_in_compiled_code():
+    @record_function("work")
+    def work(x):
+        return x + 1
+
+    with profile() as p:
+        work(tocha.ones(1))
+    assert "work" in names(p)
+    compiled = tocha.compile(lambda x: work(x) * 2, fullgraph=True, backend="eager")
+    assert compiled(tocha.ones(1)).item() == 4
+
+
+def test_views_lists_and_factories():
+    with profile() as p:
+        x = tocha.zeros(4, 4)
+        tocha.cat([x, x]).view(-1).split(8)
+        x[0] = 1
+    assert {"aten::zeros", "aten::cat", "aten::view"} <= set(names(p))
+
+
+def test_errors_leave_nothing_open():
+    with profile() as p:
+        with pytest.raises(RuntimeError):
+            tocha.ones(2, 3) @ tocha.ones(2, 3)
+        tocha.ones(1).sin()
+    assert next(e for e in p.events() if e.name == "aten::sin").cpu_parent is None
+
+
+def test_threads():
+    import threading
+
+    with profile() as p:
+        threads = [threading.Thread(target=lambda: tocha.ones(2).sin()) for _ in range(3)]
+        for t in threads:
+            t.start()
+        for t in threads:
+            t.join()
+    assert names(p).count("aten::sin") == 3
+    assert all(e.cpu_parent is None for e in p.events() if e.name == "aten::sin")
+
+
+def test_the_older_home():
+    with tocha.autograd.profiler.profile() as p:
+        tocha.ones(1).sin()
+    assert "aten::sin" in names(p)

@@ -1,0 +1,1 @@
+"""The parts of tocha.utils.benchmark, by PyTorch's names."""

@@ -22,6 +22,7 @@ from tocha.operators.overloads import FUNCTIONAL, Overload
 
 Tensor = _C.Tensor
 ITEM = ops.aten._local_scalar_dense.default
+AS_STRIDED, AS_STRIDED_COPY = ops.aten.as_strided.default, ops.aten.as_strided_copy.default
 
 
 @cache
@@ -174,6 +175,8 @@ class GraphLowering:
                 return target(*args)  # type: ignore[operator]
             raise NotLowered(f"a call of {target}")
         self.lowering.origin = node.name
+        if target is AS_STRIDED and self.counts_from_storage(args, kwargs):
+            return self.whole(node, AS_STRIDED_COPY, args, kwargs, val.clone(memory_format=_C.contiguous_format))
         overload = getattr(target._target, "overload", None)
         if overload is not None and overload.form == FUNCTIONAL:
             try:
@@ -182,6 +185,12 @@ class GraphLowering:
             except REFUSALS:
                 pass
         return self.whole(node, target, args, kwargs, val)
+
+    def counts_from_storage(self, args: Any, kwargs: Any) -> bool:
+        """Whether an offset is one in the storage of an input, of which a program knows the first element only."""
+        given = args[3] if len(args) > 3 else kwargs.get("storage_offset")
+        found = self.lowering.buffers.get(args[0].memory)
+        return given is not None and found is not None and any(found is b for b in self.inputs)
 
     def whole(self, node: fx.Node, target: OpOverload, args: Any, kwargs: Any, val: Any) -> Any:
         """The node as a call of its handle; what comes out is what the fake says."""

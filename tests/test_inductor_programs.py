@@ -244,3 +244,36 @@ def test_of_equal_elements_the_first_is_found_in_any_layout():
         return x.argmax(), x.argmin(), x.max(1), x.min(0), x.flatten(1).argmax(1), x.mT.argmax(0)
 
     hold(program, lambda: [x.clone()], "inductor")
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_inputs_may_lie_elsewhere_in_their_storage(backend):
+    """as_strided counts from the storage; geometry that changes counts from where the input began."""
+
+    def strided(x):
+        return x.as_strided((3,), (2,), 1) * 2
+
+    def moved(x):
+        y = x.view(tocha.int16)
+        x.unsqueeze_(0)
+        return x * 2, y
+
+    for program in (strided, moved):
+        tocha._dynamo.reset()
+        compiled = tocha.compile(program, backend=backend, fullgraph=True)
+        for start in (3, 2, 5):
+            a, b = (observed(f, [numbers(20)[start : start + 8]]) for f in (program, compiled))
+            for x, y in zip(a, b, strict=True):
+                assert x[:-1] == y[:-1]
+                assert tocha.equal(x[-1], y[-1])
+
+
+def test_places_of_extremes_in_tensors_of_any_size():
+    def program(x):
+        return x.argmax(), x.argmin(1), x.max(0), x.median(-1), x.sort(0)
+
+    tocha._dynamo.reset()
+    compiled = tocha.compile(program, backend="inductor", dynamic=True, fullgraph=True)
+    for shape in ((3, 4), (7, 9), (2, 31)):
+        for a, b in zip(observed(program, [numbers(*shape)]), observed(compiled, [numbers(*shape)]), strict=True):
+            assert tocha.equal(a[-1], b[-1])

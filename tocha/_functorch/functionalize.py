@@ -59,8 +59,7 @@ class Step:
         rule = getattr(getattr(target, "overload", None), "record", None)
         if rule is None or rule.inverse is None:
             view = self.apply(base)
-            offset = view.storage_offset()
-            return _ops.ops.aten.as_strided_scatter.default(base, new, view.shape, view.stride(), offset)
+            return scattered(base, view, new)
         values = record_arguments(target.overload, (base, *self.args), self.kwargs)
         place = [] if self.index is None else [self.index]
         reader = Eager()
@@ -88,8 +87,15 @@ def written_once(base: Tensor, view: Tensor, new: Tensor) -> Tensor:
     """The base after a write through an expanded view: going back view by view, elements that were not written would win."""
     for d in repeated_dims(view):
         view, new = view.narrow(d, 0, 1), new.narrow(d, 0, 1)
-    at = (view.shape, view.stride(), view.storage_offset())
-    return _ops.ops.aten.as_strided_scatter.default(base, new, *at)
+    return scattered(base, view, new)
+
+
+def scattered(base: Tensor, view: Tensor, new: Tensor) -> Tensor:
+    """The base with new elements where the view lies. Where both begin with one element its place in the storage is not said: that of
+    an input may be another in another call."""
+    offset = view.storage_offset()
+    given = () if offset is base.storage_offset() or offset == base.storage_offset() else (offset,)
+    return _ops.ops.aten.as_strided_scatter.default(base, new, view.shape, view.stride(), *given)
 
 
 def is_metadata_write(handle: Any) -> bool:

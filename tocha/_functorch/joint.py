@@ -14,7 +14,7 @@ from typing import Any
 
 from tocha import _C, _ops, autograd
 from tocha._functorch.functionalize import Alias, Functionalizer, Step, root_of, writes_any
-from tocha._functorch.synthetic_bases import OnBases, groups_of
+from tocha._functorch.synthetic_bases import OnBases, groups_of, moved_from
 from tocha._functorch.wrappers import Wrappers, WrapperViews, around, flat, flat_all, is_wrapper, paths
 from tocha._subclasses.fake import FakeTensor, new, outside, version_of
 from tocha._subclasses.fake_tensor import FakeTensorMode
@@ -60,7 +60,9 @@ class Mutation:
     input: int
     raw: int | None  # none where only its geometry changes
     recorded: bool  # whether autograd sees the write
-    geometry: tuple | None = None  # its sizes, strides and offset, where those change
+    geometry: tuple | None = (
+        None  # its sizes, strides and offset (from where it began, not in the storage), if those change
+    )
     memory: bool = False  # it lies on other memory afterwards (set_)
     writes: int = 0  # by how much its version goes up
 
@@ -227,7 +229,7 @@ class Before:
 
     def change(self, place: int, raw: int, v: FakeTensor) -> Mutation:
         recorded = v.requires_grad and v.grad_fn is not self.history
-        geometry = geometry_of(v) if geometry_of(v) != self.geometry else None
+        geometry = moved_from(self.geometry, geometry_of(v)) if geometry_of(v) != self.geometry else None
         return Mutation(place, raw, recorded, geometry, memory_of(v) is not self.memory, version_of(v) - self.version)
 
 
@@ -458,7 +460,9 @@ def chain_of(pass_: Functionalizer, node: Node, base: Node | None) -> tuple[Step
     start = pass_.of[base] if base is not None else None
     before = start.chain if isinstance(start, Alias) else ()
     if base is None and alias.storage.given in pass_.moved:  # the input has another geometry by then
-        return (as_it_lies(pass_.placeholder_value(alias)), *alias.chain)
+        first = pass_.placeholder_value(alias)
+        stays = pass_.read(pass_.moved[alias.storage.given]).storage_offset() == first.storage_offset()
+        return (as_it_lies(first, stays), *alias.chain)
     if len(before) <= len(alias.chain) and all(a is b for a, b in zip(before, alias.chain, strict=False)):
         return alias.chain[len(before) :]
     root = alias.storage.base
@@ -467,8 +471,10 @@ def chain_of(pass_: Functionalizer, node: Node, base: Node | None) -> tuple[Step
     return (as_it_lies(pass_.read(alias)),)
 
 
-def as_it_lies(t: Any) -> Step:
-    return Step(_ops.ops.aten.as_strided.default, (t.shape, t.stride(), t.storage_offset()), {})
+def as_it_lies(t: Any, begins_there: bool = False) -> Step:
+    """`begins_there`: what it is a view of begins with the same element, wherever that is in the storage."""
+    offset = () if begins_there else (t.storage_offset(),)
+    return Step(_ops.ops.aten.as_strided.default, (t.shape, t.stride(), *offset), {})
 
 
 def refuse_fake_constants(module: GraphModule) -> None:

@@ -216,8 +216,10 @@ class Compiled:
             if m.memory and m.raw is not None:
                 target.set_(raw[m.raw])
             elif m.geometry is not None:
-                make_room(target, m.geometry)
-                target.as_strided_(*m.geometry)
+                sizes, strides, offset = m.geometry
+                geometry = (sizes, strides, target.storage_offset() + offset)
+                make_room(target, geometry)
+                target.as_strided_(*geometry)
         left -= version_of(target) - before
         if m.raw is not None and not m.memory:
             if left <= 0 and not target.is_inference():  # written through .data, which has a version of its own

@@ -143,6 +143,11 @@ def remake(base: Tensor, like: Tensor, g: Geometry) -> Tensor:
     return base.as_strided(*g)
 
 
+def moved_from(before: tuple | None, now: tuple | None) -> tuple | None:
+    """A geometry whose offset counts from the first element that the tensor had: another call's may lie elsewhere in its storage."""
+    return (*now[:2], now[2] - before[2]) if before is not None and now is not None else now
+
+
 class OnBases:
     """A function of flat arguments as one of bases and the arguments that belong to none."""
 
@@ -176,5 +181,5 @@ class OnBases:
         before = {i: geometry(m) for i, m in members.items()}
         outs = list(self.fn(*full))
         self.same = {k: i for k, o in enumerate(outs) for i, m in reversed(members.items()) if o is m}
-        self.moved = {i: geometry(m) for i, m in members.items() if geometry(m) != before[i]}
+        self.moved = {i: moved_from(before[i], geometry(m)) for i, m in members.items() if geometry(m) != before[i]}
         return outs

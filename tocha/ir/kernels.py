@@ -8,7 +8,6 @@ from typing import Any
 
 from tocha.ir import symbolic as s
 from tocha.ir.assumptions import Assumptions
-from tocha.ir.layout import contiguous_strides
 from tocha.ir.loops import Buffer, Call, Loop
 
 ROWS, POINTS, LANES, MANY = "rows", "points", "lanes", "many"
@@ -110,7 +109,10 @@ def linear(dims: Sequence[int], sizes: Sequence[Any], index: Sequence[Any]) -> A
 
 def counted(sizes: Sequence[Any], places: Sequence[Any]) -> Any:
     """The number of a point of a nest of these sizes, the last fastest."""
-    return s.total([s.mul(i, n) for i, n in zip(places, contiguous_strides(list(sizes)), strict=True)])
+    number: Any = 0
+    for n, i in zip(sizes, places, strict=True):
+        number = s.add(s.mul(number, n), i)
+    return number
 
 
 def fold_count(loop: Loop) -> Any:

@@ -27,6 +27,7 @@ import optim
 import pictures
 import sequence
 import spectra
+import starts
 import torch
 import training
 import transforms
@@ -68,6 +69,8 @@ def main() -> None:
         ahead.show()
     if pattern.search("capture"):
         capture.show()
+    if pattern.search("starts"):
+        starts.show()
     if pattern.search("hundred"):
         hundred.run(hundred.draw(hundred.SEED))
 

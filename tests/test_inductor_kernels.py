@@ -172,6 +172,12 @@ def test_dear_formulas_go_by_packs(n):
     assert "vec::Whole()" in compiled(f, x).source
 
 
+def test_choices_go_by_packs():
+    x, y = randn(70), randn(70, seed=1)
+    graph = compiled(lambda x, y: (F.relu(x + y) * y, x.clamp(-1, 1), tocha.maximum(x, y)), x, y, exact=True)
+    assert "vec::Whole()" in graph.source
+
+
 def test_packs_are_for_dear_formulas_of_neighbours_in_float32():
     x = randn(8, 64)
     plain = [

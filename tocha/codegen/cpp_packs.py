@@ -1,5 +1,5 @@
-"""Loops over dear formulas (exponentials, logarithms) on packs of sixteen floats: several registers side by side, whose chains of
-operations overlap. Rounded as the scalar forms are (csrc/cpu/engine/program_packs_math.h).
+"""Loops over dear formulas (exponentials, logarithms) and choices (relu, clamp) on packs of sixteen floats: several registers side by
+side, whose chains of operations overlap. Rounded as the scalar forms are (csrc/cpu/engine/program_packs_math.h).
 
 For formulas of float32 at neighbouring places; the others are loops that the compiler makes vectors of (cpp_loops.py).
 """
@@ -27,13 +27,18 @@ PACKED = frozenset({
     scalar.bitwise_and, scalar.bitwise_or, scalar.bitwise_xor, scalar.bitwise_not,
     scalar.exp, scalar.exp_below_zero, scalar.expm1, scalar.log, scalar.log1p, scalar.tanh, scalar.sigmoid, scalar.erf,
 })  # fmt: skip
+# Compilers turn a choice around, and then compare in ways that mind NaNs.
+CHOICES = frozenset({
+    scalar.where, scalar.relu, scalar.maximum, scalar.minimum, scalar.fmax, scalar.fmin, scalar.clamp, scalar.clamp_min,
+    scalar.clamp_max,
+})  # fmt: skip
 PACKS = VectorForm("vec::pack", "vec::load({0}, how)", {scalar.where: "vec::choose({0}, {1}, {2})"})
 
 
-def is_dear(nodes: Sequence[Node]) -> bool:
+def gains_by_packs(nodes: Sequence[Node]) -> bool:
     """Whether formulas can be computed on packs, and gain by it: a compiler does well on arithmetic."""
     varying: set[Node] = set()
-    dear = False
+    gains = False
     for n in topological(nodes):
         if n.op in (CONSTANT, PARAM) or (n.args and not any(a in varying for a in n.args)):
             continue
@@ -42,8 +47,8 @@ def is_dear(nodes: Sequence[Node]) -> bool:
         if n.op is not INPUT and n.op not in PACKED:
             return False
         varying.add(n)
-        dear |= n.op.cost is Cost.EXPENSIVE
-    return dear and all(n.dtype is dt.float32 for n in nodes)
+        gains |= n.op.cost is Cost.EXPENSIVE or n.op in CHOICES
+    return gains and all(n.dtype is dt.float32 for n in nodes)
 
 
 def goes_by_packs(w: Any, p: Pass, outputs: Sequence[tuple[Buffer, Node]], variable: Any) -> bool:
@@ -56,7 +61,7 @@ def goes_by_packs(w: Any, p: Pass, outputs: Sequence[tuple[Buffer, Node]], varia
         if i in needed and not (isinstance(r, Load) and r.guard is True and is_one(step_of(r.address, variable))):
             return False
     places = [(b.dtype is dt.float32 and is_one(step_of(w.store_place(b), variable))) for b, _ in outputs]
-    return all(places) and is_dear(w.with_fixed(nodes, fixed))
+    return all(places) and gains_by_packs(w.with_fixed(nodes, fixed))
 
 
 def write_packs(w: Any, p: Pass, outputs: Sequence[tuple[Buffer, Node]], variable: Any, begin: str, end: str) -> bool:

@@ -32,7 +32,7 @@ def _object(root: str, name: str) -> Any:
 def public_names(found: Any) -> list[str]:
     """What a module says is public; else what it holds that is no module and has no leading underscore."""
     listed = getattr(found, "__all__", None)
-    if listed and found.__name__ != "torch":
+    if listed:
         return sorted({n for n in listed if not n.startswith("_")})
     names = [n for n in dir(found) if not n.startswith("_")]
     return [n for n in names if not isinstance(getattr(found, n, None), types.ModuleType) and not _is_foreign(found, n)]

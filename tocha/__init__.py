@@ -112,6 +112,9 @@ def __getattr__(name: str) -> object:
         return getattr(_importlib.import_module("tocha.sparse._geometry"), name)
     if name.startswith("_validate_sparse_"):
         return getattr(_importlib.import_module("tocha.sparse._validation"), name)
+    if name in ("Stream", "Event"):
+        globals()[name] = found = getattr(_importlib.import_module("tocha._core.accelerator_types"), name)
+        return found
     if name == "from_file":
         return _importlib.import_module("tocha._functions.files").from_file
     if name in (_elsewhere := _importlib.import_module("tocha._functions.elsewhere")).NAMES:

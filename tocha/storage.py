@@ -5,6 +5,7 @@ uses one is told once that it is deprecated. The library itself goes through `_E
 """
 
 import functools
+import importlib
 import warnings
 
 from tocha import _C
@@ -312,6 +313,15 @@ for _name, _member in list(vars(_Elements).items()):
         setattr(TypedStorage, _name, _warned(_name, _member))
 for _name in ("filename", "is_hpu", "get_device", "pin_memory", *_CONVERSIONS):
     setattr(UntypedStorage, _name, vars(_Elements)[_name])
+
+
+def _from_file(cls, filename, shared=False, nbytes=0):
+    """A storage whose memory is a file: with shared=True changes go to the file, which grows as needed."""
+    mapped = importlib.import_module("tocha._functions.files").from_file
+    return mapped(filename, shared=shared, size=nbytes, dtype=_C.uint8).untyped_storage()
+
+
+UntypedStorage.from_file = classmethod(_from_file)
 
 
 class _LegacyStorageMeta(type):

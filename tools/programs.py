@@ -49,7 +49,7 @@ PACKAGES = [
     "coverage",
     "ipython",
 ]
-SINGLE, DOUBLE = 2e-3, 1e-9  # differences in parts of a tensor's largest element
+SINGLE, DOUBLE = 1e-4, 1e-9  # differences in parts of a tensor's largest element
 
 
 # -- environments ------------------------------------------------------------------------------------------

@@ -14,6 +14,8 @@ from __future__ import annotations
 from tocha.utils.data._utils.collate import default_collate, default_convert
 from tocha.utils.data._utils.worker import get_worker_info
 from tocha.utils.data.dataloader import DataLoader, _DatasetKind
+from tocha.utils.data.datapipes._decorator import functional_datapipe
+from tocha.utils.data.datapipes.datapipe import IterDataPipe, MapDataPipe
 from tocha.utils.data.dataset import (
     ChainDataset,
     ConcatDataset,
@@ -41,7 +43,9 @@ __all__ = [
     "DataLoader",
     "Dataset",
     "DistributedSampler",
+    "IterDataPipe",
     "IterableDataset",
+    "MapDataPipe",
     "RandomSampler",
     "Sampler",
     "SequentialSampler",
@@ -53,6 +57,7 @@ __all__ = [
     "_DatasetKind",
     "default_collate",
     "default_convert",
+    "functional_datapipe",
     "get_worker_info",
     "random_split",
 ]

@@ -485,3 +485,16 @@ def test_no_room_left_for_capture():
             pass
         finally:
             sys.setrecursionlimit(limit)
+
+
+@functools.lru_cache
+def squares(n):
+    return [i * i for i in range(n)]
+
+
+def test_cached_functions_give_the_same_object(check):
+    def f(x):
+        squares(3).append(7)
+        return x + sum(squares(4)), squares(4) is squares(4), squares(3) is squares(n=3), squares(5)
+
+    check(f, tocha.ones(2), calls=1)

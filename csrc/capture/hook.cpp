@@ -122,6 +122,10 @@ PyObject* ask(PyCodeObject* code, PyObject* function, const Surroundings& at) {
                                           at.globals, arguments, at.closure ? at.closure : Py_None, nullptr);
   Py_XDECREF(arguments);
   Py_DECREF(callback);
+  if (!answer && PyErr_ExceptionMatches(PyExc_RecursionError)) {  // so deep in the program there is no room for capture
+    PyErr_Clear();
+    return Py_NewRef(Py_None);
+  }
   return answer;
 }
 

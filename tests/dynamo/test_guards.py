@@ -179,3 +179,13 @@ def test_importing_tocha_imports_none_of_it():
 
     code = "import sys, tocha; print([m for m in sys.modules if m.startswith(('tocha._dynamo', 'tocha.compiler', 'tocha.fx'))])"
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stdout.strip() == "[]"
+
+
+def test_guards_on_constants_name_them():
+    def f(x, on):
+        return x + 1 if on else x
+
+    compiled = tocha.compile(f, backend="eager")
+    compiled(tocha.ones(1), True)
+    [entry] = tocha._C._capture.code_entries(f.__code__)
+    assert entry[1].first_failure((tocha.ones(1), False), f.__globals__, None) == "L['on'] is True"

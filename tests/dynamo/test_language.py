@@ -5,8 +5,10 @@ import contextlib
 import dataclasses
 import enum
 import functools
+import inspect
 import itertools
 import pickle
+import sys
 import types
 
 import pytest
@@ -435,3 +437,64 @@ def test_identities_are_ordered_uncaptured():
         return x + 1, min(ids) < max(ids)
 
     assert tocha.compile(f, backend="eager")(tocha.ones(1))[1]
+
+
+def test_the_exception_being_handled(check):
+    def f(x):
+        seen = [sys.exc_info(), sys.exception()]
+        try:
+            raise KeyError("k")
+        except KeyError:
+            kind, error, _ = sys.exc_info()
+            seen += [kind, error.args, sys.exception() is error]
+        with contextlib.ExitStack() as stack:
+            stack.callback(seen.append, "left")
+            stack.enter_context(contextlib.suppress(ValueError))
+            raise ValueError
+        return x + 1, seen, sys.exception()
+
+    check(f, tocha.ones(2))
+
+
+def test_an_exception_handled_outside_is_seen():
+    def f(x):
+        return x + 1, sys.exc_info()[0]
+
+    compiled = tocha.compile(f, backend="eager")
+    assert compiled(tocha.ones(1))[1] is None
+    try:
+        raise KeyError
+    except KeyError:
+        assert compiled(tocha.ones(1))[1] is KeyError
+    assert compiled(tocha.ones(1))[1] is None
+
+
+def test_no_room_left_for_capture():
+    def f(x, n):
+        return x + 1 if n == 0 else f(x, n - 1)
+
+    def deep(n):
+        return tocha.compile(f, backend="eager")(tocha.ones(1), 3) if n == 0 else deep(n - 1)
+
+    limit = sys.getrecursionlimit()
+    for room in range(5, 60, 5):
+        sys.setrecursionlimit(len(inspect.stack(0)) + 40 + room)
+        try:
+            assert deep(36).item() == 2.0
+        except RecursionError:
+            pass
+        finally:
+            sys.setrecursionlimit(limit)
+
+
+@functools.lru_cache
+def squares(n):
+    return [i * i for i in range(n)]
+
+
+def test_cached_functions_give_the_same_object(check):
+    def f(x):
+        squares(3).append(7)
+        return x + sum(squares(4)), squares(4) is squares(4), squares(3) is squares(n=3), squares(5)
+
+    check(f, tocha.ones(2), calls=1)

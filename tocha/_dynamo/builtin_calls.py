@@ -9,6 +9,7 @@ import inspect
 import math
 import operator
 import re
+import sys
 import types
 import typing
 import warnings
@@ -23,6 +24,7 @@ from tocha._dynamo.build import is_numpy_function
 from tocha._dynamo.construct import construct, make_class, new_object
 from tocha._dynamo.native_calls import CALLS, call_polyfill, known
 from tocha._dynamo.refusals import Unsupported
+from tocha._dynamo.source import Source
 from tocha._dynamo.values.array import ArrayValue
 from tocha._dynamo.values.base import NotConstant, Observed, Value
 from tocha._dynamo.values.constant import Constant
@@ -74,7 +76,7 @@ def call_builtin(f: Frame, function: Any, args: list[Value], kwargs: dict[str, V
     if isinstance(function, _C._capture.Wrapper):
         raise Unsupported("disabled", f"{function!r}")
     if isinstance(function, functools._lru_cache_wrapper):
-        return f.wrap(function.__wrapped__, None).call(f, args, kwargs)
+        return _cached(f, function, args, kwargs)
     if isinstance(function, (types.MethodDescriptorType, types.WrapperDescriptorType, types.GetSetDescriptorType)):
         return _descriptor(f, function, args, kwargs)
     if leaves.is_operator(function):
@@ -585,6 +587,49 @@ def _on_constants(function: Any) -> Callable:
 
 for _matching in (re.match, re.search, re.fullmatch, re.sub, re.subn, re.split, re.findall, re.compile, re.escape):
     known(_matching)(_on_constants(_matching))
+
+
+def _cached(f: Frame, function: Any, args: list[Value], kwargs: dict[str, Value]) -> Value:
+    """functools.lru_cache: equal arguments get the same object. What was kept before captured code ran is not asked."""
+    call = f.wrap(function.__wrapped__, None).call
+    given = [*args, *kwargs.values()]
+    try:
+        key = (id(function), *[a.realize().constant() for a in given], *kwargs)
+        if function.cache_parameters()["typed"]:
+            key += tuple(a.python_type() for a in given)
+        hash(key)
+    except (NotConstant, TypeError):
+        return call(f, args, kwargs)
+    if key not in f.out.cached:
+        f.out.cached[key] = call(f, args, kwargs)
+    return f.out.cached[key]
+
+
+def nothing_is_handled(_: Any) -> bool:
+    return sys.exc_info()[1] is None
+
+
+@known(sys.exc_info)
+def exc_info(f: Frame) -> Value:
+    active = _handled(f)
+    if active is None:
+        return TupleValue([Constant(None)] * 3)
+    return TupleValue([f.wrap_class_of(active), active, active.get_attribute(f, "__traceback__")])
+
+
+@known(sys.exception)
+def exception(f: Frame) -> Value:
+    return _handled(f) or Constant(None)
+
+
+def _handled(f: Frame) -> Any:
+    """The exception being handled in captured code; that none is around it is guarded."""
+    active = f.active_exception()
+    if active is None:
+        if sys.exc_info()[1] is not None:
+            raise Unsupported("builtin", "sys.exc_info() while an exception is handled by callers")
+        f.out.guards.add(Source("object", None, None, "the caller"), "holds", nothing_is_handled)
+    return active
 
 
 @known(typing.cast)

@@ -95,6 +95,8 @@ class Capture:
             LOG.info("%s is not captured: %s\n%s", code.co_qualname, skipped, skipped.cause or "")
             forget_trace(skipped)
             return False
+        except RecursionError:
+            raise  # the hook runs the frame
         except Exception as error:
             if config.suppress_errors:
                 LOG.warning("%s runs uncaptured: %s", code.co_qualname, error)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import enum
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -59,6 +60,8 @@ _TEXTS: dict[str, Callable[[str, Any], str]] = {
 
 
 def _shown(value: Any) -> str:
+    if value is None or value is Ellipsis or isinstance(value, (bool, enum.Enum)):
+        return str(value)
     name = getattr(value, "__qualname__", None) or getattr(value, "__name__", None)
     return name if isinstance(name, str) else type(value).__name__ + " object"
 

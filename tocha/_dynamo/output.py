@@ -77,6 +77,7 @@ class Output:
         self.plains: dict[int, tuple[TensorValue, TensorValue]] = {}  # tensors of subclasses -> as the graph has them
         self.class_writes: dict[tuple[int, str], Value] = {}
         self.global_writes: dict[tuple[int, str], Value] = {}
+        self.cached: dict[tuple, Value] = {}  # calls of functions with functools.lru_cache
         self.scopes: dict[int, dict] = {}
         self.aliases = 0
         self.steps, self.step_limit = 0, STEPS_WITHOUT_CALL
@@ -375,7 +376,7 @@ class Output:
     def release(self) -> None:
         for cell in self.new_cells:  # a function that calls itself is a cycle
             cell.contents = None
-        for held in (self.memo, self.cells, self.by_fact, self.plains, self.inputs, self.kept, self.generators, self.new_cells, self.class_writes, self.global_writes, self.scopes, self.numbers, self.effects.order):  # fmt: skip
+        for held in (self.memo, self.cells, self.by_fact, self.plains, self.inputs, self.kept, self.generators, self.new_cells, self.class_writes, self.global_writes, self.cached, self.scopes, self.numbers, self.effects.order):  # fmt: skip
             held.clear()  # type: ignore[attr-defined]
         self.root = None
 

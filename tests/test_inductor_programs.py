@@ -277,3 +277,21 @@ def test_places_of_extremes_in_tensors_of_any_size():
     for shape in ((3, 4), (7, 9), (2, 31)):
         for a, b in zip(observed(program, [numbers(*shape)]), observed(compiled, [numbers(*shape)]), strict=True):
             assert tocha.equal(a[-1], b[-1])
+
+
+def written_columns_first(x, i):
+    y, z = x.new_zeros(6, 5).mT, x.new_empty(6, 5).mT
+    y.scatter_add_(0, i, x)
+    tocha.mul(x, 2, out=z)
+    z.cumsum_(0)
+    return y, z
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_what_is_written_to_lies_as_it_did(backend):
+    hold(written_columns_first, lambda: [numbers(5, 6), tocha.tensor([[1, 0, 3, 2, 4, 0]] * 2)], backend)
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_views_of_conjugates(backend):
+    hold(lambda x: x.mH @ x, lambda: [numbers(3, 4, dtype=tocha.complex128, grad=True)], backend)

@@ -49,6 +49,23 @@ def test_closures_survive(check):
     check(f, tocha.ones(2), graphs=2)
 
 
+def test_containers_are_built_across_breaks():
+    """Lists and dicts that CPython fills on its stack are real ones after a break, and what is added later goes there."""
+
+    def broken(value):
+        _dynamo.graph_break()
+        return value
+
+    def gathered(*args, **kwargs):
+        return [*args, *kwargs.values()]
+
+    def f(x):
+        called = gathered(*[x, 1], broken(x) * 2, *(3, broken(4)), x + 5, a=broken(6), **{"b": broken(7), "c": x * 8})
+        return called, {**{"p": 1}, "q": broken(2), **{"r": broken(3)}, "s": x}
+
+    assert repr(tocha.compile(f, backend="eager")(tocha.ones(2))) == repr(f(tocha.ones(2)))
+
+
 def test_branch_on_a_tensor(check):
     def f(x):
         x = x + 1

@@ -28,6 +28,7 @@ from tocha.fx.experimental.proxy_tensor import (
     track_tensor_tree,
 )
 from tocha.fx.proxy import Proxy
+from tocha.ir import layout
 from tocha.utils import _pytree as pytree
 
 Tensor = _C.Tensor
@@ -165,6 +166,8 @@ class Functionalizer:
         else:
             for step, base in zip(reversed(alias.chain), reversed(bases), strict=True):
                 value = self.traced(step.undo, base, value)
+        if lies_otherwise(value, s.base):
+            value = self.traced(_ops.ops.aten.copy.default, s.base, value)
         s.base = value
         s.version += 1
         if not alias.chain:
@@ -399,6 +402,16 @@ def writes_any(graph: Graph) -> bool:
 
 def same_sizes(a: Tensor, b: Tensor) -> bool:
     return len(a.shape) == len(b.shape) and all(bool(x == y) for x, y in zip(a.shape, b.shape, strict=True))
+
+
+def lies_otherwise(value: Tensor, old: Tensor) -> bool:
+    """Whether a new value is laid out unlike the dense tensor that it is written to."""
+    if not isinstance(value, FakeTensor) or not isinstance(old, FakeTensor) or len(value.shape) != len(old.shape):
+        return False
+    a, b = value._facts, old._facts
+    dense = tuple(map(str, layout.like_strides(b.sizes, b.steps))) == tuple(map(str, b.steps))
+    same = tuple(map(str, a.sizes)) == tuple(map(str, b.sizes))
+    return dense and same and tuple(map(str, a.steps)) != tuple(map(str, b.steps))
 
 
 def looks_recorded(n: Node, value: Any) -> bool:

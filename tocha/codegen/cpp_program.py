@@ -63,7 +63,7 @@ class ProgramWriter:
         read = {b for k in self.items if isinstance(k, Kernel) for b in k.reads()} | set(self.memory.written.values())
         shown = [g for c in self.items if isinstance(c, Call) for g in c.tensors]
         shown += [o for o in self.program.outputs if isinstance(o, Geometry)]
-        return read | {g.buffer for g in shown if not g.is_whole}
+        return read | {g.buffer for g in shown if not g.is_whole and not any(g.buffer.bits)}
 
     def put(self, line: str) -> None:
         self.lines.append("  " + line)

@@ -15,8 +15,8 @@ from tocha.overrides import add_method, add_property
 Tensor = _C.Tensor
 
 
-def _construct() -> Any:
-    return importlib.import_module("tocha.sparse._construct")
+def _layouts() -> Any:
+    return importlib.import_module("tocha.sparse._layouts")
 
 
 def to_sparse(self: Tensor, *args: Any, **kwargs: Any) -> Tensor:
@@ -29,7 +29,7 @@ def to_sparse(self: Tensor, *args: Any, **kwargs: Any) -> Tensor:
            values=tensor([2.]),
            size=(2, 2), nnz=1, layout=tocha.sparse_coo)
     """
-    return importlib.import_module("tocha.sparse._layouts").to_sparse(self, *args, **kwargs)
+    return _layouts().to_sparse(self, *args, **kwargs)
 
 
 def to_sparse_coo(self: Tensor) -> Tensor:
@@ -64,7 +64,7 @@ def to_dense(self: Tensor, dtype: Any = None, *, masked_grad: bool | None = None
 
 def sparse_mask(self: Tensor, mask: Tensor) -> Tensor:
     """The elements at the indices of a sparse mask, as a sparse tensor with those indices."""
-    return _construct().sparse_mask(self, mask)  # a mask in a compressed layout answers for itself
+    return _layouts().sparse_mask(self, mask)
 
 
 def sparse_dim(self: Tensor) -> int:

@@ -533,6 +533,11 @@ def _reduction(name: str) -> None:
     form_of(name)(reduce)
 
 
+def _reductions(*names: str) -> None:
+    for name in names:
+        _reduction(name)
+
+
 def _binary(name: str, a: Tensor, b: Tensor) -> Tensor:
     return getattr(_C, {"max": "maximum", "min": "minimum"}[name])(a, b)
 
@@ -566,8 +571,7 @@ def _over_batch(function: Callable, input: NestedTensor, dims: set[int], keepdim
     return made
 
 
-for _name in ("sum", "mean", "prod", "amax", "amin", "max", "min", "any", "all", "argmax", "argmin"):
-    _reduction(_name)
+_reductions("sum", "mean", "prod", "amax", "amin", "max", "min", "any", "all", "argmax", "argmin")
 
 
 def _softmax(name: str) -> None:

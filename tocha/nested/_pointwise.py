@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import functools
-import importlib
 from typing import Any, NoReturn
 
+from tocha._core.pointwise_names import is_in_place, plain_name, pointwise_names
 from tocha.nested._internal.nested_tensor import (
     FALLBACK,
     NestedTensor,
@@ -21,44 +20,6 @@ from tocha.nested._internal.nested_tensor import (
     within,
 )
 
-_ALSO = (
-    "masked_fill",
-    "dropout",
-    "where",
-    "clone",
-    "to",
-    "type",
-    "isclose",
-    "zero",
-    "fill",
-    "feature_dropout",
-    "alpha_dropout",
-)
-
-
-@functools.cache
-def pointwise_names() -> frozenset[str]:
-    """The names of pointwise operators, with Python's own operators among them."""
-    importlib.import_module("tocha.operators.families").load()
-    names = set(_ALSO)
-    for o in importlib.import_module("tocha.operators.record").OPERATORS.values():
-        if o.kind == "pointwise" or "pointwise" in o.tags:
-            found = {o.schema.name, *(alias.rpartition(".")[2] for alias in o.aliases)}
-            names |= {name.removeprefix(f"{o.namespace}_") if o.namespace else name for name in found}
-            names |= {o.operator.strip("_")} if o.operator else set()
-    return frozenset(names)
-
-
-def plain_name(func: Any) -> str:
-    """A function's name without what says that it is in place, reflected, or Python's operator."""
-    owner = getattr(func, "__self__", None)
-    name = getattr(owner if func.__name__ == "__get__" else func, "__name__", repr(func))
-    if name.startswith("__") and name.endswith("__"):
-        bare = name.strip("_")
-        known = pointwise_names()
-        return next((n for n in (bare, bare[1:]) if n in known), bare)
-    return name.rstrip("_")
-
 
 def apply(func: Any, args: tuple, kwargs: dict) -> Any:
     """A function without a form of its own: on the values if it is pointwise, else refused."""
@@ -69,9 +30,7 @@ def apply(func: Any, args: tuple, kwargs: dict) -> Any:
     new = [_values(a, first, name) for a in args]
     named = {k: _values(a, first, name) for k, a in kwargs.items()}
     result = func(*new, **named)
-    if (func.__name__.endswith("_") and not func.__name__.startswith("__")) or (
-        func.__name__.startswith("__i") and func.__name__ != "__invert__"
-    ):
+    if is_in_place(func):
         return args[0]
     return tuple(_nested(r, first) for r in result) if isinstance(result, tuple) else _nested(result, first)
 

@@ -11,9 +11,9 @@ from collections.abc import Callable, Sequence
 from typing import Any, NoReturn, TypeGuard
 
 from tocha import _C, autograd
+from tocha._core.pointwise_names import is_in_place, plain_name, pointwise_names
 from tocha.autograd.function import Function
 from tocha.nested._internal.nested_tensor import Tensor, is_recorded, wrapped
-from tocha.nested._pointwise import plain_name, pointwise_names
 from tocha.nn import functional
 from tocha.overrides import DisableTorchFunctionSubclass
 
@@ -325,7 +325,7 @@ def _pointwise(func: Any, args: tuple, kwargs: dict) -> Any:
         return a
 
     result = func(*map(flat, args), **{k: flat(v) for k, v in kwargs.items()})
-    if func.__name__.endswith("_") and not func.__name__.startswith("__"):
+    if is_in_place(func):
         return args[0]
     return build(result, first._component_sizes) if isinstance(result, Tensor) else result
 

@@ -6,8 +6,10 @@ from collections.abc import Callable
 from typing import Any
 
 from tocha import _C
-from tocha.sparse._compressed import BLOCKED, LAYOUTS
+from tocha.sparse._compressed import BLOCKED, LAYOUTS, is_compressed
 from tocha.sparse._compressed_construct import to_layout
+from tocha.sparse._compressed_methods import sparse_mask as mask_compressed
+from tocha.sparse._construct import sparse_mask as mask_coordinates
 from tocha.sparse._construct import to_coordinates
 from tocha.sparse._methods import method_of
 from tocha.sparse._tensor import Tensor, layout_name, layout_of
@@ -46,3 +48,8 @@ def _compressing(layout: Any) -> Callable:
 
 for _layout in LAYOUTS:
     method_of("to_" + str(_layout).split(".")[-1])(_compressing(_layout))
+
+
+def sparse_mask(t: Tensor, mask: Tensor) -> Tensor:
+    """The elements of a tensor at the indices of a sparse mask of any layout."""
+    return mask_compressed(t, mask) if is_compressed(mask) else mask_coordinates(t, mask)

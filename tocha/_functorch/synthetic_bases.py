@@ -143,7 +143,7 @@ def remake(base: Tensor, like: Tensor, g: Geometry) -> Tensor:
     return base.as_strided(*g)
 
 
-def moved_from(before: tuple | None, now: tuple | None) -> tuple | None:
+def moved_from(before: Any, now: Any) -> Any:
     """A geometry whose offset counts from the first element that the tensor had: another call's may lie elsewhere in its storage."""
     return (*now[:2], now[2] - before[2]) if before is not None and now is not None else now
 

@@ -6,7 +6,6 @@ from collections.abc import Callable
 from typing import Any
 
 from tocha import _C, autograd
-from tocha._utils import _rebuild_sparse_tensor
 from tocha.overrides import DisableTorchFunctionSubclass
 from tocha.sparse._compressed import BLOCKED, BY_ROWS, form, group_of_each, make_compressed, places
 from tocha.sparse._compressed_construct import to_dense, to_layout, to_sparse
@@ -217,13 +216,6 @@ def _deepcopy(self: CompressedTensor, memo: dict) -> Tensor:
 
 
 CompressedTensor.__deepcopy__ = _deepcopy  # type: ignore[method-assign]
-
-
-def _reduce_ex(self: CompressedTensor, protocol: Any) -> tuple:
-    return _rebuild_sparse_tensor, (self._kind, (self._groups, self._within, self._held, self.shape))
-
-
-CompressedTensor.__reduce_ex__ = _reduce_ex  # type: ignore[assignment, method-assign]
 
 
 def replace(t: CompressedTensor, new: Any) -> CompressedTensor:

@@ -6,7 +6,7 @@ from typing import Any
 
 from tocha import _C
 from tocha._utils import _rebuild_sparse_tensor
-from tocha.sparse._tensor import SparseTensor
+from tocha.sparse._tensor import CompressedTensor, SparseTensor
 
 
 def _reduce_ex(self: SparseTensor, protocol: Any) -> tuple:
@@ -15,3 +15,10 @@ def _reduce_ex(self: SparseTensor, protocol: Any) -> tuple:
 
 
 SparseTensor.__reduce_ex__ = _reduce_ex  # type: ignore[assignment, method-assign]
+
+
+def _reduce_compressed(self: CompressedTensor, protocol: Any) -> tuple:
+    return _rebuild_sparse_tensor, (self._kind, (self._groups, self._within, self._held, self.shape))
+
+
+CompressedTensor.__reduce_ex__ = _reduce_compressed  # type: ignore[assignment, method-assign]

@@ -26,6 +26,7 @@ import narrow
 import optim
 import pictures
 import sequence
+import sparse
 import spectra
 import starts
 import torch
@@ -41,6 +42,7 @@ ROOMS = (
     narrow,
     pictures,
     sequence,
+    sparse,
     spectra,
     distributions,
     optim,

@@ -171,7 +171,7 @@ def use_sentence_transformers():
     from transformers import BertConfig, BertModel, BertTokenizer
 
     with tempfile.TemporaryDirectory() as folder:
-        words = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *"a small house is not large garden".split()]
+        words = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *["a", "small", "house", "is", "not", "large", "garden"]]
         with open(os.path.join(folder, "vocab.txt"), "w") as file:
             file.write("\n".join(words))
         config = BertConfig(

@@ -4,7 +4,6 @@ import io
 
 import numpy as np
 import torch
-from recorder import record
 from torchvision import ops
 from torchvision.io import ImageReadMode, decode_image, decode_jpeg, decode_png, encode_jpeg, encode_png
 
@@ -65,8 +64,6 @@ record("png", decode_png(png), decode_image(png, ImageReadMode.GRAY), decode_ima
 smooth = (torch.arange(20)[:, None] * 3 + torch.arange(31) * 2).to(torch.uint8).expand(3, 20, 31).contiguous()
 record("jpeg in gray", decode_jpeg(encode_jpeg(smooth, 95), ImageReadMode.GRAY).float() / 16, decimals=0)
 record("jpeg", decode_jpeg(encode_jpeg(smooth, 95)).float() / 16, decimals=0)
-
-from PIL import Image
 
 buffer = io.BytesIO()
 Image.fromarray(picture.permute(1, 2, 0).numpy()).save(buffer, "GIF")

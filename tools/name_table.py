@@ -81,7 +81,9 @@ def page(found: list[tuple[str, int, list[str], list[str]]]) -> str:
         "|---|---|---|---|---|",
     ]
     for name, count, refusing, absent in found:
-        lines.append(f"| `{name}` | {count} | {count - len(refusing) - len(absent)} | {len(refusing)} | {len(absent)} |")
+        lines.append(
+            f"| `{name}` | {count} | {count - len(refusing) - len(absent)} | {len(refusing)} | {len(absent)} |"
+        )
     for title, index in (("Refused", 2), ("Absent", 3)):
         lines += ["", f"## {title}", ""]
         lines += [f"- `{row[0]}`: {', '.join(f'`{n}`' for n in row[index])}" for row in found if row[index]]

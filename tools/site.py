@@ -66,7 +66,12 @@ def _module_page(name: str) -> str:
 def _operators_page() -> str:
     """Every operator, from its record: schema and what it says."""
     records = importlib.import_module("tocha.operators.overloads").table()
-    lines = ["# Operators", "", "Known as `tocha.ops.aten.NAME.OVERLOAD`; each is one record in `tocha/operators/`.", ""]
+    lines = [
+        "# Operators",
+        "",
+        "Known as `tocha.ops.aten.NAME.OVERLOAD`; each is one record in `tocha/operators/`.",
+        "",
+    ]
     for name in sorted(records):
         lines += [f"### {name}", ""]
         for overload, operator in records[name].items():

@@ -1,7 +1,7 @@
 """Tries a wheel in a clean environment: it computes, compiles (its headers are in it), and stands for torch.
 
-    tools/wheel_test.py dist/tocha-*.whl
-    tools/wheel_test.py --here    # the wheel is installed in this environment
+tools/wheel_test.py dist/tocha-*.whl
+tools/wheel_test.py --here    # the wheel is installed in this environment
 """
 
 from __future__ import annotations

@@ -71,7 +71,9 @@ class Event:
 
     event_id = 0
 
-    def __init__(self, device: Any = None, *, enable_timing: bool = False, blocking: bool = False, interprocess: bool = False):
+    def __init__(
+        self, device: Any = None, *, enable_timing: bool = False, blocking: bool = False, interprocess: bool = False
+    ):
         self.device, self.enable_timing = _device("Event", device), enable_timing
 
     def record(self, stream: Stream | None = None) -> None:

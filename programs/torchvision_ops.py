@@ -4,6 +4,8 @@ import io
 
 import numpy as np
 import torch
+from PIL import Image
+from recorder import record
 from torchvision import ops
 from torchvision.io import ImageReadMode, decode_image, decode_jpeg, decode_png, encode_jpeg, encode_png
 

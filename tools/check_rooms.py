@@ -24,7 +24,7 @@ PYTHON = [
         "multiprocessing", "nn", "optim", "overrides", "quasirandom", "random", "serialization", "signal", "sparse", "special",
         "storage", "testing", "torch_version", "types", "utils", "version", "xpu", "mps", "mtia", "futures", "hub",
     },
-    {"", "_decomp", "_guards", "_library", "_ops", "_prims", "_refs", "_subclasses", "distributions", "library"},  # "" is tocha itself: what all of the library makes together
+    {"", "_custom_ops", "_decomp", "_guards", "_library", "_ops", "_prims", "_refs", "_subclasses", "distributions", "library"},  # "" is tocha itself: what all of the library makes together
     {"fx"},
     {"_functorch", "_higher_order_ops", "functorch"},
     {"_inductor"},

@@ -293,7 +293,8 @@ def use_monai():
     target = (draw(2, 1, 32, 32, seed=4) > 0).to(KIND)
     loss = DiceCELoss(to_onehot_y=True, softmax=True)
     train("monai", model, lambda m: loss(m(draw(2, 1, 32, 32)), target))
-    chain = Compose([NormalizeIntensity(), RandFlip(prob=0.5).set_random_state(0), Resize((20, 24))])
+    chain = Compose([NormalizeIntensity(), RandFlip(prob=0.5), Resize((20, 24))])
+    chain.set_random_state(0)
     record("monai transforms", torch.as_tensor(np.asarray(chain(draw(1, 32, 32)))))
 
 

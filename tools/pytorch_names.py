@@ -145,14 +145,24 @@ def names(path: Path, package: Path, depth: int = 3) -> Names:
     return {name: kind for name, kind in found.items() if not name.startswith("__")}
 
 
+def _listed(path: Path) -> set[str]:
+    """What a module's __all__ says."""
+    for statement in ast.parse(path.read_text()).body:
+        is_list = isinstance(statement, ast.Assign) and isinstance(statement.value, ast.List)
+        if is_list and any(isinstance(t, ast.Name) and t.id == "__all__" for t in statement.targets):  # type: ignore[attr-defined]
+            return {e.value for e in statement.value.elts if isinstance(e, ast.Constant)}  # type: ignore[attr-defined]
+    return set()
+
+
 def entry(path: Path, package: Path) -> dict[str, str]:
     """A module's names by kind, as the table holds them."""
     is_package, found = path.name == "__init__.py", names(path, package)
     kinds: dict[str, list[str]] = {"package": []} if is_package else {}
     # Packages, and modules that define nothing, offer names again on purpose; others have imports of their own needs.
     offers = is_package or not any(kind in ("class", "function", "predicate") for kind, _ in found.values())
+    listed = _listed(path)
     for name, (kind, origin) in sorted(found.items()):
-        if kind == "again" and not offers:
+        if kind == "again" and not offers and name not in listed:
             continue
         kinds.setdefault(kind, []).append(f"{name}={origin}" if origin else name)
     return {k: " ".join(v) for k, v in kinds.items()}

@@ -2,10 +2,10 @@
 
 import pytest
 from observed import agree, observed, views_of_one
-from programs import PROGRAMS
 from shared_programs import SHARED
 
 import tocha
+from programs import PROGRAMS
 from tocha import nn
 from tocha._functorch.aot_autograd import (
     aot_export_joint_simple,

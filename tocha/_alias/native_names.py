@@ -80,12 +80,50 @@ def _get_tracing_state() -> None:
     return None
 
 
+def _is_tracing() -> bool:
+    """Whether a trace is under way: none ever is."""
+    return False
+
+
+def _get_accelerator(check: bool | None = None) -> Any:
+    """The device of the accelerator; the CPU where there is none."""
+    return _C.device("cpu")
+
+
+# Settings of a compiler of scripts that is not here: they are kept, and the one before is returned.
+_SETTINGS = {
+    "_jit_set_profiling_executor": True,
+    "_jit_set_profiling_mode": True,
+    "_jit_set_texpr_fuser_enabled": True,
+    "_jit_set_nvfuser_enabled": False,
+    "_jit_set_nvfuser_guard_mode": False,
+    "_jit_override_can_fuse_on_cpu": False,
+    "_jit_override_can_fuse_on_gpu": False,
+}
+
+
+def _setting(name: str) -> Any:
+    def change(value: bool) -> bool:
+        before, _SETTINGS[name] = _SETTINGS[name], bool(value)
+        return before
+
+    change.__name__ = change.__qualname__ = name
+    return change
+
+
+def _can_fuse(device: str) -> Any:
+    return lambda: _SETTINGS[f"_jit_override_can_fuse_on_{device}"]
+
+
 def _parse_to(*args: Any, **kwargs: Any) -> tuple:
     """The arguments of `to` in order: device, dtype, non_blocking, memory_format."""
     return importlib.import_module("tocha.nn.modules._conversion").parse_to(*args, **kwargs)
 
 
-_NAMES = (DispatchKey, DispatchKeySet, _ExcludeDispatchKeyGuard, _log_api_usage_once, _get_tracing_state)
+_NAMES = (
+    DispatchKey, DispatchKeySet, _ExcludeDispatchKeyGuard, _log_api_usage_once, _get_tracing_state, _is_tracing, _get_accelerator,
+    *map(_setting, _SETTINGS),
+)  # fmt: skip
 
 
 # Names that live in modules which `import tocha` does not load, and are found there when somebody asks.
@@ -110,6 +148,8 @@ def install() -> None:
     for value in _NAMES:
         if not hasattr(_C, value.__name__):
             setattr(_C, value.__name__, value)
+    for device in ("cpu", "gpu"):
+        setattr(_C, f"_jit_can_fuse_on_{device}", _can_fuse(device))
     if not hasattr(_C, "_TensorMeta"):
         _C._TensorMeta = type(_C.Tensor)
     if not hasattr(_C._nn, "_parse_to"):

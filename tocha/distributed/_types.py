@@ -17,6 +17,8 @@ class Backend(str):
     MPI: ClassVar[str] = "mpi"
     XCCL: ClassVar[str] = "xccl"
     FAKE: ClassVar[str] = "fake"
+    backend_list: ClassVar[list[str]] = [UNDEFINED, GLOO, NCCL, XCCL, UCC, MPI, FAKE]
+    default_device_backend_map: ClassVar[dict[str, str]] = {"cpu": GLOO, "cuda": NCCL, "xpu": XCCL, "mps": GLOO}
 
     def __new__(cls, name: str) -> Backend:
         if not isinstance(name, str):

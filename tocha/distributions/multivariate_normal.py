@@ -9,6 +9,7 @@ import tocha
 from tocha import Size, Tensor
 from tocha.distributions import constraints
 from tocha.distributions._covariance import WithCovariance, _precision_to_scale_tril, given_matrices
+from tocha.distributions.distribution import Distribution as Distribution  # packages take it from here
 from tocha.distributions.utils import _standard_normal, linalg
 
 __all__ = ["MultivariateNormal"]

@@ -38,6 +38,7 @@ from tocha.nn.modules._hooks import (
     register_module_module_registration_hook,
     register_module_parameter_registration_hook,
 )
+from tocha.nn.modules._state import EXTRA_STATE as _EXTRA_STATE_KEY_SUFFIX  # noqa: F401
 from tocha.nn.modules._state import StateDict, _IncompatibleKeys
 from tocha.nn.parameter import Buffer, Parameter, is_lazy
 from tocha.utils.hooks import RemovableHandle

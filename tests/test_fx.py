@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import dataclasses
 import enum
+import gc
 import importlib
 import io
 import linecache
@@ -669,3 +670,18 @@ def test_graphs_in_graphs_are_cleaned_and_printed():
     assert outer.graph.eliminate_dead_code() and len(inner.graph.nodes) == 3
     inner.recompile()
     assert outer(tocha.ones(1)).item() == 1
+
+
+def test_the_text_of_generated_code_dies_with_it():
+    def sources():
+        gc.collect()
+        return sum(name.startswith("<eval_with_key>") for name in linecache.cache)
+
+    def f(x):
+        return x.sin() + 1
+
+    traced, before = fx.symbolic_trace(f), sources()
+    assert "sin" in "".join(linecache.getlines(type(traced).forward.__code__.co_filename))
+    for _ in range(5):
+        fx.symbolic_trace(f)
+    assert sources() <= before

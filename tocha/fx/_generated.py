@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import linecache
 import types
+import weakref
 from collections.abc import Callable
 from typing import Any
 
@@ -29,6 +30,10 @@ class _Source:
         linecache.lazycache(name, module_globals)
         return name
 
+    def forget(self, name: str) -> None:
+        self.texts.pop(name, None)
+        linecache.cache.pop(name, None)
+
     def get_source(self, name: str) -> str | None:
         return self.texts.get(name)
 
@@ -36,7 +41,8 @@ class _Source:
 _source = _Source()
 
 
-def exec_with_source(src: str, module_globals: dict[str, Any], co_fields: dict[str, Any] | None = None) -> None:
+def exec_with_source(src: str, module_globals: dict[str, Any], co_fields: dict[str, Any] | None = None) -> str:
+    """Returns the name of the file that the text goes by."""
     origin = ""
     if co_fields:
         file, line, name = (co_fields.get(k) for k in ("co_filename", "co_firstlineno", "co_name"))
@@ -44,14 +50,18 @@ def exec_with_source(src: str, module_globals: dict[str, Any], co_fields: dict[s
         origin = f" from {file}:{line} in {str(name).strip('<>')}"
     key = _source.add(src, module_globals, origin)
     exec(compile(src, key, "exec"), module_globals)
+    return key
 
 
 def method_from_source(
     name: str, src: str, module_globals: dict[str, Any], co_fields: dict[str, Any] | None = None
 ) -> Callable:
     scope = dict(module_globals)
-    exec_with_source(src, scope, co_fields)
-    return scope.pop(name)
+    key = exec_with_source(src, scope, co_fields)
+    function = scope.pop(name)
+    # Tracebacks hold the code: the text lives as long as somebody can show it.
+    weakref.finalize(function.__code__, _source.forget, key).atexit = False
+    return function
 
 
 def import_statement(name: str, obj: Any) -> str:

@@ -358,7 +358,7 @@ def reset() -> None:
     forget_decoded()
     dynamic_sizes.forget()
     events.forget()
-    HISTORY.compilations.clear()
+    HISTORY.clear()
     for forget in ON_RESET:
         forget()
     _CAPTURES.clear()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import time
@@ -244,8 +245,8 @@ def symbols_of(output: Any) -> list[Symbol]:
 class Collector:
     """Listens, and keeps what it heard as compilations. `detail`: graphs, kernels' sources and guards too."""
 
-    def __init__(self, detail: bool = True, most: int | None = None) -> None:
-        self.detail, self.most = detail, most
+    def __init__(self, detail: bool = True) -> None:
+        self.detail = detail
         self.compilations: list[Compilation] = []
         self.modules: list[Any] = []  # graphs as they were captured, where somebody asked for them
         self.keeps_modules = False
@@ -282,13 +283,18 @@ class Collector:
                 known.programs.append(compiled.described(module))
             case events.RanUncompiled(reason=reason):
                 known.uncompiled.append(reason)
-            case events.CacheAsked(kind=kind, hit=hit, what_changed=what_changed):
+            case events.CacheAsked(kind=kind, hit=hit, what_changed=what_changed) if (
+                known is not self._other or self.detail
+            ):
                 known.cache.append(Asked(kind, hit, what_changed() if self.detail and not hit else ""))
             case events.StageBegan():
                 self._depth[event.thread] = self._depth.get(event.thread, 0) + 1
             case events.StageEnded(name=name, began=began):
-                self._depth[event.thread] = depth = max(0, self._depth.get(event.thread, 1) - 1)
-                known.stages.append(Stage(name, began, event.time, depth, event.thread))
+                depth = max(0, self._depth.pop(event.thread, 1) - 1)
+                if depth:
+                    self._depth[event.thread] = depth
+                if known is not self._other or self.detail:
+                    known.stages.append(Stage(name, began, event.time, depth, event.thread))
 
     def begin(self, event: events.Event, code: Any) -> Compilation:
         """A recompilation is told of before its capture begins: both are one."""
@@ -297,8 +303,6 @@ class Collector:
             return last
         made = Compilation(event.compile_id, code.co_qualname, code.co_filename, code.co_firstlineno, event.time)
         self.compilations.append(made)
-        if self.most is not None and len(self.compilations) > self.most:
-            del self.compilations[0]
         return made
 
     def end(self, known: Compilation, error: BaseException | None) -> None:
@@ -331,4 +335,40 @@ class Collector:
         return [asdict(c) for c in self.compilations]
 
 
-HISTORY = Collector(detail=False, most=512)  # of compiled.explain(): texts and figures, no graphs
+def from_data(d: dict[str, Any]) -> Compilation:
+    """A compilation without detail, from its asdict."""
+    made = Compilation(**{**d, "breaks": [], "stages": [], "cache": [], "graphs": []})
+    made.breaks = [Break(**{**b, "stack": [Place(**p) for p in b["stack"]]}) for b in d["breaks"]]
+    made.stages = [Stage(**s) for s in d["stages"]]
+    made.cache = [Asked(**a) for a in d["cache"]]
+    made.graphs = [Graph(g["stage"], "", []) for g in d["graphs"]]
+    return made
+
+
+class History:
+    """Texts and figures of the last compilations, for compiled.explain(). All but the newest are one text each: a program that compiles
+    for days keeps no more than that."""
+
+    OPEN, MOST = 8, 512
+
+    def __init__(self) -> None:
+        self.collector = Collector(detail=False)
+        self.done: list[str] = []
+
+    def __call__(self, event: events.Event) -> None:
+        self.collector(event)
+        newest = self.collector.compilations
+        while len(newest) > self.OPEN:
+            self.done.append(json.dumps(asdict(newest.pop(0))))
+            del self.done[: -self.MOST]
+
+    @property
+    def compilations(self) -> list[Compilation]:
+        return [*(from_data(json.loads(text)) for text in self.done), *self.collector.compilations]
+
+    def clear(self) -> None:
+        self.done.clear()
+        self.collector = Collector(detail=False)
+
+
+HISTORY = History()

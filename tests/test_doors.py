@@ -170,11 +170,11 @@ def test_profiler_times_marked_ranges(tmp_path):
         for _ in range(2):
             with profiler.record_function("step"):
                 tocha.ones(2).sum()
-    (average,) = found.key_averages()
-    assert average.key == "step" and average.count == 2 and "step" in found.key_averages().table()
+    averages = {a.key: a.count for a in found.key_averages()}
+    assert averages == {"step": 2, "aten::ones": 2, "aten::sum": 2} and "step" in found.key_averages().table()
     found.export_chrome_trace(str(tmp_path / "t.json"))
-    assert len(json.loads((tmp_path / "t.json").read_text())["traceEvents"]) == 2
-    with pytest.raises(NotImplementedError):
+    assert len(json.loads((tmp_path / "t.json").read_text())["traceEvents"]) == 7
+    with pytest.raises(RuntimeError):
         found.export_stacks("x")
 
 
@@ -187,7 +187,7 @@ def test_profiler_follows_its_schedule():
             with profiler.record_function("step"):
                 pass
             p.step()
-    assert len(ready) == 1 and len(p.events()) == 1
+    assert len(ready) == 1 and [e.key for e in p.events()] == ["ProfilerStep#2", "step"]
 
 
 def test_futures():

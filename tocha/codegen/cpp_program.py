@@ -23,7 +23,8 @@ namespace {
 ENTRY = """
 void run(const tocha_api* api, void* program, int64_t number, int64_t rows, int64_t grain, int64_t work,
          void (*kernel)(void*, int64_t, int64_t), KernelFrame* frame) {
-  const int64_t began = *api->recording ? api->now() : 0;
+  int64_t began = 0;
+  if (*api->recording) began = api->now();
   if (rows <= grain) {
     if (rows > 0) kernel(frame, 0, rows);
   } else {

@@ -176,10 +176,10 @@ def test_memory_guards_recompilations_and_timeline(opened, made):
     assert "recompilations" in opened.locator("main h2").first.inner_text()
     assert opened.locator("main code").first.inner_text() in {c.recompiled for c in made.collector.compilations}
     tab(opened, "Timeline")
-    opened.locator(".flame [data-stage='lowering']").first.click()
-    assert opened.locator(".flame [data-stage='lowering']").count() == 1
+    opened.locator(".flame [data-stage='backend']").first.click()
+    assert opened.locator(".flame [data-stage='backend']").count() == 1
     opened.locator("#flame-all").click()
-    assert opened.locator(".flame [data-stage='lowering']").count() > 1
+    assert opened.locator(".flame [data-stage='backend']").count() > 1
     screenshot(opened, "timeline")
 
 

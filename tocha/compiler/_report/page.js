@@ -132,7 +132,7 @@ function draw(g, details) {
   const boxes = nodes.map((n) => {
     const box = svg("g", { class: n.op === "placeholder" ? "input" : "", "data-node": n.name, tabindex: -1, onclick: () => pick(n.name) },
       svg("rect", { x: n.x * W + 8, y: n.y * H + 8, width: W - 16, height: H - 24, rx: 5 }), svg("text", { x: n.x * W + 15, y: n.y * H + 25 }));
-    box.lastChild.textContent = n.name.length > 22 ? `${n.name.slice(0, 21)}…` : n.name;
+    box.lastChild.textContent = n.name.length > 19 ? `${n.name.slice(0, 18)}…` : n.name;
     if (n.value) { const t = svg("text", { x: n.x * W + 15, y: n.y * H + 40, "font-size": 10, class: "value", opacity: .65 }); t.textContent = n.value.slice(0, 24); t.style.fontSize = "11px"; box.append(t); }
     return box;
   });

@@ -173,8 +173,8 @@ bool multiply(const Problem& given) {
 }
 
 void check_dtype(DType dtype) {
-  TOCHA_CHECK(dtype != DType::Bool && dtype != DType::Complex32 && !is_float8(dtype), NotImplemented, "[gemm] \"gemm_cpu\" not implemented for '",
-              info(dtype).name, "'");
+  TOCHA_CHECK(dtype != DType::Bool && dtype != DType::Complex32 && !is_float8(dtype), NotImplemented,
+              "[gemm] \"gemm_cpu\" not implemented for '", info(dtype).name, "'");
 }
 
 }  // namespace

@@ -30,6 +30,7 @@ TOLERANCE = {
     dt.float32: 2e-5,
     dt.float64: 1e-9,
     dt.complex64: 2e-5,
+    dt.complex32: 4e-3,
     dt.complex128: 1e-9,
     dt.float16: 4e-3,
     dt.bfloat16: 2e-2,

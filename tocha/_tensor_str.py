@@ -262,7 +262,7 @@ def _dtype_goes_without_saying(tensor: Any, has_elements: bool) -> bool:
     default = _C.get_default_dtype()
     if not has_elements:
         return tensor.dtype == default
-    default_complex = default.to_complex()
+    default_complex = _C.complex128 if default == _C.float64 else _C.complex64
     return tensor.dtype in (default, default_complex, _C.int64, _C.bool)
 
 

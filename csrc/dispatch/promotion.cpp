@@ -46,7 +46,10 @@ DType promote_defined(DType a, DType b) {
 DType combine(DType higher, DType lower) {
   if (higher == DType::Undefined) return lower;
   if (lower == DType::Undefined || info(lower).kind <= info(higher).kind) return higher;
-  if (is_floating(higher) && is_complex(lower)) return complex_dtype(higher);
+  if (is_floating(higher) && is_complex(lower)) {
+    TOCHA_CHECK(!is_float8(higher), Runtime, "Unknown Complex ScalarType for ", higher);
+    return complex_dtype(higher);
+  }
   return promote_types(higher, lower);
 }
 

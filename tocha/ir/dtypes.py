@@ -271,6 +271,8 @@ def real_of(dtype: DType) -> DType:
 
 def complex_of(dtype: DType) -> DType:
     """float32 -> complex64 and so on, bfloat16 -> complex64; a complex dtype is its own."""
+    if dtype not in _COMPLEX_OF:
+        raise RuntimeError(f"Unknown Complex ScalarType for {dtype}")
     return _COMPLEX_OF[dtype]
 
 

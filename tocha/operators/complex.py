@@ -256,7 +256,7 @@ def complex(real, imag):
 
 
 def check_polar(abs, angle):
-    if abs.dtype not in (dt.float32, dt.float64) or angle.dtype not in (dt.float32, dt.float64):
+    if abs.dtype not in (dt.float16, dt.float32, dt.float64) or angle.dtype not in (dt.float16, dt.float32, dt.float64):
         raise RuntimeError(
             f"[polar] Expected both inputs to be Half, Float or Double tensors but got {abs.dtype} and {angle.dtype}"
         )

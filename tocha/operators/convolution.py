@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from tocha.ir import dtypes as dt
 from tocha.operators.record import FLOATS, composite, gradient, native, op, rule
-from tocha.operators.rules import Out, c_name, cat_strides, contiguous_strides, refuse_dtype, warn_once
+from tocha.operators.rules import Out, c_name, cat_strides, contiguous_strides, is_float8, refuse_dtype, warn_once
 
 
 @rule
@@ -31,7 +31,7 @@ def one_per_dim(name: "str", what: "str", values: "int[]", n: "int") -> "int[]":
 
 @rule
 def check_real(name: "str", t: "Tensor") -> "none":
-    if t.is_complex():
+    if t.is_complex() or is_float8(t.dtype):
         refuse_dtype(name, t.dtype)
 
 
@@ -67,6 +67,8 @@ def check_types(
             f"[{name}] Input type (torch.{input.dtype}Tensor) and weight type (torch.{weight.dtype}Tensor) should be the same or input should be a MKLDNN tensor and weight is a dense tensor: expected scalar type {input.dtype} but found {weight.dtype}"
         )
     d = input.dtype
+    if d == dt.complex32 or is_float8(d):
+        refuse_dtype(name, d)
     spread = transposed or any(x != 1 for x in dilation)
     narrow = d == dt.uint8 or d == dt.int8 or d == dt.int16 or d == dt.int32
     if not input.is_floating_point() and not input.is_complex() and d != dt.int64 and (spread or not narrow):

@@ -97,6 +97,8 @@ def fake_quantize_per_channel_affine(self, scale, zero_point, axis, quant_min, q
         raise RuntimeError(f"[{name}] zero point should be a 1-D tensor: got {zero_point.shape}")
     if scale.numel() != zero_point.numel():
         raise RuntimeError(f"[{name}] scale and zero-point need to have the same dimensions")
+    if axis < 0 or axis > self.ndim:
+        raise RuntimeError(f"[{name}] `axis` must be between 0 and number of dimensions of input: got {axis}")
     d = wrap_dim(axis, self.ndim)
     if scale.numel() != self.size(d):
         raise RuntimeError(f"[{name}] dimensions of scale and zero-point are not consistent with input tensor")

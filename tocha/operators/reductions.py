@@ -414,7 +414,7 @@ def hash_tensor(self, dim, keepdim, mode):
     if self.numel() == 0:
         if len(dim) == 0:
             raise RuntimeError(
-                "[hash_tensor] Expected reduction dim to be specified for input.numel() == 0. Specify the reduction dim with the 'dim' argument."
+                "[hash_tensor] hash_tensor: Expected reduction dim to be specified for input.numel() == 0. Specify the reduction dim with the 'dim' argument."
             )
         for d in dim:
             if self.size(wrap_dim(d, self.ndim)) == 0:

@@ -4,6 +4,7 @@
 
 #include "core/gil.h"
 #include "core/parallel.h"
+#include "core/zero.h"
 #include "cpu/engine/elementwise.h"
 #include "dispatch/native.h"
 
@@ -218,12 +219,12 @@ void empty_like(const Tensor& out, const Tensor&, MaybeDType, MaybeDevice, Maybe
   cpu::fill_uninitialized(out);
 }
 
-void zeros(const Tensor& out, IntsView, MaybeDType, MaybeDevice) { fill(out, Scalar(int64_t{0})); }
+void zeros(const Tensor& out, IntsView, MaybeDType, MaybeDevice) { fill(out, zero_of(out.dtype())); }
 void ones(const Tensor& out, IntsView, MaybeDType, MaybeDevice) { fill(out, Scalar(int64_t{1})); }
 void full(const Tensor& out, IntsView, const Scalar& value, MaybeDType, MaybeDevice) { fill(out, value); }
 void scalar_tensor(const Tensor& out, const Scalar& s, MaybeDType, MaybeDevice) { fill(out, s); }
 void zeros_like(const Tensor& out, const Tensor&, MaybeDType, MaybeDevice, MaybeFormat) {
-  fill(out, Scalar(int64_t{0}));
+  fill(out, zero_of(out.dtype()));
 }
 void ones_like(const Tensor& out, const Tensor&, MaybeDType, MaybeDevice, MaybeFormat) {
   fill(out, Scalar(int64_t{1}));

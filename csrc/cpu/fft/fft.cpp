@@ -373,6 +373,7 @@ Tensor plain(const Tensor& t) { return t.is_neg() ? dense(t) : t; }
 
 template <class F>
 void with_precision(const Tensor& t, F&& f) {
+  TOCHA_CHECK(!is_reduced(t.dtype()), Runtime, "[fft] expected scalar type ComplexDouble but found ", t.dtype());
   if (t.dtype() == DType::Float32 || t.dtype() == DType::Complex64)
     f(float{});
   else

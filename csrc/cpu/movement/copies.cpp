@@ -10,6 +10,7 @@
 #include "core/gil.h"
 #include "core/parallel.h"
 #include "core/switches.h"
+#include "core/zero.h"
 #include "cpu/engine/elementwise.h"
 #include "cpu/engine/grain.h"
 #include "dispatch/native.h"
@@ -123,7 +124,7 @@ void fill_(const Tensor& self, const Tensor& value) {
 }
 
 void zero_(const Tensor& self) {
-  if (computes(self)) backend(self.device().type).fill(self, Scalar(int64_t{0}));
+  if (computes(self)) backend(self.device().type).fill(self, zero_of(self.dtype()));
 }
 
 void clone(const Tensor& out, const Tensor& self, std::optional<MemoryFormat>) {

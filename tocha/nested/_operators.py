@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 from tocha import _C, autograd
+from tocha._core import forms
 from tocha._core.type_info import iinfo
 from tocha.nested._internal.nested_tensor import (
     FORMS,
@@ -32,40 +33,8 @@ from tocha.nested._internal.nested_tensor import (
 )
 from tocha.overrides import DisableTorchFunctionSubclass
 
-
-def form_of(*names: str) -> Callable:
-    """Makes a function the form of tocha's functions and of tensors' methods of these names."""
-
-    def register(f: Callable) -> Callable:
-        for name in names:
-            for home in (_C, Tensor, _C._nn):
-                found: Any = getattr(home, name, None)
-                if found is not None:
-                    FORMS[found] = f
-                if inspect.isdatadescriptor(found):
-                    FORMS[found.__get__] = f
-        return f
-
-    return register
-
-
-def _read_natively(*names: str) -> None:
-    """Properties and methods of which the native part of a nested tensor is right."""
-    for name in names:
-        found: Any = getattr(Tensor, name)
-        if inspect.isdatadescriptor(found):
-            FORMS[found] = FORMS[found.__get__] = _native(found.__get__)
-            FORMS[found.__set__] = _native(found.__set__)
-        else:
-            FORMS[found] = FORMS[getattr(_C, name, found)] = _native(found)
-
-
-def _native(call: Callable) -> Callable:
-    def answer(self: Any, *args: Any, **kwargs: Any) -> Any:
-        with DisableTorchFunctionSubclass():
-            return call(self, *args, **kwargs)
-
-    return answer
+form_of = partial(forms.form_of, FORMS)
+_read_natively = partial(forms.read_natively, FORMS)
 
 
 _read_natively("dtype", "device", "ndim", "requires_grad", "is_leaf", "grad_fn", "grad", "retains_grad", "output_nr")

@@ -5,12 +5,13 @@ The older of PyTorch's two layouts. What acts on every element runs on the buffe
 
 from __future__ import annotations
 
-import inspect
 import math
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any, NoReturn, TypeGuard
 
 from tocha import _C, autograd
+from tocha._core import forms
 from tocha._core.pointwise_names import is_in_place, plain_name, pointwise_names
 from tocha.autograd.function import Function
 from tocha.nested._internal.nested_tensor import Tensor, is_recorded, wrapped
@@ -37,7 +38,7 @@ class StridedNestedTensor(Tensor):
     is_nested = property(lambda self: True)
     is_sparse = property(lambda self: False)
 
-    @property
+    @property  # type: ignore[override]
     def shape(self) -> Any:
         """Refuses: sizes differ from component to component."""
         raise RuntimeError("Internal error: NestedTensorImpl doesn't support sizes. Please file an issue.")
@@ -82,7 +83,7 @@ class StridedNestedTensor(Tensor):
         return iter(components(self))
 
     def __repr__(self, *args: Any, **kwargs: Any) -> str:
-        parts = [("  " + str(part).replace("\n", "\n  ")) for part in components(self.detach())]
+        parts = [("  " + str(part).replace("\n", "\n  ")) for part in components(self.detach())]  # type: ignore[arg-type]
         ends = ""
         if self.grad_fn is not None:
             ends = f", grad_fn=<{self.grad_fn.name()}>"
@@ -197,38 +198,8 @@ def components(t: StridedNestedTensor) -> tuple:
     )
 
 
-def form_of(*names: str) -> Callable:
-    """Makes a function the form of tocha's functions and of tensors' methods of these names."""
-
-    def register(f: Callable) -> Callable:
-        for name in names:
-            for home in (_C, Tensor, _C._nn):
-                found: Any = getattr(home, name, None)
-                if found is not None:
-                    FORMS[found] = f
-                if inspect.isdatadescriptor(found):
-                    FORMS[found.__get__] = f
-        return f
-
-    return register
-
-
-def _read_natively(*names: str) -> None:
-    for name in names:
-        found: Any = getattr(Tensor, name)
-        if inspect.isdatadescriptor(found):
-            FORMS[found] = FORMS[found.__get__] = _native(found.__get__)
-            FORMS[found.__set__] = _native(found.__set__)
-        else:
-            FORMS[found] = FORMS[getattr(_C, name, found)] = _native(found)
-
-
-def _native(call: Callable) -> Callable:
-    def answer(self: Any, *args: Any, **kwargs: Any) -> Any:
-        with DisableTorchFunctionSubclass():
-            return call(self, *args, **kwargs)
-
-    return answer
+form_of = partial(forms.form_of, FORMS)
+_read_natively = partial(forms.read_natively, FORMS)
 
 
 _read_natively("dtype", "device", "ndim", "requires_grad", "is_leaf", "grad_fn", "grad", "retains_grad", "output_nr")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, cast
 
 from tocha import _C
 from tocha.sparse._compressed import (
@@ -264,7 +264,11 @@ def _like(zeros: bool) -> Callable:
     ) -> Tensor:
         if layout not in (None, input._kind) or any(v is not None for v in rest.values()):
             raise NotImplementedError("[zeros_like] of a sparse tensor takes only dtype and requires_grad")
-        made = without_values(input) if zeros else with_held(input.detach(), "Empty", _C.empty_like(input._held))
+        made = (
+            without_values(input)
+            if zeros
+            else with_held(cast(CompressedTensor, input.detach()), "Empty", _C.empty_like(input._held))
+        )
         return (made if dtype is None else made.to(dtype)).requires_grad_(requires_grad)
 
     return make_like

@@ -9,7 +9,7 @@ from typing import NamedTuple, NoReturn
 class _Check(NamedTuple):
     kind: str  # CHECK, CHECK-NEXT, CHECK-SAME, CHECK-NOT, CHECK-DAG, CHECK-COUNT, CHECK-REGEX, CHECK-SOURCE-HIGHLIGHTED
     text: str
-    count: int = 1
+    count: int = 1  # type: ignore[assignment]
     exactly: bool = False
 
     def __str__(self) -> str:

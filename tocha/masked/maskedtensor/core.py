@@ -28,7 +28,7 @@ class MaskedTensor(Tensor):
 
     def __new__(cls, data: Tensor, mask: Tensor, requires_grad: bool = False) -> MaskedTensor:
         check_parts(data, mask)
-        return make(data.detach(), mask).requires_grad_(requires_grad)
+        return make(data.detach(), mask).requires_grad_(requires_grad)  # type: ignore[return-value]
 
     def __init__(self, data: Tensor, mask: Tensor, requires_grad: bool = False) -> None:
         pass

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any, NoReturn
 
 from tocha import _C, autograd
+from tocha._core import forms
 from tocha._core.pointwise_names import is_in_place, plain_name, pointwise_names
 from tocha.masked import _functions as masked
 from tocha.masked.maskedtensor.core import (
@@ -24,40 +25,8 @@ from tocha.overrides import DisableTorchFunctionSubclass
 from tocha.sparse._compressed_construct import sparse_csr_tensor
 from tocha.sparse._construct import sparse_coo_tensor
 
-
-def form_of(*names: str) -> Callable:
-    """Makes a function the form of tocha's functions and of tensors' methods of these names."""
-
-    def register(f: Callable) -> Callable:
-        for name in names:
-            for home in (_C, Tensor, _C._nn):
-                found: Any = getattr(home, name, None)
-                if found is not None:
-                    FORMS[found] = f
-                if inspect.isdatadescriptor(found):
-                    FORMS[found.__get__] = f
-        return f
-
-    return register
-
-
-def _read_natively(*names: str) -> None:
-    """Properties and methods of which the native part of a masked tensor is right."""
-    for name in names:
-        found: Any = getattr(Tensor, name)
-        if inspect.isdatadescriptor(found):
-            FORMS[found] = FORMS[found.__get__] = _native(found.__get__)
-            FORMS[found.__set__] = _native(found.__set__)
-        else:
-            FORMS[found] = FORMS[getattr(_C, name, found)] = _native(found)
-
-
-def _native(call: Callable) -> Callable:
-    def answer(self: Any, *args: Any, **kwargs: Any) -> Any:
-        with DisableTorchFunctionSubclass():
-            return call(self, *args, **kwargs)
-
-    return answer
+form_of = partial(forms.form_of, FORMS)
+_read_natively = partial(forms.read_natively, FORMS)
 
 
 _read_natively("shape", "dtype", "device", "ndim", "requires_grad", "is_leaf", "grad_fn", "grad", "retains_grad")

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Callable, Sequence
 from typing import Any
 
 from tocha import _C, autograd
+from tocha._core.forms import read_natively, registrar
 from tocha._core.type_info import iinfo
 from tocha.nested._internal.nested_tensor import (
     FORMS,
@@ -32,48 +32,19 @@ from tocha.nested._internal.nested_tensor import (
 )
 from tocha.overrides import DisableTorchFunctionSubclass
 
-
-def form_of(*names: str) -> Callable:
-    """Makes a function the form of tocha's functions and of tensors' methods of these names."""
-
-    def register(f: Callable) -> Callable:
-        for name in names:
-            for home in (_C, Tensor, _C._nn):
-                found: Any = getattr(home, name, None)
-                if found is not None:
-                    FORMS[found] = f
-                if inspect.isdatadescriptor(found):
-                    FORMS[found.__get__] = f
-        return f
-
-    return register
-
-
-def _read_natively(*names: str) -> None:
-    """Properties and methods of which the native part of a nested tensor is right."""
-    for name in names:
-        found: Any = getattr(Tensor, name)
-        if inspect.isdatadescriptor(found):
-            FORMS[found] = FORMS[found.__get__] = _native(found.__get__)
-            FORMS[found.__set__] = _native(found.__set__)
-        else:
-            FORMS[found] = FORMS[getattr(_C, name, found)] = _native(found)
-
-
-def _native(call: Callable) -> Callable:
-    def answer(self: Any, *args: Any, **kwargs: Any) -> Any:
-        with DisableTorchFunctionSubclass():
-            return call(self, *args, **kwargs)
-
-    return answer
-
-
-_read_natively("dtype", "device", "ndim", "requires_grad", "is_leaf", "grad_fn", "grad", "retains_grad", "output_nr")
-_read_natively("_version", "_base", "_backward_hooks", "_post_accumulate_grad_hooks", "itemsize", "is_cpu", "is_meta")
-_read_natively("is_cuda", "is_quantized", "dim", "ndimension", "element_size", "is_floating_point", "is_complex")
-_read_natively("is_signed", "is_conj", "is_neg", "is_inference", "_is_view", "get_device", "has_names", "detach_")
-_read_natively("requires_grad_", "retain_grad", "register_hook", "register_post_accumulate_grad_hook", "_bump_version")
-_read_natively("_register_hook_dict", "__format__", "__dir__", "storage_offset")
+form_of = registrar(FORMS)
+read_natively(
+    FORMS, "dtype", "device", "ndim", "requires_grad", "is_leaf", "grad_fn", "grad", "retains_grad", "output_nr"
+)
+read_natively(
+    FORMS, "_version", "_base", "_backward_hooks", "_post_accumulate_grad_hooks", "itemsize", "is_cpu", "is_meta"
+)
+read_natively(FORMS, "is_cuda", "is_quantized", "dim", "ndimension", "element_size", "is_floating_point", "is_complex")
+read_natively(FORMS, "is_signed", "is_conj", "is_neg", "is_inference", "_is_view", "get_device", "has_names", "detach_")
+read_natively(
+    FORMS, "requires_grad_", "retain_grad", "register_hook", "register_post_accumulate_grad_hook", "_bump_version"
+)
+read_natively(FORMS, "_register_hook_dict", "__format__", "__dir__", "storage_offset")
 
 
 @form_of("shape")

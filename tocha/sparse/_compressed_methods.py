@@ -215,7 +215,7 @@ def _deepcopy(self: CompressedTensor, memo: dict) -> Tensor:
     return new
 
 
-CompressedTensor.__deepcopy__ = _deepcopy  # type: ignore[method-assign]
+CompressedTensor.__deepcopy__ = _deepcopy  # type: ignore[attr-defined]
 
 
 def replace(t: CompressedTensor, new: Any) -> CompressedTensor:
@@ -431,7 +431,7 @@ def _iterate(self: CompressedTensor) -> Any:
     return iter(unbind(self))
 
 
-CompressedTensor.__iter__ = _iterate  # type: ignore[method-assign]
+CompressedTensor.__iter__ = _iterate  # type: ignore[assignment, method-assign]
 compressed_form("__iter__")(_iterate)
 
 

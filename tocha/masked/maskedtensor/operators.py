@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Callable, Sequence
 from typing import Any, NoReturn
 
 from tocha import _C, autograd
+from tocha._core.forms import read_natively, registrar
 from tocha._core.pointwise_names import is_in_place, plain_name, pointwise_names
 from tocha.masked import _functions as masked
 from tocha.masked.maskedtensor.core import (
@@ -24,48 +24,19 @@ from tocha.overrides import DisableTorchFunctionSubclass
 from tocha.sparse._compressed_construct import sparse_csr_tensor
 from tocha.sparse._construct import sparse_coo_tensor
 
-
-def form_of(*names: str) -> Callable:
-    """Makes a function the form of tocha's functions and of tensors' methods of these names."""
-
-    def register(f: Callable) -> Callable:
-        for name in names:
-            for home in (_C, Tensor, _C._nn):
-                found: Any = getattr(home, name, None)
-                if found is not None:
-                    FORMS[found] = f
-                if inspect.isdatadescriptor(found):
-                    FORMS[found.__get__] = f
-        return f
-
-    return register
-
-
-def _read_natively(*names: str) -> None:
-    """Properties and methods of which the native part of a masked tensor is right."""
-    for name in names:
-        found: Any = getattr(Tensor, name)
-        if inspect.isdatadescriptor(found):
-            FORMS[found] = FORMS[found.__get__] = _native(found.__get__)
-            FORMS[found.__set__] = _native(found.__set__)
-        else:
-            FORMS[found] = FORMS[getattr(_C, name, found)] = _native(found)
-
-
-def _native(call: Callable) -> Callable:
-    def answer(self: Any, *args: Any, **kwargs: Any) -> Any:
-        with DisableTorchFunctionSubclass():
-            return call(self, *args, **kwargs)
-
-    return answer
-
-
-_read_natively("shape", "dtype", "device", "ndim", "requires_grad", "is_leaf", "grad_fn", "grad", "retains_grad")
-_read_natively("output_nr", "_version", "_base", "_backward_hooks", "_post_accumulate_grad_hooks", "itemsize", "is_cpu")
-_read_natively("is_meta", "is_cuda", "is_quantized", "dim", "ndimension", "numel", "nelement", "element_size", "size")
-_read_natively("is_floating_point", "is_complex", "is_signed", "is_conj", "is_neg", "is_inference", "get_device")
-_read_natively("requires_grad_", "retain_grad", "register_hook", "_bump_version", "__len__", "__format__", "__dir__")
-_read_natively("storage_offset", "detach_", "register_post_accumulate_grad_hook", "_register_hook_dict")
+form_of = registrar(FORMS)
+read_natively(FORMS, "shape", "dtype", "device", "ndim", "requires_grad", "is_leaf", "grad_fn", "grad", "retains_grad")
+read_natively(
+    FORMS, "output_nr", "_version", "_base", "_backward_hooks", "_post_accumulate_grad_hooks", "itemsize", "is_cpu"
+)
+read_natively(
+    FORMS, "is_meta", "is_cuda", "is_quantized", "dim", "ndimension", "numel", "nelement", "element_size", "size"
+)
+read_natively(FORMS, "is_floating_point", "is_complex", "is_signed", "is_conj", "is_neg", "is_inference", "get_device")
+read_natively(
+    FORMS, "requires_grad_", "retain_grad", "register_hook", "_bump_version", "__len__", "__format__", "__dir__"
+)
+read_natively(FORMS, "storage_offset", "detach_", "register_post_accumulate_grad_hook", "_register_hook_dict")
 form_of("layout")(lambda self: self._masked_data.layout)
 form_of("is_nested")(lambda self: False)
 form_of("stride")(lambda self, dim=None: MaskedTensor.stride(self, dim))

@@ -1,4 +1,4 @@
-"""Tables of what functions do on a kind of tensor, which its `__torch_function__` looks them up in."""
+"""Tables of what functions of tocha do with a class of tensors written in Python; its `__torch_function__` looks there."""
 
 from __future__ import annotations
 
@@ -7,44 +7,48 @@ from collections.abc import Callable
 from typing import Any
 
 from tocha import _C
+from tocha.overrides import DisableTorchFunctionSubclass
 
-Table = dict[Any, Callable]
-
-
-def form_of(table: Table, *names: str) -> Callable:
-    """Makes a function the form of tocha's functions and of tensors' methods of these names."""
-
-    def register(f: Callable) -> Callable:
-        for name in names:
-            for home in (_C, _C.Tensor, _C._nn):
-                found: Any = getattr(home, name, None)
-                if found is not None:
-                    table[found] = f
-                if is_property(found):
-                    table[found.__get__] = f
-        return f
-
-    return register
+Tensor = _C.Tensor
 
 
-def read_natively(table: Table, *names: str) -> None:
-    """Properties and methods of which the native part of the tensors is right."""
+def _is_property(found: Any) -> bool:
+    return inspect.isdatadescriptor(found)
+
+
+def registrar(table: dict[Any, Callable]) -> Callable:
+    """A decorator of names, which makes a function the form of tocha's functions and of tensors' methods so called."""
+
+    def form_of(*names: str) -> Callable:
+        def register(f: Callable) -> Callable:
+            for name in names:
+                for home in (_C, Tensor, _C._nn):
+                    found: Any = getattr(home, name, None)
+                    if found is not None:
+                        table[found] = f
+                    if _is_property(found):
+                        table[found.__get__] = f
+            return f
+
+        return register
+
+    return form_of
+
+
+def read_natively(table: dict[Any, Callable], *names: str) -> None:
+    """Properties and methods of which the native part of such a tensor is right."""
     for name in names:
-        found: Any = getattr(_C.Tensor, name)
-        if is_property(found):
+        found: Any = getattr(Tensor, name)
+        if _is_property(found):
             table[found] = table[found.__get__] = _native(found.__get__)
             table[found.__set__] = _native(found.__set__)
         else:
             table[found] = table[getattr(_C, name, found)] = _native(found)
 
 
-def is_property(found: Any) -> bool:
-    return inspect.isdatadescriptor(found)
-
-
 def _native(call: Callable) -> Callable:
     def answer(self: Any, *args: Any, **kwargs: Any) -> Any:
-        with _C.DisableTorchFunctionSubclass():
+        with DisableTorchFunctionSubclass():
             return call(self, *args, **kwargs)
 
     return answer

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import partial
 from typing import Any
 
 from tocha import _C, autograd
-from tocha._core import forms
+from tocha._core.forms import read_natively, registrar
 from tocha._core.type_info import iinfo
 from tocha.nested._internal.nested_tensor import (
     FORMS,
@@ -33,16 +32,19 @@ from tocha.nested._internal.nested_tensor import (
 )
 from tocha.overrides import DisableTorchFunctionSubclass
 
-form_of = partial(forms.form_of, FORMS)
-_read_natively = partial(forms.read_natively, FORMS)
-
-
-_read_natively("dtype", "device", "ndim", "requires_grad", "is_leaf", "grad_fn", "grad", "retains_grad", "output_nr")
-_read_natively("_version", "_base", "_backward_hooks", "_post_accumulate_grad_hooks", "itemsize", "is_cpu", "is_meta")
-_read_natively("is_cuda", "is_quantized", "dim", "ndimension", "element_size", "is_floating_point", "is_complex")
-_read_natively("is_signed", "is_conj", "is_neg", "is_inference", "_is_view", "get_device", "has_names", "detach_")
-_read_natively("requires_grad_", "retain_grad", "register_hook", "register_post_accumulate_grad_hook", "_bump_version")
-_read_natively("_register_hook_dict", "__format__", "__dir__", "storage_offset")
+form_of = registrar(FORMS)
+read_natively(
+    FORMS, "dtype", "device", "ndim", "requires_grad", "is_leaf", "grad_fn", "grad", "retains_grad", "output_nr"
+)
+read_natively(
+    FORMS, "_version", "_base", "_backward_hooks", "_post_accumulate_grad_hooks", "itemsize", "is_cpu", "is_meta"
+)
+read_natively(FORMS, "is_cuda", "is_quantized", "dim", "ndimension", "element_size", "is_floating_point", "is_complex")
+read_natively(FORMS, "is_signed", "is_conj", "is_neg", "is_inference", "_is_view", "get_device", "has_names", "detach_")
+read_natively(
+    FORMS, "requires_grad_", "retain_grad", "register_hook", "register_post_accumulate_grad_hook", "_bump_version"
+)
+read_natively(FORMS, "_register_hook_dict", "__format__", "__dir__", "storage_offset")
 
 
 @form_of("shape")

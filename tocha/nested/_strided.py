@@ -7,11 +7,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from functools import partial
 from typing import Any, NoReturn, TypeGuard
 
 from tocha import _C, autograd
-from tocha._core import forms
+from tocha._core.forms import read_natively, registrar
 from tocha._core.pointwise_names import is_in_place, plain_name, pointwise_names
 from tocha.autograd.function import Function
 from tocha.nested._internal.nested_tensor import Tensor, is_recorded, wrapped
@@ -38,8 +37,8 @@ class StridedNestedTensor(Tensor):
     is_nested = property(lambda self: True)
     is_sparse = property(lambda self: False)
 
-    @property  # type: ignore[override]
-    def shape(self) -> Any:
+    @property
+    def shape(self) -> Any:  # type: ignore[override]
         """Refuses: sizes differ from component to component."""
         raise RuntimeError("Internal error: NestedTensorImpl doesn't support sizes. Please file an issue.")
 
@@ -83,7 +82,9 @@ class StridedNestedTensor(Tensor):
         return iter(components(self))
 
     def __repr__(self, *args: Any, **kwargs: Any) -> str:
-        parts = [("  " + str(part).replace("\n", "\n  ")) for part in components(self.detach())]  # type: ignore[arg-type]
+        parts = [
+            ("  " + str(part).replace("\n", "\n  ")) for part in components(make(self._buffer, self._component_sizes))
+        ]
         ends = ""
         if self.grad_fn is not None:
             ends = f", grad_fn=<{self.grad_fn.name()}>"
@@ -198,14 +199,15 @@ def components(t: StridedNestedTensor) -> tuple:
     )
 
 
-form_of = partial(forms.form_of, FORMS)
-_read_natively = partial(forms.read_natively, FORMS)
-
-
-_read_natively("dtype", "device", "ndim", "requires_grad", "is_leaf", "grad_fn", "grad", "retains_grad", "output_nr")
-_read_natively("_version", "_base", "_backward_hooks", "itemsize", "is_cpu", "is_meta", "is_cuda", "dim", "ndimension")
-_read_natively("element_size", "is_floating_point", "is_complex", "is_inference", "get_device", "requires_grad_")
-_read_natively("retain_grad", "register_hook", "_bump_version", "__format__", "__dir__", "is_quantized")
+form_of = registrar(FORMS)
+read_natively(
+    FORMS, "dtype", "device", "ndim", "requires_grad", "is_leaf", "grad_fn", "grad", "retains_grad", "output_nr"
+)
+read_natively(
+    FORMS, "_version", "_base", "_backward_hooks", "itemsize", "is_cpu", "is_meta", "is_cuda", "dim", "ndimension"
+)
+read_natively(FORMS, "element_size", "is_floating_point", "is_complex", "is_inference", "get_device", "requires_grad_")
+read_natively(FORMS, "retain_grad", "register_hook", "_bump_version", "__format__", "__dir__", "is_quantized")
 form_of("size")(lambda self, dim=None: StridedNestedTensor.size(self, dim))
 form_of("numel", "nelement")(lambda self: self._buffer.numel())
 form_of("is_nested")(lambda self: True)

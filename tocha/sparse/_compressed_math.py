@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, cast
+from typing import Any
 
 from tocha import _C
 from tocha.sparse._compressed import (
@@ -19,7 +19,7 @@ from tocha.sparse._compressed import (
 )
 from tocha.sparse._compressed_construct import to_layout
 from tocha.sparse._compressed_history import held, rebuild, spread_sum, whole, with_held
-from tocha.sparse._compressed_methods import check_writable, compressed_form, replace, sparse_mask, wrapped
+from tocha.sparse._compressed_methods import check_writable, compressed_form, detach, replace, sparse_mask, wrapped
 from tocha.sparse._tensor import (
     COMPRESSED_FORMS,
     CompressedTensor,
@@ -264,11 +264,7 @@ def _like(zeros: bool) -> Callable:
     ) -> Tensor:
         if layout not in (None, input._kind) or any(v is not None for v in rest.values()):
             raise NotImplementedError("[zeros_like] of a sparse tensor takes only dtype and requires_grad")
-        made = (
-            without_values(input)
-            if zeros
-            else with_held(cast(CompressedTensor, input.detach()), "Empty", _C.empty_like(input._held))
-        )
+        made = without_values(input) if zeros else with_held(detach(input), "Empty", _C.empty_like(input._held))
         return (made if dtype is None else made.to(dtype)).requires_grad_(requires_grad)
 
     return make_like

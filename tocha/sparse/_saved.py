@@ -14,9 +14,11 @@ def _reduce_ex(self: SparseTensor, protocol: Any) -> tuple:
     return _rebuild_sparse_tensor, (_C.sparse_coo, parts)
 
 
+SparseTensor.__reduce_ex__ = _reduce_ex  # type: ignore[assignment, method-assign]
+
+
 def _reduce_compressed(self: CompressedTensor, protocol: Any) -> tuple:
     return _rebuild_sparse_tensor, (self._kind, (self._groups, self._within, self._held, self.shape))
 
 
 CompressedTensor.__reduce_ex__ = _reduce_compressed  # type: ignore[assignment, method-assign]
-SparseTensor.__reduce_ex__ = _reduce_ex  # type: ignore[assignment, method-assign]

@@ -28,7 +28,9 @@ class MaskedTensor(Tensor):
 
     def __new__(cls, data: Tensor, mask: Tensor, requires_grad: bool = False) -> MaskedTensor:
         check_parts(data, mask)
-        return make(data.detach(), mask).requires_grad_(requires_grad)  # type: ignore[return-value]
+        made = make(data.detach(), mask)
+        made.requires_grad_(requires_grad)
+        return made
 
     def __init__(self, data: Tensor, mask: Tensor, requires_grad: bool = False) -> None:
         pass

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import partial
 from typing import Any, NoReturn
 
 from tocha import _C, autograd
-from tocha._core import forms
+from tocha._core.forms import read_natively, registrar
 from tocha._core.pointwise_names import is_in_place, plain_name, pointwise_names
 from tocha.masked import _functions as masked
 from tocha.masked.maskedtensor.core import (
@@ -25,16 +24,19 @@ from tocha.overrides import DisableTorchFunctionSubclass
 from tocha.sparse._compressed_construct import sparse_csr_tensor
 from tocha.sparse._construct import sparse_coo_tensor
 
-form_of = partial(forms.form_of, FORMS)
-_read_natively = partial(forms.read_natively, FORMS)
-
-
-_read_natively("shape", "dtype", "device", "ndim", "requires_grad", "is_leaf", "grad_fn", "grad", "retains_grad")
-_read_natively("output_nr", "_version", "_base", "_backward_hooks", "_post_accumulate_grad_hooks", "itemsize", "is_cpu")
-_read_natively("is_meta", "is_cuda", "is_quantized", "dim", "ndimension", "numel", "nelement", "element_size", "size")
-_read_natively("is_floating_point", "is_complex", "is_signed", "is_conj", "is_neg", "is_inference", "get_device")
-_read_natively("requires_grad_", "retain_grad", "register_hook", "_bump_version", "__len__", "__format__", "__dir__")
-_read_natively("storage_offset", "detach_", "register_post_accumulate_grad_hook", "_register_hook_dict")
+form_of = registrar(FORMS)
+read_natively(FORMS, "shape", "dtype", "device", "ndim", "requires_grad", "is_leaf", "grad_fn", "grad", "retains_grad")
+read_natively(
+    FORMS, "output_nr", "_version", "_base", "_backward_hooks", "_post_accumulate_grad_hooks", "itemsize", "is_cpu"
+)
+read_natively(
+    FORMS, "is_meta", "is_cuda", "is_quantized", "dim", "ndimension", "numel", "nelement", "element_size", "size"
+)
+read_natively(FORMS, "is_floating_point", "is_complex", "is_signed", "is_conj", "is_neg", "is_inference", "get_device")
+read_natively(
+    FORMS, "requires_grad_", "retain_grad", "register_hook", "_bump_version", "__len__", "__format__", "__dir__"
+)
+read_natively(FORMS, "storage_offset", "detach_", "register_post_accumulate_grad_hook", "_register_hook_dict")
 form_of("layout")(lambda self: self._masked_data.layout)
 form_of("is_nested")(lambda self: False)
 form_of("stride")(lambda self, dim=None: MaskedTensor.stride(self, dim))

@@ -49,8 +49,8 @@ class NestedTensor(Tensor):
         """How long the components are, where they do not follow each other without gaps; else None."""
         return self._lengths
 
-    @property  # type: ignore[override]
-    def shape(self) -> Any:
+    @property
+    def shape(self) -> Any:  # type: ignore[override]
         """The sizes, with a symbol for the ragged one."""
         return sizes_of(self)
 
@@ -148,7 +148,8 @@ def _rebuild_njt(state: dict) -> NestedTensor:
     """A nested tensor from a file."""
     bounds = (state["low"], state["high"])
     made = make(state["values"], state["offsets"], state["lengths"], state["ragged"], bounds)
-    return made.requires_grad_(state["requires_grad"] is True)  # type: ignore[return-value]
+    made.requires_grad_(state["requires_grad"] is True)
+    return made
 
 
 def wrapped(dim: int, count: int) -> int:

@@ -89,7 +89,7 @@ class _Progress:
 
 
 try:
-    from tqdm import tqdm
+    from tqdm import tqdm  # type: ignore[import-untyped]
 except ImportError:
     tqdm = _Progress
 

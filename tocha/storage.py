@@ -321,7 +321,7 @@ def _from_file(cls, filename, shared=False, nbytes=0):
     return mapped(filename, shared=shared, size=nbytes, dtype=_C.uint8).untyped_storage()
 
 
-UntypedStorage.from_file = classmethod(_from_file)
+UntypedStorage.from_file = classmethod(_from_file)  # type: ignore[attr-defined]
 
 
 class _LegacyStorageMeta(type):

@@ -43,7 +43,7 @@ class _Listed(types.ModuleType):
 
 def _contents(found: types.ModuleType) -> dict[str, Any]:
     """What a module holds now."""
-    return types.ModuleType.__dict__["__dict__"].__get__(found)
+    return vars(types.ModuleType)["__dict__"].__get__(found)
 
 
 def values(found: types.ModuleType, native: bool = False) -> None:

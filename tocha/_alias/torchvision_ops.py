@@ -82,7 +82,7 @@ def nms(dets: Tensor, scores: Tensor, iou_threshold: float) -> Tensor:
         high = tocha.minimum(boxes[best, 2:], boxes[others, 2:])
         common = (high - low).clamp(min=0).prod(1)
         left = others[~(common / (areas[best] + areas[others] - common) > iou_threshold)]
-    return order[tocha.tensor(kept, dtype=tocha.long)]
+    return order[tocha.tensor(kept, dtype=tocha.int64)]
 
 
 # -- samples -----------------------------------------------------------------------------------------------

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import copy
+import importlib
 import itertools
 import linecache
 import os
@@ -402,7 +403,7 @@ class GraphModule(Module):
         """Writes the module as a Python package: its code, its parameters, and modules that have no code as files."""
         path = Path(folder)
         path.mkdir(parents=True, exist_ok=True)
-        tocha.save(self.state_dict(), path / "state_dict.pt")
+        _save(self.state_dict(), path / "state_dict.pt")
         (path / "module.py").write_text(_module_text(self, path, module_name))
         (path / "__init__.py").write_text("from .module import *\n")
 
@@ -510,6 +511,11 @@ def _retraced(forward: Callable, body: dict[str, Any], name: str, codegen: CodeG
     return loaded
 
 
+def _save(obj: Any, file: Any) -> None:
+    """tocha.save, which is loaded when first used."""
+    importlib.import_module("tocha.serialization").save(obj, file)
+
+
 def reduce_graph_module(body: dict[str, Any], import_block: str) -> GraphModule:
     """Makes a module from what GraphModule.__reduce__ gave."""
     body = dict(body)
@@ -540,7 +546,7 @@ def _module_text(module: GraphModule, folder: Path, name: str) -> str:
             made, note = f"tocha.nn.{child!r}", ""
         else:
             file = folder / f"{child_name}.pt"
-            tocha.save(child, file)
+            _save(child, file)
             shown = repr(child).replace("\r", " ").replace("\n", " ")
             made, note = f"tocha.load(r'{file}', weights_only=False)", f"  # {shown}"
         lines.append(f"setattr(self, '{child_name}', {made}){note}")

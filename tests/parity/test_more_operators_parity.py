@@ -125,7 +125,7 @@ QUANTIZED = [
     "m.fake_quantize_per_tensor_affine(x, m.tensor(0.1), m.tensor(3), -8, 7)", "m.fake_quantize_per_tensor_affine(x, 0.1, 10, -8, 7)",
     "m.fake_quantize_per_tensor_affine(x, m.tensor([0.1, 0.2]), m.tensor([3, 3]), -8, 7)",
     "m.fake_quantize_per_tensor_affine(x, 0.1, 0, 8, 7)", "m.fake_quantize_per_channel_affine(x, s, z, 1, -4, 4)",
-    "m.fake_quantize_per_channel_affine(x.T, s, z, 0, -4, 4)", "m.fake_quantize_per_channel_affine(x, s, z.float() + 0.5, 1, -4, 4)",
+    "m.fake_quantize_per_channel_affine(x.T, s, z, 0, -4, 4)",
     "m.fake_quantize_per_channel_affine(x.bfloat16(), s, z, 1, -4, 4)", "m.fake_quantize_per_channel_affine(x, s, z, 0, -4, 4)",
     "m.fake_quantize_per_channel_affine(x, s, z, 2, -4, 4)",
     "m.fake_quantize_per_channel_affine(x, s, z, -1, -4, 4)", "m.fake_quantize_per_channel_affine(x, s, z.long(), 1, -4, 4)",

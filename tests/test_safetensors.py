@@ -29,7 +29,10 @@ def tensors() -> dict:
 
 
 def test_every_dtype_of_the_format(tmp_path):
-    assert {d for d in DTYPES} == {v for v in vars(tocha).values() if isinstance(v, tocha.dtype)} - {tocha.complex128}
+    assert {d for d in DTYPES} == {v for v in vars(tocha).values() if isinstance(v, tocha.dtype)} - {
+        tocha.complex128,
+        tocha.complex32,
+    }
     obj = {str(d): tocha.tensor([0, 1, 3]).to(d) for d in DTYPES}
     save_file(obj, tmp_path / "a")
     for result in (load(save(obj)), load_file(tmp_path / "a")):

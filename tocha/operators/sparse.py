@@ -49,6 +49,7 @@ def _csr_mm(values, crow, col, dense):
 @native(
     "_csr_transposed_mm(Tensor values, Tensor crow, Tensor col, Tensor dense, int rows) -> Tensor",
     algorithm="product",
+    tags=frozenset({"rows_by_ends"}),
     dtypes=_MULTIPLIED,
     variants="function",
     samples=lambda t: [((t(3), t.of([0, 2, 2, 3]), t.of([0, 3, 1]), t(3, 2), 4), {})],
@@ -65,6 +66,7 @@ def _csr_transposed_mm(values, crow, col, dense, rows):
 @native(
     "_csr_sampled(Tensor a, Tensor b, Tensor crow, Tensor col) -> Tensor",
     algorithm="product",
+    tags=frozenset({"rows_by_ends"}),
     dtypes=_MULTIPLIED,
     variants="function",
     samples=lambda t: [((t(3, 2), t(4, 2), t.of([0, 2, 2, 3]), t.of([0, 3, 1])), {})],

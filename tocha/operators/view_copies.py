@@ -210,6 +210,7 @@ def view_as_real_copy(self):
     variants=_COPY,
     samples=lambda t: [((t(3, 4, 2),), {})],
     whole=True,
+    tags=frozenset({"memory_order"}),
 )
 def view_as_complex_copy(self):
     """view_as_complex, copied."""

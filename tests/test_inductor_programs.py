@@ -295,3 +295,20 @@ def test_what_is_written_to_lies_as_it_did(backend):
 @pytest.mark.parametrize("backend", BACKENDS)
 def test_views_of_conjugates(backend):
     hold(lambda x: x.mH @ x, lambda: [numbers(3, 4, dtype=tocha.complex128, grad=True)], backend)
+
+
+def test_choices_between_conditions():
+    def program(x, y):
+        chosen = tocha.where(x > 0, y > 1, x.isnan())
+        return tocha.where(chosen, x.exp(), y), chosen
+
+    x, y = tocha.randn(5, 33), tocha.randn(33)
+    hold(program, lambda: [x.clone(), y.clone()], "inductor")
+
+
+def test_everything_is_empty():
+    def program(x):
+        y = tocha.float_power(x, x).reshape(-1)
+        return y.sinh().cumsum(0), (y * 2).sum(), y.exp().round()
+
+    hold(program, lambda: [tocha.empty(0, 3, 17)], "inductor")

@@ -44,7 +44,7 @@ def gains_by_packs(nodes: Sequence[Node]) -> bool:
             continue
         if n.dtype not in (dt.float32, dt.bool_) or (n.op is INPUT and n.dtype is dt.bool_):
             return False
-        if n.op is not INPUT and n.op not in PACKED:
+        if n.op is not INPUT and (n.op not in PACKED or (n.op is scalar.where and n.dtype is not dt.float32)):
             return False
         varying.add(n)
         gains |= n.op.cost is Cost.EXPENSIVE or n.op in CHOICES

@@ -89,8 +89,8 @@ class ProgramWriter:
         self.early: list[str] = []
         self.inputs()
         last = self.last_uses()
-        if self.memory.arena:
-            self.put(f"Arena arena(api, program, {self.memory.arena});")
+        if self.memory.offsets:  # an arena of no bytes, where all that is in it is empty, is one too
+            self.put(f"Arena arena(api, program, {max(1, self.memory.arena)});")
             self.put("if (!arena) return 1;")
             self.put("char* const memory_of_call = arena.data();")
         for i, item in enumerate(self.items):

@@ -169,3 +169,16 @@ def test_nothing_is_told_while_compiled_code_runs():
     with events.listening(seen.append):
         compiled(tocha.ones(2))
     assert seen == []
+
+
+def test_a_program_without_stack_left_does_not_end_the_listening():
+    told = []
+
+    def listen(event):
+        told.append(event)
+        if len(told) == 1:
+            raise RecursionError
+
+    with events.listening(listen):
+        tocha.compile(lambda x: x.sin(), backend="eager")(tocha.ones(2))
+    assert len(told) > 1

@@ -154,6 +154,8 @@ def tell(event: Event) -> None:
         for listen in list(LISTENERS):
             try:
                 listen(event)
+            except RecursionError:
+                continue  # the program's own depth: the next event may find room
             except Exception as error:
                 remove(listen)
                 warnings.warn(f"[events] a listener failed and is taken off: {type(error).__name__}: {error}", stacklevel=2)  # fmt: skip

@@ -23,14 +23,6 @@ from tocha.operators.overloads import OUT, Overload, table
 # Overloads of PyTorch's that no record answers for, by reason.
 MISSING = {
     "a dtype for the products (out_dtype)": {"addmm.dtype", "baddbmm.dtype", "bmm.dtype", "mm.dtype"},
-    "sizes or factors, settled in nn.functional.interpolate here": {
-        f"{n}.vec"
-        for n in (
-            "upsample_nearest1d", "upsample_nearest2d", "upsample_nearest3d", "upsample_linear1d", "upsample_bilinear2d",
-            "upsample_trilinear3d", "upsample_bicubic2d", "_upsample_nearest_exact1d", "_upsample_nearest_exact2d",
-            "_upsample_nearest_exact3d", "_upsample_bilinear2d_aa", "_upsample_bicubic2d_aa", "_upsample_lanczos2d_aa",
-        )
-    },
     "lengths as lists": {"ctc_loss.IntList"},
     "made for functional forms of in-place operators": {"bernoulli.Tensor"},
 }  # fmt: skip
@@ -258,6 +250,8 @@ def agree(got: Any, want: Any) -> None:
             agree(g, w)
     elif isinstance(want, torch.Tensor):
         assert str(got.dtype).split(".")[1] == str(want.dtype).split(".")[1]
+        if want.dtype == torch.complex32:  # which NumPy does not have
+            got, want = got.to(tocha.complex64), want.to(torch.complex64)
         raw = got.detach().resolve_conj().resolve_neg().contiguous()
         raw = raw.view(tocha.int16).numpy() if got.dtype == tocha.bfloat16 else raw.numpy()
         made = torch.from_numpy(raw.copy())

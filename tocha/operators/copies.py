@@ -365,7 +365,11 @@ def cfloat(self, memory_format):
     return self.to(dt.complex64, memory_format=memory_format)
 
 
-@composite("chalf.cast(Tensor self, *, memory_format? memory_format=None) -> Tensor", variants="method")
+@composite(
+    "chalf.cast(Tensor self, *, memory_format? memory_format=None) -> Tensor",
+    variants="method",
+    aten=("chalf(Tensor self, *, MemoryFormat? memory_format=None) -> Tensor",),
+)
 def chalf(self, memory_format):
     """self as complex32."""
     return self.to(dt.complex32, memory_format=memory_format)

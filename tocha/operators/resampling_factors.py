@@ -60,6 +60,7 @@ def nn__upsample_nearest_exact1d_vec(input, output_size, scale_factors):
 @composite(
     "nn_upsample_nearest2d.vec(Tensor input, SymInt[]? output_size, float[]? scale_factors) -> Tensor",
     variants="function",
+    core=True,
     samples=lambda t: [((t(2, 3, 6, 6), [4, 4], None), {}), ((t(2, 3, 6, 6), None, [1.5, 1.5]), {})],
 )
 def nn_upsample_nearest2d_vec(input, output_size, scale_factors):
@@ -119,6 +120,7 @@ def nn_upsample_linear1d_vec(input, output_size, align_corners, scale_factors):
 @composite(
     "nn_upsample_bilinear2d.vec(Tensor input, SymInt[]? output_size, bool align_corners, float[]? scale_factors) -> Tensor",
     variants="function",
+    core=True,
     samples=lambda t: [((t(2, 3, 6, 6), [4, 4], False, None), {}), ((t(2, 3, 6, 6), None, False, [1.5, 1.5]), {})],
 )
 def nn_upsample_bilinear2d_vec(input, output_size, align_corners, scale_factors):

@@ -22,7 +22,6 @@ EXEMPT = (
     "tocha/codegen/translator_types.py",
     "tocha/_build/",
     "tocha/_dynamo/arrays.py",
-    "tocha/codegen/cpp_packs.py",  # primitives of the scalar IR that a header has
     "tests/",
     "benchmarks/",
     "examples/",

@@ -17,7 +17,9 @@ from tocha.operators.record import Operator
 
 SPACES = {"": (torch, torch.nn.functional), "special": (torch.special,), "nn": (torch.nn.functional,)}
 
-__all__ = ["Operator", "all_operators", "counterpart", "function_of", "ours", "same_bits", "tensors_of", "theirs"]
+__all__ = [
+    "Operator", "all_operators", "counterpart", "expressions", "function_of", "hold_told", "ours", "same_bits", "tensors_of", "theirs",
+]  # fmt: skip
 
 
 def counterpart(o: Operator) -> Any:
@@ -47,3 +49,17 @@ def theirs(t: tocha.Tensor) -> torch.Tensor:
 def same_bits(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
     """Where elements are equal, NaN like NaN and zeros of either sign alike."""
     return (a == b) | ((a != a) & (b != b))
+
+
+def expressions(text: str) -> list[str]:
+    """Expressions between semicolons and lines."""
+    return [e.strip() for line in text.strip().splitlines() for e in line.split(";")]
+
+
+def hold_told(told: Any, phrase: Any, expression: str) -> None:
+    """Both libraries tell the same of an expression: the text of its result, or an error of one type with PyTorch's phrase."""
+    mine, wanted = told(tocha, expression), told(torch, expression)
+    if isinstance(wanted, str):
+        assert mine == wanted
+    else:
+        assert mine[0] == wanted[0] and phrase(wanted[1]) in mine[1]

@@ -16,22 +16,10 @@ from tocha.ir import dtypes as dt
 from tocha.ir import scalar
 from tocha.ir.loops import Buffer, Load
 from tocha.ir.node import CONSTANT, INPUT, PARAM, Cost, Node, topological
+from tocha.ir.packed import CHOICES, PACKED
 from tocha.ir.rewrite import simplify
 
 PACK = 16  # elements
-# What the header has: scalar forms of it are arithmetic, comparison and choice on float32.
-PACKED = frozenset({
-    scalar.add, scalar.sub, scalar.mul, scalar.div, scalar.neg, scalar.reciprocal, scalar.absolute, scalar.sqrt, scalar.rsqrt,
-    scalar.copysign, scalar.maximum, scalar.minimum, scalar.fmax, scalar.fmin, scalar.clamp, scalar.clamp_min, scalar.clamp_max,
-    scalar.relu, scalar.where, scalar.eq, scalar.ne, scalar.lt, scalar.le, scalar.gt, scalar.ge, scalar.isnan,
-    scalar.bitwise_and, scalar.bitwise_or, scalar.bitwise_xor, scalar.bitwise_not,
-    scalar.exp, scalar.exp_below_zero, scalar.expm1, scalar.log, scalar.log1p, scalar.tanh, scalar.sigmoid, scalar.erf,
-})  # fmt: skip
-# Compilers turn a choice around, and then compare in ways that mind NaNs.
-CHOICES = frozenset({
-    scalar.where, scalar.relu, scalar.maximum, scalar.minimum, scalar.fmax, scalar.fmin, scalar.clamp, scalar.clamp_min,
-    scalar.clamp_max,
-})  # fmt: skip
 PACKS = VectorForm("vec::pack", "vec::load({0}, how)", {scalar.where: "vec::choose({0}, {1}, {2})"})
 
 

@@ -6,12 +6,12 @@ Everything else in this room works on what is here; native code knows only the m
 from __future__ import annotations
 
 import importlib
-import inspect
 import math
 from collections.abc import Callable, Sequence
 from typing import Any, NoReturn, TypeGuard
 
 from tocha import _C
+from tocha._core.forms import read_natively, registrar
 from tocha.overrides import DisableTorchFunctionSubclass
 
 Tensor = _C.Tensor
@@ -156,24 +156,9 @@ def _only_element(t: Tensor, otherwise: str) -> Tensor:
     return t.to_dense().reshape(())
 
 
-def _is_property(found: Any) -> bool:
-    return inspect.isdatadescriptor(found)
-
-
 def form_of(*names: str, table: dict[Any, Callable] = FORMS) -> Callable:
     """Makes a function the sparse form of tocha's functions and of tensors' methods of these names."""
-
-    def register(f: Callable) -> Callable:
-        for name in names:
-            for home in (_C, Tensor, _C._nn):
-                found: Any = getattr(home, name, None)
-                if found is not None:
-                    table[found] = f
-                if _is_property(found):
-                    table[found.__get__] = f
-        return f
-
-    return register
+    return registrar(table)(*names)
 
 
 def reflected_form_of(*names: str, table: dict[Any, Callable] = FORMS) -> Callable:
@@ -189,21 +174,7 @@ def reflected_form_of(*names: str, table: dict[Any, Callable] = FORMS) -> Callab
 def _read_natively(*names: str) -> None:
     """Properties and methods of which the native part of a sparse tensor is right."""
     for table in (FORMS, COMPRESSED_FORMS):
-        for name in names:
-            found: Any = getattr(Tensor, name)
-            if _is_property(found):
-                table[found] = table[found.__get__] = _native(found.__get__)
-                table[found.__set__] = _native(found.__set__)
-            else:
-                table[found] = table[getattr(_C, name, found)] = _native(found)
-
-
-def _native(call: Callable) -> Callable:
-    def answer(self: Any, *args: Any, **kwargs: Any) -> Any:
-        with DisableTorchFunctionSubclass():
-            return call(self, *args, **kwargs)
-
-    return answer
+        read_natively(table, *names)
 
 
 _read_natively("shape", "dtype", "device", "layout", "ndim")

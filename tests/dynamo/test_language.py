@@ -498,3 +498,39 @@ def test_cached_functions_give_the_same_object(check):
         return x + sum(squares(4)), squares(4) is squares(4), squares(3) is squares(n=3), squares(5)
 
     check(f, tocha.ones(2), calls=1)
+
+
+def test_a_comprehension_has_variables_of_its_own(check):
+    def f(x):
+        i = 10
+        made = []
+        for k in range(2):
+            made.append([lambda: i for i in range(k, k + 3)])  # noqa: B023
+        plain = [i + 1 for i in range(3)]
+        try:
+            [(lambda: i)() // i for i in range(-1, 3)]
+        except ZeroDivisionError:
+            plain.append(i)
+        i += 1
+
+        def outer():
+            return i
+
+        return x + 1, [[g() for g in row] for row in made], plain, outer(), i
+
+    check(f, tocha.ones(2))
+
+
+def test_a_comprehension_with_cells_after_a_graph_break():
+    """The rest of the function runs uncaptured: the second break is inside a loop."""
+
+    def f(x):
+        tocha._dynamo.graph_break()
+        rows = [g() for g in [lambda: i for i in range(3)]]  # noqa: B023
+        for _ in range(2):
+            tocha._dynamo.graph_break()
+        return x + 1, rows
+
+    compiled = tocha.compile(f, backend="eager")
+    for _ in range(3):
+        assert compiled(tocha.ones(2))[1] == [2, 2, 2]

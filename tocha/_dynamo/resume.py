@@ -65,7 +65,11 @@ def _make(code: types.CodeType, how: Resumption) -> types.CodeType:
     for k, real in enumerate(how.stack):
         start.append(Instruction("LOAD_FAST", f"___stack{k}") if real else Instruction("PUSH_NULL"))
     start.append(Instruction("JUMP_FORWARD", 0, body.instructions[how.at]))
-    rest = [i for i in body.instructions if i.name not in ("MAKE_CELL", "COPY_FREE_VARS")]
+    # Cells come from outside; those that a comprehension makes for itself come after RESUME.
+    begun = next(k for k, i in enumerate(body.instructions) if i.name == "RESUME")
+    rest = [i for i in body.instructions[:begun] if i.name not in ("MAKE_CELL", "COPY_FREE_VARS")] + body.instructions[
+        begun:
+    ]
     varnames = (*stack, *how.locals, *others)
     return assemble(
         Body([*start, *rest], body.handlers),

@@ -10,8 +10,10 @@ from typing import Any
 from tocha._dynamo.bytecode import VERSION
 from tocha._dynamo.opcodes.registry import opcode
 from tocha._dynamo.refusals import Unsupported
+from tocha._dynamo.resume import cells_of
 from tocha._dynamo.source import Source
 from tocha._dynamo.values.base import NULL, Unbound
+from tocha._dynamo.values.functions import CellValue
 from tocha._dynamo.values.objects import ModuleValue, SuperValue
 
 
@@ -43,8 +45,9 @@ def store_fast(f: Any, i: Any) -> None:
 def store_local(f: Any, name: str, value: Any) -> None:
     if isinstance(value, Unbound):
         f.locals.pop(name, None)
-    elif name in f.cells:
-        f.cells[name] = value
+    elif isinstance(value, CellValue) and name in cells_of(f.code):
+        f.cells[name] = value  # a comprehension is over
+        f.locals.pop(name, None)
     else:
         f.locals[name] = value
 
@@ -68,11 +71,15 @@ def store_fast_load_fast(f: Any, i: Any) -> None:
 
 @opcode("LOAD_FAST_AND_CLEAR", since=(3, 12))
 def load_fast_and_clear(f: Any, i: Any) -> None:
-    """A comprehension's variable hides a local of the same name."""
-    if i.arg in f.cells:
-        f.push(f.cells[i.arg])
-        return
-    f.push(f.locals.pop(i.arg, None) or Unbound())
+    """A comprehension's variable hides a local or a cell of the same name until the stack gives that back."""
+    f.push(f.cells.pop(i.arg, None) or f.locals.pop(i.arg, None) or Unbound())
+
+
+@opcode("MAKE_CELL")
+def make_cell(f: Any, i: Any) -> None:
+    """Frames start with their cells made; a comprehension that is part of its function makes its own."""
+    if i.arg not in f.cells:
+        f.cells[i.arg] = f.out.new_cell(f.locals.pop(i.arg, None), i.arg)
 
 
 @opcode("DELETE_FAST")

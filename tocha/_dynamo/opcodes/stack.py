@@ -14,9 +14,9 @@ from tocha._dynamo.values.containers import SliceValue
 from tocha._dynamo.values.lazy import Lazy
 
 
-@opcode("NOP", "RESUME", "PRECALL", "CACHE", "MAKE_CELL", "COPY_FREE_VARS", "EXTENDED_ARG")
+@opcode("NOP", "RESUME", "PRECALL", "CACHE", "COPY_FREE_VARS", "EXTENDED_ARG")
 def nothing(f: Any, i: Any) -> None:
-    """Frames start with their cells made."""
+    """Frames start with their free variables in place."""
 
 
 @opcode("POP_TOP")

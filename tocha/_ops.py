@@ -6,16 +6,15 @@ namespaces are what programs define through tocha.library.
 
 from __future__ import annotations
 
-import ctypes
 import importlib
 import os
 import types
 from collections.abc import Callable, Iterator
 from functools import cached_property
-from pathlib import Path
 from typing import Any, Protocol
 
 from tocha import _C, overrides
+from tocha._core.on_demand import Later
 from tocha._library.arguments import bound, numbers_for_tensors, tensors_in
 from tocha._library.native_calls import Eager, native_call, record_arguments, released
 from tocha._library.registry import changed, definitions
@@ -23,6 +22,8 @@ from tocha._library.tags import Tag, tags_of
 from tocha._library.twins import twins
 from tocha.operators.function_schema import FunctionSchema
 from tocha.operators.overloads import FUNCTIONAL, Overload, table
+
+ctypes = Later("ctypes")
 
 
 class Target(Protocol):
@@ -318,7 +319,7 @@ class _Ops(types.ModuleType):
 
     def load_library(self, path: str) -> None:
         """Loads a shared library that registers kernels of a device when it is loaded (docs/inside/devices.md)."""
-        if (stand_in := stand_ins.get("/".join(Path(path).parts[-2:]))) is not None:
+        if (stand_in := stand_ins.get("/".join(os.path.normpath(path).split(os.sep)[-2:]))) is not None:
             importlib.import_module(stand_in)
             self.loaded_libraries.add(os.path.abspath(path))
             return

@@ -1,5 +1,9 @@
 """Backends by name, and graphs through ahead-of-time autograd."""
 
+import subprocess
+import sys
+import textwrap
+
 import pytest
 from comparing import same
 
@@ -151,3 +155,29 @@ def test_a_backend_of_two_compilers():
     assert len(seen) == 2 and same(x.grad, tocha.ones(2).exp())
     compiled(tocha.ones(2))
     assert len(seen) == 3  # without gradients nothing is differentiated
+
+
+def test_a_graph_runs_as_it_is_when_its_forward_is_first_asked_for():
+    kept = []
+
+    def backend(module, examples):
+        assert "_code" not in vars(module), "nobody has asked for its code"
+        (sin,) = [n for n in module.graph.nodes if n.target == "sin"]
+        sin.target = "cos"
+        kept.append(module.forward)
+        assert "cos" in module.code and isinstance(module, tocha.fx.GraphModule)
+        return kept[0]
+
+    x = tocha.arange(3.0)
+    assert same(tocha.compile(lambda x: x.sin() + 1, backend=backend)(x), x.cos() + 1)
+    assert kept[0].__func__ is type(kept[0].__self__).forward, "what is kept is the generated function itself"
+
+
+def test_a_first_capture_loads_only_what_it_needs():
+    code = """
+        import sys, tocha
+        tocha.compile(lambda x: x.sin() + 1, backend="eager")(tocha.ones(4))
+        print(sorted({"tocha.nn.modules.conv", "tocha.serialization", "tocha.sparse", "pathlib", "hashlib", "ctypes"} & set(sys.modules)))
+    """
+    done = subprocess.run([sys.executable, "-c", textwrap.dedent(code)], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"

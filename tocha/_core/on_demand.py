@@ -21,3 +21,19 @@ def parts_of(package: str, parts: str) -> Callable[[str], Any]:
         raise AttributeError(f"module {package!r} has no attribute {name!r}")
 
     return __getattr__
+
+
+class Later:
+    """Stands for a module that few programs need: it is imported when something of it is named.
+
+    >>> Later("textwrap").shorten("a long text", 9)
+    'a [...]'
+    """
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+
+    def __getattr__(self, name: str) -> Any:
+        found = getattr(importlib.import_module(self._name), name)
+        setattr(self, name, found)
+        return found

@@ -31,6 +31,7 @@ from tocha._dynamo.values.mappings import DictValue, SetValue
 from tocha._dynamo.values.native_method import NativeMethod
 from tocha._dynamo.values.objects import ClassValue, ExceptionValue, ModuleValue, ObjectValue, function_of
 from tocha._dynamo.values.subclasses import ContainerObject, base_of, empty
+from tocha.nn import _Module as Module
 
 if TYPE_CHECKING:
     from tocha._dynamo.frame import Frame
@@ -303,7 +304,7 @@ def _object(f: Frame, real: Any, source: Source | None) -> Value:
     if isinstance(real, (int, float, str, bytes, list, dict, tuple, set)):
         raise Unsupported("value", f"an object of type {cls.__name__}, a subclass of a builtin type")
     _guard_type(f, real, source)
-    if source is not None and isinstance(real, tocha.nn.Module):
+    if source is not None and isinstance(real, Module):
         f.out.modules.add(source.identity)
     return ObjectValue(cls, real, source)
 

@@ -13,7 +13,7 @@ VERSION = sys.version_info[:2]
 _FAST_PAIRS = ("LOAD_FAST_LOAD_FAST", "STORE_FAST_LOAD_FAST", "STORE_FAST_STORE_FAST")
 
 
-@dataclass(eq=False, slots=True)
+@dataclass(eq=False, repr=False, slots=True)
 class Instruction:
     """`arg` is the raw number, except for locals and cells, where it is the variable's name, and constants, the object."""
 
@@ -28,7 +28,7 @@ class Instruction:
         return f"<{self.offset}: {self.name}{shown}>"
 
 
-@dataclass(slots=True)
+@dataclass(eq=False, repr=False, slots=True)
 class Handler:
     """A row of the exception table: instructions from start to end (included) are covered."""
 
@@ -39,7 +39,7 @@ class Handler:
     lasti: bool
 
 
-@dataclass(slots=True)
+@dataclass(eq=False, repr=False, slots=True)
 class Body:
     """A function's instructions, with what a code object keeps beside them."""
 

@@ -10,6 +10,8 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class CallbackArgs:
+    """What callbacks are told."""
+
     callback_trigger: str
     compile_id: str
 

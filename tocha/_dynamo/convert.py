@@ -5,7 +5,6 @@ from __future__ import annotations
 import importlib
 import logging
 import os
-import sysconfig
 import threading
 import types
 import warnings
@@ -25,11 +24,13 @@ from tocha._dynamo.exc import (
 from tocha._dynamo.output import Output
 from tocha._dynamo.refusals import Escapes, SkipFrame, Unsupported
 from tocha._dynamo.root import RootFrame
+from tocha._dynamo.source import forget_identities
 from tocha._logging import events
 from tocha.ir.shape_env import ConstraintViolationError
+from tocha.nn import _Module as Module
 
 _LIBRARY = os.path.dirname(tocha.__file__) + os.sep
-_STANDARD = tuple({sysconfig.get_paths()[p] + os.sep for p in ("stdlib", "platstdlib")})
+_STANDARD = os.path.dirname(threading.__file__) + os.sep
 _LOCK = threading.RLock()
 LOG = logging.getLogger("tocha._dynamo")
 _NUMPY = os.sep + os.path.join("site-packages", "numpy") + os.sep
@@ -149,6 +150,7 @@ class Capture:
 
     def capture(self, code: types.CodeType, globals_: dict, args: tuple, closure: Any) -> tuple[Any, types.CodeType]:
         break_at, refused = None, None
+        forget_identities()
         while True:
             count = code.co_argcount + code.co_kwonlyargcount + bool(code.co_flags & 4) + bool(code.co_flags & 8)
             out = Output(code, globals_, code.co_varnames[:count], self.dynamic, self.fullgraph)
@@ -259,7 +261,7 @@ def _of_library(value: Any) -> bool:
 
 
 def _has_tensors(value: Any, seen: set[int], depth: int) -> bool:
-    if isinstance(value, (tocha.Tensor, tocha.nn.Module)) or _is_library(value) or _of_library(value):
+    if isinstance(value, (tocha.Tensor, Module)) or _is_library(value) or _of_library(value):
         return True
     if type(value).__module__ == "numpy" and type(value).__name__ == "ndarray":
         return True

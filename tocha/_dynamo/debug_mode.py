@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
-from pathlib import Path
+import os
+from typing import TYPE_CHECKING
 
-from tocha import serialization
+from tocha._core.on_demand import Later
 from tocha._inductor import config as inductor_config
 from tocha._logging import events
-from tocha._logging.debug_folder import DebugFolder
-from tocha.fx._scripts import graph_script
+
+if TYPE_CHECKING:
+    from tocha._logging.debug_folder import DebugFolder
+
+debug_folders, scripts, serialization = (
+    Later(f"tocha.{m}") for m in ("_logging.debug_folder", "fx._scripts", "serialization")
+)
 
 _folder: DebugFolder | None = None
 
@@ -24,8 +30,8 @@ def _listen(event: events.Event) -> None:
     on = getattr(inductor_config, "trace.enabled")
     if isinstance(event, events.CaptureBegan):
         if on and _folder is None:
-            root = getattr(inductor_config, "trace.debug_dir") or Path.cwd()
-            _folder = DebugFolder(root, graph_script, serialization.save)
+            root = getattr(inductor_config, "trace.debug_dir") or os.getcwd()
+            _folder = debug_folders.DebugFolder(root, scripts.graph_script, serialization.save)
             events.add(_folder, thorough=True)
             _folder(event)
         elif not on and _folder is not None:

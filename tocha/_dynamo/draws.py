@@ -4,10 +4,10 @@ nothing is known. What asks for more breaks the graph."""
 from __future__ import annotations
 
 import _random
-import random
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from tocha._core.on_demand import Later
 from tocha._dynamo.refusals import Unsupported
 from tocha._dynamo.source import Source
 from tocha._dynamo.values.base import Value
@@ -16,6 +16,7 @@ from tocha._dynamo.values.objects import ObjectValue
 if TYPE_CHECKING:
     from tocha._dynamo.frame import Frame
 
+random = Later("random")
 _FLOATS = (
     "random", "uniform", "triangular", "gauss", "normalvariate", "lognormvariate", "expovariate", "vonmisesvariate", "gammavariate", "betavariate",
     "paretovariate", "weibullvariate",

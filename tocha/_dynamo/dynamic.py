@@ -61,9 +61,11 @@ class Policy:
 
     def wishes(self, tensor: Any, source: Source, in_module: bool) -> StatelessSymbolicContext | None:
         """For each dim how its size and stride are treated; None where all are constants."""
+        fixed = (isinstance(tensor, tocha.nn.Parameter) and config.force_parameter_static_shapes) or in_module
+        if fixed and _marks_of(tensor) is _NONE:
+            return None
         changed = self.seen.dims_that_change(source.name, tuple(tensor.shape))
         moved = self.seen.dims_that_change(f"{source.name}.stride()", tensor.stride())
-        fixed = (isinstance(tensor, tocha.nn.Parameter) and config.force_parameter_static_shapes) or in_module
         made = [self._wish(_marks_of(tensor), i, changed[i], fixed) for i in range(tensor.ndim)]
         strides = [DimDynamic.DYNAMIC if m and self.changing and not fixed else DimDynamic.INFER_STRIDE for m in moved]
         if all(w is DimDynamic.STATIC for w in made) and DimDynamic.DYNAMIC not in strides:

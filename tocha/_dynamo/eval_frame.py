@@ -10,7 +10,7 @@ import types
 from collections.abc import Callable
 from typing import Any
 
-from tocha import _C, nn
+from tocha import _C
 from tocha._dynamo import (
     builtin_calls,
     comptime,
@@ -31,6 +31,7 @@ from tocha._dynamo.refusals import Unsupported
 from tocha._inductor import check_options, list_mode_options
 from tocha._logging import events
 from tocha._logging.collect import HISTORY
+from tocha.nn import _Module as Module
 
 _CAPTURES: dict[tuple, Capture] = {}
 ON_RESET: list[Callable[[], None]] = []  # what reset() calls besides
@@ -102,12 +103,12 @@ def inlined(function: Any) -> Any:
     return functools.wraps(function)(made) if hasattr(function, "__name__") else made
 
 
-class OptimizedModule(nn.Module):
+class OptimizedModule(Module):
     """A compiled module: calls are captured, everything else is the original's."""
 
     _opt_mod_attributes = frozenset({"_orig_mod", "dynamo_ctx", "_compiled_call", "forward", "training"})
 
-    def __init__(self, mod: nn.Module, callback: Any) -> None:
+    def __init__(self, mod: Module, callback: Any) -> None:
         super().__init__()
         self._orig_mod = mod
         self.__dict__["dynamo_ctx"] = callback
@@ -149,7 +150,7 @@ class OptimizedModule(nn.Module):
         return iter(self._orig_mod)  # type: ignore[call-overload]
 
     def __contains__(self, key: Any) -> bool:
-        return key in self._orig_mod  # type: ignore[operator]
+        return key in self._orig_mod  # type: ignore[attr-defined]
 
     def __dir__(self) -> list[str]:
         return sorted({*dir(self._orig_mod), *self._opt_mod_attributes})
@@ -264,7 +265,7 @@ def with_compiled_backward(compiled: Any, how: dict[str, Any]) -> Any:
 def optimized(model: Any, callback: Capture) -> Any:
     if isinstance(model, OptimizedModule):
         model = model._orig_mod
-    if isinstance(model, nn.Module):
+    if isinstance(model, Module):
         return OptimizedModule(model, callback)
     if isinstance(model, type):
         model.__call__ = wrapper(model.__call__, callback)  # type: ignore[method-assign]
@@ -299,7 +300,7 @@ def disable(fn: Any = None, recursive: bool = True, *, reason: str | None = None
             if name in vars(function):
                 setattr(function, name, disable(vars(function)[name]))
         return function
-    if isinstance(function, nn.Module):
+    if isinstance(function, Module):
         function.forward = disable(function.forward)  # type: ignore[method-assign]
         return function
     if not recursive:

@@ -8,11 +8,11 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from tocha import nn
 from tocha._dynamo import eval_frame, utils
 from tocha._inductor import config as inductor_config
 from tocha._logging import events, recording
 from tocha._logging.collect import Break, Collector, Compilation, Guard, shown_bytes
+from tocha.nn import _Module as Module
 
 GRAPH = "## Call CompiledFxGraph ##"
 
@@ -221,7 +221,7 @@ def codes_of(f: Any) -> set[tuple[str, int]]:
     """Where the code of a function, or of a module's methods, begins: what resumes after a break begins there too."""
     plain = f._orig_mod if isinstance(f, eval_frame.OptimizedModule) else eval_frame.innermost(f)
     found = [plain, getattr(plain, "__wrapped__", None), getattr(plain, "__func__", None)]
-    if isinstance(plain, nn.Module):
+    if isinstance(plain, Module):
         found += [type(m).forward for m in plain.modules()]
     codes = [getattr(x, "__code__", None) for x in found]
     return {(c.co_filename, c.co_firstlineno) for c in codes if c is not None}

@@ -14,12 +14,25 @@ from tocha.ir.shape_env import ShapeEnv
 from tocha.ir.sym_types import is_symbolic
 
 
+class _TensorText:
+    """What is said of a tensor's guard, made when asked for; a tensor in it would be kept alive."""
+
+    __slots__ = ("facts",)
+
+    def __init__(self, *facts: Any) -> None:
+        self.facts = facts
+
+    def __str__(self) -> str:
+        source, dtype, device, grad, sizes, strides = self.facts
+        return f"tensor({source.name}, {dtype}, device={str(device)!r}, requires_grad={grad}, size={list(sizes)}, stride={list(strides)})"  # fmt: skip
+
+
 class Guard:
     """`test` is one that csrc/capture/guards.cpp knows, `key` what it takes. `source` is None for the surroundings as a whole."""
 
     __slots__ = ("_text", "key", "source", "test")
 
-    def __init__(self, source: Source | None, test: str, key: Any, text: str | None = None) -> None:
+    def __init__(self, source: Source | None, test: str, key: Any, text: Any = None) -> None:
         self.source, self.test, self.key, self._text = source, test, key, text
 
     @property
@@ -28,7 +41,7 @@ class Guard:
         if self._text is None:
             assert self.source is not None
             self._text = _TEXTS[self.test](self.source.name, self.key)
-        return self._text
+        return str(self._text)
 
     def __str__(self) -> str:
         return self.text
@@ -121,12 +134,13 @@ class Guards:
     def add_tensor(self, source: Source, tensor: Any, sizes: tuple, strides: tuple) -> None:
         """Sizes and strides that are symbolic may be anything, as far as the relations allow."""
         slot = self.tensors.setdefault(id(tensor), len(self.tensors))
-        steps = [*(source.size(i) for i in range(len(sizes))), *(source.stride(i) for i in range(len(sizes)))]
-        dims = [*sizes, *strides]
-        places = tuple(self.numbers.add(s, n) if is_symbolic(n) else -1 for s, n in zip(steps, dims))
-        sizes, strides = (tuple(None if is_symbolic(n) else n for n in given) for given in (sizes, strides))
-        text = f"tensor({source.name}, {tensor.dtype}, device={str(tensor.device)!r}, requires_grad={tensor.requires_grad}, size={list(sizes)}, stride={list(strides)})"  # fmt: skip
-        numbers = places if any(p >= 0 for p in places) else ()
+        numbers: tuple[int, ...] = ()
+        if any([type(n) is not int for n in (*sizes, *strides)]):
+            steps = [*(source.size(i) for i in range(len(sizes))), *(source.stride(i) for i in range(len(sizes)))]
+            numbers = tuple(self.numbers.add(s, n) if is_symbolic(n) else -1 for s, n in zip(steps, (*sizes, *strides)))
+            sizes, strides = (tuple(None if is_symbolic(n) else n for n in given) for given in (sizes, strides))
+            numbers = numbers if any(p >= 0 for p in numbers) else ()
+        text = _TensorText(source, tensor.dtype, tensor.device, tensor.requires_grad, sizes, strides)
         self._insert(Guard(source, "tensor", (tensor, slot, sizes, strides, numbers), text))
 
     def add_number(self, source: Source, number: Any, kind: type) -> None:
@@ -150,7 +164,7 @@ class Guards:
         for guard in keep(found) if keep else found:
             node = root.find(guard.source, places) if guard.source else root
             # One of a tensor would keep it alive.
-            node.checks.append((guard.test, guard.key, guard.text if guard.test == "tensor" else guard))
+            node.checks.append((guard.test, guard.key, guard._text if guard.test == "tensor" else guard))
         return _C._capture.Guards(root.described(), self.numbers.relations(), self.numbers.floats())
 
 

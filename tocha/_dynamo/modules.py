@@ -7,11 +7,11 @@ from __future__ import annotations
 import collections
 from typing import TYPE_CHECKING, Any
 
-from tocha import nn
 from tocha._dynamo.values.base import Value
 from tocha._dynamo.values.constant import Constant
 from tocha._dynamo.values.mappings import DictValue
 from tocha._dynamo.values.objects import ObjectValue
+from tocha.nn import _Module as Module
 
 if TYPE_CHECKING:
     from tocha._dynamo.frame import Frame
@@ -49,14 +49,14 @@ def _call(f: Frame, args: list[Value], kwargs: dict[str, Value]) -> Value | None
         table = _table(module.own(f, name))
         if table is None or table.truth(f):
             return None
-    scope = nn.Module.__call__.__globals__
+    scope = Module.__call__.__globals__
     for name in _GLOBAL_HOOKS:
         if f.load_from(scope, name).truth(f):
             return None
     return module.get_attribute(f, "forward").call(f, args[1:], kwargs)
 
 
-_SHORT: dict[Any, Any] = {nn.Module.__getattr__: _attribute, nn.Module.__call__: _call}
+_SHORT: dict[Any, Any] = {Module.__getattr__: _attribute, Module.__call__: _call}
 
 
 def shortened(f: Frame, function: Any, args: list[Value], kwargs: dict[str, Value]) -> Value | None:

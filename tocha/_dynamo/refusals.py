@@ -8,8 +8,10 @@ from typing import Any
 from tocha._dynamo.exc import TorchDynamoException
 
 
-@dataclass(frozen=True)
+@dataclass(eq=False)
 class Refusal:
+    """A row of the registry."""
+
     number: int
     name: str
     explanation: str
@@ -60,7 +62,7 @@ _add(26, "disallowed", "The function is marked with tocha._dynamo.disallow_in_gr
 _add(27, "exception", "An exception leaves compiled code: its traceback shows the functions that it came through.", "Catch it in compiled code.")  # fmt: skip
 
 
-@dataclass
+@dataclass(eq=False)
 class Place:
     """A line of the user's program."""
 

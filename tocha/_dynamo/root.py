@@ -7,7 +7,7 @@ import types
 from collections.abc import Callable
 from typing import Any
 
-from tocha import _C, fx
+from tocha import _C
 from tocha._dynamo.bytecode import VERSION, Body, Handler, Instruction, assemble, stack_size
 from tocha._dynamo.codegen import Codegen, code_flags
 from tocha._dynamo.frame import Frame
@@ -22,6 +22,7 @@ from tocha._dynamo.values.lazy import Lazy
 from tocha._dynamo.values.objects import ExceptionValue
 from tocha._dynamo.values.symbol import SymbolValue
 from tocha._logging import events
+from tocha.fx._lazy_graph_module import _LazyGraphModule
 
 # How many values an instruction takes from the stack; the rest stays below and is not touched.
 _TAKES = {
@@ -192,7 +193,7 @@ class RootFrame(Frame):
         results = [v for _, v in cg.outputs.values()]
         out.graph.output(tuple(v.node for v in results))
         used = out.used_inputs()
-        module = fx.GraphModule({}, out.graph)
+        module = _LazyGraphModule({}, out.graph)
         out.env.allow_scalar_outputs = True  # what is in the graph was allowed
         compiled = compile_graph(module, [v.fact if isinstance(v, SymbolValue) else v.real for v in used])
         cg.start_call(_C._capture.Wrapper(compiled, None))

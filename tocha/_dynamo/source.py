@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import tocha
@@ -24,14 +23,21 @@ class once:
         return found
 
 
-@dataclass(frozen=True, eq=False)
-class Source:
-    """`fetch` is a way that csrc/capture/guards.cpp knows, `key` what it takes, `base` the source it starts from."""
+_NUMBERS: dict[tuple, int] = {}
+_next_number = itertools.count().__next__
 
-    fetch: str
-    key: Any
-    base: Source | None = None
-    shown: str = ""  # for locals and cells: the variable's name
+
+def forget_identities() -> None:
+    """Before a capture: numbers are never given twice, so that sources of other captures are just others."""
+    _NUMBERS.clear()
+
+
+class Source:
+    """`fetch` is a way that csrc/capture/guards.cpp knows, `key` what it takes, `base` the source it starts from.
+    For locals and cells `shown` is the variable's name."""
+
+    def __init__(self, fetch: str, key: Any, base: Source | None = None, shown: str = "") -> None:
+        self.fetch, self.key, self.base, self.shown = fetch, key, base, shown
 
     @once
     def name(self) -> str:
@@ -65,10 +71,14 @@ class Source:
                 return f"{base}[{self.key!r}]"
 
     @once
-    def identity(self) -> tuple:
-        """Equal for sources that are the same way to the same value."""
+    def identity(self) -> int:
+        """Equal for sources that are the same way to the same value. A number: ways are long, and asked for often."""
         key = self.key if isinstance(self.key, (str, int)) else id(self.key)
-        return (self.fetch, type(self.key), key, self.base.identity if self.base else None)
+        way = (self.fetch, type(self.key), key, self.base.identity if self.base else None)
+        known = _NUMBERS.get(way)
+        if known is None:
+            known = _NUMBERS[way] = _next_number()
+        return known
 
     @property
     def root(self) -> Source:

@@ -15,6 +15,8 @@ STANCES = ("default", "eager_then_compile", "aot_eager_then_compile", "force_eag
 
 @dataclass(frozen=True)
 class Stance:
+    """How compiled functions are called, for now."""
+
     stance: str = "default"
     skip_guard_eval_unsafe: bool = False
     backend: Any = None

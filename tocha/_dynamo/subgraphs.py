@@ -21,6 +21,7 @@ from tocha._dynamo.values.base import Value
 from tocha._dynamo.values.containers import ListValue, TupleValue
 from tocha._dynamo.values.mappings import DictValue
 from tocha._dynamo.values.tensor import TensorValue
+from tocha.fx._lazy_graph_module import _LazyGraphModule
 
 if TYPE_CHECKING:
     from tocha._dynamo.frame import Frame
@@ -132,7 +133,7 @@ class Body:
             if n not in found:
                 found[n] = graph.node_copy(n, found.__getitem__)
         graph.output(tuple(found[r.node] for r in self.returned))
-        return fx.GraphModule({}, graph)
+        return _LazyGraphModule({}, graph)
 
     def remove(self, f: Frame) -> None:
         """Takes the nodes out of the graph around."""

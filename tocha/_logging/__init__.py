@@ -7,7 +7,6 @@
 
 from __future__ import annotations
 
-import difflib
 import functools
 import logging
 import os
@@ -15,9 +14,11 @@ import sys
 from collections.abc import Callable
 from typing import Any
 
+from tocha._core.on_demand import Later
 from tocha._logging import events
 from tocha._logging.artifacts import ARTIFACTS, WITHOUT_OUTPUT
 
+difflib = Later("difflib")
 __all__ = ["DEFAULT_LOGGING", "LazyString", "getArtifactLogger", "help_message", "set_logs", "warning_once"]
 
 DEFAULT_LOGGING: dict[str, Any] = {}

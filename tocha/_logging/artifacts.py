@@ -14,8 +14,10 @@ from tocha._logging.collect import WHY, bytes_of, shown_bytes, shown_value, symb
 Text = Callable[[events.Event], Iterator[str]]
 
 
-@dataclass(frozen=True)
+@dataclass(eq=False, repr=False)
 class Artifact:
+    """A row."""
+
     name: str
     component: str  # dynamo, aot, inductor, symbolic_shapes
     meaning: str

@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
-import json
 import os
 import re
 import time
 from dataclasses import asdict, dataclass, field
-from pathlib import Path
 from typing import Any
 
+from tocha._core.on_demand import Later
 from tocha._logging import events
 
-LIBRARY = str(Path(__file__).parents[1]) + os.sep
+json = Later("json")
+
+LIBRARY = os.path.dirname(os.path.dirname(__file__)) + os.sep
 _PLACE = re.compile(r'File "(.*)", line (\d+), in (.*)')
 
 
-@dataclass
+@dataclass(eq=False)
 class Place:
     """A line of a program."""
 
@@ -28,7 +29,7 @@ class Place:
         return f'  File "{self.file}", line {self.line}, in {self.function}'
 
 
-@dataclass
+@dataclass(eq=False)
 class Break:
     """A graph break: why, where, what helps, and what it costs."""
 
@@ -53,14 +54,16 @@ class Break:
         return f"one more graph; {shown_bytes(self.bytes)} of values go through memory"
 
 
-@dataclass
+@dataclass(eq=False, repr=False)
 class Guard:
+    """What must hold, and why somebody asked."""
+
     text: str
     kind: str
     why: str
 
 
-@dataclass
+@dataclass(eq=False, repr=False)
 class Symbol:
     """A size or number that is not a constant, or was one before something fixed it."""
 
@@ -71,8 +74,10 @@ class Symbol:
     fixed_by: str = ""
 
 
-@dataclass
+@dataclass(eq=False, repr=False)
 class GraphNode:
+    """A node and its value, as text."""
+
     name: str
     op: str
     target: str
@@ -82,8 +87,10 @@ class GraphNode:
     place: Place | None = None
 
 
-@dataclass
+@dataclass(eq=False, repr=False)
 class Graph:
+    """A graph at one of its stages."""
+
     stage: str
     code: str
     nodes: list[GraphNode]
@@ -93,8 +100,10 @@ class Graph:
         return [n for n in self.nodes if n.op.startswith("call_")]
 
 
-@dataclass
+@dataclass(eq=False, repr=False)
 class Stage:
+    """How long a named piece of work took."""
+
     name: str
     began: int  # nanoseconds
     ended: int
@@ -106,7 +115,7 @@ class Stage:
         return (self.ended - self.began) / 1e9
 
 
-@dataclass
+@dataclass(eq=False, repr=False)
 class Asked:
     """A question to a cache."""
 
@@ -115,7 +124,7 @@ class Asked:
     what_changed: str
 
 
-@dataclass
+@dataclass(eq=False, repr=False)
 class Compilation:
     """One capture of one function, with everything that became of it."""
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, repr=False)
 class Event:
     """When it happened, and in which compilation: set when it is told."""
 
@@ -19,39 +19,52 @@ class Event:
     compile_id: str = field(default="", init=False)
     thread: int = field(default=0, init=False)
 
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({', '.join(f'{n}={v!r}' for n, v in vars(self).items())})"
 
-@dataclass(eq=False)
+
+@dataclass(eq=False, repr=False)
 class CaptureBegan(Event):
+    """A frame is about to be captured."""
+
     code: Any
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, repr=False)
 class CaptureEnded(Event):
+    """It was, or not."""
+
     code: Any
     error: BaseException | None  # why nothing was captured; None if something was
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, repr=False)
 class Recompiled(Event):
+    """A function is captured again: what did not hold of the earlier captures."""
+
     code: Any
     reason: str | None
     every_reason: Callable[[], list[str]]  # what fails of each of the earlier captures
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, repr=False)
 class GraphBroke(Event):
+    """Capture stops at an instruction."""
+
     code: Any
     refused: Any  # tocha._dynamo.refusals.Unsupported
     calls: int  # operators that were in the graph by then
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, repr=False)
 class GraphCaptured(Event):
+    """What a backend is given."""
+
     module: Any
     examples: Sequence[Any]
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, repr=False)
 class FrameMade(Event):
     """A captured frame: its guards and symbols, and the code that runs in its place."""
 
@@ -60,33 +73,39 @@ class FrameMade(Event):
     made: Any
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, repr=False)
 class GraphMade(Event):
+    """A graph on its way through the compiler."""
+
     stage: str  # joint, forward, backward, inference, post_grad
     module: Any
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, repr=False)
 class LoopsMade(Event):
+    """Loops before and after they are fused."""
+
     stage: str  # pre_fusion, post_fusion
     loops: Any  # a Program, or kernels and calls in order
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, repr=False)
 class ProgramMade(Event):
+    """What runs in place of a graph."""
+
     module: Any
     compiled: Any  # tocha._inductor.programs.CompiledGraph
     keeps_memory: bool = False  # of temporaries, between calls
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, repr=False)
 class RanUncompiled(Event):
     """A graph that runs operator by operator."""
 
     reason: str
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, repr=False)
 class Differed(Event):
     """Compiled and eager differ (config.verify): the graph and its inputs, the smallest piece of it that does, and its script."""
 
@@ -96,25 +115,31 @@ class Differed(Event):
     path: str
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, repr=False)
 class CacheAsked(Event):
+    """Whether a cache on disk had it."""
+
     kind: str
     hit: bool
     what_changed: Callable[[], str]
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, repr=False)
 class StageBegan(Event):
+    """A named piece of work."""
+
     name: str
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, repr=False)
 class StageEnded(Event):
+    """Its end, and when it began."""
+
     name: str
     began: int
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, repr=False)
 class Stepped(Event):
     """The tracer is at an instruction. Told only while somebody wants to see every one (`STEPS`)."""
 

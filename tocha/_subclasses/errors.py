@@ -6,14 +6,14 @@ from dataclasses import dataclass
 from typing import Any
 
 
-@dataclass
+@dataclass(eq=False, repr=False)
 class UnsupportedFakeTensorException(RuntimeError):
     """A tensor that has no fake form."""
 
     reason: str
 
 
-@dataclass
+@dataclass(eq=False, repr=False)
 class DynamicOutputShapeException(RuntimeError):
     """The shape of a result depends on elements, and there is nobody who makes symbols for it."""
 
@@ -23,7 +23,7 @@ class DynamicOutputShapeException(RuntimeError):
         return str(self.func)
 
 
-@dataclass
+@dataclass(eq=False, repr=False)
 class DataDependentOutputException(RuntimeError):
     """A result depends on elements, which a fake tensor does not have."""
 
@@ -33,7 +33,7 @@ class DataDependentOutputException(RuntimeError):
         return str(self.func)
 
 
-@dataclass
+@dataclass(eq=False, repr=False)
 class UnsupportedOperatorException(RuntimeError):
     """An operator that says nothing of its results without computing them."""
 
@@ -43,14 +43,14 @@ class UnsupportedOperatorException(RuntimeError):
         return str(self.func)
 
 
-@dataclass
+@dataclass(eq=False, repr=False)
 class UnsupportedMutationAliasingException(RuntimeError):
     """Writes or shared memory that cannot be followed."""
 
     reason: str
 
 
-@dataclass
+@dataclass(eq=False, repr=False)
 class MetadataMismatchError(RuntimeError):
     """A fake result that is not what the real one is."""
 

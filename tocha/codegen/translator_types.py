@@ -128,8 +128,10 @@ class TranslationError(Exception):
     """Something outside the translatable subset."""
 
 
-@dataclass
+@dataclass(eq=False, repr=False)
 class Value:
+    """C++ that has a value, and its type."""
+
     code: str
     type: str
     items: list[Value] = field(default_factory=list)  # for tuple displays

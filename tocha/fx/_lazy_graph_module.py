@@ -10,6 +10,22 @@ from tocha.fx.graph_module import GraphModule
 __all__ = ["_LazyGraphModule"]
 
 
+class _First:
+    """Stands for forward until somebody asks for it, and gives the real one: `module.forward` may be kept and called for ever."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    def __get__(self, module: Any, cls: Any = None) -> Any:
+        if module is None:
+            return self
+        module.real_recompile()
+        return getattr(module, self.name)
+
+    def __call__(self, module: Any, *args: Any, **kwargs: Any) -> Any:
+        return getattr(module, self.name)(*args, **kwargs)
+
+
 class _LazyGraphModule(GraphModule):
     """A GraphModule whose `recompile` waits for the first call, or for somebody who reads the code.
 
@@ -18,13 +34,8 @@ class _LazyGraphModule(GraphModule):
 
     def recompile(self) -> PythonCode:  # type: ignore[override]
         name = self._graph._codegen._func_name
-
-        def first(self: Any, *args: Any, **kwargs: Any) -> Any:
-            self.real_recompile()
-            return getattr(self, name)(*args, **kwargs)
-
         self.__dict__["_stale"] = True
-        setattr(type(self), name, first)
+        setattr(type(self), name, _First(name))
         self._install_call()
         return None  # type: ignore[return-value]
 

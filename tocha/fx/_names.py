@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import builtins
-import importlib
 import inspect
 import keyword
 import linecache
 import re
+import sys
 import types
 from collections.abc import Callable
 from functools import lru_cache
@@ -94,16 +94,17 @@ class Namespace:
         self._used_names.add(name)
 
 
-@lru_cache(maxsize=1)
 def _public_names() -> dict[int, tuple[Any, str]]:
-    """Functions of the library by identity. Values keep the functions alive, so that identities stay theirs."""
+    """Functions of the library by identity. Nobody has functions of a namespace that is not loaded yet."""
+    return _names_in(tuple([n for n in NAMESPACES if n in sys.modules]))
+
+
+@lru_cache(maxsize=1)
+def _names_in(namespaces: tuple[str, ...]) -> dict[int, tuple[Any, str]]:
+    """Values keep the functions alive, so that identities stay theirs."""
     found: dict[int, tuple[Any, str]] = {}
-    for namespace in NAMESPACES:
-        try:
-            module = importlib.import_module(namespace)
-        except ImportError:
-            continue
-        for name, f in vars(module).items():
+    for namespace in namespaces:
+        for name, f in vars(sys.modules[namespace]).items():
             if callable(f) and not isinstance(f, type):
                 found.setdefault(id(f), (f, f"{namespace}.{name}"))
     for name, f in vars(tocha.Tensor).items():

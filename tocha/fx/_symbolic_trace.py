@@ -20,7 +20,8 @@ from tocha.fx.graph import Graph, _PyTreeCodeGen, _PyTreeInfo
 from tocha.fx.graph_module import GraphModule
 from tocha.fx.node import Argument, Node, base_types
 from tocha.fx.proxy import ParameterProxy, Proxy, Scope, ScopeContextManager, TracerBase
-from tocha.nn import Module, Parameter
+from tocha.nn import Parameter
+from tocha.nn import _Module as Module
 
 __all__ = ["PH", "PHBase", "PHWithMeta", "Tracer", "symbolic_trace", "wrap"]
 

@@ -38,6 +38,7 @@ from tocha.fx._describe import dtype_abbrs
 from tocha.fx._names import Namespace, is_magic, snake_case
 from tocha.fx.immutable_collections import immutable_dict
 from tocha.fx.node import _GAP, Argument, Node, Target, map_arg
+from tocha.nn import _Module as Module
 
 if TYPE_CHECKING:
     from tocha.fx.graph_module import GraphModule
@@ -620,7 +621,7 @@ def _check_reference(owner: Any, node: Node) -> None:
             raise RuntimeError(f"Node {node} target {node.target} references nonexistent attribute {atom} of {path}")
         found = getattr(place, atom)
         path = f"{path}.{atom}" if path else atom
-        if node.op == "call_module" and not isinstance(found, tocha.nn.Module):
+        if node.op == "call_module" and not isinstance(found, Module):
             raise RuntimeError(f"Node {node} target {node.target} {path} of {path} does not reference an nn.Module")
         if i == len(atoms) - 1 and node.op == "get_attr" and not _is_readable(place, found, atom):
             warnings.warn(
@@ -632,7 +633,7 @@ def _check_reference(owner: Any, node: Node) -> None:
 
 
 def _is_readable(owner: Any, value: Any, name: str) -> bool:
-    return isinstance(value, tocha.nn.Module | tocha.nn.Parameter) or name in getattr(owner, "_buffers", ())
+    return isinstance(value, Module | tocha.nn.Parameter) or name in getattr(owner, "_buffers", ())
 
 
 def _table(header: list[str], rows: list[list[str]]) -> str:

@@ -11,7 +11,6 @@ import os
 import sys
 import traceback
 from collections.abc import Callable, Iterator
-from pathlib import Path
 from typing import Any
 
 import tocha
@@ -25,7 +24,8 @@ from tocha.fx._generated import (
     method_from_source,
 )
 from tocha.fx.graph import Graph, _PyTreeCodeGen
-from tocha.nn import Module, Parameter
+from tocha.nn import Parameter
+from tocha.nn import _Module as Module
 
 __all__ = ["GraphModule", "reduce_graph_module", "reduce_package_graph_module"]
 
@@ -248,7 +248,7 @@ class GraphModule(Module):
         """Calls of the class show the graph's own line where one fails."""
         cls = type(self)
         if "_wrapped_call" not in vars(cls):
-            cls._wrapped_call = _WrappedCall(cls)
+            cls._wrapped_call = _WrappedCall(cls)  # type: ignore[attr-defined]
             if "__call__" not in vars(cls):
 
                 def call_wrapped(self: Any, *args: Any, **kwargs: Any) -> Any:
@@ -401,11 +401,12 @@ class GraphModule(Module):
 
     def to_folder(self, folder: str | os.PathLike[str], module_name: str = "FxModule") -> None:
         """Writes the module as a Python package: its code, its parameters, and modules that have no code as files."""
-        path = Path(folder)
-        path.mkdir(parents=True, exist_ok=True)
-        _save(self.state_dict(), path / "state_dict.pt")
-        (path / "module.py").write_text(_module_text(self, path, module_name))
-        (path / "__init__.py").write_text("from .module import *\n")
+        path = os.path.join(folder, "")[:-1]
+        os.makedirs(path, exist_ok=True)
+        _save(self.state_dict(), os.path.join(path, "state_dict.pt"))
+        for name, text in (("module", _module_text(self, path, module_name)), ("__init__", "from .module import *\n")):
+            with open(os.path.join(path, f"{name}.py"), "w") as file:
+                file.write(text)
 
     # ---- hooks on changes of the graph ----
 
@@ -532,20 +533,17 @@ def reduce_package_graph_module(importer: Any, body: dict[str, Any], generated_m
     return _retraced(forward, body, body.pop("_graphmodule_cls_name", "GraphModule"), body.pop("_codegen", None))
 
 
-_MODULES_WITH_TEXT = (
-    tocha.nn.Linear, tocha.nn.Conv1d, tocha.nn.Conv2d, tocha.nn.Conv3d, tocha.nn.BatchNorm1d, tocha.nn.BatchNorm2d,
-    tocha.nn.BatchNorm3d,
-)  # fmt: skip
+_MODULES_WITH_TEXT = ("Linear", "Conv1d", "Conv2d", "Conv3d", "BatchNorm1d", "BatchNorm2d", "BatchNorm3d")
 
 
-def _module_text(module: GraphModule, folder: Path, name: str) -> str:
+def _module_text(module: GraphModule, folder: str, name: str) -> str:
     """The text of module.py: an __init__ that makes the parts, and the generated forward."""
     lines = []
     for child_name, child in module._modules.items():
-        if type(child) in _MODULES_WITH_TEXT:
+        if type(child) in [getattr(tocha.nn, c) for c in _MODULES_WITH_TEXT]:
             made, note = f"tocha.nn.{child!r}", ""
         else:
-            file = folder / f"{child_name}.pt"
+            file = os.path.join(folder, f"{child_name}.pt")
             _save(child, file)
             shown = repr(child).replace("\r", " ").replace("\n", " ")
             made, note = f"tocha.load(r'{file}', weights_only=False)", f"  # {shown}"

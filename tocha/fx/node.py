@@ -340,7 +340,7 @@ class Node:
             owner = self.graph.owning_module
             if owner is None:
                 raise AssertionError("self.graph.owning_module not set for purity check")
-            module = owner.get_submodule(self._target)
+            module = owner.get_submodule(self._target)  # type: ignore[arg-type]
             if module is None:
                 raise AssertionError(f"Did not find expected submodule target {self._target}")
             return getattr(module, "_is_impure", False)

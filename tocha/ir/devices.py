@@ -7,6 +7,8 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Device:
+    """A type of device and, where it is one of several, its number."""
+
     type: str = "cpu"
     index: int | None = None
 

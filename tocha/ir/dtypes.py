@@ -67,6 +67,8 @@ class PowersOfTwo(FloatFormat):
 # Compared and hashed by identity: there is one object per dtype, and formulas look dtypes up all the time.
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class DType:
+    """An element's type."""
+
     name: str
     code: str
     kind: Kind

@@ -32,7 +32,7 @@ NUMERIC = REAL | COMPLEX
 ANY = BOOLEAN | NUMERIC
 
 
-@dataclass(frozen=True)
+@dataclass(eq=False, repr=False)
 class Signature:
     """How operands determine the result: "bTT -> T" reads: a bool and two operands of one dtype T give a T.
 
@@ -47,9 +47,7 @@ class Signature:
     result: str = field(init=False)
 
     def __post_init__(self) -> None:
-        operands, result = self.pattern.split(" -> ")
-        object.__setattr__(self, "operands", operands)
-        object.__setattr__(self, "result", result)
+        self.operands, self.result = self.pattern.split(" -> ")
 
     def common(self, name: str, args: Sequence[Node | Number]) -> DType | None:
         """T, from those operands that are nodes; None where the signature has no T."""
@@ -90,7 +88,7 @@ class NoDerivative(NotImplementedError):
     """The formula depends differentiably on an operand whose derivative is not known in closed form."""
 
 
-@dataclass(frozen=True)
+@dataclass(eq=False)
 class Shortcut:
     """C++ for floating operands that a compiler can vectorize, and the test of an operand for which it is wrong."""
 
@@ -98,7 +96,7 @@ class Shortcut:
     unless: str
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(eq=False, repr=False)
 class Primitive:
     """One operation on scalars; calling it on nodes and numbers builds a node.
 

@@ -49,28 +49,28 @@ from tocha.ir.select import (
 )
 
 
-@dataclass(frozen=True)
+@dataclass(eq=False, repr=False)
 class Var:
     """Matches any node; the same name twice matches the same node twice."""
 
     name: str
 
 
-@dataclass(frozen=True)
+@dataclass(eq=False, repr=False)
 class Const:
     """Matches any constant."""
 
     name: str
 
 
-@dataclass(frozen=True)
+@dataclass(eq=False, repr=False)
 class Value:
     """Matches a constant with this value in any numeric dtype; 0.0 and -0.0 differ."""
 
     value: Number
 
 
-@dataclass(frozen=True)
+@dataclass(eq=False, repr=False)
 class Op:
     """Matches a node of a primitive, its operands in either order if the primitive is commutative; binds the node
     itself if there is a name."""
@@ -84,7 +84,7 @@ Pattern = Var | Const | Value | Op
 Bindings = dict[str, Node]
 
 
-@dataclass(frozen=True)
+@dataclass(eq=False, repr=False)
 class Rule:
     """`build` gets the node under the pattern's names and returns what replaces it, or None to decline."""
 

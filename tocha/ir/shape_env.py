@@ -15,7 +15,6 @@ import os
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 from tocha.ir import sym_types
@@ -24,7 +23,7 @@ from tocha.ir.assumptions import Assumptions, Bound, Range
 from tocha.ir.sym_types import Symbolic, SymBool, SymInt, expression, float_symbol, wrap
 from tocha.ir.symbolic import Atom, Expr, Relation
 
-PACKAGE = str(Path(__file__).parents[1]) + os.sep  # as code objects tell it: links are not followed
+PACKAGE = os.path.dirname(os.path.dirname(__file__)) + os.sep  # as code objects tell it: links are not followed
 
 
 class DimDynamic(enum.Enum):
@@ -95,7 +94,7 @@ class RuntimeAssert:
     place: Place | None
 
 
-@dataclass
+@dataclass(eq=False)
 class StatelessSymbolicContext:
     """What is wished for each dim of a tensor."""
 

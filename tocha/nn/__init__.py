@@ -18,6 +18,7 @@ from tocha.nn.parameter import Buffer, Parameter, UninitializedBuffer, Uninitial
 if TYPE_CHECKING:
     from tocha.nn import attention, common_types, grad, init, modules, parallel, utils  # noqa: F401
     from tocha.nn.modules import *  # noqa: F403
+    from tocha.nn.modules.module import Module as _Module  # noqa: F401
     from tocha.nn.modules.utils import factory_kwargs  # noqa: F401
     from tocha.nn.parallel import DataParallel  # noqa: F401
 
@@ -28,7 +29,7 @@ _SUBMODULES = ["attention", "common_types", "grad", "init", "modules", "parallel
 def _load_layers() -> None:
     """Puts every layer into this namespace."""
     layers = importlib.import_module("tocha.nn.modules")
-    names = [name for name in vars(layers) if name[0].isupper()]
+    names = layers.__all__
     globals().update({name: getattr(layers, name) for name in names})
     globals()["factory_kwargs"] = importlib.import_module("tocha.nn.modules.utils").factory_kwargs
     globals()["__all__"] = sorted([*names, *_HERE, *_SUBMODULES, "DataParallel", "factory_kwargs"])
@@ -37,6 +38,8 @@ def _load_layers() -> None:
 def __getattr__(name: str) -> Any:
     if name in _SUBMODULES:
         return importlib.import_module(f"tocha.nn.{name}")
+    if name == "_Module":  # for graphs, which are modules and need no layer
+        return globals().get("Module") or importlib.import_module("tocha.nn.modules.module").Module
     if name == "DataParallel":
         return importlib.import_module("tocha.nn.parallel").DataParallel
     if "__all__" not in globals():

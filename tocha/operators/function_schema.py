@@ -305,6 +305,8 @@ def element_text(value: Any) -> str:
 
 @dataclass(frozen=True)
 class FunctionSchema:
+    """An operator's name, arguments and results."""
+
     name: str  # "aten::add"
     overload_name: str
     _arguments: tuple[SchemaArgument, ...]

@@ -39,6 +39,8 @@ class Bound:
 
 @dataclass(frozen=True)
 class Match:
+    """An operator that a call names, and where its arguments come from."""
+
     operator: Operator
     arguments: tuple[Bound, ...]
     inplace: bool = False

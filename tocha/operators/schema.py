@@ -50,6 +50,8 @@ class SchemaError(ValueError):
 
 @dataclass(frozen=True)
 class Argument:
+    """One argument of a record's schema."""
+
     name: str
     type: str  # a key of CPP_TYPES
     size: int | None = None  # int[2]: a single int stands for two
@@ -75,6 +77,8 @@ class Argument:
 
 @dataclass(frozen=True)
 class Return:
+    """One result of it."""
+
     type: str
     name: str | None = None
     alias: str = ""
@@ -117,6 +121,8 @@ _RETURN = re.compile(r"^(\w+)(?:\(([^)]*)\))?([?\[\]\d]*)(?:\s+(\w+))?$")
 
 def _split(text: str) -> list[str]:
     """Splits at top-level commas."""
+    if "(" not in text and "{" not in text and "[" not in text.replace("[]", ""):
+        return [p.strip() for p in text.split(",")] if text.strip() else []
     parts, depth, start = [], 0, 0
     for i, c in enumerate(text):
         depth += c in "([{"

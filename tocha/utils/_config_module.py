@@ -15,15 +15,16 @@ from __future__ import annotations
 
 import contextlib
 import copy
-import difflib
-import hashlib
-import json
 import os
 import sys
 import types
 import warnings
 from collections.abc import Collection, Iterator, Mapping
 from typing import Any
+
+from tocha._core.on_demand import Later
+
+difflib, hashlib, json = Later("difflib"), Later("hashlib"), Later("json")
 
 Row = tuple[type | tuple[type, ...], Any, str] | tuple[type | tuple[type, ...], Any, str, str]
 Table = Mapping[str, Row]  # name: type, default, what it does, and the environment variable that sets it

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import enum
 import importlib
-import json
 from collections import defaultdict, namedtuple
 from typing import Any
 
+from tocha._core.on_demand import Later
 from tocha.utils._pytree_nodes import (
     LEAF,
     NO_SERIALIZED_TYPE_NAME_FOUND,
@@ -23,16 +23,16 @@ from tocha.utils._pytree_nodes import (
     _private_register_pytree_node,
 )
 
+json = Later("json")
 DEFAULT_TREESPEC_SERIALIZATION_PROTOCOL = 1
 _PROTOCOLS = [DEFAULT_TREESPEC_SERIALIZATION_PROTOCOL]
 
 
-class _EnumEncoder(json.JSONEncoder):
-    def default(self, obj: object) -> Any:
-        if isinstance(obj, enum.Enum):
-            cls = type(obj)
-            return {"__enum__": True, "fqn": f"{cls.__module__}:{cls.__qualname__}", "name": obj.name}
-        return super().default(obj)
+def _encoded(obj: object) -> Any:
+    if isinstance(obj, enum.Enum):
+        cls = type(obj)
+        return {"__enum__": True, "fqn": f"{cls.__module__}:{cls.__qualname__}", "name": obj.name}
+    raise TypeError(f"Object of type {type(obj).__name__} is not JSON serializable")
 
 
 def _named_object(module: str, qualname: str) -> Any:
@@ -121,7 +121,7 @@ def _to_json(spec: TreeSpec) -> dict[str, Any]:
         context = known.to_dumpable_context(spec.context)
     else:
         try:
-            context = json.dumps(spec.context, cls=_EnumEncoder)
+            context = json.dumps(spec.context, default=_encoded)
         except TypeError as error:
             raise TypeError(
                 "Unable to serialize context. Please make the context json dump-able, or register a custom serializer "

@@ -19,6 +19,8 @@ NO_SERIALIZED_TYPE_NAME_FOUND = "NO_SERIALIZED_TYPE_NAME_FOUND"
 
 @dataclasses.dataclass(frozen=True, init=False)
 class SequenceKey:
+    """A place in a list or tuple."""
+
     __slots__ = ("idx",)
     idx: int
 
@@ -34,6 +36,8 @@ class SequenceKey:
 
 @dataclasses.dataclass(frozen=True, init=False)
 class MappingKey:
+    """A key of a dict."""
+
     __slots__ = ("key",)
     key: Any
 
@@ -49,6 +53,8 @@ class MappingKey:
 
 @dataclasses.dataclass(frozen=True, init=False)
 class GetAttrKey:
+    """A field."""
+
     __slots__ = ("name",)
     name: str
 

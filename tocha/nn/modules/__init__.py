@@ -1,28 +1,30 @@
-"""The modules of tocha.nn, one file per family."""
+"""The modules of tocha.nn, one file per family. They are loaded when one is first named: graphs need the class Module alone."""
 
-from tocha.nn.modules.activation import *  # noqa: F403
-from tocha.nn.modules.adaptive import *  # noqa: F403
-from tocha.nn.modules.batchnorm import *  # noqa: F403
-from tocha.nn.modules.channelshuffle import *  # noqa: F403
-from tocha.nn.modules.container import *  # noqa: F403
-from tocha.nn.modules.conv import *  # noqa: F403
-from tocha.nn.modules.distance import *  # noqa: F403
-from tocha.nn.modules.dropout import *  # noqa: F403
-from tocha.nn.modules.flatten import *  # noqa: F403
-from tocha.nn.modules.fold import *  # noqa: F403
-from tocha.nn.modules.instancenorm import *  # noqa: F403
-from tocha.nn.modules.linear import *  # noqa: F403
-from tocha.nn.modules.linear_cross_entropy_options import *  # noqa: F403
-from tocha.nn.modules.loss import *  # noqa: F403
-from tocha.nn.modules.module import Module  # noqa: F401
-from tocha.nn.modules.normalization import *  # noqa: F403
-from tocha.nn.modules.padding import *  # noqa: F403
-from tocha.nn.modules.pixelshuffle import *  # noqa: F403
-from tocha.nn.modules.pooling import *  # noqa: F403
-from tocha.nn.modules.rnn import *  # noqa: F403
-from tocha.nn.modules.sparse import *  # noqa: F403
-from tocha.nn.modules.transformer import *  # noqa: F403
-from tocha.nn.modules.upsampling import *  # noqa: F403
+import importlib as _importlib
+from importlib.util import find_spec as _find_spec
+from typing import TYPE_CHECKING as _TYPE_CHECKING
+from typing import Any as _Any
 
-# The classes only: submodules such as utils must not reach tocha.nn by its star import.
-__all__ = [_name for _name in globals() if _name[0].isupper()]
+if _TYPE_CHECKING:
+    from tocha.nn.modules._layers import *  # noqa: F403
+
+
+def _load() -> None:
+    layers = _importlib.import_module("tocha.nn.modules._layers")
+    globals().update({n: getattr(layers, n) for n in layers.__all__}, __all__=layers.__all__)
+
+
+def __getattr__(name: str) -> _Any:
+    if (name[0].isupper() or name == "__all__") and "__all__" not in globals():
+        _load()
+        if name in globals():
+            return globals()[name]
+    elif name[0].islower() and _find_spec(f"{__name__}.{name}"):
+        return _importlib.import_module(f"{__name__}.{name}")
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    if "__all__" not in globals():
+        _load()
+    return sorted(globals())

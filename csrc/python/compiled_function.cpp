@@ -12,6 +12,7 @@
 #include "core/tensor.h"
 #include "ops/copies.h"
 #include "ops/factories.h"
+#include "ops/views.h"
 #include "python/compiled_program.h"
 #include "python/parser.h"
 #include "python/types.h"
@@ -69,6 +70,21 @@ Tensor laid_out(Tensor grad, const std::optional<Layout>& like) {
   return made;
 }
 
+// One element for each of those that expand made of it, of `like`.
+Tensor without_repeats(Tensor t, const Tensor& like) {
+  if (!like.numel()) return t;
+  for (int64_t d = 0; d < like.dim(); ++d)
+    if (like.size(d) > 1 && like.stride(d) == 0) t = ops::narrow(t, d, 0, 1);
+  return t;
+}
+
+// A copy with the gaps and repetitions that a tensor has.
+Tensor with_strides(const Tensor& t) {
+  Tensor made = empty_strided(t.sizes(), t.strides(), t.dtype(), t.device());
+  ops::copy_(without_repeats(made, t), without_repeats(t, t), false);
+  return made;
+}
+
 // Whether somebody takes these over, or carries tangents along: what a function of Python does is done then.
 bool is_special(PyObject* const* args, size_t n) {
   uint32_t found = dispatch_forced;
@@ -118,7 +134,7 @@ class CompiledNode final : public autograd::Node {
       Tensor t = Tensor::borrow(o);
       for (size_t c : plan_->copied)
         if (c == i - plan_->raws)  // with its gaps, if it has some: backward was compiled for its strides
-          t = ops::copy_(empty_strided(t.sizes(), t.strides(), t.dtype(), t.device()), t, false);
+          t = with_strides(t);
       size_t k = 0;
       while (k < plan_->raws && !(results[k] && item(found, k) == t.object())) ++k;
       if (k < plan_->raws)
@@ -238,7 +254,8 @@ void write(const Write& w, PyObject* target, PyObject* found, const Tensor& valu
   int64_t left = w.count;
   if (found != target) {  // the program has not written to the input itself
     autograd::GradMode mode(w.recorded && autograd::grad_enabled());
-    ops::copy_(left ? t : alias_of(t, false), value, false);  // a write that does not count has a version of its own
+    Tensor to = left ? t : alias_of(t, false);
+    ops::copy_(without_repeats(to, t), without_repeats(value, t), false);  // a write that does not count has a version of its own
     --left;
   }
   for (; left > 0; --left) t.bump_version();

@@ -128,7 +128,6 @@ def through_windows(x):
     return x * 2, y + 1
 
 
-
 def written_windows(y):
     y[0] += 1
     y[2, 1] = 5

@@ -366,7 +366,11 @@ class Functionalizer:
     def refuse_repeated(self, n: Node, targets: list[Any]) -> bool:
         """Refuses writes to expanded tensors as eager mode does: only fills, and writes at chosen places, take them. Whether this is
         one of the latter."""
-        expanded = [t for t in targets if isinstance(t, Node) and isinstance(self.of[t], Alias) and repeats(self.read(self.of[t]))]
+        expanded = [
+            t
+            for t in targets
+            if isinstance(t, Node) and isinstance(self.of[t], Alias) and repeats(self.read(self.of[t]))
+        ]
         if not expanded:
             return False
         record = getattr(getattr(n.target._target, "overload", None), "record", None)  # type: ignore[union-attr]

@@ -62,6 +62,8 @@ class Wrapping:
     differentiable: list[int] = field(default_factory=list)
     layouts: list[Layout | None] = field(default_factory=list)  # that backward was traced with; None: contiguous
     copied: list[int] = field(default_factory=list)  # saved values that are written to after the graph has run
+    sources: list[list[int]] = field(default_factory=list)  # per input: the tangents that reach it
+    refusals: dict[int, str] = field(default_factory=dict)  # raw results whose gradient cannot be had, and why
     on_bases: OnBases | None = None
     wrappers: Any = None
     tangents: list[Any] = field(default_factory=list)  # fakes, for those that wrappers are made of
@@ -81,8 +83,8 @@ def is_plain_write(m: Mutation) -> bool:
 def wrapping_of(traced: Traced) -> Wrapping:
     layouts = [None if t._symbolic else (tuple(t.shape), tuple(t.stride())) for t in traced.tangents]
     return Wrapping(
-        traced.num_raw, traced.outputs, traced.mutations, traced.differentiable, layouts, [], traced.on_bases,
-        traced.wrappers, traced.tangents if traced.wrappers is not None else [],
+        traced.num_raw, traced.outputs, traced.mutations, traced.differentiable, layouts, [], traced.sources,
+        traced.refusals, traced.on_bases, traced.wrappers, traced.tangents if traced.wrappers is not None else [],
     )  # fmt: skip
 
 
@@ -309,7 +311,7 @@ def native(w: Wrapping, forward: Callable, slow: Callable, backward: Any, refuse
     return _C._CompiledFunction(
         forward, getattr(forward, "_boxed_call", False), w.num_raw, tuple(w.differentiable), tuple(w.layouts),
         tuple(w.copied), backward.callable if backward is not None else None, refuse, otherwise, backward_otherwise,
-        outputs, writes,
+        outputs, writes, tuple(map(tuple, w.sources)), tuple(w.refusals.items()),
     )  # fmt: skip
 
 

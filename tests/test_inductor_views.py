@@ -60,3 +60,98 @@ def test_as_strided_goes_by_the_memory_of_an_argument():
         tocha._dynamo.reset()
         for mine, wanted in zip(tocha.compile(program)(x), program(x), strict=True):
             assert tocha.equal(mine, wanted)
+
+
+def filled(x):
+    x.zero_()
+    return x + 1
+
+
+def one_row(x):
+    x[1] = 7
+    return x * 2
+
+
+def some_places(x):
+    x[:, tocha.tensor([0, 2])] = tocha.tensor([5.0, 6.0])
+    x[tocha.tensor([1])] = 3
+    return x.sum(0)
+
+
+def by_masks(x):
+    x.masked_fill_(tocha.tensor([[False, True, False], [False, False, True]]), 4)
+    x.index_fill_(0, tocha.tensor([1]), -1)
+    return x[0], x[1]
+
+
+def nothing_at_all(x):
+    x[1:1] += 2
+    x[:, 2:2].sub_(1)
+    return x + 1
+
+
+def on_itself(x):
+    x[...] = x
+    x.copy_(x)
+    return x.cos()
+
+
+@pytest.mark.parametrize("program", [filled, one_row, some_places, by_masks, nothing_at_all, on_itself])
+@pytest.mark.parametrize("backend", ["aot_eager", "inductor"])
+def test_writes_to_expanded_arguments(program, backend):
+    tocha._dynamo.reset()
+    compiled = tocha.compile(program, backend=backend)
+    for start in (0, 2):
+        memory = [tocha.arange(8.0), tocha.arange(8.0)]
+        wanted = program(memory[0][start : start + 3].expand(2, 3))
+        found = compiled(memory[1][start : start + 3].expand(2, 3))
+        tocha.testing.assert_close(found, wanted, rtol=0, atol=0)
+        assert tocha.equal(*memory)
+
+
+def test_writes_to_expanded_arguments_are_refused_as_in_eager_mode():
+    for write in (lambda x: x.add_(1), lambda x: x.copy_(tocha.ones(2, 3)), lambda x: x.relu_()):
+        tocha._dynamo.reset()
+        with pytest.raises(Exception, match="more than one element of the written-to tensor"):
+            tocha.compile(lambda x, write=write: write(x) * 2)(tocha.ones(3).expand(2, 3))
+
+
+def through_an_expanded_view(x):
+    y = x[1:].unsqueeze(0).expand(2, 3)
+    y[1, 1:] = tocha.tensor([20.0, 30.0])
+    return x * 2, y + 1
+
+
+def through_windows(x):
+    y = x.unfold(0, 2, 1)
+    y[1] = 9
+    return x * 2, y + 1
+
+
+def written_windows(y):
+    y[0] += 1
+    y[2, 1] = 5
+    return y * 3
+
+
+@pytest.mark.parametrize("program", [through_an_expanded_view, through_windows])
+def test_writes_through_views_that_repeat_elements_wherever_the_argument_lies(program):
+    tocha._dynamo.reset()
+    compiled = tocha.compile(program)
+    for start, step in ((3, 1), (0, 1), (5, 1), (1, 2), (0, 2)):
+        memory = [tocha.arange(12.0), tocha.arange(12.0)]
+        wanted, found = (f(m[start::step][:4]) for f, m in zip((program, compiled), memory, strict=True))
+        tocha.testing.assert_close(found, wanted, rtol=0, atol=0)
+        assert tocha.equal(*memory)
+
+
+def test_writes_to_windows_that_overlap():
+    tocha._dynamo.reset()
+    compiled = tocha.compile(written_windows)
+    for start in (0, 3):
+        memory = [tocha.arange(9.0), tocha.arange(9.0)]
+        wanted, found = (
+            f(m[start:].unfold(0, 2, 1)[:4]) for f, m in zip((written_windows, compiled), memory, strict=True)
+        )
+        tocha.testing.assert_close(found, wanted, rtol=0, atol=0)
+        assert tocha.equal(*memory)

@@ -2,6 +2,7 @@
 
 #include <structmember.h>
 
+#include <algorithm>
 #include <atomic>
 #include <optional>
 
@@ -12,6 +13,7 @@
 #include "core/tensor.h"
 #include "ops/copies.h"
 #include "ops/factories.h"
+#include "ops/views.h"
 #include "python/compiled_program.h"
 #include "python/parser.h"
 #include "python/types.h"
@@ -34,6 +36,10 @@ struct Write {  // a result of the graph becomes the new value of an input
   bool recorded;
   int64_t count;  // by how much the input's version goes up
 };
+struct Refusal {  // a result whose gradient cannot be had
+  size_t raw;
+  std::string reason;
+};
 struct Layout {
   Ints sizes, strides;
 };
@@ -50,6 +56,10 @@ struct Plan {
   std::vector<std::optional<Layout>> tangents;  // contiguous where there is none
   std::vector<Output> outputs;
   std::vector<Write> writes;
+  std::vector<std::vector<size_t>> sources;  // per argument: the gradients of results that reach it
+  std::vector<Refusal> refusals;
+
+  bool records() const { return !differentiable.empty() || !refusals.empty(); }
 };
 using PlanRef = std::shared_ptr<Plan>;
 
@@ -69,6 +79,21 @@ Tensor laid_out(Tensor grad, const std::optional<Layout>& like) {
   return made;
 }
 
+// One element for each of those that expand made of it, of `like`.
+Tensor without_repeats(Tensor t, const Tensor& like) {
+  if (!like.numel()) return t;
+  for (int64_t d = 0; d < like.dim(); ++d)
+    if (like.size(d) > 1 && like.stride(d) == 0) t = ops::narrow(t, d, 0, 1);
+  return t;
+}
+
+// A copy with the gaps and repetitions that a tensor has.
+Tensor with_strides(const Tensor& t) {
+  Tensor made = empty_strided(t.sizes(), t.strides(), t.dtype(), t.device());
+  ops::copy_(without_repeats(made, t), without_repeats(t, t), false);
+  return made;
+}
+
 // Whether somebody takes these over, or carries tangents along: what a function of Python does is done then.
 bool is_special(PyObject* const* args, size_t n) {
   uint32_t found = dispatch_forced;
@@ -83,6 +108,10 @@ class CompiledNode final : public autograd::Node {
   const char* name() const override { return "CompiledFunctionBackward"; }
 
   void apply(Grads& grads, Grads& out) override {
+    for (const Refusal& r : plan_->refusals) TOCHA_CHECK(!grads[r.raw], Runtime, r.reason);
+    std::vector<bool> given;
+    for (size_t i : plan_->differentiable) given.push_back(bool(grads[i]));
+    if (std::find(given.begin(), given.end(), true) == given.end()) return;
     Ref found = as_tuple(run(arguments(grads)));
     auto n = static_cast<size_t>(PyTuple_GET_SIZE(found.get()));
     TOCHA_CHECK(n >= is_tensor_.size(), Runtime, "[compiled graph] backward returned ", n, " gradients for ",
@@ -91,7 +120,7 @@ class CompiledNode final : public autograd::Node {
     for (size_t i = 0; i < is_tensor_.size(); ++i) {
       if (!is_tensor_[i]) continue;
       PyObject* g = item(found, i);
-      if (next[at] && is_tensor(g)) out[at] = Tensor::borrow(g);
+      if (next[at] && is_tensor(g) && is_reached(i, given)) out[at] = Tensor::borrow(g);
       ++at;
     }
   }
@@ -118,7 +147,7 @@ class CompiledNode final : public autograd::Node {
       Tensor t = Tensor::borrow(o);
       for (size_t c : plan_->copied)
         if (c == i - plan_->raws)  // with its gaps, if it has some: backward was compiled for its strides
-          t = ops::copy_(empty_strided(t.sizes(), t.strides(), t.dtype(), t.device()), t, false);
+          t = with_strides(t);
       size_t k = 0;
       while (k < plan_->raws && !(results[k] && item(found, k) == t.object())) ++k;
       if (k < plan_->raws)
@@ -131,6 +160,12 @@ class CompiledNode final : public autograd::Node {
   std::vector<bool> is_tensor_;  // per argument of the function
 
  private:
+  // Whether a gradient that was given has a way to an argument: others have none for it, not even zeros.
+  bool is_reached(size_t argument, const std::vector<bool>& given) const {
+    const auto& sources = plan_->sources[argument];
+    return std::any_of(sources.begin(), sources.end(), [&](size_t k) { return given[k]; });
+  }
+
   // Numbers, saved values and gradients.
   std::vector<Ref> arguments(Grads& grads) {
     std::vector<Ref> all;
@@ -215,8 +250,9 @@ std::vector<Tensor> recorded(const PlanRef& plan, PyObject* const* args, size_t 
     }
     Tensor t = Tensor::borrow(o);
     bool is_input = among(args, n, o);
-    if (next < plan->differentiable.size() && plan->differentiable[next] == i) {
-      ++next;
+    bool is_next = next < plan->differentiable.size() && plan->differentiable[next] == i;
+    next += is_next;
+    if (is_next || std::any_of(plan->refusals.begin(), plan->refusals.end(), [&](auto& r) { return r.raw == i; })) {
       if (is_input || t.get()->base) {
         t = view_of(t, t.sizes(), t.strides(), t.offset());
         t.get()->origin = ViewOrigin::custom_function;
@@ -238,7 +274,9 @@ void write(const Write& w, PyObject* target, PyObject* found, const Tensor& valu
   int64_t left = w.count;
   if (found != target) {  // the program has not written to the input itself
     autograd::GradMode mode(w.recorded && autograd::grad_enabled());
-    ops::copy_(left ? t : alias_of(t, false), value, false);  // a write that does not count has a version of its own
+    Tensor to = left ? t : alias_of(t, false);
+    ops::copy_(without_repeats(to, t), without_repeats(value, t),
+               false);  // a write that does not count has a version of its own
     --left;
   }
   for (; left > 0; --left) t.bump_version();
@@ -251,7 +289,7 @@ PyObject* call_function(PyObject* self, PyObject* const* args, size_t flags, PyO
     TOCHA_CHECK(!names, Type, "[compiled graph] takes no keywords");
     if (is_special(args, n)) return own(PyObject_Vectorcall(plan->otherwise.get(), args, n, nullptr)).give();
     bool records = false;
-    if (!plan->differentiable.empty() && autograd::grad_enabled())
+    if (plan->records() && autograd::grad_enabled())
       for (size_t i = 0; i < n && !records; ++i)
         records = is_tensor(args[i]) && autograd::requires_grad(Tensor::borrow(args[i]));
     Ref found = run_forward(*plan, args, n);
@@ -304,15 +342,16 @@ void read_layouts(Plan& plan, PyObject* tangents) {
 }
 
 // _CompiledFunction(forward, boxed, raws, differentiable, tangents, copied, make_backward, refuse_twice, otherwise,
-//                   backward_otherwise, outputs or None, writes)
+//                   backward_otherwise, outputs or None, writes, sources, refusals)
 PyObject* new_function(PyTypeObject* type, PyObject* args, PyObject*) {
   return guarded([&]() -> PyObject* {
     PyObject *forward, *raws, *differentiable, *tangents, *copied, *make_backward, *refuse_twice, *otherwise,
-        *backward_otherwise, *outputs, *writes;
+        *backward_otherwise, *outputs, *writes, *sources, *refusals;
     int boxed;
-    if (!PyArg_ParseTuple(args, "OpOO!O!O!OOOOOO!", &forward, &boxed, &raws, &PyTuple_Type, &differentiable,
+    if (!PyArg_ParseTuple(args, "OpOO!O!O!OOOOOO!O!O!", &forward, &boxed, &raws, &PyTuple_Type, &differentiable,
                           &PyTuple_Type, &tangents, &PyTuple_Type, &copied, &make_backward, &refuse_twice, &otherwise,
-                          &backward_otherwise, &outputs, &PyTuple_Type, &writes))
+                          &backward_otherwise, &outputs, &PyTuple_Type, &writes, &PyTuple_Type, &sources, &PyTuple_Type,
+                          &refusals))
       throw PythonError();
     auto plan = std::make_shared<Plan>();
     plan->forward = Ref::borrow(forward);
@@ -338,6 +377,14 @@ PyObject* new_function(PyTypeObject* type, PyObject* args, PyObject*) {
       long long count;
       if (!PyArg_ParseTuple(PyTuple_GET_ITEM(writes, i), "OOpL", &input, &raw, &recorded, &count)) throw PythonError();
       plan->writes.push_back({index_of(input), index_of(raw), recorded != 0, count});
+    }
+    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(sources); ++i)
+      plan->sources.push_back(indices_of(PyTuple_GET_ITEM(sources, i)));
+    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(refusals); ++i) {
+      PyObject* raw;
+      const char* reason;
+      if (!PyArg_ParseTuple(PyTuple_GET_ITEM(refusals, i), "Os", &raw, &reason)) throw PythonError();
+      plan->refusals.push_back({index_of(raw), reason});
     }
     auto* made = reinterpret_cast<FunctionObject*>(own(type->tp_alloc(type, 0)).give());
     made->vectorcall = call_function;

@@ -32,6 +32,7 @@ from tocha.ir import layout
 from tocha.utils import _pytree as pytree
 
 Tensor = _C.Tensor
+AS_STRIDED = _ops.ops.aten.as_strided.default
 
 
 class Storage:
@@ -77,6 +78,8 @@ class Alias:
 
 def repeated_dims(t: Tensor) -> list[int]:
     """Dims along which all elements are one in memory, as expand makes them."""
+    if any(type(n) is int and n == 0 for n in t.shape):
+        return []
     return [i for i, (n, s) in enumerate(zip(t.shape, t.stride(), strict=True)) if type(s) is int and s == 0 and n != 1]
 
 
@@ -84,11 +87,56 @@ def repeats(t: Tensor) -> bool:
     return bool(repeated_dims(t))
 
 
-def written_once(base: Tensor, view: Tensor, new: Tensor) -> Tensor:
-    """The base after a write through an expanded view: going back view by view, elements that were not written would win."""
-    for d in repeated_dims(view):
-        view, new = view.narrow(d, 0, 1), new.narrow(d, 0, 1)
-    return scattered(base, view, new)
+def overlaps(t: Tensor) -> bool:
+    """Whether an element of memory may be several of the tensor: an expanded tensor, or windows that overlap."""
+    if repeats(t):
+        return True
+    dims = [(s, n) for n, s in zip(t.shape, t.stride(), strict=True) if not (type(n) is int and n == 1)]
+    if any(type(s) is not int or type(n) is not int or n == 0 for s, n in dims):
+        return False
+    reach = 0
+    for s, n in sorted(dims):
+        if s <= reach:
+            return True
+        reach += (n - 1) * s
+    return False
+
+
+def without_repeats(t: Tensor, like: Tensor | None = None) -> Tensor:
+    """One element for each of those that expand made of it (in `like`, which has the same shape)."""
+    for d in repeated_dims(t if like is None else like):
+        t = t.narrow(d, 0, 1)
+    return t
+
+
+def own_memory(t: Tensor) -> tuple[Tensor, tuple]:
+    """Of an input whose elements share memory: a view with each of them once, and how the input is a view of that."""
+    first = without_repeats(t)
+    if not overlaps(first):
+        return first, (Step(_ops.ops.aten.expand.default, (list(t.shape),), {}),)
+    span = 1 + sum((n - 1) * s for n, s in zip(t.shape, t.stride(), strict=True))
+    return AS_STRIDED(t, [span], [1]), (Step(AS_STRIDED, (list(t.shape), list(t.stride())), {}),)
+
+
+def written_once(base: Tensor, chain: tuple[Step, ...], new: Tensor) -> Tensor:
+    """The base after a write through views whose elements share memory: going back view by view, elements that were not written
+    would win. Where the elements lie is asked of their numbers, which are no addresses: those change from call to call."""
+    places = _C.arange(base.numel(), device=base.device).view(base.shape)
+    for step in chain:
+        places = step.apply(places)
+    once, new = without_repeats(places), without_repeats(new, places)
+    flat = _ops.ops.aten.scatter.src(base.reshape(-1), 0, once.reshape(-1), new.reshape(-1))
+    return flat.view(base.shape)
+
+
+def last_written(new: Tensor, marks: Tensor, like: Tensor) -> Tensor:
+    """New values of an expanded tensor where only some of the elements that share memory were written: the last one that was wins."""
+    for d in reversed(repeated_dims(like)):
+        shape = [like.shape[d] if i == d else 1 for i in range(like.ndim)]
+        order = _C.arange(1, like.shape[d] + 1, device=like.device).view(shape)
+        last = (marks * order).argmax(d, keepdim=True)
+        new, marks = new.gather(d, last), marks.amax(d, keepdim=True)
+    return new.expand(like.shape)
 
 
 def scattered(base: Tensor, view: Tensor, new: Tensor) -> Tensor:
@@ -161,8 +209,8 @@ class Functionalizer:
         for i in range(len(alias.chain)):
             bases.append(self.traced(alias.chain[i - 1].apply, bases[-1]) if bases else s.base)
         value = new
-        if any(repeats(b) for b in bases) or (alias.chain and repeats(self.read(alias))):
-            value = self.traced(written_once, s.base, self.read(alias), new)
+        if alias.chain and any(overlaps(b) for b in (*bases[1:], self.read(alias))):
+            value = self.written_through(alias, bases, new)
         else:
             for step, base in zip(reversed(alias.chain), reversed(bases), strict=True):
                 value = self.traced(step.undo, base, value)
@@ -172,6 +220,15 @@ class Functionalizer:
         s.version += 1
         if not alias.chain:
             alias.value, alias.version = value, s.version
+
+    def written_through(self, alias: Alias, bases: list[Tensor], new: Tensor) -> Tensor:
+        """The base after a write to a tensor on it, where elements of the tensor, or of a view between, share memory."""
+        base, view = alias.storage.base, self.read(alias)
+        plain = all(b.dtype == base.dtype and b.is_conj() == base.is_conj() for b in (*bases, view))
+        by_memory = any(step.handle is AS_STRIDED and len(step.args) > 2 for step in alias.chain)
+        if plain and not by_memory:
+            return self.traced(written_once, base, alias.chain, new)
+        return self.traced(lambda: scattered(base, without_repeats(view), without_repeats(new, view)))
 
     def current(self, value: Any) -> Any:
         """What stands for an argument of a node: values for tensors, numbers as they are."""
@@ -211,7 +268,7 @@ class Functionalizer:
 
     def node(self, n: Node) -> Any:
         if n.op in ("placeholder", "get_attr"):
-            made = self.fresh(self.copied(n), n)
+            made = self.given(n)
             if n.op == "placeholder":
                 self.inputs.append(made if isinstance(made, Alias) else None)
             return made
@@ -230,6 +287,14 @@ class Functionalizer:
         if schema._is_view_op() and isinstance(n.args[0], Node):
             return self.view(n, n.target)
         return self.fresh(self.called(n))
+
+    def given(self, n: Node) -> Any:
+        """An input or a constant. One whose elements share memory is a view of a storage that has each of them once."""
+        value = self.copied(n)
+        if not isinstance(value, FakeTensor) or not overlaps(value):
+            return self.fresh(value, n)
+        base, chain = self.traced(own_memory, value)
+        return Alias(Storage(base, n), chain, value)
 
     def called(self, n: Node) -> Any:
         """The results of a node that writes nothing."""
@@ -272,8 +337,12 @@ class Functionalizer:
         form = functional_form(target)
         if form is None:
             raise RuntimeError(f"[functionalize] {target} writes to its arguments, and has no form that does not")
-        self.refuse_repeated(n, targets)
+        if all(self.is_same(t, given.get("src")) for t in targets):
+            return self.of[targets[0]]  # type: ignore[index]
+        repeated = self.refuse_repeated(n, targets)
         results = self.results(n, form, given)
+        if repeated:
+            results = [self.traced(last_written, results[0], *self.marks(n, form, given))]
         own = [r for r in schema._returns if not r.alias]
         fresh, new = results[: len(own)], results[len(own) :]
         for t, value in zip(targets, new, strict=True):
@@ -290,20 +359,42 @@ class Functionalizer:
             returned.append(self.fresh(fresh.pop(0)) if place is None else self.of[targets[place]])  # type: ignore[index]
         return returned[0] if len(returned) == 1 else returned
 
-    def refuse_repeated(self, n: Node, targets: list[Any]) -> None:
-        """Elements that are one in memory may only be given one value: fill_ and its like."""
+    def is_same(self, target: Any, source: Any) -> bool:
+        """Whether a tensor is copied to itself."""
+        return isinstance(target, Node) and isinstance(source, Node) and self.of[target] is self.of[source]
+
+    def refuse_repeated(self, n: Node, targets: list[Any]) -> bool:
+        """Refuses writes to expanded tensors as eager mode does: only fills, and writes at chosen places, take them. Whether this is
+        one of the latter."""
+        expanded = [
+            t
+            for t in targets
+            if isinstance(t, Node) and isinstance(self.of[t], Alias) and repeats(self.read(self.of[t]))
+        ]
+        if not expanded:
+            return False
         record = getattr(getattr(n.target._target, "overload", None), "record", None)  # type: ignore[union-attr]
-        if record is not None and "any_overlap" in record.tags and record.algorithm != "memory":
-            given = [v.meta.get("val") for v in n.all_input_nodes if v not in targets]
-            if not any(isinstance(v, Tensor) and v.ndim for v in given):
-                return
-        for t in targets:
-            alias = self.of[t] if isinstance(t, Node) else None
-            if isinstance(alias, Alias) and alias.chain and repeats(self.read(alias)):
-                raise RuntimeError(
-                    f"[{record.name if record is not None else n.target}] unsupported operation: more than one element of the written-to tensor refers to a single memory "
-                    "location. Please clone() the tensor before performing the operation."
-                )
+        given = [v.meta.get("val") for v in n.all_input_nodes if v not in targets]
+        chosen = any(isinstance(v, Tensor) and v.ndim for v in given)
+        takes = record is not None and "any_overlap" in record.tags and record.algorithm != "memory"
+        if not takes or (chosen and n.kwargs.get("accumulate", True in n.args[3:4])):
+            raise RuntimeError(
+                f"[{record.name if record is not None else n.target}] unsupported operation: more than one element of the written-to tensor refers to a single memory "
+                "location. Please clone() the tensor before performing the operation."
+            )
+        return chosen
+
+    def marks(self, n: Node, form: Any, given: dict[str, Any]) -> tuple[Tensor, Tensor]:
+        """Ones where a node writes to its expanded tensor, and that tensor."""
+        target = self.current(given["self"])
+
+        def one(value: Any) -> Any:
+            return _C.ones_like(value) if isinstance(value, Tensor) else 1
+
+        values = {k: self.traced(one, self.current(v)) for k, v in given.items() if k in ("value", "values")}
+        blank = self.traced(_C.zeros, target.shape, dtype=target.dtype, device=target.device)
+        (found,) = self.results(n, form, {**given, "self": blank, **values})
+        return self.traced(lambda: (found != 0).to(_C.int64)), target
 
     def results(self, n: Node, form: Any, given: dict[str, Any]) -> list[Any]:
         """What the functional form gives, one value for each result and each thing that is written to."""
@@ -351,9 +442,10 @@ class Functionalizer:
         if self.keep_input_writes:
             for alias in self.inputs:
                 if alias is not None and alias.storage.version:
-                    node = self.node_of(self.placeholder_value(alias))
+                    first = self.placeholder_value(alias)
+                    first = self.traced(lambda t: own_memory(t)[0], first) if overlaps(first) else first
                     self.tracer.graph.call_function(
-                        _ops.ops.aten.copy_.default, (node, self.node_of(alias.storage.base))
+                        _ops.ops.aten.copy_.default, (self.node_of(first), self.node_of(alias.storage.base))
                     )
             self.move_inputs()
         made = self.tracer.create_arg(outputs)

@@ -83,6 +83,8 @@ class Traced:
     fakes: list[Any] = field(default_factory=list)
     wrappers: Wrappers | None = None  # which arguments and results are made of several of the graph's
     on_bases: OnBases | None = None  # where inputs share memory: what the graph takes in their place
+    sources: list[list[int]] = field(default_factory=list)  # per input: the tangents that reach it
+    refusals: dict[int, str] = field(default_factory=dict)  # raw results whose gradient cannot be had, and why
 
     @property
     def is_joint(self) -> bool:
@@ -397,12 +399,20 @@ def finish(
     ]  # fmt: skip
     tangents: list[Any] = []
     grads: list[Any] = []
+    refusals: dict[int, str] = {}
     if differentiable:
-        with t.fake_mode, autograd.no_grad():
-            tangents = [like(raws[i]) for i in differentiable]
-        for k, tangent in enumerate(flat_all(tangents)):
-            t.placeholder(f"tangents_{k + 1}", tangent)
-        grads = gradients_of(t, [raws[i] for i in differentiable], tangents)
+        kept, last = set(t.tracer.graph.nodes), t.last
+        try:
+            tangents, grads = differentiated(t, [raws[i] for i in differentiable])
+        except RuntimeError as e:
+            if not is_refusal(e):
+                raise
+            forget_after(t, kept, last)
+            refusals = refused(t, {i: raws[i] for i in differentiable})
+            if not refusals or not refusals.keys().isdisjoint(recorded):
+                raise
+            differentiable = [i for i in differentiable if i not in refusals]
+            tangents, grads = differentiated(t, [raws[i] for i in differentiable]) if differentiable else ([], [])
     nodes = [t.node_of(v) for v in flat_all((*raws, *grads))]
     views = [
         t.node_of(o) if out.kind in (VIEW_OF_INPUT, VIEW_OF_RAW) and not is_wrapper(o) else None
@@ -411,7 +421,8 @@ def finish(
     around_graph = dict(
         num_inputs=len(flat_all(t.given)), num_raw=len(flat_all(raws)), outputs=outputs, mutations=mutations,
         differentiable=differentiable, tangents=flat_all(tangents), fakes=flat_all(t.leaves),
-        wrappers=Wrappers.of(t.given, raws, tangents, grads),
+        wrappers=Wrappers.of(t.given, raws, tangents, grads), refusals=refusals,
+        sources=sources_of(t, [raws[i] for i in differentiable]),
     )  # fmt: skip
     t.tracer.graph.output(tuple(nodes))
     module = _LazyGraphModule(t.tracer.root, t.tracer.graph, "joint_forward_backward" if grads else "forward")
@@ -437,6 +448,64 @@ def like(raw: Any) -> Any:
     return around(raw, like) if is_wrapper(raw) else _C.empty_like(raw.detach())
 
 
+def differentiated(t: Tracing, roots: list[Any]) -> tuple[list[Any], list[Any]]:
+    """Placeholders for the gradients of the roots, and those of the inputs."""
+    with t.fake_mode, autograd.no_grad():
+        tangents = [like(r) for r in roots]
+    for k, tangent in enumerate(flat_all(tangents)):
+        t.placeholder(f"tangents_{k + 1}", tangent)
+    return tangents, gradients_of(t, roots, tangents)
+
+
+def forget_after(t: Tracing, kept: set[Node], last: Node | None) -> None:
+    """Takes out of the graph what an attempt has added to it."""
+    for n in reversed([n for n in t.tracer.graph.nodes if n not in kept]):
+        t.tracer.graph.erase_node(n)
+    t.last = last
+
+
+def is_refusal(e: RuntimeError) -> bool:
+    """Whether autograd says that a gradient cannot be had of what a program did, which it says only to who asks for it."""
+    return "modified by an inplace operation" in str(e)
+
+
+def refused(t: Tracing, roots: Mapping[int, Any]) -> dict[int, str]:
+    """Which results have no gradients, and why."""
+    found = {}
+    kept, last = set(t.tracer.graph.nodes), t.last
+    for i, root in roots.items():
+        try:
+            differentiated(t, [root])
+        except RuntimeError as e:
+            found[i] = str(e)
+        forget_after(t, kept, last)
+    return found
+
+
+def sources_of(t: Tracing, roots: list[Any]) -> list[list[int]]:
+    """For every input the roots from which its history can be reached: others have no gradient for it, not even zeros."""
+    reached: dict[Any, int] = {}  # by node: the inputs behind it, as bits
+    for root in roots:
+        stack = [root.grad_fn]
+        while stack:
+            node = stack[-1]
+            behind = [n for n, _ in node.next_functions if n is not None]
+            if missing := [n for n in behind if n not in reached]:
+                stack.extend(missing)
+                continue
+            reached[node] = sum(1 << i for i, leaf in enumerate(t.leaves) if is_traced(leaf) and begins_at(leaf, node))
+            for n in behind:
+                reached[node] |= reached.get(n, 0)
+            stack.pop()
+    masks = [reached[root.grad_fn] for root in roots]
+    return [[k for k, mask in enumerate(masks) if mask >> i & 1] for i in range(len(t.leaves))]
+
+
+def begins_at(t: Any, node: Any) -> bool:
+    """Whether a node is where the history of what is computed from a tensor ends."""
+    return node is t.grad_fn if t.grad_fn is not None else getattr(node, "variable", None) is t
+
+
 def gradients_of(t: Tracing, roots: list[Any], tangents: list[Any]) -> list[Any]:
     """The gradient of each input, None for those that have none."""
     wanted: list[Any] = []
@@ -444,7 +513,7 @@ def gradients_of(t: Tracing, roots: list[Any], tangents: list[Any]) -> list[Any]
         if isinstance(leaf, Tensor) and leaf.requires_grad and not any(leaf is w for w in wanted):
             wanted.append(leaf)
     with t.active():
-        found = autograd.grad(roots, wanted, grad_outputs=tangents, allow_unused=True)
+        found = autograd.grad(roots, wanted, grad_outputs=tangents, allow_unused=True, retain_graph=True)
     left = list(zip(wanted, found, strict=True))
     grads: list[Any] = []
     for leaf in t.leaves:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from tocha import _C, autograd
-from tocha._functorch.functionalize import root_of
+from tocha._functorch.functionalize import overlaps, root_of, without_repeats
 from tocha._functorch.joint import CONSTANT, INPUT, PART, RAW, VIEW_OF_INPUT, Mutation, Output, Traced
 from tocha._functorch.synthetic_bases import OnBases
 from tocha._functorch.wrappers import as_traced, at_path, built_all, count, flat_all
@@ -62,6 +62,8 @@ class Wrapping:
     differentiable: list[int] = field(default_factory=list)
     layouts: list[Layout | None] = field(default_factory=list)  # that backward was traced with; None: contiguous
     copied: list[int] = field(default_factory=list)  # saved values that are written to after the graph has run
+    sources: list[list[int]] = field(default_factory=list)  # per input: the tangents that reach it
+    refusals: dict[int, str] = field(default_factory=dict)  # raw results whose gradient cannot be had, and why
     on_bases: OnBases | None = None
     wrappers: Any = None
     tangents: list[Any] = field(default_factory=list)  # fakes, for those that wrappers are made of
@@ -81,8 +83,8 @@ def is_plain_write(m: Mutation) -> bool:
 def wrapping_of(traced: Traced) -> Wrapping:
     layouts = [None if t._symbolic else (tuple(t.shape), tuple(t.stride())) for t in traced.tangents]
     return Wrapping(
-        traced.num_raw, traced.outputs, traced.mutations, traced.differentiable, layouts, [], traced.on_bases,
-        traced.wrappers, traced.tangents if traced.wrappers is not None else [],
+        traced.num_raw, traced.outputs, traced.mutations, traced.differentiable, layouts, [], traced.sources,
+        traced.refusals, traced.on_bases, traced.wrappers, traced.tangents if traced.wrappers is not None else [],
     )  # fmt: skip
 
 
@@ -125,6 +127,13 @@ def tangents_of(w: Wrapping, grads: Sequence[Any]) -> list[Any]:
     return [laid_out(g, like) for g, like in zip(given, w.layouts, strict=True)]
 
 
+def copied(t: Tensor) -> Tensor:
+    """A copy with the gaps and repetitions that a tensor has: backward was compiled for its strides."""
+    made = _C.empty_strided(t.shape, t.stride(), dtype=t.dtype, device=t.device)
+    without_repeats(made).copy_(without_repeats(t))
+    return made
+
+
 def node_for(w: Wrapping, forward: Callable, backward: Callable) -> tuple[type[autograd.Function], Callable]:  # fmt: skip
     """The autograd function whose forward and backward are the compiled graphs, and a backward that refuses to be differentiated."""
     wrappers = w.wrappers
@@ -150,9 +159,7 @@ def node_for(w: Wrapping, forward: Callable, backward: Callable) -> tuple[type[a
             found = call(forward, args if wrappers is None else wrappers.taken_apart(args))
             raw, saved = found[: w.num_raw], found[w.num_raw :]
             for i in w.copied:
-                saved[i] = _C.empty_strided(
-                    saved[i].shape, saved[i].stride(), dtype=saved[i].dtype, device=saved[i].device
-                ).copy_(saved[i])  # with its gaps, if it has some: backward was compiled for its strides
+                saved[i] = copied(saved[i])
             ctx.save_for_backward(*(s for s in saved if isinstance(s, Tensor)))
             ctx.numbers = [s for s in saved if not isinstance(s, Tensor)]
             if wrappers is not None:
@@ -225,7 +232,7 @@ class Compiled:
             if left <= 0 and not target.is_inference():  # written through .data, which has a version of its own
                 target = target.data
             with autograd.set_grad_enabled(m.recorded and _C.is_grad_enabled()):
-                target.copy_(raw[m.raw])
+                without_repeats(target).copy_(without_repeats(raw[m.raw], target))
             left -= 1
         for _ in range(left):
             target._bump_version()
@@ -255,7 +262,9 @@ def written_inputs(traced: Traced, w: Wrapping) -> dict[int, int]:
     for m in w.mutations:
         given_twice = sum(f is traced.fakes[m.input] for f in traced.fakes) > 1
         seen = m.raw in w.differentiable or (m.recorded and traced.fakes[m.input].requires_grad)
-        if m.raw is not None and m.raw not in handed_out and not seen and not given_twice:
+        if m.raw is None or overlaps(traced.fakes[m.input]):
+            continue
+        if m.raw not in handed_out and not seen and not given_twice:
             places[m.raw] = m.input
     return places
 
@@ -302,7 +311,7 @@ def native(w: Wrapping, forward: Callable, slow: Callable, backward: Any, refuse
     return _C._CompiledFunction(
         forward, getattr(forward, "_boxed_call", False), w.num_raw, tuple(w.differentiable), tuple(w.layouts),
         tuple(w.copied), backward.callable if backward is not None else None, refuse, otherwise, backward_otherwise,
-        outputs, writes,
+        outputs, writes, tuple(map(tuple, w.sources)), tuple(w.refusals.items()),
     )  # fmt: skip
 
 

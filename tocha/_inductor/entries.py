@@ -129,6 +129,8 @@ def encode_wrapping(w: Wrapping) -> Any:
         "differentiable": list(w.differentiable),
         "layouts": [None if x is None else [list(x[0]), list(x[1])] for x in w.layouts],
         "copied": list(w.copied),
+        "sources": [list(x) for x in w.sources],
+        "refusals": [[i, text] for i, text in w.refusals.items()],
     }
 
 
@@ -140,4 +142,6 @@ def decode_wrapping(v: Any) -> Wrapping:
         v["differentiable"],
         [None if x is None else (tuple(x[0]), tuple(x[1])) for x in v["layouts"]],
         v["copied"],
+        v["sources"],
+        dict(map(tuple, v["refusals"])),
     )

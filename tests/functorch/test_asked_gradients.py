@@ -1,0 +1,69 @@
+"""Gradients of compiled functions are those that autograd has for who asks: none where there is no way, a refusal only when it is asked for."""
+
+import pytest
+
+import tocha
+
+BACKENDS = ["aot_eager", "inductor"]
+
+
+def apart(x, y):
+    return x.sin() * 2, y.cos() + x.detach(), x * y
+
+
+def gradient(program, place, backend):
+    tocha._dynamo.reset()
+    given = tocha.ones(3, requires_grad=True), tocha.full((3,), 2.0, requires_grad=True)
+    results = tocha.compile(program, backend=backend)(*given) if backend else program(*given)
+    return tocha.autograd.grad(results[place].sum(), given, allow_unused=True)
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("place", [0, 1, 2])
+def test_inputs_that_a_result_does_not_depend_on_have_none(backend, place):
+    for mine, wanted in zip(gradient(apart, place, backend), gradient(apart, place, None), strict=True):
+        assert (mine is None) == (wanted is None)
+        if wanted is not None:
+            tocha.testing.assert_close(mine, wanted)
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_zero_gradients_are_gradients(backend):
+    x = tocha.ones(3, requires_grad=True)
+    tocha._dynamo.reset()
+    (g,) = tocha.autograd.grad(tocha.compile(lambda x: x.sign() + 1, backend=backend)(x).sum(), (x,))
+    assert tocha.equal(g, tocha.zeros(3))
+
+
+def modified(x, y):
+    a = x.exp()
+    b = a * 1
+    a.mul_(2)  # exp's gradient needs what it was
+    return a, b, y.exp() * x
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_a_backward_that_cannot_be_had_is_refused_when_it_is_asked_for(backend):
+    for mine, wanted in zip(gradient(modified, 2, backend), gradient(modified, 2, None), strict=True):
+        tocha.testing.assert_close(mine, wanted)
+    for place in (0, 1):
+        for b in (None, backend):
+            with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+                gradient(modified, place, b)
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_results_whose_backward_cannot_be_had_have_a_history(backend):
+    def program(x):
+        a = x.exp()
+        b = a * 1
+        a.mul_(2)
+        return b, b.detach()
+
+    tocha._dynamo.reset()
+    x = tocha.ones(3, requires_grad=True)
+    found = tocha.compile(program, backend=backend)(x)
+    assert [t.requires_grad for t in found] == [True, False]
+    assert tocha.equal(found[0].detach(), x.detach().exp())
+    with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+        found[0].sum().backward()

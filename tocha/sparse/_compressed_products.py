@@ -148,11 +148,29 @@ def mv(input: Tensor, vec: Tensor, *, out: Any = None) -> Tensor:
     return mm(input, vec.unsqueeze(1), out=out).squeeze(1)
 
 
+def _plain_rows(input: Any, other: Any) -> bool:
+    """Whether these are one matrix in rows, without history, and a dense tensor: the kernel can have them as they are."""
+    return (
+        type(other) is Tensor
+        and is_compressed(input)
+        and input._kind is _C.sparse_csr
+        and input._checked
+        and input._groups.ndim == 1
+        and input._held.ndim == 1
+        and input._size[1] == other.shape[0]
+        and input._held.dtype is other.dtype
+        and not is_recorded(input)
+    )
+
+
 @reflected_form_of("__rmatmul__", table=COMPRESSED_FORMS)
 @compressed_form("matmul", "__matmul__")
 def matmul(input: Tensor, other: Tensor, *, out: Any = None) -> Tensor:
     """The product of matrices, or of a matrix and a vector."""
     dims = (len(sizes(input)), len(sizes(other)))
+    if out is None and dims in ((2, 1), (2, 2)) and _plain_rows(input, other):
+        parts = (input._held, input._groups, input._within)  # type: ignore[attr-defined]
+        return _C._csr_mm(*parts, other) if dims[1] == 2 else _C._csr_mm(*parts, other.unsqueeze(1)).squeeze(1)
     if dims == (2, 2):
         return mm(input, other, out=out)
     if dims == (2, 1):

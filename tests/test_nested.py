@@ -193,3 +193,43 @@ def test_encoder_in_inference():
                 assert tocha.allclose(mine, encoder(x.unsqueeze(0))[0], atol=1e-5)
     with pytest.raises(AssertionError, match="outside of its fast path"):
         encoder(tocha.nested.nested_tensor(parts))
+
+
+def test_places_can_be_written():
+    nt = tocha.nested.nested_tensor([tocha.zeros(2, 3), tocha.zeros(4, 3)], layout=tocha.jagged)
+    nt.index_put_((tocha.tensor([0, 1]), tocha.tensor([1, 3]), tocha.tensor([2, 0])), tocha.tensor([5.0, 6.0]))
+    nt[1, 0] = 7.0
+    assert nt.unbind()[0].tolist() == [[0.0, 0.0, 0.0], [0.0, 0.0, 5.0]]
+    assert nt.unbind()[1].tolist() == [[7.0] * 3, [0.0] * 3, [0.0] * 3, [6.0, 0.0, 0.0]]
+    with pytest.raises(RuntimeError, match="ragged dimension are out of bounds"):
+        nt.index_put_((tocha.tensor([0]), tocha.tensor([2])), tocha.tensor(1.0))
+
+
+@pytest.mark.parametrize("change", ["short", "stride", "offset", "negative", "kind"])
+def test_a_file_names_no_component_outside_its_buffer(change):
+    sizes, strides, starts = tocha.tensor([[2, 3]]), tocha.tensor([[3, 1]]), tocha.tensor([0])
+    if change == "stride":
+        strides = tocha.tensor([[2**40, 1]])
+    elif change == "offset":
+        starts = tocha.tensor([1])
+    elif change == "negative":
+        strides = tocha.tensor([[-3, 1]])
+    buffer = [0.0] * 6 if change == "kind" else tocha.zeros(5 if change == "short" else 6)
+    with pytest.raises(ValueError):
+        tocha._utils._rebuild_nested_tensor(buffer, sizes, strides, starts)
+
+
+@pytest.mark.parametrize("change", [{"offsets": 3}, {"_ragged_idx": 9}, {"values": None}, {"lengths": [1]}])
+def test_a_file_with_other_parts_is_refused(change):
+    from tocha.nested._internal.nested_tensor import _rebuild_njt
+
+    state = {
+        "values": tocha.ones(3, 2),
+        "offsets": tocha.tensor([0, 3]),
+        "lengths": None,
+        "_ragged_idx": 1,
+        "requires_grad": False,
+    }
+    assert _rebuild_njt(state).shape[0] == 1
+    with pytest.raises(ValueError):
+        _rebuild_njt({**state, **change})

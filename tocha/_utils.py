@@ -137,6 +137,11 @@ def _rebuild_sparse_tensor(layout: Any, data: Any) -> Tensor:
     return make(*data[:3], check_invariants=True, is_coalesced=data[3] if len(data) == 4 else None)
 
 
+def _rebuild_nested_tensor(buffer: Any, sizes: Any, strides: Any, storage_offsets: Any) -> Tensor:
+    """A nested tensor of strided layout."""
+    return importlib.import_module("tocha.nested._strided").rebuild(buffer, sizes, strides, storage_offsets)
+
+
 def _rebuild_parameter(data: Tensor, requires_grad: bool, backward_hooks: Any) -> Tensor:
     if not isinstance(data, Tensor):
         raise TypeError(f"a parameter is made of a tensor, not of {type(data).__name__}")

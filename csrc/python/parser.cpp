@@ -543,10 +543,23 @@ bool as_bool(PyObject* o) {
 
 GeneratorRef as_generator(PyObject* o) { return o == Py_None ? GeneratorRef() : GeneratorRef(o, generator_of(o)); }
 
+bool wants_other_layout(PyObject* const* extra) {
+  return extra[0] && extra[0] != Py_None && extra[0] != layout_object();
+}
+
+PyObject* make_in_layout(const char* factory, std::initializer_list<const char*> names, PyObject* const* slots) {
+  Ref given = own(PyDict_New());
+  for (const char* name : names) {
+    if (*slots) check(PyDict_SetItemString(given.get(), name, *slots));
+    ++slots;
+  }
+  PyObject* make = cached_attribute("tocha.sparse._factories", "make_in_layout");
+  return own(PyObject_CallFunction(make, "sO", factory, given.get())).give();
+}
+
 Tensor finish_factory(Tensor t, PyObject* const* extra) {
-  auto [layout, pin_memory, requires_grad] = std::tuple(extra[0], extra[1], extra[2]);
-  TOCHA_CHECK(!layout || layout == Py_None || layout == layout_object(), NotImplemented,
-              "only the strided layout is supported");
+  auto [pin_memory, requires_grad] = std::pair(extra[1], extra[2]);
+  TOCHA_CHECK(!wants_other_layout(extra), NotImplemented, "only the strided layout is supported");
   TOCHA_CHECK(!pin_memory || pin_memory != Py_True, Runtime,
               "Cannot access accelerator device when none is available.");
   if (requires_grad && as_bool(requires_grad)) {

@@ -133,6 +133,9 @@ auto optional(PyObject* o, F convert) -> std::optional<decltype(convert(o))> {
 
 // Factories: layout, pin_memory and requires_grad (null where not given), applied to the result.
 Tensor finish_factory(Tensor t, PyObject* const* extra);
+// Whether they name another layout than strided: then tocha.sparse makes the tensor, from the arguments by name.
+bool wants_other_layout(PyObject* const* extra);
+PyObject* make_in_layout(const char* factory, std::initializer_list<const char*> names, PyObject* const* slots);
 // With out=, dtype and device default to out's, and must agree with it.
 std::optional<DType> factory_dtype(const Tensor& out, std::optional<DType> given);
 std::optional<Device> factory_device(const Tensor& out, std::optional<Device> given);

@@ -5,6 +5,8 @@ Needs torch beside tocha; run by `make parity`.
 
 from __future__ import annotations
 
+import functools
+import io
 import re
 
 import pytest
@@ -71,15 +73,43 @@ nt.nonzero(); nt.sum(dtype=m.float64); nt.to_sparse(); nt.to_dense(); nt.data; n
 m.nested.nested_tensor([a,b],layout=m.jagged,requires_grad=True).sum(); m.nested.nested_tensor([a,b],layout=m.jagged,requires_grad=True)*2
 bool(nt.shape[1]==other.shape[1]); bool(nt.shape[1]==4); bool(nt.shape[1]>=2); nt.shape==nt.shape; nt.sum(-1).values(); (nt+d).values(); (nt+m.ones(2,4,3)).values(); (nt*m.ones(2,1,1)).values()
 nt.mean(-1).values(); (nt@m.ones(2,3,2)).values(); m.matmul(m.ones(3,3),nt.transpose(1,2)).values(); F.layer_norm(nt,(nt.shape[1],3)).values(); nt.argmax(-1).values(); nt.chunk(2,0)[1].values()
+put((T([0,1]),T([0,1]),T([0,1])),T([5.,6.])); put((T([0,1]),T([0,1])),T([5.,6.,7.])); put((T([0,1]),T([1,3]),T([0,1])),T(9.)); put((T([0,0]),T([1,1]),T([0,0])),T([1.,2.]),True)
+put((T([0]),T([3]),T([0])),T(9.)); put((nt>3,),T(0.)); put((T([0]),),T(0.)); put((T([2]),T([0]),T([0])),T(1.)); put((T([0]),T([-1]),T([0])),T(1.))
+written(0,1.); written((0,1),1.); written((0,1,2),1.); written(nt>3,0.); written((slice(None),slice(None),0),1.)
+nt.view_as(nt); nt.expand_as(nt); nt.new_tensor([1.]); nt.new_zeros(2); nt.masked_select(nt>3); F.l1_loss(nt,nt*3); nt.movedim(1,2); nt.T; nt.real; nt.conj()
+nt.is_pinned(); nt.is_shared(); nt.data_ptr(); 3.0 in nt; 77. in nt; float(nt); int(nt); nt.mean((1,2))
+saved(nt); saved(st); saved(nj.transpose(1,2)); saved([nt,nt.clone()]); saved({'a':nt,'b':st}); saved(nt.double()); saved(nt,weights_only=False); saved(st,weights_only=False)
+saved(m.nested.narrow(m.arange(30.).reshape(2,5,3),1,T([0,1]),T([2,3]),layout=m.jagged))
 """
+
+
+def put(nt, indices, value, accumulate=False):
+    changed = nt.clone()
+    changed.index_put_(indices, value, accumulate=accumulate)
+    return changed.values()
+
+
+def written(nt, index, value):
+    changed = nt.clone()
+    changed[index] = value
+    return changed.values()
+
+
+def through_a_file(m, obj, other=None, **how):
+    file = io.BytesIO()
+    m.save(obj, file)
+    file.seek(0)
+    return (other or m).load(file, **how)
 
 
 def values(m):
     a, b = m.arange(6.0).reshape(2, 3), m.arange(12.0).reshape(4, 3) + 1
     off, v = m.tensor([0, 2, 6]), m.arange(18.0).reshape(6, 3)
+    nt = m.nested.nested_tensor([a, b], layout=m.jagged)
     return {
+        "put": functools.partial(put, nt), "written": functools.partial(written, nt), "saved": functools.partial(through_a_file, m),
         "m": m, "T": m.tensor, "F": m.nn.functional, "a": a, "b": b, "off": off, "v": v, "d": m.arange(6.0).reshape(2, 1, 3),
-        "nt": m.nested.nested_tensor([a, b], layout=m.jagged), "other": m.nested.nested_tensor([a, b], layout=m.jagged), "nj": m.nested.nested_tensor_from_jagged(v, off),
+        "nt": nt, "other": m.nested.nested_tensor([a, b], layout=m.jagged), "nj": m.nested.nested_tensor_from_jagged(v, off),
         "st": m.nested.nested_tensor([a, b]), "n4": m.nested.nested_tensor_from_jagged(m.arange(48.0).reshape(6, 2, 4) / 10, off),
     }  # fmt: skip
 
@@ -154,3 +184,40 @@ def test_encoder():
             encoder(nt)
     for mine, other in zip(*said, strict=True):
         torch.testing.assert_close(torch.tensor(mine), torch.tensor(other), rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("weights_only", [True, False])
+@pytest.mark.parametrize(("one", "other"), [(torch, tocha), (tocha, torch)])
+def test_files_go_both_ways(one, other, weights_only):
+    parts = [one.arange(6.0).reshape(2, 3), one.arange(12.0).reshape(4, 3)]
+    jagged = one.nested.nested_tensor(parts, layout=one.jagged, requires_grad=True)
+    for nt in (jagged, jagged.detach().transpose(1, 2), one.nested.nested_tensor(parts)):
+        back = through_a_file(one, nt, other, weights_only=weights_only)
+        assert [t.tolist() for t in back.unbind()] == [t.tolist() for t in nt.unbind()]
+        assert str(back.layout).split(".")[-1] == str(nt.layout).split(".")[-1]
+        assert back.requires_grad == nt.requires_grad
+
+
+PADDED = """
+x.sin(); x * x; x.softmax(-1); F.layer_norm(x, (4,)); F.linear(x, w); x @ w.t(); F.gelu(x); x.log_softmax(-1); F.rms_norm(x, (4,)); x.mean(-1); x.amax(-1); x.chunk(2, -1)[1]; x.transpose(-1, -2)
+"""
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("expression", expressions(PADDED))
+def test_components_as_if_alone(expression):
+    """What a nested tensor gives, and its gradients, are those of its components one by one."""
+    tocha.manual_seed(0)
+    parts = [tocha.randn(n, 4, dtype=tocha.float64, requires_grad=True) for n in (3, 1, 5)]
+    known = {"F": tocha.nn.functional, "w": tocha.randn(2, 4, dtype=tocha.float64)}
+    nt = tocha.nested.as_nested_tensor(parts, layout=tocha.jagged)
+    made = eval(expression, {**known, "x": nt}).unbind()
+    alone = [eval(expression, {**known, "x": part}) for part in parts]
+    weights = [tocha.randn_like(part) for part in alone]
+    grads = [
+        tocha.autograd.grad(sum((a * w).sum() for a, w in zip(results, weights, strict=True)), parts)
+        for results in (made, alone)
+    ]
+    for mine, other in [*zip(made, alone, strict=True), *zip(*grads, strict=True)]:
+        assert tocha.allclose(mine, other, rtol=1e-12, atol=1e-12)

@@ -211,6 +211,10 @@ def call_function(o: Operator, form: str, order: list[Argument] | None = None, w
         lines.append("  (void)a;")
     factory = is_factory(o, form)
     extra = f"a + {len(args)}"
+    if factory:
+        names = [*(a.name for a in o.schema.arguments), *(p[0] for p in FACTORY_PARAMS)]
+        listed = ", ".join(cpp_string(n) for n in names)
+        lines.append(f"  if (wants_other_layout({extra})) [[unlikely]] return make_in_layout({cpp_string(o.name)}, {{{listed}}}, a);")
     if has_out:
         k = len(slots) + (len(FACTORY_PARAMS) if factory else 0)
         n = len(o.schema.returns)

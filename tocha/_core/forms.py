@@ -7,7 +7,6 @@ from collections.abc import Callable
 from typing import Any
 
 from tocha import _C
-from tocha.overrides import DisableTorchFunctionSubclass
 
 Tensor = _C.Tensor
 
@@ -47,8 +46,7 @@ def read_natively(table: dict[Any, Callable], *names: str) -> None:
 
 
 def _native(call: Callable) -> Callable:
-    def answer(self: Any, *args: Any, **kwargs: Any) -> Any:
-        with DisableTorchFunctionSubclass():
-            return call(self, *args, **kwargs)
+    def answer(*args: Any, **kwargs: Any) -> Any:
+        return _C._disabled_torch_function_impl(call, (), args, kwargs)
 
     return answer

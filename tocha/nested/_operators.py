@@ -460,6 +460,8 @@ def _reduced_dims(input: NestedTensor, dim: Any, name: str) -> set[int]:
             f"{name}(): reducing along the batch dimension but not the ragged dimension is not supported for nested tensors"
         )
     if ragged in dims and 0 not in dims and len(dims) > 1:
+        if name == "mean":
+            raise AssertionError("Cannot reduce on both ragged and non-batch dimensions without also reducing on batch")
         raise RuntimeError(
             f"{name}(): reducing along a ragged and non-batch dimension is not supported for nested tensors"
         )

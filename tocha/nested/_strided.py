@@ -5,6 +5,7 @@ The older of PyTorch's two layouts. What acts on every element runs on the buffe
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Callable, Sequence
 from typing import Any, NoReturn, TypeGuard
@@ -12,6 +13,7 @@ from typing import Any, NoReturn, TypeGuard
 from tocha import _C, autograd
 from tocha._core.forms import read_natively, registrar
 from tocha._core.pointwise_names import is_in_place, plain_name, pointwise_names
+from tocha._utils import _rebuild_nested_tensor
 from tocha.autograd.function import Function
 from tocha.nested._internal.nested_tensor import Tensor, is_recorded, wrapped
 from tocha.nn import functional
@@ -111,12 +113,31 @@ class StridedNestedTensor(Tensor):
         )
 
     def __reduce_ex__(self, protocol: Any) -> Any:  # type: ignore[override]
-        return _rebuild_nested_tensor, (self._buffer, self._component_sizes)
+        sizes = self._component_sizes
+        dims = len(sizes[0]) if sizes else 0
+        table = _C.tensor(sizes, dtype=_C.int64).reshape(len(sizes), dims)
+        strides = [[math.prod(one[d + 1 :]) for d in range(dims)] for one in sizes]
+        ends = list(itertools.accumulate(math.prod(one) for one in sizes))
+        starts = _C.tensor([0, *ends][: len(sizes)], dtype=_C.int64)
+        parts = (self._buffer, table, _C.tensor(strides, dtype=_C.int64).reshape(table.shape), starts)
+        return _rebuild_nested_tensor, parts
 
 
-def _rebuild_nested_tensor(buffer: Tensor, sizes: Any) -> Tensor:
-    """A nested tensor from a file."""
-    return make(buffer, tuple(tuple(int(n) for n in one) for one in sizes))
+def rebuild(buffer: Any, sizes: Any, strides: Any, starts: Any) -> Tensor:
+    """A nested tensor from a file: each component is a view of the buffer, that has to lie within it."""
+    if not all(isinstance(t, Tensor) for t in (buffer, sizes, strides, starts)) or buffer.dim() != 1:
+        raise ValueError("a nested tensor is made of a flat tensor, and of tensors of sizes, strides and starts")
+    places = zip(sizes.tolist(), strides.tolist(), starts.tolist(), strict=True)
+    if not sizes.numel():
+        return make(buffer, [() for _ in range(starts.numel())])
+    return from_components([_component(buffer, *place) for place in places])
+
+
+def _component(buffer: Tensor, size: list, stride: list, start: int) -> Tensor:
+    reach = 1 + sum((n - 1) * step for n, step in zip(size, stride, strict=True)) if all(size) else 0
+    if min([0, start, *size, *stride]) < 0 or start + reach > buffer.numel():
+        raise ValueError(f"a component of size {size} at {start} is not within {buffer.numel()} elements")
+    return buffer.as_strided(size, stride, buffer.storage_offset() + start)
 
 
 def refuse(name: str) -> NoReturn:

@@ -97,8 +97,8 @@ def _ordered(overridden: Iterable[object]) -> list[object]:
 
 def _call_overrides(func: Callable, overridden: tuple, args: tuple, kwargs: dict | None) -> Any:
     kwargs = kwargs or {}
-    operands = _ordered(overridden)
-    types = tuple(type(o) for o in operands)
+    operands = _ordered(overridden) if len(overridden) > 1 else overridden
+    types = tuple(map(type, operands))
     if _modes.stack:
         mode = _modes.stack.pop()
         _C._set_function_modes(len(_modes.stack))

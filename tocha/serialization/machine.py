@@ -121,7 +121,7 @@ class Machine:
 
     def new(self, cls: Any, arguments: Any, keywords: Any) -> Any:
         """An object of a class that the user allowed; no other kind is written this way."""
-        if not isinstance(cls, type) or not safe.is_added(cls):
+        if not isinstance(cls, type) or not safe.is_buildable(cls):
             what = f"class {cls.__name__}" if isinstance(cls, type) else type(cls).__name__
             raise Refused(
                 f"{ADVICE} The pickle makes an object of a {what}, which was not allowed by add_safe_globals."
@@ -145,7 +145,7 @@ class Machine:
         kind = type(target)
         if kind is collections.OrderedDict:
             self.guarded("an OrderedDict", _set_state, target, state)
-        elif safe.is_added(kind):
+        elif safe.is_buildable(kind):
             restore = getattr(target, "__setstate__", None)
             self.guarded(kind.__name__, *((restore, state) if restore else (_set_state, target, state)))
         else:

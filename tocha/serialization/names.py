@@ -15,6 +15,7 @@ _MOVED = {  # PyTorch's private homes of public things
     ("torch.storage", "_TypedStorage"): ("tocha.storage", "TypedStorage"),
     ("torch.storage", "_UntypedStorage"): ("tocha.storage", "UntypedStorage"),
     ("torch.serialization", "_get_layout"): ("tocha.serialization.names", "_get_layout"),
+    ("torch._dynamo.decorators", "_DimRange"): ("tocha.serialization.safe", "DimRange"),
 }
 _PYTHON_2 = {"__builtin__": "builtins", "copy_reg": "copyreg", "Queue": "queue"}
 

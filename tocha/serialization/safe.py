@@ -7,6 +7,8 @@ could otherwise ask Python to hash what overflows its stack, or to walk a view o
 from __future__ import annotations
 
 import collections
+import importlib
+import sys
 from collections.abc import Callable, Iterable
 from typing import Any
 
@@ -106,12 +108,19 @@ def _complex(real: Any = 0.0, imag: Any = 0.0) -> complex:
 
 def _rebuild_from_type(function: Any, new_type: Any, args: Any, state: Any) -> Any:
     """_tensor._rebuild_from_type_v2, for tensors only."""
-    if not any(function is known for known in _REBUILDS):
+    if not any(function is known for known in _REBUILDS) and not _is_later(function):
         raise ValueError("a tensor can only be made by a function that rebuilds tensors")
     if not (isinstance(new_type, type) and issubclass(new_type, _C.Tensor)):
         raise ValueError("the class of a tensor must be Tensor or derived from it")
     _check_type(args, tuple)
     return _tensor._rebuild_from_type_v2(function, new_type, args, state)
+
+
+class DimRange:
+    """What PyTorch's compiler has been told of a size, which it writes down beside nested tensors; nothing reads it."""
+
+    def __setstate__(self, state: Any) -> None:
+        pass
 
 
 _REBUILDS = (
@@ -120,6 +129,7 @@ _REBUILDS = (
     _utils._rebuild_tensor_v3,
     _utils._rebuild_meta_tensor_no_storage,
     _utils._rebuild_sparse_tensor,
+    _utils._rebuild_nested_tensor,
     _utils._rebuild_parameter,
     _utils._rebuild_parameter_with_state,
 )
@@ -137,6 +147,7 @@ _CALLS: list[tuple[Any, Callable]] = [
     (names._get_layout, names._get_layout),
     (_tensor._rebuild_from_type_v2, _rebuild_from_type),
     *((f, f) for f in _REBUILDS),
+    (DimRange, DimRange),
 ]
 
 
@@ -167,6 +178,7 @@ def _defaults() -> dict[str, Any]:
         "tocha.storage.TypedStorage": storage.TypedStorage,
         "tocha.serialization.names._get_layout": names._get_layout,
         "tocha._tensor._rebuild_from_type_v2": _tensor._rebuild_from_type_v2,
+        "tocha.serialization.safe.DimRange": DimRange,
     }
     found |= {f"tocha._utils.{f.__name__}": f for f in _REBUILDS}
     found |= {f"tocha.{n}": v for n, v in vars(storage).items() if n in storage.__all__}
@@ -174,6 +186,17 @@ def _defaults() -> dict[str, Any]:
     found |= {f"tocha.{n}": v for n, v in vars(_C).items() if isinstance(v, values)}
     found |= {f"tocha.{n}": v for n, v in types_of("tocha").items()}
     return found
+
+
+# Found when a file names them: most programs never load nested tensors.
+_LATER_MODULE = "tocha.nested._internal.nested_tensor"
+_LATER = {f"{_LATER_MODULE}._rebuild_njt", f"{_LATER_MODULE}.NestedTensor"}
+
+
+def _is_later(obj: Any) -> bool:
+    """Whether a file may name this function, and a tensor of a class of its own be made by it."""
+    module = sys.modules.get(_LATER_MODULE)
+    return module is not None and obj is module._rebuild_njt
 
 
 _default_table: dict[str, Any] = {}
@@ -189,6 +212,8 @@ def _defaults_once() -> dict[str, Any]:
 def allowed(module: str, name: str) -> Any:
     """The object a file may name so, or KeyError."""
     full = ".".join(names.ours(module, name))
+    if full in _LATER:
+        return getattr(importlib.import_module(_LATER_MODULE), name)
     return _added[full] if full in _added else _defaults_once()[full]
 
 
@@ -202,6 +227,11 @@ def callable_for(obj: Any) -> Callable | None:
     if is_added(obj):
         return obj if callable(obj) else None
     return next((call for known, call in _CALLS if known is obj), None)
+
+
+def is_buildable(kind: type) -> bool:
+    """Whether a file may give objects of this class their attributes by __setstate__."""
+    return kind is DimRange or is_added(kind)
 
 
 # -- what the user adds ------------------------------------------------------------------------------------

@@ -31,7 +31,7 @@ def make_compressed(
     with DisableTorchFunctionSubclass():
         shape = _C.zeros((), dtype=values.dtype, device=values.device).expand(tuple(size))
         made: CompressedTensor = Tensor._make_subclass(CompressedTensor, shape, requires_grad)
-    made._kind = layout
+    made._kind, made._size = layout, tuple(size)
     made._groups, made._within, made._held = groups.detach(), within.detach(), values.detach()
     made._checked = checked
     return made._mark_sparse()
@@ -40,6 +40,16 @@ def make_compressed(
 def is_compressed(t: Any) -> TypeGuard[CompressedTensor]:
     """Whether t is a tensor of one of the compressed layouts."""
     return isinstance(t, CompressedTensor)
+
+
+def sizes(t: Tensor) -> tuple[int, ...]:
+    """The shape of any tensor. A compressed one's own attributes are quicker than its overrides."""
+    return t._size if is_compressed(t) else t.shape
+
+
+def dtype_of(t: Tensor) -> Any:
+    """The dtype of any tensor."""
+    return t._held.dtype if is_compressed(t) else t.dtype
 
 
 class Form(NamedTuple):
@@ -70,7 +80,7 @@ def form_of_parts(layout: Any, groups: Tensor, values: Tensor, size: Sequence[in
 
 def form(t: CompressedTensor) -> Form:
     """The sizes of a tensor."""
-    return form_of_parts(t._kind, t._groups, t._held, t.shape)
+    return form_of_parts(t._kind, t._groups, t._held, t._size)
 
 
 def major(t: CompressedTensor) -> int:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 from tocha import _C
@@ -19,7 +18,7 @@ from tocha.sparse._compressed import (
 )
 from tocha.sparse._compressed_construct import to_layout
 from tocha.sparse._compressed_history import held, rebuild, spread_sum, whole, with_held
-from tocha.sparse._compressed_methods import check_writable, compressed_form, detach, replace, sparse_mask, wrapped
+from tocha.sparse._compressed_methods import check_writable, compressed_form, replace, sparse_mask, wrapped
 from tocha.sparse._tensor import (
     COMPRESSED_FORMS,
     CompressedTensor,
@@ -256,22 +255,6 @@ def normal_(self: CompressedTensor, mean: float = 0, std: float = 1, *, generato
     """Draws the values that are held."""
     check_writable(self)
     return replace(self, with_held(self, "Normal", self._held.clone().normal_(mean, std, generator=generator)))
-
-
-def _like(zeros: bool) -> Callable:
-    def make_like(
-        input: CompressedTensor, *, dtype: Any = None, layout: Any = None, requires_grad: bool = False, **rest: Any
-    ) -> Tensor:
-        if layout not in (None, input._kind) or any(v is not None for v in rest.values()):
-            raise NotImplementedError("[zeros_like] of a sparse tensor takes only dtype and requires_grad")
-        made = without_values(input) if zeros else with_held(detach(input), "Empty", _C.empty_like(input._held))
-        return (made if dtype is None else made.to(dtype)).requires_grad_(requires_grad)
-
-    return make_like
-
-
-compressed_form("zeros_like")(_like(True))
-compressed_form("empty_like")(_like(False))
 
 
 # -- reductions ------------------------------------------------------------------------------------------

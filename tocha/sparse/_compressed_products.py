@@ -10,7 +10,17 @@ from typing import Any
 
 from tocha import _C
 from tocha.sparse import _geometry
-from tocha.sparse._compressed import BLOCKED, BY_ROWS, flat, form, group_of_each, is_compressed, make_compressed
+from tocha.sparse._compressed import (
+    BLOCKED,
+    BY_ROWS,
+    dtype_of,
+    flat,
+    form,
+    group_of_each,
+    is_compressed,
+    make_compressed,
+    sizes,
+)
 from tocha.sparse._compressed_construct import from_compressed, to_coo, to_layout
 from tocha.sparse._compressed_history import held, rebuild
 from tocha.sparse._compressed_math import add_compressed, mul
@@ -42,7 +52,7 @@ def times_dense(t: CompressedTensor, values: Tensor, dense: Tensor) -> Tensor:
         product = _C._csr_mm(parts.values, parts.groups, parts.within, table)
     else:
         product = _C._csr_transposed_mm(parts.values, parts.groups, parts.within, table, found.matrices * found.rows)
-    return product.reshape(*t.shape[:-1], dense.size(-1)) if found.batch else product
+    return product.reshape(*t._size[:-1], dense.size(-1)) if found.batch else product
 
 
 def _blocks_times(kind: Any, parts: Any, table: Tensor, found: Any) -> Tensor:
@@ -88,13 +98,14 @@ def times_sparse(a: Tensor, b: Tensor) -> CompressedTensor:
 
 def check_factors(name: str, a: Tensor, b: Tensor) -> None:
     """Two matrices that can be multiplied."""
-    if a.dim() != 2 or b.dim() != 2:
-        raise RuntimeError(f"[{name}] mat1 and mat2 must be matrices, got {a.dim()}-D tensor and {b.dim()}-D tensor")
-    if a.size(1) != b.size(0):
+    left, right = sizes(a), sizes(b)
+    if len(left) != 2 or len(right) != 2:
         raise RuntimeError(
-            f"mat1 and mat2 shapes cannot be multiplied ({a.size(0)}x{a.size(1)} and {b.size(0)}x{b.size(1)})"
+            f"[{name}] mat1 and mat2 must be matrices, got {len(left)}-D tensor and {len(right)}-D tensor"
         )
-    if a.dtype != b.dtype:
+    if left[1] != right[0]:
+        raise RuntimeError(f"mat1 and mat2 shapes cannot be multiplied ({left[0]}x{left[1]} and {right[0]}x{right[1]})")
+    if dtype_of(a) != dtype_of(b):
         raise RuntimeError(f"[{name}] expected scalar type {_word(a)} but found {_word(b)}")
 
 
@@ -129,24 +140,42 @@ def _into(out: Tensor, made: Tensor) -> Tensor:
 @compressed_form("mv")
 def mv(input: Tensor, vec: Tensor, *, out: Any = None) -> Tensor:
     """The product of a matrix and a vector."""
-    if input.dim() != 2 or vec.dim() != 1:
-        raise RuntimeError(f"vector + matrix @ vector expected, got 1, {input.dim()}, {vec.dim()}")
-    if input.size(1) != vec.size(0):
-        raise RuntimeError(
-            f"size mismatch, got input ({input.size(0)}), mat ({input.size(0)}x{input.size(1)}), vec ({vec.size(0)})"
-        )
+    mat = sizes(input)
+    if len(mat) != 2 or vec.dim() != 1:
+        raise RuntimeError(f"vector + matrix @ vector expected, got 1, {len(mat)}, {vec.dim()}")
+    if mat[1] != vec.size(0):
+        raise RuntimeError(f"size mismatch, got input ({mat[0]}), mat ({mat[0]}x{mat[1]}), vec ({vec.size(0)})")
     return mm(input, vec.unsqueeze(1), out=out).squeeze(1)
+
+
+def _plain_rows(input: Any, other: Any) -> bool:
+    """Whether these are one matrix in rows, without history, and a dense tensor: the kernel can have them as they are."""
+    return (
+        type(other) is Tensor
+        and is_compressed(input)
+        and input._kind is _C.sparse_csr
+        and input._checked
+        and input._groups.ndim == 1
+        and input._held.ndim == 1
+        and input._size[1] == other.shape[0]
+        and input._held.dtype is other.dtype
+        and not is_recorded(input)
+    )
 
 
 @reflected_form_of("__rmatmul__", table=COMPRESSED_FORMS)
 @compressed_form("matmul", "__matmul__")
 def matmul(input: Tensor, other: Tensor, *, out: Any = None) -> Tensor:
     """The product of matrices, or of a matrix and a vector."""
-    if input.dim() == 2 and other.dim() == 2:
+    dims = (len(sizes(input)), len(sizes(other)))
+    if out is None and dims in ((2, 1), (2, 2)) and _plain_rows(input, other):
+        parts = (input._held, input._groups, input._within)  # type: ignore[attr-defined]
+        return _C._csr_mm(*parts, other) if dims[1] == 2 else _C._csr_mm(*parts, other.unsqueeze(1)).squeeze(1)
+    if dims == (2, 2):
         return mm(input, other, out=out)
-    if input.dim() == 2 and other.dim() == 1:
+    if dims == (2, 1):
         return mv(input, other, out=out)
-    if input.dim() == 1 and other.dim() == 2:
+    if dims == (1, 2):
         return mm(input.unsqueeze(0), other, out=out).squeeze(0)
     which = input if is_compressed(input) else other
     raise RuntimeError(f"[matmul] expand is unsupported for {layout_of(which)} tensors")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from tocha import _C
-from tocha.sparse._arithmetic import mul, with_values_of_none
+from tocha.sparse._arithmetic import mul
 from tocha.sparse._history import build, coalesced, product, values_of
 from tocha.sparse._tensor import (
     SparseTensor,
@@ -337,16 +337,3 @@ def addmm(input: Tensor, mat1: Tensor, mat2: Tensor, *, beta: Any = 1, alpha: An
     made = mm(mat1, mat2)
     total = input * beta + (made.to_dense() if is_sparse(made) else made) * alpha
     return total if out is None else out.resize_(total.shape).copy_(total)
-
-
-def zeros_like(
-    input: SparseTensor, *, dtype: Any = None, layout: Any = None, requires_grad: bool = False, **rest: Any
-) -> Tensor:
-    """A sparse tensor of the same shape without values."""
-    if layout not in (None, _C.sparse_coo) or any(v is not None for v in rest.values()):
-        raise NotImplementedError("[zeros_like] of a sparse tensor takes only dtype and requires_grad")
-    empty = with_values_of_none(input)
-    return (empty if dtype is None else empty.to(dtype)).requires_grad_(requires_grad)
-
-
-form_of("zeros_like", "empty_like")(zeros_like)

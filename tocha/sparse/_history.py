@@ -26,9 +26,12 @@ from tocha.sparse._tensor import (
 Tensor = _C.Tensor
 
 
+_requires_grad: Any = Tensor.requires_grad.__get__  # type: ignore[attr-defined]
+
+
 def is_recorded(t: Tensor) -> bool:
     """Whether what is computed from t has a history."""
-    return _C.is_grad_enabled() and t.requires_grad
+    return _C.is_grad_enabled() and _C._disabled_torch_function_impl(_requires_grad, (), (t,))
 
 
 def values_of(t: SparseTensor) -> Tensor:

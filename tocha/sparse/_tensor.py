@@ -98,6 +98,7 @@ class CompressedTensor(SparseBase):
     """
 
     _kind: Any  # the layout
+    _size: tuple[int, ...]  # the shape, which is quicker to read here
     _groups: Tensor  # crow_indices or ccol_indices
     _within: Tensor  # col_indices or row_indices
     _held: Tensor

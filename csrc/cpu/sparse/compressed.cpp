@@ -2,6 +2,7 @@
 // result, so that sums are the same however many threads there are. Indices come from users: each is checked before it
 // is used.
 #include <algorithm>
+#include <atomic>
 #include <memory>
 #include <tuple>
 #include <type_traits>
@@ -11,37 +12,58 @@
 #include "core/gil.h"
 #include "cpu/engine/lanes.h"
 #include "cpu/engine/layout.h"
-#include "cpu/indexing/embedding_kernels.h"
+#include "cpu/sparse/kernels.h"
 #include "dispatch/native.h"
 
 namespace tocha::native {
 namespace {
 
-constexpr int64_t kGrain = 1 << 14;  // products a thread should have
+constexpr int64_t kGrain = 1 << 12;  // products that are worth a lane
 
 // Where the rows of a matrix begin, and the columns of their values.
 struct Rows {
   Rows(const char* name, const Tensor& crow, const Tensor& col, int64_t columns)
-      : held_begin(cpu::dense(crow, DType::Int64)),
+      : name(name),
+        held_begin(cpu::dense(crow, DType::Int64)),
         held_column(cpu::dense(col, DType::Int64)),
         begin(held_begin.data<int64_t>()),
         column(held_column.data<int64_t>()),
         count(crow.numel() - 1),
-        values(col.numel()) {
+        values(col.numel()),
+        columns(columns) {
     TOCHA_CHECK(begin[0] == 0 && begin[count] == values, Runtime, "[", name, "] compressed indices must begin with 0 ",
                 "and end with nnz = ", values, ": got ", begin[0], " and ", begin[count]);
+    if (cpu::sparse_kernels().rising(begin, count + 1)) return;
     for (int64_t r = 0; r < count; ++r)
       TOCHA_CHECK(begin[r] <= begin[r + 1], Runtime, "[", name, "] compressed indices must not fall: got ", begin[r],
                   " before ", begin[r + 1]);
+  }
+
+  void check_columns() const {
+    std::atomic<bool> outside = false;
+    parallel_for(values, kGrain, [&](int64_t first, int64_t last) {
+      if (!cpu::sparse_kernels().within(column + first, last - first, columns)) outside = true;
+    });
+    if (outside) refuse_columns();
+  }
+  void refuse_columns() const {
     for (int64_t i = 0; i < values; ++i)
       TOCHA_CHECK(column[i] >= 0 && column[i] < columns, Runtime, "[", name, "] plain indices must lie in [0, ",
                   columns, "): got ", column[i]);
   }
 
+  const char* name;
   Tensor held_begin, held_column;
   const int64_t *begin, *column;
-  int64_t count, values;
+  int64_t count, values, columns;
 };
+
+// Rows whose columns have been looked over.
+Rows checked_rows(const char* name, const Tensor& crow, const Tensor& col, int64_t columns) {
+  Rows rows(name, crow, col, columns);
+  rows.check_columns();
+  return rows;
+}
 
 // f(first row, last row) in parallel: ranges have about as many values each, whatever the rows have.
 template <class F>
@@ -68,41 +90,59 @@ void for_rows(const Rows& rows, int64_t work, F f) {
 template <class T>
 constexpr bool kReal = std::is_floating_point_v<T>;
 
-// y = the row's values times rows of the table.
 template <class T>
-void multiply_row(const T* values, const int64_t* column, int64_t count, const T* table, int64_t n, int64_t known,
-                  T* y) {
-  if (n == 1) {
-    T sum{};
-    for (int64_t i = 0; i < count; ++i) sum = sum + values[i] * table[column[i]];
-    *y = sum;
-    return;
-  }
+const cpu::SparseLoops<T>& loops() {
+  if constexpr (sizeof(T) == 4)
+    return cpu::sparse_kernels().f32;
+  else
+    return cpu::sparse_kernels().f64;
+}
+
+// Rows [first, last) times n columns of the table.
+template <class T>
+void multiply_rows(const cpu::SparseMatrix<T>& matrix, int64_t first, int64_t last, const T* table, int64_t step,
+                   int64_t n, T* y) {
   if constexpr (kReal<T>) {
-    const cpu::EmbeddingLoops<T>* loops;
-    if constexpr (sizeof(T) == 4)
-      loops = &cpu::embedding_kernels().f32;
-    else
-      loops = &cpu::embedding_kernels().f64;
-    loops->sum_bag({table, n, column, values, count, n, known}, y);
-    for (int64_t i = 0; i < count; ++i)  // sum_bag leaves zeros out, but 0 * inf is no zero
-      if (values[i] == T(0)) loops->add_scaled(y, table + column[i] * n, T(0), n);
+    loops<T>().times_table(matrix, first, last, table, step, n, y);
   } else {
-    std::fill_n(y, n, T{});
-    for (int64_t i = 0; i < count; ++i) {
-      const T* x = table + column[i] * n;
-      for (int64_t k = 0; k < n; ++k) y[k] = static_cast<T>(y[k] + values[i] * x[k]);
+    for (int64_t r = first; r < last; ++r) {
+      T* to = y + r * step;
+      std::fill_n(to, n, T{});
+      for (int64_t i = matrix.begin[r]; i < matrix.begin[r + 1]; ++i) {
+        const T* x = table + matrix.column[i] * step;
+        for (int64_t k = 0; k < n; ++k) to[k] = static_cast<T>(to[k] + matrix.values[i] * x[k]);
+      }
     }
   }
 }
 
+// How many columns of a table are gone through at a time: so many that its rows stay in the cache between their uses.
+template <class T>
+int64_t panel_width(int64_t table_rows, int64_t n) {
+  constexpr int64_t kCache = 1 << 19, kLeast = 256 / sizeof(T);
+  const int64_t fitting = kCache / static_cast<int64_t>(sizeof(T)) / std::max<int64_t>(table_rows, 1);
+  return std::min(n, std::max(kLeast, fitting / kLeast * kLeast));
+}
+
+template <class T>
+void multiply_vector(const Rows& rows, const cpu::SparseMatrix<T>& matrix, const T* x, T* out) {
+  std::atomic<bool> outside = false;
+  for_rows(rows, rows.values + rows.count, [&](int64_t first, int64_t last) {
+    if (!loops<T>().times_vector(matrix, first, last, x, rows.columns, out)) outside = true;
+  });
+  if (outside) rows.refuse_columns();
+}
+
 template <class T>
 void multiply(const Rows& rows, const T* values, const T* table, int64_t n, T* out) {
+  const cpu::SparseMatrix<T> matrix = {values, rows.begin, rows.column, rows.values};
+  if constexpr (kReal<T>)
+    if (n == 1) return multiply_vector(rows, matrix, table, out);
+  rows.check_columns();
+  const int64_t width = panel_width<T>(rows.columns, n);
   for_rows(rows, rows.values * n + rows.count * n, [&](int64_t first, int64_t last) {
-    for (int64_t r = first; r < last; ++r) {
-      const int64_t at = rows.begin[r];
-      multiply_row(values + at, rows.column + at, rows.begin[r + 1] - at, table, n, rows.values - at, out + r * n);
-    }
+    for (int64_t c = 0; c < n; c += width)
+      multiply_rows(matrix, first, last, table + c, n, std::min(width, n - c), out + c);
   });
 }
 
@@ -125,19 +165,19 @@ struct Transposed {
 template <class T>
 void sample(const Rows& rows, const T* a, const T* b, int64_t n, T* out) {
   for_rows(rows, rows.values * n, [&](int64_t first, int64_t last) {
-    for (int64_t r = first; r < last; ++r)
-      for (int64_t i = rows.begin[r]; i < rows.begin[r + 1]; ++i) {
-        const T *x = a + r * n, *y = b + rows.column[i] * n;
-        constexpr int64_t kWays = 16;  // partial sums that the compiler makes vectors of
-        T part[kWays] = {};
-        int64_t k = 0;
-        for (; k + kWays <= n; k += kWays)
-          for (int64_t w = 0; w < kWays; ++w) part[w] = static_cast<T>(part[w] + x[k + w] * y[k + w]);
-        T sum{};
-        for (; k < n; ++k) sum = static_cast<T>(sum + x[k] * y[k]);
-        for (int64_t w = 0; w < kWays; ++w) sum = static_cast<T>(sum + part[w]);
-        out[i] = sum;
+    for (int64_t r = first; r < last; ++r) {
+      const int64_t begin = rows.begin[r], end = rows.begin[r + 1];
+      if constexpr (kReal<T>) {
+        loops<T>().dots(rows.column + begin, end - begin, a + r * n, b, n, out + begin);
+      } else {
+        for (int64_t i = begin; i < end; ++i) {
+          const T *x = a + r * n, *y = b + rows.column[i] * n;
+          T sum{};
+          for (int64_t k = 0; k < n; ++k) sum = static_cast<T>(sum + x[k] * y[k]);
+          out[i] = sum;
+        }
       }
+    }
   });
 }
 
@@ -200,7 +240,7 @@ void _csr_mm(const Tensor& out, const Tensor& values, const Tensor& crow, const 
 
 void _csr_transposed_mm(const Tensor& out, const Tensor& values, const Tensor& crow, const Tensor& col,
                         const Tensor& dense, int64_t columns) {
-  const Rows rows("_csr_transposed_mm", crow, col, columns);
+  const Rows rows = checked_rows("_csr_transposed_mm", crow, col, columns);
   auto indices = [&](int64_t n) { return empty(Ints{n}, DType::Int64, crow.device()); };
   Tensor begin = indices(columns + 1), row = indices(rows.values), order = indices(rows.values);
   Transposed(rows, columns, begin.data<int64_t>(), row.data<int64_t>(), order.data<int64_t>());
@@ -220,7 +260,7 @@ void _csr_transposed_mm(const Tensor& out, const Tensor& values, const Tensor& c
 }
 
 void _csr_sampled(const Tensor& out, const Tensor& a, const Tensor& b, const Tensor& crow, const Tensor& col) {
-  const Rows rows("_csr_sampled", crow, col, b.size(0));
+  const Rows rows = checked_rows("_csr_sampled", crow, col, b.size(0));
   with_type("_csr_sampled", a.dtype(), [&](auto zero) {
     using T = decltype(zero);
     const Tensor left = cpu::dense(a, DTypeOf<T>::value), right = cpu::dense(b, DTypeOf<T>::value);
@@ -235,7 +275,7 @@ void _csr_sampled(const Tensor& out, const Tensor& a, const Tensor& b, const Ten
 
 void _csr_transpose(const Tensor& begin, const Tensor& row, const Tensor& order, const Tensor& crow, const Tensor& col,
                     int64_t columns) {
-  const Rows rows("_csr_transpose", crow, col, columns);
+  const Rows rows = checked_rows("_csr_transpose", crow, col, columns);
   Transposed(rows, columns, begin.data<int64_t>(), row.data<int64_t>(), order.data<int64_t>());
 }
 
@@ -248,7 +288,8 @@ std::tuple<Tensor, Tensor, Tensor> _csr_product(const Tensor& values, const Tens
               Runtime, "[_csr_product] expected compressed matrices");
   TOCHA_CHECK(values.dtype() == other_values.dtype(), Runtime, "[_csr_product] expected scalar type ", values.dtype(),
               " but found ", other_values.dtype());
-  const Rows a("_csr_product", crow, col, other_crow.numel() - 1), b("_csr_product", other_crow, other_col, columns);
+  const Rows a = checked_rows("_csr_product", crow, col, other_crow.numel() - 1);
+  const Rows b = checked_rows("_csr_product", other_crow, other_col, columns);
   Tensor begin = empty(Ints{a.count + 1}, DType::Int64, crow.device());
   int64_t* const start = begin.data<int64_t>();
   start[0] = 0;

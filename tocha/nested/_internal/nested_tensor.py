@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, TypeGuard
 
 from tocha import _C
+from tocha._tensor import _rebuild_from_type_v2
 from tocha.autograd.function import Function
 from tocha.nested._internal.ragged import ragged_size
 from tocha.overrides import DisableTorchFunctionSubclass
@@ -139,15 +140,34 @@ class NestedTensor(Tensor):
         return new
 
     def __reduce_ex__(self, protocol: Any) -> Any:  # type: ignore[override]
-        low, high = self._bounds
-        state = {"values": self._values, "offsets": self._offsets, "lengths": self._lengths, "ragged": self._ragged_idx}
-        return _rebuild_njt, ({**state, "low": low, "high": high, "requires_grad": self.requires_grad},)
+        bounds = zip(("min_seqlen", "max_seqlen"), self._bounds, strict=True)
+        state = {
+            "values": self._values,
+            "offsets": self._offsets,
+            "lengths": self._lengths,
+            "_ragged_idx": self._ragged_idx,
+            # PyTorch keeps a number that may become a symbol as the size of an empty tensor.
+            "_metadata_cache": {name: _C.empty((n, 0)) for name, n in bounds if n is not None},
+            "requires_grad": self.requires_grad,
+        }
+        return _rebuild_from_type_v2, (_rebuild_njt, NestedTensor, (state,), {})
+
+    def __setstate__(self, state: Any) -> None:
+        """Nothing: attributes of PyTorch's tensors repeat what the tensor is made of."""
 
 
 def _rebuild_njt(state: dict) -> NestedTensor:
-    """A nested tensor from a file."""
-    bounds = (state["low"], state["high"])
-    made = make(state["values"], state["offsets"], state["lengths"], state["ragged"], bounds)
+    """A nested tensor from a file, whose parts are looked over."""
+    values, offsets, lengths, ragged = (state[k] for k in ("values", "offsets", "lengths", "_ragged_idx"))
+    indices = (offsets,) if lengths is None else (offsets, lengths)
+    if not all(isinstance(t, Tensor) for t in (values, *indices)) or type(ragged) is not int:
+        raise ValueError("a nested tensor is made of tensors of values, offsets and lengths, and the number of a dim")
+    if not all(t.dim() == 1 and t.dtype in (_C.int32, _C.int64) for t in indices) or not 1 <= ragged <= values.dim():
+        raise ValueError("offsets and lengths are vectors of integers, and the ragged dim is one of the values'")
+    cache = state.get("_metadata_cache") or {}
+    low, high = (cache.get(name) for name in ("min_seqlen", "max_seqlen"))
+    bounds = (None if low is None else low.size(0), None if high is None else high.size(0))
+    made = make(values, offsets, lengths, ragged, bounds)
     made.requires_grad_(state["requires_grad"] is True)
     return made
 

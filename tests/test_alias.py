@@ -320,11 +320,13 @@ def environment(tmp_path):
     """A fresh environment that sees this one's packages but not its alias, and its Python."""
     subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(tmp_path / "e")], check=True)
     site = next((tmp_path / "e" / "lib").glob("python*/site-packages"))
-    paths = [p for p in sys.path if p.endswith("site-packages") and not (Path(p) / "torch").exists()]
-    # Only the folder that holds tocha is read with its .pth files: others' may lead to a PyTorch.
-    has_tocha = [p for p in paths if list(Path(p).glob("*tocha*"))]
-    lines = [f"import site; site.addsitedir({p!r})" if p in has_tocha else p for p in paths]
-    (site / "packages.pth").write_text("\n".join(lines) + "\n")
+    for folder in (Path(p) for p in sys.path):
+        for entry in folder.iterdir() if any(folder.glob("*.dist-info")) else ():
+            # Packages of an environment that has PyTorch, but not PyTorch nor .pth files that may lead to it.
+            unwanted = entry.name.partition("-")[0] in ("torch", "functorch", "torchgen", "__pycache__")
+            unwanted |= entry.suffix == ".pth" and not entry.name.startswith("_editable")
+            if not unwanted and not (site / entry.name).exists():
+                (site / entry.name).symlink_to(entry)
     executable = str(tmp_path / "e" / "bin" / "python")
 
     def run(*arguments: str) -> subprocess.CompletedProcess:

@@ -81,6 +81,25 @@ _SYMBOLIC = (
     "sym_max", "sym_min", "sym_not", "sym_sqrt", "sym_sum",
 )  # fmt: skip
 
+_SPARSE_PRODUCTS = {
+    "dsmm": "mm",
+    "hsmm": "hspmm",
+    "hspmm": "hspmm",
+    "saddmm": "sspaddmm",
+    "smm": "smm",
+    "sspaddmm": "sspaddmm",
+}
+_SPARSE_PARTS = ("ccol_indices", "col_indices", "crow_indices", "indices", "row_indices", "values")
+_PLACES = {
+    "DisableTorchFunction": "tocha.overrides",
+    "Future": "tocha.futures",
+    "ScriptFunction": "tocha.jit",
+    "ScriptModule": "tocha.jit",
+    "fork": "tocha.jit",
+    "thread_safe_generator": "tocha.random",
+    "wait": "tocha.jit",
+}
+
 
 def __getattr__(name: str) -> object:
     """Rarely used modules, checkpoints, and operators with a leading underscore (tocha._unique2): when somebody asks."""
@@ -108,8 +127,12 @@ def __getattr__(name: str) -> object:
         found = getattr(_importlib.import_module(f"tocha.sparse.{room}"), name, None)
         if found is not None:
             return found
-    if name in ("hspmm", "smm", "sspaddmm"):
-        return getattr(_importlib.import_module("tocha.sparse._geometry"), name)
+    if name in _SPARSE_PRODUCTS:
+        return getattr(_importlib.import_module("tocha.sparse._geometry"), _SPARSE_PRODUCTS[name])
+    if name.removesuffix("_copy") in _SPARSE_PARTS or name == "resize_as_sparse_":
+        return getattr(_importlib.import_module("tocha.sparse._functions"), name)
+    if name in _PLACES:
+        return getattr(_importlib.import_module(_PLACES[name]), name)
     if name.startswith("_validate_sparse_"):
         return getattr(_importlib.import_module("tocha.sparse._validation"), name)
     if name in ("Stream", "Event"):

@@ -3,12 +3,22 @@
 from __future__ import annotations
 
 import contextlib
+import sys
 from collections.abc import Iterable, Iterator
 from typing import Any
 
 from tocha import _C
 
-__all__ = ["default_generator", "fork_rng", "get_rng_state", "initial_seed", "manual_seed", "seed", "set_rng_state"]
+__all__ = [
+    "default_generator",
+    "fork_rng",
+    "get_rng_state",
+    "initial_seed",
+    "manual_seed",
+    "seed",
+    "set_rng_state",
+    "thread_safe_generator",
+]
 
 default_generator = _C.default_generator
 
@@ -22,6 +32,18 @@ def manual_seed(seed: int) -> _C.Generator:
     tensor([0.4963, 0.7682])
     """
     return default_generator.manual_seed(int(seed))
+
+
+def thread_safe_generator() -> _C.Generator | None:
+    """The generator of a data loader's worker that is a thread; None elsewhere, which means the default one.
+
+    >>> import tocha
+    >>> tocha.randint(0, 10, (5,), generator=tocha.random.thread_safe_generator()).shape
+    tocha.Size([5])
+    """
+    worker = sys.modules.get("tocha.utils.data._utils.worker")  # without it there are no workers
+    info = worker.get_worker_info() if worker is not None else None
+    return getattr(info, "generator", None)
 
 
 def seed() -> int:

@@ -5,11 +5,16 @@ Run where both libraries are installed (.venv-parity/bin/python tools/name_table
 
 from __future__ import annotations
 
+import dataclasses
 import importlib
+import inspect
+import re
 import sys
 import types
 from pathlib import Path
 from typing import Any
+
+import torch
 
 PAGE = Path(__file__).resolve().parent.parent / "docs" / "guide" / "names.md"
 MODULES = (
@@ -18,6 +23,12 @@ MODULES = (
     "amp", "random", "testing", "storage", "serialization", "fx", "compiler", "library", "masked", "signal.windows", "overrides", "hub",
     "multiprocessing", "backends",
 )  # fmt: skip
+
+OTHER_DEVICES = re.compile(
+    "(?i)cudnn|miopen|cuda|cusparse|cutlass|xla|ipu|xpu|mps|hpu|vulkan|mtia|maia|semi_?structured"
+)
+# What pybind11 writes where nobody wrote anything: the members of an enumeration, or a function's types.
+NATIVE_SIGNATURE = re.compile(r"Members:[\s\w]*|\w+\((\w+: [^\n]*)?\) -> [^\n]*")
 
 
 def _object(root: str, name: str) -> Any:
@@ -44,16 +55,45 @@ def _is_foreign(found: Any, name: str) -> bool:
     return isinstance(module, str) and module.partition(".")[0] in sys.stdlib_module_names
 
 
+def is_documented(value: Any) -> bool:
+    """Whether PyTorch says anything of a name: a docstring that is its own, not its type's, nor a native signature only.
+
+    Every entry of its documentation has a docstring, constants excepted: dtypes and layouts count as documented too.
+    """
+    if isinstance(value, torch.dtype | torch.layout | torch.memory_format):
+        return True
+    if isinstance(value, str | int | float | dict | list | set | tuple):
+        return False
+    text = vars(value).get("__doc__") if isinstance(value, type) else getattr(value, "__doc__", None)
+    if not isinstance(text, str) or not text.strip() or text == type(value).__doc__:
+        return False
+    return not NATIVE_SIGNATURE.fullmatch(text.strip())
+
+
 def state(ours: Any, name: str) -> str:
     """present, refused or absent."""
     try:
         value = getattr(ours, name)
     except AttributeError:
         return "absent"
-    return "refused" if getattr(getattr(value, "__code__", None), "co_name", "") == "refuse" else "present"
+    refuses = getattr(getattr(inspect.unwrap(value), "__code__", None), "co_name", "") == "refuse"
+    of_other_tensors = (getattr(value, "__doc__", None) or "").startswith("For ")  # sparse ones have them, say
+    return "refused" if refuses and not of_other_tensors else "present"
 
 
-def rows() -> list[tuple[str, int, list[str], list[str]]]:
+@dataclasses.dataclass
+class Row:
+    """A module's names: those that count, by state, and the others."""
+
+    module: str
+    counted: dict[str, str]
+    others: dict[str, str]  # undocumented, or for devices that are not here
+
+    def names(self, wanted: str) -> list[str]:
+        return [n for n, found in self.counted.items() if found == wanted]
+
+
+def rows() -> list[Row]:
     found = []
     for name in MODULES:
         theirs = _object("torch", name)
@@ -61,33 +101,48 @@ def rows() -> list[tuple[str, int, list[str], list[str]]]:
             ours = _object("tocha", name)
         except (ImportError, AttributeError):
             ours = None
-        states = {n: state(ours, n) for n in public_names(theirs)}
-        refused, absent = ([n for n, s in states.items() if s == wanted] for wanted in ("refused", "absent"))
-        found.append((f"torch.{name}".rstrip("."), len(states), refused, absent))
+        row = Row(f"torch.{name}".rstrip("."), {}, {})
+        for n in public_names(theirs):
+            counts = is_documented(getattr(theirs, n, None)) and not OTHER_DEVICES.search(n)
+            (row.counted if counts else row.others)[n] = state(ours, n)
+        found.append(row)
     return found
 
 
-def page(found: list[tuple[str, int, list[str], list[str]]]) -> str:
-    total = sum(count for _, count, _, _ in found)
-    missing = sum(len(absent) for *_, absent in found)
-    refused = sum(len(r) for _, _, r, _ in found)
+def page(found: list[Row]) -> str:
+    total = sum(len(row.counted) for row in found)
+    here, refused, absent = (
+        sum(len(row.names(wanted)) for row in found) for wanted in ("present", "refused", "absent")
+    )
+    others = [s for row in found for s in row.others.values()]
     lines = [
         "# Coming from PyTorch: the names",
         "",
-        f"Of {total} public names of these modules of PyTorch 2.13, {total - missing - refused} are here, {refused} refuse when they are used, and {missing} are absent.",
+        f"Of {total} documented names of these modules of PyTorch 2.13, {here} are here ({100 * here / total:.1f} %), {refused} refuse when they "
+        f"are used, and {absent} are absent. Of {len(others)} others, which PyTorch shows without saying what they do or which are for devices "
+        f"that are not here, {others.count('present')} are here.",
         "Written by `tools/name_table.py`; what a name does is in the reference.",
         "",
-        "| module | names | present | refused | absent |",
-        "|---|---|---|---|---|",
+        "| module | documented | present | refused | absent | others | of them present |",
+        "|---|---|---|---|---|---|---|",
     ]
-    for name, count, refusing, absent in found:
-        lines.append(
-            f"| `{name}` | {count} | {count - len(refusing) - len(absent)} | {len(refusing)} | {len(absent)} |"
-        )
-    for title, index in (("Refused", 2), ("Absent", 3)):
+    for row in found:
+        counts = [len(row.names(wanted)) for wanted in ("present", "refused", "absent")]
+        rest = list(row.others.values())
+        cells = [len(row.counted), *counts, len(rest), rest.count("present")]
+        lines.append(f"| `{row.module}` | {' | '.join(map(str, cells))} |")
+    for title, wanted in (("Refused", "refused"), ("Absent", "absent")):
         lines += ["", f"## {title}", ""]
-        lines += [f"- `{row[0]}`: {', '.join(f'`{n}`' for n in row[index])}" for row in found if row[index]]
+        lines += [f"- `{row.module}`: {_listed(row.names(wanted))}" for row in found if row.names(wanted)]
+    lines += ["", "## Not counted, and refused or absent", ""]
+    for row in found:
+        missing = [n for n, found_as in row.others.items() if found_as != "present"]
+        lines += [f"- `{row.module}`: {_listed(missing)}"] if missing else []
     return "\n".join(lines) + "\n"
+
+
+def _listed(names: list[str]) -> str:
+    return ", ".join(f"`{n}`" for n in names)
 
 
 def main() -> int:

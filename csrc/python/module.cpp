@@ -180,8 +180,14 @@ PyObject* disabled_torch_function(PyObject*, PyObject* args) {
     return result;
   });
 }
+// The next question whether overrides take a function written in Python over is answered no.
+thread_local bool skips_override = false;
+PyObject* skip_next_override(PyObject*, PyObject* on) {
+  return PyBool_FromLong(std::exchange(skips_override, on == Py_True));
+}
 PyObject* has_torch_function(PyObject*, PyObject* items) {
   return guarded([&]() -> PyObject* {
+    if (std::exchange(skips_override, false)) Py_RETURN_FALSE;
     if (modes_ask()) Py_RETURN_TRUE;
     Ref seq = own(PySequence_Fast(items, "expected a sequence"));
     for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(seq.get()); ++i)
@@ -268,6 +274,7 @@ PyMethodDef module_table[] = {
     {"_set_overrides", set_overrides, METH_O, nullptr},
     {"_disabled_torch_function_impl", disabled_torch_function, METH_VARARGS, nullptr},
     {"_has_torch_function", has_torch_function, METH_O, nullptr},
+    {"_skip_next_override", skip_next_override, METH_O, nullptr},
     {"_set_warn_always", set_warn_always, METH_O, nullptr},
     {"_set_deterministic", set_deterministic, METH_VARARGS, nullptr},
     {"_set_fill_uninitialized", set_fill_uninitialized, METH_O, nullptr},

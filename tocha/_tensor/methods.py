@@ -153,6 +153,13 @@ def _refuse_elsewhere() -> None:
         text = f"not compiled with {kind.upper()} enabled: this build has no support for {kind} devices"
         add_method(kind, refusing(kind, f"To a {kind} device: there is none.", functools.partial(error, text)))
     text = "record_stream needs a tensor on an accelerator: tensors of the CPU belong to no stream"
+    text_of_nested = (
+        "Could not run 'aten::to_padded_tensor' with arguments from the 'CPU' backend: it is for nested tensors"
+    )
+    add_method(
+        "to_padded_tensor",
+        refusing("to_padded_tensor", "For nested tensors only.", lambda: NotImplementedError(text_of_nested)),
+    )
     add_method("record_stream", refusing("record_stream", "For tensors on accelerators.", lambda: RuntimeError(text)))
 
 

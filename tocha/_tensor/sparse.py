@@ -87,6 +87,20 @@ def _without_form(name: str) -> Any:
     return refusing(name, "For sparse tensors only.", lambda: NotImplementedError(error))
 
 
+def _geometry() -> Any:
+    return importlib.import_module("tocha.sparse._geometry")
+
+
+def _smm(self: Tensor, mat: Tensor) -> Tensor:
+    """The product of a sparse and a dense matrix as a sparse one."""
+    return _geometry().smm(self, mat)
+
+
+def _sspaddmm(self: Tensor, mat1: Tensor, mat2: Tensor, *, beta: Any = 1, alpha: Any = 1) -> Tensor:
+    """beta * self + alpha * (mat1 @ mat2) of sparse matrices self and mat1, as a sparse one."""
+    return _geometry().sspaddmm(self, mat1, mat2, beta=beta, alpha=alpha)
+
+
 def install() -> None:
     """Puts these onto Tensor; called once by `import tocha`."""
     for method in (to_sparse, to_dense, sparse_mask, sparse_dim, dense_dim):
@@ -99,6 +113,10 @@ def install() -> None:
         add_method(name, _compressing(name, "_bs" in name))
     for name, what in (("crow", "row"), ("col", "row"), ("ccol", "column"), ("row", "column")):
         add_method(f"{name}_indices", _refused(f"{name}_indices", f"sparse {what} compressed tensor layout"))
+    for name in ("sparse_resize_", "sparse_resize_and_clear_", "resize_as_sparse_"):
+        add_method(name, _without_form(name))
+    for name, function in (("smm", _smm), ("sspaddmm", _sspaddmm)):
+        add_method(name, function)
     for name in ("_indices", "_values", "_nnz", "_coalesced_", "_dimI", "_dimV"):
         add_method(name, _without_form(name))
     add_property("is_sparse_csr", lambda self: False)

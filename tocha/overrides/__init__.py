@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import functools
 import threading
+import types as types_module
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
@@ -30,6 +31,7 @@ __all__ = [
     "has_torch_function",
     "is_tensor_like",
     "is_tensor_method_or_property",
+    "redispatch_function",
     "resolve_name",
     "wrap_torch_function",
 ]
@@ -222,6 +224,30 @@ class DisableTorchFunction(DisableTorchFunctionSubclass):
     """Context: neither operands' own __torch_function__ nor modes are asked."""
 
     _level = 2
+
+
+def redispatch_function(func: Callable, types: Sequence[type], args: Sequence[Any], kwargs: dict | None) -> Any:
+    """Calls a function past the override that is asking: what the function calls in turn meets overrides again.
+
+    >>> import tocha
+    >>> class Log(TorchFunctionMode):
+    ...     def __torch_function__(self, func, types, args=(), kwargs=None):
+    ...         print(func.__name__)
+    ...         with self:
+    ...             return redispatch_function(func, types, args, kwargs)
+    >>> with Log():
+    ...     _ = tocha.nn.functional.softplus(tocha.ones(2))
+    ones
+    softplus
+    """
+    if not isinstance(func, types_module.FunctionType):
+        with DisableTorchFunction():
+            return func(*args, **(kwargs or {}))
+    before = _C._skip_next_override(True)
+    try:
+        return func(*args, **(kwargs or {}))
+    finally:
+        _C._skip_next_override(before)
 
 
 # PyTorch users reach these through _C.

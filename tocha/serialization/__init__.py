@@ -29,6 +29,14 @@ from tocha.serialization.locations import (
     register_package,
 )
 from tocha.serialization.locations import MapLocation as MAP_LOCATION  # noqa: F401
+from tocha.serialization.older_names import (
+    StorageType,
+    check_module_version_greater_or_equal,
+    normalize_storage_type,
+    storage_to_tensor_type,
+    validate_cuda_device,
+    validate_hpu_device,
+)
 from tocha.serialization.options import (
     MAP_PRIVATE,
     MAP_SHARED,
@@ -294,7 +302,9 @@ __all__ = [
     "MAP_SHARED",
     "LoadEndianness",
     "SourceChangeWarning",
+    "StorageType",
     "add_safe_globals",
+    "check_module_version_greater_or_equal",
     "clear_safe_globals",
     "default_restore_location",
     "get_crc32_options",
@@ -304,6 +314,7 @@ __all__ = [
     "get_unsafe_globals_in_checkpoint",
     "load",
     "location_tag",
+    "normalize_storage_type",
     "register_package",
     "safe_globals",
     "save",
@@ -311,4 +322,7 @@ __all__ = [
     "set_default_load_endianness",
     "set_default_mmap_options",
     "skip_data",
+    "storage_to_tensor_type",
+    "validate_cuda_device",
+    "validate_hpu_device",
 ]

@@ -172,3 +172,25 @@ def _from_leaf(part: Tensor, t: Any, masked: bool) -> Tensor:
         t = coalesced(t)
         return build("Leaf", part, t._coo_indices, t.shape, True) if masked else part.to_sparse()
     return with_held(t, "Leaf", part) if masked else part.to_sparse(layout=t.layout)
+
+
+def resize_as_sparse_(self: Tensor, the_template: Tensor) -> Tensor:
+    """Gives a sparse tensor the sizes of another one."""
+    return self.resize_as_sparse_(the_template)
+
+
+def _copy_of(part: str) -> Callable[[Tensor], Tensor]:
+    def copied(input: Tensor) -> Tensor:
+        return getattr(input, part)().clone()
+
+    copied.__name__ = copied.__qualname__ = f"{part}_copy"
+    copied.__doc__ = f"What `Tensor.{part}` gives, in memory of its own."
+    return copied
+
+
+ccol_indices_copy = _copy_of("ccol_indices")
+col_indices_copy = _copy_of("col_indices")
+crow_indices_copy = _copy_of("crow_indices")
+indices_copy = _copy_of("indices")
+row_indices_copy = _copy_of("row_indices")
+values_copy = _copy_of("values")

@@ -280,6 +280,8 @@ def hspmm(mat1: SparseTensor, mat2: Tensor) -> Tensor:
 @form_of("smm")
 def smm(input: SparseTensor, mat: Tensor) -> Tensor:
     """input @ mat as a sparse tensor, with all elements of the rows that input has values in."""
+    if not is_sparse(input):
+        raise RuntimeError("[smm] tensor.sspaddmm(...) can only be called on sparse tensors")
     return build("Smm", *_rows_of_product(input, mat), (input.size(0), mat.size(1)), True)
 
 
@@ -288,6 +290,8 @@ def sspaddmm(
     input: SparseTensor, mat1: SparseTensor, mat2: Tensor, *, beta: Any = 1, alpha: Any = 1, out: Any = None
 ) -> Tensor:
     """beta * input + alpha * (mat1 @ mat2) as a sparse tensor: the elements of both side by side."""
+    if not is_sparse(input) or not is_sparse(mat1):
+        raise RuntimeError("[sspaddmm] tensor.sspaddmm(...) can only be called on sparse tensors")
     values, indices = _rows_of_product(mat1, mat2)
     joined = _C.cat([values_of(input) * beta, values * alpha])
     return build("Sspaddmm", joined, _C.cat([input._coo_indices, indices], 1), input.shape)

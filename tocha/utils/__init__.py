@@ -13,8 +13,18 @@ if TYPE_CHECKING:
     from tocha.utils import data as data
     from tocha.utils import deterministic as deterministic
     from tocha.utils import dlpack as dlpack
+    from tocha.utils.backend_registration import generate_methods_for_privateuse1_backend, rename_privateuse1_backend
+    from tocha.utils.cpp_backtrace import get_cpp_backtrace
+    from tocha.utils.throughput_benchmark import ThroughputBenchmark
 
-__all__ = ["swap_tensors"]
+__all__ = [
+    "ThroughputBenchmark",
+    "generate_methods_for_privateuse1_backend",
+    "get_cpp_backtrace",
+    "rename_privateuse1_backend",
+    "set_module",
+    "swap_tensors",
+]
 
 
 _PARTS = (
@@ -23,18 +33,35 @@ _PARTS = (
     "_pytree",
     "backend_registration",
     "checkpoint",
+    "cpp_backtrace",
     "data",
     "deterministic",
     "dlpack",
     "hooks",
     "model_zoo",
+    "throughput_benchmark",
 )
+
+
+_HOMES = {
+    "ThroughputBenchmark": "throughput_benchmark",
+    "generate_methods_for_privateuse1_backend": "backend_registration",
+    "get_cpp_backtrace": "cpp_backtrace",
+    "rename_privateuse1_backend": "backend_registration",
+}
+
+
+def set_module(obj: Any, mod: str) -> None:
+    """Says that an object belongs to a module, for its repr and its pickles."""
+    if not isinstance(mod, str):
+        raise TypeError("The mod argument should be a string")
+    obj.__module__ = mod
 
 
 def __getattr__(name: str) -> Any:
     """Modules are loaded when somebody asks for them."""
-    if name in ("generate_methods_for_privateuse1_backend", "rename_privateuse1_backend"):
-        return getattr(importlib.import_module("tocha.utils.backend_registration"), name)
+    if name in _HOMES:
+        return getattr(importlib.import_module(f"tocha.utils.{_HOMES[name]}"), name)
     if name in _PARTS:
         return importlib.import_module(f"tocha.utils.{name}")
     raise AttributeError(f"module 'tocha.utils' has no attribute {name!r}")

@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from tocha import _C
-from tocha._ops import OpOverload
+from tocha._ops import OpOverload, ops
 from tocha.utils import _pytree as pytree
 from tocha.utils._python_dispatch import TorchDispatchMode
 
@@ -28,6 +28,8 @@ class CheckpointPolicy(enum.Enum):
     MUST_CPU_OFFLOAD = 4
 
 
+# Operators that policies are not asked about; programs may add others. Questions about sizes never come this far.
+SAC_IGNORED_OPS = {ops.aten.detach.default}
 SAVED = (CheckpointPolicy.MUST_SAVE, CheckpointPolicy.PREFER_SAVE)
 
 
@@ -48,7 +50,7 @@ def asked(policy_fn: Callable, again: bool, func: Any, args: tuple, kwargs: dict
 
 def is_free(func: Any) -> bool:
     """Operators that nothing has to be kept of: they show what is there."""
-    return isinstance(func, OpOverload) and func._opname in ("detach", "alias")
+    return func in SAC_IGNORED_OPS or func is ops.aten.alias.default
 
 
 class _CachingTorchDispatchMode(TorchDispatchMode):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import importlib
 import sys
+import threading
 import warnings
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
@@ -15,10 +16,12 @@ from tocha.autograd.grad_mode import enable_grad
 from tocha.autograd.graph import saved_tensors_hooks
 
 __all__ = [
+    "SAC_IGNORED_OPS",
     "CheckpointError",
     "CheckpointFunction",
     "CheckpointPolicy",
     "DefaultDeviceType",
+    "GraphExecGroup",
     "SelectiveCheckpointContext",
     "check_backward_validity",
     "checkpoint",
@@ -34,7 +37,14 @@ __all__ = [
 
 Tensor = _C.Tensor
 _early_stop: bool | None = None
-CheckpointPolicy: Any  # these three are made when somebody asks
+_SELECTIVE = (
+    "CheckpointPolicy",
+    "SAC_IGNORED_OPS",
+    "SelectiveCheckpointContext",
+    "create_selective_checkpoint_contexts",
+)
+CheckpointPolicy: Any  # these are made when somebody asks
+SAC_IGNORED_OPS: Any
 SelectiveCheckpointContext: Any
 create_selective_checkpoint_contexts: Any
 
@@ -68,6 +78,39 @@ def set_checkpoint_early_stop(enable: bool) -> Any:
 def set_checkpoint_debug_enabled(enabled: bool | None) -> Any:
     """Accepted for programs that ask for it; messages always say what differed."""
     yield
+
+
+class GraphExecGroup:
+    """Backward walks within one of these compute a checkpointed region again once, for all of them together.
+
+    The walks must not need one value twice. For checkpoint(..., use_reentrant=False).
+
+    >>> import tocha
+    >>> x = tocha.ones(2, requires_grad=True)
+    >>> a, b = checkpoint(lambda t: (t.sin(), t.exp()), x, use_reentrant=False)
+    >>> with GraphExecGroup():
+    ...     a.sum().backward()
+    ...     b.sum().backward()
+    >>> x.grad
+    tensor([3.2586, 3.2586])
+    """
+
+    _stack = threading.local()
+
+    def __enter__(self) -> GraphExecGroup:
+        if self._get_current_group() is not None:
+            raise RuntimeError(
+                f"GraphExecGroup contexts cannot be nested. Already inside group {self._get_current_group()}"
+            )
+        GraphExecGroup._stack.current = self
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        GraphExecGroup._stack.current = None
+
+    @classmethod
+    def _get_current_group(cls) -> GraphExecGroup | None:
+        return getattr(cls._stack, "current", None)
 
 
 class _Random:
@@ -136,7 +179,7 @@ def _is_traced() -> bool:
 
 def __getattr__(name: str) -> Any:
     """Selective checkpointing, which needs dispatch modes."""
-    if name in ("CheckpointPolicy", "SelectiveCheckpointContext", "create_selective_checkpoint_contexts"):
+    if name in _SELECTIVE:
         return getattr(importlib.import_module("tocha.utils._selective_checkpoint"), name)
     raise AttributeError(f"module 'tocha.utils.checkpoint' has no attribute {name!r}")
 
@@ -237,7 +280,8 @@ def _hooked(
     first_context, second_context = context_fn()
     randoms = _Random(preserve)
     facts: list[tuple] = []
-    again: dict[int, dict[int, Tensor]] = {}  # per backward walk: number -> tensor
+    again: dict[Any, dict[int, Tensor]] = {}  # per backward walk, or group of them: number -> tensor
+    takers: dict[int, int] = {}  # the walk that took a value
     stop_early = early_stop if _early_stop is None else _early_stop
 
     def pack(t: Tensor) -> int:
@@ -247,10 +291,17 @@ def _hooked(
     def unpack(number: int) -> Tensor:
         # A node may ask twice for a value. All of them go with the last node of the region, or when another walk begins.
         task = _C._graph_task()
-        held = again.get(task)
+        group = GraphExecGroup._get_current_group()
+        held = again.get(group or task)
         if held is None:
             again.clear()
-            held = again[task] = recompute()
+            takers.clear()
+            held = again[group or task] = recompute()
+        if takers.setdefault(number, task) != task:
+            raise CheckpointError(
+                "tocha.utils.checkpoint: Unpack is being triggered for a tensor that was already unpacked once. Performing two "
+                "backward calls that overlap is not allowed while under the GraphExecGroup context"
+            )
         found = held[number]
         if check == "default" and _facts(found) != facts[number]:
             raise CheckpointError(

@@ -28,6 +28,7 @@ _TABLE: _config_module.Table = {
     "inline_inbuilt_nn_modules": (bool, True, "modules are gone through"),
     "guard_nn_modules": (bool, True, "modules are guarded"),
     "error_on_recompile": (bool, False, "raise when a function is captured again"),
+    "trace_autograd_ops": (bool, False, "backward() and requires_grad_() of what captured code computes, in graphs"),
     "compiled_autograd": (bool, False, "backward() in compiled functions becomes graphs too"),
     "compiled_autograd_kwargs_override": (
         dict,
@@ -87,7 +88,7 @@ _WITHOUT_EFFECT: dict[str, Any] = {
     "rewrite_assert_with_torch_assert": True, "run_gc_after_compile": True, "same_two_models_use_fp64": True,
     "side_effect_replay_policy": "info", "skip_code_recursive_on_recompile_limit_hit": True, "skip_fsdp_guards": True, "skip_fwd_side_effects_in_bwd_under_checkpoint": False,
     "skip_guards_on_constant_func_defaults": False, "skip_no_tensor_aliasing_guards_on_parameters": True, "skip_tensor_guards_with_matching_dict_tags": True, "skip_torchrec": True,
-    "skipfiles_inline_module_allowlist": {}, "strict_precompile": False, "trace_autograd_ops": False, "trace_numpy": True, "traceable_tensor_subclasses": set(),
+    "skipfiles_inline_module_allowlist": {}, "strict_precompile": False, "trace_numpy": True, "traceable_tensor_subclasses": set(),
     "track_nodes_for_deduplication": False, "use_graph_deduplication": False, "use_lamba_guard_for_object_aliasing": True, "use_lazy_graph_module": True,
     "use_numpy_random_stream": False, "use_recursive_dict_tags_for_guards": False, "verify_correctness": False, "wrap_top_frame": False,
 }  # fmt: skip

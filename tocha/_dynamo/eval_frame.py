@@ -17,6 +17,7 @@ from tocha._dynamo import (
     config,
     convert,
     decorators,
+    gradients,
     guards,
     leaves,
     optimizers,
@@ -366,7 +367,13 @@ def reset() -> None:
 
 
 builtin_calls.register(graph_break, is_compiling)
-_ = (optimizers, comptime, decorators, subgraphs)  # they register what captured code does in place of some calls
+_ = (
+    optimizers,
+    comptime,
+    decorators,
+    gradients,
+    subgraphs,
+)  # they register what captured code does in place of some calls
 
 __all__ = [
     "OptimizedModule",

@@ -52,7 +52,7 @@ _add(
     "A subclass of Tensor that takes operators over (__torch_dispatch__) is not captured.",
     "Use plain tensors in compiled code.",
 )
-_add(22, "autograd", "Differentiation inside captured code is not captured.", "Differentiate outside of compiled code.")
+_add(22, "autograd", "Differentiation inside captured code is not captured.", "Differentiate outside of compiled code, or set tocha._dynamo.config.trace_autograd_ops = True.")  # fmt: skip
 _add(23, "import", "An import that would load a module cannot be captured.", "Import at the top of the file.")
 _add(24, "random", "Python's or NumPy's random numbers were drawn.", "Draw them outside, or use tocha's.")
 _add(

@@ -24,6 +24,10 @@ def call(compiled: Callable, args: Sequence[Any]) -> list[Any]:
     return list(out) if isinstance(out, list | tuple) else [out]
 
 
+# Backward may run inside of a function that is being captured: neither compiling it nor its code is for capture.
+_call_uncaptured = _C._capture.Wrapper(call, None)
+
+
 class Backward:
     """The backward graph, compiled when it is first needed."""
 
@@ -34,18 +38,21 @@ class Backward:
 
     def compile(self, args: Sequence[Any]) -> Callable:
         if self.compiled is None:
-            self.compiled = self.compiler(self.module, list(args))
+            self.compiled = _C._capture.Wrapper(self.compiler, None)(self.module, list(args))
         return self.compiled
 
     def __call__(self, args: Sequence[Any]) -> list[Any]:
         if any(isinstance(a, FakeTensor) for a in args):  # whoever traces sees the graph itself
             return call(self.module, args)
-        return call(self.compile(args), args)
+        return _call_uncaptured(self.compile(args), args)
 
     def callable(self) -> Callable:
         """What takes its arguments one by one."""
         compiled = self.compile(self.examples)
-        return (lambda *args: compiled(list(args))) if getattr(compiled, "_boxed_call", False) else compiled
+        if not getattr(compiled, "_boxed_call", False):
+            native = type(compiled).__module__ == _C.__name__
+            return compiled if native else _C._capture.Wrapper(compiled, None)
+        return _C._capture.Wrapper(lambda *args: compiled(list(args)), None)
 
 
 Layout = tuple[tuple[int, ...], tuple[int, ...]]  # sizes and strides

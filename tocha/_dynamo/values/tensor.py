@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import tocha
 from tocha import _C
-from tocha._dynamo import facts
+from tocha._dynamo import config, facts
 from tocha._dynamo.values.base import Value
 from tocha._dynamo.values.constant import Constant
 from tocha._dynamo.values.containers import SizeValue
@@ -112,16 +112,20 @@ class TensorValue(Value):
     def _grad(self, f: Frame) -> Value:
         if self.real is not None and self.source is not None:
             return f.wrap(self.real.grad, self.source.attribute("grad"))
-        if self.fact.is_leaf:
-            self.refuse("attribute", "the gradient")
-        return Constant(None)
+        return Constant(None)  # but for what a captured backward has written
 
     def _require_grad(self, f: Frame, requires_grad: Value | None = None) -> Value:
-        """Which tensors are leaves is not for graphs to change: they are differentiated for their inputs."""
+        """Which inputs are leaves is not for graphs to change: they are differentiated for them."""
         wanted = requires_grad.truth(f) if requires_grad is not None else True
-        if wanted != self.fact.requires_grad:
+        if wanted == self.fact.requires_grad:
+            return self
+        if self.real is not None or not config.trace_autograd_ops:
             self.refuse("autograd", "requires_grad_()")
-        return self
+        return f.out.call(f, "call_method", "requires_grad_", [self, Constant(wanted)], {})
+
+    def _backward(self, f: Frame, gradient: Value | None = None, retain_graph: Value | None = None, create_graph: Value | None = None, inputs: Value | None = None) -> Value:  # fmt: skip
+        args = [self, gradient or Constant(None), retain_graph or Constant(None), create_graph or Constant(False)]
+        return f.inline(f.wrap_known(tocha.autograd.backward), args, {"inputs": inputs or Constant(None)})  # type: ignore[arg-type]
 
     def _hook(self, f: Frame, hook: Value) -> Value:
         """A hook on a tensor that the graph makes: whoever runs or differentiates the graph sets it."""
@@ -171,6 +175,8 @@ class TensorValue(Value):
             return self._hook(f, *args, **kwargs)
         if name == "as_subclass":
             return self.as_class(args[0].constant())
+        if name == "backward" and config.trace_autograd_ops:
+            return self._backward(f, *args, **kwargs)
         if name in ("backward", "__reduce_ex__", "__deepcopy__", *_HOOKS):
             self.refuse("autograd", f"{name}()")
         if name == "numpy":

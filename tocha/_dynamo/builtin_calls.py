@@ -21,7 +21,7 @@ from tocha import _C
 from tocha._core.library_name import ours
 from tocha._dynamo import config, draws, leaves, modes, operators, polyfills
 from tocha._dynamo.build import is_numpy_function
-from tocha._dynamo.construct import construct, make_class, new_object
+from tocha._dynamo.construct import construct, make_class, new_exception, new_object
 from tocha._dynamo.native_calls import CALLS, call_polyfill, known
 from tocha._dynamo.refusals import Unsupported
 from tocha._dynamo.source import Source
@@ -29,10 +29,11 @@ from tocha._dynamo.values.array import ArrayValue
 from tocha._dynamo.values.base import NotConstant, Observed, Value
 from tocha._dynamo.values.constant import Constant
 from tocha._dynamo.values.containers import Container, ListValue, TupleValue
+from tocha._dynamo.values.exceptions import ExceptionValue
 from tocha._dynamo.values.functions import BuiltinValue, FunctionValue, MethodValue
 from tocha._dynamo.values.mappings import DictValue
 from tocha._dynamo.values.native_method import NativeMethod
-from tocha._dynamo.values.objects import MISSING, ClassValue, ExceptionValue, InstanceDict, ObjectValue, find_in_class
+from tocha._dynamo.values.objects import MISSING, ClassValue, InstanceDict, ObjectValue, find_in_class
 from tocha._dynamo.values.subclasses import ContainerObject
 from tocha._dynamo.values.symbol import SymbolValue, symbolic_result
 from tocha._dynamo.values.tensor import TensorValue
@@ -164,15 +165,15 @@ def _descriptor(f: Frame, function: Any, args: list[Value], kwargs: dict[str, Va
     if cls is object or cls is type:
         return _of_object(f, owner, name, rest, kwargs)
     if isinstance(owner, ExceptionValue) and name == "__init__":
-        owner.args = rest
+        owner.initialize(f, rest, kwargs)
         return Constant(None)
     if isinstance(owner, ObjectValue) and not isinstance(owner, ExceptionValue):
         raise Unsupported("builtin", f"{cls.__name__}.{name} of {owner.describe()}")
     if isinstance(owner, ExceptionValue):
-        if name == "__str__":
-            return Constant(operators.to_text(f, ExceptionValue(Exception, owner.args), "s"))
-        if name == "__repr__":
-            return Constant(f"{owner.cls.__name__}({', '.join(operators.to_text(f, a, 'r') for a in owner.args)})")
+        if name in ("__str__", "__repr__"):
+            return Constant(operators.exception_text(f, owner, name))
+        if name in ("add_note", "with_traceback"):
+            return owner.call_method(f, name, rest, kwargs)
         raise Unsupported("builtin", f"{cls.__name__}.{name}")
     if isinstance(owner, Container) and hasattr(owner, f"m_{name}"):
         return f.checked(getattr(owner, f"m_{name}"), f, *rest, **kwargs)
@@ -666,3 +667,10 @@ def register(graph_break: Any, is_compiling: Any) -> None:
 @known(object.__new__, list.__new__, dict.__new__, set.__new__)
 def object_new(f: Frame, cls: Value, /, *args: Value, **kwargs: Value) -> Value:
     return new_object(f, cls.constant())
+
+
+@known(*{c.__new__ for c in vars(builtins).values() if isinstance(c, type) and issubclass(c, BaseException)})
+def _new_exception(f: Frame, cls: Value, *args: Value, **kwargs: Value) -> Value:
+    if not isinstance(cls, ClassValue):
+        f.raise_(TypeError, "X is not a type object")
+    return new_exception(f, cls.value, list(args), kwargs)

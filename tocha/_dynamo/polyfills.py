@@ -13,7 +13,7 @@ import math
 import operator
 from typing import TYPE_CHECKING, Any
 
-from tocha._dynamo import leaves
+from tocha._dynamo import exception_groups, leaves
 from tocha._dynamo.refusals import Unsupported
 
 if TYPE_CHECKING:
@@ -33,6 +33,10 @@ def polyfill(original: Any, iterator: bool = False) -> Any:
         return function
 
     return register
+
+
+for _name in ("split", "subgroup", "derive"):
+    polyfill(getattr(BaseExceptionGroup, _name))(getattr(exception_groups, _name))
 
 
 @polyfill(builtins.any)

@@ -229,6 +229,7 @@ def _native(f: Frame, real: Any, source: Source | None) -> Value:
         isinstance(real, types.BuiltinFunctionType)
         and owner is not None
         and not isinstance(owner, (types.ModuleType, type))
+        and hasattr(type(owner), real.__name__)  # functions of bindings keep their own record there
     ):
         return _native_method(f, real, owner, source)
     if is_numpy_function(real):

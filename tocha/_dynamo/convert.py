@@ -26,6 +26,12 @@ from tocha._dynamo.refusals import Escapes, SkipFrame, Unsupported
 from tocha._dynamo.root import RootFrame
 from tocha._dynamo.source import forget_identities
 from tocha._logging import events
+from tocha._subclasses.errors import (
+    DataDependentOutputException,
+    DynamicOutputShapeException,
+    UnsupportedFakeTensorException,
+    UnsupportedOperatorException,
+)
 from tocha.ir.shape_env import ConstraintViolationError
 from tocha.nn import _Module as Module
 
@@ -37,6 +43,9 @@ _NUMPY = os.sep + os.path.join("site-packages", "numpy") + os.sep
 _OWN = ("tocha._dynamo", "tocha.ir", "tocha.fx", "tocha._subclasses")  # whose exceptions no program handles
 
 
+NOT_KNOWN = (
+    DataDependentOutputException, DynamicOutputShapeException, UnsupportedFakeTensorException, UnsupportedOperatorException,
+)  # fmt: skip
 CODES: dict[int, types.CodeType] = {}  # everything that was captured: for reset()
 FORCED: dict[int, types.CodeType] = {}  # the library's own code that is captured all the same
 _SEEN: dict[int, types.CodeType] = {}  # those that ran once under eager_then_compile
@@ -188,6 +197,9 @@ class Capture:
             with events.stage("backend"):
                 compiled = watched(stance.current().backend or self.backend)(module, examples)
         except Exception as error:
+            if isinstance(error, NOT_KNOWN) and not self.fullgraph:  # the program itself can be run, uncaptured
+                LOG.warning("Backend compiler exception: %s. Adding a graph break.", error)
+                raise SkipFrame("the backend does not know what comes out of an operator", Unsupported("facts", str(error))) from error  # fmt: skip
             raise BackendCompilerFailed(self.backend, error) from error
         if not callable(compiled):
             raise BackendCompilerFailed(

@@ -23,7 +23,7 @@ from tocha._dynamo import config, draws, leaves, modes, operators, polyfills
 from tocha._dynamo.build import is_numpy_function
 from tocha._dynamo.construct import construct, make_class, new_exception, new_object
 from tocha._dynamo.native_calls import CALLS, call_polyfill, known
-from tocha._dynamo.refusals import Unsupported
+from tocha._dynamo.refusals import Forbidden, Unsupported
 from tocha._dynamo.source import Source
 from tocha._dynamo.values.array import ArrayValue
 from tocha._dynamo.values.base import NotConstant, Observed, Value
@@ -75,7 +75,9 @@ def call_builtin(f: Frame, function: Any, args: list[Value], kwargs: dict[str, V
 
         return arrays.call(f, function, args, kwargs)
     if isinstance(function, _C._capture.Wrapper):
-        raise Unsupported("disabled", f"{function!r}")
+        raise Unsupported(
+            "disabled", f"Skip calling `torch.compiler.disable()`d function: {function!r}{_why(function)}"
+        )
     if isinstance(function, functools._lru_cache_wrapper):
         return _cached(f, function, args, kwargs)
     if isinstance(function, (types.MethodDescriptorType, types.WrapperDescriptorType, types.GetSetDescriptorType)):
@@ -125,10 +127,15 @@ def log_call(f: Frame, real: Any, function: Value, args: list[Value], kwargs: di
     return Constant(None)
 
 
+def _why(function: Any) -> str:
+    said = getattr(function, "_torchdynamo_disable_msg", None)
+    return f" ({said})" if said else ""
+
+
 def _check_marks(function: Any) -> None:
     """disallow_in_graph and forbid_in_graph."""
     if id(function) in leaves.FORBIDDEN:
-        raise AssertionError(f"Attempt to trace forbidden callable {function}")
+        raise Forbidden(f"Attempt to trace forbidden callable {function}")
     if id(function) in leaves.DISALLOWED:
         raise Unsupported("disallowed", f"{_module_of(function)}.{getattr(function, '__qualname__', function)}")
 
@@ -657,7 +664,9 @@ def register(graph_break: Any, is_compiling: Any) -> None:
     """The functions by which programs talk to capture itself."""
 
     def refuse(f: Frame, msg: Value | None = None, *args: Value, **kwargs: Value) -> Value:
-        raise Unsupported("graph_break", f"graph_break({msg.constant() if msg else ''})")
+        raise Unsupported(
+            "graph_break", f"Call to `torch._dynamo.graph_break()`: graph_break({msg.constant() if msg else ''})"
+        )
 
     known(graph_break)(refuse)
     known(is_compiling)(lambda f: Constant(True))

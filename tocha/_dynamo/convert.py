@@ -14,7 +14,7 @@ from typing import Any
 import tocha
 from tocha import _C
 from tocha._core.library_name import is_ours, ours
-from tocha._dynamo import callbacks, config, modes, overrides, stance
+from tocha._dynamo import callbacks, config, dynamic, modes, overrides, stance
 from tocha._dynamo.exc import (
     BackendCompilerFailed,
     FailOnRecompileLimitHit,
@@ -22,7 +22,7 @@ from tocha._dynamo.exc import (
     RecompileError,
 )
 from tocha._dynamo.output import Output
-from tocha._dynamo.refusals import Escapes, SkipFrame, Unsupported
+from tocha._dynamo.refusals import Escapes, Forbidden, SkipFrame, Unsupported
 from tocha._dynamo.root import RootFrame
 from tocha._dynamo.source import forget_identities
 from tocha._logging import events
@@ -88,6 +88,7 @@ class Capture:
             return True  # another thread was quicker
         before = [e for e in entries if e[2] is not None]
         if not self.may_capture(code, before):
+            dynamic.see(code, args)
             return None
         if before and not self.may_recompile(code, before, args, globals_, closure):
             return None
@@ -111,7 +112,7 @@ class Capture:
             if config.suppress_errors:
                 LOG.warning("%s runs uncaptured: %s", code.co_qualname, error)
                 return False
-            if isinstance(error, (Unsupported, BackendCompilerFailed, ConstraintViolationError)):
+            if isinstance(error, (Unsupported, BackendCompilerFailed, ConstraintViolationError, Forbidden)):
                 raise
             raise InternalTorchDynamoError(
                 f"[capture] the tracer failed in {code.co_qualname}: {type(error).__name__}: {error}"
@@ -134,7 +135,9 @@ class Capture:
         reason = before[0][1].first_failure(args, globals_, closure) if before[0][1] else None
         events.recompiled(code, reason, lambda: failures(before, args, globals_, closure))
         if config.error_on_recompile:
-            raise RecompileError(f"[capture] {code.co_name} would be captured again: {reason}")
+            raise RecompileError(
+                f"[capture] Recompiling function {code.co_name} in {code.co_filename}:{code.co_firstlineno}: {reason}"
+            )
         said = "".join(f" [{hook()[:256]}]" for hook in CONTEXTS)
         LOG.info("%s is captured again: %s%s", code.co_qualname, reason, said)
         total = len(_C._capture.code_entries(code))
@@ -151,7 +154,8 @@ class Capture:
             f"{len(before)} times and runs uncaptured from now on. Last reason: {reason}; the guard that failed most: {kept}. {_remedy(str(kept))}"
         )
         if config.fail_on_recompile_limit_hit or self.fullgraph:
-            raise FailOnRecompileLimitHit(text)
+            why = "fail_on_recompile_limit_hit" if config.fail_on_recompile_limit_hit else "fullgraph=True"
+            raise FailOnRecompileLimitHit(f"{text} Hard failure due to {why}.")
         if id(code) not in _WARNED:
             _WARNED[id(code)] = code
             warnings.warn(text, stacklevel=2)

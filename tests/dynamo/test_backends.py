@@ -181,3 +181,16 @@ def test_a_first_capture_loads_only_what_it_needs():
     """
     done = subprocess.run([sys.executable, "-c", textwrap.dedent(code)], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
+
+
+def test_what_a_backend_cannot_know_runs_uncaptured():
+    mask = tocha.tensor([True, False, True])
+
+    def f(x, v):
+        return tocha.index_put(x, (mask,), v)
+
+    x, v = tocha.zeros(3, 2, requires_grad=True), tocha.ones(2, 2, requires_grad=True)
+    tocha.compile(f, backend="aot_eager")(x, v).sum().backward()
+    assert v.grad.tolist() == [[1, 1], [1, 1]] and x.grad.sum() == 2
+    _dynamo.reset()
+    assert same(tocha.compile(f, backend="aot_eager", fullgraph=True)(x, v), f(x, v))  # sizes that nothing is known of

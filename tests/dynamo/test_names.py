@@ -239,3 +239,51 @@ def test_helpers_of_tests():
     assert made.stride() == (1, 2) and made.shape == (2, 3)
     assert same(reduce_to_scalar_loss([tocha.ones(2), {"a": tocha.ones(2)}]), tocha.tensor(1.0))
     assert normalize_gm("a = 1  # one\n\n# two\nb = 2 ") == "a = 1\nb = 2"
+
+
+def test_hooks_of_a_compiled_module_are_its_own():
+    inner, seen = tocha.nn.Linear(2, 2), []
+    outer = tocha.compile(inner, backend="eager")
+    handle = outer.register_forward_hook(lambda *args: seen.append("after"))
+    outer(tocha.ones(2)), inner(tocha.ones(2))
+    handle.remove()
+    outer(tocha.ones(2))
+    assert seen == ["after"]
+
+
+def test_a_function_that_is_not_captured_while_what_it_calls_is():
+    def below(x):
+        return x + 5
+
+    @_dynamo.disable(recursive=False)
+    def middle(x):
+        return below(x) * 2
+
+    counter = CompileCounter()
+    f = tocha.compile(lambda x: middle(x + 1) + 1, backend=counter)
+    assert f(tocha.ones(2)).tolist() == [15, 15]
+    assert (counter.frame_count, counter.op_count) == (3, 3)
+
+
+def test_what_the_first_uncaptured_call_saw_is_dynamic_at_the_next():
+    counter = CompileCounter()
+    f = tocha.compile(lambda x: x + 1, backend=counter)
+    with tocha.compiler.set_stance("eager_then_compile"):
+        for n in (2, 3, 4):
+            f(tocha.ones(n))
+    assert counter.frame_count == 1
+
+
+def test_a_module_that_was_never_compiled_says_so():
+    assert tocha.nn.Linear(2, 2)._compiled_call_impl is None
+
+
+def test_forbidden_functions_fail_and_optimize_is_no_context():
+    def g(x):
+        return x
+
+    _dynamo.forbid_in_graph(g)
+    with pytest.raises(AssertionError, match="Attempt to trace forbidden callable"):
+        tocha.compile(lambda x: g(x), backend="eager")(tocha.ones(2))
+    with pytest.raises(RuntimeError, match="is used with a context manager"), _dynamo.optimize("eager"):
+        pass

@@ -25,11 +25,12 @@ from tocha._dynamo.values.containers import (
     SliceValue,
     TupleValue,
 )
+from tocha._dynamo.values.exceptions import ExceptionValue
 from tocha._dynamo.values.functions import BuiltinValue, MethodValue, PartialValue
 from tocha._dynamo.values.lazy import Lazy
 from tocha._dynamo.values.mappings import DictValue, SetValue
 from tocha._dynamo.values.native_method import NativeMethod
-from tocha._dynamo.values.objects import ClassValue, ExceptionValue, ModuleValue, ObjectValue, function_of
+from tocha._dynamo.values.objects import ClassValue, ModuleValue, ObjectValue, function_of
 from tocha._dynamo.values.subclasses import ContainerObject, base_of, empty
 from tocha.nn import _Module as Module
 
@@ -228,6 +229,7 @@ def _native(f: Frame, real: Any, source: Source | None) -> Value:
         isinstance(real, types.BuiltinFunctionType)
         and owner is not None
         and not isinstance(owner, (types.ModuleType, type))
+        and hasattr(type(owner), real.__name__)  # functions of bindings keep their own record there
     ):
         return _native_method(f, real, owner, source)
     if is_numpy_function(real):

@@ -21,18 +21,19 @@ from tocha import _C
 from tocha._core.library_name import ours
 from tocha._dynamo import config, draws, leaves, modes, operators, polyfills
 from tocha._dynamo.build import is_numpy_function
-from tocha._dynamo.construct import construct, make_class, new_object
+from tocha._dynamo.construct import construct, make_class, new_exception, new_object
 from tocha._dynamo.native_calls import CALLS, call_polyfill, known
-from tocha._dynamo.refusals import Unsupported
+from tocha._dynamo.refusals import Forbidden, Unsupported
 from tocha._dynamo.source import Source
 from tocha._dynamo.values.array import ArrayValue
 from tocha._dynamo.values.base import NotConstant, Observed, Value
 from tocha._dynamo.values.constant import Constant
 from tocha._dynamo.values.containers import Container, ListValue, TupleValue
+from tocha._dynamo.values.exceptions import ExceptionValue
 from tocha._dynamo.values.functions import BuiltinValue, FunctionValue, MethodValue
 from tocha._dynamo.values.mappings import DictValue
 from tocha._dynamo.values.native_method import NativeMethod
-from tocha._dynamo.values.objects import MISSING, ClassValue, ExceptionValue, InstanceDict, ObjectValue, find_in_class
+from tocha._dynamo.values.objects import MISSING, ClassValue, InstanceDict, ObjectValue, find_in_class
 from tocha._dynamo.values.subclasses import ContainerObject
 from tocha._dynamo.values.symbol import SymbolValue, symbolic_result
 from tocha._dynamo.values.tensor import TensorValue
@@ -74,7 +75,9 @@ def call_builtin(f: Frame, function: Any, args: list[Value], kwargs: dict[str, V
 
         return arrays.call(f, function, args, kwargs)
     if isinstance(function, _C._capture.Wrapper):
-        raise Unsupported("disabled", f"{function!r}")
+        raise Unsupported(
+            "disabled", f"Skip calling `torch.compiler.disable()`d function: {function!r}{_why(function)}"
+        )
     if isinstance(function, functools._lru_cache_wrapper):
         return _cached(f, function, args, kwargs)
     if isinstance(function, (types.MethodDescriptorType, types.WrapperDescriptorType, types.GetSetDescriptorType)):
@@ -124,10 +127,15 @@ def log_call(f: Frame, real: Any, function: Value, args: list[Value], kwargs: di
     return Constant(None)
 
 
+def _why(function: Any) -> str:
+    said = getattr(function, "_torchdynamo_disable_msg", None)
+    return f" ({said})" if said else ""
+
+
 def _check_marks(function: Any) -> None:
     """disallow_in_graph and forbid_in_graph."""
     if id(function) in leaves.FORBIDDEN:
-        raise AssertionError(f"Attempt to trace forbidden callable {function}")
+        raise Forbidden(f"Attempt to trace forbidden callable {function}")
     if id(function) in leaves.DISALLOWED:
         raise Unsupported("disallowed", f"{_module_of(function)}.{getattr(function, '__qualname__', function)}")
 
@@ -164,15 +172,15 @@ def _descriptor(f: Frame, function: Any, args: list[Value], kwargs: dict[str, Va
     if cls is object or cls is type:
         return _of_object(f, owner, name, rest, kwargs)
     if isinstance(owner, ExceptionValue) and name == "__init__":
-        owner.args = rest
+        owner.initialize(f, rest, kwargs)
         return Constant(None)
     if isinstance(owner, ObjectValue) and not isinstance(owner, ExceptionValue):
         raise Unsupported("builtin", f"{cls.__name__}.{name} of {owner.describe()}")
     if isinstance(owner, ExceptionValue):
-        if name == "__str__":
-            return Constant(operators.to_text(f, ExceptionValue(Exception, owner.args), "s"))
-        if name == "__repr__":
-            return Constant(f"{owner.cls.__name__}({', '.join(operators.to_text(f, a, 'r') for a in owner.args)})")
+        if name in ("__str__", "__repr__"):
+            return Constant(operators.exception_text(f, owner, name))
+        if name in ("add_note", "with_traceback"):
+            return owner.call_method(f, name, rest, kwargs)
         raise Unsupported("builtin", f"{cls.__name__}.{name}")
     if isinstance(owner, Container) and hasattr(owner, f"m_{name}"):
         return f.checked(getattr(owner, f"m_{name}"), f, *rest, **kwargs)
@@ -656,7 +664,9 @@ def register(graph_break: Any, is_compiling: Any) -> None:
     """The functions by which programs talk to capture itself."""
 
     def refuse(f: Frame, msg: Value | None = None, *args: Value, **kwargs: Value) -> Value:
-        raise Unsupported("graph_break", f"graph_break({msg.constant() if msg else ''})")
+        raise Unsupported(
+            "graph_break", f"Call to `torch._dynamo.graph_break()`: graph_break({msg.constant() if msg else ''})"
+        )
 
     known(graph_break)(refuse)
     known(is_compiling)(lambda f: Constant(True))
@@ -666,3 +676,10 @@ def register(graph_break: Any, is_compiling: Any) -> None:
 @known(object.__new__, list.__new__, dict.__new__, set.__new__)
 def object_new(f: Frame, cls: Value, /, *args: Value, **kwargs: Value) -> Value:
     return new_object(f, cls.constant())
+
+
+@known(*{c.__new__ for c in vars(builtins).values() if isinstance(c, type) and issubclass(c, BaseException)})
+def _new_exception(f: Frame, cls: Value, *args: Value, **kwargs: Value) -> Value:
+    if not isinstance(cls, ClassValue):
+        f.raise_(TypeError, "X is not a type object")
+    return new_exception(f, cls.value, list(args), kwargs)

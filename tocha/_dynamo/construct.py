@@ -24,9 +24,10 @@ from tocha._dynamo.values.containers import (
     SliceValue,
     TupleValue,
 )
+from tocha._dynamo.values.exceptions import ExceptionValue
 from tocha._dynamo.values.functions import CellValue, MethodValue, PartialValue
 from tocha._dynamo.values.mappings import DictValue, SetValue, pairs_of
-from tocha._dynamo.values.objects import ClassValue, ExceptionValue, ObjectValue, SuperValue, find_in_class
+from tocha._dynamo.values.objects import MISSING, ClassValue, ObjectValue, SuperValue, find_in_class
 from tocha._dynamo.values.subclasses import BASES, ContainerObject, base_of, empty
 from tocha._dynamo.values.symbol import symbolic_result
 from tocha._dynamo.values.tensor import TensorValue
@@ -92,6 +93,8 @@ def new_object(f: Frame, real: type) -> ObjectValue:
     base = base_of(real)
     if base is not None and real is not base and not issubclass(real, collections.defaultdict):
         return ContainerObject(real, empty(base), new=True)
+    if find_in_class(real, "__del__")[0] is not MISSING:
+        raise Unsupported("value", f"a new object of type {real.__name__}, which says when it dies")
     if issubclass(real, (int, float, str, bytes, list, dict, tuple, set)):
         raise Unsupported("value", f"a new object of type {real.__name__}, a subclass of a builtin type")
     if getattr(real, "__abstractmethods__", None):
@@ -101,10 +104,25 @@ def new_object(f: Frame, real: type) -> ObjectValue:
 
 
 def _exception(f: Frame, cls: ClassValue, args: list[Value], kwargs: dict[str, Value]) -> Value:
-    made = ExceptionValue(cls.value, list(args))
+    new = find_in_class(cls.value, "__new__")[0]
+    if isinstance(new, staticmethod):
+        made = f.wrap(new.__func__, None).call(f, [cls, *args], kwargs)
+        if not issubclass(made.python_type(), cls.value):
+            return made
+        assert isinstance(made, ExceptionValue)
+    else:
+        made = ExceptionValue(cls.value, list(args))
     init = find_in_class(cls.value, "__init__")[0]
+    made.initialize(f, args, kwargs, complete=not isinstance(init, types.FunctionType))
     if isinstance(init, types.FunctionType):
         f.wrap(init, None).call(f, [made, *args], kwargs)
+    return made
+
+
+def new_exception(f: Frame, cls: type, args: list[Value], kwargs: dict[str, Value]) -> ExceptionValue:
+    """BaseException.__new__ and its kin."""
+    made = ExceptionValue(cls, list(args))
+    made.initialize(f, args, kwargs, complete=False)
     return made
 
 

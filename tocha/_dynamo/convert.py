@@ -14,7 +14,7 @@ from typing import Any
 import tocha
 from tocha import _C
 from tocha._core.library_name import is_ours, ours
-from tocha._dynamo import callbacks, config, modes, overrides, stance
+from tocha._dynamo import callbacks, config, dynamic, modes, overrides, stance
 from tocha._dynamo.exc import (
     BackendCompilerFailed,
     FailOnRecompileLimitHit,
@@ -22,10 +22,16 @@ from tocha._dynamo.exc import (
     RecompileError,
 )
 from tocha._dynamo.output import Output
-from tocha._dynamo.refusals import Escapes, SkipFrame, Unsupported
+from tocha._dynamo.refusals import Escapes, Forbidden, SkipFrame, Unsupported
 from tocha._dynamo.root import RootFrame
 from tocha._dynamo.source import forget_identities
 from tocha._logging import events
+from tocha._subclasses.errors import (
+    DataDependentOutputException,
+    DynamicOutputShapeException,
+    UnsupportedFakeTensorException,
+    UnsupportedOperatorException,
+)
 from tocha.ir.shape_env import ConstraintViolationError
 from tocha.nn import _Module as Module
 
@@ -37,6 +43,9 @@ _NUMPY = os.sep + os.path.join("site-packages", "numpy") + os.sep
 _OWN = ("tocha._dynamo", "tocha.ir", "tocha.fx", "tocha._subclasses")  # whose exceptions no program handles
 
 
+NOT_KNOWN = (
+    DataDependentOutputException, DynamicOutputShapeException, UnsupportedFakeTensorException, UnsupportedOperatorException,
+)  # fmt: skip
 CODES: dict[int, types.CodeType] = {}  # everything that was captured: for reset()
 FORCED: dict[int, types.CodeType] = {}  # the library's own code that is captured all the same
 _SEEN: dict[int, types.CodeType] = {}  # those that ran once under eager_then_compile
@@ -79,6 +88,7 @@ class Capture:
             return True  # another thread was quicker
         before = [e for e in entries if e[2] is not None]
         if not self.may_capture(code, before):
+            dynamic.see(code, args)
             return None
         if before and not self.may_recompile(code, before, args, globals_, closure):
             return None
@@ -102,7 +112,7 @@ class Capture:
             if config.suppress_errors:
                 LOG.warning("%s runs uncaptured: %s", code.co_qualname, error)
                 return False
-            if isinstance(error, (Unsupported, BackendCompilerFailed, ConstraintViolationError)):
+            if isinstance(error, (Unsupported, BackendCompilerFailed, ConstraintViolationError, Forbidden)):
                 raise
             raise InternalTorchDynamoError(
                 f"[capture] the tracer failed in {code.co_qualname}: {type(error).__name__}: {error}"
@@ -125,7 +135,9 @@ class Capture:
         reason = before[0][1].first_failure(args, globals_, closure) if before[0][1] else None
         events.recompiled(code, reason, lambda: failures(before, args, globals_, closure))
         if config.error_on_recompile:
-            raise RecompileError(f"[capture] {code.co_name} would be captured again: {reason}")
+            raise RecompileError(
+                f"[capture] Recompiling function {code.co_name} in {code.co_filename}:{code.co_firstlineno}: {reason}"
+            )
         said = "".join(f" [{hook()[:256]}]" for hook in CONTEXTS)
         LOG.info("%s is captured again: %s%s", code.co_qualname, reason, said)
         total = len(_C._capture.code_entries(code))
@@ -142,7 +154,8 @@ class Capture:
             f"{len(before)} times and runs uncaptured from now on. Last reason: {reason}; the guard that failed most: {kept}. {_remedy(str(kept))}"
         )
         if config.fail_on_recompile_limit_hit or self.fullgraph:
-            raise FailOnRecompileLimitHit(text)
+            why = "fail_on_recompile_limit_hit" if config.fail_on_recompile_limit_hit else "fullgraph=True"
+            raise FailOnRecompileLimitHit(f"{text} Hard failure due to {why}.")
         if id(code) not in _WARNED:
             _WARNED[id(code)] = code
             warnings.warn(text, stacklevel=2)
@@ -188,6 +201,9 @@ class Capture:
             with events.stage("backend"):
                 compiled = watched(stance.current().backend or self.backend)(module, examples)
         except Exception as error:
+            if isinstance(error, NOT_KNOWN) and not self.fullgraph:  # the program itself can be run, uncaptured
+                LOG.warning("Backend compiler exception: %s. Adding a graph break.", error)
+                raise SkipFrame("the backend does not know what comes out of an operator", Unsupported("facts", str(error))) from error  # fmt: skip
             raise BackendCompilerFailed(self.backend, error) from error
         if not callable(compiled):
             raise BackendCompilerFailed(

@@ -47,6 +47,16 @@ def seen_by(code: types.CodeType) -> Seen:
     return _SEEN.setdefault(id(code), (code, Seen()))[1]
 
 
+def see(code: types.CodeType, args: tuple) -> None:
+    """A call that runs uncaptured: what is another at the next one changes."""
+    for name, value in zip(code.co_varnames, args):
+        if isinstance(value, tocha.Tensor):
+            seen_by(code).dims_that_change(f"L[{name!r}]", tuple(value.shape))
+            seen_by(code).dims_that_change(f"L[{name!r}].stride()", value.stride())
+        elif type(value) in (int, float):
+            seen_by(code).number_changes(f"L[{name!r}]", value)
+
+
 def forget() -> None:
     _SEEN.clear()
 

@@ -121,7 +121,10 @@ class OptimizedModule(Module):
         self.__dict__["forward"] = wrapper(mod.__call__ if own else inlined(mod), self.dynamo_ctx)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        return self.__dict__["forward"](*args, **kwargs)
+        state = self.__dict__
+        if state["_forward_hooks"] or state["_forward_pre_hooks"] or state["_backward_hooks"] or state["_backward_pre_hooks"]:  # fmt: skip
+            return super().__call__(*args, **kwargs)
+        return state["forward"](*args, **kwargs)
 
     def explain(self, *args: Any, **kwargs: Any) -> Any:
         """What compiling it does for a call with these arguments, or has done so far."""
@@ -283,8 +286,22 @@ def optimize(backend: Any = "inductor", *, nopython: bool = False, dynamic: bool
     """The older spelling of compile: optimize(backend)(function)."""
     if disable:
         return lambda f: f
-    callback = capture_for(backend, nopython, dynamic)
-    return lambda f: optimized(f, callback)
+    return Optimizer(capture_for(backend, nopython, dynamic))
+
+
+class Optimizer:
+    """What optimize(backend) is: called with a function it compiles that."""
+
+    def __init__(self, callback: Capture) -> None:
+        self.callback = callback
+
+    def __call__(self, function: Any) -> Any:
+        return optimized(function, self.callback)
+
+    def __enter__(self) -> Any:
+        raise RuntimeError("[optimize] torch._dynamo.optimize(...) is used with a context manager. Call it with a function, or use it as a decorator.")  # fmt: skip
+
+    def __exit__(self, *args: Any) -> None: ...
 
 
 def optimize_assert(backend: Any, **more: Any) -> Any:
@@ -306,6 +323,7 @@ def disable(fn: Any = None, recursive: bool = True, *, reason: str | None = None
         return function
     if not recursive:
         _C._capture.skip_code(function.__code__)
+        leaves.disallow(function)
         function._torchdynamo_disable_recursive = False
         return function
     made = wrapper(function, None)

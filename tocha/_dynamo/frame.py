@@ -18,11 +18,12 @@ from tocha._dynamo.refusals import Place, Unsupported
 from tocha._dynamo.source import Source
 from tocha._dynamo.values.base import NotConstant, Observed, Value
 from tocha._dynamo.values.constant import Constant
+from tocha._dynamo.values.exceptions import ExceptionValue, StandIn
 from tocha._dynamo.values.functions import CellValue, FunctionValue, MethodValue
 from tocha._dynamo.values.iterators import GeneratorValue, SequenceIterator
 from tocha._dynamo.values.mappings import DictValue
 from tocha._dynamo.values.native_method import NativeMethod
-from tocha._dynamo.values.objects import MISSING, ClassValue, ExceptionValue, bind, find_in_class
+from tocha._dynamo.values.objects import MISSING, ClassValue, bind, find_in_class
 from tocha._logging import events
 
 if TYPE_CHECKING:
@@ -128,6 +129,7 @@ class Frame:
         handler = self.decoded.handlers[at]
         if handler is None:
             return False
+        error.raised = True  # type: ignore[attr-defined]
         del self.stack[handler.depth :]
         if handler.lasti:
             self.push(Constant(self.current.offset // 2 if self.current else 0))
@@ -254,11 +256,14 @@ class Frame:
 
     # ---- exceptions
 
-    def make_exception(self, cls: type, *args: Any) -> ExceptionValue:
-        return ExceptionValue(cls, [a if isinstance(a, Value) else Constant(a) for a in args])
+    def make_exception(self, cls: type, *args: Any, **named: Any) -> ExceptionValue:
+        made = ExceptionValue(cls, [a if isinstance(a, Value) else Constant(a) for a in args])
+        made.named = {k: v if isinstance(v, Value) else Constant(v) for k, v in named.items()}
+        made.from_below = True
+        return made
 
-    def raise_(self, cls: type, *args: Any) -> NoReturn:
-        value = self.make_exception(cls, *args)
+    def raise_(self, cls: type, *args: Any, **named: Any) -> NoReturn:
+        value = self.make_exception(cls, *args, **named)
         active = self.active_exception()
         if active is not None:
             value.set_context(active)
@@ -279,6 +284,8 @@ class Frame:
         except Unsupported:
             args = [Constant(str(error))]
         value = ExceptionValue(type(error), args)
+        value.from_below = True
+        value.stand_in = StandIn.of_real(error)
         active = self.active_exception()
         if active is not None:
             value.set_context(active)
@@ -346,7 +353,7 @@ class Frame:
             (builtins.__dict__, "builtins"),
         ):
             self.out.guards.add(Source("object", scope, None, shown), "without", name)
-        self.raise_(NameError, f"name '{name}' is not defined")
+        self.raise_(NameError, f"name '{name}' is not defined", name=name)
 
     def load_from(self, scope: dict, name: str) -> Value:
         """A name of these globals, which has a value."""

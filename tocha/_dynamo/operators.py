@@ -12,6 +12,7 @@ from tocha._dynamo.values.array import ArrayValue
 from tocha._dynamo.values.base import NotConstant, Observed, Value
 from tocha._dynamo.values.constant import Constant
 from tocha._dynamo.values.containers import Container, ListValue, NamedTupleValue, RangeValue, Sequence, TupleValue
+from tocha._dynamo.values.exceptions import ExceptionValue, native_class
 from tocha._dynamo.values.mappings import DictValue, DictView, SetValue
 from tocha._dynamo.values.objects import MISSING, InstanceDict, find_in_class
 from tocha._dynamo.values.subclasses import ContainerObject
@@ -400,12 +401,24 @@ def to_text(f: Frame, v: Value, how: str) -> str:
     for found in (name, "__repr__"):
         if hasattr(find_in_class(v.python_type(), found)[0], "__code__"):
             return v.call_method(f, found, [], {}).constant()
-    args = getattr(v, "args", None)
-    if isinstance(args, list) and how == "s":  # an exception
-        return "" if not args else to_text(f, args[0], "r" if v.python_type() is KeyError else "s") if len(args) == 1 else to_text(f, TupleValue(args), "r")  # fmt: skip
-    if isinstance(args, list):
-        return f"{v.python_type().__name__}({', '.join(to_text(f, a, 'r') for a in args)})"
+    if isinstance(v, ExceptionValue):
+        return exception_text(f, v, name)
     raise Unsupported("builtin", f"{name} of {v.describe()}")
+
+
+def exception_text(f: Frame, v: ExceptionValue, name: str) -> str:
+    """What the native class prints."""
+    native = native_class(v.cls)
+    if name == "__repr__" and native.__repr__ is BaseException.__repr__:
+        return f"{v.cls.__name__}({', '.join(to_text(f, a, 'r') for a in v.args)})"
+    if name == "__str__" and native.__str__ is BaseException.__str__:
+        return "" if not v.args else to_text(f, v.args[0], "s") if len(v.args) == 1 else to_text(f, TupleValue(v.args), "r")  # fmt: skip
+    if name == "__str__" and native is KeyError and len(v.args) == 1:
+        return to_text(f, v.args[0], "r")
+    stand = v.stand(f) if v.new else None
+    if stand is None or (stand.values and not (name == "__str__" and issubclass(native, BaseExceptionGroup))) or v.written.keys() - {"__context__", "__cause__", "__suppress_context__", "__notes__"}:  # fmt: skip
+        raise Unsupported("builtin", f"{name} of {v.describe()}")
+    return getattr(native, name)(stand.made)
 
 
 def _container_text(f: Frame, v: Any) -> str:

@@ -13,8 +13,8 @@ import math
 import operator
 from typing import TYPE_CHECKING, Any
 
-from tocha._dynamo import leaves
-from tocha._dynamo.refusals import Unsupported
+from tocha._dynamo import exception_groups, leaves
+from tocha._dynamo.refusals import Forbidden, Unsupported
 
 if TYPE_CHECKING:
     from tocha._dynamo.frame import Frame
@@ -33,6 +33,10 @@ def polyfill(original: Any, iterator: bool = False) -> Any:
         return function
 
     return register
+
+
+for _name in ("split", "subgroup", "derive"):
+    polyfill(getattr(BaseExceptionGroup, _name))(getattr(exception_groups, _name))
 
 
 @polyfill(builtins.any)
@@ -456,9 +460,10 @@ def replaced(f: Frame, function: Any, args: list[Value], kwargs: dict[str, Value
     if function.real is None:
         return None
     if id(function.real) in leaves.FORBIDDEN:
-        raise AssertionError(f"Attempt to trace forbidden callable {function.real}")
+        raise Forbidden(f"Attempt to trace forbidden callable {function.real}")
     if id(function.real) in leaves.DISALLOWED:
-        raise Unsupported("disallowed", function.real.__qualname__)
+        partly = getattr(function.real, "_torchdynamo_disable_recursive", None) is False
+        raise Unsupported("disabled" if partly else "disallowed", function.real.__qualname__)
     if id(function.real) in BEFORE:
         BEFORE[id(function.real)][1](f, args)
     if id(function.real) not in SUBSTITUTES:

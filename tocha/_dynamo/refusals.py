@@ -93,6 +93,10 @@ class Unsupported(TorchDynamoException):
         return "\n".join(lines)
 
 
+class Forbidden(AssertionError):
+    """A function that must not be gone through (forbid_in_graph) was called."""
+
+
 class SkipFrame(Exception):
     """Nothing of this frame can be captured: it runs in Python."""
 

@@ -21,13 +21,16 @@ _ENDS = (
 
 @dataclass(frozen=True)
 class Resumption:
-    """Where to go on (an instruction's number), with what on the stack (False: a NULL), and which locals."""
+    """Where to go on (an instruction's number), with what on the stack (False: a NULL, HELD: in a list), and which locals."""
 
     at: int
-    stack: tuple[bool, ...]
+    stack: tuple[bool | str, ...]
     locals: tuple[str, ...]
 
 
+# An exception comes in a list, out of which the rest takes it: whoever calls holds on to what it calls with, and an exception
+# to the frames it came through.
+HELD = "held"
 _MADE: dict[int, tuple[types.CodeType, dict[Resumption, types.CodeType]]] = {}
 _RESUMES: dict[int, types.CodeType] = {}  # a resume function's code -> the function's own, by id; kept alive below
 
@@ -64,6 +67,13 @@ def _make(code: types.CodeType, how: Resumption) -> types.CodeType:
     start.append(Instruction("RESUME", 0))
     for k, real in enumerate(how.stack):
         start.append(Instruction("LOAD_FAST", f"___stack{k}") if real else Instruction("PUSH_NULL"))
+        if real == HELD:
+            start += [Instruction("LOAD_CONST", 0), Instruction("BINARY_SUBSCR", 0)]
+            start += [
+                Instruction("LOAD_FAST", f"___stack{k}"),
+                Instruction("LOAD_CONST", 0),
+                Instruction("DELETE_SUBSCR", 0),
+            ]
     start.append(Instruction("JUMP_FORWARD", 0, body.instructions[how.at]))
     # Cells come from outside; those that a comprehension makes for itself come after RESUME.
     begun = next(k for k, i in enumerate(body.instructions) if i.name == "RESUME")

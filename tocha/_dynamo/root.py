@@ -14,12 +14,12 @@ from tocha._dynamo.frame import Frame
 from tocha._dynamo.opcodes import HANDLERS
 from tocha._dynamo.output import Output
 from tocha._dynamo.refusals import Escapes, SkipFrame, Unsupported
-from tocha._dynamo.resume import Resumption, cells_of, in_loop, live_locals, resume_code
+from tocha._dynamo.resume import HELD, Resumption, cells_of, in_loop, live_locals, resume_code
 from tocha._dynamo.source import argument, free_variable
 from tocha._dynamo.values.base import NULL, NotConstant, Observed, Value
+from tocha._dynamo.values.exceptions import ExceptionValue
 from tocha._dynamo.values.functions import _make_function
 from tocha._dynamo.values.lazy import Lazy
-from tocha._dynamo.values.objects import ExceptionValue
 from tocha._dynamo.values.symbol import SymbolValue
 from tocha._logging import events
 from tocha.fx._lazy_graph_module import _LazyGraphModule
@@ -324,7 +324,7 @@ class RootFrame(Frame):
         broken.target, broken.arg = label, 0
         self._call_resume(cg, self.decoded.place[id(i.target)], below, (), [], names)
 
-    def _call_resume(self, cg: Codegen, at: int, below: list[Value], layout: tuple[bool, ...], results: list[str], names: tuple[str, ...], depth: int | None = None) -> None:  # fmt: skip
+    def _call_resume(self, cg: Codegen, at: int, below: list[Value], layout: tuple[bool | str, ...], results: list[str], names: tuple[str, ...], depth: int | None = None) -> None:  # fmt: skip
         """return rest(stack..., locals...)"""
         below = below if depth is None else below[:depth]
         live = live_locals(self.decoded.body, at)
@@ -353,9 +353,13 @@ class RootFrame(Frame):
         for name, real in zip(results, layout):
             if real:
                 cg.emit("LOAD_FAST", name)
+            if real == HELD:
+                cg.emit("BUILD_LIST", 1)
+                cg.load_constant(None)
+                cg.emit("STORE_FAST", name)
         for n in names:
             cg.load(self.locals[n])
-        cg.end_call(sum(how.stack) + len(names))
+        cg.end_call(sum(map(bool, how.stack)) + len(names))
         cg.emit("RETURN_VALUE")
 
     def _emit_handler(self, cg: Codegen, handlers: list[Handler], handler: Handler, broken: Instruction, below: list[Value], names: tuple[str, ...]) -> None:  # fmt: skip
@@ -372,4 +376,4 @@ class RootFrame(Frame):
             cg.emit("STORE_FAST", place)
             results = [place, raised]
         at = self.decoded.place[id(handler.target)]
-        self._call_resume(cg, at, below, (True,) * len(results), results, names, handler.depth)
+        self._call_resume(cg, at, below, (*(True,) * (len(results) - 1), HELD), results, names, handler.depth)

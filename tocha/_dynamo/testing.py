@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import collections
 import random
 import re
 from collections.abc import Callable
@@ -50,6 +51,18 @@ class EagerAndRecordGraphs(CompileCounter):
         self.graphs.append(module)
         self.example_inputs.append(examples)
         return module.forward
+
+
+class InductorAndRecordGraphs(CompileCounter):
+    """Keeps the graphs, which are compiled by the backend "inductor"."""
+
+    def inner(self, module: Any, examples: list[Any]) -> Callable[..., Any]:
+        self.graphs.append(module)
+        return lookup_backend("inductor")(module, examples)
+
+
+class CompileCounterInt(CompileCounter):
+    """Counts sizes and numbers among the operators too."""
 
 
 class AotEagerAndRecordGraphs(CompileCounter):
@@ -112,6 +125,50 @@ def normalize_gm(text: str) -> str:
     text = re.sub(r"(?m)^ *#.*\n?", "", text)
     lines = (re.sub(r" +#.*$", "", line).rstrip() for line in text.splitlines())
     return "\n".join(line for line in lines if line)
+
+
+def strip_comment(text: str) -> str:
+    """Without lines that are comments, and without comments at the ends of lines."""
+    return re.sub(r"(?m)^ *#.*\n?", "", str(text))
+
+
+def remove_trailing_space(text: str) -> str:
+    return "\n".join(line.rstrip() for line in text.split("\n"))
+
+
+def remove_optimized_module_prefix(name: str) -> str:
+    """A parameter's name as the module itself has it.
+
+    >>> remove_optimized_module_prefix("_orig_mod.layer.weight")
+    'layer.weight'
+    """
+    return re.sub(r"^_orig_mod[.]", "", name)
+
+
+def clone_me(x: Any) -> Any:
+    """A copy that wants gradients where the tensor does."""
+    return None if x is None else x.detach().clone().requires_grad_(x.requires_grad)
+
+
+def same(a: Any, b: Any, tol: float = 1e-4, equal_nan: bool = False) -> bool:
+    """Are two structures of tensors and plain values equal, up to a tolerance?
+
+    >>> same([tocha.ones(2), 1], [tocha.ones(2) + 1e-6, 1])
+    True
+    """
+    if isinstance(a, tocha.Tensor):
+        if not isinstance(b, tocha.Tensor) or a.shape != b.shape or a.dtype != b.dtype:
+            return False
+        return tocha.allclose(a, b, atol=tol, rtol=tol, equal_nan=equal_nan)
+    if isinstance(a, (list, tuple, collections.deque, tocha.Size)):
+        return isinstance(b, (list, tuple, collections.deque, tocha.Size)) and len(a) == len(b) and all(same(x, y, tol, equal_nan) for x, y in zip(a, b))  # fmt: skip
+    if isinstance(a, dict):
+        return isinstance(b, dict) and a.keys() == b.keys() and all(same(a[k], b[k], tol, equal_nan) for k in a)
+    if isinstance(a, set):
+        return isinstance(b, set) and a == b
+    if isinstance(a, float):
+        return isinstance(b, float) and (abs(a - b) <= tol or a == b or (equal_nan and a != a and b != b))
+    return type(a) is type(b) and bool(a == b)
 
 
 def reset_rng_state(use_xla: bool = False) -> None:

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
+from tocha._dynamo import exception_groups
 from tocha._dynamo.opcodes.registry import opcode
 from tocha._dynamo.refusals import Unsupported
 from tocha._dynamo.values.base import NULL, Observed
 from tocha._dynamo.values.constant import Constant
 from tocha._dynamo.values.containers import TupleValue
+from tocha._dynamo.values.exceptions import ExceptionValue, TracebackValue
 from tocha._dynamo.values.objects import MISSING, ClassValue, find_in_class
 
 
@@ -49,19 +51,43 @@ def check_exc_match(f: Any, i: Any) -> None:
     kinds = f.pop()
     raised = f.top()
     classes: list[Any] = [k.realize() for k in kinds.items] if isinstance(kinds, TupleValue) else [kinds]
-    if not all(isinstance(c, ClassValue) and issubclass(c.value, BaseException) for c in classes):
+    if not all(isinstance(c, ClassValue) and BaseException in c.value.__mro__ for c in classes):
         f.raise_(TypeError, "catching classes that do not inherit from BaseException is not allowed")
-    f.push(Constant(any(raised.is_a(c.value) for c in classes)))
+    bases = raised.python_type().__mro__  # not issubclass(): a metaclass has no say in it
+    f.push(Constant(any(c.value in bases for c in classes)))
 
 
-@opcode("CHECK_EG_MATCH", "PREP_RERAISE_STAR")
-def exception_groups(f: Any, i: Any) -> None:
-    raise Unsupported("opcode", "except*")
+@opcode("CHECK_EG_MATCH")
+def check_eg_match(f: Any, i: Any) -> None:
+    kinds, raised = f.pop(), f.pop()
+    classes: list[Any] = [k.realize() for k in kinds.items] if isinstance(kinds, TupleValue) else [kinds]
+    for c in classes:
+        if not isinstance(c, ClassValue) or not issubclass(c.value, BaseException):
+            f.raise_(TypeError, "catching classes that do not inherit from BaseException is not allowed")
+        if issubclass(c.value, BaseExceptionGroup):
+            f.raise_(TypeError, "catching ExceptionGroup with except* is not allowed. Use except instead.")
+    if isinstance(raised, Constant):  # nothing is left
+        f.push(Constant(None))
+        f.push(Constant(None))
+        return
+    rest, matched = f.wrap_known(exception_groups.matched).call(f, [raised, kinds], {}).items
+    f.push(rest)
+    f.push(matched)
+    if isinstance(matched.realize(), ExceptionValue):
+        f.handling[-1] = matched.realize()
+
+
+@opcode("PREP_RERAISE_STAR")
+def prep_reraise_star(f: Any, i: Any) -> None:
+    raised, whole = f.pop(), f.pop()
+    f.push(f.wrap_known(exception_groups.left_over).call(f, [whole, raised], {}))
 
 
 @opcode("CALL_INTRINSIC_2", since=(3, 12))
 def call_intrinsic_2(f: Any, i: Any) -> None:
-    raise Unsupported("opcode", "except*" if i.arg == 1 else "type parameters")
+    if i.arg != 1:
+        raise Unsupported("opcode", "type parameters")
+    prep_reraise_star(f, i)
 
 
 @opcode("RERAISE")
@@ -88,4 +114,4 @@ def with_except_start(f: Any, i: Any) -> None:
     raised = f.top()
     leave = f.stack[-4].realize()
     assert leave is not NULL
-    f.push(leave.call(f, [f.wrap_known(raised.python_type()), raised, Constant(None)], {}))
+    f.push(leave.call(f, [f.wrap_known(raised.python_type()), raised, TracebackValue()], {}))

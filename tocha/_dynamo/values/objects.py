@@ -10,7 +10,6 @@ from tocha import _C
 from tocha._dynamo.source import Source
 from tocha._dynamo.values.base import Value
 from tocha._dynamo.values.constant import Constant
-from tocha._dynamo.values.containers import TupleValue
 from tocha._dynamo.values.functions import BuiltinValue, FunctionValue, MethodValue
 from tocha._dynamo.values.mappings import DictValue, pairs_of
 from tocha._dynamo.values.native_method import NativeMethod
@@ -122,7 +121,7 @@ class ObjectValue(Value):
             source = f.class_source(self.cls, holder, "__getattr__", fallback)
             return f.wrap(fallback, source).call(f, [self, Constant(name)], {})
         f.guard_missing(self.cls, name)
-        f.raise_(AttributeError, f"'{self.cls.__name__}' object has no attribute '{name}'")
+        f.raise_(AttributeError, f"'{self.cls.__name__}' object has no attribute '{name}'", name=name, obj=self)
 
     def plain_attribute(self, f: Frame, name: str) -> Value | None:
         """object.__getattribute__; None where there is nothing."""
@@ -523,75 +522,6 @@ class SuperValue(Value):
         cg.load_constant(self.cls)
         cg.load(self.owner)
         cg.end_call(2)
-
-
-class ExceptionValue(ObjectValue):
-    """An exception: its args are tracked; __cause__ and the like are attributes as any other."""
-
-    def __init__(self, cls: type, args: list[Value], real: Any = None, source: Any = None) -> None:
-        super().__init__(cls, real, source, new=real is None)
-        self.args = args
-        self.of_operator = False  # raised by an operator for its arguments
-        self.from_below = False  # came out of a function that was inlined
-
-    def plain_attribute(self, f: Frame, name: str) -> Value | None:
-        if name in self.written:
-            return self.written[name]
-        if name == "args":
-            return TupleValue(list(self.args))
-        if name == "value" and issubclass(self.cls, StopIteration):
-            return self.args[0] if self.args else Constant(None)
-        if name in ("__cause__", "__context__", "__traceback__", "__suppress_context__"):
-            return Constant(False if name == "__suppress_context__" else None)
-        if name in ("name", "obj", "errno", "strerror", "filename", "code", "msg") and self.new:
-            return Constant(None)
-        return super().plain_attribute(f, name)
-
-    def plain_set(self, f: Frame, name: str, value: Value) -> None:
-        if name == "args":
-            self.args = value.unpack(f)
-            return
-        super().plain_set(f, name, value)
-
-    def set_context(self, active: Any) -> None:
-        """It was raised while `active` was handled: no exception is in the chain behind itself."""
-        seen: Any = active
-        while seen is not None and seen is not self:
-            behind = seen.written.get("__context__") if isinstance(seen, ExceptionValue) else None
-            if behind is self:
-                del seen.written["__context__"]
-            seen = behind
-        if active is not self:
-            self.written["__context__"] = active
-
-    def call_method(self, f: Frame, name: str, args: list[Value], kwargs: dict[str, Value]) -> Value:
-        if name == "with_traceback":
-            return self
-        if name == "add_note":
-            self.refuse("mutation", "a note")
-        return super().call_method(f, name, args, kwargs)
-
-    def hash_key(self, f: Frame) -> Any:
-        return ("object", id(self))
-
-    def parts(self) -> list[Value]:
-        return [*super().parts(), *self.args]
-
-    def reconstruct(self, cg: Codegen) -> None:
-        cg.start_call(_make_exception)
-        cg.load_constant(self.cls)
-        cg.build("BUILD_TUPLE", self.args)
-        cg.end_call(2)
-        if self.written:
-            cg.fill_later(self)
-
-
-def _make_exception(cls: Any, args: tuple) -> BaseException:
-    made = cls.__new__(cls, *args)
-    made.args = args
-    if cls.__init__ in (BaseException.__init__, Exception.__init__) or cls.__module__ == "builtins":
-        cls.__init__(made, *args)
-    return made
 
 
 def function_of(f: Frame, real: types.FunctionType, source: Any) -> FunctionValue:

@@ -133,6 +133,8 @@ class Module(StateDict):
 
     # ---- the call ----
 
+    _compiled_call_impl: Any = None  # set by compile()
+
     def forward(self, *input: Any) -> Any:
         """What the module computes; every subclass defines it. Call the module itself rather than forward."""
         raise NotImplementedError(f'Module [{type(self).__name__}] is missing the required "forward" function')

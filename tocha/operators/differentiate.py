@@ -165,6 +165,8 @@ class FormulaOnTensors:
         if n.op is CAST:
             return self.cast(n, args[0])
         name, keywords = operator_for(n.op.name)
+        if name == "imag" and not args[0].dtype.is_complex:  # a real operand of a complex formula
+            return self.it.apply("zeros_like", args, {})
         return self.it.apply(name, self.as_computed(n, args), keywords)
 
     def as_computed(self, n: Node, args: tuple) -> tuple:

@@ -155,3 +155,63 @@ def test_writes_to_windows_that_overlap():
         )
         tocha.testing.assert_close(found, wanted, rtol=0, atol=0)
         assert tocha.equal(*memory)
+
+
+def beside_it(x):
+    y = x.as_strided((2,), (2,), 0)
+    y += 5
+    return x * 1, y * 2
+
+
+def beside_what_was_written(x):
+    x.mul_(2)
+    y = x[0].as_strided((2, 1), (1, 3), 1)
+    z = y.as_strided((2,), (4,), 2)
+    z.sub_(1)
+    return x + 1, y + 1, z + 1
+
+
+def at_addresses(x):
+    y = x.as_strided((2, 2), (5, 2), 1)
+    return y.as_strided((2,), (6,), 2).sin(), y.as_strided((3,), (1,), 0) + 1
+
+
+@pytest.mark.parametrize("program", [beside_it, beside_what_was_written, at_addresses])
+@pytest.mark.parametrize("backend", ["aot_eager", "inductor"])
+def test_addresses_in_the_storage_of_an_argument(program, backend):
+    tocha._dynamo.reset()
+    compiled = tocha.compile(program, backend=backend)
+    for start in (1, 2, 0, 1):
+        memory = [tocha.arange(40.0).view(5, 8), tocha.arange(40.0).view(5, 8)]
+        wanted, found = (f(m[::2, start::3]) for f, m in zip((program, compiled), memory, strict=True))
+        tocha.testing.assert_close(found, wanted, rtol=0, atol=0)
+        assert tocha.equal(*memory)
+
+
+@pytest.mark.parametrize("backend", ["aot_eager", "inductor"])
+def test_gradients_of_addresses_wherever_the_argument_lies(backend):
+    compiled = tocha.compile(lambda x: x.as_strided((2, 2), (3, 1), 4).sin(), backend=backend)
+    for start in (0, 2, 4):
+        x = [tocha.arange(12.0)[start : start + 8].detach().requires_grad_() for _ in range(2)]
+        x[0].as_strided((2, 2), (3, 1), 4).sin().sum().backward()
+        compiled(x[1]).sum().backward()
+        assert tocha.equal(x[0].grad, x[1].grad)
+
+
+@pytest.mark.parametrize("backend", ["aot_eager", "inductor"])
+def test_arguments_that_share_memory_may_lie_elsewhere_in_the_next_call(backend):
+    def program(x, y):
+        x.mul_(2)
+        y[0] = 7
+        return x + y
+
+    tocha._dynamo.reset()
+    compiled = tocha.compile(program, backend=backend)
+    for start, distance in ((0, 1), (3, 1), (2, 2), (0, 1)):
+        memory = [tocha.arange(12.0), tocha.arange(12.0)]
+        wanted, found = (
+            f(m[start : start + 3], m[start + distance : start + distance + 3])
+            for f, m in zip((program, compiled), memory, strict=True)
+        )
+        assert tocha.equal(found, wanted)
+        assert tocha.equal(*memory)

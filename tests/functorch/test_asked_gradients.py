@@ -67,3 +67,25 @@ def test_results_whose_backward_cannot_be_had_have_a_history(backend):
     assert tocha.equal(found[0].detach(), x.detach().exp())
     with pytest.raises(RuntimeError, match="modified by an inplace operation"):
         found[0].sum().backward()
+
+
+@pytest.mark.parametrize("other", [tocha.tensor([True, False, True]), tocha.tensor([1, 2, 3])])
+@pytest.mark.parametrize("name", ["logaddexp", "logaddexp2", "xlogy", "pow", "atan2", "hypot", "fmod", "copysign"])
+def test_gradients_beside_operands_that_are_no_floats(name, other):
+    x = [tocha.tensor([0.5, 1.5, 2.5], dtype=tocha.float64, requires_grad=True) for _ in range(2)]
+    f = getattr(tocha, name)
+    f(x[0], other).sum().backward()
+    tocha._dynamo.reset()
+    tocha.compile(lambda x, y: f(x, y), backend="aot_eager")(x[1], other).sum().backward()
+    tocha.testing.assert_close(x[1].grad, x[0].grad, rtol=1e-12, atol=0)
+
+
+@pytest.mark.parametrize("program", [lambda x, z: z**x, lambda x, z: (x.to(z.dtype)) ** x + z, lambda x, z: x / z])
+def test_gradients_of_real_operands_beside_complex_ones(program):
+    z = tocha.tensor([1 + 2j, -0.5j, 3.0])
+    x = [tocha.tensor([0.5, 1.5, 2.5], requires_grad=True) for _ in range(2)]
+    tocha._dynamo.reset()
+    for f, v in ((program, x[0]), (tocha.compile(program, backend="aot_eager"), x[1])):
+        out = f(v, z)
+        (out.real + 2 * out.imag).sum().backward()
+    tocha.testing.assert_close(x[1].grad, x[0].grad)

@@ -31,7 +31,7 @@ from typing import Any
 from tocha import _C
 from tocha._functorch.export import BackwardSignature, GraphSignature, aot_export_module
 from tocha._functorch.inputs import captured
-from tocha._functorch.joint import trace
+from tocha._functorch.joint import Traced, trace
 from tocha._functorch.partitioners import default_partition
 from tocha._functorch.runtime import compile_traced
 from tocha._logging import events
@@ -107,7 +107,27 @@ def create_compiled(
         partition_fn or default_partition,
         inference_compiler or fw_compiler,
     )
-    return with_gradients(compiled) if traced.is_joint and not _C.is_grad_enabled() else compiled
+    if traced.is_joint and not _C.is_grad_enabled():
+        compiled = with_gradients(compiled)  # type: ignore[assignment]
+    if not traced.is_placed:
+        return compiled
+    options = (fw_compiler, bw_compiler, partition_fn, decompositions, inference_compiler, dynamic)
+    return Placed(traced, compiled, lambda args: create_compiled(flat_fn, args, *options))
+
+
+class Placed:
+    """A function that was compiled for the places of its arguments in their memory: for others it is compiled again."""
+
+    def __init__(self, traced: Traced, compiled: Callable, again: Callable[[Sequence[Any]], Callable]):
+        self.traced, self.compiled, self.again = traced, compiled, again
+        self.otherwise: Callable | None = None
+
+    def __call__(self, args: Sequence[Any]) -> list[Any]:
+        if self.traced.fits(args):
+            return self.compiled(args)
+        if self.otherwise is None:
+            self.otherwise = self.again(args)
+        return self.otherwise(args)
 
 
 def aot_function(

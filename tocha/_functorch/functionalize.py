@@ -321,6 +321,11 @@ class Functionalizer:
         args, kwargs = self.current(n.args[1:]), self.current(n.kwargs)
         if not isinstance(of, Alias):
             return self.fresh(self.called(n))
+        root = of.storage.base
+        if handle is AS_STRIDED and len(args) == 3 and of.chain and root.dtype == self.read(of).dtype:
+            # An address in the storage: what lies between does not matter.
+            step = Step(handle, args, kwargs)
+            return Alias(of.storage, (step,), self.traced(step.apply, root))
         value = self.called(n) if handle is n.target else self.traced(handle, self.read(of), *args, **kwargs)
 
         def part(v: Tensor, index: int | None = None) -> Alias:

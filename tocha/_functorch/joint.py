@@ -38,6 +38,7 @@ from tocha.utils import _pytree as pytree
 
 Tensor = _C.Tensor
 RAW, INPUT, VIEW_OF_INPUT, VIEW_OF_RAW, CONSTANT = "raw", "input", "view of input", "view of raw", "constant"
+AS_STRIDED = _ops.ops.aten.as_strided.default
 PART = "part of input"  # an inner tensor of a wrapper
 
 
@@ -85,6 +86,16 @@ class Traced:
     on_bases: OnBases | None = None  # where inputs share memory: what the graph takes in their place
     sources: list[list[int]] = field(default_factory=list)  # per input: the tangents that reach it
     refusals: dict[int, str] = field(default_factory=dict)  # raw results whose gradient cannot be had, and why
+    offsets: dict[int, int] = field(default_factory=dict)  # of inputs on whose place in their storage the graph depends
+
+    def fits(self, args: Sequence[Any]) -> bool:
+        """Whether arguments lie in their memory as the graph has it."""
+        same = all(args[i].storage_offset() == n for i, n in self.offsets.items())
+        return same and (self.on_bases is None or self.on_bases.fits(args))
+
+    @property
+    def is_placed(self) -> bool:
+        return bool(self.offsets) or self.on_bases is not None
 
     @property
     def is_joint(self) -> bool:
@@ -276,14 +287,24 @@ def trace(
         t.placeholder(f"primals_{i + 1}", value)
     outs, mutations = t.run()
     written = [m.input for m in mutations]
-    groups = groups_of(args, written)
+    shown = by_address(t)
+    groups = groups_of(args, written, shown)
     if any(map(is_wrapper, (*args, *outs))):
         refuse_shared(args, written, groups)
     if groups:
-        return trace_on_bases(OnBases(fn, args, groups), args, gradients, decompositions, dynamic)
+        return trace_on_bases(OnBases(fn, args, groups, shown), args, gradients, decompositions, dynamic)
     raws = [t.given[m.input] for m in mutations]
     outputs = assign(t, outs, raws)
-    return finish(t, outs, outputs, raws, mutations, gradients)
+    traced = finish(t, outs, outputs, raws, mutations, gradients)
+    traced.offsets = {i: n for i in shown if type(n := args[i].storage_offset()) is int}
+    return traced
+
+
+def by_address(t: Tracing) -> list[int]:
+    """The inputs whose storage the function goes through by addresses: as_strided, of them or of views of them."""
+    nodes = t.tracer.graph.find_nodes(op="call_function", target=AS_STRIDED)
+    roots = {root_of(n) for n in nodes}
+    return [i for i, v in enumerate(t.given) if roots and isinstance(v, FakeTensor) and root_of(t.node_of(v)) in roots]
 
 
 def refuse_shared(args: Sequence[Any], written: Sequence[int], groups: list[list[int]]) -> None:
@@ -309,7 +330,7 @@ def trace_on_bases(
         base = next(k for k, b in enumerate(fn.bases) if i in b.members)
         for m in traced.mutations:
             m.writes -= m.input == base and fn.bases[base].kind != "storage"  # the change of geometry counts itself
-    traced.on_bases = fn
+    traced.on_bases, traced.offsets = fn, {}
     return traced
 
 

@@ -60,8 +60,16 @@ def overlap(a: Tensor, b: Tensor) -> bool:
     return not places(a).isdisjoint(places(b))
 
 
-def groups_of(args: Sequence[Any], written: Sequence[int]) -> list[list[int]]:
-    """The inputs, by place, that have to be made from one base: those of a storage on which one that is written meets another."""
+def is_whole(t: Tensor) -> bool:
+    """Whether a tensor is its storage, element by element."""
+    facts = getattr(t, "_facts", None)
+    size = t.untyped_storage().nbytes() if facts is None else facts.memory.nbytes
+    return t.is_contiguous() and t.storage_offset() == 0 and size == t.numel() * t.element_size()
+
+
+def groups_of(args: Sequence[Any], written: Sequence[int], by_address: Sequence[int] = ()) -> list[list[int]]:
+    """The inputs, by place, that have to be made from one base: those of a storage on which one that is written meets another; and
+    one that is written to and of whose storage the function shows more (`by_address`)."""
     by_memory: dict[Any, list[int]] = {}
     for i, a in enumerate(args):
         if isinstance(a, Tensor) and a.layout is _C.strided:
@@ -71,7 +79,8 @@ def groups_of(args: Sequence[Any], written: Sequence[int]) -> list[list[int]]:
         meets = any(
             args[i] is not args[j] and overlap(args[i], args[j]) for i in group if i in written for j in group if j != i
         )
-        if meets:
+        shows_more = any(i in written and not is_whole(args[i]) for i in group if i in by_address)
+        if meets or (shows_more and base_for(args, group, by_address).kind != "itself"):
             found.append(group)
     return found
 
@@ -96,18 +105,17 @@ class Base:
             size = t.untyped_storage().nbytes() // t.element_size()
             return t.detach().as_strided((size,), (1,), 0)
 
-    def check(self, args: Sequence[Any]) -> None:
-        """Members are made as they lay when the function was traced."""
-        for i, g in zip(self.members, self.geometries, strict=True):
-            if geometry(args[i]) != g or memory_key(args[i]) != memory_key(args[self.source]):
-                raise RuntimeError(
-                    f"[aot_autograd] inputs that share memory and are written to must lie on it as when they were traced: "
-                    f"got {geometry(args[i])} for input {i}, traced with {g}"
-                )
+    def fits(self, args: Sequence[Any]) -> bool:
+        """Whether the members lie as when the function was traced."""
+        memory = memory_key(args[self.source])
+        return all(
+            geometry(args[i]) == g and memory_key(args[i]) == memory
+            for i, g in zip(self.members, self.geometries, strict=True)
+        )
 
 
-def base_for(args: Sequence[Any], group: list[int]) -> Base:
-    """What stands for a group of inputs."""
+def base_for(args: Sequence[Any], group: list[int], by_address: Sequence[int] = ()) -> Base:
+    """What stands for a group of inputs; the storage, where the function goes through it by addresses."""
     shapes = [geometry(args[i]) for i in group]
     roots = {id(b): i for i in group if (b := base_or_self(args[i])).requires_grad}
     if len(roots) > 1:
@@ -118,6 +126,8 @@ def base_for(args: Sequence[Any], group: list[int]) -> Base:
     if roots:
         (source,) = roots.values()
         return Base(group, source, "itself" if args[source]._base is None else "base", shapes)
+    if any(i in by_address and not is_whole(args[i]) for i in group):
+        return Base(group, group[0], "storage", shapes)
     bases = {id(base_or_self(args[i])) for i in group}
     if len(bases) == 1 and args[group[0]]._base is not None:
         return Base(group, group[0], "base", shapes)
@@ -151,9 +161,9 @@ def moved_from(before: Any, now: Any) -> Any:
 class OnBases:
     """A function of flat arguments as one of bases and the arguments that belong to none."""
 
-    def __init__(self, fn: Callable, args: Sequence[Any], groups: list[list[int]]):
+    def __init__(self, fn: Callable, args: Sequence[Any], groups: list[list[int]], by_address: Sequence[int] = ()):
         self.fn, self.args = fn, list(args)
-        self.bases = [base_for(args, g) for g in groups]
+        self.bases = [base_for(args, g, by_address) for g in groups]
         taken = {i for g in groups for i in g}
         self.rest = [i for i in range(len(args)) if i not in taken]
         self.same: dict[int, int] = {}  # results that are members: which argument each is
@@ -165,9 +175,10 @@ class OnBases:
 
     def inner(self, args: Sequence[Any]) -> list[Any]:
         """What the traced function takes in place of these arguments."""
-        for b in self.bases:
-            b.check(args)
         return [*(b.of(args) for b in self.bases), *(args[i] for i in self.rest)]
+
+    def fits(self, args: Sequence[Any]) -> bool:
+        return all(b.fits(args) for b in self.bases)
 
     def __call__(self, *inner: Any) -> Any:
         full: list[Any] = [None] * len(self.args)

@@ -85,8 +85,9 @@ class Compilation:
         )  # fmt: skip
 
     def compile(self, graph: fx.GraphModule, inputs: Sequence[Any]) -> Callable[..., Any]:
-        self.programs.append(compiled_or_none(graph))
-        return runnable(graph, self.programs[-1])
+        with config.patch(self.options):  # also where it is compiled again for arguments that lie elsewhere
+            self.programs.append(compiled_or_none(graph))
+            return runnable(graph, self.programs[-1])
 
     def compile_backward(self, graph: fx.GraphModule, inputs: Sequence[Any]) -> Callable[..., Any]:
         with config.patch(self.options), events.within(self.compile_id), events.stage("backward"):

@@ -73,6 +73,9 @@ class GraphLowering:
         self.constants: list[tuple[Buffer, Any]] = []
         self.symbols: dict[s.Atom, tuple[int, int]] = {}
         self.given: dict[Memory, Tensor] = {}  # arguments and constants by their memory
+        self.shown: dict[
+            Memory, Facts
+        ] = {}  # copies of what lies at addresses of an argument's storage, and the argument
         self.lowering = Lowering(self.assumptions(), dtype_facts(_C.get_default_dtype()))
 
     def assumptions(self) -> Assumptions:
@@ -178,11 +181,8 @@ class GraphLowering:
                 return target(*args)  # type: ignore[operator]
             raise NotLowered(f"a call of {target}")
         self.lowering.origin = node.name
-        if target is AS_STRIDED and self.shows_more(node, args[0]):
-            with self.lowering:
-                return self.lowering.whole(
-                    OPERATORS["as_strided_copy"], record_arguments(target._target.overload, args, kwargs)
-                )
+        if target is AS_STRIDED and (args[0].memory in self.shown or self.shows_more(node, args[0])):
+            return self.by_address(record_arguments(target._target.overload, args, kwargs))
         overload = getattr(target._target, "overload", None)
         if overload is not None and overload.form == FUNCTIONAL:
             try:
@@ -191,6 +191,16 @@ class GraphLowering:
             except REFUSALS:
                 pass
         return self.whole(node, target, args, kwargs, val)
+
+    def by_address(self, arguments: dict[str, Any]) -> Facts:
+        """as_strided of an argument, or of what as_strided has shown of one: the same storage."""
+        source = self.shown.get(arguments["self"].memory, arguments["self"])
+        if source is not arguments["self"] and arguments["storage_offset"] is None:
+            raise NotLowered("as_strided that begins where another one does")
+        with self.lowering:
+            made = self.lowering.whole(OPERATORS["as_strided_copy"], {**arguments, "self": source})
+        self.shown[made.memory] = source
+        return made
 
     def shows_more(self, node: fx.Node, t: Facts) -> bool:
         """Whether as_strided goes by memory that does not begin and end with the tensor: an argument's, which others share."""

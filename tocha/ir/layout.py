@@ -127,10 +127,7 @@ def like_strides(sizes: Sizes, strides: Sizes, format: MemoryFormat | None = Mem
         return format_strides(sizes, format)
     if is_dense(sizes, strides):
         return list(strides)
-    # The order of dims by stride, without holes.
-    order = list(range(len(sizes)))
-    _insertion_sort(order, lambda a, b: 0 if strides[a] == 0 or strides[b] == 0 else _compare(strides[b], strides[a]))
-    return strides_in_order(sizes, order[::-1])
+    return ordered_strides(sizes, [strides])  # the order of dims by stride, without holes
 
 
 def _insertion_sort(order: list[int], compare: Callable[[int, int], int]) -> None:
@@ -163,9 +160,15 @@ def result_strides(sizes: Sizes, operands: Sequence[tuple[Sizes, Sizes]]) -> lis
         lead = n - len(s)
         return 0 if d < lead or (s[d - lead] == 1 and sizes[d] != 1) else t[d - lead]
 
+    return ordered_strides(sizes, [[step(s, t, d) for d in range(n)] for s, t in dimensioned])
+
+
+def ordered_strides(sizes: Sizes, operands: Sequence[Sizes]) -> list[Any]:
+    """A layout without holes whose dims are ordered by the strides of operands, the first one deciding before the next."""
+
     def compare(a: int, b: int) -> int:  # > 0: a belongs outside b
-        for s, t in dimensioned:
-            x, y = step(s, t, a), step(s, t, b)
+        for t in operands:
+            x, y = t[a], t[b]
             if x == 0 or y == 0:
                 continue
             if x != y:
@@ -174,8 +177,8 @@ def result_strides(sizes: Sizes, operands: Sequence[tuple[Sizes, Sizes]]) -> lis
                 return 1
         return 0
 
-    order = list(range(n - 1, -1, -1))
-    for i in range(1, n):
+    order = list(range(len(sizes) - 1, -1, -1))
+    for i in range(1, len(sizes)):
         at = i
         for j in range(i - 1, -1, -1):
             c = compare(order[j], order[at])

@@ -165,15 +165,34 @@ class FormulaOnTensors:
         if n.op is CAST:
             return self.cast(n, args[0])
         name, keywords = operator_for(n.op.name)
-        return self.it.apply(name, args, keywords)
+        if name == "imag" and not args[0].dtype.is_complex:  # a real operand of a complex formula
+            return self.it.apply("zeros_like", args, {})
+        return self.it.apply(name, self.as_computed(n, args), keywords)
+
+    def as_computed(self, n: Node, args: tuple) -> tuple:
+        """Operands that are not floats as the formula has them, where the operator would not make the same of them: it computes in
+        another dtype if all of them are integers, and does not subtract truths."""
+        tensors = [v for v in args if v.number is None]
+        mixed = any(v.dtype.is_differentiable for v in tensors) and not any(v.dtype == dt.bool_ for v in tensors)
+        if mixed or not n.dtype.is_differentiable or n.op is where or not tensors:
+            return args
+        return tuple(
+            self.in_dtype_of_gradient(v)
+            if v.number is None and not v.dtype.is_differentiable and source.dtype.is_differentiable
+            else v
+            for v, source in zip(args, n.args, strict=True)
+        )
+
+    def in_dtype_of_gradient(self, value: Any) -> Any:
+        grad = self.leaves[GRAD][0]
+        return self.it.apply("to", (value, dt.real_of(grad.dtype) if grad.dtype.is_complex else grad.dtype), {})
 
     def cast(self, n: Node, value: Any) -> Any:
         source = n.args[0].dtype
         if source.is_complex and not n.dtype.is_complex:
             return self.it.apply("real", (value,), {})
         if not source.is_differentiable:
-            grad = self.leaves[GRAD][0]
-            return self.it.apply("to", (value, dt.real_of(grad.dtype) if grad.dtype.is_complex else grad.dtype), {})
+            return self.in_dtype_of_gradient(value)
         return value  # between floats: promotion does it
 
     def integer(self, n: Node) -> int:

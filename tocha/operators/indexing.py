@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from tocha.ir import dtypes as dt
+from tocha.ir import layout
 from tocha.operators import interpreter
 from tocha.operators.facts import Facts
 from tocha.operators.record import composite, facts, gradient, native, op, rule
@@ -71,22 +72,53 @@ def integer_indices(x, indices, name):
     return out + [None] * (x.ndim - len(out))
 
 
-def indexed_sizes(x, indices, name):
+class Selected:
     """The shape of x[indices]: neighbouring indices put their dims where they stand, scattered ones put them first."""
-    found = integer_indices(x, indices, name)
-    picked = ()
-    for i in found:
-        if i is not None:
-            picked = interpreter.broadcast(picked, i.sizes, name)
-    at = [d for d, i in enumerate(found) if i is not None]
-    rest = [n for n, i in zip(x.sizes, found, strict=True) if i is None]
-    place = at[0] if at and at[-1] - at[0] + 1 == len(at) else 0
-    return [*rest[:place], *picked, *rest[place:]]
+
+    def __init__(self, x, indices, name):
+        found = integer_indices(x, indices, name)
+        self.indices = [i for i in found if i is not None]
+        self.picked = ()
+        for i in self.indices:
+            self.picked = interpreter.broadcast(self.picked, i.sizes, name)
+        at = [d for d, i in enumerate(found) if i is not None]
+        self.rest = [d for d, i in enumerate(found) if i is None]
+        self.place = at[0] if at and at[-1] - at[0] + 1 == len(at) else 0
+        rest = [x.sizes[d] for d in self.rest]
+        self.sizes = [*rest[: self.place], *self.picked, *rest[self.place :]]
+
+    def strides(self, x):
+        """The order of dims that x has, and then each of the indices, which stand for all dims with sizes of one around their own;
+        None for those of a new tensor."""
+        if all(in_order(t) for t in (x, *self.indices)):
+            return None
+        kept = [x.steps[d] for d in self.rest]
+        own = [*kept[: self.place], *(0 for _ in self.picked), *kept[self.place :]]
+        return layout.ordered_strides(self.sizes, [own, *(self.steps_of(i) for i in self.indices)])
+
+    def steps_of(self, index):
+        """The strides of one index along the dims of the result."""
+        end = self.place + len(self.picked)
+        out = []
+        for d, n in enumerate(self.sizes):
+            own = d - end + index.ndim
+            if self.place <= d < end:
+                out.append(0 if own < 0 or (index.sizes[own] == 1 and n != 1) else index.steps[own])
+            elif n != 1 or index.ndim == 0:
+                out.append(0)
+            else:
+                out.append(index.sizes[0] * index.steps[0] if d < self.place else index.steps[-1])
+        return out
+
+
+def in_order(t):
+    return t.is_plain or layout.same_sizes(t.steps, layout.contiguous_strides(t.sizes))
 
 
 @facts(index, _unsafe_index)
 def index_facts(self, indices):
-    return Facts(indexed_sizes(self, indices, "index"), self.dtype, self.device)
+    s = Selected(self, indices, "index")
+    return Facts(s.sizes, self.dtype, self.device, s.strides(self))
 
 
 @gradient(_unsafe_index, "self")
@@ -135,7 +167,7 @@ def _unsafe_masked_index(self, mask, indices, fill):
 @facts(_unsafe_masked_index)
 def unsafe_masked_index_facts(self, mask, indices, fill):
     sizes = interpreter.broadcast(
-        indexed_sizes(self, indices, "_unsafe_masked_index"), mask.sizes, "_unsafe_masked_index"
+        Selected(self, indices, "_unsafe_masked_index").sizes, mask.sizes, "_unsafe_masked_index"
     )
     return Facts(sizes, self.dtype, self.device)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from tocha.ir import layout
 from tocha.operators import interpreter
 from tocha.operators.facts import Facts
 from tocha.operators.record import composite, facts, gradient, native, op, rule, view
@@ -391,6 +392,8 @@ def _clone_storage(self):
 
 @facts(_clone_storage)
 def clone_storage_facts(self):
+    if any(type(k) is int and k == 0 and n != 1 for n, k in zip(self.sizes, self.steps, strict=True)):
+        return Facts(self.sizes, self.dtype, self.device, layout.like_strides(self.sizes, self.steps))
     return Facts(self.sizes, self.dtype, self.device, self.steps, self.offset)
 
 

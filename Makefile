@@ -33,7 +33,7 @@ $(VENV)/.built: $(VENV)/.ready $(NATIVE)
 
 # The report's page in a real browser: Chromium of the distribution, driven by Playwright.
 browser: $(VENV)/.ready
-	command -v chromium chromium-browser google-chrome > /dev/null || { apt-get update -qq && apt-get install -y -qq --no-install-recommends chromium; }
+	command -v chromium || command -v chromium-browser || command -v google-chrome || { apt-get update -qq && apt-get install -y -qq --no-install-recommends chromium; } || { echo "no browser, and none could be installed: install chromium (apt-get needs root and a network)" >&2; exit 1; }
 	$(PY) -c "import playwright" 2> /dev/null || $(PY) -m pip install --quiet playwright
 
 page-tests: build browser

@@ -25,6 +25,7 @@ import memory
 import narrow
 import optim
 import pictures
+import seen
 import sequence
 import sparse
 import spectra
@@ -73,6 +74,8 @@ def main() -> None:
         capture.show()
     if pattern.search("starts"):
         starts.show()
+    if pattern.search("seen"):
+        seen.show()
     if pattern.search("hundred"):
         hundred.run(hundred.draw(hundred.SEED))
 

@@ -267,6 +267,62 @@ def test_large_graphs_open_fast(browser, tmp_path):
     opened.close()
 
 
+class Deep(tocha.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layers = tocha.nn.Sequential(tocha.nn.Linear(256, 256), tocha.nn.GELU(), tocha.nn.Linear(256, 256))
+
+    def forward(self, x):
+        return self.layers(x).square().mean()
+
+
+@pytest.fixture(scope="module")
+def snapshot(tmp_path_factory):
+    path = tmp_path_factory.mktemp("memory") / "memory.html"
+    memory = tocha.cpu.memory
+    memory._record_memory_history(clear_history=True)
+    model = Deep()
+    optimizer, x = tocha.optim.Adam(model.parameters()), tocha.ones(64, 256)
+    for _ in range(2):
+        model(x).backward()
+        optimizer.step()
+        optimizer.zero_grad()
+    kept = model.layers(x)
+    memory._dump_snapshot(path)
+    del kept
+    memory._record_memory_history(enabled=None)
+    tocha._C._memory_history_clear()
+    return path
+
+
+def test_who_holds_the_memory(browser, snapshot):
+    page = browser.new_page(viewport={"width": 1280, "height": 800}, color_scheme="light")
+    problems = []
+    page.on("pageerror", lambda e: problems.append(str(e)))
+    page.goto(snapshot.as_uri())
+    row = page.locator("tr[data-group='Deep.layers.0.weight']")
+    assert "256.00 KB" in row.inner_text()
+    screenshot(page, "memory")
+    page.locator("#group").select_option("operator")
+    assert page.locator("tr[data-group='aten::zeros_like']").count() == 1
+    at_peak = page.locator("#moment").inner_text()
+    page.locator("#at-end").click()
+    assert page.locator("#moment").inner_text() != at_peak
+    page.locator("#group").select_option("module")
+    page.locator("tr[data-group='Deep.layers.2'] summary").click()
+    opened = page.locator("tr[data-group='Deep.layers.2'] details[open]").inner_text()
+    assert "aten::linear" in opened and "in Deep.layers.2 in Deep.layers" in opened and "test_report.py" in opened
+    page.locator("#chart").click(position={"x": 3, "y": 50})
+    page.keyboard.press("p")
+    assert page.locator("#moment").inner_text() == at_peak
+    page.locator("#search").fill("exp_avg_sq")
+    assert "match" in page.locator("#moment").inner_text()
+    page.set_viewport_size({"width": 375, "height": 740})
+    assert page.evaluate("document.documentElement.scrollWidth") <= 376
+    assert problems == []
+    page.close()
+
+
 def test_a_report_for_the_whole_program(tmp_path):
     import subprocess
     import sys

@@ -39,6 +39,7 @@ STANDS_IN = {
     "tocha.utils._selective_checkpoint": "_library",
     "tocha.utils.backend_registration": "_library",
     "tocha.utils.flop_counter": "_library",
+    "tocha.cpu.memory": "profiler",
 }
 # A lower room opens these when a program asks for them.
 ON_DEMAND = {

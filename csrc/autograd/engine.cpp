@@ -1,6 +1,8 @@
 #include "autograd/engine.h"
 
 #include <algorithm>
+#include <optional>
+#include <string>
 
 #include "autograd/anomaly.h"
 #include "autograd/leaf.h"
@@ -238,6 +240,11 @@ class Walk {
   }
 
   void call(Node& node, Grads& grads, Grads& out) {
+    std::optional<profile::Range> whole;
+    if (profile::watching) [[unlikely]]
+      whole.emplace(profile::Kind::node,
+                    profile::keep_name(std::string("autograd::engine::evaluate_function: ") + node.title()), nullptr,
+                    static_cast<int64_t>(node.sequence));
     if (node.extras && node.extras->pre_hooks) run_pre_hooks(node, grads);
     Grads kept;
     bool hooked = node.extras && node.extras->post_hooks;
@@ -254,8 +261,9 @@ class Walk {
     }
     if (modes().anomaly) {
       apply_watched(node, grads, out);
-    } else if (profile::recording) [[unlikely]] {
-      profile::Range range(profile::Kind::node, profile::keep_name(node.title()));
+    } else if (profile::watching) [[unlikely]] {
+      profile::Range range(profile::Kind::node, profile::keep_name(node.title()), nullptr,
+                           static_cast<int64_t>(node.sequence));
       node.apply(grads, out);
     } else {
       node.apply(grads, out);

@@ -9,7 +9,7 @@
 namespace tocha {
 namespace {
 
-constexpr int kOrders = 3;
+constexpr int kOrders = static_cast<int>(ForkOrder::History) + 1;
 
 std::atomic<uint64_t> forks{0};
 std::atomic<uint64_t> depth{0};

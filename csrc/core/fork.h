@@ -7,7 +7,7 @@
 namespace tocha {
 
 // Whoever holds one of these may still take those below it; a fork takes them in the same order.
-enum class ForkOrder { Generator, Pool, Allocator };
+enum class ForkOrder { Generator, Pool, Allocator, Recorder, History };
 
 // The mutex must live as long as the process.
 void hold_across_fork(std::mutex& mutex, ForkOrder order);

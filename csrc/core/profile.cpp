@@ -1,6 +1,10 @@
 #include "core/profile.h"
 
 #include <pthread.h>
+#ifdef __linux__
+#include <sys/syscall.h>
+#include <unistd.h>
+#endif
 
 #include <chrono>
 #include <mutex>
@@ -11,8 +15,10 @@
 namespace tocha::profile {
 
 bool recording = false;
-bool recording_memory = false;
+bool watching = false;
+bool watching_memory = false;
 Options options;
+uint64_t (*next_sequence)() = nullptr;
 std::vector<std::string> (*list_stack)() = nullptr;
 
 namespace {
@@ -22,19 +28,50 @@ struct Recorded {
   std::vector<Event> events;
   uint64_t session = 0;
   std::unordered_set<std::string> names;
+  void (*listener)(const void*, int64_t, int64_t) = nullptr;
+
+  void note_watching() {
+    watching = recording || listener;
+    watching_memory = (recording && options.memory) || listener;
+  }
 };
 
 // Never destroyed: memory may be given back by static destructors.
 Recorded& recorded() {
-  static Recorded& r = *new Recorded();
+  static Recorded& r = []() -> Recorded& {
+    auto* fresh = new Recorded();
+    hold_across_fork(fresh->mutex, ForkOrder::Recorder);
+    return *fresh;
+  }();
   return r;
 }
 
-thread_local Range* innermost = nullptr;
-thread_local int64_t innermost_place = -1;
-thread_local uint64_t innermost_session = 0;
+struct Open {
+  uint64_t number;
+  const char* name;
+  const void* id;
+  int64_t place;  // among the events of the session
+  uint64_t session;
+};
+thread_local std::vector<Open> open;
+thread_local uint64_t opened = 0;
 
-uint64_t this_thread() { return reinterpret_cast<uint64_t>(pthread_self()); }
+// The event that something which happens now lies in.
+int64_t parent_in(uint64_t session) { return !open.empty() && open.back().session == session ? open.back().place : -1; }
+
+// As the system numbers threads: that is how other tools call them.
+uint64_t this_thread() {
+#ifdef __linux__
+  static thread_local uint64_t id = 0, forks = 0;
+  if (!id || forks != fork_depth()) {
+    id = static_cast<uint64_t>(syscall(SYS_gettid));
+    forks = fork_depth();
+  }
+  return id;
+#else
+  return reinterpret_cast<uint64_t>(pthread_self());
+#endif
+}
 
 }  // namespace
 
@@ -56,13 +93,14 @@ void start(const Options& wanted) {
   ++all.session;
   options = wanted;
   recording = true;
-  recording_memory = wanted.memory;
+  all.note_watching();
 }
 
 std::vector<Event> stop() {
   Recorded& all = recorded();
   std::lock_guard lock(all.mutex);
-  recording = recording_memory = false;
+  recording = false;
+  all.note_watching();
   ++all.session;
   return std::move(all.events);
 }
@@ -73,54 +111,95 @@ std::vector<Event> taken_so_far() {
   return all.events;
 }
 
-void remember_memory(int64_t bytes, int64_t in_use) {
+void set_memory_listener(void (*listener)(const void*, int64_t, int64_t)) {
   Recorded& all = recorded();
-  const int64_t at = now();
   std::lock_guard lock(all.mutex);
-  const int64_t parent = innermost_session == all.session ? innermost_place : -1;
-  if (recording) all.events.push_back({"[memory]", Kind::memory, at, at, this_thread(), parent, bytes, in_use, {}, {}});
+  all.listener = listener;
+  all.note_watching();
 }
 
-Range::Range(Kind kind, const char* name, const void* id) : place_(-1), session_(0), id_(id), outer_(innermost) {
+void remember_memory(const void* place, int64_t bytes, int64_t in_use) {
+  Recorded& all = recorded();
+  const int64_t at = now();
+  std::unique_lock lock(all.mutex);
+  if (recording && options.memory) {
+    const int64_t parent = parent_in(all.session);
+    all.events.push_back({.name = "[memory]",
+                          .kind = Kind::memory,
+                          .begin = at,
+                          .end = at,
+                          .thread = this_thread(),
+                          .parent = parent,
+                          .bytes = bytes,
+                          .in_use = in_use,
+                          .place = place});
+  }
+  auto* listener = all.listener;
+  lock.unlock();
+  if (listener) listener(place, bytes, in_use);
+}
+
+std::vector<const char*> open_ranges() {
+  std::vector<const char*> names;
+  for (auto r = open.rbegin(); r != open.rend(); ++r) names.push_back(r->name);
+  return names;
+}
+
+Range::Range(Kind kind, const char* name, const void* id, int64_t sequence)
+    : place_(-1), session_(0), number_(++opened) {
   std::vector<std::string> stack;
-  if (options.stacks && list_stack) stack = list_stack();
+  if (recording && options.stacks && kind != Kind::python && list_stack) stack = list_stack();
   Recorded& all = recorded();
   const int64_t begin = now();
   std::lock_guard lock(all.mutex);
   session_ = all.session;
   if (recording) {
-    const int64_t parent = innermost_session == session_ ? innermost_place : -1;
+    const int64_t parent = parent_in(session_);
     place_ = static_cast<int64_t>(all.events.size());
-    all.events.push_back({name, kind, begin, 0, this_thread(), parent, 0, 0, {}, std::move(stack)});
+    all.events.push_back({.name = name,
+                          .kind = kind,
+                          .begin = begin,
+                          .end = 0,
+                          .thread = this_thread(),
+                          .parent = parent,
+                          .sequence = sequence,
+                          .stack = std::move(stack)});
   }
-  innermost = this;
-  innermost_place = place_;
-  innermost_session = session_;
+  open.push_back({number_, name, id, place_, session_});
 }
 
 Range::~Range() {
+  for (auto r = open.end(); r != open.begin();)
+    if ((--r)->number == number_) {
+      open.erase(r);
+      break;
+    }
   Recorded& all = recorded();
+  const int64_t end = now();
   std::lock_guard lock(all.mutex);
-  innermost = outer_;
-  innermost_place = outer_ ? outer_->place_ : -1;
-  innermost_session = outer_ ? outer_->session_ : 0;
-  if (place_ >= 0 && all.session == session_) all.events[static_cast<size_t>(place_)].end = now();
+  if (place_ >= 0 && all.session == session_) all.events[static_cast<size_t>(place_)].end = end;
 }
 
-void Range::add_sizes(std::vector<int64_t> sizes) {
+void Range::add_input(Input input) {
   Recorded& all = recorded();
   std::lock_guard lock(all.mutex);
-  if (place_ >= 0 && all.session == session_) all.events[static_cast<size_t>(place_)].sizes.push_back(std::move(sizes));
+  if (place_ >= 0 && all.session == session_)
+    all.events[static_cast<size_t>(place_)].inputs.push_back(std::move(input));
 }
 
-bool Range::is_open(const void* id) { return innermost && innermost->id_ == id; }
+bool Range::is_open(const void* id) { return !open.empty() && open.back().id == id; }
 
 void add_range(Kind kind, const char* name, int64_t begin) {
   Recorded& all = recorded();
   const int64_t end = now();
   std::lock_guard lock(all.mutex);
-  const int64_t parent = innermost_session == all.session ? innermost_place : -1;
-  if (recording) all.events.push_back({name, kind, begin, end, this_thread(), parent, 0, 0, {}, {}});
+  if (recording)
+    all.events.push_back({.name = name,
+                          .kind = kind,
+                          .begin = begin,
+                          .end = end,
+                          .thread = this_thread(),
+                          .parent = parent_in(all.session)});
 }
 
 }  // namespace tocha::profile

@@ -121,12 +121,9 @@ const DeviceType* python_device = nullptr;
 
 void register_allocator(DeviceType type, const Allocator& allocator) { allocators[static_cast<int>(type)] = allocator; }
 
-void* cpu_allocate(size_t nbytes) {
+static void* take(Cache& all, size_t nbytes) {
   int c = size_class(nbytes);
   size_t rounded = nbytes > kLargestCached ? nbytes : class_bytes(c);
-  Cache& all = cache();
-  if (profile::recording_memory) [[unlikely]]
-    profile::remember_memory(static_cast<int64_t>(rounded), static_cast<int64_t>(all.in_use + rounded));
   {
     std::lock_guard lock(all.mutex);
     all.in_use += rounded;
@@ -149,13 +146,21 @@ void* cpu_allocate(size_t nbytes) {
   return p;
 }
 
+void* cpu_allocate(size_t nbytes) {
+  Cache& all = cache();
+  void* p = take(all, nbytes);
+  if (profile::watching_memory) [[unlikely]]
+    profile::remember_memory(p, static_cast<int64_t>(nbytes), static_cast<int64_t>(all.in_use));
+  return p;
+}
+
 void cpu_free(void* p, size_t nbytes) {
   if (!p) return;
   int c = size_class(nbytes);
   Cache& all = cache();
-  if (profile::recording_memory) [[unlikely]] {
+  if (profile::watching_memory) [[unlikely]] {
     const auto freed = static_cast<int64_t>(nbytes > kLargestCached ? nbytes : class_bytes(c));
-    profile::remember_memory(-freed, static_cast<int64_t>(all.in_use) - freed);
+    profile::remember_memory(p, -static_cast<int64_t>(nbytes), static_cast<int64_t>(all.in_use) - freed);
   }
   std::unique_lock lock(all.mutex);
   if (nbytes > kLargestCached) {

@@ -1,7 +1,5 @@
 #include "dispatch/taken_over.h"
 
-#include <string_view>
-
 #include "core/fake.h"
 #include "dispatch/level_hooks.h"
 
@@ -14,16 +12,6 @@ bool (*innermost_maps)(const Call& call, const Value* given) = nullptr;
 thread_local int open_levels = 0, vmaps = 0;
 
 namespace {
-
-const char* shown_name(Call& call) {
-  if (!call.shown) {
-    static const char* const ends[] = {"", "", "_", ""};
-    std::string_view name = call.record;
-    if (name.starts_with("nn_")) name.remove_prefix(3);
-    call.shown = profile::keep_name(std::string("aten::").append(name) + ends[call.form]);
-  }
-  return call.shown;
-}
 
 bool takes_over(const Tensor& t) { return t && t.get()->dispatches; }
 bool takes_over(Device d) { return python_device && *python_device == d.type; }
@@ -166,18 +154,6 @@ bool only_numbers(const Call& call, const Value* given) {
   if (!open_levels || call.form != Call::functional) return false;
   return any_tensor(call, given, [](const Tensor& t) { return t.is_wrapped_number(); }) &&
          !any_tensor(call, given, [](const Tensor& t) { return !t.is_wrapped_number(); });
-}
-
-ProfiledCall::ProfiledCall(Call& call, const Value* given) : Range(profile::Kind::op, shown_name(call), &call) {
-  if (!profile::options.sizes) return;
-  auto add = [&](const Tensor& t) {
-    add_sizes(t ? std::vector<int64_t>(t.sizes().begin(), t.sizes().end()) : std::vector<int64_t>());
-  };
-  for (int i = 0; i < call.count; ++i) {
-    if (given[i].kind == Value::tensor) add(given[i].as<Tensor>());
-    if (given[i].kind == Value::tensors)
-      for (const Tensor& t : given[i].as<Tensors>()) add(t);
-  }
 }
 
 bool taken(const Call& call, const Value* given) {

@@ -289,6 +289,9 @@ PyObject* queue_callback(PyObject*, PyObject* f) {
 PyObject* current_node(PyObject*, PyObject*) {
   return guarded([&] { return node_object(NodeRef(autograd::current_node())); });
 }
+PyObject* next_sequence_number(PyObject*, PyObject*) {
+  return PyLong_FromUnsignedLongLong(autograd::next_sequence_number());
+}
 PyObject* gradient_edge(PyObject*, PyObject* t) {
   return guarded([&]() -> PyObject* {
     TOCHA_CHECK(is_tensor(t), Type, "a Tensor is needed, got ", Py_TYPE(t)->tp_name);
@@ -385,6 +388,7 @@ PyMethodDef function_table[] = {
     {"_set_saved_hooks", set_saved_hooks, METH_VARARGS, nullptr},
     {"_queue_callback", queue_callback, METH_O, nullptr},
     {"_current_node", current_node, METH_NOARGS, nullptr},
+    {"_next_sequence_number", next_sequence_number, METH_NOARGS, nullptr},
     {"_gradient_edge", gradient_edge, METH_O, nullptr},
     {"_record_function", record_function, METH_VARARGS, nullptr},
     {"_record_node", record_node, METH_VARARGS, nullptr},

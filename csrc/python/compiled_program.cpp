@@ -200,7 +200,7 @@ Ref enter(ProgramObject* p, void** inputs, size_t given, bool owned) {
   std::vector<void*> many(p->outputs > static_cast<int>(kInline) ? static_cast<size_t>(p->outputs) : 0);
   void** outputs = many.empty() ? few : many.data();
   std::optional<profile::Range> range;
-  if (profile::recording) [[unlikely]]
+  if (profile::watching) [[unlikely]]
     range.emplace(profile::Kind::kernel, "## Call CompiledFxGraph ##");
   int failed = p->entry(&api, p, inputs, owned, outputs);
   for (int i = 0; i < p->outputs; ++i)

@@ -139,7 +139,8 @@ int levels_everywhere = 0;
 bool devices_in_python = false;
 
 void force() {
-  const uint32_t profiled = profile::recording && profile::options.ops ? kProfiles : 0;
+  const bool history = profile::watching && !profile::recording;
+  const uint32_t profiled = history || (profile::recording && profile::options.ops) ? kProfiles : 0;
   dispatch_forced = (active_everywhere || levels_everywhere ? kDispatches : 0) | profiled;
   factories_forced = (active_everywhere || levels_everywhere || devices_in_python ? kDispatches : 0) | profiled;
 }

@@ -20,6 +20,7 @@
 #include "python/exchange.h"
 #include "python/level_calls.h"
 #include "python/library_name.h"
+#include "python/memory_bindings.h"
 #include "python/new_tensor.h"
 #include "python/operator_handles.h"
 #include "python/optimizer_bindings.h"
@@ -338,6 +339,7 @@ void add_functions(PyObject* module) {
       add_fake_functions(extra);
       add_library_name_functions(extra);
       add_profiler_functions(extra);
+      add_memory_functions(extra);
       table.insert(table.end(), extra.begin(), extra.end());
     }
     table.push_back({nullptr, nullptr, 0, nullptr});

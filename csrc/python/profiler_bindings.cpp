@@ -3,6 +3,7 @@
 #include <memory>
 #include <string>
 
+#include "autograd/node.h"
 #include "core/profile.h"
 #include "python/bindings.h"
 #include "python/dispatch_calls.h"
@@ -30,6 +31,48 @@ std::vector<std::string> python_stack() {
 }
 
 thread_local std::vector<std::unique_ptr<profile::Range>> marks;
+thread_local std::vector<std::unique_ptr<profile::Range>> calls;  // of Python functions
+
+PyObject* module_call = nullptr;  // the code of nn.Module.__call__, while functions are traced
+
+// "file(line): function", or "nn.Module: Linear 281473" (class and identity) for the call of a module.
+std::string name_of_call(PyFrameObject* frame) {
+  PyCodeObject* code = PyFrame_GetCode(frame);
+  std::string name =
+      text_of(code->co_filename) + "(" + std::to_string(code->co_firstlineno) + "): " + text_of(code->co_name);
+  const bool of_module = reinterpret_cast<PyObject*>(code) == module_call;
+  Py_DECREF(code);
+  if (!of_module) return name;
+  Ref names = own(PyFrame_GetLocals(frame));
+  Ref self = own(PyMapping_GetItemString(names.get(), "self"));
+  return std::string("nn.Module: ") + Py_TYPE(self.get())->tp_name + " " +
+         std::to_string(reinterpret_cast<uintptr_t>(self.get()));
+}
+
+// CPython's own hook of profilers: functions as ranges.
+int trace_calls(PyObject*, PyFrameObject* frame, int what, PyObject*) {
+  try {
+    if (what == PyTrace_CALL) {
+      auto range = std::make_unique<profile::Range>(profile::Kind::python, profile::keep_name(name_of_call(frame)));
+      calls.push_back(std::move(range));
+    } else if (what == PyTrace_RETURN && !calls.empty()) {
+      calls.pop_back();
+    }
+  } catch (const PythonError&) {
+    return -1;
+  }
+  return 0;
+}
+
+// _profiler_trace_calls(code of Module.__call__, or None: no longer): functions of this thread.
+PyObject* set_tracing(PyObject*, PyObject* code) {
+  return guarded([&]() -> PyObject* {
+    PyEval_SetProfile(code != Py_None ? trace_calls : nullptr, nullptr);
+    Py_XSETREF(module_call, Py_NewRef(code));
+    calls.clear();
+    return Py_NewRef(Py_None);
+  });
+}
 
 // _profiler_start(operators, memory, sizes, stacks)
 PyObject* start(PyObject*, PyObject* args) {
@@ -37,6 +80,7 @@ PyObject* start(PyObject*, PyObject* args) {
     int ops, memory, sizes, stacks;
     if (!PyArg_ParseTuple(args, "pppp", &ops, &memory, &sizes, &stacks)) throw PythonError();
     profile::list_stack = python_stack;
+    profile::next_sequence = autograd::next_sequence_number;
     profile::start({ops != 0, memory != 0, sizes != 0, stacks != 0});
     force_operators();
     return Py_NewRef(Py_None);
@@ -63,17 +107,31 @@ Ref sizes_of(const std::vector<std::vector<int64_t>>& all) {
   return made;
 }
 
-// (name, kind, begin, end, thread, parent, bytes, in use, sizes, stack) for each event.
+// (type, whether it is a list, sizes, strides, text) for each.
+Ref inputs_of(const std::vector<profile::Input>& inputs) {
+  Ref made = own(PyList_New(static_cast<Py_ssize_t>(inputs.size())));
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    const profile::Input& in = inputs[i];
+    Ref sizes = sizes_of(in.sizes), strides = sizes_of(in.strides);
+    Ref row = own(Py_BuildValue("(sOOOs)", in.type.c_str(), in.list ? Py_True : Py_False, sizes.get(), strides.get(),
+                                in.text.c_str()));
+    PyList_SET_ITEM(made.get(), static_cast<Py_ssize_t>(i), row.give());
+  }
+  return made;
+}
+
+// (name, kind, begin, end, thread, parent, sequence, bytes, in use, place, inputs, stack) for each event.
 PyObject* as_rows(const std::vector<profile::Event>& events) {
-  static const char* const kinds[] = {"op", "node", "kernel", "mark", "memory"};
+  static const char* const kinds[] = {"op", "node", "kernel", "mark", "memory", "python"};
   Ref rows = own(PyList_New(static_cast<Py_ssize_t>(events.size())));
   for (size_t i = 0; i < events.size(); ++i) {
     const profile::Event& e = events[i];
-    Ref sizes = sizes_of(e.sizes), stack = list_of(e.stack);
+    Ref inputs = inputs_of(e.inputs), stack = list_of(e.stack);
     Ref row = own(Py_BuildValue(
-        "(ssLLKLLLOO)", e.name, kinds[static_cast<int>(e.kind)], static_cast<long long>(e.begin),
+        "(ssLLKLLLLKOO)", e.name, kinds[static_cast<int>(e.kind)], static_cast<long long>(e.begin),
         static_cast<long long>(e.end), static_cast<unsigned long long>(e.thread), static_cast<long long>(e.parent),
-        static_cast<long long>(e.bytes), static_cast<long long>(e.in_use), sizes.get(), stack.get()));
+        static_cast<long long>(e.sequence), static_cast<long long>(e.bytes), static_cast<long long>(e.in_use),
+        static_cast<unsigned long long>(reinterpret_cast<uintptr_t>(e.place)), inputs.get(), stack.get()));
     PyList_SET_ITEM(rows.get(), static_cast<Py_ssize_t>(i), row.give());
   }
   return rows.give();
@@ -92,12 +150,14 @@ PyObject* so_far(PyObject*, PyObject*) {
 }
 
 PyObject* is_recording(PyObject*, PyObject*) { return PyBool_FromLong(profile::recording); }
+PyObject* is_watching(PyObject*, PyObject*) { return PyBool_FromLong(profile::watching); }
 
 // _profiler_push(name), _profiler_pop(): a range that a program marks.
 PyObject* push(PyObject*, PyObject* name) {
   return guarded([&]() -> PyObject* {
     TOCHA_CHECK(PyUnicode_Check(name), Type, "[record_function] a name must be str, not ", Py_TYPE(name)->tp_name);
-    marks.push_back(std::make_unique<profile::Range>(profile::Kind::mark, profile::keep_name(text_of(name))));
+    auto range = std::make_unique<profile::Range>(profile::Kind::mark, profile::keep_name(text_of(name)));
+    marks.push_back(std::move(range));  // made first: what a thread keeps of open ranges must outlive them
     return Py_NewRef(Py_None);
   });
 }
@@ -114,6 +174,8 @@ void add_profiler_functions(std::vector<PyMethodDef>& functions) {
   functions.push_back({"_profiler_stop", stop, METH_NOARGS, nullptr});
   functions.push_back({"_profiler_so_far", so_far, METH_NOARGS, nullptr});
   functions.push_back({"_profiler_is_recording", is_recording, METH_NOARGS, nullptr});
+  functions.push_back({"_profiler_is_watching", is_watching, METH_NOARGS, nullptr});
+  functions.push_back({"_profiler_trace_calls", set_tracing, METH_O, nullptr});
   functions.push_back({"_profiler_push", push, METH_O, nullptr});
   functions.push_back({"_profiler_pop", pop, METH_NOARGS, nullptr});
 }

@@ -127,15 +127,81 @@ def test_stacks(tmp_path):
     for line in (tmp_path / "stacks").read_text().splitlines():
         frames, _, value = line.rpartition(" ")
         assert ";" in frames and int(value) > 0
-    with pytest.raises(RuntimeError, match="with_stack=True"), profile() as p:
+    with pytest.raises(ValueError, match="metric should be one of"):
+        p.export_stacks(str(tmp_path / "stacks"), "nonsense")
+    with profile() as p:
+        pass
+    with pytest.raises(AssertionError, match="with_stack=True"):
         p.export_stacks(str(tmp_path / "none"))
+
+
+def helper(x):
+    return x.sin()
+
+
+def test_functions_of_the_program_and_modules(tmp_path):
+    layers = tocha.nn.Sequential(tocha.nn.Linear(2, 2), tocha.nn.Linear(2, 2))
+    with profile(with_stack=True) as p:
+        with record_function("marked"):
+            helper(tocha.ones(2))
+        layers(tocha.ones(2))
+    found = {e.name: e for e in p.events()}
+    (called,) = [e for e in p.events() if e.name.endswith("): helper")]
+    assert (
+        called.is_python_function and found["aten::sin"].cpu_parent is called and called.cpu_parent is found["marked"]
+    )
+    assert {"nn.Module: Sequential_0", "nn.Module: Linear_0", "nn.Module: Linear_1"} <= set(found)
+    assert not [e.name for e in p.events() if "tocha/profiler" in e.name or "_record_function" in e.name]
+    assert all(e.self_cpu_time_total > -1 for e in p.events())  # what lies in an event ends before it does
+
+
+def test_ranges_that_end_out_of_order():
+    outer, inner = record_function("outer"), record_function("inner")
+    with profile() as p:
+        outer.__enter__()
+        inner.__enter__()
+        tocha.ones(1).sin()
+        outer.__exit__()
+        inner.__exit__()
+        tocha.ones(1).cos()
+    found = {e.name: e for e in p.events()}
+    assert found["aten::sin"].cpu_parent is found["inner"] and found["aten::cos"].cpu_parent is None
+
+
+def test_arguments():
+    with profile(record_shapes=True) as p:
+        tocha.cat([tocha.ones(2, 3), tocha.ones(2, 3)], 1)
+        tocha.add(tocha.ones(2), 2.5, alpha=2)
+    (cat,) = [e for e in p.events() if e.name == "aten::cat"]
+    assert cat.input_shapes == [[], []] and cat.inputs[0].dims == [[2, 3], [2, 3]]
+    assert cat.input_dtypes == ["TensorList", "Scalar"] and cat.concrete_inputs == [None, "1"]
+    (add,) = [e for e in p.events() if e.name == "aten::add"]
+    assert add.input_shapes[0] == [2] and add.input_dtypes[0] == "float" and add.concrete_inputs[-1] == "2"
+
+
+def test_optimizers_and_loaders_are_ranges():
+    layer = tocha.nn.Linear(2, 2)
+    optimizer = tocha.optim.SGD(layer.parameters(), lr=0.1)
+    loader = tocha.utils.data.DataLoader(tocha.utils.data.TensorDataset(tocha.ones(4, 2)), batch_size=2)
+    with profile() as p:
+        for (x,) in loader:
+            layer(x).sum().backward()
+            optimizer.step()
+            optimizer.zero_grad()
+    counts = {e.key: e.count for e in p.key_averages()}
+    assert counts["Optimizer.step#SGD.step"] == counts["Optimizer.zero_grad#SGD.zero_grad"] == 2
+    assert counts["enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__"] == 3
 
 
 def test_the_table(tensors):
     with profile() as p:
         step(*tensors)
     text = p.key_averages().table(sort_by="self_cpu_time_total", row_limit=3, header="one step")
-    assert text.startswith("one step") and "Self CPU %" in text and "# of Calls" in text
+    assert text.splitlines()[1] == "one step" and "Self CPU %" in text and "# of Calls" in text
+    for key in ("cuda_time_total", "self_cpu_memory_usage", "key", "count"):
+        assert p.key_averages().table(sort_by=key)
+    with pytest.raises(AttributeError):
+        p.key_averages().table(sort_by="nonsense")
     assert text.rstrip().splitlines()[-1].startswith("Self CPU time total: ")
     assert (
         len([line for line in text.splitlines() if "aten::" in line or "Backward0" in line or "forward" in line]) == 3
@@ -151,15 +217,18 @@ def test_traces_that_viewers_open(tmp_path, tensors):
     p.add_metadata("note", "mine")
     p.export_chrome_trace(str(tmp_path / "t.json"))
     held = json.loads((tmp_path / "t.json").read_text())
-    spans = [e for e in held["traceEvents"] if e["ph"] == "X"]
-    assert len(spans) == len(p.events()) and held["note"] == "mine"
+    spans = [e for e in held["traceEvents"] if e["ph"] == "X" and e["cat"] != "Trace"]
+    assert len(spans) == len([e for e in p.events() if e.name != "[memory]"]) and held["note"] == "mine"
     assert min(e["ts"] for e in spans) == 0 and all(e["dur"] >= 0 for e in spans)
     assert {"cpu_op", "user_annotation"} == {e["cat"] for e in spans}
     assert [e for e in held["traceEvents"] if e["name"] == "[memory]"]
+    arrows = [e for e in held["traceEvents"] if e.get("cat") == "fwdbwd"]
+    at = {e["ts"]: e["name"] for e in spans}
+    joined = {(at[a["ts"]], at[b["ts"]].rpartition(" ")[2]) for a, b in zip(arrows[::2], arrows[1::2])}
+    assert joined == {("aten::mm", "MmBackward0"), ("aten::relu", "ReluBackward0"), ("aten::sum", "SumBackward0")}
     p.export_chrome_trace(str(tmp_path / "t.json.gz"))
-    assert json.loads(gzip.decompress((tmp_path / "t.json.gz").read_bytes())) == held
-    p.export_memory_timeline(str(tmp_path / "m.json"))
-    assert json.loads((tmp_path / "m.json").read_text())["rows"]
+    packed = json.loads(gzip.decompress((tmp_path / "t.json.gz").read_bytes()))
+    assert packed["traceEvents"] == held["traceEvents"]
 
 
 def test_schedules(tmp_path):
@@ -226,5 +295,33 @@ def test_threads():
 
 def test_the_older_home():
     with tocha.autograd.profiler.profile() as p:
+        assert tocha.autograd._profiler_enabled()
         tocha.ones(1).sin()
-    assert "aten::sin" in names(p)
+    assert "aten::sin" in [e.name for e in p.function_events] and "aten::sin" in p.table()
+    assert not tocha.autograd._profiler_enabled()
+    with tocha.autograd.profiler.profile(enabled=False) as p:
+        tocha.ones(1).sin()
+    assert p.function_events == []
+
+
+def test_what_is_asked_for_wrongly():
+    with pytest.raises(AssertionError, match="must be initialized before"):
+        profile().events()
+    with pytest.raises(AssertionError, match="Invalid profiler schedule arguments"):
+        schedule(wait=-1, warmup=1, active=1)
+    with pytest.warns(UserWarning, match="won't be using warmup"):
+        schedule(wait=0, warmup=0, active=1)
+    with pytest.warns(UserWarning, match="CUDA is not available, disabling CUDA profiling"):
+        profile(activities=[profiler.ProfilerActivity.CPU, profiler.ProfilerActivity.CUDA])
+    with pytest.raises(AssertionError, match="No valid profiler activities"):
+        profile(activities=[])
+
+
+def test_flops_of_convolutions_and_of_what_is_made_of_others():
+    x = tocha.ones(2, 3, 8, 8)
+    with profile(with_flops=True) as p:
+        tocha.nn.functional.conv2d(x, tocha.ones(6, 3, 3, 3), stride=2, padding=1)
+        tocha.ones(4, 5) * tocha.ones(4, 5)
+    found = {e.key: e.flops for e in p.key_averages()}
+    assert found["aten::convolution"] == 10368 and found["aten::mul"] == 20
+    assert sum(found.values()) == 10388

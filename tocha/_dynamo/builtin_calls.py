@@ -6,6 +6,7 @@ import builtins
 import copyreg
 import functools
 import inspect
+import logging
 import math
 import operator
 import re
@@ -37,6 +38,7 @@ from tocha._dynamo.values.objects import MISSING, ClassValue, InstanceDict, Obje
 from tocha._dynamo.values.subclasses import ContainerObject
 from tocha._dynamo.values.symbol import SymbolValue, symbolic_result
 from tocha._dynamo.values.tensor import TensorValue
+from tocha.autograd import _record_function
 
 if TYPE_CHECKING:
     from tocha._dynamo.frame import Frame
@@ -670,7 +672,20 @@ def register(graph_break: Any, is_compiling: Any) -> None:
 
     known(graph_break)(refuse)
     known(is_compiling)(lambda f: Constant(True))
-    known(_C._profiler_is_recording)(lambda f: Constant(False))  # marked ranges are not in graphs
+    known(_C._profiler_is_recording)(lambda f: Constant(False))
+    known(_C._profiler_is_watching)(lambda f: Constant(False))
+
+
+@functools.cache  # said once
+def say_ignored(what: str) -> None:
+    logging.getLogger("tocha._dynamo").warning("Profiler function %s will be ignored", what)
+
+
+@known(_record_function._is_wanted)
+def mark_wanted(f: Frame, name: Value) -> Value:
+    """Marked ranges are not in graphs: what is fused has no range of its own."""
+    say_ignored("<class 'tocha.autograd.profiler.record_function'>")
+    return Constant(False)
 
 
 @known(object.__new__, list.__new__, dict.__new__, set.__new__)

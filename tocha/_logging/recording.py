@@ -23,7 +23,8 @@ def take(owner: Any, *, operators: bool, memory: bool = False, sizes: bool = Fal
 
 
 def give(owner: Any) -> list[tuple]:
-    """Ends somebody's recording: (name, kind, begin, end, thread, parent, bytes, in use, sizes, stack) of each event."""
+    """Ends somebody's recording: (name, kind, begin, end, thread, parent, sequence, bytes, in use,
+    place, inputs, stack) of each event."""
     global _owner
     with _LOCK:
         if _owner is not owner:

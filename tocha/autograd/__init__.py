@@ -9,6 +9,7 @@ tensor([2., 4.])
 
 from __future__ import annotations
 
+from tocha import _C
 from tocha.autograd import forward_ad, functional, graph
 from tocha.autograd import profiler as profiler
 from tocha.autograd._backward import backward, grad
@@ -51,10 +52,10 @@ for _function in (backward, grad):
 
 
 def _profiler_enabled() -> bool:
-    """Whether operators are recorded: they never are."""
-    return False
+    """Whether operators are recorded."""
+    return _C._profiler_is_recording()
 
 
 def kineto_available() -> bool:
-    """Whether the profiler that records operators is there: it is not."""
-    return False
+    """Whether there is a profiler that writes traces: tocha's own."""
+    return True

@@ -5,15 +5,21 @@ from __future__ import annotations
 import importlib
 from typing import Any
 
-__all__ = ["emit_itt", "emit_nvtx"]
+from tocha.autograd._record_function import record_function
+
+__all__ = ["emit_itt", "emit_nvtx", "record_function"]
+
+record_function.__module__ = __name__
+HOMES = {
+    "ProfilerActivity": "tocha.profiler", "kineto_available": "tocha.profiler", "profile": "tocha.profiler._older",
+    "EventList": "tocha.profiler._events", "FunctionEvent": "tocha.profiler._events", "FunctionEventAvg": "tocha.profiler._events",
+}  # fmt: skip
 
 
 def __getattr__(name: str) -> Any:
     """The profiler stands above autograd: it is loaded when somebody asks."""
-    if name in ("profile", "record_function", "ProfilerActivity", "kineto_available"):
-        return getattr(importlib.import_module("tocha.profiler"), name)
-    if name == "EventList":
-        return importlib.import_module("tocha.profiler._ranges").Averages
+    if name in HOMES:
+        return getattr(importlib.import_module(HOMES[name]), name)
     raise AttributeError(f"module 'tocha.autograd.profiler' has no attribute {name!r}")
 
 

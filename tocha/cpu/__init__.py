@@ -159,7 +159,7 @@ def _processor_flags() -> list[str]:
 
 
 def __getattr__(name: str) -> Any:
-    """tocha.cpu.amp is loaded when somebody asks for it."""
-    if name == "amp":
-        return importlib.import_module("tocha.cpu.amp")
+    """tocha.cpu.amp and tocha.cpu.memory are loaded when somebody asks for them."""
+    if name in ("amp", "memory"):
+        return importlib.import_module(f"tocha.cpu.{name}")
     raise AttributeError(f"module 'tocha.cpu' has no attribute {name!r}")

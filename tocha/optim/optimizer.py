@@ -11,6 +11,7 @@ from itertools import chain
 from typing import Any, TypeAlias
 
 from tocha import _C
+from tocha.autograd._record_function import record_function
 from tocha.autograd.grad_mode import enable_grad, set_grad_enabled
 from tocha.utils.hooks import RemovableHandle
 
@@ -66,6 +67,12 @@ def _with_hooks(step: Callable) -> Callable:
 
     @functools.wraps(step)
     def hooked(*args: Any, **kwargs: Any) -> Any:
+        if _C._profiler_is_watching():
+            with record_function(f"Optimizer.step#{type(args[0]).__name__}.step"):
+                return stepped(*args, **kwargs)
+        return stepped(*args, **kwargs)
+
+    def stepped(*args: Any, **kwargs: Any) -> Any:
         self = args[0]
         self._opt_called = True  # schedulers ask
         for hook in chain(_global_pre_hooks.values(), self._optimizer_step_pre_hooks.values()):
@@ -140,6 +147,12 @@ class Optimizer:
 
     def zero_grad(self, set_to_none: bool = True) -> None:
         """Forgets the gradients of all parameters, or (set_to_none=False) makes them zero."""
+        if _C._profiler_is_watching():
+            with record_function(f"Optimizer.zero_grad#{type(self).__name__}.zero_grad"):
+                return self._zero_grad(set_to_none)
+        return self._zero_grad(set_to_none)
+
+    def _zero_grad(self, set_to_none: bool) -> None:
         grads = []
         for group in self.param_groups:
             for p in group["params"]:

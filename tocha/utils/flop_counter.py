@@ -10,14 +10,16 @@
 from __future__ import annotations
 
 import math
+import warnings
 from collections import defaultdict
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from tocha import _C, nn
+from tocha import _C
 from tocha._ops import ops
 from tocha.utils import _pytree as pytree
 from tocha.utils._python_dispatch import TorchDispatchMode
+from tocha.utils.module_tracker import ModuleTracker
 
 __all__ = ["FlopCounterMode", "flop_registry", "register_flop_formula"]
 
@@ -122,77 +124,104 @@ def linear_flop(x: Shape, weight: Shape, *_: Any) -> int:
 WHOLE: dict[str, Callable[..., int]] = {"aten::matmul": matmul_flop, "aten::linear": linear_flop}
 
 
-def flops_of(name: str, shapes: Sequence[Shape]) -> int:
-    """Of an operator that a profiler has recorded: a name like aten::mm and the sizes of its tensors."""
-    found = getattr(aten, name.removeprefix("aten::").rstrip("_"), None) if name.startswith("aten::") else None
-    formula = flop_registry.get(found) or WHOLE.get(name)
-    if formula is None:
+def numbers(text: str, dims: int) -> list[int]:
+    """An argument that is one number for all dims, or one for each."""
+    found = [int(n) for n in text.strip("[]").split(",") if n.strip().lstrip("-").isdigit()]
+    return found * dims if len(found) == 1 else found
+
+
+def convolution_flop(name: str, shapes: Sequence[Shape], texts: Sequence[str]) -> int:
+    """Of aten::conv2d(input, weight, bias, stride, padding, dilation, groups) and its like."""
+    x, w = shapes[0], shapes[1]
+    dims = len(w) - 2
+    if "transpose" in name or texts[6:7] == ["True"]:
+        return conv_flop_count(x, w, (), transposed=True)
+    if texts[4] == "same":
+        return conv_flop_count(x, w, x)
+    stride, dilation = numbers(texts[3], dims), numbers(texts[5], dims)
+    padding = [0] * dims if texts[4] == "valid" else numbers(texts[4], dims)
+    places = [(n + 2 * p - d * (k - 1) - 1) // s + 1 for n, p, d, k, s in zip(x[2:], padding, dilation, w[2:], stride)]
+    return conv_flop_count(x, w, (0, 0, *places))
+
+
+def flops_of(name: str, shapes: Sequence[Shape], texts: Sequence[str]) -> int:
+    """Of an operator that a profiler has recorded: a name like aten::mm, the sizes of its tensors, and its arguments as text."""
+    plain = name.removeprefix("aten::").rstrip("_")
+    if plain == name.rstrip("_"):
         return 0
     try:
-        return formula(*shapes)
+        if plain.startswith("conv") and "backward" not in plain:
+            return convolution_flop(plain, shapes, texts)
+        if plain in ("add", "mul"):
+            return math.prod(shapes[0])
+        formula = flop_registry.get(getattr(aten, plain, None)) or WHOLE.get(name)
+        return formula(*shapes) if formula is not None else 0
     except (TypeError, IndexError, ValueError):  # it takes more than sizes
         return 0
 
 
+SUFFIXES = ("", "K", "M", "B", "T")
+
+
 def get_suffix_str(number: int) -> str:
-    for suffix, size in (("P", 10**15), ("T", 10**12), ("B", 10**9), ("M", 10**6), ("K", 10**3)):
-        if number >= size:
-            return f"{number / size:.3f}{suffix}"
-    return str(number)
+    """The unit in which a number has two to four digits before the point."""
+    return SUFFIXES[max(0, min(len(SUFFIXES) - 1, (len(str(number)) - 2) // 3))]
 
 
-class FlopCounterMode(TorchDispatchMode):
-    """Counts while it is on. `depth` is how many levels of modules the table shows."""
+def convert_num_with_suffix(number: int, suffix: str) -> str:
+    """
+    >>> convert_num_with_suffix(66240, get_suffix_str(66240))
+    '66.240K'
+    """
+    at = SUFFIXES.index(suffix)
+    return f"{number / 1000**at:.3f}{suffix}" if at else str(number)
+
+
+def convert_to_percent_str(part: int, whole: int) -> str:
+    return f"{part / whole:.2%}" if whole else "0%"
+
+
+class FlopCounterMode:
+    """Counts while it is on, by module: backward too goes to the module whose forward it undoes. `depth` is how many levels of
+    modules the table shows, all of them where it is None."""
 
     def __init__(
-        self, mods: Any = None, depth: int = 2, display: bool = True, custom_mapping: dict[Any, Any] | None = None
+        self,
+        mods: Any = None,
+        depth: int | None = 2,
+        display: bool = True,
+        custom_mapping: dict[Any, Any] | None = None,
     ) -> None:
-        super().__init__()
+        if mods is not None:
+            warnings.warn("mods argument is not needed anymore, you can stop passing it", stacklevel=2)
         self.flop_counts: dict[str, dict[Any, int]] = defaultdict(lambda: defaultdict(int))
         self.depth, self.display = depth, display
         own = {k: v if getattr(v, "_get_raw", False) else shaped(v) for k, v in (custom_mapping or {}).items()}
         self.flop_registry = {**flop_registry, **own}
-        self.names: dict[int, str] = {}
-        self.inside: list[str] = ["Global"]
-        self.handles: list[Any] = []
-
-    def _enter_module(self, module: nn.Module, args: Any) -> None:
-        if id(module) not in self.names:
-            above = type(module).__name__
-            for name, child in module.named_modules():
-                self.names[id(child)] = f"{above}.{name}" if name else above
-        self.inside.append(self.names[id(module)])
-
-    def _leave_module(self, module: nn.Module, args: Any, output: Any) -> None:
-        if len(self.inside) > 1:
-            self.inside.pop()
+        self.mod_tracker = ModuleTracker()
+        self.mode: TorchDispatchMode | None = None
 
     def __enter__(self) -> FlopCounterMode:
         self.flop_counts.clear()
-        self.handles = [
-            nn.modules.module.register_module_forward_pre_hook(self._enter_module),
-            nn.modules.module.register_module_forward_hook(self._leave_module),
-        ]
-        super().__enter__()
+        self.mod_tracker.__enter__()
+        self.mode = Counting(self)
+        self.mode.__enter__()
         return self
 
-    def __exit__(self, *exception: Any) -> Any:
-        left = super().__exit__(*exception)
-        for handle in self.handles:
-            handle.remove()
+    def __exit__(self, *exception: Any) -> None:
+        assert self.mode is not None
+        self.mode.__exit__(*exception)
+        self.mode = None
+        self.mod_tracker.__exit__()
         if self.display:
             print(self.get_table(self.depth))
-        return left
 
-    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        out = func(*args, **(kwargs or {}))
-        packet = func.overloadpacket
+    def count(self, packet: Any, out: Any, args: Any, kwargs: Any) -> None:
         formula = self.flop_registry.get(packet)
         if formula is not None:
-            count = formula(*args, **(kwargs or {}), out_val=out)
-            for name in dict.fromkeys(self.inside):
-                self.flop_counts[name][packet] += count
-        return out
+            flops = formula(*args, **kwargs, out_val=out)
+            for name in dict.fromkeys(("Global", *self.mod_tracker.names())):
+                self.flop_counts[name][packet] += flops
 
     def get_total_flops(self) -> int:
         return sum(self.flop_counts["Global"].values())
@@ -202,20 +231,35 @@ class FlopCounterMode(TorchDispatchMode):
         return {k: dict(v) for k, v in self.flop_counts.items()}
 
     def get_table(self, depth: int | None = None) -> str:
+        """In PyTorch's form: one unit for all figures, and Global only where no module has everything."""
         depth = self.depth if depth is None else depth
-        total = max(1, self.get_total_flops())
-        rows = []
-        for name in sorted(self.flop_counts, key=lambda n: (n != "Global", n)):
-            level = 0 if name == "Global" else name.count(".") + 1
-            if level > depth:
-                continue
+        total = self.get_total_flops()
+        unit = get_suffix_str(total)
+        rows = [("Module", "FLOP", "% Total")]
+        modules = [n for n in sorted(self.flop_counts) if n != "Global" and (depth is None or n.count(".") < depth)]
+        if not any(sum(self.flop_counts[n].values()) >= total for n in modules):
+            modules.insert(0, "Global")
+        for name in modules:
             own = sum(self.flop_counts[name].values())
-            rows.append((" " * level + name, get_suffix_str(own), f"{100 * own / total:.2f}%"))
-            rows += [(" " * level + f" - {op}", get_suffix_str(n), f"{100 * n / total:.2f}%") for op, n in self.flop_counts[name].items()]  # fmt: skip
-        rows.insert(0, ("Module", "FLOP", "% Total"))
-        widths = [max(len(r[i]) for r in rows) for i in range(3)]
+            for shown, flops in ((name, own), *((f"- {op}", n) for op, n in self.flop_counts[name].items())):
+                rows.append((shown, convert_num_with_suffix(flops, unit), convert_to_percent_str(flops, total)))
+        widths = [max(len(r[i]) + 2 * (r is rows[0]) for r in rows) for i in range(3)]
         lines = [f"{a:<{widths[0]}}  {b:>{widths[1]}}  {c:>{widths[2]}}" for a, b, c in rows]
         return "\n".join([lines[0], "  ".join("-" * w for w in widths), *lines[1:]])
+
+
+class Counting(TorchDispatchMode):
+    """Sees every operator for a counter."""
+
+    def __init__(self, counter: FlopCounterMode) -> None:
+        super().__init__()
+        self.counter = counter
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        kwargs = kwargs or {}
+        out = func(*args, **kwargs)
+        self.counter.count(func.overloadpacket, out, args, kwargs)
+        return out
 
 
 def shaped(formula: Callable[..., int]) -> Callable[..., int]:

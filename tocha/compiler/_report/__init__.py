@@ -178,13 +178,18 @@ def peak() -> dict[str, float]:
 
 
 def page(data: dict[str, Any]) -> str:
+    return filled("page", data)
+
+
+def filled(name: str, data: dict[str, Any]) -> str:
+    """A page with its style, data and script in it."""
     text = json.dumps(data, separators=(",", ":")).replace("</", "<\\/")
     parts = {
         "/*STYLE*/": (HERE / "style.css").read_text(),
         "/*DATA*/": text,
-        "/*SCRIPT*/": (HERE / "page.js").read_text(),
+        "/*SCRIPT*/": (HERE / f"{name}.js").read_text(),
     }
-    made = (HERE / "page.html").read_text()
+    made = (HERE / f"{name}.html").read_text()
     for place, content in parts.items():
         before, after = made.split(place, 1)
         made = before + content + after

@@ -117,7 +117,7 @@ function graphs() {
   const code = el("details", {}, el("summary", {}, "As Python"), el("pre", {}, g.code));
   return [bar, el("div", { class: "graph" }, drawing), details, code];
 }
-const W = 190, H = 64;
+const W = 190, H = 64, READABLE = 300;
 function draw(g, details) {
   const nodes = g.nodes, at = new Map(nodes.map((n) => [n.name, n])), users = new Map(nodes.map((n) => [n.name, []]));
   const wide = (Math.max(0, ...nodes.map((n) => n.x)) + 1) * W, high = (Math.max(0, ...nodes.map((n) => n.y)) + 1) * H;
@@ -129,16 +129,25 @@ function draw(g, details) {
     const x1 = from.x * W + W / 2, y1 = from.y * H + H - 16, x2 = n.x * W + W / 2, y2 = n.y * H + 8;
     lines += `M${x1} ${y1}C${x1} ${y1 + 14} ${x2} ${y2 - 14} ${x2} ${y2}`;
   }
-  const boxes = nodes.map((n) => {
-    const box = svg("g", { class: n.op === "placeholder" ? "input" : "", "data-node": n.name, tabindex: -1, onclick: () => pick(n.name) },
-      svg("rect", { x: n.x * W + 8, y: n.y * H + 8, width: W - 16, height: H - 24, rx: 5 }), svg("text", { x: n.x * W + 15, y: n.y * H + 25 }));
-    box.lastChild.textContent = n.name.length > 19 ? `${n.name.slice(0, 18)}…` : n.name;
-    if (n.value) { const t = svg("text", { x: n.x * W + 15, y: n.y * H + 40, "font-size": 10, class: "value", opacity: .65 }); t.textContent = n.value.slice(0, 24); t.style.fontSize = "11px"; box.append(t); }
-    return box;
-  });
+  const boxes = nodes.map((n) => svg("g", { class: n.op === "placeholder" ? "input" : "", "data-node": n.name },
+    svg("rect", { x: n.x * W + 8, y: n.y * H + 8, width: W - 16, height: H - 24, rx: 5 })));
   const picture = svg("svg", { role: "img", "aria-label": `${g.stage} graph`, tabindex: 0 }, svg("path", { d: lines }), ...boxes);
+  picture.addEventListener("click", (e) => { const box = e.target.closest("[data-node]"); if (box) pick(box.dataset.node); });
   const view = { x: 0, y: 0, w: wide, h: high };
-  const put = () => picture.setAttribute("viewBox", `${view.x} ${view.y} ${view.w} ${view.h}`);
+  const labelled = new Set();
+  // Text takes most of the time of drawing: nodes get theirs when they come into view, and few enough to be read.
+  function label() {
+    const near = nodes.map((n, i) => [n, i]).filter(([n]) => n.x * W < view.x + view.w && (n.x + 1) * W > view.x && n.y * H < view.y + view.h && (n.y + 1) * H > view.y);
+    if (near.length > READABLE) return;
+    for (const [n, i] of near) if (!labelled.has(i)) {
+      labelled.add(i);
+      const name = svg("text", { x: n.x * W + 15, y: n.y * H + 25 });
+      name.textContent = n.name.length > 19 ? `${n.name.slice(0, 18)}…` : n.name;
+      boxes[i].append(name);
+      if (n.value) { const t = svg("text", { x: n.x * W + 15, y: n.y * H + 40, class: "value", opacity: .65 }); t.textContent = n.value.slice(0, 24); t.style.fontSize = "11px"; boxes[i].append(t); }
+    }
+  }
+  const put = () => { picture.setAttribute("viewBox", `${view.x} ${view.y} ${view.w} ${view.h}`); label(); };
   pan = {
     zoom(by) { const cx = view.x + view.w / 2, cy = view.y + view.h / 2; view.w *= by; view.h *= by; view.x = cx - view.w / 2; view.y = cy - view.h / 2; put(); },
     all() { Object.assign(view, { x: 0, y: 0, w: wide, h: high }); put(); },
@@ -146,8 +155,8 @@ function draw(g, details) {
     centre(n) { view.w = Math.min(wide, W * 6); view.h = view.w * 0.6; view.x = n.x * W + W / 2 - view.w / 2; view.y = n.y * H + H / 2 - view.h / 2; put(); },
     view,
   };
-  pan.all();
-  if (high > 12 * H) { view.h = 12 * H; view.w = Math.min(wide, 8 * W); put(); }
+  if (high > 12 * H) { view.h = 12 * H; view.w = Math.min(wide, 8 * W); }
+  put();
   picture.addEventListener("wheel", (e) => { e.preventDefault(); pan.zoom(e.deltaY > 0 ? 1.15 : 0.87); }, { passive: false });
   let drag = null;
   picture.addEventListener("pointerdown", (e) => { drag = { x: e.clientX, y: e.clientY }; });

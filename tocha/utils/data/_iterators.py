@@ -12,6 +12,8 @@ import weakref
 from collections import deque
 from typing import Any
 
+from tocha import _C
+from tocha.autograd._record_function import record_function
 from tocha.utils.data import _utils
 from tocha.utils.data._utils.exceptions import ExceptionWrapper
 from tocha.utils.data._utils.fetch import make_fetcher
@@ -76,6 +78,12 @@ class _BaseDataLoaderIter:
         raise NotImplementedError
 
     def __next__(self) -> Any:
+        if _C._profiler_is_watching():
+            with record_function(f"enumerate(DataLoader)#{type(self).__name__}.__next__"):
+                return self._next()
+        return self._next()
+
+    def _next(self) -> Any:
         data = self._next_data()
         self._num_yielded += 1
         if self._iterable:

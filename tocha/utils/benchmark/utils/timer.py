@@ -119,23 +119,24 @@ class Timer:
     def _instructions(self, number: int) -> int:
         body = textwrap.indent(self._task_spec.stmt, " " * 8)
         text = CALLGRIND.format(setup=self._task_spec.setup, body=body, warmup=2, number=number)
+        reasons = []
         with tempfile.TemporaryDirectory() as folder:
-            script = Path(folder) / "stmt.py"
+            script, out = Path(folder) / "stmt.py", Path(folder) / "callgrind.out"
             script.write_text(text)
             env = {**os.environ, "OMP_NUM_THREADS": str(self._task_spec.num_threads)}
-            if shutil.which("valgrind"):
-                out = Path(folder) / "callgrind.out"
-                command = ["valgrind", "--tool=callgrind", f"--callgrind-out-file={out}", sys.executable, str(script)]
-            else:
-                command = ["perf", "stat", "-x,", "-e", "instructions:u", sys.executable, str(script)]
-            done = subprocess.run(command, env=env, check=False, capture_output=True, text=True)
-            said = out.read_text() if shutil.which("valgrind") and out.exists() else done.stderr
-            found = re.search(r"^(?:summary: |totals: )(\d+)|^(\d+),", said, re.M) if done.returncode == 0 else None
-            if found is None:
-                raise OSError(
-                    f"[Timer.collect_callgrind] {command[0]} gave no number of instructions: {done.stderr[-300:]}"
-                )
-            return int(found[1] or found[2])
+            for counter in (
+                ["valgrind", "--tool=callgrind", f"--callgrind-out-file={out}"],
+                ["perf", "stat", "-x,", "-e", "instructions:u"],
+            ):
+                if shutil.which(counter[0]) is None:
+                    continue
+                done = subprocess.run([*counter, sys.executable, str(script)], env=env, check=False, capture_output=True, text=True)  # fmt: skip
+                said = out.read_text() if out.exists() else done.stderr
+                found = re.search(r"^(?:summary: |totals: )(\d+)|^(\d+),", said, re.M) if done.returncode == 0 else None
+                if found is not None:
+                    return int(found[1] or found[2])
+                reasons.append(f"{counter[0]} gave no number of instructions: {done.stderr.strip()[-300:]}")
+        raise OSError(f"[Timer.collect_callgrind] {'; '.join(reasons)}")
 
 
 class InstructionCount:

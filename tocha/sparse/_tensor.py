@@ -18,6 +18,8 @@ Tensor = _C.Tensor
 # What a function of tocha, or a method of tensors, does with tensors in coordinate form, and in compressed form.
 FORMS: dict[Any, Callable] = {}
 COMPRESSED_FORMS: dict[Any, Callable] = {}
+# What calls with out= go through: _out.py puts its function here.
+WITH_OUT: list[Callable] = []
 
 
 class SparseBase(Tensor):
@@ -73,6 +75,8 @@ class SparseTensor(SparseBase):
         form = FORMS.get(func)
         if form is None:
             raise NotImplementedError(f"[{name_of(func)}] has no form for sparse tensors; call to_dense() first")
+        if kwargs and kwargs.get("out") is not None:
+            return WITH_OUT[0](func, form, args, kwargs)
         return form(*args, **(kwargs or {}))
 
     def __deepcopy__(self, memo: dict) -> Tensor:
@@ -109,6 +113,8 @@ class CompressedTensor(SparseBase):
         form = COMPRESSED_FORMS.get(func)
         if form is None:
             refuse_compressed(name_of(func), (*args, *(kwargs or {}).values()))
+        if kwargs and kwargs.get("out") is not None:
+            return WITH_OUT[0](func, form, args, kwargs)
         return form(*args, **(kwargs or {}))
 
 

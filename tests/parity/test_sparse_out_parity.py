@@ -34,14 +34,16 @@ def told(m, expression, a, b, out):
             return None
         assert made is o
         dense = made if made.layout == m.strided else made.to_dense()
-        return str(made.layout).split(".")[-1], str(made.dtype).split(".")[-1], dense.mul(1e5).round().tolist()
+        return str(made.layout).split(".")[-1], str(made.dtype).split(".")[-1], dense.tolist()
 
 
 def hold(expression, a, b, out):
     """What PyTorch gives ours gives; where it gives nothing ours may (it has products that PyTorch needs MKL for)."""
     wanted = told(torch, expression, a, b, out)
     if wanted is not None:
-        assert told(tocha, expression, a, b, out) == wanted
+        made = told(tocha, expression, a, b, out)
+        assert made is not None and made[:2] == wanted[:2]
+        torch.testing.assert_close(torch.tensor(made[2]), torch.tensor(wanted[2]), rtol=1e-6, atol=1e-7)
 
 
 @pytest.mark.parametrize("out", LAYOUTS)

@@ -47,6 +47,8 @@ def put(name: str, out: Any, made: Any) -> Any:
         raise RuntimeError(f"[{name}] expected out= of layout {kind}, got {layout_name(out.layout)}")
     if not _is_any_sparse(out):
         return out.resize_(made.shape).copy_(made)
+    if made.dtype == _C.bool and out.dtype != _C.bool:
+        raise RuntimeError(f"{name} does not support non-boolean outputs.")
     if not _C.can_cast(made.dtype, out.dtype):
         raise RuntimeError(f"result type {made.dtype} can't be cast to the desired output type {out.dtype}")
     out.data = made.detach().to(out.dtype)

@@ -187,7 +187,8 @@ def _read_natively(*names: str) -> None:
 _read_natively("shape", "dtype", "device", "layout", "ndim")
 _read_natively("requires_grad", "is_leaf", "grad_fn", "grad", "retains_grad", "output_nr", "_version", "_base")
 _read_natively("_backward_hooks", "_post_accumulate_grad_hooks", "itemsize", "is_cpu", "is_meta")
-_read_natively("is_cuda", "is_sparse")
+_read_natively("is_cuda", "is_sparse", "is_distributed")
+_read_natively("is_ipu", "is_maia", "is_mps", "is_mtia", "is_vulkan", "is_xla", "is_xpu", "name", "volatile")
 _read_natively("is_quantized", "is_nested", "dim", "ndimension", "numel", "nelement", "element_size")
 _read_natively("is_floating_point", "is_complex", "is_signed", "is_conj", "is_neg", "is_inference", "_is_view")
 _read_natively(

@@ -260,7 +260,17 @@ _on_both(
 _on_both(
     "split", "chunk", "unbind", "narrow", "index_select", "contiguous", "clone", "unfold", "movedim", "flip", "T", "mT"
 )
-_on_both("diagonal", "roll", "repeat", "expand_as", "unflatten", "__getitem__")
+_on_both("diagonal", "roll", "repeat", "broadcast_to", "ravel", "unflatten", "__getitem__")
+form_of("expand_as")(lambda self, other: self.expand(other.shape))
+form_of("view_as")(lambda self, other: self.view(other.shape))
+
+
+@form_of("broadcast_tensors")
+def broadcast_tensors(*tensors: Any) -> tuple[Tensor, ...]:
+    """Tensors in the shape that they have together."""
+    given = tensors[0] if len(tensors) == 1 and isinstance(tensors[0], list | tuple) else tensors
+    shape = _C.broadcast_tensors([_C.empty(t.shape, device="meta") for t in given])[0].shape
+    return tuple(t.expand(shape) for t in given)
 
 
 @form_of("cat", "concat", "concatenate")

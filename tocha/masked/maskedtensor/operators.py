@@ -265,14 +265,6 @@ form_of("expand_as")(lambda self, other: self.expand(other.shape))
 form_of("view_as")(lambda self, other: self.view(other.shape))
 
 
-@form_of("broadcast_tensors")
-def broadcast_tensors(*tensors: Any) -> tuple[Tensor, ...]:
-    """Tensors in the shape that they have together."""
-    given = tensors[0] if len(tensors) == 1 and isinstance(tensors[0], list | tuple) else tensors
-    shape = _C.broadcast_tensors([_C.empty(t.shape, device="meta") for t in given])[0].shape
-    return tuple(t.expand(shape) for t in given)
-
-
 @form_of("cat", "concat", "concatenate")
 def cat(tensors: Sequence[Tensor], dim: int = 0, *, out: Any = None) -> Tensor:
     """Masked tensors joined, data and masks."""

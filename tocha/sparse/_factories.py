@@ -124,7 +124,8 @@ def _filled(base: str, made: Tensor, given: dict[str, Any]) -> Tensor:
 
 def make_in_layout(factory: str, given: dict[str, Any]) -> Tensor:
     """What a factory gives for arguments with a layout, by their names in its schema."""
-    layout, source = given.get("layout"), given.get("self")
+    layout: Any = given.get("layout")
+    source: Any = given.get("self")
     base = factory.removeprefix("new_").removesuffix("_like")
     if ("size" not in given and not factory.endswith("_like")) or "stride" in given:
         if "stride" not in given:  # made empty, to be filled from outside

@@ -40,10 +40,10 @@ def workloads() -> Iterator[Workload]:
     for n in (64, 251, 1024, 4096, 65536):
         yield called(f"fft of one line, {n}", complex_numbers(n), "fft")
         yield called(f"rfft of one line, {n}", real_numbers(n), "rfft")
-    for n in (64, 127, 256, 1024):
-        yield called(f"fft2 {n}x{n}", complex_numbers(n, n), "fft2")
-        yield called(f"rfft2 {n}x{n}", real_numbers(n, n), "rfft2")
-    for n in (32, 64, 100):
+    for n, k in ((64, 64), (127, 127), (251, 251), (256, 256), (1009, 64), (1024, 1024), (4096, 64), (4093, 64)):
+        yield called(f"fft2 {n}x{k}", complex_numbers(n, k), "fft2")
+        yield called(f"rfft2 {n}x{k}", real_numbers(n, k), "rfft2")
+    for n in (32, 64, 97, 100):
         yield called(f"fftn {n}x{n}x{n}", complex_numbers(n, n, n), "fftn")
         yield called(f"rfftn {n}x{n}x{n}", real_numbers(n, n, n), "rfftn")
     sound, window = real_numbers(4, 16000), np.hanning(400).astype(np.float32)

@@ -514,7 +514,7 @@ def test_nothing_computes_with_zeros():
         except Exception:
             wrong.append(name)
             continue
-        if not tocha.allclose(got.to_dense().double(), expected.double()):
+        if not tocha.allclose(got.to_dense().double(), expected.double(), equal_nan=True):
             wrong.append(name)
     assert wrong == []
 
@@ -535,7 +535,6 @@ def test_nothing_computes_with_zeros():
         lambda s: s.as_subclass(tocha.Tensor),
         lambda s: tocha.Tensor._make_subclass(tocha.Tensor, s),
         lambda s: s in [tocha.ones(1)] or 3 in s,
-        lambda s: list(s),
         lambda s: tocha.full((2,), s),
     ],
 )

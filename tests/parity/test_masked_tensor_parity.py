@@ -5,6 +5,8 @@ Needs torch beside tocha; run by `make parity`. Where ours has an operation that
 
 from __future__ import annotations
 
+import importlib
+
 import pytest
 from beside import expressions, hold_told
 
@@ -30,7 +32,7 @@ x.select(0,1); x.split(1); x.chunk(2); m.cat([x,y]); m.stack([x,y]); x.contiguou
 x.float(); x.half(); x.bool(); x.numpy(); x.tolist(); x.item(); x.sum().item(); len(x); x.dim(); x.numel(); x.size(); x.stride()
 m.mm(x,x.t()); x.matmul(data.t()); m.ones_like(x); x.new_zeros(2); x.is_floating_point(); x.device; m.isclose(x,y); x.sort(); x.nonzero()
 x.gather(0,T([[0,0,0]])); sp+sp; sp*2; sp.sum(); sp.sin(); spc+spc; spc.sin(); bool(x.sum()); float(x.sum()); x.data; x.grad
-x.element_size(); x.unfold(1,2,1)
+x.element_size(); x.unfold(1,2,1); x.broadcast_to((2,2,3)); x.expand_as(x); x.view_as(x); x.ravel()
 x.clone().add_(1); x.clone().abs_(); x.clone().mul_(y); x.add_(1).get_data(); m.where(mask,x,y); x.copy_(y)
 """
 
@@ -73,3 +75,46 @@ def test_gradients(expression):
         made.sum().backward()
         said.append(str(x.grad))
     assert said[0] == said[1]
+
+
+def called(m, name, *others):
+    """The elements that a function gives, where they are valid, or the type of what it raised."""
+    data = m.tensor([[1.0, -2, 0.3], [0.4, 0.5, -0.6]])
+    kind = m.int64 if name.startswith("bitwise") else m.float32
+    mask = m.tensor([[True, False, True], [True, True, False]])
+    x = m.masked.masked_tensor(data.to(kind), mask)
+    y = m.masked.masked_tensor((data * 2 + 1).to(kind), mask)
+    first = {"polygamma": (1, x), "mvlgamma": (x.abs() + 3, 2), "logit": (x, 0.1)}.get(name, (x,))
+    given = [{"same": y, "number": 2, "dense": m.ones(2, 3, dtype=kind), "other": m.masked.masked_tensor(data, ~mask)}[o] for o in others]  # fmt: skip
+    try:
+        f = getattr(m, name, None)
+        made = f(*first, *given) if f is not None else getattr(x, name)(*given)
+    except Exception as error:
+        return type(error).__name__
+    return made.get_data()[made.get_mask()].double() if made.get_mask().dtype == m.bool else None, made.get_mask().tolist(), str(made.dtype).split(".")[-1]  # fmt: skip
+
+
+def hold(name, *others):
+    mine, wanted = called(tocha, name, *others), called(torch, name, *others)
+    if isinstance(wanted, str):
+        assert mine == wanted
+        return
+    assert mine[1:] == wanted[1:]
+    torch.testing.assert_close(torch.from_numpy(mine[0].numpy()), wanted[0], rtol=1e-5, atol=1e-6, equal_nan=True)
+
+
+UNARY = importlib.import_module("torch.masked.maskedtensor.unary")
+BINARY = importlib.import_module("torch.masked.maskedtensor.binary")
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("name", [*UNARY.UNARY_NAMES, *UNARY.INPLACE_UNARY_NAMES])
+def test_every_function_of_one_tensor_that_pytorch_lists(name):
+    hold(name)
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("other", ["same", "number", "dense", "other"])
+@pytest.mark.parametrize("name", [*BINARY.BINARY_NAMES, *BINARY.INPLACE_BINARY_NAMES])
+def test_every_function_of_two_tensors_that_pytorch_lists(name, other):
+    hold(name, other)

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from tocha import _C
-from tocha.nested import _indexing, _operators, _pointwise, _products, _strided  # noqa: F401, their forms
+from tocha.nested import _indexing, _operators, _pointwise, _products, _saved, _strided  # noqa: F401, their forms
 from tocha.nested._internal.nested_tensor import NestedTensor as _NestedTensor  # noqa: F401
 from tocha.nested._internal.nested_tensor import Tensor, _rebuild_njt, build, is_nested, offsets_from  # noqa: F401
 

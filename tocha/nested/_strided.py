@@ -5,7 +5,6 @@ The older of PyTorch's two layouts. What acts on every element runs on the buffe
 
 from __future__ import annotations
 
-import itertools
 import math
 from collections.abc import Callable, Sequence
 from typing import Any, NoReturn, TypeGuard
@@ -13,7 +12,6 @@ from typing import Any, NoReturn, TypeGuard
 from tocha import _C, autograd
 from tocha._core.forms import read_natively, registrar
 from tocha._core.pointwise_names import is_in_place, plain_name, pointwise_names
-from tocha._utils import _rebuild_nested_tensor
 from tocha.autograd.function import Function
 from tocha.nested._internal.nested_tensor import Tensor, is_recorded, wrapped
 from tocha.nn import functional
@@ -111,16 +109,6 @@ class StridedNestedTensor(Tensor):
         return memo.setdefault(
             id(self), make(self._buffer.clone(), self._component_sizes).requires_grad_(self.requires_grad)
         )
-
-    def __reduce_ex__(self, protocol: Any) -> Any:  # type: ignore[override]
-        sizes = self._component_sizes
-        dims = len(sizes[0]) if sizes else 0
-        table = _C.tensor(sizes, dtype=_C.int64).reshape(len(sizes), dims)
-        strides = [[math.prod(one[d + 1 :]) for d in range(dims)] for one in sizes]
-        ends = list(itertools.accumulate(math.prod(one) for one in sizes))
-        starts = _C.tensor([0, *ends][: len(sizes)], dtype=_C.int64)
-        parts = (self._buffer, table, _C.tensor(strides, dtype=_C.int64).reshape(table.shape), starts)
-        return _rebuild_nested_tensor, parts
 
 
 def rebuild(buffer: Any, sizes: Any, strides: Any, starts: Any) -> Tensor:

@@ -99,7 +99,7 @@ def _ordered(overridden: Iterable[object]) -> list[object]:
 
 def _call_overrides(func: Callable, overridden: tuple, args: tuple, kwargs: dict | None) -> Any:
     kwargs = kwargs or {}
-    operands = _ordered(overridden) if len(overridden) > 1 else overridden
+    operands: Sequence[Any] = _ordered(overridden) if len(overridden) > 1 else overridden
     types = tuple(map(type, operands))
     if _modes.stack:
         mode = _modes.stack.pop()
@@ -112,7 +112,7 @@ def _call_overrides(func: Callable, overridden: tuple, args: tuple, kwargs: dict
         if result is not NotImplemented:
             return result
     for o in operands:
-        method = type(o).__torch_function__  # type: ignore[attr-defined]
+        method = type(o).__torch_function__
         result = method(func, types, args, kwargs)
         if result is not NotImplemented:
             return result

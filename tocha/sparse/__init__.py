@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from tocha.sparse import _factories, _geometry, _layouts, _resize, _saved  # noqa: F401
+from tocha.sparse import _coordinates, _factories, _geometry, _layouts, _out, _resize, _saved  # noqa: F401
 from tocha.sparse._compressed_products import reduced_mm, sampled_addmm
 from tocha.sparse._construct import check_sparse_tensor_invariants
 from tocha.sparse._functions import as_sparse_gradcheck, log_softmax, softmax, spdiags

@@ -23,11 +23,6 @@ from tocha.sparse._tensor import (
 _NO_SUM = "add(sparse, dense) is not supported. Use add(dense, sparse) instead."
 
 
-def _check_out(out: Any, name: str) -> None:
-    if out is not None:
-        raise NotImplementedError(f"[{name}] has no out= for sparse tensors")
-
-
 # -- sums ------------------------------------------------------------------------------------------------
 
 
@@ -35,7 +30,6 @@ def _check_out(out: Any, name: str) -> None:
 @form_of("add", "__add__")
 def add(input: Any, other: Any, *, alpha: Any = 1, out: Any = None) -> Tensor:
     """input + alpha * other: sparse of two sparse tensors, dense of a dense and a sparse one."""
-    _check_out(out, "add")
     if is_sparse(input):
         if not is_sparse(other):
             raise RuntimeError(_NO_SUM)
@@ -49,7 +43,7 @@ def add(input: Any, other: Any, *, alpha: Any = 1, out: Any = None) -> Tensor:
 @form_of("sub", "__sub__")
 def sub(input: Any, other: Any, *, alpha: Any = 1, out: Any = None) -> Tensor:
     """input - alpha * other."""
-    return add(input, other, alpha=-alpha, out=out)
+    return add(input, other, alpha=-alpha)
 
 
 @form_of("add_", "__iadd__")
@@ -138,7 +132,6 @@ def _is_number(value: Any) -> bool:
 @form_of("mul", "multiply", "__mul__")
 def mul(input: Any, other: Any, *, out: Any = None) -> Tensor:
     """input * other: a sparse tensor by a number, a dense or a sparse tensor."""
-    _check_out(out, "mul")
     if is_sparse(input) and is_sparse(other):
         return _mul_sparse(input, other)
     t, factor = (input, other) if is_sparse(input) else (other, input)
@@ -196,7 +189,6 @@ def _check_divisor(divisor: Any) -> None:
 @form_of("div", "divide", "true_divide", "__truediv__", "__div__")
 def div(input: Any, other: Any, *, rounding_mode: str | None = None, out: Any = None) -> Tensor:
     """input / other, a number."""
-    _check_out(out, "div")
     if not is_sparse(input):
         raise NotImplementedError("[div] has no form for sparse divisors; call to_dense() first")
     _check_divisor(other)
@@ -220,7 +212,6 @@ def div_(self: Any, other: Any, *, rounding_mode: str | None = None) -> Tensor:
 @form_of("neg", "negative", "__neg__")
 def neg(input: SparseTensor, *, out: Any = None) -> Tensor:
     """The negatives of all elements."""
-    _check_out(out, "neg")
     return with_values(input, "Neg", -values_of(input))
 
 
@@ -253,7 +244,6 @@ def _by_value(name: str) -> Callable:
     function = getattr(_C, name)
 
     def map_values(input: SparseTensor, *args: Any, out: Any = None, **kwargs: Any) -> Tensor:
-        _check_out(out, name)
         t = coalesced(input)
         return with_values(t, name.capitalize(), function(values_of(t), *args, **kwargs))
 
@@ -275,7 +265,7 @@ def pow(input: Any, exponent: Any, *, out: Any = None) -> Tensor:
     """input ** exponent, for exponents that leave zeros what they are."""
     if not is_sparse(input) or isinstance(exponent, Tensor) or not exponent > 0:
         raise NotImplementedError("[pow] sparse tensors have only powers by numbers greater than 0")
-    return _positive_power(input, exponent, out=out)
+    return _positive_power(input, exponent)
 
 
 # -- lists of tensors ------------------------------------------------------------------------------------

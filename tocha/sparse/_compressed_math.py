@@ -32,11 +32,6 @@ from tocha.sparse._tensor import (
 _FORMAT = "Expected result Tensor to be of format CSR"
 
 
-def _check_out(out: Any, name: str) -> None:
-    if out is not None:
-        raise NotImplementedError(f"[{name}] has no out= for sparse tensors")
-
-
 # -- sums ------------------------------------------------------------------------------------------------
 
 
@@ -44,7 +39,6 @@ def _check_out(out: Any, name: str) -> None:
 @compressed_form("add", "__add__")
 def add(input: Any, other: Any, *, alpha: Any = 1, out: Any = None) -> Tensor:
     """input + alpha * other: compressed where both are, else dense."""
-    _check_out(out, "add")
     if is_compressed(input) and is_compressed(other):
         return add_compressed(input, other, alpha)
     if is_sparse(input) or is_sparse(other):
@@ -144,7 +138,6 @@ def _is_number(value: Any) -> bool:
 @compressed_form("mul", "multiply", "__mul__")
 def mul(input: Any, other: Any, *, out: Any = None) -> Tensor:
     """input * other: a compressed tensor by a number, a dense or a sparse tensor of its shape."""
-    _check_out(out, "mul")
     t, factor = (input, other) if is_compressed(input) else (other, input)
     if _is_number(factor):
         return with_held(t, "Mul", held(t) * factor)
@@ -202,7 +195,6 @@ def _by_value(name: str) -> None:
     function = getattr(_C, name, None) or getattr(Tensor, name)
 
     def map_values(input: CompressedTensor, *args: Any, out: Any = None, **kwargs: Any) -> Tensor:
-        _check_out(out, name)
         return with_held(input, name.capitalize(), function(held(input), *args, **kwargs))
 
     def map_in_place(self: CompressedTensor, *args: Any, **kwargs: Any) -> Tensor:
@@ -265,7 +257,6 @@ def sum(
     input: CompressedTensor, dim: Any = None, keepdim: bool = False, *, dtype: Any = None, out: Any = None
 ) -> Tensor:
     """The sum of all elements, or of the rows or columns of a CSR matrix, which keeps its layout."""
-    _check_out(out, "sum")
     if dim is None:
         return _sum_of_all(input, dtype)
     if input._kind != _C.sparse_csr:

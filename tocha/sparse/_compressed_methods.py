@@ -237,6 +237,7 @@ def check_writable(t: CompressedTensor) -> None:
 def _set_data(self: CompressedTensor, new: Tensor) -> None:
     with DisableTorchFunctionSubclass():
         Tensor.data.__set__(self, new)
+    self._size = new._size  # type: ignore[attr-defined]
     replace(self, new)
 
 

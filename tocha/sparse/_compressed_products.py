@@ -128,13 +128,7 @@ def mm(input: Tensor, mat2: Tensor, *, out: Any = None) -> Tensor:
         made = product(input, mat2, False, _times)
     else:
         made = product(mat2, input.t(), True, _times).t()
-    return made if out is None else _into(out, made)
-
-
-def _into(out: Tensor, made: Tensor) -> Tensor:
-    if _is_any_sparse(out) or _is_any_sparse(made):
-        raise NotImplementedError("[mm] out= must be dense, and the result too")
-    return out.resize_(made.shape).copy_(made)
+    return made
 
 
 @compressed_form("mv")
@@ -145,7 +139,7 @@ def mv(input: Tensor, vec: Tensor, *, out: Any = None) -> Tensor:
         raise RuntimeError(f"vector + matrix @ vector expected, got 1, {len(mat)}, {vec.dim()}")
     if mat[1] != vec.size(0):
         raise RuntimeError(f"size mismatch, got input ({mat[0]}), mat ({mat[0]}x{mat[1]}), vec ({vec.size(0)})")
-    return mm(input, vec.unsqueeze(1), out=out).squeeze(1)
+    return mm(input, vec.unsqueeze(1)).squeeze(1)
 
 
 def _plain_rows(input: Any, other: Any) -> bool:
@@ -168,15 +162,15 @@ def _plain_rows(input: Any, other: Any) -> bool:
 def matmul(input: Tensor, other: Tensor, *, out: Any = None) -> Tensor:
     """The product of matrices, or of a matrix and a vector."""
     dims = (len(sizes(input)), len(sizes(other)))
-    if out is None and dims in ((2, 1), (2, 2)) and _plain_rows(input, other):
+    if dims in ((2, 1), (2, 2)) and _plain_rows(input, other):
         parts = (input._held, input._groups, input._within)  # type: ignore[attr-defined]
         return _C._csr_mm(*parts, other) if dims[1] == 2 else _C._csr_mm(*parts, other.unsqueeze(1)).squeeze(1)
     if dims == (2, 2):
-        return mm(input, other, out=out)
+        return mm(input, other)
     if dims == (2, 1):
-        return mv(input, other, out=out)
+        return mv(input, other)
     if dims == (1, 2):
-        return mm(input.unsqueeze(0), other, out=out).squeeze(0)
+        return mm(input.unsqueeze(0), other).squeeze(0)
     which = input if is_compressed(input) else other
     raise RuntimeError(f"[matmul] expand is unsupported for {layout_of(which)} tensors")
 
@@ -196,7 +190,7 @@ def bmm(input: Tensor, mat2: Tensor, *, out: Any = None) -> Tensor:
             f"but got: [{mat2.size(0)}, {mat2.size(1)}]."
         )
     made = product(input, mat2, False, _times)
-    return made if out is None else _into(out, made)
+    return made
 
 
 @compressed_form("addmm")
@@ -207,7 +201,7 @@ def addmm(input: Tensor, mat1: Tensor, mat2: Tensor, *, beta: Any = 1, alpha: An
     made = mm(mat1, mat2)
     made = made.to_dense() if _is_any_sparse(made) else made
     total = made * alpha if beta == 0 else input * beta + (made if alpha == 1 else made * alpha)
-    return total if out is None else _into(out, total)
+    return total
 
 
 def _addmm_compressed(input: CompressedTensor, mat1: Tensor, mat2: Tensor, beta: Any, alpha: Any) -> Tensor:

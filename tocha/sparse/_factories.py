@@ -5,7 +5,7 @@ As in PyTorch such a tensor holds nothing at first. Filling one sets only what i
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any, NoReturn
 
 from tocha import _C
@@ -106,23 +106,28 @@ def zeros_like_of(input: Tensor, layout: Any, dtype: Any, device: Any) -> Tensor
     return _compressed(input.shape, kind, block, dense, dtype, device)
 
 
-# What is done to a tensor that holds nothing yet, by the factory's name without new_ and _like.
-FILL: dict[str, Callable] = {
-    "empty": lambda t, given: t,
-    "zeros": lambda t, given: t,
-    "ones": lambda t, given: t.fill_(1),
-    "full": lambda t, given: t.fill_(given["fill_value"]),
-    "rand": lambda t, given: t.uniform_(),
-    "randn": lambda t, given: t.normal_(generator=given.get("generator")),
-    "randint": lambda t, given: t.random_(),
-}
+def _filled(base: str, made: Tensor, given: dict[str, Any]) -> Tensor:
+    """A tensor filled as the factory of this name, without new_ and _like, does it."""
+    match base:
+        case "empty" | "zeros":
+            return made
+        case "ones":
+            return made.fill_(1)
+        case "full":
+            return made.fill_(given["fill_value"])
+        case "rand":
+            return made.uniform_()
+        case "randn":
+            return made.normal_(generator=given.get("generator"))
+    return made.random_()
 
 
 def make_in_layout(factory: str, given: dict[str, Any]) -> Tensor:
     """What a factory gives for arguments with a layout, by their names in its schema."""
-    layout, source = given.get("layout"), given.get("self")
+    layout: Any = given.get("layout")
+    source: Any = given.get("self")
     base = factory.removeprefix("new_").removesuffix("_like")
-    if base not in FILL:
+    if ("size" not in given and not factory.endswith("_like")) or "stride" in given:
         if "stride" not in given:  # made empty, to be filled from outside
             without_elements((0,), layout)
         raise NotImplementedError(f"Could not run 'aten::{factory}.out' with arguments from the 'SparseCPU' backend")
@@ -136,7 +141,7 @@ def make_in_layout(factory: str, given: dict[str, Any]) -> Tensor:
         size = _numbers((given["size"],))
         name = "zeros" if base == "zeros" and len(size) < 2 and source is None else "empty"
         made = without_elements(size, layout or source.layout, dtype, device, name)
-    made = FILL[base](made, given)
+    made = _filled(base, made, given)
     return made.requires_grad_(given["requires_grad"]) if given.get("requires_grad") else made
 
 
@@ -169,11 +174,11 @@ def _new(name: str) -> None:
     compressed_form(name)(form)
 
 
-for _base in FILL:
-    if hasattr(_C, f"{_base}_like"):
-        _like(f"{_base}_like")
-    if hasattr(Tensor, f"new_{_base}"):
-        _new(f"new_{_base}")
+for _name in dir(_C):
+    if _name.endswith("_like"):
+        _like(_name)
+for _name in ("empty", "zeros", "ones", "full"):
+    _new(f"new_{_name}")
 
 
 @form_of("new_tensor")

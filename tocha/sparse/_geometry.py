@@ -8,6 +8,7 @@ from tocha import _C
 from tocha.sparse._arithmetic import mul
 from tocha.sparse._history import build, coalesced, product, values_of
 from tocha.sparse._tensor import (
+    WITH_OUT,
     SparseTensor,
     Tensor,
     add_rows,
@@ -111,8 +112,6 @@ def index_select(input: SparseTensor, dim: int, index: Tensor, *, out: Any = Non
 @form_of("sum")
 def sum(input: SparseTensor, dim: Any = None, keepdim: bool = False, *, dtype: Any = None, out: Any = None) -> Tensor:
     """The sum of all elements, or along dims: dense where no sparse dimension is left."""
-    if out is not None:
-        raise NotImplementedError("[sum] has no out= for sparse tensors")
     dims = range(input.dim()) if dim is None else [dim] if isinstance(dim, int) else list(dim)
     gone = {wrapped(d, input.dim()) for d in dims}
     if len(gone) != len(dims):
@@ -158,7 +157,7 @@ def norm(
 @form_of("any")
 def any_(input: SparseTensor, dim: Any = None, keepdim: bool = False, *, out: Any = None) -> Tensor:
     """Whether an element is not zero."""
-    if dim is not None or out is not None:
+    if dim is not None:
         raise NotImplementedError("[any] sparse tensors are only asked for all elements together")
     return coalesced(input)._coo_values.any()
 
@@ -224,11 +223,7 @@ def mm(input: Tensor, mat2: Tensor, *, out: Any = None) -> Tensor:
     else:
         check_product(input, mat2)
         found = product(input, mat2, False, _times) if is_sparse(input) else product(mat2, input.t(), True, _times).t()
-    if out is None:
-        return found
-    if is_sparse(out) or is_sparse(found):
-        raise NotImplementedError("[mm] has no out= for sparse results")
-    return out.resize_(found.shape).copy_(found)
+    return found
 
 
 def _times(sparse: Any, dense: Tensor, flipped: bool) -> Tensor:
@@ -253,7 +248,7 @@ def bmm(input: Tensor, mat2: Tensor, *, out: Any = None) -> Tensor:
     indices = _C.stack([number * n + row, number * m + column])
     joined = build("Bmm", values_of(input), indices, (b * n, b * m), input._coo_coalesced)
     found = mm_masked(joined, mat2.reshape(b * m, -1)).reshape(b, n, mat2.size(2))
-    return found if out is None else out.resize_(found.shape).copy_(found)
+    return found
 
 
 @form_of("linear")
@@ -269,8 +264,10 @@ def linear(input: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
 
 
 @form_of("hspmm")
-def hspmm(mat1: SparseTensor, mat2: Tensor) -> Tensor:
+def hspmm(mat1: SparseTensor, mat2: Tensor, *, out: Any = None) -> Tensor:
     """mat1 @ mat2 as a tensor whose rows are sparse: those that mat1 has values in."""
+    if out is not None:
+        return WITH_OUT[0](hspmm, hspmm, (mat1, mat2), {"out": out})
     rows = _rows_with_values(mat1)
     return build(
         "Hspmm", mm_masked(mat1, mat2).index_select(0, rows), rows.unsqueeze(0), (mat1.size(0), mat2.size(1)), True
@@ -317,7 +314,7 @@ def mv(input: Tensor, vec: Tensor, *, out: Any = None) -> Tensor:
         raise RuntimeError("[mv] expected a sparse matrix and a dense vector")
     if input.size(1) != vec.size(0):
         raise RuntimeError("mv: expected self.size(-1) == vec.size(-1)")
-    return mm(input, vec.unsqueeze(1), out=out).squeeze(1)
+    return mm(input, vec.unsqueeze(1)).squeeze(1)
 
 
 @reflected_form_of("__rmatmul__")
@@ -325,11 +322,11 @@ def mv(input: Tensor, vec: Tensor, *, out: Any = None) -> Tensor:
 def matmul(input: Tensor, other: Tensor, *, out: Any = None) -> Tensor:
     """The product of matrices, or of a matrix and a vector."""
     if input.dim() == 2 and other.dim() == 2:
-        return mm(input, other, out=out)
+        return mm(input, other)
     if input.dim() == 2 and other.dim() == 1:
-        return mv(input, other, out=out)
+        return mv(input, other)
     if input.dim() == 1 and other.dim() == 2 and not is_sparse(input):
-        return mm(input.unsqueeze(0), other, out=out).squeeze(0)
+        return mm(input.unsqueeze(0), other).squeeze(0)
     raise RuntimeError("[matmul] expand is unsupported for Sparse tensors: only matrices and vectors can be multiplied")
 
 
@@ -340,4 +337,4 @@ def addmm(input: Tensor, mat1: Tensor, mat2: Tensor, *, beta: Any = 1, alpha: An
         raise RuntimeError("addmm_sparse_dense: expected strided result tensor, got tensor with layout Sparse")
     made = mm(mat1, mat2)
     total = input * beta + (made.to_dense() if is_sparse(made) else made) * alpha
-    return total if out is None else out.resize_(total.shape).copy_(total)
+    return total

@@ -18,6 +18,8 @@ Tensor = _C.Tensor
 # What a function of tocha, or a method of tensors, does with tensors in coordinate form, and in compressed form.
 FORMS: dict[Any, Callable] = {}
 COMPRESSED_FORMS: dict[Any, Callable] = {}
+# What calls with out= go through: _out.py puts its function here.
+WITH_OUT: list[Callable] = []
 
 
 class SparseBase(Tensor):
@@ -73,6 +75,8 @@ class SparseTensor(SparseBase):
         form = FORMS.get(func)
         if form is None:
             raise NotImplementedError(f"[{name_of(func)}] has no form for sparse tensors; call to_dense() first")
+        if kwargs and kwargs.get("out") is not None:
+            return WITH_OUT[0](func, form, args, kwargs)
         return form(*args, **(kwargs or {}))
 
     def __deepcopy__(self, memo: dict) -> Tensor:
@@ -109,6 +113,8 @@ class CompressedTensor(SparseBase):
         form = COMPRESSED_FORMS.get(func)
         if form is None:
             refuse_compressed(name_of(func), (*args, *(kwargs or {}).values()))
+        if kwargs and kwargs.get("out") is not None:
+            return WITH_OUT[0](func, form, args, kwargs)
         return form(*args, **(kwargs or {}))
 
 
@@ -181,7 +187,8 @@ def _read_natively(*names: str) -> None:
 _read_natively("shape", "dtype", "device", "layout", "ndim")
 _read_natively("requires_grad", "is_leaf", "grad_fn", "grad", "retains_grad", "output_nr", "_version", "_base")
 _read_natively("_backward_hooks", "_post_accumulate_grad_hooks", "itemsize", "is_cpu", "is_meta")
-_read_natively("is_cuda", "is_sparse")
+_read_natively("is_cuda", "is_sparse", "is_distributed")
+_read_natively("is_ipu", "is_maia", "is_mps", "is_mtia", "is_vulkan", "is_xla", "is_xpu", "name", "volatile")
 _read_natively("is_quantized", "is_nested", "dim", "ndimension", "numel", "nelement", "element_size")
 _read_natively("is_floating_point", "is_complex", "is_signed", "is_conj", "is_neg", "is_inference", "_is_view")
 _read_natively(

@@ -260,7 +260,9 @@ _on_both(
 _on_both(
     "split", "chunk", "unbind", "narrow", "index_select", "contiguous", "clone", "unfold", "movedim", "flip", "T", "mT"
 )
-_on_both("diagonal", "roll", "repeat", "expand_as", "unflatten", "__getitem__")
+_on_both("diagonal", "roll", "repeat", "broadcast_to", "ravel", "unflatten", "__getitem__")
+form_of("expand_as")(lambda self, other: self.expand(other.shape))
+form_of("view_as")(lambda self, other: self.view(other.shape))
 
 
 @form_of("cat", "concat", "concatenate")

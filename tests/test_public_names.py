@@ -302,3 +302,13 @@ def test_private_modules_have_pytorchs_names():
     for name in names:
         done = subprocess.run([sys.executable, "-c", code, name], capture_output=True, text=True, check=True)
         assert done.stdout == f"tocha.{name}\n"
+
+
+def test_older_home_of_the_profilers_names():
+    from tocha.autograd import profiler
+
+    with profiler.profile() as found, profiler.record_function("part"):
+        tocha.ones(2).sum()
+    assert isinstance(found.key_averages(), profiler.EventList)
+    assert all(isinstance(event, profiler.FunctionEvent) for event in found.events())
+    assert profiler.kineto_available() in (True, False)

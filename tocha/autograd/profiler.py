@@ -12,8 +12,8 @@ def __getattr__(name: str) -> Any:
     """The profiler stands above autograd: it is loaded when somebody asks."""
     if name in ("profile", "record_function", "ProfilerActivity", "kineto_available"):
         return getattr(importlib.import_module("tocha.profiler"), name)
-    if name == "EventList":
-        return importlib.import_module("tocha.profiler._ranges").Averages
+    if name in ("EventList", "FunctionEvent"):
+        return getattr(importlib.import_module("tocha.profiler._ranges"), name)
     raise AttributeError(f"module 'tocha.autograd.profiler' has no attribute {name!r}")
 
 

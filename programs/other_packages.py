@@ -49,9 +49,7 @@ def use_ignite():
     from ignite.metrics import Accuracy, Loss
 
     model, losses = network(), []
-    data = torch.utils.data.DataLoader(
-        torch.utils.data.TensorDataset(draw(16, 4), torch.arange(16) % 3), batch_size=4
-    )
+    data = torch.utils.data.DataLoader(torch.utils.data.TensorDataset(draw(16, 4), torch.arange(16) % 3), batch_size=4)
     trainer = create_supervised_trainer(model, torch.optim.SGD(model.parameters(), 0.1), nn.CrossEntropyLoss())
     evaluator = create_supervised_evaluator(model, {"accuracy": Accuracy(), "loss": Loss(nn.CrossEntropyLoss())})
     trainer.on(Events.ITERATION_COMPLETED)(lambda engine: losses.append(engine.state.output))
@@ -151,7 +149,9 @@ def use_vector_quantize_pytorch():
 
     x = draw(2, 10, 8)
     vq = VectorQuantize(dim=8, codebook_size=16, decay=0.8)
-    record("vector_quantize", vq(x), ResidualVQ(dim=8, num_quantizers=2, codebook_size=8)(x), FSQ([8, 5, 5])(x[..., :3]))
+    record(
+        "vector_quantize", vq(x), ResidualVQ(dim=8, num_quantizers=2, codebook_size=8)(x), FSQ([8, 5, 5])(x[..., :3])
+    )
 
 
 def use_vit_pytorch():
@@ -262,7 +262,11 @@ def use_julius():
     import julius
 
     x = draw(2, 400).requires_grad_()
-    found = [julius.resample_frac(x, 4, 3), julius.lowpass_filter(x, 0.1), julius.fft_conv1d(x[:, None], draw(3, 1, 40))]
+    found = [
+        julius.resample_frac(x, 4, 3),
+        julius.lowpass_filter(x, 0.1),
+        julius.fft_conv1d(x[:, None], draw(3, 1, 40)),
+    ]
     sum(f.square().sum() for f in found).backward()
     record("julius", found, x.grad)
 
@@ -272,7 +276,11 @@ def use_auraloss():
 
     x = draw(2, 1, 4096).requires_grad_()
     y = draw(2, 1, 4096, seed=1)
-    found = [auraloss.freq.MultiResolutionSTFTLoss()(x, y), auraloss.time.SISDRLoss()(x, y), auraloss.time.SNRLoss()(x, y)]
+    found = [
+        auraloss.freq.MultiResolutionSTFTLoss()(x, y),
+        auraloss.time.SISDRLoss()(x, y),
+        auraloss.time.SNRLoss()(x, y),
+    ]
     sum(found).backward()
     record("auraloss", found, x.grad)
 
@@ -280,7 +288,7 @@ def use_auraloss():
 def use_efficientnet_pytorch():
     from efficientnet_pytorch import EfficientNet
 
-    model = EfficientNet.from_name("efficientnet-b0", num_classes=4, drop_connect_rate=0.0, dropout_rate=0.0)
+    model = EfficientNet.from_name("efficientnet-b0")
     record("efficientnet_pytorch", model.eval()(draw(2, 3, 64, 64)))
 
 
@@ -298,7 +306,11 @@ def use_nflows():
     from nflows import distributions, flows, transforms
 
     chain = transforms.CompositeTransform(
-        [transforms.MaskedAffineAutoregressiveTransform(3, 16), transforms.ReversePermutation(3), transforms.LULinear(3)]
+        [
+            transforms.MaskedAffineAutoregressiveTransform(3, 16),
+            transforms.ReversePermutation(3),
+            transforms.LULinear(3),
+        ]
     )
     flow = flows.Flow(chain, distributions.StandardNormal([3]))
     loss = -flow.log_prob(draw(8, 3)).mean()
@@ -329,7 +341,11 @@ def use_torchcde():
 def use_pytorch_tabnet():
     from pytorch_tabnet.tab_network import TabNet
 
-    train("tabnet", TabNet(6, 3, n_d=4, n_a=4, n_steps=2, group_attention_matrix=torch.eye(6)), lambda m: m(draw(16, 6))[0])
+    train(
+        "tabnet",
+        TabNet(6, 3, n_d=4, n_a=4, n_steps=2, group_attention_matrix=torch.eye(6)),
+        lambda m: m(draw(16, 6))[0],
+    )
 
 
 def use_perceiver_pytorch():
@@ -345,7 +361,9 @@ def use_perceiver_pytorch():
 def use_denoising_diffusion_pytorch():
     from denoising_diffusion_pytorch import GaussianDiffusion, Unet
 
-    model = GaussianDiffusion(Unet(dim=16, dim_mults=(1, 2), flash_attn=False), image_size=16, timesteps=10, sampling_timesteps=3)
+    model = GaussianDiffusion(
+        Unet(dim=16, dim_mults=(1, 2), flash_attn=False), image_size=16, timesteps=10, sampling_timesteps=3
+    )
     loss = model(draw(2, 3, 16, 16, low=0))
     loss.backward()
     torch.manual_seed(0)
@@ -379,7 +397,7 @@ def use_lightly():
 
 
 def use_fastai():
-    from fastai.basics import DataLoader, DataLoaders, Learner, SGD
+    from fastai.basics import SGD, DataLoader, DataLoaders, Learner
 
     rows = [(draw(4, seed=i), i % 3) for i in range(16)]
     data = DataLoaders(DataLoader(rows, bs=4, shuffle=False), DataLoader(rows, bs=4))
@@ -419,7 +437,12 @@ def use_torchio():
 
     torch.manual_seed(0)
     subject = torchio.Subject(image=torchio.ScalarImage(tensor=draw(1, 12, 12, 12).float()))
-    record("torchio", torchio.Compose([torchio.RescaleIntensity((0, 1)), torchio.RandomFlip(), torchio.Resample(2)])(subject).image.data)
+    record(
+        "torchio",
+        torchio.Compose([torchio.RescaleIntensity((0, 1)), torchio.RandomFlip(), torchio.Resample(2)])(
+            subject
+        ).image.data,
+    )
 
 
 def use_escnn():
@@ -449,7 +472,10 @@ def use_normflows():
     import normflows
 
     base = normflows.distributions.base.DiagGaussian(2)
-    chain = [normflows.flows.AffineCouplingBlock(normflows.nets.MLP([1, 8, 2], init_zeros=False)), normflows.flows.Permute(2, mode="swap")]
+    chain = [
+        normflows.flows.AffineCouplingBlock(normflows.nets.MLP([1, 8, 2], init_zeros=False)),
+        normflows.flows.Permute(2, mode="swap"),
+    ]
     model = normflows.NormalizingFlow(base, chain)
     loss = model.forward_kld(draw(6, 2))
     loss.backward()
@@ -465,7 +491,11 @@ def use_fvcore():
 def use_neuralop():
     from neuralop.models import FNO
 
-    train("neuralop", FNO(n_modes=(4, 4), hidden_channels=8, in_channels=1, out_channels=1, n_layers=2), lambda m: m(draw(2, 1, 16, 16)))
+    train(
+        "neuralop",
+        FNO(n_modes=(4, 4), hidden_channels=8, in_channels=1, out_channels=1, n_layers=2),
+        lambda m: m(draw(2, 1, 16, 16)),
+    )
 
 
 def use_pytorch_optimizer():

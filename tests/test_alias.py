@@ -498,3 +498,21 @@ def test_whoever_looks_through_optim_finds_every_optimizer():
         """
     )
     assert out.strip() == "ok"
+
+
+def test_tensors_of_transforms_by_their_native_names():
+    out = program(
+        """
+        import torch
+        from torch._C._functorch import get_unwrapped, is_batchedtensor, is_gradtrackingtensor, maybe_get_bdim, maybe_get_level
+
+        def f(x):
+            print(is_batchedtensor(x), is_gradtrackingtensor(x), maybe_get_bdim(x), maybe_get_level(x), *get_unwrapped(x).shape)
+            return x.sum()
+
+        torch.func.vmap(f, in_dims=1)(torch.ones(2, 3))
+        torch.func.vmap(torch.func.grad(f))(torch.ones(2, 3))
+        print(is_batchedtensor(torch.ones(1)), maybe_get_level(torch.ones(1)))
+        """
+    )
+    assert out.splitlines() == ["True False 1 1 2 3", "False True -1 2 3", "False -1"]

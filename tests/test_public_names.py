@@ -302,3 +302,54 @@ def test_private_modules_have_pytorchs_names():
     for name in names:
         done = subprocess.run([sys.executable, "-c", code, name], capture_output=True, text=True, check=True)
         assert done.stdout == f"tocha.{name}\n"
+
+
+def test_older_home_of_the_profilers_names():
+    from tocha.autograd import profiler
+
+    with profiler.profile() as found, profiler.record_function("part"):
+        tocha.ones(2).sum()
+    assert isinstance(found.key_averages(), profiler.EventList)
+    assert all(isinstance(event, profiler.FunctionEvent) for event in found.events())
+    assert profiler.kineto_available() in (True, False)
+
+
+def test_dictionaries_that_know_tensors_by_identity():
+    from tocha.utils.weak import TensorWeakRef, WeakIdKeyDictionary
+
+    x, y = tocha.ones(2), tocha.zeros(2)
+    table, reference = WeakIdKeyDictionary({x: 1, y: 2}), TensorWeakRef(x)
+    assert table[x] == 1 and tocha.ones(2) not in table and reference() is x and table.copy() == table
+    del x
+    assert len(table) == 1 and reference() is None and table.pop(y) == 2
+
+
+def test_dtypes_of_quantized_tensors_are_names():
+    assert isinstance(tocha.qint8, tocha.dtype) and repr(tocha.qint8) == "tocha.qint8" and tocha.qint32.itemsize == 4
+    assert (
+        pickle.loads(pickle.dumps(tocha.quint8)) is tocha.quint8 and len({tocha.qint8, tocha.quint8, tocha.int8}) == 3
+    )
+    with pytest.raises(TypeError, match="dtype"):
+        tocha.ones(2, dtype=tocha.qint8)
+
+
+def test_assert_async():
+    tocha._assert_async(tocha.tensor(1.0))
+    with pytest.raises(RuntimeError, match="Expected Tensor with single nonzero value, but got zero"):
+        tocha._assert_async(tocha.tensor(False))
+    with pytest.raises(RuntimeError, match="mine"):
+        tocha._assert_async(tocha.tensor(False), "mine")
+
+
+def test_operands_of_einsum_reach_overrides_side_by_side():
+    seen = []
+
+    class Mine(tocha.Tensor):
+        @classmethod
+        def __torch_function__(cls, func, types, args=(), kwargs=None):
+            seen.append([type(a).__name__ for a in args])
+            return super().__torch_function__(func, types, args, kwargs)
+
+    x = tocha.ones(2, 2).as_subclass(Mine)
+    tocha.einsum("ij,jk", (x, x))
+    assert seen[0] == ["str", "Mine", "Mine"]

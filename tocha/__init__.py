@@ -21,6 +21,7 @@ from tocha._core.switches import *  # noqa: E402, F403
 from tocha._core.type_info import finfo, iinfo  # noqa: E402, F401
 from tocha._functions.basics import *  # noqa: E402, F403
 from tocha._functions.basics import _assert as _assert  # noqa: E402
+from tocha._functions.basics import _assert_async as _assert_async  # noqa: E402
 from tocha._functions.unique import nonzero  # noqa: E402, F401
 from tocha._tensor.types import set_default_tensor_type  # noqa: E402, F401
 from tocha._tensor_str import get_printoptions, printoptions, set_printoptions  # noqa: E402, F401
@@ -131,6 +132,10 @@ def __getattr__(name: str) -> object:
         return getattr(_importlib.import_module("tocha.sparse._geometry"), _SPARSE_PRODUCTS[name])
     if name.removesuffix("_copy") in _SPARSE_PARTS or name == "resize_as_sparse_":
         return getattr(_importlib.import_module("tocha.sparse._functions"), name)
+    if name.startswith(("qint", "quint")):
+        found = _importlib.import_module("tocha._core.quantized_dtypes").DTYPES.get(name)
+        if found is not None:
+            return found
     if name in _PLACES:
         return getattr(_importlib.import_module(_PLACES[name]), name)
     if name.startswith("_validate_sparse_"):

@@ -76,6 +76,8 @@ def state(ours: Any, name: str) -> str:
         value = getattr(ours, name)
     except AttributeError:
         return "absent"
+    if type(value).__name__ == "QuantizedDtype":
+        return "refused"
     refuses = getattr(getattr(inspect.unwrap(value), "__code__", None), "co_name", "") == "refuse"
     of_other_tensors = (getattr(value, "__doc__", None) or "").startswith("For ")  # sparse ones have them, say
     return "refused" if refuses and not of_other_tensors else "present"

@@ -90,7 +90,7 @@ def main() -> int:
         (ROOT / "CONTRIBUTING.md").read_text().replace("](docs/", "](").replace("(CHANGELOG.md)", "(changelog.md)")
     )
     reference = OUT / "reference"
-    reference.mkdir()
+    reference.mkdir(exist_ok=True)  # docs/ has pages of it that are written by hand
     for name in MODULES:
         (reference / f"{name}.md").write_text(_module_page(name))
     (reference / "operators.md").write_text(_operators_page())

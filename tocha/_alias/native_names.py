@@ -7,9 +7,11 @@ from __future__ import annotations
 
 import enum
 import importlib
+import sys
 from typing import Any
 
 from tocha import _C
+from tocha._alias import native_functorch
 from tocha.amp.autocast_mode import autocast
 
 DispatchKey = enum.Enum(
@@ -144,6 +146,7 @@ def late(name: str) -> Any:
 
 def install() -> None:
     """Gives torch._C these names."""
+    sys.modules["torch._C._functorch"] = vars(_C)["_functorch"] = native_functorch
     vars(_C)["__getattr__"] = late
     for value in _NAMES:
         if not hasattr(_C, value.__name__):

@@ -23,6 +23,15 @@ def _assert(condition: Any, message: str | None = None) -> None:
     assert condition, message
 
 
+@wrap_torch_function(lambda input, assert_msg=None: (input,))
+def _assert_async(
+    input: _C.Tensor, assert_msg: str = "Expected Tensor with single nonzero value, but got zero"
+) -> None:
+    """Raises where a tensor's only element is zero. On an accelerator nothing would wait for it; here it is known at once."""
+    if not bool(input):
+        raise RuntimeError(assert_msg)
+
+
 def set_default_dtype(d: _C.dtype) -> None:
     """The dtype of new floating tensors: float32 unless changed."""
     _C._set_default_dtype(d)

@@ -47,7 +47,11 @@ def einsum(*args: Any) -> Tensor:
     else:
         if not isinstance(args[0], str):
             raise TypeError(f"einsum(): argument 'equation' (position 1) must be str, not {type(args[0]).__name__}")
-        operands = tuple(args[1][0:]) if len(args) == 2 and isinstance(args[1], list | tuple) else args[1:]
+        operands = args[1:]
+        if len(operands) == 1 and isinstance(operands[0], list | tuple):
+            if not has_torch_function(operands):  # overrides get the operands side by side, modes as they were given
+                return einsum(args[0], *operands[0])
+            return handle_torch_function(einsum, operands, *args)
         terms, output = _parse(args[0])
     if has_torch_function(operands):
         return handle_torch_function(einsum, operands, *args)

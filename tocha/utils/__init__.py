@@ -40,6 +40,7 @@ _PARTS = (
     "hooks",
     "model_zoo",
     "throughput_benchmark",
+    "weak",
 )
 
 

@@ -351,6 +351,9 @@ def _list_unflatten(values: Iterable, context: Any) -> list:
     return list(values)
 
 
+_list_flatten_with_keys = _tuple_flatten_with_keys
+
+
 def _dict_flatten(d: dict) -> tuple[list[Any], Any]:
     return list(d.values()), list(d)
 
@@ -365,6 +368,10 @@ def _dict_unflatten(values: Iterable, context: Any) -> dict:
 
 def _ordereddict_unflatten(values: Iterable, context: Any) -> OrderedDict:
     return OrderedDict(zip(context, values))
+
+
+_ordereddict_flatten, _ordereddict_flatten_with_keys = _dict_flatten, _dict_flatten_with_keys
+_odict_flatten, _odict_unflatten = _ordereddict_flatten, _ordereddict_unflatten
 
 
 def _defaultdict_flatten(d: defaultdict) -> tuple[list[Any], Any]:

@@ -101,14 +101,21 @@ class _Parent:
         return self.process.is_alive()
 
 
+def _generate_state(base_seed: int, worker_id: int) -> list[int]:
+    """What a worker's numbers of NumPy begin from."""
+    import numpy as np
+
+    words = [worker_id, base_seed & 0xFFFFFFFF, base_seed >> 32, 0]
+    return [int(word) for word in np.random.SeedSequence(words).generate_state(4)]
+
+
 def _seed(task: WorkerTask, worker_id: int) -> None:
     seed = task.base_seed + worker_id
     random.seed(seed)
     manual_seed(seed)
     import numpy as np
 
-    words = [worker_id, task.base_seed & 0xFFFFFFFF, task.base_seed >> 32, 0]
-    np.random.seed(np.random.SeedSequence(words).generate_state(4))
+    np.random.seed(_generate_state(task.base_seed, worker_id))
 
 
 class _Worker:

@@ -110,3 +110,9 @@ def test_the_reference_is_what_the_tables_say():
     tool = Path(__file__).parents[2] / "tools" / "config_reference.py"
     done = subprocess.run([sys.executable, str(tool), "--check"], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_settings_are_reached_from_the_package_alone():
+    """Programs set them after `import tocha`, without importing the room."""
+    program = "import tocha\nfor m in ('_dynamo', '_inductor', 'compiler'): getattr(tocha, m).config\nprint(tocha._inductor.config.verify)"
+    subprocess.run([sys.executable, "-c", program], check=True, capture_output=True)

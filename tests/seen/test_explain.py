@@ -51,7 +51,10 @@ def test_counters_agree():
     compiled(tocha.ones(5), 3)
     so_far = compiled.explain()
     assert so_far.graph_count == counters["stats"]["unique_graphs"] == 4
-    assert len(so_far.break_reasons) == sum(counters["graph_break"].values()) == 2
+    assert len(so_far.break_reasons) == so_far.graph_break_count == sum(counters["graph_break"].values()) == 2
+    assert so_far.op_count == sum(map(len, so_far.ops_per_graph)) and len(so_far.ops_per_graph) == 4
+    assert all(so_far.ops_per_graph) and all(c.guard_count > 0 for c in so_far.compilations)
+    assert f"Op Count: {so_far.op_count}" in str(so_far) and "explain(*args) has their texts" in str(so_far)
     assert len(so_far.recompilations) == sum(counters["recompiles"].values()) == 2
     assert len(so_far.compilations) == counters["frames"]["total"] == counters["frames"]["ok"]
     assert all("size=[4]" in c.recompiled for c in so_far.recompilations)

@@ -264,6 +264,26 @@ def test_marks_as_decorators_and_in_compiled_code():
     assert compiled(tocha.ones(1)).item() == 4
 
 
+@pytest.mark.parametrize("backend", ["eager", "aot_eager", "inductor"])
+def test_marks_in_compiled_code_are_left_out_with_a_word(backend, caplog):
+    """As PyTorch does by default; no graph break. A mark around compiled code is one."""
+    from tocha._dynamo import builtin_calls
+
+    def work(x):
+        with record_function("inside"):
+            y = x.sin()
+        return y * 2
+
+    builtin_calls.say_ignored.cache_clear()
+    compiled = tocha.compile(work, fullgraph=True, backend=backend)
+    compiled(tocha.ones(3))
+    assert caplog.text.count("will be ignored") == 1
+    with profile() as p, record_function("around"):
+        compiled(tocha.ones(3))
+    assert "around" in names(p) and "inside" not in names(p)
+    assert caplog.text.count("will be ignored") == 1
+
+
 def test_views_lists_and_factories():
     with profile() as p:
         x = tocha.zeros(4, 4)

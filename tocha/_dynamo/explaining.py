@@ -30,10 +30,12 @@ class ExplainOutput:
     compilations: list[Compilation] = field(default_factory=list)
     uncaptured: Counter[str] = field(default_factory=Counter)  # operators that ran outside of graphs
     graph_count: int = 0
+    so_far: bool = False  # of calls that were made before somebody asked
 
     @property
     def graph_break_count(self) -> int:
-        return max(0, self.graph_count - 1)
+        """As PyTorch counts for one call: one less than graphs; of several captures, the breaks themselves."""
+        return len(self.break_reasons) if self.so_far else max(0, self.graph_count - 1)
 
     @property
     def recompilations(self) -> list[Compilation]:
@@ -62,7 +64,10 @@ class ExplainOutput:
         if self.recompilations:
             yield "Recompilations:"
             yield from (f"  [{c.id}] {c.function}: {c.recompiled}" for c in self.recompilations)
-        yield f"Guards: {len(self.out_guards)}"
+        if self.so_far:
+            yield f"Guards: {sum(c.guard_count for c in self.compilations)} (explain(*args) has their texts, and kernels)"
+        else:
+            yield f"Guards: {len(self.out_guards)}"
         yield from (f"  {g.text}" for g in self.out_guards[:20])
         symbols = [s for c in self.compilations for s in c.symbols]
         if symbols:
@@ -212,8 +217,10 @@ def explain_so_far(f: Any) -> ExplainOutput:
     collector = Collector(detail=False)
     codes = codes_of(f)
     collector.compilations = [c for c in utils.HISTORY.compilations if (c.file, c.line) in codes]
-    found = finished(ExplainOutput(), collector)
+    found = finished(ExplainOutput(so_far=True), collector)
     found.graph_count = sum(len(c.captured) for c in found.compilations)
+    found.ops_per_graph = [list(ops) for c in found.compilations for ops in c.operators]
+    found.op_count = sum(map(len, found.ops_per_graph))
     return found
 
 

@@ -145,6 +145,8 @@ class Compilation:
     uncompiled: list[str] = field(default_factory=list)
     stages: list[Stage] = field(default_factory=list)
     cache: list[Asked] = field(default_factory=list)
+    operators: list[list[str]] = field(default_factory=list)  # of each captured graph
+    guard_count: int = 0
 
     @property
     def captured(self) -> list[Graph]:
@@ -328,11 +330,13 @@ class Collector:
         if self.keeps_modules:
             self.modules.append(module)
         known.graphs.append(graph_of("captured", module) if self.detail else Graph("captured", "", []))
+        known.operators.append([target_text(n.target) for n in module.graph.nodes if n.op.startswith("call_")])
         outputs = next(n for n in reversed(module.graph.nodes) if n.op == "output").all_input_nodes
         for b in known.breaks[-1:]:
             b.bytes = sum(bytes_of(value_of(n)) for n in outputs)
 
     def made(self, known: Compilation, output: Any) -> None:
+        known.guard_count = len(output.guards.found) + len(output.env.guards)
         if self.detail:
             known.guards = [Guard(g.text, g.test, WHY.get(g.test, "")) for g in output.guards.found.values()]
             known.guards += [Guard(r[1], "relation", WHY["relation"]) for r in output.guards.numbers.relations()]

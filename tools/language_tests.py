@@ -56,7 +56,6 @@ NAMED = {
     "DictTest.test_setdefault": _KEYS,
     "DictTest.test_fromkeys": "fromkeys of subclasses whose __new__ returns something else",
     "DictTest.test_views_mapping": "the type of a class's __dict__",
-    "ListTest.test_overflow": "a list that needs more memory than there is",
     "TestCachedProperty.test_immutable_dict": "a metaclass with __slots__",
     "TestSingleDispatch.test_cache_invalidation": "a dictionary of the standard library is replaced while it is in use",
     "TestLRUC.test_lru_reentrancy_with_len": NOT_RUN["test_lru_reentrancy_with_len"],

@@ -27,6 +27,40 @@ FILES = ("test_generators", "test_contextlib", "test_dict", "test_list", "test_e
 AT_LEAST = 0.9
 # Tests that change what the tracer itself stands on: they count as failed.
 NOT_RUN = {"test_lru_reentrancy_with_len": "replaces builtins.len by one that lists cannot be given to"}
+# Tests that are known to fail (of Python 3.11), and why.
+_HELD = "frames that wait for the rest of a function hold what it was called with, so that it dies later"
+_KEYS = "what __hash__ and __eq__ of keys do to the dict itself is not replayed step by step"
+NAMED = {
+    "ContextManagerTestCase.test_nokeepref": _HELD,
+    "ExceptionTests.testExceptionCleanupState": _HELD,
+    "ExceptionTests.test_3114": _HELD,
+    "ExceptionTests.test_generator_close_cleanup_exc_state": _HELD,
+    "ExceptionTests.test_generator_del_cleanup_exc_state": _HELD,
+    "ExceptionTests.test_generator_next_cleanup_exc_state": _HELD,
+    "ExceptionTests.test_generator_send_cleanup_exc_state": _HELD,
+    "ExceptionTests.test_generator_throw_cleanup_exc_state": _HELD,
+    "ExceptionTests.test_unraisable": _HELD,
+    "FinalizationTest.test_frame_resurrect": _HELD,
+    "TestLRUC.test_lru_cache_weakrefable": _HELD,
+    "TestLRUPy.test_lru_cache_weakrefable": _HELD,
+    "TestPartialC.test_weakref": _HELD,
+    "TestPartialCSubclass.test_weakref": _HELD,
+    "TestPartialPy.test_weakref": _HELD,
+    "TestPartialPySubclass.test_weakref": _HELD,
+    "TestBasicOps.test_zip_longest_tuple_reuse": "tuples of zip are new objects, each of its own identity",
+    "TestBasicOps.test_zip_tuple_reuse": "tuples of zip are new objects, each of its own identity",
+    "DictTest.test_equal_operator_modifying_operand": _KEYS,
+    "DictTest.test_oob_indexing_dictiter_iternextitem": _KEYS,
+    "DictTest.test_pop": _KEYS,
+    "DictTest.test_resize2": _KEYS,
+    "DictTest.test_setdefault": _KEYS,
+    "DictTest.test_fromkeys": "fromkeys of subclasses whose __new__ returns something else",
+    "DictTest.test_views_mapping": "the type of a class's __dict__",
+    "TestCachedProperty.test_immutable_dict": "a metaclass with __slots__",
+    "TestSingleDispatch.test_cache_invalidation": "a dictionary of the standard library is replaced while it is in use",
+    "TestLRUC.test_lru_reentrancy_with_len": NOT_RUN["test_lru_reentrancy_with_len"],
+    "TestLRUPy.test_lru_reentrancy_with_len": NOT_RUN["test_lru_reentrancy_with_len"],
+}
 LIMIT = 60  # seconds of the processor's time for one test: a test that takes longer has failed
 
 
@@ -117,6 +151,7 @@ def compare(file: str, verbose: bool, only: str | None) -> bool:
     good = [name for name, how in plain.items() if how == "ok"]
     kept = [name for name in good if other.get(name) == "ok"]
     share = len(kept) / max(1, len(good))
+    unnamed = sorted(set(good) - set(kept) - set(NAMED)) if sys.version_info[:2] == (3, 11) else []
     print(f"{file:18} {len(kept):4} / {len(good):4}  {share:.0%}" + (f"  {other['crashed']}" if "crashed" in other else ""), flush=True)  # fmt: skip
     if verbose:
         for name in good:
@@ -124,7 +159,9 @@ def compare(file: str, verbose: bool, only: str | None) -> bool:
                 print(
                     f"  {name}\n" + "\n".join(f"    {line}" for line in other.get(name, "not run").splitlines()[-12:])
                 )
-    return share >= AT_LEAST
+    if unnamed:
+        print(f"  fail and are not named: {', '.join(unnamed)}")
+    return share >= AT_LEAST and not unnamed
 
 
 def main() -> None:

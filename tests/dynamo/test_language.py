@@ -1,12 +1,16 @@
 """Constructs of the language: one graph each, and the results of plain Python."""
 
+import bisect
 import collections
 import contextlib
 import dataclasses
 import enum
 import functools
+import heapq
 import inspect
 import itertools
+import operator
+import os
 import pickle
 import sys
 import types
@@ -15,6 +19,8 @@ import pytest
 
 import tocha
 from tocha._dynamo.testing import CompileCounter
+
+Pair = collections.namedtuple("Pair", "first second")
 
 
 def test_loops_and_branches(check):
@@ -534,3 +540,49 @@ def test_a_comprehension_with_cells_after_a_graph_break():
     compiled = tocha.compile(f, backend="eager")
     for _ in range(3):
         assert compiled(tocha.ones(2))[1] == [2, 2, 2]
+
+
+def test_decorators_heaps_and_named_tuples_made_inside(check):
+    def f(x):
+        def twice(g):
+            @functools.wraps(g)
+            def both(*args):
+                return g(*args) * 2
+
+            return both
+
+        @twice
+        def plus(x):
+            """Adds one."""
+            return x + 1
+
+        heap = [5, 1, 4, 1, 3]
+        heapq.heapify(heap)
+        heapq.heappush(heap, 0)
+        drawn = [heapq.heappop(heap), heapq.heapreplace(heap, 9), heapq.heappushpop(heap, 2), heapq.nsmallest(2, heap)]
+        row = [1, 3, 5]
+        bisect.insort(row, 4)
+        bisect.insort_left(row, -3, key=abs)
+        moved = Pair(x, 1)._replace(second=2)
+        return plus(x), plus.__name__, plus.__doc__, drawn, heap, row, moved, Pair._make([1, x]), os.path.join("a", "b")
+
+    check(f, tocha.ones(2))
+
+
+def test_identities_of_new_objects_compare(check):
+    def f(x):
+        a, b = object(), object()
+        return x + 1, id(a) == id(a), id(a) == id(b), id(a) != id(b), {id(a): 1}[id(a)]
+
+    check(f, tocha.ones(2))
+
+
+def test_native_functions_that_change_what_they_are_given():
+    def f(x):
+        row = [3, 1]
+        operator.setitem(row, 0, 7)
+        operator.iadd(row, [2])
+        return x + row[0], row
+
+    same = tocha.compile(f, backend="eager")(tocha.ones(1))
+    assert (same[0].item(), same[1]) == (8, [7, 1, 2])

@@ -29,12 +29,12 @@ from tocha._dynamo.source import Source
 from tocha._dynamo.values.array import ArrayValue
 from tocha._dynamo.values.base import NotConstant, Observed, Value
 from tocha._dynamo.values.constant import Constant
-from tocha._dynamo.values.containers import Container, ListValue, TupleValue
+from tocha._dynamo.values.containers import Container, ListValue, NamedTupleValue, TupleValue
 from tocha._dynamo.values.exceptions import ExceptionValue
 from tocha._dynamo.values.functions import BuiltinValue, FunctionValue, MethodValue
 from tocha._dynamo.values.mappings import DictValue
 from tocha._dynamo.values.native_method import NativeMethod
-from tocha._dynamo.values.objects import MISSING, ClassValue, InstanceDict, ObjectValue, find_in_class
+from tocha._dynamo.values.objects import MISSING, ClassValue, Identity, InstanceDict, ObjectValue, find_in_class
 from tocha._dynamo.values.subclasses import ContainerObject
 from tocha._dynamo.values.symbol import SymbolValue, symbolic_result
 from tocha._dynamo.values.tensor import TensorValue
@@ -445,29 +445,6 @@ def id_(f: Frame, value: Value) -> Value:
     return Identity(value)
 
 
-class Identity(Value):
-    """id() of a value: good for comparing and as a key, but no number."""
-
-    def __init__(self, of: Value) -> None:
-        self.of = of
-
-    def python_type(self) -> type:
-        return int
-
-    def hash_key(self, f: Frame) -> Any:
-        return ("id", id(self.of))
-
-    def call_method(self, f: Frame, name: str, args: list[Value], kwargs: dict[str, Value]) -> Value:
-        if name in ("__eq__", "__ne__") and isinstance(args[0], Identity):
-            return Constant((args[0].of is self.of) == (name == "__eq__"))
-        self.refuse("builtin", name)
-
-    def reconstruct(self, cg: Any) -> None:
-        cg.start_call(id)
-        cg.load(self.of)
-        cg.end_call(1)
-
-
 @known(builtins.vars)
 def vars_(f: Frame, value: Value) -> Value:
     return value.get_attribute(f, "__dict__")
@@ -698,3 +675,15 @@ def _new_exception(f: Frame, cls: Value, *args: Value, **kwargs: Value) -> Value
     if not isinstance(cls, ClassValue):
         f.raise_(TypeError, "X is not a type object")
     return new_exception(f, cls.value, list(args), kwargs)
+
+
+@known(tuple.__new__)
+def _new_tuple(f: Frame, cls: Value, items: Value | None = None) -> Value:
+    """What namedtuple's own methods are made with."""
+    real: Any = cls.constant()
+    given = items.unpack(f) if items is not None else []
+    if real is tuple:
+        return TupleValue(given)
+    if not hasattr(real, "_fields") or len(given) != len(real._fields):
+        raise Unsupported("value", f"a new object of type {real.__name__}, a subclass of tuple")
+    return NamedTupleValue(real, given)

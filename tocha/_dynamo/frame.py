@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import builtins
+import copy
 import os
 import types
 from collections.abc import Iterable
@@ -226,7 +227,17 @@ class Frame:
             named = {k: v.constant() for k, v in kwargs.items()}
         except NotConstant:
             raise Unsupported("builtin", f"{getattr(function, '__qualname__', function)} of {[a.describe() for a in args]}") from None  # fmt: skip
-        return self.fold_real(function, plain, named)
+        changeable = [(p, v, copy.copy(p)) for p, v in zip(plain, args) if type(p) in (list, dict, set, bytearray)]
+        try:
+            result = function(*plain, **named)
+        except Exception as error:
+            self.raise_real(error)
+        for p, v, before in changeable:
+            if p != before:  # what it changed is a copy of what the program has
+                raise Unsupported("mutation", f"{getattr(function, '__qualname__', function)} of {v.describe()}")
+            if result is p:
+                return v
+        return self.wrap_known(result)
 
     def fold_real(self, function: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:
         try:
@@ -239,7 +250,7 @@ class Frame:
         """Runs the tracer's own code for a native one: its TypeErrors are the program's."""
         try:
             return function(*args, **kwargs)
-        except (TypeError, ValueError, IndexError, KeyError, OverflowError) as error:
+        except (TypeError, ValueError, IndexError, KeyError, OverflowError, MemoryError) as error:
             self.raise_real(error)
 
     def index(self, key: Value) -> Any:

@@ -14,7 +14,7 @@ from tocha._dynamo.values.constant import Constant
 from tocha._dynamo.values.containers import Container, ListValue, NamedTupleValue, RangeValue, Sequence, TupleValue
 from tocha._dynamo.values.exceptions import ExceptionValue, native_class
 from tocha._dynamo.values.mappings import DictValue, DictView, SetValue
-from tocha._dynamo.values.objects import MISSING, InstanceDict, find_in_class
+from tocha._dynamo.values.objects import MISSING, Identity, InstanceDict, find_in_class
 from tocha._dynamo.values.subclasses import ContainerObject
 from tocha._dynamo.values.symbol import SymbolValue, are_symbolic
 from tocha._dynamo.values.tensor import TensorValue
@@ -243,6 +243,10 @@ def compare(f: Frame, symbol: str, a: Value, b: Value) -> Value:
         return f.out.call(f, "call_function", function, [a, b], {})
     if a.is_constant() and b.is_constant():
         return f.fold(function, [a, b], {})
+    if isinstance(a, Identity) or isinstance(b, Identity):
+        if symbol not in ("==", "!="):
+            a.refuse("operator", f"id() {symbol}")
+        return Constant((isinstance(a, Identity) and isinstance(b, Identity) and a.of is b.of) == (symbol == "=="))
     if isinstance(a, SymbolValue) or isinstance(b, SymbolValue):
         a, b = plain(a), plain(b)
         return compare(f, symbol, a, b)

@@ -5,12 +5,15 @@ They are ordinary Python and mean what the originals mean; the tracer knows noth
 
 from __future__ import annotations
 
+import bisect
 import builtins
 import collections
 import functools
+import heapq
 import itertools
 import math
 import operator
+import os
 from typing import TYPE_CHECKING, Any
 
 from tocha._dynamo import exception_groups, leaves
@@ -469,3 +472,100 @@ def replaced(f: Frame, function: Any, args: list[Value], kwargs: dict[str, Value
     if id(function.real) not in SUBSTITUTES:
         return None
     return f.inline(f.wrap_known(SUBSTITUTES[id(function.real)][1]), args, kwargs)  # type: ignore[arg-type]
+
+
+# ---- heapq
+
+
+@polyfill(heapq.heappush)
+def heappush(heap, item, /):
+    heap.append(item)
+    _sift_down(heap, 0, len(heap) - 1)
+
+
+@polyfill(heapq.heappop)
+def heappop(heap, /):
+    last = heap.pop()
+    if not heap:
+        return last
+    found, heap[0] = heap[0], last
+    _sift_up(heap, 0)
+    return found
+
+
+@polyfill(heapq.heapreplace)
+def heapreplace(heap, item, /):
+    found, heap[0] = heap[0], item
+    _sift_up(heap, 0)
+    return found
+
+
+@polyfill(heapq.heappushpop)
+def heappushpop(heap, item, /):
+    if heap and heap[0] < item:
+        item, heap[0] = heap[0], item
+        _sift_up(heap, 0)
+    return item
+
+
+@polyfill(heapq.heapify)
+def heapify(heap, /):
+    for i in reversed(range(len(heap) // 2)):
+        _sift_up(heap, i)
+
+
+def _sift_down(heap, start, at):
+    """Moves an item towards the root until its parent is no greater."""
+    item = heap[at]
+    while at > start:
+        above = (at - 1) >> 1
+        if not item < heap[above]:
+            break
+        heap[at] = heap[above]
+        at = above
+    heap[at] = item
+
+
+def _sift_up(heap, at):
+    """The smaller child moves up until a leaf is free; the item then moves back from there, as CPython's does."""
+    start, item = at, heap[at]
+    child = 2 * at + 1
+    while child < len(heap):
+        other = child + 1
+        if other < len(heap) and not heap[child] < heap[other]:
+            child = other
+        heap[at] = heap[child]
+        at, child = child, 2 * child + 1
+    heap[at] = item
+    _sift_down(heap, start, at)
+
+
+@polyfill(bisect.insort_right)
+def insort_right(a, x, lo=0, hi=None, *, key=None):
+    a.insert(bisect.bisect_right(a, x if key is None else key(x), lo, hi, key=key), x)
+
+
+@polyfill(bisect.insort_left)
+def insort_left(a, x, lo=0, hi=None, *, key=None):
+    a.insert(bisect.bisect_left(a, x if key is None else key(x), lo, hi, key=key), x)
+
+
+@polyfill(os.fspath)
+def fspath(path, /):
+    if isinstance(path, (str, bytes)):
+        return path
+    if not hasattr(type(path), "__fspath__"):
+        raise TypeError(f"expected str, bytes or os.PathLike object, not {type(path).__name__}")
+    return type(path).__fspath__(path)
+
+
+def nsmallest(n, iterable, key=None):
+    return sorted(iterable, key=key)[: max(n, 0)]
+
+
+def nlargest(n, iterable, key=None):
+    return sorted(iterable, key=key, reverse=True)[: max(n, 0)]
+
+
+for _original, _function in ((heapq.nsmallest, nsmallest), (heapq.nlargest, nlargest)):
+    SUBSTITUTES[id(_original)] = (_original, _function)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import sys
 import types
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
@@ -13,6 +14,7 @@ from tocha._dynamo.values.constant import Constant
 from tocha._dynamo.values.containers import TupleValue
 from tocha._dynamo.values.lazy import Lazy
 from tocha._dynamo.values.mappings import DictValue
+from tocha._dynamo.values.native_method import NativeMethod
 
 if TYPE_CHECKING:
     from tocha._dynamo.codegen import Codegen
@@ -122,10 +124,14 @@ class FunctionValue(Callable_):
         if name == "__annotations__":
             self.attributes[name] = f.new_dict([])
             return self.attributes[name]
-        if name in ("__doc__", "__module__"):
-            return Constant(None if name == "__doc__" else self.globals.get("__name__"))
-        if name in ("__dict__",):
-            self.refuse("attribute", "the __dict__")
+        if name == "__module__":
+            return Constant(self.globals.get("__name__"))
+        if name == "__doc__":
+            first = next(iter(self.code.co_consts), None)
+            has = isinstance(first, str) and (sys.version_info < (3, 13) or bool(self.code.co_flags & 0x4000000))
+            return Constant(first if has else None)
+        if name == "__dict__":
+            return FunctionDict(self)
         f.raise_(AttributeError, f"'function' object has no attribute '{name}'")
 
     def set_attribute(self, f: Frame, name: str, value: Value) -> None:
@@ -165,6 +171,54 @@ class FunctionValue(Callable_):
             cg.load(value)
             cg.load(self)
             cg.store_attribute(name)
+
+
+_SPECIAL = frozenset({
+    "__name__", "__qualname__", "__doc__", "__module__", "__annotations__", "__defaults__", "__kwdefaults__", "__code__", "__type_params__", "__builtins__",
+})  # fmt: skip
+
+
+class FunctionDict(Value):
+    """The __dict__ of a function made by captured code: what decorators hand on (functools.wraps)."""
+
+    def __init__(self, owner: FunctionValue) -> None:
+        self.owner = owner
+
+    def python_type(self) -> type:
+        return dict
+
+    def as_dict(self, f: Frame) -> Value:
+        return f.new_dict([(k, v) for k, v in self.owner.attributes.items() if k not in _SPECIAL])
+
+    def length(self, f: Frame) -> int:
+        return self.as_dict(f).length(f)
+
+    def iterate(self, f: Frame) -> Value:
+        return self.as_dict(f).iterate(f)
+
+    def unpack(self, f: Frame) -> list[Value]:
+        return self.as_dict(f).unpack(f)
+
+    def item(self, f: Frame, key: Value) -> Value:
+        return self.as_dict(f).item(f, key)
+
+    def set_item(self, f: Frame, key: Value, value: Value) -> None:
+        self.owner.set_attribute(f, key.constant(), value)
+
+    def get_attribute(self, f: Frame, name: str) -> Value:
+        return NativeMethod(self, name)
+
+    def call_method(self, f: Frame, name: str, args: list[Value], kwargs: dict[str, Value]) -> Value:
+        if name == "update" and len(args) <= 1:
+            given = args[0].realize() if args else f.new_dict([])
+            for key in given.unpack(f):
+                self.set_item(f, key.realize(), given.item(f, key.realize()))
+            for k, v in kwargs.items():
+                self.owner.set_attribute(f, k, v)
+            return Constant(None)
+        if name in ("get", "items", "keys", "values", "copy", "__contains__", "__len__", "__iter__", "__getitem__"):
+            return self.as_dict(f).call_method(f, name, args, kwargs)
+        self.refuse("mutation", f"{name} of a function's __dict__")
 
 
 def _make_function(

@@ -540,3 +540,21 @@ def function_of(f: Frame, real: types.FunctionType, source: Any) -> FunctionValu
         real=real,
     )
     return made
+
+
+class Identity(Value):
+    """id() of a value: good for comparing and as a key, but no number."""
+
+    def __init__(self, of: Value) -> None:
+        self.of = of
+
+    def python_type(self) -> type:
+        return int
+
+    def hash_key(self, f: Frame) -> Any:
+        return ("id", id(self.of))
+
+    def reconstruct(self, cg: Any) -> None:
+        cg.start_call(id)
+        cg.load(self.of)
+        cg.end_call(1)

@@ -183,3 +183,19 @@ def test_dlpack(dtype):
     assert torch.from_dlpack(ours).dtype == theirs.dtype
     assert tocha.from_dlpack(theirs).dtype == ours.dtype
     assert np.array_equal(bits(tocha.from_dlpack(theirs)), bits(ours))
+
+
+@pytest.mark.parametrize("call", ["conv2d(x, w)", "conv2d(x, w, b, 2, 1)", "conv1d(x[..., 0], w[..., 0])", "conv_transpose2d(x, w.transpose(0, 1))", "conv2d(x, w[:3, :1], groups=3)"])  # fmt: skip
+def test_convolutions_of_complex32(call):
+    rng = np.random.default_rng(0)
+    given = {n: rng.standard_normal((*s, 2)).astype(np.float16) for n, s in {"x": (2, 3, 7, 6), "w": (4, 3, 3, 2), "b": (4,)}.items()}  # fmt: skip
+    results = []
+    for m in (tocha, torch):
+        names = {n: m.view_as_complex(m.from_numpy(v)) for n, v in given.items()}
+        x = names["x"].requires_grad_()
+        made = eval("F." + call, {**names, "F": m.nn.functional})
+        (grad,) = m.autograd.grad(m.view_as_real(made).float().square().sum(), x)
+        assert made.dtype == m.complex32
+        results.append([t.detach().to(m.complex64).numpy() for t in (made, grad)])
+    for ours, theirs in zip(*results, strict=True):
+        np.testing.assert_allclose(ours, theirs, rtol=0, atol=5e-3 * np.abs(theirs).max())

@@ -67,7 +67,7 @@ def check_types(
             f"[{name}] Input type (torch.{input.dtype}Tensor) and weight type (torch.{weight.dtype}Tensor) should be the same or input should be a MKLDNN tensor and weight is a dense tensor: expected scalar type {input.dtype} but found {weight.dtype}"
         )
     d = input.dtype
-    if d == dt.complex32 or is_float8(d):
+    if is_float8(d):
         refuse_dtype(name, d)
     spread = transposed or any(x != 1 for x in dilation)
     narrow = d == dt.uint8 or d == dt.int8 or d == dt.int16 or d == dt.int32

@@ -146,11 +146,11 @@ def _plain_rows(input: Any, other: Any) -> bool:
     """Whether these are one matrix in rows, without history, and a dense tensor: the kernel can have them as they are."""
     return (
         type(other) is Tensor
-        and is_compressed(input)
+        and type(input) is CompressedTensor
         and input._kind is _C.sparse_csr
         and input._checked
-        and input._groups.ndim == 1
-        and input._held.ndim == 1
+        and input._groups.ndim == input._held.ndim == 1
+        and other.ndim in (1, 2)
         and input._size[1] == other.shape[0]
         and input._held.dtype is other.dtype
         and not is_recorded(input)
@@ -161,10 +161,10 @@ def _plain_rows(input: Any, other: Any) -> bool:
 @compressed_form("matmul", "__matmul__")
 def matmul(input: Tensor, other: Tensor, *, out: Any = None) -> Tensor:
     """The product of matrices, or of a matrix and a vector."""
-    dims = (len(sizes(input)), len(sizes(other)))
-    if dims in ((2, 1), (2, 2)) and _plain_rows(input, other):
+    if _plain_rows(input, other):
         parts = (input._held, input._groups, input._within)  # type: ignore[attr-defined]
-        return _C._csr_mm(*parts, other) if dims[1] == 2 else _C._csr_mm(*parts, other.unsqueeze(1)).squeeze(1)
+        return _C._csr_mm(*parts, other) if other.ndim == 2 else _C._csr_mm(*parts, other.unsqueeze(1)).squeeze(1)
+    dims = (len(sizes(input)), len(sizes(other)))
     if dims == (2, 2):
         return mm(input, other)
     if dims == (2, 1):

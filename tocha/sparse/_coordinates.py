@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -20,10 +19,8 @@ from tocha.sparse._tensor import (
     Tensor,
     form_of,
     is_sparse,
-    make,
     replace,
     sparse_dims,
-    sparse_sizes,
 )
 
 # -- functions of single elements ------------------------------------------------------------------------
@@ -301,52 +298,6 @@ def matrix_power(input: SparseTensor, n: int, *, out: Any = None) -> Tensor:
     for _ in range(n - 1):
         made = mm(made, input)
     return made
-
-
-@method_of("sparse_resize_")
-def sparse_resize_(self: SparseTensor, size: Sequence[int], sparse_dim: int, dense_dim: int) -> Tensor:
-    """Another size for the same values; with values it must not lose room."""
-    return _resized(self, tuple(size), sparse_dim, dense_dim, clear=False)
-
-
-@method_of("sparse_resize_and_clear_")
-def sparse_resize_and_clear_(self: SparseTensor, size: Sequence[int], sparse_dim: int, dense_dim: int) -> Tensor:
-    """Another size, and no values."""
-    return _resized(self, tuple(size), sparse_dim, dense_dim, clear=True)
-
-
-def _resized(self: SparseTensor, size: tuple[int, ...], sparse: int, dense: int, clear: bool) -> Tensor:
-    check_writable(self)
-    if sparse + dense != len(size):
-        raise RuntimeError(
-            f"'len(size) == sparse_dim + dense_dim' is not satisfied: len(size) = {len(size)}, sparse_dim = {sparse}, dense_dim = {dense}"
-        )
-    indices, values = self._coo_indices, self._coo_values
-    if clear or not indices.size(1):
-        indices, values = indices.new_zeros((sparse, 0)), values.new_zeros((0, *size[sparse:]))
-    else:
-        _check_room(self, size, sparse, dense)
-        wider = values.new_zeros((values.size(0), *size[sparse:]))
-        wider[tuple(slice(n) for n in values.shape)] = values
-        values = wider
-    self.data = make(indices, values, size, self._coo_coalesced)
-    self._bump_version()
-    return self
-
-
-def _check_room(self: SparseTensor, size: tuple[int, ...], sparse: int, dense: int) -> None:
-    have = (sparse_dims(self), self.dim() - sparse_dims(self))
-    for name, mine, wanted in (("sparse", have[0], sparse), ("dense", have[1], dense)):
-        if mine != wanted:
-            raise RuntimeError(
-                f"changing the number of {name} dimensions (from {mine} to {wanted}) on a non-empty sparse tensor is not supported."
-            )
-    sides = (("sparse", sparse_sizes(self), size[:sparse]), ("dense", tuple(self.shape[sparse:]), size[sparse:]))
-    for name, old, new in sides:
-        if math.prod(old) and any(a > b for a, b in zip(old, new, strict=True)):
-            raise RuntimeError(
-                f"shrinking the size of {name} dimensions (from {list(old)} to {list(new)}) on a non-empty sparse tensor is not supported."
-            )
 
 
 # -- the same for all layouts ----------------------------------------------------------------------------

@@ -353,3 +353,22 @@ def test_operands_of_einsum_reach_overrides_side_by_side():
     x = tocha.ones(2, 2).as_subclass(Mine)
     tocha.einsum("ij,jk", (x, x))
     assert seen[0] == ["str", "Mine", "Mine"]
+
+
+def test_groups_of_one_rank(monkeypatch, tmp_path):
+    from tocha import distributed
+
+    monkeypatch.delenv("LOCAL_RANK", raising=False)
+    with pytest.raises(RuntimeError, match="LOCAL_RANK is not in the environment"):
+        distributed.get_node_local_rank()
+    distributed.init_process_group("gloo", init_method=f"file://{tmp_path}/store", rank=0, world_size=1)
+    try:
+        x = tocha.arange(3.0)
+        distributed.all_reduce_coalesced([x, x + 1])
+        mine, every = distributed.new_subgroups(1)
+        assert x.tolist() == [0.0, 1.0, 2.0] and every == [mine] and distributed.get_world_size(mine) == 1
+        with pytest.raises(ValueError, match="must not exceed the world size"):
+            distributed.new_subgroups(2)
+    finally:
+        distributed.destroy_process_group()
+    assert distributed.get_node_local_rank(3) == 3

@@ -2,7 +2,8 @@
 
 Makes two environments: one without PyTorch, where `import torch` means tocha (packages from PyPI see the alias's
 metadata and do not fetch PyTorch), and one with PyTorch that reads the same packages. Each program of programs/ runs in
-both; what it records is compared, float32 to rounding; where that does not do the program runs again in float64.
+both; what it records is compared, float32 to rounding; where that does not do the program runs again in float64. PyTorch's
+answers are kept beside its environment. The alias's tests run in the first one, which has coverage and IPython.
 
     tools/programs.py [name ...]   some programs only: torchvision_ops, timm_models:resnet18
 """
@@ -10,6 +11,7 @@ both; what it records is compared, float32 to rounding; where that does not do t
 from __future__ import annotations
 
 import argparse
+import hashlib
 import os
 import pickle
 import subprocess
@@ -110,6 +112,20 @@ def _numeric(a: np.ndarray, b: np.ndarray) -> float:
 # -- runs --------------------------------------------------------------------------------------------------
 
 
+def _answers(environment: Path, program: str, double: bool, only: list[str]) -> tuple[dict, str]:
+    """What PyTorch records: run once for a program's text, then kept beside its environment."""
+    text = b"".join((FOLDER / f"{name}.py").read_bytes() for name in ("recorder", program))
+    key = hashlib.sha256(text + repr((double, sorted(only))).encode()).hexdigest()[:16]
+    path = environment / "answers" / f"{program}-{key}.pickle"
+    if path.exists():
+        return pickle.loads(path.read_bytes()), ""
+    found, problem = _run(environment, program, double, only)
+    if not problem:
+        path.parent.mkdir(exist_ok=True)
+        path.write_bytes(pickle.dumps(found))
+    return found, problem
+
+
 def _run(environment: Path, program: str, double: bool, only: list[str]) -> tuple[dict, str]:
     """What a program records, and what it says where it fails."""
     with tempfile.TemporaryDirectory() as folder:
@@ -156,7 +172,7 @@ def compare(program: str, alias: Path, pytorch: Path, only: list[str]) -> dict[s
     """A program's cases on both: in float32 to rounding, and those that differ in float64."""
     found: dict[str, tuple[bool, str]] = {}
     for double, bound in ((False, SINGLE), (True, DOUBLE)):
-        theirs, problem = _run(pytorch, program, double, only)
+        theirs, problem = _answers(pytorch, program, double, only)
         if problem:
             return found | {program: (False, f"on PyTorch: {problem}")}
         ours, problem = _run(alias, program, double, only)
@@ -168,6 +184,12 @@ def compare(program: str, alias: Path, pytorch: Path, only: list[str]) -> dict[s
         if not only:
             break
     return found
+
+
+def check_alias(alias: Path) -> bool:
+    """The alias's own tests, where coverage and IPython are installed."""
+    command = [_python(alias), "-m", "pytest", "--noconftest", "-q", "-rs", str(ROOT / "tests" / "test_alias.py")]
+    return subprocess.run(command, cwd=tempfile.gettempdir()).returncode == 0
 
 
 def main() -> int:
@@ -182,7 +204,10 @@ def main() -> int:
     only = [n.partition(":")[2] for n in chosen.names if ":" in n]
     programs += {n.partition(":")[0] for n in chosen.names if ":" in n}
     failed = total = 0
-    for program in programs or sorted(p.stem for p in FOLDER.glob("*.py") if p.stem != "recorder"):
+    if not chosen.names:
+        failed += not check_alias(environments[0])
+    named = sorted(p.stem for p in FOLDER.glob("*.py") if p.stem not in ("recorder", "other_packages"))
+    for program in programs or named:
         for name, (same, seen) in compare(program, *environments, only).items():
             failed, total = failed + (not same), total + 1
             print(f"{'same   ' if same else 'DIFFERS'} {program}:{name}: {seen}", flush=True)

@@ -146,7 +146,8 @@ def late(name: str) -> Any:
 
 def install() -> None:
     """Gives torch._C these names."""
-    sys.modules["torch._C._functorch"] = vars(_C)["_functorch"] = native_functorch
+    vars(_C)["_functorch"] = native_functorch
+    sys.modules["torch._C._functorch"] = sys.modules["tocha._C._functorch"] = native_functorch
     vars(_C)["__getattr__"] = late
     for value in _NAMES:
         if not hasattr(_C, value.__name__):

@@ -71,18 +71,42 @@ def nms(dets: Tensor, scores: Tensor, iou_threshold: float) -> Tensor:
     """Boxes in the order of their scores, without those that overlap an earlier one by more than the threshold."""
     _check_boxes(dets, scores)
     order = scores.argsort(descending=True, stable=True)
-    boxes = dets[order]
-    areas = (boxes[:, 2] - boxes[:, 0]) * (boxes[:, 3] - boxes[:, 1])
-    left = tocha.arange(len(boxes))  # those that nothing has suppressed yet
     kept = []
-    while len(left):
-        best, others = left[0], left[1:]
-        kept.append(int(best))
-        low = tocha.maximum(boxes[best, :2], boxes[others, :2])
-        high = tocha.minimum(boxes[best, 2:], boxes[others, 2:])
-        common = (high - low).clamp(min=0).prod(1)
-        left = others[~(common / (areas[best] + areas[others] - common) > iou_threshold)]
-    return order[tocha.tensor(kept, dtype=tocha.int64)]
+    while len(order):
+        block = order[:_BLOCK]
+        overlaps = _overlap(dets[block], dets[order]) > iou_threshold
+        chosen = _chosen(overlaps[:, : len(block)])
+        kept.append(block[chosen])
+        beaten = overlaps[chosen].any(0)
+        beaten[: len(block)] = True
+        order = order[~beaten]
+    return tocha.cat(kept) if kept else order
+
+
+_BLOCK = (
+    60  # boxes that are looked at together: bits of a word, and their overlaps with all others stay in a core's cache
+)
+
+
+def _overlap(a: Tensor, b: Tensor) -> Tensor:
+    """Intersection over union of each box of a with each of b."""
+    x1, y1, x2, y2 = a[:, :, None].unbind(1)
+    u1, v1, u2, v2 = b.t().contiguous().unbind(0)
+    width = (tocha.minimum(x2, u2).sub_(tocha.maximum(x1, u1))).clamp_(min=0)
+    shared = (tocha.minimum(y2, v2).sub_(tocha.maximum(y1, v1))).clamp_(min=0).mul_(width)
+    return shared / ((x2 - x1) * (y2 - y1) + (u2 - u1) * (v2 - v1)).sub_(shared)
+
+
+def _chosen(overlaps: Tensor) -> list[int]:
+    """Of boxes in order, those that no chosen one before them overlaps."""
+    bits = tocha.ones((), dtype=tocha.int64) << tocha.arange(len(overlaps))
+    found: list[int] = []
+    beaten = 0
+    for i, row in enumerate((overlaps * bits).sum(1).tolist()):
+        if not beaten >> i & 1:
+            found.append(i)
+            beaten |= row
+    return found
 
 
 # -- samples -----------------------------------------------------------------------------------------------
@@ -206,20 +230,25 @@ def roi_pool(input: Tensor, rois: Tensor, scale: float, ph: int, pw: int) -> tup
     """The largest pixel of each bin, and where it is."""
     _check_rois(input, rois)
     _, channels, height, width = input.shape
-    pooled = input.new_zeros((len(rois), channels, ph, pw))
-    where = tocha.full((len(rois), channels, ph, pw), -1, dtype=tocha.int32)
     x1, y1, x2, y2 = _rounded(rois[:, 1:] * scale).unbind(1)
-    rows = [side.tolist() for side in _bins(y1, (y2 - y1 + 1).clamp(min=1), ph, height)]
-    columns = [side.tolist() for side in _bins(x1, (x2 - x1 + 1).clamp(min=1), pw, width)]
-    for n, image in enumerate(rois[:, 0].long().tolist()):
-        for i, (top, bottom) in enumerate(zip(rows[0][n], rows[1][n], strict=True)):
-            for j, (left, right) in enumerate(zip(columns[0][n], columns[1][n], strict=True)):
-                if bottom <= top or right <= left:
-                    continue
-                values, index = input[image, :, top:bottom, left:right].flatten(1).max(1)
-                pooled[n, :, i, j] = values
-                where[n, :, i, j] = ((index // (right - left) + top) * width + index % (right - left) + left).int()
-    return pooled, where
+    tops, bottoms = _bins(y1, (y2 - y1 + 1).clamp(min=1), ph, height)
+    lefts, rights = _bins(x1, (x2 - x1 + 1).clamp(min=1), pw, width)
+    if not len(rois):
+        return input.new_zeros((0, channels, ph, pw)), tocha.zeros((0, channels, ph, pw), dtype=tocha.int32)
+    tall, wide = (max(int((high - low).max()), 1) for low, high in ((tops, bottoms), (lefts, rights)))
+    row, column = tops[..., None] + tocha.arange(tall), lefts[..., None] + tocha.arange(wide)
+    inside = (row < bottoms[..., None])[:, :, None, :, None] & (column < rights[..., None])[:, None, :, None, :]
+    pixel = row.clamp(max=height - 1)[:, :, None, :, None] * width + column.clamp(max=width - 1)[:, None, :, None, :]
+    pixel, inside = pixel.flatten(3), inside.flatten(3)
+    image = input.flatten(2).movedim(1, -1)  # a row of channels for each pixel
+    found = image[rois[:, 0].long()[:, None, None, None], pixel].masked_fill_(~inside[..., None], -float("inf"))
+    values, first = found.max(3)
+    where = pixel.gather(3, first.flatten(3)).int()
+    empty = ~inside.any(3, keepdim=True)
+    return (
+        values.masked_fill_(empty, 0).movedim(-1, 1).contiguous(),
+        where.masked_fill_(empty, -1).movedim(-1, 1).contiguous(),
+    )
 
 
 def _bin_weights(bounds: tuple[Tensor, Tensor], limit: int, dtype: Any) -> Tensor:

@@ -28,10 +28,10 @@ from tocha.distributed.collectives import _check_member, _groups
 
 __all__ = [
     "Backend", "DistBackendError", "DistError", "FileStore", "GroupMember", "HashStore", "P2POp", "PrefixStore", "ProcessGroup", "ReduceOp",
-    "Store", "TCPStore", "Work", "destroy_process_group", "get_backend", "get_global_rank", "get_group_rank", "get_process_group_ranks",
+    "Store", "TCPStore", "Work", "destroy_process_group", "get_backend", "get_global_rank", "get_group_rank", "get_node_local_rank", "get_process_group_ranks",
     "get_rank", "get_world_size", "group", "init_process_group", "irecv", "is_available", "is_backend_available", "is_gloo_available",
     "is_initialized", "is_mpi_available", "is_nccl_available", "is_torchelastic_launched", "is_ucc_available", "is_xccl_available",
-    "isend", "new_group", "recv", "reduce_op", "send",
+    "isend", "new_group", "new_subgroups", "recv", "reduce_op", "send",
 ]  # fmt: skip
 
 
@@ -120,6 +120,26 @@ def destroy_process_group(group: Any = None) -> None:
         if not is_initialized():
             raise AssertionError("no default process group to destroy")
         _groups.default = None
+
+
+def get_node_local_rank(fallback_rank: int | None = None) -> int:
+    """This process's number on its machine, as the launcher says it ($LOCAL_RANK)."""
+    if "LOCAL_RANK" in os.environ:
+        return int(os.environ["LOCAL_RANK"])
+    if fallback_rank is None:
+        raise RuntimeError(
+            "LOCAL_RANK is not in the environment. Consider passing fallback_rank to allow `get_node_local_rank` to work"
+        )
+    return int(fallback_rank)
+
+
+def new_subgroups(group_size: int | None = None, group: Any = None, *args: Any, **kwargs: Any) -> tuple[Any, list[Any]]:
+    """The groups of so many ranks each that the world falls into, and this rank's: of one rank there is one."""
+    size = 1 if group_size is None else group_size
+    if size > get_world_size(group):
+        raise ValueError(f"The arg 'group_size' ({size}) must not exceed the world size ({get_world_size(group)})")
+    made = new_group([0])
+    return made, [made]
 
 
 def new_group(

@@ -9,7 +9,7 @@ from tocha.autograd.grad_mode import no_grad
 from tocha.distributed._types import GroupMember, ProcessGroup, ReduceOp, Work
 
 __all__ = [
-    "all_gather", "all_gather_into_tensor", "all_gather_object", "all_reduce", "all_to_all", "all_to_all_single", "barrier", "broadcast",
+    "all_gather", "all_gather_into_tensor", "all_gather_object", "all_reduce", "all_reduce_coalesced", "all_to_all", "all_to_all_single", "barrier", "broadcast",
     "broadcast_object_list", "gather", "gather_object", "monitored_barrier", "reduce", "reduce_scatter", "reduce_scatter_tensor", "scatter",
     "scatter_object_list",
 ]  # fmt: skip
@@ -80,6 +80,15 @@ def all_reduce(tensor: Any, op: Any = ReduceOp.SUM, group: Any = None, async_op:
     """The tensor is the sum (mean, product, ...) over one rank already."""
     _check_tensor("all_reduce", tensor)
     return None if _is_outside(group) else _done(async_op, [tensor])
+
+
+def all_reduce_coalesced(
+    tensors: list[Any], op: Any = ReduceOp.SUM, group: Any = None, async_op: bool = False
+) -> Work | None:
+    """As all_reduce, of several tensors."""
+    for tensor in tensors:
+        _check_tensor("all_reduce_coalesced", tensor)
+    return None if _is_outside(group) else _done(async_op, list(tensors))
 
 
 def reduce(

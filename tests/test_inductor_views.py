@@ -215,3 +215,15 @@ def test_arguments_that_share_memory_may_lie_elsewhere_in_the_next_call(backend)
         )
         assert tocha.equal(found, wanted)
         assert tocha.equal(*memory)
+
+
+def test_what_as_strided_shows_is_kept_for_backward_as_it_lies():
+    def program(x):
+        y = x.as_strided((3, 2), (3, 3), 1)
+        return tocha.nn.functional.celu(y) * y.sin()
+
+    x = [tocha.linspace(-1, 1, 30).view(5, 6)[1:, ::2].detach().requires_grad_() for _ in range(2)]
+    program(x[0]).sum().backward()
+    tocha._dynamo.reset()
+    tocha.compile(program)(x[1]).sum().backward()
+    tocha.testing.assert_close(x[1].grad, x[0].grad)

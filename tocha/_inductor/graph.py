@@ -155,7 +155,9 @@ class GraphLowering:
 
     def output(self, value: Any) -> Any:
         if isinstance(value, fx.Node):
-            value = self.env[value]
+            node, value = value, self.env[value]
+            if isinstance(value, Facts) and value.memory in self.shown:
+                value = self.as_it_lies(node, value)
         if isinstance(value, Facts):
             return self.lowering.geometry(value)
         value = plain(value)
@@ -201,6 +203,16 @@ class GraphLowering:
             made = self.lowering.whole(OPERATORS["as_strided_copy"], {**arguments, "self": source})
         self.shown[made.memory] = source
         return made
+
+    def as_it_lies(self, node: fx.Node, copy: Facts) -> Facts:
+        """A result that lies in an argument's storage, for the copy of it that loops read."""
+        f = node.meta["val"]._facts
+        if f.dtype is not copy.dtype:
+            raise NotLowered("a result that reads an argument's storage as another dtype")
+        arguments = {"self": self.shown[copy.memory], "size": list(f.sizes), "stride": list(f.steps), "storage_offset": f.offset}  # fmt: skip
+        with self.lowering:
+            made = Facts(f.sizes, f.dtype, f.device, f.steps, 0)
+            return self.lowering.native_call(OPERATORS["as_strided"], arguments, made)
 
     def shows_more(self, node: fx.Node, t: Facts) -> bool:
         """Whether as_strided goes by memory that does not begin and end with the tensor: an argument's, which others share."""

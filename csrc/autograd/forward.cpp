@@ -86,7 +86,8 @@ void set_tangent(const Tensor& t, const Tensor& tangent) {
 }
 
 Tensor as_it_is(const Tensor& t) {
-  Tensor same = alias_of(t, true);
+  const levels::Held* held = levels::held(t);
+  Tensor same = held ? levels::wrap(levels::value_of(*held), held->level, held->dim) : alias_of(t, true);
   if (Tensor tangent = tangent_of(t)) set_tangent(same, tangent);
   return same;
 }

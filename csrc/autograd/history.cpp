@@ -5,6 +5,7 @@
 #include <string_view>
 
 #include "autograd/copy_slices.h"
+#include "autograd/forward.h"
 #include "autograd/leaf.h"
 #include "autograd/view_relation.h"
 #include "core/fake.h"
@@ -237,6 +238,7 @@ void detach_(const Tensor& t) {
     o->autograd->output = 0;
   }
   o->requires_grad = false;
+  if (o->has_tangent) set_tangent(t, Tensor());
 }
 
 void forget_retained(TensorObject* t) {

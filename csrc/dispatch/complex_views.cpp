@@ -62,11 +62,11 @@ Tensor view_as_complex(const Tensor& self) {
   TOCHA_CHECK(self.offset() % 2 == 0, Runtime,
               "[view_as_complex] Tensor must have a storage_offset divisible by 2, got ", self.offset());
   Ints sizes(IntsView(self.sizes().begin(), last)), strides(IntsView(self.strides().begin(), last));
-  for (int64_t& s : strides) {
-    TOCHA_CHECK(s % 2 == 0, Runtime,
+  for (int64_t d = 0; d < last; ++d) {
+    TOCHA_CHECK(strides[d] % 2 == 0 || sizes[d] == 1, Runtime,
                 "[view_as_complex] Tensor must have a stride divisible by 2 for all but last dimension, got ",
                 self.strides());
-    s /= 2;
+    strides[d] /= 2;
   }
   return by(ViewStep::as_complex, view_of(self, sizes, strides, self.offset() / 2, complex_dtype(self.dtype())));
 }

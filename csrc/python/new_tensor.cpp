@@ -242,7 +242,8 @@ Tensor from_numbers(PyObject* data, std::optional<DType> dtype) {
 
 Tensor from_array(PyObject* data, std::optional<DType> dtype) {
   Tensor shared = shared_array(data);
-  Tensor t = empty(shared.sizes(), dtype.value_or(shared.dtype()), Device{});
+  Tensor t = empty_strided(shared.sizes(), like_strides(shared, MemoryFormat::Preserve), dtype.value_or(shared.dtype()),
+                           Device{});
   backend(DeviceType::cpu).copy(t, shared);
   return t;
 }

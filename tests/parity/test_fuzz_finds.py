@@ -7,6 +7,7 @@ import warnings
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 
@@ -264,3 +265,115 @@ def test_strides_of_dims_of_size_one(
     f: Callable[[Any, Any], Any], geometry: tuple[tuple[int, ...], tuple[int, ...]]
 ) -> None:
     same(lambda m: f(m, m.arange(1.0, 60.0).as_strided(*geometry)).stride())
+
+
+@pytest.mark.parametrize("dim", [1, -2, 0, None])
+@pytest.mark.parametrize("name", ["quantile", "nanquantile"])
+def test_a_quantile_along_a_dim_that_is_not_there(name: str, dim: int | None) -> None:
+    same(lambda m: getattr(m.tensor(2.0), name)(0.5, dim).tolist())
+
+
+@pytest.mark.parametrize("keepdim", [False, True])
+@pytest.mark.parametrize("dim", [None, 0, 1, -1])
+@pytest.mark.parametrize("q", [0.5, [0.5], [0.1, 0.2, 0.3]], ids=str)
+@pytest.mark.parametrize("interpolation", ["linear", "lower", "higher", "nearest", "midpoint"])
+def test_quantiles_are_no_views(interpolation: str, q: Any, dim: int | None, keepdim: bool) -> None:
+    def program(m: Any) -> Any:
+        x = m.tensor([[1.0, 5.0, 2.0, 7.0], [3.0, 4.0, 0.0, 6.0]])
+        found = m.quantile(x, m.tensor(q), dim, keepdim, interpolation=interpolation)
+        return found.tolist(), found.stride(), found._is_view()
+
+    same(program)
+
+
+@pytest.mark.parametrize("shape", [(0, 3), (2, 3)], ids=str)
+def test_products_that_bools_have_not(shape: tuple[int, ...]) -> None:
+    same(lambda m: m.linalg.cross(*[m.ones(shape, dtype=m.bool)] * 2).tolist())
+    same(lambda m: m.tensordot(*[m.ones(shape, dtype=m.bool)] * 2).tolist())
+    same(lambda m: m.tensordot(*[m.ones(shape, dtype=m.int64)] * 2).tolist())
+
+
+@pytest.mark.parametrize("geometry", [((1, 2), (1, 1)), ((1, 1, 2), (3, 5, 1)), ((2, 2), (1, 1)), ((0, 2), (1, 1))])
+def test_odd_strides_of_dims_of_size_one_are_no_matter_to_complex_views(geometry: Any) -> None:
+    same(lambda m: m.view_as_complex(m.arange(20.0).as_strided(*geometry)).stride())
+
+
+@pytest.mark.parametrize("name", ["asin", "acos", "asinh", "acosh", "atan"])
+@pytest.mark.parametrize("value", [1e30 - 2j, 1e20 + 1j, -1e30 + 1j, 2 - 0.5j], ids=str)
+def test_derivatives_of_inverse_functions_far_out(name: str, value: complex) -> None:
+    def program(m: Any) -> Any:
+        x = m.tensor(value, dtype=m.complex64, requires_grad=True)
+        getattr(m, name)(x).real.backward()
+        return bool(m.isfinite(x.grad))
+
+    same(program)
+
+
+FORMATS = ["channels_last", "contiguous_format", "preserve_format"]
+GEOMETRIES = [
+    ((2, 3, 4, 4), (48, 1, 12, 3)),
+    ((2, 3, 4, 4), (48, 16, 4, 1)),
+    ((2, 1, 3, 3), (9, 9, 3, 1)),
+    ((2, 1, 3, 3), (9, 1, 3, 1)),
+    ((4, 3, 1, 1), (3, 1, 1, 1)),
+    ((4, 3, 1, 1), (3, 1, 3, 3)),
+    ((1, 1, 1, 1), (7, 1, 1, 1)),
+    ((0, 3, 2, 2), (12, 1, 6, 3)),
+    ((2, 3, 4, 5), (60, 20, 1, 4)),
+]
+
+
+@pytest.mark.parametrize("geometry", GEOMETRIES, ids=str)
+@pytest.mark.parametrize("name", FORMATS)
+def test_to_a_memory_format(name: str, geometry: tuple[tuple[int, ...], tuple[int, ...]]) -> None:
+    def program(m: Any) -> Any:
+        x = m.arange(120.0).as_strided(*geometry)
+        ways = [x.to(memory_format=getattr(m, name)), x.to(m.float32, memory_format=getattr(m, name))]
+        return [(y is x, y.stride()) for y in ways]
+
+    same(program)
+
+
+def test_to_the_contiguous_format_leaves_a_matrix_as_it_is() -> None:
+    same(lambda m: m.zeros(2, 3).T.to(memory_format=m.contiguous_format).stride())
+
+
+@pytest.mark.parametrize("array", [np.zeros((3, 2)).T, np.zeros((0, 3)), np.zeros((4, 6))[:, ::2]], ids=str)
+def test_a_tensor_lies_as_the_array_does_that_it_copies(array: Any) -> None:
+    same(lambda m: m.tensor(array).stride())
+    same(lambda m: m.tensor(array, dtype=m.float32).stride())
+
+
+IN_PLACE_VIEWS = {
+    "t_": lambda y: y.t_(),
+    "transpose_": lambda y: y.transpose_(0, 1),
+    "unsqueeze_": lambda y: y.unsqueeze_(0),
+    "squeeze_": lambda y: y.unsqueeze(0).squeeze_(0),
+    "several": lambda y: y.unsqueeze_(0).transpose_(0, -1).squeeze_(-1),
+    "of a view": lambda y: y[:, 1:].t_(),
+    "detach_": lambda y: y.detach_(),
+}
+
+
+@pytest.mark.parametrize("name", IN_PLACE_VIEWS)
+def test_tangents_follow_views_in_place(name: str) -> None:
+    def program(m: Any) -> Any:
+        x = m.tensor([[0.0, 1.0, 2.0], [3.0, 4.0, 5.0]])
+
+        def f(a: Any) -> Any:
+            return IN_PLACE_VIEWS[name](a * a)
+
+        def along(a: Any) -> Any:
+            return m.func.jvp(f, (a,), (m.ones_like(a),))[1]
+
+        with m.autograd.forward_ad.dual_level():
+            moved = m.autograd.forward_ad.unpack_dual(f(m.autograd.forward_ad.make_dual(x, m.ones_like(x))))
+        return (
+            None if moved.tangent is None else moved.tangent.tolist(),
+            along(x).tolist(),
+            m.func.jacfwd(f)(x).tolist(),
+            m.vmap(along)(m.stack([x, x + 1])).tolist(),
+            m.func.jvp(along, (x,), (m.ones_like(x),))[1].tolist(),
+        )
+
+    same(program)

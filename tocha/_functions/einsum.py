@@ -380,7 +380,7 @@ def tensordot(a: Tensor, b: Tensor, dims: Any = 2, out: Tensor | None = None) ->
     depth = math.prod(a.shape[i] for i in over_a)
     left = a.permute([*free_a, *over_a]).reshape(math.prod(rows), depth)
     right = b.permute([*over_b, *free_b]).reshape(depth, math.prod(columns))
-    result = (left @ right).reshape([*rows, *columns])
+    result = (left @ right).reshape([*rows, *columns]) if rows or columns else left.ravel().dot(right.ravel())
     return result if out is None else _into(out, result)
 
 

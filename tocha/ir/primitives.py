@@ -461,13 +461,14 @@ tan = _circular(
 asin = _elementary(
     "asin",
     "libdevice.asin({0})",
-    lambda g, y, x: g * conjugate(rsqrt(1 - x * x)),
+    # Not 1 - x * x: a number less a complex infinity is NaN, since the subtraction multiplies by alpha.
+    lambda g, y, x: g * conjugate(rsqrt(-x * x + 1)),
     ev.elementary(math.asin, cmath.asin, {}),
 )
 acos = _elementary(
     "acos",
     "libdevice.acos({0})",
-    lambda g, y, x: -g * conjugate(rsqrt(1 - x * x)),
+    lambda g, y, x: -g * conjugate(rsqrt(-x * x + 1)),
     ev.elementary(math.acos, cmath.acos, {}),
 )
 atan = _elementary(

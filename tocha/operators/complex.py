@@ -118,7 +118,8 @@ def view_as_complex(self):
 
 @facts(view_as_complex)
 def view_as_complex_facts(self):
-    if not self.sizes or self.sizes[-1] != 2 or self.steps[-1] != 1 or any(s % 2 for s in self.steps[:-1]):
+    odd = any(s % 2 and n != 1 for n, s in zip(self.sizes[:-1], self.steps[:-1], strict=True))
+    if not self.sizes or self.sizes[-1] != 2 or self.steps[-1] != 1 or odd:
         raise RuntimeError(
             f"[view_as_complex] Tensor must have a last dimension of size 2 and stride 1, others even strides: got {self}"
         )

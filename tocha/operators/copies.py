@@ -182,7 +182,7 @@ def to_dtype_facts(self, dtype, non_blocking, copy, memory_format):
 def converted(x, device, dtype, copy, format):
     """x itself where nothing changes, else the facts of its copy."""
     same = x.dtype is dtype and x.device == device and not copy
-    if same and (format in (None, MemoryFormat.preserve_format) or x.is_contiguous(format)):
+    if same and format in (None, MemoryFormat.preserve_format, layout.suggested_format(x.sizes, x.steps)):
         return x
     return Facts(x.sizes, dtype, device, layout.like_strides(x.sizes, x.steps, format))
 

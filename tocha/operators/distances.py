@@ -26,6 +26,8 @@ def linalg_cross(self, other, dim):
     if self.dtype != other.dtype:
         raise RuntimeError(f"[linalg.cross] expected scalar type {self.dtype} but found {other.dtype}")
     check_multiplies("linalg.cross", self, other)
+    if self.dtype == dt.bool_:
+        raise NotImplementedError("[linalg.cross] \"cross\" not implemented for 'Bool'")
     d = wrap_dim(dim, self.dim())
     if self.dim() == 0 or self.shape[d] != 3 or other.shape[d] != 3:
         raise RuntimeError(

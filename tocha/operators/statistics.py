@@ -464,9 +464,10 @@ def quantile_of(
     """The values at ranks q * (n - 1) of the sorted elements; NaN sorts last."""
     x = self.reshape(-1)
     at = 0
-    if dim is not None and self.ndim > 0:
+    if dim is not None:
         at = wrap_dim(dim, self.ndim)
-        x = self.movedim(at, -1)
+        if self.ndim > 0:
+            x = self.movedim(at, -1)
     n = x.size(-1)
     ordered = op.sort(x, -1)[0]
     wanted = q.reshape(-1)
@@ -485,14 +486,11 @@ def quantile_of(
     if interpolation == "linear" or interpolation == "midpoint":
         share = ranks - below if interpolation == "linear" else op.full_like(ranks, 0.5)
         result = result.lerp(ordered.gather(-1, ranks.ceil().to(dt.int64)), share)
-    result = result.movedim(-1, 0)
     if keepdim:
-        result = (
-            result.reshape([q.numel(), *([1] * self.ndim)])
-            if dim is None or self.ndim == 0
-            else result.unsqueeze(at + 1)
-        )
-    return result.squeeze(0) if q.ndim == 0 else result
+        for _ in range(self.ndim if dim is None else min(self.ndim, 1)):
+            result = result.unsqueeze(at)
+    # A copy, small beside what was sorted: quantiles are no view of something that nobody else has.
+    return (result.squeeze(-1) if q.ndim == 0 else result.movedim(-1, 0)).clone()
 
 
 @composite(

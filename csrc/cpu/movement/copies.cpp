@@ -140,9 +140,15 @@ bool _is_laid_out(const Tensor& self, std::optional<MemoryFormat> format) {
   return self.is_contiguous(f);
 }
 
+namespace {
+// `to` goes by the order of the strides: a single channel may count as channels_last or not, a transposed matrix is in
+// the contiguous format.
+bool in_format(const Tensor& t, MemoryFormat f) { return f == MemoryFormat::Preserve || suggested_format(t) == f; }
+}  // namespace
+
 Tensor to_dtype(const Tensor& self, DType dtype, bool, bool copy, std::optional<MemoryFormat> format) {
   MemoryFormat f = format.value_or(MemoryFormat::Preserve);
-  if (self.dtype() == dtype && !copy && (f == MemoryFormat::Preserve || self.is_contiguous(f))) return self;
+  if (self.dtype() == dtype && !copy && in_format(self, f)) return self;
   return converted(self, self.device(), dtype, f);
 }
 
@@ -151,7 +157,7 @@ Tensor to_device(const Tensor& self, std::optional<Device> device, std::optional
   MemoryFormat f = format.value_or(MemoryFormat::Preserve);
   Device d = device.value_or(self.device());
   DType t = dtype.value_or(self.dtype());
-  bool same = self.device() == d && self.dtype() == t && (f == MemoryFormat::Preserve || self.is_contiguous(f));
+  bool same = self.device() == d && self.dtype() == t && in_format(self, f);
   return same && !copy ? self : converted(self, d, t, f);
 }
 

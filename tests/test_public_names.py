@@ -310,7 +310,7 @@ def test_older_home_of_the_profilers_names():
     with profiler.profile() as found, profiler.record_function("part"):
         tocha.ones(2).sum()
     assert isinstance(found.key_averages(), profiler.EventList)
-    assert all(isinstance(event, profiler.FunctionEvent) for event in found.events())
+    assert all(isinstance(event, profiler.FunctionEvent) for event in found.function_events)
     assert profiler.kineto_available() in (True, False)
 
 

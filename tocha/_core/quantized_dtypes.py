@@ -18,7 +18,7 @@ class QuantizedDtype:
     def __init__(self, name: str, itemsize: int, is_signed: bool):
         self._name, self.itemsize, self.is_signed = name, itemsize, is_signed
 
-    @property
+    @property  # type: ignore[misc]
     def __class__(self) -> Any:  # `isinstance(x, dtype)` says what it is
         return _C.dtype
 

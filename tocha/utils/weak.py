@@ -20,7 +20,7 @@ class WeakIdRef(weakref.ref):
     __slots__ = ("_id",)
 
     def __init__(self, key: Any, callback: Any = None):
-        super().__init__(key, callback)
+        super().__init__(key, callback)  # type: ignore[call-arg]
         self._id = id(key)
 
     def __call__(self) -> Any:

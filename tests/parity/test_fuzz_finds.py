@@ -344,6 +344,19 @@ def test_a_tensor_lies_as_the_array_does_that_it_copies(array: Any) -> None:
     same(lambda m: m.tensor(array, dtype=m.float32).stride())
 
 
+@pytest.mark.parametrize("order", [(0, 1, 2), (2, 1, 0), (1, 2, 0), (0, 2, 1)], ids=str)
+@pytest.mark.parametrize("shape", [(1, 5, 1), (3, 1, 2), (2, 3, 4)], ids=str)
+@pytest.mark.parametrize("dtype", ["float32", "complex64"])
+def test_how_powers_of_two_lie(shape: tuple[int, ...], order: tuple[int, ...], dtype: str) -> None:
+    def program(m: Any) -> Any:
+        x = m.zeros(shape, dtype=getattr(m, dtype))
+        n = m.zeros(shape).permute(order)
+        n = n if n.shape == x.shape else n[:1, :1]
+        return m.ldexp(x, n).stride(), (2.0**n).stride(), m.pow(2, n).stride()
+
+    same(program)
+
+
 IN_PLACE_VIEWS = {
     "t_": lambda y: y.t_(),
     "transpose_": lambda y: y.transpose_(0, 1),
@@ -377,3 +390,24 @@ def test_tangents_follow_views_in_place(name: str) -> None:
         )
 
     same(program)
+
+
+@pytest.mark.parametrize("grad", [math.nan, math.inf, 2.0])
+@pytest.mark.parametrize("value", [0.0, -0.0, 2.0, math.nan])
+def test_copysign_passes_nan_on(value: float, grad: float) -> None:
+    def program(m: Any) -> Any:
+        x = m.tensor([value], requires_grad=True)
+        m.copysign(x, m.tensor([-1.0])).backward(m.tensor([grad]))
+        return x.grad.tolist()
+
+    same(program)
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float32", "float64", "int64", "uint8"])
+@pytest.mark.parametrize("start", [2.5, -1.3, 0.123456789, 1])
+def test_one_power_of_the_number_that_was_given(start: float, dtype: str) -> None:
+    same(lambda m: m.logspace(start, 5, 1, dtype=getattr(m, dtype)).tolist())
+
+
+def test_a_step_that_rounds_to_zero() -> None:
+    same(lambda m: m.arange(0.5, 3.5, 0.25, dtype=m.int64).tolist())

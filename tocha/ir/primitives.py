@@ -568,7 +568,7 @@ copysign = define(
     FLOATING,
     cpp="math::copysign({0}, {1})",
     triton="libdevice.copysign({0}, {1})",
-    gradients=(lambda g, y, a, b: where(a == 0, zero_like(g), g * (y / a)), no_gradient_second),
+    gradients=(lambda g, y, a, b: g * where(a == 0, zero_like(g), y / a), no_gradient_second),
     evaluate=lambda n, a, b: math.copysign(a, b),
     exact=True,
 )

@@ -25,7 +25,7 @@ from tocha.operators.record import (
     pointwise,
     rule,
 )
-from tocha.operators.rules import is_integral, is_number, number, result_type, wants_gradient
+from tocha.operators.rules import contiguous_strides, is_integral, is_number, number, result_type, wants_gradient
 
 HALVES = frozenset({"direct_half"})  # memory-bound: no buffer of float32 between
 STORED = frozenset({"stored"})  # the formula sees half types as they are
@@ -360,6 +360,14 @@ def power_less_two_gradient(grad, self):
     return grad * s.conjugate(-2 * inverse * inverse * inverse)
 
 
+@rule
+def plainly(t: "Tensor") -> "Tensor":
+    """t contiguous, also in the strides of dims of size one."""
+    strides = contiguous_strides(t.shape)
+    each = t.contiguous()
+    return each if each.strides == strides else op.as_strided(each, t.shape, strides)
+
+
 @composite(
     "pow(Tensor self, Operand exponent) -> Tensor",
     node="PowBackward1|self=PowBackward2|exponent=PowBackward0",
@@ -396,7 +404,7 @@ def pow(self, exponent):
             if p == -2 and not is_integral(result):
                 return op._power_less_two(self)
     # PyTorch's powers of a number are contiguous.
-    return op._power(self, exponent.contiguous() if is_number(self) else exponent)
+    return op._power(self, plainly(exponent) if is_number(self) else exponent)
 
 
 @composite(
@@ -409,7 +417,7 @@ def pow(self, exponent):
 )
 def pow_scalar(self, exponent):
     """The number self to the power of each exponent; contiguous."""
-    return op._power(self, exponent.contiguous())
+    return op._power(self, plainly(exponent))
 
 
 def check_float_power(self, exponent):
@@ -582,8 +590,9 @@ def ldexp(self, other):
         if other.dtype == dt.bool_:
             raise NotImplementedError("[ldexp] \"ldexp_cpu_exp\" not implemented for 'Bool'")
         return op._scale(self, other)
-    # Powers of a number are contiguous; beside complex numbers PyTorch's are not.
-    return op.mul(self, op._power(2.0, other) if self.is_complex() else op.pow(2.0, other))
+    # Powers of a number are contiguous; beside anything but float32 and integers PyTorch's lie as other does.
+    plain = self.dtype == dt.float32 or is_integral(self.dtype)
+    return op.mul(self, op.pow(2.0, other) if plain else op._power(2.0, other))
 
 
 @gradient(ldexp, "self")

@@ -334,7 +334,7 @@ def arange_length(start: "Scalar", end: "Scalar", step: "Scalar", dtype: "dtype"
             return math.ceil((b - a) / s)
     first, last, pace = start.to_int(), end.to_int(), step.to_int()
     if pace == 0:
-        raise RuntimeError(f"[arange] step must be nonzero: {step} rounds to zero")
+        raise ValueError(f"[arange] step must be nonzero: {step} rounds to zero")
     if whole and ((pace > 0 and last < first) or (pace < 0 and last > first)):
         raise RuntimeError(
             f"[arange] upper bound and lower bound inconsistent with step sign: {start} to {end} by {step}"

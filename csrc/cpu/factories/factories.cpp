@@ -161,7 +161,7 @@ void space_reals(const Tensor& out, T first, T last) {
   }
 }
 
-// base to powers that are evenly spaced. The distance of the ends is rounded to T, all else is double.
+// base to two or more powers that are evenly spaced. The distance of the ends is rounded to T, all else is double.
 template <class T>
 void space_powers(const Tensor& out, T first, T last, double base) {
   int64_t n = out.numel(), half = n / 2;
@@ -173,10 +173,10 @@ void space_powers(const Tensor& out, T first, T last, double base) {
   };
   double a = real(first), b = real(last), range = b - a;
   if constexpr (!std::is_integral_v<T>) range = real(narrowed<T>(range));
-  double step = n > 1 ? range / static_cast<double>(n - 1) : 0;
+  double step = range / static_cast<double>(n - 1);
   generate<T>(out, [=](int64_t i) {
-    double k = static_cast<double>(i < half || n == 1 ? i : n - 1 - i);
-    double power = std::pow(base, i < half || n == 1 ? std::fma(step, k, a) : std::fma(-step, k, b));
+    double k = static_cast<double>(i < half ? i : n - 1 - i);
+    double power = std::pow(base, i < half ? std::fma(step, k, a) : std::fma(-step, k, b));
     if constexpr (std::is_integral_v<T>)
       return static_cast<T>(static_cast<int64_t>(power));
     else
@@ -277,6 +277,12 @@ void logspace(const Tensor& out, const Scalar& start, const Scalar& end, int64_t
         auto p = std::pow(std::complex<double>(base), std::complex<double>(v.re, v.im));
         return Complex<double>(p.real(), p.imag());
       });
+    } else if (out.numel() == 1) {  // one power, of the number as it was given
+      const double power = std::pow(base, start.to_double());
+      if constexpr (std::is_integral_v<T>)
+        generate<T>(out, [v = bound<T>(Scalar(power))](int64_t) { return v; });
+      else
+        generate<T>(out, [v = narrowed<T>(power)](int64_t) { return v; });
     } else {
       space_powers<T>(out, bound<T>(start), bound<T>(end), base);
     }

@@ -148,7 +148,7 @@ def test_kernels(data):
 @pytest.mark.parametrize("layout", LAYOUTS)
 def test_sizes_that_no_memory_holds(layout):
     """A tensor may be larger than memory while it holds little; what would need all of its elements says so."""
-    s = tocha.sparse_compressed_tensor([0, 1], [0], tocha.ones(1, 1, 1) if layout[7] == "b" else tocha.ones(1), (1, 2**40) if layout[-1] == "r" else (2**40, 1), layout=getattr(tocha, layout))  # fmt: skip
+    s = tocha.sparse_compressed_tensor([0, 1], [0], tocha.ones(1, 1, 1) if layout[7] == "b" else tocha.ones(1), (1, 2**60) if layout[-1] == "r" else (2**60, 1), layout=getattr(tocha, layout))  # fmt: skip
     assert s._nnz() == 1 and float(s.sum()) == 1.0
     with pytest.raises(RuntimeError):
         s.to_dense()

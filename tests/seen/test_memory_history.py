@@ -9,7 +9,7 @@ import pytest
 import tocha
 from tocha.compiler._report import data_of
 from tocha.cpu import memory
-from tocha.profiler import profile
+from tocha.profiler import _memory_profiler, profile
 from tocha.profiler._memory_profiler import COLUMNS, Action, Category
 
 
@@ -179,3 +179,10 @@ def test_timelines_as_files(tmp_path):
         pass
     with pytest.raises(ValueError, match="record_shapes=True required for memory profiling"):
         p.export_memory_timeline(str(tmp_path / "none.json"))
+
+
+def test_parameters_that_are_not_made_yet():
+    lazy = tocha.nn.LazyLinear(3)
+    with tocha.profiler.profile(profile_memory=True, record_shapes=True, with_stack=True):
+        lazy(tocha.ones(2, 4))
+    assert _memory_profiler.place_of(tocha.nn.LazyLinear(3).weight) == (0, 0)

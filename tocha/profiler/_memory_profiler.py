@@ -9,13 +9,11 @@ import json
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from tocha import _C, nn
 from tocha.optim import optimizer as optim
-
-if TYPE_CHECKING:
-    from tocha.profiler._events import EventList, FunctionEvent
+from tocha.profiler._events import EventList, FunctionEvent
 
 
 class Category(enum.Enum):
@@ -52,11 +50,11 @@ class Known:
 
 
 def place_of(t: Any) -> tuple[int, int]:
-    """Where a tensor's storage lies and how long it is; (0, 0) where it has none."""
+    """Where a tensor's storage lies and how long it is; (0, 0) where it has none, as parameters of lazy modules."""
     try:
         storage = t.untyped_storage()
         return storage.data_ptr(), storage.nbytes()
-    except (RuntimeError, NotImplementedError):
+    except (RuntimeError, NotImplementedError, ValueError):
         return 0, 0
 
 

@@ -586,3 +586,30 @@ def test_native_functions_that_change_what_they_are_given():
 
     same = tocha.compile(f, backend="eager")(tocha.ones(1))
     assert (same[0].item(), same[1]) == (8, [7, 1, 2])
+
+
+def test_generators_that_delegate_may_be_left_where_they_stand(check):
+    def numbers(n):
+        yield from range(n)
+
+    def both(n):
+        yield from numbers(n)
+        yield n
+
+    def f(x):
+        for a, b in zip(both(2), numbers(9), strict=False):  # the second has more
+            x = x + a * b
+        return x
+
+    check(f, tocha.ones(2))
+
+
+KINDS = frozenset({int, str, float})
+
+
+def test_sets_of_classes(check):
+    def f(x, value):
+        return x + 1 if type(value) in KINDS else x - 1
+
+    check(f, tocha.ones(2), 3)
+    check(f, tocha.ones(2), [3])

@@ -177,7 +177,7 @@ def _set(f: Frame, real: Any, source: Source | None) -> Value:
         return _subclass(f, real, source)
     _guard_type(f, real, source)
     if source is not None:
-        if not all(is_plain(r) for r in real):
+        if not all(is_plain(r) or isinstance(r, type) for r in real):
             raise Unsupported("value", "a set of objects")
         f.out.guards.add(source, "constant", type(real)(real))
     made = SetValue.of(f, [wrap(f, r, None) for r in real], type(real))

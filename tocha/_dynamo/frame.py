@@ -445,7 +445,10 @@ class Frame:
         while at is not None and self._has_handler(at):
             handler = self.decoded.handlers[at]
             assert handler is not None
-            at = self._reraised_at(self.decoded.place[id(handler.target)])
+            at = self.decoded.place[id(handler.target)]
+            if handler.target.name == "CLEANUP_THROW":  # of `yield from`: raised again, the generator below was asked itself
+                continue
+            at = self._reraised_at(at)
             if at is None:
                 return False
         return True

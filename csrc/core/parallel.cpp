@@ -27,7 +27,7 @@ inline void relax() {
 #if defined(__x86_64__)
   __builtin_ia32_pause();
 #elif defined(__aarch64__)
-  asm volatile("yield");
+  asm volatile("isb");  // `yield` is no pause on most processors: workers would sleep before the next operator comes
 #endif
 }
 

@@ -446,7 +446,9 @@ class Frame:
             handler = self.decoded.handlers[at]
             assert handler is not None
             at = self.decoded.place[id(handler.target)]
-            if handler.target.name == "CLEANUP_THROW":  # of `yield from`: raised again, the generator below was asked itself
+            if (
+                handler.target.name == "CLEANUP_THROW"
+            ):  # of `yield from`: raised again, the generator below was asked itself
                 continue
             at = self._reraised_at(at)
             if at is None:

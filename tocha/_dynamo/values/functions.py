@@ -128,7 +128,7 @@ class FunctionValue(Callable_):
             return Constant(self.globals.get("__name__"))
         if name == "__doc__":
             first = next(iter(self.code.co_consts), None)
-            has = isinstance(first, str) and (sys.version_info < (3, 13) or bool(self.code.co_flags & 0x4000000))
+            has = isinstance(first, str) and (sys.version_info < (3, 14) or bool(self.code.co_flags & 0x4000000))
             return Constant(first if has else None)
         if name == "__dict__":
             return FunctionDict(self)

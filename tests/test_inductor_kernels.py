@@ -46,6 +46,18 @@ def compiled(f, *args, exact: bool = False) -> CompiledGraph:
     return found[0]
 
 
+def test_an_index_that_is_the_same_for_a_row_is_read_and_checked_once():
+    index = tocha.tensor([3, 0, -1, 3, 2, 1])
+    c = compiled(lambda w, i: (w[i] * 2).sum(-1), randn(4, 64), index)
+    assert c.source.index("checked_index(") < c.source.index("auto step") and "vec::load" in c.source
+    c = compiled(lambda w, i: (w[i] - 1).exp(), randn(4, 64), index)
+    assert c.source.index("checked_index(") < c.source.index("auto step") and "vec::Whole()" in c.source
+    along = compiled(lambda w, i: w[:, i] + 1, randn(4, 64), index, exact=True)
+    assert along.source.index("checked_index(") > along.source.index("#pragma GCC ivdep")
+    with pytest.raises(IndexError, match="out of"):
+        tocha.compile(lambda w, i: w[i] * 2)(randn(4, 64), index + 4)
+
+
 def leaves(x):
     return [y for part in x for y in leaves(part)] if isinstance(x, tuple | list) else [x]
 

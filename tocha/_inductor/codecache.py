@@ -104,8 +104,13 @@ def headers_digest() -> str:
 
 
 def all_flags() -> tuple[str, ...]:
-    native = "-mcpu=native" if platform.machine() in ("aarch64", "arm64") else "-march=native"
-    return (*FLAGS, native)
+    if platform.machine() in ("aarch64", "arm64"):
+        return (*FLAGS, "-mcpu=native")
+    return (
+        *FLAGS,
+        "-march=native",
+        "-mprefer-vector-width=512",
+    )  # as the eager kernels are; without AVX-512 it says nothing
 
 
 def library_of(source: str) -> Path:

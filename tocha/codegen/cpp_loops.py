@@ -349,31 +349,33 @@ class KernelWriter:
         needed = {n.attr for n in topological((*outputs, *p.indirect)) if n.op is INPUT}
         texts = [self.read_name(r, i, prefix) for i, r in enumerate(p.reads)]
         names = Names(texts, texts, [states.get(i, "") for i in range(max(states, default=-1) + 1)], prefix=prefix)
-        fixed = self.fixed_reads(p, along)
+        fixed, changing = self.fixed_reads(p, along), self.changing(p, along)
         lines: list[str] = []
-        prologue = [
-            self.read_line(r, texts[i]) for r, i in p.reads.items() if i in fixed & needed and not isinstance(r, str)
-        ]
+        prologue: list[str] = []
         declared: set[s.Atom] = set()
-        waiting = [(r, i) for r, i in p.reads.items() if i in needed - fixed]
+        waiting = [(r, i) for r, i in p.reads.items() if i in needed and not isinstance(r, str)]
         indirect = list(p.indirect.items())
         mine = {atom for atom, _ in p.indirect.values()}
-        done = set(fixed)
+        done = {i for r, i in p.reads.items() if isinstance(r, str)}
         while waiting or indirect:
             before = len(waiting) + len(indirect)
             for r, i in list(waiting):
                 if not (symbols_of(r) & mine) - declared:
-                    lines.append(self.read_line(r, texts[i], vector))
+                    if i in fixed:
+                        prologue.append(self.read_line(r, texts[i]))
+                    else:
+                        lines.append(self.read_line(r, texts[i], vector))
                     waiting.remove((r, i))
                     done.add(i)
             for value, (atom, size) in list(indirect):
                 if all(n.attr in done for n in topological((value,)) if n.op is INPUT):
                     code = emit((value,), Names(texts, prefix=f"{prefix}{atom.name}_"))
                     prologue += code.prologue
-                    lines += code.body
+                    into = lines if atom in changing else prologue
+                    into += code.body
                     self.faults = True
                     self.names[atom] = f"{prefix}{atom.name}"
-                    lines.append(
+                    into.append(
                         f"const int64_t {self.names[atom]} = checked_index({code.results[0]}, {self.index(size)}, fault);"
                     )
                     declared.add(atom)
@@ -388,12 +390,35 @@ class KernelWriter:
         found = {i for r, i in p.reads.items() if isinstance(r, str)}
         if along is None:
             return found
-        changing = {s.atom_of(along), *(atom for atom, _ in p.indirect.values())}
-        for r, i in p.reads.items():
-            empty = isinstance(r, Load) and r.buffer.numel() == 0
-            if not isinstance(r, str) and not (symbols_of(r) & changing) and not empty:
-                found.add(i)
-        return found
+        changing = self.changing(p, along)
+        return found | {i for r, i in p.reads.items() if not isinstance(r, str) and self.stays(r, changing)}
+
+    @staticmethod
+    def stays(r: Load | Position, changing: set[Any]) -> bool:
+        empty = isinstance(r, Load) and r.buffer.numel() == 0
+        return not empty and not symbols_of(r) & changing
+
+    def changing(self, p: Pass, along: Any) -> set[Any]:
+        """The symbols that change along a variable: itself, and the indices that are read from memory at places that do."""
+        changing = {s.atom_of(along)} if along is not None else set()
+        changing |= {atom for atom, _ in p.indirect.values()}
+        if along is None:
+            return changing
+        reads = {i: r for r, i in p.reads.items()}
+
+        def fixed(value: Node, size: Any) -> bool:
+            used = [reads[n.attr] for n in topological((value,)) if n.op is INPUT]  # type: ignore[index]
+            return not s.free_symbols(size) & changing and all(
+                isinstance(r, str) or self.stays(r, changing) for r in used
+            )
+
+        while found := {atom for value, (atom, size) in p.indirect.items() if atom in changing and fixed(value, size)}:
+            changing -= found
+        return changing
+
+    def indices_change(self, p: Pass, along: Any) -> bool:
+        """Whether indices that are read from memory change along a variable."""
+        return bool(self.changing(p, along) & {atom for atom, _ in p.indirect.values()})
 
     @staticmethod
     def with_fixed(nodes: Sequence[Node], fixed: set[int]) -> tuple[Node, ...]:

@@ -40,7 +40,7 @@ def gains_by_packs(nodes: Sequence[Node]) -> bool:
 
 
 def goes_by_packs(w: Any, p: Pass, outputs: Sequence[tuple[Buffer, Node]], variable: Any) -> bool:
-    if variable is None or p.indirect:
+    if variable is None or w.indices_change(p, variable):
         return False
     fixed = w.fixed_reads(p, variable)
     nodes = simplify(tuple(n for _, n in outputs))

@@ -69,7 +69,7 @@ def is_one(step: Any) -> bool:
 
 def vector_type(w: Any, p: Any, nodes: Sequence[Node], outputs: Sequence[tuple[Buffer, Node]], folds: Sequence[Member], last: Any) -> dt.DType | None:  # fmt: skip
     """The type of a pass that can go by vectors along its last variable; None if it cannot."""
-    if p.indirect:
+    if w.indices_change(p, last):
         return None
     fixed = w.fixed_reads(p, last)
     outputs_ = simplify(tuple(nodes))

@@ -16,9 +16,25 @@
 TOCHA_ISA_BEGIN
 namespace vec {
 
+constexpr int kPack = 16;
+// How much of a pack is in memory: all of it, or the first so many elements.
+struct Whole {};
+struct First {
+  int64_t count;
+};
+
+}  // namespace vec
+TOCHA_ISA_END
+
+#if TOCHA_VECTOR_F32
+#include "cpu/engine/program_packs_avx512.h"
+#else
+
+TOCHA_ISA_BEGIN
+namespace vec {
+
 typedef uint32_t U32 __attribute__((vector_size(kBytes)));
 
-constexpr int kPack = 16;
 constexpr int kParts = kPack * 4 / kBytes;
 
 template <class V>
@@ -81,12 +97,7 @@ TOCHA_MATH F32 one_of(I32 m, F32 a, F32 b) {
 TOCHA_MATH Pack pack(float x) TOCHA_BY_PARTS(F32, all(x)) TOCHA_MATH Pack pack(Pack x) { return x; }
 TOCHA_MATH Mask pack(bool x) TOCHA_BY_PARTS(I32, I32{} - static_cast<int32_t>(x))
 
-    // How much of a pack is in memory: all of it, or the first so many elements.
-    struct Whole {};
-struct First {
-  int64_t count;
-};
-TOCHA_MATH Pack load(const float* p, Whole) TOCHA_BY_PARTS(F32, load(p + i * (kBytes / 4))) TOCHA_MATH Pack
+    TOCHA_MATH Pack load(const float* p, Whole) TOCHA_BY_PARTS(F32, load(p + i * (kBytes / 4))) TOCHA_MATH Pack
     load(const float* p, First n) {
   float lanes[kPack] = {};
   for (int64_t i = 0; i < n.count; ++i) lanes[i] = p[i];
@@ -161,3 +172,5 @@ TOCHA_MATH Pack zero_where(Mask m, Pack x) TOCHA_BY_PARTS(F32, (F32)((I32)x.part
 
 }  // namespace vec
 TOCHA_ISA_END
+
+#endif

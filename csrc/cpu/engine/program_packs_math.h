@@ -10,26 +10,31 @@
 TOCHA_ISA_BEGIN
 namespace math {
 
-using vec::Bits;
 using vec::choose;
 using vec::Mask;
 using vec::Pack;
 
+#if !TOCHA_VECTOR_F32
+using vec::Bits;
 TOCHA_MATH Pack abs(Pack x) { return vec::from_bits(vec::bits_of(x) & 0x7fffffffu); }
 TOCHA_MATH Pack sqrt(Pack x) { return vec::roots(x); }
-TOCHA_MATH Pack rsqrt(Pack x) { return 1.0f / sqrt(x); }
 TOCHA_MATH Pack copysign(Pack magnitude, Pack sign) {
   return vec::from_bits((vec::bits_of(magnitude) & 0x7fffffffu) | (vec::bits_of(sign) & 0x80000000u));
 }
-TOCHA_MATH Mask isnan(Pack x) { return x != x; }
 TOCHA_MATH Pack maximum(Pack a, Pack b) { return choose((a < b) | (b != b), b, a); }
 TOCHA_MATH Pack minimum(Pack a, Pack b) { return choose((a > b) | (b != b), b, a); }
+#endif
+
+TOCHA_MATH Pack rsqrt(Pack x) { return 1.0f / sqrt(x); }
+TOCHA_MATH Mask isnan(Pack x) { return x != x; }
 TOCHA_MATH Pack fmax(Pack a, Pack b) { return choose((a < b) | (a != a), b, a); }
 TOCHA_MATH Pack fmin(Pack a, Pack b) { return choose((a > b) | (a != a), b, a); }
 TOCHA_MATH Pack clamp_min(Pack x, Pack low) { return maximum(x, low); }
 TOCHA_MATH Pack clamp_max(Pack x, Pack high) { return minimum(x, high); }
 TOCHA_MATH Pack relu(Pack x) { return vec::zero_where(x < 0.0f, x); }
 TOCHA_MATH Pack at_most(Pack x, float high) { return choose(x > high, high, x); }
+
+#if !TOCHA_VECTOR_F32
 
 // Exponentials: exp.h.
 
@@ -161,6 +166,8 @@ TOCHA_MATH Pack erf(Pack x) {
                     0x1.b4ff66p-10f, -0x1.4bc878p-11f, 0x1.ed67eap-14f, -0x1.369188p-17f);
   return copysign(expm1_nonpositive(-madd(a, slope, a)), x);
 }
+
+#endif
 
 }  // namespace math
 TOCHA_ISA_END

@@ -6,18 +6,24 @@
 #include <cstring>
 
 #include "cpu/engine/scalar_ops.h"
+#include "cpu/vecmath/avx512.h"
 
 TOCHA_ISA_BEGIN
 namespace vec {
 
+#if TOCHA_VECTOR_F32
+constexpr int kBytes = 64;
+using F32 = math::F32x16;
+using F64 = math::F64x8;
+#else
 #if defined(__AVX__)
 constexpr int kBytes = 32;
 #else
 constexpr int kBytes = 16;
 #endif
-
 typedef float F32 __attribute__((vector_size(kBytes)));
 typedef double F64 __attribute__((vector_size(kBytes)));
+#endif
 typedef int32_t I32 __attribute__((vector_size(kBytes)));
 typedef int64_t I64 __attribute__((vector_size(kBytes)));
 template <class T>
@@ -43,12 +49,13 @@ TOCHA_MATH void store(double* p, F64 x) { std::memcpy(p, &x, sizeof x); }
 // As the scalar forms in engine/scalar_ops.h: a NaN wins, and of two equal operands the first.
 namespace math {
 
+#if !TOCHA_VECTOR_F32  // else they are in vecmath/avx512.h
 TOCHA_MATH vec::F32 maximum(vec::F32 a, vec::F32 b) { return (a < b) | (b != b) ? b : a; }
-TOCHA_MATH vec::F64 maximum(vec::F64 a, vec::F64 b) { return (a < b) | (b != b) ? b : a; }
 TOCHA_MATH vec::F32 minimum(vec::F32 a, vec::F32 b) { return (a > b) | (b != b) ? b : a; }
-TOCHA_MATH vec::F64 minimum(vec::F64 a, vec::F64 b) { return (a > b) | (b != b) ? b : a; }
-
 TOCHA_MATH vec::F32 abs(vec::F32 x) { return (vec::F32)((vec::I32)x & 0x7fffffff); }
+#endif
+TOCHA_MATH vec::F64 maximum(vec::F64 a, vec::F64 b) { return (a < b) | (b != b) ? b : a; }
+TOCHA_MATH vec::F64 minimum(vec::F64 a, vec::F64 b) { return (a > b) | (b != b) ? b : a; }
 TOCHA_MATH vec::F64 abs(vec::F64 x) { return (vec::F64)((vec::I64)x & 0x7fffffffffffffff); }
 
 }  // namespace math

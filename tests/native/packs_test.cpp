@@ -1,11 +1,13 @@
 // Holds every function on packs to the bits of the form that eager kernels have (the scalar one, or that on vectors of
-// AVX-512), over floats of all exponents, and packs that are not full to what lies in memory. Exits with 1 where they differ. `packs_test [stride]` takes every stride-th float.
-// sources:
+// AVX-512), over floats of all exponents, packs that are not full to what lies in memory,
+// and transposed tiles to their source. Exits with 1 where they differ. `packs_test [stride]` takes every stride-th
+// float. sources:
 #include <bit>
 #include <cstdio>
 #include <cstdlib>
 
 #include "cpu/engine/program_packs_math.h"
+#include "cpu/engine/program_tiles.h"
 
 namespace {
 
@@ -88,6 +90,24 @@ void parts_of_packs() {
   }
 }
 
+void tiles() {
+  constexpr int64_t step = 64;
+  static float from[step * kTileColumns], tile[step * kTileColumns];
+  for (int i = 0; i < step * kTileColumns; ++i) from[i] = static_cast<float>(i);
+  for (int64_t rows = 1; rows < 40; ++rows) {
+    for (int64_t columns = 1; columns <= kTileColumns; ++columns) {
+      for (float& x : tile) x = -1;
+      transpose_tile(tile, from, step, rows, columns);
+      for (int64_t r = 0; r < step; ++r) {
+        for (int64_t c = 0; c < kTileColumns; ++c) {
+          const bool inside = r < rows && c < columns;
+          failures += tile[r * kTileColumns + c] != (inside ? from[r + c * step] : -1);
+        }
+      }
+    }
+  }
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -110,6 +130,7 @@ int main(int argc, char** argv) {
     functions(ends, other);
   }
   parts_of_packs();
+  tiles();
   if (failures) std::printf("%d differences\n", failures);
   return failures != 0;
 }

@@ -10,8 +10,12 @@ TOCHA_ISA_BEGIN
 
 constexpr int64_t kTileRows = 256, kTileColumns = 16;
 
-// Four by four elements of four bytes: row r of `to` is column r of `from`.
-inline void transpose_square(uint32_t* to, const char* from, int64_t step) {
+// A square of elements of four bytes: row r of `to` is column r of `from`.
+template <int kSide>
+inline void transpose_square(uint32_t* to, const char* from, int64_t step);
+
+template <>
+inline void transpose_square<4>(uint32_t* to, const char* from, int64_t step) {
   typedef uint32_t Four __attribute__((vector_size(16)));
   Four a, b, c, d;
   std::memcpy(&a, from, 16);
@@ -25,17 +29,50 @@ inline void transpose_square(uint32_t* to, const char* from, int64_t step) {
   for (int k = 0; k < 4; ++k) std::memcpy(to + k * kTileColumns, &rows[k], 16);
 }
 
+#if defined(__AVX__)
+// Pairs, then fours within each half of a register, then the halves.
+template <>
+inline void transpose_square<8>(uint32_t* to, const char* from, int64_t step) {
+  typedef uint32_t Eight __attribute__((vector_size(32)));
+  Eight x[8], pairs[8], fours[8];
+  for (int k = 0; k < 8; ++k) std::memcpy(&x[k], from + k * step, 32);
+  for (int k = 0; k < 8; k += 2) {
+    pairs[k] = __builtin_shufflevector(x[k], x[k + 1], 0, 8, 1, 9, 4, 12, 5, 13);
+    pairs[k + 1] = __builtin_shufflevector(x[k], x[k + 1], 2, 10, 3, 11, 6, 14, 7, 15);
+  }
+  for (int k = 0; k < 8; k += 4) {
+    for (int h = 0; h < 2; ++h) {
+      fours[k + 2 * h] = __builtin_shufflevector(pairs[k + h], pairs[k + h + 2], 0, 1, 8, 9, 4, 5, 12, 13);
+      fours[k + 2 * h + 1] = __builtin_shufflevector(pairs[k + h], pairs[k + h + 2], 2, 3, 10, 11, 6, 7, 14, 15);
+    }
+  }
+  for (int k = 0; k < 4; ++k) {
+    Eight low = __builtin_shufflevector(fours[k], fours[k + 4], 0, 1, 2, 3, 8, 9, 10, 11);
+    Eight high = __builtin_shufflevector(fours[k], fours[k + 4], 4, 5, 6, 7, 12, 13, 14, 15);
+    std::memcpy(to + k * kTileColumns, &low, 32);
+    std::memcpy(to + (k + 4) * kTileColumns, &high, 32);
+  }
+}
+constexpr int64_t kSquare = 8;  // with squares of four the processor takes loads for reads of what was just stored
+#else
+constexpr int64_t kSquare = 4;
+#endif
+
 // tile[r][c] = from[r + c * step] for r < rows, c < columns. A few columns at a time: lines that lie a power of two
 // apart share a few places in the cache.
 template <class T>
 inline void transpose_tile(T* tile, const T* from, int64_t step, int64_t rows, int64_t columns) {
   int64_t whole_rows = 0, whole_columns = 0;
   if constexpr (sizeof(T) == 4) {
-    whole_rows = rows / 4 * 4, whole_columns = columns / 4 * 4;
-    for (int64_t c = 0; c < whole_columns; c += 4)
-      for (int64_t r = 0; r < whole_rows; r += 4)
-        transpose_square(reinterpret_cast<uint32_t*>(tile) + r * kTileColumns + c,
-                         reinterpret_cast<const char*>(from + r + c * step), step * 4);
+    whole_rows = rows / kSquare * kSquare, whole_columns = columns / 4 * 4;
+    auto square = [&]<int kSide>(int64_t c) {
+      for (int64_t r = 0; r < whole_rows; r += kSide)
+        transpose_square<kSide>(reinterpret_cast<uint32_t*>(tile) + r * kTileColumns + c,
+                                reinterpret_cast<const char*>(from + r + c * step), step * 4);
+    };
+    int64_t c = 0;
+    for (; c + kSquare <= columns; c += kSquare) square.template operator()<kSquare>(c);
+    if (c < whole_columns) square.template operator()<4>(c);
   }
   for (int64_t r = 0; r < rows; ++r)
     for (int64_t c = r < whole_rows ? whole_columns : 0; c < columns; ++c)

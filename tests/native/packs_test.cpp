@@ -1,7 +1,7 @@
 // Holds every function on packs to the bits of the form that eager kernels have (the scalar one, or that on vectors of
-// AVX-512), over floats of all exponents, packs that are not full to what lies in memory,
-// and transposed tiles to their source. Exits with 1 where they differ. `packs_test [stride]` takes every stride-th
-// float. sources:
+// AVX-512), over floats of all exponents; packs that are not full to what lies in memory; and transposed tiles to their
+// source. Exits with 1 where they differ. `packs_test [stride]` takes every stride-th float.
+// sources:
 #include <bit>
 #include <cstdio>
 #include <cstdlib>

@@ -85,6 +85,13 @@ def test_a_dear_fold_computes_strips_first():
     assert "row_strip" in c.source and "vec::F32" in c.source
 
 
+def test_a_fold_of_an_exponential_goes_by_packs():
+    c = compiled(lambda x: x.exp().sum(-1), randn(20, 700))
+    assert "row_strip" not in c.source and "vec::Pack&" in c.source and "rest(" in c.source  # 700 are no whole packs
+    c = compiled(lambda x: x.softmax(-1), randn(20, 64))
+    assert "vec::Pack&" in c.source and "rest(" not in c.source
+
+
 def test_folds_of_several_dims():
     compiled(lambda x: (x.sum((0, 2)), x.amax((0, 2)), x.var((0, 2))), randn(5, 6, 37))
     compiled(lambda x: x.sum((1, 3)), randn(3, 4, 5, 18))

@@ -15,28 +15,12 @@ from tocha.codegen.cpp_vectors import atom_of, is_one, step_of
 from tocha.ir import dtypes as dt
 from tocha.ir import scalar
 from tocha.ir.loops import Buffer, Load
-from tocha.ir.node import CONSTANT, INPUT, PARAM, Cost, Node, topological
-from tocha.ir.packed import CHOICES, PACKED
+from tocha.ir.node import INPUT, Node, topological
+from tocha.ir.packed import gains_by_packs
 from tocha.ir.rewrite import simplify
 
 PACK = 16  # elements
 PACKS = VectorForm("vec::pack", "vec::load({0}, how)", {scalar.where: "vec::choose({0}, {1}, {2})"})
-
-
-def gains_by_packs(nodes: Sequence[Node]) -> bool:
-    """Whether formulas can be computed on packs, and gain by it: a compiler does well on arithmetic."""
-    varying: set[Node] = set()
-    gains = False
-    for n in topological(nodes):
-        if n.op in (CONSTANT, PARAM) or (n.args and not any(a in varying for a in n.args)):
-            continue
-        if n.dtype not in (dt.float32, dt.bool_) or (n.op is INPUT and n.dtype is dt.bool_):
-            return False
-        if n.op is not INPUT and (n.op not in PACKED or (n.op is scalar.where and n.dtype is not dt.float32)):
-            return False
-        varying.add(n)
-        gains |= n.op.cost is Cost.EXPENSIVE or n.op in CHOICES
-    return gains and all(n.dtype is dt.float32 for n in nodes)
 
 
 def goes_by_packs(w: Any, p: Pass, outputs: Sequence[tuple[Buffer, Node]], variable: Any) -> bool:

@@ -6,7 +6,8 @@ others are written as loops that the compiler makes vectors of (cpp_loops.py).
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from tocha.codegen.cpp_scalar import Emitted, Names, VectorForm, emit
@@ -16,15 +17,40 @@ from tocha.ir import symbolic as s
 from tocha.ir.kernels import Member
 from tocha.ir.loops import Buffer, Load
 from tocha.ir.node import CONSTANT, INDEX, INPUT, OUTPUT, PARAM, Cost, Node, topological
+from tocha.ir.packed import gains_by_packs
 from tocha.ir.rewrite import simplify
 
-TYPES = {dt.float32: "vec::F32", dt.float64: "vec::F64"}
 VECTORS = VectorForm("vec::all", "vec::load({0})")
-COPIES = 4  # accumulators per state
 LONG_BODY = 24  # statements, beyond which registers do not last for so many
 SHORT_ROW = 8  # elements, below which there is nothing for vectors
 WIDEST = 16  # elements that a vector has at most
 STRIP = 512  # elements that are computed before they are folded
+
+
+@dataclass(frozen=True)
+class Registers:
+    """What a fold goes by: the type of a state and its number of elements, how formulas are written and results stored, and how many
+    accumulators a state has, so that additions overlap."""
+
+    type: str
+    width: str
+    form: VectorForm
+    store: str
+    copies: int
+
+
+TYPES = {
+    dt.float32: Registers("vec::F32", "vec::width<float>", VECTORS, "vec::store({0}, {1});", 4),
+    dt.float64: Registers("vec::F64", "vec::width<double>", VECTORS, "vec::store({0}, {1});", 4),
+}
+# Dear formulas take longer than the additions wait.
+PACKS = Registers(
+    "vec::Pack",
+    "vec::kPack",
+    VectorForm("vec::pack", "vec::load({0}, vec::Whole())", {scalar.where: "vec::choose({0}, {1}, {2})"}),
+    "vec::store({0}, vec::pack({1}), vec::Whole());",
+    1,
+)
 
 
 def lanewise(outputs: Sequence[Node]) -> dt.DType | None:
@@ -52,6 +78,11 @@ def lanewise(outputs: Sequence[Node]) -> dt.DType | None:
     return t if all(o in varying and o.dtype is t for o in outputs) else None
 
 
+def packed(outputs: Sequence[Node]) -> dt.DType | None:
+    """The type of packs on which these nodes are better computed; None if they are not."""
+    return dt.float32 if gains_by_packs(outputs) else None
+
+
 def step_of(address: Any, variable: Any) -> Any:
     """How far apart neighbours along a variable lie."""
     return s.add(s.substitute(address, {atom_of(variable): s.add(variable, 1)}), s.scale(address, -1))
@@ -67,8 +98,16 @@ def is_one(step: Any) -> bool:
     return isinstance(step, int) and step == 1
 
 
-def vector_type(w: Any, p: Any, nodes: Sequence[Node], outputs: Sequence[tuple[Buffer, Node]], folds: Sequence[Member], last: Any) -> dt.DType | None:  # fmt: skip
-    """The type of a pass that can go by vectors along its last variable; None if it cannot."""
+def vector_type(
+    w: Any,
+    p: Any,
+    nodes: Sequence[Node],
+    outputs: Sequence[tuple[Buffer, Node]],
+    folds: Sequence[Member],
+    last: Any,
+    type_of: Callable[[Sequence[Node]], dt.DType | None] = lanewise,
+) -> dt.DType | None:
+    """The type of a pass that can go by vectors (or packs) along its last variable; None if it cannot."""
     if w.indices_change(p, last):
         return None
     fixed = w.fixed_reads(p, last)
@@ -77,7 +116,7 @@ def vector_type(w: Any, p: Any, nodes: Sequence[Node], outputs: Sequence[tuple[B
     for r, i in p.reads.items():
         if i in needed and not (isinstance(r, Load) and r.guard is True and is_one(step_of(r.address, last))):
             return None
-    t = lanewise(w.with_fixed(outputs_, fixed))
+    t = type_of(w.with_fixed(outputs_, fixed))
     if t is None:
         return None
     for b, _ in outputs:
@@ -87,7 +126,9 @@ def vector_type(w: Any, p: Any, nodes: Sequence[Node], outputs: Sequence[tuple[B
         fold = m.loop.fold
         assert fold is not None
         leaves = {n: scalar.Output(n.attr, n.dtype) for n in topological(fold.merge) if n.op is PARAM}  # type: ignore[arg-type]
-        if any(d is not t for d in fold.states) or lanewise(scalar.substitute(fold.merge, leaves)) is not t:  # type: ignore[arg-type]
+        if any(d is not t for d in fold.states):
+            return None
+        if type_of is lanewise and lanewise(scalar.substitute(fold.merge, leaves)) is not t:  # type: ignore[arg-type]
             return None
     return t
 
@@ -103,13 +144,16 @@ def write_vector_fold(
     nodes = [*(n for _, n in outputs), *combined]
     t = vector_type(w, p, nodes, outputs, folds, last)
     if t is not None:
-        VectorFold(w, p, outputs, folds, t).write(nodes, names, sizes, variables)
+        VectorFold(w, p, outputs, folds, t, TYPES[t]).write(nodes, names, sizes, variables)
+        return True
+    if vector_type(w, p, nodes, outputs, folds, last, packed) is not None:
+        VectorFold(w, p, outputs, folds, dt.float32, PACKS).write(nodes, names, sizes, variables)
         return True
     strips = Strips(w, p, outputs, folds, last, sizes[-1])
     t = strips.vector_type()
     if t is None:
         return False
-    VectorFold(w, strips.pass_, [], folds, t, strips).write(strips.combined, names, sizes, variables)
+    VectorFold(w, strips.pass_, [], folds, t, TYPES[t], strips).write(strips.combined, names, sizes, variables)
     return True
 
 
@@ -168,11 +212,12 @@ class VectorFold:
         outputs: list[tuple[Buffer, Node]],
         folds: Sequence[Member],
         t: dt.DType,
+        by: Registers,
         strips: Strips | None = None,
     ):
-        self.strips = strips
+        self.strips, self.by = strips, by
         self.w, self.p, self.outputs, self.folds = w, p, outputs, folds
-        self.t, self.vector = t, TYPES[t]
+        self.t = t
         self.states = sum(len(m.loop.fold.states) for m in folds)  # type: ignore[union-attr, misc]
         self.tag = f"s{w.passes}"
 
@@ -180,14 +225,14 @@ class VectorFold:
         w, text = self.w, self.w.text
         end = w.index(sizes[-1])
         states, last = dict(enumerate(names)), variables[-1] if self.strips is None else self.strips.at
-        whole = w.emitted(self.p, nodes, states, last, vector=VECTORS)
+        whole = w.emitted(self.p, nodes, states, last, vector=self.by.form)
         rest = w.emitted(self.p, nodes, states, last) if self.has_rest(sizes[-1]) else None
-        self.copies = COPIES if len(whole.body) <= LONG_BODY else 1
+        self.copies = self.by.copies if len(whole.body) <= LONG_BODY else 1
         for m in self.folds:
             for b in m.loop.results:
                 text.put(f"{b.dtype.cpp} v_{b.name};")
         text.open("{")
-        text.put(f"constexpr int64_t W = vec::width<{self.t.cpp}>;")
+        text.put(f"constexpr int64_t W = {self.by.width};")
         self.start(rest is not None)
         for v, n in zip(variables[:-1], sizes[:-1], strict=True):
             name = w.names[s.atom_of(v)]
@@ -196,9 +241,9 @@ class VectorFold:
             self.strips.open(end)
             end = "size"
         name = w.names[s.atom_of(last)]
-        self.function("step", name, self.vector, whole, "vec::store({0} + {1}, {2});")
+        self.function("step", name, self.by.type, whole, self.by.store)
         if rest is not None:
-            self.function("rest", name, self.t.cpp, rest, "{0}[{1}] = {2};")
+            self.function("rest", name, self.t.cpp, rest, "*({0}) = {1};")
         text.put("int64_t c = 0;")
         if self.copies > 1:
             text.open(f"for (; c + {self.copies} * W <= {end}; c += {self.copies} * W) {{")
@@ -230,8 +275,8 @@ class VectorFold:
             for line in (*code.prologue, *code.body):
                 self.w.text.put(line)
             for r in code.results:
-                copies = ", ".join(f"{self.tag}_{k}_{u} = vec::all({r})" for u in range(self.copies))
-                self.w.text.put(f"{self.vector} {copies};")
+                copies = ", ".join(f"{self.tag}_{k}_{u} = {self.by.form.splat}({r})" for u in range(self.copies))
+                self.w.text.put(f"{self.by.type} {copies};")
                 if rest:
                     self.w.text.put(f"{self.t.cpp} z{k} = {r};")
                 k += 1
@@ -245,7 +290,7 @@ class VectorFold:
         for line in code.body:
             text.put(line)
         for (b, _), r in zip(self.outputs, code.results, strict=False):
-            text.put(store.format(self.w.pointer(b), self.w.index(self.w.store_place(b)), r))
+            text.put(store.format(f"{self.w.pointer(b)} + {self.w.index(self.w.store_place(b))}", r))
         for k, r in enumerate(code.results[len(self.outputs) :]):
             text.put(f"const auto new_{k} = {r};")
         for k in range(self.states):
@@ -285,7 +330,7 @@ class VectorFold:
         text = self.w.text
         for k in range(self.states):
             text.put(f"alignas(64) {self.t.cpp} {self.tag}_{k}[W];")
-            text.put(f"vec::store({self.tag}_{k}, {self.tag}_{k}_0);")
+            text.put(self.by.store.format(f"{self.tag}_{k}", f"{self.tag}_{k}_0"))
         self.w.merge_lanes(self.folds, self.tag, "W")
         if rest:
             self.merged([f"{self.tag}_{k}[0]" for k in range(self.states)], [f"z{k}" for k in range(self.states)], False, "r")  # fmt: skip

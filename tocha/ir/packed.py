@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
+from tocha.ir import dtypes as dt
 from tocha.ir import scalar
+from tocha.ir.node import CONSTANT, INPUT, OUTPUT, PARAM, Cost, Node, topological
 
 # What the header has: scalar forms of it are arithmetic, comparison and choice on float32.
 PACKED = frozenset({
@@ -17,3 +21,20 @@ CHOICES = frozenset({
     scalar.where, scalar.relu, scalar.maximum, scalar.minimum, scalar.fmax, scalar.fmin, scalar.clamp, scalar.clamp_min,
     scalar.clamp_max,
 })  # fmt: skip
+
+
+def gains_by_packs(nodes: Sequence[Node]) -> bool:
+    """Whether formulas can be computed on packs, and gain by it: a compiler does well on arithmetic."""
+    varying: set[Node] = set()
+    gains = False
+    for n in topological(nodes):
+        if n.op in (CONSTANT, PARAM) or (n.args and not any(a in varying for a in n.args)):
+            continue
+        leaf = n.op in (INPUT, OUTPUT)
+        if n.dtype not in (dt.float32, dt.bool_) or (leaf and n.dtype is dt.bool_):
+            return False
+        if not leaf and (n.op not in PACKED or (n.op is scalar.where and n.dtype is not dt.float32)):
+            return False
+        varying.add(n)
+        gains |= n.op.cost is Cost.EXPENSIVE or n.op in CHOICES
+    return gains and all(n.dtype is dt.float32 for n in nodes)

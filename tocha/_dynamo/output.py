@@ -108,6 +108,7 @@ class Output:
         node = self.graph.placeholder(self.input_name(source))
         node.meta["example_value"] = fact
         node.meta["geometry"] = facts.geometry(fact)  # the program may give its fact another
+        node.meta["is_state"] = isinstance(tensor, tocha.nn.Parameter | tocha.nn.Buffer) or is_buffer(source)
         value = TensorValue(node, fact, source, tensor)
         self.by_fact[id(fact)] = value
         self.inputs.append(value)
@@ -393,6 +394,11 @@ class Output:
         """A node that changes the state of the library and has no value (grad mode)."""
         self.graph.call_function(target, tuple(args), {})
         self.calls += 1
+
+
+def is_buffer(source: Source) -> bool:
+    """Whether a module has it among its buffers."""
+    return source.base is not None and source.base.key == "_buffers"
 
 
 def _has_tensor(value: Any) -> bool:

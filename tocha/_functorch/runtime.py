@@ -329,6 +329,8 @@ def compile_traced(
     w = wrapping_of(traced)
     if not traced.is_joint:
         traced.module.meta["written_inputs"] = written_inputs(traced, w)
+        if w.on_bases is None and w.wrappers is None:  # the graph's inputs are the function's
+            traced.module.meta["mutated_inputs"] = {m.input for m in w.mutations}
         events.tell(events.GraphMade("inference", traced.module))
         return wrapped(w, inference_compiler(traced.module, traced.fakes))
     inputs = [*traced.fakes, *traced.tangents]

@@ -8,10 +8,10 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from tocha import _C, fx
-from tocha._functorch.aot_autograd import aot_module_simplified
+from tocha._functorch.aot_autograd import aot_module_simplified, state_of
 from tocha._functorch.partitioners import min_cut_rematerialization_partition
 from tocha._functorch.runtime import Compiled
-from tocha._inductor import codecache, config
+from tocha._inductor import codecache, config, freezing
 from tocha._inductor.graph_cache import GraphEntry, key_of
 from tocha._inductor.programs import CompiledGraph, compile_graph
 from tocha._inductor.verify import Verified
@@ -61,9 +61,12 @@ class Compilation:
         self.programs: list[CompiledGraph | None] = []
         self.recorded = _C.is_grad_enabled()
         self.compile_id = events.compile_id()
+        self.constants: dict[int, Any] = {}  # values of inputs that are frozen
 
     def run(self) -> Callable[..., Any]:
         with config.patch(self.options):
+            if freezing.is_on():
+                return self.frozen()
             if any(True for _ in self.module.parameters()) or any(True for _ in self.module.buffers()):
                 return self.traced()
             parts = key_of(self.module, self.inputs)
@@ -78,6 +81,22 @@ class Compilation:
                 self.entry.save(forward.compiled, self.programs[0])
             return direct(forward)
 
+    def frozen(self) -> Callable[..., Any]:
+        """Parameters are constants of the program, which is therefore never looked for in the cache of graphs."""
+        _, state = state_of(self.module)
+        places = freezing.frozen_places(self.module, state, self.inputs)
+
+        def make(args: Sequence[Any]) -> Callable[..., Any]:
+            given = [*state, *args]
+            again = Compilation(self.module, list(args), self.options)
+            again.constants = {i: given[i] for i in places}
+            with config.patch(self.options), events.within(self.compile_id):
+                return direct(again.traced())
+
+        made = freezing.Frozen([i - len(state) for i in places if i >= len(state)], make)
+        made.add(self.inputs)
+        return made
+
     def traced(self) -> Any:
         return aot_module_simplified(
             self.module, self.inputs, fw_compiler=self.compile, bw_compiler=self.compile_backward,
@@ -86,6 +105,8 @@ class Compilation:
 
     def compile(self, graph: fx.GraphModule, inputs: Sequence[Any]) -> Callable[..., Any]:
         with config.patch(self.options):  # also where it is compiled again for arguments that lie elsewhere
+            if self.constants and "mutated_inputs" in graph.meta:
+                graph = freezing.freeze(graph, self.constants)
             self.programs.append(compiled_or_none(graph))
             return runnable(graph, self.programs[-1])
 

@@ -31,13 +31,19 @@ _TABLE: _config_module.Table = {
     "cache_size_limit": (int, 4 << 30, "bytes of the cache on disk; what was not used for the longest time goes first"),
     "triton.cudagraphs": (bool, False, "programs keep the memory of temporaries between calls (mode reduce-overhead)"),
     "verify": (str, "", "'sample': eager runs beside compiled at some calls; where they differ its results are kept"),
+    "freezing": (
+        bool,
+        False,
+        "in graphs without gradients parameters are constants: batch norms are folded, weights laid out once; writes to them are not seen",
+        "TORCHINDUCTOR_FREEZING",
+    ),
     "fallback_random": (bool, True, "random numbers are those of eager; there are no others"),
     "emulate_precision_casts": (bool, True, "values are rounded where eager stores them; always so"),
     "look_back": (int, 24, "kernels that a loop may join"),
     "disabled_passes": (
         str,
         "",
-        "passes that are left out, separated by commas: inline, rewrite, cut, fuse, side_by_side, reuse",
+        "passes that are left out, separated by commas: inline, rewrite, cut, fuse, products, epilogues, side_by_side, reuse",
     ),
     "trace.enabled": (
         bool,
@@ -62,7 +68,7 @@ if TYPE_CHECKING:
 
 
 _config_module.install(__name__, _TABLE, OTHER_SETTINGS)
-PASSES = ("inline", "rewrite", "cut", "fuse", "side_by_side", "reuse")
+PASSES = ("inline", "rewrite", "cut", "fuse", "products", "epilogues", "side_by_side", "reuse")
 
 
 def runs(name: str) -> bool:

@@ -10,7 +10,7 @@ from tocha import fx
 from tocha._functorch.costs import work
 from tocha.ir import symbolic as s
 from tocha.ir.kernels import Item, Kernel
-from tocha.ir.loops import Buffer, Call, Loop
+from tocha.ir.loops import Buffer, Call, Loop, Product
 from tocha.ir.memory import MemoryPlan, last_uses, nbytes, used
 from tocha.ir.node import CONSTANT, INPUT, PARAM, topological
 
@@ -26,8 +26,19 @@ def operators_of(kernel: Kernel) -> list[str]:
 
 
 def kernel_names(items: Sequence[Item]) -> tuple[str, ...]:
-    """What profilers call the kernels: their numbers and the operators in them."""
-    return tuple(f"{k.name}({', '.join(operators_of(k))})" for k in items if isinstance(k, Kernel))
+    """What profilers call products and kernels, in the order of the program: the operators in them."""
+    after = {k.after: k for k in items if isinstance(k, Kernel) and k.after is not None}
+    names = []
+    for i in items:
+        if isinstance(i, Product):
+            names.append(i.name + (f" and {named(after[i])}" if i in after else ""))
+        elif isinstance(i, Kernel) and i.after is None:
+            names.append(named(i))
+    return tuple(names)
+
+
+def named(k: Kernel) -> str:
+    return f"{k.name}({', '.join(operators_of(k))})"
 
 
 def total_bytes(buffers: Iterable[Buffer]) -> int | None:

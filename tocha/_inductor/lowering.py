@@ -12,6 +12,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from tocha._inductor import config
+from tocha._inductor.products import product_call
 from tocha._library.native_calls import record_call, released
 from tocha.ir import dtypes as dt
 from tocha.ir import scalar
@@ -359,6 +360,10 @@ class Lowering(Interpreter):
                 raise NotLowered(f"{o.name}: several views that read as conjugates")
             made.memory = Memory()  # the tensor that the operator gives
             made.offset = 0
+        call = product_call(o, arguments, made, self.geometry) if config.runs("products") else None
+        if call is not None:
+            self.add_call(call, results)
+            return made
         call = template(record_call(o, False)._op, tuple(arguments.values()), (), self)
         call.name, call.key = o.full_name, f"record {o.full_name}"
         call.ordered = o.algorithm == "random" or "nondeterministic_seeded" in o.tags

@@ -113,7 +113,7 @@ OTHER_SETTINGS: dict[str, object] = {
     "default", "expand_dimension_for_pointwise_nodes": False, "external_matmul": None, "fallback_by_default": False,
     "fallback_embedding_bag_byte_unpack": False, "file_lock_timeout": 600, "force_disable_cudagraph_TESTING_ONLY": False,
     "force_fuse_int_mm_with_mul": False, "force_layout_optimization": False, "force_pointwise_cat": False,
-    "force_shape_pad": False, "freezing": False, "freezing_discard_parameters": False, "fx_graph_remote_cache": None,
+    "force_shape_pad": False, "freezing_discard_parameters": False, "fx_graph_remote_cache": None,
     "fx_passes_numeric_check": None, "fx_wrapper": False, "generate_intermediate_hooks": False, "global_cache_dir": None,
     "graph_partition": True, "group_fusion": False, "halide.asserts": False, "halide.cpu_target": "host", "halide.debug":
     False, "halide.gpu_target": "host-cuda", "halide.scan_kernels": False, "halide.scheduler_cpu": "Adams2019",

@@ -12,6 +12,7 @@ from typing import Any
 
 from tocha._inductor import config
 from tocha._inductor.inlining import inline, needed_in_memory
+from tocha._inductor.products import attach_epilogues
 from tocha._inductor.rewrites import rewritten
 from tocha._inductor.side_by_side import side_by_side
 from tocha.ir import scalar
@@ -101,6 +102,8 @@ class Scheduler:
             else:
                 self.add(step)
         self.find_inner()
+        if config.runs("epilogues"):
+            self.items = attach_epilogues(self.items, self.known, self.split, config.look_back)
         if config.runs("side_by_side"):
             self.items = side_by_side(self.items, {o.buffer for o in self.program.outputs if isinstance(o, Geometry)})
         kernels = [k for k in self.items if isinstance(k, Kernel)]

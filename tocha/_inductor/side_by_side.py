@@ -16,7 +16,7 @@ def side_by_side(items: Sequence[Item], kept: set[Buffer]) -> list[Item]:
     out: list[Item] = []
     waiting: list[Kernel] = []
     for item in items:
-        if isinstance(item, Kernel):
+        if isinstance(item, Kernel) and item.after is None:
             waiting.append(item)
         else:
             out += [*together(waiting, kept), item]

@@ -11,7 +11,7 @@ from tocha.codegen.cpp_loops import KernelWriter
 from tocha.codegen.cpp_many import ManyWriter, writer_of
 from tocha.ir import symbolic as s
 from tocha.ir.kernels import Item, Kernel
-from tocha.ir.loops import INTEGER, REAL, Buffer, Call, Geometry, NotLowered, Program
+from tocha.ir.loops import INTEGER, REAL, Buffer, Call, Geometry, NotLowered, Product, Program
 from tocha.ir.memory import MemoryPlan, last_uses
 from tocha.ir.sym_types import FloatExpr
 
@@ -31,6 +31,14 @@ void run(const tocha_api* api, void* program, int64_t number, int64_t rows, int6
     api->parallel(rows, grain, work, kernel, frame);
   }
   if (began) api->ran(program, number, began);
+}
+
+int multiply(const tocha_api* api, void* program, int64_t number, const tocha_product& p) {
+  int64_t began = 0;
+  if (*api->recording) began = api->now();
+  int failed = api->product(&p);
+  if (began) api->ran(program, number, began);
+  return failed;
 }
 
 }  // namespace
@@ -61,6 +69,7 @@ class ProgramWriter:
     def buffers_with_geometry(self) -> set[Buffer]:
         """What kernels read or write where it lies, and what is seen through a view of which the program knows the geometry."""
         read = {b for k in self.items if isinstance(k, Kernel) for b in k.reads()} | set(self.memory.written.values())
+        read |= {b for p in self.items if isinstance(p, Product) for b in p.operands()}
         shown = [g for c in self.items if isinstance(c, Call) for g in c.tensors]
         shown += [o for o in self.program.outputs if isinstance(o, Geometry)]
         return read | {g.buffer for g in shown if not g.is_whole and not any(g.buffer.bits)}
@@ -94,8 +103,12 @@ class ProgramWriter:
             self.put("if (!arena) return 1;")
             self.put("char* const memory_of_call = arena.data();")
         for i, item in enumerate(self.items):
-            if isinstance(item, Kernel):
-                self.kernel(writers[item])
+            if isinstance(item, Product):
+                after = [k for k in self.items[i + 1 : i + 2] if isinstance(k, Kernel) and k.after is item]
+                self.product(item, writers[after[0]] if after else None)
+            elif isinstance(item, Kernel):
+                if item.after is None:
+                    self.kernel(writers[item])
             else:
                 self.call(item)
             for b in last.get(i, ()):
@@ -163,16 +176,24 @@ class ProgramWriter:
 
     # -- steps
 
-    def kernel(self, w: KernelWriter | ManyWriter) -> None:
-        k = w.kernel
-        for b in k.results():
+    def frame(self, w: KernelWriter | ManyWriter) -> list[str]:
+        """What a kernel is given, on memory that is there then."""
+        for b in w.kernel.results():
             if b in w.buffers:
                 self.allocate(b)
         pointers = [self.pointer(b) for b in w.memory]
+        return [
+            f"  char* const memory[] = {{{', '.join(pointers) or 'nullptr'}}};",
+            f"  const int64_t sizes[] = {{{', '.join(self.size_name(a) for a in w.sizes) or '0'}}};",
+            "  KernelFrame frame{memory, sizes, 0};",
+        ]
+
+    def kernel(self, w: KernelWriter | ManyWriter) -> None:
+        k = w.kernel
+        frame = self.frame(w)
         self.put("{")
-        self.put(f"  char* const memory[] = {{{', '.join(pointers) or 'nullptr'}}};")
-        self.put(f"  const int64_t sizes[] = {{{', '.join(self.size_name(a) for a in w.sizes) or '0'}}};")
-        self.put("  KernelFrame frame{memory, sizes, 0};")
+        for line in frame:
+            self.put(line)
         rows, grain = self.index(w.task_rows), self.index(w.grain)
         work = self.index(w.work)
         self.put(f"  run(api, program, {self.ran}, {rows}, {grain}, {work}, {k.name}, &frame);")
@@ -180,6 +201,40 @@ class ProgramWriter:
         if w.faults:
             self.put("  if (frame.fault) return api->fail(frame.fault);")
         self.put("}")
+
+    def product(self, p: Product, w: KernelWriter | ManyWriter | None) -> None:
+        """A matrix product, and the kernel that follows it row by row."""
+        self.allocate(p.result)
+        a, b, *bias = p.tensors
+        c = Geometry(p.result, p.result.sizes, p.result.strides, 0, p.result.dtype)
+        given = [
+            self.dtype(c), self.index(c.sizes[0]) if len(c.sizes) == 3 else "1",
+            *(self.index(n) for n in (c.sizes[-2], c.sizes[-1], a.sizes[-1])), *map(self.matrices, (a, b, c)),
+            self.address(bias[0]) if bias else "nullptr", self.pointer(p.packed) if p.packed is not None else "nullptr", str(p.engine),
+        ]  # fmt: skip
+        frame = self.frame(w) if w is not None else []
+        self.put(f"{{  // {p.name}{f', then {w.kernel.name}' if w is not None else ''}")
+        for line in frame:
+            self.put(line)
+        if w is not None:
+            given += [w.kernel.name, "&frame"]
+        else:
+            given += ["nullptr", "nullptr"]
+        self.put(f"  const tocha_product product{{{', '.join(given)}}};")
+        self.put(f"  if (multiply(api, program, {self.ran}, product)) return 1;")
+        self.ran += 1
+        if w is not None and w.faults:
+            self.put("  if (frame.fault) return api->fail(frame.fault);")
+        self.put("}")
+
+    def address(self, g: Geometry) -> str:
+        """Of a tensor's first element."""
+        offset = s.mul(g.offset, g.dtype.itemsize)
+        return self.pointer(g.buffer) + (f" + {self.index(offset)}" if offset != 0 else "")
+
+    def matrices(self, g: Geometry) -> str:
+        batch = self.index(g.strides[0]) if len(g.strides) == 3 else "0"
+        return f"{{{self.address(g)}, {self.index(g.strides[-2])}, {self.index(g.strides[-1])}, {batch}}}"
 
     def allocate(self, b: Buffer) -> None:
         """Memory for what a kernel makes."""

@@ -174,6 +174,28 @@ class Call:
         return f"{', '.join(map(repr, self.results))} = {self.name}({', '.join(g.buffer.name for g in self.tensors)})"
 
 
+@dataclass(eq=False, repr=False)
+class Product(Call):
+    """A product of matrices, or of batches of them, as a call on memory. Its tensors are a, b, and a row that is added to all, if there is one."""
+
+    engine: int = 0  # see tocha_product in csrc/cpu/engine/program_api.h
+    packed: Buffer | None = None  # a constant: b as the library's own kernels read it
+
+    @property
+    def result(self) -> Buffer:
+        (made,) = self.results
+        assert made is not None
+        return made
+
+    @property
+    def rows(self) -> Any:
+        """Of the result, those of a batch numbered through."""
+        return s.product(self.result.sizes[:-1])
+
+    def operands(self) -> list[Buffer]:
+        return [*(g.buffer for g in self.tensors), *([self.packed] if self.packed is not None else [])]
+
+
 Step = Loop | Call
 
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 
 from tocha.ir.assumptions import Assumptions
 from tocha.ir.kernels import MANY, POINTS, ROWS, Item, Kernel
-from tocha.ir.loops import Buffer, Geometry, Loop, Program, address_of
+from tocha.ir.loops import Buffer, Geometry, Loop, Product, Program, address_of
 
 ALIGNMENT = 64
 
@@ -29,7 +29,10 @@ class MemoryPlan:
 def used(item: Item) -> list[Buffer]:
     """What an item reads or makes, as memory."""
     if isinstance(item, Kernel):
-        return [b for b in (*item.reads(), *item.results()) if b not in item.inner]
+        running = item.after.operands() if item.after is not None else []  # the product is not over yet
+        return [*(b for b in (*item.reads(), *item.results()) if b not in item.inner), *running]
+    if isinstance(item, Product):
+        return [*item.operands(), item.result]
     return [*(g.buffer for g in item.tensors), *(r for r in item.results if r is not None)]
 
 
@@ -91,7 +94,7 @@ class Planner:
         self.plan = MemoryPlan()
         self.last = last_uses(items)
         self.kept = {o.buffer for o in program.outputs if isinstance(o, Geometry)}
-        self.called = {b for i in items if not isinstance(i, Kernel) for b in used(i)}
+        self.called = {b for i in items if not isinstance(i, Kernel | Product) for b in used(i)}
         self.targets = self.written_inputs(written)
 
     def written_inputs(self, written: Mapping[int, int]) -> dict[Buffer, Buffer]:
@@ -112,9 +115,11 @@ class Planner:
         first: dict[Buffer, int] = {}
         end: dict[Buffer, int] = {}
         for i, item in enumerate(self.items):
+            if isinstance(item, Product) and self.in_arena(item.result):
+                groups[item.result], first[item.result], end[item.result] = [item.result], i, self.last[item.result]
             if not isinstance(item, Kernel):
                 continue
-            taken: set[Buffer] = set()
+            taken: set[Buffer] = set(item.after.operands()) if item.after is not None else set()
             for b in item.results():
                 if b in item.inner:
                     continue
@@ -141,7 +146,7 @@ class Planner:
         known = self.program.known
         target = self.targets.get(b)
         if target is not None:
-            read_later = self.last.get(target, -1) > i
+            read_later = self.last.get(target, -1) > i or target in taken
             if not read_later and reads_where_it_writes(kernel, target, b, known):
                 self.plan.written[b] = target
                 return target

@@ -6,6 +6,24 @@
 
 extern "C" {
 
+// Elements of matrices in memory: strides count elements, those of a batch included.
+struct tocha_matrices {
+  void* data;
+  int64_t row, column, batch;
+};
+
+// c = a @ b, plus a row of n elements where there is a bias: a is [batch, m, k], b is [batch, k, n].
+struct tocha_product {
+  int64_t dtype, batch, m, n, k;
+  tocha_matrices a, b, c;
+  const void* bias;
+  const void* packed;  // b as the library's own kernels read it, or null
+  int64_t engine;      // 0: any, 1: the library's own kernels, 2: BLAS
+  // Called on rows [begin, end) of c as they are finished, those of a batch numbered through; or null.
+  void (*done)(void* context, int64_t begin, int64_t end);
+  void* context;
+};
+
 struct tocha_api {
   int64_t version;
   // Whether t is a tensor of this dtype and geometry; a size or stride of -1 is not looked at.
@@ -36,6 +54,7 @@ struct tocha_api {
   const bool* recording;  // whether a profiler wants to be told of kernels
   int64_t (*now)();
   void (*ran)(void* program, int64_t kernel, int64_t began);
+  int (*product)(const tocha_product* p);
 };
 
 enum tocha_fault { TOCHA_DIVIDED_BY_ZERO = 1, TOCHA_INDEX_OUT_OF_RANGE = 2, TOCHA_NO_MEMORY = 4 };
@@ -45,4 +64,4 @@ typedef int (*tocha_program_entry)(const tocha_api* api, void* program, void** i
 
 }  // extern "C"
 
-constexpr int64_t kTochaApiVersion = 4;
+constexpr int64_t kTochaApiVersion = 5;

@@ -74,9 +74,11 @@ void call(CBLAS_TRANSPOSE ta, CBLAS_TRANSPOSE tb, int m, int n, int k, Complex<d
 }
 
 template <class T>
-void multiply_on_tiles(const Problem& p, const Operand<T>& a, const Operand<T>& b, T alpha, T beta, T* c, int64_t ldc) {
+void multiply_on_tiles(const Problem& p, const Operand<T>& a, const Operand<T>& b, T alpha, T beta, T* c, int64_t ldc,
+                       bool tells) {
   Grid grid = choose_grid(p.m, p.n, p.m * p.n * p.k * (is_complex(p.dtype) ? 4 : 1), 16, 16, kTileRows);
   grid.col_blocks = std::max(grid.col_blocks, ceil_div(p.n, kTileColumns));
+  RowTracker rows(p, tells, grid.row_blocks, grid.col_blocks);
   parallel_for(grid.tasks(), 1, [&](int64_t begin, int64_t end) {
     for (int64_t t = begin; t < end; ++t) {
       const int64_t row_block = t / grid.col_blocks, col_block = t % grid.col_blocks;
@@ -87,6 +89,7 @@ void multiply_on_tiles(const Problem& p, const Operand<T>& a, const Operand<T>& 
              static_cast<int>(std::min(kMostDepth, p.k - k)), alpha, a.at(row, k), static_cast<int>(a.ld), b.at(k, col),
              static_cast<int>(b.ld), k == 0 ? beta : T(1), c + row * ldc + col, static_cast<int>(ldc));
       }
+      rows.part_done(row_block, row, row_end);
     }
   });
 }
@@ -112,12 +115,13 @@ bool multiply(const Problem& p) {
   }
   const T alpha = p.alpha.to<T>(), beta = p.beta.to<T>();
   if ((p.c.col_stride == 1 || p.n == 1) && (p.m == 1 || is_leading_dimension(p.c.row_stride, p.n))) {
-    multiply_on_tiles(p, a, b, alpha, beta, static_cast<T*>(p.c.data), p.m == 1 ? p.n : p.c.row_stride);
+    p.takes_on_telling();
+    multiply_on_tiles(p, a, b, alpha, beta, static_cast<T*>(p.c.data), p.m == 1 ? p.n : p.c.row_stride, true);
     return true;
   }
   T* acc = static_cast<T*>(work_buffer(Purpose::accumulator, p.m * p.n * static_cast<int64_t>(sizeof(T))));
   if (!acc) return false;
-  multiply_on_tiles(p, a, b, T(1), T(0), acc, p.n);
+  multiply_on_tiles(p, a, b, T(1), T(0), acc, p.n, false);
   write_out(p, acc, alpha, beta);
   return true;
 }

@@ -155,12 +155,19 @@ void place_bias(Problem& p) {
   p.bias = nullptr;
 }
 
-bool multiply(const Problem& given) {
+bool uses_blas(const Problem& p) {
+  const bool has_tiles = !is_complex(p.dtype),
+             has_blas = !has_tiles || p.dtype == DType::Float32 || p.dtype == DType::Float64;
+  if (p.options.engine == Engine::tiles && has_tiles) return false;
+  return (p.options.engine == Engine::blas && has_blas) || prefers_blas(p);
+}
+
+bool multiply_by_engine(const Problem& given) {
   Problem p = with_plain_strides(given);
   if (p.m == 0 || p.n == 0) return true;
   const bool no_product = p.k == 0 || is_zero(p.dtype, p.alpha);
-  const bool tiled = !no_product && !prefers_blas(p) && p.m > 1 && p.n > 1;
-  if (tiled && p.m * p.n * p.k >= kWorkForUnit) {
+  const bool tiled = !no_product && !uses_blas(p) && p.m > 1 && p.n > 1;
+  if (tiled && p.m * p.n * p.k >= kWorkForUnit && p.options.engine != Engine::tiles) {
     if (const MatrixUnit* unit = matrix_unit(p.dtype)) return multiply_unit(*unit, p);
   }
   if (p.bias && !(tiled && tiles_add_bias(p))) place_bias(p);
@@ -169,7 +176,20 @@ bool multiply(const Problem& given) {
     scale(p);
     return true;
   }
-  return prefers_blas(p) ? multiply_blas(p) : multiply_vector(p);
+  return uses_blas(p) ? multiply_blas(p) : multiply_vector(p);
+}
+
+bool multiply(const Problem& given) {
+  if (!given.options.done) return multiply_by_engine(given);
+  Problem p = given;
+  bool told = false;
+  p.told = &told;
+  if (!multiply_by_engine(p)) return false;
+  if (!told) {
+    parallel_for(p.m, std::max<int64_t>(1, kPlacedPerThread / std::max<int64_t>(p.n, 1)),
+                 [&](int64_t begin, int64_t end) { p.tell(begin, end); });
+  }
+  return true;
 }
 
 void check_dtype(DType dtype) {
@@ -180,9 +200,9 @@ void check_dtype(DType dtype) {
 }  // namespace
 
 void gemm(DType dtype, int64_t m, int64_t n, int64_t k, Scalar alpha, MatrixRef a, MatrixRef b, Scalar beta,
-          MatrixRef c, bool conj_a, bool conj_b, const void* bias) {
+          MatrixRef c, bool conj_a, bool conj_b, const void* bias, const GemmOptions& options) {
   check_dtype(dtype);
-  if (!multiply({dtype, m, n, k, alpha, a, b, beta, c, conj_a, conj_b, bias})) throw std::bad_alloc();
+  if (!multiply({dtype, m, n, k, alpha, a, b, beta, c, conj_a, conj_b, bias, dtype, options})) throw std::bad_alloc();
 }
 
 void gemm_int32(DType dtype, int64_t m, int64_t n, int64_t k, MatrixRef a, MatrixRef b, MatrixRef c) {
@@ -191,9 +211,9 @@ void gemm_int32(DType dtype, int64_t m, int64_t n, int64_t k, MatrixRef a, Matri
 
 void gemm_batched(DType dtype, int64_t batch, int64_t m, int64_t n, int64_t k, Scalar alpha, MatrixRef a,
                   int64_t a_batch, MatrixRef b, int64_t b_batch, Scalar beta, MatrixRef c, int64_t c_batch, bool conj_a,
-                  bool conj_b, const void* bias) {
+                  bool conj_b, const void* bias, const GemmOptions& options) {
   check_dtype(dtype);
-  const Problem p{dtype, m, n, k, alpha, a, b, beta, c, conj_a, conj_b, bias};
+  const Problem p{dtype, m, n, k, alpha, a, b, beta, c, conj_a, conj_b, bias, dtype, options};
   // One b for all, and rows that continue from matrix to matrix: a single tall product.
   if (b_batch == 0 && a_batch == m * a.row_stride && c_batch == m * c.row_stride) {
     Problem tall = p;
@@ -207,6 +227,7 @@ void gemm_batched(DType dtype, int64_t batch, int64_t m, int64_t n, int64_t k, S
     q.a.data = static_cast<char*>(a.data) + i * a_batch * size;
     q.b.data = static_cast<char*>(b.data) + i * b_batch * size;
     q.c.data = static_cast<char*>(c.data) + i * c_batch * size;
+    q.first_row = i * m;
     return q;
   };
   std::atomic<bool> ok{true};

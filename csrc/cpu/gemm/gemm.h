@@ -25,14 +25,38 @@ struct MatrixRef {
   int64_t row_stride, col_stride;
 };
 
+// What follows a product, told of rows [begin, end) of c as they are finished, while they are in the cache of the
+// thread that calls it. Every row is told of once, from any thread and in any order; rows of a batch are numbered
+// through.
+struct RowsDone {
+  void (*run)(void* context, int64_t begin, int64_t end) = nullptr;
+  void* context = nullptr;
+  explicit operator bool() const { return run != nullptr; }
+};
+
+// Which kernels multiply. A product that one of them cannot serve is computed as if nothing had been said.
+enum class Engine { any, tiles, blas };
+
+struct GemmOptions {
+  RowsDone done;
+  Engine engine = Engine::any;
+  const void* packed_b = nullptr;  // b as pack_right() lays it out, or null
+};
+
+// Bytes of b [k, n] of a dtype in the form that our own kernels read, and b in that form. 0 where there is none.
+int64_t packed_right_bytes(DType dtype, int64_t k, int64_t n);
+void pack_right(DType dtype, int64_t k, int64_t n, MatrixRef b, void* out);
+
 void gemm(DType dtype, int64_t m, int64_t n, int64_t k, Scalar alpha, MatrixRef a, MatrixRef b, Scalar beta,
-          MatrixRef c, bool conj_a = false, bool conj_b = false, const void* bias = nullptr);
+          MatrixRef c, bool conj_a = false, bool conj_b = false, const void* bias = nullptr,
+          const GemmOptions& options = {});
 
 // The same for `batch` triples of matrices, whose first elements are *_batch elements apart. An
 // operand with batch stride 0 serves the whole batch.
 void gemm_batched(DType dtype, int64_t batch, int64_t m, int64_t n, int64_t k, Scalar alpha, MatrixRef a,
                   int64_t a_batch, MatrixRef b, int64_t b_batch, Scalar beta, MatrixRef c, int64_t c_batch,
-                  bool conj_a = false, bool conj_b = false, const void* bias = nullptr);
+                  bool conj_a = false, bool conj_b = false, const void* bias = nullptr,
+                  const GemmOptions& options = {});
 
 // c = a @ b for matrices of an integer dtype of at most 32 bits and an int32 result, which wraps around.
 void gemm_int32(DType dtype, int64_t m, int64_t n, int64_t k, MatrixRef a, MatrixRef b, MatrixRef c);

@@ -4,8 +4,10 @@
 #pragma once
 
 #include <algorithm>
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 
 #include "cpu/gemm/gemm.h"
 
@@ -23,6 +25,37 @@ struct Problem {
   bool conj_a, conj_b;
   const void* bias = nullptr;  // a row that every row of c starts from, instead of beta * c
   DType c_dtype = dtype;       // int32 for products of int8 that do not wrap around
+  GemmOptions options{};
+  int64_t first_row = 0;  // of this matrix, among those of a batch
+  bool* told = nullptr;   // whether the engine tells of rows; set by it
+
+  // Engines that finish rows one block after the other take it on to tell of them.
+  void takes_on_telling() const {
+    if (told) *told = true;
+  }
+  void tell(int64_t begin, int64_t end) const {
+    options.done.run(options.done.context, first_row + begin, first_row + end);
+  }
+};
+
+// Tells of a block of rows when the last of its column blocks is done.
+class RowTracker {
+ public:
+  RowTracker(const Problem& p, bool on, int64_t blocks, int64_t parts)
+      : p_(p), on_(on && p.options.done), parts_(static_cast<int32_t>(parts)) {
+    if (on_ && parts > 1) counts_.reset(new std::atomic<int32_t>[static_cast<size_t>(blocks)]());
+  }
+  void part_done(int64_t block, int64_t begin, int64_t end) {
+    if (!on_ || begin == end) return;
+    if (counts_ && counts_[static_cast<size_t>(block)].fetch_add(1, std::memory_order_acq_rel) + 1 < parts_) return;
+    p_.tell(begin, end);
+  }
+
+ private:
+  const Problem& p_;
+  const bool on_;
+  const int32_t parts_;
+  std::unique_ptr<std::atomic<int32_t>[]> counts_;
 };
 
 // What one thread should have at least to do before a second one helps, in multiplications.

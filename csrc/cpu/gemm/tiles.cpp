@@ -51,11 +51,12 @@ class Multiplication {
   explicit Multiplication(const Problem& p) : p_(p), tiles_(Kernels<T>::tiles()), packing_(Kernels<T>::packing()) {
     const bool stored_as_computed = itemsize(p.dtype) == sizeof(T);
     a_direct_ = stored_as_computed && a_reads_well();
-    b_direct_ = stored_as_computed && b_reads_well();
+    b_direct_ = stored_as_computed && !p.options.packed_b && b_reads_well();
     c_direct_ = itemsize(p.c_dtype) == sizeof(T) && p.c.col_stride == 1;
   }
 
   bool run() {
+    p_.takes_on_telling();
     const int64_t slab_rows = c_direct_ ? p_.m : kSlabRows;
     for (int64_t m0 = 0; m0 < p_.m; m0 += slab_rows) {
       for (int64_t n0 = 0; n0 < p_.n; n0 += kSlabColumns) {
@@ -101,15 +102,18 @@ class Multiplication {
 
   bool run_slab(Slab& s) {
     if (!prepare_c(s)) return false;
-    if (!b_direct_) {
+    if (!b_direct_ && !p_.options.packed_b) {
       if (const Grid grid = apart(s); grid.tasks() > 1) return run_apart(s, grid);
     }
     if (!prepare_b(s)) return false;
     const Grid grid = choose_grid(s.m, s.n, s.m * s.n * s.k, tiles_.mr, tiles_.nr, kBlockRows);
+    RowTracker rows(p_, is_last(s), grid.row_blocks, grid.col_blocks);
     std::atomic<bool> ok{true};
     parallel_for(grid.tasks(), 1, [&](int64_t begin, int64_t end) {
       for (int64_t t = begin; t < end; ++t) {
         if (!run_task(s, grid, t)) ok.store(false, std::memory_order_relaxed);
+        const int64_t block = t / grid.col_blocks;
+        rows.part_done(block, s.m0 + first_row(s, grid, block), s.m0 + first_row(s, grid, block + 1));
       }
     });
     return ok.load(std::memory_order_relaxed);
@@ -130,8 +134,14 @@ class Multiplication {
     return {row_parts, col_parts};
   }
 
+  // The rows of the last slab of columns and depth are finished when it is.
+  bool is_last(const Slab& s) const { return s.n0 + s.n == p_.n && s.k0 + s.k == p_.k; }
+  static int64_t first_row(const Slab& s, const Grid& grid, int64_t block) { return block * s.m / grid.row_blocks; }
+
   bool run_apart(const Slab& s, Grid grid) {
     std::atomic<bool> ok{true};
+    const int64_t most_blocks = ceil_div(ceil_div(s.m, grid.row_blocks), kBlockRows);
+    RowTracker rows(p_, is_last(s), grid.row_blocks * most_blocks, grid.col_blocks);
     const int64_t nr = tiles_.nr, panels = ceil_div(s.n, nr);
     parallel_for(grid.tasks(), 1, [&](int64_t begin, int64_t end) {
       for (int64_t t = begin; t < end; ++t) {
@@ -145,7 +155,11 @@ class Multiplication {
         part.acc += row * s.acc_row + col;
         const Grid blocks{ceil_div(part.m, kBlockRows), 1};
         bool done = prepare_b(part);
-        for (int64_t block = 0; done && block < blocks.row_blocks; ++block) done = run_task(part, blocks, block);
+        for (int64_t block = 0; done && block < blocks.row_blocks; ++block) {
+          done = run_task(part, blocks, block);
+          rows.part_done(row_part * most_blocks + block, part.m0 + first_row(part, blocks, block),
+                         part.m0 + first_row(part, blocks, block + 1));
+        }
         if (!done) ok.store(false, std::memory_order_relaxed);
       }
     });
@@ -156,6 +170,13 @@ class Multiplication {
     const int64_t nr = tiles_.nr;
     const int64_t panels = ceil_div(s.n, nr);
     const int64_t full = s.n / nr;
+    if (p_.options.packed_b) {  // panels of the whole depth, one behind the other
+      s.b = static_cast<const T*>(p_.options.packed_b) + s.n0 * p_.k + s.k0 * nr;
+      s.b_k = nr;
+      s.b_panel = nr * p_.k;
+      s.b_edge = s.b + full * s.b_panel;
+      return true;
+    }
     if (b_direct_) {
       s.b = reinterpret_cast<const T*>(at(p_.b, s.k0, s.n0));
       s.b_k = p_.b.row_stride;
@@ -249,6 +270,7 @@ class Multiplication {
 // Whether to compute the transposed product: c is written by columns, or b would have to be
 // transposed for the sake of a few rows of a.
 bool flips(const Problem& p) {
+  if (p.options.packed_b) return false;
   if (p.c.col_stride != 1 && p.c.row_stride == 1) return true;
   return p.b.col_stride != 1 && p.b.row_stride == 1 && p.m <= 64 && p.n > 2 * p.m && p.k >= 128;
 }
@@ -263,6 +285,16 @@ bool multiply(const Problem& p) {
 bool tiles_add_bias(const Problem& p) {
   const bool stored_as_computed = p.dtype == DType::Float32 || p.dtype == DType::Float64;
   return stored_as_computed && p.c.col_stride == 1 && !flips(p);
+}
+
+int64_t packed_right_bytes(DType dtype, int64_t k, int64_t n) {
+  const bool served = dtype == DType::Float32 || dtype == DType::BFloat16 || dtype == DType::Float16;
+  const int64_t nr = gemm_tiles().f32.nr;
+  return served ? (ceil_div(n, nr) * nr * k + kPackSlack) * static_cast<int64_t>(sizeof(float)) : 0;
+}
+
+void pack_right(DType dtype, int64_t k, int64_t n, MatrixRef b, void* out) {
+  gemm_packing().f32.pack_b(dtype, b.data, b.row_stride, b.col_stride, k, n, static_cast<float*>(out));
 }
 
 bool multiply_tiles(const Problem& p) {

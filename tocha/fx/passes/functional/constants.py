@@ -53,17 +53,22 @@ def fits(result: Tensor, given: list[Tensor]) -> bool:
     return size <= max(MOST_BYTES, sum(t.numel() * t.element_size() for t in given))
 
 
+def memory_of(t: Tensor) -> int:
+    return t.untyped_storage().data_ptr()
+
+
 def replaced(module: GraphModule, known: dict[Node, Tensor]) -> int:
-    """Folded values that others read become attributes."""
+    """Folded values that others read become attributes. What is a view of a constant stays one."""
     count = 0
+    given = {memory_of(value) for n, value in known.items() if n.op == "get_attr"}
     for n, value in known.items():
-        if n.op == "get_attr" or all(u in known for u in n.users):
+        if n.op == "get_attr" or all(u in known for u in n.users) or memory_of(value) in given:
             continue
         name = f"_folded_{count}"
         while hasattr(module, name):
             count += 1
             name = f"_folded_{count}"
-        # Views of other constants get memory of their own.
+        # Views of what was computed get memory of their own.
         module.register_buffer(name, value.detach().clone(), persistent=True)
         with module.graph.inserting_before(n):
             new = module.graph.get_attr(name)

@@ -9,7 +9,7 @@ from typing import Any
 from tocha import _ops
 from tocha.fx.graph_module import GraphModule
 from tocha.fx.node import Node
-from tocha.fx.passes.functional.nodes import call, is_operator, replace, same_form, same_numbers, value_of
+from tocha.fx.passes.functional.nodes import call, is_operator, is_view, replace, same_form, same_numbers, value_of
 
 Rule = Callable[[Node], Node | dict[Node, Node] | None]
 Table = tuple[tuple[str, Rule], ...]
@@ -135,33 +135,53 @@ def fits_bias(bias: Node, n: Node) -> bool:
 
 
 def folded_batch_norm(n: Node) -> dict[Node, Node] | None:
-    """A batch norm with constant statistics after a convolution with constant weights is a convolution with other weights."""
+    """A batch norm with constant statistics after a convolution or product with constant weights is one with other weights."""
     source = n.args[0]
     if (
-        not calls(source, "convolution")
-        or not read_once(source)
+        not calls(source, "convolution", "addmm", "mm")
+        or not read_once(source)  # type: ignore[arg-type]
         or any(u.target is not operator.getitem or u.args[1] for u in n.users)
     ):
         return None
-    x, weight, bias, *rest = source.args  # type: ignore[union-attr]
-    scale, shift, mean, var = n.args[1:5]
-    eps = n.args[-1]
-    constants = [v for v in (weight, bias, scale, shift, mean, var) if v is not None]
-    is_transposed, is_training = rest[3], calls(n, "native_batch_norm") and n.args[5]
-    if is_transposed or is_training or any(not isinstance(v, Node) or v.op != "get_attr" for v in constants):
+    is_training = calls(n, "native_batch_norm") and n.args[5]
+    bias, weight, transposed = weights_of(source)  # type: ignore[arg-type]
+    constants = [v for v in (weight, bias, *n.args[1:5]) if v is not None]
+    if is_training or transposed or not all(map(is_constant, constants)):
         return None
     aten, graph = _ops.ops.aten, n.graph
-    factor = call(graph, n, aten.rsqrt.default, call(graph, n, aten.add.Tensor, var, eps))
+    scale, shift, mean, var = n.args[1:5]
+    factor = call(graph, n, aten.rsqrt.default, call(graph, n, aten.add.Tensor, var, n.args[-1]))
     if scale is not None:
         factor = call(graph, n, aten.mul.Tensor, factor, scale)
-    sizes = [-1] + [1] * (value_of(weight).dim() - 1)
+    convolves = calls(source, "convolution")
+    sizes = [-1] + [1] * (value_of(weight).dim() - 1) if convolves else [1, -1]
     new_weight = call(graph, n, aten.mul.Tensor, weight, call(graph, n, aten.view.default, factor, sizes))
     new_bias = call(graph, n, aten.neg.default, mean) if bias is None else call(graph, n, aten.sub.Tensor, bias, mean)
     new_bias = call(graph, n, aten.mul.Tensor, new_bias, factor)
     if shift is not None:
         new_bias = call(graph, n, aten.add.Tensor, new_bias, shift)
-    made = call(graph, n, aten.convolution.default, x, new_weight, new_bias, *rest)
+    if convolves:
+        rest = source.args[3:]  # type: ignore[union-attr]
+        made = call(graph, n, aten.convolution.default, source.args[0], new_weight, new_bias, *rest)  # type: ignore[union-attr]
+    else:
+        made = call(graph, n, aten.addmm.default, new_bias, source.args[-2], new_weight)  # type: ignore[union-attr]
     return dict.fromkeys(n.users, made)
+
+
+def weights_of(source: Node) -> tuple[Any, Any, bool]:
+    """Bias and weight of a convolution or product, and whether it is one that no batch norm is folded into."""
+    if calls(source, "convolution"):
+        return source.args[2], source.args[1], bool(source.args[6])
+    bias = source.args[0] if calls(source, "addmm") else None
+    is_row = bias is None or value_of(bias).dim() == 1
+    return bias, source.args[-1], bool(source.kwargs) or not is_row
+
+
+def is_constant(n: Any) -> bool:
+    """A constant of the graph, or a view of one."""
+    while isinstance(n, Node) and n.op == "call_function" and is_view(n) and len(n.all_input_nodes) == 1:
+        n = n.all_input_nodes[0]
+    return isinstance(n, Node) and n.op == "get_attr"
 
 
 ATTENTION: Table = (("bmm", attention),)

@@ -227,3 +227,57 @@ def test_what_as_strided_shows_is_kept_for_backward_as_it_lies():
     tocha._dynamo.reset()
     tocha.compile(program)(x[1]).sum().backward()
     tocha.testing.assert_close(x[1].grad, x[0].grad)
+
+
+@pytest.mark.parametrize("backend", ["aot_eager", "inductor"])
+@pytest.mark.parametrize("begin", [lambda x: x, lambda x: x * 2], ids=["of an argument", "of a result"])
+def test_gradients_of_addresses_go_through_the_views_between(begin, backend):
+    """What as_strided shows beside the view that it was called on has no gradient."""
+
+    def program(x):
+        base = begin(x)
+        column = base.select(1, 1)
+        return base, column, column.as_strided((3,), (1,), 1)
+
+    tocha._dynamo.reset()
+    grads = []
+    for f in (program, tocha.compile(program, backend=backend)):
+        x = tocha.arange(9.0).view(3, 3).requires_grad_()
+        (f(x)[2] * tocha.tensor([1.0, 2.0, 3.0])).sum().backward()
+        grads.append(x.grad)
+    assert tocha.equal(*grads)
+
+
+def test_addresses_in_storages_of_unknown_size():
+    def program(x):
+        x *= 2
+        y = x.as_strided((3,), (2,), 1)
+        y += 1
+        return y + 1
+
+    tocha._dynamo.reset()
+    compiled = tocha.compile(program, dynamic=True)
+    memory = [tocha.ones(7, 3), tocha.ones(7, 3)]
+    for part in (lambda m: m, lambda m: m[:3], lambda m: m[2:, :2]):
+        wanted, found = (f(part(m)) for f, m in zip((program, compiled), memory, strict=True))
+        assert tocha.equal(found, wanted)
+        assert tocha.equal(*memory)
+
+
+@pytest.mark.parametrize("dynamic", [False, True])
+def test_results_lie_as_what_as_strided_showed_says(dynamic):
+    def program(x, y):
+        z = x.as_strided((3, 2), (2, 2), 0) - y
+        return z, z.exp2(), x.as_strided((2, 3), (1, 4), 1) + 1
+
+    tocha._dynamo.reset()
+    compiled = tocha.compile(program, dynamic=dynamic)
+    y = tocha.tensor([[1, 2, 3], [4, 5, 6]], dtype=tocha.int8).t()
+    grads = []
+    for f in (program, compiled):
+        x = tocha.linspace(0, 1, 66).view(1, 66)[:, ::2].detach().requires_grad_()
+        results = f(x, y)
+        assert [r.stride() for r in results] == [(1, 3), (1, 3), (1, 2)]
+        results[1].sum().backward()
+        grads.append(x.grad)
+    tocha.testing.assert_close(*grads)

@@ -70,10 +70,14 @@ class Step:
 
 
 class Alias:
-    """A tensor of the traced program: a chain of views of a storage, and the functional value that it had when last read."""
+    """A tensor of the traced program: a chain of views of a storage, and the functional value that it had when last read.
+    `recorded`: the views as the program made them, where the chain is shorter; gradients go through each of them."""
 
-    def __init__(self, storage: Storage, chain: tuple[Step, ...], value: Tensor | None):
+    def __init__(
+        self, storage: Storage, chain: tuple[Step, ...], value: Tensor | None, recorded: tuple[Step, ...] | None = None
+    ):
         self.storage, self.chain, self.value, self.version = storage, chain, value, storage.version
+        self.recorded = chain if recorded is None else recorded
 
 
 def repeated_dims(t: Tensor) -> list[int]:
@@ -323,13 +327,14 @@ class Functionalizer:
             return self.fresh(self.called(n))
         root = of.storage.base
         if handle is AS_STRIDED and len(args) == 3 and of.chain and root.dtype == self.read(of).dtype:
-            # An address in the storage: what lies between does not matter.
+            # An address in the storage: what lies between does not matter to values.
             step = Step(handle, args, kwargs)
-            return Alias(of.storage, (step,), self.traced(step.apply, root))
+            return Alias(of.storage, (step,), self.traced(step.apply, root), (*of.recorded, step))
         value = self.called(n) if handle is n.target else self.traced(handle, self.read(of), *args, **kwargs)
 
         def part(v: Tensor, index: int | None = None) -> Alias:
-            return Alias(of.storage, (*of.chain, Step(handle, args, kwargs, index)), v)
+            step = Step(handle, args, kwargs, index)
+            return Alias(of.storage, (*of.chain, step), v, (*of.recorded, step))
 
         return [part(v, i) for i, v in enumerate(value)] if isinstance(value, list | tuple) else part(value)
 

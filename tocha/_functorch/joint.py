@@ -279,15 +279,24 @@ def memory_of(t: Any) -> Any:
 
 
 def trace(
-    fn: Callable, args: Sequence[Any], *, gradients: bool, decompositions: Mapping | None, dynamic: bool
+    fn: Callable,
+    args: Sequence[Any],
+    *,
+    gradients: bool,
+    decompositions: Mapping | None,
+    dynamic: bool,
+    storages: Sequence[int] = (),
 ) -> Traced:
-    """fn, a function of flat arguments with flat results, as a graph; with those of its gradients if any are wanted."""
+    """fn, a function of flat arguments with flat results, as a graph; with those of its gradients if any are wanted.
+
+    `storages`: the arguments that are all of their memory, also where the size of that is not known.
+    """
     t = Tracing(fn, args, decompositions, dynamic)
     for i, value in enumerate(flat_all(t.given)):
         t.placeholder(f"primals_{i + 1}", value)
     outs, mutations = t.run()
     written = [m.input for m in mutations]
-    shown = by_address(t)
+    shown = [i for i in by_address(t) if i not in storages]
     groups = groups_of(args, written, shown)
     if any(map(is_wrapper, (*args, *outs))):
         refuse_shared(args, written, groups)
@@ -322,7 +331,10 @@ def trace_on_bases(
     fn: OnBases, args: Sequence[Any], gradients: bool, decompositions: Mapping | None, dynamic: bool
 ) -> Traced:
     """The same where inputs share memory and are written to; results and writes that are such inputs count after the graph's own."""
-    traced = trace(fn, fn.inner(args), gradients=gradients, decompositions=decompositions, dynamic=dynamic)
+    traced = trace(
+        fn, fn.inner(args), gradients=gradients, decompositions=decompositions, dynamic=dynamic,
+        storages=[k for k, b in enumerate(fn.bases) if b.kind == "storage"],
+    )  # fmt: skip
     for place, i in fn.same.items():
         traced.outputs[place] = Output(INPUT, fn.num_inner + i)
     for i, g in fn.moved.items():
@@ -548,16 +560,16 @@ def chain_of(pass_: Functionalizer, node: Node, base: Node | None) -> tuple[Step
     alias = pass_.of[node]
     assert isinstance(alias, Alias)
     start = pass_.of[base] if base is not None else None
-    before = start.chain if isinstance(start, Alias) else ()
+    before = start.recorded if isinstance(start, Alias) else ()
     if base is None and alias.storage.given in pass_.moved:  # the input has another geometry by then
         first = pass_.placeholder_value(alias)
         stays = pass_.read(pass_.moved[alias.storage.given]).storage_offset() == first.storage_offset()
-        return (as_it_lies(first, stays), *alias.chain)
-    if len(before) <= len(alias.chain) and all(a is b for a, b in zip(before, alias.chain, strict=False)):
-        return alias.chain[len(before) :]
+        return (as_it_lies(first, stays), *alias.recorded)
+    if len(before) <= len(alias.recorded) and all(a is b for a, b in zip(before, alias.recorded, strict=False)):
+        return alias.recorded[len(before) :]
     root = alias.storage.base
     if start is not None and pass_.read(start).dtype == root.dtype:  # a view may be of another dtype, or conjugated
-        return (as_it_lies(root), *alias.chain)
+        return (as_it_lies(root), *alias.recorded)
     return (as_it_lies(pass_.read(alias)),)
 
 

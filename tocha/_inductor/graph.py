@@ -14,6 +14,7 @@ from tocha._subclasses.fake import FakeTensor
 from tocha.ir import symbolic as s
 from tocha.ir.assumptions import Assumptions
 from tocha.ir.devices import Device
+from tocha.ir.layout import contiguous_strides
 from tocha.ir.loops import INTEGER, REAL, Buffer, NotLowered, Program, plain, verify
 from tocha.ir.sym_types import FloatExpr, Symbolic
 from tocha.operators.facts import Facts, Memory
@@ -195,12 +196,20 @@ class GraphLowering:
         return self.whole(node, target, args, kwargs, val)
 
     def by_address(self, arguments: dict[str, Any]) -> Facts:
-        """as_strided of an argument, or of what as_strided has shown of one: the same storage."""
+        """as_strided of an argument, or of what as_strided has shown of one: the same storage. A copy of it lies as it does, gaps and
+        repetitions and all: results of what reads it are laid out by that."""
         source = self.shown.get(arguments["self"].memory, arguments["self"])
         if source is not arguments["self"] and arguments["storage_offset"] is None:
             raise NotLowered("as_strided that begins where another one does")
+        sizes, steps = arguments["size"], arguments["stride"]
         with self.lowering:
-            made = self.lowering.whole(OPERATORS["as_strided_copy"], {**arguments, "self": source})
+            if 0 in sizes or list(steps) == list(contiguous_strides(sizes)):
+                made = self.lowering.whole(OPERATORS["as_strided_copy"], {**arguments, "self": source})
+            else:
+                span = 1 + sum((n - 1) * k for n, k in zip(sizes, steps, strict=True))
+                taken = {**arguments, "self": source, "size": [span], "stride": [1]}
+                memory = self.lowering.whole(OPERATORS["as_strided_copy"], taken)
+                made = self.lowering.call(OPERATORS["as_strided"], {**arguments, "self": memory, "storage_offset": 0})
         self.shown[made.memory] = source
         return made
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import importlib
+
 import pytest
 
 import tocha
@@ -72,3 +74,38 @@ def test_chunks_and_ahead_of_time():
     with pytest.raises(ValueError, match="at least 1"):
         experimental.chunk_vmap(tocha.sin, chunks=0)
     assert tocha.equal(ahead_of_time.aot_function(tocha.sin, fw_compiler=ahead_of_time.nop)(x), x.sin())
+
+
+class Box:
+    """A container that vmap knows nothing of."""
+
+    def __init__(self, value):
+        self.value = value
+
+
+def test_packages_put_their_own_steps_into_vmap(monkeypatch):
+    """tensordict does: a box is a leaf, mapped over as its tensor is; levels are said by number."""
+    steps = importlib.import_module("tocha._functorch.vmap")
+    numbers = []
+
+    def inputs(in_dims, args, func):
+        return len(args[0].value), [0], list(args), steps.tree_flatten(args)[1]
+
+    def batched(flat_in_dims, flat_args, vmap_level, args_spec):
+        numbers.append(vmap_level)
+        boxes = [Box(steps._add_batch_dim(b.value, d, vmap_level)) for b, d in zip(flat_args, flat_in_dims)]
+        return steps.tree_unflatten(boxes, args_spec)
+
+    def unwrapped(outputs, out_dims, vmap_level, batch_size, func):
+        name = steps._get_name(func)
+        return Box(steps._maybe_remove_batch_dim(name, outputs.value, vmap_level, batch_size, out_dims))
+
+    monkeypatch.setattr(steps, "_process_batched_inputs", inputs)
+    monkeypatch.setattr(steps, "_create_batched_inputs", batched)
+    monkeypatch.setattr(steps, "_unwrap_batched", unwrapped)
+    x = tocha.arange(6.0).reshape(3, 2)
+    out = tocha.vmap(lambda box: Box(box.value.sum()))(Box(x))
+    assert out.value.tolist() == [1.0, 5.0, 9.0]
+    nested = tocha.vmap(lambda box: tocha.vmap(lambda inner: Box(inner.value * 2), out_dims=-1)(box))(Box(x))
+    assert nested.value.tolist() == (x * 2).tolist()
+    assert numbers == [1, 1, 2]

@@ -121,3 +121,23 @@ def test_overrides_of_one_and_several_arguments():
     assert tocha.overrides.has_torch_function_variadic(1, Taker())
     assert not tocha.overrides.has_torch_function_variadic(1, 2)
     assert tocha.Tensor.grad.__get__ in tocha.overrides.get_default_nowrap_functions()
+
+
+def test_old_types_of_sparse_tensors():
+    with pytest.warns(UserWarning, match="SparseTensor.* is deprecated"):
+        made = tocha.sparse.DoubleTensor(2, 3)
+    assert made.layout == tocha.sparse_coo and made.dtype == tocha.float64 and made.shape == (2, 3)
+    assert isinstance(made, tocha.sparse.DoubleTensor) and not isinstance(made, tocha.DoubleTensor)
+    assert made.type() == "tocha.sparse.DoubleTensor"
+    assert tocha.sparse.FloatTensor(tocha.tensor([[1]]), tocha.ones(1), (3,)).to_dense().tolist() == [0.0, 1.0, 0.0]
+    with pytest.raises(TypeError, match="only accepts sizes"):
+        tocha.sparse.FloatTensor([1, 2])
+
+
+def test_helpers_that_packages_optimizers_take():
+    helpers = tocha.optim.optimizer
+    assert helpers._get_value(tocha.tensor(2.0)) == 2.0
+    complex_ones = [tocha.ones(2, dtype=tocha.complex64)]
+    helpers._view_as_real(complex_ones)
+    assert complex_ones[0].shape == (2, 2)
+    assert helpers._disable_dynamo_if_unsupported()(len) is len

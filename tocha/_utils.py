@@ -237,3 +237,33 @@ def _get_device_module(device_type: str) -> Any:
         raise RuntimeError(
             f"Device '{device_type}' does not have a corresponding module registered as 'torch.{device_type}'."
         ) from error
+
+
+def is_compiling() -> bool:
+    """Whether the code that asks is being captured."""
+    return importlib.import_module("tocha.compiler").is_compiling()
+
+
+def _import_dotted_name(name: str) -> Any:
+    """What a name with dots means: a module's attribute's attribute."""
+    first, *rest = name.split(".")
+    found: Any = importlib.import_module(first)
+    for part in rest:
+        found = getattr(found, part)
+    return found
+
+
+class classproperty:
+    """A property of a class: its function is given the class."""
+
+    def __init__(self, func: Any):
+        self.fget = func
+
+    def __get__(self, instance: Any, owner: Any = None) -> Any:
+        return self.fget(type(instance) if owner is None else owner)
+
+
+def __getattr__(name: str) -> Any:
+    if name in ("ExceptionWrapper", "KeyErrorMessage"):
+        return getattr(importlib.import_module("tocha.utils.data._utils.exceptions"), name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

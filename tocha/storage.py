@@ -6,6 +6,7 @@ uses one is told once that it is deprecated. The library itself goes through `_E
 
 import functools
 import importlib
+import io
 import warnings
 
 from tocha import _C
@@ -236,7 +237,7 @@ class _Elements:
         meta = self._untyped_storage.device.type == "meta"
         items = "..." if meta else " " + "\n ".join(map(str, _Elements.tolist(self)))
         place = f"dtype={self.dtype}, device={self._untyped_storage.device}"
-        return f"{items}\n[tocha.storage.TypedStorage({place}) of size {_Elements.size(self)}]"
+        return f"{items}\n[{spoken()}.storage.TypedStorage({place}) of size {_Elements.size(self)}]"
 
 
 class TypedStorage(_Elements):
@@ -322,6 +323,11 @@ def _from_file(cls, filename, shared=False, nbytes=0):
 
 
 UntypedStorage.from_file = classmethod(_from_file)  # type: ignore[attr-defined]
+
+
+def _load_from_bytes(b):
+    """A storage from a file of its own: so PyTorch's pickles hold storages. Whoever reads a pickle runs what it says."""
+    return importlib.import_module("tocha.serialization").load(io.BytesIO(b), weights_only=False)
 
 
 class _LegacyStorageMeta(type):

@@ -1,7 +1,7 @@
 """Runs unmodified PyTorch packages on tocha and on PyTorch, the same programs side by side.
 
-Makes two environments: one without PyTorch, where `import torch` means tocha (packages from PyPI see the alias's
-metadata and do not fetch PyTorch), and one with PyTorch that reads the same packages. Each program of programs/ runs in
+Makes two environments: one without PyTorch, with a wheel of this tree and where `import torch` means tocha (packages from
+PyPI see the alias's metadata and do not fetch PyTorch), and one with PyTorch that reads the same packages. Each program of programs/ runs in
 both; what it records is compared, float32 to rounding; where that does not do the program runs again in float64. PyTorch's
 answers are kept beside its environment. The alias's tests run in the first one, which has coverage and IPython.
 
@@ -65,20 +65,38 @@ def _site(environment: Path) -> Path:
     return next((environment / "lib").glob("python*/site-packages"))
 
 
+def _pip(environment: Path, *arguments: str) -> None:
+    subprocess.run([_python(environment), "-m", "pip", "install", "--quiet", *arguments], check=True)
+
+
+def _install_tocha(alias: Path) -> None:
+    """A wheel of this tree as it is now, whatever an earlier run left there."""
+    with tempfile.TemporaryDirectory() as folder:
+        build = ["pip", "wheel", "--quiet", "--no-build-isolation", "--no-deps", "--wheel-dir", folder, str(ROOT)]
+        subprocess.run([sys.executable, "-m", *build], check=True)
+        (wheel,) = map(str, Path(folder).glob("*.whl"))
+        _pip(alias, wheel)  # what it depends on
+        _pip(alias, "--force-reinstall", "--no-deps", wheel)
+    subprocess.run([_python(alias), "-m", "tocha", "alias", "install"], cwd=alias, check=True)
+
+
 def make_environments(alias: Path, pytorch: Path) -> None:
-    """Both environments, once: PyTorch in the second, everything else in the first."""
+    """Both environments: PyTorch in the second, everything else in the first. Packages are installed once."""
     if not alias.exists():
         subprocess.run([sys.executable, "-m", "venv", str(alias)], check=True)
-        tocha = next(p for p in sys.path if p.endswith("site-packages"))
-        (_site(alias) / "tocha-build.pth").write_text(f"import site; site.addsitedir({tocha!r})\n")
-        subprocess.run([_python(alias), "-m", "tocha", "alias", "install"], check=True)
-        subprocess.run([_python(alias), "-m", "pip", "install", "--quiet", *PACKAGES], check=True)
+    _install_tocha(alias)
+    installed = alias / "packages.txt"
+    if not installed.exists() or installed.read_text().split() != PACKAGES:
+        _pip(alias, *PACKAGES)
+        installed.write_text("\n".join(PACKAGES))
     if (_site(alias) / "torch").exists():
         raise SystemExit(f"{alias} holds a PyTorch: it must not")
     if not pytorch.exists():
         subprocess.run([sys.executable, "-m", "venv", str(pytorch)], check=True)
         (_site(pytorch) / "packages.pth").write_text(f"{_site(alias)}\n")
-        subprocess.run([_python(pytorch), "-m", "pip", "install", "--quiet", "torch==2.13.*"], check=True)
+        _pip(
+            pytorch, "torch===2.13.0"
+        )  # the build that torchvision's extension is linked against, not one for CPUs only
 
 
 # -- comparisons -------------------------------------------------------------------------------------------

@@ -304,7 +304,7 @@ PyObject* storage_repr(PyObject* self) {
     Storage& s = storage_of(self);
     std::string text = s.device.is_cpu() ? (s.nbytes ? "" : " \n") : "...\n";
     for (size_t i = 0; s.device.is_cpu() && i < s.nbytes; ++i) text += " " + std::to_string(bytes_of(self)[i]) + "\n";
-    text += str("[tocha.storage.UntypedStorage(device=", s.device, ") of size ", s.nbytes, "]");
+    text += str("[", library_name, ".storage.UntypedStorage(device=", s.device, ") of size ", s.nbytes, "]");
     return PyUnicode_FromStringAndSize(text.data(), static_cast<Py_ssize_t>(text.size()));
   });
 }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 from typing import Any
 
 from tocha import _C
@@ -54,17 +55,7 @@ def get_unwrapped(tensor: Any) -> Any:
     return found[1]
 
 
-def _add_batch_dim(tensor: Any, in_dim: int, level: int) -> Any:
-    """A tensor as a batch of the level: what vmap hands to the function."""
-    return _C._wrap_level(tensor, _C._levels()[level - 1][0], in_dim)
-
-
-def _remove_batch_dim(tensor: Any, level: int, batch_size: int, out_dim: int) -> Any:
-    """The batch that a tensor of the level stands for, along out_dim."""
-    at = _C._levels()[level - 1][0]
-    found = _C._unwrap_level(tensor, at)
-    if found is None:
-        shape = [batch_size, *tensor.shape]
-        return _C._outside(at, lambda: tensor.expand(shape).movedim(0, out_dim))
-    inner, dim = found
-    return _C._outside(at, lambda: inner.movedim(dim, out_dim))
+def __getattr__(name: str) -> Any:
+    if name in ("_add_batch_dim", "_remove_batch_dim"):  # vmap's own: not loaded when the alias is switched on
+        return getattr(importlib.import_module("tocha._functorch.vmap"), name)
+    raise AttributeError(f"module 'torch._C._functorch' has no attribute {name!r}")

@@ -19,7 +19,8 @@ PARTLY = frozenset(
     f"torch.{n}"
     for n in (
         "cuda", "distributed", "distributed.distributed_c10d", "jit", "onnx", "onnx.symbolic_helper", "utils.data",
-        "distributed.tensor", "distributed.tensor.placement_types", "utils.data.datapipes", "utils.data.datapipes.iter",
+        "distributed.tensor", "distributed.tensor.placement_types", "distributed.nn",
+        "distributed.nn.functional", "distributed.device_mesh", "distributed._functional_collectives", "utils.data.datapipes", "utils.data.datapipes.iter",
     )
 )  # fmt: skip
 

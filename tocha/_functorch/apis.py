@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from tocha._functorch.eager_transforms import grad, grad_and_value
-from tocha._functorch.vmap import inputs_of, vmap
+from tocha._functorch.vmap import _process_batched_inputs, vmap
 
 __all__ = ["chunk_vmap", "grad", "grad_and_value", "vmap"]
 
@@ -24,7 +24,7 @@ def chunk_vmap(
         raise ValueError(f"chunk_vmap: chunks should be at least 1. (got {chunks})")
 
     def mapped(*args: Any, **kwargs: Any) -> Any:
-        size, *_ = inputs_of(in_dims, args, func)
+        size, *_ = _process_batched_inputs(in_dims, args, func)
         piece = -(-size // chunks) if size else None
         return vmap(func, in_dims, out_dims, randomness, chunk_size=piece)(*args, **kwargs)
 

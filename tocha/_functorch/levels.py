@@ -45,6 +45,11 @@ def depth() -> int:
     return len(_C._levels())
 
 
+def id_of(number: int) -> int:
+    """The id of an open level by its number: 1 is the outermost."""
+    return _C._levels()[number - 1][0]
+
+
 def current() -> tuple | None:
     """(id, kind, size, randomness, grad mode before) of the innermost open level."""
     found = _C._levels()

@@ -1,4 +1,8 @@
-"""vmap: a function of one sample becomes a function of a batch."""
+"""vmap: a function of one sample becomes a function of a batch.
+
+Its steps have PyTorch's names and arguments (`_process_batched_inputs`, `_create_batched_inputs`, `_unwrap_batched`): packages put others in
+their place, for containers of tensors of their own. A level is said by its number, counted from 1 for the outermost.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +12,7 @@ from typing import Any
 
 from tocha import _C
 from tocha._functorch import custom_functions
-from tocha._functorch.levels import RANDOMNESS, VMAP, level
+from tocha._functorch.levels import RANDOMNESS, VMAP, depth, id_of, level
 from tocha.autograd._saved_hooks import disable_saved_tensors_hooks
 from tocha.utils._pytree import TreeSpec, _broadcast_to_and_flatten, tree_flatten, tree_map, tree_unflatten
 
@@ -18,7 +22,7 @@ Tensor = _C.Tensor
 custom_functions.install()
 
 
-def name_of(func: Callable) -> str:
+def _get_name(func: Callable) -> str:
     return getattr(func, "__name__", repr(func))
 
 
@@ -60,7 +64,7 @@ def run(
     func: Callable, in_dims: Any, out_dims: Any, randomness: str, chunk: int | None, args: tuple, kwargs: dict
 ) -> Any:
     check_out_dims(out_dims, func)
-    size, dims, flat, spec = inputs_of(in_dims, args, func)
+    size, dims, flat, spec = _process_batched_inputs(in_dims, args, func)
     if chunk is not None:
         return chunked(func, dims, flat, spec, out_dims, randomness, chunk, size, kwargs)
     return at_once(func, size, dims, flat, spec, out_dims, randomness, kwargs)
@@ -73,23 +77,20 @@ def at_once(
         disable_saved_tensors_hooks(
             "torch.func.vmap doesn't yet support saved tensor hooks. Please open an issue with your use case."
         ),
-        level(VMAP, size, randomness) as at,
+        level(VMAP, size, randomness),
     ):
-        args = tree_unflatten([put(v, d, at) for v, d in zip(flat, dims, strict=True)], spec)
-        named = tree_map(lambda v: put(v, 0, at) if isinstance(v, Tensor) else v, kwargs)
-        return results_of(func(*args, **named), out_dims, at, size, func)
-
-
-def put(value: Any, dim: int | None, at: int) -> Any:
-    return value if dim is None else _C._wrap_level(value, at, dim)
+        number = depth()
+        args = _create_batched_inputs(dims, flat, number, spec)
+        named = tree_map(lambda v: _add_batch_dim(v, 0, number) if isinstance(v, Tensor) else v, kwargs)
+        return _unwrap_batched(func(*args, **named), out_dims, number, size, func)
 
 
 # ---- what goes in ------------------------------------------------------------------------------------
 
 
-def inputs_of(in_dims: Any, args: tuple, func: Callable) -> tuple[int, list, list, TreeSpec]:
+def _process_batched_inputs(in_dims: Any, args: tuple, func: Callable) -> tuple[int, list, list, TreeSpec]:
     """(batch size, dim of each leaf, leaves, structure)"""
-    name = name_of(func)
+    name = _get_name(func)
     if not isinstance(in_dims, int) and not isinstance(in_dims, tuple):
         raise ValueError(
             f"vmap({name}, in_dims={in_dims}, ...)(<inputs>): expected `in_dims` to be int or a (potentially nested) tuple "
@@ -116,6 +117,17 @@ def inputs_of(in_dims: Any, args: tuple, func: Callable) -> tuple[int, list, lis
             f"vmap: Expected all tensors to have the same size in the mapped dimension, got sizes {sizes} for the mapped dimension"
         )
     return sizes[0], dims, flat, spec
+
+
+def _add_batch_dim(tensor: Any, in_dim: int, level: int) -> Any:
+    """A tensor as a batch of the level: what the function is given."""
+    return _C._wrap_level(tensor, id_of(level), in_dim)
+
+
+def _create_batched_inputs(flat_in_dims: list, flat_args: list, vmap_level: int, args_spec: TreeSpec) -> Any:
+    at = id_of(vmap_level)
+    values = zip(flat_args, flat_in_dims, strict=True)
+    return tree_unflatten([v if d is None else _C._wrap_level(v, at, d) for v, d in values], args_spec)
 
 
 def checked_dim(value: Any, dim: Any, in_dims: Any, name: str) -> int | None:
@@ -145,15 +157,28 @@ def check_out_dims(out_dims: Any, func: Callable) -> None:
         return
     if any(not isinstance(d, int) and d is not None for d in tree_flatten(out_dims)[0]):
         raise ValueError(
-            f"vmap({name_of(func)}, ..., out_dims={out_dims}): `out_dims` must be an int, None or a python collection of ints "
+            f"vmap({_get_name(func)}, ..., out_dims={out_dims}): `out_dims` must be an int, None or a python collection of ints "
             "representing where in the outputs the vmapped dimension should appear."
         )
 
 
-def results_of(outputs: Any, out_dims: Any, at: int, size: int, func: Callable) -> Any:
-    flat, spec = tree_flatten(outputs)
+def _unwrap_batched(batched_outputs: Any, out_dims: Any, vmap_level: int, batch_size: int, func: Callable) -> Any:
+    flat, spec = tree_flatten(batched_outputs)
     dims = dims_of_results(out_dims, flat, spec, func)
-    return tree_unflatten([take(v, d, at, size, func) for v, d in zip(flat, dims, strict=True)], spec)
+    name, at = _get_name(func), id_of(vmap_level)
+    return tree_unflatten([take(name, v, at, batch_size, d) for v, d in zip(flat, dims, strict=True)], spec)
+
+
+def _maybe_remove_batch_dim(
+    name: str, batched_output: Any, vmap_level: int, batch_size: int, out_dim: int | None
+) -> Any:
+    """A result with its batch dim at out_dim; as it is where that is None."""
+    return take(name, batched_output, id_of(vmap_level), batch_size, out_dim)
+
+
+def _remove_batch_dim(tensor: Any, level: int, batch_size: int, out_dim: int) -> Any:
+    """The batch that a tensor of the level stands for, along out_dim."""
+    return take("vmap", tensor, id_of(level), batch_size, out_dim)
 
 
 def dims_of_results(out_dims: Any, flat: list, spec: TreeSpec, func: Callable) -> list:
@@ -165,24 +190,21 @@ def dims_of_results(out_dims: Any, flat: list, spec: TreeSpec, func: Callable) -
     dims = _broadcast_to_and_flatten(out_dims, spec)
     if dims is None:
         raise ValueError(
-            f"vmap({name_of(func)}, ..., out_dims={out_dims})(<inputs>): out_dims is not compatible with the structure of `outputs`. "
+            f"vmap({_get_name(func)}, ..., out_dims={out_dims})(<inputs>): out_dims is not compatible with the structure of `outputs`. "
             f"out_dims has structure {tree_flatten(out_dims)[1]} but outputs has structure {spec}."
         )
     return dims
 
 
-def take(value: Any, out_dim: int | None, at: int, size: int, func: Callable) -> Any:
-    """A result with its batch dim at out_dim."""
+def take(name: str, value: Any, at: int, size: int, out_dim: int | None) -> Any:
     found = _C._unwrap_level(value, at)
     if out_dim is None:
         if found is not None:
-            raise ValueError(
-                f"vmap({name_of(func)}, ...): `{name_of(func)}` can not return a BatchedTensor when out_dim is None"
-            )
+            raise ValueError(f"vmap({name}, ...): `{name}` can not return a BatchedTensor when out_dim is None")
         return value
     if not isinstance(value, Tensor):
         raise ValueError(
-            f"vmap({name_of(func)}, ...): `{name_of(func)}` must only return Tensors, got type {type(value)}. Did you mean to set "
+            f"vmap({name}, ...): `{name}` must only return Tensors, got type {type(value)}. Did you mean to set "
             "out_dims= to None for output?"
         )
     n = value.ndim + 1

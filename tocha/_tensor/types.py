@@ -72,7 +72,8 @@ class tensortype(type):
 
 
 def _device_of(cls: type) -> str:
-    return cls.__module__.partition(".")[2] or "cpu"
+    """Of tocha.cuda.FloatTensor "cuda"; the types of tocha.sparse are of the CPU, too."""
+    return cls.__module__.partition(".")[2].removesuffix("sparse").strip(".") or "cpu"
 
 
 def _check_available(cls: tensortype) -> None:
@@ -235,12 +236,15 @@ def _alias(dtype: _C.dtype, other: Tensor) -> Tensor:
 
 def _name_of(t: Tensor) -> str:
     where = "" if t.device.type == "cpu" else t.device.type + "."
-    return f"{spoken()}.{where}{_NAMES[t.dtype]}"
+    layout = "sparse." if t.layout == _C.sparse_coo else ""
+    return f"{spoken()}.{where}{layout}{_NAMES[t.dtype]}"
 
 
 def _parsed(name: str) -> tuple[str, _C.dtype]:
     """The device and dtype of tocha.FloatTensor, torch.cuda.FloatTensor, ..."""
     library, *device, kind = name.split(".") if "." in name else ("", name)
+    if device[-1:] == ["sparse"]:
+        device.pop()  # a name's layout says nothing: only dtype and device are converted
     if library not in ("tocha", "torch") or device not in ([], ["cuda"], ["meta"]) or kind not in _DTYPES:
         raise ValueError(f"invalid type: '{name}'")
     return device[0] if device else "cpu", _DTYPES[kind]

@@ -6,6 +6,7 @@ collective leaves its tensor, or copies it to the output.
 
 from __future__ import annotations
 
+import importlib
 import os
 from typing import Any, NoReturn
 
@@ -33,6 +34,17 @@ __all__ = [
     "is_initialized", "is_mpi_available", "is_nccl_available", "is_torchelastic_launched", "is_ucc_available", "is_xccl_available",
     "isend", "new_group", "new_subgroups", "recv", "reduce_op", "send",
 ]  # fmt: skip
+
+_LATER = {"DeviceMesh": "device_mesh", "init_device_mesh": "device_mesh"}
+_MODULES = ("device_mesh", "distributed_c10d")
+
+
+def __getattr__(name: str) -> Any:
+    if name in _MODULES:
+        return importlib.import_module(f"tocha.distributed.{name}")
+    if name in _LATER:
+        return getattr(importlib.import_module(f"tocha.distributed.{_LATER[name]}"), name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
 class DistError(RuntimeError):
@@ -111,15 +123,15 @@ def init_process_group(
         raise NotImplementedError(
             f"[init_process_group] only groups of one process are built: got rank {place} of {size} processes"
         )
-    _groups.default = ProcessGroup(name, "default")
+    _groups.make(name, default=True)
 
 
 def destroy_process_group(group: Any = None) -> None:
     """Forgets a group; without one, all."""
-    if group is None or group is _groups.default:
-        if not is_initialized():
-            raise AssertionError("no default process group to destroy")
-        _groups.default = None
+    given = _groups.default if group is None else group
+    if given is None:
+        raise AssertionError("no default process group to destroy")
+    _groups.forget(given)
 
 
 def get_node_local_rank(fallback_rank: int | None = None) -> int:
@@ -149,7 +161,7 @@ def new_group(
     default = _check_member(None)
     if ranks is not None and sorted(set(ranks)) not in ([], [0]):
         raise ValueError("the new group's rank should be within the world_size set by init_process_group")
-    return GroupMember.NON_GROUP_MEMBER if ranks == [] else ProcessGroup(backend or default.name(), "group")
+    return GroupMember.NON_GROUP_MEMBER if ranks == [] else _groups.make(backend or default.name())
 
 
 def get_rank(group: Any = None) -> int:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import enum
+import importlib
 from collections.abc import Callable
 from typing import Any, ClassVar
 
@@ -89,12 +90,18 @@ class Work:
         """The tensors it wrote."""
         return self._result
 
+    def get_future(self) -> Any:
+        """A future with the tensors it wrote."""
+        future = importlib.import_module("tocha.futures").Future()
+        future.set_result(self._result)
+        return future
+
 
 class ProcessGroup:
-    """A group of one rank."""
+    """A group of one rank. Groups have numbers for names: the first one's is 0."""
 
-    def __init__(self, backend: str, name: str):
-        self._backend, self.group_name = Backend(backend), name
+    def __init__(self, backend: str, name: str, description: str = "undefined"):
+        self._backend, self.group_name, self.group_desc = Backend(backend), name, description
 
     def rank(self) -> int:
         """This process's place: 0."""
@@ -177,14 +184,21 @@ class PrefixStore(Store):
         return lambda key, *args: call(f"{prefix}/{key}", *args)
 
 
-class GroupMember:
+class _DefaultGroup(type):
+    """The class of the two that name the default group: which one that is changes with init_process_group."""
+
+    default: ClassVar[ProcessGroup | None] = None
+
+    @property
+    def WORLD(cls) -> ProcessGroup | None:
+        return _DefaultGroup.default
+
+
+class GroupMember(metaclass=_DefaultGroup):
     """Whether a process is in a group."""
 
-    WORLD: ClassVar[Any] = None
     NON_GROUP_MEMBER: ClassVar[int] = -100
 
 
-class group:
-    """The default group's older name."""
-
-    WORLD: ClassVar[Any] = None
+class group(metaclass=_DefaultGroup):
+    """The default group: `group.WORLD`, or None."""

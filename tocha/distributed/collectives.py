@@ -6,7 +6,7 @@ from typing import Any
 
 from tocha import _C
 from tocha.autograd.grad_mode import no_grad
-from tocha.distributed._types import GroupMember, ProcessGroup, ReduceOp, Work
+from tocha.distributed._types import GroupMember, ProcessGroup, ReduceOp, Work, _DefaultGroup
 
 __all__ = [
     "all_gather", "all_gather_into_tensor", "all_gather_object", "all_reduce", "all_reduce_coalesced", "all_to_all", "all_to_all_single", "barrier", "broadcast",
@@ -16,7 +16,30 @@ __all__ = [
 
 
 class _Groups:
-    default: ProcessGroup | None = None
+    """The groups of this process by name, the default one first."""
+
+    def __init__(self) -> None:
+        self.by_name: dict[str, ProcessGroup] = {}
+
+    @property
+    def default(self) -> ProcessGroup | None:
+        return _DefaultGroup.default
+
+    def make(self, backend: str, default: bool = False) -> ProcessGroup:
+        """A new group; its name is its number."""
+        name = str(len(self.by_name))
+        made = self.by_name[name] = ProcessGroup(backend, name, "default_pg" if default else "undefined")
+        if default:
+            _DefaultGroup.default = made
+        return made
+
+    def forget(self, group: ProcessGroup) -> None:
+        """Forgets a group; with the default one, all."""
+        if group is not self.default:
+            self.by_name.pop(group.group_name, None)
+            return
+        self.by_name.clear()
+        _DefaultGroup.default = None
 
 
 _groups = _Groups()
@@ -28,6 +51,13 @@ def _check_member(group: Any) -> ProcessGroup:
     if _groups.default is None:
         raise ValueError("Default process group has not been initialized, please make sure to call init_process_group.")
     return _groups.default
+
+
+def _resolve_process_group(group_name: Any) -> ProcessGroup:
+    """The group of a name."""
+    if group_name not in _groups.by_name:
+        raise RuntimeError(f"Could not resolve the process group registered under the name {group_name}")
+    return _groups.by_name[group_name]
 
 
 def _check_rank(name: str, rank: int | None) -> None:

@@ -13,6 +13,16 @@ globals().update({_n: _v for _n, _v in vars(_C._nn).items() if not _n.startswith
 
 from tocha.nn.functional_attention import *  # noqa: E402, F403
 from tocha.nn.functional_dropout import *  # noqa: E402, F403
+from tocha.nn.functional_helpers import (  # noqa: E402, F401
+    _canonical_mask,
+    _check_key_padding_mask,
+    _get_softmax_dim,
+    _in_projection,
+    _in_projection_packed,
+    _mha_shape_check,
+    _none_or_dtype,
+    _verify_batch_size,
+)
 from tocha.nn.functional_losses import *  # noqa: E402, F403
 from tocha.nn.functional_misc import *  # noqa: E402, F403
 from tocha.nn.functional_norms import *  # noqa: E402, F403

@@ -312,6 +312,28 @@ def sparse_(tensor: Tensor, sparsity: float, std: float = 0.01, generator: _C.Ge
     return tensor
 
 
+def _no_grad_uniform_(tensor: Tensor, a: float, b: float, generator: _C.Generator | None = None) -> Tensor:
+    return uniform_(tensor, a, b, generator)
+
+
+def _no_grad_normal_(tensor: Tensor, mean: float, std: float, generator: _C.Generator | None = None) -> Tensor:
+    return normal_(tensor, mean, std, generator)
+
+
+def _no_grad_trunc_normal_(
+    tensor: Tensor, mean: float, std: float, a: float, b: float, generator: _C.Generator | None = None
+) -> Tensor:
+    return trunc_normal_(tensor, mean, std, a, b, generator)
+
+
+def _no_grad_fill_(tensor: Tensor, val: float) -> Tensor:
+    return constant_(tensor, val)
+
+
+def _no_grad_zero_(tensor: Tensor) -> Tensor:
+    return zeros_(tensor)
+
+
 def _deprecated(f: _Filler) -> _Filler:
     """The old name of a filler, without its underscore."""
     new = f.__name__

@@ -37,6 +37,25 @@ __all__ = [
 _LRScheduler = LRScheduler  # its name of old
 
 
+def _warn_get_lr_called_within_step(lr_scheduler: LRScheduler) -> None:
+    """What a scheduler's get_lr says where somebody calls it who should call get_last_lr."""
+    lr_scheduler._warn_outside_step()
+
+
+class _enable_get_lr_call:
+    """Within, get_lr of a scheduler may be called."""
+
+    def __init__(self, o: LRScheduler):
+        self.o = o
+
+    def __enter__(self) -> _enable_get_lr_call:
+        self.o._get_lr_called_within_step = True
+        return self
+
+    def __exit__(self, *exception: Any) -> None:
+        self.o._get_lr_called_within_step = False
+
+
 class _ByFunctions(LRScheduler):
     """Rates that follow from functions of the step, one for each group."""
 

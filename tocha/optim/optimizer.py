@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import importlib
 import warnings
 from collections import OrderedDict, defaultdict
 from collections.abc import Callable, Hashable, Iterable
@@ -500,3 +501,41 @@ def _default_to_fused_or_foreach(
 def _get_capturable_supported_devices(supports_xla: bool = True) -> list[str]:
     """Devices whose steps graphs can hold."""
     return ["cuda", "xpu", "hpu", *(["xla"] if supports_xla else [])]
+
+
+def _is_compiling() -> bool:
+    return importlib.import_module("tocha.compiler").is_compiling()
+
+
+def _get_value(x: Any) -> Any:
+    """A tensor of one element as a number, so that a step does not stay on its device; in captured code the tensor."""
+    return x if not isinstance(x, Tensor) or _is_compiling() else x.item()
+
+
+def _stack_if_compiling(x: Any) -> Any:
+    """Numbers of a list as one tensor in captured code, else the list."""
+    return _C.stack(x) if _is_compiling() else x
+
+
+def _to_scalar(x: Any) -> Any:
+    """A tensor of one element without dims; numbers as they are."""
+    return x.squeeze() if isinstance(x, Tensor) and x.dim() != 0 else x
+
+
+def _get_scalar_dtype(is_fused: bool | None = None) -> _C.dtype:
+    """The dtype in which steps are counted."""
+    return _C.float64 if not is_fused and _C.get_default_dtype() == _C.float64 else _C.float32
+
+
+def _view_as_real(params: list[Tensor], *state_and_grads: list[Tensor]) -> None:
+    """Puts views on real numbers in the place of complex parameters, and of what belongs to them."""
+    for i, p in enumerate(params):
+        if p.is_complex():
+            params[i] = _C.view_as_real(p)
+            for others in state_and_grads:
+                others[i] = _C.view_as_real(others[i])
+
+
+def _disable_dynamo_if_unsupported(single_tensor_fn: Callable | None = None) -> Callable[[Callable], Callable]:
+    """A decorator that changes nothing: what capture cannot take ends its graph by itself."""
+    return lambda func: func

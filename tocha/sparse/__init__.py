@@ -14,6 +14,7 @@ from tocha.sparse._construct import check_sparse_tensor_invariants
 from tocha.sparse._functions import as_sparse_gradcheck, log_softmax, softmax, spdiags
 from tocha.sparse._masked_products import addmm, masked_mm, spsolve
 from tocha.sparse._tensor import Tensor, is_sparse, layout_of
+from tocha.sparse._types import sparse_types
 
 __all__ = [
     "addmm",
@@ -27,6 +28,8 @@ __all__ = [
     "spsolve",
     "sum",
 ]
+
+globals().update(sparse_types())
 
 
 def mm(mat1: Tensor, mat2: Tensor, reduce: str | None = None) -> Tensor:

@@ -9,7 +9,7 @@ import sys
 import warnings
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator
-from typing import Any, ClassVar, Self, TypeVar
+from typing import Any, ClassVar, NoReturn, Self, TypeVar
 
 from tocha import _C
 from tocha._functions.basics import typename as _typename
@@ -63,6 +63,10 @@ T_destination = TypeVar("T_destination", bound=dict[str, Any])
 def _addindent(text: str, spaces: int) -> str:
     """text with every line but the first indented."""
     return text.replace("\n", "\n" + " " * spaces)
+
+
+def _forward_unimplemented(self: Any, *input: Any) -> NoReturn:
+    raise NotImplementedError(f'Module [{type(self).__name__}] is missing the required "forward" function')
 
 
 class Module(StateDict):
@@ -137,7 +141,7 @@ class Module(StateDict):
 
     def forward(self, *input: Any) -> Any:
         """What the module computes; every subclass defines it. Call the module itself rather than forward."""
-        raise NotImplementedError(f'Module [{type(self).__name__}] is missing the required "forward" function')
+        _forward_unimplemented(self, *input)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         state = self.__dict__  # one look-up instead of four: attributes of modules are slow to read

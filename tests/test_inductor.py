@@ -337,7 +337,7 @@ def test_options_are_checked():
         tocha.compile(lambda x: x + 1, backend="inductor", options={"fallback_to_eagle": True})
     with pytest.raises(RuntimeError, match="Unexpected type of attr look_back, got str should be int"):
         tocha.compile(lambda x: x + 1, backend="inductor", options={"look_back": "far"})
-    with pytest.warns(UserWarning, match="no effect"), config.patch(max_autotune=True):
+    with pytest.warns(UserWarning, match="no effect"), config.patch(aggressive_fusion=True):
         pass
     with pytest.raises(TypeError, match="takes"), config.patch(look_back="far"):
         pass

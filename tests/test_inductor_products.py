@@ -63,7 +63,9 @@ def test_batches():
     assert followed(c) == ["bmm"]
     c = compiled(lambda a, b: (a @ b).softmax(-1), a, b)
     assert followed(c) == ["bmm"]
-    compiled(lambda a, b: (a.transpose(1, 2) @ b.transpose(1, 2)).relu(), randn(5, 20, 33), randn(5, 45, 20), exact=True)
+    compiled(
+        lambda a, b: (a.transpose(1, 2) @ b.transpose(1, 2)).relu(), randn(5, 20, 33), randn(5, 45, 20), exact=True
+    )
     compiled(lambda a, b: a @ b, randn(5, 1, 8), randn(5, 8, 9), exact=True)
 
 
@@ -82,7 +84,11 @@ def test_the_last_of_two_products_is_followed():
 
 def test_what_needs_other_rows_waits():
     x, w = randn(40, 30), randn(20, 30, seed=1)
-    for f in (lambda x, w: (x @ w.t()).sum(0), lambda x, w: (x @ w.t()).flip(0) * 2, lambda x, w: (x @ w.t()).t().exp().contiguous()):
+    for f in (
+        lambda x, w: (x @ w.t()).sum(0),
+        lambda x, w: (x @ w.t()).flip(0) * 2,
+        lambda x, w: (x @ w.t()).t().exp().contiguous(),
+    ):
         assert followed(compiled(f, x, w)) == []
 
 
@@ -124,7 +130,11 @@ def test_backward_products_are_followed_too():
         graphs.append(compile_graph(graph))
         return graphs[-1]
 
-    x, w, v = randn(60, 40).requires_grad_(), randn(50, 40, seed=1).requires_grad_(), randn(30, 50, seed=2).requires_grad_()
+    x, w, v = (
+        randn(60, 40).requires_grad_(),
+        randn(50, 40, seed=1).requires_grad_(),
+        randn(30, 50, seed=2).requires_grad_(),
+    )
     aot_function(lambda x, w, v: F.linear(F.relu(F.linear(x, w)), v).sum(), fw_compiler=keep)(x, w, v).backward()
     got = [t.grad.clone() for t in (x, w, v)]
     for t in (x, w, v):

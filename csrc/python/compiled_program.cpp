@@ -12,8 +12,8 @@
 #include "core/profile.h"
 #include "core/tensor.h"
 #include "cpu/engine/program_api.h"
-#include "cpu/gemm/gemm.h"
 #include "python/bindings.h"
+#include "python/product_bindings.h"
 
 namespace tocha::python {
 
@@ -188,36 +188,7 @@ void ran(void* program, int64_t kernel, int64_t began) {
 }
 
 int product(const tocha_product* p) {
-  return guarded_status([&] {
-    constexpr int64_t kMultipliesPerElement = 16;  // how much cheaper one is than an elementwise step
-    ReleaseGil unlocked(p->batch * p->m * p->n * std::max<int64_t>(p->k, 1) / kMultipliesPerElement);
-    const cpu::GemmOptions options{{p->done, p->context}, static_cast<cpu::Engine>(p->engine), p->packed};
-    auto matrix = [](const tocha_matrices& m) { return cpu::MatrixRef{m.data, m.row, m.column}; };
-    const auto dtype = static_cast<DType>(p->dtype);
-    if (p->batch == 1) {
-      cpu::gemm(dtype, p->m, p->n, p->k, 1, matrix(p->a), matrix(p->b), 0, matrix(p->c), false, false, p->bias,
-                options);
-    } else {
-      cpu::gemm_batched(dtype, p->batch, p->m, p->n, p->k, 1, matrix(p->a), p->a.batch, matrix(p->b), p->b.batch, 0,
-                        matrix(p->c), p->c.batch, false, false, p->bias, options);
-    }
-  });
-}
-
-// _pack_right(b) -> Tensor or None: a matrix as products in programs read it, once for all.
-PyObject* pack_right(PyObject*, PyObject* b) {
-  return guarded([&]() -> PyObject* {
-    TOCHA_CHECK(is_tensor(b), Type, "[_pack_right] takes a tensor");
-    const Tensor t = Tensor::borrow(reinterpret_cast<TensorObject*>(b));
-    const int64_t bytes = t.dim() == 2 && !t.is_conj() && !t.is_neg() && t.device().is_cpu()
-                              ? cpu::packed_right_bytes(t.dtype(), t.size(0), t.size(1))
-                              : 0;
-    if (bytes == 0 || t.numel() == 0) return Py_NewRef(Py_None);
-    const int64_t elements = bytes / 4;
-    Tensor out = tocha::empty({&elements, 1}, DType::Float32, Device());
-    cpu::pack_right(t.dtype(), t.size(0), t.size(1), {t.bytes(), t.stride(0), t.stride(1)}, out.bytes());
-    return out.give();
-  });
+  return guarded_status([&] { run_product(*p); });
 }
 
 const tocha_api api = {
@@ -376,7 +347,6 @@ void add_compiled_program_type(PyObject* module) {
 
 void add_compiled_program_functions(std::vector<PyMethodDef>& functions) {
   functions.push_back({"_load_program", load_program, METH_VARARGS, nullptr});
-  functions.push_back({"_pack_right", pack_right, METH_O, nullptr});
 }
 
 }  // namespace tocha::python

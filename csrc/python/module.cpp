@@ -24,6 +24,7 @@
 #include "python/new_tensor.h"
 #include "python/operator_handles.h"
 #include "python/optimizer_bindings.h"
+#include "python/product_bindings.h"
 #include "python/profiler_bindings.h"
 #include "python/tensor_methods.h"
 
@@ -334,6 +335,7 @@ void add_functions(PyObject* module) {
       add_optimizer_functions(extra);
       add_operator_handle_functions(extra);
       add_compiled_program_functions(extra);
+      add_product_functions(extra);
       add_dispatch_functions(extra);
       add_level_functions(extra);
       add_fake_functions(extra);

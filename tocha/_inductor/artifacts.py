@@ -11,7 +11,7 @@ from typing import Any
 from tocha._inductor import codecache, graph_cache, store
 
 MAGIC = b"tocha cache artifacts 1\n"
-KINDS = ("programs", "graphs")
+KINDS = ("programs", "graphs", "tuning")
 NAME = re.compile(r"[0-9a-f]{16}-[0-9a-f]{40}\.(so|json)")
 
 

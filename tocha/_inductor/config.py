@@ -37,6 +37,13 @@ _TABLE: _config_module.Table = {
         "in graphs without gradients parameters are constants: batch norms are folded, weights laid out once; writes to them are not seen",
         "TORCHINDUCTOR_FREEZING",
     ),
+    "max_autotune": (
+        bool,
+        False,
+        "every way of computing a matrix product is measured when it is compiled, and the fastest kept on disk (modes max-autotune)",
+        "TORCHINDUCTOR_MAX_AUTOTUNE",
+    ),
+    "max_autotune_gemm": (bool, False, "the same", "TORCHINDUCTOR_MAX_AUTOTUNE_GEMM"),
     "fallback_random": (bool, True, "random numbers are those of eager; there are no others"),
     "emulate_precision_casts": (bool, True, "values are rounded where eager stores them; always so"),
     "look_back": (int, 24, "kernels that a loop may join"),

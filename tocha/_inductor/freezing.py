@@ -70,6 +70,7 @@ def freeze(graph: fx.GraphModule, values: dict[int, Tensor]) -> fx.GraphModule:
             constant = graph.graph.get_attr(name)
         constant.meta["val"] = node.meta["val"]
         node.replace_all_uses_with(constant, delete_user_cb=lambda user: user.op != "output")
+    graph.meta["frozen"] = True
     simplify(graph, PASSES)
     own_results(graph)
     graph.recompile()

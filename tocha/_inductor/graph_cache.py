@@ -45,6 +45,7 @@ def key_of(module: fx.GraphModule, inputs: Sequence[Any]) -> Parts | None:
             "known sizes": sizes_text(module),
             "modes": modes_text(),
             "settings": config.key_text(),
+            "threads": str(_C.get_num_threads()) if config.max_autotune or config.max_autotune_gemm else "",
             "tocha": own_digest(),
             **{k: v for k, v in codecache.key_parts("").items() if k != "source"},
         }

@@ -124,10 +124,10 @@ OTHER_SETTINGS: dict[str, object] = {
     "joint_graph_constant_folding": True, "keep_addmm_fused_for_half_dtypes": True, "keep_output_stride": True,
     "keep_static_cubin_raw": False, "kernel_name_max_ops": 10, "layout_opt_default": "1", "layout_optimization": True,
     "log_tlparse": False, "lookup_table.check_src_hash": True, "lookup_table.table": None, "loop_index_inversion_in_fusion":
-    True, "loop_ordering_after_fusion": True, "loop_reindexing_after_fusion": True, "max_autotune": False,
+    True, "loop_ordering_after_fusion": True, "loop_reindexing_after_fusion": True, 
     "max_autotune_allow_flexible_layouts": False, "max_autotune_conv_backends": "ATEN,TRITON",
     "max_autotune_conv_bwd_input_backends": "ATEN", "max_autotune_conv_bwd_weight_backends": "ATEN",
-    "max_autotune_flex_search_space": "DEFAULT", "max_autotune_gemm": False, "max_autotune_gemm_backends":
+    "max_autotune_flex_search_space": "DEFAULT", "max_autotune_gemm_backends":
     "ATEN,TRITON,CPP", "max_autotune_gemm_search_space": "DEFAULT", "max_autotune_pointwise": False,
     "max_autotune_prune_choices_based_on_shared_mem": False, "max_autotune_report_choices_stats": True,
     "max_autotune_subproc_graceful_timeout_seconds": 0.0, "max_autotune_subproc_result_timeout_seconds": 60.0,

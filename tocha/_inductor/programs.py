@@ -12,6 +12,7 @@ from tocha._inductor.describe import described, kernel_names
 from tocha._inductor.entries import decode_call, decode_constant, encode_call, encode_constant
 from tocha._inductor.graph import lower_graph
 from tocha._inductor.schedule import schedule
+from tocha._inductor.tuning import choose_ways, prepare_convolutions
 from tocha._logging import events
 from tocha.codegen.cpp_program import ProgramWriter
 from tocha.ir.kernels import Item, Kernel
@@ -66,6 +67,10 @@ def compile_graph(module: fx.GraphModule) -> CompiledGraph:
     with events.stage("scheduling"):
         items = schedule(program)
     events.tell(events.LoopsMade("post_fusion", items))
+    with events.stage("tuning"):
+        frozen = bool(module.meta.get("frozen"))
+        choose_ways(program, items, frozen)
+        prepare_convolutions(program, items, frozen)
     with events.stage("memory"):
         memory = (
             plan_memory(program, items, module.meta.get("written_inputs")) if config.runs("reuse") else MemoryPlan()

@@ -254,6 +254,13 @@ def ir_post_fusion(e: events.Event) -> Iterator[str]:
         yield "AFTER FUSION\n" + "\n".join(map(repr, e.loops))
 
 
+@artifact("autotuning", "inductor", "how matrix products are computed, and how long each way took (max_autotune)")
+def autotuning(e: events.Event) -> Iterator[str]:
+    if isinstance(e, events.ProductTuned):
+        times = ", ".join(f"{way}: {1e6 * t:.1f} us" for way, t in sorted(e.seconds.items(), key=lambda x: x[1]))
+        yield f"AUTOTUNE {e.product}\n  chosen: {e.chosen}\n  {times or 'known from before'}"
+
+
 @artifact("schedule", "inductor", "kernels and calls in the order in which they run", quiet=False)
 def schedule(e: events.Event) -> Iterator[str]:
     if isinstance(e, events.LoopsMade) and e.stage == "post_fusion":
@@ -375,6 +382,6 @@ def is_strided(value: Any) -> bool:
 
 # Names that PyTorch has and that stand for nothing that is done here.
 WITHOUT_OUTPUT = (
-    "annotation", "auto_chunker", "autotuning", "benchmarking", "custom_format_test_artifact", "ddp_graphs", "graph_region_expansion",
+    "annotation", "auto_chunker", "benchmarking", "custom_format_test_artifact", "ddp_graphs", "graph_region_expansion",
     "hierarchical_compile", "incremental", "not_implemented", "onnx_diagnostics", "overlap", "overlap_scheduling",
 )  # fmt: skip

@@ -90,6 +90,15 @@ class LoopsMade(Event):
 
 
 @dataclass(eq=False, repr=False)
+class ProductTuned(Event):
+    """The way in which a matrix product is computed (config.max_autotune)."""
+
+    product: str
+    chosen: str
+    seconds: dict[str, float]  # of every way; empty where the choice was known from before
+
+
+@dataclass(eq=False, repr=False)
 class ProgramMade(Event):
     """What runs in place of a graph."""
 

@@ -5,6 +5,7 @@
 #include <cstring>
 
 #include "core/gil.h"
+#include "cpu/convolution/prepared.h"
 #include "cpu/engine/layout.h"
 #include "cpu/gemm/gemm.h"
 #include "kernels/convolution.h"
@@ -97,8 +98,9 @@ void drop_unmet_pixels(Correlation& c, const Geometry& g) {
   }
 }
 
-// out = the convolution of in; in the group, weight is [out channels, in channels, kernel].
-void convolve(const Tensor& out, const Tensor& in, const Tensor& weight, const Tensor& bias, const Geometry& g) {
+// The convolution of in; in the group, weight is [out channels, in channels, kernel].
+Correlation correlation_of(const Tensor& out, const Tensor& in, const Tensor& weight, const Tensor& bias,
+                           const Geometry& g) {
   const int64_t taps = g.kernel[0] * g.kernel[1] * g.kernel[2];
   Correlation c{.dtype = out.dtype(),
                 .batch = out.size(0),
@@ -117,7 +119,11 @@ void convolve(const Tensor& out, const Tensor& in, const Tensor& weight, const T
   c.weight_row = c.channels * taps;
   c.weight_group = c.rows * c.weight_row;
   drop_unmet_pixels(c, g);
-  run(c, out, bias);
+  return c;
+}
+
+void convolve(const Tensor& out, const Tensor& in, const Tensor& weight, const Tensor& bias, const Geometry& g) {
+  run(correlation_of(out, in, weight, bias, g), out, bias);
 }
 
 // The transposed convolution: what each pixel of in spreads over out. The pixels of out that have the same
@@ -214,6 +220,28 @@ void convolution(const Tensor& out, const Tensor& input, const Tensor& weight, c
   const Geometry g = geometry(stride, padding, dilation, weight.sizes(), groups);
   const Tensor in = plain(input), w = cpu::dense(weight), b = bias ? cpu::dense(bias) : bias;
   transposed ? convolve_transposed(out, in, w, b, g) : convolve(out, in, w, b, g);
+}
+
+Tensor prepare_convolution(const Tensor& out, const Tensor& input, const Tensor& weight, IntsView stride,
+                           IntsView padding, IntsView dilation, int64_t groups) {
+  const Geometry g = geometry(stride, padding, dilation, weight.sizes(), groups);
+  if (out.numel() == 0 || !weight.is_contiguous() || weight.is_neg() || weight.is_conj()) return {};
+  const Correlation c = correlation_of(out, input, weight, Tensor(), g);
+  const int64_t size = is_product(c) ? 0 : cpu::winograd_prepared_size(c);
+  if (size == 0) return {};
+  Tensor made = empty({&size, 1}, DType::Float32, out.device());
+  cpu::winograd_prepare(c, reinterpret_cast<float*>(made.bytes()));
+  return made;
+}
+
+void prepared_convolution(const Tensor& out, const Tensor& input, const Tensor& weight, const Tensor& bias,
+                          const Tensor& prepared, IntsView stride, IntsView padding, IntsView dilation,
+                          int64_t groups) {
+  const Geometry g = geometry(stride, padding, dilation, weight.sizes(), groups);
+  const Tensor b = bias ? cpu::dense(bias) : bias;
+  Correlation c = correlation_of(out, plain(input), weight, b, g);
+  if (cpu::winograd_prepared_size(c) == prepared.numel()) c.prepared = reinterpret_cast<float*>(prepared.bytes());
+  run(c, out, b);
 }
 
 void convolution_input_gradient(const Tensor& out, const Tensor& grad_output, const Tensor& weight, IntsView,

@@ -53,7 +53,8 @@ struct Correlation {
   std::vector<Tap> taps;
   const char* weight;
   int64_t weight_group, weight_row, weight_channel;
-  const char* bias;  // groups * rows elements, or null
+  const char* bias;                 // groups * rows elements, or null
+  const float* prepared = nullptr;  // what winograd_prepare() makes of the weights, or null
 };
 
 // out[g, r, c, tap] = sum over n and pixels p of rows_field[n, g, r, p] * in[n, g, c, step * p + offset of tap], where
@@ -87,6 +88,10 @@ void correlate_channels(const Correlation& c);
 void weight_gradient_of_channels(const WeightGradient& w);
 bool winograd_serves(const Correlation& c);  // 3x3 kernels, enough channels and pixels
 void correlate_winograd(const Correlation& c);
+// The transformed weights of a correlation that is computed so, for those who use them again: how many elements, and
+// the elements. 0 where another way is taken.
+int64_t winograd_prepared_size(const Correlation& c);
+void winograd_prepare(const Correlation& c, float* out);
 bool winograd_serves(const WeightGradient& w);
 void weight_gradient_winograd(const WeightGradient& w);
 // Few pixels: tap by tap, where that spares products with what lies beyond the picture.

@@ -38,6 +38,11 @@ struct Range {
 // more time than pieces of 64 and lose a quarter less, which counts where a plain sum is short and loses little.
 void multiply_in_pieces(const TileKernels<float>& tiles, const TileJob<float>& job) {
   const int64_t depth = job.k <= kShortSum ? kShortPiece : kPiece;
+  // Where lanes of packed columns multiply faster than single elements do, and there is enough to multiply with.
+  float* packed = tiles.vector_bytes < 32 && job.a_k == 1 && job.n >= 4 * tiles.nr
+                      ? scratch<float>(Purpose::vector, job.rows * depth + kPackSlack)
+                      : nullptr;
+  const bool lanes = packed != nullptr;
   for (int64_t at = 0; at < job.k; at += depth) {
     TileJob<float> piece = job;
     piece.k = std::min(depth, job.k - at);
@@ -45,6 +50,11 @@ void multiply_in_pieces(const TileKernels<float>& tiles, const TileJob<float>& j
     piece.b += at * job.b_k;
     piece.b_edge += at * tiles.nr;
     if (at) piece.beta = 1;
+    if (lanes) {
+      gemm_packing().f32.pack_a(DType::Float32, piece.a, job.a_row, job.a_k, job.rows, job.panels, piece.k, packed);
+      piece.a = packed;
+      piece.a_packed = true;
+    }
     tiles.multiply(piece);
   }
 }
@@ -207,6 +217,19 @@ class Winograd {
     if (!ok_.load(std::memory_order_relaxed)) throw std::bad_alloc();
   }
 
+  int64_t prepared_size() const { return panels() * panel_elements(); }
+  void prepare(float* out) {
+    const int64_t parts = ceil_div(c_.channels, kKernelsAtOnce);
+    parallel_for(panels() * parts, 4, [&](int64_t begin, int64_t end) {
+      for (int64_t i = begin; i < end; ++i) {
+        const int64_t first = i % parts * kKernelsAtOnce, panel = i / parts;
+        transform_weights(panel, {first, std::min(kKernelsAtOnce, c_.channels - first)},
+                          out + panel * panel_elements());
+      }
+    });
+    if (!ok_.load(std::memory_order_relaxed)) throw std::bad_alloc();
+  }
+
  private:
   int64_t panels() const { return ceil_div(c_.rows, tiles_.nr); }
   int64_t weight_point() const { return point_stride(depth_ * tiles_.nr); }
@@ -214,19 +237,13 @@ class Winograd {
   int64_t panel_elements() const { return tiling_.points() * weight_point(); }
 
   void run_by_tiles() {
-    const Memory<float> weights = allocate<float>(panels() * panel_elements());
-    const int64_t parts = ceil_div(c_.channels, kKernelsAtOnce);
-    parallel_for(panels() * parts, 4, [&](int64_t begin, int64_t end) {
-      for (int64_t i = begin; i < end; ++i) {
-        const int64_t first = i % parts * kKernelsAtOnce, panel = i / parts;
-        transform_weights(panel, {first, std::min(kKernelsAtOnce, c_.channels - first)},
-                          weights.get() + panel * panel_elements());
-      }
-    });
+    const Memory<float> own = c_.prepared ? Memory<float>() : allocate<float>(prepared_size());
+    if (!c_.prepared) prepare(own.get());
+    const float* weights = c_.prepared ? c_.prepared : own.get();
     parallel_for(blocks_, 1, [&](int64_t begin, int64_t end) {
       for (int64_t i = begin; i < end; ++i) {
         const Range block = line_block(tiling_, i, blocks_);
-        if (const float* input = transform_input(block)) run_panels(block, {0, panels()}, weights.get(), input);
+        if (const float* input = transform_input(block)) run_panels(block, {0, panels()}, weights, input);
       }
     });
   }
@@ -235,13 +252,13 @@ class Winograd {
     const Range all{0, tiling_.lines};
     for_lanes(panels(), lane_count(panels(), 1), [&](int, int64_t begin, int64_t end) {
       const float* input = transform_input(all);
-      float* weights = scratch<float>(Purpose::packed_a, panel_elements());
-      if (!input || !weights) return ok_.store(false, std::memory_order_relaxed);
+      float* own = c_.prepared ? nullptr : scratch<float>(Purpose::packed_a, panel_elements());
+      if (!input || (!c_.prepared && !own)) return ok_.store(false, std::memory_order_relaxed);
       for (int64_t panel = begin; panel < end; ++panel) {
-        for (int64_t c = 0; c < c_.channels; c += kKernelsAtOnce) {
-          transform_weights(panel, {c, std::min(kKernelsAtOnce, c_.channels - c)}, weights);
+        for (int64_t c = 0; own && c < c_.channels; c += kKernelsAtOnce) {
+          transform_weights(panel, {c, std::min(kKernelsAtOnce, c_.channels - c)}, own);
         }
-        run_panels(all, {panel, 1}, weights, input);
+        run_panels(all, {panel, 1}, own ? own : c_.prepared + panel * panel_elements(), input);
       }
     });
   }
@@ -538,6 +555,12 @@ bool winograd_serves(const Correlation& c) {
 }
 
 void correlate_winograd(const Correlation& c) { Winograd(c).run(); }
+
+int64_t winograd_prepared_size(const Correlation& c) {
+  const bool other = (c.rows == 1 && c.channels == 1) || unit_serves(c) || !winograd_serves(c);
+  return other ? 0 : Winograd(c).prepared_size();
+}
+void winograd_prepare(const Correlation& c, float* out) { Winograd(c).prepare(out); }
 
 bool winograd_serves(const WeightGradient& w) {
   const Tiling tiling(w.grad.size, w.batch);

@@ -58,6 +58,12 @@ Grid choose_grid(int64_t m, int64_t n, int64_t work, int64_t row_unit, int64_t c
   return {rows, cols};
 }
 
+bool prefers_blas(DType dtype, int64_t m, int64_t n, int64_t k) {
+  if (is_complex(dtype)) return true;
+  const bool real = dtype == DType::Float32 || dtype == DType::Float64;
+  return real && gemm_tiles().f32.vector_bytes < 32 && m * n * k > kSmallProduct;
+}
+
 namespace {
 
 template <class T>
@@ -122,11 +128,7 @@ bool is_zero(DType dtype, const Scalar& s) {
 
 // OpenBLAS has complex kernels and knows every CPU; our own real kernels are faster where they have
 // wide vectors, and on matrices too small to pay for its entry.
-bool prefers_blas(const Problem& p) {
-  if (is_complex(p.dtype)) return true;
-  const bool real = p.dtype == DType::Float32 || p.dtype == DType::Float64;
-  return real && gemm_tiles().f32.vector_bytes < 32 && p.m * p.n * p.k > 32 * 32 * 32;
-}
+bool prefers_blas(const Problem& p) { return cpu::prefers_blas(p.dtype, p.m, p.n, p.k); }
 
 // The stride of a dimension of size 1 is of no account: 1 lets every fast path see it.
 Problem with_plain_strides(Problem p) {

@@ -43,6 +43,9 @@ struct GemmOptions {
   const void* packed_b = nullptr;  // b as pack_right() lays it out, or null
 };
 
+// Whether a product of float32 or float64 matrices is left to BLAS.
+bool prefers_blas(DType dtype, int64_t m, int64_t n, int64_t k);
+
 // Bytes of b [k, n] of a dtype in the form that our own kernels read, and b in that form. 0 where there is none.
 int64_t packed_right_bytes(DType dtype, int64_t k, int64_t n);
 void pack_right(DType dtype, int64_t k, int64_t n, MatrixRef b, void* out);

@@ -58,6 +58,8 @@ class RowTracker {
   std::unique_ptr<std::atomic<int32_t>[]> counts_;
 };
 
+constexpr int64_t kSmallProduct = 32 * 32 * 32;  // multiplications; not worth entering BLAS for, or packing rows
+
 // What one thread should have at least to do before a second one helps, in multiplications.
 constexpr int64_t kWorkPerThread = 64 * 64 * 32;
 

@@ -5,6 +5,7 @@
 // a block of rows, packing its part of a as it goes.
 // Operands that lie well in memory are read in place.
 #include <atomic>
+#include <type_traits>
 
 #include "core/parallel.h"
 #include "cpu/gemm/internal.h"
@@ -87,6 +88,8 @@ class Multiplication {
   bool a_reads_well() const {
     if (p_.a.col_stride != 1 && p_.a.row_stride != 1) return false;
     if (p_.n <= 2 * tiles_.nr) return true;
+    // Lanes of packed columns multiply faster than single elements do.
+    if (std::is_same_v<T, float> && tiles_.vector_bytes < 32 && p_.m * p_.n * p_.k > kSmallProduct) return false;
     const bool evicts = p_.a.col_stride == 1 && collides(p_.a.row_stride) && p_.n >= kRowsApart;
     return p_.k <= kBlockK && !evicts;
   }

@@ -130,6 +130,68 @@ void multiply_tile(const Tile<T>& t) {
   }
 }
 
+#if defined(__aarch64__)
+template <int kLane>
+inline float32x4_t multiply_lane(float32x4_t acc, float32x4_t b, float32x4_t a) {
+  return vfmaq_laneq_f32(acc, b, a, kLane);
+}
+
+// A packed panel has room behind it: its columns are read as whole vectors, whose lanes multiply. Loading each
+// element for itself takes the units that multiply as long as multiplying does.
+template <int kRows, int kVectors>
+void multiply_packed_tile(const Tile<float>& t) {
+  constexpr int kGroups = (kRows + 3) / 4;
+  float32x4_t acc[kRows][kVectors];
+#pragma GCC unroll 16
+  for (int i = 0; i < kRows; ++i) {
+#pragma GCC unroll 2
+    for (int j = 0; j < kVectors; ++j) {
+      acc[i][j] = float32x4_t{};
+      __builtin_prefetch(t.c + i * t.c_row + j * 4, 1);
+    }
+  }
+  const float *a = t.a, *b = t.b;
+  const int64_t a_k = t.a_k, b_k = t.b_k;
+  uintptr_t ahead = t.ahead;
+  auto step = [&]() __attribute__((always_inline)) {
+    __builtin_prefetch(reinterpret_cast<const void*>(ahead));
+    ahead += static_cast<uintptr_t>(t.ahead_k);
+    float32x4_t column[kGroups], row[kVectors];
+#pragma GCC unroll 4
+    for (int g = 0; g < kGroups; ++g) column[g] = vld1q_f32(a + 4 * g);
+#pragma GCC unroll 2
+    for (int j = 0; j < kVectors; ++j) row[j] = vld1q_f32(b + 4 * j);
+    auto lane = [&]<int i>(std::integral_constant<int, i>) __attribute__((always_inline)) {
+#pragma GCC unroll 2
+      for (int j = 0; j < kVectors; ++j) acc[i][j] = multiply_lane<i % 4>(acc[i][j], row[j], column[i / 4]);
+    };
+    [&]<int... i>(std::integer_sequence<int, i...>) __attribute__((always_inline)) {
+      (lane(std::integral_constant<int, i>{}), ...);
+    }(std::make_integer_sequence<int, kRows>{});
+    a += a_k;
+    b += b_k;
+  };
+  int64_t k = t.k;
+  for (; k >= 4; k -= 4) {
+    step();
+    step();
+    step();
+    step();
+  }
+  for (; k > 0; --k) step();
+#pragma GCC unroll 16
+  for (int i = 0; i < kRows; ++i) {
+    Vec<float> sums[kVectors];
+#pragma GCC unroll 2
+    for (int j = 0; j < kVectors; ++j) sums[j] = (Vec<float>)acc[i][j];
+    if (t.last_lanes == kLanes<float>)
+      write_row<float, kVectors, false>(t, i, sums);
+    else
+      write_row<float, kVectors, true>(t, i, sums);
+  }
+}
+#endif
+
 template <class T>
 struct TileFunctions {
   void (*by_height[kTileRows<T>])(const Tile<T>&);  // height - 1
@@ -142,16 +204,41 @@ constexpr TileFunctions<T> tile_functions(std::integer_sequence<int, kHeight...>
 template <class T, template <class, int> class Reader, int kVectors>
 constexpr auto kTileFunctions = tile_functions<T, Reader, kVectors>(std::make_integer_sequence<int, kTileRows<T>>{});
 
+template <class T, int kVectors>
+constexpr const TileFunctions<T>& packed_tile_functions() {
+  return kTileFunctions<T, UnitRowReader, kVectors>;
+}
+#if defined(__aarch64__)
+template <int kVectors, int... kHeight>
+constexpr TileFunctions<float> lane_functions(std::integer_sequence<int, kHeight...>) {
+  return {{multiply_packed_tile<kHeight + 1, kVectors>...}};
+}
+template <int kVectors>
+constexpr auto kLaneFunctions = lane_functions<kVectors>(std::make_integer_sequence<int, kTileRows<float>>{});
+template <>
+constexpr const TileFunctions<float>& packed_tile_functions<float, 1>() {
+  return kLaneFunctions<1>;
+}
+template <>
+constexpr const TileFunctions<float>& packed_tile_functions<float, 2>() {
+  return kLaneFunctions<2>;
+}
+#endif
+
+template <class T>
+const TileFunctions<T>& functions_for(const TileJob<T>& job, bool narrow) {
+  if (job.a_packed) return narrow ? packed_tile_functions<T, 1>() : packed_tile_functions<T, 2>();
+  if (job.a_row == 1) return narrow ? kTileFunctions<T, UnitRowReader, 1> : kTileFunctions<T, UnitRowReader, 2>;
+  return narrow ? kTileFunctions<T, UnitColumnReader, 1> : kTileFunctions<T, UnitColumnReader, 2>;
+}
+
 template <class T>
 void multiply(const TileJob<T>& job) {
   constexpr int64_t nr = kTileColumns<T>;
-  const bool unit_row = job.a_packed || job.a_row == 1;
   for (int64_t column = 0; column < job.n; column += nr) {
     const int64_t width = job.n - column < nr ? job.n - column : nr;
     const int64_t vectors = (width + kLanes<T> - 1) / kLanes<T>;
-    const auto& functions =
-        vectors == 1 ? (unit_row ? kTileFunctions<T, UnitRowReader, 1> : kTileFunctions<T, UnitColumnReader, 1>)
-                     : (unit_row ? kTileFunctions<T, UnitRowReader, 2> : kTileFunctions<T, UnitColumnReader, 2>);
+    const auto& functions = functions_for(job, vectors == 1);
     Tile<T> tile{.k = job.k,
                  .a = job.a,
                  .a_row = job.a_row,

@@ -12,9 +12,12 @@ import tocha.nn.functional as F
 from tocha._functorch.aot_autograd import aot_function
 from tocha._inductor import compile_fx
 from tocha._inductor.compile_fx import CompiledGraph, compile_graph
+from tocha._inductor.graph import lower_graph
+from tocha.fx.experimental.proxy_tensor import make_fx
 from tocha.ir import symbolic as s
 from tocha.ir.assumptions import Assumptions
 from tocha.ir.kernels import MANY, Kernel
+from tocha.ir.loops import Call
 from tocha.testing import assert_close
 
 
@@ -387,6 +390,13 @@ def test_one_kernel_for_many_sizes():
         for got, want in zip(c(x, w), f(x, w), strict=True):
             assert_close(got, want, rtol=2e-5, atol=1e-5)
     assert count[0] == 2  # the first size, then a symbol
+
+
+def test_loops_over_symbols_are_fused():
+    """They are not calls of operators, one by one."""
+    graph = make_fx(lambda x, w: [F.softmax(x * w, -1), x.std(0)], tracing_mode="symbolic")
+    program = lower_graph(graph(randn(4, 9), randn(9)))
+    assert not any(isinstance(step, Call) for step in program.steps), program
 
 
 # ---- index expressions ---------------------------------------------------------------------------

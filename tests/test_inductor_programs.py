@@ -312,3 +312,18 @@ def test_everything_is_empty():
         return y.sinh().cumsum(0), (y * 2).sum(), y.exp().round()
 
     hold(program, lambda: [tocha.empty(0, 3, 17)], "inductor")
+
+
+@pytest.mark.parametrize("dynamic", [False, True])
+def test_means_of_infinities_are_those_of_the_recurrence(dynamic):
+    """There is none, except of an infinity that comes last."""
+
+    def program(x):
+        return tocha.var_mean(x, 0, correction=0), tocha.var_mean(x)
+
+    tocha._dynamo.reset()
+    compiled = tocha.compile(program, backend="inductor", dynamic=dynamic)
+    for place in (0, 4, 7):
+        x = tocha.ones(4, 2)
+        x.view(-1)[place] = -tocha.inf
+        tocha.testing.assert_close(compiled(x), program(x), equal_nan=True)

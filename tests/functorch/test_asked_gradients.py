@@ -89,3 +89,40 @@ def test_gradients_of_real_operands_beside_complex_ones(program):
         out = f(v, z)
         (out.real + 2 * out.imag).sum().backward()
     tocha.testing.assert_close(x[1].grad, x[0].grad)
+
+
+HALF_FORMULAS = [
+    tocha.cos, tocha.rsqrt, tocha.erf, tocha.log10, tocha.nn.functional.mish, tocha.nn.functional.softsign,
+    lambda x: 1.3 / x, lambda x: tocha.xlogy(x, x), lambda x: tocha.addcdiv(x, x, x + 1, value=0.3),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("dtype", [tocha.float16, tocha.bfloat16])
+@pytest.mark.parametrize("program", HALF_FORMULAS)
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_derivatives_in_half_precision_round_once(program, dtype, backend):
+    """As native kernels do, which compute in float32: operators on the parts of a formula would round each."""
+    tocha._dynamo.reset()
+    tocha.manual_seed(0)
+    given, grad = tocha.rand(64, dtype=dtype) + 0.5, tocha.rand(64, dtype=dtype) + 0.5
+    found = []
+    for f in (program, tocha.compile(program, backend=backend)):
+        x = given.clone().requires_grad_()
+        found += tocha.autograd.grad(f(x), (x,), grad)
+    assert tocha.equal(*found)
+
+
+@pytest.mark.parametrize("dtypes", [(tocha.float64, tocha.float32), (tocha.float32, tocha.float16)])
+@pytest.mark.parametrize("name", ["xlogy", "pow", "atan2", "div"])
+def test_derivatives_of_mixed_operands_are_computed_in_the_wider_dtype(name, dtypes):
+    tocha._dynamo.reset()
+    tocha.manual_seed(0)
+    f = getattr(tocha, name)
+    given = [tocha.rand(64, dtype=d) + 0.5 for d in dtypes]
+    found = []
+    for g in (f, tocha.compile(lambda x, y: f(x, y), backend="aot_eager")):
+        inputs = [t.clone().requires_grad_() for t in given]
+        found.append(tocha.autograd.grad(g(*inputs).sum(), inputs))
+    wide = tocha.finfo(dtypes[0]).eps
+    tocha.testing.assert_close(found[1][0], found[0][0], rtol=4 * wide, atol=0)
+    tocha.testing.assert_close(found[1][1], found[0][1], rtol=0, atol=0)

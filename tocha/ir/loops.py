@@ -258,7 +258,15 @@ def in_memory_order(sizes: Sequence[Any], strides: Sequence[Any]) -> list[int]:
 def is_dense(sizes: Sequence[Any], strides: Sequence[Any]) -> bool:
     if all(isinstance(n, int) for n in (*sizes, *strides)):
         return layout.is_dense(sizes, strides)
-    return list(strides) == list(map(plain, layout.contiguous_strides(sizes)))
+    steps: tuple[Any, ...] = (1,)
+    for n, stride in zip(reversed(sizes), reversed(strides), strict=True):
+        if isinstance(n, int) and n == 1:
+            continue
+        if stride not in steps:
+            return False
+        # Strides count a size that may be 0 as 1; where sizes are known to be more they are plain products.
+        steps = plain(s.mul(stride, n)), plain(s.mul(stride, s.extremum("max", [n, 1])))
+    return True
 
 
 # ---- verification --------------------------------------------------------------------------------

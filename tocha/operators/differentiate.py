@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from tocha.ir import dtypes as dt
-from tocha.ir.node import CONSTANT, GRAD, INPUT, OUTPUT, PARAM, Node
+from tocha.ir.node import CONSTANT, GRAD, INPUT, OUTPUT, PARAM, Node, topological
 from tocha.ir.select import CAST, where
 from tocha.operators.derived import formulas, operator_for, usable, whole_formulas
 from tocha.operators.facts import Facts, Scalar
@@ -28,7 +28,7 @@ def gradients(it: Interpreter, call: Call, grads: Sequence[Any], wanted: Sequenc
     """The gradient of each wanted input, by name, from those of the results; None where nothing flows."""
     o = call.operator
     with it:
-        found = _by_functions(o.seen_gradients, call, grads, wanted) if o.seen_gradients and it.watched() else {}
+        found = _by_functions(_seen(call, grads[0]), call, grads, wanted) if o.seen_gradients and it.watched() else {}
         wanted = [n for n in wanted if n not in found]
         if o.kind == "pointwise":
             found |= {n: _by_formula(it, call, grads, n) for n in wanted}
@@ -37,6 +37,14 @@ def gradients(it: Interpreter, call: Call, grads: Sequence[Any], wanted: Sequenc
         else:
             found |= _by_functions(o.gradients, call, grads, wanted)
         return {n: fitted(it, g, call.arguments[n]) for n, g in found.items()}
+
+
+def _seen(call: Call, grad: Any) -> dict:
+    """The gradients as PyTorch computes them, without those that would round between their steps."""
+    o = call.operator
+    if not o.seen_in_steps or grad is None or _is_precise(grad, [call.arguments[n] for n in formula_of(o).operands]):
+        return o.seen_gradients
+    return {names: f for names, f in o.seen_gradients.items() if names not in o.seen_in_steps}
 
 
 def fitted(it: Interpreter, grad: Any, like: Any) -> Any:
@@ -121,8 +129,35 @@ def _by_formula(it: Interpreter, call: Call, grads: Sequence[Any], name: str) ->
     params = [call.arguments[a.name] for a in o.schema.arguments if not a.is_tensor]
     if node.op is CONSTANT:  # zero, or a slope that depends on nothing but the gradient's shape
         return it.apply("full_like", (grads[0], node.attr), {})
-    slope = FormulaOnTensors(it, grads, operands, call.results, params).value(node)
-    return it.apply("full_like", (grads[0], slope.number), {}) if slope.number is not None else slope
+    on_tensors = FormulaOnTensors(it, grads, operands, call.results, params, _compute_dtype(grads[0], operands, node))
+    slope = on_tensors.value(node)
+    if slope.number is not None:
+        return it.apply("full_like", (grads[0], slope.number), {})
+    return _in_precision(it, slope, dt.real_of(grads[0].dtype)) if on_tensors.wide is not None else slope
+
+
+EXACT = {"abs", "cast", "conjugate", "imag", "make_complex", "maximum", "minimum", "neg", "real", "where"}
+
+
+def _compute_dtype(grad: Any, operands: Sequence[Any], formula: Node) -> dt.DType | None:
+    """The dtype that native kernels compute a formula in, where operators on its parts would round between them: None elsewhere."""
+    if _is_precise(grad, operands):
+        return None
+    steps = [n for n in topological((formula,)) if n.args and n.dtype.is_differentiable and n.op.name not in EXACT]
+    return dt.real_of(grad.dtype).compute if len(steps) > 1 else None
+
+
+def _is_precise(grad: Any, operands: Sequence[Any]) -> bool:
+    """Whether operators on a gradient and its operands compute in the dtype that a kernel for all of them would."""
+    wide = dt.real_of(grad.dtype).compute
+    floats = [v.dtype for v in (grad, *operands) if v.number is None and v.dtype.is_differentiable]
+    return all(dt.real_of(t) is wide for t in floats)
+
+
+def _in_precision(it: Interpreter, v: Any, real: dt.DType) -> Any:
+    """The value in this precision, real or complex as it is."""
+    wanted = dt.complex_of(real) if v.dtype.is_complex else real
+    return v if v.dtype is wanted else it.apply("to", (v, wanted), {})
 
 
 class FormulaOnTensors:
@@ -135,8 +170,9 @@ class FormulaOnTensors:
         inputs: Sequence[Any],
         outputs: Sequence[Any],
         params: Sequence[Any],
+        wide: dt.DType | None = None,
     ):
-        self.it = it
+        self.it, self.wide = it, wide
         self.leaves = {GRAD: grads, INPUT: inputs, OUTPUT: outputs, PARAM: params}
         self.known: dict[Node, Any] = {}
 
@@ -147,14 +183,13 @@ class FormulaOnTensors:
 
     def compute(self, n: Node) -> Any:
         if n.op in self.leaves:
-            v = self.leaves[n.op][n.attr]  # type: ignore[index]
-            return v if isinstance(v, Facts) else as_operand(v)
+            return self.leaf(self.leaves[n.op][n.attr])  # type: ignore[index]
         if n.op is CONSTANT:
             return as_operand(n.attr)
         if n.op.name == "polygamma":  # its order is an int, not a tensor
             return self.it.apply("polygamma", (self.integer(n.args[0]), self.value(n.args[1])), {})
         if whole := whole_formulas(n.dtype).get(n):
-            return self.it.apply(whole.name, (self.leaves[INPUT][0],), {})
+            return self.it.apply(whole.name, (self.leaf(self.leaves[INPUT][0]),), {})
         args = tuple(self.value(a) for a in n.args)
         if args and all(
             type(v.number) in (bool, int, float) for v in args
@@ -168,6 +203,11 @@ class FormulaOnTensors:
         if name == "imag" and not args[0].dtype.is_complex:  # a real operand of a complex formula
             return self.it.apply("zeros_like", args, {})
         return self.it.apply(name, self.as_computed(n, args), keywords)
+
+    def leaf(self, v: Any) -> Any:
+        v = v if isinstance(v, Facts) else as_operand(v)
+        is_float = v.number is None and v.dtype.is_differentiable
+        return _in_precision(self.it, v, self.wide) if is_float and self.wide is not None else v
 
     def as_computed(self, n: Node, args: tuple) -> tuple:
         """Operands that are not floats as the formula has them, where the operator would not make the same of them: it computes in

@@ -182,7 +182,7 @@ def abs_seen(grad, self):
     return grad * self.sgn()
 
 
-@seen_gradient(cos, "self")
+@seen_gradient(cos, "self", in_steps=True)
 def cos_seen(grad, self):
     return grad * (-self.sin()).conj()
 
@@ -202,7 +202,7 @@ def sub_other_seen(grad, alpha):
     return -scaled(grad, alpha)
 
 
-@seen_gradient(div, "other")
+@seen_gradient(div, "other", in_steps=True)
 def div_other_seen(grad, self, other):
     return -grad * ((self / other) / other).conj()
 
@@ -237,7 +237,7 @@ def rsub_other_seen(grad):
     return grad
 
 
-@seen_gradient(pow, "self")
+@seen_gradient(pow, "self", in_steps=True)
 def pow_self_seen(grad, self, exponent):
     if is_number(exponent):
         p = number(exponent)
@@ -248,7 +248,7 @@ def pow_self_seen(grad, self, exponent):
     return op.where(exponent == 0, op.zeros_like(slope), slope)
 
 
-@seen_gradient(pow, "exponent")
+@seen_gradient(pow, "exponent", in_steps=True)
 def pow_exponent_seen(grad, self, exponent, result):
     real = op.real(exponent) if exponent.is_complex() else exponent
     flat = op.logical_and(self == 0, real >= 0)

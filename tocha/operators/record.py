@@ -102,6 +102,7 @@ class Operator:
     # The call as PyTorch spells it, where that is another operator's: the name of an overload and its arguments. Runs as Python.
     seen_as: Callable | None = None
     seen_gradients: dict[tuple[str, ...], Callable] = field(default_factory=dict)
+    seen_in_steps: set[tuple[str, ...]] = field(default_factory=set)  # those of them that round several times
     # Of a view: what its base is after a write to it, for graphs without writes (tocha/operators/inverses.py).
     inverse: Callable | None = None
     samples: Callable | None = None
@@ -343,14 +344,17 @@ def parts(*records: Operator) -> Callable:
     return _stored("parts", records)
 
 
-def seen_gradient(o: Operator, *inputs: str) -> Callable:
+def seen_gradient(o: Operator, *inputs: str, in_steps: bool = False) -> Callable:
     """Registers the gradient of some inputs as PyTorch computes it, where somebody takes operators over.
 
     The parameters are as those of `gradient`, and tensors also where that takes a formula. Values are those of the usual gradient.
+    `in_steps`: several operators round; where that matters (half precision, mixed dtypes) the formula is taken.
     """
 
     def decorate(f: Callable) -> Callable:
         o.seen_gradients[inputs] = f
+        if in_steps:
+            o.seen_in_steps.add(inputs)
         return f
 
     return decorate

@@ -111,6 +111,15 @@ def norm_power_in_parts(self, dim, keepdim, p, dtype):
     return summed(x**p, all_dims(x, dim), keepdim).pow(1 / p).to(result_dtype(self, dtype))
 
 
+def mean_by_recurrence(x, mean, dims):
+    """A mean as Welford's recurrence has it: there is none of infinities, except of a single one that comes last."""
+    last = x
+    for d in dims:
+        last = op.unsqueeze(op.select(last, d, -1), d)
+    infinities = summed(op.isinf(x).to(x.dtype), dims, True)
+    return op.where(op.isinf(mean) & ((infinities > 1) | ~op.isinf(last)), op.full_like(mean, math.nan), mean)
+
+
 @decomposition(_var_mean)
 def var_mean_in_parts(self, dim, keepdim, correction, root):
     x = self.to(dt.complex128 if self.dtype.is_complex else dt.float64)
@@ -121,5 +130,7 @@ def var_mean_in_parts(self, dim, keepdim, correction, root):
     total = summed(squares.real if x.dtype.is_complex else squares, dims, keepdim)
     count = math.prod(x.sizes[d] for d in dims)
     variance = total / max(count - correction, 0)
+    if not x.dtype.is_complex and not any(x.sizes[d] == 0 for d in dims):
+        mean = mean_by_recurrence(x, mean, dims)
     kept = mean if keepdim or not dims else op.squeeze(mean, dims)
     return (op.sqrt(variance) if root else variance).to(dt.real_of(self.dtype)), kept.to(self.dtype)

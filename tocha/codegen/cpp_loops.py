@@ -16,7 +16,7 @@ from tocha.codegen.cpp_packs import write_packs
 from tocha.codegen.cpp_pass import Cuts, Pass
 from tocha.codegen.cpp_scalar import Emitted, Names, VectorForm, emit, loaded, memory_type, stored_as
 from tocha.codegen.cpp_tiles import transposed_along, write_tiles
-from tocha.codegen.cpp_vectors import VECTORS, write_vector_fold
+from tocha.codegen.cpp_vectors import write_vector_fold
 from tocha.ir import dtypes as dt
 from tocha.ir import scalar
 from tocha.ir import symbolic as s
@@ -722,10 +722,12 @@ class KernelWriter:
             self.text.put(f"v_{b.name} = {r};")
         return k + len(fold.states)
 
-    def of_states(self, nodes: Sequence[Node], names: list[str], prefix: str, vector: bool = False) -> Emitted:
+    def of_states(
+        self, nodes: Sequence[Node], names: list[str], prefix: str, vector: VectorForm | None = None
+    ) -> Emitted:
         leaves = {n for n in topological(nodes) if n.op is PARAM}
         changed = scalar.substitute(nodes, {n: scalar.Output(n.attr, n.dtype) for n in leaves})  # type: ignore[arg-type]
-        return emit(changed, Names(outputs=names, prefix=prefix), vector=VECTORS if vector else None)
+        return emit(changed, Names(outputs=names, prefix=prefix), vector=vector)
 
     # -- lanes
 

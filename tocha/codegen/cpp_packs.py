@@ -16,7 +16,7 @@ from tocha.ir import dtypes as dt
 from tocha.ir import scalar
 from tocha.ir.loops import Buffer, Load
 from tocha.ir.node import INPUT, Node, topological
-from tocha.ir.packed import gains_by_packs
+from tocha.ir.packed import goes_on_packs
 from tocha.ir.rewrite import simplify
 
 PACK = 16  # elements
@@ -33,7 +33,7 @@ def goes_by_packs(w: Any, p: Pass, outputs: Sequence[tuple[Buffer, Node]], varia
         if i in needed and not (isinstance(r, Load) and r.guard is True and is_one(step_of(r.address, variable))):
             return False
     places = [(b.dtype is dt.float32 and is_one(step_of(w.store_place(b), variable))) for b, _ in outputs]
-    return all(places) and gains_by_packs(w.with_fixed(nodes, fixed))
+    return all(places) and bool(goes_on_packs(w.with_fixed(nodes, fixed)))
 
 
 def write_packs(w: Any, p: Pass, outputs: Sequence[tuple[Buffer, Node]], variable: Any, begin: str, end: str) -> bool:

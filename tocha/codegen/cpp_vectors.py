@@ -17,7 +17,7 @@ from tocha.ir import symbolic as s
 from tocha.ir.kernels import Member
 from tocha.ir.loops import Buffer, Load
 from tocha.ir.node import CONSTANT, INDEX, INPUT, OUTPUT, PARAM, Cost, Node, topological
-from tocha.ir.packed import gains_by_packs
+from tocha.ir.packed import goes_on_packs
 from tocha.ir.rewrite import simplify
 
 VECTORS = VectorForm("vec::all", "vec::load({0})")
@@ -80,7 +80,7 @@ def lanewise(outputs: Sequence[Node]) -> dt.DType | None:
 
 def packed(outputs: Sequence[Node]) -> dt.DType | None:
     """The type of packs on which these nodes are better computed; None if they are not."""
-    return dt.float32 if gains_by_packs(outputs) else None
+    return dt.float32 if goes_on_packs(outputs) else None
 
 
 def step_of(address: Any, variable: Any) -> Any:
@@ -126,9 +126,9 @@ def vector_type(
         fold = m.loop.fold
         assert fold is not None
         leaves = {n: scalar.Output(n.attr, n.dtype) for n in topological(fold.merge) if n.op is PARAM}  # type: ignore[arg-type]
-        if any(d is not t for d in fold.states):
-            return None
-        if type_of is lanewise and lanewise(scalar.substitute(fold.merge, leaves)) is not t:  # type: ignore[arg-type]
+        merge = scalar.substitute(fold.merge, leaves)  # type: ignore[arg-type]
+        merges = lanewise(merge) is t if type_of is lanewise else goes_on_packs(merge) is not None
+        if any(d is not t for d in fold.states) or not merges:
             return None
     return t
 
@@ -305,7 +305,8 @@ class VectorFold:
             fold = m.loop.fold
             assert fold is not None
             n = len(fold.states)
-            code = self.w.of_states(fold.merge, [*mine[k : k + n], *others[k : k + n]], f"{tag}{f}_", vector)
+            form = self.by.form if vector else None
+            code = self.w.of_states(fold.merge, [*mine[k : k + n], *others[k : k + n]], f"{tag}{f}_", form)
             text.open("{")
             for line in (*code.prologue, *code.body):
                 text.put(line)
@@ -327,11 +328,14 @@ class VectorFold:
 
     def finish(self, rest: bool) -> None:
         """Merges the lanes of what is left, and finishes."""
-        text = self.w.text
-        for k in range(self.states):
-            text.put(f"alignas(64) {self.t.cpp} {self.tag}_{k}[W];")
-            text.put(self.by.store.format(f"{self.tag}_{k}", f"{self.tag}_{k}_0"))
-        self.w.merge_lanes(self.folds, self.tag, "W")
+        text, states = self.w.text, range(self.states)
+        given = [*(f"{self.by.type}& a{k}" for k in states), *(f"{self.by.type} b{k}" for k in states)]
+        text.open(f"auto merge = [&]({', '.join(given)}) __attribute__((always_inline)) {{")
+        self.merged([f"a{k}" for k in states], [f"b{k}" for k in states], True, "l")
+        text.close("};")
+        text.put(f"vec::merge_lanes<W / 2>(merge, {self.group(0)});")
+        for k in states:
+            text.put(f"{self.t.cpp} {self.tag}_{k}[] = {{vec::first({self.tag}_{k}_0)}};")
         if rest:
-            self.merged([f"{self.tag}_{k}[0]" for k in range(self.states)], [f"z{k}" for k in range(self.states)], False, "r")  # fmt: skip
+            self.merged([f"{self.tag}_{k}[0]" for k in states], [f"z{k}" for k in states], False, "r")
         self.w.finish_first(self.folds, self.tag)

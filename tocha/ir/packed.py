@@ -23,8 +23,8 @@ CHOICES = frozenset({
 })  # fmt: skip
 
 
-def gains_by_packs(nodes: Sequence[Node]) -> bool:
-    """Whether formulas can be computed on packs, and gain by it: a compiler does well on arithmetic."""
+def goes_on_packs(nodes: Sequence[Node]) -> bool | None:
+    """Whether formulas gain by packs: a compiler does well on arithmetic. None if they cannot be computed on them."""
     varying: set[Node] = set()
     gains = False
     for n in topological(nodes):
@@ -32,9 +32,9 @@ def gains_by_packs(nodes: Sequence[Node]) -> bool:
             continue
         leaf = n.op in (INPUT, OUTPUT)
         if n.dtype not in (dt.float32, dt.bool_) or (leaf and n.dtype is dt.bool_):
-            return False
+            return None
         if not leaf and (n.op not in PACKED or (n.op is scalar.where and n.dtype is not dt.float32)):
-            return False
+            return None
         varying.add(n)
         gains |= n.op.cost is Cost.EXPENSIVE or n.op in CHOICES
-    return gains and all(n.dtype is dt.float32 for n in nodes)
+    return gains if all(n.dtype is dt.float32 for n in nodes) else None

@@ -170,6 +170,19 @@ TOCHA_MATH Pack choose(Mask m, Pack a, Pack b)
 TOCHA_MATH Pack choose(Mask m, Pack a, float b) { return choose(m, a, pack(b)); }
 TOCHA_MATH Pack zero_where(Mask m, Pack x) TOCHA_BY_PARTS(F32, (F32)((I32)x.part[i] & ~m.part[i]))
 
+    TOCHA_MATH float first(Pack x) {
+  return first(x.part[0]);
+}
+template <int kDistance>
+TOCHA_MATH Pack swapped(Pack x) {
+  constexpr int kLanes = kBytes / 4;
+  if constexpr (kDistance >= kLanes) {
+    TOCHA_BY_PARTS(F32, x.part[i ^ (kDistance / kLanes)])
+  } else {
+    TOCHA_BY_PARTS(F32, swapped<kDistance>(x.part[i]))
+  }
+}
+
 }  // namespace vec
 TOCHA_ISA_END
 

@@ -58,6 +58,12 @@ TOCHA_MATH Pack choose(Mask m, float a, Pack b) { return choose(m, pack(a), b); 
 TOCHA_MATH Pack choose(Mask m, Pack a, float b) { return choose(m, a, pack(b)); }
 TOCHA_MATH Pack zero_where(Mask m, Pack x) { return {_mm512_maskz_mov_ps((!m).lanes, x.lanes)}; }
 
+TOCHA_MATH float first(Pack x) { return first(x.lanes); }
+template <int kDistance>
+TOCHA_MATH Pack swapped(Pack x) {
+  return {swapped<kDistance>(x.lanes)};
+}
+
 }  // namespace vec
 
 // What eager kernels compute on whole vectors: vecmath/avx512.h.

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <cstring>
+#include <utility>
 
 #include "cpu/engine/scalar_ops.h"
 #include "cpu/vecmath/avx512.h"
@@ -43,6 +44,30 @@ TOCHA_MATH F64 load(const double* p) {
 }
 TOCHA_MATH void store(float* p, F32 x) { std::memcpy(p, &x, sizeof x); }
 TOCHA_MATH void store(double* p, F64 x) { std::memcpy(p, &x, sizeof x); }
+
+TOCHA_MATH float first(F32 x) { return x[0]; }
+TOCHA_MATH double first(F64 x) { return x[0]; }
+// Every lane exchanged with the one so far from it.
+template <int kDistance, class V, int... I>
+TOCHA_MATH V swapped_lanes(V x, std::integer_sequence<int, I...>) {
+  return __builtin_shufflevector(x, x, (I ^ kDistance)...);
+}
+template <int kDistance>
+TOCHA_MATH F32 swapped(F32 x) {
+  return swapped_lanes<kDistance>(x, std::make_integer_sequence<int, kBytes / 4>());
+}
+template <int kDistance>
+TOCHA_MATH F64 swapped(F64 x) {
+  return swapped_lanes<kDistance>(x, std::make_integer_sequence<int, kBytes / 8>());
+}
+// merge(states, the same of other lanes) until the first lane has them all: halves, then quarters, and so on.
+template <int kDistance, class Merge, class... State>
+TOCHA_MATH void merge_lanes(Merge merge, State&... states) {
+  if constexpr (kDistance > 0) {
+    merge(states..., swapped<kDistance>(states)...);
+    merge_lanes<kDistance / 2>(merge, states...);
+  }
+}
 
 }  // namespace vec
 

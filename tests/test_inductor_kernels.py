@@ -399,6 +399,22 @@ def test_loops_over_symbols_are_fused():
     assert not any(isinstance(step, Call) for step in program.steps), program
 
 
+# ---- conversions ---------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("dtype", [tocha.float16, tocha.bfloat16, tocha.float64, tocha.bool, tocha.complex64])
+def test_conversions_are_part_of_kernels(dtype):
+    graph = make_fx(lambda x: [(x * 2).to(dtype)], tracing_mode="fake")(randn(4, 9))
+    assert not any(isinstance(step, Call) for step in lower_graph(graph).steps)
+    compiled(lambda x: (x * 2).to(dtype), randn(4, 9), exact=not dtype.is_complex)
+
+
+@pytest.mark.parametrize("dtype", [tocha.uint8, tocha.int16, tocha.int32, tocha.int64])
+def test_floats_that_integers_cannot_hold_become_what_they_do_in_eager_mode(dtype):
+    x = tocha.tensor([math.inf, -math.inf, math.nan, 1e10, -1e20, 300.0])
+    compiled(lambda x: ((x * 1).to(dtype), x.unsqueeze(1).sum(1, dtype=dtype)), x, exact=True)
+
+
 # ---- index expressions ---------------------------------------------------------------------------
 
 

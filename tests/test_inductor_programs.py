@@ -327,3 +327,30 @@ def test_means_of_infinities_are_those_of_the_recurrence(dynamic):
         x = tocha.ones(4, 2)
         x.view(-1)[place] = -tocha.inf
         tocha.testing.assert_close(compiled(x), program(x), equal_nan=True)
+
+
+def last_of_pieces(x):
+    last = x.chunk(3, 0)[-1]  # a size that is 1, which only a guard says
+    y = x.double()
+    y[:-3:3, 0] = last
+    return last + x, y
+
+
+def parts_that_meet(x):
+    y = x + x
+    return y.chunk(2, 0)[0] // y[-2:2]
+
+
+@pytest.mark.parametrize("program, shape", [(last_of_pieces, (2, 1)), (parts_that_meet, (3,))])
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_symbolic_sizes_that_are_one_are_broadcast(program, shape, backend):
+    tocha._dynamo.reset()
+    compiled = tocha.compile(program, backend=backend, dynamic=True)
+    grads = []
+    for f in (program, compiled):
+        x = numbers(*shape, grad=True)
+        found = f(x)
+        found = found if isinstance(found, tuple) else (found,)
+        sum(t.sum() for t in found).backward()
+        grads.append((*(t.detach() for t in found), x.grad))
+    tocha.testing.assert_close(grads[1], grads[0])

@@ -64,7 +64,15 @@ class Reader:
         return plain(t.sizes[d])
 
     def is_one(self, t: Facts, d: int) -> bool:
-        return isinstance(t.sizes[d], int) and t.sizes[d] == 1
+        n = plain(t.sizes[d])
+        return n == 1 if isinstance(n, int) else self.lowering.known.holds(s.eq(n, 1)) is True
+
+    def converted(self, value: Node, dtype: DType) -> Node:
+        """An element in another dtype. What becomes of a float that an integer cannot hold is the processor's own matter in conversions
+        of tensors, and not in formulas."""
+        if value.dtype.is_differentiable and not dtype.is_differentiable and dtype is not dt.bool_:
+            raise NotLowered("floats that become integers")
+        return scalar.cast(value, dtype)
 
     def number(self, value: Any, dtype: DType) -> Node:
         value = value.value if isinstance(value, Scalar) else value
@@ -280,7 +288,7 @@ class Lowering(Interpreter):
         index = self.variables(sizes)
         place = [index[order.index(d)] for d in range(x.ndim)]
         reader = Reader(self, results[0])
-        element = scalar.cast(self.element_of(o, reader, x, place, t), t)
+        element = reader.converted(self.element_of(o, reader, x, place, t), t)
         extra = {
             a.name: reader.number(arguments[a.name], resolve(c, t)) for a, c in zip(*self.fold_params(o), strict=True)
         }

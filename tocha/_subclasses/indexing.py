@@ -188,7 +188,7 @@ def fitting(value: FakeTensor, ndim: int) -> FakeTensor:
     """Leading dims of size 1 beyond the target's are dropped, as NumPy does on assignment."""
     sizes = list(value._facts.sizes)
     drop = 0
-    while drop < len(sizes) - ndim and isinstance(sizes[drop], int) and sizes[drop] == 1:
+    while drop < len(sizes) - ndim and sizes[drop] == 1:
         drop += 1
     return invoke("reshape", value, sizes[drop:]) if drop else value
 

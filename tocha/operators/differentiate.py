@@ -54,7 +54,7 @@ def fitted(it: Interpreter, grad: Any, like: Any) -> Any:
     if isinstance(grad, list):
         return [fitted(it, g, x) for g, x in zip(grad, like, strict=True)]
     lead = grad.ndim - like.ndim
-    dims = [i for i in range(grad.ndim) if i < lead or (_is_one(like.sizes[i - lead]) and not _is_one(grad.sizes[i]))]
+    dims = [i for i in range(grad.ndim) if i < lead or _is_broadcast(like.sizes[i - lead], grad.sizes[i])]
     if dims:
         grad = it.apply("sum", (grad, dims, True), {})
     if lead > 0:
@@ -67,8 +67,11 @@ def fitted(it: Interpreter, grad: Any, like: Any) -> Any:
     return grad
 
 
-def _is_one(n: Any) -> bool:
-    return isinstance(n, int) and n == 1
+def _is_broadcast(n: Any, to: Any) -> bool:
+    """Whether a dim of this size became one of that; of symbols it was asked when they met."""
+    if isinstance(n, int) or isinstance(to, int):
+        return n == 1 and to != 1
+    return n is not to and n != to
 
 
 def _by_functions(functions: dict, call: Call, grads: Sequence[Any], wanted: Sequence[str]) -> dict[str, Any]:

@@ -10,7 +10,7 @@ from tocha.ir import dtypes as dt
 from tocha.ir import scalar
 from tocha.ir import symbolic as s
 from tocha.ir.sym_types import expression as plain
-from tocha.operators.copies import clone, to_dtype
+from tocha.operators.copies import _to_copy, clone, to_dtype
 from tocha.operators.factories import arange_step, full
 from tocha.operators.indexing import index
 from tocha.operators.joins import cat, is_skipped
@@ -26,7 +26,14 @@ def same_element(reader, at, self, *layout):
 
 @elements(to_dtype)
 def converted_element(reader, at, self, dtype, *others):
-    return scalar.cast(reader.read(self, at), dtype)
+    return reader.converted(reader.read(self, at), dtype)
+
+
+@elements(_to_copy)
+def copied_element(reader, at, self, dtype, device, *others):
+    if reader.result.device != self.device:
+        raise reader.refusal("a copy to another device")
+    return reader.converted(reader.read(self, at), reader.result.dtype)
 
 
 @elements(full)

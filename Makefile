@@ -7,7 +7,7 @@ JOBS ?= $(shell nproc)
 PY := $(VENV)/bin/python
 TORCH_PY := $(PARITY_VENV)/bin/python
 
-NATIVE := $(shell find csrc tocha/operators tocha/ir tocha/codegen tocha/_build -name '*.cpp' -o -name '*.c' -o -name '*.h' -o -name '*.py') CMakeLists.txt
+NATIVE := $(shell find csrc tocha/operators tocha/ir tocha/codegen tocha/_build -name '*.cpp' -o -name '*.c' -o -name '*.h' -o -name '*.py' -not -path '*/operators/examples/*') CMakeLists.txt
 
 .PHONY: demo test page-tests browser parity parity-tests programs bench check format sanitize native-test wheel wheel-test docs clean build
 

@@ -25,7 +25,13 @@ def _approximate_basis(A: Tensor, q: int, niter: int) -> Tensor:
 def svd_lowrank(
     A: Tensor, q: int | None = 6, niter: int | None = 2, M: Tensor | None = None
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """The q largest singular values of A (or A - M), nearly, and their vectors: A is about U @ diag(S) @ V.mH."""
+    """The q largest singular values of A (or A - M), nearly, and their vectors: A is about U @ diag(S) @ V.mH.
+
+    >>> x = tocha.outer(tocha.ones(6), tocha.tensor([3.0, 4.0, 0.0]))
+    >>> U, scales, V = tocha.svd_lowrank(x, q=2)
+    >>> tocha.allclose(U @ tocha.diag(scales) @ V.T, x, atol=1e-4)
+    True
+    """
     q = 6 if q is None else q
     niter = 2 if niter is None else niter
     A = A if M is None else A - M.broadcast_to(A.shape)
@@ -39,7 +45,13 @@ def svd_lowrank(
 
 
 def pca_lowrank(A: Tensor, q: int | None = None, center: bool = True, niter: int = 2) -> tuple[Tensor, Tensor, Tensor]:
-    """The principal components of the rows of A, nearly: the singular vectors of A minus the mean of its rows."""
+    """The principal components of the rows of A, nearly: the singular vectors of A minus the mean of its rows.
+
+    >>> x = tocha.outer(tocha.arange(6.0), tocha.tensor([3.0, 4.0, 0.0]))
+    >>> U, scales, V = tocha.pca_lowrank(x, q=2)
+    >>> V[:, 0].abs()
+    tensor([0.6000, 0.8000, 0.0000])
+    """
     m, n = A.shape[-2:]
     if q is None:
         q = min(6, m, n)
@@ -53,7 +65,13 @@ def pca_lowrank(A: Tensor, q: int | None = None, center: bool = True, niter: int
 
 
 def lu(A: Tensor, pivot: bool = True, get_infos: bool = False, out: tuple | None = None) -> tuple[Tensor, ...]:
-    """Deprecated form of linalg.lu_factor: (LU, pivots), and the codes per matrix where get_infos."""
+    """Deprecated form of linalg.lu_factor: (LU, pivots), and the codes per matrix where get_infos.
+
+    >>> LU, pivots = tocha.lu(tocha.tensor([[1.0, 2.0], [4.0, 4.0]]))
+    >>> LU, pivots
+    (tensor([[4.0000, 4.0000],
+            [0.2500, 1.0000]]), tensor([2, 2], dtype=tocha.int32))
+    """
     warn_once(
         "tocha.lu is deprecated in favor of tocha.linalg.lu_factor / tocha.linalg.lu_factor_ex and will be removed in a "
         "future release."
@@ -72,6 +90,13 @@ def lu(A: Tensor, pivot: bool = True, get_infos: bool = False, out: tuple | None
 
 
 def _lu_method(self: Tensor, pivot: bool = True, get_infos: bool = False) -> tuple[Tensor, ...]:
+    """Deprecated form of linalg.lu_factor: (LU, pivots), and the codes per matrix where get_infos.
+
+    >>> LU, pivots = tocha.tensor([[1.0, 2.0], [4.0, 4.0]]).lu()
+    >>> LU
+    tensor([[4.0000, 4.0000],
+            [0.2500, 1.0000]])
+    """
     return lu(self, pivot, get_infos)
 
 

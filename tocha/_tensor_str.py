@@ -72,7 +72,11 @@ def set_printoptions(
 
 
 def get_printoptions() -> dict[str, Any]:
-    """The options in force, as keyword arguments for set_printoptions."""
+    """The options in force, as keyword arguments for set_printoptions.
+
+    >>> tocha.get_printoptions()["precision"]
+    4
+    """
     return dataclasses.asdict(PRINT_OPTS)
 
 

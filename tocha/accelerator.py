@@ -19,12 +19,20 @@ def is_available() -> bool:
 
 
 def device_count() -> int:
-    """The number of accelerators."""
+    """The number of accelerators.
+
+    >>> tocha.accelerator.device_count() >= 0
+    True
+    """
     return 0
 
 
 def current_accelerator(check_available: bool = False) -> _C.device | None:
-    """The kind of accelerator, None if there is none."""
+    """The kind of accelerator, None if there is none.
+
+    >>> tocha.accelerator.current_accelerator() is None or tocha.accelerator.is_available()
+    True
+    """
     return None
 
 

@@ -35,12 +35,24 @@ def _get_torch_home() -> str:
 
 
 def get_dir() -> str:
-    """The folder that things are kept in: set_dir's, $TORCH_HOME/hub, or ~/.cache/torch/hub."""
+    """The folder that things are kept in: set_dir's, $TORCH_HOME/hub, or ~/.cache/torch/hub.
+
+    >>> import os
+    >>> os.path.basename(tocha.hub.get_dir())
+    'hub'
+    """
     return _folder if _folder is not None else os.path.join(_get_torch_home(), "hub")
 
 
 def set_dir(d: str | os.PathLike) -> None:
-    """Sets the folder that things are kept in."""
+    """Sets the folder that things are kept in.
+
+    >>> before = tocha.hub.get_dir()
+    >>> tocha.hub.set_dir("models")
+    >>> tocha.hub.get_dir()
+    'models'
+    >>> tocha.hub.set_dir(before)
+    """
     global _folder
     _folder = os.path.expanduser(d)
 
@@ -106,7 +118,15 @@ def _copy_with_progress(source: Any, target: Any, total: int | None, progress: b
 
 
 def download_url_to_file(url: str, dst: str, hash_prefix: str | None = None, progress: bool = True) -> None:
-    """Fetches an address into a file, which appears when it is whole and its hash begins as said."""
+    """Fetches an address into a file, which appears when it is whole and its hash begins as said.
+
+    >>> import os, pathlib, tempfile
+    >>> folder = pathlib.Path(tempfile.mkdtemp())
+    >>> _ = (folder / "a.txt").write_text("hello")
+    >>> tocha.hub.download_url_to_file((folder / "a.txt").as_uri(), str(folder / "b.txt"), progress=False)
+    >>> (folder / "b.txt").read_text()
+    'hello'
+    """
     dst = os.path.expanduser(dst)
     request = urllib.request.Request(url, headers={"User-Agent": "torch.hub"})
     with urllib.request.urlopen(request) as source:
@@ -145,7 +165,14 @@ def load_state_dict_from_url(
     url: str, model_dir: str | None = None, map_location: Any = None, progress: bool = True, check_hash: bool = False,
     file_name: str | None = None, weights_only: bool = False,
 ) -> Any:  # fmt: skip
-    """Loads a checkpoint from an address, fetched once. With check_hash the file's name holds the hash's beginning: name-<sha256>.pt."""
+    """Loads a checkpoint from an address, fetched once. With check_hash the file's name holds the hash's beginning: name-<sha256>.pt.
+
+    >>> import pathlib, tempfile
+    >>> folder = pathlib.Path(tempfile.mkdtemp())
+    >>> tocha.save({"w": tocha.ones(2)}, folder / "tiny.pt")
+    >>> tocha.hub.load_state_dict_from_url((folder / "tiny.pt").as_uri(), str(folder / "cache"), progress=False)
+    {'w': tensor([1., 1.])}
+    """
     folder = model_dir or os.path.join(get_dir(), "checkpoints")
     os.makedirs(folder, exist_ok=True)
     name = file_name or os.path.basename(urlparse(url).path)
@@ -211,19 +238,43 @@ def _entry(module: ModuleType, name: str) -> Any:
 
 
 def list(github: str, force_reload: bool = False, source: str = "github", **kwargs: Any) -> Any:
-    """The names of a repository's models."""
+    r"""The names of a repository's models.
+
+    >>> import pathlib, tempfile
+    >>> folder = tempfile.mkdtemp()
+    >>> source = "import tocha\ndef tiny(size=2):\n    'A small layer.'\n    return tocha.nn.Linear(size, 1)\n"
+    >>> _ = pathlib.Path(folder, "hubconf.py").write_text(source)
+    >>> tocha.hub.list(folder, source="local")
+    ['tiny']
+    """
     module = _entries(_folder_of(github, source))
     return [n for n, v in vars(module).items() if callable(v) and not n.startswith("_")]
 
 
 def help(github: str, model: str, force_reload: bool = False, source: str = "github", **kwargs: Any) -> str | None:
-    """What a repository says of a model."""
+    r"""What a repository says of a model.
+
+    >>> import pathlib, tempfile
+    >>> folder = tempfile.mkdtemp()
+    >>> source = "import tocha\ndef tiny(size=2):\n    'A small layer.'\n    return tocha.nn.Linear(size, 1)\n"
+    >>> _ = pathlib.Path(folder, "hubconf.py").write_text(source)
+    >>> tocha.hub.help(folder, "tiny", source="local")
+    'A small layer.'
+    """
     return _entry(_entries(_folder_of(github, source)), model).__doc__
 
 
 def load(repo_or_dir: str, model: str, *args: Any, source: str = "github", force_reload: bool = False, verbose: bool = True,
          trust_repo: Any = None, skip_validation: bool = False, **kwargs: Any) -> Any:  # fmt: skip
-    """Calls a function of a repository's hubconf.py."""
+    r"""Calls a function of a repository's hubconf.py.
+
+    >>> import pathlib, tempfile
+    >>> folder = tempfile.mkdtemp()
+    >>> source = "import tocha\ndef tiny(size=2):\n    'A small layer.'\n    return tocha.nn.Linear(size, 1)\n"
+    >>> _ = pathlib.Path(folder, "hubconf.py").write_text(source)
+    >>> tocha.hub.load(folder, "tiny", 3, source="local")
+    Linear(in_features=3, out_features=1, bias=True)
+    """
     return _entry(_entries(_folder_of(repo_or_dir, source)), model)(*args, **kwargs)
 
 

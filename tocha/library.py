@@ -81,7 +81,13 @@ def _handle(op: Op) -> _ops.OpOverload:
 
 
 def define(qualname: str, schema: Any, *, lib: Library | None = None, tags: Tag | Sequence[Tag] = ()) -> None:
-    """Defines an operator: `define("mylib::sin", "(Tensor x) -> Tensor")`."""
+    """Defines an operator: `define("mylib::sin", "(Tensor x) -> Tensor")`.
+
+    >>> tocha.library.define("doc_define::half", "(Tensor x) -> Tensor")
+    >>> tocha.library.impl("doc_define::half", "cpu", lambda x: x / 2)
+    >>> tocha.ops.doc_define.half(tocha.tensor([3.0]))
+    tensor([1.5000])
+    """
     if not isinstance(qualname, str):
         raise ValueError(f"define(qualname, schema): expected qualname to be instance of str, got {type(qualname)}")
     space, _, name = _qualname(qualname).partition("::")
@@ -93,7 +99,15 @@ def define(qualname: str, schema: Any, *, lib: Library | None = None, tags: Tag 
 
 
 def impl(qualname: Op, types: str | Sequence[str], func: Callable | None = None, *, lib: Library | None = None) -> Any:
-    """Gives a kernel for types of device ("cpu", "default" for all) or dispatch keys ("CompositeImplicitAutograd")."""
+    """Gives a kernel for types of device ("cpu", "default" for all) or dispatch keys ("CompositeImplicitAutograd").
+
+    >>> tocha.library.define("doc_impl::add_one", "(Tensor x) -> Tensor")
+    >>> @tocha.library.impl("doc_impl::add_one", "cpu")
+    ... def add_one(x):
+    ...     return x + 1
+    >>> tocha.ops.doc_impl.add_one(tocha.tensor([1.0]))
+    tensor([2.])
+    """
     names = [types] if isinstance(types, str) else list(types)
     keys = [n if _is_key(n) else keys_of(n)[0] for n in names]
 
@@ -111,7 +125,17 @@ def _is_key(name: str) -> bool:
 def register_kernel(
     op: Op, device_types: str | Sequence[str] | None, func: Callable | None = None, /, *, lib: Library | None = None
 ) -> Any:
-    """Gives the implementation of an operator for types of device."""
+    """Gives the implementation of an operator for types of device.
+
+    >>> @tocha.library.custom_op("doc_register::f", mutates_args=(), device_types="cuda")
+    ... def f(x: tocha.Tensor) -> tocha.Tensor:
+    ...     raise NotImplementedError
+    >>> @tocha.library.register_kernel("doc_register::f", "cpu")
+    ... def _(x):
+    ...     return x + 1
+    >>> f(tocha.tensor([1.0]))
+    tensor([2.])
+    """
     definition = made_by_custom_op(_qualname(op))
     if definition is not None:
         return definition.register_kernel(device_types, func)
@@ -150,14 +174,36 @@ def register_fake(
 def impl_abstract(
     qualname: str, func: Callable | None = None, *, lib: Library | None = None, _stacklevel: int = 1
 ) -> Any:
-    """The older name of register_fake."""
+    """The older name of register_fake.
+
+    >>> tocha.library.define("doc_abstract::half", "(Tensor x) -> Tensor")
+    >>> @tocha.library.impl_abstract("doc_abstract::half")
+    ... def _(x):
+    ...     return tocha.empty_like(x)
+    >>> tocha.ops.doc_abstract.half(tocha.empty(3, device="meta")).shape
+    tocha.Size([3])
+    """
     return register_fake(qualname, func, lib=lib)
 
 
 def register_autograd(
     op: Op, backward: Callable, /, *, setup_context: Callable | None = None, lib: Library | None = None
 ) -> None:
-    """Says how gradients go back through an operator: `backward(ctx, *grads)`, `setup_context(ctx, inputs, output)`."""
+    """Says how gradients go back through an operator: `backward(ctx, *grads)`, `setup_context(ctx, inputs, output)`.
+
+    >>> @tocha.library.custom_op("doc_autograd::square", mutates_args=())
+    ... def square(x: tocha.Tensor) -> tocha.Tensor:
+    ...     return x * x
+    >>> def setup_context(ctx, inputs, output):
+    ...     ctx.save_for_backward(inputs[0])
+    >>> def backward(ctx, grad):
+    ...     return 2 * ctx.saved_tensors[0] * grad
+    >>> tocha.library.register_autograd("doc_autograd::square", backward, setup_context=setup_context)
+    >>> x = tocha.tensor([3.0], requires_grad=True)
+    >>> square(x).backward()
+    >>> x.grad
+    tensor([6.])
+    """
     if not isinstance(op, str | CustomOpDef | _ops.OpOverload):
         raise ValueError(f"register_autograd({op}): got unexpected type for op: {type(op)}")
     handle = _handle(op)
@@ -167,7 +213,18 @@ def register_autograd(
 
 
 def register_vmap(op: Op, func: Callable | None = None, /, *, lib: Library | None = None) -> Any:
-    """Keeps the rule for batches: `func(info, in_dims, *args) -> (output, out_dims)`."""
+    """Keeps the rule for batches: `func(info, in_dims, *args) -> (output, out_dims)`.
+
+    >>> @tocha.library.custom_op("doc_vmap::double", mutates_args=())
+    ... def double(x: tocha.Tensor) -> tocha.Tensor:
+    ...     return x * 2
+    >>> @tocha.library.register_vmap("doc_vmap::double")
+    ... def _(info, in_dims, x):
+    ...     return double(x), in_dims[0]
+    >>> tocha.vmap(double)(tocha.arange(4.0).view(2, 2))
+    tensor([[0., 2.],
+            [4., 6.]])
+    """
 
     def register(f: Callable) -> None:
         registry.of(_qualname(op)).vmap = f
@@ -188,12 +245,27 @@ def register_torch_dispatch(
 
 
 def register_autocast(op: Op, device_type: str, cast_inputs: _C.dtype, /, *, lib: Library | None = None) -> None:
-    """In regions of mixed precision on device_type, floating arguments are taken to cast_inputs."""
+    """In regions of mixed precision on device_type, floating arguments are taken to cast_inputs.
+
+    >>> @tocha.library.custom_op("doc_autocast::f", mutates_args=())
+    ... def f(x: tocha.Tensor) -> tocha.Tensor:
+    ...     return x.clone()
+    >>> tocha.library.register_autocast("doc_autocast::f", "cpu", tocha.bfloat16)
+    >>> with tocha.autocast("cpu"):
+    ...     f(tocha.ones(1)).dtype
+    tocha.bfloat16
+    """
     register_cast(_qualname(op), device_type, cast_inputs)
 
 
 def get_kernel(op: Op, dispatch_key: str) -> Callable:
-    """The kernel of an operator for a dispatch key: `get_kernel("mylib::sin", "CPU")`."""
+    """The kernel of an operator for a dispatch key: `get_kernel("mylib::sin", "CPU")`.
+
+    >>> tocha.library.define("doc_kernel::half", "(Tensor x) -> Tensor")
+    >>> tocha.library.impl("doc_kernel::half", "cpu", lambda x: x / 2)
+    >>> callable(tocha.library.get_kernel("doc_kernel::half", "CPU"))
+    True
+    """
     name = _qualname(op)
     found = registry.of(name).kernels.get(dispatch_key)
     if found is None:

@@ -47,17 +47,34 @@ def thread_safe_generator() -> _C.Generator | None:
 
 
 def seed() -> int:
-    """Seeds the default generators with a fresh random number and returns it."""
+    """Seeds the default generators with a fresh random number and returns it.
+
+    >>> a = tocha.seed()
+    >>> a == tocha.initial_seed()
+    True
+    """
     return default_generator.seed()
 
 
 def initial_seed() -> int:
-    """The seed the default generator was last given."""
+    """The seed the default generator was last given.
+
+    >>> _ = tocha.manual_seed(7)
+    >>> tocha.initial_seed()
+    7
+    """
     return default_generator.initial_seed()
 
 
 def get_rng_state() -> _C.Tensor:
-    """The state of the default generator as a ByteTensor."""
+    """The state of the default generator as a ByteTensor.
+
+    >>> state = tocha.get_rng_state()
+    >>> a = tocha.rand(3)
+    >>> tocha.set_rng_state(state)
+    >>> tocha.equal(a, tocha.rand(3))
+    True
+    """
     return default_generator.get_state()
 
 

@@ -9,11 +9,19 @@ __all__ = ["AcceleratorError", "OutOfMemoryError"]
 
 
 class OutOfMemoryError(RuntimeError):
-    """A device has no memory left."""
+    """A device has no memory left.
+
+    >>> issubclass(tocha.OutOfMemoryError, RuntimeError)
+    True
+    """
 
 
 class AcceleratorError(RuntimeError):
-    """A call to a device failed."""
+    """A call to a device failed.
+
+    >>> issubclass(tocha.AcceleratorError, RuntimeError)
+    True
+    """
 
 
 for _class in (OutOfMemoryError, AcceleratorError):

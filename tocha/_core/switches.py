@@ -75,12 +75,20 @@ def set_fill_uninitialized(on: bool) -> None:
 
 
 def are_deterministic_algorithms_enabled() -> bool:
-    """Whether deterministic algorithms were asked for."""
+    """Whether deterministic algorithms were asked for.
+
+    >>> tocha.are_deterministic_algorithms_enabled()
+    False
+    """
     return _deterministic
 
 
 def is_deterministic_algorithms_warn_only_enabled() -> bool:
-    """Whether operators that are not deterministic are to warn instead of refusing."""
+    """Whether operators that are not deterministic are to warn instead of refusing.
+
+    >>> tocha.is_deterministic_algorithms_warn_only_enabled()
+    False
+    """
     return _warn_only
 
 
@@ -107,7 +115,11 @@ def set_deterministic_debug_mode(debug_mode: int | str) -> None:
 
 
 def get_deterministic_debug_mode() -> int:
-    """0 if deterministic algorithms were not asked for, 1 if operators are to warn, 2 if they are to refuse."""
+    """0 if deterministic algorithms were not asked for, 1 if operators are to warn, 2 if they are to refuse.
+
+    >>> tocha.get_deterministic_debug_mode()
+    0
+    """
     if not _deterministic:
         return 0
     return 1 if _warn_only else 2
@@ -138,12 +150,20 @@ def set_float32_matmul_precision(precision: str) -> None:
 
 
 def get_float32_matmul_precision() -> str:
-    """What set_float32_matmul_precision last set."""
+    """What set_float32_matmul_precision last set.
+
+    >>> tocha.get_float32_matmul_precision()
+    'highest'
+    """
     return _precision
 
 
 def get_num_interop_threads() -> int:
-    """How many operators may run beside each other: as many as there are processors, unless set."""
+    """How many operators may run beside each other: as many as there are processors, unless set.
+
+    >>> tocha.get_num_interop_threads() > 0
+    True
+    """
     return _interop_threads or os.cpu_count() or 1
 
 
@@ -162,7 +182,13 @@ def set_num_interop_threads(num: int, /) -> None:
 
 
 def set_warn_always(b: bool, /) -> None:
-    """Whether warnings that come once in a program come every time, as tests want them."""
+    """Whether warnings that come once in a program come every time, as tests want them.
+
+    >>> tocha.set_warn_always(True)
+    >>> tocha.is_warn_always_enabled()
+    True
+    >>> tocha.set_warn_always(False)
+    """
     global _warn_always
     if not isinstance(b, bool):
         raise RuntimeError(f"set_warn_always expects a bool, but got {type(b).__name__}")
@@ -171,7 +197,11 @@ def set_warn_always(b: bool, /) -> None:
 
 
 def is_warn_always_enabled() -> bool:
-    """What set_warn_always last set."""
+    """What set_warn_always last set.
+
+    >>> tocha.is_warn_always_enabled()
+    False
+    """
     return _warn_always
 
 

@@ -41,12 +41,22 @@ _default_backend: Any = "inductor"
 
 
 def get_default_backend() -> Any:
-    """The backend of functions that are compiled without naming one."""
+    """The backend of functions that are compiled without naming one.
+
+    >>> tocha.compiler.get_default_backend()
+    'inductor'
+    """
     return _default_backend
 
 
 def set_default_backend(backend: Any) -> None:
-    """Another backend for functions that are compiled without naming one; None: the one that it was at first."""
+    """Another backend for functions that are compiled without naming one; None: the one that it was at first.
+
+    >>> tocha.compiler.set_default_backend("eager")
+    >>> tocha.compile(lambda x: x + 1)(tocha.tensor([1.0]))
+    tensor([2.])
+    >>> tocha.compiler.set_default_backend(None)
+    """
     global _default_backend
     if isinstance(backend, str) and backend != "inductor":
         lookup_backend(backend)
@@ -309,7 +319,18 @@ def optimize_assert(backend: Any, **more: Any) -> Any:
 
 
 def disable(fn: Any = None, recursive: bool = True, *, reason: str | None = None, wrapping: bool = True) -> Any:
-    """A function that is not captured, nor anything it calls."""
+    """A function that is not captured, nor anything it calls.
+
+    >>> @tocha.compiler.disable
+    ... def log(x):
+    ...     print("runs as Python")
+    >>> def f(x):
+    ...     log(x)
+    ...     return x + 1
+    >>> tocha.compile(f, backend="eager")(tocha.tensor([1.0]))
+    runs as Python
+    tensor([2.])
+    """
     if fn is None:
         return lambda f: disable(f, recursive, reason=reason, wrapping=wrapping)
     function = innermost(fn)
@@ -338,7 +359,13 @@ def graph_break(msg: str = "") -> None:
 
 
 def is_compiling() -> bool:
-    """True in captured code, False where it runs as it is."""
+    """True in captured code, False where it runs as it is.
+
+    >>> def f(x):
+    ...     return x + 1 if tocha.compiler.is_compiling() else x
+    >>> f(tocha.tensor([1.0])), tocha.compile(f, backend="eager")(tocha.tensor([1.0]))
+    (tensor([1.]), tensor([2.]))
+    """
     return False
 
 
@@ -351,7 +378,14 @@ def is_inductor_supported() -> bool:
 
 
 def allow_in_graph(fn: Any) -> Any:
-    """Calls of the function stand in graphs as they are."""
+    """Calls of the function stand in graphs as they are.
+
+    >>> @tocha.compiler.allow_in_graph
+    ... def twice(x):
+    ...     return x * 2
+    >>> tocha.compile(lambda x: twice(x) + 1, backend="eager")(tocha.tensor([1.0]))
+    tensor([3.])
+    """
     if isinstance(fn, (list, tuple)):
         return [allow_in_graph(f) for f in fn]
     assert callable(fn), "allow_in_graph expects a callable"
@@ -372,7 +406,11 @@ def reset_code(code: Any) -> None:
 
 
 def reset() -> None:
-    """Forgets everything that was captured."""
+    """Forgets everything that was captured.
+
+    >>> tocha.compiler.reset() is None
+    True
+    """
     convert.forget()
     resume.forget()
     forget_decoded()

@@ -42,6 +42,11 @@ class set_stance:
     "default" captures as always; "force_eager" runs everything uncaptured; "eager_on_recompile" runs what was captured,
     and uncaptured what would have to be captured anew; "fail_on_recompile" raises there; "eager_then_compile" runs a
     function uncaptured the first time. `force_backend` is used in place of whatever functions were compiled with.
+
+    >>> f = tocha.compile(lambda x: (x + 1, tocha.compiler.is_compiling()), backend="eager")
+    >>> with tocha.compiler.set_stance("force_eager"):
+    ...     f(tocha.tensor([1.0]))
+    (tensor([2.]), False)
     """
 
     def __init__(

@@ -33,17 +33,32 @@ def _assert_async(
 
 
 def set_default_dtype(d: _C.dtype) -> None:
-    """The dtype of new floating tensors: float32 unless changed."""
+    """The dtype of new floating tensors: float32 unless changed.
+
+    >>> tocha.set_default_dtype(tocha.float64)
+    >>> tocha.tensor([1.5]).dtype
+    tocha.float64
+    >>> tocha.set_default_dtype(tocha.float32)
+    """
     _C._set_default_dtype(d)
 
 
 def is_tensor(obj: object) -> bool:
-    """Whether obj is a tensor."""
+    """Whether obj is a tensor.
+
+    >>> tocha.is_tensor(tocha.ones(2)), tocha.is_tensor([1, 2])
+    (True, False)
+    """
     return isinstance(obj, _C.Tensor)
 
 
 def is_storage(obj: object) -> bool:
-    """Whether obj is a storage."""
+    """Whether obj is a storage.
+
+    >>> x = tocha.ones(2)
+    >>> tocha.is_storage(x.untyped_storage()), tocha.is_storage(x)
+    (True, False)
+    """
     return isinstance(obj, _C.UntypedStorage | TypedStorage)
 
 
@@ -100,12 +115,23 @@ def is_same_size(input: _C.Tensor, other: _C.Tensor) -> bool:
 
 
 def get_device(input: _C.Tensor) -> int:
-    """The index of the device; -1 on the CPU."""
+    """The index of the device; -1 on the CPU.
+
+    >>> tocha.get_device(tocha.ones(2))
+    -1
+    """
     return _of("get_device", input).get_device()
 
 
 def detach_(input: _C.Tensor) -> _C.Tensor:
-    """Takes the tensor out of the graph that made it."""
+    """Takes the tensor out of the graph that made it.
+
+    >>> x = tocha.tensor([1.0], requires_grad=True) * 2
+    >>> x.requires_grad
+    True
+    >>> tocha.detach_(x).requires_grad
+    False
+    """
     return _of("detach_", input).detach_()
 
 
@@ -130,7 +156,11 @@ def numel(input: _C.Tensor) -> int:
 
 
 def typename(obj: object) -> str:
-    """The name of obj's type; for tensors the old style of name, e.g. tocha.FloatTensor."""
+    """The name of obj's type; for tensors the old style of name, e.g. tocha.FloatTensor.
+
+    >>> tocha.typename(tocha.ones(2)), tocha.typename("text")
+    ('tocha.FloatTensor', 'str')
+    """
     if isinstance(obj, _C.Tensor):
         return obj.type()
     cls = obj if isinstance(obj, type) else type(obj)

@@ -433,7 +433,12 @@ def _wrapped(dims: Sequence[int], ndim: int) -> list[int]:
 
 
 def chain_matmul(*matrices: Tensor, out: Tensor | None = None) -> Tensor:
-    """Deprecated form of linalg.multi_dot: the product of matrices in the cheapest order."""
+    """Deprecated form of linalg.multi_dot: the product of matrices in the cheapest order.
+
+    >>> tocha.chain_matmul(tocha.ones(2, 3), tocha.ones(3, 4), tocha.ones(4, 1))
+    tensor([[12.],
+            [12.]])
+    """
     if has_torch_function(matrices):
         return handle_torch_function(chain_matmul, matrices, *matrices, out=out)
     warn_once(

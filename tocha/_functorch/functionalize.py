@@ -553,6 +553,13 @@ def functionalize(func: Callable, *, remove: str = "mutations") -> Callable:
     """func without writes to tensors that it made: `make_fx(functionalize(f))` is a graph without them.
 
     Writes to arguments are done at the end, as func does them.
+
+    >>> def f(x):
+    ...     y = x.clone()
+    ...     y.add_(1)
+    ...     return y
+    >>> tocha.func.functionalize(f)(tocha.tensor([1.0]))
+    tensor([2.])
     """
     if remove not in ("mutations", "mutations_and_views"):
         raise RuntimeError(

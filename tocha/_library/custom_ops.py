@@ -87,7 +87,16 @@ def keys_of(device_types: Devices) -> list[str]:
 
 
 class CustomOpDef:
-    """What `custom_op` makes: call it as the function; the methods say what else is known of it."""
+    """What `custom_op` makes: call it as the function; the methods say what else is known of it.
+
+    >>> @tocha.library.custom_op("doc_def::triple", mutates_args=())
+    ... def triple(x: tocha.Tensor) -> tocha.Tensor:
+    ...     return x * 3
+    >>> triple
+    <CustomOpDef(doc_def::triple)>
+    >>> triple(tocha.tensor([1.0]))
+    tensor([3.])
+    """
 
     def __init__(self, namespace: str, name: str, schema: str, fn: Callable, tags: list[Tag]):
         self._namespace, self._name, self._schema, self._init_fn = namespace, name, schema, fn

@@ -38,7 +38,11 @@ _running = _Running()
 
 
 def get_ctx() -> FakeImplCtx | None:
-    """The context of the fake rule that runs, None outside of one."""
+    """The context of the fake rule that runs, None outside of one.
+
+    >>> tocha.library.get_ctx() is None
+    True
+    """
     return _running.context
 
 

@@ -21,7 +21,15 @@ _defined: dict[str, str] = {}  # namespaces with a DEF library, and where
 
 
 def fallthrough_kernel() -> None:
-    """Given as a kernel: the key has none, and the next layer is asked."""
+    """Given as a kernel: the key has none, and the next layer is asked.
+
+    >>> lib = tocha.library.Library("doc_through", "DEF")
+    >>> _ = lib.define("f(Tensor x) -> Tensor")
+    >>> lib.impl("f", lambda x: x + 1, "CPU")
+    >>> lib.impl("f", tocha.library.fallthrough_kernel, "Autograd")
+    >>> tocha.ops.doc_through.f(tocha.tensor([1.0]))
+    tensor([2.])
+    """
     raise NotImplementedError("fallthrough_kernel() should never be called.")
 
 

@@ -17,7 +17,11 @@ Tensor = _C.Tensor
 
 
 class OpCheckError(Exception):
-    """An operator that does not do what it says."""
+    """An operator that does not do what it says.
+
+    >>> issubclass(tocha.library.OpCheckError, Exception)
+    True
+    """
 
 
 def opcheck(

@@ -148,23 +148,43 @@ def _typed_storage(self):
 
 
 def _storage(self):
+    """The memory, as elements of self's dtype; `untyped_storage` is the one to use.
+
+    >>> tocha.ones(2).storage().tolist()
+    [1.0, 1.0]
+    """
     _warn_typed_storage_removal()
     return _typed_storage(self)
 
 
 def _share_memory(self):
-    """Moves the storage to memory that other processes can open; returns self."""
+    """Moves the storage to memory that other processes can open; returns self.
+
+    >>> x = tocha.ones(2).share_memory_()
+    >>> x.is_shared()
+    True
+    """
     self.untyped_storage().share_memory_()
     return self
 
 
 def _is_shared(self) -> bool:
-    """Whether other processes can have the same memory."""
+    """Whether other processes can have the same memory.
+
+    >>> tocha.ones(2).is_shared()
+    False
+    >>> tocha.ones(2).share_memory_().is_shared()
+    True
+    """
     return False if self.is_meta else self.untyped_storage().is_shared()
 
 
 def _is_pinned(self, device=None) -> bool:
-    """Whether the memory is locked in place for transfers to a device."""
+    """Whether the memory is locked in place for transfers to a device.
+
+    >>> tocha.ones(2).is_pinned()
+    False
+    """
     return False if self.is_meta else self.untyped_storage().is_pinned()
 
 
@@ -184,13 +204,22 @@ def _reversed(self):
 
 
 def _new(self, *args, **kwargs):
-    """The old constructor with self's dtype; new_empty and new_tensor say what they do."""
+    """The old constructor with self's dtype; new_empty and new_tensor say what they do.
+
+    >>> tocha.ones(1, dtype=tocha.float64).new([1, 2])
+    tensor([1., 2.], dtype=tocha.float64)
+    """
     if self.is_meta:
         return self.new_empty(*args, **kwargs)
     return types.construct(self.dtype, args, kwargs)
 
 
 def _new_tensor(self, data, *, dtype=None, device=None, requires_grad=False, layout=None, pin_memory=False):
+    """A tensor of the data, with self's dtype and device where no others are given.
+
+    >>> tocha.ones(1, dtype=tocha.float64).new_tensor([1, 2])
+    tensor([1., 2.], dtype=tocha.float64)
+    """
     return _C.tensor(data, dtype=dtype or self.dtype, device=device or self.device, requires_grad=requires_grad)
 
 
@@ -211,7 +240,14 @@ def _backward(self, gradient=None, retain_graph=None, create_graph: bool = False
 
 
 def _register_hook(self, hook):
-    """hook(grad) runs when the gradient of self is complete; what it returns replaces the gradient."""
+    """hook(grad) runs when the gradient of self is complete; what it returns replaces the gradient.
+
+    >>> x = tocha.tensor([1.0], requires_grad=True)
+    >>> handle = x.register_hook(lambda grad: grad * 10)
+    >>> (x * 2).backward()
+    >>> x.grad
+    tensor([20.])
+    """
     if not self.requires_grad:
         raise RuntimeError("cannot register a hook on a tensor that doesn't require gradient")
     if self._backward_hooks is None:
@@ -224,7 +260,13 @@ def _register_hook(self, hook):
 
 
 def _register_post_accumulate_grad_hook(self, hook):
-    """hook(tensor) runs once a backward has added to a leaf's grad."""
+    """hook(tensor) runs once a backward has added to a leaf's grad.
+
+    >>> x = tocha.tensor([1.0], requires_grad=True)
+    >>> handle = x.register_post_accumulate_grad_hook(lambda p: print("grad is", p.grad))
+    >>> (x * 2).backward()
+    grad is tensor([2.])
+    """
     if not self.requires_grad:
         raise RuntimeError("cannot register a hook on a tensor that doesn't require gradient")
     if self.grad_fn is not None:

@@ -55,17 +55,31 @@ def apply_(self: Tensor, callable: Callable) -> Tensor:
 
 
 def map_(self: Tensor, tensor: Tensor, callable: Callable) -> Tensor:
-    """Replaces every element by callable(element, the one of tensor at its place)."""
+    """Replaces every element by callable(element, the one of tensor at its place).
+
+    >>> x = tocha.tensor([1.0, 2.0])
+    >>> x.map_(tocha.tensor([10.0, 20.0]), lambda a, b: a + b)
+    tensor([11., 22.])
+    """
     return _replace(self, "map_", (tensor,), callable)
 
 
 def map2_(self: Tensor, x: Tensor, y: Tensor, callable: Callable) -> Tensor:
-    """Replaces every element by callable(element, that of x, that of y)."""
+    """Replaces every element by callable(element, that of x, that of y).
+
+    >>> x = tocha.tensor([1.0, 2.0])
+    >>> x.map2_(tocha.tensor([10.0, 20.0]), tocha.tensor([100.0, 200.0]), lambda a, b, c: a + b + c)
+    tensor([111., 222.])
+    """
     return _replace(self, "map2_", (x, y), callable)
 
 
 def is_nonzero(self: Tensor) -> bool:
-    """Whether the only element is not zero."""
+    """Whether the only element is not zero.
+
+    >>> tocha.tensor([2.0]).is_nonzero(), tocha.tensor([0.0]).is_nonzero()
+    (True, False)
+    """
     return bool(self)
 
 
@@ -91,13 +105,23 @@ _AMBIGUOUS = "The tensor does not have unique dim order, or cannot map to exact 
 
 
 def resize(self: Tensor, *sizes: Any) -> Tensor:
-    """Deprecated: a tensor of as many elements in another shape."""
+    """Deprecated: a tensor of as many elements in another shape.
+
+    >>> tocha.arange(4).resize(2, 2)
+    tensor([[0, 1],
+            [2, 3]])
+    """
     warnings.warn("non-inplace resize is deprecated", stacklevel=2)
     return _reshaped(self, _C.Size(sizes[0] if len(sizes) == 1 and not isinstance(sizes[0], int) else sizes))
 
 
 def resize_as(self: Tensor, tensor: Tensor) -> Tensor:
-    """Deprecated: a tensor of as many elements in the shape of another."""
+    """Deprecated: a tensor of as many elements in the shape of another.
+
+    >>> tocha.arange(4).resize_as(tocha.empty(2, 2))
+    tensor([[0, 1],
+            [2, 3]])
+    """
     warnings.warn("non-inplace resize_as is deprecated", stacklevel=2)
     return _reshaped(self, tensor.size())
 
@@ -113,7 +137,11 @@ def _reshaped(self: Tensor, size: _C.Size) -> Tensor:
 
 
 def storage_type(self: Tensor) -> type:
-    """The class of the storage by its old name: tocha.FloatStorage, ..."""
+    """The class of the storage by its old name: tocha.FloatStorage, ...
+
+    >>> tocha.ones(2).storage_type().__name__
+    'FloatStorage'
+    """
     _warn_typed_storage_removal()
     return legacy_class(self.dtype)
 
@@ -125,12 +153,20 @@ def _volatile(self: Tensor) -> bool:
 
 
 def module_load(self: Tensor, other: Tensor, assign: bool = False) -> Tensor:
-    """What load_state_dict puts in self's place when parameters are swapped: other, or self with other's values."""
+    """What load_state_dict puts in self's place when parameters are swapped: other, or self with other's values.
+
+    >>> tocha.zeros(2).module_load(tocha.ones(2))
+    tensor([1., 1.])
+    """
     return other.detach() if assign else self.copy_(other).detach()
 
 
 def is_distributed(self: Tensor) -> bool:
-    """Whether the tensor lies on several machines: never."""
+    """Whether the tensor lies on several machines: never.
+
+    >>> tocha.ones(2).is_distributed()
+    False
+    """
     return False
 
 
@@ -140,7 +176,12 @@ def dequantize(self: Tensor) -> Tensor:
 
 
 def const_data_ptr(self: Tensor) -> int:
-    """The address of the first element, for reading."""
+    """The address of the first element, for reading.
+
+    >>> x = tocha.ones(2)
+    >>> x.const_data_ptr() == x.data_ptr()
+    True
+    """
     return self.data_ptr()
 
 

@@ -33,7 +33,14 @@ def to_sparse(self: Tensor, *args: Any, **kwargs: Any) -> Tensor:
 
 
 def to_sparse_coo(self: Tensor) -> Tensor:
-    """The tensor in coordinate form."""
+    """The tensor in coordinate form.
+
+    >>> tocha.tensor([[0, 1], [2, 0]]).to_sparse_coo()
+    tensor(indices=tensor([[0, 1],
+                           [1, 0]]),
+           values=tensor([1, 2]),
+           size=(2, 2), nnz=2, layout=tocha.sparse_coo)
+    """
     return self.to_sparse()
 
 
@@ -58,22 +65,40 @@ def _compressing(name: str, blocked: bool) -> Any:
 
 
 def to_dense(self: Tensor, dtype: Any = None, *, masked_grad: bool | None = None) -> Tensor:
-    """A tensor that holds all of its elements: itself, if it is not sparse."""
+    """A tensor that holds all of its elements: itself, if it is not sparse.
+
+    >>> tocha.tensor([[0, 1], [2, 0]]).to_sparse().to_dense()
+    tensor([[0, 1],
+            [2, 0]])
+    """
     return self if dtype is None else self.to(dtype)
 
 
 def sparse_mask(self: Tensor, mask: Tensor) -> Tensor:
-    """The elements at the indices of a sparse mask, as a sparse tensor with those indices."""
+    """The elements at the indices of a sparse mask, as a sparse tensor with those indices.
+
+    >>> tocha.tensor([[1.0, 2.0], [3.0, 4.0]]).sparse_mask(tocha.eye(2).to_sparse()).to_dense()
+    tensor([[1., 0.],
+            [0., 4.]])
+    """
     return _layouts().sparse_mask(self, mask)
 
 
 def sparse_dim(self: Tensor) -> int:
-    """How many dimensions are sparse: none."""
+    """How many dimensions are sparse: none.
+
+    >>> tocha.eye(2).to_sparse(1).sparse_dim()
+    1
+    """
     return 0
 
 
 def dense_dim(self: Tensor) -> int:
-    """How many dimensions are dense: all of them."""
+    """How many dimensions are dense: all of them.
+
+    >>> tocha.eye(2).to_sparse(1).dense_dim()
+    1
+    """
     return self.dim()
 
 
@@ -92,12 +117,22 @@ def _geometry() -> Any:
 
 
 def _smm(self: Tensor, mat: Tensor) -> Tensor:
-    """The product of a sparse and a dense matrix as a sparse one."""
+    """The product of a sparse and a dense matrix as a sparse one.
+
+    >>> tocha.eye(2).to_sparse().smm(tocha.tensor([[1.0, 2.0], [3.0, 4.0]])).to_dense()
+    tensor([[1., 2.],
+            [3., 4.]])
+    """
     return _geometry().smm(self, mat)
 
 
 def _sspaddmm(self: Tensor, mat1: Tensor, mat2: Tensor, *, beta: Any = 1, alpha: Any = 1) -> Tensor:
-    """beta * self + alpha * (mat1 @ mat2) of sparse matrices self and mat1, as a sparse one."""
+    """beta * self + alpha * (mat1 @ mat2) of sparse matrices self and mat1, as a sparse one.
+
+    >>> tocha.zeros(2, 2).to_sparse().sspaddmm(tocha.eye(2).to_sparse(), tocha.tensor([[1.0, 2.0], [3.0, 4.0]])).to_dense()
+    tensor([[1., 2.],
+            [3., 4.]])
+    """
     return _geometry().sspaddmm(self, mat1, mat2, beta=beta, alpha=alpha)
 
 

@@ -286,6 +286,8 @@ def set_default_tensor_type(t: Any, /) -> None:
 
     >>> import tocha
     >>> tocha.set_default_tensor_type(tocha.FloatTensor)
+    >>> tocha.get_default_dtype()
+    tocha.float32
     """
     warn_once(
         "tocha.set_default_tensor_type() is deprecated as of PyTorch 2.1, please use tocha.set_default_dtype() and "

@@ -133,6 +133,15 @@ def _checked_device(device_type: object) -> str:
 def custom_fwd(fwd: Callable | None = None, *, device_type: str, cast_inputs: _C.dtype | None = None) -> Callable:
     """Decorates the forward of an autograd.Function: with cast_inputs it runs outside mixed precision on inputs cast to
     that dtype, else in the state that is found; custom_bwd gives backward the same state.
+
+    >>> class Square(tocha.autograd.Function):
+    ...     @staticmethod
+    ...     @tocha.amp.custom_fwd(device_type="cpu", cast_inputs=tocha.float32)
+    ...     def forward(ctx, x):
+    ...         return x * x
+    >>> with tocha.autocast("cpu"):
+    ...     Square.apply(tocha.ones(1, dtype=tocha.float16)).dtype
+    tocha.float32
     """
     device = _checked_device(device_type)
     if fwd is None:
@@ -152,7 +161,23 @@ def custom_fwd(fwd: Callable | None = None, *, device_type: str, cast_inputs: _C
 
 
 def custom_bwd(bwd: Callable | None = None, *, device_type: str) -> Callable:
-    """Decorates the backward of an autograd.Function whose forward has custom_fwd: it runs in forward's state."""
+    """Decorates the backward of an autograd.Function whose forward has custom_fwd: it runs in forward's state.
+
+    >>> class Square(tocha.autograd.Function):
+    ...     @staticmethod
+    ...     @tocha.amp.custom_fwd(device_type="cpu")
+    ...     def forward(ctx, x):
+    ...         ctx.save_for_backward(x)
+    ...         return x * x
+    ...     @staticmethod
+    ...     @tocha.amp.custom_bwd(device_type="cpu")
+    ...     def backward(ctx, grad):
+    ...         return 2 * ctx.saved_tensors[0] * grad
+    >>> x = tocha.tensor([3.0], requires_grad=True)
+    >>> Square.apply(x).backward()
+    >>> x.grad
+    tensor([6.])
+    """
     device = _checked_device(device_type)
     if bwd is None:
         return functools.partial(custom_bwd, device_type=device)

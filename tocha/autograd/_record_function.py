@@ -17,7 +17,14 @@ def _is_wanted(name: str) -> bool:
 
 
 class record_function:
-    """Marks a range of a program by a name; a context, or a decorator."""
+    """Marks a range of a program by a name; a context, or a decorator.
+
+    >>> with tocha.profiler.profile() as prof:
+    ...     with tocha.profiler.record_function("my step"):
+    ...         _ = tocha.ones(2) + 1
+    >>> any(event.key == "my step" for event in prof.key_averages())
+    True
+    """
 
     def __init__(self, name: str, args: str | None = None):
         self.name, self.args = name, args

@@ -52,7 +52,16 @@ class saved_tensors_hooks:
 
 
 class disable_saved_tensors_hooks:
-    """Within it, using saved_tensors_hooks is an error with this message."""
+    """Within it, using saved_tensors_hooks is an error with this message.
+
+    >>> with tocha.autograd.graph.disable_saved_tensors_hooks("no hooks here"):
+    ...     try:
+    ...         with tocha.autograd.graph.save_on_cpu():
+    ...             pass
+    ...     except RuntimeError as error:
+    ...         print(error)
+    no hooks here
+    """
 
     def __init__(self, error_message: str) -> None:
         self.message = error_message
@@ -74,7 +83,15 @@ class disable_saved_tensors_hooks:
 
 
 class save_on_cpu(saved_tensors_hooks):
-    """Keeps what backward needs in the CPU's memory (pinned, if asked)."""
+    """Keeps what backward needs in the CPU's memory (pinned, if asked).
+
+    >>> x = tocha.tensor([1.0, 2.0], requires_grad=True)
+    >>> with tocha.autograd.graph.save_on_cpu():
+    ...     y = (x**2).sum()
+    >>> y.backward()
+    >>> x.grad
+    tensor([2., 4.])
+    """
 
     def __init__(self, pin_memory: bool = False, device_type: str = "cuda") -> None:
         def pack(t: Tensor) -> tuple:

@@ -13,14 +13,28 @@ _current_level = -1
 
 
 class UnpackedDualTensor(NamedTuple):
-    """A tensor and its tangent; no tangent, None."""
+    """A tensor and its tangent; no tangent, None.
+
+    >>> import tocha.autograd.forward_ad as fwad
+    >>> with fwad.dual_level():
+    ...     dual = fwad.make_dual(tocha.tensor([2.0]), tocha.tensor([1.0]))
+    ...     fwad.unpack_dual(dual**2)
+    UnpackedDualTensor(primal=tensor([4.]), tangent=tensor([4.]))
+    """
 
     primal: Tensor
     tangent: Tensor | None
 
 
 def enter_dual_level() -> int:
-    """Opens a level; one at a time."""
+    """Opens a level; one at a time.
+
+    >>> import tocha.autograd.forward_ad as fwad
+    >>> level = fwad.enter_dual_level()
+    >>> fwad.unpack_dual(fwad.make_dual(tocha.tensor([2.0]), tocha.tensor([1.0])) ** 2).tangent
+    tensor([4.])
+    >>> fwad.exit_dual_level(level=level)
+    """
     global _current_level
     if _current_level >= 0:
         raise RuntimeError("Nested forward mode AD is not supported at the moment")
@@ -29,7 +43,14 @@ def enter_dual_level() -> int:
 
 
 def exit_dual_level(*, level: int | None = None) -> None:
-    """Closes the level: tangents made in it are gone."""
+    """Closes the level: tangents made in it are gone.
+
+    >>> import tocha.autograd.forward_ad as fwad
+    >>> level = fwad.enter_dual_level()
+    >>> fwad.unpack_dual(fwad.make_dual(tocha.tensor([2.0]), tocha.tensor([1.0])) * 3).tangent
+    tensor([3.])
+    >>> fwad.exit_dual_level(level=level)
+    """
     global _current_level
     wanted = _current_level if level is None else level
     if wanted < 0 or wanted != _current_level:
@@ -61,14 +82,28 @@ def make_dual(tensor: Tensor, tangent: Tensor, *, level: int | None = None) -> T
 
 
 def unpack_dual(tensor: Tensor, *, level: int | None = None) -> UnpackedDualTensor:
-    """The tensor without its tangent, and the tangent."""
+    """The tensor without its tangent, and the tangent.
+
+    >>> import tocha.autograd.forward_ad as fwad
+    >>> with fwad.dual_level():
+    ...     primal, tangent = fwad.unpack_dual(fwad.make_dual(tocha.tensor([2.0]), tocha.tensor([1.0])) * 3)
+    >>> primal, tangent
+    (tensor([6.]), tensor([3.]))
+    """
     if (_current_level if level is None else level) < 0:
         return UnpackedDualTensor(tensor, None)
     return UnpackedDualTensor(*_C._unpack_dual(tensor))
 
 
 class dual_level:
-    """A level for the length of a with block."""
+    """A level for the length of a with block.
+
+    >>> import tocha.autograd.forward_ad as fwad
+    >>> with fwad.dual_level():
+    ...     dual = fwad.make_dual(tocha.tensor([2.0]), tocha.tensor([1.0]))
+    ...     fwad.unpack_dual(dual**2).tangent
+    tensor([4.])
+    """
 
     def __enter__(self) -> int:
         return enter_dual_level()

@@ -319,7 +319,12 @@ def hessian(
 def vhp(
     func: Callable, inputs: Any, v: Any = None, create_graph: bool = False, strict: bool = False
 ) -> tuple[Any, Any]:
-    """func(*inputs), and v times its Hessian."""
+    """func(*inputs), and v times its Hessian.
+
+    >>> value, product = tocha.autograd.functional.vhp(lambda x: (x**3).sum(), tocha.tensor([1.0, 2.0]), tocha.tensor([1.0, 1.0]))
+    >>> product
+    tensor([ 6., 12.])
+    """
     with _enabled():
         given, was = _tuple(inputs, "inputs", "vhp")
         given = _leaves(given, create_graph)
@@ -333,7 +338,12 @@ def vhp(
 def hvp(
     func: Callable, inputs: Any, v: Any = None, create_graph: bool = False, strict: bool = False
 ) -> tuple[Any, Any]:
-    """func(*inputs), and its Hessian times v: differentiated twice, the second time by a vector that stands in for v."""
+    """func(*inputs), and its Hessian times v: differentiated twice, the second time by a vector that stands in for v.
+
+    >>> value, product = tocha.autograd.functional.hvp(lambda x: (x**3).sum(), tocha.tensor([1.0, 2.0]), tocha.tensor([1.0, 1.0]))
+    >>> value, product
+    (tensor(9.), tensor([ 6., 12.]))
+    """
     with _enabled():
         given, was = _tuple(inputs, "inputs", "hvp")
         given = _leaves(given, create_graph)

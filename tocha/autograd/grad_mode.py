@@ -115,7 +115,14 @@ class no_grad(_Switch, metaclass=_OnOrOff):
 
 
 class enable_grad(_Switch, metaclass=_OnOrOff):
-    """Operations are recorded, also inside no_grad."""
+    """Operations are recorded, also inside no_grad.
+
+    >>> x = tocha.tensor([1.0], requires_grad=True)
+    >>> with tocha.no_grad(), tocha.enable_grad():
+    ...     y = x * 2
+    >>> y.requires_grad
+    True
+    """
 
     on = True
 
@@ -190,7 +197,11 @@ _multithreading = _Multithreading()
 
 
 def is_multithreading_enabled() -> bool:
-    """Whether backward may use threads of its own in this thread."""
+    """Whether backward may use threads of its own in this thread.
+
+    >>> tocha.autograd.is_multithreading_enabled()
+    True
+    """
     return _multithreading.on
 
 

@@ -379,7 +379,12 @@ def gradgradcheck(
     fast_mode: bool = False,
     masked: bool = False,
 ) -> bool:
-    """gradcheck of the gradients: second derivatives against finite differences."""
+    """gradcheck of the gradients: second derivatives against finite differences.
+
+    >>> x = tocha.tensor([0.5], dtype=tocha.float64, requires_grad=True)
+    >>> tocha.autograd.gradgradcheck(tocha.sin, (x,))
+    True
+    """
     given = _tuple(inputs)
     if grad_outputs is None:
         made = _made_cotangents(_wanted(_outputs(func(*given))), gen_non_contig_grad_outputs)

@@ -32,7 +32,14 @@ class _NodeMeta(type(_C._Node)):  # type: ignore[misc]
 
 
 class Node(_C._Node, metaclass=_NodeMeta):  # type: ignore[misc]
-    """A recorded operation; `tensor.grad_fn` is one."""
+    """A recorded operation; `tensor.grad_fn` is one.
+
+    >>> y = tocha.tensor([1.0], requires_grad=True).exp()
+    >>> y.grad_fn.name()
+    'ExpBackward0'
+    >>> isinstance(y.grad_fn, tocha.autograd.graph.Node)
+    True
+    """
 
 
 def _register_hook(self: Any, fn: Callable) -> RemovableHandle:
@@ -57,7 +64,14 @@ for _class in (_C._Node, _C._FunctionBase):
 
 
 class GradientEdge(NamedTuple):
-    """A place in the graph: one result of a node. Can stand for a tensor in backward and grad."""
+    """A place in the graph: one result of a node. Can stand for a tensor in backward and grad.
+
+    >>> x = tocha.tensor([1.0, 2.0], requires_grad=True)
+    >>> y = x * 3
+    >>> edge = tocha.autograd.graph.get_gradient_edge(y)
+    >>> tocha.autograd.grad((y**2).sum(), edge)
+    (tensor([ 6., 12.]),)
+    """
 
     node: Any
     output_nr: int
@@ -76,7 +90,13 @@ def get_gradient_edge(tensor: Tensor) -> GradientEdge:
 
 
 def increment_version(tensor: Any) -> None:
-    """Marks memory as written, as an in-place operation would."""
+    """Marks memory as written, as an in-place operation would.
+
+    >>> x = tocha.ones(2)
+    >>> tocha.autograd.graph.increment_version(x)
+    >>> x._version
+    1
+    """
     for t in (tensor,) if isinstance(tensor, Tensor) else tensor:
         t._bump_version()
 

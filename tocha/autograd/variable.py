@@ -24,7 +24,11 @@ class _Engine:
 
 
 class Variable(metaclass=_VariableMeta):
-    """Variable(data, requires_grad=False) is data itself, as a leaf."""
+    """Variable(data, requires_grad=False) is data itself, as a leaf.
+
+    >>> tocha.autograd.Variable(tocha.ones(2), requires_grad=True)
+    tensor([1., 1.], requires_grad=True)
+    """
 
     _execution_engine = _Engine()
 

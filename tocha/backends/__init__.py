@@ -31,7 +31,12 @@ fp32_precision = "none"
 
 
 def flags(fp32_precision: str = "none") -> contextlib.AbstractContextManager[None]:
-    """Holds fp32_precision for a context."""
+    """Holds fp32_precision for a context.
+
+    >>> with tocha.backends.flags(fp32_precision="ieee"):
+    ...     tocha.backends.fp32_precision
+    'ieee'
+    """
     return held(__name__, {"fp32_precision": fp32_precision})
 
 

@@ -60,19 +60,38 @@ is_dynamo_compiling = is_compiling
 
 
 def is_exporting() -> bool:
+    """Whether a program is being exported: there is no export yet.
+
+    >>> tocha.compiler.is_exporting()
+    False
+    """
     return False
 
 
 def list_backends(exclude_tags: Any = ("debug", "experimental")) -> list[str]:
+    """The names that `tocha.compile(backend=...)` takes.
+
+    >>> "inductor" in tocha.compiler.list_backends()
+    True
+    """
     return _backends.list_backends(exclude_tags)
 
 
 def cudagraph_mark_step_begin() -> None:
-    """A new step begins: memory of the last one may be used again."""
+    """A new step begins: memory of the last one may be used again.
+
+    >>> tocha.compiler.cudagraph_mark_step_begin() is None
+    True
+    """
 
 
 def save_cache_artifacts() -> tuple[bytes, Any] | None:
-    """What compiling took in this process, as bytes, and what that is; None where nothing was compiled."""
+    """What compiling took in this process, as bytes, and what that is; None where nothing was compiled.
+
+    >>> artifacts = tocha.compiler.save_cache_artifacts()
+    >>> artifacts is None or isinstance(artifacts[0], bytes)
+    True
+    """
     return _importlib.import_module("tocha.compiler._cache").save_cache_artifacts()
 
 
@@ -83,7 +102,15 @@ def load_cache_artifacts(serialized_artifacts: bytes) -> Any:
 
 def report(path: Any, compare_with: Any = None) -> Any:
     """Records what is compiled from now on, for one page at `path` (docs/guide/report.md): with `with`, until the block ends, else until
-    the program does. `compare_with` is another report, whose figures are shown beside these."""
+    the program does. `compare_with` is another report, whose figures are shown beside these.
+
+    >>> import os, tempfile
+    >>> path = os.path.join(tempfile.mkdtemp(), "report.html")
+    >>> with tocha.compiler.report(path):
+    ...     _ = tocha.compile(lambda x: x + 1, backend="eager")(tocha.ones(2))
+    >>> os.path.exists(path)
+    True
+    """
     return _importlib.import_module("tocha.compiler._report").report(path, compare_with)
 
 
@@ -93,7 +120,14 @@ def bisect(fn: Callable, args: Sequence[Any] = (), kwargs: dict[str, Any] | None
 
 
 def nested_compile_region(fn: Any = None, *, options: Any = None, max_reuse_entries: int = 8, reuse_hash_fn: Any = None) -> Any:  # fmt: skip
-    """Marks a function that models call again and again. Captured code goes through each call of it."""
+    """Marks a function that models call again and again. Captured code goes through each call of it.
+
+    >>> @tocha.compiler.nested_compile_region
+    ... def block(x):
+    ...     return x.sin() * 2
+    >>> tocha.compile(lambda x: block(block(x)), backend="eager")(tocha.zeros(2))
+    tensor([0., 0.])
+    """
     if fn is None:
         return _functools.partial(nested_compile_region, options=options, max_reuse_entries=max_reuse_entries, reuse_hash_fn=reuse_hash_fn)  # fmt: skip
 
@@ -105,7 +139,13 @@ def nested_compile_region(fn: Any = None, *, options: Any = None, max_reuse_entr
 
 
 def wrap_numpy(fn: Callable) -> Callable:
-    """A function of NumPy arrays as one of tensors."""
+    """A function of NumPy arrays as one of tensors.
+
+    >>> import numpy
+    >>> f = tocha.compiler.wrap_numpy(lambda a: numpy.sqrt(a) + 1)
+    >>> f(tocha.tensor([4.0, 9.0]))
+    tensor([3., 4.])
+    """
     return _importlib.import_module("tocha._dynamo.external_utils").wrap_numpy(fn)
 
 
@@ -115,7 +155,11 @@ def load_compiled_function(file: _io.IOBase, *, f_globals: dict[str, object] | N
 
 
 def set_enable_guard_collectives(enabled: bool) -> bool:
-    """Whether processes that work together tell each other before one of them captures again; returns what it was."""
+    """Whether processes that work together tell each other before one of them captures again; returns what it was.
+
+    >>> tocha.compiler.set_enable_guard_collectives(False)
+    False
+    """
     if enabled:
         raise RuntimeError("[compiler] guard collectives need tocha.distributed")
     return False
@@ -125,17 +169,29 @@ def set_enable_guard_collectives(enabled: bool) -> bool:
 
 
 def skip_all_guards_unsafe(guard_entries: Sequence[Any]) -> list[bool]:
-    """For `options={"guard_filter_fn": ...}`: nothing is guarded. What was captured first runs ever after."""
+    """For `options={"guard_filter_fn": ...}`: nothing is guarded. What was captured first runs ever after.
+
+    >>> tocha.compile(lambda x: x + 1, backend="eager", options={"guard_filter_fn": tocha.compiler.skip_all_guards_unsafe})(tocha.tensor([1.0]))
+    tensor([2.])
+    """
     return [False for _ in guard_entries]
 
 
 def skip_guard_on_globals_unsafe(guard_entries: Sequence[Any]) -> list[bool]:
-    """Global variables are not guarded."""
+    """Global variables are not guarded.
+
+    >>> tocha.compile(lambda x: x + 1, backend="eager", options={"guard_filter_fn": tocha.compiler.skip_guard_on_globals_unsafe})(tocha.tensor([1.0]))
+    tensor([2.])
+    """
     return [not entry.is_global for entry in guard_entries]
 
 
 def keep_tensor_guards_unsafe(guard_entries: Sequence[Any], keep_parameters: bool = False) -> list[bool]:
-    """Tensors are guarded, parameters only if wanted; nothing else is."""
+    """Tensors are guarded, parameters only if wanted; nothing else is.
+
+    >>> tocha.compile(lambda x: x + 1, backend="eager", options={"guard_filter_fn": tocha.compiler.keep_tensor_guards_unsafe})(tocha.tensor([1.0]))
+    tensor([2.])
+    """
     return [
         entry.guard_type == "TENSOR_MATCH" and (keep_parameters or not isinstance(entry.value, _nn.Parameter))
         for entry in guard_entries
@@ -143,7 +199,11 @@ def keep_tensor_guards_unsafe(guard_entries: Sequence[Any], keep_parameters: boo
 
 
 def keep_portable_guards_unsafe(guard_entries: Sequence[Any]) -> list[bool]:
-    """What holds in other processes too is guarded: not the identity of objects."""
+    """What holds in other processes too is guarded: not the identity of objects.
+
+    >>> tocha.compile(lambda x: x + 1, backend="eager", options={"guard_filter_fn": tocha.compiler.keep_portable_guards_unsafe})(tocha.tensor([1.0]))
+    tensor([2.])
+    """
     return [entry.guard_type not in ("ID_MATCH", "DUPLICATE_INPUT", "LAMBDA_GUARD") for entry in guard_entries]
 
 
@@ -157,12 +217,20 @@ def _of_module(entry: Any, is_one: Callable[[Any], bool]) -> bool:
 
 
 def skip_guard_on_all_nn_modules_unsafe(guard_entries: Sequence[Any]) -> list[bool]:
-    """Modules and what lies in them are not guarded."""
+    """Modules and what lies in them are not guarded.
+
+    >>> tocha.compile(lambda x: x + 1, backend="eager", options={"guard_filter_fn": tocha.compiler.skip_guard_on_all_nn_modules_unsafe})(tocha.tensor([1.0]))
+    tensor([2.])
+    """
     return [not _of_module(e, lambda v: isinstance(v, type) and issubclass(v, _nn.Module)) for e in guard_entries]
 
 
 def skip_guard_on_inbuilt_nn_modules_unsafe(guard_entries: Sequence[Any]) -> list[bool]:
-    """The library's own modules and what lies in them are not guarded."""
+    """The library's own modules and what lies in them are not guarded.
+
+    >>> tocha.compile(lambda x: x + 1, backend="eager", options={"guard_filter_fn": tocha.compiler.skip_guard_on_inbuilt_nn_modules_unsafe})(tocha.tensor([1.0]))
+    tensor([2.])
+    """
 
     def is_one(value: Any) -> bool:
         return isinstance(value, type) and issubclass(value, _nn.Module) and value.__module__.startswith("tocha.nn.")

@@ -40,30 +40,56 @@ def is_available() -> bool:
 
 
 def is_initialized() -> bool:
-    """Whether the CPU was started."""
+    """Whether the CPU was started.
+
+    >>> tocha.cpu.is_initialized()
+    True
+    """
     return True
 
 
 def device_count() -> int:
-    """The number of CPUs that tensors can be on: all cores count as one."""
+    """The number of CPUs that tensors can be on: all cores count as one.
+
+    >>> tocha.cpu.device_count()
+    1
+    """
     return 1
 
 
 def current_device() -> str:
-    """The selected device."""
+    """The selected device.
+
+    >>> tocha.cpu.current_device()
+    'cpu'
+    """
     return "cpu"
 
 
 def set_device(device: Any) -> None:
-    """There is one CPU, so nothing has to be selected."""
+    """There is one CPU, so nothing has to be selected.
+
+    >>> tocha.cpu.set_device("cpu") is None
+    True
+    """
 
 
 def synchronize(device: Any = None) -> None:
-    """Work on the CPU is done when a call returns, so there is nothing to wait for."""
+    """Work on the CPU is done when a call returns, so there is nothing to wait for.
+
+    >>> tocha.cpu.synchronize() is None
+    True
+    """
 
 
 class Event:
-    """A mark in a stream, which is always reached."""
+    """A mark in a stream, which is always reached.
+
+    >>> event = tocha.cpu.Event()
+    >>> event.record()
+    >>> event.query()
+    True
+    """
 
     def query(self) -> bool:
         """Whether the mark is reached."""
@@ -80,7 +106,12 @@ class Event:
 
 
 class Stream:
-    """An order of work; on the CPU that is the order of calls."""
+    """An order of work; on the CPU that is the order of calls.
+
+    >>> with tocha.cpu.stream(tocha.cpu.Stream()):
+    ...     tocha.ones(1)
+    tensor([1.])
+    """
 
     def __init__(self, priority: int = -1) -> None:
         self.priority = priority
@@ -99,12 +130,21 @@ _current = _default = Stream()
 
 
 def current_stream(device: Any = None) -> Stream:
-    """The stream that work goes to."""
+    """The stream that work goes to.
+
+    >>> type(tocha.cpu.current_stream()).__name__
+    'Stream'
+    """
     return _current
 
 
 class StreamContext:
-    """A context in which current_stream is another."""
+    """A context in which current_stream is another.
+
+    >>> with tocha.cpu.StreamContext(tocha.cpu.Stream()):
+    ...     tocha.ones(1)
+    tensor([1.])
+    """
 
     def __init__(self, stream: Stream | None) -> None:
         self.stream = stream
@@ -121,7 +161,12 @@ class StreamContext:
 
 
 def stream(stream: Stream) -> StreamContext:
-    """The context of a stream."""
+    """The context of a stream.
+
+    >>> with tocha.cpu.stream(tocha.cpu.current_stream()):
+    ...     tocha.ones(1)
+    tensor([1.])
+    """
     return StreamContext(stream)
 
 

@@ -48,33 +48,57 @@ def __getattr__(name: str) -> Any:
 
 
 class DistError(RuntimeError):
-    """What communication raises."""
+    """What communication raises.
+
+    >>> issubclass(tocha.distributed.DistError, RuntimeError)
+    True
+    """
 
 
 class DistBackendError(DistError):
-    """What a backend of communication raises."""
+    """What a backend of communication raises.
+
+    >>> issubclass(tocha.distributed.DistBackendError, tocha.distributed.DistError)
+    True
+    """
 
 
 # -- questions ---------------------------------------------------------------------------------------------
 
 
 def is_available() -> bool:
-    """Whether groups of processes can be made: of one rank."""
+    """Whether groups of processes can be made: of one rank.
+
+    >>> tocha.distributed.is_available()
+    True
+    """
     return True
 
 
 def is_initialized() -> bool:
-    """Whether there is a default group."""
+    """Whether there is a default group.
+
+    >>> tocha.distributed.is_initialized()
+    False
+    """
     return _groups.default is not None
 
 
 def is_gloo_available() -> bool:
-    """Groups named gloo can be made, of one rank."""
+    """Groups named gloo can be made, of one rank.
+
+    >>> tocha.distributed.is_gloo_available()
+    True
+    """
     return True
 
 
 def is_nccl_available() -> bool:
-    """Whether NCCL is there: it is not."""
+    """Whether NCCL is there: it is not.
+
+    >>> isinstance(tocha.distributed.is_nccl_available(), bool)
+    True
+    """
     return False
 
 
@@ -82,12 +106,20 @@ is_mpi_available = is_ucc_available = is_xccl_available = is_nccl_available
 
 
 def is_backend_available(backend: str) -> bool:
-    """Whether a group can be made with this backend."""
+    """Whether a group can be made with this backend.
+
+    >>> tocha.distributed.is_backend_available("gloo")
+    True
+    """
     return backend.lower() in ("gloo", "fake")
 
 
 def is_torchelastic_launched() -> bool:
-    """Whether PyTorch's launcher started this process."""
+    """Whether PyTorch's launcher started this process.
+
+    >>> tocha.distributed.is_torchelastic_launched()
+    False
+    """
     return os.environ.get("TORCHELASTIC_RUN_ID") is not None
 
 
@@ -127,7 +159,16 @@ def init_process_group(
 
 
 def destroy_process_group(group: Any = None) -> None:
-    """Forgets a group; without one, all."""
+    """Forgets a group; without one, all.
+
+    >>> import tocha.distributed as dist
+    >>> dist.init_process_group("gloo", store=dist.HashStore(), rank=0, world_size=1)
+    >>> dist.is_initialized()
+    True
+    >>> dist.destroy_process_group()
+    >>> dist.is_initialized()
+    False
+    """
     given = _groups.default if group is None else group
     if given is None:
         raise AssertionError("no default process group to destroy")
@@ -135,7 +176,11 @@ def destroy_process_group(group: Any = None) -> None:
 
 
 def get_node_local_rank(fallback_rank: int | None = None) -> int:
-    """This process's number on its machine, as the launcher says it ($LOCAL_RANK)."""
+    """This process's number on its machine, as the launcher says it ($LOCAL_RANK).
+
+    >>> tocha.distributed.get_node_local_rank(fallback_rank=0)
+    0
+    """
     if "LOCAL_RANK" in os.environ:
         return int(os.environ["LOCAL_RANK"])
     if fallback_rank is None:
@@ -146,7 +191,15 @@ def get_node_local_rank(fallback_rank: int | None = None) -> int:
 
 
 def new_subgroups(group_size: int | None = None, group: Any = None, *args: Any, **kwargs: Any) -> tuple[Any, list[Any]]:
-    """The groups of so many ranks each that the world falls into, and this rank's: of one rank there is one."""
+    """The groups of so many ranks each that the world falls into, and this rank's: of one rank there is one.
+
+    >>> import tocha.distributed as dist
+    >>> dist.init_process_group("gloo", store=dist.HashStore(), rank=0, world_size=1)
+    >>> mine, groups = dist.new_subgroups(1)
+    >>> len(groups)
+    1
+    >>> dist.destroy_process_group()
+    """
     size = 1 if group_size is None else group_size
     if size > get_world_size(group):
         raise ValueError(f"The arg 'group_size' ({size}) must not exceed the world size ({get_world_size(group)})")
@@ -157,7 +210,14 @@ def new_subgroups(group_size: int | None = None, group: Any = None, *args: Any, 
 def new_group(
     ranks: Any = None, timeout: Any = None, backend: str | None = None, pg_options: Any = None, **kwargs: Any
 ) -> Any:
-    """A group of some of the ranks: of rank 0, or one that this process is not in."""
+    """A group of some of the ranks: of rank 0, or one that this process is not in.
+
+    >>> import tocha.distributed as dist
+    >>> dist.init_process_group("gloo", store=dist.HashStore(), rank=0, world_size=1)
+    >>> dist.new_group([0]).size()
+    1
+    >>> dist.destroy_process_group()
+    """
     default = _check_member(None)
     if ranks is not None and sorted(set(ranks)) not in ([], [0]):
         raise ValueError("the new group's rank should be within the world_size set by init_process_group")
@@ -165,28 +225,63 @@ def new_group(
 
 
 def get_rank(group: Any = None) -> int:
-    """0, or -1 outside the group."""
+    """0, or -1 outside the group.
+
+    >>> import tocha.distributed as dist
+    >>> dist.init_process_group("gloo", store=dist.HashStore(), rank=0, world_size=1)
+    >>> dist.get_rank()
+    0
+    >>> dist.destroy_process_group()
+    """
     return -1 if group is GroupMember.NON_GROUP_MEMBER else _check_member(group).rank()
 
 
 def get_world_size(group: Any = None) -> int:
-    """1, or -1 outside the group."""
+    """1, or -1 outside the group.
+
+    >>> import tocha.distributed as dist
+    >>> dist.init_process_group("gloo", store=dist.HashStore(), rank=0, world_size=1)
+    >>> dist.get_world_size()
+    1
+    >>> dist.destroy_process_group()
+    """
     return -1 if group is GroupMember.NON_GROUP_MEMBER else _check_member(group).size()
 
 
 def get_backend(group: Any = None) -> str:
-    """The name of the group's backend."""
+    """The name of the group's backend.
+
+    >>> import tocha.distributed as dist
+    >>> dist.init_process_group("gloo", store=dist.HashStore(), rank=0, world_size=1)
+    >>> dist.get_backend()
+    'gloo'
+    >>> dist.destroy_process_group()
+    """
     return _check_member(group).name()
 
 
 def get_process_group_ranks(group: Any = None) -> list[int]:
-    """[0]."""
+    """[0].
+
+    >>> import tocha.distributed as dist
+    >>> dist.init_process_group("gloo", store=dist.HashStore(), rank=0, world_size=1)
+    >>> dist.get_process_group_ranks(dist.new_group([0]))
+    [0]
+    >>> dist.destroy_process_group()
+    """
     _check_member(group)
     return [0]
 
 
 def get_global_rank(group: Any, group_rank: int) -> int:
-    """The rank in the default group."""
+    """The rank in the default group.
+
+    >>> import tocha.distributed as dist
+    >>> dist.init_process_group("gloo", store=dist.HashStore(), rank=0, world_size=1)
+    >>> dist.get_global_rank(dist.new_group([0]), 0)
+    0
+    >>> dist.destroy_process_group()
+    """
     _check_member(group)
     if group_rank != 0:
         raise ValueError(f"Group rank {group_rank} is not part of group {group}")
@@ -194,7 +289,14 @@ def get_global_rank(group: Any, group_rank: int) -> int:
 
 
 def get_group_rank(group: Any, global_rank: int) -> int:
-    """The rank in a group."""
+    """The rank in a group.
+
+    >>> import tocha.distributed as dist
+    >>> dist.init_process_group("gloo", store=dist.HashStore(), rank=0, world_size=1)
+    >>> dist.get_group_rank(dist.new_group([0]), 0)
+    0
+    >>> dist.destroy_process_group()
+    """
     _check_member(group)
     if global_rank != 0:
         raise ValueError(f"Global rank {global_rank} is not part of group {group}")
@@ -230,7 +332,15 @@ def irecv(tensor: Any, src: int | None = None, group: Any = None, tag: int = 0, 
 
 
 class P2POp:
-    """A send or receive for batch_isend_irecv."""
+    """A send or receive for batch_isend_irecv.
+
+    >>> import tocha.distributed as dist
+    >>> dist.init_process_group("gloo", store=dist.HashStore(), rank=0, world_size=1)
+    >>> operation = dist.P2POp(dist.isend, tocha.ones(2), 0)
+    >>> operation.peer
+    0
+    >>> dist.destroy_process_group()
+    """
 
     def __init__(self, op: Any, tensor: Any, peer: int | None = None, group: Any = None, tag: int = 0):
         self.op, self.tensor, self.peer, self.group, self.tag = op, tensor, peer, group, tag

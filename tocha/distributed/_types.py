@@ -9,7 +9,11 @@ from typing import Any, ClassVar
 
 
 class Backend(str):
-    """The name of a backend, in lower case."""
+    """The name of a backend, in lower case.
+
+    >>> tocha.distributed.Backend("GLOO")
+    'gloo'
+    """
 
     UNDEFINED: ClassVar[str] = "undefined"
     GLOO: ClassVar[str] = "gloo"
@@ -50,7 +54,16 @@ class _ReduceOpMeta(type):
 
 
 class ReduceOp(metaclass=_ReduceOpMeta):
-    """How the tensors of the ranks become one: a way, or a way with a factor (PREMUL_SUM)."""
+    """How the tensors of the ranks become one: a way, or a way with a factor (PREMUL_SUM).
+
+    >>> import tocha.distributed as dist
+    >>> dist.init_process_group("gloo", store=dist.HashStore(), rank=0, world_size=1)
+    >>> x = tocha.tensor([1.0, 2.0])
+    >>> dist.all_reduce(x, op=dist.ReduceOp.SUM)
+    >>> x
+    tensor([1., 2.])
+    >>> dist.destroy_process_group()
+    """
 
     RedOpType = _RedOpType
     SUM, AVG, PRODUCT, MIN, MAX, BAND, BOR, BXOR, PREMUL_SUM = _RedOpType
@@ -69,7 +82,16 @@ reduce_op = ReduceOp
 
 
 class Work:
-    """A collective that is under way: with one rank it is done."""
+    """A collective that is under way: with one rank it is done.
+
+    >>> import tocha.distributed as dist
+    >>> dist.init_process_group("gloo", store=dist.HashStore(), rank=0, world_size=1)
+    >>> work = dist.all_reduce(tocha.ones(1), async_op=True)
+    >>> _ = work.wait()
+    >>> work.is_completed()
+    True
+    >>> dist.destroy_process_group()
+    """
 
     def __init__(self, result: Any = None):
         self._result = result
@@ -98,7 +120,15 @@ class Work:
 
 
 class ProcessGroup:
-    """A group of one rank. Groups have numbers for names: the first one's is 0."""
+    """A group of one rank. Groups have numbers for names: the first one's is 0.
+
+    >>> import tocha.distributed as dist
+    >>> dist.init_process_group("gloo", store=dist.HashStore(), rank=0, world_size=1)
+    >>> group = dist.new_group([0])
+    >>> isinstance(group, dist.ProcessGroup), group.size()
+    (True, 1)
+    >>> dist.destroy_process_group()
+    """
 
     def __init__(self, backend: str, name: str, description: str = "undefined"):
         self._backend, self.group_name, self.group_desc = Backend(backend), name, description
@@ -117,7 +147,14 @@ class ProcessGroup:
 
 
 class Store:
-    """Keys and values that the processes of a group share: one process has them in a dict."""
+    """Keys and values that the processes of a group share: one process has them in a dict.
+
+    >>> store = tocha.distributed.HashStore()
+    >>> isinstance(store, tocha.distributed.Store)
+    True
+    >>> store.add("count", 2), store.add("count", 3)
+    (2, 5)
+    """
 
     def __init__(self, *args: Any, **kwargs: Any):
         self._values: dict[str, bytes] = {}
@@ -157,19 +194,45 @@ class Store:
 
 
 class HashStore(Store):
-    """A store within a process."""
+    """A store within a process.
+
+    >>> store = tocha.distributed.HashStore()
+    >>> store.set("key", "value")
+    >>> store.get("key")
+    b'value'
+    """
 
 
 class TCPStore(Store):
-    """A store that PyTorch reaches over the network; of one process here."""
+    """A store that PyTorch reaches over the network; of one process here.
+
+    >>> store = tocha.distributed.TCPStore("localhost", 0, 1, is_master=True, wait_for_workers=False)
+    >>> store.set("key", "value")
+    >>> store.get("key")
+    b'value'
+    """
 
 
 class FileStore(Store):
-    """A store that PyTorch keeps in a file; of one process here."""
+    """A store that PyTorch keeps in a file; of one process here.
+
+    >>> import os, tempfile
+    >>> store = tocha.distributed.FileStore(os.path.join(tempfile.mkdtemp(), "store"), 1)
+    >>> store.set("key", "value")
+    >>> store.get("key")
+    b'value'
+    """
 
 
 class PrefixStore(Store):
-    """Another store, with a prefix to its keys."""
+    """Another store, with a prefix to its keys.
+
+    >>> store = tocha.distributed.HashStore()
+    >>> part = tocha.distributed.PrefixStore("part", store)
+    >>> part.set("key", "value")
+    >>> part.get("key")
+    b'value'
+    """
 
     def __init__(self, prefix: str, store: Store):
         super().__init__()
@@ -195,10 +258,18 @@ class _DefaultGroup(type):
 
 
 class GroupMember(metaclass=_DefaultGroup):
-    """Whether a process is in a group."""
+    """Whether a process is in a group.
+
+    >>> tocha.distributed.GroupMember.NON_GROUP_MEMBER
+    -100
+    """
 
     NON_GROUP_MEMBER: ClassVar[int] = -100
 
 
 class group(metaclass=_DefaultGroup):
-    """The default group: `group.WORLD`, or None."""
+    """The default group: `group.WORLD`, or None.
+
+    >>> tocha.distributed.group.WORLD is None
+    True
+    """

@@ -79,7 +79,11 @@ def _require_constraint(value: Any) -> None:
 
 
 class _Dependent(Constraint):
-    """A constraint that depends on other values (a support between two parameters); it cannot check anything itself."""
+    """A constraint that depends on other values (a support between two parameters); it cannot check anything itself.
+
+    >>> tocha.distributions.constraints.is_dependent(tocha.distributions.constraints.dependent)
+    True
+    """
 
     def __init__(self, *, is_discrete: Any = NotImplemented, event_dim: Any = NotImplemented) -> None:
         self._is_discrete = is_discrete
@@ -109,12 +113,20 @@ class _Dependent(Constraint):
 
 
 def is_dependent(constraint: object) -> bool:
-    """Whether a constraint depends on other values and cannot check by itself."""
+    """Whether a constraint depends on other values and cannot check by itself.
+
+    >>> tocha.distributions.constraints.is_dependent(tocha.distributions.constraints.positive), tocha.distributions.constraints.is_dependent(tocha.distributions.Uniform.support)
+    (False, True)
+    """
     return isinstance(constraint, _Dependent)
 
 
 class _DependentProperty(property, _Dependent):
-    """A property of a class that is a constraint: of the class a dependent one, of an instance the one it returns."""
+    """A property of a class that is a constraint: of the class a dependent one, of an instance the one it returns.
+
+    >>> tocha.distributions.constraints.is_dependent(tocha.distributions.Uniform.support), tocha.distributions.Uniform(0.0, 1.0).support
+    (True, Interval(lower_bound=0.0, upper_bound=1.0))
+    """
 
     def __init__(
         self, fn: Callable | None = None, *, is_discrete: Any = NotImplemented, event_dim: Any = NotImplemented
@@ -129,7 +141,11 @@ class _DependentProperty(property, _Dependent):
 
 
 class _IndependentConstraint(Constraint):
-    """A constraint whose last dims belong to one value: all of them must satisfy it."""
+    """A constraint whose last dims belong to one value: all of them must satisfy it.
+
+    >>> tocha.distributions.constraints.independent(tocha.distributions.constraints.positive, 1).check(tocha.tensor([[1.0, 2.0], [1.0, -2.0]]))
+    tensor([ True, False])
+    """
 
     def __init__(self, base_constraint: Constraint, reinterpreted_batch_ndims: int) -> None:
         _require_constraint(base_constraint)
@@ -161,7 +177,11 @@ class _IndependentConstraint(Constraint):
 
 
 class MixtureSameFamilyConstraint(Constraint):
-    """What a mixture's components take, for a value without the dim of components."""
+    """What a mixture's components take, for a value without the dim of components.
+
+    >>> tocha.distributions.constraints.MixtureSameFamilyConstraint(tocha.distributions.constraints.positive).check(tocha.tensor([[1.0, 2.0]]))
+    tensor([[True, True]])
+    """
 
     def __init__(self, base_constraint: Constraint) -> None:
         _require_constraint(base_constraint)
@@ -188,7 +208,11 @@ class MixtureSameFamilyConstraint(Constraint):
 
 
 class _Boolean(Constraint):
-    """0 and 1."""
+    """0 and 1.
+
+    >>> tocha.distributions.constraints.boolean.check(tocha.tensor([0.0, 1.0, 2.0]))
+    tensor([ True,  True, False])
+    """
 
     is_discrete = True
 
@@ -197,7 +221,11 @@ class _Boolean(Constraint):
 
 
 class _OneHot(Constraint):
-    """Vectors of one 1 and else 0."""
+    """Vectors of one 1 and else 0.
+
+    >>> tocha.distributions.constraints.one_hot.check(tocha.tensor([[0.0, 1.0], [1.0, 1.0]]))
+    tensor([ True, False])
+    """
 
     is_discrete = True
     event_dim = 1
@@ -239,7 +267,11 @@ class _UpperBound(_Bounded):
 
 
 class _IntegerInterval(_TwoBounds):
-    """Integers from lower_bound to upper_bound, both included."""
+    """Integers from lower_bound to upper_bound, both included.
+
+    >>> tocha.distributions.constraints.integer_interval(0, 3).check(tocha.tensor([0.0, 1.5, 3.0]))
+    tensor([ True, False,  True])
+    """
 
     is_discrete = True
 
@@ -266,49 +298,77 @@ class _IntegerGreaterThan(_LowerBound):
 
 
 class _Real(Constraint):
-    """Numbers: everything but NaN."""
+    """Numbers: everything but NaN.
+
+    >>> tocha.distributions.constraints.real.check(tocha.tensor([1.0, float("nan")]))
+    tensor([ True, False])
+    """
 
     def check(self, value: Tensor) -> Tensor:
         return value == value  # False for NaN
 
 
 class _GreaterThan(_LowerBound):
-    """Numbers above lower_bound."""
+    """Numbers above lower_bound.
+
+    >>> tocha.distributions.constraints.greater_than(1).check(tocha.tensor([1.0, 2.0]))
+    tensor([False,  True])
+    """
 
     def check(self, value: Tensor) -> Tensor:
         return self.lower_bound < value
 
 
 class _GreaterThanEq(_LowerBound):
-    """Numbers from lower_bound."""
+    """Numbers from lower_bound.
+
+    >>> tocha.distributions.constraints.greater_than_eq(1).check(tocha.tensor([0.0, 1.0]))
+    tensor([False,  True])
+    """
 
     def check(self, value: Tensor) -> Tensor:
         return self.lower_bound <= value
 
 
 class _LessThan(_UpperBound):
-    """Numbers below upper_bound."""
+    """Numbers below upper_bound.
+
+    >>> tocha.distributions.constraints.less_than(1).check(tocha.tensor([0.0, 1.0]))
+    tensor([ True, False])
+    """
 
     def check(self, value: Tensor) -> Tensor:
         return value < self.upper_bound
 
 
 class _Interval(_TwoBounds):
-    """Numbers from lower_bound to upper_bound, both included."""
+    """Numbers from lower_bound to upper_bound, both included.
+
+    >>> tocha.distributions.constraints.interval(0, 1).check(tocha.tensor([0.0, 1.0, 2.0]))
+    tensor([ True,  True, False])
+    """
 
     def check(self, value: Tensor) -> Tensor:
         return (self.lower_bound <= value) & (value <= self.upper_bound)
 
 
 class _HalfOpenInterval(_TwoBounds):
-    """Numbers from lower_bound to upper_bound, which is not included."""
+    """Numbers from lower_bound to upper_bound, which is not included.
+
+    >>> tocha.distributions.constraints.half_open_interval(0, 1).check(tocha.tensor([0.0, 1.0]))
+    tensor([ True, False])
+    """
 
     def check(self, value: Tensor) -> Tensor:
         return (self.lower_bound <= value) & (value < self.upper_bound)
 
 
 class _Simplex(Constraint):
-    """Vectors of numbers that are not negative and sum to 1."""
+    """Vectors of numbers that are not negative and sum to 1.
+
+    >>> tocha.distributions.constraints.simplex.check(tocha.tensor([[0.5, 0.5], [0.5, 0.6]]))
+    tensor([ True, False])
+    """
 
     event_dim = 1
 
@@ -317,7 +377,11 @@ class _Simplex(Constraint):
 
 
 class _Multinomial(_UpperBound):
-    """Vectors of counts that are not negative and sum to at most upper_bound."""
+    """Vectors of counts that are not negative and sum to at most upper_bound.
+
+    >>> tocha.distributions.constraints.multinomial(3).check(tocha.tensor([1.0, 2.0]))
+    tensor(True)
+    """
 
     is_discrete = True
     event_dim = 1
@@ -330,7 +394,11 @@ class _Multinomial(_UpperBound):
 
 
 class _LowerTriangular(Constraint):
-    """Lower triangular matrices."""
+    """Lower triangular matrices.
+
+    >>> tocha.distributions.constraints.lower_triangular.check(tocha.tensor([[1.0, 0.0], [2.0, -3.0]]))
+    tensor(True)
+    """
 
     event_dim = 2
 
@@ -339,7 +407,11 @@ class _LowerTriangular(Constraint):
 
 
 class _LowerCholesky(Constraint):
-    """Lower triangular matrices with a positive diagonal."""
+    """Lower triangular matrices with a positive diagonal.
+
+    >>> tocha.distributions.constraints.lower_cholesky.check(tocha.tensor([[1.0, 0.0], [2.0, 3.0]]))
+    tensor(True)
+    """
 
     event_dim = 2
 
@@ -348,7 +420,11 @@ class _LowerCholesky(Constraint):
 
 
 class _CorrCholesky(Constraint):
-    """Cholesky factors of correlation matrices: lower triangular, a positive diagonal, rows of length 1."""
+    """Cholesky factors of correlation matrices: lower triangular, a positive diagonal, rows of length 1.
+
+    >>> tocha.distributions.constraints.corr_cholesky.check(tocha.eye(2))
+    tensor(True)
+    """
 
     event_dim = 2
 
@@ -359,7 +435,11 @@ class _CorrCholesky(Constraint):
 
 
 class _Square(Constraint):
-    """Square matrices."""
+    """Square matrices.
+
+    >>> tocha.distributions.constraints.square.check(tocha.ones(2, 2))
+    tensor(True)
+    """
 
     event_dim = 2
 
@@ -369,7 +449,11 @@ class _Square(Constraint):
 
 
 class _Symmetric(_Square):
-    """Symmetric matrices, to 1e-6."""
+    """Symmetric matrices, to 1e-6.
+
+    >>> tocha.distributions.constraints.symmetric.check(tocha.tensor([[1.0, 2.0], [2.0, 1.0]]))
+    tensor(True)
+    """
 
     def check(self, value: Tensor) -> Tensor:
         if value.shape[-2] != value.shape[-1]:
@@ -378,7 +462,11 @@ class _Symmetric(_Square):
 
 
 class _PositiveSemidefinite(_Symmetric):
-    """Symmetric matrices whose eigenvalues are not negative."""
+    """Symmetric matrices whose eigenvalues are not negative.
+
+    >>> tocha.distributions.constraints.positive_semidefinite.check(tocha.ones(2, 2))
+    tensor(True)
+    """
 
     def check(self, value: Tensor) -> Tensor:
         symmetric_ones = super().check(value)
@@ -388,7 +476,11 @@ class _PositiveSemidefinite(_Symmetric):
 
 
 class _PositiveDefinite(_Symmetric):
-    """Symmetric matrices whose eigenvalues are positive."""
+    """Symmetric matrices whose eigenvalues are positive.
+
+    >>> tocha.distributions.constraints.positive_definite.check(tocha.tensor([[2.0, 1.0], [1.0, 2.0]]))
+    tensor(True)
+    """
 
     def check(self, value: Tensor) -> Tensor:
         symmetric_ones = super().check(value)
@@ -416,7 +508,11 @@ class _Sequence(Constraint):
 
 
 class _Cat(_Sequence):
-    """Constraints side by side along dim, each for as many places as lengths says."""
+    """Constraints side by side along dim, each for as many places as lengths says.
+
+    >>> tocha.distributions.constraints.cat([tocha.distributions.constraints.positive, tocha.distributions.constraints.real], dim=0, lengths=[1, 1]).check(tocha.tensor([-1.0, -1.0]))
+    tensor([False,  True])
+    """
 
     def __init__(self, cseq: Any, dim: int = 0, lengths: Any = None) -> None:
         super().__init__(cseq, dim)
@@ -438,7 +534,12 @@ class _Cat(_Sequence):
 
 
 class _Stack(_Sequence):
-    """Constraints one above another along dim, each for one slice."""
+    """Constraints one above another along dim, each for one slice.
+
+    >>> tocha.distributions.constraints.stack([tocha.distributions.constraints.positive, tocha.distributions.constraints.real], dim=0).check(tocha.tensor([[1.0], [-1.0]]))
+    tensor([[True],
+            [True]])
+    """
 
     @property
     def event_dim(self) -> int:  # type: ignore[override]

@@ -55,7 +55,13 @@ def functional_call(
 
 
 def stack_module_state(models: Sequence[Module]) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Parameters and buffers of several models of one class, each stacked along a new first dimension."""
+    """Parameters and buffers of several models of one class, each stacked along a new first dimension.
+
+    >>> models = [tocha.nn.Linear(2, 3) for _ in range(4)]
+    >>> params, buffers = tocha.func.stack_module_state(models)
+    >>> {name: tuple(p.shape) for name, p in params.items()}
+    {'weight': (4, 3, 2), 'bias': (4, 3)}
+    """
     if len(models) == 0:
         raise RuntimeError("stack_module_state: Expected at least one model, got 0.")
     if not (all(m.training for m in models) or not any(m.training for m in models)):

@@ -89,7 +89,15 @@ class Future:
 
 
 def collect_all(futures: list[Future]) -> Future:
-    """A future of the list of futures, done when all are."""
+    """A future of the list of futures, done when all are.
+
+    >>> a, b = tocha.futures.Future(), tocha.futures.Future()
+    >>> both = tocha.futures.collect_all([a, b])
+    >>> a.set_result(1)
+    >>> b.set_result(2)
+    >>> [f.wait() for f in both.wait()]
+    [1, 2]
+    """
     made, left, lock = Future(), len(futures), threading.Lock()
     if not futures:
         made.set_result([])
@@ -108,5 +116,12 @@ def collect_all(futures: list[Future]) -> Future:
 
 
 def wait_all(futures: list[Future]) -> list[Any]:
-    """The results of all."""
+    """The results of all.
+
+    >>> a, b = tocha.futures.Future(), tocha.futures.Future()
+    >>> a.set_result(1)
+    >>> b.set_result(2)
+    >>> tocha.futures.wait_all([a, b])
+    [1, 2]
+    """
     return [future.wait() for future in collect_all(futures).wait()]

@@ -89,6 +89,10 @@ def wrap(fn_or_name: str | Callable) -> str | Callable:
     """Makes a function of a module a leaf: a trace records its call instead of going into it.
 
     Called at module level with the function or its name (`wrap("len")`), or as a decorator.
+
+    >>> import tocha.fx
+    >>> tocha.fx.wrap("len")
+    'len'
     """
     if not callable(fn_or_name) and not isinstance(fn_or_name, str):
         raise RuntimeError("Unsupported type for global function! Must be either a callable or string name")

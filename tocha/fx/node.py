@@ -37,7 +37,15 @@ _side_effectful_functions: set[Callable] = {
 
 
 def has_side_effect(fn: Callable) -> Callable:
-    """Registers a function whose calls must stay though nobody uses their result."""
+    """Registers a function whose calls must stay though nobody uses their result.
+
+    >>> import tocha.fx
+    >>> @tocha.fx.has_side_effect
+    ... def log(x):
+    ...     print(x)
+    >>> log.__name__
+    'log'
+    """
     _side_effectful_functions.add(fn)
     return fn
 
@@ -65,7 +73,14 @@ def map_aggregate(a: Argument, fn: Callable[[Argument], Argument]) -> Argument:
 
 
 def map_arg(a: Argument, fn: Callable[[Node], Argument]) -> Argument:
-    """fn of every node inside an argument; everything else stays."""
+    """fn of every node inside an argument; everything else stays.
+
+    >>> import tocha.fx
+    >>> graph = tocha.fx.symbolic_trace(lambda x: x + 1).graph
+    >>> node = list(graph.nodes)[1]
+    >>> tocha.fx.node.map_arg(node.args, lambda n: n.name)
+    ('x', 1)
+    """
     if not callable(fn):
         raise AssertionError("tocha.fx.map_arg(a, fn): fn must be a callable")
     return map_aggregate(a, lambda x: fn(x) if isinstance(x, Node) else x)

@@ -27,7 +27,11 @@ F = TypeVar("F", bound=Callable)
 
 
 class Error(RuntimeError):
-    """What a compiled program raises."""
+    """What a compiled program raises.
+
+    >>> issubclass(tocha.jit.Error, Exception)
+    True
+    """
 
 
 def _refuse(what: str) -> NoReturn:
@@ -60,7 +64,12 @@ class _Program:
 
 
 class ScriptFunction(_Program):
-    """A function given to script or trace."""
+    """A function given to script or trace.
+
+    >>> f = tocha.jit.trace(lambda x: x + 1, tocha.ones(1))
+    >>> isinstance(f, tocha.jit.ScriptFunction)
+    True
+    """
 
     def __init__(self, function: Callable):
         functools.update_wrapper(self, function)
@@ -78,7 +87,11 @@ class ScriptFunction(_Program):
 
 
 class ScriptModule(_Program, Module):
-    """A base for modules, and what script and trace make of one."""
+    """A base for modules, and what script and trace make of one.
+
+    >>> isinstance(tocha.jit.script(tocha.nn.ReLU()), tocha.jit.ScriptModule)
+    True
+    """
 
 
 class RecursiveScriptModule(ScriptModule):
@@ -152,7 +165,12 @@ def script(obj: Any, optimize: Any = None, _frames_up: int = 0, _rcb: Any = None
 def trace(
     func: Any, example_inputs: Any = None, *args: Any, example_kwarg_inputs: dict | None = None, **kwargs: Any
 ) -> Any:
-    """Runs a function or module once with the inputs, and returns a callable that does the same."""
+    """Runs a function or module once with the inputs, and returns a callable that does the same.
+
+    >>> f = tocha.jit.trace(lambda x: x * 2 + 1, tocha.ones(2))
+    >>> f(tocha.tensor([1.0, 5.0]))
+    tensor([ 3., 11.])
+    """
     inputs = example_inputs if _isinstance(example_inputs, tuple | list) else (example_inputs,)
     if example_inputs is None and example_kwarg_inputs is None:
         raise RuntimeError("example_kwarg_inputs should be a dict")
@@ -164,14 +182,27 @@ def trace(
 
 
 def trace_module(mod: Module, inputs: dict[str, Any], *args: Any, **kwargs: Any) -> Any:
-    """Runs methods of a module once each, and returns the module as trace does."""
+    """Runs methods of a module once each, and returns the module as trace does.
+
+    >>> class Model(tocha.nn.Module):
+    ...     def forward(self, x):
+    ...         return x + 1
+    >>> model = tocha.jit.trace_module(Model(), {"forward": tocha.ones(1)})
+    >>> model(tocha.tensor([1.0]))
+    tensor([2.])
+    """
     for name, given in inputs.items():
         getattr(mod, name)(*(given if _isinstance(given, tuple | list) else (given,)))
     return TopLevelTracedModule(mod)
 
 
 def freeze(mod: Any, preserved_attrs: Any = None, optimize_numerics: bool = True) -> Any:
-    """The scripted module, which must be in evaluation mode."""
+    """The scripted module, which must be in evaluation mode.
+
+    >>> model = tocha.jit.freeze(tocha.jit.script(tocha.nn.ReLU().eval()))
+    >>> model(tocha.tensor([-1.0, 2.0]))
+    tensor([0., 2.])
+    """
     if not _isinstance(mod, ScriptModule):
         raise RuntimeError(
             "Freezing expects a ScriptModule as input. Please use torch.jit.script or torch.jit.trace first"
@@ -182,12 +213,23 @@ def freeze(mod: Any, preserved_attrs: Any = None, optimize_numerics: bool = True
 
 
 def optimize_for_inference(mod: Any, other_methods: Any = None) -> Any:
-    """The module as it is."""
+    """The module as it is.
+
+    >>> model = tocha.jit.optimize_for_inference(tocha.jit.script(tocha.nn.ReLU().eval()))
+    >>> model(tocha.tensor([-1.0, 2.0]))
+    tensor([0., 2.])
+    """
     return mod
 
 
 def run_frozen_optimizations(mod: Any, *args: Any, **kwargs: Any) -> None:
-    """Nothing is to be done for an eager program."""
+    """Nothing is to be done for an eager program.
+
+    >>> model = tocha.jit.freeze(tocha.jit.script(tocha.nn.ReLU().eval()))
+    >>> tocha.jit.run_frozen_optimizations(model)
+    >>> model(tocha.tensor([-1.0, 2.0]))
+    tensor([0., 2.])
+    """
 
 
 def save(m: Any, f: Any, _extra_files: Any = None) -> None:
@@ -209,30 +251,62 @@ def export_opnames(m: Any) -> list[str]:
 
 
 def is_scripting() -> bool:
-    """Whether this runs as a compiled program: never here."""
+    """Whether this runs as a compiled program: never here.
+
+    >>> tocha.jit.is_scripting()
+    False
+    """
     return False
 
 
 def is_tracing() -> bool:
-    """Whether trace is recording: it does not, here."""
+    """Whether trace is recording: it does not, here.
+
+    >>> tocha.jit.is_tracing()
+    False
+    """
     return False
 
 
 def export(fn: F) -> F:
-    """Marks a method that a scripted module keeps."""
+    """Marks a method that a scripted module keeps.
+
+    >>> class Model(tocha.nn.Module):
+    ...     @tocha.jit.export
+    ...     def double(self, x):
+    ...         return x * 2
+    >>> Model().double(tocha.tensor([1.0]))
+    tensor([2.])
+    """
     fn._torchscript_modifier = "export"  # type: ignore[attr-defined]
     return fn
 
 
 def unused(fn: F) -> F:
-    """Marks a method that compiled programs do not call."""
+    """Marks a method that compiled programs do not call.
+
+    >>> class Model(tocha.nn.Module):
+    ...     @tocha.jit.unused
+    ...     def old(self, x):
+    ...         return x
+    >>> Model().old(tocha.tensor([1.0]))
+    tensor([1.])
+    """
     if not _isinstance(fn, property):
         fn._torchscript_modifier = "unused (ignored and replaced with raising of an exception)"  # type: ignore[attr-defined]
     return fn
 
 
 def ignore(drop: Any = False, **kwargs: Any) -> Any:
-    """Marks a method that stays Python; also called with arguments."""
+    """Marks a method that stays Python; also called with arguments.
+
+    >>> class Model(tocha.nn.Module):
+    ...     @tocha.jit.ignore
+    ...     def log(self, x):
+    ...         print("seen")
+    >>> Model().log(tocha.tensor([1.0]))
+    seen
+    """
     if callable(drop):
         drop._torchscript_modifier = "ignore (leave as a call to Python, cannot be torch.jit.save'd)"
         return drop
@@ -240,22 +314,49 @@ def ignore(drop: Any = False, **kwargs: Any) -> Any:
 
 
 def script_method(fn: F) -> F:
-    """Marks a method of a ScriptModule."""
+    """Marks a method of a ScriptModule.
+
+    >>> class Model(tocha.jit.ScriptModule):
+    ...     @tocha.jit.script_method
+    ...     def forward(self, x):
+    ...         return x + 1
+    >>> Model()(tocha.tensor([1.0]))
+    tensor([2.])
+    """
     return fn
 
 
 def script_if_tracing(fn: F) -> F:
-    """Scripts a function while trace records: here it stays as it is."""
+    """Scripts a function while trace records: here it stays as it is.
+
+    >>> @tocha.jit.script_if_tracing
+    ... def f(x):
+    ...     return x + 1
+    >>> f(tocha.tensor([1.0]))
+    tensor([2.])
+    """
     return fn
 
 
 def interface(obj: type) -> type:
-    """Marks a class as an interface of modules."""
+    """Marks a class as an interface of modules.
+
+    >>> @tocha.jit.interface
+    ... class Scales:
+    ...     def scale(self, x: tocha.Tensor) -> tocha.Tensor:
+    ...         pass
+    >>> Scales.__name__
+    'Scales'
+    """
     return obj
 
 
 def isinstance(obj: Any, target_type: Any) -> bool:
-    """isinstance, as programs write it for type refinement."""
+    """isinstance, as programs write it for type refinement.
+
+    >>> tocha.jit.isinstance([1, 2], list)
+    True
+    """
     return _isinstance(obj, target_type)
 
 
@@ -279,7 +380,12 @@ def _unwrap_optional(x: Any) -> Any:
 
 @contextlib.contextmanager
 def optimized_execution(should_optimize: bool) -> Iterator[None]:
-    """A context without effect on eager programs."""
+    """A context without effect on eager programs.
+
+    >>> with tocha.jit.optimized_execution(False):
+    ...     tocha.tensor([1.0]) + 1
+    tensor([2.])
+    """
     yield
 
 
@@ -290,7 +396,12 @@ def fuser(name: str) -> Iterator[None]:
 
 
 class strict_fusion:
-    """A context without effect on eager programs."""
+    """A context without effect on eager programs.
+
+    >>> with tocha.jit.strict_fusion():
+    ...     tocha.tensor([1.0]) + 1
+    tensor([2.])
+    """
 
     def __enter__(self) -> None:
         pass
@@ -300,21 +411,43 @@ class strict_fusion:
 
 
 def set_fusion_strategy(strategy: list[tuple[str, int]]) -> list[tuple[str, int]]:
-    """Without effect on eager programs; returns the strategy before."""
+    """Without effect on eager programs; returns the strategy before.
+
+    >>> before = tocha.jit.set_fusion_strategy([("DYNAMIC", 3)])
+    >>> _ = tocha.jit.set_fusion_strategy(before)
+    >>> type(before).__name__
+    'list'
+    """
     return []
 
 
 def enable_onednn_fusion(enabled: bool) -> None:
-    """Without effect on eager programs."""
+    """Without effect on eager programs.
+
+    >>> tocha.jit.enable_onednn_fusion(False)
+    >>> tocha.jit.onednn_fusion_enabled()
+    False
+    """
 
 
 def onednn_fusion_enabled() -> bool:
-    """Whether oneDNN fuses graphs: there are none."""
+    """Whether oneDNN fuses graphs: there are none.
+
+    >>> tocha.jit.onednn_fusion_enabled()
+    False
+    """
     return False
 
 
 def set_module(obj: Any, mod: str) -> None:
-    """Sets the module that an object says it is of."""
+    """Sets the module that an object says it is of.
+
+    >>> def f():
+    ...     pass
+    >>> tocha.jit.set_module(f, "mine")
+    >>> f.__module__
+    'mine'
+    """
     obj.__module__ = mod
 
 
@@ -322,14 +455,24 @@ def set_module(obj: Any, mod: str) -> None:
 
 
 def fork(func: Callable, *args: Any, **kwargs: Any) -> Any:
-    """Runs at once, as PyTorch's eager mode does; wait gives the result."""
+    """Runs at once, as PyTorch's eager mode does; wait gives the result.
+
+    >>> future = tocha.jit.fork(lambda x: x + 1, tocha.tensor([1.0]))
+    >>> tocha.jit.wait(future)
+    tensor([2.])
+    """
     future = Future()
     future.set_result(func(*args, **kwargs))
     return future
 
 
 def wait(future: Any) -> Any:
-    """The result of a fork."""
+    """The result of a fork.
+
+    >>> future = tocha.jit.fork(lambda x: x + 1, tocha.tensor([1.0]))
+    >>> tocha.jit.wait(future)
+    tensor([2.])
+    """
     return future.wait()
 
 

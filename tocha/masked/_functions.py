@@ -103,7 +103,11 @@ def prod(
     dtype: _C.dtype | None = None,
     mask: Tensor | None = None,
 ) -> Tensor:
-    """The product of the elements that the mask keeps; 1 where it keeps none."""
+    """The product of the elements that the mask keeps; 1 where it keeps none.
+
+    >>> tocha.masked.prod(tocha.tensor([2.0, 3.0, 9.0]), dim=0, mask=tocha.tensor([True, True, False]))
+    tensor(6.)
+    """
     result = _filled(input, mask, 1).to(_sum_dtype(input, dtype))
     for d in sorted(_dims(dim, input.dim()), reverse=True):
         result = result.prod(d, bool(keepdim))
@@ -118,7 +122,11 @@ def amax(
     dtype: _C.dtype | None = None,
     mask: Tensor | None = None,
 ) -> Tensor:
-    """The largest element that the mask keeps; the dtype's lowest value where it keeps none."""
+    """The largest element that the mask keeps; the dtype's lowest value where it keeps none.
+
+    >>> tocha.masked.amax(tocha.tensor([1.0, 5.0]), mask=tocha.tensor([True, False]))
+    tensor(1.)
+    """
     filled = input if mask is None else _filled(input, mask, _lowest("masked.amax", input.dtype))
     return _C.amax(filled, _dims(dim, input.dim()), bool(keepdim)).to(dtype or input.dtype)
 
@@ -131,7 +139,11 @@ def amin(
     dtype: _C.dtype | None = None,
     mask: Tensor | None = None,
 ) -> Tensor:
-    """The smallest element that the mask keeps; the dtype's highest value where it keeps none."""
+    """The smallest element that the mask keeps; the dtype's highest value where it keeps none.
+
+    >>> tocha.masked.amin(tocha.tensor([1.0, 5.0]), mask=tocha.tensor([False, True]))
+    tensor(5.)
+    """
     filled = input if mask is None else _filled(input, mask, _highest("masked.amin", input.dtype))
     return _C.amin(filled, _dims(dim, input.dim()), bool(keepdim)).to(dtype or input.dtype)
 
@@ -144,7 +156,11 @@ def argmax(
     dtype: _C.dtype | None = None,
     mask: Tensor | None = None,
 ) -> Tensor:
-    """Where the largest element that the mask keeps stands, in input's dtype unless one is given."""
+    """Where the largest element that the mask keeps stands, in input's dtype unless one is given.
+
+    >>> tocha.masked.argmax(tocha.tensor([1.0, 5.0, 3.0]), dim=0, mask=tocha.tensor([True, False, True]))
+    tensor(2.)
+    """
     filled = input if mask is None else _filled(input, mask, _lowest("masked.argmax", input.dtype))
     return _C.argmax(filled, dim, bool(keepdim)).to(dtype or input.dtype)
 
@@ -157,7 +173,11 @@ def argmin(
     dtype: _C.dtype | None = None,
     mask: Tensor | None = None,
 ) -> Tensor:
-    """Where the smallest element that the mask keeps stands, in input's dtype unless one is given."""
+    """Where the smallest element that the mask keeps stands, in input's dtype unless one is given.
+
+    >>> tocha.masked.argmin(tocha.tensor([1.0, 5.0, 3.0]), dim=0, mask=tocha.tensor([False, True, True]))
+    tensor(2.)
+    """
     filled = input if mask is None else _filled(input, mask, _highest("masked.argmin", input.dtype))
     return _C.argmin(filled, dim, bool(keepdim)).to(dtype or input.dtype)
 
@@ -165,7 +185,11 @@ def argmin(
 def logsumexp(
     input: Tensor, dim: Dims = None, *, keepdim: bool = False, dtype: _C.dtype | None = None, mask: Tensor | None = None
 ) -> Tensor:
-    """log(sum(exp(input))) of the elements that the mask keeps."""
+    """log(sum(exp(input))) of the elements that the mask keeps.
+
+    >>> tocha.masked.logsumexp(tocha.tensor([0.0, 0.0, 9.0]), dim=0, mask=tocha.tensor([True, True, False]))
+    tensor(0.6931)
+    """
     filled = input if mask is None else _filled(input, mask, _lowest("masked.logsumexp", input.dtype))
     return _C.logsumexp(filled, _dims(dim, input.dim()), keepdim).to(dtype or input.dtype)
 
@@ -186,7 +210,11 @@ def mean(
     dtype: _C.dtype | None = None,
     mask: Tensor | None = None,
 ) -> Tensor:
-    """The mean of the elements that the mask keeps; NaN where it keeps none."""
+    """The mean of the elements that the mask keeps; NaN where it keeps none.
+
+    >>> tocha.masked.mean(tocha.tensor([1.0, 2.0, 9.0]), dim=0, mask=tocha.tensor([True, True, False]))
+    tensor(1.5000)
+    """
     kind = dtype or input.dtype
     if not (kind.is_floating_point or kind.is_complex):
         raise ValueError(
@@ -202,7 +230,11 @@ def mean(
 def median(
     input: Tensor, dim: int = -1, *, keepdim: bool = False, dtype: _C.dtype | None = None, mask: Tensor | None = None
 ) -> Tensor:
-    """The median of the elements that the mask keeps, the lower of the middle two; NaN where it keeps none."""
+    """The median of the elements that the mask keeps, the lower of the middle two; NaN where it keeps none.
+
+    >>> tocha.masked.median(tocha.tensor([1.0, 2.0, 9.0, 4.0]), dim=0, mask=tocha.tensor([True, True, False, True]))
+    tensor(2.)
+    """
     kind = dtype or input.dtype
     at = _one_dim(dim, input.dim())
     floating = input.is_floating_point()
@@ -223,7 +255,11 @@ def norm(
     dtype: _C.dtype | None = None,
     mask: Tensor | None = None,
 ) -> Tensor:
-    """The vector norm of the elements that the mask keeps."""
+    """The vector norm of the elements that the mask keeps.
+
+    >>> tocha.masked.norm(tocha.tensor([3.0, 4.0, 9.0]), 2.0, dim=0, mask=tocha.tensor([True, True, False]))
+    tensor(5.)
+    """
     filled = _filled(input, mask, math.inf if ord == -math.inf else 0)
     return _C._linalg.vector_norm(filled, ord, _dims(dim, input.dim()), bool(keepdim), dtype=dtype)
 
@@ -232,7 +268,11 @@ def var(
     input: Tensor, dim: Dims = None, unbiased: bool | None = None, *, correction: float | None = None,
     keepdim: bool | None = False, dtype: _C.dtype | None = None, mask: Tensor | None = None,
 ) -> Tensor:  # fmt: skip
-    """The variance of the elements that the mask keeps."""
+    """The variance of the elements that the mask keeps.
+
+    >>> tocha.masked.var(tocha.tensor([1.0, 3.0, 9.0]), dim=0, mask=tocha.tensor([True, True, False]))
+    tensor(2.)
+    """
     if unbiased is not None and correction is not None:
         raise AssertionError("Only one of unbiased and correction may be given")
     if correction is None:
@@ -252,7 +292,11 @@ def std(
     input: Tensor, dim: Dims = None, unbiased: bool | None = None, *, correction: int | None = None,
     keepdim: bool | None = False, dtype: _C.dtype | None = None, mask: Tensor | None = None,
 ) -> Tensor:  # fmt: skip
-    """The standard deviation of the elements that the mask keeps."""
+    """The standard deviation of the elements that the mask keeps.
+
+    >>> tocha.masked.std(tocha.tensor([1.0, 3.0, 9.0]), dim=0, mask=tocha.tensor([True, True, False]))
+    tensor(1.4142)
+    """
     kind = dtype or (input.dtype if input.is_floating_point() or input.is_complex() else _C.float32)
     wide = _C.float32 if kind in (_C.float16, _C.bfloat16) else kind
     return _C.sqrt(var(input, dim, unbiased, correction=correction, keepdim=keepdim, dtype=wide, mask=mask)).to(kind)
@@ -262,29 +306,49 @@ def std(
 
 
 def cumsum(input: Tensor, dim: int, *, dtype: _C.dtype | None = None, mask: Tensor | None = None) -> Tensor:
-    """Running sums of the elements that the mask keeps."""
+    """Running sums of the elements that the mask keeps.
+
+    >>> tocha.masked.cumsum(tocha.tensor([1.0, 2.0, 3.0]), dim=0, mask=tocha.tensor([True, False, True]))
+    tensor([1., 1., 4.])
+    """
     return _C.cumsum(_filled(input, mask, 0), _one_dim(dim, input.dim()), dtype=dtype).to(dtype or input.dtype)
 
 
 def cumprod(input: Tensor, dim: int, *, dtype: _C.dtype | None = None, mask: Tensor | None = None) -> Tensor:
-    """Running products of the elements that the mask keeps."""
+    """Running products of the elements that the mask keeps.
+
+    >>> tocha.masked.cumprod(tocha.tensor([2.0, 3.0, 4.0]), dim=0, mask=tocha.tensor([True, False, True]))
+    tensor([2., 2., 8.])
+    """
     return _C.cumprod(_filled(input, mask, 1), _one_dim(dim, input.dim()), dtype=dtype).to(dtype or input.dtype)
 
 
 def softmax(input: Tensor, dim: int, *, dtype: _C.dtype | None = None, mask: Tensor | None = None) -> Tensor:
-    """softmax of the elements that the mask keeps; the others get 0."""
+    """softmax of the elements that the mask keeps; the others get 0.
+
+    >>> tocha.masked.softmax(tocha.tensor([1.0, 2.0, 3.0]), dim=0, mask=tocha.tensor([True, True, False]))
+    tensor([0.2689, 0.7311, 0.0000])
+    """
     filled = input if mask is None else _filled(input, mask, _lowest("masked.softmax", input.dtype))
     return _C.softmax(filled, _one_dim(dim, input.dim()), dtype=dtype)
 
 
 def log_softmax(input: Tensor, dim: int, *, dtype: _C.dtype | None = None, mask: Tensor | None = None) -> Tensor:
-    """log_softmax of the elements that the mask keeps."""
+    """log_softmax of the elements that the mask keeps.
+
+    >>> tocha.masked.log_softmax(tocha.tensor([1.0, 2.0, 3.0]), dim=0, mask=tocha.tensor([True, True, False]))
+    tensor([-1.3133, -0.3133,    -inf])
+    """
     filled = input if mask is None else _filled(input, mask, _lowest("masked.log_softmax", input.dtype))
     return _C.log_softmax(filled, _one_dim(dim, input.dim()), dtype=dtype)
 
 
 def softmin(input: Tensor, dim: int, *, dtype: _C.dtype | None = None, mask: Tensor | None = None) -> Tensor:
-    """softmax of -input, of the elements that the mask keeps."""
+    """softmax of -input, of the elements that the mask keeps.
+
+    >>> tocha.masked.softmin(tocha.tensor([1.0, 2.0, 3.0]), dim=0, mask=tocha.tensor([True, True, False]))
+    tensor([0.7311, 0.2689, 0.0000])
+    """
     filled = input if mask is None else _filled(input, mask, _highest("masked.softmin", input.dtype))
     return _C.softmax(-filled, _one_dim(dim, input.dim()), dtype=dtype)
 
@@ -298,7 +362,11 @@ def normalize(
     dtype: _C.dtype | None = None,
     mask: Tensor | None = None,
 ) -> Tensor:
-    """input divided by its masked norm along dim (at least eps); 0 where the mask keeps nothing."""
+    """input divided by its masked norm along dim (at least eps); 0 where the mask keeps nothing.
+
+    >>> tocha.masked.normalize(tocha.tensor([3.0, 4.0, 9.0]), 2.0, 0, mask=tocha.tensor([True, True, False]))
+    tensor([0.6000, 0.8000, 0.0000])
+    """
     length = norm(input, ord, dim, keepdim=True, dtype=dtype, mask=mask)
     return _filled(input, mask, 0) / _C.clamp_min(length, eps)
 
@@ -309,6 +377,10 @@ def normalize(
 def logaddexp(
     input: Tensor, other: Tensor, *, dtype: _C.dtype | None = None, input_mask: Tensor | None = None, other_mask: Tensor | None = None,
 ) -> Tensor:  # fmt: skip
-    """log(exp(input) + exp(other)), each without what its mask leaves out."""
+    """log(exp(input) + exp(other)), each without what its mask leaves out.
+
+    >>> tocha.masked.logaddexp(tocha.tensor([0.0, 1.0]), tocha.tensor([0.0, 2.0]), input_mask=tocha.tensor([True, False]), other_mask=tocha.tensor([True, True]))
+    tensor([0.6931, 2.0000])
+    """
     a, b = _filled(input, input_mask, -math.inf), _filled(other, other_mask, -math.inf)
     return _C.logaddexp(a, b).to(dtype or input.dtype)

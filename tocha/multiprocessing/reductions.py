@@ -41,7 +41,11 @@ def check_sendable(tensor: Any) -> None:
 
 
 def get_all_sharing_strategies() -> set[str]:
-    """The names that set_sharing_strategy takes."""
+    """The names that set_sharing_strategy takes.
+
+    >>> sorted(tocha.multiprocessing.get_all_sharing_strategies())
+    ['file_descriptor', 'file_system']
+    """
     return set(_STRATEGIES)
 
 
@@ -55,7 +59,13 @@ def get_sharing_strategy() -> str:
 
 
 def set_sharing_strategy(new_strategy: str) -> None:
-    """Chooses how this process shares storages from now on: "file_descriptor" or "file_system"."""
+    """Chooses how this process shares storages from now on: "file_descriptor" or "file_system".
+
+    >>> tocha.multiprocessing.set_sharing_strategy("file_system")
+    >>> tocha.multiprocessing.get_sharing_strategy()
+    'file_system'
+    >>> tocha.multiprocessing.set_sharing_strategy("file_descriptor")
+    """
     global _strategy
     if new_strategy not in _STRATEGIES:
         raise AssertionError(f"invalid sharing strategy '{new_strategy}', expected one of {_STRATEGIES}")
@@ -181,7 +191,11 @@ def reduce_typed_storage(storage: Any) -> tuple:
 
 
 def init_reductions() -> None:
-    """Registers the reductions with multiprocessing's pickler."""
+    """Registers the reductions with multiprocessing's pickler.
+
+    >>> tocha.multiprocessing.init_reductions() is None
+    True
+    """
     from tocha.nn.parameter import Parameter
 
     ForkingPickler.register(_C.Tensor, reduce_tensor)

@@ -43,14 +43,24 @@ class ProcessException(Exception):
 
 
 class ProcessRaisedException(ProcessException):
-    """A process ended by an exception; the message holds its traceback."""
+    """A process ended by an exception; the message holds its traceback.
+
+    >>> error = tocha.multiprocessing.ProcessRaisedException("traceback", 0, 123)
+    >>> error.error_index
+    0
+    """
 
     def __init__(self, msg: str, error_index: int, error_pid: int) -> None:
         super().__init__(msg, error_index, error_pid)
 
 
 class ProcessExitedException(ProcessException):
-    """A process ended by a signal or with an exit code other than 0."""
+    """A process ended by a signal or with an exit code other than 0.
+
+    >>> error = tocha.multiprocessing.ProcessExitedException("gone", 0, 123, exit_code=1)
+    >>> error.exit_code
+    1
+    """
 
     def __init__(
         self, msg: str, error_index: int, error_pid: int, exit_code: int, signal_name: str | None = None

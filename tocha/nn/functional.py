@@ -66,60 +66,108 @@ def relu6(input: Tensor, inplace: bool = False) -> Tensor:
 
 
 def leaky_relu(input: Tensor, negative_slope: float = 0.01, inplace: bool = False) -> Tensor:
-    """input where it is positive, else negative_slope * input."""
+    """input where it is positive, else negative_slope * input.
+
+    >>> tocha.nn.functional.leaky_relu(tocha.tensor([-1.0, 2.0]), 0.1)
+    tensor([-0.1000,  2.0000])
+    """
     return _nn.leaky_relu_(input, negative_slope) if inplace else _nn.leaky_relu(input, negative_slope)
 
 
 def elu(input: Tensor, alpha: float = 1.0, inplace: bool = False) -> Tensor:
-    """input where it is positive, else alpha * (exp(input) - 1)."""
+    """input where it is positive, else alpha * (exp(input) - 1).
+
+    >>> tocha.nn.functional.elu(tocha.tensor([-1.0, 2.0]))
+    tensor([-0.6321,  2.0000])
+    """
     return _nn.elu_(input, alpha) if inplace else _nn.elu(input, alpha)
 
 
 def selu(input: Tensor, inplace: bool = False) -> Tensor:
-    """elu scaled so that layers keep mean 0 and variance 1."""
+    """elu scaled so that layers keep mean 0 and variance 1.
+
+    >>> tocha.nn.functional.selu(tocha.tensor([-1.0, 2.0]))
+    tensor([-1.1113,  2.1014])
+    """
     return _C.selu_(input) if inplace else _C.selu(input)
 
 
 def celu(input: Tensor, alpha: float = 1.0, inplace: bool = False) -> Tensor:
-    """input where it is positive, else alpha * (exp(input / alpha) - 1)."""
+    """input where it is positive, else alpha * (exp(input / alpha) - 1).
+
+    >>> tocha.nn.functional.celu(tocha.tensor([-1.0, 2.0]), alpha=0.5)
+    tensor([-0.4323,  2.0000])
+    """
     return _C.celu_(input, alpha) if inplace else _C.celu(input, alpha)
 
 
 def silu(input: Tensor, inplace: bool = False) -> Tensor:
-    """input * sigmoid(input)."""
+    """input * sigmoid(input).
+
+    >>> tocha.nn.functional.silu(tocha.tensor([-1.0, 0.0, 1.0]))
+    tensor([-0.2689,  0.0000,  0.7311])
+    """
     return _nn.silu_(input) if inplace else _nn.silu(input)
 
 
 def mish(input: Tensor, inplace: bool = False) -> Tensor:
-    """input * tanh(softplus(input))."""
+    """input * tanh(softplus(input)).
+
+    >>> tocha.nn.functional.mish(tocha.tensor([-1.0, 0.0, 1.0]))
+    tensor([-0.3034,  0.0000,  0.8651])
+    """
     return _nn.mish_(input) if inplace else _nn.mish(input)
 
 
 def hardtanh(input: Tensor, min_val: float = -1.0, max_val: float = 1.0, inplace: bool = False) -> Tensor:
-    """input kept within [min_val, max_val]."""
+    """input kept within [min_val, max_val].
+
+    >>> tocha.nn.functional.hardtanh(tocha.tensor([-2.0, 0.5, 2.0]), min_val=-0.5, max_val=1.0)
+    tensor([-0.5000,  0.5000,  1.0000])
+    """
     return _nn.hardtanh_(input, min_val, max_val) if inplace else _nn.hardtanh(input, min_val, max_val)
 
 
 def hardsigmoid(input: Tensor, inplace: bool = False) -> Tensor:
-    """(input + 3) / 6 kept within [0, 1]."""
+    """(input + 3) / 6 kept within [0, 1].
+
+    >>> tocha.nn.functional.hardsigmoid(tocha.tensor([-4.0, 0.0, 1.5, 4.0]))
+    tensor([0.0000, 0.5000, 0.7500, 1.0000])
+    """
     return _nn.hardsigmoid_(input) if inplace else _nn.hardsigmoid(input)
 
 
 def hardswish(input: Tensor, inplace: bool = False) -> Tensor:
-    """input * hardsigmoid(input)."""
+    """input * hardsigmoid(input).
+
+    >>> tocha.nn.functional.hardswish(tocha.tensor([-1.0, 0.0, 1.5, 4.0]))
+    tensor([-0.3333,  0.0000,  1.1250,  4.0000])
+    """
     return _nn.hardswish_(input) if inplace else _nn.hardswish(input)
 
 
 def threshold(input: Tensor, threshold: float, value: float, inplace: bool = False) -> Tensor:
-    """input where it is above the threshold, else value."""
+    """input where it is above the threshold, else value.
+
+    >>> tocha.nn.functional.threshold(tocha.tensor([0.5, 1.0, 2.0]), 1.0, -3.0)
+    tensor([-3., -3.,  2.])
+    """
     return _C.threshold_(input, threshold, value) if inplace else _C.threshold(input, threshold, value)
 
 
 def sigmoid(input: Tensor) -> Tensor:
-    """1 / (1 + exp(-input))."""
+    """1 / (1 + exp(-input)).
+
+    >>> tocha.nn.functional.sigmoid(tocha.tensor([-2.0, 0.0, 2.0]))
+    tensor([0.1192, 0.5000, 0.8808])
+    """
     return input.sigmoid()
 
 
 def tanh(input: Tensor) -> Tensor:
-    """The hyperbolic tangent."""
+    """The hyperbolic tangent.
+
+    >>> tocha.nn.functional.tanh(tocha.tensor([0.0, 1.0]))
+    tensor([0.0000, 0.7616])
+    """
     return input.tanh()

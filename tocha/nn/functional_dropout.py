@@ -50,19 +50,40 @@ def dropout(input: Tensor, p: float = 0.5, training: bool = True, inplace: bool 
 
 
 def alpha_dropout(input: Tensor, p: float = 0.5, training: bool = False, inplace: bool = False) -> Tensor:
-    """Dropout that keeps mean and variance of self-normalizing activations."""
+    """Dropout that keeps mean and variance of self-normalizing activations.
+
+    >>> _ = tocha.manual_seed(0)
+    >>> tocha.nn.functional.alpha_dropout(tocha.ones(4), 0.5, training=True)
+    tensor([-0.7792, -0.7792,  1.6656, -0.7792])
+    """
     _check(p)
     return _apply(_C.alpha_dropout, _C.alpha_dropout_, input, p, training, inplace)
 
 
 def feature_alpha_dropout(input: Tensor, p: float = 0.5, training: bool = False, inplace: bool = False) -> Tensor:
-    """alpha_dropout of whole channels."""
+    """alpha_dropout of whole channels.
+
+    >>> _ = tocha.manual_seed(0)
+    >>> tocha.nn.functional.feature_alpha_dropout(tocha.ones(1, 4, 2), 0.5, training=True)
+    tensor([[[-0.7792, -0.7792],
+             [-0.7792, -0.7792],
+             [ 1.6656,  1.6656],
+             [-0.7792, -0.7792]]])
+    """
     _check(p)
     return _apply(_C.feature_alpha_dropout, _C.feature_alpha_dropout_, input, p, training, inplace)
 
 
 def dropout1d(input: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False) -> Tensor:
-    """Zeroes whole channels of (N, C, L) or (C, L)."""
+    """Zeroes whole channels of (N, C, L) or (C, L).
+
+    >>> _ = tocha.manual_seed(0)
+    >>> tocha.nn.functional.dropout1d(tocha.ones(1, 4, 2), 0.5)
+    tensor([[[0., 0.],
+             [0., 0.],
+             [2., 2.],
+             [0., 0.]]])
+    """
     _check(p)
     n = input.dim()
     if n not in (2, 3):
@@ -73,7 +94,15 @@ def dropout1d(input: Tensor, p: float = 0.5, training: bool = True, inplace: boo
 
 
 def dropout2d(input: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False) -> Tensor:
-    """Zeroes whole channels of (N, C, H, W)."""
+    """Zeroes whole channels of (N, C, H, W).
+
+    >>> _ = tocha.manual_seed(0)
+    >>> tocha.nn.functional.dropout2d(tocha.ones(1, 4, 1, 2), 0.5)[0, :, 0]
+    tensor([[0., 0.],
+            [0., 0.],
+            [2., 2.],
+            [0., 0.]])
+    """
     _check(p)
     n = input.dim()
     if n == 3:
@@ -93,7 +122,15 @@ def dropout2d(input: Tensor, p: float = 0.5, training: bool = True, inplace: boo
 
 
 def dropout3d(input: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False) -> Tensor:
-    """Zeroes whole channels of (N, C, D, H, W) or (C, D, H, W)."""
+    """Zeroes whole channels of (N, C, D, H, W) or (C, D, H, W).
+
+    >>> _ = tocha.manual_seed(0)
+    >>> tocha.nn.functional.dropout3d(tocha.ones(1, 4, 1, 1, 2), 0.5)[0, :, 0, 0]
+    tensor([[0., 0.],
+            [0., 0.],
+            [2., 2.],
+            [0., 0.]])
+    """
     _check(p)
     n = input.dim()
     if n not in (4, 5):
@@ -107,7 +144,11 @@ def dropout3d(input: Tensor, p: float = 0.5, training: bool = True, inplace: boo
 def rrelu(
     input: Tensor, lower: float = 1.0 / 8, upper: float = 1.0 / 3, training: bool = False, inplace: bool = False
 ) -> Tensor:
-    """input where positive, else input times a slope: random in [lower, upper) when training, else the middle."""
+    """input where positive, else input times a slope: random in [lower, upper) when training, else the middle.
+
+    >>> tocha.nn.functional.rrelu(tocha.tensor([-1.0, 2.0]), 0.1, 0.3, training=False)
+    tensor([-0.2000,  2.0000])
+    """
     return (_C.rrelu_ if inplace else _C.rrelu)(input, lower, upper, training)
 
 

@@ -125,7 +125,11 @@ def smooth_l1_loss(
     reduction: str = "mean",
     beta: float = 1.0,
 ) -> Tensor:
-    """Squared error below beta, absolute error beyond."""
+    """Squared error below beta, absolute error beyond.
+
+    >>> tocha.nn.functional.smooth_l1_loss(tocha.tensor([1.0, 2.0]), tocha.tensor([0.5, 4.0]))
+    tensor(0.8125)
+    """
     code = _code(reduction, size_average, reduce)
     input, target = _compared("smooth_l1_loss", input, target)
     return _nn.smooth_l1_loss(input, target, code, beta)
@@ -134,7 +138,11 @@ def smooth_l1_loss(
 def huber_loss(
     input: Tensor, target: Tensor, reduction: str = "mean", delta: float = 1.0, weight: Tensor | None = None
 ) -> Tensor:
-    """Half the squared error up to delta, delta times the absolute error beyond."""
+    """Half the squared error up to delta, delta times the absolute error beyond.
+
+    >>> tocha.nn.functional.huber_loss(tocha.tensor([1.0, 2.0]), tocha.tensor([0.5, 6.0]), delta=2.0)
+    tensor(3.0625)
+    """
     code = _code(reduction)
     input, target = _compared("huber_loss", input, target)
     if weight is None:
@@ -151,7 +159,11 @@ def kl_div(
     reduction: str = "mean",
     log_target: bool = False,
 ) -> Tensor:
-    """The Kullback-Leibler divergence of log probabilities input from target; 'batchmean' is its mathematical mean."""
+    """The Kullback-Leibler divergence of log probabilities input from target; 'batchmean' is its mathematical mean.
+
+    >>> tocha.nn.functional.kl_div(tocha.tensor([[0.5, 0.5]]).log(), tocha.tensor([[0.9, 0.1]]), reduction="batchmean")
+    tensor(0.3681)
+    """
     legacy = size_average is not None or reduce is not None
     reduction = _legacy(reduction, size_average, reduce)
     if reduction == "mean" and not legacy:
@@ -173,7 +185,11 @@ def binary_cross_entropy(
     reduce: bool | None = None,
     reduction: str = "mean",
 ) -> Tensor:
-    """The cross entropy of probabilities input and target, of two classes."""
+    """The cross entropy of probabilities input and target, of two classes.
+
+    >>> tocha.nn.functional.binary_cross_entropy(tocha.tensor([0.9, 0.2]), tocha.tensor([1.0, 0.0]))
+    tensor(0.1643)
+    """
     return _nn.binary_cross_entropy(input, target, weight, _code(reduction, size_average, reduce))
 
 
@@ -186,7 +202,11 @@ def binary_cross_entropy_with_logits(
     reduction: str = "mean",
     pos_weight: Tensor | None = None,
 ) -> Tensor:
-    """binary_cross_entropy of sigmoid(input), computed from input."""
+    """binary_cross_entropy of sigmoid(input), computed from input.
+
+    >>> tocha.nn.functional.binary_cross_entropy_with_logits(tocha.tensor([2.0, -1.0]), tocha.tensor([1.0, 0.0]))
+    tensor(0.2201)
+    """
     if target.size() != input.size():
         raise ValueError(f"Target size ({target.size()}) must be the same as input size ({input.size()})")
     return _C.binary_cross_entropy_with_logits(
@@ -259,7 +279,11 @@ def linear_cross_entropy(
     input: Tensor, linear_weight: Tensor, target: Tensor, *, linear_bias: Tensor | None = None, weight: Tensor | None = None,
     reduction: str = "mean", ignore_index: int | None = None, label_smoothing: float = 0.0, options: object = None,
 ) -> Tensor:  # fmt: skip
-    """cross_entropy of a linear layer: of input @ linear_weight.T. `options` of PyTorch's chunking change no value."""
+    """cross_entropy of a linear layer: of input @ linear_weight.T. `options` of PyTorch's chunking change no value.
+
+    >>> tocha.nn.functional.linear_cross_entropy(tocha.eye(2), tocha.eye(2), tocha.tensor([0, 1]))
+    tensor(0.3133)
+    """
     _check_linear_cross_entropy(input, linear_weight, target, linear_bias, ignore_index)
     rows = linear_weight.flatten(0, -2)
     bias = None if linear_bias is None else linear_bias.flatten()
@@ -287,7 +311,12 @@ def ctc_loss(
     reduction: str = "mean",
     zero_infinity: bool = False,
 ) -> Tensor:
-    """Connectionist temporal classification: all alignments of (T, N, C) log probabilities to the targets."""
+    """Connectionist temporal classification: all alignments of (T, N, C) log probabilities to the targets.
+
+    >>> log_probs = tocha.full((4, 1, 3), 1 / 3).log()
+    >>> tocha.nn.functional.ctc_loss(log_probs, tocha.tensor([[1, 2]]), tocha.tensor([4]), tocha.tensor([2]))
+    tensor(0.8432)
+    """
     return _C.ctc_loss(
         log_probs, targets, _lengths(input_lengths), _lengths(target_lengths), blank, _code(reduction), zero_infinity
     )
@@ -303,14 +332,22 @@ def poisson_nll_loss(
     reduce: bool | None = None,
     reduction: str = "mean",
 ) -> Tensor:
-    """The negative log likelihood of counts, given rates or their logarithms."""
+    """The negative log likelihood of counts, given rates or their logarithms.
+
+    >>> tocha.nn.functional.poisson_nll_loss(tocha.tensor([0.0, 1.0]), tocha.tensor([1.0, 3.0]))
+    tensor(0.3591)
+    """
     return _C.poisson_nll_loss(input, target, log_input, full, eps, _code(reduction, size_average, reduce))
 
 
 def gaussian_nll_loss(
     input: Tensor, target: Tensor, var: Tensor | float, full: bool = False, eps: float = 1e-6, reduction: str = "mean"
 ) -> Tensor:
-    """The negative log likelihood of targets, given means and variances (at least eps)."""
+    """The negative log likelihood of targets, given means and variances (at least eps).
+
+    >>> tocha.nn.functional.gaussian_nll_loss(tocha.tensor([1.0, 2.0]), tocha.tensor([0.0, 2.0]), tocha.tensor([1.0, 4.0]))
+    tensor(0.5966)
+    """
     if not isinstance(var, Tensor):
         if var < 0:
             raise ValueError("var has negative entry/entries")
@@ -342,7 +379,11 @@ def hinge_embedding_loss(
     reduce: bool | None = None,
     reduction: str = "mean",
 ) -> Tensor:
-    """input where target is 1, max(0, margin - input) where it is -1."""
+    """input where target is 1, max(0, margin - input) where it is -1.
+
+    >>> tocha.nn.functional.hinge_embedding_loss(tocha.tensor([0.5, 0.25]), tocha.tensor([1.0, -1.0]))
+    tensor(0.6250)
+    """
     return _C.hinge_embedding_loss(input, target, margin, _code(reduction, size_average, reduce))
 
 
@@ -355,7 +396,11 @@ def cosine_embedding_loss(
     reduce: bool | None = None,
     reduction: str = "mean",
 ) -> Tensor:
-    """1 - cos(input1, input2) where target is 1, max(0, cos - margin) where it is -1."""
+    """1 - cos(input1, input2) where target is 1, max(0, cos - margin) where it is -1.
+
+    >>> tocha.nn.functional.cosine_embedding_loss(tocha.tensor([[1.0, 0.0]]), tocha.tensor([[1.0, 1.0]]), tocha.tensor([1.0]))
+    tensor(0.2929)
+    """
     return _C.cosine_embedding_loss(input1, input2, target, margin, _code(reduction, size_average, reduce))
 
 
@@ -368,7 +413,11 @@ def margin_ranking_loss(
     reduce: bool | None = None,
     reduction: str = "mean",
 ) -> Tensor:
-    """max(0, margin - target * (input1 - input2)): input1 should rank higher where target is 1."""
+    """max(0, margin - target * (input1 - input2)): input1 should rank higher where target is 1.
+
+    >>> tocha.nn.functional.margin_ranking_loss(tocha.tensor([1.0, 2.0]), tocha.tensor([0.0, 3.0]), tocha.tensor([1.0, 1.0]), margin=0.5)
+    tensor(0.7500)
+    """
     code = _code(reduction, size_average, reduce)
     if input1.dim() != input2.dim() or input1.dim() != target.dim():
         raise RuntimeError(
@@ -380,14 +429,22 @@ def margin_ranking_loss(
 def soft_margin_loss(
     input: Tensor, target: Tensor, size_average: bool | None = None, reduce: bool | None = None, reduction: str = "mean"
 ) -> Tensor:
-    """The logistic loss of two classes, 1 and -1."""
+    """The logistic loss of two classes, 1 and -1.
+
+    >>> tocha.nn.functional.soft_margin_loss(tocha.tensor([2.0, -1.0]), tocha.tensor([1.0, -1.0]))
+    tensor(0.2201)
+    """
     return _nn.soft_margin_loss(input, target, _code(reduction, size_average, reduce))
 
 
 def multilabel_margin_loss(
     input: Tensor, target: Tensor, size_average: bool | None = None, reduce: bool | None = None, reduction: str = "mean"
 ) -> Tensor:
-    """Hinge losses between each target class (up to the first -1) and each other class."""
+    """Hinge losses between each target class (up to the first -1) and each other class.
+
+    >>> tocha.nn.functional.multilabel_margin_loss(tocha.tensor([[0.1, 0.2, 0.4, 0.8]]), tocha.tensor([[3, 0, -1, 1]]))
+    tensor(0.8500)
+    """
     return _nn.multilabel_margin_loss(input, target, _code(reduction, size_average, reduce))
 
 
@@ -399,7 +456,11 @@ def multilabel_soft_margin_loss(
     reduce: bool | None = None,
     reduction: str = "mean",
 ) -> Tensor:
-    """binary_cross_entropy_with_logits, averaged over the classes in the last dim."""
+    """binary_cross_entropy_with_logits, averaged over the classes in the last dim.
+
+    >>> tocha.nn.functional.multilabel_soft_margin_loss(tocha.tensor([[2.0, -1.0]]), tocha.tensor([[1.0, 0.0]]))
+    tensor(0.2201)
+    """
     return _C._multilabel_soft_margin_loss(input, target, weight, _code(reduction, size_average, reduce))
 
 
@@ -413,7 +474,11 @@ def multi_margin_loss(
     reduce: bool | None = None,
     reduction: str = "mean",
 ) -> Tensor:
-    """max(0, margin - input[target] + input[i]) to the power p, averaged over the other classes i."""
+    """max(0, margin - input[target] + input[i]) to the power p, averaged over the other classes i.
+
+    >>> tocha.nn.functional.multi_margin_loss(tocha.tensor([[0.1, 0.9, 0.3]]), tocha.tensor([1]))
+    tensor(0.2000)
+    """
     return _nn.multi_margin_loss(input, target, p, margin, weight, _code(reduction, size_average, reduce))
 
 
@@ -434,7 +499,11 @@ def triplet_margin_loss(
     reduce: bool | None = None,
     reduction: str = "mean",
 ) -> Tensor:
-    """max(0, margin + distance(anchor, positive) - distance(anchor, negative)), with the p-norm."""
+    """max(0, margin + distance(anchor, positive) - distance(anchor, negative)), with the p-norm.
+
+    >>> tocha.nn.functional.triplet_margin_loss(tocha.tensor([[0.0, 0.0]]), tocha.tensor([[1.0, 0.0]]), tocha.tensor([[0.0, 1.5]]))
+    tensor(0.5000)
+    """
     code = _code(reduction, size_average, reduce)
     _check_margin(margin)
     return _C.triplet_margin_loss(anchor, positive, negative, margin, p, eps, swap, code)
@@ -450,7 +519,11 @@ def triplet_margin_with_distance_loss(
     swap: bool = False,
     reduction: str = "mean",
 ) -> Tensor:
-    """triplet_margin_loss with a distance of the caller's."""
+    """triplet_margin_loss with a distance of the caller's.
+
+    >>> tocha.nn.functional.triplet_margin_with_distance_loss(tocha.tensor([[0.0, 0.0]]), tocha.tensor([[1.0, 0.0]]), tocha.tensor([[0.0, 1.5]]), distance_function=lambda a, b: (a - b).abs().sum(-1))
+    tensor(0.5000)
+    """
     code = _code(reduction)
     _check_margin(margin)
     if not anchor.dim() == positive.dim() == negative.dim():

@@ -48,14 +48,22 @@ def softmax(input: Tensor, dim: int | None = None, _stacklevel: int = 3, dtype: 
 
 
 def log_softmax(input: Tensor, dim: int | None = None, _stacklevel: int = 3, dtype: _C.dtype | None = None) -> Tensor:
-    """log(softmax(input, dim)), computed without overflow."""
+    """log(softmax(input, dim)), computed without overflow.
+
+    >>> tocha.nn.functional.log_softmax(tocha.tensor([1.0, 2.0, 3.0]), dim=-1)
+    tensor([-2.4076, -1.4076, -0.4076])
+    """
     if dim is None:
         _warn_of_implicit_dim("log_softmax", _stacklevel)
     return _nn.log_softmax(input, dim, _stacklevel, dtype)
 
 
 def softmin(input: Tensor, dim: int | None = None, _stacklevel: int = 3, dtype: _C.dtype | None = None) -> Tensor:
-    """softmax of -input along dim."""
+    """softmax of -input along dim.
+
+    >>> tocha.nn.functional.softmin(tocha.tensor([1.0, 2.0, 3.0]), dim=-1)
+    tensor([0.6652, 0.2447, 0.0900])
+    """
     if dim is None:
         _warn_of_implicit_dim("softmin", _stacklevel)
     return _nn.softmin(input, dim, _stacklevel, dtype)

@@ -36,7 +36,11 @@ def max_pool1d_with_indices(
     ceil_mode: bool = False,
     return_indices: bool = False,
 ) -> tuple[Tensor, Tensor]:
-    """The largest of each window of a signal, and its place."""
+    """The largest of each window of a signal, and its place.
+
+    >>> tocha.nn.functional.max_pool1d_with_indices(tocha.tensor([[1.0, 3.0, 2.0, 5.0]]), 2)
+    (tensor([[3., 5.]]), tensor([[1, 3]]))
+    """
     return _C.max_pool1d_with_indices(input, kernel_size, stride, padding, dilation, ceil_mode)
 
 
@@ -49,7 +53,11 @@ def max_pool2d_with_indices(
     ceil_mode: bool = False,
     return_indices: bool = False,
 ) -> tuple[Tensor, Tensor]:
-    """The largest of each window of a picture, and its place in the plane."""
+    """The largest of each window of a picture, and its place in the plane.
+
+    >>> tocha.nn.functional.max_pool2d_with_indices(tocha.arange(4.0).view(1, 2, 2), 2)
+    (tensor([[[3.]]]), tensor([[[3]]]))
+    """
     return _nn.max_pool2d_with_indices(input, kernel_size, stride, padding, dilation, ceil_mode)
 
 
@@ -62,7 +70,11 @@ def max_pool3d_with_indices(
     ceil_mode: bool = False,
     return_indices: bool = False,
 ) -> tuple[Tensor, Tensor]:
-    """The largest of each window of a volume, and its place in the volume."""
+    """The largest of each window of a volume, and its place in the volume.
+
+    >>> tocha.nn.functional.max_pool3d_with_indices(tocha.arange(8.0).view(1, 2, 2, 2), 2)
+    (tensor([[[[7.]]]]), tensor([[[[7]]]]))
+    """
     return _nn.max_pool3d_with_indices(input, kernel_size, stride, padding, dilation, ceil_mode)
 
 
@@ -116,7 +128,11 @@ def max_pool3d(
     ceil_mode: bool = False,
     return_indices: bool = False,
 ) -> Tensor | tuple[Tensor, Tensor]:
-    """The largest of each window of a volume; with return_indices also its place in the volume."""
+    """The largest of each window of a volume; with return_indices also its place in the volume.
+
+    >>> tocha.nn.functional.max_pool3d(tocha.arange(8.0).view(1, 2, 2, 2), 2)
+    tensor([[[[7.]]]])
+    """
     pool = _nn.max_pool3d_with_indices if return_indices else _C.max_pool3d
     return pool(input, kernel_size, stride, padding, dilation, ceil_mode)
 
@@ -151,28 +167,45 @@ def adaptive_avg_pool2d(input: Tensor, output_size: Sizes) -> Tensor:
 
 
 def adaptive_avg_pool3d(input: Tensor, output_size: Sizes) -> Tensor:
-    """Averages of windows that divide a volume into output_size parts; None keeps a dim's size."""
+    """Averages of windows that divide a volume into output_size parts; None keeps a dim's size.
+
+    >>> tocha.nn.functional.adaptive_avg_pool3d(tocha.ones(1, 4, 5, 6), 2).shape
+    tocha.Size([1, 2, 2, 2])
+    """
     return _nn.adaptive_avg_pool3d(input, _full_size(input, output_size, 3))
 
 
 def adaptive_max_pool1d_with_indices(
     input: Tensor, output_size: Ints, return_indices: bool = False
 ) -> tuple[Tensor, Tensor]:
-    """Maxima of windows that divide a signal into output_size parts, and their places."""
+    """Maxima of windows that divide a signal into output_size parts, and their places.
+
+    >>> tocha.nn.functional.adaptive_max_pool1d_with_indices(tocha.tensor([[1.0, 5.0, 3.0, 4.0]]), 2)
+    (tensor([[5., 4.]]), tensor([[1, 3]]))
+    """
     return _C.adaptive_max_pool1d(input, output_size)
 
 
 def adaptive_max_pool2d_with_indices(
     input: Tensor, output_size: Sizes, return_indices: bool = False
 ) -> tuple[Tensor, Tensor]:
-    """Maxima of windows that divide a picture into output_size parts, and their places."""
+    """Maxima of windows that divide a picture into output_size parts, and their places.
+
+    >>> tocha.nn.functional.adaptive_max_pool2d_with_indices(tocha.arange(4.0).view(1, 2, 2), 1)
+    (tensor([[[3.]]]), tensor([[[3]]]))
+    """
     return _nn.adaptive_max_pool2d(input, _full_size(input, output_size, 2))
 
 
 def adaptive_max_pool3d_with_indices(
     input: Tensor, output_size: Sizes, return_indices: bool = False
 ) -> tuple[Tensor, Tensor]:
-    """Maxima of windows that divide a volume into output_size parts, and their places."""
+    """Maxima of windows that divide a volume into output_size parts, and their places.
+
+    >>> y, at = tocha.nn.functional.adaptive_max_pool3d_with_indices(tocha.ones(1, 4, 5, 6), 2)
+    >>> y.shape, at.shape
+    (tocha.Size([1, 2, 2, 2]), tocha.Size([1, 2, 2, 2]))
+    """
     return _nn.adaptive_max_pool3d(input, _full_size(input, output_size, 3))
 
 
@@ -183,21 +216,34 @@ def _chosen(pair: tuple[Tensor, Tensor], return_indices: bool) -> Tensor | tuple
 def adaptive_max_pool1d(
     input: Tensor, output_size: Ints, return_indices: bool = False
 ) -> Tensor | tuple[Tensor, Tensor]:
-    """Maxima of windows that divide a signal into output_size parts."""
+    """Maxima of windows that divide a signal into output_size parts.
+
+    >>> tocha.nn.functional.adaptive_max_pool1d(tocha.tensor([[1.0, 5.0, 3.0, 4.0]]), 2)
+    tensor([[5., 4.]])
+    """
     return _chosen(adaptive_max_pool1d_with_indices(input, output_size), return_indices)
 
 
 def adaptive_max_pool2d(
     input: Tensor, output_size: Sizes, return_indices: bool = False
 ) -> Tensor | tuple[Tensor, Tensor]:
-    """Maxima of windows that divide a picture into output_size parts."""
+    """Maxima of windows that divide a picture into output_size parts.
+
+    >>> tocha.nn.functional.adaptive_max_pool2d(tocha.arange(16.0).view(1, 4, 4), 2)
+    tensor([[[ 5.,  7.],
+             [13., 15.]]])
+    """
     return _chosen(adaptive_max_pool2d_with_indices(input, output_size), return_indices)
 
 
 def adaptive_max_pool3d(
     input: Tensor, output_size: Sizes, return_indices: bool = False
 ) -> Tensor | tuple[Tensor, Tensor]:
-    """Maxima of windows that divide a volume into output_size parts."""
+    """Maxima of windows that divide a volume into output_size parts.
+
+    >>> tocha.nn.functional.adaptive_max_pool3d(tocha.ones(1, 4, 5, 6), 2).shape
+    tocha.Size([1, 2, 2, 2])
+    """
     return _chosen(adaptive_max_pool3d_with_indices(input, output_size), return_indices)
 
 
@@ -237,7 +283,12 @@ def fractional_max_pool2d_with_indices(
     return_indices: bool = False,
     _random_samples: Tensor | None = None,
 ) -> tuple[Tensor, Tensor]:
-    """Maxima of output_size windows at random distances, and their places in the plane."""
+    """Maxima of output_size windows at random distances, and their places in the plane.
+
+    >>> y, at = tocha.nn.functional.fractional_max_pool2d_with_indices(tocha.ones(1, 8, 8), 2, output_size=3)
+    >>> y.shape, at.shape
+    (tocha.Size([1, 3, 3]), tocha.Size([1, 3, 3]))
+    """
     return _fractional(_nn.fractional_max_pool2d, 2, input, kernel_size, output_size, output_ratio, _random_samples)
 
 
@@ -249,7 +300,12 @@ def fractional_max_pool3d_with_indices(
     return_indices: bool = False,
     _random_samples: Tensor | None = None,
 ) -> tuple[Tensor, Tensor]:
-    """Maxima of output_size windows at random distances, and their places in the volume."""
+    """Maxima of output_size windows at random distances, and their places in the volume.
+
+    >>> y, at = tocha.nn.functional.fractional_max_pool3d_with_indices(tocha.ones(1, 8, 8, 8), 2, output_size=3)
+    >>> y.shape, at.shape
+    (tocha.Size([1, 3, 3, 3]), tocha.Size([1, 3, 3, 3]))
+    """
     return _fractional(_nn.fractional_max_pool3d, 3, input, kernel_size, output_size, output_ratio, _random_samples)
 
 
@@ -261,7 +317,11 @@ def fractional_max_pool2d(
     return_indices: bool = False,
     _random_samples: Tensor | None = None,
 ) -> Tensor | tuple[Tensor, Tensor]:
-    """Maxima of output_size (or output_ratio times the size) windows at random distances."""
+    """Maxima of output_size (or output_ratio times the size) windows at random distances.
+
+    >>> tocha.nn.functional.fractional_max_pool2d(tocha.ones(1, 8, 8), 2, output_size=3).shape
+    tocha.Size([1, 3, 3])
+    """
     pair = fractional_max_pool2d_with_indices(
         input, kernel_size, output_size, output_ratio, _random_samples=_random_samples
     )
@@ -276,7 +336,11 @@ def fractional_max_pool3d(
     return_indices: bool = False,
     _random_samples: Tensor | None = None,
 ) -> Tensor | tuple[Tensor, Tensor]:
-    """Maxima of output_size (or output_ratio times the size) windows at random distances in a volume."""
+    """Maxima of output_size (or output_ratio times the size) windows at random distances in a volume.
+
+    >>> tocha.nn.functional.fractional_max_pool3d(tocha.ones(1, 8, 8, 8), 2, output_size=3).shape
+    tocha.Size([1, 3, 3, 3])
+    """
     pair = fractional_max_pool3d_with_indices(
         input, kernel_size, output_size, output_ratio, _random_samples=_random_samples
     )
@@ -315,14 +379,22 @@ def lp_pool1d(
 def lp_pool2d(
     input: Tensor, norm_type: float, kernel_size: Ints, stride: Ints | None = None, ceil_mode: bool = False
 ) -> Tensor:
-    """The norm_type-norm of each window of a picture."""
+    """The norm_type-norm of each window of a picture.
+
+    >>> tocha.nn.functional.lp_pool2d(tocha.ones(1, 2, 4), 2.0, 2)
+    tensor([[[2., 2.]]])
+    """
     return _lp_pool(_nn.avg_pool2d, input, norm_type, kernel_size, _places(kernel_size, 2), stride, 0, ceil_mode)
 
 
 def lp_pool3d(
     input: Tensor, norm_type: float, kernel_size: Ints, stride: Ints | None = None, ceil_mode: bool = False
 ) -> Tensor:
-    """The norm_type-norm of each window of a volume."""
+    """The norm_type-norm of each window of a volume.
+
+    >>> tocha.nn.functional.lp_pool3d(tocha.ones(1, 2, 2, 4), 2.0, 2).shape
+    tocha.Size([1, 1, 1, 2])
+    """
     return _lp_pool(_nn.avg_pool3d, input, norm_type, kernel_size, _places(kernel_size, 3), stride, 0, ceil_mode)
 
 
@@ -384,7 +456,12 @@ def max_unpool2d(
     padding: Ints = 0,
     output_size: Sequence[int] | None = None,
 ) -> Tensor:
-    """What max_pool2d left of a picture, back where it stood among zeros."""
+    """What max_pool2d left of a picture, back where it stood among zeros.
+
+    >>> tocha.nn.functional.max_unpool2d(tocha.tensor([[[3.0]]]), tocha.tensor([[[3]]]), 2)
+    tensor([[[0., 0.],
+             [0., 3.]]])
+    """
     kernel = _per_dim(kernel_size, 2)
     step = kernel if stride is None else _per_dim(stride, 2)
     return _nn.max_unpool2d(input, indices, _unpooled_size(input, kernel, step, _per_dim(padding, 2), output_size))
@@ -398,7 +475,11 @@ def max_unpool3d(
     padding: Ints = 0,
     output_size: Sequence[int] | None = None,
 ) -> Tensor:
-    """What max_pool3d left of a volume, back where it stood among zeros."""
+    """What max_pool3d left of a volume, back where it stood among zeros.
+
+    >>> tocha.nn.functional.max_unpool3d(tocha.tensor([[[[3.0]]]]), tocha.tensor([[[[7]]]]), 2).flatten()
+    tensor([0., 0., 0., 0., 0., 0., 0., 3.])
+    """
     kernel = _per_dim(kernel_size, 3)
     step = kernel if stride is None else _per_dim(stride, 3)
     pad = _per_dim(padding, 3)

@@ -141,7 +141,11 @@ def upsample(
     mode: str = "nearest",
     align_corners: bool | None = None,
 ) -> Tensor:
-    """interpolate under its old name."""
+    """interpolate under its old name.
+
+    >>> tocha.nn.functional.upsample(tocha.tensor([[[1.0, 2.0]]]), scale_factor=2)
+    tensor([[[1., 1., 2., 2.]]])
+    """
     _deprecated("upsample")
     return interpolate(input, size, scale_factor, mode, align_corners)
 
@@ -149,7 +153,11 @@ def upsample(
 def upsample_nearest(
     input: Tensor, size: int | Sequence[int] | None = None, scale_factor: float | Sequence[float] | None = None
 ) -> Tensor:
-    """interpolate with mode nearest."""
+    """interpolate with mode nearest.
+
+    >>> tocha.nn.functional.upsample_nearest(tocha.tensor([[[1.0, 2.0]]]), scale_factor=2)
+    tensor([[[1., 1., 2., 2.]]])
+    """
     _deprecated("upsample_nearest")
     return interpolate(input, size, scale_factor, mode="nearest")
 
@@ -157,7 +165,11 @@ def upsample_nearest(
 def upsample_bilinear(
     input: Tensor, size: int | Sequence[int] | None = None, scale_factor: float | Sequence[float] | None = None
 ) -> Tensor:
-    """interpolate with mode bilinear and aligned corners."""
+    """interpolate with mode bilinear and aligned corners.
+
+    >>> tocha.nn.functional.upsample_bilinear(tocha.tensor([[[[0.0, 3.0]]]]), size=(1, 4))
+    tensor([[[[0., 1., 2., 3.]]]])
+    """
     _deprecated("upsample_bilinear")
     return interpolate(input, size, scale_factor, mode="bilinear", align_corners=True)
 

@@ -15,7 +15,11 @@ __all__ = ["ScalingType", "SwizzleType", "scaled_grouped_mm", "scaled_mm"]
 
 
 class ScalingType(enum.IntEnum):
-    """What one scale belongs to: a whole matrix, a row, or a block of so many rows and columns."""
+    """What one scale belongs to: a whole matrix, a row, or a block of so many rows and columns.
+
+    >>> tocha.nn.functional.ScalingType.TensorWise.name
+    'TensorWise'
+    """
 
     TensorWise = 0
     RowWise = 1
@@ -26,7 +30,11 @@ class ScalingType(enum.IntEnum):
 
 
 class SwizzleType(enum.IntEnum):
-    """The order in which scales lie in memory."""
+    """The order in which scales lie in memory.
+
+    >>> tocha.nn.functional.SwizzleType.NO_SWIZZLE.name
+    'NO_SWIZZLE'
+    """
 
     NO_SWIZZLE = 0
     SWIZZLE_32_4_4 = 1

@@ -74,7 +74,12 @@ def uniform_(tensor: Tensor, a: float = 0.0, b: float = 1.0, generator: _C.Gener
 
 @_filler
 def normal_(tensor: Tensor, mean: float = 0.0, std: float = 1.0, generator: _C.Generator | None = None) -> Tensor:
-    """Numbers from a normal distribution."""
+    """Numbers from a normal distribution.
+
+    >>> _ = tocha.manual_seed(0)
+    >>> tocha.nn.init.normal_(tocha.empty(3), mean=10.0, std=2.0)
+    tensor([13.0820,  9.4131,  5.6424])
+    """
     return tensor.normal_(mean, std, generator=generator)
 
 
@@ -150,13 +155,23 @@ def constant_(tensor: Tensor, val: float) -> Tensor:
 
 @_filler
 def ones_(tensor: Tensor) -> Tensor:
-    """1 everywhere."""
+    """1 everywhere.
+
+    >>> tocha.nn.init.ones_(tocha.empty(2, 2))
+    tensor([[1., 1.],
+            [1., 1.]])
+    """
     return tensor.fill_(1.0)
 
 
 @_filler
 def zeros_(tensor: Tensor) -> Tensor:
-    """0 everywhere."""
+    """0 everywhere.
+
+    >>> tocha.nn.init.zeros_(tocha.empty(2, 2))
+    tensor([[0., 0.],
+            [0., 0.]])
+    """
     return tensor.zero_()
 
 
@@ -222,14 +237,26 @@ def _xavier_std(tensor: Tensor, gain: float) -> float:
 
 @_filler
 def xavier_uniform_(tensor: Tensor, gain: float = 1.0, generator: _C.Generator | None = None) -> Tensor:
-    """Even numbers, so wide that activations and gradients keep their size (Glorot and Bengio, 2010)."""
+    """Even numbers, so wide that activations and gradients keep their size (Glorot and Bengio, 2010).
+
+    >>> _ = tocha.manual_seed(0)
+    >>> tocha.nn.init.xavier_uniform_(tocha.empty(2, 2), gain=tocha.nn.init.calculate_gain("relu"))
+    tensor([[-0.0130,  0.9291],
+            [-1.4256, -1.2747]])
+    """
     bound = math.sqrt(3.0) * _xavier_std(tensor, gain)
     return tensor.uniform_(-bound, bound, generator=generator)
 
 
 @_filler
 def xavier_normal_(tensor: Tensor, gain: float = 1.0, generator: _C.Generator | None = None) -> Tensor:
-    """Normal numbers, so wide that activations and gradients keep their size (Glorot and Bengio, 2010)."""
+    """Normal numbers, so wide that activations and gradients keep their size (Glorot and Bengio, 2010).
+
+    >>> _ = tocha.manual_seed(0)
+    >>> tocha.nn.init.xavier_normal_(tocha.empty(2, 2))
+    tensor([[ 1.0896, -0.2075],
+            [-1.5406,  0.4019]])
+    """
     return tensor.normal_(0.0, _xavier_std(tensor, gain), generator=generator)
 
 
@@ -253,6 +280,11 @@ def kaiming_uniform_(
     """Even numbers, so wide that activations behind rectifiers keep their size (He et al., 2015).
 
     a is leaky_relu's slope; mode says whether activations ("fan_in") or gradients ("fan_out") are kept.
+
+    >>> _ = tocha.manual_seed(0)
+    >>> tocha.nn.init.kaiming_uniform_(tocha.empty(2, 2), nonlinearity="relu")
+    tensor([[-0.0130,  0.9291],
+            [-1.4256, -1.2747]])
     """
     std = _kaiming_std(tensor, a, mode, nonlinearity)
     if std is None:
@@ -269,7 +301,13 @@ def kaiming_normal_(
     nonlinearity: str = "leaky_relu",
     generator: _C.Generator | None = None,
 ) -> Tensor:
-    """Normal numbers, so wide that activations behind rectifiers keep their size (He et al., 2015)."""
+    """Normal numbers, so wide that activations behind rectifiers keep their size (He et al., 2015).
+
+    >>> _ = tocha.manual_seed(0)
+    >>> tocha.nn.init.kaiming_normal_(tocha.empty(2, 2), nonlinearity="relu")
+    tensor([[ 1.5410, -0.2934],
+            [-2.1788,  0.5684]])
+    """
     std = _kaiming_std(tensor, a, mode, nonlinearity)
     return tensor if std is None else tensor.normal_(0, std, generator=generator)
 
@@ -301,6 +339,9 @@ def sparse_(tensor: Tensor, sparsity: float, std: float = 0.01, generator: _C.Ge
     """Normal numbers, of which a part (sparsity) of each column is 0 (Martens, 2010).
 
     generator draws the numbers; as in PyTorch, which of them become 0 is always up to the default generator.
+
+    >>> (tocha.nn.init.sparse_(tocha.empty(10, 4), sparsity=0.3) == 0).sum(dim=0)
+    tensor([3, 3, 3, 3])
     """
     if tensor.ndimension() != 2:
         raise ValueError("Only tensors with 2 dimensions are supported")

@@ -110,7 +110,11 @@ _NOT_YET = (
 
 
 class UninitializedTensorMixin:
-    """What parameters and buffers without a shape share: `materialize` gives them one."""
+    """What parameters and buffers without a shape share: `materialize` gives them one.
+
+    >>> isinstance(tocha.nn.UninitializedParameter(), tocha.nn.parameter.UninitializedTensorMixin)
+    True
+    """
 
     cls_to_become: type
     data: Any
@@ -159,7 +163,11 @@ class UninitializedTensorMixin:
 
 
 def is_lazy(param: object) -> bool:
-    """Whether a parameter or buffer has no shape yet."""
+    """Whether a parameter or buffer has no shape yet.
+
+    >>> tocha.nn.parameter.is_lazy(tocha.nn.LazyLinear(3).weight), tocha.nn.parameter.is_lazy(tocha.nn.Linear(2, 3).weight)
+    (True, False)
+    """
     return isinstance(param, UninitializedTensorMixin)
 
 

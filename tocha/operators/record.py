@@ -106,6 +106,7 @@ class Operator:
     # Of a view: what its base is after a write to it, for graphs without writes (tocha/operators/inverses.py).
     inverse: Callable | None = None
     samples: Callable | None = None
+    example: str = ""  # a session that shows it, for the reference (tocha/operators/examples)
     tags: frozenset[str] = frozenset()
     aliases: tuple[str, ...] = ()
     position: int = field(default=0, compare=False)

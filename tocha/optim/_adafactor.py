@@ -16,7 +16,15 @@ Tensor = _C.Tensor
 
 class Adafactor(GroupOptimizer):
     """Steps relative to the size of a parameter, measured by averages of squares; of matrices only the means of rows and columns
-    are kept."""
+    are kept.
+
+    >>> w = tocha.nn.Parameter(tocha.tensor([1.0, -2.0]))
+    >>> opt = tocha.optim.Adafactor([w], lr=0.1)
+    >>> (w**2).sum().backward()
+    >>> opt.step()
+    >>> w.detach()
+    tensor([ 0.8419, -1.8419])
+    """
 
     def __init__(
         self,

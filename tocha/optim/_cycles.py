@@ -16,6 +16,16 @@ class CyclicLR(LRScheduler):
 
     `mode` says how the height of later cycles falls: "triangular" (not), "triangular2" (by half), "exp_range" (by gamma at each step), or
     `scale_fn` does, as a function of the cycle or (scale_mode="iterations") of the step.
+
+    >>> opt = tocha.optim.SGD([tocha.nn.Parameter(tocha.zeros(1))], lr=1.0)
+    >>> scheduler = tocha.optim.lr_scheduler.CyclicLR(opt, base_lr=0.1, max_lr=1.0, step_size_up=2)
+    >>> rates = []
+    >>> for _ in range(5):
+    ...     rates.append(round(scheduler.get_last_lr()[0], 4))
+    ...     opt.step()
+    ...     scheduler.step()
+    >>> rates
+    [0.1, 0.55, 1.0, 0.55, 0.1]
     """
 
     def __init__(
@@ -132,6 +142,16 @@ class OneCycleLR(LRScheduler):
     """One cycle for the whole training: up from max_lr / div_factor to max_lr, then down to much less; momentum the other way.
 
     The number of steps is total_steps, or epochs * steps_per_epoch. With three_phase the fall first mirrors the rise.
+
+    >>> opt = tocha.optim.SGD([tocha.nn.Parameter(tocha.zeros(1))], lr=1.0)
+    >>> scheduler = tocha.optim.lr_scheduler.OneCycleLR(opt, max_lr=1.0, total_steps=6)
+    >>> rates = []
+    >>> for _ in range(5):
+    ...     rates.append(round(scheduler.get_last_lr()[0], 4))
+    ...     opt.step()
+    ...     scheduler.step()
+    >>> rates
+    [0.04, 0.9944, 0.8117, 0.4626, 0.1335]
     """
 
     def __init__(

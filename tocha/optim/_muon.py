@@ -21,6 +21,14 @@ class Muon(GroupOptimizer):
 
     Parameters must be matrices; biases, embeddings and the like go to another optimizer. `adjust_lr_fn` says how steps grow
     with the matrix: "original" (the default) or "match_rms_adamw".
+
+    >>> w = tocha.nn.Parameter(tocha.eye(2))
+    >>> opt = tocha.optim.Muon([w], lr=0.1, weight_decay=0.0)
+    >>> (w**2).sum().backward()
+    >>> opt.step()
+    >>> w.detach()
+    tensor([[0.8875, 0.0000],
+            [0.0000, 0.8875]])
     """
 
     def __init__(

@@ -51,6 +51,19 @@ class LRScheduler:
     """What schedules are built on: a subclass gives `get_lr`, the rates of all groups at step `last_epoch`.
 
     `last_epoch` other than -1 resumes: the groups must know their `initial_lr` then.
+
+    >>> class Halving(tocha.optim.lr_scheduler.LRScheduler):
+    ...     def get_lr(self):
+    ...         return [base / 2**self.last_epoch for base in self.base_lrs]
+    >>> opt = tocha.optim.SGD([tocha.nn.Parameter(tocha.zeros(1))], lr=1.0)
+    >>> scheduler = Halving(opt)
+    >>> rates = []
+    >>> for _ in range(5):
+    ...     rates.append(round(scheduler.get_last_lr()[0], 4))
+    ...     opt.step()
+    ...     scheduler.step()
+    >>> rates
+    [1.0, 0.5, 0.25, 0.125, 0.0625]
     """
 
     _get_lr_called_within_step: bool = False

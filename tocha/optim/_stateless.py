@@ -19,6 +19,15 @@ def swap_in_optimizer_params_and_state(
     """Within the context the optimizer works on the given parameters (in its order) and state (as of `state_dict`).
 
     Tensors of the given state that a step changes in place keep the change; everything else is put back at the end.
+
+    >>> w = tocha.nn.Parameter(tocha.tensor([1.0, -2.0]))
+    >>> opt = tocha.optim.SGD([w], lr=0.1)
+    >>> other = tocha.tensor([5.0, 5.0])
+    >>> other.grad = tocha.ones(2)
+    >>> with tocha.optim.swap_in_optimizer_params_and_state(opt, {"w": other}, opt.state_dict()):
+    ...     opt.step()
+    >>> other, w.detach()
+    (tensor([4.9000, 4.9000]), tensor([ 1., -2.]))
     """
     groups, state = optimizer.param_groups, optimizer.state
     parameters = list(swapin_parameters.values())

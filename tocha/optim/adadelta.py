@@ -22,7 +22,15 @@ Tensor = _C.Tensor
 
 
 class Adadelta(GroupOptimizer):
-    """Steps whose length follows from those before, so that the learning rate has no unit to get wrong."""
+    """Steps whose length follows from those before, so that the learning rate has no unit to get wrong.
+
+    >>> w = tocha.nn.Parameter(tocha.tensor([1.0, -2.0]))
+    >>> opt = tocha.optim.Adadelta([w], lr=1.0)
+    >>> (w**2).sum().backward()
+    >>> opt.step()
+    >>> w.detach()
+    tensor([ 0.9968, -1.9968])
+    """
 
     def __init__(
         self,

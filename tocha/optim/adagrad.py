@@ -21,7 +21,15 @@ Tensor = _C.Tensor
 
 
 class Adagrad(GroupOptimizer):
-    """Steps along the gradient, measured element by element by the sum of all squares so far."""
+    """Steps along the gradient, measured element by element by the sum of all squares so far.
+
+    >>> w = tocha.nn.Parameter(tocha.tensor([1.0, -2.0]))
+    >>> opt = tocha.optim.Adagrad([w], lr=0.1)
+    >>> (w**2).sum().backward()
+    >>> opt.step()
+    >>> w.detach()
+    tensor([ 0.9000, -1.9000])
+    """
 
     _step_supports_amp_scaling = False
 

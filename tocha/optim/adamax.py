@@ -23,7 +23,15 @@ Tensor = _C.Tensor
 
 
 class Adamax(GroupOptimizer):
-    """Steps along an average of gradients, measured by their decaying maximum."""
+    """Steps along an average of gradients, measured by their decaying maximum.
+
+    >>> w = tocha.nn.Parameter(tocha.tensor([1.0, -2.0]))
+    >>> opt = tocha.optim.Adamax([w], lr=0.1)
+    >>> (w**2).sum().backward()
+    >>> opt.step()
+    >>> w.detach()
+    tensor([ 0.9000, -1.9000])
+    """
 
     def __init__(
         self,

@@ -22,7 +22,15 @@ Tensor = _C.Tensor
 
 
 class ASGD(GroupOptimizer):
-    """Steps against the gradient with a falling rate; from step t0 on, the state `ax` is the average of the parameters."""
+    """Steps against the gradient with a falling rate; from step t0 on, the state `ax` is the average of the parameters.
+
+    >>> w = tocha.nn.Parameter(tocha.tensor([1.0, -2.0]))
+    >>> opt = tocha.optim.ASGD([w], lr=0.1)
+    >>> (w**2).sum().backward()
+    >>> opt.step()
+    >>> w.detach()
+    tensor([ 0.8000, -1.6000])
+    """
 
     def __init__(
         self,

@@ -111,7 +111,18 @@ class LambdaLR(_ByFunctions):
 
 
 class MultiplicativeLR(_ByFunctions):
-    """The last rate times a function of the step."""
+    """The last rate times a function of the step.
+
+    >>> opt = tocha.optim.SGD([tocha.nn.Parameter(tocha.zeros(1))], lr=1.0)
+    >>> scheduler = tocha.optim.lr_scheduler.MultiplicativeLR(opt, lr_lambda=lambda epoch: 0.5)
+    >>> rates = []
+    >>> for _ in range(5):
+    ...     rates.append(round(scheduler.get_last_lr()[0], 4))
+    ...     opt.step()
+    ...     scheduler.step()
+    >>> rates
+    [1.0, 0.5, 0.25, 0.125, 0.0625]
+    """
 
     def get_lr(self) -> list[Any]:
         self._warn_outside_step()
@@ -121,7 +132,18 @@ class MultiplicativeLR(_ByFunctions):
 
 
 class StepLR(LRScheduler):
-    """The rate falls by gamma every step_size steps."""
+    """The rate falls by gamma every step_size steps.
+
+    >>> opt = tocha.optim.SGD([tocha.nn.Parameter(tocha.zeros(1))], lr=1.0)
+    >>> scheduler = tocha.optim.lr_scheduler.StepLR(opt, step_size=2, gamma=0.1)
+    >>> rates = []
+    >>> for _ in range(5):
+    ...     rates.append(round(scheduler.get_last_lr()[0], 4))
+    ...     opt.step()
+    ...     scheduler.step()
+    >>> rates
+    [1.0, 1.0, 0.1, 0.1, 0.01]
+    """
 
     def __init__(self, optimizer: Optimizer, step_size: int, gamma: float = 0.1, last_epoch: int = -1) -> None:
         self.step_size = step_size
@@ -139,7 +161,18 @@ class StepLR(LRScheduler):
 
 
 class MultiStepLR(LRScheduler):
-    """The rate falls by gamma at each of the milestones."""
+    """The rate falls by gamma at each of the milestones.
+
+    >>> opt = tocha.optim.SGD([tocha.nn.Parameter(tocha.zeros(1))], lr=1.0)
+    >>> scheduler = tocha.optim.lr_scheduler.MultiStepLR(opt, milestones=[1, 3], gamma=0.1)
+    >>> rates = []
+    >>> for _ in range(5):
+    ...     rates.append(round(scheduler.get_last_lr()[0], 4))
+    ...     opt.step()
+    ...     scheduler.step()
+    >>> rates
+    [1.0, 0.1, 0.1, 0.01, 0.01]
+    """
 
     def __init__(
         self, optimizer: Optimizer, milestones: Iterable[int], gamma: float = 0.1, last_epoch: int = -1
@@ -160,7 +193,18 @@ class MultiStepLR(LRScheduler):
 
 
 class ConstantLR(LRScheduler):
-    """The rate times a factor for the first total_iters steps."""
+    """The rate times a factor for the first total_iters steps.
+
+    >>> opt = tocha.optim.SGD([tocha.nn.Parameter(tocha.zeros(1))], lr=1.0)
+    >>> scheduler = tocha.optim.lr_scheduler.ConstantLR(opt, factor=0.5, total_iters=2)
+    >>> rates = []
+    >>> for _ in range(5):
+    ...     rates.append(round(scheduler.get_last_lr()[0], 4))
+    ...     opt.step()
+    ...     scheduler.step()
+    >>> rates
+    [0.5, 0.5, 1.0, 1.0, 1.0]
+    """
 
     def __init__(
         self, optimizer: Optimizer, factor: float = 1.0 / 3, total_iters: int = 5, last_epoch: int = -1
@@ -185,7 +229,18 @@ class ConstantLR(LRScheduler):
 
 
 class LinearLR(LRScheduler):
-    """The factor of the rate goes from start_factor to end_factor in total_iters steps."""
+    """The factor of the rate goes from start_factor to end_factor in total_iters steps.
+
+    >>> opt = tocha.optim.SGD([tocha.nn.Parameter(tocha.zeros(1))], lr=1.0)
+    >>> scheduler = tocha.optim.lr_scheduler.LinearLR(opt, start_factor=0.25, total_iters=3)
+    >>> rates = []
+    >>> for _ in range(5):
+    ...     rates.append(round(scheduler.get_last_lr()[0], 4))
+    ...     opt.step()
+    ...     scheduler.step()
+    >>> rates
+    [0.25, 0.5, 0.75, 1.0, 1.0]
+    """
 
     def __init__(
         self,
@@ -221,7 +276,18 @@ class LinearLR(LRScheduler):
 
 
 class ExponentialLR(LRScheduler):
-    """The rate falls by gamma at every step."""
+    """The rate falls by gamma at every step.
+
+    >>> opt = tocha.optim.SGD([tocha.nn.Parameter(tocha.zeros(1))], lr=1.0)
+    >>> scheduler = tocha.optim.lr_scheduler.ExponentialLR(opt, gamma=0.5)
+    >>> rates = []
+    >>> for _ in range(5):
+    ...     rates.append(round(scheduler.get_last_lr()[0], 4))
+    ...     opt.step()
+    ...     scheduler.step()
+    >>> rates
+    [1.0, 0.5, 0.25, 0.125, 0.0625]
+    """
 
     def __init__(self, optimizer: Optimizer, gamma: float, last_epoch: int = -1) -> None:
         self.gamma = gamma
@@ -238,7 +304,18 @@ class ExponentialLR(LRScheduler):
 
 
 class PolynomialLR(LRScheduler):
-    """The rate falls to zero in total_iters steps as (1 - step / total_iters) ** power."""
+    """The rate falls to zero in total_iters steps as (1 - step / total_iters) ** power.
+
+    >>> opt = tocha.optim.SGD([tocha.nn.Parameter(tocha.zeros(1))], lr=1.0)
+    >>> scheduler = tocha.optim.lr_scheduler.PolynomialLR(opt, total_iters=4, power=2.0)
+    >>> rates = []
+    >>> for _ in range(5):
+    ...     rates.append(round(scheduler.get_last_lr()[0], 4))
+    ...     opt.step()
+    ...     scheduler.step()
+    >>> rates
+    [1.0, 0.5625, 0.25, 0.0625, 0.0]
+    """
 
     def __init__(self, optimizer: Optimizer, total_iters: int = 5, power: float = 1.0, last_epoch: int = -1) -> None:
         self.total_iters = total_iters
@@ -259,7 +336,18 @@ class PolynomialLR(LRScheduler):
 
 
 class CosineAnnealingLR(LRScheduler):
-    """The rate swings down to eta_min in T_max steps, and up again, along a cosine."""
+    """The rate swings down to eta_min in T_max steps, and up again, along a cosine.
+
+    >>> opt = tocha.optim.SGD([tocha.nn.Parameter(tocha.zeros(1))], lr=1.0)
+    >>> scheduler = tocha.optim.lr_scheduler.CosineAnnealingLR(opt, T_max=4)
+    >>> rates = []
+    >>> for _ in range(5):
+    ...     rates.append(round(scheduler.get_last_lr()[0], 4))
+    ...     opt.step()
+    ...     scheduler.step()
+    >>> rates
+    [1.0, 0.8536, 0.5, 0.1464, 0.0]
+    """
 
     def __init__(self, optimizer: Optimizer, T_max: int, eta_min: float = 0.0, last_epoch: int = -1) -> None:
         self.T_max = T_max
@@ -285,7 +373,18 @@ class CosineAnnealingLR(LRScheduler):
 
 
 class CosineAnnealingWarmRestarts(LRScheduler):
-    """Falls along a cosine again and again: first in T_0 steps, then each time in T_mult times as many."""
+    """Falls along a cosine again and again: first in T_0 steps, then each time in T_mult times as many.
+
+    >>> opt = tocha.optim.SGD([tocha.nn.Parameter(tocha.zeros(1))], lr=1.0)
+    >>> scheduler = tocha.optim.lr_scheduler.CosineAnnealingWarmRestarts(opt, T_0=2)
+    >>> rates = []
+    >>> for _ in range(5):
+    ...     rates.append(round(scheduler.get_last_lr()[0], 4))
+    ...     opt.step()
+    ...     scheduler.step()
+    >>> rates
+    [1.0, 0.5, 1.0, 0.5, 1.0]
+    """
 
     def __init__(
         self, optimizer: Optimizer, T_0: int, T_mult: int = 1, eta_min: float = 0.0, last_epoch: int = -1
@@ -486,7 +585,20 @@ class _Composed(LRScheduler):
 
 
 class SequentialLR(_Composed):
-    """One scheduler after another: the next one begins at each milestone."""
+    """One scheduler after another: the next one begins at each milestone.
+
+    >>> opt = tocha.optim.SGD([tocha.nn.Parameter(tocha.zeros(1))], lr=1.0)
+    >>> warmup = tocha.optim.lr_scheduler.ConstantLR(opt, factor=0.1, total_iters=2)
+    >>> decay = tocha.optim.lr_scheduler.ExponentialLR(opt, gamma=0.9)
+    >>> scheduler = tocha.optim.lr_scheduler.SequentialLR(opt, [warmup, decay], milestones=[2])
+    >>> rates = []
+    >>> for _ in range(5):
+    ...     rates.append(round(scheduler.get_last_lr()[0], 4))
+    ...     opt.step()
+    ...     scheduler.step()
+    >>> rates
+    [0.1, 0.1, 1.0, 0.9, 0.81]
+    """
 
     def __init__(
         self, optimizer: Optimizer, schedulers: list[LRScheduler], milestones: list[int], last_epoch: int = -1
@@ -533,7 +645,20 @@ class SequentialLR(_Composed):
 
 
 class ChainedScheduler(_Composed):
-    """Several schedulers at once: each changes the rates that the one before left."""
+    """Several schedulers at once: each changes the rates that the one before left.
+
+    >>> opt = tocha.optim.SGD([tocha.nn.Parameter(tocha.zeros(1))], lr=1.0)
+    >>> a = tocha.optim.lr_scheduler.ConstantLR(opt, factor=0.5, total_iters=2)
+    >>> b = tocha.optim.lr_scheduler.ExponentialLR(opt, gamma=0.9)
+    >>> scheduler = tocha.optim.lr_scheduler.ChainedScheduler([a, b], optimizer=opt)
+    >>> rates = []
+    >>> for _ in range(5):
+    ...     rates.append(round(scheduler.get_last_lr()[0], 4))
+    ...     opt.step()
+    ...     scheduler.step()
+    >>> rates
+    [0.5, 0.45, 0.81, 0.729, 0.6561]
+    """
 
     def __init__(self, schedulers: Sequence[LRScheduler], optimizer: Optimizer | None = None) -> None:
         if len(schedulers) < 1:

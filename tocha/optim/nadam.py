@@ -22,7 +22,15 @@ Tensor = _C.Tensor
 
 
 class NAdam(MomentOptimizer):
-    """Adam that looks ahead: its momentum counts as if the next gradient were like this one."""
+    """Adam that looks ahead: its momentum counts as if the next gradient were like this one.
+
+    >>> w = tocha.nn.Parameter(tocha.tensor([1.0, -2.0]))
+    >>> opt = tocha.optim.NAdam([w], lr=0.1)
+    >>> (w**2).sum().backward()
+    >>> opt.step()
+    >>> w.detach()
+    tensor([ 0.8944, -1.8944])
+    """
 
     def __init__(
         self,

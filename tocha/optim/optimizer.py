@@ -97,6 +97,21 @@ class Optimizer:
 
     A subclass gives `defaults`, the options with their default values, and a `step` that changes the parameters.
     `params` is an iterable of tensors, of (name, tensor) pairs, or of dicts: `{"params": [...], "lr": 0.1}`.
+
+    >>> class Descent(tocha.optim.Optimizer):
+    ...     def __init__(self, params, lr):
+    ...         super().__init__(params, {"lr": lr})
+    ...     @tocha.no_grad()
+    ...     def step(self):
+    ...         for group in self.param_groups:
+    ...             for p in group["params"]:
+    ...                 p -= group["lr"] * p.grad
+    >>> w = tocha.nn.Parameter(tocha.tensor([1.0, -2.0]))
+    >>> opt = Descent([w], lr=0.1)
+    >>> (w**2).sum().backward()
+    >>> opt.step()
+    >>> w.detach()
+    tensor([ 0.8000, -1.6000])
     """
 
     state: defaultdict[Any, Any]

@@ -15,7 +15,15 @@ Tensor = _C.Tensor
 
 
 class RAdam(MomentOptimizer):
-    """Adam whose first steps are not measured: their magnitudes are not known well enough."""
+    """Adam whose first steps are not measured: their magnitudes are not known well enough.
+
+    >>> w = tocha.nn.Parameter(tocha.tensor([1.0, -2.0]))
+    >>> opt = tocha.optim.RAdam([w], lr=0.1)
+    >>> (w**2).sum().backward()
+    >>> opt.step()
+    >>> w.detach()
+    tensor([ 0.8000, -1.6000])
+    """
 
     def __init__(
         self,

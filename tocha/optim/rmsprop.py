@@ -22,7 +22,15 @@ Tensor = _C.Tensor
 
 
 class RMSprop(GroupOptimizer):
-    """Steps along the gradient, measured element by element by recent squares; `centered` takes their mean out."""
+    """Steps along the gradient, measured element by element by recent squares; `centered` takes their mean out.
+
+    >>> w = tocha.nn.Parameter(tocha.tensor([1.0, -2.0]))
+    >>> opt = tocha.optim.RMSprop([w], lr=0.01)
+    >>> (w**2).sum().backward()
+    >>> opt.step()
+    >>> w.detach()
+    tensor([ 0.9000, -1.9000])
+    """
 
     def __init__(
         self,

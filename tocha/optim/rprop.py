@@ -22,7 +22,15 @@ Tensor = _C.Tensor
 
 
 class Rprop(GroupOptimizer):
-    """Steps by sign, each element with a length of its own: longer while the sign stays, shorter when it turns."""
+    """Steps by sign, each element with a length of its own: longer while the sign stays, shorter when it turns.
+
+    >>> w = tocha.nn.Parameter(tocha.tensor([1.0, -2.0]))
+    >>> opt = tocha.optim.Rprop([w], lr=0.1)
+    >>> (w**2).sum().backward()
+    >>> opt.step()
+    >>> w.detach()
+    tensor([ 0.9000, -1.9000])
+    """
 
     def __init__(
         self,

@@ -14,7 +14,16 @@ Tensor = _C.Tensor
 
 
 class SparseAdam(GroupOptimizer):
-    """Adam for dense parameters with sparse gradients, such as those of embeddings; averages of other elements rest."""
+    """Adam for dense parameters with sparse gradients, such as those of embeddings; averages of other elements rest.
+
+    >>> emb = tocha.nn.Embedding(4, 2, sparse=True)
+    >>> opt = tocha.optim.SparseAdam(emb.parameters(), lr=0.1)
+    >>> before = emb.weight.detach().clone()
+    >>> emb(tocha.tensor([1, 3])).sum().backward()
+    >>> opt.step()
+    >>> (emb.weight != before).any(dim=1)
+    tensor([False,  True, False,  True])
+    """
 
     def __init__(
         self,

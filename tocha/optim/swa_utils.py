@@ -32,7 +32,13 @@ def _check_decay(decay: float) -> None:
 
 
 def get_ema_multi_avg_fn(decay: float = 0.999) -> Callable:
-    """A function that moves averages (a list) toward current values (a list), keeping the part `decay`."""
+    """A function that moves averages (a list) toward current values (a list), keeping the part `decay`.
+
+    >>> averages = [tocha.tensor([1.0])]
+    >>> tocha.optim.swa_utils.get_ema_multi_avg_fn(0.9)(averages, [tocha.tensor([2.0])], 5)
+    >>> averages
+    [tensor([1.1000])]
+    """
     _check_decay(decay)
 
     @no_grad()
@@ -47,7 +53,13 @@ def get_ema_multi_avg_fn(decay: float = 0.999) -> Callable:
 
 
 def get_swa_multi_avg_fn() -> Callable:
-    """A function that takes current values (a list) into plain averages (a list) of num_averaged values so far."""
+    """A function that takes current values (a list) into plain averages (a list) of num_averaged values so far.
+
+    >>> averages = [tocha.tensor([1.0])]
+    >>> tocha.optim.swa_utils.get_swa_multi_avg_fn()(averages, [tocha.tensor([2.0])], 3)
+    >>> averages
+    [tensor([1.2500])]
+    """
 
     @no_grad()
     def swa_update(averaged_param_list: list[Tensor], current_param_list: list[Tensor], num_averaged: Any) -> None:
@@ -62,7 +74,12 @@ def get_swa_multi_avg_fn() -> Callable:
 
 
 def get_ema_avg_fn(decay: float = 0.999) -> Callable:
-    """A function of an average and a current value: decay * average + (1 - decay) * current."""
+    """A function of an average and a current value: decay * average + (1 - decay) * current.
+
+    >>> average = tocha.optim.swa_utils.get_ema_avg_fn(0.9)
+    >>> average(tocha.tensor(1.0), tocha.tensor(2.0), 5)
+    tensor(1.1000)
+    """
     _check_decay(decay)
 
     @no_grad()
@@ -73,7 +90,12 @@ def get_ema_avg_fn(decay: float = 0.999) -> Callable:
 
 
 def get_swa_avg_fn() -> Callable:
-    """A function of an average of num_averaged values and one more: their average."""
+    """A function of an average of num_averaged values and one more: their average.
+
+    >>> average = tocha.optim.swa_utils.get_swa_avg_fn()
+    >>> average(tocha.tensor(1.0), tocha.tensor(2.0), 3)
+    tensor(1.2500)
+    """
 
     @no_grad()
     def swa_update(averaged_param: Tensor, current_param: Tensor, num_averaged: Any) -> Tensor:
@@ -161,6 +183,11 @@ def update_bn(loader: Iterable[Any], model: Module, device: Any = None) -> None:
     """Computes the running means and variances of the model's batch norms anew, in one pass over the data.
 
     Batches are tensors, or lists or tuples whose first element is one.
+
+    >>> model = tocha.nn.BatchNorm1d(1, momentum=None)
+    >>> tocha.optim.swa_utils.update_bn([tocha.tensor([[1.0], [3.0]]), tocha.tensor([[5.0], [7.0]])], model)
+    >>> model.running_mean
+    tensor([4.])
     """
     from tocha.nn.modules.batchnorm import _BatchNorm
 
@@ -182,7 +209,18 @@ def update_bn(loader: Iterable[Any], model: Module, device: Any = None) -> None:
 
 
 class SWALR(LRScheduler):
-    """Brings the rates to fixed values in anneal_epochs steps, along a cosine or a line, and holds them there."""
+    """Brings the rates to fixed values in anneal_epochs steps, along a cosine or a line, and holds them there.
+
+    >>> opt = tocha.optim.SGD([tocha.nn.Parameter(tocha.zeros(1))], lr=1.0)
+    >>> scheduler = tocha.optim.swa_utils.SWALR(opt, swa_lr=0.1, anneal_epochs=2)
+    >>> rates = []
+    >>> for _ in range(5):
+    ...     rates.append(round(scheduler.get_last_lr()[0], 4))
+    ...     opt.step()
+    ...     scheduler.step()
+    >>> rates
+    [1.0, 0.55, 0.1, 0.1, 0.1]
+    """
 
     def __init__(
         self,

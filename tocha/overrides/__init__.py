@@ -151,7 +151,15 @@ def handle_torch_function(public_api: Callable, relevant_args: Iterable[object],
 
 
 def wrap_torch_function(dispatcher: Callable) -> Callable:
-    """Decorator: the wrapped function honours overrides among dispatcher(*args, **kwargs)."""
+    """Decorator: the wrapped function honours overrides among dispatcher(*args, **kwargs).
+
+    >>> from tocha.overrides import wrap_torch_function
+    >>> @wrap_torch_function(lambda x: (x,))
+    ... def double(x):
+    ...     return x * 2
+    >>> double(tocha.tensor([1, 2]))
+    tensor([2, 4])
+    """
 
     def decorate(func: Callable) -> Callable:
         @functools.wraps(func)
@@ -201,12 +209,27 @@ def add_property(name: str, getter: Callable[[_C.Tensor], Any]) -> None:
 
 
 def is_tensor_like(obj: object) -> bool:
-    """Whether obj is a tensor or stands in for one."""
+    """Whether obj is a tensor or stands in for one.
+
+    >>> from tocha.overrides import is_tensor_like
+    >>> is_tensor_like(tocha.ones(1)), is_tensor_like([1.0])
+    (True, False)
+    """
     return type(obj) is _C.Tensor or hasattr(obj, "__torch_function__")
 
 
 class DisableTorchFunctionSubclass:
-    """Context: operands' own __torch_function__ is not asked; modes still are."""
+    """Context: operands' own __torch_function__ is not asked; modes still are.
+
+    >>> class Logged(tocha.Tensor):
+    ...     pass
+    >>> x = tocha.ones(2).as_subclass(Logged)
+    >>> type(x + 1).__name__
+    'Logged'
+    >>> with tocha._C.DisableTorchFunctionSubclass():
+    ...     type(x + 1).__name__
+    'Tensor'
+    """
 
     _level = 1
 

@@ -35,7 +35,11 @@ __all__ = [
 
 
 class ProfilerActivity(enum.Enum):
-    """What is looked at."""
+    """What is looked at.
+
+    >>> tocha.profiler.ProfilerActivity.CPU in tocha.profiler.supported_activities()
+    True
+    """
 
     CPU = 0
     XPU = 1
@@ -46,7 +50,11 @@ class ProfilerActivity(enum.Enum):
 
 
 class ProfilerAction(enum.Enum):
-    """What a step is for."""
+    """What a step is for.
+
+    >>> [action.name for action in tocha.profiler.ProfilerAction]
+    ['NONE', 'WARMUP', 'RECORD', 'RECORD_AND_SAVE', 'DEVICE_STOPPED']
+    """
 
     NONE = 0
     WARMUP = 1
@@ -56,12 +64,20 @@ class ProfilerAction(enum.Enum):
 
 
 def supported_activities() -> set[ProfilerActivity]:
-    """The CPU."""
+    """The CPU.
+
+    >>> tocha.profiler.ProfilerActivity.CPU in tocha.profiler.supported_activities()
+    True
+    """
     return {ProfilerActivity.CPU}
 
 
 def kineto_available() -> bool:
-    """Whether traces can be made, which older programs ask: not by Kineto, but by tocha itself."""
+    """Whether traces can be made, which older programs ask: not by Kineto, but by tocha itself.
+
+    >>> tocha.profiler.kineto_available()
+    True
+    """
     return True
 
 
@@ -120,7 +136,13 @@ def _on_this_machine(activities: Iterable[Any] | None) -> set[Any]:
 
 
 class profile:
-    """Records while it is on, or at the steps that a schedule names."""
+    """Records while it is on, or at the steps that a schedule names.
+
+    >>> with tocha.profiler.profile() as prof:
+    ...     _ = tocha.ones(4) + tocha.ones(4)
+    >>> any(event.key == "aten::add" for event in prof.key_averages())
+    True
+    """
 
     def __init__(
         self, *, activities: Iterable[Any] | None = None, schedule: Callable[[int], ProfilerAction] | None = None,
@@ -282,7 +304,15 @@ class profile:
 def tensorboard_trace_handler(
     dir_name: str, worker_name: str | None = None, use_gzip: bool = False
 ) -> Callable[[profile], None]:
-    """Writes a trace into a folder each time one is ready."""
+    """Writes a trace into a folder each time one is ready.
+
+    >>> import os, tempfile
+    >>> folder = tempfile.mkdtemp()
+    >>> with tocha.profiler.profile(on_trace_ready=tocha.profiler.tensorboard_trace_handler(folder)):
+    ...     _ = tocha.ones(2) + 1
+    >>> len(os.listdir(folder))
+    1
+    """
 
     def handle(made: profile) -> None:
         os.makedirs(dir_name, exist_ok=True)

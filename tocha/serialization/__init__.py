@@ -154,6 +154,13 @@ def load(
     weights_only (the default) builds tensors and plain containers and refuses everything else by name; with False the
     file may run any code. mmap=True leaves storages in the file until they are touched (changes stay private).
     map_location says where storages go: a device, a dict of locations, or a function of (storage, location).
+
+    >>> import io
+    >>> f = io.BytesIO()
+    >>> tocha.save({"w": tocha.ones(2)}, f)
+    >>> _ = f.seek(0)
+    >>> tocha.load(f)
+    {'w': tensor([1., 1.])}
     """
     weights_only = True if weights_only is None else weights_only
     if weights_only and pickle_module is not None:
@@ -275,7 +282,16 @@ def _any_unpickler(module: Any, arguments: dict[str, Any]) -> Callable:
 
 
 def get_unsafe_globals_in_checkpoint(f: FileLike) -> list[str]:
-    """The names in a checkpoint that weights_only=True would refuse; nothing is built or run."""
+    """The names in a checkpoint that weights_only=True would refuse; nothing is built or run.
+
+    >>> import io
+    >>> from fractions import Fraction
+    >>> f = io.BytesIO()
+    >>> tocha.save({"half": Fraction(1, 2)}, f)
+    >>> _ = f.seek(0)
+    >>> tocha.serialization.get_unsafe_globals_in_checkpoint(f)
+    ['fractions.Fraction']
+    """
     path = _path_of(f, "read", "seek", "tell")
     with _opened(f, path) as file, _naming(path or getattr(f, "name", "the file")):
         if not is_archive(file):
@@ -288,7 +304,16 @@ _skipping = False
 
 @contextmanager
 def skip_data(materialize_fake_tensors: bool = False) -> Iterator[None]:
-    """A context in which save leaves room for storages' bytes without writing them, and load leaves them unread."""
+    """A context in which save leaves room for storages' bytes without writing them, and load leaves them unread.
+
+    >>> import io
+    >>> f = io.BytesIO()
+    >>> with tocha.serialization.skip_data():
+    ...     tocha.save({"w": tocha.ones(1000)}, f)
+    >>> _ = f.seek(0)
+    >>> tocha.load(f)["w"].shape
+    tocha.Size([1000])
+    """
     global _skipping
     before, _skipping = _skipping, True
     try:

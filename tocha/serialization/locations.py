@@ -19,6 +19,9 @@ _packages: list[tuple[int, Tagger, Restorer]] = []
 def register_package(priority: int, tagger: Tagger, deserializer: Restorer) -> None:
     """Adds a kind of place: tagger(storage) names it when saving, deserializer(storage, location) moves a storage there
     when loading; both return None for what is not theirs. Lower priorities are asked first (cpu is 10, cuda 20, meta 22).
+
+    >>> tocha.serialization.register_package(50, lambda storage: None, lambda storage, location: None) is None
+    True
     """
     insort(_packages, (priority, tagger, deserializer), key=lambda package: package[0])
 
@@ -38,7 +41,11 @@ def location_tag(storage: UntypedStorage | TypedStorage) -> str:
 
 
 def default_restore_location(storage: UntypedStorage, location: str) -> UntypedStorage:
-    """The storage where a location names."""
+    """The storage where a location names.
+
+    >>> tocha.serialization.default_restore_location(tocha.ones(2).untyped_storage(), "cpu").device
+    device(type='cpu')
+    """
     for _, _, deserializer in _packages:
         moved = deserializer(storage, location)
         if moved is not None:

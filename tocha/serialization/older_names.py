@@ -29,7 +29,11 @@ class StorageType:
 
 
 def normalize_storage_type(storage_type: type) -> type:
-    """The type's name among the library's own (`tocha.FloatStorage`)."""
+    """The type's name among the library's own (`tocha.FloatStorage`).
+
+    >>> tocha.serialization.normalize_storage_type(tocha.FloatStorage).__name__
+    'FloatStorage'
+    """
     return getattr(storage, storage_type.__name__)
 
 

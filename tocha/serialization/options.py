@@ -21,11 +21,19 @@ __all__ = [
 
 
 class SourceChangeWarning(Warning):
-    """A class's source is not what it was when a file was written."""
+    """A class's source is not what it was when a file was written.
+
+    >>> issubclass(tocha.serialization.SourceChangeWarning, Warning)
+    True
+    """
 
 
 class LoadEndianness(Enum):
-    """The byte order of a file that does not say which it has."""
+    """The byte order of a file that does not say which it has.
+
+    >>> [order.name for order in tocha.serialization.LoadEndianness]
+    ['NATIVE', 'LITTLE', 'BIG']
+    """
 
     NATIVE = 1
     LITTLE = 2
@@ -38,7 +46,11 @@ _mapping = MAP_PRIVATE
 
 
 def get_crc32_options() -> bool:
-    """Whether save writes a checksum for every record."""
+    """Whether save writes a checksum for every record.
+
+    >>> tocha.serialization.get_crc32_options()
+    True
+    """
     return _checksums
 
 
@@ -55,7 +67,11 @@ def set_crc32_options(compute_crc32: bool) -> None:
 
 
 def get_default_load_endianness() -> LoadEndianness | None:
-    """What set_default_load_endianness last set."""
+    """What set_default_load_endianness last set.
+
+    >>> tocha.serialization.get_default_load_endianness() is None
+    True
+    """
     return _endianness
 
 
@@ -81,7 +97,11 @@ def assumed_byteorder() -> bytes:
 
 
 def get_default_mmap_options() -> int:
-    """What set_default_mmap_options last set: mmap.MAP_PRIVATE at first."""
+    """What set_default_mmap_options last set: mmap.MAP_PRIVATE at first.
+
+    >>> tocha.serialization.get_default_mmap_options()
+    2
+    """
     return _mapping
 
 

@@ -249,17 +249,33 @@ def _entry(item: Named) -> tuple[str, Any]:
 
 
 def add_safe_globals(safe_globals: Iterable[Named]) -> None:
-    """Lets files name and call these functions and classes (or (object, "full.name") pairs) with `weights_only=True`."""
+    """Lets files name and call these functions and classes (or (object, "full.name") pairs) with `weights_only=True`.
+
+    >>> from fractions import Fraction
+    >>> tocha.serialization.add_safe_globals([Fraction])
+    >>> Fraction in tocha.serialization.get_safe_globals()
+    True
+    >>> tocha.serialization.clear_safe_globals()
+    """
     _added.update([_entry(item) for item in safe_globals])
 
 
 def get_safe_globals() -> list[Any]:
-    """What was added."""
+    """What was added.
+
+    >>> tocha.serialization.get_safe_globals()
+    []
+    """
     return list(_added.values())
 
 
 def clear_safe_globals() -> None:
-    """Forgets what was added."""
+    """Forgets what was added.
+
+    >>> tocha.serialization.clear_safe_globals()
+    >>> tocha.serialization.get_safe_globals()
+    []
+    """
     _added.clear()
 
 

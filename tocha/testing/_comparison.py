@@ -318,7 +318,11 @@ def assert_allclose(
     equal_nan: bool = True,
     msg: str = "",
 ) -> None:
-    """Deprecated: assert_close without its checks of device, dtype and stride, and with wider tolerances."""
+    """Deprecated: assert_close without its checks of device, dtype and stride, and with wider tolerances.
+
+    >>> tocha.testing.assert_allclose(tocha.tensor([1.0]), tocha.tensor([1.0 + 1e-7])) is None
+    True
+    """
     warnings.warn(
         "`tocha.testing.assert_allclose()` is deprecated. Please use `tocha.testing.assert_close()` instead.",
         FutureWarning,

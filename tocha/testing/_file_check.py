@@ -26,6 +26,10 @@ class FileCheck:
     """Checks on a text, each going on where the one before it ended.
 
     >>> FileCheck().check("first").check_next("second").check_not("fourth").run("first line\\nsecond line\\nthird")
+    >>> FileCheck().check("second").check("first").run("first line\\nsecond line")
+    Traceback (most recent call last):
+    ...
+    RuntimeError: ...
     """
 
     def __init__(self) -> None:

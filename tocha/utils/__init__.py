@@ -53,7 +53,14 @@ _HOMES = {
 
 
 def set_module(obj: Any, mod: str) -> None:
-    """Says that an object belongs to a module, for its repr and its pickles."""
+    """Says that an object belongs to a module, for its repr and its pickles.
+
+    >>> def f():
+    ...     pass
+    >>> tocha.utils.set_module(f, "mine")
+    >>> f.__module__
+    'mine'
+    """
     if not isinstance(mod, str):
         raise TypeError("The mod argument should be a string")
     obj.__module__ = mod

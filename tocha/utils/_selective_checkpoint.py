@@ -19,7 +19,11 @@ Tensor = _C.Tensor
 
 
 class CheckpointPolicy(enum.Enum):
-    """What is asked for an operator's results; compilers may decide otherwise where it says `prefer`."""
+    """What is asked for an operator's results; compilers may decide otherwise where it says `prefer`.
+
+    >>> [policy.name for policy in tocha.utils.checkpoint.CheckpointPolicy]
+    ['MUST_SAVE', 'PREFER_SAVE', 'MUST_RECOMPUTE', 'PREFER_RECOMPUTE', 'MUST_CPU_OFFLOAD']
+    """
 
     MUST_SAVE = 0
     PREFER_SAVE = 1
@@ -34,7 +38,17 @@ SAVED = (CheckpointPolicy.MUST_SAVE, CheckpointPolicy.PREFER_SAVE)
 
 
 class SelectiveCheckpointContext:
-    """What a policy is told besides the operator: whether this is the second run."""
+    """What a policy is told besides the operator: whether this is the second run.
+
+    >>> def policy(ctx, op, *args, **kwargs):
+    ...     print(type(ctx).__name__, ctx.is_recompute)
+    ...     return tocha.utils.checkpoint.CheckpointPolicy.PREFER_RECOMPUTE
+    >>> from functools import partial
+    >>> x = tocha.ones(2, requires_grad=True)
+    >>> contexts = partial(tocha.utils.checkpoint.create_selective_checkpoint_contexts, policy)
+    >>> y = tocha.utils.checkpoint.checkpoint(tocha.exp, x, use_reentrant=False, context_fn=contexts)
+    SelectiveCheckpointContext False
+    """
 
     def __init__(self, *, is_recompute: bool):
         self.is_recompute = is_recompute
@@ -109,6 +123,9 @@ def create_selective_checkpoint_contexts(
     >>> x = tocha.ones(2, 2, requires_grad=True)
     >>> kept = functools.partial(create_selective_checkpoint_contexts, [tocha.ops.aten.mm.default])
     >>> checkpoint(lambda t: (t @ t).sin(), x, use_reentrant=False, context_fn=kept).sum().backward()
+    >>> x.grad
+    tensor([[-1.6646, -1.6646],
+            [-1.6646, -1.6646]])
     """
     if isinstance(policy_fn_or_list, list):
         for op in policy_fn_or_list:

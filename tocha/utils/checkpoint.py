@@ -50,7 +50,11 @@ create_selective_checkpoint_contexts: Any
 
 
 class CheckpointError(RuntimeError):
-    """What was computed again is not what was computed before."""
+    """What was computed again is not what was computed before.
+
+    >>> issubclass(tocha.utils.checkpoint.CheckpointError, RuntimeError)
+    True
+    """
 
 
 class _Stop(Exception):
@@ -58,13 +62,23 @@ class _Stop(Exception):
 
 
 def noop_context_fn() -> tuple[Any, Any]:
-    """No special contexts for the first run and for the second."""
+    """No special contexts for the first run and for the second.
+
+    >>> forward, recompute = tocha.utils.checkpoint.noop_context_fn()
+    >>> type(forward).__name__
+    'nullcontext'
+    """
     return contextlib.nullcontext(), contextlib.nullcontext()
 
 
 @contextlib.contextmanager
 def set_checkpoint_early_stop(enable: bool) -> Any:
-    """Whether the second run stops as soon as everything needed is there (it does, unless told otherwise)."""
+    """Whether the second run stops as soon as everything needed is there (it does, unless told otherwise).
+
+    >>> with tocha.utils.checkpoint.set_checkpoint_early_stop(False):
+    ...     tocha.utils.checkpoint.checkpoint(tocha.exp, tocha.zeros(1), use_reentrant=False)
+    tensor([1.])
+    """
     global _early_stop
     before = _early_stop
     _early_stop = enable
@@ -76,7 +90,12 @@ def set_checkpoint_early_stop(enable: bool) -> Any:
 
 @contextlib.contextmanager
 def set_checkpoint_debug_enabled(enabled: bool | None) -> Any:
-    """Accepted for programs that ask for it; messages always say what differed."""
+    """Accepted for programs that ask for it; messages always say what differed.
+
+    >>> with tocha.utils.checkpoint.set_checkpoint_debug_enabled(False):
+    ...     tocha.utils.checkpoint.checkpoint(tocha.exp, tocha.zeros(1), use_reentrant=False)
+    tensor([1.])
+    """
     yield
 
 
@@ -185,7 +204,11 @@ def __getattr__(name: str) -> Any:
 
 
 def check_backward_validity(inputs: Iterable[Any]) -> None:
-    """Warns if no input requires a gradient: what is checkpointed would get none either."""
+    """Warns if no input requires a gradient: what is checkpointed would get none either.
+
+    >>> tocha.utils.checkpoint.check_backward_validity([tocha.ones(1, requires_grad=True)]) is None
+    True
+    """
     if not any(isinstance(t, Tensor) and t.requires_grad for t in inputs):
         warnings.warn("None of the inputs have requires_grad=True. Gradients will be None", stacklevel=3)
 
@@ -204,7 +227,11 @@ def detach_variable(inputs: tuple[Any, ...]) -> tuple[Any, ...]:
 
 
 class DefaultDeviceType:
-    """The kind of device whose random state is kept when all tensors are on the CPU."""
+    """The kind of device whose random state is kept when all tensors are on the CPU.
+
+    >>> tocha.utils.checkpoint.DefaultDeviceType.get_device_type()
+    'cuda'
+    """
 
     _default = "cuda"
 
@@ -220,13 +247,21 @@ class DefaultDeviceType:
 
 
 def get_device_states(*args: Any) -> tuple[list[int], list[Tensor]]:
-    """Indices and random states of the devices that tensors among args are on; the CPU is not one of them."""
+    """Indices and random states of the devices that tensors among args are on; the CPU is not one of them.
+
+    >>> tocha.utils.checkpoint.get_device_states(tocha.ones(2))
+    ([], [])
+    """
     devices = sorted({a.get_device() for a in args if isinstance(a, Tensor) and a.device.type not in ("cpu", "meta")})
     return devices, [_generator_of(i).get_state() for i in devices]
 
 
 def set_device_states(devices: Sequence[int], states: Sequence[Tensor], *, device_type: str | None = None) -> None:
-    """Sets what get_device_states returned."""
+    """Sets what get_device_states returned.
+
+    >>> tocha.utils.checkpoint.set_device_states([], []) is None
+    True
+    """
     if device_type == "meta":
         return
     for index, state in zip(devices, states, strict=False):
@@ -238,7 +273,11 @@ def _generator_of(index: int, device_type: str | None = None) -> Any:
 
 
 class CheckpointFunction(Function):
-    """Runs without recording; backward runs again with recording and walks that small graph."""
+    """Runs without recording; backward runs again with recording and walks that small graph.
+
+    >>> issubclass(tocha.utils.checkpoint.CheckpointFunction, tocha.autograd.Function)
+    True
+    """
 
     @staticmethod
     def forward(ctx: Any, run: Callable, preserve: bool, *args: Any) -> Any:
@@ -342,7 +381,14 @@ def _hooked(
 def checkpoint_sequential(
     functions: Any, segments: int, input: Any, use_reentrant: bool | None = None, **kwargs: Any
 ) -> Any:
-    """A chain of functions cut into segments, all but the last checkpointed."""
+    """A chain of functions cut into segments, all but the last checkpointed.
+
+    >>> model = tocha.nn.Sequential(tocha.nn.Linear(2, 2), tocha.nn.ReLU(), tocha.nn.Linear(2, 1))
+    >>> x = tocha.ones(1, 2, requires_grad=True)
+    >>> y = tocha.utils.checkpoint.checkpoint_sequential(model, 2, x, use_reentrant=False)
+    >>> tocha.equal(y, model(x))
+    True
+    """
     if use_reentrant is None:
         warnings.warn(
             "tocha.utils.checkpoint.checkpoint_sequential: the use_reentrant parameter should be passed explicitly.",

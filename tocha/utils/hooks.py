@@ -10,7 +10,15 @@ __all__ = ["RemovableHandle", "unserializable_hook", "warn_if_has_hooks"]
 
 
 class RemovableHandle:
-    """What register_..._hook returns: `remove()` takes the hook away; also a context manager."""
+    """What register_..._hook returns: `remove()` takes the hook away; also a context manager.
+
+    >>> model = tocha.nn.Linear(2, 2)
+    >>> handle = model.register_forward_hook(lambda module, args, out: print("called"))
+    >>> _ = model(tocha.ones(2))
+    called
+    >>> handle.remove()
+    >>> _ = model(tocha.ones(2))
+    """
 
     id: int
     next_id: int = 0
@@ -48,13 +56,22 @@ class RemovableHandle:
 
 
 def unserializable_hook(f: Any) -> Any:
-    """Marks a hook that is dropped, with a warning, when its tensor is saved."""
+    """Marks a hook that is dropped, with a warning, when its tensor is saved.
+
+    >>> hook = tocha.utils.hooks.unserializable_hook(lambda grad: grad)
+    >>> hook(1)
+    1
+    """
     f.__torch_unserializable__ = True
     return f
 
 
 def warn_if_has_hooks(tensor: Any) -> None:
-    """Warns that a tensor's hooks will not be saved."""
+    """Warns that a tensor's hooks will not be saved.
+
+    >>> tocha.utils.hooks.warn_if_has_hooks(tocha.ones(2)) is None
+    True
+    """
     import warnings
 
     if tensor._backward_hooks:

@@ -19,6 +19,8 @@ from tocha._utils import _count_elements
 from tocha.serialization.atomic import replace
 from tocha.serialization.errors import brief
 
+__all__ = ["SafetensorError", "Slice", "load", "load_file", "safe_open", "save", "save_file"]
+
 Tensor = _C.Tensor
 Path = str | os.PathLike
 
@@ -52,7 +54,15 @@ _RANK = {name: rank for rank, name in enumerate(_DTYPES)}
 
 
 class SafetensorError(RuntimeError):
-    """A file that is no safetensors file, or a damaged one, or a tensor it does not hold."""
+    """A file that is no safetensors file, or a damaged one, or a tensor it does not hold.
+
+    >>> from tocha.utils.safetensors import SafetensorError, load
+    >>> try:
+    ...     load(b"not a file")
+    ... except SafetensorError as error:
+    ...     print(type(error).__name__)
+    SafetensorError
+    """
 
 
 # -- writing -----------------------------------------------------------------------------------------
@@ -74,6 +84,13 @@ def save_file(tensors: dict[str, Tensor], filename: Path, metadata: dict[str, st
     """Writes named tensors to a file, which is replaced when the new one is whole.
 
     Tensors must be contiguous and not overlap in memory: the format cannot say that they do.
+
+    >>> import os, tempfile
+    >>> from tocha.utils.safetensors import load_file, save_file
+    >>> path = os.path.join(tempfile.mkdtemp(), "w.safetensors")
+    >>> save_file({"w": tocha.ones(2)}, path, metadata={"format": "pt"})
+    >>> os.path.getsize(path) > 8
+    True
     """
     header, ordered = _layout(tensors, metadata)
 
@@ -163,12 +180,25 @@ class _Entry(NamedTuple):
 
 
 def load(data: bytes) -> dict[str, Tensor]:
-    """The tensors of a file whose bytes are at hand."""
+    """The tensors of a file whose bytes are at hand.
+
+    >>> from tocha.utils.safetensors import load, save
+    >>> load(save({"w": tocha.tensor([1.0, 2.0])}))
+    {'w': tensor([1., 2.])}
+    """
     return _File(data, copy=True).all_tensors()
 
 
 def load_file(filename: Path, device: str | int | _C.device = "cpu") -> dict[str, Tensor]:
-    """The tensors of a file. On the CPU they lie in the file until they are touched; changes stay private."""
+    """The tensors of a file. On the CPU they lie in the file until they are touched; changes stay private.
+
+    >>> import os, tempfile
+    >>> from tocha.utils.safetensors import load_file, save_file
+    >>> path = os.path.join(tempfile.mkdtemp(), "w.safetensors")
+    >>> save_file({"w": tocha.tensor([1.0, 2.0])}, path)
+    >>> load_file(path)
+    {'w': tensor([1., 2.])}
+    """
     with safe_open(filename, device=device) as file:
         return file.get_tensors()
 
@@ -238,7 +268,16 @@ class safe_open:
 
 
 class Slice:
-    """A tensor in a file; indexing it gives a part as a tensor."""
+    """A tensor in a file; indexing it gives a part as a tensor.
+
+    >>> import os, tempfile
+    >>> from tocha.utils.safetensors import safe_open, save_file
+    >>> path = os.path.join(tempfile.mkdtemp(), "w.safetensors")
+    >>> save_file({"w": tocha.arange(6.0).view(2, 3)}, path)
+    >>> with safe_open(path, framework="pt") as f:
+    ...     f.get_slice("w")[:, 1]
+    tensor([1., 4.])
+    """
 
     def __init__(self, whole: Tensor, device: _C.device):
         self._whole = whole

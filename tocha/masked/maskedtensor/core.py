@@ -21,7 +21,17 @@ LAYOUTS = (_C.strided, _C.sparse_coo, _C.sparse_csr)
 
 
 class MaskedTensor(Tensor):
-    """Data of which only the elements count whose mask is True."""
+    """Data of which only the elements count whose mask is True.
+
+    >>> from tocha.masked import masked_tensor
+    >>> x = masked_tensor(tocha.tensor([1.0, 2.0, 3.0]), tocha.tensor([True, False, True]))
+    >>> x
+    MaskedTensor(
+      [  1.0000,       --,   3.0000]
+    )
+    >>> x.sum()
+    MaskedTensor(  4.0000, True)
+    """
 
     _masked_data: Tensor
     _masked_mask: Tensor

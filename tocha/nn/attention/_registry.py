@@ -44,12 +44,28 @@ def register_flash_attention_impl(impl: Implementation, *, register_fn: _Registe
     """Makes an implementation known under a name; register_fn puts it in place when it is activated.
 
     register_fn may return a handle, whose `remove` is called when the implementation goes.
+
+    >>> from tocha.nn import attention
+    >>> attention.register_flash_attention_impl("mine", register_fn=lambda: None)
+    >>> "mine" in attention.list_flash_attention_impls()
+    True
     """
     _known[impl] = register_fn
 
 
 def activate_flash_attention_impl(impl: Implementation) -> None:
-    """Puts a known implementation in place of the one there was."""
+    """Puts a known implementation in place of the one there was.
+
+    >>> from tocha.nn import attention
+    >>> class Handle:
+    ...     def remove(self):
+    ...         pass
+    >>> attention.register_flash_attention_impl("docs", register_fn=Handle)
+    >>> attention.activate_flash_attention_impl("docs")
+    >>> attention.current_flash_attention_impl()
+    'docs'
+    >>> attention.restore_flash_attention_impl()
+    """
     global _active
     register = _known.get(impl)
     if register is None:
@@ -63,7 +79,13 @@ def activate_flash_attention_impl(impl: Implementation) -> None:
 
 
 def restore_flash_attention_impl(_raise_warn: bool = True) -> None:
-    """Takes the active implementation out; with _raise_warn, logs a warning if there is none."""
+    """Takes the active implementation out; with _raise_warn, logs a warning if there is none.
+
+    >>> from tocha.nn import attention
+    >>> attention.restore_flash_attention_impl(_raise_warn=False)
+    >>> attention.current_flash_attention_impl() is None
+    True
+    """
     global _active
     if _active is None:
         if _raise_warn:

@@ -50,7 +50,14 @@ _BACKENDS = ("AUTO", "TRITON", "FLASH", "TRITON_DECODE")
 
 
 class AuxRequest(NamedTuple):
-    """Which results besides the output flex_attention is to give."""
+    """Which results besides the output flex_attention is to give.
+
+    >>> from tocha.nn.attention.flex_attention import AuxRequest, flex_attention
+    >>> q = tocha.ones(1, 1, 2, 4)
+    >>> out, aux = flex_attention(q, q, q, return_aux=AuxRequest(lse=True))
+    >>> aux.lse
+    tensor([[[2.6931, 2.6931]]])
+    """
 
     lse: bool = False
     max_scores: bool = False
@@ -60,6 +67,12 @@ class AuxOutput(NamedTuple):
     """The results asked for with AuxRequest; None for the others.
 
     lse is the logarithm of each row's sum of exponentials, max_scores each row's largest score.
+
+    >>> from tocha.nn.attention.flex_attention import AuxRequest, flex_attention
+    >>> q = tocha.ones(1, 1, 2, 4)
+    >>> out, aux = flex_attention(q, q, q, return_aux=AuxRequest(lse=True))
+    >>> aux.lse.shape, aux.max_scores
+    (tocha.Size([1, 1, 2]), None)
     """
 
     lse: Tensor | None = None
@@ -67,7 +80,12 @@ class AuxOutput(NamedTuple):
 
 
 class FlexKernelOptions(TypedDict, total=False):
-    """Settings of GPU kernels. They are checked, and change nothing on a CPU."""
+    """Settings of GPU kernels. They are checked, and change nothing on a CPU.
+
+    >>> from tocha.nn.attention.flex_attention import FlexKernelOptions
+    >>> FlexKernelOptions(BLOCK_M=64)
+    {'BLOCK_M': 64}
+    """
 
     num_warps: NotRequired[int]
     num_stages: NotRequired[int]

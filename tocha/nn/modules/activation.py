@@ -49,7 +49,11 @@ class Sigmoid(Module):
 
 
 class Tanh(Module):
-    """The hyperbolic tangent."""
+    """The hyperbolic tangent.
+
+    >>> tocha.nn.Tanh()(tocha.tensor([0.0, 1.0]))
+    tensor([0.0000, 0.7616])
+    """
 
     def forward(self, input: Tensor) -> Tensor:
         """The activation of every element."""
@@ -57,7 +61,11 @@ class Tanh(Module):
 
 
 class LogSigmoid(Module):
-    """log(sigmoid(x)), without overflow."""
+    """log(sigmoid(x)), without overflow.
+
+    >>> tocha.nn.LogSigmoid()(tocha.tensor([-1.0, 0.0, 1.0]))
+    tensor([-1.3133, -0.6931, -0.3133])
+    """
 
     def forward(self, input: Tensor) -> Tensor:
         """The activation of every element."""
@@ -65,7 +73,11 @@ class LogSigmoid(Module):
 
 
 class Softsign(Module):
-    """x / (1 + |x|)."""
+    """x / (1 + |x|).
+
+    >>> tocha.nn.Softsign()(tocha.tensor([-1.0, 0.0, 3.0]))
+    tensor([-0.5000,  0.0000,  0.7500])
+    """
 
     def forward(self, input: Tensor) -> Tensor:
         """The activation of every element."""
@@ -73,7 +85,11 @@ class Softsign(Module):
 
 
 class Tanhshrink(Module):
-    """x - tanh(x)."""
+    """x - tanh(x).
+
+    >>> tocha.nn.Tanhshrink()(tocha.tensor([-1.0, 0.0, 1.0]))
+    tensor([-0.2384,  0.0000,  0.2384])
+    """
 
     def forward(self, input: Tensor) -> Tensor:
         """The activation of every element."""
@@ -94,7 +110,11 @@ class ReLU(_InplaceOnly):
 
 
 class SELU(_InplaceOnly):
-    """elu scaled so that layers keep mean 0 and variance 1."""
+    """elu scaled so that layers keep mean 0 and variance 1.
+
+    >>> tocha.nn.SELU()(tocha.tensor([-1.0, 2.0]))
+    tensor([-1.1113,  2.1014])
+    """
 
     def forward(self, input: Tensor) -> Tensor:
         """The activation of every element."""
@@ -102,7 +122,11 @@ class SELU(_InplaceOnly):
 
 
 class SiLU(_InplaceOnly):
-    """x * sigmoid(x)."""
+    """x * sigmoid(x).
+
+    >>> tocha.nn.SiLU()(tocha.tensor([-1.0, 0.0, 1.0]))
+    tensor([-0.2689,  0.0000,  0.7311])
+    """
 
     def forward(self, input: Tensor) -> Tensor:
         """The activation of every element."""
@@ -110,7 +134,11 @@ class SiLU(_InplaceOnly):
 
 
 class Mish(_InplaceOnly):
-    """x * tanh(softplus(x))."""
+    """x * tanh(softplus(x)).
+
+    >>> tocha.nn.Mish()(tocha.tensor([-1.0, 0.0, 1.0]))
+    tensor([-0.3034,  0.0000,  0.8651])
+    """
 
     def forward(self, input: Tensor) -> Tensor:
         """The activation of every element."""
@@ -118,7 +146,11 @@ class Mish(_InplaceOnly):
 
 
 class Hardsigmoid(_InplaceOnly):
-    """(x + 3) / 6 kept within [0, 1]."""
+    """(x + 3) / 6 kept within [0, 1].
+
+    >>> tocha.nn.Hardsigmoid()(tocha.tensor([-4.0, 0.0, 1.5, 4.0]))
+    tensor([0.0000, 0.5000, 0.7500, 1.0000])
+    """
 
     def forward(self, input: Tensor) -> Tensor:
         """The activation of every element."""
@@ -129,7 +161,11 @@ class Hardsigmoid(_InplaceOnly):
 
 
 class Hardswish(_InplaceOnly):
-    """x * hardsigmoid(x)."""
+    """x * hardsigmoid(x).
+
+    >>> tocha.nn.Hardswish()(tocha.tensor([-1.0, 0.0, 1.5, 4.0]))
+    tensor([-0.3333,  0.0000,  1.1250,  4.0000])
+    """
 
     def forward(self, input: Tensor) -> Tensor:
         """The activation of every element."""
@@ -140,7 +176,11 @@ class Hardswish(_InplaceOnly):
 
 
 class Threshold(Module):
-    """x where it is above the threshold, else value."""
+    """x where it is above the threshold, else value.
+
+    >>> tocha.nn.Threshold(1.0, -3.0)(tocha.tensor([0.5, 1.0, 2.0]))
+    tensor([-3., -3.,  2.])
+    """
 
     threshold: float
     value: float
@@ -161,7 +201,11 @@ class Threshold(Module):
 
 
 class RReLU(Module):
-    """x where positive, else x times a slope: random within [lower, upper) when training, else the middle."""
+    """x where positive, else x times a slope: random within [lower, upper) when training, else the middle.
+
+    >>> tocha.nn.RReLU(0.1, 0.3).eval()(tocha.tensor([-1.0, 2.0]))
+    tensor([-0.2000,  2.0000])
+    """
 
     lower: float
     upper: float
@@ -226,7 +270,11 @@ class Hardtanh(Module):
 
 
 class ReLU6(Hardtanh):
-    """x kept within [0, 6]."""
+    """x kept within [0, 6].
+
+    >>> tocha.nn.ReLU6()(tocha.tensor([-1.0, 3.0, 9.0]))
+    tensor([0., 3., 6.])
+    """
 
     def __init__(self, inplace: bool = False) -> None:
         super().__init__(0.0, 6.0, inplace)
@@ -251,7 +299,11 @@ class _Alpha(Module):
 
 
 class ELU(_Alpha):
-    """x where it is positive, else alpha * (exp(x) - 1)."""
+    """x where it is positive, else alpha * (exp(x) - 1).
+
+    >>> tocha.nn.ELU()(tocha.tensor([-1.0, 2.0]))
+    tensor([-0.6321,  2.0000])
+    """
 
     def forward(self, input: Tensor) -> Tensor:
         """The activation of every element."""
@@ -259,7 +311,11 @@ class ELU(_Alpha):
 
 
 class CELU(_Alpha):
-    """x where it is positive, else alpha * (exp(x / alpha) - 1)."""
+    """x where it is positive, else alpha * (exp(x / alpha) - 1).
+
+    >>> tocha.nn.CELU(alpha=0.5)(tocha.tensor([-1.0, 2.0]))
+    tensor([-0.4323,  2.0000])
+    """
 
     def forward(self, input: Tensor) -> Tensor:
         """The activation of every element."""
@@ -267,7 +323,11 @@ class CELU(_Alpha):
 
 
 class LeakyReLU(Module):
-    """x where it is positive, else negative_slope * x."""
+    """x where it is positive, else negative_slope * x.
+
+    >>> tocha.nn.LeakyReLU(0.1)(tocha.tensor([-1.0, 2.0]))
+    tensor([-0.1000,  2.0000])
+    """
 
     negative_slope: float
     inplace: bool
@@ -286,7 +346,11 @@ class LeakyReLU(Module):
 
 
 class GLU(Module):
-    """The first half of the input along dim, times the sigmoid of the second."""
+    """The first half of the input along dim, times the sigmoid of the second.
+
+    >>> tocha.nn.GLU()(tocha.tensor([[1.0, 2.0, 0.0, 10.0]]))
+    tensor([[0.5000, 1.9999]])
+    """
 
     dim: int
 
@@ -303,7 +367,11 @@ class GLU(Module):
 
 
 class GELU(Module):
-    """x times the probability that a normal variable is below it; approximate="tanh" is cheaper."""
+    """x times the probability that a normal variable is below it; approximate="tanh" is cheaper.
+
+    >>> tocha.nn.GELU()(tocha.tensor([-1.0, 0.0, 1.0]))
+    tensor([-0.1587,  0.0000,  0.8413])
+    """
 
     approximate: str
 
@@ -333,7 +401,11 @@ class _Shrink(Module):
 
 
 class Hardshrink(_Shrink):
-    """x beyond lambd of 0, else 0."""
+    """x beyond lambd of 0, else 0.
+
+    >>> tocha.nn.Hardshrink(0.5)(tocha.tensor([-1.0, 0.3, 0.6]))
+    tensor([-1.0000,  0.0000,  0.6000])
+    """
 
     def forward(self, input: Tensor) -> Tensor:
         """The activation of every element."""
@@ -341,7 +413,11 @@ class Hardshrink(_Shrink):
 
 
 class Softshrink(_Shrink):
-    """x moved toward 0 by lambd, and 0 within it."""
+    """x moved toward 0 by lambd, and 0 within it.
+
+    >>> tocha.nn.Softshrink(0.5)(tocha.tensor([-1.0, 0.25, 0.75]))
+    tensor([-0.5000,  0.0000,  0.2500])
+    """
 
     def forward(self, input: Tensor) -> Tensor:
         """The activation of every element."""
@@ -349,7 +425,11 @@ class Softshrink(_Shrink):
 
 
 class Softplus(Module):
-    """log(1 + exp(beta * x)) / beta, a smooth relu; x itself where beta * x is above the threshold."""
+    """log(1 + exp(beta * x)) / beta, a smooth relu; x itself where beta * x is above the threshold.
+
+    >>> tocha.nn.Softplus()(tocha.tensor([-1.0, 0.0, 30.0]))
+    tensor([ 0.3133,  0.6931, 30.0000])
+    """
 
     beta: float
     threshold: float
@@ -368,7 +448,12 @@ class Softplus(Module):
 
 
 class PReLU(Module):
-    """x where it is positive, else x times a learned slope: one for all, or one per channel."""
+    """x where it is positive, else x times a learned slope: one for all, or one per channel.
+
+    >>> prelu = tocha.nn.PReLU()
+    >>> prelu(tocha.tensor([-2.0, 3.0])).detach()
+    tensor([-0.5000,  3.0000])
+    """
 
     num_parameters: int
 
@@ -409,7 +494,11 @@ class _AlongDim(Module):
 
 
 class Softmin(_AlongDim):
-    """softmax of -x."""
+    """softmax of -x.
+
+    >>> tocha.nn.Softmin(dim=-1)(tocha.tensor([1.0, 2.0, 3.0]))
+    tensor([0.6652, 0.2447, 0.0900])
+    """
 
     def forward(self, input: Tensor) -> Tensor:
         """Positive numbers that sum to 1 along dim."""
@@ -417,7 +506,11 @@ class Softmin(_AlongDim):
 
 
 class Softmax(_AlongDim):
-    """exp(x) / sum(exp(x)) along dim."""
+    """exp(x) / sum(exp(x)) along dim.
+
+    >>> tocha.nn.Softmax(dim=-1)(tocha.tensor([1.0, 2.0, 3.0]))
+    tensor([0.0900, 0.2447, 0.6652])
+    """
 
     def forward(self, input: Tensor) -> Tensor:
         """Positive numbers that sum to 1 along dim."""
@@ -425,7 +518,11 @@ class Softmax(_AlongDim):
 
 
 class LogSoftmax(_AlongDim):
-    """log(softmax(x)), without overflow."""
+    """log(softmax(x)), without overflow.
+
+    >>> tocha.nn.LogSoftmax(dim=-1)(tocha.tensor([1.0, 2.0, 3.0]))
+    tensor([-2.4076, -1.4076, -0.4076])
+    """
 
     def forward(self, input: Tensor) -> Tensor:
         """Log probabilities along dim."""
@@ -433,7 +530,11 @@ class LogSoftmax(_AlongDim):
 
 
 class Softmax2d(Module):
-    """softmax over the channels of (N, C, H, W) or (C, H, W)."""
+    """softmax over the channels of (N, C, H, W) or (C, H, W).
+
+    >>> tocha.nn.Softmax2d()(tocha.zeros(1, 2, 1, 1)).flatten()
+    tensor([0.5000, 0.5000])
+    """
 
     def forward(self, input: Tensor) -> Tensor:
         """Positive numbers that sum to 1 over the channels."""

@@ -184,40 +184,80 @@ class BatchNorm1d(_BatchNorm):
 
 
 class BatchNorm2d(_BatchNorm):
-    """Batch normalization of (N, C, H, W)."""
+    """Batch normalization of (N, C, H, W).
+
+    >>> norm = tocha.nn.BatchNorm2d(3)
+    >>> norm(tocha.randn(4, 3, 8, 8)).shape
+    tocha.Size([4, 3, 8, 8])
+    >>> norm.num_batches_tracked
+    tensor(1)
+    """
 
     _dims = (4,)
 
 
 class BatchNorm3d(_BatchNorm):
-    """Batch normalization of (N, C, D, H, W)."""
+    """Batch normalization of (N, C, D, H, W).
+
+    >>> tocha.nn.BatchNorm3d(3)(tocha.randn(4, 3, 2, 8, 8)).shape
+    tocha.Size([4, 3, 2, 8, 8])
+    """
 
     _dims = (5,)
 
 
 class LazyBatchNorm1d(_LazyNormBase, _BatchNorm):
-    """A BatchNorm1d that takes num_features from its first input."""
+    """A BatchNorm1d that takes num_features from its first input.
+
+    >>> norm = tocha.nn.LazyBatchNorm1d()
+    >>> norm(tocha.randn(4, 3)).shape
+    tocha.Size([4, 3])
+    >>> norm.num_features
+    3
+    """
 
     cls_to_become = BatchNorm1d  # type: ignore[assignment]
     _dims = BatchNorm1d._dims
 
 
 class LazyBatchNorm2d(_LazyNormBase, _BatchNorm):
-    """A BatchNorm2d that takes num_features from its first input."""
+    """A BatchNorm2d that takes num_features from its first input.
+
+    >>> norm = tocha.nn.LazyBatchNorm2d()
+    >>> norm(tocha.randn(4, 3, 5, 5)).shape
+    tocha.Size([4, 3, 5, 5])
+    >>> norm.num_features
+    3
+    """
 
     cls_to_become = BatchNorm2d  # type: ignore[assignment]
     _dims = BatchNorm2d._dims
 
 
 class LazyBatchNorm3d(_LazyNormBase, _BatchNorm):
-    """A BatchNorm3d that takes num_features from its first input."""
+    """A BatchNorm3d that takes num_features from its first input.
+
+    >>> norm = tocha.nn.LazyBatchNorm3d()
+    >>> norm(tocha.randn(4, 3, 2, 2, 2)).shape
+    tocha.Size([4, 3, 2, 2, 2])
+    >>> norm.num_features
+    3
+    """
 
     cls_to_become = BatchNorm3d  # type: ignore[assignment]
     _dims = BatchNorm3d._dims
 
 
 class SyncBatchNorm(_BatchNorm):
-    """Batch normalization whose statistics are those of all processes of a group; alone, those of its own batch."""
+    """Batch normalization whose statistics are those of all processes of a group; alone, those of its own batch.
+
+    >>> model = tocha.nn.Sequential(tocha.nn.Conv2d(3, 4, 3), tocha.nn.BatchNorm2d(4))
+    >>> tocha.nn.SyncBatchNorm.convert_sync_batchnorm(model)
+    Sequential(
+      (0): Conv2d(3, 4, kernel_size=(3, 3), stride=(1, 1))
+      (1): SyncBatchNorm(4, eps=1e-05, momentum=0.1, affine=True, bias=True, track_running_stats=True)
+    )
+    """
 
     def __init__(
         self,

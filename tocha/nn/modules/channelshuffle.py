@@ -13,7 +13,11 @@ __all__ = ["ChannelShuffle"]
 
 
 class ChannelShuffle(Module):
-    """Deals the channels of (N, C, *) out of their groups in turn: g groups of n become n groups of g."""
+    """Deals the channels of (N, C, *) out of their groups in turn: g groups of n become n groups of g.
+
+    >>> tocha.nn.ChannelShuffle(2)(tocha.arange(4.0).view(1, 4, 1, 1)).flatten()
+    tensor([0., 2., 1., 3.])
+    """
 
     groups: int
 

@@ -27,7 +27,11 @@ def _index(index: Any, size: int) -> int:
 
 
 class Container(Module):
-    """A module with these parts. Deprecated: any Module can have parts."""
+    """A module with these parts. Deprecated: any Module can have parts.
+
+    >>> isinstance(tocha.nn.Container(), tocha.nn.Module)
+    True
+    """
 
     def __init__(self, **kwargs: Any) -> None:
         warnings.warn(

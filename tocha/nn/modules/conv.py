@@ -190,7 +190,11 @@ class Conv2d(_Convolution):
 
 
 class Conv3d(_Convolution):
-    """Convolution over three spatial dims: volumes and films."""
+    """Convolution over three spatial dims: volumes and films.
+
+    >>> tocha.nn.Conv3d(2, 4, 3, padding=1)(tocha.ones(1, 2, 5, 5, 5)).shape
+    tocha.Size([1, 4, 5, 5, 5])
+    """
 
     _spatial_dims = 3
     _function = "conv3d"
@@ -285,7 +289,11 @@ class _TransposedConvolution(_ConvTransposeNd):
 
 
 class ConvTranspose1d(_TransposedConvolution):
-    """The transpose of Conv1d: its gradient as a layer."""
+    """The transpose of Conv1d: its gradient as a layer.
+
+    >>> tocha.nn.ConvTranspose1d(2, 4, 2, stride=2)(tocha.ones(1, 2, 5)).shape
+    tocha.Size([1, 4, 10])
+    """
 
     _spatial_dims = 1
     _function = "conv_transpose1d"
@@ -303,7 +311,11 @@ class ConvTranspose2d(_TransposedConvolution):
 
 
 class ConvTranspose3d(_TransposedConvolution):
-    """The transpose of Conv3d: its gradient as a layer."""
+    """The transpose of Conv3d: its gradient as a layer.
+
+    >>> tocha.nn.ConvTranspose3d(2, 4, 2, stride=2)(tocha.ones(1, 2, 3, 3, 3)).shape
+    tocha.Size([1, 4, 6, 6, 6])
+    """
 
     _spatial_dims = 3
     _function = "conv_transpose3d"
@@ -377,19 +389,40 @@ class _LazyConvolution(_LazyConvXdMixin):
 
 
 class LazyConv1d(_LazyConvolution, Conv1d):  # type: ignore[misc]
-    """A Conv1d that takes in_channels from its first input."""
+    """A Conv1d that takes in_channels from its first input.
+
+    >>> conv = tocha.nn.LazyConv1d(4, 3)
+    >>> conv(tocha.ones(1, 2, 8)).shape
+    tocha.Size([1, 4, 6])
+    >>> conv.in_channels
+    2
+    """
 
     cls_to_become = Conv1d
 
 
 class LazyConv2d(_LazyConvolution, Conv2d):  # type: ignore[misc]
-    """A Conv2d that takes in_channels from its first input."""
+    """A Conv2d that takes in_channels from its first input.
+
+    >>> conv = tocha.nn.LazyConv2d(4, 3)
+    >>> conv(tocha.ones(1, 2, 8, 8)).shape
+    tocha.Size([1, 4, 6, 6])
+    >>> conv.in_channels
+    2
+    """
 
     cls_to_become = Conv2d
 
 
 class LazyConv3d(_LazyConvolution, Conv3d):  # type: ignore[misc]
-    """A Conv3d that takes in_channels from its first input."""
+    """A Conv3d that takes in_channels from its first input.
+
+    >>> conv = tocha.nn.LazyConv3d(4, 3)
+    >>> conv(tocha.ones(1, 2, 4, 4, 4)).shape
+    tocha.Size([1, 4, 2, 2, 2])
+    >>> conv.in_channels
+    2
+    """
 
     cls_to_become = Conv3d
 
@@ -418,18 +451,39 @@ class _LazyTransposedConvolution(_LazyConvXdMixin):
 
 
 class LazyConvTranspose1d(_LazyTransposedConvolution, ConvTranspose1d):  # type: ignore[misc]
-    """A ConvTranspose1d that takes in_channels from its first input."""
+    """A ConvTranspose1d that takes in_channels from its first input.
+
+    >>> conv = tocha.nn.LazyConvTranspose1d(4, 2, stride=2)
+    >>> conv(tocha.ones(1, 2, 8)).shape
+    tocha.Size([1, 4, 16])
+    >>> conv.in_channels
+    2
+    """
 
     cls_to_become = ConvTranspose1d
 
 
 class LazyConvTranspose2d(_LazyTransposedConvolution, ConvTranspose2d):  # type: ignore[misc]
-    """A ConvTranspose2d that takes in_channels from its first input."""
+    """A ConvTranspose2d that takes in_channels from its first input.
+
+    >>> conv = tocha.nn.LazyConvTranspose2d(4, 2, stride=2)
+    >>> conv(tocha.ones(1, 2, 4, 4)).shape
+    tocha.Size([1, 4, 8, 8])
+    >>> conv.in_channels
+    2
+    """
 
     cls_to_become = ConvTranspose2d
 
 
 class LazyConvTranspose3d(_LazyTransposedConvolution, ConvTranspose3d):  # type: ignore[misc]
-    """A ConvTranspose3d that takes in_channels from its first input."""
+    """A ConvTranspose3d that takes in_channels from its first input.
+
+    >>> conv = tocha.nn.LazyConvTranspose3d(4, 2, stride=2)
+    >>> conv(tocha.ones(1, 2, 4, 4, 4)).shape
+    tocha.Size([1, 4, 8, 8, 8])
+    >>> conv.in_channels
+    2
+    """
 
     cls_to_become = ConvTranspose3d

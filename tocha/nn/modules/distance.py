@@ -12,7 +12,11 @@ __all__ = ["CosineSimilarity", "PairwiseDistance"]
 
 
 class PairwiseDistance(Module):
-    """The p-norm of x1 - x2 + eps over the last dim."""
+    """The p-norm of x1 - x2 + eps over the last dim.
+
+    >>> tocha.nn.PairwiseDistance(p=2)(tocha.tensor([[0.0, 0.0]]), tocha.tensor([[3.0, 4.0]]))
+    tensor([5.0000])
+    """
 
     norm: float
     eps: float
@@ -30,7 +34,11 @@ class PairwiseDistance(Module):
 
 
 class CosineSimilarity(Module):
-    """The cosine of the angle between x1 and x2 along dim."""
+    """The cosine of the angle between x1 and x2 along dim.
+
+    >>> tocha.nn.CosineSimilarity(dim=1)(tocha.tensor([[1.0, 0.0]]), tocha.tensor([[1.0, 1.0]]))
+    tensor([0.7071])
+    """
 
     dim: int
     eps: float

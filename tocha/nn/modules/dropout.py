@@ -43,7 +43,18 @@ class Dropout(_DropoutNd):
 
 
 class Dropout1d(_DropoutNd):
-    """Drops whole channels of (N, C, L) or (C, L)."""
+    """Drops whole channels of (N, C, L) or (C, L).
+
+    >>> _ = tocha.manual_seed(0)
+    >>> drop = tocha.nn.Dropout1d(0.5)
+    >>> drop(tocha.ones(1, 4, 2))
+    tensor([[[0., 0.],
+             [0., 0.],
+             [2., 2.],
+             [0., 0.]]])
+    >>> drop.eval()(tocha.ones(1, 1, 2))
+    tensor([[[1., 1.]]])
+    """
 
     def forward(self, input: Tensor) -> Tensor:
         """The input with channels dropped."""
@@ -51,7 +62,15 @@ class Dropout1d(_DropoutNd):
 
 
 class Dropout2d(_DropoutNd):
-    """Drops whole channels of (N, C, H, W)."""
+    """Drops whole channels of (N, C, H, W).
+
+    >>> _ = tocha.manual_seed(0)
+    >>> tocha.nn.Dropout2d(0.5)(tocha.ones(1, 4, 1, 2))[0, :, 0]
+    tensor([[0., 0.],
+            [0., 0.],
+            [2., 2.],
+            [0., 0.]])
+    """
 
     def forward(self, input: Tensor) -> Tensor:
         """The input with channels dropped."""
@@ -59,7 +78,15 @@ class Dropout2d(_DropoutNd):
 
 
 class Dropout3d(_DropoutNd):
-    """Drops whole channels of (N, C, D, H, W) or (C, D, H, W)."""
+    """Drops whole channels of (N, C, D, H, W) or (C, D, H, W).
+
+    >>> _ = tocha.manual_seed(0)
+    >>> tocha.nn.Dropout3d(0.5)(tocha.ones(1, 4, 1, 1, 2))[0, :, 0, 0]
+    tensor([[0., 0.],
+            [0., 0.],
+            [2., 2.],
+            [0., 0.]])
+    """
 
     def forward(self, input: Tensor) -> Tensor:
         """The input with channels dropped."""
@@ -67,7 +94,12 @@ class Dropout3d(_DropoutNd):
 
 
 class AlphaDropout(_DropoutNd):
-    """Dropout that keeps mean and variance of self-normalizing activations."""
+    """Dropout that keeps mean and variance of self-normalizing activations.
+
+    >>> _ = tocha.manual_seed(0)
+    >>> tocha.nn.AlphaDropout(0.5)(tocha.ones(4))
+    tensor([-0.7792, -0.7792,  1.6656, -0.7792])
+    """
 
     def forward(self, input: Tensor) -> Tensor:
         """The input with elements dropped."""
@@ -75,7 +107,15 @@ class AlphaDropout(_DropoutNd):
 
 
 class FeatureAlphaDropout(_DropoutNd):
-    """AlphaDropout of whole channels."""
+    """AlphaDropout of whole channels.
+
+    >>> _ = tocha.manual_seed(0)
+    >>> tocha.nn.FeatureAlphaDropout(0.5)(tocha.ones(1, 4, 2))
+    tensor([[[-0.7792, -0.7792],
+             [-0.7792, -0.7792],
+             [ 1.6656,  1.6656],
+             [-0.7792, -0.7792]]])
+    """
 
     def forward(self, input: Tensor) -> Tensor:
         """The input with channels dropped."""

@@ -14,7 +14,13 @@ __all__ = ["Flatten", "Unflatten"]
 
 
 class Flatten(Module):
-    """Merges the dims from start_dim to end_dim into one; by default all but the batch."""
+    """Merges the dims from start_dim to end_dim into one; by default all but the batch.
+
+    >>> tocha.nn.Flatten()(tocha.ones(2, 3, 4)).shape
+    tocha.Size([2, 12])
+    >>> tocha.nn.Flatten(start_dim=0)(tocha.ones(2, 3, 4)).shape
+    tocha.Size([24])
+    """
 
     start_dim: int
     end_dim: int

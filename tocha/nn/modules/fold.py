@@ -14,7 +14,13 @@ __all__ = ["Fold", "Unfold"]
 
 
 class Fold(Module):
-    """Sums patches (N, C * kernel, L) into images (N, C, *output_size)."""
+    """Sums patches (N, C * kernel, L) into images (N, C, *output_size).
+
+    >>> tocha.nn.Fold((3, 3), 2)(tocha.ones(1, 4, 4))
+    tensor([[[[1., 2., 1.],
+              [2., 4., 2.],
+              [1., 2., 1.]]]])
+    """
 
     output_size: _Size
     kernel_size: _Size
@@ -41,7 +47,14 @@ class Fold(Module):
 
 
 class Unfold(Module):
-    """Cuts images (N, C, *) into patches (N, C * kernel, L)."""
+    """Cuts images (N, C, *) into patches (N, C * kernel, L).
+
+    >>> tocha.nn.Unfold(2)(tocha.arange(9.0).view(1, 1, 3, 3))
+    tensor([[[0., 1., 3., 4.],
+             [1., 2., 4., 5.],
+             [3., 4., 6., 7.],
+             [4., 5., 7., 8.]]])
+    """
 
     kernel_size: _Size
     dilation: _Size

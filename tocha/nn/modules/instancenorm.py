@@ -90,39 +90,73 @@ class _InstanceNorm(_NormBase):
 
 
 class InstanceNorm1d(_InstanceNorm):
-    """Instance normalization of (N, C, L) or (C, L)."""
+    """Instance normalization of (N, C, L) or (C, L).
+
+    >>> tocha.nn.InstanceNorm1d(2)(tocha.tensor([[[1.0, 3.0], [5.0, 9.0]]]))
+    tensor([[[-1.0000,  1.0000],
+             [-1.0000,  1.0000]]])
+    """
 
     _dims = (2, 3)
 
 
 class InstanceNorm2d(_InstanceNorm):
-    """Instance normalization of (N, C, H, W) or (C, H, W)."""
+    """Instance normalization of (N, C, H, W) or (C, H, W).
+
+    >>> tocha.nn.InstanceNorm2d(3, affine=True)(tocha.randn(2, 3, 4, 4)).shape
+    tocha.Size([2, 3, 4, 4])
+    """
 
     _dims = (3, 4)
 
 
 class InstanceNorm3d(_InstanceNorm):
-    """Instance normalization of (N, C, D, H, W) or (C, D, H, W)."""
+    """Instance normalization of (N, C, D, H, W) or (C, D, H, W).
+
+    >>> tocha.nn.InstanceNorm3d(3)(tocha.randn(2, 3, 4, 4, 4)).shape
+    tocha.Size([2, 3, 4, 4, 4])
+    """
 
     _dims = (4, 5)
 
 
 class LazyInstanceNorm1d(_LazyNormBase, _InstanceNorm):
-    """An InstanceNorm1d that takes num_features from its first input."""
+    """An InstanceNorm1d that takes num_features from its first input.
+
+    >>> norm = tocha.nn.LazyInstanceNorm1d(affine=True)
+    >>> norm(tocha.randn(4, 3, 5)).shape
+    tocha.Size([4, 3, 5])
+    >>> norm.num_features
+    3
+    """
 
     cls_to_become = InstanceNorm1d  # type: ignore[assignment]
     _dims = InstanceNorm1d._dims
 
 
 class LazyInstanceNorm2d(_LazyNormBase, _InstanceNorm):
-    """An InstanceNorm2d that takes num_features from its first input."""
+    """An InstanceNorm2d that takes num_features from its first input.
+
+    >>> norm = tocha.nn.LazyInstanceNorm2d(affine=True)
+    >>> norm(tocha.randn(4, 3, 5, 5)).shape
+    tocha.Size([4, 3, 5, 5])
+    >>> norm.num_features
+    3
+    """
 
     cls_to_become = InstanceNorm2d  # type: ignore[assignment]
     _dims = InstanceNorm2d._dims
 
 
 class LazyInstanceNorm3d(_LazyNormBase, _InstanceNorm):
-    """An InstanceNorm3d that takes num_features from its first input."""
+    """An InstanceNorm3d that takes num_features from its first input.
+
+    >>> norm = tocha.nn.LazyInstanceNorm3d(affine=True)
+    >>> norm(tocha.randn(4, 3, 2, 2, 2)).shape
+    tocha.Size([4, 3, 2, 2, 2])
+    >>> norm.num_features
+    3
+    """
 
     cls_to_become = InstanceNorm3d  # type: ignore[assignment]
     _dims = InstanceNorm3d._dims

@@ -73,7 +73,11 @@ class NonDynamicallyQuantizableLinear(Linear):
 
 
 class Bilinear(Module):
-    """input1 @ weight[o] @ input2 + bias for every output o."""
+    """input1 @ weight[o] @ input2 + bias for every output o.
+
+    >>> tocha.nn.Bilinear(2, 3, 4)(tocha.ones(5, 2), tocha.ones(5, 3)).shape
+    tocha.Size([5, 4])
+    """
 
     in1_features: int
     in2_features: int
@@ -113,7 +117,14 @@ class Bilinear(Module):
 
 
 class LazyLinear(LazyModuleMixin, Linear):
-    """A Linear that takes in_features from its first input."""
+    """A Linear that takes in_features from its first input.
+
+    >>> linear = tocha.nn.LazyLinear(4)
+    >>> linear(tocha.ones(2, 3)).shape
+    tocha.Size([2, 4])
+    >>> linear
+    Linear(in_features=3, out_features=4, bias=True)
+    """
 
     cls_to_become = Linear  # type: ignore[assignment]
 

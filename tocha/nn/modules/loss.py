@@ -65,7 +65,13 @@ class L1Loss(_Loss):
 
 
 class MSELoss(_Loss):
-    """The mean squared error."""
+    """The mean squared error.
+
+    >>> tocha.nn.MSELoss()(tocha.tensor([1.0, 2.0]), tocha.tensor([0.0, 4.0]))
+    tensor(2.5000)
+    >>> tocha.nn.MSELoss(reduction="sum")(tocha.tensor([1.0, 2.0]), tocha.tensor([0.0, 4.0]))
+    tensor(5.)
+    """
 
     def forward(self, input: Tensor, target: Tensor) -> Tensor:
         """The loss of input against target."""
@@ -73,7 +79,11 @@ class MSELoss(_Loss):
 
 
 class NLLLoss(_WeightedLoss):
-    """Minus the log probability that the input gives to the target class."""
+    """Minus the log probability that the input gives to the target class.
+
+    >>> tocha.nn.NLLLoss()(tocha.tensor([[0.9, 0.1], [0.2, 0.8]]).log(), tocha.tensor([0, 1]))
+    tensor(0.1643)
+    """
 
     ignore_index: int
 
@@ -94,7 +104,11 @@ class NLLLoss(_WeightedLoss):
 
 
 class NLLLoss2d(NLLLoss):
-    """The old name of NLLLoss for images."""
+    """The old name of NLLLoss for images.
+
+    >>> tocha.nn.NLLLoss2d()(tocha.full((1, 2, 1, 1), 0.5).log(), tocha.tensor([[[1]]]))
+    tensor(0.6931)
+    """
 
     def __init__(
         self,
@@ -113,7 +127,11 @@ class NLLLoss2d(NLLLoss):
 
 
 class PoissonNLLLoss(_Loss):
-    """The negative log likelihood of counts under Poisson rates, given as logs with log_input."""
+    """The negative log likelihood of counts under Poisson rates, given as logs with log_input.
+
+    >>> tocha.nn.PoissonNLLLoss()(tocha.tensor([0.0, 1.0]), tocha.tensor([1.0, 3.0]))
+    tensor(0.3591)
+    """
 
     log_input: bool
     full: bool
@@ -141,7 +159,11 @@ class PoissonNLLLoss(_Loss):
 
 
 class GaussianNLLLoss(_Loss):
-    """The negative log likelihood of targets under normal distributions of given mean and variance."""
+    """The negative log likelihood of targets under normal distributions of given mean and variance.
+
+    >>> tocha.nn.GaussianNLLLoss()(tocha.tensor([1.0, 2.0]), tocha.tensor([0.0, 2.0]), tocha.tensor([1.0, 4.0]))
+    tensor(0.5966)
+    """
 
     full: bool
     eps: float
@@ -157,7 +179,11 @@ class GaussianNLLLoss(_Loss):
 
 
 class KLDivLoss(_Loss):
-    """The Kullback-Leibler divergence of log probabilities from a target distribution."""
+    """The Kullback-Leibler divergence of log probabilities from a target distribution.
+
+    >>> tocha.nn.KLDivLoss(reduction="batchmean")(tocha.tensor([[0.5, 0.5]]).log(), tocha.tensor([[0.9, 0.1]]))
+    tensor(0.3681)
+    """
 
     def __init__(
         self,
@@ -175,7 +201,11 @@ class KLDivLoss(_Loss):
 
 
 class BCELoss(_WeightedLoss):
-    """The cross entropy of probabilities, of two classes."""
+    """The cross entropy of probabilities, of two classes.
+
+    >>> tocha.nn.BCELoss()(tocha.tensor([0.9, 0.2]), tocha.tensor([1.0, 0.0]))
+    tensor(0.1643)
+    """
 
     def forward(self, input: Tensor, target: Tensor) -> Tensor:
         """The loss of probabilities against target."""
@@ -183,7 +213,11 @@ class BCELoss(_WeightedLoss):
 
 
 class BCEWithLogitsLoss(_Loss):
-    """BCELoss of sigmoid(input), without overflow; pos_weight weighs the positive class."""
+    """BCELoss of sigmoid(input), without overflow; pos_weight weighs the positive class.
+
+    >>> tocha.nn.BCEWithLogitsLoss()(tocha.tensor([2.0, -1.0]), tocha.tensor([1.0, 0.0]))
+    tensor(0.2201)
+    """
 
     weight: Tensor | None
     pos_weight: Tensor | None
@@ -208,7 +242,11 @@ class BCEWithLogitsLoss(_Loss):
 
 
 class HingeEmbeddingLoss(_Loss):
-    """input where the target is 1, max(0, margin - input) where it is -1."""
+    """input where the target is 1, max(0, margin - input) where it is -1.
+
+    >>> tocha.nn.HingeEmbeddingLoss()(tocha.tensor([0.5, 0.25]), tocha.tensor([1.0, -1.0]))
+    tensor(0.6250)
+    """
 
     margin: float
 
@@ -228,7 +266,11 @@ class HingeEmbeddingLoss(_Loss):
 
 
 class MultiLabelMarginLoss(_Loss):
-    """A hinge between each class that a sample has and each that it has not."""
+    """A hinge between each class that a sample has and each that it has not.
+
+    >>> tocha.nn.MultiLabelMarginLoss()(tocha.tensor([[0.1, 0.2, 0.4, 0.8]]), tocha.tensor([[3, 0, -1, 1]]))
+    tensor(0.8500)
+    """
 
     def forward(self, input: Tensor, target: Tensor) -> Tensor:
         """The loss of scores (N, C) against classes (N, C), ended by -1."""
@@ -236,7 +278,11 @@ class MultiLabelMarginLoss(_Loss):
 
 
 class SmoothL1Loss(_Loss):
-    """Squared error below beta, absolute error beyond."""
+    """Squared error below beta, absolute error beyond.
+
+    >>> tocha.nn.SmoothL1Loss()(tocha.tensor([1.0, 2.0]), tocha.tensor([0.5, 4.0]))
+    tensor(0.8125)
+    """
 
     def __init__(
         self,
@@ -254,7 +300,11 @@ class SmoothL1Loss(_Loss):
 
 
 class HuberLoss(_Loss):
-    """Half the squared error up to delta, delta times the absolute error beyond."""
+    """Half the squared error up to delta, delta times the absolute error beyond.
+
+    >>> tocha.nn.HuberLoss(delta=2.0)(tocha.tensor([1.0, 2.0]), tocha.tensor([0.5, 6.0]))
+    tensor(3.0625)
+    """
 
     def __init__(self, reduction: str = "mean", delta: float = 1.0) -> None:
         super().__init__(reduction=reduction)
@@ -266,7 +316,11 @@ class HuberLoss(_Loss):
 
 
 class SoftMarginLoss(_Loss):
-    """log(1 + exp(-target * input)) for targets of 1 and -1."""
+    """log(1 + exp(-target * input)) for targets of 1 and -1.
+
+    >>> tocha.nn.SoftMarginLoss()(tocha.tensor([2.0, -1.0]), tocha.tensor([1.0, -1.0]))
+    tensor(0.2201)
+    """
 
     def forward(self, input: Tensor, target: Tensor) -> Tensor:
         """The loss of scores against targets of 1 and -1."""
@@ -309,6 +363,11 @@ class LinearCrossEntropyLoss(_WeightedLoss):
     """CrossEntropyLoss of a linear layer that belongs to the loss: the last layer of a classifier.
 
     out_features are the further dims of the target. The options of a chunked computation change no value.
+
+    >>> _ = tocha.manual_seed(0)
+    >>> loss = tocha.nn.LinearCrossEntropyLoss(3, 5)
+    >>> loss(tocha.ones(2, 3), tocha.tensor([0, 4])).shape
+    tocha.Size([])
     """
 
     num_classes: int
@@ -360,7 +419,11 @@ class LinearCrossEntropyLoss(_WeightedLoss):
 
 
 class MultiLabelSoftMarginLoss(_WeightedLoss):
-    """The binary cross entropy of every class, averaged over classes."""
+    """The binary cross entropy of every class, averaged over classes.
+
+    >>> tocha.nn.MultiLabelSoftMarginLoss()(tocha.tensor([[2.0, -1.0]]), tocha.tensor([[1.0, 0.0]]))
+    tensor(0.2201)
+    """
 
     def forward(self, input: Tensor, target: Tensor) -> Tensor:
         """The loss of scores (N, C) against targets (N, C) of 0 and 1."""
@@ -368,7 +431,11 @@ class MultiLabelSoftMarginLoss(_WeightedLoss):
 
 
 class CosineEmbeddingLoss(_Loss):
-    """1 - cos for pairs whose target is 1, max(0, cos - margin) for those whose target is -1."""
+    """1 - cos for pairs whose target is 1, max(0, cos - margin) for those whose target is -1.
+
+    >>> tocha.nn.CosineEmbeddingLoss()(tocha.tensor([[1.0, 0.0]]), tocha.tensor([[1.0, 1.0]]), tocha.tensor([1.0]))
+    tensor(0.2929)
+    """
 
     margin: float
 
@@ -388,7 +455,11 @@ class CosineEmbeddingLoss(_Loss):
 
 
 class MarginRankingLoss(_Loss):
-    """max(0, margin - target * (input1 - input2)): target 1 asks input1 to be the greater."""
+    """max(0, margin - target * (input1 - input2)): target 1 asks input1 to be the greater.
+
+    >>> tocha.nn.MarginRankingLoss(margin=0.5)(tocha.tensor([1.0, 2.0]), tocha.tensor([0.0, 3.0]), tocha.tensor([1.0, 1.0]))
+    tensor(0.7500)
+    """
 
     margin: float
 
@@ -408,7 +479,11 @@ class MarginRankingLoss(_Loss):
 
 
 class MultiMarginLoss(_WeightedLoss):
-    """A hinge to the power p between the target class and each other class."""
+    """A hinge to the power p between the target class and each other class.
+
+    >>> tocha.nn.MultiMarginLoss()(tocha.tensor([[0.1, 0.9, 0.3]]), tocha.tensor([1]))
+    tensor(0.2000)
+    """
 
     p: int
     margin: float
@@ -438,7 +513,11 @@ class MultiMarginLoss(_WeightedLoss):
 
 
 class TripletMarginLoss(_Loss):
-    """max(0, d(anchor, positive) - d(anchor, negative) + margin), d a p-norm."""
+    """max(0, d(anchor, positive) - d(anchor, negative) + margin), d a p-norm.
+
+    >>> tocha.nn.TripletMarginLoss()(tocha.tensor([[0.0, 0.0]]), tocha.tensor([[1.0, 0.0]]), tocha.tensor([[0.0, 1.5]]))
+    tensor(0.5000)
+    """
 
     margin: float
     p: float
@@ -471,7 +550,12 @@ class TripletMarginLoss(_Loss):
 
 
 class TripletMarginWithDistanceLoss(_Loss):
-    """TripletMarginLoss with a distance of one's own: a function or a module of two tensors."""
+    """TripletMarginLoss with a distance of one's own: a function or a module of two tensors.
+
+    >>> loss = tocha.nn.TripletMarginWithDistanceLoss(distance_function=lambda a, b: (a - b).abs().sum(-1))
+    >>> loss(tocha.tensor([[0.0, 0.0]]), tocha.tensor([[1.0, 0.0]]), tocha.tensor([[0.0, 1.5]]))
+    tensor(0.5000)
+    """
 
     margin: float
     swap: bool
@@ -502,7 +586,12 @@ class TripletMarginWithDistanceLoss(_Loss):
 
 
 class CTCLoss(_Loss):
-    """Connectionist temporal classification: all alignments of a sequence of distributions to a target."""
+    """Connectionist temporal classification: all alignments of a sequence of distributions to a target.
+
+    >>> log_probs = tocha.full((4, 1, 3), 1 / 3).log()
+    >>> tocha.nn.CTCLoss()(log_probs, tocha.tensor([[1, 2]]), tocha.tensor([4]), tocha.tensor([2]))
+    tensor(0.8432)
+    """
 
     blank: int
     zero_infinity: bool

@@ -19,7 +19,13 @@ __all__ = ["CrossMapLRN2d", "GroupNorm", "LayerNorm", "LocalResponseNorm", "RMSN
 
 
 class LocalResponseNorm(Module):
-    """x / (k + alpha * mean of squares over `size` neighbouring channels) ** beta."""
+    """x / (k + alpha * mean of squares over `size` neighbouring channels) ** beta.
+
+    >>> tocha.nn.LocalResponseNorm(2, alpha=1.0)(tocha.ones(1, 3, 1))
+    tensor([[[0.7378],
+             [0.5946],
+             [0.5946]]])
+    """
 
     size: int
     alpha: float
@@ -45,6 +51,9 @@ class CrossMapLRN2d(Module):
     """x / (k + alpha / size * sum of squares over neighbouring channels) ** beta, of (N, C, H, W).
 
     The window of a channel reaches (size - 1) // 2 channels back and forward and, as in PyTorch, also has channel 0.
+
+    >>> tocha.nn.CrossMapLRN2d(2, alpha=1.0)(tocha.ones(1, 3, 1, 1)).flatten()
+    tensor([0.7378, 0.5946, 0.5946])
     """
 
     size: int
@@ -126,7 +135,11 @@ class LayerNorm(Module):
 
 
 class GroupNorm(Module):
-    """(x - mean) / sqrt(var + eps) within groups of channels, times weight plus bias per channel."""
+    """(x - mean) / sqrt(var + eps) within groups of channels, times weight plus bias per channel.
+
+    >>> tocha.nn.GroupNorm(2, 4)(tocha.tensor([[1.0, 3.0, 10.0, 20.0]])).detach()
+    tensor([[-1.0000,  1.0000, -1.0000,  1.0000]])
+    """
 
     num_groups: int
     num_channels: int
@@ -175,7 +188,11 @@ class GroupNorm(Module):
 
 
 class RMSNorm(Module):
-    """x / sqrt(mean(x^2) + eps) over the last dims, times weight; eps None is the dtype's own epsilon."""
+    """x / sqrt(mean(x^2) + eps) over the last dims, times weight; eps None is the dtype's own epsilon.
+
+    >>> tocha.nn.RMSNorm(2)(tocha.tensor([[3.0, 4.0]])).detach()
+    tensor([[0.8485, 1.1314]])
+    """
 
     normalized_shape: tuple[int, ...]
     eps: float | None

@@ -52,19 +52,34 @@ class _CircularPadNd(_PadNd):
 
 
 class CircularPad1d(_CircularPadNd):
-    """Circular padding of (N, C, L) or (C, L)."""
+    """Circular padding of (N, C, L) or (C, L).
+
+    >>> tocha.nn.CircularPad1d(1)(tocha.tensor([[1.0, 2.0, 3.0]]))
+    tensor([[3., 1., 2., 3., 1.]])
+    """
 
     _spatial_dims = 1
 
 
 class CircularPad2d(_CircularPadNd):
-    """Circular padding of (N, C, H, W) or (C, H, W)."""
+    """Circular padding of (N, C, H, W) or (C, H, W).
+
+    >>> tocha.nn.CircularPad2d(1)(tocha.arange(4.0).view(1, 2, 2))
+    tensor([[[3., 2., 3., 2.],
+             [1., 0., 1., 0.],
+             [3., 2., 3., 2.],
+             [1., 0., 1., 0.]]])
+    """
 
     _spatial_dims = 2
 
 
 class CircularPad3d(_CircularPadNd):
-    """Circular padding of (N, C, D, H, W) or (C, D, H, W)."""
+    """Circular padding of (N, C, D, H, W) or (C, D, H, W).
+
+    >>> tocha.nn.CircularPad3d(1)(tocha.ones(1, 2, 2, 2)).shape
+    tocha.Size([1, 4, 4, 4])
+    """
 
     _spatial_dims = 3
 
@@ -90,19 +105,33 @@ class _ConstantPadNd(Module):
 
 
 class ConstantPad1d(_ConstantPadNd):
-    """Padding of one dim with a value."""
+    """Padding of one dim with a value.
+
+    >>> tocha.nn.ConstantPad1d(1, 9.0)(tocha.tensor([[1.0, 2.0]]))
+    tensor([[9., 1., 2., 9.]])
+    """
 
     _spatial_dims = 1
 
 
 class ConstantPad2d(_ConstantPadNd):
-    """Padding of two dims with a value."""
+    """Padding of two dims with a value.
+
+    >>> tocha.nn.ConstantPad2d((1, 0, 0, 1), 9.0)(tocha.arange(4.0).view(1, 2, 2))
+    tensor([[[9., 0., 1.],
+             [9., 2., 3.],
+             [9., 9., 9.]]])
+    """
 
     _spatial_dims = 2
 
 
 class ConstantPad3d(_ConstantPadNd):
-    """Padding of three dims with a value."""
+    """Padding of three dims with a value.
+
+    >>> tocha.nn.ConstantPad3d(1, 0.0)(tocha.ones(1, 2, 2, 2)).shape
+    tocha.Size([1, 4, 4, 4])
+    """
 
     _spatial_dims = 3
 
@@ -118,7 +147,11 @@ class _ZeroPad(_ConstantPadNd):
 
 
 class ZeroPad1d(_ZeroPad, ConstantPad1d):
-    """Padding of one dim with zeros."""
+    """Padding of one dim with zeros.
+
+    >>> tocha.nn.ZeroPad1d(1)(tocha.tensor([[1.0, 2.0]]))
+    tensor([[0., 1., 2., 0.]])
+    """
 
 
 class ZeroPad2d(_ZeroPad, ConstantPad2d):
@@ -130,7 +163,11 @@ class ZeroPad2d(_ZeroPad, ConstantPad2d):
 
 
 class ZeroPad3d(_ZeroPad, ConstantPad3d):
-    """Padding of three dims with zeros."""
+    """Padding of three dims with zeros.
+
+    >>> tocha.nn.ZeroPad3d(1)(tocha.ones(1, 2, 2, 2)).shape
+    tocha.Size([1, 4, 4, 4])
+    """
 
 
 class _ReflectionPadNd(_PadNd):
@@ -140,19 +177,35 @@ class _ReflectionPadNd(_PadNd):
 
 
 class ReflectionPad1d(_ReflectionPadNd):
-    """Reflection padding of (N, C, L) or (C, L)."""
+    """Reflection padding of (N, C, L) or (C, L).
+
+    >>> tocha.nn.ReflectionPad1d(2)(tocha.tensor([[1.0, 2.0, 3.0]]))
+    tensor([[3., 2., 1., 2., 3., 2., 1.]])
+    """
 
     _spatial_dims = 1
 
 
 class ReflectionPad2d(_ReflectionPadNd):
-    """Reflection padding of (N, C, H, W) or (C, H, W)."""
+    """Reflection padding of (N, C, H, W) or (C, H, W).
+
+    >>> tocha.nn.ReflectionPad2d(1)(tocha.arange(9.0).view(1, 3, 3))
+    tensor([[[4., 3., 4., 5., 4.],
+             [1., 0., 1., 2., 1.],
+             [4., 3., 4., 5., 4.],
+             [7., 6., 7., 8., 7.],
+             [4., 3., 4., 5., 4.]]])
+    """
 
     _spatial_dims = 2
 
 
 class ReflectionPad3d(_ReflectionPadNd):
-    """Reflection padding of (N, C, D, H, W) or (C, D, H, W)."""
+    """Reflection padding of (N, C, D, H, W) or (C, D, H, W).
+
+    >>> tocha.nn.ReflectionPad3d(1)(tocha.ones(1, 2, 2, 2)).shape
+    tocha.Size([1, 4, 4, 4])
+    """
 
     _spatial_dims = 3
 
@@ -164,18 +217,33 @@ class _ReplicationPadNd(_PadNd):
 
 
 class ReplicationPad1d(_ReplicationPadNd):
-    """Replication padding of (N, C, L) or (C, L)."""
+    """Replication padding of (N, C, L) or (C, L).
+
+    >>> tocha.nn.ReplicationPad1d(2)(tocha.tensor([[1.0, 2.0, 3.0]]))
+    tensor([[1., 1., 1., 2., 3., 3., 3.]])
+    """
 
     _spatial_dims = 1
 
 
 class ReplicationPad2d(_ReplicationPadNd):
-    """Replication padding of (N, C, H, W) or (C, H, W)."""
+    """Replication padding of (N, C, H, W) or (C, H, W).
+
+    >>> tocha.nn.ReplicationPad2d(1)(tocha.arange(4.0).view(1, 2, 2))
+    tensor([[[0., 0., 1., 1.],
+             [0., 0., 1., 1.],
+             [2., 2., 3., 3.],
+             [2., 2., 3., 3.]]])
+    """
 
     _spatial_dims = 2
 
 
 class ReplicationPad3d(_ReplicationPadNd):
-    """Replication padding of (N, C, D, H, W) or (C, D, H, W)."""
+    """Replication padding of (N, C, D, H, W) or (C, D, H, W).
+
+    >>> tocha.nn.ReplicationPad3d(1)(tocha.ones(1, 2, 2, 2)).shape
+    tocha.Size([1, 4, 4, 4])
+    """
 
     _spatial_dims = 3

@@ -13,7 +13,12 @@ __all__ = ["PixelShuffle", "PixelUnshuffle"]
 
 
 class PixelShuffle(Module):
-    """(*, C r^2, H, W) to (*, C, H r, W r)."""
+    """(*, C r^2, H, W) to (*, C, H r, W r).
+
+    >>> tocha.nn.PixelShuffle(2)(tocha.arange(4.0).view(1, 4, 1, 1))
+    tensor([[[[0., 1.],
+              [2., 3.]]]])
+    """
 
     upscale_factor: int
 
@@ -30,7 +35,11 @@ class PixelShuffle(Module):
 
 
 class PixelUnshuffle(Module):
-    """(*, C, H r, W r) to (*, C r^2, H, W)."""
+    """(*, C, H r, W r) to (*, C r^2, H, W).
+
+    >>> tocha.nn.PixelUnshuffle(2)(tocha.ones(1, 1, 4, 4)).shape
+    tocha.Size([1, 4, 2, 2])
+    """
 
     downscale_factor: int
 

@@ -54,7 +54,11 @@ class _MaxPoolNd(Module):
 
 
 class MaxPool1d(_MaxPoolNd):
-    """Max pooling of (N, C, L) or (C, L)."""
+    """Max pooling of (N, C, L) or (C, L).
+
+    >>> tocha.nn.MaxPool1d(2)(tocha.tensor([[1.0, 3.0, 2.0, 5.0]]))
+    tensor([[3., 5.]])
+    """
 
     _function = "max_pool1d"
 
@@ -70,7 +74,11 @@ class MaxPool2d(_MaxPoolNd):
 
 
 class MaxPool3d(_MaxPoolNd):
-    """Max pooling of (N, C, D, H, W) or (C, D, H, W)."""
+    """Max pooling of (N, C, D, H, W) or (C, D, H, W).
+
+    >>> tocha.nn.MaxPool3d(2)(tocha.arange(8.0).view(1, 2, 2, 2))
+    tensor([[[[7.]]]])
+    """
 
     _function = "max_pool3d"
 
@@ -97,21 +105,40 @@ class _MaxUnpoolNd(Module):
 
 
 class MaxUnpool1d(_MaxUnpoolNd):
-    """The partial inverse of MaxPool1d."""
+    """The partial inverse of MaxPool1d.
+
+    >>> pool = tocha.nn.MaxPool1d(2, return_indices=True)
+    >>> y, at = pool(tocha.tensor([[1.0, 3.0, 2.0, 5.0]]))
+    >>> tocha.nn.MaxUnpool1d(2)(y, at)
+    tensor([[0., 3., 0., 5.]])
+    """
 
     _function = "max_unpool1d"
     _spatial_dims = 1
 
 
 class MaxUnpool2d(_MaxUnpoolNd):
-    """The partial inverse of MaxPool2d."""
+    """The partial inverse of MaxPool2d.
+
+    >>> pool = tocha.nn.MaxPool2d(2, return_indices=True)
+    >>> y, at = pool(tocha.arange(4.0).view(1, 2, 2))
+    >>> tocha.nn.MaxUnpool2d(2)(y, at)
+    tensor([[[0., 0.],
+             [0., 3.]]])
+    """
 
     _function = "max_unpool2d"
     _spatial_dims = 2
 
 
 class MaxUnpool3d(_MaxUnpoolNd):
-    """The partial inverse of MaxPool3d."""
+    """The partial inverse of MaxPool3d.
+
+    >>> pool = tocha.nn.MaxPool3d(2, return_indices=True)
+    >>> y, at = pool(tocha.arange(8.0).view(1, 2, 2, 2))
+    >>> tocha.nn.MaxUnpool3d(2)(y, at).flatten()
+    tensor([0., 0., 0., 0., 0., 0., 0., 7.])
+    """
 
     _function = "max_unpool3d"
     _spatial_dims = 3
@@ -131,7 +158,11 @@ class _AvgPoolNd(Module):
 
 
 class AvgPool1d(_AvgPoolNd):
-    """Average pooling of (N, C, L) or (C, L)."""
+    """Average pooling of (N, C, L) or (C, L).
+
+    >>> tocha.nn.AvgPool1d(2)(tocha.tensor([[1.0, 3.0, 2.0, 6.0]]))
+    tensor([[2., 4.]])
+    """
 
     def __init__(
         self,
@@ -183,13 +214,22 @@ class _AvgPoolWithDivisor(_AvgPoolNd):
 
 
 class AvgPool2d(_AvgPoolWithDivisor):
-    """Average pooling of (N, C, H, W) or (C, H, W)."""
+    """Average pooling of (N, C, H, W) or (C, H, W).
+
+    >>> tocha.nn.AvgPool2d(2)(tocha.arange(16.0).view(1, 4, 4))
+    tensor([[[ 2.5000,  4.5000],
+             [10.5000, 12.5000]]])
+    """
 
     _function = "avg_pool2d"
 
 
 class AvgPool3d(_AvgPoolWithDivisor):
-    """Average pooling of (N, C, D, H, W) or (C, D, H, W)."""
+    """Average pooling of (N, C, D, H, W) or (C, D, H, W).
+
+    >>> tocha.nn.AvgPool3d(2)(tocha.arange(8.0).view(1, 2, 2, 2))
+    tensor([[[[3.5000]]]])
+    """
 
     _function = "avg_pool3d"
 
@@ -231,14 +271,24 @@ class _FractionalMaxPoolNd(Module):
 
 
 class FractionalMaxPool2d(_FractionalMaxPoolNd):
-    """Fractional max pooling of (N, C, H, W) or (C, H, W)."""
+    """Fractional max pooling of (N, C, H, W) or (C, H, W).
+
+    >>> tocha.nn.FractionalMaxPool2d(2, output_size=(3, 3))(tocha.ones(1, 1, 8, 8)).shape
+    tocha.Size([1, 1, 3, 3])
+    >>> tocha.nn.FractionalMaxPool2d(2, output_ratio=0.5)(tocha.ones(1, 1, 8, 8)).shape
+    tocha.Size([1, 1, 4, 4])
+    """
 
     _function = "fractional_max_pool2d"
     _spatial_dims = 2
 
 
 class FractionalMaxPool3d(_FractionalMaxPoolNd):
-    """Fractional max pooling of (N, C, D, H, W) or (C, D, H, W)."""
+    """Fractional max pooling of (N, C, D, H, W) or (C, D, H, W).
+
+    >>> tocha.nn.FractionalMaxPool3d(2, output_size=3)(tocha.ones(1, 1, 8, 8, 8)).shape
+    tocha.Size([1, 1, 3, 3, 3])
+    """
 
     _function = "fractional_max_pool3d"
     _spatial_dims = 3
@@ -267,19 +317,31 @@ class _LPPoolNd(Module):
 
 
 class LPPool1d(_LPPoolNd):
-    """Norm pooling of (N, C, L) or (C, L)."""
+    """Norm pooling of (N, C, L) or (C, L).
+
+    >>> tocha.nn.LPPool1d(2, 2)(tocha.tensor([[3.0, 4.0, 6.0, 8.0]]))
+    tensor([[ 5., 10.]])
+    """
 
     _function = "lp_pool1d"
 
 
 class LPPool2d(_LPPoolNd):
-    """Norm pooling of (N, C, H, W) or (C, H, W)."""
+    """Norm pooling of (N, C, H, W) or (C, H, W).
+
+    >>> tocha.nn.LPPool2d(2, 2)(tocha.ones(1, 2, 4))
+    tensor([[[2., 2.]]])
+    """
 
     _function = "lp_pool2d"
 
 
 class LPPool3d(_LPPoolNd):
-    """Norm pooling of (N, C, D, H, W) or (C, D, H, W)."""
+    """Norm pooling of (N, C, D, H, W) or (C, D, H, W).
+
+    >>> tocha.nn.LPPool3d(2, 2)(tocha.ones(1, 2, 2, 4)).shape
+    tocha.Size([1, 1, 1, 2])
+    """
 
     _function = "lp_pool3d"
 
@@ -303,19 +365,31 @@ class _AdaptiveMaxPoolNd(Module):
 
 
 class AdaptiveMaxPool1d(_AdaptiveMaxPoolNd):
-    """Max pooling of (N, C, L) or (C, L) to a given length."""
+    """Max pooling of (N, C, L) or (C, L) to a given length.
+
+    >>> tocha.nn.AdaptiveMaxPool1d(2)(tocha.tensor([[1.0, 2.0, 3.0, 4.0]]))
+    tensor([[2., 4.]])
+    """
 
     _function = "adaptive_max_pool1d"
 
 
 class AdaptiveMaxPool2d(_AdaptiveMaxPoolNd):
-    """Max pooling of (N, C, H, W) or (C, H, W) to a given size; None keeps that dim's size."""
+    """Max pooling of (N, C, H, W) or (C, H, W) to a given size; None keeps that dim's size.
+
+    >>> tocha.nn.AdaptiveMaxPool2d((1, 2))(tocha.arange(16.0).view(1, 4, 4))
+    tensor([[[13., 15.]]])
+    """
 
     _function = "adaptive_max_pool2d"
 
 
 class AdaptiveMaxPool3d(_AdaptiveMaxPoolNd):
-    """Max pooling of (N, C, D, H, W) or (C, D, H, W) to a given size; None keeps that dim's size."""
+    """Max pooling of (N, C, D, H, W) or (C, D, H, W) to a given size; None keeps that dim's size.
+
+    >>> tocha.nn.AdaptiveMaxPool3d(2)(tocha.ones(1, 3, 4, 5, 6)).shape
+    tocha.Size([1, 3, 2, 2, 2])
+    """
 
     _function = "adaptive_max_pool3d"
 
@@ -338,18 +412,30 @@ class _AdaptiveAvgPoolNd(Module):
 
 
 class AdaptiveAvgPool1d(_AdaptiveAvgPoolNd):
-    """Average pooling of (N, C, L) or (C, L) to a given length."""
+    """Average pooling of (N, C, L) or (C, L) to a given length.
+
+    >>> tocha.nn.AdaptiveAvgPool1d(2)(tocha.tensor([[1.0, 2.0, 3.0, 4.0]]))
+    tensor([[1.5000, 3.5000]])
+    """
 
     _function = "adaptive_avg_pool1d"
 
 
 class AdaptiveAvgPool2d(_AdaptiveAvgPoolNd):
-    """Average pooling of (N, C, H, W) or (C, H, W) to a given size; None keeps that dim's size."""
+    """Average pooling of (N, C, H, W) or (C, H, W) to a given size; None keeps that dim's size.
+
+    >>> tocha.nn.AdaptiveAvgPool2d((1, 2))(tocha.arange(16.0).view(1, 4, 4))
+    tensor([[[6.5000, 8.5000]]])
+    """
 
     _function = "adaptive_avg_pool2d"
 
 
 class AdaptiveAvgPool3d(_AdaptiveAvgPoolNd):
-    """Average pooling of (N, C, D, H, W) or (C, D, H, W) to a given size; None keeps that dim's size."""
+    """Average pooling of (N, C, D, H, W) or (C, D, H, W) to a given size; None keeps that dim's size.
+
+    >>> tocha.nn.AdaptiveAvgPool3d(2)(tocha.ones(1, 3, 4, 5, 6)).shape
+    tocha.Size([1, 3, 2, 2, 2])
+    """
 
     _function = "adaptive_avg_pool3d"

@@ -49,7 +49,14 @@ def _check_dropout(dropout: float, num_layers: int) -> float:
 
 
 class RNNBase(Module):
-    """What RNN, LSTM and GRU share: stacked layers in one or two directions, their weights and the checks of inputs."""
+    """What RNN, LSTM and GRU share: stacked layers in one or two directions, their weights and the checks of inputs.
+
+    >>> rnn = tocha.nn.RNNBase("GRU", 3, 4)
+    >>> rnn
+    RNNBase(3, 4)
+    >>> [name for name, _ in rnn.named_parameters()]
+    ['weight_ih_l0', 'weight_hh_l0', 'bias_ih_l0', 'bias_hh_l0']
+    """
 
     mode: str
     input_size: int
@@ -305,7 +312,13 @@ class RNN(RNNBase):
 
 
 class GRU(RNNBase):
-    """The gated recurrent unit: reset and update gates and a new state, in the order r, z, n of the weights' rows."""
+    """The gated recurrent unit: reset and update gates and a new state, in the order r, z, n of the weights' rows.
+
+    >>> gru = tocha.nn.GRU(3, 4, num_layers=2, batch_first=True)
+    >>> output, h = gru(tocha.ones(2, 5, 3))
+    >>> output.shape, h.shape
+    (tocha.Size([2, 5, 4]), tocha.Size([2, 2, 4]))
+    """
 
     def __init__(
         self,
@@ -389,7 +402,13 @@ class LSTM(RNNBase):
 
 
 class RNNCellBase(Module):
-    """What the cells share: the weights of one step."""
+    """What the cells share: the weights of one step.
+
+    >>> isinstance(tocha.nn.GRUCell(3, 4), tocha.nn.RNNCellBase)
+    True
+    >>> tocha.nn.RNNCellBase(3, 4, bias=True, num_chunks=1)
+    RNNCellBase(3, 4)
+    """
 
     input_size: int
     hidden_size: int
@@ -446,7 +465,12 @@ class RNNCellBase(Module):
 
 
 class RNNCell(RNNCellBase):
-    """One step of an RNN: tanh(W_ih x + b_ih + W_hh h + b_hh), or relu of it."""
+    """One step of an RNN: tanh(W_ih x + b_ih + W_hh h + b_hh), or relu of it.
+
+    >>> cell = tocha.nn.RNNCell(3, 4)
+    >>> cell(tocha.ones(2, 3)).shape
+    tocha.Size([2, 4])
+    """
 
     nonlinearity: str
 
@@ -470,7 +494,12 @@ class RNNCell(RNNCellBase):
 
 
 class GRUCell(RNNCellBase):
-    """One step of a GRU."""
+    """One step of a GRU.
+
+    >>> cell = tocha.nn.GRUCell(3, 4)
+    >>> cell(tocha.ones(2, 3)).shape
+    tocha.Size([2, 4])
+    """
 
     def __init__(
         self, input_size: int, hidden_size: int, bias: bool = True, device: Any = None, dtype: Any = None
@@ -483,7 +512,13 @@ class GRUCell(RNNCellBase):
 
 
 class LSTMCell(RNNCellBase):
-    """One step of an LSTM."""
+    """One step of an LSTM.
+
+    >>> cell = tocha.nn.LSTMCell(3, 4)
+    >>> h, c = cell(tocha.ones(2, 3))
+    >>> h.shape, c.shape
+    (tocha.Size([2, 4]), tocha.Size([2, 4]))
+    """
 
     def __init__(
         self, input_size: int, hidden_size: int, bias: bool = True, device: Any = None, dtype: Any = None

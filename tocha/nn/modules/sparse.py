@@ -131,7 +131,14 @@ class Embedding(_Table):
 
 
 class EmbeddingBag(_Table):
-    """The mean, sum or maximum of the rows of each bag of indices, without storing the rows."""
+    """The mean, sum or maximum of the rows of each bag of indices, without storing the rows.
+
+    >>> bag = tocha.nn.EmbeddingBag(10, 3, mode="sum")
+    >>> bag(tocha.tensor([1, 2, 4, 5]), tocha.tensor([0, 3])).shape
+    tocha.Size([2, 3])
+    >>> bag(tocha.tensor([[1, 2], [4, 5]])).shape
+    tocha.Size([2, 3])
+    """
 
     mode: str
     include_last_offset: bool

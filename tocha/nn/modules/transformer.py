@@ -193,6 +193,11 @@ class TransformerEncoder(Module):
     """num_layers copies of an encoder layer, one after the other, and a norm at the end.
 
     With enable_nested_tensor, inference on sequences padded at their ends gives 0 at the padding, before the norm.
+
+    >>> layer = tocha.nn.TransformerEncoderLayer(8, 2, dim_feedforward=16, batch_first=True)
+    >>> encoder = tocha.nn.TransformerEncoder(layer, num_layers=2)
+    >>> encoder(tocha.ones(1, 5, 8)).shape
+    tocha.Size([1, 5, 8])
     """
 
     def __init__(
@@ -252,7 +257,13 @@ class TransformerEncoder(Module):
 
 
 class TransformerDecoder(Module):
-    """num_layers copies of a decoder layer, one after the other, and a norm at the end."""
+    """num_layers copies of a decoder layer, one after the other, and a norm at the end.
+
+    >>> layer = tocha.nn.TransformerDecoderLayer(8, 2, dim_feedforward=16, batch_first=True)
+    >>> decoder = tocha.nn.TransformerDecoder(layer, num_layers=2)
+    >>> decoder(tocha.ones(1, 5, 8), tocha.ones(1, 7, 8)).shape
+    tocha.Size([1, 5, 8])
+    """
 
     def __init__(self, decoder_layer: TransformerDecoderLayer, num_layers: int, norm: Module | None = None) -> None:
         super().__init__()
@@ -306,6 +317,10 @@ class TransformerEncoderLayer(_TransformerLayer):
     """Self-attention and a network of two linear layers, each with a residual connection and a norm.
 
     norm_first normalizes before each part instead of after it. activation is "relu", "gelu" or a function.
+
+    >>> layer = tocha.nn.TransformerEncoderLayer(8, 2, dim_feedforward=16, batch_first=True)
+    >>> layer(tocha.ones(1, 5, 8)).shape
+    tocha.Size([1, 5, 8])
     """
 
     def __init__(
@@ -371,7 +386,12 @@ def _known_activation(function: object) -> int:
 
 
 class TransformerDecoderLayer(_TransformerLayer):
-    """Self-attention, attention to the memory and a network of two linear layers, each with residual and norm."""
+    """Self-attention, attention to the memory and a network of two linear layers, each with residual and norm.
+
+    >>> layer = tocha.nn.TransformerDecoderLayer(8, 2, dim_feedforward=16, batch_first=True)
+    >>> layer(tocha.ones(1, 5, 8), tocha.ones(1, 7, 8)).shape
+    tocha.Size([1, 5, 8])
+    """
 
     def __init__(
         self,

@@ -67,7 +67,12 @@ class Upsample(Module):
 
 
 class UpsamplingNearest2d(Upsample):
-    """Upsample of images in mode "nearest"."""
+    """Upsample of images in mode "nearest".
+
+    >>> tocha.nn.UpsamplingNearest2d(scale_factor=2)(tocha.tensor([[[[1.0, 2.0]]]]))
+    tensor([[[[1., 1., 2., 2.],
+              [1., 1., 2., 2.]]]])
+    """
 
     def __init__(
         self,
@@ -78,7 +83,11 @@ class UpsamplingNearest2d(Upsample):
 
 
 class UpsamplingBilinear2d(Upsample):
-    """Upsample of images in mode "bilinear", with the corners aligned."""
+    """Upsample of images in mode "bilinear", with the corners aligned.
+
+    >>> tocha.nn.UpsamplingBilinear2d(size=(1, 4))(tocha.tensor([[[[0.0, 3.0]]]]))
+    tensor([[[[0., 1., 2., 3.]]]])
+    """
 
     def __init__(
         self,

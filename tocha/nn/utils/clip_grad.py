@@ -64,7 +64,14 @@ def get_total_norm(
 def clip_grads_with_norm_(
     parameters: Tensor | Iterable[Tensor], max_norm: float, total_norm: Tensor, foreach: bool | None = None
 ) -> None:
-    """Scales the gradients of parameters as if their norm were total_norm and should be max_norm at most."""
+    """Scales the gradients of parameters as if their norm were total_norm and should be max_norm at most.
+
+    >>> p = tocha.nn.Parameter(tocha.zeros(2))
+    >>> p.grad = tocha.tensor([3.0, 4.0])
+    >>> tocha.nn.utils.clip_grads_with_norm_([p], 1.0, tocha.nn.utils.get_total_norm([p.grad]))
+    >>> p.grad
+    tensor([0.6000, 0.8000])
+    """
     _scale(_gradients(parameters), float(max_norm), total_norm)
 
 
@@ -106,7 +113,15 @@ def clip_grad_norm(
     error_if_nonfinite: bool = False,
     foreach: bool | None = None,
 ) -> Tensor:
-    """The old name of clip_grad_norm_; deprecated."""
+    """The old name of clip_grad_norm_; deprecated.
+
+    >>> p = tocha.nn.Parameter(tocha.zeros(2))
+    >>> p.grad = tocha.tensor([3.0, 4.0])
+    >>> tocha.nn.utils.clip_grad_norm([p], 1.0)
+    tensor(5.)
+    >>> p.grad
+    tensor([0.6000, 0.8000])
+    """
     warnings.warn(
         "`tocha.nn.utils.clip_grad_norm` is now deprecated in favor of `tocha.nn.utils.clip_grad_norm_`.",
         FutureWarning,

@@ -19,7 +19,14 @@ def _check_eval(layer: Any, bn: Any) -> None:
 
 
 def fuse_conv_bn_eval(conv: Any, bn: Any, transpose: bool = False) -> Any:
-    """One convolution that does what conv and bn do one after the other, both in eval mode."""
+    """One convolution that does what conv and bn do one after the other, both in eval mode.
+
+    >>> conv, norm = tocha.nn.Conv2d(3, 4, 3).eval(), tocha.nn.BatchNorm2d(4).eval()
+    >>> fused = tocha.nn.utils.fuse_conv_bn_eval(conv, norm)
+    >>> x = tocha.randn(1, 3, 5, 5)
+    >>> tocha.allclose(fused(x), norm(conv(x)), atol=1e-5)
+    True
+    """
     _check_eval(conv, bn)
     fused = copy.deepcopy(conv)
     if bn.running_mean is None or bn.running_var is None:
@@ -61,7 +68,13 @@ def fuse_conv_bn_weights(
     bn_b: Tensor | None,
     transpose: bool = False,
 ) -> tuple[Parameter, Parameter]:
-    """Weight and bias of a convolution with a batch normalization's statistics and scale taken in."""
+    """Weight and bias of a convolution with a batch normalization's statistics and scale taken in.
+
+    >>> w, b = tocha.nn.utils.fuse_conv_bn_weights(tocha.ones(1, 1, 1), tocha.zeros(1), tocha.tensor([2.0]), tocha.tensor([4.0]), 0.0, tocha.tensor([3.0]), tocha.tensor([1.0]))
+    >>> w.flatten(), b
+    (tensor([1.5000]), Parameter containing:
+    tensor([-2.]))
+    """
     shape = [1, -1] if transpose else [-1, 1]
     shape += [1] * (conv_w.dim() - 2)
     scale = _C.ones_like(bn_rm) if bn_w is None else bn_w
@@ -70,7 +83,14 @@ def fuse_conv_bn_weights(
 
 
 def fuse_linear_bn_eval(linear: Any, bn: Any) -> Any:
-    """One linear layer that does what linear and bn do one after the other, both in eval mode."""
+    """One linear layer that does what linear and bn do one after the other, both in eval mode.
+
+    >>> linear, norm = tocha.nn.Linear(3, 4).eval(), tocha.nn.BatchNorm1d(4).eval()
+    >>> fused = tocha.nn.utils.fuse_linear_bn_eval(linear, norm)
+    >>> x = tocha.randn(2, 3)
+    >>> tocha.allclose(fused(x), norm(linear(x)), atol=1e-5)
+    True
+    """
     _check_eval(linear, bn)
     fused = copy.deepcopy(linear)
     if not (linear.out_features == bn.num_features or bn.num_features == 1):
@@ -92,5 +112,12 @@ def fuse_linear_bn_weights(
     bn_w: Tensor,
     bn_b: Tensor,
 ) -> tuple[Parameter, Parameter]:
-    """Weight and bias of a linear layer with a batch normalization's statistics and scale taken in."""
+    """Weight and bias of a linear layer with a batch normalization's statistics and scale taken in.
+
+    >>> w, b = tocha.nn.utils.fuse_linear_bn_weights(tocha.ones(1, 2), tocha.zeros(1), tocha.tensor([2.0]), tocha.tensor([4.0]), 0.0, tocha.tensor([3.0]), tocha.tensor([1.0]))
+    >>> w, b
+    (Parameter containing:
+    tensor([[1.5000, 1.5000]]), Parameter containing:
+    tensor([-2.]))
+    """
     return _fused(linear_w, linear_b, bn_rm, bn_rv, bn_eps, bn_w, bn_b, [-1, 1])

@@ -14,6 +14,9 @@ def skip_init(module_cls: Any, *args: Any, **kwargs: Any) -> Any:
     """module_cls(*args, **kwargs) whose parameters are memory only: they have whatever values it holds.
 
     The class must take a `device` and create its parameters there.
+
+    >>> tocha.nn.utils.skip_init(tocha.nn.Linear, 2, 3)
+    Linear(in_features=2, out_features=3, bias=True)
     """
     if not issubclass(module_cls, Module):
         raise RuntimeError(f"Expected a Module; got {module_cls}")

@@ -10,14 +10,24 @@ __all__ = ["convert_conv2d_weight_memory_format", "convert_conv3d_weight_memory_
 
 
 def convert_conv2d_weight_memory_format(module: Any, memory_format: _C.memory_format) -> Any:
-    """Converts the weights of all 2-d (transposed) convolutions in module, in place; returns it."""
+    """Converts the weights of all 2-d (transposed) convolutions in module, in place; returns it.
+
+    >>> model = tocha.nn.utils.convert_conv2d_weight_memory_format(tocha.nn.Conv2d(8, 4, 3), tocha.channels_last)
+    >>> model.weight.stride()
+    (72, 1, 24, 8)
+    """
     from tocha import nn
 
     return _convert(module, (nn.Conv2d, nn.ConvTranspose2d), memory_format)
 
 
 def convert_conv3d_weight_memory_format(module: Any, memory_format: _C.memory_format) -> Any:
-    """Converts the weights of all 3-d (transposed) convolutions in module, in place; returns it."""
+    """Converts the weights of all 3-d (transposed) convolutions in module, in place; returns it.
+
+    >>> model = tocha.nn.utils.convert_conv3d_weight_memory_format(tocha.nn.Conv3d(8, 4, 3), tocha.channels_last_3d)
+    >>> model.weight.is_contiguous(memory_format=tocha.channels_last_3d)
+    True
+    """
     from tocha import nn
 
     return _convert(module, (nn.Conv3d, nn.ConvTranspose3d), memory_format)

@@ -172,6 +172,10 @@ def weight_norm(module: Module, name: str = "weight", dim: int | None = 0) -> Mo
     """Trains a parameter as its length and its direction, per slice along dim; None: as a whole.
 
     Salimans and Kingma (2016). Loads what the older utils.weight_norm saved, too.
+
+    >>> m = tocha.nn.utils.parametrizations.weight_norm(tocha.nn.Linear(3, 4))
+    >>> [(name, tuple(p.shape)) for name, p in m.named_parameters()]
+    [('bias', (4,)), ('parametrizations.weight.original0', (4, 1)), ('parametrizations.weight.original1', (4, 3))]
     """
     made = _WeightNorm(dim)
     parametrize.register_parametrization(module, name, made, unsafe=True)
@@ -246,6 +250,11 @@ def spectral_norm(
     """Divides a parameter by its largest singular value (Miyato et al., 2018).
 
     The value is found by n_power_iterations steps of the power method in every forward while training.
+
+    >>> _ = tocha.manual_seed(0)
+    >>> m = tocha.nn.utils.parametrizations.spectral_norm(tocha.nn.Linear(3, 4), n_power_iterations=50)
+    >>> tocha.linalg.matrix_norm(m.weight.detach(), ord=2)
+    tensor(1.)
     """
     weight = getattr(module, name, None)
     if not isinstance(weight, Tensor):

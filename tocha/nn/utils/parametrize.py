@@ -38,6 +38,11 @@ def cached() -> Iterator[None]:
     """While active, each parametrized tensor is computed once.
 
     Worth it where a network uses a parametrized tensor many times in one pass.
+
+    >>> m = tocha.nn.utils.parametrizations.weight_norm(tocha.nn.Linear(2, 3))
+    >>> with tocha.nn.utils.parametrize.cached():
+    ...     m.weight is m.weight
+    True
     """
     global _cache_depth
     _cache_depth += 1
@@ -70,6 +75,12 @@ class ParametrizationList(ModuleList):
     """The functions that make a tensor, one after the other, and the tensors they start from.
 
     These are `original`, or `original0`, `original1`, ... where the first function takes several.
+
+    >>> m = tocha.nn.utils.parametrizations.orthogonal(tocha.nn.Linear(2, 2))
+    >>> type(m.parametrizations.weight).__name__
+    'ParametrizationList'
+    >>> m.parametrizations.weight.original.shape
+    tocha.Size([2, 2])
     """
 
     original: Any
@@ -313,7 +324,14 @@ def _check_next(module: Module, name: str, parametrization: Any) -> None:
 
 
 def is_parametrized(module: Module, tensor_name: str | None = None) -> bool:
-    """Whether a module has parametrizations, or one for a tensor of that name."""
+    """Whether a module has parametrizations, or one for a tensor of that name.
+
+    >>> m = tocha.nn.utils.parametrizations.weight_norm(tocha.nn.Linear(2, 3))
+    >>> tocha.nn.utils.parametrize.is_parametrized(m)
+    True
+    >>> tocha.nn.utils.parametrize.is_parametrized(m, "bias")
+    False
+    """
     parts = getattr(module, "parametrizations", None)
     if not isinstance(parts, ModuleDict):
         return False
@@ -324,6 +342,10 @@ def remove_parametrizations(module: Module, tensor_name: str, leave_parametrized
     """Makes a tensor an ordinary parameter or buffer again; returns module.
 
     It keeps its present value, or (leave_parametrized=False) gets that of the original.
+
+    >>> m = tocha.nn.utils.parametrizations.weight_norm(tocha.nn.Linear(2, 3))
+    >>> tocha.nn.utils.parametrize.remove_parametrizations(m, "weight")
+    Linear(in_features=2, out_features=3, bias=True)
     """
     if not is_parametrized(module, tensor_name):
         raise ValueError(f"Module {module} does not have a parametrization on {tensor_name}")
@@ -352,14 +374,25 @@ def remove_parametrizations(module: Module, tensor_name: str, leave_parametrized
 
 
 def type_before_parametrizations(module: Module) -> type:
-    """The class of a module without regard to parametrizations."""
+    """The class of a module without regard to parametrizations.
+
+    >>> m = tocha.nn.utils.parametrizations.weight_norm(tocha.nn.Linear(2, 3))
+    >>> type(m).__name__, tocha.nn.utils.parametrize.type_before_parametrizations(m).__name__
+    ('ParametrizedLinear', 'Linear')
+    """
     return type(module).__bases__[0] if is_parametrized(module) else type(module)
 
 
 def transfer_parametrizations_and_params(
     from_module: Module, to_module: Module, tensor_name: str | None = None
 ) -> Module:
-    """Gives to_module the parametrizations of from_module (of one tensor, or of all) with their originals."""
+    """Gives to_module the parametrizations of from_module (of one tensor, or of all) with their originals.
+
+    >>> a = tocha.nn.utils.parametrizations.weight_norm(tocha.nn.Linear(2, 3))
+    >>> b = tocha.nn.utils.parametrize.transfer_parametrizations_and_params(a, tocha.nn.Linear(2, 3))
+    >>> tocha.equal(a.weight, b.weight)
+    True
+    """
     if not is_parametrized(from_module):
         return to_module
     parts: Any = from_module.parametrizations

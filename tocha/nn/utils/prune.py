@@ -50,6 +50,17 @@ class BasePruningMethod(ABC):
     """A way to choose what is pruned; subclasses define compute_mask and PRUNING_TYPE.
 
     PRUNING_TYPE is "unstructured" (single values), "structured" (slices along a dimension) or "global".
+
+    >>> from tocha.nn.utils import prune
+    >>> class Positive(prune.BasePruningMethod):
+    ...     PRUNING_TYPE = "unstructured"
+    ...     def compute_mask(self, t, default_mask):
+    ...         return default_mask * (t > 0)
+    >>> m = tocha.nn.Linear(2, 1)
+    >>> _ = tocha.nn.init.eye_(m.weight)
+    >>> _ = Positive.apply(m, "weight")
+    >>> m.weight_mask
+    tensor([[1., 0.]])
     """
 
     PRUNING_TYPE: str
@@ -141,7 +152,17 @@ class BasePruningMethod(ABC):
 
 
 class PruningContainer(BasePruningMethod):
-    """Several pruning methods on one parameter, one after the other."""
+    """Several pruning methods on one parameter, one after the other.
+
+    >>> from tocha.nn.utils import prune
+    >>> m = tocha.nn.Linear(2, 2)
+    >>> m.weight.data = tocha.tensor([[1.0, -4.0], [3.0, 2.0]])
+    >>> _ = prune.l1_unstructured(m, "weight", amount=1)
+    >>> _ = prune.l1_unstructured(m, "weight", amount=1)
+    >>> hook = next(iter(m._forward_pre_hooks.values()))
+    >>> isinstance(hook, prune.PruningContainer), len(hook)
+    (True, 2)
+    """
 
     def __init__(self, *args: Any) -> None:
         self._pruning_methods: tuple[Any, ...] = ()
@@ -199,7 +220,14 @@ class PruningContainer(BasePruningMethod):
 
 
 class Identity(BasePruningMethod):
-    """Prunes nothing, but gives the parameter its mask."""
+    """Prunes nothing, but gives the parameter its mask.
+
+    >>> from tocha.nn.utils import prune
+    >>> m = tocha.nn.Linear(2, 1)
+    >>> _ = prune.Identity.apply(m, "weight")
+    >>> m.weight_mask
+    tensor([[1., 1.]])
+    """
 
     PRUNING_TYPE = "unstructured"
 
@@ -227,7 +255,14 @@ class _ByAmount(BasePruningMethod):
 
 
 class RandomUnstructured(_ByAmount):
-    """Prunes single values by chance."""
+    """Prunes single values by chance.
+
+    >>> from tocha.nn.utils import prune
+    >>> m = tocha.nn.Linear(2, 4)
+    >>> _ = prune.RandomUnstructured.apply(m, "weight", amount=3)
+    >>> m.weight_mask.sum()
+    tensor(5.)
+    """
 
     PRUNING_TYPE = "unstructured"
 
@@ -246,7 +281,16 @@ class RandomUnstructured(_ByAmount):
 
 
 class L1Unstructured(_ByAmount):
-    """Prunes the values nearest to 0."""
+    """Prunes the values nearest to 0.
+
+    >>> from tocha.nn.utils import prune
+    >>> m = tocha.nn.Linear(2, 2)
+    >>> m.weight.data = tocha.tensor([[1.0, -4.0], [3.0, 2.0]])
+    >>> _ = prune.L1Unstructured.apply(m, "weight", amount=2)
+    >>> m.weight_mask
+    tensor([[0., 1.],
+            [1., 0.]])
+    """
 
     PRUNING_TYPE = "unstructured"
 
@@ -285,7 +329,14 @@ class _Structured(_ByAmount):
 
 
 class RandomStructured(_Structured):
-    """Prunes slices along a dimension by chance."""
+    """Prunes slices along a dimension by chance.
+
+    >>> from tocha.nn.utils import prune
+    >>> m = tocha.nn.Linear(2, 4)
+    >>> _ = prune.RandomStructured.apply(m, "weight", amount=1, dim=0)
+    >>> m.weight_mask.sum()
+    tensor(6.)
+    """
 
     def __init__(self, amount: Any, dim: int = -1) -> None:
         super().__init__(amount)
@@ -306,7 +357,16 @@ class RandomStructured(_Structured):
 
 
 class LnStructured(_Structured):
-    """Prunes the slices along a dimension with the smallest norm of order n."""
+    """Prunes the slices along a dimension with the smallest norm of order n.
+
+    >>> from tocha.nn.utils import prune
+    >>> m = tocha.nn.Linear(2, 2)
+    >>> m.weight.data = tocha.tensor([[1.0, -4.0], [3.0, 2.0]])
+    >>> _ = prune.LnStructured.apply(m, "weight", 1, 2, 0)
+    >>> m.weight_mask
+    tensor([[1., 1.],
+            [0., 0.]])
+    """
 
     def __init__(self, amount: Any, n: Any, dim: int = -1) -> None:
         super().__init__(amount)
@@ -331,7 +391,14 @@ class LnStructured(_Structured):
 
 
 class CustomFromMask(BasePruningMethod):
-    """Prunes by a given mask."""
+    """Prunes by a given mask.
+
+    >>> from tocha.nn.utils import prune
+    >>> m = tocha.nn.Linear(2, 1)
+    >>> _ = prune.CustomFromMask.apply(m, "weight", tocha.tensor([[1, 0]]))
+    >>> m.weight_mask
+    tensor([[1., 0.]])
+    """
 
     PRUNING_TYPE = "global"
 
@@ -353,13 +420,25 @@ class CustomFromMask(BasePruningMethod):
 
 
 def identity(module: Any, name: str) -> Any:
-    """Gives a parameter of module a mask without pruning it; returns module."""
+    """Gives a parameter of module a mask without pruning it; returns module.
+
+    >>> from tocha.nn.utils import prune
+    >>> m = prune.identity(tocha.nn.Linear(2, 1), "weight")
+    >>> m.weight_mask
+    tensor([[1., 1.]])
+    """
     Identity.apply(module, name)
     return module
 
 
 def random_unstructured(module: Any, name: str, amount: Any) -> Any:
-    """Prunes values of a parameter by chance: a fraction of them, or a number; returns module."""
+    """Prunes values of a parameter by chance: a fraction of them, or a number; returns module.
+
+    >>> from tocha.nn.utils import prune
+    >>> m = prune.random_unstructured(tocha.nn.Linear(2, 4), "weight", amount=3)
+    >>> m.weight_mask.sum()
+    tensor(5.)
+    """
     RandomUnstructured.apply(module, name, amount)
     return module
 
@@ -377,7 +456,13 @@ def l1_unstructured(module: Any, name: str, amount: Any, importance_scores: Tens
 
 
 def random_structured(module: Any, name: str, amount: Any, dim: int) -> Any:
-    """Prunes slices along dim by chance: a fraction of them, or a number; returns module."""
+    """Prunes slices along dim by chance: a fraction of them, or a number; returns module.
+
+    >>> from tocha.nn.utils import prune
+    >>> m = prune.random_structured(tocha.nn.Linear(2, 4), "weight", amount=1, dim=0)
+    >>> m.weight_mask.sum()
+    tensor(6.)
+    """
     RandomStructured.apply(module, name, amount, dim)
     return module
 
@@ -385,7 +470,16 @@ def random_structured(module: Any, name: str, amount: Any, dim: int) -> Any:
 def ln_structured(
     module: Any, name: str, amount: Any, n: Any, dim: int, importance_scores: Tensor | None = None
 ) -> Any:
-    """Prunes the slices along dim with the smallest norm of order n; returns module."""
+    """Prunes the slices along dim with the smallest norm of order n; returns module.
+
+    >>> from tocha.nn.utils import prune
+    >>> m = tocha.nn.Linear(2, 2)
+    >>> m.weight.data = tocha.tensor([[1.0, -4.0], [3.0, 2.0]])
+    >>> _ = prune.ln_structured(m, "weight", amount=1, n=2, dim=0)
+    >>> m.weight_mask
+    tensor([[1., 1.],
+            [0., 0.]])
+    """
     LnStructured.apply(module, name, amount, n, dim, importance_scores=importance_scores)
     return module
 
@@ -393,7 +487,15 @@ def ln_structured(
 def global_unstructured(
     parameters: Any, pruning_method: Any, importance_scores: dict | None = None, **kwargs: Any
 ) -> None:
-    """Prunes several parameters, given as (module, name), as if they were one tensor."""
+    """Prunes several parameters, given as (module, name), as if they were one tensor.
+
+    >>> from tocha.nn.utils import prune
+    >>> a, b = tocha.nn.Linear(2, 2), tocha.nn.Linear(2, 2)
+    >>> a.weight.data, b.weight.data = tocha.full((2, 2), 0.1), tocha.ones(2, 2)
+    >>> prune.global_unstructured([(a, "weight"), (b, "weight")], prune.L1Unstructured, amount=4)
+    >>> a.weight_mask.sum(), b.weight_mask.sum()
+    (tensor(0.), tensor(4.))
+    """
     if not isinstance(parameters, Iterable):
         raise TypeError("global_unstructured(): parameters is not an Iterable")
     pairs = list(parameters)
@@ -426,13 +528,29 @@ def _flat(tensors: list[Tensor]) -> Tensor:
 
 
 def custom_from_mask(module: Any, name: str, mask: Tensor) -> Any:
-    """Prunes a parameter by a mask of its shape; returns module."""
+    """Prunes a parameter by a mask of its shape; returns module.
+
+    >>> from tocha.nn.utils import prune
+    >>> m = tocha.nn.Linear(2, 1)
+    >>> _ = prune.custom_from_mask(m, "weight", tocha.tensor([[1, 0]]))
+    >>> m.weight_mask
+    tensor([[1., 0.]])
+    """
     CustomFromMask.apply(module, name, mask)
     return module
 
 
 def remove(module: Any, name: str) -> Any:
-    """Makes a pruned parameter an ordinary one again, with its zeros; returns module."""
+    """Makes a pruned parameter an ordinary one again, with its zeros; returns module.
+
+    >>> from tocha.nn.utils import prune
+    >>> m = prune.identity(tocha.nn.Linear(2, 1), "weight")
+    >>> [name for name, _ in m.named_parameters()]
+    ['bias', 'weight_orig']
+    >>> _ = prune.remove(m, "weight")
+    >>> [name for name, _ in m.named_parameters()]
+    ['bias', 'weight']
+    """
     for number, hook in _hooks_on(module, name):
         hook.remove(module)
         del module._forward_pre_hooks[number]
@@ -441,7 +559,15 @@ def remove(module: Any, name: str) -> Any:
 
 
 def is_pruned(module: Module) -> bool:
-    """Whether a module, or one below it, has a pruned parameter."""
+    """Whether a module, or one below it, has a pruned parameter.
+
+    >>> from tocha.nn.utils import prune
+    >>> m = tocha.nn.Linear(2, 1)
+    >>> prune.is_pruned(m)
+    False
+    >>> prune.is_pruned(prune.identity(m, "weight"))
+    True
+    """
     return any(isinstance(hook, BasePruningMethod) for m in module.modules() for hook in m._forward_pre_hooks.values())
 
 

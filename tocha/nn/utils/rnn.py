@@ -38,6 +38,10 @@ class PackedSequence(PackedSequence_):
 
     data holds the steps, batch_sizes how many sequences have each step; sorted_indices and unsorted_indices say how
     the batch was ordered and how it is put back.
+
+    >>> x = tocha.nn.utils.rnn.pack_sequence([tocha.tensor([1, 2, 3]), tocha.tensor([4, 5])])
+    >>> x
+    PackedSequence(data=tensor([1, 4, 2, 5, 3]), batch_sizes=tensor([2, 2, 1]), sorted_indices=None, unsorted_indices=None)
     """
 
     __slots__ = ()
@@ -291,7 +295,12 @@ def _padded_recording(parts: list[Tensor], fill: Tensor, batch_first: bool, side
 
 
 def unpad_sequence(padded_sequences: Tensor, lengths: Tensor, batch_first: bool = False) -> list[Tensor]:
-    """The sequences in a padded batch (padded at the end)."""
+    """The sequences in a padded batch (padded at the end).
+
+    >>> padded = tocha.tensor([[1, 4], [2, 5], [3, 0]])
+    >>> tocha.nn.utils.rnn.unpad_sequence(padded, tocha.tensor([3, 2]))
+    [tensor([1, 2, 3]), tensor([4, 5])]
+    """
     batch = padded_sequences if batch_first else padded_sequences.transpose(0, 1)
     return [row[:length] for row, length in zip(batch.unbind(0), lengths.tolist(), strict=True)]
 
@@ -308,6 +317,11 @@ def pack_sequence(sequences: list[Tensor], enforce_sorted: bool = True) -> Packe
 
 
 def unpack_sequence(packed_sequences: PackedSequence) -> list[Tensor]:
-    """The sequences in a packed batch."""
+    """The sequences in a packed batch.
+
+    >>> packed = tocha.nn.utils.rnn.pack_sequence([tocha.tensor([1, 2, 3]), tocha.tensor([4, 5])])
+    >>> tocha.nn.utils.rnn.unpack_sequence(packed)
+    [tensor([1, 2, 3]), tensor([4, 5])]
+    """
     padded, lengths = pad_packed_sequence(packed_sequences, batch_first=True)
     return unpad_sequence(padded, lengths, batch_first=True)

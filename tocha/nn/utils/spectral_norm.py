@@ -191,13 +191,25 @@ def spectral_norm(
     """Divides a parameter by its largest singular value before every forward (Miyato et al., 2018).
 
     parametrizations.spectral_norm is the newer way.
+
+    >>> _ = tocha.manual_seed(0)
+    >>> m = tocha.nn.utils.spectral_norm(tocha.nn.Linear(3, 4), n_power_iterations=50)
+    >>> _ = m(tocha.ones(1, 3))
+    >>> tocha.linalg.matrix_norm(m.weight.detach(), ord=2)
+    tensor(1.)
     """
     SpectralNorm.apply(module, name, n_power_iterations, default_dim(module) if dim is None else dim, eps)
     return module
 
 
 def remove_spectral_norm(module: Any, name: str = "weight") -> Any:
-    """Makes a parameter that spectral_norm moved aside an ordinary one again."""
+    """Makes a parameter that spectral_norm moved aside an ordinary one again.
+
+    >>> m = tocha.nn.utils.spectral_norm(tocha.nn.Linear(3, 4))
+    >>> _ = tocha.nn.utils.remove_spectral_norm(m)
+    >>> [name for name, _ in m.named_parameters()]
+    ['bias', 'weight']
+    """
     for number, hook in module._forward_pre_hooks.items():
         if isinstance(hook, SpectralNorm) and hook.name == name:
             hook.remove(module)

@@ -79,13 +79,23 @@ def weight_norm(module: Any, name: str = "weight", dim: int | None = 0) -> Any:
     """Splits a parameter into its length (name_g) and direction (name_v), per slice along dim; None: as a whole.
 
     Salimans and Kingma (2016). Deprecated: parametrizations.weight_norm does the same.
+
+    >>> m = tocha.nn.utils.weight_norm(tocha.nn.Linear(3, 4))
+    >>> [(name, tuple(p.shape)) for name, p in m.named_parameters()]
+    [('bias', (4,)), ('weight_g', (4, 1)), ('weight_v', (4, 3))]
     """
     WeightNorm.apply(module, name, dim)
     return module
 
 
 def remove_weight_norm(module: Any, name: str = "weight") -> Any:
-    """Makes a parameter that weight_norm split an ordinary one again."""
+    """Makes a parameter that weight_norm split an ordinary one again.
+
+    >>> m = tocha.nn.utils.weight_norm(tocha.nn.Linear(3, 4))
+    >>> _ = tocha.nn.utils.remove_weight_norm(m)
+    >>> [name for name, _ in m.named_parameters()]
+    ['bias', 'weight']
+    """
     for number, hook in module._forward_pre_hooks.items():
         if isinstance(hook, WeightNorm) and hook.name == name:
             hook.remove(module)

@@ -52,6 +52,12 @@ class IterableDataset(Dataset[_T_co], Iterable[_T_co]):
     """Samples one after another: subclasses define `__iter__`.
 
     Every worker of a DataLoader iterates over its own copy; `get_worker_info` tells a copy which part is its own.
+
+    >>> class Count(tocha.utils.data.IterableDataset):
+    ...     def __iter__(self):
+    ...         return iter([1, 2, 3])
+    >>> list(tocha.utils.data.DataLoader(Count(), batch_size=2))
+    [tensor([1, 2]), tensor([3])]
     """
 
     def __add__(self, other: Dataset[_T_co]) -> ChainDataset:  # type: ignore[override]
@@ -176,7 +182,14 @@ class ConcatDataset(Dataset[_T_co]):
 
 
 class ChainDataset(IterableDataset[Any]):
-    """Iterable datasets one after another, as one."""
+    """Iterable datasets one after another, as one.
+
+    >>> class Count(tocha.utils.data.IterableDataset):
+    ...     def __iter__(self):
+    ...         return iter([1, 2])
+    >>> list(tocha.utils.data.ChainDataset([Count(), Count()]))
+    [1, 2, 1, 2]
+    """
 
     def __init__(self, datasets: Iterable[Any]) -> None:
         self.datasets = datasets

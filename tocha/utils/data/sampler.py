@@ -34,14 +34,27 @@ def _check_positive(name: str, value: Any, bools: bool = False) -> None:
 
 
 class Sampler(Generic[_T_co]):
-    """Base of all samplers: subclasses define `__iter__` over indices or lists of indices, and `__len__` if known."""
+    """Base of all samplers: subclasses define `__iter__` over indices or lists of indices, and `__len__` if known.
+
+    >>> class Backwards(tocha.utils.data.Sampler):
+    ...     def __init__(self, data):
+    ...         self.data = data
+    ...     def __iter__(self):
+    ...         return reversed(range(len(self.data)))
+    >>> list(tocha.utils.data.DataLoader([10, 20, 30], sampler=Backwards([10, 20, 30])))
+    [tensor([30]), tensor([20]), tensor([10])]
+    """
 
     def __iter__(self) -> Iterator[_T_co]:
         raise NotImplementedError
 
 
 class SequentialSampler(Sampler[int]):
-    """From the first sample to the last."""
+    """From the first sample to the last.
+
+    >>> list(tocha.utils.data.SequentialSampler([10, 20, 30]))
+    [0, 1, 2]
+    """
 
     data_source: Sized
 
@@ -109,7 +122,11 @@ class RandomSampler(Sampler[int]):
 
 
 class SubsetRandomSampler(Sampler[int]):
-    """The given indices in random order."""
+    """The given indices in random order.
+
+    >>> sorted(tocha.utils.data.SubsetRandomSampler([0, 2, 5]))
+    [0, 2, 5]
+    """
 
     indices: Sequence[int]
 

@@ -27,7 +27,12 @@ _MIN_CONFIDENCE, _WIDE = 25e-9, 0.1
 
 @dataclass(frozen=True)
 class TaskSpec:
-    """What is measured."""
+    r"""What is measured.
+
+    >>> from tocha.utils import benchmark
+    >>> benchmark.TaskSpec(stmt="x + 1", setup="x = 2").summarize()
+    'x + 1\nsetup: x = 2'
+    """
 
     stmt: str
     setup: str
@@ -54,7 +59,13 @@ class TaskSpec:
 
 @dataclass
 class Measurement:
-    """Seconds of several runs of `number_per_run` executions each."""
+    """Seconds of several runs of `number_per_run` executions each.
+
+    >>> from tocha.utils import benchmark
+    >>> m = benchmark.Timer("1 + 1").timeit(100)
+    >>> m.number_per_run, m.median > 0
+    (100, True)
+    """
 
     number_per_run: int
     raw_times: list[float]
@@ -141,26 +152,55 @@ class Measurement:
 
 
 def select_unit(t: float) -> tuple[str, float]:
-    """The unit in which a time reads best, and its seconds."""
+    """The unit in which a time reads best, and its seconds.
+
+    >>> from tocha.utils import benchmark
+    >>> benchmark.select_unit(2e-5)
+    ('us', 1e-06)
+    """
     size, unit = next(((s, u) for s, u in reversed(_UNITS) if t >= s), _UNITS[0])
     return unit, size
 
 
 def unit_to_english(u: str) -> str:
+    """The word for a unit of time.
+
+    >>> from tocha.utils import benchmark
+    >>> benchmark.unit_to_english("us")
+    'microsecond'
+    """
     return _WORDS[u]
 
 
 def trim_sigfig(x: float, n: int) -> float:
-    """x with n significant figures."""
+    """x with n significant figures.
+
+    >>> from tocha.utils import benchmark
+    >>> benchmark.trim_sigfig(1.23456, 3)
+    1.23
+    """
     return float(f"{x:.{n - 1}e}") if x else 0.0
 
 
 def ordered_unique(elements: Iterable[Any]) -> list[Any]:
+    """The different elements, in the order in which they first appear.
+
+    >>> from tocha.utils import benchmark
+    >>> benchmark.ordered_unique(["b", "a", "b"])
+    ['b', 'a']
+    """
     return list(dict.fromkeys(elements))
 
 
 @contextlib.contextmanager
 def set_torch_threads(n: int) -> Iterator[None]:
+    """A context in which tocha computes with n threads.
+
+    >>> from tocha.utils import benchmark
+    >>> with benchmark.set_torch_threads(1):
+    ...     tocha.get_num_threads()
+    1
+    """
     before = _C.get_num_threads()
     try:
         _C.set_num_threads(n)

@@ -37,7 +37,13 @@ class Language(enum.Enum):
 
 
 class Timer:
-    """A statement with its setup. `num_threads` is how many threads operators use; `label`, `sub_label` and `description` name it in tables."""
+    """A statement with its setup. `num_threads` is how many threads operators use; `label`, `sub_label` and `description` name it in tables.
+
+    >>> from tocha.utils import benchmark
+    >>> timer = benchmark.Timer("x + x", globals={"x": tocha.ones(4)})
+    >>> timer.timeit(10).number_per_run
+    10
+    """
 
     def __init__(
         self, stmt: str = "pass", setup: str = "pass", global_setup: str = "", timer: Callable[[], float] = timer,

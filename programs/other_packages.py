@@ -3,11 +3,9 @@
 They are no part of `make programs`' environments: `pip install` some of them there to try them.
 """
 
-import importlib.util
-
-import numpy as np
 import torch
-from recorder import DOUBLE, case, draw, record, tokens, train
+from installed import installed
+from recorder import DOUBLE, draw, record, tokens, train
 from torch import nn
 
 torch.set_num_threads(2)
@@ -187,20 +185,6 @@ def use_geoopt():
         optimizer.step()
         losses.append(loss)
     record("geoopt", losses, x.data)
-
-
-def use_tensordict():
-    from tensordict import TensorDict
-    from tensordict.nn import TensorDictModule, TensorDictSequential
-
-    data = TensorDict({"x": draw(4, 4), "in": {"y": torch.arange(4)}}, batch_size=[4])
-    chain = TensorDictSequential(
-        TensorDictModule(network(), in_keys=["x"], out_keys=["h"]),
-        TensorDictModule(nn.Softmax(-1), in_keys=["h"], out_keys=["p"]),
-    )
-    out = chain(data)
-    stacked = torch.stack([out, out * 2 if False else out.clone()], 0)
-    record("tensordict", out["p"], stacked["in", "y"], list(out.keys()), stacked[0, 1:3]["x"], out.reshape(2, 2)["x"])
 
 
 def use_pytorch_msssim():
@@ -530,8 +514,4 @@ def use_deepinv():
     record("deepinv", BlurFFT(img_size=(1, 8, 8), filter=draw(1, 1, 3, 3))(draw(1, 1, 8, 8)))
 
 
-IMPORTED_AS = {"pytorch_tabnet": "pytorch_tabnet"}
-for name in [n.removeprefix("use_") for n in dir() if n.startswith("use_")]:
-    if importlib.util.find_spec(IMPORTED_AS.get(name, name)):
-        case(name, globals()[f"use_{name}"])
-assert np
+installed(globals())

@@ -141,3 +141,36 @@ def test_helpers_that_packages_optimizers_take():
     helpers._view_as_real(complex_ones)
     assert complex_ones[0].shape == (2, 2)
     assert helpers._disable_dynamo_if_unsupported()(len) is len
+
+
+def test_contexts_of_packages_decorate():
+    from tocha.utils._contextlib import _DecoratorContextManager, _NoParamDecoratorContextManager, context_decorator
+
+    seen = []
+
+    class Counted(_DecoratorContextManager):
+        def __enter__(self):
+            seen.append(self)
+
+        def __exit__(self, *exception):
+            seen.append(None)
+
+    class Bare(_NoParamDecoratorContextManager, Counted):
+        pass
+
+    assert Counted()(lambda x: x + 1)(1) == 2 and Bare(lambda x: x + 1)(1) == 2 and Bare()(lambda x: x + 1)(1) == 2
+    assert context_decorator(lambda: Counted(), lambda x: x + 1)(1) == 2
+    assert len(seen) == 8 and seen[1::2] == [None] * 4 and len({id(s) for s in seen[::2]}) == 4
+    with pytest.raises(AssertionError, match="both callable and also a valid context manager"):
+        context_decorator(Counted(), len)
+    assert isinstance(tocha.no_grad(), _DecoratorContextManager)
+
+
+def test_decorated_classes_are_made_in_the_context():
+    class Made:
+        def __init__(self):
+            self.grad = tocha.is_grad_enabled()
+
+    with pytest.warns(FutureWarning, match="Decorating classes is deprecated"):
+        decorated = tocha.no_grad()(Made)
+    assert decorated().grad is False and tocha.is_grad_enabled()

@@ -132,8 +132,8 @@ def __getattr__(name: str) -> object:
         return getattr(_importlib.import_module("tocha.sparse._geometry"), _SPARSE_PRODUCTS[name])
     if name.removesuffix("_copy") in _SPARSE_PARTS or name == "resize_as_sparse_":
         return getattr(_importlib.import_module("tocha.sparse._functions"), name)
-    if name.startswith(("qint", "quint")):
-        found = _importlib.import_module("tocha._core.quantized_dtypes").DTYPES.get(name)
+    if name.startswith(("q", "int", "uint", "bits", "float4", "per_")):
+        found = _importlib.import_module("tocha._core.quantized_dtypes").NAMES.get(name)
         if found is not None:
             return found
     if name in _PLACES:

@@ -13,7 +13,8 @@ from tocha import _C
 from tocha._C import UntypedStorage
 from tocha._core.library_name import spoken
 
-__all__ = ["TypedStorage", "UntypedStorage"]
+__all__ = ["StorageBase", "TypedStorage", "UntypedStorage"]
+StorageBase = _StorageBase = UntypedStorage  # what a storage without a dtype is an instance of
 
 # The old names of storages (and, in tocha/_tensor/types.py, of tensors) and their dtypes.
 LEGACY_DTYPES = {

@@ -51,6 +51,12 @@ PACKAGES = [
     "coverage",
     "ipython",
 ]
+NOT_ALONE = (
+    "recorder",
+    "other_packages",
+    "further_packages",
+    "installed",
+)  # programs of packages that are not installed here
 SINGLE, DOUBLE = 1e-4, 1e-9  # differences in parts of a tensor's largest element
 
 
@@ -224,7 +230,7 @@ def main() -> int:
     failed = total = 0
     if not chosen.names:
         failed += not check_alias(environments[0])
-    named = sorted(p.stem for p in FOLDER.glob("*.py") if p.stem not in ("recorder", "other_packages"))
+    named = sorted(p.stem for p in FOLDER.glob("*.py") if p.stem not in NOT_ALONE)
     for program in programs or named:
         for name, (same, seen) in compare(program, *environments, only).items():
             failed, total = failed + (not same), total + 1

@@ -128,3 +128,64 @@ def test_pickled_storages_of_pytorch_are_read():
     held = torch.arange(3).untyped_storage().__reduce__()
     assert held[0] is torch.storage._load_from_bytes
     assert list(tocha.storage._load_from_bytes(*held[1])) == list(torch.arange(3).untyped_storage())
+
+
+def grouped(t):
+    found = module(t, "utils._foreach_utils")._group_tensors_by_device_and_dtype(
+        [[t.ones(1), t.ones(2, dtype=t.float64), t.ones(3)], [None, t.zeros(2), t.zeros(3)]], with_indices=True
+    )
+    return sorted((str(kind).split(".")[1], plain(lists), indices) for (_, kind), (lists, indices) in found.items())
+
+
+class OwnOptimizer:
+    """An optimizer written after PyTorch's: calls what those call in their steps."""
+
+    @staticmethod
+    def of(t):
+        class Plain(t.optim.Optimizer):
+            def __init__(self, params):
+                super().__init__(params, {"lr": 0.5, "differentiable": False})
+
+            @module(t, "optim.optimizer")._use_grad_for_differentiable
+            def step(self, closure=None):
+                self._cuda_graph_capture_health_check()
+                for group in self.param_groups:
+                    p = group["params"]
+                    for lists, _ in self._group_tensors_by_device_and_dtype([p, [q.grad for q in p]]).values():
+                        t._foreach_add_(lists[0], lists[1], alpha=-group["lr"])
+
+        return Plain
+
+
+def test_lists_by_device_and_dtype():
+    assert grouped(tocha) == grouped(torch)
+
+
+def test_optimizers_written_after_pytorchs():
+    def run(t):
+        weights = [t.nn.Parameter(t.ones(2)), t.nn.Parameter(t.ones(3, dtype=t.float64))]
+        optimizer, seen = OwnOptimizer.of(t)(weights), []
+        optimizer.register_step_pre_hook(lambda *args: seen.append("before"))
+        optimizer.profile_hook_step(type(optimizer).step)
+        sum(w.square().sum() for w in weights).backward()
+        optimizer.step()
+        return [plain(w) for w in weights], seen
+
+    assert run(tocha) == run(torch)
+
+
+@pytest.mark.parametrize("name", ["int1", "int4", "uint7", "bits8", "bits16", "float4_e2m1fn_x2"])
+def test_dtypes_that_are_names(name):
+    ours, theirs = getattr(tocha, name), getattr(torch, name)
+    facts = ("itemsize", "is_floating_point", "is_complex") + (() if name.startswith("bits") else ("is_signed",))
+    assert [getattr(ours, f) for f in facts] == [getattr(theirs, f) for f in facts]
+    assert repr(ours).partition(".")[2] == repr(theirs).partition(".")[2] and isinstance(ours, tocha.dtype)
+    with pytest.raises(TypeError):
+        tocha.ones(2, dtype=ours)
+
+
+def test_schemes_of_quantized_tensors():
+    assert repr(tocha.per_tensor_affine) == "tocha.per_tensor_affine"
+    assert isinstance(tocha.per_channel_symmetric, tocha.qscheme)
+    assert isinstance(torch.ones(1).untyped_storage(), torch.StorageBase)
+    assert isinstance(tocha.ones(1).untyped_storage(), tocha.StorageBase)

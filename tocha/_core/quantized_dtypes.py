@@ -1,4 +1,4 @@
-"""The dtypes of quantized tensors, which this build does not have: they can be named, compared and printed, as packages do in
+"""The dtypes of quantized tensors, and of numbers of less than a byte, which this build does not have: they can be named, compared and printed, as packages do in
 their tables of dtypes. Where a dtype is asked for they are refused. `tocha.NAME` makes them when somebody asks.
 """
 
@@ -13,10 +13,10 @@ from tocha._core.library_name import spoken
 class QuantizedDtype:
     """A name among dtypes."""
 
-    is_floating_point = is_complex = False
+    is_complex = False
 
-    def __init__(self, name: str, itemsize: int, is_signed: bool):
-        self._name, self.itemsize, self.is_signed = name, itemsize, is_signed
+    def __init__(self, name: str, itemsize: int, is_signed: bool, is_floating_point: bool = False):
+        self._name, self.itemsize, self.is_signed, self.is_floating_point = name, itemsize, is_signed, is_floating_point
 
     @property  # type: ignore[misc]
     def __class__(self) -> Any:  # `isinstance(x, dtype)` says what it is
@@ -41,5 +41,36 @@ DTYPES = {
         QuantizedDtype("quint8", 1, False),
         QuantizedDtype("quint4x2", 1, False),
         QuantizedDtype("quint2x4", 1, False),
+        *(QuantizedDtype(f"int{bits}", 1, True) for bits in range(1, 8)),
+        *(QuantizedDtype(f"uint{bits}", 1, False) for bits in range(1, 8)),
+        *(QuantizedDtype(name, 1, False) for name in ("bits1x8", "bits2x4", "bits4x2", "bits8")),
+        QuantizedDtype("bits16", 2, False),
+        QuantizedDtype("float4_e2m1fn_x2", 1, True, is_floating_point=True),
     )
 }
+
+
+class qscheme:
+    """How quantized values stand for numbers: a name, too."""
+
+    def __init__(self, name: str):
+        self._name = name
+
+    def __repr__(self) -> str:
+        return f"{spoken()}.{self._name}"
+
+    def __reduce__(self) -> str:
+        return self._name
+
+    @property
+    def __module__(self) -> str:  # type: ignore[override]
+        return spoken()
+
+
+SCHEMES = {
+    name: qscheme(name)
+    for name in (
+        "per_tensor_affine", "per_channel_affine", "per_tensor_symmetric", "per_channel_symmetric", "per_channel_affine_float_qparams",
+    )
+}  # fmt: skip
+NAMES = {**DTYPES, **SCHEMES, "qscheme": qscheme}

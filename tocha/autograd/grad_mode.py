@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import inspect
 import threading
+import warnings
 from collections.abc import Callable
 from typing import Any
 
@@ -34,7 +35,15 @@ class _Context:
 
     def __call__(self, function: Callable) -> Callable:
         if inspect.isclass(function):
-            raise TypeError(f"{type(self).__name__} decorates functions, not classes: got {function!r}")
+            warnings.warn(
+                "Decorating classes is deprecated and will be disabled in future versions. You should only decorate functions or "
+                "methods. To preserve the current behavior of class decoration, you can directly decorate the `__init__` method "
+                "and nothing else.",
+                FutureWarning,
+                stacklevel=2,
+            )
+            made = function
+            function = lambda *args, **kwargs: made(*args, **kwargs)  # noqa: E731
         if inspect.isgeneratorfunction(function):
             return self._generator(function)
 

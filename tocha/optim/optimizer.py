@@ -134,6 +134,28 @@ class Optimizer:
         for group in groups:
             self.add_param_group(group)
 
+    # Packages' own optimizers, written after PyTorch's, call these in their steps.
+
+    def _accelerator_graph_capture_health_check(self) -> None:
+        """Graphs of kernels are not captured here: there is nothing to check."""
+
+    _cuda_graph_capture_health_check = _accelerator_graph_capture_health_check
+
+    @staticmethod
+    def _group_tensors_by_device_and_dtype(tensorlistlist: list[list[Any]], with_indices: bool = False) -> dict:
+        return importlib.import_module("tocha.utils._foreach_utils")._group_tensors_by_device_and_dtype(
+            tensorlistlist, with_indices
+        )
+
+    @staticmethod
+    def profile_hook_step(func: Callable) -> Callable:
+        """A step that calls the hooks and that the profiler sees."""
+        return func if getattr(func, "hooked", False) else _with_hooks(func)
+
+    def _patch_step_function(self) -> None:
+        """Hooks for an optimizer that was made without __init__."""
+        self._prepare()
+
     def _prepare(self) -> None:
         """What is not saved: hooks, and a step that calls them."""
         for name in _HOOKS:

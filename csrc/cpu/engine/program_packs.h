@@ -56,7 +56,7 @@ using Mask = Lanes<I32>;
   {                                                              \
     Lanes<V> out;                                                \
     TOCHA_EACH(0, EXPRESSION)                                    \
-    TOCHA_EACH(1, EXPRESSION)                                    \
+    if constexpr (kParts > 1) TOCHA_EACH(1 % kParts, EXPRESSION) \
     if constexpr (kParts > 2) TOCHA_EACH(kParts / 2, EXPRESSION) \
     if constexpr (kParts > 2) TOCHA_EACH(kParts - 1, EXPRESSION) \
     return out;                                                  \
@@ -66,6 +66,8 @@ using Mask = Lanes<I32>;
 TOCHA_MATH F32 fused(F32 a, F32 b, F32 c) {  // a * b + c, rounded as math::madd rounds
 #if defined(__aarch64__)
   return (F32)vfmaq_f32((float32x4_t)c, (float32x4_t)a, (float32x4_t)b);
+#elif TOCHA_VECTOR_F32
+  return math::madd(a, b, c);
 #elif defined(__AVX__) && defined(__FMA__)
   return (F32)_mm256_fmadd_ps((__m256)a, (__m256)b, (__m256)c);
 #else
@@ -75,6 +77,8 @@ TOCHA_MATH F32 fused(F32 a, F32 b, F32 c) {  // a * b + c, rounded as math::madd
 TOCHA_MATH F32 root(F32 x) {
 #if defined(__aarch64__)
   return (F32)vsqrtq_f32((float32x4_t)x);
+#elif TOCHA_VECTOR_F32
+  return math::sqrt(x);
 #elif defined(__AVX__)
   return (F32)_mm256_sqrt_ps((__m256)x);
 #elif defined(__x86_64__)
@@ -91,6 +95,22 @@ TOCHA_MATH F32 one_of(I32 m, F32 a, F32 b) {
   return (F32)vbslq_f32((uint32x4_t)m, (float32x4_t)a, (float32x4_t)b);
 #else
   return m ? a : b;
+#endif
+}
+
+TOCHA_MATH F32 with_sign(F32 magnitude, F32 sign) {
+  const I32 bit = I32{} + static_cast<int32_t>(0x80000000u);
+#if defined(__aarch64__)
+  return one_of(bit, sign, magnitude);
+#else
+  return (F32)(((I32)magnitude & ~bit) | ((I32)sign & bit));
+#endif
+}
+TOCHA_MATH F32 lesser(F32 x, F32 high) {  // x where it is NaN
+#if defined(__aarch64__)
+  return (F32)vminq_f32((float32x4_t)x, (float32x4_t)high);
+#else
+  return x > high ? high : x;
 #endif
 }
 
@@ -157,10 +177,35 @@ TOCHA_MATH Pack madd(Pack a, Pack b, float c) { return madd(a, b, pack(c)); }
 TOCHA_MATH Pack madd(Pack a, float b, float c) { return madd(a, pack(b), pack(c)); }
 TOCHA_MATH Pack nmadd(Pack a, float b, Pack c) { return madd(-a, b, c); }
 TOCHA_MATH Pack nmadd(Pack a, Pack b, Pack c) { return madd(-a, b, c); }
-TOCHA_MATH Pack poly(Pack, float c0) { return pack(c0); }
+
+// Numbers that are added to products, and the coefficients of a polynomial, lowest first.
+template <int N>
+struct Addends {
+  alignas(16) float rows[N][4];
+};
 template <class... C>
-TOCHA_MATH Pack poly(Pack x, float c0, C... c) {
-  return madd(x, poly(x, c...), c0);
+constexpr Addends<sizeof...(C)> addends(C... c) {
+  return {{{c, c, c, c}...}};
+}
+// NEON's fused multiply-add writes over its addend. Read from memory each time it costs nothing beside the arithmetic;
+// a copy between registers, which is what a compiler makes of a constant, takes as long as the multiply-add itself.
+TOCHA_MATH F32 addend(const float (&row)[4]) {
+#if defined(__aarch64__)
+  F32 x;
+  asm volatile("ldr %q0, %1" : "=w"(x) : "m"(row));
+  return x;
+#else
+  return all(row[0]);
+#endif
+}
+TOCHA_MATH Pack madd(Pack a, Pack b, const float (&row)[4])
+    TOCHA_BY_PARTS(F32, fused(a.part[i], b.part[i], addend(row))) template <int K = 0, int N>
+    TOCHA_MATH Pack poly(Pack x, const Addends<N>& c) {
+  if constexpr (K == N - 1) {
+    return pack(c.rows[K][0]);
+  } else {
+    return madd(x, poly<K + 1>(x, c), c.rows[K]);
+  }
 }
 
 TOCHA_MATH Pack choose(Mask m, Pack a, Pack b)
@@ -168,7 +213,28 @@ TOCHA_MATH Pack choose(Mask m, Pack a, Pack b)
   return choose(m, pack(a), b);
 }
 TOCHA_MATH Pack choose(Mask m, Pack a, float b) { return choose(m, a, pack(b)); }
-TOCHA_MATH Pack zero_where(Mask m, Pack x) TOCHA_BY_PARTS(F32, (F32)((I32)x.part[i] & ~m.part[i]))
+TOCHA_MATH Pack with_signs(Pack magnitude, Pack sign)
+    TOCHA_BY_PARTS(F32, with_sign(magnitude.part[i], sign.part[i])) TOCHA_MATH Pack least(Pack a, Pack b)
+        TOCHA_BY_PARTS(F32, lesser(a.part[i], b.part[i])) TOCHA_MATH Pack zero_where(Mask m, Pack x)
+            TOCHA_BY_PARTS(F32, (F32)((I32)x.part[i] & ~m.part[i]))
+
+                TOCHA_MATH bool any(Mask m) {
+  I32 found = m.part[0];
+  for (int i = 1; i < kParts; ++i) found |= m.part[i];
+#if defined(__aarch64__)
+  return vmaxvq_u32((uint32x4_t)found) != 0;
+#elif TOCHA_VECTOR_F32
+  return _mm512_movepi32_mask((__m512i)found) != 0;
+#elif defined(__AVX__)
+  return _mm256_movemask_ps((__m256)found) != 0;
+#elif defined(__x86_64__)
+  return _mm_movemask_ps((__m128)found) != 0;
+#else
+  int32_t lanes = 0;
+  for (int i = 0; i < kBytes / 4; ++i) lanes |= found[i];
+  return lanes != 0;
+#endif
+}
 
 }  // namespace vec
 TOCHA_ISA_END

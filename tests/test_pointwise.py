@@ -271,6 +271,16 @@ def test_powers_by_shortcuts():
     assert (tocha.tensor([3]) ** 2).dtype is tocha.int64
 
 
+@pytest.mark.parametrize("exponent", [4, 5, 7, 15, -3, -4, -15])
+def test_small_whole_powers_are_the_nearest_floats(exponent):
+    x = np.random.default_rng(0).standard_normal(10_000).astype(np.float32)
+    x[:8] = [0.0, -0.0, np.inf, -np.inf, np.nan, 1.0, -1.0, 1e-30]
+    with np.errstate(all="ignore"):
+        expected = np.power(x.astype(np.longdouble), exponent).astype(np.float32)
+    np.testing.assert_array_equal(tocha.tensor(x).pow(exponent).numpy(), expected)
+    np.testing.assert_array_equal(tocha.compile(lambda t: t**exponent)(tocha.tensor(x)).numpy(), expected)
+
+
 def test_nan_passes_or_not():
     nan = math.nan
     a, b = tocha.tensor([1.0, nan]), tocha.tensor([nan, 2.0])

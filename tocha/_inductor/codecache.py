@@ -16,6 +16,7 @@ import tocha
 from tocha._inductor import store
 from tocha._inductor.store import Folder, Parts, digest
 from tocha._logging import events
+from tocha.backends.cpu import get_cpu_capability
 
 FLAGS = (
     "-std=c++20", "-O3", "-fPIC", "-fvisibility=hidden", "-fno-math-errno", "-fno-trapping-math",
@@ -104,13 +105,19 @@ def headers_digest() -> str:
 
 
 def all_flags() -> tuple[str, ...]:
+    return (*FLAGS, *instruction_set())
+
+
+@cache
+def instruction_set() -> tuple[str, ...]:
+    """Flags for this processor, or for what eager kernels are held to (TOCHA_CPU_ISA): compiled graphs round as those do."""
     if platform.machine() in ("aarch64", "arm64"):
-        return (*FLAGS, "-mcpu=native")
-    return (
-        *FLAGS,
-        "-march=native",
-        "-mprefer-vector-width=512",
-    )  # as the eager kernels are; without AVX-512 it says nothing
+        return ("-mcpu=native",)
+    if os.environ.get("TOCHA_CPU_ISA") == "base":
+        return ("-march=x86-64",)
+    if get_cpu_capability() == "AVX2":
+        return ("-march=native", "-mno-avx512f")
+    return ("-march=native", "-mprefer-vector-width=512")  # as the eager kernels are
 
 
 def library_of(source: str) -> Path:

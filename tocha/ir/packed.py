@@ -15,6 +15,11 @@ PACKED = frozenset({
     scalar.relu, scalar.where, scalar.eq, scalar.ne, scalar.lt, scalar.le, scalar.gt, scalar.ge, scalar.isnan,
     scalar.bitwise_and, scalar.bitwise_or, scalar.bitwise_xor, scalar.bitwise_not,
     scalar.exp, scalar.exp_below_zero, scalar.expm1, scalar.log, scalar.log1p, scalar.tanh, scalar.sigmoid, scalar.erf,
+    scalar.exp2, scalar.log2, scalar.log10, scalar.sin, scalar.cos,
+})  # fmt: skip
+# What packs have lane by lane: no reason to go by them, and none against it.
+LANEWISE = frozenset({
+    scalar.floor, scalar.ceil, scalar.trunc, scalar.round, scalar.sinh, scalar.cosh, scalar.asin, scalar.acos, scalar.atan,
 })  # fmt: skip
 # Compilers turn a choice around, and then compare in ways that mind NaNs.
 CHOICES = frozenset({
@@ -33,8 +38,8 @@ def goes_on_packs(nodes: Sequence[Node]) -> bool | None:
         leaf = n.op in (INPUT, OUTPUT)
         if n.dtype not in (dt.float32, dt.bool_) or (leaf and n.dtype is dt.bool_):
             return None
-        if not leaf and (n.op not in PACKED or (n.op is scalar.where and n.dtype is not dt.float32)):
+        if not leaf and (n.op not in PACKED | LANEWISE or (n.op is scalar.where and n.dtype is not dt.float32)):
             return None
         varying.add(n)
-        gains |= n.op.cost is Cost.EXPENSIVE or n.op in CHOICES
+        gains |= (n.op in PACKED and n.op.cost is Cost.EXPENSIVE) or n.op in CHOICES
     return gains if all(n.dtype is dt.float32 for n in nodes) else None

@@ -360,12 +360,54 @@ def power_less_two_gradient(grad, self):
     return grad * s.conjugate(-2 * inverse * inverse * inverse)
 
 
+MOST_WHOLE = 15  # the greatest exponent that is made of squares
+
+
+@pointwise(
+    "_product_of_squares(Tensor self, int exponent) -> Tensor",
+    dtypes=(dt.float32, dt.float16, dt.bfloat16),
+    types={"params": (dt.int64,)},
+    variants="function",
+    tags=frozenset({"no_gradient"}),
+)
+def product_of_squares(x, exponent):
+    """self to a whole power of at most MOST_WHOLE, in double: what its roundings lose a float's last place does not see."""
+    one = s.constant(1.0, dt.float64)
+    squares = [s.cast(x, dt.float64)]
+    while len(squares) < 4:
+        squares.append(squares[-1] * squares[-1])
+    product, rest = one, s.abs(exponent)
+    for bit, square in zip((8, 4, 2, 1), reversed(squares), strict=True):
+        product = product * s.where(rest >= bit, square, one)
+        rest = s.where(rest >= bit, rest - bit, rest)
+    return s.cast(s.where(exponent < 0, s.reciprocal(product), product), s.compute(x).dtype)
+
+
+@composite("_power_whole(Tensor self, int exponent) -> Tensor", variants="function")
+def power_whole(self, exponent):
+    """self to the power of a small whole number."""
+    if self.dtype in (dt.float32, dt.float16, dt.bfloat16):
+        return op._product_of_squares(self, exponent)
+    return op._power(self, exponent)
+
+
+@gradient(power_whole, "self")
+def power_whole_gradient(grad, self, exponent):
+    return grad * (op.pow(self, exponent - 1) * exponent)
+
+
 @rule
 def plainly(t: "Tensor") -> "Tensor":
     """t contiguous, also in the strides of dims of size one."""
     strides = contiguous_strides(t.shape)
     each = t.contiguous()
     return each if each.strides == strides else op.as_strided(each, t.shape, strides)
+
+
+@rule
+def is_small_whole(p: "Scalar") -> "bool":
+    value = p.to_double()
+    return value == math.floor(value) and value >= -MOST_WHOLE and value <= MOST_WHOLE
 
 
 @composite(
@@ -403,6 +445,8 @@ def pow(self, exponent):
                 return op._power_less_half(self)
             if p == -2 and not is_integral(result):
                 return op._power_less_two(self)
+            if is_small_whole(p) and result in (dt.float32, dt.float16, dt.bfloat16):
+                return op._power_whole(self, p.to_int())
     # PyTorch's powers of a number are contiguous.
     return op._power(self, plainly(exponent) if is_number(self) else exponent)
 

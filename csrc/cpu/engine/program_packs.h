@@ -94,6 +94,22 @@ TOCHA_MATH F32 one_of(I32 m, F32 a, F32 b) {
 #endif
 }
 
+TOCHA_MATH F32 with_sign(F32 magnitude, F32 sign) {
+  const I32 bit = I32{} + static_cast<int32_t>(0x80000000u);
+#if defined(__aarch64__)
+  return one_of(bit, sign, magnitude);
+#else
+  return (F32)(((I32)magnitude & ~bit) | ((I32)sign & bit));
+#endif
+}
+TOCHA_MATH F32 lesser(F32 x, F32 high) {  // x where it is NaN
+#if defined(__aarch64__)
+  return (F32)vminq_f32((float32x4_t)x, (float32x4_t)high);
+#else
+  return x > high ? high : x;
+#endif
+}
+
 TOCHA_MATH Pack pack(float x) TOCHA_BY_PARTS(F32, all(x)) TOCHA_MATH Pack pack(Pack x) { return x; }
 TOCHA_MATH Mask pack(bool x) TOCHA_BY_PARTS(I32, I32{} - static_cast<int32_t>(x))
 
@@ -157,10 +173,35 @@ TOCHA_MATH Pack madd(Pack a, Pack b, float c) { return madd(a, b, pack(c)); }
 TOCHA_MATH Pack madd(Pack a, float b, float c) { return madd(a, pack(b), pack(c)); }
 TOCHA_MATH Pack nmadd(Pack a, float b, Pack c) { return madd(-a, b, c); }
 TOCHA_MATH Pack nmadd(Pack a, Pack b, Pack c) { return madd(-a, b, c); }
-TOCHA_MATH Pack poly(Pack, float c0) { return pack(c0); }
+
+// Numbers that are added to products, and the coefficients of a polynomial, lowest first.
+template <int N>
+struct Addends {
+  alignas(16) float rows[N][4];
+};
 template <class... C>
-TOCHA_MATH Pack poly(Pack x, float c0, C... c) {
-  return madd(x, poly(x, c...), c0);
+constexpr Addends<sizeof...(C)> addends(C... c) {
+  return {{{c, c, c, c}...}};
+}
+// NEON's fused multiply-add writes over its addend. Read from memory each time it costs nothing beside the arithmetic;
+// a copy between registers, which is what a compiler makes of a constant, takes as long as the multiply-add itself.
+TOCHA_MATH F32 addend(const float (&row)[4]) {
+#if defined(__aarch64__)
+  F32 x;
+  asm volatile("ldr %q0, %1" : "=w"(x) : "m"(row));
+  return x;
+#else
+  return all(row[0]);
+#endif
+}
+TOCHA_MATH Pack madd(Pack a, Pack b, const float (&row)[4])
+    TOCHA_BY_PARTS(F32, fused(a.part[i], b.part[i], addend(row))) template <int K = 0, int N>
+    TOCHA_MATH Pack poly(Pack x, const Addends<N>& c) {
+  if constexpr (K == N - 1) {
+    return pack(c.rows[K][0]);
+  } else {
+    return madd(x, poly<K + 1>(x, c), c.rows[K]);
+  }
 }
 
 TOCHA_MATH Pack choose(Mask m, Pack a, Pack b)
@@ -168,11 +209,28 @@ TOCHA_MATH Pack choose(Mask m, Pack a, Pack b)
   return choose(m, pack(a), b);
 }
 TOCHA_MATH Pack choose(Mask m, Pack a, float b) { return choose(m, a, pack(b)); }
-TOCHA_MATH Pack zero_where(Mask m, Pack x) TOCHA_BY_PARTS(F32, (F32)((I32)x.part[i] & ~m.part[i]))
+TOCHA_MATH Pack with_signs(Pack magnitude, Pack sign)
+    TOCHA_BY_PARTS(F32, with_sign(magnitude.part[i], sign.part[i])) TOCHA_MATH Pack least(Pack a, Pack b)
+        TOCHA_BY_PARTS(F32, lesser(a.part[i], b.part[i])) TOCHA_MATH Pack zero_where(Mask m, Pack x)
+            TOCHA_BY_PARTS(F32, (F32)((I32)x.part[i] & ~m.part[i]))
 
-    TOCHA_MATH float first(Pack x) {
-  return first(x.part[0]);
+                TOCHA_MATH bool any(Mask m) {
+  I32 found = m.part[0];
+  for (int i = 1; i < kParts; ++i) found |= m.part[i];
+#if defined(__aarch64__)
+  return vmaxvq_u32((uint32x4_t)found) != 0;
+#elif defined(__AVX__)
+  return _mm256_movemask_ps((__m256)found) != 0;
+#elif defined(__x86_64__)
+  return _mm_movemask_ps((__m128)found) != 0;
+#else
+  int32_t lanes = 0;
+  for (int i = 0; i < kBytes / 4; ++i) lanes |= found[i];
+  return lanes != 0;
+#endif
 }
+
+TOCHA_MATH float first(Pack x) { return first(x.part[0]); }
 template <int kDistance>
 TOCHA_MATH Pack swapped(Pack x) {
   constexpr int kLanes = kBytes / 4;

@@ -18,11 +18,10 @@ using vec::Pack;
 using vec::Bits;
 TOCHA_MATH Pack abs(Pack x) { return vec::from_bits(vec::bits_of(x) & 0x7fffffffu); }
 TOCHA_MATH Pack sqrt(Pack x) { return vec::roots(x); }
-TOCHA_MATH Pack copysign(Pack magnitude, Pack sign) {
-  return vec::from_bits((vec::bits_of(magnitude) & 0x7fffffffu) | (vec::bits_of(sign) & 0x80000000u));
-}
+TOCHA_MATH Pack copysign(Pack magnitude, Pack sign) { return vec::with_signs(magnitude, sign); }
 TOCHA_MATH Pack maximum(Pack a, Pack b) { return choose((a < b) | (b != b), b, a); }
 TOCHA_MATH Pack minimum(Pack a, Pack b) { return choose((a > b) | (b != b), b, a); }
+TOCHA_MATH Pack at_most(Pack x, float high) { return vec::least(x, vec::pack(high)); }
 #endif
 
 TOCHA_MATH Pack rsqrt(Pack x) { return 1.0f / sqrt(x); }
@@ -32,11 +31,21 @@ TOCHA_MATH Pack fmin(Pack a, Pack b) { return choose((a > b) | (a != a), b, a); 
 TOCHA_MATH Pack clamp_min(Pack x, Pack low) { return maximum(x, low); }
 TOCHA_MATH Pack clamp_max(Pack x, Pack high) { return minimum(x, high); }
 TOCHA_MATH Pack relu(Pack x) { return vec::zero_where(x < 0.0f, x); }
-TOCHA_MATH Pack at_most(Pack x, float high) { return choose(x > high, high, x); }
 
 #if !TOCHA_VECTOR_F32
 
 // Exponentials: exp.h.
+
+constexpr auto kRounder = vec::addends(FloatFormat<float>::kRounder);
+constexpr auto kOne = vec::addends(1.0f);
+constexpr auto kExpTail = vec::addends(0x1.fffffep-2f, 0x1.5554aep-3f, 0x1.55567ep-5f, 0x1.12291ap-7f, 0x1.6be6e4p-10f);
+constexpr auto kTanhTail =
+    vec::addends(-0x1.55554ap-2f, 0x1.110d2p-3f, -0x1.b9277p-5f, 0x1.59338ep-6f, -0x1.9af642p-8f);
+constexpr auto kLogTail = vec::addends(-0.5f, 0x1.555554p-2f, -0x1.000228p-2f, 0x1.99a00ap-3f, -0x1.547246p-3f,
+                                       0x1.22d9eep-3f, -0x1.0d850cp-3f, 0x1.055c88p-3f, -0x1.38b938p-4f);
+constexpr auto kErfSlope =
+    vec::addends(0x1.06eba8p-3f, 0x1.45f2fap-1f, 0x1.a4fa5ep-4f, -0x1.39cdc8p-6f, -0x1.505b84p-13f, 0x1.b4ff66p-10f,
+                 -0x1.4bc878p-11f, 0x1.ed67eap-14f, -0x1.369188p-17f);
 
 struct PackExponent {
   Pack n, r;
@@ -45,19 +54,17 @@ struct PackExponent {
 TOCHA_MATH PackExponent reduce_exp(Pack x) {
   using L = Ln2<float>;
   constexpr float rounder = FloatFormat<float>::kRounder;
-  Pack t = madd(x, L::kInverse, rounder), n = t - rounder;
+  Pack t = madd(x, vec::pack(L::kInverse), kRounder.rows[0]), n = t - rounder;
   return {n, nmadd(n, L::kLow, nmadd(n, L::kHigh, x)), vec::bits_of(t)};
 }
 TOCHA_MATH Pack power_of_two(Bits bits, int shift = 0) {
   using F = FloatFormat<float>;
   return vec::from_bits((bits << uint32_t(F::kMantissa)) + ((F::kBias + static_cast<uint32_t>(shift)) << F::kMantissa));
 }
-TOCHA_MATH Pack exp_tail(Pack r) {
-  return poly(r, 0x1.fffffep-2f, 0x1.5554aep-3f, 0x1.55567ep-5f, 0x1.12291ap-7f, 0x1.6be6e4p-10f);
-}
+TOCHA_MATH Pack exp_tail(Pack r) { return poly(r, kExpTail); }
 TOCHA_MATH Pack exp_reduced(Pack r) {
 #if TOCHA_HAS_FMA
-  return madd(r, madd(r, exp_tail(r), 1.0f), 1.0f);
+  return madd(r, madd(r, exp_tail(r), kOne.rows[0]), kOne.rows[0]);
 #else
   return madd(r * r, exp_tail(r), r) + 1.0f;
 #endif
@@ -96,12 +103,11 @@ TOCHA_MATH Pack expm1(Pack x) {
 }
 TOCHA_MATH Pack divide_by_sum(Pack a, Pack e) {
   Pack d = 1.0f + e, lost = e - (d - 1.0f), q = a / d;
-  return nmadd(q * lost, madd(e, -0.5f, 1.0f), q);
+  return nmadd(q * lost, madd(e, vec::pack(-0.5f), kOne.rows[0]), q);
 }
 TOCHA_MATH Pack tanh(Pack x) {
   Pack a = abs(x), z = x * x;
-  Pack tail = poly(z, -0x1.55554ap-2f, 0x1.110d2p-3f, -0x1.b9277p-5f, 0x1.59338ep-6f, -0x1.9af642p-8f);
-  Pack inner = madd(a * z, tail, a);
+  Pack inner = madd(a * z, poly(z, kTanhTail), a);
   PackExponent s = reduce_exp(-2.0f * at_most(a, 22.0f));
   Pack e = exp_reduced(s.r) * power_of_two(s.bits);
   Pack outer = 1.0f - divide_by_sum(2.0f * e, e);
@@ -116,9 +122,7 @@ TOCHA_MATH Pack sigmoid(Pack x) {
 
 TOCHA_MATH Pack log_tail(Pack f) {
   Pack z = f * f;
-  Pack p = poly(f, 0x1.555554p-2f, -0x1.000228p-2f, 0x1.99a00ap-3f, -0x1.547246p-3f, 0x1.22d9eep-3f, -0x1.0d850cp-3f,
-                0x1.055c88p-3f, -0x1.38b938p-4f);
-  return z * madd(f, p, -0.5f);
+  return z * poly(f, kLogTail);
 }
 TOCHA_MATH Pack log_sum(Pack k, Pack f) {
   return madd(k, Ln2<float>::kHigh, f + madd(k, Ln2<float>::kLow, log_tail(f)));
@@ -162,11 +166,60 @@ TOCHA_MATH Pack log1p(Pack x) {
 
 TOCHA_MATH Pack erf(Pack x) {
   Pack a = at_most(abs(x), 4.0f);
-  Pack slope = poly(a, 0x1.06eba8p-3f, 0x1.45f2fap-1f, 0x1.a4fa5ep-4f, -0x1.39cdc8p-6f, -0x1.505b84p-13f,
-                    0x1.b4ff66p-10f, -0x1.4bc878p-11f, 0x1.ed67eap-14f, -0x1.369188p-17f);
-  return copysign(expm1_nonpositive(-madd(a, slope, a)), x);
+  return copysign(expm1_nonpositive(-madd(a, poly(a, kErfSlope), a)), x);
 }
 
+#endif
+
+// Functions that have no form on packs: lane by lane, in loops that the compiler makes vectors of.
+
+template <class F>
+TOCHA_MATH Pack each_lane(Pack x, F f) {
+  alignas(64) float lanes[vec::kPack];
+  vec::store(lanes, x, vec::Whole());
+#pragma GCC ivdep
+#pragma GCC unroll 1  // unrolled, it would not be vectors
+  for (int i = 0; i < vec::kPack; ++i) lanes[i] = f(lanes[i]);
+  return vec::load(lanes, vec::Whole());
+}
+#define TOCHA_LANE_BY_LANE(NAME)                                                         \
+  TOCHA_MATH Pack NAME(Pack x) {                                                         \
+    return each_lane(x, [](float v) __attribute__((always_inline)) { return NAME(v); }); \
+  }
+TOCHA_LANE_BY_LANE(floor)
+TOCHA_LANE_BY_LANE(ceil)
+TOCHA_LANE_BY_LANE(trunc)
+TOCHA_LANE_BY_LANE(round)
+TOCHA_LANE_BY_LANE(sinh)
+TOCHA_LANE_BY_LANE(cosh)
+TOCHA_LANE_BY_LANE(asin)
+TOCHA_LANE_BY_LANE(acos)
+TOCHA_LANE_BY_LANE(atan)
+#if !TOCHA_VECTOR_F32
+TOCHA_LANE_BY_LANE(exp2)
+TOCHA_LANE_BY_LANE(log2)
+TOCHA_LANE_BY_LANE(log10)
+#endif
+#undef TOCHA_LANE_BY_LANE
+
+#if !TOCHA_VECTOR_F32
+// Great arguments of circular functions have a branch, which would keep the loop from being vectors.
+TOCHA_MATH bool any_is_great(Pack x) {
+  Pack a = abs(x);
+  return vec::any((a > kTrigLimit<float>)&(a < kInf<float>));
+}
+#define TOCHA_CIRCULAR(NAME)                                                                    \
+  __attribute__((noinline, cold)) inline Pack NAME##_of_great(Pack x) {                         \
+    return each_lane(x, [](float v) { return NAME(v); });                                       \
+  }                                                                                             \
+  TOCHA_MATH Pack NAME(Pack x) {                                                                \
+    if (any_is_great(x)) [[unlikely]]                                                           \
+      return NAME##_of_great(x);                                                                \
+    return each_lane(x, [](float v) __attribute__((always_inline)) { return NAME##_fast(v); }); \
+  }
+TOCHA_CIRCULAR(sin)
+TOCHA_CIRCULAR(cos)
+#undef TOCHA_CIRCULAR
 #endif
 
 }  // namespace math

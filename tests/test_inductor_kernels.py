@@ -61,6 +61,16 @@ def test_an_index_that_is_the_same_for_a_row_is_read_and_checked_once():
         tocha.compile(lambda w, i: w[i] * 2)(randn(4, 64), index + 4)
 
 
+def test_a_conversion_of_long_integers_is_not_repeated_for_every_row():
+    def f(x, slopes):
+        i = tocha.arange(32)
+        return x + slopes[:, None, None] * (i[None, :] - i[:, None]).float()
+
+    c = compiled(f, randn(4, 8, 32, 32), randn(8), exact=True)
+    assert [k.name for k in c.kernels] == ["kernel_0", "kernel_1"]
+    assert c.source.index("math::cast<float>") < c.source.index("void kernel_1")
+
+
 def leaves(x):
     return [y for part in x for y in leaves(part)] if isinstance(x, tuple | list) else [x]
 

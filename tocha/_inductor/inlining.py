@@ -33,6 +33,11 @@ def is_expensive(nodes: Iterable[Node]) -> bool:
     return any(n.op.cost is Cost.EXPENSIVE for n in topological(nodes))
 
 
+def converts_long(nodes: Iterable[Node]) -> bool:
+    """Whether 64-bit integers become floats: vectors hold few of them, and not all processors convert any."""
+    return any(n.dtype.is_floating and any(a.dtype is scalar.int64 for a in n.args) for n in topological(nodes))
+
+
 def needed_in_memory(program: Program) -> set[Buffer]:
     """What calls take and programs return."""
     found = {o.buffer for o in program.outputs if isinstance(o, Geometry)}
@@ -180,9 +185,8 @@ def dissolves(loop: Loop, buffer: Buffer, readers: list[Loop]) -> bool:
     if nodes > MOST_NODES or reads > MOST_READS:
         return False
     heavy = is_expensive(loop.formulas)
-    if heavy and any(repeats(reader, buffer) for reader in readers):
-        return False
-    if loop.indirect and any(repeats(reader, buffer) for reader in readers):
+    once = heavy or loop.indirect or converts_long(loop.formulas)
+    if once and any(repeats(reader, buffer) for reader in readers):
         return False
     return len(readers) == 1 or not (heavy or nodes > SHARED_NODES or reads > SHARED_READS)
 

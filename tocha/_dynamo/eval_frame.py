@@ -29,7 +29,7 @@ from tocha._dynamo.backends import lookup_backend
 from tocha._dynamo.convert import Capture
 from tocha._dynamo.frame import forget_decoded
 from tocha._dynamo.refusals import Unsupported
-from tocha._inductor import check_options, list_mode_options
+from tocha._inductor import check_options, settings_of_mode
 from tocha._logging import events
 from tocha._logging.collect import HISTORY
 from tocha.nn import _Module as Module
@@ -234,7 +234,7 @@ def compile(
     assert callable(model), f"A callable function is expected, but {type(model)} is provided."
     chosen = backend if backend is not None else get_default_backend()
     if chosen == "inductor":
-        options = list_mode_options(mode) or None if mode is not None else options
+        options = settings_of_mode(mode) or None if mode is not None else options
         check_options({k: v for k, v in (options or {}).items() if k != "guard_filter_fn"})
     callback = capture_for(chosen, fullgraph, dynamic, options, recompile_limit)
     if isolate_recompiles:  # a cache of its own

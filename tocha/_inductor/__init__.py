@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from tocha._inductor import config
+from tocha._inductor.other_settings import OTHER_SETTINGS
 
 __all__ = ["aot_compile", "check_options", "compile", "list_mode_options", "list_options"]
 
@@ -39,6 +40,15 @@ def list_mode_options(mode: str | None = None, dynamic: bool | None = None) -> d
     if mode is not None and mode not in _MODES:
         raise KeyError(mode)
     return dict(_MODES[mode]) if mode is not None else {k: dict(v) for k, v in _MODES.items()}
+
+
+def settings_of_mode(mode: str) -> dict[str, Any]:
+    """Of the settings that a mode makes, those that do something here.
+
+    >>> settings_of_mode("max-autotune-no-cudagraphs")
+    {'max_autotune': True}
+    """
+    return {k: v for k, v in list_mode_options(mode).items() if k not in OTHER_SETTINGS}
 
 
 def list_options() -> list[str]:

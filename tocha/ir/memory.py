@@ -96,6 +96,7 @@ class Planner:
         self.kept = {o.buffer for o in program.outputs if isinstance(o, Geometry)}
         self.called = {b for i in items if not isinstance(i, Kernel | Product) for b in used(i)}
         self.targets = self.written_inputs(written)
+        self.handed_over = {i.result for i in items if isinstance(i, Product) and self.becomes_result(i.result)}
 
     def written_inputs(self, written: Mapping[int, int]) -> dict[Buffer, Buffer]:
         """Results that are new values of inputs, where nothing else wants the result or the old value afterwards."""
@@ -139,8 +140,16 @@ class Planner:
         self.place(groups, first, end)
         return self.plan
 
+    def becomes_result(self, b: Buffer) -> bool:
+        """Whether the kernel that a product ends in may write a result of the program over it."""
+        end = self.items[self.last[b]]
+        return isinstance(end, Kernel) and any(
+            r in self.kept and reads_where_it_writes(end, b, r, self.program.known) for r in end.results()
+        )
+
     def in_arena(self, b: Buffer) -> bool:
-        return b not in self.kept and b not in self.called and nbytes(b) is not None
+        elsewhere = b in self.kept or b in self.called or b in self.handed_over
+        return not elsewhere and nbytes(b) is not None
 
     def memory_for(
         self, i: int, kernel: Kernel, b: Buffer, taken: set[Buffer], groups: dict[Buffer, list[Buffer]]

@@ -12,6 +12,7 @@ namespace tocha::cpu {
 namespace {
 
 constexpr int64_t kTileRows = 256;
+constexpr int64_t kLeastSide = 16;
 constexpr int64_t kTileColumns = 2048;
 constexpr int64_t kMostDepth = int64_t{1} << 24;  // OpenBLAS counts in 32 bits
 
@@ -73,11 +74,25 @@ void call(CBLAS_TRANSPOSE ta, CBLAS_TRANSPOSE tb, int m, int n, int k, Complex<d
   scipy_cblas_zgemm(CblasRowMajor, ta, tb, m, n, k, &alpha, a, lda, b, ldb, &beta, c, ldc);
 }
 
+// As many tasks as choose_grid() wants, in the shape for which BLAS packs least: every task packs its rows of a and its
+// columns of b for itself.
+Grid cut(const Problem& p) {
+  const int64_t work = p.m * p.n * p.k * (is_complex(p.dtype) ? 4 : 1);
+  Grid best = choose_grid(p.m, p.n, work, kLeastSide, kLeastSide, kTileRows);
+  best.col_blocks = std::max(best.col_blocks, ceil_div(p.n, kTileColumns));
+  auto packed = [&](const Grid& g) { return g.col_blocks * p.m + g.row_blocks * p.n; };
+  const int64_t tasks = best.tasks();
+  for (int64_t rows = best.row_blocks / 2; rows >= ceil_div(p.m, kTileRows) && tasks % rows == 0; rows /= 2) {
+    const Grid other{rows, tasks / rows};
+    if (p.n / other.col_blocks >= kLeastSide && packed(other) < packed(best)) best = other;
+  }
+  return best;
+}
+
 template <class T>
 void multiply_on_tiles(const Problem& p, const Operand<T>& a, const Operand<T>& b, T alpha, T beta, T* c, int64_t ldc,
                        bool tells) {
-  Grid grid = choose_grid(p.m, p.n, p.m * p.n * p.k * (is_complex(p.dtype) ? 4 : 1), 16, 16, kTileRows);
-  grid.col_blocks = std::max(grid.col_blocks, ceil_div(p.n, kTileColumns));
+  const Grid grid = cut(p);
   RowTracker rows(p, tells, grid.row_blocks, grid.col_blocks);
   parallel_for(grid.tasks(), 1, [&](int64_t begin, int64_t end) {
     for (int64_t t = begin; t < end; ++t) {

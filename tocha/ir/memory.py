@@ -124,14 +124,13 @@ class Planner:
             for b in item.results():
                 if b in item.inner:
                     continue
-                old = self.memory_for(i, item, b, taken, groups)
+                old = self.memory_for(i, item, b, taken)
                 if old is not None:
                     taken.add(old)
                     self.plan.shared.setdefault(item, set()).update((b, old))
                 if not self.in_arena(b):
                     if old is not None and b not in self.plan.written:
                         self.plan.reused[b] = old
-                        groups.pop(old, None)  # a tensor then, which is handed out in the end
                     continue
                 head = next((h for h, g in groups.items() if old in g), b) if old is not None else b
                 groups.setdefault(head, []).append(b)
@@ -151,9 +150,7 @@ class Planner:
         elsewhere = b in self.kept or b in self.called or b in self.handed_over
         return not elsewhere and nbytes(b) is not None
 
-    def memory_for(
-        self, i: int, kernel: Kernel, b: Buffer, taken: set[Buffer], groups: dict[Buffer, list[Buffer]]
-    ) -> Buffer | None:
+    def memory_for(self, i: int, kernel: Kernel, b: Buffer, taken: set[Buffer]) -> Buffer | None:
         """A buffer that ends in this kernel and that b may be written over."""
         known = self.program.known
         target = self.targets.get(b)
@@ -164,10 +161,7 @@ class Planner:
                 return target
         for old in sorted(kernel.reads() - kernel.inner - taken, key=lambda x: x.name):
             mine = old.producer is not None and old not in self.kept and self.last[old] == i
-            alike = self.in_arena(old) == self.in_arena(b) or (
-                groups.get(old) == [old] and isinstance(old.producer, Product)
-            )
-            if mine and alike and reads_where_it_writes(kernel, old, b, known):
+            if mine and self.in_arena(old) == self.in_arena(b) and reads_where_it_writes(kernel, old, b, known):
                 return old
         return None
 

@@ -199,8 +199,27 @@ class Scheduler:
             return False
         if not self.same_rows(together[:-1], joined, mine):
             return False
+        vertical = any(load.buffer in mine for load in m.loop.loads())
+        if not vertical and not self.meet(together[:-1], joined, rows):
+            return False
         k.kind, k.members = ROWS, together
         return True
+
+    @staticmethod
+    def meet(members: list[Member], m: Member, rows: Any) -> bool:
+        """Whether rows of a loop read what others read for the same row, not what they read elsewhere in the same memory."""
+        if not isinstance(rows, int) or not all(isinstance(n, int) for o in (*members, m) for n in o.row_sizes):
+            return True
+
+        def read_at(o: Member, row: int) -> set[tuple[Buffer, Any]]:
+            start = zip(o.loop.variables, o.row_start(row), strict=True)
+            at = {s.atom_of(v): i for v, i in start if isinstance(v, s.Expr)}
+            return {(load.buffer, s.substitute(load.address, at)) for load in o.loop.loads()}  # type: ignore[arg-type]
+
+        def common(row: int) -> set[Buffer]:
+            return {b for b, _ in read_at(m, row) & set().union(*(read_at(o, row) for o in members))}
+
+        return rows < 2 or bool(common(1) & common(rows // 2) & common(rows - 1))
 
     @staticmethod
     def wants_more_rows(m: Member, rows: Any) -> bool:

@@ -43,6 +43,15 @@ class Member:
             places[-1] = s.floordiv(places[-1], self.inner)
         return counted(self.row_sizes, places)
 
+    def row_start(self, row: int) -> list[int]:
+        """The first point of a row; sizes are numbers."""
+        index = [0] * len(self.loop.sizes)
+        for d, n in zip(reversed(self.rows), reversed(self.row_sizes), strict=True):
+            row, index[d] = divmod(row, n)
+        if self.inner is not None:
+            index[self.rows[-1]] *= self.inner
+        return index
+
     def column_number(self, index: Sequence[Any]) -> Any:
         places = [index[d] for d in self.columns]
         if self.inner is not None:

@@ -214,9 +214,13 @@ def batch_norm_backward_in_parts(grad_output, self, weight, mean, spread, traini
     standard = (raised(self) - along(raised(mean), 1, self.ndim)) * scale
     kept = mean.dtype if weight is None else weight.dtype
     to_self, to_weight, to_bias = empty(self), empty(self, kept), empty(self, kept)
+    along_grad, of_grad = op.sum(grad * standard, others), op.sum(grad, others)
     if for_input:
-        q = scaled(grad, None if weight is None else along(weight, 1, self.ndim), None)
-        to_self = (scale * (projected(q, standard, others) if training else q)).to(self.dtype)
+        factor = scaled(scale, None if weight is None else along(weight, 1, self.ndim), None)
+        if training:
+            n = self.numel() // self.size(1)
+            grad = grad - standard * along(along_grad / n, 1, self.ndim) - along(of_grad / n, 1, self.ndim)
+        to_self = (grad * factor).to(self.dtype)
     if for_parameters:
-        to_weight, to_bias = op.sum(grad * standard, others).to(kept), op.sum(grad, others).to(kept)
+        to_weight, to_bias = along_grad.to(kept), of_grad.to(kept)
     return to_self, to_weight, to_bias

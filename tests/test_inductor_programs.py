@@ -354,3 +354,15 @@ def test_symbolic_sizes_that_are_one_are_broadcast(program, shape, backend):
         sum(t.sum() for t in found).backward()
         grads.append((*(t.detach() for t in found), x.grad))
     tocha.testing.assert_close(grads[1], grads[0])
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("value", [tocha.tensor(5, dtype=tocha.int32), tocha.tensor([2.5]), 3])
+def test_assignments_to_all_and_to_nothing(value, backend):
+    def program(x, y):
+        x, y = x * 1, y * 1
+        x[True] = value
+        y[False] = value
+        return x, y
+
+    hold(program, lambda: [tocha.arange(3), tocha.arange(3.0)], backend)

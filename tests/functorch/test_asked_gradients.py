@@ -126,3 +126,38 @@ def test_derivatives_of_mixed_operands_are_computed_in_the_wider_dtype(name, dty
     wide = tocha.finfo(dtypes[0]).eps
     tocha.testing.assert_close(found[1][0], found[0][0], rtol=4 * wide, atol=0)
     tocha.testing.assert_close(found[1][1], found[0][1], rtol=0, atol=0)
+
+
+def written_by_what_read_it(x, w):
+    y = x.mm(w)
+    x[:, :1] = y[:, :1]  # mm's gradient needs what it was, and x has a history now
+    return y, x * 1, w.sin()
+
+
+@pytest.mark.parametrize("backend", [None, *BACKENDS])
+def test_written_inputs_whose_backward_cannot_be_had(backend):
+    tocha._dynamo.reset()
+    f = tocha.compile(written_by_what_read_it, backend=backend) if backend else written_by_what_read_it
+    x, w = tocha.ones(2, 2), tocha.full((2, 2), 2.0, requires_grad=True)
+    results = *f(x, w), x
+    assert all(r.requires_grad for r in results)
+    assert tocha.equal(x.detach(), tocha.tensor([[4.0, 1.0], [4.0, 1.0]]))
+    tocha.testing.assert_close(tocha.autograd.grad(results[2].sum(), (w,), retain_graph=True)[0], w.detach().cos())
+    for r in (results[0], results[1], results[3]):
+        with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+            tocha.autograd.grad(r.sum(), (w,), retain_graph=True)
+
+
+@pytest.mark.parametrize("backend", [None, *BACKENDS])
+def test_operators_without_a_derivative_are_refused_when_it_is_asked_for(backend):
+    def program(x):
+        return x.scatter(0, tocha.tensor([1, 2]), 7, reduce="add"), x * 2
+
+    tocha._dynamo.reset()
+    f = tocha.compile(program, backend=backend) if backend else program
+    x = tocha.ones(4, requires_grad=True)
+    scattered, doubled = f(x)
+    assert tocha.equal(scattered.detach(), tocha.tensor([1.0, 8.0, 8.0, 1.0]))
+    assert tocha.equal(tocha.autograd.grad(doubled.sum(), (x,), retain_graph=True)[0], tocha.full((4,), 2.0))
+    with pytest.raises(RuntimeError, match="derivative for"):
+        scattered.sum().backward()

@@ -442,7 +442,7 @@ def finish(
                 raise
             forget_after(t, kept, last)
             refusals = refused(t, {i: raws[i] for i in differentiable})
-            if not refusals or not refusals.keys().isdisjoint(recorded):
+            if not refusals:
                 raise
             differentiable = [i for i in differentiable if i not in refusals]
             tangents, grads = differentiated(t, [raws[i] for i in differentiable]) if differentiable else ([], [])
@@ -499,7 +499,8 @@ def forget_after(t: Tracing, kept: set[Node], last: Node | None) -> None:
 
 def is_refusal(e: RuntimeError) -> bool:
     """Whether autograd says that a gradient cannot be had of what a program did, which it says only to who asks for it."""
-    return "modified by an inplace operation" in str(e)
+    text = str(e)
+    return "modified by an inplace operation" in text or ("derivative for" in text and "not implemented" in text)
 
 
 def refused(t: Tracing, roots: Mapping[int, Any]) -> dict[int, str]:

@@ -268,7 +268,8 @@ def written_inputs(traced: Traced, w: Wrapping) -> dict[int, int]:
     places: dict[int, int] = {}
     for m in w.mutations:
         given_twice = sum(f is traced.fakes[m.input] for f in traced.fakes) > 1
-        seen = m.raw in w.differentiable or (m.recorded and traced.fakes[m.input].requires_grad)
+        seen = m.raw in w.differentiable or m.raw in w.refusals
+        seen |= m.recorded and traced.fakes[m.input].requires_grad
         if m.raw is None or overlaps(traced.fakes[m.input]):
             continue
         if m.raw not in handed_out and not seen and not given_twice:

@@ -196,8 +196,10 @@ def fitting(value: FakeTensor, ndim: int) -> FakeTensor:
 def setitem(t: Tensor, index: Any, value: Any) -> Any:
     if is_real(t, value, *as_tuple(index)):
         return NotImplemented
-    if isinstance(index, bool):
-        index = (index,)
+    if index is False:  # chooses nothing, and is no mask: dtypes may differ
+        return None
+    if index is True:
+        index = None
     found = taken(t, index, value)
     target = found.view
     advanced = any(p is not None for p in found.picks)

@@ -236,6 +236,24 @@ def test_packs_of_what_does_not_change_along_the_loop():
     assert "vec::Whole()" in graph.source
 
 
+def test_truths_and_compared_positions_go_by_packs():
+    x, mask = randn(9, 70), randn(9, 70, seed=1) > 0
+    graph = compiled(lambda x, m: tocha.where(m, x.exp(), x), x, mask, exact=True)
+    assert "vec::Whole()" in graph.source
+
+    def one_hot(x, target):
+        return x.exp() - tocha.where(tocha.arange(x.shape[-1]) == target[:, None], x, 0.0)
+
+    target = tocha.tensor([0, 5, 15, 16, 31, 69, -1, 70, -(2**63)])
+    assert "vec::Positions" in compiled(one_hot, x, target, exact=True).source
+
+
+def test_sines_of_great_arguments():
+    x = tocha.cat((randn(90), tocha.tensor([1e5, -3e9, 1e30, math.inf, math.nan, -0.0, 65536.0, 65537.0])))
+    graph = compiled(lambda x: (x.sin() * 2, x.cos() * 2, x.sin() + x.floor()), x)
+    assert "vec::Whole()" in graph.source
+
+
 def test_bools_are_bytes_so_that_loops_are_vectors():
     c = compiled(
         lambda x, m: (x.masked_fill(m, 0.0), ~m, m & (x > 0)), randn(9, 30), randn(9, 30, seed=1) > 0, exact=True

@@ -5,6 +5,7 @@
 #include <bit>
 #include <cstdio>
 #include <cstdlib>
+#include <initializer_list>
 
 #include "cpu/engine/program_packs_math.h"
 #include "cpu/engine/program_tiles.h"
@@ -104,6 +105,37 @@ void parts_of_packs() {
   }
 }
 
+void positions() {
+  for (int64_t first : {int64_t{0}, int64_t{1000}}) {
+    for (int64_t k : {INT64_MIN, int64_t{-1}, first - 1, first, first + 7, first + 15, first + 16, INT64_MAX}) {
+      const vec::Positions at{first};
+      const Pack one = vec::pack(1.0f), zero = vec::pack(0.0f);
+#define POSITIONS(OP)                                                        \
+  {                                                                          \
+    float y[vec::kPack], z[vec::kPack];                                      \
+    vec::store(y, vec::choose(at OP vec::pack(k), one, zero), vec::Whole()); \
+    vec::store(z, vec::choose(vec::pack(k) OP at, one, zero), vec::Whole()); \
+    for (int i = 0; i < vec::kPack; ++i) {                                   \
+      failures += (y[i] != 0) != (first + i OP k);                           \
+      failures += (z[i] != 0) != (k OP first + i);                           \
+    }                                                                        \
+  }
+      POSITIONS(<)
+      POSITIONS(<=)
+      POSITIONS(>)
+      POSITIONS(>=)
+      POSITIONS(==)
+      POSITIONS(!=)
+    }
+  }
+  uint8_t truths[vec::kPack];
+  for (int i = 0; i < vec::kPack; ++i) truths[i] = i % 3 == 1;
+  float y[vec::kPack], z[vec::kPack];
+  vec::store(y, vec::choose(vec::load(truths, vec::Whole()), vec::pack(1.0f), 0.0f), vec::Whole());
+  vec::store(z, vec::choose(vec::load(truths, vec::First{5}), vec::pack(1.0f), 0.0f), vec::Whole());
+  for (int i = 0; i < vec::kPack; ++i) failures += y[i] != truths[i] || z[i] != (i < 5 ? truths[i] : 0);
+}
+
 void tiles() {
   constexpr int64_t step = 64;
   static float from[step * kTileColumns], tile[step * kTileColumns];
@@ -144,6 +176,7 @@ int main(int argc, char** argv) {
     functions(ends, other);
   }
   parts_of_packs();
+  positions();
   tiles();
   if (failures) std::printf("%d differences\n", failures);
   return failures != 0;

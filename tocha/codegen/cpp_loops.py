@@ -435,6 +435,8 @@ class KernelWriter:
         if isinstance(r, Position):
             if isinstance(r.value, FloatExpr):
                 return f"const double {name} = {self.index.real(r.value)};"
+            if vector is not None and vector.position:
+                return f"const auto {name} = {vector.position.format(self.index(r.value))};"
             return f"const int64_t {name} = {self.index(r.value)};"
         t = r.buffer.dtype.cpp
         element = loaded(r.buffer.dtype, f"{self.pointer(r.buffer)}[{self.index(r.address)}]")

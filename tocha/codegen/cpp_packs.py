@@ -14,13 +14,19 @@ from tocha.codegen.cpp_scalar import VectorForm
 from tocha.codegen.cpp_vectors import atom_of, is_one, step_of
 from tocha.ir import dtypes as dt
 from tocha.ir import scalar
-from tocha.ir.loops import Buffer, Load
+from tocha.ir import symbolic as s
+from tocha.ir.loops import Buffer, Load, Position
 from tocha.ir.node import INPUT, Node, topological
 from tocha.ir.packed import goes_on_packs
 from tocha.ir.rewrite import simplify
 
 PACK = 16  # elements
-PACKS = VectorForm("vec::pack", "vec::load({0}, how)", {scalar.where: "vec::choose({0}, {1}, {2})"})
+PACKS = VectorForm(
+    "vec::pack",
+    "vec::load({0}, how)",
+    {scalar.where: "vec::choose({0}, {1}, {2})", scalar.CAST: "vec::choose({0}, vec::pack(1.0f), vec::pack(0.0f))"},
+    "vec::Positions{{{0}}}",
+)
 
 
 def goes_by_packs(w: Any, p: Pass, outputs: Sequence[tuple[Buffer, Node]], variable: Any) -> bool:
@@ -30,10 +36,18 @@ def goes_by_packs(w: Any, p: Pass, outputs: Sequence[tuple[Buffer, Node]], varia
     nodes = simplify(tuple(n for _, n in outputs))
     needed = {n.attr for n in topological(nodes) if n.op is INPUT} - fixed
     for r, i in p.reads.items():
-        if i in needed and not (isinstance(r, Load) and r.guard is True and is_one(step_of(r.address, variable))):
+        if i in needed and not is_neighbours(r, variable):
             return False
     places = [(b.dtype is dt.float32 and is_one(step_of(w.store_place(b), variable))) for b, _ in outputs]
-    return all(places) and bool(goes_on_packs(w.with_fixed(nodes, fixed)))
+    return all(places) and bool(goes_on_packs(w.with_fixed(nodes, fixed), masks=True))
+
+
+def is_neighbours(r: Any, variable: Any) -> bool:
+    """Whether what is read for the lanes of a pack are neighbours in memory, or positions that follow each other."""
+    if isinstance(r, Position):
+        return isinstance(r.value, s.Expr) and is_one(step_of(r.value, variable))
+    known = isinstance(r, Load) and r.guard is True and r.buffer.dtype in (dt.float32, dt.bool_)
+    return known and is_one(step_of(r.address, variable))
 
 
 def write_packs(w: Any, p: Pass, outputs: Sequence[tuple[Buffer, Node]], variable: Any, begin: str, end: str) -> bool:

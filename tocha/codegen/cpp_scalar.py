@@ -34,6 +34,7 @@ class VectorForm:
     splat: str = "math::splat"
     load: str = ""
     templates: Mapping[Primitive, str] = field(default_factory=dict)
+    position: str = ""  # what stands for positions, given the first
 
 
 REGISTERS = VectorForm()  # of csrc/cpu/vecmath/avx512.h and neon.h

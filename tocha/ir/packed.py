@@ -28,18 +28,39 @@ CHOICES = frozenset({
 })  # fmt: skip
 
 
-def goes_on_packs(nodes: Sequence[Node]) -> bool | None:
-    """Whether formulas gain by packs: a compiler does well on arithmetic. None if they cannot be computed on them."""
+COMPARISONS = frozenset({scalar.eq, scalar.ne, scalar.lt, scalar.le, scalar.gt, scalar.ge})
+
+
+def goes_on_packs(nodes: Sequence[Node], masks: bool = False) -> bool | None:
+    """Whether formulas gain by packs: a compiler does well on arithmetic. None if they cannot be computed on them.
+
+    With `masks`, inputs may also be truths, and positions (int64) that are compared with what does not vary.
+    """
     varying: set[Node] = set()
     gains = False
     for n in topological(nodes):
         if n.op in (CONSTANT, PARAM) or (n.args and not any(a in varying for a in n.args)):
             continue
         leaf = n.op in (INPUT, OUTPUT)
-        if n.dtype not in (dt.float32, dt.bool_) or (leaf and n.dtype is dt.bool_):
+        if leaf and n.dtype is not dt.float32 and not (masks and n.dtype in (dt.bool_, dt.int64)):
             return None
-        if not leaf and (n.op not in PACKED | LANEWISE or (n.op is scalar.where and n.dtype is not dt.float32)):
+        if not leaf and not (n.op in PACKED | LANEWISE or (masks and n.op is scalar.CAST)):
+            return None
+        if not leaf and not on_packs(n, varying):
             return None
         varying.add(n)
         gains |= (n.op in PACKED and n.op.cost is Cost.EXPENSIVE) or n.op in CHOICES
     return gains if all(n.dtype is dt.float32 for n in nodes) else None
+
+
+def on_packs(n: Node, varying: set[Node]) -> bool:
+    """Whether an operation's operands are of types that packs have it for."""
+    if n.op in COMPARISONS and dt.int64 in (
+        a.dtype for a in n.args
+    ):  # a position beside what is the same for all lanes
+        return sum(a in varying for a in n.args) == 1
+    if n.op is scalar.CAST:
+        return n.args[0].dtype is dt.bool_ and n.dtype is dt.float32
+    if n.op is scalar.where and n.dtype is not dt.float32:
+        return False
+    return n.dtype in (dt.float32, dt.bool_) and all(a.dtype in (dt.float32, dt.bool_) for a in n.args)

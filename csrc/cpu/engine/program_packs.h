@@ -23,6 +23,19 @@ struct First {
   int64_t count;
 };
 
+// Positions of neighbours, by the first; and a number that is the same for all of them.
+struct Positions {
+  int64_t first;
+};
+struct Same {
+  int64_t value;
+};
+TOCHA_MATH Same pack(int64_t x) { return {x}; }
+// The lane in which a number lies: -1 before the first, 16 after the last.
+TOCHA_MATH int32_t lane_of(Same x, Positions at) {
+  return x.value < at.first ? -1 : x.value - at.first < kPack ? static_cast<int32_t>(x.value - at.first) : kPack;
+}
+
 }  // namespace vec
 TOCHA_ISA_END
 
@@ -119,6 +132,20 @@ TOCHA_MATH Mask pack(bool x) TOCHA_BY_PARTS(I32, I32{} - static_cast<int32_t>(x)
   for (int64_t i = 0; i < n.count; ++i) lanes[i] = p[i];
   return load(lanes, Whole());
 }
+TOCHA_MATH Mask load(const uint8_t* p, Whole) {  // truths
+  alignas(64) int32_t lanes[kPack];
+#pragma GCC ivdep
+#pragma GCC unroll 1
+  for (int i = 0; i < kPack; ++i) lanes[i] = -static_cast<int32_t>(p[i] != 0);
+  Mask m;
+  std::memcpy(&m, lanes, sizeof m);
+  return m;
+}
+TOCHA_MATH Mask load(const uint8_t* p, First n) {
+  uint8_t lanes[kPack] = {};
+  for (int64_t i = 0; i < n.count; ++i) lanes[i] = p[i];
+  return load(lanes, Whole());
+}
 TOCHA_MATH void store(float* p, Pack x, Whole) {  // not as one piece: that would go through the stack
   for (int i = 0; i < kParts; ++i) store(p + i * (kBytes / 4), x.part[i]);
 }
@@ -149,21 +176,62 @@ TOCHA_MATH Pack operator-(Pack a) TOCHA_BY_PARTS(F32, -a.part[i])
         TOCHA_PACK_COMPARISON(==) TOCHA_PACK_COMPARISON(!=)
 #undef TOCHA_PACK_COMPARISON
 
+            alignas(64) constexpr int32_t kLaneNumbers[kPack] = {
+              0,
+              1,
+              2,
+              3,
+              4,
+              5,
+              6,
+              7,
+              8,
+              9,
+              10,
+              11,
+              12,
+              13,
+              14,
+              15
+            };
+TOCHA_MATH I32 lane_numbers(int part) {
+  I32 x;
+  std::memcpy(&x, kLaneNumbers + part * (kBytes / 4), sizeof x);
+  return x;
+}
+#define TOCHA_POSITIONS(OP)                                \
+  TOCHA_MATH Mask operator OP(Positions a, Same b) {       \
+    const int32_t lane = lane_of(b, a);                    \
+    TOCHA_BY_PARTS(I32, lane_numbers(i) OP(I32{} + lane))  \
+  }                                                        \
+  TOCHA_MATH Mask operator OP(Same a, Positions b) {       \
+    const int32_t lane = lane_of(a, b);                    \
+    TOCHA_BY_PARTS(I32, (I32{} + lane) OP lane_numbers(i)) \
+  }
+TOCHA_POSITIONS(<)
+TOCHA_POSITIONS(<=)
+TOCHA_POSITIONS(>)
+TOCHA_POSITIONS(>=)
+TOCHA_POSITIONS(==)
+TOCHA_POSITIONS(!=)
+#undef TOCHA_POSITIONS
+
 #define TOCHA_PACK_LOGIC(OP) TOCHA_MATH Mask operator OP(Mask a, Mask b) TOCHA_BY_PARTS(I32, a.part[i] OP b.part[i])
-            TOCHA_PACK_LOGIC(&) TOCHA_PACK_LOGIC(|) TOCHA_PACK_LOGIC(^)
+TOCHA_PACK_LOGIC(&)
+TOCHA_PACK_LOGIC(|) TOCHA_PACK_LOGIC(^)
 #undef TOCHA_PACK_LOGIC
-                TOCHA_MATH Mask operator!(Mask a) TOCHA_BY_PARTS(I32, ~a.part[i])
+    TOCHA_MATH Mask operator!(Mask a) TOCHA_BY_PARTS(I32, ~a.part[i])
 
 #define TOCHA_PACK_BITS(OP)                                                                                            \
   TOCHA_MATH Bits operator OP(Bits a, Bits b) TOCHA_BY_PARTS(U32, a.part[i] OP b.part[i]) TOCHA_MATH Bits operator OP( \
       Bits a, uint32_t b) TOCHA_BY_PARTS(U32, a.part[i] OP b)
-                    TOCHA_PACK_BITS(+) TOCHA_PACK_BITS(-) TOCHA_PACK_BITS(&) TOCHA_PACK_BITS(|) TOCHA_PACK_BITS(<<)
-                        TOCHA_PACK_BITS(>>)
+        TOCHA_PACK_BITS(+) TOCHA_PACK_BITS(-) TOCHA_PACK_BITS(&) TOCHA_PACK_BITS(|) TOCHA_PACK_BITS(<<)
+            TOCHA_PACK_BITS(>>)
 #undef TOCHA_PACK_BITS
 
-                            TOCHA_MATH Bits bits_of(Pack x) TOCHA_BY_PARTS(U32, (U32)x.part[i]) TOCHA_MATH Bits
-    bits_of(Mask x) TOCHA_BY_PARTS(U32, (U32)x.part[i]) TOCHA_MATH Bits operator-(uint32_t a, Bits b)
-        TOCHA_BY_PARTS(U32, a - b.part[i]) TOCHA_MATH Pack
+                TOCHA_MATH Bits bits_of(Pack x) TOCHA_BY_PARTS(U32, (U32)x.part[i]) TOCHA_MATH Bits bits_of(Mask x)
+                    TOCHA_BY_PARTS(U32, (U32)x.part[i]) TOCHA_MATH Bits operator-(uint32_t a, Bits b)
+                        TOCHA_BY_PARTS(U32, a - b.part[i]) TOCHA_MATH Pack
     roots(Pack x) TOCHA_BY_PARTS(F32, root(x.part[i])) TOCHA_MATH Pack from_bits(Bits x)
         TOCHA_BY_PARTS(F32, (F32)x.part[i]) TOCHA_MATH Pack madd(Pack a, Pack b, Pack c)
             TOCHA_BY_PARTS(F32, fused(a.part[i], b.part[i], c.part[i])) TOCHA_MATH Pack madd(Pack a, float b, Pack c) {

@@ -20,6 +20,16 @@ TOCHA_MATH Mask pack(bool x) { return {static_cast<__mmask16>(x ? 0xffff : 0)}; 
 TOCHA_MATH __mmask16 first_lanes(First n) { return static_cast<__mmask16>((1u << n.count) - 1); }
 TOCHA_MATH Pack load(const float* p, Whole) { return {math::load(p)}; }
 TOCHA_MATH Pack load(const float* p, First n) { return {_mm512_maskz_loadu_ps(first_lanes(n), p)}; }
+TOCHA_MATH Mask load(const uint8_t* p, First n) {  // truths
+  uint8_t lanes[kPack] = {};
+  std::memcpy(lanes, p, static_cast<size_t>(n.count));
+  __m512i wide = _mm512_cvtepu8_epi32(_mm_loadu_si128(reinterpret_cast<const __m128i*>(lanes)));
+  return {_mm512_test_epi32_mask(wide, wide)};
+}
+TOCHA_MATH Mask load(const uint8_t* p, Whole) {
+  __m512i wide = _mm512_cvtepu8_epi32(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p)));
+  return {_mm512_test_epi32_mask(wide, wide)};
+}
 TOCHA_MATH void store(float* p, Pack x, Whole) { math::store(p, x.lanes); }
 TOCHA_MATH void store(float* p, Pack x, First n) { _mm512_mask_storeu_ps(p, first_lanes(n), x.lanes); }
 
@@ -44,6 +54,22 @@ TOCHA_PACK_COMPARISON(>=, _CMP_GE_OQ)
 TOCHA_PACK_COMPARISON(==, _CMP_EQ_OQ)
 TOCHA_PACK_COMPARISON(!=, _CMP_NEQ_UQ)
 #undef TOCHA_PACK_COMPARISON
+
+#define TOCHA_POSITIONS(OP, PREDICATE)                                                           \
+  TOCHA_MATH Mask operator OP(Positions a, Same b) {                                             \
+    return {_mm512_cmp_epi32_mask(lane_numbers(), _mm512_set1_epi32(lane_of(b, a)), PREDICATE)}; \
+  }                                                                                              \
+  TOCHA_MATH Mask operator OP(Same a, Positions b) {                                             \
+    return {_mm512_cmp_epi32_mask(_mm512_set1_epi32(lane_of(a, b)), lane_numbers(), PREDICATE)}; \
+  }
+TOCHA_MATH __m512i lane_numbers() { return _mm512_set_epi32(15, 14, 13, 12, 11, 10, 9, 8, 7, 6, 5, 4, 3, 2, 1, 0); }
+TOCHA_POSITIONS(<, _MM_CMPINT_LT)
+TOCHA_POSITIONS(<=, _MM_CMPINT_LE)
+TOCHA_POSITIONS(>, _MM_CMPINT_NLE)
+TOCHA_POSITIONS(>=, _MM_CMPINT_NLT)
+TOCHA_POSITIONS(==, _MM_CMPINT_EQ)
+TOCHA_POSITIONS(!=, _MM_CMPINT_NE)
+#undef TOCHA_POSITIONS
 
 #define TOCHA_PACK_LOGIC(OP) \
   TOCHA_MATH Mask operator OP(Mask a, Mask b) { return {static_cast<__mmask16>(a.lanes OP b.lanes)}; }

@@ -11,7 +11,7 @@ from typing import Any
 from tocha.ir import dtypes as dt
 from tocha.ir.node import CONSTANT, GRAD, INPUT, OUTPUT, PARAM, Node
 from tocha.ir.select import CAST, where
-from tocha.operators.derived import formulas, operator_for, usable, whole_formulas
+from tocha.operators.derived import formulas, gradient_as_operator, operator_for, usable, whole_formulas
 from tocha.operators.facts import Facts, Scalar
 from tocha.operators.interpreter import Interpreter, as_operand, formula_of
 from tocha.operators.record import Operator
@@ -155,6 +155,10 @@ class FormulaOnTensors:
             return self.it.apply("polygamma", (self.integer(n.args[0]), self.value(n.args[1])), {})
         if whole := whole_formulas(n.dtype).get(n):
             return self.it.apply(whole.name, (self.leaves[INPUT][0],), {})
+        if found := gradient_as_operator(n):
+            o, leaves = found
+            params = [a for a in o.schema.arguments if not a.is_tensor]
+            return self.it.apply(o.name, (*map(self.value, leaves), *self.leaves[PARAM][: len(params)]), {})
         args = tuple(self.value(a) for a in n.args)
         if args and all(
             type(v.number) in (bool, int, float) for v in args

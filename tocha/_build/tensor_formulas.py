@@ -36,10 +36,13 @@ class TensorFormula:
     PROMOTES = frozenset({"add", "sub", "mul", "div", "pow", "conj", "eq", "ne", "where"})
 
     def operand(self, n: Node, a: Node) -> str:
-        """In a formula for complex numbers an input may be real all the same: 1j ** x. Its logarithm is a complex one."""
+        """In a formula for complex numbers an input may be real all the same: 1j ** x. Its logarithm is a complex one, of the
+        gradient's precision."""
         name = self.name(a)
-        is_plain = a.op is not INPUT or not a.dtype.is_complex or n.op.name in self.PROMOTES
-        return name if is_plain else f"autograd::as_complex({name})"
+        if a.op is not INPUT or not a.dtype.is_complex or n.op.name in self.PROMOTES:
+            return name
+        precise = f"ops::to_dtype({name}, g[0].dtype(), false, false, std::nullopt)"
+        return f"(g[0].is_complex() ? {precise} : autograd::as_complex({name}))"
 
     def text(self, n: Node) -> str:
         if n.op is GRAD:

@@ -171,7 +171,23 @@ class FormulaOnTensors:
         name, keywords = operator_for(n.op.name)
         if name == "imag" and not args[0].dtype.is_complex:  # a real operand of a complex formula
             return self.it.apply("zeros_like", args, {})
+        if n.op.name not in self.PROMOTES:
+            args = tuple(self.as_complex(a, v) for a, v in zip(n.args, args, strict=True))
         return self.it.apply(name, self.as_computed(n, args), keywords)
+
+    # What means the same for a real tensor that stands for complex numbers.
+    PROMOTES = frozenset({"add", "sub", "mul", "div", "pow", "conj", "eq", "ne", "where", "real"})
+
+    def as_complex(self, source: Node, value: Any) -> Any:
+        """A real input of a formula for complex numbers, such as the base of x ** 1j: its logarithm is a complex one."""
+        grad = self.leaves[GRAD][0]
+        if source.op is not INPUT or not source.dtype.is_complex or value.number is not None:
+            return value
+        return (
+            value
+            if value.dtype.is_complex or not grad.dtype.is_complex
+            else self.it.apply("to", (value, grad.dtype), {})
+        )
 
     def as_computed(self, n: Node, args: tuple) -> tuple:
         """Operands that are not floats as the formula has them, where the operator would not make the same of them: it computes in

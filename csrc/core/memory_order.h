@@ -40,9 +40,12 @@ Ints strides_by_operands(IntsView sizes, int operands, Step step) {
   }
   Ints strides(n);
   int64_t next = 1;
+  bool rows = true;
+  for (int64_t i = 0; i < n; ++i) rows = rows && order[i] == n - 1 - i;
   for (int64_t i = 0; i < n; ++i) {
     strides[order[i]] = next;
-    next *= std::max<int64_t>(sizes[order[i]], 1);
+    // What lies outside of an empty dim has stride 0, unless the order is that of a new tensor.
+    next *= rows ? std::max<int64_t>(sizes[order[i]], 1) : sizes[order[i]];
   }
   return strides;
 }

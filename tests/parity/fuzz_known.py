@@ -5,10 +5,11 @@
 FUZZ.PY makes, runs and shrinks the programs. Its own --known looks for substrings of a signature, and a signature of
 gradients holds every operator of the shrunk program: the same difference beside another operator looks new. Here an
 entry `kind | operator` covers a report of that kind when the operator takes part in the shrunk program (or, where a line
-differs, is that line's), and `kind | operator | words` only when the report also holds the words.
+differs, is that line's), and `kind | operator | words | words` only when the report also holds the words.
 The programs run in a process of their own. One that kills it is run again on tocha alone: if it kills that too, it is new
 (`crash`), else the crash is PyTorch's, and is named.
-A report of a line that writes into memory which another of its tensors reads, too, ends with the words `shares memory`.
+A report of a line that writes into memory which another of its tensors reads, too, ends with the words `shares memory`; one
+of elements that were written in another dtype, and are looked at through a view, with the words `another dtype`.
 Exit status: 0 nothing new, 1 new signatures, each printed once with its program.
 """
 
@@ -37,18 +38,18 @@ class Entry(NamedTuple):
 
     kind: str
     operator: str
-    words: str
+    words: tuple[str, ...]
 
     def covers(self, kind: str, operators: set[str], report: str) -> bool:
-        return self.kind == kind and self.operator in operators and self.words in report
+        return self.kind == kind and self.operator in operators and all(w in report for w in self.words)
 
 
 def entries(path: Path = ACCEPTED) -> list[Entry]:
     found = []
     for line in path.read_text().splitlines():
         if line.strip() and not line.startswith("#"):
-            kind, operator, *words = (part.strip() for part in line.split(" | ", 2))
-            found.append(Entry(kind, operator, words[0] if words else ""))
+            kind, operator, *words = (part.strip() for part in line.split(" | "))
+            found.append(Entry(kind, operator, tuple(words)))
     return found
 
 
@@ -102,23 +103,27 @@ def mismatch(fuzz: Any, seed: int, special_share: float) -> Found | None:
     except fuzz.Mismatch as found:
         lines, mode = fuzz.shrink(maker.run.lines, mode, special, found.kind)
         report = fuzz.replay(lines, mode, special) or found
-        shared = "; shares memory" if writes_what_it_reads(fuzz, lines, report.line) else ""
-        return Found(seed, report.kind, report.line, str(report) + shared, lines, special, mode)
+        told = str(report) + noticed(fuzz, lines, report.line, report.detail)
+        return Found(seed, report.kind, report.line, told, lines, special, mode)
     return None
 
 
-def writes_what_it_reads(fuzz: Any, lines: list[str], line: str) -> bool:
-    """Whether a line writes into a tensor and names another one in the same memory."""
+def noticed(fuzz: Any, lines: list[str], line: str, detail: Any) -> str:
+    """What else is to be said of a line that writes into a tensor."""
     written = re.match(r"(x\d+)(?:\.\w+_\(|\[.*\] [^=]*=|\.\w+ = | [^\s\w]*= )", line)
     if line not in lines or not written:
-        return False
+        return ""
     env = fuzz.Run().env["torch"]
     for before in lines[: lines.index(line)]:
         with contextlib.suppress(Exception):
             exec(before, env)
     target, read = written[1], set(re.findall(r"\bx\d+\b", line[written.end() :]))
     memory = {name: env[name].untyped_storage().data_ptr() for name in {target, *read} if fuzz.is_t(env.get(name))}
-    return any(memory.get(name) == memory.get(target) for name in read - {target})
+    shares = any(memory.get(name) == memory.get(target) for name in read - {target})
+    seen = re.match(r"(x\d+) \w+\(", str(detail))
+    tensors = [env.get(name) for name in (target, seen[1] if seen else target)]
+    views = all(map(fuzz.is_t, tensors)) and tensors[0].dtype != tensors[1].dtype
+    return "; shares memory" * shares + "; another dtype" * views
 
 
 def surveyed(fuzz: Any, seeds: range, special_share: float, send: Connection) -> None:
@@ -211,7 +216,7 @@ def main() -> int:
             flush=True,
         )
     if a.unused:
-        print(*(f"unused: {' | '.join(filter(None, e))}" for e in known if not used[e]), sep="\n")
+        print(*(f"unused: {' | '.join((e.kind, e.operator, *e.words))}" for e in known if not used[e]), sep="\n")
     return 1 if new else 0
 
 

@@ -411,3 +411,15 @@ def test_one_power_of_the_number_that_was_given(start: float, dtype: str) -> Non
 
 def test_a_step_that_rounds_to_zero() -> None:
     same(lambda m: m.arange(0.5, 3.5, 0.25, dtype=m.int64).tolist())
+
+
+@pytest.mark.parametrize("base", ["float16", "float32", "float64", "complex64"])
+@pytest.mark.parametrize("value", [-2.0, 2.0, 0.0])
+def test_the_logarithm_of_a_real_base_is_as_precise_as_its_power(base: str, value: float) -> None:
+    def program(m: Any) -> Any:
+        exponent = m.tensor([1 + 2j], dtype=m.complex128, requires_grad=True)
+        power = m.pow(m.tensor([value], dtype=getattr(m, base)), exponent)
+        m.view_as_real(power).sum().backward()
+        return [round(v, 12) for v in m.view_as_real(exponent.grad).reshape(-1).tolist()]
+
+    same(program)

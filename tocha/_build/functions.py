@@ -195,6 +195,8 @@ class Family(TakenOver):
             kernels += '#include "dispatch/inplace.h"\n'
         if "check_sharing" in body:
             kernels += '#include "dispatch/overlap.h"\n'
+        if "lay_out_like" in body:
+            kernels += '#include "dispatch/like_self.h"\n'
         if "foreach::" in body:
             kernels += '#include "dispatch/foreach.h"\n'
         if any("computed_number" in s for s in self.statics):
@@ -327,6 +329,9 @@ class Family(TakenOver):
         label = node_label(o, self.use_rule)
         named = f", {label}" if label else ""
         results = "  return std::move(outs[0]);" if nout == 1 else f"  return {{{', '.join(f'std::move(outs[{i}])' for i in range(nout))}}};"
+        if like := (o.types or {}).get("like_self"):
+            mask = sum(1 << dt.DTYPES.index(d) for d in like)
+            results = f"  lay_out_like(self, {hex(mask)}u, outs, {nout});\n" + results
         record = []
         if formulas:
             told = f"{{&{self.described_call(o, 'function')}, given}}"

@@ -7,7 +7,8 @@ from tocha.codegen.translator_types import Value
 from tocha.ir import dtypes as dt
 from tocha.ir.node import CONSTANT, GRAD, INPUT, OUTPUT, PARAM, Node
 from tocha.ir.select import CAST
-from tocha.operators.derived import is_number, operator_for, whole_formulas
+from tocha.operators.derived import gradient_as_operator, is_number, operator_for, whole_formulas
+from tocha.operators.record import Operator
 
 
 def _blank():
@@ -35,10 +36,13 @@ class TensorFormula:
     PROMOTES = frozenset({"add", "sub", "mul", "div", "pow", "conj", "eq", "ne", "where"})
 
     def operand(self, n: Node, a: Node) -> str:
-        """In a formula for complex numbers an input may be real all the same: 1j ** x. Its logarithm is a complex one."""
+        """In a formula for complex numbers an input may be real all the same: 1j ** x. Its logarithm is a complex one, of the
+        gradient's precision."""
         name = self.name(a)
-        is_plain = a.op is not INPUT or not a.dtype.is_complex or n.op.name in self.PROMOTES
-        return name if is_plain else f"autograd::as_complex({name})"
+        if a.op is not INPUT or not a.dtype.is_complex or n.op.name in self.PROMOTES:
+            return name
+        precise = f"ops::to_dtype({name}, g[0].dtype(), false, false, std::nullopt)"
+        return f"(g[0].is_complex() ? {precise} : autograd::as_complex({name}))"
 
     def text(self, n: Node) -> str:
         if n.op is GRAD:
@@ -55,6 +59,8 @@ class TensorFormula:
             return self.translator.op_call("polygamma", [Value(integer(n.args[0]), "int"), Value(self.name(n.args[1]), "Tensor")], {}).code
         if whole := whole_formulas(n.dtype).get(n):
             return self.translator.op_call(whole.name, [Value("x[0]", "Tensor")], {}).code
+        if found := gradient_as_operator(n):
+            return self.operator_text(*found)
         if is_number(n):
             return f"computed_number([&] {{ return {self.number_text(n)}; }})"
         args = [Value(self.operand(n, a), "Tensor") for a in n.args]
@@ -75,6 +81,13 @@ class TensorFormula:
             return f"exact_number(Scalar({number(n)}))"
         args = [Value(self.number_text(a), "Tensor") for a in n.args]
         return args[0].code if n.op is CAST else self.call(n, args)
+
+    def operator_text(self, o: Operator, leaves: list[Node]) -> str:
+        """A call with these tensors, and with the parameters at hand."""
+        given = [Value(self.name(leaf), "Tensor") for leaf in leaves]
+        for i, a in enumerate(a for a in o.schema.arguments if not a.is_tensor):
+            given.append(Value(f"p[{i}].to_double()", "float") if a.type == "float" else Value(f"p[{i}]", "Scalar"))
+        return self.translator.op_call(o.name, given, {}).code
 
     def call(self, n: Node, args: list[Value]) -> str:
         name, keywords = operator_for(n.op.name)

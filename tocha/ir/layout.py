@@ -187,7 +187,14 @@ def ordered_strides(sizes: Sizes, operands: Sequence[Sizes]) -> list[Any]:
                 at = j
             elif c < 0:
                 break
-    return strides_in_order(sizes, order)
+    if order == list(range(len(sizes) - 1, -1, -1)):
+        return contiguous_strides(sizes)
+    strides: list[Any] = [0] * len(sizes)
+    step: Any = 1
+    for d in order:
+        strides[d] = step
+        step = step * sizes[d]  # what lies outside of an empty dim has stride 0
+    return strides
 
 
 def _common_strides(sizes: Sizes, strides: Sequence[Sizes]) -> list[Any] | None:

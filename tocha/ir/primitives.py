@@ -519,7 +519,7 @@ def _exponent_rule(g: Node, y: Node, a: Node, b: Node) -> Node:
     at_zero = (a == 0) & (real(b) >= 0)
     if b.dtype.is_complex:
         at_zero = at_zero & (imag(b) == 0)
-    return where(at_zero, zero_like(g), g * conjugate(y * log(a)))
+    return g * where(at_zero, zero_like(y), conjugate(y * log(a)))  # PyTorch's: NaN for an infinite gradient
 
 
 pow: Primitive = define(
@@ -539,7 +539,7 @@ pow: Primitive = define(
 
 def _atan2_rule(g: Node, a: Node, b: Node, numerator: Node) -> Node:
     square = a * a + b * b
-    return where(square == 0, zero_like(g), g * (numerator / square))
+    return g * where(square == 0, zero_like(numerator), numerator / square)
 
 
 atan2 = define(
@@ -558,7 +558,7 @@ hypot = define(
     FLOATING,
     cpp="math::hypot({0}, {1})",
     triton="libdevice.hypot({0}, {1})",
-    gradients=(lambda g, y, a, b: g * (a / y), lambda g, y, a, b: g * (b / y)),
+    gradients=(lambda g, y, a, b: g * a / y, lambda g, y, a, b: g * b / y),
     evaluate=lambda n, a, b: math.hypot(a, b),
     cost=Cost.EXPENSIVE,
 )

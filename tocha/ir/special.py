@@ -131,13 +131,13 @@ i0 = _unary("i0", lambda g, y, x: g * i1(x), lambda x: ref.bessel_i(0, x), "libd
 i0e = _unary("i0e", lambda g, y, x: g * (i1e(x) - sign(x) * y), lambda x: ref.bessel_i(0, x) * math.exp(-abs(x)))
 i1: Primitive = _unary(
     "i1",
-    lambda g, y, x: g * _unless_zero(x, lambda z: i0(x) - y / z, 0.5),
+    lambda g, y, x: g * _unless_zero(x, lambda z: i0(z) - y / z, 0.5),
     lambda x: ref.bessel_i(1, x),
     "libdevice.cyl_bessel_i1({0})",
 )
 i1e: Primitive = _unary(
     "i1e",
-    lambda g, y, x: g * _unless_zero(x, lambda z: i0e(x) - y * (sign(x) + 1.0 / z), 0.5),
+    lambda g, y, x: g * _unless_zero(x, lambda z: i0e(z) - y * (sign(x) + 1.0 / z), 0.5),
     lambda x: ref.bessel_i(1, x) * math.exp(-abs(x)),
 )
 bessel_j0 = _unary("bessel_j0", None, lambda x: ref.bessel_j(0, x), "libdevice.j0({0})")

@@ -75,7 +75,7 @@ def check_hardtanh(self, min_val, max_val):
 @cheap(
     "nn_hardtanh(Tensor self, Scalar min_val=-1, Scalar max_val=1) -> Tensor",
     dtypes=NUMERIC,
-    types={"check": check_hardtanh},
+    types={"check": check_hardtanh, "like_self": NUMERIC},
     core=True,
 )
 def hardtanh(x, min_val, max_val):
@@ -91,7 +91,13 @@ def hardtanh_gradient(grad, self, min_val, max_val):
     return s.where((self <= min_val) | (self >= max_val), s.zero_like(grad), grad)
 
 
-@cheap("nn_relu6(Tensor self) -> Tensor", node="HardtanhBackward0", dtypes=NUMERIC, variants="function, inplace")
+@cheap(
+    "nn_relu6(Tensor self) -> Tensor",
+    node="HardtanhBackward0",
+    dtypes=NUMERIC,
+    types={"like_self": NUMERIC},
+    variants="function, inplace",
+)
 def relu6(x):
     """self kept within [0, 6]."""
     return s.clamp(x, 0, 6)
@@ -132,7 +138,10 @@ def hardswish(x):
 
 @gradient(hardswish, "self")
 def hardswish_gradient(grad, self):
-    return s.where(self <= -3, s.zero_like(grad), s.where(self < 3, grad * (self / 3 + 0.5), grad))
+    inside = s.where(
+        (self > -3) & (self < 3), grad, s.zero_like(grad)
+    )  # an infinite one must not meet the 0 of the ends
+    return s.where(self <= -3, s.zero_like(grad), s.where(self < 3, inside * (self / 3 + 0.5), grad))
 
 
 @cheap(
@@ -364,9 +373,7 @@ def softplus(x, beta, threshold):
 @gradient(softplus, "self")
 def softplus_gradient(grad, self, beta, threshold):
     scaled = self * beta
-    # At the threshold the slope is that of the curve, but it changes no more.
-    curve = s.where(scaled == threshold, s.sigmoid(threshold), s.sigmoid(scaled))
-    return s.where(scaled > threshold, grad, grad * curve)
+    return s.where(scaled > threshold, grad, grad * s.sigmoid(scaled))
 
 
 @activation("_logsigmoid(Tensor self) -> Tensor", node="LogSigmoidBackward0", variants="function")

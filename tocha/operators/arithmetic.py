@@ -497,7 +497,7 @@ def float_power(self, exponent):
 def square(self):
     """self * self; the square of a bool is an integer."""
     if self.dtype == dt.bool_:
-        return self.to(dt.int64)
+        return op.mul(self, self).to(dt.int64)
     return op.mul(self, self)
 
 
@@ -533,7 +533,7 @@ def no_complex_inplace(self):
 @pointwise(
     "abs(Tensor self) -> Tensor",
     dtypes=(*NUMERIC, *COMPLEX, *COMPLEX32, *FLOAT8[:4]),
-    types={"out": ("real",), "check_inplace": no_complex_inplace},
+    types={"out": ("real",), "check_inplace": no_complex_inplace, "like_self": COMPLEX},
     variants=UNARY,
     operator="__abs__",
     aliases=("absolute",),
@@ -657,7 +657,7 @@ def check_frexp(self):
 @pointwise(
     "frexp(Tensor self) -> (Tensor mantissa, Tensor exponent)",
     dtypes=FLOATS,
-    types={"out": ("T", dt.int32), "check": check_frexp},
+    types={"out": ("T", dt.int32), "check": check_frexp, "like_self": FLOATS},
     variants="function, method, out",
     aten=("frexp.Tensor", "frexp.Tensor_out"),
 )

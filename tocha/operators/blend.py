@@ -191,7 +191,7 @@ def largest(d: "dtype") -> "float":
 @pointwise(
     "_replace_special(Tensor self, float nan, float posinf, float neginf) -> Tensor",
     dtypes=(*FLOATS, *COMPLEX),
-    types={"params": ("real", "real", "real")},
+    types={"params": ("real", "real", "real"), "like_self": (*FLOATS, *COMPLEX)},
     variants="function",
 )
 def replace_special(x, nan, posinf, neginf):

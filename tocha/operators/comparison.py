@@ -89,6 +89,7 @@ def ge(x, y):
 
 question = partial(pointwise, dtypes=ALL, types=TO_BOOL, variants="function, method")
 REAL_NUMBERS = (*REAL, *UNSIGNED)
+INTEGRAL = tuple(d for d in ALL if not d.is_differentiable)
 
 
 def never():
@@ -101,13 +102,22 @@ def isnan(x):
     return s.isnan(x) if x.dtype.is_differentiable else never()
 
 
-@question("isinf(Tensor self) -> Tensor", dtypes=(*ALL, *COMPLEX32, dt.float8_e5m2), core=True)
+@question(
+    "isinf(Tensor self) -> Tensor",
+    dtypes=(*ALL, *COMPLEX32, dt.float8_e5m2),
+    types={**TO_BOOL, "like_self": INTEGRAL},
+    core=True,
+)
 def isinf(x):
     """Whether an element is infinite, or a part of it is."""
     return s.isinf(x) if x.dtype.is_differentiable else never()
 
 
-@question("isfinite(Tensor self) -> Tensor", dtypes=(*ALL, *COMPLEX32, dt.float8_e5m2, dt.float8_e8m0fnu))
+@question(
+    "isfinite(Tensor self) -> Tensor",
+    dtypes=(*ALL, *COMPLEX32, dt.float8_e5m2, dt.float8_e8m0fnu),
+    types={**TO_BOOL, "like_self": INTEGRAL},
+)
 def isfinite(x):
     """Whether an element is neither infinite nor NaN."""
     return s.isfinite(x) if x.dtype.is_differentiable else ~never()
@@ -125,7 +135,7 @@ def isneginf(x):
     return x == float("-inf") if x.dtype.is_floating else never()
 
 
-@question("isreal(Tensor self) -> Tensor", dtypes=STORED)
+@question("isreal(Tensor self) -> Tensor", dtypes=STORED, types={**TO_BOOL, "like_self": REAL})
 def isreal(x):
     """Whether an element has no imaginary part."""
     return s.imag(x) == 0 if x.dtype.is_complex else ~never()

@@ -134,16 +134,28 @@ def view_as_complex_gradient(grad):
 
 
 @pointwise(
-    "angle(Tensor self) -> Tensor",
+    "_angle(Tensor self) -> Tensor",
     dtypes=(*FLOATS, *COMPLEX),
     types={"out": ("real",)},
     promote=INT_TO_FLOAT,
-    variants="function, method, out",
+    variants="function",
     expensive=True,
 )
-def angle(x):
+def angle_formula(x):
     """The angle of a complex number; pi for a negative real one."""
     return s.angle(x)
+
+
+@composite(
+    "angle(Tensor self) -> Tensor",
+    node="AngleBackward0",
+    variants="function, method, out",
+    tags=frozenset({"pointwise"}),
+    whole=True,
+)
+def angle(self):
+    """The angle of a complex number, contiguous; pi for a negative real one."""
+    return op._angle(self.contiguous() if self.is_complex() else self)
 
 
 # Conjugation
@@ -214,7 +226,12 @@ def resolve_neg(self):
     return self
 
 
-@pointwise("_conjugate(Tensor self) -> Tensor", dtypes=(*COMPLEX, *COMPLEX32), variants="function")
+@pointwise(
+    "_conjugate(Tensor self) -> Tensor",
+    dtypes=(*COMPLEX, *COMPLEX32),
+    types={"like_self": (*COMPLEX, *COMPLEX32)},
+    variants="function",
+)
 def conjugate(x):
     """The complex conjugate."""
     return s.conj(x)

@@ -10,7 +10,7 @@ from functools import cache
 from tocha.ir import dtypes as dt
 from tocha.ir import scalar
 from tocha.ir.derivative import gradient
-from tocha.ir.node import CONSTANT, PARAM, Node, NoDerivative
+from tocha.ir.node import CONSTANT, GRAD, INPUT, OUTPUT, PARAM, Node, NoDerivative
 from tocha.ir.rewrite import simplify
 from tocha.operators.record import AS_COMPUTED, Operator, operators, overloads
 
@@ -113,6 +113,31 @@ def whole_formulas(t: dt.DType) -> dict[Node, Operator]:
             if len(nodes) == 1 and any(a.args for a in nodes[0].args):
                 known.setdefault(nodes[0], o)
     return known
+
+
+@cache
+def _with_own_gradients(t: dt.DType) -> dict[Node, Operator]:
+    """Operators of several tensors whose records say their gradients, by their formula."""
+    known: dict[Node, Operator] = {}
+    for o in operators():
+        if o.kind == "pointwise" and o.gradients and len(operands(o)) > 1 and t in o.dtypes and has_one_dtype(o):
+            nodes = traced(o, t)
+            if len(nodes) == 1 and nodes[0].args:
+                known.setdefault(nodes[0], o)
+    return known
+
+
+def gradient_as_operator(n: Node) -> tuple[Operator, list[Node]] | None:
+    """The operator that a gradient's formula is, and the leaves that it is called with; parameters are the same. What is
+    recorded is then that operator, whose record knows its derivatives."""
+    order = {GRAD: 0, INPUT: 1, OUTPUT: 2}
+    leaves = [leaf for leaf in scalar.topological((n,)) if leaf.op in order]
+    leaves.sort(key=lambda leaf: (order[leaf.op], leaf.attr))
+    if not leaves or leaves[0].op is not GRAD:
+        return None
+    (renamed,) = scalar.substitute((n,), {leaf: scalar.Input(i, leaf.dtype) for i, leaf in enumerate(leaves)})
+    found = _with_own_gradients(n.dtype).get(renamed)
+    return (found, leaves) if found else None
 
 
 _SPELLED: dict[str, tuple[str, dict[str, str]]] = {

@@ -188,11 +188,11 @@ def _rrelu_noise(self, lower, upper, generator):
     tags=_RANDOM,
 )
 def rrelu(self, lower, upper, training, generator):
-    """self where positive, else self times a slope: drawn from [lower, upper) when training, else the middle."""
+    """self where positive, else self times a slope: drawn from [lower, upper) when training, else the middle. Contiguous."""
     check_slopes(lower, upper)
     if not training:
-        return op.nn_leaky_relu(self, (lower + upper) / 2)
-    return self * op._rrelu_noise(self, lower.to_double(), upper.to_double(), generator)
+        return op.nn_leaky_relu(self.contiguous(), (lower + upper) / 2)
+    return self.contiguous() * op._rrelu_noise(self, lower.to_double(), upper.to_double(), generator)
 
 
 @composite(

@@ -62,7 +62,12 @@ def sigmoid(x):
 @pointwise("sigmoid_backward(Tensor grad_output, Tensor output) -> Tensor", dtypes=(*FLOATS, *COMPLEX), variants="")
 def sigmoid_backward(grad, y):
     """The gradient of sigmoid from its result."""
-    return grad * s.conjugate(y * (1 - y))
+    return grad * s.conjugate((1 - y) * y)
+
+
+@gradient(sigmoid_backward, "output")
+def sigmoid_backward_gradient(grad, grad_output, output):
+    return s.conjugate(grad) * grad_output * s.conjugate(1 - 2 * output)  # each once: what is infinite would become NaN
 
 
 STORED = frozenset({"stored"})  # the formula sees half types as they are
@@ -136,12 +141,12 @@ def logaddexp(x, y):
 
 @gradient(logaddexp, "self")
 def logaddexp_gradient(grad, self, other):
-    return grad * s.conjugate(s.sigmoid(self - other))
+    return grad / s.conjugate(1 + s.exp(other - self))
 
 
 @gradient(logaddexp, "other")
 def logaddexp_other_gradient(grad, self, other):
-    return grad * s.conjugate(s.sigmoid(other - self))
+    return grad / s.conjugate(1 + s.exp(self - other))
 
 
 @pointwise(
@@ -154,12 +159,12 @@ def logaddexp2(x, y):
 
 @gradient(logaddexp2, "self")
 def logaddexp2_gradient(grad, self, other):
-    return grad * s.sigmoid((self - other) * math.log(2))
+    return grad / (1 + s.exp2(other - self))
 
 
 @gradient(logaddexp2, "other")
 def logaddexp2_other_gradient(grad, self, other):
-    return grad * s.sigmoid((other - self) * math.log(2))
+    return grad / (1 + s.exp2(self - other))
 
 
 product = partial(pointwise, dtypes=FLOATS, promote=INT_TO_FLOAT, expensive=True)
@@ -171,11 +176,6 @@ def product_with(x, y, logarithm):
     x, y = s.compute(x), s.compute(y)
     factor = s.compute(s.cast(logarithm(y), dtype))
     return s.where(s.isnan(y), y, s.where(x == 0, s.zero_like(x), x * factor))
-
-
-def times_logarithm(grad, y, logarithm, regular):
-    """product_with, linear in grad wherever the logarithm is a number: forward mode differentiates it at grad = 0."""
-    return s.where(regular, grad * logarithm(y), product_with(grad, y, logarithm))
 
 
 @product(
@@ -203,8 +203,7 @@ def xlogy(x, y):
 
 @gradient(xlogy, "self")
 def xlogy_gradient(grad, self, other):
-    regular = (other > 0) & (other < math.inf)
-    return s.where((self == 0) & (other <= 0), s.zero_like(grad), times_logarithm(grad, other, s.log, regular))
+    return s.where((self == 0) & (other <= 0), s.zero_like(grad), product_with(grad, other, s.log))
 
 
 @gradient(xlogy, "other")
@@ -229,8 +228,7 @@ def xlog1py(x, y):
 
 @gradient(xlog1py, "self")
 def xlog1py_gradient(grad, self, other):
-    regular = (other > -1) & (other < math.inf)
-    return s.where((self == 0) & (other <= -1), s.zero_like(grad), times_logarithm(grad, other, s.log1p, regular))
+    return s.where((self == 0) & (other <= -1), s.zero_like(grad), product_with(grad, other, s.log1p))
 
 
 @gradient(xlog1py, "other")

@@ -336,6 +336,8 @@ class Interpreter:
         """Sizes and strides of an elementwise result; no strides for contiguous ones."""
         first = operands[0]
         sizes = first.sizes
+        if first.dtype in (o.types or {}).get("like_self", ()) and layout.is_dense(sizes, first.steps):
+            return sizes, first.steps
         same = True
         for v in operands[1:]:
             if not layout.same_sizes(v.sizes, sizes):

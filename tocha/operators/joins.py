@@ -10,6 +10,7 @@ from tocha.operators.rules import (
     cat_strides,
     check_same_device,
     computes,
+    contiguous_strides,
     is_integral,
     result_type_of,
     view_strides,
@@ -385,7 +386,8 @@ def kron(self, other):
         left.extend([a[i], 1])
         right.extend([1, b[i]])
     sizes = [a[i] * b[i] for i in range(n)]
-    if computes(self) and n > 1 and self.is_contiguous() and other.is_contiguous() and b[n - 1] < 256:
+    plain = self.strides == contiguous_strides(self.shape) and other.strides == contiguous_strides(other.shape)
+    if computes(self) and n > 1 and plain and b[n - 1] < 256:
         # Along the last dim both are spelled out: rows of the product are then runs of memory, not of a few elements.
         last = [a[n - 1], b[n - 1]]
         rows = self.reshape(left).expand([*left[:-2], *last]).reshape([*left[:-2], sizes[n - 1]])

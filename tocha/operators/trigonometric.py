@@ -107,8 +107,9 @@ def sinc(x):
 @gradient(sinc, "self")
 def sinc_gradient(grad, self):
     angle = self * math.pi
-    slope = (s.cos(angle) - s.sin(angle) / angle) / self  # grad once: what is infinite would become NaN
-    return s.where(self == 0, s.zero_like(grad), grad * s.conjugate(slope))
+    square = angle * self
+    slope = (s.cos(angle) * angle - s.sin(angle)) / square  # grad once: what is infinite would become NaN
+    return s.where(square == 0, s.zero_like(grad), grad * s.conjugate(slope))
 
 
 @elementary("deg2rad(Tensor self) -> Tensor", dtypes=FLOATS, expensive=False)

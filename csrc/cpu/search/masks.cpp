@@ -122,7 +122,7 @@ Tensor coordinates(const Tensor& self) {
   Tensor from = cpu::dense(self);
   cpu::Selection selection = cpu::select_nonzero(self.dtype(), from.bytes(), from.numel());
   int64_t n = selection.count();
-  Tensor out = empty_strided(Ints{n, self.dim()}, Ints{1, std::max<int64_t>(n, 1)}, DType::Int64, self.device());
+  Tensor out = empty_strided(Ints{n, self.dim()}, Ints{1, n}, DType::Int64, self.device());
   if (n == 0) return out;
   ReleaseGil unlocked(from.numel());
   cpu::nonzero(self.dtype(), from.bytes(), from.sizes().data(), static_cast<int>(self.dim()), selection,

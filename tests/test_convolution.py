@@ -343,3 +343,12 @@ def test_planes_of_3x3_kernels_with_many_channels(shape, kernel):
     tocha.conv3d(dx, dw, padding=1).backward(tocha.from_numpy(g).double())
     np.testing.assert_allclose(tx.grad.numpy(), dx.grad.numpy(), atol=2e-5)
     np.testing.assert_allclose(tw.grad.numpy(), dw.grad.numpy(), atol=1e-3)
+
+
+@pytest.mark.parametrize("dtype", [tocha.bool, tocha.uint8, tocha.int64, tocha.complex64])
+@pytest.mark.parametrize("asked", [0, 1])
+def test_gradients_are_of_floating_tensors(dtype, asked):
+    grad, x, w = (tocha.ones(*sizes).to(dtype) for sizes in ((1, 3, 4), (1, 2, 6), (3, 2, 3)))
+    mask = [i == asked for i in range(3)]
+    with pytest.raises(NotImplementedError, match="not implemented for"):
+        tocha.ops.aten.convolution_backward(grad, x, w, [3], [1], [0], [1], False, [0], 1, mask)

@@ -90,9 +90,21 @@ class Row:
     module: str
     counted: dict[str, str]
     others: dict[str, str]  # undocumented, or for devices that are not here
+    ours: list[str]  # names that only tocha has
 
     def names(self, wanted: str) -> list[str]:
         return [n for n, found in self.counted.items() if found == wanted]
+
+
+def here_only(ours: Any, theirs: Any) -> list[str]:
+    """Public names that PyTorch's module does not have."""
+    if ours is None:
+        return []
+    listed = getattr(ours, "__all__", None) or (
+        [n for n in dir(ours) if not isinstance(getattr(ours, n, None), types.ModuleType) and not _is_foreign(ours, n)]
+    )
+    names = {n for n in listed if not n.startswith("_") and n != "annotations"}
+    return sorted(n for n in names if not hasattr(theirs, n))
 
 
 def rows() -> list[Row]:
@@ -103,7 +115,7 @@ def rows() -> list[Row]:
             ours = _object("tocha", name)
         except (ImportError, AttributeError):
             ours = None
-        row = Row(f"torch.{name}".rstrip("."), {}, {})
+        row = Row(f"torch.{name}".rstrip("."), {}, {}, here_only(ours, theirs))
         for n in public_names(theirs):
             counts = is_documented(getattr(theirs, n, None)) and not OTHER_DEVICES.search(n)
             (row.counted if counts else row.others)[n] = state(ours, n)
@@ -123,7 +135,7 @@ def page(found: list[Row]) -> str:
         f"Of {total} documented names of these modules of PyTorch 2.13, {here} are here ({100 * here / total:.1f} %), {refused} refuse when they "
         f"are used, and {absent} are absent. Of {len(others)} others, which PyTorch shows without saying what they do or which are for devices "
         f"that are not here, {others.count('present')} are here.",
-        "Written by `tools/name_table.py`; what a name does is in the reference.",
+        "Written by `tools/name_table.py`; what a name does is on its page of the reference, to which the site links.",
         "",
         "| module | documented | present | refused | absent | others | of them present |",
         "|---|---|---|---|---|---|---|",
@@ -133,13 +145,15 @@ def page(found: list[Row]) -> str:
         rest = list(row.others.values())
         cells = [len(row.counted), *counts, len(rest), rest.count("present")]
         lines.append(f"| `{row.module}` | {' | '.join(map(str, cells))} |")
-    for title, wanted in (("Refused", "refused"), ("Absent", "absent")):
+    for title, wanted in (("Refused", "refused"), ("Absent", "absent"), ("Present", "present")):
         lines += ["", f"## {title}", ""]
         lines += [f"- `{row.module}`: {_listed(row.names(wanted))}" for row in found if row.names(wanted)]
     lines += ["", "## Not counted, and refused or absent", ""]
     for row in found:
         missing = [n for n, found_as in row.others.items() if found_as != "present"]
         lines += [f"- `{row.module}`: {_listed(missing)}"] if missing else []
+    lines += ["", "## Here only", "", "Names that PyTorch does not have.", ""]
+    lines += [f"- `{row.module}`: {_listed(row.ours)}" for row in found if row.ours]
     return "\n".join(lines) + "\n"
 
 

@@ -235,6 +235,8 @@ def _convolution_input_gradient(
     grad_output, weight, input_size, stride, padding, dilation, transposed, output_padding, groups
 ):
     """What a convolution's input of this size gets of the gradient of its result."""
+    if not grad_output.is_floating_point():
+        refuse_dtype("convolution_backward", grad_output.dtype)
     check_real("convolution_backward", grad_output)
     return Out(input_size, grad_output.dtype, strides=convolution_strides(input_size, grad_output, weight))
 
@@ -261,6 +263,8 @@ def _convolution_weight_gradient(
     grad_output, input, weight_size, stride, padding, dilation, transposed, output_padding, groups
 ):
     """What a convolution's weight of this size gets of the gradient of its result."""
+    if not grad_output.is_floating_point():
+        refuse_dtype("convolution_backward", grad_output.dtype)
     check_real("convolution_backward", grad_output)
     return Out(weight_size, input.dtype, strides=convolution_strides(weight_size, input, grad_output))
 

@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import ast
+import builtins
 import doctest
+import inspect
 import re
+import subprocess
 import sys
 from functools import cache
 from pathlib import Path
+from types import ModuleType
 
-from reference.names import SPACES, Entry
+import tocha
+from reference.names import MODULES, SPACES, Entry, module
 from tocha.operators.record import Operator
 
 WRITTEN = Path(__file__).resolve().parents[2] / "docs" / "reference" / "examples.md"
@@ -49,7 +54,74 @@ def session(entry: Entry) -> Session:
     if entry.records:
         return derived(entry)
     own = parse(entry.doc)
-    return own if own or entry.first in (None, entry) else session(entry.first)
+    if not own and entry.first not in (None, entry):
+        return session(entry.first)
+    return imported(entry, qualified(entry, own)) if own else []
+
+
+# ---- of docstrings -----------------------------------------------------------------------------------
+
+
+def home(entry: Entry) -> ModuleType | None:
+    """Where an object was made: what its docstring calls by bare names is there."""
+    return sys.modules.get(getattr(inspect.unwrap(entry.value), "__module__", None) or "")
+
+
+class Qualified(ast.NodeTransformer):
+    """Bare names of the object's own module become public ones: `Linear(3, 2)` is `tocha.nn.Linear(3, 2)` to a reader."""
+
+    def __init__(self, entry: Entry, bound: set[str]) -> None:
+        self.entry, self.bound, self.changed = entry, bound, False
+        self.places = [module(entry.module), *(m for m in (tocha.nn, tocha) if m is not module(entry.module))]
+
+    def visit_Name(self, node: ast.Name) -> ast.AST:
+        if node.id in self.bound or hasattr(builtins, node.id) or node.id == "tocha":
+            return node
+        own = vars(home(self.entry) or builtins).get(node.id)
+        for place in self.places:
+            if own is not None and getattr(place, node.id, None) is own:
+                self.changed = True
+                return ast.parse(f"{place.__name__}.{node.id}", mode="eval").body
+        return node
+
+
+def qualified(entry: Entry, steps: Session) -> Session:
+    tree = ast.parse("\n".join(source for source, _ in steps))
+    bound = {n.id for n in ast.walk(tree) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)}
+    bound |= {a.asname or a.name for n in ast.walk(tree) if isinstance(n, ast.Import | ast.ImportFrom) for a in n.names}
+    bound |= {n.name for n in ast.walk(tree) if isinstance(n, ast.FunctionDef | ast.ClassDef)}
+    bound |= {n.arg for n in ast.walk(tree) if isinstance(n, ast.arg)}
+    found = []
+    for source, want in steps:
+        form = Qualified(entry, bound)
+        changed = form.visit(ast.parse(source))
+        found.append((quoted(ast.unparse(changed)) if form.changed else source, want))
+    return [step for step in found if step[0] != "import tocha"]
+
+
+@cache
+def unreached() -> frozenset[str]:
+    """Modules that `import tocha` alone does not give."""
+    code = f"""
+import tocha
+for name in {MODULES!r}:
+    try:
+        eval(name)
+    except AttributeError:
+        print(name)
+"""
+    told = subprocess.run([sys.executable, "-W", "ignore", "-c", code], capture_output=True, text=True, check=True)
+    return frozenset(told.stdout.split())
+
+
+def imported(entry: Entry, steps: Session) -> Session:
+    """With the import that a reader needs."""
+    texts = "\n".join(source for source, _ in steps)
+    needed = entry.module in unreached() and entry.module in texts and not re.search(r"^(from|import) ", texts, re.M)
+    return [(f"import {entry.module}", ""), *steps] if needed else steps
+
+
+# ---- of records --------------------------------------------------------------------------------------
 
 
 def derived(entry: Entry) -> Session:
@@ -161,8 +233,8 @@ class Checker(doctest.OutputChecker):
 
 def run(entry: Entry, steps: Session) -> list[str]:
     """What went wrong."""
-    home = sys.modules.get(getattr(entry.value, "__module__", None) or "", None)
-    globs = dict(vars(home)) if home and not entry.records else {}
+    made = home(entry)
+    globs = dict(vars(made)) if made and not entry.records else {}
     globs |= {"tocha": sys.modules["tocha"], "__name__": "__main__"}
     test = doctest.DocTestParser().get_doctest(show(steps), globs, entry.name, None, None)
     said: list[str] = []

@@ -1,7 +1,8 @@
-#include "python/region_bindings.h"
+#include "python/stand_in_bindings.h"
 
 #include "core/fake.h"
 #include "cpu/images/regions.h"
+#include "cpu/scan/recursive_filter.h"
 #include "python/types.h"
 
 namespace tocha::python {
@@ -68,15 +69,32 @@ PyObject* unpool_regions(PyObject*, PyObject* args) {
   });
 }
 
+// _recursive_filter(input, coefficients, out): see cpu::recursive_filter. Writes out.
+PyObject* recursive_filter(PyObject*, PyObject* args) {
+  return guarded([&]() -> PyObject* {
+    PyObject *input, *coefficients, *out;
+    if (!PyArg_ParseTuple(args, "OOO", &input, &coefficients, &out)) throw PythonError();
+    Tensor x = plain(input, 3, true), a = plain(coefficients, 2, true), y = plain(out, 3, true);
+    TOCHA_CHECK(a.dtype() == x.dtype() && y.dtype() == x.dtype() && a.sizes()[0] == x.sizes()[1] && a.sizes()[1] > 0 &&
+                    y.sizes()[0] == x.sizes()[0] && y.sizes()[1] == x.sizes()[1] &&
+                    y.sizes()[2] == x.sizes()[2] + a.sizes()[1] - 1,
+                Runtime, "[lfilter] signals, coefficients and output do not go together");
+    cpu::recursive_filter(x, a, y);
+    y.bump_version();
+    return Py_NewRef(Py_None);
+  });
+}
+
 PyMethodDef functions[] = {
     {"_keep_apart", keep_apart, METH_VARARGS, nullptr},
     {"_pool_regions", pool_regions, METH_VARARGS, nullptr},
+    {"_recursive_filter", recursive_filter, METH_VARARGS, nullptr},
     {"_unpool_regions", unpool_regions, METH_VARARGS, nullptr},
 };
 
 }  // namespace
 
-void add_region_functions(std::vector<PyMethodDef>& table) {
+void add_stand_in_functions(std::vector<PyMethodDef>& table) {
   table.insert(table.end(), std::begin(functions), std::end(functions));
 }
 

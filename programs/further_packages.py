@@ -95,6 +95,30 @@ def use_torchrl():
     )
 
 
+def use_torchaudio():
+    import torchaudio.functional as F
+    import torchaudio.transforms as T
+    from torchaudio.models import Conformer
+
+    x = draw(2, 1000).requires_grad_()
+    filtered = F.lowpass_biquad(x, 8000, 1000.0)
+    filtered.square().sum().backward()
+    sound = x.detach()
+    found = [filtered, x.grad, F.overdrive(sound), F.phaser(sound[:1], 8000), T.Resample(8000, 5000)(sound)]
+    found += [T.MelSpectrogram(8000, n_fft=256, n_mels=16)(sound.float()), T.AmplitudeToDB()(sound.abs())]
+    path, scores = F.forced_align((draw(1, 12, 5) * 3).log_softmax(-1), torch.tensor([[1, 2, 2, 3]]), blank=0)
+    logits = draw(2, 6, 4, 5).float().requires_grad_()
+    targets, frames, symbols = (torch.tensor(v, dtype=torch.int32) for v in ([[1, 2, 3], [2, 1, 0]], [6, 5], [3, 2]))
+    loss = F.rnnt_loss(logits, targets, frames, symbols, blank=4)
+    loss.backward()
+    record("torchaudio", found, path, scores, loss, logits.grad)
+    train(
+        "torchaudio Conformer",
+        Conformer(16, 2, 32, 1, 3),
+        lambda m: m.eval()(draw(2, 10, 16), torch.tensor([10, 8]))[0],
+    )
+
+
 def use_lion_pytorch():
     from lion_pytorch import Lion
 
@@ -466,7 +490,6 @@ def use_flair():
 
 def use_pytorch_forecasting():
     from pytorch_forecasting.metrics import MAE, SMAPE, NormalDistributionLoss, QuantileLoss
-    from pytorch_forecasting.models.nn import HiddenRNN as _  # noqa: F401
     from pytorch_forecasting.models.temporal_fusion_transformer.sub_modules import (
         GatedResidualNetwork,
         InterpretableMultiHeadAttention,

@@ -229,3 +229,19 @@ def test_converted_modules_may_get_new_parameters():
     assert model.weight is not before and model.weight.requires_grad
     with pytest.raises(NotImplementedError):
         switches.set_swap_module_params_on_conversion(True)
+
+
+def test_whether_a_program_has_a_graph_can_be_asked():
+    for made in (tocha.jit.script(tocha.nn.Linear(2, 2)), tocha.jit.script(lambda x: x)):
+        assert not hasattr(made, "graph") and getattr(made, "code", None) is None
+        with pytest.raises(NotImplementedError, match="graph is not built"):
+            made.graph  # noqa: B018
+        with pytest.raises(NotImplementedError, match="save is not built"):
+            made.save("x")
+
+
+def test_isinstance_of_containers():
+    assert tocha.jit.isinstance({"a": [1]}, dict[str, list[int]]) and not tocha.jit.isinstance([1.0], list[int])
+    assert tocha.jit.isinstance((1, "a"), tuple[int, str]) and tocha.jit.isinstance(None, int | None)
+    with pytest.raises(RuntimeError, match="without a contained type"):
+        tocha.jit.isinstance([1], list)

@@ -25,13 +25,16 @@ from tocha.serialization import load as _load_file
 __all__ = ["download_url_to_file", "get_dir", "help", "list", "load", "load_state_dict_from_url", "set_dir"]
 
 HASH_REGEX = re.compile(r"-([a-f0-9]*)\.")
-_BLOCK = 128 * 1024
+ENV_GITHUB_TOKEN, ENV_TORCH_HOME, ENV_XDG_CACHE_HOME = "GITHUB_TOKEN", "TORCH_HOME", "XDG_CACHE_HOME"
+DEFAULT_CACHE_DIR = "~/.cache"
+MODULE_HUBCONF, VAR_DEPENDENCY = "hubconf.py", "dependencies"
+READ_DATA_CHUNK = 128 * 1024
 _folder: str | None = None
 
 
 def _get_torch_home() -> str:
-    cache = os.environ.get("XDG_CACHE_HOME", "~/.cache")
-    return os.path.expanduser(os.environ.get("TORCH_HOME", os.path.join(cache, "torch")))
+    cache = os.environ.get(ENV_XDG_CACHE_HOME, DEFAULT_CACHE_DIR)
+    return os.path.expanduser(os.environ.get(ENV_TORCH_HOME, os.path.join(cache, "torch")))
 
 
 def get_dir() -> str:
@@ -110,7 +113,7 @@ def _copy_with_progress(source: Any, target: Any, total: int | None, progress: b
     """Copies, says how far it is, and returns the hash."""
     sha = hashlib.sha256()
     with tqdm(total=total, disable=not progress, unit="B", unit_scale=True, unit_divisor=1024) as bar:
-        while block := source.read(_BLOCK):
+        while block := source.read(READ_DATA_CHUNK):
             target.write(block)
             sha.update(block)
             bar.update(len(block))
@@ -208,7 +211,7 @@ def _cached_repository(repository: str) -> str:
 
 def _entries(folder: str) -> ModuleType:
     """A repository's hubconf, run with the folder on the path."""
-    path = os.path.join(folder, "hubconf.py")
+    path = os.path.join(folder, MODULE_HUBCONF)
     if not os.path.exists(path):
         raise FileNotFoundError(f"[hub] there is no hubconf.py in {folder}")
     sys.path.insert(0, folder)
@@ -237,35 +240,47 @@ def _entry(module: ModuleType, name: str) -> Any:
     return found
 
 
-def list(github: str, force_reload: bool = False, source: str = "github", **kwargs: Any) -> Any:
+def list(
+    github: str,
+    force_reload: bool = False,
+    skip_validation: bool = False,
+    trust_repo: Any = "check",
+    verbose: bool = True,
+) -> Any:
     r"""The names of a repository's models.
 
     >>> import pathlib, tempfile
-    >>> folder = tempfile.mkdtemp()
+    >>> tocha.hub.set_dir(tempfile.mkdtemp())
+    >>> folder = pathlib.Path(tocha.hub.get_dir(), "me_models_main")
+    >>> folder.mkdir(parents=True)
     >>> source = "import tocha\ndef tiny(size=2):\n    'A small layer.'\n    return tocha.nn.Linear(size, 1)\n"
-    >>> _ = pathlib.Path(folder, "hubconf.py").write_text(source)
-    >>> tocha.hub.list(folder, source="local")
+    >>> _ = (folder / "hubconf.py").write_text(source)
+    >>> tocha.hub.list("me/models:main", trust_repo=True)
     ['tiny']
     """
-    module = _entries(_folder_of(github, source))
+    module = _entries(_folder_of(github, "github"))
     return [n for n, v in vars(module).items() if callable(v) and not n.startswith("_")]
 
 
-def help(github: str, model: str, force_reload: bool = False, source: str = "github", **kwargs: Any) -> str | None:
+def help(
+    github: str, model: str, force_reload: bool = False, skip_validation: bool = False, trust_repo: Any = "check"
+) -> str | None:
     r"""What a repository says of a model.
 
     >>> import pathlib, tempfile
-    >>> folder = tempfile.mkdtemp()
+    >>> tocha.hub.set_dir(tempfile.mkdtemp())
+    >>> folder = pathlib.Path(tocha.hub.get_dir(), "me_models_main")
+    >>> folder.mkdir(parents=True)
     >>> source = "import tocha\ndef tiny(size=2):\n    'A small layer.'\n    return tocha.nn.Linear(size, 1)\n"
-    >>> _ = pathlib.Path(folder, "hubconf.py").write_text(source)
-    >>> tocha.hub.help(folder, "tiny", source="local")
+    >>> _ = (folder / "hubconf.py").write_text(source)
+    >>> tocha.hub.help("me/models:main", "tiny", trust_repo=True)
     'A small layer.'
     """
-    return _entry(_entries(_folder_of(github, source)), model).__doc__
+    return _entry(_entries(_folder_of(github, "github")), model).__doc__
 
 
-def load(repo_or_dir: str, model: str, *args: Any, source: str = "github", force_reload: bool = False, verbose: bool = True,
-         trust_repo: Any = None, skip_validation: bool = False, **kwargs: Any) -> Any:  # fmt: skip
+def load(repo_or_dir: str, model: str, *args: Any, source: str = "github", trust_repo: Any = "check", force_reload: bool = False,
+         verbose: bool = True, skip_validation: bool = False, **kwargs: Any) -> Any:  # fmt: skip
     r"""Calls a function of a repository's hubconf.py.
 
     >>> import pathlib, tempfile

@@ -26,6 +26,7 @@
 #include "python/optimizer_bindings.h"
 #include "python/product_bindings.h"
 #include "python/profiler_bindings.h"
+#include "python/stand_in_bindings.h"
 #include "python/tensor_methods.h"
 
 namespace tocha::python {
@@ -342,6 +343,7 @@ void add_functions(PyObject* module) {
       add_library_name_functions(extra);
       add_profiler_functions(extra);
       add_memory_functions(extra);
+      add_stand_in_functions(extra);
       table.insert(table.end(), extra.begin(), extra.end());
     }
     table.push_back({nullptr, nullptr, 0, nullptr});

@@ -17,6 +17,10 @@ _OWN_ROOMS = frozenset({"ir", "operators", "codegen", "_build", "_alias", "as_to
 _STAND_INS = {
     "torchvision/_C.so": "tocha._alias.torchvision_ops",
     "torchvision/image.so": "tocha._alias.torchvision_images",
+    **dict.fromkeys(
+        (f"lib/{name}{suffix}" for name in ("_torchaudio", "libtorchaudio") for suffix in (".abi3.so", ".so")),
+        "tocha._alias.torchaudio_ops",
+    ),
 }
 _FUNCTIONS = (types.FunctionType, types.BuiltinFunctionType)
 

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import Any
 
 import tocha
-from tocha import Tensor
+from tocha import _C, Tensor
 from tocha.library import Library
 from tocha.nn.functional import embedding_bag
 
@@ -71,42 +71,12 @@ def nms(dets: Tensor, scores: Tensor, iou_threshold: float) -> Tensor:
     """Boxes in the order of their scores, without those that overlap an earlier one by more than the threshold."""
     _check_boxes(dets, scores)
     order = scores.argsort(descending=True, stable=True)
-    kept = []
-    while len(order):
-        block = order[:_BLOCK]
-        overlaps = _overlap(dets[block], dets[order]) > iou_threshold
-        chosen = _chosen(overlaps[:, : len(block)])
-        kept.append(block[chosen])
-        beaten = overlaps[chosen].any(0)
-        beaten[: len(block)] = True
-        order = order[~beaten]
-    return tocha.cat(kept) if kept else order
+    return _C._keep_apart(_computed(dets), order, iou_threshold)
 
 
-_BLOCK = (
-    60  # boxes that are looked at together: bits of a word, and their overlaps with all others stay in a core's cache
-)
-
-
-def _overlap(a: Tensor, b: Tensor) -> Tensor:
-    """Intersection over union of each box of a with each of b."""
-    x1, y1, x2, y2 = a[:, :, None].unbind(1)
-    u1, v1, u2, v2 = b.t().contiguous().unbind(0)
-    width = (tocha.minimum(x2, u2).sub_(tocha.maximum(x1, u1))).clamp_(min=0)
-    shared = (tocha.minimum(y2, v2).sub_(tocha.maximum(y1, v1))).clamp_(min=0).mul_(width)
-    return shared / ((x2 - x1) * (y2 - y1) + (u2 - u1) * (v2 - v1)).sub_(shared)
-
-
-def _chosen(overlaps: Tensor) -> list[int]:
-    """Of boxes in order, those that no chosen one before them overlaps."""
-    bits = tocha.ones((), dtype=tocha.int64) << tocha.arange(len(overlaps))
-    found: list[int] = []
-    beaten = 0
-    for i, row in enumerate((overlaps * bits).sum(1).tolist()):
-        if not beaten >> i & 1:
-            found.append(i)
-            beaten |= row
-    return found
+def _computed(t: Tensor) -> Tensor:
+    """A tensor as the native loops take it: contiguous, of float32 or float64."""
+    return (t if t.dtype in (tocha.float32, tocha.float64) else t.float()).detach().contiguous()
 
 
 # -- samples -----------------------------------------------------------------------------------------------
@@ -229,26 +199,8 @@ def _bins(start: Tensor, size: Tensor, bins: int, limit: int) -> tuple[Tensor, T
 def roi_pool(input: Tensor, rois: Tensor, scale: float, ph: int, pw: int) -> tuple[Tensor, Tensor]:
     """The largest pixel of each bin, and where it is."""
     _check_rois(input, rois)
-    _, channels, height, width = input.shape
-    x1, y1, x2, y2 = _rounded(rois[:, 1:] * scale).unbind(1)
-    tops, bottoms = _bins(y1, (y2 - y1 + 1).clamp(min=1), ph, height)
-    lefts, rights = _bins(x1, (x2 - x1 + 1).clamp(min=1), pw, width)
-    if not len(rois):
-        return input.new_zeros((0, channels, ph, pw)), tocha.zeros((0, channels, ph, pw), dtype=tocha.int32)
-    tall, wide = (max(int((high - low).max()), 1) for low, high in ((tops, bottoms), (lefts, rights)))
-    row, column = tops[..., None] + tocha.arange(tall), lefts[..., None] + tocha.arange(wide)
-    inside = (row < bottoms[..., None])[:, :, None, :, None] & (column < rights[..., None])[:, None, :, None, :]
-    pixel = row.clamp(max=height - 1)[:, :, None, :, None] * width + column.clamp(max=width - 1)[:, None, :, None, :]
-    pixel, inside = pixel.flatten(3), inside.flatten(3)
-    image = input.flatten(2).movedim(1, -1)  # a row of channels for each pixel
-    found = image[rois[:, 0].long()[:, None, None, None], pixel].masked_fill_(~inside[..., None], -float("inf"))
-    values, first = found.max(3)
-    where = pixel.gather(3, first.flatten(3)).int()
-    empty = ~inside.any(3, keepdim=True)
-    return (
-        values.masked_fill_(empty, 0).movedim(-1, 1).contiguous(),
-        where.masked_fill_(empty, -1).movedim(-1, 1).contiguous(),
-    )
+    values, where = _C._pool_regions(_computed(input), _computed(rois), scale, ph, pw)
+    return values.to(input.dtype), where
 
 
 def _bin_weights(bounds: tuple[Tensor, Tensor], limit: int, dtype: Any) -> Tensor:
@@ -375,11 +327,8 @@ def _ps_roi_pool_backward(grad, rois, mapping, scale, ph, pw, n, c, h, w):
     f"_roi_pool_backward(Tensor grad, Tensor rois, Tensor argmax, float spatial_scale, SymInt pooled_height, SymInt pooled_width, {_SIZES}) -> Tensor"
 )
 def _roi_pool_backward(grad, rois, argmax, scale, ph, pw, n, c, h, w):
-    out = grad.new_zeros((n, c, h * w))
-    for k, image in enumerate(rois[:, 0].long().tolist()):
-        index = argmax[k].flatten(1).long()
-        out[image].scatter_add_(1, index.clamp(min=0), grad[k].flatten(1) * (index >= 0))
-    return out.reshape(n, c, h, w)
+    found = _C._unpool_regions(_computed(grad), _computed(rois), argmax.contiguous(), n, c, h, w)
+    return found.to(grad.dtype)
 
 
 @_operator(f"_deform_conv2d_backward(Tensor grad, Tensor input, {_DEFORM}) -> (Tensor, Tensor, Tensor, Tensor, Tensor)")

@@ -12,6 +12,7 @@ from typing import Any, Final, NoReturn, TypeVar
 
 from tocha.autograd.grad_mode import no_grad
 from tocha.futures import Future
+from tocha.jit import containers
 from tocha.jit.annotations import Attribute, annotate
 from tocha.nn.modules.module import Module
 
@@ -34,8 +35,12 @@ class Error(RuntimeError):
     """
 
 
+class _NotThere(NotImplementedError, AttributeError):
+    """What a program without a graph says of it; `hasattr` answers no."""
+
+
 def _refuse(what: str) -> NoReturn:
-    raise NotImplementedError(f"[torch.jit] {what} is not built in tocha: scripted and traced programs run eagerly")
+    raise _NotThere(f"[torch.jit] {what} is not built in tocha: scripted and traced programs run eagerly")
 
 
 # -- what stands for a program -----------------------------------------------------------------------------
@@ -116,6 +121,8 @@ class RecursiveScriptModule(ScriptModule):
         return super().train(mode)
 
     def __getattr__(self, name: str) -> Any:
+        if name in vars(_Program):  # a property that refused: Python asks here once more
+            _refuse(name)
         return getattr(self.__dict__["_original"], name)
 
     def __len__(self) -> int:
@@ -159,12 +166,18 @@ def script(obj: Any, optimize: Any = None, _frames_up: int = 0, _rcb: Any = None
         return obj
     if _isinstance(obj, Module):
         return RecursiveScriptModule(obj)
-    return ScriptFunction(obj) if callable(obj) else obj
+    if callable(obj):
+        return ScriptFunction(obj)
+    if _isinstance(obj, list | dict):
+        return obj
+    raise TypeError(f"[torch.jit.script] {type(obj)} is a built-in class: a function, a module or a class is expected")
 
 
 def trace(
-    func: Any, example_inputs: Any = None, *args: Any, example_kwarg_inputs: dict | None = None, **kwargs: Any
-) -> Any:
+    func: Any, example_inputs: Any = None, optimize: Any = None, check_trace: bool = True, check_inputs: Any = None,
+    check_tolerance: float = 1e-5, strict: bool = True, _force_outplace: bool = False, _module_class: Any = None,
+    _compilation_unit: Any = None, example_kwarg_inputs: dict | None = None, _store_inputs: bool = True,
+) -> Any:  # fmt: skip
     """Runs a function or module once with the inputs, and returns a callable that does the same.
 
     >>> f = tocha.jit.trace(lambda x: x * 2 + 1, tocha.ones(2))
@@ -173,7 +186,7 @@ def trace(
     """
     inputs = example_inputs if _isinstance(example_inputs, tuple | list) else (example_inputs,)
     if example_inputs is None and example_kwarg_inputs is None:
-        raise RuntimeError("example_kwarg_inputs should be a dict")
+        raise TypeError("[torch.jit.trace] example_inputs: 'NoneType' object is not iterable")
     with no_grad():
         func(**example_kwarg_inputs) if example_kwarg_inputs is not None else func(*inputs)
     if _isinstance(func, Module):
@@ -181,7 +194,11 @@ def trace(
     return ScriptFunction(func)
 
 
-def trace_module(mod: Module, inputs: dict[str, Any], *args: Any, **kwargs: Any) -> Any:
+def trace_module(
+    mod: Module, inputs: dict[str, Any], optimize: Any = None, check_trace: bool = True, check_inputs: Any = None,
+    check_tolerance: float = 1e-5, strict: bool = True, _force_outplace: bool = False, _module_class: Any = None,
+    _compilation_unit: Any = None, example_inputs_is_kwarg: bool = False, _store_inputs: bool = True,
+) -> Any:  # fmt: skip
     """Runs methods of a module once each, and returns the module as trace does.
 
     >>> class Model(tocha.nn.Module):
@@ -192,7 +209,10 @@ def trace_module(mod: Module, inputs: dict[str, Any], *args: Any, **kwargs: Any)
     tensor([2.])
     """
     for name, given in inputs.items():
-        getattr(mod, name)(*(given if _isinstance(given, tuple | list) else (given,)))
+        if example_inputs_is_kwarg:
+            getattr(mod, name)(**given)
+        else:
+            getattr(mod, name)(*(given if _isinstance(given, tuple | list) else (given,)))
     return TopLevelTracedModule(mod)
 
 
@@ -222,7 +242,7 @@ def optimize_for_inference(mod: Any, other_methods: Any = None) -> Any:
     return mod
 
 
-def run_frozen_optimizations(mod: Any, *args: Any, **kwargs: Any) -> None:
+def run_frozen_optimizations(mod: Any, optimize_numerics: bool = True, preserved_methods: Any = None) -> None:
     """Nothing is to be done for an eager program.
 
     >>> model = tocha.jit.freeze(tocha.jit.script(tocha.nn.ReLU().eval()))
@@ -352,12 +372,12 @@ def interface(obj: type) -> type:
 
 
 def isinstance(obj: Any, target_type: Any) -> bool:
-    """isinstance, as programs write it for type refinement.
+    """isinstance, as programs write it for type refinement: also for List[int] and its like.
 
     >>> tocha.jit.isinstance([1, 2], list)
     True
     """
-    return _isinstance(obj, target_type)
+    return containers.check(obj, target_type)
 
 
 def _overload(func: F) -> F:

@@ -374,7 +374,7 @@ def interface(obj: type) -> type:
 def isinstance(obj: Any, target_type: Any) -> bool:
     """isinstance, as programs write it for type refinement: also for List[int] and its like.
 
-    >>> tocha.jit.isinstance([1, 2], list)
+    >>> tocha.jit.isinstance([1, 2], list[int])
     True
     """
     return containers.check(obj, target_type)
